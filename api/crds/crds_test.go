@@ -1,0 +1,103 @@
+package crds_test
+
+import (
+	"encoding/json"
+	"regexp"
+	"slices"
+	"testing"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+
+	"tenon.sh/api/crds"
+	v1 "tenon.sh/api/v1"
+)
+
+func TestNamesScopesAndSubresources(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		name, kind, version string
+		short, categories   []string
+		scope               apiextensionsv1.ResourceScope
+		columns             string // those of priority 1 after a bar
+		scale               bool
+	}{
+		{name: "capacitybuffers.autoscaling.x-k8s.io", kind: "CapacityBuffer", version: "v1beta1", short: []string{"cb"}, categories: []string{"autoscaling"}, scope: "Namespaced",
+			columns: "Strategy PodTemplate Replicas ConditionsType ConditionsStatus ConditionsReason Age |"},
+		{name: "kwoknodeclasses.karpenter.kwok.sh", kind: "KWOKNodeClass", version: "v1alpha1", short: []string{"kwoknc", "kwokncs"}, categories: []string{"karpenter"}, scope: "Cluster",
+			columns: "Ready Age |"},
+		{name: "nodeclaims.karpenter.sh", kind: "NodeClaim", version: "v1", categories: []string{"karpenter"}, scope: "Cluster",
+			columns: "Type Capacity Zone Node Ready Age | ImageID ID NodePool NodeClass Drifted"},
+		{name: "nodeoverlays.karpenter.sh", kind: "NodeOverlay", version: "v1alpha1", short: []string{"overlays"}, categories: []string{"karpenter"}, scope: "Cluster",
+			columns: "Ready Age | Weight"},
+		{name: "nodepools.karpenter.sh", kind: "NodePool", version: "v1", categories: []string{"karpenter"}, scope: "Cluster",
+			columns: "NodeClass Nodes Ready Age | Weight CPU Memory", scale: true},
+	}
+	definitions, err := crds.All()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, test := range tests {
+		i := slices.IndexFunc(definitions, func(d *apiextensionsv1.CustomResourceDefinition) bool { return d.Name == test.name })
+		if i < 0 {
+			t.Errorf("no definition %s", test.name)
+			continue
+		}
+		spec := definitions[i].Spec
+		if spec.Names.Kind != test.kind || spec.Names.ListKind != test.kind+"List" || spec.Scope != test.scope ||
+			!slices.Equal(spec.Names.ShortNames, test.short) || !slices.Equal(spec.Names.Categories, test.categories) {
+			t.Errorf("%s: names %+v, scope %s", test.name, spec.Names, spec.Scope)
+		}
+		if len(spec.Versions) != 1 || spec.Versions[0].Name != test.version || !spec.Versions[0].Served || !spec.Versions[0].Storage {
+			t.Errorf("%s: want the one version %s, served and stored", test.name, test.version)
+		}
+		sub := spec.Versions[0].Subresources
+		if sub == nil || sub.Status == nil || (sub.Scale != nil) != test.scale {
+			t.Errorf("%s: subresources %+v", test.name, sub)
+		}
+		if test.scale && (sub.Scale.SpecReplicasPath != ".spec.replicas" || sub.Scale.StatusReplicasPath != ".status.nodes" || sub.Scale.LabelSelectorPath != nil) {
+			t.Errorf("%s: scale %+v", test.name, sub.Scale)
+		}
+		if got := columns(spec.Versions[0]); got != test.columns {
+			t.Errorf("%s: columns %q, want %q", test.name, got, test.columns)
+		}
+	}
+}
+
+func columns(version apiextensionsv1.CustomResourceDefinitionVersion) string {
+	var always, wide string
+	for _, c := range version.AdditionalPrinterColumns {
+		if c.Priority == 0 {
+			always += c.Name + " "
+		} else {
+			wide += " " + c.Name
+		}
+	}
+	return always + "|" + wide
+}
+
+// The other direction, that the rules accept what the lists hold, is tested with
+// an API server.
+func TestProviderLabelsOfTheRulesAreInTheLists(t *testing.T) {
+	t.Parallel()
+	definitions, err := crds.All()
+	if err != nil {
+		t.Fatal(err)
+	}
+	label := regexp.MustCompile(`'(karpenter\.[a-z0-9.]+/[a-z-]+)'`)
+	seen := 0
+	for _, crd := range definitions {
+		text, err := json.Marshal(crd)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, match := range label.FindAllStringSubmatch(string(text), -1) {
+			seen++
+			if problem := v1.LabelRestriction(match[1]); problem != "" {
+				t.Errorf("%s allows %s: %s", crd.Name, match[1], problem)
+			}
+		}
+	}
+	if seen < 100 {
+		t.Errorf("found only %d labels in the rules", seen)
+	}
+}

@@ -1,0 +1,95 @@
+package api_test
+
+import (
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	autoscalingv1beta1 "tenon.sh/api/autoscalingv1beta1"
+	kwokv1alpha1 "tenon.sh/api/kwokv1alpha1"
+	v1 "tenon.sh/api/v1"
+	v1alpha1 "tenon.sh/api/v1alpha1"
+)
+
+// checkTyped writes objects of the Go types, with as little filled in as is
+// allowed, and reads them back into the Go types.
+func checkTyped(t *testing.T, s server) {
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{v1.AddToScheme, v1alpha1.AddToScheme, kwokv1alpha1.AddToScheme, autoscalingv1beta1.AddToScheme} {
+		if err := add(scheme); err != nil {
+			t.Fatal(err)
+		}
+	}
+	class := &v1.NodeClassReference{Group: "karpenter.kwok.sh", Kind: "KWOKNodeClass", Name: "default"}
+	meta := metav1.ObjectMeta{Name: "typed"}
+	requests := corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1500m")}
+	objects := []runtime.Object{
+		&v1.NodePool{ObjectMeta: meta, Spec: v1.NodePoolSpec{Template: v1.NodeClaimTemplate{Spec: v1.NodeClaimTemplateSpec{
+			NodeClassRef: class, Requirements: []v1.Requirement{}, Taints: []v1.Taint{{Key: "a", Effect: corev1.TaintEffectNoSchedule}},
+		}}}},
+		&v1.NodeClaim{ObjectMeta: meta, Spec: v1.NodeClaimSpec{
+			NodeClassRef: class, Requirements: []v1.Requirement{}, Resources: v1.ResourceRequirements{Requests: requests},
+		}},
+		&v1alpha1.NodeOverlay{ObjectMeta: meta, Spec: v1alpha1.NodeOverlaySpec{Requirements: []v1alpha1.Requirement{}}},
+		&kwokv1alpha1.KWOKNodeClass{ObjectMeta: meta},
+		&autoscalingv1beta1.CapacityBuffer{ObjectMeta: metav1.ObjectMeta{Name: "typed", Namespace: "default"}},
+	}
+	for _, object := range objects {
+		kinds, _, err := scheme.ObjectKinds(object)
+		if err != nil {
+			t.Fatal(err)
+		}
+		content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(object)
+		if err != nil {
+			t.Fatal(err)
+		}
+		obj := &unstructured.Unstructured{Object: content}
+		obj.SetGroupVersionKind(kinds[0])
+		stored, err := s.read(obj)
+		if err != nil {
+			t.Errorf("%s: %v", kinds[0].Kind, err)
+			continue
+		}
+		back, err := scheme.New(kinds[0])
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(stored.Object, back); err != nil {
+			t.Errorf("%s: %v", kinds[0].Kind, err)
+			continue
+		}
+		checkFilledIn(t, back)
+	}
+}
+
+// checkFilledIn looks at what the server added to the smallest objects.
+func checkFilledIn(t *testing.T, object runtime.Object) {
+	switch o := object.(type) {
+	case *v1.NodePool:
+		if o.Spec.Disruption.ConsolidationPolicy != v1.WhenEmptyOrUnderutilized || len(o.Spec.Disruption.Budgets) != 1 {
+			t.Errorf("disruption %+v", o.Spec.Disruption)
+		}
+		if o.Spec.Disruption.ConsolidateAfter.Duration != nil || o.Spec.Template.Spec.ExpireAfter.Duration != nil {
+			t.Error("a duration left empty in Go is Never, also after it was stored")
+		}
+		if o.Status.Nodes == nil || *o.Status.Nodes != 0 {
+			t.Errorf("status.nodes %v, want 0", o.Status.Nodes)
+		}
+	case *v1.NodeClaim:
+		if got := o.Spec.Resources.Requests.Cpu().String(); got != "1500m" {
+			t.Errorf("cpu request %s", got)
+		}
+	case *kwokv1alpha1.KWOKNodeClass:
+		if !v1.IsTrue(o, v1.ConditionReady) {
+			t.Errorf("status %+v, want Ready", o.Status)
+		}
+	case *autoscalingv1beta1.CapacityBuffer:
+		if o.Spec.ProvisioningStrategy == nil || *o.Spec.ProvisioningStrategy != autoscalingv1beta1.ActiveCapacity {
+			t.Errorf("strategy %v", o.Spec.ProvisioningStrategy)
+		}
+	}
+}

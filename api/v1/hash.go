@@ -1,0 +1,28 @@
+package v1
+
+import (
+	"strconv"
+
+	"github.com/mitchellh/hashstructure/v2"
+)
+
+// HashVersion names the way Hash works. Hashes of different versions cannot be
+// compared.
+const HashVersion = "v3"
+
+// Hash is a fingerprint of the parts of the template whose change makes existing
+// machines drift: labels, annotations, taints, node class, grace period and
+// expiry. Order of lists and the spelling of durations do not matter. It is bit
+// for bit the one earlier installations stored on their objects, so that taking
+// over a cluster drifts nothing; type and field names are therefore part of it.
+func (p *NodePool) Hash() string {
+	sum, err := hashstructure.Hash(p.Spec.Template, hashstructure.FormatV2, &hashstructure.HashOptions{
+		SlicesAsSets:    true,
+		IgnoreZeroValue: true,
+		ZeroNil:         true,
+	})
+	if err != nil {
+		panic("hash of pool " + p.Name + ": " + err.Error()) // only a type that cannot be hashed does this
+	}
+	return strconv.FormatUint(sum, 10)
+}

@@ -1,0 +1,127 @@
+package v1
+
+import (
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// WellKnownLabels are the labels every provider's machines may carry. A pool
+// need not name them for pods to select on them. Providers add their own.
+func WellKnownLabels() []string {
+	return []string{
+		CapacityTypeLabelKey,
+		NodePoolLabelKey,
+		corev1.LabelArchStable,
+		corev1.LabelOSStable,
+		corev1.LabelInstanceTypeStable,
+		corev1.LabelWindowsBuild,
+		corev1.LabelTopologyRegion,
+		corev1.LabelTopologyZone,
+	}
+}
+
+// NormalizeLabel gives the current name of a label; names without a newer one
+// are returned as they are.
+func NormalizeLabel(key string) string {
+	switch key {
+	case corev1.LabelFailureDomainBetaZone, "topology.ebs.csi.aws.com/zone", "topology.disk.csi.azure.com/zone":
+		return corev1.LabelTopologyZone
+	case corev1.LabelFailureDomainBetaRegion:
+		return corev1.LabelTopologyRegion
+	case "beta.kubernetes.io/arch":
+		return corev1.LabelArchStable
+	case "beta.kubernetes.io/os":
+		return corev1.LabelOSStable
+	case corev1.LabelInstanceType:
+		return corev1.LabelInstanceTypeStable
+	}
+	return key
+}
+
+// RestrictedDomains are the label domains, sub-domains included, in which only
+// the labels of ProviderLabels, and karpenter.sh's well-known ones, may be used.
+func RestrictedDomains() []string {
+	return []string{awsDomain, azureDomain, kwokDomain, Group}
+}
+
+const (
+	awsDomain   = "karpenter.k8s.aws"
+	azureDomain = "karpenter.azure.com"
+	kwokDomain  = "karpenter.kwok.sh"
+)
+
+// ProviderLabels are the labels of one restricted domain that machines carry,
+// in order of name; nil for other domains. The rules of the CRDs hold the same
+// names.
+func ProviderLabels(domain string) []string {
+	var names string
+	switch domain {
+	case awsDomain:
+		names = awsLabels
+	case azureDomain:
+		names = azureLabels
+	case kwokDomain:
+		names = kwokLabels
+	}
+	var out []string
+	for _, name := range strings.Fields(names) {
+		out = append(out, domain+"/"+name)
+	}
+	slices.Sort(out)
+	return out
+}
+
+const (
+	awsLabels = `
+		capacity-reservation-id capacity-reservation-interruptible capacity-reservation-type ec2nodeclass
+		instance-accelerator-count instance-accelerator-manufacturer instance-accelerator-name
+		instance-capability-flex instance-category instance-cpu instance-cpu-manufacturer
+		instance-cpu-sustained-clock-speed-mhz instance-ebs-bandwidth instance-encryption-in-transit-supported
+		instance-family instance-generation instance-gpu-count instance-gpu-manufacturer instance-gpu-memory
+		instance-gpu-name instance-hypervisor instance-local-nvme instance-memory instance-network-bandwidth
+		instance-size instance-tenancy nitro-sandbox placement-group-id placement-group-partition`
+	azureLabels = `
+		aksnodeclass placement-scope sku-cpu sku-family sku-gpu-count sku-gpu-manufacturer sku-gpu-name
+		sku-hyperv-generation sku-memory sku-name sku-networking-accelerated sku-series
+		sku-storage-ephemeralos-maxsize sku-storage-premium-capable sku-storage-ultra-ssd sku-version`
+	kwokLabels = `instance-cpu instance-family instance-memory instance-size kwoknodeclass`
+)
+
+// LabelRestriction says in one line why neither pools nor pods may use a label;
+// it is empty if they may.
+func LabelRestriction(key string) string {
+	if key == corev1.LabelHostname {
+		return "label " + key + " cannot be used: every machine gets its own"
+	}
+	if slices.Contains(WellKnownLabels(), key) {
+		return ""
+	}
+	domain, _, found := strings.Cut(key, "/")
+	if !found {
+		return ""
+	}
+	for _, restricted := range RestrictedDomains() {
+		if domain != restricted && !strings.HasSuffix(domain, "."+restricted) {
+			continue
+		}
+		if slices.Contains(ProviderLabels(restricted), key) {
+			return ""
+		}
+		return "label domain " + domain + " is reserved"
+	}
+	return ""
+}
+
+// closedValues are all values that a label can have, for labels where a typo
+// would otherwise make a pool silently useless; nil for open labels.
+func closedValues(key string) []string {
+	switch key {
+	case CapacityTypeLabelKey:
+		return []string{CapacityTypeOnDemand, CapacityTypeReserved, CapacityTypeSpot}
+	case awsDomain + "/instance-tenancy":
+		return []string{"dedicated", "default"}
+	}
+	return nil
+}
