@@ -1,0 +1,137 @@
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/client-go/util/flowcontrol"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/kwok/pkg/kwok/controllers"
+	"sigs.k8s.io/kwok/pkg/log"
+)
+
+// runKWOK runs KWOK's own controller. KWOK's command line is not used, because it would also read a configuration from the user's
+// home folder and cannot set how much is done in parallel without a file.
+func runKWOK(args []string) int {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if err := kwok(ctx, args[1:]); err != nil {
+		fmt.Fprintf(os.Stderr, "kwok: %v\n", err)
+		return 1
+	}
+	return 0
+}
+
+// kwokFlags are the flags of KWOK's own command that matter here, with the same names.
+type kwokFlags struct {
+	kubeconfig, address, selector, cidr string
+	parallelism                         uint
+	leaseSeconds                        uint
+	level                               int
+}
+
+func parseKWOKFlags(args []string) (kwokFlags, error) {
+	var f kwokFlags
+	set := flag.NewFlagSet("kwok", flag.ContinueOnError)
+	set.StringVar(&f.kubeconfig, "kubeconfig", "", "path of the kubeconfig")
+	set.StringVar(&f.address, "server-address", "", "host:port that answers /healthz; empty: none")
+	set.StringVar(&f.selector, "manage-nodes-with-annotation-selector", "kwok.x-k8s.io/node=fake", "the nodes to play")
+	set.StringVar(&f.cidr, "cidr", "10.0.0.0/24", "where pod addresses come from")
+	set.UintVar(&f.parallelism, "parallelism", 16, "how many stages of nodes, of pods, and leases are worked on at once")
+	set.UintVar(&f.leaseSeconds, "node-lease-duration-seconds", 40, "duration of a node's lease")
+	set.IntVar(&f.level, "v", int(log.LevelWarn), "log level: -4 debug, 0 information, 4 warnings, 8 errors")
+	if err := set.Parse(args); err != nil {
+		return f, err
+	}
+	if set.NArg() > 0 {
+		return f, fmt.Errorf("unexpected argument %q", set.Arg(0))
+	}
+	if f.parallelism == 0 {
+		return f, fmt.Errorf("--parallelism must be at least 1")
+	}
+	return f, nil
+}
+
+func kwok(ctx context.Context, args []string) error {
+	f, err := parseKWOKFlags(args)
+	if err != nil {
+		return err
+	}
+	ctx = log.NewContext(ctx, log.NewLogger(os.Stderr, log.Level(f.level)))
+
+	client, err := kwokClient(f.kubeconfig)
+	if err != nil {
+		return fmt.Errorf("kubeconfig %s: %w", f.kubeconfig, err)
+	}
+	stages, err := loadStages()
+	if err != nil {
+		return err
+	}
+	controller, err := controllers.NewController(controllers.Config{
+		Clock:                             clock.RealClock{},
+		TypedClient:                       client,
+		RESTClient:                        client.Discovery().RESTClient(),
+		LocalStages:                       stages,
+		ManageNodesWithAnnotationSelector: f.selector,
+		CIDR:                              f.cidr,
+		NodePlayStageParallelism:          f.parallelism,
+		PodPlayStageParallelism:           f.parallelism,
+		PodsOnNodeSyncParallelism:         f.parallelism,
+		NodeLeaseParallelism:              f.parallelism,
+		NodeLeaseDurationSeconds:          f.leaseSeconds,
+		EnablePodsOnNodeSyncListPager:     true,
+		// The holder of the node leases. It is fixed, so that a restarted KWOK holds them at once and need not wait until
+		// those of the previous one expire.
+		ID: "kwok",
+	})
+	if err != nil {
+		return err
+	}
+	if err := controller.Start(ctx); err != nil {
+		return err
+	}
+	if err := serveHealth(f.address); err != nil {
+		return err
+	}
+	<-ctx.Done()
+	return nil
+}
+
+// kwokClient has no rate limit: KWOK stands for as many kubelets as there are nodes, each of which would have its own.
+func kwokClient(kubeconfig string) (*kubernetes.Clientset, error) {
+	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
+	if err != nil {
+		return nil, err
+	}
+	config.RateLimiter = flowcontrol.NewFakeAlwaysRateLimiter()
+	config.UserAgent = "kwok"
+	config.ContentConfig = rest.ContentConfig{
+		ContentType:        "application/vnd.kubernetes.protobuf",
+		AcceptContentTypes: "application/vnd.kubernetes.protobuf,application/json",
+	}
+	return kubernetes.NewForConfig(config)
+}
+
+// serveHealth answers /healthz from the moment KWOK works.
+func serveHealth(address string) error {
+	if address == "" {
+		return nil
+	}
+	listener, err := net.Listen("tcp", address)
+	if err != nil {
+		return fmt.Errorf("--server-address: %w", err)
+	}
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
+	go func() { _ = http.Serve(listener, mux) }()
+	return nil
+}

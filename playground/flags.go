@@ -1,0 +1,126 @@
+package playground
+
+import (
+	"fmt"
+	"os"
+)
+
+const (
+	serviceRange   = "10.96.0.0/16"
+	firstServiceIP = "10.96.0.1"    // the API server's own service
+	podRange       = "10.128.0.0/9" // KWOK gives the pods of all nodes addresses from one range
+
+	// Requests per second of one client. The default of 20 or 50 would make a thousand pods wait for a minute.
+	clientQPS, clientBurst = 1000, 2000
+)
+
+// etcdFlags run a single member. Other users of this machine reach the port but not the data: clients need a certificate.
+func (p *Playground) etcdFlags(use *ports) []string {
+	file := p.folder.path
+	return []string{
+		"--name=playground",
+		"--data-dir=" + file("etcd"),
+		"--listen-client-urls=" + use.etcd.url(),
+		"--advertise-client-urls=" + use.etcd.url(),
+		"--listen-peer-urls=" + use.etcdPeer.url(),
+		"--initial-advertise-peer-urls=" + use.etcdPeer.url(),
+		"--initial-cluster=playground=" + use.etcdPeer.url(),
+		"--client-cert-auth", "--peer-client-cert-auth",
+		"--trusted-ca-file=" + p.etcd.certFile, "--peer-trusted-ca-file=" + p.etcd.certFile,
+		"--cert-file=" + file("pki", "etcd.crt"), "--peer-cert-file=" + file("pki", "etcd.crt"),
+		"--key-file=" + file("pki", "etcd.key"), "--peer-key-file=" + file("pki", "etcd.key"),
+		// Waiting for the disk at each write costs a laptop most of the time of a large test. What is lost without is safety
+		// against a power failure; a kill -9 loses nothing. Playgrounds can be made anew.
+		"--unsafe-no-fsync",
+		"--log-level=warn",
+		"--watch-progress-notify-interval=5s", // lets the API server answer lists from its cache
+	}
+}
+
+func (p *Playground) apiServerFlags(use *ports) []string {
+	file := p.folder.path
+	flags := []string{
+		"--bind-address=127.0.0.1", "--advertise-address=127.0.0.1",
+		"--secure-port=" + use.apiServer.String(),
+		// The addresses of API servers are published for pods. No pod here has a network, and loopback would be refused.
+		"--endpoint-reconciler-type=none",
+		"--etcd-servers=" + use.etcd.url(),
+		"--etcd-cafile=" + p.etcd.certFile,
+		"--etcd-certfile=" + file("pki", "etcd-client.crt"), "--etcd-keyfile=" + file("pki", "etcd-client.key"),
+		"--tls-cert-file=" + file("pki", "kube-apiserver.crt"), "--tls-private-key-file=" + file("pki", "kube-apiserver.key"),
+		"--client-ca-file=" + p.cluster.certFile,
+		"--authorization-mode=RBAC",
+		"--service-cluster-ip-range=" + serviceRange,
+		"--service-account-issuer=https://kubernetes.default.svc",
+		"--service-account-key-file=" + file("pki", "service-account.key"),
+		"--service-account-signing-key-file=" + file("pki", "service-account.key"),
+		"--allow-privileged",
+		// Fairness between clients queues requests long before this machine is busy; plain limits are enough for one user.
+		"--enable-priority-and-fairness=false",
+		"--max-requests-inflight=4000", "--max-mutating-requests-inflight=2000",
+		"--profiling=false",
+	}
+	if !p.runs(ControllerManager) {
+		// Nobody makes the service accounts that this would ask for at each pod.
+		flags = append(flags, "--disable-admission-plugins=ServiceAccount")
+	}
+	return flags
+}
+
+func (p *Playground) schedulerFlags(use *ports) []string {
+	return append(p.servingFlags(Scheduler, use.scheduler), "--config="+p.folder.path("config", "kube-scheduler.yaml"))
+}
+
+func (p *Playground) controllerManagerFlags(use *ports) []string {
+	return append(p.servingFlags(ControllerManager, use.controllerManager),
+		"--kubeconfig="+p.kubeconfigOf(ControllerManager),
+		"--leader-elect=false",
+		fmt.Sprintf("--kube-api-qps=%d", clientQPS), fmt.Sprintf("--kube-api-burst=%d", clientBurst),
+		"--root-ca-file="+p.cluster.certFile,
+		"--service-account-private-key-file="+p.folder.path("pki", "service-account.key"),
+		"--cluster-signing-cert-file="+p.cluster.certFile, "--cluster-signing-key-file="+p.cluster.keyFile,
+		"--service-cluster-ip-range="+serviceRange,
+		"--concurrent-deployment-syncs=20", "--concurrent-replicaset-syncs=20", "--concurrent-statefulset-syncs=20",
+		"--concurrent-job-syncs=20", "--concurrent-namespace-syncs=20",
+		"--profiling=false",
+	)
+}
+
+// servingFlags are those of a component that answers only about itself. Its metrics are no secret on this machine.
+func (p *Playground) servingFlags(name string, on port) []string {
+	return []string{
+		"--bind-address=127.0.0.1",
+		"--secure-port=" + on.String(),
+		"--tls-cert-file=" + p.folder.path("pki", name+".crt"), "--tls-private-key-file=" + p.folder.path("pki", name+".key"),
+		"--authorization-always-allow-paths=/healthz,/livez,/readyz,/metrics",
+	}
+}
+
+func (p *Playground) kwokFlags(use *ports) []string {
+	return []string{
+		"--kubeconfig=" + p.kubeconfigOf(KWOK),
+		"--server-address=" + use.kwok.address(),
+		"--manage-nodes-with-annotation-selector=kwok.x-k8s.io/node=fake",
+		"--node-lease-duration-seconds=40",
+		"--cidr=" + podRange,
+	}
+}
+
+func (p *Playground) kubeconfigOf(component string) string {
+	return p.folder.path("config", component+".kubeconfig")
+}
+
+// writeSchedulerConfig writes the file that kube-scheduler needs for a higher limit of requests. All else is its default,
+// because plans are made for the scheduler as it is.
+func (p *Playground) writeSchedulerConfig() error {
+	content := fmt.Sprintf(`apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+clientConnection:
+  kubeconfig: %q
+  qps: %d
+  burst: %d
+leaderElection:
+  leaderElect: false
+`, p.kubeconfigOf(Scheduler), clientQPS, clientBurst)
+	return os.WriteFile(p.folder.path("config", "kube-scheduler.yaml"), []byte(content), 0o600)
+}
