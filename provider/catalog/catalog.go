@@ -1,0 +1,37 @@
+// Package catalog holds instance types as data: the two built-in catalogs, "kwok" (regular sizes made by formula) and
+// "aws" (the figures of EC2 in us-east-1), and the file format in which users write their own.
+//
+// A catalog says what there is to buy, at which price. What is sold out at the moment, and what to buy, is left to the
+// providers and to package engine.
+package catalog
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"tenon.sh/engine"
+)
+
+// The names of the built-in catalogs.
+const (
+	NameKWOK = "kwok"
+	NameAWS  = "aws"
+)
+
+// ByName returns the built-in catalog of that name, ordered by name. Each call builds it anew; whoever holds it shares
+// it with others rather than asking again.
+func ByName(name string) ([]engine.InstanceType, error) {
+	switch name {
+	case NameKWOK:
+		return KWOK(), nil
+	case NameAWS:
+		return AWS(), nil
+	}
+	return nil, fmt.Errorf("there is no built-in catalog %q: it is %q or %q", name, NameKWOK, NameAWS)
+}
+
+// Sort puts instance types in the order in which every catalog stands: by name.
+func Sort(types []engine.InstanceType) {
+	slices.SortFunc(types, func(a, b engine.InstanceType) int { return cmp.Compare(a.Name, b.Name) })
+}

@@ -1,0 +1,90 @@
+// Command gen makes data/aws.txt, the figures of the built-in "aws" catalog, from a table of instance types in CSV:
+//
+//	go run ./provider/catalog/gen < aws-instance-types.csv > provider/catalog/data/aws.txt
+//
+// It only selects and shortens: types without a price are left out, as are types that the catalog's image (Amazon
+// Linux 2023) does not run on. What the figures mean for a node is worked out in package catalog.
+package main
+
+import (
+	"encoding/csv"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+)
+
+// columns are the figures of every type, in the order in which they stand on its line.
+var columns = []string{
+	"instance_type", "on_demand_usd_hour_us_east_1", "arch", "cpu_manufacturer", "vcpus", "memory_mib", "clock_mhz",
+	"hypervisor", "encryption_in_transit", "local_nvme_gb", "ebs_bandwidth_mbps", "network_bandwidth_mbps",
+	"default_card_enis", "ipv4_per_eni", "branch_enis",
+}
+
+// extras are the figures that few types have. Each becomes one word, "gpu=1/t4/nvidia/16384".
+var extras = map[string][]string{
+	"gpu":         {"gpu_count", "gpu_name", "gpu_manufacturer", "gpu_memory_mib"},
+	"accelerator": {"accelerator_count", "accelerator_name", "accelerator_manufacturer"},
+	"neuron":      {"neuron", "neuroncore"},
+	"efa":         {"efa"},
+}
+
+func main() {
+	if err := convert(os.Stdin, os.Stdout); err != nil {
+		fmt.Fprintln(os.Stderr, "gen:", err)
+		os.Exit(1)
+	}
+}
+
+func convert(in io.Reader, out io.Writer) error {
+	rows, err := csv.NewReader(in).ReadAll()
+	if err != nil {
+		return fmt.Errorf("read the table of instance types: %w", err)
+	}
+	if len(rows) < 2 {
+		return fmt.Errorf("read the table of instance types: there is no row")
+	}
+	lines := []string{}
+	for _, row := range rows[1:] {
+		field := map[string]string{}
+		for i, name := range rows[0] {
+			field[name] = row[i]
+		}
+		if field["on_demand_usd_hour_us_east_1"] != "" && !strings.HasPrefix(field["instance_type"], "a1.") {
+			lines = append(lines, line(field))
+		}
+	}
+	slices.Sort(lines)
+	_, err = fmt.Fprintf(out, "# %s [%s]\n%s\n", strings.Join(columns, " "),
+		strings.Join(slices.Sorted(maps.Keys(extras)), " "), strings.Join(lines, "\n"))
+	return err
+}
+
+func line(field map[string]string) string {
+	words := []string{}
+	if field["clock_mhz"] == "0" { // of very old types: not known
+		field["clock_mhz"] = ""
+	}
+	for _, name := range columns {
+		words = append(words, orDash(field[name]))
+	}
+	for _, extra := range slices.Sorted(maps.Keys(extras)) {
+		parts := []string{}
+		for _, name := range extras[extra] {
+			parts = append(parts, orDash(field[name]))
+		}
+		if parts[0] != "-" {
+			words = append(words, extra+"="+strings.Join(parts, "/"))
+		}
+	}
+	return strings.Join(words, " ")
+}
+
+func orDash(s string) string {
+	if s == "" {
+		return "-"
+	}
+	return s
+}

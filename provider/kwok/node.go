@@ -1,0 +1,72 @@
+package kwok
+
+import (
+	"fmt"
+	"maps"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	v1 "tenon.sh/api/v1"
+	"tenon.sh/engine"
+)
+
+const (
+	// ClaimUIDAnnotationKey holds the UID of the claim that a Node's machine was started for: after a restart it tells
+	// that machine from one of an earlier claim of the same name.
+	ClaimUIDAnnotationKey = "tenon.sh/nodeclaim-uid"
+
+	priceLabelKey     = "eks-node-viewer/instance-price"
+	partitionLabelKey = "kwok-partition"
+	// fakeKey is what KWOK goes by: it manages the Nodes that carry it.
+	fakeKey   = "kwok.x-k8s.io/node"
+	fakeValue = "fake"
+)
+
+// newNode is the Node of a machine as its kubelet would register it. A machine that never becomes ready gets one that
+// KWOK leaves alone.
+func newNode(claim *v1.NodeClaim, m engine.Machine, allocatable corev1.ResourceList, price float64, becomesReady bool) *corev1.Node {
+	node := &corev1.Node{
+		ObjectMeta: metav1.ObjectMeta{
+			Name:        nodeName(m.ID),
+			Labels:      nodeLabels(claim, m, price),
+			Annotations: maps.Clone(claim.Annotations),
+		},
+		Spec: corev1.NodeSpec{
+			ProviderID: string(m.ID),
+			Taints:     []corev1.Taint{{Key: v1.UnregisteredTaintKey, Effect: corev1.TaintEffectNoExecute}},
+		},
+		Status: corev1.NodeStatus{
+			Capacity:    m.Capacity,
+			Allocatable: allocatable,
+			Phase:       corev1.NodePending,
+		},
+	}
+	if node.Annotations == nil {
+		node.Annotations = map[string]string{}
+	}
+	delete(node.Annotations, corev1.LastAppliedConfigAnnotation)
+	maps.Copy(node.Annotations, m.Annotations)
+	node.Annotations[ClaimUIDAnnotationKey] = m.ClaimUID
+	if becomesReady {
+		node.Annotations[fakeKey] = fakeValue
+		node.Labels[fakeKey] = fakeValue
+		node.Labels[partitionLabelKey] = "a"
+	}
+	return node
+}
+
+// nodeLabels are the claim's labels and its requirements with a single value, then what the machine settles.
+func nodeLabels(claim *v1.NodeClaim, m engine.Machine, price float64) map[string]string {
+	labels := map[string]string{}
+	maps.Copy(labels, claim.Labels)
+	for _, r := range claim.Spec.Requirements {
+		if r.Operator == v1.In && len(r.Values) == 1 {
+			labels[r.Key] = r.Values[0]
+		}
+	}
+	maps.Copy(labels, m.Labels)
+	labels[priceLabelKey] = fmt.Sprintf("%f", price)
+	labels[corev1.LabelHostname] = nodeName(m.ID)
+	return labels
+}

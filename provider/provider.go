@@ -1,0 +1,73 @@
+// Package provider is the boundary to a cloud: the interface that every cloud implements, the small optional ones, and
+// the errors that the controllers tell apart. A provider starts and stops machines and says what there is to buy; what
+// to buy, and when a machine should go, is decided in package engine.
+package provider
+
+import (
+	"context"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	v1 "tenon.sh/api/v1"
+	"tenon.sh/engine"
+)
+
+// A Provider starts and stops machines in one cloud. All methods may be called from several goroutines.
+type Provider interface {
+	// Name is the value of the provider label of metrics, "kwok".
+	Name() string
+	// Kinds lists the node class kinds that this provider serves; the first is the default one.
+	Kinds() []schema.GroupVersionKind
+	// Resolve finds what class refers to (images, subnets) and says why the class cannot be used, "" if it can.
+	// An error means that this could not be found out.
+	Resolve(ctx context.Context, class Class) (problem string, err error)
+	// Catalog lists every instance type that class can use, sold out or not, ordered by name. The caller does not
+	// change what it gets: a provider may hand out the same slice again while nothing has changed.
+	Catalog(ctx context.Context, class Class) ([]engine.InstanceType, error)
+	// Launch starts the machine that claim describes, at the cheapest offering that its requirements name and that has
+	// capacity. Calling it again for the same claim (by UID) returns the same machine.
+	Launch(ctx context.Context, claim *v1.NodeClaim, class Class) (engine.Machine, error)
+	// Terminate tells a machine to stop. It may be called again; it returns ErrGone once there is no such machine.
+	Terminate(ctx context.Context, id engine.MachineID) error
+	// Machine returns one machine, or ErrGone.
+	Machine(ctx context.Context, id engine.MachineID) (engine.Machine, error)
+	// Machines lists every machine that belongs to this cluster, ordered by ID.
+	Machines(ctx context.Context) ([]engine.Machine, error)
+}
+
+// Class is a node class object as it stands in the API server.
+type Class struct {
+	Ref v1.NodeClassReference
+	// Object is the node class; its Go type is the provider's own.
+	Object Object
+}
+
+// What only some clouds can do is a small interface of its own.
+
+// A Notifier hears of machines that the cloud is about to take away.
+type Notifier interface {
+	// Notices returns the notices that have arrived since the last call; a notice that was not Acknowledged comes again.
+	Notices(ctx context.Context) ([]Notice, error)
+	// Acknowledge says that a notice has been acted on.
+	Acknowledge(ctx context.Context, notice Notice) error
+}
+
+// A Notice announces that the cloud will stop a machine.
+type Notice struct {
+	ID      string
+	Machine engine.MachineID
+	// Kind is the cloud's word for what will happen, "SpotInterruption".
+	Kind string
+}
+
+// A Housekeeper has something of its own to clean up (tags, templates, machines that no claim owns any more).
+type Housekeeper interface {
+	// Clean looks for what is left over and removes it. It is called every few minutes.
+	Clean(ctx context.Context) error
+}
+
+// A Waker tells when the catalog has changed, so that pods which found nothing are looked at again at once.
+type Waker interface {
+	// Changed returns a channel that gets a value after the catalog has changed.
+	Changed() <-chan struct{}
+}

@@ -1,0 +1,78 @@
+package simulated
+
+import (
+	"cmp"
+	"slices"
+	"time"
+)
+
+// Counters add up what a cloud did since it was made.
+type Counters struct {
+	Launches, Terminations int
+	// SoldOut counts offerings that refused a machine, Throttled the calls that were turned away.
+	SoldOut   int
+	Throttled map[string]int
+	// Reclaimed counts machines that the cloud took away, Died those that ended without notice.
+	Reclaimed, Died int
+	// Cost is what all machines have cost, in USD.
+	Cost float64
+}
+
+// Counters returns what the cloud has done so far.
+func (c *Cloud) Counters() Counters {
+	now := c.lock()
+	defer c.mu.Unlock()
+	sum := c.counters
+	sum.Throttled = map[string]int{}
+	for call, n := range c.counters.Throttled {
+		sum.Throttled[call] = n
+	}
+	for _, r := range c.ordered() { // in order, so that the sum is the same to the last bit
+		c.bill(r, now)
+		sum.Cost += r.Cost
+		if r.died(now) {
+			sum.Died++
+		}
+	}
+	return sum
+}
+
+// CostPerHour is what all machines that are not gone cost now, in USD per hour.
+func (c *Cloud) CostPerHour() float64 {
+	now := c.lock()
+	defer c.mu.Unlock()
+	sum := 0.0
+	for _, r := range c.ordered() {
+		if !r.gone(now) {
+			sum += c.price(r.Offering, now)
+		}
+	}
+	return sum
+}
+
+// bill brings a machine's cost up to now. Prices change only where a step begins.
+func (c *Cloud) bill(r *Record, now time.Time) {
+	if r.gone(now) {
+		now = r.end()
+	}
+	for r.Billed.Before(now) {
+		next := c.epoch.Add((r.Billed.Sub(c.epoch)/priceStep + 1) * priceStep)
+		if c.hasPriceFaults() {
+			next = r.Billed.Add(min(next.Sub(r.Billed), time.Minute))
+		}
+		if next.After(now) {
+			next = now
+		}
+		r.Cost += c.price(r.Offering, r.Billed) * next.Sub(r.Billed).Hours()
+		r.Billed = next
+	}
+}
+
+func (c *Cloud) ordered() []*Record {
+	list := make([]*Record, 0, len(c.machines))
+	for _, r := range c.machines {
+		list = append(list, r)
+	}
+	slices.SortFunc(list, func(a, b *Record) int { return cmp.Compare(a.Machine.ID, b.Machine.ID) })
+	return list
+}

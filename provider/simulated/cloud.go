@@ -1,0 +1,159 @@
+// Package simulated is a cloud in memory, on an injected clock. Its machines take time to boot, its offerings sell out,
+// its spot machines are reclaimed, its calls are throttled and its answers lag, as far as a Profile says so; one seed
+// settles every draw, so the same calls at the same times meet the same fate.
+//
+// Cloud is the cloud itself, with calls shaped like those of a real one; Provider makes a provider.Provider of it. What
+// becomes of a machine inside Kubernetes (a Node that registers, pods that run) is left to package kwok, which shows the
+// machines as Node objects, and to the simulator.
+//
+// The package starts no goroutine and never sleeps: whatever happens between two calls is worked out at the later one.
+package simulated
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"k8s.io/utils/clock"
+
+	"tenon.sh/engine"
+)
+
+// Config is what a Cloud is made from.
+type Config struct {
+	Seed uint64
+	// Clock tells the time; it never goes back.
+	Clock clock.PassiveClock
+	// Catalog is what the cloud sells, ordered by name. It is shared, not copied.
+	Catalog []engine.InstanceType
+	// Profile says how the cloud behaves; the zero value is a perfect cloud.
+	Profile Profile
+	// Faults are things that go wrong at set times, beside those of the profile.
+	Faults []Fault
+	// IDPrefix begins the ID of every machine, followed by the name of its claim; empty means "simulated://".
+	IDPrefix string
+}
+
+// A Cloud runs machines that exist in memory only. Its methods may be called from several goroutines.
+type Cloud struct {
+	cfg   Config
+	types map[string]*engine.InstanceType
+	zones []string
+	class map[string]shortageClass // by instance type; see shortage.go
+
+	mu sync.Mutex // guards all below
+	// epoch is when the cloud came into being; all that is drawn for a time depends on the time since.
+	epoch    time.Time
+	advanced time.Time // everything up to here has happened
+	machines map[engine.MachineID]*Record
+	byToken  map[string]engine.MachineID
+	walks    map[string]*walk
+	taken    map[engine.OfferingID]takenInEpisode
+	forced   map[engine.OfferingID]time.Time // sold out until then, after a reclaim
+	reclaims map[engine.OfferingID]*reclaimWalk
+	prices   map[engine.OfferingID][]float64
+	buckets  map[string]bucket
+	queue    map[string]queueInSecond
+	notices  map[string]Notice
+	faults   []Fault // in order of time
+	done     int     // how many of faults have happened, of those that happen at an instant
+	silent   int     // so many of the next machines never register
+	counters Counters
+	listed   listing
+}
+
+// NewCloud makes a cloud without machines.
+func NewCloud(cfg Config) (*Cloud, error) {
+	if cfg.Clock == nil {
+		return nil, errors.New("make a simulated cloud: it needs a clock")
+	}
+	if len(cfg.Catalog) == 0 {
+		return nil, errors.New("make a simulated cloud: its catalog is empty")
+	}
+	cfg.IDPrefix = cmp.Or(cfg.IDPrefix, "simulated://")
+	c := &Cloud{cfg: cfg, types: map[string]*engine.InstanceType{}, epoch: cfg.Clock.Now()}
+	c.cfg.Catalog = withoutMissing(cfg)
+	for i := range c.cfg.Catalog {
+		t := &c.cfg.Catalog[i]
+		if c.types[t.Name] != nil {
+			return nil, fmt.Errorf("make a simulated cloud: instance type %s is twice in its catalog", t.Name)
+		}
+		c.types[t.Name] = t
+		for _, o := range t.Offerings {
+			c.zones = append(c.zones, o.Zone)
+		}
+	}
+	slices.Sort(c.zones)
+	c.zones = slices.Compact(c.zones)
+	c.class = shortageClasses(c.cfg.Catalog)
+	c.faults = slices.Concat(cfg.Profile.Faults, cfg.Faults)
+	for i, f := range c.faults {
+		if err := f.check(); err != nil {
+			return nil, fmt.Errorf("make a simulated cloud: fault number %d: %w", i+1, err)
+		}
+	}
+	slices.SortStableFunc(c.faults, func(a, b Fault) int { return cmp.Compare(a.At.Duration, b.At.Duration) })
+	c.clear()
+	return c, nil
+}
+
+func (c *Cloud) clear() {
+	c.advanced = c.epoch
+	c.machines = map[engine.MachineID]*Record{}
+	c.byToken = map[string]engine.MachineID{}
+	c.walks = map[string]*walk{}
+	c.taken = map[engine.OfferingID]takenInEpisode{}
+	c.forced = map[engine.OfferingID]time.Time{}
+	c.reclaims = map[engine.OfferingID]*reclaimWalk{}
+	c.prices = map[engine.OfferingID][]float64{}
+	c.buckets = map[string]bucket{}
+	c.queue = map[string]queueInSecond{}
+	c.notices = map[string]Notice{}
+	c.done, c.silent, c.counters, c.listed = 0, 0, Counters{}, listing{}
+}
+
+// Seed is the seed of the cloud, Profile how it behaves: a report names both.
+func (c *Cloud) Seed() uint64     { return c.cfg.Seed }
+func (c *Cloud) Profile() Profile { return c.cfg.Profile }
+
+// Now is the time on the cloud's clock.
+func (c *Cloud) Now() time.Time { return c.cfg.Clock.Now() }
+
+// lock locks the cloud and lets everything happen that is due by now.
+func (c *Cloud) lock() (now time.Time) {
+	c.mu.Lock()
+	now = c.cfg.Clock.Now()
+	c.advance(now)
+	return now
+}
+
+// withoutMissing leaves out the offerings that the profile says are missing in a zone.
+func withoutMissing(cfg Config) []engine.InstanceType {
+	if cfg.Profile.MissingInZone == 0 {
+		return cfg.Catalog
+	}
+	types := slices.Clone(cfg.Catalog)
+	for i, t := range types {
+		draws := newDraws(cfg.Seed, "missing", t.Name)
+		if draws.uniform() >= cfg.Profile.MissingInZone {
+			continue
+		}
+		zones := []string{}
+		for _, o := range t.Offerings {
+			zones = append(zones, o.Zone)
+		}
+		slices.Sort(zones)
+		if zones = slices.Compact(zones); len(zones) < 2 {
+			continue
+		}
+		gone := zones[draws.below(len(zones))]
+		types[i].Offerings = slices.DeleteFunc(slices.Clone(t.Offerings), func(o engine.Offering) bool { return o.Zone == gone })
+	}
+	return types
+}
+
+// IDPrefix begins the ID of every machine; the name of its claim follows.
+func (c *Cloud) IDPrefix() string { return c.cfg.IDPrefix }

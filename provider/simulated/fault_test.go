@@ -1,0 +1,106 @@
+package simulated_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"tenon.sh/engine"
+	"tenon.sh/provider"
+	"tenon.sh/provider/simulated"
+)
+
+func TestAFaultScriptPlays(t *testing.T) {
+	faults, err := simulated.ReadFaults(strings.NewReader(`[
+		{"at": "10m", "what": "outage", "for": "10m", "selector": {"zone": "test-zone-b"}},
+		{"at": "30m", "what": "price", "factor": 2, "for": "10m", "selector": {"capacityType": "on-demand"}},
+		{"at": "50m", "what": "throttle", "factor": 0, "for": "10m", "selector": {"call": "Terminate"}},
+		{"at": "70m", "what": "never-register", "count": 1},
+		{"at": "80m", "what": "kill", "selector": {"machine": "first-0"}},
+		{"at": "90m", "what": "stale", "lag": "5m", "for": "10m"}
+	]`), "faults.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := newSky(t, simulated.Config{Faults: faults})
+	s.fleet(t, "first", 1, onDemandA)
+	price := s.Price(onDemandA)
+
+	s.at(15 * time.Minute)
+	if r := s.fleet(t, "outage", 1, onDemandB, onDemandA); simulated.OfferingOf(r.Machines[0]) != onDemandA {
+		t.Error("a machine was started in a zone that is out")
+	}
+	s.at(35 * time.Minute)
+	if got := s.Price(onDemandA); got != 2*price {
+		t.Errorf("price %v, want twice %v", got, price)
+	}
+	if got := s.Price(spotA); got >= price {
+		t.Errorf("the spot price is %v", got)
+	}
+	s.at(55 * time.Minute)
+	throttled := (*provider.ThrottledError)(nil)
+	if err := s.Terminate("simulated://outage-0"); !errors.As(err, &throttled) {
+		t.Errorf("terminate during a brown-out: %v", err)
+	}
+	s.at(75 * time.Minute)
+	s.fleet(t, "silent", 2, onDemandA)
+	registered := map[string]bool{}
+	for _, b := range s.Boots() {
+		registered[b.Claim] = !b.Registers.IsZero()
+	}
+	if registered["silent-0"] || !registered["silent-1"] {
+		t.Errorf("registered: %v", registered)
+	}
+	if _, err := s.Describe("simulated://first-0"); err != nil {
+		t.Errorf("before it is killed: %v", err)
+	}
+	s.at(80 * time.Minute)
+	if _, err := s.Describe("simulated://first-0"); !errors.Is(err, provider.ErrGone) {
+		t.Errorf("killed: %v, want ErrGone", err)
+	}
+	s.at(91 * time.Minute)
+	s.fleet(t, "stale", 1, onDemandA)
+	if _, err := s.Describe("simulated://stale-0"); !errors.Is(err, simulated.ErrUnseen) {
+		t.Errorf("stale reads: %v, want ErrUnseen", err)
+	}
+}
+
+func TestABadFaultScriptIsRefusedInOneLine(t *testing.T) {
+	for _, c := range []struct{ script, want string }{
+		{``, "it must be a JSON array of faults"},
+		{`{}`, "it must be a JSON array of faults"},
+		{`[{"what":"flood"}]`, `fault number 1: what: "flood" is none of short, reclaim`},
+		{`[{"what":"kill"},{"what":"reclaim"}]`, "fault number 2: reclaim: share: 0 is not above 0"},
+		{`[{"what":"reclaim","share":2}]`, "share: 2 is not"},
+		{`[{"what":"short","at":"-1m"}]`, "cannot be negative"},
+		{`[{"what":"short","at":"soon"}]`, "it must be a JSON array of faults"},
+		{`[{"what":"stale"}]`, "stale: lag: missing"},
+		{`[{"what":"never-register"}]`, "never-register: count: 0"},
+		{`[{"what":"price","factor":-1}]`, "price: factor: -1 is negative"},
+		{`[{"what":"throttle","selector":{"call":"Dance"}}]`, `selector.call: "Dance" is none of Describe`},
+		{`[{"what":"short","selector":{"color":"red"}}]`, "unknown field"},
+	} {
+		_, err := simulated.ReadFaults(strings.NewReader(c.script), "faults.json")
+		if err == nil || !strings.HasPrefix(err.Error(), "fault script faults.json: ") || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "\n") {
+			t.Errorf("%s: %v", c.script, err)
+		}
+	}
+}
+
+func TestACloudNeedsAClockAndACatalog(t *testing.T) {
+	if _, err := simulated.NewCloud(simulated.Config{}); err == nil {
+		t.Error("a cloud without a clock")
+	}
+	s := newSky(t, simulated.Config{})
+	twice := append(s.Catalog()[:1:1], s.Catalog()[0])
+	for name, cfg := range map[string]simulated.Config{
+		"no catalog":      {Clock: s.clock},
+		"a type twice":    {Clock: s.clock, Catalog: twice},
+		"an unknown kind": {Clock: s.clock, Catalog: []engine.InstanceType{{Name: "a"}}, Faults: []simulated.Fault{{What: "flood"}}},
+	} {
+		if _, err := simulated.NewCloud(cfg); err == nil || !strings.HasPrefix(err.Error(), "make a simulated cloud: ") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}

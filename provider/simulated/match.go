@@ -1,0 +1,204 @@
+package simulated
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+
+	corev1 "k8s.io/api/core/v1"
+
+	v1 "tenon.sh/api/v1"
+	"tenon.sh/engine"
+)
+
+// candidate is an offering that meets a claim's requirements, with the labels of a machine of it.
+type candidate struct {
+	engine.OfferingID
+	price   float64
+	soldOut bool
+	labels  map[string]string
+}
+
+// wanted is a claim's requirements by label key.
+type wanted map[string][]v1.Requirement
+
+func newWanted(requirements []v1.Requirement) wanted {
+	w := wanted{}
+	for _, r := range requirements {
+		key := v1.NormalizeLabel(r.Key)
+		w[key] = append(w[key], r)
+	}
+	return w
+}
+
+// allows reports whether a label may have a value.
+func (w wanted) allows(key, value string) bool {
+	for _, r := range w[key] {
+		if !allows(r, value) {
+			return false
+		}
+	}
+	return true
+}
+
+// allowsNone reports whether a label may be absent.
+func (w wanted) allowsNone(key string) bool {
+	for _, r := range w[key] {
+		if r.Operator != v1.NotIn && r.Operator != v1.DoesNotExist {
+			return false
+		}
+	}
+	return true
+}
+
+func allows(r v1.Requirement, value string) bool {
+	switch r.Operator {
+	case v1.In:
+		return slices.Contains(r.Values, value)
+	case v1.NotIn:
+		return !slices.Contains(r.Values, value)
+	case v1.Exists:
+		return true
+	case v1.Gt, v1.Lt, v1.Gte, v1.Lte:
+		return allowsNumber(r, value)
+	}
+	return false
+}
+
+func allowsNumber(r v1.Requirement, value string) bool {
+	if len(r.Values) != 1 {
+		return false
+	}
+	bound, err := strconv.Atoi(r.Values[0])
+	number, err2 := strconv.Atoi(value)
+	if err != nil || err2 != nil {
+		return false
+	}
+	switch r.Operator {
+	case v1.Gt:
+		return number > bound
+	case v1.Lt:
+		return number < bound
+	case v1.Gte:
+		return number >= bound
+	}
+	return number <= bound
+}
+
+// candidates lists the offerings of a catalog that a claim's requirements allow and that hold its requests, cheapest
+// first, then by type and zone. Labels that nothing in the catalog has are the claim's own and are not looked at.
+func candidates(types []engine.InstanceType, claim *v1.NodeClaim) ([]candidate, error) {
+	w := newWanted(claim.Spec.Requirements)
+	if err := knownTypes(types, w); err != nil {
+		return nil, err
+	}
+	offeringKeys := map[string]bool{}
+	for _, t := range types {
+		for _, o := range t.Offerings {
+			for key := range o.Labels {
+				offeringKeys[key] = true
+			}
+		}
+	}
+	list, tooSmall := []candidate{}, ""
+	for i := range types {
+		t := &types[i]
+		if !w.allows(corev1.LabelInstanceTypeStable, t.Name) {
+			continue
+		}
+		labels, ok := w.labelsOf(t)
+		if !ok {
+			continue
+		}
+		if what := lacks(t, claim.Spec.Resources.Requests); what != "" {
+			tooSmall = cmp.Or(tooSmall, what)
+			continue
+		}
+		list = append(list, w.offeringsOf(t, labels, offeringKeys)...)
+	}
+	if len(list) == 0 && tooSmall != "" {
+		return nil, fmt.Errorf("no instance type that the requirements allow is large enough: %s", tooSmall)
+	}
+	if len(list) == 0 {
+		return nil, fmt.Errorf("no offering of the catalog meets the requirements")
+	}
+	slices.SortFunc(list, func(a, b candidate) int {
+		return cmp.Or(cmp.Compare(a.price, b.price), cmp.Compare(a.InstanceType, b.InstanceType),
+			cmp.Compare(a.Zone, b.Zone), cmp.Compare(a.CapacityType, b.CapacityType))
+	})
+	return list, nil
+}
+
+// knownTypes complains if the requirements name instance types and the catalog has none of them.
+func knownTypes(types []engine.InstanceType, w wanted) error {
+	for _, r := range w[corev1.LabelInstanceTypeStable] {
+		if r.Operator != v1.In {
+			continue
+		}
+		known := func(t engine.InstanceType) bool { return slices.Contains(r.Values, t.Name) }
+		if !slices.ContainsFunc(types, known) {
+			return fmt.Errorf("the catalog has no instance type of the name %q", r.Values)
+		}
+	}
+	return nil
+}
+
+// labelsOf chooses the labels of a machine of a type: of each label the first value that is allowed.
+func (w wanted) labelsOf(t *engine.InstanceType) (map[string]string, bool) {
+	labels := map[string]string{}
+	for key, values := range t.Labels {
+		if len(values) == 0 {
+			if !w.allowsNone(key) {
+				return nil, false
+			}
+			continue
+		}
+		i := slices.IndexFunc(values, func(v string) bool { return w.allows(key, v) })
+		if i < 0 {
+			return nil, false
+		}
+		labels[key] = values[i]
+	}
+	return labels, true
+}
+
+func (w wanted) offeringsOf(t *engine.InstanceType, labels map[string]string, offeringKeys map[string]bool) []candidate {
+	list := []candidate{}
+	for _, o := range t.Offerings {
+		if !w.allows(corev1.LabelTopologyZone, o.Zone) || !w.allows(v1.CapacityTypeLabelKey, o.CapacityType) || !w.meets(o, offeringKeys) {
+			continue
+		}
+		all := labels // shared: whoever starts a machine copies them
+		if len(o.Labels) > 0 {
+			all = maps.Clone(labels)
+			maps.Copy(all, o.Labels)
+		}
+		list = append(list, candidate{engine.OfferingID{InstanceType: t.Name, Zone: o.Zone, CapacityType: o.CapacityType}, o.Price, o.SoldOut, all})
+	}
+	return list
+}
+
+// meets looks at the labels that offerings have of their own; one that an offering does not have is absent.
+func (w wanted) meets(o engine.Offering, offeringKeys map[string]bool) bool {
+	for key := range offeringKeys {
+		value, has := o.Labels[key]
+		if has && !w.allows(key, value) || !has && !w.allowsNone(key) {
+			return false
+		}
+	}
+	return true
+}
+
+// lacks says which resource a type has too little of, "" if it holds the requests.
+func lacks(t *engine.InstanceType, requests corev1.ResourceList) string {
+	allocatable := Allocatable(t)
+	for _, name := range slices.Sorted(maps.Keys(requests)) {
+		want, has := requests[name], allocatable[name]
+		if want.Cmp(has) > 0 {
+			return fmt.Sprintf("%s has %s %s of the %s that are asked for", t.Name, has.String(), name, want.String())
+		}
+	}
+	return ""
+}

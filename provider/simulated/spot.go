@@ -1,0 +1,141 @@
+package simulated
+
+import (
+	"cmp"
+	"math"
+	"slices"
+	"strconv"
+	"time"
+
+	v1 "tenon.sh/api/v1"
+	"tenon.sh/engine"
+)
+
+const (
+	// A reclaim takes this share of a pool's machines on average: the square root of a uniform draw, Beta(2,1).
+	meanReclaimed = 2. / 3
+	// reclaimSpread is the time within which the machines of one reclaim get their notices.
+	reclaimSpread = 3 * time.Minute
+)
+
+// Notice is what the cloud says of a machine that it will take away.
+type Notice struct {
+	ID      string
+	Machine engine.MachineID
+	Kind    string
+	// At is when the notice is given.
+	At time.Time
+}
+
+// reclaimWalk is how far the reclaims of one spot pool (a type in a zone) have been followed.
+type reclaimWalk struct {
+	number int
+	next   time.Time
+}
+
+// watchForReclaims begins to follow the reclaims of a new machine's pool.
+func (c *Cloud) watchForReclaims(r *Record) {
+	id := r.Offering
+	if id.CapacityType != v1.CapacityTypeSpot || c.cfg.Profile.Spot.Hazard <= 0 || c.reclaims[id] != nil {
+		return
+	}
+	w := &reclaimWalk{next: c.epoch}
+	c.reclaims[id] = w
+	for !w.next.After(c.advanced) {
+		c.stepReclaim(id, w)
+	}
+}
+
+// stepReclaim finds the next reclaim of a pool. Reclaims are independent of how many machines the pool has: the rate of
+// events is the hazard of one machine divided by the share that an event takes.
+func (c *Cloud) stepReclaim(id engine.OfferingID, w *reclaimWalk) {
+	w.number++
+	mean := clamp(float64(time.Hour) * meanReclaimed / c.cfg.Profile.Spot.Hazard)
+	d := c.draws("reclaim", id.String(), strconv.Itoa(w.number))
+	w.next = w.next.Add(max(time.Second, d.exponential(mean)))
+}
+
+// advance lets everything happen that is due between the last call and now.
+func (c *Cloud) advance(now time.Time) {
+	c.runFaults(now)
+	if !now.After(c.advanced) {
+		return
+	}
+	pools := []engine.OfferingID{}
+	for id, w := range c.reclaims {
+		if !w.next.After(now) {
+			pools = append(pools, id)
+		}
+	}
+	slices.SortFunc(pools, func(a, b engine.OfferingID) int { return cmp.Compare(a.String(), b.String()) })
+	for _, id := range pools {
+		for w := c.reclaims[id]; !w.next.After(now); {
+			c.reclaimPool(id, w)
+			c.stepReclaim(id, w)
+		}
+	}
+	c.advanced = now
+}
+
+func (c *Cloud) reclaimPool(id engine.OfferingID, w *reclaimWalk) {
+	d := c.draws("reclaimed", id.String(), strconv.Itoa(w.number))
+	share := math.Sqrt(d.uniform())
+	for _, r := range c.ordered() {
+		if r.Offering == id {
+			c.reclaim(r, w.next, share, "event/"+strconv.Itoa(w.number))
+		}
+	}
+	c.sellOut(id, w.next, d.exponential(c.cfg.Profile.Spot.SoldOutFor))
+}
+
+// reclaim takes a machine with the given chance: first a notice, within a few minutes of at, then the end.
+func (c *Cloud) reclaim(r *Record, at time.Time, share float64, event string) {
+	id := r.Machine.ID
+	d := c.draws("victim", string(id), event)
+	chosen, spread := d.uniform() < share, time.Duration(d.uniform()*float64(reclaimSpread))
+	if !chosen || r.Machine.Created.After(at) || r.gone(at) {
+		return
+	}
+	notice := at.Add(spread)
+	end := notice.Add(c.cfg.Profile.Spot.Notice)
+	if !r.Dies.IsZero() && r.Dies.Before(end) {
+		return
+	}
+	r.Dies, r.Reclaimed = end, true
+	c.counters.Reclaimed++
+	n := Notice{ID: string(id) + "/" + event, Machine: id, Kind: "SpotInterruption", At: notice}
+	c.notices[n.ID] = n
+}
+
+// sellOut leaves an offering without machines for a while.
+func (c *Cloud) sellOut(id engine.OfferingID, from time.Time, length time.Duration) {
+	if until := from.Add(length); until.After(c.forced[id]) {
+		c.forced[id] = until
+	}
+}
+
+// Notices lists the notices that have been given and not acknowledged, for machines that still exist, ordered by ID.
+func (c *Cloud) Notices() []Notice {
+	now := c.lock()
+	defer c.mu.Unlock()
+	list := []Notice{}
+	for key, n := range c.notices {
+		r := c.machines[n.Machine]
+		if r == nil || r.gone(now) {
+			delete(c.notices, key)
+			continue
+		}
+		if !n.At.After(now) {
+			list = append(list, n)
+		}
+	}
+	slices.SortFunc(list, func(a, b Notice) int { return cmp.Compare(a.ID, b.ID) })
+	return list
+}
+
+// Acknowledge ends a notice: it is not given again.
+func (c *Cloud) Acknowledge(id string) {
+	c.lock()
+	defer c.mu.Unlock()
+	delete(c.notices, id)
+}
