@@ -1,0 +1,218 @@
+package engine
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	v1 "tenon.sh/api/v1"
+)
+
+const (
+	launchTimeout       = 5 * time.Minute
+	registrationTimeout = 15 * time.Minute
+	// longestMessage is how much of a cloud's error a condition keeps.
+	longestMessage = 1024
+)
+
+// Advance decides the next step of one claim, from the first finalizer to the last. It reads only l and changes none of
+// it; the same input always gives the same step.
+func Advance(l Life) Step {
+	switch {
+	case l.Claim == nil:
+		return leave(l)
+	case l.Claim.DeletionTimestamp != nil:
+		if !slices.Contains(l.Claim.Finalizers, v1.TerminationFinalizer) {
+			return Step{}
+		}
+		return leave(l)
+	}
+	if claim := adopted(l.Claim); claim != l.Claim {
+		return Step{Claim: claim}
+	}
+	if d, wait := overdue(l); d != nil {
+		return Step{Delete: d}
+	} else if !v1.IsTrue(l.Claim, v1.ConditionLaunched) {
+		step := Step{Launch: true}
+		step.by(wait)
+		return step
+	} else {
+		return live(l, wait)
+	}
+}
+
+// adopted adds what a claim must carry before its machine is started: the finalizer, without which a deletion could
+// leave the machine behind, and the label of its node class.
+func adopted(claim *v1.NodeClaim) *v1.NodeClaim {
+	ref := claim.Spec.NodeClassRef
+	labelled := ref == nil || claim.Labels[ref.LabelKey()] != ""
+	if labelled && slices.Contains(claim.Finalizers, v1.TerminationFinalizer) {
+		return claim
+	}
+	claim = claim.DeepCopy()
+	if !slices.Contains(claim.Finalizers, v1.TerminationFinalizer) {
+		claim.Finalizers = append(claim.Finalizers, v1.TerminationFinalizer)
+	}
+	if !labelled {
+		claim.Labels = with(claim.Labels, ref.LabelKey(), ref.Name)
+	}
+	return claim
+}
+
+// overdue says whether the claim has to go because of its age, or of the age of something it waits for. If not, it says
+// how long until that may be, 0 for never.
+func overdue(l Life) (*Deletion, time.Duration) {
+	for _, node := range l.Nodes {
+		if node.DeletionTimestamp != nil && slices.Contains(node.Finalizers, v1.TerminationFinalizer) {
+			return &Deletion{}, 0
+		}
+	}
+	limits := []struct {
+		active bool
+		since  time.Time
+		limit  time.Duration
+		cause  string
+	}{
+		{!v1.IsTrue(l.Claim, v1.ConditionLaunched), waitingSince(l.Claim, v1.ConditionLaunched), launchTimeout, CauseLaunchTimeout},
+		{!v1.IsTrue(l.Claim, v1.ConditionRegistered), waitingSince(l.Claim, v1.ConditionRegistered), registrationTimeout, CauseRegistrationTimeout},
+		{l.Claim.Spec.ExpireAfter.Duration != nil, l.Claim.CreationTimestamp.Time, expireAfter(l.Claim), CauseExpired},
+	}
+	var next Step
+	for _, x := range limits {
+		if !x.active {
+			continue
+		}
+		left := x.since.Add(x.limit).Sub(l.Now)
+		if left <= 0 {
+			return &Deletion{Cause: x.cause}, 0
+		}
+		next.by(left)
+	}
+	return nil, next.After
+}
+
+// waitingSince is when the condition last changed its status. One that nobody has written counts from the creation.
+func waitingSince(claim *v1.NodeClaim, condition string) time.Time {
+	if c := v1.GetCondition(claim, condition); c != nil {
+		return c.LastTransitionTime.Time
+	}
+	return claim.CreationTimestamp.Time
+}
+
+func expireAfter(claim *v1.NodeClaim) time.Duration {
+	if claim.Spec.ExpireAfter.Duration == nil {
+		return 0
+	}
+	return *claim.Spec.ExpireAfter.Duration
+}
+
+// live is the step of a launched claim that nobody has deleted.
+func live(l Life, wait time.Duration) Step {
+	var step Step
+	if wait > 0 {
+		step.by(wait)
+	}
+	claim := l.Claim.DeepCopy()
+	restamp(claim, l.Now)
+	node := register(l, claim, &step)
+	if node != nil && v1.IsTrue(claim, v1.ConditionRegistered) {
+		initialize(l, claim, node, &step)
+	} else if v1.IsTrue(claim, v1.ConditionRegistered) && !v1.IsTrue(claim, v1.ConditionInitialized) {
+		set(claim, v1.ConditionInitialized, metav1.ConditionUnknown, "NodeNotFound", "the node that was registered is gone", l.Now)
+	}
+	if node != nil && v1.IsTrue(claim, v1.ConditionInitialized) {
+		checkConsistency(l, claim, node, &step)
+	}
+	observePods(l, claim)
+	consolidatable(l, claim, &step)
+	if node != nil && !equality.Semantic.DeepEqual(node, l.Nodes[0]) {
+		step.Nodes = append(step.Nodes, node)
+	}
+	step.Claim = changed(l.Claim, claim)
+	return step
+}
+
+// Launched is the claim after its machine was started. Labels that the claim has already were promised to pods, so they
+// stay; annotations are the machine's to decide.
+func Launched(claim *v1.NodeClaim, m Machine, now time.Time) *v1.NodeClaim {
+	claim = claim.DeepCopy()
+	labels, annotations := map[string]string{}, map[string]string{}
+	for _, from := range []map[string]string{m.Labels, claim.Labels} {
+		for k, v := range from {
+			labels[k] = v
+		}
+	}
+	for _, from := range []map[string]string{claim.Annotations, m.Annotations} {
+		for k, v := range from {
+			annotations[k] = v
+		}
+	}
+	claim.Labels, claim.Annotations = labels, annotations
+	claim.Status.ProviderID = string(m.ID)
+	claim.Status.ImageID = m.ImageID
+	claim.Status.Capacity = m.Capacity.DeepCopy()
+	claim.Status.Allocatable = m.Allocatable.DeepCopy()
+	set(claim, v1.ConditionLaunched, metav1.ConditionTrue, "", "", now)
+	if v1.GetCondition(claim, v1.ConditionRegistered).Reason == v1.ReasonAwaitingReconciliation {
+		set(claim, v1.ConditionRegistered, metav1.ConditionUnknown, "NodeNotFound", "the machine has not joined the cluster yet", now)
+	}
+	return claim
+}
+
+// LaunchFailed is the claim after a launch that will be tried again.
+func LaunchFailed(claim *v1.NodeClaim, reason, message string, now time.Time) *v1.NodeClaim {
+	claim = claim.DeepCopy()
+	set(claim, v1.ConditionLaunched, metav1.ConditionUnknown, reason, CutMessage(message), now)
+	return claim
+}
+
+// CutMessage shortens a cloud's error to what conditions and events keep of it.
+func CutMessage(message string) string {
+	if len(message) <= longestMessage {
+		return message
+	}
+	return strings.ToValidUTF8(message[:longestMessage-3], "") + "..."
+}
+
+// restamp tells readers of the conditions that they hold for the claim's newest generation.
+func restamp(claim *v1.NodeClaim, now time.Time) {
+	for _, t := range claim.DependentConditions() {
+		if c := v1.GetCondition(claim, t); c != nil && c.ObservedGeneration != claim.Generation {
+			set(claim, t, c.Status, c.Reason, c.Message, now)
+		}
+	}
+}
+
+func set(claim *v1.NodeClaim, condition string, status metav1.ConditionStatus, reason, message string, now time.Time) {
+	v1.SetCondition(claim, condition, status, reason, message, now)
+}
+
+// changed returns after if it differs from before, else nil.
+func changed(before, after *v1.NodeClaim) *v1.NodeClaim {
+	if equality.Semantic.DeepEqual(before, after) {
+		return nil
+	}
+	return after
+}
+
+func with(m map[string]string, key, value string) map[string]string {
+	if m == nil {
+		m = map[string]string{}
+	}
+	m[key] = value
+	return m
+}
+
+func hasCondition(node *corev1.Node, t corev1.NodeConditionType, status corev1.ConditionStatus) bool {
+	return slices.ContainsFunc(node.Status.Conditions, func(c corev1.NodeCondition) bool {
+		return c.Type == t && c.Status == status
+	})
+}
+
+func nodeReady(node *corev1.Node) bool {
+	return hasCondition(node, corev1.NodeReady, corev1.ConditionTrue)
+}

@@ -1,0 +1,344 @@
+package engine
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	v1 "tenon.sh/api/v1"
+)
+
+func TestClaimGetsFinalizerAndClassLabelBeforeItsMachine(t *testing.T) {
+	t.Parallel()
+	bare := lifeClaim(func(c *v1.NodeClaim) { c.Finalizers, c.Labels = nil, nil })
+	step := Advance(Life{Now: lifeStart, Claim: bare})
+	if step.Launch || step.Claim == nil {
+		t.Fatalf("step %+v: want only the claim changed", step)
+	}
+	if !slices.Contains(step.Claim.Finalizers, v1.TerminationFinalizer) || step.Claim.Labels["karpenter.kwok.sh/kwoknodeclass"] != "default" {
+		t.Errorf("finalizers %v, labels %v", step.Claim.Finalizers, step.Claim.Labels)
+	}
+	if len(bare.Finalizers) != 0 {
+		t.Error("the claim that was read has changed")
+	}
+	if next := Advance(Life{Now: lifeStart, Claim: step.Claim}); !next.Launch {
+		t.Errorf("with the finalizer: %+v, want a launch", next)
+	}
+}
+
+func TestTimeLimitsOfAClaim(t *testing.T) {
+	t.Parallel()
+	expiring := func(c *v1.NodeClaim) { c.Spec.ExpireAfter = v1.DurationOf(time.Hour) }
+	tests := []struct {
+		name  string
+		claim *v1.NodeClaim
+		nodes []*corev1.Node
+		age   time.Duration
+		want  string // cause of deletion
+		after time.Duration
+	}{
+		{"not launched, before the limit", lifeClaim(), nil, 5*time.Minute - time.Second, "", time.Second},
+		{"not launched, at the limit", lifeClaim(), nil, 5 * time.Minute, CauseLaunchTimeout, 0},
+		{"not registered, before the limit", lifeClaim(lifeLaunched), nil, 14 * time.Minute, "", time.Minute},
+		{"not registered, at the limit", lifeClaim(lifeLaunched), nil, 15 * time.Minute, CauseRegistrationTimeout, 0},
+		{"the limit counts from the last change of status", lifeClaim(lifeLaunched, func(c *v1.NodeClaim) {
+			v1.SetCondition(c, v1.ConditionRegistered, metav1.ConditionFalse, "MultipleNodesFound", "", lifeStart.Add(10*time.Minute))
+		}), []*corev1.Node{lifeNode(), lifeNode()}, 20 * time.Minute, "", 5 * time.Minute},
+		{"running, no limit", lifeClaim(lifeRunning), []*corev1.Node{lifeNode(lifeOpen)}, 1000 * time.Hour, "", 0},
+		{"running, young", lifeClaim(lifeRunning, expiring), []*corev1.Node{lifeNode(lifeOpen)}, 59 * time.Minute, "", time.Minute},
+		{"running, expired", lifeClaim(lifeRunning, expiring), []*corev1.Node{lifeNode(lifeOpen)}, time.Hour, CauseExpired, 0},
+		{"its node is being deleted by somebody", lifeClaim(lifeRunning), []*corev1.Node{lifeNode(lifeClosed)}, time.Minute, "followed", 0},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			step := Advance(Life{Now: lifeStart.Add(tt.age), Claim: tt.claim, Nodes: tt.nodes})
+			got := ""
+			if step.Delete != nil {
+				if got = step.Delete.Cause; got == "" {
+					got = "followed"
+				}
+			}
+			if got != tt.want || step.After != tt.after {
+				t.Errorf("deletion %q, after %v; want %q, %v", got, step.After, tt.want, tt.after)
+			}
+		})
+	}
+}
+
+func TestLaunchedClaimKeepsItsLabelsAndTakesTheMachines(t *testing.T) {
+	t.Parallel()
+	claim := Launched(lifeClaim(func(c *v1.NodeClaim) { c.Annotations = map[string]string{"a": "claim", "b": "claim"} }),
+		Machine{ID: "sim://1", ImageID: "i", Labels: map[string]string{"team": "b", "zone": "a"}, Annotations: map[string]string{"a": "machine"}}, lifeStart)
+	if claim.Labels["team"] != "a" || claim.Labels["zone"] != "a" {
+		t.Errorf("labels %v: the claim's own win", claim.Labels)
+	}
+	if claim.Annotations["a"] != "machine" || claim.Annotations["b"] != "claim" {
+		t.Errorf("annotations %v: the machine's win", claim.Annotations)
+	}
+	if claim.Status.ProviderID != "sim://1" || claim.Status.ImageID != "i" || conditionText(claim, v1.ConditionLaunched) != "True" {
+		t.Errorf("status %+v", claim.Status)
+	}
+}
+
+func TestLaunchFailureIsToldInAtMost1024Bytes(t *testing.T) {
+	t.Parallel()
+	claim := LaunchFailed(lifeClaim(), "QuotaExceeded", strings.Repeat("é", 1000), lifeStart)
+	c := v1.GetCondition(claim, v1.ConditionLaunched)
+	if c.Status != metav1.ConditionUnknown || c.Reason != "QuotaExceeded" || len(c.Message) > 1024 || !strings.HasSuffix(c.Message, "é...") {
+		t.Errorf("condition %s %s, %d bytes", c.Status, c.Reason, len(c.Message))
+	}
+}
+
+func TestRegistrationSyncsTheNode(t *testing.T) {
+	t.Parallel()
+	claim := lifeClaim(lifeLaunched, func(c *v1.NodeClaim) {
+		c.Annotations = map[string]string{"note": "x", PlannedPodsAnnotation: "uid-1,uid-2"}
+	})
+	step := Advance(Life{Now: lifeStart, Claim: claim, Nodes: []*corev1.Node{lifeNode(lifeNotReady)}})
+	if len(step.Nodes) != 1 || step.Claim == nil {
+		t.Fatalf("step %+v", step)
+	}
+	node := step.Nodes[0]
+	if node.Labels["team"] != "a" || node.Labels["zone"] != "a" || node.Labels[v1.RegisteredLabelKey] != "true" || node.Labels["kubernetes.io/hostname"] != "node-1" {
+		t.Errorf("labels %v", node.Labels)
+	}
+	if _, leaked := node.Annotations[PlannedPodsAnnotation]; leaked || node.Annotations["note"] != "x" {
+		t.Errorf("annotations %v", node.Annotations)
+	}
+	var taints []string
+	for _, x := range node.Spec.Taints {
+		taints = append(taints, x.ToString())
+	}
+	if !slices.Equal(taints, []string{"dedicated=x:NoSchedule", "booting:NoExecute"}) {
+		t.Errorf("taints %v", taints)
+	}
+	if !ours(node) || len(node.OwnerReferences) != 1 || node.OwnerReferences[0].UID != claim.UID || !*node.OwnerReferences[0].BlockOwnerDeletion {
+		t.Errorf("finalizers %v, owners %v", node.Finalizers, node.OwnerReferences)
+	}
+	if step.Nominate != "node-1" {
+		t.Errorf("nominate %q: the planned pods are pointed at the node before it opens", step.Nominate)
+	}
+	if step.Claim.Status.NodeName != "node-1" || conditionText(step.Claim, v1.ConditionRegistered) != "True" ||
+		conditionText(step.Claim, v1.ConditionInitialized) != "Unknown NodeNotReady" {
+		t.Errorf("claim status %+v", step.Claim.Status)
+	}
+	again := Advance(Life{Now: lifeStart, Claim: step.Claim, Nodes: step.Nodes})
+	if !again.Quiet() {
+		t.Errorf("the same again: %+v, want nothing to do", again)
+	}
+}
+
+func TestRegistrationDoesNotSyncTaintsOnDemand(t *testing.T) {
+	t.Parallel()
+	node := lifeNode(func(n *corev1.Node) { n.Labels[v1.DoNotSyncTaintsLabelKey] = "true" })
+	step := Advance(Life{Now: lifeStart, Claim: lifeClaim(lifeLaunched), Nodes: []*corev1.Node{node}})
+	if got := step.Nodes[0]; len(got.Spec.Taints) != 0 || got.Labels["team"] != "a" {
+		t.Errorf("taints %v, labels %v", got.Spec.Taints, got.Labels)
+	}
+}
+
+func TestRegistrationCutShortDoesNotBringStartupTaintsBack(t *testing.T) {
+	t.Parallel()
+	step := Advance(Life{Now: lifeStart, Claim: lifeClaim(lifeLaunched), Nodes: []*corev1.Node{lifeNode(lifeOpen)}})
+	for _, n := range step.Nodes {
+		if len(n.Spec.Taints) != 0 {
+			t.Errorf("taints %v", n.Spec.Taints)
+		}
+	}
+	if conditionText(step.Claim, v1.ConditionRegistered) != "True" || step.Nominate != "" {
+		t.Errorf("step %+v", step)
+	}
+}
+
+func TestRegistrationWithoutTheUnregisteredTaintIsTold(t *testing.T) {
+	t.Parallel()
+	step := Advance(Life{Now: lifeStart, Claim: lifeClaim(lifeLaunched), Nodes: []*corev1.Node{lifeNode(func(n *corev1.Node) { n.Spec.Taints = nil })}})
+	if conditionText(step.Claim, v1.ConditionRegistered) != "True" || len(step.Events) != 1 || step.Events[0].Reason != "UnregisteredTaintMissing" {
+		t.Errorf("events %v", step.Events)
+	}
+}
+
+func TestRegistrationWaitsOrRefuses(t *testing.T) {
+	t.Parallel()
+	none := Advance(Life{Now: lifeStart, Claim: lifeClaim(lifeTrue(v1.ConditionLaunched))})
+	if got := conditionText(none.Claim, v1.ConditionRegistered); got != "Unknown NodeNotFound" {
+		t.Errorf("without a node: %s", got)
+	}
+	two := []*corev1.Node{lifeNode(), lifeNode(func(n *corev1.Node) { n.Name = "node-2" })}
+	several := Advance(Life{Now: lifeStart, Claim: lifeClaim(lifeLaunched), Nodes: two})
+	if got := conditionText(several.Claim, v1.ConditionRegistered); got != "False MultipleNodesFound" || len(several.Nodes) != 0 {
+		t.Errorf("with two nodes: %s, %d nodes written", got, len(several.Nodes))
+	}
+}
+
+func TestInitializationChecksInOrder(t *testing.T) {
+	t.Parallel()
+	taint := func(key string, effect corev1.TaintEffect) func(*corev1.Node) {
+		return func(n *corev1.Node) { n.Spec.Taints = append(n.Spec.Taints, corev1.Taint{Key: key, Effect: effect}) }
+	}
+	noCPU := func(n *corev1.Node) { n.Status.Allocatable["cpu"] = resource.MustParse("0") }
+	tests := []struct {
+		name string
+		node *corev1.Node
+		want string
+	}{
+		{"ready", lifeNode(lifeOpen), "True"},
+		{"not ready", lifeNode(lifeOpen, lifeNotReady, taint("booting", corev1.TaintEffectNoExecute)), "Unknown NodeNotReady"},
+		{"startup taint", lifeNode(lifeOpen, taint("booting", corev1.TaintEffectNoExecute), taint("node.kubernetes.io/not-ready", corev1.TaintEffectNoSchedule)), "Unknown StartupTaintsExist"},
+		{"startup taint with another effect", lifeNode(lifeOpen, taint("booting", corev1.TaintEffectNoSchedule)), "True"},
+		{"ephemeral taint", lifeNode(lifeOpen, taint("node.kubernetes.io/not-ready", corev1.TaintEffectNoExecute), noCPU), "Unknown KnownEphemeralTaintsExist"},
+		{"readiness gate", lifeNode(lifeOpen, taint("readiness.k8s.io/net", corev1.TaintEffectNoSchedule)), "Unknown KnownEphemeralTaintsExist"},
+		{"resource not there yet", lifeNode(lifeOpen, noCPU), "Unknown ResourceNotRegistered"},
+		{"own taint", lifeNode(lifeOpen, taint("dedicated", corev1.TaintEffectNoSchedule)), "True"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			step := Advance(Life{Now: lifeStart, Claim: lifeClaim(lifeLaunched, lifeTrue(v1.ConditionRegistered)), Nodes: []*corev1.Node{tt.node}})
+			if got := conditionText(step.Claim, v1.ConditionInitialized); got != tt.want {
+				t.Errorf("Initialized is %s, want %s", got, tt.want)
+			}
+			labelled := len(step.Nodes) == 1 && step.Nodes[0].Labels[v1.InitializedLabelKey] == "true"
+			if labelled != (tt.want == "True") {
+				t.Errorf("label on the node: %v", labelled)
+			}
+		})
+	}
+}
+
+func TestReadyNodeIsRegisteredAndInitializedInOneStep(t *testing.T) {
+	t.Parallel()
+	claim := lifeClaim(lifeLaunched, func(c *v1.NodeClaim) { c.Spec.StartupTaints = nil })
+	step := Advance(Life{Now: lifeStart, Claim: claim, Nodes: []*corev1.Node{lifeNode()}, Pool: lifePool(0)})
+	for _, c := range []string{v1.ConditionRegistered, v1.ConditionInitialized, v1.ConditionReady, v1.ConditionConsistentStateFound, v1.ConditionConsolidatable} {
+		if got := conditionText(step.Claim, c); got != "True" {
+			t.Errorf("%s is %s", c, got)
+		}
+	}
+	if again := Advance(Life{Now: lifeStart, Claim: step.Claim, Nodes: step.Nodes, Pool: lifePool(0)}); !again.Quiet() {
+		t.Errorf("the same again: %+v, want nothing to do", again)
+	}
+}
+
+func TestInitializedStaysWhenTheNodeFails(t *testing.T) {
+	t.Parallel()
+	step := Advance(Life{Now: lifeStart, Claim: lifeClaim(lifeRunning), Nodes: []*corev1.Node{lifeNode(lifeOpen, lifeNotReady)}})
+	if !step.Quiet() {
+		t.Errorf("step %+v, want nothing to do", step)
+	}
+}
+
+func TestConditionsFollowTheGeneration(t *testing.T) {
+	t.Parallel()
+	claim := lifeClaim(lifeRunning, func(c *v1.NodeClaim) { c.Generation = 2 })
+	step := Advance(Life{Now: lifeStart, Claim: claim, Nodes: []*corev1.Node{lifeNode(lifeOpen)}})
+	for _, t2 := range append(claim.DependentConditions(), v1.ConditionReady) {
+		if c := v1.GetCondition(step.Claim, t2); c.ObservedGeneration != 2 || c.Status != metav1.ConditionTrue {
+			t.Errorf("%s: generation %d, %s", t2, c.ObservedGeneration, c.Status)
+		}
+	}
+}
+
+func TestMuchLessCapacityThanExpectedIsTold(t *testing.T) {
+	t.Parallel()
+	small := lifeNode(lifeOpen, func(n *corev1.Node) { n.Status.Capacity["cpu"] = resource.MustParse("3500m") })
+	step := Advance(Life{Now: lifeStart, Claim: lifeClaim(lifeRunning), Nodes: []*corev1.Node{small}})
+	if got := conditionText(step.Claim, v1.ConditionConsistentStateFound); got != "False ConsistencyCheckFailed" || len(step.Events) != 1 {
+		t.Errorf("%s, events %v", got, step.Events)
+	}
+	if again := Advance(Life{Now: lifeStart, Claim: step.Claim, Nodes: []*corev1.Node{small}}); !again.Quiet() || len(again.Events) != 0 {
+		t.Errorf("told twice: %+v", again)
+	}
+}
+
+func TestPodEventsAreRecordedFromThePodsThemselves(t *testing.T) {
+	t.Parallel()
+	now := lifeStart.Add(time.Hour)
+	bound := func(at time.Time) func(*corev1.Pod) {
+		return func(p *corev1.Pod) {
+			p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(at)}}
+		}
+	}
+	recorded := func(at time.Time) func(*v1.NodeClaim) {
+		return func(c *v1.NodeClaim) { c.Status.LastPodEventTime = metav1.NewTime(at) }
+	}
+	at := func(d time.Duration) time.Time { return lifeStart.Add(d) }
+	tests := []struct {
+		name  string
+		claim *v1.NodeClaim
+		pods  []*corev1.Pod
+		left  time.Time
+		want  time.Time
+	}{
+		{"bound", lifeClaim(lifeRunning), []*corev1.Pod{lifePod("a", bound(at(time.Minute)))}, time.Time{}, at(time.Minute)},
+		{"the newest counts", lifeClaim(lifeRunning), []*corev1.Pod{lifePod("a", bound(at(time.Minute))), lifePod("b", bound(at(2*time.Minute)))}, time.Time{}, at(2 * time.Minute)},
+		{"DaemonSet pods do not", lifeClaim(lifeRunning), []*corev1.Pod{lifePod("a", bound(at(time.Minute)), lifeOwned("apps/v1", "DaemonSet"))}, time.Time{}, time.Time{}},
+		{"a restart changes nothing", lifeClaim(lifeRunning, recorded(at(time.Minute))), []*corev1.Pod{lifePod("a", bound(at(time.Minute)))}, time.Time{}, at(time.Minute)},
+		{"within 10 s it is not written again", lifeClaim(lifeRunning, recorded(at(time.Minute))), []*corev1.Pod{lifePod("a", bound(at(70*time.Second)))}, time.Time{}, at(time.Minute)},
+		{"after 10 s it is", lifeClaim(lifeRunning, recorded(at(time.Minute))), []*corev1.Pod{lifePod("a", bound(at(71*time.Second)))}, time.Time{}, at(71 * time.Second)},
+		{"beginning to end", lifeClaim(lifeRunning, recorded(at(time.Minute))), []*corev1.Pod{lifePod("a", lifeEnding(at(5*time.Minute)), func(p *corev1.Pod) { g := int64(60); p.DeletionGracePeriodSeconds = &g })}, time.Time{}, at(4 * time.Minute)},
+		{"gone", lifeClaim(lifeRunning, recorded(at(time.Minute))), nil, at(3 * time.Minute), at(3 * time.Minute)},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			claim := tt.claim
+			step := Advance(Life{Now: now, Claim: claim, Nodes: []*corev1.Node{lifeNode(lifeOpen)}, Pods: tt.pods, PodLeft: tt.left})
+			if step.Claim != nil {
+				claim = step.Claim
+			}
+			if !claim.Status.LastPodEventTime.Time.Equal(tt.want) {
+				t.Errorf("recorded %v, want %v", claim.Status.LastPodEventTime, tt.want)
+			}
+		})
+	}
+}
+
+func TestConsolidatableAfterAQuietTime(t *testing.T) {
+	t.Parallel()
+	event := func(c *v1.NodeClaim) { c.Status.LastPodEventTime = metav1.NewTime(lifeStart.Add(time.Minute)) }
+	static, never := lifePool(0), lifePool(0)
+	static.Spec.Replicas = new(int64)
+	never.Spec.Disruption.ConsolidateAfter = v1.NillableDuration{}
+	set := lifeTrue(v1.ConditionConsolidatable)
+	tests := []struct {
+		name  string
+		claim *v1.NodeClaim
+		pool  *v1.NodePool
+		now   time.Duration
+		want  string
+		after time.Duration
+	}{
+		{"counts from initialization", lifeClaim(lifeRunning), lifePool(30 * time.Second), 20 * time.Second, "absent", 10 * time.Second},
+		{"set when the time has passed", lifeClaim(lifeRunning), lifePool(30 * time.Second), 30 * time.Second, "True", 0},
+		{"counts from the last pod event", lifeClaim(lifeRunning, event), lifePool(30 * time.Second), 80 * time.Second, "absent", 10 * time.Second},
+		{"removed by a new event", lifeClaim(lifeRunning, event, set), lifePool(30 * time.Second), 80 * time.Second, "absent", 10 * time.Second},
+		{"never", lifeClaim(lifeRunning, set), never, time.Hour, "absent", 0},
+		{"not initialized", lifeClaim(lifeLaunched, lifeTrue(v1.ConditionRegistered), set), lifePool(0), time.Minute, "absent", 0},
+		{"static pool", lifeClaim(lifeRunning), static, time.Hour, "absent", 0},
+		{"no pool", lifeClaim(lifeRunning), nil, time.Hour, "absent", 0},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			node := lifeNode(lifeOpen)
+			if !v1.IsTrue(tt.claim, v1.ConditionInitialized) {
+				lifeNotReady(node)
+			}
+			claim := tt.claim
+			step := Advance(Life{Now: lifeStart.Add(tt.now), Claim: claim, Nodes: []*corev1.Node{node}, Pool: tt.pool})
+			if step.Claim != nil {
+				claim = step.Claim
+			}
+			if got := conditionText(claim, v1.ConditionConsolidatable); got != tt.want || step.After != tt.after {
+				t.Errorf("%s, after %v; want %s, %v", got, step.After, tt.want, tt.after)
+			}
+		})
+	}
+}

@@ -1,0 +1,138 @@
+package engine
+
+import (
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+
+	v1 "tenon.sh/api/v1"
+)
+
+// An Action is a part of a plan that can be carried out by itself: a Launch, a Placement or a Disruption.
+type Action interface {
+	check(c *Checker) Reason
+}
+
+// Check says whether part of an older plan is still right in the newest snapshot; the zero Reason means yes. Callers
+// check at the moment of acting instead of waiting to see whether a plan holds.
+func Check(a Action, s *Snapshot) Reason { return NewChecker(s).Check(a) }
+
+// Checker checks many actions against one snapshot. It is to be used from one goroutine.
+type Checker struct {
+	s       *Snapshot
+	pools   map[string]*v1.NodePool
+	types   map[string]*InstanceType
+	problem *problem                       // hosts, and where pods are expected
+	waiting map[PodID]bool                 // pods that need a machine
+	used    map[string]corev1.ResourceList // by the machines of each pool, and by the launches found right so far
+	disrupt *Plan                          // what Disrupt says now; nil until it is needed
+}
+
+// NewChecker prepares for checking actions against s.
+func NewChecker(s *Snapshot) *Checker {
+	c := &Checker{s: s, pools: poolsByName(s), types: typeIndex(s), waiting: map[PodID]bool{}, used: map[string]corev1.ResourceList{}}
+	c.problem = &problem{snapshot: s, hosts: hostsOf(s)}
+	for _, pod := range c.problem.sortPods() {
+		c.waiting[podID(pod)] = true
+	}
+	return c
+}
+
+// Check says whether the action is still right. Launches that are found right count against the limits of those checked
+// after them.
+func (c *Checker) Check(a Action) Reason { return a.check(c) }
+
+// check: the pool can still be used, some of the pods still wait for a machine, and the pool's limits leave room.
+func (l Launch) check(c *Checker) Reason {
+	pool := c.pools[l.NodePool]
+	if pool == nil {
+		return Reason{Code: PoolChanged, NodePool: l.NodePool, Have: "it does not exist"}
+	}
+	class := findClass(c.s, pool.Spec.Template.Spec.NodeClassRef)
+	if r := poolProblem(pool, class); !r.OK() {
+		return Reason{Code: PoolChanged, NodePool: l.NodePool, Have: r.Have}
+	}
+	if len(l.Pods) > 0 && !slices.ContainsFunc(l.Pods, func(id PodID) bool { return c.waiting[id] }) {
+		return Reason{Code: PodGone, NodePool: l.NodePool, Need: l.Pods[0].String()}
+	}
+	return c.spend(l, pool)
+}
+
+// spend counts the largest listed type of the launch against the pool's limits.
+func (c *Checker) spend(l Launch, pool *v1.NodePool) Reason {
+	if len(pool.Spec.Limits) == 0 {
+		return Reason{}
+	}
+	used, ok := c.used[pool.Name]
+	if !ok {
+		used = poolUsage(c.problem.hosts, pool.Name)
+	}
+	most := corev1.ResourceList{v1.ResourceNodes: quantity(v1.ResourceNodes, 1)}
+	for _, name := range l.InstanceTypes {
+		if t := c.types[typeKey(pool.Spec.Template.Spec.NodeClassRef, name)]; t != nil {
+			maxList(most, t.Capacity)
+		}
+	}
+	with := used.DeepCopy()
+	addList(with, most)
+	for _, name := range limitNames(pool) {
+		limit, sum := pool.Spec.Limits[name], with[name]
+		if sum.Cmp(limit) > 0 {
+			return Reason{
+				Code: LimitReached, NodePool: pool.Name, Key: string(name), Need: sum.String() + " in all",
+				Have: "the limit is " + limit.String(),
+			}
+		}
+	}
+	c.used[pool.Name] = with
+	return Reason{}
+}
+
+func limitNames(pool *v1.NodePool) []corev1.ResourceName {
+	names := make([]corev1.ResourceName, 0, len(pool.Spec.Limits))
+	for name := range pool.Spec.Limits {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return names
+}
+
+// check: the machine is still there, and the pod is expected on it or free to go there.
+func (p Placement) check(c *Checker) Reason {
+	for _, h := range c.problem.hosts {
+		if h.leaving || h.name() != p.Node && (p.Claim == "" || h.claimName() != p.Claim) {
+			continue
+		}
+		expected := slices.ContainsFunc(h.expected, func(pod *corev1.Pod) bool { return podID(pod) == p.Pod })
+		if expected || c.waiting[p.Pod] {
+			return Reason{}
+		}
+		return Reason{Code: PodGone, Need: p.Pod.String()}
+	}
+	return Reason{Code: NodeGone, Need: p.Node}
+}
+
+// check: planning anew would still remove every one of the nodes, for the same reason.
+func (d Disruption) check(c *Checker) Reason {
+	if c.disrupt == nil {
+		c.disrupt = Disrupt(c.s, Options{}, nil)
+	}
+	still := map[string]v1.DisruptionReason{}
+	for _, other := range c.disrupt.Disruptions {
+		for _, name := range other.Nodes {
+			still[name] = other.Reason
+		}
+	}
+	for _, name := range d.Nodes {
+		if still[name] == d.Reason {
+			continue
+		}
+		for _, kept := range c.disrupt.Kept {
+			if kept.Node == name {
+				return kept.Reason
+			}
+		}
+		return Reason{Code: NodeGone, Need: name}
+	}
+	return Reason{}
+}

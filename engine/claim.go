@@ -1,0 +1,86 @@
+package engine
+
+import (
+	"maps"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	v1 "tenon.sh/api/v1"
+)
+
+// PlannedPodsAnnotation, on a NodeClaim, lists the UIDs of the pods that its machine was started for, separated by
+// commas. It is how a plan outlives the process that made it: until those pods are bound, their room is spoken for.
+const PlannedPodsAnnotation = "tenon.sh/planned-pods"
+
+// mostPlannedPods bounds the annotation's size: annotations of one object may not exceed 256 KiB together.
+const mostPlannedPods = 4000
+
+// NewClaim writes a launch down as the NodeClaim that asks for its machine. The API server gives it its name. It has its
+// finalizer from the start, so that no machine can be started for a claim that is then forgotten.
+func NewClaim(pool *v1.NodePool, launch Launch) *v1.NodeClaim {
+	template := pool.Spec.Template.DeepCopy()
+	ref := template.Spec.NodeClassRef
+	labels := map[string]string{}
+	maps.Copy(labels, template.Labels)
+	maps.Copy(labels, launch.Labels)
+	labels[v1.NodePoolLabelKey] = pool.Name
+	labels[ref.LabelKey()] = ref.Name
+	annotations := map[string]string{}
+	maps.Copy(annotations, template.Annotations)
+	annotations[v1.NodePoolHashAnnotationKey] = pool.Hash()
+	annotations[v1.NodePoolHashVersionAnnotationKey] = v1.HashVersion
+	annotations[v1.MinValuesRelaxedAnnotationKey] = "false"
+	if uids := launch.uids(); uids != "" {
+		annotations[PlannedPodsAnnotation] = uids
+	}
+	block := true
+	return &v1.NodeClaim{
+		ObjectMeta: metav1.ObjectMeta{
+			GenerateName: pool.Name + "-",
+			Labels:       labels,
+			Annotations:  annotations,
+			Finalizers:   []string{v1.TerminationFinalizer},
+			OwnerReferences: []metav1.OwnerReference{{
+				APIVersion: "karpenter.sh/v1", Kind: "NodePool", Name: pool.Name, UID: pool.UID, BlockOwnerDeletion: &block,
+			}},
+		},
+		Spec: v1.NodeClaimSpec{
+			Taints:                 template.Spec.Taints,
+			StartupTaints:          template.Spec.StartupTaints,
+			Requirements:           launch.Requirements,
+			Resources:              v1.ResourceRequirements{Requests: claimRequests(launch.Requests)},
+			NodeClassRef:           ref,
+			TerminationGracePeriod: template.Spec.TerminationGracePeriod,
+			ExpireAfter:            template.Spec.ExpireAfter,
+		},
+	}
+}
+
+// claimRequests leaves out the pseudo-resource by which limits count machines.
+func claimRequests(list corev1.ResourceList) corev1.ResourceList {
+	out := maps.Clone(list)
+	delete(out, v1.ResourceNodes)
+	return out
+}
+
+func (l Launch) uids() string {
+	var uids []string
+	for _, pod := range l.Pods {
+		if pod.UID != "" && len(uids) < mostPlannedPods {
+			uids = append(uids, string(pod.UID))
+		}
+	}
+	slices.Sort(uids)
+	return strings.Join(uids, ",")
+}
+
+// PlannedPods lists the UIDs of the pods that the claim's machine was started for.
+func PlannedPods(claim *v1.NodeClaim) []string {
+	if text := claim.Annotations[PlannedPodsAnnotation]; text != "" {
+		return strings.Split(text, ",")
+	}
+	return nil
+}

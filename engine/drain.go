@@ -1,0 +1,185 @@
+package engine
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	v1 "tenon.sh/api/v1"
+)
+
+const (
+	// drainCheck is how long a drain goes without being looked at when nothing happens.
+	drainCheck = 10 * time.Second
+	// quietDrain is how long a drain may take before people are told what it waits for.
+	quietDrain = 30 * time.Second
+	// podGrace is what the API server gives a pod that names no grace period.
+	podGrace = 30 * time.Second
+)
+
+// drain sends the pods away, in four tiers, and reports whether all are gone. That nothing is left is believed only when
+// the pods were listed from the API server itself after the taint.
+func (x *leaving) drain() bool {
+	if len(x.nodes) == 0 {
+		return true
+	}
+	waiting := waitingPods(x.Pods, x.Now)
+	if len(waiting) > 0 {
+		x.condition(v1.ConditionDrained, metav1.ConditionUnknown, "Draining", "")
+		x.evict(waiting)
+		return false
+	}
+	if left := x.unsettled(); left > 0 {
+		x.step.by(left)
+		return false
+	}
+	if !x.Fresh {
+		x.step.Ask = AskPods
+		return false
+	}
+	x.condition(v1.ConditionDrained, metav1.ConditionTrue, "", "")
+	return true
+}
+
+// unsettled is how long the nodes' taint is still too young.
+func (x *leaving) unsettled() time.Duration {
+	if x.claim == nil {
+		return x.nodes[0].DeletionTimestamp.Add(settle).Sub(x.Now)
+	}
+	c := v1.GetCondition(x.claim, v1.ConditionDrained)
+	if c.Status == metav1.ConditionTrue {
+		return 0
+	}
+	return c.LastTransitionTime.Add(settle).Sub(x.Now)
+}
+
+// waitingPods are those that hold a drain, in order of name.
+func waitingPods(pods []*corev1.Pod, now time.Time) []*corev1.Pod {
+	var waiting []*corev1.Pod
+	for _, p := range pods {
+		if IsDrainable(p, now) && !IsTerminal(p) {
+			waiting = append(waiting, p)
+		}
+	}
+	slices.SortFunc(waiting, func(a, b *corev1.Pod) int {
+		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name), cmp.Compare(a.UID, b.UID))
+	})
+	return waiting
+}
+
+// evict chooses the pods to send away now: those that the deadline leaves no more time, and the first tier of the rest
+// that still has pods. Pods that are protected or already ending keep their tier occupied.
+func (x *leaving) evict(waiting []*corev1.Pod) {
+	x.step.by(drainCheck)
+	var held []string
+	var patient []*corev1.Pod
+	for _, p := range waiting {
+		if !x.overdue(p) {
+			patient = append(patient, p)
+			continue
+		}
+		if grace := x.graceLeft(); !IsTerminating(p) || p.DeletionTimestamp.Sub(x.Now) > time.Duration(grace+1)*time.Second {
+			x.step.Evict = append(x.step.Evict, Eviction{Pod: p, Force: true, Grace: grace})
+		}
+	}
+	for _, p := range firstTier(patient) {
+		protection := ProtectionOf(p, x.Now)
+		if protection.Invalid != "" {
+			x.tell(p, true, eventInvalidProtection, fmt.Sprintf("annotation %s is %q: want \"true\" or a duration such as 30m; it is ignored",
+				v1.DoNotDisruptAnnotationKey, protection.Invalid))
+		}
+		switch {
+		case IsTerminating(p):
+			x.step.by(p.DeletionTimestamp.Add(time.Minute + time.Second).Sub(x.Now))
+		case protection.Active:
+			held = append(held, p.Namespace+"/"+p.Name)
+			if !protection.Until.IsZero() {
+				x.step.by(protection.Until.Sub(x.Now))
+			}
+		default:
+			x.step.Evict = append(x.step.Evict, Eviction{Pod: p})
+		}
+	}
+	x.tellDrain(len(waiting), held)
+}
+
+// overdue reports whether the deadline leaves the pod no more time than its own grace period, or less. It asks to look
+// again when that will be so.
+func (x *leaving) overdue(p *corev1.Pod) bool {
+	if x.deadline.IsZero() {
+		return false
+	}
+	if IsTerminating(p) {
+		return p.DeletionTimestamp.After(x.deadline)
+	}
+	grace := podGrace
+	if p.Spec.TerminationGracePeriodSeconds != nil {
+		grace = time.Duration(*p.Spec.TerminationGracePeriodSeconds) * time.Second
+	}
+	left := x.deadline.Add(-grace).Sub(x.Now)
+	if left > 0 {
+		x.step.by(left)
+	}
+	return left <= 0
+}
+
+// graceLeft is how many seconds a pod that is forced out may take; never 0, which would remove the pod from the API
+// while it still runs.
+func (x *leaving) graceLeft() int64 {
+	return max(int64(x.deadline.Sub(x.Now)/time.Second), 1)
+}
+
+// firstTier is the first group of pods that go together: ordinary pods before critical ones, and within each, DaemonSet
+// pods last, because the others may need them to the end.
+func firstTier(pods []*corev1.Pod) []*corev1.Pod {
+	var tiers [4][]*corev1.Pod
+	for _, p := range pods {
+		i := 0
+		if p.Spec.PriorityClassName == "system-cluster-critical" || p.Spec.PriorityClassName == "system-node-critical" {
+			i = 2
+		}
+		if OwnedByDaemonSet(p) {
+			i++
+		}
+		tiers[i] = append(tiers[i], p)
+	}
+	for _, tier := range tiers {
+		if len(tier) > 0 {
+			return tier
+		}
+	}
+	return nil
+}
+
+// tellDrain says what a drain waits for, once it waits for something that does not end by itself or takes long.
+func (x *leaving) tellDrain(waiting int, held []string) {
+	var since time.Time
+	if x.claim != nil {
+		since = v1.GetCondition(x.claim, v1.ConditionDrained).LastTransitionTime.Time
+	} else {
+		since = x.nodes[0].DeletionTimestamp.Time
+	}
+	if len(held) == 0 && x.Now.Sub(since) < quietDrain {
+		return
+	}
+	message := fmt.Sprintf("%d pods are waiting to be evicted", waiting)
+	if len(held) > 0 {
+		message += fmt.Sprintf("; %s carries the annotation %s", atMost(held, 5), v1.DoNotDisruptAnnotationKey)
+	}
+	for _, n := range x.nodes {
+		x.tell(n, true, eventDraining, message)
+	}
+}
+
+// atMost lists the first n names and how many more there are.
+func atMost(names []string, n int) string {
+	if len(names) <= n {
+		return strings.Join(names, ", ")
+	}
+	return fmt.Sprintf("%s and %d more", strings.Join(names[:n], ", "), len(names)-n)
+}

@@ -1,0 +1,294 @@
+package engine
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	v1 "tenon.sh/api/v1"
+	"tenon.sh/engine/bitset"
+	"tenon.sh/engine/packing"
+	"tenon.sh/engine/requirement"
+)
+
+// explain says, pool by pool, why no machine can be started for a pod of the class: the first rule that leaves nothing,
+// and the nearest miss.
+func (p *problem) explain(class int, s *packing.Solution) []Reason {
+	c := p.classes[class]
+	if c.unmanned {
+		return []Reason{{Code: NotOnManagedNodes}}
+	}
+	if host := c.namedHost(); host != "" {
+		return []Reason{{Code: NoExistingNodeMatches, Need: host}}
+	}
+	var reasons []Reason
+	for i, pool := range p.pools {
+		r := p.refusal(pool, c, p.packing.Classes[class].Pools[i], p.left(i, s))
+		r.NodePool = pool.pool.Name
+		reasons = append(reasons, r)
+	}
+	for _, note := range p.broken {
+		reasons = append(reasons, note.Reason)
+	}
+	if len(reasons) == 0 {
+		reasons = append(reasons, Reason{Code: NoNodePools})
+	}
+	return reasons
+}
+
+// namedHost returns the hostname that every alternative of the class asks for, "" if there is none.
+func (c *podClass) namedHost() string {
+	name := ""
+	for _, term := range c.terms {
+		i := slices.IndexFunc(term, func(e requirement.Expression) bool {
+			return (e.Key == corev1.LabelHostname || e.Key == nodeNameKey) && e.Op == requirement.In
+		})
+		if i < 0 {
+			return ""
+		}
+		name = strings.Join(term[i].Values, ",")
+	}
+	return name
+}
+
+// left is what the limits of pool i leave once the plan's machines are started.
+func (p *problem) left(i int, s *packing.Solution) []int64 {
+	left := p.packing.Pools[i].Left.Clone()
+	for j := range s.New {
+		if s.New[j].Pool == i {
+			left.Add(p.packing.Pools[i].Options[s.New[j].Chosen].Charge, -1)
+		}
+	}
+	return left
+}
+
+func (p *problem) refusal(pool *poolModel, c *podClass, ways []packing.Way, left []int64) Reason {
+	if t := untolerated(c.tolerations, pool.taints); t != nil {
+		return Reason{Code: TaintNotTolerated, Have: taintText(*t)}
+	}
+	if len(pool.options) == 0 {
+		return Reason{Code: NoInstanceTypes}
+	}
+	if len(ways) == 0 {
+		return p.labelRefusal(pool, c)
+	}
+	able := bitset.New(len(pool.options))
+	for _, w := range ways {
+		able.Or(w.Options)
+	}
+	fitting := bitset.New(len(pool.options))
+	listed := -1
+	for o := able.Next(0); o >= 0; o = able.Next(o + 1) {
+		if !c.request.Fits(pool.model.Options[o].Allocatable) {
+			continue
+		}
+		fitting.Add(o)
+		if pool.model.Options[o].Listed && listed < 0 {
+			listed = o
+		}
+	}
+	switch {
+	case fitting.Empty():
+		return p.roomRefusal(pool, c, able)
+	case listed < 0:
+		return Reason{Code: SoldOut, Have: pool.names(fitting, 5)}
+	}
+	return p.limitRefusal(pool, fitting, left)
+}
+
+// labelRefusal finds the first label that leaves nothing by itself, in the alternative that gets furthest.
+func (p *problem) labelRefusal(pool *poolModel, c *podClass) Reason {
+	best := Reason{Code: RequirementsConflict, Have: "its node affinity has no term that any node could meet"}
+	furthest := -1
+	for _, term := range c.terms {
+		met := 0
+		var miss Reason
+		for _, e := range term {
+			r := p.missing(pool, e)
+			if r.OK() {
+				met++
+			} else if miss.OK() {
+				miss = r
+			}
+		}
+		if miss.OK() {
+			miss = Reason{Code: RequirementsConflict, Have: termText(term)}
+		}
+		if met > furthest {
+			furthest, best = met, miss
+		}
+	}
+	return best
+}
+
+// missing says why the pool cannot meet one expression.
+func (p *problem) missing(pool *poolModel, e requirement.Expression) Reason {
+	u := p.universe
+	k := u.Key(e.Key)
+	have := bitset.New(u.Size(k))
+	if byBit, ok := pool.settled[k]; ok {
+		for b, options := range byBit {
+			if !options.Empty() {
+				have.Add(b)
+			}
+		}
+	} else {
+		have.Or(pool.model.Free[pool.freeIndex[k]])
+	}
+	if have.Meets(u.Set(e)) {
+		return Reason{}
+	}
+	r := Reason{Key: e.Key, Need: expressionText(e)}
+	if have.Within(u.Missing(k)) && !slices.Contains(v1.WellKnownLabels(), e.Key) {
+		r.Code = LabelNotDefined
+		return r
+	}
+	r.Code, r.Have = LabelMismatch, p.valuesText(k, have)
+	return r
+}
+
+func (p *problem) valuesText(k int, set bitset.Set) string {
+	var values []string
+	for b := set.Next(0); b >= 0; b = set.Next(b + 1) {
+		value, there := p.universe.Value(k, b)
+		switch {
+		case !there:
+			value = "no value"
+		case b == p.universe.Size(k)-1:
+			value = "other values"
+		}
+		values = append(values, value)
+	}
+	return shortened(values, 6)
+}
+
+func expressionText(e requirement.Expression) string {
+	switch e.Op {
+	case requirement.Exists, requirement.DoesNotExist:
+		return string(e.Op)
+	case requirement.In, requirement.NotIn:
+		values := slices.Clone(e.Values)
+		slices.Sort(values)
+		return fmt.Sprintf("%s (%s)", e.Op, shortened(values, 6))
+	}
+	return fmt.Sprintf("%s %s", e.Op, strings.Join(e.Values, ","))
+}
+
+func termText(term []requirement.Expression) string {
+	parts := make([]string, 0, len(term))
+	for _, e := range term {
+		parts = append(parts, e.Key+" "+expressionText(e))
+	}
+	return strings.Join(parts, " and ")
+}
+
+// roomRefusal names the resource that no able option has enough of, with the largest there is.
+func (p *problem) roomRefusal(pool *poolModel, c *podClass, able bitset.Set) Reason {
+	for d, need := range c.request {
+		if need <= 0 {
+			continue
+		}
+		name := corev1.ResourceName(p.names.Name(d))
+		most, at := int64(-1), -1
+		for o := able.Next(0); o >= 0; o = able.Next(o + 1) {
+			if n := pool.model.Options[o].Allocatable[d]; n > most {
+				most, at = n, o
+			}
+		}
+		if most >= need {
+			continue
+		}
+		r := Reason{Code: NotEnoughResources, Key: string(name), Need: text(name, need)}
+		switch {
+		case most <= 0 && able.Len() < len(pool.options):
+			r.Have = "no instance type that has the labels it asks for has any"
+		case most <= 0:
+			r.Have = "no instance type has any"
+		default:
+			r.Have = fmt.Sprintf("the largest type, %s, has %s", pool.options[at].kind.Name, text(name, most))
+		}
+		return r
+	}
+	return p.combinedRefusal(pool, c, able)
+}
+
+// combinedRefusal is for pods whose every single request fits some type, but not all together: it names the type that
+// lacks the least.
+func (p *problem) combinedRefusal(pool *poolModel, c *podClass, able bitset.Set) Reason {
+	best, at, lacking := 0.0, -1, 0
+	for o := able.Next(0); o >= 0; o = able.Next(o + 1) {
+		worst, where := 0.0, 0
+		for d, need := range c.request {
+			have := pool.model.Options[o].Allocatable[d]
+			if need > have && need > 0 {
+				if miss := 1 - float64(max(0, have))/float64(need); miss > worst {
+					worst, where = miss, d
+				}
+			}
+		}
+		if at < 0 || worst < best {
+			best, at, lacking = worst, o, where
+		}
+	}
+	name := corev1.ResourceName(p.names.Name(lacking))
+	have := pool.model.Options[at].Allocatable[lacking]
+	return Reason{
+		Code: NotEnoughResources, Key: string(name), Need: text(name, c.request[lacking]),
+		Have: fmt.Sprintf("the nearest type that has enough of the rest, %s, has %s", pool.options[at].kind.Name, text(name, have)),
+	}
+}
+
+func text(name corev1.ResourceName, n int64) string {
+	q := quantity(name, n)
+	return q.String()
+}
+
+// limitRefusal names the limit that keeps even the smallest fitting option from being started.
+func (p *problem) limitRefusal(pool *poolModel, fitting bitset.Set, left []int64) Reason {
+	for d, n := range left {
+		name := corev1.ResourceName(p.names.Name(d))
+		limit, ok := pool.pool.Spec.Limits[name]
+		if !ok {
+			continue
+		}
+		least := int64(-1)
+		for o := fitting.Next(0); o >= 0; o = fitting.Next(o + 1) {
+			if charge := pool.model.Options[o].Charge[d]; pool.model.Options[o].Listed && (least < 0 || charge < least) {
+				least = charge
+			}
+		}
+		if least > n {
+			return Reason{
+				Code: LimitReached, Key: string(name), Need: text(name, least),
+				Have: fmt.Sprintf("%s of %s is left", text(name, max(0, n)), limit.String()),
+			}
+		}
+	}
+	return Reason{Code: LimitReached, Key: "several resources", Need: "a machine", Have: "no type stays within all limits"}
+}
+
+// names lists the offerings, at most n.
+func (m *poolModel) names(options bitset.Set, n int) string {
+	var names []string
+	for o := options.Next(0); o >= 0; o = options.Next(o + 1) {
+		names = append(names, m.options[o].id().String())
+	}
+	slices.Sort(names)
+	return shortened(slices.Compact(names), n)
+}
+
+func shortened(names []string, n int) string {
+	if len(names) > n {
+		return strings.Join(names[:n], ", ") + fmt.Sprintf(" and %d more", len(names)-n)
+	}
+	return strings.Join(names, ", ")
+}
+
+func taintText(t corev1.Taint) string {
+	if t.Value == "" {
+		return t.Key + ":" + string(t.Effect)
+	}
+	return t.Key + "=" + t.Value + ":" + string(t.Effect)
+}

@@ -1,0 +1,314 @@
+package engine
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	v1 "tenon.sh/api/v1"
+	"tenon.sh/engine/bitset"
+	"tenon.sh/engine/capacity"
+	"tenon.sh/engine/requirement"
+)
+
+// host is a machine that exists or has been asked for, as the engine sees it: a Node, a NodeClaim, or both.
+type host struct {
+	node  *corev1.Node // nil until the machine has joined the cluster
+	claim *v1.NodeClaim
+	// labels are those of the node, or of the claim until the node is registered.
+	labels map[string]string
+	// open holds, for a claim that is not launched yet, what may still become of its other labels.
+	open   *openLabels
+	taints []corev1.Taint
+	// allocatable is what pods can use, before anything is taken.
+	allocatable corev1.ResourceList
+	// capacity counts against the pool's limits.
+	capacity corev1.ResourceList
+	// leaving is true for a machine that is being removed: nothing new goes there and its pods need another place.
+	leaving bool
+	bound   []*corev1.Pod
+	// expected are unbound pods that the machine was started for or that are nominated to it.
+	expected []*corev1.Pod
+	free     capacity.Vector
+}
+
+// name is the Node's name, or the claim's as long as there is no Node.
+func (h *host) name() string {
+	if h.node != nil {
+		return h.node.Name
+	}
+	return h.claim.Name
+}
+
+func (h *host) claimName() string {
+	if h.claim == nil {
+		return ""
+	}
+	return h.claim.Name
+}
+
+func (h *host) pool() string { return h.labels[v1.NodePoolLabelKey] }
+
+func (h *host) isRegistered() bool {
+	return h.node != nil && (h.claim == nil || h.node.Labels[v1.RegisteredLabelKey] == "true")
+}
+
+func (h *host) isInitialized() bool {
+	return h.node != nil && (h.claim == nil || h.node.Labels[v1.InitializedLabelKey] == "true")
+}
+
+// hostsOf joins nodes and claims by provider ID. The result is ordered by structure (initialized machines first), then
+// by name.
+func hostsOf(s *Snapshot) []*host {
+	bound := map[string][]*corev1.Pod{}
+	for _, pod := range s.Pods {
+		if pod.Spec.NodeName != "" && !IsTerminal(pod) {
+			bound[pod.Spec.NodeName] = append(bound[pod.Spec.NodeName], pod)
+		}
+	}
+	claims := map[string]*v1.NodeClaim{}
+	for _, c := range s.NodeClaims {
+		if c.Status.ProviderID != "" {
+			claims[c.Status.ProviderID] = c
+		}
+	}
+	var hosts []*host
+	joined := map[*v1.NodeClaim]bool{}
+	for _, node := range s.Nodes {
+		h := &host{node: node, bound: bound[node.Name]}
+		if node.Spec.ProviderID != "" {
+			h.claim = claims[node.Spec.ProviderID]
+		}
+		if h.claim != nil {
+			joined[h.claim] = true
+		}
+		hosts = append(hosts, h)
+	}
+	for _, c := range s.NodeClaims {
+		if !joined[c] {
+			hosts = append(hosts, &host{claim: c})
+		}
+	}
+	types := typeIndex(s)
+	for _, h := range hosts {
+		h.read(types)
+		slices.SortFunc(h.bound, func(a, b *corev1.Pod) int { return compareBy(a, b, podBefore) })
+	}
+	slices.SortFunc(hosts, compareHosts)
+	return hosts
+}
+
+func compareBy[T any](a, b T, before func(a, b T) bool) int {
+	switch {
+	case before(a, b):
+		return -1
+	case before(b, a):
+		return 1
+	}
+	return 0
+}
+
+func compareHosts(a, b *host) int {
+	rank := func(h *host) int {
+		switch {
+		case h.isInitialized():
+			return 0
+		case h.node != nil:
+			return 1
+		}
+		return 2
+	}
+	return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(a.name(), b.name()), cmp.Compare(a.claimName(), b.claimName()))
+}
+
+// read settles which of node and claim is believed. Until the node is registered its labels and taints are those of the
+// claim; until it is initialized, amounts that it does not report yet are those that the cloud expects.
+func (h *host) read(types map[string]*InstanceType) {
+	h.leaving = isLeaving(h.node, h.claim)
+	if h.claim == nil {
+		h.labels, h.taints = h.node.Labels, nodeTaints(h.node)
+		h.allocatable, h.capacity = h.node.Status.Allocatable, h.node.Status.Capacity
+		return
+	}
+	if h.isRegistered() {
+		h.labels, h.taints = h.node.Labels, nodeTaints(h.node)
+	} else {
+		h.labels, h.taints = h.claim.Labels, v1.CoreTaints(h.claim.Spec.Taints)
+	}
+	if h.isInitialized() {
+		h.allocatable, h.capacity = h.node.Status.Allocatable, h.node.Status.Capacity
+		return
+	}
+	h.taints = slices.DeleteFunc(slices.Clone(h.taints), func(t corev1.Taint) bool {
+		return IsEphemeralTaint(t) || isStartupTaint(h.claim, t)
+	})
+	h.allocatable, h.capacity = h.claim.Status.Allocatable, h.claim.Status.Capacity
+	if !isLaunched(h.claim) {
+		h.open = newOpenLabels(h.claim, types)
+		h.allocatable, h.capacity = h.open.least, h.open.most
+	}
+	if h.node != nil {
+		h.allocatable = filled(h.node.Status.Allocatable, h.allocatable)
+		h.capacity = filled(h.node.Status.Capacity, h.capacity)
+	}
+}
+
+func isLaunched(c *v1.NodeClaim) bool { return len(c.Status.Allocatable) > 0 }
+
+func isLeaving(node *corev1.Node, claim *v1.NodeClaim) bool {
+	if claim != nil && (claim.DeletionTimestamp != nil || v1.IsTrue(claim, v1.ConditionInstanceTerminating)) {
+		return true
+	}
+	if node == nil {
+		return false
+	}
+	return node.DeletionTimestamp != nil || slices.ContainsFunc(node.Spec.Taints, func(t corev1.Taint) bool {
+		return t.Key == v1.DisruptedTaintKey
+	})
+}
+
+func nodeTaints(n *corev1.Node) []corev1.Taint {
+	if !n.Spec.Unschedulable {
+		return n.Spec.Taints
+	}
+	cordon := corev1.Taint{Key: corev1.TaintNodeUnschedulable, Effect: corev1.TaintEffectNoSchedule}
+	return append(slices.Clone(n.Spec.Taints), cordon)
+}
+
+func isStartupTaint(c *v1.NodeClaim, t corev1.Taint) bool {
+	return slices.ContainsFunc(c.Spec.StartupTaints, func(s v1.Taint) bool { return s.Key == t.Key && s.Effect == t.Effect })
+}
+
+// filled is have, with every amount that is missing or zero taken from spare.
+func filled(have, spare corev1.ResourceList) corev1.ResourceList {
+	out := have.DeepCopy()
+	if out == nil {
+		out = corev1.ResourceList{}
+	}
+	for name, q := range spare {
+		if h, ok := out[name]; !ok || h.IsZero() {
+			out[name] = q
+		}
+	}
+	return out
+}
+
+// openLabels is what is known of a machine that has been asked for and not been launched: any of the listed types, in
+// any of the listed zones.
+type openLabels struct {
+	claim *v1.NodeClaim
+	types []*InstanceType
+	// least and most are, of each resource, the smallest allocatable and the largest capacity of the listed types.
+	least, most corev1.ResourceList
+}
+
+func newOpenLabels(c *v1.NodeClaim, types map[string]*InstanceType) *openLabels {
+	o := &openLabels{claim: c}
+	for _, r := range c.Spec.Requirements {
+		if r.Key != corev1.LabelInstanceTypeStable || r.Operator != v1.In {
+			continue
+		}
+		for _, name := range r.Values {
+			if t := types[typeKey(c.Spec.NodeClassRef, name)]; t != nil {
+				o.types = append(o.types, t)
+			}
+		}
+	}
+	for i, t := range o.types {
+		allocatable := t.Allocatable()
+		if i == 0 {
+			o.least, o.most = allocatable, t.Capacity.DeepCopy()
+			continue
+		}
+		for name, q := range o.least {
+			if other, ok := allocatable[name]; !ok {
+				delete(o.least, name)
+			} else if other.Cmp(q) < 0 {
+				o.least[name] = other
+			}
+		}
+		maxList(o.most, t.Capacity)
+	}
+	if len(o.types) == 0 {
+		o.least, o.most = c.Spec.Resources.Requests, c.Spec.Resources.Requests
+	}
+	return o
+}
+
+// set holds the values that the key may turn out to have.
+func (o *openLabels) set(u *requirement.Universe, k int) bitset.Set {
+	key := u.Name(k)
+	set := u.Any(k)
+	narrowed := false
+	for _, r := range o.claim.Spec.Requirements {
+		if e := poolExpression(r); e.Key == key {
+			set.And(u.Set(e))
+			narrowed = true
+		}
+	}
+	fromTypes := bitset.New(u.Size(k))
+	known := false
+	for _, t := range o.types {
+		values, ok := t.Labels[key]
+		known = known || ok
+		for _, v := range values {
+			fromTypes.Add(u.Bit(k, v))
+		}
+		if len(values) == 0 {
+			fromTypes.Add(requirement.Absent)
+		}
+	}
+	switch {
+	case known:
+		set.And(fromTypes)
+	case !narrowed:
+		return u.Missing(k)
+	}
+	return set
+}
+
+// typeIndex finds instance types by class and name.
+func typeIndex(s *Snapshot) map[string]*InstanceType {
+	index := map[string]*InstanceType{}
+	for i := range s.Classes {
+		for j := range s.Classes[i].InstanceTypes {
+			t := &s.Classes[i].InstanceTypes[j]
+			index[typeKey(&s.Classes[i].Ref, t.Name)] = t
+		}
+	}
+	return index
+}
+
+func typeKey(class *v1.NodeClassReference, name string) string {
+	if class == nil {
+		return name
+	}
+	return strings.Join([]string{class.Group, class.Kind, class.Name, name}, "/")
+}
+
+// admits reports whether the host meets one of the demand's terms and its taints are tolerated, room aside. A label that
+// is still open must do whatever becomes of it.
+func (h *host) admits(d *demand, u *requirement.Universe) bool {
+	if untolerated(d.tolerations, h.taints) != nil {
+		return false
+	}
+	return slices.ContainsFunc(d.terms, func(term []requirement.Expression) bool {
+		return !slices.ContainsFunc(term, func(e requirement.Expression) bool { return !h.meets(e, u) })
+	})
+}
+
+func (h *host) meets(e requirement.Expression, u *requirement.Universe) bool {
+	if e.Key == nodeNameKey {
+		return e.Admits(h.name(), true)
+	}
+	value, there := h.labels[e.Key]
+	if e.Key == corev1.LabelHostname && !there {
+		value, there = h.name(), true
+	}
+	if there || h.open == nil || u == nil {
+		return e.Admits(value, there)
+	}
+	return h.open.set(u, u.Key(e.Key)).Within(u.Set(e))
+}

@@ -1,0 +1,242 @@
+package engine_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"tenon.sh/engine"
+	"tenon.sh/scenario"
+)
+
+// The laws hold on every cluster: they are tried on random ones. A law that does not hold reports its seed; the cluster
+// is scenario.RandomText(seed, scenario.Size{}).
+const seeds = 100
+
+// eachRandom calls law with the random snapshots of all seeds.
+func eachRandom(t *testing.T, law func(t *testing.T, seed uint64, s *engine.Snapshot)) {
+	t.Helper()
+	n := uint64(seeds)
+	if testing.Short() {
+		n = 20
+	}
+	for seed := range n {
+		law(t, seed, scenario.Random(seed, scenario.Size{}))
+	}
+}
+
+func text(t *testing.T, plan *engine.Plan) string {
+	t.Helper()
+	out, err := json.MarshalIndent(plan, "", " ")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(out)
+}
+
+func TestEveryPlacementFits(t *testing.T) {
+	t.Parallel()
+	eachRandom(t, func(t *testing.T, seed uint64, s *engine.Snapshot) {
+		plan := engine.Provision(s, engine.Options{}, nil)
+		for _, fault := range faults(s, plan) {
+			t.Errorf("seed %d: %s", seed, fault)
+		}
+	})
+}
+
+func TestEveryPendingPodIsAnsweredOnce(t *testing.T) {
+	t.Parallel()
+	eachRandom(t, func(t *testing.T, seed uint64, s *engine.Snapshot) {
+		plan := engine.Provision(s, engine.Options{}, nil)
+		answers := map[engine.PodID]int{}
+		for _, l := range plan.Launches {
+			for _, p := range l.Pods {
+				answers[p]++
+			}
+		}
+		for _, p := range plan.Placements {
+			answers[p.Pod]++
+		}
+		for _, u := range plan.Unplaced {
+			answers[u.Pod]++
+			if len(u.Reasons) == 0 {
+				t.Errorf("seed %d: %s is refused without a reason", seed, u.Pod)
+			}
+		}
+		for _, p := range s.Pods {
+			id := engine.PodID{Namespace: p.Namespace, Name: p.Name, UID: p.UID}
+			if n := answers[id]; engine.IsPending(p) && n != 1 || n > 1 {
+				t.Errorf("seed %d: %s is in the plan %d times", seed, id, n)
+			}
+		}
+	})
+}
+
+func TestPlanningAgainAfterApplyingGivesNothing(t *testing.T) {
+	t.Parallel()
+	eachRandom(t, func(t *testing.T, seed uint64, s *engine.Snapshot) {
+		plan := engine.Provision(s, engine.Options{}, nil)
+		again := engine.Provision(scenario.CarryOut(s, plan), engine.Options{}, nil)
+		if len(again.Launches)+len(again.Placements) > 0 {
+			t.Errorf("seed %d: after\n%swas carried out, the engine wants\n%s", seed, scenario.Print(plan), scenario.Print(again))
+		}
+	})
+}
+
+func TestPlanningAgainWhileMachinesStartLaunchesNothing(t *testing.T) {
+	t.Parallel()
+	eachRandom(t, func(t *testing.T, seed uint64, s *engine.Snapshot) {
+		plan := engine.Provision(s, engine.Options{}, nil)
+		// kube-scheduler binds what fits existing nodes at once; the machines take a while.
+		bound := scenario.CarryOut(s, &engine.Plan{Placements: plan.Placements})
+		again := engine.Provision(scenario.WriteDown(bound, plan), engine.Options{}, nil)
+		if len(again.Launches) > 0 {
+			t.Errorf("seed %d: after\n%swas written down, the engine wants\n%s", seed, scenario.Print(plan), scenario.Print(again))
+		}
+	})
+}
+
+func TestInputOrderDoesNotMatter(t *testing.T) {
+	t.Parallel()
+	check := func(name any, s *engine.Snapshot) {
+		want := text(t, engine.Provision(s, engine.Options{}, nil))
+		wantDisrupt := text(t, engine.Disrupt(s, engine.Options{}, nil))
+		for seed := range uint64(4) {
+			other := shuffle(s, seed)
+			if got := text(t, engine.Provision(other, engine.Options{}, nil)); got != want {
+				t.Fatalf("%v: another plan with order %d:\n%s\nnot\n%s", name, seed, got, want)
+			}
+			if got := text(t, engine.Disrupt(other, engine.Options{}, nil)); got != wantDisrupt {
+				t.Fatalf("%v: another disruption with order %d:\n%s\nnot\n%s", name, seed, got, wantDisrupt)
+			}
+		}
+	}
+	for _, file := range scenarioFiles(t) {
+		check(file, loadScenario(t, file).Snapshot)
+	}
+	eachRandom(t, func(t *testing.T, seed uint64, s *engine.Snapshot) { check(seed, s) })
+}
+
+func TestASnapshotFileGivesTheSamePlan(t *testing.T) {
+	t.Parallel()
+	check := func(name any, s *engine.Snapshot) {
+		var file bytes.Buffer
+		if err := scenario.Write(&file, s, engine.Options{}); err != nil {
+			t.Fatal(err)
+		}
+		documents, err := scenario.Documents(scenario.Source{Name: "snapshot.yaml", Data: file.Bytes()})
+		if err != nil {
+			t.Fatalf("%v: %v", name, err)
+		}
+		r, err := scenario.Read(scenario.Input{Documents: documents})
+		if err != nil {
+			t.Fatalf("%v: %v", name, err)
+		}
+		if want, got := text(t, engine.Provision(s, engine.Options{}, nil)), text(t, engine.Provision(r.Snapshot, r.Options, nil)); got != want {
+			t.Errorf("%v: the file gives\n%s\nnot\n%s", name, got, want)
+		}
+		if want, got := text(t, engine.Disrupt(s, engine.Options{}, nil)), text(t, engine.Disrupt(r.Snapshot, r.Options, nil)); got != want {
+			t.Errorf("%v: the file gives\n%s\nnot\n%s", name, got, want)
+		}
+	}
+	for _, file := range scenarioFiles(t) {
+		check(file, loadScenario(t, file).Snapshot)
+	}
+	for seed := range uint64(20) {
+		check(seed, scenario.Random(seed, scenario.Size{}))
+	}
+}
+
+// Powers of two change no digit of a price, so the plan must be the same to the last bit.
+func TestScalingAllPricesChangesOnlyPrices(t *testing.T) {
+	t.Parallel()
+	eachRandom(t, func(t *testing.T, seed uint64, s *engine.Snapshot) {
+		want := engine.Provision(s, engine.Options{}, nil)
+		got := engine.Provision(scaled(s, 8), engine.Options{}, nil)
+		scalePlan(want, 8)
+		if text(t, got) != text(t, want) {
+			t.Errorf("seed %d: eight times the prices give\n%snot\n%s", seed, scenario.Print(got), scenario.Print(want))
+		}
+	})
+}
+
+func TestPodsOfAPlanPassTheCheckOfTheSameSnapshot(t *testing.T) {
+	t.Parallel()
+	eachRandom(t, func(t *testing.T, seed uint64, s *engine.Snapshot) {
+		plan := engine.Provision(s, engine.Options{}, nil)
+		for _, l := range plan.Launches {
+			if r := engine.Check(l, s); !r.OK() {
+				t.Errorf("seed %d: launch %s: %s", seed, l.Name, r)
+			}
+		}
+		for _, p := range plan.Placements {
+			if r := engine.Check(p, s); !r.OK() {
+				t.Errorf("seed %d: placement of %s on %s: %s", seed, p.Pod, p.Node, r)
+			}
+		}
+		for _, d := range engine.Disrupt(s, engine.Options{}, nil).Disruptions {
+			if r := engine.Check(d, s); !r.OK() {
+				t.Errorf("seed %d: disruption of %v: %s", seed, d.Nodes, r)
+			}
+		}
+	})
+}
+
+// shuffle is the same cluster with all its lists in another order.
+func shuffle(s *engine.Snapshot, seed uint64) *engine.Snapshot {
+	r := rand.New(rand.NewPCG(seed, 1))
+	out := *s
+	out.Pods = shuffled(r, s.Pods)
+	out.Nodes = shuffled(r, s.Nodes)
+	out.DaemonSets = shuffled(r, s.DaemonSets)
+	out.PodDisruptionBudgets = shuffled(r, s.PodDisruptionBudgets)
+	out.LimitRanges = shuffled(r, s.LimitRanges)
+	out.NodePools = shuffled(r, s.NodePools)
+	out.NodeClaims = shuffled(r, s.NodeClaims)
+	out.Classes = shuffled(r, s.Classes)
+	for i := range out.Classes {
+		types := shuffled(r, out.Classes[i].InstanceTypes)
+		for j := range types {
+			types[j].Offerings = shuffled(r, types[j].Offerings)
+		}
+		out.Classes[i].InstanceTypes = types
+	}
+	return &out
+}
+
+func shuffled[T any](r *rand.Rand, list []T) []T {
+	list = slices.Clone(list)
+	r.Shuffle(len(list), func(i, j int) { list[i], list[j] = list[j], list[i] })
+	return list
+}
+
+func scaled(s *engine.Snapshot, factor float64) *engine.Snapshot {
+	out := *s
+	out.Classes = slices.Clone(s.Classes)
+	for i := range out.Classes {
+		types := slices.Clone(out.Classes[i].InstanceTypes)
+		for j := range types {
+			types[j].Offerings = slices.Clone(types[j].Offerings)
+			for k := range types[j].Offerings {
+				types[j].Offerings[k].Price *= factor
+			}
+		}
+		out.Classes[i].InstanceTypes = types
+	}
+	return &out
+}
+
+func scalePlan(p *engine.Plan, factor float64) {
+	p.Cost.LaunchesPerHour *= factor
+	p.Cost.Bound *= factor
+	for i := range p.Launches {
+		l := &p.Launches[i]
+		l.Price *= factor
+		l.Why.PriceDifference *= factor
+		for j := range l.Offerings {
+			l.Offerings[j].Price *= factor
+		}
+	}
+}

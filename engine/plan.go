@@ -1,0 +1,126 @@
+package engine
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	v1 "tenon.sh/api/v1"
+)
+
+// Plan is everything the engine wants done, and everything it refused, with reasons. Its lists are in a fixed order:
+// the same snapshot gives the same plan, byte for byte, whatever the order of the objects in it.
+type Plan struct {
+	Launches    []Launch
+	Placements  []Placement
+	Unplaced    []Unplaced
+	Disruptions []Disruption
+	Cost        Cost
+	// Kept says of every node that could be looked at for disruption and stays why it stays. Only Disrupt fills it.
+	Kept []Kept
+	// Notes says what the engine left out of account: a pool that cannot be used, an object that it cannot read.
+	Notes []Note
+}
+
+// PodID names a pod. The UID keeps a pod apart from a later one of the same name.
+type PodID struct {
+	Namespace string
+	Name      string
+	UID       types.UID
+}
+
+func (p PodID) String() string { return p.Namespace + "/" + p.Name }
+
+// Launch is one machine that the plan wants started: any of the offerings fits all the pods.
+type Launch struct {
+	// Name is the launch's name within the plan, "general-1"; the NodeClaim that is written for it gets its own.
+	Name     string
+	NodePool string
+	// Price is that of the cheapest listed offering, in USD per hour.
+	Price float64
+	// InstanceTypes lists the instance types that may be started, cheapest first.
+	InstanceTypes []string
+	// Offerings is the whole product of the launch's types, zones and capacity types, cheapest first.
+	Offerings []LaunchOffering
+	// Requirements pins the labels that the machine may carry, in the form of a NodeClaim's spec.requirements.
+	Requirements []v1.Requirement
+	// Labels are the labels that the pods need and that neither the machine nor the pool's template settles.
+	Labels map[string]string
+	// Requests is what the pods and the DaemonSets ask for.
+	Requests corev1.ResourceList
+	Pods     []PodID
+	Why      Choice
+}
+
+// LaunchOffering is one way in which a launch may be met.
+type LaunchOffering struct {
+	OfferingID
+	Price float64 `json:"price"`
+}
+
+// Choice explains why a launch names the offering that it names first.
+type Choice struct {
+	// Considered counts the offerings that were available and could hold the pods.
+	Considered int
+	// RunnerUp is the cheapest offering of another instance type, the zero value if there is none; it costs
+	// PriceDifference USD per hour more.
+	RunnerUp        OfferingID
+	PriceDifference float64
+	// Filled is the largest share of any resource of the chosen type that the pods and DaemonSets ask for, FilledBy
+	// that resource.
+	Filled   float64
+	FilledBy corev1.ResourceName
+}
+
+// Placement is one pod on one existing node, or on a machine that has been asked for and has no node yet.
+type Placement struct {
+	Pod PodID
+	// Node is the name of the Node; for a machine without one it is the name of its NodeClaim.
+	Node string
+	// Claim is the name of the node's NodeClaim, empty for a node that Tenon does not manage.
+	Claim string
+}
+
+// Unplaced is a pod that nothing can run, with the reason for each pool.
+type Unplaced struct {
+	Pod     PodID
+	Reasons []Reason
+}
+
+// Disruption is a set of nodes to remove together, with what replaces them and why.
+type Disruption struct {
+	// Nodes and Claims hold the names of the nodes and of their NodeClaims, in the same order.
+	Nodes  []string
+	Claims []string
+	Reason v1.DisruptionReason
+	// Replacements lists the launches that have to be ready before the nodes go.
+	Replacements []Launch
+	// SavingPerHour is what the bill falls by, in USD per hour.
+	SavingPerHour float64
+	// Pods lists the pods that have to move.
+	Pods []PodID
+}
+
+// Kept is a node that stays, and why.
+type Kept struct {
+	Node   string
+	Claim  string
+	Reason Reason
+}
+
+// Cost is what a plan costs, in USD per hour.
+type Cost struct {
+	// LaunchesPerHour adds up the cheapest listed offering of every launch.
+	LaunchesPerHour float64
+	// Bound is a lower bound for what any plan must pay to run the pods that this plan launches machines for; 0 where
+	// there are none.
+	Bound float64
+	// Gap is LaunchesPerHour/Bound - 1; it has no meaning where Bound is 0.
+	Gap float64
+}
+
+// Note is something that the engine left out of account.
+type Note struct {
+	// Object names what the note is about, "NodePool general".
+	Object string
+	Reason Reason
+}

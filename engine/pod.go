@@ -1,0 +1,110 @@
+package engine
+
+import (
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	v1 "tenon.sh/api/v1"
+)
+
+// IsPending reports whether the pod waits for a machine: kube-scheduler has tried it and found no node, and it is not
+// one that a DaemonSet or a kubelet runs. A pod that is nominated to a node waits no longer; Provision looks at that
+// itself, because the node may be gone.
+func IsPending(pod *corev1.Pod) bool {
+	if pod.Spec.NodeName != "" || !isActive(pod) || OwnedByDaemonSet(pod) || IsMirror(pod) {
+		return false
+	}
+	for _, c := range pod.Status.Conditions {
+		if c.Type == corev1.PodScheduled {
+			return c.Reason == corev1.PodReasonUnschedulable
+		}
+	}
+	return false
+}
+
+// IsTerminal reports whether the pod has run to its end.
+func IsTerminal(pod *corev1.Pod) bool {
+	return pod.Status.Phase == corev1.PodFailed || pod.Status.Phase == corev1.PodSucceeded
+}
+
+// IsTerminating reports whether the pod has been told to stop.
+func IsTerminating(pod *corev1.Pod) bool { return pod.DeletionTimestamp != nil }
+
+func isActive(pod *corev1.Pod) bool { return !IsTerminal(pod) && !IsTerminating(pod) }
+
+// IsStuckTerminating reports whether the pod should have been gone for more than a minute. Its deletion timestamp
+// already includes its grace period.
+func IsStuckTerminating(pod *corev1.Pod, now time.Time) bool {
+	return IsTerminating(pod) && now.After(pod.DeletionTimestamp.Add(time.Minute))
+}
+
+// OwnedByDaemonSet reports whether a DaemonSet runs the pod.
+func OwnedByDaemonSet(pod *corev1.Pod) bool { return ownedBy(pod, "apps/v1", "DaemonSet") }
+
+// IsMirror reports whether a kubelet runs the pod from a file of its own.
+func IsMirror(pod *corev1.Pod) bool { return ownedBy(pod, "v1", "Node") }
+
+func ownedBy(pod *corev1.Pod, apiVersion, kind string) bool {
+	for _, o := range pod.OwnerReferences {
+		if o.APIVersion == apiVersion && o.Kind == kind {
+			return true
+		}
+	}
+	return false
+}
+
+// IsReschedulable reports whether the pod would need another node if its own went. A terminating pod of a StatefulSet
+// counts, because its successor is made only once it is gone.
+func IsReschedulable(pod *corev1.Pod) bool {
+	if OwnedByDaemonSet(pod) || IsMirror(pod) || IsTerminal(pod) {
+		return false
+	}
+	return !IsTerminating(pod) || ownedBy(pod, "apps/v1", "StatefulSet")
+}
+
+// IsDrainable reports whether a drain waits for the pod to leave. Pods that tolerate the disrupted taint, mirror pods
+// and pods that are stuck terminating do not hold a node.
+func IsDrainable(pod *corev1.Pod, now time.Time) bool {
+	return !IsMirror(pod) && !toleratesDisruption(pod) && !IsStuckTerminating(pod, now)
+}
+
+func toleratesDisruption(pod *corev1.Pod) bool {
+	return tolerates(pod.Spec.Tolerations, corev1.Taint{Key: v1.DisruptedTaintKey, Effect: corev1.TaintEffectNoSchedule})
+}
+
+// Protection says whether, and until when, a pod's do-not-disrupt annotation protects it.
+type Protection struct {
+	Active bool
+	// Until is when a protection of limited length ends; the zero time means that it does not end by itself.
+	Until time.Time
+	// Invalid is the annotation's value if it is neither "true" nor a positive duration; such an annotation protects
+	// nothing.
+	Invalid string
+}
+
+// ProtectionOf reads the pod's do-not-disrupt annotation: "true", or a duration that counts from the pod's start. Pods
+// that have ended or are ending are never protected.
+func ProtectionOf(pod *corev1.Pod, now time.Time) Protection {
+	value, ok := pod.Annotations[v1.DoNotDisruptAnnotationKey]
+	if !ok || !isActive(pod) {
+		return Protection{}
+	}
+	if value == "true" {
+		return Protection{Active: true}
+	}
+	d, err := time.ParseDuration(value)
+	if err != nil || d <= 0 {
+		return Protection{Invalid: value}
+	}
+	if pod.Status.StartTime == nil {
+		return Protection{Active: true}
+	}
+	until := pod.Status.StartTime.Add(d)
+	return Protection{Active: now.Before(until), Until: until}
+}
+
+func podID(pod metav1.Object) PodID {
+	return PodID{Namespace: pod.GetNamespace(), Name: pod.GetName(), UID: pod.GetUID()}
+}

@@ -1,0 +1,189 @@
+package engine
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+
+	v1 "tenon.sh/api/v1"
+	"tenon.sh/engine/capacity"
+	"tenon.sh/engine/packing"
+)
+
+// Provision decides how to run the pods that no node runs yet: on nodes that exist, on machines that have been asked
+// for, or on new ones. It reads only s and opt (memo, which may be nil, only saves work); the same input always gives
+// the same Plan.
+func Provision(s *Snapshot, opt Options, memo *Memo) *Plan {
+	p := compile(s, opt)
+	return newPlan(p, packing.Solve(p.packing))
+}
+
+// Memo keeps what one call has worked out for the next; it changes how long a call takes, never what it answers. Its
+// owner calls the engine with it from one goroutine at a time.
+type Memo struct{}
+
+// newPlan gives the solution its names, prices and reasons.
+func newPlan(p *problem, s *packing.Solution) *Plan {
+	plan := &Plan{Unplaced: p.refused, Notes: p.broken}
+	queues := make([][]*corev1.Pod, len(p.classes))
+	for i, c := range p.classes {
+		queues[i] = c.pods
+	}
+	take := func(shares []packing.Share) []PodID {
+		var ids []PodID
+		for _, share := range shares {
+			for _, pod := range queues[share.Class][:share.Count] {
+				ids = append(ids, podID(pod))
+			}
+			queues[share.Class] = queues[share.Class][share.Count:]
+		}
+		slices.SortFunc(ids, comparePods)
+		return ids
+	}
+	for i, h := range p.targets {
+		ids := take(s.OnNodes[i])
+		for _, pod := range h.expected {
+			ids = append(ids, podID(pod))
+		}
+		for _, id := range ids {
+			plan.Placements = append(plan.Placements, Placement{Pod: id, Node: h.name(), Claim: h.claimName()})
+		}
+	}
+	slices.SortFunc(plan.Placements, func(a, b Placement) int { return comparePods(a.Pod, b.Pod) })
+	count := map[string]int{}
+	for i := range s.New {
+		m := &s.New[i]
+		pool := p.pools[m.Pool]
+		count[pool.pool.Name]++
+		launch := p.launch(m, take(m.Pods))
+		launch.Name = fmt.Sprintf("%s-%d", pool.pool.Name, count[pool.pool.Name])
+		plan.Launches = append(plan.Launches, launch)
+		plan.Cost.LaunchesPerHour += launch.Price
+	}
+	for i := range p.classes {
+		if len(queues[i]) == 0 {
+			continue
+		}
+		reasons := p.explain(i, s)
+		for _, pod := range queues[i] {
+			plan.Unplaced = append(plan.Unplaced, Unplaced{Pod: podID(pod), Reasons: reasons})
+		}
+	}
+	slices.SortFunc(plan.Unplaced, func(a, b Unplaced) int { return comparePods(a.Pod, b.Pod) })
+	if plan.Cost.Bound = s.Bound; s.Bound > 0 {
+		plan.Cost.Gap = plan.Cost.LaunchesPerHour/s.Bound - 1
+	}
+	return plan
+}
+
+func comparePods(a, b PodID) int {
+	return cmp.Or(
+		cmp.Compare(a.Namespace, b.Namespace),
+		compareBy(a.Name, b.Name, nameBefore),
+		cmp.Compare(a.UID, b.UID))
+}
+
+// launch describes a new machine.
+func (p *problem) launch(m *packing.Machine, pods []PodID) Launch {
+	pool := p.pools[m.Pool]
+	chosen := &pool.model.Options[m.Chosen]
+	l := Launch{NodePool: pool.pool.Name, Price: chosen.Price, Pods: pods}
+	for _, o := range m.Listed {
+		option := &pool.options[o]
+		l.Offerings = append(l.Offerings, LaunchOffering{option.id(), option.offering.Price})
+		if !slices.Contains(l.InstanceTypes, option.kind.Name) {
+			l.InstanceTypes = append(l.InstanceTypes, option.kind.Name)
+		}
+	}
+	sum := p.sum(m)
+	daemons := p.names.vector(pool.options[m.Chosen].kind.Allocatable())
+	daemons.Add(chosen.Allocatable, -1) // what DaemonSets take of the chosen option
+	sum.Add(daemons, 1)
+	l.Requests = p.names.list(sum)
+	l.Requirements, l.Labels = p.pin(pool, m)
+	l.Why = p.why(pool, m, sum)
+	return l
+}
+
+func (p *problem) sum(m *packing.Machine) capacity.Vector {
+	sum := make(capacity.Vector, p.names.Len())
+	for _, share := range m.Pods {
+		sum.Add(p.classes[share.Class].request, int64(share.Count))
+	}
+	return sum
+}
+
+// pin writes down what the machine may be: the listed types, zones and capacity types, what else the pool requires, and
+// a value for each label that the pods need and that no type settles.
+func (p *problem) pin(pool *poolModel, m *packing.Machine) ([]v1.Requirement, map[string]string) {
+	pinned := map[string][]string{}
+	chosen := &pool.options[m.Chosen]
+	keys := []string{corev1.LabelInstanceTypeStable, corev1.LabelTopologyZone, v1.CapacityTypeLabelKey, corev1.LabelArchStable, corev1.LabelOSStable}
+	keys = append(keys, severalValued(chosen.kind)...)
+	for key := range chosen.offering.Labels {
+		keys = append(keys, key)
+	}
+	for _, key := range keys {
+		for _, o := range m.Listed { // cheapest first
+			if value, ok := pool.options[o].label(key); ok && !slices.Contains(pinned[key], value) {
+				pinned[key] = append(pinned[key], value)
+			}
+		}
+	}
+	labels := map[string]string{}
+	for i, k := range pool.free {
+		key := p.universe.Name(k)
+		if _, given := pool.labels[key]; given || key == corev1.LabelHostname || key == nodeNameKey {
+			continue
+		}
+		set := m.Free[i]
+		if set.Has(0) { // the label may be absent
+			continue
+		}
+		value, _ := p.universe.Value(k, set.Next(0))
+		labels[key] = value
+		pinned[key] = []string{value}
+	}
+	return pool.requirements(pinned), labels
+}
+
+// requirements joins what the pool requires with what the launch pins, by key.
+func (m *poolModel) requirements(pinned map[string][]string) []v1.Requirement {
+	var out []v1.Requirement
+	for _, r := range m.pool.Spec.Template.Spec.Requirements {
+		if _, ok := pinned[v1.NormalizeLabel(r.Key)]; !ok {
+			out = append(out, r)
+		}
+	}
+	for _, key := range sortedKeys(pinned) {
+		r := v1.Requirement{Key: key, Operator: v1.In, Values: pinned[key]}
+		for _, own := range m.pool.Spec.Template.Spec.Requirements {
+			if v1.NormalizeLabel(own.Key) == key && own.MinValues != nil && *own.MinValues <= len(r.Values) {
+				r.MinValues = own.MinValues
+			}
+		}
+		out = append(out, r)
+	}
+	slices.SortStableFunc(out, func(a, b v1.Requirement) int { return cmp.Compare(a.Key, b.Key) })
+	return out
+}
+
+// why explains the choice of the cheapest offering.
+func (p *problem) why(pool *poolModel, m *packing.Machine, sum capacity.Vector) Choice {
+	c := Choice{Considered: m.Fitting}
+	if m.RunnerUp >= 0 {
+		c.RunnerUp = pool.options[m.RunnerUp].id()
+		c.PriceDifference = pool.options[m.RunnerUp].offering.Price - pool.options[m.Chosen].offering.Price
+	}
+	have := p.names.vector(pool.options[m.Chosen].kind.Allocatable())
+	for i, n := range sum {
+		if name := corev1.ResourceName(p.names.Name(i)); have[i] > 0 && name != corev1.ResourcePods {
+			if share := float64(n) / float64(have[i]); share > c.Filled {
+				c.Filled, c.FilledBy = share, name
+			}
+		}
+	}
+	return c
+}

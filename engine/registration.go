@@ -1,0 +1,180 @@
+package engine
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	v1 "tenon.sh/api/v1"
+)
+
+// register finds the claim's node, gives it what the claim promises, and opens it for pods. It returns the node as it
+// should be, nil if there is none. The node is written before the claim says so.
+func register(l Life, claim *v1.NodeClaim, step *Step) *corev1.Node {
+	registered := v1.IsTrue(claim, v1.ConditionRegistered)
+	switch {
+	case len(l.Nodes) == 1:
+	case registered && len(l.Nodes) > 1:
+		return nil // two nodes claim one machine: neither is touched, the machine stays
+	case registered:
+		return nil
+	case len(l.Nodes) == 0:
+		set(claim, v1.ConditionRegistered, metav1.ConditionUnknown, "NodeNotFound", "the machine has not joined the cluster yet", l.Now)
+		return nil
+	default:
+		set(claim, v1.ConditionRegistered, metav1.ConditionFalse, "MultipleNodesFound", severalNodes(l.Nodes), l.Now)
+		return nil
+	}
+	node := l.Nodes[0].DeepCopy()
+	if registered {
+		hydrate(node, claim)
+		return node
+	}
+	if !isSynced(node) {
+		step.Nominate = node.Name
+		if !hasTaint(node, v1.UnregisteredTaint()) && node.Labels[v1.RegisteredLabelKey] != "true" {
+			step.Events = append(step.Events, Event{Object: l.Claim, Warning: true, Reason: eventTaintMissing,
+				Message: fmt.Sprintf("node %s joined without the taint %s; pods may have run there before its labels and taints were complete",
+					node.Name, v1.UnregisteredTaintKey)})
+		}
+		sync(node, claim)
+	}
+	claim.Status.NodeName = node.Name
+	set(claim, v1.ConditionRegistered, metav1.ConditionTrue, "", "", l.Now)
+	return node
+}
+
+func severalNodes(nodes []*corev1.Node) string {
+	var names []string
+	for _, n := range nodes {
+		names = append(names, n.Name)
+	}
+	slices.Sort(names)
+	return "several nodes carry the machine's provider ID: " + strings.Join(names, ", ")
+}
+
+// isSynced says that an earlier step, cut short before the claim said so, has registered the node already. Startup
+// taints that were taken off since must not come back.
+func isSynced(node *corev1.Node) bool {
+	return node.Labels[v1.RegisteredLabelKey] == "true" && !hasTaint(node, v1.UnregisteredTaint()) &&
+		slices.Contains(node.Finalizers, v1.TerminationFinalizer)
+}
+
+// sync writes the claim's promises on the node and opens it.
+func sync(node *corev1.Node, claim *v1.NodeClaim) {
+	if !slices.Contains(node.Finalizers, v1.TerminationFinalizer) {
+		node.Finalizers = append(node.Finalizers, v1.TerminationFinalizer)
+	}
+	own(node, claim)
+	if node.Labels[v1.DoNotSyncTaintsLabelKey] != "true" {
+		for _, t := range slices.Concat(v1.CoreTaints(claim.Spec.Taints), v1.CoreTaints(claim.Spec.StartupTaints)) {
+			if !hasTaint(node, t) {
+				node.Spec.Taints = append(node.Spec.Taints, t)
+			}
+		}
+	}
+	node.Labels, node.Annotations = merged(node.Labels, claim.Labels), merged(node.Annotations, claim.Annotations)
+	// The planned pods are the claim's business: on the node they would only be a long line that nobody reads.
+	delete(node.Annotations, PlannedPodsAnnotation)
+	node.Labels[v1.RegisteredLabelKey] = "true"
+	node.Spec.Taints = slices.DeleteFunc(node.Spec.Taints, func(t corev1.Taint) bool {
+		return t.Key == v1.UnregisteredTaintKey && t.Effect == corev1.TaintEffectNoExecute
+	})
+}
+
+func own(node *corev1.Node, claim *v1.NodeClaim) {
+	for _, o := range node.OwnerReferences {
+		if o.UID == claim.UID {
+			return
+		}
+	}
+	block := true
+	node.OwnerReferences = append(node.OwnerReferences, metav1.OwnerReference{
+		APIVersion: v1.GroupVersion.String(), Kind: "NodeClaim", Name: claim.Name, UID: claim.UID, BlockOwnerDeletion: &block,
+	})
+}
+
+// hydrate adds the node class label to a node that was registered before there was one.
+func hydrate(node *corev1.Node, claim *v1.NodeClaim) {
+	if ref := claim.Spec.NodeClassRef; ref != nil && node.Labels[ref.LabelKey()] == "" {
+		node.Labels = with(node.Labels, ref.LabelKey(), ref.Name)
+	}
+}
+
+// initialize sees whether pods may count on the node. The first thing that is missing is the condition's reason.
+func initialize(l Life, claim *v1.NodeClaim, node *corev1.Node, step *Step) {
+	if v1.IsTrue(claim, v1.ConditionInitialized) {
+		return
+	}
+	if reason, message := uninitialized(claim, node); reason != "" {
+		set(claim, v1.ConditionInitialized, metav1.ConditionUnknown, reason, message, l.Now)
+		return
+	}
+	node.Labels = with(node.Labels, v1.InitializedLabelKey, "true")
+	set(claim, v1.ConditionInitialized, metav1.ConditionTrue, "", "", l.Now)
+}
+
+func uninitialized(claim *v1.NodeClaim, node *corev1.Node) (reason, message string) {
+	if !nodeReady(node) {
+		return "NodeNotReady", "the node's Ready condition is not True"
+	}
+	for _, t := range v1.CoreTaints(claim.Spec.StartupTaints) {
+		if hasTaint(node, t) {
+			return "StartupTaintsExist", fmt.Sprintf("startup taint %s is still on the node", t.ToString())
+		}
+	}
+	for _, t := range node.Spec.Taints {
+		if IsEphemeralTaint(t) {
+			return "KnownEphemeralTaintsExist", fmt.Sprintf("taint %s is still on the node", t.ToString())
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(claim.Spec.Resources.Requests)) {
+		wanted := claim.Spec.Resources.Requests[name]
+		have := node.Status.Allocatable[name]
+		if !wanted.IsZero() && have.IsZero() {
+			return "ResourceNotRegistered", fmt.Sprintf("the node does not offer resource %s yet", name)
+		}
+	}
+	return "", ""
+}
+
+// checkConsistency compares what the node turned out to have with what the cloud said it would have.
+func checkConsistency(l Life, claim *v1.NodeClaim, node *corev1.Node, step *Step) {
+	var problems []string
+	for _, name := range slices.Sorted(maps.Keys(claim.Spec.Resources.Requests)) {
+		expected, found := claim.Status.Capacity[name], node.Status.Capacity[name]
+		if wanted := claim.Spec.Resources.Requests[name]; wanted.IsZero() || expected.IsZero() {
+			continue
+		}
+		if share := found.AsApproximateFloat64() / expected.AsApproximateFloat64(); share < 0.9 {
+			problems = append(problems, fmt.Sprintf("expected %s of resource %s, but found %s (%.1f%% of expected)",
+				expected.String(), name, found.String(), share*100))
+		}
+	}
+	if len(problems) == 0 {
+		set(claim, v1.ConditionConsistentStateFound, metav1.ConditionTrue, "", "", l.Now)
+		return
+	}
+	message := strings.Join(problems, "; ")
+	if c := v1.GetCondition(claim, v1.ConditionConsistentStateFound); c == nil || c.Message != message {
+		step.Events = append(step.Events, Event{Object: l.Claim, Warning: true, Reason: eventInconsistent, Message: message, Key: message})
+	}
+	set(claim, v1.ConditionConsistentStateFound, metav1.ConditionFalse, "ConsistencyCheckFailed", message, l.Now)
+}
+
+// hasTaint looks for a taint by key and effect; its value does not matter.
+func hasTaint(node *corev1.Node, taint corev1.Taint) bool {
+	return slices.ContainsFunc(node.Spec.Taints, func(t corev1.Taint) bool { return t.Key == taint.Key && t.Effect == taint.Effect })
+}
+
+// merged is a copy of base with all of over.
+func merged(base, over map[string]string) map[string]string {
+	out := make(map[string]string, len(base)+len(over))
+	maps.Copy(out, base)
+	maps.Copy(out, over)
+	return out
+}

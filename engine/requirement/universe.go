@@ -1,0 +1,258 @@
+// Package requirement answers what labels a node may carry: which values of a key an expression such as "zone In (a,b)"
+// or "cpu Gt 4" admits, as bit sets over all values that can be told apart in one problem, so that intersecting two
+// requirements is one AND. Who asks and what the keys mean is the caller's business.
+package requirement
+
+import (
+	"slices"
+	"strconv"
+
+	"tenon.sh/engine/bitset"
+)
+
+// Operator says how an expression's values select values of its key.
+type Operator string
+
+const (
+	In           Operator = "In"           // the key is there, with one of the values
+	NotIn        Operator = "NotIn"        // the key is absent, or has another value
+	Exists       Operator = "Exists"       // the key is there
+	DoesNotExist Operator = "DoesNotExist" // the key is absent
+	Gt           Operator = "Gt"           // the value is an integer above the given one
+	Lt           Operator = "Lt"           // the value is an integer below the given one
+	Gte          Operator = "Gte"          // the value is an integer, the given one or more
+	Lte          Operator = "Lte"          // the value is an integer, the given one or less
+)
+
+// Expression is a demand on one key.
+type Expression struct {
+	Key    string
+	Op     Operator
+	Values []string
+}
+
+// Admits reports whether a node with that value of the key (there false: without the key) meets the expression. It is
+// the plain meaning that the bit sets of a Universe must agree with.
+func (e Expression) Admits(value string, there bool) bool {
+	switch e.Op {
+	case In:
+		return there && slices.Contains(e.Values, value)
+	case NotIn:
+		return !there || !slices.Contains(e.Values, value)
+	case Exists:
+		return there
+	case DoesNotExist:
+		return !there
+	}
+	if !there || len(e.Values) != 1 {
+		return false
+	}
+	have, err := strconv.ParseInt(value, 10, 64)
+	want, err2 := strconv.ParseInt(e.Values[0], 10, 64)
+	if err != nil || err2 != nil {
+		return false
+	}
+	switch e.Op {
+	case Gt:
+		return have > want
+	case Lt:
+		return have < want
+	case Gte:
+		return have >= want
+	case Lte:
+		return have <= want
+	}
+	return false
+}
+
+// Universe knows every key and value that a problem mentions. First everything is mentioned, then Close is called, then
+// sets may be asked for.
+//
+// A set over the values of a key has one bit for "the key is absent", one for each mentioned value, one for "any other
+// text", and one for each gap between mentioned integers: all integers in a gap are alike to every mentioned
+// expression. So intersecting sets is exact.
+type Universe struct {
+	index map[string]int
+	keys  []key
+}
+
+type key struct {
+	name   string
+	values []string // sorted; bit i+1 stands for values[i]
+	known  map[string]int
+	bounds []int64 // ends of the mentioned integer intervals
+}
+
+// Absent is the bit for "the key is absent" in every set.
+const Absent = 0
+
+// Mention makes the key known, with the values that it can have somewhere.
+func (u *Universe) Mention(name string, values ...string) {
+	k := u.key(name)
+	for _, v := range values {
+		if _, ok := k.known[v]; !ok {
+			k.known[v] = 0
+			k.values = append(k.values, v)
+		}
+	}
+}
+
+// MentionExpression makes everything known that the expression tells apart.
+func (u *Universe) MentionExpression(e Expression) {
+	switch e.Op {
+	case In, NotIn:
+		u.Mention(e.Key, e.Values...)
+	case Gt, Lt, Gte, Lte:
+		k := u.key(e.Key)
+		for _, v := range e.Values {
+			if n, err := strconv.ParseInt(v, 10, 64); err == nil {
+				k.bounds = append(k.bounds, n)
+			}
+		}
+	default:
+		u.key(e.Key)
+	}
+}
+
+func (u *Universe) key(name string) *key {
+	if i, ok := u.index[name]; ok {
+		return &u.keys[i]
+	}
+	if u.index == nil {
+		u.index = map[string]int{}
+	}
+	u.index[name] = len(u.keys)
+	u.keys = append(u.keys, key{name: name, known: map[string]int{}})
+	return &u.keys[len(u.keys)-1]
+}
+
+// Close ends the mentioning.
+func (u *Universe) Close() {
+	for i := range u.keys {
+		u.keys[i].close()
+	}
+}
+
+func (k *key) close() {
+	if len(k.bounds) > 0 {
+		k.addGaps()
+	}
+	slices.Sort(k.values)
+	for i, v := range k.values {
+		k.known[v] = i + 1
+	}
+}
+
+// addGaps mentions one integer for each stretch of integers that no mentioned value or bound divides. Two neighbouring
+// integers above and below a bound are always told apart, so bounds are mentioned with their neighbours.
+func (k *key) addGaps() {
+	var points []int64
+	add := func(n int64) { points = append(points, n) }
+	for v := range k.known {
+		if n, err := strconv.ParseInt(v, 10, 64); err == nil {
+			add(n)
+		}
+	}
+	for _, b := range k.bounds {
+		add(b)
+	}
+	slices.Sort(points)
+	points = slices.Compact(points)
+	const least, most = -1 << 63, 1<<63 - 1
+	var gaps []int64
+	if points[0] > least {
+		gaps = append(gaps, points[0]-1)
+	}
+	for i, p := range points {
+		gaps = append(gaps, p)
+		if p < most && (i+1 == len(points) || points[i+1] > p+1) {
+			gaps = append(gaps, p+1)
+		}
+	}
+	for _, g := range gaps {
+		v := strconv.FormatInt(g, 10)
+		if _, ok := k.known[v]; !ok {
+			k.known[v] = 0
+			k.values = append(k.values, v)
+		}
+	}
+}
+
+// Keys counts the known keys.
+func (u *Universe) Keys() int { return len(u.keys) }
+
+// Key returns the index of a key, -1 if nothing mentioned it.
+func (u *Universe) Key(name string) int {
+	if i, ok := u.index[name]; ok {
+		return i
+	}
+	return -1
+}
+
+// Name returns the name of key k.
+func (u *Universe) Name(k int) string { return u.keys[k].name }
+
+// Size is the number of bits of a set over the values of key k.
+func (u *Universe) Size(k int) int { return len(u.keys[k].values) + 2 }
+
+// Bit returns the bit that stands for a value of key k.
+func (u *Universe) Bit(k int, value string) int {
+	if b, ok := u.keys[k].known[value]; ok {
+		return b
+	}
+	return u.other(k)
+}
+
+// other is the bit for every text that nothing mentions.
+func (u *Universe) other(k int) int { return len(u.keys[k].values) + 1 }
+
+// Value returns a value that bit b of key k stands for; there is false if the bit means that the key is absent.
+func (u *Universe) Value(k, b int) (value string, there bool) {
+	switch {
+	case b == Absent:
+		return "", false
+	case b <= len(u.keys[k].values):
+		return u.keys[k].values[b-1], true
+	}
+	return u.unmentioned(k), true
+}
+
+// unmentioned returns a value that nothing mentions.
+func (u *Universe) unmentioned(k int) string {
+	for n := 0; ; n++ {
+		v := "any-" + strconv.Itoa(n)
+		if _, ok := u.keys[k].known[v]; !ok {
+			return v
+		}
+	}
+}
+
+// Any is the set of all values of key k, and of its absence.
+func (u *Universe) Any(k int) bitset.Set { return bitset.Full(u.Size(k)) }
+
+// Only is the set that holds just the bit for value.
+func (u *Universe) Only(k int, value string) bitset.Set {
+	return bitset.Of(u.Size(k), u.Bit(k, value))
+}
+
+// Missing is the set that holds just the absence of the key.
+func (u *Universe) Missing(k int) bitset.Set { return bitset.Of(u.Size(k), Absent) }
+
+// Set returns the values of the expression's key that the expression admits. The key must be known.
+func (u *Universe) Set(e Expression) bitset.Set {
+	k := u.index[e.Key]
+	s := bitset.New(u.Size(k))
+	if e.Admits("", false) {
+		s.Add(Absent)
+	}
+	for i, v := range u.keys[k].values {
+		if e.Admits(v, true) {
+			s.Add(i + 1)
+		}
+	}
+	// A text that nothing mentions is in no list, and is no integer that a bound could admit.
+	if e.Op == NotIn || e.Op == Exists {
+		s.Add(u.other(k))
+	}
+	return s
+}

@@ -1,0 +1,172 @@
+package engine
+
+import (
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	v1 "tenon.sh/api/v1"
+	"tenon.sh/engine/capacity"
+)
+
+// PodRequests is what the pod needs on a node, as kube-scheduler counts it: the larger of what runs together and of
+// each step of its start, init containers that keep running counted with both, requests of the pod as a whole instead
+// where there are any, its overhead, and one pod. A resize in place counts with the larger of wish and reality.
+func PodRequests(pod *corev1.Pod) corev1.ResourceList {
+	running := corev1.ResourceList{}
+	for i := range pod.Spec.Containers {
+		c := &pod.Spec.Containers[i]
+		addList(running, containerRequests(c, pod.Status.ContainerStatuses))
+	}
+	sidecars, starting := corev1.ResourceList{}, corev1.ResourceList{}
+	for i := range pod.Spec.InitContainers {
+		c := &pod.Spec.InitContainers[i]
+		need := containerRequests(c, pod.Status.InitContainerStatuses)
+		if c.RestartPolicy != nil && *c.RestartPolicy == corev1.ContainerRestartPolicyAlways {
+			addList(running, need)
+			addList(sidecars, need)
+			need = corev1.ResourceList{}
+		}
+		addList(need, sidecars)
+		maxList(starting, need)
+	}
+	maxList(running, starting)
+	if pod.Spec.Resources != nil {
+		for name, q := range pod.Spec.Resources.Requests {
+			running[name] = q
+		}
+	}
+	addList(running, pod.Spec.Overhead)
+	addList(running, corev1.ResourceList{corev1.ResourcePods: *resource.NewQuantity(1, resource.DecimalSI)})
+	return running
+}
+
+func containerRequests(c *corev1.Container, statuses []corev1.ContainerStatus) corev1.ResourceList {
+	need := c.Resources.Requests.DeepCopy()
+	if need == nil {
+		need = corev1.ResourceList{}
+	}
+	for i := range statuses {
+		if statuses[i].Name != c.Name {
+			continue
+		}
+		maxList(need, statuses[i].AllocatedResources)
+		if statuses[i].Resources != nil {
+			maxList(need, statuses[i].Resources.Requests)
+		}
+	}
+	return need
+}
+
+func addList(into, more corev1.ResourceList) {
+	for name, q := range more {
+		sum := into[name]
+		sum.Add(q)
+		into[name] = sum
+	}
+}
+
+func maxList(into, other corev1.ResourceList) {
+	for name, q := range other {
+		if have, ok := into[name]; !ok || have.Cmp(q) < 0 {
+			into[name] = q
+		}
+	}
+}
+
+// amount counts a quantity in the units of the engine: thousandths of cpu, pieces (bytes, pods, devices) of everything
+// else, rounded up.
+func amount(name corev1.ResourceName, q resource.Quantity) int64 {
+	if q.CmpInt64(capacity.Most/1000) >= 0 {
+		return capacity.Most
+	}
+	if q.CmpInt64(-capacity.Most/1000) <= 0 {
+		return -capacity.Most
+	}
+	if name == corev1.ResourceCPU {
+		return q.MilliValue()
+	}
+	return q.Value()
+}
+
+// quantity is the reverse of amount, in the form that people expect of that resource.
+func quantity(name corev1.ResourceName, n int64) resource.Quantity {
+	switch {
+	case name == corev1.ResourceCPU:
+		return *resource.NewMilliQuantity(n, resource.DecimalSI)
+	case name == corev1.ResourceMemory, name == corev1.ResourceEphemeralStorage, strings.HasPrefix(string(name), "hugepages-"):
+		return *resource.NewQuantity(n, resource.BinarySI)
+	}
+	return *resource.NewQuantity(n, resource.DecimalSI)
+}
+
+// resourceNames gives every resource that matters in a problem its place in the vectors.
+type resourceNames struct{ capacity.Names }
+
+// newResourceNames starts with the resources that every machine has; the rest follow by name.
+func newResourceNames(asked map[corev1.ResourceName]bool) *resourceNames {
+	r := &resourceNames{}
+	for _, n := range []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory, corev1.ResourcePods, corev1.ResourceEphemeralStorage, v1.ResourceNodes} {
+		r.Index(string(n))
+	}
+	names := make([]string, 0, len(asked))
+	for n := range asked {
+		names = append(names, string(n))
+	}
+	slices.Sort(names)
+	for _, n := range names {
+		r.Index(n)
+	}
+	return r
+}
+
+// vector counts the list; resources that nobody in the problem asks for are left out.
+func (r *resourceNames) vector(list corev1.ResourceList) capacity.Vector {
+	v := make(capacity.Vector, r.Len())
+	for name, q := range list {
+		if i := r.Find(string(name)); i >= 0 {
+			v[i] = amount(name, q)
+		}
+	}
+	return v
+}
+
+// list is the reverse of vector, without what is zero.
+func (r *resourceNames) list(v capacity.Vector) corev1.ResourceList {
+	list := corev1.ResourceList{}
+	for i, n := range v {
+		if name := corev1.ResourceName(r.Name(i)); n != 0 {
+			list[name] = quantity(name, n)
+		}
+	}
+	return list
+}
+
+// Allocatable is what pods can use of a machine of this type: its capacity less the overhead, and of memory less the
+// huge pages as well, never below zero.
+func (t *InstanceType) Allocatable() corev1.ResourceList {
+	out := corev1.ResourceList{}
+	for name, q := range t.Capacity {
+		q = q.DeepCopy()
+		if kept, ok := t.Overhead[name]; ok {
+			q.Sub(kept)
+		}
+		out[name] = q
+	}
+	if memory, ok := out[corev1.ResourceMemory]; ok {
+		for name, q := range t.Capacity {
+			if strings.HasPrefix(string(name), "hugepages-") {
+				memory.Sub(q)
+			}
+		}
+		out[corev1.ResourceMemory] = memory
+	}
+	for name, q := range out {
+		if q.Sign() < 0 {
+			out[name] = resource.Quantity{Format: q.Format}
+		}
+	}
+	return out
+}

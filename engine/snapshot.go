@@ -1,0 +1,98 @@
+package engine
+
+import (
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+
+	v1 "tenon.sh/api/v1"
+)
+
+// Snapshot is the cluster at one instant. It never changes: the engine reads it, and whoever made it may share the
+// objects in it with others. The order of its lists never matters.
+type Snapshot struct {
+	// Now is the instant that the snapshot shows; the engine knows no other clock.
+	Now time.Time
+
+	Pods                 []*corev1.Pod
+	Nodes                []*corev1.Node
+	DaemonSets           []*appsv1.DaemonSet
+	PodDisruptionBudgets []*policyv1.PodDisruptionBudget
+	LimitRanges          []*corev1.LimitRange
+	NodePools            []*v1.NodePool
+	NodeClaims           []*v1.NodeClaim
+
+	// Classes holds, for every node class that a pool refers to, what its provider says of it.
+	Classes []Class
+}
+
+// Class is one node class as its provider sees it.
+type Class struct {
+	Ref v1.NodeClassReference `json:"ref"`
+	// Problem says why no machine can be started with this class now ("not found", the message of its Ready
+	// condition); empty means it is ready.
+	Problem string `json:"problem,omitempty"`
+	// InstanceTypes lists everything that the class could ever use, sold out or not.
+	InstanceTypes []InstanceType `json:"instanceTypes"`
+}
+
+// InstanceType is a size of machine that a cloud offers.
+type InstanceType struct {
+	Name string `json:"name"`
+	// Labels lists, for each label key, the values that a machine of this type can carry, the one to take where nothing
+	// asks for another first. A key without values is one that no such machine carries. Zone and capacity type are not here: they belong to the offerings. The name of
+	// the type is the value of node.kubernetes.io/instance-type and need not be listed.
+	Labels map[string][]string `json:"labels,omitempty"`
+	// Capacity is what the machine has, Overhead what the kubelet, the system and eviction thresholds keep back.
+	Capacity corev1.ResourceList `json:"capacity"`
+	Overhead corev1.ResourceList `json:"overhead,omitempty"`
+	// Offerings lists where and how the type is sold.
+	Offerings []Offering `json:"offerings"`
+}
+
+// Offering is an instance type in a zone with a capacity type, at a price.
+type Offering struct {
+	Zone         string `json:"zone"`
+	CapacityType string `json:"capacityType"`
+	// Labels holds further labels that machines of this offering carry, a reservation's for example.
+	Labels map[string]string `json:"labels,omitempty"`
+	// Price is in USD per hour.
+	Price float64 `json:"price"`
+	// SoldOut marks an offering that had no capacity when it was last asked for.
+	SoldOut bool `json:"soldOut,omitempty"`
+}
+
+// OfferingID names one offering of one instance type.
+type OfferingID struct {
+	InstanceType string `json:"instanceType"`
+	Zone         string `json:"zone"`
+	CapacityType string `json:"capacityType"`
+}
+
+func (id OfferingID) String() string {
+	return id.InstanceType + "/" + id.Zone + "/" + id.CapacityType
+}
+
+// MachineID is a cloud's name for one machine: the provider ID that its Node carries in spec.providerID.
+type MachineID string
+
+// Machine is what a cloud runs and bills for one NodeClaim.
+type Machine struct {
+	ID MachineID
+	// Claim is the name of the NodeClaim that the machine was started for, ClaimUID its UID; empty if the cloud does
+	// not know.
+	Claim    string
+	ClaimUID string
+	// Labels are those that the machine's choice settles: instance type, zone, capacity type, architecture and so on.
+	Labels      map[string]string
+	Annotations map[string]string
+	ImageID     string
+	// Capacity and Allocatable are what the cloud expects the Node to report.
+	Capacity    corev1.ResourceList
+	Allocatable corev1.ResourceList
+	Created     time.Time
+	// Leaving is true once the machine has been told to stop; it may be listed, and billed, for a while after.
+	Leaving bool
+}

@@ -1,0 +1,59 @@
+package engine
+
+import (
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	v1 "tenon.sh/api/v1"
+)
+
+// tolerates reports whether any of the tolerations covers the taint, as kube-scheduler's TaintToleration does.
+func tolerates(tolerations []corev1.Toleration, taint corev1.Taint) bool {
+	for i := range tolerations {
+		if toleration := &tolerations[i]; covers(toleration, &taint) {
+			return true
+		}
+	}
+	return false
+}
+
+func covers(t *corev1.Toleration, taint *corev1.Taint) bool {
+	if t.Effect != "" && t.Effect != taint.Effect {
+		return false
+	}
+	if t.Key != "" && t.Key != taint.Key {
+		return false
+	}
+	switch t.Operator {
+	case "", corev1.TolerationOpEqual:
+		return t.Key != "" && t.Value == taint.Value
+	case corev1.TolerationOpExists:
+		return true
+	}
+	return false
+}
+
+// untolerated returns the first taint that keeps a pod with these tolerations off the node, nil if none does.
+// PreferNoSchedule keeps nobody off.
+func untolerated(tolerations []corev1.Toleration, taints []corev1.Taint) *corev1.Taint {
+	for i := range taints {
+		if taints[i].Effect != corev1.TaintEffectPreferNoSchedule && !tolerates(tolerations, taints[i]) {
+			return &taints[i]
+		}
+	}
+	return nil
+}
+
+// IsEphemeralTaint reports whether the taint is one that every starting node carries for a while.
+func IsEphemeralTaint(t corev1.Taint) bool {
+	switch t.Key {
+	case corev1.TaintNodeNotReady:
+		return t.Effect == corev1.TaintEffectNoSchedule || t.Effect == corev1.TaintEffectNoExecute
+	case corev1.TaintNodeUnreachable, "node.cloudprovider.kubernetes.io/uninitialized":
+		return t.Effect == corev1.TaintEffectNoSchedule
+	case v1.UnregisteredTaintKey:
+		return t.Effect == corev1.TaintEffectNoExecute
+	}
+	return strings.HasPrefix(t.Key, "readiness.k8s.io/")
+}
