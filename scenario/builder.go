@@ -1,0 +1,186 @@
+package scenario
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"tenon.sh/api/kwokv1alpha1"
+	v1 "tenon.sh/api/v1"
+	"tenon.sh/engine"
+)
+
+// defaultClass is the node class of pools and types that name none.
+const defaultClass = "default"
+
+// builder makes a snapshot, one statement after another.
+type builder struct {
+	snapshot engine.Snapshot
+}
+
+func newBuilder() *builder {
+	return &builder{engine.Snapshot{Now: time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)}}
+}
+
+// build carries out one statement.
+func (b *builder) build(words []word) error {
+	switch words[0].text {
+	case "now":
+		return b.now(words)
+	case "wait":
+		return b.wait(words)
+	}
+	if len(words) < 2 {
+		return words[0].errorf("a name is missing")
+	}
+	name := words[1]
+	if strings.ContainsAny(name.text, "=(") {
+		return name.errorf("this should be the name of the %s", words[0].text)
+	}
+	r := &reader{of: words[0].text, words: words[2:]}
+	switch words[0].text {
+	case "pool":
+		return b.pool(name, r)
+	case "class":
+		return b.class(name, r)
+	case "type":
+		return b.instanceType(name, r)
+	case "catalog":
+		return b.catalog(name, r)
+	case "node":
+		return b.node(name, r)
+	case "claim":
+		return b.claim(name, r)
+	case "pod", "pods":
+		return b.pods(name, r)
+	case "daemonset":
+		return b.daemonSet(name, r)
+	case "pdb":
+		return b.disruptionBudget(name, r)
+	case "limitrange":
+		return b.limitRange(name, r)
+	case "delete":
+		return b.delete(name, r)
+	}
+	return words[0].errorf("unknown statement; there are pool, class, type, catalog, node, claim, pod, pods, " +
+		"daemonset, pdb, limitrange, delete, now, wait, yaml; and the commands provision, disrupt, check, apply")
+}
+
+func (b *builder) now(words []word) error {
+	if len(words) != 2 {
+		return words[0].errorf("write the time as now 2026-01-31T12:00:00Z")
+	}
+	t, err := time.Parse(time.RFC3339, words[1].text)
+	if err != nil {
+		return words[1].errorf("this is no time of the form 2026-01-31T12:00:00Z")
+	}
+	b.snapshot.Now = t.UTC()
+	return nil
+}
+
+func (b *builder) wait(words []word) error {
+	if len(words) != 2 {
+		return words[0].errorf("write how long, as in wait 5m")
+	}
+	d, err := time.ParseDuration(words[1].text)
+	if err != nil {
+		return words[1].errorf("this is not a duration such as 30s or 1h30m")
+	}
+	b.snapshot.Now = b.snapshot.Now.Add(d)
+	return nil
+}
+
+// ago is the timestamp of an age.
+func (b *builder) ago(age time.Duration) metav1.Time { return metav1.NewTime(b.snapshot.Now.Add(-age)) }
+
+// meta is the metadata of an object that the scenario makes; its UID follows from its name.
+func (b *builder) meta(namespace, name string) metav1.ObjectMeta {
+	return metav1.ObjectMeta{Namespace: namespace, Name: name, UID: uidOf(namespace, name), ResourceVersion: "1"}
+}
+
+func uidOf(namespace, name string) types.UID {
+	if namespace == "" {
+		return types.UID(name)
+	}
+	return types.UID(namespace + "/" + name)
+}
+
+// classRef is the reference to a class of the scenario; Kind/name names a kind other than KWOKNodeClass.
+func classRef(name string) *v1.NodeClassReference {
+	kind, rest, ok := strings.Cut(name, "/")
+	if !ok {
+		return &v1.NodeClassReference{Group: kwokv1alpha1.GroupVersion.Group, Kind: "KWOKNodeClass", Name: name}
+	}
+	return &v1.NodeClassReference{Group: groupOfClass(kind), Kind: kind, Name: rest}
+}
+
+// groupOfClass is the API group of a kind of node class.
+func groupOfClass(kind string) string {
+	switch kind {
+	case "EC2NodeClass":
+		return "karpenter.k8s.aws"
+	case "AKSNodeClass":
+		return "karpenter.azure.com"
+	case "ClusterAPINodeClass":
+		return "karpenter.cluster.x-k8s.io"
+	}
+	return kwokv1alpha1.GroupVersion.Group
+}
+
+// classNamed finds a class, or adds it.
+func (b *builder) classNamed(name string) *engine.Class {
+	ref := *classRef(name)
+	i := slices.IndexFunc(b.snapshot.Classes, func(c engine.Class) bool { return c.Ref == ref })
+	if i < 0 {
+		b.snapshot.Classes = append(b.snapshot.Classes, engine.Class{Ref: ref})
+		i = len(b.snapshot.Classes) - 1
+	}
+	return &b.snapshot.Classes[i]
+}
+
+// typeNamed finds an instance type of a class.
+func (b *builder) typeNamed(ref *v1.NodeClassReference, name string) *engine.InstanceType {
+	return findType(&b.snapshot, ref, name)
+}
+
+func findType(s *engine.Snapshot, ref *v1.NodeClassReference, name string) *engine.InstanceType {
+	for i := range s.Classes {
+		if s.Classes[i].Ref != *ref {
+			continue
+		}
+		types := s.Classes[i].InstanceTypes
+		if j := slices.IndexFunc(types, func(t engine.InstanceType) bool { return t.Name == name }); j >= 0 {
+			return &types[j]
+		}
+	}
+	return nil
+}
+
+// poolNamed finds a pool; it returns nil if there is none.
+func poolNamed(s *engine.Snapshot, name string) *v1.NodePool {
+	if i := slices.IndexFunc(s.NodePools, func(p *v1.NodePool) bool { return p.Name == name }); i >= 0 {
+		return s.NodePools[i]
+	}
+	return nil
+}
+
+// sorted is a copy of the list in order of namespace and name.
+func sorted[T metav1.Object](list []T) []T {
+	list = slices.Clone(list)
+	slices.SortStableFunc(list, func(a, b T) int {
+		return cmp.Or(cmp.Compare(a.GetNamespace(), b.GetNamespace()), cmp.Compare(a.GetName(), b.GetName()))
+	})
+	return list
+}
+
+// without is the list less the objects of that name; ok is false if there was none.
+func without[T metav1.Object](list []T, namespace, name string) (rest []T, ok bool) {
+	rest = slices.DeleteFunc(slices.Clone(list), func(o T) bool {
+		return o.GetNamespace() == namespace && o.GetName() == name
+	})
+	return rest, len(rest) < len(list)
+}

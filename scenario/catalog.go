@@ -1,0 +1,137 @@
+package scenario
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	v1 "tenon.sh/api/v1"
+	"tenon.sh/engine"
+	"tenon.sh/provider/catalog"
+)
+
+// addClasses gives the snapshot a class for every reference of a pool.
+func (m *manifest) addClasses(s *engine.Snapshot) error {
+	s.NodePools = m.servedPools(s.NodePools)
+	var refs []v1.NodeClassReference
+	for _, p := range s.NodePools {
+		refs = append(refs, *p.Spec.Template.Spec.NodeClassRef)
+	}
+	slices.SortFunc(refs, compareRefs)
+	built := map[string][]engine.InstanceType{}
+	for _, ref := range slices.Compact(refs) {
+		s.Classes = append(s.Classes, m.classOf(ref, built))
+	}
+	if len(s.NodePools) == 0 {
+		m.note("there is no NodePool in the files: nothing can be launched")
+	}
+	return nil
+}
+
+func compareRefs(a, b v1.NodeClassReference) int {
+	return cmp.Or(cmp.Compare(a.Group, b.Group), cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Name, b.Name))
+}
+
+// servedPools leaves out pools of a kind of class that the controller of the snapshot does not look after: where such
+// pools live, another controller does.
+func (m *manifest) servedPools(pools []*v1.NodePool) []*v1.NodePool {
+	if m.catalog == nil || len(m.catalog.Classes) == 0 {
+		return pools
+	}
+	return slices.DeleteFunc(pools, func(p *v1.NodePool) bool {
+		ref := p.Spec.Template.Spec.NodeClassRef
+		served := slices.ContainsFunc(m.catalog.Classes, func(c engine.Class) bool { return c.Ref.GroupKind() == ref.GroupKind() })
+		if !served {
+			m.note("NodePool %s left out: the controller of this snapshot does not serve kind %s", p.Name, ref.Kind)
+		}
+		return !served
+	})
+}
+
+// classOf is what there is to buy with a class: the catalog given on the command line, or else the snapshot's, or else
+// the built-in one for the kind.
+func (m *manifest) classOf(ref v1.NodeClassReference, built map[string][]engine.InstanceType) engine.Class {
+	class := engine.Class{Ref: ref}
+	known := m.catalogClass(ref)
+	switch {
+	case known != nil && known.Ref == ref:
+		class = *known
+	default:
+		class.Problem = m.problemOf(ref)
+		if known != nil {
+			class.InstanceTypes = known.InstanceTypes
+		}
+	}
+	switch {
+	case m.override != nil:
+		class.InstanceTypes = m.override
+	case known != nil:
+	default:
+		m.builtIn(&class, built)
+	}
+	return class
+}
+
+// catalogClass is the snapshot's entry for the class, or that of another class of the same kind.
+func (m *manifest) catalogClass(ref v1.NodeClassReference) *engine.Class {
+	if m.catalog == nil {
+		return nil
+	}
+	var other *engine.Class
+	for i := range m.catalog.Classes {
+		c := &m.catalog.Classes[i]
+		if c.Ref == ref {
+			return c
+		}
+		if c.Ref.GroupKind() == ref.GroupKind() && (other == nil || compareRefs(c.Ref, other.Ref) < 0) {
+			other = c
+		}
+	}
+	return other
+}
+
+// builtIn takes the built-in catalog of the class's kind.
+func (m *manifest) builtIn(class *engine.Class, built map[string][]engine.InstanceType) {
+	name := ""
+	switch class.Ref.Kind {
+	case "KWOKNodeClass":
+		name = catalog.NameKWOK
+	case "EC2NodeClass":
+		name = catalog.NameAWS
+	default:
+		class.Problem = cmp.Or(class.Problem, fmt.Sprintf("no instance types are known for kind %s: name a file with --instance-types", class.Ref.Kind))
+		return
+	}
+	if built[name] == nil {
+		types, err := catalog.ByName(name)
+		if err != nil {
+			panic(err) // the names are the package's own
+		}
+		built[name] = types
+	}
+	class.InstanceTypes = built[name]
+	m.note("instance types of %s %s: the built-in catalog %q", class.Ref.Kind, class.Ref.Name, name)
+}
+
+// problemOf reads the Ready condition of a class; a class without status, or without object, counts as ready.
+func (m *manifest) problemOf(ref v1.NodeClassReference) string {
+	i := slices.IndexFunc(m.classes, func(u *unstructured.Unstructured) bool {
+		return u.GroupVersionKind().GroupKind() == ref.GroupKind() && u.GetName() == ref.Name
+	})
+	if i < 0 {
+		m.note("%s %s is not in the files: taken to be ready", ref.Kind, ref.Name)
+		return ""
+	}
+	conditions, _, _ := unstructured.NestedSlice(m.classes[i].Object, "status", "conditions")
+	for _, c := range conditions {
+		fields, _ := c.(map[string]any)
+		if fields["type"] == v1.ConditionReady && fields["status"] != string(metav1.ConditionTrue) {
+			message, _ := fields["message"].(string)
+			return fmt.Sprintf("%s %s is not ready: %s", ref.Kind, ref.Name, message)
+		}
+	}
+	return ""
+}

@@ -1,0 +1,198 @@
+package scenario
+
+import (
+	"errors"
+	"maps"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	v1 "tenon.sh/api/v1"
+)
+
+// This file completes objects that no API server has seen yet, in the way that it, its admission plugins and the
+// controllers would.
+
+// addPod reads a pod. One without any status was never in a cluster.
+func (m *manifest) addPod(u *unstructured.Unstructured) error {
+	if err := decode(m, u, &m.snapshot.Pods); err != nil {
+		return err
+	}
+	pod := m.snapshot.Pods[len(m.snapshot.Pods)-1]
+	if len(pod.Spec.Containers) == 0 {
+		return errNoContainers
+	}
+	m.fresh[pod] = pod.Status.Phase == "" && len(pod.Status.Conditions) == 0
+	return nil
+}
+
+func (m *manifest) addNode(u *unstructured.Unstructured) error {
+	return decode(m, u, &m.snapshot.Nodes)
+}
+
+func (m *manifest) addDaemonSet(u *unstructured.Unstructured) error {
+	return decode(m, u, &m.snapshot.DaemonSets)
+}
+
+func (m *manifest) addPool(u *unstructured.Unstructured) error {
+	if err := m.checked(u); err != nil {
+		return err
+	}
+	if err := decode(m, u, &m.snapshot.NodePools); err != nil {
+		return err
+	}
+	if p := m.snapshot.NodePools[len(m.snapshot.NodePools)-1]; p.Spec.Template.Spec.NodeClassRef == nil {
+		return errNoClass
+	}
+	return nil
+}
+
+var errNoClass = errors.New("nodeClassRef is missing")
+
+func (m *manifest) addClaim(u *unstructured.Unstructured) error {
+	if err := m.checked(u); err != nil {
+		return err
+	}
+	if err := decode(m, u, &m.snapshot.NodeClaims); err != nil {
+		return err
+	}
+	if c := m.snapshot.NodeClaims[len(m.snapshot.NodeClaims)-1]; c.Spec.NodeClassRef == nil {
+		return errNoClass
+	}
+	return nil
+}
+
+func (m *manifest) addClass(u *unstructured.Unstructured) error {
+	if err := m.checked(u); err != nil {
+		return err
+	}
+	m.classes = append(m.classes, u)
+	return nil
+}
+
+// completePool says of a pool without status that it can be used, unless its own rules say otherwise.
+func (m *manifest) completePool(p *v1.NodePool) {
+	if len(p.Status.Conditions) > 0 {
+		return
+	}
+	status, message := metav1.ConditionTrue, ""
+	if err := p.RuntimeValidate(); err != nil {
+		status, message = metav1.ConditionFalse, err.Error()
+		m.note("NodePool %s: %v", p.Name, err)
+	}
+	v1.SetCondition(p, v1.ConditionValidationSucceeded, status, "", message, m.snapshot.Now)
+	v1.SetCondition(p, v1.ConditionNodeClassReady, metav1.ConditionTrue, "", "", m.snapshot.Now)
+}
+
+// completeNode says of a node without status that it is ready, and that pods can use all of it.
+func completeNode(n *corev1.Node) {
+	if n.Status.Allocatable == nil {
+		n.Status.Allocatable = n.Status.Capacity.DeepCopy()
+	}
+	if len(n.Status.Conditions) == 0 {
+		n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}
+	}
+	if n.Labels[corev1.LabelHostname] == "" {
+		n.Labels = maps.Clone(n.Labels)
+		if n.Labels == nil {
+			n.Labels = map[string]string{}
+		}
+		n.Labels[corev1.LabelHostname] = n.Name
+	}
+}
+
+// completePod fills in what is not said, and gives a pod that was never in a cluster the status that it would have once
+// kube-scheduler had found no node for it.
+func (m *manifest) completePod(p *corev1.Pod) {
+	defaultRequests(&p.Spec)
+	if !m.fresh[p] {
+		return
+	}
+	for _, l := range m.snapshot.LimitRanges {
+		if l.Namespace == p.Namespace {
+			applyLimitRange(l, &p.Spec)
+		}
+	}
+	m.applyPriority(p)
+	if p.CreationTimestamp.IsZero() {
+		p.CreationTimestamp = metav1.NewTime(m.snapshot.Now)
+	}
+	setPodStatus(p, &podLine{gated: len(p.Spec.SchedulingGates) > 0})
+	if node := p.Spec.NodeName; node != "" && !slices.ContainsFunc(m.snapshot.Nodes, func(n *corev1.Node) bool { return n.Name == node }) {
+		m.note("Pod %s/%s: its node %s is not in the files", p.Namespace, p.Name, node)
+	}
+}
+
+// defaultRequests gives every resource that has a limit and no request a request of the same amount.
+func defaultRequests(spec *corev1.PodSpec) {
+	for _, containers := range [][]corev1.Container{spec.InitContainers, spec.Containers} {
+		for i := range containers {
+			fill(&containers[i].Resources.Requests, containers[i].Resources.Limits)
+		}
+	}
+	if spec.Resources != nil {
+		fill(&spec.Resources.Requests, spec.Resources.Limits)
+	}
+}
+
+// fill copies what is missing.
+func fill(to *corev1.ResourceList, from corev1.ResourceList) {
+	for name, q := range from {
+		if _, ok := (*to)[name]; ok {
+			continue
+		}
+		if *to == nil {
+			*to = corev1.ResourceList{}
+		}
+		(*to)[name] = q
+	}
+}
+
+func defaultLimitRange(l *corev1.LimitRange) {
+	for i := range l.Spec.Limits {
+		item := &l.Spec.Limits[i]
+		if item.Type != corev1.LimitTypeContainer {
+			continue
+		}
+		fill(&item.Default, item.Max)
+		fill(&item.DefaultRequest, item.Default)
+		fill(&item.DefaultRequest, item.Min)
+	}
+}
+
+func applyLimitRange(l *corev1.LimitRange, spec *corev1.PodSpec) {
+	for _, item := range l.Spec.Limits {
+		if item.Type != corev1.LimitTypeContainer {
+			continue
+		}
+		for _, containers := range [][]corev1.Container{spec.InitContainers, spec.Containers} {
+			for i := range containers {
+				fill(&containers[i].Resources.Limits, item.Default)
+				fill(&containers[i].Resources.Requests, item.DefaultRequest)
+			}
+		}
+	}
+}
+
+// applyPriority looks up the pod's priority class, or the default one.
+func (m *manifest) applyPriority(p *corev1.Pod) {
+	if p.Spec.Priority != nil {
+		return
+	}
+	name := p.Spec.PriorityClassName
+	for _, c := range m.priorities {
+		if c.Name == name || name == "" && c.GlobalDefault {
+			p.Spec.PriorityClassName, p.Spec.Priority = c.Name, &c.Value
+			if p.Spec.PreemptionPolicy == nil {
+				p.Spec.PreemptionPolicy = c.PreemptionPolicy
+			}
+			return
+		}
+	}
+	if name != "" && !strings.HasPrefix(name, "system-") {
+		m.note("Pod %s/%s: its priority class %s is not in the files", p.Namespace, p.Name, name)
+	}
+}

@@ -1,0 +1,78 @@
+// Package scenario is the text notation for clusters and the plans expected for them, and the reader and writer of
+// Kubernetes YAML that gives and takes the same snapshots. Tests, benchmarks, bug reports and documentation share it. It
+// decides nothing: plans come from package engine.
+//
+// # A scenario
+//
+// A file is lines. A line that begins with # is a comment, an indented line continues the one before. Statements describe
+// a cluster; commands ask the engine, and what it answers stands below ---- up to the next empty line:
+//
+//	# Two small pods share one cheap node rather than getting a node each.
+//	pool general
+//	type small cpu=2 mem=4Gi  zones=a,b price=0.05
+//	type large cpu=8 mem=16Gi zones=a,b price=0.17
+//	pods web x2 cpu=800m mem=1Gi
+//
+//	provision
+//	----
+//	launch general-1 small zone=a,b 0.05/h: web-1 web-2
+//
+// Statements may follow a command; the next command sees them too. A statement refers only to what stands above it.
+//
+// # Words
+//
+// A word is key=value or a flag. Lists are a,b,c; maps are key:value,key:value; a value with words of its own stands in
+// parentheses: init=(cpu=1 mem=1Gi); a value with blanks stands in quotes. Resources are cpu, mem, storage, pods, and
+// every name with a slash, such as nvidia.com/gpu=1. Labels have short names: zone, region, arch, os, type, capacity,
+// pool and hostname; all other names stand for themselves. A requirement is a label, an operator and values:
+//
+//	zone in (a,b)   zone notin (a)   team exists   team absent   gen > 4   gen >= 4   gen < 6   gen <= 6
+//
+// A taint is key=value:Effect or key:Effect. A toleration is the same with everything but the key left out at will: team
+// tolerates every value and effect, * tolerates everything.
+//
+// # Statements
+//
+//	now 2026-01-31T12:00:00Z       sets the clock, which starts at 2026-01-01T12:00:00Z
+//	wait 5m                        moves it
+//	pool NAME                      a NodePool: class= weight= limits=cpu:10,nodes:3 labels= annotations= taint= startup-taint=
+//	                               consolidate-after= (a duration or Never) consolidation= (the policy) budget=10%
+//	                               budget=(nodes=0 reasons=Empty,Drifted schedule="0 9 * * *" duration=8h) expire-after= grace=
+//	                               replicas= not-ready not-ready="why" deleting, and requirements, each with min=N for
+//	                               minValues; what is not said has the API server's defaults
+//	class NAME                     a node class: problem="why it cannot be used"; Kind/NAME for kinds other than KWOKNodeClass
+//	type NAME                      an instance type of a class: resources (pods=110 unless said), overhead=cpu:100m,
+//	                               zones=a,b (a unless said), price= and spot= for offerings on demand and spot in each of
+//	                               them, offer=(zone=a capacity=spot price=0.02 labels=k:v sold-out) for others, sold-out,
+//	                               sold-out=b,spot,a/spot, arch= os= (amd64 and linux unless said), labels=family:c,gen:3|4
+//	                               (several values: the machine may have either; none: it does not carry the label), class=
+//	catalog kwok|aws               all types of a built-in catalog: class=
+//	node NAME                      a node. With pool= and type= it is Tenon's, registered and initialized, and has a NodeClaim
+//	                               of its name: zone= capacity= quiet=5m (since the last pod event) planned=web-1,web-2
+//	                               drifted unregistered uninitialized. Without pool= it is nobody's: cpu= mem=. Both: labels=
+//	                               annotations= taint= allocatable=nvidia.com/gpu:0 age= not-ready cordoned deleting
+//	claim NAME                     a NodeClaim whose node is not there yet, with the same words; without zone= it has not been
+//	                               launched, and type= may name several
+//	pod NAME, pods NAME xN         pending pods; NAME xN makes NAME-1 to NAME-N. Requests as resources (extended ones are
+//	                               limits as well), limits= container=(...) init=(...) sidecar=(...) overhead= pod-level=
+//	                               select=zone:a tolerate= prefer=(zone in (a) weight=10) spread=zone spread=(zone skew=2 soft)
+//	                               together=zone apart=hostname (pod affinity and anti-affinity to the pods of the statement)
+//	                               port= priority= labels= annotations= do-not-disrupt do-not-disrupt=10m owner=Deployment/name
+//	                               ns= age= deleting phase= node=NAME (it runs there) nominated=NAME gated untried (kube-scheduler
+//	                               has not tried it), and requirements: all of them, or the next ones after the word or
+//	daemonset NAME                 a DaemonSet whose pods are described with the words of a pod
+//	pdb NAME                       a PodDisruptionBudget: select=app:web (app:NAME unless said) min= max= allowed= always-allow ns=
+//	limitrange NAME                of containers: default= request= max= min= ns=
+//	delete KIND NAME               takes back a pod, node (with its claim), claim, pool, daemonset, pdb or class
+//	yaml ... end                   Kubernetes objects, as YAML between the two lines, for whatever else there is
+//
+// # Commands
+//
+//	provision    prints the plan for pending pods
+//	disrupt      prints which nodes would go, and why the others stay
+//	apply        carries out the last plan: machines start, pods are bound; apply claims only writes the NodeClaims
+//	check        checks every part of the last plan against the cluster as it is now
+//
+// Provision and disrupt take the engine's options, effort= preferences= min-values= price-band= max-types=, and print more
+// with cost and why.
+package scenario

@@ -1,0 +1,163 @@
+package scenario
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/yaml"
+)
+
+// Source is a file of Kubernetes objects, as YAML or JSON, in one document or many.
+type Source struct {
+	// Name is the file's name for messages.
+	Name string
+	Data []byte
+}
+
+// Document is one Kubernetes object and where it stands.
+type Document struct {
+	// Where says file, document and line, for messages; empty for objects that came from an API server.
+	Where  string
+	Object *unstructured.Unstructured
+}
+
+// Documents reads the objects of a file; Lists are taken apart. Errors name file, document and line.
+func Documents(source Source) ([]Document, error) { return readDocuments(source) }
+
+func readDocuments(source Source) ([]Document, error) {
+	if trimmed := bytes.TrimSpace(source.Data); len(trimmed) > 0 && trimmed[0] == '{' {
+		// What begins with a brace may still be YAML.
+		if docs, err := readJSON(source); err == nil {
+			return docs, nil
+		}
+	}
+	var out []Document
+	number := 0
+	for _, c := range splitYAML(source.Data) {
+		if c.empty() {
+			continue
+		}
+		number++
+		where := fmt.Sprintf("%s, document %d, line %d", source.Name, number, c.line)
+		var content map[string]any
+		if err := yaml.Unmarshal(c.text, &content); err != nil {
+			return nil, fmt.Errorf("%s, document %d, %s", source.Name, number, yamlProblem(err, c.line))
+		}
+		if content == nil {
+			continue
+		}
+		docs, err := flatten(where, content)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, docs...)
+	}
+	return out, nil
+}
+
+// chunk is the text of one YAML document and the number of its first line.
+type chunk struct {
+	line int
+	text []byte
+}
+
+// empty reports whether there is nothing but comments and blank lines.
+func (c chunk) empty() bool {
+	for line := range bytes.Lines(c.text) {
+		if line = bytes.TrimSpace(line); len(line) > 0 && line[0] != '#' {
+			return false
+		}
+	}
+	return true
+}
+
+// splitYAML cuts at lines that begin with ---.
+func splitYAML(data []byte) []chunk {
+	chunks := []chunk{{line: 1}}
+	number := 0
+	for line := range bytes.Lines(data) {
+		number++
+		if rest, ok := bytes.CutPrefix(line, []byte("---")); ok && (len(bytes.TrimSpace(rest)) == 0 || rest[0] == ' ') {
+			chunks = append(chunks, chunk{line: number + 1})
+			continue
+		}
+		last := &chunks[len(chunks)-1]
+		last.text = append(last.text, line...)
+	}
+	return chunks
+}
+
+var yamlLine = regexp.MustCompile(`line (\d+)`)
+
+// yamlProblem is the reader's message with the line number of the file instead of the document's.
+func yamlProblem(err error, first int) string {
+	text := strings.ReplaceAll(err.Error(), "error converting YAML to JSON: ", "")
+	text = strings.TrimPrefix(text, "yaml: ")
+	text = strings.ReplaceAll(text, "\n", " ")
+	found := yamlLine.FindStringSubmatch(text)
+	if found == nil {
+		return fmt.Sprintf("line %d: %s", first, text)
+	}
+	n, _ := strconv.Atoi(found[1])
+	return strings.Replace(text, found[0], fmt.Sprintf("line %d", first+n-1), 1)
+}
+
+// readJSON reads JSON values, one after another.
+func readJSON(source Source) ([]Document, error) {
+	var out []Document
+	decoder := json.NewDecoder(bytes.NewReader(source.Data))
+	for number := 1; ; number++ {
+		start := decoder.InputOffset()
+		var content map[string]any
+		err := decoder.Decode(&content)
+		if errors.Is(err, io.EOF) {
+			return out, nil
+		}
+		line := 1 + bytes.Count(source.Data[:start], []byte("\n"))
+		if err != nil {
+			return nil, fmt.Errorf("%s, document %d, line %d: %w", source.Name, number, line, err)
+		}
+		docs, err := flatten(fmt.Sprintf("%s, document %d, line %d", source.Name, number, line), content)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, docs...)
+	}
+}
+
+// flatten takes Lists apart.
+func flatten(where string, content map[string]any) ([]Document, error) {
+	u := &unstructured.Unstructured{Object: content}
+	items, isList := content["items"].([]any)
+	if !isList {
+		if u.GetKind() == "" || u.GetAPIVersion() == "" {
+			return nil, fmt.Errorf("%s: this is no Kubernetes object: apiVersion or kind is missing", where)
+		}
+		return []Document{{Where: where, Object: u}}, nil
+	}
+	var out []Document
+	for i, item := range items {
+		at := fmt.Sprintf("%s, item %d", where, i+1)
+		object, ok := item.(map[string]any)
+		if !ok {
+			return nil, fmt.Errorf("%s: this is no Kubernetes object", at)
+		}
+		// kubectl leaves the kind out of the items of typed lists.
+		if kind, ok := strings.CutSuffix(u.GetKind(), "List"); ok && kind != "" && object["kind"] == nil {
+			object["kind"], object["apiVersion"] = kind, u.GetAPIVersion()
+		}
+		docs, err := flatten(at, object)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, docs...)
+	}
+	return out, nil
+}

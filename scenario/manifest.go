@@ -1,0 +1,260 @@
+package scenario
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	schedulingv1 "k8s.io/api/scheduling/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	v1 "tenon.sh/api/v1"
+	"tenon.sh/engine"
+	"tenon.sh/scenario/schema"
+)
+
+// Input is what a snapshot is read from.
+type Input struct {
+	Documents []Document
+	// InstanceTypes, unless nil, is the catalog of every node class, whatever the documents say.
+	InstanceTypes []engine.InstanceType
+	// Now is the time of the snapshot if the documents do not say it.
+	Now time.Time
+}
+
+// Reading is a snapshot that was read, with what there is to say about it.
+type Reading struct {
+	Snapshot *engine.Snapshot
+	// Options are those of the controller that the snapshot comes from; the zero value if the documents do not say.
+	Options engine.Options
+	// Notes says what was left out or assumed, one line each.
+	Notes []string
+}
+
+// Read makes a snapshot of Kubernetes objects: what kubectl prints, manifests that were never applied, or a snapshot
+// file. Manifests are completed as the API server and the controller manager would complete them. The error says which
+// object cannot be used, and where it stands.
+func Read(in Input) (*Reading, error) {
+	m := newManifest(engine.Snapshot{Now: in.Now})
+	if err := m.addAll(in.Documents); err != nil {
+		return nil, err
+	}
+	m.override = in.InstanceTypes
+	s := m.finish()
+	if err := m.addClasses(&s); err != nil {
+		return nil, err
+	}
+	out := &Reading{Snapshot: &s, Notes: m.notes()}
+	if m.catalog != nil {
+		out.Options = m.catalog.Options
+	}
+	return out, nil
+}
+
+// manifest collects objects and completes them.
+type manifest struct {
+	snapshot   engine.Snapshot
+	workloads  []workload
+	priorities []*schedulingv1.PriorityClass
+	classes    []*unstructured.Unstructured
+	catalog    *engine.CatalogDocument
+	override   []engine.InstanceType
+
+	seen    map[string]string // where an object was defined, by kind and name
+	fresh   map[*corev1.Pod]bool
+	ignored map[string]int // objects that are not read, by kind
+	said    []string
+	schemas *schema.Schemas
+}
+
+func newManifest(s engine.Snapshot) *manifest {
+	return &manifest{snapshot: clone(&s), seen: map[string]string{}, fresh: map[*corev1.Pod]bool{}, ignored: map[string]int{}}
+}
+
+func (m *manifest) note(format string, args ...any) {
+	m.said = append(m.said, fmt.Sprintf(format, args...))
+}
+
+// notes says every note once, what was ignored last.
+func (m *manifest) notes() []string {
+	out := slices.Clone(m.said)
+	slices.Sort(out)
+	out = slices.Compact(out)
+	for _, kind := range slices.Sorted(maps.Keys(m.ignored)) {
+		out = append(out, fmt.Sprintf("%d of kind %s ignored: no decision depends on this kind", m.ignored[kind], kind))
+	}
+	return out
+}
+
+func (m *manifest) addAll(documents []Document) error {
+	for _, d := range documents {
+		if err := m.add(d); err != nil {
+			return fmt.Errorf("%s%w", prefix(d.Where), err)
+		}
+	}
+	return nil
+}
+
+func prefix(where string) string {
+	if where == "" {
+		return ""
+	}
+	return where + ": "
+}
+
+// add reads one object; kinds that decisions do not depend on are only counted.
+func (m *manifest) add(d Document) error {
+	u := d.Object
+	gvk := u.GroupVersionKind()
+	if gvk.Group+"/"+gvk.Version == engine.CatalogAPIVersion && gvk.Kind == engine.CatalogKind {
+		return m.addCatalog(u)
+	}
+	add := m.adder(gvk.GroupKind().String())
+	if add == nil {
+		m.ignored[gvk.Kind]++
+		return nil
+	}
+	if u.GetName() == "" && u.GetGenerateName() != "" {
+		u.SetName(strings.TrimSuffix(u.GetGenerateName(), "-"))
+	}
+	if u.GetName() == "" {
+		return fmt.Errorf("%s: metadata.name is missing", gvk.Kind)
+	}
+	if namespaced(gvk.Kind) && u.GetNamespace() == "" {
+		u.SetNamespace(metav1.NamespaceDefault)
+	}
+	id := gvk.Kind + " " + strings.TrimPrefix(u.GetNamespace()+"/"+u.GetName(), "/")
+	if before, ok := m.seen[id]; ok {
+		return fmt.Errorf("%s is defined twice: first in %s", id, before)
+	}
+	m.seen[id] = cmp.Or(d.Where, "the API server")
+	if u.GetUID() == "" {
+		u.SetUID(uidOf(u.GetNamespace(), u.GetName()))
+	}
+	if err := add(u); err != nil {
+		return fmt.Errorf("%s: %w", id, err)
+	}
+	return nil
+}
+
+func namespaced(kind string) bool {
+	switch kind {
+	case "Node", "NodePool", "NodeClaim", "PriorityClass":
+		return false
+	}
+	return !strings.HasSuffix(kind, "NodeClass")
+}
+
+// adder is the function that reads a kind, nil for kinds that no decision depends on.
+func (m *manifest) adder(kind string) func(*unstructured.Unstructured) error {
+	switch kind {
+	case "Pod":
+		return m.addPod
+	case "Node":
+		return m.addNode
+	case "NodePool." + v1.Group:
+		return m.addPool
+	case "NodeClaim." + v1.Group:
+		return m.addClaim
+	case "DaemonSet.apps":
+		return m.addDaemonSet
+	case "Deployment.apps", "StatefulSet.apps", "ReplicaSet.apps", "Job.batch", "ReplicationController":
+		return m.addWorkload
+	case "PodDisruptionBudget.policy":
+		return func(u *unstructured.Unstructured) error { return decode(m, u, &m.snapshot.PodDisruptionBudgets) }
+	case "LimitRange":
+		return func(u *unstructured.Unstructured) error { return decode(m, u, &m.snapshot.LimitRanges) }
+	case "PriorityClass.scheduling.k8s.io":
+		return func(u *unstructured.Unstructured) error { return decode(m, u, &m.priorities) }
+	}
+	if name, group, _ := strings.Cut(kind, "."); strings.HasSuffix(name, "NodeClass") && groupOfClass(name) == group {
+		return m.addClass
+	}
+	return nil
+}
+
+// decode converts an object and adds it to a list. A field that the kind does not have is worth a note: it is usually
+// misspelt.
+func decode[T any, P interface {
+	*T
+	runtime.Object
+}](m *manifest, u *unstructured.Unstructured, to *[]P) error {
+	object := P(new(T))
+	err := runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(u.Object, object, true)
+	if runtime.IsStrictDecodingError(err) {
+		m.note("%s %s: %s", u.GetKind(), u.GetName(), strings.TrimPrefix(err.Error(), "strict decoding error: "))
+		err = nil
+	}
+	if err != nil {
+		return err
+	}
+	*to = append(*to, object)
+	return nil
+}
+
+func (m *manifest) addCatalog(u *unstructured.Unstructured) error {
+	if m.catalog != nil {
+		return fmt.Errorf("there is a second %s document", engine.CatalogKind)
+	}
+	c := &engine.CatalogDocument{}
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, c); err != nil {
+		return fmt.Errorf("read the %s document: %w", engine.CatalogKind, err)
+	}
+	m.catalog = c
+	return nil
+}
+
+// checked fills in the defaults of one of our own kinds and applies its rules. An object that an API server has
+// accepted once is not refused for rules that came later.
+func (m *manifest) checked(u *unstructured.Unstructured) error {
+	if m.schemas == nil {
+		s, err := schema.New()
+		if err != nil {
+			return err
+		}
+		m.schemas = s
+	}
+	unknown, err := m.schemas.UnknownFields(u)
+	if err != nil {
+		return err
+	}
+	for _, field := range unknown {
+		m.note("%s %s: unknown field %s", u.GetKind(), u.GetName(), field)
+	}
+	err = m.schemas.Apply(u)
+	if err != nil && u.GetResourceVersion() != "" {
+		m.note("%v", err)
+		return nil
+	}
+	return err
+}
+
+// finish completes the objects and returns the snapshot, which has its classes still to get.
+func (m *manifest) finish() engine.Snapshot {
+	if m.catalog != nil && !m.catalog.Time.IsZero() {
+		m.snapshot.Now = m.catalog.Time.UTC()
+	}
+	for _, l := range m.snapshot.LimitRanges {
+		defaultLimitRange(l)
+	}
+	m.expandWorkloads()
+	for _, d := range m.snapshot.DaemonSets {
+		defaultRequests(&d.Spec.Template.Spec)
+	}
+	for _, p := range m.snapshot.Pods {
+		m.completePod(p)
+	}
+	for _, p := range m.snapshot.NodePools {
+		m.completePool(p)
+	}
+	for _, n := range m.snapshot.Nodes {
+		completeNode(n)
+	}
+	return m.snapshot
+}

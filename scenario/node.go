@@ -1,0 +1,328 @@
+package scenario
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	v1 "tenon.sh/api/v1"
+	"tenon.sh/engine"
+)
+
+const nodeWords = "pool= type= zone= capacity= labels= annotations= taint= age= quiet= planned= allocatable=, any " +
+	"resource, not-ready unregistered uninitialized cordoned deleting drifted no-node"
+
+// machineLine is what a node or claim statement says of a machine.
+type machineLine struct {
+	name                                        string
+	pool, instanceType, zone, capacity          string
+	labels, annotations                         map[string]string
+	taints                                      []corev1.Taint
+	resources, allocatable                      corev1.ResourceList
+	age                                         time.Duration
+	quiet                                       *time.Duration
+	planned                                     []string
+	notReady, unregistered, uninitialized       bool
+	cordoned, deleting, drifted, consolidatable bool
+}
+
+func (b *builder) readMachine(name word, r *reader) (m machineLine, err error) {
+	m = machineLine{name: name.text, age: time.Hour}
+	for r.more() {
+		w := r.next()
+		if w.isResource() {
+			if err := w.addResource(&m.resources); err != nil {
+				return m, err
+			}
+			continue
+		}
+		if err := m.word(w, r); err != nil {
+			return m, err
+		}
+	}
+	return m, nil
+}
+
+func (m *machineLine) word(w word, r *reader) (err error) {
+	key, value := w.cut()
+	switch key {
+	case "pool":
+		m.pool = value
+	case "type":
+		m.instanceType = value
+	case "zone":
+		m.zone = value
+	case "capacity":
+		m.capacity = value
+	case "labels":
+		w.addLabels(&m.labels)
+	case "annotations":
+		w.addLabels(&m.annotations)
+	case "taint":
+		t, err := w.taint()
+		m.taints = append(m.taints, t)
+		return err
+	case "allocatable":
+		m.allocatable, err = w.resources()
+	case "age":
+		m.age, err = w.duration()
+	case "quiet":
+		d, err := w.duration()
+		m.quiet = &d
+		return err
+	case "planned":
+		m.planned = w.list()
+	case "not-ready":
+		m.notReady = true
+	case "unregistered":
+		m.unregistered, m.uninitialized = true, true
+	case "uninitialized":
+		m.uninitialized = true
+	case "cordoned":
+		m.cordoned = true
+	case "deleting":
+		m.deleting = true
+	case "drifted":
+		m.drifted = true
+	default:
+		return r.unknown(w, nodeWords)
+	}
+	return err
+}
+
+// node reads node NAME with its words. A node of a pool gets a NodeClaim of the same name.
+func (b *builder) node(name word, r *reader) error {
+	if slices.ContainsFunc(b.snapshot.Nodes, func(n *corev1.Node) bool { return n.Name == name.text }) {
+		return name.errorf("there is a node of this name already")
+	}
+	m, err := b.readMachine(name, r)
+	if err != nil {
+		return err
+	}
+	if m.pool == "" {
+		b.snapshot.Nodes = append(b.snapshot.Nodes, b.unmanagedNode(m))
+		return nil
+	}
+	machine, err := b.machine(name, m)
+	if err != nil {
+		return err
+	}
+	claim := b.claimOf(machine, m)
+	markRegistered(claim, m, b.snapshot.Now)
+	b.snapshot.NodeClaims = append(b.snapshot.NodeClaims, claim)
+	b.snapshot.Nodes = append(b.snapshot.Nodes, b.nodeOf(machine, m))
+	return nil
+}
+
+// claim reads claim NAME with the same words: a machine that was asked for and has no Node yet.
+func (b *builder) claim(name word, r *reader) error {
+	if slices.ContainsFunc(b.snapshot.NodeClaims, func(c *v1.NodeClaim) bool { return c.Name == name.text }) {
+		return name.errorf("there is a claim of this name already")
+	}
+	m, err := b.readMachine(name, r)
+	if err != nil {
+		return err
+	}
+	machine, err := b.machine(name, m)
+	if err != nil {
+		return err
+	}
+	claim := b.claimOf(machine, m)
+	if m.zone != "" {
+		v1.SetCondition(claim, v1.ConditionLaunched, metav1.ConditionTrue, "", "", b.snapshot.Now)
+	} else {
+		claim.Status = v1.NodeClaimStatus{}
+		v1.InitializeConditions(claim, b.snapshot.Now)
+	}
+	b.snapshot.NodeClaims = append(b.snapshot.NodeClaims, claim)
+	return nil
+}
+
+// machine is a machine of the scenario: what a pool's claim became.
+type machine struct {
+	pool     *v1.NodePool
+	types    []*engine.InstanceType
+	offering engine.Offering
+	labels   map[string]string
+}
+
+func (b *builder) machine(name word, m machineLine) (machine, error) {
+	out := machine{pool: poolNamed(&b.snapshot, m.pool)}
+	if out.pool == nil {
+		return out, name.errorf("there is no pool %q above: write pool=NAME", m.pool)
+	}
+	for _, typeName := range splitList(m.instanceType) {
+		t := b.typeNamed(out.pool.Spec.Template.Spec.NodeClassRef, typeName)
+		if t == nil {
+			return out, name.errorf("there is no type %q above in the class of pool %s", typeName, m.pool)
+		}
+		out.types = append(out.types, t)
+	}
+	if len(out.types) == 0 {
+		return out, name.errorf("the machine's type is missing: write type=NAME")
+	}
+	first := out.types[0]
+	i := slices.IndexFunc(first.Offerings, func(o engine.Offering) bool {
+		return (m.zone == "" || o.Zone == m.zone) && (m.capacity == "" || o.CapacityType == m.capacity)
+	})
+	if i < 0 {
+		return out, name.errorf("type %s has no offering with zone %q and capacity type %q", first.Name, m.zone, m.capacity)
+	}
+	out.offering = first.Offerings[i]
+	out.labels = machineLabels(first, out.offering)
+	maps.Copy(out.labels, poolLabels(out.pool))
+	maps.Copy(out.labels, m.labels)
+	return out, nil
+}
+
+// claimOf is the claim of a machine that has been launched.
+func (b *builder) claimOf(x machine, m machineLine) *v1.NodeClaim {
+	template := &x.pool.Spec.Template
+	c := &v1.NodeClaim{
+		TypeMeta:   metav1.TypeMeta{APIVersion: v1.GroupVersion.String(), Kind: "NodeClaim"},
+		ObjectMeta: b.meta("", m.name),
+		Spec: v1.NodeClaimSpec{
+			Taints: template.Spec.Taints, StartupTaints: template.Spec.StartupTaints,
+			NodeClassRef: template.Spec.NodeClassRef, ExpireAfter: template.Spec.ExpireAfter,
+			TerminationGracePeriod: template.Spec.TerminationGracePeriod,
+			Resources:              v1.ResourceRequirements{Requests: m.resources},
+		},
+	}
+	c.CreationTimestamp, c.Generation = b.ago(m.age), 1
+	c.Annotations = maps.Clone(m.annotations)
+	c.Spec.Requirements = append(slices.Clone(template.Spec.Requirements), x.requirements(m)...)
+	c.Labels = poolLabels(x.pool)
+	if len(x.types) == 1 && m.zone != "" {
+		c.Labels = maps.Clone(x.labels)
+	}
+	c.Status.ProviderID = "kwok://" + m.name
+	c.Status.Capacity, c.Status.Allocatable = x.types[0].Capacity, x.types[0].Allocatable()
+	if m.quiet != nil {
+		c.Status.LastPodEventTime = b.ago(*m.quiet)
+	}
+	if len(m.planned) > 0 {
+		if c.Annotations == nil {
+			c.Annotations = map[string]string{}
+		}
+		c.Annotations[engine.PlannedPodsAnnotation] = plannedUIDs(m.planned)
+	}
+	if m.deleting {
+		now := metav1.NewTime(b.snapshot.Now)
+		c.DeletionTimestamp, c.Finalizers = &now, []string{v1.TerminationFinalizer}
+	}
+	return c
+}
+
+// requirements pin what the statement says of a machine.
+func (x machine) requirements(m machineLine) []v1.Requirement {
+	var names []string
+	for _, t := range x.types {
+		names = append(names, t.Name)
+	}
+	out := []v1.Requirement{{Key: corev1.LabelInstanceTypeStable, Operator: v1.In, Values: names}}
+	if m.zone != "" {
+		out = append(out, v1.Requirement{Key: corev1.LabelTopologyZone, Operator: v1.In, Values: []string{m.zone}})
+	}
+	return append(out, v1.Requirement{Key: v1.CapacityTypeLabelKey, Operator: v1.In, Values: []string{x.offering.CapacityType}})
+}
+
+// plannedUIDs writes pods, named web-1 or namespace/web-1, as the annotation on claims does.
+func plannedUIDs(pods []string) string {
+	var uids []string
+	for _, p := range pods {
+		namespace, name, ok := strings.Cut(p, "/")
+		if !ok {
+			namespace, name = metav1.NamespaceDefault, p
+		}
+		uids = append(uids, string(uidOf(namespace, name)))
+	}
+	return strings.Join(uids, ",")
+}
+
+// markRegistered completes the claim of a machine whose Node has joined.
+func markRegistered(c *v1.NodeClaim, m machineLine, now time.Time) {
+	c.Status.NodeName = m.name
+	v1.SetCondition(c, v1.ConditionLaunched, metav1.ConditionTrue, "", "", now)
+	if !m.unregistered {
+		v1.SetCondition(c, v1.ConditionRegistered, metav1.ConditionTrue, "", "", now)
+	}
+	if !m.uninitialized {
+		v1.SetCondition(c, v1.ConditionInitialized, metav1.ConditionTrue, "", "", now)
+	}
+	if m.drifted {
+		v1.SetCondition(c, v1.ConditionDrifted, metav1.ConditionTrue, "NodePoolDrifted", "", now)
+	}
+}
+
+// nodeOf is the Node of a machine.
+func (b *builder) nodeOf(x machine, m machineLine) *corev1.Node {
+	n := b.emptyNode(m)
+	n.Spec.ProviderID = "kwok://" + m.name
+	n.Finalizers = []string{v1.TerminationFinalizer}
+	maps.Copy(n.Labels, x.labels)
+	maps.Copy(n.Labels, m.labels)
+	if m.unregistered {
+		n.Spec.Taints = append(n.Spec.Taints, v1.UnregisteredTaint())
+	} else {
+		n.Labels[v1.RegisteredLabelKey] = "true"
+		n.Spec.Taints = append(n.Spec.Taints, nodeTaints(x.pool)...)
+	}
+	if !m.uninitialized {
+		n.Labels[v1.InitializedLabelKey] = "true"
+	}
+	n.Status.Capacity, n.Status.Allocatable = x.types[0].Capacity.DeepCopy(), x.types[0].Allocatable()
+	maps.Copy(n.Status.Capacity, m.allocatable)
+	maps.Copy(n.Status.Allocatable, m.allocatable)
+	return n
+}
+
+// unmanagedNode is a Node that no pool owns.
+func (b *builder) unmanagedNode(m machineLine) *corev1.Node {
+	n := b.emptyNode(m)
+	if m.zone != "" {
+		n.Labels[corev1.LabelTopologyZone] = m.zone
+	}
+	if m.instanceType != "" {
+		n.Labels[corev1.LabelInstanceTypeStable] = m.instanceType
+	}
+	maps.Copy(n.Labels, m.labels)
+	n.Status.Capacity = withPods(m.resources)
+	n.Status.Allocatable = withPods(m.resources)
+	maps.Copy(n.Status.Allocatable, m.allocatable)
+	return n
+}
+
+func (b *builder) emptyNode(m machineLine) *corev1.Node {
+	n := &corev1.Node{
+		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Node"},
+		ObjectMeta: b.meta("", m.name),
+	}
+	n.CreationTimestamp = b.ago(m.age)
+	n.Annotations = m.annotations
+	n.Labels = map[string]string{
+		corev1.LabelHostname: m.name, corev1.LabelArchStable: v1.ArchitectureAMD64, corev1.LabelOSStable: string(corev1.Linux),
+	}
+	n.Spec.Taints = slices.Clone(m.taints)
+	n.Spec.Unschedulable = m.cordoned
+	if m.cordoned {
+		n.Spec.Taints = append(n.Spec.Taints, corev1.Taint{Key: corev1.TaintNodeUnschedulable, Effect: corev1.TaintEffectNoSchedule})
+	}
+	if m.deleting {
+		now := metav1.NewTime(b.snapshot.Now)
+		n.DeletionTimestamp, n.Finalizers = &now, []string{v1.TerminationFinalizer}
+	}
+	ready := corev1.ConditionTrue
+	if m.notReady {
+		ready = corev1.ConditionFalse
+		n.Spec.Taints = append(n.Spec.Taints, corev1.Taint{Key: corev1.TaintNodeNotReady, Effect: corev1.TaintEffectNoSchedule})
+	}
+	n.Status.Conditions = []corev1.NodeCondition{{
+		Type: corev1.NodeReady, Status: ready, LastTransitionTime: n.CreationTimestamp, Reason: fmt.Sprintf("Ready%s", ready),
+	}}
+	return n
+}

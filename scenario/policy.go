@@ -1,0 +1,134 @@
+package scenario
+
+import (
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+)
+
+// disruptionBudget reads pdb NAME select=app:web min=2|max=1|max=10% allowed=1 ns=.
+func (b *builder) disruptionBudget(name word, r *reader) error {
+	p := &policyv1.PodDisruptionBudget{
+		TypeMeta:   metav1.TypeMeta{APIVersion: "policy/v1", Kind: "PodDisruptionBudget"},
+		ObjectMeta: b.meta(metav1.NamespaceDefault, name.text),
+	}
+	selector := map[string]string{"app": name.text}
+	for r.more() {
+		w := r.next()
+		key, value := w.cut()
+		amount := intstr.Parse(value)
+		switch key {
+		case "ns":
+			p.ObjectMeta = b.meta(value, name.text)
+		case "select":
+			selector = nil
+			w.addLabels(&selector)
+		case "min":
+			p.Spec.MinAvailable = &amount
+		case "max":
+			p.Spec.MaxUnavailable = &amount
+		case "allowed":
+			n, err := w.number()
+			if err != nil {
+				return err
+			}
+			p.Status.DisruptionsAllowed = int32(n)
+		case "always-allow":
+			policy := policyv1.AlwaysAllow
+			p.Spec.UnhealthyPodEvictionPolicy = &policy
+		default:
+			return r.unknown(w, "ns= select= min= max= allowed= always-allow")
+		}
+	}
+	p.CreationTimestamp = b.ago(24 * time.Hour)
+	p.Spec.Selector = &metav1.LabelSelector{MatchLabels: selector}
+	b.snapshot.PodDisruptionBudgets = append(b.snapshot.PodDisruptionBudgets, p)
+	return nil
+}
+
+// limitRange reads limitrange NAME default=cpu:500m request=cpu:250m max=cpu:2 min=cpu:10m ns=.
+func (b *builder) limitRange(name word, r *reader) error {
+	l := &corev1.LimitRange{
+		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "LimitRange"},
+		ObjectMeta: b.meta(metav1.NamespaceDefault, name.text),
+	}
+	item := corev1.LimitRangeItem{Type: corev1.LimitTypeContainer}
+	for r.more() {
+		w := r.next()
+		key, value := w.cut()
+		if key == "ns" {
+			l.ObjectMeta = b.meta(value, name.text)
+			continue
+		}
+		list, err := w.resources()
+		if err != nil {
+			return err
+		}
+		switch key {
+		case "default":
+			item.Default = list
+		case "request":
+			item.DefaultRequest = list
+		case "max":
+			item.Max = list
+		case "min":
+			item.Min = list
+		default:
+			return r.unknown(w, "ns= default= request= max= min=")
+		}
+	}
+	l.Spec.Limits = []corev1.LimitRangeItem{item}
+	b.snapshot.LimitRanges = append(b.snapshot.LimitRanges, l)
+	return nil
+}
+
+// delete reads delete KIND NAME [ns=]: it takes back what an earlier statement made.
+func (b *builder) delete(kind word, r *reader) error {
+	if !r.more() {
+		return kind.errorf("write delete %s NAME", kind.text)
+	}
+	name, namespace := r.next(), metav1.NamespaceDefault
+	for r.more() {
+		w := r.next()
+		key, value := w.cut()
+		if key != "ns" {
+			return r.unknown(w, "ns=")
+		}
+		namespace = value
+	}
+	s, ok := &b.snapshot, false
+	switch kind.text {
+	case "pod":
+		s.Pods, ok = without(s.Pods, namespace, name.text)
+	case "node":
+		s.Nodes, ok = without(s.Nodes, "", name.text)
+		s.NodeClaims, _ = without(s.NodeClaims, "", name.text)
+	case "claim":
+		s.NodeClaims, ok = without(s.NodeClaims, "", name.text)
+	case "pool":
+		s.NodePools, ok = without(s.NodePools, "", name.text)
+	case "daemonset":
+		s.DaemonSets, ok = without(s.DaemonSets, namespace, name.text)
+	case "pdb":
+		s.PodDisruptionBudgets, ok = without(s.PodDisruptionBudgets, namespace, name.text)
+	case "class":
+		before := len(s.Classes)
+		ref := *classRef(name.text)
+		for i := range slices.Backward(s.Classes) {
+			if s.Classes[i].Ref == ref {
+				s.Classes = slices.Delete(slices.Clone(s.Classes), i, i+1)
+			}
+		}
+		ok = len(s.Classes) < before
+	default:
+		return kind.errorf("delete knows pod, node, claim, pool, daemonset, pdb, class")
+	}
+	if !ok {
+		return name.errorf("there is no such %s", kind.text)
+	}
+	return nil
+}

@@ -1,0 +1,168 @@
+package scenario
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	v1 "tenon.sh/api/v1"
+	"tenon.sh/engine"
+)
+
+// Print writes a plan in the words of the notation, one thing per line.
+func Print(plan *engine.Plan) string {
+	var out strings.Builder
+	for _, l := range plan.Launches {
+		fmt.Fprintf(&out, "launch %s\n", launchLine(l))
+	}
+	printPlacements(&out, plan.Placements)
+	printUnplaced(&out, plan.Unplaced)
+	for _, d := range plan.Disruptions {
+		printDisruption(&out, d)
+	}
+	for _, k := range plan.Kept {
+		fmt.Fprintf(&out, "keep %s: %s\n", cmp.Or(k.Node, k.Claim), k.Reason)
+	}
+	for _, n := range plan.Notes {
+		fmt.Fprintf(&out, "note %s: %s\n", n.Object, n.Reason)
+	}
+	if out.Len() == 0 {
+		return "nothing to do\n"
+	}
+	return out.String()
+}
+
+// launchLine is general-1 small zone=a,b 0.05/h: web-1 web-2; the capacity type is said unless it is on-demand.
+func launchLine(l engine.Launch) string {
+	var zones, capacity []string
+	for _, o := range l.Offerings {
+		zones, capacity = append(zones, o.Zone), append(capacity, o.CapacityType)
+	}
+	words := []string{l.Name, typeNames(l.InstanceTypes), "zone=" + set(zones)}
+	if c := set(capacity); c != v1.CapacityTypeOnDemand {
+		words = append(words, "capacity="+c)
+	}
+	if len(l.Labels) > 0 {
+		var labels []string
+		for _, key := range slices.Sorted(maps.Keys(l.Labels)) {
+			labels = append(labels, key+":"+l.Labels[key])
+		}
+		words = append(words, "labels="+strings.Join(labels, ","))
+	}
+	return fmt.Sprintf("%s %s/h: %s", strings.Join(words, " "), Price(l.Price), PodNames(l.Pods))
+}
+
+// typeNames lists instance types, cheapest first; of many only the first three are named.
+func typeNames(types []string) string {
+	if len(types) <= 4 {
+		return strings.Join(types, ",")
+	}
+	return strings.Join(types[:3], ",") + ",+" + strconv.Itoa(len(types)-3)
+}
+
+func set(values []string) string {
+	slices.Sort(values)
+	return strings.Join(slices.Compact(values), ",")
+}
+
+// Price writes an amount in USD with at most six decimals.
+func Price(usd float64) string {
+	return strconv.FormatFloat(math.Round(usd*1e6)/1e6, 'f', -1, 64)
+}
+
+func printPlacements(out *strings.Builder, placements []engine.Placement) {
+	byNode := map[string][]engine.PodID{}
+	for _, p := range placements {
+		byNode[p.Node] = append(byNode[p.Node], p.Pod)
+	}
+	for _, node := range slices.Sorted(maps.Keys(byNode)) {
+		fmt.Fprintf(out, "place on %s: %s\n", node, PodNames(byNode[node]))
+	}
+}
+
+// printUnplaced puts pods that were refused for the same reasons on one line.
+func printUnplaced(out *strings.Builder, unplaced []engine.Unplaced) {
+	for _, g := range GroupUnplaced(unplaced) {
+		fmt.Fprintf(out, "refuse %s\n", PodNames(g.Pods))
+		for _, r := range g.Reasons {
+			fmt.Fprintf(out, "  %s\n", r)
+		}
+	}
+}
+
+// Refused is a set of pods that were refused for the same reasons.
+type Refused struct {
+	Pods    []engine.PodID
+	Reasons []engine.Reason
+}
+
+// GroupUnplaced brings pods together that were refused for the same reasons, in the order of the first of each.
+func GroupUnplaced(unplaced []engine.Unplaced) []Refused {
+	var groups []Refused
+	for _, u := range unplaced {
+		i := slices.IndexFunc(groups, func(g Refused) bool { return slices.Equal(g.Reasons, u.Reasons) })
+		if i < 0 {
+			groups = append(groups, Refused{Reasons: u.Reasons})
+			i = len(groups) - 1
+		}
+		groups[i].Pods = append(groups[i].Pods, u.Pod)
+	}
+	return groups
+}
+
+func printDisruption(out *strings.Builder, d engine.Disruption) {
+	fmt.Fprintf(out, "disrupt %s: %s, saves %s/h\n", strings.Join(d.Nodes, " "), d.Reason, Price(d.SavingPerHour))
+	if len(d.Pods) > 0 {
+		fmt.Fprintf(out, "  move %s\n", PodNames(d.Pods))
+	}
+	for _, l := range d.Replacements {
+		fmt.Fprintf(out, "  launch %s\n", launchLine(l))
+	}
+}
+
+func printChecks(s *engine.Snapshot, plan *engine.Plan) string {
+	var out strings.Builder
+	say := func(what string, action engine.Action) {
+		verdict := "ok"
+		if r := engine.Check(action, s); !r.OK() {
+			verdict = r.String()
+		}
+		fmt.Fprintf(&out, "%s: %s\n", what, verdict)
+	}
+	for _, l := range plan.Launches {
+		say("launch "+l.Name, l)
+	}
+	for _, p := range plan.Placements {
+		say("place "+PodNames([]engine.PodID{p.Pod})+" on "+p.Node, p)
+	}
+	for _, d := range plan.Disruptions {
+		say("disrupt "+strings.Join(d.Nodes, " "), d)
+	}
+	if out.Len() == 0 {
+		return "nothing to check\n"
+	}
+	return out.String()
+}
+
+func printWhy(plan *engine.Plan) string {
+	var out strings.Builder
+	for _, l := range plan.Launches {
+		fmt.Fprintf(&out, "why %s: %d considered", l.Name, l.Why.Considered)
+		if l.Why.RunnerUp != (engine.OfferingID{}) {
+			fmt.Fprintf(&out, ", next %s for %s/h more", l.Why.RunnerUp, Price(l.Why.PriceDifference))
+		}
+		fmt.Fprintf(&out, ", %s %.0f %% full\n", l.Why.FilledBy, 100*l.Why.Filled)
+	}
+	return out.String()
+}
+
+func printCost(c engine.Cost) string {
+	if c.Bound == 0 {
+		return fmt.Sprintf("cost %s/h\n", Price(c.LaunchesPerHour))
+	}
+	return fmt.Sprintf("cost %s/h, bound %s/h, gap %.1f %%\n", Price(c.LaunchesPerHour), Price(c.Bound), 100*c.Gap)
+}

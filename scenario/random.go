@@ -1,0 +1,207 @@
+package scenario
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strings"
+
+	"tenon.sh/engine"
+)
+
+// Size says how much of everything a random scenario has. The zero value is a small cluster.
+type Size struct {
+	Pods  int // pending pods, in groups of equal ones; 0 means 30
+	Nodes int // existing nodes; 0 means 4, below 0 none
+	Types int // instance types; 0 means 8
+	Pools int // 0 means 3
+}
+
+// Random is a cluster that follows from the seed: pools with weights, limits, taints and requirements, instance types
+// of all shapes and prices, nodes in every state of their life, and pods that ask for all kinds of things, some of which
+// cannot be had. It is for laws that must hold on every cluster.
+func Random(seed uint64, size Size) *engine.Snapshot {
+	text := RandomText(seed, size)
+	f, err := Parse(text)
+	if err != nil {
+		panic(fmt.Sprintf("random scenario %d: %v\n%s", seed, err, text))
+	}
+	return f.Snapshot
+}
+
+// RandomText is the scenario of Random as text, for the report of a law that does not hold.
+func RandomText(seed uint64, size Size) string {
+	d := &dice{Rand: rand.New(rand.NewPCG(seed, 0x7e404)), size: size.orDefaults()}
+	fmt.Fprintf(&d.out, "# random scenario, seed %d\n", seed)
+	d.types()
+	d.pools()
+	d.nodes()
+	d.daemons()
+	d.pods()
+	return d.out.String()
+}
+
+func (s Size) orDefaults() Size {
+	if s.Pods == 0 {
+		s.Pods = 30
+	}
+	if s.Nodes == 0 {
+		s.Nodes = 4
+	}
+	if s.Types == 0 {
+		s.Types = 8
+	}
+	if s.Pools == 0 {
+		s.Pools = 3
+	}
+	return s
+}
+
+// dice writes the lines of a random scenario.
+type dice struct {
+	*rand.Rand
+	size  Size
+	out   strings.Builder
+	names []typeName
+	taint []string // of each pool, "" for none
+}
+
+type typeName struct {
+	name  string
+	zones []string
+	cpu   int
+}
+
+func (d *dice) line(format string, args ...any) { fmt.Fprintf(&d.out, format+"\n", args...) }
+
+// chance is true in one of n cases.
+func (d *dice) chance(n int) bool { return d.IntN(n) == 0 }
+
+func pick[T any](d *dice, from ...T) T { return from[d.IntN(len(from))] }
+
+// types are of the shapes of real catalogs: memory of 2, 4 or 8 GiB a core, prices near proportional to size.
+func (d *dice) types() {
+	for i := range d.size.Types {
+		cpu := pick(d, 1, 2, 2, 4, 4, 8, 16, 32)
+		factor := pick(d, 2, 4, 4, 8)
+		price := float64(cpu) * (0.02 + 0.005*float64(factor)) * (0.8 + 0.4*d.Float64())
+		t := typeName{name: fmt.Sprintf("t%d", i), cpu: cpu, zones: []string{"a"}}
+		for _, z := range []string{"b", "c"} {
+			if !d.chance(3) {
+				t.zones = append(t.zones, z)
+			}
+		}
+		words := fmt.Sprintf("type %s cpu=%d mem=%dGi pods=%d storage=20Gi zones=%s overhead=cpu:100m,mem:200Mi", t.name, cpu, cpu*factor,
+			pick(d, 8, 30, 110), strings.Join(t.zones, ","))
+		if d.chance(6) {
+			words += fmt.Sprintf(" nvidia.com/gpu=%d", pick(d, 1, 2, 4))
+			price *= 4
+		}
+		words += fmt.Sprintf(" price=%.4f", price)
+		if !d.chance(3) {
+			words += fmt.Sprintf(" spot=%.4f", price*(0.3+0.3*d.Float64()))
+		}
+		if d.chance(4) {
+			words += " arch=arm64"
+		}
+		if d.chance(5) {
+			words += " sold-out=" + pick(d, t.zones...)
+		}
+		words += " labels=family:" + pick(d, "c", "m", "r")
+		d.names = append(d.names, t)
+		d.line("%s", words)
+	}
+}
+
+func (d *dice) pools() {
+	for i := range d.size.Pools {
+		words := fmt.Sprintf("pool p%d", i)
+		taint := ""
+		if i > 0 { // the first pool takes anybody
+			if d.chance(2) {
+				words += fmt.Sprintf(" weight=%d", 1+d.IntN(3)*10)
+			}
+			if d.chance(3) {
+				taint = fmt.Sprintf("team=t%d:NoSchedule", i)
+				words += " taint=" + taint
+			}
+			words += pick(d, "", "", " zone in (a,b)", " zone notin (a)", " arch in (arm64)", " capacity in (spot)", " family exists")
+			words += pick(d, "", "", " limits=cpu:24", " limits=nodes:3,mem:96Gi", " limits=cpu:8")
+		}
+		words += pick(d, "", " labels=tier:gold", " labels=tier:silver")
+		words += pick(d, "", " startup-taint=example.com/starting:NoSchedule")
+		words += pick(d, " capacity in (on-demand)", " capacity in (spot,on-demand)", "")
+		words += pick(d, "", " consolidate-after=5m", " consolidate-after=Never") + pick(d, "", " budget=1", " budget=50%", " budget=100%")
+		d.taint = append(d.taint, taint)
+		d.line("%s", words)
+	}
+}
+
+func (d *dice) nodes() {
+	for i := range max(d.size.Nodes, 0) {
+		t := pick(d, d.names...)
+		pool := d.IntN(d.size.Pools)
+		if d.chance(5) {
+			d.line("node n%d cpu=%d mem=%dGi zone=a", i, 2+d.IntN(6), 4+d.IntN(12))
+			continue
+		}
+		if d.chance(6) {
+			d.line("claim n%d pool=p%d type=%s zone=%s age=1m", i, pool, t.name, pick(d, t.zones...))
+			continue
+		}
+		state := pick(d, "", "", "", " unregistered", " uninitialized", " not-ready", " cordoned", " deleting")
+		d.line("node n%d pool=p%d type=%s zone=%s age=%dm quiet=%dm%s", i, pool, t.name, pick(d, t.zones...), 30+d.IntN(600), d.IntN(20), state)
+		if state != "" || d.chance(3) {
+			continue
+		}
+		for j := range 1 + d.IntN(3) {
+			words := fmt.Sprintf("pod run-%d-%d cpu=%dm mem=%dMi node=n%d age=10m", i, j, 50+d.IntN(150), 64+d.IntN(256), i)
+			if d.taint[pool] != "" {
+				words += " tolerate=" + d.taint[pool]
+			}
+			d.line("%s", words+pick(d, " owner=Deployment", " owner=StatefulSet", " owner=Job", " owner=DaemonSet", ""))
+		}
+	}
+}
+
+func (d *dice) daemons() {
+	for i := range d.IntN(3) {
+		words := fmt.Sprintf("daemonset d%d cpu=%dm mem=%dMi", i, 10*(1+d.IntN(10)), 16*(1+d.IntN(10)))
+		d.line("%s", words+pick(d, "", " tolerate=*", " arch in (amd64)", " select=tier:gold"))
+	}
+}
+
+func (d *dice) pods() {
+	for left, group := d.size.Pods, 0; left > 0; group++ {
+		count := min(left, 1+d.IntN(12))
+		left -= count
+		words := fmt.Sprintf("pods g%d x%d cpu=%dm mem=%dMi", group, count, pick(d, 50, 100, 250, 500, 900, 1500, 3000), pick(d, 64, 128, 500, 1024, 3000, 8000))
+		words += d.wishes()
+		d.line("%s", words)
+	}
+}
+
+// wishes are what a group of pods asks for beside room: usually nothing.
+func (d *dice) wishes() string {
+	words := ""
+	if d.chance(4) {
+		words += pick(d, " zone in (a)", " zone notin (b)", " select=zone:c", " zone in (a) or zone in (b)", " arch in (arm64)", " arch in (amd64,arm64)",
+			" capacity in (spot)", " capacity in (on-demand)", " family in (c,m)", " family notin (r)", " type notin (t0,t1)", " tier exists",
+			" select=tier:gold", " zone in (nowhere)", " pool in (p0,p1)")
+	}
+	if d.chance(4) {
+		words += pick(d, " tolerate=*", " tolerate=team=t1:NoSchedule", " tolerate=team")
+	}
+	if d.chance(8) {
+		words += pick(d, " init=(cpu=2 mem=512Mi)", " sidecar=(cpu=100m mem=64Mi)", " overhead=cpu:50m,mem:32Mi", " pod-level=cpu:1,mem:1Gi", " container=(cpu=50m)")
+	}
+	if d.chance(10) {
+		words += " nvidia.com/gpu=1"
+	}
+	if d.chance(12) {
+		words += " storage=1Gi"
+	}
+	if d.chance(20) {
+		words += pick(d, " gated", " untried", " cpu=100", " example.com/unknown=1")
+	}
+	return words
+}

@@ -1,0 +1,152 @@
+package scenario
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"tenon.sh/engine"
+)
+
+// command asks for something at its place in the scenario.
+type command struct {
+	verb    string
+	options engine.Options
+	cost    bool
+	why     bool
+	claims  bool
+}
+
+func isCommand(words []word) bool {
+	switch words[0].text {
+	case "provision", "disrupt", "check", "apply":
+		return true
+	}
+	return false
+}
+
+func readCommand(words []word) (command, error) {
+	c := command{verb: words[0].text}
+	r := &reader{of: c.verb, words: words[1:]}
+	for r.more() {
+		if err := c.word(r); err != nil {
+			return c, err
+		}
+	}
+	return c, nil
+}
+
+func (c *command) word(r *reader) (err error) {
+	w := r.next()
+	key, value := w.cut()
+	switch key {
+	case "preferences":
+		c.options.Preferences = engine.PreferencePolicy(value)
+	case "min-values":
+		c.options.MinValues = engine.MinValuesPolicy(value)
+	case "effort":
+		c.options.Effort, err = w.number()
+	case "max-types":
+		c.options.MaxTypes, err = w.number()
+	case "price-band":
+		c.options.PriceBand, err = w.price()
+	case "cost":
+		c.cost = true
+	case "why":
+		c.why = true
+	case "claims":
+		c.claims = true
+	default:
+		return r.unknown(w, "preferences= min-values= effort= max-types= price-band= cost why; apply has claims")
+	}
+	return err
+}
+
+// Run carries out the whole scenario and returns its text with what the commands answer now. A scenario whose
+// expectations hold comes back unchanged.
+func (f *File) Run() string {
+	b := newBuilder()
+	plan := &engine.Plan{}
+	var out strings.Builder
+	for i, p := range f.parts {
+		out.WriteString(p.source)
+		err := b.buildAll(p.statements)
+		if p.command == nil {
+			if err != nil {
+				fmt.Fprintf(&out, "error: %v\n", err)
+			}
+			continue
+		}
+		answer := ""
+		if err != nil {
+			answer = fmt.Sprintf("error: %v\n", err)
+		} else {
+			answer, plan = b.run(*p.command, plan)
+		}
+		out.WriteString(answer)
+		if p.want == "" && i+1 < len(f.parts) && strings.TrimSpace(f.parts[i+1].source) != "" && f.parts[i+1].source[0] != '\n' {
+			out.WriteString("\n")
+		}
+	}
+	return out.String()
+}
+
+// run carries out one command on the cluster as it is; last is the plan of the command before.
+func (b *builder) run(c command, last *engine.Plan) (string, *engine.Plan) {
+	s := b.take()
+	switch c.verb {
+	case "provision":
+		plan := engine.Provision(s, c.options, nil)
+		return c.print(plan), plan
+	case "disrupt":
+		plan := engine.Disrupt(s, c.options, nil)
+		return c.print(plan), plan
+	case "check":
+		return printChecks(s, last), last
+	}
+	if c.claims {
+		b.snapshot = *WriteDown(s, last)
+	} else {
+		b.snapshot = *CarryOut(s, last)
+	}
+	return fmt.Sprintf("nodes %d, claims %d, pods without a node %d\n", len(b.snapshot.Nodes), len(b.snapshot.NodeClaims),
+		waiting(&b.snapshot)), last
+}
+
+func waiting(s *engine.Snapshot) int {
+	n := 0
+	for _, p := range s.Pods {
+		if engine.IsPending(p) {
+			n++
+		}
+	}
+	return n
+}
+
+func (c command) print(plan *engine.Plan) string {
+	text := Print(plan)
+	if c.why {
+		text += printWhy(plan)
+	}
+	if c.cost {
+		text += printCost(plan.Cost)
+	}
+	return text
+}
+
+// clone is a copy that shares the objects but not the lists.
+func clone(s *engine.Snapshot) engine.Snapshot {
+	out := *s
+	out.Pods = slices.Clone(s.Pods)
+	out.Nodes = slices.Clone(s.Nodes)
+	out.DaemonSets = slices.Clone(s.DaemonSets)
+	out.PodDisruptionBudgets = slices.Clone(s.PodDisruptionBudgets)
+	out.LimitRanges = slices.Clone(s.LimitRanges)
+	out.NodePools = slices.Clone(s.NodePools)
+	out.NodeClaims = slices.Clone(s.NodeClaims)
+	out.Classes = slices.Clone(s.Classes)
+	for i := range out.Classes {
+		out.Classes[i].InstanceTypes = slices.Clone(out.Classes[i].InstanceTypes)
+	}
+	return out
+}

@@ -1,0 +1,202 @@
+// Package schema checks objects the way the API server would, without one: it
+// fills in defaults and applies the rules of the generated definitions, CEL
+// included. Runtime rules that the definitions cannot express are left to the
+// kinds themselves.
+package schema
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	structural "k8s.io/apiextensions-apiserver/pkg/apiserver/schema"
+	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/cel"
+	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/defaulting"
+	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/listtype"
+	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/pruning"
+	"k8s.io/apiextensions-apiserver/pkg/apiserver/validation"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/json"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	apiservercel "k8s.io/apiserver/pkg/apis/cel"
+
+	"tenon.sh/api/crds"
+)
+
+// Schemas are the rules of every kind that api defines. They do not change, and
+// may be used from several goroutines.
+type Schemas struct {
+	kinds map[schema.GroupVersionKind]*kind
+}
+
+// A kind is one version of one definition, compiled.
+type kind struct {
+	structural *structural.Structural
+	openAPI    validation.SchemaValidator
+	rules      *cel.Validator // nil if the kind has no CEL rules
+}
+
+// New compiles the generated definitions.
+func New() (*Schemas, error) {
+	definitions, err := crds.All()
+	if err != nil {
+		return nil, err
+	}
+	s := &Schemas{kinds: map[schema.GroupVersionKind]*kind{}}
+	for _, crd := range definitions {
+		for _, version := range crd.Spec.Versions {
+			k, err := compile(version)
+			if err != nil {
+				return nil, fmt.Errorf("compile definition %s, version %s: %w", crd.Name, version.Name, err)
+			}
+			s.kinds[schema.GroupVersionKind{Group: crd.Spec.Group, Version: version.Name, Kind: crd.Spec.Names.Kind}] = k
+		}
+	}
+	return s, nil
+}
+
+func compile(version apiextensionsv1.CustomResourceDefinitionVersion) (*kind, error) {
+	props := &apiextensions.JSONSchemaProps{}
+	if err := apiextensionsv1.Convert_v1_JSONSchemaProps_To_apiextensions_JSONSchemaProps(version.Schema.OpenAPIV3Schema, props, nil); err != nil {
+		return nil, err
+	}
+	s, err := structural.NewStructural(props)
+	if err != nil {
+		return nil, err
+	}
+	openAPI, _, err := validation.NewSchemaValidator(props)
+	if err != nil {
+		return nil, err
+	}
+	return &kind{structural: s, openAPI: openAPI, rules: cel.NewValidator(s, true, apiservercel.PerCallLimit)}, nil
+}
+
+// Apply fills in the defaults of obj and checks it as the API server does when
+// an object is created. The error names every field that is wrong. Objects of
+// groups that api does not define are left alone.
+func (s *Schemas) Apply(obj *unstructured.Unstructured) error {
+	return s.check(obj, nil)
+}
+
+// Update fills in the defaults of obj and checks it as the API server does when
+// old is replaced by it, rules about what may change included.
+func (s *Schemas) Update(obj, old *unstructured.Unstructured) error {
+	return s.check(obj, old)
+}
+
+// UnknownFields are the fields of obj that its kind does not have, in order of
+// path: usually misspelt ones.
+func (s *Schemas) UnknownFields(obj *unstructured.Unstructured) ([]string, error) {
+	k, err := s.find(obj)
+	if k == nil || err != nil {
+		return nil, err
+	}
+	content, err := normalize(obj)
+	if err != nil {
+		return nil, err
+	}
+	unknown := pruning.PruneWithOptions(content, k.structural, true, structural.UnknownFieldPathOptions{TrackUnknownFieldPaths: true})
+	slices.Sort(unknown)
+	return unknown, nil
+}
+
+func (s *Schemas) check(obj, old *unstructured.Unstructured) error {
+	k, err := s.find(obj)
+	if k == nil || err != nil {
+		return err
+	}
+	content, err := normalize(obj)
+	if err != nil {
+		return err
+	}
+	var oldContent map[string]any
+	if old != nil {
+		if oldContent, err = normalize(old); err != nil {
+			return err
+		}
+		k.fillIn(oldContent)
+	}
+	k.fillIn(content)
+	obj.Object = content
+	if errs := k.violations(content, oldContent); len(errs) > 0 {
+		return fmt.Errorf("%s %q is invalid: %s", obj.GetKind(), obj.GetName(), describe(errs))
+	}
+	return nil
+}
+
+// find gives the rules for obj's kind, nil if its group is not ours.
+func (s *Schemas) find(obj *unstructured.Unstructured) (*kind, error) {
+	gvk := obj.GroupVersionKind()
+	if k, found := s.kinds[gvk]; found {
+		return k, nil
+	}
+	var known []string
+	for other := range s.kinds {
+		if other.Group == gvk.Group {
+			known = append(known, other.Kind+" "+other.Version)
+		}
+	}
+	if known == nil {
+		return nil, nil
+	}
+	slices.Sort(known)
+	return nil, fmt.Errorf("%s %q: group %s has no kind %s of version %q; it has %s",
+		gvk.Kind, obj.GetName(), gvk.Group, gvk.Kind, gvk.Version, strings.Join(known, ", "))
+}
+
+// normalize copies obj through JSON, so that its numbers have the types that the
+// API server's rules expect, whatever decoder made it.
+func normalize(obj *unstructured.Unstructured) (map[string]any, error) {
+	text, err := json.Marshal(obj.Object)
+	if err != nil {
+		return nil, fmt.Errorf("%s %q: %w", obj.GetKind(), obj.GetName(), err)
+	}
+	var content map[string]any
+	if err := json.Unmarshal(text, &content); err != nil {
+		return nil, fmt.Errorf("%s %q: %w", obj.GetKind(), obj.GetName(), err)
+	}
+	return content, nil
+}
+
+func (k *kind) fillIn(content map[string]any) {
+	defaulting.PruneNonNullableNullsWithoutDefaults(content, k.structural)
+	defaulting.Default(content, k.structural)
+}
+
+// violations lists what is wrong. As in the API server, CEL rules are only looked
+// at when the types and lists they read are as declared.
+func (k *kind) violations(content, old map[string]any) field.ErrorList {
+	ctx := context.Background()
+	errs := validation.ValidateCustomResource(nil, content, k.openAPI)
+	errs = append(errs, listtype.ValidateListSetsAndMaps(nil, k.structural, content)...)
+	if k.rules == nil || slices.ContainsFunc(errs, blocksRules) {
+		return errs
+	}
+	var previous any
+	if old != nil {
+		previous = old
+	}
+	found, _ := k.rules.Validate(ctx, nil, k.structural, content, previous, apiservercel.RuntimeCELCostBudget)
+	return append(errs, found...)
+}
+
+func blocksRules(err *field.Error) bool {
+	switch err.Type {
+	case field.ErrorTypeRequired, field.ErrorTypeTypeInvalid, field.ErrorTypeTooLong, field.ErrorTypeTooMany, field.ErrorTypeNotSupported:
+		return true
+	}
+	return false
+}
+
+func describe(errs field.ErrorList) string {
+	var out []string
+	for _, err := range errs {
+		out = append(out, err.Error())
+	}
+	slices.Sort(out)
+	return strings.Join(slices.Compact(out), "; ")
+}

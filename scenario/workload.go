@@ -1,0 +1,177 @@
+package scenario
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/utils/ptr"
+)
+
+var errNoContainers = errors.New("spec.containers is empty")
+
+// workload is an object whose controller makes pods.
+type workload struct {
+	kind      string
+	meta      metav1.ObjectMeta
+	owner     metav1.OwnerReference
+	selector  *metav1.LabelSelector
+	template  corev1.PodTemplateSpec
+	pods      int
+	firstName int // the number of the first pod
+}
+
+// mostPods bounds what one workload is expanded to: a typing error should not fill the memory.
+const mostPods = 200_000
+
+func (m *manifest) addWorkload(u *unstructured.Unstructured) error {
+	w, err := m.readWorkload(u)
+	if err != nil {
+		return err
+	}
+	if len(w.template.Spec.Containers) == 0 {
+		return fmt.Errorf("spec.template.%w", errNoContainers)
+	}
+	if w.pods < 0 || w.pods > mostPods {
+		return fmt.Errorf("%d pods are asked for; from 0 to %d can be planned", w.pods, mostPods)
+	}
+	m.workloads = append(m.workloads, w)
+	return nil
+}
+
+func (m *manifest) readWorkload(u *unstructured.Unstructured) (workload, error) {
+	w := workload{kind: u.GetKind(), firstName: 1}
+	w.owner = metav1.OwnerReference{
+		APIVersion: u.GetAPIVersion(), Kind: u.GetKind(), Name: u.GetName(), UID: u.GetUID(), Controller: ptr.To(true),
+	}
+	w.meta = metav1.ObjectMeta{
+		Namespace: u.GetNamespace(), Name: u.GetName(), OwnerReferences: u.GetOwnerReferences(), DeletionTimestamp: u.GetDeletionTimestamp(),
+	}
+	switch u.GetKind() {
+	case "Deployment":
+		var list []*appsv1.Deployment
+		if err := decode(m, u, &list); err != nil {
+			return w, err
+		}
+		w.selector, w.template, w.pods = list[0].Spec.Selector, list[0].Spec.Template, int(ptr.Deref(list[0].Spec.Replicas, 1))
+		w.owner.Kind = "ReplicaSet" // which a Deployment's pods belong to
+	case "ReplicaSet":
+		var list []*appsv1.ReplicaSet
+		if err := decode(m, u, &list); err != nil {
+			return w, err
+		}
+		w.selector, w.template, w.pods = list[0].Spec.Selector, list[0].Spec.Template, int(ptr.Deref(list[0].Spec.Replicas, 1))
+	case "StatefulSet":
+		var list []*appsv1.StatefulSet
+		if err := decode(m, u, &list); err != nil {
+			return w, err
+		}
+		spec := &list[0].Spec
+		w.selector, w.template, w.pods, w.firstName = spec.Selector, spec.Template, int(ptr.Deref(spec.Replicas, 1)), 0
+		if spec.Ordinals != nil {
+			w.firstName = int(spec.Ordinals.Start)
+		}
+		addClaimVolumes(spec)
+		w.template = spec.Template
+	case "ReplicationController":
+		var list []*corev1.ReplicationController
+		if err := decode(m, u, &list); err != nil {
+			return w, err
+		}
+		spec := &list[0].Spec
+		w.selector, w.pods = &metav1.LabelSelector{MatchLabels: spec.Selector}, int(ptr.Deref(spec.Replicas, 1))
+		if spec.Template != nil {
+			w.template = *spec.Template
+		}
+	case "Job":
+		var list []*batchv1.Job
+		if err := decode(m, u, &list); err != nil {
+			return w, err
+		}
+		w.selector, w.template, w.pods = list[0].Spec.Selector, list[0].Spec.Template, jobPods(list[0])
+	}
+	return w, nil
+}
+
+// addClaimVolumes gives the template a volume for each claim template, as the StatefulSet's pods have.
+func addClaimVolumes(spec *appsv1.StatefulSetSpec) {
+	for _, c := range spec.VolumeClaimTemplates {
+		spec.Template.Spec.Volumes = append(spec.Template.Spec.Volumes, corev1.Volume{
+			Name: c.Name,
+			VolumeSource: corev1.VolumeSource{
+				PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: c.Name},
+			},
+		})
+	}
+}
+
+// jobPods is how many pods of a Job run at the same time at first.
+func jobPods(job *batchv1.Job) int {
+	if ptr.Deref(job.Spec.Suspend, false) || job.Status.CompletionTime != nil {
+		return 0
+	}
+	parallel := int(ptr.Deref(job.Spec.Parallelism, 1))
+	if job.Spec.Completions != nil {
+		return min(parallel, int(*job.Spec.Completions))
+	}
+	return parallel
+}
+
+// expandWorkloads makes the pods of every workload that has none in the files, and is not the work of another one that
+// is there.
+func (m *manifest) expandWorkloads() {
+	for _, w := range m.workloads {
+		if w.meta.DeletionTimestamp != nil || m.hasPods(w) || m.hasOwner(w) {
+			continue
+		}
+		for i := range w.pods {
+			m.addPodOf(w, i)
+		}
+	}
+}
+
+// hasPods reports whether the files hold pods of the workload: those that it owns, or that its selector picks.
+func (m *manifest) hasPods(w workload) bool {
+	selector := labels.Nothing()
+	if s, err := metav1.LabelSelectorAsSelector(w.selector); err == nil && w.selector != nil && !s.Empty() {
+		selector = s
+	}
+	return slices.ContainsFunc(m.snapshot.Pods, func(p *corev1.Pod) bool {
+		if p.Namespace != w.meta.Namespace {
+			return false
+		}
+		return ownedBy(p.OwnerReferences, w.owner) || len(p.OwnerReferences) > 0 && selector.Matches(labels.Set(p.Labels))
+	})
+}
+
+func ownedBy(owners []metav1.OwnerReference, owner metav1.OwnerReference) bool {
+	return slices.ContainsFunc(owners, func(o metav1.OwnerReference) bool { return o.Kind == owner.Kind && o.Name == owner.Name })
+}
+
+// hasOwner reports whether the workload is made by another one in the files.
+func (m *manifest) hasOwner(w workload) bool {
+	return slices.ContainsFunc(m.workloads, func(o workload) bool {
+		return o.meta.Namespace == w.meta.Namespace && slices.ContainsFunc(w.meta.OwnerReferences, func(r metav1.OwnerReference) bool {
+			return r.Kind == o.kind && r.Name == o.meta.Name
+		})
+	})
+}
+
+func (m *manifest) addPodOf(w workload, i int) {
+	pod := &corev1.Pod{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"}}
+	template := w.template.DeepCopy()
+	pod.ObjectMeta = metav1.ObjectMeta{
+		Namespace: w.meta.Namespace, Name: numberedName(w.meta.Name, w.firstName+i),
+		Labels: template.Labels, Annotations: template.Annotations, OwnerReferences: []metav1.OwnerReference{w.owner},
+	}
+	pod.UID = uidOf(pod.Namespace, pod.Name)
+	pod.Spec = template.Spec
+	m.fresh[pod] = true
+	m.snapshot.Pods = append(m.snapshot.Pods, pod)
+}

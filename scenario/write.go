@@ -1,0 +1,147 @@
+package scenario
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/yaml"
+
+	v1 "tenon.sh/api/v1"
+	"tenon.sh/engine"
+)
+
+// Write writes a snapshot as a file that Read takes: its objects in order of kind and name, then its catalog.
+func Write(out io.Writer, s *engine.Snapshot, opt engine.Options) error {
+	documents, err := objectsOf(s)
+	if err != nil {
+		return err
+	}
+	return WriteDocuments(out, documents, engine.CatalogDocument{
+		APIVersion: engine.CatalogAPIVersion, Kind: engine.CatalogKind, Time: metav1.NewTime(s.Now), Options: opt, Classes: s.Classes,
+	})
+}
+
+// WriteDocuments writes objects and a catalog as a snapshot file. What could be secret is left out, see Clean.
+func WriteDocuments(out io.Writer, documents []Document, catalog engine.CatalogDocument) error {
+	documents = slices.Clone(documents)
+	slices.SortFunc(documents, func(a, b Document) int {
+		return cmp.Or(cmp.Compare(a.Object.GetKind(), b.Object.GetKind()), cmp.Compare(a.Object.GetNamespace(), b.Object.GetNamespace()),
+			cmp.Compare(a.Object.GetName(), b.Object.GetName()))
+	})
+	for _, d := range documents {
+		Clean(d.Object)
+		if err := writeYAML(out, d.Object.Object); err != nil {
+			return fmt.Errorf("write %s %s: %w", d.Object.GetKind(), d.Object.GetName(), err)
+		}
+	}
+	if err := writeYAML(out, catalog); err != nil {
+		return fmt.Errorf("write the catalog: %w", err)
+	}
+	return nil
+}
+
+func writeYAML(out io.Writer, object any) error {
+	text, err := yaml.Marshal(object)
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(out, "---\n%s", text)
+	return err
+}
+
+// objectsOf converts the snapshot's objects, filling in apiVersion and kind.
+func objectsOf(s *engine.Snapshot) ([]Document, error) {
+	var out []Document
+	var failed error
+	add := func(apiVersion, kind string, object any) {
+		text, err := json.Marshal(object)
+		content := map[string]any{}
+		if err == nil {
+			err = json.Unmarshal(text, &content)
+		}
+		if err != nil && failed == nil {
+			failed = fmt.Errorf("convert a %s: %w", kind, err)
+		}
+		content["apiVersion"], content["kind"] = apiVersion, kind
+		out = append(out, Document{Object: &unstructured.Unstructured{Object: content}})
+	}
+	for _, o := range s.Pods {
+		add("v1", "Pod", o)
+	}
+	for _, o := range s.Nodes {
+		add("v1", "Node", o)
+	}
+	for _, o := range s.DaemonSets {
+		add("apps/v1", "DaemonSet", o)
+	}
+	for _, o := range s.PodDisruptionBudgets {
+		add("policy/v1", "PodDisruptionBudget", o)
+	}
+	for _, o := range s.LimitRanges {
+		add("v1", "LimitRange", o)
+	}
+	for _, o := range s.NodePools {
+		add(v1.GroupVersion.String(), "NodePool", o)
+	}
+	for _, o := range s.NodeClaims {
+		add(v1.GroupVersion.String(), "NodeClaim", o)
+	}
+	return out, failed
+}
+
+// Clean takes out of an object what no decision depends on and nobody should pass on: environments, arguments and
+// commands of containers, with the probes and hooks that hold commands, user data of node classes, the last applied
+// configuration and the managed fields.
+func Clean(u *unstructured.Unstructured) {
+	u.SetManagedFields(nil)
+	if annotations := u.GetAnnotations(); annotations[corev1.LastAppliedConfigAnnotation] != "" {
+		delete(annotations, corev1.LastAppliedConfigAnnotation)
+		if len(annotations) == 0 {
+			annotations = nil
+		}
+		u.SetAnnotations(annotations)
+	}
+	if strings.HasSuffix(u.GetKind(), "NodeClass") {
+		unstructured.RemoveNestedField(u.Object, "spec", "userData")
+	}
+	cleanContainers(u.Object)
+}
+
+// cleanContainers looks for lists of containers at any depth, so that templates are covered too.
+func cleanContainers(object map[string]any) {
+	for key, value := range object {
+		switch child := value.(type) {
+		case map[string]any:
+			cleanContainers(child)
+		case []any:
+			for _, element := range child {
+				if fields, ok := element.(map[string]any); ok {
+					if key == "containers" || key == "initContainers" || key == "ephemeralContainers" {
+						cleanContainer(fields)
+					}
+					cleanContainers(fields)
+				}
+			}
+		}
+	}
+}
+
+func cleanContainer(fields map[string]any) {
+	for _, key := range []string{"env", "envFrom", "args", "command", "lifecycle", "livenessProbe", "readinessProbe", "startupProbe"} {
+		delete(fields, key)
+	}
+}
+
+// FromObject makes a document of a typed object.
+func FromObject(object runtime.Object) (Document, error) {
+	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(object)
+	return Document{Object: &unstructured.Unstructured{Object: content}}, err
+}
