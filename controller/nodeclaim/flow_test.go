@@ -1,0 +1,353 @@
+package nodeclaim_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	v1 "tenon.sh/api/v1"
+	"tenon.sh/engine"
+	"tenon.sh/provider"
+)
+
+func TestClaimBecomesAnInitializedNode(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, newClaim("general-1"))
+	w.until("initialized", w.initialized)
+	claim, node := w.claims()[0], w.nodes()[0]
+	if claim.Status.NodeName != node.Name || node.Labels[v1.InitializedLabelKey] != "true" || node.Labels[v1.RegisteredLabelKey] != "true" {
+		t.Errorf("claim %+v, node labels %v", claim.Status, node.Labels)
+	}
+	if claim.Labels[corev1.LabelInstanceTypeStable] == "" || claim.Labels["karpenter.kwok.sh/kwoknodeclass"] != "default" {
+		t.Errorf("claim labels %v", claim.Labels)
+	}
+	if !slices.Equal(w.outcomes, []bool{true}) {
+		t.Errorf("outcomes %v", w.outcomes)
+	}
+	before := w.writes
+	for range 5 {
+		w.pass(10 * time.Second)
+	}
+	if w.writes != before {
+		t.Errorf("%d writes although nothing happens", w.writes-before)
+	}
+}
+
+func TestALifeCostsFewWrites(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, newClaim("general-1"))
+	w.until("initialized", w.initialized)
+	birth := w.writes
+	w.create(newPod("a", w.nodes()[0].Name))
+	w.pass(time.Second)
+	running := w.writes
+	w.remove(w.claims()[0])
+	w.until("gone", w.empty)
+	if birth > 6 || running-birth > 1 || w.writes-running > 9 {
+		t.Errorf("%d writes to start, %d for a pod, %d to remove", birth, running-birth, w.writes-running)
+	}
+}
+
+func TestForeignClaimsAreIgnored(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, newClaim("other-1", func(c *v1.NodeClaim) {
+		c.Spec.NodeClassRef = &v1.NodeClassReference{Group: "karpenter.k8s.aws", Kind: "EC2NodeClass", Name: "x"}
+	}))
+	w.pass(time.Hour)
+	w.pass(time.Hour)
+	if w.writes != 0 || w.provider.launches != 0 {
+		t.Errorf("%d writes, %d launches", w.writes, w.provider.launches)
+	}
+}
+
+func TestDeletedClaimDrainsBeforeTheMachineStops(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, newClaim("general-1"))
+	w.until("initialized", w.initialized)
+	node := w.nodes()[0].Name
+	w.create(newPod("a", node))
+	w.create(newPod("b", "", func(p *corev1.Pod) { p.Status.NominatedNodeName = node }))
+	w.remove(w.claims()[0])
+	w.until("gone", w.empty)
+	pods := w.pods()
+	if len(pods) != 1 || pods[0].Name != "b" || pods[0].Status.NominatedNodeName != "" {
+		t.Errorf("pods %v: want a evicted, and b nominated to nothing", pods)
+	}
+	if !w.events.has("Evicted") {
+		t.Error("no event tells of the eviction")
+	}
+}
+
+func TestPodBoundAfterTheTaintIsStillSeen(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, newClaim("general-1"))
+	w.until("initialized", w.initialized)
+	w.remove(w.claims()[0])
+	w.round()                                   // tainted and deleted
+	w.create(newPod("late", w.nodes()[0].Name)) // the scheduler had not seen it
+	w.until("gone", w.empty)
+	if len(w.pods()) != 0 {
+		t.Error("the pod was not evicted")
+	}
+}
+
+func TestDeletedNodeTakesItsClaimAlong(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, newClaim("general-1"))
+	w.until("initialized", w.initialized)
+	w.create(newPod("a", w.nodes()[0].Name))
+	w.remove(w.nodes()[0])
+	w.until("gone", w.empty)
+	if len(w.pods()) != 0 {
+		t.Error("the pod was not evicted")
+	}
+}
+
+func TestNodeWithoutClaimIsDrainedAndItsMachineStopped(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, newClaim("general-1"))
+	w.until("initialized", w.initialized)
+	claim := w.claims()[0]
+	w.update(claim, func() { claim.Finalizers = nil })
+	w.remove(claim)
+	w.create(newPod("a", w.nodes()[0].Name))
+	w.clock.Step(time.Minute)
+	if err := w.reconciler.Collect(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if len(w.provider.terminated) != 0 {
+		t.Error("the machine was stopped under its pod")
+	}
+	w.until("gone", w.empty)
+	if len(w.pods()) != 0 {
+		t.Error("the pod was not evicted")
+	}
+}
+
+func TestMachineWithoutClaimIsStopped(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, newClaim("general-1"))
+	w.crashAt, w.lost = 3, false // after the finalizer: launched, but not written down
+	if !w.until("crash", w.initialized) || len(w.machines()) != 1 {
+		t.Fatalf("no crash, or %d machines", len(w.machines()))
+	}
+	w.restart()
+	claim := w.claims()[0]
+	w.update(claim, func() { claim.Finalizers = nil })
+	w.remove(claim)
+	w.clock.Step(20 * time.Second)
+	if err := w.reconciler.Collect(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if len(w.machines()) != 1 {
+		t.Error("a young machine was stopped")
+	}
+	w.clock.Step(20 * time.Second)
+	if err := w.reconciler.Collect(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if len(w.machines()) != 0 {
+		t.Error("the machine that nobody owns still runs")
+	}
+}
+
+func TestClaimWhoseMachineDiedIsRemoved(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, newClaim("general-1"))
+	w.until("initialized", w.initialized)
+	if err := w.cloud.Terminate(w.machines()[0].ID); err != nil {
+		t.Fatal(err)
+	}
+	w.clock.Step(time.Minute)
+	node := w.nodes()[0]
+	if err := w.reconciler.Collect(t.Context()); err != nil || w.claims()[0].DeletionTimestamp != nil {
+		t.Fatalf("a claim whose node is Ready was removed, error %v", err)
+	}
+	w.update(node, func() { node.Status.Conditions[0].Status = corev1.ConditionUnknown })
+	w.create(newPod("a", node.Name))
+	if err := w.reconciler.Collect(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	w.until("gone", w.empty)
+}
+
+func TestNothingIsCollectedWhenTheCloudDoesNotAnswer(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, newClaim("general-1"))
+	w.until("initialized", w.initialized)
+	node := w.nodes()[0]
+	w.update(node, func() { node.Status.Conditions[0].Status = corev1.ConditionUnknown })
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := w.reconciler.Collect(ctx); err == nil {
+		t.Error("no error")
+	}
+	if w.claims()[0].DeletionTimestamp != nil {
+		t.Error("the claim was removed")
+	}
+}
+
+func TestLaunchThatCannotSucceed(t *testing.T) {
+	t.Parallel()
+	offering := engine.OfferingID{InstanceType: "c-1x-amd64-linux", Zone: "test-zone-a", CapacityType: "spot"}
+	tests := []struct {
+		name  string
+		err   error
+		event string
+	}{
+		{"sold out", &provider.SoldOutError{Offerings: []engine.OfferingID{offering}, Cause: "none left"}, "InsufficientCapacityError"},
+		{"class not ready", &provider.ClassNotReadyError{Class: "default", Problem: "no image"}, ""},
+		{"wrapped", fmt.Errorf("launch: %w", &provider.SoldOutError{Cause: "none left"}), "InsufficientCapacityError"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, newClaim("general-1"))
+			w.failLaunch = tt.err
+			w.until("gone", w.empty)
+			if w.provider.launches != 1 || tt.event != "" && !w.events.has(tt.event) {
+				t.Errorf("%d launches, events %v", w.provider.launches, w.events.events)
+			}
+		})
+	}
+}
+
+func TestLaunchThatFailsIsTriedAgainLessAndLessOften(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, newClaim("general-1"))
+	w.failLaunch = &provider.LaunchError{Reason: "QuotaExceeded", Err: errors.New(strings.Repeat("x", 2000))}
+	for range 60 {
+		w.pass(time.Second)
+	}
+	c := v1.GetCondition(w.claims()[0], v1.ConditionLaunched)
+	if c.Status != metav1.ConditionUnknown || c.Reason != "QuotaExceeded" || len(c.Message) > 1024 {
+		t.Errorf("condition %s %s, %d bytes", c.Status, c.Reason, len(c.Message))
+	}
+	if w.provider.launches < 5 || w.provider.launches > 7 {
+		t.Errorf("%d launches in a minute", w.provider.launches)
+	}
+	w.failLaunch = nil
+	w.until("initialized", w.initialized)
+	if len(w.machines()) != 1 {
+		t.Errorf("%d machines", len(w.machines()))
+	}
+}
+
+func TestThrottledLaunchWaitsAsAsked(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, newClaim("general-1"))
+	w.failLaunch = &provider.ThrottledError{Call: "Launch", RetryAfter: 30 * time.Second}
+	for range 29 {
+		w.pass(time.Second)
+	}
+	if w.provider.launches != 1 {
+		t.Errorf("%d launches within the time that the cloud asked for", w.provider.launches)
+	}
+}
+
+func TestMissingClassRemovesTheClaim(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, newClaim("general-1", func(c *v1.NodeClaim) { c.Spec.NodeClassRef.Name = "missing" }))
+	w.until("gone", w.empty)
+	if w.provider.launches != 0 {
+		t.Error("launched without a class")
+	}
+}
+
+func TestNodeThatNeverJoinsIsGivenUp(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, newClaim("general-1"))
+	w.round() // launched; its node will not appear, because nobody calls outside
+	w.clock.Step(15 * time.Minute)
+	w.round()
+	w.until("gone", w.empty)
+	if !slices.Equal(w.outcomes, []bool{false}) {
+		t.Errorf("outcomes %v", w.outcomes)
+	}
+}
+
+func TestPlannedPodsAreNominatedBeforeTheNodeOpens(t *testing.T) {
+	t.Parallel()
+	unschedulable := func(p *corev1.Pod) {
+		p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable}}
+	}
+	preempting := func(p *corev1.Pod) { p.Status.NominatedNodeName = "elsewhere" }
+	w := newWorld(t, newClaim("general-1", func(c *v1.NodeClaim) {
+		c.Annotations = map[string]string{engine.PlannedPodsAnnotation: "uid-a,uid-bound,uid-preempting,uid-gone"}
+	}), newPod("a", "", unschedulable), newPod("bound", "other"), newPod("stranger", "", unschedulable), newPod("preempting", "", unschedulable, preempting))
+	w.until("initialized", w.initialized)
+	node := w.nodes()[0]
+	got := map[string]string{}
+	for _, p := range w.pods() {
+		got[p.Name] = p.Status.NominatedNodeName
+	}
+	want := map[string]string{"a": node.Name, "bound": "", "stranger": "", "preempting": "elsewhere"}
+	if fmt.Sprint(got) != fmt.Sprint(want) {
+		t.Errorf("nominations %v, want %v", got, want)
+	}
+	if node.Annotations[engine.PlannedPodsAnnotation] != "" {
+		t.Error("the node carries the list of planned pods")
+	}
+}
+
+func TestExpiredClaimGoes(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, newClaim("general-1", func(c *v1.NodeClaim) { c.Spec.ExpireAfter = v1.DurationOf(time.Hour) }))
+	w.until("initialized", w.initialized)
+	w.clock.Step(time.Hour)
+	w.until("gone", w.empty)
+}
+
+// TestCrashAnywhere ends the process before and after every single write of a claim's life, and starts another.
+func TestCrashAnywhere(t *testing.T) {
+	t.Parallel()
+	total := live(t, -1, false)
+	if total < 10 {
+		t.Fatalf("a life has only %d writes", total)
+	}
+	for at := 1; at <= total; at++ {
+		for _, lost := range []bool{false, true} {
+			t.Run(fmt.Sprintf("write %d, lost answer %v", at, lost), func(t *testing.T) {
+				t.Parallel()
+				live(t, at, lost)
+			})
+		}
+	}
+}
+
+// live takes one claim through its whole life, with a crash at one of the writes, and returns how many there were.
+func live(t *testing.T, crashAt int, lost bool) int {
+	t.Helper()
+	w := newWorld(t, newClaim("general-1", func(c *v1.NodeClaim) {
+		c.Annotations = map[string]string{engine.PlannedPodsAnnotation: "uid-waiting"}
+	}), newPod("waiting", "", func(p *corev1.Pod) {
+		p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable}}
+	}))
+	w.crashAt, w.lost = crashAt, lost
+	w.survive("initialized", w.initialized)
+	if m := w.machines(); len(m) != 1 || len(w.claims()) != 1 || len(w.nodes()) != 1 {
+		t.Fatalf("%d machines for one claim\n%s", len(m), w.describe())
+	}
+	w.create(newPod("a", w.nodes()[0].Name))
+	w.remove(w.claims()[0])
+	w.survive("gone", w.empty)
+	if slices.ContainsFunc(w.pods(), func(p *corev1.Pod) bool { return p.Spec.NodeName != "" }) {
+		t.Error("a pod is left on a node that is gone")
+	}
+	return w.writes
+}
+
+// survive is until, over a crash.
+func (w *world) survive(what string, done func() bool) {
+	w.t.Helper()
+	for w.until(what, done) {
+		w.restart()
+	}
+}

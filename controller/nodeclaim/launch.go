@@ -1,0 +1,106 @@
+package nodeclaim
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	v1 "tenon.sh/api/v1"
+	"tenon.sh/cluster"
+	"tenon.sh/engine"
+	"tenon.sh/provider"
+	"tenon.sh/report"
+)
+
+// A launch that failed is tried again after a second, then less and less often, but at least once a minute.
+const (
+	launchRetryFirst = time.Second
+	launchRetryMost  = time.Minute
+)
+
+// launch starts the claim's machine and writes down which it is. The provider gives the same machine for the same claim,
+// so that a launch whose record was lost is simply repeated.
+func (a *application) launch(ctx context.Context) (more bool, err error) {
+	now := a.Cluster.Clock.Now()
+	if wait := a.mem.launches.wait(now); wait > 0 {
+		a.after = wait
+		return false, nil
+	}
+	claim := a.life.Claim
+	ref := *claim.Spec.NodeClassRef
+	class, err := a.Cluster.Class(ctx, ref)
+	switch {
+	case apierrors.IsNotFound(err):
+		return false, a.launchRefused(ctx, engine.CauseNodeClassNotReady, fmt.Sprintf("%s %s does not exist", ref.Kind, ref.Name))
+	case err != nil:
+		return false, err
+	}
+	if problem := cluster.Problem(class); problem != "" {
+		return false, a.launchRefused(ctx, engine.CauseNodeClassNotReady, problem)
+	}
+	a.mem.unlaunched = false
+	machine, err := a.Cluster.Provider.Launch(ctx, claim, class)
+	if err != nil {
+		return false, a.launchFailed(ctx, ref, err)
+	}
+	a.mem.launches = pacing{}
+	if err := a.writeClaim(ctx, engine.Launched(claim, machine, a.Cluster.Clock.Now())); err != nil {
+		return false, err
+	}
+	labels := a.life.Claim.Labels
+	log.FromContext(ctx).Info("launched machine", "machine", string(machine.ID), "instance-type", labels[corev1.LabelInstanceTypeStable],
+		"zone", labels[corev1.LabelTopologyZone], "capacity-type", labels[v1.CapacityTypeLabelKey], "took", a.Cluster.Clock.Since(now).Round(time.Millisecond).String())
+	a.life.Nodes, err = a.readNodes(ctx, a.life.Claim, "")
+	return true, err
+}
+
+// launchFailed decides by the kind of error whether the claim goes or waits.
+func (a *application) launchFailed(ctx context.Context, ref v1.NodeClassReference, err error) error {
+	var soldOut *provider.SoldOutError
+	var notReady *provider.ClassNotReadyError
+	var throttled *provider.ThrottledError
+	claim := a.life.Claim
+	switch {
+	case errors.As(err, &soldOut):
+		a.Cluster.MarkSoldOut(ref, soldOut.Offerings)
+		a.tellSoldOut(ctx, claim, err)
+		return a.launchRefused(ctx, engine.CauseInsufficientCapacity, err.Error())
+	case errors.As(err, &notReady):
+		return a.launchRefused(ctx, engine.CauseNodeClassNotReady, err.Error())
+	case errors.As(err, &throttled):
+		now := a.Cluster.Clock.Now()
+		a.after = max(throttled.RetryAfter, a.mem.launches.failed(now, launchRetryFirst, launchRetryMost))
+		a.mem.launches.next = now.Add(a.after)
+		log.FromContext(ctx).V(1).Info("launch was throttled", "retry-after", a.after.String())
+		return nil
+	}
+	reason := "LaunchFailed"
+	if named := (*provider.LaunchError)(nil); errors.As(err, &named) && named.Reason != "" {
+		reason = named.Reason
+	}
+	a.after = a.mem.launches.failed(a.Cluster.Clock.Now(), launchRetryFirst, launchRetryMost)
+	log.FromContext(ctx).Error(err, "launch failed", "retry-after", a.after.String())
+	failed := engine.LaunchFailed(claim, reason, err.Error(), a.Cluster.Clock.Now())
+	return a.writeClaim(ctx, failed)
+}
+
+// launchRefused gives the claim up: its pods are planned anew, on something else.
+func (a *application) launchRefused(ctx context.Context, cause, why string) error {
+	a.mem.unlaunched = a.life.Claim.Status.ProviderID == ""
+	log.FromContext(ctx).Info("no machine for claim", "cause", cause, "why", why)
+	return a.deleteClaim(ctx, cause)
+}
+
+// tellSoldOut tells the owners of the claim and of the pods that were to run on its machine.
+func (a *application) tellSoldOut(ctx context.Context, claim *v1.NodeClaim, err error) {
+	message := engine.CutMessage(fmt.Sprintf("NodeClaim %s: %v", claim.Name, err))
+	a.Recorder.Publish(report.Event{Object: claim, Warning: true, Reason: report.InsufficientCapacityError, Message: message})
+	for _, pod := range a.plannedPods(ctx, claim) {
+		a.Recorder.Publish(report.Event{Object: pod, Warning: true, Reason: report.InsufficientCapacityError, Message: message})
+	}
+}

@@ -1,0 +1,106 @@
+package nodeclaim
+
+import (
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"tenon.sh/engine"
+)
+
+// memory is what one claim's steps remember of each other. Nothing is wrong without it, only slower: calls would be made
+// again, and errors tried again at once.
+type memory struct {
+	// podLeft is when a pod was last seen to vanish, in Unix nanoseconds. The watch writes it.
+	podLeft atomic.Int64
+
+	// What follows belongs to the goroutine that works on the claim; there is at most one.
+
+	owner      types.UID            // the claim or node that this is about
+	released   bool                 // nothing holds the owner any more; it is gone as soon as the watch says so
+	written    map[types.UID]string // resource versions that were written, by object
+	evictions  map[evictionKey]*pacing
+	launches   pacing
+	unlaunched bool // the cloud said that it started nothing for this claim
+	looked     time.Time
+	presence   engine.Presence
+	terminated bool // the machine was told to stop
+}
+
+// pacing spreads out attempts at something that fails.
+type pacing struct {
+	failures int
+	next     time.Time
+}
+
+// wait is how long the next attempt is put off.
+func (p *pacing) wait(now time.Time) time.Duration { return p.next.Sub(now) }
+
+// failed puts off the next attempt, longer each time.
+func (p *pacing) failed(now time.Time, first, most time.Duration) time.Duration {
+	wait := min(first<<min(p.failures, 16), most)
+	p.failures++
+	p.next = now.Add(wait)
+	return wait
+}
+
+// wrote remembers the version that a write has produced.
+func (m *memory) wrote(object client.Object) {
+	m.written[object.GetUID()] = object.GetResourceVersion()
+}
+
+// isStale reports whether the object was read from before what was written here. The watch will bring the newer one.
+func (m *memory) isStale(object client.Object) bool {
+	wrote, err := strconv.ParseUint(m.written[object.GetUID()], 10, 64)
+	if err != nil {
+		return false
+	}
+	read, err := strconv.ParseUint(object.GetResourceVersion(), 10, 64)
+	return err == nil && read < wrote
+}
+
+func (m *memory) podGone(now time.Time) { m.podLeft.Store(now.UnixNano()) }
+
+func (m *memory) lastPodGone() time.Time {
+	if at := m.podLeft.Load(); at != 0 {
+		return time.Unix(0, at)
+	}
+	return time.Time{}
+}
+
+type memories struct {
+	mu     sync.Mutex // guards byName, not what the memories hold
+	byName map[string]*memory
+}
+
+func (m *memories) of(name string) *memory {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	mem := m.byName[name]
+	if mem == nil {
+		mem = &memory{written: map[types.UID]string{}, evictions: map[evictionKey]*pacing{}}
+		m.byName[name] = mem
+	}
+	return mem
+}
+
+// owned is of for one object; what is remembered of an earlier one of the same name is dropped.
+func (m *memories) owned(name string, owner types.UID) *memory {
+	mem := m.of(name)
+	if mem.owner != "" && mem.owner != owner {
+		m.forget(name)
+		mem = m.of(name)
+	}
+	mem.owner = owner
+	return mem
+}
+
+func (m *memories) forget(name string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.byName, name)
+}

@@ -1,0 +1,231 @@
+package nodeclaim
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	v1 "tenon.sh/api/v1"
+	"tenon.sh/cluster"
+	"tenon.sh/engine"
+	"tenon.sh/provider"
+)
+
+// presenceAge is how long the cloud's word that a machine exists is good enough while its node is drained.
+const presenceAge = 5 * time.Second
+
+// errStale means that the cache shows a node as it was before this process changed it.
+var errStale = errors.New("the cache is older than what was written")
+
+// read collects what the next step of a claim, or of a node without one, depends on, from the caches. The objects in it
+// are shared: the engine changes none of them.
+func (r *Reconciler) read(ctx context.Context, mem *memory, claim *v1.NodeClaim, node string) (engine.Life, error) {
+	life := engine.Life{Claim: claim, PodLeft: mem.lastPodGone()}
+	var err error
+	if life.Nodes, err = r.readNodes(ctx, claim, node); err != nil {
+		return life, err
+	}
+	for _, n := range life.Nodes {
+		if mem.isStale(n) {
+			return life, errStale
+		}
+	}
+	if life.Pods, err = r.readPods(ctx, life.Nodes); err != nil {
+		return life, err
+	}
+	if claim != nil && claim.DeletionTimestamp == nil {
+		life.Pool, err = r.readPool(ctx, claim)
+		return life, err
+	}
+	return life, r.readVolumes(ctx, &life)
+}
+
+func (r *Reconciler) readNodes(ctx context.Context, claim *v1.NodeClaim, name string) ([]*corev1.Node, error) {
+	if claim == nil {
+		node := &corev1.Node{}
+		if err := r.Cluster.Client.Get(ctx, client.ObjectKey{Name: name}, node); err != nil {
+			return nil, fmt.Errorf("read Node %s: %w", name, err)
+		}
+		return []*corev1.Node{node}, nil
+	}
+	if claim.Status.ProviderID == "" {
+		return nil, nil
+	}
+	var list corev1.NodeList
+	err := r.Cluster.Client.List(ctx, &list, client.MatchingFields{cluster.NodesByProviderID: claim.Status.ProviderID}, client.UnsafeDisableDeepCopy)
+	if err != nil {
+		return nil, fmt.Errorf("list the nodes of NodeClaim %s: %w", claim.Name, err)
+	}
+	nodes := make([]*corev1.Node, len(list.Items))
+	for i := range list.Items {
+		nodes[i] = &list.Items[i]
+	}
+	return nodes, nil
+}
+
+func (r *Reconciler) readPods(ctx context.Context, nodes []*corev1.Node) ([]*corev1.Pod, error) {
+	var pods []*corev1.Pod
+	for _, n := range nodes {
+		found, err := r.podsBy(ctx, n.Name)
+		if err != nil {
+			return nil, err
+		}
+		pods = append(pods, found...)
+	}
+	return pods, nil
+}
+
+// podsBy lists the cached pods of a node, or those of none.
+func (r *Reconciler) podsBy(ctx context.Context, node string) ([]*corev1.Pod, error) {
+	var list corev1.PodList
+	if err := r.Cluster.Client.List(ctx, &list, client.MatchingFields{cluster.PodsByNode: node}, client.UnsafeDisableDeepCopy); err != nil {
+		return nil, fmt.Errorf("list the pods of Node %q: %w", node, err)
+	}
+	pods := make([]*corev1.Pod, len(list.Items))
+	for i := range list.Items {
+		pods[i] = &list.Items[i]
+	}
+	return pods, nil
+}
+
+func (r *Reconciler) readPool(ctx context.Context, claim *v1.NodeClaim) (*v1.NodePool, error) {
+	name := claim.Labels[v1.NodePoolLabelKey]
+	if name == "" {
+		return nil, nil
+	}
+	pool := &v1.NodePool{}
+	if err := r.Cluster.Client.Get(ctx, client.ObjectKey{Name: name}, pool); err != nil {
+		if apierrors.IsNotFound(err) {
+			return nil, nil
+		}
+		return nil, fmt.Errorf("read NodePool %s: %w", name, err)
+	}
+	return pool, nil
+}
+
+// readVolumes reads what is attached to nodes that leave, and, only if anything is, which volumes belong to pods that
+// stay.
+func (r *Reconciler) readVolumes(ctx context.Context, life *engine.Life) error {
+	for _, n := range life.Nodes {
+		var list storagev1.VolumeAttachmentList
+		if err := r.Cluster.Client.List(ctx, &list, client.MatchingFields{cluster.VolumeAttachmentsByNode: n.Name}); err != nil {
+			return fmt.Errorf("list the volumes attached to Node %s: %w", n.Name, err)
+		}
+		for i := range list.Items {
+			life.Attachments = append(life.Attachments, &list.Items[i])
+		}
+	}
+	if len(life.Attachments) == 0 {
+		return nil
+	}
+	for _, key := range engine.KeptVolumeClaims(life.Pods, r.Cluster.Clock.Now()) {
+		pvc := &corev1.PersistentVolumeClaim{}
+		if err := r.Cluster.API.Get(ctx, key, pvc); err != nil {
+			if apierrors.IsNotFound(err) {
+				continue
+			}
+			return fmt.Errorf("read PersistentVolumeClaim %s: %w", key, err)
+		}
+		life.VolumeClaims = append(life.VolumeClaims, pvc)
+	}
+	return nil
+}
+
+// answer finds out what a step asks for.
+func (r *Reconciler) answer(ctx context.Context, mem *memory, life *engine.Life, ask engine.Ask) error {
+	switch ask {
+	case engine.AskPods:
+		life.Pods, life.Fresh = nil, true
+		for _, n := range life.Nodes {
+			pods, err := r.Cluster.PodsOn(ctx, n.Name)
+			if err != nil {
+				return err
+			}
+			life.Pods = append(life.Pods, pods...)
+		}
+		return nil
+	case engine.AskMachine:
+		return r.look(ctx, mem, life)
+	}
+	return r.terminate(ctx, mem, life)
+}
+
+// look asks the cloud whether the machine exists.
+func (r *Reconciler) look(ctx context.Context, mem *memory, life *engine.Life) error {
+	now := r.Cluster.Clock.Now()
+	if mem.presence == engine.MachinePresent && now.Sub(mem.looked) < presenceAge {
+		life.Machine = engine.MachinePresent
+		return nil
+	}
+	id := machineID(life)
+	_, err := r.Cluster.Provider.Machine(ctx, id)
+	switch {
+	case errors.Is(err, provider.ErrGone), id == "":
+		life.Machine = engine.MachineGone
+	case err != nil:
+		return fmt.Errorf("look for machine %s: %w", id, err)
+	default:
+		life.Machine = engine.MachinePresent
+	}
+	mem.looked, mem.presence = now, life.Machine
+	return nil
+}
+
+func machineID(life *engine.Life) engine.MachineID {
+	if life.Claim != nil {
+		return engine.MachineID(life.Claim.Status.ProviderID)
+	}
+	return engine.MachineID(life.Nodes[0].Spec.ProviderID)
+}
+
+// terminate tells the cloud to stop the machine.
+func (r *Reconciler) terminate(ctx context.Context, mem *memory, life *engine.Life) error {
+	id := machineID(life)
+	if id == "" && life.Claim != nil && !mem.unlaunched {
+		var err error
+		if id, err = r.unrecorded(ctx, life.Claim); err != nil {
+			return err
+		}
+	}
+	if id == "" {
+		life.Machine = engine.MachineGone
+		return nil
+	}
+	err := r.Cluster.Provider.Terminate(ctx, id)
+	switch {
+	case errors.Is(err, provider.ErrGone):
+		life.Machine = engine.MachineGone
+		log.FromContext(ctx).Info("terminated machine", "machine", string(id))
+	case err != nil:
+		return fmt.Errorf("terminate machine %s: %w", id, err)
+	default:
+		life.Machine = engine.MachineLeaving
+		if !mem.terminated {
+			log.FromContext(ctx).V(1).Info("told machine to stop", "machine", string(id))
+		}
+		mem.terminated = true
+	}
+	return nil
+}
+
+// unrecorded finds the machine of a claim that does not name one: it may have been started by somebody who did not live
+// to write that down.
+func (r *Reconciler) unrecorded(ctx context.Context, claim *v1.NodeClaim) (engine.MachineID, error) {
+	machines, err := r.Cluster.Provider.Machines(ctx)
+	if err != nil {
+		return "", fmt.Errorf("look for a machine of NodeClaim %s: %w", claim.Name, err)
+	}
+	for _, m := range machines {
+		if m.ClaimUID == string(claim.UID) || m.ClaimUID == "" && m.Claim == claim.Name {
+			return m.ID, nil
+		}
+	}
+	return "", nil
+}

@@ -1,0 +1,226 @@
+// Package nodeclaim carries one NodeClaim from its launch to its end: it reads what the claim's next step depends on, asks
+// engine.Advance, and writes what the step says, again and again until there is nothing more to do now. It also removes
+// what a crash or somebody's hands left behind: claims whose machine is gone, machines and nodes that have no claim.
+//
+// What the next step is, package engine decides; why claims are made, and which of them are disrupted, other controllers do.
+package nodeclaim
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	v1 "tenon.sh/api/v1"
+	"tenon.sh/cluster"
+	"tenon.sh/engine"
+	"tenon.sh/provider"
+	"tenon.sh/report"
+)
+
+const (
+	// stepsAtOnce bounds how many steps one reconcile takes; the longest way, from a dead node to a released claim, is
+	// shorter.
+	stepsAtOnce = 12
+	// soon is when to try again after somebody else changed what was to be written. The watch usually brings the change
+	// before that.
+	soon = 50 * time.Millisecond
+	// overtaken is when to look again if the cache is older than what was written; the watch should be faster.
+	overtaken = time.Second
+)
+
+// Recorder tells people what happened. report.Recorder is one.
+type Recorder interface {
+	Publish(events ...report.Event)
+}
+
+// Config is what a Reconciler works with.
+type Config struct {
+	Cluster  *cluster.Cluster
+	Recorder Recorder
+	Metrics  *report.Metrics
+	// Outcome, if set, hears whether a claim's node registered or the claim was given up before; what a pool's health is
+	// made of.
+	Outcome func(ctx context.Context, claim *v1.NodeClaim, registered bool)
+	// NoNominations turns off that planned pods are pointed at the node that was started for them.
+	NoNominations bool
+	// AtOnce is how many claims are worked on at the same time; 0 means 100.
+	AtOnce int
+}
+
+// Reconciler takes the steps of claims. What it remembers between them only saves calls; a new one continues where
+// another was cut short.
+type Reconciler struct {
+	Config
+	memories memories
+}
+
+// New returns a Reconciler.
+func New(config Config) *Reconciler {
+	return &Reconciler{Config: config, memories: memories{byName: map[string]*memory{}}}
+}
+
+// Reconcile takes the next steps of one claim.
+func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
+	claim := &v1.NodeClaim{}
+	if err := r.Cluster.Client.Get(ctx, req.NamespacedName, claim); err != nil {
+		if apierrors.IsNotFound(err) {
+			r.memories.forget(req.Name)
+			return reconcile.Result{}, nil
+		}
+		return reconcile.Result{}, fmt.Errorf("read NodeClaim %s: %w", req.Name, err)
+	}
+	if !r.Cluster.Serves(claim.Spec.NodeClassRef) {
+		return reconcile.Result{}, nil
+	}
+	mem := r.memories.owned(req.Name, claim.UID)
+	if mem.released {
+		return reconcile.Result{}, nil
+	}
+	if mem.isStale(claim) {
+		return reconcile.Result{RequeueAfter: overtaken}, nil
+	}
+	ctx = log.IntoContext(ctx, log.FromContext(ctx).WithValues("NodePool", claim.Labels[v1.NodePoolLabelKey]))
+	return r.run(ctx, mem, claim, "")
+}
+
+// NodeReconciler takes the steps of nodes that carry our finalizer, are being deleted and have no claim.
+type NodeReconciler struct{ *Reconciler }
+
+// Reconcile takes the next steps of one such node; others it leaves alone.
+func (r NodeReconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
+	node := &corev1.Node{}
+	name := "node/" + req.Name
+	if err := r.Cluster.Client.Get(ctx, req.NamespacedName, node); err != nil {
+		if apierrors.IsNotFound(err) {
+			r.memories.forget(name)
+			return reconcile.Result{}, nil
+		}
+		return reconcile.Result{}, fmt.Errorf("read Node %s: %w", req.Name, err)
+	}
+	if !isLeaving(node) || !r.manages(node) {
+		return reconcile.Result{}, nil
+	}
+	if owned, err := r.hasClaim(ctx, node); err != nil || owned {
+		return reconcile.Result{}, err
+	}
+	mem := r.memories.owned(name, node.UID)
+	if mem.isStale(node) {
+		return reconcile.Result{RequeueAfter: overtaken}, nil
+	}
+	return r.run(ctx, mem, nil, req.Name)
+}
+
+// run takes steps until there is nothing more to do now.
+func (r *Reconciler) run(ctx context.Context, mem *memory, claim *v1.NodeClaim, node string) (reconcile.Result, error) {
+	life, err := r.read(ctx, mem, claim, node)
+	switch {
+	case errors.Is(err, errStale):
+		return reconcile.Result{RequeueAfter: overtaken}, nil
+	case err != nil:
+		return reconcile.Result{}, err
+	}
+	after, err := r.steps(ctx, mem, life)
+	var throttled *provider.ThrottledError
+	switch {
+	case err == nil:
+		return reconcile.Result{RequeueAfter: after}, nil
+	case cluster.Expected(err):
+		log.FromContext(ctx).V(1).Info("will try again with newer objects", "cause", err.Error())
+		return reconcile.Result{RequeueAfter: soon}, nil
+	case errors.As(err, &throttled):
+		log.FromContext(ctx).Info("the cloud asks for fewer calls", "call", throttled.Call, "retry-after", throttled.RetryAfter.String())
+		return reconcile.Result{RequeueAfter: max(throttled.RetryAfter, time.Second)}, nil
+	}
+	return reconcile.Result{}, err
+}
+
+func (r *Reconciler) steps(ctx context.Context, mem *memory, life engine.Life) (after time.Duration, err error) {
+	for range stepsAtOnce {
+		life.Now = r.Cluster.Clock.Now()
+		step := engine.Advance(life)
+		for _, e := range step.Events {
+			r.Recorder.Publish(report.Event{Object: e.Object, Warning: e.Warning, Reason: e.Reason, Message: e.Message, Key: e.Key})
+		}
+		if step.Ask != engine.AskNothing {
+			if err := r.answer(ctx, mem, &life, step.Ask); err != nil {
+				return 0, err
+			}
+			continue
+		}
+		a := &application{Reconciler: r, mem: mem, life: &life, step: step}
+		more, err := a.apply(ctx)
+		if err != nil {
+			return 0, err
+		}
+		if after = earlier(step.After, a.after); !more {
+			return after, nil
+		}
+	}
+	return earlier(after, overtaken), nil
+}
+
+// earlier is the shorter of two waits, of which 0 means none.
+func earlier(a, b time.Duration) time.Duration {
+	if a == 0 || b != 0 && b < a {
+		return b
+	}
+	return a
+}
+
+func isLeaving(node *corev1.Node) bool {
+	if node.DeletionTimestamp == nil {
+		return false
+	}
+	for _, f := range node.Finalizers {
+		if f == v1.TerminationFinalizer {
+			return true
+		}
+	}
+	return false
+}
+
+// manages reports whether the node was made from a node class that this process serves.
+func (r *Reconciler) manages(node *corev1.Node) bool {
+	for _, kind := range r.Cluster.Provider.Kinds() {
+		ref := v1.NodeClassReference{Group: kind.Group, Kind: kind.Kind}
+		if node.Labels[ref.LabelKey()] != "" {
+			return true
+		}
+	}
+	return false
+}
+
+// hasClaim reports whether any claim owns the node's machine. That none does is only believed from the API server.
+func (r *Reconciler) hasClaim(ctx context.Context, node *corev1.Node) (bool, error) {
+	if node.Spec.ProviderID == "" {
+		return false, nil
+	}
+	var claims v1.NodeClaimList
+	if err := r.Cluster.Client.List(ctx, &claims, client.MatchingFields{cluster.ClaimsByProviderID: node.Spec.ProviderID}); err != nil {
+		return false, fmt.Errorf("find the NodeClaim of Node %s: %w", node.Name, err)
+	}
+	if len(claims.Items) > 0 {
+		return true, nil
+	}
+	if err := r.Cluster.API.List(ctx, &claims); err != nil {
+		return false, fmt.Errorf("find the NodeClaim of Node %s: %w", node.Name, err)
+	}
+	owners := map[types.UID]bool{}
+	for _, o := range node.OwnerReferences {
+		owners[o.UID] = true
+	}
+	for _, c := range claims.Items {
+		if c.Status.ProviderID == node.Spec.ProviderID || owners[c.UID] {
+			return true, nil
+		}
+	}
+	return false, nil
+}

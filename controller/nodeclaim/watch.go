@@ -1,0 +1,175 @@
+package nodeclaim
+
+import (
+	"cmp"
+	"context"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/client-go/util/workqueue"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	v1 "tenon.sh/api/v1"
+	"tenon.sh/cluster"
+	"tenon.sh/engine"
+)
+
+// Register hands the reconcilers to the manager. Whatever can change a claim's next step wakes it.
+func (r *Reconciler) Register(mgr ctrl.Manager) error {
+	err := ctrl.NewControllerManagedBy(mgr).Named("nodeclaim.lifecycle").WithOptions(options(cmp.Or(r.AtOnce, 100))).
+		For(&v1.NodeClaim{}).
+		Watches(&corev1.Node{}, handler.EnqueueRequestsFromMapFunc(r.claimsOfNode), changes(nodeChanged)).
+		Watches(&corev1.Pod{}, r.podHandler(), changes(podChanged)).
+		Watches(&storagev1.VolumeAttachment{}, handler.EnqueueRequestsFromMapFunc(r.claimsOfAttachment), changes(attachmentChanged)).
+		Watches(&v1.NodePool{}, handler.EnqueueRequestsFromMapFunc(r.claimsOfPool), changes(poolChanged)).
+		Complete(r)
+	if err != nil {
+		return err
+	}
+	return ctrl.NewControllerManagedBy(mgr).Named("node.termination").
+		WithOptions(options(10)).
+		For(&corev1.Node{}, changes(nodeLeaves)).
+		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(r.leavingNodeOfPod), changes(podChanged)).
+		Complete(NodeReconciler{r})
+}
+
+func options(atOnce int) controller.Options {
+	return controller.Options{
+		MaxConcurrentReconciles: atOnce,
+		RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](100*time.Millisecond, time.Minute),
+	}
+}
+
+// changes lets through every event but updates that do not matter.
+func changes(matters func(before, after client.Object) bool) builder.Predicates {
+	return builder.WithPredicates(predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool { return matters(e.ObjectOld, e.ObjectNew) }})
+}
+
+// nodeChanged leaves out heartbeats.
+func nodeChanged(before, after client.Object) bool {
+	a, b := before.(*corev1.Node), after.(*corev1.Node)
+	return !equality.Semantic.DeepEqual(a.Labels, b.Labels) ||
+		!equality.Semantic.DeepEqual(a.Finalizers, b.Finalizers) ||
+		!equality.Semantic.DeepEqual(a.OwnerReferences, b.OwnerReferences) ||
+		!equality.Semantic.DeepEqual(a.Annotations, b.Annotations) ||
+		!a.DeletionTimestamp.Equal(b.DeletionTimestamp) ||
+		!equality.Semantic.DeepEqual(a.Spec, b.Spec) ||
+		!equality.Semantic.DeepEqual(a.Status.Capacity, b.Status.Capacity) ||
+		!equality.Semantic.DeepEqual(a.Status.Allocatable, b.Status.Allocatable) ||
+		ready(a) != ready(b)
+}
+
+func ready(n *corev1.Node) corev1.ConditionStatus {
+	for _, c := range n.Status.Conditions {
+		if c.Type == corev1.NodeReady {
+			return c.Status
+		}
+	}
+	return ""
+}
+
+func nodeLeaves(_, after client.Object) bool { return isLeaving(after.(*corev1.Node)) }
+
+// podChanged lets through what moves a drain on, or counts as a pod event.
+func podChanged(before, after client.Object) bool {
+	a, b := before.(*corev1.Pod), after.(*corev1.Pod)
+	return a.Spec.NodeName != b.Spec.NodeName ||
+		!a.DeletionTimestamp.Equal(b.DeletionTimestamp) ||
+		engine.IsTerminal(a) != engine.IsTerminal(b) ||
+		a.Annotations[v1.DoNotDisruptAnnotationKey] != b.Annotations[v1.DoNotDisruptAnnotationKey]
+}
+
+// attachmentChanged lets nothing through: only that an attachment is gone matters.
+func attachmentChanged(_, _ client.Object) bool { return false }
+
+func poolChanged(before, after client.Object) bool {
+	return before.GetGeneration() != after.GetGeneration()
+}
+
+// podHandler wakes the claims of the pod's node, and remembers when a pod has vanished from it.
+func (r *Reconciler) podHandler() handler.EventHandler {
+	wake := func(ctx context.Context, o client.Object, q workqueue.TypedRateLimitingInterface[reconcile.Request], gone bool) {
+		pod := o.(*corev1.Pod)
+		for _, request := range r.claimsOfNodeName(ctx, pod.Spec.NodeName) {
+			if gone && !engine.OwnedByDaemonSet(pod) {
+				r.memories.of(request.Name).podGone(r.Cluster.Clock.Now())
+			}
+			q.Add(request)
+		}
+	}
+	return handler.Funcs{
+		CreateFunc: func(ctx context.Context, e event.CreateEvent, q workqueue.TypedRateLimitingInterface[reconcile.Request]) {
+			wake(ctx, e.Object, q, false)
+		},
+		UpdateFunc: func(ctx context.Context, e event.UpdateEvent, q workqueue.TypedRateLimitingInterface[reconcile.Request]) {
+			wake(ctx, e.ObjectNew, q, false)
+		},
+		DeleteFunc: func(ctx context.Context, e event.DeleteEvent, q workqueue.TypedRateLimitingInterface[reconcile.Request]) {
+			wake(ctx, e.Object, q, true)
+		},
+	}
+}
+
+func (r *Reconciler) claimsOfNode(ctx context.Context, o client.Object) []reconcile.Request {
+	id := o.(*corev1.Node).Spec.ProviderID
+	if id == "" {
+		return nil
+	}
+	return r.claimsBy(ctx, cluster.ClaimsByProviderID, id)
+}
+
+func (r *Reconciler) claimsOfPool(ctx context.Context, o client.Object) []reconcile.Request {
+	return r.claimsBy(ctx, cluster.ClaimsByNodePool, o.GetName())
+}
+
+func (r *Reconciler) claimsOfAttachment(ctx context.Context, o client.Object) []reconcile.Request {
+	return r.claimsOfNodeName(ctx, o.(*storagev1.VolumeAttachment).Spec.NodeName)
+}
+
+func (r *Reconciler) claimsOfNodeName(ctx context.Context, name string) []reconcile.Request {
+	if node := r.cachedNode(ctx, name); node != nil {
+		return r.claimsOfNode(ctx, node)
+	}
+	return nil // a node that is gone wakes its claim itself
+}
+
+// cachedNode returns the cache's own copy of a node, nil if there is none.
+func (r *Reconciler) cachedNode(ctx context.Context, name string) *corev1.Node {
+	if name == "" {
+		return nil
+	}
+	node, uncopied := &corev1.Node{}, true
+	if err := r.Cluster.Client.Get(ctx, client.ObjectKey{Name: name}, node, &client.GetOptions{UnsafeDisableDeepCopy: &uncopied}); err != nil {
+		return nil
+	}
+	return node
+}
+
+func (r *Reconciler) claimsBy(ctx context.Context, field, value string) []reconcile.Request {
+	var claims v1.NodeClaimList
+	if err := r.Cluster.Client.List(ctx, &claims, client.MatchingFields{field: value}, client.UnsafeDisableDeepCopy); err != nil {
+		return nil // reading a cache that runs does not fail
+	}
+	var out []reconcile.Request
+	for i := range claims.Items {
+		out = append(out, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&claims.Items[i])})
+	}
+	return out
+}
+
+func (r *Reconciler) leavingNodeOfPod(ctx context.Context, o client.Object) []reconcile.Request {
+	node := r.cachedNode(ctx, o.(*corev1.Pod).Spec.NodeName)
+	if node == nil || !isLeaving(node) {
+		return nil
+	}
+	return []reconcile.Request{{NamespacedName: client.ObjectKeyFromObject(node)}}
+}

@@ -1,0 +1,132 @@
+package endtoend_test
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	v1 "tenon.sh/api/v1"
+)
+
+func keyOf(name string) client.ObjectKey { return types.NamespacedName{Name: name} }
+
+// BenchmarkOnePod measures how long one pending pod waits: until its NodeClaim is there, and from then until it runs.
+func BenchmarkOnePod(b *testing.B) {
+	w := newWorld(b)
+	w.start()
+	w.pool("one", nil)
+	var toClaim, toRunning []float64
+	for i := 0; b.Loop(); i++ {
+		name := fmt.Sprintf("one-%d", i)
+		before := len(w.claims())
+		began := time.Now()
+		w.deploy(name, 1, "15", "30Gi")
+		w.until(time.Minute, func() (bool, string) { return len(w.claims()) > before, "no claim" })
+		claimed := time.Now()
+		w.running(i+1, time.Minute)
+		toClaim = append(toClaim, claimed.Sub(began).Seconds())
+		toRunning = append(toRunning, time.Since(claimed).Seconds())
+	}
+	b.ReportMetric(median(toClaim), "s-to-claim")
+	b.ReportMetric(median(toRunning), "s-to-running")
+	b.ReportMetric(0, "ns/op")
+}
+
+func median(x []float64) float64 {
+	slices.Sort(x)
+	return x[len(x)/2]
+}
+
+// BenchmarkThousandPods measures two Deployments of 500 pods on machines below 32 cpu that boot at once: how long until
+// all run, how full the machines are, and what the controller itself uses over the first 50 seconds.
+func BenchmarkThousandPods(b *testing.B) {
+	for b.Loop() {
+		thousandPods(b)
+	}
+	b.ReportMetric(0, "ns/op")
+}
+
+func thousandPods(b *testing.B) {
+	w := newWorld(b)
+	controller := w.start()
+	w.pool("scale", func(p *v1.NodePool) { p.Spec.Template.Spec.ExpireAfter = v1.NillableDuration{} })
+	w.until(time.Minute, func() (bool, string) {
+		var pool v1.NodePool
+		w.must(w.Get(w, keyOf("scale"), &pool))
+		return v1.IsTrue(&pool, v1.ConditionReady), "the pool is not ready"
+	})
+	cpuBefore := cpuSeconds(b, controller.Process.Pid)
+	began := time.Now()
+	w.deploy("small", 500, "900m", "3100Mi")
+	w.deploy("large", 500, "3500m", "28Gi")
+	w.running(1000, 3*time.Minute)
+	took := time.Since(began)
+	time.Sleep(max(0, 50*time.Second-took)) // the span over which the controller's own use is averaged
+	used := cpuSeconds(b, controller.Process.Pid) - cpuBefore
+	window := time.Since(began).Seconds()
+	cpu, memory := utilisation(w)
+	b.ReportMetric(took.Seconds(), "s-to-running")
+	b.ReportMetric(float64(len(w.nodes())), "nodes")
+	b.ReportMetric(cpu*100, "%cpu")
+	b.ReportMetric(memory*100, "%memory")
+	b.ReportMetric(peakMegabytes(b, controller.Process.Pid), "MB-peak")
+	b.ReportMetric(used/window, "cores")
+	controller.end(syscall.SIGTERM)
+	b.StopTimer()
+	w.clear()
+	b.StartTimer()
+}
+
+// utilisation is the share of the nodes' allocatable cpu and memory that pods request.
+func utilisation(w *world) (cpu, memory float64) {
+	var have, asked [2]float64
+	for _, n := range w.nodes() {
+		have[0] += n.Status.Allocatable.Cpu().AsApproximateFloat64()
+		have[1] += n.Status.Allocatable.Memory().AsApproximateFloat64()
+	}
+	for _, p := range w.pods() {
+		requests := p.Spec.Containers[0].Resources.Requests
+		asked[0] += requests.Cpu().AsApproximateFloat64()
+		asked[1] += requests.Memory().AsApproximateFloat64()
+	}
+	return asked[0] / have[0], asked[1] / have[1]
+}
+
+// cpuSeconds is the processor time that the process has used.
+func cpuSeconds(tb testing.TB, pid int) float64 {
+	tb.Helper()
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		tb.Fatal(err)
+	}
+	fields := strings.Fields(string(text[bytes.LastIndexByte(text, ')')+1:]))
+	user, _ := strconv.ParseFloat(fields[11], 64)
+	system, _ := strconv.ParseFloat(fields[12], 64)
+	return (user + system) / 100
+}
+
+// peakMegabytes is the largest resident memory that the process has had.
+func peakMegabytes(tb testing.TB, pid int) float64 {
+	tb.Helper()
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	if err != nil {
+		tb.Fatal(err)
+	}
+	for line := range strings.Lines(string(text)) {
+		if rest, ok := strings.CutPrefix(line, "VmHWM:"); ok {
+			kb, _ := strconv.ParseFloat(strings.TrimSuffix(strings.TrimSpace(rest), " kB"), 64)
+			return kb / 1024
+		}
+	}
+	tb.Fatal("no VmHWM")
+	return 0
+}

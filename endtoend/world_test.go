@@ -1,0 +1,263 @@
+package endtoend_test
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"tenon.sh/api/kwokv1alpha1"
+	v1 "tenon.sh/api/v1"
+	"tenon.sh/cli"
+	"tenon.sh/cluster"
+	"tenon.sh/playground"
+	"tenon.sh/playground/playgroundtest"
+)
+
+// asTenon makes this test binary behave as the tenon command, so that the controller is a process of its own.
+const asTenon = "TENON_ENDTOEND_COMMAND"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(asTenon) != "" {
+		os.Exit(cli.Main())
+	}
+	os.Exit(playgroundtest.Run(m))
+}
+
+// world is the shared control plane, seen by one test.
+type world struct {
+	testing.TB
+	context.Context
+	client.Client
+	playground *playground.Playground
+}
+
+func newWorld(t testing.TB) *world {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
+	t.Cleanup(cancel)
+	p := playgroundtest.Get(t)
+	if err := cluster.ApplyCRDs(ctx, p.RESTConfig()); err != nil {
+		t.Fatal(err)
+	}
+	c, err := client.New(p.RESTConfig(), client.Options{Scheme: cluster.Scheme()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := &world{TB: t, Context: ctx, Client: c, playground: p}
+	t.Cleanup(w.clear)
+	return w
+}
+
+func (w *world) must(err error) {
+	w.Helper()
+	if err != nil {
+		w.Fatal(err)
+	}
+}
+
+// until waits for the condition, and fails with what it says if it does not come true in time.
+func (w *world) until(patience time.Duration, condition func() (bool, string)) {
+	w.Helper()
+	deadline := time.Now().Add(patience)
+	for {
+		ok, state := condition()
+		if ok {
+			return
+		}
+		if time.Now().After(deadline) || w.Err() != nil {
+			w.Fatalf("after %v: %s", patience, state)
+		}
+		select {
+		case <-w.Done():
+		case <-time.After(50 * time.Millisecond):
+		}
+	}
+}
+
+// tenon is a running controller.
+type tenon struct {
+	*exec.Cmd
+	log     string
+	metrics string
+}
+
+// start runs a controller until it is stopped or the test ends.
+func (w *world) start(args ...string) *tenon {
+	w.Helper()
+	metrics, health := freePort(w), freePort(w)
+	file, err := os.Create(filepath.Join(w.TempDir(), "tenon.log"))
+	w.must(err)
+	defer file.Close()
+	all := append([]string{"controller", "--kubeconfig", w.playground.Kubeconfig(), "--leader-election-namespace", "default",
+		"--metrics-port", metrics, "--health-probe-port", health}, args...)
+	c := exec.Command(os.Args[0], all...)
+	c.Env = append(os.Environ(), asTenon+"=1")
+	c.Stdout, c.Stderr = file, file
+	w.must(c.Start())
+	t := &tenon{Cmd: c, log: file.Name(), metrics: "http://127.0.0.1:" + metrics}
+	w.Cleanup(func() {
+		t.end(syscall.SIGTERM)
+		if w.Failed() {
+			w.Logf("the end of the controller's log:\n%s", t.tail())
+		}
+	})
+	w.until(time.Minute, func() (bool, string) {
+		response, err := http.Get("http://127.0.0.1:" + health + "/readyz")
+		if err != nil {
+			return false, err.Error() + "\n" + t.tail()
+		}
+		defer response.Body.Close()
+		return response.StatusCode == http.StatusOK, response.Status + "\n" + t.tail()
+	})
+	return t
+}
+
+// end sends the signal and waits for the process to end.
+func (t *tenon) end(signal syscall.Signal) {
+	if t.ProcessState == nil {
+		_ = t.Process.Signal(signal)
+		_ = t.Wait()
+	}
+}
+
+func (t *tenon) tail() string {
+	text, _ := os.ReadFile(t.log)
+	lines := strings.Split(strings.TrimSpace(string(text)), "\n")
+	return strings.Join(lines[max(0, len(lines)-25):], "\n")
+}
+
+func freePort(w *world) string {
+	w.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	w.must(err)
+	defer listener.Close()
+	return strconv.Itoa(listener.Addr().(*net.TCPAddr).Port)
+}
+
+// pool makes a node class and a pool of machines below 32 cpu, on-demand.
+func (w *world) pool(name string, change func(*v1.NodePool)) {
+	w.Helper()
+	class := &kwokv1alpha1.KWOKNodeClass{ObjectMeta: metav1.ObjectMeta{Name: "default"}}
+	w.must(client.IgnoreAlreadyExists(w.Create(w, class)))
+	pool := &v1.NodePool{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	pool.Spec.Template.Spec.NodeClassRef = &v1.NodeClassReference{Group: "karpenter.kwok.sh", Kind: "KWOKNodeClass", Name: "default"}
+	pool.Spec.Template.Spec.Requirements = []v1.Requirement{
+		{Key: corev1.LabelOSStable, Operator: v1.In, Values: []string{"linux"}},
+		{Key: corev1.LabelArchStable, Operator: v1.In, Values: []string{"amd64"}},
+		{Key: v1.CapacityTypeLabelKey, Operator: v1.In, Values: []string{"on-demand"}},
+		{Key: "karpenter.kwok.sh/instance-cpu", Operator: v1.Lt, Values: []string{"32"}},
+	}
+	pool.Spec.Disruption.ConsolidateAfter = v1.DurationOf(30 * time.Second)
+	pool.Spec.Disruption.Budgets = []v1.Budget{{Nodes: "100%"}}
+	if change != nil {
+		change(pool)
+	}
+	w.must(w.Create(w, pool))
+}
+
+// deploy makes a Deployment of pause pods.
+func (w *world) deploy(name string, replicas int32, cpu, memory string) {
+	w.Helper()
+	labels := map[string]string{"app": name}
+	d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "default"}}
+	d.Spec.Replicas = &replicas
+	d.Spec.Selector = &metav1.LabelSelector{MatchLabels: labels}
+	d.Spec.Template.Labels = labels
+	grace := int64(0)
+	d.Spec.Template.Spec.TerminationGracePeriodSeconds = &grace
+	d.Spec.Template.Spec.Containers = []corev1.Container{{Name: "pause", Image: "registry.k8s.io/pause:3.10", Resources: corev1.ResourceRequirements{
+		Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(cpu), corev1.ResourceMemory: resource.MustParse(memory)},
+	}}}
+	w.must(w.Create(w, d))
+}
+
+func (w *world) scale(name string, replicas int32) {
+	w.Helper()
+	d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "default"}}
+	patch := fmt.Appendf(nil, `{"spec":{"replicas":%d}}`, replicas)
+	w.must(w.Patch(w, d, client.RawPatch("application/merge-patch+json", patch)))
+}
+
+func (w *world) pods() []corev1.Pod {
+	w.Helper()
+	var list corev1.PodList
+	w.must(w.List(w, &list, client.InNamespace("default")))
+	return list.Items
+}
+
+func (w *world) claims() []v1.NodeClaim {
+	w.Helper()
+	var list v1.NodeClaimList
+	w.must(w.List(w, &list))
+	return list.Items
+}
+
+func (w *world) nodes() []corev1.Node {
+	w.Helper()
+	var list corev1.NodeList
+	w.must(w.List(w, &list))
+	return list.Items
+}
+
+// running waits until n pods are there and all of them run.
+func (w *world) running(n int, patience time.Duration) {
+	w.Helper()
+	w.until(patience, func() (bool, string) {
+		running := 0
+		for _, pod := range w.pods() {
+			if pod.Status.Phase == corev1.PodRunning && pod.DeletionTimestamp == nil {
+				running++
+			}
+		}
+		if running == n {
+			return true, ""
+		}
+		return false, fmt.Sprintf("%d of %d pods run, on %d nodes for %d claims\n%s", running, n, len(w.nodes()), len(w.claims()), w.waiting(3))
+	})
+}
+
+// waiting describes some of the pods that do not run.
+func (w *world) waiting(n int) string {
+	var lines []string
+	for _, pod := range w.pods() {
+		if pod.Status.Phase == corev1.PodRunning || len(lines) == n {
+			continue
+		}
+		lines = append(lines, fmt.Sprintf("%s %s: on %q, nominated to %q, %+v", pod.Name, pod.Status.Phase, pod.Spec.NodeName, pod.Status.NominatedNodeName, pod.Status.Conditions))
+	}
+	return strings.Join(lines, "\n")
+}
+
+// clear removes everything that the test made, with the help of a controller if there are machines left.
+func (w *world) clear() {
+	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
+	defer cancel()
+	w.Context = ctx
+	background := client.PropagationPolicy(metav1.DeletePropagationBackground)
+	w.must(w.DeleteAllOf(w, &appsv1.Deployment{}, client.InNamespace("default"), background))
+	w.must(w.DeleteAllOf(w, &v1.NodePool{}, background))
+	w.must(w.DeleteAllOf(w, &v1.NodeClaim{}))
+	if len(w.claims()) > 0 || len(w.nodes()) > 0 {
+		helper := w.start()
+		defer helper.end(syscall.SIGTERM)
+	}
+	w.until(2*time.Minute, func() (bool, string) {
+		pods, nodes, claims := len(w.pods()), len(w.nodes()), len(w.claims())
+		return pods+nodes+claims == 0, fmt.Sprintf("%d pods, %d nodes, %d claims are left", pods, nodes, claims)
+	})
+}
