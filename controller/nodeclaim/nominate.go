@@ -49,19 +49,20 @@ func (a *application) withdraw(ctx context.Context, nodes []string) {
 
 // plannedPods finds the pods that the claim was planned for and that still wait for a node.
 func (a *application) plannedPods(ctx context.Context, claim *v1.NodeClaim) []*corev1.Pod {
-	planned := map[types.UID]bool{}
+	var waiting []*corev1.Pod
 	for _, uid := range engine.PlannedPods(claim) {
-		planned[types.UID(uid)] = true
+		pods, err := a.podsWith(ctx, cluster.PodsByUID, uid)
+		if err != nil {
+			log.FromContext(ctx).Error(err, "could not find the planned pods", "NodeClaim", claim.Name)
+			return nil
+		}
+		for _, pod := range pods {
+			if engine.IsPending(pod) {
+				waiting = append(waiting, pod)
+			}
+		}
 	}
-	if len(planned) == 0 {
-		return nil
-	}
-	unbound, err := a.podsBy(ctx, "")
-	if err != nil {
-		log.FromContext(ctx).Error(err, "could not find the planned pods", "NodeClaim", claim.Name)
-		return nil
-	}
-	return slices.DeleteFunc(unbound, func(p *corev1.Pod) bool { return !planned[p.UID] || !engine.IsPending(p) })
+	return waiting
 }
 
 // writeNominations writes one value to all pods. The UID keeps it off a later pod of the same name.

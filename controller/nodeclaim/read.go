@@ -27,7 +27,7 @@ var errStale = errors.New("the cache is older than what was written")
 // read collects what the next step of a claim, or of a node without one, depends on, from the caches. The objects in it
 // are shared: the engine changes none of them.
 func (r *Reconciler) read(ctx context.Context, mem *memory, claim *v1.NodeClaim, node string) (engine.Life, error) {
-	life := engine.Life{Claim: claim, PodLeft: mem.lastPodGone()}
+	life := engine.Life{Claim: claim, PodLeft: mem.lastPodGone(), Nominating: !r.NoNominations}
 	var err error
 	if life.Nodes, err = r.readNodes(ctx, claim, node); err != nil {
 		return life, err
@@ -84,9 +84,14 @@ func (r *Reconciler) readPods(ctx context.Context, nodes []*corev1.Node) ([]*cor
 
 // podsBy lists the cached pods of a node, or those of none.
 func (r *Reconciler) podsBy(ctx context.Context, node string) ([]*corev1.Pod, error) {
+	return r.podsWith(ctx, cluster.PodsByNode, node)
+}
+
+// podsWith lists the cached pods that have the value in one of the indexed fields.
+func (r *Reconciler) podsWith(ctx context.Context, field, value string) ([]*corev1.Pod, error) {
 	var list corev1.PodList
-	if err := r.Cluster.Client.List(ctx, &list, client.MatchingFields{cluster.PodsByNode: node}, client.UnsafeDisableDeepCopy); err != nil {
-		return nil, fmt.Errorf("list the pods of Node %q: %w", node, err)
+	if err := r.Cluster.Client.List(ctx, &list, client.MatchingFields{field: value}, client.UnsafeDisableDeepCopy); err != nil {
+		return nil, fmt.Errorf("list the pods with %s %q: %w", field, value, err)
 	}
 	pods := make([]*corev1.Pod, len(list.Items))
 	for i := range list.Items {

@@ -102,11 +102,7 @@ func (p *watchedProvider) Terminate(ctx context.Context, id engine.MachineID) er
 func newWorld(t *testing.T, objects ...client.Object) *world {
 	t.Helper()
 	w := &world{t: t, clock: testclock.NewFakeClock(time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)), events: &heard{}, crashAt: -1}
-	scheme, err := cluster.NewScheme()
-	if err != nil {
-		t.Fatal(err)
-	}
-	builder := fake.NewClientBuilder().WithScheme(scheme).WithStatusSubresource(&v1.NodeClaim{}, &v1.NodePool{}, &corev1.Pod{}).
+	builder := fake.NewClientBuilder().WithScheme(cluster.Scheme()).WithStatusSubresource(&v1.NodeClaim{}, &v1.NodePool{}, &corev1.Pod{}).
 		WithInterceptorFuncs(w.interceptors())
 	for _, index := range cluster.Indexes() {
 		builder = builder.WithIndex(index.Object, index.Field, index.Values)
@@ -114,6 +110,7 @@ func newWorld(t *testing.T, objects ...client.Object) *world {
 	class := &kwokv1alpha1.KWOKNodeClass{ObjectMeta: metav1.ObjectMeta{Name: "default"}}
 	class.Status.Conditions = []metav1.Condition{{Type: "Ready", Status: metav1.ConditionTrue, Reason: "Ready"}}
 	w.client = builder.WithObjects(append(objects, class)...).Build()
+	var err error
 	w.cloud, err = simulated.NewCloud(simulated.Config{
 		Seed: 1, Clock: w.clock, Catalog: catalog.KWOK(), IDPrefix: kwok.IDPrefix,
 		Profile: simulated.Profile{Termination: simulated.Stage{Median: 2 * time.Second}},

@@ -1,0 +1,203 @@
+package cluster
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	v1 "tenon.sh/api/v1"
+	"tenon.sh/engine"
+	"tenon.sh/provider"
+)
+
+const (
+	catalogRetry    = 30 * time.Second // the same after a failure
+	catalogAge      = time.Minute      // a catalog is asked for again after this; providers keep what is dear to find out
+	catalogPatience = 20 * time.Second // a provider that takes longer has failed
+)
+
+// catalogs keeps what the providers sell, by node class.
+type catalogs struct {
+	mu      sync.Mutex // guards what follows; no provider is called with it held
+	byClass map[v1.NodeClassReference]*catalog
+	changed []func()
+}
+
+// catalog is what can be bought with one node class.
+type catalog struct {
+	generation int64
+	fetched    time.Time
+	types      []engine.InstanceType // never changed, only replaced
+	failure    string                // why the provider gave no catalog the last time
+
+	soldOut map[engine.OfferingID]*soldOut
+	// marked is types with the sold-out offerings marked as such; it holds until one of them is over.
+	marked      []engine.InstanceType
+	markedUntil time.Time
+}
+
+func newCatalogs() *catalogs { return &catalogs{byClass: map[v1.NodeClassReference]*catalog{}} }
+
+// OnCatalogChange calls f after what can be bought has changed. It is to be called before anything runs.
+func (c *Cluster) OnCatalogChange(f func()) {
+	c.catalogs.mu.Lock()
+	defer c.catalogs.mu.Unlock()
+	c.catalogs.changed = append(c.catalogs.changed, f)
+}
+
+// Class reads a node class from the API server's mirror. The object is empty if there is none.
+func (c *Cluster) Class(ctx context.Context, ref v1.NodeClassReference) (provider.Class, error) {
+	for _, kind := range c.Provider.Kinds() {
+		if kind.GroupKind() != ref.GroupKind() {
+			continue
+		}
+		made, err := c.Client.Scheme().New(kind)
+		if err != nil {
+			return provider.Class{}, fmt.Errorf("read %s %s: %w", ref.Kind, ref.Name, err)
+		}
+		class := made.(provider.Object)
+		if err := c.Client.Get(ctx, client.ObjectKey{Name: ref.Name}, class.(client.Object)); err != nil {
+			return provider.Class{}, fmt.Errorf("read %s %s: %w", ref.Kind, ref.Name, err)
+		}
+		return provider.Class{Ref: ref, Object: class}, nil
+	}
+	return provider.Class{}, fmt.Errorf("read %s %s: no such kind is served by provider %s", ref.Kind, ref.Name, c.Provider.Name())
+}
+
+// Problem says why no machine can be started with a node class now, "" if one can.
+func Problem(class provider.Class) string {
+	if class.Object.GetDeletionTimestamp() != nil {
+		return fmt.Sprintf("%s %s is being deleted", class.Ref.Kind, class.Ref.Name)
+	}
+	object, ok := class.Object.(v1.Conditioned)
+	if !ok {
+		return ""
+	}
+	ready := v1.GetCondition(object, v1.ConditionReady)
+	switch {
+	case ready == nil || ready.Status == metav1.ConditionUnknown:
+		return fmt.Sprintf("%s %s is not ready yet", class.Ref.Kind, class.Ref.Name)
+	case ready.Status == metav1.ConditionFalse:
+		return fmt.Sprintf("%s %s is not ready: %s", class.Ref.Kind, class.Ref.Name, cmp.Or(ready.Message, ready.Reason))
+	}
+	return ""
+}
+
+// classes shows the node classes that the pools refer to, ordered by reference.
+func (c *Cluster) classes(ctx context.Context, pools []*v1.NodePool, now time.Time) []engine.Class {
+	var refs []v1.NodeClassReference
+	for _, p := range pools {
+		refs = append(refs, *p.Spec.Template.Spec.NodeClassRef)
+	}
+	slices.SortFunc(refs, func(a, b v1.NodeClassReference) int {
+		return cmp.Or(cmp.Compare(a.Group, b.Group), cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Name, b.Name))
+	})
+	var out []engine.Class
+	for _, ref := range slices.Compact(refs) {
+		out = append(out, c.class(ctx, ref, now))
+	}
+	return out
+}
+
+func (c *Cluster) class(ctx context.Context, ref v1.NodeClassReference, now time.Time) engine.Class {
+	class, err := c.Class(ctx, ref)
+	if err != nil {
+		problem := err.Error()
+		if apierrors.IsNotFound(err) {
+			problem = fmt.Sprintf("%s %s does not exist", ref.Kind, ref.Name)
+		}
+		types, _ := c.catalogs.show(ref, now)
+		return engine.Class{Ref: ref, Problem: problem, InstanceTypes: types}
+	}
+	if c.catalogs.missing(ref, class.Object.GetGeneration()) {
+		_ = c.RefreshCatalog(ctx, class) // the failure is kept with the catalog, and shown below
+	}
+	types, failure := c.catalogs.show(ref, now)
+	problem := Problem(class)
+	if problem == "" && len(types) == 0 {
+		problem = failure
+	}
+	return engine.Class{Ref: ref, Problem: problem, InstanceTypes: types}
+}
+
+// RefreshCatalog asks the provider what can be bought with a node class. If it does not say, the old catalog stays.
+func (c *Cluster) RefreshCatalog(ctx context.Context, class provider.Class) error {
+	ask, cancel := context.WithTimeout(ctx, catalogPatience)
+	defer cancel()
+	types, err := c.Provider.Catalog(ask, class)
+	if err != nil {
+		err = fmt.Errorf("ask for the catalog of %s %s: %w", class.Ref.Kind, class.Ref.Name, err)
+	}
+	for _, f := range c.catalogs.put(class, types, err, c.Clock.Now()) {
+		f()
+	}
+	return err
+}
+
+// CatalogAged reports whether it is time to ask for the class's catalog again.
+func (c *Cluster) CatalogAged(class provider.Class) bool {
+	c.catalogs.mu.Lock()
+	defer c.catalogs.mu.Unlock()
+	k, ok := c.catalogs.byClass[class.Ref]
+	if !ok || k.generation != class.Object.GetGeneration() {
+		return true
+	}
+	age := catalogAge
+	if k.failure != "" {
+		age = catalogRetry
+	}
+	return c.Clock.Since(k.fetched) >= age
+}
+
+// missing reports whether the class's catalog was never asked for, or for an older form of the class only.
+func (c *catalogs) missing(ref v1.NodeClassReference, generation int64) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	k, ok := c.byClass[ref]
+	return !ok || k.generation != generation
+}
+
+// put keeps the answer to a question for a catalog, and returns whom to tell if it is another one.
+func (c *catalogs) put(class provider.Class, types []engine.InstanceType, err error, now time.Time) []func() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	k := c.byClass[class.Ref]
+	if k == nil {
+		k = &catalog{soldOut: map[engine.OfferingID]*soldOut{}}
+		c.byClass[class.Ref] = k
+	}
+	k.fetched, k.generation = now, class.Object.GetGeneration()
+	k.failure = ""
+	if err != nil {
+		k.failure = err.Error()
+		return nil
+	}
+	if same(k.types, types) {
+		return nil
+	}
+	k.types, k.marked = types, nil
+	return slices.Clone(c.changed)
+}
+
+// same reports whether both are one list; a provider hands out the same one while nothing has changed.
+func same(a, b []engine.InstanceType) bool {
+	return len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0])
+}
+
+// show returns the class's catalog and why the provider gave none the last time, if so.
+func (c *catalogs) show(ref v1.NodeClassReference, now time.Time) ([]engine.InstanceType, string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	k := c.byClass[ref]
+	if k == nil {
+		return nil, ""
+	}
+	return k.show(now), k.failure
+}

@@ -1,0 +1,180 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime"
+	toolscache "k8s.io/client-go/tools/cache"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	v1 "tenon.sh/api/v1"
+	"tenon.sh/engine"
+	"tenon.sh/provider"
+)
+
+// Config is what a Cluster is made of.
+type Config struct {
+	// Client reads from the caches and writes to the API server.
+	Client client.Client
+	// API reads from the API server itself.
+	API client.Reader
+	// Informers, where there are any, hand out cached objects without copying them; without them Client is asked.
+	Informers cache.Informers
+	Provider  provider.Provider
+	Clock     clock.PassiveClock
+}
+
+// Cluster mirrors one Kubernetes cluster. All its methods may be called from several goroutines.
+type Cluster struct {
+	Config
+	catalogs *catalogs
+
+	mu     sync.Mutex // guards what follows, and orders the lists that it is merged into
+	claims *written[*v1.NodeClaim]
+	nodes  *written[*corev1.Node]
+	pods   *written[*corev1.Pod]
+}
+
+// New returns the mirror of a cluster.
+func New(config Config) *Cluster {
+	return &Cluster{
+		Config:   config,
+		catalogs: newCatalogs(),
+		claims:   newWritten[*v1.NodeClaim](),
+		nodes:    newWritten[*corev1.Node](),
+		pods:     newWritten[*corev1.Pod](),
+	}
+}
+
+// Snapshot shows the cluster now: what the watches have brought, and what this process wrote meanwhile. The objects in
+// it are shared: nobody may change them. An error means that a kind could not be listed at all.
+func (c *Cluster) Snapshot(ctx context.Context) (*engine.Snapshot, error) {
+	c.confirmUnseen(ctx)
+	s := &engine.Snapshot{Now: c.Clock.Now()}
+	if err := c.listWritten(ctx, s); err != nil {
+		return nil, fmt.Errorf("snapshot: %w", err)
+	}
+	var errs [4]error
+	s.DaemonSets, errs[0] = list[appsv1.DaemonSet](ctx, c, &appsv1.DaemonSetList{})
+	s.PodDisruptionBudgets, errs[1] = list[policyv1.PodDisruptionBudget](ctx, c, &policyv1.PodDisruptionBudgetList{})
+	s.LimitRanges, errs[2] = list[corev1.LimitRange](ctx, c, &corev1.LimitRangeList{})
+	s.NodePools, errs[3] = list[v1.NodePool](ctx, c, &v1.NodePoolList{})
+	if err := errors.Join(errs[:]...); err != nil {
+		return nil, fmt.Errorf("snapshot: %w", err)
+	}
+	s.NodePools = c.managed(s.NodePools)
+	s.Classes = c.classes(ctx, s.NodePools, s.Now)
+	return s, nil
+}
+
+// listWritten lists the kinds that this process writes. Nodes come before pods: a pod that is bound in between then
+// counts twice rather than not at all.
+func (c *Cluster) listWritten(ctx context.Context, s *engine.Snapshot) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var errs [3]error
+	s.NodeClaims, errs[0] = list[v1.NodeClaim](ctx, c, &v1.NodeClaimList{})
+	s.Nodes, errs[1] = list[corev1.Node](ctx, c, &corev1.NodeList{})
+	s.Pods, errs[2] = list[corev1.Pod](ctx, c, &corev1.PodList{})
+	if err := errors.Join(errs[:]...); err != nil {
+		return err
+	}
+	s.NodeClaims = c.claims.merge(s.NodeClaims, s.Now)
+	s.Nodes = c.nodes.merge(s.Nodes, s.Now)
+	s.Pods = c.pods.merge(s.Pods, s.Now)
+	return nil
+}
+
+// managed keeps the pools whose node class this provider serves; the others belong to somebody else.
+func (c *Cluster) managed(pools []*v1.NodePool) []*v1.NodePool {
+	out := pools[:0]
+	for _, p := range pools {
+		if c.Serves(p.Spec.Template.Spec.NodeClassRef) {
+			out = append(out, p)
+		}
+	}
+	return out
+}
+
+// Serves reports whether the node class is of a kind that this process looks after.
+func (c *Cluster) Serves(ref *v1.NodeClassReference) bool {
+	if ref == nil {
+		return false
+	}
+	for _, kind := range c.Provider.Kinds() {
+		if kind.GroupKind() == ref.GroupKind() {
+			return true
+		}
+	}
+	return false
+}
+
+// confirmUnseen asks the API server for claims that were created a while ago and that the watch has never shown; they
+// may have come and gone in between.
+func (c *Cluster) confirmUnseen(ctx context.Context) {
+	c.mu.Lock()
+	unseen := c.claims.unseen(c.Clock.Now())
+	c.mu.Unlock()
+	for _, claim := range unseen {
+		ask, cancel := context.WithTimeout(ctx, 5*time.Second)
+		found, gone, err := confirm(ask, c.API, claim)
+		cancel()
+		if err != nil {
+			continue // it stays in the snapshot until the API server has answered
+		}
+		c.mu.Lock()
+		c.claims.settle(claim, found, gone, c.Clock.Now())
+		c.mu.Unlock()
+	}
+}
+
+// object is a pointer to a Kubernetes object of type T.
+type object[T any] interface {
+	*T
+	client.Object
+}
+
+// list returns all objects of one kind, as they are in the cache where there is one.
+func list[T any, P object[T]](ctx context.Context, c *Cluster, into client.ObjectList) ([]P, error) {
+	if c.Informers != nil {
+		return shared[T, P](ctx, c.Informers)
+	}
+	if err := c.Client.List(ctx, into, client.UnsafeDisableDeepCopy); err != nil {
+		return nil, fmt.Errorf("list %T: %w", into, err)
+	}
+	objects := make([]P, 0, apimeta.LenList(into))
+	err := apimeta.EachListItem(into, func(o runtime.Object) error {
+		objects = append(objects, o.(P))
+		return nil
+	})
+	return objects, err
+}
+
+// shared returns the cached objects themselves. It waits until the cache has them all: a list with holes in it would
+// show busy nodes as empty.
+func shared[T any, P object[T]](ctx context.Context, informers cache.Informers) ([]P, error) {
+	informer, err := informers.GetInformer(ctx, P(new(T)))
+	if err != nil {
+		return nil, fmt.Errorf("watch %T: %w", new(T), err)
+	}
+	store, ok := informer.(interface{ GetStore() toolscache.Store })
+	if !ok {
+		return nil, fmt.Errorf("watch %T: the informer has no store", new(T))
+	}
+	items := store.GetStore().List()
+	objects := make([]P, 0, len(items))
+	for _, item := range items {
+		objects = append(objects, item.(P))
+	}
+	return objects, nil
+}

@@ -1,0 +1,226 @@
+package cluster_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	v1 "tenon.sh/api/v1"
+	"tenon.sh/cluster"
+	"tenon.sh/cluster/clustertest"
+	"tenon.sh/engine"
+)
+
+// lagging is a cluster whose watch shows no claim until it is told to.
+type lagging struct {
+	*clustertest.World
+	show bool
+}
+
+func newLagging(t *testing.T, objects ...client.Object) *lagging {
+	l := &lagging{}
+	l.World = clustertest.New(t, interceptor.Funcs{
+		List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
+			if claims, ok := list.(*v1.NodeClaimList); ok && !l.show {
+				claims.Items = nil
+				return nil
+			}
+			return c.List(ctx, list, opts...)
+		},
+	}, objects...)
+	return l
+}
+
+func (l *lagging) snapshot() *engine.Snapshot {
+	l.Helper()
+	s, err := l.Cluster.Snapshot(l)
+	l.Must(err)
+	return s
+}
+
+func TestSnapshotHoldsAClaimThatTheWatchDoesNotShowYet(t *testing.T) {
+	pool := clustertest.Pool("general")
+	w := newLagging(t, pool)
+	claim, err := w.Cluster.CreateClaim(w, pool, engine.Launch{Name: "general-1", NodePool: "general"})
+	w.Must(err)
+	if got := w.snapshot().NodeClaims; len(got) != 1 || got[0].UID != claim.UID {
+		t.Fatalf("the snapshot holds %d claims, want the new one", len(got))
+	}
+	w.show = true
+	if got := w.snapshot().NodeClaims; len(got) != 1 {
+		t.Fatalf("the snapshot holds %d claims once the watch shows it, want 1", len(got))
+	}
+	w.show = false
+	if got := w.snapshot().NodeClaims; len(got) != 0 {
+		t.Errorf("the snapshot holds a claim that the watch showed and shows no more")
+	}
+}
+
+func TestSnapshotDropsAnUnseenClaimThatTheAPIServerDoesNotHave(t *testing.T) {
+	pool := clustertest.Pool("general")
+	w := newLagging(t, pool)
+	claim, err := w.Cluster.CreateClaim(w, pool, engine.Launch{Name: "general-1", NodePool: "general"})
+	w.Must(err)
+	w.Clock.Step(6 * time.Second)
+	if got := w.snapshot().NodeClaims; len(got) != 1 {
+		t.Fatal("a claim that exists was dropped because the watch is slow")
+	}
+	gone := claim.DeepCopy()
+	gone.Finalizers = nil
+	w.Must(w.Client.Update(w, gone))
+	w.Must(w.Client.Delete(w, gone))
+	w.Clock.Step(6 * time.Second)
+	if got := w.snapshot().NodeClaims; len(got) != 0 {
+		t.Error("a claim that the API server does not have stays in the snapshot")
+	}
+}
+
+func TestSnapshotShowsWhatWasWrittenBeforeTheWatchDoes(t *testing.T) {
+	pool := clustertest.Pool("general")
+	old := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	claim, node := clustertest.Machine(pool, "general-a", old)
+	var stale []corev1.Node
+	w := clustertest.New(t, interceptor.Funcs{
+		List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
+			err := c.List(ctx, list, opts...)
+			if nodes, ok := list.(*corev1.NodeList); ok && stale != nil {
+				nodes.Items = stale
+			}
+			return err
+		},
+	}, pool, claim, node)
+	var before corev1.NodeList
+	w.Must(w.Client.List(w, &before))
+	stale = before.Items
+	_, err := w.Cluster.PatchNode(w, &before.Items[0], func(n *corev1.Node) { n.Spec.Taints = []corev1.Taint{v1.DisruptedTaint()} })
+	w.Must(err)
+	s, err := w.Cluster.Snapshot(w)
+	w.Must(err)
+	if len(s.Nodes) != 1 || len(s.Nodes[0].Spec.Taints) != 1 {
+		t.Fatal("the snapshot does not show the taint")
+	}
+	w.Must(w.Cluster.DeleteClaim(w, claim))
+	s, err = w.Cluster.Snapshot(w)
+	w.Must(err)
+	if len(s.NodeClaims) != 1 || s.NodeClaims[0].DeletionTimestamp == nil {
+		t.Error("the snapshot does not show that the claim was told to go")
+	}
+}
+
+func TestOnlyTheVeryClaimIsDeleted(t *testing.T) {
+	pool := clustertest.Pool("general")
+	claim, node := clustertest.Machine(pool, "general-a", time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC))
+	asked := client.DeleteOptions{}
+	w := clustertest.New(t, interceptor.Funcs{
+		Delete: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.DeleteOption) error {
+			asked.ApplyOptions(opts)
+			return c.Delete(ctx, o, opts...)
+		},
+	}, pool, claim, node)
+	w.Must(w.Cluster.DeleteClaim(w, claim))
+	if asked.Preconditions == nil || asked.Preconditions.UID == nil || *asked.Preconditions.UID != claim.UID {
+		t.Error("a claim of the same name that is another one would be deleted as well")
+	}
+}
+
+func TestPoolsOfOtherProvidersAreNotInTheSnapshot(t *testing.T) {
+	other := clustertest.Pool("other")
+	other.Spec.Template.Spec.NodeClassRef = &v1.NodeClassReference{Group: "example.com", Kind: "Class", Name: "x"}
+	w := newLagging(t, clustertest.Pool("general"), other)
+	if pools := w.snapshot().NodePools; len(pools) != 1 || pools[0].Name != "general" {
+		t.Errorf("got %d pools, want general only", len(pools))
+	}
+}
+
+func TestAClassThatIsMissingIsAProblemOfItsPoolsOnly(t *testing.T) {
+	lost := clustertest.Pool("lost")
+	lost.Spec.Template.Spec.NodeClassRef.Name = "missing"
+	w := newLagging(t, clustertest.Pool("general"), lost)
+	s := w.snapshot()
+	if len(s.Classes) != 2 || s.Classes[0].Problem != "" || len(s.Classes[0].InstanceTypes) == 0 {
+		t.Errorf("the class that exists suffers: %+v", s.Classes[0].Problem)
+	}
+	if s.Classes[1].Problem != "KWOKNodeClass missing does not exist" {
+		t.Errorf("problem %q", s.Classes[1].Problem)
+	}
+}
+
+func TestSoldOutOfferingsAreLeftAloneForLongerEachTime(t *testing.T) {
+	w := newLagging(t, clustertest.Pool("general"))
+	class := w.snapshot().Classes[0]
+	id := engine.OfferingID{InstanceType: "c-1x-amd64-linux", Zone: "test-zone-a", CapacityType: "spot"}
+	soldOut := func() int {
+		n := 0
+		for _, t := range w.snapshot().Classes[0].InstanceTypes {
+			for _, o := range t.Offerings {
+				if o.SoldOut {
+					n++
+				}
+			}
+		}
+		return n
+	}
+	for _, lasts := range []time.Duration{3, 6, 12, 24, 30, 30} {
+		w.Cluster.MarkSoldOut(class.Ref, []engine.OfferingID{id, id})
+		w.Cluster.MarkSoldOut(class.Ref, []engine.OfferingID{id}) // launches fail together: one case
+		if got := soldOut(); got != 1 {
+			t.Fatalf("%d offerings are sold out, want 1", got)
+		}
+		w.Clock.Step(lasts*time.Minute - time.Second)
+		if soldOut() != 1 {
+			t.Errorf("on sale again before %d minutes", lasts)
+		}
+		w.Clock.Step(time.Second)
+		if soldOut() != 0 {
+			t.Errorf("not on sale again after %d minutes", lasts)
+		}
+	}
+	w.Clock.Step(2 * time.Hour)
+	w.Cluster.MarkSoldOut(class.Ref, []engine.OfferingID{id})
+	w.Clock.Step(3 * time.Minute)
+	if soldOut() != 0 {
+		t.Error("what was sold out long ago still counts")
+	}
+}
+
+func TestTheCatalogIsSharedBetweenSnapshots(t *testing.T) {
+	w := newLagging(t, clustertest.Pool("general"))
+	a, b := w.snapshot().Classes[0].InstanceTypes, w.snapshot().Classes[0].InstanceTypes
+	if &a[0] != &b[0] {
+		t.Error("each snapshot copies the catalog")
+	}
+}
+
+func TestSlimPodsKeepWhatDecisionsNeed(t *testing.T) {
+	pod := clustertest.Pending("web", "1")
+	pod.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "kubectl"}}
+	pod.Annotations = map[string]string{v1.DoNotDisruptAnnotationKey: "true", "example.com/long": "text"}
+	pod.Spec.Containers[0].Env = []corev1.EnvVar{{Name: "A", Value: "B"}}
+	pod.Spec.Containers[0].Command = []string{"run"}
+	pod.Spec.NodeSelector = map[string]string{"a": "b"}
+	pod.Spec.Volumes = []corev1.Volume{
+		{Name: "config", VolumeSource: corev1.VolumeSource{ConfigMap: &corev1.ConfigMapVolumeSource{}}},
+		{Name: "data", VolumeSource: corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "data"}}},
+	}
+	for kind, options := range cluster.CacheOptions().ByObject {
+		if _, ok := kind.(*corev1.Pod); ok {
+			_, err := options.Transform(pod)
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	c := pod.Spec.Containers[0]
+	if pod.ManagedFields != nil || c.Env != nil || c.Command != nil || len(pod.Annotations) != 1 || len(pod.Spec.Volumes) != 1 {
+		t.Errorf("kept too much: %+v", pod)
+	}
+	if c.Resources.Requests.Cpu().String() != "1" || pod.Spec.NodeSelector["a"] != "b" || pod.Spec.Volumes[0].Name != "data" ||
+		pod.Annotations[v1.DoNotDisruptAnnotationKey] != "true" || !engine.IsPending(pod) {
+		t.Errorf("lost something: %+v", pod)
+	}
+}

@@ -1,0 +1,24 @@
+package cluster
+
+import (
+	"context"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"tenon.sh/engine"
+)
+
+// CatalogDocument is the part of a snapshot file that the API server does not know.
+func (c *Cluster) CatalogDocument(ctx context.Context, opt engine.Options) (engine.CatalogDocument, error) {
+	s, err := c.Snapshot(ctx)
+	if err != nil {
+		return engine.CatalogDocument{}, err
+	}
+	return engine.CatalogDocument{
+		APIVersion: engine.CatalogAPIVersion,
+		Kind:       engine.CatalogKind,
+		Time:       metav1.NewTime(s.Now),
+		Options:    opt,
+		Classes:    s.Classes,
+	}, nil
+}

@@ -1,0 +1,64 @@
+package cluster
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	v1 "tenon.sh/api/v1"
+)
+
+// The fields by which cached objects can be listed, for use with client.MatchingFields. Their names are those of the
+// API where the API can select by them, so that the same list works uncached.
+const (
+	PodsByNode              = "spec.nodeName"            // Pods; "" lists those that no node runs
+	PodsByUID               = "metadata.uid"             // Pods
+	NodesByProviderID       = "spec.providerID"          // Nodes
+	ClaimsByProviderID      = "status.providerID"        // NodeClaims; "" lists those that are not launched
+	ClaimsByNodePool        = "metadata.labels.nodepool" // NodeClaims; "" lists those without a pool
+	VolumeAttachmentsByNode = "spec.nodeName"            // VolumeAttachments
+)
+
+// Index says how one kind of object is indexed by one field.
+type Index struct {
+	Object client.Object
+	Field  string
+	Values client.IndexerFunc
+}
+
+// Indexes lists every index that the controllers rely on; fake clients in tests take the same list.
+func Indexes() []Index {
+	return []Index{
+		{&corev1.Pod{}, PodsByNode, func(o client.Object) []string {
+			return []string{o.(*corev1.Pod).Spec.NodeName}
+		}},
+		{&corev1.Pod{}, PodsByUID, func(o client.Object) []string {
+			return []string{string(o.GetUID())}
+		}},
+		{&corev1.Node{}, NodesByProviderID, func(o client.Object) []string {
+			return []string{o.(*corev1.Node).Spec.ProviderID}
+		}},
+		{&v1.NodeClaim{}, ClaimsByProviderID, func(o client.Object) []string {
+			return []string{o.(*v1.NodeClaim).Status.ProviderID}
+		}},
+		{&v1.NodeClaim{}, ClaimsByNodePool, func(o client.Object) []string {
+			return []string{o.GetLabels()[v1.NodePoolLabelKey]}
+		}},
+		{&storagev1.VolumeAttachment{}, VolumeAttachmentsByNode, func(o client.Object) []string {
+			return []string{o.(*storagev1.VolumeAttachment).Spec.NodeName}
+		}},
+	}
+}
+
+// AddIndexes declares the indexes to a cache, before it starts.
+func AddIndexes(ctx context.Context, indexer client.FieldIndexer) error {
+	for _, index := range Indexes() {
+		if err := indexer.IndexField(ctx, index.Object, index.Field, index.Values); err != nil {
+			return fmt.Errorf("index %T by %s: %w", index.Object, index.Field, err)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,43 @@
+package cluster
+
+import (
+	"fmt"
+
+	appsv1 "k8s.io/api/apps/v1"
+	authenticationv1 "k8s.io/api/authentication/v1"
+	authorizationv1 "k8s.io/api/authorization/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"tenon.sh/api/autoscalingv1beta1"
+	"tenon.sh/api/kwokv1alpha1"
+	v1 "tenon.sh/api/v1"
+	"tenon.sh/api/v1alpha1"
+)
+
+// Scheme knows the kinds that the controllers read and write, and no others: a whole client-go scheme costs memory.
+func Scheme() *runtime.Scheme {
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{
+		corev1.AddToScheme,
+		appsv1.AddToScheme,
+		policyv1.AddToScheme,
+		storagev1.AddToScheme,
+		coordinationv1.AddToScheme,
+		authenticationv1.AddToScheme,
+		authorizationv1.AddToScheme,
+		v1.AddToScheme,
+		v1alpha1.AddToScheme,
+		autoscalingv1beta1.AddToScheme,
+		kwokv1alpha1.AddToScheme,
+	} {
+		// Only two Go types for one kind could make this fail, and that is not a matter of input.
+		if err := add(scheme); err != nil {
+			panic(fmt.Sprintf("register kinds: %v", err))
+		}
+	}
+	return scheme
+}

@@ -1,0 +1,127 @@
+package cluster
+
+import (
+	"strings"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// CacheOptions says what the caches keep. Most of a pod is of no interest to an autoscaler, and there are many pods.
+func CacheOptions() cache.Options {
+	return cache.Options{
+		DefaultTransform: func(o any) (any, error) {
+			if object, ok := o.(metav1.Object); ok {
+				slimMeta(object)
+			}
+			return o, nil
+		},
+		ByObject: map[client.Object]cache.ByObject{
+			&corev1.Pod{}:       {Transform: slim(slimPod)},
+			&corev1.Node{}:      {Transform: slim(slimNode)},
+			&appsv1.DaemonSet{}: {Transform: slim(slimDaemonSet)},
+		},
+	}
+}
+
+// slim makes a cache transform of a function; what is not of its kind (a tombstone) passes unchanged.
+func slim[T any](cut func(T)) func(any) (any, error) {
+	return func(o any) (any, error) {
+		if object, ok := o.(T); ok {
+			cut(object)
+		}
+		return o, nil
+	}
+}
+
+func slimMeta(o metav1.Object) {
+	o.SetManagedFields(nil)
+	annotations := o.GetAnnotations()
+	if _, ok := annotations[corev1.LastAppliedConfigAnnotation]; ok {
+		delete(annotations, corev1.LastAppliedConfigAnnotation)
+		o.SetAnnotations(annotations)
+	}
+}
+
+func slimPod(pod *corev1.Pod) {
+	slimMeta(pod)
+	for key := range pod.Annotations {
+		if !relevant(key) {
+			delete(pod.Annotations, key)
+		}
+	}
+	slimPodSpec(&pod.Spec)
+	status := &pod.Status
+	status.HostIPs, status.PodIPs = nil, nil
+	status.EphemeralContainerStatuses = nil
+	slimStatuses(status.ContainerStatuses)
+	slimStatuses(status.InitContainerStatuses)
+}
+
+// relevant reports whether an annotation of a pod can change a decision.
+func relevant(key string) bool {
+	return strings.Contains(key, "karpenter.sh/") || strings.HasPrefix(key, "tenon.sh/") || key == corev1.PodDeletionCost
+}
+
+// slimPodSpec keeps what kube-scheduler looks at.
+func slimPodSpec(spec *corev1.PodSpec) {
+	for i := range spec.Containers {
+		slimContainer(&spec.Containers[i])
+	}
+	for i := range spec.InitContainers {
+		slimContainer(&spec.InitContainers[i])
+	}
+	spec.EphemeralContainers = nil
+	spec.SecurityContext = nil
+	spec.ImagePullSecrets = nil
+	spec.HostAliases = nil
+	spec.DNSConfig = nil
+	volumes := spec.Volumes[:0]
+	for _, v := range spec.Volumes {
+		if v.PersistentVolumeClaim != nil || v.Ephemeral != nil || v.CSI != nil {
+			volumes = append(volumes, v)
+		}
+	}
+	spec.Volumes = volumes
+	if len(volumes) == 0 {
+		spec.Volumes = nil
+	}
+}
+
+func slimContainer(c *corev1.Container) {
+	*c = corev1.Container{
+		Name:          c.Name,
+		Ports:         c.Ports,
+		Resources:     c.Resources,
+		ResizePolicy:  c.ResizePolicy,
+		RestartPolicy: c.RestartPolicy,
+	}
+}
+
+// slimStatuses keeps what a resize in place needs.
+func slimStatuses(statuses []corev1.ContainerStatus) {
+	for i := range statuses {
+		s := &statuses[i]
+		*s = corev1.ContainerStatus{
+			Name:               s.Name,
+			Ready:              s.Ready,
+			AllocatedResources: s.AllocatedResources,
+			Resources:          s.Resources,
+		}
+	}
+}
+
+func slimNode(node *corev1.Node) {
+	slimMeta(node)
+	node.Status.Images = nil
+	node.Status.VolumesInUse = nil
+}
+
+func slimDaemonSet(ds *appsv1.DaemonSet) {
+	slimMeta(ds)
+	ds.Spec.Template.Annotations = nil
+	slimPodSpec(&ds.Spec.Template.Spec)
+}

@@ -1,0 +1,98 @@
+package cluster
+
+import (
+	"maps"
+	"slices"
+	"time"
+
+	v1 "tenon.sh/api/v1"
+	"tenon.sh/engine"
+)
+
+const (
+	soldOutFirst  = 3 * time.Minute  // how long a sold-out offering is left alone
+	soldOutMost   = 30 * time.Minute // however often it was sold out before
+	soldOutMemory = time.Hour        // without being sold out again for this long, it counts as a new case
+)
+
+// soldOut says until when an offering is left alone. Each time that it is sold out again the time doubles, so that a
+// machine which cannot be had is asked for less and less often.
+type soldOut struct {
+	until time.Time
+	times int
+}
+
+// MarkSoldOut keeps offerings of a node class from being planned for a while.
+func (c *Cluster) MarkSoldOut(class v1.NodeClassReference, ids []engine.OfferingID) {
+	for _, f := range c.catalogs.markSoldOut(class, ids, c.Clock.Now()) {
+		f()
+	}
+}
+
+func (c *catalogs) markSoldOut(class v1.NodeClassReference, ids []engine.OfferingID, now time.Time) []func() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	k := c.byClass[class]
+	if k == nil {
+		return nil
+	}
+	for _, id := range ids {
+		k.mark(id, now)
+	}
+	k.marked = nil
+	return slices.Clone(c.changed)
+}
+
+func (k *catalog) mark(id engine.OfferingID, now time.Time) {
+	s := k.soldOut[id]
+	switch {
+	case s == nil || now.Sub(s.until) > soldOutMemory:
+		s = &soldOut{}
+		k.soldOut[id] = s
+	case now.Before(s.until): // several launches fail at once: that is one case
+		return
+	}
+	s.until = now.Add(min(soldOutFirst<<min(s.times, 10), soldOutMost))
+	s.times++
+}
+
+// show returns the catalog with the offerings marked that are sold out now. Only the types concerned are copied, and
+// only when something has changed.
+func (k *catalog) show(now time.Time) []engine.InstanceType {
+	if k.marked != nil && (k.markedUntil.IsZero() || now.Before(k.markedUntil)) {
+		return k.marked
+	}
+	k.markedUntil = time.Time{}
+	out := map[string]bool{}
+	maps.DeleteFunc(k.soldOut, func(_ engine.OfferingID, s *soldOut) bool { return now.Sub(s.until) > soldOutMemory })
+	for id, s := range k.soldOut {
+		if !now.Before(s.until) {
+			continue
+		}
+		out[id.InstanceType] = true
+		if k.markedUntil.IsZero() || s.until.Before(k.markedUntil) {
+			k.markedUntil = s.until
+		}
+	}
+	k.marked = k.types
+	if len(out) > 0 {
+		k.marked = slices.Clone(k.types)
+	}
+	for i := range k.marked {
+		if out[k.marked[i].Name] {
+			k.marked[i].Offerings = k.markOfferings(k.marked[i], now)
+		}
+	}
+	return k.marked
+}
+
+func (k *catalog) markOfferings(t engine.InstanceType, now time.Time) []engine.Offering {
+	offerings := slices.Clone(t.Offerings)
+	for i, o := range offerings {
+		id := engine.OfferingID{InstanceType: t.Name, Zone: o.Zone, CapacityType: o.CapacityType}
+		if s := k.soldOut[id]; s != nil && now.Before(s.until) {
+			offerings[i].SoldOut = true
+		}
+	}
+	return offerings
+}

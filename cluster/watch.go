@@ -1,0 +1,48 @@
+package cluster
+
+import (
+	"context"
+	"fmt"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	toolscache "k8s.io/client-go/tools/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	v1 "tenon.sh/api/v1"
+)
+
+// Watch starts the watches that Snapshot reads, so that they are complete before the first Snapshot, and listens for
+// claims that go: those must not be shown any longer because this process created them.
+func (c *Cluster) Watch(ctx context.Context) error {
+	for _, kind := range []client.Object{
+		&corev1.Pod{}, &corev1.Node{}, &corev1.LimitRange{}, &appsv1.DaemonSet{}, &policyv1.PodDisruptionBudget{},
+		&v1.NodePool{}, &v1.NodeClaim{},
+	} {
+		informer, err := c.Informers.GetInformer(ctx, kind)
+		if err != nil {
+			return fmt.Errorf("watch %T: %w", kind, err)
+		}
+		if _, ok := kind.(*v1.NodeClaim); !ok {
+			continue
+		}
+		if _, err := informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{DeleteFunc: c.claimDeleted}); err != nil {
+			return fmt.Errorf("watch %T: %w", kind, err)
+		}
+	}
+	return nil
+}
+
+func (c *Cluster) claimDeleted(o any) {
+	if missed, ok := o.(toolscache.DeletedFinalStateUnknown); ok {
+		o = missed.Obj
+	}
+	claim, ok := o.(*v1.NodeClaim)
+	if !ok {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.claims.deleted(claim.UID, c.Clock.Now())
+}

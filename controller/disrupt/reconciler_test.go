@@ -1,0 +1,184 @@
+package disrupt_test
+
+import (
+	"context"
+	"slices"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	v1 "tenon.sh/api/v1"
+	"tenon.sh/cluster/clustertest"
+	"tenon.sh/controller/disrupt"
+)
+
+var old = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+
+func newReconciler(w *clustertest.World) *disrupt.Reconciler {
+	return disrupt.New(disrupt.Config{Cluster: w.Cluster, Recorder: w.Recorder, Metrics: w.Metrics})
+}
+
+func get(w *clustertest.World, name string) (*v1.NodeClaim, *corev1.Node) {
+	w.Helper()
+	claim, node := &v1.NodeClaim{}, &corev1.Node{}
+	w.Must(w.Client.Get(w, client.ObjectKey{Name: name}, claim))
+	w.Must(w.Client.Get(w, client.ObjectKey{Name: name}, node))
+	return claim, node
+}
+
+func closed(node *corev1.Node) bool {
+	return slices.ContainsFunc(node.Spec.Taints, func(t corev1.Taint) bool { return t.Key == v1.DisruptedTaintKey })
+}
+
+func TestAnEmptyNodeIsClosedMarkedAndRemoved(t *testing.T) {
+	pool := clustertest.Pool("general")
+	claim, node := clustertest.Machine(pool, "general-a", old)
+	w := clustertest.New(t, interceptor.Funcs{}, pool, claim, node)
+	w.Must(newReconciler(w).Reconcile(w))
+	claim, node = get(w, "general-a")
+	if claim.DeletionTimestamp == nil {
+		t.Fatal("the claim was not deleted")
+	}
+	if !closed(node) {
+		t.Error("the node still takes pods")
+	}
+	if c := v1.GetCondition(claim, v1.ConditionDisruptionReason); c == nil || c.Status != metav1.ConditionTrue || c.Reason != "Empty" {
+		t.Errorf("the claim does not say why: %+v", c)
+	}
+	events := w.Events()
+	if events["Node DisruptionTerminating"] != 1 || events["NodeClaim DisruptionTerminating"] != 1 {
+		t.Errorf("events %v", events)
+	}
+}
+
+func TestANodeInUseStays(t *testing.T) {
+	pool := clustertest.Pool("general")
+	claim, node := clustertest.Machine(pool, "general-a", old)
+	w := clustertest.New(t, interceptor.Funcs{}, pool, claim, node, clustertest.Bound("web", "1", "general-a"))
+	w.Must(newReconciler(w).Reconcile(w))
+	claim, node = get(w, "general-a")
+	if claim.DeletionTimestamp != nil || closed(node) {
+		t.Error("a node in use was disrupted")
+	}
+}
+
+// The watch lags: it shows no pod on the node, but the API server has one.
+func TestAPodThatArrivedUnseenKeepsItsNode(t *testing.T) {
+	pool := clustertest.Pool("general")
+	claim, node := clustertest.Machine(pool, "general-a", old)
+	w := clustertest.New(t, interceptor.Funcs{
+		List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
+			asked := client.ListOptions{}
+			for _, o := range opts {
+				o.ApplyToList(&asked)
+			}
+			if pods, ok := list.(*corev1.PodList); ok && asked.FieldSelector == nil {
+				pods.Items = nil
+				return nil
+			}
+			return c.List(ctx, list, opts...)
+		},
+	}, pool, claim, node, clustertest.Bound("web", "1", "general-a"))
+	w.Must(newReconciler(w).Reconcile(w))
+	claim, node = get(w, "general-a")
+	if claim.DeletionTimestamp != nil {
+		t.Fatal("a busy node was removed as empty")
+	}
+	if closed(node) || v1.GetCondition(claim, v1.ConditionDisruptionReason) != nil {
+		t.Error("the disruption was not taken back")
+	}
+}
+
+func TestANodeIsClosedBeforeItsPodsAreListedAgain(t *testing.T) {
+	pool := clustertest.Pool("general")
+	claim, node := clustertest.Machine(pool, "general-a", old)
+	var order []string
+	w := clustertest.New(t, interceptor.Funcs{
+		Patch: func(ctx context.Context, c client.WithWatch, o client.Object, patch client.Patch, opts ...client.PatchOption) error {
+			if _, ok := o.(*corev1.Node); ok {
+				order = append(order, "close")
+			}
+			return c.Patch(ctx, o, patch, opts...)
+		},
+		List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
+			if _, ok := list.(*corev1.PodList); ok && slices.Contains(order, "close") {
+				order = append(order, "list")
+			}
+			return c.List(ctx, list, opts...)
+		},
+		Delete: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.DeleteOption) error {
+			order = append(order, "delete")
+			return c.Delete(ctx, o, opts...)
+		},
+	}, pool, claim, node)
+	w.Must(newReconciler(w).Reconcile(w))
+	if !slices.Equal(order, []string{"close", "list", "delete"}) {
+		t.Errorf("order %v", order)
+	}
+}
+
+func TestWhatAnotherProcessBeganIsTakenBackIfTheNodeIsInUse(t *testing.T) {
+	pool := clustertest.Pool("general")
+	claim, node := clustertest.Machine(pool, "general-a", old)
+	node.Spec.Taints = []corev1.Taint{v1.DisruptedTaint(), {Key: "other", Effect: corev1.TaintEffectNoSchedule}}
+	v1.SetCondition(claim, v1.ConditionDisruptionReason, metav1.ConditionTrue, "Empty", "Empty", old)
+	w := clustertest.New(t, interceptor.Funcs{}, pool, claim, node, clustertest.Bound("web", "1", "general-a"))
+	w.Must(newReconciler(w).Reconcile(w))
+	claim, node = get(w, "general-a")
+	if closed(node) || len(node.Spec.Taints) != 1 || v1.GetCondition(claim, v1.ConditionDisruptionReason) != nil {
+		t.Errorf("taints %v, condition %v", node.Spec.Taints, v1.GetCondition(claim, v1.ConditionDisruptionReason))
+	}
+}
+
+func TestWhatAnotherProcessBeganIsFinishedIfTheNodeIsStillEmpty(t *testing.T) {
+	pool := clustertest.Pool("general")
+	claim, node := clustertest.Machine(pool, "general-a", old)
+	node.Spec.Taints = []corev1.Taint{v1.DisruptedTaint()}
+	v1.SetCondition(claim, v1.ConditionDisruptionReason, metav1.ConditionTrue, "Empty", "Empty", old)
+	w := clustertest.New(t, interceptor.Funcs{}, pool, claim, node)
+	r := newReconciler(w)
+	w.Must(r.Reconcile(w)) // may take it back first
+	w.Must(r.Reconcile(w))
+	if claim, _ := get(w, "general-a"); claim.DeletionTimestamp == nil {
+		t.Error("the claim was not deleted")
+	}
+}
+
+func TestAClaimThatIsBeingDeletedKeepsItsMarks(t *testing.T) {
+	pool := clustertest.Pool("general")
+	claim, node := clustertest.Machine(pool, "general-a", old)
+	node.Spec.Taints = []corev1.Taint{v1.DisruptedTaint()}
+	w := clustertest.New(t, interceptor.Funcs{}, pool, claim, node, clustertest.Bound("web", "1", "general-a"))
+	w.Must(w.Client.Delete(w, claim))
+	w.Must(newReconciler(w).Reconcile(w))
+	if _, node := get(w, "general-a"); !closed(node) {
+		t.Error("a node that is being drained takes pods again")
+	}
+}
+
+func TestBudgetsHoldBackAndTellThePoolsOwner(t *testing.T) {
+	pool := clustertest.Pool("general")
+	pool.Spec.Disruption.Budgets = []v1.Budget{{Nodes: "1"}}
+	a, nodeA := clustertest.Machine(pool, "general-a", old)
+	b, nodeB := clustertest.Machine(pool, "general-b", old)
+	w := clustertest.New(t, interceptor.Funcs{}, pool, a, nodeA, b, nodeB)
+	r := newReconciler(w)
+	w.Must(r.Reconcile(w))
+	w.Must(r.Reconcile(w))
+	going := 0
+	for _, c := range w.Claims() {
+		if c.DeletionTimestamp != nil {
+			going++
+		}
+	}
+	if going != 1 {
+		t.Errorf("%d claims go, the budget allows 1", going)
+	}
+	if w.Events()["NodePool DisruptionBlocked"] == 0 {
+		t.Error("the pool's owner was not told")
+	}
+}

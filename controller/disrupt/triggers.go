@@ -1,0 +1,78 @@
+package disrupt
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	toolscache "k8s.io/client-go/tools/cache"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	v1 "tenon.sh/api/v1"
+	"tenon.sh/engine"
+)
+
+// Watch calls trigger whenever a node may have become removable, or one that is being removed may be needed: a pod is
+// gone, a claim or a pool has changed.
+func Watch(ctx context.Context, informers cache.Informers, trigger func(cause string)) error {
+	told := func(o any) {
+		if missed, ok := o.(toolscache.DeletedFinalStateUnknown); ok {
+			o = missed.Obj
+		}
+		if object, ok := o.(client.Object); ok {
+			trigger(string(object.GetUID()))
+		}
+	}
+	for _, w := range []struct {
+		kind    client.Object
+		handler toolscache.ResourceEventHandlerFuncs
+	}{
+		{&corev1.Pod{}, toolscache.ResourceEventHandlerFuncs{
+			UpdateFunc: func(old, o any) {
+				if leftItsNode(old.(*corev1.Pod), o.(*corev1.Pod)) {
+					told(o)
+				}
+			},
+			DeleteFunc: told,
+		}},
+		{&v1.NodeClaim{}, toolscache.ResourceEventHandlerFuncs{
+			UpdateFunc: func(old, o any) {
+				if claimChanged(old.(*v1.NodeClaim), o.(*v1.NodeClaim)) {
+					told(o)
+				}
+			},
+			DeleteFunc: told,
+		}},
+		{&v1.NodePool{}, toolscache.ResourceEventHandlerFuncs{
+			AddFunc: told,
+			UpdateFunc: func(old, o any) {
+				if old.(client.Object).GetGeneration() != o.(client.Object).GetGeneration() {
+					told(o)
+				}
+			},
+		}},
+	} {
+		informer, err := informers.GetInformer(ctx, w.kind)
+		if err != nil {
+			return fmt.Errorf("watch %T: %w", w.kind, err)
+		}
+		if _, err := informer.AddEventHandler(w.handler); err != nil {
+			return fmt.Errorf("watch %T: %w", w.kind, err)
+		}
+	}
+	return nil
+}
+
+func leftItsNode(old, pod *corev1.Pod) bool {
+	return pod.Spec.NodeName != "" && engine.IsReschedulable(old) && !engine.IsReschedulable(pod)
+}
+
+func claimChanged(old, claim *v1.NodeClaim) bool {
+	for _, condition := range []string{v1.ConditionInitialized, v1.ConditionConsolidatable, v1.ConditionDrifted} {
+		if v1.IsTrue(old, condition) != v1.IsTrue(claim, condition) {
+			return true
+		}
+	}
+	return old.Annotations[v1.DoNotDisruptAnnotationKey] != claim.Annotations[v1.DoNotDisruptAnnotationKey]
+}

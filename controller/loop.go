@@ -1,0 +1,150 @@
+// Package controller holds what the loops below it share: when a pass begins, what happens after one that failed, and how
+// to tell that a loop is stuck. Each loop has a folder of its own, reads, asks the engine and writes; this package knows
+// nothing of what they do.
+package controller
+
+import (
+	"context"
+	"fmt"
+	"runtime/debug"
+	"sync"
+	"time"
+
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+)
+
+// stuckAfter is how long one pass may take before its loop counts as stuck.
+const stuckAfter = 5 * time.Minute
+
+// Loop runs passes one after another: soon after something has happened that matters, and now and then anyway, so that
+// nothing depends on having heard of everything.
+type Loop struct {
+	Name string
+	Pass func(context.Context) error
+	// Idle is how long nothing new must have happened before a pass begins, Max the longest time that it is put off.
+	Idle, Max time.Duration
+	// Every is the longest time from the end of one pass to the next.
+	Every time.Duration
+	Clock clock.WithTicker
+
+	once sync.Once
+	wake chan struct{}
+
+	mu       sync.Mutex // guards what follows
+	window   Window
+	began    time.Time // of the running pass, zero between passes
+	ended    time.Time // of the last pass, zero before the first
+	failures int
+}
+
+// Trigger says that something has happened, named by its cause. A cause that the coming pass knows already does not put
+// it off any longer.
+func (l *Loop) Trigger(cause string) {
+	l.mu.Lock()
+	fresh := l.window.Add(cause, l.Clock.Now())
+	l.mu.Unlock()
+	if !fresh {
+		return
+	}
+	select {
+	case l.woken() <- struct{}{}:
+	default:
+	}
+}
+
+func (l *Loop) woken() chan struct{} {
+	l.once.Do(func() { l.wake = make(chan struct{}, 1) })
+	return l.wake
+}
+
+// Start runs passes until ctx ends. The first begins at once.
+func (l *Loop) Start(ctx context.Context) error {
+	ctx = log.IntoContext(ctx, log.FromContext(ctx).WithName(l.Name))
+	defer l.stopped()
+	for ctx.Err() == nil {
+		l.run(ctx)
+		l.wait(ctx)
+	}
+	return nil
+}
+
+// wait returns when the next pass is due, or when ctx ends.
+func (l *Loop) wait(ctx context.Context) {
+	for ctx.Err() == nil {
+		delay := l.due().Sub(l.Clock.Now())
+		if delay <= 0 {
+			return
+		}
+		timer := l.Clock.NewTimer(delay)
+		select {
+		case <-ctx.Done():
+		case <-timer.C():
+		case <-l.woken():
+		}
+		timer.Stop()
+	}
+}
+
+// due is when the next pass begins if nothing else happens.
+func (l *Loop) due() time.Time {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.failures > 0 {
+		return l.ended.Add(min(time.Second<<min(l.failures-1, 5), 30*time.Second))
+	}
+	next := l.ended.Add(l.Every)
+	if closes, open := l.window.Closes(l.Idle, l.Max); open && closes.Before(next) {
+		return closes
+	}
+	return next
+}
+
+// run makes one pass. A panic in it fails the pass, not the process: what caused it may be one object among thousands.
+func (l *Loop) run(ctx context.Context) {
+	l.mu.Lock()
+	l.window = Window{}
+	l.began = l.Clock.Now()
+	l.mu.Unlock()
+	err := l.pass(ctx)
+	l.mu.Lock()
+	l.began, l.ended = time.Time{}, l.Clock.Now()
+	l.failures++
+	if err == nil || ctx.Err() != nil {
+		l.failures = 0
+	}
+	l.mu.Unlock()
+	if err != nil && ctx.Err() == nil {
+		log.FromContext(ctx).Error(err, "pass failed, will be tried again")
+	}
+}
+
+func (l *Loop) pass(ctx context.Context) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("panic: %v\n%s", p, debug.Stack())
+		}
+	}()
+	return l.Pass(ctx)
+}
+
+func (l *Loop) stopped() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.began, l.ended = time.Time{}, time.Time{}
+}
+
+// Healthy says what is wrong if the loop makes no progress: a pass does not end, or none begins. A loop that was not
+// started is healthy.
+func (l *Loop) Healthy() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	now := l.Clock.Now()
+	if !l.began.IsZero() && now.Sub(l.began) > stuckAfter {
+		return fmt.Errorf("loop %s: a pass has been running for %s", l.Name, now.Sub(l.began).Round(time.Second))
+	}
+	if l.began.IsZero() && !l.ended.IsZero() && now.Sub(l.ended) > l.Every+stuckAfter {
+		return fmt.Errorf("loop %s: the last pass ended %s ago", l.Name, now.Sub(l.ended).Round(time.Second))
+	}
+	return nil
+}

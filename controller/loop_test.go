@@ -1,0 +1,138 @@
+package controller
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	clocktesting "k8s.io/utils/clock/testing"
+)
+
+var start = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+
+func TestWindowClosesAfterSilenceOrAtTheLatest(t *testing.T) {
+	type cause struct {
+		name string
+		at   time.Duration
+	}
+	for name, c := range map[string]struct {
+		causes []cause
+		closes time.Duration
+	}{
+		"one cause":                         {[]cause{{"a", 0}}, time.Second},
+		"a new cause puts it off":           {[]cause{{"a", 0}, {"b", 700 * time.Millisecond}}, 1700 * time.Millisecond},
+		"a known cause does not put it off": {[]cause{{"a", 0}, {"a", 700 * time.Millisecond}}, time.Second},
+		"not beyond the latest":             {[]cause{{"a", 0}, {"b", 9500 * time.Millisecond}}, 10 * time.Second},
+		"the latest counts from the first":  {[]cause{{"a", 2 * time.Second}, {"b", 11500 * time.Millisecond}}, 12 * time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var w Window
+			for _, c := range c.causes {
+				w.Add(c.name, start.Add(c.at))
+			}
+			at, open := w.Closes(time.Second, 10*time.Second)
+			if !open || at.Sub(start) != c.closes {
+				t.Errorf("closes after %v (open %v), want %v", at.Sub(start), open, c.closes)
+			}
+		})
+	}
+}
+
+func TestWindowIsClosedWithoutCauses(t *testing.T) {
+	if _, open := (&Window{}).Closes(time.Second, time.Second); open {
+		t.Error("a window without causes is open")
+	}
+}
+
+func newLoop(pass func(context.Context) error) (*Loop, *clocktesting.FakeClock) {
+	clock := clocktesting.NewFakeClock(start)
+	return &Loop{Name: "test", Pass: pass, Idle: time.Second, Max: 10 * time.Second, Every: time.Minute, Clock: clock}, clock
+}
+
+func TestLoopIsDueAfterATriggerOrAfterAWhile(t *testing.T) {
+	l, clock := newLoop(func(context.Context) error { return nil })
+	l.run(t.Context())
+	if wait := l.due().Sub(clock.Now()); wait != time.Minute {
+		t.Errorf("without a trigger due after %v, want a minute", wait)
+	}
+	l.Trigger("pod")
+	if wait := l.due().Sub(clock.Now()); wait != time.Second {
+		t.Errorf("after a trigger due after %v, want a second", wait)
+	}
+	clock.Step(time.Second)
+	l.run(t.Context())
+	if wait := l.due().Sub(clock.Now()); wait != time.Minute {
+		t.Errorf("after the pass due after %v: the trigger was not used up", wait)
+	}
+}
+
+func TestLoopTriesAgainLessAndLessOftenAfterFailures(t *testing.T) {
+	l, clock := newLoop(func(context.Context) error { return errors.New("no") })
+	for _, want := range []time.Duration{time.Second, 2 * time.Second, 4 * time.Second, 8 * time.Second, 16 * time.Second, 30 * time.Second, 30 * time.Second} {
+		l.run(t.Context())
+		l.Trigger("pod")
+		if wait := l.due().Sub(clock.Now()); wait != want {
+			t.Errorf("due after %v, want %v", wait, want)
+		}
+	}
+}
+
+func TestAPanicFailsThePassOnly(t *testing.T) {
+	l, _ := newLoop(func(context.Context) error { panic("poisoned object") })
+	if err := l.pass(t.Context()); err == nil || !strings.Contains(err.Error(), "poisoned object") {
+		t.Errorf("error %v does not tell of the panic", err)
+	}
+}
+
+func TestLoopIsHealthyWhilePassesEnd(t *testing.T) {
+	stuck, release := make(chan struct{}), make(chan struct{})
+	l, clock := newLoop(func(context.Context) error {
+		close(stuck)
+		<-release
+		return nil
+	})
+	if err := l.Healthy(); err != nil {
+		t.Errorf("before the start: %v", err)
+	}
+	done := make(chan struct{})
+	go func() {
+		l.run(t.Context())
+		close(done)
+	}()
+	<-stuck
+	clock.Step(stuckAfter + time.Second)
+	if err := l.Healthy(); err == nil {
+		t.Error("a pass that does not end goes unnoticed")
+	}
+	close(release)
+	<-done
+	if err := l.Healthy(); err != nil {
+		t.Errorf("after the pass: %v", err)
+	}
+	clock.Step(time.Minute + stuckAfter + time.Second)
+	if err := l.Healthy(); err == nil {
+		t.Error("that no pass begins goes unnoticed")
+	}
+}
+
+func TestLoopRunsAPassForATriggerAndEndsWithItsContext(t *testing.T) {
+	passes := make(chan struct{}, 10)
+	l, clock := newLoop(func(context.Context) error {
+		passes <- struct{}{}
+		return nil
+	})
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error)
+	go func() { ended <- l.Start(ctx) }()
+	<-passes // the first comes by itself
+	l.Trigger("pod")
+	for len(passes) == 0 { // the loop may not have begun to wait yet
+		clock.Step(100 * time.Millisecond)
+	}
+	cancel()
+	if err := <-ended; err != nil {
+		t.Errorf("ended with %v", err)
+	}
+}

@@ -1,0 +1,185 @@
+// Package nodepool keeps the status of NodePools: whether a pool can be used, what it has, whether its machines join the
+// cluster, and the fingerprint by which its claims drift. It starts and removes nothing.
+package nodepool
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	v1 "tenon.sh/api/v1"
+	"tenon.sh/cluster"
+	"tenon.sh/engine"
+	"tenon.sh/provider"
+)
+
+// Config is what a Reconciler is made of.
+type Config struct {
+	Cluster *cluster.Cluster
+	Health  *Health
+}
+
+// Reconciler makes passes. It is to be used from one goroutine.
+type Reconciler struct {
+	Config
+	unsupported map[string]string // by pool, what was said to be accepted without being acted on
+}
+
+// New returns a Reconciler.
+func New(config Config) *Reconciler {
+	return &Reconciler{Config: config, unsupported: map[string]string{}}
+}
+
+// Reconcile brings every pool's status up to date. What fails for one pool does not stop the others.
+func (r *Reconciler) Reconcile(ctx context.Context) error {
+	snap, err := r.Cluster.Snapshot(ctx)
+	if err != nil {
+		return err
+	}
+	nodes := map[string]*corev1.Node{}
+	for _, n := range snap.Nodes {
+		nodes[n.Spec.ProviderID] = n
+	}
+	claims := map[string][]*v1.NodeClaim{}
+	for _, c := range snap.NodeClaims {
+		claims[c.Labels[v1.NodePoolLabelKey]] = append(claims[c.Labels[v1.NodePoolLabelKey]], c)
+	}
+	var errs []error
+	for _, pool := range snap.NodePools {
+		err := r.reconcile(ctx, pool, claims[pool.Name], nodes, snap)
+		if err != nil && !cluster.Expected(err) {
+			errs = append(errs, fmt.Errorf("NodePool %s: %w", pool.Name, err))
+		}
+	}
+	r.Health.keep(snap.NodePools)
+	return errors.Join(errs...)
+}
+
+func (r *Reconciler) reconcile(ctx context.Context, pool *v1.NodePool, claims []*v1.NodeClaim, nodes map[string]*corev1.Node, snap *engine.Snapshot) error {
+	pool, err := r.stamp(ctx, pool, claims)
+	if err != nil {
+		return err
+	}
+	changed := pool.DeepCopy()
+	changed.Status.Resources = total(claims, nodes)
+	count := changed.Status.Resources[v1.ResourceNodes]
+	changed.Status.Nodes = ptr.To(count.Value())
+	class, err := r.Cluster.Class(ctx, *pool.Spec.Template.Spec.NodeClassRef)
+	if err != nil && !apierrors.IsNotFound(err) {
+		return err
+	}
+	now := snap.Now
+	if err := changed.RuntimeValidate(); err != nil {
+		v1.SetCondition(changed, v1.ConditionValidationSucceeded, metav1.ConditionFalse, "NodePoolValidationFailed", err.Error(), now)
+	} else {
+		v1.SetCondition(changed, v1.ConditionValidationSucceeded, metav1.ConditionTrue, "", "", now)
+	}
+	ready := readiness(class)
+	v1.SetCondition(changed, v1.ConditionNodeClassReady, ready.Status, ready.Reason, ready.Message, now)
+	r.Health.judge(changed, class, now)
+	r.noteUnsupported(ctx, changed)
+	return r.write(ctx, pool, changed)
+}
+
+func (r *Reconciler) write(ctx context.Context, pool, changed *v1.NodePool) error {
+	if equality.Semantic.DeepEqual(pool.Status, changed.Status) {
+		return nil
+	}
+	before, after := v1.GetCondition(pool, v1.ConditionReady), v1.GetCondition(changed, v1.ConditionReady)
+	if before == nil || before.Status != after.Status || before.Message != after.Message {
+		log.FromContext(ctx).Info("nodepool readiness changed", "NodePool", pool.Name, "ready", after.Status, "message", explain(changed))
+	}
+	patch := client.MergeFromWithOptions(pool, client.MergeFromWithOptimisticLock{})
+	if err := r.Cluster.Client.Status().Patch(ctx, changed, patch); err != nil {
+		return fmt.Errorf("write status: %w", err)
+	}
+	return nil
+}
+
+// explain says what keeps the pool from being ready.
+func explain(pool *v1.NodePool) string {
+	for _, t := range pool.DependentConditions() {
+		if c := v1.GetCondition(pool, t); c != nil && c.Status != metav1.ConditionTrue {
+			return c.Reason + ": " + c.Message
+		}
+	}
+	return ""
+}
+
+// readiness says what the pool's node class means for the pool; the class has no object if it does not exist.
+func readiness(class provider.Class) metav1.Condition {
+	if class.Object == nil {
+		return metav1.Condition{Status: metav1.ConditionFalse, Reason: "NodeClassNotFound", Message: "the node class that the pool refers to does not exist"}
+	}
+	if class.Object.GetDeletionTimestamp() != nil {
+		return metav1.Condition{Status: metav1.ConditionFalse, Reason: "NodeClassTerminating", Message: cluster.Problem(class)}
+	}
+	object, ok := class.Object.(v1.Conditioned)
+	if !ok {
+		return metav1.Condition{Status: metav1.ConditionTrue}
+	}
+	ready := v1.GetCondition(object, v1.ConditionReady)
+	switch {
+	case ready == nil || ready.Status == metav1.ConditionUnknown:
+		return metav1.Condition{Status: metav1.ConditionUnknown, Reason: "NodeClassReadinessUnknown", Message: cluster.Problem(class)}
+	case ready.Status == metav1.ConditionFalse:
+		return metav1.Condition{Status: metav1.ConditionFalse, Reason: ready.Reason, Message: ready.Message}
+	}
+	return metav1.Condition{Status: metav1.ConditionTrue}
+}
+
+// stamp writes the fingerprint of the pool's template on the pool, and on its claims when it is computed in another way
+// than theirs. A claim that has drifted keeps its old fingerprint, or it would stop being drifted.
+func (r *Reconciler) stamp(ctx context.Context, pool *v1.NodePool, claims []*v1.NodeClaim) (*v1.NodePool, error) {
+	hash := pool.Hash()
+	stamped := pool.Annotations[v1.NodePoolHashVersionAnnotationKey]
+	if stamped == v1.HashVersion && pool.Annotations[v1.NodePoolHashAnnotationKey] == hash {
+		return pool, nil
+	}
+	if stamped != v1.HashVersion {
+		for _, claim := range claims {
+			if err := r.stampClaim(ctx, claim, hash); err != nil {
+				return nil, err
+			}
+		}
+	}
+	changed := pool.DeepCopy()
+	annotate(changed, map[string]string{v1.NodePoolHashAnnotationKey: hash, v1.NodePoolHashVersionAnnotationKey: v1.HashVersion})
+	if err := r.Cluster.Client.Patch(ctx, changed, client.MergeFrom(pool)); err != nil {
+		return nil, fmt.Errorf("write fingerprint: %w", err)
+	}
+	return changed, nil
+}
+
+func (r *Reconciler) stampClaim(ctx context.Context, claim *v1.NodeClaim, hash string) error {
+	if claim.Annotations[v1.NodePoolHashVersionAnnotationKey] == v1.HashVersion {
+		return nil
+	}
+	changed := claim.DeepCopy()
+	annotate(changed, map[string]string{v1.NodePoolHashVersionAnnotationKey: v1.HashVersion})
+	if v1.GetCondition(claim, v1.ConditionDrifted) == nil {
+		annotate(changed, map[string]string{v1.NodePoolHashAnnotationKey: hash})
+	}
+	if err := r.Cluster.Client.Patch(ctx, changed, client.MergeFrom(claim)); client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("write fingerprint on NodeClaim %s: %w", claim.Name, err)
+	}
+	return nil
+}
+
+func annotate(o metav1.Object, with map[string]string) {
+	annotations := maps.Clone(o.GetAnnotations())
+	if annotations == nil {
+		annotations = map[string]string{}
+	}
+	maps.Copy(annotations, with)
+	o.SetAnnotations(annotations)
+}

@@ -1,0 +1,54 @@
+package nodepool
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	v1 "tenon.sh/api/v1"
+)
+
+// total adds up what a pool has: the machines that were started for it and are not on their way out. The usual
+// resources are always listed, so that readers need not tell zero from absent.
+func total(claims []*v1.NodeClaim, nodes map[string]*corev1.Node) corev1.ResourceList {
+	sum := corev1.ResourceList{}
+	for _, name := range []corev1.ResourceName{
+		corev1.ResourceCPU, corev1.ResourceMemory, corev1.ResourcePods, corev1.ResourceEphemeralStorage, v1.ResourceNodes,
+	} {
+		sum[name] = resource.Quantity{}
+	}
+	count := int64(0)
+	for _, claim := range claims {
+		if claim.Status.ProviderID == "" || claim.DeletionTimestamp != nil || v1.IsTrue(claim, v1.ConditionInstanceTerminating) {
+			continue
+		}
+		count++
+		for name, quantity := range capacity(claim, nodes[claim.Status.ProviderID]) {
+			have := sum[name]
+			have.Add(quantity)
+			sum[name] = have
+		}
+	}
+	sum[v1.ResourceNodes] = *resource.NewQuantity(count, resource.DecimalSI)
+	return sum
+}
+
+// capacity is what a machine has: what its node reports, and until the node is initialized, for what it does not report
+// yet, what was expected at launch.
+func capacity(claim *v1.NodeClaim, node *corev1.Node) corev1.ResourceList {
+	if node == nil {
+		return claim.Status.Capacity
+	}
+	if node.Labels[v1.InitializedLabelKey] == "true" {
+		return node.Status.Capacity
+	}
+	have := claim.Status.Capacity.DeepCopy()
+	if have == nil {
+		have = corev1.ResourceList{}
+	}
+	for name, quantity := range node.Status.Capacity {
+		if !quantity.IsZero() {
+			have[name] = quantity
+		}
+	}
+	return have
+}

@@ -1,0 +1,46 @@
+package nodepool
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	v1 "tenon.sh/api/v1"
+)
+
+// Unsupported lists the parts of the pool's spec that are accepted and not acted on yet.
+func Unsupported(pool *v1.NodePool) []string {
+	var out []string
+	if pool.Spec.Replicas != nil {
+		out = append(out, "spec.replicas: pools of fixed size are neither grown nor shrunk")
+	}
+	if policy := pool.Spec.Disruption.ConsolidationPolicy; pool.Spec.Replicas == nil && policy != "" && policy != v1.WhenEmpty {
+		out = append(out, fmt.Sprintf("spec.disruption.consolidationPolicy %s: only empty nodes are removed", policy))
+	}
+	for _, r := range pool.Spec.Template.Spec.Requirements {
+		if r.MinValues != nil {
+			out = append(out, fmt.Sprintf("minValues of %s: instance types are not kept for variety", r.Key))
+		}
+	}
+	return out
+}
+
+// noteUnsupported shows on the pool what is accepted without being acted on, and logs it when it changes.
+func (r *Reconciler) noteUnsupported(ctx context.Context, pool *v1.NodePool) {
+	message := strings.Join(Unsupported(pool), "; ")
+	if message != r.unsupported[pool.Name] {
+		r.unsupported[pool.Name] = message
+		if message != "" {
+			log.FromContext(ctx).Info("nodepool asks for what is not supported yet", "NodePool", pool.Name, "accepted-without-effect", message)
+		}
+	}
+	now := r.Cluster.Clock.Now()
+	if message == "" {
+		v1.RemoveCondition(pool, v1.ConditionNotSupported, now)
+		return
+	}
+	v1.SetCondition(pool, v1.ConditionNotSupported, metav1.ConditionTrue, v1.ConditionNotSupported, message, now)
+}

@@ -1,0 +1,123 @@
+package provision
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	"golang.org/x/sync/errgroup"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	v1 "tenon.sh/api/v1"
+	"tenon.sh/cluster"
+	"tenon.sh/engine"
+	"tenon.sh/report"
+)
+
+// nominate points pods at the existing nodes that the plan puts them on, and takes such advice back where it is wrong
+// by now. The pods that a node was started for are left to the controller of its claim, which points them there at the
+// moment when the node can take pods.
+func (r *Reconciler) nominate(ctx context.Context, view *view, plan *engine.Plan) error {
+	wanted := map[types.UID]string{}
+	for _, p := range plan.Placements {
+		pod := view.pods[p.Pod.UID]
+		if pod == nil {
+			continue
+		}
+		r.Recorder.Publish(report.PodNominated(pod, target(p, view)))
+		node := view.nodes[p.Node]
+		if node != nil && p.Claim != "" && node.Labels[v1.RegisteredLabelKey] == "true" && !view.startedFor(p) {
+			wanted[p.Pod.UID] = p.Node
+		}
+	}
+	if !r.NominatePods {
+		return nil
+	}
+	planned := plannedElsewhere(plan)
+	var changes []nomination
+	for uid, pod := range view.pods {
+		if node, change := r.decideNomination(pod, wanted[uid], planned[uid], view); change {
+			changes = append(changes, nomination{pod, node})
+		}
+	}
+	for uid := range r.nominated {
+		if view.pods[uid] == nil {
+			delete(r.nominated, uid)
+		}
+	}
+	return r.writeNominations(ctx, changes)
+}
+
+type nomination struct {
+	pod  *corev1.Pod
+	node string
+}
+
+func target(p engine.Placement, view *view) string {
+	if view.nodes[p.Node] == nil {
+		return "nodeclaim/" + p.Claim
+	}
+	return "node/" + p.Node
+}
+
+// plannedElsewhere holds the pods that the plan does not leave to an existing node.
+func plannedElsewhere(plan *engine.Plan) map[types.UID]bool {
+	out := map[types.UID]bool{}
+	for _, l := range plan.Launches {
+		for _, id := range l.Pods {
+			out[id.UID] = true
+		}
+	}
+	for _, u := range plan.Unplaced {
+		out[u.Pod.UID] = true
+	}
+	return out
+}
+
+// decideNomination says where a pod is to be nominated, "" for nowhere, and whether that is a change. A nomination that
+// this process did not make is kube-scheduler's, which preempts for it; it is only taken back when its node is gone.
+func (r *Reconciler) decideNomination(pod *corev1.Pod, wanted string, elsewhere bool, view *view) (node string, change bool) {
+	current := pod.Status.NominatedNodeName
+	ours := current != "" && r.nominated[pod.UID] == current
+	switch {
+	case wanted != "" && (current == "" || ours):
+		return wanted, wanted != current
+	case current == "":
+		return "", false
+	case ours && elsewhere, ours && leaving(view.nodes[current]), view.nodes[current] == nil:
+		return "", true
+	}
+	return "", false
+}
+
+func leaving(node *corev1.Node) bool {
+	return node == nil || node.DeletionTimestamp != nil ||
+		slices.ContainsFunc(node.Spec.Taints, func(t corev1.Taint) bool { return t.Key == v1.DisruptedTaintKey })
+}
+
+func (r *Reconciler) writeNominations(ctx context.Context, changes []nomination) error {
+	errs := make([]error, len(changes))
+	var group errgroup.Group
+	group.SetLimit(writeAtOnce)
+	for i, change := range changes {
+		group.Go(func() error {
+			errs[i] = r.Cluster.Nominate(ctx, change.pod, change.node)
+			return nil
+		})
+	}
+	_ = group.Wait() // every nomination has its own error
+	for i, change := range changes {
+		switch {
+		case cluster.Expected(errs[i]): // the next pass will see why
+			errs[i] = nil
+		case errs[i] == nil && change.node != "":
+			r.nominated[change.pod.UID] = change.node
+			log.FromContext(ctx).V(1).Info("nominated node for pod", "Pod", change.pod.Namespace+"/"+change.pod.Name, "Node", change.node)
+		case errs[i] == nil:
+			delete(r.nominated, change.pod.UID)
+		}
+	}
+	return errors.Join(errs...)
+}

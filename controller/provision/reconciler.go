@@ -1,0 +1,213 @@
+// Package provision starts machines for pods that no node can run: it asks the engine for a plan, checks each launch
+// against the newest snapshot, writes it down as a NodeClaim, and tells pods and people. When a pass begins is left to
+// the loop that runs it, what becomes of a claim to package nodeclaim.
+package provision
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"golang.org/x/sync/errgroup"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	v1 "tenon.sh/api/v1"
+	"tenon.sh/cluster"
+	"tenon.sh/engine"
+	"tenon.sh/report"
+)
+
+const (
+	name         = "provisioner" // of this controller in metrics
+	writeAtOnce  = 16            // claims or pods written at the same time
+	poolOfObject = "NodePool "   // how a note names a pool
+)
+
+// Config is what a Reconciler is made of.
+type Config struct {
+	Cluster  *cluster.Cluster
+	Recorder *report.Recorder
+	Metrics  *report.Metrics
+	Options  engine.Options
+	// NominatePods says whether pods are pointed at the existing nodes that the plan puts them on.
+	NominatePods bool
+}
+
+// Reconciler makes passes. It is to be used from one goroutine.
+type Reconciler struct {
+	Config
+	memo engine.Memo
+	// nominated holds the nodes that this process pointed pods at.
+	nominated map[types.UID]string
+	refused   string // the pods that the last plan refused, to say it once
+}
+
+// New returns a Reconciler.
+func New(config Config) *Reconciler {
+	return &Reconciler{Config: config, nominated: map[types.UID]string{}}
+}
+
+// Reconcile makes one pass: plan, launch, nominate. What failed for one launch does not stop the others; the error names
+// everything that failed, and the next pass meets it again.
+func (r *Reconciler) Reconcile(ctx context.Context) error {
+	snap, err := r.Cluster.Snapshot(ctx)
+	if err != nil {
+		return err
+	}
+	began := r.Cluster.Clock.Now()
+	plan := engine.Provision(snap, r.Options, &r.memo)
+	r.Metrics.Planned(name, r.Cluster.Clock.Since(began), waiting(plan), len(plan.Unplaced), invalid(plan))
+	view := newView(snap)
+	r.report(ctx, view, plan)
+	return errors.Join(r.launch(ctx, view, plan), r.nominate(ctx, view, plan))
+}
+
+func waiting(plan *engine.Plan) int {
+	n := len(plan.Placements) + len(plan.Unplaced)
+	for _, l := range plan.Launches {
+		n += len(l.Pods)
+	}
+	return n
+}
+
+func invalid(plan *engine.Plan) int {
+	n := 0
+	for _, u := range plan.Unplaced {
+		for _, reason := range u.Reasons {
+			if reason.Code == engine.InvalidPod {
+				n++
+				break
+			}
+		}
+	}
+	return n
+}
+
+// launch writes the plan's launches down, several at a time.
+func (r *Reconciler) launch(ctx context.Context, view *view, plan *engine.Plan) error {
+	if len(plan.Launches) == 0 {
+		return nil
+	}
+	newest, err := r.Cluster.Snapshot(ctx)
+	if err != nil {
+		return err
+	}
+	errs := make([]error, len(plan.Launches))
+	var group errgroup.Group
+	group.SetLimit(writeAtOnce)
+	checker := engine.NewChecker(newest)
+	for i, launch := range plan.Launches {
+		if reason := checker.Check(launch); !reason.OK() {
+			log.FromContext(ctx).Info("dropped launch, it is not right any more", "launch", launch.Name, "reason", reason.String())
+			continue
+		}
+		group.Go(func() error {
+			errs[i] = r.create(ctx, view, launch)
+			return nil
+		})
+	}
+	_ = group.Wait() // every launch has its own error
+	return errors.Join(errs...)
+}
+
+func (r *Reconciler) create(ctx context.Context, view *view, launch engine.Launch) error {
+	pool := view.pools[launch.NodePool]
+	if pool == nil {
+		return fmt.Errorf("create NodeClaim: pool %s is not in the snapshot", launch.NodePool)
+	}
+	claim, err := r.Cluster.CreateClaim(ctx, pool, launch)
+	if err != nil {
+		return err
+	}
+	log.FromContext(ctx).Info("created nodeclaim", report.LaunchLine(claim, launch)...)
+	r.Metrics.ClaimCreated("provisioned", claim)
+	for _, id := range launch.Pods {
+		if pod := view.pods[id.UID]; pod != nil {
+			r.Recorder.Publish(report.PodNominated(pod, "nodeclaim/"+claim.Name))
+		}
+	}
+	return nil
+}
+
+// report tells people what the plan says; it changes nothing.
+func (r *Reconciler) report(ctx context.Context, view *view, plan *engine.Plan) {
+	if len(plan.Launches) > 0 {
+		log.FromContext(ctx).Info("computed plan", report.PlanLine(plan)...)
+	}
+	r.reportRefused(ctx, plan.Unplaced)
+	for _, u := range plan.Unplaced {
+		if pod := view.pods[u.Pod.UID]; pod != nil {
+			if event, ok := report.PodUnplaced(pod, u); ok {
+				r.Recorder.Publish(event)
+			}
+		}
+	}
+	for _, note := range plan.Notes {
+		pool := view.pools[strings.TrimPrefix(note.Object, poolOfObject)]
+		if pool != nil && note.Reason.Code == engine.NoInstanceTypes {
+			r.Recorder.Publish(report.PoolWithoutTypes(pool, note.Reason))
+		}
+	}
+}
+
+// reportRefused logs the pods that nothing can run, when they are others than before.
+func (r *Reconciler) reportRefused(ctx context.Context, unplaced []engine.Unplaced) {
+	var key strings.Builder
+	for _, u := range unplaced {
+		key.WriteString(string(u.Pod.UID))
+		for _, reason := range u.Reasons {
+			key.WriteString(string(reason.Code))
+		}
+		key.WriteByte(' ')
+	}
+	if key.String() == r.refused {
+		return
+	}
+	r.refused = key.String()
+	if len(unplaced) > 0 {
+		log.FromContext(ctx).Info("found no machine for pods", report.UnplacedLine(unplaced)...)
+	}
+}
+
+// view finds the objects of a snapshot by what a plan calls them.
+type view struct {
+	pods  map[types.UID]*corev1.Pod
+	nodes map[string]*corev1.Node
+	pools map[string]*v1.NodePool
+	// planned holds, by claim, the pods that its machine was started for.
+	planned map[string][]string
+}
+
+// startedFor reports whether the machine was started for the very pod.
+func (v *view) startedFor(p engine.Placement) bool {
+	return slices.Contains(v.planned[p.Claim], string(p.Pod.UID))
+}
+
+func newView(s *engine.Snapshot) *view {
+	v := &view{
+		pods:  map[types.UID]*corev1.Pod{},
+		nodes: make(map[string]*corev1.Node, len(s.Nodes)),
+		pools: make(map[string]*v1.NodePool, len(s.NodePools)),
+
+		planned: map[string][]string{},
+	}
+	for _, claim := range s.NodeClaims {
+		v.planned[claim.Name] = engine.PlannedPods(claim)
+	}
+	for _, pod := range s.Pods {
+		if pod.Spec.NodeName == "" {
+			v.pods[pod.UID] = pod
+		}
+	}
+	for _, node := range s.Nodes {
+		v.nodes[node.Name] = node
+	}
+	for _, pool := range s.NodePools {
+		v.pools[pool.Name] = pool
+	}
+	return v
+}

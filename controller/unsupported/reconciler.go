@@ -1,0 +1,85 @@
+// Package unsupported says on objects of kinds that are installed and not acted on yet (NodeOverlay, CapacityBuffer)
+// that they have no effect, so that nobody counts on them.
+package unsupported
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"tenon.sh/api/autoscalingv1beta1"
+	v1 "tenon.sh/api/v1"
+	"tenon.sh/api/v1alpha1"
+)
+
+// Reconciler makes passes. It is to be used from one goroutine.
+type Reconciler struct {
+	// API reads from the API server itself: there are few such objects, and a watch would cost more.
+	API    client.Reader
+	Writer client.Client
+	Clock  clock.PassiveClock
+
+	told map[types.UID]bool
+}
+
+// Reconcile marks the objects that are not marked yet. A kind that is not installed has none.
+func (r *Reconciler) Reconcile(ctx context.Context) error {
+	if r.told == nil {
+		r.told = map[types.UID]bool{}
+	}
+	var errs []error
+	for kind, list := range map[string]client.ObjectList{
+		"NodeOverlay":    &v1alpha1.NodeOverlayList{},
+		"CapacityBuffer": &autoscalingv1beta1.CapacityBufferList{},
+	} {
+		err := r.API.List(ctx, list)
+		if apimeta.IsNoMatchError(err) || client.IgnoreNotFound(err) == nil && err != nil {
+			continue
+		}
+		if err != nil {
+			errs = append(errs, fmt.Errorf("list %ss: %w", kind, err))
+			continue
+		}
+		errs = append(errs, apimeta.EachListItem(list, func(o runtime.Object) error { return r.mark(ctx, kind, o.(client.Object)) }))
+	}
+	return errors.Join(errs...)
+}
+
+func (r *Reconciler) mark(ctx context.Context, kind string, object client.Object) error {
+	message := kind + " objects are accepted, and have no effect yet"
+	if !r.told[object.GetUID()] {
+		r.told[object.GetUID()] = true
+		log.FromContext(ctx).Info("object has no effect yet", "kind", kind, "namespace", object.GetNamespace(), "name", object.GetName())
+	}
+	before := object.DeepCopyObject().(client.Object)
+	if !setCondition(object, message, r.Clock) {
+		return nil
+	}
+	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
+	if err := r.Writer.Status().Patch(ctx, object, patch); client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("write status of %s %s: %w", kind, object.GetName(), err)
+	}
+	return nil
+}
+
+func setCondition(object client.Object, message string, clock clock.PassiveClock) bool {
+	condition := metav1.Condition{
+		Type: v1.ConditionNotSupported, Status: metav1.ConditionTrue, Reason: v1.ConditionNotSupported, Message: message,
+		ObservedGeneration: object.GetGeneration(), LastTransitionTime: metav1.NewTime(clock.Now()),
+	}
+	switch o := object.(type) {
+	case *v1alpha1.NodeOverlay:
+		return apimeta.SetStatusCondition(&o.Status.Conditions, condition)
+	case *autoscalingv1beta1.CapacityBuffer:
+		return apimeta.SetStatusCondition(&o.Status.Conditions, condition)
+	}
+	return false
+}

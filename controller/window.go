@@ -1,0 +1,36 @@
+package controller
+
+import "time"
+
+// Window collects causes for one pass. The zero value is closed and empty.
+type Window struct {
+	first, last time.Time
+	causes      map[string]bool
+}
+
+// Add notes a cause and reports whether it is a new one.
+func (w *Window) Add(cause string, now time.Time) bool {
+	if w.causes[cause] {
+		return false
+	}
+	if w.causes == nil {
+		w.causes = map[string]bool{}
+		w.first = now
+	}
+	w.causes[cause] = true
+	w.last = now
+	return true
+}
+
+// Closes is when the window closes: idle after the last new cause, but most after the first one at the latest. It is
+// not open if there was no cause.
+func (w *Window) Closes(idle, most time.Duration) (at time.Time, open bool) {
+	if w.causes == nil {
+		return time.Time{}, false
+	}
+	at = w.last.Add(idle)
+	if latest := w.first.Add(most); latest.Before(at) {
+		at = latest
+	}
+	return at, true
+}

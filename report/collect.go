@@ -1,0 +1,205 @@
+package report
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	v1 "tenon.sh/api/v1"
+	"tenon.sh/engine"
+)
+
+// load is what the pods of one node ask for.
+type load struct{ requests, limits, daemonRequests, daemonLimits corev1.ResourceList }
+
+func (x *exposition) loads() map[string]*load {
+	loads := map[string]*load{}
+	for _, n := range x.s.Nodes {
+		loads[n.Name] = &load{corev1.ResourceList{}, corev1.ResourceList{}, corev1.ResourceList{}, corev1.ResourceList{}}
+	}
+	for _, pod := range x.s.Pods {
+		l := loads[pod.Spec.NodeName]
+		if l == nil || engine.IsTerminal(pod) {
+			continue
+		}
+		requests, limits := engine.PodRequests(pod), podLimits(pod)
+		add(l.requests, requests)
+		add(l.limits, limits)
+		if engine.OwnedByDaemonSet(pod) {
+			add(l.daemonRequests, requests)
+			add(l.daemonLimits, limits)
+		}
+	}
+	return loads
+}
+
+func podLimits(pod *corev1.Pod) corev1.ResourceList {
+	sum := corev1.ResourceList{}
+	for i := range pod.Spec.Containers {
+		add(sum, pod.Spec.Containers[i].Resources.Limits)
+	}
+	return sum
+}
+
+func add(sum, more corev1.ResourceList) {
+	for name, q := range more {
+		have := sum[name]
+		have.Add(q)
+		sum[name] = have
+	}
+}
+
+func (x *exposition) sendNodes() {
+	loads := x.loads()
+	requested, allocatable := corev1.ResourceList{}, corev1.ResourceList{}
+	managed := map[string]bool{}
+	for _, c := range x.s.NodeClaims {
+		managed[c.Status.ProviderID] = c.Status.ProviderID != ""
+	}
+	for _, n := range x.s.Nodes {
+		labels := []string{n.Name, string(n.Status.Phase), strconv.FormatBool(managed[n.Spec.ProviderID])}
+		for _, key := range x.nodeLabels {
+			labels = append(labels, n.Labels[key])
+		}
+		l := loads[n.Name]
+		add(requested, l.requests)
+		add(allocatable, n.Status.Allocatable)
+		overhead := corev1.ResourceList{}
+		for name, q := range n.Status.Capacity {
+			left := q.DeepCopy()
+			left.Sub(n.Status.Allocatable[name])
+			overhead[name] = left
+		}
+		x.send("karpenter_nodes_current_lifetime_seconds", x.s.Now.Sub(n.CreationTimestamp.Time).Seconds(), labels...)
+		x.sendResources("karpenter_nodes_allocatable", n.Status.Allocatable, labels)
+		x.sendResources("karpenter_nodes_total_pod_requests", l.requests, labels)
+		x.sendResources("karpenter_nodes_total_pod_limits", l.limits, labels)
+		x.sendResources("karpenter_nodes_total_daemon_requests", l.daemonRequests, labels)
+		x.sendResources("karpenter_nodes_total_daemon_limits", l.daemonLimits, labels)
+		x.sendResources("karpenter_nodes_system_overhead", overhead, labels)
+	}
+	for name, q := range allocatable {
+		if have := requested[name]; !q.IsZero() {
+			x.send("karpenter_cluster_utilization_percent", 100*have.AsApproximateFloat64()/q.AsApproximateFloat64(), resourceType(name))
+		}
+	}
+}
+
+func (x *exposition) sendResources(name string, list corev1.ResourceList, labels []string) {
+	for resource, q := range list {
+		x.send(name, q.AsApproximateFloat64(), append(labels[:len(labels):len(labels)], resourceType(resource))...)
+	}
+}
+
+func (x *exposition) sendPools() {
+	cost := x.costs()
+	for _, p := range x.s.NodePools {
+		for name, q := range p.Spec.Limits {
+			x.send("karpenter_nodepools_limit", q.AsApproximateFloat64(), resourceType(name), p.Name)
+		}
+		for name, q := range p.Status.Resources {
+			x.send("karpenter_nodepools_usage", q.AsApproximateFloat64(), resourceType(name), p.Name)
+		}
+		x.send("karpenter_nodepools_cost_total", cost[p.Name], p.Name)
+		for _, reason := range v1.DisruptionReasons() {
+			a := engine.PoolAllowance(x.s, p, reason)
+			allowed := float64(a.Allowed)
+			if a.Allowed == math.MaxInt {
+				allowed = math.Inf(1)
+			}
+			x.send("karpenter_nodepools_allowed_disruptions", allowed, p.Name, lower(reason))
+			x.send("karpenter_nodepools_nodes_consuming_budgets", float64(a.Disrupting), p.Name, lower(reason))
+		}
+	}
+}
+
+// costs adds up what the machines of each pool cost, at their listed prices.
+func (x *exposition) costs() map[string]float64 {
+	type key struct {
+		class v1.NodeClassReference
+		id    engine.OfferingID
+	}
+	prices := map[key]float64{}
+	for _, class := range x.s.Classes {
+		for _, t := range class.InstanceTypes {
+			for _, o := range t.Offerings {
+				prices[key{class.Ref, engine.OfferingID{InstanceType: t.Name, Zone: o.Zone, CapacityType: o.CapacityType}}] = o.Price
+			}
+		}
+	}
+	cost := map[string]float64{}
+	for _, c := range x.s.NodeClaims {
+		if c.Status.ProviderID == "" || c.Spec.NodeClassRef == nil {
+			continue
+		}
+		id := engine.OfferingID{
+			InstanceType: c.Labels[corev1.LabelInstanceTypeStable], Zone: zoneOf(c), CapacityType: c.Labels[v1.CapacityTypeLabelKey],
+		}
+		cost[poolOf(c)] += prices[key{*c.Spec.NodeClassRef, id}]
+	}
+	return cost
+}
+
+func (x *exposition) sendPods() {
+	if len(x.s.Pods) > mostPods {
+		return
+	}
+	nodes := map[string]*corev1.Node{}
+	for _, n := range x.s.Nodes {
+		nodes[n.Name] = n
+	}
+	for _, pod := range x.s.Pods {
+		ready := podReady(pod)
+		labels := map[string]string{}
+		if n := nodes[pod.Spec.NodeName]; n != nil {
+			labels = n.Labels
+		}
+		x.send("karpenter_pods_state", 1, pod.Name, pod.Namespace, ownerPath(pod), pod.Spec.NodeName,
+			strconv.FormatBool(pod.Spec.NodeName != ""), labels[v1.NodePoolLabelKey], labels[corev1.LabelTopologyZone],
+			labels[corev1.LabelArchStable], labels[v1.CapacityTypeLabelKey], labels[corev1.LabelInstanceTypeStable],
+			string(pod.Status.Phase), strconv.FormatBool(ready), strconv.FormatBool(labels[v1.NodePoolLabelKey] != ""))
+		if engine.IsTerminal(pod) {
+			continue
+		}
+		age := x.s.Now.Sub(pod.CreationTimestamp.Time).Seconds()
+		if pod.Spec.NodeName == "" {
+			x.send("karpenter_pods_unbound_time_seconds", age, pod.Name, pod.Namespace, strconv.FormatBool(len(pod.Spec.ResourceClaims) > 0))
+		}
+		if !ready {
+			x.send("karpenter_pods_unstarted_time_seconds", age, pod.Name, pod.Namespace)
+		}
+	}
+}
+
+func podReady(pod *corev1.Pod) bool {
+	for _, c := range pod.Status.Conditions {
+		if c.Type == corev1.PodReady {
+			return c.Status == corev1.ConditionTrue
+		}
+	}
+	return false
+}
+
+// ownerPath is where the API serves the pod's first owner.
+func ownerPath(pod *corev1.Pod) string {
+	if len(pod.OwnerReferences) == 0 {
+		return ""
+	}
+	o := pod.OwnerReferences[0]
+	return fmt.Sprintf("/apis/%s/namespaces/%s/%ss/%s", o.APIVersion, pod.Namespace, strings.ToLower(o.Kind), o.Name)
+}
+
+func (x *exposition) sendConditionsOf(kind string, o client.Object) {
+	for _, c := range conditionsOf(o) {
+		labels := []string{o.GetNamespace(), o.GetName(), c.Type, string(c.Status), c.Reason}
+		x.send("operator_"+kind+"_status_condition_count", 1, labels...)
+		x.send("operator_"+kind+"_status_condition_current_status_seconds", max(0, x.s.Now.Sub(c.LastTransitionTime.Time).Seconds()), labels...)
+	}
+	if t := o.GetDeletionTimestamp(); t != nil {
+		x.send("operator_"+kind+"_termination_current_time_seconds", max(0, x.s.Now.Sub(t.Time).Seconds()), o.GetNamespace(), o.GetName())
+	}
+}

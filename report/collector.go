@@ -1,0 +1,141 @@
+package report
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	corev1 "k8s.io/api/core/v1"
+
+	v1 "tenon.sh/api/v1"
+	"tenon.sh/engine"
+)
+
+// mostPods is how many pods have series of their own; beyond it, only sums are exported.
+const mostPods = 10_000
+
+// StateCollector computes the metrics that describe the state of the cluster, from one snapshot, when they are asked
+// for.
+type StateCollector struct {
+	snapshot func(context.Context) (*engine.Snapshot, error)
+	// nodeLabels are the label keys of nodes that become labels of node metrics.
+	nodeLabels []string
+	families   map[string]*prometheus.Desc
+}
+
+// NewStateCollector returns a collector; domains are those in which the provider's nodes carry labels of their own.
+func NewStateCollector(snapshot func(context.Context) (*engine.Snapshot, error), domains ...string) *StateCollector {
+	c := &StateCollector{snapshot: snapshot, nodeLabels: v1.WellKnownLabels(), families: map[string]*prometheus.Desc{}}
+	for _, d := range domains {
+		c.nodeLabels = append(c.nodeLabels, v1.ProviderLabels(d)...)
+	}
+	slices.Sort(c.nodeLabels)
+	c.nodeLabels = slices.Compact(c.nodeLabels)
+	c.declare()
+	return c
+}
+
+func (c *StateCollector) declare() {
+	node := []string{"node_name", "phase", "managed"}
+	for _, key := range c.nodeLabels {
+		node = append(node, labelName(key))
+	}
+	perResource := append(slices.Clone(node), "resource_type")
+	family := func(name, help string, labels ...string) {
+		c.families[name] = prometheus.NewDesc(name, help, labels, nil)
+	}
+	family("karpenter_nodes_current_lifetime_seconds", "Age of nodes.", node...)
+	family("karpenter_nodes_allocatable", "What pods can use of nodes.", perResource...)
+	family("karpenter_nodes_total_pod_requests", "What the pods of nodes request.", perResource...)
+	family("karpenter_nodes_total_pod_limits", "The limits of the pods of nodes.", perResource...)
+	family("karpenter_nodes_total_daemon_requests", "What the DaemonSet pods of nodes request.", perResource...)
+	family("karpenter_nodes_total_daemon_limits", "The limits of the DaemonSet pods of nodes.", perResource...)
+	family("karpenter_nodes_system_overhead", "What nodes keep back from pods.", perResource...)
+	family("karpenter_cluster_utilization_percent", "Share of allocatable that pods request.", "resource_type")
+	family("karpenter_nodepools_limit", "Limits of pools.", "resource_type", "nodepool")
+	family("karpenter_nodepools_usage", "What pools have.", "resource_type", "nodepool")
+	family("karpenter_nodepools_cost_total", "What the machines of pools cost, in USD per hour.", "nodepool")
+	family("karpenter_nodepools_allowed_disruptions", "Nodes that the budgets of pools allow to be disrupted.", "nodepool", "reason")
+	family("karpenter_nodepools_nodes_consuming_budgets", "Nodes that use up the budgets of pools.", "nodepool", "reason")
+	family("karpenter_cluster_state_node_count", "Nodes and machines known.")
+	family("karpenter_cluster_state_synced", "Whether the cluster is known; 1 or 0.")
+	family("karpenter_cluster_state_unsynced_time_seconds", "For how long the cluster has not been known.")
+	family("karpenter_pods_state", "Pods.", "name", "namespace", "owner", "node", "scheduled", "nodepool", "zone", "arch",
+		"capacity_type", "instance_type", "phase", "ready", "managed")
+	family("karpenter_pods_unbound_time_seconds", "Age of pods that no node runs.", "name", "namespace", "dynamic_resources")
+	family("karpenter_pods_unstarted_time_seconds", "Age of pods that are not ready.", "name", "namespace")
+	for _, kind := range []string{"node", "nodeclaim", "nodepool"} {
+		family("operator_"+kind+"_status_condition_count", "Conditions.", "namespace", "name", "type", "status", "reason")
+		family("operator_"+kind+"_status_condition_current_status_seconds", "For how long conditions have had their status.",
+			"namespace", "name", "type", "status", "reason")
+		family("operator_"+kind+"_termination_current_time_seconds", "For how long objects have been going.", "namespace", "name")
+	}
+}
+
+// labelName is how a label of a node is called as a label of a metric.
+func labelName(key string) string {
+	_, name, ok := strings.Cut(key, "/")
+	if !ok {
+		name = key
+	}
+	return strings.ReplaceAll(strings.ToLower(name), "-", "_")
+}
+
+// Describe describes nothing: what there is depends on the cluster.
+func (c *StateCollector) Describe(chan<- *prometheus.Desc) {}
+
+// Collect computes the metrics.
+func (c *StateCollector) Collect(out chan<- prometheus.Metric) {
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	s, err := c.snapshot(ctx)
+	x := &exposition{StateCollector: c, out: out, s: s}
+	if err != nil {
+		x.send("karpenter_cluster_state_synced", 0)
+		return
+	}
+	x.send("karpenter_cluster_state_synced", 1)
+	x.send("karpenter_cluster_state_unsynced_time_seconds", 0)
+	x.send("karpenter_cluster_state_node_count", float64(len(s.Nodes)))
+	x.sendNodes()
+	x.sendPools()
+	x.sendPods()
+	x.sendConditions()
+}
+
+// exposition is one answer to a scrape.
+type exposition struct {
+	*StateCollector
+	out chan<- prometheus.Metric
+	s   *engine.Snapshot
+}
+
+func (x *exposition) send(name string, value float64, labels ...string) {
+	x.out <- prometheus.MustNewConstMetric(x.families[name], prometheus.GaugeValue, value, clean(labels)...)
+}
+
+// clean keeps one label with bytes that are no text from spoiling the whole answer.
+func clean(labels []string) []string {
+	for i, l := range labels {
+		labels[i] = strings.ToValidUTF8(l, "?")
+	}
+	return labels
+}
+
+func (x *exposition) sendConditions() {
+	for _, n := range x.s.Nodes {
+		x.sendConditionsOf("node", n)
+	}
+	for _, c := range x.s.NodeClaims {
+		x.sendConditionsOf("nodeclaim", c)
+	}
+	for _, p := range x.s.NodePools {
+		x.sendConditionsOf("nodepool", p)
+	}
+}
+
+func resourceType(name corev1.ResourceName) string {
+	return strings.ReplaceAll(strings.ToLower(string(name)), "-", "_")
+}

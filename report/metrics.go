@@ -1,0 +1,229 @@
+package report
+
+import (
+	"cmp"
+	"runtime"
+	"strings"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	v1 "tenon.sh/api/v1"
+)
+
+// Metrics counts what the controllers do. Their names and labels are those that the dashboards of Karpenter's users
+// know. What can be computed from the state of the cluster is not here but in StateCollector.
+type Metrics struct {
+	claimsCreated, claimsTerminated, claimsDisrupted, podsDisrupted *prometheus.CounterVec
+	claimTermination, machineTermination                            *prometheus.HistogramVec
+	nodesCreated, nodesTerminated, nodesDrained                     *prometheus.CounterVec
+	nodeTermination                                                 *prometheus.SummaryVec
+	nodeLifetime                                                    *prometheus.HistogramVec
+	evictions, podsDrained                                          *prometheus.CounterVec
+	scheduling                                                      *prometheus.HistogramVec
+	unschedulable, queueDepth                                       *prometheus.GaugeVec
+	ignored                                                         prometheus.Gauge
+	decisions, decisionsByPool                                      *prometheus.CounterVec
+	evaluation                                                      *prometheus.HistogramVec
+	eligible                                                        *prometheus.GaugeVec
+	failedValidations                                               *prometheus.CounterVec
+	cloudDuration                                                   *prometheus.HistogramVec
+	cloudErrors                                                     *prometheus.CounterVec
+}
+
+// NewMetrics declares the metrics to a registry.
+func NewMetrics(registry prometheus.Registerer, version string) *Metrics {
+	f := factory{registry}
+	m := &Metrics{}
+	m.declareClaims(f)
+	m.declareNodes(f)
+	m.declareDecisions(f)
+	build := f.gauges("karpenter_build_info", "What is running; always 1.", "version", "goversion", "goarch", "commit")
+	build.WithLabelValues(version, runtime.Version(), runtime.GOARCH, "").Set(1)
+	return m
+}
+
+func (m *Metrics) declareClaims(f factory) {
+	m.claimsCreated = f.counters("karpenter_nodeclaims_created_total", "NodeClaims created, by why and for which pool.",
+		"reason", "nodepool", "min_values_relaxed")
+	m.claimsTerminated = f.counters("karpenter_nodeclaims_terminated_total", "NodeClaims whose machine is gone.",
+		"nodepool", "capacity_type", "zone")
+	m.claimsDisrupted = f.counters("karpenter_nodeclaims_disrupted_total", "NodeClaims that this program deleted, by why.",
+		"reason", "nodepool", "capacity_type", "consolidation_policy", "termination_mode")
+	m.podsDisrupted = f.counters("karpenter_pods_disruption_initiated_total", "Pods that had to move because their NodeClaim was deleted.",
+		"reason", "nodepool", "capacity_type", "consolidation_policy", "termination_mode")
+	m.claimTermination = f.histograms("karpenter_nodeclaims_termination_duration_seconds", "Time from a NodeClaim's deletion to its end.",
+		doubling(1, 12), "nodepool")
+	m.machineTermination = f.histograms("karpenter_nodeclaims_instance_termination_duration_seconds", "Time from telling a machine to stop to its end.",
+		doubling(1, 11), "nodepool")
+	m.evictions = f.counters("karpenter_pods_eviction_requests_total", "Evictions asked for, by the API server's answer.", "code")
+	m.podsDrained = f.counters("karpenter_pods_drained_total", "Pods that were evicted or deleted while draining, by why their node goes.", "reason")
+}
+
+func (m *Metrics) declareNodes(f factory) {
+	m.nodesCreated = f.counters("karpenter_nodes_created_total", "Nodes that registered.", "nodepool", "zone")
+	m.nodesTerminated = f.counters("karpenter_nodes_terminated_total", "Nodes that were removed.", "nodepool", "zone")
+	m.nodesDrained = f.counters("karpenter_nodes_drained_total", "Nodes that were drained.", "nodepool")
+	m.nodeTermination = prometheus.NewSummaryVec(prometheus.SummaryOpts{
+		Name: "karpenter_nodes_termination_duration_seconds", Help: "Time from a node's deletion to its end.", Objectives: quantiles(),
+	}, []string{"nodepool"})
+	f.registry.MustRegister(m.nodeTermination)
+	m.nodeLifetime = f.histograms("karpenter_nodes_lifetime_duration_seconds", "Age of nodes when they were removed.", lifetimeBuckets(), "nodepool")
+}
+
+func (m *Metrics) declareDecisions(f factory) {
+	m.scheduling = f.histograms("karpenter_scheduler_scheduling_duration_seconds", "Time to make a plan.", decisionBuckets(), "controller")
+	m.unschedulable = f.gauges("karpenter_scheduler_unschedulable_pods_count", "Pods that the last plan found no machine for.", "controller")
+	m.queueDepth = f.gauges("karpenter_scheduler_queue_depth", "Pods that waited for the last plan.", "controller")
+	m.ignored = prometheus.NewGauge(prometheus.GaugeOpts{Name: "karpenter_scheduler_ignored_pods_count", Help: "Pods that the last plan could not read."})
+	f.registry.MustRegister(m.ignored)
+	m.decisions = f.counters("karpenter_voluntary_disruption_decisions_total", "Disruptions begun.", "decision", "reason", "consolidation_type")
+	m.decisionsByPool = f.counters("karpenter_voluntary_disruption_decisions_by_nodepool_total", "Disruptions begun, once for each pool concerned.",
+		"nodepool", "decision", "reason", "consolidation_type")
+	m.evaluation = f.histograms("karpenter_voluntary_disruption_decision_evaluation_duration_seconds", "Time to decide what to disrupt.",
+		decisionBuckets(), "reason", "consolidation_type")
+	m.eligible = f.gauges("karpenter_voluntary_disruption_eligible_nodes", "Nodes that could be disrupted at the last look.", "reason")
+	m.failedValidations = f.counters("karpenter_voluntary_disruption_failed_validations_total", "Disruptions that were not right any more when they were to begin.",
+		"consolidation_type")
+	m.cloudDuration = f.histograms("karpenter_cloudprovider_duration_seconds", "Time that calls to the cloud took.", prometheus.DefBuckets,
+		"controller", "method", "provider")
+	m.cloudErrors = f.counters("karpenter_cloudprovider_errors_total", "Calls to the cloud that failed, by kind of error.",
+		"controller", "method", "provider", "error", "nodepool")
+}
+
+// factory declares metrics.
+type factory struct{ registry prometheus.Registerer }
+
+func (f factory) counters(name, help string, labels ...string) *prometheus.CounterVec {
+	v := prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels)
+	f.registry.MustRegister(v)
+	return v
+}
+
+func (f factory) gauges(name, help string, labels ...string) *prometheus.GaugeVec {
+	v := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: name, Help: help}, labels)
+	f.registry.MustRegister(v)
+	return v
+}
+
+func (f factory) histograms(name, help string, buckets []float64, labels ...string) *prometheus.HistogramVec {
+	v := prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: name, Help: help, Buckets: buckets}, labels)
+	f.registry.MustRegister(v)
+	return v
+}
+
+// ClaimCreated counts a new NodeClaim; reason is "provisioned" or the lower-case reason of the disruption that it replaces.
+func (m *Metrics) ClaimCreated(reason string, claim *v1.NodeClaim) {
+	m.claimsCreated.WithLabelValues(reason, poolOf(claim), cmp.Or(claim.Annotations[v1.MinValuesRelaxedAnnotationKey], "false")).Inc()
+}
+
+// ClaimTerminated counts a NodeClaim whose finalizer is gone.
+func (m *Metrics) ClaimTerminated(claim *v1.NodeClaim, now time.Time) {
+	m.claimsTerminated.WithLabelValues(poolOf(claim), claim.Labels[v1.CapacityTypeLabelKey], zoneOf(claim)).Inc()
+	if claim.DeletionTimestamp != nil {
+		m.claimTermination.WithLabelValues(poolOf(claim)).Observe(now.Sub(claim.DeletionTimestamp.Time).Seconds())
+	}
+	if c := v1.GetCondition(claim, v1.ConditionInstanceTerminating); c != nil {
+		m.machineTermination.WithLabelValues(poolOf(claim)).Observe(now.Sub(c.LastTransitionTime.Time).Seconds())
+	}
+}
+
+// ClaimDisrupted counts a NodeClaim that is deleted on purpose, and the pods that have to move. The reason is a
+// v1.DisruptionReason or a word such as "expired" or "registration_timeout"; policy is the pool's consolidation policy
+// if the disruption is a consolidation.
+func (m *Metrics) ClaimDisrupted(reason string, claim *v1.NodeClaim, policy v1.ConsolidationPolicy, pods int) {
+	labels := []string{strings.ToLower(reason), poolOf(claim), claim.Labels[v1.CapacityTypeLabelKey], snake(string(policy)), terminationMode(claim)}
+	m.claimsDisrupted.WithLabelValues(labels...).Inc()
+	m.podsDisrupted.WithLabelValues(labels...).Add(float64(pods))
+}
+
+func terminationMode(claim *v1.NodeClaim) string {
+	switch period := claim.Spec.TerminationGracePeriod; {
+	case period == nil:
+		return "graceful"
+	case period.Duration <= 0:
+		return "forceful"
+	}
+	return "eventual"
+}
+
+// NodeCreated counts a node that registered.
+func (m *Metrics) NodeCreated(claim *v1.NodeClaim) {
+	m.nodesCreated.WithLabelValues(poolOf(claim), zoneOf(claim)).Inc()
+}
+
+// NodeTerminated counts a node that was removed.
+func (m *Metrics) NodeTerminated(node *corev1.Node, now time.Time) {
+	pool := poolOf(node)
+	m.nodesTerminated.WithLabelValues(pool, zoneOf(node)).Inc()
+	m.nodeLifetime.WithLabelValues(pool).Observe(now.Sub(node.CreationTimestamp.Time).Seconds())
+	if node.DeletionTimestamp != nil {
+		m.nodeTermination.WithLabelValues(pool).Observe(now.Sub(node.DeletionTimestamp.Time).Seconds())
+	}
+}
+
+// NodeDrained counts a node that no pod holds any more.
+func (m *Metrics) NodeDrained(pool string) { m.nodesDrained.WithLabelValues(pool).Inc() }
+
+// EvictionAsked counts an eviction by the HTTP status of the answer.
+func (m *Metrics) EvictionAsked(code string) { m.evictions.WithLabelValues(code).Inc() }
+
+// PodDrained counts a pod that a drain moved.
+func (m *Metrics) PodDrained(reason string) { m.podsDrained.WithLabelValues(reason).Inc() }
+
+// Planned records a plan: how long it took, how many pods waited, how many of them it found no machine for and how many
+// it could not read.
+func (m *Metrics) Planned(controller string, took time.Duration, waiting, unplaced, invalid int) {
+	m.scheduling.WithLabelValues(controller).Observe(took.Seconds())
+	m.queueDepth.WithLabelValues(controller).Set(float64(waiting))
+	m.unschedulable.WithLabelValues(controller).Set(float64(unplaced - invalid))
+	m.ignored.Set(float64(invalid))
+}
+
+// Evaluated records a look for nodes to disrupt.
+func (m *Metrics) Evaluated(reason v1.DisruptionReason, took time.Duration, eligible int) {
+	m.evaluation.WithLabelValues(lower(reason), consolidationType(reason)).Observe(took.Seconds())
+	m.eligible.WithLabelValues(lower(reason)).Set(float64(eligible))
+}
+
+// Decided counts a disruption that began, for each of the pools that it touches.
+func (m *Metrics) Decided(decision string, reason v1.DisruptionReason, pools []string) {
+	m.decisions.WithLabelValues(decision, lower(reason), consolidationType(reason)).Inc()
+	for _, pool := range pools {
+		m.decisionsByPool.WithLabelValues(pool, decision, lower(reason), consolidationType(reason)).Inc()
+	}
+}
+
+// Overtaken counts a disruption that was not right any more when it was to begin.
+func (m *Metrics) Overtaken(reason v1.DisruptionReason) {
+	m.failedValidations.WithLabelValues(consolidationType(reason)).Inc()
+}
+
+func consolidationType(reason v1.DisruptionReason) string {
+	switch reason {
+	case v1.Empty:
+		return "empty"
+	case v1.Underutilized:
+		return "multi"
+	}
+	return ""
+}
+
+func lower(reason v1.DisruptionReason) string { return strings.ToLower(string(reason)) }
+
+// snake turns CamelCase into camel_case.
+func snake(s string) string {
+	var b strings.Builder
+	for i, r := range s {
+		if i > 0 && r >= 'A' && r <= 'Z' {
+			b.WriteByte('_')
+		}
+		b.WriteString(strings.ToLower(string(r)))
+	}
+	return b.String()
+}
+
+func poolOf(o metav1.Object) string { return o.GetLabels()[v1.NodePoolLabelKey] }
+func zoneOf(o metav1.Object) string { return o.GetLabels()[corev1.LabelTopologyZone] }

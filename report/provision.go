@@ -1,0 +1,103 @@
+package report
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	v1 "tenon.sh/api/v1"
+	"tenon.sh/engine"
+)
+
+const namesInLine = 5 // of what a log line lists at most
+
+// PodNominated tells a pod's owner where the pod is expected to run: "node/a" or "nodeclaim/general-x2k9q".
+func PodNominated(pod *corev1.Pod, target string) Event {
+	return Event{Object: pod, Reason: Nominated, Message: "Pod should schedule on: " + target}
+}
+
+// PodUnplaced tells a pod's owner why nothing can run it. There is none for a pod that asked to be left alone.
+func PodUnplaced(pod *corev1.Pod, u engine.Unplaced) (Event, bool) {
+	if slices.ContainsFunc(u.Reasons, func(r engine.Reason) bool { return r.Code == engine.NotOnManagedNodes }) {
+		return Event{}, false
+	}
+	return Event{
+		Object: pod, Warning: true, Reason: FailedScheduling, Every: 5 * time.Minute,
+		Message: "Failed to schedule pod, " + Sentence(u.Reasons),
+	}, true
+}
+
+// PoolWithoutTypes tells a pool's owner that no instance type meets the pool's own requirements.
+func PoolWithoutTypes(pool *v1.NodePool, reason engine.Reason) Event {
+	return Event{
+		Object: pool, Warning: true, Reason: NoCompatibleInstanceTypes, Every: time.Minute,
+		Message: "NodePool requirements filtered out all compatible available instance types: " + reason.Message(),
+	}
+}
+
+// Sentence says reasons to people, each with its pool, in the order given.
+func Sentence(reasons []engine.Reason) string {
+	var parts []string
+	for _, r := range reasons {
+		part := r.Message()
+		if r.NodePool != "" {
+			part = fmt.Sprintf("nodepool %s: %s", r.NodePool, part)
+		}
+		parts = append(parts, part)
+	}
+	return strings.Join(parts, "; ")
+}
+
+// PlanLine is the log line of a plan: what is wanted and what it costs.
+func PlanLine(plan *engine.Plan) []any {
+	pods := 0
+	for _, l := range plan.Launches {
+		pods += len(l.Pods)
+	}
+	line := []any{
+		"launches", len(plan.Launches), "pods", pods,
+		"on-existing", len(plan.Placements), "unplaced", len(plan.Unplaced),
+		"price-per-hour", dollars(plan.Cost.LaunchesPerHour),
+	}
+	if plan.Cost.Bound > 0 {
+		line = append(line, "above-lower-bound", fmt.Sprintf("%.1f%%", 100*plan.Cost.Gap))
+	}
+	return line
+}
+
+// LaunchLine is the log line of a claim that was created for a launch: for how many pods, what it may become, and why.
+func LaunchLine(claim *v1.NodeClaim, launch engine.Launch) []any {
+	line := []any{
+		"NodeClaim", claim.Name, "NodePool", launch.NodePool, "pods", len(launch.Pods),
+		"instance-types", some(launch.InstanceTypes), "price-per-hour", dollars(launch.Price),
+		"considered", launch.Why.Considered,
+	}
+	if launch.Why.RunnerUp != (engine.OfferingID{}) {
+		line = append(line, "runner-up", launch.Why.RunnerUp.String(), "runner-up-costs-more", dollars(launch.Why.PriceDifference))
+	}
+	if launch.Why.FilledBy != "" {
+		line = append(line, "filled", fmt.Sprintf("%.0f%% %s", 100*launch.Why.Filled, launch.Why.FilledBy))
+	}
+	return line
+}
+
+// UnplacedLine is the log line of pods that nothing can run, with the reasons of the first few.
+func UnplacedLine(unplaced []engine.Unplaced) []any {
+	var pods []string
+	for _, u := range unplaced[:min(len(unplaced), namesInLine)] {
+		pods = append(pods, u.Pod.String()+": "+Sentence(u.Reasons))
+	}
+	return []any{"count", len(unplaced), "pods", pods}
+}
+
+func some(names []string) []string {
+	if len(names) <= namesInLine {
+		return names
+	}
+	return append(slices.Clone(names[:namesInLine]), fmt.Sprintf("and %d more", len(names)-namesInLine))
+}
+
+func dollars(price float64) string { return fmt.Sprintf("$%.4f", price) }

@@ -1,0 +1,248 @@
+package report
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/time/rate"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+)
+
+const (
+	component      = "karpenter" // what dashboards and kubectl filters know
+	quietByDefault = 2 * time.Minute
+	queuedEvents   = 1000
+	longestMessage = 1024 // the API server refuses longer ones
+)
+
+// Event is one thing to tell about one object.
+type Event struct {
+	Object  client.Object
+	Warning bool
+	Reason  string
+	Message string
+	// Key tells events of one reason apart, besides the object that they are about.
+	Key string
+	// Every is how long repeats of the same event are kept back; 0 means two minutes, below 0 not at all.
+	Every time.Duration
+}
+
+// A Recorder writes events. Repeats are kept back, and what passes is limited in number, so that no state of the
+// cluster floods the API server. An event that the limit holds back was not told and may be told the next time.
+type Recorder struct {
+	writer client.Client
+	clock  clock.PassiveClock
+
+	mu      sync.Mutex // guards what follows
+	told    map[string]*telling
+	limits  map[string]*rate.Limiter
+	all     *rate.Limiter
+	queue   []*telling
+	wake    chan struct{}
+	dropped int
+	serial  int64 // tells events of one instant apart
+}
+
+// telling is one event, and how often it was told.
+type telling struct {
+	key   string
+	until time.Time
+	event corev1.Event
+	sent  bool // the event exists in the API server
+}
+
+// NewRecorder returns a Recorder that writes with the given client. Events are written by Start or Flush.
+func NewRecorder(writer client.Client, clock clock.PassiveClock) *Recorder {
+	return &Recorder{
+		writer: writer,
+		clock:  clock,
+		told:   map[string]*telling{},
+		limits: map[string]*rate.Limiter{
+			Nominated:                 rate.NewLimiter(5, 10),
+			FailedScheduling:          rate.NewLimiter(20, 20),
+			InsufficientCapacityError: rate.NewLimiter(5, 10),
+		},
+		all:  rate.NewLimiter(50, 200),
+		wake: make(chan struct{}, 1),
+	}
+}
+
+// Publish queues events. It never waits, and it never fails: an event is a courtesy.
+func (r *Recorder) Publish(events ...Event) {
+	for _, e := range events {
+		r.publish(e)
+	}
+	select {
+	case r.wake <- struct{}{}:
+	default:
+	}
+}
+
+func (r *Recorder) publish(e Event) {
+	now := r.clock.Now()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	key := strings.Join([]string{strings.ToLower(e.Reason), identity(e.Object), e.Key}, "\x00")
+	t := r.told[key]
+	if t != nil && now.Before(t.until) {
+		return
+	}
+	if len(r.queue) >= queuedEvents {
+		r.dropped++
+		return
+	}
+	if l := r.limits[e.Reason]; l != nil && !l.AllowN(now, 1) {
+		return
+	}
+	if !r.all.AllowN(now, 1) {
+		return
+	}
+	if t == nil || t.event.Message != cut(e.Message) {
+		r.serial++
+		fresh, err := r.render(e, now)
+		if err != nil {
+			return
+		}
+		t = &telling{key: key, event: fresh}
+	}
+	t.event.Count++
+	t.event.LastTimestamp = metav1.NewTime(now)
+	t.until = now.Add(quiet(e.Every))
+	r.forget(now)
+	r.told[key] = t
+	r.queue = append(r.queue, t)
+}
+
+func quiet(every time.Duration) time.Duration {
+	if every == 0 {
+		return quietByDefault
+	}
+	return max(every, 0)
+}
+
+// identity names an object by its UID, or by its name where a test or a dry run gave it none.
+func identity(o client.Object) string {
+	if uid := o.GetUID(); uid != "" {
+		return string(uid)
+	}
+	return fmt.Sprintf("%T %s/%s", o, o.GetNamespace(), o.GetName())
+}
+
+// forget drops what was told long enough ago, once there is much of it.
+func (r *Recorder) forget(now time.Time) {
+	if len(r.told) < 2000 || len(r.told)%500 != 0 {
+		return
+	}
+	for key, t := range r.told {
+		if now.After(t.until.Add(10 * time.Minute)) {
+			delete(r.told, key)
+		}
+	}
+}
+
+func (r *Recorder) render(e Event, now time.Time) (corev1.Event, error) {
+	gvk, err := apiutil.GVKForObject(e.Object, r.writer.Scheme())
+	if err != nil {
+		return corev1.Event{}, fmt.Errorf("event %s about %T: %w", e.Reason, e.Object, err)
+	}
+	namespace := e.Object.GetNamespace()
+	if namespace == "" {
+		namespace = metav1.NamespaceDefault
+	}
+	kind := corev1.EventTypeNormal
+	if e.Warning {
+		kind = corev1.EventTypeWarning
+	}
+	return corev1.Event{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: namespace,
+			Name:      fmt.Sprintf("%s.%x", e.Object.GetName(), now.UnixNano()+r.serial),
+		},
+		InvolvedObject: corev1.ObjectReference{
+			APIVersion: gvk.GroupVersion().String(),
+			Kind:       gvk.Kind,
+			Namespace:  e.Object.GetNamespace(),
+			Name:       e.Object.GetName(),
+			UID:        e.Object.GetUID(),
+		},
+		Type:                kind,
+		Reason:              e.Reason,
+		Message:             cut(e.Message),
+		Source:              corev1.EventSource{Component: component},
+		ReportingController: component,
+		FirstTimestamp:      metav1.NewTime(now),
+	}, nil
+}
+
+func cut(message string) string {
+	if len(message) <= longestMessage {
+		return message
+	}
+	return strings.ToValidUTF8(message[:longestMessage-3], "") + "..."
+}
+
+// Start writes events until ctx ends, and what is queued by then.
+func (r *Recorder) Start(ctx context.Context) error {
+	for {
+		r.Flush(ctx)
+		select {
+		case <-r.wake:
+		case <-ctx.Done():
+			last, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
+			defer cancel()
+			r.Flush(last)
+			return nil
+		}
+	}
+}
+
+// Flush writes what is queued now.
+func (r *Recorder) Flush(ctx context.Context) {
+	r.mu.Lock()
+	queue, dropped := r.queue, r.dropped
+	r.queue, r.dropped = nil, 0
+	r.mu.Unlock()
+	if dropped > 0 {
+		log.FromContext(ctx).Info("dropped events, the API server takes them too slowly", "count", dropped)
+	}
+	for _, t := range queue {
+		if ctx.Err() != nil {
+			return
+		}
+		if err := r.write(ctx, t); err != nil {
+			log.FromContext(ctx).V(1).Info("could not write event", "reason", t.event.Reason, "error", err.Error())
+		}
+	}
+}
+
+// write counts up the event that is there already, so that a repeated one stays one line for the reader.
+func (r *Recorder) write(ctx context.Context, t *telling) error {
+	r.mu.Lock()
+	event := *t.event.DeepCopy()
+	sent := t.sent
+	r.mu.Unlock()
+	if sent {
+		patch := fmt.Sprintf(`{"count":%d,"lastTimestamp":%q}`, event.Count, event.LastTimestamp.UTC().Format(time.RFC3339))
+		err := r.writer.Patch(ctx, &event, client.RawPatch("application/merge-patch+json", []byte(patch)))
+		if !apierrors.IsNotFound(err) {
+			return err
+		}
+		event.ResourceVersion, event.UID = "", ""
+	}
+	if err := r.writer.Create(ctx, &event); err != nil && !apierrors.IsAlreadyExists(err) {
+		return err
+	}
+	r.mu.Lock()
+	t.sent = true
+	r.mu.Unlock()
+	return nil
+}
