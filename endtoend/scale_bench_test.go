@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	v1 "tenon.sh/api/v1"
+	"tenon.sh/engine"
 )
 
 func keyOf(name string) client.ObjectKey { return types.NamespacedName{Name: name} }
@@ -78,6 +79,7 @@ func thousandPods(b *testing.B) {
 	b.ReportMetric(float64(len(w.nodes())), "nodes")
 	b.ReportMetric(cpu*100, "%cpu")
 	b.ReportMetric(memory*100, "%memory")
+	b.ReportMetric(landed(w)*100, "%landed")
 	b.ReportMetric(peakMegabytes(b, controller.Process.Pid), "MB-peak")
 	b.ReportMetric(used/window, "cores")
 	controller.end(syscall.SIGTERM)
@@ -99,6 +101,24 @@ func utilisation(w *world) (cpu, memory float64) {
 		asked[1] += requests.Memory().AsApproximateFloat64()
 	}
 	return asked[0] / have[0], asked[1] / have[1]
+}
+
+// landed is the share of the planned pods that run on the machine that was started for them.
+func landed(w *world) float64 {
+	nodeOf := map[string]string{}
+	for _, p := range w.pods() {
+		nodeOf[string(p.UID)] = p.Spec.NodeName
+	}
+	planned, there := 0.0, 0.0
+	for _, c := range w.claims() {
+		for _, uid := range engine.PlannedPods(&c) {
+			planned++
+			if nodeOf[uid] == c.Status.NodeName {
+				there++
+			}
+		}
+	}
+	return there / max(1, planned)
 }
 
 // cpuSeconds is the processor time that the process has used.

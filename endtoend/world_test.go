@@ -31,6 +31,9 @@ import (
 // asTenon makes this test binary behave as the tenon command, so that the controller is a process of its own.
 const asTenon = "TENON_ENDTOEND_COMMAND"
 
+// logsIn names a folder that keeps the controllers' logs; without it they go with the test.
+const logsIn = "TENON_LOGS"
+
 func TestMain(m *testing.M) {
 	if os.Getenv(asTenon) != "" {
 		os.Exit(cli.Main())
@@ -100,7 +103,11 @@ type tenon struct {
 func (w *world) start(args ...string) *tenon {
 	w.Helper()
 	metrics, health := freePort(w), freePort(w)
-	file, err := os.Create(filepath.Join(w.TempDir(), "tenon.log"))
+	dir := os.Getenv(logsIn)
+	if dir == "" {
+		dir = w.TempDir()
+	}
+	file, err := os.Create(filepath.Join(dir, "tenon-"+metrics+".log"))
 	w.must(err)
 	defer file.Close()
 	all := append([]string{"controller", "--kubeconfig", w.playground.Kubeconfig(), "--leader-election-namespace", "default",

@@ -121,9 +121,6 @@ func TestRegistrationSyncsTheNode(t *testing.T) {
 	if !ours(node) || len(node.OwnerReferences) != 1 || node.OwnerReferences[0].UID != claim.UID || !*node.OwnerReferences[0].BlockOwnerDeletion {
 		t.Errorf("finalizers %v, owners %v", node.Finalizers, node.OwnerReferences)
 	}
-	if step.Nominate != "node-1" {
-		t.Errorf("nominate %q: the planned pods are pointed at the node before it opens", step.Nominate)
-	}
 	if step.Claim.Status.NodeName != "node-1" || conditionText(step.Claim, v1.ConditionRegistered) != "True" ||
 		conditionText(step.Claim, v1.ConditionInitialized) != "Unknown NodeNotReady" {
 		t.Errorf("claim status %+v", step.Claim.Status)

@@ -157,16 +157,13 @@ func (h *host) read(types map[string]*InstanceType) {
 
 func isLaunched(c *v1.NodeClaim) bool { return len(c.Status.Allocatable) > 0 }
 
+// isLeaving reports whether the machine is being removed for good. A node that is only marked for disruption may still
+// stay; its taint keeps new pods off.
 func isLeaving(node *corev1.Node, claim *v1.NodeClaim) bool {
 	if claim != nil && (claim.DeletionTimestamp != nil || v1.IsTrue(claim, v1.ConditionInstanceTerminating)) {
 		return true
 	}
-	if node == nil {
-		return false
-	}
-	return node.DeletionTimestamp != nil || slices.ContainsFunc(node.Spec.Taints, func(t corev1.Taint) bool {
-		return t.Key == v1.DisruptedTaintKey
-	})
+	return node != nil && node.DeletionTimestamp != nil
 }
 
 func nodeTaints(n *corev1.Node) []corev1.Taint {

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -32,20 +33,57 @@ func register(l Life, claim *v1.NodeClaim, step *Step) *corev1.Node {
 	node := l.Nodes[0].DeepCopy()
 	if registered {
 		hydrate(node, claim)
+		open(l, claim, node, step)
 		return node
 	}
 	if !isSynced(node) {
-		step.Nominate = node.Name
 		if !hasTaint(node, v1.UnregisteredTaint()) && node.Labels[v1.RegisteredLabelKey] != "true" {
 			step.Events = append(step.Events, Event{Object: l.Claim, Warning: true, Reason: eventTaintMissing,
 				Message: fmt.Sprintf("node %s joined without the taint %s; pods may have run there before its labels and taints were complete",
 					node.Name, v1.UnregisteredTaintKey)})
 		}
 		sync(node, claim)
+		if l.Nominating && len(PlannedPods(claim)) > 0 {
+			node.Spec.Taints = append(node.Spec.Taints, OpeningTaint())
+		}
 	}
 	claim.Status.NodeName = node.Name
 	set(claim, v1.ConditionRegistered, metav1.ConditionTrue, "", "", l.Now)
+	open(l, claim, node, step)
 	return node
+}
+
+// openingPatience is how long a registered node may stay closed for the sake of nominations. It ends the wait if what
+// makes the node ready should itself be kept off by the taint.
+const openingPatience = 30 * time.Second
+
+// OpeningTaint keeps pods off a registered node until it can take them and those planned for it are nominated to it.
+// kube-scheduler drops a pod's nomination whenever an attempt to place the pod fails, so a nomination must come last,
+// and nothing may be placed between the node's becoming ready and the nominations.
+func OpeningTaint() corev1.Taint {
+	return corev1.Taint{Key: "tenon.sh/opening", Effect: corev1.TaintEffectNoSchedule}
+}
+
+// open lets pods on the node once nothing but the opening taint keeps them off: first they are nominated, then the taint
+// goes.
+func open(l Life, claim *v1.NodeClaim, node *corev1.Node, step *Step) {
+	if !hasTaint(node, OpeningTaint()) {
+		return
+	}
+	left := waitingSince(claim, v1.ConditionRegistered).Add(openingPatience).Sub(l.Now)
+	if left > 0 && !ripe(claim, node) {
+		step.by(left)
+		return
+	}
+	step.Nominate = node.Name
+	node.Spec.Taints = slices.DeleteFunc(node.Spec.Taints, func(t corev1.Taint) bool { return t.Key == OpeningTaint().Key })
+}
+
+// ripe reports whether the node could take pods but for the opening taint.
+func ripe(claim *v1.NodeClaim, node *corev1.Node) bool {
+	return nodeReady(node) && !slices.ContainsFunc(node.Spec.Taints, func(t corev1.Taint) bool {
+		return t.Key != OpeningTaint().Key && (IsEphemeralTaint(t) || isStartupTaint(claim, t))
+	})
 }
 
 func severalNodes(nodes []*corev1.Node) string {

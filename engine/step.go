@@ -30,6 +30,8 @@ type Life struct {
 	Attachments  []*storagev1.VolumeAttachment
 	VolumeClaims []*corev1.PersistentVolumeClaim
 	Machine      Presence
+	// Nominating says that pods are pointed at the machines that were started for them.
+	Nominating bool
 }
 
 // Presence says what is known of a machine.

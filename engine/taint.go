@@ -54,6 +54,8 @@ func IsEphemeralTaint(t corev1.Taint) bool {
 		return t.Effect == corev1.TaintEffectNoSchedule
 	case v1.UnregisteredTaintKey:
 		return t.Effect == corev1.TaintEffectNoExecute
+	case OpeningTaint().Key:
+		return true
 	}
 	return strings.HasPrefix(t.Key, "readiness.k8s.io/")
 }
