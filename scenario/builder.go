@@ -1,7 +1,6 @@
 package scenario
 
 import (
-	"cmp"
 	"slices"
 	"strings"
 	"time"
@@ -166,15 +165,6 @@ func poolNamed(s *engine.Snapshot, name string) *v1.NodePool {
 		return s.NodePools[i]
 	}
 	return nil
-}
-
-// sorted is a copy of the list in order of namespace and name.
-func sorted[T metav1.Object](list []T) []T {
-	list = slices.Clone(list)
-	slices.SortStableFunc(list, func(a, b T) int {
-		return cmp.Or(cmp.Compare(a.GetNamespace(), b.GetNamespace()), cmp.Compare(a.GetName(), b.GetName()))
-	})
-	return list
 }
 
 // without is the list less the objects of that name; ok is false if there was none.

@@ -19,16 +19,16 @@ const nodeWords = "pool= type= zone= capacity= labels= annotations= taint= age= 
 
 // machineLine is what a node or claim statement says of a machine.
 type machineLine struct {
-	name                                        string
-	pool, instanceType, zone, capacity          string
-	labels, annotations                         map[string]string
-	taints                                      []corev1.Taint
-	resources, allocatable                      corev1.ResourceList
-	age                                         time.Duration
-	quiet                                       *time.Duration
-	planned                                     []string
-	notReady, unregistered, uninitialized       bool
-	cordoned, deleting, drifted, consolidatable bool
+	name                                  string
+	pool, instanceType, zone, capacity    string
+	labels, annotations                   map[string]string
+	taints                                []corev1.Taint
+	resources, allocatable                corev1.ResourceList
+	age                                   time.Duration
+	quiet                                 *time.Duration
+	planned                               []string
+	notReady, unregistered, uninitialized bool
+	cordoned, deleting, drifted           bool
 }
 
 func (b *builder) readMachine(name word, r *reader) (m machineLine, err error) {

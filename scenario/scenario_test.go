@@ -265,7 +265,8 @@ func fillValue(t *testing.T, v reflect.Value) {
 func TestRandomScenariosCanBeReadAndDependOnTheSeedOnly(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(50) {
-		if scenario.RandomText(seed, scenario.Size{}) != scenario.RandomText(seed, scenario.Size{}) {
+		first := scenario.RandomText(seed, scenario.Size{})
+		if second := scenario.RandomText(seed, scenario.Size{}); first != second {
 			t.Errorf("seed %d: two texts", seed)
 		}
 		if s := scenario.Random(seed, scenario.Size{}); len(s.Pods) < 30 {

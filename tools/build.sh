@@ -44,7 +44,7 @@ wait "$build" || status=$?
 build=
 if [ "$status" -ne 0 ]; then
 	# go build -v names each package; what is left is what went wrong.
-	grep -v '^[a-z0-9./_-]*$' "$log" >&2 || cat "$log" >&2
+	grep -v '^[A-Za-z0-9./_~-]*$' "$log" >&2 || cat "$log" >&2
 	exit "$status"
 fi
 echo "built $2 in $(elapsed) s"

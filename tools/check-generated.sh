@@ -1,14 +1,19 @@
 #!/bin/sh
 # Fails if generating anew changes a file. What changed is left in place: it is what should have been committed.
 set -eu
+folders='api deploy docs'
 before=$(mktemp -d)
 trap 'rm -rf "$before"' EXIT
-cp -R api deploy "$before" 2>/dev/null || cp -R api "$before"
+for folder in $folders; do
+	[ ! -d "$folder" ] || cp -R "$folder" "$before"
+done
 go generate ./...
-for folder in "$before"/*; do
-	name=$(basename "$folder")
-	if ! diff -ru "$folder" "$name"; then
-		echo "generated files in $name/ were out of date; they are now up to date, commit them" >&2
-		exit 1
+status=0
+for folder in $folders; do
+	[ -d "$folder" ] || continue
+	if ! diff -ru "$before/$folder" "$folder"; then
+		echo "generated files in $folder/ were out of date; now they are not: commit them" >&2
+		status=1
 	fi
 done
+exit $status

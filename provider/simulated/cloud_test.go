@@ -455,10 +455,11 @@ func TestTheSameSeedAndCallsMeetTheSameFate(t *testing.T) {
 		}
 		return string(state)
 	}
-	if run(1, false) != run(1, false) {
+	first := run(1, false)
+	if second := run(1, false); first != second {
 		t.Error("two runs differ")
 	}
-	if run(1, false) != run(1, true) {
+	if first != run(1, true) {
 		t.Error("a run with restarts differs")
 	}
 	if run(1, false) == run(2, false) {
@@ -473,7 +474,7 @@ func restart(t *testing.T, old sky, cfg simulated.Config) sky {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var state simulated.State
+	var state simulated.Remembered
 	if err := json.Unmarshal(text, &state); err != nil {
 		t.Fatal(err)
 	}

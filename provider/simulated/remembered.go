@@ -10,9 +10,9 @@ import (
 	"tenon.sh/engine"
 )
 
-// State is all that a cloud has to remember to go on after a restart. It can be written as JSON. What depends on the
+// Remembered is all that a cloud has to remember to go on after a restart. It can be written as JSON. What depends on the
 // seed and the time only (who is sold out when, prices) is worked out again.
-type State struct {
+type Remembered struct {
 	Seed     uint64
 	Epoch    time.Time
 	Advanced time.Time
@@ -42,10 +42,10 @@ type SoldOutState struct {
 }
 
 // State returns what the cloud has to remember.
-func (c *Cloud) State() State {
+func (c *Cloud) State() Remembered {
 	c.lock()
 	defer c.mu.Unlock()
-	s := State{Seed: c.cfg.Seed, Epoch: c.epoch, Advanced: c.advanced, Buckets: maps.Clone(c.buckets),
+	s := Remembered{Seed: c.cfg.Seed, Epoch: c.epoch, Advanced: c.advanced, Buckets: maps.Clone(c.buckets),
 		Queue: maps.Clone(c.queue), Faults: slices.Clone(c.faults), Done: c.done, Silent: c.silent, Counters: c.counters}
 	s.Counters.Throttled = maps.Clone(c.counters.Throttled)
 	for _, r := range c.ordered() {
@@ -64,7 +64,7 @@ func (c *Cloud) State() State {
 }
 
 // Restore lets the cloud go on where another one stopped. It must have been made from the same seed.
-func (c *Cloud) Restore(s State) error {
+func (c *Cloud) Restore(s Remembered) error {
 	if s.Seed != c.cfg.Seed {
 		return fmt.Errorf("restore a simulated cloud: its state was made with seed %d, the cloud has seed %d", s.Seed, c.cfg.Seed)
 	}

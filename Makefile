@@ -1,0 +1,64 @@
+# Needs Go and make, nothing else: no C compiler, no kubectl, no container runtime. `make help` lists what there is.
+
+# Pure Go everywhere, so that a machine without a C compiler builds the same binaries. buildvcs is off because the commit
+# would be stamped into the binary, and every commit would link everything again.
+export CGO_ENABLED ?= 0
+export GOFLAGS := $(GOFLAGS) -buildvcs=false
+MAKEFLAGS += --no-print-directory
+
+# How many packages are tested at a time, and how long one package may take. Several packages start a control plane each;
+# more than two at a time starve each other on a small machine.
+PACKAGES_AT_A_TIME ?= 2
+TEST_TIMEOUT ?= 10m
+
+# What bin/tenon is built from: Go files and what they embed. Go's own cache decides what is compiled again.
+sources := $(shell find . \( -path './.?*' -o -path ./bin -o -path ./controlplane -o -path ./docs -o -path ./tools \
+	-o -name testdata \) -prune -o -type f ! -name '*_test.go' ! -name '*.md' -print)
+controlplane_sources := $(shell find controlplane -type f ! -name '*_test.go' ! -name '*.md')
+go_tool := go tool -modfile=tools/go.mod
+
+.PHONY: help build controlplane demo playground test check race bench generate clean
+.DEFAULT_GOAL := help
+
+help: ## Show this list.
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' Makefile
+
+build: bin/controlplane bin/tenon ## Build bin/tenon and bin/controlplane.
+
+controlplane: bin/controlplane ## Build bin/controlplane only: what the tests need.
+
+demo: build ## Pods come, a machine comes, pods go, the machine goes. ARGS=--exit leaves after that.
+	@exec bin/tenon demo $(ARGS)
+
+playground: build ## A local cluster with Tenon and a simulated cloud, until Ctrl-C. See ARGS=--help.
+	@exec bin/tenon playground $(ARGS)
+
+test: bin/controlplane ## Run all tests of both modules.
+	@cd controlplane && go test -timeout $(TEST_TIMEOUT) ./...
+	@go test -p $(PACKAGES_AT_A_TIME) -timeout $(TEST_TIMEOUT) ./...
+
+race: export CGO_ENABLED = 1
+race: bin/controlplane ## Run the same tests under the race detector (this one needs a C compiler).
+	@go test -race -p $(PACKAGES_AT_A_TIME) -timeout $(TEST_TIMEOUT) ./...
+
+bench: bin/controlplane ## Run the benchmarks. BENCH=regexp chooses, PKG=./engine/... narrows.
+	@go test -run '^$$' -bench '$(or $(BENCH),.)' -benchmem -timeout 60m $(or $(PKG),./...)
+
+check: ## Format, vet, staticcheck, the architecture test, generated files.
+	@echo '==> gofmt' && tools/gofmt.sh
+	@echo '==> go vet' && go vet ./... && cd controlplane && go vet ./...
+	@echo '==> staticcheck' && $(go_tool) staticcheck ./...
+	@echo '==> architecture' && go test -run Architecture .
+	@echo '==> generated files' && tools/check-generated.sh
+
+generate: ## Write the generated files (CRDs, deep copies) anew from the sources.
+	@go generate ./...
+
+clean: ## Remove what was built, and the playground's folder.
+	@rm -rf bin .playground
+
+bin/tenon: $(sources)
+	@tools/build.sh . bin/tenon
+
+bin/controlplane: $(controlplane_sources)
+	@tools/build.sh controlplane bin/controlplane "about 4 minutes on 2 cores, but only the first time"

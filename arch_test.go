@@ -1,0 +1,140 @@
+package main
+
+import (
+	"os"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// modulePath is what import paths of this repository start with.
+const modulePath = "tenon.sh"
+
+// An importRule says what the packages that a pattern names may import. Patterns are those of the go command, relative to the
+// module: "engine" is one package, "api/..." it and all below. The first rule whose pattern matches holds.
+type importRule struct {
+	packages string
+	ours     []string // patterns of our own packages
+	also     []string // import paths, with everything below, beyond those open to all
+	never    []string // import paths that are closed in spite of all that
+	pure     bool     // the standard library only, and none of the calls in impureCalls
+	alone    bool     // not even the paths that are open to all
+}
+
+// openToAll lists what every package may import beside the standard library.
+var openToAll = []string{"k8s.io/api", "k8s.io/apimachinery"}
+
+// Sets of third-party modules that go together.
+var (
+	kubernetesClient = []string{"k8s.io/client-go", "k8s.io/utils", "sigs.k8s.io/controller-runtime", "sigs.k8s.io/yaml", "golang.org/x/sync", "golang.org/x/time"}
+	logging          = []string{"github.com/go-logr/logr", "github.com/go-logr/zapr", "go.uber.org/zap", "k8s.io/klog/v2"}
+	prometheus       = []string{"github.com/prometheus/client_golang", "github.com/prometheus/client_model"}
+)
+
+// notInTheEngine lists the parts of the standard library through which a decision could come to depend on something other
+// than its arguments.
+var notInTheEngine = []string{"context", "crypto/rand", "log", "math/rand", "net", "os", "syscall"}
+
+// impureCalls are closed in the packages whose rule says pure, for the same reason.
+var impureCalls = []string{
+	"time.Now", "time.Since", "time.Until", "time.LoadLocation", "time.Sleep", "time.After", "time.AfterFunc", "time.Tick",
+	"time.NewTimer", "time.NewTicker",
+}
+
+// importRules is the table "Who may import whom" of ARCHITECTURE.md as data. Test files may import what they like.
+var importRules = []importRule{
+	{packages: ".", ours: []string{"cli"}},
+	{packages: "api/crds", ours: []string{"api/..."}, also: []string{"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1", "sigs.k8s.io/yaml"}},
+	{packages: "api/...", ours: []string{"api/..."}, also: []string{"github.com/mitchellh/hashstructure/v2", "sigs.k8s.io/controller-runtime/pkg/scheme"}},
+
+	{packages: "engine", ours: []string{"engine/...", "api/..."}, also: []string{"github.com/robfig/cron/v3"}, never: notInTheEngine, pure: true},
+	{packages: "engine/capacity", pure: true, alone: true, never: notInTheEngine},
+	{packages: "engine/bitset", pure: true, alone: true, never: notInTheEngine},
+	{packages: "engine/requirement", ours: []string{"engine/bitset"}, pure: true, alone: true, never: notInTheEngine},
+	{packages: "engine/topology", ours: []string{"engine/bitset", "engine/capacity", "engine/requirement"}, pure: true, alone: true, never: notInTheEngine},
+	{packages: "engine/packing", ours: []string{"engine/bitset", "engine/capacity", "engine/requirement", "engine/topology"}, pure: true, alone: true, never: notInTheEngine},
+	{packages: "engine/disruption", ours: []string{"engine/bitset", "engine/capacity", "engine/requirement", "engine/topology", "engine/packing"}, pure: true, alone: true, never: notInTheEngine},
+
+	{packages: "scenario/...", ours: []string{"scenario/...", "engine", "api/...", "provider/catalog"}, also: []string{"sigs.k8s.io/yaml", "k8s.io/utils/ptr", "k8s.io/apiextensions-apiserver", "k8s.io/apiserver", "k8s.io/kube-openapi"}},
+
+	{packages: "provider", ours: []string{"engine", "api/..."}},
+	{packages: "provider/catalog/...", ours: []string{"provider", "engine", "api/...", "provider/catalog"}},
+	{packages: "provider/providertest", ours: []string{"provider", "provider/catalog", "engine", "api/..."}, also: []string{"k8s.io/utils"}},
+	{packages: "provider/simulated", ours: []string{"provider", "provider/catalog", "engine", "api/..."}, also: []string{"k8s.io/utils"}},
+	{packages: "provider/kwok", ours: []string{"provider", "provider/catalog", "provider/simulated", "engine", "api/..."}, also: append(kubernetesClient, logging...)},
+	{packages: "provider/aws/...", ours: []string{"provider/aws/...", "provider", "provider/catalog", "engine", "api/..."}, also: append([]string{"github.com/aws"}, kubernetesClient...)},
+	{packages: "provider/azure/...", ours: []string{"provider/azure/...", "provider", "provider/catalog", "engine", "api/..."}, also: []string{"github.com/Azure"}},
+	{packages: "provider/clusterapi/...", ours: []string{"provider/clusterapi/...", "provider", "provider/catalog", "engine", "api/..."}, also: kubernetesClient},
+
+	{packages: "cluster", ours: []string{"engine", "api/...", "provider"}, also: slices.Concat(kubernetesClient, logging, []string{"k8s.io/apiextensions-apiserver"})},
+	{packages: "cluster/clustertest", ours: []string{"api/...", "engine", "cluster", "provider/...", "report/..."}, also: slices.Concat(kubernetesClient, logging, prometheus)},
+	{packages: "report/...", ours: []string{"report/...", "engine", "cluster", "api/...", "provider"}, also: slices.Concat(kubernetesClient, logging, prometheus)},
+	{packages: "controller/...", ours: []string{"engine", "cluster", "provider", "api/...", "report/..."}, also: slices.Concat(kubernetesClient, logging, prometheus)},
+
+	{packages: "simulator", ours: []string{"engine", "scenario", "provider", "provider/simulated", "provider/catalog", "api/..."}},
+	{packages: "explore", ours: []string{"api/...", "engine", "scenario/...", "provider/...", "cluster", "controller/...", "report/...", "simulator", "playground"}, also: slices.Concat(kubernetesClient, logging, prometheus)},
+	{packages: "web", ours: []string{"engine"}},
+	{packages: "playground", ours: []string{"api/..."}, also: append([]string{"k8s.io/apiextensions-apiserver", "golang.org/x/sys"}, kubernetesClient...)},
+	{packages: "playground/playgroundtest", ours: []string{"playground", "api/...", "cluster"}, also: kubernetesClient},
+	{packages: "endtoend"}, // nothing but tests
+	{packages: "examples"},
+	{packages: "deploy/..."},
+	{packages: "cli", ours: []string{"api/...", "engine", "scenario/...", "provider/...", "cluster", "controller/...", "report/...", "simulator", "explore", "web", "playground", "examples", "deploy/..."},
+		also: slices.Concat(kubernetesClient, logging, prometheus, []string{"github.com/spf13/cobra", "github.com/spf13/pflag", "golang.org/x/term", "k8s.io/apiextensions-apiserver"})},
+
+	// A module of its own: it imports nothing of ours, and what Kubernetes needs is its own affair.
+	{packages: "controlplane/...", also: []string{"*"}},
+}
+
+// testOnly lists packages that hold tests for others to run. They may import "testing", and only test files may import them.
+var testOnly = []string{"cluster/clustertest", "playground/playgroundtest", "provider/providertest"}
+
+// bannedNames say nothing about what they name. bannedEndings say no more at the end of a type's name.
+var (
+	bannedNames   = []string{"util", "utils", "common", "helper", "helpers", "base", "core", "misc", "manager", "data", "types", "state", "service", "impl"}
+	bannedEndings = []string{"util", "utils", "helper", "helpers", "misc", "manager", "service", "impl"}
+)
+
+// placesOfOneMachine would mean nothing to a reader elsewhere: folders of the machine that a text was written on, and the
+// hosts that one developer's tools fetch packages from. They are cut in two here so that this file passes its own test.
+var placesOfOneMachine = []string{
+	"/wo" + "rk/", "/ro" + "ot/", "/fa" + "rm/", "/ho" + "me/",
+	"proxy.go" + "lang.org", "sum.go" + "lang.org", "registry.np" + "mjs.org", "py" + "pi.org",
+}
+
+func TestArchitecture(t *testing.T) {
+	t.Parallel()
+	tree, err := readTree(".")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, v := range tree.violations(importRules) {
+		t.Error(v)
+	}
+}
+
+// The checker is worth nothing if it finds nothing: testdata/architecture is a small tree that breaks every rule, and
+// testdata/architecture.want lists what has to be found in it, no more and no less.
+func TestArchitectureCheckerFindsEveryKindOfViolation(t *testing.T) {
+	t.Parallel()
+	tree, err := readTree("testdata/architecture")
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := tree.violations(importRules)
+	content, err := os.ReadFile("testdata/architecture.want")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := strings.Split(strings.TrimSpace(string(content)), "\n")
+	for _, w := range want {
+		if !slices.Contains(got, w) {
+			t.Errorf("not found: %s", w)
+		}
+	}
+	for _, g := range got {
+		if !slices.Contains(want, g) {
+			t.Errorf("found without being there: %s", g)
+		}
+	}
+}

@@ -1,0 +1,71 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"os"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+)
+
+// announce says where the catalog of a leader that is no pod can be read; one that is a pod is found by its name.
+func (p *parts) announce(ctx context.Context) error {
+	if os.Getenv("KUBERNETES_SERVICE_HOST") != "" || p.ports.metricsPort() == 0 {
+		return nil
+	}
+	return announceCatalog(ctx, p.config, p.leaseNamespace(), p.opt.LeaderElectionName, p.ports.metricsPort())
+}
+
+// announceCatalog writes on the leader's Lease where a controller that is no pod serves its catalog. Where leaders are not
+// elected there is no Lease, so one is made that nobody holds.
+func announceCatalog(ctx context.Context, config *rest.Config, namespace, lease string, port int) error {
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return fmt.Errorf("announce the catalog: %w", err)
+	}
+	leases := client.CoordinationV1().Leases(namespace)
+	patch := fmt.Sprintf(`{"metadata":{"annotations":{%q:%q}}}`, catalogAnnotation, localCatalog(port))
+	_, err = leases.Patch(ctx, lease, types.MergePatchType, []byte(patch), metav1.PatchOptions{})
+	if apierrors.IsNotFound(err) {
+		_, err = leases.Create(ctx, &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{
+			Name: lease, Namespace: namespace, Annotations: map[string]string{catalogAnnotation: localCatalog(port)},
+		}}, metav1.CreateOptions{})
+	}
+	if err != nil {
+		return fmt.Errorf("announce the catalog on Lease %s/%s: %w", namespace, lease, err)
+	}
+	return nil
+}
+
+// allowSnapshots makes the service account that users without a token of their own borrow to read the catalog.
+func allowSnapshots(ctx context.Context, config *rest.Config, namespace string) error {
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return fmt.Errorf("allow snapshots: %w", err)
+	}
+	meta := metav1.ObjectMeta{Name: snapshotAccount}
+	_, err = client.CoreV1().ServiceAccounts(namespace).Create(ctx, &corev1.ServiceAccount{ObjectMeta: meta}, metav1.CreateOptions{})
+	if err != nil && !apierrors.IsAlreadyExists(err) {
+		return fmt.Errorf("allow snapshots: %w", err)
+	}
+	role := &rbacv1.ClusterRole{ObjectMeta: meta, Rules: []rbacv1.PolicyRule{{Verbs: []string{"get"}, NonResourceURLs: []string{catalogPath}}}}
+	if _, err = client.RbacV1().ClusterRoles().Create(ctx, role, metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
+		return fmt.Errorf("allow snapshots: %w", err)
+	}
+	binding := &rbacv1.ClusterRoleBinding{
+		ObjectMeta: meta,
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: snapshotAccount},
+		Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: namespace, Name: snapshotAccount}},
+	}
+	if _, err = client.RbacV1().ClusterRoleBindings().Create(ctx, binding, metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
+		return fmt.Errorf("allow snapshots: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,146 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/spf13/cobra"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/klog/v2"
+	ctrl "sigs.k8s.io/controller-runtime"
+	ctrlconfig "sigs.k8s.io/controller-runtime/pkg/client/config"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+)
+
+func newController() *cobra.Command {
+	opt := DefaultControllerOptions()
+	var kubeconfig string
+	command := &cobra.Command{
+		Use:   "controller",
+		Short: "Run the autoscaler in or for a cluster",
+		Long: `Runs the autoscaler until it is interrupted. In a cluster it uses its service account, elsewhere the current context
+of the kubeconfig. Every flag can be given by an environment variable as well; a flag wins over it.`,
+		Args: cobra.NoArgs,
+		RunE: func(command *cobra.Command, _ []string) error {
+			if err := opt.readOptions(command.Flags()); err != nil {
+				return err
+			}
+			config, err := restConfig(kubeconfig)
+			if err != nil {
+				return err
+			}
+			ctx, stop := signal.NotifyContext(command.Context(), syscall.SIGINT, syscall.SIGTERM)
+			defer stop()
+			return RunController(ctx, config, opt, command.OutOrStdout())
+		},
+	}
+	opt.addFlags(command.Flags())
+	command.Flags().StringVar(&kubeconfig, "kubeconfig", "", "file that says how to reach the API server; empty for the usual places")
+	return command
+}
+
+func restConfig(kubeconfig string) (*rest.Config, error) {
+	if kubeconfig != "" {
+		config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
+		if err != nil {
+			return nil, fmt.Errorf("--kubeconfig: %w", err)
+		}
+		return config, nil
+	}
+	config, err := ctrlconfig.GetConfig()
+	if err != nil {
+		return nil, fmt.Errorf("find out how to reach the API server: %w", err)
+	}
+	return config, nil
+}
+
+// RunController runs the autoscaler against an API server until ctx ends. It returns an error only for what no waiting
+// would cure: options that make no sense, a port that is taken. An API server that cannot be reached, kinds that are not
+// installed and a lost lease are waited out.
+func RunController(ctx context.Context, config *rest.Config, opt ControllerOptions, out io.Writer) error {
+	if err := opt.check(); err != nil {
+		return err
+	}
+	logger, err := newLogger(opt, out)
+	if err != nil {
+		return err
+	}
+	ports, err := listen(opt)
+	if err != nil {
+		return err
+	}
+	defer ports.close()
+	ctrl.SetLogger(logger)
+	klog.SetLogger(logger.WithName("client"))
+	ctx = log.IntoContext(ctx, logger)
+	limitMemory(ctx, opt.MemoryLimit)
+	for _, gate := range gatesWithoutEffect(opt.FeatureGates) {
+		logger.Info("feature gate has no effect yet", "gate", gate)
+	}
+	if opt.SchedulerConfig != "" {
+		logger.Info("option has no effect yet", "option", "scheduler-config")
+	}
+	config = rest.CopyConfig(config)
+	config.QPS, config.Burst = float32(opt.KubeClientQPS), opt.KubeClientBurst
+	config.UserAgent = "karpenter/" + buildVersion()
+	c := &autoscaler{opt: opt, config: config, ports: ports, log: logger, registry: prometheus.NewRegistry()}
+	return c.run(ctx)
+}
+
+// autoscaler is one running autoscaler.
+type autoscaler struct {
+	opt      ControllerOptions
+	config   *rest.Config
+	ports    *endpoints
+	log      logr.Logger
+	registry *prometheus.Registry // of the metrics that outlive a lost lease
+}
+
+func (c *autoscaler) run(ctx context.Context) error {
+	c.setProbes(nil, errors.New("waiting for the API server"))
+	c.serveMetrics()
+	serving, stop := context.WithCancel(context.WithoutCancel(ctx))
+	defer stop()
+	c.ports.serve(serving, c.opt.EnableProfiling)
+	c.log.Info("starting", "version", buildVersion(), "cloud-provider", c.opt.CloudProvider)
+	lasting, err := c.newLasting()
+	if err != nil {
+		return err
+	}
+	for ctx.Err() == nil {
+		if err := c.waitForKinds(ctx); err != nil {
+			break // only because ctx has ended
+		}
+		err := c.lead(ctx, lasting)
+		if ctx.Err() == nil {
+			c.log.Error(err, "stopped, will start again")
+			c.setProbes(nil, errors.New("starting again"))
+			pause(ctx, 2*time.Second)
+		}
+	}
+	c.log.Info("stopped")
+	return nil
+}
+
+func (c *autoscaler) setProbes(healthy, ready error) {
+	h, r := func() error { return healthy }, func() error { return ready }
+	c.ports.healthy.Store(&h)
+	c.ports.ready.Store(&r)
+}
+
+func pause(ctx context.Context, d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+	case <-timer.C:
+	}
+}

@@ -1,0 +1,218 @@
+package cli
+
+import (
+	"cmp"
+	"fmt"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"tenon.sh/engine"
+)
+
+// ControllerOptions are what the controller can be told. The zero value is not the default: use DefaultControllerOptions.
+type ControllerOptions struct {
+	CloudProvider     string
+	Catalog           string // built-in catalog of the simulated cloud
+	InstanceTypesFile string // replaces Catalog
+	BootDelay         time.Duration
+
+	MetricsPort     int // 0 means any free port, below 0 none
+	HealthProbePort int // likewise
+	KubeClientQPS   int
+	KubeClientBurst int
+	EnableProfiling bool
+
+	DisableLeaderElection               bool
+	LeaderElectionName                  string
+	LeaderElectionNamespace             string
+	DisableClusterStateObservability    bool
+	MemoryLimit                         int64
+	LogLevel, LogFormat                 string
+	LogOutputPaths, LogErrorOutputPaths string
+
+	BatchMaxDuration  time.Duration
+	BatchIdleDuration time.Duration
+	PreferencePolicy  string
+	MinValuesPolicy   string
+	NominatePods      bool
+	FeatureGates      map[string]bool
+	SchedulerConfig   string
+
+	// Accepted so that installations made for Karpenter start; they change nothing.
+	KarpenterService        string
+	DisableControllerWarmup bool
+	CPURequests             int
+	IgnoreDRARequests       bool
+	LegacyNodeRepair        bool
+}
+
+// DefaultControllerOptions are those of a controller that was told nothing.
+func DefaultControllerOptions() ControllerOptions {
+	return ControllerOptions{
+		CloudProvider:           "kwok",
+		Catalog:                 "kwok",
+		MetricsPort:             8080,
+		HealthProbePort:         8081,
+		KubeClientQPS:           1000,
+		KubeClientBurst:         2000,
+		LeaderElectionName:      "karpenter-leader-election",
+		MemoryLimit:             -1,
+		LogLevel:                "info",
+		LogFormat:               "json",
+		LogOutputPaths:          "stdout",
+		LogErrorOutputPaths:     "stderr",
+		BatchMaxDuration:        10 * time.Second,
+		BatchIdleDuration:       time.Second,
+		PreferencePolicy:        "Respect",
+		MinValuesPolicy:         "Strict",
+		NominatePods:            true,
+		FeatureGates:            map[string]bool{},
+		DisableControllerWarmup: true,
+		CPURequests:             1000,
+		IgnoreDRARequests:       true,
+	}
+}
+
+// engineOptions are what the engine is told.
+func (o ControllerOptions) engineOptions() engine.Options {
+	opt := engine.Options{}
+	if o.PreferencePolicy == "Ignore" {
+		opt.Preferences = engine.Ignore
+	}
+	if o.MinValuesPolicy == "BestEffort" {
+		opt.MinValues = engine.BestEffort
+	}
+	return opt
+}
+
+// environment maps flags to the environment variables that stand in for them.
+func environment() map[string]string {
+	out := map[string]string{}
+	for _, flag := range strings.Fields(`
+		cloud-provider catalog instance-types-file-path boot-delay metrics-port health-probe-port kube-client-qps
+		kube-client-burst enable-profiling disable-controller-warmup disable-leader-election
+		disable-cluster-state-observability leader-election-name leader-election-namespace memory-limit cpu-requests
+		log-level log-format log-output-paths log-error-output-paths batch-max-duration batch-idle-duration
+		preference-policy min-values-policy ignore-dra-requests feature-gates scheduler-config legacy-node-repair
+		karpenter-service`) {
+		out[flag] = strings.ToUpper(strings.ReplaceAll(flag, "-", "_"))
+	}
+	out["cloud-provider"] = "TENON_CLOUD_PROVIDER"
+	out["catalog"] = "TENON_CATALOG"
+	out["boot-delay"] = "TENON_BOOT_DELAY"
+	out["log-format"] = "TENON_LOG_FORMAT"
+	out["nominate-pods"] = "TENON_NOMINATE_PODS"
+	return out
+}
+
+func (o *ControllerOptions) addFlags(flags *pflag.FlagSet) {
+	flags.StringVar(&o.CloudProvider, "cloud-provider", o.CloudProvider, "the cloud that machines are started in: kwok")
+	flags.StringVar(&o.Catalog, "catalog", o.Catalog, "what the simulated cloud sells: kwok or aws")
+	flags.StringVar(&o.InstanceTypesFile, "instance-types-file-path", o.InstanceTypesFile, "a file with what the simulated cloud sells, instead of --catalog")
+	flags.DurationVar(&o.BootDelay, "boot-delay", o.BootDelay, "how long a machine of the simulated cloud takes until its node registers")
+	flags.IntVar(&o.MetricsPort, "metrics-port", o.MetricsPort, "where metrics are served; 0 for any free port, -1 for none")
+	flags.IntVar(&o.HealthProbePort, "health-probe-port", o.HealthProbePort, "where /healthz and /readyz are served; 0 for any free port, -1 for none")
+	flags.IntVar(&o.KubeClientQPS, "kube-client-qps", o.KubeClientQPS, "requests to the API server per second")
+	flags.IntVar(&o.KubeClientBurst, "kube-client-burst", o.KubeClientBurst, "requests to the API server at once")
+	flags.BoolVar(&o.EnableProfiling, "enable-profiling", o.EnableProfiling, "serve /debug/pprof/ on the metrics port")
+	flags.BoolVar(&o.DisableLeaderElection, "disable-leader-election", o.DisableLeaderElection, "act without being elected; only one controller may run then")
+	flags.StringVar(&o.LeaderElectionName, "leader-election-name", o.LeaderElectionName, "name of the Lease by which a leader is elected")
+	flags.StringVar(&o.LeaderElectionNamespace, "leader-election-namespace", o.LeaderElectionNamespace, "namespace of that Lease; empty for the controller's own")
+	flags.BoolVar(&o.DisableClusterStateObservability, "disable-cluster-state-observability", o.DisableClusterStateObservability, "leave out metrics and events about the state of pods, nodes, pools and claims")
+	flags.Int64Var(&o.MemoryLimit, "memory-limit", o.MemoryLimit, "bytes of memory that the controller has; 90 % of it becomes Go's soft limit; -1 for none")
+	flags.StringVar(&o.LogLevel, "log-level", o.LogLevel, "debug, info or error")
+	flags.StringVar(&o.LogFormat, "log-format", o.LogFormat, "json, or console for people")
+	flags.StringVar(&o.LogOutputPaths, "log-output-paths", o.LogOutputPaths, "where the log goes, separated by commas")
+	flags.StringVar(&o.LogErrorOutputPaths, "log-error-output-paths", o.LogErrorOutputPaths, "where failures of logging go, separated by commas")
+	flags.DurationVar(&o.BatchMaxDuration, "batch-max-duration", o.BatchMaxDuration, "the longest that pending pods wait for others to be planned with")
+	flags.DurationVar(&o.BatchIdleDuration, "batch-idle-duration", o.BatchIdleDuration, "pending pods are planned for once no other has come for so long")
+	flags.StringVar(&o.PreferencePolicy, "preference-policy", o.PreferencePolicy, "what soft constraints of pods are worth: Respect or Ignore")
+	flags.StringVar(&o.MinValuesPolicy, "min-values-policy", o.MinValuesPolicy, "what happens when minValues cannot be met: Strict or BestEffort")
+	flags.BoolVar(&o.NominatePods, "nominate-pods", o.NominatePods, "point pods at the nodes that they were planned on")
+	flags.Var(gatesValue{&o.FeatureGates}, "feature-gates", "features to switch on or off: Name=true,Other=false")
+	flags.StringVar(&o.SchedulerConfig, "scheduler-config", o.SchedulerConfig, "a YAML document with the scheduler's default topology spread constraints")
+	flags.StringVar(&o.KarpenterService, "karpenter-service", o.KarpenterService, "accepted, changes nothing")
+	flags.BoolVar(&o.DisableControllerWarmup, "disable-controller-warmup", o.DisableControllerWarmup, "accepted, changes nothing: followers always keep warm")
+	flags.IntVar(&o.CPURequests, "cpu-requests", o.CPURequests, "accepted, changes nothing: no part of the controller is scaled by it")
+	flags.BoolVar(&o.IgnoreDRARequests, "ignore-dra-requests", o.IgnoreDRARequests, "accepted, changes nothing: pods with resource claims are refused")
+	flags.BoolVar(&o.LegacyNodeRepair, "legacy-node-repair", o.LegacyNodeRepair, "accepted, changes nothing: nodes are not repaired")
+}
+
+// readEnvironment fills in the flags that were not given. A variable that is set to nothing counts as not set, as an
+// installation's template leaves it.
+func readEnvironment(flags *pflag.FlagSet, lookup func(string) (string, bool)) error {
+	variables := environment()
+	names := make([]string, 0, len(variables))
+	for flag := range variables {
+		names = append(names, flag)
+	}
+	slices.Sort(names)
+	for _, name := range names {
+		flag := flags.Lookup(name)
+		value, ok := lookup(variables[name])
+		if flag == nil || flag.Changed || !ok || value == "" {
+			continue
+		}
+		if err := flag.Value.Set(value); err != nil {
+			return fmt.Errorf("environment variable %s: %q is not what --%s takes: %w", variables[name], value, name, plain(err))
+		}
+	}
+	return nil
+}
+
+// plain takes Go's words for a failed conversion away.
+func plain(err error) error {
+	if number, ok := err.(*strconv.NumError); ok {
+		return number.Err
+	}
+	return err
+}
+
+// check says what is wrong with the options, naming the flag.
+func (o ControllerOptions) check() error {
+	for _, c := range []struct {
+		flag, value string
+		allowed     []string
+	}{
+		{"cloud-provider", o.CloudProvider, []string{"kwok"}},
+		{"catalog", o.Catalog, []string{"kwok", "aws"}},
+		{"log-level", cmp.Or(o.LogLevel, "info"), []string{"debug", "info", "error"}},
+		{"log-format", o.LogFormat, []string{"json", "console"}},
+		{"preference-policy", o.PreferencePolicy, []string{"Respect", "Ignore"}},
+		{"min-values-policy", o.MinValuesPolicy, []string{"Strict", "BestEffort"}},
+	} {
+		if !slices.Contains(c.allowed, c.value) {
+			return fmt.Errorf("--%s (%s) is %q: it must be %s", c.flag, environment()[c.flag], c.value, strings.Join(c.allowed, " or "))
+		}
+	}
+	for _, d := range []struct {
+		flag  string
+		value time.Duration
+	}{{"batch-max-duration", o.BatchMaxDuration}, {"batch-idle-duration", o.BatchIdleDuration}, {"boot-delay", o.BootDelay}} {
+		if d.value < 0 {
+			return fmt.Errorf("--%s (%s) is %s: it must not be negative", d.flag, environment()[d.flag], d.value)
+		}
+	}
+	for _, p := range []struct {
+		flag string
+		port int
+	}{{"metrics-port", o.MetricsPort}, {"health-probe-port", o.HealthProbePort}} {
+		if p.port > 65535 {
+			return fmt.Errorf("--%s (%s) is %d: a port is at most 65535", p.flag, environment()[p.flag], p.port)
+		}
+	}
+	return checkSchedulerConfig(o.SchedulerConfig)
+}
+
+// readOptions completes the options from the environment and checks them.
+func (o *ControllerOptions) readOptions(flags *pflag.FlagSet) error {
+	if err := readEnvironment(flags, os.LookupEnv); err != nil {
+		return err
+	}
+	return o.check()
+}

@@ -1,0 +1,141 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/spf13/pflag"
+	"k8s.io/client-go/rest"
+)
+
+// read parses arguments and variables as the controller command does.
+func read(args []string, variables map[string]string) (ControllerOptions, error) {
+	opt := DefaultControllerOptions()
+	flags := pflag.NewFlagSet("controller", pflag.ContinueOnError)
+	opt.addFlags(flags)
+	if err := flags.Parse(args); err != nil {
+		return opt, err
+	}
+	err := readEnvironment(flags, func(name string) (string, bool) {
+		value, ok := variables[name]
+		return value, ok
+	})
+	if err != nil {
+		return opt, err
+	}
+	return opt, opt.check()
+}
+
+func TestAFlagWinsOverItsVariable(t *testing.T) {
+	for name, c := range map[string]struct {
+		args []string
+		env  map[string]string
+		want time.Duration
+	}{
+		"default":           {nil, nil, time.Second},
+		"variable":          {nil, map[string]string{"BATCH_IDLE_DURATION": "3s"}, 3 * time.Second},
+		"flag":              {[]string{"--batch-idle-duration=2s"}, map[string]string{"BATCH_IDLE_DURATION": "3s"}, 2 * time.Second},
+		"set to nothing":    {nil, map[string]string{"BATCH_IDLE_DURATION": ""}, time.Second},
+		"flag over garbage": {[]string{"--batch-idle-duration=2s"}, map[string]string{"BATCH_IDLE_DURATION": "x"}, 2 * time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			opt, err := read(c.args, c.env)
+			if err != nil || opt.BatchIdleDuration != c.want {
+				t.Errorf("got %v, %v; want %v", opt.BatchIdleDuration, err, c.want)
+			}
+		})
+	}
+}
+
+func TestEveryFlagHasAVariable(t *testing.T) {
+	opt := DefaultControllerOptions()
+	flags := pflag.NewFlagSet("controller", pflag.ContinueOnError)
+	opt.addFlags(flags)
+	flags.VisitAll(func(f *pflag.Flag) {
+		if environment()[f.Name] == "" {
+			t.Errorf("--%s has no environment variable", f.Name)
+		}
+	})
+	for flag := range environment() {
+		if flags.Lookup(flag) == nil {
+			t.Errorf("there is a variable for --%s, and no such flag", flag)
+		}
+	}
+}
+
+func TestWhatCannotBeReadIsNamed(t *testing.T) {
+	for name, c := range map[string]struct {
+		args []string
+		env  map[string]string
+		want string // parts of the message
+	}{
+		"number":          {nil, map[string]string{"METRICS_PORT": "http"}, `METRICS_PORT "http" --metrics-port`},
+		"duration":        {nil, map[string]string{"BATCH_MAX_DURATION": "10"}, `BATCH_MAX_DURATION "10"`},
+		"bool":            {nil, map[string]string{"ENABLE_PROFILING": "maybe"}, `ENABLE_PROFILING "maybe"`},
+		"gate":            {nil, map[string]string{"FEATURE_GATES": "NodeRepair=maybe"}, `FEATURE_GATES NodeRepair "maybe"`},
+		"level":           {nil, map[string]string{"LOG_LEVEL": "loud"}, `LOG_LEVEL "loud" debug`},
+		"policy":          {[]string{"--preference-policy=Sometimes"}, nil, `PREFERENCE_POLICY "Sometimes" Respect`},
+		"min values":      {[]string{"--min-values-policy=x"}, nil, `MIN_VALUES_POLICY BestEffort`},
+		"cloud":           {[]string{"--cloud-provider=moon"}, nil, `--cloud-provider "moon" kwok`},
+		"negative window": {[]string{"--batch-max-duration=-1s"}, nil, `--batch-max-duration negative`},
+		"port":            {[]string{"--metrics-port=70000"}, nil, `--metrics-port 65535`},
+		"scheduler":       {nil, map[string]string{"SCHEDULER_CONFIG": "podTopologySpread: {unknown: 1}"}, `SCHEDULER_CONFIG unknown`},
+		"spread": {nil, map[string]string{"SCHEDULER_CONFIG": "podTopologySpread: {defaultConstraints: [{maxSkew: 0, topologyKey: a, whenUnsatisfiable: ScheduleAnyway}]}"},
+			`SCHEDULER_CONFIG number 1 maxSkew`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := read(c.args, c.env)
+			if err == nil {
+				t.Fatal("accepted")
+			}
+			for _, part := range strings.Fields(c.want) {
+				if !strings.Contains(err.Error(), part) {
+					t.Errorf("%q does not say %s", err, part)
+				}
+			}
+			if strings.Contains(err.Error(), "\n") {
+				t.Errorf("%q is more than a line", err)
+			}
+		})
+	}
+}
+
+func TestGatesAreReadAsInstallationsWriteThem(t *testing.T) {
+	opt, err := read(nil, map[string]string{
+		"FEATURE_GATES": "StaticCapacity=,SpotToSpotConsolidation=false, NodeRepair=true,Unheard=true,ReservedCapacity=true",
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := fmt.Sprint(gatesWithoutEffect(opt.FeatureGates)); got != "[NodeRepair Unheard]" {
+		t.Errorf("without effect: %s", got)
+	}
+}
+
+func TestATakenPortEndsTheController(t *testing.T) {
+	taken, err := net.Listen("tcp", ":0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close()
+	opt := DefaultControllerOptions()
+	opt.MetricsPort = taken.Addr().(*net.TCPAddr).Port
+	err = RunController(context.Background(), &rest.Config{Host: "http://127.0.0.1:1"}, opt, io.Discard)
+	if err == nil || !strings.Contains(err.Error(), fmt.Sprint(opt.MetricsPort)) || !strings.Contains(err.Error(), "METRICS_PORT") {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestACatalogFileThatCannotBeReadEndsTheController(t *testing.T) {
+	opt := DefaultControllerOptions()
+	opt.MetricsPort, opt.HealthProbePort, opt.InstanceTypesFile = -1, -1, "missing.json"
+	err := RunController(context.Background(), &rest.Config{Host: "http://127.0.0.1:1"}, opt, io.Discard)
+	if err == nil || !strings.Contains(err.Error(), "missing.json") || !strings.Contains(err.Error(), "INSTANCE_TYPES_FILE_PATH") {
+		t.Errorf("got %v", err)
+	}
+}

@@ -1,0 +1,61 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/discovery"
+
+	v1 "tenon.sh/api/v1"
+)
+
+const (
+	lookEvery = 2 * time.Second // for kinds that are missing
+	sayEvery  = time.Minute     // that they are missing
+)
+
+// waitForKinds returns once the API server serves the kinds that the controller needs. Until then it says once a minute
+// what it waits for. The error is ctx's.
+func (c *autoscaler) waitForKinds(ctx context.Context) error {
+	var said time.Time
+	for ctx.Err() == nil {
+		missing := c.missingKinds()
+		if missing == nil {
+			return nil
+		}
+		c.setProbes(nil, missing)
+		if time.Since(said) >= sayEvery {
+			said = time.Now()
+			c.log.Info("waiting", "for", missing.Error())
+		}
+		pause(ctx, lookEvery)
+	}
+	return ctx.Err()
+}
+
+// missingKinds says what is missing.
+func (c *autoscaler) missingKinds() error {
+	client, err := discovery.NewDiscoveryClientForConfig(c.config)
+	if err != nil {
+		return fmt.Errorf("the API server cannot be reached: %w", err)
+	}
+	wanted := append([]schema.GroupVersionKind{
+		v1.GroupVersion.WithKind("NodePool"), v1.GroupVersion.WithKind("NodeClaim"),
+	}, c.classKinds()...)
+	for _, kind := range wanted {
+		served, err := client.ServerResourcesForGroupVersion(kind.GroupVersion().String())
+		if err != nil {
+			return fmt.Errorf("kind %s of %s is not served (is its CRD installed?): %w", kind.Kind, kind.GroupVersion(), err)
+		}
+		found := false
+		for _, r := range served.APIResources {
+			found = found || r.Kind == kind.Kind
+		}
+		if !found {
+			return fmt.Errorf("kind %s of %s is not served: its CRD is not installed", kind.Kind, kind.GroupVersion())
+		}
+	}
+	return nil
+}

@@ -1,0 +1,241 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	"k8s.io/utils/clock"
+	"k8s.io/utils/ptr"
+	ctrl "sigs.k8s.io/controller-runtime"
+	ctrlconfig "sigs.k8s.io/controller-runtime/pkg/config"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+
+	"tenon.sh/cluster"
+	"tenon.sh/controller"
+	"tenon.sh/controller/disrupt"
+	"tenon.sh/controller/nodeclass"
+	"tenon.sh/controller/nodepool"
+	"tenon.sh/controller/provision"
+	"tenon.sh/controller/unsupported"
+	"tenon.sh/engine"
+	"tenon.sh/report"
+)
+
+// lasting is what outlives a term as leader.
+type lasting struct {
+	metrics *report.Metrics
+	sells   []engine.InstanceType
+}
+
+func (c *autoscaler) newLasting() (lasting, error) {
+	sells, err := c.sells()
+	return lasting{metrics: report.NewMetrics(c.registry, buildVersion()), sells: sells}, err
+}
+
+// lead follows until it is elected, then leads until ctx ends or the lease is lost. It returns nil only if ctx has ended.
+func (c *autoscaler) lead(ctx context.Context, lasting lasting) error {
+	mgr, err := c.newManager(ctx)
+	if err != nil {
+		return err
+	}
+	cloud, err := c.newCloud(mgr, lasting.sells)
+	if err != nil {
+		return err
+	}
+	real := clock.RealClock{}
+	parts := &parts{
+		autoscaler: c, mgr: mgr, lasting: lasting,
+		cluster: cluster.New(cluster.Config{
+			Client: mgr.GetClient(), API: mgr.GetAPIReader(), Informers: mgr.GetCache(), Clock: real,
+			Provider: report.Measured{Provider: cloud, Metrics: lasting.metrics, Clock: real},
+		}),
+		recorder: report.NewRecorder(mgr.GetClient(), real),
+	}
+	if err := cluster.AddIndexes(ctx, mgr.GetFieldIndexer()); err != nil {
+		return err
+	}
+	if err := parts.cluster.Watch(ctx); err != nil {
+		return err
+	}
+	parts.makeLoops()
+	if err := parts.addNodeClaims(); err != nil {
+		return err
+	}
+	err = errors.Join(mgr.Add(cloud), mgr.Add(everywhere(parts.becomeReady)), mgr.Add(leading(parts.lead)))
+	if err != nil {
+		return err
+	}
+	c.setHealth(parts.loops)
+	if err := mgr.Start(ctx); err != nil {
+		return err
+	}
+	return errors.New("the manager ended by itself")
+}
+
+func (c *autoscaler) newManager(ctx context.Context) (manager.Manager, error) {
+	mgr, err := ctrl.NewManager(c.config, ctrl.Options{
+		Scheme:                        cluster.Scheme(),
+		Logger:                        c.log,
+		Cache:                         cluster.CacheOptions(),
+		Metrics:                       metricsserver.Options{BindAddress: "0"},
+		HealthProbeBindAddress:        "0",
+		LeaderElection:                !c.opt.DisableLeaderElection,
+		LeaderElectionID:              c.opt.LeaderElectionName,
+		LeaderElectionNamespace:       c.leaseNamespace(),
+		LeaderElectionReleaseOnCancel: true,
+		GracefulShutdownTimeout:       ptr.To(15 * time.Second),
+		// The names are taken again in the next term as leader.
+		Controller:  ctrlconfig.Controller{SkipNameValidation: ptr.To(true)},
+		BaseContext: func() context.Context { return context.WithoutCancel(ctx) },
+	})
+	if err != nil {
+		return nil, fmt.Errorf("prepare to watch the cluster: %w", err)
+	}
+	return mgr, nil
+}
+
+// leaseNamespace is where the Lease is: where it was asked for, else the controller's own namespace.
+func (c *autoscaler) leaseNamespace() string {
+	if c.opt.LeaderElectionNamespace != "" {
+		return c.opt.LeaderElectionNamespace
+	}
+	if own, err := os.ReadFile(ownNamespace); err == nil {
+		return string(own)
+	}
+	return cmp.Or(os.Getenv("SYSTEM_NAMESPACE"), "kube-system")
+}
+
+// ownNamespace is where a pod finds the name of its namespace.
+const ownNamespace = "/var/run/secrets/kubernetes.io/serviceaccount/namespace"
+
+// parts are what one term as leader is made of.
+type parts struct {
+	*autoscaler
+	mgr      manager.Manager
+	lasting  lasting
+	cluster  *cluster.Cluster
+	recorder *report.Recorder
+	health   *nodepool.Health
+	loops    []*controller.Loop
+	watches  []func(context.Context) error
+}
+
+// loop adds a loop.
+func (p *parts) loop(name string, pass func(context.Context) error, idle, most, every time.Duration) *controller.Loop {
+	l := &controller.Loop{Name: name, Pass: pass, Idle: idle, Max: most, Every: every, Clock: clock.RealClock{}}
+	p.loops = append(p.loops, l)
+	return l
+}
+
+// makeLoops makes the loops and says what wakes each of them.
+func (p *parts) makeLoops() {
+	informers := p.mgr.GetCache()
+	real := clock.RealClock{}
+	options := p.opt.engineOptions()
+	provisioner := provision.New(provision.Config{
+		Cluster: p.cluster, Recorder: p.recorder, Metrics: p.lasting.metrics, Options: options, NominatePods: p.opt.NominatePods,
+	})
+	disruptor := disrupt.New(disrupt.Config{Cluster: p.cluster, Recorder: p.recorder, Metrics: p.lasting.metrics, Options: options})
+	provisioning := p.loop("provisioner", provisioner.Reconcile, p.opt.BatchIdleDuration, p.opt.BatchMaxDuration, 10*time.Second)
+	disrupting := p.loop("disruption", disruptor.Reconcile, time.Second, 5*time.Second, 10*time.Second)
+
+	var pools *controller.Loop
+	p.health = nodepool.NewHealth(func() { pools.Trigger("health") })
+	pools = p.loop("nodepool", nodepool.New(nodepool.Config{Cluster: p.cluster, Health: p.health}).Reconcile,
+		200*time.Millisecond, time.Second, time.Minute)
+	classes := p.loop("nodeclass", (&nodeclass.Reconciler{Cluster: p.cluster}).Reconcile, 100*time.Millisecond, time.Second, 30*time.Second)
+	noEffect := &unsupported.Reconciler{API: p.mgr.GetAPIReader(), Writer: p.mgr.GetClient(), Clock: real}
+	p.loop("unsupported", noEffect.Reconcile, time.Second, time.Second, time.Minute)
+
+	p.cluster.OnCatalogChange(func() {
+		provisioning.Trigger("catalog")
+		disrupting.Trigger("catalog")
+	})
+	p.watches = append(p.watches,
+		func(ctx context.Context) error { return provision.Watch(ctx, informers, provisioning.Trigger) },
+		func(ctx context.Context) error { return disrupt.Watch(ctx, informers, disrupting.Trigger) },
+		func(ctx context.Context) error { return nodepool.Watch(ctx, informers, pools.Trigger) },
+		func(ctx context.Context) error {
+			return nodeclass.Watch(ctx, p.cluster, func(cause string) {
+				classes.Trigger(cause)
+				pools.Trigger(cause)
+			})
+		},
+	)
+}
+
+// lead runs while this process is the leader.
+func (p *parts) lead(ctx context.Context) error {
+	p.log.Info("leading")
+	defer p.ports.catalogHandler.Store(nil)
+	var handler http.Handler = p.catalogEndpoint()
+	p.ports.catalogHandler.Store(&handler)
+	var group errgroup.Group
+	group.Go(func() error {
+		if err := p.announce(ctx); err != nil { // a lack for one command; no reason not to lead
+			p.log.Info("snapshots will not find the catalog by themselves", "cause", err.Error())
+		}
+		return nil
+	})
+	group.Go(func() error { return p.recorder.Start(ctx) })
+	for _, watch := range p.watches {
+		if err := watch(ctx); err != nil {
+			return err
+		}
+	}
+	for _, loop := range p.loops {
+		group.Go(func() error { return loop.Start(ctx) })
+	}
+	group.Go(func() error { return p.observe(ctx) })
+	return group.Wait()
+}
+
+// becomeReady says that the controller can lead, and takes that back while a kind is missing.
+func (p *parts) becomeReady(ctx context.Context) error {
+	if !p.mgr.GetCache().WaitForCacheSync(ctx) {
+		return nil
+	}
+	for ctx.Err() == nil {
+		missing := p.missingKinds()
+		ready := func() error { return missing }
+		p.ports.ready.Store(&ready)
+		pause(ctx, 30*time.Second)
+	}
+	return nil
+}
+
+func (c *autoscaler) setHealth(loops []*controller.Loop) {
+	healthy := func() error {
+		var errs []error
+		for _, loop := range loops {
+			errs = append(errs, loop.Healthy())
+		}
+		return errors.Join(errs...)
+	}
+	c.ports.healthy.Store(&healthy)
+}
+
+// everywhere is a runnable for followers and leaders alike.
+type everywhere func(context.Context) error
+
+// Start runs it.
+func (e everywhere) Start(ctx context.Context) error { return e(ctx) }
+
+// NeedLeaderElection is false.
+func (e everywhere) NeedLeaderElection() bool { return false }
+
+// leading is a runnable for the leader.
+type leading func(context.Context) error
+
+// Start runs it.
+func (l leading) Start(ctx context.Context) error { return l(ctx) }
+
+// NeedLeaderElection is true.
+func (l leading) NeedLeaderElection() bool { return true }

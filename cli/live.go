@@ -1,0 +1,145 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/spf13/pflag"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/rest"
+
+	"tenon.sh/engine"
+	"tenon.sh/scenario"
+)
+
+// liveOptions say how to read a live cluster.
+type liveOptions struct {
+	kubeconfig string
+	catalogURL string
+}
+
+// catalogNone, as --catalog-url, does without the controller's catalog.
+const catalogNone = "none"
+
+func (o *liveOptions) addFlags(flags *pflag.FlagSet) {
+	flags.StringVar(&o.kubeconfig, "kubeconfig", "", "file that says how to reach the API server; empty for the usual places")
+	flags.StringVar(&o.catalogURL, "catalog-url", "", "where the controller serves its catalog, "+
+		"http://host:port/snapshot/catalog; empty to look for the leader, none to do without")
+}
+
+// liveKind is a kind that a snapshot of a live cluster holds.
+type liveKind struct {
+	schema.GroupVersionResource
+	kind     string
+	optional bool // a cluster may do without it
+}
+
+// liveKinds lists everything that a decision depends on. Node classes are there for people to look at: what they mean
+// is in the catalog.
+func liveKinds() []liveKind {
+	of := func(group, version, resource, kind string, optional bool) liveKind {
+		return liveKind{schema.GroupVersionResource{Group: group, Version: version, Resource: resource}, kind, optional}
+	}
+	return []liveKind{
+		// Nodes come before pods: a pod that is bound in between then counts twice rather than not at all.
+		of("karpenter.sh", "v1", "nodepools", "NodePool", false),
+		of("karpenter.sh", "v1", "nodeclaims", "NodeClaim", false),
+		of("", "v1", "nodes", "Node", false),
+		of("", "v1", "pods", "Pod", false),
+		of("apps", "v1", "daemonsets", "DaemonSet", false),
+		of("policy", "v1", "poddisruptionbudgets", "PodDisruptionBudget", false),
+		of("", "v1", "limitranges", "LimitRange", false),
+		of("karpenter.kwok.sh", "v1alpha1", "kwoknodeclasses", "KWOKNodeClass", true),
+		of("karpenter.k8s.aws", "v1", "ec2nodeclasses", "EC2NodeClass", true),
+		of("karpenter.azure.com", "v1beta1", "aksnodeclasses", "AKSNodeClass", true),
+		of("karpenter.cluster.x-k8s.io", "v1alpha1", "clusterapinodeclasses", "ClusterAPINodeClass", true),
+	}
+}
+
+// patience bounds one question to a cluster that does not answer.
+const patience = 30 * time.Second
+
+// documents reads the live cluster and the catalog of its controller. It only reads.
+func (o *liveOptions) documents(ctx context.Context, notes io.Writer) ([]scenario.Document, error) {
+	config, err := restConfig(o.kubeconfig)
+	if err != nil {
+		return nil, err
+	}
+	config.Timeout = patience
+	config.QPS, config.Burst = 50, 100
+	documents, err := liveObjects(ctx, config)
+	if err != nil {
+		return nil, err
+	}
+	catalog, err := o.catalog(ctx, config)
+	if err != nil {
+		fmt.Fprintf(notes, "note: no catalog from the controller: %s\n", oneLine(err))
+	}
+	if catalog == nil {
+		return documents, nil
+	}
+	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(catalog)
+	if err != nil {
+		return nil, fmt.Errorf("read the catalog: %w", err)
+	}
+	return append(documents, scenario.Document{Object: &unstructured.Unstructured{Object: content}}), nil
+}
+
+func oneLine(err error) string { return strings.Join(strings.Fields(err.Error()), " ") }
+
+// catalog is the controller's, nil where none is wanted.
+func (o *liveOptions) catalog(ctx context.Context, config *rest.Config) (*engine.CatalogDocument, error) {
+	if o.catalogURL == catalogNone {
+		return nil, nil
+	}
+	return fetchCatalog(ctx, config, o.catalogURL)
+}
+
+// liveObjects lists what a snapshot holds, page by page.
+func liveObjects(ctx context.Context, config *rest.Config) ([]scenario.Document, error) {
+	client, err := dynamic.NewForConfig(config)
+	if err != nil {
+		return nil, fmt.Errorf("read the cluster: %w", err)
+	}
+	var out []scenario.Document
+	for _, kind := range liveKinds() {
+		documents, err := liveList(ctx, client, kind)
+		switch {
+		case err == nil:
+			out = append(out, documents...)
+		case apierrors.IsNotFound(err) && kind.optional:
+		case apierrors.IsNotFound(err):
+			return nil, fmt.Errorf("the cluster has no kind %s: install it with tenon crds --apply", kind.kind)
+		default:
+			return nil, fmt.Errorf("list objects of kind %s: %w", kind.kind, err)
+		}
+	}
+	return out, nil
+}
+
+func liveList(ctx context.Context, client dynamic.Interface, kind liveKind) ([]scenario.Document, error) {
+	var out []scenario.Document
+	options := metav1.ListOptions{Limit: 500}
+	for {
+		list, err := client.Resource(kind.GroupVersionResource).List(ctx, options)
+		if err != nil {
+			return nil, err
+		}
+		for i := range list.Items {
+			item := &list.Items[i]
+			item.SetGroupVersionKind(kind.GroupVersion().WithKind(kind.kind))
+			out = append(out, scenario.Document{Object: item})
+		}
+		if options.Continue = list.GetContinue(); options.Continue == "" {
+			return out, nil
+		}
+	}
+}

@@ -1,0 +1,156 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/spf13/pflag"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+
+	"tenon.sh/cluster"
+	"tenon.sh/playground"
+)
+
+// localOptions say what the commands that start a local cluster start.
+type localOptions struct {
+	dir        string
+	catalog    string
+	bootDelay  time.Duration
+	controller bool
+}
+
+func (o *localOptions) addFlags(flags *pflag.FlagSet) {
+	flags.DurationVar(&o.bootDelay, "boot-delay", 0, "how long a machine takes until its node registers")
+}
+
+// A localCluster is a playground with Tenon's kinds, and Tenon in this process.
+type localCluster struct {
+	config *rest.Config
+	log    string       // Tenon's, "" without Tenon
+	died   <-chan error // gets an error when something ends that nobody stopped
+
+	playground *playground.Playground
+	endTenon   func() error
+}
+
+// startLocal starts a local cluster and says on t how far it is. On an error nothing is left running.
+func startLocal(ctx context.Context, options localOptions, t *terminal) (*localCluster, error) {
+	began := time.Now()
+	progress := func(line string) {
+		t.line("  %s  %s", t.paint(faint, fmt.Sprintf("%6.1f s", time.Since(began).Seconds())), line)
+	}
+	pg, err := playground.Start(ctx, playground.Config{Dir: options.dir, Progress: progress})
+	if err != nil {
+		return nil, interruptedOr(ctx, err)
+	}
+	died := make(chan error, 2) // one for each that may end
+	local := &localCluster{config: pg.RESTConfig(), died: died, playground: pg, endTenon: func() error { return nil }}
+	go func() {
+		if err := <-pg.Done(); err != nil {
+			died <- err
+		}
+	}()
+	if err := local.fill(ctx, options, died, progress); err != nil {
+		_ = local.stop(t) // the first error says more
+		return nil, interruptedOr(ctx, err)
+	}
+	return local, nil
+}
+
+// fill installs the kinds and starts Tenon.
+func (l *localCluster) fill(ctx context.Context, options localOptions, died chan<- error, progress func(string)) error {
+	if err := cluster.ApplyCRDs(ctx, l.config); err != nil {
+		return err
+	}
+	progress("Tenon's kinds are installed")
+	// The kubeconfig identifies by a certificate; tenon plan and tenon snapshot need a token to ask the controller.
+	if err := allowSnapshots(ctx, l.config, metav1.NamespaceSystem); err != nil {
+		return err
+	}
+	if !options.controller {
+		return nil
+	}
+	l.log = filepath.Join(l.playground.Dir(), "logs", "tenon.log")
+	end, err := startTenon(ctx, l.config, l.log, options, died)
+	if err != nil {
+		return err
+	}
+	l.endTenon = end
+	progress("Tenon is started")
+	return nil
+}
+
+// introduce says how to reach the cluster.
+func (l *localCluster) introduce(t *terminal) {
+	t.line("The cluster is up until Ctrl-C. In another terminal:")
+	t.line("")
+	t.line("  %s", t.paint(bold, "export KUBECONFIG="+l.playground.Kubeconfig()))
+	t.line("")
+	if l.log == "" {
+		t.line("Tenon is not running. Start it with: tenon controller --help")
+		return
+	}
+	t.line("Tenon's log is %s", l.log)
+}
+
+// stay returns when the user wants to leave, or when something has died.
+func (l *localCluster) stay(ctx context.Context) error {
+	select {
+	case <-ctx.Done():
+		return nil
+	case err := <-l.died:
+		return err
+	}
+}
+
+// stop ends Tenon and the control plane, in this order.
+func (l *localCluster) stop(t *terminal) error {
+	t.line("")
+	t.line("Stopping.")
+	err := l.endTenon()
+	if stopErr := l.playground.Stop(); err == nil {
+		err = stopErr
+	}
+	return err
+}
+
+// interruptedOr prefers to say that the user has ended the command: what failed then, failed because of that.
+func interruptedOr(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return errInterrupted
+	}
+	return err
+}
+
+// startTenon runs Tenon in this process, with its log in a file, and returns what ends it. If it ends by itself, died hears of
+// it. Everything else about it is as in a real cluster, except that nobody else could be elected leader.
+func startTenon(ctx context.Context, config *rest.Config, logPath string, local localOptions, died chan<- error) (end func() error, err error) {
+	log, err := os.OpenFile(logPath, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("open Tenon's log: %w", err)
+	}
+	options := DefaultControllerOptions()
+	options.Catalog, options.BootDelay = local.catalog, local.bootDelay
+	options.MetricsPort, options.HealthProbePort = 0, 0 // any free ones
+	options.DisableLeaderElection = true
+
+	// Ctrl-C must not end Tenon before end is called: the screen would show it as a failure.
+	running, stop := context.WithCancel(context.WithoutCancel(ctx))
+	ended := make(chan error, 1)
+	go func() {
+		err := RunController(running, config, options, log)
+		if running.Err() == nil {
+			died <- fmt.Errorf("the controller has ended: %w", err)
+		}
+		ended <- errors.Join(err, log.Close())
+	}()
+	return func() error {
+		stop()
+		return <-ended
+	}, nil
+}

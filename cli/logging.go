@@ -1,0 +1,80 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/go-logr/zapr"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+)
+
+// newLogger writes the controller's log. What goes to stdout goes to out.
+func newLogger(opt ControllerOptions, out io.Writer) (logr.Logger, error) {
+	level := zapcore.InfoLevel
+	if opt.LogLevel != "" {
+		if err := level.Set(opt.LogLevel); err != nil {
+			return logr.Logger{}, fmt.Errorf("--log-level: %w", err)
+		}
+	}
+	sink, err := openSinks(opt.LogOutputPaths, out)
+	if err != nil {
+		return logr.Logger{}, fmt.Errorf("--log-output-paths: %w", err)
+	}
+	failures, err := openSinks(opt.LogErrorOutputPaths, out)
+	if err != nil {
+		return logr.Logger{}, fmt.Errorf("--log-error-output-paths: %w", err)
+	}
+	core := zapcore.NewCore(encoder(opt.LogFormat, level), sink, level)
+	core = zapcore.NewSamplerWithOptions(core, time.Second, 100, 100)
+	options := []zap.Option{zap.ErrorOutput(failures)}
+	if level == zapcore.DebugLevel {
+		options = append(options, zap.AddCaller())
+	}
+	logger := zap.New(core, options...)
+	if opt.LogFormat == "json" {
+		logger = logger.With(zap.String("commit", commit()))
+	}
+	return zapr.NewLogger(logger), nil
+}
+
+func openSinks(paths string, out io.Writer) (zapcore.WriteSyncer, error) {
+	var sinks []zapcore.WriteSyncer
+	for path := range strings.SplitSeq(paths, ",") {
+		switch path = strings.TrimSpace(path); path {
+		case "":
+		case "stdout":
+			sinks = append(sinks, zapcore.AddSync(out))
+		case "stderr":
+			sinks = append(sinks, zapcore.AddSync(os.Stderr))
+		default:
+			file, err := os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+			if err != nil {
+				return nil, err
+			}
+			sinks = append(sinks, zapcore.AddSync(file))
+		}
+	}
+	return zapcore.Lock(zapcore.NewMultiWriteSyncer(sinks...)), nil
+}
+
+func encoder(format string, level zapcore.Level) zapcore.Encoder {
+	config := zapcore.EncoderConfig{
+		LevelKey: "level", TimeKey: "time", NameKey: "logger", MessageKey: "message", StacktraceKey: "stacktrace",
+		EncodeLevel: zapcore.CapitalLevelEncoder, EncodeTime: zapcore.ISO8601TimeEncoder,
+		EncodeDuration: zapcore.StringDurationEncoder, EncodeCaller: zapcore.ShortCallerEncoder,
+	}
+	if level == zapcore.DebugLevel {
+		config.CallerKey = "caller"
+	}
+	if format == "console" {
+		config.EncodeTime = zapcore.TimeEncoderOfLayout("15:04:05.000")
+		config.ConsoleSeparator = "  "
+		return zapcore.NewConsoleEncoder(config)
+	}
+	return zapcore.NewJSONEncoder(config)
+}

@@ -1,0 +1,42 @@
+package cli
+
+import (
+	"context"
+	"time"
+
+	v1 "tenon.sh/api/v1"
+	"tenon.sh/controller/nodeclaim"
+)
+
+const (
+	collectEvery = 2 * time.Minute
+	// claimsAtOnce bounds the memory that a burst of launches takes; the API server is the slower part anyway.
+	claimsAtOnce = 24
+)
+
+// addNodeClaims adds the controllers of claims and of nodes that have none, and the removal of what is left behind.
+func (p *parts) addNodeClaims() error {
+	claims := nodeclaim.New(nodeclaim.Config{
+		Cluster: p.cluster, Recorder: p.recorder, Metrics: p.lasting.metrics,
+		NoNominations: !p.opt.NominatePods,
+		AtOnce:        claimsAtOnce,
+		Outcome: func(_ context.Context, claim *v1.NodeClaim, registered bool) {
+			p.registered(claim, registered)
+		},
+	})
+	p.loop("nodeclaim.garbagecollection", claims.Collect, time.Second, time.Second, collectEvery)
+	return claims.Register(p.mgr)
+}
+
+// registered passes on whether a claim's machine joined the cluster. If it was not even launched, the claim says why.
+func (p *parts) registered(claim *v1.NodeClaim, ok bool) {
+	reason, message := "", ""
+	if launched := v1.GetCondition(claim, v1.ConditionLaunched); !ok && launched != nil && !v1.IsTrue(claim, v1.ConditionLaunched) {
+		reason, message = launched.Reason, launched.Message
+	}
+	for _, owner := range claim.OwnerReferences {
+		if owner.Kind == "NodePool" {
+			p.health.Registered(owner.UID, ok, reason, message)
+		}
+	}
+}

@@ -1,0 +1,184 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"tenon.sh/engine"
+	"tenon.sh/provider/catalog"
+	"tenon.sh/scenario"
+)
+
+// planOptions are the flags of plan.
+type planOptions struct {
+	files         []string
+	instanceTypes string
+	disrupt       bool
+	output        string
+	liveOptions
+}
+
+func newPlan() *cobra.Command {
+	o := planOptions{}
+	command := &cobra.Command{
+		Use:   "plan",
+		Short: "Say what Tenon would do with a cluster, a snapshot or manifests, without doing it",
+		Long: `Prints the machines that Tenon would start, the pods that fit existing nodes, and the pods that it refuses, with the
+reasons. Without -f it looks at the live cluster and changes nothing there.
+
+Files hold Kubernetes objects as YAML or JSON: manifests that were never applied, what kubectl prints, or a snapshot of
+tenon snapshot. A Deployment, StatefulSet, ReplicaSet or Job whose pods are not in the files is planned with the pods
+that it would have. The catalog is the one named with --instance-types, else the snapshot's, else the one built in for
+the kind of node class.
+
+The exit status is 0 if every pod can be placed, 2 if some cannot, and 1 if the input cannot be read.`,
+		Example: `  tenon plan -f pool.yaml -f deployment.yaml
+  tenon snapshot > s.yaml; tenon plan -f s.yaml -o json
+  kubectl get pods,nodes,nodepools -A -o yaml | tenon plan -f -`,
+		Args: cobra.NoArgs,
+		RunE: func(command *cobra.Command, _ []string) error { return o.run(command) },
+	}
+	flags := command.Flags()
+	flags.StringArrayVarP(&o.files, "filename", "f", nil, "file or folder of objects, - for standard input; can be repeated")
+	flags.StringVar(&o.instanceTypes, "instance-types", "", "file of instance types to plan with, as JSON")
+	flags.BoolVar(&o.disrupt, "disrupt", false, "say as well which nodes would be removed, and why the others stay")
+	flags.StringVarP(&o.output, "output", "o", "text", "text, json or yaml")
+	o.addFlags(flags)
+	return command
+}
+
+func (o *planOptions) run(command *cobra.Command) error {
+	if !slices.Contains([]string{"text", "json", "yaml"}, o.output) {
+		return fmt.Errorf("--output %s: it is text, json or yaml", o.output)
+	}
+	reading, err := o.read(command.Context(), command.InOrStdin(), command.ErrOrStderr())
+	if err != nil {
+		return err
+	}
+	for _, note := range reading.Notes {
+		fmt.Fprintln(command.ErrOrStderr(), "note: "+note)
+	}
+	plan := engine.Provision(reading.Snapshot, reading.Options, nil)
+	if o.disrupt {
+		disruption := engine.Disrupt(reading.Snapshot, reading.Options, nil)
+		plan.Disruptions, plan.Kept = disruption.Disruptions, disruption.Kept
+	}
+	if err := o.print(command.OutOrStdout(), plan); err != nil {
+		return err
+	}
+	if len(plan.Unplaced) > 0 {
+		return errUnplaced
+	}
+	return nil
+}
+
+func (o *planOptions) print(out io.Writer, plan *engine.Plan) error {
+	switch o.output {
+	case "json":
+		return newPlanDocument(plan).writeJSON(out)
+	case "yaml":
+		return newPlanDocument(plan).writeYAML(out)
+	}
+	return writePlanText(newTerminal(out), plan, o.disrupt)
+}
+
+// read makes a snapshot of the files, or of the live cluster if none is named.
+func (o *planOptions) read(ctx context.Context, stdin io.Reader, notes io.Writer) (*scenario.Reading, error) {
+	in := scenario.Input{Now: time.Now().UTC()}
+	var err error
+	if o.instanceTypes != "" {
+		if in.InstanceTypes, err = readInstanceTypes(o.instanceTypes); err != nil {
+			return nil, err
+		}
+	}
+	if len(o.files) == 0 {
+		in.Documents, err = o.liveOptions.documents(ctx, notes)
+	} else {
+		in.Documents, err = readFiles(o.files, stdin)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return scenario.Read(in)
+}
+
+func readInstanceTypes(path string) ([]engine.InstanceType, error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("--instance-types: %w", err)
+	}
+	defer file.Close()
+	return catalog.Read(file, path)
+}
+
+// readFiles reads every file named, or standard input.
+func readFiles(names []string, stdin io.Reader) ([]scenario.Document, error) {
+	var out []scenario.Document
+	for _, name := range names {
+		paths, err := filesOf(name)
+		if err != nil {
+			return nil, fmt.Errorf("-f: %w", err)
+		}
+		for _, path := range paths {
+			documents, err := readFile(path, stdin)
+			if err != nil {
+				return nil, err
+			}
+			out = append(out, documents...)
+		}
+	}
+	if len(out) == 0 {
+		return nil, fmt.Errorf("there are no objects in %s", strings.Join(names, ", "))
+	}
+	return out, nil
+}
+
+func readFile(path string, stdin io.Reader) ([]scenario.Document, error) {
+	source := scenario.Source{Name: path}
+	var err error
+	if path == "-" {
+		source.Name = "standard input"
+		source.Data, err = io.ReadAll(stdin)
+	} else {
+		source.Data, err = os.ReadFile(path)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("-f: %w", err)
+	}
+	return scenario.Documents(source)
+}
+
+// filesOf is the file itself, or the YAML and JSON files in a folder.
+func filesOf(name string) ([]string, error) {
+	if name == "-" {
+		return []string{name}, nil
+	}
+	info, err := os.Stat(name)
+	if err != nil {
+		return nil, err
+	}
+	if !info.IsDir() {
+		return []string{name}, nil
+	}
+	var paths []string
+	err = filepath.WalkDir(name, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			return err
+		}
+		switch filepath.Ext(path) {
+		case ".yaml", ".yml", ".json":
+			paths = append(paths, path)
+		}
+		return nil
+	})
+	return paths, err
+}

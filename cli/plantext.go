@@ -1,0 +1,235 @@
+package cli
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"tenon.sh/engine"
+	"tenon.sh/scenario"
+)
+
+// writePlanText writes a plan for people.
+func writePlanText(t *terminal, plan *engine.Plan, disrupt bool) error {
+	sections := [][]string{
+		summary(plan),
+		launchTable(t, "", plan.Launches),
+		placementTable(t, plan.Placements),
+		refusals(t, plan.Unplaced),
+		disruptionTable(t, plan),
+		noteLines(t, plan.Notes),
+	}
+	if disrupt && len(plan.Disruptions)+len(plan.Kept) == 0 {
+		sections = append(sections, []string{"No node of a NodePool to look at."})
+	}
+	first := true
+	for _, lines := range sections {
+		if len(lines) == 0 {
+			continue
+		}
+		if !first {
+			t.line("")
+		}
+		first = false
+		for _, line := range lines {
+			t.line("%s", strings.TrimRight(line, " "))
+		}
+	}
+	return nil
+}
+
+// summary says in a line or two what the plan comes to.
+func summary(plan *engine.Plan) []string {
+	started := 0
+	for _, l := range plan.Launches {
+		started += len(l.Pods)
+	}
+	var parts []string
+	if n := len(plan.Launches); n > 0 {
+		parts = append(parts, fmt.Sprintf("%s to start for %s", count(n, "machine"), count(started, "pod")))
+	}
+	if n := len(plan.Placements); n > 0 {
+		parts = append(parts, fmt.Sprintf("%s on machines that are there", count(n, "pod")))
+	}
+	if n := len(plan.Unplaced); n > 0 {
+		parts = append(parts, fmt.Sprintf("%s cannot be placed", count(n, "pod")))
+	}
+	if len(parts) == 0 {
+		parts = append(parts, "no pod waits for a machine")
+	}
+	lines := []string{capital(strings.Join(parts, "; ")) + "."}
+	if cost := plan.Cost; cost.LaunchesPerHour > 0 {
+		line := fmt.Sprintf("Cost: %s USD per hour", money(cost.LaunchesPerHour))
+		if cost.Bound > 0 {
+			line += fmt.Sprintf("; no plan costs less than %s (gap %.1f %%)", money(cost.Bound), 100*cost.Gap)
+		}
+		lines = append(lines, line+".")
+	}
+	return lines
+}
+
+func launchTable(t *terminal, indent string, launches []engine.Launch) []string {
+	if len(launches) == 0 {
+		return nil
+	}
+	rows := [][]string{{"LAUNCH", "INSTANCE TYPE", "ZONE", "CAPACITY", "USD/HOUR", "FULL", "PODS"}}
+	for _, l := range launches {
+		var zones, capacity []string
+		for _, o := range l.Offerings {
+			zones, capacity = append(zones, o.Zone), append(capacity, o.CapacityType)
+		}
+		full := "-"
+		if l.Why.FilledBy != "" {
+			full = fmt.Sprintf("%.0f %% %s", 100*l.Why.Filled, l.Why.FilledBy)
+		}
+		rows = append(rows, []string{l.Name, some(l.InstanceTypes, 1), some(unique(zones), 2), strings.Join(unique(capacity), ","),
+			money(l.Price), full, podList(l.Pods)})
+	}
+	return table(t, indent, rows)
+}
+
+func placementTable(t *terminal, placements []engine.Placement) []string {
+	if len(placements) == 0 {
+		return nil
+	}
+	byNode := map[string][]engine.PodID{}
+	for _, p := range placements {
+		byNode[p.Node] = append(byNode[p.Node], p.Pod)
+	}
+	rows := [][]string{{"EXISTING NODE", "PODS"}}
+	for _, node := range slices.Sorted(maps.Keys(byNode)) {
+		rows = append(rows, []string{node, podList(byNode[node])})
+	}
+	return table(t, "", rows)
+}
+
+// refusals lists the pods that cannot be placed; those with the same reasons together.
+func refusals(t *terminal, unplaced []engine.Unplaced) []string {
+	var lines []string
+	for _, g := range scenario.GroupUnplaced(unplaced) {
+		lines = append(lines, t.paint(red, "Cannot be placed: ")+podList(g.Pods))
+		for _, r := range g.Reasons {
+			lines = append(lines, "  "+reasonLine(r))
+		}
+	}
+	return lines
+}
+
+func reasonLine(r engine.Reason) string {
+	if r.NodePool == "" {
+		return fmt.Sprintf("%s [%s]", r.Message(), r.Code)
+	}
+	return fmt.Sprintf("pool %s: %s [%s]", r.NodePool, r.Message(), r.Code)
+}
+
+func disruptionTable(t *terminal, plan *engine.Plan) []string {
+	var lines []string
+	for _, d := range plan.Disruptions {
+		line := fmt.Sprintf("%s %s: %s, saves %s USD per hour", t.paint(bold, "Remove"), strings.Join(d.Nodes, ", "), d.Reason, money(d.SavingPerHour))
+		if len(d.Pods) > 0 {
+			line += "; moves " + podList(d.Pods)
+		}
+		lines = append(lines, line)
+		lines = append(lines, launchTable(t, "  ", d.Replacements)...)
+	}
+	if len(plan.Kept) == 0 {
+		return lines
+	}
+	if len(lines) > 0 {
+		lines = append(lines, "")
+	}
+	rows := [][]string{{"NODE THAT STAYS", "POOL", "BECAUSE"}}
+	for _, k := range plan.Kept {
+		name := k.Node
+		if name == "" {
+			name = k.Claim
+		}
+		rows = append(rows, []string{name, k.Reason.NodePool, fmt.Sprintf("%s [%s]", k.Reason.Message(), k.Reason.Code)})
+	}
+	return append(lines, table(t, "", rows)...)
+}
+
+func noteLines(t *terminal, notes []engine.Note) []string {
+	var lines []string
+	for _, n := range notes {
+		lines = append(lines, fmt.Sprintf("%s %s: %s [%s]", t.paint(bold, "Left out:"), n.Object, n.Reason.Message(), n.Reason.Code))
+	}
+	return lines
+}
+
+// table aligns columns; the first row is the heading.
+func table(t *terminal, indent string, rows [][]string) []string {
+	width := make([]int, len(rows[0]))
+	for _, row := range rows {
+		for i, cell := range row {
+			width[i] = max(width[i], utf8.RuneCountInString(cell))
+		}
+	}
+	var lines []string
+	for n, row := range rows {
+		var b strings.Builder
+		for i, cell := range row {
+			b.WriteString(cell)
+			if i < len(row)-1 {
+				b.WriteString(strings.Repeat(" ", width[i]-utf8.RuneCountInString(cell)+2))
+			}
+		}
+		line := b.String()
+		if n == 0 {
+			line = t.paint(faint, line)
+		}
+		lines = append(lines, indent+line)
+	}
+	return lines
+}
+
+// mostPodGroups is how many names, or groups of names, a line lists.
+const mostPodGroups = 4
+
+// podList is web-1 … web-50 (50 pods): pods whose names count up are one group, and of many groups the first few are
+// named.
+func podList(pods []engine.PodID) string {
+	var names []string
+	named := 0
+	groups := scenario.GroupPods(pods)
+	for i, g := range groups {
+		if i == mostPodGroups && len(groups) > mostPodGroups+1 {
+			return fmt.Sprintf("%s and %s more", strings.Join(names, ", "), count(len(pods)-named, "pod"))
+		}
+		name := g.First
+		if g.Count > 1 {
+			name = fmt.Sprintf("%s … %s (%d pods)", g.First, g.Last, g.Count)
+		}
+		names = append(names, name)
+		named += g.Count
+	}
+	return strings.Join(names, ", ")
+}
+
+// some lists the first few names and how many more there are.
+func some(names []string, most int) string {
+	if len(names) <= most {
+		return strings.Join(names, ",")
+	}
+	return fmt.Sprintf("%s +%d", strings.Join(names[:most], ","), len(names)-most)
+}
+
+func unique(names []string) []string {
+	names = slices.Clone(names)
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// money has four decimals: the cheapest machines cost less than a cent an hour.
+func money(usd float64) string { return fmt.Sprintf("%.4f", usd) }
+
+func count(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
+}
+
+func capital(text string) string { return strings.ToUpper(text[:1]) + text[1:] }

@@ -1,0 +1,66 @@
+// Package cli holds the subcommands of tenon, one file each, with every flag. Commands read their input, call the
+// package that knows, and print; what is decided is decided in package engine.
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+
+	"github.com/spf13/cobra"
+)
+
+// Exit statuses of every command.
+const (
+	statusOK          = 0
+	statusFailed      = 1   // with one line that says what failed
+	statusUnplaced    = 2   // of plan: some pods cannot be placed
+	statusInterrupted = 130 // by Ctrl-C
+)
+
+// errUnplaced ends plan when it has already said which pods cannot be placed.
+var errUnplaced = errors.New("some pods cannot be placed")
+
+// New returns the command tenon with all its subcommands.
+func New() *cobra.Command {
+	root := &cobra.Command{
+		Use:   "tenon",
+		Short: "Start the machines that pending pods need, and remove those that are not worth their price",
+		Long: `Tenon watches pods that kube-scheduler cannot place, starts the machines that fit them best, and removes or replaces
+machines that are no longer worth their price. It speaks Karpenter's API.`,
+		SilenceErrors:     true,
+		SilenceUsage:      true,
+		CompletionOptions: cobra.CompletionOptions{HiddenDefaultCmd: true},
+	}
+	root.SetFlagErrorFunc(func(command *cobra.Command, err error) error {
+		return fmt.Errorf("%w (see %s --help)", err, command.CommandPath())
+	})
+	root.AddCommand(newController(), newPlan(), newSnapshot(), newCRDs(), newPlayground(), newDemo(), newVersion())
+	return root
+}
+
+// Main runs the command with the arguments of the process and returns its exit status.
+func Main() int {
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+	defer stop()
+	return exitStatus(New().ExecuteContext(ctx), os.Stderr)
+}
+
+// exitStatus says on out what went wrong, in one line, and turns it into the status.
+func exitStatus(err error, out io.Writer) int {
+	switch {
+	case err == nil:
+		return statusOK
+	case errors.Is(err, errUnplaced):
+		return statusUnplaced
+	case errors.Is(err, errInterrupted):
+		return statusInterrupted
+	}
+	fmt.Fprintln(out, "tenon: "+strings.Join(strings.Fields(err.Error()), " "))
+	return statusFailed
+}

@@ -1,0 +1,34 @@
+package cli_test
+
+import (
+	"os"
+	"testing"
+
+	"github.com/rogpeppe/go-internal/testscript"
+
+	"tenon.sh/cli"
+	"tenon.sh/playground/playgroundtest"
+)
+
+func TestMain(m *testing.M) {
+	testscript.Main(withControlPlane{m}, map[string]func(){"tenon": func() { os.Exit(cli.Main()) }})
+}
+
+// withControlPlane runs the tests with a control plane for those that ask for one.
+type withControlPlane struct{ *testing.M }
+
+func (m withControlPlane) Run() int { return playgroundtest.Run(m.M) }
+
+// Each script is a page of the manual: what a user types, and what comes of it.
+func TestScripts(t *testing.T) {
+	t.Parallel()
+	testscript.Run(t, testscript.Params{
+		Dir:                 "testdata/script",
+		RequireExplicitExec: true,
+		UpdateScripts:       os.Getenv("UPDATE_SCRIPTS") != "",
+		Setup: func(env *testscript.Env) error {
+			env.Setenv("KUBECONFIG", env.WorkDir+"/no-kubeconfig")
+			return nil
+		},
+	})
+}

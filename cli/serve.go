@@ -1,0 +1,126 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/http/pprof"
+	"strconv"
+	"sync/atomic"
+	"syscall"
+	"time"
+)
+
+// endpoints serves what others ask the controller for. It serves before anything else runs, so that a controller that
+// waits for its kinds to be installed can say so.
+type endpoints struct {
+	metrics, health net.Listener // nil if not served
+
+	ready, healthy atomic.Pointer[func() error]
+	metricsHandler atomic.Pointer[http.Handler]
+	catalogHandler atomic.Pointer[http.Handler]
+}
+
+// listen takes the ports. A port that is taken is an error: another controller is running here.
+func listen(opt ControllerOptions) (*endpoints, error) {
+	e := &endpoints{}
+	var err error
+	if e.metrics, err = listenOn(opt.MetricsPort, "metrics-port"); err != nil {
+		return nil, err
+	}
+	if e.health, err = listenOn(opt.HealthProbePort, "health-probe-port"); err != nil {
+		e.close()
+		return nil, err
+	}
+	return e, nil
+}
+
+func listenOn(port int, flag string) (net.Listener, error) {
+	if port < 0 {
+		return nil, nil
+	}
+	listener, err := net.Listen("tcp", ":"+strconv.Itoa(port))
+	if errors.Is(err, syscall.EADDRINUSE) {
+		return nil, fmt.Errorf("port %d is taken by another program: choose another with --%s (%s)", port, flag, environment()[flag])
+	}
+	if err != nil {
+		return nil, fmt.Errorf("listen on port %d (--%s): %w", port, flag, err)
+	}
+	return listener, nil
+}
+
+func (e *endpoints) close() {
+	for _, l := range []net.Listener{e.metrics, e.health} {
+		if l != nil {
+			_ = l.Close()
+		}
+	}
+}
+
+// metricsPort is the port that metrics are served on, 0 if they are not.
+func (e *endpoints) metricsPort() int {
+	if e.metrics == nil {
+		return 0
+	}
+	return e.metrics.Addr().(*net.TCPAddr).Port
+}
+
+// serve answers until ctx ends.
+func (e *endpoints) serve(ctx context.Context, profiling bool) {
+	health := http.NewServeMux()
+	health.Handle("/healthz", probe(&e.healthy))
+	health.Handle("/readyz", probe(&e.ready))
+	serveOn(ctx, e.health, health)
+
+	metrics := http.NewServeMux()
+	metrics.Handle("/metrics", later(&e.metricsHandler))
+	metrics.Handle("/snapshot/catalog", later(&e.catalogHandler))
+	if profiling {
+		metrics.HandleFunc("/debug/pprof/", pprof.Index)
+		metrics.HandleFunc("/debug/pprof/cmdline", pprof.Cmdline)
+		metrics.HandleFunc("/debug/pprof/profile", pprof.Profile)
+		metrics.HandleFunc("/debug/pprof/symbol", pprof.Symbol)
+		metrics.HandleFunc("/debug/pprof/trace", pprof.Trace)
+	}
+	serveOn(ctx, e.metrics, metrics)
+}
+
+func serveOn(ctx context.Context, listener net.Listener, handler http.Handler) {
+	if listener == nil {
+		return
+	}
+	server := &http.Server{Handler: handler, ReadHeaderTimeout: 10 * time.Second}
+	go func() { _ = server.Serve(listener) }() // ends with ErrServerClosed
+	go func() {
+		<-ctx.Done()
+		last, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
+		defer cancel()
+		_ = server.Shutdown(last)
+	}()
+}
+
+// probe answers 200 or, with what is wrong, 503. A probe whose answer is not known yet succeeds for liveness and fails
+// for readiness: both are set before serve is called.
+func probe(check *atomic.Pointer[func() error]) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		if err := (*check.Load())(); err != nil {
+			http.Error(w, err.Error(), http.StatusServiceUnavailable)
+			return
+		}
+		_, _ = w.Write([]byte("ok"))
+	})
+}
+
+// later hands on to a handler that is put in place when there is something to serve.
+func later(handler *atomic.Pointer[http.Handler]) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		h := handler.Load()
+		if h == nil {
+			http.Error(w, "this controller is not ready yet, or not the leader", http.StatusServiceUnavailable)
+			return
+		}
+		(*h).ServeHTTP(w, r)
+	})
+}

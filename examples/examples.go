@@ -1,0 +1,10 @@
+// Package examples carries the manifests of the guide inside the program, so that the demo applies exactly the files that a
+// reader can open. It knows nothing of what they mean.
+package examples
+
+import "embed"
+
+// Inflate holds the node pool, node class and Deployment of the demo, in the folder inflate.
+//
+//go:embed inflate
+var Inflate embed.FS

@@ -1,0 +1,2 @@
+// This package says what it is in the wrong form.
+package capacity
