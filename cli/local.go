@@ -11,8 +11,10 @@ import (
 	"github.com/spf13/pflag"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"tenon.sh/cluster"
+	"tenon.sh/deploy"
 	"tenon.sh/playground"
 )
 
@@ -75,14 +77,31 @@ func (l *localCluster) fill(ctx context.Context, options localOptions, died chan
 	if !options.controller {
 		return nil
 	}
+	account, err := l.account(ctx)
+	if err != nil {
+		return err
+	}
 	l.log = filepath.Join(l.playground.Dir(), "logs", "tenon.log")
-	end, err := startTenon(ctx, l.config, l.log, options, died)
+	end, err := startTenon(ctx, account, l.log, options, died)
 	if err != nil {
 		return err
 	}
 	l.endTenon = end
 	progress("Tenon is started")
 	return nil
+}
+
+// account is how Tenon itself reaches the cluster: with the rights that it has in a real one.
+func (l *localCluster) account(ctx context.Context) (*rest.Config, error) {
+	c, err := client.New(l.config, client.Options{})
+	if err != nil {
+		return nil, fmt.Errorf("connect to the local cluster: %w", err)
+	}
+	if err := apply(ctx, c, deploy.RBAC, "rbac"); err != nil {
+		return nil, err
+	}
+	return l.playground.UserConfig("system:serviceaccount:"+deploy.Namespace+":"+deploy.ServiceAccount,
+		"system:serviceaccounts", "system:serviceaccounts:"+deploy.Namespace)
 }
 
 // introduce says how to reach the cluster.

@@ -18,12 +18,15 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
 
 	"tenon.sh/api/kwokv1alpha1"
 	v1 "tenon.sh/api/v1"
 	"tenon.sh/cli"
 	"tenon.sh/cluster"
+	"tenon.sh/deploy"
 	"tenon.sh/playground"
 	"tenon.sh/playground/playgroundtest"
 )
@@ -110,7 +113,7 @@ func (w *world) start(args ...string) *tenon {
 	file, err := os.Create(filepath.Join(dir, "tenon-"+metrics+".log"))
 	w.must(err)
 	defer file.Close()
-	all := append([]string{"controller", "--kubeconfig", w.playground.Kubeconfig(), "--leader-election-namespace", "default",
+	all := append([]string{"controller", "--kubeconfig", w.account(), "--leader-election-namespace", deploy.Namespace,
 		"--metrics-port", metrics, "--health-probe-port", health}, args...)
 	c := exec.Command(os.Args[0], all...)
 	c.Env = append(os.Environ(), asTenon+"=1")
@@ -132,6 +135,21 @@ func (w *world) start(args ...string) *tenon {
 		return response.StatusCode == http.StatusOK, response.Status + "\n" + t.tail()
 	})
 	return t
+}
+
+// account is a kubeconfig with the rights that Tenon has in a real cluster.
+func (w *world) account() string {
+	w.Helper()
+	manifests, err := deploy.RBAC.ReadFile("rbac/rbac.yaml")
+	w.must(err)
+	for _, text := range strings.Split(string(manifests), "\n---\n") {
+		object := &unstructured.Unstructured{}
+		w.must(yaml.Unmarshal([]byte(text), &object.Object))
+		w.must(w.Apply(w, client.ApplyConfigurationFromUnstructured(object), client.FieldOwner("test"), client.ForceOwnership))
+	}
+	path, err := w.playground.UserKubeconfig("system:serviceaccount:"+deploy.Namespace+":"+deploy.ServiceAccount, "system:serviceaccounts")
+	w.must(err)
+	return path
 }
 
 // end sends the signal and waits for the process to end.

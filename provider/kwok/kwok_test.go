@@ -333,6 +333,22 @@ func TestTheRunnerWakesWhenAMachineHasBooted(t *testing.T) {
 	}
 }
 
+func TestAMachineThatBootsWhileAnotherIsShownIsNotForgotten(t *testing.T) {
+	w := newWorld(t, 30*time.Second)
+	w.launch(t, w.newClaim(t, "a", nil, nil))
+	w.clock.Step(10 * time.Second)
+	w.launch(t, w.newClaim(t, "b", nil, nil))
+	w.clock.Step(25 * time.Second) // a has booted, b boots in 5 s
+	w.slow = 15 * time.Second
+	next, err := w.provider.Tick(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if next.IsZero() || next.After(w.clock.Now()) {
+		t.Errorf("the next call is due at %v, though b booted before %v", next, w.clock.Now())
+	}
+}
+
 // writeStatus writes down a launch as the controllers do.
 func writeStatus(t *testing.T, w *world, claim *v1.NodeClaim) {
 	t.Helper()

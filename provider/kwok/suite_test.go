@@ -59,6 +59,7 @@ type world struct {
 	broken   error         // what every write of a Node answers, nil to let it through
 	lost     error         // what the creation of a Node answers after it has been done
 	created  chan<- string // gets the name of every new Node, if there is one
+	slow     time.Duration // how long the creation of a Node takes
 	clock    *testclock.FakeClock
 	delay    time.Duration
 	cloud    *simulated.Cloud
@@ -98,6 +99,7 @@ func (w *world) create(ctx context.Context, c client.WithWatch, obj client.Objec
 	if err := c.Create(ctx, obj, opts...); err != nil {
 		return err
 	}
+	w.clock.Step(w.slow)
 	if w.created != nil {
 		w.created <- node.Name
 	}

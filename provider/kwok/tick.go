@@ -69,6 +69,9 @@ func (p *Provider) Tick(ctx context.Context) (next time.Time, err error) {
 	if err := p.takeIn(ctx); err != nil {
 		return time.Time{}, err
 	}
+	// What is next is asked before what is due now: whatever falls due in between is done here or is next, and what falls
+	// due while the work goes on is next.
+	next, _ = p.cloud.Next()
 	now, work := p.clock.Now(), []func() error{}
 	booting, nodes := p.watched()
 	for _, id := range booting {
@@ -86,9 +89,7 @@ func (p *Provider) Tick(ctx context.Context) (next time.Time, err error) {
 			work = append(work, func() error { return p.hide(ctx, id, uid) })
 		}
 	}
-	err = runAll(work)
-	next, _ = p.cloud.Next()
-	return next, err
+	return next, runAll(work)
 }
 
 // runAll does all of the work, whatever fails of it, and returns what failed.

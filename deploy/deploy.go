@@ -1,0 +1,16 @@
+// Package deploy holds what Tenon needs in a cluster, as manifests. The playground applies the same files that a real
+// cluster gets, so what is missing in them shows there.
+package deploy
+
+import "embed"
+
+// RBAC holds, in folder rbac, the service account that Tenon runs as and what it may do. The namespace is kube-system.
+//
+//go:embed rbac
+var RBAC embed.FS
+
+// Namespace and ServiceAccount name the account of the manifests.
+const (
+	Namespace      = "kube-system"
+	ServiceAccount = "tenon"
+)
