@@ -56,11 +56,16 @@ func restConfig(kubeconfig string) (*rest.Config, error) {
 		return config, nil
 	}
 	config, err := ctrlconfig.GetConfig()
+	if clientcmd.IsEmptyConfig(err) {
+		return nil, errNoKubeconfig
+	}
 	if err != nil {
 		return nil, fmt.Errorf("find out how to reach the API server: %w", err)
 	}
 	return config, nil
 }
+
+var errNoKubeconfig = errors.New("there is no kubeconfig that says how to reach a cluster: set KUBECONFIG or --kubeconfig")
 
 // RunController runs the autoscaler against an API server until ctx ends. It returns an error only for what no waiting
 // would cure: options that make no sense, a port that is taken. An API server that cannot be reached, kinds that are not

@@ -27,6 +27,9 @@ const (
 	demoConsolidateAfter = 30 * time.Second
 )
 
+// poolPatience is how long Tenon may take until it leads and has looked at the pool.
+const poolPatience = 30 * time.Second
+
 // eventsToKeep is how many of the last events a failure shows.
 const eventsToKeep = 10
 
@@ -67,13 +70,15 @@ type demo struct {
 }
 
 func (d *demo) run(ctx context.Context) (err error) {
+	if err := d.controllerOptions().check(); err != nil {
+		return err
+	}
 	temporary := d.dir == ""
 	if temporary {
 		if d.dir, err = os.MkdirTemp("", "tenon-demo-"); err != nil {
 			return fmt.Errorf("make a folder for the demo: %w", err)
 		}
 	}
-	d.line("%s", d.paint(bold, "A local cluster"))
 	if d.local, err = startLocal(ctx, d.localOptions, d.terminal); err == nil {
 		err = d.show(ctx)
 		if stopErr := d.local.stop(d.terminal); err == nil {
@@ -107,9 +112,10 @@ func (d *demo) show(ctx context.Context) error {
 	d.local.introduce(d.terminal)
 	d.line("Try next:")
 	d.line("  kubectl scale deployment inflate --replicas 20")
-	d.line("  bin/tenon plan                                    what Tenon would do now, and why")
 	d.line("  kubectl get nodeclaims,nodes,pods")
 	d.line("  kubectl get events --sort-by .lastTimestamp")
+	d.line("  bin/tenon plan --disrupt       what Tenon would do now, and why")
+	d.line("  bin/tenon snapshot -o x.yaml   the cluster as a file, for bin/tenon plan -f x.yaml")
 	return d.local.stay(ctx)
 }
 
@@ -128,7 +134,33 @@ func (d *demo) prepare(ctx context.Context) (err error) {
 		return fmt.Errorf("folder %s holds a cluster with %d NodeClaims from an earlier run: choose an empty or a new folder",
 			d.dir, len(claims.Items))
 	}
-	return apply(ctx, d.client, examples.Inflate, "inflate")
+	if err := apply(ctx, d.client, examples.Inflate, "inflate"); err != nil {
+		return err
+	}
+	return d.awaitPool(ctx)
+}
+
+// awaitPool waits until Tenon has looked at the pool: what it does before has to do with its start, not with pods.
+func (d *demo) awaitPool(ctx context.Context) error {
+	for deadline := time.Now().Add(poolPatience); ; pause(ctx, 100*time.Millisecond) {
+		pool := &v1.NodePool{}
+		if err := d.client.Get(ctx, types.NamespacedName{Name: demoPool}, pool); err != nil {
+			return interruptedOr(ctx, fmt.Errorf("get NodePool %s: %w", demoPool, err))
+		}
+		if v1.IsTrue(pool, v1.ConditionReady) {
+			return nil
+		}
+		select {
+		case err := <-d.local.died:
+			return err
+		case <-ctx.Done():
+			return errInterrupted
+		default:
+		}
+		if time.Now().After(deadline) {
+			return fmt.Errorf("NodePool %s was not ready within %s", demoPool, poolPatience)
+		}
+	}
 }
 
 // roundTrip scales up and down, and waits for each stage in turn.
@@ -232,7 +264,7 @@ func (d *demo) printStage(s stage) {
 		}
 	case nodeEmpty:
 		d.line("            %-13s  %s", "", d.paint(cyan, fmt.Sprintf(
-			"the pool's consolidateAfter is %.0f s: until then the node stays, in case pods come back", demoConsolidateAfter.Seconds())))
+			"it stays %.0f s (consolidateAfter), should pods return", demoConsolidateAfter.Seconds())))
 	}
 }
 

@@ -41,7 +41,7 @@ func (d *demo) detail(s stage) string {
 	case drained:
 		return "nothing has to be moved any more"
 	case gone:
-		return "machine stopped, Node and NodeClaim removed: the bill is back to $0"
+		return "machine stopped, Node and NodeClaim removed: $0/h"
 	}
 	return ""
 }
@@ -93,7 +93,7 @@ func (d *demo) disruption() string {
 			reasons[c.Reason] = true
 		}
 	}
-	return "reason " + strings.Join(slices.Sorted(maps.Keys(reasons)), ", ") + ": closed for new pods, looked at once more"
+	return "reason " + strings.Join(slices.Sorted(maps.Keys(reasons)), ", ") + ": closed for new pods, looked at again"
 }
 
 // A choice is what Tenon logs when it creates a claim: why this machine.
@@ -115,30 +115,31 @@ func (d *demo) why() []string {
 		return []string{"why is not known: " + err.Error()}
 	}
 	var lines []string
+	seen := map[string]bool{}
 	for lineText := bufio.NewScanner(bytes.NewReader(log)); lineText.Scan(); {
 		var c choice
 		// A line in another form is about something else.
 		if json.Unmarshal(lineText.Bytes(), &c) != nil || c.Message != "created nodeclaim" || d.journey.claims[c.NodeClaim] == nil {
 			continue
 		}
-		for _, line := range c.lines() {
-			if !slices.Contains(lines, line) { // machines of one kind have the same reason
-				lines = append(lines, line)
-			}
+		reason := c.lines()
+		if told := strings.Join(reason, ""); !seen[told] { // machines of one kind have the same reason
+			seen[told] = true
+			lines = append(lines, reason...)
 		}
 	}
 	return lines
 }
 
 func (c choice) lines() []string {
-	first := fmt.Sprintf("why: the cheapest of %d offerings that hold the pods", c.Considered)
+	lines := []string{fmt.Sprintf("why: cheapest of %d offerings that hold the pods", c.Considered)}
 	if c.Filled != "" {
-		first += "; they fill " + strings.Replace(c.Filled, " ", " of its ", 1)
+		lines = append(lines, "the pods fill "+strings.Replace(c.Filled, " ", " of its ", 1))
 	}
-	if c.RunnerUp == "" {
-		return []string{first}
+	if c.RunnerUp != "" {
+		lines = append(lines, fmt.Sprintf("next best: %s, %s/h more", c.RunnerUp, c.CostsMore))
 	}
-	return []string{first, fmt.Sprintf("next best: %s, %s/h more", c.RunnerUp, c.CostsMore)}
+	return lines
 }
 
 // offering is what a price belongs to.

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -39,11 +40,17 @@ func TestDemoSaysWhichMachineWasChosenWhyAndItsPrice(t *testing.T) {
 	d.printStage(launched)
 	for _, want := range []string{
 		"c5.2xlarge in us-east-1a, on-demand, $0.3400/h",
-		"why: the cheapest of 1204 offerings that hold the pods; they fill 63% of its cpu",
+		"why: cheapest of 1204 offerings that hold the pods",
+		"the pods fill 63% of its cpu",
 		"next best: c5.2xlarge us-east-1a spot, $0.0040/h more",
 	} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("printed:\n%s\nlacks %q", out.String(), want)
+		}
+	}
+	for line := range strings.Lines(out.String()) {
+		if n := utf8.RuneCountInString(strings.TrimSpace(line)); n > 80 {
+			t.Errorf("%d columns, more than a small terminal has: %s", n, line)
 		}
 	}
 }

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"os"
 	"slices"
@@ -26,6 +27,7 @@ type ControllerOptions struct {
 	KubeClientQPS   int
 	KubeClientBurst int
 	EnableProfiling bool
+	listenHost      string // address that the ports are taken on; all of the machine's if empty
 
 	DisableLeaderElection               bool
 	LeaderElectionName                  string
@@ -159,18 +161,21 @@ func readEnvironment(flags *pflag.FlagSet, lookup func(string) (string, bool)) e
 			continue
 		}
 		if err := flag.Value.Set(value); err != nil {
-			return fmt.Errorf("environment variable %s: %q is not what --%s takes: %w", variables[name], value, name, plain(err))
+			return fmt.Errorf("environment variable %s: %q is not what --%s takes: %w", variables[name], value, name, plain(flag.Value.Type(), err))
 		}
 	}
 	return nil
 }
 
-// plain takes Go's words for a failed conversion away.
-func plain(err error) error {
-	if number, ok := err.(*strconv.NumError); ok {
-		return number.Err
+// plain says what a flag of that type takes, in place of Go's words for a failed conversion.
+func plain(flagType string, err error) error {
+	if number, ok := err.(*strconv.NumError); !ok || errors.Is(number.Err, strconv.ErrRange) {
+		return err
 	}
-	return err
+	if flagType == "bool" {
+		return errors.New("it must be true or false")
+	}
+	return errors.New("it must be a whole number")
 }
 
 // check says what is wrong with the options, naming the flag.

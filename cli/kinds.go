@@ -3,8 +3,11 @@ package cli
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/discovery"
 
@@ -46,15 +49,15 @@ func (c *autoscaler) missingKinds() error {
 	}, c.classKinds()...)
 	for _, kind := range wanted {
 		served, err := client.ServerResourcesForGroupVersion(kind.GroupVersion().String())
-		if err != nil {
-			return fmt.Errorf("kind %s of %s is not served (is its CRD installed?): %w", kind.Kind, kind.GroupVersion(), err)
+		if err != nil && !apierrors.IsNotFound(err) {
+			return fmt.Errorf("the API server cannot be asked: %w", err)
 		}
 		found := false
-		for _, r := range served.APIResources {
-			found = found || r.Kind == kind.Kind
+		if err == nil {
+			found = slices.ContainsFunc(served.APIResources, func(r metav1.APIResource) bool { return r.Kind == kind.Kind })
 		}
 		if !found {
-			return fmt.Errorf("kind %s of %s is not served: its CRD is not installed", kind.Kind, kind.GroupVersion())
+			return fmt.Errorf("kind %s of %s is not served: install it with tenon crds --apply", kind.Kind, kind.GroupVersion())
 		}
 	}
 	return nil

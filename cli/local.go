@@ -30,6 +30,16 @@ func (o *localOptions) addFlags(flags *pflag.FlagSet) {
 	flags.DurationVar(&o.bootDelay, "boot-delay", 0, "how long a machine takes until its node registers")
 }
 
+// controllerOptions are those of the Tenon in a local cluster.
+func (o *localOptions) controllerOptions() ControllerOptions {
+	options := DefaultControllerOptions()
+	options.Catalog, options.BootDelay = o.catalog, o.bootDelay
+	options.MetricsPort, options.HealthProbePort = 0, 0 // any free ones
+	options.listenHost = "127.0.0.1"
+	options.DisableLeaderElection = true
+	return options
+}
+
 // A localCluster is a playground with Tenon's kinds, and Tenon in this process.
 type localCluster struct {
 	config *rest.Config
@@ -42,6 +52,10 @@ type localCluster struct {
 
 // startLocal starts a local cluster and says on t how far it is. On an error nothing is left running.
 func startLocal(ctx context.Context, options localOptions, t *terminal) (*localCluster, error) {
+	if err := options.controllerOptions().check(); err != nil {
+		return nil, err
+	}
+	t.line("%s", t.paint(bold, "A local cluster"))
 	began := time.Now()
 	progress := func(line string) {
 		t.line("  %s  %s", t.paint(faint, fmt.Sprintf("%6.1f s", time.Since(began).Seconds())), line)
@@ -111,7 +125,7 @@ func (l *localCluster) introduce(t *terminal) {
 	t.line("  %s", t.paint(bold, "export KUBECONFIG="+l.playground.Kubeconfig()))
 	t.line("")
 	if l.log == "" {
-		t.line("Tenon is not running. Start it with: tenon controller --help")
+		t.line("Tenon is not running. Start one there with: bin/tenon controller --catalog aws")
 		return
 	}
 	t.line("Tenon's log is %s", l.log)
@@ -153,10 +167,7 @@ func startTenon(ctx context.Context, config *rest.Config, logPath string, local 
 	if err != nil {
 		return nil, fmt.Errorf("open Tenon's log: %w", err)
 	}
-	options := DefaultControllerOptions()
-	options.Catalog, options.BootDelay = local.catalog, local.bootDelay
-	options.MetricsPort, options.HealthProbePort = 0, 0 // any free ones
-	options.DisableLeaderElection = true
+	options := local.controllerOptions()
 
 	// Ctrl-C must not end Tenon before end is called: the screen would show it as a failure.
 	running, stop := context.WithCancel(context.WithoutCancel(ctx))

@@ -30,6 +30,9 @@ func newLogger(opt ControllerOptions, out io.Writer) (logr.Logger, error) {
 		return logr.Logger{}, fmt.Errorf("--log-error-output-paths: %w", err)
 	}
 	core := zapcore.NewCore(encoder(opt.LogFormat, level), sink, level)
+	if level != zapcore.DebugLevel {
+		core = story{core}
+	}
 	core = zapcore.NewSamplerWithOptions(core, time.Second, 100, 100)
 	options := []zap.Option{zap.ErrorOutput(failures)}
 	if level == zapcore.DebugLevel {
@@ -40,6 +43,26 @@ func newLogger(opt ControllerOptions, out io.Writer) (logr.Logger, error) {
 		logger = logger.With(zap.String("commit", commit()))
 	}
 	return zapr.NewLogger(logger), nil
+}
+
+// story leaves out what the libraries say of their own starting and stopping, which is not about the cluster.
+type story struct{ zapcore.Core }
+
+// With keeps the filter.
+func (s story) With(fields []zapcore.Field) zapcore.Core { return story{s.Core.With(fields)} }
+
+// Check decides by the message.
+func (s story) Check(entry zapcore.Entry, checked *zapcore.CheckedEntry) *zapcore.CheckedEntry {
+	for _, beginning := range []string{
+		"Starting EventSource", "Starting Controller", "Starting workers",
+		"Stopping and waiting for ", "Shutdown signal received, waiting", "All workers finished", "Wait completed, proceeding",
+		"error received after stop sequence was engaged", // the lease that was given back
+	} {
+		if strings.HasPrefix(entry.Message, beginning) {
+			return checked
+		}
+	}
+	return s.Core.Check(entry, checked)
 }
 
 func openSinks(paths string, out io.Writer) (zapcore.WriteSyncer, error) {

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"io/fs"
@@ -43,8 +44,8 @@ the kind of node class.
 The exit status is 0 if every pod can be placed, 2 if some cannot, and 1 if the input cannot be read.`,
 		Example: `  tenon plan -f pool.yaml -f deployment.yaml
   tenon snapshot > s.yaml; tenon plan -f s.yaml -o json
-  kubectl get pods,nodes,nodepools -A -o yaml | tenon plan -f -`,
-		Args: cobra.NoArgs,
+  kubectl get pods,nodes,nodepools,nodeclaims,daemonsets -A -o yaml | tenon plan -f -`,
+		Args: noFileArgs,
 		RunE: func(command *cobra.Command, _ []string) error { return o.run(command) },
 	}
 	flags := command.Flags()
@@ -54,6 +55,14 @@ The exit status is 0 if every pod can be placed, 2 if some cannot, and 1 if the 
 	flags.StringVarP(&o.output, "output", "o", "text", "text, json or yaml")
 	o.addFlags(flags)
 	return command
+}
+
+// noFileArgs refuses arguments: who gives some has left out -f.
+func noFileArgs(command *cobra.Command, args []string) error {
+	if len(args) > 0 {
+		return fmt.Errorf("%s takes no arguments: name files with -f %s", command.CommandPath(), strings.Join(args, " -f "))
+	}
+	return nil
 }
 
 func (o *planOptions) run(command *cobra.Command) error {
@@ -102,6 +111,9 @@ func (o *planOptions) read(ctx context.Context, stdin io.Reader, notes io.Writer
 	}
 	if len(o.files) == 0 {
 		in.Documents, err = o.liveOptions.documents(ctx, notes)
+		if errors.Is(err, errNoKubeconfig) {
+			err = fmt.Errorf("%w, or name files with -f", err)
+		}
 	} else {
 		in.Documents, err = readFiles(o.files, stdin)
 	}
@@ -137,16 +149,15 @@ func readFiles(names []string, stdin io.Reader) ([]scenario.Document, error) {
 		}
 	}
 	if len(out) == 0 {
-		return nil, fmt.Errorf("there are no objects in %s", strings.Join(names, ", "))
+		return nil, fmt.Errorf("there are no objects in %s", strings.Join(titles(names), ", "))
 	}
 	return out, nil
 }
 
 func readFile(path string, stdin io.Reader) ([]scenario.Document, error) {
-	source := scenario.Source{Name: path}
+	source := scenario.Source{Name: title(path)}
 	var err error
 	if path == "-" {
-		source.Name = "standard input"
 		source.Data, err = io.ReadAll(stdin)
 	} else {
 		source.Data, err = os.ReadFile(path)
@@ -155,6 +166,22 @@ func readFile(path string, stdin io.Reader) ([]scenario.Document, error) {
 		return nil, fmt.Errorf("-f: %w", err)
 	}
 	return scenario.Documents(source)
+}
+
+// title is what messages call a file.
+func title(path string) string {
+	if path == "-" {
+		return "standard input"
+	}
+	return path
+}
+
+func titles(paths []string) []string {
+	var out []string
+	for _, path := range paths {
+		out = append(out, title(path))
+	}
+	return out
 }
 
 // filesOf is the file itself, or the YAML and JSON files in a folder.

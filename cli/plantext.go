@@ -22,7 +22,7 @@ func writePlanText(t *terminal, plan *engine.Plan, disrupt bool) error {
 		noteLines(t, plan.Notes),
 	}
 	if disrupt && len(plan.Disruptions)+len(plan.Kept) == 0 {
-		sections = append(sections, []string{"No node of a NodePool to look at."})
+		sections = append(sections, []string{"There is no node with a NodeClaim to look at."})
 	}
 	first := true
 	for _, lines := range sections {
@@ -185,17 +185,20 @@ func table(t *terminal, indent string, rows [][]string) []string {
 	return lines
 }
 
-// mostPodGroups is how many names, or groups of names, a line lists.
-const mostPodGroups = 4
+// A line lists so many names, or groups of names, at most, and ends earlier when they are long.
+const (
+	mostPodGroups = 4
+	widestPodList = 60
+)
 
 // podList is web-1 … web-50 (50 pods): pods whose names count up are one group, and of many groups the first few are
 // named.
 func podList(pods []engine.PodID) string {
 	var names []string
-	named := 0
+	named, width := 0, 0
 	groups := scenario.GroupPods(pods)
 	for i, g := range groups {
-		if i == mostPodGroups && len(groups) > mostPodGroups+1 {
+		if len(groups)-i > 1 && (i == mostPodGroups || i > 0 && width+len(g.First) > widestPodList) {
 			return fmt.Sprintf("%s and %s more", strings.Join(names, ", "), count(len(pods)-named, "pod"))
 		}
 		name := g.First
@@ -204,6 +207,7 @@ func podList(pods []engine.PodID) string {
 		}
 		names = append(names, name)
 		named += g.Count
+		width += len(name)
 	}
 	return strings.Join(names, ", ")
 }

@@ -30,7 +30,6 @@ continues with its cluster.`,
 }
 
 func runPlayground(ctx context.Context, options localOptions, t *terminal) error {
-	t.line("%s", t.paint(bold, "A local cluster"))
 	local, err := startLocal(ctx, options, t)
 	if err != nil {
 		return err

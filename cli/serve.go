@@ -27,21 +27,21 @@ type endpoints struct {
 func listen(opt ControllerOptions) (*endpoints, error) {
 	e := &endpoints{}
 	var err error
-	if e.metrics, err = listenOn(opt.MetricsPort, "metrics-port"); err != nil {
+	if e.metrics, err = listenOn(opt.listenHost, opt.MetricsPort, "metrics-port"); err != nil {
 		return nil, err
 	}
-	if e.health, err = listenOn(opt.HealthProbePort, "health-probe-port"); err != nil {
+	if e.health, err = listenOn(opt.listenHost, opt.HealthProbePort, "health-probe-port"); err != nil {
 		e.close()
 		return nil, err
 	}
 	return e, nil
 }
 
-func listenOn(port int, flag string) (net.Listener, error) {
+func listenOn(host string, port int, flag string) (net.Listener, error) {
 	if port < 0 {
 		return nil, nil
 	}
-	listener, err := net.Listen("tcp", ":"+strconv.Itoa(port))
+	listener, err := net.Listen("tcp", net.JoinHostPort(host, strconv.Itoa(port)))
 	if errors.Is(err, syscall.EADDRINUSE) {
 		return nil, fmt.Errorf("port %d is taken by another program: choose another with --%s (%s)", port, flag, environment()[flag])
 	}

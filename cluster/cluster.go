@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -56,8 +57,9 @@ func New(config Config) *Cluster {
 	}
 }
 
-// Snapshot shows the cluster now: what the watches have brought, and what this process wrote meanwhile. The objects in
-// it are shared: nobody may change them. An error means that a kind could not be listed at all.
+// Snapshot shows the cluster now: what the watches have brought, and what this process wrote meanwhile. Pools and claims
+// of node classes that this provider does not serve belong to somebody else and are left out. The objects in it are
+// shared: nobody may change them. An error means that a kind could not be listed at all.
 func (c *Cluster) Snapshot(ctx context.Context) (*engine.Snapshot, error) {
 	c.confirmUnseen(ctx)
 	s := &engine.Snapshot{Now: c.Clock.Now()}
@@ -72,7 +74,8 @@ func (c *Cluster) Snapshot(ctx context.Context) (*engine.Snapshot, error) {
 	if err := errors.Join(errs[:]...); err != nil {
 		return nil, fmt.Errorf("snapshot: %w", err)
 	}
-	s.NodePools = c.managed(s.NodePools)
+	s.NodePools = slices.DeleteFunc(s.NodePools, func(p *v1.NodePool) bool { return !c.Serves(p.Spec.Template.Spec.NodeClassRef) })
+	s.NodeClaims = slices.DeleteFunc(s.NodeClaims, func(n *v1.NodeClaim) bool { return !c.Serves(n.Spec.NodeClassRef) })
 	s.Classes = c.classes(ctx, s.NodePools, s.Now)
 	return s, nil
 }
@@ -93,17 +96,6 @@ func (c *Cluster) listWritten(ctx context.Context, s *engine.Snapshot) error {
 	s.Nodes = c.nodes.merge(s.Nodes, s.Now)
 	s.Pods = c.pods.merge(s.Pods, s.Now)
 	return nil
-}
-
-// managed keeps the pools whose node class this provider serves; the others belong to somebody else.
-func (c *Cluster) managed(pools []*v1.NodePool) []*v1.NodePool {
-	out := pools[:0]
-	for _, p := range pools {
-		if c.Serves(p.Spec.Template.Spec.NodeClassRef) {
-			out = append(out, p)
-		}
-	}
-	return out
 }
 
 // Serves reports whether the node class is of a kind that this process looks after.

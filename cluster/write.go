@@ -7,10 +7,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	v1 "tenon.sh/api/v1"
 	"tenon.sh/engine"
@@ -21,20 +18,6 @@ import (
 // holds it.
 func (c *Cluster) CreateClaim(ctx context.Context, pool *v1.NodePool, launch engine.Launch) (*v1.NodeClaim, error) {
 	claim := engine.NewClaim(pool, launch)
-	if claim == nil {
-		return nil, fmt.Errorf("create NodeClaim for pool %s: launch %s has no form as a claim", pool.Name, launch.Name)
-	}
-	if claim.Name == "" && claim.GenerateName == "" {
-		claim.GenerateName = pool.Name + "-"
-	}
-	controllerutil.AddFinalizer(claim, v1.TerminationFinalizer)
-	claim.OwnerReferences = []metav1.OwnerReference{{
-		APIVersion:         v1.GroupVersion.String(),
-		Kind:               "NodePool",
-		Name:               pool.Name,
-		UID:                pool.UID,
-		BlockOwnerDeletion: ptr.To(true),
-	}}
 	if err := c.Client.Create(ctx, claim); err != nil {
 		return nil, fmt.Errorf("create NodeClaim for pool %s: %w", pool.Name, err)
 	}

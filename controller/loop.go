@@ -86,14 +86,15 @@ func (l *Loop) wait(ctx context.Context) {
 	}
 }
 
-// due is when the next pass begins if nothing else happens.
+// due is when the next pass begins if nothing else happens. What failed is tried again less and less often; that must not
+// keep what is new from being looked at, because one object that nothing can be done for would hold up all others.
 func (l *Loop) due() time.Time {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.failures > 0 {
-		return l.ended.Add(min(time.Second<<min(l.failures-1, 5), 30*time.Second))
-	}
 	next := l.ended.Add(l.Every)
+	if l.failures > 0 {
+		next = l.ended.Add(min(time.Second<<min(l.failures-1, 5), 30*time.Second))
+	}
 	if closes, open := l.window.Closes(l.Idle, l.Max); open && closes.Before(next) {
 		return closes
 	}

@@ -72,10 +72,20 @@ func TestLoopTriesAgainLessAndLessOftenAfterFailures(t *testing.T) {
 	l, clock := newLoop(func(context.Context) error { return errors.New("no") })
 	for _, want := range []time.Duration{time.Second, 2 * time.Second, 4 * time.Second, 8 * time.Second, 16 * time.Second, 30 * time.Second, 30 * time.Second} {
 		l.run(t.Context())
-		l.Trigger("pod")
 		if wait := l.due().Sub(clock.Now()); wait != want {
 			t.Errorf("due after %v, want %v", wait, want)
 		}
+	}
+}
+
+func TestWhatFailsDoesNotHoldUpWhatIsNew(t *testing.T) {
+	l, clock := newLoop(func(context.Context) error { return errors.New("one claim of many was refused") })
+	for range 7 {
+		l.run(t.Context())
+	}
+	l.Trigger("another pod")
+	if wait := l.due().Sub(clock.Now()); wait != time.Second {
+		t.Errorf("due after %v, want a second", wait)
 	}
 }
 

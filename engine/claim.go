@@ -44,7 +44,7 @@ func NewClaim(pool *v1.NodePool, launch Launch) *v1.NodeClaim {
 			Annotations:  annotations,
 			Finalizers:   []string{v1.TerminationFinalizer},
 			OwnerReferences: []metav1.OwnerReference{{
-				APIVersion: "karpenter.sh/v1", Kind: "NodePool", Name: pool.Name, UID: pool.UID, BlockOwnerDeletion: &block,
+				APIVersion: v1.GroupVersion.String(), Kind: "NodePool", Name: pool.Name, UID: pool.UID, BlockOwnerDeletion: &block,
 			}},
 		},
 		Spec: v1.NodeClaimSpec{

@@ -98,8 +98,9 @@ func (p *problem) sortPods() []*corev1.Pod {
 	return p.refuse(waiting)
 }
 
-// recheckExpected keeps pods expected on a machine as long as they fit beside what runs there now; the others wait like
-// any pod. Pods that are being preempted there do not count, nor do the DaemonSets' reserves, which the plan knew.
+// recheckExpected keeps pods expected on a machine as long as they fit beside what runs there now, and as long as the
+// machine, once it is initialized, still admits them; the others wait like any pod. Pods that are being preempted there
+// do not count, nor do the DaemonSets' reserves, which the plan knew.
 func (p *problem) recheckExpected(waiting []*corev1.Pod) []*corev1.Pod {
 	for _, h := range p.hosts {
 		if len(h.expected) == 0 {
@@ -116,7 +117,8 @@ func (p *problem) recheckExpected(waiting []*corev1.Pod) []*corev1.Pod {
 		for _, pod := range h.expected {
 			with := taken.DeepCopy()
 			addList(with, PodRequests(pod))
-			if listFits(with, h.allocatable) {
+			d := demandOf(&pod.Spec)
+			if listFits(with, h.allocatable) && (!h.isInitialized() || h.admits(&d, nil)) {
 				taken = with
 				kept = append(kept, pod)
 			} else if IsPending(pod) {
@@ -271,7 +273,7 @@ func (p *problem) reserve(h *host) capacity.Vector {
 	return v
 }
 
-// runs reports whether the DaemonSet will have a pod on the machine.
+// runs reports whether the DaemonSet will have a pod on the machine, or may have one as long as labels are open.
 func (h *host) runs(d *daemon, u *requirement.Universe) bool {
 	if untolerated(d.tolerations, h.taints) != nil {
 		return false
@@ -281,7 +283,7 @@ func (h *host) runs(d *daemon, u *requirement.Universe) bool {
 			if value, ok := startupLabels[e.Key]; ok {
 				return !e.Admits(value, true)
 			}
-			return !h.meets(e, u)
+			return !h.mayMeet(e, u)
 		})
 	})
 }

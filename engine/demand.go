@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"sort"
@@ -161,13 +162,11 @@ func podBefore(a, b *corev1.Pod) bool {
 	return nameBefore(a.Name, b.Name)
 }
 
-// nameBefore compares names by length first where they differ only in a number at the end.
+// nameBefore compares names by what stands before the number at their end, then by that number: the shorter one is the
+// smaller one.
 func nameBefore(a, b string) bool {
 	stemA, stemB := strings.TrimRight(a, "0123456789"), strings.TrimRight(b, "0123456789")
-	if stemA == stemB && len(a) != len(b) {
-		return len(a) < len(b)
-	}
-	return a < b
+	return cmp.Or(cmp.Compare(stemA, stemB), cmp.Compare(len(a), len(b)), cmp.Compare(a, b)) < 0
 }
 
 func sortedKeys[V any](m map[string]V) []string {

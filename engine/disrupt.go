@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -17,8 +18,16 @@ import (
 // Plan. For now it removes nodes that run no pod which would have to move.
 func Disrupt(s *Snapshot, opt Options, memo *Memo) *Plan {
 	p := compile(s, opt)
-	d := &disruptor{s: s, p: p, pools: poolsByName(s), types: typeIndex(s), left: map[string]int{}}
+	d := &disruptor{
+		s: s, p: p, pools: poolsByName(s), types: typeIndex(s), events: podEvents(s),
+		nodes: map[*v1.NodeClaim][]string{}, left: map[string]int{},
+	}
 	d.expect()
+	for _, h := range p.hosts {
+		if h.node != nil && h.claim != nil {
+			d.nodes[h.claim] = append(d.nodes[h.claim], h.node.Name)
+		}
+	}
 	plan := &Plan{}
 	for _, h := range d.ranked() {
 		r := d.refusal(h)
@@ -47,7 +56,9 @@ type disruptor struct {
 	pools    map[string]*v1.NodePool
 	types    map[string]*InstanceType
 	expected map[*host]*corev1.Pod // a pod that will run on the machine
-	left     map[string]int        // what is left of each pool's budgets
+	events   map[string]time.Time  // by node, when a pod last came or went
+	nodes    map[*v1.NodeClaim][]string
+	left     map[string]int // what is left of each pool's budgets
 }
 
 func poolsByName(s *Snapshot) map[string]*v1.NodePool {
@@ -114,6 +125,8 @@ func (d *disruptor) refusal(h *host) Reason {
 		return Reason{Code: NotInitialized, NodePool: h.pool()}
 	case h.leaving:
 		return Reason{Code: AlreadyLeaving, NodePool: h.pool()}
+	case len(d.nodes[h.claim]) > 1: // removing the claim would drain them all
+		return Reason{Code: SeveralNodes, NodePool: h.pool(), Have: strings.Join(d.nodes[h.claim], ", ")}
 	case h.node.Annotations[v1.DoNotDisruptAnnotationKey] == "true":
 		return Reason{Code: DoNotDisrupt, NodePool: h.pool(), Key: "the node"}
 	case pool == nil:
@@ -126,14 +139,28 @@ func (d *disruptor) refusal(h *host) Reason {
 	if r := d.podRefusal(h); !r.OK() {
 		return r
 	}
-	if end := QuietUntil(h.claim, pool); d.s.Now.Before(end) {
+	if end := d.quietUntil(h, pool); d.s.Now.Before(end) {
 		return Reason{Code: ConsolidateAfter, NodePool: pool.Name, Need: end.UTC().Format(time.RFC3339)}
 	}
 	return Reason{}
 }
 
-// podRefusal says which pods keep the machine: one that is protected, those that would have to move, or one that is
-// expected.
+// podEvents is when a pod last came to each node, ended there or began to.
+func podEvents(s *Snapshot) map[string]time.Time {
+	events := map[string]time.Time{}
+	for _, pod := range s.Pods {
+		if pod.Spec.NodeName == "" || OwnedByDaemonSet(pod) {
+			continue
+		}
+		if t := podEvent(pod); !t.After(s.Now) {
+			events[pod.Spec.NodeName] = latest(events[pod.Spec.NodeName], t)
+		}
+	}
+	return events
+}
+
+// podRefusal says which pods keep the machine: one that is protected, those that would have to move, one that is
+// expected, or one that a budget keeps from being evicted now.
 func (d *disruptor) podRefusal(h *host) Reason {
 	moving := 0
 	for _, pod := range h.bound {
@@ -149,6 +176,11 @@ func (d *disruptor) podRefusal(h *host) Reason {
 	}
 	if pod := d.expected[h]; pod != nil {
 		return Reason{Code: PodsExpected, NodePool: h.pool(), Need: podID(pod).String()}
+	}
+	for _, pod := range h.bound { // those that a drain would have to send away all the same
+		if isActive(pod) && IsDrainable(pod, d.s.Now) && !evictable(pod, d.s.PodDisruptionBudgets) {
+			return Reason{Code: EvictionBlocked, NodePool: h.pool(), Key: podID(pod).String()}
+		}
 	}
 	return Reason{}
 }
@@ -179,21 +211,21 @@ func (d *disruptor) spend(h *host) Reason {
 	return Reason{}
 }
 
-// QuietUntil is when the claim's machine will have been quiet for its pool's consolidateAfter: since the last pod came
-// or went, or since it was initialized. It is the zero time if consolidateAfter is Never or 0.
-func QuietUntil(claim *v1.NodeClaim, pool *v1.NodePool) time.Time {
+// quietUntil is when the machine will have been quiet for its pool's consolidateAfter: since the last pod came or went,
+// recorded on the claim or not, or since it was initialized. It is the zero time if consolidateAfter is Never or 0.
+func (d *disruptor) quietUntil(h *host, pool *v1.NodePool) time.Time {
 	after := pool.Spec.Disruption.ConsolidateAfter.Duration
 	if after == nil || *after == 0 {
 		return time.Time{}
 	}
-	since := claim.Status.LastPodEventTime.Time
+	since := latest(h.claim.Status.LastPodEventTime.Time, d.events[h.node.Name])
 	if since.IsZero() {
-		if c := v1.GetCondition(claim, v1.ConditionInitialized); c != nil && c.Status == metav1.ConditionTrue {
+		if c := v1.GetCondition(h.claim, v1.ConditionInitialized); c != nil && c.Status == metav1.ConditionTrue {
 			since = c.LastTransitionTime.Time
 		}
 	}
 	if since.IsZero() {
-		since = claim.CreationTimestamp.Time
+		since = h.claim.CreationTimestamp.Time
 	}
 	return since.Add(*after)
 }

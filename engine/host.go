@@ -70,8 +70,9 @@ func hostsOf(s *Snapshot) []*host {
 	}
 	claims := map[string]*v1.NodeClaim{}
 	for _, c := range s.NodeClaims {
-		if c.Status.ProviderID != "" {
-			claims[c.Status.ProviderID] = c
+		id := c.Status.ProviderID
+		if other := claims[id]; id != "" && (other == nil || c.Name < other.Name) {
+			claims[id] = c
 		}
 	}
 	var hosts []*host
@@ -297,15 +298,35 @@ func (h *host) admits(d *demand, u *requirement.Universe) bool {
 }
 
 func (h *host) meets(e requirement.Expression, u *requirement.Universe) bool {
-	if e.Key == nodeNameKey {
-		return e.Admits(h.name(), true)
+	if set := h.openSet(e, u); set != nil {
+		return set.Within(u.Set(e))
 	}
-	value, there := h.labels[e.Key]
-	if e.Key == corev1.LabelHostname && !there {
-		value, there = h.name(), true
+	return e.Admits(h.label(e.Key))
+}
+
+// mayMeet reports whether the host meets the expression, or can turn out to.
+func (h *host) mayMeet(e requirement.Expression, u *requirement.Universe) bool {
+	if set := h.openSet(e, u); set != nil {
+		return set.Meets(u.Set(e))
 	}
-	if there || h.open == nil || u == nil {
-		return e.Admits(value, there)
+	return e.Admits(h.label(e.Key))
+}
+
+// openSet holds what may become of a label that is still open, nil if it is not.
+func (h *host) openSet(e requirement.Expression, u *requirement.Universe) bitset.Set {
+	if _, there := h.label(e.Key); there || h.open == nil || u == nil {
+		return nil
 	}
-	return h.open.set(u, u.Key(e.Key)).Within(u.Set(e))
+	return h.open.set(u, u.Key(e.Key))
+}
+
+func (h *host) label(key string) (value string, there bool) {
+	if key == nodeNameKey {
+		return h.name(), true
+	}
+	value, there = h.labels[key]
+	if key == corev1.LabelHostname && !there {
+		return h.name(), true
+	}
+	return value, there
 }

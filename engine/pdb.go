@@ -27,6 +27,23 @@ func allowsNone(b *policyBudget) bool {
 	return b.Spec.MinAvailable != nil && b.Spec.MinAvailable.String() == "100%"
 }
 
+// evictable reports whether the eviction API would send the pod away now. It refuses pods that several budgets cover.
+func evictable(pod *corev1.Pod, budgets []*policyBudget) bool {
+	var covering []*policyBudget
+	for _, b := range budgets {
+		if selects(b, pod) {
+			covering = append(covering, b)
+		}
+	}
+	switch len(covering) {
+	case 0:
+		return true
+	case 1:
+		return covering[0].Status.DisruptionsAllowed > 0 || evictsUnready(covering[0]) && !isReady(pod)
+	}
+	return false
+}
+
 func evictsUnready(b *policyBudget) bool {
 	p := b.Spec.UnhealthyPodEvictionPolicy
 	return p != nil && *p == policyv1.AlwaysAllow

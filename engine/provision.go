@@ -26,7 +26,7 @@ type Memo struct{}
 
 // newPlan gives the solution its names, prices and reasons.
 func newPlan(p *problem, s *packing.Solution) *Plan {
-	plan := &Plan{Unplaced: p.refused, Notes: p.broken}
+	plan := &Plan{Unplaced: p.refused, Notes: p.notes()}
 	queues := make([][]*corev1.Pod, len(p.classes))
 	for i, c := range p.classes {
 		queues[i] = c.pods
@@ -78,6 +78,19 @@ func newPlan(p *problem, s *packing.Solution) *Plan {
 	return plan
 }
 
+// notes tell of the pools that cannot be used, whether any pod asks for them or not.
+func (p *problem) notes() []Note {
+	notes := slices.Clone(p.broken)
+	for _, pool := range p.pools {
+		if len(pool.options) == 0 {
+			name := pool.pool.Name
+			notes = append(notes, Note{Object: "NodePool " + name, Reason: Reason{Code: NoInstanceTypes, NodePool: name}})
+		}
+	}
+	slices.SortFunc(notes, func(a, b Note) int { return cmp.Compare(a.Object, b.Object) })
+	return notes
+}
+
 func comparePods(a, b PodID) int {
 	return cmp.Or(
 		cmp.Compare(a.Namespace, b.Namespace),
@@ -101,10 +114,25 @@ func (p *problem) launch(m *packing.Machine, pods []PodID) Launch {
 	daemons := p.names.vector(pool.options[m.Chosen].kind.Allocatable())
 	daemons.Add(chosen.Allocatable, -1) // what DaemonSets take of the chosen option
 	sum.Add(daemons, 1)
-	l.Requests = p.names.list(sum)
+	l.Requests = p.names.list(p.offered(pool, m, sum))
 	l.Requirements, l.Labels = p.pin(pool, m)
 	l.Why = p.why(pool, m, sum)
 	return l
+}
+
+// offered leaves out what not every listed type has: DaemonSets may ask for devices that a machine lacks, and a machine
+// that was asked for them would never count as initialized.
+func (p *problem) offered(pool *poolModel, m *packing.Machine, sum capacity.Vector) capacity.Vector {
+	out := sum.Clone()
+	for _, o := range m.Listed {
+		have := p.names.vector(pool.options[o].kind.Allocatable())
+		for i := range out {
+			if have[i] <= 0 {
+				out[i] = 0
+			}
+		}
+	}
+	return out
 }
 
 func (p *problem) sum(m *packing.Machine) capacity.Vector {

@@ -41,6 +41,8 @@ const (
 	ConsolidateAfter      Code = "ConsolidateAfter"      // Need: when the quiet time ends
 	BudgetExhausted       Code = "BudgetExhausted"       // Have: what the pool's budgets allow now
 	StaticPool            Code = "StaticPool"            // pools with replicas are not consolidated
+	SeveralNodes          Code = "SeveralNodes"          // Have: the nodes that carry the machine's provider ID
+	EvictionBlocked       Code = "EvictionBlocked"       // Key: a pod that PodDisruptionBudgets keep from being evicted now
 )
 
 // Why part of an older plan is not right any more, beside the codes above.
@@ -107,6 +109,8 @@ var messages = map[Code]string{
 	ConsolidateAfter:      "consolidateAfter has not passed; it ends at {need}",
 	BudgetExhausted:       "the pool's disruption budgets allow {have}",
 	StaticPool:            "pools with replicas are not consolidated",
+	SeveralNodes:          "several nodes carry the machine's provider ID: {have}",
+	EvictionBlocked:       "PodDisruptionBudgets keep pod {key} from being evicted now",
 
 	PodGone:     "pod {need} no longer waits for a machine",
 	PoolChanged: "the pool is gone or cannot be used any more: {have}",

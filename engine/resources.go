@@ -79,10 +79,14 @@ func maxList(into, other corev1.ResourceList) {
 // amount counts a quantity in the units of the engine: thousandths of cpu, pieces (bytes, pods, devices) of everything
 // else, rounded up.
 func amount(name corev1.ResourceName, q resource.Quantity) int64 {
-	if q.CmpInt64(capacity.Most/1000) >= 0 {
+	most := capacity.Most
+	if name == corev1.ResourceCPU {
+		most /= 1000
+	}
+	if q.CmpInt64(most) >= 0 {
 		return capacity.Most
 	}
-	if q.CmpInt64(-capacity.Most/1000) <= 0 {
+	if q.CmpInt64(-most) <= 0 {
 		return -capacity.Most
 	}
 	if name == corev1.ResourceCPU {

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"fmt"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 )
@@ -27,7 +28,7 @@ func objection(pod *corev1.Pod) Reason {
 			return notSupported("persistent volume " + v.Name)
 		}
 	}
-	for _, c := range pod.Spec.Containers {
+	for _, c := range slices.Concat(pod.Spec.InitContainers, pod.Spec.Containers) {
 		for _, p := range c.Ports {
 			if p.HostPort != 0 {
 				return notSupported(fmt.Sprintf("host port %d", p.HostPort))

@@ -32,7 +32,7 @@ func BudgetExhausted(pool *v1.NodePool, reason engine.Reason) Event {
 // make an event; that a node is in use does not.
 func Blocked(node *corev1.Node, claim *v1.NodeClaim, reason engine.Reason) []Event {
 	switch reason.Code {
-	case engine.DoNotDisrupt, engine.NodePoolNotFound:
+	case engine.DoNotDisrupt, engine.NodePoolNotFound, engine.SeveralNodes, engine.EvictionBlocked:
 	default:
 		return nil
 	}

@@ -100,4 +100,10 @@ func some(names []string) []string {
 	return append(slices.Clone(names[:namesInLine]), fmt.Sprintf("and %d more", len(names)-namesInLine))
 }
 
-func dollars(price float64) string { return fmt.Sprintf("$%.4f", price) }
+// dollars has four decimals, and two more for what would look like nothing.
+func dollars(price float64) string {
+	if price > 0 && price < 0.00005 {
+		return fmt.Sprintf("$%.6f", price)
+	}
+	return fmt.Sprintf("$%.4f", price)
+}

@@ -59,6 +59,9 @@ func (o *StatusObserver) Handler(kind string, tell bool) toolscache.ResourceEven
 			if object, ok := last.(client.Object); ok && object.GetDeletionTimestamp() != nil {
 				took := o.clock.Since(object.GetDeletionTimestamp().Time)
 				o.kinds[kind].termination.WithLabelValues().Observe(max(took, 0).Seconds())
+				if _, isClaim := last.(*v1.NodeClaim); isClaim && tell {
+					o.recorder.Publish(Event{Object: object, Reason: Finalized, Message: "Finalized " + v1.TerminationFinalizer})
+				}
 			}
 		},
 	}
@@ -71,7 +74,12 @@ func (o *StatusObserver) changed(kind string, tell bool, before, after client.Ob
 	}
 	for _, c := range conditionsOf(after) {
 		was, known := old[c.Type]
-		if !known || was.Status == c.Status {
+		if !known {
+			// A condition that begins as False is what somebody waits to hear: a pool whose class does not exist. Before, it
+			// was unknown.
+			was = metav1.Condition{Status: metav1.ConditionUnknown, LastTransitionTime: after.GetCreationTimestamp()}
+		}
+		if was.Status == c.Status || !known && c.Status != metav1.ConditionFalse {
 			continue
 		}
 		m := o.kinds[kind]

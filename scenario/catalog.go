@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -99,6 +100,9 @@ func (m *manifest) builtIn(class *engine.Class, built map[string][]engine.Instan
 	switch class.Ref.Kind {
 	case "KWOKNodeClass":
 		name = catalog.NameKWOK
+		if m.asksForEC2(class.Ref) {
+			name = catalog.NameAWS
+		}
 	case "EC2NodeClass":
 		name = catalog.NameAWS
 	default:
@@ -115,6 +119,19 @@ func (m *manifest) builtIn(class *engine.Class, built map[string][]engine.Instan
 	class.InstanceTypes = built[name]
 	m.note("instance types of %s %s: the built-in catalog %q", class.Ref.Kind, class.Ref.Name, name)
 }
+
+// asksForEC2 reports whether a pool of the class asks for labels that only EC2's types have, so that the simulated cloud must
+// be one that sells those.
+func (m *manifest) asksForEC2(ref v1.NodeClassReference) bool {
+	return slices.ContainsFunc(m.snapshot.NodePools, func(p *v1.NodePool) bool {
+		return *p.Spec.Template.Spec.NodeClassRef == ref && slices.ContainsFunc(p.Spec.Template.Spec.Requirements,
+			func(r v1.Requirement) bool {
+				return strings.HasPrefix(r.Key, ec2Labels) && r.Operator != v1.NotIn && r.Operator != v1.DoesNotExist
+			})
+	})
+}
+
+const ec2Labels = "karpenter.k8s.aws/"
 
 // problemOf reads the Ready condition of a class; a class without status, or without object, counts as ready.
 func (m *manifest) problemOf(ref v1.NodeClassReference) string {

@@ -46,20 +46,35 @@ func readDocuments(source Source) ([]Document, error) {
 		}
 		number++
 		where := fmt.Sprintf("%s, document %d, line %d", source.Name, number, c.line)
-		var content map[string]any
-		if err := yaml.Unmarshal(c.text, &content); err != nil {
+		var content any
+		if err := yaml.UnmarshalStrict(c.text, &content); err != nil { // strict about keys that stand twice
 			return nil, fmt.Errorf("%s, document %d, %s", source.Name, number, yamlProblem(err, c.line))
 		}
 		if content == nil {
 			continue
 		}
-		docs, err := flatten(where, content)
+		object, ok := content.(map[string]any)
+		if !ok {
+			return nil, fmt.Errorf("%s: this is no Kubernetes object: it is %s", where, form(content))
+		}
+		docs, err := flatten(where, object)
 		if err != nil {
 			return nil, err
 		}
 		out = append(out, docs...)
 	}
 	return out, nil
+}
+
+// form says what stands where an object belongs.
+func form(content any) string {
+	switch content.(type) {
+	case []any:
+		return "a list, which needs kind: List around it"
+	case string:
+		return "plain text"
+	}
+	return "a single value"
 }
 
 // chunk is the text of one YAML document and the number of its first line.
@@ -100,6 +115,7 @@ var yamlLine = regexp.MustCompile(`line (\d+)`)
 func yamlProblem(err error, first int) string {
 	text := strings.ReplaceAll(err.Error(), "error converting YAML to JSON: ", "")
 	text = strings.TrimPrefix(text, "yaml: ")
+	text = strings.TrimPrefix(text, "unmarshal errors:\n  ")
 	text = strings.ReplaceAll(text, "\n", " ")
 	found := yamlLine.FindStringSubmatch(text)
 	if found == nil {
@@ -136,6 +152,9 @@ func readJSON(source Source) ([]Document, error) {
 func flatten(where string, content map[string]any) ([]Document, error) {
 	u := &unstructured.Unstructured{Object: content}
 	items, isList := content["items"].([]any)
+	if content["items"] != nil && !isList && u.GetKind() == "List" {
+		return nil, fmt.Errorf("%s: items is no list", where)
+	}
 	if !isList {
 		if u.GetKind() == "" || u.GetAPIVersion() == "" {
 			return nil, fmt.Errorf("%s: this is no Kubernetes object: apiVersion or kind is missing", where)

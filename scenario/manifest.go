@@ -2,6 +2,7 @@ package scenario
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -87,9 +88,26 @@ func (m *manifest) notes() []string {
 	slices.Sort(out)
 	out = slices.Compact(out)
 	for _, kind := range slices.Sorted(maps.Keys(m.ignored)) {
+		if now := successor(kind); now != "" {
+			out = append(out, fmt.Sprintf("%d of kind %s ignored: it belongs to Karpenter before v1, where kind %s has taken its place", m.ignored[kind], kind, now))
+			continue
+		}
 		out = append(out, fmt.Sprintf("%d of kind %s ignored: no decision depends on this kind", m.ignored[kind], kind))
 	}
 	return out
+}
+
+// successor is the kind that has replaced a kind of Karpenter's beginnings, if it is one.
+func successor(kind string) string {
+	switch kind {
+	case "Provisioner":
+		return "NodePool"
+	case "Machine":
+		return "NodeClaim"
+	case "AWSNodeTemplate":
+		return "EC2NodeClass"
+	}
+	return ""
 }
 
 func (m *manifest) addAll(documents []Document) error {
@@ -123,13 +141,16 @@ func (m *manifest) add(d Document) error {
 	if u.GetName() == "" && u.GetGenerateName() != "" {
 		u.SetName(strings.TrimSuffix(u.GetGenerateName(), "-"))
 	}
+	if name, _, _ := unstructured.NestedFieldNoCopy(u.Object, "metadata", "name"); name != nil && u.GetName() == "" {
+		return fmt.Errorf("%s: metadata.name is %v, which is no text: put it in quotes", gvk.Kind, name)
+	}
 	if u.GetName() == "" {
 		return fmt.Errorf("%s: metadata.name is missing", gvk.Kind)
 	}
 	if namespaced(gvk.Kind) && u.GetNamespace() == "" {
 		u.SetNamespace(metav1.NamespaceDefault)
 	}
-	id := gvk.Kind + " " + strings.TrimPrefix(u.GetNamespace()+"/"+u.GetName(), "/")
+	id := identity(u)
 	if before, ok := m.seen[id]; ok {
 		return fmt.Errorf("%s is defined twice: first in %s", id, before)
 	}
@@ -138,9 +159,17 @@ func (m *manifest) add(d Document) error {
 		u.SetUID(uidOf(u.GetNamespace(), u.GetName()))
 	}
 	if err := add(u); err != nil {
+		if field := badQuantity(u); field != "" {
+			err = errors.New(field)
+		}
 		return fmt.Errorf("%s: %w", id, err)
 	}
 	return nil
+}
+
+// identity names an object in messages.
+func identity(u *unstructured.Unstructured) string {
+	return u.GetKind() + " " + strings.TrimPrefix(u.GetNamespace()+"/"+u.GetName(), "/")
 }
 
 func namespaced(kind string) bool {
@@ -188,11 +217,11 @@ func decode[T any, P interface {
 	object := P(new(T))
 	err := runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(u.Object, object, true)
 	if runtime.IsStrictDecodingError(err) {
-		m.note("%s %s: %s", u.GetKind(), u.GetName(), strings.TrimPrefix(err.Error(), "strict decoding error: "))
+		m.note("%s: %s", identity(u), strings.TrimPrefix(err.Error(), "strict decoding error: "))
 		err = nil
 	}
 	if err != nil {
-		return err
+		return wrongType(u, P(new(T)), err)
 	}
 	*to = append(*to, object)
 	return nil
@@ -222,17 +251,26 @@ func (m *manifest) checked(u *unstructured.Unstructured) error {
 	}
 	unknown, err := m.schemas.UnknownFields(u)
 	if err != nil {
-		return err
+		return withoutName(u, err)
 	}
 	for _, field := range unknown {
-		m.note("%s %s: unknown field %s", u.GetKind(), u.GetName(), field)
+		m.note("%s: unknown field %s", identity(u), field)
 	}
 	err = m.schemas.Apply(u)
 	if err != nil && u.GetResourceVersion() != "" {
 		m.note("%v", err)
 		return nil
 	}
-	return err
+	return withoutName(u, err)
+}
+
+// withoutName leaves the object's name out of a schema's message: who reads objects says it, with where they stand.
+func withoutName(u *unstructured.Unstructured, err error) error {
+	if err == nil {
+		return nil
+	}
+	text := strings.TrimPrefix(err.Error(), fmt.Sprintf("%s %q", u.GetKind(), u.GetName()))
+	return errors.New(strings.TrimPrefix(strings.TrimPrefix(text, " is invalid"), ": "))
 }
 
 // finish completes the objects and returns the snapshot, which has its classes still to get.

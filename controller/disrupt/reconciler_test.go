@@ -182,3 +182,19 @@ func TestBudgetsHoldBackAndTellThePoolsOwner(t *testing.T) {
 		t.Error("the pool's owner was not told")
 	}
 }
+
+func TestNodesOfAnotherAutoscalerAreLeftAlone(t *testing.T) {
+	claim, node := clustertest.Machine(clustertest.Pool("general"), "general-a", old)
+	claim.Spec.NodeClassRef = &v1.NodeClassReference{Group: "example.com", Kind: "OtherClass", Name: "default"}
+	node.Spec.Taints = []corev1.Taint{v1.DisruptedTaint()}
+	v1.SetCondition(claim, v1.ConditionDisruptionReason, metav1.ConditionTrue, "Empty", "Empty", old)
+	w := clustertest.New(t, interceptor.Funcs{}, claim, node)
+	w.Must(newReconciler(w).Reconcile(w))
+	claim, node = get(w, "general-a")
+	if !closed(node) || v1.GetCondition(claim, v1.ConditionDisruptionReason) == nil {
+		t.Error("what another autoscaler had begun was taken back")
+	}
+	if n := len(w.Events()); n > 0 {
+		t.Errorf("%d events about a node that is somebody else's", n)
+	}
+}

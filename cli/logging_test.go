@@ -1,0 +1,29 @@
+package cli
+
+import (
+	"bytes"
+	"errors"
+	"strings"
+	"testing"
+)
+
+func TestTheLogTellsOfTheClusterUnlessDebuggingIsAskedFor(t *testing.T) {
+	t.Parallel()
+	for level, lines := range map[string]int{"info": 2, "debug": 4} {
+		var out bytes.Buffer
+		opt := DefaultControllerOptions()
+		opt.LogLevel = level
+		log, err := newLogger(opt, &out)
+		if err != nil {
+			t.Fatal(err)
+		}
+		log = log.WithValues("NodeClaim", "a")
+		log.Info("launched machine")
+		log.Info("Starting EventSource")
+		log.Error(errors.New("leader election lost"), "error received after stop sequence was engaged")
+		log.Error(errors.New("quota"), "launch failed")
+		if got := strings.Count(out.String(), "\n"); got != lines {
+			t.Errorf("%s: %d lines, want %d:\n%s", level, got, lines, out.String())
+		}
+	}
+}
