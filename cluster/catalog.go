@@ -111,7 +111,7 @@ func (c *Cluster) class(ctx context.Context, ref v1.NodeClassReference, now time
 	if err != nil {
 		problem := err.Error()
 		if apierrors.IsNotFound(err) {
-			problem = fmt.Sprintf("%s %s does not exist", ref.Kind, ref.Name)
+			problem = "it does not exist"
 		}
 		types, _ := c.catalogs.show(ref, now)
 		return engine.Class{Ref: ref, Problem: problem, InstanceTypes: types}

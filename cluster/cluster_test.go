@@ -145,7 +145,7 @@ func TestAClassThatIsMissingIsAProblemOfItsPoolsOnly(t *testing.T) {
 	if len(s.Classes) != 2 || s.Classes[0].Problem != "" || len(s.Classes[0].InstanceTypes) == 0 {
 		t.Errorf("the class that exists suffers: %+v", s.Classes[0].Problem)
 	}
-	if s.Classes[1].Problem != "KWOKNodeClass missing does not exist" {
+	if s.Classes[1].Problem != "it does not exist" {
 		t.Errorf("problem %q", s.Classes[1].Problem)
 	}
 }

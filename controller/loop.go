@@ -58,15 +58,18 @@ func (l *Loop) woken() chan struct{} {
 	return l.wake
 }
 
-// Start runs passes until ctx ends. The first begins at once.
+// Start runs passes until ctx ends. The start is a cause like any other: what comes with it belongs to the first pass.
 func (l *Loop) Start(ctx context.Context) error {
 	ctx = log.IntoContext(ctx, log.FromContext(ctx).WithName(l.Name))
 	defer l.stopped()
-	for ctx.Err() == nil {
-		l.run(ctx)
+	l.Trigger("start")
+	for {
 		l.wait(ctx)
+		if ctx.Err() != nil {
+			return nil
+		}
+		l.run(ctx)
 	}
-	return nil
 }
 
 // wait returns when the next pass is due, or when ctx ends.
@@ -86,19 +89,19 @@ func (l *Loop) wait(ctx context.Context) {
 	}
 }
 
-// due is when the next pass begins if nothing else happens. What failed is tried again less and less often; that must not
+// due is when the next pass begins if nothing else happens. An open window is never cut short: what belongs together is
+// looked at together. What failed is tried again less and less often; that must not
 // keep what is new from being looked at, because one object that nothing can be done for would hold up all others.
 func (l *Loop) due() time.Time {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	next := l.ended.Add(l.Every)
-	if l.failures > 0 {
-		next = l.ended.Add(min(time.Second<<min(l.failures-1, 5), 30*time.Second))
-	}
-	if closes, open := l.window.Closes(l.Idle, l.Max); open && closes.Before(next) {
+	if closes, open := l.window.Closes(l.Idle, l.Max); open {
 		return closes
 	}
-	return next
+	if l.failures > 0 {
+		return l.ended.Add(min(time.Second<<min(l.failures-1, 5), 30*time.Second))
+	}
+	return l.ended.Add(l.Every)
 }
 
 // run makes one pass. A panic in it fails the pass, not the process: what caused it may be one object among thousands.

@@ -68,6 +68,16 @@ func TestLoopIsDueAfterATriggerOrAfterAWhile(t *testing.T) {
 	}
 }
 
+func TestAnOpenWindowIsNotCutShort(t *testing.T) {
+	l, clock := newLoop(func(context.Context) error { return nil })
+	l.run(t.Context())
+	clock.Step(time.Minute - 100*time.Millisecond)
+	l.Trigger("the first pod of many")
+	if wait := l.due().Sub(clock.Now()); wait != time.Second {
+		t.Errorf("due after %v though more may come within a second", wait)
+	}
+}
+
 func TestLoopTriesAgainLessAndLessOftenAfterFailures(t *testing.T) {
 	l, clock := newLoop(func(context.Context) error { return errors.New("no") })
 	for _, want := range []time.Duration{time.Second, 2 * time.Second, 4 * time.Second, 8 * time.Second, 16 * time.Second, 30 * time.Second, 30 * time.Second} {
@@ -136,10 +146,12 @@ func TestLoopRunsAPassForATriggerAndEndsWithItsContext(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error)
 	go func() { ended <- l.Start(ctx) }()
-	<-passes // the first comes by itself
-	l.Trigger("pod")
-	for len(passes) == 0 { // the loop may not have begun to wait yet
-		clock.Step(100 * time.Millisecond)
+	for range 2 { // the first comes by itself, once its window closes
+		for len(passes) == 0 { // the loop may not have begun to wait yet
+			clock.Step(100 * time.Millisecond)
+		}
+		<-passes
+		l.Trigger("pod")
 	}
 	cancel()
 	if err := <-ended; err != nil {

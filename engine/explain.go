@@ -1,8 +1,10 @@
 package engine
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -69,7 +71,7 @@ func (p *problem) refusal(pool *poolModel, c *podClass, ways []packing.Way, left
 		return Reason{Code: TaintNotTolerated, Have: taintText(*t)}
 	}
 	if len(pool.options) == 0 {
-		return Reason{Code: NoInstanceTypes}
+		return pool.emptiness()
 	}
 	if len(ways) == 0 {
 		return p.labelRefusal(pool, c)
@@ -96,6 +98,51 @@ func (p *problem) refusal(pool *poolModel, c *podClass, ways []packing.Way, left
 		return Reason{Code: SoldOut, Have: pool.names(fitting, 5)}
 	}
 	return p.limitRefusal(pool, fitting, left)
+}
+
+// emptiness says which of the pool's own requirements no type meets, and what there is instead.
+func (m *poolModel) emptiness() Reason {
+	r := Reason{Code: NoInstanceTypes, NodePool: m.pool.Name}
+	settled := m.settledKeys()
+	for _, e := range m.required {
+		if !settled[e.Key] {
+			continue
+		}
+		met, have := m.offers(e)
+		if !met {
+			r.Have = fmt.Sprintf(": %s %s, on offer are %s", e.Key, expressionText(e), cmp.Or(shortened(have, 6), "none"))
+			return r
+		}
+	}
+	return r
+}
+
+// offers reports whether any type of the pool's class meets the expression, and lists the values that there are.
+func (m *poolModel) offers(e requirement.Expression) (met bool, have []string) {
+	for i := range m.class.InstanceTypes {
+		kind := &m.class.InstanceTypes[i]
+		for j := range kind.Offerings {
+			for _, value := range valuesOf(kind, &kind.Offerings[j], e.Key) {
+				met = met || e.Admits(value, true)
+				have = append(have, value)
+			}
+			_, known := kind.Labels[e.Key]
+			met = met || !known && e.Admits("", false)
+		}
+	}
+	slices.Sort(have)
+	return met, slices.Compact(have)
+}
+
+// valuesOf lists the values that machines of the offering can have for a key.
+func valuesOf(kind *InstanceType, o *Offering, key string) []string {
+	if key == corev1.LabelInstanceTypeStable {
+		return []string{kind.Name}
+	}
+	if value, ok := offeringLabels(o)[key]; ok {
+		return []string{value}
+	}
+	return kind.Labels[key]
 }
 
 // labelRefusal finds the first label that leaves nothing by itself, in the alternative that gets furthest.
@@ -240,7 +287,11 @@ func (p *problem) combinedRefusal(pool *poolModel, c *podClass, able bitset.Set)
 	}
 }
 
+// text writes an amount for people: cores as a decimal number, the rest as a quantity.
 func text(name corev1.ResourceName, n int64) string {
+	if name == corev1.ResourceCPU {
+		return strconv.FormatFloat(float64(n)/1000, 'f', -1, 64)
+	}
 	q := quantity(name, n)
 	return q.String()
 }

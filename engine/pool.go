@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	v1 "tenon.sh/api/v1"
 	"tenon.sh/engine/bitset"
@@ -119,12 +120,20 @@ func poolProblem(pool *v1.NodePool, class *Class) Reason {
 		return problem("%s %s is not found", ref.Kind, ref.Name)
 	case class.Problem != "":
 		return problem("%s %s: %s", ref.Kind, ref.Name, class.Problem)
-	case ready != nil && ready.Status != "True" && ready.Message != "":
-		return problem("%s", ready.Message)
 	case ready != nil && ready.Status != "True":
-		return problem("its Ready condition is %s (%s)", ready.Status, ready.Reason)
+		return problem("%s", unready(pool, ready))
 	}
 	return Reason{}
+}
+
+// unready says what keeps the pool from being ready: the message of the condition that fails.
+func unready(pool *v1.NodePool, ready *metav1.Condition) string {
+	for _, name := range pool.DependentConditions() {
+		if c := v1.GetCondition(pool, name); c != nil && c.Status != "True" && c.Message != "" {
+			return c.Message
+		}
+	}
+	return cmp.Or(ready.Message, fmt.Sprintf("its Ready condition is %s (%s)", ready.Status, ready.Reason))
 }
 
 // poolLabels are the labels that a machine of the pool gets whatever its type.

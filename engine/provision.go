@@ -84,7 +84,7 @@ func (p *problem) notes() []Note {
 	for _, pool := range p.pools {
 		if len(pool.options) == 0 {
 			name := pool.pool.Name
-			notes = append(notes, Note{Object: "NodePool " + name, Reason: Reason{Code: NoInstanceTypes, NodePool: name}})
+			notes = append(notes, Note{Object: "NodePool " + name, Reason: pool.emptiness()})
 		}
 	}
 	slices.SortFunc(notes, func(a, b Note) int { return cmp.Compare(a.Object, b.Object) })

@@ -5,6 +5,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -25,7 +26,7 @@ import (
 
 // Register hands the reconcilers to the manager. Whatever can change a claim's next step wakes it.
 func (r *Reconciler) Register(mgr ctrl.Manager) error {
-	err := ctrl.NewControllerManagedBy(mgr).Named("nodeclaim.lifecycle").WithOptions(options(cmp.Or(r.AtOnce, 100))).
+	err := ctrl.NewControllerManagedBy(mgr).Named("nodeclaim.lifecycle").WithOptions(options(mgr, "nodeclaim.lifecycle", "NodeClaim", cmp.Or(r.AtOnce, 100))).
 		For(&v1.NodeClaim{}).
 		Watches(&corev1.Node{}, handler.EnqueueRequestsFromMapFunc(r.claimsOfNode), changes(nodeChanged)).
 		Watches(&corev1.Pod{}, r.podHandler(), changes(podChanged)).
@@ -36,16 +37,24 @@ func (r *Reconciler) Register(mgr ctrl.Manager) error {
 		return err
 	}
 	return ctrl.NewControllerManagedBy(mgr).Named("node.termination").
-		WithOptions(options(10)).
+		WithOptions(options(mgr, "node.termination", "Node", 10)).
 		For(&corev1.Node{}, changes(nodeLeaves)).
 		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(r.leavingNodeOfPod), changes(podChanged)).
 		Complete(NodeReconciler{r})
 }
 
-func options(atOnce int) controller.Options {
+// options names the object of each log line as the other loops do, under its kind.
+func options(mgr ctrl.Manager, name, kind string, atOnce int) controller.Options {
 	return controller.Options{
 		MaxConcurrentReconciles: atOnce,
-		RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](100*time.Millisecond, time.Minute),
+		LogConstructor: func(request *reconcile.Request) logr.Logger {
+			logger := mgr.GetLogger().WithName(name)
+			if request != nil {
+				logger = logger.WithValues(kind, request.Name)
+			}
+			return logger
+		},
+		RateLimiter: workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](100*time.Millisecond, time.Minute),
 	}
 }
 
