@@ -41,8 +41,8 @@ race: export CGO_ENABLED = 1
 race: bin/controlplane ## Run the same tests under the race detector (this one needs a C compiler).
 	@go test -race -p $(PACKAGES_AT_A_TIME) -timeout $(TEST_TIMEOUT) ./...
 
-bench: bin/controlplane ## Run the benchmarks. BENCH=regexp chooses, PKG=./engine/... narrows.
-	@go test -run '^$$' -bench '$(or $(BENCH),.)' -benchmem -timeout 60m $(or $(PKG),./...)
+bench: bin/controlplane ## Run the benchmarks. BENCH=regexp chooses, PKG=./engine/... narrows, BENCHTIME=15x repeats.
+	@go test -run '^$$' -bench '$(or $(BENCH),.)' -benchmem $(if $(BENCHTIME),-benchtime $(BENCHTIME)) -timeout 60m $(or $(PKG),./...)
 
 check: ## Format, vet, staticcheck, the architecture test, generated files.
 	@echo '==> gofmt' && tools/gofmt.sh
