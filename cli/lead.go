@@ -9,6 +9,7 @@ import (
 	"os"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/sync/errgroup"
 	"k8s.io/utils/clock"
 	"k8s.io/utils/ptr"
@@ -50,7 +51,9 @@ func (c *autoscaler) lead(ctx context.Context, lasting lasting) error {
 		return err
 	}
 	real := clock.RealClock{}
+	state := prometheus.NewRegistry()
 	parts := &parts{
+		state: state, pods: report.NewPodObserver(state, real),
 		autoscaler: c, mgr: mgr, lasting: lasting,
 		cluster: cluster.New(cluster.Config{
 			Client: mgr.GetClient(), API: mgr.GetAPIReader(), Informers: mgr.GetCache(), Clock: real,
@@ -125,6 +128,8 @@ type parts struct {
 	health   *nodepool.Health
 	loops    []*controller.Loop
 	watches  []func(context.Context) error
+	state    *prometheus.Registry // of the metrics that only the leader exports
+	pods     *report.PodObserver
 }
 
 // loop adds a loop.
@@ -140,7 +145,7 @@ func (p *parts) makeLoops() {
 	real := clock.RealClock{}
 	options := p.opt.engineOptions()
 	provisioner := provision.New(provision.Config{
-		Cluster: p.cluster, Recorder: p.recorder, Metrics: p.lasting.metrics, Options: options, NominatePods: p.opt.NominatePods,
+		Cluster: p.cluster, Recorder: p.recorder, Metrics: p.lasting.metrics, Pods: p.pods, Options: options, NominatePods: p.opt.NominatePods,
 	})
 	disruptor := disrupt.New(disrupt.Config{Cluster: p.cluster, Recorder: p.recorder, Metrics: p.lasting.metrics, Options: options})
 	provisioning := p.loop("provisioner", provisioner.Reconcile, p.opt.BatchIdleDuration, p.opt.BatchMaxDuration, 10*time.Second)

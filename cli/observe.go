@@ -28,7 +28,7 @@ func (p *parts) observe(ctx context.Context) error {
 	if p.opt.DisableClusterStateObservability {
 		return nil
 	}
-	registry := prometheus.NewRegistry()
+	registry := p.state
 	var domains []string
 	for _, kind := range p.cluster.Provider.Kinds() {
 		domains = append(domains, kind.Group)
@@ -52,7 +52,7 @@ func (p *parts) observe(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("observe pods: %w", err)
 	}
-	if _, err := pods.AddEventHandler(report.NewPodObserver(registry, clock.RealClock{}).Handler()); err != nil {
+	if _, err := pods.AddEventHandler(p.pods.Handler()); err != nil {
 		return fmt.Errorf("observe pods: %w", err)
 	}
 	p.serveMetrics(registry)

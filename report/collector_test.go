@@ -17,6 +17,7 @@ import (
 
 	v1 "tenon.sh/api/v1"
 	"tenon.sh/cluster/clustertest"
+	"tenon.sh/engine"
 	"tenon.sh/report"
 )
 
@@ -116,6 +117,43 @@ func TestChangesOfConditionsAreCountedAndTold(t *testing.T) {
 	}
 	if events := w.Events(); events["NodePool Ready"] != 1 || events["NodePool NodeClassReady"] != 1 {
 		t.Errorf("events %v", events)
+	}
+}
+
+func TestPodsThatWaitedAreMeasuredFromTheirFirstPlace(t *testing.T) {
+	registry := prometheus.NewRegistry()
+	clock := clocktesting.NewFakePassiveClock(time.Date(2026, 1, 2, 0, 0, 7, 0, time.UTC))
+	o := report.NewPodObserver(registry, clock)
+	h := o.Handler()
+	waits, refused := clustertest.Pending("web", "1"), clustertest.Pending("whale", "1")
+	waits.UID, refused.UID = "web", "whale"
+	h.OnAdd(waits, false)
+	h.OnAdd(refused, false)
+	o.Decided(&engine.Plan{
+		Launches: []engine.Launch{{Pods: []engine.PodID{{UID: "web"}}}},
+		Unplaced: []engine.Unplaced{{Pod: engine.PodID{UID: "whale"}}},
+	})
+	for _, pod := range []*corev1.Pod{waits, refused} {
+		bound := pod.DeepCopy()
+		bound.Spec.NodeName = "a"
+		h.OnUpdate(pod, bound)
+		ready := bound.DeepCopy()
+		ready.Status.Conditions = append(ready.Status.Conditions, corev1.PodCondition{Type: corev1.PodReady, Status: corev1.ConditionTrue})
+		bound.Status.Phase = corev1.PodPending
+		h.OnUpdate(bound, ready)
+		h.OnUpdate(bound, ready)
+	}
+	for name, c := range map[string]struct {
+		labels string
+		want   float64
+	}{
+		"karpenter_pods_scheduling_decision_duration_seconds":  {"", 2},
+		"karpenter_pods_provisioning_bound_duration_seconds":   {"dynamic_resources=false", 1},
+		"karpenter_pods_provisioning_startup_duration_seconds": {"", 1},
+	} {
+		if got := series(t, registry)(name, c.labels); len(got) != 1 || got[0] != c.want {
+			t.Errorf("%s counts %v, want %v", name, got, c.want)
+		}
 	}
 }
 

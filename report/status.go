@@ -2,7 +2,6 @@ package report
 
 import (
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -60,7 +59,7 @@ func (o *StatusObserver) Handler(kind string, tell bool) toolscache.ResourceEven
 				took := o.clock.Since(object.GetDeletionTimestamp().Time)
 				o.kinds[kind].termination.WithLabelValues().Observe(max(took, 0).Seconds())
 				if _, isClaim := last.(*v1.NodeClaim); isClaim && tell {
-					o.recorder.Publish(Event{Object: object, Reason: Finalized, Message: "Finalized " + v1.TerminationFinalizer})
+					o.recorder.Publish(Event{Object: object, Reason: Finalized, Message: "finalizer " + v1.TerminationFinalizer + " is gone"})
 				}
 			}
 		},
@@ -93,11 +92,11 @@ func (o *StatusObserver) changed(kind string, tell bool, before, after client.Ob
 }
 
 func transition(object client.Object, was, is metav1.Condition) Event {
-	text := []string{fmt.Sprintf("Status condition transitioned, Type: %s, Status: %s -> %s, Reason: %s", is.Type, was.Status, is.Status, is.Reason)}
+	text := fmt.Sprintf("condition %s went from %s to %s (%s)", is.Type, was.Status, is.Status, is.Reason)
 	if is.Message != "" {
-		text = append(text, "Message: "+is.Message)
+		text += ": " + is.Message
 	}
-	return Event{Object: object, Reason: is.Type, Message: strings.Join(text, ", "), Key: string(is.Status), Every: 10 * time.Second}
+	return Event{Object: object, Reason: is.Type, Message: text, Key: string(is.Status), Every: 10 * time.Second}
 }
 
 func conditionsOf(o client.Object) []metav1.Condition {

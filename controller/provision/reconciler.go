@@ -32,7 +32,9 @@ type Config struct {
 	Cluster  *cluster.Cluster
 	Recorder *report.Recorder
 	Metrics  *report.Metrics
-	Options  engine.Options
+	// Pods hears what plans say of pods; nil if nobody listens.
+	Pods    *report.PodObserver
+	Options engine.Options
 	// NominatePods says whether pods are pointed at the existing nodes that the plan puts them on.
 	NominatePods bool
 }
@@ -135,6 +137,9 @@ func (r *Reconciler) create(ctx context.Context, view *view, launch engine.Launc
 
 // report tells people what the plan says; it changes nothing.
 func (r *Reconciler) report(ctx context.Context, view *view, plan *engine.Plan) {
+	if r.Pods != nil {
+		r.Pods.Decided(plan)
+	}
 	if len(plan.Launches) > 0 {
 		log.FromContext(ctx).Info("computed plan", report.PlanLine(plan)...)
 	}
