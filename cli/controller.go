@@ -14,8 +14,6 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
-	"k8s.io/klog/v2"
-	ctrl "sigs.k8s.io/controller-runtime"
 	ctrlconfig "sigs.k8s.io/controller-runtime/pkg/client/config"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 )
@@ -35,6 +33,9 @@ of the kubeconfig. Every flag can be given by an environment variable as well; a
 			}
 			config, err := restConfig(kubeconfig)
 			if err != nil {
+				return err
+			}
+			if err := logLibraries(opt, command.OutOrStdout()); err != nil {
 				return err
 			}
 			ctx, stop := signal.NotifyContext(command.Context(), syscall.SIGINT, syscall.SIGTERM)
@@ -83,8 +84,6 @@ func RunController(ctx context.Context, config *rest.Config, opt ControllerOptio
 		return err
 	}
 	defer ports.close()
-	ctrl.SetLogger(logger)
-	klog.SetLogger(logger.WithName("client"))
 	ctx = log.IntoContext(ctx, logger)
 	limitMemory(ctx, opt.MemoryLimit)
 	for _, gate := range gatesWithoutEffect(opt.FeatureGates) {

@@ -56,6 +56,7 @@ func startLocal(ctx context.Context, options localOptions, t *terminal) (*localC
 		return nil, err
 	}
 	t.line("%s", t.paint(bold, "A local cluster"))
+	quietLibraries()
 	began := time.Now()
 	progress := func(line string) {
 		t.line("  %s  %s", t.paint(faint, fmt.Sprintf("%6.1f s", time.Since(began).Seconds())), line)

@@ -11,6 +11,8 @@ import (
 	"github.com/go-logr/zapr"
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
+	"k8s.io/klog/v2"
+	ctrl "sigs.k8s.io/controller-runtime"
 )
 
 // newLogger writes the controller's log. What goes to stdout goes to out.
@@ -43,6 +45,27 @@ func newLogger(opt ControllerOptions, out io.Writer) (logr.Logger, error) {
 		logger = logger.With(zap.String("commit", commit()))
 	}
 	return zapr.NewLogger(logger), nil
+}
+
+// logLibraries makes what the libraries say part of the controller's log. Their loggers belong to the process: they are
+// set once, by the command that the process runs, before anything else uses them.
+func logLibraries(opt ControllerOptions, out io.Writer) error {
+	if err := opt.check(); err != nil {
+		return err
+	}
+	logger, err := newLogger(opt, out)
+	if err != nil {
+		return err
+	}
+	ctrl.SetLogger(logger)
+	klog.SetLogger(logger.WithName("client"))
+	return nil
+}
+
+// quietLibraries keeps what the libraries say off the screen.
+func quietLibraries() {
+	ctrl.SetLogger(logr.Discard())
+	klog.SetLogger(logr.Discard())
 }
 
 // story leaves out what the libraries say of their own starting and stopping, which is not about the cluster.

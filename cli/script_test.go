@@ -4,7 +4,10 @@ import (
 	"os"
 	"testing"
 
+	"github.com/go-logr/logr"
 	"github.com/rogpeppe/go-internal/testscript"
+	"k8s.io/klog/v2"
+	ctrl "sigs.k8s.io/controller-runtime"
 
 	"tenon.sh/cli"
 	"tenon.sh/playground/playgroundtest"
@@ -17,7 +20,12 @@ func TestMain(m *testing.M) {
 // withControlPlane runs the tests with a control plane for those that ask for one.
 type withControlPlane struct{ *testing.M }
 
-func (m withControlPlane) Run() int { return playgroundtest.Run(m.M) }
+func (m withControlPlane) Run() int {
+	// The loggers of the libraries belong to the process; tests that run a controller in it leave them alone.
+	ctrl.SetLogger(logr.Discard())
+	klog.SetLogger(logr.Discard())
+	return playgroundtest.Run(m.M)
+}
 
 // Each script is a page of the manual: what a user types, and what comes of it.
 func TestScripts(t *testing.T) {
