@@ -228,22 +228,33 @@ func TestANominatedNodeIsTriedBeforeItsEquals(t *testing.T) {
 	for _, name := range []string{"a", "b", "c"} {
 		nodes = append(nodes, c.node(name, "4", "8Gi", "20").Name)
 	}
-	// The scheduler spreads equal pods over equal nodes. Six on one node, and it would not be their own choice.
+	for _, name := range nodes {
+		c.ready(name)
+		c.register(name)
+	}
+	// A pod that runs on the second node shows that the scheduler knows it to be open, and makes it the least attractive.
+	first := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "first"}, Spec: c.podSpec()}
+	first.Spec.NodeSelector[corev1.LabelHostname] = nodes[1]
+	_, err := c.client.CoreV1().Pods(c.namespace).Create(t.Context(), first, metav1.CreateOptions{})
+	c.must(err)
+	c.running("first")
+	// Nobody but the nomination prefers it for all of six pods. They are gated until they are nominated: a nomination does
+	// not survive an attempt that fails.
 	var pods []string
 	for i := range 6 {
 		name := fmt.Sprintf("p%d", i)
-		c.pod(name)
-		c.unschedulable(name)
-		patch := fmt.Sprintf(`{"status":{"nominatedNodeName":%q}}`, nodes[1])
-		_, err := c.client.CoreV1().Pods(c.namespace).Patch(t.Context(), name, types.MergePatchType, []byte(patch), metav1.PatchOptions{}, "status")
+		spec := c.podSpec()
+		spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: "test/nominated"}}
+		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: spec}
+		_, err := c.client.CoreV1().Pods(c.namespace).Create(t.Context(), pod, metav1.CreateOptions{})
+		c.must(err)
+		nominate := fmt.Sprintf(`{"status":{"nominatedNodeName":%q}}`, nodes[1])
+		_, err = c.client.CoreV1().Pods(c.namespace).Patch(t.Context(), name, types.MergePatchType, []byte(nominate), metav1.PatchOptions{}, "status")
+		c.must(err)
+		release := `{"spec":{"schedulingGates":null}}`
+		_, err = c.client.CoreV1().Pods(c.namespace).Patch(t.Context(), name, types.MergePatchType, []byte(release), metav1.PatchOptions{})
 		c.must(err)
 		pods = append(pods, name)
-	}
-	for _, name := range nodes {
-		c.ready(name)
-	}
-	for _, name := range []string{nodes[1], nodes[0], nodes[2]} {
-		c.register(name)
 	}
 	for _, name := range pods {
 		if pod := c.running(name); pod.Spec.NodeName != nodes[1] {
