@@ -65,9 +65,3 @@ type Housekeeper interface {
 	// Clean looks for what is left over and removes it. It is called every few minutes.
 	Clean(ctx context.Context) error
 }
-
-// A Waker tells when the catalog has changed, so that pods which found nothing are looked at again at once.
-type Waker interface {
-	// Changed returns a channel that gets a value after the catalog has changed.
-	Changed() <-chan struct{}
-}
