@@ -28,7 +28,7 @@ func (r *Reconciler) nominate(ctx context.Context, view *view, plan *engine.Plan
 		}
 		r.Recorder.Publish(report.PodNominated(pod, target(p, view)))
 		node := view.nodes[p.Node]
-		if node != nil && p.Claim != "" && node.Labels[v1.RegisteredLabelKey] == "true" && !view.startedFor(p) {
+		if node != nil && p.Claim != "" && node.Labels[v1.InitializedLabelKey] == "true" && !view.startedFor(p) {
 			wanted[p.Pod.UID] = p.Node
 		}
 	}

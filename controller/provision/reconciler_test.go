@@ -129,6 +129,20 @@ func nominated(w *clustertest.World, name string) string {
 	return pod.Status.NominatedNodeName
 }
 
+func TestPodsAreNotPointedAtANodeThatIsStillStarting(t *testing.T) {
+	pool := clustertest.Pool("general")
+	claim, node := clustertest.Machine(pool, "general-a", time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC))
+	delete(node.Labels, v1.InitializedLabelKey)
+	w := clustertest.New(t, interceptor.Funcs{}, pool, claim, node, clustertest.Pending("web", "500m"))
+	w.Must(newReconciler(w).Reconcile(w))
+	if got := nominated(w, "web"); got != "" {
+		t.Errorf("nominated to %q: the next attempt to place the pod would fail and drop that", got)
+	}
+	if claims := w.Claims(); len(claims) != 1 {
+		t.Errorf("%d claims, want no new one", len(claims))
+	}
+}
+
 func TestAPodThatFitsAnExistingNodeIsPointedAtIt(t *testing.T) {
 	pool := clustertest.Pool("general")
 	claim, node := clustertest.Machine(pool, "general-a", time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC))
