@@ -68,13 +68,14 @@ func awaitCRD(ctx context.Context, kinds dynamic.ResourceInterface, name string)
 		if err != nil {
 			return false, err
 		}
-		conditions, _, err := unstructured.NestedSlice(crd.Object, "status", "conditions")
+		// A new CRD has null here for a moment; what is no list yet is not served yet.
+		conditions, _, _ := unstructured.NestedSlice(crd.Object, "status", "conditions")
 		for _, c := range conditions {
 			fields, _ := c.(map[string]any)
 			if fields["type"] == string(apiextensionsv1.Established) && fields["status"] == string(metav1.ConditionTrue) {
 				return true, nil
 			}
 		}
-		return false, err
+		return false, nil
 	})
 }
