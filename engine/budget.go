@@ -28,7 +28,7 @@ func (a Allowance) Left() int { return max(0, a.Allowed-a.Disrupting) }
 
 // PoolAllowance says what the pool's budgets allow for a reason at the snapshot's time.
 func PoolAllowance(s *Snapshot, pool *v1.NodePool, reason v1.DisruptionReason) Allowance {
-	return allowance(s.Now, pool, reason, hostsOf(s))
+	return allowance(s.Now, pool, reason, hostsOf(s, (*Memo)(nil).take(s)))
 }
 
 func allowance(now time.Time, pool *v1.NodePool, reason v1.DisruptionReason, hosts []*host) Allowance {

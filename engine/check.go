@@ -24,16 +24,23 @@ type Checker struct {
 	types   map[string]*InstanceType
 	problem *problem                       // hosts, and where pods are expected
 	waiting map[PodID]bool                 // pods that need a machine
+	home    map[PodID]string               // the machines on which pods are expected
 	used    map[string]corev1.ResourceList // by the machines of each pool, and by the launches found right so far
 	disrupt *Plan                          // what Disrupt says now; nil until it is needed
 }
 
 // NewChecker prepares for checking actions against s.
 func NewChecker(s *Snapshot) *Checker {
-	c := &Checker{s: s, pools: poolsByName(s), types: typeIndex(s), waiting: map[PodID]bool{}, used: map[string]corev1.ResourceList{}}
-	c.problem = &problem{snapshot: s, hosts: hostsOf(s)}
+	c := &Checker{s: s, pools: poolsByName(s), types: typeIndex(s), waiting: map[PodID]bool{}, home: map[PodID]string{}, used: map[string]corev1.ResourceList{}}
+	pods := (*Memo)(nil).take(s)
+	c.problem = &problem{snapshot: s, census: pods, hosts: hostsOf(s, pods), wishes: newWishes(s, Options{}, pods)}
 	for _, pod := range c.problem.sortPods() {
 		c.waiting[podID(pod)] = true
+	}
+	for _, h := range c.problem.hosts {
+		for _, pod := range h.expected {
+			c.home[podID(pod)] = h.id()
+		}
 	}
 	return c
 }
@@ -52,10 +59,15 @@ func (l Launch) check(c *Checker) Reason {
 	if r := poolProblem(pool, class); !r.OK() {
 		return Reason{Code: PoolChanged, NodePool: l.NodePool, Have: r.Have}
 	}
-	if len(l.Pods) > 0 && !slices.ContainsFunc(l.Pods, func(id PodID) bool { return c.waiting[id] }) {
+	if len(l.Pods) > 0 && !slices.ContainsFunc(l.Pods, func(id PodID) bool { return c.needs(l, id) }) {
 		return Reason{Code: PodGone, NodePool: l.NodePool, Need: l.Pods[0].String()}
 	}
 	return c.spend(l, pool)
+}
+
+// needs reports whether the pod still needs the launch: it waits, or it is expected where the plan says that it cannot run.
+func (c *Checker) needs(l Launch, id PodID) bool {
+	return c.waiting[id] || slices.Contains(l.Instead, c.home[id])
 }
 
 // spend counts the largest listed type of the launch against the pool's limits.

@@ -23,7 +23,9 @@ func faults(s *engine.Snapshot, plan *engine.Plan) []string {
 	usage := map[string]corev1.ResourceList{}
 	for _, l := range plan.Launches {
 		c.launch(l, usage)
+		c.variety(l)
 	}
+	c.reservations(plan)
 	byNode := map[string][]*corev1.Pod{}
 	for _, p := range plan.Placements {
 		byNode[p.Node] = append(byNode[p.Node], c.pod(p.Pod))
@@ -103,7 +105,7 @@ func (c *checker) offering(pool *v1.NodePool, id engine.OfferingID) (*engine.Ins
 		}
 		for i, t := range class.InstanceTypes {
 			for _, o := range t.Offerings {
-				if t.Name == id.InstanceType && o.Zone == id.Zone && o.CapacityType == id.CapacityType {
+				if t.Name == id.InstanceType && o.Zone == id.Zone && o.CapacityType == id.CapacityType && o.Reservation == id.Reservation {
 					return &class.InstanceTypes[i], o
 				}
 			}
@@ -112,8 +114,59 @@ func (c *checker) offering(pool *v1.NodePool, id engine.OfferingID) (*engine.Ins
 	return nil, engine.Offering{}
 }
 
-// machine checks the launch's pods on one machine that it may turn into.
-func (c *checker) machine(l engine.Launch, pool *v1.NodePool, t *engine.InstanceType, o engine.Offering) {
+// variety checks that the launch's offerings have as many values as the pool asks for.
+func (c *checker) variety(l engine.Launch) {
+	pool := c.poolOf(l.NodePool)
+	if pool == nil || l.MinValuesRelaxed {
+		return
+	}
+	for _, r := range pool.Spec.Template.Spec.Requirements {
+		if r.MinValues == nil || r.Key == v1.CapacityTypeLabelKey {
+			continue // every launch is of one capacity type
+		}
+		values := map[string]bool{}
+		for _, id := range l.Offerings {
+			if t, o := c.offering(pool, id.OfferingID); t != nil {
+				values[machineLabels(l, pool, t, o)[r.Key]] = true
+			}
+		}
+		delete(values, "")
+		if len(values) < *r.MinValues {
+			c.fault("launch %s: %d values of %s, the pool asks for %d", l.Name, len(values), r.Key, *r.MinValues)
+		}
+	}
+}
+
+// reservations checks that no reservation is used more often than it has slots. Machines that have been asked for and are
+// not launched yet hold theirs.
+func (c *checker) reservations(plan *engine.Plan) {
+	slots, used := map[string]int{}, map[string]int{}
+	for _, class := range c.s.Classes {
+		for _, t := range class.InstanceTypes {
+			for _, o := range t.Offerings {
+				if n, seen := slots[o.Reservation]; !seen || o.Slots < n {
+					slots[o.Reservation] = o.Slots
+				}
+			}
+		}
+	}
+	for _, l := range plan.Launches {
+		for _, o := range l.Offerings {
+			if o.Reservation != l.Offerings[0].Reservation {
+				c.fault("launch %s lists offerings of several reservations", l.Name)
+			}
+		}
+		used[l.Offerings[0].Reservation]++
+	}
+	for _, name := range slices.Sorted(maps.Keys(used)) {
+		if name != "" && used[name] > slots[name] {
+			c.fault("reservation %s is used by %d launches and has %d slots", name, used[name], slots[name])
+		}
+	}
+}
+
+// machineLabels are the labels of the machine that the launch is if it becomes this offering.
+func machineLabels(l engine.Launch, pool *v1.NodePool, t *engine.InstanceType, o engine.Offering) map[string]string {
 	labels := map[string]string{
 		corev1.LabelInstanceTypeStable: t.Name, corev1.LabelTopologyZone: o.Zone, v1.CapacityTypeLabelKey: o.CapacityType,
 		v1.NodePoolLabelKey: pool.Name,
@@ -124,6 +177,12 @@ func (c *checker) machine(l engine.Launch, pool *v1.NodePool, t *engine.Instance
 	maps.Copy(labels, o.Labels)
 	maps.Copy(labels, pool.Spec.Template.Labels)
 	maps.Copy(labels, l.Labels)
+	return labels
+}
+
+// machine checks the launch's pods on one machine that it may turn into.
+func (c *checker) machine(l engine.Launch, pool *v1.NodePool, t *engine.InstanceType, o engine.Offering) {
+	labels := machineLabels(l, pool, t, o)
 	where := fmt.Sprintf("launch %s as %s/%s/%s", l.Name, t.Name, o.Zone, o.CapacityType)
 	for _, r := range pool.Spec.Template.Spec.Requirements {
 		if _, there := labels[r.Key]; !there && r.Operator == v1.Exists {

@@ -3,9 +3,11 @@ package engine
 import (
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	v1 "tenon.sh/api/v1"
@@ -32,7 +34,7 @@ func NewClaim(pool *v1.NodePool, launch Launch) *v1.NodeClaim {
 	maps.Copy(annotations, template.Annotations)
 	annotations[v1.NodePoolHashAnnotationKey] = pool.Hash()
 	annotations[v1.NodePoolHashVersionAnnotationKey] = v1.HashVersion
-	annotations[v1.MinValuesRelaxedAnnotationKey] = "false"
+	annotations[v1.MinValuesRelaxedAnnotationKey] = strconv.FormatBool(launch.MinValuesRelaxed)
 	if uids := launch.uids(); uids != "" {
 		annotations[PlannedPodsAnnotation] = uids
 	}
@@ -59,10 +61,13 @@ func NewClaim(pool *v1.NodePool, launch Launch) *v1.NodeClaim {
 	}
 }
 
-// claimRequests leaves out the pseudo-resource by which limits count machines.
+// claimRequests leaves out the pseudo-resources by which limits count machines and drivers volumes: no node reports them.
 func claimRequests(list corev1.ResourceList) corev1.ResourceList {
 	out := maps.Clone(list)
 	delete(out, v1.ResourceNodes)
+	maps.DeleteFunc(out, func(name corev1.ResourceName, _ resource.Quantity) bool {
+		return strings.HasPrefix(string(name), attachPrefix)
+	})
 	return out
 }
 

@@ -14,29 +14,86 @@ type daemon struct {
 	demand
 	set  *appsv1.DaemonSet
 	need corev1.ResourceList
+	// ports are those that its pod takes of the node.
+	ports []hostPort
 }
 
 // daemonsOf lists the DaemonSets by namespace and name, with the requests that their pods will have.
 func daemonsOf(s *Snapshot) []daemon {
-	ranges := limitRanges(s)
 	var out []daemon
+	for _, pod := range daemonPods(s) {
+		spec := &pod.pod.Spec
+		out = append(out, daemon{set: pod.set, need: PodRequests(pod.pod), demand: demandOf(spec), ports: hostPortsOf(spec)})
+	}
+	return out
+}
+
+// daemonPod is the pod that a DaemonSet will make for the next node.
+type daemonPod struct {
+	set *appsv1.DaemonSet
+	pod *corev1.Pod
+}
+
+// daemonPods lists the pods that DaemonSets will make, by the sets' namespaces and names. Something may change pods while
+// they are made, so the newest one tells what the next one will hold; where it may run only the template tells, because a
+// pod that was made is pinned to its node.
+func daemonPods(s *Snapshot) []daemonPod {
+	ranges, newest := limitRanges(s), newestOfDaemons(s)
+	var out []daemonPod
 	for _, set := range s.DaemonSets {
 		if set.DeletionTimestamp != nil {
 			continue
 		}
 		pod := &corev1.Pod{Spec: *set.Spec.Template.Spec.DeepCopy()}
-		pod.Namespace = set.Namespace
+		pod.Namespace, pod.Name, pod.Labels = set.Namespace, set.Name, set.Spec.Template.Labels
+		if n := newest[daemonID{set.Namespace, set.Name}]; n != nil {
+			live := n.Spec.DeepCopy()
+			pod.Spec.Containers, pod.Spec.InitContainers = live.Containers, live.InitContainers
+			pod.Spec.Resources, pod.Spec.Overhead = live.Resources, live.Overhead
+		}
 		DefaultRequests(pod, ranges[set.Namespace])
-		d := daemon{set: set, need: PodRequests(pod), demand: demandOf(&pod.Spec)}
-		d.tolerations = append(d.tolerations, daemonTolerations...)
-		out = append(out, d)
+		pod.Spec.Tolerations = append(pod.Spec.Tolerations, daemonTolerations...)
+		out = append(out, daemonPod{set, pod})
 	}
-	slices.SortFunc(out, func(a, b daemon) int {
+	slices.SortFunc(out, func(a, b daemonPod) int {
 		return compareBy(a.set, b.set, func(x, y *appsv1.DaemonSet) bool {
 			return x.Namespace < y.Namespace || x.Namespace == y.Namespace && x.Name < y.Name
 		})
 	})
 	return out
+}
+
+type daemonID struct{ namespace, name string }
+
+// newestOfDaemons finds the newest pod of each DaemonSet that has neither ended nor been told to; of several that are
+// equally new the first by name.
+func newestOfDaemons(s *Snapshot) map[daemonID]*corev1.Pod {
+	newest := map[daemonID]*corev1.Pod{}
+	if len(s.DaemonSets) == 0 {
+		return newest
+	}
+	for _, pod := range s.Pods {
+		if !isActive(pod) {
+			continue
+		}
+		for _, o := range pod.OwnerReferences {
+			if o.Kind != "DaemonSet" || o.APIVersion != "apps/v1" {
+				continue
+			}
+			id := daemonID{pod.Namespace, o.Name}
+			if n := newest[id]; n == nil || newerPod(pod, n) {
+				newest[id] = pod
+			}
+		}
+	}
+	return newest
+}
+
+func newerPod(a, b *corev1.Pod) bool {
+	if !a.CreationTimestamp.Equal(&b.CreationTimestamp) {
+		return b.CreationTimestamp.Before(&a.CreationTimestamp)
+	}
+	return nameBefore(a.Name, b.Name)
 }
 
 // daemonTolerations are those that the DaemonSet controller gives to every pod it makes.

@@ -4,13 +4,14 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
-	"sort"
+	"strconv"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 
 	v1 "tenon.sh/api/v1"
 	"tenon.sh/engine/capacity"
+	"tenon.sh/engine/packing"
 	"tenon.sh/engine/requirement"
 )
 
@@ -22,6 +23,12 @@ type demand struct {
 	// terms are alternatives; a node must meet every expression of one of them. They include the node selector.
 	terms       [][]requirement.Expression
 	tolerations []corev1.Toleration
+	// strict are the terms without what volumes add: spreads count nodes by them.
+	strict [][]requirement.Expression
+	// features are what a node has to declare.
+	features []string
+	// avoid keeps pods off nodes that should rather be avoided (PreferNoSchedule).
+	avoid bool
 }
 
 func demandOf(spec *corev1.PodSpec) demand {
@@ -31,8 +38,8 @@ func demandOf(spec *corev1.PodSpec) demand {
 	}
 	d := demand{tolerations: spec.Tolerations}
 	for _, term := range requiredTerms(spec) {
-		if len(term.MatchExpressions) == 0 && len(term.MatchFields) == 0 {
-			continue // an empty term matches no node
+		if _, text := nodeTermProblem(term); text != "" || isEmptyTerm(term) {
+			continue // kube-scheduler passes over terms that it cannot read, and an empty term matches no node
 		}
 		all := slices.Clone(selector)
 		for _, e := range term.MatchExpressions {
@@ -80,7 +87,8 @@ func (d demand) text() string {
 			parts = append(parts, fmt.Sprintf("%q %s %q", e.Key, e.Op, values))
 		}
 		slices.Sort(parts)
-		terms = append(terms, strings.Join(slices.Compact(parts), "&"))
+		// In brackets: one term that asks for nothing is another thing than no term, which no node can meet.
+		terms = append(terms, "("+strings.Join(slices.Compact(parts), "&")+")")
 	}
 	// The order of the terms stays: alternatives are tried in it.
 	tolerations := make([]string, 0, len(d.tolerations))
@@ -88,40 +96,86 @@ func (d demand) text() string {
 		tolerations = append(tolerations, fmt.Sprintf("%q %s %q %s", t.Key, t.Operator, t.Value, t.Effect))
 	}
 	slices.Sort(tolerations)
-	return strings.Join(terms, "|") + "\n" + strings.Join(slices.Compact(tolerations), "|")
+	return strings.Join(terms, "|") + "\n" + strings.Join(slices.Compact(tolerations), "|") +
+		fmt.Sprintf("\n%t %q", d.avoid, d.features)
 }
 
-// podClass is a number of pods that the engine cannot tell apart.
+// podClass is a number of pods that the engine cannot tell apart: they have the same wish, request the same, the same
+// constraints of others are about them, and they are expected on the same machine, if on any.
 type podClass struct {
-	demand
-	key      string
+	*wish
 	need     corev1.ResourceList
+	size     string // need as text, in order of size
 	request  capacity.Vector
-	pods     []*corev1.Pod // by name
+	matched  []int         // selectors that are about the pods
+	pods     []*corev1.Pod // oldest first
 	unmanned bool          // asks for nodes that no pool owns
+	levels   []packing.Level
+	home     *host // the machine that the pods are expected on, nil for none
 }
 
 // classesOf groups the pods. Classes are in order of what they ask for, so that the plan does not hang on names.
-func classesOf(pods []*corev1.Pod) []*podClass {
-	byKey := map[string]*podClass{}
-	for _, pod := range pods {
-		need := PodRequests(pod)
-		d := demandOf(&pod.Spec)
-		key := listText(need) + "\n" + d.text()
-		c, ok := byKey[key]
-		if !ok {
-			c = &podClass{demand: d, key: key, need: need, unmanned: asksForUnmanaged(d)}
-			byKey[key] = c
-		}
-		c.pods = append(c.pods, pod)
+func (p *problem) classesOf(pods []waitingPod) []*podClass {
+	type key struct {
+		wish          int
+		need, matched string
+		home          *host
 	}
-	classes := make([]*podClass, 0, len(byKey))
-	for _, key := range sortedKeys(byKey) {
-		c := byKey[key]
-		sort.Slice(c.pods, func(i, j int) bool { return podBefore(c.pods[i], c.pods[j]) })
+	byKey := map[key]*podClass{}
+	var keys []key
+	var scratch []int
+	var text []byte
+	for _, w := range pods {
+		scratch = p.crowd.index.match(w.pod, scratch[:0])
+		text = text[:0]
+		for _, m := range scratch {
+			text = append(strconv.AppendInt(text, int64(m), 10), ' ')
+		}
+		requested := p.census.memo.needOf(successor(w.pod))
+		k := key{w.wish.id, requested.text, string(text), w.home}
+		c, ok := byKey[k]
+		if !ok {
+			need := w.wish.withVolumes(requested.list)
+			c = &podClass{wish: w.wish, need: need, size: listText(need), matched: slices.Clone(scratch), unmanned: asksForUnmanaged(w.wish.demand), home: w.home}
+			byKey[k] = c
+			keys = append(keys, k)
+		}
+		c.pods = append(c.pods, w.pod)
+	}
+	classes := make([]*podClass, 0, len(keys))
+	for _, k := range keys {
+		c := byKey[k]
+		slices.SortFunc(c.pods, func(a, b *corev1.Pod) int { return compareBy(a, b, podBefore) })
 		classes = append(classes, c)
 	}
+	slices.SortFunc(classes, compareClasses)
 	return classes
+}
+
+// successor is the pod that asks for a place: the pod itself, or what its owner makes in the place of one that runs, which
+// knows nothing of how its kubelet has resized it.
+func successor(pod *corev1.Pod) *corev1.Pod {
+	if pod.Spec.NodeName == "" {
+		return pod
+	}
+	fresh := *pod
+	fresh.Status = corev1.PodStatus{}
+	return &fresh
+}
+
+// compareClasses orders classes by what they ask for, and classes that ask for the same by the first of their pods.
+func compareClasses(a, b *podClass) int {
+	return cmp.Or(
+		cmp.Compare(b.priority, a.priority),
+		cmp.Compare(a.size, b.size),
+		cmp.Compare(len(a.terms), len(b.terms)),
+		cmp.Compare(len(a.spreads), len(b.spreads)),
+		cmp.Compare(len(a.affinity), len(b.affinity)),
+		cmp.Compare(len(a.anti), len(b.anti)),
+		cmp.Compare(len(a.soft), len(b.soft)),
+		cmp.Compare(len(a.matched), len(b.matched)),
+		cmp.Compare(len(b.pods), len(a.pods)),
+		compareBy(a.pods[0], b.pods[0], podBefore))
 }
 
 // asksForUnmanaged reports whether every alternative rules out nodes that belong to a pool.

@@ -17,7 +17,7 @@ import (
 // Disrupt decides which nodes are not worth their price. It reads only s and opt; the same input always gives the same
 // Plan. For now it removes nodes that run no pod which would have to move.
 func Disrupt(s *Snapshot, opt Options, memo *Memo) *Plan {
-	p := compile(s, opt)
+	p := compile(s, opt, memo)
 	d := &disruptor{
 		s: s, p: p, pools: poolsByName(s), types: typeIndex(s), events: podEvents(s),
 		nodes: map[*v1.NodeClaim][]string{}, left: map[string]int{},
@@ -74,16 +74,10 @@ func (d *disruptor) expect() {
 	d.expected = map[*host]*corev1.Pod{}
 	existing := *d.p.packing
 	existing.Pools = nil
-	existing.Classes = slices.Clone(existing.Classes)
-	for i := range existing.Classes {
-		existing.Classes[i].Pools = nil
-	}
 	solution := packing.Solve(&existing)
 	for i, h := range d.p.targets {
-		if len(h.expected) > 0 {
-			d.expected[h] = h.expected[0]
-		} else if len(solution.OnNodes[i]) > 0 {
-			d.expected[h] = d.p.classes[solution.OnNodes[i][0].Class].pods[0]
+		if shares := solution.OnNodes[i]; len(shares) > 0 {
+			d.expected[h] = d.p.classes[shares[0].Class].pods[shares[0].Pods[0]]
 		}
 	}
 }

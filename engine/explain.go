@@ -25,9 +25,18 @@ func (p *problem) explain(class int, s *packing.Solution) []Reason {
 	if host := c.namedHost(); host != "" {
 		return []Reason{{Code: NoExistingNodeMatches, Need: host}}
 	}
+	if r := p.volumeTaken(c, s.World); !r.OK() {
+		return []Reason{r}
+	}
+	last := &c.levels[len(c.levels)-1]
 	var reasons []Reason
 	for i, pool := range p.pools {
-		r := p.refusal(pool, c, p.packing.Classes[class].Pools[i], p.left(i, s))
+		r := p.refusal(pool, c, last.Ways.Pools[i], p.left(i, s))
+		if r.Code == LimitReached {
+			if between := p.between(i, class, s.World); !between.OK() {
+				r = between
+			}
+		}
 		r.NodePool = pool.pool.Name
 		reasons = append(reasons, r)
 	}
@@ -71,9 +80,12 @@ func (p *problem) refusal(pool *poolModel, c *podClass, ways []packing.Way, left
 		return Reason{Code: TaintNotTolerated, Have: taintText(*t)}
 	}
 	if len(pool.options) == 0 {
-		return pool.emptiness()
+		return pool.emptiness(p.universe)
 	}
 	if len(ways) == 0 {
+		if r := p.portRefusal(pool, c); !r.OK() {
+			return r
+		}
 		return p.labelRefusal(pool, c)
 	}
 	able := bitset.New(len(pool.options))
@@ -97,11 +109,62 @@ func (p *problem) refusal(pool *poolModel, c *podClass, ways []packing.Way, left
 	case listed < 0:
 		return Reason{Code: SoldOut, Have: pool.names(fitting, 5)}
 	}
+	if r := p.varietyRefusal(pool, fitting); !r.OK() {
+		return r
+	}
 	return p.limitRefusal(pool, fitting, left)
 }
 
+// varietyRefusal names the minValues that the listed options among these cannot reach.
+func (p *problem) varietyRefusal(pool *poolModel, fitting bitset.Set) Reason {
+	varied := pool.varied()
+	for i, v := range pool.model.Variety {
+		most := 0
+		values := map[int]map[int]bool{} // by group: what is listed together
+		ofType := map[int]map[int]bool{}
+		widest := 0 // values that one type has
+		for o := fitting.Next(0); o >= 0; o = fitting.Next(o + 1) {
+			option := &pool.model.Options[o]
+			if !option.Listed || v.Value[o] < 0 {
+				continue
+			}
+			widest = max(widest, note(ofType, option.Type, v.Value[o]))
+			most = max(most, min(note(values, option.Group, v.Value[o]), widest*p.opt.maxTypes()))
+		}
+		if most < v.Min && !v.Soft {
+			return Reason{Code: MinValuesNotMet, Key: v1.NormalizeLabel(varied[i].Key), Need: strconv.Itoa(v.Min), Have: strconv.Itoa(most)}
+		}
+	}
+	return Reason{}
+}
+
+// note adds the value to those of the key and counts them.
+func note(values map[int]map[int]bool, key, value int) int {
+	if values[key] == nil {
+		values[key] = map[int]bool{}
+	}
+	values[key][value] = true
+	return len(values[key])
+}
+
+// portRefusal names the DaemonSet that holds a port of the class on the machines that the pool has for it otherwise.
+func (p *problem) portRefusal(pool *poolModel, c *podClass) Reason {
+	if len(c.ports) == 0 || len(pool.ways(&c.demand, p.universe)) == 0 {
+		return Reason{}
+	}
+	for i := range p.daemons {
+		d := &p.daemons[i]
+		for _, port := range c.ports {
+			if !pool.burdened[i].Empty() && slices.ContainsFunc(d.ports, port.collides) {
+				return Reason{Code: PortTaken, Key: portText(port), Have: "DaemonSet " + d.set.Namespace + "/" + d.set.Name + " holds it"}
+			}
+		}
+	}
+	return Reason{}
+}
+
 // emptiness says which of the pool's own requirements no type meets, and what there is instead.
-func (m *poolModel) emptiness() Reason {
+func (m *poolModel) emptiness(u *requirement.Universe) Reason {
 	r := Reason{Code: NoInstanceTypes, NodePool: m.pool.Name}
 	settled := m.settledKeys()
 	for _, e := range m.required {
@@ -113,6 +176,15 @@ func (m *poolModel) emptiness() Reason {
 			r.Have = fmt.Sprintf(": %s %s, on offer are %s", e.Key, expressionText(e), cmp.Or(shortened(have, 6), "none"))
 			return r
 		}
+	}
+	if key := m.contradiction(u); key != "" {
+		var all []requirement.Expression
+		for _, e := range m.required {
+			if e.Key == key {
+				all = append(all, e)
+			}
+		}
+		r.Have = fmt.Sprintf(": no label has a value that meets %s", termText(all))
 	}
 	return r
 }
@@ -247,7 +319,7 @@ func (p *problem) roomRefusal(pool *poolModel, c *podClass, able bitset.Set) Rea
 		if most >= need {
 			continue
 		}
-		r := Reason{Code: NotEnoughResources, Key: string(name), Need: text(name, need)}
+		r := lack(name, text(name, need), "")
 		switch {
 		case most <= 0 && able.Len() < len(pool.options):
 			r.Have = "no instance type that has the labels it asks for has any"
@@ -281,10 +353,16 @@ func (p *problem) combinedRefusal(pool *poolModel, c *podClass, able bitset.Set)
 	}
 	name := corev1.ResourceName(p.names.Name(lacking))
 	have := pool.model.Options[at].Allocatable[lacking]
-	return Reason{
-		Code: NotEnoughResources, Key: string(name), Need: text(name, c.request[lacking]),
-		Have: fmt.Sprintf("the nearest type that has enough of the rest, %s, has %s", pool.options[at].kind.Name, text(name, have)),
+	return lack(name, text(name, c.request[lacking]),
+		fmt.Sprintf("the nearest type that has enough of the rest, %s, has %s", pool.options[at].kind.Name, text(name, have)))
+}
+
+// lack says that there is too little of a resource; volumes are counted as resources, but are something else to people.
+func lack(name corev1.ResourceName, need, have string) Reason {
+	if driver, ok := strings.CutPrefix(string(name), attachPrefix); ok {
+		return Reason{Code: AttachLimit, Key: driver, Need: need, Have: have}
 	}
+	return Reason{Code: NotEnoughResources, Key: string(name), Need: need, Have: have}
 }
 
 // text writes an amount for people: cores as a decimal number, the rest as a quantity.

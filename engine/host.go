@@ -2,6 +2,7 @@ package engine
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"strings"
 
@@ -17,7 +18,7 @@ import (
 type host struct {
 	node  *corev1.Node // nil until the machine has joined the cluster
 	claim *v1.NodeClaim
-	// labels are those of the node, or of the claim until the node is registered.
+	// labels are those of the node; until it is registered, the claim's come before them.
 	labels map[string]string
 	// open holds, for a claim that is not launched yet, what may still become of its other labels.
 	open   *openLabels
@@ -28,10 +29,16 @@ type host struct {
 	capacity corev1.ResourceList
 	// leaving is true for a machine that is being removed: nothing new goes there and its pods need another place.
 	leaving bool
-	bound   []*corev1.Pod
+	// registered and initialized say how far the node has come; a node without a claim has arrived.
+	registered, initialized bool
+	roll                    *roll
+	bound                   []*corev1.Pod // oldest first; shared, not to be changed
 	// expected are unbound pods that the machine was started for or that are nominated to it.
 	expected []*corev1.Pod
 	free     capacity.Vector
+	volumes  nodeVolumes
+	target   int           // its number among those that may take pods
+	kind     *InstanceType // nil if the catalog does not list it
 }
 
 // name is the Node's name, or the claim's as long as there is no Node.
@@ -42,6 +49,9 @@ func (h *host) name() string {
 	return h.claim.Name
 }
 
+// id is the claim's name, or the Node's if there is no claim: it stays the same while the machine starts.
+func (h *host) id() string { return cmp.Or(h.claimName(), h.name()) }
+
 func (h *host) claimName() string {
 	if h.claim == nil {
 		return ""
@@ -51,23 +61,13 @@ func (h *host) claimName() string {
 
 func (h *host) pool() string { return h.labels[v1.NodePoolLabelKey] }
 
-func (h *host) isRegistered() bool {
-	return h.node != nil && (h.claim == nil || h.node.Labels[v1.RegisteredLabelKey] == "true")
-}
+func (h *host) isRegistered() bool { return h.registered }
 
-func (h *host) isInitialized() bool {
-	return h.node != nil && (h.claim == nil || h.node.Labels[v1.InitializedLabelKey] == "true")
-}
+func (h *host) isInitialized() bool { return h.initialized }
 
 // hostsOf joins nodes and claims by provider ID. The result is ordered by structure (initialized machines first), then
 // by name.
-func hostsOf(s *Snapshot) []*host {
-	bound := map[string][]*corev1.Pod{}
-	for _, pod := range s.Pods {
-		if pod.Spec.NodeName != "" && !IsTerminal(pod) {
-			bound[pod.Spec.NodeName] = append(bound[pod.Spec.NodeName], pod)
-		}
-	}
+func hostsOf(s *Snapshot, c *census) []*host {
 	claims := map[string]*v1.NodeClaim{}
 	for _, c := range s.NodeClaims {
 		id := c.Status.ProviderID
@@ -78,7 +78,8 @@ func hostsOf(s *Snapshot) []*host {
 	var hosts []*host
 	joined := map[*v1.NodeClaim]bool{}
 	for _, node := range s.Nodes {
-		h := &host{node: node, bound: bound[node.Name]}
+		r := c.of(node.Name)
+		h := &host{node: node, roll: r, bound: r.bound}
 		if node.Spec.ProviderID != "" {
 			h.claim = claims[node.Spec.ProviderID]
 		}
@@ -89,13 +90,12 @@ func hostsOf(s *Snapshot) []*host {
 	}
 	for _, c := range s.NodeClaims {
 		if !joined[c] {
-			hosts = append(hosts, &host{claim: c})
+			hosts = append(hosts, &host{claim: c, roll: &roll{}})
 		}
 	}
 	types := typeIndex(s)
 	for _, h := range hosts {
 		h.read(types)
-		slices.SortFunc(h.bound, func(a, b *corev1.Pod) int { return compareBy(a, b, podBefore) })
 	}
 	slices.SortFunc(hosts, compareHosts)
 	return hosts
@@ -124,10 +124,15 @@ func compareHosts(a, b *host) int {
 	return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(a.name(), b.name()), cmp.Compare(a.claimName(), b.claimName()))
 }
 
-// read settles which of node and claim is believed. Until the node is registered its labels and taints are those of the
-// claim; until it is initialized, amounts that it does not report yet are those that the cloud expects.
+// read settles which of node and claim is believed. Until the node is registered the claim's labels come before its own,
+// and its taints are those of the claim; until it is initialized, amounts that it does not report yet are those that the cloud expects.
 func (h *host) read(types map[string]*InstanceType) {
 	h.leaving = isLeaving(h.node, h.claim)
+	h.registered = h.node != nil && (h.claim == nil || h.node.Labels[v1.RegisteredLabelKey] == "true")
+	h.initialized = h.node != nil && (h.claim == nil || h.node.Labels[v1.InitializedLabelKey] == "true")
+	if h.claim != nil {
+		h.kind = types[typeKey(h.claim.Spec.NodeClassRef, h.claim.Labels[corev1.LabelInstanceTypeStable])]
+	}
 	if h.claim == nil {
 		h.labels, h.taints = h.node.Labels, nodeTaints(h.node)
 		h.allocatable, h.capacity = h.node.Status.Allocatable, h.node.Status.Capacity
@@ -136,7 +141,7 @@ func (h *host) read(types map[string]*InstanceType) {
 	if h.isRegistered() {
 		h.labels, h.taints = h.node.Labels, nodeTaints(h.node)
 	} else {
-		h.labels, h.taints = h.claim.Labels, v1.CoreTaints(h.claim.Spec.Taints)
+		h.labels, h.taints = h.startingLabels(), v1.CoreTaints(h.claim.Spec.Taints)
 	}
 	if h.isInitialized() {
 		h.allocatable, h.capacity = h.node.Status.Allocatable, h.node.Status.Capacity
@@ -156,7 +161,26 @@ func (h *host) read(types map[string]*InstanceType) {
 	}
 }
 
+// startingLabels are those of a machine that is not registered: the claim's, and what else a node that has joined carries
+// already, which registration leaves alone.
+func (h *host) startingLabels() map[string]string {
+	if h.node == nil {
+		return h.claim.Labels
+	}
+	labels := maps.Clone(h.node.Labels)
+	if labels == nil {
+		labels = map[string]string{}
+	}
+	maps.Copy(labels, h.claim.Labels)
+	return labels
+}
+
 func isLaunched(c *v1.NodeClaim) bool { return len(c.Status.Allocatable) > 0 }
+
+// awaits reports whether a pod that is ending makes room for another that is nominated to the machine.
+func (h *host) awaits(pod *corev1.Pod) bool {
+	return IsTerminating(pod) && slices.ContainsFunc(h.expected, func(other *corev1.Pod) bool { return other.Status.NominatedNodeName == h.name() })
+}
 
 // isLeaving reports whether the machine is being removed for good. A node that is only marked for disruption may still
 // stay; its taint keeps new pods off.
@@ -198,6 +222,8 @@ func filled(have, spare corev1.ResourceList) corev1.ResourceList {
 type openLabels struct {
 	claim *v1.NodeClaim
 	types []*InstanceType
+	// offered are the labels of the offerings that the claim can be met with: those that can be bought, if there are any.
+	offered []map[string]string
 	// least and most are, of each resource, the smallest allocatable and the largest capacity of the listed types.
 	least, most corev1.ResourceList
 }
@@ -229,10 +255,31 @@ func newOpenLabels(c *v1.NodeClaim, types map[string]*InstanceType) *openLabels 
 		}
 		maxList(o.most, t.Capacity)
 	}
+	o.listOfferings()
 	if len(o.types) == 0 {
 		o.least, o.most = c.Spec.Resources.Requests, c.Spec.Resources.Requests
 	}
 	return o
+}
+
+func (o *openLabels) listOfferings() {
+	var soldOut []map[string]string
+	for _, t := range o.types {
+		for i := range t.Offerings {
+			offering := &t.Offerings[i]
+			switch {
+			case !allowsValue(o.claim.Spec.Requirements, corev1.LabelTopologyZone, offering.Zone),
+				!allowsValue(o.claim.Spec.Requirements, v1.CapacityTypeLabelKey, offering.CapacityType):
+			case offering.SoldOut:
+				soldOut = append(soldOut, offeringLabels(offering))
+			default:
+				o.offered = append(o.offered, offeringLabels(offering))
+			}
+		}
+	}
+	if len(o.offered) == 0 {
+		o.offered = soldOut // it was bought before
+	}
 }
 
 // set holds the values that the key may turn out to have.
@@ -258,6 +305,17 @@ func (o *openLabels) set(u *requirement.Universe, k int) bitset.Set {
 			fromTypes.Add(requirement.Absent)
 		}
 	}
+	if named, all := o.fromOfferings(u, k); !named.Empty() {
+		if !known {
+			fromTypes = u.Missing(k)
+		}
+		if all {
+			fromTypes = named
+		} else {
+			fromTypes.Or(named)
+		}
+		known = true
+	}
 	switch {
 	case known:
 		set.And(fromTypes)
@@ -265,6 +323,19 @@ func (o *openLabels) set(u *requirement.Universe, k int) bitset.Set {
 		return u.Missing(k)
 	}
 	return set
+}
+
+// fromOfferings holds the values that offerings give the key; all is true if every one of them gives it one.
+func (o *openLabels) fromOfferings(u *requirement.Universe, k int) (set bitset.Set, all bool) {
+	set, all = bitset.New(u.Size(k)), true
+	for _, labels := range o.offered {
+		value, ok := labels[u.Name(k)]
+		if ok {
+			set.Add(u.Bit(k, value))
+		}
+		all = all && ok
+	}
+	return set, all
 }
 
 // typeIndex finds instance types by class and name.
@@ -289,12 +360,41 @@ func typeKey(class *v1.NodeClassReference, name string) string {
 // admits reports whether the host meets one of the demand's terms and its taints are tolerated, room aside. A label that
 // is still open must do whatever becomes of it.
 func (h *host) admits(d *demand, u *requirement.Universe) bool {
-	if untolerated(d.tolerations, h.taints) != nil {
+	if untolerated(d.tolerations, h.taints) != nil || d.avoid && unwelcome(d.tolerations, h.taints) {
+		return false
+	}
+	if h.isInitialized() && slices.ContainsFunc(d.features, func(f string) bool {
+		return !slices.Contains(h.node.Status.DeclaredFeatures, f)
+	}) {
 		return false
 	}
 	return slices.ContainsFunc(d.terms, func(term []requirement.Expression) bool {
 		return !slices.ContainsFunc(term, func(e requirement.Expression) bool { return !h.meets(e, u) })
 	})
+}
+
+// knownLabel is the value of the label if it is settled; openValue says that it is not, but will be.
+func (h *host) knownLabel(key string, u *requirement.Universe) (string, bool) {
+	if value, ok := h.label(key); ok || h.open == nil || u.Key(key) < 0 {
+		return value, ok
+	}
+	k := u.Key(key)
+	set := h.open.set(u, k)
+	if set.Len() != 1 {
+		return openValue, false
+	}
+	return u.Value(k, set.Next(0))
+}
+
+// expectedType is the type of a machine whose node has not reported everything yet, nil if that is over.
+func (h *host) expectedType() *InstanceType {
+	if h.isInitialized() {
+		return nil
+	}
+	if h.open != nil && len(h.open.types) > 0 {
+		return h.open.types[0]
+	}
+	return h.kind
 }
 
 func (h *host) meets(e requirement.Expression, u *requirement.Universe) bool {

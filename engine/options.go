@@ -1,18 +1,33 @@
 package engine
 
+import corev1 "k8s.io/api/core/v1"
+
 // Options tune the engine's decisions. The zero value is the default.
 type Options struct {
 	// Preferences says what soft constraints of pods are worth.
 	Preferences PreferencePolicy `json:"preferences,omitempty"`
 	// MinValues says what happens when a pool's minValues cannot be met.
 	MinValues MinValuesPolicy `json:"minValues,omitempty"`
-	// Effort is the number of units of work to spend on looking for a cheaper plan; 0 means 100,000, below 0 none.
+	// Effort is the number of units of work to spend on looking for a cheaper plan; 0 means 150,000, below 0 none.
 	Effort int `json:"effort,omitempty"`
 	// PriceBand bounds the offerings that one launch lists: each costs at most this times the cheapest of them.
 	// 0 means 1.15.
 	PriceBand float64 `json:"priceBand,omitempty"`
 	// MaxTypes is the largest number of instance types that one launch lists; 0 means 600.
 	MaxTypes int `json:"maxTypes,omitempty"`
+	// PreferenceShare is, with the policy Weighted, what a soft term of weight 100 is worth: a share of what the pod itself
+	// is worth at the dual prices. 0 means 0.1.
+	PreferenceShare float64 `json:"preferenceShare,omitempty"`
+	// DefaultConstraints are the spread constraints of pods that name none, as configured for kube-scheduler
+	// (PodTopologySpread's defaultConstraints).
+	DefaultConstraints []corev1.TopologySpreadConstraint `json:"defaultConstraints,omitempty"`
+	// LargestCPU is the size, in cores, above which a type is bought only for a pod, or in a pool, that smaller ones cannot
+	// serve. 0 means 96, below 0 means any size.
+	LargestCPU int `json:"largestCPU,omitempty"`
+	// MaxPodsPerNode bounds the pods of a new machine; 0 means what its type takes.
+	MaxPodsPerNode int `json:"maxPodsPerNode,omitempty"`
+	// Threads is how many goroutines may search at a time; the plan does not depend on it. 0 means 1.
+	Threads int `json:"threads,omitempty"`
 }
 
 // PreferencePolicy says what soft constraints of pods are worth.
@@ -22,8 +37,9 @@ type PreferencePolicy string
 type MinValuesPolicy string
 
 const (
-	Respect PreferencePolicy = ""       // honoured where possible
-	Ignore  PreferencePolicy = "Ignore" // never looked at
+	Respect  PreferencePolicy = ""         // honoured where possible
+	Ignore   PreferencePolicy = "Ignore"   // never looked at
+	Weighted PreferencePolicy = "Weighted" // honoured where free, and where it costs less than PreferenceShare says
 
 	Strict     MinValuesPolicy = ""           // pods stay pending
 	BestEffort MinValuesPolicy = "BestEffort" // lowered to what can be reached
@@ -34,7 +50,7 @@ func (o Options) effort() int {
 	case o.Effort < 0:
 		return 0
 	case o.Effort == 0:
-		return 100_000
+		return 150_000
 	}
 	return o.Effort
 }
@@ -51,4 +67,22 @@ func (o Options) maxTypes() int {
 		return 600
 	}
 	return o.MaxTypes
+}
+
+func (o Options) preferenceShare() float64 {
+	if o.PreferenceShare == 0 {
+		return 0.1
+	}
+	return max(o.PreferenceShare, 0)
+}
+
+// largestCPU is in thousandths of a core; 0 means any size.
+func (o Options) largestCPU() int64 {
+	switch {
+	case o.LargestCPU < 0:
+		return 0
+	case o.LargestCPU == 0:
+		return 96_000
+	}
+	return int64(o.LargestCPU) * 1000
 }

@@ -19,6 +19,9 @@ type Plan struct {
 	Kept []Kept
 	// Notes says what the engine left out of account: a pool that cannot be used, an object that it cannot read.
 	Notes []Note
+	// Sequence lists every pod that the plan places, in an order in which kube-scheduler can bind them: each meets its
+	// constraints when those before it run and all planned machines are there.
+	Sequence []PodID
 }
 
 // PodID names a pod. The UID keeps a pod apart from a later one of the same name.
@@ -48,7 +51,11 @@ type Launch struct {
 	// Requests is what the pods and the DaemonSets ask for.
 	Requests corev1.ResourceList
 	Pods     []PodID
-	Why      Choice
+	// Instead names the machines, by claim or node, that some of the pods were expected on and cannot run on after all.
+	Instead []string `json:",omitempty"`
+	Why     Choice
+	// MinValuesRelaxed is true where the offerings could not keep the pool's minValues and the policy allows fewer.
+	MinValuesRelaxed bool
 }
 
 // LaunchOffering is one way in which a launch may be met.
@@ -116,6 +123,21 @@ type Cost struct {
 	Bound float64
 	// Gap is LaunchesPerHour/Bound - 1; it has no meaning where Bound is 0.
 	Gap float64
+	// Expected is what the machines cost that the planned pods would need if kube-scheduler placed them by its default
+	// scores, with the plan's nominations; Unhinted is the same without nominations.
+	Expected, Unhinted float64
+	// Worst adds up the dearest listed offering of every launch.
+	Worst float64
+	// Prices says what a unit of each resource is worth here: the dual prices of the bound.
+	Prices []ResourcePrice
+}
+
+// ResourcePrice is what one unit of a resource is worth, in USD per hour.
+type ResourcePrice struct {
+	Resource corev1.ResourceName
+	// Unit is the amount that PerHour buys: one core, one GiB, one device.
+	Unit    string
+	PerHour float64
 }
 
 // Note is something that the engine left out of account.

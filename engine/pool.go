@@ -33,6 +33,13 @@ type poolModel struct {
 	settled   map[int][]bitset.Set
 	free      []int
 	freeIndex map[int]int
+	// keys are the labels that types, offerings or the pool's topology settle.
+	keys map[string]bool
+	// chosen holds the labels of topologies that the pool leaves open, with the values that it allows: each machine gets
+	// one of them.
+	chosen map[string][]string
+	// burdened holds, for each DaemonSet, the options on which it runs.
+	burdened []bitset.Set
 }
 
 // poolOption names an option of the packing problem: an offering of a type, in one of the type's variants.
@@ -43,7 +50,7 @@ type poolOption struct {
 }
 
 func (o *poolOption) id() OfferingID {
-	return OfferingID{o.kind.Name, o.offering.Zone, o.offering.CapacityType}
+	return OfferingID{o.kind.Name, o.offering.Zone, o.offering.CapacityType, o.offering.Reservation}
 }
 
 // label is the value that a machine of this option has for a settled key.
@@ -178,12 +185,16 @@ func (m *poolModel) compile(p *problem) {
 	u := p.universe
 	m.model.Weight = m.weight()
 	m.model.Left = p.limitsLeft(m)
-	settledKeys := m.settledKeys()
-	for _, kind := range sortedTypes(m.class.InstanceTypes) {
-		m.addOptions(p, kind, settledKeys)
+	m.keys = m.settledKeys()
+	m.chooseTopologies(p)
+	if m.contradiction(u) == "" {
+		for _, kind := range sortedTypes(m.class.InstanceTypes) {
+			m.addOptions(p, kind, m.keys)
+		}
 	}
 	m.number()
 	m.settled = map[int][]bitset.Set{}
+	settledKeys := m.keys
 	m.freeIndex = map[int]int{}
 	for k := range u.Keys() {
 		key := u.Name(k)
@@ -207,6 +218,8 @@ func (m *poolModel) compile(p *problem) {
 		m.settled[k] = byBit
 	}
 	m.subtractDaemons(p)
+	m.markLarge(p)
+	m.model.Variety = m.varieties(p)
 }
 
 // settledKeys are the labels that some type or offering of the catalog settles: a type that does not name such a key
@@ -265,24 +278,203 @@ func osRank(t *InstanceType) int {
 func (m *poolModel) addOptions(p *problem, kind *InstanceType, settled map[string]bool) {
 	var allocatable, charge capacity.Vector
 	offerings := sortedOfferings(kind)
-	for _, variant := range variants(kind, p.universe) {
+	all := variants(kind, p.universe)
+	for _, key := range sortedKeys(m.chosen) {
+		all = multiplied(all, key, m.chosen[key])
+	}
+	for _, variant := range all {
 		for _, offering := range offerings {
 			o := poolOption{kind, offering, variant}
 			if !m.allows(&o, settled) {
 				continue
 			}
 			if allocatable == nil {
-				allocatable = p.names.vector(kind.Allocatable())
+				allocatable = m.sizeOf(p, kind)
 				charge = p.names.vector(kind.Capacity)
 				charge[p.names.Find(string(v1.ResourceNodes))] = 1
 			}
 			m.options = append(m.options, o)
 			m.model.Options = append(m.model.Options, packing.Option{
-				Price: o.offering.Price, Allocatable: allocatable, Charge: charge, Listed: !o.offering.SoldOut,
+				Price: o.offering.Price, Allocatable: allocatable, Charge: charge,
+				Listed: !o.offering.SoldOut && p.slotsLeft(offering), Reservation: p.reservationOf(offering),
 				Wide: o.offering.CapacityType == v1.CapacityTypeSpot,
 			})
 		}
 	}
+}
+
+// sizeOf is what pods can use of a machine of the type: what the catalog says, or what running machines have taught.
+func (m *poolModel) sizeOf(p *problem, kind *InstanceType) capacity.Vector {
+	size := p.names.vector(kind.Allocatable())
+	if known := p.learned[kind]; known != nil {
+		memory := p.names.Find(string(corev1.ResourceMemory))
+		size[memory] = amount(corev1.ResourceMemory, *known)
+	}
+	if pods := p.names.Find(string(corev1.ResourcePods)); p.opt.MaxPodsPerNode > 0 {
+		size[pods] = min(size[pods], int64(p.opt.MaxPodsPerNode))
+	}
+	for driver, d := range p.names.drivers() {
+		size[d] = kind.freeAttachments(driver)
+	}
+	return size
+}
+
+// chooseTopologies finds the labels that divide machines into domains, that no type settles, and of which the pool allows
+// several values.
+func (m *poolModel) chooseTopologies(p *problem) {
+	u := p.universe
+	for _, key := range p.crowd.labelKeys() {
+		if m.keys[key] || isHost(key) {
+			continue
+		}
+		k := u.Key(key)
+		set := m.domain(u, k)
+		if set.Has(requirement.Absent) || set.Has(u.Size(k)-1) || set.Len() < 2 {
+			continue
+		}
+		var values []string
+		for b := set.Next(0); b >= 0; b = set.Next(b + 1) {
+			value, _ := u.Value(k, b)
+			values = append(values, value)
+		}
+		if m.chosen == nil {
+			m.chosen = map[string][]string{}
+		}
+		m.chosen[key] = values
+		m.keys[key] = true
+	}
+}
+
+// settlePlaces gives each option its place.
+func (m *poolModel) settlePlaces(p *problem) {
+	c := p.crowd
+	passing := make([]bitset.Set, len(c.filters))
+	for f := range c.filters {
+		passing[f] = m.passing(p, &c.filters[f])
+	}
+	keys := c.labelKeys()
+	known := map[string]int{}
+	var text []byte
+	for i := range m.options {
+		text = text[:0]
+		for _, key := range keys {
+			value, _ := m.labelOf(p, i, key)
+			text = append(append(text, value...), 0)
+		}
+		for f := range passing {
+			text = append(text, '0')
+			if passing[f].Has(i) {
+				text[len(text)-1] = '1'
+			}
+		}
+		at, ok := known[string(text)]
+		if !ok {
+			at = c.place(func(key string) (string, bool) { return m.labelOf(p, i, key) }, func(f int) int32 {
+				if passing[f].Has(i) {
+					return 1
+				}
+				return 0
+			})
+			known[string(text)] = at
+		}
+		m.model.Options[i].Place = at
+	}
+}
+
+// passing are the options that a spread with this filter counts.
+func (m *poolModel) passing(p *problem, f *crowdFilter) bitset.Set {
+	out := bitset.New(len(m.options))
+	if f.honour && untolerated(f.taints, m.taints) != nil {
+		return out
+	}
+	d := demand{terms: [][]requirement.Expression{nil}}
+	if f.demand != nil {
+		d.terms = f.demand.terms
+	}
+	for _, way := range m.tolerantWays(&d, p.universe) {
+		out.Or(way.Options)
+	}
+	for i := range m.options {
+		for _, key := range f.keys {
+			if _, ok := m.labelOf(p, i, key); !ok && !isHost(key) {
+				out.Remove(i)
+			}
+		}
+	}
+	return out
+}
+
+// labelOf is the value that machines of the option have for a label, if that is settled.
+func (m *poolModel) labelOf(p *problem, i int, key string) (string, bool) {
+	if m.keys[key] {
+		return m.options[i].label(key)
+	}
+	k := p.universe.Key(key)
+	if k < 0 || isHost(key) {
+		value, ok := m.labels[key]
+		return value, ok
+	}
+	set := m.model.Free[m.freeIndex[k]]
+	if set.Len() != 1 || set.Has(requirement.Absent) {
+		return "", false
+	}
+	return p.universe.Value(k, set.Next(0))
+}
+
+// markLarge marks the options that are larger than machines should be, unless there is nothing else.
+func (m *poolModel) markLarge(p *problem) {
+	most := p.opt.largestCPU()
+	cpu := p.names.Find(string(corev1.ResourceCPU))
+	if most == 0 || !slices.ContainsFunc(m.model.Options, func(o packing.Option) bool { return o.Listed && o.Charge[cpu] <= most }) {
+		return
+	}
+	for i := range m.model.Options {
+		m.model.Options[i].Large = m.model.Options[i].Charge[cpu] > most
+	}
+	for _, v := range m.varieties(p) {
+		if v.Min > 1 && m.distinct(v.Value, false) < v.Min && m.distinct(v.Value, true) >= v.Min {
+			for i := range m.model.Options {
+				m.model.Options[i].Large = false
+			}
+			return
+		}
+	}
+}
+
+func (m *poolModel) distinct(value []int, large bool) int {
+	seen := map[int]bool{}
+	for i, v := range value {
+		if v >= 0 && (large || !m.model.Options[i].Large) {
+			seen[v] = true
+		}
+	}
+	return len(seen)
+}
+
+// varieties are the pool's minValues.
+func (m *poolModel) varieties(p *problem) []packing.Variety {
+	var out []packing.Variety
+	for _, r := range m.varied() {
+		key := v1.NormalizeLabel(r.Key)
+		v := packing.Variety{Min: *r.MinValues, Soft: p.opt.MinValues == BestEffort}
+		var values capacity.Names
+		for i := range m.options {
+			at := -1
+			if value, ok := m.options[i].label(key); ok {
+				at = values.Index(value)
+			}
+			v.Value = append(v.Value, at)
+		}
+		out = append(out, v)
+	}
+	return out
+}
+
+// varied lists the requirements that ask for several values. Every list is of one capacity type.
+func (m *poolModel) varied() []v1.Requirement {
+	return slices.DeleteFunc(slices.Clone(m.pool.Spec.Template.Spec.Requirements), func(r v1.Requirement) bool {
+		return r.MinValues == nil || *r.MinValues <= 1 || v1.NormalizeLabel(r.Key) == v1.CapacityTypeLabelKey
+	})
 }
 
 // sortedOfferings orders a type's offerings by price, then by name.
@@ -374,7 +566,10 @@ func (m *poolModel) number() {
 		o := &m.options[i]
 		m.model.Options[i].Type = types.Index(o.kind.Name)
 		m.model.Options[i].Slot = slots.Index(o.offering.Zone + "\x00" + labelText(o.offering.Labels))
-		choice := []string{o.offering.CapacityType, o.variant[corev1.LabelOSStable]}
+		choice := []string{o.offering.CapacityType, o.variant[corev1.LabelOSStable], o.offering.Reservation}
+		for _, key := range sortedKeys(m.chosen) {
+			choice = append(choice, o.variant[key])
+		}
 		if o.kind != kind {
 			kind, several = o.kind, severalValued(o.kind)
 		}
@@ -431,6 +626,18 @@ func (m *poolModel) domain(u *requirement.Universe, k int) bitset.Set {
 	return set
 }
 
+// contradiction is the first key, by name, that no type settles and for which the pool's own requirements leave no value:
+// no machine can be what the pool says. It is empty if there is none.
+func (m *poolModel) contradiction(u *requirement.Universe) string {
+	first := ""
+	for k := range u.Keys() {
+		if key := u.Name(k); !m.keys[key] && (first == "" || key < first) && m.domain(u, k).Empty() {
+			first = key
+		}
+	}
+	return first
+}
+
 // limitsLeft is what the pool's limits leave of each resource.
 func (p *problem) limitsLeft(m *poolModel) capacity.Vector {
 	left := make(capacity.Vector, p.names.Len())
@@ -453,6 +660,7 @@ func (m *poolModel) subtractDaemons(p *problem) {
 		for _, way := range m.ways(&d.demand, p.universe) {
 			burdened.Or(way.Options)
 		}
+		m.burdened = append(m.burdened, burdened)
 		lighter := map[*int64]capacity.Vector{} // by the vector's first element: options share vectors
 		for o := burdened.Next(0); o >= 0; o = burdened.Next(o + 1) {
 			old := m.model.Options[o].Allocatable
@@ -467,11 +675,34 @@ func (m *poolModel) subtractDaemons(p *problem) {
 	}
 }
 
+// without takes options out of ways; nil takes out none.
+func (m *poolModel) without(ways []packing.Way, options bitset.Set) []packing.Way {
+	if options == nil {
+		return ways
+	}
+	var out []packing.Way
+	for _, way := range ways {
+		left := way.Options.Clone()
+		for o := options.Next(0); o >= 0; o = options.Next(o + 1) {
+			left.Remove(o)
+		}
+		if !left.Empty() {
+			out = append(out, packing.Way{Options: left, Free: way.Free})
+		}
+	}
+	return out
+}
+
 // ways lists how a pod with this demand may use the pool's machines.
 func (m *poolModel) ways(d *demand, u *requirement.Universe) []packing.Way {
-	if untolerated(d.tolerations, m.taints) != nil {
+	if untolerated(d.tolerations, m.taints) != nil || d.avoid && unwelcome(d.tolerations, m.taints) {
 		return nil
 	}
+	return m.tolerantWays(d, u)
+}
+
+// tolerantWays is ways whatever the pool's taints are.
+func (m *poolModel) tolerantWays(d *demand, u *requirement.Universe) []packing.Way {
 	var out []packing.Way
 	for _, term := range d.terms {
 		way, ok := m.way(term, u)

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 
 	v1 "tenon.sh/api/v1"
 	"tenon.sh/engine/capacity"
@@ -16,66 +17,80 @@ import (
 // for, or on new ones. It reads only s and opt (memo, which may be nil, only saves work); the same input always gives
 // the same Plan.
 func Provision(s *Snapshot, opt Options, memo *Memo) *Plan {
-	p := compile(s, opt)
+	p := compile(s, opt, memo)
 	return newPlan(p, packing.Solve(p.packing))
 }
-
-// Memo keeps what one call has worked out for the next; it changes how long a call takes, never what it answers. Its
-// owner calls the engine with it from one goroutine at a time.
-type Memo struct{}
 
 // newPlan gives the solution its names, prices and reasons.
 func newPlan(p *problem, s *packing.Solution) *Plan {
 	plan := &Plan{Unplaced: p.refused, Notes: p.notes()}
-	queues := make([][]*corev1.Pod, len(p.classes))
-	for i, c := range p.classes {
-		queues[i] = c.pods
-	}
-	take := func(shares []packing.Share) []PodID {
-		var ids []PodID
-		for _, share := range shares {
-			for _, pod := range queues[share.Class][:share.Count] {
-				ids = append(ids, podID(pod))
-			}
-			queues[share.Class] = queues[share.Class][share.Count:]
-		}
-		slices.SortFunc(ids, comparePods)
-		return ids
-	}
 	for i, h := range p.targets {
-		ids := take(s.OnNodes[i])
-		for _, pod := range h.expected {
-			ids = append(ids, podID(pod))
-		}
-		for _, id := range ids {
+		for _, id := range p.podsOf(s.OnNodes[i]) {
 			plan.Placements = append(plan.Placements, Placement{Pod: id, Node: h.name(), Claim: h.claimName()})
 		}
 	}
 	slices.SortFunc(plan.Placements, func(a, b Placement) int { return comparePods(a.Pod, b.Pod) })
+	for _, pod := range s.Order {
+		plan.Sequence = append(plan.Sequence, podID(p.classes[pod.Class].pods[pod.Number]))
+	}
 	count := map[string]int{}
 	for i := range s.New {
 		m := &s.New[i]
 		pool := p.pools[m.Pool]
 		count[pool.pool.Name]++
-		launch := p.launch(m, take(m.Pods))
+		launch := p.launch(m, p.podsOf(m.Pods))
 		launch.Name = fmt.Sprintf("%s-%d", pool.pool.Name, count[pool.pool.Name])
 		plan.Launches = append(plan.Launches, launch)
 		plan.Cost.LaunchesPerHour += launch.Price
+		plan.Cost.Worst += launch.Offerings[len(launch.Offerings)-1].Price
 	}
-	for i := range p.classes {
-		if len(queues[i]) == 0 {
+	for i, left := range s.Left {
+		if len(left) == 0 {
 			continue
 		}
 		reasons := p.explain(i, s)
-		for _, pod := range queues[i] {
-			plan.Unplaced = append(plan.Unplaced, Unplaced{Pod: podID(pod), Reasons: reasons})
+		for _, n := range left {
+			plan.Unplaced = append(plan.Unplaced, Unplaced{Pod: podID(p.classes[i].pods[n]), Reasons: reasons})
 		}
 	}
 	slices.SortFunc(plan.Unplaced, func(a, b Unplaced) int { return comparePods(a.Pod, b.Pod) })
 	if plan.Cost.Bound = s.Bound; s.Bound > 0 {
 		plan.Cost.Gap = plan.Cost.LaunchesPerHour/s.Bound - 1
 	}
+	plan.Cost.Prices = p.prices(s.Worth)
 	return plan
+}
+
+// podsOf names the pods of the shares, in order of their names.
+func (p *problem) podsOf(shares []packing.Share) []PodID {
+	var ids []PodID
+	for _, share := range shares {
+		for _, n := range share.Pods {
+			ids = append(ids, podID(p.classes[share.Class].pods[n]))
+		}
+	}
+	slices.SortFunc(ids, comparePods)
+	return ids
+}
+
+// prices says what a unit of each resource is worth, for people: a core, a GiB, a device.
+func (p *problem) prices(worth []float64) []ResourcePrice {
+	var out []ResourcePrice
+	for d, u := range worth {
+		if u <= 0 {
+			continue
+		}
+		name := corev1.ResourceName(p.names.Name(d))
+		price := ResourcePrice{Resource: name, Unit: "1", PerHour: u}
+		switch q := quantity(name, 1); {
+		case name == corev1.ResourceCPU:
+			price.Unit, price.PerHour = "core", u*1000
+		case q.Format == resource.BinarySI:
+			price.Unit, price.PerHour = "GiB", u*(1<<30)
+		}
+		out = append(out, price)
+	}
+	return out
 }
 
 // notes tell of the pools that cannot be used, whether any pod asks for them or not.
@@ -84,7 +99,7 @@ func (p *problem) notes() []Note {
 	for _, pool := range p.pools {
 		if len(pool.options) == 0 {
 			name := pool.pool.Name
-			notes = append(notes, Note{Object: "NodePool " + name, Reason: pool.emptiness()})
+			notes = append(notes, Note{Object: "NodePool " + name, Reason: pool.emptiness(p.universe)})
 		}
 	}
 	slices.SortFunc(notes, func(a, b Note) int { return cmp.Compare(a.Object, b.Object) })
@@ -101,8 +116,7 @@ func comparePods(a, b PodID) int {
 // launch describes a new machine.
 func (p *problem) launch(m *packing.Machine, pods []PodID) Launch {
 	pool := p.pools[m.Pool]
-	chosen := &pool.model.Options[m.Chosen]
-	l := Launch{NodePool: pool.pool.Name, Price: chosen.Price, Pods: pods}
+	l := Launch{NodePool: pool.pool.Name, Price: pool.model.Options[m.Chosen].Price, Pods: pods, MinValuesRelaxed: m.Relaxed}
 	for _, o := range m.Listed {
 		option := &pool.options[o]
 		l.Offerings = append(l.Offerings, LaunchOffering{option.id(), option.offering.Price})
@@ -111,13 +125,28 @@ func (p *problem) launch(m *packing.Machine, pods []PodID) Launch {
 		}
 	}
 	sum := p.sum(m)
-	daemons := p.names.vector(pool.options[m.Chosen].kind.Allocatable())
-	daemons.Add(chosen.Allocatable, -1) // what DaemonSets take of the chosen option
-	sum.Add(daemons, 1)
+	for i := range p.daemons {
+		if pool.burdened[i].Has(m.Chosen) {
+			sum.Add(p.names.vector(p.daemons[i].need), 1)
+		}
+	}
 	l.Requests = p.names.list(p.offered(pool, m, sum))
 	l.Requirements, l.Labels = p.pin(pool, m)
+	l.Instead = p.homesOf(m)
 	l.Why = p.why(pool, m, sum)
 	return l
+}
+
+// homesOf names the machines that the pods of a new machine were expected on.
+func (p *problem) homesOf(m *packing.Machine) []string {
+	var names []string
+	for _, share := range m.Pods {
+		if home := p.classes[share.Class].home; home != nil {
+			names = append(names, home.id())
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
 }
 
 // offered leaves out what not every listed type has: DaemonSets may ask for devices that a machine lacks, and a machine
@@ -138,7 +167,7 @@ func (p *problem) offered(pool *poolModel, m *packing.Machine, sum capacity.Vect
 func (p *problem) sum(m *packing.Machine) capacity.Vector {
 	sum := make(capacity.Vector, p.names.Len())
 	for _, share := range m.Pods {
-		sum.Add(p.classes[share.Class].request, int64(share.Count))
+		sum.Add(p.classes[share.Class].request, int64(len(share.Pods)))
 	}
 	return sum
 }
@@ -150,6 +179,7 @@ func (p *problem) pin(pool *poolModel, m *packing.Machine) ([]v1.Requirement, ma
 	chosen := &pool.options[m.Chosen]
 	keys := []string{corev1.LabelInstanceTypeStable, corev1.LabelTopologyZone, v1.CapacityTypeLabelKey, corev1.LabelArchStable, corev1.LabelOSStable}
 	keys = append(keys, severalValued(chosen.kind)...)
+	keys = append(keys, sortedKeys(pool.chosen)...)
 	for key := range chosen.offering.Labels {
 		keys = append(keys, key)
 	}
@@ -161,6 +191,9 @@ func (p *problem) pin(pool *poolModel, m *packing.Machine) ([]v1.Requirement, ma
 		}
 	}
 	labels := map[string]string{}
+	for key := range pool.chosen {
+		labels[key], _ = chosen.label(key)
+	}
 	for i, k := range pool.free {
 		key := p.universe.Name(k)
 		if _, given := pool.labels[key]; given || key == corev1.LabelHostname || key == nodeNameKey {
@@ -207,7 +240,7 @@ func (p *problem) why(pool *poolModel, m *packing.Machine, sum capacity.Vector) 
 	}
 	have := p.names.vector(pool.options[m.Chosen].kind.Allocatable())
 	for i, n := range sum {
-		if name := corev1.ResourceName(p.names.Name(i)); have[i] > 0 && name != corev1.ResourcePods {
+		if name := corev1.ResourceName(p.names.Name(i)); have[i] > 0 && have[i] < capacity.Most && name != corev1.ResourcePods {
 			if share := float64(n) / float64(have[i]); share > c.Filled {
 				c.Filled, c.FilledBy = share, name
 			}

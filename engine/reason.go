@@ -28,6 +28,17 @@ const (
 	NoExistingNodeMatches Code = "NoExistingNodeMatches" // the pod names a node by its hostname and that node cannot take it; Need
 )
 
+// Why a pod cannot be placed because of other pods, volumes or ports.
+const (
+	SpreadNotMet       Code = "SpreadNotMet"       // Key: the topology key; Need: the constraint; Have: the counts
+	AffinityNotMet     Code = "AffinityNotMet"     // Key: the topology key; Need: what pods it wants to be with; Have: where they are
+	AffinityCycle      Code = "AffinityCycle"      // Need: the pods that wait for each other
+	AntiAffinityNotMet Code = "AntiAffinityNotMet" // Key: the topology key; Need: the pods that it may not be with
+	VolumeNotReady     Code = "VolumeNotReady"     // Key: the claim; Have: what is wrong with it
+	AttachLimit        Code = "AttachLimit"        // Key: the CSI driver; Need: how many volumes; Have: what the largest type takes
+	PortTaken          Code = "PortTaken"          // Key: the port; Have: what holds it
+)
+
 // Why a node is not disrupted.
 const (
 	NotManaged            Code = "NotManaged"            // the node has no NodeClaim
@@ -97,6 +108,14 @@ var messages = map[Code]string{
 	InvalidPod:            "{key}: {have}",
 	NotOnManagedNodes:     "the pod asks to run on nodes that no NodePool owns",
 	NoExistingNodeMatches: "the pod asks for the node with hostname {need}, which cannot take it, and no new node will have that name",
+
+	SpreadNotMet:       "the pod's spread over {key} ({need}) cannot be met: {have}",
+	AffinityNotMet:     "the pod has to run with {need} in the same {key}, {have}",
+	AffinityCycle:      "pods wait for each other, and none of them may start: {need}",
+	AntiAffinityNotMet: "the pod may not run with {need} in the same {key}, and every {key} has some",
+	VolumeNotReady:     "persistent volume claim {key}: {have}",
+	AttachLimit:        "needs {need} volumes of {key}, {have}",
+	PortTaken:          "host port {key} is taken on every machine that would do: {have}",
 
 	NotManaged:            "the node has no NodeClaim",
 	NotInitialized:        "the node is not initialized yet",

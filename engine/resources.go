@@ -17,47 +17,70 @@ import (
 func PodRequests(pod *corev1.Pod) corev1.ResourceList {
 	running := corev1.ResourceList{}
 	for i := range pod.Spec.Containers {
-		c := &pod.Spec.Containers[i]
-		addList(running, containerRequests(c, pod.Status.ContainerStatuses))
+		addList(running, containerRequests(pod, &pod.Spec.Containers[i], pod.Status.ContainerStatuses))
 	}
 	sidecars, starting := corev1.ResourceList{}, corev1.ResourceList{}
 	for i := range pod.Spec.InitContainers {
 		c := &pod.Spec.InitContainers[i]
-		need := containerRequests(c, pod.Status.InitContainerStatuses)
+		need := corev1.ResourceList{}
 		if c.RestartPolicy != nil && *c.RestartPolicy == corev1.ContainerRestartPolicyAlways {
-			addList(running, need)
-			addList(sidecars, need)
-			need = corev1.ResourceList{}
+			stays := containerRequests(pod, c, pod.Status.InitContainerStatuses)
+			addList(running, stays)
+			addList(sidecars, stays)
+		} else {
+			addList(need, c.Resources.Requests) // it cannot be resized
 		}
 		addList(need, sidecars)
 		maxList(starting, need)
 	}
 	maxList(running, starting)
-	if pod.Spec.Resources != nil {
-		for name, q := range pod.Spec.Resources.Requests {
-			running[name] = q
-		}
-	}
+	wholeRequests(pod, running)
 	addList(running, pod.Spec.Overhead)
 	addList(running, corev1.ResourceList{corev1.ResourcePods: *resource.NewQuantity(1, resource.DecimalSI)})
 	return running
 }
 
-func containerRequests(c *corev1.Container, statuses []corev1.ContainerStatus) corev1.ResourceList {
-	need := c.Resources.Requests.DeepCopy()
-	if need == nil {
-		need = corev1.ResourceList{}
+// wholeRequests puts what the pod requests as a whole in the place of what its containers request.
+func wholeRequests(pod *corev1.Pod, need corev1.ResourceList) {
+	if pod.Spec.Resources == nil {
+		return
 	}
+	counted := pod.Spec.Resources.Requests
+	if r := pod.Status.Resources; r != nil {
+		counted = resized(pod, counted, r.Requests, pod.Status.AllocatedResources)
+	}
+	for name := range pod.Spec.Resources.Requests {
+		if name == corev1.ResourceCPU || name == corev1.ResourceMemory || strings.HasPrefix(string(name), corev1.ResourceHugePagesPrefix) {
+			need[name] = counted[name].DeepCopy() // more will be added to it
+		}
+	}
+}
+
+func containerRequests(pod *corev1.Pod, c *corev1.Container, statuses []corev1.ContainerStatus) corev1.ResourceList {
 	for i := range statuses {
-		if statuses[i].Name != c.Name {
-			continue
-		}
-		maxList(need, statuses[i].AllocatedResources)
-		if statuses[i].Resources != nil {
-			maxList(need, statuses[i].Resources.Requests)
+		if s := &statuses[i]; s.Name == c.Name && s.Resources != nil {
+			return resized(pod, c.Resources.Requests, s.Resources.Requests, s.AllocatedResources)
 		}
 	}
+	return c.Resources.Requests
+}
+
+// resized is what counts of a resize in place: the largest of what is wished, what is and what the kubelet has promised.
+// A wish that the kubelet has said it can never meet does not count.
+func resized(pod *corev1.Pod, wished, actual, promised corev1.ResourceList) corev1.ResourceList {
+	need := corev1.ResourceList{}
+	if !resizeIsHopeless(pod) {
+		maxList(need, wished)
+	}
+	maxList(need, actual)
+	maxList(need, promised)
 	return need
+}
+
+// resizeIsHopeless reads the kubelet's word about the pod's resize. Like kube-scheduler it looks at the reason only.
+func resizeIsHopeless(pod *corev1.Pod) bool {
+	i := slices.IndexFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool { return c.Type == corev1.PodResizePending })
+	return i >= 0 && pod.Status.Conditions[i].Reason == corev1.PodReasonInfeasible
 }
 
 func addList(into, more corev1.ResourceList) {
@@ -71,7 +94,7 @@ func addList(into, more corev1.ResourceList) {
 func maxList(into, other corev1.ResourceList) {
 	for name, q := range other {
 		if have, ok := into[name]; !ok || have.Cmp(q) < 0 {
-			into[name] = q
+			into[name] = q.DeepCopy() // what is added to it must not reach other
 		}
 	}
 }
@@ -124,6 +147,31 @@ func newResourceNames(asked map[corev1.ResourceName]bool) *resourceNames {
 		r.Index(n)
 	}
 	return r
+}
+
+// devices marks the resources that come with devices: all that are not of Kubernetes itself.
+func (r *resourceNames) devices() []bool {
+	out := make([]bool, r.Len())
+	for i := range out {
+		name := r.Name(i)
+		domain, _, found := strings.Cut(name, "/")
+		out[i] = found && !strings.HasSuffix(domain, "kubernetes.io") && !strings.HasPrefix(name, attachPrefix)
+	}
+	return out
+}
+
+// drivers holds the places of the resources that stand for volumes, by CSI driver.
+func (r *resourceNames) drivers() map[string]int {
+	var out map[string]int
+	for i := range r.Len() {
+		if driver, ok := strings.CutPrefix(r.Name(i), attachPrefix); ok {
+			if out == nil {
+				out = map[string]int{}
+			}
+			out[driver] = i
+		}
+	}
+	return out
 }
 
 // vector counts the list; resources that nobody in the problem asks for are left out.

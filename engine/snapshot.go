@@ -6,6 +6,8 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
+	resourcev1 "k8s.io/api/resource/v1"
+	storagev1 "k8s.io/api/storage/v1"
 
 	v1 "tenon.sh/api/v1"
 )
@@ -23,6 +25,25 @@ type Snapshot struct {
 	LimitRanges          []*corev1.LimitRange
 	NodePools            []*v1.NodePool
 	NodeClaims           []*v1.NodeClaim
+
+	// What volumes need of a node: claims, the volumes behind them, what classes allow, how many a node takes and which are
+	// attached or attaching now.
+	PersistentVolumes      []*corev1.PersistentVolume
+	PersistentVolumeClaims []*corev1.PersistentVolumeClaim
+	StorageClasses         []*storagev1.StorageClass
+	CSINodes               []*storagev1.CSINode
+	VolumeAttachments      []*storagev1.VolumeAttachment
+
+	// Namespaces are there for their labels: affinity terms select namespaces by them.
+	Namespaces []*corev1.Namespace
+	// Who owns or serves pods says what default spread constraints count: only selectors matter.
+	Services               []*corev1.Service
+	ReplicaSets            []*appsv1.ReplicaSet
+	StatefulSets           []*appsv1.StatefulSet
+	ReplicationControllers []*corev1.ReplicationController
+
+	// DeviceClasses say which extended resources stand for devices.
+	DeviceClasses []*resourcev1.DeviceClass
 
 	// Classes holds, for every node class that a pool refers to, what its provider says of it.
 	Classes []Class
@@ -48,6 +69,9 @@ type InstanceType struct {
 	// Capacity is what the machine has, Overhead what the kubelet, the system and eviction thresholds keep back.
 	Capacity corev1.ResourceList `json:"capacity"`
 	Overhead corev1.ResourceList `json:"overhead,omitempty"`
+	// AttachLimits says, by CSI driver, how many volumes a machine of this type takes; a driver that is not named has no
+	// known limit.
+	AttachLimits map[string]int `json:"attachLimits,omitempty"`
 	// Offerings lists where and how the type is sold.
 	Offerings []Offering `json:"offerings"`
 }
@@ -62,6 +86,10 @@ type Offering struct {
 	Price float64 `json:"price"`
 	// SoldOut marks an offering that had no capacity when it was last asked for.
 	SoldOut bool `json:"soldOut,omitempty"`
+	// Reservation names the capacity reservation that the offering draws from, empty for none. Slots says how many more
+	// machines it holds; offerings with the same reservation share them.
+	Reservation string `json:"reservation,omitempty"`
+	Slots       int    `json:"slots,omitempty"`
 }
 
 // OfferingID names one offering of one instance type.
@@ -69,10 +97,16 @@ type OfferingID struct {
 	InstanceType string `json:"instanceType"`
 	Zone         string `json:"zone"`
 	CapacityType string `json:"capacityType"`
+	// Reservation names the capacity reservation, empty for none.
+	Reservation string `json:"reservation,omitempty"`
 }
 
 func (id OfferingID) String() string {
-	return id.InstanceType + "/" + id.Zone + "/" + id.CapacityType
+	text := id.InstanceType + "/" + id.Zone + "/" + id.CapacityType
+	if id.Reservation != "" {
+		text += "/" + id.Reservation
+	}
+	return text
 }
 
 // MachineID is a cloud's name for one machine: the provider ID that its Node carries in spec.providerID.

@@ -45,6 +45,16 @@ func untolerated(tolerations []corev1.Toleration, taints []corev1.Taint) *corev1
 	return nil
 }
 
+// unwelcome reports whether a taint asks pods with these tolerations to rather go elsewhere.
+func unwelcome(tolerations []corev1.Toleration, taints []corev1.Taint) bool {
+	for i := range taints {
+		if taints[i].Effect == corev1.TaintEffectPreferNoSchedule && !tolerates(tolerations, taints[i]) {
+			return true
+		}
+	}
+	return false
+}
+
 // IsEphemeralTaint reports whether the taint is one that every starting node carries for a while.
 func IsEphemeralTaint(t corev1.Taint) bool {
 	switch t.Key {

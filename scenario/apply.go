@@ -6,10 +6,12 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	v1 "tenon.sh/api/v1"
 	"tenon.sh/engine"
+	"tenon.sh/provider/catalog"
 )
 
 // WriteDown is the cluster a moment after the plan was acted on: every launch is a NodeClaim without a machine, every
@@ -71,7 +73,7 @@ func CarryOut(s *engine.Snapshot, plan *engine.Plan) *engine.Snapshot {
 	out := clone(s)
 	for _, d := range plan.Disruptions {
 		for _, l := range d.Replacements {
-			boot(&out, writeClaim(&out, l), l.Offerings[0].OfferingID)
+			boot(&out, writeClaim(&out, l), bought(&out, l))
 		}
 		for _, node := range d.Nodes {
 			removeNode(&out, node)
@@ -79,7 +81,7 @@ func CarryOut(s *engine.Snapshot, plan *engine.Plan) *engine.Snapshot {
 	}
 	for _, l := range plan.Launches {
 		c := writeClaim(&out, l)
-		boot(&out, c, l.Offerings[0].OfferingID)
+		boot(&out, c, bought(&out, l))
 		for _, pod := range l.Pods {
 			bind(&out, pod, c.Name)
 		}
@@ -93,6 +95,24 @@ func CarryOut(s *engine.Snapshot, plan *engine.Plan) *engine.Snapshot {
 	return &out
 }
 
+// bought is the cheapest offering of the launch that there is a machine of.
+func bought(s *engine.Snapshot, l engine.Launch) engine.OfferingID {
+	class := poolNamed(s, l.NodePool).Spec.Template.Spec.NodeClassRef
+	for _, o := range l.Offerings {
+		if o.Reservation == "" || slots(findType(s, class, o.InstanceType), o.OfferingID) > 0 {
+			return o.OfferingID
+		}
+	}
+	return l.Offerings[0].OfferingID
+}
+
+func slots(t *engine.InstanceType, id engine.OfferingID) int {
+	if i := slices.IndexFunc(t.Offerings, func(o engine.Offering) bool { return idOf(t, o) == id }); i >= 0 {
+		return t.Offerings[i].Slots
+	}
+	return 0
+}
+
 func hasNode(s *engine.Snapshot, name string) bool {
 	return slices.ContainsFunc(s.Nodes, func(n *corev1.Node) bool { return n.Name == name })
 }
@@ -100,7 +120,10 @@ func hasNode(s *engine.Snapshot, name string) bool {
 // offeringOf is what a claim's labels say of its machine, or else the cheapest offering that its requirements name.
 func offeringOf(s *engine.Snapshot, c *v1.NodeClaim) engine.OfferingID {
 	if t := c.Labels[corev1.LabelInstanceTypeStable]; t != "" {
-		return engine.OfferingID{InstanceType: t, Zone: c.Labels[corev1.LabelTopologyZone], CapacityType: c.Labels[v1.CapacityTypeLabelKey]}
+		return engine.OfferingID{
+			InstanceType: t, Zone: c.Labels[corev1.LabelTopologyZone], CapacityType: c.Labels[v1.CapacityTypeLabelKey],
+			Reservation: c.Labels[catalog.ReservationLabel],
+		}
 	}
 	best, price := engine.OfferingID{}, -1.0
 	for _, class := range s.Classes {
@@ -109,17 +132,21 @@ func offeringOf(s *engine.Snapshot, c *v1.NodeClaim) engine.OfferingID {
 		}
 		for _, t := range class.InstanceTypes {
 			for _, o := range t.Offerings {
-				if o.SoldOut || !allowed(c, corev1.LabelInstanceTypeStable, t.Name) || !allowed(c, corev1.LabelTopologyZone, o.Zone) ||
-					!allowed(c, v1.CapacityTypeLabelKey, o.CapacityType) {
+				if o.SoldOut || o.Reservation != "" && o.Slots <= 0 || !allowed(c, corev1.LabelInstanceTypeStable, t.Name) || !allowed(c, corev1.LabelTopologyZone, o.Zone) ||
+					!allowed(c, v1.CapacityTypeLabelKey, o.CapacityType) || !allowed(c, catalog.ReservationLabel, o.Reservation) {
 					continue
 				}
 				if price < 0 || o.Price < price {
-					best, price = engine.OfferingID{InstanceType: t.Name, Zone: o.Zone, CapacityType: o.CapacityType}, o.Price
+					best, price = idOf(&t, o), o.Price
 				}
 			}
 		}
 	}
 	return best
+}
+
+func idOf(t *engine.InstanceType, o engine.Offering) engine.OfferingID {
+	return engine.OfferingID{InstanceType: t.Name, Zone: o.Zone, CapacityType: o.CapacityType, Reservation: o.Reservation}
 }
 
 // allowed reports whether the claim's In requirements leave the value over.
@@ -136,7 +163,7 @@ func allowed(c *v1.NodeClaim, key, value string) bool {
 func boot(s *engine.Snapshot, claim *v1.NodeClaim, id engine.OfferingID) {
 	t := findType(s, claim.Spec.NodeClassRef, id.InstanceType)
 	pool := poolNamed(s, claim.Labels[v1.NodePoolLabelKey])
-	i := slices.IndexFunc(t.Offerings, func(o engine.Offering) bool { return o.Zone == id.Zone && o.CapacityType == id.CapacityType })
+	i := slices.IndexFunc(t.Offerings, func(o engine.Offering) bool { return idOf(t, o) == id })
 	labels := machineLabels(t, t.Offerings[i])
 	maps.Copy(labels, poolLabels(pool))
 	maps.Copy(labels, claim.Labels)
@@ -150,6 +177,30 @@ func boot(s *engine.Snapshot, claim *v1.NodeClaim, id engine.OfferingID) {
 	s.NodeClaims[slices.Index(s.NodeClaims, claim)] = c
 	b := &builder{snapshot: *s}
 	s.Nodes = append(s.Nodes, b.nodeOf(machine{pool: pool, types: []*engine.InstanceType{t}, labels: labels}, m))
+	b.addCSINode(m, t.AttachLimits)
+	s.CSINodes = b.snapshot.CSINodes
+	useSlots(s, *claim.Spec.NodeClassRef, id.Reservation, 1)
+}
+
+// useSlots takes machines out of a reservation, or gives them back if n is below zero.
+func useSlots(s *engine.Snapshot, class v1.NodeClassReference, reservation string, n int) {
+	if reservation == "" {
+		return
+	}
+	for i := range s.Classes {
+		if s.Classes[i].Ref != class {
+			continue
+		}
+		for j := range s.Classes[i].InstanceTypes {
+			t := &s.Classes[i].InstanceTypes[j]
+			t.Offerings = slices.Clone(t.Offerings)
+			for k := range t.Offerings {
+				if o := &t.Offerings[k]; o.Reservation == reservation {
+					o.Slots = max(o.Slots-n, 0)
+				}
+			}
+		}
+	}
 }
 
 // bind runs a pod on a node.
@@ -163,12 +214,22 @@ func bind(s *engine.Snapshot, id engine.PodID, node string) {
 		p.Status = corev1.PodStatus{}
 		setPodStatus(p, &podLine{})
 		s.Pods[i] = p
+		if n := slices.IndexFunc(s.Nodes, func(n *corev1.Node) bool { return n.Name == node }); n >= 0 {
+			mountDisks(s, p, s.Nodes[n])
+		}
 	}
 }
 
 // removeNode takes a node away. Pods of DaemonSets and mirror pods go with it, the others wait for another node.
 func removeNode(s *engine.Snapshot, node string) {
+	for _, c := range s.NodeClaims {
+		if c.Status.NodeName == node {
+			useSlots(s, *c.Spec.NodeClassRef, c.Labels[catalog.ReservationLabel], -1)
+		}
+	}
 	s.Nodes, _ = without(s.Nodes, "", node)
+	s.CSINodes, _ = without(s.CSINodes, "", node)
+	s.VolumeAttachments = slices.DeleteFunc(s.VolumeAttachments, func(a *storagev1.VolumeAttachment) bool { return a.Spec.NodeName == node })
 	s.NodeClaims = slices.DeleteFunc(s.NodeClaims, func(c *v1.NodeClaim) bool { return cmp.Or(c.Status.NodeName, c.Name) == node })
 	s.Pods = slices.DeleteFunc(s.Pods, func(p *corev1.Pod) bool { return p.Spec.NodeName == node && !engine.IsReschedulable(p) })
 	for i, p := range s.Pods {

@@ -65,8 +65,34 @@ func (b *builder) build(words []word) error {
 	case "delete":
 		return b.delete(name, r)
 	}
-	return words[0].errorf("unknown statement; there are pool, class, type, catalog, node, claim, pod, pods, " +
-		"daemonset, pdb, limitrange, delete, now, wait, yaml; and the commands provision, disrupt, check, apply")
+	return b.buildOther(words[0], name, r)
+}
+
+// buildOther carries out the statements about what pods refer to.
+func (b *builder) buildOther(statement, name word, r *reader) error {
+	switch statement.text {
+	case "namespace":
+		return b.namespace(name, r)
+	case "service":
+		return b.service(name, r)
+	case "replicaset":
+		return b.owner("ReplicaSet", name, r)
+	case "statefulset":
+		return b.owner("StatefulSet", name, r)
+	case "replicationcontroller":
+		return b.owner("ReplicationController", name, r)
+	case "storageclass":
+		return b.storageClass(name, r)
+	case "volume":
+		return b.volume(name, r)
+	case "disk":
+		return b.disk(name, r)
+	case "deviceclass":
+		return b.deviceClass(name, r)
+	}
+	return statement.errorf("unknown statement; there are pool, class, type, catalog, node, claim, pod, pods, " +
+		"daemonset, pdb, limitrange, namespace, service, replicaset, statefulset, replicationcontroller, storageclass, volume, " +
+		"disk, deviceclass, delete, now, wait, yaml; and the commands provision, disrupt, check, apply")
 }
 
 func (b *builder) now(words []word) error {

@@ -57,7 +57,7 @@ type typeLine struct {
 }
 
 const typeWords = "cpu= mem= pods= storage= or any other resource, overhead= zones= price= spot= sold-out sold-out= " +
-	"offer= arch= os= labels= class="
+	"offer= arch= os= labels= attach= class="
 
 // instanceType reads type NAME with its words.
 func (b *builder) instanceType(name word, r *reader) error {
@@ -123,6 +123,8 @@ func (t *typeLine) word(r *reader) (err error) {
 		for _, p := range w.pairs() {
 			t.Labels[labelKey(p.key)] = labelValues(p.value)
 		}
+	case "attach":
+		t.AttachLimits, err = w.counts()
 	case "class":
 		t.class = value
 	default:
@@ -139,9 +141,9 @@ func labelValues(text string) []string {
 	return strings.Split(text, "|")
 }
 
-// offering reads offer=(zone=a capacity=spot price=0.02 labels=k:v sold-out).
+// offering reads offer=(zone=a capacity=spot price=0.02 labels=k:v sold-out) and offer=(zone=a reserved=r1 slots=3 price=0.01).
 func (w word) offering() (engine.Offering, error) {
-	o := engine.Offering{CapacityType: v1.CapacityTypeOnDemand}
+	o := engine.Offering{CapacityType: v1.CapacityTypeOnDemand, Slots: 1}
 	r, err := w.group("offer")
 	if err != nil {
 		return o, err
@@ -160,11 +162,21 @@ func (w word) offering() (engine.Offering, error) {
 			}
 		case "labels":
 			w.addLabels(&o.Labels)
+		case "reserved":
+			o.Reservation, o.CapacityType = value, v1.CapacityTypeReserved
+			addLabel(&o.Labels, catalog.ReservationLabel, value)
+		case "slots":
+			if o.Slots, err = w.number(); err != nil || o.Slots < 0 {
+				return o, w.errorf("write how many machines are left: slots=3")
+			}
 		case "sold-out":
 			o.SoldOut = true
 		default:
-			return o, r.unknown(w, "zone= capacity= price= labels= sold-out")
+			return o, r.unknown(w, "zone= capacity= price= labels= reserved= slots= sold-out")
 		}
+	}
+	if o.Reservation == "" {
+		o.Slots = 0
 	}
 	return o, nil
 }

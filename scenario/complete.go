@@ -1,6 +1,7 @@
 package scenario
 
 import (
+	"cmp"
 	"errors"
 	"maps"
 	"slices"
@@ -108,6 +109,7 @@ func completeNode(n *corev1.Node) {
 // kube-scheduler had found no node for it.
 func (m *manifest) completePod(p *corev1.Pod) {
 	defaultRequests(&p.Spec)
+	defaultPorts(&p.Spec)
 	if !m.fresh[p] {
 		return
 	}
@@ -135,6 +137,21 @@ func defaultRequests(spec *corev1.PodSpec) {
 	}
 	if spec.Resources != nil {
 		fill(&spec.Resources.Requests, spec.Resources.Limits)
+	}
+}
+
+// defaultPorts gives every port a protocol, and the ports of a pod in the node's own network those of the node.
+func defaultPorts(spec *corev1.PodSpec) {
+	for _, containers := range [][]corev1.Container{spec.InitContainers, spec.Containers} {
+		for i := range containers {
+			for j := range containers[i].Ports {
+				p := &containers[i].Ports[j]
+				p.Protocol = cmp.Or(p.Protocol, corev1.ProtocolTCP)
+				if spec.HostNetwork {
+					p.HostPort = cmp.Or(p.HostPort, p.ContainerPort)
+				}
+			}
+		}
 	}
 }
 

@@ -43,36 +43,67 @@
 //	class NAME                     a node class: problem="why it cannot be used"; Kind/NAME for kinds other than KWOKNodeClass
 //	type NAME                      an instance type of a class: resources (pods=110 unless said), overhead=cpu:100m,
 //	                               zones=a,b (a unless said), price= and spot= for offerings on demand and spot in each of
-//	                               them, offer=(zone=a capacity=spot price=0.02 labels=k:v sold-out) for others, sold-out,
+//	                               them, offer=(zone=a capacity=spot price=0.02 labels=k:v sold-out) for others,
+//	                               offer=(zone=a reserved=NAME slots=3 price=0.01) for what a reservation has left, sold-out,
 //	                               sold-out=b,spot,a/spot, arch= os= (amd64 and linux unless said), labels=family:c,gen:3|4
 //	                               (several values: the machine may have either; none: it does not carry the label), class=
+//	                               attach=DRIVER:25 (how many volumes a machine takes)
 //	catalog kwok|aws               all types of a built-in catalog: class=
 //	node NAME                      a node. With pool= and type= it is Tenon's, registered and initialized, and has a NodeClaim
-//	                               of its name: zone= capacity= quiet=5m (since the last pod event) planned=web-1,web-2
+//	                               of its name: zone= capacity= reserved= quiet=5m (since the last pod event) planned=web-1,web-2
 //	                               drifted unregistered uninitialized. Without pool= it is nobody's: cpu= mem=. Both: labels=
-//	                               annotations= taint= allocatable=nvidia.com/gpu:0 age= not-ready cordoned deleting
+//	                               annotations= taint= allocatable=nvidia.com/gpu:0 attach=DRIVER:3 (instead of the type's; what
+//	                               its CSINode says) age= not-ready cordoned deleting
 //	claim NAME                     a NodeClaim whose node is not there yet, with the same words; without zone= it has not been
 //	                               launched, and type= may name several
 //	pod NAME, pods NAME xN         pending pods; NAME xN makes NAME-1 to NAME-N. Requests as resources (extended ones are
 //	                               limits as well), limits= container=(...) init=(...) sidecar=(...) overhead= pod-level=
-//	                               select=zone:a tolerate= prefer=(zone in (a) weight=10) spread=zone spread=(zone skew=2 soft)
-//	                               together=zone apart=hostname (pod affinity and anti-affinity to the pods of the statement)
-//	                               port= priority= labels= annotations= do-not-disrupt do-not-disrupt=10m owner=Deployment/name
-//	                               ns= age= deleting phase= node=NAME (it runs there) nominated=NAME gated untried (kube-scheduler
-//	                               has not tried it), and requirements: all of them, or the next ones after the word or
+//	                               select=zone:a tolerate= prefer=(zone in (a) weight=10) spread= together= apart= (below)
+//	                               port=8080 port=53/udp@10.0.0.1 (of containers too) disk=NAME,NAME scratch=CLASS (a volume that
+//	                               comes and goes with the pod) priority= labels= (app:NAME beside them, unless said) annotations=
+//	                               do-not-disrupt do-not-disrupt=10m owner=Deployment/name (NAME unless said) ns= age= deleting
+//	                               phase= node=NAME (it runs there) nominated=NAME gated untried (kube-scheduler has not tried
+//	                               it), and requirements: all of them, or the next ones after the word or
 //	daemonset NAME                 a DaemonSet whose pods are described with the words of a pod
 //	pdb NAME                       a PodDisruptionBudget: select=app:web (app:NAME unless said) min= max= allowed= always-allow ns=
 //	limitrange NAME                of containers: default= request= max= min= ns=
-//	delete KIND NAME               takes back a pod, node (with its claim), claim, pool, daemonset, pdb or class
+//	namespace NAME                 labels=team:a
+//	service NAME                   select= (app:NAME unless said) ns=; in the same way replicaset, statefulset and
+//	                               replicationcontroller, which pods with owner=ReplicaSet/NAME and so on belong to
+//	storageclass NAME              driver= wait (volumes are made where the first pod is; else at once) zones=a,b (only there)
+//	volume NAME                    a PersistentVolume of 1Gi: zone=a,b driver= class= labels= claim=NAME (makes the disk of that
+//	                               name, bound to it) ns= (the disk's) attached=NODE attaching=NODE detaching=NODE, and
+//	                               requirements on nodes. The driver is disk.example.com unless said
+//	disk NAME                      a PersistentVolumeClaim (claim means NodeClaim here): class= volume=NAME (bound to it; else it
+//	                               waits) selected=NODE rwop rwx lost deleting ns=
+//	deviceclass NAME               resource=example.com/gpu, the extended resource that stands for its devices
+//	delete KIND NAME               takes back a pod, node (with its claim), claim, pool, daemonset, pdb, namespace, service, volume,
+//	                               disk, storageclass or class
 //	yaml ... end                   Kubernetes objects, as YAML between the two lines, for whatever else there is
+//
+// # Pods and other pods
+//
+// Three words tie pods to pods: spread=zone evens them out over zones, together=zone wants them in one, apart=hostname one on
+// each node. They mean the pods of their own statement. In parentheses, after the label, they say more:
+//
+//	spread=(zone skew=2 soft min=3)           the largest difference, 1 unless said; soft: only if possible; the fewest zones
+//	spread=(zone affinity-policy=ignore taints-policy=honor match-keys=hash)
+//	together=(zone weight=10)                 with a weight it is a preference
+//	apart=(hostname of=app:db,tier:x)         of other pods, by their labels; of=* is all; requirements do too: app in (a,b)
+//	apart=(hostname ns=blue,green)            in these namespaces rather than the pod's own; all-ns; ns-labels=team:a
+//	apart=(hostname match-keys=hash mismatch-keys=team)
+//
+// Each can stand several times.
 //
 // # Commands
 //
 //	provision    prints the plan for pending pods
 //	disrupt      prints which nodes would go, and why the others stay
-//	apply        carries out the last plan: machines start, pods are bound; apply claims only writes the NodeClaims
+//	apply        carries out the last plan: machines start, pods are bound, disks that waited for them get volumes, reservations
+//	             shrink; apply claims only writes the NodeClaims
 //	check        checks every part of the last plan against the cluster as it is now
 //
-// Provision and disrupt take the engine's options, effort= preferences= min-values= price-band= max-types=, and print more
-// with cost and why.
+// Provision and disrupt take the engine's options, preferences=respect|ignore|weighted preference-share= default-spread= (like
+// spread=, without what pods it counts) largest-cpu= max-pods-per-node= min-values=strict|besteffort effort= price-band=
+// max-types= threads=, and print more with cost and why.
 package scenario

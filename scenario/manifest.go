@@ -48,6 +48,9 @@ func Read(in Input) (*Reading, error) {
 	}
 	m.override = in.InstanceTypes
 	s := m.finish()
+	if m.catalog == nil {
+		m.assumeStorageClasses(&s)
+	}
 	if err := m.addClasses(&s); err != nil {
 		return nil, err
 	}
@@ -174,7 +177,8 @@ func identity(u *unstructured.Unstructured) string {
 
 func namespaced(kind string) bool {
 	switch kind {
-	case "Node", "NodePool", "NodeClaim", "PriorityClass":
+	case "Node", "NodePool", "NodeClaim", "PriorityClass", "Namespace", "PersistentVolume", "StorageClass", "CSINode",
+		"VolumeAttachment", "DeviceClass":
 		return false
 	}
 	return !strings.HasSuffix(kind, "NodeClass")
@@ -199,6 +203,22 @@ func (m *manifest) adder(kind string) func(*unstructured.Unstructured) error {
 		return func(u *unstructured.Unstructured) error { return decode(m, u, &m.snapshot.PodDisruptionBudgets) }
 	case "LimitRange":
 		return func(u *unstructured.Unstructured) error { return decode(m, u, &m.snapshot.LimitRanges) }
+	case "PersistentVolume":
+		return func(u *unstructured.Unstructured) error { return decode(m, u, &m.snapshot.PersistentVolumes) }
+	case "PersistentVolumeClaim":
+		return func(u *unstructured.Unstructured) error { return decode(m, u, &m.snapshot.PersistentVolumeClaims) }
+	case "StorageClass.storage.k8s.io":
+		return func(u *unstructured.Unstructured) error { return decode(m, u, &m.snapshot.StorageClasses) }
+	case "CSINode.storage.k8s.io":
+		return func(u *unstructured.Unstructured) error { return decode(m, u, &m.snapshot.CSINodes) }
+	case "VolumeAttachment.storage.k8s.io":
+		return func(u *unstructured.Unstructured) error { return decode(m, u, &m.snapshot.VolumeAttachments) }
+	case "Namespace":
+		return func(u *unstructured.Unstructured) error { return decode(m, u, &m.snapshot.Namespaces) }
+	case "Service":
+		return func(u *unstructured.Unstructured) error { return decode(m, u, &m.snapshot.Services) }
+	case "DeviceClass.resource.k8s.io":
+		return func(u *unstructured.Unstructured) error { return decode(m, u, &m.snapshot.DeviceClasses) }
 	case "PriorityClass.scheduling.k8s.io":
 		return func(u *unstructured.Unstructured) error { return decode(m, u, &m.priorities) }
 	}
@@ -281,6 +301,9 @@ func (m *manifest) finish() engine.Snapshot {
 	for _, l := range m.snapshot.LimitRanges {
 		defaultLimitRange(l)
 	}
+	for _, n := range m.snapshot.Namespaces {
+		completeNamespace(n)
+	}
 	m.expandWorkloads()
 	for _, d := range m.snapshot.DaemonSets {
 		defaultRequests(&d.Spec.Template.Spec)
@@ -288,6 +311,7 @@ func (m *manifest) finish() engine.Snapshot {
 	for _, p := range m.snapshot.Pods {
 		m.completePod(p)
 	}
+	m.completeVolumes()
 	for _, p := range m.snapshot.NodePools {
 		m.completePool(p)
 	}

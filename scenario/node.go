@@ -14,13 +14,15 @@ import (
 	"tenon.sh/engine"
 )
 
-const nodeWords = "pool= type= zone= capacity= labels= annotations= taint= age= quiet= planned= allocatable=, any " +
+const nodeWords = "pool= type= zone= capacity= labels= annotations= taint= age= quiet= planned= allocatable= attach= reserved=, any " +
 	"resource, not-ready unregistered uninitialized cordoned deleting drifted no-node"
 
 // machineLine is what a node or claim statement says of a machine.
 type machineLine struct {
 	name                                  string
 	pool, instanceType, zone, capacity    string
+	reserved                              string
+	attach                                map[string]int // nil: what the type takes
 	labels, annotations                   map[string]string
 	taints                                []corev1.Taint
 	resources, allocatable                corev1.ResourceList
@@ -59,6 +61,10 @@ func (m *machineLine) word(w word, r *reader) (err error) {
 		m.zone = value
 	case "capacity":
 		m.capacity = value
+	case "reserved":
+		m.reserved, m.capacity = value, v1.CapacityTypeReserved
+	case "attach":
+		m.attach, err = w.counts()
 	case "labels":
 		w.addLabels(&m.labels)
 	case "annotations":
@@ -106,6 +112,7 @@ func (b *builder) node(name word, r *reader) error {
 	}
 	if m.pool == "" {
 		b.snapshot.Nodes = append(b.snapshot.Nodes, b.unmanagedNode(m))
+		b.addCSINode(m, nil)
 		return nil
 	}
 	machine, err := b.machine(name, m)
@@ -116,6 +123,7 @@ func (b *builder) node(name word, r *reader) error {
 	markRegistered(claim, m, b.snapshot.Now)
 	b.snapshot.NodeClaims = append(b.snapshot.NodeClaims, claim)
 	b.snapshot.Nodes = append(b.snapshot.Nodes, b.nodeOf(machine, m))
+	b.addCSINode(m, machine.types[0].AttachLimits)
 	return nil
 }
 
@@ -168,10 +176,11 @@ func (b *builder) machine(name word, m machineLine) (machine, error) {
 	}
 	first := out.types[0]
 	i := slices.IndexFunc(first.Offerings, func(o engine.Offering) bool {
-		return (m.zone == "" || o.Zone == m.zone) && (m.capacity == "" || o.CapacityType == m.capacity)
+		return (m.zone == "" || o.Zone == m.zone) && (m.capacity == "" || o.CapacityType == m.capacity) &&
+			(m.reserved == "" || o.Reservation == m.reserved)
 	})
 	if i < 0 {
-		return out, name.errorf("type %s has no offering with zone %q and capacity type %q", first.Name, m.zone, m.capacity)
+		return out, name.errorf("type %s has no offering with zone %q, capacity type %q and reservation %q", first.Name, m.zone, m.capacity, m.reserved)
 	}
 	out.offering = first.Offerings[i]
 	out.labels = machineLabels(first, out.offering)

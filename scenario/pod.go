@@ -3,7 +3,6 @@ package scenario
 import (
 	"fmt"
 	"maps"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -18,7 +17,7 @@ import (
 )
 
 const podWords = "x3 ns= cpu= mem= or any other resource, limits= container= init= sidecar= overhead= pod-level= " +
-	"select= tolerate= prefer= spread= together= apart= port= labels= annotations= do-not-disrupt owner= node= " +
+	"select= tolerate= prefer= spread= together= apart= port= disk= scratch= labels= annotations= do-not-disrupt owner= node= " +
 	"nominated= priority= phase= age= gated untried deleting, and requirements: zone in (a,b) or arch in (arm64)"
 
 // podLine is what a pod, pods or daemonset statement says.
@@ -29,6 +28,7 @@ type podLine struct {
 	app      corev1.Container
 	age      time.Duration
 	owner    string
+	scratch  []string // classes of volumes that come and go with the pod
 	gated    bool
 	untried  bool
 	deleting bool
@@ -44,6 +44,7 @@ func (b *builder) readPod(name word, r *reader) (*podLine, error) {
 		}
 	}
 	p.pod.Spec.Containers = append([]corev1.Container{p.app}, p.pod.Spec.Containers...)
+	p.addScratch()
 	return p, nil
 }
 
@@ -174,15 +175,21 @@ func (b *builder) pods(name word, r *reader) error {
 	if r.of == "pod" && p.count > 0 {
 		return name.errorf("write pods for several")
 	}
+	if len(b.snapshot.Pods)+p.count > mostPods {
+		return name.errorf("%d pods and those before them are more than can be planned: %d", p.count, mostPods)
+	}
+	pods, claims := namesOf(b.snapshot.Pods), namesOf(b.snapshot.PersistentVolumeClaims)
 	for i := range max(p.count, 1) {
 		podName := p.name
 		if p.count > 0 {
 			podName = fmt.Sprintf("%s-%d", p.name, i+1)
 		}
-		if slices.ContainsFunc(b.snapshot.Pods, func(o *corev1.Pod) bool { return o.Namespace == p.pod.Namespace && o.Name == podName }) {
+		if pods[p.pod.Namespace+"/"+podName] {
 			return name.errorf("there is a pod %s already", podName)
 		}
-		b.snapshot.Pods = append(b.snapshot.Pods, b.podOf(p, podName))
+		pod := b.podOf(p, podName)
+		b.snapshot.Pods = append(b.snapshot.Pods, pod)
+		b.snapshot.PersistentVolumeClaims = append(b.snapshot.PersistentVolumeClaims, ephemeralClaims(pod, claims)...)
 	}
 	return nil
 }

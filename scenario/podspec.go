@@ -1,19 +1,19 @@
 package scenario
 
 import (
+	"cmp"
 	"maps"
 	"strconv"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 )
 
 // specWord reads the words that end in a pod's spec.
 func (p *podLine) specWord(w word) (handled bool, err error) {
 	spec := &p.pod.Spec
-	key, value := w.cut()
+	key, _ := w.cut()
 	switch key {
 	case "or":
 		terms := &p.required().NodeSelectorTerms
@@ -52,19 +52,21 @@ func (p *podLine) specWord(w word) (handled bool, err error) {
 	case "tolerate":
 		spec.Tolerations = append(spec.Tolerations, w.toleration())
 	case "port":
-		n, err := w.number()
-		p.app.Ports = append(p.app.Ports, corev1.ContainerPort{HostPort: int32(n), ContainerPort: int32(n)})
-		return true, err
+		return true, w.addPort(&p.app)
 	case "priority":
-		n, err := w.number()
-		spec.Priority = ptr.To(int32(n))
+		n, err := w.number32()
+		spec.Priority = &n
 		return true, err
 	case "prefer":
 		return true, p.prefer(w)
 	case "spread":
 		return true, p.spread(w)
 	case "together", "apart":
-		p.podAffinity(key, labelKey(value))
+		return true, p.podAffinity(w)
+	case "disk":
+		p.disks(w.list())
+	case "scratch":
+		p.scratch = append(p.scratch, w.list()...)
 	default:
 		return false, nil
 	}
@@ -81,14 +83,38 @@ func (w word) container(name string) (corev1.Container, error) {
 	}
 	for r.more() {
 		w := r.next()
-		if !w.isResource() {
-			return c, r.unknown(w, "cpu= mem= and other resources")
+		switch key, _ := w.cut(); {
+		case w.isResource():
+			err = addRequest(w, &c)
+		case key == "port":
+			err = w.addPort(&c)
+		default:
+			err = r.unknown(w, "cpu= mem= and other resources, port=")
 		}
-		if err := addRequest(w, &c); err != nil {
+		if err != nil {
 			return c, err
 		}
 	}
 	return c, nil
+}
+
+// addPort reads port=8080, port=53/udp or port=80/tcp@10.0.0.1: a port of the node's, at one of its addresses or at all.
+func (w word) addPort(to *corev1.Container) error {
+	_, value := w.cut()
+	value, address, _ := strings.Cut(value, "@")
+	number, protocol, _ := strings.Cut(value, "/")
+	n, err := strconv.ParseUint(number, 10, 16)
+	if err != nil || n == 0 {
+		return w.errorf("write a port as 8080, 53/udp or 80/tcp@10.0.0.1")
+	}
+	port := corev1.ContainerPort{HostPort: int32(n), ContainerPort: int32(n), HostIP: address}
+	switch port.Protocol = corev1.Protocol(strings.ToUpper(cmp.Or(protocol, "tcp"))); port.Protocol {
+	case corev1.ProtocolTCP, corev1.ProtocolUDP, corev1.ProtocolSCTP:
+	default:
+		return w.errorf("the protocol is tcp, udp or sctp")
+	}
+	to.Ports = append(to.Ports, port)
+	return nil
 }
 
 // prefer reads prefer=(zone in (a) weight=10).
@@ -111,56 +137,13 @@ func (p *podLine) prefer(w word) error {
 		if key, _ := w.cut(); key != "weight" {
 			return r.unknown(w, "requirements and weight=")
 		}
-		n, err := w.number()
+		n, err := w.number32()
 		if err != nil {
 			return err
 		}
-		term.Weight = int32(n)
+		term.Weight = n
 	}
 	list := &p.nodeAffinity().PreferredDuringSchedulingIgnoredDuringExecution
 	*list = append(*list, term)
 	return nil
-}
-
-// spread reads spread=zone or spread=(zone skew=2 soft): a topology spread constraint over the pods of the statement.
-func (p *podLine) spread(w word) error {
-	_, value := w.cut()
-	words, err := splitWords(w.line, strings.Trim(value, "()"))
-	if err != nil || len(words) == 0 {
-		return w.errorf("write spread=zone or spread=(zone skew=2 soft)")
-	}
-	c := corev1.TopologySpreadConstraint{
-		MaxSkew: 1, TopologyKey: labelKey(words[0].text), WhenUnsatisfiable: corev1.DoNotSchedule, LabelSelector: p.selector(),
-	}
-	for _, w := range words[1:] {
-		key, _ := w.cut()
-		switch key {
-		case "soft":
-			c.WhenUnsatisfiable = corev1.ScheduleAnyway
-		case "skew":
-			n, err := w.number()
-			if err != nil {
-				return err
-			}
-			c.MaxSkew = int32(n)
-		default:
-			return w.errorf("spread has no such word; it has skew= soft")
-		}
-	}
-	p.pod.Spec.TopologySpreadConstraints = append(p.pod.Spec.TopologySpreadConstraints, c)
-	return nil
-}
-
-func (p *podLine) selector() *metav1.LabelSelector {
-	return &metav1.LabelSelector{MatchLabels: map[string]string{"app": p.name}}
-}
-
-// podAffinity asks for the pods of the statement to be in one domain, or in one domain each.
-func (p *podLine) podAffinity(how, key string) {
-	terms := []corev1.PodAffinityTerm{{TopologyKey: key, LabelSelector: p.selector()}}
-	if how == "together" {
-		p.affinity().PodAffinity = &corev1.PodAffinity{RequiredDuringSchedulingIgnoredDuringExecution: terms}
-		return
-	}
-	p.affinity().PodAntiAffinity = &corev1.PodAntiAffinity{RequiredDuringSchedulingIgnoredDuringExecution: terms}
 }

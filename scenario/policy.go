@@ -104,9 +104,15 @@ func (b *builder) delete(kind word, r *reader) error {
 	switch kind.text {
 	case "pod":
 		s.Pods, ok = without(s.Pods, namespace, name.text)
+		s.PersistentVolumeClaims = slices.DeleteFunc(s.PersistentVolumeClaims, func(c *corev1.PersistentVolumeClaim) bool {
+			return c.Namespace == namespace && slices.ContainsFunc(c.OwnerReferences, func(o metav1.OwnerReference) bool {
+				return o.Kind == "Pod" && o.Name == name.text
+			})
+		})
 	case "node":
 		s.Nodes, ok = without(s.Nodes, "", name.text)
 		s.NodeClaims, _ = without(s.NodeClaims, "", name.text)
+		s.CSINodes, _ = without(s.CSINodes, "", name.text)
 	case "claim":
 		s.NodeClaims, ok = without(s.NodeClaims, "", name.text)
 	case "pool":
@@ -115,6 +121,16 @@ func (b *builder) delete(kind word, r *reader) error {
 		s.DaemonSets, ok = without(s.DaemonSets, namespace, name.text)
 	case "pdb":
 		s.PodDisruptionBudgets, ok = without(s.PodDisruptionBudgets, namespace, name.text)
+	case "namespace":
+		s.Namespaces, ok = without(s.Namespaces, "", name.text)
+	case "volume":
+		s.PersistentVolumes, ok = without(s.PersistentVolumes, "", name.text)
+	case "disk":
+		s.PersistentVolumeClaims, ok = without(s.PersistentVolumeClaims, namespace, name.text)
+	case "storageclass":
+		s.StorageClasses, ok = without(s.StorageClasses, "", name.text)
+	case "service":
+		s.Services, ok = without(s.Services, namespace, name.text)
 	case "class":
 		before := len(s.Classes)
 		ref := *classRef(name.text)
@@ -125,7 +141,7 @@ func (b *builder) delete(kind word, r *reader) error {
 		}
 		ok = len(s.Classes) < before
 	default:
-		return kind.errorf("delete knows pod, node, claim, pool, daemonset, pdb, class")
+		return kind.errorf("delete knows pod, node, claim, pool, daemonset, pdb, namespace, service, volume, disk, storageclass, class")
 	}
 	if !ok {
 		return name.errorf("there is no such %s", kind.text)

@@ -38,13 +38,19 @@ func Print(plan *engine.Plan) string {
 
 // launchLine is general-1 small zone=a,b 0.05/h: web-1 web-2; the capacity type is said unless it is on-demand.
 func launchLine(l engine.Launch) string {
-	var zones, capacity []string
+	var zones, capacity, reserved []string
 	for _, o := range l.Offerings {
 		zones, capacity = append(zones, o.Zone), append(capacity, o.CapacityType)
+		if o.Reservation != "" {
+			reserved = append(reserved, o.Reservation)
+		}
 	}
 	words := []string{l.Name, typeNames(l.InstanceTypes), "zone=" + set(zones)}
 	if c := set(capacity); c != v1.CapacityTypeOnDemand {
 		words = append(words, "capacity="+c)
+	}
+	if len(reserved) > 0 {
+		words = append(words, "reserved="+set(reserved))
 	}
 	if len(l.Labels) > 0 {
 		var labels []string

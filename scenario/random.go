@@ -14,6 +14,9 @@ type Size struct {
 	Nodes int // existing nodes; 0 means 4, below 0 none
 	Types int // instance types; 0 means 8
 	Pools int // 0 means 3
+	// Topology adds what ties pods to one another and to volumes: spreads, affinity and anti-affinity, hard and soft, host
+	// ports, volumes, priorities, reservations and minValues.
+	Topology bool
 }
 
 // Random is a cluster that follows from the seed: pools with weights, limits, taints and requirements, instance types
@@ -34,6 +37,9 @@ func RandomText(seed uint64, size Size) string {
 	fmt.Fprintf(&d.out, "# random scenario, seed %d\n", seed)
 	d.types()
 	d.pools()
+	if d.size.Topology {
+		d.surroundings()
+	}
 	d.nodes()
 	d.daemons()
 	d.pods()
@@ -63,6 +69,7 @@ type dice struct {
 	out   strings.Builder
 	names []typeName
 	taint []string // of each pool, "" for none
+	disks []string // claims in namespace default
 }
 
 type typeName struct {
@@ -107,6 +114,7 @@ func (d *dice) types() {
 			words += " sold-out=" + pick(d, t.zones...)
 		}
 		words += " labels=family:" + pick(d, "c", "m", "r")
+		words += d.topological(func() string { return d.typeTies(t, price) })
 		d.names = append(d.names, t)
 		d.line("%s", words)
 	}
@@ -131,6 +139,7 @@ func (d *dice) pools() {
 		words += pick(d, "", " startup-taint=example.com/starting:NoSchedule")
 		words += pick(d, " capacity in (on-demand)", " capacity in (spot,on-demand)", "")
 		words += pick(d, "", " consolidate-after=5m", " consolidate-after=Never") + pick(d, "", " budget=1", " budget=50%", " budget=100%")
+		words += d.topological(d.poolTies)
 		d.taint = append(d.taint, taint)
 		d.line("%s", words)
 	}
@@ -158,7 +167,8 @@ func (d *dice) nodes() {
 			if d.taint[pool] != "" {
 				words += " tolerate=" + d.taint[pool]
 			}
-			d.line("%s", words+pick(d, " owner=Deployment", " owner=StatefulSet", " owner=Job", " owner=DaemonSet", ""))
+			words += pick(d, " owner=Deployment", " owner=StatefulSet", " owner=Job", " owner=DaemonSet", "")
+			d.line("%s", words+d.topological(d.runningTies))
 		}
 	}
 }
@@ -176,7 +186,7 @@ func (d *dice) pods() {
 		left -= count
 		words := fmt.Sprintf("pods g%d x%d cpu=%dm mem=%dMi", group, count, pick(d, 50, 100, 250, 500, 900, 1500, 3000), pick(d, 64, 128, 500, 1024, 3000, 8000))
 		words += d.wishes()
-		d.line("%s", words)
+		d.line("%s", words+d.topological(func() string { return d.ties(group, count) }))
 	}
 }
 

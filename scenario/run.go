@@ -2,8 +2,11 @@ package scenario
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
+
+	corev1 "k8s.io/api/core/v1"
 
 	"tenon.sh/engine"
 )
@@ -38,18 +41,35 @@ func readCommand(words []word) (command, error) {
 
 func (c *command) word(r *reader) (err error) {
 	w := r.next()
-	key, value := w.cut()
-	switch key {
+	opt := &c.options
+	switch key, _ := w.cut(); key {
 	case "preferences":
-		c.options.Preferences = engine.PreferencePolicy(value)
+		opt.Preferences, err = chosen(w, map[string]engine.PreferencePolicy{
+			"respect": engine.Respect, "ignore": engine.Ignore, "weighted": engine.Weighted,
+		})
+	case "preference-share":
+		opt.PreferenceShare, err = w.share()
+	case "default-spread":
+		var spread corev1.TopologySpreadConstraint
+		spread, err = w.spreadConstraint(nil)
+		if err == nil && (spread.LabelSelector != nil || spread.MatchLabelKeys != nil) {
+			err = w.errorf("which pods a default spread counts follows from their owners and services")
+		}
+		opt.DefaultConstraints = append(opt.DefaultConstraints, spread)
+	case "largest-cpu":
+		opt.LargestCPU, err = w.number()
+	case "max-pods-per-node":
+		opt.MaxPodsPerNode, err = w.number()
+	case "threads":
+		opt.Threads, err = w.number()
 	case "min-values":
-		c.options.MinValues = engine.MinValuesPolicy(value)
+		opt.MinValues, err = chosen(w, map[string]engine.MinValuesPolicy{"strict": engine.Strict, "besteffort": engine.BestEffort})
 	case "effort":
-		c.options.Effort, err = w.number()
+		opt.Effort, err = w.number()
 	case "max-types":
-		c.options.MaxTypes, err = w.number()
+		opt.MaxTypes, err = w.number()
 	case "price-band":
-		c.options.PriceBand, err = w.price()
+		opt.PriceBand, err = w.price()
 	case "cost":
 		c.cost = true
 	case "why":
@@ -57,9 +77,20 @@ func (c *command) word(r *reader) (err error) {
 	case "claims":
 		c.claims = true
 	default:
-		return r.unknown(w, "preferences= min-values= effort= max-types= price-band= cost why; apply has claims")
+		return r.unknown(w, "preferences= preference-share= default-spread= largest-cpu= max-pods-per-node= min-values= effort= "+
+			"max-types= price-band= threads= cost why; apply has claims")
 	}
 	return err
+}
+
+// chosen is what the word's value stands for, written in any case.
+func chosen[T any](w word, choices map[string]T) (T, error) {
+	_, value := w.cut()
+	choice, ok := choices[strings.ToLower(value)]
+	if !ok {
+		return choice, w.errorf("%q is none of %s", value, strings.Join(slices.Sorted(maps.Keys(choices)), ", "))
+	}
+	return choice, nil
 }
 
 // Run carries out the whole scenario and returns its text with what the commands answer now. A scenario whose
@@ -144,6 +175,17 @@ func clone(s *engine.Snapshot) engine.Snapshot {
 	out.LimitRanges = slices.Clone(s.LimitRanges)
 	out.NodePools = slices.Clone(s.NodePools)
 	out.NodeClaims = slices.Clone(s.NodeClaims)
+	out.PersistentVolumes = slices.Clone(s.PersistentVolumes)
+	out.PersistentVolumeClaims = slices.Clone(s.PersistentVolumeClaims)
+	out.StorageClasses = slices.Clone(s.StorageClasses)
+	out.CSINodes = slices.Clone(s.CSINodes)
+	out.VolumeAttachments = slices.Clone(s.VolumeAttachments)
+	out.Namespaces = slices.Clone(s.Namespaces)
+	out.Services = slices.Clone(s.Services)
+	out.ReplicaSets = slices.Clone(s.ReplicaSets)
+	out.StatefulSets = slices.Clone(s.StatefulSets)
+	out.ReplicationControllers = slices.Clone(s.ReplicationControllers)
+	out.DeviceClasses = slices.Clone(s.DeviceClasses)
 	out.Classes = slices.Clone(s.Classes)
 	for i := range out.Classes {
 		out.Classes[i].InstanceTypes = slices.Clone(out.Classes[i].InstanceTypes)

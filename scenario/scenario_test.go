@@ -153,7 +153,23 @@ func TestPodNamesAreGrouped(t *testing.T) {
 func TestSnapshotFileHoldsEveryField(t *testing.T) {
 	t.Parallel()
 	s := &engine.Snapshot{Now: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)}
-	full := parse(t, "pool p\ntype t cpu=1 price=1\nnode n pool=p type=t\npod x cpu=1\ndaemonset d cpu=1\npdb x max=1\nlimitrange l default=cpu:1 request=cpu:1\n").Snapshot
+	full := parse(t, `
+pool p
+type t cpu=1 price=1 attach=disk.example.com:25
+node n pool=p type=t
+storageclass fast wait zones=a,b
+volume v zone=a class=fast claim=data attached=n
+pod x cpu=1 disk=data scratch=fast
+daemonset d cpu=1
+pdb x max=1
+limitrange l default=cpu:1 request=cpu:1
+namespace blue labels=team:a
+service x
+replicaset x
+statefulset x
+replicationcontroller x
+deviceclass gpu resource=example.com/gpu
+`).Snapshot
 	v, from := reflect.ValueOf(s).Elem(), reflect.ValueOf(full).Elem()
 	for i := range v.NumField() {
 		if v.Type().Field(i).Type == reflect.TypeFor[[]engine.Class]() || v.Type().Field(i).Name == "Now" {
@@ -244,6 +260,9 @@ func fillValue(t *testing.T, v reflect.Value) {
 		v.SetInt(7)
 	case reflect.Float64:
 		v.SetFloat(0.25)
+	case reflect.Pointer:
+		v.Set(reflect.New(v.Type().Elem()))
+		fillValue(t, v.Elem())
 	case reflect.Slice:
 		v.Set(reflect.MakeSlice(v.Type(), 1, 1))
 		fillValue(t, v.Index(0))
@@ -264,13 +283,50 @@ func fillValue(t *testing.T, v reflect.Value) {
 
 func TestRandomScenariosCanBeReadAndDependOnTheSeedOnly(t *testing.T) {
 	t.Parallel()
-	for seed := range uint64(50) {
-		first := scenario.RandomText(seed, scenario.Size{})
-		if second := scenario.RandomText(seed, scenario.Size{}); first != second {
+	for seed := range uint64(100) {
+		size := scenario.Size{Topology: seed%2 == 0}
+		first := scenario.RandomText(seed, size)
+		if second := scenario.RandomText(seed, size); first != second {
 			t.Errorf("seed %d: two texts", seed)
 		}
-		if s := scenario.Random(seed, scenario.Size{}); len(s.Pods) < 30 {
+		if s := scenario.Random(seed, size); len(s.Pods) < 30 {
 			t.Errorf("seed %d: %d pods", seed, len(s.Pods))
+		}
+	}
+}
+
+// A kind of thing that no random scenario has is one that no law is tried on.
+func TestRandomScenariosHaveEverythingThatTiesPods(t *testing.T) {
+	t.Parallel()
+	var all strings.Builder
+	for seed := range uint64(60) {
+		all.WriteString(scenario.RandomText(seed, scenario.Size{Topology: true}))
+		if s := scenario.Random(seed, scenario.Size{Topology: true}); len(s.PersistentVolumeClaims) == 0 || len(s.Namespaces) == 0 {
+			t.Errorf("seed %d: no volumes or no namespaces", seed)
+		}
+	}
+	for _, word := range strings.Fields(`spread=zone skew= min= soft affinity-policy= taints-policy= match-keys= mismatch-keys= apart=hostname
+		apart=zone weight= together= all-ns ns-labels= ns=blue port= @10.0.0.1 disk= scratch= rwop lost priority= prefer= reserved= slots= attach= owner=`) {
+		if !strings.Contains(all.String(), word) {
+			t.Errorf("no random scenario has %s", word)
+		}
+	}
+}
+
+// A snapshot file gives the engine the same cluster again.
+func TestRandomClustersSurviveBeingWritten(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(20) {
+		s := scenario.Random(seed, scenario.Size{Topology: true})
+		var first, second bytes.Buffer
+		if err := scenario.Write(&first, s, engine.Options{}); err != nil {
+			t.Fatal(err)
+		}
+		if err := scenario.Write(&second, readBack(t, first.Bytes()).Snapshot, engine.Options{}); err != nil {
+			t.Fatal(err)
+		}
+		if first.String() != second.String() {
+			t.Errorf("seed %d: written again: %s", seed, firstDifference(first.String(), second.String()))
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package scenario
 
 import (
+	"math"
 	"strconv"
 	"strings"
 	"time"
@@ -111,6 +112,26 @@ func (w word) addLabels(to *map[string]string) {
 	}
 }
 
+func addLabel(to *map[string]string, key, value string) {
+	if *to == nil {
+		*to = map[string]string{}
+	}
+	(*to)[key] = value
+}
+
+// counts reads a value of the form driver:25,other:3.
+func (w word) counts() (map[string]int, error) {
+	out := map[string]int{}
+	for _, p := range w.pairs() {
+		n, err := strconv.Atoi(p.value)
+		if err != nil || n < 0 || n > math.MaxInt32 {
+			return nil, w.errorf("%q is not a number of volumes: write attach=DRIVER:25", p.value)
+		}
+		out[p.key] = n
+	}
+	return out, nil
+}
+
 // list reads a value of the form a,b,c.
 func (w word) list() []string {
 	_, value := w.cut()
@@ -153,13 +174,30 @@ func (w word) number() (int, error) {
 	return n, nil
 }
 
+func (w word) number32() (int32, error) {
+	n, err := w.number()
+	if err == nil && int(int32(n)) != n {
+		return 0, w.errorf("%d is too large", n)
+	}
+	return int32(n), err
+}
+
 func (w word) price() (float64, error) {
 	_, value := w.cut()
 	p, err := strconv.ParseFloat(value, 64)
-	if err != nil || p < 0 {
+	if err != nil || !(p >= 0) || math.IsInf(p, 0) {
 		return 0, w.errorf("%q is not a price in USD per hour", value)
 	}
 	return p, nil
+}
+
+func (w word) share() (float64, error) {
+	_, value := w.cut()
+	s, err := strconv.ParseFloat(value, 64)
+	if err != nil || !(s >= 0) || math.IsInf(s, 0) {
+		return 0, w.errorf("%q is not a share such as 0.1", value)
+	}
+	return s, nil
 }
 
 // taint reads a value of the form key=value:Effect or key:Effect.

@@ -23,6 +23,7 @@ type workload struct {
 	owner     metav1.OwnerReference
 	selector  *metav1.LabelSelector
 	template  corev1.PodTemplateSpec
+	claims    []corev1.PersistentVolumeClaim // of every pod
 	pods      int
 	firstName int // the number of the first pod
 }
@@ -35,6 +36,13 @@ func (m *manifest) addWorkload(u *unstructured.Unstructured) error {
 	if err != nil {
 		return err
 	}
+	if _, found, _ := unstructured.NestedFieldNoCopy(u.Object, "spec", "template"); !found && m.remember(w) {
+		if w.pods > 0 && u.GetResourceVersion() == "" {
+			m.note("%s: it has no template, so no pods are planned for it", identity(u))
+		}
+		return nil
+	}
+	m.remember(w)
 	if len(w.template.Spec.Containers) == 0 {
 		return fmt.Errorf("spec.template.%w", errNoContainers)
 	}
@@ -50,15 +58,13 @@ func (m *manifest) readWorkload(u *unstructured.Unstructured) (workload, error) 
 	w.owner = metav1.OwnerReference{
 		APIVersion: u.GetAPIVersion(), Kind: u.GetKind(), Name: u.GetName(), UID: u.GetUID(), Controller: ptr.To(true),
 	}
-	w.meta = metav1.ObjectMeta{
-		Namespace: u.GetNamespace(), Name: u.GetName(), OwnerReferences: u.GetOwnerReferences(), DeletionTimestamp: u.GetDeletionTimestamp(),
-	}
 	switch u.GetKind() {
 	case "Deployment":
 		var list []*appsv1.Deployment
 		if err := decode(m, u, &list); err != nil {
 			return w, err
 		}
+		w.meta = list[0].ObjectMeta
 		w.selector, w.template, w.pods = list[0].Spec.Selector, list[0].Spec.Template, int(ptr.Deref(list[0].Spec.Replicas, 1))
 		w.owner.Kind = "ReplicaSet" // which a Deployment's pods belong to
 	case "ReplicaSet":
@@ -66,6 +72,7 @@ func (m *manifest) readWorkload(u *unstructured.Unstructured) (workload, error) 
 		if err := decode(m, u, &list); err != nil {
 			return w, err
 		}
+		w.meta = list[0].ObjectMeta
 		w.selector, w.template, w.pods = list[0].Spec.Selector, list[0].Spec.Template, int(ptr.Deref(list[0].Spec.Replicas, 1))
 	case "StatefulSet":
 		var list []*appsv1.StatefulSet
@@ -73,18 +80,18 @@ func (m *manifest) readWorkload(u *unstructured.Unstructured) (workload, error) 
 			return w, err
 		}
 		spec := &list[0].Spec
+		w.meta, w.claims = list[0].ObjectMeta, spec.VolumeClaimTemplates
 		w.selector, w.template, w.pods, w.firstName = spec.Selector, spec.Template, int(ptr.Deref(spec.Replicas, 1)), 0
 		if spec.Ordinals != nil {
 			w.firstName = int(spec.Ordinals.Start)
 		}
-		addClaimVolumes(spec)
-		w.template = spec.Template
 	case "ReplicationController":
 		var list []*corev1.ReplicationController
 		if err := decode(m, u, &list); err != nil {
 			return w, err
 		}
 		spec := &list[0].Spec
+		w.meta = list[0].ObjectMeta
 		w.selector, w.pods = &metav1.LabelSelector{MatchLabels: spec.Selector}, int(ptr.Deref(spec.Replicas, 1))
 		if spec.Template != nil {
 			w.template = *spec.Template
@@ -94,20 +101,49 @@ func (m *manifest) readWorkload(u *unstructured.Unstructured) (workload, error) 
 		if err := decode(m, u, &list); err != nil {
 			return w, err
 		}
+		w.meta = list[0].ObjectMeta
 		w.selector, w.template, w.pods = list[0].Spec.Selector, list[0].Spec.Template, jobPods(list[0])
 	}
 	return w, nil
 }
 
-// addClaimVolumes gives the template a volume for each claim template, as the StatefulSet's pods have.
-func addClaimVolumes(spec *appsv1.StatefulSetSpec) {
-	for _, c := range spec.VolumeClaimTemplates {
-		spec.Template.Spec.Volumes = append(spec.Template.Spec.Volumes, corev1.Volume{
-			Name: c.Name,
-			VolumeSource: corev1.VolumeSource{
-				PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: c.Name},
-			},
+// remember keeps what the snapshot holds of objects that own pods, their selectors, and reports whether the kind is one of
+// those.
+func (m *manifest) remember(w workload) bool {
+	s := &m.snapshot
+	meta := *w.meta.DeepCopy()
+	meta.ManagedFields = nil
+	switch w.kind {
+	case "ReplicaSet":
+		s.ReplicaSets = append(s.ReplicaSets, newReplicaSet(meta, w.selector, ptr.To(int32(w.pods))))
+	case "StatefulSet":
+		s.StatefulSets = append(s.StatefulSets, newStatefulSet(meta, w.selector, ptr.To(int32(w.pods))))
+	case "ReplicationController":
+		s.ReplicationControllers = append(s.ReplicationControllers, newReplicationController(meta, w.selector.MatchLabels, ptr.To(int32(w.pods))))
+	default:
+		return false
+	}
+	return true
+}
+
+// mountClaims gives the pod a claim of its own for each of the workload's claim templates.
+func (m *manifest) mountClaims(w workload, pod *corev1.Pod, there map[string]bool) {
+	for _, template := range w.claims {
+		name := template.Name + "-" + pod.Name
+		pod.Spec.Volumes = slices.DeleteFunc(pod.Spec.Volumes, func(v corev1.Volume) bool { return v.Name == template.Name })
+		pod.Spec.Volumes = append(pod.Spec.Volumes, corev1.Volume{
+			Name:         template.Name,
+			VolumeSource: corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: name}},
 		})
+		if there[pod.Namespace+"/"+name] {
+			continue
+		}
+		claim := template.DeepCopy()
+		claim.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "PersistentVolumeClaim"}
+		claim.ObjectMeta = metav1.ObjectMeta{
+			Namespace: pod.Namespace, Name: name, UID: uidOf(pod.Namespace, name), Labels: template.Labels, Annotations: template.Annotations,
+		}
+		m.snapshot.PersistentVolumeClaims = append(m.snapshot.PersistentVolumeClaims, claim)
 	}
 }
 
@@ -130,10 +166,24 @@ func (m *manifest) expandWorkloads() {
 		if w.meta.DeletionTimestamp != nil || m.hasPods(w) || m.hasOwner(w) {
 			continue
 		}
+		if w.kind == "Deployment" {
+			m.snapshot.ReplicaSets = append(m.snapshot.ReplicaSets, replicaSetOf(w))
+		}
+		there := namesOf(m.snapshot.PersistentVolumeClaims)
 		for i := range w.pods {
-			m.addPodOf(w, i)
+			m.addPodOf(w, i, there)
 		}
 	}
+}
+
+// replicaSetOf is the ReplicaSet that a Deployment's pods belong to, under the Deployment's name.
+func replicaSetOf(w workload) *appsv1.ReplicaSet {
+	return newReplicaSet(metav1.ObjectMeta{
+		Namespace: w.meta.Namespace, Name: w.owner.Name, UID: w.owner.UID, CreationTimestamp: w.meta.CreationTimestamp,
+		OwnerReferences: []metav1.OwnerReference{{
+			APIVersion: w.owner.APIVersion, Kind: w.kind, Name: w.meta.Name, UID: w.meta.UID, Controller: ptr.To(true),
+		}},
+	}, w.selector, ptr.To(int32(w.pods)))
 }
 
 // hasPods reports whether the files hold pods of the workload: those that it owns, or that its selector picks.
@@ -163,7 +213,8 @@ func (m *manifest) hasOwner(w workload) bool {
 	})
 }
 
-func (m *manifest) addPodOf(w workload, i int) {
+// addPodOf adds a pod of the workload, and its claims but those that are there.
+func (m *manifest) addPodOf(w workload, i int, there map[string]bool) {
 	pod := &corev1.Pod{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"}}
 	template := w.template.DeepCopy()
 	pod.ObjectMeta = metav1.ObjectMeta{
@@ -172,6 +223,7 @@ func (m *manifest) addPodOf(w workload, i int) {
 	}
 	pod.UID = uidOf(pod.Namespace, pod.Name)
 	pod.Spec = template.Spec
+	m.mountClaims(w, pod, there)
 	m.fresh[pod] = true
 	m.snapshot.Pods = append(m.snapshot.Pods, pod)
 }

@@ -88,6 +88,39 @@ func objectsOf(s *engine.Snapshot) ([]Document, error) {
 	for _, o := range s.LimitRanges {
 		add("v1", "LimitRange", o)
 	}
+	for _, o := range s.PersistentVolumes {
+		add("v1", "PersistentVolume", o)
+	}
+	for _, o := range s.PersistentVolumeClaims {
+		add("v1", "PersistentVolumeClaim", o)
+	}
+	for _, o := range s.StorageClasses {
+		add("storage.k8s.io/v1", "StorageClass", o)
+	}
+	for _, o := range s.CSINodes {
+		add("storage.k8s.io/v1", "CSINode", o)
+	}
+	for _, o := range s.VolumeAttachments {
+		add("storage.k8s.io/v1", "VolumeAttachment", o)
+	}
+	for _, o := range s.Namespaces {
+		add("v1", "Namespace", o)
+	}
+	for _, o := range s.Services {
+		add("v1", "Service", o)
+	}
+	for _, o := range s.ReplicaSets {
+		add("apps/v1", "ReplicaSet", o)
+	}
+	for _, o := range s.StatefulSets {
+		add("apps/v1", "StatefulSet", o)
+	}
+	for _, o := range s.ReplicationControllers {
+		add("v1", "ReplicationController", o)
+	}
+	for _, o := range s.DeviceClasses {
+		add("resource.k8s.io/v1", "DeviceClass", o)
+	}
 	for _, o := range s.NodePools {
 		add(v1.GroupVersion.String(), "NodePool", o)
 	}
@@ -98,8 +131,9 @@ func objectsOf(s *engine.Snapshot) ([]Document, error) {
 }
 
 // Clean takes out of an object what no decision depends on and nobody should pass on: environments, arguments and
-// commands of containers, with the probes and hooks that hold commands, user data of node classes, the last applied
-// configuration and the managed fields.
+// commands of containers, with the probes and hooks that hold commands, user data of node classes, parameters and attributes
+// of volumes, the last applied configuration and the managed fields. Of what makes pods it leaves the selector: the pods
+// are there themselves.
 func Clean(u *unstructured.Unstructured) {
 	u.SetManagedFields(nil)
 	if annotations := u.GetAnnotations(); annotations[corev1.LastAppliedConfigAnnotation] != "" {
@@ -109,10 +143,28 @@ func Clean(u *unstructured.Unstructured) {
 		}
 		u.SetAnnotations(annotations)
 	}
-	if strings.HasSuffix(u.GetKind(), "NodeClass") {
-		unstructured.RemoveNestedField(u.Object, "spec", "userData")
+	for _, path := range secretFields(u.GetKind()) {
+		unstructured.RemoveNestedField(u.Object, strings.Split(path, ".")...)
 	}
 	cleanContainers(u.Object)
+}
+
+// secretFields are the fields of a kind that are left out as a whole.
+func secretFields(kind string) []string {
+	switch kind {
+	case "ReplicaSet", "StatefulSet", "ReplicationController":
+		return []string{"spec.template", "spec.volumeClaimTemplates"}
+	case "PersistentVolume":
+		return []string{"spec.csi.volumeAttributes", "spec.mountOptions"}
+	case "StorageClass":
+		return []string{"parameters", "mountOptions"}
+	case "DeviceClass":
+		return []string{"spec.config"}
+	}
+	if strings.HasSuffix(kind, "NodeClass") {
+		return []string{"spec.userData"}
+	}
+	return nil
 }
 
 // cleanContainers looks for lists of containers at any depth, so that templates are covered too.

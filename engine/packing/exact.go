@@ -1,6 +1,7 @@
 package packing
 
 import (
+	"math"
 	"slices"
 
 	"tenon.sh/engine/capacity"
@@ -16,12 +17,12 @@ func (s *solver) exact(m *market, drafts []*draft) (best []*draft, ok bool) {
 	e := &exhaustive{s: s, m: m, best: drafts}
 	for _, d := range drafts {
 		e.bestCost += d.price
-		for _, p := range d.pods {
-			for range p.Count {
-				e.pods = append(e.pods, p.Class)
-			}
-			if len(e.pods) > fewPods {
+		for _, p := range d.loads {
+			if len(e.lots)+p.n > fewPods {
 				return nil, false
+			}
+			for range p.n {
+				e.lots = append(e.lots, p.lot)
 			}
 		}
 	}
@@ -30,8 +31,11 @@ func (s *solver) exact(m *market, drafts []*draft) (best []*draft, ok bool) {
 			return nil, false
 		}
 	}
-	slices.Sort(e.pods)
-	e.at = make([]int, len(e.pods))
+	if len(s.p.Reservations) > 0 {
+		return nil, false
+	}
+	slices.Sort(e.lots)
+	e.at = make([]int, len(e.lots))
 	e.place(0, nil, 0)
 	return e.best, true
 }
@@ -39,7 +43,7 @@ func (s *solver) exact(m *market, drafts []*draft) (best []*draft, ok bool) {
 type exhaustive struct {
 	s        *solver
 	m        *market
-	pods     []int // class of each pod, equal ones together
+	lots     []int // the lot of each pod, equal ones together
 	at       []int // the machine that each pod is on
 	best     []*draft
 	bestCost float64
@@ -50,28 +54,28 @@ func (e *exhaustive) place(i int, machines []*draft, cost float64) {
 	if cost > e.bestCost*(1+1e-9) || e.s.effort <= 0 {
 		return
 	}
-	if i == len(e.pods) {
+	if i == len(e.lots) {
 		cheaper := cost < e.bestCost*(1-1e-9)
 		if cheaper || len(machines) < len(e.best) {
 			e.best, e.bestCost = slices.Clone(machines), cost
 		}
 		return
 	}
-	class, first := e.pods[i], 0
-	if i > 0 && e.pods[i-1] == class {
+	lot, first := e.lots[i], 0
+	if i > 0 && e.lots[i-1] == lot {
 		first = e.at[i-1] // equal pods go to machines in ascending order
 	}
 	for j := first; j < len(machines); j++ {
 		old := machines[j]
-		if d := e.with(old, class); d != nil {
+		if d := e.with(old, lot); d != nil {
 			machines[j], e.at[i] = d, j
 			e.place(i+1, machines, cost-old.price+d.price)
 			machines[j] = old
 		}
 	}
 	for _, p := range e.m.pools {
-		empty := &draft{pool: p, sum: make(capacity.Vector, len(e.s.p.Classes[class].Request)), free: e.s.pools[p].Free}
-		if d := e.with(empty, class); d != nil {
+		empty := &draft{pool: p, sum: make(capacity.Vector, len(e.s.p.Classes[0].Request)), free: e.s.pools[p].Free}
+		if d := e.with(empty, lot); d != nil {
 			e.at[i] = len(machines)
 			e.place(i+1, append(machines, d), cost+d.price)
 		}
@@ -79,31 +83,80 @@ func (e *exhaustive) place(i int, machines []*draft, cost float64) {
 }
 
 // with is the machine with one more pod on it, nil if no option holds that.
-func (e *exhaustive) with(old *draft, class int) *draft {
+func (e *exhaustive) with(old *draft, lot int) *draft {
 	e.s.effort--
-	c := &e.s.p.Classes[class]
-	for i := range c.Pools[old.pool] {
-		way := &c.Pools[old.pool][i]
-		d := &draft{pool: old.pool, sum: old.sum.Clone(), ways: way.Options.Clone()}
+	l := &e.m.lots[lot]
+	kind := &e.m.kinds[l.kind]
+	if !old.accepts(kind.host, e.s.host.nGroups) {
+		return nil
+	}
+	d := e.s.joined(old, kind.ways, e.m.shapes[l.shape].request, l.needsLarge, l.needsDevices)
+	if d == nil {
+		return nil
+	}
+	d.host = append(slices.Clip(old.host), kind.host)
+	d.loads = slices.Clone(old.loads)
+	if n := len(d.loads); n > 0 && d.loads[n-1].lot == lot {
+		d.loads[n-1].n++
+	} else {
+		d.loads = append(d.loads, load{lot, 1})
+	}
+	return d
+}
+
+// joined is the draft with one more pod, on the cheapest option that holds that; nil if there is none.
+func (s *solver) joined(old *draft, ways *Ways, request capacity.Vector, large, devices bool) *draft {
+	var best *draft
+	for i := range ways.Pools[old.pool] {
+		way := &ways.Pools[old.pool][i]
 		free, ok := narrow(old.free, way.Free)
 		if !ok {
 			continue
 		}
-		d.free = free
+		d := *old
+		d.free, d.ways, d.sum = free, way.Options.Clone(), old.sum.Clone()
 		if old.ways != nil {
 			d.ways.And(old.ways)
 		}
-		d.sum.Add(c.Request, 1)
-		if !e.s.cheapest(e.m, d) {
+		if s.pools[d.pool].Variety != nil && !s.varied(&d, d.ways, request) {
 			continue
 		}
-		d.pods = slices.Clone(old.pods)
-		if n := len(d.pods); n > 0 && d.pods[n-1].Class == class {
-			d.pods[n-1].Count++
-		} else {
-			d.pods = append(d.pods, Share{class, 1})
+		d.sum.Add(request, 1)
+		d.large, d.device = d.large || large, d.device || devices
+		if s.cheapest(&d, s.leastPrice(&d)) && (best == nil || d.price < best.price) {
+			best = &d
 		}
-		return d
 	}
-	return nil
+	return best
+}
+
+// leastPrice is no more than any option that holds the draft costs.
+func (s *solver) leastPrice(d *draft) float64 {
+	if len(s.low) == 0 {
+		return 0
+	}
+	return worth(d.sum, s.low)
+}
+
+// accepts reports whether the rules of one more pod agree with those of the draft's pods.
+func (d *draft) accepts(r *hostRules, groups int) bool {
+	if r.none() && groups == 0 {
+		return true
+	}
+	count, most := make([]int, groups), make([]int, groups)
+	for i := range most {
+		most[i] = math.MaxInt
+	}
+	for _, other := range d.host {
+		if clash(r, other) {
+			return false
+		}
+		for _, g := range other.groups {
+			count[g]++
+		}
+		for _, sp := range other.spread {
+			most[sp.group] = min(most[sp.group], sp.most)
+		}
+	}
+	return takes(r, count, most)
 }

@@ -8,34 +8,82 @@ import (
 	"tenon.sh/engine/capacity"
 )
 
-// finish turns the drafts into machines with the options that each may be met with.
-func (s *solver) finish() *Solution {
-	out := &Solution{OnNodes: s.placed, Left: s.left, Bound: s.bound}
-	for _, d := range s.drafts {
-		out.New = append(out.New, s.machine(d))
+// makeMachines turns the drafts into machines with the options that each may be met with.
+func (s *solver) makeMachines() {
+	s.useSlots()
+	s.keepApart()
+	// Copies of one pattern share their options.
+	type pattern struct {
+		sum    *int64
+		option int
 	}
-	s.cutToLimits(out.New)
+	known := map[pattern]Machine{}
+	for _, d := range s.drafts {
+		key := pattern{&d.sum[0], d.option}
+		m, ok := known[key]
+		if !ok {
+			m = s.machine(d)
+			known[key] = m
+		}
+		m.Pods, m.Listed = shares(d.pinned), slices.Clone(m.Listed)
+		s.machines = append(s.machines, m)
+	}
+	s.cutToLimits()
+}
+
+// finish is the solution of the round.
+func (s *solver) finish() *Solution {
+	out := &Solution{OnNodes: s.placed, New: s.machines, Bound: s.bound, Worth: s.worth, World: s.world}
+	placed := make([][]bool, len(s.p.Classes))
+	out.Left = make([][]int, len(s.p.Classes))
+	for c := range placed {
+		placed[c] = make([]bool, s.p.Classes[c].Count)
+	}
+	note := func(shares []Share) {
+		for _, share := range shares {
+			for _, pod := range share.Pods {
+				placed[share.Class][pod] = true
+			}
+		}
+	}
+	for _, shares := range s.placed {
+		note(shares)
+	}
+	for i := range s.machines {
+		note(s.machines[i].Pods)
+	}
+	for c := range placed {
+		for i, ok := range placed[c] {
+			if !ok {
+				out.Left[c] = append(out.Left[c], i)
+			}
+		}
+	}
+	for _, pod := range s.order {
+		if placed[pod.Class][pod.Number] {
+			out.Order = append(out.Order, pod)
+		}
+	}
 	slices.SortStableFunc(out.New, func(a, b Machine) int {
 		return cmp.Or(
 			cmp.Compare(a.Pool, b.Pool),
-			cmp.Compare(s.price(&b), s.price(&a)),
+			cmp.Compare(s.priceOf(&b), s.priceOf(&a)),
 			cmp.Compare(a.Chosen, b.Chosen),
 			slices.CompareFunc(a.Pods, b.Pods, func(x, y Share) int {
-				return cmp.Or(cmp.Compare(x.Class, y.Class), cmp.Compare(y.Count, x.Count))
+				return cmp.Or(cmp.Compare(x.Class, y.Class), cmp.Compare(len(y.Pods), len(x.Pods)))
 			}))
 	})
 	return out
 }
 
-func (s *solver) price(m *Machine) float64 { return s.pools[m.Pool].Options[m.Chosen].Price }
+func (s *solver) priceOf(m *Machine) float64 { return s.pools[m.Pool].Options[m.Chosen].Price }
 
 func (s *solver) machine(d *draft) Machine {
 	sh := &s.pools[d.pool]
-	slices.SortFunc(d.pods, func(a, b Share) int { return cmp.Compare(a.Class, b.Class) })
-	m := Machine{Pool: d.pool, Chosen: d.option, Free: d.free, Pods: d.pods, RunnerUp: -1}
+	m := Machine{Pool: d.pool, Chosen: d.option, Free: d.free, RunnerUp: -1, Relaxed: d.relaxed}
 	fitting := bitset.New(len(sh.Options))
 	for _, o := range sh.byPrice {
-		if d.ways.Has(o) && d.sum.Fits(sh.Options[o].Allocatable) {
+		if d.ways.Has(o) && d.sum.Fits(sh.Options[o].Allocatable) && s.suits(d, o) {
 			fitting.Add(o)
 			m.Fitting++
 			if m.RunnerUp < 0 && sh.Options[o].Type != sh.Options[d.option].Type && sh.Options[o].Price >= d.price {
@@ -43,11 +91,103 @@ func (s *solver) machine(d *draft) Machine {
 			}
 		}
 	}
-	m.Listed = s.box(sh, fitting, d.option)
+	if d.variety != nil {
+		m.Listed, m.varied = s.varietyBox(d, s.p.PriceBand), true
+		m.Chosen = m.Listed[0]
+		return m
+	}
+	m.Listed = s.box(sh, fitting, d)
 	return m
 }
 
-// spotTypes is how many types a launch should list where its group asks for a wide choice, and wideBand how far the
+// shares groups pods by class, ascending.
+func shares(pods []Pod) []Share {
+	sorted := slices.Clone(pods)
+	slices.SortFunc(sorted, func(a, b Pod) int { return cmp.Or(cmp.Compare(a.Class, b.Class), cmp.Compare(a.Number, b.Number)) })
+	var out []Share
+	for _, p := range sorted {
+		if n := len(out); n == 0 || out[n-1].Class != p.Class {
+			out = append(out, Share{Class: p.Class})
+		}
+		last := &out[len(out)-1]
+		last.Pods = append(last.Pods, p.Number)
+	}
+	return out
+}
+
+// useSlots moves machines to reservations that still have room: along chains, so that a machine that could use several
+// makes way for one that can use only one (H. W. Kuhn, The Hungarian method, 1955, gives augmenting paths).
+func (s *solver) useSlots() {
+	for r := range s.slots {
+		for s.slots[r] > 0 && s.augment(r, bitset.New(len(s.slots))) {
+		}
+	}
+}
+
+// augment gives reservation r one more machine, from another reservation if need be, if that makes the plan cheaper.
+func (s *solver) augment(r int, seen bitset.Set) bool {
+	seen.Add(r)
+	best, option, gain := (*draft)(nil), -1, 0.0
+	for _, d := range s.drafts {
+		sh := &s.pools[d.pool]
+		if sh.Options[d.option].Reservation >= 0 {
+			continue
+		}
+		if o := s.optionIn(d, r); o >= 0 && d.price-sh.Options[o].Price > gain*(1+1e-12) {
+			best, option, gain = d, o, d.price-sh.Options[o].Price
+		}
+	}
+	if best != nil {
+		s.move(best, option)
+		return true
+	}
+	for _, d := range s.drafts {
+		other := s.pools[d.pool].Options[d.option].Reservation
+		if other < 0 || seen.Has(other) {
+			continue
+		}
+		o := s.optionIn(d, r)
+		if o < 0 {
+			continue
+		}
+		before := d.option
+		s.move(d, o)
+		if s.augment(other, seen) {
+			return true
+		}
+		s.move(d, before)
+	}
+	return false
+}
+
+// optionIn is the cheapest option of the reservation that holds the draft, -1 if there is none.
+func (s *solver) optionIn(d *draft, r int) int {
+	sh := &s.pools[d.pool]
+	if d.variety != nil {
+		return -1
+	}
+	for _, o := range sh.byPrice {
+		if sh.Options[o].Reservation == r && d.ways.Has(o) && d.sum.Fits(sh.Options[o].Allocatable) && s.suits(d, o) && s.mayMove(d, o) {
+			return o
+		}
+	}
+	return -1
+}
+
+// mayMove reports whether limits allow the draft another option instead of its own.
+func (s *solver) mayMove(d *draft, o int) bool {
+	s.charge(d, -1)
+	defer s.charge(d, 1)
+	return s.affordable(d.pool, o)
+}
+
+func (s *solver) move(d *draft, o int) {
+	s.charge(d, -1)
+	d.option, d.price = o, s.pools[d.pool].Options[o].Price
+	s.charge(d, 1)
+}
+
+// wideTypes is how many types a launch should list where its group asks for a wide choice, and wideBand how far the
 // price may go for that.
 const (
 	wideTypes = 15
@@ -56,57 +196,85 @@ const (
 
 // box grows the product of types and slots around the chosen option: all its members fit, and cost at most the price
 // band more than the cheapest. Slots (zones) come first: they give the most choice at the least price.
-func (s *solver) box(sh *shop, fitting bitset.Set, chosen int) []int {
-	first := &sh.Options[chosen]
-	at := map[[2]int]int{} // (type, slot) -> option
-	var typesByPrice []int
+func (s *solver) box(sh *shop, fitting bitset.Set, d *draft) []int {
+	first := &sh.Options[d.option]
+	b := &boxed{s: s, sh: sh, first: first, at: map[[2]int]int{}}
 	for _, o := range sh.byPrice {
 		option := &sh.Options[o]
-		if !fitting.Has(o) || option.Group != first.Group || option.Price < first.Price {
+		if !fitting.Has(o) || option.Group != first.Group || option.Reservation != first.Reservation {
 			continue
 		}
-		if _, seen := at[[2]int{option.Type, option.Slot}]; !seen {
-			at[[2]int{option.Type, option.Slot}] = o
+		if option.Price < first.Price {
+			continue
 		}
-		if !slices.Contains(typesByPrice, option.Type) {
-			typesByPrice = append(typesByPrice, option.Type)
+		key := [2]int{option.Type, option.Slot}
+		if _, seen := b.at[key]; !seen {
+			b.at[key] = o
 		}
-	}
-	within := func(o int, band float64) bool { return sh.Options[o].Price <= first.Price*band*(1+1e-12) }
-	slots := []int{first.Slot}
-	for key, o := range at {
-		if key[0] == first.Type && key[1] != first.Slot && within(o, s.p.PriceBand) {
-			slots = append(slots, key[1])
+		if !slices.Contains(b.byPrice, option.Type) {
+			b.byPrice = append(b.byPrice, option.Type)
 		}
 	}
-	slices.Sort(slots)
-	types := []int{first.Type}
-	for _, band := range []float64{s.p.PriceBand, wideBand} {
-		if band > s.p.PriceBand && (!first.Wide || len(types) >= wideTypes) {
-			break
+	b.slots, b.types = []int{first.Slot}, []int{first.Type}
+	for _, slot := range b.slotsOf(first.Type) {
+		if slot != first.Slot && b.within(first.Type, slot, s.p.PriceBand) {
+			b.slots = append(b.slots, slot)
 		}
-		for _, t := range typesByPrice {
-			full := band > s.p.PriceBand && len(types) >= wideTypes
-			if full || len(types) >= s.p.MaxTypes || slices.Contains(types, t) {
-				continue
-			}
-			fits := !slices.ContainsFunc(slots, func(slot int) bool {
-				o, ok := at[[2]int{t, slot}]
-				return !ok || !within(o, band)
-			})
-			if fits {
-				types = append(types, t)
-			}
-		}
+	}
+	slices.Sort(b.slots)
+	b.grow(s.p.PriceBand, s.p.MaxTypes)
+	if first.Wide {
+		b.grow(wideBand, min(wideTypes, s.p.MaxTypes))
 	}
 	var listed []int
-	for _, t := range types {
-		for _, slot := range slots {
-			listed = append(listed, at[[2]int{t, slot}])
+	for _, t := range b.types {
+		for _, slot := range b.slots {
+			listed = append(listed, b.at[[2]int{t, slot}])
 		}
 	}
 	s.sortByPrice(sh, listed)
 	return listed
+}
+
+// boxed is a box that grows.
+type boxed struct {
+	s            *solver
+	sh           *shop
+	first        *Option
+	at           map[[2]int]int // (type, slot) -> option
+	byPrice      []int          // types
+	slots, types []int
+}
+
+func (b *boxed) slotsOf(kind int) []int {
+	var slots []int
+	for key := range b.at {
+		if key[0] == kind {
+			slots = append(slots, key[1])
+		}
+	}
+	slices.Sort(slots)
+	return slots
+}
+
+func (b *boxed) within(kind, slot int, band float64) bool {
+	o, ok := b.at[[2]int{kind, slot}]
+	return ok && b.sh.Options[o].Price <= b.first.Price*band*(1+1e-12)
+}
+
+// grow adds types that are there in every slot within the band, up to a number of them.
+func (b *boxed) grow(band float64, most int) {
+	for _, t := range b.byPrice {
+		if len(b.types) >= most {
+			return
+		}
+		if slices.Contains(b.types, t) {
+			continue
+		}
+		if !slices.ContainsFunc(b.slots, func(slot int) bool { return !b.within(t, slot, band) }) {
+			b.types = append(b.types, t)
+		}
+	}
 }
 
 func (s *solver) sortByPrice(sh *shop, options []int) {
@@ -117,13 +285,16 @@ func (s *solver) sortByPrice(sh *shop, options []int) {
 
 // cutToLimits shortens lists, the dearest types first, until each pool can pay for the largest listed type of every one
 // of its machines: the cloud may choose any of them. The chosen options alone are within the limits.
-func (s *solver) cutToLimits(machines []Machine) {
+func (s *solver) cutToLimits() {
 	for p := range s.pools {
 		sh := &s.pools[p]
 		if !sh.limited {
 			continue
 		}
-		for s.overdrawn(p, machines) && s.dropDearest(p, machines) {
+		for s.overdrawn(p, s.machines) && s.dropDearest(p, s.machines) {
+		}
+		if s.overdrawn(p, s.machines) {
+			s.shorten(p)
 		}
 	}
 }
@@ -161,7 +332,7 @@ func (s *solver) dropDearest(p int, machines []Machine) bool {
 	sh := &s.pools[p]
 	longest, most := -1, 1
 	for i := range machines {
-		if machines[i].Pool != p {
+		if machines[i].Pool != p || machines[i].varied {
 			continue
 		}
 		if n := len(typesOf(sh, machines[i].Listed)); n > most {
@@ -176,6 +347,16 @@ func (s *solver) dropDearest(p int, machines []Machine) bool {
 	dearest := types[len(types)-1]
 	m.Listed = slices.DeleteFunc(m.Listed, func(o int) bool { return sh.Options[o].Type == dearest })
 	return true
+}
+
+// shorten cuts the lists of machines that have to keep a variety down to what that takes: so much the limits leave.
+func (s *solver) shorten(p int) {
+	for i := range s.machines {
+		if m := &s.machines[i]; m.Pool == p && m.varied {
+			m.Listed = s.varietyBox(s.drafts[i], 0)
+			m.Chosen = m.Listed[0]
+		}
+	}
 }
 
 // typesOf lists the types of the options in the order in which they first appear.

@@ -9,235 +9,568 @@ import (
 )
 
 // exponents say how much a pod's worth counts beside its shape when a machine is filled; each makes other patterns.
-var exponents = [...]float64{0.3, 0.6, 1, 1.5}
+var exponents = [4]float64{0.3, 0.6, 1, 1.5}
 
-// buy places what it can of the remaining pods on new machines of the pools.
-func (s *solver) buy(pools []int) {
-	if len(s.p.Classes) == 0 {
-		return
-	}
-	m := s.newMarket(pools)
-	if len(m.goods) == 0 {
-		return
-	}
-	g := &greedy{s: s, m: m, left: slices.Clone(s.left), exponents: exponents[:]}
-	g.run()
-	drafts := s.improve(m, g.drafts)
-	for c := range s.left {
-		placed := s.left[c] - g.left[c]
-		s.bound += float64(float64(placed) * worth(s.p.Classes[c].Request, m.u))
-		s.left[c] = g.left[c]
-	}
-	s.drafts = append(s.drafts, drafts...)
+// draft is a new machine whose option is still open: the cheapest that holds its pods.
+type draft struct {
+	pool    int
+	sum     capacity.Vector
+	ways    bitset.Set // options that every pod on it may use, room aside
+	free    []bitset.Set
+	loads   []load
+	option  int
+	price   float64
+	large   bool  // some pod fits only large options
+	device  bool  // some pod may use only options with devices
+	variety []int // how many values of each of the pool's varieties the options must keep; nil until there is a pod
+	relaxed bool
+	bill    capacity.Vector // what it counts against the pool's limits; nil means what its option does
+
+	// What follows is for drafts that are grown pod by pod.
+	host   []*hostRules // of its pods
+	sets   []int        // number of pods of each host set
+	pinned []Pod        // pods that are here for the company
 }
+
+// load is a number of pods of one lot.
+type load struct {
+	lot, n int
+}
+
+// comparisons of a shape with the room on a machine make up one unit of effort.
+const comparisons = 128
+
+// roominess is how much more than while improving a machine counts while the first ones are bought. Small machines can
+// always be filled to the brim with a few chosen pods; what is left over then fits nothing well.
+const roominess = 30
 
 // greedy buys the machine that gives the most worth for its price, again and again.
 type greedy struct {
 	s         *solver
 	m         *market
-	left      []int
-	exponents []float64
-	skip      func(good int) bool // goods to leave out; nil leaves out none
+	left      []int        // of each lot
+	avail     []bitset.Set // of each shape, the kinds of which pods are left
+	ofKind    []int        // pods left of each kind
+	value     float64      // what all pods that are left are worth
+	exponents []int
+	roominess float64 // how often the price of a node counts in the choice of a pattern
 	drafts    []*draft
 	cost      float64 // planning price of the drafts
 	ceiling   float64 // give up once the cost reaches it; 0 means never
+
+	// stale holds what each good was last worth per unit of price: as pods go, that falls, so that most goods need not be
+	// looked at again (M. Minoux, Accelerated greedy algorithms, 1978).
+	stale  []float64
+	fresh  []int // the purchase at which it was worked out
+	drafty []*draft
+	heap   []int // goods, the one that may be worth most first
+	bought int
+	work   int // comparisons that are not charged yet
+	scratch
+}
+
+// scratch is reused from one filling to the next.
+type scratch struct {
+	open   []int
+	compat bitset.Set
+	parked bitset.Set // kinds that had better go elsewhere, and may come if nothing else fits
+	again  bool       // they may come now
+	count  []int
+	most   []int
+	shape  []float64
+	room   capacity.Vector
+}
+
+func (s *solver) newGreedy(m *market, left []int) *greedy {
+	g := &greedy{s: s, m: m, left: left, exponents: []int{0, 1, 2, 3}, roominess: roominess}
+	g.avail, g.ofKind = make([]bitset.Set, len(m.shapes)), make([]int, len(m.kinds))
+	for h := range m.shapes {
+		g.avail[h] = bitset.New(len(m.kinds))
+		for i, k := range m.shapes[h].kinds {
+			if n := left[m.shapes[h].lots[i]]; n > 0 {
+				g.avail[h].Add(k)
+				g.ofKind[k] += n
+				g.value += float64(float64(n) * m.shapes[h].value)
+			}
+		}
+	}
+	g.stale, g.fresh, g.drafty = make([]float64, len(m.goods)), make([]int, len(m.goods)), make([]*draft, len(m.goods))
+	g.reset(nil)
+	g.count, g.most = make([]int, s.host.nGroups), make([]int, s.host.nGroups)
+	g.shape = make([]float64, len(m.dims))
+	return g
 }
 
 func (g *greedy) run() {
 	for {
-		best, times := g.bestPattern()
+		best := g.best()
 		if best == nil {
 			return
 		}
-		for range times {
-			if !g.take(best) {
+		times := math.MaxInt
+		for _, p := range best.loads {
+			times = min(times, g.left[p.lot]/p.n)
+		}
+		for i := range times {
+			if !g.take(best, i == 0) {
 				break
 			}
 			if g.ceiling > 0 && g.cost >= g.ceiling {
 				return
 			}
 		}
+		g.bought++
 	}
 }
 
-// take adds a copy of the pattern to the drafts, unless the pool's limits forbid it.
-func (g *greedy) take(d *draft) bool {
-	sh := &g.s.pools[d.pool]
-	charge := sh.Options[d.option].Charge
-	if sh.limited && !within(charge, sh.left) {
+// take adds a copy of the pattern to the drafts, unless limits forbid it.
+func (g *greedy) take(d *draft, first bool) bool {
+	if !g.s.spend(d) {
 		return false
 	}
-	if sh.limited {
-		sh.left.Add(charge, -1)
-	}
-	for _, p := range d.pods {
-		g.left[p.Class] -= p.Count
+	for _, p := range d.loads {
+		g.remove(p.lot, p.n)
 	}
 	g.cost += d.price + g.m.perNode
-	copied := *d
-	g.drafts = append(g.drafts, &copied)
+	if !first {
+		copied := *d
+		d = &copied
+	}
+	g.drafts = append(g.drafts, d)
 	return true
 }
 
-// within reports whether the charge is left; unlike Fits it minds every resource, also one that is overdrawn already.
-func within(charge, left capacity.Vector) bool {
-	for d, n := range charge {
-		if n > 0 && n > left[d] {
+func (g *greedy) remove(lot, n int) {
+	l := &g.m.lots[lot]
+	g.tally(l, -n)
+	if g.left[lot] -= n; g.left[lot] == 0 {
+		g.avail[l.shape].Remove(l.kind)
+	}
+}
+
+func (g *greedy) restore(lot, n int) {
+	l := &g.m.lots[lot]
+	g.tally(l, n)
+	g.left[lot] += n
+	g.avail[l.shape].Add(l.kind)
+}
+
+func (g *greedy) tally(l *lot, n int) {
+	g.ofKind[l.kind] += n
+	g.value += float64(float64(n) * g.m.shapes[l.shape].value)
+}
+
+// reset forgets what goods were worth; skip, which may be nil, says which of them to leave out.
+func (g *greedy) reset(skip func(good int) bool) {
+	g.heap = g.heap[:0]
+	for i := range g.m.goods {
+		if skip == nil || !skip(i) {
+			g.stale[i], g.fresh[i] = g.m.goods[i].promise, -1
+			g.heap = append(g.heap, i) // goods are sorted by promise, so that this is a heap
+		}
+	}
+	g.bought = 0
+}
+
+// best fills the most promising options anew until one is worth more than all others can be.
+func (g *greedy) best() *draft {
+	for len(g.heap) > 0 {
+		top := g.heap[0]
+		if g.fresh[top] == g.bought {
+			return g.drafty[top]
+		}
+		g.refresh(top)
+		if g.drafty[top] == nil { // nothing that is left fits, and nothing will come
+			last := len(g.heap) - 1
+			g.heap[0] = g.heap[last]
+			g.heap = g.heap[:last]
+		}
+		g.sink()
+	}
+	return nil
+}
+
+// sink moves the first good down to its place.
+func (g *greedy) sink() {
+	for i := 0; ; {
+		child := 2*i + 1
+		if child >= len(g.heap) {
+			return
+		}
+		if child+1 < len(g.heap) && g.before(g.heap[child+1], g.heap[child]) {
+			child++
+		}
+		if !g.before(g.heap[child], g.heap[i]) {
+			return
+		}
+		g.heap[i], g.heap[child] = g.heap[child], g.heap[i]
+		i = child
+	}
+}
+
+func (g *greedy) before(a, b int) bool {
+	if g.stale[a] != g.stale[b] {
+		return g.stale[a] > g.stale[b]
+	}
+	return a < b
+}
+
+func (g *greedy) refresh(i int) {
+	good := &g.m.goods[i]
+	g.fresh[i], g.stale[i], g.drafty[i] = g.bought, 0, nil
+	for _, e := range g.exponents {
+		d := g.fill(good, e)
+		if d == nil {
+			return
+		}
+		value := g.valueOf(d)
+		if cost := d.price + float64(g.roominess*g.m.perNode); cost > 0 {
+			value /= cost
+		} else {
+			value = math.MaxFloat64
+		}
+		if value > g.stale[i]*(1+1e-9) {
+			g.stale[i], g.drafty[i] = value, d
+		}
+	}
+}
+
+func (g *greedy) valueOf(d *draft) float64 {
+	sum, driver := 0.0, false
+	for _, p := range d.loads {
+		l := &g.m.lots[p.lot]
+		sum += float64(float64(p.n) * g.m.shapes[l.shape].value)
+		driver = driver || g.m.kinds[l.kind].driver
+	}
+	if driver {
+		sum += g.m.perAdd
+	}
+	return sum
+}
+
+// fill puts pods on the option until nothing more fits: each time the shape that is most like the room that is left, and
+// that is worth most. Then it takes the cheapest option that holds them.
+func (g *greedy) fill(good *good, exponent int) *draft {
+	option := &g.s.pools[good.pool].Options[good.option]
+	d := &draft{pool: good.pool, sum: make(capacity.Vector, len(option.Allocatable)), free: g.s.pools[good.pool].Free}
+	g.begin(good, option.Allocatable)
+	g.lead(good, d)
+	g.pour(good, d, exponent)
+	for _, p := range d.loads {
+		g.restore(p.lot, p.n)
+	}
+	if len(d.loads) == 0 || !g.s.cheapest(d, worth(d.sum, g.m.low)) {
+		return nil
+	}
+	return d
+}
+
+func (g *greedy) reopen(good *good) {
+	g.open = g.open[:0]
+	for i := range good.shapes {
+		if !g.avail[good.shapes[i].shape].Empty() {
+			g.open = append(g.open, i)
+		}
+	}
+}
+
+func (g *greedy) begin(good *good, room capacity.Vector) {
+	g.work += 8
+	g.room = append(g.room[:0], room...)
+	g.reopen(good)
+	g.compat = append(g.compat[:0], good.kinds...)
+	g.parked, g.again = append(g.parked[:0], good.kinds...), false
+	for i := range g.parked {
+		g.parked[i] = 0
+	}
+	for i := range g.count {
+		g.count[i], g.most[i] = 0, math.MaxInt
+	}
+}
+
+// lead puts on what the machine is bought for: one of the pods that make the number of machines what it is, and, on an
+// option that is bought only for certain pods, one of these.
+func (g *greedy) lead(good *good, d *draft) {
+	sh := &g.s.pools[good.pool]
+	large, devices := sh.Options[good.option].Large, sh.devices[good.option]
+	if large || devices {
+		if !g.first(good, d, func(l *lot) bool {
+			r := g.m.shapes[l.shape].request
+			return (!large || l.needsLarge) && (!devices || l.needsDevices || g.s.asksFor(r, sh, good.option))
+		}) {
+			g.open = g.open[:0]
+			return
+		}
+	}
+	if !g.m.drivers.Empty() {
+		g.first(good, d, func(l *lot) bool { return g.m.kinds[l.kind].driver })
+	}
+	g.scatter(good, d)
+}
+
+// scatter puts on pods of which a machine takes only a few, if there are so many of them left that every further machine
+// of this size has to take its part: put off, they would each need a machine of their own in the end.
+func (g *greedy) scatter(good *good, d *draft) {
+	machines := g.value / good.price
+	for _, k := range g.m.capped {
+		most := g.m.kinds[k].most
+		if n := (g.ofKind[k] + most - 1) / most; n == 0 || float64(n) < 0.8*machines || !g.compat.Has(k) {
+			continue
+		}
+		for _, gs := range good.shapes {
+			if h := gs.shape; g.avail[h].Has(k) && g.m.shapes[h].request.Fits(g.room) {
+				g.putKind(good, d, h, k, 8*most)
+				break
+			}
+		}
+	}
+}
+
+// first puts on one pod of a lot that will do.
+func (g *greedy) first(good *good, d *draft, will func(l *lot) bool) bool {
+	for _, gs := range good.shapes {
+		h := gs.shape
+		if !g.m.shapes[h].request.Fits(g.room) {
+			continue
+		}
+		for k := nextIn(g.avail[h], g.compat, 0); k >= 0; k = nextIn(g.avail[h], g.compat, k+1) {
+			if l := g.m.lotOf(h, k); will(&g.m.lots[l]) && g.putKind(good, d, h, k, 1) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// pour fills the room that is left.
+func (g *greedy) pour(good *good, d *draft, exponent int) {
+	a := g.s.pools[good.pool].Options[good.option].Allocatable
+	for {
+		for i, dim := range g.m.dims {
+			g.shape[i] = 0
+			if a[dim] > 0 {
+				g.shape[i] = good.weight[i] * float64(g.room[dim]) / float64(a[dim])
+			}
+		}
+		at, most := -1, 0.0
+		kept := g.open[:0]
+		for _, i := range g.open {
+			gs := &good.shapes[i]
+			if !g.m.shapes[gs.shape].request.Fits(g.room) || !meets(g.avail[gs.shape], g.compat) {
+				continue
+			}
+			kept = append(kept, i)
+			dot := 0.0
+			for j, x := range gs.share {
+				dot += float64(x * g.shape[j])
+			}
+			if score := dot * gs.score[exponent]; score > most || at < 0 {
+				at, most = i, score
+			}
+		}
+		g.work += len(g.open) + 4
+		g.open = kept
+		if at < 0 && g.readmit(good) {
+			continue
+		}
+		if at < 0 {
+			g.s.effort -= g.work / comparisons
+			g.work %= comparisons
+			return
+		}
+		h := good.shapes[at].shape
+		n := g.m.shapes[h].request.Times(g.room, math.MaxInt32)
+		g.put(good, d, h, n)
+	}
+}
+
+// readmit lets the parked kinds come after all; it answers false if there are none.
+func (g *greedy) readmit(good *good) bool {
+	if g.again {
+		return false
+	}
+	g.again = true
+	found := false
+	for k := g.parked.Next(0); k >= 0; k = g.parked.Next(k + 1) {
+		if g.takes(g.m.kinds[k].host) {
+			g.compat.Add(k)
+			found = true
+		}
+	}
+	if found {
+		g.reopen(good)
+	}
+	return found
+}
+
+// put puts an eighth of what fits, at least one pod, of the first kind of the shape that the machine may take.
+func (g *greedy) put(good *good, d *draft, h, fits int) bool {
+	for k := nextIn(g.avail[h], g.compat, 0); k >= 0; k = nextIn(g.avail[h], g.compat, k+1) {
+		if g.putKind(good, d, h, k, fits) {
+			return true
+		}
+	}
+	return false
+}
+
+// nextIn is the smallest common member that is i or more, -1 if there is none.
+func nextIn(a, b bitset.Set, i int) int {
+	for w := i / 64; w < len(a); w++ {
+		x := a[w] & b[w]
+		if w == i/64 {
+			x = x >> (i % 64) << (i % 64)
+		}
+		if x != 0 {
+			return bitset.Set{x}.Next(0) + 64*w
+		}
+	}
+	return -1
+}
+
+func (g *greedy) putKind(good *good, d *draft, h, k, fits int) bool {
+	shape := &g.m.shapes[h]
+	lot := g.m.lotOf(h, k)
+	kind := &g.m.kinds[k]
+	if !g.join(d, kind, good.option, shape.request) {
+		g.compat.Remove(k)
+		return false
+	}
+	n := (min(fits, g.left[lot]) + 7) / 8
+	n = min(n, g.mostOf(kind))
+	if g.m.twins[k] != nil && !g.again {
+		n = 1
+	}
+	if g.s.pools[d.pool].Variety != nil {
+		n = 1
+	}
+	d.large, d.device = d.large || g.m.lots[lot].needsLarge, d.device || g.m.lots[lot].needsDevices
+	g.room.Add(shape.request, -int64(n))
+	d.sum.Add(shape.request, int64(n))
+	if last := len(d.loads) - 1; last >= 0 && d.loads[last].lot == lot {
+		d.loads[last].n += n
+	} else if i := slices.IndexFunc(d.loads, func(l load) bool { return l.lot == lot }); i >= 0 {
+		d.loads[i].n += n
+	} else {
+		d.loads = append(d.loads, load{lot, n})
+	}
+	g.remove(lot, n)
+	g.meet(k, n)
+	return true
+}
+
+// mostOf is how many pods of the kind the machine takes for their rules, at least 1: it is compatible.
+func (g *greedy) mostOf(kind *kind) int {
+	if kind.host.none() {
+		return math.MaxInt
+	}
+	if meets(kind.host.bears, kind.host.shuns) {
+		return 1
+	}
+	n := math.MaxInt
+	for _, group := range kind.host.groups {
+		most := g.most[group]
+		for _, sp := range kind.host.spread {
+			if sp.group == group {
+				most = min(most, sp.most)
+			}
+		}
+		if most < math.MaxInt {
+			n = min(n, most-g.count[group])
+		}
+	}
+	return max(n, 1)
+}
+
+// meet notes that n pods of kind k are on the machine, and which kinds are no longer compatible for that.
+func (g *greedy) meet(k, n int) {
+	host := g.m.kinds[k].host
+	if c := g.m.clashes[k]; c != nil {
+		for w := range g.compat {
+			g.compat[w] &^= c[w]
+			g.parked[w] &^= c[w]
+		}
+	}
+	if t := g.m.twins[k]; t != nil && !g.again {
+		for w := range g.compat {
+			g.parked[w] |= g.compat[w] & t[w]
+			g.compat[w] &^= t[w]
+		}
+	}
+	for _, group := range host.groups {
+		g.count[group] += n
+	}
+	for _, sp := range host.spread {
+		g.most[sp.group] = min(g.most[sp.group], sp.most)
+	}
+	for _, group := range host.touched {
+		for _, other := range g.m.byGroup[group] {
+			if g.compat.Has(other) && !g.takes(g.m.kinds[other].host) {
+				g.compat.Remove(other)
+			}
+		}
+	}
+}
+
+// takes reports whether the counts of the machine leave room for one more pod with these rules. The counts that a bound
+// is about are final ones: whatever order the pods come in, it holds.
+func (g *greedy) takes(r *hostRules) bool { return takes(r, g.count, g.most) }
+
+func takes(r *hostRules, count, most []int) bool {
+	for _, group := range r.groups {
+		bound := most[group]
+		for _, sp := range r.spread {
+			if sp.group == group {
+				bound = min(bound, sp.most)
+			}
+		}
+		if count[group]+1 > bound {
+			return false
+		}
+	}
+	for _, sp := range r.spread {
+		if !sp.self && !slices.Contains(r.groups, sp.group) && count[sp.group] > sp.most {
 			return false
 		}
 	}
 	return true
 }
 
-// bestPattern fills every promising option in several ways and returns the machine that gives the most worth for its
-// price, and how often its pods are there.
-func (g *greedy) bestPattern() (*draft, int) {
-	var best *draft
-	most := 0.0
-	for i := range g.m.goods {
-		good := &g.m.goods[i]
-		if best != nil && good.promise <= most {
-			break // sorted by promise
-		}
-		if g.skip != nil && g.skip(i) {
-			continue
-		}
-		for _, e := range g.exponents {
-			d := g.fill(good, e)
-			if d == nil {
-				break
-			}
-			if value := g.valueOf(d) / (d.price + g.m.perNode); value > most*(1+1e-9) {
-				best, most = d, value
-			}
-		}
-	}
-	if best == nil {
-		return nil, 0
-	}
-	times := math.MaxInt
-	for _, p := range best.pods {
-		times = min(times, g.left[p.Class]/p.Count)
-	}
-	return best, times
-}
-
-func (g *greedy) valueOf(d *draft) float64 {
-	sum := 0.0
-	for _, p := range d.pods {
-		sum += float64(float64(p.Count) * g.m.value[p.Class])
-	}
-	return sum
-}
-
-// fill puts pods on the option until nothing more fits: each time the class whose shape is most like the room that is
-// left, and that is worth most. Then it takes the cheapest option that holds them.
-func (g *greedy) fill(good *good, exponent float64) *draft {
-	s := g.s
-	s.effort--
-	sh := &s.pools[good.pool]
-	option := &sh.Options[good.option]
-	room := option.Allocatable.Clone()
-	d := &draft{pool: good.pool, sum: make(capacity.Vector, len(room)), free: sh.Free}
-	open := slices.Clone(good.classes)
-	taken := make([]int, len(open))
-	for {
-		i := g.pick(good, open, taken, room, d, exponent)
-		if i < 0 {
-			break
-		}
-		c := open[i]
-		r := s.p.Classes[c].Request
-		n := r.Times(room, g.left[c]-taken[i])
-		n = (n + 7) / 8
-		if !d.join(s.p.Classes[c].Pools[good.pool], good.option) {
-			open[i] = -1
-			continue
-		}
-		room.Add(r, -int64(n))
-		d.sum.Add(r, int64(n))
-		taken[i] += n
-	}
-	for i, n := range taken {
-		if n > 0 {
-			d.pods = append(d.pods, Share{good.classes[i], n})
-		}
-	}
-	if len(d.pods) == 0 || !s.cheapest(g.m, d) {
-		return nil
-	}
-	return d
-}
-
-// pick returns the index in open of the class to put on next, -1 if none fits.
-func (g *greedy) pick(good *good, open, taken []int, room capacity.Vector, d *draft, exponent float64) int {
-	a := g.s.pools[good.pool].Options[good.option].Allocatable
-	var rest [16]float64
-	shape := rest[:0]
-	for dim := range room {
-		x := 0.0
-		if a[dim] > 0 {
-			x = good.weight[dim] * float64(room[dim]) / float64(a[dim])
-		}
-		shape = append(shape, x)
-	}
-	best, most := -1, 0.0
-	for i, c := range open {
-		if c < 0 || g.left[c] <= taken[i] {
-			continue
-		}
-		if !g.s.p.Classes[c].Request.Fits(room) {
-			open[i] = -1
-			continue
-		}
-		dot := 0.0
-		for dim, x := range good.shape[i] {
-			dot += float64(x * shape[dim])
-		}
-		score := dot / good.length[i] * power(g.m.value[c], exponent)
-		if score > most || best < 0 {
-			best, most = i, score
-		}
-	}
-	return best
-}
-
-// power is x to the e, by operations that round alike on every processor.
-func power(x, e float64) float64 {
-	switch e {
-	case 1:
-		return x
-	case 1.5:
-		return x * math.Sqrt(x)
-	case 0.6:
-		return math.Sqrt(x) * math.Sqrt(math.Sqrt(math.Sqrt(x))) // 0.625, near enough
-	case 0.3:
-		return math.Sqrt(math.Sqrt(x)) * math.Sqrt(math.Sqrt(math.Sqrt(math.Sqrt(x)))) // 0.3125
-	}
-	return math.Sqrt(x)
-}
-
-// join narrows the draft to what one of the ways leaves, with option still among it. It changes nothing and answers
-// false if no way does.
-func (d *draft) join(ways []Way, option int) bool {
+// join narrows the draft to what one of the kind's ways leaves, with option still among it. It changes nothing and
+// answers false if no way does, or if the draft's list of options would become too short.
+func (g *greedy) join(d *draft, k *kind, option int, request capacity.Vector) bool {
+	ways := k.ways.Pools[d.pool]
 	for i := range ways {
 		way := &ways[i]
 		if !way.Options.Has(option) {
 			continue
 		}
+		if d.ways != nil && allNil(way.Free) && d.ways.Within(way.Options) && d.variety == nil {
+			return true
+		}
 		free, ok := narrow(d.free, way.Free)
 		if !ok {
 			continue
 		}
-		d.free = free
-		if d.ways == nil {
-			d.ways = way.Options.Clone()
-		} else {
-			d.ways.And(way.Options)
+		options := way.Options.Clone()
+		if d.ways != nil {
+			options.And(d.ways)
 		}
+		if g.s.pools[d.pool].Variety != nil && !g.s.varied(d, options, request) {
+			continue
+		}
+		d.free, d.ways = free, options
 		return true
 	}
 	return false
+}
+
+func allNil(sets []bitset.Set) bool {
+	for _, s := range sets {
+		if s != nil {
+			return false
+		}
+	}
+	return true
 }
 
 // narrow intersects sets with by; ok is false if a key is left without a value.
@@ -260,22 +593,17 @@ func narrow(sets, by []bitset.Set) (out []bitset.Set, ok bool) {
 	return out, true
 }
 
-// cheapest gives the draft the cheapest option that holds it and that the pool's limits allow.
-func (s *solver) cheapest(m *market, d *draft) bool {
-	sh := &s.pools[d.pool]
-	floor := worth(d.sum, m.u) * (1 - 1e-9) // nothing that holds the pods costs less than they are worth
-	from, _ := slices.BinarySearchFunc(sh.byPrice, floor, func(o int, p float64) int {
-		if sh.Options[o].Price < p {
-			return -1
-		}
-		return 1
-	})
-	for _, o := range sh.byPrice[from:] {
-		option := &sh.Options[o]
-		if d.ways.Has(o) && d.sum.Fits(option.Allocatable) && (!sh.limited || within(option.Charge, sh.left)) {
-			d.option, d.price = o, option.Price
-			return true
-		}
+// power is x to the e, by operations that round alike on every processor.
+func power(x, e float64) float64 {
+	switch e {
+	case 1:
+		return x
+	case 1.5:
+		return x * math.Sqrt(x)
+	case 0.6:
+		return math.Sqrt(x) * math.Sqrt(math.Sqrt(math.Sqrt(x))) // 0.625, near enough
+	case 0.3:
+		return math.Sqrt(math.Sqrt(x)) * math.Sqrt(math.Sqrt(math.Sqrt(math.Sqrt(x)))) // 0.3125
 	}
-	return false
+	return math.Sqrt(x)
 }

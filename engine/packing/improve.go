@@ -2,7 +2,19 @@ package packing
 
 import (
 	"slices"
+	"sync"
+
+	"tenon.sh/engine/bitset"
 )
+
+// improve gives up once so many tries together have not gained this share of the price.
+const (
+	patience   = 150
+	worthwhile = 3e-4
+)
+
+// fewGoods is about how many options are looked at in one try; others are drawn the next time.
+const fewGoods = 60
 
 // improve takes a few machines away, packs their pods anew and keeps what is cheaper, until the price is near the
 // bound, nothing is gained any more, or the effort is spent.
@@ -10,43 +22,160 @@ func (s *solver) improve(m *market, drafts []*draft) []*draft {
 	if len(drafts) == 0 {
 		return drafts
 	}
+	s.effort = s.p.Effort // the first machines had to be found in any case
 	if best, ok := s.exact(m, drafts); ok {
 		return best
 	}
+	drafts = s.dissolve(m, drafts)
 	random := newRandom(drafts)
-	total, floor := 0.0, 0.0
+	total := 0.0
 	for _, d := range drafts {
 		total += d.price
-		floor += worth(d.sum, m.u)
 	}
-	patience := 60 + 6*len(drafts)
-	for idle := 0; idle < patience && s.effort > 0 && total > floor*1.002; idle++ {
-		chosen := s.neighbours(m, drafts, random)
-		better, gain := s.repack(m, drafts, chosen, random)
-		if better == nil {
-			continue
+	floor := m.bound.value
+	before := total
+	teams := s.teams(m)
+	for tries := 0; s.effort > 0 && total > floor*1.002; tries += len(teams) {
+		if tries >= patience {
+			if before-total < total*worthwhile {
+				break
+			}
+			before, tries = total, 0
 		}
-		idle = 0
-		total -= gain
-		drafts = replaced(drafts, chosen, better)
+		chosen := s.draw(m, drafts, len(teams), random)
+		better := s.repackAll(teams, drafts, chosen)
+		var gone []int
+		var by []*draft
+		for i, r := range better {
+			s.effort -= r.effort
+			if r.drafts != nil {
+				total -= r.gain
+				gone, by = append(gone, chosen[i].drafts...), append(by, r.drafts...)
+			}
+		}
+		if gone != nil {
+			drafts = replaced(drafts, gone, by)
+		}
 	}
 	return drafts
 }
 
-// neighbours draws one to six machines, the wasteful ones more often than the tight ones, as ascending indexes.
-func (s *solver) neighbours(m *market, drafts []*draft, random *random) []int {
-	n := min(1+random.below(6), len(drafts))
+// teamSize is how many places of the plan are looked at together. It is fixed, so that the result does not depend on how
+// many of them are really worked on at a time.
+const teamSize = 4
+
+// team repacks one place of the plan, with a solver and arrays of its own.
+type team struct {
+	s *solver
+	g *greedy
+}
+
+// teams are one or several: where limits or reservations are shared, places hang together and are looked at one by one.
+func (s *solver) teams(m *market) []team {
+	n := teamSize
+	for _, p := range m.pools {
+		if s.pools[p].limited {
+			n = 1
+		}
+	}
+	if len(s.p.Reservations) > 0 {
+		n = 1
+	}
+	out := make([]team, n)
+	for i := range out {
+		own := *s
+		out[i] = team{s: &own, g: nil}
+		if n == 1 {
+			out[i].s = s
+		}
+		out[i].g = out[i].s.newGreedy(m, make([]int, len(m.lots)))
+	}
+	return out
+}
+
+// place is some machines that are to be packed anew, and the chance that goes with it.
+type place struct {
+	drafts    []int
+	exponent  int
+	roominess float64
+	mask      uint64
+}
+
+// draw draws places that share no machine.
+func (s *solver) draw(m *market, drafts []*draft, n int, random *random) []place {
+	var out []place
+	taken := bitset.New(len(drafts))
+	for range n {
+		p := place{drafts: s.neighbours(m, drafts, random, taken), exponent: random.below(len(exponents)), roominess: 1, mask: random.next()}
+		if random.below(2) == 0 {
+			p.roominess = roominess
+		}
+		for k := len(m.goods); k > 4*fewGoods; k /= 2 {
+			p.mask &= random.next()
+		}
+		if len(p.drafts) > 0 {
+			out = append(out, p)
+		}
+	}
+	return out
+}
+
+// repacked is what became of one place: nil drafts if nothing better was found.
+type repacked struct {
+	drafts []*draft
+	gain   float64
+	effort int
+}
+
+// repackAll looks at every place, on as many threads as the problem allows.
+func (s *solver) repackAll(teams []team, drafts []*draft, places []place) []repacked {
+	out := make([]repacked, len(places))
+	work := func(i int) {
+		t := &teams[i]
+		before := t.s.effort
+		out[i].drafts, out[i].gain = t.s.repack(t.g, drafts, &places[i])
+		out[i].effort = before - t.s.effort
+		t.s.effort = before
+	}
+	threads := min(max(1, s.p.Threads), len(places))
+	if threads == 1 {
+		for i := range places {
+			work(i)
+		}
+		return out
+	}
+	var group sync.WaitGroup
+	for thread := range threads {
+		group.Go(func() {
+			for i := thread; i < len(places); i += threads {
+				work(i)
+			}
+		})
+	}
+	group.Wait()
+	return out
+}
+
+// neighbours draws some machines that are not taken yet, the wasteful ones more often than the tight ones, as ascending
+// indexes.
+func (s *solver) neighbours(m *market, drafts []*draft, random *random, taken bitset.Set) []int {
+	n := min(2+random.below(11), len(drafts))
+	relative := random.below(2) == 0
 	var chosen []int
 	for range n {
 		best, most := -1, 0.0
 		for range 3 {
 			i := random.below(len(drafts))
-			waste := drafts[i].price + m.perNode - worth(drafts[i].sum, m.u)
+			waste := drafts[i].price + m.perNode - m.worth(drafts[i])
+			if relative {
+				waste /= drafts[i].price + m.perNode
+			}
 			if best < 0 || waste > most {
 				best, most = i, waste
 			}
 		}
-		if !slices.Contains(chosen, best) {
+		if !taken.Has(best) {
+			taken.Add(best)
 			chosen = append(chosen, best)
 		}
 	}
@@ -54,25 +183,40 @@ func (s *solver) neighbours(m *market, drafts []*draft, random *random) []int {
 	return chosen
 }
 
+// worth is what the draft's pods are worth.
+func (m *market) worth(d *draft) float64 {
+	sum := 0.0
+	for _, p := range d.loads {
+		sum += float64(float64(p.n) * m.shapes[m.lots[p.lot].shape].value)
+	}
+	return sum
+}
+
 // repack packs the pods of the chosen machines anew. It returns nil unless that is cheaper, and what it gains otherwise.
-func (s *solver) repack(m *market, drafts []*draft, chosen []int, random *random) (better []*draft, gain float64) {
-	g := &greedy{s: s, m: m, left: make([]int, len(s.left))}
+func (s *solver) repack(g *greedy, drafts []*draft, p *place) (better []*draft, gain float64) {
+	chosen := p.drafts
 	old, paid := 0.0, 0.0
+	g.drafts, g.cost = nil, 0
 	for _, i := range chosen {
 		d := drafts[i]
-		old += d.price + m.perNode
+		old += d.price + g.m.perNode
 		paid += d.price
-		for _, p := range d.pods {
-			g.left[p.Class] += p.Count
+		for _, l := range d.loads {
+			g.restore(l.lot, l.n)
 		}
-		s.refund(d)
+		s.charge(d, -1)
 	}
-	g.exponents = exponents[random.below(len(exponents)):][:1]
+	g.exponents = append(g.exponents[:0], p.exponent)
+	g.roominess = p.roominess
 	g.ceiling = old * (1 - 1e-9)
-	mask := random.next()
-	g.skip = func(i int) bool { return mask>>(uint(i)%64)&1 == 0 }
+	g.reset(func(i int) bool { return p.mask>>(uint(i)%64)&1 == 0 })
 	g.run()
-	complete := !slices.ContainsFunc(g.left, func(n int) bool { return n > 0 })
+	complete := true
+	for _, i := range chosen {
+		for _, p := range drafts[i].loads {
+			complete = complete && g.left[p.lot] == 0
+		}
+	}
 	if complete && g.cost < g.ceiling {
 		for _, d := range g.drafts {
 			paid -= d.price
@@ -80,24 +224,17 @@ func (s *solver) repack(m *market, drafts []*draft, chosen []int, random *random
 		return g.drafts, paid
 	}
 	for _, d := range g.drafts {
-		s.refund(d)
+		s.charge(d, -1)
 	}
 	for _, i := range chosen {
-		s.charge(drafts[i])
+		s.charge(drafts[i], 1)
+		for _, p := range drafts[i].loads {
+			if g.left[p.lot] > 0 {
+				g.remove(p.lot, g.left[p.lot])
+			}
+		}
 	}
 	return nil, 0
-}
-
-func (s *solver) refund(d *draft) {
-	if sh := &s.pools[d.pool]; sh.limited {
-		sh.left.Add(sh.Options[d.option].Charge, 1)
-	}
-}
-
-func (s *solver) charge(d *draft) {
-	if sh := &s.pools[d.pool]; sh.limited {
-		sh.left.Add(sh.Options[d.option].Charge, -1)
-	}
 }
 
 func replaced(drafts []*draft, chosen []int, by []*draft) []*draft {

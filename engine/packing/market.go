@@ -9,105 +9,321 @@ import (
 	"tenon.sh/engine/capacity"
 )
 
-// market is what the greedy search chooses from: the classes and options of one tier of pools, and what resources are
-// worth there.
+// market is what the greedy search chooses from: the items and options of one tier of pools, and what resources are
+// worth there. Items are looked at as shapes (equal requests) and kinds (equal rules and ways): what a machine may take
+// next depends on the kind, what fits depends on the shape.
 type market struct {
 	pools   []int
-	classes []int // classes with pods left that some option of the tier can hold
+	items   []*item
+	shapes  []shape
+	kinds   []kind
 	goods   []good
-	u       []float64 // price of a unit of each resource
-	value   []float64 // of one pod of each class (indexed like the problem's classes); never 0
-	perNode float64   // added to each machine's price while planning: fewer machines for the same money
+	clashes []bitset.Set // of each kind, the kinds that cannot share a machine with it; nil for none
+	twins   []bitset.Set // of each kind, the kinds that had better not share a machine with it; nil for none
+	u       []float64    // price of a unit of each resource
+	low     []float64    // no more than any option asks for it
+	perNode float64      // added to each machine's price while planning: fewer machines for the same money
+	perAdd  float64      // worth of being one more machine, where rules between pods ask for many
+	bound   *bound
+	before  []int // pods that each item had left at first
+	lots    []lot
+	avail   []bitset.Set // of each shape, the kinds of which pods are left
+	byGroup [][]int      // of each host group, the kinds that it concerns
+	drivers bitset.Set   // the kinds that make the number of machines what it is
+	capped  []int        // the kinds of which a machine takes only so many
+	dims    []int        // resources that matter
 }
 
-// good is an option worth starting a machine with: no option that the same classes can use has as much for less.
+// shape is the items with one request.
+type shape struct {
+	request capacity.Vector
+	value   float64 // worth of one pod; never 0
+	kinds   []int   // ascending
+	lots    []int   // of each of the kinds
+}
+
+// lot is all pods of one shape and kind, whatever classes they are of: once they are settled nothing tells them apart.
+type lot struct {
+	shape, kind int
+	items       []*item
+	n           int // pods
+	// needsLarge and needsDevices mark pods for which only such options will do.
+	needsLarge, needsDevices bool
+}
+
+// kind is the items with the same ways and rules.
+type kind struct {
+	ways   *Ways
+	host   *hostRules
+	driver bool // of the pods that make the number of machines what it is
+	most   int  // how many of the pods a machine takes; 0 means any number
+}
+
+// good is an option worth starting a machine with: no option that the same items can use has as much for less.
 type good struct {
 	pool, option int
 	price        float64
 	promise      float64 // worth of all its resources per unit of price: no filling is better
-	classes      []int
-	weight       []float64   // how much each resource counts when shapes are compared
-	shape        [][]float64 // of each class: its request as shares of the machine, weighted
-	length       []float64   // Euclidean length of each shape
+	kinds        bitset.Set
+	weight       []float64 // how much each of the market's resources counts when shapes are compared
+	shapes       []goodShape
 }
 
-func (s *solver) newMarket(pools []int) *market {
+// goodShape is a shape as this option sees it.
+type goodShape struct {
+	shape  int
+	share  []float64 // its request as shares of the machine, weighted
+	length float64   // their Euclidean length
+	score  [4]float64
+}
+
+func (s *solver) newMarket(pools []int, items []*item) *market {
 	m := &market{pools: pools}
-	demand := make(capacity.Vector, len(s.p.Classes[0].Request))
-	for c := range s.p.Classes {
-		if s.left[c] > 0 && s.sells(pools, c) {
-			m.classes = append(m.classes, c)
-			demand.Add(s.p.Classes[c].Request, int64(s.left[c]))
+	for _, it := range items {
+		if it.left > 0 && len(it.company) == 0 && s.sellsIn(pools, it) {
+			m.items = append(m.items, it)
 		}
 	}
-	if len(m.classes) == 0 {
+	if len(m.items) == 0 {
 		return m
 	}
+	m.sort()
 	for _, p := range pools {
-		m.goods = append(m.goods, s.goodsOf(p, m.classes)...)
+		m.goods = append(m.goods, s.goodsOf(m, p)...)
 	}
-	m.price(s, demand)
+	m.special(s)
+	m.price(s)
 	return m
 }
 
-// sells reports whether some option of the pools can hold one pod of the class.
-func (s *solver) sells(pools []int, c int) bool {
-	class := &s.p.Classes[c]
+// sellsIn reports whether some option of the pools can hold one pod of the item.
+func (s *solver) sellsIn(pools []int, it *item) bool {
 	for _, p := range pools {
-		for _, way := range class.Pools[p] {
-			for _, o := range s.pools[p].byPrice {
-				if way.Options.Has(o) && class.Request.Fits(s.pools[p].Options[o].Allocatable) {
-					return true
-				}
-			}
+		if len(it.ways.Pools[p]) > 0 && s.poolSells(it.ways.Pools[p], p, it.request) {
+			return true
 		}
 	}
 	return false
 }
 
+// sort divides the items into shapes and kinds.
+func (m *market) sort() {
+	type kindKey struct {
+		ways *Ways
+		host *hostRules
+	}
+	kinds := map[kindKey]int{}
+	shapes := map[string]int{}
+	// Items with rules for single machines come first: they find a machine less easily.
+	slices.SortStableFunc(m.items, func(a, b *item) int { return cmp.Compare(strictness(b.host), strictness(a.host)) })
+	for _, it := range m.items {
+		key := kindKey{it.ways, it.host}
+		k, ok := kinds[key]
+		if !ok {
+			k = len(m.kinds)
+			kinds[key] = k
+			m.kinds = append(m.kinds, kind{ways: it.ways, host: it.host})
+		}
+		text := vectorText(it.request)
+		h, ok := shapes[text]
+		if !ok {
+			h = len(m.shapes)
+			shapes[text] = h
+			m.shapes = append(m.shapes, shape{request: it.request})
+		}
+		m.add(h, k, it)
+	}
+	m.avail = make([]bitset.Set, len(m.shapes))
+	for h := range m.shapes {
+		m.avail[h] = bitset.Of(len(m.kinds), m.shapes[h].kinds...)
+	}
+	m.twins = make([]bitset.Set, len(m.kinds))
+	bySpread := map[int]bitset.Set{}
+	for k := range m.kinds {
+		for _, g := range m.kinds[k].host.spreads {
+			if bySpread[g] == nil {
+				bySpread[g] = bitset.New(len(m.kinds))
+			}
+			bySpread[g].Add(k)
+			m.twins[k] = bySpread[g]
+		}
+	}
+	m.clashes = make([]bitset.Set, len(m.kinds))
+	for a := range m.kinds {
+		if m.kinds[a].host.bears == nil && m.kinds[a].host.shuns == nil {
+			continue
+		}
+		m.clashes[a] = bitset.New(len(m.kinds))
+		for b := range m.kinds {
+			if clash(m.kinds[a].host, m.kinds[b].host) {
+				m.clashes[a].Add(b)
+			}
+		}
+	}
+	for k := range m.kinds {
+		if m.kinds[k].most = m.kinds[k].host.most(); m.kinds[k].host.alone() {
+			m.kinds[k].most = 1
+		}
+		if m.kinds[k].most > 0 {
+			m.capped = append(m.capped, k)
+		}
+		for _, g := range m.kinds[k].host.touched {
+			for len(m.byGroup) <= g {
+				m.byGroup = append(m.byGroup, nil)
+			}
+			m.byGroup[g] = append(m.byGroup[g], k)
+		}
+	}
+}
+
+func strictness(r *hostRules) int {
+	switch {
+	case r.none():
+		return 0
+	case r.alone():
+		return 2
+	}
+	return 1
+}
+
+// add puts an item into the lot of its shape and kind.
+func (m *market) add(h, k int, it *item) {
+	shape := &m.shapes[h]
+	at, there := slices.BinarySearch(shape.kinds, k)
+	if !there {
+		shape.kinds = slices.Insert(shape.kinds, at, k)
+		shape.lots = slices.Insert(shape.lots, at, len(m.lots))
+		m.lots = append(m.lots, lot{shape: h, kind: k})
+	}
+	l := &m.lots[shape.lots[at]]
+	l.items = append(l.items, it)
+	l.n += it.left
+}
+
+// lotOf is the lot of a shape and a kind that it has.
+func (m *market) lotOf(h, k int) int {
+	at, _ := slices.BinarySearch(m.shapes[h].kinds, k)
+	return m.shapes[h].lots[at]
+}
+
+// machines counts the machines that rules between pods ask for: the most pods of which no two, or no more than a few, may
+// share one. A pod that lets a machine have so many of its group takes up one part in so many of it, whatever the others
+// allow. It marks the kinds of the group that asks for the most.
+func (m *market) machines(counts []int) int {
+	marks, groups := map[int]float64{}, map[int]float64{}
+	each := func(r *hostRules, f func(parts map[int]float64, at, most int)) {
+		if r.bears != nil && r.shuns != nil {
+			for b := r.bears.Next(0); b >= 0; b = r.bears.Next(b + 1) {
+				if r.shuns.Has(b) {
+					f(marks, b, 1)
+				}
+			}
+		}
+		for _, sp := range r.spread {
+			if sp.self {
+				f(groups, sp.group, sp.most)
+			}
+		}
+	}
+	for i, it := range m.items {
+		each(it.host, func(parts map[int]float64, at, most int) { parts[at] += float64(counts[i]) / float64(most) })
+	}
+	m.drivers = bitset.New(len(m.kinds))
+	need := func(parts map[int]float64, at int) int { return int(math.Ceil(parts[at] - 1e-9)) }
+	n := 0
+	for _, it := range m.items {
+		each(it.host, func(parts map[int]float64, at, _ int) { n = max(n, need(parts, at)) })
+	}
+	for k := range m.kinds {
+		each(m.kinds[k].host, func(parts map[int]float64, at, _ int) {
+			m.kinds[k].driver = m.kinds[k].driver || 10*need(parts, at) >= 9*n && n > 1
+		})
+		if m.kinds[k].driver {
+			m.drivers.Add(k)
+		}
+	}
+	return n
+}
+
 // goodsOf lists the options of a pool that are worth starting with.
-func (s *solver) goodsOf(p int, classes []int) []good {
+func (s *solver) goodsOf(m *market, p int) []good {
 	sh := &s.pools[p]
-	bySignature := map[string][]int{} // kept options of each set of classes
+	byUsers := map[string][]int{} // kept options of each set of users
 	var goods []good
 	for _, o := range sh.byPrice {
-		option := &sh.Options[o]
-		able, signature := s.usersOf(p, o, classes)
-		if len(able) == 0 {
+		kinds, users := s.usersOf(m, p, o)
+		if users == "" || !s.affordable(p, o) || !s.slotLeft(p, o) {
 			continue
 		}
-		if s.dominated(sh, option, bySignature[signature]) {
+		if s.dominated(sh, o, byUsers[users]) {
 			continue
 		}
-		bySignature[signature] = append(bySignature[signature], o)
-		goods = append(goods, good{pool: p, option: o, price: option.Price, classes: able})
+		byUsers[users] = append(byUsers[users], o)
+		goods = append(goods, good{pool: p, option: o, price: sh.Options[o].Price, kinds: kinds})
 	}
 	return goods
 }
 
-// usersOf lists the classes of which one pod fits the option, and the same as text that equal lists share.
-func (s *solver) usersOf(p, o int, classes []int) ([]int, string) {
-	var able []int
-	set := bitset.New(len(classes))
-	for i, c := range classes {
-		class := &s.p.Classes[c]
-		if admits(class.Pools[p], o) && class.Request.Fits(s.pools[p].Options[o].Allocatable) {
-			able = append(able, c)
-			set.Add(i)
+// usersOf finds the kinds of which one pod fits the option, and the same of kinds and shapes as text that equal sets
+// share; the text is empty if nothing that the option may be bought for fits.
+func (s *solver) usersOf(m *market, p, o int) (bitset.Set, string) {
+	sh := &s.pools[p]
+	option := &sh.Options[o]
+	kinds := bitset.New(len(m.kinds))
+	for k := range m.kinds {
+		if admits(m.kinds[k].ways.Pools[p], o) {
+			kinds.Add(k)
 		}
 	}
-	text := make([]byte, 0, 8*len(set))
-	for _, w := range set {
+	if kinds.Empty() {
+		return nil, ""
+	}
+	text := make([]byte, 0, 8*len(kinds)+len(m.shapes)/8+1)
+	for _, w := range kinds {
 		for b := range 8 {
 			text = append(text, byte(w>>(8*b)))
 		}
 	}
-	return able, string(text)
+	some, bits := false, byte(0)
+	for h := range m.shapes {
+		if h%8 == 0 && h > 0 {
+			text, bits = append(text, bits), 0
+		}
+		if m.shapes[h].request.Fits(option.Allocatable) {
+			some = true
+			bits |= 1 << (h % 8)
+		}
+	}
+	if !some {
+		return nil, ""
+	}
+	return kinds, string(append(text, bits))
 }
 
-func admits(ways []Way, o int) bool {
-	for i := range ways {
-		if ways[i].Options.Has(o) {
+// special finds the lots for which only large options, or only options with devices, will do.
+func (m *market) special(s *solver) {
+	for i := range m.lots {
+		l := &m.lots[i]
+		l.needsLarge, l.needsDevices = true, true
+		for j := range m.goods {
+			g := &m.goods[j]
+			sh := &s.pools[g.pool]
+			o := &sh.Options[g.option]
+			if !g.kinds.Has(l.kind) || (o.Large || !l.needsLarge) && (sh.devices[g.option] || !l.needsDevices) {
+				continue
+			}
+			if m.shapes[l.shape].request.Fits(o.Allocatable) {
+				l.needsLarge = l.needsLarge && o.Large
+				l.needsDevices = l.needsDevices && sh.devices[g.option]
+			}
+		}
+	}
+}
+
+// asksFor reports whether the request names a device that the option has.
+func (s *solver) asksFor(request capacity.Vector, sh *shop, o int) bool {
+	for d, device := range s.p.Devices {
+		if device && request[d] > 0 && sh.Options[o].Allocatable[d] > 0 {
 			return true
 		}
 	}
@@ -115,9 +331,13 @@ func admits(ways []Way, o int) bool {
 }
 
 // dominated reports whether one of the kept options, which all cost no more, has no less of anything.
-func (s *solver) dominated(sh *shop, option *Option, kept []int) bool {
+func (s *solver) dominated(sh *shop, o int, kept []int) bool {
+	option := &sh.Options[o]
 	for _, k := range kept {
 		other := &sh.Options[k]
+		if other.Large != option.Large || other.Reservation >= 0 && other.Reservation != option.Reservation {
+			continue
+		}
 		more := true
 		for d, n := range option.Allocatable {
 			if other.Allocatable[d] < n || other.Charge[d] > option.Charge[d] && sh.left[d] < capacity.Most {
@@ -133,24 +353,36 @@ func (s *solver) dominated(sh *shop, option *Option, kept []int) bool {
 }
 
 // price finds what resources are worth, and what follows from it.
-func (m *market) price(s *solver, demand capacity.Vector) {
-	options := make([]*Option, len(m.goods))
-	for i, g := range m.goods {
-		options[i] = &s.pools[g.pool].Options[g.option]
+func (m *market) price(s *solver) {
+	counts := make([]int, len(m.items))
+	for i, it := range m.items {
+		counts[i] = it.left
 	}
-	m.u = prices(demand, options)
-	m.perNode = nodeShare * s.unitPrice(m, options)
+	m.before = counts
+	m.bound = s.newBound(m, counts)
+	m.u, m.perAdd = m.bound.shared()
+	m.low = m.bound.low()
+	if s.worth == nil {
+		s.worth = m.u
+	}
+	m.perNode = nodeShare * s.unitPrice(m)
+	demand := make(capacity.Vector, len(m.u))
+	for _, it := range m.items {
+		demand.Add(it.request, int64(it.left))
+	}
 	least := math.Inf(1)
-	for _, o := range options {
-		least = min(least, o.Price)
+	for _, g := range m.goods {
+		least = min(least, g.price)
 	}
-	m.value = make([]float64, len(s.p.Classes))
-	for _, c := range m.classes {
-		r := s.p.Classes[c].Request
-		m.value[c] = worth(r, m.u) + float64(1e-4*least*share(r, demand))
-		if m.value[c] <= 0 {
-			m.value[c] = 1e-12
+	for d := range demand {
+		if demand[d] > 0 {
+			m.dims = append(m.dims, d)
 		}
+	}
+	values := m.bound.values()
+	for h := range m.shapes {
+		r := m.shapes[h].request
+		m.shapes[h].value = max(values[vectorText(r)]+float64(1e-4*least*share(r, demand)), 1e-12)
 	}
 	for i := range m.goods {
 		m.goods[i].measure(s, m)
@@ -165,7 +397,7 @@ const nodeShare = 0.05
 
 // unitPrice is the price of one unit of the problem's main resource (one core): its dual, or where that is 0 the least
 // that any option asks for it.
-func (s *solver) unitPrice(m *market, options []*Option) float64 {
+func (s *solver) unitPrice(m *market) float64 {
 	unit := s.p.Unit
 	if len(unit) == 0 {
 		return 0
@@ -174,9 +406,10 @@ func (s *solver) unitPrice(m *market, options []*Option) float64 {
 		return p
 	}
 	least := math.Inf(1)
-	for _, o := range options {
-		if n := unit.Times(o.Allocatable, math.MaxInt32); n > 0 {
-			least = min(least, o.Price/float64(n))
+	for i := range m.goods {
+		g := &m.goods[i]
+		if n := unit.Times(s.pools[g.pool].Options[g.option].Allocatable, math.MaxInt32); n > 0 {
+			least = min(least, g.price/float64(n))
 		}
 	}
 	if math.IsInf(least, 1) {
@@ -198,32 +431,44 @@ func share(r, demand capacity.Vector) float64 {
 
 // measure prepares the comparison of shapes on this option.
 func (g *good) measure(s *solver, m *market) {
-	a := s.pools[g.pool].Options[g.option].Allocatable
-	full := worth(a, m.u)
-	if g.price+m.perNode > 0 {
-		g.promise = full / (g.price + m.perNode)
+	option := &s.pools[g.pool].Options[g.option]
+	a := option.Allocatable
+	full := 0.0
+	for _, d := range m.dims {
+		full += float64(float64(max(0, min(a[d], capacity.Most/1024))) * m.u[d])
 	}
-	g.weight = make([]float64, len(a))
-	for d, n := range a {
-		if n <= 0 {
+	if g.price+m.perNode > 0 {
+		g.promise = (full + m.perAdd) / (g.price + m.perNode)
+	} else {
+		g.promise = math.Inf(1)
+	}
+	g.weight = make([]float64, len(m.dims))
+	for i, d := range m.dims {
+		if a[d] <= 0 {
 			continue
 		}
-		g.weight[d] = 0.05
+		g.weight[i] = 0.05
 		if full > 0 {
-			g.weight[d] += float64(n) * m.u[d] / full
+			g.weight[i] += float64(a[d]) * m.u[d] / full
 		}
 	}
-	for _, c := range g.classes {
-		r := s.p.Classes[c].Request
-		shape := make([]float64, len(a))
+	for h := range m.shapes {
+		r := m.shapes[h].request
+		if !r.Fits(a) {
+			continue
+		}
+		gs := goodShape{shape: h, share: make([]float64, len(m.dims))}
 		square := 0.0
-		for d, n := range r {
-			if n > 0 && a[d] > 0 {
-				shape[d] = g.weight[d] * float64(n) / float64(a[d])
-				square += float64(shape[d] * shape[d])
+		for i, d := range m.dims {
+			if r[d] > 0 && a[d] > 0 {
+				gs.share[i] = g.weight[i] * float64(r[d]) / float64(a[d])
+				square += float64(gs.share[i] * gs.share[i])
 			}
 		}
-		g.shape = append(g.shape, shape)
-		g.length = append(g.length, max(math.Sqrt(square), 1e-12))
+		gs.length = max(math.Sqrt(square), 1e-12)
+		for e, exponent := range exponents {
+			gs.score[e] = power(m.shapes[h].value, exponent) / gs.length
+		}
+		g.shapes = append(g.shapes, gs)
 	}
 }

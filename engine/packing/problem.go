@@ -1,11 +1,13 @@
 // Package packing decides how many machines of which kind hold a set of pods at the least price. It knows numbers and
-// sets only: amounts of resources, options that can be bought, and which classes of pods may use which option. What
-// these stand for in Kubernetes is settled before (package engine compiles a Problem) and after (it names the result).
+// sets only: amounts of resources, options that can be bought, which classes of pods may use which option, and rules
+// between pods (package topology). What these stand for in Kubernetes is settled before (package engine compiles a
+// Problem) and after (it names the result).
 package packing
 
 import (
 	"tenon.sh/engine/bitset"
 	"tenon.sh/engine/capacity"
+	"tenon.sh/engine/topology"
 )
 
 // Problem is what must be placed, and where it may go. All vectors have the same length. The solution depends on the
@@ -14,23 +16,60 @@ type Problem struct {
 	Classes []Class
 	Nodes   []Node
 	Pools   []Pool
+	// Layout says what rules between pods count, Places which domains there are: nodes and options name theirs.
+	Layout topology.Layout
+	Places []topology.Place
+	// Reservations holds, for each reservation, how many more machines may draw from it.
+	Reservations []int
+	// Things counts what pods can share on a node.
+	Things int
 	// Effort is how many patterns may be built to make the first solution cheaper.
 	Effort int
 	// Unit is one unit of the resource that machines are mostly sold by: one core.
 	Unit capacity.Vector
+	// Devices marks the resources of machines that are bought only for pods that ask for them.
+	Devices []bool
 	// PriceBand bounds the options that one new machine lists: each costs at most this times the cheapest. MaxTypes
 	// bounds their types.
 	PriceBand float64
 	MaxTypes  int
+	// Weighted compares what a level misses with what a place costs; otherwise the first level that can be met is taken.
+	Weighted bool
+	// Threads is how many goroutines may search; the solution does not depend on it.
+	Threads int
 }
 
 // Class is a number of pods that are alike in everything that matters here.
 type Class struct {
 	Request capacity.Vector
 	Count   int
+	// Owners holds, for each pod, a number that replicas of one workload share, -1 for none; nil means none at all.
+	Owners []int
+	// Shared lists parts of the request that a node has no need to give where somebody has them already.
+	Shared []Shared
+	// Priority orders classes that compete for too little room: higher first.
+	Priority int
+	// Levels are what the pods ask for, the most first: where one cannot be met, the next is tried.
+	Levels []Level
+	// Home is one more than the index of the node that the pods are expected on, 0 for none. They go there before any other
+	// pod goes anywhere, whether there is room or not, if the rules between pods allow it; else they are pods like others.
+	Home int
+}
+
+// Level is one set of demands of a class.
+type Level struct {
 	// Nodes holds the existing nodes that admit the class, room aside.
 	Nodes bitset.Set
-	// Pools holds, for each pool, the ways in which the class may use a machine of it; none means not at all.
+	// Ways says how the class may use the pools' new machines. Levels may share it.
+	Ways *Ways
+	// Rules are those between pods; nil means none. Levels may share them.
+	Rules *topology.Rules
+	// Miss is, of what a pod is worth, the share that is lost by placing it at this level rather than at the first.
+	Miss float64
+}
+
+// Ways holds, for each pool, the ways in which a class may use a machine of it; none means not at all.
+type Ways struct {
 	Pools [][]Way
 }
 
@@ -45,6 +84,25 @@ type Way struct {
 type Node struct {
 	// Free is what the node has left. It may be negative, then nothing fits that asks for that resource.
 	Free capacity.Vector
+	// Place is the index of the node's place.
+	Place int
+	// Has holds the shared things that somebody has there; nil for none.
+	Has bitset.Set
+	// Bears holds the host marks that the node bears already, Shuns those that its pods keep out; nil means none.
+	Bears, Shuns bitset.Set
+	// Groups and Sets count the pods on the node, for those counted by machine; what is not listed is 0.
+	Groups, Sets []Tally
+}
+
+// Shared is one unit of a resource that stands for a thing that several pods can use: whoever comes first to a node takes
+// the unit. Things are numbered.
+type Shared struct {
+	Thing, Resource int
+}
+
+// Tally is a number of pods of one group or set.
+type Tally struct {
+	Of, Count int
 }
 
 // Pool is a source of new machines.
@@ -56,6 +114,17 @@ type Pool struct {
 	Free []bitset.Set
 	// Left is what the pool's limits leave; capacity.Most where there is none.
 	Left capacity.Vector
+	// Variety lists how many different values of something a machine's list of options must keep.
+	Variety []Variety
+}
+
+// Variety asks for a number of different values among the options of one machine.
+type Variety struct {
+	Min int
+	// Value holds the value of each option, -1 for none.
+	Value []int
+	// Soft lowers the number to what can be had when a machine gets its first pod.
+	Soft bool
 }
 
 // Option is one offering of one type of machine.
@@ -67,6 +136,12 @@ type Option struct {
 	Allocatable       capacity.Vector
 	// Charge is what the option counts against the pool's limits.
 	Charge capacity.Vector
+	// Place is the index of the place that a machine of this option is in.
+	Place int
+	// Reservation is the index of the reservation that the option draws from, -1 for none.
+	Reservation int
+	// Large marks an option that is bought only for pods that no other option can hold.
+	Large bool
 	// Wide asks for a long list of types, because options of this kind sell out often.
 	Wide bool
 	// Listed is false for an option that cannot be bought now.
@@ -75,18 +150,29 @@ type Option struct {
 
 // Solution says where the pods go.
 type Solution struct {
-	// OnNodes holds, for each node, how many pods of which class it gets.
+	// OnNodes holds, for each node, the pods that it gets.
 	OnNodes [][]Share
 	New     []Machine
-	// Left counts the pods of each class that nothing can run.
-	Left []int
-	// Bound is a lower bound for the price of the new machines.
+	// Left holds the pods of each class that nothing can run.
+	Left [][]int
+	// Order lists every placed pod, in an order in which each meets its rules when those before it are there.
+	Order []Pod
+	// Bound is a lower bound for the price of the new machines, Worth what a unit of each resource is worth at it.
 	Bound float64
+	Worth []float64
+	// World is the state of the rules between pods at the end, for explanations.
+	World *topology.World
 }
 
-// Share is a number of pods of one class.
+// Pod is one pod of a class: the pods of a class are numbered from 0, the first ones are placed first.
+type Pod struct {
+	Class, Number int
+}
+
+// Share is some pods of one class.
 type Share struct {
-	Class, Count int
+	Class int
+	Pods  []int
 }
 
 // Machine is a new machine: any of the listed options, a product of types and slots, holds all its pods.
@@ -100,4 +186,7 @@ type Machine struct {
 	// Fitting counts the options that could hold the pods; RunnerUp is the cheapest of another type, -1 if none.
 	Fitting  int
 	RunnerUp int
+	// Relaxed is true where a soft Variety had to be lowered.
+	Relaxed bool
+	varied  bool // the list is as long as it is for a Variety
 }

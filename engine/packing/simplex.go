@@ -2,97 +2,117 @@ package packing
 
 import "math"
 
-// maximise solves max c·x subject to A·x ≤ b, x ≥ 0 with b ≥ 0 by the simplex method on a dense table (G. B. Dantzig,
-// Linear Programming and Extensions, 1963), with Bland's rule, which cannot cycle. A has few columns here and some
-// dozens of rows. It returns the best x; steps bounds the work, and an early stop returns a feasible x all the same.
+// maximise solves max c·x subject to A·x ≤ b, x ≥ 0 with b ≥ 0 by the simplex method on a dense dictionary (G. B. Dantzig,
+// Linear Programming and Extensions, 1963): the steepest column enters, and after a while without progress the first one
+// (R. G. Bland, 1977), which cannot cycle. It returns the best x; steps bounds the work, and an early stop returns a
+// feasible x all the same.
 func maximise(c []float64, a [][]float64, b []float64, steps int) []float64 {
-	n, m := len(c), len(b)
-	t := newTable(c, a, b)
-	basis := make([]int, m) // the variable of each row; slack i is n+i
-	for i := range basis {
-		basis[i] = n + i
-	}
+	t := newDictionary(c, a, b)
+	idle := 0
 	for range steps {
-		col := t.entering(n + m)
+		col := t.entering(idle > 30)
 		if col < 0 {
 			break
 		}
-		row := t.leaving(col, basis)
+		row := t.leaving(col)
 		if row < 0 {
 			break // unbounded: cannot be where every resource is for sale
 		}
-		t.pivot(row, col)
-		basis[row] = col
+		if before := t.value(); t.pivot(row, col) && t.value() > before+tiny {
+			idle = 0
+		} else {
+			idle++
+		}
 	}
-	x := make([]float64, n)
-	for i, v := range basis {
-		if v < n {
-			x[v] = max(0, t[i][n+m])
+	x := make([]float64, len(c))
+	for i, v := range t.basic {
+		if v < len(c) {
+			x[v] = max(0, t.rows[i][len(c)])
 		}
 	}
 	return x
 }
 
-// table holds a row for each constraint and the objective in the last one; the last column is the right-hand side.
-type table [][]float64
+// dictionary writes the basic variables, one a row, as sums of the others; the last row is the objective and the last
+// column the constants.
+type dictionary struct {
+	rows  [][]float64
+	basic []int // the variable of each row; slack i is len(c)+i
+	other []int // the variable of each column
+}
 
-func newTable(c []float64, a [][]float64, b []float64) table {
+func newDictionary(c []float64, a [][]float64, b []float64) *dictionary {
 	n, m := len(c), len(b)
-	t := make(table, m+1)
+	t := &dictionary{}
 	for i := range m {
-		t[i] = make([]float64, n+m+1)
-		copy(t[i], a[i])
-		t[i][n+i] = 1
-		t[i][n+m] = b[i]
+		row := make([]float64, n+1)
+		copy(row, a[i])
+		row[n] = b[i]
+		t.rows = append(t.rows, row)
+		t.basic = append(t.basic, n+i)
 	}
-	t[m] = make([]float64, n+m+1)
+	last := make([]float64, n+1)
 	for j := range c {
-		t[m][j] = -c[j]
+		last[j] = -c[j]
+		t.other = append(t.other, j)
 	}
+	t.rows = append(t.rows, last)
 	return t
 }
 
 const tiny = 1e-11
 
-func (t table) entering(columns int) int {
-	last := t[len(t)-1]
-	for j := range columns {
-		if last[j] < -tiny {
-			return j
+func (t *dictionary) value() float64 { return t.rows[len(t.rows)-1][len(t.other)] }
+
+func (t *dictionary) entering(first bool) int {
+	last := t.rows[len(t.rows)-1]
+	best, col := -tiny, -1
+	for j, v := range t.other {
+		switch {
+		case last[j] >= -tiny:
+		case first && (col < 0 || v < t.other[col]):
+			col = j
+		case !first && last[j] < best:
+			best, col = last[j], j
 		}
 	}
-	return -1
+	return col
 }
 
-func (t table) leaving(col int, basis []int) int {
+func (t *dictionary) leaving(col int) int {
 	best, row := math.Inf(1), -1
-	rhs := len(t[0]) - 1
-	for i := range len(t) - 1 {
-		if t[i][col] <= tiny {
+	rhs := len(t.other)
+	for i := range t.basic {
+		if t.rows[i][col] <= 1e-9 {
 			continue
 		}
-		ratio := t[i][rhs] / t[i][col]
-		if ratio < best-tiny || (ratio <= best+tiny && row >= 0 && basis[i] < basis[row]) {
+		ratio := t.rows[i][rhs] / t.rows[i][col]
+		if ratio < best-tiny || (ratio <= best+tiny && row >= 0 && t.basic[i] < t.basic[row]) {
 			best, row = min(best, ratio), i
 		}
 	}
 	return row
 }
 
-func (t table) pivot(row, col int) {
-	p := t[row][col]
-	for j := range t[row] {
-		t[row][j] /= p
+func (t *dictionary) pivot(row, col int) bool {
+	pivoted := t.rows[row]
+	inverse := 1 / pivoted[col]
+	for j := range pivoted {
+		pivoted[j] *= inverse
 	}
-	for i := range t {
-		f := t[i][col]
+	pivoted[col] = inverse
+	for i, r := range t.rows {
+		f := r[col]
 		if i == row || f == 0 {
 			continue
 		}
-		for j := range t[i] {
+		r[col] = 0
+		for j, v := range pivoted {
 			// The conversion keeps a compiler from fusing the two operations, which would round differently on some
 			// processors.
-			t[i][j] -= float64(f * t[row][j])
+			r[j] -= float64(f * v)
 		}
 	}
+	t.basic[row], t.other[col] = t.other[col], t.basic[row]
+	return true
 }

@@ -6,29 +6,101 @@ import (
 
 	"tenon.sh/engine/bitset"
 	"tenon.sh/engine/capacity"
+	"tenon.sh/engine/topology"
 )
+
+// mostRounds bounds how often a problem is solved anew with what the last time has taught.
+const mostRounds = 6
 
 // Solve places as many pods as it can: first on nodes that exist, then, from the heaviest pools to the lightest, on new
 // machines, cheaply. The same problem always has the same solution.
+//
+// Rules between pods depend on where others go, and how many machines can be had shows only when they are bought. So a
+// problem is solved in rounds: each settles places pod by pod with exact counts, then buys machines; what could not be
+// bought as settled is a lesson for the next round. The best round counts.
 func Solve(p *Problem) *Solution {
-	s := newSolver(p)
-	s.fillNodes()
-	for _, tier := range s.tiers() {
-		s.buy(tier)
+	l := &lessons{caps: map[spotKey]int{}, open: map[[2]int]bool{}, zero: bitset.New(len(p.Layout.Groups))}
+	var best *solver
+	for range mostRounds {
+		s := newSolver(p, l)
+		s.settle()
+		for _, tier := range s.tiers() {
+			s.buy(tier)
+		}
+		s.makeMachines()
+		learned := s.learn()
+		s.replay()
+		if best == nil || s.better(best) {
+			best = s
+		}
+		if !learned {
+			break
+		}
 	}
-	return s.finish()
+	return best.finish()
 }
 
-// solver is the state of one Solve.
+// lessons are what one round teaches the next.
+type lessons struct {
+	// caps bounds the pods of a class on new machines in a spot.
+	caps map[spotKey]int
+	// open holds groups and domains in which machines were started though no owner of the group could use them.
+	open map[[2]int]bool
+	// zero holds host groups of which some new machine has no pod.
+	zero bitset.Set
+	// ranked is true once room has run short: pods of higher priority buy first.
+	ranked bool
+}
+
+type spotKey struct{ class, level, spot int }
+
+// solver is the state of one round.
 type solver struct {
-	p      *Problem
-	left   []int // pods of each class that have no place yet
-	room   []capacity.Vector
-	placed [][]Share
-	pools  []shop
-	drafts []*draft
-	bound  float64
-	effort int
+	p         *Problem
+	lessons   *lessons
+	views     views
+	world     *topology.World
+	host      hostIndex
+	classes   []classState
+	nodes     []nodeState
+	roomy     []int // of the nodes, once roomyRead
+	roomyRead bool
+	items     []*item
+	byKey     map[spotKey]*item
+	narrow    map[narrowKey]*Ways
+	hostIDs   map[string]*hostRules
+	shapeOf   []int // of each class: classes with equal requests have the same
+	rates     map[rateKey]*rating
+	// followers lists, for each set, who wants to be with its pods.
+	followers [][]follower
+	// members counts, for each group, the classes that it counts.
+	members []int
+	setLeft []int // pods of each set that are in items
+	// closed holds, for each group by which a pod that went home is spread, the counts at that time, -1 for no machine.
+	closed [][]int
+	relied bool // some pod is on a node because every other node has pods of its group
+
+	placed   [][]Share
+	order    []Pod
+	levels   []int // of each pod in order, the level at which it is placed
+	pools    []shop
+	slots    []int // left in each reservation
+	drafts   []*draft
+	machines []Machine
+	bound    float64
+	worth    []float64
+	low      []float64 // of the market that is being bought on
+	effort   int
+	broken   bool // a lesson was learned that makes this round's plan wrong
+	complete bool // every machine is among the nodes
+}
+
+type follower struct{ class, level int }
+
+// classState is what is left of a class.
+type classState struct {
+	next   int // the first pod that has no place yet
+	levels []levelState
 }
 
 // shop is a pool with what the search needs to know of it.
@@ -37,38 +109,77 @@ type shop struct {
 	byPrice []int // listed options, cheapest first
 	left    capacity.Vector
 	limited bool
+	devices []bool // of each option: it has devices
 }
 
-// draft is a new machine whose option is still open: the cheapest that holds its pods.
-type draft struct {
-	pool   int
-	sum    capacity.Vector
-	ways   bitset.Set // options that every pod on it may use, room aside
-	free   []bitset.Set
-	pods   []Share
-	option int
-	price  float64 // what the option costs
-}
-
-func newSolver(p *Problem) *solver {
-	s := &solver{p: p, effort: p.Effort, placed: make([][]Share, len(p.Nodes))}
-	for _, c := range p.Classes {
-		s.left = append(s.left, c.Count)
+func newSolver(p *Problem, l *lessons) *solver {
+	s := &solver{
+		p: p, lessons: l, views: views{p: p}, world: topology.NewWorld(&p.Layout), effort: p.Effort,
+		placed: make([][]Share, len(p.Nodes)), byKey: map[spotKey]*item{}, narrow: map[narrowKey]*Ways{},
+		hostIDs: map[string]*hostRules{}, setLeft: make([]int, len(p.Layout.Sets)),
+		slots: slices.Clone(p.Reservations),
 	}
-	for _, n := range p.Nodes {
-		s.room = append(s.room, n.Free.Clone())
+	s.host.build(&p.Layout)
+	for i := range p.Nodes {
+		s.nodes = append(s.nodes, newNodeState(&p.Nodes[i], &s.host))
 	}
 	for i := range p.Pools {
-		s.pools = append(s.pools, newShop(&p.Pools[i]))
+		s.pools = append(s.pools, newShop(p, &p.Pools[i]))
+	}
+	s.classes = make([]classState, len(p.Classes))
+	s.rates = map[rateKey]*rating{}
+	s.followers = make([][]follower, len(p.Layout.Sets))
+	s.members = make([]int, len(p.Layout.Groups))
+	shapes := map[string]int{}
+	for i := range s.classes {
+		c := &p.Classes[i]
+		s.classes[i].levels = make([]levelState, len(c.Levels))
+		for l := range c.Levels {
+			if r := c.Levels[l].Rules; r != nil {
+				for _, a := range r.Affinity {
+					s.followers[a.Set] = append(s.followers[a.Set], follower{i, l})
+				}
+			}
+		}
+		counted := bitset.New(len(p.Layout.Groups))
+		for l := range c.Levels {
+			if c.Levels[l].Rules != nil {
+				for _, g := range c.Levels[l].Rules.Groups {
+					counted.Add(g)
+				}
+			}
+		}
+		for g := counted.Next(0); g >= 0; g = counted.Next(g + 1) {
+			s.members[g]++
+		}
+		text := vectorText(c.Request)
+		if _, ok := shapes[text]; !ok {
+			shapes[text] = len(shapes)
+		}
+		s.shapeOf = append(s.shapeOf, shapes[text])
 	}
 	return s
 }
 
-func newShop(p *Pool) shop {
-	sh := shop{Pool: p, left: p.Left.Clone()}
+// vectorText is the vector as text that only equal vectors share.
+func vectorText(v capacity.Vector) string {
+	text := make([]byte, 0, 8*len(v))
+	for _, n := range v {
+		for b := range 8 {
+			text = append(text, byte(uint64(n)>>(8*b)))
+		}
+	}
+	return string(text)
+}
+
+func newShop(problem *Problem, p *Pool) shop {
+	sh := shop{Pool: p, left: p.Left.Clone(), devices: make([]bool, len(p.Options))}
 	for i := range p.Options {
 		if p.Options[i].Listed {
 			sh.byPrice = append(sh.byPrice, i)
+		}
+		for d, device := range problem.Devices {
+			sh.devices[i] = sh.devices[i] || device && p.Options[i].Allocatable[d] > 0
 		}
 	}
 	slices.SortStableFunc(sh.byPrice, func(a, b int) int {
@@ -98,65 +209,161 @@ func (s *solver) tiers() [][]int {
 	return tiers
 }
 
-// fillNodes places pods on existing nodes, the largest first, each on the node that it leaves the least room on.
-func (s *solver) fillNodes() {
-	if len(s.p.Nodes) == 0 {
-		return
-	}
-	scale := s.typical()
-	size := func(v capacity.Vector) float64 {
-		sum := 0.0
-		for d := range v {
-			sum += float64(float64(max(0, v[d])) / scale[d])
-		}
-		return sum
-	}
-	order := make([]int, len(s.p.Classes))
-	for i := range order {
-		order[i] = i
-	}
-	slices.SortStableFunc(order, func(a, b int) int {
-		return cmp.Compare(size(s.p.Classes[b].Request), size(s.p.Classes[a].Request))
-	})
-	for _, c := range order {
-		s.fillClass(c, size)
-	}
-}
-
-// typical is the largest room that any node has, resource by resource.
-func (s *solver) typical() []float64 {
-	scale := make([]float64, len(s.room[0]))
-	for d := range scale {
-		scale[d] = 1
-	}
-	for _, r := range s.room {
-		for d, n := range r {
-			scale[d] = max(scale[d], float64(n))
-		}
-	}
-	return scale
-}
-
-func (s *solver) fillClass(c int, size func(capacity.Vector) float64) {
-	class := &s.p.Classes[c]
-	type candidate struct {
-		node int
-		room float64
-	}
-	var candidates []candidate
-	for n := class.Nodes.Next(0); n >= 0; n = class.Nodes.Next(n + 1) {
-		if class.Request.Fits(s.room[n]) {
-			candidates = append(candidates, candidate{n, size(s.room[n])})
-		}
-	}
-	slices.SortStableFunc(candidates, func(a, b candidate) int { return cmp.Compare(a.room, b.room) })
-	for _, k := range candidates {
-		n := class.Request.Times(s.room[k.node], s.left[c])
-		if n == 0 {
+// learn compares what was settled with what could be bought. It answers false if there is nothing to try anew.
+func (s *solver) learn() bool {
+	learned := false
+	l := s.lessons
+	for _, it := range s.items {
+		if it.left == 0 {
 			continue
 		}
-		s.room[k.node].Add(class.Request, -int64(n))
-		s.placed[k.node] = append(s.placed[k.node], Share{c, n})
-		s.left[c] -= n
+		key := spotKey{it.class, it.level, it.spot}
+		bought := len(it.queue) - it.left
+		last := it.level == len(s.p.Classes[it.class].Levels)-1
+		if before, ok := l.caps[key]; (!ok || before > bought) && !(last && it.single) {
+			l.caps[key] = bought
+			learned = true
+		}
 	}
+	if !l.ranked && s.short() {
+		l.ranked, learned = true, true
+	}
+	if s.opened() {
+		s.broken, learned = true, true
+	}
+	return learned
+}
+
+// short reports whether pods of different priorities compete for machines that cannot be had.
+func (s *solver) short() bool {
+	least, most, left := 0, 0, false
+	for i, it := range s.items {
+		n := s.p.Classes[it.class].Priority
+		if i == 0 || n < least {
+			least = n
+		}
+		if i == 0 || n > most {
+			most = n
+		}
+		left = left || it.left > 0
+	}
+	return left && least < most
+}
+
+// opened notes domains and empty machines that the round did not count on: new machines bring them.
+func (s *solver) opened() bool {
+	found := false
+	for g := range s.p.Layout.Groups {
+		group := &s.p.Layout.Groups[g]
+		if !s.host.owned[g] {
+			continue
+		}
+		if group.Key == topology.Host {
+			if s.relied && !s.lessons.zero.Has(g) && len(s.machines) > 0 {
+				s.lessons.zero.Add(g)
+				found = true
+			}
+			continue
+		}
+		there := s.world.Count(g)
+		for i := range s.machines {
+			m := &s.machines[i]
+			for _, o := range m.Listed {
+				place := s.p.Places[s.pools[m.Pool].Options[o].Place]
+				d := int(place[group.Key])
+				if d >= 0 && (there[d] < 0 || s.wasClosed(g, d)) && s.world.Counts(g, place) && !s.lessons.open[[2]int{g, d}] {
+					s.lessons.open[[2]int{g, d}] = true
+					found = true
+				}
+			}
+		}
+	}
+	return found
+}
+
+// better reports whether the round is better than another: right at all, more pods placed, less paid.
+func (s *solver) better(other *solver) bool {
+	if s.broken != other.broken {
+		return other.broken
+	}
+	mine, theirs := s.without(), other.without()
+	for i := range mine {
+		if mine[i].count != theirs[i].count {
+			return mine[i].count < theirs[i].count
+		}
+	}
+	if a, b := s.missed(), other.missed(); a != b {
+		return a < b
+	}
+	return s.price() < other.price()
+}
+
+type rank struct{ priority, count int }
+
+// unplaced counts the pods without a place by priority, highest first, as long as machines are being bought.
+func (s *solver) unplaced() []rank {
+	left := make([]int, len(s.p.Classes))
+	for c := range s.classes {
+		left[c] = s.p.Classes[c].Count - s.classes[c].next
+	}
+	for _, it := range s.items {
+		left[it.class] += it.left
+	}
+	return s.ranked(left)
+}
+
+// without does the same once the round is over.
+func (s *solver) without() []rank {
+	left := make([]int, len(s.p.Classes))
+	for c := range left {
+		left[c] = s.p.Classes[c].Count
+	}
+	note := func(shares []Share) {
+		for _, share := range shares {
+			left[share.Class] -= len(share.Pods)
+		}
+	}
+	for _, shares := range s.placed {
+		note(shares)
+	}
+	for i := range s.machines {
+		note(s.machines[i].Pods)
+	}
+	return s.ranked(left)
+}
+
+// ranked adds up numbers of pods of each class by priority, highest first.
+func (s *solver) ranked(left []int) []rank {
+	count := map[int]int{}
+	var order []int
+	for c, n := range left {
+		p := s.p.Classes[c].Priority
+		if _, ok := count[p]; !ok {
+			order = append(order, p)
+		}
+		count[p] += n
+	}
+	slices.SortFunc(order, func(a, b int) int { return cmp.Compare(b, a) })
+	out := make([]rank, 0, len(order))
+	for _, p := range order {
+		out = append(out, rank{p, count[p]})
+	}
+	return out
+}
+
+// missed counts the pods that are not at their first level.
+func (s *solver) missed() int {
+	n := 0
+	for _, it := range s.items {
+		n += it.level * (len(it.queue) - it.left)
+	}
+	return n
+}
+
+func (s *solver) price() float64 {
+	sum := 0.0
+	for i := range s.machines {
+		sum += s.priceOf(&s.machines[i])
+	}
+	return sum
 }

@@ -10,18 +10,19 @@ import (
 	"tenon.sh/engine/bitset"
 	"tenon.sh/engine/capacity"
 	"tenon.sh/engine/packing"
+	"tenon.sh/engine/topology"
 )
 
 // draw makes a small problem: up to 7 pods in up to 3 classes, up to 4 types, one pool.
 func draw(seed uint64) *packing.Problem {
 	r := rand.New(rand.NewPCG(seed, 3))
-	p := &packing.Problem{Effort: 5000, PriceBand: 1.15, MaxTypes: 600, Unit: capacity.Vector{1000, 0}}
+	p := &packing.Problem{Effort: 5000, PriceBand: 1.15, MaxTypes: 600, Unit: capacity.Vector{1000, 0}, Places: []topology.Place{{}}}
 	pool := packing.Pool{Left: capacity.Vector{capacity.Most, capacity.Most}}
 	for i := range 1 + r.IntN(4) {
 		cpu, memory := int64(1+r.IntN(16))*1000, int64(1+r.IntN(32))
 		size := capacity.Vector{cpu, memory}
 		price := (0.03*float64(cpu)/1000 + 0.004*float64(memory)) * (0.8 + 0.4*r.Float64())
-		pool.Options = append(pool.Options, packing.Option{Type: i, Price: price, Allocatable: size, Charge: size, Listed: true})
+		pool.Options = append(pool.Options, packing.Option{Type: i, Price: price, Allocatable: size, Charge: size, Reservation: -1, Listed: true})
 	}
 	p.Pools = []packing.Pool{pool}
 	left := 7
@@ -32,7 +33,7 @@ func draw(seed uint64) *packing.Problem {
 		}
 		left -= n
 		c := packing.Class{Request: capacity.Vector{int64(1+r.IntN(40)) * 100, int64(1 + r.IntN(8))}, Count: n}
-		c.Pools = [][]packing.Way{{{Options: bitset.Full(len(pool.Options))}}}
+		c.Levels = []packing.Level{{Ways: &packing.Ways{Pools: [][]packing.Way{{{Options: bitset.Full(len(pool.Options))}}}}}}
 		p.Classes = append(p.Classes, c)
 	}
 	return p
@@ -126,7 +127,7 @@ func TestEveryPodIsPlacedOnceAndFits(t *testing.T) {
 			p.Nodes = append(p.Nodes, packing.Node{Free: capacity.Vector{int64(r.IntN(5000)), int64(r.IntN(12)) - 1}})
 		}
 		for i := range p.Classes {
-			p.Classes[i].Nodes = bitset.Full(len(p.Nodes))
+			p.Classes[i].Levels[0].Nodes = bitset.Full(len(p.Nodes))
 		}
 		if r.IntN(2) == 0 {
 			p.Pools[0].Left = capacity.Vector{int64(r.IntN(20000)), capacity.Most}
@@ -140,13 +141,13 @@ func TestEveryPodIsPlacedOnceAndFits(t *testing.T) {
 func check(p *packing.Problem, s *packing.Solution) string {
 	left := make([]int, len(p.Classes))
 	for i, c := range p.Classes {
-		left[i] = c.Count - s.Left[i]
+		left[i] = c.Count - len(s.Left[i])
 	}
 	sum := func(shares []packing.Share) capacity.Vector {
 		v := capacity.Vector{0, 0}
 		for _, share := range shares {
-			v.Add(p.Classes[share.Class].Request, int64(share.Count))
-			left[share.Class] -= share.Count
+			v.Add(p.Classes[share.Class].Request, int64(len(share.Pods)))
+			left[share.Class] -= len(share.Pods)
 		}
 		return v
 	}
@@ -212,7 +213,8 @@ func TestHeavierPoolsComeFirstWhateverTheirPrice(t *testing.T) {
 	}
 	p.Pools = []packing.Pool{cheap, dear}
 	for i := range p.Classes {
-		p.Classes[i].Pools = append(p.Classes[i].Pools, p.Classes[i].Pools[0])
+		ways := p.Classes[i].Levels[0].Ways
+		ways.Pools = append(ways.Pools, ways.Pools[0])
 	}
 	for _, m := range packing.Solve(p).New {
 		if m.Pool != 1 {
@@ -225,16 +227,16 @@ func TestFreeKeysKeepPodsApart(t *testing.T) {
 	t.Parallel()
 	size := capacity.Vector{8000, 32}
 	only := func(b int) []bitset.Set { return []bitset.Set{bitset.Of(4, b)} }
-	p := &packing.Problem{Effort: 1000, PriceBand: 1.15, MaxTypes: 600}
+	p := &packing.Problem{Effort: 1000, PriceBand: 1.15, MaxTypes: 600, Places: []topology.Place{{}}}
 	p.Pools = []packing.Pool{{
-		Options: []packing.Option{{Price: 1, Allocatable: size, Charge: size, Listed: true}},
+		Options: []packing.Option{{Price: 1, Allocatable: size, Charge: size, Reservation: -1, Listed: true}},
 		Free:    []bitset.Set{bitset.Of(4, 1, 2)},
 		Left:    capacity.Vector{capacity.Most, capacity.Most},
 	}}
 	for b := 1; b <= 2; b++ {
 		p.Classes = append(p.Classes, packing.Class{
 			Request: capacity.Vector{1000, 1}, Count: 2,
-			Pools: [][]packing.Way{{{Options: bitset.Full(1), Free: only(b)}}},
+			Levels: []packing.Level{{Ways: &packing.Ways{Pools: [][]packing.Way{{{Options: bitset.Full(1), Free: only(b)}}}}}},
 		})
 	}
 	s := packing.Solve(p)

@@ -35,3 +35,6 @@ func ByName(name string) ([]engine.InstanceType, error) {
 func Sort(types []engine.InstanceType) {
 	slices.SortFunc(types, func(a, b engine.InstanceType) int { return cmp.Compare(a.Name, b.Name) })
 }
+
+// ReservationLabel is the label of machines that were started in a capacity reservation: its name.
+const ReservationLabel = awsDomain + "capacity-reservation-id"

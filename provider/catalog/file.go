@@ -7,7 +7,9 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"math"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -25,15 +27,19 @@ type fileType struct {
 	Resources        map[string]json.RawMessage `json:"resources"`
 	// Overhead and Labels are additions of this program: a file without them gets the fixed overhead of 100m and 10Mi,
 	// and the four karpenter.kwok.sh labels.
-	Overhead  map[string]json.RawMessage `json:"overhead,omitempty"`
-	Labels    map[string][]string        `json:"labels,omitempty"`
-	Offerings []json.RawMessage          `json:"offerings"`
+	Overhead map[string]json.RawMessage `json:"overhead,omitempty"`
+	Labels   map[string][]string        `json:"labels,omitempty"`
+	// AttachLimits, an addition too, says by CSI driver how many volumes a machine takes.
+	AttachLimits map[string]int    `json:"attachLimits,omitempty"`
+	Offerings    []json.RawMessage `json:"offerings"`
 }
 
 // Read reads instance types from a file in JSON; name is what errors call the file. The result is ordered by name.
 //
-// Offerings say their zone and capacity type by requirements or, shorter, by the keys zone and capacityType. One whose
-// Available is false becomes SoldOut. Every error is one line that names the file, the type and the field.
+// Offerings say their zone and capacity type by requirements or, shorter, by the keys zone and capacityType. A reserved one
+// whose ReservationCapacity is given draws from a reservation of so many machines, which has the name in key reservation or
+// in a requirement on ReservationLabel; without either it is the type's own in that zone. One whose Available is false
+// becomes SoldOut. Every error is one line that names the file, the type and the field.
 func Read(r io.Reader, name string) ([]engine.InstanceType, error) {
 	content, err := io.ReadAll(r)
 	if err != nil {
@@ -111,8 +117,26 @@ func parseType(element json.RawMessage) (engine.InstanceType, error) {
 	if t.Labels, err = fileLabels(f, t.Capacity); err != nil {
 		return t, err
 	}
-	t.Offerings, err = offerings(f.Offerings)
+	if t.AttachLimits, err = attachLimits(f.AttachLimits); err != nil {
+		return t, err
+	}
+	t.Offerings, err = offerings(f.Name, f.Offerings)
 	return t, err
+}
+
+func attachLimits(limits map[string]int) (map[string]int, error) {
+	for _, driver := range slices.Sorted(maps.Keys(limits)) {
+		if problems := validation.IsDNS1123Subdomain(strings.ToLower(driver)); len(problems) > 0 {
+			return nil, fmt.Errorf("attachLimits: %q is not the name of a CSI driver: %s", driver, problems[0])
+		}
+		if limits[driver] < 0 || limits[driver] > math.MaxInt32 {
+			return nil, fmt.Errorf("attachLimits.%s: %d is no number of volumes", driver, limits[driver])
+		}
+	}
+	if len(limits) == 0 {
+		return nil, nil
+	}
+	return limits, nil
 }
 
 func capacity(resources map[string]json.RawMessage) (corev1.ResourceList, error) {

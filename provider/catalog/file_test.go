@@ -1,11 +1,15 @@
 package catalog
 
 import (
+	"bytes"
 	"maps"
+	"reflect"
 	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"tenon.sh/engine"
 )
 
 const goodType = `{"name":"a.large","architecture":"amd64","operatingSystems":["linux"],
@@ -40,6 +44,42 @@ func TestReadUnderstandsTheFormat(t *testing.T) {
 		t.Errorf("offering in the short form: %+v", o)
 	}
 	wantQuantities(t, other, other.Capacity, map[corev1.ResourceName]string{"pods": "7", "example.com/fpga": "3"})
+}
+
+func TestReservedOfferingsNameTheirReservationAndWhatItHasLeft(t *testing.T) {
+	t.Parallel()
+	content := `[{"name":"a.large","architecture":"amd64","operatingSystems":["linux"],"resources":{"cpu":"2","memory":"4Gi"},
+ "attachLimits":{"ebs.csi.aws.com":25},
+ "offerings":[
+  {"price":0.1,"zone":"z1","capacityType":"spot","reservationCapacity":0},
+  {"price":0.01,"zone":"z1","capacityType":"reserved","reservationCapacity":3},
+  {"price":0.01,"zone":"z2","capacityType":"reserved","reservation":"r2","reservationCapacity":0},
+  {"price":0.01,"reservationCapacity":5,"Requirements":[
+   {"key":"karpenter.sh/capacity-type","operator":"In","values":["reserved"]},
+   {"key":"topology.kubernetes.io/zone","operator":"In","values":["z1"]},
+   {"key":"karpenter.k8s.aws/capacity-reservation-id","operator":"In","values":["cr-1"]}]},
+  {"price":0.01,"zone":"z3","capacityType":"reserved"}]}]`
+	types, err := Read(strings.NewReader(content), "types.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if types[0].AttachLimits["ebs.csi.aws.com"] != 25 {
+		t.Errorf("attach limits %v", types[0].AttachLimits)
+	}
+	for i, want := range []engine.Offering{{}, {Reservation: "a.large-z1", Slots: 3}, {Reservation: "r2", SoldOut: true}, {Reservation: "cr-1", Slots: 5}, {}} {
+		o := types[0].Offerings[i]
+		if o.Reservation != want.Reservation || o.Slots != want.Slots || o.SoldOut != want.SoldOut || o.Labels[ReservationLabel] != want.Reservation {
+			t.Errorf("offering %d: %+v", i, o)
+		}
+	}
+	var text bytes.Buffer
+	if err := Write(&text, types); err != nil {
+		t.Fatal(err)
+	}
+	again, err := Read(&text, "again")
+	if err != nil || !reflect.DeepEqual(again[0].Offerings, types[0].Offerings) || !reflect.DeepEqual(again[0].AttachLimits, types[0].AttachLimits) {
+		t.Errorf("written and read: %+v, %v", again, err)
+	}
 }
 
 func TestReadNamesTheFileTheTypeAndTheFieldThatIsWrong(t *testing.T) {
@@ -86,6 +126,11 @@ func TestReadNamesTheFileTheTypeAndTheFieldThatIsWrong(t *testing.T) {
 		{"other operator", edit(`"operator":"In","values":["z1"]`, `"operator":"NotIn","values":["z1"]`), "it must be In with exactly one value"},
 		{"zone given twice", edit(`"Price":0.1`, `"Price":0.1,"zone":"z2"`), "requirements.topology.kubernetes.io/zone: it is given twice"},
 		{"two equal offerings", edit(`"offerings":[`, `"offerings":[{"price":1,"zone":"z1","capacityType":"spot"},{"price":1,"zone":"z1","capacityType":"spot"},`), "offerings[1]: the same as offerings[0]: spot in z1"},
+		{"reservation of a spot machine", edit(`"Price":0.1`, `"Price":0.1,"reservation":"r"`), "offerings[0].reservation: only offerings of capacity type reserved"},
+		{"reservation without count", edit(`"spot"`, `"reserved"]},{"key":"karpenter.k8s.aws/capacity-reservation-id","operator":"In","values":["r"`), "offerings[0].reservationCapacity: missing: it is how many machines reservation r has left"},
+		{"negative reservation", edit(`"Price":0.1`, `"Price":0.1,"reservationCapacity":-1`), "offerings[0].reservationCapacity: -1 is negative"},
+		{"attach limit below zero", edit(`"resources"`, `"attachLimits":{"d":-1},"resources"`), "attachLimits.d: -1 is no number of volumes"},
+		{"attach limit of nobody", edit(`"resources"`, `"attachLimits":{"a b":1},"resources"`), `attachLimits: "a b" is not the name of a CSI driver`},
 		{"label of another field", edit(`"resources"`, `"labels":{"kubernetes.io/arch":["x"]},"resources"`), "labels.kubernetes.io/arch: this label is settled by another field"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -23,6 +24,8 @@ type fileOffering struct {
 	Requirements        []fileRequirement `json:"Requirements,omitempty"`
 	Zone                string            `json:"zone,omitempty"`
 	CapacityType        string            `json:"capacityType,omitempty"`
+	// Reservation is short for a requirement on ReservationLabel.
+	Reservation string `json:"reservation,omitempty"`
 }
 
 type fileRequirement struct {
@@ -31,7 +34,7 @@ type fileRequirement struct {
 	Values   []string    `json:"values,omitempty"`
 }
 
-func offerings(list []json.RawMessage) ([]engine.Offering, error) {
+func offerings(typeName string, list []json.RawMessage) ([]engine.Offering, error) {
 	if len(list) == 0 {
 		return nil, errors.New("offerings: missing: a type without one can never be started")
 	}
@@ -42,7 +45,7 @@ func offerings(list []json.RawMessage) ([]engine.Offering, error) {
 		if err := json.Unmarshal(raw, &f); err != nil {
 			return nil, fmt.Errorf("%s: %w", field, jsonProblem(err, nil))
 		}
-		o, err := f.offering()
+		o, err := f.offering(typeName)
 		if err != nil {
 			return nil, fmt.Errorf("%s.%w", field, err)
 		}
@@ -56,7 +59,7 @@ func offerings(list []json.RawMessage) ([]engine.Offering, error) {
 	return out, nil
 }
 
-func (f fileOffering) offering() (engine.Offering, error) {
+func (f fileOffering) offering(typeName string) (engine.Offering, error) {
 	o := engine.Offering{Zone: f.Zone, CapacityType: f.CapacityType}
 	if f.Price == nil {
 		return o, errors.New("price: missing: it is in USD per hour")
@@ -85,9 +88,45 @@ func (f fileOffering) offering() (engine.Offering, error) {
 	if f.ReservationCapacity != nil && *f.ReservationCapacity < 0 {
 		return o, fmt.Errorf("reservationCapacity: %d is negative", *f.ReservationCapacity)
 	}
-	usedUp := o.CapacityType == v1.CapacityTypeReserved && f.ReservationCapacity != nil && *f.ReservationCapacity == 0
+	if err := f.reserve(&o, typeName); err != nil {
+		return o, err
+	}
+	usedUp := o.Reservation != "" && o.Slots == 0
 	o.SoldOut = usedUp || f.Available != nil && !*f.Available
 	return o, nil
+}
+
+// reserve says what reservation the offering draws from, if any. The capacity of an offering that is not reserved says
+// nothing: files write 0 there.
+func (f fileOffering) reserve(o *engine.Offering, typeName string) error {
+	named := cmp.Or(f.Reservation, o.Labels[ReservationLabel])
+	if o.CapacityType != v1.CapacityTypeReserved {
+		if f.Reservation != "" {
+			return fmt.Errorf("reservation: only offerings of capacity type %s have one", v1.CapacityTypeReserved)
+		}
+		return nil
+	}
+	if f.ReservationCapacity == nil {
+		if named != "" {
+			return fmt.Errorf("reservationCapacity: missing: it is how many machines reservation %s has left", named)
+		}
+		return nil
+	}
+	if *f.ReservationCapacity > math.MaxInt32 {
+		return fmt.Errorf("reservationCapacity: %d is too large", *f.ReservationCapacity)
+	}
+	o.Reservation, o.Slots = cmp.Or(named, typeName+"-"+o.Zone), int(*f.ReservationCapacity)
+	if err := labelValue("reservation", o.Reservation); err != nil {
+		return err
+	}
+	if label := o.Labels[ReservationLabel]; label != "" && label != o.Reservation {
+		return fmt.Errorf("reservation: it is %s here and %s in the requirements", o.Reservation, label)
+	}
+	if o.Labels == nil {
+		o.Labels = map[string]string{}
+	}
+	o.Labels[ReservationLabel] = o.Reservation
+	return nil
 }
 
 // apply writes what one requirement says of the offering.

@@ -39,7 +39,7 @@ func newFileType(t engine.InstanceType) (fileType, error) {
 		return fileType{}, fmt.Errorf("it has %d architectures, the format can hold one", len(arch))
 	}
 	f := fileType{Name: t.Name, Architecture: arch[0], OperatingSystems: t.Labels[corev1.LabelOSStable],
-		Resources: rawQuantities(t.Capacity)}
+		Resources: rawQuantities(t.Capacity), AttachLimits: t.AttachLimits}
 	if !equalQuantities(t.Overhead, kwokOverhead()) {
 		f.Overhead = rawQuantities(t.Overhead)
 	}
@@ -67,6 +67,10 @@ func newFileOffering(o engine.Offering) fileOffering {
 		{Key: v1.CapacityTypeLabelKey, Operator: v1.In, Values: []string{o.CapacityType}},
 		{Key: corev1.LabelTopologyZone, Operator: v1.In, Values: []string{o.Zone}},
 	}}
+	if o.Reservation != "" {
+		slots := int64(o.Slots)
+		f.ReservationCapacity = &slots
+	}
 	for _, key := range slices.Sorted(maps.Keys(o.Labels)) {
 		f.Requirements = append(f.Requirements, fileRequirement{Key: key, Operator: v1.In, Values: []string{o.Labels[key]}})
 	}

@@ -1,0 +1,621 @@
+package engine
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"tenon.sh/engine/bitset"
+	"tenon.sh/engine/capacity"
+	"tenon.sh/engine/packing"
+	"tenon.sh/engine/topology"
+)
+
+// crowd turns what pods want of each other into a topology.Layout: it collects the constraints of the waiting pods, and
+// those of running pods that are about waiting ones, finds out which pods they select, and counts the running ones.
+type crowd struct {
+	selectors []*podSelector
+	selector  map[*podSelector]int
+	index     *selectorIndex
+
+	groups  []crowdGroup
+	group   map[string]int
+	sets    []crowdSet
+	set     map[string]int
+	terms   []crowdTerm
+	term    map[termWish]int
+	ports   []hostPort
+	disks   []disk
+	onces   []string
+	soles   []soleVolume
+	filters []crowdFilter
+	filter  map[string]int
+
+	keys    capacity.Names // of places: label keys, then filters, then the cluster as a whole
+	domains []capacity.Names
+	places  map[string]int
+	list    []topology.Place
+	layout  topology.Layout
+}
+
+// crowdGroup is what a spread constraint counts.
+type crowdGroup struct {
+	selector int
+	key      string
+	filter   int // -1 where every node counts
+}
+
+// crowdSet is what the affinity of a pod looks for, or the pods of a claim whose volume the first of them decides on.
+type crowdSet struct {
+	terms []crowdTarget
+	claim *sharedClaim // nil for an affinity
+}
+
+// keys lists the labels by which the set is counted.
+func (s *crowdSet) keys() []string {
+	if s.claim != nil {
+		return s.claim.reach
+	}
+	keys := make([]string, 0, len(s.terms))
+	for _, t := range s.terms {
+		keys = append(keys, t.key)
+	}
+	return keys
+}
+
+type crowdTarget struct {
+	selector int
+	key      string
+}
+
+// crowdTerm is an anti-affinity term: pods that own it and pods that it selects keep each other out.
+type crowdTerm struct {
+	selector int
+	key      string
+	// wanted is true if a waiting pod owns it, running if a running pod does, preferred if one does that only prefers it.
+	wanted, running, preferred bool
+	// selected and owned are the marks of the two sides, those of running pods that only prefer it being soft.
+	selected, owned, soft int
+}
+
+// crowdFilter tells the nodes that a spread counts from those that it does not.
+type crowdFilter struct {
+	keys   []string
+	demand *demand // node affinity to be honoured; nil for none
+	taints []corev1.Toleration
+	honour bool // of taints
+}
+
+func newCrowd() *crowd {
+	return &crowd{
+		selector: map[*podSelector]int{}, group: map[string]int{}, set: map[string]int{}, term: map[termWish]int{},
+		filter: map[string]int{}, places: map[string]int{},
+	}
+}
+
+// openValue stands for a label's value that is not known yet; no label can have it.
+const openValue = "?"
+
+// isHost reports whether every node is a domain of its own for the key.
+func isHost(key string) bool { return key == corev1.LabelHostname }
+
+// want collects what a waiting wish is about.
+func (c *crowd) want(w *wish) {
+	for i := range w.spreads {
+		c.groupOf(w, &w.spreads[i], w.spreads)
+	}
+	c.setOf(w.affinity)
+	for _, t := range w.anti {
+		c.terms[c.termOf(t)].wanted = true
+	}
+	for i := range w.soft {
+		s := &w.soft[i]
+		switch {
+		case s.near != nil:
+			c.setOf([]termWish{*s.near})
+		case s.apart != nil:
+			c.terms[c.termOf(*s.apart)].wanted = true
+		case s.spread != nil:
+			c.groupOf(w, s.spread, []spreadWish{*s.spread})
+		}
+	}
+	c.ports = append(c.ports, w.ports...)
+	c.disks = append(c.disks, w.volumes.Disks...)
+	c.onces, c.soles = append(c.onces, w.volumes.Once...), append(c.soles, w.volumes.Soles...)
+	for i := range w.volumes.Undecided {
+		c.setOfClaim(&w.volumes.Undecided[i])
+	}
+}
+
+func (c *crowd) selectorOf(s *podSelector) int {
+	i, ok := c.selector[s]
+	if !ok {
+		i = len(c.selectors)
+		c.selector[s] = i
+		c.selectors = append(c.selectors, s)
+	}
+	return i
+}
+
+// groupOf is the group that one of the wish's spreads counts. All keys of a pod's hard spreads must be there for a node
+// to count for any of them.
+func (c *crowd) groupOf(w *wish, s *spreadWish, together []spreadWish) int {
+	f := crowdFilter{honour: s.taints}
+	text := ""
+	for i := range together {
+		f.keys = append(f.keys, together[i].key)
+	}
+	slices.Sort(f.keys)
+	f.keys = slices.Compact(f.keys)
+	if s.affinity && len(w.strict) > 0 && !(len(w.strict) == 1 && len(w.strict[0]) == 0) || s.affinity && len(w.strict) == 0 {
+		f.demand = &demand{terms: w.strict}
+		text = f.demand.text()
+	}
+	if s.taints {
+		f.taints = w.tolerations
+		text += "\ntaints " + demand{tolerations: w.tolerations}.text()
+	}
+	text += "\n" + strings.Join(f.keys, ",")
+	at, ok := c.filter[text]
+	if !ok {
+		at = len(c.filters)
+		c.filter[text] = at
+		c.filters = append(c.filters, f)
+	}
+	selector := c.selectorOf(s.selector)
+	key := strconv.Itoa(selector) + " " + strconv.Itoa(at) + " " + s.key
+	g, ok := c.group[key]
+	if !ok {
+		g = len(c.groups)
+		c.group[key] = g
+		c.groups = append(c.groups, crowdGroup{selector, s.key, at})
+	}
+	return g
+}
+
+// setOf is the set of pods that an affinity with these terms looks for, -1 for no terms.
+func (c *crowd) setOf(terms []termWish) int {
+	if len(terms) == 0 {
+		return -1
+	}
+	var set crowdSet
+	text := ""
+	for _, t := range terms {
+		selector := c.selectorOf(t.selector)
+		set.terms = append(set.terms, crowdTarget{selector, t.key})
+		text += strconv.Itoa(selector) + " " + t.key + "\n"
+	}
+	at, ok := c.set[text]
+	if !ok {
+		at = len(c.sets)
+		c.set[text] = at
+		c.sets = append(c.sets, set)
+	}
+	return at
+}
+
+// setOfClaim is the set of the pods that use the claim.
+func (c *crowd) setOfClaim(claim *sharedClaim) int {
+	text := "claim " + claim.id.String()
+	at, ok := c.set[text]
+	if !ok {
+		at = len(c.sets)
+		c.set[text] = at
+		c.sets = append(c.sets, crowdSet{claim: claim})
+	}
+	return at
+}
+
+func (c *crowd) termOf(t termWish) int {
+	at, ok := c.term[t]
+	if !ok {
+		at = len(c.terms)
+		c.term[t] = at
+		c.terms = append(c.terms, crowdTerm{selector: c.selectorOf(t.selector), key: t.key, selected: -1, owned: -1, soft: -1})
+	}
+	return at
+}
+
+// ran collects the anti-affinity of pods that run.
+func (c *crowd) ran(w *wishes, pod *corev1.Pod) {
+	if pod.Spec.Affinity == nil || pod.Spec.Affinity.PodAntiAffinity == nil {
+		return
+	}
+	a := pod.Spec.Affinity.PodAntiAffinity
+	for _, t := range w.terms(pod, a.RequiredDuringSchedulingIgnoredDuringExecution) {
+		c.terms[c.termOf(t)].running = true
+	}
+	if w.opt.Preferences == Ignore {
+		return
+	}
+	for i := range a.PreferredDuringSchedulingIgnoredDuringExecution {
+		t := &a.PreferredDuringSchedulingIgnoredDuringExecution[i].PodAffinityTerm
+		selector, _ := w.selectors.affinity(pod, t)
+		c.terms[c.termOf(termWish{selector, t.TopologyKey})].preferred = true
+	}
+}
+
+// close ends the collecting: from now on pods can be matched.
+func (c *crowd) close() {
+	c.index = newSelectorIndex(c.selectors)
+	slices.SortFunc(c.ports, func(a, b hostPort) int { return strings.Compare(portText(a), portText(b)) })
+	c.ports = slices.Compact(c.ports)
+	slices.SortFunc(c.disks, compareDisks)
+	c.disks = slices.Compact(c.disks)
+	slices.Sort(c.onces)
+	c.onces = slices.Compact(c.onces)
+	slices.SortFunc(c.soles, compareSoles)
+	c.soles = slices.Compact(c.soles)
+}
+
+func portText(p hostPort) string {
+	text := strconv.Itoa(int(p.port)) + "/" + p.protocol
+	if p.address != everyAddress {
+		text += " on " + p.address
+	}
+	return text
+}
+
+// number gives the keys and marks that matter their places. A term of running pods matters if it selects a waiting one.
+func (c *crowd) number(selected bitset.Set) {
+	mark := func(key string) int {
+		if isHost(key) {
+			c.layout.HostMarks++
+			return c.layout.HostMarks - 1
+		}
+		c.layout.Marks = append(c.layout.Marks, topology.Mark{Key: c.keys.Index("label " + key)})
+		return len(c.layout.Marks) - 1
+	}
+	for i := range c.terms {
+		t := &c.terms[i]
+		if t.wanted {
+			t.selected = mark(t.key)
+		}
+		if (t.wanted || t.running) && selected.Has(t.selector) {
+			t.owned = mark(t.key)
+		}
+		if t.preferred && selected.Has(t.selector) {
+			t.soft = mark(t.key)
+		}
+	}
+	for i := range c.sets {
+		set := topology.Set{Loose: c.sets[i].claim != nil}
+		for _, key := range c.sets[i].keys() {
+			k := topology.Host
+			if !isHost(key) {
+				k = c.keys.Index("label " + key)
+			}
+			if !slices.Contains(set.Keys, k) {
+				set.Keys = append(set.Keys, k)
+			}
+		}
+		c.layout.Sets = append(c.layout.Sets, set)
+	}
+	for _, g := range c.groups {
+		k := topology.Host
+		if !isHost(g.key) {
+			k = c.keys.Index("label " + g.key)
+		}
+		c.layout.Groups = append(c.layout.Groups, topology.Group{Key: k, Filter: c.keys.Index("filter " + strconv.Itoa(g.filter))})
+	}
+	if n := len(c.soles) + len(c.onces); n > 0 {
+		k := c.keys.Index("cluster")
+		for range n {
+			c.layout.Marks = append(c.layout.Marks, topology.Mark{Key: k})
+		}
+	}
+	c.layout.HostMarks += len(c.ports) + len(c.disks)
+	c.domains = make([]capacity.Names, c.keys.Len())
+}
+
+// labelKeys lists the keys whose domains are values of labels.
+func (c *crowd) labelKeys() []string {
+	var keys []string
+	for k := range c.keys.Len() {
+		if key, ok := strings.CutPrefix(c.keys.Name(k), "label "); ok {
+			keys = append(keys, key)
+		}
+	}
+	return keys
+}
+
+// portMark, diskMark and onceMark are the marks of things that one pod holds at a time.
+func (c *crowd) portMark(i int) int { return c.layout.HostMarks - len(c.disks) - len(c.ports) + i }
+func (c *crowd) diskMark(i int) int { return c.layout.HostMarks - len(c.disks) + i }
+func (c *crowd) onceMark(i int) int { return len(c.layout.Marks) - len(c.onces) + i }
+
+// place is the index of the place with these labels that passes these filters: 1 says that it does, 0 that it does not.
+func (c *crowd) place(label func(key string) (string, bool), passes func(f int) int32) int {
+	place := make(topology.Place, c.keys.Len())
+	text := make([]byte, 0, 4*len(place))
+	for k := range place {
+		place[k] = topology.Nowhere
+		kind, rest, _ := strings.Cut(c.keys.Name(k), " ")
+		switch kind {
+		case "label":
+			if value, ok := label(rest); ok {
+				place[k] = int32(c.domains[k].Index(value))
+			} else if value == openValue {
+				place[k] = topology.Open
+			}
+		case "filter":
+			f, _ := strconv.Atoi(rest)
+			place[k] = passes(f)
+		default:
+			place[k] = 0
+		}
+		text = append(strconv.AppendInt(text, int64(place[k]), 10), ' ')
+	}
+	at, ok := c.places[string(text)]
+	if !ok {
+		at = len(c.list)
+		c.places[string(text)] = at
+		c.list = append(c.list, place)
+	}
+	return at
+}
+
+// settle makes the layout: all places are known. Filters that every place passes are none.
+func (c *crowd) settle() {
+	for k := range c.keys.Len() {
+		n := c.domains[k].Len()
+		if !strings.HasPrefix(c.keys.Name(k), "label ") {
+			n = 2
+		}
+		c.layout.Domains = append(c.layout.Domains, n)
+	}
+	for i := range c.layout.Groups {
+		g := &c.layout.Groups[i]
+		if !slices.ContainsFunc(c.list, func(p topology.Place) bool { return p[g.Filter] != 1 }) {
+			g.Filter = -1
+		}
+		if g.Key != topology.Host {
+			g.Count = make([]int, c.layout.Domains[g.Key])
+			g.There = bitset.New(c.layout.Domains[g.Key])
+		}
+	}
+	for i := range c.layout.Sets {
+		s := &c.layout.Sets[i]
+		for _, k := range s.Keys {
+			var count []int
+			if k != topology.Host {
+				count = make([]int, c.layout.Domains[k])
+			}
+			s.Count = append(s.Count, count)
+		}
+	}
+	for i := range c.layout.Marks {
+		m := &c.layout.Marks[i]
+		m.At = bitset.New(c.layout.Domains[m.Key])
+	}
+}
+
+// emptied notes a machine that is being removed: as long as it is there, a spread over machines counts it.
+func (c *crowd) emptied(place int) {
+	for i := range c.layout.Groups {
+		g := &c.layout.Groups[i]
+		g.Zero = g.Zero || g.Key == topology.Host && (g.Filter < 0 || c.list[place][g.Filter] == 1)
+	}
+}
+
+// crowdGuess is where a machine may turn out to be: for each filter, and each key, the domains in which a spread may come to
+// count it; nil for a filter that never counts it.
+type crowdGuess [][][]int
+
+// mayBe notes a machine of which it is not known where it will be: in each of those domains there may be nobody but it.
+func (c *crowd) mayBe(place int, guess crowdGuess) {
+	if guess == nil {
+		return
+	}
+	for i := range c.layout.Groups {
+		g := &c.layout.Groups[i]
+		domains := guess[c.groups[i].filter]
+		if domains == nil {
+			continue
+		}
+		if g.Key == topology.Host {
+			g.Zero = g.Zero || g.Filter >= 0 && c.list[place][g.Filter] != 1
+			continue
+		}
+		for _, d := range domains[g.Key] {
+			g.There.Add(d)
+		}
+	}
+}
+
+// standing is what is counted of one machine.
+type standing struct {
+	place        int
+	bears, shuns bitset.Set
+	groups, sets map[int]int
+}
+
+// machine notes that a machine is there, with or without pods.
+func (c *crowd) machine(place int) *standing {
+	for i := range c.layout.Groups {
+		g := &c.layout.Groups[i]
+		if p := c.list[place]; g.Key != topology.Host && p[g.Key] >= 0 && (g.Filter < 0 || p[g.Filter] == 1) {
+			g.There.Add(int(p[g.Key]))
+		}
+	}
+	return &standing{place: place}
+}
+
+// runs counts a pod that runs on the machine. Pods that are stopping keep others out, but are no part of what is spread;
+// where another pod waits for that, they are no company either.
+func (c *crowd) runs(w *wishes, at *standing, pod *corev1.Pod, scratch []int, awaited bool) []int {
+	matched := c.index.match(pod, scratch[:0])
+	if len(matched) > 0 {
+		ending := 0
+		if IsTerminating(pod) {
+			ending = 1
+		}
+		c.selected(at, matched, 1, ending, awaited)
+	}
+	c.holds(w, at, pod)
+	return matched
+}
+
+// runAll counts all pods of a node.
+func (c *crowd) runAll(w *wishes, at *standing, r *roll) {
+	for _, k := range r.kinds {
+		if matched := k.kind.match(c); len(matched) > 0 {
+			c.selected(at, matched, k.n, k.ending, false)
+		}
+	}
+	for _, f := range r.facts {
+		if f.particular {
+			c.holds(w, at, f.pod)
+		}
+	}
+}
+
+// holds notes what the pod keeps others from on its node.
+func (c *crowd) holds(w *wishes, at *standing, pod *corev1.Pod) {
+	if a := pod.Spec.Affinity; a != nil && a.PodAntiAffinity != nil {
+		for _, t := range w.terms(pod, a.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution) {
+			c.bear(at, c.terms[c.term[t]].owned, t.key)
+		}
+		for i := range a.PodAntiAffinity.PreferredDuringSchedulingIgnoredDuringExecution {
+			t := &a.PodAntiAffinity.PreferredDuringSchedulingIgnoredDuringExecution[i].PodAffinityTerm
+			selector, _ := w.selectors.affinity(pod, t)
+			if at2, ok := c.term[termWish{selector, t.TopologyKey}]; ok {
+				c.bear(at, c.terms[at2].soft, t.TopologyKey)
+			}
+		}
+	}
+	if len(c.ports) > 0 {
+		c.holdPorts(at, hostPortsOf(&pod.Spec))
+	}
+	if len(c.disks) > 0 {
+		c.holdDisks(at, w.volumes.of(pod).Disks)
+	}
+}
+
+// selected counts n pods that the selectors are about; so many of them are ending. Pods whose end is awaited are no company.
+func (c *crowd) selected(at *standing, matched []int, n, ending int, awaited bool) {
+	place := c.list[at.place]
+	for i := range c.groups {
+		g := &c.layout.Groups[i]
+		if n == ending || !slices.Contains(matched, c.groups[i].selector) || c.selectors[c.groups[i].selector].everything() {
+			continue
+		}
+		if g.Filter >= 0 && place[g.Filter] != 1 {
+			continue
+		}
+		if g.Key == topology.Host {
+			if at.groups == nil {
+				at.groups = map[int]int{}
+			}
+			at.groups[i] += n - ending
+		} else if d := place[g.Key]; d >= 0 {
+			g.Count[d] += n - ending
+		}
+	}
+	for i := range c.sets {
+		if !awaited && c.inSet(i, matched) {
+			c.joinSet(at, i, place, n)
+		}
+	}
+	for i := range c.terms {
+		if t := &c.terms[i]; t.selected >= 0 && slices.Contains(matched, t.selector) {
+			c.bear(at, t.selected, t.key)
+		}
+	}
+}
+
+// inSet reports whether a pod that the matched selectors are about is one of those that the set's affinity looks for.
+func (c *crowd) inSet(set int, matched []int) bool {
+	return c.sets[set].claim == nil && !slices.ContainsFunc(c.sets[set].terms, func(t crowdTarget) bool { return !slices.Contains(matched, t.selector) })
+}
+
+func (c *crowd) joinSet(at *standing, set int, place topology.Place, n int) {
+	s := &c.layout.Sets[set]
+	counted := false
+	for k, key := range s.Keys {
+		if key == topology.Host {
+			if at.sets == nil {
+				at.sets = map[int]int{}
+			}
+			at.sets[set] += n
+			counted = true
+		} else if d := place[key]; d >= 0 {
+			s.Count[k][d] += n
+			counted = true
+		}
+	}
+	if counted {
+		s.Total += n
+	}
+}
+
+// bear puts a mark on the machine, or on its domain.
+func (c *crowd) bear(at *standing, mark int, key string) {
+	if mark < 0 {
+		return
+	}
+	if isHost(key) {
+		if at.bears == nil {
+			at.bears = bitset.New(c.layout.HostMarks)
+		}
+		at.bears.Add(mark)
+		return
+	}
+	m := &c.layout.Marks[mark]
+	switch d := c.list[at.place][m.Key]; {
+	case d >= 0:
+		m.At.Add(int(d))
+	case d == topology.Open: // it may turn out to be any of them
+		m.At.Or(bitset.Full(c.layout.Domains[m.Key]))
+	}
+}
+
+func (c *crowd) shun(at *standing, mark int) {
+	if at.shuns == nil {
+		at.shuns = bitset.New(c.layout.HostMarks)
+	}
+	at.shuns.Add(mark)
+}
+
+func (c *crowd) holdPorts(at *standing, ports []hostPort) {
+	for _, held := range ports {
+		for i, p := range c.ports {
+			if held.collides(p) {
+				c.shun(at, c.portMark(i))
+			}
+		}
+	}
+}
+
+func (c *crowd) holdDisks(at *standing, disks []disk) {
+	for _, held := range disks {
+		for i, d := range c.disks {
+			if held.conflicts(d) {
+				c.shun(at, c.diskMark(i))
+			}
+		}
+	}
+}
+
+// node is the machine as a node of the packing problem.
+func (at *standing) node(free capacity.Vector) packing.Node {
+	n := packing.Node{Free: free, Place: at.place, Bears: at.bears, Shuns: at.shuns}
+	for _, of := range sortedInts(at.groups) {
+		n.Groups = append(n.Groups, packing.Tally{Of: of, Count: at.groups[of]})
+	}
+	for _, of := range sortedInts(at.sets) {
+		n.Sets = append(n.Sets, packing.Tally{Of: of, Count: at.sets[of]})
+	}
+	return n
+}
+
+func sortedInts(m map[int]int) []int {
+	keys := make([]int, 0, len(m))
+	for k := range m {
+		keys = append(keys, k)
+	}
+	slices.Sort(keys)
+	return keys
+}

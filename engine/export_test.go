@@ -1,0 +1,12 @@
+package engine
+
+import "tenon.sh/engine/packing"
+
+// Compiled is a snapshot made ready for solving, so that benchmarks can time the two halves apart.
+type Compiled = problem
+
+// Compile is the first half of Provision.
+func Compile(s *Snapshot, opt Options, memo *Memo) *Compiled { return compile(s, opt, memo) }
+
+// Solve is the second half of Provision, without names and reasons.
+func (p *problem) Solve() *packing.Solution { return packing.Solve(p.packing) }

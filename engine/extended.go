@@ -1,0 +1,120 @@
+package engine
+
+import (
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	resourcev1 "k8s.io/api/resource/v1"
+)
+
+// deviceResources knows the extended resources that no machine has by itself: a DeviceClass stands behind them, and
+// kube-scheduler allocates devices for them.
+type deviceResources struct {
+	class map[corev1.ResourceName]string // the DeviceClass behind the resource
+}
+
+// newDeviceResources leaves out what a node or an instance type lists as ordinary capacity: there it is counted like any
+// other resource.
+func newDeviceResources(s *Snapshot) *deviceResources {
+	d := &deviceResources{class: map[corev1.ResourceName]string{}}
+	for _, c := range s.DeviceClasses {
+		d.add(c.Name, corev1.ResourceName(resourcev1.ResourceDeviceClassPrefix+c.Name))
+		if c.Spec.ExtendedResourceName != nil {
+			d.add(c.Name, corev1.ResourceName(*c.Spec.ExtendedResourceName))
+		}
+	}
+	if len(d.class) == 0 {
+		return d
+	}
+	for _, n := range s.Nodes {
+		d.remove(n.Status.Allocatable)
+	}
+	for i := range s.Classes {
+		for j := range s.Classes[i].InstanceTypes {
+			d.remove(s.Classes[i].InstanceTypes[j].Capacity)
+		}
+	}
+	return d
+}
+
+func (d *deviceResources) add(class string, name corev1.ResourceName) {
+	if other, ok := d.class[name]; !ok || class < other {
+		d.class[name] = class
+	}
+}
+
+func (d *deviceResources) remove(ordinary corev1.ResourceList) {
+	for name, q := range ordinary {
+		if q.Sign() > 0 {
+			delete(d.class, name)
+		}
+	}
+}
+
+// problemOf says why a pod with these requests cannot be planned for: it asks for devices under the name of a resource.
+func (d *deviceResources) problemOf(requests corev1.ResourceList) Reason {
+	first := corev1.ResourceName("")
+	for name, q := range requests {
+		if d.class[name] != "" && q.Sign() > 0 && (first == "" || name < first) {
+			first = name
+		}
+	}
+	if first == "" {
+		return Reason{}
+	}
+	return notSupported("dynamic resource allocation: " + string(first) + " stands for devices of DeviceClass " + d.class[first])
+}
+
+// unsupportedOf says what the pod uses that takes more than looking at one pod and one node: devices that are claimed,
+// or pods that start together or not at all.
+func unsupportedOf(spec *corev1.PodSpec) Reason {
+	if len(spec.ResourceClaims) > 0 {
+		names := make([]string, 0, len(spec.ResourceClaims))
+		for i := range spec.ResourceClaims {
+			names = append(names, spec.ResourceClaims[i].Name)
+		}
+		return notSupported("dynamic resource allocation: resource claims " + strings.Join(names, ", "))
+	}
+	if g := spec.SchedulingGroup; g != nil {
+		name := ""
+		if g.PodGroupName != nil {
+			name = " " + *g.PodGroupName
+		}
+		return notSupported("gang scheduling: it belongs to pod group" + name)
+	}
+	return Reason{}
+}
+
+// Features that nodes declare in their status and that kube-scheduler asks of a node for some pods.
+const (
+	restartAllFeature = "RestartAllContainersOnContainerExits"
+	hostUsersFeature  = "UserNamespacesHostNetworkSupport"
+)
+
+// declaredFeatures lists every feature that requiredFeatures may name: what a new node is taken to declare.
+func declaredFeatures() []string { return []string{restartAllFeature, hostUsersFeature} }
+
+// requiredFeatures lists, by name, what a node must declare for the pod to run there.
+func requiredFeatures(spec *corev1.PodSpec) []string {
+	var out []string
+	if restartsAll(spec.Containers) || restartsAll(spec.InitContainers) {
+		out = append(out, restartAllFeature)
+	}
+	if spec.HostNetwork && spec.HostUsers != nil && !*spec.HostUsers {
+		out = append(out, hostUsersFeature)
+	}
+	return out
+}
+
+func restartsAll(containers []corev1.Container) bool {
+	for i := range containers {
+		for _, rule := range containers[i].RestartPolicyRules {
+			if rule.Action == corev1.ContainerRestartRuleActionRestartAllContainers {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+func notSupported(what string) Reason { return Reason{Code: FeatureNotSupported, Key: what} }

@@ -1,0 +1,12 @@
+package engine
+
+// Foresee fills in what the plan is expected to cost once kube-scheduler has placed the planned pods by its own scores: with
+// the nominations that Tenon writes, and without. It replays the scheduler pod by pod, so it is left out where nobody looks
+// at the figures.
+func Foresee(s *Snapshot, opt Options, plan *Plan) {
+	if len(plan.Launches) == 0 {
+		return
+	}
+	plan.Cost.Expected = Land(s, opt, plan, true).PerHour
+	plan.Cost.Unhinted = Land(s, opt, plan, false).PerHour
+}

@@ -1,0 +1,82 @@
+package engine
+
+import (
+	corev1 "k8s.io/api/core/v1"
+)
+
+// A plan says where pods could go; kube-scheduler decides where they do go, and its scores spread them. This replay of
+// its default filters and scores tells beforehand whether pods will land as planned, and what it costs if they do not.
+// It knows no preemption, no extenders and no other profiles, looks at all nodes where kube-scheduler looks at a sample,
+// and breaks ties in a fixed order. Of volumes it knows node affinity, allowed topologies and attach limits, not which
+// unbound volume would be chosen.
+
+// Replay is a what-if: pods that wait for kube-scheduler, on the nodes of a snapshot less those that go and with the
+// machines that are planned, all of them ready. Machines that are leaving take no part.
+type Replay struct {
+	Snapshot *Snapshot
+	Options  Options
+	// Launches are machines that join, each as its cheapest listed offering.
+	Launches []Launch
+	// Removed are the names of nodes, or of claims, that go; their pods go with them, save those of Pods.
+	Removed map[string]bool
+	// Pods have to land. Those that run now do so anew, after those that wait.
+	Pods []*corev1.Pod
+	// Hints name the nodes (or claims, or launches) that pods are nominated to: kube-scheduler tries these first, and
+	// keeps room there as long as the pod waits.
+	Hints map[PodID]string
+}
+
+// Landing is where kube-scheduler's default scores would put pods.
+type Landing struct {
+	// Placements lists the pods that found a node, in the order in which they were bound. The node of a planned machine
+	// is its launch's name.
+	Placements []Placement
+	// Used names the launches that got pods, in the order of the launches.
+	Used []string
+	// Stranded lists the pods that no node took, in the order of the queue.
+	Stranded []PodID
+	// PerHour is the price of all launched machines, used or not, and of those that stranded pods would need besides.
+	PerHour float64
+}
+
+// Land replays how the plan's pods would land on the cluster's nodes and the plan's machines. With hints, every pod that
+// waits for a planned or starting machine is nominated to it; pods that run now cannot be, because their successors do
+// not exist yet.
+// PerHour includes what further plans for stranded pods would launch, so Provision must not call it for plans that are
+// made for this purpose: those have an Effort below zero.
+func Land(s *Snapshot, opt Options, plan *Plan, hinted bool) Landing {
+	return landPlan(s, opt, plan, hinted, mostFurtherPlans)
+}
+
+// LandOn replays how the pods would land on the nodes that there are, without those that are removed.
+func LandOn(s *Snapshot, opt Options, pods []*corev1.Pod, removed map[string]bool) Landing {
+	r := Replay{Snapshot: s, Options: opt, Pods: pods, Removed: removed}
+	return r.Land()
+}
+
+// Land replays. The order of the lists does not matter. PerHour is that of the launches alone.
+func (r *Replay) Land() Landing {
+	w, stranded := r.run()
+	return r.landing(w, stranded)
+}
+
+func (r *Replay) run() (*landingWorld, []*landingPod) {
+	w := newLandingWorld(r)
+	return w, w.run()
+}
+
+func (r *Replay) landing(w *landingWorld, stranded []*landingPod) Landing {
+	out := Landing{Placements: w.placements}
+	for i := range r.Launches {
+		out.PerHour += r.Launches[i].Price
+	}
+	for _, n := range w.nodes {
+		if n.launch != nil && n.used {
+			out.Used = append(out.Used, n.name)
+		}
+	}
+	for _, p := range stranded {
+		out.Stranded = append(out.Stranded, podID(p.pod))
+	}
+	return out
+}

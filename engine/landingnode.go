@@ -1,0 +1,155 @@
+package engine
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+
+	v1 "tenon.sh/api/v1"
+	"tenon.sh/engine/capacity"
+)
+
+// landingNode is a node of a replay: one that exists, as it will be once it is initialized, or one that is only planned.
+type landingNode struct {
+	name   string // of the Node, of its claim as long as there is none, or of the launch
+	claim  *v1.NodeClaim
+	launch *Launch // nil for what exists
+	node   *corev1.Node
+	csi    *storagev1.CSINode
+	taints []corev1.Taint
+	kind   int // nodes of one kind look alike to every pod of the replay
+
+	free, promised    capacity.Vector
+	allocatable       usage
+	requested, scored usage // what pods ask for; scored with what counts for containers that name nothing
+	used              bool  // a pod of the replay has landed here
+	even              int64 // evenness as it is
+	ports             []hostPort
+	volumes           map[string]string // attached volumes with their drivers
+	limits, attached  map[string]int    // volumes by driver
+	promisedPorts     []hostPort
+	daemons           map[string]bool // DaemonSets that have a pod here
+}
+
+// landingNodes lists the nodes that pods can land on: existing ones by name, then claims without a node, then launches
+// in their order.
+func (w *landingWorld) landingNodes() {
+	r := w.replay
+	claims := map[string]*v1.NodeClaim{}
+	for _, c := range r.Snapshot.NodeClaims {
+		if other := claims[c.Status.ProviderID]; c.Status.ProviderID != "" && (other == nil || c.Name < other.Name) {
+			claims[c.Status.ProviderID] = c
+		}
+	}
+	csi := map[string]*storagev1.CSINode{}
+	for _, c := range r.Snapshot.CSINodes {
+		csi[c.Name] = c
+	}
+	joined := map[*v1.NodeClaim]bool{}
+	for _, node := range slices.SortedFunc(slices.Values(r.Snapshot.Nodes), func(a, b *corev1.Node) int { return cmp.Compare(a.Name, b.Name) }) {
+		var claim *v1.NodeClaim
+		if node.Spec.ProviderID != "" {
+			claim = claims[node.Spec.ProviderID]
+		}
+		joined[claim] = true
+		if isLeaving(node, claim) || r.Removed[node.Name] || claim != nil && r.Removed[claim.Name] {
+			continue
+		}
+		w.addNode(&landingNode{name: node.Name, claim: claim, node: asInitialized(node, claim), csi: csi[node.Name]})
+	}
+	p := newPredictor(r.Snapshot)
+	for _, claim := range slices.SortedFunc(slices.Values(r.Snapshot.NodeClaims), func(a, b *v1.NodeClaim) int { return cmp.Compare(a.Name, b.Name) }) {
+		if joined[claim] || isLeaving(nil, claim) || r.Removed[claim.Name] {
+			continue
+		}
+		node, csi := p.claim(claim)
+		w.addNode(&landingNode{name: claim.Name, claim: claim, node: node, csi: csi})
+	}
+	for i := range r.Launches {
+		l := &r.Launches[i]
+		if len(l.Offerings) == 0 {
+			continue
+		}
+		cheapest := slices.MinFunc(l.Offerings, func(a, b LaunchOffering) int { return cmp.Compare(a.Price, b.Price) })
+		if node, csi := p.launch(l, cheapest.OfferingID); node != nil {
+			w.addNode(&landingNode{name: l.Name, launch: l, node: node, csi: csi})
+		}
+	}
+}
+
+func (w *landingWorld) addNode(n *landingNode) {
+	n.taints = n.node.Spec.Taints
+	w.byName[n.name] = len(w.nodes)
+	w.nodes = append(w.nodes, n)
+}
+
+// asInitialized is the node once nothing of its start is left: the claim's labels, no startup taints, and what the cloud
+// expects of every resource that it does not report yet.
+func asInitialized(node *corev1.Node, claim *v1.NodeClaim) *corev1.Node {
+	if claim == nil || node.Labels[v1.InitializedLabelKey] == "true" {
+		return node
+	}
+	out := *node
+	out.Labels = pinnedLabels(claim.Spec.Requirements)
+	maps.Copy(out.Labels, claim.Labels)
+	maps.Copy(out.Labels, node.Labels)
+	out.Labels[v1.RegisteredLabelKey], out.Labels[v1.InitializedLabelKey] = "true", "true"
+	taints := node.Spec.Taints
+	if node.Labels[v1.RegisteredLabelKey] != "true" {
+		taints = slices.Concat(taints, v1.CoreTaints(claim.Spec.Taints))
+	}
+	out.Spec.Taints = slices.DeleteFunc(slices.Clone(taints), func(t corev1.Taint) bool {
+		return IsEphemeralTaint(t) || isStartupTaint(claim, t)
+	})
+	out.Status.Allocatable = filled(node.Status.Allocatable, claim.Status.Allocatable)
+	return &out
+}
+
+// furnish works out the node's room.
+func (n *landingNode) furnish(names *resourceNames) {
+	n.free = names.vector(n.node.Status.Allocatable)
+	n.allocatable = usageOf(n.node.Status.Allocatable)
+	n.even = evenness(n.requested, n.allocatable)
+	n.limits, n.attached, n.volumes = map[string]int{}, map[string]int{}, map[string]string{}
+	if n.csi == nil {
+		return
+	}
+	for _, d := range n.csi.Spec.Drivers {
+		if d.Allocatable != nil && d.Allocatable.Count != nil {
+			n.limits[d.Name] = int(*d.Allocatable.Count)
+		}
+	}
+}
+
+func usageOf(list corev1.ResourceList) usage {
+	return usage{amount(corev1.ResourceCPU, list[corev1.ResourceCPU]), amount(corev1.ResourceMemory, list[corev1.ResourceMemory])}
+}
+
+// look writes down what tells nodes apart for pods that mention these labels.
+func (n *landingNode) look(keys []string) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%t", n.node.Spec.Unschedulable)
+	for _, key := range keys {
+		if value, there := n.label(key); there {
+			fmt.Fprintf(&b, "%q", value)
+		}
+		b.WriteByte(0)
+	}
+	for _, t := range n.taints {
+		fmt.Fprintf(&b, "%q%q%q", t.Key, t.Value, t.Effect)
+	}
+	return b.String()
+}
+
+// attach counts a volume on the node, once.
+func (n *landingNode) attach(v podVolume) {
+	if _, ok := n.volumes[v.handle]; !ok {
+		n.volumes[v.handle] = v.driver
+		n.attached[v.driver]++
+	}
+}

@@ -1,0 +1,93 @@
+package engine
+
+import (
+	"cmp"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"tenon.sh/engine/capacity"
+)
+
+// landingPod is a pod of a replay.
+type landingPod struct {
+	pod  *corev1.Pod
+	need capacity.Vector
+	// asked are the resources of need that are above zero.
+	asked             []int
+	requested, scored usage
+	ports             []hostPort
+	volumes           []podVolume
+	rules             *podRules // nil for a running pod that asks nothing of others
+	labels            *labelKind
+	// counted are the tallies that change when the pod is bound.
+	counted []*tally
+
+	// Only pods that have to land have these.
+	ground *ground
+	wish   *landingWish
+	hint   int // the node that the pod is nominated to, -1 for none
+	lost   bool
+}
+
+// measure fills in what the pod takes of a node.
+func (p *landingPod) measure(names *resourceNames) {
+	list := PodRequests(p.pod)
+	p.need = names.vector(list)
+	p.requested = usageOf(list)
+	p.scored = scoredUsage(p.pod, p.requested)
+	p.ports = hostPortsOf(&p.pod.Spec)
+	for i, n := range p.need {
+		if n > 0 {
+			p.asked = append(p.asked, i)
+		}
+	}
+}
+
+// scoredUsage is what LeastAllocated counts of a pod: containers that name no request count with a default one.
+func scoredUsage(pod *corev1.Pod, requested usage) usage {
+	names := func(c *corev1.Container) bool {
+		_, cpu := c.Resources.Requests[corev1.ResourceCPU]
+		_, memory := c.Resources.Requests[corev1.ResourceMemory]
+		return cpu && memory
+	}
+	silent := func(c corev1.Container) bool { return !names(&c) }
+	if !slices.ContainsFunc(pod.Spec.Containers, silent) && !slices.ContainsFunc(pod.Spec.InitContainers, silent) {
+		return requested
+	}
+	full := *pod
+	full.Spec.Containers = withDefaults(pod.Spec.Containers)
+	full.Spec.InitContainers = withDefaults(pod.Spec.InitContainers)
+	return usageOf(PodRequests(&full))
+}
+
+func withDefaults(containers []corev1.Container) []corev1.Container {
+	out := slices.Clone(containers)
+	for i := range out {
+		out[i].Resources.Requests = withMissing(out[i].Resources.Requests.DeepCopy(), corev1.ResourceList{
+			corev1.ResourceCPU:    quantity(corev1.ResourceCPU, defaultMilliCPU),
+			corev1.ResourceMemory: quantity(corev1.ResourceMemory, defaultMemory),
+		})
+	}
+	return out
+}
+
+func (p *landingPod) priority() int32 {
+	if p.pod.Spec.Priority == nil {
+		return 0
+	}
+	return *p.pod.Spec.Priority
+}
+
+// queued orders pods as kube-scheduler takes them: by priority, then by the time they have waited. A pod that runs now
+// has no successor yet; it comes after those that wait.
+func queued(a, b *landingPod) int {
+	runs := func(p *landingPod) int {
+		if p.pod.Spec.NodeName != "" {
+			return 1
+		}
+		return 0
+	}
+	return cmp.Or(cmp.Compare(b.priority(), a.priority()), cmp.Compare(runs(a), runs(b)),
+		compareBy(a.pod, b.pod, podBefore), cmp.Compare(a.pod.UID, b.pod.UID))
+}

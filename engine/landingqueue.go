@@ -1,0 +1,162 @@
+package engine
+
+import "slices"
+
+// mostRounds bounds how often pods are tried again. Only chains of pods that wait for each other in the order opposite to
+// that of the queue need more than a few rounds.
+const mostRounds = 30
+
+// run binds the pods one after another. Those that no node takes are tried again as long as something has changed since.
+func (w *landingWorld) run() (stranded []*landingPod) {
+	queue := w.queue
+	for round := 0; len(queue) > 0; round++ {
+		var left []*landingPod
+		for i, p := range queue {
+			if round == 0 && (i == 0 || queue[i-1].priority() != p.priority()) {
+				w.promiseLevel(queue[i:])
+			}
+			n := w.choose(p, i)
+			if n < 0 {
+				left = append(left, p)
+				continue
+			}
+			w.bind(p, n)
+			w.nodes[n].used = true
+			w.placements, w.landedOn = append(w.placements, w.placement(p, n)), append(w.landedOn, n)
+		}
+		if len(left) == len(queue) || round == mostRounds {
+			return left
+		}
+		queue = left
+	}
+	return nil
+}
+
+func (w *landingWorld) placement(p *landingPod, n int) Placement {
+	node := w.nodes[n]
+	out := Placement{Pod: podID(p.pod), Node: node.name}
+	if node.claim != nil {
+		out.Claim = node.claim.Name
+	}
+	return out
+}
+
+// promiseLevel keeps room for the nominated pods of the level of priority that the queue begins with: no pod of that
+// level or a lower one may take it. Every pod's nomination ends with its first attempt: it is bound, or kube-scheduler
+// drops the nomination.
+func (w *landingWorld) promiseLevel(queue []*landingPod) {
+	for _, p := range queue {
+		if p.priority() != queue[0].priority() {
+			return
+		}
+		if p.hint >= 0 {
+			w.promise(p, 1)
+		}
+	}
+}
+
+func (w *landingWorld) promise(p *landingPod, by int32) {
+	n := w.nodes[p.hint]
+	if n.promised == nil {
+		n.promised = make([]int64, w.names.Len())
+	}
+	n.promised.Add(p.need, int64(by))
+	if by > 0 {
+		n.promisedPorts = append(n.promisedPorts, p.ports...)
+	} else {
+		for _, port := range p.ports {
+			if i := slices.Index(n.promisedPorts, port); i >= 0 {
+				n.promisedPorts = slices.Delete(n.promisedPorts, i, i+1)
+			}
+		}
+	}
+	for _, t := range w.countedBy(p) {
+		t.promise(p.hint, by)
+	}
+}
+
+// choose finds the node for a pod, -1 if there is none. turn stands for the dice that kube-scheduler would throw.
+func (w *landingWorld) choose(p *landingPod, turn int) int {
+	hint := p.hint
+	if hint >= 0 {
+		w.promise(p, -1)
+		p.hint = -1
+	}
+	if p.lost {
+		return -1
+	}
+	if hint >= 0 && w.passes(p, hint) {
+		return hint
+	}
+	w.feasible = w.feasible[:0]
+	for i := range w.nodes {
+		if w.passes(p, i) {
+			w.feasible = append(w.feasible, i)
+		}
+	}
+	switch len(w.feasible) {
+	case 0:
+		return -1
+	case 1:
+		return w.feasible[0]
+	}
+	w.score(p)
+	best := 0
+	for i := range w.feasible {
+		if w.totals[i] > w.totals[best] || w.totals[i] == w.totals[best] && w.lot(turn, i) > w.lot(turn, best) {
+			best = i
+		}
+	}
+	return w.feasible[best]
+}
+
+func (w *landingWorld) lot(turn, i int) uint64 {
+	return mixed(uint64(turn)<<32 | uint64(w.feasible[i]))
+}
+
+// bind puts the pod on node i.
+func (w *landingWorld) bind(p *landingPod, i int) {
+	n := w.nodes[i]
+	n.free.Add(p.need, -1)
+	n.requested, n.scored = n.requested.plus(p.requested), n.scored.plus(p.scored)
+	n.even = evenness(n.requested, n.allocatable)
+	n.ports = append(n.ports, p.ports...)
+	for _, v := range p.volumes {
+		n.attach(v)
+	}
+	for _, t := range w.countedBy(p) {
+		t.add(i)
+	}
+}
+
+// countedBy lists the tallies that the pod counts in once it is bound.
+func (w *landingWorld) countedBy(p *landingPod) []*tally {
+	if p.counted != nil || len(w.reader.matchers) == 0 {
+		return p.counted
+	}
+	if p.labels == nil {
+		p.labels = w.labelKind(p.pod.Namespace, p.pod.Labels)
+	}
+	key := countedKey{p.labels, p.rules, IsTerminating(p.pod) && p.wish == nil}
+	list, ok := w.counted[key]
+	if !ok {
+		list = []*tally{}
+		for m := p.labels.matched.Next(0); m >= 0; m = p.labels.matched.Next(m + 1) {
+			for _, t := range w.reader.matchers[m].tallies {
+				if !t.live || !key.ending {
+					list = appendOnce(list, t)
+				}
+			}
+		}
+		if p.rules != nil {
+			for _, h := range p.rules.held {
+				if h.owned != nil {
+					list = append(list, h.owned)
+				}
+			}
+		}
+		w.counted[key] = list
+	}
+	p.counted = list
+	return list
+}

@@ -1,0 +1,116 @@
+package engine
+
+import (
+	"math"
+	"slices"
+)
+
+// score fills in the total score of every node that can take the pod.
+func (w *landingWorld) score(p *landingPod) {
+	w.totals = slices.Grow(w.totals[:0], len(w.feasible))[:len(w.feasible)]
+	w.raw = slices.Grow(w.raw[:0], len(w.feasible))[:len(w.feasible)]
+	asks := p.requested != usage{}
+	for i, k := range w.feasible {
+		n := w.nodes[k]
+		w.totals[i] = leastAllocated(n.scored.plus(p.scored), n.allocatable)
+		if asks {
+			w.totals[i] += balancedAllocation(evenness(n.requested.plus(p.requested), n.allocatable), n.even)
+		}
+	}
+	taints, preferred := false, false
+	for _, k := range w.feasible {
+		v := p.ground.judge(w.nodes[k])
+		taints, preferred = taints || v.taints > 0, preferred || v.preferred != 0
+	}
+	if taints {
+		w.fill(func(k int) int64 { return p.ground.judge(w.nodes[k]).taints })
+		normalize(w.raw, true)
+		w.addScores(taintWeight)
+	}
+	if preferred {
+		w.fill(func(k int) int64 { return p.ground.judge(w.nodes[k]).preferred })
+		normalize(w.raw, false)
+		w.addScores(affinityWeight)
+	}
+	if len(p.wish.scores) > 0 {
+		w.fill(p.wish.attraction)
+		normalizeAffinity(w.raw)
+		w.addScores(affinityWeight)
+	}
+	if len(p.wish.soft) > 0 {
+		w.scoreSpread(p.wish)
+		normalizeSpread(w.raw)
+		w.addScores(spreadWeight)
+	}
+}
+
+func (w *landingWorld) fill(figure func(node int) int64) {
+	for i, k := range w.feasible {
+		w.raw[i] = figure(k)
+	}
+}
+
+func (w *landingWorld) addScores(weight int64) {
+	for i, s := range w.raw {
+		w.totals[i] += weight * s
+	}
+}
+
+// attraction adds up what draws the pod to node n.
+func (w *landingWish) attraction(n int) int64 {
+	sum := int64(0)
+	for _, s := range w.scores {
+		if d := s.of[n]; d >= 0 {
+			sum += s.weight * int64(s.counts[d])
+		}
+	}
+	return sum
+}
+
+// scoreSpread fills in the raw figures of the soft spread constraints, -1 for nodes that take no part because they lack a
+// label of the pod's own constraints.
+func (w *landingWorld) scoreSpread(p *landingWish) {
+	part := 0
+	for i, k := range w.feasible {
+		w.raw[i] = 0
+		if p.everywhere && slices.ContainsFunc(p.soft, func(s softSpread) bool { return s.key.of[k] < 0 }) {
+			w.raw[i] = -1
+			continue
+		}
+		part++
+	}
+	sums := make([]float64, len(w.feasible))
+	for j := range p.soft {
+		s := &p.soft[j]
+		domains := part
+		if !s.perNode {
+			domains = w.domainsOf(s.key)
+		}
+		weight := spreadShare(domains)
+		for i, k := range w.feasible {
+			if w.raw[i] >= 0 && s.key.of[k] >= 0 {
+				// The conversion keeps machines that fuse multiplication and addition from rounding otherwise.
+				sums[i] += float64(float64(s.counts[s.of[k]])*weight) + float64(s.maxSkew-1)
+			}
+		}
+	}
+	for i := range w.raw {
+		if w.raw[i] >= 0 {
+			w.raw[i] = int64(math.Round(sums[i]))
+		}
+	}
+}
+
+// domainsOf counts the values of a label over the nodes that take part; not having it is a value too.
+func (w *landingWorld) domainsOf(t *landingTopology) int {
+	w.seen = slices.Grow(w.seen[:0], t.values+1)[:t.values+1]
+	clear(w.seen)
+	count := 0
+	for i, k := range w.feasible {
+		if d := t.of[k] + 1; w.raw[i] >= 0 && !w.seen[d] {
+			w.seen[d] = true
+			count++
+		}
+	}
+	return count
+}

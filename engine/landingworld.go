@@ -1,0 +1,225 @@
+package engine
+
+import (
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/labels"
+
+	"tenon.sh/engine/requirement"
+)
+
+// landingWorld is a replay turned into numbers. What pods ask for is read once for all that ask alike; what changes when
+// a pod is bound is kept in counters.
+type landingWorld struct {
+	replay     *Replay
+	names      *resourceNames
+	nodes      []*landingNode
+	byName     map[string]int // by the name that placements use
+	byNodeName map[string]int
+	volumes    *volumeIndex
+	owners     *podOwners
+	reader     *ruleReader
+	grounds    map[string]*ground
+	namespaces map[string]labels.Set
+	// mentioned are the labels of pods that selectors look at, in order.
+	mentioned  []string
+	labelKinds map[string]*labelKind
+	wishes     map[wishKey]*landingWish
+	counted    map[countedKey][]*tally
+	tallies    map[string]*tally
+	topologies map[string]*landingTopology
+
+	running []*landingPod // with the nodes of the same index in at
+	at      []int
+	queue   []*landingPod
+
+	// Room for one pod's search.
+	feasible    []int
+	totals, raw []int64
+	seen        []bool
+	landedOn    []int // the nodes of placements
+	placements  []Placement
+}
+
+// countedKey tells apart pods that change different tallies when they are bound.
+type countedKey struct {
+	labels *labelKind
+	rules  *podRules
+	ending bool
+}
+
+func newLandingWorld(r *Replay) *landingWorld {
+	w := &landingWorld{
+		replay: r, byName: map[string]int{}, byNodeName: map[string]int{}, volumes: newVolumeIndex(r.Snapshot), owners: newPodOwners(r.Snapshot),
+		grounds: map[string]*ground{}, namespaces: map[string]labels.Set{}, labelKinds: map[string]*labelKind{}, wishes: map[wishKey]*landingWish{},
+		counted: map[countedKey][]*tally{}, tallies: map[string]*tally{}, topologies: map[string]*landingTopology{},
+	}
+	w.reader = newRuleReader(w)
+	for _, n := range r.Snapshot.Namespaces {
+		w.namespaces[n.Name] = n.Labels
+	}
+	w.landingNodes()
+	for i, n := range w.nodes {
+		w.byNodeName[n.node.Name] = i
+	}
+	w.readPods()
+	daemons := w.readDaemons()
+	w.sortNodes(daemons)
+	w.mentioned = sortedKeys(w.reader.mentioned)
+	for _, p := range w.queue {
+		p.labels = w.labelKind(p.pod.Namespace, p.pod.Labels)
+		p.wish = w.wishOf(p)
+	}
+	for i, p := range w.running {
+		w.bind(p, w.at[i])
+	}
+	w.attachRunning()
+	for _, d := range daemons {
+		w.spreadDaemon(d)
+	}
+	return w
+}
+
+// readPods sorts the snapshot's pods into those that run and those that have to land.
+func (w *landingWorld) readPods() {
+	r := w.replay
+	landing := make(map[PodID]bool, len(r.Pods))
+	asked := map[corev1.ResourceName]bool{}
+	for _, pod := range r.Pods {
+		landing[podID(pod)] = true
+		for name := range PodRequests(pod) {
+			asked[name] = true
+		}
+	}
+	w.names = newResourceNames(asked)
+	for _, n := range w.nodes {
+		n.furnish(w.names)
+	}
+	for _, pod := range r.Snapshot.Pods {
+		i, ok := w.byNodeName[pod.Spec.NodeName]
+		if pod.Spec.NodeName == "" || !ok || IsTerminal(pod) || landing[podID(pod)] {
+			continue
+		}
+		w.running = append(w.running, w.runningPod(pod))
+		w.at = append(w.at, i)
+		if key := daemonKey(pod); key != "" {
+			w.nodes[i].note(key)
+		}
+	}
+	for _, pod := range r.Pods {
+		w.queue = append(w.queue, w.waitingPod(pod))
+	}
+	slices.SortFunc(w.queue, queued)
+}
+
+func (w *landingWorld) runningPod(pod *corev1.Pod) *landingPod {
+	p := &landingPod{pod: pod, rules: w.reader.running(pod)}
+	p.measure(w.names)
+	p.volumes, _, _ = w.volumes.of(pod)
+	return p
+}
+
+func (w *landingWorld) waitingPod(pod *corev1.Pod) *landingPod {
+	p := &landingPod{pod: pod, rules: w.reader.waiting(pod), hint: -1}
+	p.measure(w.names)
+	var places [][][]requirement.Expression
+	var ok bool
+	p.volumes, places, ok = w.volumes.of(pod)
+	p.lost = !ok || p.rules.invalid
+	p.ground = w.groundOf(&pod.Spec, places)
+	if name, hinted := w.replay.Hints[podID(pod)]; hinted {
+		if i, known := w.byName[name]; known {
+			p.hint = i
+		}
+	}
+	return p
+}
+
+// groundOf interns what a pod asks of a node itself.
+func (w *landingWorld) groundOf(spec *corev1.PodSpec, places [][][]requirement.Expression) *ground {
+	selector := corev1.PodSpec{NodeSelector: spec.NodeSelector}
+	all := corev1.PodSpec{NodeSelector: spec.NodeSelector, Tolerations: spec.Tolerations}
+	if spec.Affinity != nil && spec.Affinity.NodeAffinity != nil {
+		all.Affinity = &corev1.Affinity{NodeAffinity: spec.Affinity.NodeAffinity}
+		selector.Affinity = &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{
+			RequiredDuringSchedulingIgnoredDuringExecution: spec.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution}}
+	}
+	key := specText(&all)
+	if len(places) > 0 {
+		key += fmt.Sprintf("%q", places)
+	}
+	if g, ok := w.grounds[key]; ok {
+		return g
+	}
+	g := &ground{
+		terms: nodeTerms(spec), preferred: preferredTerms(spec), tolerations: spec.Tolerations, volumes: places,
+		affinityText: specText(&selector), tolerationText: specText(&corev1.PodSpec{Tolerations: spec.Tolerations}),
+	}
+	w.grounds[key] = g
+	return g
+}
+
+func specText(spec *corev1.PodSpec) string {
+	text, _ := spec.Marshal() // writing to memory cannot fail
+	return string(text)
+}
+
+// sortNodes tells the kinds of nodes apart that some pod can tell apart.
+func (w *landingWorld) sortNodes(daemons []*landingPod) {
+	mentioned := map[string]bool{}
+	for _, g := range w.grounds {
+		g.mention(mentioned)
+	}
+	keys := sortedKeys(mentioned)
+	kinds := map[string]int{}
+	for _, n := range w.nodes {
+		look := n.look(keys)
+		if _, ok := kinds[look]; !ok {
+			kinds[look] = len(kinds)
+		}
+		n.kind = kinds[look]
+	}
+	for _, g := range w.grounds {
+		g.verdicts = make([]verdict, len(kinds))
+	}
+}
+
+// readDaemons makes of every DaemonSet the pod that it will have on nodes that have none of it yet.
+func (w *landingWorld) readDaemons() []*landingPod {
+	var out []*landingPod
+	for _, d := range daemonPods(w.replay.Snapshot) {
+		p := w.runningPod(d.pod)
+		p.ground = w.groundOf(&d.pod.Spec, nil)
+		out = append(out, p)
+	}
+	return out
+}
+
+// spreadDaemon puts a DaemonSet's pod on every node that it is for, that has none of it and that has room for it.
+func (w *landingWorld) spreadDaemon(p *landingPod) {
+	key := p.pod.Namespace + "/" + p.pod.Name
+	for i, n := range w.nodes {
+		if !n.daemons[key] && p.ground.judge(n).admitted && p.need.Fits(n.free) {
+			w.bind(p, i)
+		}
+	}
+}
+
+// daemonKey names the DaemonSet that a pod belongs to, "" for none.
+func daemonKey(pod *corev1.Pod) string {
+	for _, o := range pod.OwnerReferences {
+		if o.Kind == "DaemonSet" && o.APIVersion == "apps/v1" {
+			return pod.Namespace + "/" + o.Name
+		}
+	}
+	return ""
+}
+
+func (n *landingNode) note(daemon string) {
+	if n.daemons == nil {
+		n.daemons = map[string]bool{}
+	}
+	n.daemons[daemon] = true
+}

@@ -1,0 +1,268 @@
+package engine
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"tenon.sh/engine/capacity"
+)
+
+// Memo keeps what one call has worked out for the next; it changes how long a call takes, never what it answers. Its
+// owner calls the engine with it from one goroutine at a time.
+//
+// It remembers objects by their address: a snapshot never changes them, so that one that has changed is another object.
+// What the last calls have not seen is forgotten.
+type Memo struct {
+	pods  map[*corev1.Pod]*podFacts
+	rolls map[string]*roll
+	kinds map[string]*alike
+	needs map[string]*podNeed
+	pass  uint64
+	next  uint64 // number of the next pod
+	key   keyWriter
+}
+
+// podFacts is what the engine asks of a pod again and again.
+type podFacts struct {
+	pod  *corev1.Pod
+	id   uint64 // random, so that sums tell apart sets of pods
+	pass uint64 // the last call that saw the pod
+	roll *roll  // of its node; nil if it has none
+	need *podNeed
+	kind *alike
+	// counts is true for pods that take room on their node, ending for those that have been told to stop.
+	counts, ending bool
+	mounts         bool // has volumes
+	particular     bool // keeps others off its node: by anti-affinity or host ports
+}
+
+// podNeed is what pods request; equal ones share it.
+type podNeed struct {
+	text string
+	list corev1.ResourceList
+}
+
+// alike is pods with the same namespace and labels: the same selectors are about them.
+type alike struct {
+	sample  *corev1.Pod
+	pass    uint64
+	crowd   *crowd // for which matched was worked out
+	matched []int
+}
+
+// roll is the pods of one node.
+type roll struct {
+	facts []*podFacts // oldest pod first
+	bound []*corev1.Pod
+	kinds []kindCount
+	// sum and count tell whether the pods are still the same.
+	sum, seenSum     uint64
+	count, seenCount int
+	pass             uint64
+	changed          bool
+	used             capacity.Vector // by all pods, in the order of resources that usedFor names
+	usedFor          string
+}
+
+type kindCount struct {
+	kind      *alike
+	n, ending int
+}
+
+// census is the pods of a snapshot, sorted by what has to be done with them.
+type census struct {
+	memo    *Memo
+	unbound []*corev1.Pod
+	mounts  []*corev1.Pod
+}
+
+// take counts the pods of the snapshot. A nil memo is an empty one.
+func (m *Memo) take(s *Snapshot) *census {
+	if m == nil {
+		m = &Memo{}
+	}
+	if m.pods == nil {
+		m.pods = make(map[*corev1.Pod]*podFacts, len(s.Pods))
+		m.rolls, m.kinds, m.needs = map[string]*roll{}, map[string]*alike{}, map[string]*podNeed{}
+	}
+	m.pass++
+	c := &census{memo: m}
+	all := make([]*podFacts, 0, len(s.Pods))
+	for _, pod := range s.Pods {
+		f := m.pods[pod]
+		if f == nil {
+			f = m.read(pod)
+		}
+		f.pass, f.kind.pass = m.pass, m.pass
+		all = append(all, f)
+		switch {
+		case f.roll == nil:
+			c.unbound = append(c.unbound, pod)
+		case f.counts:
+			f.roll.see(f, m.pass)
+		}
+		if f.mounts {
+			c.mounts = append(c.mounts, pod)
+		}
+	}
+	m.refresh(all)
+	m.forget(len(s.Pods))
+	return c
+}
+
+func (m *Memo) read(pod *corev1.Pod) *podFacts {
+	m.next++
+	f := &podFacts{
+		pod: pod, id: mixed(m.next), counts: !IsTerminal(pod), ending: IsTerminating(pod), mounts: len(pod.Spec.Volumes) > 0,
+		kind: m.kindOf(pod),
+	}
+	f.particular = pod.Spec.Affinity != nil && pod.Spec.Affinity.PodAntiAffinity != nil || len(hostPortsOf(&pod.Spec)) > 0 || f.mounts
+	if pod.Spec.NodeName != "" {
+		f.roll = m.rolls[pod.Spec.NodeName]
+		if f.roll == nil {
+			f.roll = &roll{}
+			m.rolls[pod.Spec.NodeName] = f.roll
+		}
+	}
+	m.pods[pod] = f
+	return f
+}
+
+// needOf is what the pod requests.
+func (m *Memo) needOf(pod *corev1.Pod) *podNeed {
+	f := m.pods[pod]
+	if f != nil && f.need != nil {
+		return f.need
+	}
+	key := m.key.need(pod)
+	n, ok := m.needs[string(key)]
+	if !ok {
+		n = &podNeed{text: string(key), list: PodRequests(pod)}
+		m.needs[n.text] = n
+	}
+	if f != nil {
+		f.need = n
+	}
+	return n
+}
+
+func (m *Memo) kindOf(pod *corev1.Pod) *alike {
+	key := m.key.kind(pod)
+	k, ok := m.kinds[string(key)]
+	if !ok {
+		k = &alike{sample: pod}
+		m.kinds[string(key)] = k
+	}
+	return k
+}
+
+// see counts one of the node's pods.
+func (r *roll) see(f *podFacts, pass uint64) {
+	if r.pass != pass {
+		r.pass, r.seenSum, r.seenCount = pass, 0, 0
+	}
+	r.seenSum += f.id
+	r.seenCount++
+}
+
+// refresh writes the rolls anew whose pods are not those of the last call.
+func (m *Memo) refresh(all []*podFacts) {
+	for _, f := range all {
+		if r := f.roll; r == nil || !f.counts || !r.changed && r.sum == r.seenSum && r.count == r.seenCount {
+			continue
+		}
+		r := f.roll
+		if !r.changed {
+			*r = roll{changed: true, pass: r.pass, seenSum: r.seenSum, seenCount: r.seenCount}
+		}
+		r.facts = append(r.facts, f)
+	}
+	for _, f := range all {
+		if f.roll != nil && f.roll.changed {
+			f.roll.close()
+		}
+	}
+}
+
+// close sorts a roll that has been written anew, and counts its pods by their labels.
+func (r *roll) close() {
+	r.changed, r.sum, r.count = false, r.seenSum, r.seenCount
+	slices.SortFunc(r.facts, func(a, b *podFacts) int { return compareBy(a.pod, b.pod, podBefore) })
+	for _, f := range r.facts {
+		r.bound = append(r.bound, f.pod)
+		i := slices.IndexFunc(r.kinds, func(k kindCount) bool { return k.kind == f.kind })
+		if i < 0 {
+			i = len(r.kinds)
+			r.kinds = append(r.kinds, kindCount{kind: f.kind})
+		}
+		r.kinds[i].n++
+		if f.ending {
+			r.kinds[i].ending++
+		}
+	}
+}
+
+// forget drops pods that the last call has not seen, once there are many of them.
+func (m *Memo) forget(live int) {
+	if len(m.pods) <= 2*live+1000 {
+		return
+	}
+	for pod, f := range m.pods {
+		if f.pass != m.pass {
+			delete(m.pods, pod)
+		}
+	}
+	for name, r := range m.rolls {
+		if r.pass != m.pass {
+			delete(m.rolls, name)
+		}
+	}
+	for text, k := range m.kinds {
+		if k.pass != m.pass {
+			delete(m.kinds, text)
+		}
+	}
+	m.needs = map[string]*podNeed{}
+}
+
+// of is the roll of a node.
+func (c *census) of(node string) *roll {
+	if r := c.memo.rolls[node]; r != nil && r.pass == c.memo.pass {
+		return r
+	}
+	return &roll{}
+}
+
+// match is the selectors that are about pods with these labels.
+func (k *alike) match(c *crowd) []int {
+	if k.crowd != c {
+		k.crowd, k.matched = c, c.index.match(k.sample, k.matched[:0])
+	}
+	return k.matched
+}
+
+// usedBy adds up what the pods of the roll request.
+func (p *problem) usedBy(r *roll) capacity.Vector {
+	if len(r.facts) == 0 {
+		return make(capacity.Vector, p.names.Len())
+	}
+	if r.usedFor != p.namesText {
+		r.used, r.usedFor = make(capacity.Vector, p.names.Len()), p.namesText
+		for _, f := range r.facts {
+			r.used.Add(p.requestOf(f.pod), 1)
+		}
+	}
+	return r.used
+}
+
+// text lists the resources in their order.
+func (r *resourceNames) text() string {
+	var b strings.Builder
+	for i := range r.Len() {
+		b.WriteString(strconv.Quote(r.Name(i)))
+	}
+	return b.String()
+}

@@ -1,0 +1,120 @@
+package packing
+
+import (
+	"slices"
+
+	"tenon.sh/engine/capacity"
+)
+
+// keepApart moves replicas away from machines that hold all of their owner's pods, where that costs nothing: to a machine
+// with room, or in exchange for a pod there. Nobody asked for it, but the failure of one machine should not take down a
+// whole workload without need.
+func (s *solver) keepApart() {
+	if len(s.drafts) < 2 {
+		return
+	}
+	on := map[int][]int{} // the drafts with pods of each owner
+	pods := map[int]int{}
+	var owners []int
+	for i, d := range s.drafts {
+		for _, pod := range d.pinned {
+			owner := s.ownerOf(pod)
+			if owner < 0 {
+				continue
+			}
+			if pods[owner] == 0 {
+				owners = append(owners, owner)
+			}
+			pods[owner]++
+			if list := on[owner]; len(list) == 0 || list[len(list)-1] != i {
+				on[owner] = append(on[owner], i)
+			}
+		}
+	}
+	for _, owner := range owners {
+		if pods[owner] > 1 && len(on[owner]) == 1 {
+			s.moveOne(owner, on[owner][0], on)
+		}
+	}
+}
+
+// ownerOf is the owner of a pod that may be moved; -1 if it has none or has rules to keep to.
+func (s *solver) ownerOf(pod Pod) int {
+	c := &s.p.Classes[pod.Class]
+	if len(c.Owners) == 0 || len(c.Levels) != 1 || !s.classes[pod.Class].levels[0].free {
+		return -1
+	}
+	return c.Owners[pod.Number]
+}
+
+// mostPartners bounds how many machines are looked at for one replica.
+const mostPartners = 64
+
+func (s *solver) moveOne(owner, from int, on map[int][]int) {
+	a := s.drafts[from]
+	i := slices.IndexFunc(a.pinned, func(pod Pod) bool { return s.ownerOf(pod) == owner })
+	pod := a.pinned[i]
+	request := s.p.Classes[pod.Class].Request
+	for k := 1; k < min(len(s.drafts), mostPartners); k++ {
+		at := (from + k) % len(s.drafts)
+		b := s.drafts[at]
+		if !s.welcomes(b, pod.Class) {
+			continue
+		}
+		with := b.sum.Clone()
+		with.Add(request, 1)
+		if s.holds(b, with) {
+			s.swap(a, i, b, -1)
+			return
+		}
+		for j, other := range b.pinned {
+			o := s.ownerOf(other)
+			if o < 0 || o == owner || slices.Contains(on[o], from) || !s.welcomes(a, other.Class) {
+				continue
+			}
+			theirs := s.p.Classes[other.Class].Request
+			there, here := with.Clone(), a.sum.Clone()
+			there.Add(theirs, -1)
+			here.Add(request, -1)
+			here.Add(theirs, 1)
+			if s.holds(b, there) && s.holds(a, here) {
+				s.swap(a, i, b, j)
+				return
+			}
+		}
+	}
+}
+
+// welcomes reports whether every option of the draft is open to the class.
+func (s *solver) welcomes(d *draft, class int) bool {
+	for _, way := range s.p.Classes[class].Levels[0].Ways.Pools[d.pool] {
+		if allNil(way.Free) && d.ways.Within(way.Options) {
+			return true
+		}
+	}
+	return false
+}
+
+// holds reports whether the draft's own option has room for that much, and the list of options is none of its pool's
+// concerns.
+func (s *solver) holds(d *draft, sum capacity.Vector) bool {
+	return d.variety == nil && sum.Fits(s.pools[d.pool].Options[d.option].Allocatable)
+}
+
+// swap moves pod i of a to b, and pod j of b to a unless j is below 0.
+func (s *solver) swap(a *draft, i int, b *draft, j int) {
+	pod := a.pinned[i]
+	a.sum, b.sum = a.sum.Clone(), b.sum.Clone()
+	a.pinned, b.pinned = slices.Clone(a.pinned), slices.Clone(b.pinned)
+	a.sum.Add(s.p.Classes[pod.Class].Request, -1)
+	b.sum.Add(s.p.Classes[pod.Class].Request, 1)
+	if j < 0 {
+		a.pinned = slices.Delete(a.pinned, i, i+1)
+		b.pinned = append(b.pinned, pod)
+		return
+	}
+	other := b.pinned[j]
+	a.sum.Add(s.p.Classes[other.Class].Request, 1)
+	b.sum.Add(s.p.Classes[other.Class].Request, -1)
+	a.pinned[i], b.pinned[j] = other, pod
+}

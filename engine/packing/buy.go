@@ -1,0 +1,197 @@
+package packing
+
+import (
+	"slices"
+
+	"tenon.sh/engine/capacity"
+)
+
+// buy places what it can of the remaining pods on new machines of the pools.
+func (s *solver) buy(pools []int) {
+	turns := s.turns()
+	if len(turns) > 1 {
+		// What is bought in several turns may share machines: only all of it together has a bound.
+		if m := s.newMarket(pools, s.items); len(m.items) > 0 {
+			defer func() { s.bound += s.boundOf(m) }()
+		}
+	}
+	for _, items := range turns {
+		s.low = nil
+		held := s.drafts
+		s.drafts = nil
+		s.buyCompany(pools, items)
+		company := s.drafts
+		s.drafts = held
+		m := s.newMarket(pools, items)
+		if len(m.items) == 0 {
+			s.drafts = append(s.drafts, company...)
+			continue
+		}
+		s.low = m.low
+		left := make([]int, len(m.lots))
+		for i := range m.lots {
+			left[i] = m.lots[i].n
+		}
+		s.topUp(m, company, left)
+		g := s.newGreedy(m, left)
+		g.run()
+		drafts := s.improve(m, g.drafts)
+		s.hand(m, s.squeeze(m, left, append(drafts, company...)))
+		if len(turns) == 1 {
+			s.bound += s.boundOf(m)
+		}
+	}
+}
+
+// turns divides the items into those that buy together: all, or one priority after another once room has run short.
+func (s *solver) turns() [][]*item {
+	if !s.lessons.ranked {
+		return [][]*item{s.items}
+	}
+	var out [][]*item
+	for _, r := range s.unplaced() { // highest first
+		var turn []*item
+		for _, it := range s.items {
+			if s.p.Classes[it.class].Priority == r.priority {
+				turn = append(turn, it)
+			}
+		}
+		out = append(out, turn)
+	}
+	return out
+}
+
+// boundOf is the market's bound for the pods that were bought for.
+func (s *solver) boundOf(m *market) float64 {
+	counts := make([]int, len(m.items))
+	all := true
+	for i, it := range m.items {
+		counts[i] = m.before[i] - it.left
+		all = all && it.left == 0
+	}
+	if all {
+		return m.bound.value
+	}
+	return s.newBound(m, counts).value
+}
+
+// hand gives the drafts the pods that they stand for. Pods of one lot are dealt out in turn, so that those that follow each
+// other, replicas of one owner, come to different machines where that costs nothing.
+func (s *solver) hand(m *market, drafts []*draft) {
+	type part struct{ draft, n int }
+	parts := make([][]part, len(m.lots))
+	for i, d := range drafts {
+		for _, p := range d.loads {
+			parts[p.lot] = append(parts[p.lot], part{i, p.n})
+		}
+		d.loads = nil
+	}
+	for lot, list := range parts {
+		for len(list) > 0 {
+			kept := list[:0]
+			for _, p := range list {
+				it := m.next(lot)
+				d := drafts[p.draft]
+				d.pinned = append(d.pinned, Pod{it.class, it.queue[len(it.queue)-it.left]})
+				it.left--
+				if p.n > 1 {
+					kept = append(kept, part{p.draft, p.n - 1})
+				}
+			}
+			list = kept
+		}
+	}
+	s.drafts = append(s.drafts, drafts...)
+}
+
+// next is the first item of the lot that has pods left.
+func (m *market) next(lot int) *item {
+	l := &m.lots[lot]
+	for l.items[0].left == 0 {
+		l.items = l.items[1:]
+	}
+	return l.items[0]
+}
+
+// within reports whether the charge is left; unlike Fits it minds every resource, also one that is overdrawn already.
+func within(charge, left capacity.Vector) bool {
+	for d, n := range charge {
+		if n > 0 && n > left[d] {
+			return false
+		}
+	}
+	return true
+}
+
+// spend charges the draft against limits and reservations; it changes nothing and answers false if they forbid it.
+func (s *solver) spend(d *draft) bool {
+	sh := &s.pools[d.pool]
+	if sh.limited && !within(s.billOf(d), sh.left) || !s.slotLeft(d.pool, d.option) {
+		return false
+	}
+	s.charge(d, 1)
+	return true
+}
+
+// charge counts the draft's option n times; -1 gives it back.
+func (s *solver) charge(d *draft, n int) {
+	sh := &s.pools[d.pool]
+	if sh.limited {
+		sh.left.Add(s.billOf(d), -int64(n))
+	}
+	if r := sh.Options[d.option].Reservation; r >= 0 {
+		s.slots[r] -= n
+	}
+}
+
+// billOf is what the draft counts against the limits: its option, or the largest of those that it has to list.
+func (s *solver) billOf(d *draft) capacity.Vector {
+	if d.bill != nil {
+		return d.bill
+	}
+	return s.pools[d.pool].Options[d.option].Charge
+}
+
+func (s *solver) slotLeft(p, o int) bool {
+	r := s.pools[p].Options[o].Reservation
+	return r < 0 || s.slots[r] > 0
+}
+
+// cheapest gives the draft the cheapest option that holds it and that limits and reservations allow. Nothing that holds
+// the pods costs less than floor.
+func (s *solver) cheapest(d *draft, floor float64) bool {
+	sh := &s.pools[d.pool]
+	from := 0
+	if len(s.p.Reservations) == 0 && floor > 0 {
+		floor *= 1 - 1e-9
+		from, _ = slices.BinarySearchFunc(sh.byPrice, floor, func(o int, p float64) int {
+			if sh.Options[o].Price < p {
+				return -1
+			}
+			return 1
+		})
+	}
+	if d.variety != nil {
+		return s.cheapestVaried(d)
+	}
+	for _, o := range sh.byPrice[from:] {
+		option := &sh.Options[o]
+		if !d.ways.Has(o) || !d.sum.Fits(option.Allocatable) {
+			continue
+		}
+		if s.suits(d, o) && s.affordable(d.pool, o) && s.slotLeft(d.pool, o) {
+			d.option, d.price = o, option.Price
+			return true
+		}
+	}
+	return false
+}
+
+// suits reports whether an option that is bought only for certain pods may be bought for the draft's.
+func (s *solver) suits(d *draft, o int) bool {
+	sh := &s.pools[d.pool]
+	if sh.Options[o].Large && !d.large {
+		return false
+	}
+	return !sh.devices[o] || d.device || s.asksFor(d.sum, sh, o)
+}

@@ -1,0 +1,113 @@
+package packing
+
+import (
+	"math"
+	"slices"
+
+	"tenon.sh/engine/capacity"
+)
+
+// buyCompany places the pods that have to share a machine with certain others. Each joins the machine of its company
+// that grows at the least price; where there is none yet, one is started with one of those that it wants to be with.
+func (s *solver) buyCompany(pools []int, items []*item) {
+	for _, it := range items {
+		if len(it.company) == 0 {
+			continue
+		}
+		for it.left > 0 && s.joinCompany(pools, it) {
+			it.left--
+		}
+	}
+}
+
+func (s *solver) joinCompany(pools []int, it *item) bool {
+	best, at, least := (*draft)(nil), -1, math.Inf(1)
+	for i, d := range s.drafts {
+		if !s.keepsCompany(d, it) || !slices.Contains(pools, d.pool) || !d.accepts(it.host, s.host.nGroups) {
+			continue
+		}
+		s.charge(d, -1)
+		grown := s.joined(d, it.ways, it.request, false, false)
+		if grown == nil {
+			grown = s.joined(d, it.ways, it.request, true, true)
+		}
+		s.charge(d, 1)
+		if grown != nil && grown.price-d.price < least {
+			best, at, least = grown, i, grown.price-d.price
+		}
+	}
+	if best == nil {
+		return s.startCompany(pools, it)
+	}
+	s.charge(s.drafts[at], -1)
+	s.charge(best, 1)
+	s.welcome(best, it)
+	s.drafts[at] = best
+	return true
+}
+
+// welcome notes the next pod of the item on the draft.
+func (s *solver) welcome(d *draft, it *item) {
+	d.pinned = append(d.pinned[:len(d.pinned):len(d.pinned)], Pod{it.class, it.queue[len(it.queue)-it.left]})
+	d.host = append(d.host[:len(d.host):len(d.host)], it.host)
+	sets := make([]int, s.host.nSets)
+	copy(sets, d.sets)
+	for _, set := range it.rules.Sets {
+		if h := s.host.sets[set]; h >= 0 {
+			sets[h]++
+		}
+	}
+	d.sets = sets
+}
+
+// startCompany starts a machine with one pod that the item wants to be with, and one of the item's. Large machines and
+// those with devices are taken only if nothing else holds the two.
+func (s *solver) startCompany(pools []int, it *item) bool {
+	best, host := s.newCompany(pools, it, false)
+	if best == nil {
+		best, host = s.newCompany(pools, it, true)
+	}
+	if best == nil || !s.spend(best) {
+		return false
+	}
+	best.host = nil
+	s.welcome(best, host)
+	host.left--
+	s.welcome(best, it)
+	s.drafts = append(s.drafts, best)
+	return true
+}
+
+// newCompany is the cheapest machine for a pod of the item and one that it wants to be with, which host has.
+func (s *solver) newCompany(pools []int, it *item, special bool) (best *draft, host *item) {
+	for _, other := range s.items {
+		if other == it || other.left == 0 || len(other.company) > 0 || !allIn(it.company, other.rules.Sets) {
+			continue
+		}
+		for _, p := range pools {
+			empty := &draft{pool: p, sum: make(capacity.Vector, len(it.request)), free: s.pools[p].Free}
+			d := s.joined(empty, other.ways, other.request, special, special)
+			if d == nil {
+				continue
+			}
+			d.host = []*hostRules{other.host}
+			if !d.accepts(it.host, s.host.nGroups) {
+				continue
+			}
+			if d = s.joined(d, it.ways, it.request, special, special); d != nil && (best == nil || d.price < best.price) {
+				best, host = d, other
+			}
+		}
+	}
+	return best, host
+}
+
+// keepsCompany reports whether the draft has all the company that the item needs.
+func (s *solver) keepsCompany(d *draft, it *item) bool {
+	return d.sets != nil && !slices.ContainsFunc(it.company, func(set int) bool { return d.sets[s.host.sets[set]] == 0 })
+}
+
+// allIn reports whether every one of the numbers is in the list.
+func allIn(numbers, list []int) bool {
+	return !slices.ContainsFunc(numbers, func(n int) bool { return !slices.Contains(list, n) })
+}

@@ -1,0 +1,83 @@
+package packing
+
+import "tenon.sh/engine/topology"
+
+// confines reports whether the next pod of the class decides in which domain all its companions have to run, and there is
+// less room for them in that of the place than where new machines can be had.
+func (s *solver) confines(c, l int, place topology.Place) bool {
+	ls := &s.classes[c].levels[l]
+	keys := s.startKeys(ls)
+	if len(keys) == 0 {
+		return false
+	}
+	here := s.roomNear(c, l, keys, place)
+	if here == s.p.Classes[c].Count-s.classes[c].next {
+		return false
+	}
+	for _, choice := range s.spotsOf(c, l) {
+		there := ls.view.spots[choice.spot]
+		if s.bounded(c, l, choice.spot) == 0 {
+			continue
+		}
+		if _, ok := s.world.Allows(ls.rules, there); ok && s.roomNear(c, l, keys, there) > here {
+			return true
+		}
+	}
+	return false
+}
+
+// startKeys lists the keys, machines aside, of the sets that the next pod starts.
+func (s *solver) startKeys(ls *levelState) []int {
+	var keys []int
+	for i := range ls.rules.Affinity {
+		if a := &ls.rules.Affinity[i]; s.world.Starts(a) {
+			for _, key := range s.p.Layout.Sets[a.Set].Keys {
+				if key != topology.Host {
+					keys = append(keys, key)
+				}
+			}
+		}
+	}
+	return keys
+}
+
+// roomNear is how many of the pods of the class that are left have room in the domains of the place, as far as the nodes
+// and what is known of new machines tell.
+func (s *solver) roomNear(c, l int, keys []int, place topology.Place) int {
+	class := &s.p.Classes[c]
+	ls := &s.classes[c].levels[l]
+	left := class.Count - s.classes[c].next
+	near := func(other topology.Place) bool {
+		for _, key := range keys {
+			if place[key] < 0 || other[key] != place[key] {
+				return false
+			}
+		}
+		return true
+	}
+	room := 0
+	for _, choice := range s.spotsOf(c, l) {
+		if near(ls.view.spots[choice.spot]) {
+			room += s.bounded(c, l, choice.spot)
+		}
+	}
+	for _, n := range s.roomyNodes() {
+		if room >= left {
+			return left
+		}
+		if class.Levels[l].Nodes.Has(n) && near(s.p.Places[s.nodes[n].place]) && !s.clashes(ls.host, n) {
+			room += class.Request.Times(s.nodes[n].room, left)
+		}
+	}
+	return min(room, left)
+}
+
+// bounded is how many pods that are left the class may have on new machines in the spot, as far as that is known.
+func (s *solver) bounded(c, l, spot int) int {
+	left := s.p.Classes[c].Count - s.classes[c].next
+	key := spotKey{c, l, spot}
+	if most, capped := s.lessons.caps[key]; capped {
+		return max(0, min(left, most-s.inItem(key)))
+	}
+	return left
+}

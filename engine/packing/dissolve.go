@@ -1,0 +1,224 @@
+package packing
+
+import (
+	"cmp"
+	"math"
+	"slices"
+
+	"tenon.sh/engine/bitset"
+)
+
+// guests is what the rules of the pods on a machine say about further pods.
+type guests struct {
+	bears, shuns bitset.Set
+	count, most  []int
+}
+
+func (s *solver) guestsOf(m *market, d *draft) *guests {
+	g := &guests{}
+	for _, r := range d.host {
+		g.add(r, 1, s.host.nGroups)
+	}
+	for _, p := range d.loads {
+		g.add(m.kinds[m.lots[p.lot].kind].host, p.n, s.host.nGroups)
+	}
+	return g
+}
+
+func (g *guests) add(r *hostRules, n, groups int) {
+	if r.none() {
+		return
+	}
+	if g.count == nil {
+		g.count, g.most = make([]int, groups), make([]int, groups)
+		for i := range g.most {
+			g.most[i] = math.MaxInt
+		}
+	}
+	g.bears, g.shuns = union(g.bears, r.bears), union(g.shuns, r.shuns)
+	for _, group := range r.groups {
+		g.count[group] += n
+	}
+	for _, sp := range r.spread {
+		g.most[sp.group] = min(g.most[sp.group], sp.most)
+	}
+}
+
+// accept reports whether one more pod with these rules may join.
+func (g *guests) accept(r *hostRules) bool {
+	if r.none() || g.count == nil {
+		return true
+	}
+	return !meets(r.shuns, g.bears) && !meets(r.bears, g.shuns) && takes(r, g.count, g.most)
+}
+
+// mostHosts is how many machines are compared for one pod of a machine that is given up.
+const mostHosts = 24
+
+// mostGuests is the number of pods above which giving up a machine is not tried: it hardly ever pays.
+const mostGuests = 12
+
+// dissolve gives up machines whose pods cost less as guests of other machines, the least valuable ones first.
+func (s *solver) dissolve(m *market, drafts []*draft) []*draft {
+	order := make([]int, 0, len(drafts))
+	value := make([]float64, len(drafts))
+	for i, d := range drafts {
+		value[i] = m.worth(d)
+		pods := 0
+		for _, p := range d.loads {
+			pods += p.n
+		}
+		if d.price+m.perNode > value[i]*1.02 && pods <= mostGuests {
+			order = append(order, i)
+		}
+	}
+	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(value[a], value[b]) })
+	v := &visit{s: s, m: m, drafts: slices.Clone(drafts), guests: make([]*guests, len(drafts))}
+	failed := 0
+	for _, i := range order {
+		if s.effort <= s.p.Effort*4/5 || failed > 40 {
+			break
+		}
+		if v.give(i) {
+			failed = 0
+		} else {
+			failed++
+		}
+	}
+	return slices.DeleteFunc(v.drafts, func(d *draft) bool { return d == nil })
+}
+
+// squeeze puts pods for which no machine could be bought, because of limits, on those that were.
+func (s *solver) squeeze(m *market, left []int, drafts []*draft) []*draft {
+	v := &visit{s: s, m: m, drafts: drafts, guests: make([]*guests, len(drafts))}
+	for lot := range m.lots {
+		v.invite(lot, left, math.Inf(1))
+	}
+	return v.drafts
+}
+
+// topUp fills the room that is left on machines that are there for pods which keep each other company.
+func (s *solver) topUp(m *market, company []*draft, left []int) {
+	if len(company) == 0 {
+		return
+	}
+	v := &visit{s: s, m: m, drafts: company, guests: make([]*guests, len(company))}
+	order := make([]int, len(m.lots))
+	for i := range order {
+		order[i] = i
+	}
+	value := func(lot int) float64 { return m.shapes[m.lots[lot].shape].value }
+	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(value(b), value(a)) })
+	for _, lot := range order {
+		v.invite(lot, left, math.SmallestNonzeroFloat64)
+	}
+}
+
+// invite places pods of the lot as long as that costs less than limit.
+func (v *visit) invite(lot int, left []int, limit float64) {
+	for ; left[lot] > 0; left[lot]-- {
+		at, grown := v.host(lot, limit)
+		if grown == nil {
+			return
+		}
+		v.move(at, grown, lot)
+	}
+}
+
+// visit is a try to place the pods of one machine on others.
+type visit struct {
+	s      *solver
+	m      *market
+	drafts []*draft
+	guests []*guests
+	next   int // where to look first, so that not all go to the same machine
+}
+
+type earlier struct {
+	at     int
+	draft  *draft
+	guests *guests
+}
+
+// give gives up machine i if that is cheaper.
+func (v *visit) give(i int) bool {
+	gone := v.drafts[i]
+	v.drafts[i] = nil
+	v.s.charge(gone, -1)
+	limit := (gone.price + v.m.perNode) * (1 - 1e-9)
+	var undo []earlier
+	paid := 0.0
+	for _, p := range gone.loads {
+		for range p.n {
+			at, grown := v.host(p.lot, limit-paid)
+			if grown == nil {
+				v.undo(undo)
+				v.drafts[i] = gone
+				v.s.charge(gone, 1)
+				return false
+			}
+			undo = append(undo, earlier{at, v.drafts[at], v.guests[at]})
+			paid += grown.price - v.drafts[at].price
+			v.move(at, grown, p.lot)
+		}
+	}
+	return true
+}
+
+func (v *visit) undo(list []earlier) {
+	for _, b := range slices.Backward(list) {
+		v.s.charge(v.drafts[b.at], -1)
+		v.drafts[b.at], v.guests[b.at] = b.draft, b.guests
+		v.s.charge(b.draft, 1)
+	}
+}
+
+func (v *visit) move(at int, grown *draft, lot int) {
+	v.s.charge(v.drafts[at], -1)
+	v.s.charge(grown, 1)
+	grown.loads = slices.Clone(grown.loads)
+	if i := slices.IndexFunc(grown.loads, func(l load) bool { return l.lot == lot }); i >= 0 {
+		grown.loads[i].n++
+	} else {
+		grown.loads = append(grown.loads, load{lot, 1})
+	}
+	v.drafts[at] = grown
+	v.guests[at] = v.s.guestsOf(v.m, grown)
+}
+
+// host finds the machine that grows at the least price, less than limit, when a pod of the lot joins it.
+func (v *visit) host(lot int, limit float64) (int, *draft) {
+	l := &v.m.lots[lot]
+	kind := &v.m.kinds[l.kind]
+	request := v.m.shapes[l.shape].request
+	at, best, least := -1, (*draft)(nil), limit
+	tried := 0
+	for k := range v.drafts {
+		i := (v.next + k) % len(v.drafts)
+		d := v.drafts[i]
+		if d == nil || len(kind.ways.Pools[d.pool]) == 0 {
+			continue
+		}
+		if v.guests[i] == nil {
+			v.guests[i] = v.s.guestsOf(v.m, d)
+		}
+		if !v.guests[i].accept(kind.host) {
+			continue
+		}
+		v.s.effort--
+		v.s.charge(d, -1)
+		grown := v.s.joined(d, kind.ways, request, l.needsLarge, l.needsDevices)
+		v.s.charge(d, 1)
+		if grown == nil {
+			continue
+		}
+		if cost := grown.price - d.price; cost < least {
+			at, best, least = i, grown, cost
+		}
+		if tried++; tried == mostHosts || least <= 0 {
+			v.next = i + 1
+			break
+		}
+	}
+	return at, best
+}

@@ -1,0 +1,67 @@
+package packing
+
+import "tenon.sh/engine/topology"
+
+// settleHomes puts pods on the nodes that they are expected on. One may have to wait for another: whoever could not go is
+// asked again as long as anybody moves.
+func (s *solver) settleHomes() {
+	for moved := true; moved; {
+		moved = false
+		for c := range s.p.Classes {
+			if s.p.Classes[c].Home == 0 {
+				continue
+			}
+			for state := &s.classes[c]; state.next < s.p.Classes[c].Count && s.goHome(c); {
+				moved = true
+			}
+		}
+	}
+	s.noteClosed()
+}
+
+// goHome puts the next pod of the class on its own node, at the first level that allows it.
+func (s *solver) goHome(c int) bool {
+	n := s.p.Classes[c].Home - 1
+	for l := range s.p.Classes[c].Levels {
+		s.prepare(c, l)
+		ls := &s.classes[c].levels[l]
+		if s.clashes(ls.host, n) || !s.hostAllows(ls, n) {
+			continue
+		}
+		if _, ok := s.world.Allows(ls.rules, s.p.Places[s.nodes[n].place]); ok {
+			s.onNode(c, l, n, 1)
+			return true
+		}
+	}
+	return false
+}
+
+// noteClosed remembers which domains were not there when pods went home: if machines are bought there after all, some of
+// these pods may be ahead of an emptier domain than they knew of.
+func (s *solver) noteClosed() {
+	s.closed = make([][]int, len(s.p.Layout.Groups))
+	for c := range s.p.Classes {
+		if s.p.Classes[c].Home == 0 || s.classes[c].next == 0 {
+			continue
+		}
+		for l := range s.p.Classes[c].Levels {
+			for _, sp := range s.classes[c].levels[l].spreads() {
+				if s.p.Layout.Groups[sp.Group].Key != topology.Host && s.closed[sp.Group] == nil {
+					s.closed[sp.Group] = s.world.Count(sp.Group)
+				}
+			}
+		}
+	}
+}
+
+func (ls *levelState) spreads() []topology.Spread {
+	if !ls.ready {
+		return nil
+	}
+	return ls.rules.Spread
+}
+
+// wasClosed reports whether pods went home when nothing was in the domain yet.
+func (s *solver) wasClosed(group, domain int) bool {
+	return s.closed[group] != nil && s.closed[group][domain] < 0
+}

@@ -1,0 +1,182 @@
+package packing
+
+import (
+	"fmt"
+	"slices"
+
+	"tenon.sh/engine/bitset"
+	"tenon.sh/engine/capacity"
+	"tenon.sh/engine/topology"
+)
+
+// hostIndex numbers the groups and sets that are counted machine by machine.
+type hostIndex struct {
+	groups, sets []int // of each group and set, its number; -1 for those of other keys
+	nGroups      int
+	nSets        int
+	owned        []bool // groups that some pending pod's spread is about
+}
+
+func (h *hostIndex) build(l *topology.Layout) {
+	h.owned = make([]bool, len(l.Groups))
+	for i := range l.Groups {
+		h.groups = append(h.groups, -1)
+		if l.Groups[i].Key == topology.Host {
+			h.groups[i] = h.nGroups
+			h.nGroups++
+		}
+	}
+	for i := range l.Sets {
+		h.sets = append(h.sets, -1)
+		if l.Sets[i].WithHost() {
+			h.sets[i] = h.nSets
+			h.nSets++
+		}
+	}
+}
+
+// nodeState is an existing node with the pods that have been put there.
+type nodeState struct {
+	room         capacity.Vector
+	place        int
+	has          bitset.Set
+	bears, shuns bitset.Set
+	groups, sets []int
+	// others lists the places that a new machine may turn out to be in; nil for a node.
+	others []int
+}
+
+func newNodeState(n *Node, h *hostIndex) nodeState {
+	s := nodeState{room: n.Free.Clone(), place: n.Place, has: n.Has, bears: n.Bears, shuns: n.Shuns}
+	if h.nGroups > 0 {
+		s.groups = make([]int, h.nGroups)
+		for _, t := range n.Groups {
+			s.groups[h.groups[t.Of]] = t.Count
+		}
+	}
+	if h.nSets > 0 {
+		s.sets = make([]int, h.nSets)
+		for _, t := range n.Sets {
+			s.sets[h.sets[t.Of]] = t.Count
+		}
+	}
+	return s
+}
+
+// needs is what one more pod of the class takes of the node.
+func (s *solver) needs(c, n int) capacity.Vector {
+	class := &s.p.Classes[c]
+	need := class.Request
+	for i, thing := range class.Shared {
+		if !s.nodes[n].has.Has(thing.Thing) {
+			continue
+		}
+		if &need[0] == &class.Request[0] {
+			need = need.Clone()
+		}
+		need[class.Shared[i].Resource]--
+	}
+	return need
+}
+
+// bring notes what pods of the class have on the node.
+func (s *solver) bring(c, n int) {
+	node := &s.nodes[n]
+	for _, thing := range s.p.Classes[c].Shared {
+		if !node.has.Has(thing.Thing) {
+			node.has = union(node.has, bitset.Of(s.p.Things, thing.Thing))
+		}
+	}
+}
+
+// hostRules is the part of a level's rules that concerns single machines. Equal ones are the same pointer.
+type hostRules struct {
+	id           int
+	bears, shuns bitset.Set
+	groups       []int // numbers of the host groups that count the pod
+	spread       []hostSpread
+	touched      []int // the groups that the rules count or bound, each once
+	spreads      []int // groups of other keys over which the pod is spread: better not twice on one machine
+}
+
+// hostSpread bounds a host group on each machine.
+type hostSpread struct {
+	group, most int
+	self        bool
+}
+
+// none reports whether the rules say nothing at all.
+func (r *hostRules) none() bool {
+	return r.bears == nil && r.shuns == nil && len(r.groups) == 0 && len(r.spread) == 0
+}
+
+// alone reports whether two pods with these rules cannot share a machine.
+func (r *hostRules) alone() bool { return meets(r.bears, r.shuns) || r.most() == 1 }
+
+// most is how many pods with these rules a machine takes; 0 means any number.
+func (r *hostRules) most() int {
+	most := 0
+	for _, s := range r.spread {
+		if s.self && (most == 0 || s.most < most) {
+			most = s.most
+		}
+	}
+	return most
+}
+
+func meets(a, b bitset.Set) bool { return len(a) > 0 && len(b) > 0 && a.Meets(b) }
+
+// clash reports whether pods with these rules cannot share a machine because of their marks.
+func clash(a, b *hostRules) bool { return meets(a.bears, b.shuns) || meets(b.bears, a.shuns) }
+
+func (s *solver) hostRulesOf(r *topology.Rules) *hostRules {
+	if r == nil {
+		r = &topology.Rules{}
+	}
+	out := &hostRules{bears: nonEmpty(r.HostBears), shuns: nonEmpty(r.HostShuns)}
+	for _, g := range r.Groups {
+		if h := s.host.groups[g]; h >= 0 {
+			out.groups = append(out.groups, h)
+		}
+	}
+	for _, sp := range r.Spread {
+		if h := s.host.groups[sp.Group]; h >= 0 {
+			out.spread = append(out.spread, hostSpread{h, sp.MaxSkew, sp.Self})
+		} else if sp.Self {
+			out.spreads = append(out.spreads, sp.Group)
+		}
+	}
+	out.touched = slices.Clone(out.groups)
+	for _, sp := range out.spread {
+		if !slices.Contains(out.touched, sp.group) {
+			out.touched = append(out.touched, sp.group)
+		}
+	}
+	key := fmt.Sprint(out.bears, out.shuns, out.groups, out.spread, out.spreads)
+	if have, ok := s.hostIDs[key]; ok {
+		return have
+	}
+	out.id = len(s.hostIDs)
+	s.hostIDs[key] = out
+	return out
+}
+
+func nonEmpty(b bitset.Set) bitset.Set {
+	if b.Empty() {
+		return nil
+	}
+	return b
+}
+
+// union is a with b, as a new set; either may be nil.
+func union(a, b bitset.Set) bitset.Set {
+	switch {
+	case b == nil:
+		return a
+	case a == nil:
+		return b
+	}
+	out := a.Clone()
+	out.Or(b)
+	return out
+}

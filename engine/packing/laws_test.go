@@ -1,0 +1,67 @@
+package packing_test
+
+import (
+	"reflect"
+	"testing"
+
+	"tenon.sh/engine/packing"
+)
+
+// The problems of the laws, which report the seed of one that breaks them.
+const drawnProblems = 600
+
+func TestEveryRuleHoldsInEverySolution(t *testing.T) {
+	t.Parallel()
+	placed, left, machines := 0, 0, 0
+	for seed := range uint64(drawnProblems) {
+		p, _ := drawProblem(seed)
+		s := packing.Solve(p)
+		for _, fault := range verify(p, s) {
+			t.Errorf("seed %d: %s", seed, fault)
+		}
+		placed, machines = placed+len(s.Order), machines+len(s.New)
+		for c := range s.Left {
+			left += len(s.Left[c])
+		}
+	}
+	t.Logf("%d pods are placed, %d left, %d machines", placed, left, machines)
+}
+
+func TestPlanIsNotBelowItsBound(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(drawnProblems) {
+		p, _ := drawProblem(seed)
+		if s := packing.Solve(p); s.Bound > price(p, s)*(1+1e-9) {
+			t.Errorf("seed %d: costs %.6f, the bound is %.6f", seed, price(p, s), s.Bound)
+		}
+	}
+}
+
+func TestNeitherThreadsNorTimeShow(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(drawnProblems / 6) {
+		p, _ := drawProblem(seed)
+		want := packing.Solve(p)
+		for _, threads := range []int{1, 2, 8} {
+			p, _ := drawProblem(seed)
+			p.Threads = threads
+			if got := packing.Solve(p); !reflect.DeepEqual(got, want) {
+				t.Errorf("seed %d: another solution with %d threads", seed, threads)
+			}
+		}
+	}
+}
+
+// Effort buys cheaper plans; whatever it is, they are right.
+func TestEveryEffortGivesARightSolution(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(drawnProblems / 6) {
+		for _, effort := range []int{0, 10, 100_000} {
+			p, _ := drawProblem(seed)
+			p.Effort = effort
+			for _, fault := range verify(p, packing.Solve(p)) {
+				t.Errorf("seed %d, effort %d: %s", seed, effort, fault)
+			}
+		}
+	}
+}

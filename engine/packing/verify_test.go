@@ -1,0 +1,545 @@
+package packing_test
+
+import (
+	"fmt"
+	"slices"
+
+	"tenon.sh/engine/bitset"
+	"tenon.sh/engine/capacity"
+	"tenon.sh/engine/packing"
+	"tenon.sh/engine/topology"
+)
+
+// verifier checks a solution with none of the solver's own code: it builds all machines, puts the pods on them in the
+// solution's order, and counts everything anew for each of them.
+type verifier struct {
+	p     *packing.Problem
+	s     *packing.Solution
+	found []string
+	hosts []*standing // existing nodes, then new machines
+	on    map[packing.Pod]*standing
+	put   []located
+}
+
+// standing is one machine.
+type standing struct {
+	name         string
+	node         int // -1 for new machines
+	machine      *packing.Machine
+	place        topology.Place
+	vague        []int // keys of which the machine's domain is not settled: the place says nowhere
+	bears, shuns bitset.Set
+	groups, sets map[int]int
+}
+
+type located struct {
+	rules *topology.Rules
+	host  *standing
+}
+
+// verify lists what is wrong.
+func verify(p *packing.Problem, s *packing.Solution) []string {
+	v := &verifier{p: p, s: s, on: map[packing.Pod]*standing{}}
+	v.standing()
+	v.once()
+	v.room()
+	v.lists()
+	v.accounts()
+	v.order()
+	return v.found
+}
+
+func (v *verifier) fault(format string, args ...any) {
+	v.found = append(v.found, fmt.Sprintf(format, args...))
+}
+
+func (v *verifier) standing() {
+	for i := range v.p.Nodes {
+		n := &v.p.Nodes[i]
+		h := &standing{
+			name: fmt.Sprintf("node %d", i), node: i, place: v.p.Places[n.Place], bears: bitset.New(v.p.Layout.HostMarks), shuns: bitset.New(v.p.Layout.HostMarks),
+			groups: map[int]int{}, sets: map[int]int{},
+		}
+		copy(h.bears, n.Bears)
+		copy(h.shuns, n.Shuns)
+		for _, t := range n.Groups {
+			h.groups[t.Of] = t.Count
+		}
+		for _, t := range n.Sets {
+			h.sets[t.Of] = t.Count
+		}
+		v.hosts = append(v.hosts, h)
+		v.note(h, v.s.OnNodes[i])
+	}
+	for i := range v.s.New {
+		m := &v.s.New[i]
+		if len(m.Listed) == 0 {
+			v.fault("machine %d lists nothing", i)
+			continue
+		}
+		h := &standing{
+			name: fmt.Sprintf("machine %d", i), node: -1, machine: m, place: v.p.Places[v.p.Pools[m.Pool].Options[m.Listed[0]].Place],
+			bears: bitset.New(v.p.Layout.HostMarks), shuns: bitset.New(v.p.Layout.HostMarks), groups: map[int]int{}, sets: map[int]int{},
+		}
+		v.hosts = append(v.hosts, h)
+		v.note(h, m.Pods)
+		v.onePlace(h)
+	}
+}
+
+func (v *verifier) note(h *standing, shares []packing.Share) {
+	for _, share := range shares {
+		for _, n := range share.Pods {
+			pod := packing.Pod{Class: share.Class, Number: n}
+			if other := v.on[pod]; other != nil {
+				v.fault("%v is on %s and on %s", pod, other.name, h.name)
+			}
+			v.on[pod] = h
+		}
+	}
+}
+
+// onePlace finds out which domains are settled: all the offerings of the machine are there.
+func (v *verifier) onePlace(h *standing) {
+	h.place = slices.Clone(h.place)
+	for _, o := range h.machine.Listed {
+		other := v.p.Places[v.p.Pools[h.machine.Pool].Options[o].Place]
+		for k := range h.place {
+			if h.place[k] != other[k] && !slices.Contains(h.vague, k) {
+				h.vague = append(h.vague, k)
+			}
+		}
+	}
+	for _, k := range h.vague {
+		h.place[k] = topology.Nowhere
+	}
+}
+
+// once checks that each pod has one place, or none, and is in the order if it has one.
+func (v *verifier) once() {
+	in := map[packing.Pod]int{}
+	for _, pod := range v.s.Order {
+		in[pod]++
+	}
+	for c := range v.p.Classes {
+		for n := range v.p.Classes[c].Count {
+			pod := packing.Pod{Class: c, Number: n}
+			left, placed := slices.Contains(v.s.Left[c], n), v.on[pod] != nil
+			if left == placed {
+				v.fault("%v: left is %v, placed is %v", pod, left, placed)
+			}
+			if want := map[bool]int{true: 1}[placed]; in[pod] != want {
+				v.fault("%v is in the order %d times, not %d", pod, in[pod], want)
+			}
+			delete(in, pod)
+		}
+	}
+	if len(in)+0 > 0 {
+		v.fault("the order has pods that do not exist: %v", in)
+	}
+}
+
+func (v *verifier) sum(shares []packing.Share) capacity.Vector {
+	sum := make(capacity.Vector, width)
+	for _, share := range shares {
+		for d, n := range v.p.Classes[share.Class].Request {
+			sum[d] += n * int64(len(share.Pods))
+		}
+	}
+	return sum
+}
+
+func holds2(sum, have capacity.Vector) bool {
+	for d, n := range sum {
+		if n > 0 && n > have[d] {
+			return false
+		}
+	}
+	return true
+}
+
+func (v *verifier) room() {
+	for i, shares := range v.s.OnNodes {
+		if sum := v.sum(shares); !holds2(sum, v.p.Nodes[i].Free) {
+			v.fault("node %d holds %v of %v", i, sum, v.p.Nodes[i].Free)
+		}
+	}
+	for i := range v.s.New {
+		m := &v.s.New[i]
+		for _, o := range m.Listed {
+			option := &v.p.Pools[m.Pool].Options[o]
+			if sum := v.sum(m.Pods); !holds2(sum, option.Allocatable) {
+				v.fault("machine %d lists option %d, which does not hold %v", i, o, sum)
+			}
+			if !option.Listed {
+				v.fault("machine %d lists option %d, which cannot be bought", i, o)
+			}
+		}
+	}
+}
+
+// lists checks what a list of options must be: a product of types and slots of one group, cheapest first, within the
+// price band, with the variety that the pool asks for, and nothing large or with devices without need.
+func (v *verifier) lists() {
+	for i := range v.s.New {
+		m := &v.s.New[i]
+		pool := &v.p.Pools[m.Pool]
+		types, slots, pairs := map[int]bool{}, map[int]bool{}, map[[2]int]bool{}
+		first := &pool.Options[m.Listed[0]]
+		if pool.Options[m.Chosen].Price != first.Price || !slices.Contains(m.Listed, m.Chosen) {
+			v.fault("machine %d: option %d is chosen, %d is the cheapest", i, m.Chosen, m.Listed[0])
+		}
+		band := v.p.PriceBand
+		if first.Wide {
+			band = 1.5
+		}
+		last := 0.0
+		for _, o := range m.Listed {
+			option := &pool.Options[o]
+			types[option.Type], slots[option.Slot], pairs[[2]int{option.Type, option.Slot}] = true, true, true
+			if option.Price < last {
+				v.fault("machine %d lists %v out of order", i, m.Listed)
+			}
+			last = option.Price
+			if len(pool.Variety) == 0 && option.Price > first.Price*band*(1+1e-9) {
+				v.fault("machine %d lists option %d at %.4f, the cheapest costs %.4f", i, o, option.Price, first.Price)
+			}
+			if option.Group != first.Group || option.Reservation != first.Reservation {
+				v.fault("machine %d lists options of several groups: %v", i, m.Listed)
+			}
+		}
+		if len(pairs) != len(m.Listed) || len(pairs) != len(types)*len(slots) {
+			v.fault("machine %d lists %d options of %d types in %d slots", i, len(m.Listed), len(types), len(slots))
+		}
+		v.varied(i, m)
+		v.needed(i, m)
+	}
+}
+
+func (v *verifier) varied(i int, m *packing.Machine) {
+	for _, want := range v.p.Pools[m.Pool].Variety {
+		values := map[int]bool{}
+		for _, o := range m.Listed {
+			if want.Value[o] >= 0 {
+				values[want.Value[o]] = true
+			}
+		}
+		if len(values) < want.Min && !(want.Soft && m.Relaxed) {
+			v.fault("machine %d has a variety of %d of %d, soft is %v, relaxed is %v", i, len(values), want.Min, want.Soft, m.Relaxed)
+		}
+	}
+}
+
+// needed checks that large options, and options with devices, are bought only for pods that need them.
+func (v *verifier) needed(i int, m *packing.Machine) {
+	const device = 3
+	pool := &v.p.Pools[m.Pool]
+	needsLarge, needsDevice := false, false
+	for _, share := range m.Pods {
+		c := &v.p.Classes[share.Class]
+		if v.sociable(c) {
+			return // a company that has to share one machine may fit no other
+		}
+		small, plain := v.others(share.Class, m)
+		needsLarge = needsLarge || !small
+		needsDevice = needsDevice || c.Request[device] > 0 || !plain
+	}
+	for _, o := range m.Listed {
+		if pool.Options[o].Large && !needsLarge {
+			v.fault("machine %d lists the large option %d, none of its pods %v needs it", i, o, m.Pods)
+		}
+		if pool.Options[o].Allocatable[device] > 0 && !needsDevice {
+			v.fault("machine %d lists option %d, none of its pods %v asks for the device", i, o, m.Pods)
+		}
+	}
+}
+
+func (v *verifier) sociable(c *packing.Class) bool {
+	return slices.ContainsFunc(c.Levels, func(l packing.Level) bool {
+		return l.Rules != nil && slices.ContainsFunc(l.Rules.Affinity, func(a topology.Affinity) bool { return v.p.Layout.Sets[a.Set].WithHost() })
+	})
+}
+
+// others reports whether a pod of the class could have used an option of pools of the same weight, in the same domains,
+// that is not large, or has no devices. Where options are scarce the answer is no: they may have been used up. One with
+// devices that the pod does not ask for is none instead of a large one.
+func (v *verifier) others(class int, m *packing.Machine) (small, plain bool) {
+	c := &v.p.Classes[class]
+	here := v.p.Places[v.p.Pools[m.Pool].Options[m.Chosen].Place]
+	for p := range v.p.Pools {
+		pool := &v.p.Pools[p]
+		if pool.Weight != v.p.Pools[m.Pool].Weight || slices.Min(pool.Left) < capacity.Most || len(pool.Variety) > 0 {
+			continue
+		}
+		for o := range pool.Options {
+			option := &pool.Options[o]
+			there := v.p.Places[option.Place]
+			if !option.Listed || option.Reservation >= 0 || !holds2(c.Request, option.Allocatable) || !v.admits(class, p, o) ||
+				slices.ContainsFunc(v.keys(class), func(k int) bool { return here[k] != there[k] }) {
+				continue
+			}
+			devices := option.Allocatable[3] > 0
+			small = small || !option.Large && (!devices || c.Request[3] > 0)
+			plain = plain || !devices
+		}
+	}
+	return small, plain
+}
+
+// keys are those on which any level of the class depends.
+func (v *verifier) keys(class int) []int {
+	var keys []int
+	for _, l := range v.p.Classes[class].Levels {
+		if l.Rules != nil {
+			keys = append(keys, l.Rules.Interest(&v.p.Layout)...)
+		}
+	}
+	return keys
+}
+
+// admits reports whether every level of the class can use the option.
+func (v *verifier) admits(class, pool, o int) bool {
+	for _, l := range v.p.Classes[class].Levels {
+		if !slices.ContainsFunc(l.Ways.Pools[pool], func(w packing.Way) bool { return w.Options.Has(o) }) {
+			return false
+		}
+	}
+	return true
+}
+
+// accounts checks limits, at the largest listed option of every machine, and reservations.
+func (v *verifier) accounts() {
+	slots := make([]int, len(v.p.Reservations))
+	spent := make([]capacity.Vector, len(v.p.Pools))
+	for p := range spent {
+		spent[p] = make(capacity.Vector, width)
+	}
+	for i := range v.s.New {
+		m := &v.s.New[i]
+		most := make(capacity.Vector, width)
+		for _, o := range m.Listed {
+			for d, n := range v.p.Pools[m.Pool].Options[o].Charge {
+				most[d] = max(most[d], n)
+			}
+		}
+		for d := range most {
+			spent[m.Pool][d] += most[d]
+		}
+		if r := v.p.Pools[m.Pool].Options[m.Chosen].Reservation; r >= 0 {
+			slots[r]++
+		}
+	}
+	for p := range spent {
+		for d, n := range spent[p] {
+			if n > 0 && n > v.p.Pools[p].Left[d] {
+				v.fault("pool %d: %d of resource %d, the limit leaves %d", p, n, d, v.p.Pools[p].Left[d])
+			}
+		}
+	}
+	for r, n := range slots {
+		if n > v.p.Reservations[r] {
+			v.fault("reservation %d: %d machines, it has %d", r, n, v.p.Reservations[r])
+		}
+	}
+}
+
+// order places one pod after the other: some level of each must allow its place when those before it are there, and all
+// machines.
+func (v *verifier) order() {
+	for _, pod := range v.s.Order {
+		h := v.on[pod]
+		if h == nil {
+			continue
+		}
+		class := &v.p.Classes[pod.Class]
+		why := "it has no level"
+		for l := range class.Levels {
+			if why = v.allows(&class.Levels[l], h); why == "" {
+				break
+			}
+		}
+		if why != "" {
+			v.fault("%v on %s: %s", pod, h.name, why)
+		}
+		r := class.Levels[0].Rules
+		if r == nil {
+			continue
+		}
+		v.put = append(v.put, located{r, h})
+		for g := range r.Groups {
+			if v.passes(r.Groups[g], h) {
+				h.groups[r.Groups[g]]++
+			}
+		}
+		for _, s := range r.Sets {
+			h.sets[s]++
+		}
+		for m := range v.p.Layout.HostMarks {
+			if r.HostBears.Has(m) {
+				h.bears.Add(m)
+			}
+			if r.HostShuns.Has(m) {
+				h.shuns.Add(m)
+			}
+		}
+	}
+}
+
+func (v *verifier) passes(group int, h *standing) bool {
+	f := v.p.Layout.Groups[group].Filter
+	return f < 0 || h.place[f] == 1
+}
+
+// allows says why a pod at the level may not come to the machine, nothing if it may.
+func (v *verifier) allows(l *packing.Level, h *standing) string {
+	if h.node >= 0 && !l.Nodes.Has(h.node) {
+		return "the node does not admit it"
+	}
+	if h.machine != nil && !slices.ContainsFunc(l.Ways.Pools[h.machine.Pool], func(w packing.Way) bool {
+		for _, o := range h.machine.Listed {
+			if !w.Options.Has(o) {
+				return false
+			}
+		}
+		for k, free := range h.machine.Free {
+			if len(w.Free) > k && w.Free[k] != nil && !free.Within(w.Free[k]) {
+				return false
+			}
+		}
+		return true
+	}) {
+		return "it may not use the machine's options"
+	}
+	if l.Rules == nil {
+		return ""
+	}
+	for _, k := range l.Rules.Interest(&v.p.Layout) {
+		if slices.Contains(h.vague, k) {
+			return fmt.Sprintf("it has to know its domain of key %d", k)
+		}
+	}
+	for m := range v.p.Layout.HostMarks {
+		if l.Rules.HostShuns.Has(m) && h.bears.Has(m) || l.Rules.HostBears.Has(m) && h.shuns.Has(m) {
+			return fmt.Sprintf("host mark %d keeps it out", m)
+		}
+	}
+	for _, m := range l.Rules.Shuns {
+		if d := h.place[v.p.Layout.Marks[m].Key]; d >= 0 && v.marked(m, d) {
+			return fmt.Sprintf("mark %d keeps it out", m)
+		}
+	}
+	for i := range l.Rules.Spread {
+		if why := v.even(&l.Rules.Spread[i], h); why != "" {
+			return why
+		}
+	}
+	for _, a := range l.Rules.Affinity {
+		if !v.near(&a, h) {
+			return fmt.Sprintf("it has no company of set %d", a.Set)
+		}
+	}
+	return ""
+}
+
+func (v *verifier) marked(m int, domain int32) bool {
+	mark := &v.p.Layout.Marks[m]
+	return mark.At.Has(int(domain)) || slices.ContainsFunc(v.put, func(x located) bool {
+		return slices.Contains(x.rules.Bears, m) && x.host.place[mark.Key] == domain
+	})
+}
+
+// even checks a spread; the domains are those of existing nodes and of planned machines.
+func (v *verifier) even(s *topology.Spread, h *standing) string {
+	g := &v.p.Layout.Groups[s.Group]
+	if g.Key == topology.Host {
+		least, domains := -1, 0
+		for _, other := range v.hosts {
+			if v.passes(s.Group, other) {
+				domains++
+				if n := other.groups[s.Group]; least < 0 || n < least {
+					least = n
+				}
+			}
+		}
+		if g.Zero || domains < s.MinDomains {
+			least = 0
+		}
+		have := 0
+		if v.passes(s.Group, h) {
+			have = h.groups[s.Group]
+		}
+		return skewed(s, have, max(least, 0))
+	}
+	if h.place[g.Key] < 0 {
+		return fmt.Sprintf("it spreads over key %d, which the machine lacks", g.Key)
+	}
+	counts := map[int32]int{}
+	for d := range v.p.Layout.Domains[g.Key] {
+		if g.There.Has(d) {
+			counts[int32(d)] = g.Count[d]
+		}
+	}
+	for _, other := range v.hosts {
+		if d := other.place[g.Key]; d >= 0 && v.passes(s.Group, other) {
+			counts[d] += 0
+		}
+	}
+	for _, x := range v.put {
+		if d := x.host.place[g.Key]; slices.Contains(x.rules.Groups, s.Group) && d >= 0 && v.passes(s.Group, x.host) {
+			counts[d]++
+		}
+	}
+	least := -1
+	for _, n := range counts {
+		if least < 0 || n < least {
+			least = n
+		}
+	}
+	if least < 0 || len(counts) < s.MinDomains {
+		least = 0
+	}
+	return skewed(s, counts[h.place[g.Key]], least)
+}
+
+func skewed(s *topology.Spread, have, least int) string {
+	if s.Self {
+		have++
+	}
+	if have-least > s.MaxSkew {
+		return fmt.Sprintf("group %d: it would be number %d, the least is %d, the skew %d", s.Group, have, least, s.MaxSkew)
+	}
+	return ""
+}
+
+func (v *verifier) near(a *topology.Affinity, h *standing) bool {
+	set := &v.p.Layout.Sets[a.Set]
+	total := set.Total
+	for _, x := range v.put {
+		if slices.Contains(x.rules.Sets, a.Set) && slices.ContainsFunc(set.Keys, func(k int) bool { return k == topology.Host || x.host.place[k] >= 0 }) {
+			total++
+		}
+	}
+	first := a.Self && total == 0
+	for i, k := range set.Keys {
+		if k == topology.Host {
+			if !first && h.sets[a.Set] == 0 {
+				return false
+			}
+			continue
+		}
+		d := h.place[k]
+		if d < 0 {
+			return false
+		}
+		n := set.Count[i][d]
+		for _, x := range v.put {
+			if slices.Contains(x.rules.Sets, a.Set) && x.host.place[k] == d {
+				n++
+			}
+		}
+		if !first && n == 0 {
+			return false
+		}
+	}
+	return true
+}

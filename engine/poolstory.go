@@ -1,0 +1,234 @@
+package engine
+
+import (
+	"cmp"
+	"math"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	v1 "tenon.sh/api/v1"
+)
+
+// PoolStory is the record of what a pool can do now, and of what it refuses.
+type PoolStory struct {
+	NodePool string `json:"nodePool"`
+	Class    string `json:"class"`
+	Summary  string `json:"summary"`
+	// Problem says why the pool cannot be used, empty if it can.
+	Problem string `json:"problem,omitempty"`
+	Weight  int32  `json:"weight"`
+	// Nodes counts the pool's machines; PricePerHour adds up those of known price, Unpriced counts the others.
+	Nodes        int           `json:"nodes"`
+	PricePerHour float64       `json:"pricePerHour"`
+	Unpriced     int           `json:"unpriced,omitempty"`
+	Limits       []ResourceUse `json:"limits"`
+	// InstanceTypes and Offerings count what the pool can buy now; SoldOut lists what it could buy if it were there.
+	InstanceTypes   int               `json:"instanceTypes"`
+	Offerings       int               `json:"offerings"`
+	SoldOut         []string          `json:"soldOut"`
+	CheapestPerCore *PerCoreRecord    `json:"cheapestPerCore,omitempty"`
+	Budgets         []BudgetRecord    `json:"budgets"`
+	Allowances      []AllowedRecord   `json:"allowances"`
+	Refused         []RefusedRecord   `json:"refused"`
+	Launches        []string          `json:"launches"`
+	Notes           []string          `json:"notes"`
+	Conditions      []ConditionRecord `json:"conditions"`
+}
+
+// PerCoreRecord is an offering and what a core of it costs, in USD per hour.
+type PerCoreRecord struct {
+	OfferingID
+	Price   float64 `json:"price"`
+	PerCore float64 `json:"perCore"`
+}
+
+// BudgetRecord is one disruption budget. Allows is how many nodes it lets go at a time now, null where it bounds nothing
+// now; Problem says why it cannot be read.
+type BudgetRecord struct {
+	Nodes    string                `json:"nodes"`
+	Reasons  []v1.DisruptionReason `json:"reasons,omitempty"`
+	Schedule string                `json:"schedule,omitempty"`
+	Duration string                `json:"duration,omitempty"`
+	Allows   *int                  `json:"allows"`
+	Problem  string                `json:"problem,omitempty"`
+}
+
+// AllowedRecord is what all budgets together allow for one reason: Left more nodes, null where nothing bounds them.
+type AllowedRecord struct {
+	Reason     v1.DisruptionReason `json:"reason"`
+	Disrupting int                 `json:"disrupting"`
+	Left       *int                `json:"left"`
+	Problem    string              `json:"problem,omitempty"`
+}
+
+// RefusedRecord is a set of pending pods that the pool refuses for one reason.
+type RefusedRecord struct {
+	ReasonRecord
+	Pods []string `json:"pods"`
+
+	PodIDs []PodID `json:"-"`
+}
+
+// ExplainPool says what the pool can do now. The plan is what Provision answers for the snapshot.
+func ExplainPool(s *Snapshot, plan *Plan, pool *v1.NodePool) PoolStory {
+	ref := pool.Spec.Template.Spec.NodeClassRef
+	class := findClass(s, ref)
+	story := PoolStory{
+		NodePool: pool.Name, Problem: poolProblem(pool, class).Have, Weight: weightOf(pool), Limits: limitUse(s, pool),
+		SoldOut: []string{}, Budgets: []BudgetRecord{}, Allowances: []AllowedRecord{}, Refused: []RefusedRecord{},
+		Launches: []string{}, Notes: []string{}, Conditions: conditionRecords(pool.Status.Conditions),
+	}
+	if ref != nil {
+		story.Class = ref.Kind + " " + ref.Name
+	}
+	story.countMachines(s, pool)
+	story.countOfferings(pool, class)
+	story.readBudgets(s, pool)
+	for i := range plan.Launches {
+		if l := &plan.Launches[i]; l.NodePool == pool.Name {
+			story.Launches = append(story.Launches, l.Sentence())
+		}
+	}
+	for _, n := range plan.Notes {
+		if n.Object == "NodePool "+pool.Name && n.Reason.Have != story.Problem {
+			story.Notes = append(story.Notes, n.Reason.Message())
+		}
+	}
+	story.groupRefused(plan)
+	story.Summary = story.summary()
+	return story
+}
+
+func (p *PoolStory) summary() string {
+	switch {
+	case p.Problem != "":
+		return "it cannot be used: " + p.Problem
+	case p.Offerings == 0 && len(p.SoldOut) > 0:
+		return "it is ready, and everything that it can buy is sold out"
+	case p.Offerings == 0:
+		return "it is ready, and no instance type meets its requirements"
+	}
+	return "it is ready"
+}
+
+// countMachines looks at the nodes with the pool's label, and at claims whose node is not there yet.
+func (p *PoolStory) countMachines(s *Snapshot, pool *v1.NodePool) {
+	prices := NewPriceBook(s)
+	count := func(labels map[string]string) {
+		p.Nodes++
+		price, known := prices.Price(labels, pool.Spec.Template.Spec.NodeClassRef)
+		if !known {
+			p.Unpriced++
+			return
+		}
+		p.PricePerHour += price
+	}
+	joined := map[string]bool{}
+	for _, n := range byName(s.Nodes) {
+		joined[n.Spec.ProviderID] = n.Spec.ProviderID != ""
+		if n.Labels[v1.NodePoolLabelKey] == pool.Name {
+			count(n.Labels)
+		}
+	}
+	for _, c := range byName(s.NodeClaims) {
+		if c.Labels[v1.NodePoolLabelKey] == pool.Name && !joined[c.Status.ProviderID] {
+			count(c.Labels)
+		}
+	}
+}
+
+// byName is the list in order of name: sums of prices depend on the order in their last bits.
+func byName[T metav1.Object](list []T) []T {
+	out := slices.Clone(list)
+	slices.SortFunc(out, func(a, b T) int { return cmp.Compare(a.GetName(), b.GetName()) })
+	return out
+}
+
+func (p *PoolStory) countOfferings(pool *v1.NodePool, class *Class) {
+	kinds := map[string]bool{}
+	for _, o := range offeringsOf(pool, class) {
+		if o.offering.SoldOut {
+			p.SoldOut = append(p.SoldOut, o.id().String())
+			continue
+		}
+		p.Offerings++
+		kinds[o.kind.Name] = true
+		if per := o.perCore(); per > 0 && (p.CheapestPerCore == nil || per < p.CheapestPerCore.PerCore) {
+			p.CheapestPerCore = &PerCoreRecord{o.id(), o.offering.Price, per}
+		}
+	}
+	p.InstanceTypes = len(kinds)
+}
+
+func (p *PoolStory) readBudgets(s *Snapshot, pool *v1.NodePool) {
+	for i := range pool.Spec.Disruption.Budgets {
+		b := pool.Spec.Disruption.Budgets[i]
+		r := BudgetRecord{Nodes: b.Nodes, Reasons: b.Reasons}
+		if b.Schedule != nil {
+			r.Schedule = *b.Schedule
+		}
+		if b.Duration != nil {
+			r.Duration = b.Duration.Duration.String()
+		}
+		alone := *pool
+		b.Reasons = nil
+		alone.Spec.Disruption.Budgets = []v1.Budget{b}
+		a := PoolAllowance(s, &alone, v1.Empty)
+		r.Allows, r.Problem = allowedIn(a.Allowed, a), a.Problem
+		p.Budgets = append(p.Budgets, r)
+	}
+	for _, reason := range v1.DisruptionReasons() {
+		a := PoolAllowance(s, pool, reason)
+		p.Allowances = append(p.Allowances, AllowedRecord{reason, a.Disrupting, allowedIn(a.Left(), a), a.Problem})
+	}
+}
+
+// allowedIn is n, nil where nothing bounds the number.
+func allowedIn(n int, a Allowance) *int {
+	if a.Allowed == math.MaxInt {
+		return nil
+	}
+	return &n
+}
+
+// groupRefused brings the pods together that the pool refuses for the same reason; the largest groups come first.
+func (p *PoolStory) groupRefused(plan *Plan) {
+	index := map[Reason]int{}
+	for _, u := range plan.Unplaced {
+		for _, r := range u.Reasons {
+			if r.NodePool != p.NodePool {
+				continue
+			}
+			i, ok := index[r]
+			if !ok {
+				i = len(p.Refused)
+				index[r] = i
+				p.Refused = append(p.Refused, RefusedRecord{ReasonRecord: r.Record()})
+			}
+			p.Refused[i].PodIDs = append(p.Refused[i].PodIDs, u.Pod)
+		}
+	}
+	for i := range p.Refused {
+		p.Refused[i].Pods = podTexts(p.Refused[i].PodIDs)
+	}
+	slices.SortStableFunc(p.Refused, func(a, b RefusedRecord) int { return cmp.Compare(len(b.PodIDs), len(a.PodIDs)) })
+}
+
+// limitUse is what the pool has of each resource that its limits name.
+func limitUse(s *Snapshot, pool *v1.NodePool) []ResourceUse {
+	if len(pool.Spec.Limits) == 0 {
+		return []ResourceUse{}
+	}
+	return resourceUse(poolUsage(hostsOf(s, (*Memo)(nil).take(s)), pool.Name), corev1.ResourceList(pool.Spec.Limits), limitNames(pool))
+}
+
+func limitWords(limits []ResourceUse) string {
+	var parts []string
+	for _, l := range limits {
+		parts = append(parts, l.UsedWords+" of "+l.AvailableWords+" "+string(l.Resource))
+	}
+	return strings.Join(parts, ", ")
+}

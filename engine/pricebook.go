@@ -1,0 +1,103 @@
+package engine
+
+import (
+	"math"
+
+	corev1 "k8s.io/api/core/v1"
+
+	v1 "tenon.sh/api/v1"
+)
+
+// PriceBook finds what machines cost by what their labels say of them.
+type PriceBook struct {
+	byClass map[v1.NodeClassReference]map[string]*InstanceType
+	anyType map[string]*InstanceType
+}
+
+// NewPriceBook reads the catalogs of the snapshot's classes.
+func NewPriceBook(s *Snapshot) *PriceBook {
+	b := &PriceBook{map[v1.NodeClassReference]map[string]*InstanceType{}, map[string]*InstanceType{}}
+	for i := range s.Classes {
+		types := map[string]*InstanceType{}
+		for j := range s.Classes[i].InstanceTypes {
+			t := &s.Classes[i].InstanceTypes[j]
+			types[t.Name] = t
+			if b.anyType[t.Name] == nil {
+				b.anyType[t.Name] = t
+			}
+		}
+		b.byClass[s.Classes[i].Ref] = types
+	}
+	return b
+}
+
+// Price is what a machine with these labels costs an hour, in USD, after the catalog of its class; class may be nil, and
+// then any catalog's figure is taken. It is not known if no catalog has such an offering, or none with a price.
+func (b *PriceBook) Price(labels map[string]string, class *v1.NodeClassReference) (usd float64, known bool) {
+	id := MachineOffering(labels)
+	t := b.anyType[id.InstanceType]
+	if class != nil && b.byClass[*class] != nil {
+		t = b.byClass[*class][id.InstanceType]
+	}
+	if t == nil {
+		return 0, false
+	}
+	var best *Offering
+	for i := range t.Offerings {
+		o := &t.Offerings[i]
+		if o.Zone != id.Zone || o.CapacityType != id.CapacityType {
+			continue
+		}
+		// Reservations share zone and capacity type; what their labels say tells them apart.
+		if best == nil || carries(labels, o.Labels) && (!carries(labels, best.Labels) || len(o.Labels) > len(best.Labels)) {
+			best = o
+		}
+	}
+	if best == nil || !(best.Price > 0) || math.IsInf(best.Price, 1) {
+		return 0, false
+	}
+	return best.Price, true
+}
+
+func carries(labels, wanted map[string]string) bool {
+	for key, value := range wanted {
+		if labels[key] != value {
+			return false
+		}
+	}
+	return true
+}
+
+// MachineOffering reads a machine's labels: those that every cluster has, and those by which clouds without Karpenter say
+// that a node is a spot machine. A node that does not say so counts as one on demand.
+func MachineOffering(labels map[string]string) OfferingID {
+	first := func(keys ...string) string {
+		for _, key := range keys {
+			if labels[key] != "" {
+				return labels[key]
+			}
+		}
+		return ""
+	}
+	id := OfferingID{
+		InstanceType: first(corev1.LabelInstanceTypeStable, corev1.LabelInstanceType),
+		Zone:         first(corev1.LabelTopologyZone, corev1.LabelFailureDomainBetaZone),
+		CapacityType: labels[v1.CapacityTypeLabelKey],
+	}
+	if id.CapacityType != "" {
+		return id
+	}
+	id.CapacityType = v1.CapacityTypeOnDemand
+	for key, value := range map[string]string{
+		"eks.amazonaws.com/capacityType":        "SPOT",
+		"cloud.google.com/gke-spot":             "true",
+		"cloud.google.com/gke-preemptible":      "true",
+		"kubernetes.azure.com/scalesetpriority": "spot",
+		"node.kubernetes.io/lifecycle":          "spot",
+	} {
+		if labels[key] == value {
+			id.CapacityType = v1.CapacityTypeSpot
+		}
+	}
+	return id
+}

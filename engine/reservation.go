@@ -1,0 +1,122 @@
+package engine
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	v1 "tenon.sh/api/v1"
+)
+
+// reserve numbers the capacity reservations that the pools' offerings draw from. Where several offerings name one with
+// different numbers of slots the smallest counts, and machines that have been asked for and not been launched hold theirs.
+func (p *problem) reserve() {
+	slots := map[string]int{}
+	for _, pool := range p.pools {
+		for i := range pool.class.InstanceTypes {
+			kind := &pool.class.InstanceTypes[i]
+			for j := range kind.Offerings {
+				o := &kind.Offerings[j]
+				if o.Reservation == "" {
+					continue
+				}
+				if n, ok := slots[o.Reservation]; !ok || o.Slots < n {
+					slots[o.Reservation] = o.Slots
+				}
+			}
+		}
+	}
+	p.reservations = map[string]int{}
+	for i, name := range sortedKeys(slots) {
+		p.reservations[name] = i
+		p.packing.Reservations = append(p.packing.Reservations, slots[name])
+	}
+	for _, h := range p.hosts {
+		if h.open == nil || h.leaving {
+			continue
+		}
+		if at, ok := p.reservations[h.open.reservation()]; ok {
+			p.packing.Reservations[at]--
+		}
+	}
+}
+
+// reservation is the one that the claim's machine will draw from, empty if it is not bound to one.
+func (o *openLabels) reservation() string {
+	reserved := false
+	for _, r := range o.claim.Spec.Requirements {
+		reserved = reserved || r.Key == v1.CapacityTypeLabelKey && len(r.Values) == 1 && r.Values[0] == v1.CapacityTypeReserved
+	}
+	if !reserved {
+		return ""
+	}
+	for _, kind := range o.types {
+		for i := range kind.Offerings {
+			if offering := &kind.Offerings[i]; offering.Reservation != "" && o.allows(offering) {
+				return offering.Reservation
+			}
+		}
+	}
+	return ""
+}
+
+// allows reports whether the claim's requirements leave the offering open.
+func (o *openLabels) allows(offering *Offering) bool {
+	labels := offeringLabels(offering)
+	for _, r := range o.claim.Spec.Requirements {
+		e := poolExpression(r)
+		if value, ok := labels[e.Key]; ok && !e.Admits(value, true) {
+			return false
+		}
+	}
+	return true
+}
+
+// reservationOf is the number of the offering's reservation, -1 if it has none.
+func (p *problem) reservationOf(o *Offering) int {
+	if at, ok := p.reservations[o.Reservation]; ok && o.Reservation != "" {
+		return at
+	}
+	return -1
+}
+
+func (p *problem) slotsLeft(o *Offering) bool {
+	at := p.reservationOf(o)
+	return at < 0 || p.packing.Reservations[at] > 0
+}
+
+// learn finds what memory pods can use on running machines, by type: the least that a node of the newest image reports. A
+// catalog can only estimate it.
+func learn(hosts []*host) map[*InstanceType]*resource.Quantity {
+	image := map[v1.NodeClassReference]*v1.NodeClaim{}
+	var teachers []*host
+	for _, h := range hosts {
+		if !h.teaches() {
+			continue
+		}
+		teachers = append(teachers, h)
+		ref := *h.claim.Spec.NodeClassRef
+		if other := image[ref]; other == nil || other.CreationTimestamp.Before(&h.claim.CreationTimestamp) ||
+			other.CreationTimestamp.Equal(&h.claim.CreationTimestamp) && other.Status.ImageID < h.claim.Status.ImageID {
+			image[ref] = h.claim
+		}
+	}
+	learned := map[*InstanceType]*resource.Quantity{}
+	for _, h := range teachers {
+		if image[*h.claim.Spec.NodeClassRef].Status.ImageID != h.claim.Status.ImageID {
+			continue
+		}
+		memory := h.allocatable[corev1.ResourceMemory]
+		if have := learned[h.kind]; have == nil || memory.Cmp(*have) < 0 {
+			learned[h.kind] = &memory
+		}
+	}
+	return learned
+}
+
+func (h *host) teaches() bool {
+	if h.claim == nil || h.claim.Spec.NodeClassRef == nil || !h.isInitialized() || h.kind == nil {
+		return false
+	}
+	memory, ok := h.allocatable[corev1.ResourceMemory]
+	return ok && memory.Sign() > 0
+}

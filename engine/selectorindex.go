@@ -1,0 +1,106 @@
+package engine
+
+import (
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"tenon.sh/engine/requirement"
+)
+
+// wideSelector is how many namespaces a selector may name and still be looked up by namespace.
+const wideSelector = 8
+
+// selectorIndex finds the selectors that are about a pod without trying all of them: most ask for a value of some label,
+// and are looked up by it.
+type selectorIndex struct {
+	selectors []*podSelector
+	byLabel   map[labelPlace][]int32
+	// others ask for no value of any label; they are tried for every pod, or for every pod of one namespace.
+	others map[string][]int32
+}
+
+// labelPlace is a label's value in a namespace; the empty namespace stands for all of them.
+type labelPlace struct{ namespace, key, value string }
+
+func newSelectorIndex(selectors []*podSelector) *selectorIndex {
+	x := &selectorIndex{selectors: selectors, byLabel: map[labelPlace][]int32{}, others: map[string][]int32{}}
+	common := map[labelPlace]int{}
+	for _, s := range selectors {
+		for _, e := range s.rules {
+			if e.Op != requirement.In {
+				continue
+			}
+			for _, v := range e.Values {
+				common[labelPlace{key: e.Key, value: v}]++
+			}
+		}
+	}
+	for i, s := range selectors {
+		if !s.nothing {
+			x.add(int32(i), s, common)
+		}
+	}
+	return x
+}
+
+// add files the selector under the values of its least common label, because few selectors are then tried in vain.
+func (x *selectorIndex) add(i int32, s *podSelector, common map[labelPlace]int) {
+	namespaces := s.namespaces
+	if s.anywhere || len(namespaces) > wideSelector {
+		namespaces = []string{""}
+	}
+	var rarest *requirement.Expression
+	least := 0
+	for j := range s.rules {
+		e := &s.rules[j]
+		if e.Op != requirement.In {
+			continue
+		}
+		n := 0
+		for _, v := range e.Values {
+			n += common[labelPlace{key: e.Key, value: v}]
+		}
+		if rarest == nil || n < least {
+			rarest, least = e, n
+		}
+	}
+	for _, namespace := range namespaces {
+		if rarest == nil {
+			x.others[namespace] = append(x.others[namespace], i)
+			continue
+		}
+		for _, v := range rarest.Values {
+			place := labelPlace{namespace, rarest.Key, v}
+			x.byLabel[place] = append(x.byLabel[place], i)
+		}
+	}
+}
+
+// match appends the places, in the list that the index was made from, of all selectors that are about the pod, in
+// ascending order.
+func (x *selectorIndex) match(pod *corev1.Pod, into []int) []int {
+	start := len(into)
+	try := func(places []int32) {
+		for _, i := range places {
+			if x.selectors[i].matches(pod) {
+				into = append(into, int(i))
+			}
+		}
+	}
+	// A pod has one value of a label, so that no selector comes up twice.
+	if len(x.byLabel) > 0 {
+		for key, value := range pod.Labels {
+			try(x.byLabel[labelPlace{"", key, value}])
+			if pod.Namespace != "" {
+				try(x.byLabel[labelPlace{pod.Namespace, key, value}])
+			}
+		}
+	}
+	try(x.others[""])
+	if pod.Namespace != "" {
+		try(x.others[pod.Namespace])
+	}
+	slices.Sort(into[start:])
+	return into
+}

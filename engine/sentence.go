@@ -1,0 +1,161 @@
+package engine
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+)
+
+// This file says what was decided in one sentence for people. Events, log lines and commands all take their words from
+// here, so that whoever has seen one of them recognises the others.
+
+// Sentence says the reason with the pool that it is about.
+func (r Reason) Sentence() string {
+	if r.NodePool == "" {
+		return r.Message()
+	}
+	return "pool " + r.NodePool + ": " + r.Message()
+}
+
+// mostPoolNames is how many pools one part of a sentence names.
+const mostPoolNames = 5
+
+// Sentence says reasons in the order given; pools that refuse for the same reason share their words.
+func Sentence(reasons []Reason) string {
+	var messages []string
+	pools := map[string][]string{}
+	for _, r := range reasons {
+		message := r.Message()
+		if _, ok := pools[message]; !ok {
+			messages = append(messages, message)
+			pools[message] = nil
+		}
+		if r.NodePool != "" {
+			pools[message] = append(pools[message], r.NodePool)
+		}
+	}
+	parts := make([]string, 0, len(messages))
+	for _, message := range messages {
+		switch names := pools[message]; len(names) {
+		case 0:
+			parts = append(parts, message)
+		case 1:
+			parts = append(parts, "pool "+names[0]+": "+message)
+		default:
+			parts = append(parts, "pools "+atMost(names, mostPoolNames)+": "+message)
+		}
+	}
+	return strings.Join(parts, "; ")
+}
+
+// Sentence says what is started, and why that.
+func (l *Launch) Sentence() string {
+	if len(l.Offerings) == 0 {
+		return "a machine of pool " + l.NodePool
+	}
+	text := l.Offerings[0].OfferingID.Words() + " for " + Dollars(l.Price) + "/h"
+	if l.Why.Considered > 0 {
+		text += fmt.Sprintf(", chosen from %s that can hold its pods", plural(l.Why.Considered, "offering"))
+	}
+	if next := l.Why.RunnerUpSentence(); next != "" {
+		text += "; " + next
+	}
+	return text
+}
+
+// RunnerUpSentence says what the next best instance type would have been, "" if there is none.
+func (c Choice) RunnerUpSentence() string {
+	if c.RunnerUp == (OfferingID{}) {
+		return ""
+	}
+	next := "the next other type, " + c.RunnerUp.Words() + ", "
+	switch {
+	case c.PriceDifference > 0:
+		return next + "costs " + Dollars(c.PriceDifference) + "/h more"
+	case c.PriceDifference < 0:
+		return next + "costs " + Dollars(-c.PriceDifference) + "/h less and would leave more to pay for in all"
+	}
+	return next + "costs the same"
+}
+
+// Words says the offering to people.
+func (id OfferingID) Words() string {
+	text := id.InstanceType + " in " + id.Zone + ", " + id.CapacityType
+	if id.Reservation != "" {
+		text += " of " + id.Reservation
+	}
+	return text
+}
+
+// Sentence says why the nodes go.
+func (d *Disruption) Sentence() string {
+	text := string(d.Reason)
+	if d.SavingPerHour != 0 {
+		text += ", saves " + Dollars(d.SavingPerHour) + "/h"
+	}
+	if len(d.Pods) > 0 {
+		text += ", moves " + plural(len(d.Pods), "pod")
+	}
+	switch n := len(d.Replacements); n {
+	case 0:
+	case 1:
+		text += ", once its replacement is ready"
+	default:
+		text += fmt.Sprintf(", once its %d replacements are ready", n)
+	}
+	return text
+}
+
+// Sentence says what a unit of the resource is worth: "a core is worth $0.0335/h here".
+func (p ResourcePrice) Sentence() string {
+	what := "one " + string(p.Resource)
+	switch p.Resource {
+	case corev1.ResourceCPU:
+		what = "a " + p.Unit
+	case corev1.ResourceMemory:
+		what = "a " + p.Unit + " of memory"
+	case corev1.ResourceEphemeralStorage:
+		what = "a " + p.Unit + " of disk"
+	case corev1.ResourcePods:
+		what = "room for one more pod"
+	}
+	return what + " is worth " + Dollars(p.PerHour) + "/h here"
+}
+
+// HoursPerMonth is what prices per month count with.
+const HoursPerMonth = 730
+
+// Dollars has four decimals, and two more for what would look like nothing.
+func Dollars(usd float64) string {
+	if usd != 0 && usd > -0.00005 && usd < 0.00005 {
+		return fmt.Sprintf("$%.6f", usd)
+	}
+	if usd < 0 {
+		return fmt.Sprintf("-$%.4f", -usd)
+	}
+	return fmt.Sprintf("$%.4f", usd)
+}
+
+// AmountWords says an amount to people: cores as decimals, memory in the largest unit that leaves a number above one.
+func AmountWords(name corev1.ResourceName, q resource.Quantity) string {
+	switch {
+	case name == corev1.ResourceCPU:
+		return strconv.FormatFloat(q.AsApproximateFloat64(), 'f', -1, 64)
+	case name == corev1.ResourceMemory, name == corev1.ResourceEphemeralStorage, strings.HasPrefix(string(name), corev1.ResourceHugePagesPrefix):
+		return bytesWords(q.AsApproximateFloat64())
+	}
+	return q.String()
+}
+
+func bytesWords(n float64) string {
+	unit := 0
+	units := []string{"", "Ki", "Mi", "Gi", "Ti", "Pi"}
+	for n >= 1024 && unit < len(units)-1 {
+		n /= 1024
+		unit++
+	}
+	return strings.TrimSuffix(strconv.FormatFloat(n, 'f', 1, 64), ".0") + units[unit]
+}

@@ -1,0 +1,378 @@
+package topology
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"tenon.sh/engine/bitset"
+)
+
+// This file holds laws on random layouts. A second implementation that remembers nothing but the list of what was placed,
+// and counts it anew at each question, says what a World has to answer.
+
+// plainWorld is the second implementation.
+type plainWorld struct {
+	l      *Layout
+	placed []placed
+	opened [][2]int // group and domain
+}
+
+type placed struct {
+	rules *Rules
+	place Place
+}
+
+func (p *plainWorld) passes(group int, place Place) bool {
+	f := p.l.Groups[group].Filter
+	return f < 0 || place[f] == 1
+}
+
+func (p *plainWorld) count(group, domain int) int {
+	n := p.l.Groups[group].Count[domain]
+	for _, x := range p.placed {
+		if slices.Contains(x.rules.Groups, group) && p.passes(group, x.place) && int(x.place[p.l.Groups[group].Key]) == domain {
+			n++
+		}
+	}
+	return n
+}
+
+func (p *plainWorld) there(group, domain int) bool {
+	return p.l.Groups[group].There.Has(domain) || slices.Contains(p.opened, [2]int{group, domain})
+}
+
+func (p *plainWorld) least(group, minDomains int) int {
+	var counts []int
+	for d := range p.l.Domains[p.l.Groups[group].Key] {
+		if p.there(group, d) {
+			counts = append(counts, p.count(group, d))
+		}
+	}
+	if len(counts) == 0 || len(counts) < minDomains {
+		return 0
+	}
+	return slices.Min(counts)
+}
+
+func (p *plainWorld) inSet(set, i, domain int) int {
+	n := p.l.Sets[set].Count[i][domain]
+	for _, x := range p.placed {
+		if slices.Contains(x.rules.Sets, set) && int(x.place[p.l.Sets[set].Keys[i]]) == domain {
+			n++
+		}
+	}
+	return n
+}
+
+func (p *plainWorld) total(set int) int {
+	n := p.l.Sets[set].Total
+	for _, x := range p.placed {
+		if slices.Contains(x.rules.Sets, set) && slices.ContainsFunc(p.l.Sets[set].Keys, func(k int) bool { return k == Host || x.place[k] >= 0 }) {
+			n++
+		}
+	}
+	return n
+}
+
+func (p *plainWorld) marked(mark, domain int) bool {
+	return p.l.Marks[mark].At.Has(domain) || slices.ContainsFunc(p.placed, func(x placed) bool {
+		d := x.place[p.l.Marks[mark].Key]
+		return slices.Contains(x.rules.Bears, mark) && (int(d) == domain || d == Open) // which one it is may turn out to be any
+	})
+}
+
+func (p *plainWorld) allows(r *Rules, place Place) bool {
+	for _, m := range r.Shuns {
+		if d := place[p.l.Marks[m].Key]; d >= 0 && p.marked(m, int(d)) {
+			return false
+		}
+	}
+	for _, s := range r.Spread {
+		key := p.l.Groups[s.Group].Key
+		if key == Host {
+			continue
+		}
+		if place[key] < 0 {
+			return false
+		}
+		count := 0
+		if p.there(s.Group, int(place[key])) {
+			count = p.count(s.Group, int(place[key]))
+		}
+		if s.Self {
+			count++
+		}
+		if count-p.least(s.Group, s.MinDomains) > s.MaxSkew {
+			return false
+		}
+	}
+	for _, a := range r.Affinity {
+		first := a.Self && p.total(a.Set) == 0
+		for i, key := range p.l.Sets[a.Set].Keys {
+			if key != Host && (place[key] < 0 || !first && p.inSet(a.Set, i, int(place[key])) == 0) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+func (p *plainWorld) uneven(r *Rules, place Place) int {
+	n := 0
+	for _, g := range r.Groups {
+		if key := p.l.Groups[g].Key; key != Host && place[key] >= 0 && p.passes(g, place) {
+			n += p.count(g, int(place[key])) - p.least(g, 0)
+		}
+	}
+	return n
+}
+
+// drawn is a random layout with rules and places to try on it.
+type drawn struct {
+	l      Layout
+	rules  []Rules
+	places []Place
+}
+
+func draw(r *rand.Rand) *drawn {
+	d := &drawn{}
+	keys := 1 + r.IntN(3)
+	for range keys {
+		d.l.Domains = append(d.l.Domains, 1+r.IntN(4))
+	}
+	d.l.Domains = append(d.l.Domains, 2) // the filter
+	anyKey := func() int {
+		if r.IntN(6) == 0 {
+			return Host
+		}
+		return r.IntN(keys)
+	}
+	for range 1 + r.IntN(4) {
+		g := Group{Key: anyKey(), Filter: -1}
+		if r.IntN(3) == 0 {
+			g.Filter = keys
+		}
+		if g.Key != Host {
+			g.There = bitset.New(d.l.Domains[g.Key])
+			for domain := range d.l.Domains[g.Key] {
+				n := 0
+				if r.IntN(3) > 0 {
+					g.There.Add(domain)
+					n = r.IntN(4)
+				}
+				g.Count = append(g.Count, n)
+			}
+		}
+		d.l.Groups = append(d.l.Groups, g)
+	}
+	for range r.IntN(3) {
+		s := Set{Keys: []int{anyKey()}}
+		if other := anyKey(); other != s.Keys[0] && r.IntN(2) == 0 {
+			s.Keys = append(s.Keys, other)
+		}
+		run := r.IntN(2)
+		for _, k := range s.Keys {
+			var count []int
+			if k != Host {
+				count = make([]int, d.l.Domains[k])
+				count[r.IntN(len(count))] = run
+			}
+			s.Count = append(s.Count, count)
+		}
+		s.Total = run
+		d.l.Sets = append(d.l.Sets, s)
+	}
+	for range r.IntN(4) {
+		k := r.IntN(keys)
+		m := Mark{Key: k}
+		if r.IntN(2) == 0 {
+			m.At = bitset.Of(d.l.Domains[k], r.IntN(d.l.Domains[k]))
+		}
+		d.l.Marks = append(d.l.Marks, m)
+	}
+	for range 1 + r.IntN(5) {
+		d.rules = append(d.rules, drawRules(r, &d.l))
+	}
+	for range 2 + r.IntN(8) {
+		var p Place
+		for k := range keys {
+			p = append(p, int32(r.IntN(d.l.Domains[k]+1)-1))
+			if r.IntN(15) == 0 {
+				p[k] = Open
+			}
+		}
+		d.places = append(d.places, append(p, int32(r.IntN(2))))
+	}
+	return d
+}
+
+func drawRules(r *rand.Rand, l *Layout) Rules {
+	var out Rules
+	for g := range l.Groups {
+		if r.IntN(2) == 0 {
+			out.Groups = append(out.Groups, g)
+		}
+		if r.IntN(3) == 0 {
+			out.Spread = append(out.Spread, Spread{Group: g, MaxSkew: 1 + r.IntN(3), MinDomains: max(0, r.IntN(6)-2), Self: slices.Contains(out.Groups, g)})
+		}
+	}
+	for s := range l.Sets {
+		if r.IntN(2) == 0 {
+			out.Sets = append(out.Sets, s)
+		}
+		if r.IntN(3) == 0 {
+			out.Affinity = append(out.Affinity, Affinity{Set: s, Self: slices.Contains(out.Sets, s)})
+		}
+	}
+	for m := range l.Marks {
+		if r.IntN(3) == 0 {
+			out.Bears = append(out.Bears, m)
+		}
+		if r.IntN(3) == 0 {
+			out.Shuns = append(out.Shuns, m)
+		}
+	}
+	return out
+}
+
+// compare asks both implementations everything that can be asked.
+func (d *drawn) compare(w *World, p *plainWorld) error {
+	for i := range d.rules {
+		r := &d.rules[i]
+		for _, place := range d.places {
+			uneven, ok := w.Allows(r, place)
+			if want := p.allows(r, place); ok != want {
+				return fmt.Errorf("rules %+v at %v: allowed is %v", *r, place, ok)
+			}
+			if want := p.uneven(r, place); ok && uneven != want || w.Uneven(r, place) != want {
+				return fmt.Errorf("rules %+v at %v: uneven by %d and %d, not %d", *r, place, uneven, w.Uneven(r, place), want)
+			}
+		}
+		for j := range r.Affinity {
+			if a := &r.Affinity[j]; w.Starts(a) != (a.Self && p.total(a.Set) == 0) {
+				return fmt.Errorf("affinity %+v starts: %v", *a, w.Starts(a))
+			}
+		}
+	}
+	for g := range d.l.Groups {
+		if d.l.Groups[g].Key == Host {
+			continue
+		}
+		for domain, n := range w.Count(g) {
+			want := -1
+			if p.there(g, domain) {
+				want = p.count(g, domain)
+			}
+			if n != want {
+				return fmt.Errorf("group %d has %d in domain %d, not %d", g, n, domain, want)
+			}
+		}
+	}
+	for s := range d.l.Sets {
+		if w.Total(s) != p.total(s) {
+			return fmt.Errorf("set %d has %d, not %d", s, w.Total(s), p.total(s))
+		}
+		for i, key := range d.l.Sets[s].Keys {
+			if key == Host {
+				continue
+			}
+			for domain := range d.l.Domains[key] {
+				if slices.Contains(w.Domains(s, i), domain) != (p.inSet(s, i, domain) > 0) {
+					return fmt.Errorf("set %d, domains of key %d: %v", s, key, w.Domains(s, i))
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// step changes both implementations alike, mostly by placing pods where they may go.
+func (d *drawn) step(r *rand.Rand, w *World, p *plainWorld) {
+	rules, place := &d.rules[r.IntN(len(d.rules))], d.places[r.IntN(len(d.places))]
+	if r.IntN(8) == 0 {
+		g := r.IntN(len(d.l.Groups))
+		w.Open(g, place)
+		if key := d.l.Groups[g].Key; key != Host && p.passes(g, place) && place[key] >= 0 {
+			p.opened = append(p.opened, [2]int{g, int(place[key])})
+		}
+		return
+	}
+	if !p.allows(rules, place) && r.IntN(4) > 0 {
+		return
+	}
+	n := 1 + r.IntN(3)
+	w.Put(rules, place, n)
+	for range n {
+		p.placed = append(p.placed, placed{rules, place})
+	}
+}
+
+func TestAWorldAnswersWhatRecountingEverythingWould(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(2000) {
+		r := rand.New(rand.NewPCG(seed, 11))
+		d := draw(r)
+		w, p := NewWorld(&d.l), &plainWorld{l: &d.l}
+		var marks, placed, opened []int
+		for step := range 25 {
+			switch {
+			case r.IntN(5) == 0:
+				marks, placed, opened = append(marks, w.Mark()), append(placed, len(p.placed)), append(opened, len(p.opened))
+			case r.IntN(6) == 0 && len(marks) > 0: // back to any of the marks, not always the last one
+				to := r.IntN(len(marks))
+				w.Undo(marks[to])
+				p.placed, p.opened = p.placed[:placed[to]], p.opened[:opened[to]]
+				marks, placed, opened = marks[:to], placed[:to], opened[:to]
+			default:
+				d.step(r, w, p)
+			}
+			if err := d.compare(w, p); err != nil {
+				t.Fatalf("seed %d, step %d: %v", seed, step, err)
+			}
+		}
+	}
+}
+
+// everything is all that a World consists of, as text; the cached minimum only as what it would be.
+func everything(w *World) string {
+	for i := range w.groups {
+		if w.l.Groups[i].Key != Host {
+			w.groups[i].min(0)
+		}
+	}
+	return fmt.Sprintf("%+v %+v %+v %d", w.groups, w.sets, w.marks, len(w.trail))
+}
+
+func TestUndoIsExact(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(2000) {
+		r := rand.New(rand.NewPCG(seed, 12))
+		d := draw(r)
+		w := NewWorld(&d.l)
+		before := fmt.Sprintf("%+v", d.l)
+		var marks []int
+		var texts []string
+		for range 40 {
+			switch {
+			case r.IntN(4) == 0:
+				marks, texts = append(marks, w.Mark()), append(texts, everything(w))
+			case r.IntN(4) == 0 && len(marks) > 0:
+				to := r.IntN(len(marks))
+				w.Undo(marks[to])
+				if got := everything(w); got != texts[to] {
+					t.Fatalf("seed %d: after undo\n%s\nnot\n%s", seed, got, texts[to])
+				}
+				marks, texts = marks[:to], texts[:to]
+			case r.IntN(6) == 0:
+				w.Open(r.IntN(len(d.l.Groups)), d.places[r.IntN(len(d.places))])
+			default:
+				w.Put(&d.rules[r.IntN(len(d.rules))], d.places[r.IntN(len(d.places))], 1+r.IntN(4))
+			}
+		}
+		if after := fmt.Sprintf("%+v", d.l); after != before {
+			t.Fatalf("seed %d: the layout has changed", seed)
+		}
+	}
+}

@@ -1,0 +1,314 @@
+package topology
+
+import (
+	"slices"
+
+	"tenon.sh/engine/bitset"
+)
+
+// World is a layout with pods being placed in it. Every change can be taken back.
+type World struct {
+	l      *Layout
+	groups []counter
+	sets   []setCounter
+	marks  []bitset.Set
+	trail  []change
+}
+
+// counter counts a group by domain.
+type counter struct {
+	count []int
+	there bitset.Set
+	// least is the smallest count of the domains that are there; it is worked out when it is asked for and not fresh.
+	least int
+	fresh bool
+}
+
+type setCounter struct {
+	count [][]int
+	total int
+}
+
+// change is one change of a World: pods of these rules that came to a place, or, without rules, a domain that was opened.
+type change struct {
+	rules *Rules
+	place Place
+	n     int
+	// marked holds the marks, and their domains, that were not there before.
+	marked [][2]int
+	// group and domain are what was opened.
+	group, domain int
+}
+
+// NewWorld starts with what the layout says. The layout must not change while the world is in use.
+func NewWorld(l *Layout) *World {
+	w := &World{l: l}
+	for i := range l.Groups {
+		g := &l.Groups[i]
+		c := counter{there: g.There.Clone()}
+		if g.Key != Host {
+			c.count = make([]int, l.Domains[g.Key])
+			copy(c.count, g.Count)
+		}
+		w.groups = append(w.groups, c)
+	}
+	for i := range l.Sets {
+		s := &l.Sets[i]
+		c := setCounter{total: s.Total}
+		for k, key := range s.Keys {
+			var count []int
+			if key != Host {
+				count = make([]int, l.Domains[key])
+				copy(count, s.Count[k])
+			}
+			c.count = append(c.count, count)
+		}
+		w.sets = append(w.sets, c)
+	}
+	for i := range l.Marks {
+		m := bitset.New(l.Domains[l.Marks[i].Key])
+		copy(m, l.Marks[i].At)
+		w.marks = append(w.marks, m)
+	}
+	return w
+}
+
+// Open says that a machine can come to be in the domain that the group counts at this place.
+func (w *World) Open(group int, place Place) {
+	g := &w.l.Groups[group]
+	if g.Key == Host || !g.passes(place) || place[g.Key] < 0 {
+		return
+	}
+	w.OpenDomain(group, int(place[g.Key]))
+}
+
+// OpenDomain says the same of a domain by its number.
+func (w *World) OpenDomain(group, domain int) {
+	c := &w.groups[group]
+	if c.there.Has(domain) {
+		return
+	}
+	c.there.Add(domain)
+	c.fresh = false
+	w.trail = append(w.trail, change{group: group, domain: domain})
+}
+
+// passes reports whether the group counts machines of this place.
+func (g *Group) passes(place Place) bool { return g.Filter < 0 || place[g.Filter] == 1 }
+
+// Counts reports whether the group counts machines of this place.
+func (w *World) Counts(group int, place Place) bool { return w.l.Groups[group].passes(place) }
+
+// min is the smallest count of a domain that is there, 0 where there are fewer domains than minDomains.
+func (c *counter) min(minDomains int) int {
+	if minDomains > 0 && c.there.Len() < minDomains {
+		return 0
+	}
+	if !c.fresh {
+		c.least, c.fresh = 0, true
+		first := true
+		for d := c.there.Next(0); d >= 0; d = c.there.Next(d + 1) {
+			if first || c.count[d] < c.least {
+				c.least, first = c.count[d], false
+			}
+		}
+	}
+	return c.least
+}
+
+// Allows reports whether one more pod with these rules may come to the place, machines aside. Where the answer is yes,
+// uneven says how far the pod's domains are ahead of the emptiest ones: the less, the more even.
+func (w *World) Allows(r *Rules, place Place) (uneven int, ok bool) {
+	for _, m := range r.Shuns {
+		if d := place[w.l.Marks[m].Key]; d >= 0 && w.marks[m].Has(int(d)) {
+			return 0, false
+		}
+	}
+	for i := range r.Spread {
+		if !w.spreads(&r.Spread[i], place) {
+			return 0, false
+		}
+	}
+	for i := range r.Affinity {
+		if !w.near(&r.Affinity[i], place) {
+			return 0, false
+		}
+	}
+	return w.Uneven(r, place), true
+}
+
+// Uneven says how far ahead of the emptiest domains those of the place are, in the groups that count the pod.
+func (w *World) Uneven(r *Rules, place Place) int {
+	uneven := 0
+	for _, g := range r.Groups {
+		uneven += w.ahead(g, place)
+	}
+	return uneven
+}
+
+func (w *World) ahead(group int, place Place) int {
+	g := &w.l.Groups[group]
+	if g.Key == Host || place[g.Key] < 0 || !g.passes(place) {
+		return 0
+	}
+	c := &w.groups[group]
+	return c.count[place[g.Key]] - c.min(0)
+}
+
+func (w *World) spreads(s *Spread, place Place) bool {
+	g := &w.l.Groups[s.Group]
+	if g.Key == Host {
+		return true
+	}
+	d := place[g.Key]
+	if d < 0 {
+		return false
+	}
+	c := &w.groups[s.Group]
+	here := 0
+	if c.there.Has(int(d)) {
+		here = c.count[d]
+	}
+	if s.Self {
+		here++
+	}
+	return here-c.min(s.MinDomains) <= s.MaxSkew
+}
+
+// near reports whether the pods that the affinity looks for are in the place's domains. The key Host is the caller's.
+func (w *World) near(a *Affinity, place Place) bool {
+	if w.l.Sets[a.Set].Loose {
+		return w.follows(a.Set, place)
+	}
+	if w.Starts(a) {
+		for _, key := range w.l.Sets[a.Set].Keys {
+			if key != Host && place[key] < 0 {
+				return false
+			}
+		}
+		return true
+	}
+	for i, key := range w.l.Sets[a.Set].Keys {
+		if key == Host {
+			continue
+		}
+		if d := place[key]; d < 0 || w.sets[a.Set].count[i][d] == 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// follows reports whether the place has the domains that a loose set's pods are in, of the keys that these have.
+func (w *World) follows(set int, place Place) bool {
+	for i, key := range w.l.Sets[set].Keys {
+		if key == Host {
+			continue
+		}
+		d := place[key]
+		if d == Open {
+			return false
+		}
+		decided := slices.ContainsFunc(w.sets[set].count[i], func(n int) bool { return n > 0 })
+		if decided && (d < 0 || w.sets[set].count[i][d] == 0) {
+			return false
+		}
+	}
+	return true
+}
+
+// Starts reports whether the pod would be the first of those that it wants to be with, and may be.
+func (w *World) Starts(a *Affinity) bool { return a.Self && w.sets[a.Set].total == 0 }
+
+// Total counts the pods of a set, wherever they are.
+func (w *World) Total(set int) int { return w.sets[set].total }
+
+// Count returns the pods of a group in each domain that is there; -1 marks a domain that is not.
+func (w *World) Count(group int) []int {
+	c := &w.groups[group]
+	out := make([]int, len(c.count))
+	for d := range out {
+		out[d] = -1
+		if c.there.Has(d) {
+			out[d] = c.count[d]
+		}
+	}
+	return out
+}
+
+// Domains returns the domains of the i-th key of a set that hold its pods.
+func (w *World) Domains(set, i int) []int {
+	var out []int
+	for d, n := range w.sets[set].count[i] {
+		if n > 0 {
+			out = append(out, d)
+		}
+	}
+	return out
+}
+
+// Put places n pods.
+func (w *World) Put(r *Rules, place Place, n int) {
+	ch := change{rules: r, place: place, n: n}
+	w.count(r, place, n)
+	for _, m := range r.Bears {
+		key := w.l.Marks[m].Key
+		for d := range w.l.Domains[key] {
+			// Where it is open which domain it is, it may be any.
+			if (place[key] == int32(d) || place[key] == Open) && !w.marks[m].Has(d) {
+				w.marks[m].Add(d)
+				ch.marked = append(ch.marked, [2]int{m, d})
+			}
+		}
+	}
+	w.trail = append(w.trail, ch)
+}
+
+func (w *World) count(r *Rules, place Place, n int) {
+	for _, group := range r.Groups {
+		g := &w.l.Groups[group]
+		if g.Key == Host || place[g.Key] < 0 || !g.passes(place) {
+			continue
+		}
+		c := &w.groups[group]
+		d := place[g.Key]
+		if n < 0 || c.count[d] == c.least {
+			c.fresh = false
+		}
+		c.count[d] += n
+	}
+	for _, set := range r.Sets {
+		s, counted := &w.sets[set], false
+		for i, key := range w.l.Sets[set].Keys {
+			if key == Host {
+				counted = true
+			} else if d := place[key]; d >= 0 {
+				s.count[i][d] += n
+				counted = true
+			}
+		}
+		if counted || w.l.Sets[set].Loose {
+			s.total += n
+		}
+	}
+}
+
+// Mark returns a mark to which Undo can go back.
+func (w *World) Mark() int { return len(w.trail) }
+
+// Undo takes back everything that was placed or opened since the mark.
+func (w *World) Undo(mark int) {
+	for i := len(w.trail) - 1; i >= mark; i-- {
+		ch := &w.trail[i]
+		if ch.rules == nil {
+			w.groups[ch.group].there.Remove(ch.domain)
+			w.groups[ch.group].fresh = false
+			continue
+		}
+		w.count(ch.rules, ch.place, -ch.n)
+		for _, m := range ch.marked {
+			w.marks[m[0]].Remove(m[1])
+		}
+	}
+	w.trail = w.trail[:mark]
+}

@@ -1,0 +1,322 @@
+package engine
+
+import (
+	"cmp"
+	"slices"
+	"strconv"
+
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+
+	"tenon.sh/engine/requirement"
+)
+
+// mostAlternatives bounds how many combinations of the places of a pod's volumes are looked at.
+const mostAlternatives = 64
+
+// volumes knows what pods' volumes need of a node, as kube-scheduler judges it: VolumeBinding, VolumeZone,
+// VolumeRestrictions and NodeVolumeLimits. It keeps what it has worked out about a claim, and is to be used from one
+// goroutine.
+type volumes struct {
+	snapshot    *Snapshot
+	claims      map[claimID]*corev1.PersistentVolumeClaim
+	persistent  map[string]*corev1.PersistentVolume
+	available   map[string][]*corev1.PersistentVolume  // volumes that wait for any claim, by class
+	reserved    map[claimID][]*corev1.PersistentVolume // volumes that name the claim they are for
+	classes     map[string]*storagev1.StorageClass
+	standard    string // the class of claims that name none
+	nodes       map[string]bool
+	hostnames   map[string]bool
+	csiNodes    map[string]*storagev1.CSINode
+	attachments map[string][]*storagev1.VolumeAttachment // by node
+	limited     map[string]bool                          // drivers of which some machine takes only so many volumes
+	topologies  map[string][]string                      // the labels by which drivers tell nodes apart, nil as long as nobody has asked
+
+	facts map[claimID]*claimFacts
+	users map[attachment]int      // pods that use the volume, of drivers that are limited
+	held  map[attachment]bool     // volumes that are attached to some node that stays
+	once  map[claimID]*claimUsers // claims that only one pod may use, and that pods of the snapshot use
+	// waiting counts the pods that use a claim without a volume and run nowhere.
+	waiting map[claimID]int
+}
+
+// claimID names a claim. Claims are looked up for every pod, so that it is no text.
+type claimID struct{ namespace, name string }
+
+func (c claimID) String() string { return c.namespace + "/" + c.name }
+
+// claimUsers says which pods use a claim that only one pod may use.
+type claimUsers struct {
+	pods  int
+	last  *corev1.Pod   // counted last: a pod may use a claim by two volumes
+	bound []*corev1.Pod // those that run
+}
+
+// attachment is a volume that a CSI driver attaches to a node. Until the volume exists its handle is that of its claim.
+type attachment struct{ driver, handle string }
+
+// podVolumes is what the volumes of one pod need.
+type podVolumes struct {
+	// Problem says why the pod cannot run anywhere now.
+	Problem Reason
+	// Alternatives are places where all of the pod's volumes can be: a node must meet one of them. None mean no
+	// constraint. The slices are shared and not to be changed.
+	Alternatives [][]requirement.Expression
+	// Attach lists the volumes that will be attached, as far as their driver's number is limited on any machine. Those in
+	// Shared are used by other pods too, or are attached to some node: only the first pod on a node attaches the volume.
+	Attach, Shared []attachment
+	// Undecided lists claims without a volume that other waiting pods use too.
+	Undecided []sharedClaim
+	// Once names claims that one pod at a time may use in the whole cluster (ReadWriteOncePod) and that another pod of
+	// the snapshot uses too.
+	Once []string
+	// Soles lists the claims that can be bound to a single volume only, which others may be waiting for too.
+	Soles []soleVolume
+	// Disks may conflict with those of other pods on the same node.
+	Disks []disk
+}
+
+// newVolumes indexes what the snapshot says about volumes; pods are those of its pods that have any.
+func newVolumes(s *Snapshot, pods []*corev1.Pod) *volumes {
+	v := &volumes{
+		snapshot:    s,
+		waiting:     map[claimID]int{},
+		claims:      map[claimID]*corev1.PersistentVolumeClaim{},
+		persistent:  map[string]*corev1.PersistentVolume{},
+		available:   map[string][]*corev1.PersistentVolume{},
+		reserved:    map[claimID][]*corev1.PersistentVolume{},
+		classes:     map[string]*storagev1.StorageClass{},
+		nodes:       map[string]bool{},
+		hostnames:   map[string]bool{},
+		csiNodes:    map[string]*storagev1.CSINode{},
+		attachments: map[string][]*storagev1.VolumeAttachment{},
+		limited:     map[string]bool{},
+		facts:       map[claimID]*claimFacts{},
+		users:       map[attachment]int{},
+		held:        map[attachment]bool{},
+		once:        map[claimID]*claimUsers{},
+	}
+	for _, c := range s.PersistentVolumeClaims {
+		v.claims[claimID{c.Namespace, c.Name}] = c
+	}
+	if len(pods)+len(s.PersistentVolumes)+len(s.PersistentVolumeClaims) > 0 {
+		for _, n := range s.Nodes {
+			v.nodes[n.Name] = true
+			v.hostnames[n.Labels[corev1.LabelHostname]] = true
+		}
+	}
+	v.indexStorage(s)
+	v.indexLimits(s)
+	for _, pod := range pods {
+		v.countUse(pod)
+	}
+	return v
+}
+
+func (v *volumes) indexStorage(s *Snapshot) {
+	for _, p := range s.PersistentVolumes {
+		v.persistent[p.Name] = p
+		switch ref := p.Spec.ClaimRef; {
+		case p.DeletionTimestamp != nil:
+		case ref != nil:
+			id := claimID{ref.Namespace, ref.Name}
+			v.reserved[id] = append(v.reserved[id], p)
+		case p.Status.Phase == corev1.VolumeAvailable:
+			v.available[volumeClass(p)] = append(v.available[volumeClass(p)], p)
+		}
+	}
+	var standard *storagev1.StorageClass
+	for _, c := range s.StorageClasses {
+		v.classes[c.Name] = c
+		if c.Annotations["storageclass.kubernetes.io/is-default-class"] == "true" && (standard == nil || newerClass(c, standard)) {
+			standard, v.standard = c, c.Name
+		}
+	}
+}
+
+// newerClass orders default classes as the API server does: the newest one counts, then the first by name.
+func newerClass(a, b *storagev1.StorageClass) bool {
+	if !a.CreationTimestamp.Equal(&b.CreationTimestamp) {
+		return b.CreationTimestamp.Before(&a.CreationTimestamp)
+	}
+	return a.Name < b.Name
+}
+
+func (v *volumes) indexLimits(s *Snapshot) {
+	for _, n := range s.CSINodes {
+		v.csiNodes[n.Name] = n
+		for _, d := range n.Spec.Drivers {
+			if d.Allocatable != nil && d.Allocatable.Count != nil {
+				v.limited[d.Name] = true
+			}
+		}
+	}
+	for i := range s.Classes {
+		for j := range s.Classes[i].InstanceTypes {
+			for driver := range s.Classes[i].InstanceTypes[j].AttachLimits {
+				v.limited[driver] = true
+			}
+		}
+	}
+	leaving := map[string]bool{}
+	for _, n := range s.Nodes {
+		leaving[n.Name] = n.DeletionTimestamp != nil
+	}
+	for _, a := range s.VolumeAttachments {
+		v.attachments[a.Spec.NodeName] = append(v.attachments[a.Spec.NodeName], a)
+		if behind, ok := v.attachmentBehind(a); ok && !leaving[a.Spec.NodeName] {
+			v.held[behind] = true
+		}
+	}
+}
+
+// countUse counts what a pod of the snapshot uses, so that what only one pod uses need not be told apart.
+func (v *volumes) countUse(pod *corev1.Pod) {
+	if len(pod.Spec.Volumes) == 0 || IsTerminal(pod) {
+		return
+	}
+	for _, a := range v.attached(pod) {
+		v.users[a]++
+	}
+	for i := range pod.Spec.Volumes {
+		id, ok := namedClaim(pod, &pod.Spec.Volumes[i])
+		claim := v.claims[id]
+		if !ok || claim == nil {
+			continue
+		}
+		if claim.Spec.VolumeName == "" && pod.Spec.NodeName == "" {
+			v.waiting[id]++
+		}
+		if !slices.Contains(claim.Spec.AccessModes, corev1.ReadWriteOncePod) {
+			continue
+		}
+		users := v.once[id]
+		if users == nil {
+			users = &claimUsers{}
+			v.once[id] = users
+		}
+		if users.last == pod {
+			continue
+		}
+		users.pods, users.last = users.pods+1, pod
+		if pod.Spec.NodeName != "" {
+			users.bound = append(users.bound, pod)
+		}
+	}
+}
+
+// namedClaim is the claim that the volume names; volumes with a claim of their own name none.
+func namedClaim(pod *corev1.Pod, volume *corev1.Volume) (claimID, bool) {
+	if volume.PersistentVolumeClaim == nil {
+		return claimID{}, false
+	}
+	return claimID{pod.Namespace, volume.PersistentVolumeClaim.ClaimName}, true
+}
+
+// of says what the pod's volumes need.
+func (v *volumes) of(pod *corev1.Pod) podVolumes {
+	var out podVolumes
+	for i := range pod.Spec.Volumes {
+		volume := &pod.Spec.Volumes[i]
+		facts, id := v.factsOf(pod, volume)
+		if facts == nil {
+			out.Disks = appendDisks(out.Disks, volume)
+			continue
+		}
+		problem, places := facts.problem, facts.places
+		if volume.Ephemeral == nil && problem == "" {
+			if places, problem = facts.named, facts.namedProblem; problem == "" {
+				problem = v.usedElsewhere(pod, id, &out)
+				v.decide(&out, id, facts)
+			}
+		}
+		if problem == "" && !out.compete(id, facts) {
+			problem = noVolumeFree(volumeClass(v.persistent[facts.sole]))
+		}
+		ok := true
+		if problem == "" {
+			if out.Alternatives, ok = combine(out.Alternatives, places, mostAlternatives); !ok {
+				problem = "its volume is nowhere where the pod's other volumes are"
+			}
+		}
+		if problem != "" {
+			return podVolumes{Problem: Reason{Code: VolumeNotReady, Key: id.String(), Have: problem}}
+		}
+	}
+	if len(pod.Spec.Volumes) > 0 {
+		out.Attach = v.attached(pod)
+		for _, a := range out.Attach {
+			if v.users[a] > 1 || v.held[a] {
+				out.Shared = append(out.Shared, a)
+			}
+		}
+		slices.Sort(out.Once)
+		slices.SortFunc(out.Soles, compareSoles)
+		slices.SortFunc(out.Undecided, func(a, b sharedClaim) int { return cmp.Compare(a.id.String(), b.id.String()) })
+		slices.SortFunc(out.Disks, compareDisks)
+		out.Disks = slices.Compact(out.Disks)
+	}
+	return out
+}
+
+// leave notes pods that leave their nodes: they need their claims for a new place only.
+func (v *volumes) leave(pods map[*corev1.Pod]bool) {
+	for _, users := range v.once {
+		users.bound = slices.DeleteFunc(users.bound, func(pod *corev1.Pod) bool { return pods[pod] })
+	}
+}
+
+// usedElsewhere looks after claims that only one pod may use: a pod that runs keeps all others from starting anywhere.
+func (v *volumes) usedElsewhere(pod *corev1.Pod, id claimID, out *podVolumes) string {
+	users := v.once[id]
+	if users == nil || users.pods < 2 {
+		return ""
+	}
+	if len(users.bound) > 0 && !slices.Contains(users.bound, pod) {
+		oldest := slices.MinFunc(users.bound, func(a, b *corev1.Pod) int { return compareBy(a, b, podBefore) })
+		return "only one pod may use it at a time (ReadWriteOncePod), and " + podID(oldest).String() + " does"
+	}
+	if text := id.String(); !slices.Contains(out.Once, text) {
+		out.Once = append(out.Once, text)
+	}
+	return ""
+}
+
+// key writes the needs so that pods with the same text can stand for each other. Names of claims and handles do not
+// matter as long as only one pod uses them.
+func (p *podVolumes) key() string {
+	if len(p.Alternatives)+len(p.Attach)+len(p.Once)+len(p.Soles)+len(p.Disks)+len(p.Undecided) == 0 {
+		return ""
+	}
+	b := make([]byte, 0, 128)
+	for _, term := range p.Alternatives {
+		b = append(appendExpressions(b, term), '|')
+	}
+	for i := 0; i < len(p.Attach); {
+		n, start := 0, i
+		for ; i < len(p.Attach) && p.Attach[i].driver == p.Attach[start].driver; i++ {
+			if !slices.Contains(p.Shared, p.Attach[i]) {
+				n++
+			}
+		}
+		if n > 0 {
+			b = strconv.AppendInt(strconv.AppendQuote(append(b, "\nattach "...), p.Attach[start].driver), int64(n), 10)
+		}
+	}
+	for _, a := range p.Shared {
+		b = strconv.AppendQuote(strconv.AppendQuote(append(b, "\nshared "...), a.driver), a.handle)
+	}
+	for _, name := range p.Once {
+		b = strconv.AppendQuote(append(b, "\nonce "...), name)
+	}
+	for _, s := range p.Soles {
+		b = strconv.AppendQuote(strconv.AppendQuote(append(b, "\nsole "...), s.volume), s.claim.String())
+	}
+	for _, s := range p.Undecided {
+		b = strconv.AppendQuote(append(b, "\nundecided "...), s.id.String())
+	}
+	for _, d := range p.Disks {
+		b = strconv.AppendBool(strconv.AppendQuote(append(b, "\ndisk "...), d.id), d.readOnly)
+	}
+	return string(b)
+}

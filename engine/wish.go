@@ -1,0 +1,261 @@
+package engine
+
+import (
+	"cmp"
+	"slices"
+	"strconv"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"tenon.sh/engine/requirement"
+)
+
+// wish is what a pod asks of the place where it runs, room aside. Pods with the same wish share it.
+type wish struct {
+	demand
+	id        int
+	priority  int32
+	volumes   podVolumes
+	ports     []hostPort
+	spreads   []spreadWish // DoNotSchedule
+	affinity  []termWish
+	anti      []termWish
+	soft      []softWish // in the order in which they are given up
+	objection Reason     // why the pods cannot be planned for at all
+}
+
+// spreadWish is a topology spread constraint.
+type spreadWish struct {
+	selector            *podSelector
+	key                 string
+	maxSkew, minDomains int
+	affinity, taints    bool // nodeAffinityPolicy and nodeTaintsPolicy are Honor
+	text                string
+}
+
+// termWish is a term of pod affinity or anti-affinity.
+type termWish struct {
+	selector *podSelector
+	key      string
+}
+
+// softWish is one thing that the pod would like. Exactly one of the fields but weight is set.
+type softWish struct {
+	weight   int
+	near     *termWish
+	apart    *termWish
+	spread   *spreadWish
+	node     *corev1.NodeSelectorTerm
+	tolerate bool // of the taints that should rather be avoided
+	ofOthers bool // what running pods would rather have apart from them
+}
+
+// wishes reads pods' specs, each kind once. It is to be used from one goroutine.
+type wishes struct {
+	s         *Snapshot
+	opt       Options
+	selectors *selectors
+	volumes   *volumes
+	spreads   *defaultSpreads
+	devices   *deviceResources
+	avoided   bool // some pool or node has a PreferNoSchedule taint
+	byKey     map[string]*wish
+	list      []*wish
+	memo      *Memo
+	key       keyWriter
+}
+
+func newWishes(s *Snapshot, opt Options, c *census) *wishes {
+	return &wishes{
+		s: s, opt: opt, selectors: newSelectors(s), volumes: newVolumes(s, c.mounts), memo: c.memo, spreads: newDefaultSpreads(s, opt),
+		devices: newDeviceResources(s), avoided: hasAvoidedTaint(s), byKey: map[string]*wish{},
+	}
+}
+
+func hasAvoidedTaint(s *Snapshot) bool {
+	avoided := func(t corev1.Taint) bool { return t.Effect == corev1.TaintEffectPreferNoSchedule }
+	for _, n := range s.Nodes {
+		if slices.ContainsFunc(n.Spec.Taints, avoided) {
+			return true
+		}
+	}
+	for _, p := range s.NodePools {
+		for _, t := range p.Spec.Template.Spec.Taints {
+			if t.Effect == corev1.TaintEffectPreferNoSchedule {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// of is the pod's wish.
+func (w *wishes) of(pod *corev1.Pod) *wish {
+	if r := requestProblem(&pod.Spec); !r.OK() {
+		return &wish{demand: demandOf(&pod.Spec), objection: r} // nobody shares that: requests are no part of a wish
+	}
+	spreads := w.spreads.constraintsOf(pod)
+	var volumes podVolumes
+	if len(pod.Spec.Volumes) > 0 {
+		volumes = w.volumes.of(pod)
+	}
+	key := w.key.wish(pod, spreads, &volumes)
+	if have, ok := w.byKey[string(key)]; ok {
+		return have
+	}
+	text := string(key)
+	made := w.read(pod, spreads, volumes)
+	made.id = len(w.list)
+	w.byKey[text] = made
+	w.list = append(w.list, made)
+	return made
+}
+
+// withVolumes adds the volumes that a pod with this wish attaches. Volumes that other pods use as well count for each of
+// them: on which node they meet is not known yet.
+func (w *wish) withVolumes(need corev1.ResourceList) corev1.ResourceList {
+	if len(w.volumes.Attach) == 0 {
+		return need
+	}
+	out := need.DeepCopy()
+	for _, a := range w.volumes.Attach {
+		addList(out, corev1.ResourceList{attachResource(a.driver): *resource.NewQuantity(1, resource.DecimalSI)})
+	}
+	return out
+}
+
+func (w *wishes) read(pod *corev1.Pod, spreads []corev1.TopologySpreadConstraint, volumes podVolumes) *wish {
+	out := &wish{demand: demandOf(&pod.Spec), volumes: volumes, ports: hostPortsOf(&pod.Spec)}
+	if pod.Spec.Priority != nil {
+		out.priority = *pod.Spec.Priority
+	}
+	out.objection = w.objection(pod, &volumes)
+	if !out.objection.OK() {
+		return out
+	}
+	for i := range spreads {
+		c := &spreads[i]
+		read := w.spread(pod, c)
+		if c.WhenUnsatisfiable == corev1.DoNotSchedule {
+			out.spreads = append(out.spreads, read)
+		}
+	}
+	out.strict = out.terms
+	combined, ok := combine(out.terms, volumes.Alternatives, mostAlternatives)
+	if out.terms = combined; !ok {
+		out.objection = volumesElsewhere(out.strict, volumes.Alternatives)
+	}
+	out.features = requiredFeatures(&pod.Spec)
+	if a := pod.Spec.Affinity; a != nil {
+		if a.PodAffinity != nil {
+			out.affinity = w.terms(pod, a.PodAffinity.RequiredDuringSchedulingIgnoredDuringExecution)
+		}
+		if a.PodAntiAffinity != nil {
+			out.anti = w.terms(pod, a.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution)
+		}
+	}
+	if w.opt.Preferences != Ignore {
+		out.soft = w.preferences(pod, spreads)
+	}
+	return out
+}
+
+// volumesElsewhere says that no node can be where the pod wants to be and where its volumes are.
+func volumesElsewhere(own, volumes [][]requirement.Expression) Reason {
+	words := func(terms [][]requirement.Expression) string {
+		var texts []string
+		for _, term := range terms {
+			texts = append(texts, termText(term))
+		}
+		return shortened(texts, 3)
+	}
+	return Reason{Code: RequirementsConflict, Have: words(own) + " for itself, but for its volumes " + words(volumes)}
+}
+
+// objection says why the engine cannot plan for the pod at all: it is not valid, or it needs what no plan can give.
+func (w *wishes) objection(pod *corev1.Pod, volumes *podVolumes) Reason {
+	if r := problemOf(pod); !r.OK() {
+		return r
+	}
+	if r := unsupportedOf(&pod.Spec); !r.OK() {
+		return r
+	}
+	if r := w.devices.problemOf(PodRequests(pod)); !r.OK() {
+		return r
+	}
+	return volumes.Problem
+}
+
+func (w *wishes) spread(pod *corev1.Pod, c *corev1.TopologySpreadConstraint) spreadWish {
+	selector, _ := w.selectors.spread(pod, c)
+	out := spreadWish{selector: selector, key: c.TopologyKey, maxSkew: int(c.MaxSkew), affinity: true}
+	if c.MinDomains != nil {
+		out.minDomains = int(*c.MinDomains)
+	}
+	if c.NodeAffinityPolicy != nil {
+		out.affinity = *c.NodeAffinityPolicy == corev1.NodeInclusionPolicyHonor
+	}
+	if c.NodeTaintsPolicy != nil {
+		out.taints = *c.NodeTaintsPolicy == corev1.NodeInclusionPolicyHonor
+	}
+	out.text = c.TopologyKey + ", at most " + strconv.Itoa(out.maxSkew) + " apart"
+	if out.minDomains > 0 {
+		out.text += ", at least " + strconv.Itoa(out.minDomains) + " domains"
+	}
+	return out
+}
+
+func (w *wishes) terms(pod *corev1.Pod, terms []corev1.PodAffinityTerm) []termWish {
+	var out []termWish
+	for i := range terms {
+		selector, _ := w.selectors.affinity(pod, &terms[i])
+		out = append(out, termWish{selector, terms[i].TopologyKey})
+	}
+	return out
+}
+
+// preferences lists what the pod would like, in the order in which it is given up: affinity to pods, then being apart
+// from pods, then nodes, each the heaviest first, then soft spreads, then taints that should rather be avoided.
+func (w *wishes) preferences(pod *corev1.Pod, spreads []corev1.TopologySpreadConstraint) []softWish {
+	var near, apart, node, rest []softWish
+	if a := pod.Spec.Affinity; a != nil {
+		if a.PodAffinity != nil {
+			for i := range a.PodAffinity.PreferredDuringSchedulingIgnoredDuringExecution {
+				t := &a.PodAffinity.PreferredDuringSchedulingIgnoredDuringExecution[i]
+				selector, _ := w.selectors.affinity(pod, &t.PodAffinityTerm)
+				near = append(near, softWish{weight: int(t.Weight), near: &termWish{selector, t.PodAffinityTerm.TopologyKey}})
+			}
+		}
+		if a.PodAntiAffinity != nil {
+			for i := range a.PodAntiAffinity.PreferredDuringSchedulingIgnoredDuringExecution {
+				t := &a.PodAntiAffinity.PreferredDuringSchedulingIgnoredDuringExecution[i]
+				selector, _ := w.selectors.affinity(pod, &t.PodAffinityTerm)
+				apart = append(apart, softWish{weight: int(t.Weight), apart: &termWish{selector, t.PodAffinityTerm.TopologyKey}})
+			}
+		}
+		if a.NodeAffinity != nil {
+			for i := range a.NodeAffinity.PreferredDuringSchedulingIgnoredDuringExecution {
+				t := &a.NodeAffinity.PreferredDuringSchedulingIgnoredDuringExecution[i]
+				if _, text := nodeTermProblem(t.Preference); text == "" && !isEmptyTerm(t.Preference) {
+					node = append(node, softWish{weight: int(t.Weight), node: &t.Preference})
+				}
+			}
+		}
+	}
+	for i := range spreads {
+		if c := &spreads[i]; c.WhenUnsatisfiable == corev1.ScheduleAnyway {
+			read := w.spread(pod, c)
+			rest = append(rest, softWish{weight: 50, spread: &read})
+		}
+	}
+	if w.avoided {
+		rest = append(rest, softWish{weight: 50, tolerate: true})
+	}
+	out := make([]softWish, 0, len(near)+len(apart)+len(node)+len(rest))
+	for _, list := range [][]softWish{near, apart, node} {
+		slices.SortStableFunc(list, func(a, b softWish) int { return cmp.Compare(b.weight, a.weight) })
+		out = append(out, list...)
+	}
+	return append(out, rest...)
+}

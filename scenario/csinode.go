@@ -1,0 +1,32 @@
+package scenario
+
+import (
+	"maps"
+	"slices"
+
+	storagev1 "k8s.io/api/storage/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+)
+
+// addCSINode adds what the drivers on a node say of it: what the statement says, or else what the node's type takes. On a node
+// that is still starting no driver runs yet.
+func (b *builder) addCSINode(m machineLine, ofType map[string]int) {
+	limits := m.attach
+	if limits == nil && !m.uninitialized {
+		limits = ofType
+	}
+	if limits == nil {
+		return
+	}
+	c := &storagev1.CSINode{
+		TypeMeta: metav1.TypeMeta{APIVersion: "storage.k8s.io/v1", Kind: "CSINode"}, ObjectMeta: b.meta("", m.name),
+	}
+	c.CreationTimestamp = b.ago(m.age)
+	for _, driver := range slices.Sorted(maps.Keys(limits)) {
+		c.Spec.Drivers = append(c.Spec.Drivers, storagev1.CSINodeDriver{
+			Name: driver, NodeID: m.name, Allocatable: &storagev1.VolumeNodeResources{Count: ptr.To(int32(limits[driver]))},
+		})
+	}
+	b.snapshot.CSINodes = append(b.snapshot.CSINodes, c)
+}
