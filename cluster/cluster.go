@@ -11,6 +11,8 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
+	resourcev1 "k8s.io/api/resource/v1"
+	storagev1 "k8s.io/api/storage/v1"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
 	toolscache "k8s.io/client-go/tools/cache"
@@ -39,6 +41,8 @@ type Config struct {
 type Cluster struct {
 	Config
 	catalogs *catalogs
+	// noDeviceClasses is set by Watch, before the first Snapshot, if the API server does not serve that kind.
+	noDeviceClasses bool
 
 	mu     sync.Mutex // guards what follows, and orders the lists that it is merged into
 	claims *written[*v1.NodeClaim]
@@ -71,7 +75,7 @@ func (c *Cluster) Snapshot(ctx context.Context) (*engine.Snapshot, error) {
 	s.PodDisruptionBudgets, errs[1] = list[policyv1.PodDisruptionBudget](ctx, c, &policyv1.PodDisruptionBudgetList{})
 	s.LimitRanges, errs[2] = list[corev1.LimitRange](ctx, c, &corev1.LimitRangeList{})
 	s.NodePools, errs[3] = list[v1.NodePool](ctx, c, &v1.NodePoolList{})
-	if err := errors.Join(errs[:]...); err != nil {
+	if err := errors.Join(append(errs[:], c.listStorage(ctx, s), c.listOwners(ctx, s))...); err != nil {
 		return nil, fmt.Errorf("snapshot: %w", err)
 	}
 	s.NodePools = slices.DeleteFunc(s.NodePools, func(p *v1.NodePool) bool { return !c.Serves(p.Spec.Template.Spec.NodeClassRef) })
@@ -96,6 +100,32 @@ func (c *Cluster) listWritten(ctx context.Context, s *engine.Snapshot) error {
 	s.Nodes = c.nodes.merge(s.Nodes, s.Now)
 	s.Pods = c.pods.merge(s.Pods, s.Now)
 	return nil
+}
+
+// listStorage lists what volumes need of a node. Attachments come after pods: a volume that is attached in between then counts
+// twice at most, and volumes that count twice are told apart by name.
+func (c *Cluster) listStorage(ctx context.Context, s *engine.Snapshot) error {
+	var errs [5]error
+	s.PersistentVolumeClaims, errs[0] = list[corev1.PersistentVolumeClaim](ctx, c, &corev1.PersistentVolumeClaimList{})
+	s.PersistentVolumes, errs[1] = list[corev1.PersistentVolume](ctx, c, &corev1.PersistentVolumeList{})
+	s.StorageClasses, errs[2] = list[storagev1.StorageClass](ctx, c, &storagev1.StorageClassList{})
+	s.CSINodes, errs[3] = list[storagev1.CSINode](ctx, c, &storagev1.CSINodeList{})
+	s.VolumeAttachments, errs[4] = list[storagev1.VolumeAttachment](ctx, c, &storagev1.VolumeAttachmentList{})
+	return errors.Join(errs[:]...)
+}
+
+// listOwners lists what pods are grouped by.
+func (c *Cluster) listOwners(ctx context.Context, s *engine.Snapshot) error {
+	var errs [6]error
+	s.Namespaces, errs[0] = list[corev1.Namespace](ctx, c, &corev1.NamespaceList{})
+	s.Services, errs[1] = list[corev1.Service](ctx, c, &corev1.ServiceList{})
+	s.ReplicaSets, errs[2] = list[appsv1.ReplicaSet](ctx, c, &appsv1.ReplicaSetList{})
+	s.StatefulSets, errs[3] = list[appsv1.StatefulSet](ctx, c, &appsv1.StatefulSetList{})
+	s.ReplicationControllers, errs[4] = list[corev1.ReplicationController](ctx, c, &corev1.ReplicationControllerList{})
+	if !c.noDeviceClasses {
+		s.DeviceClasses, errs[5] = list[resourcev1.DeviceClass](ctx, c, &resourcev1.DeviceClassList{})
+	}
+	return errors.Join(errs[:]...)
 }
 
 // Serves reports whether the node class is of a kind that this process looks after.

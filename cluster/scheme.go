@@ -9,6 +9,7 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
+	resourcev1 "k8s.io/api/resource/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
@@ -25,6 +26,7 @@ func Scheme() *runtime.Scheme {
 		corev1.AddToScheme,
 		appsv1.AddToScheme,
 		policyv1.AddToScheme,
+		resourcev1.AddToScheme,
 		storagev1.AddToScheme,
 		coordinationv1.AddToScheme,
 		authenticationv1.AddToScheme,

@@ -5,6 +5,8 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	resourcev1 "k8s.io/api/resource/v1"
+	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -20,9 +22,19 @@ func CacheOptions() cache.Options {
 			return o, nil
 		},
 		ByObject: map[client.Object]cache.ByObject{
-			&corev1.Pod{}:       {Transform: slim(slimPod)},
-			&corev1.Node{}:      {Transform: slim(slimNode)},
-			&appsv1.DaemonSet{}: {Transform: slim(slimDaemonSet)},
+			&corev1.Pod{}:                   {Transform: slim(slimPod)},
+			&corev1.Node{}:                  {Transform: slim(slimNode)},
+			&appsv1.DaemonSet{}:             {Transform: slim(slimDaemonSet)},
+			&corev1.PersistentVolume{}:      {Transform: slim(slimVolume)},
+			&corev1.PersistentVolumeClaim{}: {Transform: slim(slimVolumeClaim)},
+			&storagev1.StorageClass{}:       {Transform: slim(slimStorageClass)},
+			&storagev1.VolumeAttachment{}:   {Transform: slim(slimVolumeAttachment)},
+			&corev1.Namespace{}:             {Transform: slim(slimNamespace)},
+			&corev1.Service{}:               {Transform: slim(slimService)},
+			&appsv1.ReplicaSet{}:            {Transform: slim(slimReplicaSet)},
+			&appsv1.StatefulSet{}:           {Transform: slim(slimStatefulSet)},
+			&corev1.ReplicationController{}: {Transform: slim(slimReplicationController)},
+			&resourcev1.DeviceClass{}:       {Transform: slim(slimDeviceClass)},
 		},
 	}
 }
@@ -81,7 +93,7 @@ func slimPodSpec(spec *corev1.PodSpec) {
 	spec.DNSConfig = nil
 	volumes := spec.Volumes[:0]
 	for _, v := range spec.Volumes {
-		if v.PersistentVolumeClaim != nil || v.Ephemeral != nil || v.CSI != nil {
+		if keptVolume(v.VolumeSource) {
 			volumes = append(volumes, v)
 		}
 	}
@@ -89,6 +101,12 @@ func slimPodSpec(spec *corev1.PodSpec) {
 	if len(volumes) == 0 {
 		spec.Volumes = nil
 	}
+}
+
+// keptVolume reports whether a volume can keep a pod from a node: it has a place, or only so many fit, or one pod may have it.
+func keptVolume(v corev1.VolumeSource) bool {
+	return v.PersistentVolumeClaim != nil || v.Ephemeral != nil || v.CSI != nil || v.AWSElasticBlockStore != nil ||
+		v.GCEPersistentDisk != nil || v.AzureDisk != nil || v.ISCSI != nil || v.RBD != nil
 }
 
 func slimContainer(c *corev1.Container) {

@@ -89,9 +89,13 @@ func (k *catalog) show(now time.Time) []engine.InstanceType {
 func (k *catalog) markOfferings(t engine.InstanceType, now time.Time) []engine.Offering {
 	offerings := slices.Clone(t.Offerings)
 	for i, o := range offerings {
-		id := engine.OfferingID{InstanceType: t.Name, Zone: o.Zone, CapacityType: o.CapacityType}
-		if s := k.soldOut[id]; s != nil && now.Before(s.until) {
-			offerings[i].SoldOut = true
+		id := engine.OfferingID{InstanceType: t.Name, Zone: o.Zone, CapacityType: o.CapacityType, Reservation: o.Reservation}
+		whole := id
+		whole.Reservation = "" // a cloud that names no reservation means all of them
+		for _, id := range []engine.OfferingID{id, whole} {
+			if s := k.soldOut[id]; s != nil && now.Before(s.until) {
+				offerings[i].SoldOut = true
+			}
 		}
 	}
 	return offerings

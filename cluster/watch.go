@@ -7,6 +7,9 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
+	resourcev1 "k8s.io/api/resource/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -14,13 +17,20 @@ import (
 )
 
 // Watch starts the watches that Snapshot reads, so that they are complete before the first Snapshot, and listens for
-// claims that go: those must not be shown any longer because this process created them.
+// claims that go: those must not be shown any longer because this process created them. A cluster without device classes,
+// which Kubernetes before 1.34 is, shows none.
 func (c *Cluster) Watch(ctx context.Context) error {
 	for _, kind := range []client.Object{
 		&corev1.Pod{}, &corev1.Node{}, &corev1.LimitRange{}, &appsv1.DaemonSet{}, &policyv1.PodDisruptionBudget{},
-		&v1.NodePool{}, &v1.NodeClaim{},
+		&corev1.PersistentVolume{}, &corev1.PersistentVolumeClaim{}, &storagev1.StorageClass{}, &storagev1.CSINode{},
+		&storagev1.VolumeAttachment{}, &corev1.Namespace{}, &corev1.Service{}, &appsv1.ReplicaSet{}, &appsv1.StatefulSet{},
+		&corev1.ReplicationController{}, &resourcev1.DeviceClass{}, &v1.NodePool{}, &v1.NodeClaim{},
 	} {
 		informer, err := c.Informers.GetInformer(ctx, kind)
+		if _, ok := kind.(*resourcev1.DeviceClass); ok && apimeta.IsNoMatchError(err) {
+			c.noDeviceClasses = true
+			continue
+		}
 		if err != nil {
 			return fmt.Errorf("watch %T: %w", kind, err)
 		}

@@ -1,0 +1,125 @@
+package cluster_test
+
+import (
+	"encoding/json"
+	"reflect"
+	"strings"
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	resourcev1 "k8s.io/api/resource/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	"tenon.sh/cluster"
+	"tenon.sh/cluster/clustertest"
+)
+
+// named is metadata with much that no decision depends on.
+func named(name string) metav1.ObjectMeta {
+	return metav1.ObjectMeta{
+		Name: name, Namespace: "default", UID: "uid-keep", ResourceVersion: "7",
+		Labels:          map[string]string{"team": "a"},
+		Annotations:     map[string]string{"example.com/note": "drop"},
+		ManagedFields:   []metav1.ManagedFieldsEntry{{Manager: "drop"}},
+		OwnerReferences: []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "Deployment", Name: "keep-owner"}},
+	}
+}
+
+func slimmed(t *testing.T, object client.Object) string {
+	t.Helper()
+	options := cluster.CacheOptions()
+	cut := options.DefaultTransform
+	for kind, of := range options.ByObject {
+		if reflect.TypeOf(kind) == reflect.TypeOf(object) && of.Transform != nil {
+			cut = of.Transform
+		}
+	}
+	if _, err := cut(object); err != nil {
+		t.Fatal(err)
+	}
+	text, err := json.Marshal(object)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// What is to stay says keep, what is to go says drop.
+func TestSlimObjectsKeepWhatDecisionsNeed(t *testing.T) {
+	t.Parallel()
+	selector := &metav1.LabelSelector{MatchLabels: map[string]string{"app": "keep-selector"}}
+	template := corev1.PodTemplateSpec{Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "drop"}}}}
+	size := corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}
+	binding := named("keep-name")
+	binding.Annotations["pv.kubernetes.io/bind-completed"] = "keep-binding"
+	for _, c := range []struct {
+		object client.Object
+		keep   string
+	}{
+		{&appsv1.ReplicaSet{ObjectMeta: named("keep-name"), Spec: appsv1.ReplicaSetSpec{Selector: selector, Template: template, Replicas: ptr.To(int32(3))}},
+			`keep-name keep-selector keep-owner uid-keep "replicas":3`},
+		{&appsv1.StatefulSet{ObjectMeta: named("keep-name"), Spec: appsv1.StatefulSetSpec{Selector: selector, Template: template, ServiceName: "drop",
+			VolumeClaimTemplates: []corev1.PersistentVolumeClaim{{ObjectMeta: metav1.ObjectMeta{Name: "drop"}}}}}, `keep-name keep-selector`},
+		{&corev1.ReplicationController{ObjectMeta: named("keep-name"), Spec: corev1.ReplicationControllerSpec{Selector: selector.MatchLabels, Template: &template}},
+			`keep-name keep-selector`},
+		{&corev1.Service{ObjectMeta: named("keep-name"), Spec: corev1.ServiceSpec{Selector: selector.MatchLabels, ExternalName: "drop"}}, `keep-name keep-selector`},
+		{&corev1.Namespace{ObjectMeta: named("keep-name"), Spec: corev1.NamespaceSpec{Finalizers: []corev1.FinalizerName{"drop"}}}, `keep-name "team":"a"`},
+		{&storagev1.StorageClass{ObjectMeta: named("keep-name"), Provisioner: "keep-driver", Parameters: map[string]string{"drop": "drop"},
+			MountOptions: []string{"drop"}, VolumeBindingMode: ptr.To(storagev1.VolumeBindingWaitForFirstConsumer)}, `keep-name keep-driver WaitForFirstConsumer`},
+		{&corev1.PersistentVolume{ObjectMeta: binding, Spec: corev1.PersistentVolumeSpec{Capacity: size, StorageClassName: "keep-class", MountOptions: []string{"drop"},
+			PersistentVolumeSource: corev1.PersistentVolumeSource{CSI: &corev1.CSIPersistentVolumeSource{Driver: "keep-driver", VolumeHandle: "keep-handle",
+				VolumeAttributes: map[string]string{"drop": "drop"}, NodeStageSecretRef: &corev1.SecretReference{Name: "drop"}}}},
+			Status: corev1.PersistentVolumeStatus{Phase: "keep-phase", Message: "drop"}},
+			`keep-name keep-class keep-driver keep-handle keep-phase keep-binding 1Gi "team":"a"`},
+		{&corev1.PersistentVolumeClaim{ObjectMeta: binding, Spec: corev1.PersistentVolumeClaimSpec{VolumeName: "keep-volume", StorageClassName: ptr.To("keep-class"),
+			DataSource: &corev1.TypedLocalObjectReference{Name: "drop"}}, Status: corev1.PersistentVolumeClaimStatus{Phase: "keep-phase"}},
+			`keep-name keep-volume keep-class keep-phase keep-binding`},
+		{&storagev1.VolumeAttachment{ObjectMeta: named("keep-name"), Spec: storagev1.VolumeAttachmentSpec{NodeName: "keep-node", Attacher: "keep-driver"},
+			Status: storagev1.VolumeAttachmentStatus{Attached: true, AttachmentMetadata: map[string]string{"drop": "drop"}}}, `keep-name keep-node keep-driver "attached":true`},
+		{&resourcev1.DeviceClass{ObjectMeta: named("keep-name"), Spec: resourcev1.DeviceClassSpec{ExtendedResourceName: ptr.To("keep-resource"),
+			Selectors: []resourcev1.DeviceSelector{{CEL: &resourcev1.CELDeviceSelector{Expression: "drop"}}}}}, `keep-name keep-resource`},
+		{&storagev1.CSINode{ObjectMeta: metav1.ObjectMeta{Name: "keep-name", ManagedFields: []metav1.ManagedFieldsEntry{{Manager: "drop"}}},
+			Spec: storagev1.CSINodeSpec{Drivers: []storagev1.CSINodeDriver{{Name: "keep-driver", Allocatable: &storagev1.VolumeNodeResources{Count: ptr.To(int32(25))}}}}},
+			`keep-name keep-driver "count":25`},
+	} {
+		got := slimmed(t, c.object)
+		for _, want := range strings.Fields(c.keep) {
+			if !strings.Contains(got, want) {
+				t.Errorf("%T has lost %s: %s", c.object, want, got)
+			}
+		}
+		if strings.Contains(got, "drop") {
+			t.Errorf("%T keeps what nobody needs: %s", c.object, got)
+		}
+	}
+}
+
+// A kind that a Snapshot has a list for and that Snapshot does not list would be missing from every decision.
+func TestSnapshotHoldsEveryKind(t *testing.T) {
+	t.Parallel()
+	meta := func(name string) metav1.ObjectMeta { return metav1.ObjectMeta{Name: name, Namespace: "default"} }
+	pool := clustertest.Pool("general")
+	claim, node := clustertest.Machine(pool, "general-a", metav1.Now().Time)
+	w := clustertest.New(t, interceptor.Funcs{}, pool, claim, node, clustertest.Pending("web", "1"),
+		&appsv1.DaemonSet{ObjectMeta: meta("a")}, &policyv1.PodDisruptionBudget{ObjectMeta: meta("a")}, &corev1.LimitRange{ObjectMeta: meta("a")},
+		&corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "a"}}, &corev1.PersistentVolumeClaim{ObjectMeta: meta("a")},
+		&storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: "a"}}, &storagev1.CSINode{ObjectMeta: metav1.ObjectMeta{Name: "a"}},
+		&storagev1.VolumeAttachment{ObjectMeta: metav1.ObjectMeta{Name: "a"}}, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "a"}},
+		&corev1.Service{ObjectMeta: meta("a")}, &appsv1.ReplicaSet{ObjectMeta: meta("a")}, &appsv1.StatefulSet{ObjectMeta: meta("a")},
+		&corev1.ReplicationController{ObjectMeta: meta("a")}, &resourcev1.DeviceClass{ObjectMeta: metav1.ObjectMeta{Name: "a"}})
+	s, err := w.Cluster.Snapshot(w)
+	w.Must(err)
+	v := reflect.ValueOf(*s)
+	for i := range v.NumField() {
+		if v.Field(i).IsZero() || v.Field(i).Kind() == reflect.Slice && v.Field(i).Len() != 1 {
+			t.Errorf("Snapshot.%s does not hold the one object that there is", v.Type().Field(i).Name)
+		}
+	}
+}

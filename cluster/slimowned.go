@@ -1,0 +1,101 @@
+package cluster
+
+import (
+	"strings"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	resourcev1 "k8s.io/api/resource/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// This file cuts down what pods refer to. There may be ten old ReplicaSets for each Deployment, each with a whole pod template,
+// so what is kept is said field by field.
+
+// barely is the metadata of an object of which only name, owner and age matter.
+func barely(m metav1.ObjectMeta) metav1.ObjectMeta {
+	return metav1.ObjectMeta{
+		Name: m.Name, Namespace: m.Namespace, UID: m.UID, ResourceVersion: m.ResourceVersion, Generation: m.Generation,
+		CreationTimestamp: m.CreationTimestamp, DeletionTimestamp: m.DeletionTimestamp, OwnerReferences: m.OwnerReferences,
+	}
+}
+
+func slimNamespace(n *corev1.Namespace) {
+	labels := n.Labels
+	*n = corev1.Namespace{TypeMeta: n.TypeMeta, ObjectMeta: barely(n.ObjectMeta)}
+	n.Labels = labels
+}
+
+func slimService(s *corev1.Service) {
+	selector := s.Spec.Selector
+	*s = corev1.Service{TypeMeta: s.TypeMeta, ObjectMeta: barely(s.ObjectMeta)}
+	s.Spec.Selector = selector
+}
+
+func slimReplicaSet(r *appsv1.ReplicaSet) {
+	*r = appsv1.ReplicaSet{
+		TypeMeta: r.TypeMeta, ObjectMeta: barely(r.ObjectMeta),
+		Spec: appsv1.ReplicaSetSpec{Selector: r.Spec.Selector, Replicas: r.Spec.Replicas},
+	}
+}
+
+func slimStatefulSet(s *appsv1.StatefulSet) {
+	*s = appsv1.StatefulSet{
+		TypeMeta: s.TypeMeta, ObjectMeta: barely(s.ObjectMeta),
+		Spec: appsv1.StatefulSetSpec{Selector: s.Spec.Selector, Replicas: s.Spec.Replicas},
+	}
+}
+
+func slimReplicationController(r *corev1.ReplicationController) {
+	*r = corev1.ReplicationController{
+		TypeMeta: r.TypeMeta, ObjectMeta: barely(r.ObjectMeta),
+		Spec: corev1.ReplicationControllerSpec{Selector: r.Spec.Selector, Replicas: r.Spec.Replicas},
+	}
+}
+
+func slimDeviceClass(c *resourcev1.DeviceClass) {
+	name := c.Spec.ExtendedResourceName
+	*c = resourcev1.DeviceClass{TypeMeta: c.TypeMeta, ObjectMeta: barely(c.ObjectMeta)}
+	c.Spec.ExtendedResourceName = name
+}
+
+func slimStorageClass(c *storagev1.StorageClass) {
+	slimMeta(c)
+	keepVolumeAnnotations(&c.ObjectMeta)
+	c.Parameters, c.MountOptions = nil, nil
+}
+
+// slimVolume keeps the kind of a volume's source, which says whose driver it is.
+func slimVolume(v *corev1.PersistentVolume) {
+	slimMeta(v)
+	keepVolumeAnnotations(&v.ObjectMeta)
+	v.Spec.MountOptions = nil
+	if csi := v.Spec.CSI; csi != nil {
+		v.Spec.CSI = &corev1.CSIPersistentVolumeSource{Driver: csi.Driver, VolumeHandle: csi.VolumeHandle}
+	}
+	v.Status = corev1.PersistentVolumeStatus{Phase: v.Status.Phase}
+}
+
+func slimVolumeClaim(c *corev1.PersistentVolumeClaim) {
+	slimMeta(c)
+	keepVolumeAnnotations(&c.ObjectMeta)
+	c.Spec.DataSource, c.Spec.DataSourceRef = nil, nil
+	c.Status = corev1.PersistentVolumeClaimStatus{Phase: c.Status.Phase}
+}
+
+// keepVolumeAnnotations keeps those by which the volume controllers talk to kube-scheduler.
+func keepVolumeAnnotations(m *metav1.ObjectMeta) {
+	for key := range m.Annotations {
+		domain, _, _ := strings.Cut(key, "/")
+		if !strings.HasSuffix(domain, "kubernetes.io") || domain == "kubectl.kubernetes.io" {
+			delete(m.Annotations, key)
+		}
+	}
+}
+
+func slimVolumeAttachment(a *storagev1.VolumeAttachment) {
+	slimMeta(a)
+	a.Annotations = nil
+	a.Status = storagev1.VolumeAttachmentStatus{Attached: a.Status.Attached, AttachError: a.Status.AttachError, DetachError: a.Status.DetachError}
+}
