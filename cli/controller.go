@@ -89,9 +89,6 @@ func RunController(ctx context.Context, config *rest.Config, opt ControllerOptio
 	for _, gate := range gatesWithoutEffect(opt.FeatureGates) {
 		logger.Info("feature gate has no effect yet", "gate", gate)
 	}
-	if opt.SchedulerConfig != "" {
-		logger.Info("option has no effect yet", "option", "scheduler-config")
-	}
 	config = rest.CopyConfig(config)
 	config.QPS, config.Burst = float32(opt.KubeClientQPS), opt.KubeClientBurst
 	config.UserAgent = "karpenter/" + buildVersion()

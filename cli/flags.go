@@ -39,11 +39,9 @@ type ControllerOptions struct {
 
 	BatchMaxDuration  time.Duration
 	BatchIdleDuration time.Duration
-	PreferencePolicy  string
-	MinValuesPolicy   string
 	NominatePods      bool
 	FeatureGates      map[string]bool
-	SchedulerConfig   string
+	engineFlags
 
 	// Accepted so that installations made for Karpenter start; they change nothing.
 	KarpenterService        string
@@ -70,10 +68,9 @@ func DefaultControllerOptions() ControllerOptions {
 		LogErrorOutputPaths:     "stderr",
 		BatchMaxDuration:        10 * time.Second,
 		BatchIdleDuration:       time.Second,
-		PreferencePolicy:        "Respect",
-		MinValuesPolicy:         "Strict",
 		NominatePods:            true,
 		FeatureGates:            map[string]bool{},
+		engineFlags:             defaultEngineFlags(),
 		DisableControllerWarmup: true,
 		CPURequests:             1000,
 		IgnoreDRARequests:       true,
@@ -82,14 +79,7 @@ func DefaultControllerOptions() ControllerOptions {
 
 // engineOptions are what the engine is told.
 func (o ControllerOptions) engineOptions() engine.Options {
-	opt := engine.Options{}
-	if o.PreferencePolicy == "Ignore" {
-		opt.Preferences = engine.Ignore
-	}
-	if o.MinValuesPolicy == "BestEffort" {
-		opt.MinValues = engine.BestEffort
-	}
-	return opt
+	return o.engineFlags.options()
 }
 
 // environment maps flags to the environment variables that stand in for them.
@@ -108,7 +98,9 @@ func environment() map[string]string {
 	out["catalog"] = "TENON_CATALOG"
 	out["boot-delay"] = "TENON_BOOT_DELAY"
 	out["log-format"] = "TENON_LOG_FORMAT"
-	out["nominate-pods"] = "TENON_NOMINATE_PODS"
+	for _, ours := range []string{"nominate-pods", "preference-share", "largest-cpu", "max-pods-per-node"} {
+		out[ours] = "TENON_" + strings.ToUpper(strings.ReplaceAll(ours, "-", "_"))
+	}
 	return out
 }
 
@@ -133,11 +125,9 @@ func (o *ControllerOptions) addFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&o.LogErrorOutputPaths, "log-error-output-paths", o.LogErrorOutputPaths, "where failures of logging go, separated by commas")
 	flags.DurationVar(&o.BatchMaxDuration, "batch-max-duration", o.BatchMaxDuration, "the longest that pending pods wait for others to be planned with")
 	flags.DurationVar(&o.BatchIdleDuration, "batch-idle-duration", o.BatchIdleDuration, "pending pods are planned for once no other has come for so long")
-	flags.StringVar(&o.PreferencePolicy, "preference-policy", o.PreferencePolicy, "what soft constraints of pods are worth: Respect or Ignore")
-	flags.StringVar(&o.MinValuesPolicy, "min-values-policy", o.MinValuesPolicy, "what happens when minValues cannot be met: Strict or BestEffort")
+	o.engineFlags.addFlags(flags)
 	flags.BoolVar(&o.NominatePods, "nominate-pods", o.NominatePods, "point pods at the nodes that they were planned on")
 	flags.Var(gatesValue{&o.FeatureGates}, "feature-gates", "features to switch on or off: Name=true,Other=false")
-	flags.StringVar(&o.SchedulerConfig, "scheduler-config", o.SchedulerConfig, "a YAML document with the scheduler's default topology spread constraints")
 	flags.StringVar(&o.KarpenterService, "karpenter-service", o.KarpenterService, "accepted, changes nothing")
 	flags.BoolVar(&o.DisableControllerWarmup, "disable-controller-warmup", o.DisableControllerWarmup, "accepted, changes nothing: followers always keep warm")
 	flags.IntVar(&o.CPURequests, "cpu-requests", o.CPURequests, "accepted, changes nothing: no part of the controller is scaled by it")
@@ -188,11 +178,9 @@ func (o ControllerOptions) check() error {
 		{"catalog", o.Catalog, []string{"kwok", "aws"}},
 		{"log-level", cmp.Or(o.LogLevel, "info"), []string{"debug", "info", "error"}},
 		{"log-format", o.LogFormat, []string{"json", "console"}},
-		{"preference-policy", o.PreferencePolicy, []string{"Respect", "Ignore"}},
-		{"min-values-policy", o.MinValuesPolicy, []string{"Strict", "BestEffort"}},
 	} {
 		if !slices.Contains(c.allowed, c.value) {
-			return fmt.Errorf("--%s (%s) is %q: it must be %s", c.flag, environment()[c.flag], c.value, strings.Join(c.allowed, " or "))
+			return wrongChoice(c.flag, c.value, c.allowed)
 		}
 	}
 	for _, d := range []struct {
@@ -211,8 +199,15 @@ func (o ControllerOptions) check() error {
 			return fmt.Errorf("--%s (%s) is %d: a port is at most 65535", p.flag, environment()[p.flag], p.port)
 		}
 	}
-	return checkSchedulerConfig(o.SchedulerConfig)
+	return o.engineFlags.check()
 }
+
+func wrongChoice(flag, value string, allowed []string) error {
+	return fmt.Errorf("%s is %q: it must be %s", flagAndVariable(flag), value, strings.Join(allowed, " or "))
+}
+
+// flagAndVariable names a flag together with the environment variable that stands in for it.
+func flagAndVariable(flag string) string { return fmt.Sprintf("--%s (%s)", flag, environment()[flag]) }
 
 // readOptions completes the options from the environment and checks them.
 func (o *ControllerOptions) readOptions(flags *pflag.FlagSet) error {

@@ -5,12 +5,16 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/spf13/pflag"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/rest"
+
+	"tenon.sh/engine"
 )
 
 // read parses arguments and variables as the controller command does.
@@ -84,6 +88,10 @@ func TestWhatCannotBeReadIsNamed(t *testing.T) {
 		"cloud":           {[]string{"--cloud-provider=moon"}, nil, `--cloud-provider "moon" kwok`},
 		"negative window": {[]string{"--batch-max-duration=-1s"}, nil, `--batch-max-duration negative`},
 		"port":            {[]string{"--metrics-port=70000"}, nil, `--metrics-port 65535`},
+		"share":           {[]string{"--preference-share=0"}, nil, `--preference-share TENON_PREFERENCE_SHARE more`},
+		"no share":        {[]string{"--preference-share=NaN"}, nil, `--preference-share more`},
+		"cores":           {nil, map[string]string{"TENON_LARGEST_CPU": "0"}, `--largest-cpu TENON_LARGEST_CPU -1`},
+		"pods per node":   {[]string{"--max-pods-per-node=-2"}, nil, `--max-pods-per-node negative`},
 		"scheduler":       {nil, map[string]string{"SCHEDULER_CONFIG": "podTopologySpread: {unknown: 1}"}, `SCHEDULER_CONFIG unknown`},
 		"spread": {nil, map[string]string{"SCHEDULER_CONFIG": "podTopologySpread: {defaultConstraints: [{maxSkew: 0, topologyKey: a, whenUnsatisfiable: ScheduleAnyway}]}"},
 			`SCHEDULER_CONFIG number 1 maxSkew`},
@@ -102,6 +110,30 @@ func TestWhatCannotBeReadIsNamed(t *testing.T) {
 				t.Errorf("%q is more than a line", err)
 			}
 		})
+	}
+}
+
+// What is the engine's own default is left to the engine, so that a snapshot says only what was chosen.
+func TestFlagsBecomeOptionsOfTheEngine(t *testing.T) {
+	spread := corev1.TopologySpreadConstraint{MaxSkew: 2, TopologyKey: "topology.kubernetes.io/zone", WhenUnsatisfiable: corev1.ScheduleAnyway}
+	for name, c := range map[string]struct {
+		args []string
+		want engine.Options
+	}{
+		"nothing":   {nil, engine.Options{}},
+		"defaults":  {[]string{"--preference-policy=Respect", "--preference-share=0.1", "--largest-cpu=96", "--min-values-policy=Strict"}, engine.Options{}},
+		"weighted":  {[]string{"--preference-policy=Weighted", "--preference-share=0.5"}, engine.Options{Preferences: engine.Weighted, PreferenceShare: 0.5}},
+		"ignore":    {[]string{"--preference-policy=Ignore"}, engine.Options{Preferences: engine.Ignore}},
+		"any size":  {[]string{"--largest-cpu=-1"}, engine.Options{LargestCPU: -1}},
+		"few pods":  {[]string{"--max-pods-per-node=30", "--largest-cpu=32"}, engine.Options{MaxPodsPerNode: 30, LargestCPU: 32}},
+		"minValues": {[]string{"--min-values-policy=BestEffort"}, engine.Options{MinValues: engine.BestEffort}},
+		"spread": {[]string{"--scheduler-config={podTopologySpread: {defaultConstraints: [{maxSkew: 2, topologyKey: topology.kubernetes.io/zone, whenUnsatisfiable: ScheduleAnyway}]}}"},
+			engine.Options{DefaultConstraints: []corev1.TopologySpreadConstraint{spread}}},
+	} {
+		opt, err := read(c.args, nil)
+		if err != nil || !reflect.DeepEqual(opt.engineOptions(), c.want) {
+			t.Errorf("%s: got %+v, %v; want %+v", name, opt.engineOptions(), err, c.want)
+		}
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http"
 	"os"
+	"runtime"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -144,6 +145,7 @@ func (p *parts) makeLoops() {
 	informers := p.mgr.GetCache()
 	real := clock.RealClock{}
 	options := p.opt.engineOptions()
+	options.Threads = runtime.GOMAXPROCS(0) // the plan does not depend on it, so nobody else hears of it
 	provisioner := provision.New(provision.Config{
 		Cluster: p.cluster, Recorder: p.recorder, Metrics: p.lasting.metrics, Pods: p.pods, Options: options, NominatePods: p.opt.NominatePods,
 	})

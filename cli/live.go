@@ -57,6 +57,17 @@ func liveKinds() []liveKind {
 		of("apps", "v1", "daemonsets", "DaemonSet", false),
 		of("policy", "v1", "poddisruptionbudgets", "PodDisruptionBudget", false),
 		of("", "v1", "limitranges", "LimitRange", false),
+		of("", "v1", "persistentvolumeclaims", "PersistentVolumeClaim", false),
+		of("", "v1", "persistentvolumes", "PersistentVolume", false),
+		of("storage.k8s.io", "v1", "storageclasses", "StorageClass", false),
+		of("storage.k8s.io", "v1", "csinodes", "CSINode", false),
+		of("storage.k8s.io", "v1", "volumeattachments", "VolumeAttachment", false),
+		of("", "v1", "namespaces", "Namespace", false),
+		of("", "v1", "services", "Service", false),
+		of("apps", "v1", "replicasets", "ReplicaSet", false),
+		of("apps", "v1", "statefulsets", "StatefulSet", false),
+		of("", "v1", "replicationcontrollers", "ReplicationController", false),
+		of("resource.k8s.io", "v1", "deviceclasses", "DeviceClass", true),
 		of("karpenter.kwok.sh", "v1alpha1", "kwoknodeclasses", "KWOKNodeClass", true),
 		of("karpenter.k8s.aws", "v1", "ec2nodeclasses", "EC2NodeClass", true),
 		of("karpenter.azure.com", "v1beta1", "aksnodeclasses", "AKSNodeClass", true),
@@ -136,6 +147,7 @@ func liveList(ctx context.Context, client dynamic.Interface, kind liveKind) ([]s
 		for i := range list.Items {
 			item := &list.Items[i]
 			item.SetGroupVersionKind(kind.GroupVersion().WithKind(kind.kind))
+			scenario.Clean(item)
 			out = append(out, scenario.Document{Object: item})
 		}
 		if options.Continue = list.GetContinue(); options.Continue == "" {

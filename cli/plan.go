@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"time"
@@ -25,11 +26,12 @@ type planOptions struct {
 	instanceTypes string
 	disrupt       bool
 	output        string
+	engineFlags
 	liveOptions
 }
 
 func newPlan() *cobra.Command {
-	o := planOptions{}
+	o := planOptions{engineFlags: defaultEngineFlags()}
 	command := &cobra.Command{
 		Use:   "plan",
 		Short: "Say what Tenon would do with a cluster, a snapshot or manifests, without doing it",
@@ -39,7 +41,7 @@ reasons. Without -f it looks at the live cluster and changes nothing there.
 Files hold Kubernetes objects as YAML or JSON: manifests that were never applied, what kubectl prints, or a snapshot of
 tenon snapshot. A Deployment, StatefulSet, ReplicaSet or Job whose pods are not in the files is planned with the pods
 that it would have. The catalog is the one named with --instance-types, else the snapshot's, else the one built in for
-the kind of node class.
+the kind of node class. The controller's options are those of the snapshot, unless a flag says otherwise.
 
 The exit status is 0 if every pod can be placed, 2 if some cannot, and 1 if the input cannot be read.`,
 		Example: `  tenon plan -f pool.yaml -f deployment.yaml
@@ -53,7 +55,8 @@ The exit status is 0 if every pod can be placed, 2 if some cannot, and 1 if the 
 	flags.StringVar(&o.instanceTypes, "instance-types", "", "file of instance types to plan with, as JSON")
 	flags.BoolVar(&o.disrupt, "disrupt", false, "say as well which nodes would be removed, and why the others stay")
 	flags.StringVarP(&o.output, "output", "o", "text", "text, json or yaml")
-	o.addFlags(flags)
+	o.engineFlags.addFlags(flags)
+	o.liveOptions.addFlags(flags)
 	return command
 }
 
@@ -69,6 +72,9 @@ func (o *planOptions) run(command *cobra.Command) error {
 	if !slices.Contains([]string{"text", "json", "yaml"}, o.output) {
 		return fmt.Errorf("--output %s: it is text, json or yaml", o.output)
 	}
+	if err := o.engineFlags.check(); err != nil {
+		return err
+	}
 	reading, err := o.read(command.Context(), command.InOrStdin(), command.ErrOrStderr())
 	if err != nil {
 		return err
@@ -76,7 +82,10 @@ func (o *planOptions) run(command *cobra.Command) error {
 	for _, note := range reading.Notes {
 		fmt.Fprintln(command.ErrOrStderr(), "note: "+note)
 	}
+	o.override(command.Flags(), &reading.Options)
+	reading.Options.Threads = runtime.GOMAXPROCS(0)
 	plan := engine.Provision(reading.Snapshot, reading.Options, nil)
+	engine.Foresee(reading.Snapshot, reading.Options, plan)
 	if o.disrupt {
 		disruption := engine.Disrupt(reading.Snapshot, reading.Options, nil)
 		plan.Disruptions, plan.Kept = disruption.Disruptions, disruption.Kept

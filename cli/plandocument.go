@@ -76,6 +76,19 @@ type costDocument struct {
 	LaunchesPerHour float64  `json:"launchesPerHour"`
 	Bound           *float64 `json:"bound"`
 	Gap             *float64 `json:"gap"`
+	// Expected and Unhinted are what kube-scheduler's scores make of it, with and without nominations; Worst adds up the
+	// dearest listed offerings.
+	Expected float64         `json:"expected"`
+	Unhinted float64         `json:"unhinted"`
+	Worst    float64         `json:"worst"`
+	Worth    []worthDocument `json:"worth,omitempty"`
+}
+
+// worthDocument is what a unit of a resource is worth, in USD per hour.
+type worthDocument struct {
+	Resource string  `json:"resource"`
+	Unit     string  `json:"unit"`
+	PerHour  float64 `json:"perHour"`
 }
 
 func newPlanDocument(plan *engine.Plan) planDocument {
@@ -108,6 +121,10 @@ func newPlanDocument(plan *engine.Plan) planDocument {
 	}
 	for _, n := range plan.Notes {
 		d.Notes = append(d.Notes, noteDocument{n.Object, newReasonDocument(n.Reason)})
+	}
+	d.Cost.Expected, d.Cost.Unhinted, d.Cost.Worst = plan.Cost.Expected, plan.Cost.Unhinted, plan.Cost.Worst
+	for _, p := range plan.Cost.Prices {
+		d.Cost.Worth = append(d.Cost.Worth, worthDocument{string(p.Resource), p.Unit, p.PerHour})
 	}
 	if plan.Cost.Bound != 0 {
 		d.Cost.Bound, d.Cost.Gap = &plan.Cost.Bound, &plan.Cost.Gap

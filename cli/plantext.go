@@ -66,6 +66,17 @@ func summary(plan *engine.Plan) []string {
 			line += fmt.Sprintf("; no plan costs less than %s (gap %.1f %%)", money(cost.Bound), 100*cost.Gap)
 		}
 		lines = append(lines, line+".")
+		if cost.Expected > cost.LaunchesPerHour*1.0005 {
+			lines = append(lines, fmt.Sprintf("Expected: %s, because kube-scheduler places pods by its own scores (%s without nominations).",
+				money(cost.Expected), money(cost.Unhinted)))
+		}
+		if len(cost.Prices) > 0 {
+			worth := make([]string, 0, len(cost.Prices))
+			for _, p := range cost.Prices {
+				worth = append(worth, p.Sentence())
+			}
+			lines = append(lines, capital(strings.Join(worth, "; "))+".")
+		}
 	}
 	return lines
 }

@@ -15,11 +15,11 @@ type schedulerConfig struct {
 	} `json:"podTopologySpread"`
 }
 
-// checkSchedulerConfig says what is wrong with the document; an empty one is right.
-func checkSchedulerConfig(text string) error {
+// readSchedulerConfig reads the document, which may be empty, or says what is wrong with it.
+func readSchedulerConfig(text string) ([]corev1.TopologySpreadConstraint, error) {
 	var config schedulerConfig
 	if err := yaml.UnmarshalStrict([]byte(text), &config); err != nil {
-		return fmt.Errorf("--scheduler-config (SCHEDULER_CONFIG): %w", err)
+		return nil, fmt.Errorf("--scheduler-config (SCHEDULER_CONFIG): %w", err)
 	}
 	seen := map[string]bool{}
 	for i, c := range config.PodTopologySpread.DefaultConstraints {
@@ -30,10 +30,10 @@ func checkSchedulerConfig(text string) error {
 		}
 		seen[key] = true
 		if problem != "" {
-			return fmt.Errorf("--scheduler-config (SCHEDULER_CONFIG): default constraint number %d: %s", i+1, problem)
+			return nil, fmt.Errorf("--scheduler-config (SCHEDULER_CONFIG): default constraint number %d: %s", i+1, problem)
 		}
 	}
-	return nil
+	return config.PodTopologySpread.DefaultConstraints, nil
 }
 
 func spreadProblem(c corev1.TopologySpreadConstraint) string {

@@ -10,10 +10,13 @@ import (
 	"testing"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
@@ -83,6 +86,14 @@ func (l live) fill(t *testing.T) {
 	pool.Spec.Template.Spec.Requirements = []v1.Requirement{}
 	pool.Spec.Template.Spec.NodeClassRef = &v1.NodeClassReference{Group: "karpenter.kwok.sh", Kind: "KWOKNodeClass", Name: "replay"}
 	must(t, l.api.Create(ctx, pool))
+	must(t, l.api.Create(ctx, &storagev1.StorageClass{
+		ObjectMeta: metav1.ObjectMeta{Name: "replay"}, Provisioner: "disk.example.com", Parameters: map[string]string{"password": "secret-parameter"},
+	}))
+	must(t, l.api.Create(ctx, &appsv1.ReplicaSet{ObjectMeta: metav1.ObjectMeta{Name: "none", Namespace: "default"}, Spec: appsv1.ReplicaSetSpec{
+		Replicas: ptr.To(int32(0)), Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "none"}},
+		Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"app": "none"}}, Spec: corev1.PodSpec{
+			Containers: []corev1.Container{{Name: "secret-template", Image: "app"}}}},
+	}}))
 	for name, cpu := range map[string]string{"fits": "1", "huge": "1000"} {
 		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "default"}}
 		pod.Spec.NodeSelector = map[string]string{"example.com/replay": "yes"}
@@ -131,6 +142,11 @@ func TestReplayingASnapshotGivesThePlanOfTheLiveCluster(t *testing.T) {
 	for _, hidden := range []string{"secret-", "managedFields", "kind: Secret"} {
 		if strings.Contains(string(content), hidden) {
 			t.Errorf("the snapshot holds %q", hidden)
+		}
+	}
+	for _, shown := range []string{"StorageClass", "ReplicaSet", "Namespace", "Service"} {
+		if !strings.Contains(string(content), "\nkind: "+shown+"\n") {
+			t.Errorf("the snapshot holds no %s", shown)
 		}
 	}
 	parts := strings.Split(string(content), "\n---\n")

@@ -119,27 +119,15 @@ func (x *exposition) sendPools() {
 
 // costs adds up what the machines of each pool cost, at their listed prices.
 func (x *exposition) costs() map[string]float64 {
-	type key struct {
-		class v1.NodeClassReference
-		id    engine.OfferingID
-	}
-	prices := map[key]float64{}
-	for _, class := range x.s.Classes {
-		for _, t := range class.InstanceTypes {
-			for _, o := range t.Offerings {
-				prices[key{class.Ref, engine.OfferingID{InstanceType: t.Name, Zone: o.Zone, CapacityType: o.CapacityType}}] = o.Price
-			}
-		}
-	}
+	prices := engine.NewPriceBook(x.s)
 	cost := map[string]float64{}
 	for _, c := range x.s.NodeClaims {
 		if c.Status.ProviderID == "" || c.Spec.NodeClassRef == nil {
 			continue
 		}
-		id := engine.OfferingID{
-			InstanceType: c.Labels[corev1.LabelInstanceTypeStable], Zone: zoneOf(c), CapacityType: c.Labels[v1.CapacityTypeLabelKey],
+		if price, known := prices.Price(c.Labels, c.Spec.NodeClassRef); known {
+			cost[poolOf(c)] += price
 		}
-		cost[poolOf(c)] += prices[key{*c.Spec.NodeClassRef, id}]
 	}
 	return cost
 }

@@ -51,7 +51,7 @@ func Blocked(node *corev1.Node, claim *v1.NodeClaim, reason engine.Reason) []Eve
 func DisruptionLine(d engine.Disruption) []any {
 	line := []any{
 		"reason", strings.ToLower(string(d.Reason)), "nodes", some(d.Nodes), "NodeClaims", some(d.Claims),
-		"pods", len(d.Pods), "saves-per-hour", dollars(d.SavingPerHour),
+		"pods", len(d.Pods), "saves-per-hour", engine.Dollars(d.SavingPerHour),
 	}
 	if len(d.Replacements) > 0 {
 		line = append(line, "replacements", fmt.Sprint(len(d.Replacements)))

@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	v1 "tenon.sh/api/v1"
+	"tenon.sh/engine"
 )
 
 // Metrics counts what the controllers do. Their names and labels are those that the dashboards of Karpenter's users
@@ -23,7 +24,7 @@ type Metrics struct {
 	nodeLifetime                                                    *prometheus.HistogramVec
 	evictions, podsDrained                                          *prometheus.CounterVec
 	scheduling                                                      *prometheus.HistogramVec
-	unschedulable, queueDepth                                       *prometheus.GaugeVec
+	unschedulable, queueDepth, planCost                             *prometheus.GaugeVec
 	ignored                                                         prometheus.Gauge
 	decisions, decisionsByPool                                      *prometheus.CounterVec
 	evaluation                                                      *prometheus.HistogramVec
@@ -76,6 +77,8 @@ func (m *Metrics) declareNodes(f factory) {
 func (m *Metrics) declareDecisions(f factory) {
 	m.scheduling = f.histograms("karpenter_scheduler_scheduling_duration_seconds", "Time to make a plan.", decisionBuckets(), "controller")
 	m.unschedulable = f.gauges("karpenter_scheduler_unschedulable_pods_count", "Pods that the last plan found no machine for.", "controller")
+	m.planCost = f.gauges("tenon_plan_cost_dollars_per_hour",
+		"What the last plan that started machines costs, in USD per hour: planned, its lower bound, expected after kube-scheduler, worst.", "kind")
 	m.queueDepth = f.gauges("karpenter_scheduler_queue_depth", "Pods that waited for the last plan.", "controller")
 	m.ignored = prometheus.NewGauge(prometheus.GaugeOpts{Name: "karpenter_scheduler_ignored_pods_count", Help: "Pods that the last plan could not read."})
 	f.registry.MustRegister(m.ignored)
@@ -180,6 +183,15 @@ func (m *Metrics) Planned(controller string, took time.Duration, waiting, unplac
 	m.queueDepth.WithLabelValues(controller).Set(float64(waiting))
 	m.unschedulable.WithLabelValues(controller).Set(float64(unplaced - invalid))
 	m.ignored.Set(float64(invalid))
+}
+
+// Priced records what a plan that starts machines costs.
+func (m *Metrics) Priced(cost engine.Cost) {
+	for kind, price := range map[string]float64{
+		"planned": cost.LaunchesPerHour, "bound": cost.Bound, "expected": cost.Expected, "worst": cost.Worst,
+	} {
+		m.planCost.WithLabelValues(kind).Set(price)
+	}
 }
 
 // Evaluated records a look for nodes to disrupt.

@@ -3,7 +3,6 @@ package report
 import (
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -19,15 +18,11 @@ func PodNominated(pod *corev1.Pod, target string) Event {
 	return Event{Object: pod, Reason: Nominated, Message: "Pod should schedule on: " + target}
 }
 
-// PodUnplaced tells a pod's owner why nothing can run it. There is none for a pod that asked to be left alone.
-func PodUnplaced(pod *corev1.Pod, u engine.Unplaced) (Event, bool) {
-	if slices.ContainsFunc(u.Reasons, func(r engine.Reason) bool { return r.Code == engine.NotOnManagedNodes }) {
-		return Event{}, false
-	}
-	return Event{
-		Object: pod, Warning: true, Reason: FailedScheduling, Every: 5 * time.Minute,
-		Message: "Failed to schedule pod, " + Sentence(u.Reasons),
-	}, true
+// PodPlanned tells a pod's owner which machine was asked for; why says what machine that is to be.
+func PodPlanned(pod *corev1.Pod, claim, why string) Event {
+	e := PodNominated(pod, "nodeclaim/"+claim)
+	e.Message += " (" + why + ")"
+	return e
 }
 
 // PoolWithoutTypes tells a pool's owner that no instance type meets the pool's own requirements.
@@ -36,19 +31,6 @@ func PoolWithoutTypes(pool *v1.NodePool, reason engine.Reason) Event {
 		Object: pool, Warning: true, Reason: NoCompatibleInstanceTypes, Every: time.Minute,
 		Message: "NodePool requirements filtered out all compatible available instance types: " + reason.Message(),
 	}
-}
-
-// Sentence says reasons to people, each with its pool, in the order given.
-func Sentence(reasons []engine.Reason) string {
-	var parts []string
-	for _, r := range reasons {
-		part := r.Message()
-		if r.NodePool != "" {
-			part = fmt.Sprintf("nodepool %s: %s", r.NodePool, part)
-		}
-		parts = append(parts, part)
-	}
-	return strings.Join(parts, "; ")
 }
 
 // PlanLine is the log line of a plan: what is wanted and what it costs.
@@ -60,7 +42,7 @@ func PlanLine(plan *engine.Plan) []any {
 	line := []any{
 		"launches", len(plan.Launches), "pods", pods,
 		"on-existing", len(plan.Placements), "unplaced", len(plan.Unplaced),
-		"price-per-hour", dollars(plan.Cost.LaunchesPerHour),
+		"price-per-hour", engine.Dollars(plan.Cost.LaunchesPerHour),
 	}
 	if plan.Cost.Bound > 0 {
 		line = append(line, "above-lower-bound", fmt.Sprintf("%.1f%%", 100*plan.Cost.Gap))
@@ -72,11 +54,11 @@ func PlanLine(plan *engine.Plan) []any {
 func LaunchLine(claim *v1.NodeClaim, launch engine.Launch) []any {
 	line := []any{
 		"NodeClaim", claim.Name, "NodePool", launch.NodePool, "pods", len(launch.Pods),
-		"instance-types", some(launch.InstanceTypes), "price-per-hour", dollars(launch.Price),
+		"instance-types", some(launch.InstanceTypes), "price-per-hour", engine.Dollars(launch.Price),
 		"considered", launch.Why.Considered,
 	}
 	if launch.Why.RunnerUp != (engine.OfferingID{}) {
-		line = append(line, "runner-up", launch.Why.RunnerUp.String(), "runner-up-costs-more", dollars(launch.Why.PriceDifference))
+		line = append(line, "runner-up", launch.Why.RunnerUp.String(), "runner-up-costs-more", engine.Dollars(launch.Why.PriceDifference))
 	}
 	if launch.Why.FilledBy != "" {
 		line = append(line, "filled", fmt.Sprintf("%.0f%% %s", 100*launch.Why.Filled, launch.Why.FilledBy))
@@ -88,7 +70,7 @@ func LaunchLine(claim *v1.NodeClaim, launch engine.Launch) []any {
 func UnplacedLine(unplaced []engine.Unplaced) []any {
 	var pods []string
 	for _, u := range unplaced[:min(len(unplaced), namesInLine)] {
-		pods = append(pods, u.Pod.String()+": "+Sentence(u.Reasons))
+		pods = append(pods, u.Pod.String()+": "+engine.Sentence(u.Reasons))
 	}
 	return []any{"count", len(unplaced), "pods", pods}
 }
@@ -98,12 +80,4 @@ func some(names []string) []string {
 		return names
 	}
 	return append(slices.Clone(names[:namesInLine]), fmt.Sprintf("and %d more", len(names)-namesInLine))
-}
-
-// dollars has four decimals, and two more for what would look like nothing.
-func dollars(price float64) string {
-	if price > 0 && price < 0.00005 {
-		return fmt.Sprintf("$%.6f", price)
-	}
-	return fmt.Sprintf("$%.4f", price)
 }

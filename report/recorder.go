@@ -49,7 +49,8 @@ type Recorder struct {
 	queue   []*telling
 	wake    chan struct{}
 	dropped int
-	serial  int64 // tells events of one instant apart
+	serial  int64     // tells events of one instant apart
+	swept   time.Time // when what was told long enough ago was last forgotten
 }
 
 // telling is one event, and how often it was told.
@@ -81,36 +82,61 @@ func (r *Recorder) Publish(events ...Event) {
 	for _, e := range events {
 		r.publish(e)
 	}
+	r.rouse()
+}
+
+// Offer queues one event like Publish, and reports whether it will be told: it will not if it was told lately, or if the
+// limits hold it back.
+func (r *Recorder) Offer(e Event) bool {
+	told := r.publish(e)
+	if told {
+		r.rouse()
+	}
+	return told
+}
+
+// room is how many events of that reason the limits let through now.
+func (r *Recorder) room(reason string, now time.Time) int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	n := r.all.TokensAt(now)
+	if l := r.limits[reason]; l != nil {
+		n = min(n, l.TokensAt(now))
+	}
+	return max(0, min(int(n), queuedEvents-len(r.queue)))
+}
+
+func (r *Recorder) rouse() {
 	select {
 	case r.wake <- struct{}{}:
 	default:
 	}
 }
 
-func (r *Recorder) publish(e Event) {
+func (r *Recorder) publish(e Event) bool {
 	now := r.clock.Now()
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	key := strings.Join([]string{strings.ToLower(e.Reason), identity(e.Object), e.Key}, "\x00")
 	t := r.told[key]
 	if t != nil && now.Before(t.until) {
-		return
+		return false
 	}
 	if len(r.queue) >= queuedEvents {
 		r.dropped++
-		return
+		return false
 	}
 	if l := r.limits[e.Reason]; l != nil && !l.AllowN(now, 1) {
-		return
+		return false
 	}
 	if !r.all.AllowN(now, 1) {
-		return
+		return false
 	}
 	if t == nil || t.event.Message != cut(e.Message) {
 		r.serial++
 		fresh, err := r.render(e, now)
 		if err != nil {
-			return
+			return false
 		}
 		t = &telling{key: key, event: fresh}
 	}
@@ -120,6 +146,7 @@ func (r *Recorder) publish(e Event) {
 	r.forget(now)
 	r.told[key] = t
 	r.queue = append(r.queue, t)
+	return true
 }
 
 func quiet(every time.Duration) time.Duration {
@@ -137,13 +164,18 @@ func identity(o client.Object) string {
 	return fmt.Sprintf("%T %s/%s", o, o.GetNamespace(), o.GetName())
 }
 
-// forget drops what was told long enough ago, once there is much of it.
+// remembered is how long an event is remembered after its repeats would be told again, so that one that comes back is
+// counted up instead of written anew.
+const remembered = 10 * time.Minute
+
+// forget drops, once a minute, what was told long enough ago.
 func (r *Recorder) forget(now time.Time) {
-	if len(r.told) < 2000 || len(r.told)%500 != 0 {
+	if now.Sub(r.swept) < time.Minute {
 		return
 	}
+	r.swept = now
 	for key, t := range r.told {
-		if now.After(t.until.Add(10 * time.Minute)) {
+		if now.After(t.until.Add(remembered)) {
 			delete(r.told, key)
 		}
 	}

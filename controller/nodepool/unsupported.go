@@ -20,11 +20,6 @@ func Unsupported(pool *v1.NodePool) []string {
 	if policy := pool.Spec.Disruption.ConsolidationPolicy; pool.Spec.Replicas == nil && policy != "" && policy != v1.WhenEmpty {
 		out = append(out, fmt.Sprintf("spec.disruption.consolidationPolicy %s: only empty nodes are removed", policy))
 	}
-	for _, r := range pool.Spec.Template.Spec.Requirements {
-		if r.MinValues != nil {
-			out = append(out, fmt.Sprintf("minValues of %s: instance types are not kept for variety", r.Key))
-		}
-	}
 	return out
 }
 

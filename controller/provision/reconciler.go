@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"hash/fnv"
 	"slices"
 	"strings"
 
@@ -45,12 +46,13 @@ type Reconciler struct {
 	memo engine.Memo
 	// nominated holds the nodes that this process pointed pods at.
 	nominated map[types.UID]string
-	refused   string // the pods that the last plan refused, to say it once
+	refusals  *report.Refusals
+	refused   uint64 // stands for the pods that the last plan refused, to log them once
 }
 
 // New returns a Reconciler.
 func New(config Config) *Reconciler {
-	return &Reconciler{Config: config, nominated: map[types.UID]string{}}
+	return &Reconciler{Config: config, nominated: map[types.UID]string{}, refusals: report.NewRefusals(config.Recorder)}
 }
 
 // Reconcile makes one pass: plan, launch, nominate. What failed for one launch does not stop the others; the error names
@@ -65,7 +67,23 @@ func (r *Reconciler) Reconcile(ctx context.Context) error {
 	r.Metrics.Planned(name, r.Cluster.Clock.Since(began), waiting(plan), len(plan.Unplaced), invalid(plan))
 	view := newView(snap)
 	r.report(ctx, view, plan)
-	return errors.Join(r.launch(ctx, view, plan), r.nominate(ctx, view, plan))
+	err = errors.Join(r.launch(ctx, view, plan), r.nominate(ctx, view, plan))
+	r.price(snap, plan)
+	return err
+}
+
+// foreseen bounds the clusters in which every plan's landing is replayed, as pods times nodes: some tenths of a second.
+const foreseen = 2_000_000
+
+// price records what the plan costs, once it has been carried out.
+func (r *Reconciler) price(snap *engine.Snapshot, plan *engine.Plan) {
+	if len(plan.Launches) == 0 {
+		return
+	}
+	if waiting(plan)*(len(snap.Nodes)+len(plan.Launches)) <= foreseen {
+		engine.Foresee(snap, r.Options, plan)
+	}
+	r.Metrics.Priced(plan.Cost)
 }
 
 func waiting(plan *engine.Plan) int {
@@ -127,9 +145,10 @@ func (r *Reconciler) create(ctx context.Context, view *view, launch engine.Launc
 	}
 	log.FromContext(ctx).Info("created nodeclaim", report.LaunchLine(claim, launch)...)
 	r.Metrics.ClaimCreated("provisioned", claim)
+	why := launch.Sentence()
 	for _, id := range launch.Pods {
 		if pod := view.pods[id.UID]; pod != nil {
-			r.Recorder.Publish(report.PodNominated(pod, "nodeclaim/"+claim.Name))
+			r.Recorder.Publish(report.PodPlanned(pod, claim.Name, why))
 		}
 	}
 	return nil
@@ -144,13 +163,7 @@ func (r *Reconciler) report(ctx context.Context, view *view, plan *engine.Plan) 
 		log.FromContext(ctx).Info("computed plan", report.PlanLine(plan)...)
 	}
 	r.reportRefused(ctx, plan.Unplaced)
-	for _, u := range plan.Unplaced {
-		if pod := view.pods[u.Pod.UID]; pod != nil {
-			if event, ok := report.PodUnplaced(pod, u); ok {
-				r.Recorder.Publish(event)
-			}
-		}
-	}
+	r.refusals.Tell(view.pods, plan.Unplaced)
 	for _, note := range plan.Notes {
 		pool := view.pools[strings.TrimPrefix(note.Object, poolOfObject)]
 		if pool != nil && note.Reason.Code == engine.NoInstanceTypes {
@@ -161,18 +174,18 @@ func (r *Reconciler) report(ctx context.Context, view *view, plan *engine.Plan) 
 
 // reportRefused logs the pods that nothing can run, when they are others than before.
 func (r *Reconciler) reportRefused(ctx context.Context, unplaced []engine.Unplaced) {
-	var key strings.Builder
+	sum := fnv.New64a()
 	for _, u := range unplaced {
-		key.WriteString(string(u.Pod.UID))
+		sum.Write([]byte(u.Pod.UID))
 		for _, reason := range u.Reasons {
-			key.WriteString(string(reason.Code))
+			sum.Write([]byte(reason.Code))
 		}
-		key.WriteByte(' ')
+		sum.Write([]byte{0})
 	}
-	if key.String() == r.refused {
+	if sum.Sum64() == r.refused {
 		return
 	}
-	r.refused = key.String()
+	r.refused = sum.Sum64()
 	if len(unplaced) > 0 {
 		log.FromContext(ctx).Info("found no machine for pods", report.UnplacedLine(unplaced)...)
 	}

@@ -14,7 +14,7 @@ import (
 )
 
 // Watch calls trigger whenever a new plan could be another one: a pod begins to wait, a node leaves, a claim is gone, a
-// pool changes.
+// pool changes, a volume is there that pods had to wait for.
 func Watch(ctx context.Context, informers cache.Informers, trigger func(cause string)) error {
 	for _, w := range []struct {
 		kind    client.Object
@@ -24,6 +24,7 @@ func Watch(ctx context.Context, informers cache.Informers, trigger func(cause st
 		{&corev1.Node{}, nodeLeaves},
 		{&v1.NodeClaim{}, claimGone},
 		{&v1.NodePool{}, poolChanged},
+		{&corev1.PersistentVolumeClaim{}, claimBound},
 	} {
 		informer, err := informers.GetInformer(ctx, w.kind)
 		if err != nil {
@@ -87,6 +88,18 @@ func claimGone(before, after client.Object) bool {
 	}
 	return before != nil && before.GetDeletionTimestamp() == nil && after.GetDeletionTimestamp() != nil
 }
+
+// claimBound leaves out claims that waited for their pod to have a node: by then the pod waits for nothing more.
+func claimBound(before, after client.Object) bool {
+	if after == nil || after.GetAnnotations()[selectedNode] != "" {
+		return false
+	}
+	bound := func(o client.Object) bool { return o.(*corev1.PersistentVolumeClaim).Status.Phase == corev1.ClaimBound }
+	return bound(after) && before != nil && !bound(before)
+}
+
+// selectedNode is the annotation by which kube-scheduler says where the volume of a claim is wanted.
+const selectedNode = "volume.kubernetes.io/selected-node"
 
 func poolChanged(before, after client.Object) bool {
 	if before == nil || after == nil {

@@ -1,0 +1,110 @@
+package cli
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/spf13/pflag"
+	corev1 "k8s.io/api/core/v1"
+
+	"tenon.sh/engine"
+)
+
+// engineFlags are the flags that say what the engine is to prefer. The controller and the commands that plan share them.
+type engineFlags struct {
+	PreferencePolicy string
+	PreferenceShare  float64
+	MinValuesPolicy  string
+	LargestCPU       int // -1 for any
+	MaxPodsPerNode   int // 0 for what a type takes
+	SchedulerConfig  string
+}
+
+func defaultEngineFlags() engineFlags {
+	return engineFlags{PreferencePolicy: "Respect", PreferenceShare: 0.1, MinValuesPolicy: "Strict", LargestCPU: 96}
+}
+
+func (o *engineFlags) addFlags(flags *pflag.FlagSet) {
+	flags.StringVar(&o.PreferencePolicy, "preference-policy", o.PreferencePolicy,
+		"what soft constraints of pods are worth: Respect (met where possible), Ignore, or Weighted (met where they cost little)")
+	flags.Float64Var(&o.PreferenceShare, "preference-share", o.PreferenceShare,
+		"with Weighted, what a soft constraint of weight 100 may cost: a share of what the pod itself costs")
+	flags.StringVar(&o.MinValuesPolicy, "min-values-policy", o.MinValuesPolicy, "what happens when minValues cannot be met: Strict or BestEffort")
+	flags.IntVar(&o.LargestCPU, "largest-cpu", o.LargestCPU,
+		"machines with more cores are bought only for pods, or in pools, that smaller ones cannot serve; -1 for any size")
+	flags.IntVar(&o.MaxPodsPerNode, "max-pods-per-node", o.MaxPodsPerNode, "the most pods on one new node; 0 for what its type takes")
+	flags.StringVar(&o.SchedulerConfig, "scheduler-config", o.SchedulerConfig, "a YAML document with the scheduler's default topology spread constraints")
+}
+
+// check says what is wrong with the flags, naming the one.
+func (o engineFlags) check() error {
+	for _, c := range []struct {
+		flag, value string
+		allowed     []string
+	}{
+		{"preference-policy", o.PreferencePolicy, []string{"Respect", "Ignore", "Weighted"}},
+		{"min-values-policy", o.MinValuesPolicy, []string{"Strict", "BestEffort"}},
+	} {
+		if !slices.Contains(c.allowed, c.value) {
+			return wrongChoice(c.flag, c.value, c.allowed)
+		}
+	}
+	switch {
+	case !(o.PreferenceShare > 0) || math.IsInf(o.PreferenceShare, 0):
+		return fmt.Errorf("%s is %v: it must be more than 0", flagAndVariable("preference-share"), o.PreferenceShare)
+	case o.LargestCPU == 0 || o.LargestCPU < -1:
+		return fmt.Errorf("%s is %d: it must be a number of cores, or -1 for any", flagAndVariable("largest-cpu"), o.LargestCPU)
+	case o.MaxPodsPerNode < 0:
+		return fmt.Errorf("%s is %d: it must not be negative", flagAndVariable("max-pods-per-node"), o.MaxPodsPerNode)
+	}
+	_, err := readSchedulerConfig(o.SchedulerConfig)
+	return err
+}
+
+// options are what the engine is told. The flags must have passed check.
+func (o engineFlags) options() engine.Options {
+	opt := engine.Options{}
+	for _, flag := range []string{"preference-policy", "preference-share", "min-values-policy", "largest-cpu", "max-pods-per-node", "scheduler-config"} {
+		o.apply(flag, &opt)
+	}
+	return opt
+}
+
+// apply sets the engine's option that a flag stands for; what is the engine's own default is left at zero.
+func (o engineFlags) apply(flag string, to *engine.Options) {
+	standard := defaultEngineFlags()
+	switch flag {
+	case "preference-policy":
+		to.Preferences = map[string]engine.PreferencePolicy{"Ignore": engine.Ignore, "Weighted": engine.Weighted}[o.PreferencePolicy]
+	case "preference-share":
+		to.PreferenceShare = unless(o.PreferenceShare, standard.PreferenceShare)
+	case "min-values-policy":
+		to.MinValues = map[string]engine.MinValuesPolicy{"BestEffort": engine.BestEffort}[o.MinValuesPolicy]
+	case "largest-cpu":
+		to.LargestCPU = unless(o.LargestCPU, standard.LargestCPU)
+	case "max-pods-per-node":
+		to.MaxPodsPerNode = o.MaxPodsPerNode
+	case "scheduler-config":
+		to.DefaultConstraints = o.defaultConstraints()
+	}
+}
+
+// override sets the options whose flags were given.
+func (o engineFlags) override(flags *pflag.FlagSet, to *engine.Options) {
+	flags.Visit(func(f *pflag.Flag) { o.apply(f.Name, to) })
+}
+
+func (o engineFlags) defaultConstraints() []corev1.TopologySpreadConstraint {
+	constraints, _ := readSchedulerConfig(o.SchedulerConfig) // check has said what is wrong
+	return constraints
+}
+
+// unless is the value, or zero if it is the standard one.
+func unless[T comparable](value, standard T) T {
+	var zero T
+	if value == standard {
+		return zero
+	}
+	return value
+}

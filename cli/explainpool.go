@@ -1,0 +1,111 @@
+package cli
+
+import (
+	"fmt"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	v1 "tenon.sh/api/v1"
+	"tenon.sh/engine"
+)
+
+// writePoolStory writes what a pool can do now, for people.
+func writePoolStory(t *terminal, s *engine.PoolStory) {
+	t.line("%s %s: %s", t.paint(bold, "NodePool"), s.NodePool, s.Summary)
+	t.line("")
+	nodes := fmt.Sprintf("%s, %s/h", count(s.Nodes, "node"), engine.Dollars(s.PricePerHour))
+	if s.Unpriced > 0 {
+		nodes += fmt.Sprintf("; the price of %d is in no catalog", s.Unpriced)
+	}
+	facts := []fact{{"class", orDash(s.Class)}, {"weight", fmt.Sprint(s.Weight)}, {"runs", nodes}}
+	if len(s.Limits) == 0 {
+		facts = append(facts, fact{"limits", "none"})
+	}
+	for _, l := range s.Limits {
+		facts = append(facts, fact{"limit", fmt.Sprintf("%s of %s %s used", l.UsedWords, l.AvailableWords, l.Resource)})
+	}
+	facts = append(facts, fact{"can buy", fmt.Sprintf("%s of %s", count(s.Offerings, "offering"), count(s.InstanceTypes, "instance type"))})
+	if c := s.CheapestPerCore; c != nil {
+		facts = append(facts, fact{"cheapest", fmt.Sprintf("%s: %s/h, %s/h for a core", c.Words(), engine.Dollars(c.Price), engine.Dollars(c.PerCore))})
+	}
+	if len(s.SoldOut) > 0 {
+		facts = append(facts, fact{"sold out", some(s.SoldOut, mostPodGroups)})
+	}
+	facts = append(facts, budgetFacts(s)...)
+	for _, c := range s.Conditions {
+		if c.Status != metav1.ConditionTrue && c.Message != "" {
+			facts = append(facts, fact{"condition", fmt.Sprintf("%s is %s: %s", c.Type, c.Status, c.Message)})
+		}
+	}
+	for _, l := range s.Launches {
+		facts = append(facts, fact{"starts", l})
+	}
+	for _, n := range s.Notes {
+		facts = append(facts, fact{"note", n})
+	}
+	writeLines(t, facts)
+	for _, r := range s.Refused {
+		t.line("")
+		t.line("%s %s", t.paint(red, "Refuses:"), podList(r.PodIDs))
+		t.line("  %s [%s]", r.Message, r.Code)
+	}
+}
+
+// budgetFacts says what each budget bounds now, and what they leave together.
+func budgetFacts(s *engine.PoolStory) []fact {
+	var facts []fact
+	for _, b := range s.Budgets {
+		text := "nodes " + b.Nodes
+		if len(b.Reasons) > 0 {
+			text += " for " + strings.Join(texts(b.Reasons), ", ")
+		}
+		if b.Schedule != "" {
+			text += fmt.Sprintf(" from %q for %s", b.Schedule, b.Duration)
+		}
+		switch {
+		case b.Problem != "":
+			text += ": " + b.Problem
+		case b.Allows == nil:
+			text += ": not in force now"
+		default:
+			text += ": " + count(*b.Allows, "node") + " at a time"
+		}
+		facts = append(facts, fact{"budget", text})
+	}
+	// Reasons for which the same is allowed share a line.
+	var order []string
+	reasons := map[string][]v1.DisruptionReason{}
+	for _, a := range s.Allowances {
+		text := "any number of nodes may go"
+		switch {
+		case a.Problem != "":
+			text = "no node may go: " + a.Problem
+		case a.Left != nil:
+			text = count(*a.Left, "more node") + " may go"
+		}
+		if a.Disrupting > 0 {
+			text += fmt.Sprintf(" (%d leaving or not ready)", a.Disrupting)
+		}
+		if reasons[text] == nil {
+			order = append(order, text)
+		}
+		reasons[text] = append(reasons[text], a.Reason)
+	}
+	for _, text := range order {
+		if len(order) > 1 {
+			facts = append(facts, fact{"now", text + " as " + strings.Join(texts(reasons[text]), ", ")})
+			continue
+		}
+		facts = append(facts, fact{"now", text})
+	}
+	return facts
+}
+
+func texts(reasons []v1.DisruptionReason) []string {
+	out := make([]string, 0, len(reasons))
+	for _, r := range reasons {
+		out = append(out, string(r))
+	}
+	return out
+}

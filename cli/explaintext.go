@@ -1,0 +1,228 @@
+package cli
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"tenon.sh/engine"
+)
+
+// writePodStory writes what becomes of a pod for people.
+func writePodStory(t *terminal, s *engine.PodStory) {
+	t.line("%s %s: %s", t.paint(bold, "Pod"), s.Pod, headline(s))
+	for _, r := range s.Reasons {
+		t.line("  %s", reasonLine(r.Reason()))
+	}
+	if s.Outcome == engine.OutcomeRefused {
+		t.line("It asks for %s.", requestWords(s.Requests))
+	}
+	if s.Machine == nil {
+		return
+	}
+	t.line("")
+	facts := machineFacts(s.Machine, s.Launch == nil)
+	if s.Launch != nil {
+		facts = append(facts, launchFacts(s.Launch)...)
+	}
+	writeLines(t, facts)
+}
+
+// requestWords says what a pod asks for, but for its place among the pods of a node.
+func requestWords(requests map[string]string) string {
+	var parts []string
+	for _, name := range slices.Sorted(maps.Keys(requests)) {
+		if amount, err := resource.ParseQuantity(requests[name]); err == nil && name != string(corev1.ResourcePods) {
+			parts = append(parts, engine.AmountWords(corev1.ResourceName(name), amount)+" "+name)
+		}
+	}
+	if len(parts) == 0 {
+		return "no more than a place on a node"
+	}
+	return strings.Join(parts, ", ")
+}
+
+// headline is the story's sentence; where the reasons or the machine follow line by line, only its beginning.
+func headline(s *engine.PodStory) string {
+	from := ""
+	if s.From != "" {
+		from = "its node " + s.From + " is leaving, and "
+	}
+	switch s.Outcome {
+	case engine.OutcomeRefused:
+		return from + "nothing can run it"
+	case engine.OutcomeLaunch:
+		return from + "a machine has to be started for it"
+	}
+	return s.Summary
+}
+
+// fact is a line with a name in front.
+type fact struct{ name, text string }
+
+func writeLines(t *terminal, facts []fact) {
+	width := 0
+	for _, f := range facts {
+		width = max(width, len(f.name))
+	}
+	for _, f := range facts {
+		t.line("%s", strings.TrimRight(fmt.Sprintf("  %s%s  %s", t.paint(faint, f.name), strings.Repeat(" ", width-len(f.name)), f.text), " "))
+	}
+}
+
+// machineFacts says what a machine is, and which part of it the pod asks for.
+func machineFacts(m *engine.MachineRecord, existing bool) []fact {
+	var out []fact
+	if existing && m.Node != "" {
+		out = append(out, fact{"node", m.Node})
+	}
+	if existing && m.Node == "" && m.Claim != "" {
+		out = append(out, fact{"nodeclaim", m.Claim})
+	}
+	out = append(out, fact{"machine", m.Words()}, fact{"pool", orDash(m.NodePool)}, fact{"price", priceWords(m.PricePerHour)})
+	if m.ShareOf != "" {
+		text := fmt.Sprintf("%.0f %% of the machine's %s", 100*m.Share, m.ShareOf)
+		if m.PricePerHour != nil {
+			text += ", as a share of the price " + engine.Dollars(m.Share**m.PricePerHour) + "/h"
+		}
+		out = append(out, fact{"asks for", text})
+	}
+	return out
+}
+
+func priceWords(price *float64) string {
+	if price == nil {
+		return "not in any catalog"
+	}
+	return fmt.Sprintf("%s/h, $%.2f a month", engine.Dollars(*price), engine.HoursPerMonth**price)
+}
+
+func orDash(text string) string {
+	if text == "" {
+		return "-"
+	}
+	return text
+}
+
+// launchFacts says which launch it is, and why.
+func launchFacts(l *engine.LaunchRecord) []fact {
+	facts := []fact{{"launch", l.Name}}
+	if len(l.Pods) == 1 {
+		facts = append(facts, fact{"for", "this pod alone"})
+	} else {
+		facts = append(facts, fact{"for", podList(l.PodIDs)})
+	}
+	if l.FilledBy != "" {
+		facts = append(facts, fact{"full", fmt.Sprintf("%.0f %% of its %s is asked for", 100*l.Filled, l.FilledBy)})
+	}
+	facts = append(facts, fact{"chosen", fmt.Sprintf("from %s that can hold its pods; the cloud may take any of %d at about the price",
+		count(l.Considered, "offering"), l.Listed)})
+	if l.RunnerUp != nil {
+		facts = append(facts, fact{"instead of", engine.Choice{RunnerUp: *l.RunnerUp, PriceDifference: l.RunnerUpCostsMore}.RunnerUpSentence()})
+	}
+	for i, o := range l.SoldOut {
+		if i == mostPodGroups {
+			facts = append(facts, fact{"", fmt.Sprintf("and %d more", len(l.SoldOut)-i)})
+			break
+		}
+		facts = append(facts, fact{"sold out", o.Words() + ", which would have cost " + engine.Dollars(o.Price) + "/h"})
+	}
+	for _, r := range l.PassedOver {
+		facts = append(facts, fact{"passed over", "pool " + r.NodePool + " comes first: " + r.Message})
+	}
+	for _, u := range l.Limits {
+		facts = append(facts, fact{"limit", fmt.Sprintf("the pool uses %s of %s %s without this machine", u.UsedWords, u.AvailableWords, u.Resource)})
+	}
+	for _, w := range l.Worth {
+		facts = append(facts, fact{"worth", w.Sentence()})
+	}
+	return facts
+}
+
+// writeNodeStory writes what a node is and why it stays, for people.
+func writeNodeStory(t *terminal, name string, s *engine.NodeStory) {
+	t.line("%s %s: %s", t.paint(bold, "Node"), name, s.Summary)
+	t.line("")
+	condition := "not ready"
+	switch {
+	case s.Node == "":
+		condition = "not there yet"
+	case s.Ready:
+		condition = "ready"
+	}
+	if s.Cordoned {
+		condition += ", cordoned"
+	}
+	if s.Leaving {
+		condition += ", leaving"
+	}
+	facts := []fact{{"machine", s.Words()}, {"pool", orDash(s.NodePool)}, {"nodeclaim", orDash(s.Claim)},
+		{"price", priceWords(s.PricePerHour)}, {"state", condition}, {"age", ageWords(s.Age)}}
+	for _, c := range s.Conditions {
+		if c.Status == metav1.ConditionTrue && c.Message == "" {
+			continue // as it should be
+		}
+		facts = append(facts, fact{"condition", strings.TrimSuffix(fmt.Sprintf("%s is %s: %s", c.Type, c.Status, c.Message), ": ")})
+	}
+	writeLines(t, facts)
+	if len(s.Resources) > 0 {
+		t.line("")
+		rows := [][]string{{"RESOURCE", "REQUESTED", "ALLOCATABLE", "SHARE"}}
+		for _, u := range s.Resources {
+			rows = append(rows, []string{string(u.Resource), u.UsedWords, u.AvailableWords, fmt.Sprintf("%.0f %%", 100*u.Share)})
+		}
+		writeTable(t, rows)
+	}
+	writeNodePods(t, s)
+}
+
+func writeNodePods(t *terminal, s *engine.NodeStory) {
+	if len(s.Pods) > 0 {
+		t.line("")
+		rows := [][]string{{"POD", "LARGEST SHARE", ""}}
+		for _, p := range s.Pods {
+			share, kind := "-", ""
+			if p.ShareOf != "" {
+				share = fmt.Sprintf("%.0f %% %s", 100*p.Share, p.ShareOf)
+			}
+			if p.DaemonSet {
+				kind = "of a DaemonSet"
+			}
+			rows = append(rows, []string{p.Pod, share, kind})
+		}
+		writeTable(t, rows)
+	}
+	if len(s.Expected) > 0 {
+		t.line("")
+		t.line("%s %s", t.paint(bold, "To run here:"), podList(s.ExpectedIDs))
+	}
+	if d := s.Disruption; d != nil {
+		for _, r := range d.Replacements {
+			t.line("%s %s", t.paint(bold, "Replaced by:"), r)
+		}
+	}
+}
+
+func writeTable(t *terminal, rows [][]string) {
+	for _, line := range table(t, "", rows) {
+		t.line("%s", strings.TrimRight(line, " "))
+	}
+}
+
+// ageWords says an age in its two largest units.
+func ageWords(age time.Duration) string {
+	days, hours, minutes := int(age.Hours())/24, int(age.Hours())%24, int(age.Minutes())%60
+	switch {
+	case days > 0:
+		return fmt.Sprintf("%dd%dh", days, hours)
+	case hours > 0:
+		return fmt.Sprintf("%dh%dm", hours, minutes)
+	}
+	return fmt.Sprintf("%dm%ds", minutes, int(age.Seconds())%60)
+}

@@ -1,0 +1,166 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/dynamic"
+
+	v1 "tenon.sh/api/v1"
+	"tenon.sh/engine"
+	"tenon.sh/provider/catalog"
+	"tenon.sh/scenario"
+)
+
+// savingsOptions are the flags of savings.
+type savingsOptions struct {
+	planOptions
+	catalog string
+}
+
+func newSavings() *cobra.Command {
+	o := savingsOptions{}
+	command := &cobra.Command{
+		Use:   "savings",
+		Short: "Compare the bill of a cluster with what Tenon's plan for the same pods would cost",
+		Long: `Compares what the nodes of each pool cost now with what a plan for the very same pods would cost, and with the amount that no
+plan can go below; says what would be removed first, and why the rest stays. It needs no Tenon in the cluster, reads only,
+and changes nothing: run it beside Karpenter, Cluster Autoscaler or nothing at all.
+
+Prices are those of the controller's catalog, or of the one that -f holds, or of a built-in one. Without NodePools in the
+cluster, each group of nodes (the node group of EKS, GKE, AKS or kops, by its label) counts as a pool with the group's labels
+and taints, which may buy what --catalog or --instance-types names, of the group's architectures and capacity types.`,
+		Example: `  tenon savings
+  kubectl get pods,nodes,daemonsets,pdb,pv,pvc,sc -A -o yaml | tenon savings -f -`,
+		Args: noFileArgs,
+		RunE: func(command *cobra.Command, _ []string) error { return o.run(command) },
+	}
+	flags := command.Flags()
+	flags.StringArrayVarP(&o.files, "filename", "f", nil, "file or folder of objects, - for standard input; can be repeated")
+	flags.StringVar(&o.instanceTypes, "instance-types", "", "file of instance types to plan with, as JSON")
+	flags.StringVar(&o.catalog, "catalog", "", "built-in catalog to plan with: aws or kwok; without NodePools, aws unless named")
+	flags.StringVarP(&o.output, "output", "o", "text", "text or json")
+	o.engineFlags.addFlags(flags)
+	o.liveOptions.addFlags(flags)
+	return command
+}
+
+func (o *savingsOptions) run(command *cobra.Command) error {
+	if o.output != "text" && o.output != "json" {
+		return fmt.Errorf("--output %s: it is text or json", o.output)
+	}
+	if o.catalog != "" && o.instanceTypes != "" {
+		return errors.New("--catalog and --instance-types say the same thing twice: name one of them")
+	}
+	reading, err := o.readCluster(command.Context(), command.InOrStdin(), command.ErrOrStderr())
+	if err != nil {
+		return err
+	}
+	s, err := o.completed(reading)
+	if err != nil {
+		return err
+	}
+	for _, note := range reading.Notes {
+		fmt.Fprintln(command.ErrOrStderr(), "note: "+note)
+	}
+	account := engine.NewAccount(s, reading.Options)
+	if o.output == "json" {
+		return writeRecord(command.OutOrStdout(), "Savings", account)
+	}
+	writeAccount(newTerminal(command.OutOrStdout()), account)
+	return nil
+}
+
+// readCluster reads files, or a live cluster whether the kinds of Karpenter are installed there or not.
+func (o *savingsOptions) readCluster(ctx context.Context, stdin io.Reader, notes io.Writer) (*scenario.Reading, error) {
+	if len(o.files) > 0 {
+		return o.readAny(ctx, stdin, notes)
+	}
+	config, err := restConfig(o.kubeconfig)
+	if err != nil {
+		return o.readAny(ctx, stdin, notes) // which says what is wrong, and what to do
+	}
+	config.Timeout = patience
+	config.QPS, config.Burst = 50, 100
+	client, err := dynamic.NewForConfig(config)
+	if err != nil {
+		return nil, fmt.Errorf("read the cluster: %w", err)
+	}
+	var documents []scenario.Document
+	for _, kind := range liveKinds() {
+		list, err := liveList(ctx, client, kind)
+		missing := apierrors.IsNotFound(err)
+		switch {
+		case missing && kind.kind == "NodePool":
+			continue // and there are no claims either
+		case missing && (kind.optional || kind.Group == v1.Group):
+			continue
+		case err != nil:
+			return nil, fmt.Errorf("list objects of kind %s: %w", kind.kind, err)
+		}
+		documents = append(documents, list...)
+	}
+	if slices.ContainsFunc(documents, func(d scenario.Document) bool { return d.Object.GetKind() == "NodePool" }) {
+		return o.readAny(ctx, stdin, notes) // with the controller's catalog
+	}
+	return scenario.Read(scenario.Input{Documents: documents, Now: metav1.Now().UTC()})
+}
+
+// completed is the snapshot with the catalog that was named, and with pools if it has none.
+func (o *savingsOptions) completed(reading *scenario.Reading) (*engine.Snapshot, error) {
+	s := *reading.Snapshot
+	types, name, err := o.types(len(s.NodePools) == 0)
+	if err != nil {
+		return nil, err
+	}
+	if len(s.NodePools) > 0 {
+		if o.catalog != "" {
+			s.Classes = slices.Clone(s.Classes)
+			for i := range s.Classes {
+				s.Classes[i].InstanceTypes, s.Classes[i].Problem = types, ""
+			}
+			reading.Notes = append(reading.Notes, "instance types of all classes: "+name)
+		}
+		return &s, nil
+	}
+	reading.Notes = slices.DeleteFunc(reading.Notes, func(n string) bool { return strings.Contains(n, "there is no NodePool") })
+	if len(s.Nodes) == 0 {
+		return nil, errors.New("there are no nodes to compare")
+	}
+	known := slices.ContainsFunc(types, func(t engine.InstanceType) bool {
+		return slices.ContainsFunc(s.Nodes, func(n *corev1.Node) bool { return engine.MachineOffering(n.Labels).InstanceType == t.Name })
+	})
+	if !known {
+		reading.Notes = append(reading.Notes, fmt.Sprintf("no node is of a type of %s: name what the cluster's cloud sells with --instance-types", name))
+	}
+	reading.Notes = append(reading.Notes, "there are no NodePools: each group of nodes counts as a pool that may buy from "+name)
+	if o.catalog != catalog.NameKWOK && o.instanceTypes == "" {
+		reading.Notes = append(reading.Notes, "prices are EC2's in us-east-1, and spot prices an estimate: bring your own with --instance-types")
+	}
+	return engine.AssumePools(&s, types), nil
+}
+
+// types is the catalog that was named, or the one that is assumed.
+func (o *savingsOptions) types(assume bool) (types []engine.InstanceType, name string, err error) {
+	switch {
+	case o.instanceTypes != "":
+		types, err = readInstanceTypes(o.instanceTypes)
+		return types, o.instanceTypes, err
+	case o.catalog != "":
+		if types, err = catalog.ByName(o.catalog); err != nil {
+			return nil, "", fmt.Errorf("--catalog: %w", err)
+		}
+		return types, fmt.Sprintf("the built-in catalog %q", o.catalog), nil
+	case assume:
+		return catalog.AWS(), fmt.Sprintf("the built-in catalog %q", catalog.NameAWS), nil
+	}
+	return nil, "", nil
+}

@@ -1,0 +1,150 @@
+package cli
+
+import (
+	"fmt"
+	"strings"
+
+	"tenon.sh/engine"
+)
+
+// mostRows is how many rows savings prints of what could go on.
+const mostRows = 5
+
+// writeAccount writes the comparison for people.
+func writeAccount(t *terminal, a *engine.Account) {
+	for _, line := range accountHead(a) {
+		t.line("%s", line)
+	}
+	if a.NowPerHour == 0 && len(a.Planned) == 0 {
+		writeLeftOut(t, a)
+		return
+	}
+	t.line("")
+	rows := [][]string{{"POOL", "NODES", "USD/HOUR NOW", "PLANNED NODES", "USD/HOUR PLANNED"}}
+	for _, p := range a.Pools {
+		if p.Nodes+p.PlannedNodes == 0 {
+			continue
+		}
+		rows = append(rows, []string{p.NodePool, fmt.Sprint(p.Nodes), money(p.NowPerHour), fmt.Sprint(p.PlannedNodes), money(p.PlannedPerHour)})
+	}
+	writeTable(t, rows)
+	if len(a.Planned) > 0 {
+		t.line("")
+		rows = [][]string{{"PLANNED", "POOL", "INSTANCE TYPE", "CAPACITY", "USD/HOUR EACH"}}
+		for i, m := range a.Planned {
+			if i == 2*mostRows {
+				rows = append(rows, []string{"", fmt.Sprintf("and %d more kinds", len(a.Planned)-i), "", "", ""})
+				break
+			}
+			rows = append(rows, []string{fmt.Sprint(m.Count), m.NodePool, m.InstanceType, m.CapacityType, money(m.PricePerHour)})
+		}
+		writeTable(t, rows)
+	}
+	writeFirstChanges(t, a)
+	writeStaying(t, a)
+	writeLeftOut(t, a)
+}
+
+// accountHead says in a few lines what the comparison comes to.
+func accountHead(a *engine.Account) []string {
+	if a.NowPerHour == 0 {
+		return []string{"There is no node of a pool whose price is known: nothing can be compared."}
+	}
+	now, planned := a.NowPerHour, a.PlannedPerHour
+	lines := []string{fmt.Sprintf("Now %s/h ($%.2f a month); the plan for the same %s costs %s/h ($%.2f a month).",
+		engine.Dollars(now), engine.HoursPerMonth*now, count(a.Pods, "pod"), engine.Dollars(planned), engine.HoursPerMonth*planned)}
+	switch saving := now - planned; {
+	case saving > 0.00005:
+		lines = append(lines, fmt.Sprintf("That is %s/h, %.1f %%, less: $%.2f a month.", engine.Dollars(saving), 100*saving/now, engine.HoursPerMonth*saving))
+	case saving < -0.00005:
+		lines = append(lines, "That is more: the pods are packed tighter now than the plan would pack them.")
+	default:
+		lines = append(lines, "That is the same.")
+	}
+	if a.BoundPerHour != nil {
+		lines = append(lines, fmt.Sprintf("No plan costs less than %s/h.", engine.Dollars(*a.BoundPerHour)))
+	}
+	return lines
+}
+
+// writeFirstChanges says what would go first: what the controller would remove now, or else where most money is idle.
+func writeFirstChanges(t *terminal, a *engine.Account) {
+	if len(a.Changes) > 0 {
+		t.line("")
+		for i, d := range a.Changes {
+			if i == mostRows {
+				t.line("and %s more", count(len(a.Changes)-i, "removal"))
+				break
+			}
+			line := fmt.Sprintf("%s %s: %s, saves %s/h", t.paint(bold, "First to go:"), strings.Join(d.Nodes, ", "), d.Reason, engine.Dollars(d.SavingPerHour))
+			if len(d.Pods) > 0 {
+				line += "; moves " + count(len(d.Pods), "pod")
+			}
+			t.line("%s", line)
+		}
+	}
+	rows := [][]string{{"MOST MONEY IDLE", "POOL", "INSTANCE TYPE", "USED", "USD/HOUR", "IDLE USD/HOUR"}}
+	for i, n := range a.Idle {
+		if i == mostRows || n.IdlePerHour <= 0 {
+			break
+		}
+		rows = append(rows, []string{n.Node, n.NodePool, n.InstanceType, fmt.Sprintf("%.0f %%", 100*n.Used), money(n.PricePerHour), money(n.IdlePerHour)})
+	}
+	if len(rows) > 1 {
+		t.line("")
+		writeTable(t, rows)
+	}
+}
+
+// writeStaying says why nodes stay: in the plan, and as things are now.
+func writeStaying(t *terminal, a *engine.Account) {
+	if len(a.Staying) > 0 {
+		t.line("")
+		t.line("%s, for nothing else can run some pod of theirs:", capital(count(len(a.Staying), "node")+" the plan keeps"))
+		for i, n := range a.Staying {
+			if i == mostRows {
+				t.line("  and %d more", len(a.Staying)-i)
+				break
+			}
+			var reasons []engine.Reason
+			for _, r := range n.Reasons {
+				reasons = append(reasons, r.Reason())
+			}
+			t.line("  %s: pod %s: %s", n.Node, n.Pod, engine.Sentence(reasons))
+		}
+	}
+	if len(a.Kept) == 0 {
+		return
+	}
+	t.line("")
+	rows := [][]string{{"STAY NOW", "POOL", "BECAUSE, FOR EXAMPLE"}}
+	for _, k := range a.Kept {
+		rows = append(rows, []string{count(k.Nodes, "node"), orDash(k.NodePool), fmt.Sprintf("%s: %s [%s]", k.Example, k.Message, k.Code)})
+	}
+	writeTable(t, rows)
+}
+
+// writeLeftOut says what neither side of the comparison counts.
+func writeLeftOut(t *terminal, a *engine.Account) {
+	var lines []string
+	if n := len(a.Unpriced); n > 0 {
+		lines = append(lines, fmt.Sprintf("%s of unknown price: %s", count(n, "node"), some(a.Unpriced, mostRows)))
+	}
+	if a.Outside > 0 {
+		lines = append(lines, count(a.Outside, "node")+" outside any pool")
+	}
+	if a.Starting > 0 {
+		lines = append(lines, count(a.Starting, "machine")+" without a node yet")
+	}
+	if a.Pending > 0 {
+		lines = append(lines, count(a.Pending, "pod")+" that no node runs yet: see tenon plan")
+	}
+	if len(lines) == 0 {
+		return
+	}
+	t.line("")
+	t.line("%s", t.paint(bold, "Not counted on either side:"))
+	for _, line := range lines {
+		t.line("  %s", line)
+	}
+}
