@@ -17,7 +17,7 @@ sources := $(shell find . \( -path './.?*' -o -path ./bin -o -path ./controlplan
 controlplane_sources := $(shell find controlplane -type f ! -name '*_test.go' ! -name '*.md')
 go_tool := go tool -modfile=tools/go.mod
 
-.PHONY: help build controlplane demo playground test check race bench generate clean
+.PHONY: help build controlplane demo playground test oracle check race bench generate clean
 .DEFAULT_GOAL := help
 
 help: ## Show this list.
@@ -40,6 +40,9 @@ test: bin/controlplane ## Run all tests of both modules.
 race: export CGO_ENABLED = 1
 race: bin/controlplane ## Run the same tests under the race detector (this one needs a C compiler).
 	@go test -race -p $(PACKAGES_AT_A_TIME) -timeout $(TEST_TIMEOUT) ./...
+
+oracle: bin/controlplane ## Ask kube-scheduler itself about 100,000 placements of random plans. ORACLE_SEED=n begins elsewhere.
+	@ORACLE_PLACEMENTS=$(or $(ORACLE_PLACEMENTS),100000) go test -count 1 -v -timeout 60m -run '^TestPlansOfDrawnClustersPassKubeScheduler$$' ./oracle
 
 bench: bin/controlplane ## Run the benchmarks. BENCH=regexp chooses, PKG=./engine/... narrows, BENCHTIME=15x repeats.
 	@go test -run '^$$' -bench '$(or $(BENCH),.)' -benchmem $(if $(BENCHTIME),-benchtime $(BENCHTIME)) -timeout 60m $(or $(PKG),./...)

@@ -76,6 +76,7 @@ var importRules = []importRule{
 	{packages: "web", ours: []string{"engine"}},
 	{packages: "playground", ours: []string{"api/..."}, also: append([]string{"k8s.io/apiextensions-apiserver", "golang.org/x/sys"}, kubernetesClient...)},
 	{packages: "playground/playgroundtest", ours: []string{"playground", "api/...", "cluster"}, also: kubernetesClient},
+	{packages: "oracle", ours: []string{"engine", "api/...", "playground"}, also: []string{"k8s.io/utils"}},
 	{packages: "endtoend"}, // nothing but tests
 	{packages: "examples"},
 	{packages: "deploy/..."},

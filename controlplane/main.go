@@ -1,5 +1,6 @@
 // Command controlplane is a Kubernetes control plane in one binary: by its first argument it is etcd, kube-apiserver,
-// kube-scheduler, kube-controller-manager or kwok (which plays the kubelets of nodes that do not exist).
+// kube-scheduler, kube-controller-manager or kwok (which plays the kubelets of nodes that do not exist). As oracle it answers
+// what kube-scheduler's filter plugins say of a pod and a node, without any cluster.
 //
 // It exists so that a playground and the tests need one local file and no cluster, container or download. Which processes run,
 // with which flags, certificates and ports, is decided by the package tenon.sh/playground; nothing of that is known here.
@@ -31,10 +32,11 @@ var commands = map[string]func(args []string) int{
 	"kube-scheduler":          cobraCommand(func() *cobra.Command { return scheduler.NewSchedulerCommand() }),
 	"kube-controller-manager": cobraCommand(controllermanager.NewControllerManagerCommand),
 	"kwok":                    runKWOK,
+	"oracle":                  runOracle,
 }
 
-// order is how the names are listed to the user: as they start.
-var order = []string{"etcd", "kube-apiserver", "kube-scheduler", "kube-controller-manager", "kwok"}
+// order is how the names are listed to the user: as they start; oracle is no part of a cluster.
+var order = []string{"etcd", "kube-apiserver", "kube-scheduler", "kube-controller-manager", "kwok", "oracle"}
 
 func main() {
 	if len(os.Args) < 2 || !slices.Contains(order, os.Args[1]) {

@@ -1,0 +1,79 @@
+package main
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	resourcev1 "k8s.io/api/resource/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/dynamic-resource-allocation/resourceslice/tracker"
+	"k8s.io/klog/v2"
+	configv1 "k8s.io/kube-scheduler/config/v1"
+	"k8s.io/kubernetes/pkg/scheduler/apis/config"
+	"k8s.io/kubernetes/pkg/scheduler/apis/config/scheme"
+	backend "k8s.io/kubernetes/pkg/scheduler/backend/cache"
+	"k8s.io/kubernetes/pkg/scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/dynamicresources"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/nodevolumelimits"
+	frameworkruntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
+	"k8s.io/kubernetes/pkg/scheduler/util/assumecache"
+)
+
+// newFilterFramework builds the framework of kube-scheduler's default profile, as the scheduler itself builds it but for what
+// comes after filtering: no event recorder, no queue, and a client that reaches nothing.
+func newFilterFramework(ctx context.Context, factory *oracleFactory, snapshot *backend.Snapshot, c oracleConfig) (framework.Framework, error) {
+	profile, err := defaultProfile(c.DefaultConstraints)
+	if err != nil {
+		return nil, err
+	}
+	client, err := kubernetes.NewForConfig(&rest.Config{Host: "http://oracle.invalid"})
+	if err != nil {
+		return nil, err
+	}
+	claims := assumecache.NewAssumeCache(klog.FromContext(ctx), factory.of(&resourcev1.ResourceClaim{}), "ResourceClaim", "", nil)
+	slices, err := tracker.StartTracker(ctx, tracker.Options{SliceInformer: factory.Resource().V1().ResourceSlices()})
+	if err != nil {
+		return nil, err
+	}
+	devices := dynamicresources.NewDRAManager(ctx, claims, slices, factory)
+	if handler, ok := devices.DeviceClassResolver().(cache.ResourceEventHandler); ok {
+		factory.of(&resourcev1.DeviceClass{}).handlers = append(factory.of(&resourcev1.DeviceClass{}).handlers, handler)
+	}
+	return frameworkruntime.NewFramework(ctx, plugins.NewInTreeRegistry(), profile,
+		frameworkruntime.WithClientSet(client),
+		frameworkruntime.WithInformerFactory(factory),
+		frameworkruntime.WithSharedDRAManager(devices),
+		frameworkruntime.WithSharedCSIManager(nodevolumelimits.NewCSIManager(factory.Storage().V1().CSINodes().Lister())),
+		frameworkruntime.WithSnapshotSharedLister(snapshot),
+		frameworkruntime.WithParallelism(1),
+		frameworkruntime.WithWaitingPods(frameworkruntime.NewWaitingPodsMap()),
+		frameworkruntime.WithPodsInPreBind(frameworkruntime.NewPodsInPreBindMap()),
+	)
+}
+
+// defaultProfile is the profile of a scheduler without a configuration file, with other default spread constraints if there
+// are some.
+func defaultProfile(constraints []corev1.TopologySpreadConstraint) (*config.KubeSchedulerProfile, error) {
+	var versioned configv1.KubeSchedulerConfiguration
+	scheme.Scheme.Default(&versioned)
+	var c config.KubeSchedulerConfiguration
+	if err := scheme.Scheme.Convert(&versioned, &c, nil); err != nil {
+		return nil, fmt.Errorf("default configuration: %w", err)
+	}
+	profile := &c.Profiles[0]
+	if len(constraints) == 0 {
+		return profile, nil
+	}
+	for i := range profile.PluginConfig {
+		if spread, ok := profile.PluginConfig[i].Args.(*config.PodTopologySpreadArgs); ok {
+			spread.DefaultConstraints, spread.DefaultingType = constraints, config.ListDefaulting
+			return profile, nil
+		}
+	}
+	return nil, fmt.Errorf("the default profile has no arguments of %s", names.PodTopologySpread)
+}

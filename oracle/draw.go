@@ -1,0 +1,151 @@
+package oracle
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	resourcev1 "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+
+	"tenon.sh/engine"
+)
+
+// Draw is a small cluster that follows from the seed, full of conflicts: 5 to 40 pods that wait, of workloads that use all that
+// a pod can ask of its node, 3 to 12 nodes in all stages of their life, 10 to 20 instance types. An API server could hold all
+// of its objects; what admission adds to them is there.
+func Draw(seed uint64) *engine.Snapshot { return draw(seed, mix{}) }
+
+// Constraints are the default spread constraints of the scheduler in that cluster; most have none.
+func Constraints(seed uint64) []corev1.TopologySpreadConstraint {
+	d := newDrawing(seed, 1, mix{})
+	zone := corev1.TopologySpreadConstraint{MaxSkew: 1, TopologyKey: corev1.LabelTopologyZone, WhenUnsatisfiable: corev1.DoNotSchedule}
+	host := corev1.TopologySpreadConstraint{MaxSkew: 2, TopologyKey: corev1.LabelHostname, WhenUnsatisfiable: corev1.ScheduleAnyway}
+	switch d.IntN(8) {
+	case 0:
+		return []corev1.TopologySpreadConstraint{zone}
+	case 1:
+		return []corev1.TopologySpreadConstraint{zone, host}
+	case 2:
+		return []corev1.TopologySpreadConstraint{host}
+	}
+	return nil
+}
+
+// A mix leaves things out that a draw has otherwise.
+type mix struct {
+	noAffinityOfOthers bool // running pods have no anti-affinity
+	noFeatures         bool // no pod needs a declared feature of its node
+	noDevices          bool // no device class stands for an extended resource
+	noConstraints      bool // the scheduler has no default spread constraints
+	noEarlyLabels      bool // nodes that are not registered have no label that their claim lacks
+}
+
+// A drawing is a cluster that is being drawn. Its parts are drawn in a fixed order, each from the dice.
+type drawing struct {
+	*rand.Rand
+	mix   mix
+	s     *engine.Snapshot
+	zones []string
+	theme int          // what many workloads of this cluster use, so that they get into each other's way
+	hosts []*drawnNode // nodes that can hold running pods
+	apps  []*app
+	made  int // counts what needs a name
+}
+
+func newDrawing(seed, stream uint64, m mix) *drawing {
+	return &drawing{
+		Rand: rand.New(rand.NewPCG(seed, stream)), mix: m,
+		s: &engine.Snapshot{Now: time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)},
+	}
+}
+
+func draw(seed uint64, m mix) *engine.Snapshot {
+	d := newDrawing(seed, 0, m)
+	d.zones = []string{"zone-a", "zone-b", "zone-c", "zone-d"}[:2+d.IntN(3)]
+	d.theme = d.IntN(themes)
+	d.namespaces()
+	d.deviceClass()
+	d.catalog()
+	d.pools()
+	d.storageClasses()
+	d.nodes()
+	d.daemonSets()
+	d.workloads()
+	d.nominations()
+	return d.s
+}
+
+// chance is true in one of n cases.
+func (d *drawing) chance(n int) bool { return d.IntN(n) == 0 }
+
+func pick[T any](d *drawing, from ...T) T { return from[d.IntN(len(from))] }
+
+// some picks between least and most of the values, in their order.
+func some(d *drawing, least, most int, from []string) []string {
+	left := min(least+d.IntN(most-least+1), len(from))
+	var out []string
+	for i, v := range from {
+		if d.IntN(len(from)-i) < left {
+			out = append(out, v)
+			left--
+		}
+	}
+	return out
+}
+
+// meta is the metadata of an object; its UID follows from its name.
+func (d *drawing) meta(namespace, name string) metav1.ObjectMeta {
+	uid := name
+	if namespace != "" {
+		uid = namespace + "/" + name
+	}
+	return metav1.ObjectMeta{
+		Namespace: namespace, Name: name, UID: types.UID(uid), ResourceVersion: "1",
+		CreationTimestamp: metav1.NewTime(d.s.Now.Add(-time.Duration(1+d.IntN(600)) * time.Minute)),
+	}
+}
+
+func (d *drawing) name(stem string) string {
+	d.made++
+	return fmt.Sprintf("%s-%d", stem, d.made)
+}
+
+const teamLabel = "team"
+
+// namespaces have labels that affinity terms select them by.
+func (d *drawing) namespaces() {
+	for _, name := range []string{"default", "shop", "data"} {
+		n := &corev1.Namespace{ObjectMeta: d.meta("", name)}
+		n.Labels = map[string]string{corev1.LabelMetadataName: name, teamLabel: pick(d, "blue", "green")}
+		d.s.Namespaces = append(d.s.Namespaces, n)
+	}
+	if d.chance(2) {
+		l := &corev1.LimitRange{ObjectMeta: d.meta("shop", "defaults")}
+		l.Spec.Limits = []corev1.LimitRangeItem{{
+			Type:           corev1.LimitTypeContainer,
+			DefaultRequest: corev1.ResourceList{corev1.ResourceCPU: milli(100 * (1 + d.IntN(4))), corev1.ResourceMemory: mebi(64 * (1 + d.IntN(4)))},
+		}}
+		d.s.LimitRanges = append(d.s.LimitRanges, l)
+	}
+}
+
+// deviceClass says, in some clusters, that an extended resource stands for devices that drivers hand out.
+func (d *drawing) deviceClass() {
+	if d.mix.noDevices || !d.chance(4) {
+		return
+	}
+	c := &resourcev1.DeviceClass{ObjectMeta: d.meta("", "accelerators")}
+	c.Spec.ExtendedResourceName = ptr.To(string(accelerator))
+	d.s.DeviceClasses = append(d.s.DeviceClasses, c)
+}
+
+func (d *drawing) namespace() string { return pick(d, "default", "default", "shop", "data") }
+
+func milli(n int) resource.Quantity { return *resource.NewMilliQuantity(int64(n), resource.DecimalSI) }
+func mebi(n int) resource.Quantity  { return *resource.NewQuantity(int64(n)<<20, resource.BinarySI) }
+func count(n int) resource.Quantity { return *resource.NewQuantity(int64(n), resource.DecimalSI) }

@@ -1,0 +1,105 @@
+package oracle
+
+import (
+	"fmt"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	v1 "tenon.sh/api/v1"
+	"tenon.sh/engine"
+)
+
+// daemonSets draws up to three, with a pod on most of the nodes that they run on.
+func (d *drawing) daemonSets() {
+	for i := range d.IntN(4) {
+		set := d.daemonSet(fmt.Sprintf("daemon%d", i))
+		d.s.DaemonSets = append(d.s.DaemonSets, set)
+		for _, home := range d.hosts {
+			if d.chance(5) {
+				continue
+			}
+			p := daemonPod(set, d.s.LimitRanges, home.Name)
+			p.ObjectMeta = d.meta(set.Namespace, set.Name+"-"+home.Name)
+			p.Labels = set.Spec.Template.Labels
+			p.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "DaemonSet", Name: set.Name, UID: set.UID, Controller: ptr.To(true)}}
+			p.Spec.NodeName = home.Name
+			if !selects(p.Spec.NodeSelector, home.Labels) || !home.place(p) {
+				continue
+			}
+			p.Status.Phase = corev1.PodRunning
+			d.s.Pods = append(d.s.Pods, p)
+		}
+	}
+}
+
+func selects(selector, labels map[string]string) bool {
+	for key, value := range selector {
+		if labels[key] != value {
+			return false
+		}
+	}
+	return true
+}
+
+func (d *drawing) daemonSet(name string) *appsv1.DaemonSet {
+	set := &appsv1.DaemonSet{ObjectMeta: d.meta(d.namespace(), name)}
+	labels := map[string]string{appLabel: name}
+	set.Spec.Selector = &metav1.LabelSelector{MatchLabels: labels}
+	set.Spec.Template.Labels = labels
+	c := corev1.Container{Name: "main", Image: "example.com/daemon"}
+	if d.chance(3) && set.Namespace == "shop" {
+		c.Resources = corev1.ResourceRequirements{} // the LimitRange says it
+	} else {
+		c.Resources.Requests = corev1.ResourceList{corev1.ResourceCPU: milli(20 * (1 + d.IntN(8))), corev1.ResourceMemory: mebi(32 * (1 + d.IntN(8)))}
+	}
+	spec := &set.Spec.Template.Spec
+	spec.Containers = []corev1.Container{c}
+	spec.Tolerations = pick(d, nil, []corev1.Toleration{{Operator: corev1.TolerationOpExists}}, []corev1.Toleration{{Key: "example.com/starting", Operator: corev1.TolerationOpExists}})
+	spec.NodeSelector = pick(d, nil, nil, map[string]string{corev1.LabelArchStable: v1.ArchitectureAMD64}, map[string]string{tierLabel: "gold"})
+	if d.chance(4) {
+		spec.Containers[0].Ports = []corev1.ContainerPort{{ContainerPort: 80, HostPort: pick(d, int32(9090), 9100), Protocol: corev1.ProtocolTCP}}
+	}
+	return set
+}
+
+// nominations points some pods that wait at nodes where pods end for them, as a preemption does, and others at the machine
+// that was started for them.
+func (d *drawing) nominations() {
+	for _, p := range d.s.Pods {
+		if p.Spec.NodeName != "" || !isPlain(p) || !engine.IsPending(p) || !d.chance(8) {
+			continue
+		}
+		if d.chance(2) && len(d.hosts) > 0 {
+			home := pick(d, d.hosts...)
+			if !home.Spec.Unschedulable && !home.leaving && len(home.Spec.Taints) == 0 && home.place(p) {
+				p.Status.NominatedNodeName = home.Name
+			}
+			continue
+		}
+		d.plan(p)
+	}
+}
+
+// isPlain reports whether the pod asks for nothing but room.
+func isPlain(p *corev1.Pod) bool {
+	return p.Spec.Affinity == nil && len(p.Spec.NodeSelector) == 0 && len(p.Spec.TopologySpreadConstraints) == 0 && len(p.Spec.Volumes) == 0 &&
+		len(p.Spec.Containers[0].Ports) == 0 && len(p.Spec.InitContainers) == 0 && len(p.Spec.Containers[0].RestartPolicyRules) == 0
+}
+
+// plan notes on a claim without a ready machine that it was made for the pod, if the pod can run there alone.
+func (d *drawing) plan(p *corev1.Pod) {
+	for _, c := range d.s.NodeClaims {
+		need := engine.PodRequests(p)
+		cpu, memory := c.Status.Allocatable[corev1.ResourceCPU], c.Status.Allocatable[corev1.ResourceMemory]
+		if v1.IsTrue(c, v1.ConditionInitialized) || len(c.Spec.Taints) > 0 || c.Annotations != nil || !need.Name(gpu, "").IsZero() ||
+			!need.Name(accelerator, "").IsZero() ||
+			need.Cpu().Cmp(cpu) > 0 || need.Memory().Cmp(memory) > 0 {
+			continue
+		}
+		c.Annotations = map[string]string{engine.PlannedPodsAnnotation: string(p.UID)}
+		return
+	}
+}

@@ -1,0 +1,53 @@
+package oracle
+
+import (
+	"maps"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/utils/ptr"
+
+	v1 "tenon.sh/api/v1"
+	"tenon.sh/engine"
+)
+
+// predict is engine.Predict, or as long as that answers nothing, a plain stand-in that knows drawn clusters only.
+func predict(s *engine.Snapshot, l *engine.Launch, id engine.OfferingID) (*corev1.Node, *storagev1.CSINode) {
+	if node, csi := engine.Predict(s, l, id); node != nil {
+		return node, csi
+	}
+	for _, p := range s.NodePools {
+		if p.Name != l.NodePool {
+			continue
+		}
+		for i := range s.Classes[0].InstanceTypes {
+			t := &s.Classes[0].InstanceTypes[i]
+			for _, o := range t.Offerings {
+				if t.Name == id.InstanceType && o.Zone == id.Zone && o.CapacityType == id.CapacityType && o.Reservation == id.Reservation {
+					return standIn(p, l, t, o)
+				}
+			}
+		}
+	}
+	return nil, nil
+}
+
+func standIn(p *v1.NodePool, l *engine.Launch, t *engine.InstanceType, o engine.Offering) (*corev1.Node, *storagev1.CSINode) {
+	n := &corev1.Node{}
+	n.Name = l.Name
+	n.Labels = machineLabels(p, t, o)
+	maps.Copy(n.Labels, l.Labels)
+	n.Labels[v1.RegisteredLabelKey], n.Labels[v1.InitializedLabelKey] = "true", "true"
+	n.Spec.Taints = v1.CoreTaints(p.Spec.Template.Spec.Taints)
+	n.Status.Capacity, n.Status.Allocatable = t.Capacity, t.Allocatable()
+	n.Status.DeclaredFeatures = []string{restartFeature}
+	c := &storagev1.CSINode{}
+	c.Name = l.Name
+	for _, driver := range slices.Sorted(maps.Keys(t.AttachLimits)) {
+		c.Spec.Drivers = append(c.Spec.Drivers, storagev1.CSINodeDriver{
+			Name: driver, NodeID: l.Name, Allocatable: &storagev1.VolumeNodeResources{Count: ptr.To(int32(t.AttachLimits[driver]))},
+		})
+	}
+	return n, c
+}

@@ -1,0 +1,329 @@
+package oracle
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	v1 "tenon.sh/api/v1"
+	"tenon.sh/engine"
+)
+
+// A replay leads kube-scheduler through one plan.
+type replay struct {
+	judge    *Judge
+	plan     *engine.Plan
+	snapshot *engine.Snapshot
+	report   Report
+	pods     map[engine.PodID]*corev1.Pod
+	where    map[engine.PodID]string
+	machines []*machine
+	// cluster is the snapshot with the machines as world 0 sees them.
+	cluster *engine.Snapshot
+	// names lists all nodes, existing those that are no launch's and of which it is known what they will be.
+	names, existing []string
+	leaving         map[string]bool
+	// gone holds, in one world, the running pods that have left their node; preempted are those that made way for a pod
+	// that is nominated to it.
+	gone      map[*corev1.Pod]bool
+	preempted []*corev1.Pod
+	// accepted lists nodes that the engine refuses and that kube-scheduler has accepted whenever it was asked.
+	accepted []Disagreement
+}
+
+func newReplay(j *Judge, s *engine.Snapshot, plan *engine.Plan) *replay {
+	r := &replay{
+		judge: j, plan: plan, snapshot: s, pods: map[engine.PodID]*corev1.Pod{}, where: targets(plan), leaving: map[string]bool{},
+	}
+	for _, pod := range s.Pods {
+		r.pods[engine.PodID{Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID}] = pod
+	}
+	nodes := r.readMachines()
+	var open []string
+	for _, m := range r.machines {
+		if len(m.looks) > 1 {
+			open = append(open, m.name)
+		}
+	}
+	for i := range plan.Launches {
+		l := &plan.Launches[i]
+		m, unknown := j.launched(s, l)
+		for _, id := range unknown {
+			r.object(0, engine.PodID{}, l.Name, "Predict", "no node is predicted for the offering "+id.String())
+		}
+		if len(m.looks) > 0 {
+			r.machines = append(r.machines, m)
+		}
+	}
+	cluster := *s
+	cluster.CSINodes = slices.Clone(s.CSINodes)
+	for _, m := range r.machines {
+		l := m.smallest(0)
+		nodes = append(nodes, l.node)
+		if l.csi != nil && !slices.Contains(cluster.CSINodes, l.csi) {
+			cluster.CSINodes = append(cluster.CSINodes, l.csi)
+		}
+	}
+	cluster.Nodes = nodes
+	r.cluster = &cluster
+	for _, n := range nodes {
+		r.names = append(r.names, n.Name)
+	}
+	r.existing = slices.DeleteFunc(slices.Clone(r.names), func(name string) bool {
+		return strings.HasPrefix(name, launchPrefix) || slices.Contains(open, name)
+	})
+	return r
+}
+
+// readMachines returns the nodes that are what they will be, and notes the machines that are still starting.
+func (r *replay) readMachines() []*corev1.Node {
+	s := r.snapshot
+	claims := map[string]*v1.NodeClaim{}
+	for _, c := range s.NodeClaims {
+		if c.Status.ProviderID != "" {
+			claims[c.Status.ProviderID] = c
+		}
+	}
+	joined := map[*v1.NodeClaim]bool{}
+	var settled []*corev1.Node
+	for _, n := range s.Nodes {
+		var claim *v1.NodeClaim
+		if n.Spec.ProviderID != "" {
+			claim = claims[n.Spec.ProviderID]
+		}
+		joined[claim] = true
+		r.leaving[n.Name] = n.DeletionTimestamp != nil || claim != nil && isLeaving(claim)
+		if claim == nil || n.Labels[v1.InitializedLabelKey] == "true" {
+			settled = append(settled, n)
+			continue
+		}
+		r.machines = append(r.machines, r.judge.ready(s, n, claim))
+	}
+	for _, c := range s.NodeClaims {
+		if !joined[c] && !isLeaving(c) {
+			r.machines = append(r.machines, r.judge.claimed(s, c))
+		}
+	}
+	return settled
+}
+
+func isLeaving(c *v1.NodeClaim) bool {
+	return c.DeletionTimestamp != nil || v1.IsTrue(c, v1.ConditionInstanceTerminating)
+}
+
+// worlds counts the replays: one for each zone that some machine may be in, and one of any offerings if there is a choice.
+func (r *replay) worlds() int {
+	if r.isMixed(r.zones()) {
+		return r.zones() + 1
+	}
+	return r.zones()
+}
+
+func (r *replay) zones() int {
+	zones := 1
+	for _, m := range r.machines {
+		zones = max(zones, len(m.zones()))
+	}
+	return zones
+}
+
+// isMixed reports whether machines turn out as any of their offerings in that world.
+func (r *replay) isMixed(world int) bool {
+	return world == r.zones() && slices.ContainsFunc(r.machines, func(m *machine) bool { return len(m.looks) > 1 })
+}
+
+// run replays the plan in one world. Only the first world asks about more than the placements.
+func (r *replay) run(world int) error {
+	if err := r.start(world); err != nil {
+		return err
+	}
+	if err := r.evict(); err != nil {
+		return err
+	}
+	dice := rand.New(rand.NewPCG(r.judge.Seed, 1))
+	for step, id := range sequence(r.plan) {
+		pod, node := r.pods[id], r.where[id]
+		if pod == nil || !slices.Contains(r.names, node) {
+			continue // complete reports it
+		}
+		ask := []string{node}
+		if world == 0 {
+			r.report.Placements++
+			ask = append(ask, r.others(dice, node)...)
+		}
+		if err := r.step(world, step, pod, ask); err != nil {
+			return err
+		}
+	}
+	if world == 0 {
+		r.complete()
+		if err := r.unplaced(); err != nil {
+			return err
+		}
+	} else if err := r.doubt(); err != nil {
+		return err
+	}
+	if err := r.restore(); err != nil {
+		return err
+	}
+	return r.doubt()
+}
+
+func (r *replay) start(world int) error {
+	scheduler, defaults := r.judge.Scheduler, r.judge.DefaultConstraints
+	r.gone, r.preempted = map[*corev1.Pod]bool{}, nil
+	if world == 0 {
+		return scheduler.Reset(r.cluster, defaults)
+	}
+	if err := scheduler.Again(defaults); err != nil {
+		return err
+	}
+	dice := rand.New(rand.NewPCG(r.judge.Seed, 2))
+	for _, m := range r.machines {
+		l := m.smallest(world)
+		if r.isMixed(world) {
+			l = m.looks[dice.IntN(len(m.looks))]
+		}
+		if err := scheduler.AddNode(l.node, l.csi); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// others draws nodes that the pod is not placed on.
+func (r *replay) others(dice *rand.Rand, target string) []string {
+	var out []string
+	for range r.judge.others() {
+		name := r.names[dice.IntN(len(r.names))]
+		if name != target && !slices.Contains(out, name) {
+			out = append(out, name)
+		}
+	}
+	return out
+}
+
+// evict takes the pods that the plan moves off their nodes: their successors are planned for, in no order that an eviction
+// would keep to.
+func (r *replay) evict() error {
+	ids := slices.Clone(r.plan.Sequence)
+	for _, u := range r.plan.Unplaced {
+		ids = append(ids, u.Pod)
+	}
+	for _, id := range ids {
+		pod := r.pods[id]
+		if pod == nil || pod.Spec.NodeName == "" || r.gone[pod] {
+			continue
+		}
+		r.gone[pod] = true
+		if engine.IsTerminal(pod) {
+			r.object(0, id, pod.Spec.NodeName, "Snapshot", "the pod has ended and needs no other place")
+			continue
+		}
+		if err := r.judge.Scheduler.Unbind(pod); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// step binds the pod to the first of the nodes, as the plan wants it, after asking about all of them.
+func (r *replay) step(world, step int, pod *corev1.Pod, nodes []string) error {
+	scheduler := r.judge.Scheduler
+	if pod.Spec.NodeName != "" { // its node is leaving
+		pod = successor(pod)
+	}
+	if pod.Status.NominatedNodeName == nodes[0] {
+		if err := r.preempt(nodes[0]); err != nil {
+			return err
+		}
+	}
+	verdicts, err := r.ask(pod, nodes)
+	if err != nil {
+		return err
+	}
+	id := engine.PodID{Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID}
+	if v := verdicts[0]; !v.OK {
+		r.object(world, id, v.Node, v.Plugin, v.Message)
+	}
+	for _, v := range verdicts[1:] {
+		if err := r.compare(step, pod, v); err != nil {
+			return err
+		}
+	}
+	return scheduler.Bind(pod, nodes[0])
+}
+
+// successor is the pod that its owner makes once this one is gone.
+func successor(pod *corev1.Pod) *corev1.Pod {
+	pod = pod.DeepCopy()
+	pod.Spec.NodeName, pod.DeletionTimestamp, pod.Status = "", nil, corev1.PodStatus{}
+	return pod
+}
+
+// preempt takes away the pods that are ending on a node: what is nominated to it waits for just that.
+func (r *replay) preempt(node string) error {
+	for _, pod := range r.snapshot.Pods {
+		if pod.Spec.NodeName != node || pod.DeletionTimestamp == nil || engine.IsTerminal(pod) || r.gone[pod] {
+			continue
+		}
+		r.gone[pod] = true
+		r.preempted = append(r.preempted, pod)
+		if err := r.judge.Scheduler.Unbind(pod); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// restore brings back the pods that were preempted: as long as they are ending they keep others out.
+func (r *replay) restore() error {
+	for _, pod := range r.preempted {
+		delete(r.gone, pod)
+		if err := r.judge.Scheduler.Bind(pod, pod.Spec.NodeName); err != nil {
+			return err
+		}
+	}
+	r.preempted = nil
+	return nil
+}
+
+func (r *replay) ask(pod *corev1.Pod, nodes []string) ([]Verdict, error) {
+	verdicts, err := r.judge.Scheduler.Ask(pod, nodes...)
+	if err != nil {
+		return nil, err
+	}
+	for _, v := range verdicts {
+		r.report.Asked++
+		if !v.OK {
+			r.report.refused(v.Plugin, 1)
+		}
+	}
+	return verdicts, nil
+}
+
+// object notes a placement that kube-scheduler refuses.
+func (r *replay) object(world int, pod engine.PodID, node, plugin, message string) {
+	r.report.Disagreements = append(r.report.Disagreements, Disagreement{
+		Seed: r.judge.Seed, World: world, Pod: pod, Node: node, Placed: true, Plugin: plugin, Message: message,
+	})
+}
+
+// complete notes placements that the plan gives no order, or no node.
+func (r *replay) complete() {
+	missing, idle := unsequenced(r.plan)
+	for _, id := range missing {
+		r.object(0, id, r.where[id], "Sequence", "the pod is placed but is not in the plan's sequence")
+	}
+	for _, id := range idle {
+		r.object(0, id, "", "Sequence", "the pod is in the plan's sequence but is not placed")
+	}
+	for _, id := range sequence(r.plan) {
+		if node := r.where[id]; node != "" && (r.pods[id] == nil || !slices.Contains(r.names, node)) {
+			r.object(0, id, node, "Snapshot", fmt.Sprintf("pod known: %t, node known: %t", r.pods[id] != nil, slices.Contains(r.names, node)))
+		}
+	}
+}

@@ -1,0 +1,169 @@
+// Package oracle asks kube-scheduler itself whether plans of the engine are right.
+//
+// A Scheduler is a process that runs kube-scheduler's own filter plugins, without a cluster, on the objects it is given. A
+// Judge leads it through a plan, one placement after another, and reports where the two disagree. Draw makes random clusters
+// in which everything happens that the engine knows of.
+//
+// What a plan costs, and whether there is a better one, is not looked at here.
+package oracle
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os/exec"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+
+	"tenon.sh/engine"
+	"tenon.sh/playground"
+)
+
+// A Scheduler answers which nodes may run a pod. It serves one goroutine at a time.
+type Scheduler struct {
+	process   *exec.Cmd
+	stdin     io.WriteCloser
+	questions *json.Encoder
+	buffer    *bufio.Writer
+	answers   *bufio.Reader
+	complaint *strings.Builder // what the process wrote to stderr, complete once it has ended
+}
+
+// A Verdict is what kube-scheduler says of one pod on one node.
+type Verdict struct {
+	Node string `json:"node"`
+	OK   bool   `json:"ok"`
+	// Plugin is the first filter plugin that refused, Message its reason.
+	Plugin  string `json:"plugin"`
+	Message string `json:"message"`
+}
+
+// A question is one line of the protocol that `controlplane oracle --help` describes.
+type question struct {
+	Op      string             `json:"op"`
+	Objects *objects           `json:"objects,omitempty"`
+	Config  *config            `json:"config,omitempty"`
+	Pod     *corev1.Pod        `json:"pod,omitempty"`
+	Nodes   []string           `json:"nodes,omitempty"`
+	Node    any                `json:"node,omitempty"`
+	CSINode *storagev1.CSINode `json:"csiNode,omitempty"`
+}
+
+type config struct {
+	DefaultConstraints []corev1.TopologySpreadConstraint `json:"defaultConstraints,omitempty"`
+}
+
+type answer struct {
+	Verdicts []Verdict `json:"verdicts"`
+	Error    string    `json:"error"`
+}
+
+// Open starts the process, which ends with the context at the latest. The binary is the control plane's.
+func Open(ctx context.Context) (*Scheduler, error) {
+	binary, err := playground.FindBinary()
+	if err != nil {
+		return nil, err
+	}
+	s := &Scheduler{process: exec.CommandContext(ctx, binary, "oracle"), complaint: &strings.Builder{}}
+	s.process.Stderr = s.complaint
+	if s.stdin, err = s.process.StdinPipe(); err != nil {
+		return nil, fmt.Errorf("start %s oracle: %w", binary, err)
+	}
+	stdout, err := s.process.StdoutPipe()
+	if err != nil {
+		return nil, fmt.Errorf("start %s oracle: %w", binary, err)
+	}
+	if err := s.process.Start(); err != nil {
+		return nil, fmt.Errorf("start %s oracle: %w", binary, err)
+	}
+	s.buffer = bufio.NewWriterSize(s.stdin, 1<<16)
+	s.questions = json.NewEncoder(s.buffer)
+	s.answers = bufio.NewReaderSize(stdout, 1<<16)
+	return s, nil
+}
+
+// Close ends the process: it leaves when there are no more questions.
+func (s *Scheduler) Close() error {
+	if err := s.stdin.Close(); err != nil {
+		return fmt.Errorf("stop the oracle: %w", err)
+	}
+	if err := s.process.Wait(); err != nil {
+		return fmt.Errorf("stop the oracle: %w%s", err, s.said())
+	}
+	return nil
+}
+
+// said is what the process complained of, in brackets. It must have ended.
+func (s *Scheduler) said() string {
+	if text := strings.TrimSpace(s.complaint.String()); text != "" {
+		return " (" + text + ")"
+	}
+	return ""
+}
+
+// Reset makes the snapshot the scheduler's cluster, with these default spread constraints, which may be none. Pods that run
+// nowhere are no part of it.
+func (s *Scheduler) Reset(snapshot *engine.Snapshot, defaults []corev1.TopologySpreadConstraint) error {
+	_, err := s.tell(question{Op: "reset", Objects: objectsOf(snapshot), Config: &config{DefaultConstraints: defaults}})
+	return err
+}
+
+// Again is the last Reset once more, for the price of a few bytes.
+func (s *Scheduler) Again(defaults []corev1.TopologySpreadConstraint) error {
+	_, err := s.tell(question{Op: "reset", Config: &config{DefaultConstraints: defaults}})
+	return err
+}
+
+// Ask says for each of the nodes, in that order, whether it may run the pod now. It changes nothing.
+func (s *Scheduler) Ask(pod *corev1.Pod, nodes ...string) ([]Verdict, error) {
+	if len(nodes) == 0 {
+		return nil, nil
+	}
+	verdicts, err := s.tell(question{Op: "ask", Pod: pod, Nodes: nodes})
+	if err == nil && len(verdicts) != len(nodes) {
+		return nil, fmt.Errorf("ask the oracle: %d verdicts on %d nodes", len(verdicts), len(nodes))
+	}
+	return verdicts, err
+}
+
+// Bind runs the pod on the node, whatever the plugins say of it. Claims of the pod that wait for a first consumer are bound,
+// to new volumes in the node's zone if there are none that suit.
+func (s *Scheduler) Bind(pod *corev1.Pod, node string) error {
+	_, err := s.tell(question{Op: "bind", Pod: pod, Node: node})
+	return err
+}
+
+// Unbind takes the pod off its node. Its claims stay bound.
+func (s *Scheduler) Unbind(pod *corev1.Pod) error {
+	_, err := s.tell(question{Op: "unbind", Pod: pod})
+	return err
+}
+
+// AddNode adds a node, or gives one that is there another look; its pods stay. csi may be nil.
+func (s *Scheduler) AddNode(node *corev1.Node, csi *storagev1.CSINode) error {
+	_, err := s.tell(question{Op: "add", Node: node, CSINode: csi})
+	return err
+}
+
+func (s *Scheduler) tell(q question) ([]Verdict, error) {
+	if err := errors.Join(s.questions.Encode(q), s.buffer.Flush()); err != nil {
+		return nil, fmt.Errorf("ask the oracle: %w", err)
+	}
+	line, err := s.answers.ReadBytes('\n')
+	if err != nil {
+		return nil, fmt.Errorf("ask the oracle: it has ended: %w", err)
+	}
+	var a answer
+	if err := json.Unmarshal(line, &a); err != nil {
+		return nil, fmt.Errorf("ask the oracle: read its answer %q: %w", line, err)
+	}
+	if a.Error != "" {
+		return nil, fmt.Errorf("ask the oracle: %s", a.Error)
+	}
+	return a.Verdicts, nil
+}
