@@ -33,13 +33,59 @@ func (s *solver) buy(pools []int) {
 			left[i] = m.lots[i].n
 		}
 		s.topUp(m, company, left)
-		g := s.newGreedy(m, left)
-		g.run()
-		drafts := s.improve(m, g.drafts)
+		drafts := s.improve(m, s.first(m, left))
 		s.hand(m, s.squeeze(m, left, append(drafts, company...)))
 		if len(turns) == 1 {
 			s.bound += s.boundOf(m)
 		}
+	}
+}
+
+// renewed is how far above the bound the first machines may be before they are looked for once more, with prices that are
+// worked out anew for what remains.
+const renewed = 1.01
+
+// first buys the first machines. Where resources are worth nothing as long as others are short, the prices of the whole say
+// nothing about the rest: then the prices are worked out again as pods go.
+func (s *solver) first(m *market, left []int) []*draft {
+	again := slices.Clone(left)
+	g := s.newGreedy(m, left)
+	g.run()
+	if g.cost <= m.bound.value*renewed || len(g.drafts) > mostRenewals {
+		return g.drafts
+	}
+	for _, d := range g.drafts {
+		s.charge(d, -1)
+	}
+	drafts, cost := s.renewing(m, again)
+	if slices.Equal(again, left) && cost < g.cost {
+		return drafts
+	}
+	for _, d := range drafts {
+		s.charge(d, -1)
+	}
+	for _, d := range g.drafts {
+		s.charge(d, 1)
+	}
+	return g.drafts
+}
+
+// mostRenewals bounds the plans for which prices are worked out anew, in machines.
+const mostRenewals = 400
+
+func (s *solver) renewing(m *market, left []int) ([]*draft, float64) {
+	own := *m
+	own.shapes, own.goods = slices.Clone(m.shapes), slices.Clone(m.goods)
+	var drafts []*draft
+	cost := 0.0
+	for {
+		own.renew(s, left)
+		g := s.newGreedy(&own, left)
+		best := g.best()
+		if best == nil || !g.take(best, true) {
+			return drafts, cost
+		}
+		drafts, cost = append(drafts, g.drafts...), cost+g.cost
 	}
 }
 

@@ -390,6 +390,35 @@ func (m *market) price(s *solver) {
 	slices.SortStableFunc(m.goods, func(a, b good) int { return cmp.Compare(b.promise, a.promise) })
 }
 
+// renew works out the prices for the pods that are left.
+func (m *market) renew(s *solver, left []int) {
+	counts := make([]int, len(m.items))
+	at := map[*item]int{}
+	for i, it := range m.items {
+		at[it] = i
+	}
+	for lot := range m.lots {
+		n := left[lot]
+		for _, it := range slices.Backward(m.lots[lot].items) {
+			k := min(n, it.left)
+			counts[at[it]] = k
+			n -= k
+		}
+	}
+	b := s.newBound(m, counts)
+	m.u, m.perAdd = b.shared()
+	values := b.values()
+	for h := range m.shapes {
+		m.shapes[h].value = max(values[vectorText(m.shapes[h].request)], m.shapes[h].value*1e-6)
+	}
+	for i := range m.goods {
+		g := &m.goods[i]
+		g.shapes = nil
+		g.measure(s, m)
+	}
+	slices.SortStableFunc(m.goods, func(a, b good) int { return cmp.Compare(b.promise, a.promise) })
+}
+
 // nodeShare is the part of the price of one core that every machine costs beside its own price while planning. It
 // stands for what is in no price list (kubelet, images, addresses) and keeps the search out of the flat country of
 // hundreds of tiny machines.
