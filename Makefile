@@ -43,6 +43,7 @@ race: bin/controlplane ## Run the same tests under the race detector (this one n
 
 oracle: bin/controlplane ## Ask kube-scheduler itself about 100,000 placements of random plans. ORACLE_SEED=n begins elsewhere.
 	@ORACLE_PLACEMENTS=$(or $(ORACLE_PLACEMENTS),100000) go test -count 1 -v -timeout 60m -run '^TestPlansOfDrawnClustersPassKubeScheduler$$' ./oracle
+	@ORACLE_FORGOTTEN=5000 go test -count 1 -v -timeout 60m -run '^TestAnyRuleThatTheEngineForgetsIsFound$$' ./oracle
 
 bench: bin/controlplane ## Run the benchmarks. BENCH=regexp chooses, PKG=./engine/... narrows, BENCHTIME=15x repeats.
 	@go test -run '^$$' -bench '$(or $(BENCH),.)' -benchmem $(if $(BENCHTIME),-benchtime $(BENCHTIME)) -timeout 60m $(or $(PKG),./...)

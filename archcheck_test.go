@@ -54,7 +54,7 @@ func readTree(root string) (*sourceTree, error) {
 			}
 			return nil
 		}
-		if strings.HasPrefix(name, "testdata/architecture") {
+		if name == ".git" || strings.HasPrefix(name, "testdata/architecture") {
 			return nil
 		}
 		content, err := os.ReadFile(filepath.Join(root, name))

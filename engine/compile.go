@@ -137,7 +137,7 @@ func (p *problem) sortPods() []*corev1.Pod {
 			continue
 		}
 		byName[h.name()] = h
-		if h.claim != nil {
+		if h.claim != nil && !h.isTried(p.snapshot.Now) {
 			for _, uid := range PlannedPods(h.claim) {
 				// A pod that could not run on its first machine was planned for anew: the newest plan holds.
 				if other := byPlan[uid]; other == nil || !h.claim.CreationTimestamp.Before(&other.claim.CreationTimestamp) {
@@ -279,7 +279,7 @@ func (p *problem) mention() {
 			continue
 		}
 		seen[c.wish] = true
-		demands = append(demands, &c.demand)
+		demands = append(demands, &c.demand, &demand{terms: c.strict}) // spreads count nodes by the strict terms
 		for i := range c.soft {
 			if term := c.soft[i].node; term != nil {
 				demands = append(demands, &demand{terms: preferring([][]requirement.Expression{nil}, term)})
@@ -476,13 +476,18 @@ func (p *problem) roomOf(h *host, at *standing) capacity.Vector {
 	return free
 }
 
-// has holds the shared volumes that are on the machine.
+// has holds the shared volumes that are on the machine, and stay there.
 func (p *problem) has(h *host) bitset.Set {
 	if len(p.shared) == 0 {
 		return nil
 	}
 	out := bitset.New(len(p.shared))
-	for _, list := range []map[attachment]bool{h.volumes.inUse, h.volumes.others} {
+	on := h.volumes
+	if slices.ContainsFunc(h.bound, h.awaits) {
+		staying := slices.DeleteFunc(slices.Clone(h.bound), h.awaits)
+		on = p.wishes.volumes.attachedTo(h.name(), h.expectedType(), staying)
+	}
+	for _, list := range []map[attachment]bool{on.inUse, on.others} {
 		for a := range list {
 			if i, ok := p.shared[a]; ok {
 				out.Add(i)

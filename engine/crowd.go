@@ -430,6 +430,7 @@ type standing struct {
 	place        int
 	bears, shuns bitset.Set
 	groups, sets map[int]int
+	ending       []packing.Tally
 }
 
 // machine notes that a machine is there, with or without pods.
@@ -444,7 +445,7 @@ func (c *crowd) machine(place int) *standing {
 }
 
 // runs counts a pod that runs on the machine. Pods that are stopping keep others out, but are no part of what is spread;
-// where another pod waits for that, they are no company either.
+// where another pod waits for that, they may be no company either.
 func (c *crowd) runs(w *wishes, at *standing, pod *corev1.Pod, scratch []int, awaited bool) []int {
 	matched := c.index.match(pod, scratch[:0])
 	if len(matched) > 0 {
@@ -515,7 +516,11 @@ func (c *crowd) selected(at *standing, matched []int, n, ending int, awaited boo
 		}
 	}
 	for i := range c.sets {
-		if !awaited && c.inSet(i, matched) {
+		switch {
+		case !c.inSet(i, matched):
+		case awaited:
+			at.ending = append(at.ending, packing.Tally{Of: i, Count: 1})
+		default:
 			c.joinSet(at, i, place, n)
 		}
 	}
@@ -601,7 +606,7 @@ func (c *crowd) holdDisks(at *standing, disks []disk) {
 
 // node is the machine as a node of the packing problem.
 func (at *standing) node(free capacity.Vector) packing.Node {
-	n := packing.Node{Free: free, Place: at.place, Bears: at.bears, Shuns: at.shuns}
+	n := packing.Node{Free: free, Place: at.place, Bears: at.bears, Shuns: at.shuns, Ending: at.ending}
 	for _, of := range sortedInts(at.groups) {
 		n.Groups = append(n.Groups, packing.Tally{Of: of, Count: at.groups[of]})
 	}

@@ -165,7 +165,7 @@ func successor(pod *corev1.Pod) *corev1.Pod {
 
 // compareClasses orders classes by what they ask for, and classes that ask for the same by the first of their pods.
 func compareClasses(a, b *podClass) int {
-	return cmp.Or(
+	if n := cmp.Or(
 		cmp.Compare(b.priority, a.priority),
 		cmp.Compare(a.size, b.size),
 		cmp.Compare(len(a.terms), len(b.terms)),
@@ -175,7 +175,11 @@ func compareClasses(a, b *podClass) int {
 		cmp.Compare(len(a.soft), len(b.soft)),
 		cmp.Compare(len(a.matched), len(b.matched)),
 		cmp.Compare(len(b.pods), len(a.pods)),
-		compareBy(a.pods[0], b.pods[0], podBefore))
+	); n != 0 {
+		return n
+	}
+	// Who asks for more domains goes first: it is the harder to please.
+	return cmp.Or(cmp.Compare(b.domains(), a.domains()), cmp.Compare(a.structure(), b.structure()), compareBy(a.pods[0], b.pods[0], podBefore))
 }
 
 // asksForUnmanaged reports whether every alternative rules out nodes that belong to a pool.

@@ -40,6 +40,13 @@ func (p *problem) explain(class int, s *packing.Solution) []Reason {
 		r.NodePool = pool.pool.Name
 		reasons = append(reasons, r)
 	}
+	weight := map[string]int{}
+	for _, pool := range p.pools {
+		weight[pool.pool.Name] = pool.weight()
+	}
+	slices.SortFunc(reasons, func(a, b Reason) int {
+		return cmp.Or(cmp.Compare(weight[b.NodePool], weight[a.NodePool]), cmp.Compare(a.NodePool, b.NodePool))
+	})
 	for _, note := range p.broken {
 		reasons = append(reasons, note.Reason)
 	}

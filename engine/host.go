@@ -5,8 +5,10 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	v1 "tenon.sh/api/v1"
 	"tenon.sh/engine/bitset"
@@ -64,6 +66,17 @@ func (h *host) pool() string { return h.labels[v1.NodePoolLabelKey] }
 func (h *host) isRegistered() bool { return h.registered }
 
 func (h *host) isInitialized() bool { return h.initialized }
+
+// triedAfter is how long after a machine is ready kube-scheduler has tried all pods there that the machine was started for.
+const triedAfter = 15 * time.Second
+
+// isTried reports whether the pods that the machine was started for and that still wait were refused there: it has been
+// ready for long enough. A spread may have gone another way, another pod may have taken their port. They are planned
+// anew, on this machine too if it will have them.
+func (h *host) isTried(now time.Time) bool {
+	c := v1.GetCondition(h.claim, v1.ConditionInitialized)
+	return h.isInitialized() && c != nil && c.Status == metav1.ConditionTrue && now.Sub(c.LastTransitionTime.Time) > triedAfter
+}
 
 // hostsOf joins nodes and claims by provider ID. The result is ordered by structure (initialized machines first), then
 // by name.

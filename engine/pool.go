@@ -85,9 +85,7 @@ func poolsOf(s *Snapshot, hosts []*host) (pools []*poolModel, broken []Note) {
 		}
 		pools = append(pools, m)
 	}
-	slices.SortFunc(pools, func(a, b *poolModel) int {
-		return cmp.Or(cmp.Compare(b.weight(), a.weight()), cmp.Compare(a.pool.Name, b.pool.Name))
-	})
+	slices.SortFunc(pools, comparePools)
 	slices.SortFunc(broken, func(a, b Note) int { return cmp.Compare(a.Object, b.Object) })
 	return pools, broken
 }
@@ -245,24 +243,7 @@ func sortedTypes(types []InstanceType) []*InstanceType {
 	for i := range types {
 		out = append(out, &types[i])
 	}
-	least := func(t *InstanceType) float64 {
-		p := 0.0
-		for i, o := range t.Offerings {
-			if i == 0 || o.Price < p {
-				p = o.Price
-			}
-		}
-		return p
-	}
-	size := func(t *InstanceType, r corev1.ResourceName) int64 { return amount(r, t.Capacity[r]) }
-	slices.SortFunc(out, func(a, b *InstanceType) int {
-		return cmp.Or(
-			cmp.Compare(least(a), least(b)),
-			cmp.Compare(size(a, corev1.ResourceCPU), size(b, corev1.ResourceCPU)),
-			cmp.Compare(size(a, corev1.ResourceMemory), size(b, corev1.ResourceMemory)),
-			cmp.Compare(osRank(a), osRank(b)),
-			cmp.Compare(a.Name, b.Name))
-	})
+	slices.SortFunc(out, compareTypes)
 	return out
 }
 

@@ -23,6 +23,7 @@ type wish struct {
 	anti      []termWish
 	soft      []softWish // in the order in which they are given up
 	objection Reason     // why the pods cannot be planned for at all
+	shape     string     // of structure
 }
 
 // spreadWish is a topology spread constraint.

@@ -18,11 +18,25 @@ import (
 // Draw is a small cluster that follows from the seed, full of conflicts: 5 to 40 pods that wait, of workloads that use all that
 // a pod can ask of its node, 3 to 12 nodes in all stages of their life, 10 to 20 instance types. An API server could hold all
 // of its objects; what admission adds to them is there.
-func Draw(seed uint64) *engine.Snapshot { return draw(seed, mix{}) }
+func Draw(seed uint64) *engine.Snapshot {
+	d := newDrawing(seed, 0)
+	d.zones = []string{"zone-a", "zone-b", "zone-c", "zone-d"}[:2+d.IntN(3)]
+	d.theme = d.IntN(themes)
+	d.namespaces()
+	d.deviceClass()
+	d.catalog()
+	d.pools()
+	d.storageClasses()
+	d.nodes()
+	d.daemonSets()
+	d.workloads()
+	d.nominations()
+	return d.s
+}
 
 // Constraints are the default spread constraints of the scheduler in that cluster; most have none.
 func Constraints(seed uint64) []corev1.TopologySpreadConstraint {
-	d := newDrawing(seed, 1, mix{})
+	d := newDrawing(seed, 1)
 	zone := corev1.TopologySpreadConstraint{MaxSkew: 1, TopologyKey: corev1.LabelTopologyZone, WhenUnsatisfiable: corev1.DoNotSchedule}
 	host := corev1.TopologySpreadConstraint{MaxSkew: 2, TopologyKey: corev1.LabelHostname, WhenUnsatisfiable: corev1.ScheduleAnyway}
 	switch d.IntN(8) {
@@ -36,19 +50,9 @@ func Constraints(seed uint64) []corev1.TopologySpreadConstraint {
 	return nil
 }
 
-// A mix leaves things out that a draw has otherwise.
-type mix struct {
-	noAffinityOfOthers bool // running pods have no anti-affinity
-	noFeatures         bool // no pod needs a declared feature of its node
-	noDevices          bool // no device class stands for an extended resource
-	noConstraints      bool // the scheduler has no default spread constraints
-	noEarlyLabels      bool // nodes that are not registered have no label that their claim lacks
-}
-
 // A drawing is a cluster that is being drawn. Its parts are drawn in a fixed order, each from the dice.
 type drawing struct {
 	*rand.Rand
-	mix   mix
 	s     *engine.Snapshot
 	zones []string
 	theme int          // what many workloads of this cluster use, so that they get into each other's way
@@ -57,27 +61,11 @@ type drawing struct {
 	made  int // counts what needs a name
 }
 
-func newDrawing(seed, stream uint64, m mix) *drawing {
+func newDrawing(seed, stream uint64) *drawing {
 	return &drawing{
-		Rand: rand.New(rand.NewPCG(seed, stream)), mix: m,
-		s: &engine.Snapshot{Now: time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)},
+		Rand: rand.New(rand.NewPCG(seed, stream)),
+		s:    &engine.Snapshot{Now: time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)},
 	}
-}
-
-func draw(seed uint64, m mix) *engine.Snapshot {
-	d := newDrawing(seed, 0, m)
-	d.zones = []string{"zone-a", "zone-b", "zone-c", "zone-d"}[:2+d.IntN(3)]
-	d.theme = d.IntN(themes)
-	d.namespaces()
-	d.deviceClass()
-	d.catalog()
-	d.pools()
-	d.storageClasses()
-	d.nodes()
-	d.daemonSets()
-	d.workloads()
-	d.nominations()
-	return d.s
 }
 
 // chance is true in one of n cases.
@@ -136,7 +124,7 @@ func (d *drawing) namespaces() {
 
 // deviceClass says, in some clusters, that an extended resource stands for devices that drivers hand out.
 func (d *drawing) deviceClass() {
-	if d.mix.noDevices || !d.chance(4) {
+	if !d.chance(4) {
 		return
 	}
 	c := &resourcev1.DeviceClass{ObjectMeta: d.meta("", "accelerators")}

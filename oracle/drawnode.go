@@ -93,9 +93,6 @@ func (d *drawing) managed(name string, stage int) {
 	n.Status.Capacity, n.Status.Allocatable = t.Capacity.DeepCopy(), t.Allocatable()
 	maps.Copy(n.Labels, map[string]string{corev1.LabelTopologyZone: o.Zone, corev1.LabelInstanceTypeStable: t.Name, corev1.LabelArchStable: t.Labels[corev1.LabelArchStable][0]})
 	if stage == stageUnregistered {
-		if d.mix.noEarlyLabels {
-			delete(n.Labels, rackLabel)
-		}
 		n.Spec.Taints = append(n.Spec.Taints, v1.UnregisteredTaint(), notReady(corev1.TaintEffectNoSchedule))
 		d.s.Nodes = append(d.s.Nodes, n)
 		return

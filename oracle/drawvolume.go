@@ -162,14 +162,14 @@ func (d *drawing) reach(pv *corev1.PersistentVolume, v *volumePlan, home *drawnN
 		zone = home.Labels[corev1.LabelTopologyZone]
 	}
 	if v.class == localClass {
-		if home == nil {
-			if len(d.hosts) == 0 {
-				affine(pv, corev1.LabelHostname, "gone")
-				return
-			}
-			home = pick(d, d.hosts...)
+		// No disk is on a host that is gone: there the engine departs from kube-scheduler on purpose and plans as if the volume
+		// were made anew.
+		switch {
+		case home != nil:
+			affine(pv, corev1.LabelHostname, home.Labels[corev1.LabelHostname])
+		case len(d.s.Nodes) > 0:
+			affine(pv, corev1.LabelHostname, pick(d, d.s.Nodes...).Labels[corev1.LabelHostname])
 		}
-		affine(pv, corev1.LabelHostname, home.Labels[corev1.LabelHostname])
 		return
 	}
 	if v.class == fileClass || zone == "" {

@@ -122,9 +122,6 @@ func (d *drawing) feature(a *app) {
 	case themeShape:
 		d.shape(spec)
 	case themeFeatures:
-		if d.mix.noFeatures {
-			return
-		}
 		spec.Containers[0].RestartPolicy = ptr.To(corev1.ContainerRestartPolicyAlways)
 		spec.Containers[0].RestartPolicyRules = []corev1.ContainerRestartRule{{
 			Action:    corev1.ContainerRestartRuleActionRestartAllContainers,
@@ -234,9 +231,6 @@ func (d *drawing) running(a *app) {
 	}
 	home := pick(d, d.hosts...)
 	p := d.pod(a, d.name(a.name))
-	if d.mix.noAffinityOfOthers && p.Spec.Affinity != nil {
-		p.Spec.Affinity.PodAntiAffinity = nil
-	}
 	d.resize(p)
 	alone := slices.ContainsFunc(a.volumes, func(v *volumePlan) bool { return v.shared && v.mode == corev1.ReadWriteOncePod && !v.unused })
 	if alone || !home.place(p) {

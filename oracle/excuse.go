@@ -29,16 +29,22 @@ func (r *replay) unplaced() error {
 func (r *replay) doubt() error {
 	var still []Disagreement
 	for _, d := range r.accepted {
-		ok := true
-		if pod := r.pods[d.Pod]; pod != nil && !d.Placed {
-			verdicts, err := r.askAlone(pod, []string{d.Node})
-			if err != nil {
-				return err
-			}
-			ok = verdicts[0].OK
-		}
-		if ok {
+		pod := r.pods[d.Pod]
+		if pod == nil || d.Placed {
 			still = append(still, d)
+			continue
+		}
+		verdicts, err := r.askAlone(pod, []string{d.Node})
+		if err != nil {
+			return err
+		}
+		known := len(r.report.Disagreements)
+		if err := r.tolerate(next(pod), verdicts[0], d.Reason); err != nil {
+			return err
+		}
+		if len(r.report.Disagreements) > known {
+			still = append(still, d)
+			r.report.Disagreements = r.report.Disagreements[:known]
 		}
 	}
 	r.accepted = still

@@ -118,7 +118,7 @@ func TestJudge(t *testing.T) {
 			t.Parallel()
 			x := newTrial()
 			c.build(x)
-			j := &Judge{Scheduler: open(t), Predict: predict, Others: -1}
+			j := &Judge{Scheduler: open(t), Others: -1}
 			report, err := j.Judge(x.Snapshot, &x.plan)
 			if err != nil {
 				t.Fatal(err)
@@ -289,7 +289,7 @@ func TestAnOpinionIsHeldAgainstTheScheduler(t *testing.T) {
 	x := newTrial()
 	x.Pods = append(x.Pods, running(cores(podOf("full"), 4000), "b"))
 	x.place(x.waits(podOf("p")), "a")
-	j := &Judge{Scheduler: open(t), Predict: predict, Others: 20}
+	j := &Judge{Scheduler: open(t), Others: 20}
 	for _, c := range []struct {
 		opinion engine.Reason
 		want    int

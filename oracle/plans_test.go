@@ -3,23 +3,13 @@ package oracle
 import (
 	"fmt"
 	"os"
-	"slices"
 	"strconv"
 	"sync"
 	"testing"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
-
 	"tenon.sh/engine"
 )
-
-// today leaves out what the engine does not look at yet; the zero mix is all there is.
-var today = mix{}
-
-// refusesTooSoon says of today's engine that it refuses pods before it has moved others off the nodes that would take them: what
-// it refuses is counted and not held against it.
-const refusesTooSoon = false
 
 // filterPlugins are those of kube-scheduler's default profile that a pod can meet. Left out are NodeName, which only looks at
 // pods that name their node, and DynamicResources, for claims that the engine refuses.
@@ -53,11 +43,6 @@ func TestPlansOfDrawnClustersPassKubeScheduler(t *testing.T) {
 	})
 	took := time.Since(began)
 	t.Logf("%s\n%.0f verdicts a second", total, float64(total.Asked)/took.Seconds())
-	if refusesTooSoon {
-		all := len(total.Disagreements)
-		total.Disagreements = slices.DeleteFunc(total.Disagreements, func(d Disagreement) bool { return !d.Placed })
-		t.Logf("refused too soon: %d", all-len(total.Disagreements))
-	}
 	for i, d := range total.Disagreements {
 		if i == 20 {
 			t.Errorf("and %d more", len(total.Disagreements)-i)
@@ -69,7 +54,7 @@ func TestPlansOfDrawnClustersPassKubeScheduler(t *testing.T) {
 		return // a look at single seeds
 	}
 	for _, plugin := range filterPlugins {
-		if n := total.Refusals[plugin]; n < placements/100 && !(plugin == "NodeDeclaredFeatures" && today.noFeatures) {
+		if n := total.Refusals[plugin]; n < placements/100 {
 			t.Errorf("%s refused %d times in %d placements: not enough to trust the answer", plugin, n, placements)
 		}
 	}
@@ -91,17 +76,19 @@ func judgePlans(t *testing.T, seed uint64, placements int) (total Report, last u
 }
 
 func judgePlan(scheduler *Scheduler, seed uint64) (Report, error) {
-	s := draw(seed, today)
-	var constraints []corev1.TopologySpreadConstraint
-	if !today.noConstraints {
-		constraints = Constraints(seed)
-	}
-	j := &Judge{Scheduler: scheduler, Seed: seed, DefaultConstraints: constraints, Predict: predict}
-	report, err := j.Judge(s, engine.Provision(s, engine.Options{DefaultConstraints: constraints}, nil))
+	s, opt := Draw(seed), options(seed)
+	j := &Judge{Scheduler: scheduler, Seed: seed, DefaultConstraints: opt.DefaultConstraints}
+	report, err := j.Judge(s, engine.Provision(s, opt, nil))
 	if err != nil {
 		return report, fmt.Errorf("seed %d: %w", seed, err)
 	}
 	return report, nil
+}
+
+// options are those of the scheduler in that cluster; what the plan does about preferences is another matter.
+func options(seed uint64) engine.Options {
+	policies := []engine.PreferencePolicy{engine.Respect, engine.Respect, engine.Respect, engine.Ignore, engine.Weighted}
+	return engine.Options{DefaultConstraints: Constraints(seed), Preferences: policies[seed%uint64(len(policies))]}
 }
 
 func number(t *testing.T, variable string, otherwise int) int {

@@ -12,27 +12,7 @@ import (
 	"tenon.sh/engine"
 )
 
-// predict is engine.Predict, or as long as that answers nothing, a plain stand-in that knows drawn clusters only.
-func predict(s *engine.Snapshot, l *engine.Launch, id engine.OfferingID) (*corev1.Node, *storagev1.CSINode) {
-	if node, csi := engine.Predict(s, l, id); node != nil {
-		return node, csi
-	}
-	for _, p := range s.NodePools {
-		if p.Name != l.NodePool {
-			continue
-		}
-		for i := range s.Classes[0].InstanceTypes {
-			t := &s.Classes[0].InstanceTypes[i]
-			for _, o := range t.Offerings {
-				if t.Name == id.InstanceType && o.Zone == id.Zone && o.CapacityType == id.CapacityType && o.Reservation == id.Reservation {
-					return standIn(p, l, t, o)
-				}
-			}
-		}
-	}
-	return nil, nil
-}
-
+// standIn is what a launch will be, in drawn clusters, without asking the engine.
 func standIn(p *v1.NodePool, l *engine.Launch, t *engine.InstanceType, o engine.Offering) (*corev1.Node, *storagev1.CSINode) {
 	n := &corev1.Node{}
 	n.Name = l.Name

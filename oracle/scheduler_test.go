@@ -175,7 +175,7 @@ func TestAVolumeThatExistsIsTakenBeforeANewOneIsMade(t *testing.T) {
 	claimOf(s, "one", corev1.ReadWriteMany)
 	claimOf(s, "two", corev1.ReadWriteMany)
 	s.StorageClasses[0].Provisioner = "kubernetes.io/no-provisioner"
-	pv := newDrawing(0, 0, mix{}).volume("only", "", diskClass, []corev1.PersistentVolumeAccessMode{corev1.ReadWriteMany})
+	pv := newDrawing(0, 0).volume("only", "", diskClass, []corev1.PersistentVolumeAccessMode{corev1.ReadWriteMany})
 	pv.Status.Phase = corev1.VolumeAvailable
 	affine(pv, corev1.LabelTopologyZone, "zone-a")
 	s.PersistentVolumes = append(s.PersistentVolumes, pv)

@@ -85,7 +85,7 @@ func claimOf(s *engine.Snapshot, name string, mode corev1.PersistentVolumeAccess
 
 // boundTo adds a volume that the claim is bound to.
 func boundTo(s *engine.Snapshot, c *corev1.PersistentVolumeClaim) *corev1.PersistentVolume {
-	d := newDrawing(0, 0, mix{})
+	d := newDrawing(0, 0)
 	pv := d.volume("pv-"+c.Name, diskDriver, diskClass, c.Spec.AccessModes)
 	pv.Spec.ClaimRef = &corev1.ObjectReference{Kind: "PersistentVolumeClaim", Namespace: c.Namespace, Name: c.Name, UID: c.UID}
 	c.Spec.VolumeName, c.Status.Phase = pv.Name, corev1.ClaimBound

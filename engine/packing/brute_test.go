@@ -84,12 +84,13 @@ func (b *brute) mayStand(in [][]int) bool {
 	return true
 }
 
-// even checks the skew between the zones in which machines for the class can be had.
+// even checks the skew between the zones in which machines for the class can be had, or others have machines that count.
 func (b *brute) even(c int, in [][]int) bool {
 	least, most, domains := math.MaxInt, 0, 0
 	for z := range in {
 		most = max(most, in[z][c])
-		if b.sells(c, z) {
+		others := b.wishes[c].without != z && slices.Max(in[z]) > 0
+		if b.sells(c, z) || others {
 			domains++
 			least = min(least, in[z][c])
 		}

@@ -39,6 +39,9 @@ func (s *solver) buy(pools []int) {
 			s.bound += s.boundOf(m)
 		}
 	}
+	if len(turns) == 1 && len(pools) == len(s.pools) {
+		s.gather(pools, turns[0])
+	}
 }
 
 // renewed is how far above the bound the first machines may be before they are looked for once more, with prices that are

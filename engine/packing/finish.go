@@ -64,6 +64,7 @@ func (s *solver) finish() *Solution {
 			out.Order = append(out.Order, pod)
 		}
 	}
+	renumber(s.p, out)
 	slices.SortStableFunc(out.New, func(a, b Machine) int {
 		return cmp.Or(
 			cmp.Compare(a.Pool, b.Pool),

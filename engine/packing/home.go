@@ -17,6 +17,31 @@ func (s *solver) settleHomes() {
 		}
 	}
 	s.noteClosed()
+	arrived := make([]bool, len(s.nodes))
+	for c := range s.p.Classes {
+		if n := s.p.Classes[c].Home; n > 0 && s.classes[c].next > 0 {
+			arrived[n-1] = true
+		}
+	}
+	for n := range arrived {
+		if !arrived[n] && len(s.p.Nodes[n].Ending) > 0 {
+			s.stay = append(s.stay, n)
+		}
+	}
+	s.countEnding(s.stay)
+}
+
+// countEnding counts the pods on the nodes that do not end after all.
+func (s *solver) countEnding(nodes []int) {
+	for _, n := range nodes {
+		node := &s.nodes[n]
+		for _, t := range s.p.Nodes[n].Ending {
+			s.world.Put(&topology.Rules{Sets: []int{t.Of}}, s.p.Places[node.place], t.Count)
+			if h := s.host.sets[t.Of]; h >= 0 {
+				node.sets[h] += t.Count
+			}
+		}
+	}
 }
 
 // goHome puts the next pod of the class on its own node, at the first level that allows it.

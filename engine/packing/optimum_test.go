@@ -41,25 +41,35 @@ func (o *outcome) judge(t *testing.T, feature string, seed uint64) {
 		t.Errorf("%s, seed %d: costs %.4f, less than the optimum %.4f: some rule is broken", feature, seed, got, want)
 	case got <= want*(1+1e-9):
 		o.equal++
-	case got/want > o.worst:
-		o.worst, o.worstSeed = got/want, seed
+	default:
+		t.Logf("%s, seed %d: costs %.4f, %.3f times the optimum", feature, seed, got, got/want)
+		if got/want > o.worst {
+			o.worst, o.worstSeed = got/want, seed
+		}
 	}
 	if s.Bound > want*(1+1e-9) {
 		t.Errorf("%s, seed %d: the bound %.4f is above the optimum %.4f", feature, seed, s.Bound, want)
 	}
 }
 
+// Rules between pods do not make small problems dearer than they have to be, whatever they are about.
 func TestSmallProblemsWithRulesAreSolvedNearlyAlwaysAtTheLeastPrice(t *testing.T) {
 	t.Parallel()
 	const problems = 200 // of each feature
-	total := outcome{}
 	for _, feature := range features() {
-		var o outcome
-		for seed := range uint64(problems) {
-			o.judge(t, feature, seed)
-		}
-		t.Logf("%-20s equal %d of %d, pods left %d, worst %.3f (seed %d)", feature, o.equal, o.problems, o.left, o.worst, o.worstSeed)
-		total.equal, total.problems = total.equal+o.equal, total.problems+o.problems
+		t.Run(feature, func(t *testing.T) {
+			t.Parallel()
+			var o outcome
+			for seed := range uint64(problems) {
+				o.judge(t, feature, seed)
+			}
+			t.Logf("equal %d of %d, pods left without need in %d, worst %.3f (seed %d)", o.equal, o.problems, o.left, o.worst, o.worstSeed)
+			if o.equal < problems*95/100 || o.worst > 1.1 {
+				t.Errorf("%d of %d problems are solved at the least price, the worst at %.3f times it (seed %d)", o.equal, o.problems, o.worst, o.worstSeed)
+			}
+			if o.left > problems/100 {
+				t.Errorf("%d problems leave pods that have a place", o.left)
+			}
+		})
 	}
-	t.Logf("equal %d of %d", total.equal, total.problems)
 }

@@ -92,6 +92,9 @@ type Node struct {
 	Bears, Shuns bitset.Set
 	// Groups and Sets count the pods on the node, for those counted by machine; what is not listed is 0.
 	Groups, Sets []Tally
+	// Ending counts, for sets of all keys, pods that end to make room for those that have their home here. They are company
+	// only if none of these comes.
+	Ending []Tally
 }
 
 // Shared is one unit of a resource that stands for a thing that several pods can use: whoever comes first to a node takes

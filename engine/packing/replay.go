@@ -54,6 +54,7 @@ func newReplay(s *solver) *replay {
 			r.at[c][i] = -1
 		}
 	}
+	r.countEnding(s.stay)
 	for n := range s.placed {
 		r.send(s.placed[n], n)
 	}

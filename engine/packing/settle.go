@@ -598,6 +598,9 @@ func (s *solver) findSpot(c, l int) settled {
 		if most, capped := s.lessons.caps[key]; capped && s.inItem(key) >= most {
 			continue
 		}
+		if most, steered := s.lessons.quota[key]; steered && s.inItem(key) >= most {
+			continue
+		}
 		uneven, ok := s.world.Allows(ls.rules, ls.view.spots[choice.spot])
 		if !ok {
 			continue

@@ -37,7 +37,7 @@ func Solve(p *Problem) *Solution {
 			break
 		}
 	}
-	return best.finish()
+	return steer(p, l, best).finish()
 }
 
 // lessons are what one round teaches the next.
@@ -50,6 +50,8 @@ type lessons struct {
 	zero bitset.Set
 	// ranked is true once room has run short: pods of higher priority buy first.
 	ranked bool
+	// quota bounds the pods of a class on new machines in a spot too, to steer them elsewhere.
+	quota map[spotKey]int
 }
 
 type spotKey struct{ class, level, spot int }
@@ -78,7 +80,8 @@ type solver struct {
 	setLeft []int // pods of each set that are in items
 	// closed holds, for each group by which a pod that went home is spread, the counts at that time, -1 for no machine.
 	closed [][]int
-	relied bool // some pod is on a node because every other node has pods of its group
+	stay   []int // nodes whose pods do not end, because nobody came for whom they would
+	relied bool  // some pod is on a node because every other node has pods of its group
 
 	placed   [][]Share
 	order    []Pod

@@ -132,9 +132,12 @@ func (v *verifier) once() {
 				v.fault("%v is in the order %d times, not %d", pod, in[pod], want)
 			}
 			delete(in, pod)
+			if n > 0 && placed && v.on[packing.Pod{Class: c, Number: n - 1}] == nil {
+				v.fault("%v is placed, the one before it is not", pod)
+			}
 		}
 	}
-	if len(in)+0 > 0 {
+	if len(in) > 0 {
 		v.fault("the order has pods that do not exist: %v", in)
 	}
 }

@@ -1,0 +1,176 @@
+package packing
+
+import (
+	"math"
+	"slices"
+
+	"tenon.sh/engine/capacity"
+)
+
+// gathering tries every way to divide a few pods among machines, those that have to share one with certain others, or that
+// compete for limits and reservations, included. It places the pods in the order in which they were settled, so that
+// whoever a pod wants to be with has a machine before it.
+type gathering struct {
+	s     *solver
+	pools []int
+	pods  []*item // the item of each pod
+	big   []bool  // of each pod: only large options hold it
+	fine  []bool  // of each pod: only options with devices hold it
+	at    []int   // the machine that each pod is on
+	order map[*item]int
+
+	best     []*draft
+	bestCost float64
+}
+
+// gather finds the cheapest machines for the few pods of the items, of which others have found some already.
+func (s *solver) gather(pools []int, items []*item) {
+	hard, total := len(s.p.Reservations) > 0, 0
+	for _, p := range pools {
+		hard = hard || s.pools[p].limited
+	}
+	for _, it := range items {
+		hard = hard || len(it.company) > 0
+		total += len(it.queue)
+	}
+	if !hard || total == 0 || total > fewPods {
+		return
+	}
+	s.low = nil // it holds for the pods of one market
+	if !s.gatherMore(pools, items) {
+		s.gatherSome(pools, items, nil)
+	}
+}
+
+// gatherMore looks for places for the pods that have none yet, one after the other; it answers false if there are none.
+func (s *solver) gatherMore(pools []int, items []*item) bool {
+	found := false
+	for _, it := range items {
+		for it.left > 0 && s.gatherSome(pools, items, it) {
+			found = true
+		}
+	}
+	return found
+}
+
+// gatherSome gathers the pods that have a place, and one more of an item unless it is nil. It changes nothing and answers
+// false if it finds no machines for them, or only such as cost as much.
+func (s *solver) gatherSome(pools []int, items []*item, more *item) bool {
+	g := &gathering{s: s, pools: pools, order: map[*item]int{}, bestCost: math.Inf(1)}
+	for i, it := range items {
+		g.order[it] = i
+		big, fine := s.special(pools, it)
+		n := len(it.queue) - it.left
+		if it == more {
+			n++
+		}
+		for range n {
+			g.pods, g.big, g.fine = append(g.pods, it), append(g.big, big), append(g.fine, fine)
+		}
+	}
+	cost := 0.0
+	for _, d := range s.drafts {
+		s.charge(d, -1)
+		cost += d.price
+	}
+	if more == nil {
+		g.bestCost = cost * (1 - 1e-9)
+	}
+	g.at = make([]int, len(g.pods))
+	g.place(0, nil, 0)
+	if g.best != nil {
+		s.drafts = g.best
+		if more != nil {
+			more.left--
+		}
+	}
+	for _, d := range s.drafts {
+		s.charge(d, 1)
+	}
+	return g.best != nil
+}
+
+// special reports whether a pod of the item fits only large options, or only those with devices.
+func (s *solver) special(pools []int, it *item) (large, devices bool) {
+	large, devices = true, true
+	for _, p := range pools {
+		sh := &s.pools[p]
+		for _, o := range sh.byPrice {
+			if it.request.Fits(sh.Options[o].Allocatable) && admits(it.ways.Pools[p], o) {
+				large, devices = large && sh.Options[o].Large, devices && sh.devices[o]
+			}
+		}
+	}
+	return large, devices
+}
+
+// place puts pod i, and those after it, on the machines so far or on a new one. All these machines are charged.
+func (g *gathering) place(i int, machines []*draft, cost float64) {
+	if cost >= g.bestCost || g.s.effort <= 0 {
+		return
+	}
+	if i == len(g.pods) {
+		g.best, g.bestCost = slices.Clone(machines), cost*(1-1e-9)
+		return
+	}
+	it, from := g.pods[i], 0
+	if i > 0 && g.pods[i-1] == it {
+		from = g.at[i-1] // equal pods go to machines in ascending order
+	}
+	for j := from; j < len(machines); j++ {
+		old := machines[j]
+		if !g.keepsCompany(i, j) || !old.accepts(it.host, g.s.host.nGroups) {
+			continue
+		}
+		g.s.charge(old, -1)
+		if d := g.with(old, i); d != nil {
+			g.s.charge(d, 1)
+			machines[j], g.at[i] = d, j
+			g.place(i+1, machines, cost-old.price+d.price)
+			machines[j] = old
+			g.s.charge(d, -1)
+		}
+		g.s.charge(old, 1)
+	}
+	if len(it.company) > 0 {
+		return
+	}
+	for _, p := range g.pools {
+		empty := &draft{pool: p, sum: make(capacity.Vector, len(it.request)), free: g.s.pools[p].Free}
+		if d := g.with(empty, i); d != nil {
+			g.s.charge(d, 1)
+			g.at[i] = len(machines)
+			g.place(i+1, append(machines, d), cost+d.price)
+			g.s.charge(d, -1)
+		}
+	}
+}
+
+// keepsCompany reports whether pods that were settled before are on the machine for everybody that the pod needs there.
+func (g *gathering) keepsCompany(i, machine int) bool {
+	return !slices.ContainsFunc(g.pods[i].company, func(set int) bool {
+		for k := range i {
+			if g.at[k] == machine && g.order[g.pods[k]] < g.order[g.pods[i]] && slices.Contains(g.pods[k].rules.Sets, set) {
+				return false
+			}
+		}
+		return true
+	})
+}
+
+// with is the machine with pod i on it as well, nil if no option holds that.
+func (g *gathering) with(old *draft, i int) *draft {
+	g.s.effort--
+	it := g.pods[i]
+	d := g.s.joined(old, it.ways, it.request, g.big[i], g.fine[i])
+	if d == nil {
+		return nil
+	}
+	nth := 0
+	for k := i - 1; k >= 0 && g.pods[k] == it; k-- {
+		nth++
+	}
+	d.host = append(slices.Clip(old.host), it.host)
+	d.pinned = append(slices.Clip(old.pinned), Pod{it.class, it.queue[nth]})
+	return d
+}
