@@ -2,6 +2,7 @@ package endtoend_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"net/http"
@@ -15,7 +16,9 @@ import (
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	schedulingv1 "k8s.io/api/scheduling/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -60,7 +63,11 @@ func newWorld(t testing.TB) *world {
 	if err := cluster.ApplyCRDs(ctx, p.RESTConfig()); err != nil {
 		t.Fatal(err)
 	}
-	c, err := client.New(p.RESTConfig(), client.Options{Scheme: cluster.Scheme()})
+	scheme := cluster.Scheme()
+	if err := errors.Join(batchv1.AddToScheme(scheme), schedulingv1.AddToScheme(scheme)); err != nil {
+		t.Fatal(err)
+	}
+	c, err := client.New(p.RESTConfig(), client.Options{Scheme: scheme})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -37,7 +37,10 @@ func (a *application) apply(ctx context.Context) (more bool, err error) {
 		return a.launch(ctx)
 	}
 	if a.step.Nominate != "" {
-		a.nominate(ctx, a.life.Claim, a.step.Nominate)
+		if opened, err := a.open(ctx); !opened {
+			return false, err
+		}
+		a.step.Nodes = nil
 	}
 	for _, node := range a.step.Nodes {
 		if err := a.writeNode(ctx, node); err != nil {
@@ -69,7 +72,7 @@ func (a *application) apply(ctx context.Context) (more bool, err error) {
 	if len(a.step.DeleteNodes) > 0 {
 		a.after = overtaken // should the watch say nothing
 	}
-	wrote := len(a.step.Nodes) > 0 || a.step.Claim != nil || len(a.step.ReleaseNodes) > 0
+	wrote := a.step.Nominate != "" || len(a.step.Nodes) > 0 || a.step.Claim != nil || len(a.step.ReleaseNodes) > 0
 	return wrote && len(a.step.DeleteNodes) == 0 && len(a.step.Evict) == 0, nil
 }
 

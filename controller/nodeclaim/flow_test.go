@@ -275,9 +275,6 @@ func TestNodeThatNeverJoinsIsGivenUp(t *testing.T) {
 
 func TestPlannedPodsAreNominatedBeforeTheNodeOpens(t *testing.T) {
 	t.Parallel()
-	unschedulable := func(p *corev1.Pod) {
-		p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable}}
-	}
 	preempting := func(p *corev1.Pod) { p.Status.NominatedNodeName = "elsewhere" }
 	w := newWorld(t, newClaim("general-1", func(c *v1.NodeClaim) {
 		c.Annotations = map[string]string{engine.PlannedPodsAnnotation: "uid-a,uid-bound,uid-preempting,uid-gone"}

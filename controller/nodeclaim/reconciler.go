@@ -51,6 +51,8 @@ type Config struct {
 	Outcome func(ctx context.Context, claim *v1.NodeClaim, registered bool)
 	// NoNominations turns off that planned pods are pointed at the node that was started for them.
 	NoNominations bool
+	// Pause passes time while nodes are opened; it reports false if ctx ended before. Nil means real time.
+	Pause func(ctx context.Context, d time.Duration) bool
 	// AtOnce is how many claims are worked on at the same time; 0 means 100.
 	AtOnce int
 }
@@ -60,10 +62,14 @@ type Config struct {
 type Reconciler struct {
 	Config
 	memories memories
+	openings openings
 }
 
 // New returns a Reconciler.
 func New(config Config) *Reconciler {
+	if config.Pause == nil {
+		config.Pause = pause
+	}
 	return &Reconciler{Config: config, memories: memories{byName: map[string]*memory{}}}
 }
 

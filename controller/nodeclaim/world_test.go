@@ -53,7 +53,9 @@ type world struct {
 	reconciler *nodeclaim.Reconciler
 	outcomes   []bool
 	failLaunch error
-	nodesStay  bool // a kubelet that never gets ready
+	nodesStay  bool   // a kubelet that never gets ready
+	never      string // the one node that does not
+	paused     func() // what happens while nodes are opened
 }
 
 // heard keeps what people were told.
@@ -134,6 +136,13 @@ func (w *world) restart() {
 	w.reconciler = nodeclaim.New(nodeclaim.Config{
 		Cluster:  cluster.New(cluster.Config{Client: w.client, API: w.client, Provider: w.provider, Clock: w.clock}),
 		Recorder: w.events, Metrics: report.NewMetrics(prometheus.NewRegistry(), "test"),
+		Pause: func(_ context.Context, d time.Duration) bool {
+			w.clock.Step(d)
+			if w.paused != nil {
+				w.paused()
+			}
+			return true
+		},
 		Outcome: func(_ context.Context, _ *v1.NodeClaim, registered bool) { w.outcomes = append(w.outcomes, registered) },
 	})
 }
@@ -198,7 +207,7 @@ func (w *world) outside() {
 		w.t.Fatal(err)
 	}
 	for _, n := range w.nodes() {
-		if w.nodesStay || len(n.Status.Conditions) > 0 {
+		if w.nodesStay || n.Name == w.never || len(n.Status.Conditions) > 0 {
 			continue
 		}
 		n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"time"
 
 	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
@@ -28,7 +29,7 @@ func (r *Reconciler) nominate(ctx context.Context, view *view, plan *engine.Plan
 		}
 		r.Recorder.Publish(report.PodNominated(pod, target(p, view)))
 		node := view.nodes[p.Node]
-		if node != nil && p.Claim != "" && node.Labels[v1.InitializedLabelKey] == "true" && !view.startedFor(p) {
+		if node != nil && p.Claim != "" && node.Labels[v1.InitializedLabelKey] == "true" {
 			wanted[p.Pod.UID] = p.Node
 		}
 	}
@@ -40,11 +41,20 @@ func (r *Reconciler) nominate(ctx context.Context, view *view, plan *engine.Plan
 	for uid, pod := range view.pods {
 		if node, change := r.decideNomination(pod, wanted[uid], planned[uid], view); change {
 			changes = append(changes, nomination{pod, node})
+		} else if r.isIgnored(pod, view) {
+			log.FromContext(ctx).Info("kube-scheduler does not follow a nomination, the pod will be planned anew",
+				"Pod", pod.Namespace+"/"+pod.Name, "Node", pod.Status.NominatedNodeName)
+			changes = append(changes, nomination{pod, ""})
 		}
 	}
 	for uid := range r.nominated {
 		if view.pods[uid] == nil {
 			delete(r.nominated, uid)
+		}
+	}
+	for uid := range r.seen {
+		if view.pods[uid] == nil {
+			delete(r.seen, uid)
 		}
 	}
 	return r.writeNominations(ctx, changes)
@@ -92,6 +102,31 @@ func (r *Reconciler) decideNomination(pod *corev1.Pod, wanted string, elsewhere 
 	return "", false
 }
 
+// ignoredAfter is how long a pod may wait for a node that takes pods and that it is nominated to.
+const ignoredAfter = 15 * time.Second
+
+// sighting is when a pod was first seen to be nominated to a node that takes pods.
+type sighting struct {
+	node  string
+	since time.Time
+}
+
+// isIgnored reports whether kube-scheduler will not have the pod where it is nominated to. As long as others stop there,
+// the pod waits for their room.
+func (r *Reconciler) isIgnored(pod *corev1.Pod, view *view) bool {
+	node := view.nodes[pod.Status.NominatedNodeName]
+	if node == nil || !engine.IsPending(pod) || node.Labels[v1.NodePoolLabelKey] != "" && node.Labels[v1.InitializedLabelKey] != "true" || view.stopping[node.Name] {
+		delete(r.seen, pod.UID)
+		return false
+	}
+	now := r.Cluster.Clock.Now()
+	if s, ok := r.seen[pod.UID]; !ok || s.node != node.Name {
+		r.seen[pod.UID] = sighting{node.Name, now}
+		return false
+	}
+	return now.Sub(r.seen[pod.UID].since) > ignoredAfter
+}
+
 func leaving(node *corev1.Node) bool {
 	return node == nil || node.DeletionTimestamp != nil ||
 		slices.ContainsFunc(node.Spec.Taints, func(t corev1.Taint) bool { return t.Key == v1.DisruptedTaintKey })
@@ -117,6 +152,7 @@ func (r *Reconciler) writeNominations(ctx context.Context, changes []nomination)
 			log.FromContext(ctx).V(1).Info("nominated node for pod", "Pod", change.pod.Namespace+"/"+change.pod.Name, "Node", change.node)
 		case errs[i] == nil:
 			delete(r.nominated, change.pod.UID)
+			delete(r.seen, change.pod.UID)
 		}
 	}
 	return errors.Join(errs...)

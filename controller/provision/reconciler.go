@@ -8,11 +8,12 @@ import (
 	"errors"
 	"fmt"
 	"hash/fnv"
-	"slices"
 	"strings"
+	"time"
 
 	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
@@ -46,13 +47,15 @@ type Reconciler struct {
 	memo engine.Memo
 	// nominated holds the nodes that this process pointed pods at.
 	nominated map[types.UID]string
-	refusals  *report.Refusals
-	refused   uint64 // stands for the pods that the last plan refused, to log them once
+	// seen says since when pods are nominated to nodes that take pods.
+	seen     map[types.UID]sighting
+	refusals *report.Refusals
+	refused  uint64 // stands for the pods that the last plan refused, to log them once
 }
 
 // New returns a Reconciler.
 func New(config Config) *Reconciler {
-	return &Reconciler{Config: config, nominated: map[types.UID]string{}, refusals: report.NewRefusals(config.Recorder)}
+	return &Reconciler{Config: config, nominated: map[types.UID]string{}, seen: map[types.UID]sighting{}, refusals: report.NewRefusals(config.Recorder)}
 }
 
 // Reconcile makes one pass: plan, launch, nominate. What failed for one launch does not stop the others; the error names
@@ -66,6 +69,9 @@ func (r *Reconciler) Reconcile(ctx context.Context) error {
 	plan := engine.Provision(snap, r.Options, &r.memo)
 	r.Metrics.Planned(name, r.Cluster.Clock.Since(began), waiting(plan), len(plan.Unplaced), invalid(plan))
 	view := newView(snap)
+	if r.NominatePods {
+		takeTurns(plan.Launches, view.pods)
+	}
 	r.report(ctx, view, plan)
 	err = errors.Join(r.launch(ctx, view, plan), r.nominate(ctx, view, plan))
 	r.price(snap, plan)
@@ -123,6 +129,10 @@ func (r *Reconciler) launch(ctx context.Context, view *view, plan *engine.Plan) 
 	for i, launch := range plan.Launches {
 		if reason := checker.Check(launch); !reason.OK() {
 			log.FromContext(ctx).Info("dropped launch, it is not right any more", "launch", launch.Name, "reason", reason.String())
+			continue
+		}
+		if view.isEarly(launch) {
+			log.FromContext(ctx).V(1).Info("put launch off, a machine for its pods has just opened", "launch", launch.Name, "pods", len(launch.Pods))
 			continue
 		}
 		group.Go(func() error {
@@ -196,29 +206,58 @@ type view struct {
 	pods  map[types.UID]*corev1.Pod
 	nodes map[string]*corev1.Node
 	pools map[string]*v1.NodePool
-	// planned holds, by claim, the pods that its machine was started for.
-	planned map[string][]string
+	// stopping holds the nodes on which pods are being stopped.
+	stopping map[string]bool
+	// opening holds the pods whose machine is about to take them, or took others just now.
+	opening map[types.UID]bool
 }
 
-// startedFor reports whether the machine was started for the very pod.
-func (v *view) startedFor(p engine.Placement) bool {
-	return slices.Contains(v.planned[p.Claim], string(p.Pod.UID))
+// openingWhile is how long after its machine is ready a pod may still find its place, or another one that a pod with the
+// same trouble left. Until then no second machine is started for it.
+const openingWhile, openingLongest = 10 * time.Second, time.Minute
+
+// isOpening reports whether pods that were planned for the claim may still be on their way to their places.
+func isOpening(claim *v1.NodeClaim, now time.Time) bool {
+	registered, initialized := v1.GetCondition(claim, v1.ConditionRegistered), v1.GetCondition(claim, v1.ConditionInitialized)
+	switch {
+	case claim.DeletionTimestamp != nil || registered == nil || registered.Status != metav1.ConditionTrue:
+		return false
+	case initialized == nil || initialized.Status != metav1.ConditionTrue:
+		return now.Sub(registered.LastTransitionTime.Time) < openingLongest
+	}
+	return now.Sub(initialized.LastTransitionTime.Time) < openingWhile
+}
+
+// isEarly reports whether the launch is for nobody but pods whose machine is opening.
+func (v *view) isEarly(launch engine.Launch) bool {
+	for _, id := range launch.Pods {
+		if !v.opening[id.UID] {
+			return false
+		}
+	}
+	return len(launch.Pods) > 0
 }
 
 func newView(s *engine.Snapshot) *view {
 	v := &view{
-		pods:  map[types.UID]*corev1.Pod{},
-		nodes: make(map[string]*corev1.Node, len(s.Nodes)),
-		pools: make(map[string]*v1.NodePool, len(s.NodePools)),
-
-		planned: map[string][]string{},
+		pods:     map[types.UID]*corev1.Pod{},
+		nodes:    make(map[string]*corev1.Node, len(s.Nodes)),
+		pools:    make(map[string]*v1.NodePool, len(s.NodePools)),
+		stopping: map[string]bool{},
+		opening:  map[types.UID]bool{},
 	}
 	for _, claim := range s.NodeClaims {
-		v.planned[claim.Name] = engine.PlannedPods(claim)
+		if isOpening(claim, s.Now) {
+			for _, uid := range engine.PlannedPods(claim) {
+				v.opening[types.UID(uid)] = true
+			}
+		}
 	}
 	for _, pod := range s.Pods {
 		if pod.Spec.NodeName == "" {
 			v.pods[pod.UID] = pod
+		} else if engine.IsTerminating(pod) {
+			v.stopping[pod.Spec.NodeName] = true
 		}
 	}
 	for _, node := range s.Nodes {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
@@ -183,5 +184,60 @@ func TestPodsAreNotPointedAnywhereIfTheFlagSaysSo(t *testing.T) {
 	w.Must(r.Reconcile(w))
 	if got := nominated(w, "web"); got != "" {
 		t.Errorf("nominated to %q", got)
+	}
+}
+
+func TestANominationThatIsNotFollowedIsTakenBack(t *testing.T) {
+	pool := clustertest.Pool("general")
+	claim, node := clustertest.Machine(pool, "general-a", time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC))
+	for _, c := range []struct {
+		name string
+		with *corev1.Pod // on the node
+		want string
+	}{
+		{name: "kube-scheduler refuses", with: clustertest.Bound("other", "100m", "general-a")},
+		{name: "the room is not free yet", with: stopping("other", "general-a"), want: "general-a"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			pod := clustertest.Pending("web", "500m")
+			pod.Status.NominatedNodeName = "general-a"
+			w := clustertest.New(t, interceptor.Funcs{}, pool.DeepCopy(), claim.DeepCopy(), node.DeepCopy(), pod, c.with)
+			r := newReconciler(w)
+			w.Must(r.Reconcile(w))
+			if got := nominated(w, "web"); got != "general-a" {
+				t.Fatalf("nominated to %q at once", got)
+			}
+			w.Clock.Step(16 * time.Second)
+			w.Must(r.Reconcile(w))
+			if got := nominated(w, "web"); got != c.want {
+				t.Errorf("nominated to %q, want %q", got, c.want)
+			}
+		})
+	}
+}
+
+func stopping(name, node string) *corev1.Pod {
+	pod := clustertest.Bound(name, "100m", node)
+	at := metav1.NewTime(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC))
+	pod.DeletionTimestamp, pod.Finalizers = &at, []string{"test/hold"}
+	return pod
+}
+
+func TestAPodGetsNoSecondMachineWhileItsFirstOpens(t *testing.T) {
+	pool := clustertest.Pool("general")
+	claim, node := clustertest.Machine(pool, "general-a", time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC))
+	claim.Annotations = map[string]string{engine.PlannedPodsAnnotation: "pod-web"}
+	w := clustertest.New(t, interceptor.Funcs{}, pool, node, clustertest.Pending("web", "3"), clustertest.Bound("thief", "3", "general-a"))
+	v1.GetCondition(claim, v1.ConditionInitialized).LastTransitionTime = metav1.NewTime(w.Clock.Now())
+	w.Must(w.Client.Create(w, claim))
+	r := newReconciler(w)
+	w.Must(r.Reconcile(w))
+	if claims := w.Claims(); len(claims) != 1 {
+		t.Fatalf("%d claims: its room was taken just now, and more may change", len(claims))
+	}
+	w.Clock.Step(11 * time.Second)
+	w.Must(r.Reconcile(w))
+	if claims := w.Claims(); len(claims) != 2 {
+		t.Errorf("%d claims, want another one for the pod whose room was taken", len(claims))
 	}
 }

@@ -1,0 +1,87 @@
+package nodeclaim_test
+
+import (
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	v1 "tenon.sh/api/v1"
+	"tenon.sh/engine"
+)
+
+func planned(uids string) func(*v1.NodeClaim) {
+	return func(c *v1.NodeClaim) { c.Annotations = map[string]string{engine.PlannedPodsAnnotation: uids} }
+}
+
+func unschedulable(p *corev1.Pod) {
+	p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable}}
+}
+
+func TestAllNodesOpenWithTheirPodsNominated(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, newClaim("general-1", planned("uid-a,uid-b")), newClaim("general-2", planned("uid-c")),
+		newPod("a", "", unschedulable), newPod("b", "", unschedulable), newPod("c", "", unschedulable))
+	w.until("open", func() bool { return w.open() == 2 })
+	want := map[string]string{"a": w.nodeOf("general-1"), "b": w.nodeOf("general-1"), "c": w.nodeOf("general-2")}
+	for _, p := range w.pods() {
+		if p.Status.NominatedNodeName != want[p.Name] {
+			t.Errorf("pod %s is nominated to %q, want %q", p.Name, p.Status.NominatedNodeName, want[p.Name])
+		}
+	}
+}
+
+func TestAMachineThatDoesNotComeHoldsNobodyUpForLong(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, newClaim("general-1", planned("uid-a")), newClaim("general-2", planned("uid-b")),
+		newPod("a", "", unschedulable), newPod("b", "", unschedulable))
+	w.never = "general-2"
+	began := w.clock.Now()
+	w.until("open", func() bool { return w.open() == 1 })
+	if took := w.clock.Since(began); took > 20*time.Second {
+		t.Errorf("the node opened after %v", took)
+	}
+}
+
+func TestAPodThatLostItsNominationAtTheOpeningGetsItBack(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, newClaim("general-1", planned("uid-a")), newPod("a", "", unschedulable))
+	drops := 2
+	w.paused = func() { // kube-scheduler tries the pod before it has heard that the node is open
+		for _, p := range w.pods() {
+			if drops > 0 && p.Status.NominatedNodeName != "" {
+				drops--
+				w.update(p, func() { p.Status.NominatedNodeName = "" })
+			}
+		}
+	}
+	w.until("open", func() bool { return w.open() == 1 })
+	if p := w.pods()[0]; drops > 0 || p.Status.NominatedNodeName != w.nodeOf("general-1") {
+		t.Errorf("nominated to %q after %d losses", p.Status.NominatedNodeName, 2-drops)
+	}
+}
+
+// open counts the nodes that pods may go to.
+func (w *world) open() int {
+	n := 0
+	for _, node := range w.nodes() {
+		closed := node.Labels[v1.RegisteredLabelKey] != "true"
+		for _, taint := range node.Spec.Taints {
+			closed = closed || engine.IsEphemeralTaint(taint)
+		}
+		if !closed {
+			n++
+		}
+	}
+	return n
+}
+
+func (w *world) nodeOf(claim string) string {
+	w.t.Helper()
+	c := &v1.NodeClaim{}
+	if err := w.client.Get(w.t.Context(), types.NamespacedName{Name: claim}, c); err != nil {
+		w.t.Fatal(err)
+	}
+	return c.Status.NodeName
+}
