@@ -49,34 +49,49 @@ func (s *solver) buy(pools []int) {
 const renewed = 1.01
 
 // first buys the first machines. Where resources are worth nothing as long as others are short, the prices of the whole say
-// nothing about the rest: then the prices are worked out again as pods go.
+// nothing about the rest: then the prices are worked out again as pods go. Machines with devices may come first, as they
+// have to be bought in any case.
 func (s *solver) first(m *market, left []int) []*draft {
-	again := slices.Clone(left)
+	before := slices.Clone(left)
 	g := s.newGreedy(m, left)
 	g.run()
 	if g.cost <= m.bound.value*renewed || len(g.drafts) > mostRenewals {
 		return g.drafts
 	}
-	for _, d := range g.drafts {
-		s.charge(d, -1)
+	best, cost, after := g.drafts, g.cost, slices.Clone(left)
+	for _, way := range []func(left []int) ([]*draft, float64){
+		func(left []int) ([]*draft, float64) {
+			g := s.newGreedy(m, left)
+			g.forced = true
+			g.run()
+			return g.drafts, g.cost
+		},
+		func(left []int) ([]*draft, float64) { return s.renewing(m, left, false) },
+		func(left []int) ([]*draft, float64) { return s.renewing(m, left, true) },
+	} {
+		again := slices.Clone(before)
+		for _, d := range best {
+			s.charge(d, -1)
+		}
+		others, price := way(again)
+		if slices.Equal(again, after) && price < cost {
+			best, cost = others, price
+			continue
+		}
+		for _, d := range others {
+			s.charge(d, -1)
+		}
+		for _, d := range best {
+			s.charge(d, 1)
+		}
 	}
-	drafts, cost := s.renewing(m, again)
-	if slices.Equal(again, left) && cost < g.cost {
-		return drafts
-	}
-	for _, d := range drafts {
-		s.charge(d, -1)
-	}
-	for _, d := range g.drafts {
-		s.charge(d, 1)
-	}
-	return g.drafts
+	return best
 }
 
 // mostRenewals bounds the plans for which prices are worked out anew, in machines.
 const mostRenewals = 400
 
-func (s *solver) renewing(m *market, left []int) ([]*draft, float64) {
+func (s *solver) renewing(m *market, left []int, forced bool) ([]*draft, float64) {
 	own := *m
 	own.shapes, own.goods = slices.Clone(m.shapes), slices.Clone(m.goods)
 	var drafts []*draft
@@ -84,7 +99,7 @@ func (s *solver) renewing(m *market, left []int) ([]*draft, float64) {
 	for {
 		own.renew(s, left)
 		g := s.newGreedy(&own, left)
-		best := g.best()
+		best := g.next(forced)
 		if best == nil || !g.take(best, true) {
 			return drafts, cost
 		}

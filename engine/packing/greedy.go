@@ -53,7 +53,9 @@ type greedy struct {
 	ofKind    []int        // pods left of each kind
 	value     float64      // what all pods that are left are worth
 	exponents []int
-	roominess float64 // how often the price of a node counts in the choice of a pattern
+	forced    bool                // first what has devices, then the rest: that has to be bought in any case
+	skip      func(good int) bool // goods to leave out; nil for none
+	roominess float64             // how often the price of a node counts in the choice of a pattern
 	drafts    []*draft
 	cost      float64 // planning price of the drafts
 	ceiling   float64 // give up once the cost reaches it; 0 means never
@@ -95,13 +97,40 @@ func (s *solver) newGreedy(m *market, left []int) *greedy {
 		}
 	}
 	g.stale, g.fresh, g.drafty = make([]float64, len(m.goods)), make([]int, len(m.goods)), make([]*draft, len(m.goods))
-	g.reset(nil)
 	g.count, g.most = make([]int, s.host.nGroups), make([]int, s.host.nGroups)
 	g.shape = make([]float64, len(m.dims))
 	return g
 }
 
+// run buys until nothing is left that some good holds.
 func (g *greedy) run() {
+	if g.forced {
+		g.reset(func(i int) bool { return !g.scarce(i) || g.skip != nil && g.skip(i) })
+		g.buyAll()
+	}
+	g.reset(g.skip)
+	g.buyAll()
+}
+
+// scarce reports whether the good has devices that few have: it is bought only for pods that ask for them.
+func (g *greedy) scarce(i int) bool {
+	good := &g.m.goods[i]
+	return g.s.pools[good.pool].devices[good.option]
+}
+
+// next is what to buy next; with forced, what has devices comes first.
+func (g *greedy) next(forced bool) *draft {
+	if forced {
+		g.reset(func(i int) bool { return !g.scarce(i) })
+		if d := g.best(); d != nil {
+			return d
+		}
+	}
+	g.reset(nil)
+	return g.best()
+}
+
+func (g *greedy) buyAll() {
 	for {
 		best := g.best()
 		if best == nil {

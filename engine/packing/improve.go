@@ -7,9 +7,12 @@ import (
 	"tenon.sh/engine/bitset"
 )
 
-// improve gives up once so many tries together have not gained this share of the price.
+// improve gives up once so many tries together have not gained this share of the price; as long as the price is far above
+// the bound, only after so many tries for each machine.
 const (
 	patience   = 150
+	stubborn   = 10
+	far        = 1.015
 	worthwhile = 3e-4
 )
 
@@ -36,7 +39,7 @@ func (s *solver) improve(m *market, drafts []*draft) []*draft {
 	before := total
 	teams := s.teams(m)
 	for tries := 0; s.effort > 0 && total > floor*1.002; tries += len(teams) {
-		if tries >= patience {
+		if tries >= patience && (total <= floor*far || tries >= stubborn*len(drafts)) {
 			if before-total < total*worthwhile {
 				break
 			}
@@ -99,6 +102,7 @@ type place struct {
 	exponent  int
 	roominess float64
 	mask      uint64
+	forced    bool
 }
 
 // draw draws places that share no machine.
@@ -110,6 +114,7 @@ func (s *solver) draw(m *market, drafts []*draft, n int, random *random) []place
 		if random.below(2) == 0 {
 			p.roominess = roominess
 		}
+		p.forced = len(s.p.Devices) > 0 && random.below(2) == 0
 		for k := len(m.goods); k > 4*fewGoods; k /= 2 {
 			p.mask &= random.next()
 		}
@@ -209,7 +214,7 @@ func (s *solver) repack(g *greedy, drafts []*draft, p *place) (better []*draft, 
 	g.exponents = append(g.exponents[:0], p.exponent)
 	g.roominess = p.roominess
 	g.ceiling = old * (1 - 1e-9)
-	g.reset(func(i int) bool { return p.mask>>(uint(i)%64)&1 == 0 })
+	g.forced, g.skip = p.forced, func(i int) bool { return p.mask>>(uint(i)%64)&1 == 0 }
 	g.run()
 	complete := true
 	for _, i := range chosen {

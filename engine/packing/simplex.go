@@ -14,7 +14,7 @@ func maximise(c []float64, a [][]float64, b []float64, steps int) []float64 {
 		if col < 0 {
 			break
 		}
-		row := t.leaving(col)
+		row := t.leaving(col, idle > 30)
 		if row < 0 {
 			break // unbounded: cannot be where every resource is for sale
 		}
@@ -60,7 +60,11 @@ func newDictionary(c []float64, a [][]float64, b []float64) *dictionary {
 	return t
 }
 
-const tiny = 1e-11
+const (
+	tiny  = 1e-11
+	slack = 1e-10 // how much a constraint may be missed by
+	least = 1e-8  // of a coefficient to divide by
+)
 
 func (t *dictionary) value() float64 { return t.rows[len(t.rows)-1][len(t.other)] }
 
@@ -79,16 +83,25 @@ func (t *dictionary) entering(first bool) int {
 	return col
 }
 
-func (t *dictionary) leaving(col int) int {
-	best, row := math.Inf(1), -1
+// leaving is the row that bounds the column first. Among rows that bound it about as much the largest coefficient wins:
+// dividing by a small one would drown the others in rounding (P. M. J. Harris, 1973). With first it is the row of the first
+// variable, as Bland's rule asks.
+func (t *dictionary) leaving(col int, first bool) int {
 	rhs := len(t.other)
+	limit := math.Inf(1)
 	for i := range t.basic {
-		if t.rows[i][col] <= 1e-9 {
+		if a := t.rows[i][col]; a > least {
+			limit = min(limit, (max(0, t.rows[i][rhs])+slack)/a)
+		}
+	}
+	row := -1
+	for i := range t.basic {
+		a := t.rows[i][col]
+		if a <= least || max(0, t.rows[i][rhs])/a > limit {
 			continue
 		}
-		ratio := t.rows[i][rhs] / t.rows[i][col]
-		if ratio < best-tiny || (ratio <= best+tiny && row >= 0 && t.basic[i] < t.basic[row]) {
-			best, row = min(best, ratio), i
+		if row < 0 || (first && t.basic[i] < t.basic[row]) || (!first && a > t.rows[row][col]) {
+			row = i
 		}
 	}
 	return row
