@@ -65,6 +65,7 @@ func (s *solver) moveOne(owner, from int, on map[int][]int) {
 		with.Add(request, 1)
 		if s.holds(b, with) {
 			s.swap(a, i, b, -1)
+			on[owner] = append(on[owner], at)
 			return
 		}
 		for j, other := range b.pinned {
@@ -79,6 +80,7 @@ func (s *solver) moveOne(owner, from int, on map[int][]int) {
 			here.Add(theirs, 1)
 			if s.holds(b, there) && s.holds(a, here) {
 				s.swap(a, i, b, j)
+				on[owner], on[o] = append(on[owner], at), append(on[o], from)
 				return
 			}
 		}
