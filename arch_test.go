@@ -71,7 +71,7 @@ var importRules = []importRule{
 	{packages: "report/...", ours: []string{"report/...", "engine", "cluster", "api/...", "provider"}, also: slices.Concat(kubernetesClient, logging, prometheus)},
 	{packages: "controller/...", ours: []string{"engine", "cluster", "provider", "api/...", "report/..."}, also: slices.Concat(kubernetesClient, logging, prometheus)},
 
-	{packages: "simulator", ours: []string{"engine", "scenario", "provider", "provider/simulated", "provider/catalog", "api/..."}},
+	{packages: "simulator", ours: []string{"engine", "scenario", "provider", "provider/simulated", "provider/catalog", "api/..."}, also: []string{"github.com/robfig/cron/v3"}},
 	{packages: "explore", ours: []string{"api/...", "engine", "scenario/...", "provider/...", "cluster", "controller/...", "report/...", "simulator", "playground"}, also: slices.Concat(kubernetesClient, logging, prometheus)},
 	{packages: "web", ours: []string{"engine"}},
 	{packages: "playground", ours: []string{"api/..."}, also: append([]string{"k8s.io/apiextensions-apiserver", "golang.org/x/sys"}, kubernetesClient...)},

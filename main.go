@@ -3,6 +3,7 @@ package main
 
 import (
 	"os"
+	_ "time/tzdata" // images without a system have no time zones of their own
 
 	"tenon.sh/cli"
 )

@@ -184,7 +184,7 @@ func (o *explainOptions) pool(out io.Writer, reading *scenario.Reading, name str
 		return notFound("nodepool", name, "", namesOf(s.NodePools))
 	}
 	story := engine.ExplainPool(s, engine.Provision(s, reading.Options, nil), s.NodePools[i])
-	story.Notes = append(story.Notes, nodepool.Unsupported(s.NodePools[i])...)
+	story.Notes = append(story.Notes, nodepool.Unsupported(s.NodePools[i], false)...)
 	if o.output == "json" {
 		return writeRecord(out, "NodePoolExplanation", story)
 	}

@@ -52,13 +52,31 @@ func writePoolStory(t *terminal, s *engine.PoolStory) {
 	}
 }
 
+// timeLayout shows when budgets open and close, in the zone of their pool.
+const timeLayout = "Mon 2 Jan 15:04 MST"
+
 // budgetFacts says what each budget bounds now, and what they leave together.
 func budgetFacts(s *engine.PoolStory) []fact {
 	var facts []fact
+	if s.Paused != "" {
+		facts = append(facts, fact{"paused", s.Paused})
+	}
+	if s.Retired {
+		facts = append(facts, fact{"retired", "it starts no more machines"})
+	}
+	if s.TimeZone != "" {
+		facts = append(facts, fact{"time zone", s.TimeZone})
+	}
 	for _, b := range s.Budgets {
 		text := "nodes " + b.Nodes
 		if len(b.Reasons) > 0 {
 			text += " for " + strings.Join(texts(b.Reasons), ", ")
+		}
+		switch b.Bounds {
+		case "replaced":
+			text += ", with a replacement"
+		case "deleted":
+			text += ", without a replacement"
 		}
 		if b.Schedule != "" {
 			text += fmt.Sprintf(" from %q for %s", b.Schedule, b.Duration)
@@ -66,8 +84,12 @@ func budgetFacts(s *engine.PoolStory) []fact {
 		switch {
 		case b.Problem != "":
 			text += ": " + b.Problem
+		case b.Allows == nil && b.Turns != nil:
+			text += ": not in force now, but from " + b.Turns.Format(timeLayout)
 		case b.Allows == nil:
 			text += ": not in force now"
+		case b.Turns != nil:
+			text += ": " + count(*b.Allows, "node") + " at a time until " + b.Turns.Format(timeLayout)
 		default:
 			text += ": " + count(*b.Allows, "node") + " at a time"
 		}
@@ -83,6 +105,9 @@ func budgetFacts(s *engine.PoolStory) []fact {
 			text = "no node may go: " + a.Problem
 		case a.Left != nil:
 			text = count(*a.Left, "more node") + " may go"
+			if a.Opens != nil {
+				text += " before " + a.Opens.Format(timeLayout)
+			}
 		}
 		if a.Disrupting > 0 {
 			text += fmt.Sprintf(" (%d leaving or not ready)", a.Disrupting)

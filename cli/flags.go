@@ -79,7 +79,9 @@ func DefaultControllerOptions() ControllerOptions {
 
 // engineOptions are what the engine is told.
 func (o ControllerOptions) engineOptions() engine.Options {
-	return o.engineFlags.options()
+	opt := o.engineFlags.options()
+	opt.SpotToSpot = o.FeatureGates["SpotToSpotConsolidation"]
+	return opt
 }
 
 // environment maps flags to the environment variables that stand in for them.

@@ -45,11 +45,14 @@ func (g gatesValue) Set(text string) error {
 	return nil
 }
 
+// actedOn are the gates that something acts on, and ReservedCapacity, which is on by default: nobody asked for it.
+var actedOn = [...]string{"StaticCapacity", "SpotToSpotConsolidation", "ReservedCapacity"}
+
 // gatesWithoutEffect lists the gates that are on and that nothing acts on yet.
 func gatesWithoutEffect(gates map[string]bool) []string {
 	var out []string
 	for _, name := range slices.Sorted(maps.Keys(gates)) {
-		if gates[name] && name != "ReservedCapacity" { // on by default, so nobody asked for it
+		if gates[name] && !slices.Contains(actedOn[:], name) {
 			out = append(out, name)
 		}
 	}

@@ -22,11 +22,13 @@ import (
 	"tenon.sh/cluster"
 	"tenon.sh/controller"
 	"tenon.sh/controller/disrupt"
+	"tenon.sh/controller/interruption"
 	"tenon.sh/controller/nodeclass"
 	"tenon.sh/controller/nodepool"
 	"tenon.sh/controller/provision"
 	"tenon.sh/controller/unsupported"
 	"tenon.sh/engine"
+	"tenon.sh/provider"
 	"tenon.sh/report"
 )
 
@@ -69,6 +71,7 @@ func (c *autoscaler) lead(ctx context.Context, lasting lasting) error {
 		return err
 	}
 	parts.makeLoops()
+	parts.listen(cloud)
 	if err := parts.addNodeClaims(); err != nil {
 		return err
 	}
@@ -127,10 +130,12 @@ type parts struct {
 	cluster  *cluster.Cluster
 	recorder *report.Recorder
 	health   *nodepool.Health
-	loops    []*controller.Loop
-	watches  []func(context.Context) error
-	state    *prometheus.Registry // of the metrics that only the leader exports
-	pods     *report.PodObserver
+	// provisioning is the loop that starts machines.
+	provisioning *controller.Loop
+	loops        []*controller.Loop
+	watches      []func(context.Context) error
+	state        *prometheus.Registry // of the metrics that only the leader exports
+	pods         *report.PodObserver
 }
 
 // loop adds a loop.
@@ -151,12 +156,18 @@ func (p *parts) makeLoops() {
 	})
 	disruptor := disrupt.New(disrupt.Config{Cluster: p.cluster, Recorder: p.recorder, Metrics: p.lasting.metrics, Options: options})
 	provisioning := p.loop("provisioner", provisioner.Reconcile, p.opt.BatchIdleDuration, p.opt.BatchMaxDuration, 10*time.Second)
+	p.provisioning = provisioning
 	disrupting := p.loop("disruption", disruptor.Reconcile, time.Second, 5*time.Second, 10*time.Second)
 
 	var pools *controller.Loop
 	p.health = nodepool.NewHealth(func() { pools.Trigger("health") })
-	pools = p.loop("nodepool", nodepool.New(nodepool.Config{Cluster: p.cluster, Health: p.health}).Reconcile,
+	pools = p.loop("nodepool", nodepool.New(nodepool.Config{Cluster: p.cluster, Health: p.health, StaticCapacity: p.opt.FeatureGates["StaticCapacity"]}).Reconcile,
 		200*time.Millisecond, time.Second, time.Minute)
+	resize := func(string) {}
+	if p.opt.FeatureGates["StaticCapacity"] {
+		static := nodepool.NewStatic(nodepool.StaticConfig{Cluster: p.cluster, Metrics: p.lasting.metrics, Options: options})
+		resize = p.loop("static", static.Reconcile, 200*time.Millisecond, time.Second, 30*time.Second).Trigger
+	}
 	classes := p.loop("nodeclass", (&nodeclass.Reconciler{Cluster: p.cluster}).Reconcile, 100*time.Millisecond, time.Second, 30*time.Second)
 	noEffect := &unsupported.Reconciler{API: p.mgr.GetAPIReader(), Writer: p.mgr.GetClient(), Clock: real}
 	p.loop("unsupported", noEffect.Reconcile, time.Second, time.Second, time.Minute)
@@ -168,7 +179,12 @@ func (p *parts) makeLoops() {
 	p.watches = append(p.watches,
 		func(ctx context.Context) error { return provision.Watch(ctx, informers, provisioning.Trigger) },
 		func(ctx context.Context) error { return disrupt.Watch(ctx, informers, disrupting.Trigger) },
-		func(ctx context.Context) error { return nodepool.Watch(ctx, informers, pools.Trigger) },
+		func(ctx context.Context) error {
+			return nodepool.Watch(ctx, informers, func(cause string) {
+				pools.Trigger(cause)
+				resize(cause)
+			})
+		},
 		func(ctx context.Context) error {
 			return nodeclass.Watch(ctx, p.cluster, func(cause string) {
 				classes.Trigger(cause)
@@ -176,6 +192,22 @@ func (p *parts) makeLoops() {
 			})
 		},
 	)
+}
+
+// noticesEvery is how often the cloud is asked for notices.
+const noticesEvery = 500 * time.Millisecond
+
+// listen adds the loop that acts on the cloud's notices, if it gives any.
+func (p *parts) listen(cloud provider.Provider) {
+	notifier, ok := cloud.(provider.Notifier)
+	if !ok {
+		return
+	}
+	listener := interruption.New(interruption.Config{
+		Cluster: p.cluster, Notifier: notifier, Recorder: p.recorder, Metrics: p.lasting.metrics,
+		Hurry: func() { p.provisioning.Hurry("notice") },
+	})
+	p.loop("interruption", listener.Reconcile, 0, 0, noticesEvery)
 }
 
 // lead runs while this process is the leader.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"time"
 
@@ -16,6 +17,7 @@ import (
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
 
+	v1 "tenon.sh/api/v1"
 	"tenon.sh/engine"
 	"tenon.sh/scenario"
 )
@@ -50,8 +52,8 @@ func liveKinds() []liveKind {
 	}
 	return []liveKind{
 		// Nodes come before pods: a pod that is bound in between then counts twice rather than not at all.
-		of("karpenter.sh", "v1", "nodepools", "NodePool", false),
-		of("karpenter.sh", "v1", "nodeclaims", "NodeClaim", false),
+		of(v1.Group, "v1", "nodepools", "NodePool", true), // savings is for clusters without Karpenter too
+		of(v1.Group, "v1", "nodeclaims", "NodeClaim", true),
 		of("", "v1", "nodes", "Node", false),
 		of("", "v1", "pods", "Pod", false),
 		of("apps", "v1", "daemonsets", "DaemonSet", false),
@@ -78,17 +80,29 @@ func liveKinds() []liveKind {
 // patience bounds one question to a cluster that does not answer.
 const patience = 30 * time.Second
 
-// documents reads the live cluster and the catalog of its controller. It only reads.
-func (o *liveOptions) documents(ctx context.Context, notes io.Writer) ([]scenario.Document, error) {
+// config says how to reach the cluster, patiently.
+func (o *liveOptions) config() (*rest.Config, error) {
 	config, err := restConfig(o.kubeconfig)
 	if err != nil {
 		return nil, err
 	}
 	config.Timeout = patience
 	config.QPS, config.Burst = 50, 100
+	return config, nil
+}
+
+// documents reads the live cluster and the catalog of its controller. It only reads.
+func (o *liveOptions) documents(ctx context.Context, notes io.Writer) ([]scenario.Document, error) {
+	config, err := o.config()
+	if err != nil {
+		return nil, err
+	}
 	documents, err := liveObjects(ctx, config)
 	if err != nil {
 		return nil, err
+	}
+	if !hasPools(documents) && o.catalogURL == "" {
+		return documents, nil // there is no controller to ask
 	}
 	catalog, err := o.catalog(ctx, config)
 	if err != nil {
@@ -102,6 +116,13 @@ func (o *liveOptions) documents(ctx context.Context, notes io.Writer) ([]scenari
 		return nil, fmt.Errorf("read the catalog: %w", err)
 	}
 	return append(documents, scenario.Document{Object: &unstructured.Unstructured{Object: content}}), nil
+}
+
+// hasPools reports whether there is anything that a controller could look after.
+func hasPools(documents []scenario.Document) bool {
+	return slices.ContainsFunc(documents, func(d scenario.Document) bool {
+		return d.Object.GroupVersionKind().GroupKind() == schema.GroupKind{Group: v1.Group, Kind: "NodePool"}
+	})
 }
 
 func oneLine(err error) string { return strings.Join(strings.Fields(err.Error()), " ") }
@@ -127,8 +148,6 @@ func liveObjects(ctx context.Context, config *rest.Config) ([]scenario.Document,
 		case err == nil:
 			out = append(out, documents...)
 		case apierrors.IsNotFound(err) && kind.optional:
-		case apierrors.IsNotFound(err):
-			return nil, fmt.Errorf("the cluster has no kind %s: install it with tenon crds --apply", kind.kind)
 		default:
 			return nil, fmt.Errorf("list objects of kind %s: %w", kind.kind, err)
 		}

@@ -129,18 +129,15 @@ func refusals(t *terminal, unplaced []engine.Unplaced) []string {
 }
 
 func reasonLine(r engine.Reason) string {
-	if r.NodePool == "" {
-		return fmt.Sprintf("%s [%s]", r.Message(), r.Code)
-	}
-	return fmt.Sprintf("pool %s: %s [%s]", r.NodePool, r.Message(), r.Code)
+	return fmt.Sprintf("%s [%s]", r.Sentence(), r.Code)
 }
 
 func disruptionTable(t *terminal, plan *engine.Plan) []string {
 	var lines []string
 	for _, d := range plan.Disruptions {
-		line := fmt.Sprintf("%s %s: %s, saves %s USD per hour", t.paint(bold, "Remove"), strings.Join(d.Nodes, ", "), d.Reason, money(d.SavingPerHour))
+		line := fmt.Sprintf("%s %s: %s", t.paint(bold, "Remove"), strings.Join(d.Nodes, ", "), d.Sentence())
 		if len(d.Pods) > 0 {
-			line += "; moves " + podList(d.Pods)
+			line += ": " + podList(d.Pods)
 		}
 		lines = append(lines, line)
 		lines = append(lines, launchTable(t, "  ", d.Replacements)...)

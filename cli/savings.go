@@ -1,20 +1,14 @@
 package cli
 
 import (
-	"context"
 	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/dynamic"
 
-	v1 "tenon.sh/api/v1"
 	"tenon.sh/engine"
 	"tenon.sh/provider/catalog"
 	"tenon.sh/scenario"
@@ -60,7 +54,7 @@ func (o *savingsOptions) run(command *cobra.Command) error {
 	if o.catalog != "" && o.instanceTypes != "" {
 		return errors.New("--catalog and --instance-types say the same thing twice: name one of them")
 	}
-	reading, err := o.readCluster(command.Context(), command.InOrStdin(), command.ErrOrStderr())
+	reading, err := o.readAny(command.Context(), command.InOrStdin(), command.ErrOrStderr())
 	if err != nil {
 		return err
 	}
@@ -77,41 +71,6 @@ func (o *savingsOptions) run(command *cobra.Command) error {
 	}
 	writeAccount(newTerminal(command.OutOrStdout()), account)
 	return nil
-}
-
-// readCluster reads files, or a live cluster whether the kinds of Karpenter are installed there or not.
-func (o *savingsOptions) readCluster(ctx context.Context, stdin io.Reader, notes io.Writer) (*scenario.Reading, error) {
-	if len(o.files) > 0 {
-		return o.readAny(ctx, stdin, notes)
-	}
-	config, err := restConfig(o.kubeconfig)
-	if err != nil {
-		return o.readAny(ctx, stdin, notes) // which says what is wrong, and what to do
-	}
-	config.Timeout = patience
-	config.QPS, config.Burst = 50, 100
-	client, err := dynamic.NewForConfig(config)
-	if err != nil {
-		return nil, fmt.Errorf("read the cluster: %w", err)
-	}
-	var documents []scenario.Document
-	for _, kind := range liveKinds() {
-		list, err := liveList(ctx, client, kind)
-		missing := apierrors.IsNotFound(err)
-		switch {
-		case missing && kind.kind == "NodePool":
-			continue // and there are no claims either
-		case missing && (kind.optional || kind.Group == v1.Group):
-			continue
-		case err != nil:
-			return nil, fmt.Errorf("list objects of kind %s: %w", kind.kind, err)
-		}
-		documents = append(documents, list...)
-	}
-	if slices.ContainsFunc(documents, func(d scenario.Document) bool { return d.Object.GetKind() == "NodePool" }) {
-		return o.readAny(ctx, stdin, notes) // with the controller's catalog
-	}
-	return scenario.Read(scenario.Input{Documents: documents, Now: metav1.Now().UTC()})
 }
 
 // completed is the snapshot with the catalog that was named, and with pools if it has none.

@@ -41,10 +41,14 @@ type Config struct {
 type Cluster struct {
 	Config
 	catalogs *catalogs
+	zones    zones
 	// noDeviceClasses is set by Watch, before the first Snapshot, if the API server does not serve that kind.
 	noDeviceClasses bool
 
+	launching sync.Mutex // held from looking at what there is to having created what is missing
+
 	mu     sync.Mutex // guards what follows, and orders the lists that it is merged into
+	began  bool       // the API server was asked which claims there are, and nothing since has left that open
 	claims *written[*v1.NodeClaim]
 	nodes  *written[*corev1.Node]
 	pods   *written[*corev1.Pod]
@@ -65,6 +69,9 @@ func New(config Config) *Cluster {
 // of node classes that this provider does not serve belong to somebody else and are left out. The objects in it are
 // shared: nobody may change them. An error means that a kind could not be listed at all.
 func (c *Cluster) Snapshot(ctx context.Context) (*engine.Snapshot, error) {
+	if err := c.begin(ctx); err != nil {
+		return nil, fmt.Errorf("snapshot: %w", err)
+	}
 	c.confirmUnseen(ctx)
 	s := &engine.Snapshot{Now: c.Clock.Now()}
 	if err := c.listWritten(ctx, s); err != nil {
@@ -81,7 +88,33 @@ func (c *Cluster) Snapshot(ctx context.Context) (*engine.Snapshot, error) {
 	s.NodePools = slices.DeleteFunc(s.NodePools, func(p *v1.NodePool) bool { return !c.Serves(p.Spec.Template.Spec.NodeClassRef) })
 	s.NodeClaims = slices.DeleteFunc(s.NodeClaims, func(n *v1.NodeClaim) bool { return !c.Serves(n.Spec.NodeClassRef) })
 	s.Classes = c.classes(ctx, s.NodePools, s.Now)
+	s.Zones = c.zones.of(s)
 	return s, nil
+}
+
+// begin asks the API server itself which claims there are, at the start and after a creation without a clear answer. The
+// caches may begin with lists that are older than what an earlier process wrote just before its end; whoever believed them
+// would start machines a second time.
+func (c *Cluster) begin(ctx context.Context) error {
+	c.mu.Lock()
+	began := c.began
+	c.mu.Unlock()
+	if began {
+		return nil
+	}
+	var claims v1.NodeClaimList
+	if err := c.API.List(ctx, &claims); err != nil {
+		return fmt.Errorf("list the NodeClaims from the API server: %w", err)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for i := range claims.Items {
+		if !c.began {
+			c.claims.found(&claims.Items[i], c.Clock.Now())
+		}
+	}
+	c.began = true
+	return nil
 }
 
 // listWritten lists the kinds that this process writes. Nodes come before pods: a pod that is bound in between then

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
@@ -222,5 +223,59 @@ func TestSlimPodsKeepWhatDecisionsNeed(t *testing.T) {
 	if c.Resources.Requests.Cpu().String() != "1" || pod.Spec.NodeSelector["a"] != "b" || pod.Spec.Volumes[0].Name != "data" ||
 		pod.Annotations[v1.DoNotDisruptAnnotationKey] != "true" || !engine.IsPending(pod) {
 		t.Errorf("lost something: %+v", pod)
+	}
+}
+
+// late is a mirror whose watch shows no claims, beside the one of the world: a process that has just begun.
+func late(w *clustertest.World) *cluster.Cluster {
+	config := w.Cluster.Config
+	config.Client = interceptor.NewClient(w.Client, interceptor.Funcs{
+		List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
+			if _, claims := list.(*v1.NodeClaimList); claims {
+				return nil
+			}
+			return c.List(ctx, list, opts...)
+		},
+	})
+	return cluster.New(config)
+}
+
+func TestAProcessThatBeginsWithOldListsKnowsTheClaimsOfTheLastOne(t *testing.T) {
+	t.Parallel()
+	pool := clustertest.Pool("general")
+	w := clustertest.New(t, interceptor.Funcs{}, pool)
+	_, err := w.Cluster.CreateClaim(w, pool, engine.Launch{Name: "general-1", NodePool: "general"})
+	w.Must(err)
+	s, err := late(w).Snapshot(w)
+	w.Must(err)
+	if len(s.NodeClaims) != 1 {
+		t.Errorf("the snapshot holds %d claims, want the one that is there", len(s.NodeClaims))
+	}
+}
+
+func TestAClaimWhoseCreationGotNoAnswerIsNotCreatedAgain(t *testing.T) {
+	t.Parallel()
+	pool := clustertest.Pool("general")
+	lost := false
+	w := clustertest.New(t, interceptor.Funcs{
+		Create: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.CreateOption) error {
+			err := c.Create(ctx, o, opts...)
+			if lost {
+				return apierrors.NewTimeoutError("no answer", 1)
+			}
+			return err
+		},
+	}, pool)
+	mirror := late(w)
+	_, err := mirror.Snapshot(w)
+	w.Must(err)
+	lost = true
+	if _, err := mirror.CreateClaim(w, pool, engine.Launch{Name: "general-1", NodePool: "general"}); err == nil {
+		t.Fatal("no error")
+	}
+	s, err := mirror.Snapshot(w)
+	w.Must(err)
+	if len(s.NodeClaims) != 1 {
+		t.Errorf("the snapshot holds %d claims, want the one that was created after all", len(s.NodeClaims))
 	}
 }

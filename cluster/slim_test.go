@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
+	v1 "tenon.sh/api/v1"
 	"tenon.sh/cluster"
 	"tenon.sh/cluster/clustertest"
 )
@@ -106,6 +107,7 @@ func TestSnapshotHoldsEveryKind(t *testing.T) {
 	t.Parallel()
 	meta := func(name string) metav1.ObjectMeta { return metav1.ObjectMeta{Name: name, Namespace: "default"} }
 	pool := clustertest.Pool("general")
+	pool.Annotations = map[string]string{v1.BudgetTimeZoneAnnotationKey: "Europe/Zurich"}
 	claim, node := clustertest.Machine(pool, "general-a", metav1.Now().Time)
 	w := clustertest.New(t, interceptor.Funcs{}, pool, claim, node, clustertest.Pending("web", "1"),
 		&appsv1.DaemonSet{ObjectMeta: meta("a")}, &policyv1.PodDisruptionBudget{ObjectMeta: meta("a")}, &corev1.LimitRange{ObjectMeta: meta("a")},

@@ -4,9 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"strconv"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	v1 "tenon.sh/api/v1"
@@ -17,14 +21,39 @@ import (
 // never be started for a claim that could vanish unnoticed, and it goes when its pool does. Every later Snapshot
 // holds it.
 func (c *Cluster) CreateClaim(ctx context.Context, pool *v1.NodePool, launch engine.Launch) (*v1.NodeClaim, error) {
+	return c.create(ctx, pool, engine.NewClaim(pool, launch))
+}
+
+// CreateNamed is CreateClaim with a name that follows from the decision, so that carrying it out twice creates nothing
+// twice: it fails, with an error that Expected knows, if there is a claim of that name. The claim carries the annotations
+// beside its own.
+func (c *Cluster) CreateNamed(ctx context.Context, pool *v1.NodePool, launch engine.Launch, name string, annotations map[string]string) (*v1.NodeClaim, error) {
 	claim := engine.NewClaim(pool, launch)
+	claim.Name, claim.GenerateName = name, ""
+	maps.Copy(claim.Annotations, annotations)
+	return c.create(ctx, pool, claim)
+}
+
+func (c *Cluster) create(ctx context.Context, pool *v1.NodePool, claim *v1.NodeClaim) (*v1.NodeClaim, error) {
 	if err := c.Client.Create(ctx, claim); err != nil {
+		c.doubt(err)
 		return nil, fmt.Errorf("create NodeClaim for pool %s: %w", pool.Name, err)
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.claims.created(claim, c.Clock.Now())
 	return claim, nil
+}
+
+// doubt looks at an error of a creation. If it leaves open whether the claim was created, the next Snapshot asks the API
+// server: a launch that is written down twice is a machine too many.
+func (c *Cluster) doubt(err error) {
+	switch apierrors.ReasonForError(err) {
+	case metav1.StatusReasonUnknown, metav1.StatusReasonTimeout, metav1.StatusReasonServerTimeout, metav1.StatusReasonInternalError:
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.began = false
+	}
 }
 
 // DeleteClaim tells a claim to go: its node is drained and its machine stopped. A claim of the same name that is
@@ -59,6 +88,43 @@ func (c *Cluster) PatchNode(ctx context.Context, node *corev1.Node, change func(
 	return changed, nil
 }
 
+// PatchClaim changes a claim's metadata; it fails with a conflict if the claim is not as it was when it was read. Every
+// later Snapshot holds the change.
+func (c *Cluster) PatchClaim(ctx context.Context, claim *v1.NodeClaim, change func(*v1.NodeClaim)) (*v1.NodeClaim, error) {
+	changed := claim.DeepCopy()
+	change(changed)
+	patch := client.MergeFromWithOptions(claim, client.MergeFromWithOptimisticLock{})
+	if err := c.Client.Patch(ctx, changed, patch); err != nil {
+		return nil, fmt.Errorf("change NodeClaim %s: %w", claim.Name, err)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.claims.updated(changed, c.Clock.Now())
+	return changed, nil
+}
+
+// ClaimExists asks the API server itself whether there is a claim of that name that has not been told to go. The watch may
+// not show yet what an earlier process created.
+func (c *Cluster) ClaimExists(ctx context.Context, name string) (bool, error) {
+	claim := &v1.NodeClaim{}
+	err := c.API.Get(ctx, client.ObjectKey{Name: name}, claim)
+	if apierrors.IsNotFound(err) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("look for NodeClaim %s: %w", name, err)
+	}
+	return claim.DeletionTimestamp == nil, nil
+}
+
+// Launching calls launch while nobody else launches through this mirror: whoever looks at the newest snapshot there and
+// then creates claims cannot exceed a limit together with others who do the same.
+func (c *Cluster) Launching(launch func() error) error {
+	c.launching.Lock()
+	defer c.launching.Unlock()
+	return launch()
+}
+
 // PatchClaimStatus changes a claim's status; it fails with a conflict if the claim is not as it was when it was read.
 // Every later Snapshot holds the change.
 func (c *Cluster) PatchClaimStatus(ctx context.Context, claim *v1.NodeClaim, change func(*v1.NodeClaim)) (*v1.NodeClaim, error) {
@@ -74,23 +140,28 @@ func (c *Cluster) PatchClaimStatus(ctx context.Context, claim *v1.NodeClaim, cha
 	return changed, nil
 }
 
-// Nominate tells kube-scheduler to try the node first for the pod; an empty name takes such advice back. For a pod that
-// is bound by now there is nothing to advise.
-func (c *Cluster) Nominate(ctx context.Context, pod *corev1.Pod, node string) error {
-	changed := pod.DeepCopy()
-	changed.Status.NominatedNodeName = node
-	err := c.Client.Status().Patch(ctx, changed, client.StrategicMergeFrom(pod))
-	if apierrors.IsInvalid(err) || apierrors.IsNotFound(err) {
-		return nil
+// Nominate tells kube-scheduler to try the node first for the pod; an empty name takes such advice back. It returns the pod
+// as it is then, nil for one that is bound or gone by now: there is nothing to advise. The UID keeps the advice off a later
+// pod of the same name.
+func (c *Cluster) Nominate(ctx context.Context, pod *corev1.Pod, node string) (*corev1.Pod, error) {
+	value := "null"
+	if node != "" {
+		value = strconv.Quote(node)
+	}
+	patch := fmt.Appendf(nil, `{"metadata":{"uid":%q},"status":{"nominatedNodeName":%s}}`, pod.UID, value)
+	changed := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name}}
+	err := c.Client.Status().Patch(ctx, changed, client.RawPatch(types.MergePatchType, patch))
+	if apierrors.IsInvalid(err) || apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
+		return nil, nil
 	}
 	if err != nil {
-		return fmt.Errorf("nominate Node %q for Pod %s/%s: %w", node, pod.Namespace, pod.Name, err)
+		return nil, fmt.Errorf("nominate Node %q for Pod %s/%s: %w", node, pod.Namespace, pod.Name, err)
 	}
 	slimPod(changed)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.pods.updated(changed, c.Clock.Now())
-	return nil
+	return changed, nil
 }
 
 // PodsOn lists the pods of a node as the API server has them now, not as the watch showed them a moment ago.
@@ -107,7 +178,7 @@ func (c *Cluster) PodsOn(ctx context.Context, node string) ([]*corev1.Pod, error
 }
 
 // Expected reports whether an error is one that a later pass meets with a newer snapshot: the object was changed by
-// somebody else, or is gone.
+// somebody else, is gone, or was created by somebody else.
 func Expected(err error) bool {
-	return apierrors.IsConflict(err) || apierrors.IsNotFound(err) || errors.Is(err, context.Canceled)
+	return apierrors.IsConflict(err) || apierrors.IsNotFound(err) || apierrors.IsAlreadyExists(err) || errors.Is(err, context.Canceled)
 }

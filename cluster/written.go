@@ -1,7 +1,9 @@
 package cluster
 
 import (
+	"cmp"
 	"context"
+	"slices"
 	"strconv"
 	"time"
 
@@ -42,6 +44,13 @@ func (w *written[T]) created(object T, now time.Time) {
 		return
 	}
 	w.byUID[object.GetUID()] = &writing[T]{object: object, created: true, since: now}
+}
+
+// found remembers an object that is there, as if it had been written a moment ago, unless something newer is known of it.
+func (w *written[T]) found(object T, now time.Time) {
+	if w.byUID[object.GetUID()] == nil {
+		w.created(object, now)
+	}
 }
 
 // updated remembers the answer to a write.
@@ -113,12 +122,13 @@ func (w *writing[T]) shownBy(object T) bool {
 	if w.deleted {
 		return object.GetDeletionTimestamp() != nil
 	}
-	return !olderThan(object.GetResourceVersion(), w.object.GetResourceVersion())
+	return !Older(object, w.object)
 }
 
-func olderThan(a, b string) bool {
-	x, errX := strconv.ParseUint(a, 10, 64)
-	y, errY := strconv.ParseUint(b, 10, 64)
+// Older reports whether a is an older form of the same object than b.
+func Older(a, b client.Object) bool {
+	x, errX := strconv.ParseUint(a.GetResourceVersion(), 10, 64)
+	y, errY := strconv.ParseUint(b.GetResourceVersion(), 10, 64)
 	return errX == nil && errY == nil && x < y
 }
 
@@ -130,6 +140,7 @@ func (w *written[T]) unseen(now time.Time) []T {
 			out = append(out, ours.object)
 		}
 	}
+	slices.SortFunc(out, func(a, b T) int { return cmp.Compare(a.GetName(), b.GetName()) })
 	return out
 }
 

@@ -33,6 +33,8 @@ type Loop struct {
 
 	mu       sync.Mutex // guards what follows
 	window   Window
+	hurried  bool      // the next pass does not wait for the window to close
+	last     time.Time // when the last pass began
 	began    time.Time // of the running pass, zero between passes
 	ended    time.Time // of the last pass, zero before the first
 	failures int
@@ -47,6 +49,21 @@ func (l *Loop) Trigger(cause string) {
 	if !fresh {
 		return
 	}
+	select {
+	case l.woken() <- struct{}{}:
+	default:
+	}
+}
+
+// hurryEvery is how long after the begin of a pass another one may begin without waiting for its window.
+const hurryEvery = time.Second
+
+// Hurry is Trigger for what cannot wait: a pass begins at once, but at most one a second.
+func (l *Loop) Hurry(cause string) {
+	l.mu.Lock()
+	l.window.Add(cause, l.Clock.Now())
+	l.hurried = true
+	l.mu.Unlock()
 	select {
 	case l.woken() <- struct{}{}:
 	default:
@@ -68,14 +85,14 @@ func (l *Loop) Start(ctx context.Context) error {
 		if ctx.Err() != nil {
 			return nil
 		}
-		l.run(ctx)
+		l.Run(ctx)
 	}
 }
 
 // wait returns when the next pass is due, or when ctx ends.
 func (l *Loop) wait(ctx context.Context) {
 	for ctx.Err() == nil {
-		delay := l.due().Sub(l.Clock.Now())
+		delay := l.Due().Sub(l.Clock.Now())
 		if delay <= 0 {
 			return
 		}
@@ -89,13 +106,16 @@ func (l *Loop) wait(ctx context.Context) {
 	}
 }
 
-// due is when the next pass begins if nothing else happens. An open window is never cut short: what belongs together is
+// Due is when the next pass begins if nothing else happens. An open window is never cut short: what belongs together is
 // looked at together. What failed is tried again less and less often; that must not
 // keep what is new from being looked at, because one object that nothing can be done for would hold up all others.
-func (l *Loop) due() time.Time {
+func (l *Loop) Due() time.Time {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if closes, open := l.window.Closes(l.Idle, l.Max); open {
+		if soon := l.last.Add(hurryEvery); l.hurried && soon.Before(closes) {
+			return soon
+		}
 		return closes
 	}
 	if l.failures > 0 {
@@ -104,11 +124,12 @@ func (l *Loop) due() time.Time {
 	return l.ended.Add(l.Every)
 }
 
-// run makes one pass. A panic in it fails the pass, not the process: what caused it may be one object among thousands.
-func (l *Loop) run(ctx context.Context) {
+// Run makes one pass. A panic in it fails the pass, not the process: what caused it may be one object among thousands.
+func (l *Loop) Run(ctx context.Context) {
 	l.mu.Lock()
-	l.window = Window{}
+	l.window, l.hurried = Window{}, false
 	l.began = l.Clock.Now()
+	l.last = l.began
 	l.mu.Unlock()
 	err := l.pass(ctx)
 	l.mu.Lock()

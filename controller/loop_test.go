@@ -53,27 +53,27 @@ func newLoop(pass func(context.Context) error) (*Loop, *clocktesting.FakeClock) 
 
 func TestLoopIsDueAfterATriggerOrAfterAWhile(t *testing.T) {
 	l, clock := newLoop(func(context.Context) error { return nil })
-	l.run(t.Context())
-	if wait := l.due().Sub(clock.Now()); wait != time.Minute {
+	l.Run(t.Context())
+	if wait := l.Due().Sub(clock.Now()); wait != time.Minute {
 		t.Errorf("without a trigger due after %v, want a minute", wait)
 	}
 	l.Trigger("pod")
-	if wait := l.due().Sub(clock.Now()); wait != time.Second {
+	if wait := l.Due().Sub(clock.Now()); wait != time.Second {
 		t.Errorf("after a trigger due after %v, want a second", wait)
 	}
 	clock.Step(time.Second)
-	l.run(t.Context())
-	if wait := l.due().Sub(clock.Now()); wait != time.Minute {
+	l.Run(t.Context())
+	if wait := l.Due().Sub(clock.Now()); wait != time.Minute {
 		t.Errorf("after the pass due after %v: the trigger was not used up", wait)
 	}
 }
 
 func TestAnOpenWindowIsNotCutShort(t *testing.T) {
 	l, clock := newLoop(func(context.Context) error { return nil })
-	l.run(t.Context())
+	l.Run(t.Context())
 	clock.Step(time.Minute - 100*time.Millisecond)
 	l.Trigger("the first pod of many")
-	if wait := l.due().Sub(clock.Now()); wait != time.Second {
+	if wait := l.Due().Sub(clock.Now()); wait != time.Second {
 		t.Errorf("due after %v though more may come within a second", wait)
 	}
 }
@@ -81,8 +81,8 @@ func TestAnOpenWindowIsNotCutShort(t *testing.T) {
 func TestLoopTriesAgainLessAndLessOftenAfterFailures(t *testing.T) {
 	l, clock := newLoop(func(context.Context) error { return errors.New("no") })
 	for _, want := range []time.Duration{time.Second, 2 * time.Second, 4 * time.Second, 8 * time.Second, 16 * time.Second, 30 * time.Second, 30 * time.Second} {
-		l.run(t.Context())
-		if wait := l.due().Sub(clock.Now()); wait != want {
+		l.Run(t.Context())
+		if wait := l.Due().Sub(clock.Now()); wait != want {
 			t.Errorf("due after %v, want %v", wait, want)
 		}
 	}
@@ -91,10 +91,10 @@ func TestLoopTriesAgainLessAndLessOftenAfterFailures(t *testing.T) {
 func TestWhatFailsDoesNotHoldUpWhatIsNew(t *testing.T) {
 	l, clock := newLoop(func(context.Context) error { return errors.New("one claim of many was refused") })
 	for range 7 {
-		l.run(t.Context())
+		l.Run(t.Context())
 	}
 	l.Trigger("another pod")
-	if wait := l.due().Sub(clock.Now()); wait != time.Second {
+	if wait := l.Due().Sub(clock.Now()); wait != time.Second {
 		t.Errorf("due after %v, want a second", wait)
 	}
 }
@@ -118,7 +118,7 @@ func TestLoopIsHealthyWhilePassesEnd(t *testing.T) {
 	}
 	done := make(chan struct{})
 	go func() {
-		l.run(t.Context())
+		l.Run(t.Context())
 		close(done)
 	}()
 	<-stuck
@@ -156,5 +156,32 @@ func TestLoopRunsAPassForATriggerAndEndsWithItsContext(t *testing.T) {
 	cancel()
 	if err := <-ended; err != nil {
 		t.Errorf("ended with %v", err)
+	}
+}
+
+func TestWhatCannotWaitBeginsAtOnceButAtMostOnceASecond(t *testing.T) {
+	t.Parallel()
+	l, clock := newLoop(func(context.Context) error { return nil })
+	l.Hurry("notice")
+	if wait := l.Due().Sub(clock.Now()); wait > 0 {
+		t.Errorf("due after %v, want at once", wait)
+	}
+	l.Run(t.Context())
+	clock.Step(300 * time.Millisecond)
+	for range 100 {
+		l.Hurry("notice")
+		l.Trigger("pod")
+	}
+	if wait := l.Due().Sub(clock.Now()); wait != 700*time.Millisecond {
+		t.Errorf("due after %v, want a second after the last one", wait)
+	}
+	clock.Step(700 * time.Millisecond)
+	l.Run(t.Context())
+	if wait := l.Due().Sub(clock.Now()); wait != time.Minute {
+		t.Errorf("due after %v with nothing new", wait)
+	}
+	l.Trigger("pod")
+	if wait := l.Due().Sub(clock.Now()); wait != time.Second {
+		t.Errorf("an ordinary cause is due after %v", wait)
 	}
 }

@@ -128,6 +128,7 @@ func live(l Life, wait time.Duration) Step {
 		checkConsistency(l, claim, node, &step)
 	}
 	observePods(l, claim)
+	observeDrift(l, claim, &step)
 	consolidatable(l, claim, &step)
 	if node != nil && !equality.Semantic.DeepEqual(node, l.Nodes[0]) {
 		step.Nodes = append(step.Nodes, node)

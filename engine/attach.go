@@ -32,7 +32,8 @@ func (v *volumes) attachmentOf(claim *corev1.PersistentVolumeClaim) attachment {
 	return attachment{driver: provisionerDriver(class.Provisioner), handle: claim.Namespace + "/" + claim.Name}
 }
 
-// attached lists the volumes of the pod that count against some driver's limit, by driver and handle, none of them twice.
+// attached lists the volumes of the pod that count against some driver's limit, by driver and handle, none of them twice;
+// what the pod takes from stocks of free volumes is counted in the same way.
 // Claims that are missing are passed over.
 func (v *volumes) attached(pod *corev1.Pod) []attachment {
 	if len(v.limited) == 0 {
@@ -44,6 +45,7 @@ func (v *volumes) attached(pod *corev1.Pod) []attachment {
 		a := inlineAttachment(&volume.VolumeSource)
 		if facts, _ := v.factsOf(pod, volume); facts != nil {
 			a = facts.attach
+			out = append(out, facts.taken...)
 		}
 		if v.limited[a.driver] && a.handle != "" {
 			out = append(out, a)
@@ -114,6 +116,9 @@ func (v *volumes) limitsOf(node string, expected *InstanceType) map[string]int {
 			limits[driver] = count
 		}
 	}
+	for _, st := range v.stocks {
+		limits[st.name] = st.hosts[v.hostnameOf[node]]
+	}
 	csi := v.csiNodes[node]
 	if csi == nil {
 		return limits
@@ -153,7 +158,7 @@ func (n *nodeVolumes) free(driver string) int64 {
 // freeAttachments is the same for a new machine of the type.
 func (t *InstanceType) freeAttachments(driver string) int64 {
 	limit, ok := t.AttachLimits[driver]
-	if !ok {
+	if !ok && !isStock(driver) {
 		return capacity.Most
 	}
 	return int64(limit)

@@ -8,8 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/robfig/cron/v3"
-
 	v1 "tenon.sh/api/v1"
 )
 
@@ -28,41 +26,129 @@ func (a Allowance) Left() int { return max(0, a.Allowed-a.Disrupting) }
 
 // PoolAllowance says what the pool's budgets allow for a reason at the snapshot's time.
 func PoolAllowance(s *Snapshot, pool *v1.NodePool, reason v1.DisruptionReason) Allowance {
-	return allowance(s.Now, pool, reason, hostsOf(s, (*Memo)(nil).take(s)))
+	return rulesOf(s, pool).allowance(s.Now, reason, countNodes(pool.Name, hostsOf(s, (*Memo)(nil).take(s))))
 }
 
-func allowance(now time.Time, pool *v1.NodePool, reason v1.DisruptionReason, hosts []*host) Allowance {
-	total, disrupting := 0, 0
+// PoolOpens says when the pool's budgets next allow a node to go for the reason, if nothing but time changes: now if they do,
+// the zero time if that is not within sight.
+func PoolOpens(s *Snapshot, pool *v1.NodePool, reason v1.DisruptionReason) time.Time {
+	return rulesOf(s, pool).opens(s.Now, reason, countNodes(pool.Name, hostsOf(s, (*Memo)(nil).take(s))))
+}
+
+// nodeCounts are the nodes of a pool as its budgets count them.
+type nodeCounts struct {
+	total            int
+	leaving, unready int // nodes that are not ready and not leaving either
+	// replacing and deleting tell those that are leaving apart: with a replacement, and without.
+	replacing, deleting int
+}
+
+// countNodes leaves out nodes that have not been initialized, and those whose machine is being stopped.
+func countNodes(pool string, hosts []*host) nodeCounts {
+	var t nodeCounts
 	for _, h := range hosts {
-		if h.claim == nil || h.pool() != pool.Name || !h.isInitialized() || v1.IsTrue(h.claim, v1.ConditionInstanceTerminating) {
+		if h.claim == nil || h.pool() != pool || !h.isInitialized() || v1.IsTrue(h.claim, v1.ConditionInstanceTerminating) {
 			continue
 		}
-		total++
-		if h.leaving || !nodeReady(h.node) {
-			disrupting++
+		t.total++
+		switch {
+		case h.leaving || h.ordered || h.isRebooting():
+			t.leaving++
+			if h.ordered {
+				t.replacing++
+			} else {
+				t.deleting++
+			}
+		case !nodeReady(h.node):
+			t.unready++
 		}
 	}
+	return t
+}
+
+// disrupting is how many nodes use up what is allowed for the reason. Broken ones do not keep themselves from being repaired.
+func (t nodeCounts) disrupting(reason v1.DisruptionReason) int {
+	if reason == v1.Unhealthy {
+		return t.leaving
+	}
+	return t.leaving + t.unready
+}
+
+func (r *poolRules) allowance(now time.Time, reason v1.DisruptionReason, t nodeCounts) Allowance {
+	if r.closed != "" {
+		return Allowance{Disrupting: t.disrupting(reason), Problem: r.closed}
+	}
+	return r.within(r.pool.Spec.Disruption.Budgets, now, reason, t.total, t.disrupting(reason))
+}
+
+// verbAllowance is what the budgets for nodes that are replaced, or that are not, leave.
+func (r *poolRules) verbAllowance(now time.Time, reason v1.DisruptionReason, t nodeCounts, replacing bool) Allowance {
+	v, using := r.deleting, t.deleting
+	if replacing {
+		v, using = r.replacing, t.replacing
+	}
+	switch {
+	case v == nil:
+		return Allowance{Allowed: math.MaxInt}
+	case v.problem != "":
+		return Allowance{Disrupting: using, Problem: v.problem}
+	}
+	return r.within(v.budgets, now, reason, t.total, using)
+}
+
+// within is the smallest of the budgets that are active and about the reason. One that cannot be read closes them all.
+func (r *poolRules) within(budgets []v1.Budget, now time.Time, reason v1.DisruptionReason, total, disrupting int) Allowance {
 	a := Allowance{Allowed: math.MaxInt, Disrupting: disrupting}
-	for i := range pool.Spec.Disruption.Budgets {
-		limit, err := budgetLimit(&pool.Spec.Disruption.Budgets[i], now, total)
+	for i := range budgets {
+		limit, err := budgetLimit(&budgets[i], now, total, r.zone)
 		if err != nil {
 			return Allowance{Disrupting: disrupting, Problem: err.Error()}
 		}
-		if names := pool.Spec.Disruption.Budgets[i].Reasons; len(names) == 0 || slices.Contains(names, reason) {
+		if names := budgets[i].Reasons; len(names) == 0 || slices.Contains(names, reason) {
 			a.Allowed = min(a.Allowed, limit)
 		}
 	}
 	return a
 }
 
+// mostTurns bounds how many openings and closings of windows are looked at.
+const mostTurns = 1000
+
+// opens is when the budgets next allow a node to go: now if they do, the zero time if that is not within sight.
+func (r *poolRules) opens(now time.Time, reason v1.DisruptionReason, t nodeCounts) time.Time {
+	for at, turns := now, 0; turns < mostTurns; turns++ {
+		a := r.allowance(at, reason, t)
+		if a.Problem != "" {
+			return time.Time{}
+		}
+		if a.Left() > 0 {
+			return at
+		}
+		next := time.Time{}
+		for i := range r.pool.Spec.Disruption.Budgets {
+			b := &r.pool.Spec.Disruption.Budgets[i]
+			if w, scheduled, err := budgetWindow(b, r.zone); err == nil && scheduled {
+				if turn := w.turn(at); next.IsZero() || !turn.IsZero() && turn.Before(next) {
+					next = turn
+				}
+			}
+		}
+		if next.IsZero() {
+			return time.Time{}
+		}
+		at = next
+	}
+	return time.Time{}
+}
+
 // budgetLimit is how many of total nodes the budget allows to be disrupted at once, math.MaxInt outside its windows.
 // Percentages round up.
-func budgetLimit(b *v1.Budget, now time.Time, total int) (int, error) {
+func budgetLimit(b *v1.Budget, now time.Time, total int, zone *time.Location) (int, error) {
 	limit, err := budgetNodes(b.Nodes, total)
 	if err != nil {
 		return 0, err
 	}
-	active, err := budgetActive(b, now)
+	active, err := budgetActive(b, now, zone)
 	if err != nil {
 		return 0, err
 	}
@@ -75,7 +161,7 @@ func budgetLimit(b *v1.Budget, now time.Time, total int) (int, error) {
 func budgetNodes(text string, total int) (int, error) {
 	number, percent := strings.CutSuffix(text, "%")
 	n, err := strconv.Atoi(number)
-	if err != nil || n < 0 {
+	if err != nil || n < 0 || percent && n > 100 {
 		return 0, fmt.Errorf("budget nodes %q is neither a number nor a percentage", text)
 	}
 	if percent {
@@ -84,19 +170,28 @@ func budgetNodes(text string, total int) (int, error) {
 	return n, nil
 }
 
-// budgetActive reports whether now is in one of the budget's windows: its schedule was hit at most its duration ago. A
-// budget without a schedule is always active. Schedules are in UTC.
-func budgetActive(b *v1.Budget, now time.Time) (bool, error) {
-	if b.Schedule == nil && b.Duration == nil {
-		return true, nil
+// budgetActive reports whether now is in one of the budget's windows. A budget without a schedule is always active.
+func budgetActive(b *v1.Budget, now time.Time, zone *time.Location) (bool, error) {
+	w, scheduled, err := budgetWindow(b, zone)
+	if err != nil || !scheduled {
+		return err == nil, err
 	}
-	if b.Schedule == nil || b.Duration == nil {
-		return false, fmt.Errorf("a budget needs schedule and duration together")
+	return w.isOpen(now), nil
+}
+
+// budgetWindow is when the budget is active; scheduled is false if it always is.
+func budgetWindow(b *v1.Budget, zone *time.Location) (w window, scheduled bool, err error) {
+	switch {
+	case b.Schedule == nil && b.Duration == nil:
+		return w, false, nil
+	case b.Schedule == nil || b.Duration == nil:
+		return w, false, fmt.Errorf("a budget needs schedule and duration together")
+	case b.Duration.Duration < 0:
+		return w, false, fmt.Errorf("budget duration %s is negative", b.Duration.Duration)
 	}
-	schedule, err := cron.ParseStandard("TZ=UTC " + *b.Schedule)
+	w, err = readWindow(*b.Schedule, b.Duration.Duration, zone)
 	if err != nil {
-		return false, fmt.Errorf("budget schedule %q cannot be read: %w", *b.Schedule, err)
+		return w, false, fmt.Errorf("budget %w", err)
 	}
-	opened := schedule.Next(now.UTC().Add(-b.Duration.Duration))
-	return !opened.IsZero() && !opened.After(now), nil
+	return w, true, nil
 }

@@ -25,8 +25,20 @@ type Checker struct {
 	problem *problem                       // hosts, and where pods are expected
 	waiting map[PodID]bool                 // pods that need a machine
 	home    map[PodID]string               // the machines on which pods are expected
+	opening map[PodID]string               // pods whose machine takes pods only now, and which that is
 	used    map[string]corev1.ResourceList // by the machines of each pool, and by the launches found right so far
 	disrupt *Plan                          // what Disrupt says now; nil until it is needed
+	options Options                        // for Disrupt
+}
+
+// CheckWith is Check for a plan that was made with these options.
+func CheckWith(a Action, s *Snapshot, opt Options) Reason { return NewCheckerWith(s, opt).Check(a) }
+
+// NewCheckerWith is NewChecker for plans that were made with these options.
+func NewCheckerWith(s *Snapshot, opt Options) *Checker {
+	c := NewChecker(s)
+	c.options = opt
+	return c
 }
 
 // NewChecker prepares for checking actions against s.
@@ -42,6 +54,7 @@ func NewChecker(s *Snapshot) *Checker {
 			c.home[podID(pod)] = h.id()
 		}
 	}
+	c.opening = podsOfOpening(s)
 	return c
 }
 
@@ -49,7 +62,8 @@ func NewChecker(s *Snapshot) *Checker {
 // after them.
 func (c *Checker) Check(a Action) Reason { return a.check(c) }
 
-// check: the pool can still be used, some of the pods still wait for a machine, and the pool's limits leave room.
+// check: the pool can still be used, some of the pods still wait for a machine and will not find their first one, and the
+// pool's limits leave room.
 func (l Launch) check(c *Checker) Reason {
 	pool := c.pools[l.NodePool]
 	if pool == nil {
@@ -62,7 +76,23 @@ func (l Launch) check(c *Checker) Reason {
 	if len(l.Pods) > 0 && !slices.ContainsFunc(l.Pods, func(id PodID) bool { return c.needs(l, id) }) {
 		return Reason{Code: PodGone, NodePool: l.NodePool, Need: l.Pods[0].String()}
 	}
+	if r := c.opens(l); !r.OK() {
+		return r
+	}
 	return c.spend(l, pool)
+}
+
+// opens says that the launch is for nobody but pods whose machine is opening.
+func (c *Checker) opens(l Launch) Reason {
+	for _, id := range l.Pods {
+		if c.opening[id] == "" {
+			return Reason{}
+		}
+	}
+	if len(l.Pods) == 0 {
+		return Reason{}
+	}
+	return Reason{Code: MachineOpening, NodePool: l.NodePool, Need: l.Pods[0].String(), Have: "NodeClaim " + c.opening[l.Pods[0]]}
 }
 
 // needs reports whether the pod still needs the launch: it waits, or it is expected where the plan says that it cannot run.
@@ -127,7 +157,7 @@ func (p Placement) check(c *Checker) Reason {
 // check: planning anew would still remove every one of the nodes, for the same reason.
 func (d Disruption) check(c *Checker) Reason {
 	if c.disrupt == nil {
-		c.disrupt = Disrupt(c.s, Options{}, nil)
+		c.disrupt = Disrupt(c.s, c.options, nil)
 	}
 	still := map[string]v1.DisruptionReason{}
 	for _, other := range c.disrupt.Disruptions {
@@ -147,4 +177,37 @@ func (d Disruption) check(c *Checker) Reason {
 		return Reason{Code: NodeGone, Need: name}
 	}
 	return Reason{}
+}
+
+// Room says whether the launch's pool can still be used and its limits leave room, whatever becomes of the launch's pods;
+// the zero Reason means yes. Like Check, it counts launches that are found right.
+func (c *Checker) Room(l Launch) Reason {
+	pool := c.pools[l.NodePool]
+	if pool == nil {
+		return Reason{Code: PoolChanged, NodePool: l.NodePool, Have: "it does not exist"}
+	}
+	if pool.Spec.Replicas != nil { // it takes no pods by itself, but machines
+		open := *pool
+		open.Spec.Replicas = nil
+		pool = &open
+		if _, counted := c.used[pool.Name]; !counted {
+			c.used[pool.Name] = c.occupied(pool.Name)
+		}
+	}
+	if r := poolProblem(pool, findClass(c.s, pool.Spec.Template.Spec.NodeClassRef)); !r.OK() {
+		return Reason{Code: PoolChanged, NodePool: l.NodePool, Have: r.Have}
+	}
+	return c.spend(l, pool)
+}
+
+// occupied is what the machines of a pool of fixed size use of its limits, those included that are on their way out: they
+// are there.
+func (c *Checker) occupied(pool string) corev1.ResourceList {
+	used := poolUsage(c.problem.hosts, pool)
+	for _, h := range c.problem.hosts {
+		if h.leaving && h.claim != nil && h.pool() == pool {
+			addList(used, corev1.ResourceList{v1.ResourceNodes: quantity(v1.ResourceNodes, 1)})
+		}
+	}
+	return used
 }

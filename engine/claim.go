@@ -15,7 +15,7 @@ import (
 
 // PlannedPodsAnnotation, on a NodeClaim, lists the UIDs of the pods that its machine was started for, separated by
 // commas. It is how a plan outlives the process that made it: until those pods are bound, their room is spoken for.
-const PlannedPodsAnnotation = "tenon.sh/planned-pods"
+const PlannedPodsAnnotation = v1.PlannedPodsAnnotationKey
 
 // mostPlannedPods bounds the annotation's size: annotations of one object may not exceed 256 KiB together.
 const mostPlannedPods = 4000

@@ -21,6 +21,8 @@ import (
 type problem struct {
 	snapshot  *Snapshot
 	opt       Options
+	trial     *trial  // nil for none
+	guards    *guards // nil until they are asked for
 	census    *census
 	wishes    *wishes
 	crowd     *crowd
@@ -57,16 +59,27 @@ type waitingPod struct {
 	pod  *corev1.Pod
 	wish *wish
 	home *host
+	// proposed is true where the home is only a proposal: room has to be there.
+	proposed bool
 }
 
 // compile reads everything that the packing needs out of the snapshot.
-func compile(s *Snapshot, opt Options, memo *Memo) *problem {
+func compile(s *Snapshot, opt Options, memo *Memo) *problem { return compileTrial(s, opt, memo, nil) }
+
+// compileTrial compiles the snapshot as if some machines were leaving; with nil it is the snapshot as it is.
+func compileTrial(s *Snapshot, opt Options, memo *Memo, t *trial) *problem {
 	pods := memo.take(s)
-	p := &problem{snapshot: s, opt: opt, census: pods, hosts: hostsOf(s, pods), daemons: daemonsOf(s), places: map[string]*where{},
+	p := &problem{snapshot: s, opt: opt, trial: t, census: pods, hosts: hostsOf(s, pods), daemons: daemonsOf(s), places: map[string]*where{},
 		levels: map[levelKey][]packing.Level{}, requests: map[*podNeed]capacity.Vector{}}
+	t.mark(p.hosts)
+	if t != nil {
+		p.guards = t.guards
+	}
 	p.learned = learn(p.hosts)
 	p.wishes, p.crowd = newWishes(s, opt, pods), newCrowd()
+	p.loseDisks()
 	p.moving = p.leavers()
+	p.promise()
 	p.wishes.volumes.leave(p.moving)
 	waiting := p.toPlan(p.sortPods())
 	p.meet(waiting)
@@ -130,6 +143,9 @@ func (p *problem) selected() bitset.Set {
 
 // sortPods settles, for every pod that runs nowhere, whether it is expected on some machine. It returns those that are not.
 func (p *problem) sortPods() []*corev1.Pod {
+	if p.trial != nil {
+		return p.sortTrial()
+	}
 	byName := map[string]*host{}
 	byPlan := map[string]*host{}
 	for _, h := range p.hosts {
@@ -188,10 +204,10 @@ func (p *problem) recheckExpected(waiting []*corev1.Pod) []*corev1.Pod {
 		}
 		var kept []*corev1.Pod
 		for _, pod := range h.expected {
-			with := taken.DeepCopy()
-			addList(with, PodRequests(pod))
+			with, need := taken.DeepCopy(), PodRequests(pod)
+			addList(with, need)
 			d := p.wishes.of(pod).demand
-			if listFits(with, h.allocatable) && (!h.isInitialized() || h.admits(&d, nil)) {
+			if listFits(need, with, h.allocatable) && (!h.isInitialized() || h.admits(&d, nil)) {
 				taken = with
 				kept = append(kept, pod)
 			} else if IsPending(pod) {
@@ -203,21 +219,32 @@ func (p *problem) recheckExpected(waiting []*corev1.Pod) []*corev1.Pod {
 	return waiting
 }
 
-func listFits(need, have corev1.ResourceList) bool {
+// listFits reports whether, of what is needed, there is enough for all; what others have overdrawn does not matter.
+func listFits(need, all, have corev1.ResourceList) bool {
 	for name, q := range need {
-		h := have[name]
-		if q.Sign() > 0 && q.Cmp(h) > 0 {
+		sum, h := all[name], have[name]
+		if q.Sign() > 0 && sum.Cmp(h) > 0 {
 			return false
 		}
 	}
 	return true
 }
 
+// budgetsOfPods finds the PodDisruptionBudgets that cover pods.
+func (p *problem) budgetsOfPods() *guards {
+	if p.guards == nil {
+		p.guards = newGuards(p.snapshot, p.census)
+	}
+	return p.guards
+}
+
 // leavingPods lists the pods that need another place because their machine is being removed.
 func (p *problem) leavingPods(h *host) []*corev1.Pod {
 	var out []*corev1.Pod
 	for _, pod := range h.bound {
-		if IsReschedulable(pod) && !ProtectionOf(pod, p.snapshot.Now).Active && !blockedForGood(pod, p.snapshot.PodDisruptionBudgets) {
+		if h.supposed && p.trial.held && IsReschedulable(pod) {
+			out = append(out, pod)
+		} else if IsReschedulable(pod) && !ProtectionOf(pod, p.snapshot.Now).Active && !p.budgetsOfPods().neverAllow(pod) {
 			out = append(out, pod)
 		}
 	}
@@ -234,6 +261,18 @@ func (p *problem) toPlan(pods []*corev1.Pod) []waitingPod {
 			pods = append(pods, pod)
 		}
 	}
+	proposed := map[*corev1.Pod]bool{}
+	if p.trial != nil && len(p.trial.hints) > 0 {
+		byKey := make(map[hostKey]*host, len(p.hosts))
+		for _, h := range p.hosts {
+			byKey[h.key()] = h
+		}
+		for _, pod := range pods {
+			if h := p.trial.homeOf(pod, byKey); h != nil && home[pod] == nil {
+				home[pod], proposed[pod] = h, true
+			}
+		}
+	}
 	out := make([]waitingPod, 0, len(pods))
 	slices.SortFunc(pods, func(a, b *corev1.Pod) int { return compareBy(a, b, podBefore) })
 	for _, pod := range pods {
@@ -242,7 +281,7 @@ func (p *problem) toPlan(pods []*corev1.Pod) []waitingPod {
 			p.refused = append(p.refused, Unplaced{Pod: podID(pod), Reasons: []Reason{w.objection}})
 			continue
 		}
-		out = append(out, waitingPod{pod, w, home[pod]})
+		out = append(out, waitingPod{pod, w, home[pod], proposed[pod]})
 	}
 	return out
 }
@@ -378,6 +417,9 @@ func (p *problem) settleHosts() {
 			c.emptied(at[i])
 			continue
 		}
+		if p.trial.closes(h) {
+			continue
+		}
 		h.free, h.target = p.roomOf(h, standing), len(p.targets)
 		p.targets = append(p.targets, h)
 		node := standing.node(h.free)
@@ -459,6 +501,9 @@ func (p *problem) openValues(h *host, key string, terms [][]requirement.Expressi
 func (p *problem) roomOf(h *host, at *standing) capacity.Vector {
 	free := p.names.vector(h.allocatable)
 	free.Add(p.usedBy(h.roll), -1)
+	for _, pod := range h.promised {
+		free.Add(p.requestOf(pod), -1)
+	}
 	for i := range p.daemons {
 		d := &p.daemons[i]
 		if slices.ContainsFunc(h.bound, d.owns) || !h.runs(d, p.universe) {
@@ -582,7 +627,7 @@ func (p *problem) classOf(c *podClass) packing.Class {
 		out.Shared = append(out.Shared, packing.Shared{Thing: p.shared[a], Resource: resource})
 	}
 	if c.home != nil {
-		out.Home = c.home.target + 1
+		out.Home, out.Proposed = c.home.target+1, c.proposed
 	}
 	return out
 }
@@ -614,27 +659,11 @@ func (p *problem) sharedLevels(c *podClass) []packing.Level {
 	return levels
 }
 
-// blockedForGood reports whether no eviction of the pod can ever be allowed: a budget that says so in its spec, or more
-// than one budget, which the eviction API refuses.
-func blockedForGood(pod *corev1.Pod, budgets []*policyBudget) bool {
-	matching := 0
-	for _, b := range budgets {
-		if !selects(b, pod) {
-			continue
-		}
-		matching++
-		if allowsNone(b) && !(evictsUnready(b) && !isReady(pod)) {
-			return true
-		}
-	}
-	return matching > 1
-}
-
 // poolUsage adds up what the machines of a pool count against its limits.
 func poolUsage(hosts []*host, pool string) corev1.ResourceList {
 	used := corev1.ResourceList{}
 	for _, h := range hosts {
-		if h.leaving || h.pool() != pool || h.claim == nil {
+		if h.leaving && !h.supposed || h.pool() != pool || h.claim == nil {
 			continue
 		}
 		addList(used, h.capacity)

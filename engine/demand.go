@@ -112,6 +112,7 @@ type podClass struct {
 	unmanned bool          // asks for nodes that no pool owns
 	levels   []packing.Level
 	home     *host // the machine that the pods are expected on, nil for none
+	proposed bool  // or had better go to, if there is room
 }
 
 // classesOf groups the pods. Classes are in order of what they ask for, so that the plan does not hang on names.
@@ -120,6 +121,7 @@ func (p *problem) classesOf(pods []waitingPod) []*podClass {
 		wish          int
 		need, matched string
 		home          *host
+		proposed      bool
 	}
 	byKey := map[key]*podClass{}
 	var keys []key
@@ -132,11 +134,11 @@ func (p *problem) classesOf(pods []waitingPod) []*podClass {
 			text = append(strconv.AppendInt(text, int64(m), 10), ' ')
 		}
 		requested := p.census.memo.needOf(successor(w.pod))
-		k := key{w.wish.id, requested.text, string(text), w.home}
+		k := key{w.wish.id, requested.text, string(text), w.home, w.proposed}
 		c, ok := byKey[k]
 		if !ok {
 			need := w.wish.withVolumes(requested.list)
-			c = &podClass{wish: w.wish, need: need, size: listText(need), matched: slices.Clone(scratch), unmanned: asksForUnmanaged(w.wish.demand), home: w.home}
+			c = &podClass{wish: w.wish, need: need, size: listText(need), matched: slices.Clone(scratch), unmanned: asksForUnmanaged(w.wish.demand), home: w.home, proposed: w.proposed}
 			byKey[k] = c
 			keys = append(keys, k)
 		}

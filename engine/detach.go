@@ -30,7 +30,7 @@ func (x *leaving) detach() bool {
 		x.condition(v1.ConditionVolumesDetached, metav1.ConditionFalse, "TerminationGracePeriodElapsed", "volumes are still attached: "+atMost(names, 5))
 		return true
 	}
-	x.condition(v1.ConditionVolumesDetached, metav1.ConditionUnknown, "AwaitingVolumeDetachment", "")
+	x.condition(v1.ConditionVolumesDetached, metav1.ConditionUnknown, "AwaitingVolumeDetachment", "volumes are still attached: "+atMost(names, 5))
 	for _, n := range x.nodes {
 		x.tell(n, false, eventAwaitingDetachment, fmt.Sprintf("waiting for volumes to be detached: %s", atMost(names, 5)))
 	}

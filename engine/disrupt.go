@@ -4,61 +4,79 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	v1 "tenon.sh/api/v1"
 	"tenon.sh/engine/packing"
 )
 
-// Disrupt decides which nodes are not worth their price. It reads only s and opt; the same input always gives the same
-// Plan. For now it removes nodes that run no pod which would have to move.
+// Disrupt decides which nodes are to go: those that are broken, empty, out of date, old, or not worth their price. It reads
+// only s and opt; the same input always gives the same Plan.
 func Disrupt(s *Snapshot, opt Options, memo *Memo) *Plan {
-	p := compile(s, opt, memo)
-	d := &disruptor{
-		s: s, p: p, pools: poolsByName(s), types: typeIndex(s), events: podEvents(s),
-		nodes: map[*v1.NodeClaim][]string{}, left: map[string]int{},
-	}
-	d.expect()
-	for _, h := range p.hosts {
-		if h.node != nil && h.claim != nil {
-			d.nodes[h.claim] = append(d.nodes[h.claim], h.node.Name)
-		}
-	}
-	plan := &Plan{}
-	for _, h := range d.ranked() {
-		r := d.refusal(h)
-		if r.OK() {
-			r = d.spend(h)
-		}
-		if !r.OK() {
-			plan.Kept = append(plan.Kept, Kept{Node: h.name(), Claim: h.claimName(), Reason: r})
-			continue
-		}
-		plan.Disruptions = append(plan.Disruptions, Disruption{
-			Nodes: []string{h.node.Name}, Claims: []string{h.claim.Name},
-			Reason: v1.Empty, SavingPerHour: d.price(h),
-		})
-	}
-	slices.SortFunc(plan.Kept, func(a, b Kept) int {
-		return cmp.Or(compareBy(a.Node, b.Node, nameBefore), cmp.Compare(a.Claim, b.Claim))
-	})
-	return plan
+	d := newDisruptor(s, opt, memo)
+	d.judge()
+	d.repair()
+	d.driftStatic()
+	d.removeEmpty()
+	d.drift()
+	d.expire()
+	d.consolidate()
+	return d.finish()
 }
 
 // disruptor is the state of one Disrupt.
 type disruptor struct {
 	s        *Snapshot
+	opt      Options
+	memo     *Memo
 	p        *problem
-	pools    map[string]*v1.NodePool
 	types    map[string]*InstanceType
-	expected map[*host]*corev1.Pod // a pod that will run on the machine
-	events   map[string]time.Time  // by node, when a pod last came or went
+	prices   *PriceBook
+	budgets  map[string]*poolBudget // by pool
+	guards   *guards
+	rollouts *rollouts
+	expected map[*host]*corev1.Pod   // a pod that will run on the machine
+	homes    map[*corev1.Pod]hostKey // where pods will run that need a place anyway
+	events   map[string]activity     // by node
 	nodes    map[*v1.NodeClaim][]string
-	left     map[string]int // what is left of each pool's budgets
+	verdicts map[*host]Reason  // why a machine stays whatever for
+	taken    map[*host]bool    // machines that go
+	why      map[*host]Reason  // why a machine stays
+	halts    map[string]Reason // pools whose nodes are not replaced for now; nil until it is asked
+	launched map[string]int    // launches of each pool
+	stamps   map[string]stamp  // of static pools
+	replaced map[string]int    // nodes of static pools that this pass replaces
+	plan     *Plan
+}
+
+func newDisruptor(s *Snapshot, opt Options, memo *Memo) *disruptor {
+	if memo == nil {
+		memo = &Memo{} // trials of one pass share it
+	}
+	rollouts := rolloutsOf(s)
+	s = rollouts.foreseen(s)
+	p := compile(s, opt, memo)
+	d := &disruptor{
+		s: s, opt: opt, memo: memo, p: p, types: typeIndex(s), prices: NewPriceBook(s), budgets: map[string]*poolBudget{},
+		guards: newGuards(s, p.census), rollouts: rollouts, expected: map[*host]*corev1.Pod{}, homes: map[*corev1.Pod]hostKey{},
+		events: podActivity(s), nodes: map[*v1.NodeClaim][]string{}, verdicts: map[*host]Reason{}, taken: map[*host]bool{},
+		why: map[*host]Reason{}, launched: map[string]int{}, replaced: map[string]int{}, stamps: map[string]stamp{}, plan: &Plan{},
+	}
+	for _, pool := range s.NodePools {
+		d.budgets[pool.Name] = &poolBudget{rules: rulesOf(s, pool), counts: countNodes(pool.Name, p.hosts)}
+	}
+	for _, h := range p.hosts {
+		if h.node != nil && h.claim != nil {
+			d.nodes[h.claim] = append(d.nodes[h.claim], h.node.Name)
+		}
+		if h.leaving { // its pods will need what the budgets allow before anybody else's
+			d.guards.use(d.evictees(h), 1)
+		}
+	}
+	d.expect()
+	return d
 }
 
 func poolsByName(s *Snapshot) map[string]*v1.NodePool {
@@ -69,114 +87,130 @@ func poolsByName(s *Snapshot) map[string]*v1.NodePool {
 	return pools
 }
 
-// expect finds the machines that pending pods will use; they are not idle, whatever runs there now.
+// expect finds the machines that pods will use which need a place anyway; they are not idle, whatever runs there now.
 func (d *disruptor) expect() {
-	d.expected = map[*host]*corev1.Pod{}
 	existing := *d.p.packing
 	existing.Pools = nil
 	solution := packing.Solve(&existing)
 	for i, h := range d.p.targets {
-		if shares := solution.OnNodes[i]; len(shares) > 0 {
-			d.expected[h] = d.p.classes[shares[0].Class].pods[shares[0].Pods[0]]
+		for _, share := range solution.OnNodes[i] {
+			for _, n := range share.Pods {
+				pod := d.p.classes[share.Class].pods[n]
+				d.homes[pod] = h.key()
+				d.receives(h, pod)
+			}
 		}
 	}
 }
 
-// ranked orders the managed machines by what removing them saves, most first.
-func (d *disruptor) ranked() []*host {
-	var out []*host
+// judge says of every machine that nobody may disrupt it, where that is so.
+func (d *disruptor) judge() {
 	for _, h := range d.p.hosts {
-		if h.claim != nil {
-			out = append(out, h)
-		}
-	}
-	slices.SortStableFunc(out, func(a, b *host) int {
-		return cmp.Or(cmp.Compare(d.price(b), d.price(a)), compareBy(a.name(), b.name(), nameBefore))
-	})
-	return out
-}
-
-// price is what the machine costs an hour, 0 if the catalog does not know it.
-func (d *disruptor) price(h *host) float64 {
-	t := d.types[typeKey(h.claim.Spec.NodeClassRef, h.labels[corev1.LabelInstanceTypeStable])]
-	if t == nil {
-		return 0
-	}
-	for i := range t.Offerings {
-		o := &t.Offerings[i]
-		if o.Zone == h.labels[corev1.LabelTopologyZone] && o.CapacityType == h.labels[v1.CapacityTypeLabelKey] {
-			return o.Price
-		}
-	}
-	return 0
-}
-
-// refusal says why the machine may not be removed as empty, budgets aside.
-func (d *disruptor) refusal(h *host) Reason {
-	pool := d.pools[h.pool()]
-	switch {
-	case h.node == nil || !h.isInitialized():
-		return Reason{Code: NotInitialized, NodePool: h.pool()}
-	case h.leaving:
-		return Reason{Code: AlreadyLeaving, NodePool: h.pool()}
-	case len(d.nodes[h.claim]) > 1: // removing the claim would drain them all
-		return Reason{Code: SeveralNodes, NodePool: h.pool(), Have: strings.Join(d.nodes[h.claim], ", ")}
-	case h.node.Annotations[v1.DoNotDisruptAnnotationKey] == "true":
-		return Reason{Code: DoNotDisrupt, NodePool: h.pool(), Key: "the node"}
-	case pool == nil:
-		return Reason{Code: NodePoolNotFound, NodePool: h.pool(), Need: h.pool()}
-	case pool.Spec.Replicas != nil:
-		return Reason{Code: StaticPool, NodePool: pool.Name}
-	case pool.Spec.Disruption.ConsolidateAfter.Duration == nil:
-		return Reason{Code: ConsolidationDisabled, NodePool: pool.Name}
-	}
-	if r := d.podRefusal(h); !r.OK() {
-		return r
-	}
-	if end := d.quietUntil(h, pool); d.s.Now.Before(end) {
-		return Reason{Code: ConsolidateAfter, NodePool: pool.Name, Need: end.UTC().Format(time.RFC3339)}
-	}
-	return Reason{}
-}
-
-// podEvents is when a pod last came to each node, ended there or began to.
-func podEvents(s *Snapshot) map[string]time.Time {
-	events := map[string]time.Time{}
-	for _, pod := range s.Pods {
-		if pod.Spec.NodeName == "" || OwnedByDaemonSet(pod) {
+		if h.claim == nil {
 			continue
 		}
-		if t := podEvent(pod); !t.After(s.Now) {
-			events[pod.Spec.NodeName] = latest(events[pod.Spec.NodeName], t)
+		if r := d.barred(h); !r.OK() {
+			d.verdicts[h] = r
+			d.keep(h, r)
 		}
 	}
-	return events
 }
 
-// podRefusal says which pods keep the machine: one that is protected, those that would have to move, one that is
-// expected, or one that a budget keeps from being evicted now.
-func (d *disruptor) podRefusal(h *host) Reason {
-	moving := 0
-	for _, pod := range h.bound {
-		if ProtectionOf(pod, d.s.Now).Active {
-			return Reason{Code: DoNotDisrupt, NodePool: h.pool(), Key: "pod " + podID(pod).String()}
-		}
-		if IsReschedulable(pod) {
-			moving++
-		}
+// free are the managed machines that somebody may disrupt and that do not go yet, those that save most first.
+func (d *disruptor) free() []*host {
+	return slices.DeleteFunc(d.ranked(), func(h *host) bool { return d.taken[h] || !d.verdicts[h].OK() })
+}
+
+// keep writes down why a machine stays. The first reason counts, unless it says no more than that somebody else has to look.
+func (d *disruptor) keep(h *host, r Reason) {
+	if old, known := d.why[h]; !known || old.Code == NotEmpty {
+		d.why[h] = r
 	}
-	if moving > 0 {
-		return Reason{Code: NotEmpty, NodePool: h.pool(), Have: plural(moving, "pod")}
+}
+
+// insist is keep for a reason that says more than why the machine is not removed to save money.
+func (d *disruptor) insist(h *host, r Reason) {
+	if d.verdicts[h].OK() || r.Code == TooManyUnhealthy || r.Code == DoNotRepair || r.Code == NoDrainBound {
+		d.why[h] = r
+	}
+}
+
+// removeEmpty removes the machines that run nothing which would have to move.
+func (d *disruptor) removeEmpty() {
+	for _, h := range d.free() {
+		r := d.emptyRefusal(h)
+		if r.OK() {
+			r = d.spend(h)
+		}
+		if !r.OK() {
+			d.keep(h, r)
+			continue
+		}
+		d.add(part{hosts: []*host{h}}, method{reason: v1.Empty})
+	}
+}
+
+// emptyRefusal says why the machine may not be removed as empty, budgets aside.
+func (d *disruptor) emptyRefusal(h *host) Reason {
+	if r := d.held(h); !r.OK() {
+		return r
+	}
+	if n := len(d.moving(h)); n > 0 {
+		if r := d.consolidatable(h, false); !r.OK() && r.Code != ConsolidateAfter {
+			return r
+		}
+		return Reason{Code: NotEmpty, NodePool: h.pool(), Have: plural(n, "pod")}
+	}
+	if r := d.consolidatable(h, true); !r.OK() && r.Code != ConsolidateAfter {
+		return r
 	}
 	if pod := d.expected[h]; pod != nil {
+		if owner := d.rollouts.owner(pod); owner != "" {
+			return Reason{Code: RollingOut, NodePool: h.pool(), Key: owner, Need: "its next pods"}
+		}
 		return Reason{Code: PodsExpected, NodePool: h.pool(), Need: podID(pod).String()}
 	}
-	for _, pod := range h.bound { // those that a drain would have to send away all the same
-		if isActive(pod) && IsDrainable(pod, d.s.Now) && !evictable(pod, d.s.PodDisruptionBudgets) {
-			return Reason{Code: EvictionBlocked, NodePool: h.pool(), Key: podID(pod).String()}
+	if r := d.blocked(h); !r.OK() { // pods that a drain would have to send away all the same
+		return r
+	}
+	return d.consolidatable(h, true)
+}
+
+// spend takes one empty node off what the pool's budgets allow.
+func (d *disruptor) spend(h *host) Reason {
+	b := d.budgets[h.pool()]
+	if r := b.verb(d.s.Now, v1.Empty, false, 1); !r.OK() {
+		return r
+	}
+	if r := b.take(d.s.Now, v1.Empty); !r.OK() {
+		return r
+	}
+	b.useVerb(false, 1)
+	d.guards.use(d.evictees(h), 1)
+	return Reason{}
+}
+
+// finish lists why machines stay, and what could not be read.
+func (d *disruptor) finish() *Plan {
+	for h, r := range d.why {
+		if !d.taken[h] {
+			d.plan.Kept = append(d.plan.Kept, Kept{Node: h.name(), Claim: h.claimName(), Reason: r})
 		}
 	}
-	return Reason{}
+	slices.SortFunc(d.plan.Kept, func(a, b Kept) int {
+		return cmp.Or(compareBy(a.Node, b.Node, nameBefore), cmp.Compare(a.Claim, b.Claim))
+	})
+	for _, pool := range byName(d.s.NodePools) {
+		for _, r := range d.budgets[pool.Name].rules.problems {
+			d.plan.Notes = append(d.plan.Notes, Note{Object: "NodePool " + pool.Name, Reason: r})
+		}
+	}
+	d.plan.Notes = append(d.plan.Notes, d.guards.broken...)
+	if _, _, err := readPause(d.opt.Pause, d.s.Now); err != nil {
+		d.plan.Notes = append(d.plan.Notes, Note{Object: "the cluster", Reason: Reason{
+			Code: UnreadableOption, Key: "pause", Need: err.Error(), Have: fmt.Sprintf("%q", d.opt.Pause)}})
+	}
+	return d.plan
 }
 
 func plural(n int, noun string) string {
@@ -186,40 +220,10 @@ func plural(n int, noun string) string {
 	return fmt.Sprintf("%d %ss", n, noun)
 }
 
-// spend takes one node off what the pool's budgets allow.
-func (d *disruptor) spend(h *host) Reason {
-	pool := d.pools[h.pool()]
-	left, known := d.left[pool.Name]
-	if !known {
-		a := allowance(d.s.Now, pool, v1.Empty, d.p.hosts)
-		if a.Problem != "" {
-			return Reason{Code: BudgetExhausted, NodePool: pool.Name, Have: "nothing: " + a.Problem}
-		}
-		left = a.Left()
+// since is when the condition became what it is, the zero time if the claim has none of this type.
+func since(claim *v1.NodeClaim, condition string) time.Time {
+	if c := v1.GetCondition(claim, condition); c != nil {
+		return c.LastTransitionTime.Time
 	}
-	if left <= 0 {
-		d.left[pool.Name] = 0
-		return Reason{Code: BudgetExhausted, NodePool: pool.Name, Have: "no more node now"}
-	}
-	d.left[pool.Name] = left - 1
-	return Reason{}
-}
-
-// quietUntil is when the machine will have been quiet for its pool's consolidateAfter: since the last pod came or went,
-// recorded on the claim or not, or since it was initialized. It is the zero time if consolidateAfter is Never or 0.
-func (d *disruptor) quietUntil(h *host, pool *v1.NodePool) time.Time {
-	after := pool.Spec.Disruption.ConsolidateAfter.Duration
-	if after == nil || *after == 0 {
-		return time.Time{}
-	}
-	since := latest(h.claim.Status.LastPodEventTime.Time, d.events[h.node.Name])
-	if since.IsZero() {
-		if c := v1.GetCondition(h.claim, v1.ConditionInitialized); c != nil && c.Status == metav1.ConditionTrue {
-			since = c.LastTransitionTime.Time
-		}
-	}
-	if since.IsZero() {
-		since = h.claim.CreationTimestamp.Time
-	}
-	return since.Add(*after)
+	return time.Time{}
 }

@@ -16,6 +16,9 @@ import (
 const (
 	// drainCheck is how long a drain goes without being looked at when nothing happens.
 	drainCheck = 10 * time.Second
+	// tellAfter is how long a drain may be held before people are told by what: every drain of a pod that a budget covers is
+	// held for a moment.
+	tellAfter = 5 * time.Second
 	// quietDrain is how long a drain may take before people are told what it waits for.
 	quietDrain = 30 * time.Second
 	// podGrace is what the API server gives a pod that names no grace period.
@@ -30,7 +33,9 @@ func (x *leaving) drain() bool {
 	}
 	waiting := waitingPods(x.Pods, x.Now)
 	if len(waiting) > 0 {
-		x.condition(v1.ConditionDrained, metav1.ConditionUnknown, "Draining", "")
+		if x.claim != nil && v1.GetCondition(x.claim, v1.ConditionDrained) == nil {
+			x.condition(v1.ConditionDrained, metav1.ConditionUnknown, "Draining", "")
+		}
 		x.evict(waiting)
 		return false
 	}
@@ -58,7 +63,7 @@ func (x *leaving) unsettled() time.Duration {
 	return c.LastTransitionTime.Add(settle).Sub(x.Now)
 }
 
-// waitingPods are those that hold a drain, in order of name.
+// waitingPods are those that hold a drain, the large ones first.
 func waitingPods(pods []*corev1.Pod, now time.Time) []*corev1.Pod {
 	var waiting []*corev1.Pod
 	for _, p := range pods {
@@ -67,7 +72,7 @@ func waitingPods(pods []*corev1.Pod, now time.Time) []*corev1.Pod {
 		}
 	}
 	slices.SortFunc(waiting, func(a, b *corev1.Pod) int {
-		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name), cmp.Compare(a.UID, b.UID))
+		return cmp.Or(largerPod(a, b), cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name), cmp.Compare(a.UID, b.UID))
 	})
 	return waiting
 }
@@ -76,7 +81,6 @@ func waitingPods(pods []*corev1.Pod, now time.Time) []*corev1.Pod {
 // that still has pods. Pods that are protected or already ending keep their tier occupied.
 func (x *leaving) evict(waiting []*corev1.Pod) {
 	x.step.by(drainCheck)
-	var held []string
 	var patient []*corev1.Pod
 	for _, p := range waiting {
 		if !x.overdue(p) {
@@ -87,7 +91,8 @@ func (x *leaving) evict(waiting []*corev1.Pod) {
 			x.step.Evict = append(x.step.Evict, Eviction{Pod: p, Force: true, Grace: grace})
 		}
 	}
-	for _, p := range firstTier(patient) {
+	tier := firstTier(patient)
+	for _, p := range tier {
 		protection := ProtectionOf(p, x.Now)
 		if protection.Invalid != "" {
 			x.tell(p, true, eventInvalidProtection, fmt.Sprintf("annotation %s is %q: want \"true\" or a duration such as 30m; it is ignored",
@@ -97,7 +102,6 @@ func (x *leaving) evict(waiting []*corev1.Pod) {
 		case IsTerminating(p):
 			x.step.by(p.DeletionTimestamp.Add(time.Minute + time.Second).Sub(x.Now))
 		case protection.Active:
-			held = append(held, p.Namespace+"/"+p.Name)
 			if !protection.Until.IsZero() {
 				x.step.by(protection.Until.Sub(x.Now))
 			}
@@ -105,7 +109,7 @@ func (x *leaving) evict(waiting []*corev1.Pod) {
 			x.step.Evict = append(x.step.Evict, Eviction{Pod: p})
 		}
 	}
-	x.tellDrain(len(waiting), held)
+	x.tellDrain(len(waiting), tier)
 }
 
 // overdue reports whether the deadline leaves the pod no more time than its own grace period, or less. It asks to look
@@ -154,26 +158,6 @@ func firstTier(pods []*corev1.Pod) []*corev1.Pod {
 		}
 	}
 	return nil
-}
-
-// tellDrain says what a drain waits for, once it waits for something that does not end by itself or takes long.
-func (x *leaving) tellDrain(waiting int, held []string) {
-	var since time.Time
-	if x.claim != nil {
-		since = v1.GetCondition(x.claim, v1.ConditionDrained).LastTransitionTime.Time
-	} else {
-		since = x.nodes[0].DeletionTimestamp.Time
-	}
-	if len(held) == 0 && x.Now.Sub(since) < quietDrain {
-		return
-	}
-	message := fmt.Sprintf("%d pods are waiting to be evicted", waiting)
-	if len(held) > 0 {
-		message += fmt.Sprintf("; %s carries the annotation %s", atMost(held, 5), v1.DoNotDisruptAnnotationKey)
-	}
-	for _, n := range x.nodes {
-		x.tell(n, true, eventDraining, message)
-	}
 }
 
 // atMost lists the first n names and how many more there are.

@@ -367,7 +367,7 @@ func (p *problem) combinedRefusal(pool *poolModel, c *podClass, able bitset.Set)
 // lack says that there is too little of a resource; volumes are counted as resources, but are something else to people.
 func lack(name corev1.ResourceName, need, have string) Reason {
 	if driver, ok := strings.CutPrefix(string(name), attachPrefix); ok {
-		return Reason{Code: AttachLimit, Key: driver, Need: need, Have: have}
+		return Reason{Code: AttachLimit, Key: stockText(driver), Need: need, Have: have}
 	}
 	return Reason{Code: NotEnoughResources, Key: string(name), Need: need, Have: have}
 }

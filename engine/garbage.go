@@ -68,11 +68,12 @@ func Orphans(claims []*v1.NodeClaim, nodes []*corev1.Node, machines []Machine, n
 }
 
 // newOrphan decides how an orphan goes. A node that still runs pods is drained first, like any other; draining it ends
-// the machine too.
+// the machine too. A node that never registered holds nothing up: it lacks the labels by which it would be found and
+// drained, and no pod runs there. It goes with its machine.
 func newOrphan(m Machine, nodes []*corev1.Node) Orphan {
 	o := Orphan{Machine: m, Terminate: !m.Leaving}
 	for _, n := range nodes {
-		if n.Spec.ProviderID != string(m.ID) {
+		if n.Spec.ProviderID != string(m.ID) || !inUse(n) {
 			continue
 		}
 		if nodeReady(n) {

@@ -60,7 +60,8 @@ func TestOrphans(t *testing.T) {
 		{"nobody's, but young", Machine{ID: "sim://2", Created: young}, nil, ""},
 		{"nobody's, leaving already", Machine{ID: "sim://2", Created: old, Leaving: true}, nil, "sim://2"},
 		{"its Ready node is drained first", Machine{ID: "sim://2", Created: old}, []*corev1.Node{lifeNode(lifeOpen, func(n *corev1.Node) { n.Spec.ProviderID = "sim://2" })}, "sim://2 node-1"},
-		{"its dead node goes with it", Machine{ID: "sim://2", Created: old}, []*corev1.Node{lifeNode(lifeNotReady, func(n *corev1.Node) { n.Spec.ProviderID = "sim://2" })}, "sim://2 terminate node-1"},
+		{"its dead node goes with it", Machine{ID: "sim://2", Created: old}, []*corev1.Node{lifeNode(lifeOpen, lifeNotReady, func(n *corev1.Node) { n.Spec.ProviderID = "sim://2" })}, "sim://2 terminate node-1"},
+		{"a node that never registered does not keep it", Machine{ID: "sim://2", Created: old}, []*corev1.Node{lifeNode(func(n *corev1.Node) { n.Spec.ProviderID = "sim://2" })}, "sim://2 terminate"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -31,6 +31,12 @@ type host struct {
 	capacity corev1.ResourceList
 	// leaving is true for a machine that is being removed: nothing new goes there and its pods need another place.
 	leaving bool
+	// supposed is true if it is leaving only in a trial: it is still there while what replaces it starts.
+	supposed bool
+	// ordered is true for a machine that goes once its replacements are ready, replaces for one that others wait for.
+	ordered, replaces bool
+	// promised are pods that still run on machines that go, and for which room is kept here.
+	promised []*corev1.Pod
 	// registered and initialized say how far the node has come; a node without a claim has arrived.
 	registered, initialized bool
 	roll                    *roll
@@ -66,6 +72,18 @@ func (h *host) pool() string { return h.labels[v1.NodePoolLabelKey] }
 func (h *host) isRegistered() bool { return h.registered }
 
 func (h *host) isInitialized() bool { return h.initialized }
+
+func (h *host) isRebooting() bool { return h.claim != nil && v1.IsTrue(h.claim, v1.ConditionRebooting) }
+
+// hostKey tells machines apart from one compiled snapshot to the next.
+type hostKey struct{ node, claim string }
+
+func (h *host) key() hostKey {
+	if h.node == nil {
+		return hostKey{claim: h.claim.Name}
+	}
+	return hostKey{h.node.Name, h.claimName()}
+}
 
 // triedAfter is how long after a machine is ready kube-scheduler has tried all pods there that the machine was started for.
 const triedAfter = 15 * time.Second
@@ -110,6 +128,7 @@ func hostsOf(s *Snapshot, c *census) []*host {
 	for _, h := range hosts {
 		h.read(types)
 	}
+	ordersOf(s).applyTo(hosts)
 	slices.SortFunc(hosts, compareHosts)
 	return hosts
 }

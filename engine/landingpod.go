@@ -88,6 +88,10 @@ func queued(a, b *landingPod) int {
 		}
 		return 0
 	}
-	return cmp.Or(cmp.Compare(b.priority(), a.priority()), cmp.Compare(runs(a), runs(b)),
+	larger := 0
+	if runs(a) == 1 && runs(b) == 1 { // drains send the large ones away first
+		larger = largerPod(a.pod, b.pod)
+	}
+	return cmp.Or(cmp.Compare(b.priority(), a.priority()), cmp.Compare(runs(a), runs(b)), larger,
 		compareBy(a.pod, b.pod, podBefore), cmp.Compare(a.pod.UID, b.pod.UID))
 }

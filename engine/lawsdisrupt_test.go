@@ -2,14 +2,18 @@ package engine_test
 
 import (
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	v1 "tenon.sh/api/v1"
 	"tenon.sh/engine"
+	"tenon.sh/scenario"
 )
 
 func TestNoBudgetIsExceeded(t *testing.T) {
@@ -86,4 +90,103 @@ func plainAllowance(s *engine.Snapshot, pool *v1.NodePool) int {
 		most = min(most, n)
 	}
 	return max(0, most-going)
+}
+
+// drifting is the snapshot with every second machine drifted, and without pods that wait anyway.
+func drifting(s *engine.Snapshot) *engine.Snapshot {
+	out := *s
+	out.NodeClaims, out.Pods = slices.Clone(s.NodeClaims), nil
+	for i, c := range out.NodeClaims {
+		if i%2 == 0 {
+			c = c.DeepCopy()
+			v1.SetCondition(c, v1.ConditionDrifted, metav1.ConditionTrue, engine.PoolDrifted, "", s.Now.Add(-time.Hour))
+			out.NodeClaims[i] = c
+		}
+	}
+	for _, p := range s.Pods {
+		if p.Spec.NodeName != "" {
+			out.Pods = append(out.Pods, p)
+		}
+	}
+	return &out
+}
+
+func TestNobodyIsStrandedByReplacingDriftedNodes(t *testing.T) {
+	t.Parallel()
+	replaced, moved := 0, 0
+	eachRandom(t, func(t *testing.T, seed uint64, s *engine.Snapshot) {
+		s = drifting(s)
+		plan := engine.Disrupt(s, engine.Options{}, nil)
+		moving := map[string]bool{}
+		for _, d := range plan.Disruptions {
+			for _, id := range d.Pods {
+				moving[id.String()] = true
+			}
+			replaced += len(d.Replacements)
+		}
+		moved += len(moving)
+		after := engine.Provision(scenario.CarryOut(s, plan), engine.Options{}, nil)
+		for _, u := range after.Unplaced {
+			if moving[u.Pod.String()] {
+				t.Errorf("seed %d: %s has no place after the nodes have gone: %v", seed, u.Pod, u.Reasons)
+			}
+		}
+		for _, l := range after.Launches {
+			for _, id := range l.Pods {
+				if moving[id.String()] {
+					t.Errorf("seed %d: %s needs one more machine after the nodes have gone", seed, id)
+				}
+			}
+		}
+	})
+	if replaced == 0 || moved == 0 {
+		t.Errorf("%d replacements and %d pods that move prove nothing", replaced, moved)
+	}
+}
+
+func TestNoBudgetIsExceededByReplacingDriftedNodes(t *testing.T) {
+	t.Parallel()
+	eachRandom(t, func(t *testing.T, seed uint64, s *engine.Snapshot) {
+		s = drifting(s)
+		gone, seen := map[string]int{}, map[string]bool{}
+		for _, d := range engine.Disrupt(s, engine.Options{}, nil).Disruptions {
+			for _, claim := range d.Claims {
+				gone[poolOfClaim(s, claim)]++
+				if seen[claim] {
+					t.Errorf("seed %d: claim %s goes twice", seed, claim)
+				}
+				seen[claim] = true
+			}
+		}
+		for _, pool := range s.NodePools {
+			if n, most := gone[pool.Name], plainAllowance(s, pool); n > most {
+				t.Errorf("seed %d: %d nodes of pool %s are disrupted, its budgets allow %d", seed, n, pool.Name, most)
+			}
+		}
+	})
+}
+
+func TestEveryMachineThatStaysSaysWhy(t *testing.T) {
+	t.Parallel()
+	eachRandom(t, func(t *testing.T, seed uint64, s *engine.Snapshot) {
+		s = drifting(s)
+		plan := engine.Disrupt(s, engine.Options{}, nil)
+		said := map[string]int{}
+		for _, k := range plan.Kept {
+			said[k.Claim]++
+			if k.Reason.OK() || k.Reason.Message() == string(k.Reason.Code) {
+				t.Errorf("seed %d: %s stays for no reason in words: %+v", seed, k.Node, k.Reason)
+			}
+		}
+		for _, d := range plan.Disruptions {
+			for _, c := range d.Claims {
+				said[c]++
+			}
+		}
+		for _, c := range s.NodeClaims {
+			if said[c.Name] != 1 {
+				t.Errorf("seed %d: claim %s is mentioned %d times", seed, c.Name, said[c.Name])
+			}
+		}
+	})
 }

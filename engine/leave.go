@@ -54,11 +54,16 @@ func nodesInUse(l Life) []*corev1.Node {
 	}
 	var out []*corev1.Node
 	for _, n := range l.Nodes {
-		if n.Labels[v1.RegisteredLabelKey] == "true" || !hasTaint(n, v1.UnregisteredTaint()) {
+		if inUse(n) {
 			out = append(out, n)
 		}
 	}
 	return out
+}
+
+// inUse reports whether pods may run on the node.
+func inUse(n *corev1.Node) bool {
+	return n.Labels[v1.RegisteredLabelKey] == "true" || !hasTaint(n, v1.UnregisteredTaint())
 }
 
 // setDeadline reads or writes down when pods have to be gone.
@@ -199,6 +204,7 @@ func (x *leaving) release() {
 			x.step.ReleaseNodes = append(x.step.ReleaseNodes, n.Name)
 		}
 	}
+	x.tellHeldNodes()
 	x.step.Release = x.claim != nil && len(x.nodes) == 0
 }
 

@@ -206,8 +206,8 @@ func TestProtectionOfLimitedLengthWakesTheDrain(t *testing.T) {
 	if evictions(step) != "" || step.After != 5*time.Second {
 		t.Errorf("evicts %q, after %v", evictions(step), step.After)
 	}
-	if len(step.Events) != 1 || !strings.Contains(step.Events[0].Message, "ns/x") {
-		t.Errorf("events %v: the pod that holds the drain is named", step.Events)
+	if len(step.Events) != 2 || !strings.Contains(step.Events[0].Message, "ns/x") {
+		t.Errorf("events %v: the pod that holds the drain is named on node and claim", step.Events)
 	}
 }
 
@@ -250,9 +250,15 @@ func TestMachineBeforeNodeBeforeClaim(t *testing.T) {
 		t.Errorf("machine gone: %+v, want the node released before the claim", gone)
 	}
 	stillThere.Nodes = []*corev1.Node{lifeNode(lifeClosed, func(n *corev1.Node) { n.Finalizers = []string{"other"} })}
+	held := Advance(stillThere)
+	if c := v1.GetCondition(held.Claim, v1.ConditionInstanceTerminating); c.Message != "the machine is gone; Node node-1 is held by finalizers other" || held.Release {
+		t.Errorf("node held by somebody else: %+v, want that told", c)
+	}
+	told.Claim, stillThere.Claim = stillThere.Claim, held.Claim
 	if step := Advance(stillThere); !step.Quiet() {
 		t.Errorf("node held by somebody else: %+v, want to wait for it", step)
 	}
+	stillThere.Claim = told.Claim
 	stillThere.Nodes = []*corev1.Node{lifeNode()}
 	if step := Advance(stillThere); !slices.Equal(step.DeleteNodes, []string{"node-1"}) || step.Release {
 		t.Errorf("node joined again: %+v, want it deleted", step)

@@ -1,6 +1,11 @@
 package engine
 
 import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -9,39 +14,12 @@ import (
 
 type policyBudget = policyv1.PodDisruptionBudget
 
-// selects reports whether the budget covers the pod. A selector that cannot be read covers nothing, as in the eviction
-// API; an empty one covers every pod of the namespace.
-func selects(b *policyBudget, pod *corev1.Pod) bool {
-	if b.Namespace != pod.Namespace || b.Spec.Selector == nil {
-		return false
-	}
-	selector, err := metav1.LabelSelectorAsSelector(b.Spec.Selector)
-	return err == nil && selector.Matches(labels.Set(pod.Labels))
-}
-
 // allowsNone reports whether the budget's spec rules out every eviction.
 func allowsNone(b *policyBudget) bool {
 	if v := b.Spec.MaxUnavailable; v != nil && (v.String() == "0" || v.String() == "0%") {
 		return true
 	}
 	return b.Spec.MinAvailable != nil && b.Spec.MinAvailable.String() == "100%"
-}
-
-// evictable reports whether the eviction API would send the pod away now. It refuses pods that several budgets cover.
-func evictable(pod *corev1.Pod, budgets []*policyBudget) bool {
-	var covering []*policyBudget
-	for _, b := range budgets {
-		if selects(b, pod) {
-			covering = append(covering, b)
-		}
-	}
-	switch len(covering) {
-	case 0:
-		return true
-	case 1:
-		return covering[0].Status.DisruptionsAllowed > 0 || evictsUnready(covering[0]) && !isReady(pod)
-	}
-	return false
 }
 
 func evictsUnready(b *policyBudget) bool {
@@ -56,4 +34,184 @@ func isReady(pod *corev1.Pod) bool {
 		}
 	}
 	return false
+}
+
+// guard is a PodDisruptionBudget with what it still allows.
+type guard struct {
+	budget   *policyBudget
+	selector labels.Selector
+	left     int // evictions that it allows now and that nothing else will use
+	most     int // the most that it can ever allow
+}
+
+func (g *guard) name() string { return g.budget.Namespace + "/" + g.budget.Name }
+
+// guards finds the budgets that cover pods, and keeps count of what they allow while one node after another is chosen.
+type guards struct {
+	byNamespace map[string][]*guard
+	broken      []Note
+	census      *census             // may be nil
+	byKind      map[*alike][]*guard // what was found out already
+}
+
+func newGuards(s *Snapshot, c *census) *guards {
+	g := &guards{byNamespace: map[string][]*guard{}, census: c, byKind: map[*alike][]*guard{}}
+	for _, b := range s.PodDisruptionBudgets {
+		if b.Spec.Selector == nil {
+			continue
+		}
+		selector, err := metav1.LabelSelectorAsSelector(b.Spec.Selector)
+		if err != nil {
+			g.broken = append(g.broken, Note{
+				Object: "PodDisruptionBudget " + b.Namespace + "/" + b.Name, Reason: Reason{Code: UnreadableSelector, Have: err.Error()},
+			})
+			continue
+		}
+		x := &guard{budget: b, selector: selector, left: int(max(b.Status.DisruptionsAllowed, 0))}
+		x.most = max(x.left, int(b.Status.ExpectedPods-b.Status.DesiredHealthy))
+		if b.Status.ExpectedPods == 0 {
+			x.most = len(s.Pods) // nobody has said
+		}
+		if b.Status.ObservedGeneration < b.Generation { // the eviction API refuses until the budget has been looked at
+			x.left = 0
+		}
+		g.byNamespace[b.Namespace] = append(g.byNamespace[b.Namespace], x)
+	}
+	for _, list := range g.byNamespace {
+		slices.SortFunc(list, func(a, b *guard) int { return cmp.Compare(a.budget.Name, b.budget.Name) })
+	}
+	slices.SortFunc(g.broken, func(a, b Note) int { return cmp.Compare(a.Object, b.Object) })
+	return g
+}
+
+// covering lists the budgets that cover the pod.
+func (g *guards) covering(pod *corev1.Pod) []*guard {
+	if g.census == nil {
+		return g.find(pod)
+	}
+	f := g.census.memo.pods[pod]
+	if f == nil {
+		return g.find(pod)
+	}
+	out, known := g.byKind[f.kind]
+	if !known {
+		out = g.find(pod)
+		g.byKind[f.kind] = out
+	}
+	return out
+}
+
+func (g *guards) find(pod *corev1.Pod) []*guard {
+	var out []*guard
+	for _, x := range g.byNamespace[pod.Namespace] {
+		if x.selector.Matches(labels.Set(pod.Labels)) {
+			out = append(out, x)
+		}
+	}
+	return out
+}
+
+// neverAllow reports whether no eviction of the pod can ever be allowed: a budget that says so in its spec, or more than one
+// budget, which the eviction API refuses.
+func (g *guards) neverAllow(pod *corev1.Pod) bool {
+	if len(g.byNamespace) == 0 {
+		return false
+	}
+	covering := g.covering(pod)
+	for _, x := range covering {
+		if allowsNone(x.budget) && !(evictsUnready(x.budget) && !isReady(pod)) {
+			return true
+		}
+	}
+	return len(covering) > 1
+}
+
+// needs counts, for each budget, the pods whose eviction it would have to allow. A pod that several budgets cover can never
+// be evicted: the eviction API refuses it.
+func (g *guards) needs(pods []*corev1.Pod) (needs map[*guard]int, names map[*guard]PodID, r Reason) {
+	needs, names = map[*guard]int{}, map[*guard]PodID{}
+	if len(g.byNamespace) == 0 {
+		return needs, names, Reason{}
+	}
+	for _, pod := range pods {
+		covering := g.covering(pod)
+		switch {
+		case len(covering) == 0:
+		case len(covering) > 1:
+			return nil, nil, Reason{Code: EvictionBlocked, Key: podID(pod).String(), Have: "several cover it: " + guardNames(covering)}
+		case evictsUnready(covering[0].budget) && !isReady(pod):
+		default:
+			needs[covering[0]]++
+			if _, named := names[covering[0]]; !named {
+				names[covering[0]] = podID(pod)
+			}
+		}
+	}
+	return needs, names, Reason{}
+}
+
+// allow says whether all the pods may be evicted now. A budget that can never allow that many at a time has to allow all that
+// it ever can: then they go one after another.
+func (g *guards) allow(pods []*corev1.Pod) Reason {
+	needs, names, r := g.needs(pods)
+	if !r.OK() {
+		return r
+	}
+	for _, x := range sortedGuards(needs) {
+		if need := min(needs[x], max(x.most, 1)); need > x.left {
+			return Reason{
+				Code: EvictionBlocked, Key: names[x].String(),
+				Have: fmt.Sprintf("%s allows %d now, %d needed", x.name(), x.left, need),
+			}
+		}
+	}
+	return Reason{}
+}
+
+// use takes what the pods need off what the budgets allow; n is -1 to give it back.
+func (g *guards) use(pods []*corev1.Pod, n int) {
+	needs, _, r := g.needs(pods)
+	if !r.OK() {
+		return
+	}
+	for x, need := range needs {
+		x.left -= n * need
+	}
+}
+
+func sortedGuards(needs map[*guard]int) []*guard {
+	out := make([]*guard, 0, len(needs))
+	for x := range needs {
+		out = append(out, x)
+	}
+	slices.SortFunc(out, func(a, b *guard) int { return cmp.Compare(a.name(), b.name()) })
+	return out
+}
+
+func guardNames(list []*guard) string {
+	names := make([]string, 0, len(list))
+	for _, x := range list {
+		names = append(names, x.name())
+	}
+	return strings.Join(names, ", ")
+}
+
+// evictees are the pods that a drain would send away through the eviction API.
+func (d *disruptor) evictees(h *host) []*corev1.Pod {
+	var out []*corev1.Pod
+	for _, pod := range h.bound {
+		if isActive(pod) && IsDrainable(pod, d.s.Now) && !ProtectionOf(pod, d.s.Now).Active {
+			out = append(out, pod)
+		}
+	}
+	return out
+}
+
+// selects reports whether the budget covers the pod. A selector that cannot be read covers nothing, as in the eviction API.
+func selects(b *policyBudget, pod *corev1.Pod) bool {
+	if b.Namespace != pod.Namespace || b.Spec.Selector == nil {
+		return false
+	}
+	selector, err := metav1.LabelSelectorAsSelector(b.Spec.Selector)
+	return err == nil && selector.Matches(labels.Set(pod.Labels))
 }

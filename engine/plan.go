@@ -1,6 +1,8 @@
 package engine
 
 import (
+	"time"
+
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -103,8 +105,15 @@ type Disruption struct {
 	Replacements []Launch
 	// SavingPerHour is what the bill falls by, in USD per hour.
 	SavingPerHour float64
-	// Pods lists the pods that have to move.
-	Pods []PodID
+	// Pods lists the pods that have to move. Moves says where there is room for them: on a node, or on a replacement, by the
+	// name of its launch. kube-scheduler decides where they really go.
+	Pods  []PodID
+	Moves []Placement
+	// Held lists the pods that something protects from being moved and that the nodes' deadline will end: no room was looked
+	// for them.
+	Held []PodID `json:",omitempty"`
+	// DrainWithin is how long the drain may take; nil leaves it to the claims.
+	DrainWithin *time.Duration `json:",omitempty"`
 }
 
 // Kept is a node that stays, and why.

@@ -117,6 +117,8 @@ func poolProblem(pool *v1.NodePool, class *Class) Reason {
 	switch {
 	case pool.DeletionTimestamp != nil:
 		return problem("it is being deleted")
+	case pool.Annotations[v1.RetireAnnotationKey] != "" && pool.Annotations[v1.RetireAnnotationKey] != "false":
+		return problem("it is retired and starts no more machines")
 	case pool.Spec.Replicas != nil:
 		return problem("it has a fixed number of replicas and takes no pods by itself")
 	case ref == nil:

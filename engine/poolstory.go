@@ -5,6 +5,7 @@ import (
 	"math"
 	"slices"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -26,16 +27,21 @@ type PoolStory struct {
 	Unpriced     int           `json:"unpriced,omitempty"`
 	Limits       []ResourceUse `json:"limits"`
 	// InstanceTypes and Offerings count what the pool can buy now; SoldOut lists what it could buy if it were there.
-	InstanceTypes   int               `json:"instanceTypes"`
-	Offerings       int               `json:"offerings"`
-	SoldOut         []string          `json:"soldOut"`
-	CheapestPerCore *PerCoreRecord    `json:"cheapestPerCore,omitempty"`
-	Budgets         []BudgetRecord    `json:"budgets"`
-	Allowances      []AllowedRecord   `json:"allowances"`
-	Refused         []RefusedRecord   `json:"refused"`
-	Launches        []string          `json:"launches"`
-	Notes           []string          `json:"notes"`
-	Conditions      []ConditionRecord `json:"conditions"`
+	InstanceTypes   int            `json:"instanceTypes"`
+	Offerings       int            `json:"offerings"`
+	SoldOut         []string       `json:"soldOut"`
+	CheapestPerCore *PerCoreRecord `json:"cheapestPerCore,omitempty"`
+	// TimeZone is the one that the schedules of budgets are in; Paused says that nothing is disrupted as long as anybody has a
+	// choice, and why; Retired that no more machines are started.
+	TimeZone   string            `json:"timeZone,omitempty"`
+	Paused     string            `json:"paused,omitempty"`
+	Retired    bool              `json:"retired,omitempty"`
+	Budgets    []BudgetRecord    `json:"budgets"`
+	Allowances []AllowedRecord   `json:"allowances"`
+	Refused    []RefusedRecord   `json:"refused"`
+	Launches   []string          `json:"launches"`
+	Notes      []string          `json:"notes"`
+	Conditions []ConditionRecord `json:"conditions"`
 }
 
 // PerCoreRecord is an offering and what a core of it costs, in USD per hour.
@@ -46,18 +52,25 @@ type PerCoreRecord struct {
 }
 
 // BudgetRecord is one disruption budget. Allows is how many nodes it lets go at a time now, null where it bounds nothing
-// now; Problem says why it cannot be read.
+// now; Problem says why it cannot be read. Bounds says which nodes it is about: all, those that are replaced, or those that
+// are not.
 type BudgetRecord struct {
+	Bounds   string                `json:"bounds"`
 	Nodes    string                `json:"nodes"`
 	Reasons  []v1.DisruptionReason `json:"reasons,omitempty"`
 	Schedule string                `json:"schedule,omitempty"`
 	Duration string                `json:"duration,omitempty"`
 	Allows   *int                  `json:"allows"`
 	Problem  string                `json:"problem,omitempty"`
+	// Active says whether it is in force now; Turns is when that changes, if it has a schedule.
+	Active bool       `json:"active"`
+	Turns  *time.Time `json:"turns,omitempty"`
 }
 
-// AllowedRecord is what all budgets together allow for one reason: Left more nodes, null where nothing bounds them.
+// AllowedRecord is what all budgets together allow for one reason: Left more nodes, null where nothing bounds them. Opens is
+// when they next allow one, if they do not now and time alone changes that.
 type AllowedRecord struct {
+	Opens      *time.Time          `json:"opens,omitempty"`
 	Reason     v1.DisruptionReason `json:"reason"`
 	Disrupting int                 `json:"disrupting"`
 	Left       *int                `json:"left"`
@@ -164,25 +177,66 @@ func (p *PoolStory) countOfferings(pool *v1.NodePool, class *Class) {
 }
 
 func (p *PoolStory) readBudgets(s *Snapshot, pool *v1.NodePool) {
-	for i := range pool.Spec.Disruption.Budgets {
-		b := pool.Spec.Disruption.Budgets[i]
-		r := BudgetRecord{Nodes: b.Nodes, Reasons: b.Reasons}
+	rules := rulesOf(s, pool)
+	counts := countNodes(pool.Name, hostsOf(s, (*Memo)(nil).take(s)))
+	p.Retired = rules.noLaunch
+	if r := rules.pause(); !r.OK() {
+		p.Paused = r.Message()
+	}
+	if name, ok := pool.Annotations[v1.BudgetTimeZoneAnnotationKey]; ok {
+		p.TimeZone = name
+	}
+	p.addBudgets(s.Now, rules, "all", pool.Spec.Disruption.Budgets, counts.total)
+	for _, verb := range []struct {
+		bounds string
+		of     *verbBudgets
+	}{{"replaced", rules.replacing}, {"deleted", rules.deleting}} {
+		if verb.of != nil {
+			p.addBudgets(s.Now, rules, verb.bounds, verb.of.budgets, counts.total)
+		}
+	}
+	for _, reason := range append(v1.DisruptionReasons(), v1.Expired) {
+		a := rules.allowance(s.Now, reason, counts)
+		r := AllowedRecord{Reason: reason, Disrupting: a.Disrupting, Left: allowedIn(a.Left(), a), Problem: a.Problem}
+		if at := rules.opens(s.Now, reason, counts); a.Problem == "" && a.Left() == 0 && !at.IsZero() {
+			at = at.In(rules.zone)
+			r.Opens = &at
+		}
+		p.Allowances = append(p.Allowances, r)
+	}
+	for _, problem := range rules.problems {
+		p.Notes = append(p.Notes, problem.Message())
+	}
+}
+
+func (p *PoolStory) addBudgets(now time.Time, rules *poolRules, bounds string, budgets []v1.Budget, total int) {
+	for i := range budgets {
+		b := &budgets[i]
+		r := BudgetRecord{Bounds: bounds, Nodes: b.Nodes, Reasons: b.Reasons}
 		if b.Schedule != nil {
 			r.Schedule = *b.Schedule
 		}
 		if b.Duration != nil {
 			r.Duration = b.Duration.Duration.String()
 		}
-		alone := *pool
-		b.Reasons = nil
-		alone.Spec.Disruption.Budgets = []v1.Budget{b}
-		a := PoolAllowance(s, &alone, v1.Empty)
-		r.Allows, r.Problem = allowedIn(a.Allowed, a), a.Problem
+		limit, err := budgetLimit(b, now, total, rules.zone)
+		w, scheduled, _ := budgetWindow(b, rules.zone)
+		switch {
+		case rules.closed != "":
+			r.Problem = rules.closed
+		case err != nil:
+			r.Problem = err.Error()
+		default:
+			r.Active = !scheduled || w.isOpen(now)
+			if r.Active {
+				r.Allows = &limit
+			}
+			if turn := w.turnOf(scheduled, now); !turn.IsZero() {
+				turn = turn.In(rules.zone)
+				r.Turns = &turn
+			}
+		}
 		p.Budgets = append(p.Budgets, r)
-	}
-	for _, reason := range v1.DisruptionReasons() {
-		a := PoolAllowance(s, pool, reason)
-		p.Allowances = append(p.Allowances, AllowedRecord{reason, a.Disrupting, allowedIn(a.Left(), a), a.Problem})
 	}
 }
 

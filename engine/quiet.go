@@ -9,39 +9,84 @@ import (
 	v1 "tenon.sh/api/v1"
 )
 
-// podEventWindow is how long after a recorded pod event others are not recorded, so that a burst of pods is one write.
-const podEventWindow = 10 * time.Second
+const (
+	// podEventWindow is how long after a recorded pod event others are not recorded, so that a burst of pods is one write.
+	podEventWindow = 10 * time.Second
+	// briefLife is how short a pod's life was if the pod was not what its node is there for.
+	briefLife = 5 * time.Minute
+	// briefPatience is how long at least brief pods can go on keeping a node from being quiet.
+	briefPatience = 30 * time.Minute
+)
 
-// observePods records when a pod last came to the node or left it. The times are those that the pods themselves carry,
+// activity is when pods came to a node or left it. Brief ones are those of Jobs, and those that soon left again: one of them
+// every few minutes would keep a node from ever being quiet, so they do so for a limited time only.
+type activity struct{ lasting, brief time.Time }
+
+func (a activity) add(pod *corev1.Pod, now time.Time) activity {
+	t := podEvent(pod)
+	switch {
+	case t.After(now):
+	case IsBrief(pod):
+		a.brief = latest(a.brief, t)
+	default:
+		a.lasting = latest(a.lasting, t)
+	}
+	return a
+}
+
+// quietSince is when the node became quiet. Before there was any lasting pod it counts from begun.
+func (a activity) quietSince(begun time.Time, after time.Duration) time.Time {
+	quiet := a.lasting
+	if quiet.IsZero() {
+		quiet = begun
+	}
+	longest := quiet.Add(max(3*after, briefPatience))
+	if a.brief.Before(longest) {
+		return latest(quiet, a.brief)
+	}
+	return longest
+}
+
+// IsBrief reports whether the pod comes and goes: a Job runs it, or it has ended, or begun to, soon after it came.
+func IsBrief(pod *corev1.Pod) bool {
+	if ownedBy(pod, "batch/v1", "Job") {
+		return true
+	}
+	return !isActive(pod) && podEvent(pod).Sub(boundAt(pod)) < briefLife
+}
+
+// observePods records when a lasting pod last came to the node or left it. The times are those that the pods themselves carry,
 // so whoever looks, and however often the program is restarted, the record is the same.
 func observePods(l Life, claim *v1.NodeClaim) {
-	last := lastPodEvent(l)
+	last := podsOf(l).lasting
 	if last.After(claim.Status.LastPodEventTime.Add(podEventWindow)) {
 		claim.Status.LastPodEventTime = metav1.NewTime(last.Truncate(time.Second))
 	}
 }
 
-func lastPodEvent(l Life) time.Time {
-	last := l.PodLeft
+func podsOf(l Life) activity {
+	a := activity{lasting: l.PodLeft}
 	for _, pod := range l.Pods {
-		if OwnedByDaemonSet(pod) {
-			continue
-		}
-		if t := podEvent(pod); t.After(last) && !t.After(l.Now) {
-			last = t
+		if !OwnedByDaemonSet(pod) {
+			a = a.add(pod, l.Now)
 		}
 	}
-	return last
+	return a
+}
+
+// boundAt is when the pod came to its node.
+func boundAt(pod *corev1.Pod) time.Time {
+	for _, c := range pod.Status.Conditions {
+		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionTrue {
+			return c.LastTransitionTime.Time
+		}
+	}
+	return pod.CreationTimestamp.Time
 }
 
 // podEvent is when the pod was bound, began to end, or ended, whichever came last.
 func podEvent(pod *corev1.Pod) time.Time {
-	last := pod.CreationTimestamp.Time
-	for _, c := range pod.Status.Conditions {
-		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionTrue {
-			last = c.LastTransitionTime.Time
-		}
-	}
+	last := boundAt(pod)
 	if pod.DeletionTimestamp != nil {
 		begun := pod.DeletionTimestamp.Time
 		if pod.DeletionGracePeriodSeconds != nil {
@@ -76,14 +121,40 @@ func consolidatable(l Life, claim *v1.NodeClaim, step *Step) {
 		v1.RemoveCondition(claim, v1.ConditionConsolidatable, l.Now)
 		return
 	}
-	since := latest(claim.Status.LastPodEventTime.Time, lastPodEvent(l))
-	if since.IsZero() {
-		since = v1.GetCondition(claim, v1.ConditionInitialized).LastTransitionTime.Time
-	}
-	if left := since.Add(*after).Sub(l.Now); left > 0 {
+	a := podsOf(l)
+	a.lasting = latest(a.lasting, claim.Status.LastPodEventTime.Time)
+	quiet := a.quietSince(v1.GetCondition(claim, v1.ConditionInitialized).LastTransitionTime.Time, *after)
+	if left := quiet.Add(*after).Sub(l.Now); left > 0 {
 		v1.RemoveCondition(claim, v1.ConditionConsolidatable, l.Now)
 		step.by(left)
 		return
 	}
 	set(claim, v1.ConditionConsolidatable, metav1.ConditionTrue, "", "", l.Now)
+}
+
+// podActivity is when pods came to each node, ended there or began to.
+func podActivity(s *Snapshot) map[string]activity {
+	events := map[string]activity{}
+	for _, pod := range s.Pods {
+		if pod.Spec.NodeName != "" && !OwnedByDaemonSet(pod) {
+			events[pod.Spec.NodeName] = events[pod.Spec.NodeName].add(pod, s.Now)
+		}
+	}
+	return events
+}
+
+// quietUntil is when the machine will have been quiet for its pool's consolidateAfter: since the last pod came or went,
+// recorded on the claim or not, or since it was initialized. It is the zero time if consolidateAfter is Never or 0.
+func (d *disruptor) quietUntil(h *host, pool *v1.NodePool) time.Time {
+	after := pool.Spec.Disruption.ConsolidateAfter.Duration
+	if after == nil || *after == 0 {
+		return time.Time{}
+	}
+	begun := h.claim.CreationTimestamp.Time
+	if v1.IsTrue(h.claim, v1.ConditionInitialized) {
+		begun = since(h.claim, v1.ConditionInitialized)
+	}
+	a := d.events[h.node.Name]
+	a.lasting = latest(a.lasting, h.claim.Status.LastPodEventTime.Time)
+	return a.quietSince(begun, *after).Add(*after)
 }

@@ -53,14 +53,57 @@ const (
 	BudgetExhausted       Code = "BudgetExhausted"       // Have: what the pool's budgets allow now
 	StaticPool            Code = "StaticPool"            // pools with replicas are not consolidated
 	SeveralNodes          Code = "SeveralNodes"          // Have: the nodes that carry the machine's provider ID
-	EvictionBlocked       Code = "EvictionBlocked"       // Key: a pod that PodDisruptionBudgets keep from being evicted now
+	EvictionBlocked       Code = "EvictionBlocked"       // Key: a pod that PodDisruptionBudgets keep from being evicted now; Have: which
+	Rebooting             Code = "Rebooting"             // the machine is being rebooted
+	NoPoolLabel           Code = "NoPoolLabel"           // Key: the label that the node should carry
+	Paused                Code = "Paused"                // Key: what is paused; Need: until when; Have: why
+	OutsideMoveWindow     Code = "OutsideMoveWindow"     // Key: a pod that may not be moved now; Need: when it may be
+	RollingOut            Code = "RollingOut"            // Key: the workload; Need: the pod that it is about to replace, or its next ones
+	OnlyWhenEmpty         Code = "OnlyWhenEmpty"         // Have: how many pods; the pool's policy is WhenEmpty
+	MissingLabel          Code = "MissingLabel"          // Key: a label without which the price of the node is not known
+	UnknownInstanceType   Code = "UnknownInstanceType"   // Have: a type that the catalog does not list
+	UnknownPrice          Code = "UnknownPrice"          // Have: the offering
+	NotBalanced           Code = "NotBalanced"           // Need, Have: the score of the policy Balanced
+	CannotMove            Code = "CannotMove"            // Key: a pod that nothing else can run; Have: why
+	DriftObserved         Code = "DriftObserved"         // Have: the reason of the condition Drifted
+	ReplacingHalted       Code = "ReplacingHalted"       // Have: what is wrong with replacements
+	StaticSurplus         Code = "StaticSurplus"         // Have, Need: how many nodes the pool has and should have
+	DoNotRepair           Code = "DoNotRepair"           // the node carries the annotation
+	TooManyUnhealthy      Code = "TooManyUnhealthy"      // Have: how many of the pool's nodes; Need: how many may be
+	SavesTooLittle        Code = "SavesTooLittle"        // Have: what moving the pods saves; Need: what it has to; Key: what they would move to
+	NoCheaperPlace        Code = "NoCheaperPlace"        // Have: what at most could be saved
+	WouldStrand           Code = "WouldStrand"           // Key: a pod that kube-scheduler would find no room for
+	SpotToSpot            Code = "SpotToSpot"            // Have: why a spot machine is not replaced by another
+	OwnerMoved            Code = "OwnerMoved"            // Key: the owner; Need: how many pods would move; Have: how many may this hour
+	NoDrainBound          Code = "NoDrainBound"          // Have: what would hold the drain for ever
+)
+
+// What cannot be read. It has the effect that does no harm.
+const (
+	UnreadableAnnotation Code = "UnreadableAnnotation" // Key; Have: the value; Need: what is expected
+	UnreadableOption     Code = "UnreadableOption"     // Key; Have: the value; Need: what is expected
+	UnreadableSelector   Code = "UnreadableSelector"   // Have: what is wrong
+	UnreadablePolicy     Code = "UnreadablePolicy"     // Key: the condition; Have: what is wrong
 )
 
 // Why part of an older plan is not right any more, beside the codes above.
 const (
-	PodGone     Code = "PodGone"     // Need: the pod that no longer waits
-	PoolChanged Code = "PoolChanged" // the pool is gone, or not the one that the plan knew
-	NodeGone    Code = "NodeGone"    // Need: the node
+	PodGone        Code = "PodGone"        // Need: the pod that no longer waits
+	PoolChanged    Code = "PoolChanged"    // the pool is gone, or not the one that the plan knew
+	NodeGone       Code = "NodeGone"       // Need: the node
+	MachineOpening Code = "MachineOpening" // Need: a pod that may still find its place on the machine that was started for it; Have: which
+)
+
+// How a disruption with replacements that is in progress goes on, beside the codes above.
+const (
+	AwaitingReplacements Code = "AwaitingReplacements" // Key: the replacements that are not ready
+	ReplacementGone      Code = "ReplacementGone"      // Need: the replacement that was deleted, or could not be launched
+	ReplacementLate      Code = "ReplacementLate"      // Key: the replacements that are not ready; Need: the time that they had
+	OrderBroken          Code = "OrderBroken"          // Key: the claim; Have: what is wrong
+	PodStranded          Code = "PodStranded"          // Key: a pod that would have no place
+	BeingReplaced        Code = "BeingReplaced"        // the node goes once its replacements are ready
+	BackedOff            Code = "BackedOff"            // Need: until when; Have: why replacements failed
+	Replacing            Code = "Replacing"            // the node replaces others, whose pods will come
 )
 
 // Reason is a typed "no": what was needed, and what there is instead. The zero value means that nothing speaks against.
@@ -121,7 +164,7 @@ var messages = map[Code]string{
 	NotInitialized:        "the node is not initialized yet",
 	AlreadyLeaving:        "the node is already being removed",
 	PodsExpected:          "pod {need} is to run on the node",
-	DoNotDisrupt:          "{key} carries the annotation karpenter.sh/do-not-disrupt",
+	DoNotDisrupt:          "{key} carries the annotation karpenter.sh/do-not-disrupt{have}",
 	NodePoolNotFound:      "the node's NodePool {need} does not exist",
 	NotEmpty:              "{have} would have to move",
 	ConsolidationDisabled: "the pool's consolidateAfter is Never",
@@ -129,9 +172,46 @@ var messages = map[Code]string{
 	BudgetExhausted:       "the pool's disruption budgets allow {have}",
 	StaticPool:            "pools with replicas are not consolidated",
 	SeveralNodes:          "several nodes carry the machine's provider ID: {have}",
-	EvictionBlocked:       "PodDisruptionBudgets keep pod {key} from being evicted now",
+	SavesTooLittle:        "moving its pods saves {have}, and has to save {need}",
+	WouldStrand:           "kube-scheduler spreads pods, and would find no room for pod {key}",
+	SpotToSpot:            "{have}",
+	NoCheaperPlace:        "no cheaper place was found for its pods: at most {have} is to be had here",
+	OwnerMoved:            "of {key} at most {have} may move within this hour, and {need} would move with the node",
+	EvictionBlocked:       "PodDisruptionBudgets keep pod {key} from being evicted now: {have}",
+	Rebooting:             "the machine is being rebooted",
+	NoPoolLabel:           "the node does not carry the label {key}",
+	Paused:                "{key} is paused{need}{have}",
+	OutsideMoveWindow:     "pod {key} may not be moved now; its next window opens at {need}",
+	RollingOut:            "{key} is rolling out and is about to need the node or to leave it ({need})",
+	OnlyWhenEmpty:         "{have} would have to move, and the pool's policy is WhenEmpty",
+	MissingLabel:          "the node does not carry the label {key}, so what it costs is not known",
+	UnknownInstanceType:   "instance type {have} is not in the catalog, so what the node costs is not known",
+	UnknownPrice:          "the catalog has no price for {have}",
+	NotBalanced:           "moving its pods is worth too little: the score is {have}, Balanced wants {need}",
+	CannotMove:            "pod {key} could run nowhere else: {have}",
+	DriftObserved:         "the node has drifted ({have}), and the pool only observes that",
+	ReplacingHalted:       "nodes of the pool are not replaced for now: {have}",
+	StaticSurplus:         "the pool has {have} and should have {need}: that comes first",
+	DoNotRepair:           "the node carries the annotation karpenter.sh/do-not-repair",
+	TooManyUnhealthy:      "{have} nodes of the pool are unhealthy and at most {need} may be: what is wrong with so many is not mended by replacing them",
+	NoDrainBound:          "neither the repair policy nor the claim says how long a drain may take, and it could take for ever: {have}",
 
-	PodGone:     "pod {need} no longer waits for a machine",
-	PoolChanged: "the pool is gone or cannot be used any more: {have}",
-	NodeGone:    "node {need} is gone",
+	UnreadableAnnotation: "annotation {key} is {have}, want {need}",
+	UnreadableOption:     "option {key} is {have}, want {need}",
+	UnreadableSelector:   "its selector cannot be read, so it covers no pod: {have}",
+	UnreadablePolicy:     "the repair policy for {key} cannot be read and is left out: {have}",
+
+	PodGone:        "pod {need} no longer waits for a machine",
+	PoolChanged:    "the pool is gone or cannot be used any more: {have}",
+	NodeGone:       "node {need} is gone",
+	MachineOpening: "the machine that was started for pod {need}, {have}, takes pods only now",
+
+	AwaitingReplacements: "replacements are not ready: {key}",
+	ReplacementGone:      "replacement {need} is gone before it was ready",
+	ReplacementLate:      "replacements were not ready within {need}: {key}",
+	OrderBroken:          "NodeClaim {key}: {have}",
+	PodStranded:          "pod {key} would have no place to run",
+	BeingReplaced:        "the node goes once its replacements are ready",
+	BackedOff:            "nodes of the pool are not replaced until {need}, because replacements failed: {have}",
+	Replacing:            "the node replaces others, whose pods are to come",
 }

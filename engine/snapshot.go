@@ -47,6 +47,10 @@ type Snapshot struct {
 
 	// Classes holds, for every node class that a pool refers to, what its provider says of it.
 	Classes []Class
+
+	// Zones are the time zones of TimeZones, by name, as far as there are such. They are loaded outside: the engine reads no
+	// files.
+	Zones map[string]*time.Location `json:"-"`
 }
 
 // Class is one node class as its provider sees it.
@@ -57,6 +61,40 @@ type Class struct {
 	Problem string `json:"problem,omitempty"`
 	// InstanceTypes lists everything that the class could ever use, sold out or not.
 	InstanceTypes []InstanceType `json:"instanceTypes"`
+	// Traits are what the class wants its machines to be. One that is not has drifted.
+	Traits []Trait `json:"traits,omitempty"`
+	// Repairs say which conditions of a Node mean that its machine is broken; none means that nodes are not repaired.
+	Repairs []RepairPolicy `json:"repairs,omitempty"`
+}
+
+// Trait is something that a node class wants its machines to be: their image, their subnet, the fingerprint of the class
+// itself.
+type Trait struct {
+	// Key is the annotation or label of the NodeClaim that says what the machine is; ImageTrait is its status.imageID. A claim
+	// that does not say it has not drifted.
+	Key string `json:"key"`
+	// Accepts lists the values that the class would choose from now.
+	Accepts []string `json:"accepts"`
+	// Reason is the reason of the condition Drifted on machines that have another value, "ImageDrift" for example.
+	Reason string `json:"reason"`
+}
+
+// ImageTrait is the key of the trait that is a claim's status.imageID.
+const ImageTrait = "imageID"
+
+// RepairPolicy is a condition of a Node that means that its machine is broken.
+type RepairPolicy struct {
+	Condition string `json:"condition"`
+	Status    string `json:"status"`
+	// Reason is a regular expression for the condition's reason, to be found anywhere in it; empty makes the policy the one
+	// for all conditions of this type and status that no other policy is about.
+	Reason string `json:"reason,omitempty"`
+	// Toleration is how long the condition may last before the machine is replaced.
+	Toleration time.Duration `json:"toleration"`
+	// Grace is how long the drain may take; nil leaves it to the claim.
+	Grace *time.Duration `json:"grace,omitempty"`
+	// Priority is 0 to 100, the most urgent last.
+	Priority int `json:"priority,omitempty"`
 }
 
 // InstanceType is a size of machine that a cloud offers.

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -18,6 +19,8 @@ type Life struct {
 	Claim *v1.NodeClaim
 	// Pool is the claim's pool, nil if there is none.
 	Pool *v1.NodePool
+	// Class is what is known of the pool's node class, nil if nothing is.
+	Class *Class
 	// Nodes are those with the machine's provider ID.
 	Nodes []*corev1.Node
 	// Pods are those bound to Nodes. Fresh says that they were listed from the API server itself, after Nodes were read.
@@ -29,7 +32,10 @@ type Life struct {
 	// only when the nodes are leaving.
 	Attachments  []*storagev1.VolumeAttachment
 	VolumeClaims []*corev1.PersistentVolumeClaim
-	Machine      Presence
+	// Budgets are the PodDisruptionBudgets of the pods' namespaces. They are read only when the nodes are leaving, and only say
+	// what a drain waits for: whether a pod may go, the eviction API decides.
+	Budgets []*policyv1.PodDisruptionBudget
+	Machine Presence
 	// Nominating says that pods are pointed at the machines that were started for them.
 	Nominating bool
 }

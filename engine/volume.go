@@ -27,9 +27,11 @@ type volumes struct {
 	standard    string // the class of claims that name none
 	nodes       map[string]bool
 	hostnames   map[string]bool
+	hostnameOf  map[string]string // by node
 	csiNodes    map[string]*storagev1.CSINode
 	attachments map[string][]*storagev1.VolumeAttachment // by node
 	limited     map[string]bool                          // drivers of which some machine takes only so many volumes
+	stocks      []*stock                                 // free volumes that claims compete for
 	topologies  map[string][]string                      // the labels by which drivers tell nodes apart, nil as long as nobody has asked
 
 	facts map[claimID]*claimFacts
@@ -88,6 +90,7 @@ func newVolumes(s *Snapshot, pods []*corev1.Pod) *volumes {
 		classes:     map[string]*storagev1.StorageClass{},
 		nodes:       map[string]bool{},
 		hostnames:   map[string]bool{},
+		hostnameOf:  map[string]string{},
 		csiNodes:    map[string]*storagev1.CSINode{},
 		attachments: map[string][]*storagev1.VolumeAttachment{},
 		limited:     map[string]bool{},
@@ -103,10 +106,12 @@ func newVolumes(s *Snapshot, pods []*corev1.Pod) *volumes {
 		for _, n := range s.Nodes {
 			v.nodes[n.Name] = true
 			v.hostnames[n.Labels[corev1.LabelHostname]] = true
+			v.hostnameOf[n.Name] = n.Labels[corev1.LabelHostname]
 		}
 	}
 	v.indexStorage(s)
 	v.indexLimits(s)
+	v.indexStocks(s)
 	for _, pod := range pods {
 		v.countUse(pod)
 	}

@@ -30,6 +30,8 @@ type claimFacts struct {
 	// reach lists the labels that say where the volume will be, of a claim whose volume is found or made where its first
 	// pod runs.
 	reach []string
+	// taken is what the claim takes from stocks of free volumes.
+	taken []attachment
 	// sole is the only volume that the claim can be bound to.
 	sole string
 }
@@ -256,7 +258,7 @@ func (v *volumes) readDelayed(claim *corev1.PersistentVolumeClaim, class *storag
 		facts.reach = v.reachOf(provisionerDriver(class.Provisioner))
 	}
 	if !made {
-		facts.sole = soleOf(suiting)
+		facts.sole, facts.taken = soleOf(suiting), v.taken(claim)
 	}
 	return facts
 }

@@ -8,3 +8,8 @@ import "embed"
 //
 //go:embed inflate
 var Inflate embed.FS
+
+// Week is the scenario that tenon simulate runs when none is named.
+//
+//go:embed simulate/week.txt
+var Week string

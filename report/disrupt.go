@@ -14,10 +14,47 @@ import (
 // Terminating tells the owners of a node and of its claim that both are removed, and why.
 func Terminating(node *corev1.Node, claim *v1.NodeClaim, reason v1.DisruptionReason) []Event {
 	message := "Disrupting: " + string(reason)
-	return []Event{
-		{Object: node, Reason: DisruptionTerminating, Message: message, Key: string(reason)},
-		{Object: claim, Reason: DisruptionTerminating, Message: message, Key: string(reason)},
+	events := []Event{{Object: claim, Reason: DisruptionTerminating, Message: message, Key: string(reason)}}
+	if node != nil {
+		events = append(events, Event{Object: node, Reason: DisruptionTerminating, Message: message, Key: string(reason)})
 	}
+	return events
+}
+
+// Launching tells the owner of a claim that it is to replace others, and why.
+func Launching(claim *v1.NodeClaim, reason v1.DisruptionReason) Event {
+	return Event{Object: claim, Reason: DisruptionLaunching, Message: "Launching NodeClaim: " + string(reason), Key: string(reason)}
+}
+
+// WaitingReadiness tells the owner of a claim that others go once it is ready.
+func WaitingReadiness(claim *v1.NodeClaim) Event {
+	return Event{Object: claim, Reason: DisruptionWaitingReadiness, Message: "Waiting on readiness to continue disruption"}
+}
+
+// TakenBack tells the owners of a node and of its claim that both stay after all, though they were about to be replaced.
+func TakenBack(node *corev1.Node, claim *v1.NodeClaim, why engine.Reason) []Event {
+	message := "Took the disruption back, the node stays: " + why.Message()
+	events := []Event{{Object: claim, Reason: DisruptionBlocked, Message: message, Key: string(why.Code)}}
+	if node != nil {
+		events = append(events, Event{Object: node, Reason: DisruptionBlocked, Message: message, Key: string(why.Code)})
+	}
+	return events
+}
+
+// Interrupted tells the owners of a node and of its claim what the cloud has announced, and whether the machine is left.
+func Interrupted(node *corev1.Node, claim *v1.NodeClaim, x engine.Interruption) []Event {
+	var events []Event
+	tell := func(reason, message string, warning bool) {
+		events = append(events, Event{Object: claim, Reason: reason, Message: message, Warning: warning})
+		if node != nil {
+			events = append(events, Event{Object: node, Reason: reason, Message: message, Warning: warning})
+		}
+	}
+	tell(x.Event, fmt.Sprintf("The cloud announces for machine %s: %s", x.Machine, x.Kind), x.Kind != engine.NoticeRebalance)
+	if x.Leave {
+		tell(TerminatingOnInterruption, "Interruption triggered termination of the NodeClaim: "+x.Kind, true)
+	}
+	return events
 }
 
 // BudgetExhausted tells a pool's owner that its budgets keep a node from being removed.
@@ -28,11 +65,19 @@ func BudgetExhausted(pool *v1.NodePool, reason engine.Reason) Event {
 	}
 }
 
+// BackedOff tells a pool's owner that nodes are not replaced because replacements failed.
+func BackedOff(pool *v1.NodePool, b engine.Backoff) Event {
+	return Event{Object: pool, Warning: true, Reason: DisruptionBlocked, Every: 10 * time.Minute, Key: b.Until.String(), Message: b.Message()}
+}
+
 // Blocked tells the owners of a node and of its claim what keeps the node. Only reasons that somebody has to act on
 // make an event; that a node is in use does not.
 func Blocked(node *corev1.Node, claim *v1.NodeClaim, reason engine.Reason) []Event {
 	switch reason.Code {
-	case engine.DoNotDisrupt, engine.NodePoolNotFound, engine.SeveralNodes, engine.EvictionBlocked:
+	case engine.DoNotDisrupt, engine.NodePoolNotFound, engine.NoPoolLabel, engine.SeveralNodes, engine.EvictionBlocked,
+		engine.CannotMove, engine.UnreadableAnnotation, engine.ReplacingHalted, engine.StaticSurplus, engine.NoDrainBound:
+	case engine.TooManyUnhealthy, engine.DoNotRepair:
+		return repairBlocked(node, claim, reason)
 	default:
 		return nil
 	}
@@ -43,6 +88,19 @@ func Blocked(node *corev1.Node, claim *v1.NodeClaim, reason engine.Reason) []Eve
 	}
 	if claim != nil {
 		events = append(events, Event{Object: claim, Reason: DisruptionBlocked, Message: message, Every: 15 * time.Minute})
+	}
+	return events
+}
+
+// repairBlocked tells the owners of a broken node and of its claim why it is not repaired.
+func repairBlocked(node *corev1.Node, claim *v1.NodeClaim, reason engine.Reason) []Event {
+	var events []Event
+	message := "Cannot repair: " + reason.Message()
+	if node != nil {
+		events = append(events, Event{Object: node, Reason: NodeRepairBlocked, Message: message, Every: 15 * time.Minute})
+	}
+	if claim != nil {
+		events = append(events, Event{Object: claim, Reason: NodeRepairBlocked, Message: message, Every: 15 * time.Minute})
 	}
 	return events
 }

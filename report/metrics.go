@@ -29,7 +29,7 @@ type Metrics struct {
 	decisions, decisionsByPool                                      *prometheus.CounterVec
 	evaluation                                                      *prometheus.HistogramVec
 	eligible                                                        *prometheus.GaugeVec
-	failedValidations                                               *prometheus.CounterVec
+	failedValidations, queueFailures                                *prometheus.CounterVec
 	cloudDuration                                                   *prometheus.HistogramVec
 	cloudErrors                                                     *prometheus.CounterVec
 }
@@ -90,6 +90,8 @@ func (m *Metrics) declareDecisions(f factory) {
 	m.eligible = f.gauges("karpenter_voluntary_disruption_eligible_nodes", "Nodes that could be disrupted at the last look.", "reason")
 	m.failedValidations = f.counters("karpenter_voluntary_disruption_failed_validations_total", "Disruptions that were not right any more when they were to begin.",
 		"consolidation_type")
+	m.queueFailures = f.counters("karpenter_voluntary_disruption_queue_failures_total", "Replacements that were not ready when their disruption was taken back.",
+		"decision", "reason", "consolidation_type")
 	m.cloudDuration = f.histograms("karpenter_cloudprovider_duration_seconds", "Time that calls to the cloud took.", prometheus.DefBuckets,
 		"controller", "method", "provider")
 	m.cloudErrors = f.counters("karpenter_cloudprovider_errors_total", "Calls to the cloud that failed, by kind of error.",
@@ -211,6 +213,11 @@ func (m *Metrics) Decided(decision string, reason v1.DisruptionReason, pools []s
 // Overtaken counts a disruption that was not right any more when it was to begin.
 func (m *Metrics) Overtaken(reason v1.DisruptionReason) {
 	m.failedValidations.WithLabelValues(consolidationType(reason)).Inc()
+}
+
+// QueueFailed counts replacements that were not ready when their disruption was taken back.
+func (m *Metrics) QueueFailed(decision string, reason v1.DisruptionReason, replacements int) {
+	m.queueFailures.WithLabelValues(decision, lower(reason), consolidationType(reason)).Add(float64(replacements))
 }
 
 func consolidationType(reason v1.DisruptionReason) string {

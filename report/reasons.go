@@ -6,10 +6,14 @@ const (
 	Nominated                 = "Nominated"
 	NoCompatibleInstanceTypes = "NoCompatibleInstanceTypes"
 
-	DisruptionTerminating = "DisruptionTerminating"
-	DisruptionBlocked     = "DisruptionBlocked"
-	Unconsolidatable      = "Unconsolidatable"
+	DisruptionLaunching        = "DisruptionLaunching"
+	DisruptionWaitingReadiness = "DisruptionWaitingReadiness"
+	DisruptionTerminating      = "DisruptionTerminating"
+	DisruptionBlocked          = "DisruptionBlocked"
+	NodeRepairBlocked          = "NodeRepairBlocked"
+	Unconsolidatable           = "Unconsolidatable"
 
+	TerminatingOnInterruption    = "TerminatingOnInterruption"
 	InsufficientCapacityError    = "InsufficientCapacityError"
 	UnregisteredTaintMissing     = "UnregisteredTaintMissing"
 	FailedConsistencyCheck       = "FailedConsistencyCheck"

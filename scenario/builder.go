@@ -19,10 +19,11 @@ const defaultClass = "default"
 // builder makes a snapshot, one statement after another.
 type builder struct {
 	snapshot engine.Snapshot
+	course   Course
 }
 
 func newBuilder() *builder {
-	return &builder{engine.Snapshot{Now: time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)}}
+	return &builder{snapshot: engine.Snapshot{Now: time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)}}
 }
 
 // build carries out one statement.
@@ -62,6 +63,8 @@ func (b *builder) build(words []word) error {
 		return b.disruptionBudget(name, r)
 	case "limitrange":
 		return b.limitRange(name, r)
+	case "order":
+		return b.order(name, r)
 	case "delete":
 		return b.delete(name, r)
 	}
@@ -89,10 +92,19 @@ func (b *builder) buildOther(statement, name word, r *reader) error {
 		return b.disk(name, r)
 	case "deviceclass":
 		return b.deviceClass(name, r)
+	case "deployment":
+		return b.workload(Deployment, name, r)
+	case "cronjob":
+		return b.workload(CronJob, name, r)
+	case "cloud":
+		return b.cloud(name, r)
+	case "fault":
+		return b.fault(name, r)
 	}
 	return statement.errorf("unknown statement; there are pool, class, type, catalog, node, claim, pod, pods, " +
 		"daemonset, pdb, limitrange, namespace, service, replicaset, statefulset, replicationcontroller, storageclass, volume, " +
-		"disk, deviceclass, delete, now, wait, yaml; and the commands provision, disrupt, check, apply")
+		"disk, deviceclass, deployment, cronjob, cloud, fault, order, delete, now, wait, yaml; and the commands provision, disrupt, drift, " +
+		"progress, resize, check, apply")
 }
 
 func (b *builder) now(words []word) error {

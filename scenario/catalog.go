@@ -27,7 +27,7 @@ func (m *manifest) addClasses(s *engine.Snapshot) error {
 		s.Classes = append(s.Classes, m.classOf(ref, built))
 	}
 	if len(s.NodePools) == 0 {
-		m.note("there is no NodePool in the files: nothing can be launched")
+		m.note("there is no NodePool: nothing can be launched")
 	}
 	return nil
 }

@@ -12,16 +12,13 @@ import (
 	"tenon.sh/provider/catalog"
 )
 
-// class reads class NAME [problem="..."].
+// class reads class NAME with its words.
 func (b *builder) class(name word, r *reader) error {
 	c := b.classNamed(name.text)
 	for r.more() {
-		w := r.next()
-		key, value := w.cut()
-		if key != "problem" {
-			return r.unknown(w, "problem=")
+		if err := r.next().classWord(c, r); err != nil {
+			return err
 		}
-		c.Problem = value
 	}
 	return nil
 }

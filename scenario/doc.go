@@ -38,9 +38,11 @@
 //	pool NAME                      a NodePool: class= weight= limits=cpu:10,nodes:3 labels= annotations= taint= startup-taint=
 //	                               consolidate-after= (a duration or Never) consolidation= (the policy) budget=10%
 //	                               budget=(nodes=0 reasons=Empty,Drifted schedule="0 9 * * *" duration=8h) expire-after= grace=
-//	                               replicas= not-ready not-ready="why" deleting, and requirements, each with min=N for
+//	                               replicas= not-ready not-ready="why" deleting pause= pause-reason= retire drift=observe time-zone=
+//	                               payback= replace-budget= delete-budget= (as budget=) halted="why its machines do not join", and requirements, each with min=N for
 //	                               minValues; what is not said has the API server's defaults
-//	class NAME                     a node class: problem="why it cannot be used"; Kind/NAME for kinds other than KWOKNodeClass
+//	class NAME                     a node class: problem="why it cannot be used" repair=(Ready False after=30m reason=Kernel grace=5m
+//	                               priority=50) trait=(imageID a,b reason=ImageDrift); Kind/NAME for kinds other than KWOKNodeClass
 //	type NAME                      an instance type of a class: resources (pods=110 unless said), overhead=cpu:100m,
 //	                               zones=a,b (a unless said), price= and spot= for offerings on demand and spot in each of
 //	                               them, offer=(zone=a capacity=spot price=0.02 labels=k:v sold-out) for others,
@@ -51,7 +53,8 @@
 //	catalog kwok|aws               all types of a built-in catalog: class=
 //	node NAME                      a node. With pool= and type= it is Tenon's, registered and initialized, and has a NodeClaim
 //	                               of its name: zone= capacity= reserved= quiet=5m (since the last pod event) planned=web-1,web-2
-//	                               drifted unregistered uninitialized. Without pool= it is nobody's: cpu= mem=. Both: labels=
+//	                               drifted drifted=1h unregistered uninitialized rebooting image= broken=(Ready False for=40m
+//	                               reason=Kernel) backoff=5m. Without pool= it is nobody's: cpu= mem=. Both: labels=
 //	                               annotations= taint= allocatable=nvidia.com/gpu:0 attach=DRIVER:3 (instead of the type's; what
 //	                               its CSINode says) age= not-ready cordoned deleting
 //	claim NAME                     a NodeClaim whose node is not there yet, with the same words; without zone= it has not been
@@ -62,10 +65,10 @@
 //	                               port=8080 port=53/udp@10.0.0.1 (of containers too) disk=NAME,NAME scratch=CLASS (a volume that
 //	                               comes and goes with the pod) priority= labels= (app:NAME beside them, unless said) annotations=
 //	                               do-not-disrupt do-not-disrupt=10m owner=Deployment/name (NAME unless said) ns= age= deleting
-//	                               phase= node=NAME (it runs there) nominated=NAME gated untried (kube-scheduler has not tried
+//	                               move-window="0 14 * * sun for 3h" unready phase= node=NAME (it runs there) nominated=NAME gated untried (kube-scheduler has not tried
 //	                               it), and requirements: all of them, or the next ones after the word or
 //	daemonset NAME                 a DaemonSet whose pods are described with the words of a pod
-//	pdb NAME                       a PodDisruptionBudget: select=app:web (app:NAME unless said) min= max= allowed= always-allow ns=
+//	pdb NAME                       a PodDisruptionBudget: select=app:web (app:NAME unless said) min= max= allowed= expected= desired= always-allow ns=
 //	limitrange NAME                of containers: default= request= max= min= ns=
 //	namespace NAME                 labels=team:a
 //	service NAME                   select= (app:NAME unless said) ns=; in the same way replicaset, statefulset and
@@ -77,9 +80,26 @@
 //	disk NAME                      a PersistentVolumeClaim (claim means NodeClaim here): class= volume=NAME (bound to it; else it
 //	                               waits) selected=NODE rwop rwx lost deleting ns=
 //	deviceclass NAME               resource=example.com/gpu, the extended resource that stands for its devices
+//	order NAME                     a disruption with replacements that has been begun: nodes=a,b are to go, by=c,d are the
+//	                               claims or nodes that replace them (they need not exist), reason=Drifted age=1m
 //	delete KIND NAME               takes back a pod, node (with its claim), claim, pool, daemonset, pdb, namespace, service, volume,
 //	                               disk, storageclass or class
 //	yaml ... end                   Kubernetes objects, as YAML between the two lines, for whatever else there is
+//
+// # Statements for simulations
+//
+// These say how the cluster goes on; the commands below do not look at them, tenon simulate does.
+//
+//	deployment NAME xN             N pods at all times, described with the words of a pod, and day=0:20,8:100,18.5:60 (so many by
+//	                               the hour, UTC, in straight lines), weekend=50% (of them), noise=5%, rollout="0 10 * * 1-5" (a
+//	                               cron line: a new version comes), start=8s (until a pod is ready) stop=3s (until one that is
+//	                               told to end is gone), stateful (its pods keep their names)
+//	cronjob NAME xN                N pods each time: schedule="*/15 * * * *" runs=10m
+//	cloud NAME                     the profile of the simulated cloud: instant, fixed30, aws-typical, azure-typical, gpu-scarce,
+//	                               aws-tight, bad-day
+//	fault WHAT                     something that goes wrong there: short, reclaim, throttle, outage, stale, price, kill or
+//	                               never-register, at=30m for=2h share=60% factor= lag= count= type= family= zone= capacity=
+//	                               machine= call=
 //
 // # Pods and other pods
 //
@@ -99,11 +119,14 @@
 //
 //	provision    prints the plan for pending pods
 //	disrupt      prints which nodes would go, and why the others stay
+//	progress     prints how disruptions go on that have been begun
+//	resize       prints what pools with replicas lack or have too much of
 //	apply        carries out the last plan: machines start, pods are bound, disks that waited for them get volumes, reservations
 //	             shrink; apply claims only writes the NodeClaims
+//	drift        says which machines have drifted, and marks their claims
 //	check        checks every part of the last plan against the cluster as it is now
 //
 // Provision and disrupt take the engine's options, preferences=respect|ignore|weighted preference-share= default-spread= (like
 // spread=, without what pods it counts) largest-cpu= max-pods-per-node= min-values=strict|besteffort effort= price-band=
-// max-types= threads=, and print more with cost and why.
+// max-types= threads= pause= pause-reason=, and print more with cost and why.
 package scenario

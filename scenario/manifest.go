@@ -54,6 +54,7 @@ func Read(in Input) (*Reading, error) {
 	if err := m.addClasses(&s); err != nil {
 		return nil, err
 	}
+	loadZones(&s)
 	out := &Reading{Snapshot: &s, Notes: m.notes()}
 	if m.catalog != nil {
 		out.Options = m.catalog.Options

@@ -14,7 +14,7 @@ import (
 	"tenon.sh/engine"
 )
 
-const nodeWords = "pool= type= zone= capacity= labels= annotations= taint= age= quiet= planned= allocatable= attach= reserved=, any " +
+const nodeWords = "pool= type= zone= capacity= labels= annotations= taint= age= quiet= planned= allocatable= attach= reserved= drifted= broken= rebooting backoff= image=, any " +
 	"resource, not-ready unregistered uninitialized cordoned deleting drifted no-node"
 
 // machineLine is what a node or claim statement says of a machine.
@@ -31,6 +31,11 @@ type machineLine struct {
 	planned                               []string
 	notReady, unregistered, uninitialized bool
 	cordoned, deleting, drifted           bool
+
+	driftedFor, backoff time.Duration
+	rebooting           bool
+	broken              []brokenCondition
+	image               string
 }
 
 func (b *builder) readMachine(name word, r *reader) (m machineLine, err error) {
@@ -93,9 +98,10 @@ func (m *machineLine) word(w word, r *reader) (err error) {
 		m.cordoned = true
 	case "deleting":
 		m.deleting = true
-	case "drifted":
-		m.drifted = true
 	default:
+		if handled, err := m.disruptionWord(w); handled || err != nil {
+			return err
+		}
 		return r.unknown(w, nodeWords)
 	}
 	return err
@@ -121,8 +127,10 @@ func (b *builder) node(name word, r *reader) error {
 	}
 	claim := b.claimOf(machine, m)
 	markRegistered(claim, m, b.snapshot.Now)
+	node := b.nodeOf(machine, m)
+	m.mark(claim, node, b.snapshot.Now)
 	b.snapshot.NodeClaims = append(b.snapshot.NodeClaims, claim)
-	b.snapshot.Nodes = append(b.snapshot.Nodes, b.nodeOf(machine, m))
+	b.snapshot.Nodes = append(b.snapshot.Nodes, node)
 	b.addCSINode(m, machine.types[0].AttachLimits)
 	return nil
 }
@@ -147,6 +155,7 @@ func (b *builder) claim(name word, r *reader) error {
 		claim.Status = v1.NodeClaimStatus{}
 		v1.InitializeConditions(claim, b.snapshot.Now)
 	}
+	m.mark(claim, nil, b.snapshot.Now)
 	b.snapshot.NodeClaims = append(b.snapshot.NodeClaims, claim)
 	return nil
 }
@@ -262,9 +271,6 @@ func markRegistered(c *v1.NodeClaim, m machineLine, now time.Time) {
 	}
 	if !m.uninitialized {
 		v1.SetCondition(c, v1.ConditionInitialized, metav1.ConditionTrue, "", "", now)
-	}
-	if m.drifted {
-		v1.SetCondition(c, v1.ConditionDrifted, metav1.ConditionTrue, "NodePoolDrifted", "", now)
 	}
 }
 

@@ -14,6 +14,8 @@ type File struct {
 	Snapshot *engine.Snapshot
 	// Options are those of the first command.
 	Options engine.Options
+	// Course is how the cluster goes on, for simulations.
+	Course Course
 
 	text  string
 	parts []part
@@ -58,7 +60,7 @@ func Parse(text string) (*File, error) {
 			f.Options = c.options
 		}
 	}
-	f.Snapshot = b.take()
+	f.Snapshot, f.Course = b.take(), b.course
 	return f, nil
 }
 
@@ -191,6 +193,7 @@ func (b *builder) yaml(st statement) error {
 // take checks the references between objects and hands out the snapshot as it is now.
 func (b *builder) take() *engine.Snapshot {
 	s := clone(&b.snapshot)
+	loadZones(&s)
 	return &s
 }
 

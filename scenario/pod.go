@@ -18,7 +18,7 @@ import (
 
 const podWords = "x3 ns= cpu= mem= or any other resource, limits= container= init= sidecar= overhead= pod-level= " +
 	"select= tolerate= prefer= spread= together= apart= port= disk= scratch= labels= annotations= do-not-disrupt owner= node= " +
-	"nominated= priority= phase= age= gated untried deleting, and requirements: zone in (a,b) or arch in (arm64)"
+	"nominated= priority= phase= age= move-window= unready gated untried deleting, and requirements: zone in (a,b) or arch in (arm64)"
 
 // podLine is what a pod, pods or daemonset statement says.
 type podLine struct {
@@ -30,6 +30,7 @@ type podLine struct {
 	owner    string
 	scratch  []string // classes of volumes that come and go with the pod
 	gated    bool
+	unready  bool
 	untried  bool
 	deleting bool
 }
@@ -151,6 +152,10 @@ func (p *podLine) statusWord(w word) (handled bool, err error) {
 		p.pod.Status.Phase = corev1.PodPhase(value)
 	case "age":
 		p.age, err = w.duration()
+	case "move-window":
+		addLabel(&p.pod.Annotations, v1.MoveWindowAnnotationKey, value)
+	case "unready":
+		p.unready = true
 	case "gated":
 		p.gated = true
 	case "untried":
@@ -222,8 +227,12 @@ func setPodStatus(pod *corev1.Pod, p *podLine) {
 		phase, scheduled.Status = corev1.PodRunning, corev1.ConditionTrue
 		start := pod.CreationTimestamp
 		pod.Status.StartTime = &start
+		ready := corev1.ConditionTrue
+		if p.unready {
+			ready = corev1.ConditionFalse
+		}
 		pod.Status.Conditions = append(pod.Status.Conditions, corev1.PodCondition{
-			Type: corev1.PodReady, Status: corev1.ConditionTrue, LastTransitionTime: start})
+			Type: corev1.PodReady, Status: ready, LastTransitionTime: start})
 	case p.gated:
 		scheduled.Reason = corev1.PodReasonSchedulingGated
 	default:

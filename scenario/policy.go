@@ -37,11 +37,23 @@ func (b *builder) disruptionBudget(name word, r *reader) error {
 				return err
 			}
 			p.Status.DisruptionsAllowed = int32(n)
+		case "expected":
+			n, err := w.number32()
+			if err != nil {
+				return err
+			}
+			p.Status.ExpectedPods = n
+		case "desired":
+			n, err := w.number32()
+			if err != nil {
+				return err
+			}
+			p.Status.DesiredHealthy = n
 		case "always-allow":
 			policy := policyv1.AlwaysAllow
 			p.Spec.UnhealthyPodEvictionPolicy = &policy
 		default:
-			return r.unknown(w, "ns= select= min= max= allowed= always-allow")
+			return r.unknown(w, "ns= select= min= max= allowed= expected= desired= always-allow")
 		}
 	}
 	p.CreationTimestamp = b.ago(24 * time.Hour)

@@ -12,7 +12,7 @@ import (
 )
 
 const poolWords = "class= weight= limits= labels= annotations= taint= startup-taint= consolidate-after= consolidation= " +
-	"budget= expire-after= grace= replicas= not-ready deleting, and requirements: zone in (a,b)"
+	"budget= expire-after= grace= replicas= not-ready deleting " + poolAnnotationWords + ", and requirements: zone in (a,b)"
 
 // pool reads pool NAME with its words. What is not said has the default that the API server gives it.
 func (b *builder) pool(name word, r *reader) error {
@@ -104,6 +104,9 @@ func (b *builder) poolWord(p *v1.NodePool, r *reader) (err error) {
 		now := metav1.NewTime(b.snapshot.Now)
 		p.DeletionTimestamp, p.Finalizers = &now, []string{"example.com/wait"}
 	default:
+		if handled, err := b.annotationWord(p, w); handled || err != nil {
+			return err
+		}
 		return r.unknown(w, poolWords)
 	}
 	return err

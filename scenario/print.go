@@ -125,6 +125,12 @@ func printDisruption(out *strings.Builder, d engine.Disruption) {
 	if len(d.Pods) > 0 {
 		fmt.Fprintf(out, "  move %s\n", PodNames(d.Pods))
 	}
+	if len(d.Held) > 0 {
+		fmt.Fprintf(out, "  held %s\n", PodNames(d.Held))
+	}
+	if d.DrainWithin != nil {
+		fmt.Fprintf(out, "  drain within %s\n", *d.DrainWithin)
+	}
 	for _, l := range d.Replacements {
 		fmt.Fprintf(out, "  launch %s\n", launchLine(l))
 	}

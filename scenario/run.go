@@ -22,7 +22,7 @@ type command struct {
 
 func isCommand(words []word) bool {
 	switch words[0].text {
-	case "provision", "disrupt", "check", "apply":
+	case "provision", "disrupt", "drift", "progress", "resize", "check", "apply":
 		return true
 	}
 	return false
@@ -70,6 +70,10 @@ func (c *command) word(r *reader) (err error) {
 		opt.MaxTypes, err = w.number()
 	case "price-band":
 		opt.PriceBand, err = w.price()
+	case "pause":
+		_, opt.Pause = w.cut()
+	case "pause-reason":
+		_, opt.PauseReason = w.cut()
 	case "cost":
 		c.cost = true
 	case "why":
@@ -78,7 +82,7 @@ func (c *command) word(r *reader) (err error) {
 		c.claims = true
 	default:
 		return r.unknown(w, "preferences= preference-share= default-spread= largest-cpu= max-pods-per-node= min-values= effort= "+
-			"max-types= price-band= threads= cost why; apply has claims")
+			"max-types= price-band= threads= pause= pause-reason= cost why; apply has claims")
 	}
 	return err
 }
@@ -132,8 +136,16 @@ func (b *builder) run(c command, last *engine.Plan) (string, *engine.Plan) {
 	case "disrupt":
 		plan := engine.Disrupt(s, c.options, nil)
 		return c.print(plan), plan
+	case "progress":
+		return printOrders(engine.Progress(s, c.options, nil)), last
+	case "resize":
+		return printResizings(engine.Resize(s, c.options)), last
 	case "check":
 		return printChecks(s, last), last
+	case "drift":
+		answer := lookForDrift(s)
+		b.snapshot.NodeClaims = s.NodeClaims
+		return answer, last
 	}
 	if c.claims {
 		b.snapshot = *WriteDown(s, last)

@@ -154,7 +154,7 @@ func TestSnapshotFileHoldsEveryField(t *testing.T) {
 	t.Parallel()
 	s := &engine.Snapshot{Now: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)}
 	full := parse(t, `
-pool p
+pool p time-zone=Europe/Zurich
 type t cpu=1 price=1 attach=disk.example.com:25
 node n pool=p type=t
 storageclass fast wait zones=a,b

@@ -11,6 +11,9 @@ const (
 	ConditionNodeClassReady          = "NodeClassReady"
 	ConditionNodeRegistrationHealthy = "NodeRegistrationHealthy"
 	ConditionNotSupported            = "NotSupported" // the pool asks for something this program does not do
+	ConditionPaused                  = "Paused"       // nothing is disrupted as long as anybody has a choice
+	ConditionAnnotationsRead         = "AnnotationsRead"
+	ConditionReplacementsFailing     = "ReplacementsFailing" // nodes are not replaced for a while, because replacements failed
 
 	// Of a NodeClaim.
 	ConditionLaunched             = "Launched"

@@ -81,6 +81,9 @@ const (
 	Unhealthy DisruptionReason = "Unhealthy"
 )
 
+// Expired nodes are near the end of their lives. No budget can name this reason: it is bound by those that name none.
+const Expired DisruptionReason = "Expired"
+
 // DisruptionReasons are all reasons a budget may name.
 func DisruptionReasons() []DisruptionReason {
 	return []DisruptionReason{Underutilized, Empty, Drifted, Unhealthy}

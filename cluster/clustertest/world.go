@@ -8,9 +8,11 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
 	clocktesting "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
@@ -41,20 +43,69 @@ type World struct {
 // New returns a world with a ready node class "default" and the given objects. Calls go through the interceptor.
 func New(t testing.TB, calls interceptor.Funcs, objects ...client.Object) *World {
 	t.Helper()
-	clock := clocktesting.NewFakeClock(time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC))
-	cloud, err := simulated.NewCloud(simulated.Config{Clock: clock, Catalog: catalog.KWOK()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	class := &kwokv1alpha1.KWOKNodeClass{ObjectMeta: metav1.ObjectMeta{Name: "default", UID: "class"}}
-	v1.SetCondition(class, v1.ConditionReady, metav1.ConditionTrue, "", "", clock.Now())
+	class := readyClass()
 	builder := fake.NewClientBuilder().WithScheme(cluster.Scheme()).WithInterceptorFuncs(calls).
 		WithStatusSubresource(&v1.NodePool{}, &v1.NodeClaim{}, &corev1.Pod{}, &corev1.Node{}, class).
 		WithObjects(class).WithObjects(objects...)
 	for _, index := range cluster.Indexes() {
 		builder = builder.WithIndex(index.Object, index.Field, index.Values)
 	}
-	c := builder.Build()
+	return newWorld(t, builder.Build())
+}
+
+// start is what the clock of a world shows at first.
+func start() time.Time { return time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC) }
+
+func readyClass() *kwokv1alpha1.KWOKNodeClass {
+	class := &kwokv1alpha1.KWOKNodeClass{ObjectMeta: metav1.ObjectMeta{Name: "default", UID: "class"}}
+	v1.SetCondition(class, v1.ConditionReady, metav1.ConditionTrue, "", "", start())
+	return class
+}
+
+// NewOn returns a world on a real API server that has the kinds installed. Calls go through the interceptor. Everything but
+// the objects' fate is as in New; objects are created with their status.
+func NewOn(t testing.TB, rest *rest.Config, calls interceptor.Funcs, objects ...client.Object) *World {
+	t.Helper()
+	direct, err := client.NewWithWatch(rest, client.Options{Scheme: cluster.Scheme()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := newWorld(t, interceptor.NewClient(direct, calls))
+	if class := readyClass(); direct.Get(w, client.ObjectKeyFromObject(class), class) != nil {
+		w.Put(class)
+	}
+	for _, o := range objects {
+		w.Put(o)
+	}
+	return w
+}
+
+// Put creates an object with its status.
+func (w *World) Put(o client.Object) {
+	w.Helper()
+	status := o.DeepCopyObject().(client.Object)
+	o.SetResourceVersion("")
+	w.Must(w.Client.Create(w, o))
+	status.SetUID(o.GetUID())
+	for { // the controllers of a real control plane write too
+		status.SetResourceVersion(o.GetResourceVersion())
+		err := w.Client.Status().Update(w, status)
+		if !apierrors.IsConflict(err) {
+			w.Must(err)
+			break
+		}
+		w.Must(w.Client.Get(w, client.ObjectKeyFromObject(o), o))
+	}
+	w.Must(w.Client.Get(w, client.ObjectKeyFromObject(o), o))
+}
+
+func newWorld(t testing.TB, c client.WithWatch) *World {
+	t.Helper()
+	clock := clocktesting.NewFakeClock(start())
+	cloud, err := simulated.NewCloud(simulated.Config{Clock: clock, Catalog: catalog.KWOK()})
+	if err != nil {
+		t.Fatal(err)
+	}
 	registry := prometheus.NewRegistry()
 	return &World{
 		TB: t, Context: t.Context(), Client: c, Clock: clock,

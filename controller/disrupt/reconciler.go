@@ -1,16 +1,21 @@
-// Package disrupt removes nodes that are not worth their price. What it begins stands in the objects themselves (a
-// condition on the claim, a taint on the node, then the claim's deletion), so that after a restart it is taken up again
-// or taken back. Draining and stopping the machine is left to package nodeclaim.
+// Package disrupt removes and replaces nodes as the engine decides. What it begins stands in the objects themselves (marks
+// on the claims, taints on the nodes, the replacements' claims, then deletions), so that after a restart it is taken up
+// again or taken back: the Reconciler remembers nothing that matters. Draining and stopping machines is left to package
+// nodeclaim.
 package disrupt
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"sync"
 	"time"
 
 	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	v1 "tenon.sh/api/v1"
@@ -20,7 +25,7 @@ import (
 )
 
 const (
-	atOnce = 8                      // nodes marked or claims deleted at the same time
+	atOnce = 16                     // objects written at the same time, by default
 	fresh  = 300 * time.Millisecond // how old a plan may be to need no check
 )
 
@@ -30,19 +35,26 @@ type Config struct {
 	Recorder *report.Recorder
 	Metrics  *report.Metrics
 	Options  engine.Options
+	// AtOnce is how many disruptions are carried out at the same time; 0 means 8.
+	AtOnce int
 }
 
 // Reconciler makes passes. It is to be used from one goroutine.
 type Reconciler struct {
 	Config
 	memo engine.Memo
+	// progress is the memory of engine.Progress.
+	progress engine.Memo
+	// bare holds the nodes that the last pass found closed though nothing on their claims says why.
+	bare   map[types.UID]bool
+	checks checks
 }
 
 // New returns a Reconciler.
 func New(config Config) *Reconciler { return &Reconciler{Config: config} }
 
-// Reconcile makes one pass: take back what an earlier pass began and the plan wants no more, then begin what it wants.
-// What failed for one node does not stop the others.
+// Reconcile makes one pass: go on with what is in progress, take back what an earlier pass began and nobody wants any
+// more, then begin what the plan wants. What failed for one node does not stop the others.
 func (r *Reconciler) Reconcile(ctx context.Context) error {
 	snap, err := r.Cluster.Snapshot(ctx)
 	if err != nil {
@@ -58,16 +70,48 @@ func (r *Reconciler) Reconcile(ctx context.Context) error {
 	for reason, nodes := range eligible {
 		r.Metrics.Evaluated(reason, took, nodes)
 	}
+	return r.CarryOut(ctx, snap, plan)
+}
+
+// CarryOut does what the plan wants in the cluster that the snapshot shows, and goes on with what is in progress there.
+func (r *Reconciler) CarryOut(ctx context.Context, snap *engine.Snapshot, plan *engine.Plan) error {
 	view := newView(snap)
 	r.reportKept(view, plan.Kept)
-	return errors.Join(r.takeBack(ctx, view, plan), r.begin(ctx, view, plan.Disruptions))
+	inProgress := r.goOn(ctx, view, engine.Progress(snap, r.Options, &r.progress))
+	return errors.Join(inProgress, r.takeBack(ctx, view, plan), r.begin(ctx, view, r.patient(view, plan.Disruptions)))
+}
+
+// patient leaves out replacements in pools where replacements failed a moment ago, and tells the pools' owners.
+func (r *Reconciler) patient(view *view, disruptions []engine.Disruption) []engine.Disruption {
+	backoffs := engine.Backoffs(view.snapshot)
+	if len(backoffs) == 0 {
+		return disruptions
+	}
+	off := map[string]bool{}
+	for _, b := range backoffs {
+		off[b.NodePool] = true
+		if pool := view.pools[b.NodePool]; pool != nil {
+			r.Recorder.Publish(report.BackedOff(pool, b))
+		}
+	}
+	var out []engine.Disruption
+	for _, d := range disruptions {
+		held := len(d.Replacements) > 0 && slices.ContainsFunc(d.Claims, func(name string) bool {
+			claim := view.claims[name]
+			return claim != nil && off[claim.Labels[v1.NodePoolLabelKey]]
+		})
+		if !held {
+			out = append(out, d)
+		}
+	}
+	return out
 }
 
 // begin carries disruptions out, several at a time.
 func (r *Reconciler) begin(ctx context.Context, view *view, disruptions []engine.Disruption) error {
 	errs := make([]error, len(disruptions))
 	var group errgroup.Group
-	group.SetLimit(atOnce)
+	group.SetLimit(cmp.Or(r.AtOnce, atOnce))
 	for i, d := range disruptions {
 		group.Go(func() error {
 			if err := r.disrupt(ctx, view, d); err != nil {
@@ -88,24 +132,24 @@ func (r *Reconciler) reportKept(view *view, kept []engine.Kept) {
 			}
 			continue
 		}
-		r.Recorder.Publish(report.Blocked(view.nodes[k.Node], view.claims[k.Claim], k.Reason)...)
+		r.Recorder.Publish(report.Blocked(view.node(k.Node), view.claims[k.Claim], k.Reason)...)
 	}
 }
 
-// disrupt carries one disruption out, node by node: mark the claim, keep new pods off, look again at what really runs
-// there, and only then delete the claim.
+// disrupt carries one disruption out. With replacements it only begins here; without, it goes node by node: mark the claim,
+// keep new pods off, look again at what really runs there, and only then delete the claim.
 func (r *Reconciler) disrupt(ctx context.Context, view *view, d engine.Disruption) error {
-	if len(d.Replacements) > 0 {
-		return errors.New("replacements cannot be carried out yet")
-	}
 	if reason, err := r.check(ctx, view, d); err != nil || !reason.OK() {
 		return err
+	}
+	if len(d.Replacements) > 0 {
+		return r.order(ctx, view, d)
 	}
 	log.FromContext(ctx).Info("disrupting node(s)", report.DisruptionLine(d)...)
 	var errs []error
 	pools := map[string]bool{}
 	for i, name := range d.Nodes {
-		node, claim := view.nodes[name], view.claims[d.Claims[i]]
+		node, claim := view.node(name), view.claims[d.Claims[i]]
 		if node == nil || claim == nil {
 			errs = append(errs, fmt.Errorf("node %s or its claim is not in the snapshot", name))
 			continue
@@ -124,16 +168,34 @@ func (r *Reconciler) disrupt(ctx context.Context, view *view, d engine.Disruptio
 	return errors.Join(errs...)
 }
 
+// checks keeps the newest checker for the disruptions that are begun at about the same time: to check is to plan anew.
+type checks struct {
+	mu      sync.Mutex
+	at      time.Time
+	took    time.Duration
+	checker *engine.Checker
+}
+
+// planShare bounds how much of the time goes into planning anew: one part of so many.
+const planShare = 4
+
 // check asks whether a disruption is still right. A plan that was made this very moment is.
 func (r *Reconciler) check(ctx context.Context, view *view, d engine.Disruption) (engine.Reason, error) {
-	if r.Cluster.Clock.Since(view.now) < fresh {
+	if r.Cluster.Clock.Since(view.snapshot.Now) < fresh {
 		return engine.Reason{}, nil
 	}
-	newest, err := r.Cluster.Snapshot(ctx)
-	if err != nil {
-		return engine.Reason{}, err
+	r.checks.mu.Lock()
+	defer r.checks.mu.Unlock()
+	if r.checks.checker == nil || r.Cluster.Clock.Since(r.checks.at) >= max(fresh, planShare*r.checks.took) {
+		newest, err := r.Cluster.Snapshot(ctx)
+		if err != nil {
+			return engine.Reason{}, err
+		}
+		r.checks.at, r.checks.checker = newest.Now, engine.NewCheckerWith(newest, r.Options)
 	}
-	reason := engine.Check(d, newest)
+	began := r.Cluster.Clock.Now()
+	reason := r.checks.checker.Check(d)
+	r.checks.took = max(r.checks.took/2, r.Cluster.Clock.Since(began))
 	if !reason.OK() {
 		r.Metrics.Overtaken(d.Reason)
 		log.FromContext(ctx).V(1).Info("dropped disruption, it is not right any more", "nodes", d.Nodes, "reason", reason.String())
@@ -143,7 +205,7 @@ func (r *Reconciler) check(ctx context.Context, view *view, d engine.Disruption)
 
 // remove deletes one node's claim if nothing that would have to move runs on the node. It reports whether it did.
 func (r *Reconciler) remove(ctx context.Context, view *view, node *corev1.Node, claim *v1.NodeClaim, d engine.Disruption) (bool, error) {
-	claim, node, err := r.mark(ctx, claim, node, d.Reason)
+	claim, node, err := r.mark(ctx, claim, node, d)
 	if err != nil {
 		return false, err
 	}
@@ -154,21 +216,53 @@ func (r *Reconciler) remove(ctx context.Context, view *view, node *corev1.Node, 
 	if pod := arrived(pods, d); pod != nil {
 		r.Metrics.Overtaken(d.Reason)
 		log.FromContext(ctx).Info("kept node, a pod came to run on it", "Node", node.Name, "Pod", pod.Namespace+"/"+pod.Name)
-		return false, r.unmark(ctx, claim, node)
+		_, err := r.unmark(ctx, claim, node)
+		return false, err
+	}
+	if claim, err = r.limitDrain(ctx, claim, d.DrainWithin); err != nil {
+		return false, err
 	}
 	if err := r.Cluster.DeleteClaim(ctx, claim); err != nil {
 		return false, err
 	}
-	log.FromContext(ctx).Info("deleted nodeclaim", "NodeClaim", claim.Name, "Node", node.Name, "reason", d.Reason)
-	r.Recorder.Publish(report.Terminating(node, claim, d.Reason)...)
-	r.Metrics.ClaimDisrupted(string(d.Reason), claim, view.policy(claim), len(d.Pods))
+	r.tellDeleted(ctx, view, node, claim, d.Reason, pods)
 	return true, nil
+}
+
+// limitDrain writes down when the drain of a claim has to be over that is about to be deleted, unless something says so already.
+func (r *Reconciler) limitDrain(ctx context.Context, claim *v1.NodeClaim, within *time.Duration) (*v1.NodeClaim, error) {
+	if within == nil || claim.Annotations[v1.NodeClaimTerminationTimestampAnnotationKey] != "" {
+		return claim, nil
+	}
+	return r.Cluster.ChangeClaim(ctx, claim, func(c *v1.NodeClaim) {
+		if c.Annotations == nil {
+			c.Annotations = map[string]string{}
+		}
+		c.Annotations[v1.NodeClaimTerminationTimestampAnnotationKey] = r.Cluster.Clock.Now().Add(*within).UTC().Format(time.RFC3339)
+	})
+}
+
+// tellDeleted tells people that a claim was deleted, which pods have to move, and why.
+func (r *Reconciler) tellDeleted(ctx context.Context, view *view, node *corev1.Node, claim *v1.NodeClaim, reason v1.DisruptionReason, pods []*corev1.Pod) {
+	moving := 0
+	for _, p := range pods {
+		if engine.IsReschedulable(p) {
+			moving++
+		}
+	}
+	name := ""
+	if node != nil {
+		name = node.Name
+	}
+	log.FromContext(ctx).Info("deleted nodeclaim", "NodeClaim", claim.Name, "Node", name, "reason", reason, "pods", moving)
+	r.Recorder.Publish(report.Terminating(node, claim, reason)...)
+	r.Metrics.ClaimDisrupted(string(reason), claim, view.policy(claim, reason), moving)
 }
 
 // arrived returns a pod that would have to move and that the decision did not know of.
 func arrived(pods []*corev1.Pod, d engine.Disruption) *corev1.Pod {
 	known := map[string]bool{}
-	for _, id := range d.Pods {
+	for _, id := range slices.Concat(d.Pods, d.Held) {
 		known[string(id.UID)] = true
 	}
 	for _, pod := range pods {

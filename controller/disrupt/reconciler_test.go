@@ -3,6 +3,7 @@ package disrupt_test
 import (
 	"context"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -46,7 +47,7 @@ func TestAnEmptyNodeIsClosedMarkedAndRemoved(t *testing.T) {
 	if !closed(node) {
 		t.Error("the node still takes pods")
 	}
-	if c := v1.GetCondition(claim, v1.ConditionDisruptionReason); c == nil || c.Status != metav1.ConditionTrue || c.Reason != "Empty" {
+	if c := v1.GetCondition(claim, v1.ConditionDisruptionReason); c == nil || c.Status != metav1.ConditionTrue || c.Reason != "Empty" || !strings.HasPrefix(c.Message, "Empty, saves $") {
 		t.Errorf("the claim does not say why: %+v", c)
 	}
 	events := w.Events()

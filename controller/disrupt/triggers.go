@@ -74,5 +74,6 @@ func claimChanged(old, claim *v1.NodeClaim) bool {
 			return true
 		}
 	}
-	return old.Annotations[v1.DoNotDisruptAnnotationKey] != claim.Annotations[v1.DoNotDisruptAnnotationKey]
+	return old.Annotations[v1.DoNotDisruptAnnotationKey] != claim.Annotations[v1.DoNotDisruptAnnotationKey] ||
+		claim.DeletionTimestamp != nil && old.DeletionTimestamp == nil && claim.Annotations[engine.ReplacesAnnotation] != ""
 }

@@ -1,6 +1,7 @@
 package nodeclaim
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -42,7 +43,7 @@ func (a *application) evict(ctx context.Context) {
 	now := a.Cluster.Clock.Now()
 	var mu sync.Mutex // guards the pacings and a.after
 	var group errgroup.Group
-	group.SetLimit(writesAtOnce)
+	group.SetLimit(cmp.Or(a.WritesAtOnce, writesAtOnce))
 	for _, e := range a.step.Evict {
 		key := evictionKey{e.Pod.UID, e.Force}
 		pace := a.mem.evictions[key]

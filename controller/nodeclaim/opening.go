@@ -11,7 +11,6 @@ import (
 
 	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
@@ -22,32 +21,20 @@ import (
 )
 
 const (
-	// A node that could open waits for others that were asked for at the same time: for openingLeast and for a share of
-	// the time that it took itself, one in openingShare, but no longer than openingMost.
-	openingLeast, openingShare, openingMost = 5 * time.Second, 4, 10 * time.Second
-	// openingPoll is how often the nodes that could open, and the pods of those that were opened, are looked at.
+	// openingPoll is how often the nodes that could open, and the pods of those that do, are looked at.
 	openingPoll = 25 * time.Millisecond
-	// openingTries is how often a pod is nominated at most, openingHold for how long: each time that it loses its
-	// nomination, kube-scheduler tries others again.
-	openingTries, openingHold = 5, 3 * time.Second
-	// openingBlind is how often all nominations are written again after nodes were opened.
-	openingBlind = 3
-	// openingsAtOnce is how many nodes are being opened at a time; they stay in order as far as that.
-	openingsAtOnce = 8
 	// openingRetry is when a node that had to wait for others, or was opened with others, is looked at again.
 	openingRetry = 2 * time.Second
 )
 
-// openings opens nodes together. Whenever a node opens, kube-scheduler tries all waiting pods again, and a pod that it
-// finds no node for loses its nomination. Of nodes that open regardless of each other, one costs the pods of the next
-// their nominations; then the room that was kept for them goes to pods that are planned for nodes still closed. So nodes
-// that become ready at about the same time open at one go: first all their pods are nominated, then all are opened, and
-// pods that lose their nomination meanwhile get it back.
+// openings collects nodes that could open, because nodes that become ready at about the same time have to open together:
+// engine.Opener says why, and how.
 type openings struct {
 	mu      sync.Mutex // guards what follows
 	waiting map[types.UID]opening
-	// busy is set while somebody opens nodes.
-	busy bool
+	// busy is set while somebody opens nodes, opening holds the claims of those that are not open yet.
+	busy    bool
+	opening map[types.UID]bool
 }
 
 // opening is a node that could open, as it is and as it should be.
@@ -71,31 +58,46 @@ func (o *openings) enter(node opening) bool {
 	return true
 }
 
-// take takes the nodes that could open.
-func (o *openings) take() []opening {
+// ready lists the nodes that could open, by name.
+func (o *openings) ready() []opening {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	group := slices.SortedFunc(maps.Values(o.waiting), func(a, b opening) int { return strings.Compare(a.to.Name, b.to.Name) })
-	clear(o.waiting)
-	return group
+	return slices.SortedFunc(maps.Values(o.waiting), func(a, b opening) int { return strings.Compare(a.to.Name, b.to.Name) })
+}
+
+// take takes the nodes that could open.
+func (o *openings) take() []opening {
+	nodes := o.ready()
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.opening = map[types.UID]bool{}
+	for _, n := range nodes {
+		delete(o.waiting, n.claim.UID)
+		o.opening[n.claim.UID] = true
+	}
+	return nodes
+}
+
+// opened says that all nodes that were taken are open.
+func (o *openings) opened() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.opening = nil
+}
+
+// isOpening reports whether somebody is about to open the claim's node. The claim's own steps can wait for that: what they
+// write would only make it take longer.
+func (o *openings) isOpening(claim *v1.NodeClaim) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.opening[claim.UID]
 }
 
 // leave lets the next one open nodes.
 func (o *openings) leave() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.busy = false
-}
-
-// created holds when the claims were created whose nodes could open.
-func (o *openings) created() map[types.UID]time.Time {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	out := map[types.UID]time.Time{}
-	for uid, node := range o.waiting {
-		out[uid] = node.claim.CreationTimestamp.Time
-	}
-	return out
+	o.busy, o.opening = false, nil
 }
 
 // open opens the claim's node together with those that could open too, or leaves it to whoever is busy with that. It
@@ -107,93 +109,78 @@ func (a *application) open(ctx context.Context) (opened bool, err error) {
 		return false, nil
 	}
 	defer a.openings.leave()
-	a.gather(ctx)
-	group := a.inOrder(ctx, a.openings.take())
-	seating := a.seat(ctx, group)
-	a.nominate(ctx, seating, false)
-	for i, failed := range a.openAll(ctx, group) {
-		if group[i].claim.UID == a.life.Claim.UID {
-			opened, err = failed == nil, failed
-		}
-	}
-	a.hold(ctx, seating)
-	return opened, err
-}
-
-// gather returns when no other node is worth waiting for.
-func (a *application) gather(ctx context.Context) {
 	began := a.Cluster.Clock.Now()
-	most := min(openingLeast+began.Sub(a.life.Claim.CreationTimestamp.Time)/openingShare, openingMost)
-	for a.Cluster.Clock.Since(began) < most && a.siblingsComing(ctx) && a.Pause(ctx, openingPoll) {
+	for a.awaitsSiblings(ctx, began) && a.Pause(ctx, openingPoll) {
 	}
+	written, err := a.openAll(ctx, a.openings.take())
+	if written != nil {
+		a.replace(written)
+	}
+	return written != nil, err
 }
 
-// siblingsComing reports whether any machine was started for pods at about the same time as those whose nodes could open,
-// and has no node yet that is open or could open.
-func (a *application) siblingsComing(ctx context.Context) bool {
-	var claims v1.NodeClaimList
-	if err := a.Cluster.Client.List(ctx, &claims, client.UnsafeDisableDeepCopy); err != nil {
+// awaitsSiblings reports whether another node is worth waiting for.
+func (a *application) awaitsSiblings(ctx context.Context, began time.Time) bool {
+	var ready, claims []*v1.NodeClaim
+	for _, node := range a.openings.ready() {
+		ready = append(ready, node.claim)
+	}
+	var list v1.NodeClaimList
+	if err := a.Cluster.Client.List(ctx, &list, client.UnsafeDisableDeepCopy); err != nil {
 		return false // reading a cache that runs does not fail
 	}
-	ready := a.openings.created()
-	times := slices.SortedFunc(maps.Values(ready), time.Time.Compare)
-	return len(times) > 0 && slices.ContainsFunc(claims.Items, func(c v1.NodeClaim) bool {
-		_, known := ready[c.UID]
-		created := c.CreationTimestamp.Time
-		return !known && c.DeletionTimestamp == nil && len(engine.PlannedPods(&c)) > 0 && !v1.IsTrue(&c, v1.ConditionInitialized) &&
-			created.Sub(times[len(times)-1]) < openingMost && times[0].Sub(created) < openingMost
-	})
+	for i := range list.Items {
+		claims = append(claims, &list.Items[i])
+	}
+	return engine.AwaitSiblings(ready, claims, began, a.Cluster.Clock.Now())
 }
 
-// inOrder puts the larger nodes first: what is planned for them often fits nowhere else, while their room would do for the
-// pods of any other. Of equal ones those are first whose pods kube-scheduler will try first: from the moment that the first
-// node opens, it tries pods about as fast as others can be opened.
-func (a *application) inOrder(ctx context.Context, nodes []opening) []opening {
-	first := map[string]*corev1.Pod{}
-	for _, node := range nodes {
-		first[node.to.Name] = &corev1.Pod{ObjectMeta: metav1.ObjectMeta{UID: types.UID(node.to.Name)}}
-		if pods := a.plannedPods(ctx, node.claim); len(pods) > 0 {
-			first[node.to.Name] = slices.MinFunc(pods, triedBefore)
+// openAll opens nodes as the engine says. It returns the node of its own claim as it was written.
+func (a *application) openAll(ctx context.Context, nodes []opening) (own *corev1.Node, err error) {
+	group, byName := make([]engine.Opening, len(nodes)), map[string]opening{}
+	for i, n := range nodes {
+		group[i] = engine.Opening{Node: n.to}
+		byName[n.to.Name] = n
+		if !a.NoNominations {
+			group[i].Pods = a.plannedPods(ctx, n.claim)
 		}
 	}
-	slices.SortFunc(nodes, func(a, b opening) int {
-		return cmp.Or(b.to.Status.Allocatable.Cpu().Cmp(*a.to.Status.Allocatable.Cpu()), triedBefore(first[a.to.Name], first[b.to.Name]))
-	})
-	return nodes
+	opener, pods := engine.NewOpener(group, a.Cluster.Clock.Now()), podView{application: a, written: map[types.UID]*corev1.Pod{}}
+	for {
+		step := opener.Next(a.Cluster.Clock.Now(), func(uid types.UID) engine.PodSight { return pods.find(ctx, uid) })
+		pods.nominate(ctx, step.Nominate)
+		if written, failed := a.openNodes(ctx, step.Open, byName); written != nil || failed != nil {
+			own, err = written, failed
+		}
+		if step.Opened {
+			a.openings.opened()
+		}
+		if step.Done || len(step.Open) == 0 && !a.Pause(ctx, openingPoll) {
+			return own, err
+		}
+	}
 }
 
-// openAll opens nodes in their order. It returns what became of each.
-func (a *application) openAll(ctx context.Context, nodes []opening) []error {
-	errs := make([]error, len(nodes))
+// openNodes opens nodes at once. What becomes of others than that of its own claim is found by
+// the next steps of their claims.
+func (a *application) openNodes(ctx context.Context, names []string, nodes map[string]opening) (own *corev1.Node, err error) {
 	var writes errgroup.Group
-	writes.SetLimit(openingsAtOnce)
-	for i, node := range nodes {
+	writes.SetLimit(cmp.Or(a.WritesAtOnce, writesAtOnce))
+	for _, name := range names {
 		writes.Go(func() error {
-			written, err := a.patchNode(ctx, node.from, node.to)
-			if node.claim.UID == a.life.Claim.UID && err == nil {
-				a.replace(written)
-			} else if err != nil && !cluster.Expected(err) {
-				log.FromContext(ctx).Error(err, "could not open node", "Node", node.to.Name)
+			n := nodes[name]
+			written, failed := a.patchNode(ctx, n.from, n.to)
+			switch {
+			case n.claim.UID == a.life.Claim.UID:
+				own, err = written, failed
+			case failed != nil && !cluster.Expected(failed):
+				log.FromContext(ctx).Error(failed, "could not open node", "Node", name)
 			}
-			errs[i] = err
 			return nil
 		})
 	}
 	_ = writes.Wait() // every node has its own error
-	return errs
-}
-
-// hold gives pods their nomination back that kube-scheduler took because it tried them too early: before their node was
-// open, or before others ran that they are to be spread with. At first it does not wait to hear of that: the pod waits a
-// moment before it is tried again, and by then it should be nominated. It returns when all pods run somewhere, or it is
-// of no use.
-func (a *application) hold(ctx context.Context, s *seating) {
-	began := a.Cluster.Clock.Now()
-	for turn := 0; a.nominate(ctx, s, turn < openingBlind) > 0; turn++ {
-		if a.Cluster.Clock.Since(began) > openingHold || !a.Pause(ctx, openingPoll) {
-			return
-		}
-	}
+	return own, err
 }
 
 // pause waits in real time. It reports false if ctx ended before.

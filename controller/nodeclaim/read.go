@@ -7,6 +7,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -44,7 +45,29 @@ func (r *Reconciler) read(ctx context.Context, mem *memory, claim *v1.NodeClaim,
 		life.Pool, err = r.readPool(ctx, claim)
 		return life, err
 	}
+	if err := r.readBudgets(ctx, &life); err != nil {
+		return life, err
+	}
 	return life, r.readVolumes(ctx, &life)
+}
+
+// readBudgets reads the PodDisruptionBudgets that may hold pods.
+func (r *Reconciler) readBudgets(ctx context.Context, life *engine.Life) error {
+	seen := map[string]bool{}
+	for _, p := range life.Pods {
+		if seen[p.Namespace] {
+			continue
+		}
+		seen[p.Namespace] = true
+		var list policyv1.PodDisruptionBudgetList
+		if err := r.Cluster.Client.List(ctx, &list, client.InNamespace(p.Namespace), client.UnsafeDisableDeepCopy); err != nil {
+			return fmt.Errorf("list the PodDisruptionBudgets of namespace %s: %w", p.Namespace, err)
+		}
+		for i := range list.Items {
+			life.Budgets = append(life.Budgets, &list.Items[i])
+		}
+	}
+	return nil
 }
 
 func (r *Reconciler) readNodes(ctx context.Context, claim *v1.NodeClaim, name string) ([]*corev1.Node, error) {

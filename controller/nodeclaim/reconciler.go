@@ -55,6 +55,8 @@ type Config struct {
 	Pause func(ctx context.Context, d time.Duration) bool
 	// AtOnce is how many claims are worked on at the same time; 0 means 100.
 	AtOnce int
+	// WritesAtOnce is how many pods or nodes are written at the same time; 0 means as many as is good for kube-scheduler.
+	WritesAtOnce int
 }
 
 // Reconciler takes the steps of claims. What it remembers between them only saves calls; a new one continues where
@@ -90,7 +92,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	if mem.released {
 		return reconcile.Result{}, nil
 	}
-	if mem.isStale(claim) {
+	if mem.isStale(claim) || r.openings.isOpening(claim) {
 		return reconcile.Result{RequeueAfter: overtaken}, nil
 	}
 	ctx = log.IntoContext(ctx, log.FromContext(ctx).WithValues("NodePool", claim.Labels[v1.NodePoolLabelKey]))

@@ -222,6 +222,16 @@ func budgetHoldsDrain(t *testing.T, s *server) {
 	eventually(t, "refusal told", func() bool {
 		return s.events.tells(report.FailedDraining, "default/budget", "violates a PDB")
 	})
+	began := time.Now()
+	eventually(t, "the claim says which pod and which budget hold it", func() bool {
+		must(t, s.client.Get(t.Context(), client.ObjectKeyFromObject(claim), claim))
+		c := v1.GetCondition(claim, v1.ConditionDrained)
+		return c != nil && strings.Contains(c.Message, "PodDisruptionBudget default/budget allows no eviction of pod default/budget now")
+	})
+	if took := time.Since(began); took > 10*time.Second {
+		t.Errorf("the claim says what holds its drain after %v", took)
+	}
+	eventually(t, "an event on the claim", func() bool { return s.events.tells(report.FailedDraining, claim.Name, "default/budget") })
 	must(t, s.client.Get(t.Context(), client.ObjectKeyFromObject(pod), pod))
 	if pod.DeletionTimestamp != nil {
 		t.Error("the pod was deleted against its budget")

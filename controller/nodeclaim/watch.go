@@ -26,21 +26,46 @@ import (
 
 // Register hands the reconcilers to the manager. Whatever can change a claim's next step wakes it.
 func (r *Reconciler) Register(mgr ctrl.Manager) error {
-	err := ctrl.NewControllerManagedBy(mgr).Named("nodeclaim.lifecycle").WithOptions(options(mgr, "nodeclaim.lifecycle", "NodeClaim", cmp.Or(r.AtOnce, 100))).
-		For(&v1.NodeClaim{}).
-		Watches(&corev1.Node{}, handler.EnqueueRequestsFromMapFunc(r.claimsOfNode), changes(nodeChanged)).
-		Watches(&corev1.Pod{}, r.podHandler(), changes(podChanged)).
-		Watches(&storagev1.VolumeAttachment{}, handler.EnqueueRequestsFromMapFunc(r.claimsOfAttachment), changes(attachmentChanged)).
-		Watches(&v1.NodePool{}, handler.EnqueueRequestsFromMapFunc(r.claimsOfPool), changes(poolChanged)).
-		Complete(r)
-	if err != nil {
+	lifecycle := ctrl.NewControllerManagedBy(mgr).Named("nodeclaim.lifecycle").
+		WithOptions(options(mgr, "nodeclaim.lifecycle", "NodeClaim", cmp.Or(r.AtOnce, 100))).For(&v1.NodeClaim{})
+	for _, s := range r.Sources() {
+		lifecycle = lifecycle.Watches(s.Kind, s.Handler, changes(s.Matters))
+	}
+	if err := lifecycle.Complete(r); err != nil {
 		return err
 	}
-	return ctrl.NewControllerManagedBy(mgr).Named("node.termination").
-		WithOptions(options(mgr, "node.termination", "Node", 10)).
-		For(&corev1.Node{}, changes(nodeLeaves)).
-		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(r.leavingNodeOfPod), changes(podChanged)).
-		Complete(NodeReconciler{r})
+	termination := ctrl.NewControllerManagedBy(mgr).Named("node.termination").
+		WithOptions(options(mgr, "node.termination", "Node", 10)).For(&corev1.Node{}, changes(nodeLeaves))
+	for _, s := range (NodeReconciler{r}).Sources()[1:] {
+		termination = termination.Watches(s.Kind, s.Handler, changes(s.Matters))
+	}
+	return termination.Complete(NodeReconciler{r})
+}
+
+// Source is a kind of object that wakes a reconciler, beside that which it is for.
+type Source struct {
+	Kind    client.Object
+	Handler handler.EventHandler
+	// Matters says of an update whether it wakes anybody; every other event does.
+	Matters func(before, after client.Object) bool
+}
+
+// Sources lists what wakes the reconciler of claims, beside claims themselves.
+func (r *Reconciler) Sources() []Source {
+	return []Source{
+		{&corev1.Node{}, handler.EnqueueRequestsFromMapFunc(r.claimsOfNode), nodeChanged},
+		{&corev1.Pod{}, r.podHandler(), podChanged},
+		{&storagev1.VolumeAttachment{}, handler.EnqueueRequestsFromMapFunc(r.claimsOfAttachment), attachmentChanged},
+		{&v1.NodePool{}, handler.EnqueueRequestsFromMapFunc(r.claimsOfPool), poolChanged},
+	}
+}
+
+// Sources lists what wakes the reconciler of nodes without a claim, nodes first.
+func (r NodeReconciler) Sources() []Source {
+	return []Source{
+		{&corev1.Node{}, &handler.EnqueueRequestForObject{}, nodeLeaves},
+		{&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(r.leavingNodeOfPod), podChanged},
+	}
 }
 
 // options names the object of each log line as the other loops do, under its kind.
@@ -109,7 +134,7 @@ func (r *Reconciler) podHandler() handler.EventHandler {
 	wake := func(ctx context.Context, o client.Object, q workqueue.TypedRateLimitingInterface[reconcile.Request], gone bool) {
 		pod := o.(*corev1.Pod)
 		for _, request := range r.claimsOfNodeName(ctx, pod.Spec.NodeName) {
-			if gone && !engine.OwnedByDaemonSet(pod) {
+			if gone && !engine.OwnedByDaemonSet(pod) && !engine.IsBrief(pod) {
 				r.memories.of(request.Name).podGone(r.Cluster.Clock.Now())
 			}
 			q.Add(request)

@@ -1,5 +1,6 @@
 // Package nodepool keeps the status of NodePools: whether a pool can be used, what it has, whether its machines join the
-// cluster, and the fingerprint by which its claims drift. It starts and removes nothing.
+// cluster, and the fingerprint by which its claims drift. Pools of fixed size it also keeps at their size; all other machines are
+// started and removed elsewhere.
 package nodepool
 
 import (
@@ -26,6 +27,8 @@ import (
 type Config struct {
 	Cluster *cluster.Cluster
 	Health  *Health
+	// StaticCapacity says that a Static runs beside.
+	StaticCapacity bool
 }
 
 // Reconciler makes passes. It is to be used from one goroutine.
@@ -86,8 +89,21 @@ func (r *Reconciler) reconcile(ctx context.Context, pool *v1.NodePool, claims []
 	ready := readiness(class)
 	v1.SetCondition(changed, v1.ConditionNodeClassReady, ready.Status, ready.Reason, ready.Message, now)
 	r.Health.judge(changed, class, now)
+	noteBackoff(changed, snap)
 	r.noteUnsupported(ctx, changed)
+	noteRules(changed, snap)
 	return r.write(ctx, pool, changed)
+}
+
+// noteBackoff shows on the pool that its nodes are not replaced for a while.
+func noteBackoff(pool *v1.NodePool, snap *engine.Snapshot) {
+	for _, b := range engine.Backoffs(snap) {
+		if b.NodePool == pool.Name {
+			v1.SetCondition(pool, v1.ConditionReplacementsFailing, metav1.ConditionTrue, "ReplacementFailed", b.Message(), snap.Now)
+			return
+		}
+	}
+	v1.RemoveCondition(pool, v1.ConditionReplacementsFailing, snap.Now)
 }
 
 func (r *Reconciler) write(ctx context.Context, pool, changed *v1.NodePool) error {

@@ -227,20 +227,20 @@ func TestRegistrationHealthBeginsAnewWhenTheClassChanges(t *testing.T) {
 
 func TestWhatIsNotSupportedIsSaidOnThePool(t *testing.T) {
 	pool := bare("general")
-	pool.Spec.Disruption.ConsolidationPolicy = v1.WhenEmptyOrUnderutilized
+	pool.Spec.Replicas = new(int64)
 	w := newWorld(t, pool)
 	got := w.pass()
 	c := v1.GetCondition(got, v1.ConditionNotSupported)
-	if c == nil || c.Status != metav1.ConditionTrue || !strings.Contains(c.Message, "consolidationPolicy WhenEmptyOrUnderutilized") {
+	if c == nil || c.Status != metav1.ConditionTrue || !strings.Contains(c.Message, "spec.replicas") {
 		t.Fatalf("got %+v", c)
 	}
 	if !v1.IsTrue(got, v1.ConditionReady) {
 		t.Error("the pool cannot be used because of it")
 	}
-	got.Spec.Disruption.ConsolidationPolicy = v1.WhenEmpty
-	w.Must(w.Client.Update(w, got))
-	if c := v1.GetCondition(w.pass(), v1.ConditionNotSupported); c != nil {
-		t.Errorf("still %+v", c)
+	moving := bare("general")
+	moving.Spec.Disruption.ConsolidationPolicy = v1.WhenEmptyOrUnderutilized
+	if c := v1.GetCondition(newWorld(t, moving).pass(), v1.ConditionNotSupported); c != nil {
+		t.Errorf("a pool that asks for nothing unusual has %+v", c)
 	}
 }
 

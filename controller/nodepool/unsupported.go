@@ -2,7 +2,6 @@ package nodepool
 
 import (
 	"context"
-	"fmt"
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -11,21 +10,19 @@ import (
 	v1 "tenon.sh/api/v1"
 )
 
-// Unsupported lists the parts of the pool's spec that are accepted and not acted on yet.
-func Unsupported(pool *v1.NodePool) []string {
+// Unsupported lists the parts of the pool's spec that are accepted and not acted on; static says that pools of fixed size
+// are kept at their size.
+func Unsupported(pool *v1.NodePool, static bool) []string {
 	var out []string
-	if pool.Spec.Replicas != nil {
-		out = append(out, "spec.replicas: pools of fixed size are neither grown nor shrunk")
-	}
-	if policy := pool.Spec.Disruption.ConsolidationPolicy; pool.Spec.Replicas == nil && policy != "" && policy != v1.WhenEmpty {
-		out = append(out, fmt.Sprintf("spec.disruption.consolidationPolicy %s: only empty nodes are removed", policy))
+	if pool.Spec.Replicas != nil && !static {
+		out = append(out, "spec.replicas: pools of fixed size are kept at their size only with the feature gate StaticCapacity")
 	}
 	return out
 }
 
 // noteUnsupported shows on the pool what is accepted without being acted on, and logs it when it changes.
 func (r *Reconciler) noteUnsupported(ctx context.Context, pool *v1.NodePool) {
-	message := strings.Join(Unsupported(pool), "; ")
+	message := strings.Join(Unsupported(pool, r.StaticCapacity), "; ")
 	if message != r.unsupported[pool.Name] {
 		r.unsupported[pool.Name] = message
 		if message != "" {

@@ -4,16 +4,15 @@
 package provision
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"hash/fnv"
 	"strings"
-	"time"
 
 	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
@@ -25,7 +24,7 @@ import (
 
 const (
 	name         = "provisioner" // of this controller in metrics
-	writeAtOnce  = 16            // claims or pods written at the same time
+	writeAtOnce  = 16            // claims or pods written at the same time, by default
 	poolOfObject = "NodePool "   // how a note names a pool
 )
 
@@ -39,23 +38,22 @@ type Config struct {
 	Options engine.Options
 	// NominatePods says whether pods are pointed at the existing nodes that the plan puts them on.
 	NominatePods bool
+	// AtOnce is how many claims or pods are written at the same time; 0 means 16.
+	AtOnce int
 }
 
 // Reconciler makes passes. It is to be used from one goroutine.
 type Reconciler struct {
 	Config
-	memo engine.Memo
-	// nominated holds the nodes that this process pointed pods at.
-	nominated map[types.UID]string
-	// seen says since when pods are nominated to nodes that take pods.
-	seen     map[types.UID]sighting
+	memo     engine.Memo
+	advisor  engine.Advisor
 	refusals *report.Refusals
 	refused  uint64 // stands for the pods that the last plan refused, to log them once
 }
 
 // New returns a Reconciler.
 func New(config Config) *Reconciler {
-	return &Reconciler{Config: config, nominated: map[types.UID]string{}, seen: map[types.UID]sighting{}, refusals: report.NewRefusals(config.Recorder)}
+	return &Reconciler{Config: config, refusals: report.NewRefusals(config.Recorder)}
 }
 
 // Reconcile makes one pass: plan, launch, nominate. What failed for one launch does not stop the others; the error names
@@ -69,11 +67,8 @@ func (r *Reconciler) Reconcile(ctx context.Context) error {
 	plan := engine.Provision(snap, r.Options, &r.memo)
 	r.Metrics.Planned(name, r.Cluster.Clock.Since(began), waiting(plan), len(plan.Unplaced), invalid(plan))
 	view := newView(snap)
-	if r.NominatePods {
-		takeTurns(plan.Launches, view.pods)
-	}
 	r.report(ctx, view, plan)
-	err = errors.Join(r.launch(ctx, view, plan), r.nominate(ctx, view, plan))
+	err = errors.Join(r.launch(ctx, view, plan), r.nominate(ctx, snap, view, plan))
 	r.price(snap, plan)
 	return err
 }
@@ -118,21 +113,21 @@ func (r *Reconciler) launch(ctx context.Context, view *view, plan *engine.Plan) 
 	if len(plan.Launches) == 0 {
 		return nil
 	}
+	return r.Cluster.Launching(func() error { return r.launchAll(ctx, view, plan) })
+}
+
+func (r *Reconciler) launchAll(ctx context.Context, view *view, plan *engine.Plan) error {
 	newest, err := r.Cluster.Snapshot(ctx)
 	if err != nil {
 		return err
 	}
 	errs := make([]error, len(plan.Launches))
 	var group errgroup.Group
-	group.SetLimit(writeAtOnce)
+	group.SetLimit(cmp.Or(r.AtOnce, writeAtOnce))
 	checker := engine.NewChecker(newest)
 	for i, launch := range plan.Launches {
 		if reason := checker.Check(launch); !reason.OK() {
-			log.FromContext(ctx).Info("dropped launch, it is not right any more", "launch", launch.Name, "reason", reason.String())
-			continue
-		}
-		if view.isEarly(launch) {
-			log.FromContext(ctx).V(1).Info("put launch off, a machine for its pods has just opened", "launch", launch.Name, "pods", len(launch.Pods))
+			log.FromContext(ctx).Info("dropped launch, it is not right now", "launch", launch.Name, "reason", reason.String())
 			continue
 		}
 		group.Go(func() error {
@@ -203,65 +198,20 @@ func (r *Reconciler) reportRefused(ctx context.Context, unplaced []engine.Unplac
 
 // view finds the objects of a snapshot by what a plan calls them.
 type view struct {
-	pods  map[types.UID]*corev1.Pod
-	nodes map[string]*corev1.Node
+	pods  map[types.UID]*corev1.Pod // those that run nowhere
+	nodes map[string]bool
 	pools map[string]*v1.NodePool
-	// stopping holds the nodes on which pods are being stopped.
-	stopping map[string]bool
-	// opening holds the pods whose machine is about to take them, or took others just now.
-	opening map[types.UID]bool
-}
-
-// openingWhile is how long after its machine is ready a pod may still find its place, or another one that a pod with the
-// same trouble left. Until then no second machine is started for it.
-const openingWhile, openingLongest = 10 * time.Second, time.Minute
-
-// isOpening reports whether pods that were planned for the claim may still be on their way to their places.
-func isOpening(claim *v1.NodeClaim, now time.Time) bool {
-	registered, initialized := v1.GetCondition(claim, v1.ConditionRegistered), v1.GetCondition(claim, v1.ConditionInitialized)
-	switch {
-	case claim.DeletionTimestamp != nil || registered == nil || registered.Status != metav1.ConditionTrue:
-		return false
-	case initialized == nil || initialized.Status != metav1.ConditionTrue:
-		return now.Sub(registered.LastTransitionTime.Time) < openingLongest
-	}
-	return now.Sub(initialized.LastTransitionTime.Time) < openingWhile
-}
-
-// isEarly reports whether the launch is for nobody but pods whose machine is opening.
-func (v *view) isEarly(launch engine.Launch) bool {
-	for _, id := range launch.Pods {
-		if !v.opening[id.UID] {
-			return false
-		}
-	}
-	return len(launch.Pods) > 0
 }
 
 func newView(s *engine.Snapshot) *view {
-	v := &view{
-		pods:     map[types.UID]*corev1.Pod{},
-		nodes:    make(map[string]*corev1.Node, len(s.Nodes)),
-		pools:    make(map[string]*v1.NodePool, len(s.NodePools)),
-		stopping: map[string]bool{},
-		opening:  map[types.UID]bool{},
-	}
-	for _, claim := range s.NodeClaims {
-		if isOpening(claim, s.Now) {
-			for _, uid := range engine.PlannedPods(claim) {
-				v.opening[types.UID(uid)] = true
-			}
-		}
-	}
+	v := &view{map[types.UID]*corev1.Pod{}, make(map[string]bool, len(s.Nodes)), make(map[string]*v1.NodePool, len(s.NodePools))}
 	for _, pod := range s.Pods {
 		if pod.Spec.NodeName == "" {
 			v.pods[pod.UID] = pod
-		} else if engine.IsTerminating(pod) {
-			v.stopping[pod.Spec.NodeName] = true
 		}
 	}
 	for _, node := range s.Nodes {
-		v.nodes[node.Name] = node
+		v.nodes[node.Name] = true
 	}
 	for _, pool := range s.NodePools {
 		v.pools[pool.Name] = pool

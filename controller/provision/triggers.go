@@ -78,8 +78,8 @@ func nodeLeaves(before, after client.Object) bool {
 	if after == nil {
 		return true
 	}
-	was := before != nil && leaving(before.(*corev1.Node))
-	return leaving(after.(*corev1.Node)) && !was
+	was := before != nil && engine.LeavesSoon(before.(*corev1.Node))
+	return engine.LeavesSoon(after.(*corev1.Node)) && !was
 }
 
 func claimGone(before, after client.Object) bool {

@@ -53,6 +53,9 @@ const mostPartners = 64
 func (s *solver) moveOne(owner, from int, on map[int][]int) {
 	a := s.drafts[from]
 	i := slices.IndexFunc(a.pinned, func(pod Pod) bool { return s.ownerOf(pod) == owner })
+	if i < 0 {
+		return // they went elsewhere in exchange for those of another owner
+	}
 	pod := a.pinned[i]
 	request := s.p.Classes[pod.Class].Request
 	for k := 1; k < min(len(s.drafts), mostPartners); k++ {

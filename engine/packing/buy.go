@@ -1,6 +1,7 @@
 package packing
 
 import (
+	"math"
 	"slices"
 
 	"tenon.sh/engine/capacity"
@@ -33,7 +34,7 @@ func (s *solver) buy(pools []int) {
 			left[i] = m.lots[i].n
 		}
 		s.topUp(m, company, left)
-		drafts := s.improve(m, s.first(m, left))
+		drafts := s.machinesFor(m, left)
 		s.hand(m, s.squeeze(m, left, append(drafts, company...)))
 		if len(turns) == 1 {
 			s.bound += s.boundOf(m)
@@ -42,6 +43,75 @@ func (s *solver) buy(pools []int) {
 	if len(turns) == 1 && len(pools) == len(s.pools) {
 		s.gather(pools, turns[0])
 	}
+}
+
+// equallyCheap is how much dearer machines may be that keep the replicas of workloads apart, though nobody asked for it.
+const equallyCheap = 1.005
+
+// machinesFor finds machines for the pods of the market: if it is about as cheap, such that none holds much of a workload.
+func (s *solver) machinesFor(m *market, left []int) []*draft {
+	if !m.measureApart(s) {
+		return s.improve(m, s.first(m, left))
+	}
+	spread := slices.Clone(left)
+	m.apart = true
+	some := s.improve(m, s.first(m, spread))
+	m.apart = false
+	price := priceOf(some)
+	if price <= m.bound.value*equallyCheap && !slices.ContainsFunc(spread, func(n int) bool { return n > 0 }) {
+		copy(left, spread)
+		return some
+	}
+	for _, d := range some {
+		s.charge(d, -1)
+	}
+	all := s.improve(m, s.first(m, left))
+	if priceOf(all)*equallyCheap < price || !slices.Equal(left, spread) {
+		return all
+	}
+	for _, d := range all {
+		s.charge(d, -1)
+	}
+	for _, d := range some {
+		s.charge(d, 1)
+	}
+	return some
+}
+
+func priceOf(drafts []*draft) float64 {
+	sum := 0.0
+	for _, d := range drafts {
+		sum += d.price
+	}
+	return sum
+}
+
+// apartShare is the part of a workload, one of so many, that a machine should have at most.
+const apartShare = 3
+
+// measureApart works out how many pods of each lot a machine should have. It answers false if it does not matter.
+func (m *market) measureApart(s *solver) bool {
+	any := false
+	for i := range m.lots {
+		l := &m.lots[i]
+		owner := -1
+		for _, it := range l.items {
+			owners := s.p.Classes[it.class].Owners
+			for _, pod := range it.queue[len(it.queue)-it.left:] {
+				switch {
+				case len(owners) == 0 || owners[pod] < 0 || owner >= 0 && owners[pod] != owner:
+					owner = math.MaxInt
+				case owner < 0:
+					owner = owners[pod]
+				}
+			}
+		}
+		if l.most = 0; owner >= 0 && owner < math.MaxInt && l.n > 1 {
+			l.most = (l.n + apartShare - 1) / apartShare
+			any = true
+		}
+	}
+	return any
 }
 
 // renewed is how far above the bound the first machines may be before they are looked for once more, with prices that are

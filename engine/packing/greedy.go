@@ -53,6 +53,7 @@ type greedy struct {
 	ofKind    []int        // pods left of each kind
 	value     float64      // what all pods that are left are worth
 	exponents []int
+	apart     bool                // keep replicas apart
 	forced    bool                // first what has devices, then the rest: that has to be bought in any case
 	skip      func(good int) bool // goods to leave out; nil for none
 	roominess float64             // how often the price of a node counts in the choice of a pattern
@@ -84,7 +85,7 @@ type scratch struct {
 }
 
 func (s *solver) newGreedy(m *market, left []int) *greedy {
-	g := &greedy{s: s, m: m, left: left, exponents: []int{0, 1, 2, 3}, roominess: roominess}
+	g := &greedy{s: s, m: m, left: left, apart: m.apart, exponents: []int{0, 1, 2, 3}, roominess: roominess}
 	g.avail, g.ofKind = make([]bitset.Set, len(m.shapes)), make([]int, len(m.kinds))
 	for h := range m.shapes {
 		g.avail[h] = bitset.New(len(m.kinds))
@@ -465,7 +466,7 @@ func (g *greedy) putKind(good *good, d *draft, h, k, fits int) bool {
 		return false
 	}
 	n := (min(fits, g.left[lot]) + 7) / 8
-	n = min(n, g.mostOf(kind))
+	n = min(n, g.mostOf(kind), g.spare(d, lot))
 	if g.m.twins[k] != nil && !g.again {
 		n = 1
 	}
@@ -483,8 +484,31 @@ func (g *greedy) putKind(good *good, d *draft, h, k, fits int) bool {
 		d.loads = append(d.loads, load{lot, n})
 	}
 	g.remove(lot, n)
+	g.shut(d, lot)
 	g.meet(k, n)
 	return true
+}
+
+// spare is how many more pods of the lot should come to the machine.
+func (g *greedy) spare(d *draft, lot int) int {
+	most := g.m.lots[lot].most
+	if most == 0 || !g.apart {
+		return math.MaxInt
+	}
+	for _, l := range d.loads {
+		if l.lot == lot {
+			return most - l.n
+		}
+	}
+	return most
+}
+
+// shut keeps the lot from the machine once it has as many of its pods as it should.
+func (g *greedy) shut(d *draft, lot int) {
+	if g.left[lot] > 0 && g.spare(d, lot) <= 0 {
+		l := &g.m.lots[lot]
+		g.avail[l.shape].Remove(l.kind)
+	}
 }
 
 // mostOf is how many pods of the kind the machine takes for their rules, at least 1: it is compatible.

@@ -1,6 +1,10 @@
 package packing
 
-import "tenon.sh/engine/topology"
+import (
+	"slices"
+
+	"tenon.sh/engine/topology"
+)
 
 // settleHomes puts pods on the nodes that they are expected on. One may have to wait for another: whoever could not go is
 // asked again as long as anybody moves.
@@ -24,7 +28,7 @@ func (s *solver) settleHomes() {
 		}
 	}
 	for n := range arrived {
-		if !arrived[n] && len(s.p.Nodes[n].Ending) > 0 {
+		if !arrived[n] && len(s.p.Nodes[n].Ending) > 0 && !s.lessons.awaited.Has(n) {
 			s.stay = append(s.stay, n)
 		}
 	}
@@ -44,13 +48,26 @@ func (s *solver) countEnding(nodes []int) {
 	}
 }
 
+// cameLate notes nodes to which pods went home although they were taken to stay away.
+func (s *solver) cameLate() bool {
+	found := false
+	for _, n := range s.stay {
+		if slices.ContainsFunc(s.placed[n], func(share Share) bool { return s.p.Classes[share.Class].Home == n+1 }) {
+			s.lessons.awaited.Add(n)
+			found = true
+		}
+	}
+	return found
+}
+
 // goHome puts the next pod of the class on its own node, at the first level that allows it.
 func (s *solver) goHome(c int) bool {
-	n := s.p.Classes[c].Home - 1
-	for l := range s.p.Classes[c].Levels {
+	class := &s.p.Classes[c]
+	n := class.Home - 1
+	for l := range class.Levels {
 		s.prepare(c, l)
 		ls := &s.classes[c].levels[l]
-		if s.clashes(ls.host, n) || !s.hostAllows(ls, n) {
+		if s.clashes(ls.host, n) || !s.hostAllows(ls, n) || class.Proposed && !s.proposable(c, l, n) {
 			continue
 		}
 		if _, ok := s.world.Allows(ls.rules, s.p.Places[s.nodes[n].place]); ok {
@@ -59,6 +76,11 @@ func (s *solver) goHome(c int) bool {
 		}
 	}
 	return false
+}
+
+// proposable reports whether a node that was only proposed takes the pod.
+func (s *solver) proposable(c, l, n int) bool {
+	return s.p.Classes[c].Levels[l].Nodes.Has(n) && s.needs(c, n).Fits(s.nodes[n].room)
 }
 
 // noteClosed remembers which domains were not there when pods went home: if machines are bought there after all, some of

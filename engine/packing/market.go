@@ -13,6 +13,7 @@ import (
 // worth there. Items are looked at as shapes (equal requests) and kinds (equal rules and ways): what a machine may take
 // next depends on the kind, what fits depends on the shape.
 type market struct {
+	apart   bool // replicas of one workload are kept apart
 	pools   []int
 	items   []*item
 	shapes  []shape
@@ -49,6 +50,8 @@ type lot struct {
 	n           int // pods
 	// needsLarge and needsDevices mark pods for which only such options will do.
 	needsLarge, needsDevices bool
+	// most is how many of them a machine should have, because they are replicas of one workload; 0 means any number.
+	most int
 }
 
 // kind is the items with the same ways and rules.

@@ -54,6 +54,8 @@ type Class struct {
 	// Home is one more than the index of the node that the pods are expected on, 0 for none. They go there before any other
 	// pod goes anywhere, whether there is room or not, if the rules between pods allow it; else they are pods like others.
 	Home int
+	// Proposed homes are taken only where there is room.
+	Proposed bool
 }
 
 // Level is one set of demands of a class.

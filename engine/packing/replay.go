@@ -19,6 +19,7 @@ type replay struct {
 	late    []Pod     // pods that found a node after all, with their nodes in at
 	changes int       // counts what was placed
 	failed  []attempt // of each class
+	bought  int       // machines for pods that had no place
 }
 
 // attempt is when a class was last found to have nowhere to go.
@@ -170,6 +171,12 @@ func (r *replay) findLate(pod Pod) bool {
 	}
 	for l := range r.p.Classes[c].Levels {
 		r.prepare(c, l)
+		if n := r.p.Classes[c].Home - 1; n >= 0 && r.takes(c, l, n) {
+			r.putLate(pod, l, n)
+			return true
+		}
+	}
+	for l := range r.p.Classes[c].Levels {
 		ls := &r.classes[c].levels[l]
 		for _, n := range r.candidates(c, l) {
 			spot := ls.view.spots[ls.view.spotOf[r.nodes[n].place]]
@@ -183,6 +190,9 @@ func (r *replay) findLate(pod Pod) bool {
 				r.putLate(pod, l, n)
 				return true
 			}
+		}
+		if r.buyLate(pod, l) {
+			return true
 		}
 	}
 	r.failed[c] = attempt{true, r.changes}

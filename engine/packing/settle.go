@@ -129,13 +129,19 @@ func (s *solver) openFor(group, c, l int) {
 			way := &ways.Pools[p][i]
 			for o := way.Options.Next(0); o >= 0; o = way.Options.Next(o + 1) {
 				option := &sh.Options[o]
-				if option.Listed && !done.Has(option.Place) && request.Fits(option.Allocatable) && s.affordable(p, o) {
+				if option.Listed && !done.Has(option.Place) && !s.isShut(group, s.p.Places[option.Place]) && request.Fits(option.Allocatable) && s.affordable(p, o) {
 					done.Add(option.Place)
 					s.world.Open(group, s.p.Places[option.Place])
 				}
 			}
 		}
 	}
+}
+
+// isShut reports whether nobody has opened the place's domain when it could be.
+func (s *solver) isShut(group int, place topology.Place) bool {
+	key := s.p.Layout.Groups[group].Key
+	return len(s.lessons.shut) > 0 && key != topology.Host && s.lessons.shut[[2]int{group, int(place[key])}]
 }
 
 // affordable reports whether the pool's limits leave room for one machine of the option.
@@ -322,6 +328,9 @@ func (s *solver) settleFree(c int) {
 // settleOne places the next pod of the class; ok is false if it has no place.
 func (s *solver) settleOne(c int) (ok bool) {
 	class := &s.p.Classes[c]
+	if class.Home > 0 && s.needs(c, class.Home-1).Fits(s.nodes[class.Home-1].room) && s.goHome(c) {
+		return true // the others that have come since let it
+	}
 	best := settled{cost: math.Inf(1)}
 	for l := range class.Levels {
 		found := s.findNode(c, l)

@@ -19,7 +19,7 @@ const mostRounds = 6
 // problem is solved in rounds: each settles places pod by pod with exact counts, then buys machines; what could not be
 // bought as settled is a lesson for the next round. The best round counts.
 func Solve(p *Problem) *Solution {
-	l := &lessons{caps: map[spotKey]int{}, open: map[[2]int]bool{}, zero: bitset.New(len(p.Layout.Groups))}
+	l := &lessons{caps: map[spotKey]int{}, open: map[[2]int]bool{}, shut: map[[2]int]bool{}, zero: bitset.New(len(p.Layout.Groups)), awaited: bitset.New(len(p.Nodes))}
 	var best *solver
 	for range mostRounds {
 		s := newSolver(p, l)
@@ -46,8 +46,14 @@ type lessons struct {
 	caps map[spotKey]int
 	// open holds groups and domains in which machines were started though no owner of the group could use them.
 	open map[[2]int]bool
+	// shut holds groups and domains in which machines could be started, and none was, though pods were left behind because
+	// of the pods that are not there.
+	shut map[[2]int]bool
 	// zero holds host groups of which some new machine has no pod.
 	zero bitset.Set
+	// awaited holds nodes to which pods went home after all, when others had been placed: there is no company in the pods
+	// that end for these.
+	awaited bitset.Set
 	// ranked is true once room has run short: pods of higher priority buy first.
 	ranked bool
 	// quota bounds the pods of a class on new machines in a spot too, to steer them elsewhere.
@@ -216,12 +222,16 @@ func (s *solver) tiers() [][]int {
 func (s *solver) learn() bool {
 	learned := false
 	l := s.lessons
+	had := map[spotKey]int{} // a pod that starts somewhere and those that have to join it are different items
+	for _, it := range s.items {
+		had[spotKey{it.class, it.level, it.spot}] += len(it.queue) - it.left
+	}
 	for _, it := range s.items {
 		if it.left == 0 {
 			continue
 		}
 		key := spotKey{it.class, it.level, it.spot}
-		bought := len(it.queue) - it.left
+		bought := had[key]
 		last := it.level == len(s.p.Classes[it.class].Levels)-1
 		if before, ok := l.caps[key]; (!ok || before > bought) && !(last && it.single) {
 			l.caps[key] = bought
@@ -231,10 +241,47 @@ func (s *solver) learn() bool {
 	if !l.ranked && s.short() {
 		l.ranked, learned = true, true
 	}
-	if s.opened() {
+	if s.opened() || s.cameLate() {
 		s.broken, learned = true, true
 	}
-	return learned
+	return s.leftBehind() || learned
+}
+
+// leftBehind notes domains that nobody opened, though they were counted as empty when pods were refused for a spread.
+func (s *solver) leftBehind() bool {
+	found := false
+	for c := range s.classes {
+		if s.classes[c].next == s.p.Classes[c].Count {
+			continue
+		}
+		for l := range s.p.Classes[c].Levels {
+			rules := s.p.Classes[c].Levels[l].Rules
+			if rules == nil {
+				continue
+			}
+			for _, sp := range rules.Spread {
+				for d, count := range s.world.Count(sp.Group) {
+					key := [2]int{sp.Group, d}
+					if count == 0 && !s.p.Layout.Groups[sp.Group].There.Has(d) && !s.lessons.open[key] && !s.lessons.shut[key] && !s.brought(sp.Group, d) {
+						s.lessons.shut[key] = true
+						found = true
+					}
+				}
+			}
+		}
+	}
+	return found
+}
+
+// brought reports whether some new machine may turn out to be in the domain.
+func (s *solver) brought(group, domain int) bool {
+	key := s.p.Layout.Groups[group].Key
+	return slices.ContainsFunc(s.machines, func(m Machine) bool {
+		return slices.ContainsFunc(m.Listed, func(o int) bool {
+			place := s.p.Places[s.pools[m.Pool].Options[o].Place]
+			return int(place[key]) == domain && s.world.Counts(group, place)
+		})
+	})
 }
 
 // short reports whether pods of different priorities compete for machines that cannot be had.

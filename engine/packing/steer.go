@@ -143,7 +143,8 @@ func (st *steering) divide(c *steered, at, left int, quota map[spotKey]int, f fu
 // try solves the problem with no more pods in each spot than the quota says.
 func (st *steering) try(quota map[spotKey]int) {
 	l := *st.lessons
-	l.caps, l.open, l.zero, l.quota = maps.Clone(l.caps), maps.Clone(l.open), l.zero.Clone(), quota
+	l.caps, l.open, l.shut, l.quota = maps.Clone(l.caps), maps.Clone(l.open), maps.Clone(l.shut), quota
+	l.zero, l.awaited = l.zero.Clone(), l.awaited.Clone()
 	for st.left > 0 {
 		st.left--
 		s := newSolver(st.p, &l)

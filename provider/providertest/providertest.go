@@ -53,6 +53,7 @@ func Run(t *testing.T, newFixture func(t *testing.T) Fixture) {
 		"an unknown machine is gone":                              unknownIsGone,
 		"a sold-out launch names the offerings":                   soldOutNamesOfferings,
 		"a launch falls back to what is not sold out":             fallsBack,
+		"a reservation is used up, and is given back":             countsReservations,
 		"a call whose context has ended fails and starts nothing": heedsContext,
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -317,7 +318,7 @@ func soldOutNamesOfferings(t *testing.T, f Fixture) {
 	it := f.severalZones(t)
 	all := []engine.OfferingID{}
 	for _, o := range it.Offerings {
-		all = append(all, engine.OfferingID{InstanceType: it.Name, Zone: o.Zone, CapacityType: o.CapacityType})
+		all = append(all, idOf(it, o))
 	}
 	f.SellOut(t, all...)
 	claim := f.NewClaim(t, "a", []v1.Requirement{in(corev1.LabelInstanceTypeStable, it.Name)}, nil)
@@ -349,13 +350,67 @@ func fallsBack(t *testing.T, f Fixture) {
 	sold := []engine.OfferingID{}
 	for _, o := range it.Offerings {
 		if o.Zone == first {
-			sold = append(sold, engine.OfferingID{InstanceType: it.Name, Zone: o.Zone, CapacityType: o.CapacityType})
+			sold = append(sold, idOf(it, o))
 		}
 	}
 	f.SellOut(t, sold...)
 	claim := f.NewClaim(t, "a", []v1.Requirement{in(corev1.LabelInstanceTypeStable, it.Name)}, nil)
 	if got := offeringOf(f.launch(t, claim)); got.Zone == first {
 		t.Errorf("launched %s, which is sold out", got)
+	}
+}
+
+// countsReservations is about the first offering of the catalog that draws from a reservation; without one there is nothing
+// to count.
+func countsReservations(t *testing.T, f Fixture) {
+	it, reserved := engine.InstanceType{}, engine.Offering{}
+	for _, kind := range f.catalog(t) {
+		for _, o := range kind.Offerings {
+			if o.Reservation != "" && o.Slots > 0 && reserved.Reservation == "" {
+				it, reserved = kind, o
+			}
+		}
+	}
+	if reserved.Reservation == "" {
+		return
+	}
+	requirements := []v1.Requirement{in(corev1.LabelInstanceTypeStable, it.Name), in(corev1.LabelTopologyZone, reserved.Zone), in(v1.CapacityTypeLabelKey, reserved.CapacityType)}
+	for key, value := range reserved.Labels {
+		requirements = append(requirements, in(key, value))
+	}
+	machines := []engine.Machine{}
+	for i := range reserved.Slots {
+		m := f.launch(t, f.NewClaim(t, fmt.Sprintf("reserved-%d", i), requirements, nil))
+		for key, value := range reserved.Labels {
+			if m.Labels[key] != value {
+				t.Errorf("%s has label %s=%s, want %s", m.ID, key, m.Labels[key], value)
+			}
+		}
+		machines = append(machines, m)
+		f.wantSlots(t, it, reserved, reserved.Slots-i-1)
+	}
+	_, err := f.Provider.Launch(t.Context(), f.NewClaim(t, "one-too-many", requirements, nil), f.Class)
+	if soldOut := (*provider.SoldOutError)(nil); !errors.As(err, &soldOut) || !slices.Contains(soldOut.Offerings, idOf(it, reserved)) {
+		t.Errorf("the reservation is used up: %v, want a SoldOutError that names %s", err, idOf(it, reserved))
+	}
+	if err := f.Provider.Terminate(t.Context(), machines[0].ID); err != nil {
+		t.Fatal(err)
+	}
+	f.Settle(t)
+	f.wantSlots(t, it, reserved, 1)
+	f.launch(t, f.NewClaim(t, "in-its-place", requirements, nil))
+	f.wantSlots(t, it, reserved, 0)
+}
+
+// wantSlots checks how many machines the catalog says that a reservation has left.
+func (f Fixture) wantSlots(t *testing.T, it engine.InstanceType, reserved engine.Offering, want int) {
+	t.Helper()
+	for _, kind := range f.catalog(t) {
+		for _, o := range kind.Offerings {
+			if kind.Name == it.Name && o.Reservation == reserved.Reservation && o.Slots != want {
+				t.Errorf("%s has %d machines left, want %d", idOf(kind, o), o.Slots, want)
+			}
+		}
 	}
 }
 
@@ -442,6 +497,10 @@ func (f Fixture) atOnce(t *testing.T, n int, do func(i int) error) {
 
 func in(key string, values ...string) v1.Requirement {
 	return v1.Requirement{Key: key, Operator: v1.In, Values: values}
+}
+
+func idOf(it engine.InstanceType, o engine.Offering) engine.OfferingID {
+	return engine.OfferingID{InstanceType: it.Name, Zone: o.Zone, CapacityType: o.CapacityType, Reservation: o.Reservation}
 }
 
 func offeringOf(m engine.Machine) engine.OfferingID {

@@ -56,6 +56,7 @@ const (
 	CodeNoCapacity = "InsufficientInstanceCapacity"
 	CodeCPUQuota   = "VcpuLimitExceeded"
 	CodeSpotQuota  = "MaxSpotInstanceCountExceeded"
+	CodeReserved   = "ReservationCapacityExceeded"
 )
 
 // CreateFleet starts machines. A target whose machine exists already gets that one. It fails as a whole if it is
@@ -122,8 +123,12 @@ func (c *Cloud) Started(t Target) (engine.Machine, bool) {
 
 // refusal is why no machine can be started at an offering now, "" if one can.
 func (c *Cloud) refusal(id engine.OfferingID, now time.Time) string {
-	if o, _ := c.offering(id); o.SoldOut || !c.hasRoom(id, now) {
+	o, _ := c.offering(id)
+	if o.SoldOut || !c.hasRoom(id, now) {
 		return CodeNoCapacity
+	}
+	if id.Reservation != "" && c.reservationsUsed(now)[id.Reservation] >= o.Slots {
+		return CodeReserved
 	}
 	return c.overQuota(id, now)
 }

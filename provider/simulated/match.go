@@ -126,7 +126,7 @@ func candidates(types []engine.InstanceType, claim *v1.NodeClaim) ([]candidate, 
 	}
 	slices.SortFunc(list, func(a, b candidate) int {
 		return cmp.Or(cmp.Compare(a.price, b.price), cmp.Compare(a.InstanceType, b.InstanceType),
-			cmp.Compare(a.Zone, b.Zone), cmp.Compare(a.CapacityType, b.CapacityType))
+			cmp.Compare(a.Zone, b.Zone), cmp.Compare(a.CapacityType, b.CapacityType), cmp.Compare(a.Reservation, b.Reservation))
 	})
 	return list, nil
 }
@@ -175,7 +175,7 @@ func (w wanted) offeringsOf(t *engine.InstanceType, labels map[string]string, of
 			all = maps.Clone(labels)
 			maps.Copy(all, o.Labels)
 		}
-		list = append(list, candidate{engine.OfferingID{InstanceType: t.Name, Zone: o.Zone, CapacityType: o.CapacityType}, o.Price, o.SoldOut, all})
+		list = append(list, candidate{idOf(t, &o), o.Price, o.SoldOut || o.Reservation != "" && o.Slots <= 0, all})
 	}
 	return list
 }

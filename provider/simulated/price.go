@@ -1,6 +1,7 @@
 package simulated
 
 import (
+	"maps"
 	"math"
 	"slices"
 	"strconv"
@@ -21,6 +22,10 @@ const (
 	riseByMonth = 0.3
 )
 
+func idOf(t *engine.InstanceType, o *engine.Offering) engine.OfferingID {
+	return engine.OfferingID{InstanceType: t.Name, Zone: o.Zone, CapacityType: o.CapacityType, Reservation: o.Reservation}
+}
+
 // offering finds an offering of the catalog; of several that only differ in labels, the first that is available.
 func (c *Cloud) offering(id engine.OfferingID) (engine.Offering, bool) {
 	t := c.types[id.InstanceType]
@@ -29,7 +34,7 @@ func (c *Cloud) offering(id engine.OfferingID) (engine.Offering, bool) {
 	}
 	var first *engine.Offering
 	for i, o := range t.Offerings {
-		if o.Zone != id.Zone || o.CapacityType != id.CapacityType {
+		if idOf(t, &o) != id {
 			continue
 		}
 		if !o.SoldOut {
@@ -96,11 +101,13 @@ func (c *Cloud) drift(id engine.OfferingID, step int) float64 {
 // listing is the list of prices as it was last published.
 type listing struct {
 	types  []engine.InstanceType
-	number int64 // of the publication
+	number int64          // of the publication
+	used   map[string]int // of the reservations, then
 }
 
-// Catalog is what the cloud sells, at the prices of its latest price list. It does not tell what is sold out for now:
-// that shows only when a machine is asked for. The same slice is returned until the list changes.
+// Catalog is what the cloud sells, at the prices of its latest price list, and how many machines its reservations have
+// left. It does not tell what is sold out for now: that shows only when a machine is asked for. The same slice is returned
+// until the list changes.
 func (c *Cloud) Catalog() []engine.InstanceType {
 	now := c.lock()
 	defer c.mu.Unlock()
@@ -109,10 +116,11 @@ func (c *Cloud) Catalog() []engine.InstanceType {
 
 func (c *Cloud) catalog(now time.Time) []engine.InstanceType {
 	number := int64(now.Sub(c.epoch) / listRefresh)
-	if !c.cfg.Profile.Spot.PricesMove && !c.hasPriceFaults() {
+	pricesMove, used := c.cfg.Profile.Spot.PricesMove || c.hasPriceFaults(), c.reservationsUsed(now)
+	if !pricesMove && len(used) == 0 {
 		return c.cfg.Catalog
 	}
-	if c.listed.types != nil && c.listed.number == number {
+	if c.listed.types != nil && c.listed.number == number && maps.Equal(c.listed.used, used) {
 		return c.listed.types
 	}
 	at := c.epoch.Add(time.Duration(number) * listRefresh)
@@ -120,10 +128,12 @@ func (c *Cloud) catalog(now time.Time) []engine.InstanceType {
 	for i, t := range types {
 		types[i].Offerings = slices.Clone(t.Offerings)
 		for j, o := range types[i].Offerings {
-			id := engine.OfferingID{InstanceType: t.Name, Zone: o.Zone, CapacityType: o.CapacityType}
-			types[i].Offerings[j].Price = c.priceOf(id, o.Price, at)
+			if pricesMove {
+				types[i].Offerings[j].Price = c.priceOf(idOf(&t, &o), o.Price, at)
+			}
+			types[i].Offerings[j].Slots = max(0, o.Slots-used[o.Reservation])
 		}
 	}
-	c.listed = listing{types: types, number: number}
+	c.listed = listing{types, number, used}
 	return types
 }

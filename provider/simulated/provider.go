@@ -119,7 +119,7 @@ func (p *Provider) mark(base []engine.InstanceType) []engine.InstanceType {
 	types := slices.Clone(base)
 	for i, t := range types {
 		for j, o := range t.Offerings {
-			if _, marked := p.soldOut[engine.OfferingID{InstanceType: t.Name, Zone: o.Zone, CapacityType: o.CapacityType}]; !marked {
+			if _, marked := p.soldOut[idOf(&t, &o)]; !marked {
 				continue
 			}
 			if &types[i].Offerings[0] == &t.Offerings[0] {

@@ -130,6 +130,7 @@ func (c *Cloud) Adopt(m engine.Machine, offering engine.OfferingID, registers ti
 	if m.Created.IsZero() || m.Created.After(now) {
 		m.Created = now
 	}
+	offering.Reservation = c.reservationOf(m, offering)
 	c.keep(&Record{Machine: m, Offering: offering, Registers: registers, Ready: registers,
 		Allocatable: m.Allocatable, Billed: now})
 }

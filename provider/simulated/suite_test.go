@@ -1,6 +1,7 @@
 package simulated_test
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -28,15 +29,30 @@ func TestProvider(t *testing.T) {
 		"fixed":    {Boot: simulated.BootModel{Fixed: 30 * time.Second}, Termination: termination},
 		"lagging":  {Lag: lagging, Termination: termination},
 		"catalogs": {Spot: simulated.SpotModel{PricesMove: true}},
+		"reserved": {Termination: termination},
 	} {
 		t.Run(name, func(t *testing.T) {
 			types := catalog.KWOK()
 			if name == "catalogs" {
 				types = catalog.AWS()
 			}
+			if name == "reserved" {
+				types = withReservation(types)
+			}
 			providertest.Run(t, func(t *testing.T) providertest.Fixture { return newFixture(t, types, profile) })
 		})
 	}
+}
+
+// withReservation adds to the last type a reservation of two machines in its first zone.
+func withReservation(types []engine.InstanceType) []engine.InstanceType {
+	types = slices.Clone(types)
+	last := &types[len(types)-1]
+	last.Offerings = append(slices.Clone(last.Offerings), engine.Offering{
+		Zone: last.Offerings[0].Zone, CapacityType: v1.CapacityTypeReserved, Price: last.Offerings[0].Price / 2,
+		Reservation: "cr-1", Slots: 2, Labels: map[string]string{catalog.ReservationLabel: "cr-1"},
+	})
+	return types
 }
 
 func newFixture(t *testing.T, types []engine.InstanceType, profile simulated.Profile) providertest.Fixture {

@@ -22,7 +22,7 @@ import (
 // Every node gets the same number of pods, and no node more than its type takes: where pods do not divide or do not fit
 // that way, there are fewer.
 func Running(s *engine.Snapshot, nodes, pods int, seed uint64) *engine.Snapshot {
-	r := &runner{Rand: rand.New(rand.NewPCG(seed, 0x5e)), pool: s.NodePools[0]}
+	r := &runner{Rand: rand.New(rand.NewPCG(seed, 0x5e)), pool: s.NodePools[0], total: pods}
 	r.sold(s)
 	for _, pod := range s.Pods {
 		r.labels = append(r.labels, pod.Labels)
@@ -46,7 +46,8 @@ type runner struct {
 	pool   *v1.NodePool
 	sales  []sale
 	labels []map[string]string // of the pending pods
-	pods   int
+	pods   int                 // drawn so far
+	total  int
 }
 
 // A sale is one way in which the pool may buy a machine.
@@ -159,7 +160,7 @@ func (r *runner) fill(node string, x sale, count int) []*corev1.Pod {
 		s := newShape(r.podLabels(), 10*cpu[i], 16*memory[i], 0)
 		pod := s.pod(numbered("running", r.pods), numbered("running", r.pods))
 		pod.Spec.NodeName = node
-		pod.OwnerReferences = replicaSet(r.pods / 20)
+		pod.OwnerReferences = replicaSet(r.pods % max(1, r.total/20))
 		pod.Status.Phase, pod.Status.StartTime = corev1.PodRunning, &pod.CreationTimestamp
 		pod.Status.Conditions[0] = corev1.PodCondition{
 			Type: corev1.PodScheduled, Status: corev1.ConditionTrue, LastTransitionTime: pod.CreationTimestamp,

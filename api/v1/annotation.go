@@ -1,0 +1,111 @@
+package v1
+
+// Annotations of our own. The table below says what each means; docs/reference/annotations.md is made from it.
+const (
+	// On a NodePool.
+	PauseAnnotationKey          = "tenon.sh/pause"
+	PauseReasonAnnotationKey    = "tenon.sh/pause-reason"
+	RetireAnnotationKey         = "tenon.sh/retire"
+	DriftAnnotationKey          = "tenon.sh/drift"
+	BudgetTimeZoneAnnotationKey = "tenon.sh/budget-time-zone"
+	ReplaceBudgetsAnnotationKey = "tenon.sh/replace-budgets"
+	DeleteBudgetsAnnotationKey  = "tenon.sh/delete-budgets"
+	PaybackAnnotationKey        = "tenon.sh/payback"
+
+	// On a Pod.
+	MoveWindowAnnotationKey = "tenon.sh/move-window"
+
+	// On a NodeClaim, written by this program.
+	PlannedPodsAnnotationKey       = "tenon.sh/planned-pods"
+	DisruptionAnnotationKey        = "tenon.sh/disruption"
+	ReplacesAnnotationKey          = "tenon.sh/replaces"
+	DisruptionBackoffAnnotationKey = "tenon.sh/disruption-backoff"
+)
+
+// DriftObserve is the value of DriftAnnotationKey that lets drift be seen and not acted on.
+const DriftObserve = "observe"
+
+// Annotation is one row of the reference of annotations.
+//
+// +kubebuilder:object:generate=false
+type Annotation struct {
+	Key string
+	// On is the kind that carries it.
+	On string
+	// Values says what may be written, Meaning what comes of it, and Unreadable what any other value does.
+	Values, Meaning, Unreadable string
+	// Ours marks those that this program writes itself: nobody else is to change them.
+	Ours bool
+}
+
+// Annotations are all annotations in this program's own domain, first those that people write, each group in order of key.
+func Annotations() []Annotation {
+	return []Annotation{
+		{
+			Key: BudgetTimeZoneAnnotationKey, On: "NodePool", Values: "a zone of the tz database, such as `Europe/Zurich`",
+			Meaning:    "the schedules of the pool's budgets, and windows of pods on its nodes that name no zone, are in this zone; without it, in UTC",
+			Unreadable: "the budgets are closed: no node of the pool is disrupted",
+		},
+		{
+			Key: DeleteBudgetsAnnotationKey, On: "NodePool", Values: "a number of nodes, a percentage, or a JSON list of budgets as in `spec.disruption.budgets`",
+			Meaning:    "bounds how many nodes of the pool may go at the same time without being replaced, beside `spec.disruption.budgets`",
+			Unreadable: "no node of the pool goes without being replaced",
+		},
+		{
+			Key: DriftAnnotationKey, On: "NodePool", Values: "`observe`",
+			Meaning:    "nodes that have drifted say so and stay",
+			Unreadable: "as `observe`",
+		},
+		{
+			Key: MoveWindowAnnotationKey, On: "Pod", Values: "a schedule and a duration, and a zone if it is not the pool's: `0 14 * * sun for 3h in Europe/Zurich`",
+			Meaning:    "the pod's node is disrupted, as long as anybody has a choice, only in these windows",
+			Unreadable: "the pod's node stays",
+		},
+		{
+			Key: PauseAnnotationKey, On: "NodePool", Values: "`true`, or the time at which the pause ends: `2026-03-01T06:00:00Z`",
+			Meaning:    "no node of the pool is disrupted as long as anybody has a choice; claims that are deleted, expire or lose their machine go all the same",
+			Unreadable: "as `true`",
+		},
+		{
+			Key: PauseReasonAnnotationKey, On: "NodePool", Values: "any text",
+			Meaning:    "why the pool is paused; conditions and explanations repeat it",
+			Unreadable: "",
+		},
+		{
+			Key: PaybackAnnotationKey, On: "NodePool", Values: "a duration such as `4h`, which is the default",
+			Meaning:    "how soon a move that saves money must have paid back what it disturbs",
+			Unreadable: "nodes of the pool are not moved to save money; empty ones go",
+		},
+		{
+			Key: ReplaceBudgetsAnnotationKey, On: "NodePool", Values: "as for " + "`" + DeleteBudgetsAnnotationKey + "`",
+			Meaning:    "bounds how many nodes of the pool may be replaced at the same time, beside `spec.disruption.budgets`",
+			Unreadable: "no node of the pool is replaced",
+		},
+		{
+			Key: RetireAnnotationKey, On: "NodePool", Values: "`true`",
+			Meaning:    "the pool starts no more machines, and its nodes go as soon as they are empty, whatever consolidateAfter says",
+			Unreadable: "the pool starts no more machines; its nodes are treated as usual",
+		},
+
+		{
+			Key: DisruptionAnnotationKey, On: "NodeClaim", Ours: true, Values: "JSON: id, reason, decided, nodes, replacements",
+			Meaning:    "the node is to go once its replacements are ready; what was begun is taken up from here after a restart",
+			Unreadable: "the disruption is taken back",
+		},
+		{
+			Key: DisruptionBackoffAnnotationKey, On: "NodeClaim", Ours: true, Values: "JSON: count, last, why",
+			Meaning:    "replacing the node has failed; neither it nor drifted nodes of its pool are tried again before that time",
+			Unreadable: "as if it were not there",
+		},
+		{
+			Key: PlannedPodsAnnotationKey, On: "NodeClaim", Ours: true, Values: "UIDs of pods, separated by commas",
+			Meaning:    "the pods that the machine was started for; until they are bound their room is spoken for",
+			Unreadable: "no room is spoken for",
+		},
+		{
+			Key: ReplacesAnnotationKey, On: "NodeClaim", Ours: true, Values: "JSON: id, claims",
+			Meaning:    "the claims whose nodes this machine replaces",
+			Unreadable: "the machine is one like any other",
+		},
+	}
+}

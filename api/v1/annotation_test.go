@@ -1,0 +1,77 @@
+package v1_test
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	v1 "tenon.sh/api/v1"
+)
+
+var rewrite = flag.Bool("rewrite", false, "write docs/reference/annotations.md anew")
+
+// annotationsPage is the reference page of annotations, from the root of the module.
+const annotationsPage = "docs/reference/annotations.md"
+
+// The page is made from the table, so that what is read there is what the program knows.
+func TestTheReferenceOfAnnotationsIsUpToDate(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join("..", "..", filepath.FromSlash(annotationsPage))
+	want := annotationsText()
+	if *rewrite {
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(want), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	have, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if string(have) != want {
+		t.Errorf("%s is not what the table in api/v1/annotation.go says: run make generate", annotationsPage)
+	}
+}
+
+func TestEveryAnnotationSaysWhatItMeans(t *testing.T) {
+	t.Parallel()
+	seen := map[string]bool{}
+	for _, a := range v1.Annotations() {
+		if !strings.HasPrefix(a.Key, "tenon.sh/") || a.On == "" || a.Values == "" || a.Meaning == "" || seen[a.Key] {
+			t.Errorf("annotation %q is not described, or twice: %+v", a.Key, a)
+		}
+		seen[a.Key] = true
+	}
+}
+
+func annotationsText() string {
+	var b strings.Builder
+	b.WriteString("# Annotations of Tenon\n\n")
+	b.WriteString("<!-- Made from the table in api/v1/annotation.go by make generate; do not edit. -->\n\n")
+	b.WriteString("Beside these, the annotations of Karpenter (`karpenter.sh/`) mean what they mean there. A value that cannot be read\n")
+	b.WriteString("does the safe thing named in the last column, and `tenon explain` says so.\n")
+	for _, ours := range []bool{false, true} {
+		if ours {
+			b.WriteString("\n## Written by Tenon\n\nNobody else is to write or change these.\n")
+		} else {
+			b.WriteString("\n## Written by people\n")
+		}
+		b.WriteString("\n| Annotation | On | Values | Meaning | A value that cannot be read |\n|---|---|---|---|---|\n")
+		for _, a := range v1.Annotations() {
+			if a.Ours == ours {
+				unreadable := a.Unreadable
+				if unreadable == "" {
+					unreadable = "there is none"
+				}
+				fmt.Fprintf(&b, "| `%s` | %s | %s | %s | %s |\n", a.Key, a.On, a.Values, a.Meaning, unreadable)
+			}
+		}
+	}
+	return b.String()
+}

@@ -1,0 +1,63 @@
+package cli
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// startBare serves what an API server without any kind of Karpenter answers to lists: one node of a node group, and two
+// pods on it.
+func startBare(t *testing.T) (kubeconfig string) {
+	t.Helper()
+	const pod = `{"metadata":{"name":%q,"namespace":"default","uid":%q},"spec":{"nodeName":"n1","containers":[` +
+		`{"name":"c","resources":{"requests":{"cpu":"500m","memory":"1Gi"}}}]},"status":{"phase":"Running"}}`
+	items := map[string]string{
+		"nodes": `{"metadata":{"name":"n1","labels":{"node.kubernetes.io/instance-type":"m5.4xlarge","topology.kubernetes.io/zone":"us-east-1a",` +
+			`"kubernetes.io/arch":"amd64","kubernetes.io/os":"linux","eks.amazonaws.com/nodegroup":"workers"}},` +
+			`"status":{"allocatable":{"cpu":"15890m","memory":"60Gi","pods":"110"},"capacity":{"cpu":"16","memory":"64Gi","pods":"110"}}}`,
+		"pods": fmt.Sprintf(pod, "a", "uid-a") + "," + fmt.Sprintf(pod, "b", "uid-b"),
+	}
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		if strings.Contains(r.URL.Path, "karpenter") {
+			w.WriteHeader(http.StatusNotFound)
+			fmt.Fprint(w, `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"NotFound","code":404}`)
+			return
+		}
+		fmt.Fprintf(w, `{"kind":"List","apiVersion":"v1","metadata":{},"items":[%s]}`, items[filepath.Base(r.URL.Path)])
+	}))
+	t.Cleanup(server.Close)
+	kubeconfig = filepath.Join(t.TempDir(), "kubeconfig")
+	must(t, os.WriteFile(kubeconfig, fmt.Appendf(nil, `{"apiVersion":"v1","kind":"Config","current-context":"x","contexts":[{"name":"x","context":{"cluster":"x","user":"x"}}],`+
+		`"clusters":[{"name":"x","cluster":{"server":%q}}],"users":[{"name":"x","user":{}}]}`, server.URL), 0o600))
+	return kubeconfig
+}
+
+func TestAClusterWithoutTheKindsOfKarpenterCanBeRead(t *testing.T) {
+	t.Parallel()
+	kubeconfig := startBare(t)
+	for _, c := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"savings"}, "m5.4xlarge"},
+		{[]string{"snapshot"}, "kind: Catalog"},
+		{[]string{"explain", "node", "n1"}, "the node has no NodeClaim"},
+	} {
+		t.Run(c.args[0], func(t *testing.T) {
+			t.Parallel()
+			out, notes, err := run(t, append(c.args, "--kubeconfig", kubeconfig)...)
+			if err != nil {
+				t.Fatalf("%v\n%s", err, notes)
+			}
+			if !strings.Contains(out, c.want) {
+				t.Errorf("%q is not in\n%s\n%s", c.want, out, notes)
+			}
+		})
+	}
+}

@@ -1,0 +1,291 @@
+package cli
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	v1 "tenon.sh/api/v1"
+	"tenon.sh/engine"
+)
+
+// nodeTable is the nodes of a cluster, and what they come to.
+type nodeTable struct {
+	PricePerHour float64 `json:"pricePerHour"`
+	// Unpriced counts nodes whose price no catalog tells, Waiting pods that no node runs yet.
+	Unpriced int       `json:"unpriced"`
+	Waiting  int       `json:"waiting"`
+	CPU      share     `json:"cpu"`
+	Memory   share     `json:"memory"`
+	Nodes    []nodeRow `json:"nodes"`
+}
+
+// share is how much of something is requested, in cores or bytes.
+type share struct {
+	Requested   float64 `json:"requested"`
+	Allocatable float64 `json:"allocatable"`
+}
+
+func (s share) of() float64 {
+	if s.Allocatable <= 0 {
+		return 0
+	}
+	return s.Requested / s.Allocatable
+}
+
+// nodeRow is one node, or one machine without a node.
+type nodeRow struct {
+	Node         string      `json:"node"`
+	Claim        string      `json:"claim,omitempty"`
+	NodePool     string      `json:"nodePool,omitempty"`
+	InstanceType string      `json:"instanceType,omitempty"`
+	Zone         string      `json:"zone,omitempty"`
+	CapacityType string      `json:"capacityType,omitempty"`
+	PricePerHour *float64    `json:"pricePerHour"`
+	Created      metav1.Time `json:"created"`
+	State        string      `json:"state"`
+	CPU          share       `json:"cpu"`
+	Memory       share       `json:"memory"`
+	Pods         int         `json:"pods"`
+	// Kept is why the node stays, Disruption why it goes.
+	Kept       *engine.ReasonRecord `json:"kept,omitempty"`
+	Disruption string               `json:"disruption,omitempty"`
+
+	age time.Duration
+}
+
+// newNodeTable lists the nodes of the snapshot. The plan is what Disrupt answers for it.
+func newNodeTable(s *engine.Snapshot, plan *engine.Plan) *nodeTable {
+	t := &nodeTable{Nodes: []nodeRow{}}
+	claims := map[string]*v1.NodeClaim{}
+	for _, c := range s.NodeClaims {
+		if c.Status.ProviderID != "" {
+			claims[c.Status.ProviderID] = c
+		}
+	}
+	prices, joined := engine.NewPriceBook(s), map[string]bool{}
+	for _, n := range s.Nodes {
+		claim := claims[n.Spec.ProviderID]
+		row := nodeRow{Node: n.Name, Created: n.CreationTimestamp, State: nodeState(n, claim)}
+		row.CPU.Allocatable, row.Memory.Allocatable = amountOf(n.Status.Allocatable, corev1.ResourceCPU), amountOf(n.Status.Allocatable, corev1.ResourceMemory)
+		row.describe(n.Labels, claim, prices)
+		if claim != nil {
+			joined[claim.Name] = true
+		}
+		t.Nodes = append(t.Nodes, row)
+	}
+	for _, c := range s.NodeClaims {
+		if joined[c.Name] {
+			continue
+		}
+		row := nodeRow{Node: c.Name, Created: c.CreationTimestamp, State: "starting"}
+		if c.DeletionTimestamp != nil {
+			row.State = "leaving"
+		}
+		row.CPU.Allocatable, row.Memory.Allocatable = amountOf(c.Status.Allocatable, corev1.ResourceCPU), amountOf(c.Status.Allocatable, corev1.ResourceMemory)
+		row.describe(c.Labels, c, prices)
+		t.Nodes = append(t.Nodes, row)
+	}
+	t.addPods(s)
+	t.judge(plan)
+	for i := range t.Nodes {
+		row := &t.Nodes[i]
+		row.age = max(0, s.Now.Sub(row.Created.Time))
+		t.CPU.Requested, t.CPU.Allocatable = t.CPU.Requested+row.CPU.Requested, t.CPU.Allocatable+row.CPU.Allocatable
+		t.Memory.Requested, t.Memory.Allocatable = t.Memory.Requested+row.Memory.Requested, t.Memory.Allocatable+row.Memory.Allocatable
+		if row.PricePerHour == nil {
+			t.Unpriced++
+			continue
+		}
+		t.PricePerHour += *row.PricePerHour
+	}
+	return t
+}
+
+func amountOf(list corev1.ResourceList, name corev1.ResourceName) float64 {
+	q := list[name]
+	return q.AsApproximateFloat64()
+}
+
+// describe reads what a machine is from its labels.
+func (r *nodeRow) describe(labels map[string]string, claim *v1.NodeClaim, prices *engine.PriceBook) {
+	var class *v1.NodeClassReference
+	if claim != nil {
+		r.Claim, class = claim.Name, claim.Spec.NodeClassRef
+	}
+	id := engine.MachineOffering(labels)
+	r.NodePool, r.InstanceType, r.Zone, r.CapacityType = labels[v1.NodePoolLabelKey], id.InstanceType, id.Zone, id.CapacityType
+	if price, known := prices.Price(labels, class); known {
+		r.PricePerHour = &price
+	}
+}
+
+func nodeState(n *corev1.Node, claim *v1.NodeClaim) string {
+	ready := slices.ContainsFunc(n.Status.Conditions, func(c corev1.NodeCondition) bool {
+		return c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue
+	})
+	switch {
+	case n.DeletionTimestamp != nil || claim != nil && claim.DeletionTimestamp != nil:
+		return "leaving"
+	case !ready:
+		return "not ready"
+	case claim != nil && n.Labels[v1.InitializedLabelKey] != "true":
+		return "starting"
+	case n.Spec.Unschedulable:
+		return "cordoned"
+	}
+	return "ready"
+}
+
+// addPods counts the pods on the nodes and what they ask for.
+func (t *nodeTable) addPods(s *engine.Snapshot) {
+	index := map[string]*nodeRow{}
+	for i := range t.Nodes {
+		index[t.Nodes[i].Node] = &t.Nodes[i]
+	}
+	for _, pod := range s.Pods {
+		if pod.Spec.NodeName == "" {
+			if engine.IsPending(pod) {
+				t.Waiting++
+			}
+			continue
+		}
+		row := index[pod.Spec.NodeName]
+		if row == nil || engine.IsTerminal(pod) {
+			continue
+		}
+		requests := engine.PodRequests(pod)
+		row.Pods++
+		row.CPU.Requested += amountOf(requests, corev1.ResourceCPU)
+		row.Memory.Requested += amountOf(requests, corev1.ResourceMemory)
+	}
+}
+
+// judge says of every node why it stays, or that it goes.
+func (t *nodeTable) judge(plan *engine.Plan) {
+	goes, kept := map[string]string{}, map[string]engine.Reason{}
+	for i := range plan.Disruptions {
+		for _, node := range plan.Disruptions[i].Nodes {
+			goes[node] = plan.Disruptions[i].Sentence()
+		}
+	}
+	for _, k := range plan.Kept {
+		kept[cmp.Or(k.Node, k.Claim)] = k.Reason
+	}
+	for i := range t.Nodes {
+		row := &t.Nodes[i]
+		if row.Disruption = goes[row.Node]; row.Disruption != "" {
+			continue
+		}
+		reason, ok := kept[row.Node]
+		if !ok {
+			reason = engine.Reason{Code: engine.NotManaged}
+		}
+		record := reason.Record()
+		row.Kept = &record
+	}
+}
+
+func nodeOrders() []string { return []string{"pool", "name", "price", "cpu", "memory", "age"} }
+
+// order sorts the nodes; what is equal is in order of name.
+func (t *nodeTable) order(by string) {
+	price := func(r *nodeRow) float64 {
+		if r.PricePerHour == nil {
+			return 0
+		}
+		return *r.PricePerHour
+	}
+	slices.SortFunc(t.Nodes, func(a, b nodeRow) int {
+		first := 0
+		switch by {
+		case "pool":
+			first = cmp.Or(cmp.Compare(btoi(a.NodePool == ""), btoi(b.NodePool == "")), cmp.Compare(a.NodePool, b.NodePool))
+		case "price":
+			first = cmp.Compare(price(&b), price(&a))
+		case "cpu":
+			first = cmp.Compare(a.CPU.of(), b.CPU.of())
+		case "memory":
+			first = cmp.Compare(a.Memory.of(), b.Memory.of())
+		case "age":
+			first = cmp.Compare(b.age, a.age)
+		}
+		return cmp.Or(first, compareNames(a.Node, b.Node), cmp.Compare(a.Claim, b.Claim))
+	})
+}
+
+// compareNames puts web-2 before web-10.
+func compareNames(a, b string) int {
+	const digits = "0123456789"
+	return cmp.Or(cmp.Compare(strings.TrimRight(a, digits), strings.TrimRight(b, digits)), cmp.Compare(len(a), len(b)), cmp.Compare(a, b))
+}
+
+func btoi(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// lines writes the table for people.
+func (t *nodeTable) lines(screen *terminal) []string {
+	head := fmt.Sprintf("%s, %s/h, $%.2f a month; %.0f %% of %s cores and %.0f %% of %s are requested",
+		count(len(t.Nodes), "node"), engine.Dollars(t.PricePerHour), engine.HoursPerMonth*t.PricePerHour,
+		100*t.CPU.of(), numberWords(math.Round(t.CPU.Allocatable*10)/10), 100*t.Memory.of(), gib(t.Memory.Allocatable))
+	if t.Waiting > 0 {
+		head += "; " + screen.paint(red, count(t.Waiting, "pod")+" waiting")
+	}
+	if t.Unpriced > 0 {
+		head += fmt.Sprintf("; %s of unknown price", count(t.Unpriced, "node"))
+	}
+	lines := []string{head}
+	if len(t.Nodes) == 0 {
+		return lines
+	}
+	rows := [][]string{{"NODE", "POOL", "MACHINE", "CPU", "MEMORY", "PODS", "USD/HOUR", "AGE", "STATE", "BECAUSE"}}
+	for i := range t.Nodes {
+		r := &t.Nodes[i]
+		price := "-"
+		if r.PricePerHour != nil {
+			price = money(*r.PricePerHour)
+		}
+		because := r.Disruption
+		if r.Kept != nil {
+			because = fmt.Sprintf("%s [%s]", r.Kept.Message, r.Kept.Code)
+		}
+		machine := "-"
+		if r.InstanceType != "" {
+			machine = strings.Join(strings.Fields(r.InstanceType+" "+r.Zone+" "+r.CapacityType), " ")
+		}
+		rows = append(rows, []string{r.Node, orDash(r.NodePool), machine, bar(r.CPU.of()), bar(r.Memory.of()), fmt.Sprint(r.Pods),
+			price, ageWords(r.age), r.state(), because})
+	}
+	lines = append(lines, "")
+	for _, line := range table(screen, "", rows) {
+		lines = append(lines, strings.TrimRight(line, " "))
+	}
+	return lines
+}
+
+func (r *nodeRow) state() string {
+	if r.Disruption != "" {
+		return "goes"
+	}
+	return r.State
+}
+
+func gib(bytes float64) string {
+	return fmt.Sprintf("%s GiB", numberWords(math.Round(bytes/(1<<30)*10)/10))
+}
+
+// bar draws a share as ten blocks and a number.
+func bar(of float64) string {
+	full := min(max(int(math.Round(10*of)), 0), 10)
+	return strings.Repeat("█", full) + strings.Repeat("░", 10-full) + fmt.Sprintf(" %3.0f %%", 100*of)
+}

@@ -1,0 +1,185 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"runtime"
+	"runtime/debug"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	v1 "tenon.sh/api/v1"
+	"tenon.sh/engine"
+	"tenon.sh/examples"
+	"tenon.sh/provider/simulated"
+	"tenon.sh/scenario"
+	"tenon.sh/simulator"
+)
+
+// simulateOptions are the flags of simulate.
+type simulateOptions struct {
+	planOptions
+	days    float64
+	warmUp  time.Duration
+	seed    uint64
+	compare []string
+	profile string
+}
+
+func newSimulate() *cobra.Command {
+	o := simulateOptions{planOptions: planOptions{engineFlags: defaultEngineFlags()}}
+	command := &cobra.Command{
+		Use:   "simulate",
+		Short: "Let days pass over a cluster in seconds, and say what it cost and whom it disturbed",
+		Long: `Runs a cluster on a virtual clock: workloads that scale by the hour, roll out and run jobs, a cloud whose machines take
+time to boot, sell out and are taken away, kube-scheduler, and Tenon's own decisions. Prints machines, what they cost
+beside what the pods cannot be run for less than, pods that waited, and pods that were evicted.
+
+Without -f it is a cluster of about 500 machines. A scenario (*.txt) says how its workloads change; of manifests or a
+snapshot every workload stays as large as it is. --compare runs the same days once for each consolidation policy. The
+same input and seed give the same output, byte for byte.`,
+		Example: `  tenon simulate
+  tenon simulate -f cluster.txt --days 2 --seed 7 --compare WhenEmpty,WhenEmptyOrUnderutilized,Balanced
+  tenon snapshot > s.yaml; tenon simulate -f s.yaml --days 0.5 -o json`,
+		Args: noFileArgs,
+		RunE: func(command *cobra.Command, _ []string) error { return o.simulate(command) },
+	}
+	flags := command.Flags()
+	flags.StringArrayVarP(&o.files, "filename", "f", nil, "a scenario, or file or folder of objects, - for standard input; can be repeated")
+	flags.StringVar(&o.instanceTypes, "instance-types", "", "file of instance types, as JSON")
+	flags.Float64Var(&o.days, "days", 7, "how many days pass")
+	flags.DurationVar(&o.warmUp, "warm-up", time.Hour, "how long the cluster runs before anything is measured")
+	flags.Uint64Var(&o.seed, "seed", 1, "what chance follows from")
+	flags.StringSliceVar(&o.compare, "compare", nil, "consolidation policies to compare, a list: WhenEmpty, WhenEmptyOrUnderutilized, Balanced")
+	flags.StringVar(&o.profile, "profile", "", "how the cloud behaves: "+strings.Join(simulated.ProfileNames(), ", ")+" (default: the scenario's, or aws-typical)")
+	flags.StringVarP(&o.output, "output", "o", "text", "text or json")
+	o.engineFlags.addFlags(flags)
+	return command
+}
+
+// mostDays bounds a simulation: beyond that somebody has mistyped.
+const mostDays = 366
+
+func (o *simulateOptions) verify() error {
+	if o.output != "text" && o.output != "json" {
+		return fmt.Errorf("--output %s: it is text or json", o.output)
+	}
+	if !(o.days > 0 && o.days <= mostDays) {
+		return fmt.Errorf("--days %v: it is a number above 0, %d at most", o.days, mostDays)
+	}
+	if o.warmUp < 0 || o.warmUp > mostDays*24*time.Hour {
+		return fmt.Errorf("--warm-up %s: it cannot be negative, nor more than %d days", o.warmUp, mostDays)
+	}
+	if _, err := simulated.ProfileByName(o.profile); o.profile != "" && err != nil {
+		return fmt.Errorf("--profile: %w", err)
+	}
+	policies := []string{string(v1.WhenEmpty), string(v1.WhenEmptyOrUnderutilized), string(v1.Balanced)}
+	for _, p := range o.compare {
+		if !slices.Contains(policies, p) {
+			return fmt.Errorf("--compare %s: it is a list of %s", p, strings.Join(policies, ", "))
+		}
+	}
+	return o.engineFlags.check()
+}
+
+func (o *simulateOptions) simulate(command *cobra.Command) error {
+	if err := o.verify(); err != nil {
+		return err
+	}
+	config, err := o.world(command.Context(), command.InOrStdin(), command.ErrOrStderr())
+	if err != nil {
+		return err
+	}
+	o.override(command.Flags(), &config.Options)
+	// The world makes much that is soon thrown away and keeps little: collecting seldom saves a tenth of the time.
+	defer debug.SetGCPercent(debug.SetGCPercent(400))
+	results, err := simulateAll(command.Context(), config, o.compare)
+	if err != nil {
+		return interruptedOr(command.Context(), err)
+	}
+	if o.output == "json" {
+		return writeSimulationJSON(command.OutOrStdout(), results)
+	}
+	writeSimulation(newTerminal(command.OutOrStdout()), results, o.days)
+	return nil
+}
+
+// world reads the cluster, and how it goes on.
+func (o *simulateOptions) world(ctx context.Context, stdin io.Reader, notes io.Writer) (simulator.Config, error) {
+	config := simulator.Config{
+		Seed: o.seed, WarmUp: o.warmUp, For: time.Duration(o.days * float64(24*time.Hour)).Truncate(time.Second), Profile: o.profile,
+	}
+	if len(o.files) > 0 && (len(o.files) > 1 || filepath.Ext(o.files[0]) != ".txt") {
+		reading, err := o.read(ctx, stdin, notes)
+		if err != nil {
+			return config, err
+		}
+		for _, note := range reading.Notes {
+			fmt.Fprintln(notes, "note: "+note)
+		}
+		config.Snapshot, config.Options = reading.Snapshot, reading.Options
+		return config, nil
+	}
+	name, text := "the built-in scenario", []byte(examples.Week)
+	if len(o.files) > 0 {
+		var err error
+		if text, err = os.ReadFile(o.files[0]); err != nil {
+			return config, fmt.Errorf("-f: %w", err)
+		}
+		name = o.files[0]
+	}
+	file, err := scenario.Parse(string(text))
+	if err != nil {
+		return config, fmt.Errorf("%s: %w", name, err)
+	}
+	config.Snapshot, config.Course, config.Options = file.Snapshot, file.Course, file.Options
+	return config, nil
+}
+
+// simulateAll runs the world once for each policy, or once as it is. The worlds do not know of each other, so they may run
+// at the same time.
+func simulateAll(ctx context.Context, config simulator.Config, policies []string) ([]*simulator.Result, error) {
+	if len(policies) == 0 {
+		policies = []string{""}
+	}
+	results, errs := make([]*simulator.Result, len(policies)), make([]error, len(policies))
+	var group sync.WaitGroup
+	turns := make(chan struct{}, runtime.GOMAXPROCS(0))
+	for i, policy := range policies {
+		config.Policy = v1.ConsolidationPolicy(policy)
+		world, err := simulator.New(config)
+		if err != nil {
+			return nil, err
+		}
+		group.Go(func() {
+			turns <- struct{}{}
+			defer func() { <-turns }()
+			results[i], errs[i] = world.Run(ctx)
+		})
+	}
+	group.Wait()
+	return results, errors.Join(errs...)
+}
+
+func writeSimulationJSON(out io.Writer, results []*simulator.Result) error {
+	document := struct {
+		APIVersion string              `json:"apiVersion"`
+		Kind       string              `json:"kind"`
+		Results    []*simulator.Result `json:"results"`
+	}{engine.CatalogAPIVersion, "Simulation", results}
+	encoder := json.NewEncoder(out)
+	encoder.SetIndent("", "  ")
+	if err := encoder.Encode(document); err != nil {
+		return fmt.Errorf("write the results: %w", err)
+	}
+	return nil
+}

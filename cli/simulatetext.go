@@ -1,0 +1,246 @@
+package cli
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"tenon.sh/simulator"
+)
+
+// writeSimulation writes results for people: of a single one the course of the days, of several how they compare.
+func writeSimulation(t *terminal, results []*simulator.Result, days float64) {
+	first := results[0]
+	t.line("%s from %s, seed %d, cloud %s.", t.paint(bold, "Simulated "+dayWords(days)), first.Begin.Format("Mon 2 Jan 2006 15:04 MST"), first.Seed, first.Profile)
+	for _, r := range results {
+		t.line("")
+		if len(results) > 1 {
+			t.line("%s", t.paint(bold, "Policy "+string(r.Policy)))
+		}
+		writeCourse(t, r)
+		if len(results) == 1 {
+			t.line("")
+			writeDays(t, r)
+		}
+	}
+	t.line("")
+	if len(results) > 1 {
+		writeComparison(t, results)
+		return
+	}
+	writeLines(t, outcome(first))
+}
+
+func dayWords(days float64) string {
+	if days == 1 {
+		return "1 day"
+	}
+	return fmt.Sprintf("%.4g days", days)
+}
+
+// writeCourse plots how the hours went.
+func writeCourse(t *terminal, r *simulator.Result) {
+	series := func(of func(h *simulator.Hour) float64) []float64 {
+		out := make([]float64, len(r.Hours))
+		for i := range r.Hours {
+			out[i] = of(&r.Hours[i])
+		}
+		return squeeze(out)
+	}
+	cost := series(func(h *simulator.Hour) float64 { return h.CostPerHour })
+	bounds := make([]float64, len(r.Hours))
+	for i, h := range r.Hours {
+		bounds[i] = math.NaN()
+		if h.BoundPerHour != nil {
+			bounds[i] = *h.BoundPerHour
+		}
+	}
+	t.line("USD per hour: █ what the pods cannot be run for less than, ░ what was paid beyond")
+	for _, line := range stack(squeeze(fill(bounds)), cost) {
+		t.line("%s", line)
+	}
+	for _, s := range []struct {
+		name string
+		of   func(h *simulator.Hour) float64
+	}{
+		{"machines", func(h *simulator.Hour) float64 { return h.Machines }},
+		{"pods", func(h *simulator.Hour) float64 { return h.Pods }},
+		{"waiting", func(h *simulator.Hour) float64 { return h.Waiting }},
+		{"evicted", func(h *simulator.Hour) float64 { return float64(h.Evictions) }},
+	} {
+		points := series(s.of)
+		most := 0.0
+		for _, p := range points {
+			most = max(most, p)
+		}
+		t.line("%8s  %-*s  at most %s", s.name, len(points), pad(spark(points), len(points)), numberWords(most))
+	}
+	t.line("%8s  %s", "", dayMarks(r))
+}
+
+// pad fills up with blanks what is counted in characters.
+func pad(text string, width int) string {
+	return text + strings.Repeat(" ", max(0, width-len([]rune(text))))
+}
+
+func numberWords(x float64) string {
+	switch {
+	case x == math.Trunc(x) || x >= 100:
+		return fmt.Sprintf("%.0f", x)
+	case x >= 10:
+		return fmt.Sprintf("%.1f", x)
+	}
+	return fmt.Sprintf("%.2f", x)
+}
+
+// dayMarks names the days below a plot, where each begins.
+func dayMarks(r *simulator.Result) string {
+	each := (len(r.Hours) + plotColumns - 1) / plotColumns
+	line := []rune{}
+	for i, h := range r.Hours {
+		if h.Begin.UTC().Hour() != 0 && i > 0 {
+			continue
+		}
+		for len(line) < i/each {
+			line = append(line, ' ')
+		}
+		if len(line) == i/each {
+			line = append(line, []rune(h.Begin.UTC().Format("Mon")+" ")...)
+		}
+	}
+	return strings.TrimRight(string(line), " ")
+}
+
+// day is the sum of the hours of one day.
+type day struct {
+	name                          string
+	hours                         int
+	machines, pods, waiting, cost float64
+	boundCost, bound              float64
+	evictions, launched           int
+}
+
+func (d *day) add(h *simulator.Hour) {
+	d.hours++
+	d.machines, d.pods, d.waiting, d.cost = d.machines+h.Machines, d.pods+h.Pods, d.waiting+h.Waiting, d.cost+h.CostPerHour
+	d.evictions, d.launched = d.evictions+h.Evictions, d.launched+h.Launched
+	if h.BoundPerHour != nil {
+		d.boundCost, d.bound = d.boundCost+h.CostPerHour, d.bound+*h.BoundPerHour
+	}
+}
+
+func (d *day) row() []string {
+	n := float64(d.hours)
+	gap := "-"
+	if d.bound > 0 {
+		gap = fmt.Sprintf("%.1f %%", 100*(d.boundCost/d.bound-1))
+	}
+	perPodDay := 0.0
+	if d.pods > 0 {
+		perPodDay = float64(d.evictions) / (d.pods / 24)
+	}
+	return []string{d.name, numberWords(math.Round(d.machines / n)), numberWords(math.Round(d.pods / n)), fmt.Sprintf("%.2f", d.cost/n), gap,
+		fmt.Sprintf("%.2f", d.waiting/n), fmt.Sprint(d.launched), fmt.Sprint(d.evictions), fmt.Sprintf("%.3f", perPodDay)}
+}
+
+func writeDays(t *terminal, r *simulator.Result) {
+	rows := [][]string{{"DAY", "MACHINES", "PODS", "USD/HOUR", "ABOVE BOUND", "PODS WAITING", "LAUNCHED", "EVICTED", "PER POD-DAY"}}
+	all, days := &day{name: "all"}, []*day{}
+	for i := range r.Hours {
+		h := &r.Hours[i]
+		name := h.Begin.UTC().Format("Mon 2 Jan")
+		if len(days) == 0 || days[len(days)-1].name != name {
+			days = append(days, &day{name: name})
+		}
+		days[len(days)-1].add(h)
+		all.add(h)
+	}
+	if len(days) > 1 {
+		days = append(days, all)
+	}
+	const mostDayRows = 32
+	for i, d := range days {
+		if len(days) <= mostDayRows || i >= len(days)-mostDayRows {
+			rows = append(rows, d.row())
+		}
+	}
+	writeTable(t, rows)
+}
+
+// outcome says what came of it all.
+func outcome(r *simulator.Result) []fact {
+	waited := func(seconds float64) string {
+		return (time.Duration(seconds*10) * time.Second / 10).Round(time.Second / 10).String()
+	}
+	facts := []fact{
+		{"bill", fmt.Sprintf("$%.2f, %.1f %% above the bound", r.Cost, 100*r.Gap)},
+		{"machines", fmt.Sprintf("%d launched, %s", r.Counts.Launched, removedWords(r))},
+		{"moves", countWords(r.Counts.Moves, "none") + takenBackWords(r)},
+		{"evictions", fmt.Sprintf("%.3f for each pod and day, %.3f with those of machines that were lost or taken away: %s",
+			r.EvictionsPerPodDay, r.AllEvictionsPerPodDay, countWords(r.Counts.Evictions, "none"))},
+		{"pods", fmt.Sprintf("%s found a node; half of them within %s, 99 %% within %s, all within %s; %s of jobs ran to their end",
+			count(r.Counts.Bound, "pod"), waited(r.Waited.Median), waited(r.Waited.P99), waited(r.Waited.Most), count(r.Counts.Jobs, "pod"))},
+		{"at the end", fmt.Sprintf("%s, %s running, %d waiting", count(r.AtEnd.Machines, "machine"), count(r.AtEnd.Pods, "pod"), r.AtEnd.Waiting)},
+	}
+	kept := map[string]int{}
+	for code, n := range r.AtEnd.Kept {
+		kept[string(code)] = n
+	}
+	facts = append(facts, fact{"nodes stay", countWords(kept, "no node does")})
+	if r.AtEnd.Idle > 0 {
+		facts = append(facts, fact{"wrong", count(r.AtEnd.Idle, "pod") + " could have run and waited to the end"})
+	}
+	if r.AtEnd.Leaked > 0 {
+		facts = append(facts, fact{"wrong", count(r.AtEnd.Leaked, "machine") + " that no NodeClaim owns"})
+	}
+	return facts
+}
+
+func removedWords(r *simulator.Result) string {
+	text := "removed: " + countWords(r.Counts.Removed, "none")
+	if r.Counts.Refused > 0 {
+		text += fmt.Sprintf("; %s refused because everything was sold out", count(r.Counts.Refused, "launch"))
+	}
+	return strings.Replace(text, "launchs", "launches", 1)
+}
+
+func takenBackWords(r *simulator.Result) string {
+	if r.Counts.TakenBack == 0 {
+		return ""
+	}
+	return fmt.Sprintf("; %d taken back because a replacement failed", r.Counts.TakenBack)
+}
+
+// countWords lists counts, the largest first.
+func countWords(counts map[string]int, none string) string {
+	if len(counts) == 0 {
+		return none
+	}
+	names := slices.SortedFunc(maps.Keys(counts), func(a, b string) int { return cmp.Or(cmp.Compare(counts[b], counts[a]), cmp.Compare(a, b)) })
+	var parts []string
+	for _, name := range names {
+		parts = append(parts, fmt.Sprintf("%d %s", counts[name], name))
+	}
+	return strings.Join(parts, ", ")
+}
+
+func writeComparison(t *terminal, results []*simulator.Result) {
+	rows := [][]string{{"POLICY", "USD", "ABOVE BOUND", "MACHINES", "LAUNCHED", "MOVES", "EVICTIONS PER POD-DAY", "99 % OF PODS WAIT"}}
+	for _, r := range results {
+		machines, moves := 0.0, 0
+		for _, h := range r.Hours {
+			machines += h.Machines
+		}
+		for _, n := range r.Counts.Moves {
+			moves += n
+		}
+		rows = append(rows, []string{string(r.Policy), fmt.Sprintf("%.2f", r.Cost), fmt.Sprintf("%.1f %%", 100*r.Gap),
+			numberWords(math.Round(machines / float64(len(r.Hours)))), fmt.Sprint(r.Counts.Launched), fmt.Sprint(moves),
+			fmt.Sprintf("%.3f", r.EvictionsPerPodDay), fmt.Sprintf("%.0fs", r.Waited.P99)})
+	}
+	writeTable(t, rows)
+}

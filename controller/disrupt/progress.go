@@ -1,0 +1,180 @@
+package disrupt
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	v1 "tenon.sh/api/v1"
+	"tenon.sh/engine"
+	"tenon.sh/report"
+)
+
+// goOn takes the next step of every disruption that is in progress. What fails for one does not stop the others.
+func (r *Reconciler) goOn(ctx context.Context, view *view, orders []engine.Order) error {
+	errs := make([]error, len(orders))
+	r.each(len(orders), func(i int) {
+		if err := r.step(ctx, view, orders[i]); err != nil {
+			errs[i] = fmt.Errorf("disruption %s of %v: %w", orders[i].ID, orders[i].Claims, err)
+		}
+	})
+	return errors.Join(errs...)
+}
+
+func (r *Reconciler) step(ctx context.Context, view *view, o engine.Order) error {
+	switch o.Step {
+	case engine.OrderFinish:
+		return r.finish(ctx, view, o)
+	case engine.OrderRollBack:
+		return r.rollBack(ctx, view, o)
+	}
+	for _, name := range o.Starting {
+		if claim := view.claims[name]; claim != nil {
+			r.Recorder.Publish(report.WaitingReadiness(claim))
+		}
+	}
+	return r.closeAll(ctx, view, o)
+}
+
+// closeAll keeps new pods off the nodes of the order, should somebody have opened one.
+func (r *Reconciler) closeAll(ctx context.Context, view *view, o engine.Order) error {
+	errs := make([]error, len(o.Nodes))
+	r.each(len(o.Nodes), func(i int) {
+		if node := view.node(o.Nodes[i]); node != nil {
+			_, errs[i] = r.closeNode(ctx, view, node)
+		}
+	})
+	return unexpected(errs)
+}
+
+// finish deletes the claims of an order whose replacements are ready. First the nodes are closed and their pods listed
+// from the API server itself: if one has come that the decision did not know of, the next pass decides anew.
+func (r *Reconciler) finish(ctx context.Context, view *view, o engine.Order) error {
+	if err := r.closeAll(ctx, view, o); err != nil {
+		return err
+	}
+	pods, errs := make([][]*corev1.Pod, len(o.Nodes)), make([]error, len(o.Nodes))
+	r.each(len(o.Nodes), func(i int) {
+		node := view.node(o.Nodes[i])
+		switch {
+		case node == nil:
+			return
+		case !tainted(node):
+			errs[i] = apierrors.NewConflict(corev1.Resource("nodes"), node.Name, errors.New("it is open"))
+			return
+		}
+		pods[i], errs[i] = r.Cluster.PodsOn(ctx, node.Name)
+	})
+	if err := errors.Join(errs...); err != nil {
+		return unexpected(errs)
+	}
+	for i := range o.Nodes {
+		if pod := view.unknown(o.Nodes[i], pods[i]); pod != nil {
+			r.Metrics.Overtaken(o.Reason)
+			log.FromContext(ctx).Info("will decide anew, a pod came to run on a node that was about to go", "Node", o.Nodes[i], "Pod", pod.Namespace+"/"+pod.Name)
+			return nil
+		}
+	}
+	r.each(len(o.Claims), func(i int) {
+		claim := view.claims[o.Claims[i]]
+		if mark, ok := engine.MarkOf(claim); ok && mark.DrainWithin != nil {
+			if claim, errs[i] = r.limitDrain(ctx, claim, &mark.DrainWithin.Duration); errs[i] != nil {
+				return
+			}
+		}
+		if errs[i] = r.Cluster.DeleteClaim(ctx, claim); errs[i] == nil {
+			r.tellDeleted(ctx, view, view.node(o.Nodes[i]), claim, o.Reason, pods[i])
+		}
+	})
+	return unexpected(errs)
+}
+
+// rollBack takes an order back: replacements that nobody uses go, the nodes take pods again, and last the marks go.
+func (r *Reconciler) rollBack(ctx context.Context, view *view, o engine.Order) error {
+	if o.Why.Code == engine.ReplacementGone {
+		// Only the API server itself can say that: after a restart the watch may be behind.
+		there, err := r.Cluster.ClaimExists(ctx, o.Why.Need)
+		if err != nil || there {
+			return err
+		}
+	}
+	errs := make([]error, len(o.Surrender))
+	r.each(len(o.Surrender), func(i int) { errs[i] = r.surrender(ctx, view, o.Surrender[i], o.ID) })
+	if err := errors.Join(errs...); err != nil {
+		return err
+	}
+	log.FromContext(ctx).Info("took disruption back", "id", o.ID, "nodes", o.Nodes, "NodeClaims", o.Claims, "why", o.Why.String(), "surrendered", o.Surrender)
+	errs = make([]error, len(o.Claims))
+	r.each(len(o.Claims), func(i int) {
+		claim := view.claims[o.Claims[i]]
+		node := view.node(o.Nodes[i])
+		if errs[i] = r.release(ctx, node, claim, o.Why); errs[i] == nil {
+			r.Recorder.Publish(report.TakenBack(node, claim, o.Why)...)
+		}
+	})
+	if len(o.Claims) > 0 && len(o.Starting) > 0 && errors.Join(errs...) == nil {
+		r.Metrics.QueueFailed("replace", o.Reason, len(o.Starting))
+	}
+	return unexpected(errs)
+}
+
+// surrender deletes a replacement by name, if it is there and belongs to the disruption.
+func (r *Reconciler) surrender(ctx context.Context, view *view, name, id string) error {
+	claim := view.claims[name]
+	if claim == nil {
+		claim = &v1.NodeClaim{}
+		if err := r.Cluster.API.Get(ctx, client.ObjectKey{Name: name}, claim); err != nil {
+			return client.IgnoreNotFound(err)
+		}
+	}
+	if claim.DeletionTimestamp != nil || !engine.IsReplacement(claim, id) {
+		return nil
+	}
+	return r.Cluster.DeleteClaim(ctx, claim)
+}
+
+// release opens a node again and removes the marks of its claim, the one last that a new process would go by. In its place
+// it notes that replacements failed, if that is why.
+func (r *Reconciler) release(ctx context.Context, node *corev1.Node, claim *v1.NodeClaim, why engine.Reason) error {
+	claim, err := r.unmark(ctx, claim, node)
+	if err != nil {
+		return err
+	}
+	if _, marked := engine.MarkOf(claim); !marked {
+		return nil
+	}
+	failure, failed := engine.NextFailure(claim, why, r.Cluster.Clock.Now())
+	_, err = r.Cluster.ChangeClaim(ctx, claim, func(c *v1.NodeClaim) {
+		delete(c.Annotations, engine.DisruptionAnnotation)
+		if failed {
+			c.Annotations[v1.DisruptionBackoffAnnotationKey] = failure
+		}
+	})
+	return err
+}
+
+// unknown returns a pod of the node that would have to move and that the snapshot does not show there.
+func (v *view) unknown(node string, pods []*corev1.Pod) *corev1.Pod {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.pods == nil {
+		v.pods = map[types.UID]string{}
+		for _, pod := range v.snapshot.Pods {
+			if pod.Spec.NodeName != "" {
+				v.pods[pod.UID] = pod.Spec.NodeName
+			}
+		}
+	}
+	for _, pod := range pods {
+		if engine.IsReschedulable(pod) && v.pods[pod.UID] != node {
+			return pod
+		}
+	}
+	return nil
+}

@@ -1,0 +1,225 @@
+package interruption_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	v1 "tenon.sh/api/v1"
+	"tenon.sh/cluster/clustertest"
+	"tenon.sh/controller/interruption"
+	"tenon.sh/engine"
+	"tenon.sh/provider"
+)
+
+var old = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+
+// mailbox is a cloud's queue of notices.
+type mailbox struct {
+	mu      sync.Mutex // guards notices
+	notices []provider.Notice
+}
+
+func (m *mailbox) Notices(context.Context) ([]provider.Notice, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return slices.Clone(m.notices), nil
+}
+
+func (m *mailbox) Acknowledge(_ context.Context, notice provider.Notice) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.notices = slices.DeleteFunc(m.notices, func(n provider.Notice) bool { return n.ID == notice.ID })
+	return nil
+}
+
+func newReconciler(w *clustertest.World, m *mailbox, hurry func()) *interruption.Reconciler {
+	return interruption.New(interruption.Config{Cluster: w.Cluster, Notifier: m, Recorder: w.Recorder, Metrics: w.Metrics, Hurry: hurry})
+}
+
+func spot(n int) (m *mailbox, objects []client.Object) {
+	pool := clustertest.Pool("general")
+	m = &mailbox{}
+	objects = []client.Object{pool}
+	for i := range n {
+		claim, node := clustertest.Machine(pool, fmt.Sprintf("general-%d", i), old)
+		claim.Labels[v1.CapacityTypeLabelKey], node.Labels[v1.CapacityTypeLabelKey] = v1.CapacityTypeSpot, v1.CapacityTypeSpot
+		pod := clustertest.Bound(fmt.Sprintf("pod-%d", i), "1", node.Name)
+		objects = append(objects, claim, node, pod)
+		m.notices = append(m.notices, provider.Notice{ID: node.Name, Machine: engine.MachineID(node.Spec.ProviderID), Kind: engine.NoticeSpotInterruption})
+	}
+	return m, objects
+}
+
+func closed(node *corev1.Node) bool {
+	return slices.ContainsFunc(node.Spec.Taints, func(t corev1.Taint) bool { return t.Key == v1.DisruptedTaintKey })
+}
+
+// All of five hundred nodes are closed before the first claim is deleted, and what runs on them is asked for anew in the same
+// moment.
+func TestFiveHundredNoticesAreActedOnInOnePass(t *testing.T) {
+	t.Parallel()
+	m, objects := spot(500)
+	taints, hurried := 0, 0
+	var first sync.Once
+	w := clustertest.New(t, interceptor.Funcs{
+		Delete: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.DeleteOption) error {
+			first.Do(func() {
+				var nodes corev1.NodeList
+				_ = c.List(ctx, &nodes)
+				for i := range nodes.Items {
+					if closed(&nodes.Items[i]) {
+						taints++
+					}
+				}
+			})
+			return c.Delete(ctx, o, opts...)
+		},
+	}, objects...)
+	w.Must(newReconciler(w, m, func() { hurried++ }).Reconcile(w))
+	if taints != 500 {
+		t.Errorf("%d nodes were closed when the first claim was deleted", taints)
+	}
+	for _, c := range w.Claims() {
+		if c.DeletionTimestamp == nil || v1.GetCondition(&c, v1.ConditionDisruptionReason).Reason != "SpotInterruption" {
+			t.Fatalf("claim %s: %+v", c.Name, c.Status.Conditions)
+		}
+	}
+	if hurried != 1 || len(m.notices) != 0 {
+		t.Errorf("hurried %d times, %d notices left", hurried, len(m.notices))
+	}
+	snap, err := w.Cluster.Snapshot(w)
+	w.Must(err)
+	planned := 0
+	for _, l := range engine.Provision(snap, engine.Options{Effort: -1}, nil).Launches {
+		planned += len(l.Pods)
+	}
+	if planned != 500 {
+		t.Errorf("machines are planned for %d of 500 pods", planned)
+	}
+}
+
+func TestSpotNoticesMarkWhatIsSoldOut(t *testing.T) {
+	t.Parallel()
+	m, objects := spot(1)
+	w := clustertest.New(t, interceptor.Funcs{}, objects...)
+	_, err := w.Cluster.Snapshot(w) // reads the catalog
+	w.Must(err)
+	w.Must(newReconciler(w, m, nil).Reconcile(w))
+	snap, err := w.Cluster.Snapshot(w)
+	w.Must(err)
+	for _, x := range snap.Classes[0].InstanceTypes {
+		for _, o := range x.Offerings {
+			is := x.Name == "c-4x-amd64-linux" && o.Zone == "test-zone-a" && o.CapacityType == v1.CapacityTypeSpot
+			if o.SoldOut != is {
+				t.Errorf("%s %s %s sold out: %v", x.Name, o.Zone, o.CapacityType, o.SoldOut)
+			}
+		}
+	}
+}
+
+func TestWhatANoticeMeans(t *testing.T) {
+	t.Parallel()
+	for kind, want := range map[string]struct {
+		leaves, atOnce bool
+		event          string
+	}{
+		engine.NoticeSpotInterruption:        {true, false, "SpotInterrupted"},
+		engine.NoticeReservationInterruption: {true, false, "CapacityReservationInstanceInterrupted"},
+		engine.NoticeRebalance:               {false, false, "SpotRebalanceRecommendation"},
+		engine.NoticeScheduledChange:         {true, false, "InstanceUnhealthy"},
+		engine.NoticeStopping:                {true, false, "InstanceStopping"},
+		engine.NoticeTerminating:             {true, false, "InstanceTerminating"},
+		engine.NoticeStatusCheck:             {true, true, "InstanceUnhealthy"},
+		"SomethingNew":                       {true, false, "InstanceTerminating"},
+	} {
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			m, objects := spot(1)
+			m.notices[0].Kind = kind
+			w := clustertest.New(t, interceptor.Funcs{}, objects...)
+			w.Must(newReconciler(w, m, nil).Reconcile(w))
+			claim := w.Claims()[0]
+			if got := claim.DeletionTimestamp != nil; got != want.leaves {
+				t.Errorf("leaves: %v", got)
+			}
+			if got := claim.Annotations[v1.NodeClaimTerminationTimestampAnnotationKey] != ""; got != want.atOnce {
+				t.Errorf("at once: %v", got)
+			}
+			events := w.Events()
+			if events["Node "+want.event] != 1 || events["NodeClaim "+want.event] != 1 || (events["Node TerminatingOnInterruption"] == 1) != want.leaves {
+				t.Errorf("events %v", events)
+			}
+			if len(m.notices) > 0 {
+				t.Error("the notice was not acknowledged")
+			}
+		})
+	}
+}
+
+func TestNoticesAboutOthersMachinesAreAcknowledged(t *testing.T) {
+	t.Parallel()
+	m := &mailbox{notices: []provider.Notice{{ID: "1", Machine: "somebody-elses", Kind: engine.NoticeSpotInterruption}}}
+	w := clustertest.New(t, interceptor.Funcs{}, clustertest.Pool("general"))
+	w.Must(newReconciler(w, m, func() { t.Error("nothing needs another machine") }).Reconcile(w))
+	if len(m.notices) > 0 {
+		t.Error("the notice comes again for ever")
+	}
+}
+
+func TestANoticeThatCouldNotBeActedOnComesAgain(t *testing.T) {
+	t.Parallel()
+	m, objects := spot(2)
+	broken, failing := errors.New("no"), true
+	w := clustertest.New(t, interceptor.Funcs{
+		Delete: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.DeleteOption) error {
+			if failing && o.GetName() == "general-0" {
+				return broken
+			}
+			return c.Delete(ctx, o, opts...)
+		},
+	}, objects...)
+	r := newReconciler(w, m, nil)
+	if err := r.Reconcile(w); !errors.Is(err, broken) {
+		t.Errorf("got %v", err)
+	}
+	if len(m.notices) != 1 {
+		t.Fatalf("%d notices left, want that of the claim that is still there", len(m.notices))
+	}
+	failing = false
+	w.Must(r.Reconcile(w))
+	if len(m.notices) != 0 {
+		t.Error("the notice was not acted on again")
+	}
+}
+
+// Somebody else writes to the node between the read and the write.
+func TestANodeThatOthersWriteIsClosedAllTheSame(t *testing.T) {
+	t.Parallel()
+	m, objects := spot(1)
+	conflicts := 2
+	w := clustertest.New(t, interceptor.Funcs{
+		Patch: func(ctx context.Context, c client.WithWatch, o client.Object, p client.Patch, opts ...client.PatchOption) error {
+			if _, ok := o.(*corev1.Node); ok && conflicts > 0 {
+				conflicts--
+				return apierrors.NewConflict(corev1.Resource("nodes"), o.GetName(), errors.New("changed"))
+			}
+			return c.Patch(ctx, o, p, opts...)
+		},
+	}, objects...)
+	w.Must(newReconciler(w, m, nil).Reconcile(w))
+	node := &corev1.Node{}
+	w.Must(w.Client.Get(w, client.ObjectKey{Name: "general-0"}, node))
+	if !closed(node) {
+		t.Error("the node takes pods")
+	}
+}

@@ -1,0 +1,28 @@
+package nodepool
+
+import (
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	v1 "tenon.sh/api/v1"
+	"tenon.sh/engine"
+)
+
+// noteRules shows on the pool what its annotations say: that it is paused, and which of them cannot be read.
+func noteRules(pool *v1.NodePool, snap *engine.Snapshot) {
+	if paused := engine.PoolPaused(snap, pool); paused.OK() {
+		v1.RemoveCondition(pool, v1.ConditionPaused, snap.Now)
+	} else {
+		v1.SetCondition(pool, v1.ConditionPaused, metav1.ConditionTrue, "", paused.Message(), snap.Now)
+	}
+	var problems []string
+	for _, r := range engine.AnnotationProblems(snap, pool) {
+		problems = append(problems, r.Message())
+	}
+	if len(problems) == 0 {
+		v1.RemoveCondition(pool, v1.ConditionAnnotationsRead, snap.Now)
+		return
+	}
+	v1.SetCondition(pool, v1.ConditionAnnotationsRead, metav1.ConditionFalse, "Unreadable", strings.Join(problems, "; "), snap.Now)
+}

@@ -1,0 +1,64 @@
+package engine
+
+import (
+	"testing"
+	"time"
+
+	v1 "tenon.sh/api/v1"
+)
+
+func TestReplacementsThatFailAreTriedLessAndLessOften(t *testing.T) {
+	t.Parallel()
+	claim, now := lifeClaim(lifeRunning), lifeStart
+	s := &Snapshot{NodeClaims: []*v1.NodeClaim{claim}}
+	for _, want := range []time.Duration{1, 2, 4, 8, 10, 10} {
+		text, ok := NextFailure(claim, Reason{Code: ReplacementGone, Need: "x"}, now)
+		if !ok {
+			t.Fatal("not written down")
+		}
+		claim.Annotations = map[string]string{v1.DisruptionBackoffAnnotationKey: text}
+		s.Now = now
+		list := Backoffs(s)
+		if len(list) != 1 || list[0].NodePool != "general" || list[0].Until.Sub(now) != want*time.Minute {
+			t.Fatalf("got %+v, want %d minutes", list, want)
+		}
+		now = list[0].Until
+		s.Now = now
+		if len(Backoffs(s)) != 0 {
+			t.Error("the backoff does not end")
+		}
+	}
+	text, _ := NextFailure(claim, Reason{Code: ReplacementLate}, now.Add(2*time.Hour))
+	claim.Annotations[v1.DisruptionBackoffAnnotationKey] = text
+	if f, _ := failureOf(claim); f.Count != 1 {
+		t.Errorf("a failure long ago still counts: %+v", f)
+	}
+}
+
+func TestOnlyReplacementsThatFailedMakeAPoolWait(t *testing.T) {
+	t.Parallel()
+	for _, code := range []Code{DoNotDisrupt, PodStranded, OrderBroken, NodePoolNotFound, ""} {
+		if _, ok := NextFailure(lifeClaim(), Reason{Code: code}, lifeStart); ok {
+			t.Errorf("%s counts as a failure", code)
+		}
+	}
+	for _, text := range []string{"", "{", `{"count":0}`, `{"count":-3}`, `{"count":"x"}`} {
+		claim := lifeClaim()
+		claim.Annotations = map[string]string{v1.DisruptionBackoffAnnotationKey: text}
+		if list := Backoffs(&Snapshot{Now: lifeStart, NodeClaims: []*v1.NodeClaim{claim}}); len(list) > 0 {
+			t.Errorf("%q: %+v", text, list)
+		}
+	}
+}
+
+func TestOrdersHaveTimeByTheNumberOfClaims(t *testing.T) {
+	t.Parallel()
+	for claims, want := range map[int]time.Duration{
+		0: 10 * time.Minute, 100: 10 * time.Minute, 4_000: 10 * time.Minute, 10_000: 13*time.Minute + 20*time.Second,
+		40_000: 53*time.Minute + 20*time.Second, 80_000: time.Hour, 100_000: time.Hour,
+	} {
+		if got := patienceFor(claims); got != want {
+			t.Errorf("%d claims: %v, want %v", claims, got, want)
+		}
+	}
+}

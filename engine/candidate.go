@@ -1,0 +1,223 @@
+package engine
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	v1 "tenon.sh/api/v1"
+)
+
+// barred says why nobody may disrupt the machine now, whatever for and whatever runs there. The checks are in the order in
+// which people would ask.
+func (d *disruptor) barred(h *host) Reason {
+	pool := h.pool()
+	switch {
+	case h.isRebooting():
+		return Reason{Code: Rebooting, NodePool: pool}
+	case h.leaving:
+		return Reason{Code: AlreadyLeaving, NodePool: pool}
+	case h.node == nil || !h.isInitialized():
+		return Reason{Code: NotInitialized, NodePool: pool}
+	}
+	if r := d.barredByOwner(h); !r.OK() {
+		return r
+	}
+	if h.node.Annotations[v1.DoNotDisruptAnnotationKey] == "true" {
+		return Reason{Code: DoNotDisrupt, NodePool: pool, Key: "the node"}
+	}
+	if len(h.expected) > 0 {
+		return Reason{Code: PodsExpected, NodePool: pool, Need: podID(h.expected[0]).String()}
+	}
+	return Reason{}
+}
+
+// barredByOwner says what about the machine's claim and pool keeps it from being disrupted.
+func (d *disruptor) barredByOwner(h *host) Reason {
+	pool := h.pool()
+	if r := h.orderRefusal(); !r.OK() {
+		return r
+	}
+	if len(d.nodes[h.claim]) > 1 { // removing the claim would drain them all
+		return Reason{Code: SeveralNodes, NodePool: pool, Have: strings.Join(d.nodes[h.claim], ", ")}
+	}
+	b := d.budgets[pool]
+	switch {
+	case pool == "":
+		return Reason{Code: NoPoolLabel, Key: v1.NodePoolLabelKey}
+	case b == nil:
+		return Reason{Code: NodePoolNotFound, NodePool: pool, Need: pool}
+	case b.rules.pool.DeletionTimestamp != nil:
+		return Reason{Code: NodePoolNotReady, NodePool: pool, Have: "it is being deleted"}
+	}
+	if class := findClass(d.s, b.rules.pool.Spec.Template.Spec.NodeClassRef); class == nil || len(class.InstanceTypes) == 0 {
+		return Reason{Code: NodePoolNotReady, NodePool: pool, Have: "nothing is known of its instance types" + because(class)}
+	}
+	if r := d.clusterPause(); !r.OK() {
+		r.NodePool = pool
+		return r
+	}
+	return b.rules.pause()
+}
+
+func because(class *Class) string {
+	if class == nil || class.Problem == "" {
+		return ""
+	}
+	return ": " + class.Problem
+}
+
+// clusterPause is the reason for which nothing in the cluster is disrupted.
+func (d *disruptor) clusterPause() Reason {
+	paused, until, _ := readPause(d.opt.Pause, d.s.Now)
+	if !paused {
+		return Reason{}
+	}
+	return pauseReason("", "the cluster", d.opt.PauseReason, until)
+}
+
+// held says which pods keep the machine: one that is protected, or that may not be moved at this time. With several, the one
+// that does so for longest.
+func (d *disruptor) held(h *host) Reason {
+	var longest Reason
+	var until time.Time
+	for _, pod := range h.bound {
+		p := ProtectionOf(pod, d.s.Now)
+		if !p.Active {
+			continue
+		}
+		r := Reason{Code: DoNotDisrupt, NodePool: h.pool(), Key: "pod " + podID(pod).String()}
+		if p.Until.IsZero() {
+			return r
+		}
+		if p.Until.After(until) {
+			longest, until = r, p.Until
+			longest.Have = " until " + until.UTC().Format(time.RFC3339)
+		}
+	}
+	if !longest.OK() {
+		return longest
+	}
+	for _, pod := range h.bound {
+		if !IsReschedulable(pod) {
+			continue
+		}
+		if r := windowOf(d.s, pod, d.zoneOf(h)); !r.OK() {
+			r.NodePool = h.pool()
+			return r
+		}
+	}
+	return Reason{}
+}
+
+func (d *disruptor) zoneOf(h *host) *time.Location {
+	if b := d.budgets[h.pool()]; b != nil {
+		return b.rules.zone
+	}
+	return time.UTC
+}
+
+// blocked says which PodDisruptionBudgets keep the machine's pods, all together, from being evicted now.
+func (d *disruptor) blocked(h *host) Reason {
+	r := d.guards.allow(d.evictees(h))
+	if !r.OK() {
+		r.NodePool = h.pool()
+	}
+	return r
+}
+
+// hasDeadline reports whether pods that cannot be evicted hold the machine for a limited time only, once it is to go.
+func hasDeadline(h *host) bool { return h.claim.Spec.TerminationGracePeriod != nil }
+
+// moving are the machine's pods that need another one if it goes, oldest first.
+func (d *disruptor) moving(h *host) []*corev1.Pod {
+	var out []*corev1.Pod
+	for _, pod := range h.bound {
+		if IsReschedulable(pod) {
+			out = append(out, pod)
+		}
+	}
+	return out
+}
+
+// consolidatable says why nobody may remove the machine to save money, pods and budgets aside: the first of what people would
+// ask. Whether it is empty or not makes a difference in the policy WhenEmpty only.
+func (d *disruptor) consolidatable(h *host, empty bool) Reason {
+	b := d.budgets[h.pool()]
+	disruption := &b.rules.pool.Spec.Disruption
+	switch {
+	case b.rules.pool.Spec.Replicas != nil:
+		return Reason{Code: StaticPool, NodePool: h.pool()}
+	case b.rules.retired && empty:
+		return Reason{}
+	case disruption.ConsolidateAfter.Duration == nil:
+		return Reason{Code: ConsolidationDisabled, NodePool: h.pool()}
+	}
+	if !empty {
+		if r := d.underutilizable(h); !r.OK() {
+			return r
+		}
+	}
+	if end := d.quietUntil(h, b.rules.pool); d.s.Now.Before(end) {
+		return Reason{Code: ConsolidateAfter, NodePool: h.pool(), Need: end.UTC().Format(time.RFC3339)}
+	}
+	return Reason{}
+}
+
+// underutilizable says why a machine that runs pods is not consolidated whatever it would save.
+func (d *disruptor) underutilizable(h *host) Reason {
+	rules := d.budgets[h.pool()].rules
+	if rules.pool.Spec.Disruption.ConsolidationPolicy == v1.WhenEmpty {
+		return Reason{Code: OnlyWhenEmpty, NodePool: h.pool(), Have: plural(len(d.moving(h)), "pod")}
+	}
+	if rules.noMoves {
+		return Reason{Code: UnreadableAnnotation, NodePool: h.pool(), Key: v1.PaybackAnnotationKey,
+			Have: rules.pool.Annotations[v1.PaybackAnnotationKey], Need: "a duration above zero"}
+	}
+	for _, key := range []string{corev1.LabelInstanceTypeStable, v1.CapacityTypeLabelKey, corev1.LabelTopologyZone} {
+		if h.labels[key] == "" {
+			return Reason{Code: MissingLabel, NodePool: h.pool(), Key: key}
+		}
+	}
+	if d.typeOf(h) == nil {
+		return Reason{Code: UnknownInstanceType, NodePool: h.pool(), Have: h.labels[corev1.LabelInstanceTypeStable]}
+	}
+	if d.price(h) == 0 {
+		return Reason{Code: UnknownPrice, NodePool: h.pool(), Have: MachineOffering(h.labels).String()}
+	}
+	for _, pod := range h.bound {
+		if owner := d.rollouts.leaving(pod); owner != "" {
+			return Reason{Code: RollingOut, NodePool: h.pool(), Key: owner, Need: podID(pod).String()}
+		}
+	}
+	return Reason{}
+}
+
+func (d *disruptor) typeOf(h *host) *InstanceType {
+	return d.types[typeKey(h.claim.Spec.NodeClassRef, h.labels[corev1.LabelInstanceTypeStable])]
+}
+
+// price is what the machine costs an hour, 0 if the catalog does not know it.
+func (d *disruptor) price(h *host) float64 {
+	price, _ := d.prices.Price(h.labels, h.claim.Spec.NodeClassRef)
+	return price
+}
+
+// ranked orders the managed machines by what removing them saves, most first.
+func (d *disruptor) ranked() []*host {
+	var out []*host
+	prices := map[*host]float64{}
+	for _, h := range d.p.hosts {
+		if h.claim != nil {
+			out = append(out, h)
+			prices[h] = d.price(h)
+		}
+	}
+	slices.SortStableFunc(out, func(a, b *host) int {
+		return cmp.Or(cmp.Compare(prices[b], prices[a]), compareNames(a, b))
+	})
+	return out
+}

@@ -1,0 +1,52 @@
+package engine
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	v1 "tenon.sh/api/v1"
+	"tenon.sh/engine/disruption"
+)
+
+// caps tells the search what may go at a time: of each pool as many nodes as its budgets allow, of each PodDisruptionBudget's
+// pods as many as may be evicted, and half of each owner's an hour. For each cap it returns what to say of a machine that it
+// keeps.
+func (c *consolidation) caps(p *disruption.Problem, machineOf map[hostKey]int) []func(h *host) Reason {
+	var say []func(h *host) Reason
+	index := map[any]int{}
+	cap := func(key any, left int, why func(h *host) Reason) int {
+		i, known := index[key]
+		if !known {
+			i = len(say)
+			index[key] = i
+			p.Caps = append(p.Caps, left)
+			say = append(say, why)
+		}
+		return i
+	}
+	c.moves = c.readMoves()
+	for _, h := range c.sources {
+		b := c.budgets[h.pool()]
+		a := b.rules.allowance(c.s.Now, v1.Underutilized, b.counts)
+		uses := []disruption.Lot{{Of: cap(b, max(0, a.Left()-b.used), func(h *host) Reason {
+			return Reason{Code: BudgetExhausted, NodePool: h.pool(), Have: "no more node now" + b.opening(c.s.Now, v1.Underutilized, a)}
+		}), N: 1}}
+		needs, names, _ := c.guards.needs(c.evictees(h))
+		for _, g := range sortedGuards(needs) {
+			uses = append(uses, disruption.Lot{Of: cap(g, g.left, func(h *host) Reason {
+				return Reason{Code: EvictionBlocked, NodePool: h.pool(), Key: names[g].String(), Have: fmt.Sprintf("%s allows %d now", g.name(), g.left)}
+			}), N: min(needs[g], max(g.most, 1))})
+		}
+		owners := c.ownersOf(part{hosts: []*host{h}})
+		for _, owner := range slices.Sorted(maps.Keys(owners)) {
+			uses = append(uses, disruption.Lot{Of: cap(owner, c.moves.left[owner], func(h *host) Reason {
+				return Reason{
+					Code: OwnerMoved, NodePool: h.pool(), Key: owner, Need: plural(owners[owner], "pod"), Have: plural(c.moves.left[owner], "pod"),
+				}
+			}), N: owners[owner]})
+		}
+		p.Machines[machineOf[h.key()]].Uses = uses
+	}
+	return say
+}

@@ -1,0 +1,255 @@
+package engine
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	v1 "tenon.sh/api/v1"
+)
+
+const (
+	// typeDriftAge is how old a claim must be before a type that the catalog does not list counts as drift: catalogs and labels
+	// may be incomplete at first.
+	typeDriftAge = time.Hour
+	// driftCheck is how often drift is looked for if nothing but the catalog changes.
+	driftCheck = 5 * time.Minute
+	// driftPatience is how long a replacement may take to be ready before no more nodes of its pool are replaced.
+	driftPatience = 10 * time.Minute
+)
+
+// Reasons of the condition Drifted, beside those of traits.
+const (
+	PoolDrifted          = "NodePoolDrifted"
+	RequirementsDrifted  = "RequirementsDrifted"
+	InstanceTypeNotFound = "InstanceTypeNotFound"
+)
+
+// DriftOf says in which way the claim's machine is not what its pool and class ask for now; the reason is empty if it is. The
+// class may be nil: then nothing is known of it, and nothing follows from that.
+func DriftOf(claim *v1.NodeClaim, pool *v1.NodePool, class *Class, now time.Time) (reason, message string) {
+	if hashDrifted(claim, pool) {
+		return PoolDrifted, "the pool's template has changed since the machine was started"
+	}
+	if class != nil && (class.Problem != "" && len(class.InstanceTypes) == 0) {
+		class = nil
+	}
+	if message = requirementsDrift(claim, pool, class); message != "" {
+		return RequirementsDrifted, message
+	}
+	if class == nil {
+		return "", ""
+	}
+	if now.Sub(claim.CreationTimestamp.Time) > typeDriftAge && len(class.InstanceTypes) > 0 {
+		if message = typeDrift(claim, class); message != "" {
+			return InstanceTypeNotFound, message
+		}
+	}
+	return traitDrift(claim, class)
+}
+
+// hashDrifted compares fingerprints. Those of different versions cannot be compared, and what carries none has not drifted.
+func hashDrifted(claim *v1.NodeClaim, pool *v1.NodePool) bool {
+	hash, version := claim.Annotations[v1.NodePoolHashAnnotationKey], claim.Annotations[v1.NodePoolHashVersionAnnotationKey]
+	wanted := pool.Annotations[v1.NodePoolHashAnnotationKey]
+	return hash != "" && wanted != "" && version != "" && version == pool.Annotations[v1.NodePoolHashVersionAnnotationKey] && hash != wanted
+}
+
+// requirementsDrift finds the first of the pool's requirements that the machine's labels do not meet. What the claim does not
+// carry its instance type may say.
+func requirementsDrift(claim *v1.NodeClaim, pool *v1.NodePool, class *Class) string {
+	kind := typeIn(class, claim.Labels[corev1.LabelInstanceTypeStable])
+	for _, r := range pool.Spec.Template.Spec.Requirements {
+		e := poolExpression(r)
+		value, there := claim.Labels[e.Key]
+		if !there && kind != nil && len(kind.Labels[e.Key]) == 1 {
+			value, there = kind.Labels[e.Key][0], true
+		}
+		if !e.Admits(value, there) {
+			have := "does not carry it"
+			if there {
+				have = "has " + value
+			}
+			return fmt.Sprintf("the pool requires %s %s, the machine %s", e.Key, requirementWords(r), have)
+		}
+	}
+	return ""
+}
+
+func requirementWords(r v1.Requirement) string {
+	return strings.TrimSpace(string(r.Operator) + " " + strings.Join(r.Values, ", "))
+}
+
+func typeIn(class *Class, name string) *InstanceType {
+	if class == nil {
+		return nil
+	}
+	for i := range class.InstanceTypes {
+		if class.InstanceTypes[i].Name == name {
+			return &class.InstanceTypes[i]
+		}
+	}
+	return nil
+}
+
+// typeDrift says that the machine's type is not offered any more where and as the machine was bought, sold out or not. A
+// reserved machine goes on as one on demand.
+func typeDrift(claim *v1.NodeClaim, class *Class) string {
+	name := claim.Labels[corev1.LabelInstanceTypeStable]
+	kind := typeIn(class, name)
+	switch {
+	case name == "":
+		return "the claim does not say which instance type the machine has"
+	case kind == nil:
+		return "instance type " + name + " is not in the catalog any more"
+	}
+	zone, capacity := claim.Labels[corev1.LabelTopologyZone], claim.Labels[v1.CapacityTypeLabelKey]
+	for i := range kind.Offerings {
+		o := &kind.Offerings[i]
+		same := o.CapacityType == capacity || capacity == "" || capacity == v1.CapacityTypeReserved && o.CapacityType == v1.CapacityTypeOnDemand
+		if same && (zone == "" || o.Zone == zone) {
+			return ""
+		}
+	}
+	return fmt.Sprintf("instance type %s is not offered any more in %s as %s", name, zone, capacity)
+}
+
+// traitDrift finds the first trait that the class would not choose any more.
+func traitDrift(claim *v1.NodeClaim, class *Class) (reason, message string) {
+	for _, t := range class.Traits {
+		value, there := claim.Annotations[t.Key]
+		if !there {
+			value, there = claim.Labels[t.Key]
+		}
+		if t.Key == ImageTrait {
+			value, there = claim.Status.ImageID, claim.Status.ImageID != ""
+		}
+		if there && len(t.Accepts) > 0 && !slices.Contains(t.Accepts, value) {
+			return cmp.Or(t.Reason, "NodeClassDrift"), fmt.Sprintf("the machine's %s is %s, the node class asks for %s", t.Key, value, atMost(t.Accepts, 3))
+		}
+	}
+	return "", ""
+}
+
+// observeDrift keeps the condition Drifted of a claim.
+func observeDrift(l Life, claim *v1.NodeClaim, step *Step) {
+	if !v1.IsTrue(claim, v1.ConditionLaunched) {
+		v1.RemoveCondition(claim, v1.ConditionDrifted, l.Now)
+		return
+	}
+	if l.Pool == nil {
+		return
+	}
+	if l.Class != nil {
+		step.by(driftCheck)
+	}
+	reason, message := DriftOf(claim, l.Pool, l.Class, l.Now)
+	if reason == "" {
+		if !l.classUnknown(claim) {
+			v1.RemoveCondition(claim, v1.ConditionDrifted, l.Now)
+		}
+		return
+	}
+	set(claim, v1.ConditionDrifted, metav1.ConditionTrue, reason, message, l.Now)
+}
+
+// classUnknown reports whether the claim drifted from its class, and nobody can say now whether it still does.
+func (l Life) classUnknown(claim *v1.NodeClaim) bool {
+	c := v1.GetCondition(claim, v1.ConditionDrifted)
+	return l.Class == nil && c != nil && c.Reason != PoolDrifted && c.Reason != RequirementsDrifted
+}
+
+func isDrifted(h *host) bool { return h.claim != nil && v1.IsTrue(h.claim, v1.ConditionDrifted) }
+
+// drift replaces machines that have drifted: first those without pods, then those that drifted first. Their pods rather go
+// where they need not move again.
+func (d *disruptor) drift() {
+	var candidates []*host
+	for _, h := range d.free() {
+		if isDrifted(h) && d.budgets[h.pool()].rules.pool.Spec.Replicas == nil {
+			candidates = append(candidates, h)
+		}
+	}
+	if len(candidates) == 0 {
+		return
+	}
+	d.emptiesFirst(candidates, func(a, b *host) int {
+		return since(a.claim, v1.ConditionDrifted).Compare(since(b.claim, v1.ConditionDrifted))
+	})
+	d.carry(candidates, method{
+		reason: v1.Drifted, refusal: d.driftRefusal, trial: trialOptions{closed: d.goesSoon},
+		heeds: func(h *host) bool { return !hasDeadline(h) },
+	})
+}
+
+// goesSoon says of a machine that pods which move there would have to move again.
+func (d *disruptor) goesSoon(h *host) bool {
+	if h.claim == nil {
+		return false
+	}
+	b := d.budgets[h.pool()]
+	if b == nil || b.rules.retired {
+		return true
+	}
+	return isDrifted(h) && !b.rules.observed || d.softlyExpired(h)
+}
+
+// driftRefusal says why a machine that has drifted stays for now.
+func (d *disruptor) driftRefusal(h *host) Reason {
+	if d.budgets[h.pool()].rules.observed {
+		return Reason{Code: DriftObserved, NodePool: h.pool(), Have: v1.GetCondition(h.claim, v1.ConditionDrifted).Reason}
+	}
+	if r := d.halted(h); !r.OK() {
+		return r
+	}
+	if hasDeadline(h) {
+		return Reason{}
+	}
+	return d.held(h)
+}
+
+// halted stops the replacing of a pool's nodes while replacements do not become ready: going on would take away what still
+// works.
+func (d *disruptor) halted(h *host) Reason {
+	if d.halts == nil {
+		d.halts = d.haltedPools()
+	}
+	r := d.halts[h.pool()]
+	r.NodePool = h.pool()
+	if r.Code == "" {
+		r = Reason{}
+	}
+	return r
+}
+
+func (d *disruptor) haltedPools() map[string]Reason {
+	out := map[string]Reason{}
+	halt := func(pool, why string) {
+		if out[pool].OK() {
+			out[pool] = Reason{Code: ReplacingHalted, NodePool: pool, Have: why}
+		}
+	}
+	for _, pool := range d.s.NodePools {
+		if c := v1.GetCondition(pool, v1.ConditionNodeRegistrationHealthy); c != nil && c.Status == metav1.ConditionFalse {
+			halt(pool.Name, cmp.Or(c.Message, "its machines do not join the cluster"))
+		}
+	}
+	for _, b := range Backoffs(d.s) {
+		halt(b.NodePool, b.Message())
+	}
+	for _, claim := range byName(d.s.NodeClaims) {
+		pool := claim.Labels[v1.NodePoolLabelKey]
+		if claim.Annotations[v1.ReplacesAnnotationKey] == "" || v1.IsTrue(claim, v1.ConditionInitialized) || claim.DeletionTimestamp != nil {
+			continue
+		}
+		if age := d.s.Now.Sub(claim.CreationTimestamp.Time); age >= driftPatience {
+			halt(pool, fmt.Sprintf("the replacement %s is not ready after %s", claim.Name, age.Truncate(time.Minute)))
+		}
+	}
+	return out
+}

@@ -1,0 +1,116 @@
+package engine
+
+import (
+	"cmp"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+
+	v1 "tenon.sh/api/v1"
+)
+
+// Notice says that the cloud is about to take a machine away, or that something is wrong with it.
+type Notice struct {
+	ID      string
+	Machine MachineID
+	// Kind is one of the kinds below; any other is taken for an end that is near.
+	Kind string
+}
+
+// Kinds of notices.
+const (
+	NoticeSpotInterruption        = "SpotInterruption"
+	NoticeReservationInterruption = "CapacityReservationInterruption"
+	NoticeRebalance               = "RebalanceRecommendation" // nothing is certain: it is only told
+	NoticeScheduledChange         = "ScheduledChange"
+	NoticeStopping                = "InstanceStopping"
+	NoticeTerminating             = "InstanceTerminating"
+	NoticeStatusCheck             = "StatusCheckImpaired" // the machine is broken: its pods get no more time
+)
+
+// Interruption is what to do about a notice.
+type Interruption struct {
+	Notice
+	// Claim and Node are the names of the machine's claim and node; empty if there is none.
+	Claim, Node string
+	// Leave says that the machine is to be left: its node takes no more pods and its claim is deleted.
+	Leave bool
+	// AtOnce says that its pods get no more time.
+	AtOnce bool
+	// SoldOut is the offering of Class that has no more capacity, nil if the notice does not say so.
+	SoldOut *OfferingID
+	Class   v1.NodeClassReference
+	// Event is the reason of the events that tell of it, Cause the value of the reason label of metrics.
+	Event, Cause string
+}
+
+// interruptionWords are what a kind of notice is called in events and metrics; those who watch for them know them from
+// Karpenter.
+var interruptionWords = map[string]struct{ event, cause string }{
+	NoticeSpotInterruption:        {"SpotInterrupted", "spot_interrupted"},
+	NoticeReservationInterruption: {"CapacityReservationInstanceInterrupted", "capacity_reservation_interrupted"},
+	NoticeRebalance:               {"SpotRebalanceRecommendation", "rebalance_recommendation"},
+	NoticeScheduledChange:         {"InstanceUnhealthy", "scheduled_change"},
+	NoticeStopping:                {"InstanceStopping", "instance_stopped"},
+	NoticeTerminating:             {"InstanceTerminating", "instance_terminated"},
+	NoticeStatusCheck:             {"InstanceUnhealthy", "instance_status"},
+}
+
+// Interrupt decides what to do about notices, in order of their IDs. A notice about a machine that nobody here owns, or
+// that is leaving already, asks for nothing; of several about one machine the first does.
+func Interrupt(s *Snapshot, notices []Notice) []Interruption {
+	claims := map[MachineID]*v1.NodeClaim{}
+	for _, c := range s.NodeClaims {
+		id := MachineID(c.Status.ProviderID)
+		if other := claims[id]; id != "" && (other == nil || c.Name < other.Name) {
+			claims[id] = c
+		}
+	}
+	nodes := map[MachineID]*corev1.Node{}
+	for _, n := range s.Nodes {
+		id := MachineID(n.Spec.ProviderID)
+		if other := nodes[id]; id != "" && (other == nil || n.Name < other.Name) {
+			nodes[id] = n
+		}
+	}
+	out := make([]Interruption, 0, len(notices))
+	sorted := slices.SortedFunc(slices.Values(notices), func(a, b Notice) int { return cmp.Compare(a.ID, b.ID) })
+	left := map[MachineID]bool{}
+	for _, n := range sorted {
+		x := interruptionOf(n, claims[n.Machine], nodes[n.Machine])
+		x.Leave = x.Leave && !left[n.Machine]
+		left[n.Machine] = left[n.Machine] || x.Leave
+		out = append(out, x)
+	}
+	return out
+}
+
+func interruptionOf(n Notice, claim *v1.NodeClaim, node *corev1.Node) Interruption {
+	words := interruptionWords[n.Kind]
+	x := Interruption{Notice: n, Event: cmp.Or(words.event, "InstanceTerminating"), Cause: cmp.Or(words.cause, "interrupted")}
+	if claim == nil {
+		return x
+	}
+	x.Claim = claim.Name
+	if node != nil {
+		x.Node = node.Name
+	}
+	if claim.Spec.NodeClassRef != nil && n.Kind == NoticeSpotInterruption {
+		x.Class, x.SoldOut = *claim.Spec.NodeClassRef, spotOffering(claim)
+	}
+	x.Leave = n.Kind != NoticeRebalance && claim.DeletionTimestamp == nil
+	x.AtOnce = n.Kind == NoticeStatusCheck
+	return x
+}
+
+// spotOffering is what the claim's machine was bought as, nil if its labels do not say so.
+func spotOffering(claim *v1.NodeClaim) *OfferingID {
+	id := OfferingID{
+		InstanceType: claim.Labels[corev1.LabelInstanceTypeStable], Zone: claim.Labels[corev1.LabelTopologyZone],
+		CapacityType: claim.Labels[v1.CapacityTypeLabelKey],
+	}
+	if id.InstanceType == "" || id.Zone == "" || id.CapacityType != v1.CapacityTypeSpot {
+		return nil
+	}
+	return &id
+}

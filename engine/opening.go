@@ -1,0 +1,84 @@
+package engine
+
+import (
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	v1 "tenon.sh/api/v1"
+)
+
+// Opening is a node that could take pods now, but for its opening taint, and the pods that it was started for and that
+// still wait.
+type Opening struct {
+	Node *corev1.Node
+	Pods []*corev1.Pod
+}
+
+// openingMost is how long a node that could open waits for others that were asked for within the same time.
+const openingMost = 10 * time.Second
+
+// AwaitSiblings reports whether the nodes of the claims in ready, which could open since a certain time, are to wait: any
+// machine of claims was started for pods at about the same time, and its node is neither open nor could open.
+func AwaitSiblings(ready, claims []*v1.NodeClaim, since, now time.Time) bool {
+	if len(ready) == 0 {
+		return false
+	}
+	known := map[types.UID]bool{}
+	var times []time.Time
+	for _, c := range ready {
+		known[c.UID] = true
+		times = append(times, c.CreationTimestamp.Time)
+	}
+	first, last := slices.MinFunc(times, time.Time.Compare), slices.MaxFunc(times, time.Time.Compare)
+	if now.Sub(since) >= openingMost {
+		return false
+	}
+	if !slices.ContainsFunc(ready, func(c *v1.NodeClaim) bool { return len(PlannedPods(c)) > 0 }) {
+		return false // nobody waits for them: they replace others, whose pods still run
+	}
+	return slices.ContainsFunc(claims, func(c *v1.NodeClaim) bool {
+		created := c.CreationTimestamp.Time
+		return !known[c.UID] && c.DeletionTimestamp == nil && c.Annotations[ReplacesAnnotation] == "" && len(PlannedPods(c)) > 0 &&
+			!v1.IsTrue(c, v1.ConditionInitialized) &&
+			created.Sub(last) < openingMost && first.Sub(created) < openingMost
+	})
+}
+
+// openingWhile is how long after its machine is ready a pod may still find its place, or another one that a pod with the
+// same trouble left. Until then no second machine is started for it. openingPatience bounds how long it takes until then.
+const openingWhile = 10 * time.Second
+
+// podsOfOpening finds the unbound pods that a machine was started for which is opening, or has opened just now.
+func podsOfOpening(s *Snapshot) map[PodID]string {
+	claims := map[string]string{}
+	for _, c := range s.NodeClaims {
+		if isOpening(c, s.Now) {
+			for _, uid := range PlannedPods(c) {
+				claims[uid] = c.Name
+			}
+		}
+	}
+	out := map[PodID]string{}
+	for _, pod := range s.Pods {
+		if name := claims[string(pod.UID)]; name != "" && pod.Spec.NodeName == "" {
+			out[podID(pod)] = name
+		}
+	}
+	return out
+}
+
+// isOpening reports whether pods that were planned for the claim may still be on their way to their places.
+func isOpening(c *v1.NodeClaim, now time.Time) bool {
+	registered, initialized := v1.GetCondition(c, v1.ConditionRegistered), v1.GetCondition(c, v1.ConditionInitialized)
+	switch {
+	case c.DeletionTimestamp != nil || registered == nil || registered.Status != metav1.ConditionTrue:
+		return false
+	case initialized == nil || initialized.Status != metav1.ConditionTrue:
+		return now.Sub(registered.LastTransitionTime.Time) < 2*openingPatience
+	}
+	return now.Sub(initialized.LastTransitionTime.Time) < openingWhile
+}

@@ -1,0 +1,100 @@
+package packing
+
+import (
+	"slices"
+
+	"tenon.sh/engine/capacity"
+	"tenon.sh/engine/topology"
+)
+
+// mostLate bounds the machines that are bought for pods that a round leaves over.
+const mostLate = 16
+
+// buyLate buys a machine for a pod that found no place in the round, where that changes nothing for the others: the machine
+// brings no domain beside which others are too full, and no pod is where it is only because no machine was empty. What it buys is
+// there for the pods that follow.
+func (r *replay) buyLate(pod Pod, l int) bool {
+	c := pod.Class
+	ls := &r.classes[c].levels[l]
+	if r.p.Weighted && l < len(r.p.Classes[c].Levels)-1 {
+		return false // a wish alone is not worth a machine
+	}
+	if r.bought == mostLate || r.relied || len(r.companyOf(ls)) > 0 {
+		return false
+	}
+	var spots []spotChoice
+	for _, choice := range r.spotsOf(c, l) {
+		if _, ok := r.world.Allows(ls.rules, ls.view.spots[choice.spot]); ok {
+			spots = append(spots, choice)
+		}
+	}
+	for _, pools := range r.round.tiers() {
+		if m, ok := r.lateMachine(c, spots, pools); ok {
+			r.bought++
+			r.round.machines = append(r.round.machines, m)
+			r.addMachine(&m)
+			r.putLate(pod, l, len(r.nodes)-1)
+			return true
+		}
+	}
+	return false
+}
+
+// lateMachine is the cheapest machine of the pools for one pod of the class in one of the spots.
+func (r *replay) lateMachine(c int, spots []spotChoice, pools []int) (m Machine, ok bool) {
+	var best *draft
+	for _, choice := range spots {
+		for _, p := range pools {
+			if d := r.lateDraft(c, choice, p); d != nil && (best == nil || d.price < best.price) {
+				best = d
+			}
+		}
+	}
+	if best == nil || !r.round.spend(best) {
+		return m, false
+	}
+	m = r.round.machine(best)
+	if best.variety == nil {
+		m.Listed = slices.DeleteFunc(slices.Clone(m.Listed), func(o int) bool {
+			return o != m.Chosen && (r.round.pools[m.Pool].limited || r.opens(m.Pool, o))
+		})
+	}
+	if r.round.overdrawn(m.Pool, append(slices.Clip(r.round.machines), m)) || slices.ContainsFunc(m.Listed, func(o int) bool { return r.opens(m.Pool, o) }) {
+		r.round.charge(best, -1)
+		return m, false
+	}
+	return m, true
+}
+
+// lateDraft is the cheapest machine of the pool for one pod of the class in the spot, nil if none may be bought.
+func (r *replay) lateDraft(c int, choice spotChoice, p int) *draft {
+	s := r.round
+	request := r.p.Classes[c].Request
+	pools := make([]int, len(s.pools))
+	for i := range pools {
+		pools[i] = i
+	}
+	s.low = nil // it was of what has been bought for
+	large, devices := s.special(pools, &item{class: c, ways: choice.ways, request: request})
+	empty := &draft{pool: p, sum: make(capacity.Vector, len(request)), free: s.pools[p].Free}
+	d := s.joined(empty, choice.ways, request, large, devices)
+	if d == nil || r.opens(p, d.option) {
+		return nil
+	}
+	return d
+}
+
+// opens reports whether a machine of the option brings an empty domain beside which others have too many pods.
+func (r *replay) opens(p, o int) bool {
+	place := r.p.Places[r.pools[p].Options[o].Place]
+	for g := range r.p.Layout.Groups {
+		key := r.p.Layout.Groups[g].Key
+		if key == topology.Host || place[key] < 0 || !r.round.host.owned[g] || !r.world.Counts(g, place) {
+			continue
+		}
+		if counts := r.world.Count(g); counts[place[key]] < 0 && slices.Max(counts) > 1 {
+			return true
+		}
+	}
+	return false
+}

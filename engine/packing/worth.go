@@ -1,0 +1,65 @@
+package packing
+
+import (
+	"cmp"
+	"math"
+	"slices"
+
+	"tenon.sh/engine/capacity"
+)
+
+// Worth is what a unit of each resource is worth, in the currency of the prices: the prices at which all of total is worth
+// most, while no machine of these sizes is worth more than it costs. It is the dual of buying fractions of machines, and what
+// total is worth at it is a bound for what machines that hold it cost.
+func Worth(total capacity.Vector, sizes []capacity.Vector, prices []float64) []float64 {
+	worth := make([]float64, len(total))
+	var dims []int
+	for d, n := range total {
+		if n > 0 {
+			dims = append(dims, d)
+		}
+	}
+	rows := undominated(total, dims, sizes, prices)
+	if len(dims) == 0 || len(rows) == 0 {
+		return worth
+	}
+	c := slices.Repeat([]float64{1}, len(dims)) // of shares of the total
+	var a [][]float64
+	var b []float64
+	for _, i := range rows {
+		row := make([]float64, len(dims))
+		for k, d := range dims {
+			row[k] = float64(max(0, min(sizes[i][d], total[d]))) / float64(total[d])
+		}
+		a, b = append(a, row), append(b, prices[i])
+	}
+	_, exponent := math.Frexp(slices.Max(b))
+	for i := range b {
+		b[i] = math.Ldexp(b[i], -exponent)
+	}
+	for k, x := range maximise(c, a, b, 40*(len(a)+len(c))) {
+		worth[dims[k]] = math.Ldexp(x, exponent) / float64(total[dims[k]])
+	}
+	return worth
+}
+
+// undominated lists the machines that are not dearer than another one with no less of anything, cheapest first.
+func undominated(total capacity.Vector, dims []int, sizes []capacity.Vector, prices []float64) []int {
+	order := make([]int, len(sizes))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(prices[a], prices[b]) })
+	var kept []int
+	for _, i := range order {
+		beaten := slices.ContainsFunc(kept, func(k int) bool {
+			return !slices.ContainsFunc(dims, func(d int) bool {
+				return min(sizes[i][d], total[d]) > sizes[k][d]
+			})
+		})
+		if !beaten && prices[i] > 0 {
+			kept = append(kept, i)
+		}
+	}
+	return kept
+}

@@ -1,0 +1,315 @@
+package engine
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	v1 "tenon.sh/api/v1"
+)
+
+// method is one way to choose and remove nodes that need not be empty.
+type method struct {
+	reason v1.DisruptionReason
+	// refusal says why a machine that the method wants stays for the time being, budgets aside.
+	refusal func(h *host) Reason
+	trial   trialOptions
+	// unbound says of a machine that budgets do not matter.
+	unbound func(h *host) bool
+	// heeds says of a machine that budgets for pods keep it.
+	heeds func(h *host) bool
+	// drainWithin is how long the drain may take, nil to leave it to the claim.
+	drainWithin func(h *host) *time.Duration
+}
+
+// Machines that are planned together may come to depend on one another's replacements, and one that fails takes all of them
+// back. So they are planned in groups: of groupSize, or larger ones if that makes more than mostGroups of them.
+const (
+	groupSize  = 16
+	mostGroups = 8
+)
+
+// mostTrials bounds the trials of one method, so that nodes that cannot be replaced do not make a pass endless.
+const mostTrials = 40
+
+// carry removes as many of the candidates as can go now, in their order: as many as budgets allow are tried together; those
+// with a pod that nothing else can run stay, and others take their turn.
+func (d *disruptor) carry(candidates []*host, m method) {
+	trials := 0
+	for len(candidates) > 0 && trials < mostTrials {
+		var chosen, rest []*host
+		for _, h := range candidates {
+			if r := d.reserve(h, m); r.Code == BudgetExhausted || r.Code == EvictionBlocked {
+				d.insist(h, r)
+				rest = append(rest, h)
+			} else if !r.OK() {
+				d.insist(h, r)
+			} else {
+				chosen = append(chosen, h)
+			}
+		}
+		if len(chosen) == 0 {
+			return
+		}
+		stayed := 0
+		for group := range slices.Chunk(chosen, max(groupSize, (len(chosen)+mostGroups-1)/mostGroups)) {
+			stayed += d.settle(group, m, &trials)
+		}
+		if stayed == 0 {
+			return
+		}
+		candidates = rest
+	}
+}
+
+// reserve takes the machine's place in all budgets, if there is one.
+func (d *disruptor) reserve(h *host, m method) Reason {
+	if r := m.refusal(h); !r.OK() {
+		return r
+	}
+	if m.heeds(h) {
+		if r := d.guards.allow(d.evictees(h)); !r.OK() {
+			r.NodePool = h.pool()
+			return r
+		}
+	}
+	if !m.isUnbound(h) {
+		if r := d.budgets[h.pool()].take(d.s.Now, m.reason); !r.OK() {
+			return r
+		}
+	}
+	if m.heeds(h) {
+		d.guards.use(d.evictees(h), 1)
+	}
+	return Reason{}
+}
+
+// giveBack frees what reserve took for a machine that stays.
+func (d *disruptor) giveBack(h *host, m method, r Reason) {
+	d.insist(h, r)
+	if !m.isUnbound(h) {
+		d.budgets[h.pool()].used--
+	}
+	if m.heeds(h) {
+		d.guards.use(d.evictees(h), -1)
+	}
+}
+
+func (m *method) isUnbound(h *host) bool { return m.unbound != nil && m.unbound(h) }
+
+// settle plans the removal of the chosen machines in one trial, and begins what it can of it. It returns how many stay.
+func (d *disruptor) settle(chosen []*host, m method, trials *int) (stayed int) {
+	for len(chosen) > 0 {
+		*trials++
+		t := d.try(chosen, m.trial)
+		stranded := t.stranded()
+		if len(stranded) > 0 && m.trial.closed != nil { // better moved twice than not at all
+			if open := d.try(chosen, trialOptions{held: m.trial.held}); len(open.plan.Unplaced) < len(t.plan.Unplaced) {
+				t, stranded = open, open.stranded()
+			}
+		}
+		if len(stranded) == 0 {
+			return stayed + d.begin(t, chosen, m)
+		}
+		var fine []*host
+		for _, h := range chosen {
+			if stranded[h].OK() {
+				fine = append(fine, h)
+			}
+		}
+		if len(fine) == 0 && len(chosen) > 1 && *trials < mostTrials {
+			// Together they take away from one another what each could have: try fewer.
+			half := (len(chosen) + 1) / 2
+			for _, h := range chosen[half:] {
+				d.giveBack(h, m, stranded[h])
+			}
+			stayed += len(chosen) - half
+			chosen = chosen[:half]
+			continue
+		}
+		for _, h := range chosen {
+			if r := stranded[h]; !r.OK() {
+				d.giveBack(h, m, r)
+				stayed++
+			}
+		}
+		chosen = fine
+	}
+	return stayed
+}
+
+// begin writes down the disruptions of a trial that found a place for every pod. It returns how many machines stay because
+// the budgets for their way to go are spent.
+func (d *disruptor) begin(t tried, chosen []*host, m method) (stayed int) {
+	for _, part := range t.parts(chosen) {
+		if r := d.takeVerb(part, m); !r.OK() {
+			for _, h := range part.hosts {
+				d.giveBack(h, m, r)
+			}
+			stayed += len(part.hosts)
+			continue
+		}
+		d.add(part, m)
+	}
+	moved := map[PodID]string{}
+	for _, p := range t.plan.Placements {
+		moved[p.Pod] = p.Node
+	}
+	d.remember(chosen, moved)
+	return stayed
+}
+
+// takeVerb takes the machines' places in the budgets for nodes that are replaced, or that are not.
+func (d *disruptor) takeVerb(p part, m method) Reason {
+	replacing := len(p.launches) > 0
+	count := map[string]int{}
+	for _, h := range p.hosts {
+		count[h.pool()]++
+	}
+	for _, h := range p.hosts {
+		if r := d.budgets[h.pool()].verb(d.s.Now, m.reason, replacing, count[h.pool()]); !r.OK() {
+			return r
+		}
+	}
+	for name, n := range count {
+		d.budgets[name].useVerb(replacing, n)
+	}
+	return Reason{}
+}
+
+// add begins the disruption of machines.
+func (d *disruptor) add(p part, m method) {
+	x := Disruption{Reason: m.reason, Replacements: p.launches, Pods: p.pods, Moves: p.moves}
+	for _, h := range p.hosts {
+		x.Nodes, x.Claims = append(x.Nodes, h.node.Name), append(x.Claims, h.claim.Name)
+		x.SavingPerHour += d.price(h)
+		d.taken[h] = true
+		if m.drainWithin != nil {
+			x.DrainWithin = shorter(x.DrainWithin, m.drainWithin(h))
+		}
+	}
+	known := map[PodID]bool{}
+	for _, id := range p.pods {
+		known[id] = true
+	}
+	for _, h := range p.hosts {
+		for _, pod := range d.moving(h) {
+			if id := podID(pod); !known[id] {
+				x.Held = append(x.Held, id)
+			}
+		}
+	}
+	for i := range p.launches {
+		l := &p.launches[i]
+		x.SavingPerHour -= l.Price
+		d.launched[l.NodePool]++
+		l.Name = fmt.Sprintf("%s-%d", l.NodePool, d.launched[l.NodePool])
+	}
+	d.plan.Disruptions = append(d.plan.Disruptions, x)
+}
+
+func shorter(a, b *time.Duration) *time.Duration {
+	if a == nil || b != nil && *b < *a {
+		return b
+	}
+	return a
+}
+
+// remember keeps in mind where the pods of machines that go will run, for the methods that come after.
+func (d *disruptor) remember(gone []*host, on map[PodID]string) {
+	byName := map[string]*host{}
+	for _, h := range d.p.hosts {
+		byName[h.name()] = h
+	}
+	for _, h := range gone {
+		if !d.taken[h] {
+			continue
+		}
+		for _, pod := range h.bound {
+			if to := byName[on[podID(pod)]]; to != nil {
+				d.homes[pod] = to.key()
+				d.receives(to, pod)
+			}
+		}
+	}
+}
+
+// receives says that the pod is going to run on the machine.
+func (d *disruptor) receives(h *host, pod *corev1.Pod) {
+	if d.expected[h] == nil {
+		d.expected[h] = pod
+	}
+}
+
+// poolBudget is what one pass may still spend of a pool's budgets.
+type poolBudget struct {
+	rules  *poolRules
+	counts nodeCounts
+	// used counts the nodes that this pass has chosen, replacing and deleting those by their way to go.
+	used, replacing, deleting int
+}
+
+// take spends one node.
+func (b *poolBudget) take(now time.Time, reason v1.DisruptionReason) Reason {
+	a := b.rules.allowance(now, reason, b.counts)
+	if a.Problem != "" {
+		return Reason{Code: BudgetExhausted, NodePool: b.rules.pool.Name, Have: "nothing: " + a.Problem}
+	}
+	if a.Left()-b.used <= 0 {
+		return Reason{Code: BudgetExhausted, NodePool: b.rules.pool.Name, Have: "no more node now" + b.opening(now, reason, a)}
+	}
+	b.used++
+	return Reason{}
+}
+
+// opening says when the budgets open next, if time alone opens them.
+func (b *poolBudget) opening(now time.Time, reason v1.DisruptionReason, a Allowance) string {
+	if a.Left() > 0 {
+		return ""
+	}
+	if at := b.rules.opens(now, reason, b.counts); !at.IsZero() {
+		return ", more from " + at.UTC().Format(time.RFC3339)
+	}
+	return ""
+}
+
+// verb says whether n nodes may go with a replacement, or without.
+func (b *poolBudget) verb(now time.Time, reason v1.DisruptionReason, replacing bool, n int) Reason {
+	a, used, word := b.rules.verbAllowance(now, reason, b.counts, replacing), b.deleting, "go without a replacement"
+	if replacing {
+		used, word = b.replacing, "be replaced"
+	}
+	switch {
+	case a.Problem != "":
+		return Reason{Code: BudgetExhausted, NodePool: b.rules.pool.Name, Have: "nothing: " + a.Problem}
+	case a.Left()-used < n:
+		return Reason{Code: BudgetExhausted, NodePool: b.rules.pool.Name, Have: "no more node to " + word + " now"}
+	}
+	return Reason{}
+}
+
+func (b *poolBudget) useVerb(replacing bool, n int) {
+	if replacing {
+		b.replacing += n
+		return
+	}
+	b.deleting += n
+}
+
+// emptiesFirst puts machines without pods that would have to move first.
+func (d *disruptor) emptiesFirst(hosts []*host, before func(a, b *host) int) {
+	slices.SortFunc(hosts, func(a, b *host) int {
+		if x, y := len(d.moving(a)) == 0, len(d.moving(b)) == 0; x != y {
+			if x {
+				return -1
+			}
+			return 1
+		}
+		if n := before(a, b); n != 0 {
+			return n
+		}
+		return compareNames(a, b)
+	})
+}

@@ -1,0 +1,136 @@
+package engine
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// rolloutPatience is how long after its newest pod a workload with pods of two revisions counts as rolling out. It is what
+// Deployments give a rollout to make progress.
+const rolloutPatience = 10 * time.Minute
+
+// workload names what pods of several revisions belong to.
+type workloadName struct{ namespace, kind, name string }
+
+func (w workloadName) String() string { return w.kind + " " + w.namespace + "/" + w.name }
+
+// revisionOf says to which workload and revision of it the pod belongs, by what the controllers of Deployments and StatefulSets
+// write on pods; ok is false for others.
+func revisionOf(pod *corev1.Pod) (w workloadName, revision string, ok bool) {
+	owner := metav1.GetControllerOfNoCopy(pod)
+	if owner == nil {
+		return w, "", false
+	}
+	switch owner.Kind {
+	case "ReplicaSet":
+		revision = pod.Labels[appsv1.DefaultDeploymentUniqueLabelKey]
+		name, found := strings.CutSuffix(owner.Name, "-"+revision)
+		return workloadName{pod.Namespace, "Deployment", name}, revision, found && revision != ""
+	case "StatefulSet":
+		revision = pod.Labels[appsv1.ControllerRevisionHashLabelKey]
+		return workloadName{pod.Namespace, "StatefulSet", owner.Name}, revision, revision != ""
+	}
+	return w, "", false
+}
+
+// rollouts are the workloads that are replacing their pods by those of a newer revision now.
+type rollouts struct {
+	newest map[workloadName]*corev1.Pod // the youngest pod
+	old    map[workloadName]int         // pods of other revisions than its
+	total  map[workloadName]int
+	next   map[*corev1.Pod]workloadName // pods that do not exist yet and will
+}
+
+func rolloutsOf(s *Snapshot) *rollouts {
+	r := &rollouts{newest: map[workloadName]*corev1.Pod{}, old: map[workloadName]int{}, total: map[workloadName]int{}, next: map[*corev1.Pod]workloadName{}}
+	for _, pod := range s.Pods {
+		w, _, ok := revisionOf(pod)
+		if !ok || !isActive(pod) {
+			continue
+		}
+		r.total[w]++
+		if n := r.newest[w]; n == nil || younger(pod, n) {
+			r.newest[w] = pod
+		}
+	}
+	for _, pod := range s.Pods {
+		w, revision, ok := revisionOf(pod)
+		if !ok || !isActive(pod) {
+			continue
+		}
+		if _, newest, _ := revisionOf(r.newest[w]); newest != revision {
+			r.old[w]++
+		}
+	}
+	for w, pod := range r.newest {
+		if r.old[w] == 0 || s.Now.Sub(pod.CreationTimestamp.Time) >= rolloutPatience {
+			delete(r.newest, w)
+		}
+	}
+	return r
+}
+
+func younger(a, b *corev1.Pod) bool {
+	if !a.CreationTimestamp.Equal(&b.CreationTimestamp) {
+		return b.CreationTimestamp.Before(&a.CreationTimestamp)
+	}
+	return a.Name > b.Name
+}
+
+// leaving names the workload whose rollout is about to replace the pod, "" if none is.
+func (r *rollouts) leaving(pod *corev1.Pod) string {
+	w, revision, ok := revisionOf(pod)
+	if !ok || r.newest[w] == nil || !isActive(pod) {
+		return ""
+	}
+	if _, newest, _ := revisionOf(r.newest[w]); newest == revision {
+		return ""
+	}
+	return w.String()
+}
+
+// owner names the workload of a pod that does not exist yet, "" for all others.
+func (r *rollouts) owner(pod *corev1.Pod) string {
+	if w, ok := r.next[pod]; ok {
+		return w.String()
+	}
+	return ""
+}
+
+// foreseen is the snapshot with the pods that rollouts will want to run next beside the old ones: a quarter of all, which is
+// what Deployments make at a time. It is s itself if there are none.
+func (r *rollouts) foreseen(s *Snapshot) *Snapshot {
+	var next []*corev1.Pod
+	names := slices.SortedFunc(maps.Keys(r.newest), func(a, b workloadName) int { return cmp.Compare(a.String(), b.String()) })
+	for _, w := range names {
+		sample := r.newest[w]
+		if w.kind != "Deployment" {
+			continue // StatefulSets take the old pod away first
+		}
+		for i := range min(r.old[w], (r.total[w]+3)/4) {
+			pod := sample.DeepCopy()
+			pod.Name, pod.UID = fmt.Sprintf("%s-next-%d", w.name, i+1), types.UID(fmt.Sprintf("%s next %d", sample.UID, i+1))
+			pod.Spec.NodeName = ""
+			pod.Status = corev1.PodStatus{Phase: corev1.PodPending, Conditions: []corev1.PodCondition{
+				{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable},
+			}}
+			r.next[pod] = w
+			next = append(next, pod)
+		}
+	}
+	if len(next) == 0 {
+		return s
+	}
+	out := *s
+	out.Pods = append(slices.Clone(s.Pods), next...)
+	return &out
+}

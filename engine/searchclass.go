@@ -1,0 +1,278 @@
+package engine
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"tenon.sh/engine/bitset"
+	"tenon.sh/engine/disruption"
+	"tenon.sh/engine/packing"
+	"tenon.sh/engine/topology"
+)
+
+// searchClass is pods of one class that run in the same domains of what their rules look at: there they may move about without
+// changing any count.
+type searchClass struct {
+	class, level int
+	at           string
+	place        topology.Place
+	pods         map[hostKey][]*corev1.Pod // by the machine that they run on
+}
+
+// listedOption is an option of the packing problem.
+type listedOption struct{ pool, option int }
+
+// options lists what can be bought, without what costs more and has no more of anything for the same classes.
+func (c *consolidation) options() ([]disruption.Option, []listedOption) {
+	var all []listedOption
+	p := c.problem
+	for i, pool := range p.pools {
+		for o := range pool.model.Options {
+			if pool.model.Options[o].Listed {
+				all = append(all, listedOption{i, o})
+			}
+		}
+	}
+	option := func(l listedOption) *packing.Option { return &p.pools[l.pool].model.Options[l.option] }
+	slices.SortStableFunc(all, func(a, b listedOption) int { return cmp.Compare(option(a).Price, option(b).Price) })
+	ways := c.ways()
+	kept := map[string][]listedOption{}
+	var out []disruption.Option
+	var listed []listedOption
+	for _, l := range all {
+		o := option(l)
+		users := bitset.New(len(ways))
+		for i, w := range ways {
+			if slices.ContainsFunc(w.Pools[l.pool], func(way packing.Way) bool { return way.Options.Has(l.option) }) {
+				users.Add(i)
+			}
+		}
+		if users.Empty() {
+			continue
+		}
+		text := fmt.Sprint(users, o.Place, o.Large)
+		if slices.ContainsFunc(kept[text], func(k listedOption) bool { return o.Allocatable.Fits(option(k).Allocatable) }) {
+			continue
+		}
+		kept[text] = append(kept[text], l)
+		out = append(out, disruption.Option{Price: o.Price, Allocatable: o.Allocatable})
+		listed = append(listed, l)
+	}
+	return out, listed
+}
+
+// ways lists the different ways of the problem's classes.
+func (c *consolidation) ways() []*packing.Ways {
+	seen := map[*packing.Ways]bool{}
+	var out []*packing.Ways
+	for i := range c.problem.packing.Classes {
+		for l := range c.problem.packing.Classes[i].Levels {
+			if w := c.problem.packing.Classes[i].Levels[l].Ways; !seen[w] {
+				seen[w] = true
+				out = append(out, w)
+			}
+		}
+	}
+	return out
+}
+
+// readClasses tells the search which pods run where, and where they may go.
+func (c *consolidation) readClasses(p *disruption.Problem, machineOf map[hostKey]int, listed []listedOption) {
+	places := map[hostKey]topology.Place{}
+	for i, h := range c.problem.targets {
+		places[h.key()] = c.problem.packing.Places[c.problem.packing.Nodes[i].Place]
+	}
+	on := map[*corev1.Pod]*host{}
+	for _, h := range c.sources {
+		for _, pod := range h.bound {
+			on[pod] = h
+		}
+	}
+	kinds := map[string]int{}
+	for i, class := range c.problem.classes {
+		byPlace := map[string]int{}
+		level := c.levelOf(i)
+		rules := c.problem.packing.Classes[i].Levels[level].Rules
+		for _, pod := range class.pods {
+			h := on[pod]
+			if h == nil {
+				continue
+			}
+			at := domains(rules, &c.problem.packing.Layout, places[h.key()])
+			k, ok := byPlace[at]
+			if !ok {
+				k = len(c.classes)
+				byPlace[at] = k
+				c.classes = append(c.classes, searchClass{class: i, level: level, at: at, place: places[h.key()], pods: map[hostKey][]*corev1.Pod{}})
+				p.Classes = append(p.Classes, c.searched(&c.classes[k], places, listed, kinds))
+			}
+			c.classes[k].pods[h.key()] = append(c.classes[k].pods[h.key()], pod)
+		}
+	}
+	for k := range c.classes {
+		for key, pods := range c.classes[k].pods {
+			m := &p.Machines[machineOf[key]]
+			m.Pods = append(m.Pods, disruption.Lot{Of: k, N: len(pods)})
+		}
+	}
+	for i := range p.Machines { // they came in any order
+		slices.SortFunc(p.Machines[i].Pods, func(a, b disruption.Lot) int { return cmp.Compare(a.Of, b.Of) })
+	}
+	c.countKinds(p, kinds)
+}
+
+// levelOf is the first level of the class at which any machine takes it.
+func (c *consolidation) levelOf(class int) int {
+	levels := c.problem.packing.Classes[class].Levels
+	for l := range levels {
+		if !levels[l].Nodes.Empty() {
+			return l
+		}
+	}
+	return len(levels) - 1
+}
+
+// domains is, as text, where the place is as the rules see it.
+func domains(r *topology.Rules, l *topology.Layout, place topology.Place) string {
+	if r == nil || place == nil {
+		return ""
+	}
+	text := ""
+	for _, key := range r.Interest(l) {
+		text += fmt.Sprint(place[key], " ")
+	}
+	return text
+}
+
+// searched is the class as the search sees it.
+func (c *consolidation) searched(s *searchClass, places map[hostKey]topology.Place, listed []listedOption, kinds map[string]int) disruption.Class {
+	p := c.problem
+	class := &p.packing.Classes[s.class]
+	level := &class.Levels[s.level]
+	out := disruption.Class{Request: class.Request, Where: level.Nodes, Options: bitset.New(len(listed)), Kind: -1}
+	if s.at != "" {
+		out.Where = level.Nodes.Clone()
+		for i, h := range p.targets {
+			if out.Where.Has(i) && domains(level.Rules, &p.packing.Layout, places[h.key()]) != s.at {
+				out.Where.Remove(i)
+			}
+		}
+	}
+	for i, l := range listed {
+		o := &p.pools[l.pool].model.Options[l.option]
+		if c.scarce(o) && !c.asksForDevices(class) {
+			continue
+		}
+		if s.at != "" && domains(level.Rules, &p.packing.Layout, p.packing.Places[o.Place]) != s.at {
+			continue
+		}
+		if slices.ContainsFunc(level.Ways.Pools[l.pool], func(w packing.Way) bool { return w.Options.Has(l.option) }) {
+			out.Options.Add(i)
+		}
+	}
+	out.Kind, out.Most = c.kindOf(level.Rules, kinds)
+	return out
+}
+
+func (c *consolidation) scarce(o *packing.Option) bool {
+	for d, device := range c.problem.packing.Devices {
+		if device && o.Allocatable[d] > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+func (c *consolidation) asksForDevices(class *packing.Class) bool {
+	for d, device := range c.problem.packing.Devices {
+		if device && class.Request[d] > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// kindOf numbers what the rules bound on each machine: pods of a spread over machines, or pods that keep each other out.
+func (c *consolidation) kindOf(r *topology.Rules, kinds map[string]int) (kind, most int) {
+	if r == nil {
+		return -1, 0
+	}
+	text, most := "", 0
+	for _, sp := range r.Spread {
+		if c.problem.packing.Layout.Groups[sp.Group].Key == topology.Host && sp.Self {
+			text, most = fmt.Sprint("group ", sp.Group), sp.MaxSkew
+		}
+	}
+	if meets(r.HostShuns, r.HostBears) {
+		text, most = fmt.Sprint("marks ", r.HostBears), 1
+	}
+	if text == "" {
+		return -1, 0
+	}
+	if _, ok := kinds[text]; !ok {
+		kinds[text] = len(kinds)
+	}
+	return kinds[text], most
+}
+
+// countKinds counts what is on the machines already.
+func (c *consolidation) countKinds(p *disruption.Problem, kinds map[string]int) {
+	for k := range c.classes {
+		class := &p.Classes[k]
+		if class.Kind < 0 {
+			continue
+		}
+		level := &c.problem.packing.Classes[c.classes[k].class].Levels[c.classes[k].level]
+		for i := range c.problem.packing.Nodes {
+			node := &c.problem.packing.Nodes[i]
+			m := &p.Machines[i]
+			if slices.ContainsFunc(m.Kinds, func(l disruption.Lot) bool { return l.Of == class.Kind }) {
+				continue
+			}
+			n := 0
+			for _, sp := range level.Rules.Spread {
+				for _, t := range node.Groups {
+					if t.Of == sp.Group && c.problem.packing.Layout.Groups[sp.Group].Key == topology.Host {
+						n = max(n, t.Count)
+					}
+				}
+			}
+			if meets(level.Rules.HostShuns, node.Bears) || meets(level.Rules.HostBears, node.Shuns) {
+				n = max(n, class.Most)
+			}
+			if n > 0 {
+				m.Kinds = append(m.Kinds, disruption.Lot{Of: class.Kind, N: n})
+			}
+		}
+	}
+}
+
+// hint notes where the search puts pods.
+func (c *consolidation) hint(r *disruption.Result) {
+	keyOf := make([]hostKey, len(c.problem.targets))
+	for i, h := range c.problem.targets {
+		keyOf[i] = h.key()
+	}
+	next := map[string]int{}
+	for _, x := range r.Placed {
+		from := c.keyOfMachine(x.From)
+		pods := c.classes[x.Class].pods[from]
+		id := fmt.Sprint(x.Class, " ", x.From)
+		for range x.N {
+			c.hints[pods[next[id]]] = keyOf[x.To]
+			next[id]++
+		}
+	}
+}
+
+func (c *consolidation) keyOfMachine(i int) hostKey {
+	if i < len(c.problem.targets) {
+		return c.problem.targets[i].key()
+	}
+	return hostKey{}
+}
+
+func meets(a, b bitset.Set) bool { return len(a) > 0 && len(b) > 0 && a.Meets(b) }

@@ -1,0 +1,24 @@
+package engine
+
+import corev1 "k8s.io/api/core/v1"
+
+// memoryOfCore is how much memory counts as much as a core when pods are compared.
+const memoryOfCore = 4 << 30
+
+// podSize compares pods by what they ask for, in thousandths of a core. Large pods leave a machine before small ones: the
+// small ones would spread over the room that only a few machines have for the large ones.
+func podSize(pod *corev1.Pod) int64 {
+	list := PodRequests(pod)
+	return list.Cpu().MilliValue() + list.Memory().Value()/(memoryOfCore/1000)
+}
+
+func largerPod(a, b *corev1.Pod) int {
+	x, y := podSize(a), podSize(b)
+	switch {
+	case x > y:
+		return -1
+	case x < y:
+		return 1
+	}
+	return 0
+}

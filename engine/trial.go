@@ -1,0 +1,261 @@
+package engine
+
+import (
+	"cmp"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"tenon.sh/engine/packing"
+)
+
+// trial is what compile takes for granted beside the snapshot: some machines are leaving although nothing in the cluster
+// says so.
+type trial struct {
+	gone map[hostKey]bool // their pods need another place
+	left map[hostKey]bool // their pods have one already, or none
+	// held is true if pods of gone machines move even if something protects them.
+	held   bool
+	closed map[hostKey]bool // these take no pods
+	guards *guards          // what covers pods does not change from trial to trial
+	// homes is where pods are to run that need a place anyway; those that are not listed are left out of the trial.
+	homes map[*corev1.Pod]hostKey
+	// also are machines that stay; their pods are to be planned for all the same.
+	also map[hostKey]bool
+	// hints is where pods of gone machines had better go.
+	hints map[*corev1.Pod]hostKey
+}
+
+// homeOf is the machine that a hint names; nil for none that takes pods.
+func (t *trial) homeOf(pod *corev1.Pod, byKey map[hostKey]*host) *host {
+	key, ok := t.hints[pod]
+	if !ok || t.closed[key] {
+		return nil
+	}
+	if h := byKey[key]; h != nil && !h.leaving {
+		return h
+	}
+	return nil
+}
+
+func (t *trial) mark(hosts []*host) {
+	if t == nil {
+		return
+	}
+	for _, h := range hosts {
+		if k := h.key(); !h.leaving && (t.gone[k] || t.left[k]) {
+			h.leaving, h.supposed = true, true
+		}
+	}
+}
+
+// loseDisks counts on disks inside of machines no more that the trial takes away: they go with their machines, as those of a
+// host that is gone.
+func (p *problem) loseDisks() {
+	if p.trial == nil {
+		return
+	}
+	for _, h := range p.hosts {
+		if h.supposed {
+			delete(p.wishes.volumes.hostnames, h.labels[corev1.LabelHostname])
+		}
+	}
+}
+
+func (t *trial) closes(h *host) bool { return t != nil && t.closed[h.key()] }
+
+// sortTrial settles, for a trial, where the pods are expected that need a place anyway. It returns those that the trial is
+// about.
+func (p *problem) sortTrial() []*corev1.Pod {
+	byKey := make(map[hostKey]*host, len(p.hosts))
+	for _, h := range p.hosts {
+		byKey[h.key()] = h
+	}
+	for pod, key := range p.trial.homes {
+		if h := byKey[key]; h != nil && !h.leaving && !p.trial.closed[key] {
+			h.expected = append(h.expected, pod)
+		}
+	}
+	p.recheckExpected(nil) // what does not fit after all is somebody else's affair
+	var waiting []*corev1.Pod
+	for _, h := range p.hosts {
+		if k := h.key(); p.trial.gone[k] || p.trial.also[k] {
+			waiting = append(waiting, p.leavingPods(h)...)
+		}
+	}
+	return waiting
+}
+
+// trialOptions vary a trial.
+type trialOptions struct {
+	held   bool
+	closed func(h *host) bool // beside the machines that no pod is moved to anyway; nil for none
+	// hints is where pods had better go, options what to plan with instead of the disruptor's; both may be nil.
+	hints   map[*corev1.Pod]hostKey
+	options *Options
+}
+
+// without is what it takes to run the cluster without the machines: Launches replace them, Placements say where their other
+// pods go, and Unplaced whom nothing can run. Pods that need a place anyway come first, and are not part of the answer.
+func (d *disruptor) without(gone []*host) *Plan { return d.try(gone, trialOptions{}).plan }
+
+// tried is the outcome of a trial.
+type tried struct {
+	plan *Plan
+	on   map[PodID]*host // the machine that each pod leaves
+}
+
+func (d *disruptor) try(gone []*host, opt trialOptions) tried {
+	t := d.newTrial(gone, opt)
+	byKey := map[hostKey]*host{}
+	for _, h := range gone {
+		byKey[h.key()] = h
+	}
+	options := d.opt
+	if opt.options != nil {
+		options = *opt.options
+	}
+	p := compileTrial(d.s, options, d.memo, t)
+	out := tried{newPlan(p, packing.Solve(p.packing)), map[PodID]*host{}}
+	for _, h := range p.hosts {
+		if t.gone[h.key()] {
+			for _, pod := range p.leavingPods(h) {
+				out.on[podID(pod)] = byKey[h.key()]
+			}
+		}
+	}
+	out.keepOwn()
+	return out
+}
+
+func (d *disruptor) newTrial(gone []*host, opt trialOptions) *trial {
+	t := &trial{
+		gone: map[hostKey]bool{}, left: map[hostKey]bool{}, closed: map[hostKey]bool{}, held: opt.held, homes: d.homes, guards: d.guards,
+		hints: opt.hints,
+	}
+	for _, h := range gone {
+		t.gone[h.key()] = true
+	}
+	for _, h := range d.p.hosts {
+		switch k := h.key(); {
+		case d.taken[h]:
+			t.left[k] = true
+		case d.takesNobody(h) || opt.closed != nil && opt.closed(h):
+			t.closed[k] = true
+		}
+	}
+	return t
+}
+
+// takesNobody says of a machine that pods are not moved there: it is not ready to take them, or it is to go itself.
+func (d *disruptor) takesNobody(h *host) bool {
+	if !h.isInitialized() || h.node != nil && !nodeReady(h.node) {
+		return true
+	}
+	return h.ordered || h.isRebooting()
+}
+
+// keepOwn leaves out what is about pods that need a place anyway.
+func (t *tried) keepOwn() {
+	own := func(id PodID) bool { return t.on[id] != nil }
+	p := t.plan
+	p.Launches = slices.DeleteFunc(p.Launches, func(l Launch) bool { return !slices.ContainsFunc(l.Pods, own) })
+	p.Placements = slices.DeleteFunc(p.Placements, func(x Placement) bool { return !own(x.Pod) })
+	p.Unplaced = slices.DeleteFunc(p.Unplaced, func(u Unplaced) bool { return !own(u.Pod) })
+	p.Sequence = slices.DeleteFunc(p.Sequence, func(id PodID) bool { return !own(id) })
+}
+
+// stranded lists the machines that have a pod which nothing else can run, each with the first such pod's reason.
+func (t *tried) stranded() map[*host]Reason {
+	out := map[*host]Reason{}
+	for _, u := range t.plan.Unplaced {
+		h := t.on[u.Pod]
+		if _, known := out[h]; !known {
+			out[h] = Reason{Code: CannotMove, NodePool: h.pool(), Key: u.Pod.String(), Have: Sentence(u.Reasons)}
+		}
+	}
+	return out
+}
+
+// parts cuts the outcome into disruptions that do not depend on one another: machines whose pods share a new machine go
+// together. They come in the order of their first machines.
+func (t *tried) parts(gone []*host) []part {
+	group := map[*host]*host{}
+	find := func(h *host) *host {
+		for group[h] != nil {
+			h = group[h]
+		}
+		return h
+	}
+	for i := range t.plan.Launches {
+		var first *host
+		for _, id := range t.plan.Launches[i].Pods {
+			h := t.on[id]
+			if h == nil {
+				continue
+			}
+			if h = find(h); first == nil {
+				first = h
+			} else if h != first {
+				group[h] = first
+			}
+		}
+	}
+	var out []part
+	index := map[*host]int{}
+	for _, h := range gone {
+		root := find(h)
+		i, known := index[root]
+		if !known {
+			i = len(out)
+			index[root] = i
+			out = append(out, part{})
+		}
+		out[i].hosts = append(out[i].hosts, h)
+	}
+	for _, l := range t.plan.Launches {
+		for _, id := range l.Pods {
+			if h := t.on[id]; h != nil {
+				i := index[find(h)]
+				out[i].launches = append(out[i].launches, l)
+				break
+			}
+		}
+	}
+	for id, h := range t.on {
+		i := index[find(h)]
+		out[i].pods = append(out[i].pods, id)
+	}
+	move := func(id PodID, to Placement) {
+		if h := t.on[id]; h != nil {
+			i := index[find(h)]
+			out[i].moves = append(out[i].moves, to)
+		}
+	}
+	for _, p := range t.plan.Placements {
+		move(p.Pod, p)
+	}
+	for _, l := range t.plan.Launches {
+		for _, id := range l.Pods {
+			move(id, Placement{Pod: id, Node: l.Name})
+		}
+	}
+	for i := range out {
+		slices.SortFunc(out[i].pods, comparePods)
+		slices.SortFunc(out[i].moves, func(a, b Placement) int { return comparePods(a.Pod, b.Pod) })
+	}
+	return out
+}
+
+// part is machines that go together, what replaces them and whom that moves.
+type part struct {
+	hosts    []*host
+	launches []Launch
+	pods     []PodID
+	moves    []Placement
+}
+
+// compareNames orders machines by name.
+func compareNames(a, b *host) int {
+	return cmp.Or(compareBy(a.name(), b.name(), nameBefore), cmp.Compare(a.claimName(), b.claimName()))
+}

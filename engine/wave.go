@@ -1,0 +1,180 @@
+package engine
+
+import (
+	"cmp"
+	"slices"
+
+	v1 "tenon.sh/api/v1"
+)
+
+// consolidating is the method of consolidate: budgets for nodes and for pods hold.
+func (c *consolidation) consolidating() method {
+	return method{
+		reason: v1.Underutilized, refusal: func(*host) Reason { return Reason{} }, heeds: func(*host) bool { return true },
+		trial: trialOptions{closed: c.goesSoon, hints: c.hints},
+	}
+}
+
+// wave takes of what was found what budgets allow to begin now: the parts that gain most for each machine first. The others
+// are put off, with the budget that is in the way.
+func (c *consolidation) wave(found []part) []*host {
+	gain := func(p part) float64 {
+		sum := 0.0
+		for _, h := range p.hosts {
+			sum += c.disruptor.price(h) - c.cost[c.index[h.key()]]/usualPayback.Hours()
+		}
+		for i := range p.launches {
+			sum -= p.launches[i].worst()
+		}
+		return sum / float64(len(p.hosts))
+	}
+	slices.SortStableFunc(found, func(a, b part) int { return cmp.Compare(gain(b), gain(a)) })
+	m := c.consolidating()
+	var out []*host
+	for _, p := range found {
+		if c.reserveAll(p, m) {
+			out = append(out, p.hosts...)
+		}
+	}
+	return out
+}
+
+// reserveAll takes the places of all machines of a part in all budgets, or of none.
+func (c *consolidation) reserveAll(p part, m method) bool {
+	owners := c.ownersOf(p)
+	if r := c.moves.allow(owners); !r.OK() {
+		for _, h := range p.hosts {
+			r.NodePool = h.pool()
+			c.insist(h, r)
+		}
+		return false
+	}
+	for i, h := range p.hosts {
+		if r := c.reserve(h, m); !r.OK() {
+			for _, other := range p.hosts[:i] {
+				c.giveBack(other, m, r)
+			}
+			for _, other := range p.hosts {
+				c.insist(other, r)
+			}
+			return false
+		}
+	}
+	c.moves.use(owners)
+	return true
+}
+
+// carry begins the wave: what was found for more machines together is planned once more for those that go now, and replayed as
+// kube-scheduler would place the pods.
+func (c *consolidation) carry(wave []*host) {
+	m := c.consolidating()
+	stay := func(p part, r Reason) {
+		for _, h := range p.hosts {
+			c.giveBack(h, m, r)
+		}
+	}
+	for range mostAims {
+		t := c.attempt(wave)
+		stranded := t.stranded()
+		var good []part
+		parts := t.parts(wave)
+		for _, p := range parts {
+			if r := c.judgePart(p, stranded); r.OK() {
+				good = append(good, p)
+			} else {
+				stay(p, r)
+			}
+		}
+		landing := c.landing(good, stay)
+		if len(landing) == len(parts) {
+			c.begin(t, wave, m)
+			return
+		}
+		if wave = hostsOfParts(landing); len(wave) == 0 {
+			return
+		}
+	}
+	for _, h := range wave {
+		c.giveBack(h, m, Reason{Code: BudgetExhausted, NodePool: h.pool(), Have: "what goes with it has to go first"})
+	}
+}
+
+func hostsOfParts(parts []part) []*host {
+	var out []*host
+	for _, p := range parts {
+		out = append(out, p.hosts...)
+	}
+	return out
+}
+
+// mostReplays bounds the replays of one wave.
+const mostReplays = 16
+
+// landing leaves out what kube-scheduler would find no room for, placing pods as its scores say: of the parts that have such
+// pods the worse half, as often as it takes.
+func (c *consolidation) landing(parts []part, stay func(p part, r Reason)) []part {
+	for range mostReplays {
+		if len(parts) == 0 {
+			return nil
+		}
+		lost := c.replay(parts)
+		if len(lost) == 0 {
+			return parts
+		}
+		lacking := make([]int, len(parts))
+		sample := make([]PodID, len(parts))
+		var worst []int
+		for i, p := range parts {
+			for _, id := range p.pods {
+				if lost[id] {
+					if lacking[i]++; lacking[i] == 1 {
+						worst, sample[i] = append(worst, i), id
+					}
+				}
+			}
+		}
+		if len(worst) == 0 { // those that have no room are not ours: they wait anyway
+			return parts
+		}
+		slices.SortStableFunc(worst, func(a, b int) int { return cmp.Compare(lacking[b], lacking[a]) })
+		out := map[int]bool{}
+		for _, i := range worst[:max(1, len(worst)/6)] {
+			out[i] = true
+			stay(parts[i], Reason{Code: WouldStrand, NodePool: parts[i].hosts[0].pool(), Key: sample[i].String()})
+		}
+		kept := parts[:0:0]
+		for i, p := range parts {
+			if !out[i] {
+				kept = append(kept, p)
+			}
+		}
+		parts = kept
+	}
+	for _, p := range parts {
+		stay(p, Reason{Code: WouldStrand, NodePool: p.hosts[0].pool(), Key: p.pods[0].String()})
+	}
+	return nil
+}
+
+// replay says which pods no node takes if kube-scheduler places them once the parts have gone.
+func (c *consolidation) replay(parts []part) map[PodID]bool {
+	r := &Replay{Snapshot: c.s, Options: c.opt, Removed: map[string]bool{}}
+	for h := range c.taken {
+		r.Removed[h.name()] = true
+	}
+	for _, p := range parts {
+		r.Launches = append(r.Launches, p.launches...)
+		for _, h := range p.hosts {
+			r.Removed[h.name()] = true
+			r.Pods = append(r.Pods, c.moving(h)...)
+		}
+	}
+	for _, d := range c.plan.Disruptions {
+		r.Launches = append(r.Launches, d.Replacements...)
+	}
+	lost := map[PodID]bool{}
+	for _, id := range r.Land().Stranded {
+		lost[id] = true
+	}
+	return lost
+}

@@ -1,0 +1,254 @@
+package scenario
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	v1 "tenon.sh/api/v1"
+	"tenon.sh/engine"
+)
+
+// This file reads what statements say about disruption, beyond the fields of the kinds themselves.
+
+const poolAnnotationWords = "pause= pause-reason= retire drift= time-zone= replace-budget= delete-budget= payback= halted="
+
+// annotationWord reads the words that are a pool's own annotations.
+func (b *builder) annotationWord(p *v1.NodePool, w word) (handled bool, err error) {
+	key, value := w.cut()
+	switch key {
+	case "pause":
+		addLabel(&p.Annotations, v1.PauseAnnotationKey, value)
+	case "pause-reason":
+		addLabel(&p.Annotations, v1.PauseReasonAnnotationKey, value)
+	case "retire":
+		if !w.hasValue() {
+			value = "true"
+		}
+		addLabel(&p.Annotations, v1.RetireAnnotationKey, value)
+	case "drift":
+		addLabel(&p.Annotations, v1.DriftAnnotationKey, value)
+	case "time-zone":
+		addLabel(&p.Annotations, v1.BudgetTimeZoneAnnotationKey, value)
+	case "replace-budget":
+		return true, addBudget(w, &p.Annotations, v1.ReplaceBudgetsAnnotationKey)
+	case "delete-budget":
+		return true, addBudget(w, &p.Annotations, v1.DeleteBudgetsAnnotationKey)
+	case "payback":
+		addLabel(&p.Annotations, v1.PaybackAnnotationKey, value)
+	case "halted":
+		v1.SetCondition(p, v1.ConditionNodeRegistrationHealthy, metav1.ConditionFalse, "", value, b.snapshot.Now)
+	default:
+		return false, nil
+	}
+	return true, nil
+}
+
+// addBudget reads a budget into an annotation, with those that stand there already.
+func addBudget(w word, to *map[string]string, key string) error {
+	budget, err := w.budget()
+	if err != nil {
+		return err
+	}
+	if _, value, _ := strings.Cut(w.text, "="); !strings.HasPrefix(value, "(") {
+		addLabel(to, key, budget.Nodes)
+		return nil
+	}
+	var budgets []v1.Budget
+	_ = json.Unmarshal([]byte((*to)[key]), &budgets) // what is no list is replaced
+	text, err := json.Marshal(append(budgets, budget))
+	addLabel(to, key, string(text))
+	return err
+}
+
+// disruptionWord reads the words about what is wrong with a machine, and what has been begun.
+func (m *machineLine) disruptionWord(w word) (handled bool, err error) {
+	key, value := w.cut()
+	switch key {
+	case "drifted":
+		m.drifted = true
+		if w.hasValue() {
+			m.driftedFor, err = w.duration()
+		}
+	case "backoff":
+		m.backoff, err = w.duration()
+	case "broken":
+		c, err := w.nodeCondition()
+		m.broken = append(m.broken, c)
+		return true, err
+	case "rebooting":
+		m.rebooting = true
+	case "image":
+		m.image = value
+	default:
+		return false, nil
+	}
+	return true, err
+}
+
+// brokenCondition is a condition of a node, with how long it has lasted.
+type brokenCondition struct {
+	corev1.NodeCondition
+	age time.Duration
+}
+
+// nodeCondition reads broken=(Ready False for=40m reason=KubeletStopped).
+func (w word) nodeCondition() (c brokenCondition, err error) {
+	r, err := w.group("broken")
+	if err != nil {
+		return c, err
+	}
+	for at := 0; r.more(); at++ {
+		w := r.next()
+		key, value := w.cut()
+		switch {
+		case key == "for":
+			if c.age, err = w.duration(); err != nil {
+				return c, err
+			}
+		case key == "reason":
+			c.Reason = value
+		case at == 0:
+			c.Type = corev1.NodeConditionType(w.text)
+		case at == 1:
+			c.Status = corev1.ConditionStatus(w.text)
+		default:
+			return c, r.unknown(w, "a type, a status, for= and reason=")
+		}
+	}
+	return c, nil
+}
+
+// mark writes on claim and node what the statement says of disruption.
+func (m *machineLine) mark(claim *v1.NodeClaim, node *corev1.Node, now time.Time) {
+	if m.backoff > 0 {
+		addLabel(&claim.Annotations, v1.DisruptionBackoffAnnotationKey, engine.Failed(now.Add(m.backoff-time.Minute), "it was never ready"))
+	}
+	if m.drifted {
+		v1.SetCondition(claim, v1.ConditionDrifted, metav1.ConditionTrue, engine.PoolDrifted, "", now.Add(-m.driftedFor))
+	}
+	if m.rebooting {
+		v1.SetCondition(claim, v1.ConditionRebooting, metav1.ConditionTrue, "RebootRequested", "", now)
+	}
+	claim.Status.ImageID = m.image
+	if node == nil {
+		return
+	}
+	for _, c := range m.broken {
+		c.LastTransitionTime = metav1.NewTime(now.Add(-c.age))
+		node.Status.Conditions = slices.DeleteFunc(node.Status.Conditions, func(o corev1.NodeCondition) bool { return o.Type == c.Type })
+		node.Status.Conditions = append(node.Status.Conditions, c.NodeCondition)
+	}
+}
+
+// classWord reads the words of a class.
+func (w word) classWord(c *engine.Class, r *reader) error {
+	key, value := w.cut()
+	switch key {
+	case "problem":
+		c.Problem = value
+	case "repair":
+		p, err := w.repairPolicy()
+		c.Repairs = append(c.Repairs, p)
+		return err
+	case "trait":
+		t, err := w.trait()
+		c.Traits = append(c.Traits, t)
+		return err
+	default:
+		return r.unknown(w, "problem= repair= trait=")
+	}
+	return nil
+}
+
+// repairPolicy reads repair=(Ready False after=30m reason=Kernel grace=5m priority=50).
+func (w word) repairPolicy() (p engine.RepairPolicy, err error) {
+	r, err := w.group("repair")
+	if err != nil {
+		return p, err
+	}
+	for at := 0; r.more() && err == nil; at++ {
+		w := r.next()
+		key, value := w.cut()
+		switch {
+		case key == "after":
+			p.Toleration, err = w.duration()
+		case key == "reason":
+			p.Reason = value
+		case key == "grace":
+			var d time.Duration
+			d, err = w.duration()
+			p.Grace = &d
+		case key == "priority":
+			p.Priority, err = w.number()
+		case at == 0:
+			p.Condition = w.text
+		case at == 1:
+			p.Status = w.text
+		default:
+			err = r.unknown(w, "a type, a status, after= reason= grace= priority=")
+		}
+	}
+	return p, err
+}
+
+// trait reads trait=(imageID ami-1,ami-2 reason=ImageDrift).
+func (w word) trait() (t engine.Trait, err error) {
+	r, err := w.group("trait")
+	if err != nil {
+		return t, err
+	}
+	for at := 0; r.more(); at++ {
+		w := r.next()
+		key, value := w.cut()
+		switch {
+		case key == "reason" && w.hasValue():
+			t.Reason = value
+		case at == 0:
+			t.Key = w.text
+		case at == 1:
+			t.Accepts = splitList(w.text)
+		default:
+			return t, r.unknown(w, "a key, its values and reason=")
+		}
+	}
+	return t, nil
+}
+
+// lookForDrift marks the claims that have drifted, as their controller would, and says in which way.
+func lookForDrift(s *engine.Snapshot) string {
+	var out strings.Builder
+	for i, claim := range s.NodeClaims {
+		pool := poolNamed(s, claim.Labels[v1.NodePoolLabelKey])
+		if pool == nil {
+			continue
+		}
+		reason, message := engine.DriftOf(claim, pool, classOf(s, claim.Spec.NodeClassRef), s.Now)
+		claim = claim.DeepCopy()
+		if reason == "" {
+			v1.RemoveCondition(claim, v1.ConditionDrifted, s.Now)
+		} else {
+			v1.SetCondition(claim, v1.ConditionDrifted, metav1.ConditionTrue, reason, message, s.Now)
+			fmt.Fprintf(&out, "drifted %s: %s: %s\n", claim.Name, reason, message)
+		}
+		s.NodeClaims[i] = claim
+	}
+	if out.Len() == 0 {
+		return "nothing has drifted\n"
+	}
+	return out.String()
+}
+
+func classOf(s *engine.Snapshot, ref *v1.NodeClassReference) *engine.Class {
+	for i := range s.Classes {
+		if ref != nil && s.Classes[i].Ref == *ref {
+			return &s.Classes[i]
+		}
+	}
+	return nil
+}

@@ -1,0 +1,21 @@
+package scenario
+
+import (
+	"time"
+
+	"tenon.sh/engine"
+)
+
+// loadZones loads the time zones that the snapshot names. Names of none are left out: the engine says so.
+func loadZones(s *engine.Snapshot) {
+	names := engine.TimeZones(s)
+	if len(names) == 0 {
+		return
+	}
+	s.Zones = map[string]*time.Location{}
+	for _, name := range names {
+		if zone, err := time.LoadLocation(name); err == nil {
+			s.Zones[name] = zone
+		}
+	}
+}

@@ -1,0 +1,85 @@
+package simulator
+
+import (
+	"context"
+	"time"
+
+	v1 "tenon.sh/api/v1"
+	"tenon.sh/engine"
+)
+
+// settled is how long a pod may wait for a machine before it counts as forgotten: longer than the slowest of the usual
+// boots and a second attempt.
+const settled = 15 * time.Minute
+
+// atEnd looks at the world for the last time.
+func (w *World) atEnd(ctx context.Context) AtEnd {
+	s := w.snapshot(ctx)
+	out := AtEnd{Machines: w.meter.machines, Pods: w.meter.pods, Waiting: len(w.unbound.list), Kept: map[engine.Code]int{}}
+	for _, k := range w.kept {
+		out.Kept[k.Reason.Code]++
+	}
+	out.Idle = w.forgotten(s)
+	for _, m := range w.markets {
+		if m.cloud == nil {
+			continue
+		}
+		for _, boot := range m.cloud.Boots() {
+			if claim, ok := w.claims.get(boot.Claim); !boot.Leaving && (!ok || claim.Status.ProviderID != string(boot.ID)) {
+				out.Leaked++
+			}
+		}
+	}
+	return out
+}
+
+// forgotten counts the pods that have waited for long although a plan finds a place for them.
+func (w *World) forgotten(s *engine.Snapshot) int {
+	plan := engine.Provision(s, w.cfg.Options, nil)
+	hopeless := map[engine.PodID]bool{}
+	for _, u := range plan.Unplaced {
+		hopeless[u.Pod] = true
+	}
+	n := 0
+	for _, u := range w.unbound.list {
+		id := engine.PodID{Namespace: u.pod.Namespace, Name: u.pod.Name, UID: u.pod.UID}
+		if !hopeless[id] && w.clock.now.Sub(u.pod.CreationTimestamp.Time) > settled {
+			n++
+		}
+	}
+	return n
+}
+
+// audit checks that a plan keeps to the budgets of every pool, counting for itself.
+func (w *World) audit(s *engine.Snapshot, plan *engine.Plan) {
+	begun := map[string]map[v1.DisruptionReason]int{}
+	for _, d := range plan.Disruptions {
+		for _, name := range d.Claims {
+			claim, ok := w.claims.get(name)
+			if !ok {
+				w.violate("the plan disrupts claim %s, which is not there", name)
+				return
+			}
+			pool := claim.Labels[v1.NodePoolLabelKey]
+			if begun[pool] == nil {
+				begun[pool] = map[v1.DisruptionReason]int{}
+			}
+			begun[pool][d.Reason]++
+		}
+	}
+	for _, pool := range s.NodePools {
+		all := 0
+		for _, n := range begun[pool.Name] {
+			all += n
+		}
+		for _, reason := range v1.DisruptionReasons() {
+			if begun[pool.Name][reason] == 0 {
+				continue
+			}
+			// Whatever is disrupted for other reasons in the same pass uses the budget up too.
+			if left := engine.PoolAllowance(s, pool, reason).Left(); all > left {
+				w.violate("pool %s: %d nodes are disrupted at once, one of them as %s, but its budgets leave %d", pool.Name, all, reason, left)
+			}
+		}
+	}
+}

@@ -1,0 +1,141 @@
+package simulator
+
+import (
+	"time"
+
+	policyv1 "k8s.io/api/policy/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"tenon.sh/engine"
+)
+
+// guard is a PodDisruptionBudget at work.
+type guard struct {
+	budget   *policyv1.PodDisruptionBudget
+	selector labels.Selector
+	covers   map[*shape]bool
+}
+
+func newGuard(b *policyv1.PodDisruptionBudget) *guard {
+	selector, err := metav1.LabelSelectorAsSelector(b.Spec.Selector)
+	if err != nil {
+		selector = labels.Nothing() // it covers nothing, as for the eviction API
+	}
+	return &guard{b, selector, map[*shape]bool{}}
+}
+
+func (g *guard) covered(s *shape) bool {
+	answer, known := g.covers[s]
+	if !known {
+		answer = s.sample.Namespace == g.budget.Namespace && g.selector.Matches(labels.Set(s.sample.Labels))
+		g.covers[s] = answer
+	}
+	return answer
+}
+
+// countBudgets brings what the budgets allow up to date.
+func (w *World) countBudgets() {
+	w.needBudgets = false
+	for _, g := range w.guards {
+		expected, healthy := 0, 0
+		loads := map[*load]bool{}
+		for _, s := range w.shapeList {
+			if len(s.units.list) == 0 || !g.covered(s) {
+				continue
+			}
+			healthy += s.ready
+			switch l := s.units.list[0].load; {
+			case l == nil || l.Kind == jobKind:
+				expected += len(s.units.list)
+			case !loads[l]:
+				loads[l] = true
+				expected += l.want
+			}
+		}
+		wanted := desiredHealthy(&g.budget.Spec, expected)
+		allowed := int32(max(0, healthy-wanted))
+		if g.budget.Status.DisruptionsAllowed == allowed && int(g.budget.Status.CurrentHealthy) == healthy {
+			continue
+		}
+		b := *g.budget
+		b.Status.DisruptionsAllowed, b.Status.CurrentHealthy = allowed, int32(healthy)
+		b.Status.DesiredHealthy, b.Status.ExpectedPods = int32(wanted), int32(expected)
+		g.budget = &b
+	}
+}
+
+func desiredHealthy(spec *policyv1.PodDisruptionBudgetSpec, expected int) int {
+	switch {
+	case spec.MaxUnavailable != nil:
+		n, err := intstr.GetScaledValueFromIntOrPercent(spec.MaxUnavailable, expected, true)
+		if err != nil {
+			return expected
+		}
+		return max(0, expected-n)
+	case spec.MinAvailable != nil:
+		n, err := intstr.GetScaledValueFromIntOrPercent(spec.MinAvailable, expected, true)
+		if err != nil {
+			return expected
+		}
+		return n
+	}
+	return 0
+}
+
+// evict asks the eviction API to send a pod away and reports whether it did.
+func (w *World) evict(u *unit, cause string) bool {
+	if w.needBudgets {
+		w.countBudgets()
+	}
+	var covering []*guard
+	for _, g := range w.guards {
+		if g.covered(u.shape) {
+			covering = append(covering, g)
+		}
+	}
+	switch {
+	case u.ended || u.leaving():
+		return true
+	case len(covering) > 1:
+		return false
+	case len(covering) == 1 && u.ready && covering[0].budget.Status.DisruptionsAllowed <= 0:
+		return false
+	case len(covering) == 1 && !u.ready && covering[0].budget.Status.DisruptionsAllowed <= 0 && !covering[0].lenient():
+		return false
+	}
+	w.meter.evicted(cause)
+	w.end(u, u.grace())
+	return true
+}
+
+// lenient budgets let pods go that serve nobody as long as enough others do.
+func (g *guard) lenient() bool {
+	p := g.budget.Spec.UnhealthyPodEvictionPolicy
+	return p != nil && *p == policyv1.AlwaysAllow || g.budget.Status.CurrentHealthy >= g.budget.Status.DesiredHealthy && g.budget.Status.DesiredHealthy > 0
+}
+
+// sendAway carries out the evictions of a step. What is refused is asked for again.
+func (w *World) sendAway(claim string, evictions []engine.Eviction) (retry time.Duration) {
+	for _, e := range evictions {
+		u, ok := w.units.get(string(e.Pod.UID))
+		switch {
+		case !ok:
+		case e.Force:
+			w.meter.evicted(w.causeOf(claim))
+			w.end(u, time.Duration(e.Grace)*time.Second)
+		case !w.evict(u, w.causeOf(claim)):
+			retry = 10 * time.Second
+		}
+	}
+	return retry
+}
+
+func (w *World) budgets() []*policyv1.PodDisruptionBudget {
+	out := make([]*policyv1.PodDisruptionBudget, 0, len(w.guards))
+	for _, g := range w.guards {
+		out = append(out, g.budget)
+	}
+	return out
+}

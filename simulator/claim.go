@@ -1,0 +1,314 @@
+package simulator
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	v1 "tenon.sh/api/v1"
+	"tenon.sh/engine"
+	"tenon.sh/provider"
+)
+
+// stepsAtOnce bounds the steps that a claim takes in one instant.
+const stepsAtOnce = 20
+
+// addClaim writes a launch down, as the controllers do.
+func (w *World) addClaim(pool *v1.NodePool, launch engine.Launch, annotations map[string]string) string {
+	claim := engine.NewClaim(pool, launch)
+	w.uids++
+	claim.Name = fmt.Sprintf("%s-%d", pool.Name, w.uids)
+	claim.GenerateName, claim.UID = "", types.UID("claim/"+claim.Name)
+	claim.Generation, claim.ResourceVersion = 1, strconv.Itoa(w.uids)
+	claim.CreationTimestamp = metav1.NewTime(w.clock.now)
+	for key, value := range annotations {
+		claim.Annotations[key] = value
+	}
+	v1.InitializeConditions(claim, w.clock.now)
+	w.setClaim(claim)
+	return claim.Name
+}
+
+// toStep has a claim looked at, unless that is what is being done.
+func (w *World) toStep(name string) {
+	if name != w.stepping {
+		w.claimsToStep.add(name)
+	}
+}
+
+// setClaim puts the claim in the place of what it was. One that is told to go and that nothing holds is gone.
+func (w *World) setClaim(claim *v1.NodeClaim) {
+	w.uids++
+	claim.ResourceVersion = strconv.Itoa(w.uids)
+	w.toStep(claim.Name)
+	w.ordersToWatch = true
+	w.noteChange()
+	if claim.DeletionTimestamp != nil && len(claim.Finalizers) == 0 {
+		w.claims.remove(claim.Name)
+		if s := w.seatOf(claim); s != nil { // its node may be held by others
+			w.claimsToStep.add(s.node.Name)
+		}
+		delete(w.claimByID, claim.Status.ProviderID)
+		delete(w.ripe, claim.Name)
+		delete(w.causes, claim.Name)
+		delete(w.wakes, claim.Name)
+		w.wantMachines()
+		return
+	}
+	w.claims.put(claim.Name, claim)
+	if claim.Status.ProviderID != "" {
+		w.claimByID[claim.Status.ProviderID] = claim.Name
+	}
+}
+
+// deleteClaim tells a claim to go.
+func (w *World) deleteClaim(name, cause string) {
+	claim, ok := w.claims.get(name)
+	if !ok || claim.DeletionTimestamp != nil {
+		return
+	}
+	if cause != "" {
+		w.causes[name] = cause
+		w.meter.Removed[cause]++
+	}
+	claim = claim.DeepCopy()
+	claim.DeletionTimestamp = new(metav1.NewTime(w.clock.now))
+	w.setClaim(claim)
+	w.wantMachines()
+}
+
+// causeOf is why a claim goes.
+func (w *World) causeOf(claim string) string {
+	if cause := w.causes[claim]; cause != "" {
+		return cause
+	}
+	return "lost"
+}
+
+// stepClaim takes the steps of a claim until there is nothing more to do now.
+func (w *World) stepClaim(ctx context.Context, name string) {
+	life := engine.Life{Fresh: true, Nominating: true}
+	w.stepping = name
+	defer func() { w.stepping = "" }()
+	for range stepsAtOnce {
+		if !w.read(&life, name) {
+			return
+		}
+		step := engine.Advance(life)
+		if step.Ask != engine.AskNothing {
+			if !w.answer(ctx, name, &life, step.Ask) {
+				return
+			}
+			continue
+		}
+		more, retry := w.apply(ctx, name, step)
+		if !more {
+			w.wake(name, retry)
+			w.lookAgain(name, step.After)
+			return
+		}
+	}
+	w.wake(name, time.Second)
+}
+
+// wake looks at a claim again after a time, 0 being never. An earlier look makes a later one.
+func (w *World) wake(name string, after time.Duration) {
+	if after <= 0 {
+		return
+	}
+	at := w.clock.now.Add(after)
+	if known, ok := w.wakes[name]; ok && known.After(w.clock.now) && !at.Before(known) {
+		return
+	}
+	w.wakes[name] = at
+	w.at(at, func() {
+		if w.wakes[name].Equal(at) {
+			delete(w.wakes, name)
+			w.claimsToStep.add(name)
+		}
+	})
+}
+
+// read collects what the next step of a claim depends on, or of a node that is left without one. It reports false if there
+// is nothing to be done.
+func (w *World) read(life *engine.Life, name string) bool {
+	life.Now, life.Claim, life.Pool, life.Nodes, life.Pods = w.clock.now, nil, nil, nil, nil
+	claim, ok := w.claims.get(name)
+	var s *seat
+	if ok {
+		life.Claim, life.Pool = claim, w.pool(claim.Labels[v1.NodePoolLabelKey])
+		s = w.seatOf(claim)
+	} else if s = w.seats[name]; s == nil || s.node.DeletionTimestamp == nil || w.claimOf(s) != nil {
+		return false
+	}
+	if s != nil {
+		life.Nodes, life.Pods, life.PodLeft = append(life.Nodes, s.node), s.pods(), s.left
+	}
+	return true
+}
+
+// seatOf is the node of a claim: the world's nodes are named as their claims, but for those that were there before.
+func (w *World) seatOf(claim *v1.NodeClaim) *seat {
+	if claim.Status.ProviderID == "" {
+		return nil
+	}
+	if s := w.seats[claim.Name]; s != nil && s.node.Spec.ProviderID == claim.Status.ProviderID {
+		return s
+	}
+	for _, s := range w.seatList {
+		if s.node.Spec.ProviderID == claim.Status.ProviderID {
+			return s
+		}
+	}
+	return nil
+}
+
+func (w *World) pool(name string) *v1.NodePool {
+	i := slices.IndexFunc(w.base.NodePools, func(p *v1.NodePool) bool { return p.Name == name })
+	if i < 0 {
+		return nil
+	}
+	return w.base.NodePools[i]
+}
+
+// answer finds out what a step asks for. It reports false if the cloud wants to be asked later.
+func (w *World) answer(ctx context.Context, name string, life *engine.Life, ask engine.Ask) bool {
+	id := engine.MachineID("")
+	if life.Claim != nil {
+		id = engine.MachineID(life.Claim.Status.ProviderID)
+	} else {
+		id = engine.MachineID(life.Nodes[0].Spec.ProviderID)
+	}
+	m := w.sellerOf(id)
+	life.Machine = engine.MachineGone
+	if m == nil || id == "" {
+		return true
+	}
+	var err error
+	switch ask {
+	case engine.AskMachine:
+		if _, err = m.provider.Machine(ctx, id); err == nil {
+			life.Machine = engine.MachinePresent
+		}
+	case engine.AskTerminate:
+		if err = m.provider.Terminate(ctx, id); err == nil {
+			life.Machine = engine.MachineLeaving
+			w.stir(m)
+		}
+	}
+	if err == nil || errors.Is(err, provider.ErrGone) {
+		return true
+	}
+	w.wake(name, retryOf(err))
+	return false
+}
+
+// retryOf is when to try again what the cloud has refused.
+func retryOf(err error) time.Duration {
+	if throttled := (*provider.ThrottledError)(nil); errors.As(err, &throttled) {
+		return max(throttled.RetryAfter, time.Second)
+	}
+	return 10 * time.Second
+}
+
+// apply carries out one step. It reports whether another may follow at once, and when to try again what did not work.
+func (w *World) apply(ctx context.Context, name string, step engine.Step) (more bool, retry time.Duration) {
+	claim, _ := w.claims.get(name)
+	switch {
+	case step.Delete != nil:
+		w.deleteClaim(name, step.Delete.Cause)
+		return true, 0
+	case step.Launch:
+		return w.launch(ctx, claim)
+	}
+	if step.Nominate != "" {
+		if wait := w.siblings(claim); wait > 0 {
+			return false, wait
+		}
+		w.nominate(claim, step.Nominate)
+	}
+	for _, node := range step.Nodes {
+		w.setNode(w.seats[node.Name], node)
+	}
+	if step.Claim != nil {
+		w.setClaim(step.Claim)
+	}
+	for _, name := range step.DeleteNodes {
+		w.deleteNode(w.seats[name])
+	}
+	for _, u := range slices.Clone(w.unbound.list) {
+		if slices.Contains(step.Withdraw, u.pod.Status.NominatedNodeName) {
+			w.point(u, "")
+		}
+	}
+	retry = w.sendAway(name, step.Evict)
+	for _, name := range step.ReleaseNodes {
+		w.release(w.seats[name])
+	}
+	if step.Release {
+		claim, _ = w.claims.get(name)
+		gone := claim.DeepCopy()
+		gone.Finalizers = slices.DeleteFunc(gone.Finalizers, func(f string) bool { return f == v1.TerminationFinalizer })
+		w.setClaim(gone)
+		return false, 0
+	}
+	return step.Nominate != "" || len(step.Nodes) > 0 || step.Claim != nil || len(step.DeleteNodes) > 0 || len(step.ReleaseNodes) > 0, retry
+}
+
+// release takes our finalizer off a node.
+func (w *World) release(s *seat) {
+	node := s.node.DeepCopy()
+	node.Finalizers = slices.DeleteFunc(node.Finalizers, func(f string) bool { return f == v1.TerminationFinalizer })
+	s.node = node
+	if len(node.Finalizers) == 0 && node.DeletionTimestamp != nil {
+		w.removeSeat(s)
+	}
+}
+
+// siblings is how long a node that could open waits for others that were asked for at the same time, as long as one of
+// them is on its way: nodes that open together get the pods that were planned for them.
+func (w *World) siblings(claim *v1.NodeClaim) time.Duration {
+	const least, most = 5 * time.Second, 10 * time.Second
+	ripe, known := w.ripe[claim.Name]
+	if !known {
+		ripe = w.clock.now
+		w.ripe[claim.Name] = ripe
+	}
+	patience := min(least+ripe.Sub(claim.CreationTimestamp.Time)/4, most)
+	left := ripe.Add(patience).Sub(w.clock.now)
+	coming := slices.ContainsFunc(w.claims.list, func(c *v1.NodeClaim) bool {
+		apart := c.CreationTimestamp.Sub(claim.CreationTimestamp.Time).Abs()
+		_, too := w.ripe[c.Name]
+		return !too && c.DeletionTimestamp == nil && apart < most && len(engine.PlannedPods(c)) > 0 && !v1.IsTrue(c, v1.ConditionInitialized)
+	})
+	if left <= 0 || !coming {
+		return 0
+	}
+	return min(left, time.Second)
+}
+
+// nominate points the pods that a machine was started for at its node.
+func (w *World) nominate(claim *v1.NodeClaim, node string) {
+	delete(w.ripe, claim.Name)
+	for _, uid := range engine.PlannedPods(claim) {
+		if u, ok := w.unbound.get(uid); ok && u.tried {
+			w.point(u, node)
+		}
+	}
+	w.after(openingPatience, w.wantMachines)
+}
+
+// openingPatience is how long after a node opens its pods have found their places, or have to be planned anew.
+const openingPatience = 20 * time.Second
+
+func (w *World) point(u *unit, node string) {
+	pod := *u.pod
+	pod.Status.NominatedNodeName = node
+	u.pod = &pod
+}

@@ -1,0 +1,60 @@
+package simulator
+
+import (
+	"container/heap"
+	"time"
+)
+
+// clock is the world's time. It stands still while anything happens.
+type clock struct{ now time.Time }
+
+func (c *clock) Now() time.Time                  { return c.now }
+func (c *clock) Since(t time.Time) time.Duration { return c.now.Sub(t) }
+
+// agenda is what will happen, in order of time, and of entry where times are equal.
+type agenda struct {
+	events eventHeap
+	count  uint64
+}
+
+type event struct {
+	at    time.Time
+	order uint64
+	do    func()
+}
+
+// add enters an event.
+func (a *agenda) add(at time.Time, do func()) {
+	a.count++
+	heap.Push(&a.events, event{at, a.count, do})
+}
+
+// next is when the next event is.
+func (a *agenda) next() (at time.Time, ok bool) {
+	if len(a.events) == 0 {
+		return time.Time{}, false
+	}
+	return a.events[0].at, true
+}
+
+// take takes the next event out.
+func (a *agenda) take() event { return heap.Pop(&a.events).(event) }
+
+type eventHeap []event
+
+func (h eventHeap) Len() int { return len(h) }
+func (h eventHeap) Less(i, j int) bool {
+	if h[i].at.Equal(h[j].at) {
+		return h[i].order < h[j].order
+	}
+	return h[i].at.Before(h[j].at)
+}
+func (h eventHeap) Swap(i, j int) { h[i], h[j] = h[j], h[i] }
+func (h *eventHeap) Push(x any)   { *h = append(*h, x.(event)) }
+func (h *eventHeap) Pop() any {
+	last := len(*h) - 1
+	e := (*h)[last]
+	(*h)[last] = event{}
+	*h = (*h)[:last]
+	return e
+}

@@ -1,0 +1,235 @@
+package simulator
+
+import (
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/robfig/cron/v3"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"tenon.sh/scenario"
+)
+
+const (
+	jobKind      = scenario.CronJob
+	statefulKind = scenario.StatefulSet
+	// scalePeriod is how often the number of pods of a workload is looked at, scaleTolerance by how much it must be wrong to
+	// be changed: a HorizontalPodAutoscaler's habits.
+	scalePeriod    = 5 * time.Minute
+	scaleTolerance = 0.1
+)
+
+// load is a workload at work.
+type load struct {
+	scenario.Workload
+	key    string // namespace/name
+	units  shelf[*unit]
+	want   int       // pods of a Deployment or StatefulSet
+	made   int       // pods so far
+	runs   int       // of a CronJob
+	tended time.Time // when its controller looks at it next, or did last
+	// newest is the newest version of the pods.
+	newest            int
+	versions          map[*unit]int
+	again             map[*unit]bool // pods of a CronJob that have a successor
+	rollout, schedule cron.Schedule
+}
+
+func newLoad(x scenario.Workload) (*load, error) {
+	l := &load{Workload: x, key: x.Template.Namespace + "/" + x.Template.Name, units: newShelf[*unit](), versions: map[*unit]int{}, again: map[*unit]bool{}, newest: 1}
+	var err error
+	if l.rollout, err = readCron(l.key, "rollout", x.Rollout); err != nil {
+		return nil, err
+	}
+	l.schedule, err = readCron(l.key, "schedule", x.Schedule)
+	return l, err
+}
+
+func readCron(of, word, text string) (cron.Schedule, error) {
+	if text == "" {
+		return nil, nil
+	}
+	schedule, err := cron.ParseStandard("TZ=UTC " + text)
+	if err != nil {
+		return nil, fmt.Errorf("workload %s: %s %q is no cron line such as 0 10 * * 1-5: %w", of, word, text, err)
+	}
+	return schedule, nil
+}
+
+func (l *load) version(u *unit) int {
+	if v := l.versions[u]; v > 0 {
+		return v
+	}
+	return l.newest
+}
+
+// begin lets a workload begin.
+func (w *World) begin(l *load) {
+	w.loads = append(w.loads, l)
+	w.loadByKey[l.key] = l
+	if l.Kind == jobKind {
+		w.repeat(l.schedule, func() { w.runJob(l) })
+		return
+	}
+	l.want = l.wanted(w.cfg.Seed, w.clock.now)
+	w.loadsToTend.add(l)
+	w.keepScaling(l)
+	if l.rollout != nil {
+		w.repeat(l.rollout, func() {
+			l.newest++
+			w.loadsToTend.add(l)
+		})
+	}
+}
+
+// repeat does something at all times of a schedule.
+func (w *World) repeat(s cron.Schedule, do func()) {
+	if next := s.Next(w.clock.now); !next.IsZero() {
+		w.at(next, func() {
+			do()
+			w.repeat(s, do)
+		})
+	}
+}
+
+// keepScaling finds out when the workload is scaled next.
+func (w *World) keepScaling(l *load) {
+	if len(l.Day) == 0 && l.Noise == 0 && l.Weekend == 1 {
+		return
+	}
+	at := w.clock.now.Truncate(scalePeriod)
+	for range 12 * 24 * 8 {
+		at = at.Add(scalePeriod)
+		if want := l.wanted(w.cfg.Seed, at); isAnother(l.want, want) {
+			w.at(at, func() {
+				l.want = want
+				w.loadsToTend.add(l)
+				w.keepScaling(l)
+			})
+			return
+		}
+	}
+	w.at(at, func() { w.keepScaling(l) })
+}
+
+func isAnother(have, want int) bool {
+	return math.Abs(float64(want-have)) > float64(scaleTolerance*float64(have))
+}
+
+// wanted is how many pods the workload should have at a time.
+func (l *load) wanted(seed uint64, at time.Time) int {
+	n := float64(l.Pods)
+	if len(l.Day) > 0 {
+		n = l.byHour(float64(at.Sub(at.Truncate(24*time.Hour))) / float64(time.Hour))
+	}
+	if day := at.Weekday(); day == time.Saturday || day == time.Sunday {
+		n *= l.Weekend
+	}
+	if l.Noise > 0 {
+		hour := at.Truncate(time.Hour)
+		share := float64(at.Sub(hour)) / float64(time.Hour)
+		before, after := l.wobble(seed, hour), l.wobble(seed, hour.Add(time.Hour))
+		n *= 1 + float64(l.Noise*(before+float64(share*(after-before))))
+	}
+	least := 0.0
+	if l.Pods > 0 && n > 0 {
+		least = 1
+	}
+	return int(max(math.Round(n), least))
+}
+
+func (l *load) wobble(seed uint64, hour time.Time) float64 {
+	return newDice(seed, "noise", l.key+" "+strconv.FormatInt(hour.Unix(), 10)).normal()
+}
+
+// byHour goes in straight lines from point to point, over midnight too.
+func (l *load) byHour(hour float64) float64 {
+	i := 0
+	for i < len(l.Day) && l.Day[i].Hour <= hour {
+		i++
+	}
+	from, to := l.Day[(i+len(l.Day)-1)%len(l.Day)], l.Day[i%len(l.Day)]
+	span, gone := to.Hour-from.Hour, hour-from.Hour
+	if span <= 0 {
+		span += 24
+	}
+	if gone < 0 {
+		gone += 24
+	}
+	return float64(from.Pods) + float64(float64(to.Pods-from.Pods)*gone/span)
+}
+
+// makePod makes a pod of the newest version.
+func (w *World) makePod(l *load, index int) *unit {
+	l.made++
+	now := w.clock.now
+	name := fmt.Sprintf("%s-%d-%d", l.Template.Name, l.newest, l.made)
+	owner := metav1.OwnerReference{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: l.setName(l.newest), UID: types.UID(l.key + "/" + l.setName(l.newest)), Controller: new(true)}
+	switch l.Kind {
+	case statefulKind:
+		name = fmt.Sprintf("%s-%d", l.Template.Name, index)
+		owner.Kind, owner.Name, owner.UID = "StatefulSet", l.Template.Name, types.UID(l.key)
+	case jobKind:
+		name = fmt.Sprintf("%s-%d-%d", l.Template.Name, l.runs, index)
+		owner.APIVersion, owner.Kind, owner.Name = "batch/v1", "Job", fmt.Sprintf("%s-%d", l.Template.Name, l.runs)
+		owner.UID = types.UID(l.key + "/" + owner.Name)
+	}
+	pod := &corev1.Pod{Spec: l.Template.Spec, Status: corev1.PodStatus{Phase: corev1.PodPending}}
+	pod.Namespace, pod.Name, pod.Annotations = l.Template.Namespace, name, l.Template.Annotations
+	w.uids++
+	pod.UID = types.UID(fmt.Sprintf("%s/%s/%d", pod.Namespace, name, w.uids))
+	pod.ResourceVersion = strconv.Itoa(w.uids)
+	pod.CreationTimestamp = metav1.NewTime(now)
+	pod.Labels = w.labelsOf(l, l.newest)
+	pod.OwnerReferences = []metav1.OwnerReference{owner}
+	u := &unit{pod: pod, load: l, index: index}
+	l.versions[u] = l.newest
+	l.units.put(u.key(), u)
+	w.addUnit(u)
+	return u
+}
+
+func (l *load) setName(version int) string { return fmt.Sprintf("%s-%d", l.Template.Name, version) }
+
+// labelsOf are the labels of the pods of a version; all of them share one map.
+func (w *World) labelsOf(l *load, version int) map[string]string {
+	key := fmt.Sprintf("%s %d", l.key, version)
+	if known, ok := w.labels[key]; ok {
+		return known
+	}
+	out := maps.Clone(l.Template.Labels)
+	if out == nil {
+		out = map[string]string{}
+	}
+	if l.Kind == scenario.Deployment {
+		out[appsv1.DefaultDeploymentUniqueLabelKey] = strconv.Itoa(version)
+	}
+	w.labels[key] = out
+	w.declare(l, version, out)
+	return out
+}
+
+// declare adds the object that owns the pods of a version: kube-scheduler reads from it which pods to spread.
+func (w *World) declare(l *load, version int, labels map[string]string) {
+	selector := &metav1.LabelSelector{MatchLabels: labels}
+	meta := metav1.ObjectMeta{Namespace: l.Template.Namespace, Name: l.setName(version), UID: types.UID(l.key + "/" + l.setName(version)), ResourceVersion: "1"}
+	switch l.Kind {
+	case scenario.Deployment:
+		meta.Labels = labels
+		sets := slices.DeleteFunc(slices.Clone(w.base.ReplicaSets), func(r *appsv1.ReplicaSet) bool { // one old version may still have pods
+			return strings.HasPrefix(string(r.UID), l.key+"/") && r.Name != l.setName(version-1)
+		})
+		w.base.ReplicaSets = append(sets, &appsv1.ReplicaSet{ObjectMeta: meta, Spec: appsv1.ReplicaSetSpec{Selector: selector}})
+	case statefulKind:
+		meta.Name, meta.UID = l.Template.Name, types.UID(l.key)
+		w.base.StatefulSets = append(slices.Clone(w.base.StatefulSets), &appsv1.StatefulSet{ObjectMeta: meta, Spec: appsv1.StatefulSetSpec{Selector: selector}})
+	}
+}

@@ -1,0 +1,262 @@
+package simulator
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"tenon.sh/api/kwokv1alpha1"
+	v1 "tenon.sh/api/v1"
+	"tenon.sh/engine"
+	"tenon.sh/provider"
+	"tenon.sh/provider/simulated"
+	"tenon.sh/scenario"
+)
+
+// market is the cloud of one node class.
+type market struct {
+	class    engine.Class
+	cloud    *simulated.Cloud
+	provider *simulated.Provider
+	marks    map[engine.OfferingID]*soldOut
+	// running are the machines that the world knows of, by ID, with their claims.
+	running shelf[machine]
+	watched time.Time // when the cloud is looked at next
+	stirred bool      // it is looked at in this instant
+	// listed is the catalog as plans see it, made of source, and right until then; mentioned are the labels that it keeps.
+	source, listed []engine.InstanceType
+	until          time.Time
+	mentioned      map[string]bool
+}
+
+type machine struct {
+	id    engine.MachineID
+	claim string
+	seat  bool // its node has registered
+	ready bool
+}
+
+// soldOut says until when an offering is left alone; the time doubles with every case.
+type soldOut struct {
+	until time.Time
+	times int
+}
+
+const soldOutFirst, soldOutMost = 3 * time.Minute, 30 * time.Minute
+
+func (w *World) openMarket(class engine.Class) (*market, error) {
+	m := &market{class: class, marks: map[engine.OfferingID]*soldOut{}, mentioned: w.mentioned(), running: newShelf[machine]()}
+	types := usable(class, w.base.NodePools)
+	if len(types) == 0 {
+		return m, nil
+	}
+	profile, err := simulated.ProfileByName(w.cfg.profile())
+	if err != nil {
+		return nil, err
+	}
+	var faults []simulated.Fault
+	for _, f := range w.cfg.Course.Faults {
+		faults = append(faults, faultOf(f, w.cfg.WarmUp))
+	}
+	slices.SortFunc(types, func(a, b engine.InstanceType) int { return cmpText(a.Name, b.Name) })
+	m.cloud, err = simulated.NewCloud(simulated.Config{Seed: w.cfg.Seed, Clock: w.clock, Catalog: types, Profile: profile, Faults: faults})
+	if err != nil {
+		return nil, fmt.Errorf("node class %s: %w", class.Ref.Name, err)
+	}
+	m.provider = simulated.New(m.cloud)
+	w.watchCloud(m)
+	return m, nil
+}
+
+func cmpText(a, b string) int {
+	switch {
+	case a < b:
+		return -1
+	case a > b:
+		return 1
+	}
+	return 0
+}
+
+// faultOf gives a scenario's fault the form of the simulated cloud's. Its time counts from where measuring begins.
+func faultOf(f scenario.Fault, from time.Duration) simulated.Fault {
+	out := simulated.Fault{What: f.What, Share: f.Share, Factor: f.Factor, Count: f.Count, Selector: simulated.Selector{
+		InstanceType: f.InstanceType, Family: f.Family, Zone: f.Zone, CapacityType: f.CapacityType, Machine: f.Machine, Call: f.CloudAPI,
+	}}
+	out.At.Duration, out.For.Duration, out.Lag.Duration = f.At+from, f.For, f.Lag
+	return out
+}
+
+func (w *World) marketOf(ref *v1.NodeClassReference) *market {
+	for _, m := range w.markets {
+		if ref != nil && m.class.Ref == *ref && m.cloud != nil {
+			return m
+		}
+	}
+	return nil
+}
+
+// sellerOf is where a machine runs, nil if it runs nowhere.
+func (w *World) sellerOf(id engine.MachineID) *market {
+	for _, m := range w.markets {
+		if _, ok := m.running.get(string(id)); ok {
+			return m
+		}
+	}
+	return nil
+}
+
+// launch starts the machine of a claim, or gives the claim up.
+func (w *World) launch(ctx context.Context, claim *v1.NodeClaim) (more bool, retry time.Duration) {
+	m := w.marketOf(claim.Spec.NodeClassRef)
+	if m == nil {
+		w.deleteClaim(claim.Name, engine.CauseNodeClassNotReady)
+		return true, 0
+	}
+	class := provider.Class{Ref: m.class.Ref, Object: &kwokv1alpha1.KWOKNodeClass{}}
+	started, err := m.provider.Launch(ctx, claim, class)
+	var refused *provider.SoldOutError
+	switch {
+	case errors.As(err, &refused):
+		m.mark(refused.Offerings, w.clock.now)
+		w.meter.Refused++
+		w.deleteClaim(claim.Name, engine.CauseInsufficientCapacity)
+		return true, 0
+	case err != nil:
+		return false, retryOf(err)
+	}
+	w.meter.launched()
+	w.meter.machines++
+	m.running.put(string(started.ID), machine{id: started.ID, claim: claim.Name})
+	w.setClaim(engine.Launched(claim, started, w.clock.now))
+	w.stir(m)
+	return true, 0
+}
+
+func (m *market) mark(offerings []engine.OfferingID, now time.Time) {
+	for _, id := range offerings {
+		s := m.marks[id]
+		switch {
+		case s == nil || now.Sub(s.until) > time.Hour:
+			s = &soldOut{}
+			m.marks[id] = s
+		case now.Before(s.until):
+			continue
+		}
+		s.until = now.Add(min(soldOutFirst<<min(s.times, 10), soldOutMost))
+		s.times++
+	}
+	m.listed = nil
+}
+
+// catalog is what the provider lists, less what is known to be sold out. The same slice is returned until that changes.
+func (m *market) catalog(ctx context.Context, now time.Time) []engine.InstanceType {
+	if m.provider == nil {
+		return m.class.InstanceTypes
+	}
+	types, err := m.provider.Catalog(ctx, provider.Class{Ref: m.class.Ref})
+	if err != nil {
+		return m.class.InstanceTypes // only a context that has ended fails
+	}
+	if m.listed == nil || &m.source[0] != &types[0] || !m.until.IsZero() && !now.Before(m.until) {
+		m.source, m.listed, m.until = types, plainTypes(types, m.mentioned), time.Time{}
+		m.showMarks(now)
+	}
+	return m.listed
+}
+
+// showMarks marks the offerings that are sold out now.
+func (m *market) showMarks(now time.Time) {
+	for i := range m.listed {
+		t := &m.listed[i]
+		cloned := false
+		for j, o := range t.Offerings {
+			s := m.marks[engine.OfferingID{InstanceType: t.Name, Zone: o.Zone, CapacityType: o.CapacityType}]
+			if s == nil || !now.Before(s.until) || o.SoldOut {
+				continue
+			}
+			if !cloned {
+				t.Offerings, cloned = slices.Clone(t.Offerings), true
+			}
+			t.Offerings[j].SoldOut = true
+			if m.until.IsZero() || s.until.Before(m.until) {
+				m.until = s.until
+			}
+		}
+	}
+}
+
+// stir looks at the cloud at once, because something was asked of it, and from then on when things happen there.
+func (w *World) stir(m *market) {
+	if !m.stirred {
+		m.stirred = true
+		w.after(0, func() {
+			m.stirred = false
+			w.look(m)
+			w.watchCloud(m)
+		})
+	}
+}
+
+// watchCloud looks at the cloud when the next thing happens there.
+func (w *World) watchCloud(m *market) {
+	next, found := m.cloud.Next()
+	if !found || m.watched.After(w.clock.now) && !next.Before(m.watched) {
+		return
+	}
+	m.watched = next
+	w.at(next, func() {
+		if m.watched.Equal(next) {
+			w.look(m)
+			w.watchCloud(m)
+		}
+	})
+}
+
+// look takes over what has happened in the cloud.
+func (w *World) look(m *market) {
+	now := w.clock.now
+	for _, x := range slices.Clone(m.running.list) {
+		boot, found := m.cloud.Boot(x.id)
+		if !found {
+			m.running.remove(string(x.id))
+			w.meter.machines--
+			if s := w.seats[w.nodeNamed(x)]; s != nil && s.node.Spec.ProviderID == string(x.id) && s.alive {
+				w.lose(s)
+			}
+			w.claimsToStep.add(x.claim)
+			continue
+		}
+		before := x
+		if !x.seat && !boot.Leaving && !boot.Registers.IsZero() && !boot.Registers.After(now) {
+			w.show(m, x.id, x.claim)
+			x.seat = true
+		}
+		if x.seat && !x.ready && !boot.Ready.IsZero() && !boot.Ready.After(now) {
+			if s := w.seats[w.nodeNamed(x)]; s != nil && s.alive {
+				w.makeReady(s)
+			}
+			x.ready = true
+		}
+		if x != before {
+			m.running.put(string(x.id), x)
+		}
+	}
+	for _, n := range m.cloud.Notices() {
+		m.cloud.Acknowledge(n.ID)
+		w.meter.Interrupted++
+		if name, ok := w.claimByID[string(n.Machine)]; ok {
+			w.deleteClaim(name, "interrupted")
+		}
+	}
+}
+
+// nodeNamed is the name of a machine's node.
+func (w *World) nodeNamed(x machine) string {
+	if name, ok := w.nodeNames[x.id]; ok {
+		return name
+	}
+	return x.claim
+}

@@ -1,0 +1,104 @@
+package simulator
+
+import (
+	corev1 "k8s.io/api/core/v1"
+
+	v1 "tenon.sh/api/v1"
+	"tenon.sh/engine"
+)
+
+// mentioned are the labels that anything in the world asks for. What nobody asks for decides nothing, and only costs time
+// in every plan.
+func (w *World) mentioned() map[string]bool {
+	keys := map[string]bool{corev1.LabelArchStable: true, corev1.LabelOSStable: true}
+	note := func(key string) { keys[v1.NormalizeLabel(key)] = true }
+	for _, p := range w.base.NodePools {
+		for _, r := range p.Spec.Template.Spec.Requirements {
+			note(r.Key)
+		}
+	}
+	for _, d := range w.base.DaemonSets {
+		mentionedBy(&d.Spec.Template.Spec, note)
+	}
+	for _, pod := range w.base.Pods {
+		mentionedBy(&pod.Spec, note)
+	}
+	for _, x := range w.cfg.Course.Workloads {
+		mentionedBy(&x.Template.Spec, note)
+	}
+	for _, v := range w.base.PersistentVolumes {
+		if a := v.Spec.NodeAffinity; a != nil && a.Required != nil {
+			mentionedByTerms(a.Required.NodeSelectorTerms, note)
+		}
+	}
+	for _, c := range w.base.StorageClasses {
+		for _, t := range c.AllowedTopologies {
+			for _, e := range t.MatchLabelExpressions {
+				note(e.Key)
+			}
+		}
+	}
+	for _, c := range w.cfg.Options.DefaultConstraints {
+		note(c.TopologyKey)
+	}
+	return keys
+}
+
+func mentionedBy(spec *corev1.PodSpec, note func(string)) {
+	for key := range spec.NodeSelector {
+		note(key)
+	}
+	for _, c := range spec.TopologySpreadConstraints {
+		note(c.TopologyKey)
+	}
+	a := spec.Affinity
+	if a == nil {
+		return
+	}
+	if n := a.NodeAffinity; n != nil {
+		if n.RequiredDuringSchedulingIgnoredDuringExecution != nil {
+			mentionedByTerms(n.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms, note)
+		}
+		for _, t := range n.PreferredDuringSchedulingIgnoredDuringExecution {
+			mentionedByTerms([]corev1.NodeSelectorTerm{t.Preference}, note)
+		}
+	}
+	ofPods := func(required []corev1.PodAffinityTerm, preferred []corev1.WeightedPodAffinityTerm) {
+		for _, t := range required {
+			note(t.TopologyKey)
+		}
+		for _, t := range preferred {
+			note(t.PodAffinityTerm.TopologyKey)
+		}
+	}
+	if p := a.PodAffinity; p != nil {
+		ofPods(p.RequiredDuringSchedulingIgnoredDuringExecution, p.PreferredDuringSchedulingIgnoredDuringExecution)
+	}
+	if p := a.PodAntiAffinity; p != nil {
+		ofPods(p.RequiredDuringSchedulingIgnoredDuringExecution, p.PreferredDuringSchedulingIgnoredDuringExecution)
+	}
+}
+
+func mentionedByTerms(terms []corev1.NodeSelectorTerm, note func(string)) {
+	for _, t := range terms {
+		for _, e := range t.MatchExpressions {
+			note(e.Key)
+		}
+	}
+}
+
+// plainTypes are the types with no other labels than those.
+func plainTypes(types []engine.InstanceType, keys map[string]bool) []engine.InstanceType {
+	out := make([]engine.InstanceType, len(types))
+	for i, t := range types {
+		labels := map[string][]string{}
+		for key, values := range t.Labels {
+			if keys[v1.NormalizeLabel(key)] {
+				labels[key] = values
+			}
+		}
+		t.Labels = labels
+		out[i] = t
+	}
+	return out
+}

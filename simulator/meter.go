@@ -1,0 +1,267 @@
+package simulator
+
+import (
+	"context"
+	"math"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	v1 "tenon.sh/api/v1"
+	"tenon.sh/engine"
+)
+
+// Counts add up what happened.
+type Counts struct {
+	// Launched counts machines, Refused launches that found everything sold out, Interrupted machines that the cloud said
+	// it would take away.
+	Launched    int `json:"launched"`
+	Refused     int `json:"refused"`
+	Interrupted int `json:"interrupted"`
+	// Removed counts claims that were told to go, Moves disruptions that were begun, both by reason; TakenBack is how many of
+	// the disruptions were given up.
+	Removed   map[string]int `json:"removed"`
+	Moves     map[string]int `json:"moves"`
+	TakenBack int            `json:"takenBack"`
+	// Evictions counts pods that were sent away, by the reason why their node went.
+	Evictions map[string]int `json:"evictions"`
+	// Jobs counts pods of CronJobs that ran to their end, Bound pods that found a node, Passes decisions of the engine.
+	Jobs   int `json:"jobs"`
+	Bound  int `json:"bound"`
+	Passes int `json:"passes"`
+}
+
+func newCounts() Counts {
+	return Counts{Removed: map[string]int{}, Moves: map[string]int{}, Evictions: map[string]int{}}
+}
+
+// Hour is one hour of the world: means, but for what is counted.
+type Hour struct {
+	Begin    metav1.Time `json:"begin"`
+	Machines float64     `json:"machines"`
+	Pods     float64     `json:"pods"`
+	Waiting  float64     `json:"waiting"`
+	// CostPerHour is what was billed, in USD; BoundPerHour what the pods cannot be run for less than, null where it was not
+	// worked out.
+	CostPerHour  float64  `json:"costPerHour"`
+	BoundPerHour *float64 `json:"boundPerHour"`
+	Evictions    int      `json:"evictions"`
+	Launched     int      `json:"launched"`
+}
+
+// Result is what a world was like.
+type Result struct {
+	Seed    uint64                 `json:"seed"`
+	Profile string                 `json:"profile"`
+	Policy  v1.ConsolidationPolicy `json:"policy,omitempty"`
+	Begin   metav1.Time            `json:"begin"`
+	Hours   []Hour                 `json:"hours"`
+	Counts  Counts                 `json:"counts"`
+	// Cost is the whole bill in USD. Gap is how far it was above the bound, in the hours for which that is known.
+	Cost float64 `json:"cost"`
+	Gap  float64 `json:"gap"`
+	// PodDays is how many pods ran for how many days; EvictionsPerPodDay leaves out evictions from machines that were lost
+	// or interrupted, AllEvictionsPerPodDay does not.
+	PodDays               float64 `json:"podDays"`
+	EvictionsPerPodDay    float64 `json:"evictionsPerPodDay"`
+	AllEvictionsPerPodDay float64 `json:"allEvictionsPerPodDay"`
+	// Waited is how long pods waited for a node, in seconds: the half that waited least, 99 of 100, all.
+	Waited Waited `json:"waited"`
+	// AtEnd is the world when it ended.
+	AtEnd AtEnd `json:"atEnd"`
+}
+
+// Waited says how long pods waited, in seconds.
+type Waited struct {
+	Median float64 `json:"median"`
+	P99    float64 `json:"p99"`
+	Most   float64 `json:"most"`
+}
+
+// AtEnd is what the world was like when it ended.
+type AtEnd struct {
+	Machines int `json:"machines"`
+	Pods     int `json:"pods"`
+	Waiting  int `json:"waiting"`
+	// Idle counts pods that wait although they could run: a plan has a place for them and has had time to bring them there.
+	// It should be 0, and so should Leaked, machines that no claim owns.
+	Idle   int `json:"idle"`
+	Leaked int `json:"leaked"`
+	// Kept says why nodes stay, by reason.
+	Kept map[engine.Code]int `json:"kept"`
+}
+
+// meter adds up what happens.
+type meter struct {
+	Counts
+	world          *World
+	opened         time.Time
+	upTo           time.Time
+	machines, pods int
+	hours          []Hour
+	billed         float64 // up to the beginning of the hour
+	first          float64 // up to the beginning of the measurement
+	waits          []float64
+}
+
+func newMeter(w *World) *meter { return &meter{Counts: newCounts(), world: w} }
+
+// open begins to measure.
+func (m *meter) open(ctx context.Context, begin, end time.Time) {
+	m.Counts = newCounts()
+	m.opened, m.upTo, m.waits = begin, begin, nil
+	m.first = m.bill()
+	m.billed = m.first
+	m.newHour(begin)
+	for at := begin; at.Before(end); at = at.Add(m.world.cfg.boundEvery()) {
+		m.world.at(at, func() { m.findBound(ctx) })
+	}
+	for at := begin.Add(time.Hour); at.Before(end); at = at.Add(time.Hour) {
+		m.world.at(at, func() { m.nextHour(at) })
+	}
+}
+
+func (m *meter) newHour(at time.Time) {
+	m.hours = append(m.hours, Hour{Begin: metav1.NewTime(at.UTC())})
+}
+
+// pass lets the time pass up to t.
+func (m *meter) pass(t time.Time) {
+	if m.hours == nil {
+		return
+	}
+	h := &m.hours[len(m.hours)-1]
+	span := float64(t.Sub(m.upTo)) / float64(time.Hour)
+	h.Machines += float64(span * float64(m.machines))
+	h.Pods += float64(span * float64(m.pods))
+	h.Waiting += float64(span * float64(len(m.world.unbound.list)))
+	m.upTo = t
+}
+
+func (m *meter) nextHour(at time.Time) {
+	m.closeHour()
+	m.newHour(at)
+}
+
+// closeHour turns the hour's sums into means.
+func (m *meter) closeHour() {
+	h := &m.hours[len(m.hours)-1]
+	length := float64(m.upTo.Sub(h.Begin.Time)) / float64(time.Hour)
+	if length <= 0 {
+		return
+	}
+	bill := m.bill()
+	h.CostPerHour = round((bill - m.billed) / length)
+	h.Machines, h.Pods, h.Waiting = round(h.Machines/length), round(h.Pods/length), round(h.Waiting/length)
+	m.billed = bill
+}
+
+// round keeps what can be said of a mean.
+func round(x float64) float64 { return math.Round(x*1e4) / 1e4 }
+
+func (m *meter) bill() float64 {
+	sum := 0.0
+	for _, x := range m.world.markets {
+		if x.cloud != nil {
+			sum += x.cloud.Counters().Cost
+		}
+	}
+	return sum
+}
+
+func (m *meter) bound(waited time.Duration) {
+	m.Bound++
+	m.waits = append(m.waits, waited.Seconds())
+}
+
+func (m *meter) evicted(cause string) {
+	m.Evictions[cause]++
+	if m.hours != nil {
+		m.hours[len(m.hours)-1].Evictions++
+	}
+}
+
+func (m *meter) launched() {
+	m.Launched++
+	if m.hours != nil {
+		m.hours[len(m.hours)-1].Launched++
+	}
+}
+
+func (m *meter) decided(d engine.Disruption) { m.Moves[string(d.Reason)]++ }
+
+// findBound works out what the pods that there are now cannot be run for less than.
+func (m *meter) findBound(ctx context.Context) {
+	bound := m.world.leastCost(ctx)
+	m.hours[len(m.hours)-1].BoundPerHour = &bound
+}
+
+// leastCost is the bound of a plan for all pods, on machines that are all new and all to be had.
+func (w *World) leastCost(ctx context.Context) float64 {
+	s := w.snapshot(ctx)
+	for i, m := range w.markets {
+		if m.cloud != nil {
+			s.Classes[i].InstanceTypes = plainTypes(m.cloud.Catalog(), m.mentioned)
+		}
+	}
+	s.Nodes, s.NodeClaims, s.CSINodes, s.VolumeAttachments = nil, nil, nil, nil
+	pods := s.Pods
+	s.Pods = nil
+	for _, pod := range pods {
+		if !engine.IsReschedulable(pod) || isGated(pod) || w.isForeign(pod) {
+			continue
+		}
+		free := *pod
+		free.Spec.NodeName, free.Status.NominatedNodeName, free.DeletionTimestamp = "", "", nil
+		free.Status.Phase = corev1.PodPending
+		free.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable}}
+		s.Pods = append(s.Pods, &free)
+	}
+	opt := w.cfg.Options
+	opt.Effort = -1
+	return round(engine.Provision(s, opt, nil).Cost.Bound)
+}
+
+// isForeign reports whether the pod runs on a node that nobody pays for here.
+func (w *World) isForeign(pod *corev1.Pod) bool {
+	s := w.seats[pod.Spec.NodeName]
+	return s != nil && w.claimOf(s) == nil
+}
+
+// result closes the books.
+func (w *World) result(ctx context.Context) *Result {
+	m := w.meter
+	m.closeHour()
+	r := &Result{
+		Seed: w.cfg.Seed, Profile: w.cfg.profile(), Policy: w.cfg.Policy, Begin: metav1.NewTime(m.opened.UTC()), Hours: m.hours, Counts: m.Counts,
+		Cost: round(m.bill() - m.first),
+	}
+	cost, bound := 0.0, 0.0
+	for _, h := range r.Hours {
+		r.PodDays += h.Pods / 24
+		if h.BoundPerHour != nil {
+			cost, bound = cost+h.CostPerHour, bound+*h.BoundPerHour
+		}
+	}
+	if bound > 0 {
+		r.Gap = round(cost/bound - 1)
+	}
+	all, ours := 0, 0
+	for cause, n := range m.Evictions { // sums of whole numbers do not depend on the order
+		all += n
+		if cause != "interrupted" && cause != "lost" {
+			ours += n
+		}
+	}
+	if r.PodDays = round(r.PodDays); r.PodDays > 0 {
+		r.EvictionsPerPodDay, r.AllEvictionsPerPodDay = round(float64(ours)/r.PodDays), round(float64(all)/r.PodDays)
+	}
+	slices.Sort(m.waits)
+	if n := len(m.waits); n > 0 {
+		r.Waited = Waited{Median: m.waits[n/2], P99: m.waits[n*99/100], Most: m.waits[n-1]}
+	}
+	r.AtEnd = w.atEnd(ctx)
+	return r
+}

@@ -1,0 +1,217 @@
+package simulator
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	v1 "tenon.sh/api/v1"
+	"tenon.sh/engine"
+)
+
+// show lets the node of a machine register. One whose claim is gone meanwhile is left to the collection of orphans.
+func (w *World) show(m *market, id engine.MachineID, claimName string) {
+	claim, ok := w.claims.get(claimName)
+	machine, allocatable, found := m.cloud.Inspect(id)
+	if !ok || !found || claim.DeletionTimestamp != nil || machine.Leaving || w.seats[claimName] != nil {
+		return
+	}
+	labels := maps.Clone(claim.Labels)
+	for _, r := range claim.Spec.Requirements {
+		if r.Operator == v1.In && len(r.Values) == 1 {
+			labels[r.Key] = r.Values[0]
+		}
+	}
+	maps.Copy(labels, machine.Labels)
+	labels[corev1.LabelHostname] = claimName
+	w.uids++
+	node := &corev1.Node{
+		ObjectMeta: metav1.ObjectMeta{
+			Name: claimName, UID: types.UID(fmt.Sprintf("node/%s/%d", claimName, w.uids)), ResourceVersion: strconv.Itoa(w.uids),
+			Labels: labels, CreationTimestamp: metav1.NewTime(w.clock.now),
+		},
+		Spec: corev1.NodeSpec{ProviderID: string(id), Taints: []corev1.Taint{
+			{Key: v1.UnregisteredTaintKey, Effect: corev1.TaintEffectNoExecute},
+			{Key: corev1.TaintNodeNotReady, Effect: corev1.TaintEffectNoSchedule},
+		}},
+		Status: corev1.NodeStatus{Capacity: machine.Capacity, Allocatable: allocatable, Conditions: []corev1.NodeCondition{
+			{Type: corev1.NodeReady, Status: corev1.ConditionFalse, Reason: "KubeletNotReady", LastTransitionTime: metav1.NewTime(w.clock.now)},
+		}},
+	}
+	w.addSeat(newSeat(node))
+}
+
+func (w *World) addSeat(s *seat) {
+	w.seats[s.node.Name] = s
+	w.seatList = append(w.seatList, s)
+	w.touch(s)
+	w.noteChange()
+}
+
+// makeReady is the moment in which the kubelet says that the node can run pods.
+func (w *World) makeReady(s *seat) {
+	node := s.node.DeepCopy()
+	node.Spec.Taints = slices.DeleteFunc(node.Spec.Taints, func(t corev1.Taint) bool { return t.Key == corev1.TaintNodeNotReady })
+	node.Status.Conditions = []corev1.NodeCondition{{
+		Type: corev1.NodeReady, Status: corev1.ConditionTrue, Reason: "KubeletReady", LastTransitionTime: metav1.NewTime(w.clock.now),
+	}}
+	w.setNode(s, node)
+}
+
+// setNode puts the node in the place of what it was.
+func (w *World) setNode(s *seat, node *corev1.Node) {
+	w.uids++
+	node.ResourceVersion = strconv.Itoa(w.uids)
+	s.node, s.room = node, amountsIn(node.Status.Allocatable)
+	if isOpen(node) {
+		w.unscheduled = true
+		w.daemons(s)
+	}
+	w.touch(s)
+	w.boot(s)
+	w.noteChange()
+}
+
+// agentTime is how long it takes on a new node until what its startup taints wait for is done.
+const agentTime = 10 * time.Second
+
+// boot lets somebody take off the startup taints of a node that is ready.
+func (w *World) boot(s *seat) {
+	claim := w.claimOf(s)
+	if claim == nil || s.booting || !isNodeReady(s.node) {
+		return
+	}
+	starting := func(t corev1.Taint) bool {
+		return slices.ContainsFunc(v1.CoreTaints(claim.Spec.StartupTaints), func(o corev1.Taint) bool { return o.Key == t.Key && o.Effect == t.Effect })
+	}
+	if !slices.ContainsFunc(s.node.Spec.Taints, starting) {
+		return
+	}
+	s.booting = true
+	w.after(agentTime, func() {
+		if w.seats[s.node.Name] == s {
+			node := s.node.DeepCopy()
+			node.Spec.Taints = slices.DeleteFunc(node.Spec.Taints, starting)
+			w.setNode(s, node)
+		}
+	})
+}
+
+// lose is the end of a machine: its pods stop serving, and the cloud's controller removes its node.
+func (w *World) lose(s *seat) {
+	s.alive = false
+	node := s.node.DeepCopy()
+	node.Status.Conditions = []corev1.NodeCondition{{
+		Type: corev1.NodeReady, Status: corev1.ConditionUnknown, Reason: "NodeStatusUnknown", LastTransitionTime: metav1.NewTime(w.clock.now),
+	}}
+	node.Spec.Taints = append(node.Spec.Taints, corev1.Taint{Key: corev1.TaintNodeUnreachable, Effect: corev1.TaintEffectNoSchedule})
+	for _, u := range slices.Clone(s.units) {
+		w.unready(u)
+	}
+	w.setNode(s, node)
+	w.deleteNode(s)
+}
+
+// deleteNode tells a node to go; finalizers keep it.
+func (w *World) deleteNode(s *seat) {
+	if len(s.node.Finalizers) == 0 {
+		w.removeSeat(s)
+		return
+	}
+	if s.node.DeletionTimestamp == nil {
+		node := s.node.DeepCopy()
+		node.DeletionTimestamp = new(metav1.NewTime(w.clock.now))
+		w.setNode(s, node)
+		w.wantMachines()
+	}
+}
+
+// removeSeat takes a node out of the world, and with it the pods that are still bound to it.
+func (w *World) removeSeat(s *seat) {
+	for _, u := range slices.Clone(s.units) {
+		w.drop(u)
+	}
+	w.touch(s)
+	delete(w.seats, s.node.Name)
+	w.seatList = slices.DeleteFunc(w.seatList, func(o *seat) bool { return o == s })
+	w.noteChange()
+}
+
+// touch has the claim of a node looked at.
+func (w *World) touch(s *seat) {
+	if claim := w.claimOf(s); claim != nil {
+		w.toStep(claim.Name)
+	} else if s.node.DeletionTimestamp != nil {
+		w.toStep(s.node.Name)
+	}
+}
+
+// podsChanged has the claim of a node looked at because of its pods. For a node that has nothing else to do, it is enough to
+// do so before anything is decided about it.
+func (w *World) podsChanged(s *seat) {
+	claim := w.claimOf(s)
+	switch {
+	case claim == nil:
+		w.touch(s)
+	case claim.DeletionTimestamp == nil && v1.IsTrue(claim, v1.ConditionInitialized):
+		w.observed.add(claim.Name)
+		w.noteChange()
+	default:
+		w.toStep(claim.Name)
+	}
+}
+
+func (w *World) claimOf(s *seat) *v1.NodeClaim {
+	name, ok := w.claimByID[s.node.Spec.ProviderID]
+	if !ok {
+		return nil
+	}
+	claim, _ := w.claims.get(name)
+	return claim
+}
+
+// daemons starts the pods of DaemonSets on a node that has become ready for them.
+func (w *World) daemons(s *seat) {
+	for _, d := range w.base.DaemonSets {
+		owned := func(u *unit) bool {
+			return len(u.pod.OwnerReferences) > 0 && u.pod.OwnerReferences[0].Kind == "DaemonSet" && u.pod.OwnerReferences[0].Name == d.Name && u.pod.Namespace == d.Namespace
+		}
+		if slices.ContainsFunc(s.units, owned) {
+			continue
+		}
+		pod := w.daemonPod(d, s)
+		// A replay on the bare node tells whether the DaemonSet is for it.
+		bare := *s.node
+		bare.Spec.Taints = slices.DeleteFunc(slices.Clone(bare.Spec.Taints), engine.IsEphemeralTaint)
+		replay := engine.Replay{Snapshot: &engine.Snapshot{Nodes: []*corev1.Node{&bare}}, Pods: []*corev1.Pod{pod}}
+		if len(replay.Land().Placements) == 0 {
+			continue
+		}
+		placed := *pod
+		placed.Spec.NodeName = s.node.Name
+		placed.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(w.clock.now)}}
+		u := &unit{pod: &placed}
+		w.addUnit(u)
+		w.podsChanged(s)
+		w.start(u)
+	}
+}
+
+func (w *World) daemonPod(d *appsv1.DaemonSet, s *seat) *corev1.Pod {
+	w.uids++
+	pod := &corev1.Pod{Spec: d.Spec.Template.Spec, Status: corev1.PodStatus{Phase: corev1.PodPending}}
+	pod.Namespace, pod.Name = d.Namespace, d.Name+"-"+s.node.Name
+	pod.UID = types.UID(fmt.Sprintf("%s/%s/%d", pod.Namespace, pod.Name, w.uids))
+	pod.ResourceVersion = strconv.Itoa(w.uids)
+	pod.CreationTimestamp = metav1.NewTime(w.clock.now)
+	pod.Labels, pod.Annotations = d.Spec.Template.Labels, d.Spec.Template.Annotations
+	pod.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "DaemonSet", Name: d.Name, UID: d.UID, Controller: new(true)}}
+	return pod
+}

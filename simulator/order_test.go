@@ -1,0 +1,163 @@
+package simulator
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	v1 "tenon.sh/api/v1"
+	"tenon.sh/engine"
+	"tenon.sh/scenario"
+)
+
+// before lets a world come to rest and hands it out together with the launch that could stand in for its only node.
+func before(t *testing.T, more string) (*World, engine.Disruption) {
+	t.Helper()
+	file, err := scenario.Parse("catalog kwok\ncloud fixed30\npool general budget=100% capacity in (on-demand)\ndeployment web x6 cpu=500m mem=1Gi\npdb web max=2\n" + more)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w, err := New(Config{Snapshot: file.Snapshot, Course: file.Course, Seed: 1, For: time.Hour, Audit: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	goOn(t, w, 10*time.Minute)
+	if len(w.claims.list) != 1 || len(w.unbound.list) != 0 {
+		t.Fatalf("%d machines and %d waiting pods to begin with", len(w.claims.list), len(w.unbound.list))
+	}
+	claim := w.claims.list[0]
+	s := w.snapshot(t.Context())
+	s.Nodes, s.NodeClaims = nil, nil
+	for i, pod := range s.Pods {
+		free := *pod
+		free.Spec.NodeName = ""
+		free.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable}}
+		s.Pods[i] = &free
+	}
+	plan := engine.Provision(s, engine.Options{}, nil)
+	return w, engine.Disruption{Nodes: []string{claim.Name}, Claims: []string{claim.Name}, Reason: v1.Drifted, Replacements: plan.Launches}
+}
+
+// goOn lets time pass.
+func goOn(t *testing.T, w *World, d time.Duration) {
+	t.Helper()
+	end := w.clock.now.Add(d)
+	w.settle(t.Context())
+	for next, ok := w.agenda.next(); ok && !next.After(end); next, ok = w.agenda.next() {
+		w.clock.now = next
+		w.agenda.take().do()
+		w.settle(t.Context())
+		if len(w.violations) > 0 {
+			t.Fatal(w.violations)
+		}
+	}
+	w.clock.now = end
+}
+
+func TestANodeGoesOnlyOnceItsReplacementIsReady(t *testing.T) {
+	t.Parallel()
+	w, d := before(t, "")
+	old := d.Claims[0]
+	w.beginOrder(d)
+	claim, _ := w.claims.get(old)
+	if claim.DeletionTimestamp != nil || claim.Annotations[disruptionAnnotation] == "" || !v1.IsTrue(claim, v1.ConditionDisruptionReason) {
+		t.Fatalf("at first the claim is only marked: %+v", claim.ObjectMeta)
+	}
+	if !slices.ContainsFunc(w.seats[old].node.Spec.Taints, isDisrupted) {
+		t.Error("the node still takes pods")
+	}
+	goOn(t, w, 20*time.Second)
+	if claim, _ := w.claims.get(old); claim.DeletionTimestamp != nil {
+		t.Error("the node goes before its replacement is there")
+	}
+	for range 40 { // all the while at most two of the six may be missing
+		goOn(t, w, 5*time.Second)
+		if ready := w.shapeList[0].ready; ready < 4 {
+			t.Fatalf("only %d pods are ready", ready)
+		}
+	}
+	if _, there := w.claims.get(old); there {
+		t.Error("the node never went")
+	}
+	if len(w.claims.list) != 1 || w.claims.list[0].Annotations[replacesAnnotation] == "" || len(w.unbound.list) != 0 {
+		t.Errorf("%d machines, %d waiting pods", len(w.claims.list), len(w.unbound.list))
+	}
+	if got := w.meter.Evictions["drifted"]; got != 6 {
+		t.Errorf("%d evictions, not one for each of the six pods", got)
+	}
+}
+
+func TestANodeStaysIfItsReplacementNeverComes(t *testing.T) {
+	t.Parallel()
+	w, d := before(t, "fault never-register at=10m count=1")
+	w.beginOrder(d)
+	goOn(t, w, 30*time.Minute)
+	claim, there := w.claims.get(d.Claims[0])
+	if !there || claim.DeletionTimestamp != nil || claim.Annotations[disruptionAnnotation] != "" {
+		t.Fatal("the node does not stay as it was")
+	}
+	if slices.ContainsFunc(w.seats[claim.Name].node.Spec.Taints, isDisrupted) {
+		t.Error("the node takes no pods any more")
+	}
+	if w.meter.TakenBack != 1 || len(w.claims.list) != 1 || w.shapeList[0].ready != 6 {
+		t.Errorf("%d taken back, %d machines, %d pods ready", w.meter.TakenBack, len(w.claims.list), w.shapeList[0].ready)
+	}
+}
+
+// Most pods are folded into one on each node before kube-scheduler is replayed; the replay of all of them must give the
+// same.
+func TestFoldedPodsChangeNoPlacement(t *testing.T) {
+	t.Parallel()
+	file, err := scenario.Parse(`catalog kwok
+cloud fixed30
+pool general capacity in (on-demand)
+deployment a x20 cpu=500m mem=1Gi spread=(zone soft)
+deployment b x15 cpu=300m mem=2Gi spread=zone
+deployment c x8 cpu=1 mem=1Gi apart=(hostname of=app:b weight=100)
+deployment d x5 stateful cpu=1 mem=4Gi apart=hostname
+deployment e x9 cpu=200m mem=128Mi together=(zone of=app:d weight=50)
+daemonset agent cpu=100m mem=64Mi tolerate=*
+`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w, err := New(Config{Snapshot: file.Snapshot, Course: file.Course, Seed: 1, For: time.Hour})
+	if err != nil {
+		t.Fatal(err)
+	}
+	goOn(t, w, 10*time.Minute)
+	for _, l := range w.loads {
+		for range 4 {
+			w.makePod(l, 100+l.made)
+		}
+		folded := w.replay()
+		full := folded
+		s := *folded.Snapshot
+		s.Pods = w.snapshot(t.Context()).Pods
+		full.Snapshot = &s
+		if len(full.Snapshot.Pods) <= len(folded.Snapshot.Pods) {
+			t.Fatal("nothing was folded")
+		}
+		got, want := placements(folded), placements(full)
+		if got != want {
+			t.Errorf("%s: folded\n%s\nall\n%s", l.key, got, want)
+		}
+		for _, u := range slices.Clone(w.unbound.list) {
+			w.drop(u)
+		}
+	}
+}
+
+func placements(r engine.Replay) string {
+	list := r.Land().Placements
+	slices.SortFunc(list, func(a, b engine.Placement) int { return cmp.Compare(a.Pod.String(), b.Pod.String()) })
+	var lines []string
+	for _, p := range list {
+		lines = append(lines, p.Pod.String()+" "+p.Node)
+	}
+	return strings.Join(lines, "\n")
+}

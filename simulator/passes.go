@@ -1,0 +1,201 @@
+package simulator
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	v1 "tenon.sh/api/v1"
+	"tenon.sh/engine"
+)
+
+const (
+	// batch is how long pods that wait for a machine wait for others to be planned with.
+	batch = time.Second
+	// again is when a plan that leaves pods waiting is made anew though nothing has changed; the time doubles.
+	againFirst, againMost = time.Minute, 10 * time.Minute
+	// collectEvery is how often the world looks for machines without claims, and claims without machines.
+	collectEvery = 10 * time.Minute
+)
+
+// snapshot is the cluster as it is now.
+func (w *World) snapshot(ctx context.Context) *engine.Snapshot {
+	s := *w.base
+	s.Now = w.clock.now
+	s.Pods = make([]*corev1.Pod, 0, len(w.units.list))
+	for _, u := range w.units.list {
+		s.Pods = append(s.Pods, u.pod)
+	}
+	s.Nodes = make([]*corev1.Node, 0, len(w.seatList))
+	for _, seat := range w.seatList {
+		s.Nodes = append(s.Nodes, seat.node)
+	}
+	if w.needBudgets {
+		w.countBudgets()
+	}
+	s.NodeClaims = append(s.NodeClaims[:0:0], w.claims.list...)
+	s.PodDisruptionBudgets = w.budgets()
+	s.Classes = make([]engine.Class, 0, len(w.markets))
+	for _, m := range w.markets {
+		class := m.class
+		class.InstanceTypes = m.catalog(ctx, w.clock.now)
+		s.Classes = append(s.Classes, class)
+	}
+	return &s
+}
+
+// wantMachines has a plan made soon.
+func (w *World) wantMachines() {
+	if w.provisioning {
+		return
+	}
+	w.provisioning = true
+	w.after(batch, func() {
+		w.provisioning = false
+		w.provisionNow = true
+	})
+}
+
+// provision makes a plan for the pods that wait and carries it out.
+func (w *World) provision(ctx context.Context) {
+	w.provisionNow = false
+	if len(w.unbound.list) == 0 && !w.anyToMove() {
+		return
+	}
+	w.meter.Passes++
+	plan := engine.Provision(w.snapshot(ctx), w.cfg.Options, &w.provisionMemo)
+	for _, launch := range plan.Launches {
+		if pool := w.pool(launch.NodePool); pool != nil {
+			w.addClaim(pool, launch, nil)
+		}
+	}
+	if len(plan.Launches) > 0 {
+		w.again = againFirst
+		return
+	}
+	if len(w.unbound.list) == 0 || w.asking {
+		return
+	}
+	// Nothing to do now: what is sold out may be there again later.
+	w.asking = true
+	w.after(w.again, func() {
+		w.asking = false
+		w.unscheduled = w.unscheduled || len(w.unbound.list) > 0
+		w.wantMachines()
+	})
+	w.again = min(2*w.again, againMost)
+}
+
+// anyToMove reports whether pods run on nodes that leave and will need another place.
+func (w *World) anyToMove() bool {
+	return slices.ContainsFunc(w.seatList, func(s *seat) bool {
+		if claim := w.claimOf(s); claim == nil || claim.DeletionTimestamp == nil && s.node.DeletionTimestamp == nil {
+			return false
+		}
+		return slices.ContainsFunc(s.units, func(u *unit) bool { return engine.IsReschedulable(u.pod) })
+	})
+}
+
+// noteChange has the nodes looked at that may be disrupted, but not more often than the configuration says, and half as often
+// while nothing comes of it.
+func (w *World) noteChange() {
+	if w.disrupting {
+		return
+	}
+	w.disrupting = true
+	pause := w.cfg.disruptEvery()
+	if w.idle { // nothing was to be done the last time
+		pause *= 2
+	}
+	w.at(later(w.clock.now.Add(batch), w.disrupted.Add(pause)), func() {
+		w.disrupting = false
+		w.disruptNow = true
+	})
+}
+
+// disrupt decides which nodes go, and begins what was decided.
+func (w *World) disrupt(ctx context.Context) {
+	w.disruptNow, w.disrupted = false, w.clock.now
+	w.observe(ctx)
+	w.meter.Passes++
+	s := w.snapshot(ctx)
+	plan := engine.Disrupt(s, w.cfg.Options, &w.disruptMemo)
+	w.kept, w.idle = plan.Kept, len(plan.Disruptions) == 0
+	if w.cfg.Audit {
+		w.audit(s, plan)
+	}
+	for _, d := range plan.Disruptions {
+		w.beginOrder(d)
+	}
+	for _, k := range plan.Kept {
+		if k.Reason.Code == engine.ConsolidateAfter || k.Reason.Code == engine.BudgetExhausted {
+			w.noteChange() // time alone changes that
+			break
+		}
+	}
+}
+
+// observe has claims write down that pods came or went, and that nodes have been quiet for long enough, where a decision
+// could depend on it: of pods that are still there the engine sees for itself when they came.
+func (w *World) observe(ctx context.Context) {
+	for _, name := range w.observed.take() {
+		claim, ok := w.claims.get(name)
+		if !ok {
+			delete(w.due, name)
+			continue
+		}
+		s, due := w.seatOf(claim), w.due[name]
+		switch {
+		case s != nil && s.left.After(claim.Status.LastPodEventTime.Time), v1.IsTrue(claim, v1.ConditionConsolidatable),
+			!due.IsZero() && !w.clock.now.Before(due):
+			delete(w.due, name)
+			w.stepClaim(ctx, name)
+		case !due.IsZero():
+			w.observed.add(name)
+			w.noteChange()
+		}
+	}
+}
+
+// lookAgain enters when a claim is to be looked at again though nothing has changed, 0 being never. A node that is in use can
+// wait until something is decided about nodes.
+func (w *World) lookAgain(name string, after time.Duration) {
+	claim, ok := w.claims.get(name)
+	if ok && after > 0 && after < time.Hour && claim.DeletionTimestamp == nil && v1.IsTrue(claim, v1.ConditionInitialized) {
+		w.due[name] = w.clock.now.Add(after)
+		w.observed.add(name)
+		w.noteChange()
+		return
+	}
+	w.wake(name, after)
+}
+
+// collect removes what was left behind.
+func (w *World) collect(ctx context.Context) {
+	for _, m := range w.markets {
+		if m.provider == nil {
+			continue
+		}
+		machines, err := m.provider.Machines(ctx)
+		if err != nil {
+			continue // throttled: the next round will do
+		}
+		s := w.snapshot(ctx)
+		claims := s.NodeClaims
+		for _, orphan := range engine.Orphans(claims, s.Nodes, machines, w.clock.now) {
+			w.violate("machine %s has no claim", orphan.Machine.ID)
+			if orphan.Terminate {
+				_ = m.provider.Terminate(ctx, orphan.Machine.ID) // what failed is tried again by the next round
+				w.stir(m)
+			}
+		}
+		for _, claim := range engine.Lost(claims, s.Nodes, machines) {
+			if w.marketOf(claim.Spec.NodeClassRef) == m {
+				w.deleteClaim(claim.Name, engine.CauseGarbageCollected)
+			}
+		}
+	}
+	w.after(collectEvery, func() { w.collect(ctx) })
+}

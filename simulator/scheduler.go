@@ -1,0 +1,123 @@
+package simulator
+
+import (
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"tenon.sh/engine"
+)
+
+// backOff is how long kube-scheduler leaves pods alone that it has found no node for when only a little has changed.
+const backOff = 10 * time.Second
+
+// freed notes that there is more room than before: pods that wait are tried again, soon.
+func (w *World) freed() {
+	if w.unbound.list == nil || w.retrying {
+		return
+	}
+	w.retrying = true
+	w.at(later(w.clock.now, w.scheduled.Add(backOff)), func() {
+		w.retrying = false
+		w.unscheduled = w.unscheduled || len(w.unbound.list) > 0
+	})
+}
+
+func later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}
+
+// schedule is one round of kube-scheduler over all pods that wait.
+func (w *World) schedule() {
+	w.unscheduled, w.scheduled = false, w.clock.now
+	if len(w.unbound.list) == 0 {
+		return
+	}
+	replay := w.replay()
+	for _, p := range replay.Land().Placements {
+		u, _ := w.units.get(string(p.Pod.UID))
+		w.bind(u, w.seats[p.Node])
+	}
+	for _, u := range w.unbound.list {
+		w.refuse(u)
+	}
+}
+
+// refuse writes down that no node takes the pod. Its nomination, if it has one, was of no use.
+func (w *World) refuse(u *unit) {
+	if u.tried && u.pod.Status.NominatedNodeName == "" {
+		return
+	}
+	pod := *u.pod
+	pod.Status.NominatedNodeName = ""
+	pod.Status.Conditions = []corev1.PodCondition{{
+		Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable, LastTransitionTime: metav1.NewTime(w.clock.now),
+	}}
+	u.pod, u.tried = &pod, true
+	w.wantMachines()
+}
+
+// replay is what kube-scheduler sees. Pods that matter to none of those that wait but for the room that they take are
+// replaced by one on each node that takes as much.
+func (w *World) replay() engine.Replay {
+	s := &engine.Snapshot{
+		Now: w.clock.now, Nodes: make([]*corev1.Node, 0, len(w.seatList)), Namespaces: w.base.Namespaces, Services: w.base.Services,
+		ReplicaSets: w.base.ReplicaSets, StatefulSets: w.base.StatefulSets, ReplicationControllers: w.base.ReplicationControllers,
+		PersistentVolumes: w.base.PersistentVolumes, PersistentVolumeClaims: w.base.PersistentVolumeClaims, StorageClasses: w.base.StorageClasses,
+		CSINodes: w.base.CSINodes,
+	}
+	r := engine.Replay{Snapshot: s, Options: w.cfg.Options, Hints: map[engine.PodID]string{}}
+	var shapes []*shape
+	for _, u := range w.unbound.list {
+		r.Pods = append(r.Pods, u.pod)
+		if !slices.Contains(shapes, u.shape) {
+			shapes = append(shapes, u.shape)
+		}
+		if name := u.pod.Status.NominatedNodeName; name != "" {
+			r.Hints[engine.PodID{Namespace: u.pod.Namespace, Name: u.pod.Name, UID: u.pod.UID}] = name
+		}
+	}
+	counted := map[*seat]amounts{}
+	for _, other := range w.shapeList {
+		if len(other.units.list) == 0 || !slices.ContainsFunc(shapes, func(s *shape) bool { return s.relevant(other) }) {
+			continue
+		}
+		for _, u := range other.units.list {
+			if u.seat == nil {
+				continue
+			}
+			if counted[u.seat] == nil {
+				counted[u.seat] = amounts{}
+			}
+			counted[u.seat].add(u.need, 1)
+			s.Pods = append(s.Pods, u.pod)
+		}
+	}
+	for _, seat := range w.seatList {
+		if seat.node.DeletionTimestamp != nil || !seat.alive || counted[seat] == nil && !w.matters(seat, shapes) {
+			continue
+		}
+		s.Nodes = append(s.Nodes, seat.node)
+		if pod := seat.without(counted[seat]); pod != nil {
+			s.Pods = append(s.Pods, pod)
+		}
+	}
+	s.Pods = append(s.Pods, r.Pods...)
+	return r
+}
+
+// matters reports whether a node could make a difference to pods of these shapes: it has room for one of them, or it is one
+// of the places that a strict spread counts.
+func (w *World) matters(s *seat, shapes []*shape) bool {
+	return slices.ContainsFunc(shapes, func(x *shape) bool { return x.strict || s.holds(x.need) })
+}
+
+// isOpen reports whether the node can take ordinary pods, as far as its own state goes.
+func isOpen(node *corev1.Node) bool {
+	return node.DeletionTimestamp == nil && !slices.ContainsFunc(node.Spec.Taints, engine.IsEphemeralTaint)
+}

@@ -1,0 +1,111 @@
+package simulator
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+)
+
+// shape is pods that are alike: of one version of one workload, or with the same text.
+type shape struct {
+	sample *corev1.Pod
+	need   amounts
+	units  shelf[*unit]
+	ready  int
+	// selectors are about the pods that this kind of pod looks at when it is placed; held are those of them by which it
+	// keeps others off, or draws them, once it runs.
+	selectors, held []labels.Selector
+	ports, volumes  bool
+	strict          bool            // it has spread constraints that must be met
+	matters         map[*shape]bool // what relevant has found out
+}
+
+// shapeOf finds the pod's shape.
+func (w *World) shapeOf(u *unit) *shape {
+	key := shapeKey(u)
+	if s, ok := w.shapes[key]; ok {
+		return s
+	}
+	s := &shape{sample: u.pod, need: amountsOf(u.pod), units: newShelf[*unit](), matters: map[*shape]bool{}}
+	s.read()
+	w.shapes[key] = s
+	w.shapeList = append(w.shapeList, s)
+	return s
+}
+
+// forgetShape drops the shape of an old version, of which the last pod has gone.
+func (w *World) forgetShape(u *unit) {
+	delete(w.shapes, shapeKey(u))
+	w.shapeList = slices.DeleteFunc(w.shapeList, func(s *shape) bool { return s == u.shape })
+}
+
+func shapeKey(u *unit) string {
+	if u.load != nil {
+		return fmt.Sprintf("%s %d", u.load.key, u.load.version(u))
+	}
+	spec := u.pod.Spec
+	spec.NodeName = ""
+	text, _ := spec.Marshal() // writing to memory cannot fail
+	labels := ""
+	for _, key := range slices.Sorted(maps.Keys(u.pod.Labels)) {
+		labels += fmt.Sprintf("%q=%q,", key, u.pod.Labels[key])
+	}
+	return fmt.Sprintf("%q %s %v %x", u.pod.Namespace, labels, u.pod.OwnerReferences, text)
+}
+
+// read finds out what pods of this shape look at.
+func (s *shape) read() {
+	spec := &s.sample.Spec
+	s.volumes = len(spec.Volumes) > 0
+	for _, c := range slices.Concat(spec.Containers, spec.InitContainers) {
+		s.ports = s.ports || len(c.Ports) > 0
+	}
+	for _, c := range spec.TopologySpreadConstraints {
+		s.selectors = append(s.selectors, selectorOf(c.LabelSelector))
+		s.strict = s.strict || c.WhenUnsatisfiable == corev1.DoNotSchedule
+	}
+	a := spec.Affinity
+	if a != nil && a.PodAffinity != nil {
+		s.hold(a.PodAffinity.RequiredDuringSchedulingIgnoredDuringExecution, a.PodAffinity.PreferredDuringSchedulingIgnoredDuringExecution)
+	}
+	if a != nil && a.PodAntiAffinity != nil {
+		s.hold(a.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution, a.PodAntiAffinity.PreferredDuringSchedulingIgnoredDuringExecution)
+	}
+	s.selectors = append(s.selectors, s.held...)
+}
+
+func (s *shape) hold(required []corev1.PodAffinityTerm, preferred []corev1.WeightedPodAffinityTerm) {
+	for i := range required {
+		s.held = append(s.held, selectorOf(required[i].LabelSelector))
+	}
+	for i := range preferred {
+		s.held = append(s.held, selectorOf(preferred[i].PodAffinityTerm.LabelSelector))
+	}
+}
+
+// selectorOf reads a selector; one that cannot be read may be about any pod.
+func selectorOf(selector *metav1.LabelSelector) labels.Selector {
+	found, err := metav1.LabelSelectorAsSelector(selector)
+	if err != nil {
+		return labels.Everything()
+	}
+	return found
+}
+
+// relevant reports whether it matters to pods of this shape where pods of the other one are, beyond the room that they
+// take. Namespaces are left out of account: at worst too many pods count as relevant.
+func (s *shape) relevant(other *shape) bool {
+	answer, known := s.matters[other]
+	if !known {
+		matches := func(list []labels.Selector, by *shape) bool {
+			return slices.ContainsFunc(list, func(l labels.Selector) bool { return l.Matches(labels.Set(by.sample.Labels)) })
+		}
+		answer = s == other || s.ports && other.ports || s.volumes && other.volumes || matches(s.selectors, other) || matches(other.held, s)
+		s.matters[other] = answer
+	}
+	return answer
+}

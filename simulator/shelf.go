@@ -1,0 +1,69 @@
+package simulator
+
+// shelf keeps things by key, in an order that follows from what was put on and taken off it.
+type shelf[T any] struct {
+	list []T
+	keys []string
+	at   map[string]int
+}
+
+func newShelf[T any]() shelf[T] { return shelf[T]{at: map[string]int{}} }
+
+// put adds a thing, or puts it in the place of the one with its key.
+func (s *shelf[T]) put(key string, thing T) {
+	if i, ok := s.at[key]; ok {
+		s.list[i] = thing
+		return
+	}
+	s.at[key] = len(s.list)
+	s.list, s.keys = append(s.list, thing), append(s.keys, key)
+}
+
+// get is the thing with the key, the zero value if there is none.
+func (s *shelf[T]) get(key string) (thing T, ok bool) {
+	i, ok := s.at[key]
+	if !ok {
+		return thing, false
+	}
+	return s.list[i], true
+}
+
+// remove takes a thing off; the last one moves to its place.
+func (s *shelf[T]) remove(key string) {
+	i, ok := s.at[key]
+	if !ok {
+		return
+	}
+	last := len(s.list) - 1
+	s.list[i], s.keys[i] = s.list[last], s.keys[last]
+	s.at[s.keys[i]] = i
+	delete(s.at, key)
+	var none T
+	s.list[last] = none
+	s.list, s.keys = s.list[:last], s.keys[:last]
+}
+
+// todo is a list of things to look at, each once, in the order in which they came.
+type todo[T comparable] struct {
+	list []T
+	in   map[T]bool
+}
+
+func (t *todo[T]) add(thing T) {
+	if t.in[thing] {
+		return
+	}
+	if t.in == nil {
+		t.in = map[T]bool{}
+	}
+	t.in[thing] = true
+	t.list = append(t.list, thing)
+}
+
+// take empties the list.
+func (t *todo[T]) take() []T {
+	list := t.list
+	t.list = nil
+	clear(t.in)
+	return list
+}

@@ -1,0 +1,234 @@
+package simulator
+
+import (
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"tenon.sh/engine"
+)
+
+// unit is one pod of the world, with what the world knows of it besides.
+type unit struct {
+	pod   *corev1.Pod
+	load  *load // that it belongs to; nil for a pod that nobody makes anew
+	shape *shape
+	seat  *seat // the node that it is on; nil as long as there is none
+	need  amounts
+	index int // its number among the pods of its workload
+	ready bool
+	ended bool // it is gone: events that are still to come mean nothing
+	tried bool // the scheduler has found no node for it
+}
+
+// key is the pod's UID: a later pod may have the same name.
+func (u *unit) key() string { return string(u.pod.UID) }
+
+func (u *unit) leaving() bool { return u.pod.DeletionTimestamp != nil }
+
+// amounts are what pods ask for, in thousandths of cores and pieces of everything else.
+type amounts map[corev1.ResourceName]int64
+
+func amountsOf(pod *corev1.Pod) amounts { return amountsIn(engine.PodRequests(pod)) }
+
+func amountsIn(list corev1.ResourceList) amounts {
+	out := amounts{}
+	for name, q := range list {
+		if name == corev1.ResourceCPU {
+			out[name] = q.MilliValue()
+		} else {
+			out[name] = q.Value()
+		}
+	}
+	return out
+}
+
+// add adds other n times.
+func (a amounts) add(other amounts, n int64) {
+	for name, amount := range other {
+		a[name] += n * amount
+	}
+}
+
+// addUnit brings a new pod into the world.
+func (w *World) addUnit(u *unit) {
+	u.shape = w.shapeOf(u)
+	u.need = u.shape.need
+	if u.pod.Spec.NodeName != "" {
+		u.seat = w.seats[u.pod.Spec.NodeName]
+	}
+	w.units.put(u.key(), u)
+	u.shape.units.put(u.key(), u)
+	if u.seat != nil {
+		u.seat.sit(u)
+		u.ready = isReady(u.pod)
+		u.shape.ready += count(u.ready)
+		w.meter.pods++
+	} else if isGated(u.pod) {
+		return
+	} else {
+		w.unbound.put(u.key(), u)
+		w.unscheduled = true
+	}
+	w.noteChange()
+}
+
+func isGated(pod *corev1.Pod) bool { return len(pod.Spec.SchedulingGates) > 0 }
+
+func isReady(pod *corev1.Pod) bool {
+	for _, c := range pod.Status.Conditions {
+		if c.Type == corev1.PodReady {
+			return c.Status == corev1.ConditionTrue
+		}
+	}
+	return false
+}
+
+func count(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// bind puts a pod on a node, as kube-scheduler does.
+func (w *World) bind(u *unit, s *seat) {
+	now := w.clock.now
+	pod := *u.pod
+	pod.Spec.NodeName, pod.Status.NominatedNodeName = s.node.Name, ""
+	pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(now)}}
+	u.pod, u.seat, u.tried = &pod, s, false
+	s.sit(u)
+	w.unbound.remove(u.key())
+	w.meter.pods++
+	w.meter.bound(now.Sub(pod.CreationTimestamp.Time))
+	w.podsChanged(s)
+	w.start(u)
+	w.noteChange()
+}
+
+// start lets the pod's node start it.
+func (w *World) start(u *unit) {
+	begin := 8 * time.Second
+	if u.load != nil {
+		begin = u.load.Start
+	}
+	w.around("start", u, begin, time.Second, func() {
+		if !u.ended && !u.leaving() && u.seat.alive {
+			w.run(u)
+		}
+	})
+}
+
+// around does something with a pod after about that time, at a full multiple of step: events that fall together cost less
+// than events one by one.
+func (w *World) around(what string, u *unit, median, step time.Duration, do func()) {
+	w.at(w.clock.now.Add(w.dice(what, u.key()).around(median)+step).Truncate(step), do)
+}
+
+// tendSoon has the controller of a workload look at it together with what happens within a moment.
+func (w *World) tendSoon(l *load) {
+	const moment = 2 * time.Second
+	if l.Kind != jobKind && !l.tended.After(w.clock.now) {
+		l.tended = w.clock.now.Add(moment).Truncate(moment)
+		w.at(l.tended, func() { w.loadsToTend.add(l) })
+	}
+}
+
+// run is the moment in which the pod is ready.
+func (w *World) run(u *unit) {
+	now := metav1.NewTime(w.clock.now)
+	pod := *u.pod
+	pod.Status.Phase, pod.Status.StartTime = corev1.PodRunning, &now
+	pod.Status.Conditions = append(pod.Status.Conditions[:1:1], corev1.PodCondition{Type: corev1.PodReady, Status: corev1.ConditionTrue, LastTransitionTime: now})
+	u.pod, u.ready = &pod, true
+	u.shape.ready++
+	w.needBudgets = true
+	if u.load == nil {
+		return
+	}
+	w.tendSoon(u.load)
+	if u.load.Kind == jobKind {
+		w.around("runs", u, u.load.Runs, 5*time.Second, func() {
+			if !u.ended && !u.leaving() && u.ready {
+				w.meter.Jobs++
+				w.drop(u)
+			}
+		})
+	}
+}
+
+// end tells a pod to end. It is gone once it has stopped, or has no more time.
+func (w *World) end(u *unit, grace time.Duration) {
+	if u.ended || u.leaving() && !u.pod.DeletionTimestamp.After(w.clock.now.Add(grace)) {
+		return
+	}
+	if u.seat == nil {
+		w.drop(u)
+		return
+	}
+	stop := 3 * time.Second
+	if u.load != nil {
+		stop = u.load.Stop
+	}
+	pod := *u.pod
+	seconds, at := int64(grace/time.Second), metav1.NewTime(w.clock.now.Add(grace))
+	pod.DeletionTimestamp, pod.DeletionGracePeriodSeconds = &at, &seconds
+	u.pod = &pod
+	w.unready(u)
+	w.podsChanged(u.seat)
+	if u.load != nil {
+		w.loadsToTend.add(u.load)
+	}
+	w.around("stop", u, min(stop, grace), time.Second, func() {
+		if u.seat.alive {
+			w.drop(u)
+		}
+	})
+	w.noteChange()
+}
+
+// unready counts the pod no more among those that serve.
+func (w *World) unready(u *unit) {
+	if u.ready {
+		u.ready = false
+		u.shape.ready--
+		w.needBudgets = true
+	}
+}
+
+// drop takes a pod out of the world.
+func (w *World) drop(u *unit) {
+	if u.ended {
+		return
+	}
+	u.ended = true
+	w.unready(u)
+	w.units.remove(u.key())
+	w.unbound.remove(u.key())
+	u.shape.units.remove(u.key())
+	if u.load != nil && len(u.shape.units.list) == 0 && u.load.version(u) != u.load.newest {
+		w.forgetShape(u)
+	}
+	if u.seat != nil {
+		u.seat.rise(u)
+		u.seat.left = w.clock.now
+		w.meter.pods--
+		w.podsChanged(u.seat)
+		w.freed()
+	}
+	if u.load != nil {
+		u.load.units.remove(u.key())
+		w.loadsToTend.add(u.load)
+	}
+	w.noteChange()
+}
+
+// grace is how long a pod may take to end.
+func (u *unit) grace() time.Duration {
+	if s := u.pod.Spec.TerminationGracePeriodSeconds; s != nil {
+		return time.Duration(*s) * time.Second
+	}
+	return 30 * time.Second
+}

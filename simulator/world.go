@@ -1,0 +1,364 @@
+package simulator
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	v1 "tenon.sh/api/v1"
+	"tenon.sh/engine"
+	"tenon.sh/provider/simulated"
+	"tenon.sh/scenario"
+)
+
+// Config is what a World is made from.
+type Config struct {
+	// Snapshot is the cluster at the beginning, Course how it goes on. Nobody changes them.
+	Snapshot *engine.Snapshot
+	Course   scenario.Course
+	Options  engine.Options
+	Seed     uint64
+	// For is how long the world is watched; before that it runs for WarmUp unwatched.
+	For, WarmUp time.Duration
+	// Profile says how the cloud behaves; empty means as the course says, or as aws-typical.
+	Profile string
+	// Policy is the consolidation policy of all pools; empty leaves each its own.
+	Policy v1.ConsolidationPolicy
+	// DisruptEvery is how much time there is at least between two looks at the nodes; 0 means 5 minutes. It is twice as much
+	// after a look that found nothing to do.
+	DisruptEvery time.Duration
+	// BoundEvery is how often the least possible cost is worked out; 0 means every 6 hours.
+	BoundEvery time.Duration
+	// Audit checks the world's laws all the time, not at its end only.
+	Audit bool
+}
+
+func (c *Config) profile() string {
+	switch {
+	case c.Profile != "":
+		return c.Profile
+	case c.Course.Cloud != "":
+		return c.Course.Cloud
+	}
+	return "aws-typical"
+}
+
+func (c *Config) disruptEvery() time.Duration {
+	if c.DisruptEvery > 0 {
+		return c.DisruptEvery
+	}
+	return 5 * time.Minute
+}
+
+func (c *Config) boundEvery() time.Duration {
+	if c.BoundEvery > 0 {
+		return c.BoundEvery
+	}
+	return 6 * time.Hour
+}
+
+// World is a cluster whose time passes when Run is called. It is to be used from one goroutine.
+type World struct {
+	cfg    Config
+	clock  *clock
+	agenda agenda
+	// base holds what seldom changes, and lists of what does not change at all.
+	base *engine.Snapshot
+
+	units, unbound shelf[*unit]
+	shapes         map[string]*shape
+	shapeList      []*shape
+	seats          map[string]*seat
+	seatList       []*seat
+	claims         shelf[*v1.NodeClaim]
+	claimByID      map[string]string
+	nodeNames      map[engine.MachineID]string // of machines whose node has another name than their claim
+	causes         map[string]string           // why claims go
+	wakes          map[string]time.Time        // when claims are looked at again
+	due            map[string]time.Time        // the same for claims of nodes in use
+	ripe           map[string]time.Time        // since when nodes could open
+	markets        []*market
+	loads          []*load
+	loadByKey      map[string]*load
+	labels         map[string]map[string]string
+	guards         []*guard
+	orders         []*order
+	uids           int
+
+	// What has to be done in this instant.
+	loadsToTend   todo[*load]
+	claimsToStep  todo[string]
+	stepping      string       // the claim whose steps are taken
+	observed      todo[string] // claims on whose nodes pods came or went
+	needBudgets   bool
+	ordersToWatch bool
+	unscheduled   bool // pods are to be tried
+	provisionNow  bool
+	disruptNow    bool
+	// What is entered in the agenda already, and when it was done last.
+	retrying, provisioning, disrupting, asking bool
+	scheduled, disrupted                       time.Time
+	again                                      time.Duration
+
+	provisionMemo, disruptMemo engine.Memo
+	kept                       []engine.Kept
+	idle                       bool // the last look at the nodes found nothing to do
+	meter                      *meter
+	violations                 []string
+}
+
+// New makes a world.
+func New(cfg Config) (*World, error) {
+	if cfg.Snapshot == nil || cfg.For <= 0 {
+		return nil, errors.New("make a simulation: it needs a cluster and a time to watch it for")
+	}
+	if _, err := simulated.ProfileByName(cfg.profile()); err != nil {
+		return nil, err
+	}
+	base := *cfg.Snapshot
+	w := &World{
+		cfg: cfg, clock: &clock{cfg.Snapshot.Now}, base: &base, units: newShelf[*unit](), unbound: newShelf[*unit](),
+		shapes: map[string]*shape{}, seats: map[string]*seat{}, claims: newShelf[*v1.NodeClaim](), claimByID: map[string]string{},
+		nodeNames: map[engine.MachineID]string{}, causes: map[string]string{}, wakes: map[string]time.Time{}, due: map[string]time.Time{}, ripe: map[string]time.Time{},
+		loadByKey: map[string]*load{}, labels: map[string]map[string]string{}, again: againFirst, needBudgets: true,
+	}
+	w.meter = newMeter(w)
+	w.readPools()
+	for _, class := range cfg.Snapshot.Classes {
+		m, err := w.openMarket(class)
+		if err != nil {
+			return nil, err
+		}
+		w.markets = append(w.markets, m)
+	}
+	for _, b := range cfg.Snapshot.PodDisruptionBudgets {
+		w.guards = append(w.guards, newGuard(b))
+	}
+	w.takeIn()
+	for _, x := range cfg.Course.Workloads {
+		l, err := newLoad(x)
+		if err != nil {
+			return nil, err
+		}
+		if w.loadByKey[l.key] != nil {
+			return nil, fmt.Errorf("there are two workloads %s", l.key)
+		}
+		w.begin(l)
+	}
+	return w, nil
+}
+
+// readPools gives all pools the policy that is asked for, and says that they can be used.
+func (w *World) readPools() {
+	pools := slices.Clone(w.base.NodePools)
+	for i, p := range pools {
+		if w.cfg.Policy != "" {
+			p = p.DeepCopy()
+			p.Spec.Disruption.ConsolidationPolicy = w.cfg.Policy
+			pools[i] = p
+		}
+	}
+	w.base.NodePools = pools
+}
+
+// at enters something in the agenda; what is past happens now.
+func (w *World) at(when time.Time, do func()) { w.agenda.add(later(when, w.clock.now), do) }
+
+func (w *World) after(d time.Duration, do func()) { w.at(w.clock.now.Add(max(d, 0)), do) }
+
+func (w *World) dice(purpose, thing string) *dice { return newDice(w.cfg.Seed, purpose, thing) }
+
+// Run lets time pass and says what the world was like. The error says that ctx has ended, or that a law was broken.
+func (w *World) Run(ctx context.Context) (*Result, error) {
+	begin := w.clock.now.Add(w.cfg.WarmUp)
+	end := begin.Add(w.cfg.For)
+	w.after(collectEvery, func() { w.collect(ctx) })
+	w.at(begin, func() { w.meter.open(ctx, begin, end) })
+	w.wantMachines() // for pods that the scheduler has tried before
+	w.settle(ctx)
+	for {
+		next, ok := w.agenda.next()
+		if !ok || next.After(end) {
+			break
+		}
+		if err := ctx.Err(); err != nil {
+			return nil, fmt.Errorf("simulate: %w", err)
+		}
+		w.meter.pass(next)
+		w.clock.now = next
+		for t, ok := w.agenda.next(); ok && t.Equal(next); t, ok = w.agenda.next() {
+			w.agenda.take().do()
+		}
+		w.settle(ctx)
+		if len(w.violations) > 0 {
+			return nil, fmt.Errorf("seed %d, %s: %s", w.cfg.Seed, w.clock.now.UTC().Format(time.RFC3339), w.violations[0])
+		}
+	}
+	w.meter.pass(end)
+	w.clock.now = end
+	return w.result(ctx), nil
+}
+
+// settle does everything that is to be done in this instant.
+func (w *World) settle(ctx context.Context) {
+	for range 10_000 {
+		switch {
+		case len(w.loadsToTend.list) > 0:
+			for _, l := range w.loadsToTend.take() {
+				w.tend(l)
+			}
+		case len(w.claimsToStep.list) > 0:
+			for _, name := range w.claimsToStep.take() {
+				w.stepClaim(ctx, name)
+			}
+		case w.ordersToWatch:
+			w.watchOrders()
+		case w.unscheduled:
+			w.schedule()
+		case w.provisionNow:
+			w.provision(ctx)
+		case w.disruptNow:
+			w.disrupt(ctx)
+		default:
+			return
+		}
+	}
+	w.violate("the world does not come to rest")
+}
+
+// violate notes that a law of the world is broken.
+func (w *World) violate(format string, args ...any) {
+	w.violations = append(w.violations, fmt.Sprintf(format, args...))
+}
+
+// takeIn brings what the snapshot holds into the world.
+func (w *World) takeIn() {
+	for _, c := range w.cfg.Snapshot.NodeClaims {
+		w.claims.put(c.Name, c)
+		w.claimsToStep.add(c.Name)
+		if c.Status.ProviderID != "" {
+			w.claimByID[c.Status.ProviderID] = c.Name
+		}
+	}
+	for _, n := range w.cfg.Snapshot.Nodes {
+		s := newSeat(n)
+		w.seats[n.Name] = s
+		w.seatList = append(w.seatList, s)
+		w.adopt(s)
+		w.boot(s)
+	}
+	for _, c := range w.cfg.Snapshot.NodeClaims {
+		w.adoptStarting(c)
+	}
+	loads := w.loadsOf(w.cfg.Snapshot.Pods)
+	for _, pod := range w.cfg.Snapshot.Pods {
+		if engine.IsTerminal(pod) {
+			continue
+		}
+		u := &unit{pod: pod, load: loads[pod], tried: engine.IsPending(pod)}
+		if l := u.load; l != nil {
+			u.index = l.units.next()
+			l.versions[u] = l.newest
+			l.units.put(u.key(), u)
+		}
+		w.addUnit(u)
+		switch {
+		case pod.DeletionTimestamp != nil && u.seat != nil:
+			w.after(pod.DeletionTimestamp.Sub(w.clock.now), func() { w.drop(u) })
+		case u.seat != nil && !u.ready:
+			w.start(u)
+		}
+	}
+}
+
+func (s *shelf[T]) next() int { return len(s.list) }
+
+// adopt makes the cloud know the machine of a node.
+func (w *World) adopt(s *seat) {
+	claim := w.claimOf(s)
+	if claim == nil {
+		return
+	}
+	id := engine.MachineID(s.node.Spec.ProviderID)
+	w.nodeNames[id] = s.node.Name
+	w.adoptMachine(claim, s.node.Labels, time.Time{})
+}
+
+// adoptStarting makes the cloud know a machine whose node is not there yet.
+func (w *World) adoptStarting(c *v1.NodeClaim) {
+	if c.Status.ProviderID == "" || w.seatOf(c) != nil || c.DeletionTimestamp != nil {
+		return
+	}
+	w.adoptMachine(c, c.Labels, w.clock.now.Add(30*time.Second))
+}
+
+func (w *World) adoptMachine(c *v1.NodeClaim, labels map[string]string, registers time.Time) {
+	m := w.marketOf(c.Spec.NodeClassRef)
+	if m == nil {
+		return
+	}
+	id := engine.MachineID(c.Status.ProviderID)
+	x := engine.Machine{ID: id, Claim: c.Name, ClaimUID: string(c.UID), Labels: machineLabels(labels, m), Created: c.CreationTimestamp.Time,
+		Capacity: c.Status.Capacity, Allocatable: c.Status.Allocatable}
+	m.cloud.Adopt(x, simulated.OfferingOf(engine.Machine{Labels: labels}), later(registers, w.clock.now))
+	seat := w.seatOf(c)
+	m.running.put(string(id), machine{id: id, claim: c.Name, seat: seat != nil, ready: seat != nil && isNodeReady(seat.node)})
+	w.meter.machines++
+	w.watchCloud(m)
+	if seat != nil && !isNodeReady(seat.node) {
+		w.after(time.Minute, func() { w.look(m) })
+	}
+}
+
+func isNodeReady(n *corev1.Node) bool {
+	return slices.ContainsFunc(n.Status.Conditions, func(c corev1.NodeCondition) bool {
+		return c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue
+	})
+}
+
+// machineLabels are those labels of a node that the choice of its machine settles.
+func machineLabels(labels map[string]string, m *market) map[string]string {
+	out := map[string]string{}
+	for _, key := range []string{corev1.LabelInstanceTypeStable, corev1.LabelTopologyZone, v1.CapacityTypeLabelKey} {
+		out[key] = labels[key]
+	}
+	for i := range m.class.InstanceTypes {
+		if t := &m.class.InstanceTypes[i]; t.Name == labels[corev1.LabelInstanceTypeStable] {
+			for key := range t.Labels {
+				if value, ok := labels[key]; ok {
+					out[key] = value
+				}
+			}
+		}
+	}
+	return out
+}
+
+// loadsOf makes workloads of the pods that something owns: as many pods at all times as there are now.
+func (w *World) loadsOf(pods []*corev1.Pod) map[*corev1.Pod]*load {
+	out := map[*corev1.Pod]*load{}
+	for _, pod := range pods {
+		if len(pod.OwnerReferences) == 0 || engine.IsTerminal(pod) || engine.OwnedByDaemonSet(pod) || engine.IsMirror(pod) {
+			continue
+		}
+		owner := pod.OwnerReferences[0]
+		key := pod.Namespace + "/" + owner.Kind + "/" + owner.Name
+		l := w.loadByKey[key]
+		if l == nil {
+			template := pod.DeepCopy()
+			template.Name, template.Spec.NodeName = owner.Name, ""
+			x := scenario.Workload{Kind: scenario.Deployment, Template: template, Weekend: 1, Start: 8 * time.Second, Stop: 3 * time.Second}
+			l, _ = newLoad(x) // without a schedule nothing can be wrong
+			l.key = key
+			w.loadByKey[key] = l
+			w.loads = append(w.loads, l)
+		}
+		l.want++
+		out[pod] = l
+	}
+	return out
+}
