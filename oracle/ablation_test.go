@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"tenon.sh/engine"
 )
@@ -15,6 +16,7 @@ type ablation struct {
 	rule    string
 	cluster func(s *engine.Snapshot)
 	pod     func(p *corev1.Pod) // applied to every pod
+	options func(o *engine.Options)
 }
 
 func spreads(change func(c *corev1.TopologySpreadConstraint)) func(*corev1.Pod) {
@@ -46,10 +48,17 @@ func ports(change func(c *corev1.ContainerPort)) func(*corev1.Pod) {
 // unmerged undoes what the API server makes of matchLabelKeys.
 func unmerged(p *corev1.Pod) {
 	for i := range p.Spec.TopologySpreadConstraints {
-		c := &p.Spec.TopologySpreadConstraints[i]
-		if c.MatchLabelKeys = nil; c.LabelSelector != nil {
-			c.LabelSelector.MatchExpressions = nil
+		if c := &p.Spec.TopologySpreadConstraints[i]; len(c.MatchLabelKeys) > 0 {
+			c.MatchLabelKeys = nil
+			anyVersion(c.LabelSelector)
 		}
+	}
+}
+
+// anyVersion takes out of the selector what label keys have added.
+func anyVersion(s *metav1.LabelSelector) {
+	if s != nil {
+		s.MatchExpressions = slices.DeleteFunc(s.MatchExpressions, func(e metav1.LabelSelectorRequirement) bool { return e.Key == versionLabel })
 	}
 }
 
@@ -91,9 +100,16 @@ func ablations() []ablation {
 		}},
 		{rule: "namespaces of terms", pod: terms(func(t *corev1.PodAffinityTerm) { t.Namespaces = nil })},
 		{rule: "namespaceSelector", pod: terms(func(t *corev1.PodAffinityTerm) { t.NamespaceSelector = nil })},
-		{rule: "match- and mismatchLabelKeys of terms", pod: terms(func(t *corev1.PodAffinityTerm) {
-			if len(t.MatchLabelKeys)+len(t.MismatchLabelKeys) > 0 && t.LabelSelector != nil {
-				t.LabelSelector.MatchExpressions = nil
+		{rule: "matchLabelKeys of terms", pod: terms(func(t *corev1.PodAffinityTerm) {
+			if len(t.MatchLabelKeys) > 0 {
+				t.MatchLabelKeys = nil
+				anyVersion(t.LabelSelector)
+			}
+		})},
+		{rule: "mismatchLabelKeys of terms", pod: terms(func(t *corev1.PodAffinityTerm) {
+			if len(t.MismatchLabelKeys) > 0 {
+				t.MismatchLabelKeys = nil
+				anyVersion(t.LabelSelector)
 			}
 		})},
 		{rule: "0.0.0.0 is every hostIP", pod: ports(func(c *corev1.ContainerPort) {

@@ -124,7 +124,7 @@ func (d *drawing) namespaces() {
 
 // deviceClass says, in some clusters, that an extended resource stands for devices that drivers hand out.
 func (d *drawing) deviceClass() {
-	if !d.chance(4) {
+	if !d.chance(2) {
 		return
 	}
 	c := &resourcev1.DeviceClass{ObjectMeta: d.meta("", "accelerators")}

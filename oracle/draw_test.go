@@ -123,7 +123,7 @@ func TestDrawnClustersHaveAllFeatures(t *testing.T) {
 		"hard spread", "soft spread", "min domains", "match label keys", "taints policy", "affinity", "preferred affinity", "anti-affinity",
 		"preferred anti-affinity", "node affinity", "preferred node affinity", "match fields", "tolerations", "claims", "ephemeral", "host ports",
 		"sidecars", "init containers", "overhead", "pod-level resources", "devices", "storage", "priority", "declared features", "nominated", "gated",
-		"terminating", "resized", "namespaces",
+		"terminating", "resized", "namespaces", "resource claims",
 	} {
 		if found[name] == 0 {
 			t.Errorf("100 clusters without any %s", name)
@@ -137,7 +137,7 @@ func featuresOf(p *corev1.Pod) []string {
 		"tolerations": len(p.Spec.Tolerations) > 2, "overhead": p.Spec.Overhead != nil, "pod-level resources": p.Spec.Resources != nil,
 		"priority": p.Spec.Priority != nil, "declared features": len(p.Spec.Containers[0].RestartPolicyRules) > 0,
 		"nominated": p.Status.NominatedNodeName != "", "gated": len(p.Spec.SchedulingGates) > 0, "terminating": p.DeletionTimestamp != nil,
-		"resized": len(p.Status.ContainerStatuses) > 0,
+		"resized": len(p.Status.ContainerStatuses) > 0, "resource claims": len(p.Spec.ResourceClaims) > 0,
 	}
 	for _, c := range p.Spec.TopologySpreadConstraints {
 		uses["hard spread"] = uses["hard spread"] || c.WhenUnsatisfiable == corev1.DoNotSchedule

@@ -86,17 +86,27 @@ func (d *drawing) nominations() {
 // isPlain reports whether the pod asks for nothing but room.
 func isPlain(p *corev1.Pod) bool {
 	return p.Spec.Affinity == nil && len(p.Spec.NodeSelector) == 0 && len(p.Spec.TopologySpreadConstraints) == 0 && len(p.Spec.Volumes) == 0 &&
-		len(p.Spec.Containers[0].Ports) == 0 && len(p.Spec.InitContainers) == 0 && len(p.Spec.Containers[0].RestartPolicyRules) == 0
+		len(p.Spec.Containers[0].Ports) == 0 && len(p.Spec.InitContainers) == 0 && len(p.Spec.Containers[0].RestartPolicyRules) == 0 && len(p.Spec.ResourceClaims) == 0
 }
 
-// plan notes on a claim without a ready machine that it was made for the pod, if the pod can run there alone.
+// plan notes on a claim without a ready machine that it was made for the pod, if the pod can run there beside the DaemonSets.
 func (d *drawing) plan(p *corev1.Pod) {
+	need := engine.PodRequests(p)
+	if !need.Name(gpu, "").IsZero() || !need.Name(accelerator, "").IsZero() {
+		return
+	}
+	room := corev1.ResourceList{corev1.ResourceCPU: *need.Cpu(), corev1.ResourceMemory: *need.Memory()}
+	for _, set := range d.s.DaemonSets {
+		for name, q := range engine.PodRequests(daemonPod(set, d.s.LimitRanges, "")) {
+			sum := room[name]
+			sum.Add(q)
+			room[name] = sum
+		}
+	}
 	for _, c := range d.s.NodeClaims {
-		need := engine.PodRequests(p)
 		cpu, memory := c.Status.Allocatable[corev1.ResourceCPU], c.Status.Allocatable[corev1.ResourceMemory]
-		if v1.IsTrue(c, v1.ConditionInitialized) || len(c.Spec.Taints) > 0 || c.Annotations != nil || !need.Name(gpu, "").IsZero() ||
-			!need.Name(accelerator, "").IsZero() ||
-			need.Cpu().Cmp(cpu) > 0 || need.Memory().Cmp(memory) > 0 {
+		if v1.IsTrue(c, v1.ConditionInitialized) || len(c.Spec.Taints) > 0 || c.Annotations != nil ||
+			room.Cpu().Cmp(cpu) > 0 || room.Memory().Cmp(memory) > 0 {
 			continue
 		}
 		c.Annotations = map[string]string{engine.PlannedPodsAnnotation: string(p.UID)}

@@ -7,6 +7,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
@@ -82,6 +83,9 @@ func (d *drawing) node(name string) *corev1.Node {
 
 func (d *drawing) managed(name string, stage int) {
 	pool, t, o := d.machine()
+	for tries := 0; stage == stageUninitialized && t.Capacity[gpu] == (resource.Quantity{}) && tries < 20; tries++ {
+		pool, t, o = d.machine() // what is not reported yet matters most
+	}
 	claim := d.claim(name, pool, t, o, stage)
 	d.s.NodeClaims = append(d.s.NodeClaims, claim)
 	if stage >= stageLaunched {

@@ -117,6 +117,9 @@ func (d *drawing) persistentVolumeClaim(pod *corev1.Pod, v *volumePlan, name str
 		return
 	case home == nil && v.class == nowClass && d.chance(6):
 		return
+	case home == nil && v.class == localClass && d.chance(3):
+		d.unclaimed(c)
+		return
 	case home == nil && v.class != nowClass && v.class != localClass && !d.chance(3):
 		return
 	}
@@ -126,6 +129,17 @@ func (d *drawing) persistentVolumeClaim(pod *corev1.Pod, v *volumePlan, name str
 	pv.Spec.ClaimRef = &corev1.ObjectReference{Kind: "PersistentVolumeClaim", Namespace: c.Namespace, Name: c.Name, UID: c.UID}
 	c.Spec.VolumeName, c.Status.Phase = pv.Name, corev1.ClaimBound
 	c.Annotations = map[string]string{bindCompleted: "yes"}
+	d.s.PersistentVolumes = append(d.s.PersistentVolumes, pv)
+}
+
+// unclaimed makes, for some claims without a volume, one that would do. More than one claim may want it.
+func (d *drawing) unclaimed(c *corev1.PersistentVolumeClaim) {
+	if len(d.s.Nodes) == 0 || d.chance(3) {
+		return
+	}
+	pv := d.volume("free-"+c.Namespace+"-"+c.Name, "", localClass, c.Spec.AccessModes)
+	affine(pv, corev1.LabelHostname, pick(d, d.s.Nodes...).Labels[corev1.LabelHostname])
+	pv.Status.Phase = corev1.VolumeAvailable
 	d.s.PersistentVolumes = append(d.s.PersistentVolumes, pv)
 }
 

@@ -122,6 +122,10 @@ func (d *drawing) feature(a *app) {
 	case themeShape:
 		d.shape(spec)
 	case themeFeatures:
+		if d.chance(4) {
+			spec.ResourceClaims = []corev1.PodResourceClaim{{Name: "device", ResourceClaimName: ptr.To("nobody-has-made-it")}}
+			return
+		}
 		spec.Containers[0].RestartPolicy = ptr.To(corev1.ContainerRestartPolicyAlways)
 		spec.Containers[0].RestartPolicyRules = []corev1.ContainerRestartRule{{
 			Action:    corev1.ContainerRestartRuleActionRestartAllContainers,
@@ -153,7 +157,7 @@ func (d *drawing) shape(spec *corev1.PodSpec) {
 		spec.Resources = &corev1.ResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceCPU: milli(pick(d, 3000, 3500)), corev1.ResourceMemory: mebi(6200)}}
 	case 5:
 		device := gpu
-		if d.chance(5) && len(d.s.DeviceClasses) > 0 {
+		if d.chance(2) && len(d.s.DeviceClasses) > 0 {
 			device = accelerator
 		}
 		spec.Containers[0].Resources.Requests[device] = count(1)

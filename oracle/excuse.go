@@ -4,10 +4,7 @@ import (
 	"slices"
 	"strings"
 
-	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 
 	"tenon.sh/engine"
 )
@@ -30,7 +27,7 @@ func (r *replay) doubt() error {
 	var still []Disagreement
 	for _, d := range r.accepted {
 		pod := r.pods[d.Pod]
-		if pod == nil || d.Placed {
+		if pod == nil || d.Placed || d.Plugin != "" {
 			still = append(still, d)
 			continue
 		}
@@ -76,12 +73,21 @@ func (r *replay) refused(pod *corev1.Pod, reason engine.Reason) error {
 		return err
 	}
 	for _, v := range verdicts {
+		if v.Plugin == devicesPlugin && reason.Code != engine.FeatureNotSupported {
+			r.report.Disagreements = append(r.report.Disagreements, Disagreement{
+				Seed: r.judge.Seed, Pod: engine.PodID{Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID}, Node: v.Node, Plugin: v.Plugin, Reason: reason,
+			})
+			break
+		}
 		if err := r.tolerate(next(pod), v, reason); err != nil {
 			return err
 		}
 	}
 	return nil
 }
+
+// devicesPlugin refuses pods that use devices: of these the engine has to say that it does not plan for them.
+const devicesPlugin = "DynamicResources"
 
 // next is the pod that asks for a node: the pod itself, or its successor if it runs.
 func next(pod *corev1.Pod) *corev1.Pod {
@@ -163,11 +169,44 @@ func (r *replay) cause(pod *corev1.Pod, node string, reason engine.Reason) (stri
 	if err != nil {
 		return "", err
 	}
-	refused, err := r.without(pod, node, append(r.nominated(node), daemons...))
-	if refused {
+	if refused, err := r.without(pod, node, append(r.nominated(node), daemons...)); refused || err != nil {
 		return CauseDaemonSet, err
 	}
-	return "", err
+	if refused, err := r.onceGone(pod, node); refused || err != nil {
+		return CauseLeaving, err
+	}
+	return "", nil
+}
+
+// onceGone reports whether kube-scheduler will refuse the pod as soon as the nodes that leave are no domains any more.
+func (r *replay) onceGone(pod *corev1.Pod, node string) (bool, error) {
+	scheduler := r.judge.Scheduler
+	found := false
+	for _, n := range r.cluster.Nodes {
+		if !r.leaving[n.Name] {
+			continue
+		}
+		bare := n.DeepCopy()
+		bare.Labels, found = nil, true
+		if err := scheduler.AddNode(bare, nil); err != nil {
+			return false, err
+		}
+	}
+	if !found {
+		return false, nil
+	}
+	verdicts, err := scheduler.Ask(pod, node)
+	if err != nil {
+		return false, err
+	}
+	for _, n := range r.cluster.Nodes {
+		if r.leaving[n.Name] {
+			if err := scheduler.AddNode(n, nil); err != nil {
+				return false, err
+			}
+		}
+	}
+	return !verdicts[0].OK, nil
 }
 
 // without reports whether kube-scheduler refuses the pod as soon as these others run on the node as well.
@@ -204,46 +243,4 @@ func (r *replay) nominated(node string) []*corev1.Pod {
 		}
 	}
 	return out
-}
-
-// notThere are the plugins that decide whether a DaemonSet has a pod for a node at all; the others only make it wait.
-var notThere = []string{"NodeUnschedulable", "NodeName", "TaintToleration", "NodeAffinity", "NodeDeclaredFeatures"}
-
-// daemons lists the pods that DaemonSets will run on the node and do not run there yet.
-func (r *replay) daemons(node string) ([]*corev1.Pod, error) {
-	var out []*corev1.Pod
-	for _, set := range r.snapshot.DaemonSets {
-		if set.DeletionTimestamp != nil || r.runs(set, node) {
-			continue
-		}
-		pod := daemonPod(set, r.snapshot.LimitRanges, node)
-		verdicts, err := r.judge.Scheduler.Ask(pod, node)
-		if err != nil {
-			return nil, err
-		}
-		if v := verdicts[0]; v.OK || !slices.Contains(notThere, v.Plugin) {
-			out = append(out, pod)
-		}
-	}
-	return out, nil
-}
-
-func (r *replay) runs(set *appsv1.DaemonSet, node string) bool {
-	return slices.ContainsFunc(r.snapshot.Pods, func(pod *corev1.Pod) bool {
-		return pod.Namespace == set.Namespace && pod.Spec.NodeName == node && !engine.IsTerminal(pod) &&
-			slices.ContainsFunc(pod.OwnerReferences, func(o metav1.OwnerReference) bool { return o.Kind == "DaemonSet" && o.Name == set.Name })
-	})
-}
-
-// daemonPod is the pod that the DaemonSet's controller would make for the node.
-func daemonPod(set *appsv1.DaemonSet, ranges []*corev1.LimitRange, node string) *corev1.Pod {
-	pod := &corev1.Pod{ObjectMeta: *set.Spec.Template.ObjectMeta.DeepCopy(), Spec: *set.Spec.Template.Spec.DeepCopy()}
-	pod.Namespace, pod.Name = set.Namespace, set.Name+"-on-"+node
-	pod.UID = types.UID(pod.Namespace + "/" + pod.Name)
-	engine.DefaultRequests(pod, slices.DeleteFunc(slices.Clone(ranges), func(l *corev1.LimitRange) bool { return l.Namespace != set.Namespace }))
-	for _, key := range []string{corev1.TaintNodeNotReady, corev1.TaintNodeUnreachable, corev1.TaintNodeDiskPressure,
-		corev1.TaintNodeMemoryPressure, corev1.TaintNodePIDPressure, corev1.TaintNodeUnschedulable} {
-		pod.Spec.Tolerations = append(pod.Spec.Tolerations, corev1.Toleration{Key: key, Operator: corev1.TolerationOpExists})
-	}
-	return pod
 }

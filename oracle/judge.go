@@ -17,6 +17,8 @@ type Judge struct {
 	DefaultConstraints []corev1.TopologySpreadConstraint
 	// Seed names the cluster in the report and chooses what is asked beside the placements.
 	Seed uint64
+	// Preferences is the policy that the plan was made with.
+	Preferences engine.PreferencePolicy
 	// Others is how many further nodes each placed pod is asked about; 0 means 2, below 0 none.
 	Others int
 	// Predict says what a launch will be; nil means engine.Predict.
@@ -32,17 +34,21 @@ type Opinion func(s *engine.Snapshot, plan *engine.Plan, first int, pod engine.P
 
 // Judge replays the plan: kube-scheduler gets the snapshot's cluster and all machines of the plan, and has to bind one pod
 // after another where the plan wants it. A machine that may turn out in several zones does so in as many replays, and in one
-// more as any of its offerings. In the end, pods that the plan does not place must find no existing node that takes them.
+// more as any of its offerings. In the end, pods that the plan does not place must find no existing node that takes them, and
+// no machine on sale; and no machine may be bought of which all pods have room on existing nodes. What is bought has to be on
+// sale, within the pools' limits.
 //
 // The error tells of a scheduler that could not be asked; what the plan does wrong is in the report.
 func (j *Judge) Judge(s *engine.Snapshot, plan *engine.Plan) (Report, error) {
 	r := newReplay(j, s, plan)
+	r.purchases()
 	for world := range r.worlds() {
 		if err := r.run(world); err != nil {
 			return r.report, fmt.Errorf("seed %d, world %d: %w", j.Seed, world, err)
 		}
 	}
 	r.report.Disagreements = append(r.report.Disagreements, r.accepted...)
+	r.declined()
 	return r.report, nil
 }
 

@@ -2,6 +2,7 @@ package oracle
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -56,7 +57,7 @@ func (x *trial) launch(name string, offerings []string, pods ...*corev1.Pod) {
 	l := engine.Launch{Name: name, NodePool: "general"}
 	for _, text := range offerings {
 		kind, zone, _ := strings.Cut(text, "/")
-		l.Offerings = append(l.Offerings, engine.LaunchOffering{OfferingID: engine.OfferingID{InstanceType: kind, Zone: zone, CapacityType: v1.CapacityTypeOnDemand}})
+		l.Offerings = append(l.Offerings, engine.LaunchOffering{OfferingID: engine.OfferingID{InstanceType: kind, Zone: zone, CapacityType: v1.CapacityTypeOnDemand}, Price: 1})
 	}
 	for _, pod := range pods {
 		l.Pods = append(l.Pods, idOf(pod))
@@ -67,7 +68,15 @@ func (x *trial) launch(name string, offerings []string, pods ...*corev1.Pod) {
 
 // refuse plans nothing for the pod.
 func (x *trial) refuse(pod *corev1.Pod) {
+	x.NodePools[0].Spec.Limits = v1.Limits{v1.ResourceNodes: count(9)} // which may be why nothing is bought
 	x.plan.Unplaced = append(x.plan.Unplaced, engine.Unplaced{Pod: idOf(pod), Reasons: []engine.Reason{{Code: engine.NotEnoughResources}}})
+}
+
+// fill leaves so much cpu of both nodes.
+func (x *trial) fill(milliCPU int) {
+	for _, node := range []string{"a", "b"} {
+		x.Pods = append(x.Pods, running(cores(podOf("full-"+node), 4000-milliCPU), node))
+	}
 }
 
 // claim adds a NodeClaim of the pool for an offering "type/zone", launched, or, without a zone, only asked for.
@@ -113,7 +122,7 @@ type judgement struct {
 
 func TestJudge(t *testing.T) {
 	t.Parallel()
-	for _, c := range append(judgementsOfPlacements(), judgementsOfRefusals()...) {
+	for _, c := range slices.Concat(judgementsOfPlacements(), judgementsOfPurchases(), judgementsOfRefusals()) {
 		t.Run(c.rule, func(t *testing.T) {
 			t.Parallel()
 			x := newTrial()
@@ -145,7 +154,9 @@ func TestJudge(t *testing.T) {
 func judgementsOfPlacements() []judgement {
 	return []judgement{
 		{"a right plan passes", func(x *trial) {
+			x.fill(1500)
 			x.place(x.waits(podOf("p")), "a")
+			x.place(x.waits(podOf("o")), "b")
 			x.launch("general-1", []string{"small/zone-a", "large/zone-b"}, x.waits(podOf("q")))
 		}, nil},
 		{"a full node is found", func(x *trial) {
@@ -153,14 +164,17 @@ func judgementsOfPlacements() []judgement {
 			x.place(x.waits(cores(podOf("q"), 3000)), "a")
 		}, []string{"0 q a NodeResourcesFit"}},
 		{"each zone of a launch is tried", func(x *trial) {
+			x.fill(0)
 			x.launch("general-1", []string{"small/zone-a", "small/zone-b"}, x.waits(inZone(podOf("p"), "zone-a")))
 		}, []string{"1 p planned-general-1 NodeAffinity"}},
 		{"the smallest type of a launch is tried", func(x *trial) {
+			x.fill(0)
 			x.launch("general-1", []string{"large/zone-a", "small/zone-a"}, x.waits(cores(podOf("p"), 3000)))
 		}, []string{"0 p planned-general-1 NodeResourcesFit"}},
 		{"an offering that nobody sells is found", func(x *trial) {
+			x.fill(0)
 			x.launch("general-1", []string{"small/zone-a", "huge/zone-a"}, x.waits(podOf("p")))
-		}, []string{"0  general-1 Predict"}},
+		}, []string{"0  general-1 Predict", "0  planned-general-1 Offering"}},
 		{"order matters", func(x *trial) {
 			p, q := x.waits(near(podOf("p"), "q")), x.waits(podOf("q"))
 			x.place(p, "a")
@@ -180,7 +194,7 @@ func judgementsOfPlacements() []judgement {
 				MaxSkew: 1, TopologyKey: corev1.LabelTopologyZone, WhenUnsatisfiable: corev1.DoNotSchedule,
 				LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{appLabel: "q"}},
 			}}
-			x.Pods = append(x.Pods, running(podOf("old"), "a"), running(podOf("older"), "b"))
+			x.Pods = append(x.Pods, running(cores(podOf("old"), 2500), "a"), running(cores(podOf("older"), 3500), "b"))
 			x.Pods[2].Labels[appLabel], x.Pods[3].Labels[appLabel] = "q", "q"
 			x.plan.Sequence = nil
 			x.place(p, "a")
@@ -217,6 +231,26 @@ func judgementsOfPlacements() []judgement {
 			p.Status.NominatedNodeName = "a"
 			x.place(p, "a")
 		}, nil},
+		{"a nominated pod runs where it is nominated to, if it can", func(x *trial) {
+			p, q := x.waits(podOf("p")), x.waits(cores(podOf("q"), 4000))
+			p.Status.NominatedNodeName, q.Status.NominatedNodeName = "b", "b"
+			x.place(p, "a")
+			x.place(x.waits(podOf("other")), "b")
+			x.launch("general-1", []string{"large/zone-a"}, q)
+		}, []string{"0 p a Nomination"}},
+		{"DaemonSets come first to a new machine", func(x *trial) {
+			x.DaemonSets = []*appsv1.DaemonSet{
+				{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "d"}},
+				{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "large"}},
+				{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "zonal"}},
+			}
+			x.DaemonSets[0].Spec.Template.Spec = cores(podOf("d"), 500).Spec
+			x.DaemonSets[1].Spec.Template.Spec = cores(podOf("large"), 5000).Spec
+			x.DaemonSets[2].Spec.Template.Spec = inZone(cores(podOf("zonal"), 500), "zone-b").Spec
+			x.fill(600)
+			x.launch("general-1", []string{"small/zone-a", "small/zone-b"}, x.waits(podOf("p")), x.waits(cores(podOf("q"), 500)))
+			x.launch("general-2", []string{"small/zone-a"}, x.waits(cores(podOf("r"), 1600)))
+		}, []string{"0 r planned-general-2 NodeResourcesFit", "1 q planned-general-1 NodeResourcesFit", "1 r planned-general-2 NodeResourcesFit"}},
 		{"what is placed has to be in the sequence, and the other way round", func(x *trial) {
 			p, q := x.waits(podOf("p")), x.waits(podOf("q"))
 			x.place(p, "a")
@@ -229,20 +263,107 @@ func judgementsOfPlacements() []judgement {
 	}
 }
 
+func judgementsOfPurchases() []judgement {
+	buy := func(x *trial, offerings ...string) {
+		x.fill(0)
+		x.launch("general-1", offerings, x.waits(podOf("p")))
+	}
+	return []judgement{
+		{"what the pool may buy passes", func(x *trial) {
+			x.NodePools[0].Spec.Limits = v1.Limits{v1.ResourceNodes: count(1), corev1.ResourceCPU: count(8)}
+			buy(x, "small/zone-a", "large/zone-a")
+		}, nil},
+		{"what is sold out cannot be bought", func(x *trial) {
+			x.Classes[0].InstanceTypes[0].Offerings[0].SoldOut = true
+			buy(x, "small/zone-a")
+		}, []string{"0  planned-general-1 Offering"}},
+		{"what the pool does not permit cannot be bought", func(x *trial) {
+			x.NodePools[0].Spec.Template.Spec.Requirements = []v1.Requirement{{Key: corev1.LabelTopologyZone, Operator: v1.NotIn, Values: []string{"zone-a"}}}
+			buy(x, "small/zone-a")
+		}, []string{"0  planned-general-1 Offering"}},
+		{"the largest type of a launch counts against limits", func(x *trial) {
+			x.NodePools[0].Spec.Limits = v1.Limits{corev1.ResourceCPU: count(7)}
+			buy(x, "small/zone-a", "large/zone-a")
+		}, []string{"0  planned-general-1 Limits"}},
+		{"machines that there are count against limits", func(x *trial) {
+			x.NodePools[0].Spec.Limits = v1.Limits{v1.ResourceNodes: count(1)}
+			x.claim("later", "large")
+			buy(x, "large/zone-a")
+		}, []string{"0  planned-general-1 Limits"}},
+		{"minValues are for every launch", func(x *trial) {
+			least := 2
+			x.NodePools[0].Spec.Template.Spec.Requirements = []v1.Requirement{{Key: corev1.LabelInstanceTypeStable, Operator: v1.Exists, MinValues: &least}}
+			buy(x, "small/zone-a", "small/zone-b")
+		}, []string{"0  planned-general-1 MinValues"}},
+		{"reservations have so many slots", func(x *trial) {
+			o := &x.Classes[0].InstanceTypes[0].Offerings[0]
+			o.CapacityType, o.Reservation, o.Slots = v1.CapacityTypeReserved, "r", 1
+			x.fill(0)
+			for _, name := range []string{"p", "q"} {
+				x.launch("general-"+name, []string{"small/zone-a"}, x.waits(cores(podOf(name), 2000)))
+				l := &x.plan.Launches[len(x.plan.Launches)-1].Offerings[0]
+				l.CapacityType, l.Reservation = v1.CapacityTypeReserved, "r"
+			}
+		}, []string{"0  planned-general-p Reservation", "0  planned-general-q Reservation"}},
+	}
+}
+
 func judgementsOfRefusals() []judgement {
 	fill := func(x *trial) { x.Pods = append(x.Pods, running(cores(podOf("full"), 4000), "b")) }
 	return []judgement{
 		{"a pod that nothing can take is refused rightly", func(x *trial) { x.refuse(x.waits(cores(podOf("p"), 9000))) }, nil},
 		{"a node that would have done is found", func(x *trial) { fill(x); x.refuse(x.waits(podOf("p"))) }, []string{"0 p a"}},
+		{"a machine that would have been for sale is found", func(x *trial) {
+			x.fill(0)
+			x.refuse(x.waits(inZone(podOf("p"), "zone-b")))
+			x.NodePools[0].Spec.Limits = nil
+			x.Classes[0].InstanceTypes = x.Classes[0].InstanceTypes[:1]
+		}, []string{"0 p general's small/zone-b/on-demand"}},
+		{"a machine that nobody needs is found", func(x *trial) {
+			x.launch("general-1", []string{"small/zone-a"}, x.waits(inZone(podOf("p"), "zone-a")), x.waits(inZone(podOf("q"), "zone-a")))
+			x.launch("general-2", []string{"large/zone-a"}, x.waits(inZone(podOf("r"), "zone-a")), x.waits(cores(podOf("s"), 5000)))
+		}, []string{"0  planned-general-1 Room"}},
+		{"a pod that would rather have a machine is excused", func(x *trial) {
+			p := x.waits(inZone(podOf("p"), "zone-a"))
+			p.Spec.TopologySpreadConstraints = []corev1.TopologySpreadConstraint{{
+				MaxSkew: 1, TopologyKey: corev1.LabelHostname, WhenUnsatisfiable: corev1.ScheduleAnyway, LabelSelector: &metav1.LabelSelector{},
+			}}
+			x.launch("general-1", []string{"small/zone-a"}, p)
+		}, []string{CauseWish}},
+		{"a pod that another would rather not be with is excused", func(x *trial) {
+			o := x.waits(running(podOf("o"), "a"))
+			o.Spec.Affinity = &corev1.Affinity{PodAntiAffinity: &corev1.PodAntiAffinity{PreferredDuringSchedulingIgnoredDuringExecution: []corev1.WeightedPodAffinityTerm{
+				{Weight: 1, PodAffinityTerm: corev1.PodAffinityTerm{TopologyKey: corev1.LabelHostname, LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{appLabel: "p"}}}},
+			}}}
+			x.launch("general-1", []string{"small/zone-a"}, x.waits(inZone(podOf("p"), "zone-a")))
+		}, []string{CauseWish}},
+		{"a pod that decides where others have to run is excused", func(x *trial) {
+			x.launch("general-1", []string{"small/zone-a"}, x.waits(inZone(near(podOf("p"), "p"), "zone-a")))
+		}, []string{CauseCompany}},
 		{"a launch does not count", func(x *trial) {
 			fill(x)
-			x.launch("general-1", []string{"large/zone-a"}, x.waits(podOf("q")))
+			x.launch("general-1", []string{"large/zone-a"}, x.waits(cores(podOf("q"), 4500)))
 			x.refuse(x.waits(cores(podOf("p"), 5000)))
 		}, nil},
 		{"a leaving node is excused", func(x *trial) {
 			fill(x)
 			x.Nodes[0].DeletionTimestamp = ptr.To(metav1.NewTime(x.Now))
 			x.refuse(x.waits(podOf("p")))
+		}, []string{CauseLeaving}},
+		{"a leaving node that counts as a domain is excused", func(x *trial) {
+			x.Pods = append(x.Pods, running(podOf("old"), "a"), running(podOf("older"), "b"))
+			x.Nodes[0].DeletionTimestamp = ptr.To(metav1.NewTime(x.Now))
+			p := podOf("p")
+			for _, pod := range append(x.Pods, p) {
+				pod.Labels[appLabel] = "p"
+			}
+			inZone(p, "zone-b")
+			p.Spec.TopologySpreadConstraints = []corev1.TopologySpreadConstraint{{
+				MaxSkew: 1, TopologyKey: corev1.LabelHostname, WhenUnsatisfiable: corev1.DoNotSchedule, MinDomains: ptr.To[int32](2),
+				LabelSelector:      &metav1.LabelSelector{MatchLabels: map[string]string{appLabel: "p"}},
+				NodeAffinityPolicy: ptr.To(corev1.NodeInclusionPolicyIgnore),
+			}}
+			x.refuse(x.waits(p))
 		}, []string{CauseLeaving}},
 		{"the room of a nominated pod is excused", func(x *trial) {
 			fill(x)
@@ -275,6 +396,11 @@ func judgementsOfRefusals() []judgement {
 			x.refuse(x.waits(podOf("p")))
 			x.plan.Unplaced[0].Reasons = []engine.Reason{{Code: engine.FeatureNotSupported}}
 		}, []string{string(engine.FeatureNotSupported)}},
+		{"a pod that uses devices is refused for that", func(x *trial) {
+			p := podOf("p")
+			p.Spec.ResourceClaims = []corev1.PodResourceClaim{{Name: "device", ResourceClaimName: ptr.To("none")}}
+			x.refuse(x.waits(p))
+		}, []string{"0 p a DynamicResources"}},
 		{"a pod of a leaving node that finds no other", func(x *trial) {
 			fill(x)
 			x.Nodes[0].DeletionTimestamp = ptr.To(metav1.NewTime(x.Now))

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	v1 "tenon.sh/api/v1"
 	"tenon.sh/engine"
@@ -30,6 +31,12 @@ type replay struct {
 	// that is nominated to it.
 	gone      map[*corev1.Pod]bool
 	preempted []*corev1.Pod
+	// housed names, in one world, the pods of DaemonSets that have come to new machines.
+	housed map[types.UID]bool
+	// passed lists, for pods that machines are bought for, the existing nodes that would have taken them at their turn.
+	passed map[types.UID][]string
+	// offers lists new machines that kube-scheduler has accepted, whenever it was asked, for pods that the plan leaves out.
+	offers []offer
 	// accepted lists nodes that the engine refuses and that kube-scheduler has accepted whenever it was asked.
 	accepted []Disagreement
 }
@@ -37,6 +44,7 @@ type replay struct {
 func newReplay(j *Judge, s *engine.Snapshot, plan *engine.Plan) *replay {
 	r := &replay{
 		judge: j, plan: plan, snapshot: s, pods: map[engine.PodID]*corev1.Pod{}, where: targets(plan), leaving: map[string]bool{},
+		passed: map[types.UID][]string{},
 	}
 	for _, pod := range s.Pods {
 		r.pods[engine.PodID{Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID}] = pod
@@ -143,6 +151,9 @@ func (r *replay) run(world int) error {
 	if err := r.evict(); err != nil {
 		return err
 	}
+	if err := r.house(); err != nil {
+		return err
+	}
 	dice := rand.New(rand.NewPCG(r.judge.Seed, 1))
 	for step, id := range sequence(r.plan) {
 		pod, node := r.pods[id], r.where[id]
@@ -163,18 +174,30 @@ func (r *replay) run(world int) error {
 		if err := r.unplaced(); err != nil {
 			return err
 		}
+		r.offers = r.draw()
 	} else if err := r.doubt(); err != nil {
+		return err
+	}
+	if err := r.unbought(); err != nil {
 		return err
 	}
 	if err := r.restore(); err != nil {
 		return err
 	}
-	return r.doubt()
+	if err := r.doubt(); err != nil {
+		return err
+	}
+	if world == 0 {
+		if err := r.needless(); err != nil {
+			return err
+		}
+	}
+	return r.unbought()
 }
 
 func (r *replay) start(world int) error {
 	scheduler, defaults := r.judge.Scheduler, r.judge.DefaultConstraints
-	r.gone, r.preempted = map[*corev1.Pod]bool{}, nil
+	r.gone, r.preempted, r.housed = map[*corev1.Pod]bool{}, nil, map[types.UID]bool{}
 	if world == 0 {
 		return scheduler.Reset(r.cluster, defaults)
 	}
@@ -241,6 +264,9 @@ func (r *replay) step(world, step int, pod *corev1.Pod, nodes []string) error {
 			return err
 		}
 	}
+	if err := r.diverted(world, pod, nodes[0]); err != nil {
+		return err
+	}
 	verdicts, err := r.ask(pod, nodes)
 	if err != nil {
 		return err
@@ -254,6 +280,11 @@ func (r *replay) step(world, step int, pod *corev1.Pod, nodes []string) error {
 			return err
 		}
 	}
+	if world == 0 && strings.HasPrefix(nodes[0], launchPrefix) {
+		if err := r.note(pod); err != nil {
+			return err
+		}
+	}
 	return scheduler.Bind(pod, nodes[0])
 }
 
@@ -262,6 +293,29 @@ func successor(pod *corev1.Pod) *corev1.Pod {
 	pod = pod.DeepCopy()
 	pod.Spec.NodeName, pod.DeletionTimestamp, pod.Status = "", nil, corev1.PodStatus{}
 	return pod
+}
+
+// diverted notes a pod that the plan wants elsewhere than on the node that it is nominated to: kube-scheduler looks at that
+// one first, and at no other if it will do.
+func (r *replay) diverted(world int, pod *corev1.Pod, node string) error {
+	home := pod.Status.NominatedNodeName
+	if home == "" || home == node || r.leaving[home] || !slices.Contains(r.names, home) {
+		return nil
+	}
+	verdicts, err := r.ask(pod, []string{home})
+	if err != nil || !verdicts[0].OK {
+		return err
+	}
+	cause, err := r.cause(pod, home, engine.Reason{})
+	if err != nil {
+		return err
+	}
+	if cause != "" {
+		r.report.excused(cause, 1)
+		return nil
+	}
+	r.object(world, engine.PodID{Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID}, node, "Nomination", "kube-scheduler runs it on "+home)
+	return nil
 }
 
 // preempt takes away the pods that are ending on a node: what is nominated to it waits for just that.

@@ -26,6 +26,8 @@ const (
 	CauseLeaving   = "Leaving"   // the node is being removed
 	CauseNominated = "Nominated" // the room is kept for a pod that is nominated to the node
 	CauseDaemonSet = "DaemonSet" // the room is kept for a pod that a DaemonSet will run there
+	CauseWish      = "Wish"      // a machine is bought because the pod, or another, would rather not have it there
+	CauseCompany   = "Company"   // a machine is bought that has room for others who have to run with the pod
 )
 
 // A Disagreement is one pod on one node of which the engine and kube-scheduler think differently.
@@ -38,7 +40,8 @@ type Disagreement struct {
 	Node  string
 	// Placed says that the engine wants the pod there and kube-scheduler does not; else it is the other way round.
 	Placed bool
-	// Plugin and Message are kube-scheduler's objection to a placed pod, empty for the other kind. Reason is the engine's.
+	// Plugin and Message are kube-scheduler's objection to a placed pod, Reason is the engine's to another. If there are both,
+	// the two refuse for reasons that do not go together.
 	Plugin, Message string
 	Reason          engine.Reason
 }
@@ -47,6 +50,9 @@ func (d Disagreement) String() string {
 	where := fmt.Sprintf("seed %d, world %d: pod %s on node %s", d.Seed, d.World, d.Pod, d.Node)
 	if d.Placed {
 		return fmt.Sprintf("%s: planned, but %s refuses: %s", where, d.Plugin, d.Message)
+	}
+	if d.Plugin != "" {
+		return fmt.Sprintf("%s: %s refuses, the engine for another reason: %s", where, d.Plugin, d.Reason)
 	}
 	return fmt.Sprintf("%s: kube-scheduler accepts, the engine does not: %s", where, d.Reason)
 }

@@ -1,0 +1,126 @@
+package oracle
+
+import (
+	"math/rand/v2"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	v1 "tenon.sh/api/v1"
+	"tenon.sh/engine"
+)
+
+// mostOffers bounds the new machines that a refused pod is asked about.
+const mostOffers = 6
+
+// An offer is a machine that could be bought for a pod that the plan leaves out, and that kube-scheduler has accepted in
+// every world so far.
+type offer struct {
+	pod    *corev1.Pod
+	launch *engine.Launch
+	reason engine.Reason
+}
+
+// unbought asks about the machines on offer that have been accepted so far: the engine does not know how the plan's machines
+// turn out, nor when pods are gone.
+func (r *replay) unbought() error {
+	var good []offer
+	for _, o := range r.offers {
+		ok, err := r.try(o)
+		if err != nil {
+			return err
+		}
+		if ok {
+			good = append(good, o)
+		}
+	}
+	if len(r.offers) > 0 { // from now on it is no domain for anybody
+		if err := r.judge.Scheduler.AddNode(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: offered}}, nil); err != nil {
+			return err
+		}
+	}
+	r.offers = good
+	return nil
+}
+
+// draw draws offers for each of the pods that the plan leaves out. Pools that buy by numbers, by limits or minValues, are passed over: these may be the
+// reason, and kube-scheduler does not know of them.
+func (r *replay) draw() (drawn []offer) {
+	launches := r.launches()
+	if len(launches) == 0 {
+		return nil
+	}
+	dice := rand.New(rand.NewPCG(r.judge.Seed, 3))
+	for _, u := range r.plan.Unplaced {
+		pod := r.pods[u.Pod]
+		if pod == nil || pod.Spec.NodeName != "" && !r.gone[pod] || len(u.Reasons) > 0 && u.Reasons[0].Code == engine.FeatureNotSupported {
+			continue
+		}
+		o := offer{pod: next(pod)}
+		if len(u.Reasons) > 0 {
+			o.reason = u.Reasons[0]
+		}
+		for range mostOffers {
+			o.launch = launches[dice.IntN(len(launches))]
+			drawn = append(drawn, o)
+		}
+	}
+	return drawn
+}
+
+// launches lists launches of one offering each, of every pool that lets anything be bought. Reservations may be used up.
+func (r *replay) launches() []*engine.Launch {
+	var out []*engine.Launch
+	for _, p := range r.snapshot.NodePools {
+		if len(p.Spec.Limits) > 0 || slices.ContainsFunc(p.Spec.Template.Spec.Requirements, func(q v1.Requirement) bool { return q.MinValues != nil }) {
+			continue
+		}
+		for id := range r.onSale(p) {
+			if id.Reservation != "" {
+				continue
+			}
+			out = append(out, &engine.Launch{Name: offered, NodePool: p.Name, Offerings: []engine.LaunchOffering{{OfferingID: id}}})
+		}
+	}
+	return out
+}
+
+// offered is the name of the node that stands for the machines on offer, one after another.
+const offered = "offered"
+
+// try reports whether kube-scheduler would run the pod on the machine, beside the DaemonSets.
+func (r *replay) try(o offer) (bool, error) {
+	scheduler := r.judge.Scheduler
+	node, csi := r.judge.predict(r.snapshot, o.launch, o.launch.Offerings[0].OfferingID)
+	if node == nil {
+		return false, nil
+	}
+	look := lookOf(offered, node, csi)
+	if err := scheduler.AddNode(look.node, look.csi); err != nil {
+		return false, err
+	}
+	verdicts, err := r.ask(o.pod, []string{offered})
+	if err != nil || !verdicts[0].OK {
+		return false, err
+	}
+	cause, err := r.cause(o.pod, offered, o.reason)
+	if cause != "" {
+		r.report.excused(cause, 1)
+	}
+	return cause == "", err
+}
+
+// declined notes the best of what is left of the offers: one for each pod.
+func (r *replay) declined() {
+	for i, o := range r.offers {
+		if i > 0 && r.offers[i-1].pod == o.pod {
+			continue
+		}
+		id := o.launch.Offerings[0].OfferingID
+		r.report.Disagreements = append(r.report.Disagreements, Disagreement{
+			Seed: r.judge.Seed, Pod: engine.PodID{Namespace: o.pod.Namespace, Name: o.pod.Name, UID: o.pod.UID},
+			Node: o.launch.NodePool + "'s " + id.String(), Reason: o.reason,
+		})
+	}
+}
