@@ -17,7 +17,7 @@ sources := $(shell find . \( -path './.?*' -o -path ./bin -o -path ./controlplan
 controlplane_sources := $(shell find controlplane -type f ! -name '*_test.go' ! -name '*.md')
 go_tool := go tool -modfile=tools/go.mod
 
-.PHONY: help build controlplane demo playground test oracle check race bench generate clean
+.PHONY: help build controlplane demo playground test oracle explore check race bench generate clean
 .DEFAULT_GOAL := help
 
 help: ## Show this list.
@@ -44,6 +44,10 @@ race: bin/controlplane ## Run the same tests under the race detector (this one n
 oracle: bin/controlplane ## Ask kube-scheduler itself about 100,000 placements of random plans. ORACLE_SEED=n begins elsewhere.
 	@ORACLE_PLACEMENTS=$(or $(ORACLE_PLACEMENTS),100000) go test -count 1 -v -timeout 60m -run '^TestPlansOfDrawnClustersPassKubeScheduler$$' ./oracle
 	@ORACLE_FORGOTTEN=5000 go test -count 1 -v -timeout 60m -run '^TestAnyRuleThatTheEngineForgetsIsFound$$' ./oracle
+
+explore: ## Run 100,000 interleavings of the reconcilers (half an hour of 2 cores). EXPLORE_RUNS=n, EXPLORE_SEED=n begins elsewhere.
+	@EXPLORE_RUNS=$(or $(EXPLORE_RUNS),100000) go test -count 1 -v -timeout 4h -run '^TestNoInterleavingBreaksALaw$$' ./explore
+	@EXPLORE_STARS=10000 go test -count 1 -v -timeout 2h -run '^TestFailuresThatArePutInAreFound$$' ./explore
 
 bench: bin/controlplane ## Run the benchmarks. BENCH=regexp chooses, PKG=./engine/... narrows, BENCHTIME=15x repeats.
 	@go test -run '^$$' -bench '$(or $(BENCH),.)' -benchmem $(if $(BENCHTIME),-benchtime $(BENCHTIME)) -timeout 60m $(or $(PKG),./...)

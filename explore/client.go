@@ -1,0 +1,270 @@
+package explore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"reflect"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
+
+	"tenon.sh/cluster"
+)
+
+// remote is a process's client. Reads come from the process's views if cached is set; every other call is a step of its
+// own, before which anything may happen.
+type remote struct {
+	p      *process
+	cached bool
+}
+
+var _ client.Client = remote{}
+
+var errNotServed = errors.New("explore: this call is not served in these runs")
+
+func (r remote) Get(_ context.Context, key client.ObjectKey, into client.Object, opts ...client.GetOption) error {
+	name := key.Namespace + "/" + key.Name
+	shelf := r.p.api.shelfOf(into)
+	var found client.Object
+	if r.cached {
+		found = r.p.views[reflect.TypeOf(into)].objects[name]
+	} else if err := r.p.call("get", shelf.name, name, func() error { found = shelf.objects[name]; return nil }); err != nil {
+		return err
+	}
+	if found == nil {
+		return shelf.notFound(name)
+	}
+	var options client.GetOptions
+	options.ApplyOptions(opts)
+	if options.UnsafeDisableDeepCopy == nil || !*options.UnsafeDisableDeepCopy {
+		found = found.DeepCopyObject().(client.Object)
+	}
+	assign(into, found)
+	return nil
+}
+
+// assign makes into the same object as from.
+func assign(into, from client.Object) {
+	reflect.ValueOf(into).Elem().Set(reflect.ValueOf(from).Elem())
+}
+
+func (r remote) List(_ context.Context, list client.ObjectList, opts ...client.ListOption) error {
+	items := reflect.ValueOf(list).Elem().FieldByName("Items")
+	shelf := r.p.api.shelves[reflect.PointerTo(items.Type().Elem())]
+	if shelf == nil {
+		return fmt.Errorf("list %T: %w", list, errNotServed)
+	}
+	var options client.ListOptions
+	options.ApplyOptions(opts)
+	copied := options.UnsafeDisableDeepCopy == nil || !*options.UnsafeDisableDeepCopy
+	fill := func(keys []string, objects map[string]client.Object) {
+		out := reflect.MakeSlice(items.Type(), 0, len(keys))
+		for _, key := range keys {
+			o := objects[key]
+			if !selected(o, options) {
+				continue
+			}
+			if copied {
+				o = o.DeepCopyObject().(client.Object)
+			}
+			out = reflect.Append(out, reflect.ValueOf(o).Elem())
+		}
+		items.Set(out)
+	}
+	if r.cached {
+		v := r.p.views[reflect.PointerTo(items.Type().Elem())]
+		fill(v.keys, v.objects)
+		return nil
+	}
+	return r.p.call("list", shelf.name, fieldsOf(options), func() error {
+		fill(shelf.keys, shelf.objects)
+		if node, ok := strings.CutPrefix(fieldsOf(options), cluster.PodsByNode+"="); ok && shelf.name == "Pod" && r.p.w.current != nil {
+			r.p.w.current.listed[node] = r.p.api.version
+		}
+		return nil
+	})
+}
+
+func fieldsOf(options client.ListOptions) string {
+	if options.FieldSelector == nil {
+		return ""
+	}
+	return options.FieldSelector.String()
+}
+
+// selected reports whether a list with these options has the object.
+func selected(o client.Object, options client.ListOptions) bool {
+	if options.Namespace != "" && options.Namespace != o.GetNamespace() {
+		return false
+	}
+	if options.LabelSelector != nil && !options.LabelSelector.Matches(labels.Set(o.GetLabels())) {
+		return false
+	}
+	if options.FieldSelector == nil {
+		return true
+	}
+	for _, requirement := range options.FieldSelector.Requirements() {
+		for _, index := range cluster.Indexes() {
+			if index.Field == requirement.Field && reflect.TypeOf(index.Object) == reflect.TypeOf(o) && index.Values(o)[0] != requirement.Value {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+func (r remote) Create(_ context.Context, o client.Object, _ ...client.CreateOption) error {
+	shelf := r.p.api.shelfOf(o)
+	if _, event := o.(*corev1.Event); event { // a courtesy, and no step
+		if r.p.dead {
+			return errCrashed
+		}
+		_, err := r.p.api.create(o)
+		return err
+	}
+	return r.p.call("create", shelf.name, o.GetName()+o.GetGenerateName(), func() error {
+		stored, err := r.p.api.create(o)
+		if err == nil {
+			assign(o, stored.DeepCopyObject().(client.Object))
+		}
+		return err
+	})
+}
+
+func (r remote) Delete(_ context.Context, o client.Object, opts ...client.DeleteOption) error {
+	var options client.DeleteOptions
+	options.ApplyOptions(opts)
+	d := deletion{grace: options.GracePeriodSeconds}
+	if p := options.Preconditions; p != nil {
+		if p.UID != nil {
+			d.uid = *p.UID
+		}
+		if p.ResourceVersion != nil {
+			d.rv = *p.ResourceVersion
+		}
+	}
+	shelf := r.p.api.shelfOf(o)
+	return r.p.call("delete", shelf.name, keyOf(o), func() error { return r.p.api.remove(shelf, keyOf(o), d) })
+}
+
+func (r remote) Patch(_ context.Context, o client.Object, patch client.Patch, _ ...client.PatchOption) error {
+	return r.patch(o, patch, false)
+}
+
+func (r remote) patch(o client.Object, patch client.Patch, status bool) error {
+	data, err := patch.Data(o)
+	if err != nil {
+		return err
+	}
+	shelf := r.p.api.shelfOf(o)
+	if r.p.w.switches.Patch != nil {
+		data = r.p.w.switches.Patch(o, data)
+	}
+	if _, event := o.(*corev1.Event); event {
+		return nil
+	}
+	what := "patch"
+	if status {
+		what = "patch status"
+	}
+	return r.p.call(what, shelf.name, keyOf(o)+" "+string(data), func() error {
+		stored, err := r.p.api.patch(shelf, keyOf(o), patch.Type(), data, status)
+		if err == nil {
+			assign(o, stored.DeepCopyObject().(client.Object))
+		}
+		return err
+	})
+}
+
+func (r remote) Update(_ context.Context, o client.Object, _ ...client.UpdateOption) error {
+	return r.update(o, false)
+}
+
+func (r remote) update(o client.Object, status bool) error {
+	shelf := r.p.api.shelfOf(o)
+	return r.p.call("update", shelf.name, keyOf(o), func() error {
+		current := shelf.objects[keyOf(o)]
+		if current == nil {
+			return shelf.notFound(keyOf(o))
+		}
+		before, err := fields(current)
+		if err != nil {
+			return err
+		}
+		after, err := fields(o)
+		if err != nil {
+			return err
+		}
+		stored, err := r.p.api.replace(shelf, current, before, after, status)
+		if err == nil {
+			assign(o, stored.DeepCopyObject().(client.Object))
+		}
+		return err
+	})
+}
+
+func (remote) Apply(context.Context, runtime.ApplyConfiguration, ...client.ApplyOption) error {
+	return errNotServed
+}
+
+func (remote) DeleteAllOf(context.Context, client.Object, ...client.DeleteAllOfOption) error {
+	return errNotServed
+}
+
+func (r remote) Status() client.SubResourceWriter { return sub{r, "status"} }
+
+func (r remote) SubResource(name string) client.SubResourceClient { return sub{r, name} }
+
+func (r remote) Scheme() *runtime.Scheme { return r.p.w.shared.scheme }
+
+func (remote) RESTMapper() meta.RESTMapper { return nil }
+
+func (r remote) GroupVersionKindFor(o runtime.Object) (schema.GroupVersionKind, error) {
+	return apiutil.GVKForObject(o, r.Scheme())
+}
+
+func (remote) IsObjectNamespaced(o runtime.Object) (bool, error) {
+	_, pod := o.(*corev1.Pod)
+	return pod, nil
+}
+
+// sub writes a subresource: a status or an eviction.
+type sub struct {
+	remote
+	name string
+}
+
+func (sub) Get(context.Context, client.Object, client.Object, ...client.SubResourceGetOption) error {
+	return errNotServed
+}
+
+func (s sub) Create(_ context.Context, o, body client.Object, _ ...client.SubResourceCreateOption) error {
+	if s.name != "eviction" {
+		return errNotServed
+	}
+	var uid types.UID
+	if d := evictionOf(body); d != nil && d.Preconditions != nil && d.Preconditions.UID != nil {
+		uid = *d.Preconditions.UID
+	}
+	return s.p.call("evict", "Pod", keyOf(o), func() error { return s.p.w.evict(keyOf(o), uid) })
+}
+
+func (s sub) Update(_ context.Context, o client.Object, _ ...client.SubResourceUpdateOption) error {
+	return s.update(o, true)
+}
+
+func (s sub) Patch(_ context.Context, o client.Object, patch client.Patch, _ ...client.SubResourcePatchOption) error {
+	return s.patch(o, patch, true)
+}
+
+func (sub) Apply(context.Context, runtime.ApplyConfiguration, ...client.SubResourceApplyOption) error {
+	return errNotServed
+}

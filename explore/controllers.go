@@ -1,0 +1,52 @@
+package explore
+
+import (
+	"context"
+	"time"
+
+	v1 "tenon.sh/api/v1"
+	"tenon.sh/controller/disrupt"
+	"tenon.sh/controller/nodeclaim"
+	"tenon.sh/controller/nodeclass"
+	"tenon.sh/controller/nodepool"
+	"tenon.sh/controller/provision"
+	"tenon.sh/engine"
+)
+
+// controllers adds everything that runs in a process, as the command controller does. A new loop is one line here, one
+// that watches is two.
+func (p *process) controllers() {
+	ctx, metrics, options := context.Background(), p.w.shared.metrics, engine.Options{Effort: 2000}
+	provisioner := provision.New(provision.Config{Cluster: p.cluster, Recorder: p.recorder, Metrics: metrics, Options: options, NominatePods: true, AtOnce: 1})
+	disruptor := disrupt.New(disrupt.Config{Cluster: p.cluster, Recorder: p.recorder, Metrics: metrics, Options: options, AtOnce: 1})
+	provisioning := p.loop("provisioner", provisioner.Reconcile, time.Second, 10*time.Second, 10*time.Second)
+	disrupting := p.loop("disruption", disruptor.Reconcile, time.Second, 5*time.Second, 10*time.Second)
+	p.watch(provision.Watch(ctx, p.views, provisioning.Trigger))
+	p.watch(disrupt.Watch(ctx, p.views, disrupting.Trigger))
+
+	health := nodepool.NewHealth(nil)
+	pools := p.loop("nodepool", nodepool.New(nodepool.Config{Cluster: p.cluster, Health: health}).Reconcile, 200*time.Millisecond, time.Second, time.Minute)
+	classes := p.loop("nodeclass", (&nodeclass.Reconciler{Cluster: p.cluster}).Reconcile, 100*time.Millisecond, time.Second, 30*time.Second)
+	p.watch(nodepool.Watch(ctx, p.views, pools.Trigger))
+	p.watch(nodeclass.Watch(ctx, p.cluster, func(cause string) { classes.Trigger(cause); pools.Trigger(cause) }))
+	p.cluster.OnCatalogChange(func() { provisioning.Trigger("catalog"); disrupting.Trigger("catalog") })
+
+	claims := nodeclaim.New(nodeclaim.Config{
+		Cluster: p.cluster, Recorder: p.recorder, Metrics: metrics, Pause: p.pause, WritesAtOnce: 1,
+		Outcome: func(_ context.Context, claim *v1.NodeClaim, registered bool) {
+			for _, owner := range claim.OwnerReferences {
+				health.Registered(owner.UID, registered, "", "")
+				pools.Trigger("health")
+			}
+		},
+	})
+	nodes := nodeclaim.NodeReconciler{Reconciler: claims}
+	p.queue("nodeclaim", claims, append(claims.Sources(), itself(&v1.NodeClaim{})))
+	p.queue("node", nodes, nodes.Sources())
+	p.loop("garbage", claims.Collect, time.Second, time.Second, 2*time.Minute)
+	if more := p.w.switches.Controllers; more != nil {
+		more(p.cluster, func(name string, pass func(context.Context) error, every time.Duration) {
+			p.loop(name, pass, every, every, every)
+		})
+	}
+}

@@ -1,0 +1,124 @@
+package explore_test
+
+import (
+	"fmt"
+	"maps"
+	"os"
+	"runtime"
+	"runtime/debug"
+	"slices"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"tenon.sh/explore"
+)
+
+// number is a number from the environment.
+func number(t *testing.T, name string, otherwise uint64) uint64 {
+	t.Helper()
+	text := os.Getenv(name)
+	if text == "" {
+		return otherwise
+	}
+	n, err := strconv.ParseUint(text, 10, 64)
+	if err != nil {
+		t.Fatalf("%s: %v", name, err)
+	}
+	return n
+}
+
+// tally is what many runs came to.
+type tally struct {
+	mu       sync.Mutex // guards what follows
+	broken   map[string][]explore.Result
+	steps    int
+	troubles int
+	launches int
+	shortest int
+}
+
+func (s *tally) add(r explore.Result) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.steps += r.Taken
+	s.troubles += len(r.Happened)
+	s.launches += r.Launches
+	if s.shortest == 0 || r.Taken < s.shortest {
+		s.shortest = r.Taken
+	}
+	if r.Violation != nil {
+		s.broken[r.Violation.Law] = append(s.broken[r.Violation.Law], r)
+	}
+}
+
+// explorers makes the runs of seeds, on all cores, until stop says that it is enough.
+func explorers(first, runs uint64, opt explore.Options, stop func(explore.Result) bool) *tally {
+	s := &tally{broken: map[string][]explore.Result{}}
+	var next atomic.Uint64
+	var enough atomic.Bool
+	var group sync.WaitGroup
+	for range runtime.GOMAXPROCS(0) {
+		group.Go(func() {
+			e := explore.New()
+			for !enough.Load() {
+				i := next.Add(1) - 1
+				if i >= runs {
+					return
+				}
+				r := e.Run(first+i, opt)
+				s.add(r)
+				if stop(r) {
+					enough.Store(true)
+				}
+			}
+		})
+	}
+	group.Wait()
+	return s
+}
+
+// Many interleavings of the real reconcilers break no law. EXPLORE_RUNS says how many, EXPLORE_SEED where to begin.
+func TestNoInterleavingBreaksALaw(t *testing.T) {
+	t.Parallel()
+	first, runs := number(t, "EXPLORE_SEED", 1), number(t, "EXPLORE_RUNS", 2000)
+	began := time.Now()
+	s := explorers(first, runs, explore.Options{}, func(explore.Result) bool { return false })
+	t.Logf("%d runs from seed %d, %d steps (at least %d in a run), %d troubles, %d machines started, %s",
+		runs, first, s.steps, s.shortest, s.troubles, s.launches, time.Since(began).Round(time.Second))
+	for _, law := range slices.Sorted(maps.Keys(s.broken)) {
+		results := s.broken[law]
+		slices.SortFunc(results, func(a, b explore.Result) int { return int(a.Seed) - int(b.Seed) })
+		seeds := []uint64{}
+		for _, r := range results[:min(len(results), 20)] {
+			seeds = append(seeds, r.Seed)
+		}
+		small := explore.New().Shrink(results[0])
+		t.Errorf("%d runs broke the law %q: seeds %v\n%s\nagain: EXPLORE_SEED=%d EXPLORE_RUNS=1 go test -run %s ./explore",
+			len(results), law, seeds, tell(small), results[0].Seed, t.Name())
+	}
+}
+
+// tell is the story of a run that broke a law.
+func tell(r explore.Result) string {
+	return fmt.Sprintf("seed %d, made smaller (%d of %d steps with trouble, troubles %v):\n%s", r.Seed, r.Wrong, r.Taken, r.Kinds, r.Story)
+}
+
+// The same seed is the same run, to the last line of its story.
+func TestASeedIsOneRun(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(20) {
+		a := explore.New().Run(seed, explore.Options{Traced: true})
+		b := explore.New().Run(seed, explore.Options{Traced: true})
+		if a.Story != b.Story {
+			t.Errorf("seed %d: two runs differ", seed)
+		}
+	}
+}
+
+func TestMain(m *testing.M) {
+	debug.SetGCPercent(400) // many short-lived objects, little that stays
+	os.Exit(m.Run())
+}

@@ -1,0 +1,177 @@
+package explore
+
+import (
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	v1 "tenon.sh/api/v1"
+	"tenon.sh/engine"
+)
+
+// schedulerLag is how late kube-scheduler may see a node change. engine's settling time after a taint relies on a bound
+// like this one: kube-scheduler has no look at the API server before it binds.
+const schedulerLag = 400 * time.Millisecond
+
+// kube is what plays Kubernetes beside the API server.
+type kube struct {
+	w          *world
+	views      []*view // of kube-scheduler: the nodes
+	nodes      *view
+	room       int                       // counts what may have made room
+	tried      map[types.UID][3]int      // what kube-scheduler knew when it found no node for a pod
+	ends       map[types.UID]time.Time   // when a pod that was told to end does, or one that ends by itself
+	registered map[engine.MachineID]bool // machines whose kubelet has made a Node
+	nodeGone   map[string]time.Time      // when a Node vanished
+	bound      map[types.UID]uint64      // the version of the store by which a pod was bound
+}
+
+func newKube(w *world) *kube {
+	k := &kube{
+		w: w, room: 1, tried: map[types.UID][3]int{}, ends: map[types.UID]time.Time{}, registered: map[engine.MachineID]bool{},
+		nodeGone: map[string]time.Time{}, bound: map[types.UID]uint64{},
+	}
+	k.nodes = newView(w.api.shelves[reflect.TypeFor[*corev1.Node]()], 0, nil)
+	k.views = []*view{k.nodes}
+	return k
+}
+
+// catchUp lets kube-scheduler see everything.
+func (k *kube) catchUp() {
+	for _, v := range k.views {
+		for v.behind() > 0 {
+			v.deliver()
+		}
+	}
+}
+
+// actors lists who acts beside the autoscaler, in the order in which they act when nothing goes wrong.
+func actors() []func(w *world, add func(action)) {
+	return []func(w *world, add func(action)){kubelets, nodeControllers, workloads, budgets, garbage, scheduler, users, troubles}
+}
+
+// scheduler is kube-scheduler, as far as these runs need one: it looks at a pod and binds it to a node that fits as far as
+// it knows, preferably the one that the pod is nominated to.
+func scheduler(w *world, add func(action)) {
+	k := w.kube
+	if k.nodes.behind() > 0 {
+		weight := 8
+		if w.switches.SchedulerLag > 0 {
+			weight = 0 // not before it has to
+		}
+		add(action{kind: "kube-scheduler hears of", name: "Node", weight: weight, do: k.nodes.deliver})
+	}
+	for _, pod := range all[*corev1.Pod](w.api) {
+		if pod.Spec.NodeName != "" || pod.DeletionTimestamp != nil || k.tried[pod.UID] == k.knows(pod) {
+			continue
+		}
+		add(action{kind: "kube-scheduler", name: keyOf(pod), weight: 6, do: func() { k.schedule(pod) }})
+	}
+}
+
+// knows is what a try to place the pod depends on.
+func (k *kube) knows(pod *corev1.Pod) [3]int {
+	nominated := 0
+	for _, c := range pod.Status.NominatedNodeName {
+		nominated = nominated*31 + int(c)
+	}
+	return [3]int{k.nodes.at, k.room, nominated}
+}
+
+func (k *kube) schedule(pod *corev1.Pod) {
+	var fitting []string
+	for _, key := range k.nodes.keys {
+		if node := k.nodes.objects[key].(*corev1.Node); k.fits(pod, node) {
+			fitting = append(fitting, node.Name)
+		}
+	}
+	now := k.w.api.now()
+	if len(fitting) == 0 {
+		update(k.w.api, pod, func(p *corev1.Pod) {
+			p.Status.NominatedNodeName = ""
+			p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable, LastTransitionTime: now}}
+			k.tried[pod.UID] = k.knows(p)
+		})
+		return
+	}
+	target := pick(k.w, fitting...)
+	if slices.Contains(fitting, pod.Status.NominatedNodeName) {
+		target = pod.Status.NominatedNodeName
+	}
+	update(k.w.api, pod, func(p *corev1.Pod) {
+		p.Spec.NodeName, p.Status.NominatedNodeName = target, ""
+		p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionTrue, LastTransitionTime: now}}
+	})
+	k.bound[pod.UID] = k.w.api.version
+}
+
+// fits reports whether the node takes the pod.
+func (k *kube) fits(pod *corev1.Pod, node *corev1.Node) bool {
+	if node.Spec.Unschedulable {
+		return false
+	}
+	for _, taint := range node.Spec.Taints {
+		if taint.Effect != corev1.TaintEffectPreferNoSchedule && !tolerates(pod, taint) {
+			return false
+		}
+	}
+	for key, value := range pod.Spec.NodeSelector {
+		if node.Labels[key] != value {
+			return false
+		}
+	}
+	return holds(k.w.api, node, pod)
+}
+
+func tolerates(pod *corev1.Pod, taint corev1.Taint) bool {
+	return slices.ContainsFunc(pod.Spec.Tolerations, func(t corev1.Toleration) bool {
+		return t.MatchToleration(&corev1.Toleration{Operator: corev1.TolerationOpExists}) || t.Key == taint.Key
+	})
+}
+
+// holds reports whether the node has room for the pod beside those that are bound to it.
+func holds(s *store, node *corev1.Node, pod *corev1.Pod) bool {
+	left := node.Status.Allocatable.DeepCopy()
+	count := left[corev1.ResourcePods]
+	for _, other := range all[*corev1.Pod](s) {
+		if other.Spec.NodeName != node.Name || engine.IsTerminal(other) {
+			continue
+		}
+		count.Sub(*resource.NewQuantity(1, resource.DecimalSI))
+		for name, quantity := range engine.PodRequests(other) {
+			have := left[name]
+			have.Sub(quantity)
+			left[name] = have
+		}
+	}
+	if count.Sign() <= 0 {
+		return false
+	}
+	for name, want := range engine.PodRequests(pod) {
+		if have := left[name]; name != corev1.ResourcePods && want.Cmp(have) > 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// newNode is the Node of a machine as its kubelet registers it.
+func (k *kube) newNode(m engine.Machine, allocatable corev1.ResourceList) *corev1.Node {
+	name := strings.TrimPrefix(string(m.ID), k.w.cloud.IDPrefix())
+	labels := maps.Clone(m.Labels)
+	labels[corev1.LabelHostname] = name
+	return &corev1.Node{
+		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels},
+		Spec: corev1.NodeSpec{ProviderID: string(m.ID), Taints: []corev1.Taint{
+			v1.UnregisteredTaint(), {Key: corev1.TaintNodeNotReady, Effect: corev1.TaintEffectNoSchedule},
+		}},
+		Status: corev1.NodeStatus{Capacity: m.Capacity, Allocatable: allocatable},
+	}
+}

@@ -1,0 +1,105 @@
+package explore
+
+import (
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"tenon.sh/engine"
+)
+
+// kubelets are the machines as their kubelets show them: Nodes that register and get ready, pods that start and end.
+func kubelets(w *world, add func(action)) {
+	k := w.kube
+	now := w.clock.Now()
+	for _, boot := range w.cloud.Boots() {
+		add(action{kind: "cloud", at: boot.Ends})
+		m, allocatable, found := w.cloud.Inspect(boot.ID)
+		if !found {
+			continue
+		}
+		node := k.newNode(m, allocatable)
+		there := find[*corev1.Node](w.api, keyOf(node))
+		switch {
+		case boot.Registers.IsZero():
+		case !k.registered[boot.ID] && there == nil:
+			add(action{kind: "kubelet", name: "registers " + node.Name, weight: 6, at: boot.Registers, do: func() {
+				k.registered[boot.ID] = true
+				_, _ = w.api.create(node)
+			}})
+		case there != nil && !boot.Ready.IsZero() && !isReady(there):
+			add(action{kind: "kubelet", name: "is ready on " + node.Name, weight: 6, at: boot.Ready, do: func() { k.setReady(there, corev1.ConditionTrue) }})
+		}
+		if there == nil || !isReady(there) || boot.Ready.After(now) {
+			continue
+		}
+		for _, pod := range all[*corev1.Pod](w.api) {
+			if pod.Spec.NodeName == there.Name {
+				k.runPod(pod, add)
+			}
+		}
+	}
+}
+
+func isReady(node *corev1.Node) bool {
+	return slices.ContainsFunc(node.Status.Conditions, func(c corev1.NodeCondition) bool {
+		return c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue
+	})
+}
+
+// setReady writes the Ready condition, and the taint that goes with it.
+func (k *kube) setReady(node *corev1.Node, status corev1.ConditionStatus) {
+	update(k.w.api, node, func(n *corev1.Node) {
+		n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: status, LastTransitionTime: k.w.api.now()}}
+		n.Spec.Taints = slices.DeleteFunc(n.Spec.Taints, func(t corev1.Taint) bool { return t.Key == corev1.TaintNodeNotReady })
+		if status != corev1.ConditionTrue {
+			n.Spec.Taints = append(n.Spec.Taints, corev1.Taint{Key: corev1.TaintNodeNotReady, Effect: corev1.TaintEffectNoSchedule})
+		}
+	})
+}
+
+// runPod is what a kubelet does with one of its pods: start it, end it in its time.
+func (k *kube) runPod(pod *corev1.Pod, add func(action)) {
+	w := k.w
+	switch {
+	case pod.DeletionTimestamp != nil:
+		end, known := k.ends[pod.UID]
+		if !known { // some pods end at once, some use up all of their grace period
+			end = w.clock.Now().Add(time.Duration(w.draw(3)) * time.Duration(*pod.DeletionGracePeriodSeconds) * time.Second / 2)
+			k.ends[pod.UID] = end
+		}
+		if pod.DeletionTimestamp.Time.Before(end) {
+			end = pod.DeletionTimestamp.Time
+		}
+		add(action{kind: "kubelet", name: "ended " + keyOf(pod), weight: 6, at: end, do: func() {
+			zero := int64(0)
+			_ = w.api.remove(w.api.shelfOf(pod), keyOf(pod), deletion{uid: pod.UID, grace: &zero})
+		}})
+	case pod.Status.Phase == corev1.PodPending || pod.Status.Phase == "":
+		add(action{kind: "kubelet", name: "starts " + keyOf(pod), weight: 6, do: func() {
+			update(w.api, pod, func(p *corev1.Pod) {
+				now := metav1.NewTime(w.clock.Now().Truncate(time.Second))
+				p.Status.Phase, p.Status.StartTime = corev1.PodRunning, &now
+				p.Status.Conditions = append(p.Status.Conditions, corev1.PodCondition{Type: corev1.PodReady, Status: corev1.ConditionTrue, LastTransitionTime: now})
+			})
+		}})
+	}
+}
+
+// nodeControllers are the cloud controller manager and the node lifecycle controller: Nodes whose machine is gone stop
+// being ready and are deleted.
+func nodeControllers(w *world, add func(action)) {
+	for _, node := range all[*corev1.Node](w.api) {
+		if _, alive := w.cloud.Boot(engine.MachineID(node.Spec.ProviderID)); alive {
+			continue
+		}
+		if isReady(node) {
+			add(action{kind: "node lifecycle", name: node.Name, weight: 4, do: func() { w.kube.setReady(node, corev1.ConditionUnknown) }})
+		}
+		if node.DeletionTimestamp == nil {
+			add(action{kind: "cloud controller", name: node.Name, weight: 2, do: func() { _ = w.api.remove(w.api.shelfOf(node), keyOf(node), deletion{uid: node.UID}) }})
+		}
+	}
+}

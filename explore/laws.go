@@ -1,0 +1,366 @@
+package explore
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"tenon.sh/api/kwokv1alpha1"
+	v1 "tenon.sh/api/v1"
+	"tenon.sh/engine"
+	"tenon.sh/provider"
+)
+
+// The laws of every run. Those about the end are in rest.go.
+const (
+	lawTerminate   = "no machine is stopped under a pod"
+	lawEmpty       = "no node is removed as empty while a pod runs there"
+	lawLimits      = "limits are never exceeded"
+	lawBudgets     = "budgets are never exceeded"
+	lawReplace     = "no node is removed before its replacement is ready"
+	lawOneMachine  = "a claim has one machine"
+	lawOneClaim    = "a pod gets one machine at a time"
+	lawLabels      = "what was promised to pods stays"
+	lawClass       = "nothing is launched with a class that has long been broken"
+	lawFinalizer   = "nothing is launched for a claim that could vanish"
+	lawProtected   = "no protected pod is evicted"
+	lawLoop        = "launching ends"
+	lawPanic       = "no pass panics"
+	lawUndone      = "no write undoes what another has written"
+	lawGhost       = "no pod is pointed at a node that is seen to leave"
+	disrupter      = "disruption" // the loop that removes nodes
+	provisioning   = "provisioner"
+	orderKey       = "tenon.sh/disruption"
+	launchesAtRest = 12 // so many launches, and two for each pod, may be needed once nothing goes wrong any more
+)
+
+// laws watches over a run.
+type laws struct {
+	w         *world
+	violation *Violation
+	launches  int
+	calmed    int                // launches once nothing goes wrong any more
+	chosen    map[types.UID]bool // claims that the autoscaler deleted of its own will
+	most      map[string]int     // the most nodes that a pool has had
+}
+
+func newLaws(w *world) *laws {
+	return &laws{w: w, chosen: map[types.UID]bool{}, most: map[string]int{}}
+}
+
+// changed looks at every change of an object.
+func (l *laws) changed(actor string, s *shelf, c change) {
+	switch o := c.object().(type) {
+	case *v1.NodeClaim:
+		l.claimChanged(actor, c)
+	case *corev1.Pod:
+		if c.new == nil || engine.IsTerminal(o) {
+			l.w.kube.room++
+		}
+		l.podChanged(actor, c)
+	case *corev1.Node:
+		if c.new == nil {
+			l.w.kube.nodeGone[o.Name] = l.w.clock.Now()
+		}
+	}
+}
+
+func (l *laws) claimChanged(actor string, c change) {
+	claims := all[*v1.NodeClaim](l.w.api)
+	if c.old == nil {
+		claim := c.new.(*v1.NodeClaim)
+		pool := claim.Labels[v1.NodePoolLabelKey]
+		n := 0
+		for _, other := range claims {
+			if other.Labels[v1.NodePoolLabelKey] == pool {
+				n++
+			}
+		}
+		l.most[pool] = max(l.most[pool], n)
+		if actor != "scene" {
+			l.claimCreated(claim, claims)
+		}
+		return
+	}
+	if c.new == nil {
+		return
+	}
+	old, claim := c.old.(*v1.NodeClaim), c.new.(*v1.NodeClaim)
+	for key, value := range old.Labels {
+		if claim.Labels[key] != value {
+			l.broken(lawLabels, "label %s of NodeClaim %s was %q and is %q after %s", key, claim.Name, value, claim.Labels[key], actor)
+		}
+	}
+	l.checkUndone(actor, old, claim)
+	if actor == disrupter && old.DeletionTimestamp == nil && claim.DeletionTimestamp != nil {
+		l.chosen[claim.UID] = true
+		l.checkBudget(claim, claims)
+		l.checkEmpty(claim)
+		l.checkReplaced(claim)
+	}
+}
+
+// checkUndone: what one loop has made true of a claim, no other makes untrue without knowing.
+func (l *laws) checkUndone(actor string, old, claim *v1.NodeClaim) {
+	for _, condition := range []string{v1.ConditionLaunched, v1.ConditionRegistered, v1.ConditionInitialized, v1.ConditionInstanceTerminating} {
+		if v1.IsTrue(old, condition) && !v1.IsTrue(claim, condition) {
+			l.broken(lawUndone, "%s takes condition %s from NodeClaim %s", actor, condition, claim.Name)
+		}
+	}
+	if v1.IsTrue(old, v1.ConditionDisruptionReason) && !v1.IsTrue(claim, v1.ConditionDisruptionReason) && actor != disrupter {
+		l.broken(lawUndone, "%s takes condition %s from NodeClaim %s", actor, v1.ConditionDisruptionReason, claim.Name)
+	}
+}
+
+// claimCreated: the pool's limits hold with the new claim, and none of its pods has a machine under way already.
+func (l *laws) claimCreated(claim *v1.NodeClaim, claims []*v1.NodeClaim) {
+	pool := find[*v1.NodePool](l.w.api, "/"+claim.Labels[v1.NodePoolLabelKey])
+	others := slices.DeleteFunc(slices.Clone(claims), func(c *v1.NodeClaim) bool { return c.UID == claim.UID || l.leaves(c) })
+	if pool != nil && !withinLimits(pool, others, l.w.largest(claim)) {
+		l.broken(lawLimits, "NodeClaim %s exceeds the limits %v of pool %s", claim.Name, quantities(corev1.ResourceList(pool.Spec.Limits)), pool.Name)
+	}
+	for _, other := range others {
+		if !l.promising(other) {
+			continue
+		}
+		for _, uid := range engine.PlannedPods(claim) {
+			if slices.Contains(engine.PlannedPods(other), uid) && l.unbound(types.UID(uid)) {
+				l.broken(lawOneClaim, "NodeClaims %s and %s are both for pod %s", other.Name, claim.Name, uid)
+			}
+		}
+	}
+}
+
+// leaves reports whether the claim's machine is on its way out.
+func (l *laws) leaves(c *v1.NodeClaim) bool {
+	node := find[*corev1.Node](l.w.api, "/"+c.Status.NodeName)
+	return c.DeletionTimestamp != nil || node != nil && (node.DeletionTimestamp != nil || slices.ContainsFunc(node.Spec.Taints, func(t corev1.Taint) bool { return t.Key == v1.DisruptedTaintKey }))
+}
+
+// unbound reports whether the pod exists and runs nowhere: one that has to leave its node may be planned in another way
+// each time.
+func (l *laws) unbound(uid types.UID) bool {
+	return slices.ContainsFunc(all[*corev1.Pod](l.w.api), func(p *corev1.Pod) bool { return p.UID == uid && p.Spec.NodeName == "" && p.DeletionTimestamp == nil })
+}
+
+// promising reports whether the claim's machine may still take the pods that it was started for.
+func (l *laws) promising(claim *v1.NodeClaim) bool {
+	if claim.DeletionTimestamp != nil || v1.IsTrue(claim, v1.ConditionInitialized) {
+		return false
+	}
+	for _, node := range all[*corev1.Node](l.w.api) { // once it is open, others may have taken the room
+		if node.Spec.ProviderID != "" && node.Spec.ProviderID == claim.Status.ProviderID && node.Labels[v1.RegisteredLabelKey] == "true" {
+			return false
+		}
+	}
+	return true
+}
+
+func quantities(list corev1.ResourceList) string {
+	var out []string
+	for name, q := range list {
+		out = append(out, fmt.Sprintf("%s=%s", name, q.String()))
+	}
+	slices.Sort(out)
+	return strings.Join(out, " ")
+}
+
+// largest is the most that the claim's machine may have.
+func (w *world) largest(claim *v1.NodeClaim) corev1.ResourceList {
+	if claim.Status.Capacity != nil {
+		return claim.Status.Capacity
+	}
+	most := corev1.ResourceList{}
+	for _, r := range claim.Spec.Requirements {
+		if r.Key != corev1.LabelInstanceTypeStable {
+			continue
+		}
+		for _, t := range w.shared.catalog {
+			for name, q := range t.Capacity {
+				if have := most[name]; slices.Contains(r.Values, t.Name) && q.Cmp(have) > 0 {
+					most[name] = q
+				}
+			}
+		}
+	}
+	return most
+}
+
+// withinLimits reports whether a pool may have one more machine beside the claims that stay.
+func withinLimits(pool *v1.NodePool, claims []*v1.NodeClaim, more corev1.ResourceList) bool {
+	count := int64(1)
+	cpu := more.Cpu().DeepCopy()
+	for _, c := range claims {
+		if c.Labels[v1.NodePoolLabelKey] == pool.Name && c.DeletionTimestamp == nil {
+			count++
+			cpu.Add(*c.Status.Capacity.Cpu())
+		}
+	}
+	if limit, ok := pool.Spec.Limits[v1.ResourceNodes]; ok && count > limit.Value() {
+		return false
+	}
+	limit, ok := pool.Spec.Limits[corev1.ResourceCPU]
+	return !ok || cpu.Cmp(limit) <= 0
+}
+
+// checkBudget: of the nodes that the autoscaler chose to remove, no more than a budget are going at a time.
+func (l *laws) checkBudget(claim *v1.NodeClaim, claims []*v1.NodeClaim) {
+	name := claim.Labels[v1.NodePoolLabelKey]
+	pool := find[*v1.NodePool](l.w.api, "/"+name)
+	if pool == nil {
+		return
+	}
+	going := 0
+	for _, c := range claims {
+		if c.Labels[v1.NodePoolLabelKey] == name && l.chosen[c.UID] && !v1.IsTrue(c, v1.ConditionInstanceTerminating) {
+			going++
+		}
+	}
+	for _, b := range pool.Spec.Disruption.Budgets {
+		if limit := budgetOf(b.Nodes, l.most[name]); going > limit {
+			l.broken(lawBudgets, "%d nodes of pool %s are going, its budget is %s", going, name, b.Nodes)
+		}
+	}
+}
+
+func budgetOf(text string, total int) int {
+	number, percent := strings.CutSuffix(text, "%")
+	n, err := strconv.Atoi(number)
+	if err != nil {
+		return 0
+	}
+	if percent {
+		return int(math.Ceil(float64(n*total) / 100))
+	}
+	return n
+}
+
+// checkEmpty: a node that goes because it is empty was looked at in the API server, and was empty then.
+func (l *laws) checkEmpty(claim *v1.NodeClaim) {
+	c := v1.GetCondition(claim, v1.ConditionDisruptionReason)
+	if c == nil || c.Reason != string(v1.Empty) || l.w.current == nil {
+		return
+	}
+	looked := l.w.current.listed[claim.Status.NodeName]
+	for _, pod := range all[*corev1.Pod](l.w.api) {
+		if pod.Spec.NodeName == claim.Status.NodeName && engine.IsReschedulable(pod) && (looked == 0 || l.w.kube.bound[pod.UID] <= looked) {
+			l.broken(lawEmpty, "NodeClaim %s is deleted as empty, and pod %s runs on its node", claim.Name, pod.Name)
+		}
+	}
+}
+
+// checkReplaced: a node whose removal was ordered with replacements goes when all of them are ready.
+func (l *laws) checkReplaced(claim *v1.NodeClaim) {
+	var order struct{ Replacements []string }
+	if text := claim.Annotations[orderKey]; text == "" || json.Unmarshal([]byte(text), &order) != nil {
+		return
+	}
+	for _, name := range order.Replacements {
+		replacement := find[*v1.NodeClaim](l.w.api, "/"+name)
+		if replacement == nil || !v1.IsTrue(replacement, v1.ConditionInitialized) {
+			l.broken(lawReplace, "NodeClaim %s is deleted, and its replacement %s is not ready", claim.Name, name)
+		}
+	}
+}
+
+// podChanged: nobody points a pod at a node that he sees leaving.
+func (l *laws) podChanged(actor string, c change) {
+	if c.old == nil || c.new == nil || l.w.current == nil {
+		return
+	}
+	to := c.new.(*corev1.Pod).Status.NominatedNodeName
+	if to == "" || to == c.old.(*corev1.Pod).Status.NominatedNodeName || actor != provisioning {
+		return
+	}
+	node := find[*corev1.Node](l.w.api, "/"+to)
+	if node == nil || node.DeletionTimestamp == nil {
+		return
+	}
+	if since := l.w.clock.Now().Sub(node.DeletionTimestamp.Time); since > l.w.scene.lag+taskLag {
+		l.broken(lawGhost, "pod %s is nominated to node %s, which has been leaving for %s", c.new.GetName(), to, since)
+	}
+}
+
+// launching is told of a launch before it is made.
+func (l *laws) launching(claim *v1.NodeClaim, class provider.Class) {
+	l.launches++
+	if l.w.calm {
+		l.calmed++
+		if most := launchesAtRest + 2*len(all[*corev1.Pod](l.w.api)); l.calmed > most {
+			l.broken(lawLoop, "%d machines were started since nothing goes wrong any more", l.calmed)
+		}
+	}
+	if !slices.Contains(claim.Finalizers, v1.TerminationFinalizer) {
+		l.broken(lawFinalizer, "NodeClaim %s has no finalizer when its machine is started", claim.Name)
+	}
+	truth := find[*kwokv1alpha1.KWOKNodeClass](l.w.api, "/"+class.Ref.Name)
+	if ready := v1.GetCondition(truth, v1.ConditionReady); ready != nil && ready.Status == metav1.ConditionFalse {
+		if since := l.w.clock.Since(ready.LastTransitionTime.Time); since > l.w.scene.lag+taskLag+time.Second {
+			l.broken(lawClass, "the machine of NodeClaim %s is started with a class that has been broken for %s", claim.Name, since)
+		}
+	}
+}
+
+// terminating is told of a machine before it is told to stop.
+func (l *laws) terminating(actor string, id engine.MachineID) {
+	now := l.w.clock.Now()
+	if _, alive := l.w.cloud.Boot(id); !alive {
+		return
+	}
+	for _, claim := range all[*v1.NodeClaim](l.w.api) {
+		text := claim.Annotations[v1.NodeClaimTerminationTimestampAnnotationKey]
+		if claim.Status.ProviderID == string(id) && text != "" && text <= now.UTC().Format("2006-01-02T15:04:05Z07:00") {
+			return // its time is up
+		}
+		if claim.Status.ProviderID == string(id) && v1.IsTrue(claim, v1.ConditionInstanceTerminating) {
+			return // it was told before
+		}
+	}
+	for _, node := range all[*corev1.Node](l.w.api) {
+		if node.Spec.ProviderID != string(id) {
+			continue
+		}
+		for _, pod := range all[*corev1.Pod](l.w.api) {
+			if pod.Spec.NodeName == node.Name && engine.IsDrainable(pod, now) && !engine.IsTerminal(pod) {
+				l.broken(lawTerminate, "machine %s is stopped by %s, and pod %s is on it", id, actor, pod.Name)
+			}
+		}
+	}
+}
+
+// evicting is told of an eviction before it is carried out.
+func (l *laws) evicting(actor string, pod *corev1.Pod) {
+	before := l.w.clock.Now().Add(-l.w.scene.lag - taskLag)
+	var seen *corev1.Pod
+	for _, c := range l.w.api.shelfOf(pod).log {
+		if c.new != nil && c.new.GetUID() == pod.UID && c.at.Before(before) {
+			seen = c.new.(*corev1.Pod)
+		}
+	}
+	if seen != nil && engine.ProtectionOf(seen, l.w.clock.Now()).Active && engine.ProtectionOf(pod, l.w.clock.Now()).Active {
+		l.broken(lawProtected, "%s evicts pod %s, which has long been protected", actor, pod.Name)
+	}
+}
+
+// check looks at the whole after a step.
+func (l *laws) check() {
+	if l.violation != nil {
+		return
+	}
+	owners := map[string]engine.MachineID{}
+	for _, boot := range l.w.cloud.Boots() {
+		uid, _, _ := strings.Cut(boot.ClaimUID, "#")
+		if other, found := owners[uid]; found {
+			l.broken(lawOneMachine, "machines %s and %s both run for claim %s", other, boot.ID, uid)
+		}
+		owners[uid] = boot.ID
+	}
+}

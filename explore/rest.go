@@ -1,0 +1,220 @@
+package explore
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	v1 "tenon.sh/api/v1"
+	"tenon.sh/engine"
+	"tenon.sh/report"
+)
+
+// The laws about how a run ends.
+const (
+	lawRest    = "everything comes to rest"
+	lawMachine = "machines are those of claims"
+	lawDrain   = "every drain ends or says why not"
+	lawPending = "every pending pod has a place or a reason"
+	lawTaint   = "no node stays marked for nothing"
+	lawLoops   = "no loop keeps failing"
+	lawIdle    = "empty nodes go or say why not"
+	lawWait    = "nobody waits for a node that is not there"
+)
+
+// patient is how long a machine may take to register before it is given up.
+const patient = 16 * time.Minute
+
+// enough is how long things may take that only time brings: a registration that never comes, offerings that were sold out.
+const enough = 25 * time.Minute
+
+// rested reports whether nothing happens any more, and nothing is left to do.
+func (w *world) rested() bool {
+	p := w.p
+	if p.dead || len(p.tasks) > 0 || w.clock.Since(w.busied) < restful {
+		return false
+	}
+	for _, v := range p.order {
+		if v.behind() > 0 {
+			return false
+		}
+	}
+	law, _ := w.laws.left()
+	return law == "" || w.clock.Since(w.quietSince) > enough
+}
+
+// unrest says what goes on when a run does not come to rest.
+func (w *world) unrest() string {
+	if law, what := w.laws.left(); law != "" {
+		return law + ": " + what
+	}
+	return fmt.Sprintf("something is written again and again, the last time after %s", w.busied.Sub(w.began))
+}
+
+// atRest looks at how things are in the end.
+func (l *laws) atRest() {
+	if l.violation != nil {
+		return
+	}
+	if law, what := l.left(); law != "" {
+		l.broken(law, "%s", what)
+	}
+}
+
+// left finds something that should not be so in the end.
+func (l *laws) left() (law, what string) {
+	for _, find := range []func() (string, string){l.machines, l.drains, l.pending, l.marks, l.loops, l.idle} {
+		if law, what = find(); law != "" {
+			return law, what
+		}
+	}
+	return "", ""
+}
+
+func (l *laws) machines() (string, string) {
+	claims := map[string]*v1.NodeClaim{}
+	for _, c := range all[*v1.NodeClaim](l.w.api) {
+		claims[string(c.UID)] = c
+	}
+	alive := map[string]bool{}
+	for _, boot := range l.w.cloud.Boots() {
+		uid, _, _ := strings.Cut(boot.ClaimUID, "#")
+		alive[uid] = true
+		if claims[uid] == nil {
+			return lawMachine, fmt.Sprintf("machine %s runs for claim %s, which does not exist", boot.ID, uid)
+		}
+	}
+	for _, uid := range sortedKeys(claims) {
+		c := claims[uid]
+		switch {
+		case c.DeletionTimestamp != nil:
+		case !alive[uid]:
+			return lawMachine, fmt.Sprintf("NodeClaim %s has no machine: %s", c.Name, about(c))
+		case !v1.IsTrue(c, v1.ConditionRegistered) && l.w.clock.Since(c.CreationTimestamp.Time) > patient:
+			return lawMachine, fmt.Sprintf("NodeClaim %s has not registered: %s", c.Name, about(c))
+		}
+	}
+	return "", ""
+}
+
+// told reports whether an object was told of, by one of the reasons.
+func (l *laws) told(uid types.UID, reasons ...string) bool {
+	for _, e := range all[*corev1.Event](l.w.api) {
+		for _, reason := range reasons {
+			if e.InvolvedObject.UID == uid && e.Reason == reason {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// nodeOf finds the node of a claim's machine, whether the claim names it yet or not.
+func (l *laws) nodeOf(c *v1.NodeClaim) *corev1.Node {
+	for _, node := range all[*corev1.Node](l.w.api) {
+		if node.Spec.ProviderID != "" && node.Spec.ProviderID == c.Status.ProviderID {
+			return node
+		}
+	}
+	return nil
+}
+
+func (l *laws) drains() (string, string) {
+	for _, c := range all[*v1.NodeClaim](l.w.api) {
+		if c.DeletionTimestamp == nil {
+			continue
+		}
+		node := l.nodeOf(c)
+		if node == nil {
+			return lawDrain, fmt.Sprintf("NodeClaim %s is being deleted, has no node, and stays: %s", c.Name, about(c))
+		}
+		if !l.told(node.UID, report.FailedDraining) {
+			return lawDrain, fmt.Sprintf("node %s does not leave, and nobody says why: %s", node.Name, about(c))
+		}
+	}
+	for _, n := range all[*corev1.Node](l.w.api) {
+		if n.DeletionTimestamp != nil && !l.told(n.UID, report.FailedDraining) {
+			return lawDrain, fmt.Sprintf("node %s does not leave, and nobody says why: %s", n.Name, about(n))
+		}
+	}
+	return "", ""
+}
+
+func (l *laws) pending() (string, string) {
+	for _, pod := range all[*corev1.Pod](l.w.api) {
+		if pod.Spec.NodeName != "" || pod.DeletionTimestamp != nil {
+			continue
+		}
+		if to := pod.Status.NominatedNodeName; to != "" && find[*corev1.Node](l.w.api, "/"+to) == nil {
+			return lawWait, fmt.Sprintf("pod %s is nominated to node %s", pod.Name, to)
+		}
+		if !l.told(pod.UID, report.FailedScheduling) && !l.underWay(pod.UID) {
+			return lawPending, fmt.Sprintf("pod %s waits: %s", pod.Name, about(pod))
+		}
+	}
+	return "", ""
+}
+
+// underWay reports whether people were told that the pod has a place, and a machine may still come.
+func (l *laws) underWay(pod types.UID) bool {
+	return l.told(pod, report.Nominated) && slices.ContainsFunc(all[*v1.NodeClaim](l.w.api), func(c *v1.NodeClaim) bool {
+		return c.DeletionTimestamp == nil && !v1.IsTrue(c, v1.ConditionRegistered) && l.w.clock.Since(c.CreationTimestamp.Time) < patient
+	})
+}
+
+func (l *laws) marks() (string, string) {
+	for _, c := range all[*v1.NodeClaim](l.w.api) {
+		node := find[*corev1.Node](l.w.api, "/"+c.Status.NodeName)
+		if c.DeletionTimestamp != nil || node == nil || node.DeletionTimestamp != nil {
+			continue
+		}
+		for _, t := range node.Spec.Taints {
+			if t.Key == v1.DisruptedTaintKey {
+				return lawTaint, fmt.Sprintf("node %s carries %s", node.Name, t.Key)
+			}
+		}
+		if v1.GetCondition(c, v1.ConditionDisruptionReason) != nil {
+			return lawTaint, fmt.Sprintf("NodeClaim %s says that it is disrupted", c.Name)
+		}
+	}
+	return "", ""
+}
+
+func (l *laws) loops() (string, string) {
+	for _, loop := range l.w.p.loops {
+		if loop.err != nil {
+			return lawLoops, fmt.Sprintf("%s: %v", loop.Name, loop.err)
+		}
+	}
+	return "", ""
+}
+
+// idle: nodes on which nothing would have to move are removed. Pools with nodes that are not ready, or that leave, may
+// have used up their budgets.
+func (l *laws) idle() (string, string) {
+	stuck, busy := map[string]bool{}, map[string]bool{}
+	for _, n := range all[*corev1.Node](l.w.api) {
+		if n.DeletionTimestamp != nil || !isReady(n) {
+			stuck[n.Labels[v1.NodePoolLabelKey]] = true
+		}
+	}
+	for _, pod := range all[*corev1.Pod](l.w.api) {
+		if pod.Spec.NodeName == "" {
+			return "", ""
+		}
+		if engine.IsReschedulable(pod) || !engine.OwnedByDaemonSet(pod) {
+			busy[pod.Spec.NodeName] = true
+		}
+	}
+	for _, c := range all[*v1.NodeClaim](l.w.api) {
+		pool := c.Labels[v1.NodePoolLabelKey]
+		if c.DeletionTimestamp == nil && v1.IsTrue(c, v1.ConditionInitialized) && !busy[c.Status.NodeName] && !stuck[pool] && find[*v1.NodePool](l.w.api, "/"+pool) != nil && !l.told(c.UID, report.DisruptionBlocked) {
+			return lawIdle, fmt.Sprintf("node %s runs nothing", c.Status.NodeName)
+		}
+	}
+	return "", ""
+}

@@ -1,0 +1,259 @@
+package explore
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"time"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	v1 "tenon.sh/api/v1"
+	"tenon.sh/cluster"
+	"tenon.sh/engine"
+)
+
+// Options say what a run is allowed to do. The zero value is everything.
+type Options struct {
+	// Steps is how many steps things go wrong for; 0 leaves it to the seed, between 60 and 150.
+	Steps int
+	// Without names kinds of trouble that do not happen, as Result.Kinds names them.
+	Without map[string]bool
+	// Skip names steps in which nothing goes wrong.
+	Skip map[int]bool
+	// Only, if set, is the one law that counts.
+	Only string
+	// Traced keeps the story of the run.
+	Traced bool
+	// Switches put faults into the autoscaler itself, to see that they are found.
+	Switches Switches
+}
+
+// Switches are ways to break the autoscaler for a test, from outside. The zero value breaks nothing.
+type Switches struct {
+	// View alters what a process sees of the objects of a kind; nil hides the object.
+	View func(kind string) func(client.Object) client.Object
+	// TrustCache answers reads that should go to the API server itself from the caches.
+	TrustCache bool
+	// Patch alters patches before they are sent.
+	Patch func(o client.Object, data []byte) []byte
+	// SchedulerLag is how late kube-scheduler may see nodes; 0 means what the autoscaler relies on.
+	SchedulerLag time.Duration
+	// Token alters the claim that a launch is made for; what a UID has from a # on does not count.
+	Token func(*v1.NodeClaim) *v1.NodeClaim
+	// Machines alters the cloud's list of machines.
+	Machines func([]engine.Machine) []engine.Machine
+	// Wake says whether an event wakes a reconciler; later looks stay.
+	Wake func(queue, name string) bool
+	// Controllers adds loops to the process.
+	Controllers func(c *cluster.Cluster, add func(name string, pass func(context.Context) error, every time.Duration))
+}
+
+// Violation is a broken law.
+type Violation struct {
+	Law     string
+	Message string
+	Step    int
+}
+
+func (v *Violation) Error() string { return fmt.Sprintf("step %d: %s: %s", v.Step, v.Law, v.Message) }
+
+// Result is what came of a run.
+type Result struct {
+	Seed uint64
+	Options
+	Violation *Violation
+	// Taken counts all steps, Wrong those in which things could go wrong.
+	Taken, Wrong int
+	// Happened lists the steps in which something went wrong, Kinds what it was.
+	Happened []int
+	Kinds    []string
+	Story    string
+	Launches int
+	Lasted   time.Duration
+}
+
+// An Explorer makes runs, one after another. Several may be used at the same time.
+type Explorer struct{ shared *shared }
+
+// New returns an Explorer.
+func New() *Explorer { return &Explorer{newShared()} }
+
+const (
+	mostSteps = 6000             // of one run: a run that takes more does not come to rest
+	mostTime  = 90 * time.Minute // the same in its own time
+	restful   = 45 * time.Second // nothing has to happen for so long
+)
+
+// Run makes the run of a seed.
+func (e *Explorer) Run(seed uint64, opt Options) Result {
+	w := newWorld(e.shared, seed, opt)
+	r := Result{Seed: seed, Options: opt, Wrong: opt.Steps}
+	if r.Wrong == 0 {
+		r.Wrong = 60 + w.draw(91)
+	}
+	w.start(0)
+	for w.step = 0; w.step < r.Wrong && w.laws.violation == nil; w.step++ {
+		w.stumble(&r)
+	}
+	w.quieten()
+	for w.laws.violation == nil && !w.rested() {
+		w.step++
+		if w.step > r.Wrong+mostSteps || w.clock.Since(w.quietSince) > mostTime {
+			w.laws.broken(lawRest, "%s", w.unrest())
+			break
+		}
+		w.proceedCalmly()
+	}
+	w.laws.atRest()
+	w.end()
+	r.Violation, r.Taken, r.Story, r.Launches, r.Lasted = w.laws.violation, w.step, w.trace.text(), w.laws.launches, w.clock.Since(w.began)
+	return r
+}
+
+// stumble takes one step in which something may go wrong.
+func (w *world) stumble(r *Result) {
+	w.fresh(w.step)
+	var able []action
+	sum := 0
+	next := time.Time{}
+	now := w.clock.Now()
+	for _, a := range w.actions() {
+		switch {
+		case a.fault && (w.opt.Skip[w.step] || w.opt.Without[kindOf(a)]):
+		case a.at.After(now):
+			if next.IsZero() || a.at.Before(next) {
+				next = a.at
+			}
+		case a.do != nil:
+			able = append(able, a)
+			sum += a.weight * w.scene.taste(a)
+		}
+	}
+	if limit := w.patience(); limit.After(now) {
+		able = append(able, action{kind: "time", weight: 2, do: func() { w.pass(next, limit) }})
+		sum += 2 * 8
+	}
+	for i, n := 0, w.draw(sum); i < len(able); i++ {
+		weight := able[i].weight * w.scene.taste(able[i])
+		if able[i].kind == "time" {
+			weight = able[i].weight * 8
+		}
+		if n -= weight; n < 0 {
+			if able[i].fault {
+				r.Happened = append(r.Happened, w.step)
+				r.Kinds = append(r.Kinds, kindOf(able[i]))
+			}
+			w.take(able[i])
+			return
+		}
+	}
+}
+
+// kindOf names the kind of a fault: what goes wrong with a call, or what somebody does.
+func kindOf(a action) string {
+	if end := endOf(a.name); end != "" {
+		return end
+	}
+	if a.kind == "user" {
+		return a.kind + " " + a.name
+	}
+	return a.kind
+}
+
+// endOf is how the name of an action says what goes wrong in it.
+func endOf(name string) string {
+	for _, f := range []fate{conflicted, failed, unanswered, crashed, crashedIn} {
+		if end := f.String(); len(name) > len(end) && name[len(name)-len(end):] == end {
+			return end
+		}
+	}
+	return ""
+}
+
+func (w *world) take(a action) {
+	w.trace.add("[%d] %s", w.step, a)
+	w.actor = a.kind + " " + a.name
+	a.do()
+	w.actor = ""
+	if !w.p.dead {
+		w.p.recorder.Flush(w.shared.quiet)
+	}
+	w.laws.check()
+}
+
+// patience is up to when time may pass: nobody sees things later than the run's lag allows.
+func (w *world) patience() time.Time {
+	limit := w.clock.Now().Add(time.Hour)
+	by := func(t time.Time) {
+		if t.Before(limit) {
+			limit = t
+		}
+	}
+	if !w.p.dead {
+		for _, v := range w.p.order {
+			if v.behind() > 0 {
+				by(v.next().at.Add(w.scene.lag))
+			}
+		}
+		for _, t := range w.p.tasks {
+			if t.what != "pause" {
+				by(t.since.Add(taskLag))
+			}
+		}
+	}
+	for _, v := range w.kube.views {
+		if v.behind() > 0 {
+			by(v.next().at.Add(cmp.Or(w.switches.SchedulerLag, schedulerLag)))
+		}
+	}
+	return limit
+}
+
+// pass lets time pass, until the next thing is due or a little.
+func (w *world) pass(next, limit time.Time) {
+	to := w.clock.Now().Add(time.Duration(1+w.draw(40)) * 50 * time.Millisecond)
+	if !next.IsZero() && w.draw(3) > 0 {
+		to = next
+	}
+	if to.After(limit) {
+		to = limit
+	}
+	w.clock.SetTime(to)
+}
+
+// quieten ends all trouble.
+func (w *world) quieten() {
+	w.calm = true
+	w.trace.add("--- nothing goes wrong any more ---")
+	w.busied, w.quietSince = w.clock.Now(), w.clock.Now()
+	w.kube.quieten()
+}
+
+// proceedCalmly takes the first step that can be taken, or lets time pass until there is one.
+func (w *world) proceedCalmly() {
+	w.fresh(w.step)
+	now, next := w.clock.Now(), time.Time{}
+	for _, a := range w.actions() {
+		switch {
+		case a.fault:
+		case a.at.After(now):
+			if next.IsZero() || a.at.Before(next) {
+				next = a.at
+			}
+		case a.do != nil:
+			w.take(a)
+			return
+		}
+	}
+	if next.IsZero() || next.Sub(now) > time.Minute {
+		next = now.Add(time.Minute)
+	}
+	w.clock.SetTime(next)
+}
+
+// end lets what is under way come to its end, so that no goroutine is left.
+func (w *world) end() {
+	w.p.crash()
+	w.p.bury()
+}

@@ -1,0 +1,154 @@
+package explore
+
+import (
+	"context"
+	"errors"
+	"runtime/debug"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+)
+
+// errCrashed is what every call of a process answers that has ended.
+var errCrashed = errors.New("the process has ended")
+
+// fate is what becomes of a call that a task is about to make.
+type fate int
+
+const (
+	done       fate = iota // it is made
+	conflicted             // somebody else was faster: the answer is a conflict, nothing is written
+	failed                 // the server answers with an error, nothing is written
+	unanswered             // it is made, and the answer is lost
+	crashed                // the process ends before it is made
+	crashedIn              // it is made, and the process ends before it has the answer
+)
+
+func (f fate) String() string {
+	return [...]string{"", " -> conflict", " -> server error", " -> done, but the answer is lost", " -> crash before it", " -> crash right after it"}[f]
+}
+
+// taskLag is how long a call may take at most.
+const taskLag = 5 * time.Second
+
+// task is one pass of a reconciler under way. It runs until its next call, and waits there for its turn.
+type task struct {
+	name   string
+	p      *process
+	turn   chan fate
+	what   string    // the call that it is about to make, "patch"
+	kind   string    // of the object that the call is about
+	object string    // and its name
+	until  time.Time // it sleeps
+	since  time.Time // it waits for its turn
+	write  bool      // the call changes something
+	over   bool
+	after  func(err error) // hears of its end
+	err    error
+	// listed says, by node, up to which version of the store the task has listed its pods from the API server.
+	listed map[string]uint64
+}
+
+// spawn begins a task; it runs up to its first call.
+func (p *process) spawn(name string, run func(ctx context.Context) error, after func(error)) {
+	t := &task{name: name, p: p, turn: make(chan fate), after: after, listed: map[string]uint64{}}
+	p.tasks = append(p.tasks, t)
+	w := p.w
+	go func() {
+		<-t.turn
+		defer func() {
+			if r := recover(); r != nil {
+				w.laws.broken(lawPanic, "%s: %v\n%s", t.name, r, debug.Stack())
+			}
+			t.over = true
+			w.parked <- struct{}{}
+		}()
+		t.err = run(w.shared.context(w))
+	}()
+	w.proceed(t, done)
+}
+
+// proceed lets a task go on until its next call or its end.
+func (w *world) proceed(t *task, f fate) {
+	before, actor := w.current, w.actor
+	w.current, w.actor = t, t.name
+	t.turn <- f
+	<-w.parked
+	w.current, w.actor = before, actor
+	if !t.over {
+		return
+	}
+	t.p.tasks = without(t.p.tasks, t)
+	if !t.p.dead {
+		t.after(t.err)
+	}
+}
+
+func without(tasks []*task, gone *task) []*task {
+	out := tasks[:0]
+	for _, t := range tasks {
+		if t != gone {
+			out = append(out, t)
+		}
+	}
+	return out
+}
+
+// wait gives the turn away until somebody hands it back, and says what is to become of the call.
+func (t *task) wait() fate {
+	t.since = t.p.w.clock.Now()
+	t.p.w.parked <- struct{}{}
+	return <-t.turn
+}
+
+// call makes one call to the outside as a step of its own.
+func (p *process) call(what, kind, object string, do func() error) error {
+	if p.dead {
+		return errCrashed
+	}
+	t := p.w.current
+	if t == nil || t.p != p { // while a process starts, or hears of an event
+		return do()
+	}
+	t.what, t.kind, t.object = what, kind, object
+	t.write = what != "get" && what != "list"
+	f := t.wait()
+	t.what = ""
+	if p.dead {
+		return errCrashed
+	}
+	switch f {
+	case conflicted:
+		return apierrors.NewConflict(p.w.shared.resource(kind), object, errors.New("somebody else was faster"))
+	case failed:
+		return apierrors.NewInternalError(errors.New("etcd has no leader"))
+	case unanswered:
+		_ = do()
+		return apierrors.NewTimeoutError("the answer is lost", 1)
+	case crashed:
+		p.crash()
+		return errCrashed
+	case crashedIn:
+		_ = do()
+		p.crash()
+		return errCrashed
+	}
+	err := do()
+	if err != nil {
+		p.w.trace.add("    answer: %v", err)
+	}
+	return err
+}
+
+// pause passes time for a task.
+func (p *process) pause(_ context.Context, d time.Duration) bool {
+	if p.dead {
+		return false
+	}
+	t := p.w.current
+	t.what, t.kind, t.object, t.write = "pause", "", d.String(), false
+	t.until = p.w.clock.Now().Add(d)
+	t.wait()
+	t.what, t.until = "", time.Time{}
+	return !p.dead
+}

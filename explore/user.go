@@ -1,0 +1,137 @@
+package explore
+
+import (
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"tenon.sh/api/kwokv1alpha1"
+	v1 "tenon.sh/api/v1"
+	"tenon.sh/provider/simulated"
+)
+
+// users are people and their tools: they change what they want, and now and then delete what they should not.
+func users(w *world, add func(action)) {
+	if w.calm {
+		return
+	}
+	act := func(name string, weight int, do func()) {
+		add(action{kind: "user", name: name, weight: weight, fault: true, do: do})
+	}
+	act("scales", 6, func() {
+		if rs := anyOf[*appsv1.ReplicaSet](w); rs != nil {
+			n := int32(w.draw(6))
+			update(w.api, rs, func(rs *appsv1.ReplicaSet) { rs.Spec.Replicas = &n })
+		}
+	})
+	act("rolls out", 2, func() {
+		if rs := anyOf[*appsv1.ReplicaSet](w); rs != nil {
+			cpu := resource.MustParse(pick(w, "400m", "900m", "1500m", "3"))
+			update(w.api, rs, func(rs *appsv1.ReplicaSet) {
+				rs.Spec.Template.Spec.Containers[0].Resources.Requests[corev1.ResourceCPU] = cpu
+			})
+			for _, pod := range all[*corev1.Pod](w.api) {
+				if pod.Labels["app"] == rs.Name {
+					w.deletePod(pod)
+				}
+			}
+		}
+	})
+	act("deletes a pod", 2, func() { deleteAny[*corev1.Pod](w) })
+	act("deletes a claim", 2, func() { deleteAny[*v1.NodeClaim](w) })
+	act("deletes a node", 2, func() { deleteAny[*corev1.Node](w) })
+	act("protects a pod", 1, func() {
+		if pod := anyOf[*corev1.Pod](w); pod != nil {
+			update(w.api, pod, func(p *corev1.Pod) { metav1.SetMetaDataAnnotation(&p.ObjectMeta, v1.DoNotDisruptAnnotationKey, "true") })
+		}
+	})
+	act("adds a budget", 1, func() {
+		if rs := anyOf[*appsv1.ReplicaSet](w); rs != nil {
+			w.newBudget(rs.Name, w.draw(2))
+		}
+	})
+	act("removes a budget", 1, func() { deleteAny[*policyv1.PodDisruptionBudget](w) })
+	act("cordons a node", 1, func() {
+		if node := anyOf[*corev1.Node](w); node != nil {
+			update(w.api, node, func(n *corev1.Node) { n.Spec.Unschedulable = !n.Spec.Unschedulable })
+		}
+	})
+	act("changes a pool's template", 1, func() {
+		if pool := anyOf[*v1.NodePool](w); pool != nil {
+			update(w.api, pool, func(p *v1.NodePool) { p.Spec.Template.Labels = map[string]string{"team": "c"}; p.Generation++ })
+		}
+	})
+	if len(all[*v1.NodePool](w.api)) > 1 {
+		act("deletes a pool", 1, func() { deleteAny[*v1.NodePool](w) })
+	}
+	act("breaks or mends the node class", 2, func() { w.setClass(w.draw(2) == 0) })
+}
+
+// anyOf is one object of a kind, nil if there is none.
+func anyOf[T client.Object](w *world) T {
+	list := all[T](w.api)
+	if len(list) == 0 {
+		var none T
+		return none
+	}
+	return list[w.draw(len(list))]
+}
+
+func deleteAny[T client.Object](w *world) {
+	if list := all[T](w.api); len(list) > 0 {
+		o := list[w.draw(len(list))]
+		_ = w.api.remove(w.api.shelfOf(o), keyOf(o), deletion{uid: o.GetUID()})
+	}
+}
+
+// setClass says whether the node class can be used.
+func (w *world) setClass(ready bool) {
+	class := find[*kwokv1alpha1.KWOKNodeClass](w.api, "/default")
+	if v1.IsTrue(class, v1.ConditionReady) == ready {
+		return
+	}
+	update(w.api, class, func(c *kwokv1alpha1.KWOKNodeClass) {
+		readyClass(c, ready, w.clock.Now())
+	})
+}
+
+// readyClass writes a class's Ready condition.
+func readyClass(class *kwokv1alpha1.KWOKNodeClass, ready bool, since time.Time) {
+	condition := metav1.Condition{Type: v1.ConditionReady, Status: metav1.ConditionTrue, Reason: v1.ConditionReady, LastTransitionTime: metav1.NewTime(since.Truncate(time.Second))}
+	if !ready {
+		condition.Status, condition.Reason, condition.Message = metav1.ConditionFalse, "Broken", "somebody broke it"
+	}
+	class.SetConditions([]metav1.Condition{condition})
+}
+
+// troubles are those of the cloud.
+func troubles(w *world, add func(action)) {
+	if w.calm {
+		return
+	}
+	for _, boot := range w.cloud.Boots() {
+		add(action{kind: "cloud", name: "kills " + boot.Claim, weight: 1, fault: true, do: func() {
+			_ = w.cloud.Inject(simulated.Fault{What: simulated.FaultKill, Selector: simulated.Selector{Machine: boot.Claim}})
+		}})
+	}
+	add(action{kind: "cloud", name: "sells out", weight: 1, fault: true, do: func() {
+		f := simulated.Fault{What: simulated.FaultShort, Selector: simulated.Selector{InstanceType: pick(w, w.shared.catalog...).Name}}
+		f.For.Duration = 60e9
+		_ = w.cloud.Inject(f)
+	}})
+}
+
+// quieten lets users mend what they broke.
+func (k *kube) quieten() {
+	k.w.setClass(true)
+	for _, node := range all[*corev1.Node](k.w.api) {
+		if node.Spec.Unschedulable {
+			update(k.w.api, node, func(n *corev1.Node) { n.Spec.Unschedulable = false })
+		}
+	}
+}

@@ -1,0 +1,200 @@
+package explore
+
+import (
+	"context"
+	"errors"
+	"reflect"
+	"slices"
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	toolscache "k8s.io/client-go/tools/cache"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// view is a process's cache of one kind: the objects as they were at some point of the kind's history, and the handlers
+// that hear of what comes. Each kind has a watch of its own, so one view may be further than another.
+type view struct {
+	shelf    *shelf
+	at       int // so many changes have been seen
+	objects  map[string]client.Object
+	keys     []string
+	handlers []toolscache.ResourceEventHandler
+	// change, if set, alters what the process sees; a test switch.
+	change func(client.Object) client.Object
+}
+
+func newView(shelf *shelf, at int, change func(client.Object) client.Object) *view {
+	v := &view{shelf: shelf, objects: map[string]client.Object{}, change: change}
+	for v.at < at {
+		v.take(shelf.log[v.at])
+	}
+	return v
+}
+
+// behind is how many changes the view has not seen.
+func (v *view) behind() int { return len(v.shelf.log) - v.at }
+
+// take makes one change part of the view; it tells nobody.
+func (v *view) take(c change) (old, new client.Object) {
+	v.at++
+	key := keyOf(c.object())
+	old = v.objects[key]
+	if c.new == nil {
+		v.forget(key)
+		return old, nil
+	}
+	return old, v.keep(key, c.new)
+}
+
+func (v *view) keep(key string, o client.Object) client.Object {
+	if v.change != nil {
+		if o = v.change(o); o == nil {
+			v.forget(key)
+			return nil
+		}
+	}
+	if v.objects[key] == nil {
+		i, _ := slices.BinarySearch(v.keys, key)
+		v.keys = slices.Insert(v.keys, i, key)
+	}
+	v.objects[key] = o
+	return o
+}
+
+func (v *view) forget(key string) {
+	if i, found := slices.BinarySearch(v.keys, key); found {
+		v.keys = slices.Delete(v.keys, i, i+1)
+	}
+	delete(v.objects, key)
+}
+
+// next is the change that the watch brings next.
+func (v *view) next() change { return v.shelf.log[v.at] }
+
+// deliver lets the watch bring one change.
+func (v *view) deliver() {
+	old, new := v.take(v.next())
+	switch {
+	case old == nil && new != nil:
+		v.tell(func(h toolscache.ResourceEventHandler) { h.OnAdd(new, false) })
+	case old != nil && new != nil && old.GetUID() != new.GetUID():
+		v.tell(func(h toolscache.ResourceEventHandler) { h.OnDelete(old); h.OnAdd(new, false) })
+	case old != nil && new != nil:
+		v.tell(func(h toolscache.ResourceEventHandler) { h.OnUpdate(old, new) })
+	case old != nil:
+		v.tell(func(h toolscache.ResourceEventHandler) { h.OnDelete(old) })
+	}
+}
+
+// repeat tells the handlers of everything once more, as a resync does.
+func (v *view) repeat() {
+	for _, key := range slices.Clone(v.keys) {
+		o := v.objects[key]
+		v.tell(func(h toolscache.ResourceEventHandler) { h.OnUpdate(o, o) })
+	}
+}
+
+// relist replaces the view by what is there now, as after a watch that broke: what happened in between is never told.
+func (v *view) relist() {
+	before := v.objects
+	keys := slices.Clone(v.keys)
+	fresh := newView(v.shelf, len(v.shelf.log), v.change)
+	v.at, v.objects, v.keys = fresh.at, fresh.objects, fresh.keys
+	for _, key := range keys {
+		old := before[key]
+		if new := v.objects[key]; new == nil || new.GetUID() != old.GetUID() {
+			v.tell(func(h toolscache.ResourceEventHandler) {
+				h.OnDelete(toolscache.DeletedFinalStateUnknown{Key: key, Obj: old})
+			})
+		}
+	}
+	for _, key := range slices.Clone(v.keys) {
+		new, old := v.objects[key], before[key]
+		if old == nil || old.GetUID() != new.GetUID() {
+			v.tell(func(h toolscache.ResourceEventHandler) { h.OnAdd(new, false) })
+		} else if old.GetResourceVersion() != new.GetResourceVersion() {
+			v.tell(func(h toolscache.ResourceEventHandler) { h.OnUpdate(old, new) })
+		}
+	}
+}
+
+func (v *view) tell(what func(toolscache.ResourceEventHandler)) {
+	for _, h := range v.handlers {
+		what(h)
+	}
+}
+
+// views are all caches of one process, in the form in which the controllers ask for them.
+type views map[reflect.Type]*view
+
+var _ cache.Informers = views{}
+
+func (v views) GetInformer(_ context.Context, o client.Object, _ ...cache.InformerGetOption) (cache.Informer, error) {
+	found := v[reflect.TypeOf(o)]
+	if found == nil {
+		return nil, errors.New("explore: no such kind is served in these runs")
+	}
+	return informer{found}, nil
+}
+
+func (v views) GetInformerForKind(_ context.Context, gvk schema.GroupVersionKind, _ ...cache.InformerGetOption) (cache.Informer, error) {
+	for _, found := range v {
+		if found.shelf.name == gvk.Kind && found.shelf.group == gvk.Group {
+			return informer{found}, nil
+		}
+	}
+	return nil, errors.New("explore: no such kind is served in these runs")
+}
+
+func (views) RemoveInformer(context.Context, client.Object) error { return nil }
+func (views) Start(context.Context) error                         { return nil }
+func (views) WaitForCacheSync(context.Context) bool               { return true }
+func (views) IndexField(context.Context, client.Object, string, client.IndexerFunc) error {
+	return nil
+}
+
+// informer shows a view as an informer whose store can be read.
+type informer struct{ *view }
+
+var _ cache.Informer = informer{}
+
+func (i informer) AddEventHandler(h toolscache.ResourceEventHandler) (toolscache.ResourceEventHandlerRegistration, error) {
+	i.handlers = append(i.handlers, h)
+	for _, key := range slices.Clone(i.keys) {
+		h.OnAdd(i.objects[key], true)
+	}
+	return nil, nil
+}
+
+func (i informer) AddEventHandlerWithResyncPeriod(h toolscache.ResourceEventHandler, _ time.Duration) (toolscache.ResourceEventHandlerRegistration, error) {
+	return i.AddEventHandler(h)
+}
+
+func (i informer) AddEventHandlerWithOptions(h toolscache.ResourceEventHandler, _ toolscache.HandlerOptions) (toolscache.ResourceEventHandlerRegistration, error) {
+	return i.AddEventHandler(h)
+}
+
+func (informer) RemoveEventHandler(toolscache.ResourceEventHandlerRegistration) error { return nil }
+func (informer) AddIndexers(toolscache.Indexers) error                                { return nil }
+func (informer) HasSynced() bool                                                      { return true }
+func (informer) HasSyncedChecker() toolscache.DoneChecker                             { return nil }
+func (informer) IsStopped() bool                                                      { return false }
+
+// GetStore is what cluster.Cluster lists objects from.
+func (i informer) GetStore() toolscache.Store { return listed{nil, i.view} }
+
+// listed is a store of which only List is asked.
+type listed struct {
+	toolscache.Store
+	view *view
+}
+
+func (l listed) List() []any {
+	out := make([]any, len(l.view.keys))
+	for i, key := range l.view.keys {
+		out[i] = l.view.objects[key]
+	}
+	return out
+}

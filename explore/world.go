@@ -1,0 +1,222 @@
+package explore
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/go-logr/logr/funcr"
+	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	clocktesting "k8s.io/utils/clock/testing"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"tenon.sh/cluster"
+	"tenon.sh/engine"
+	"tenon.sh/provider/simulated"
+	"tenon.sh/report"
+)
+
+// shared is what costs to make and is the same for many runs. It is for one goroutine.
+type shared struct {
+	scheme  *runtime.Scheme
+	metrics *report.Metrics
+	catalog []engine.InstanceType
+	quiet   context.Context
+}
+
+func newShared() *shared {
+	return &shared{
+		scheme:  cluster.Scheme(),
+		metrics: report.NewMetrics(prometheus.NewRegistry(), "explore"),
+		catalog: smallCatalog(),
+		quiet:   log.IntoContext(context.Background(), logr.Discard()),
+	}
+}
+
+// context carries a logger that writes to the run's trace, if there is one.
+func (s *shared) context(w *world) context.Context {
+	if w.trace == nil {
+		return s.quiet
+	}
+	return log.IntoContext(context.Background(), funcr.New(func(_, args string) { w.trace.add("    log: %s", args) }, funcr.Options{Verbosity: 1}))
+}
+
+func (*shared) resource(kind string) schema.GroupResource {
+	return schema.GroupResource{Resource: kind}
+}
+
+// world is one run.
+type world struct {
+	shared   *shared
+	opt      Options
+	switches Switches
+	seed     uint64
+	source   *rand.PCG
+	rng      *rand.Rand
+	clock    *clocktesting.FakeClock
+	began    time.Time
+	api      *store
+	cloud    *simulated.Cloud
+	kube     *kube
+	laws     *laws
+	trace    *trace
+	scene    scene
+
+	p       *process
+	current *task
+	actor   string // who makes the change that is being made
+	parked  chan struct{}
+	settled map[string]int // by kind, how much of its history everybody has seen
+	step    int
+	calm    bool // nothing goes wrong any more
+	// busied is when something last happened that is not mere looking, quietSince when trouble ended.
+	busied, quietSince time.Time
+}
+
+// draw is a number from 0 to n-1.
+func (w *world) draw(n int) int {
+	if n <= 1 {
+		return 0
+	}
+	return w.rng.IntN(n)
+}
+
+// chance is true in one of n cases.
+func (w *world) chance(n int) bool { return w.rng.IntN(n) == 0 }
+
+// pick is one of several values.
+func pick[T any](w *world, values ...T) T { return values[w.draw(len(values))] }
+
+// fresh makes the draws of a step depend on nothing but seed and step: what is left out of one step changes no other.
+func (w *world) fresh(step int) { w.source.Seed(w.seed, 0x9e3779b97f4a7c15*uint64(step+1)) }
+
+// action is something that can happen next.
+type action struct {
+	kind, name string
+	weight     int
+	at         time.Time // when, if not now
+	fault      bool      // something that should not happen, or that nobody needs
+	do         func()
+}
+
+// String names the action.
+func (a action) String() string { return a.kind + " " + a.name }
+
+// newWorld makes the world of a seed.
+func newWorld(s *shared, seed uint64, opt Options) *world {
+	began := time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
+	w := &world{
+		shared: s, opt: opt, switches: opt.Switches, seed: seed, source: rand.NewPCG(seed, 0),
+		clock: clocktesting.NewFakeClock(began), began: began, parked: make(chan struct{}), settled: map[string]int{}, actor: "scene",
+	}
+	w.rng = rand.New(w.source)
+	if opt.Traced {
+		w.trace = &trace{clock: w.clock, began: began}
+	}
+	w.fresh(-1)
+	w.api = newStore(w.clock)
+	w.laws = newLaws(w)
+	w.kube = newKube(w)
+	w.api.changed = w.changed
+	w.stage()
+	return w
+}
+
+// changed hears of every change of the API server's objects.
+func (w *world) changed(s *shelf, c change) {
+	if w.trace != nil {
+		w.trace.add("    %s", describe(s, c))
+	}
+	if s.name != "Event" {
+		w.busied = w.clock.Now()
+	}
+	w.laws.changed(w.actor, s, c)
+}
+
+// actions lists what can happen now, and what will be able to later.
+func (w *world) actions() []action {
+	var out []action
+	add := func(a action) { out = append(out, a) }
+	w.processActions(add)
+	for _, actor := range actors() {
+		actor(w, add)
+	}
+	return out
+}
+
+// processActions are the steps of the autoscaler: events that reach it, passes that begin, calls of passes.
+func (w *world) processActions(add func(action)) {
+	p := w.p
+	if p.dead {
+		add(action{kind: "restart", weight: 6, at: p.died.Add(restartTakes), do: func() {
+			p.bury()
+			w.start(w.lagOfRestart())
+		}})
+		return
+	}
+	for _, t := range p.tasks {
+		w.taskActions(t, add)
+	}
+	for _, v := range p.order {
+		if v.behind() > 0 {
+			add(action{kind: "deliver", name: v.shelf.name, weight: 8, do: v.deliver})
+			add(action{kind: "relist", name: v.shelf.name, weight: 1, fault: true, do: v.relist})
+		}
+	}
+	add(action{kind: "resync", weight: 1, fault: true, do: func() { p.order[w.draw(4)].repeat() }})
+	for _, l := range p.loops {
+		if !l.running {
+			add(action{kind: "pass", name: l.Name, weight: 8, at: l.Due(), do: func() {
+				l.running = true
+				p.spawn(l.Name, func(ctx context.Context) error { l.Run(ctx); return nil }, func(error) { l.running = false })
+			}})
+		}
+	}
+	for _, q := range p.queues {
+		q.ripen()
+		for i, r := range q.ready {
+			add(action{kind: "work", name: q.name + " " + r.Name, weight: 8, do: func() { q.begin(i) }})
+		}
+		for r, at := range q.later {
+			add(action{kind: "wait", name: r.Name, at: at})
+		}
+	}
+	add(action{kind: "crash", weight: 1, fault: true, do: p.crash})
+}
+
+// lagOfRestart is how old the lists may be that a new process begins with.
+func (w *world) lagOfRestart() int {
+	if w.calm {
+		return 0
+	}
+	return pick(w, 0, 0, 3, 12)
+}
+
+// taskActions are the ways in which a task may go on.
+func (w *world) taskActions(t *task, add func(action)) {
+	name := t.name + ": " + t.what + " " + t.kind + " " + t.object
+	add(action{kind: "call", name: name, weight: 12, at: t.until, do: func() { w.proceed(t, done) }})
+	if t.what == "pause" {
+		return
+	}
+	if !t.write {
+		add(action{kind: "call", name: name + failed.String(), weight: 1, fault: true, do: func() { w.proceed(t, failed) }})
+		return
+	}
+	for _, f := range []fate{conflicted, failed, unanswered, crashed, crashedIn} {
+		add(action{kind: "call", name: name + f.String(), weight: 1, fault: true, do: func() { w.proceed(t, f) }})
+	}
+}
+
+// fail ends the run with a broken law; it is the first that counts.
+func (l *laws) broken(law, format string, args ...any) {
+	if l.violation != nil || l.w.opt.Only != "" && l.w.opt.Only != law {
+		return
+	}
+	l.violation = &Violation{Law: law, Message: fmt.Sprintf(format, args...), Step: l.w.step}
+	l.w.trace.add("*** BROKEN: %s: %s", law, l.violation.Message)
+}
