@@ -11,7 +11,6 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/watch"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	v1 "tenon.sh/api/v1"
@@ -32,35 +31,43 @@ func (w *world) openLedger() *ledger {
 	w.Helper()
 	c, err := client.NewWithWatch(w.playground.RESTConfig(), client.Options{Scheme: cluster.Scheme()})
 	w.must(err)
-	ctx, cancel := context.WithCancel(w)
 	var before v1.NodeClaimList
-	w.must(c.List(ctx, &before))
-	claims, err := c.Watch(ctx, &v1.NodeClaimList{}, &client.ListOptions{Raw: &metav1.ListOptions{ResourceVersion: before.ResourceVersion}})
-	w.must(err)
+	w.must(c.List(w, &before))
 	l := &ledger{claims: map[types.UID]*v1.NodeClaim{}}
+	ctx, cancel := context.WithCancel(w)
 	done := make(chan struct{})
-	w.Cleanup(func() {
-		cancel()
-		claims.Stop()
-		<-done
-	})
+	w.Cleanup(func() { cancel(); <-done })
 	go func() {
 		defer close(done)
-		l.follow(claims)
+		err := l.follow(ctx, c, before.ResourceVersion)
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.err = err
 	}()
 	return l
 }
 
-func (l *ledger) follow(claims watch.Interface) {
-	for event := range claims.ResultChan() {
-		l.mu.Lock()
-		if claim, ok := event.Object.(*v1.NodeClaim); ok {
-			l.claims[claim.UID] = claim
-		} else {
-			l.err = fmt.Errorf("the watch of claims ended: %v", event.Object)
+// follow goes on where the last watch ended: the API server ends those that cannot keep up with it, and a test on a busy
+// computer is one of them.
+func (l *ledger) follow(ctx context.Context, c client.WithWatch, version string) error {
+	for ctx.Err() == nil {
+		watched, err := c.Watch(ctx, &v1.NodeClaimList{}, &client.ListOptions{Raw: &metav1.ListOptions{ResourceVersion: version}})
+		if err != nil {
+			return fmt.Errorf("watch the claims from %s on: %w", version, err)
 		}
-		l.mu.Unlock()
+		for event := range watched.ResultChan() {
+			claim, ok := event.Object.(*v1.NodeClaim)
+			if !ok {
+				watched.Stop()
+				return fmt.Errorf("watch the claims from %s on: %v", version, event.Object)
+			}
+			version = claim.ResourceVersion
+			l.mu.Lock()
+			l.claims[claim.UID] = claim
+			l.mu.Unlock()
+		}
 	}
+	return nil
 }
 
 // all lists the claims by name.

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -103,22 +104,33 @@ func utilisation(w *world) (cpu, memory float64) {
 	return asked[0] / have[0], asked[1] / have[1]
 }
 
-// landed is the share of the planned pods that run on the machine that was started for them.
+// landed is the share of the planned pods that run on the machine that was started for them, or that an equal pod runs
+// there in their place.
 func landed(w *world) float64 {
-	nodeOf := map[string]string{}
-	for _, p := range w.pods() {
-		nodeOf[string(p.UID)] = p.Spec.NodeName
+	type place struct {
+		owner types.UID
+		node  string
 	}
-	planned, there := 0.0, 0.0
+	owners, there := map[string]types.UID{}, map[place]int{}
+	for _, p := range w.pods() {
+		owner := p.UID
+		if o := metav1.GetControllerOf(&p); o != nil {
+			owner = o.UID
+		}
+		owners[string(p.UID)] = owner
+		there[place{owner, p.Spec.NodeName}]++
+	}
+	planned, found := 0.0, 0.0
 	for _, c := range w.claims() {
 		for _, uid := range engine.PlannedPods(&c) {
 			planned++
-			if nodeOf[uid] == c.Status.NodeName {
-				there++
+			if at := (place{owners[uid], c.Status.NodeName}); there[at] > 0 {
+				there[at]--
+				found++
 			}
 		}
 	}
-	return there / max(1, planned)
+	return found / max(1, planned)
 }
 
 // cpuSeconds is the processor time that the process has used.
