@@ -38,7 +38,7 @@ func billedCases() []billedCase {
 }
 
 // TestTheBillIsThatOfThePlan gives each workload five tries: how many pods kube-scheduler tries between the first node's
-// opening and the last one's depends on what else the computer has to do. All but the workload of spread pods need one.
+// opening and the last one's depends on what else the computer has to do. Most need one.
 func TestTheBillIsThatOfThePlan(t *testing.T) {
 	for _, c := range billedCases() {
 		t.Run(c.name(), func(t *testing.T) {

@@ -25,6 +25,9 @@ const (
 	strictness = 7
 	// mostAims bounds how often what was found is looked at anew because some of it did not hold.
 	mostAims = 6
+	// manySources is the number of machines above which no effort goes into what is bought for one pass: the next one looks at
+	// it again.
+	manySources = 1000
 	// narrowBand is the price band of replacements: what they may turn out to cost eats up what they save.
 	narrowBand = 1.05
 )
@@ -244,6 +247,9 @@ func (c *consolidation) aim(gone []*host) []part {
 func (c *consolidation) attempt(gone []*host) tried {
 	opt := c.opt
 	opt.PriceBand = min(opt.priceBand(), narrowBand)
+	if len(c.sources) > manySources {
+		opt.Effort = -1
+	}
 	return c.try(gone, trialOptions{closed: c.goesSoon, hints: c.hints, options: &opt})
 }
 

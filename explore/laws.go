@@ -249,9 +249,18 @@ func (l *laws) checkEmpty(claim *v1.NodeClaim) {
 	if c == nil || c.Reason != string(v1.Empty) || l.w.current == nil {
 		return
 	}
-	looked := l.w.current.listed[claim.Status.NodeName]
+	name := ""
+	for _, node := range all[*corev1.Node](l.w.api) { // the claim may not have been told yet
+		if node.Spec.ProviderID == claim.Status.ProviderID {
+			name = node.Name
+		}
+	}
+	if name == "" {
+		return
+	}
+	looked := l.w.current.listed[name]
 	for _, pod := range all[*corev1.Pod](l.w.api) {
-		if pod.Spec.NodeName == claim.Status.NodeName && engine.IsReschedulable(pod) && (looked == 0 || l.w.kube.bound[pod.UID] <= looked) {
+		if pod.Spec.NodeName == name && engine.IsReschedulable(pod) && (looked == 0 || l.w.kube.bound[pod.UID] <= looked) {
 			l.broken(lawEmpty, "NodeClaim %s is deleted as empty, and pod %s runs on its node", claim.Name, pod.Name)
 		}
 	}

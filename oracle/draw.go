@@ -58,7 +58,9 @@ type drawing struct {
 	theme int          // what many workloads of this cluster use, so that they get into each other's way
 	hosts []*drawnNode // nodes that can hold running pods
 	apps  []*app
-	made  int // counts what needs a name
+	// devices says that a node has some that it does not report yet.
+	devices bool
+	made    int // counts what needs a name
 }
 
 func newDrawing(seed, stream uint64) *drawing {

@@ -15,9 +15,9 @@ func (d *drawing) topology() string {
 	switch d.IntN(12) {
 	case 0:
 		return v1.CapacityTypeLabelKey
-	case 1:
+	case 1, 2:
 		return rackLabel
-	case 2:
+	case 3:
 		return tierLabel
 	}
 	return pick(d, corev1.LabelTopologyZone, corev1.LabelHostname)
@@ -56,7 +56,7 @@ func (d *drawing) spread(a *app) {
 	if d.chance(2) {
 		c.NodeTaintsPolicy = ptr.To(pick(d, corev1.NodeInclusionPolicyHonor, corev1.NodeInclusionPolicyHonor, corev1.NodeInclusionPolicyIgnore))
 	}
-	if d.chance(3) && c.WhenUnsatisfiable == corev1.DoNotSchedule {
+	if d.chance(2) && c.WhenUnsatisfiable == corev1.DoNotSchedule {
 		c.MinDomains = ptr.To(pick(d, int32(2), 3, 4, 5))
 	}
 	if d.chance(3) {

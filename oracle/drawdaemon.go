@@ -59,8 +59,8 @@ func (d *drawing) daemonSet(name string) *appsv1.DaemonSet {
 	spec.Containers = []corev1.Container{c}
 	spec.Tolerations = pick(d, nil, []corev1.Toleration{{Operator: corev1.TolerationOpExists}}, []corev1.Toleration{{Key: "example.com/starting", Operator: corev1.TolerationOpExists}})
 	spec.NodeSelector = pick(d, nil, nil, map[string]string{corev1.LabelArchStable: v1.ArchitectureAMD64}, map[string]string{tierLabel: "gold"})
-	if d.chance(4) {
-		spec.Containers[0].Ports = []corev1.ContainerPort{{ContainerPort: 80, HostPort: pick(d, int32(9090), 9100), Protocol: corev1.ProtocolTCP}}
+	if d.chance(3) {
+		spec.Containers[0].Ports = []corev1.ContainerPort{{ContainerPort: 80, HostPort: pick(d, int32(8080), 9090, 9100), Protocol: corev1.ProtocolTCP}}
 	}
 	return set
 }

@@ -47,7 +47,7 @@ func (d *drawing) nodes() {
 			continue
 		}
 		d.managed(name, pick(d, stageReady, stageReady, stageReady, stageReady, stageReady, stageReady, stageReady, stageCordoned,
-			stageNotReady, stageLeaving, stageLeaving, stageUninitialized, stageUnregistered, stageLaunched, stageAsked))
+			stageNotReady, stageLeaving, stageLeaving, stageUninitialized, stageUnregistered, stageUnregistered, stageLaunched, stageAsked))
 	}
 }
 
@@ -109,6 +109,7 @@ func (d *drawing) managed(name string, stage int) {
 		n.Spec.Taints = append(n.Spec.Taints, notReady(corev1.TaintEffectNoSchedule))
 		if _, ok := n.Status.Allocatable[gpu]; ok {
 			n.Status.Allocatable[gpu] = count(0) // its plugin has not started
+			d.devices = true
 		}
 		d.s.Nodes = append(d.s.Nodes, n)
 		return

@@ -50,11 +50,11 @@ type volumePlan struct {
 
 func (d *drawing) volumePlan() *volumePlan {
 	v := &volumePlan{
-		name: d.name("vol"), class: pick(d, diskClass, diskClass, diskClass, zonalClass, zonalClass, zonalClass, nowClass, fileClass, localClass),
+		name: d.name("vol"), class: pick(d, diskClass, diskClass, diskClass, zonalClass, zonalClass, zonalClass, nowClass, fileClass, localClass, localClass),
 		mode: corev1.ReadWriteOnce, unused: true,
 	}
-	switch d.IntN(7) {
-	case 0, 1:
+	switch d.IntN(8) {
+	case 0, 1, 7:
 		v.shared = true
 		v.mode = pick(d, corev1.ReadWriteOnce, corev1.ReadWriteMany, corev1.ReadWriteOncePod, corev1.ReadWriteOncePod)
 	case 2, 3:
@@ -134,7 +134,7 @@ func (d *drawing) persistentVolumeClaim(pod *corev1.Pod, v *volumePlan, name str
 
 // unclaimed makes, for some claims without a volume, one that would do. More than one claim may want it.
 func (d *drawing) unclaimed(c *corev1.PersistentVolumeClaim) {
-	if len(d.s.Nodes) == 0 || d.chance(3) {
+	if len(d.s.Nodes) == 0 || d.chance(5) {
 		return
 	}
 	pv := d.volume("free-"+c.Namespace+"-"+c.Name, "", localClass, c.Spec.AccessModes)

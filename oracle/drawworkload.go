@@ -64,6 +64,13 @@ func (d *drawing) app(name string) *app {
 			corev1.Toleration{Key: "example.com/team", Operator: corev1.TolerationOpEqual, Value: pick(d, "t1", "t2", "t3")},
 			corev1.Toleration{Key: "example.com/team", Operator: corev1.TolerationOpEqual, Value: pick(d, "t1", "t2"), Effect: corev1.TaintEffectNoSchedule}))
 	}
+	if d.devices && d.chance(5) {
+		requests := a.template.Containers[0].Resources.Requests
+		requests[gpu] = count(1)
+		a.template.Containers[0].Resources.Limits = corev1.ResourceList{gpu: count(1)}
+		a.template.Tolerations = append(a.template.Tolerations, corev1.Toleration{Operator: corev1.TolerationOpExists})
+		return a
+	}
 	if d.chance(4) {
 		return a // asks for room and nothing else
 	}
@@ -136,7 +143,7 @@ func (d *drawing) feature(a *app) {
 
 // shape gives the pod more than one container, or asks for more than cpu and memory.
 func (d *drawing) shape(spec *corev1.PodSpec) {
-	switch d.IntN(9) {
+	switch d.IntN(10) {
 	case 0:
 		if len(spec.InitContainers) == 0 {
 			large := corev1.ResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceCPU: milli(pick(d, 500, 2000, 3000)), corev1.ResourceMemory: mebi(2048)}}
@@ -155,7 +162,7 @@ func (d *drawing) shape(spec *corev1.PodSpec) {
 	case 4:
 		// The sum of the containers may not be more than this.
 		spec.Resources = &corev1.ResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceCPU: milli(pick(d, 3000, 3500)), corev1.ResourceMemory: mebi(6200)}}
-	case 5:
+	case 5, 9:
 		device := gpu
 		if d.chance(2) && len(d.s.DeviceClasses) > 0 {
 			device = accelerator
@@ -182,7 +189,7 @@ func (d *drawing) hostPort(spec *corev1.PodSpec) {
 	if len(spec.Containers[0].Ports) > 0 {
 		return
 	}
-	if d.chance(3) && len(spec.NodeSelector) == 0 { // where others that want the port go too
+	if d.chance(2) && len(spec.NodeSelector) == 0 { // where others that want the port go too
 		spec.NodeSelector = map[string]string{corev1.LabelHostname: pick(d, "node0", "node1", "node2")}
 	}
 	if d.chance(3) && len(spec.InitContainers) == 0 {

@@ -50,7 +50,7 @@ const equallyCheap = 1.005
 
 // machinesFor finds machines for the pods of the market: if it is about as cheap, such that none holds much of a workload.
 func (s *solver) machinesFor(m *market, left []int) []*draft {
-	if !m.measureApart(s) {
+	if s.p.Effort == 0 || !m.measureApart(s) {
 		return s.improve(m, s.first(m, left))
 	}
 	spread := slices.Clone(left)
@@ -125,7 +125,7 @@ func (s *solver) first(m *market, left []int) []*draft {
 	before := slices.Clone(left)
 	g := s.newGreedy(m, left)
 	g.run()
-	if g.cost <= m.bound.value*renewed || len(g.drafts) > mostRenewals {
+	if s.p.Effort == 0 || g.cost <= m.bound.value*renewed || len(g.drafts) > mostRenewals {
 		return g.drafts
 	}
 	best, cost, after := g.drafts, g.cost, slices.Clone(left)
