@@ -9,7 +9,7 @@ MAKEFLAGS += --no-print-directory
 # How many packages are tested at a time, and how long one package may take. Several packages start a control plane each;
 # more than two at a time starve each other on a small machine.
 PACKAGES_AT_A_TIME ?= 2
-TEST_TIMEOUT ?= 10m
+TEST_TIMEOUT ?= 20m
 
 # What bin/tenon is built from: Go files and what they embed. Go's own cache decides what is compiled again.
 sources := $(shell find . \( -path './.?*' -o -path ./bin -o -path ./controlplane -o -path ./docs -o -path ./tools \
