@@ -125,7 +125,7 @@ func (s *solver) first(m *market, left []int) []*draft {
 	before := slices.Clone(left)
 	g := s.newGreedy(m, left)
 	g.run()
-	if s.p.Effort == 0 || g.cost <= m.bound.value*renewed || len(g.drafts) > mostRenewals {
+	if s.p.Effort == 0 || !m.forDevices() || g.cost <= m.bound.value*renewed || len(g.drafts) > mostRenewals {
 		return g.drafts
 	}
 	best, cost, after := g.drafts, g.cost, slices.Clone(left)
@@ -156,6 +156,12 @@ func (s *solver) first(m *market, left []int) []*draft {
 		}
 	}
 	return best
+}
+
+// forDevices reports whether some pods need machines with devices: these have to be bought in any case, and what is left on
+// them decides what else is.
+func (m *market) forDevices() bool {
+	return slices.ContainsFunc(m.lots, func(l lot) bool { return l.needsDevices })
 }
 
 // mostRenewals bounds the plans for which prices are worked out anew, in machines.

@@ -38,6 +38,10 @@ func (s *solver) improve(m *market, drafts []*draft) []*draft {
 	floor := m.bound.value
 	before := total
 	teams := s.teams(m)
+	stubborn := stubborn
+	if !m.forDevices() {
+		stubborn = 0
+	}
 	for tries := 0; s.effort > 0 && total > floor*1.002; tries += len(teams) {
 		if tries >= patience && (total <= floor*far || tries >= stubborn*len(drafts)) {
 			if before-total < total*worthwhile {
