@@ -209,7 +209,12 @@ func (d *drawing) csiNode(n *corev1.Node, limits map[string]int) {
 		disk.Allocatable = &storagev1.VolumeNodeResources{Count: ptr.To(int32(limit))}
 	}
 	// The judge makes all volumes in the zone of their first pod, those of this driver too.
-	c.Spec.Drivers = []storagev1.CSINodeDriver{disk, {Name: fileDriver, NodeID: n.Name, TopologyKeys: []string{corev1.LabelTopologyZone}}}
+	file := storagev1.CSINodeDriver{Name: fileDriver, NodeID: n.Name, TopologyKeys: []string{corev1.LabelTopologyZone}}
+	if n.Labels[corev1.LabelTopologyZone] == "" { // nobody could say where a volume is that is made here
+		disk.Allocatable = &storagev1.VolumeNodeResources{Count: ptr.To[int32](0)}
+		file.Allocatable = disk.Allocatable
+	}
+	c.Spec.Drivers = []storagev1.CSINodeDriver{disk, file}
 	d.s.CSINodes = append(d.s.CSINodes, c)
 	for d.chance(2) {
 		pv := d.name("detaching")
