@@ -169,7 +169,7 @@ func (a *accountant) putBack(plan *Plan) bool {
 		a.staying[node], more = true, true
 		a.out.Staying = append(a.out.Staying, StayingRecord{node, u.Pod.String(), reasonRecords(u.Reasons)})
 	}
-	slices.SortFunc(a.out.Staying, func(x, y StayingRecord) int { return compareBy(x.Node, y.Node, nameBefore) })
+	slices.SortFunc(a.out.Staying, func(x, y StayingRecord) int { return naturally(x.Node, y.Node) })
 	return more
 }
 
@@ -239,7 +239,7 @@ func (a *accountant) setIdle() {
 		})
 	}
 	slices.SortFunc(a.out.Idle, func(x, y IdleRecord) int {
-		return cmp.Or(cmp.Compare(y.IdlePerHour, x.IdlePerHour), compareBy(x.Node, y.Node, nameBefore))
+		return cmp.Or(cmp.Compare(y.IdlePerHour, x.IdlePerHour), naturally(x.Node, y.Node))
 	})
 }
 

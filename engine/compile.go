@@ -61,6 +61,7 @@ type waitingPod struct {
 	home *host
 	// proposed is true where the home is only a proposal: room has to be there.
 	proposed bool
+	batch    int
 }
 
 // compile reads everything that the packing needs out of the snapshot.
@@ -195,7 +196,7 @@ func (p *problem) recheckExpected(waiting []*corev1.Pod) []*corev1.Pod {
 		if len(h.expected) == 0 {
 			continue
 		}
-		slices.SortFunc(h.expected, func(a, b *corev1.Pod) int { return compareBy(a, b, podBefore) })
+		slices.SortFunc(h.expected, olderFirst)
 		taken := corev1.ResourceList{}
 		for _, pod := range h.bound {
 			if !IsTerminating(pod) {
@@ -274,14 +275,14 @@ func (p *problem) toPlan(pods []*corev1.Pod) []waitingPod {
 		}
 	}
 	out := make([]waitingPod, 0, len(pods))
-	slices.SortFunc(pods, func(a, b *corev1.Pod) int { return compareBy(a, b, podBefore) })
+	slices.SortFunc(pods, olderFirst)
 	for _, pod := range pods {
 		w := p.wishes.of(pod)
 		if !w.objection.OK() {
 			p.refused = append(p.refused, Unplaced{Pod: podID(pod), Reasons: []Reason{w.objection}})
 			continue
 		}
-		out = append(out, waitingPod{pod, w, home[pod], proposed[pod]})
+		out = append(out, waitingPod{pod, w, home[pod], proposed[pod], p.trial.batchOf(pod)})
 	}
 	return out
 }
@@ -621,7 +622,7 @@ func (h *host) runs(d *daemon, u *requirement.Universe) bool {
 // classOf says where the class may go.
 func (p *problem) classOf(c *podClass) packing.Class {
 	c.levels = p.sharedLevels(c)
-	out := packing.Class{Request: c.request, Count: len(c.pods), Priority: int(c.priority), Levels: c.levels, Owners: p.ownersOf(c)}
+	out := packing.Class{Request: c.request, Count: len(c.pods), Priority: int(c.priority), Levels: c.levels, Owners: p.ownersOf(c), Batch: c.batch}
 	for _, a := range c.volumes.Shared {
 		resource := p.names.Find(string(attachResource(a.driver)))
 		out.Shared = append(out.Shared, packing.Shared{Thing: p.shared[a], Resource: resource})

@@ -28,6 +28,8 @@ const (
 	// manySources is the number of machines above which no effort goes into what is bought for one pass: the next one looks at
 	// it again.
 	manySources = 1000
+	// batchSize is how many machines are replaced together at most.
+	batchSize = 64
 	// narrowBand is the price band of replacements: what they may turn out to cost eats up what they save.
 	narrowBand = 1.05
 )
@@ -62,8 +64,16 @@ type consolidation struct {
 	classes []searchClass
 	found   []*host
 	hints   map[*corev1.Pod]hostKey // where the search puts pods
+	batches map[string]int          // of the nodes that are replaced
+	tried   attempted
 	totals  map[string]balance
 	moves   *ownerMoves
+}
+
+// attempted is the last trial: a wave is often all that was found.
+type attempted struct {
+	tried
+	gone []*host
 }
 
 func (d *disruptor) newConsolidation() *consolidation {
@@ -116,7 +126,7 @@ func (c *consolidation) moveCosts(h *host) (cost, settled float64) {
 // podValue is what a pod is worth, in USD per hour.
 func (c *consolidation) podValue(pod *corev1.Pod) float64 {
 	value := 0.0
-	for i, n := range c.problem.names.vector(PodRequests(pod)) {
+	for i, n := range c.problem.requestOf(pod) {
 		if n > 0 && n < capacity.Most {
 			value += float64(float64(n) * c.worth[i])
 		}
@@ -158,6 +168,20 @@ func (c *consolidation) search() {
 		c.insist(at[x.Of], caps[x.N](at[x.Of]))
 	}
 	c.hint(result)
+	c.batch()
+}
+
+// batch keeps parts small where many machines are replaced: those of one batch do not depend on others.
+func (c *consolidation) batch() {
+	replaced := 0
+	c.batches = map[string]int{}
+	for _, h := range c.found {
+		if !slices.ContainsFunc(c.moving(h), func(pod *corev1.Pod) bool { _, hinted := c.hints[pod]; return !hinted }) {
+			continue
+		}
+		c.batches[h.name()] = 1 + replaced/batchSize
+		replaced++
+	}
 }
 
 // machines lists the machines that take pods, or whose pods are to move; it returns the number of each.
@@ -238,6 +262,9 @@ func (c *consolidation) aim(gone []*host) []part {
 		if complete {
 			return good
 		}
+		if len(c.sources) > manySources { // the next pass looks at the others again
+			keep = hostsOfParts(good)
+		}
 		gone = keep
 	}
 	return nil
@@ -245,12 +272,30 @@ func (c *consolidation) aim(gone []*host) []part {
 
 // attempt is a trial with the hints of the search.
 func (c *consolidation) attempt(gone []*host) tried {
+	if c.tried.covers(gone, len(c.sources) > manySources) {
+		return c.tried.only(gone)
+	}
 	opt := c.opt
 	opt.PriceBand = min(opt.priceBand(), narrowBand)
 	if len(c.sources) > manySources {
 		opt.Effort = -1
 	}
-	return c.try(gone, trialOptions{closed: c.goesSoon, hints: c.hints, options: &opt})
+	c.tried.gone = slices.Clone(gone)
+	c.tried.tried = c.try(gone, trialOptions{closed: c.goesSoon, hints: c.hints, options: &opt, batches: c.batches})
+	return c.tried.tried
+}
+
+// covers reports whether the trial has told already what it takes to remove the machines: it was about them, or also about
+// others that they do not depend on.
+func (a *attempted) covers(gone []*host, parts bool) bool {
+	if len(gone) > len(a.gone) || len(gone) < len(a.gone) && !(parts && a.apart) {
+		return false
+	}
+	in := make(map[*host]bool, len(a.gone))
+	for _, h := range a.gone {
+		in[h] = true
+	}
+	return !slices.ContainsFunc(gone, func(h *host) bool { return !in[h] })
 }
 
 // judgePart says why the machines of a part do not go.

@@ -93,7 +93,7 @@ func newerPod(a, b *corev1.Pod) bool {
 	if !a.CreationTimestamp.Equal(&b.CreationTimestamp) {
 		return b.CreationTimestamp.Before(&a.CreationTimestamp)
 	}
-	return nameBefore(a.Name, b.Name)
+	return naturally(a.Name, b.Name) < 0
 }
 
 // daemonTolerations are those that the DaemonSet controller gives to every pod it makes.

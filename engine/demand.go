@@ -113,6 +113,7 @@ type podClass struct {
 	levels   []packing.Level
 	home     *host // the machine that the pods are expected on, nil for none
 	proposed bool  // or had better go to, if there is room
+	batch    int   // the pods share new machines with those of the same batch only
 }
 
 // classesOf groups the pods. Classes are in order of what they ask for, so that the plan does not hang on names.
@@ -122,6 +123,7 @@ func (p *problem) classesOf(pods []waitingPod) []*podClass {
 		need, matched string
 		home          *host
 		proposed      bool
+		batch         int
 	}
 	byKey := map[key]*podClass{}
 	var keys []key
@@ -134,11 +136,11 @@ func (p *problem) classesOf(pods []waitingPod) []*podClass {
 			text = append(strconv.AppendInt(text, int64(m), 10), ' ')
 		}
 		requested := p.census.memo.needOf(successor(w.pod))
-		k := key{w.wish.id, requested.text, string(text), w.home, w.proposed}
+		k := key{w.wish.id, requested.text, string(text), w.home, w.proposed, w.batch}
 		c, ok := byKey[k]
 		if !ok {
 			need := w.wish.withVolumes(requested.list)
-			c = &podClass{wish: w.wish, need: need, size: listText(need), matched: slices.Clone(scratch), unmanned: asksForUnmanaged(w.wish.demand), home: w.home, proposed: w.proposed}
+			c = &podClass{wish: w.wish, need: need, size: listText(need), matched: slices.Clone(scratch), unmanned: asksForUnmanaged(w.wish.demand), home: w.home, proposed: w.proposed, batch: w.batch}
 			byKey[k] = c
 			keys = append(keys, k)
 		}
@@ -147,7 +149,7 @@ func (p *problem) classesOf(pods []waitingPod) []*podClass {
 	classes := make([]*podClass, 0, len(keys))
 	for _, k := range keys {
 		c := byKey[k]
-		slices.SortFunc(c.pods, func(a, b *corev1.Pod) int { return compareBy(a, b, podBefore) })
+		slices.SortFunc(c.pods, olderFirst)
 		classes = append(classes, c)
 	}
 	slices.SortFunc(classes, compareClasses)
@@ -160,10 +162,15 @@ func successor(pod *corev1.Pod) *corev1.Pod {
 	if pod.Spec.NodeName == "" {
 		return pod
 	}
+	if s := &pod.Status; s.Resources == nil && !slices.ContainsFunc(s.ContainerStatuses, saysResources) && !slices.ContainsFunc(s.InitContainerStatuses, saysResources) {
+		return pod // the same
+	}
 	fresh := *pod
 	fresh.Status = corev1.PodStatus{}
 	return &fresh
 }
+
+func saysResources(s corev1.ContainerStatus) bool { return s.Resources != nil }
 
 // compareClasses orders classes by what they ask for, and classes that ask for the same by the first of their pods.
 func compareClasses(a, b *podClass) int {
@@ -181,7 +188,7 @@ func compareClasses(a, b *podClass) int {
 		return n
 	}
 	// Who asks for more domains goes first: it is the harder to please.
-	return cmp.Or(cmp.Compare(b.domains(), a.domains()), cmp.Compare(a.structure(), b.structure()), compareBy(a.pods[0], b.pods[0], podBefore))
+	return cmp.Or(cmp.Compare(b.domains(), a.domains()), cmp.Compare(a.structure(), b.structure()), olderFirst(a.pods[0], b.pods[0]))
 }
 
 // asksForUnmanaged reports whether every alternative rules out nodes that belong to a pool.
@@ -211,22 +218,36 @@ func listText(list corev1.ResourceList) string {
 	return b.String()
 }
 
-// podBefore orders pods by age, then by name in the way people count: web-2 before web-10.
-func podBefore(a, b *corev1.Pod) bool {
-	if !a.CreationTimestamp.Equal(&b.CreationTimestamp) {
-		return a.CreationTimestamp.Before(&b.CreationTimestamp)
+// olderFirst orders pods by age, then by name in the way people count: web-2 before web-10.
+func olderFirst(a, b *corev1.Pod) int {
+	if n := a.CreationTimestamp.Compare(b.CreationTimestamp.Time); n != 0 {
+		return n
 	}
-	if a.Namespace != b.Namespace {
-		return a.Namespace < b.Namespace
+	if n := strings.Compare(a.Namespace, b.Namespace); n != 0 {
+		return n
 	}
-	return nameBefore(a.Name, b.Name)
+	return naturally(a.Name, b.Name)
 }
 
-// nameBefore compares names by what stands before the number at their end, then by that number: the shorter one is the
+// naturally compares names by what stands before the number at their end, then by that number: the shorter one is the
 // smaller one.
-func nameBefore(a, b string) bool {
-	stemA, stemB := strings.TrimRight(a, "0123456789"), strings.TrimRight(b, "0123456789")
-	return cmp.Or(cmp.Compare(stemA, stemB), cmp.Compare(len(a), len(b)), cmp.Compare(a, b)) < 0
+func naturally(a, b string) int {
+	if n := strings.Compare(stem(a), stem(b)); n != 0 {
+		return n
+	}
+	if n := cmp.Compare(len(a), len(b)); n != 0 {
+		return n
+	}
+	return strings.Compare(a, b)
+}
+
+// stem is the name without the number at its end.
+func stem(name string) string {
+	n := len(name)
+	for n > 0 && name[n-1] >= '0' && name[n-1] <= '9' {
+		n--
+	}
+	return name[:n]
 }
 
 func sortedKeys[V any](m map[string]V) []string {

@@ -198,7 +198,7 @@ func (d *disruptor) finish() *Plan {
 		}
 	}
 	slices.SortFunc(d.plan.Kept, func(a, b Kept) int {
-		return cmp.Or(compareBy(a.Node, b.Node, nameBefore), cmp.Compare(a.Claim, b.Claim))
+		return cmp.Or(naturally(a.Node, b.Node), cmp.Compare(a.Claim, b.Claim))
 	})
 	for _, pool := range byName(d.s.NodePools) {
 		for _, r := range d.budgets[pool.Name].rules.problems {

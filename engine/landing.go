@@ -24,6 +24,8 @@ type Replay struct {
 	// Hints name the nodes (or claims, or launches) that pods are nominated to: kube-scheduler tries these first, and
 	// keeps room there as long as the pod waits.
 	Hints map[PodID]string
+
+	memo *Memo // nil for an empty one
 }
 
 // Landing is where kube-scheduler's default scores would put pods.

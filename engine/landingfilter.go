@@ -4,16 +4,10 @@ import "slices"
 
 // passes reports whether kube-scheduler's filters let the pod onto node i.
 func (w *landingWorld) passes(p *landingPod, i int) bool {
-	n := w.nodes[i]
-	for _, r := range p.asked {
-		have := n.free[r]
-		if n.promised != nil {
-			have -= n.promised[r]
-		}
-		if p.need[r] > have {
-			return false
-		}
+	if !p.fits(w.room.of(i)) {
+		return false
 	}
+	n := w.nodes[i]
 	return p.ground.judge(n).admitted && n.portsFree(p.ports) && n.attachable(p.volumes) && p.wish.passes(i)
 }
 

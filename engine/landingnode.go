@@ -11,7 +11,6 @@ import (
 	storagev1 "k8s.io/api/storage/v1"
 
 	v1 "tenon.sh/api/v1"
-	"tenon.sh/engine/capacity"
 )
 
 // landingNode is a node of a replay: one that exists, as it will be once it is initialized, or one that is only planned.
@@ -24,7 +23,6 @@ type landingNode struct {
 	taints []corev1.Taint
 	kind   int // nodes of one kind look alike to every pod of the replay
 
-	free, promised    capacity.Vector
 	allocatable       usage
 	requested, scored usage // what pods ask for; scored with what counts for containers that name nothing
 	used              bool  // a pod of the replay has landed here
@@ -110,9 +108,8 @@ func asInitialized(node *corev1.Node, claim *v1.NodeClaim) *corev1.Node {
 	return &out
 }
 
-// furnish works out the node's room.
-func (n *landingNode) furnish(names *resourceNames) {
-	n.free = names.vector(n.node.Status.Allocatable)
+// furnish reads what the node offers, room aside.
+func (n *landingNode) furnish() {
 	n.allocatable = usageOf(n.node.Status.Allocatable)
 	n.even = evenness(n.requested, n.allocatable)
 	n.limits, n.attached, n.volumes = map[string]int{}, map[string]int{}, map[string]string{}

@@ -16,6 +16,7 @@ type landingPod struct {
 	// asked are the resources of need that are above zero.
 	asked             []int
 	requested, scored usage
+	size              int64 // podSize of pods that have to land
 	ports             []hostPort
 	volumes           []podVolume
 	rules             *podRules // nil for a running pod that asks nothing of others
@@ -30,18 +31,29 @@ type landingPod struct {
 	lost   bool
 }
 
+// measured is what pods take of a node that request the same.
+type measured struct {
+	need      capacity.Vector
+	asked     []int
+	requested usage
+}
+
 // measure fills in what the pod takes of a node.
-func (p *landingPod) measure(names *resourceNames) {
-	list := PodRequests(p.pod)
-	p.need = names.vector(list)
-	p.requested = usageOf(list)
+func (w *landingWorld) measure(p *landingPod) {
+	request := w.memo.needOf(p.pod)
+	m := w.measured[request]
+	if m == nil {
+		m = &measured{need: w.names.vector(request.list), requested: usageOf(request.list)}
+		for i, n := range m.need {
+			if n > 0 {
+				m.asked = append(m.asked, i)
+			}
+		}
+		w.measured[request] = m
+	}
+	p.need, p.asked, p.requested = m.need, m.asked, m.requested
 	p.scored = scoredUsage(p.pod, p.requested)
 	p.ports = hostPortsOf(&p.pod.Spec)
-	for i, n := range p.need {
-		if n > 0 {
-			p.asked = append(p.asked, i)
-		}
-	}
 }
 
 // scoredUsage is what LeastAllocated counts of a pod: containers that name no request count with a default one.
@@ -90,8 +102,8 @@ func queued(a, b *landingPod) int {
 	}
 	larger := 0
 	if runs(a) == 1 && runs(b) == 1 { // drains send the large ones away first
-		larger = largerPod(a.pod, b.pod)
+		larger = cmp.Compare(b.size, a.size)
 	}
 	return cmp.Or(cmp.Compare(b.priority(), a.priority()), cmp.Compare(runs(a), runs(b)), larger,
-		compareBy(a.pod, b.pod, podBefore), cmp.Compare(a.pod.UID, b.pod.UID))
+		olderFirst(a.pod, b.pod), cmp.Compare(a.pod.UID, b.pod.UID))
 }

@@ -57,10 +57,7 @@ func (w *landingWorld) promiseLevel(queue []*landingPod) {
 
 func (w *landingWorld) promise(p *landingPod, by int32) {
 	n := w.nodes[p.hint]
-	if n.promised == nil {
-		n.promised = make([]int64, w.names.Len())
-	}
-	n.promised.Add(p.need, int64(by))
+	w.room.take(p.hint, p.need, int64(by))
 	if by > 0 {
 		n.promisedPorts = append(n.promisedPorts, p.ports...)
 	} else {
@@ -89,11 +86,13 @@ func (w *landingWorld) choose(p *landingPod, turn int) int {
 		return hint
 	}
 	w.feasible = w.feasible[:0]
-	for i := range w.nodes {
-		if w.passes(p, i) {
+	w.room.each(p, func(i int) bool {
+		found := w.passes(p, i)
+		if found {
 			w.feasible = append(w.feasible, i)
 		}
-	}
+		return found
+	})
 	switch len(w.feasible) {
 	case 0:
 		return -1
@@ -117,7 +116,7 @@ func (w *landingWorld) lot(turn, i int) uint64 {
 // bind puts the pod on node i.
 func (w *landingWorld) bind(p *landingPod, i int) {
 	n := w.nodes[i]
-	n.free.Add(p.need, -1)
+	w.room.take(i, p.need, 1)
 	n.requested, n.scored = n.requested.plus(p.requested), n.scored.plus(p.scored)
 	n.even = evenness(n.requested, n.allocatable)
 	n.ports = append(n.ports, p.ports...)

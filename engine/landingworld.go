@@ -14,8 +14,11 @@ import (
 // a pod is bound is kept in counters.
 type landingWorld struct {
 	replay     *Replay
+	memo       *Memo
 	names      *resourceNames
+	measured   map[*podNeed]*measured
 	nodes      []*landingNode
+	room       landingRoom
 	byName     map[string]int // by the name that placements use
 	byNodeName map[string]int
 	volumes    *volumeIndex
@@ -52,9 +55,12 @@ type countedKey struct {
 
 func newLandingWorld(r *Replay) *landingWorld {
 	w := &landingWorld{
-		replay: r, byName: map[string]int{}, byNodeName: map[string]int{}, volumes: newVolumeIndex(r.Snapshot), owners: newPodOwners(r.Snapshot),
+		replay: r, memo: r.memo, measured: map[*podNeed]*measured{}, byName: map[string]int{}, byNodeName: map[string]int{}, volumes: newVolumeIndex(r.Snapshot), owners: newPodOwners(r.Snapshot),
 		grounds: map[string]*ground{}, namespaces: map[string]labels.Set{}, labelKinds: map[string]*labelKind{}, wishes: map[wishKey]*landingWish{},
 		counted: map[countedKey][]*tally{}, tallies: map[string]*tally{}, topologies: map[string]*landingTopology{},
+	}
+	if w.memo == nil {
+		w.memo = &Memo{}
 	}
 	w.reader = newRuleReader(w)
 	for _, n := range r.Snapshot.Namespaces {
@@ -89,13 +95,15 @@ func (w *landingWorld) readPods() {
 	asked := map[corev1.ResourceName]bool{}
 	for _, pod := range r.Pods {
 		landing[podID(pod)] = true
-		for name := range PodRequests(pod) {
+		for name := range w.memo.needOf(pod).list {
 			asked[name] = true
 		}
 	}
 	w.names = newResourceNames(asked)
-	for _, n := range w.nodes {
-		n.furnish(w.names)
+	w.room.start(w.names.Len(), len(w.nodes))
+	for i, n := range w.nodes {
+		n.furnish()
+		copy(w.room.of(i), w.names.vector(n.node.Status.Allocatable))
 	}
 	for _, pod := range r.Snapshot.Pods {
 		i, ok := w.byNodeName[pod.Spec.NodeName]
@@ -116,14 +124,14 @@ func (w *landingWorld) readPods() {
 
 func (w *landingWorld) runningPod(pod *corev1.Pod) *landingPod {
 	p := &landingPod{pod: pod, rules: w.reader.running(pod)}
-	p.measure(w.names)
+	w.measure(p)
 	p.volumes, _, _ = w.volumes.of(pod)
 	return p
 }
 
 func (w *landingWorld) waitingPod(pod *corev1.Pod) *landingPod {
-	p := &landingPod{pod: pod, rules: w.reader.waiting(pod), hint: -1}
-	p.measure(w.names)
+	p := &landingPod{pod: pod, rules: w.reader.waiting(pod), hint: -1, size: sizeOf(w.memo.needOf(pod).list)}
+	w.measure(p)
 	var places [][][]requirement.Expression
 	var ok bool
 	p.volumes, places, ok = w.volumes.of(pod)
@@ -201,7 +209,7 @@ func (w *landingWorld) readDaemons() []*landingPod {
 func (w *landingWorld) spreadDaemon(p *landingPod) {
 	key := p.pod.Namespace + "/" + p.pod.Name
 	for i, n := range w.nodes {
-		if !n.daemons[key] && p.ground.judge(n).admitted && p.need.Fits(n.free) {
+		if !n.daemons[key] && p.ground.judge(n).admitted && p.fits(w.room.of(i)) {
 			w.bind(p, i)
 		}
 	}

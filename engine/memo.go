@@ -137,6 +137,9 @@ func (m *Memo) needOf(pod *corev1.Pod) *podNeed {
 	if f != nil && f.need != nil {
 		return f.need
 	}
+	if m.needs == nil {
+		m.needs = map[string]*podNeed{}
+	}
 	key := m.key.need(pod)
 	n, ok := m.needs[string(key)]
 	if !ok {
@@ -190,7 +193,7 @@ func (m *Memo) refresh(all []*podFacts) {
 // close sorts a roll that has been written anew, and counts its pods by their labels.
 func (r *roll) close() {
 	r.changed, r.sum, r.count = false, r.seenSum, r.seenCount
-	slices.SortFunc(r.facts, func(a, b *podFacts) int { return compareBy(a.pod, b.pod, podBefore) })
+	slices.SortFunc(r.facts, func(a, b *podFacts) int { return olderFirst(a.pod, b.pod) })
 	for _, f := range r.facts {
 		r.bound = append(r.bound, f.pod)
 		i := slices.IndexFunc(r.kinds, func(k kindCount) bool { return k.kind == f.kind })

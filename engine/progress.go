@@ -119,7 +119,7 @@ func (o *orders) podsByNode() map[string][]*corev1.Pod {
 		}
 	}
 	for _, list := range pods {
-		slices.SortFunc(list, func(a, b *corev1.Pod) int { return compareBy(a, b, podBefore) })
+		slices.SortFunc(list, olderFirst)
 	}
 	return pods
 }

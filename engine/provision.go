@@ -109,7 +109,7 @@ func (p *problem) notes() []Note {
 func comparePods(a, b PodID) int {
 	return cmp.Or(
 		cmp.Compare(a.Namespace, b.Namespace),
-		compareBy(a.Name, b.Name, nameBefore),
+		naturally(a.Name, b.Name),
 		cmp.Compare(a.UID, b.UID))
 }
 

@@ -8,7 +8,10 @@ const memoryOfCore = 4 << 30
 // podSize compares pods by what they ask for, in thousandths of a core. Large pods leave a machine before small ones: the
 // small ones would spread over the room that only a few machines have for the large ones.
 func podSize(pod *corev1.Pod) int64 {
-	list := PodRequests(pod)
+	return sizeOf(PodRequests(pod))
+}
+
+func sizeOf(list corev1.ResourceList) int64 {
 	return list.Cpu().MilliValue() + list.Memory().Value()/(memoryOfCore/1000)
 }
 

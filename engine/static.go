@@ -134,7 +134,7 @@ func (x *resizer) surplus(hosts []*host, n int) []string {
 		list = append(list, ranked{h, tier, cost})
 	}
 	slices.SortFunc(list, func(a, b ranked) int {
-		return cmp.Or(cmp.Compare(a.tier, b.tier), cmp.Compare(a.cost, b.cost), compareBy(a.h.claim.Name, b.h.claim.Name, nameBefore))
+		return cmp.Or(cmp.Compare(a.tier, b.tier), cmp.Compare(a.cost, b.cost), naturally(a.h.claim.Name, b.h.claim.Name))
 	})
 	var out []string
 	for _, r := range list[:min(n, len(list))] {

@@ -24,6 +24,18 @@ type trial struct {
 	also map[hostKey]bool
 	// hints is where pods of gone machines had better go.
 	hints map[*corev1.Pod]hostKey
+	// batches keeps apart the machines that are bought in the place of many: none replaces machines of two batches.
+	batches map[string]int // by node
+}
+
+func (t *trial) batchOf(pod *corev1.Pod) int {
+	if t == nil || len(t.batches) == 0 {
+		return 0
+	}
+	if _, hinted := t.hints[pod]; hinted {
+		return 0
+	}
+	return t.batches[pod.Spec.NodeName]
 }
 
 // homeOf is the machine that a hint names; nil for none that takes pods.
@@ -93,6 +105,7 @@ type trialOptions struct {
 	// hints is where pods had better go, options what to plan with instead of the disruptor's; both may be nil.
 	hints   map[*corev1.Pod]hostKey
 	options *Options
+	batches map[string]int // as those of trial
 }
 
 // without is what it takes to run the cluster without the machines: Launches replace them, Placements say where their other
@@ -103,6 +116,28 @@ func (d *disruptor) without(gone []*host) *Plan { return d.try(gone, trialOption
 type tried struct {
 	plan *Plan
 	on   map[PodID]*host // the machine that each pod leaves
+	// apart is true if no pod minds where others are: what holds for many machines holds for some of them.
+	apart bool
+}
+
+// only is the outcome for some of the machines, with which all that share new machines have to be.
+func (t *tried) only(hosts []*host) tried {
+	chosen := map[*host]bool{}
+	for _, h := range hosts {
+		chosen[h] = true
+	}
+	out := tried{on: map[PodID]*host{}, apart: t.apart}
+	for id, h := range t.on {
+		if chosen[h] {
+			out.on[id] = h
+		}
+	}
+	plan := *t.plan
+	plan.Launches, plan.Placements = slices.Clone(plan.Launches), slices.Clone(plan.Placements)
+	plan.Unplaced, plan.Sequence = slices.Clone(plan.Unplaced), slices.Clone(plan.Sequence)
+	out.plan = &plan
+	out.keepOwn()
+	return out
 }
 
 func (d *disruptor) try(gone []*host, opt trialOptions) tried {
@@ -116,7 +151,10 @@ func (d *disruptor) try(gone []*host, opt trialOptions) tried {
 		options = *opt.options
 	}
 	p := compileTrial(d.s, options, d.memo, t)
-	out := tried{newPlan(p, packing.Solve(p.packing)), map[PodID]*host{}}
+	out := tried{plan: newPlan(p, packing.Solve(p.packing)), on: map[PodID]*host{}}
+	out.apart = !slices.ContainsFunc(p.packing.Classes, func(c packing.Class) bool {
+		return slices.ContainsFunc(c.Levels, func(l packing.Level) bool { return l.Rules != nil })
+	})
 	for _, h := range p.hosts {
 		if t.gone[h.key()] {
 			for _, pod := range p.leavingPods(h) {
@@ -131,7 +169,7 @@ func (d *disruptor) try(gone []*host, opt trialOptions) tried {
 func (d *disruptor) newTrial(gone []*host, opt trialOptions) *trial {
 	t := &trial{
 		gone: map[hostKey]bool{}, left: map[hostKey]bool{}, closed: map[hostKey]bool{}, held: opt.held, homes: d.homes, guards: d.guards,
-		hints: opt.hints,
+		hints: opt.hints, batches: opt.batches,
 	}
 	for _, h := range gone {
 		t.gone[h.key()] = true
@@ -257,5 +295,5 @@ type part struct {
 
 // compareNames orders machines by name.
 func compareNames(a, b *host) int {
-	return cmp.Or(compareBy(a.name(), b.name(), nameBefore), cmp.Compare(a.claimName(), b.claimName()))
+	return cmp.Or(naturally(a.name(), b.name()), cmp.Compare(a.claimName(), b.claimName()))
 }

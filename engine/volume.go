@@ -278,7 +278,7 @@ func (v *volumes) usedElsewhere(pod *corev1.Pod, id claimID, out *podVolumes) st
 		return ""
 	}
 	if len(users.bound) > 0 && !slices.Contains(users.bound, pod) {
-		oldest := slices.MinFunc(users.bound, func(a, b *corev1.Pod) int { return compareBy(a, b, podBefore) })
+		oldest := slices.MinFunc(users.bound, olderFirst)
 		return "only one pod may use it at a time (ReadWriteOncePod), and " + podID(oldest).String() + " does"
 	}
 	if text := id.String(); !slices.Contains(out.Once, text) {

@@ -86,11 +86,11 @@ func (c *consolidation) carry(wave []*host) {
 			}
 		}
 		landing := c.landing(good, stay)
-		if len(landing) == len(parts) {
-			c.begin(t, wave, m)
+		if wave = hostsOfParts(landing); len(wave) == 0 {
 			return
 		}
-		if wave = hostsOfParts(landing); len(wave) == 0 {
+		if c.tried.covers(wave, len(c.sources) > manySources) {
+			c.begin(c.tried.only(wave), wave, m)
 			return
 		}
 	}
@@ -158,7 +158,7 @@ func (c *consolidation) landing(parts []part, stay func(p part, r Reason)) []par
 
 // replay says which pods no node takes if kube-scheduler places them once the parts have gone.
 func (c *consolidation) replay(parts []part) map[PodID]bool {
-	r := &Replay{Snapshot: c.s, Options: c.opt, Removed: map[string]bool{}}
+	r := &Replay{Snapshot: c.s, Options: c.opt, Removed: map[string]bool{}, memo: c.memo}
 	for h := range c.taken {
 		r.Removed[h.name()] = true
 	}

@@ -69,29 +69,47 @@ func markLeaving(s *engine.Snapshot, node string) {
 // CarryOut is the cluster once everything that the plan wants is done: launched machines have become ready nodes of
 // their cheapest offering, planned pods run where the plan puts them, disrupted nodes are gone and their pods wait for
 // a node again.
-func CarryOut(s *engine.Snapshot, plan *engine.Plan) *engine.Snapshot {
+func CarryOut(s *engine.Snapshot, plan *engine.Plan) *engine.Snapshot { return carry(s, plan, false) }
+
+// MoveOver is CarryOut, save that the pods of disrupted nodes run where the plan expects them. They have been started anew.
+func MoveOver(s *engine.Snapshot, plan *engine.Plan) *engine.Snapshot { return carry(s, plan, true) }
+
+func carry(s *engine.Snapshot, plan *engine.Plan, move bool) *engine.Snapshot {
 	out := clone(s)
+	var binds []engine.Placement
+	gone := map[string]bool{}
 	for _, d := range plan.Disruptions {
+		names := map[string]string{} // of the nodes that launches have become
 		for _, l := range d.Replacements {
-			boot(&out, writeClaim(&out, l), bought(&out, l))
+			c := writeClaim(&out, l)
+			boot(&out, c, bought(&out, l))
+			names[l.Name] = c.Name
 		}
 		for _, node := range d.Nodes {
-			removeNode(&out, node)
+			gone[node] = true
+		}
+		for _, m := range d.Moves {
+			if move {
+				binds = append(binds, engine.Placement{Pod: m.Pod, Node: cmp.Or(names[m.Node], m.Node)})
+			}
 		}
 	}
+	removeNodes(&out, gone)
+	restart(&out, binds)
 	for _, l := range plan.Launches {
 		c := writeClaim(&out, l)
 		boot(&out, c, bought(&out, l))
 		for _, pod := range l.Pods {
-			bind(&out, pod, c.Name)
+			binds = append(binds, engine.Placement{Pod: pod, Node: c.Name})
 		}
 	}
 	for _, p := range plan.Placements {
 		if i := slices.IndexFunc(out.NodeClaims, func(c *v1.NodeClaim) bool { return c.Name == p.Node }); i >= 0 && !hasNode(&out, p.Node) {
 			boot(&out, out.NodeClaims[i], offeringOf(&out, out.NodeClaims[i]))
 		}
-		bind(&out, p.Pod, p.Node)
+		binds = append(binds, p)
 	}
+	bind(&out, binds)
 	return &out
 }
 
@@ -203,37 +221,65 @@ func useSlots(s *engine.Snapshot, class v1.NodeClassReference, reservation strin
 	}
 }
 
-// bind runs a pod on a node.
-func bind(s *engine.Snapshot, id engine.PodID, node string) {
-	for i, p := range s.Pods {
-		if p.Namespace != id.Namespace || p.Name != id.Name {
+// bind runs pods on nodes, one after the other.
+func bind(s *engine.Snapshot, placements []engine.Placement) {
+	pods, nodes := podIndex(s), map[string]*corev1.Node{}
+	for _, n := range s.Nodes {
+		nodes[n.Name] = n
+	}
+	for _, x := range placements {
+		i, ok := pods[x.Pod.String()]
+		if !ok {
 			continue
 		}
-		p = p.DeepCopy()
-		p.Spec.NodeName = node
+		p := s.Pods[i].DeepCopy()
+		p.Spec.NodeName = x.Node
 		p.Status = corev1.PodStatus{}
 		setPodStatus(p, &podLine{})
 		s.Pods[i] = p
-		if n := slices.IndexFunc(s.Nodes, func(n *corev1.Node) bool { return n.Name == node }); n >= 0 {
-			mountDisks(s, p, s.Nodes[n])
+		if n := nodes[x.Node]; n != nil {
+			mountDisks(s, p, n)
 		}
 	}
 }
 
-// removeNode takes a node away. Pods of DaemonSets and mirror pods go with it, the others wait for another node.
-func removeNode(s *engine.Snapshot, node string) {
+// restart makes the pods as young as if their owners had just replaced them.
+func restart(s *engine.Snapshot, placements []engine.Placement) {
+	pods := podIndex(s)
+	for _, x := range placements {
+		if i, ok := pods[x.Pod.String()]; ok {
+			p := s.Pods[i].DeepCopy()
+			p.CreationTimestamp = metav1.NewTime(s.Now)
+			s.Pods[i] = p
+		}
+	}
+}
+
+func podIndex(s *engine.Snapshot) map[string]int {
+	out := make(map[string]int, len(s.Pods))
+	for i, p := range s.Pods {
+		out[p.Namespace+"/"+p.Name] = i
+	}
+	return out
+}
+
+// removeNodes takes nodes away. Pods of DaemonSets and mirror pods go with them, the others wait for another node.
+func removeNodes(s *engine.Snapshot, gone map[string]bool) {
+	if len(gone) == 0 {
+		return
+	}
 	for _, c := range s.NodeClaims {
-		if c.Status.NodeName == node {
+		if gone[c.Status.NodeName] {
 			useSlots(s, *c.Spec.NodeClassRef, c.Labels[catalog.ReservationLabel], -1)
 		}
 	}
-	s.Nodes, _ = without(s.Nodes, "", node)
-	s.CSINodes, _ = without(s.CSINodes, "", node)
-	s.VolumeAttachments = slices.DeleteFunc(s.VolumeAttachments, func(a *storagev1.VolumeAttachment) bool { return a.Spec.NodeName == node })
-	s.NodeClaims = slices.DeleteFunc(s.NodeClaims, func(c *v1.NodeClaim) bool { return cmp.Or(c.Status.NodeName, c.Name) == node })
-	s.Pods = slices.DeleteFunc(s.Pods, func(p *corev1.Pod) bool { return p.Spec.NodeName == node && !engine.IsReschedulable(p) })
+	s.Nodes = slices.DeleteFunc(s.Nodes, func(n *corev1.Node) bool { return gone[n.Name] })
+	s.CSINodes = slices.DeleteFunc(s.CSINodes, func(n *storagev1.CSINode) bool { return gone[n.Name] })
+	s.VolumeAttachments = slices.DeleteFunc(s.VolumeAttachments, func(a *storagev1.VolumeAttachment) bool { return gone[a.Spec.NodeName] })
+	s.NodeClaims = slices.DeleteFunc(s.NodeClaims, func(c *v1.NodeClaim) bool { return gone[cmp.Or(c.Status.NodeName, c.Name)] })
+	s.Pods = slices.DeleteFunc(s.Pods, func(p *corev1.Pod) bool { return gone[p.Spec.NodeName] && !engine.IsReschedulable(p) })
 	for i, p := range s.Pods {
-		if p.Spec.NodeName != node {
+		if !gone[p.Spec.NodeName] {
 			continue
 		}
 		p = p.DeepCopy()

@@ -20,7 +20,7 @@ func (v Vector) Add(w Vector, n int64) {
 
 // clamp is a + b·n, kept within ±Most so that nothing overflows.
 func clamp(a, b, n int64) int64 {
-	if b != 0 && (n > Most/abs(b) || n < -Most/abs(b)) {
+	if n != 1 && n != -1 && b != 0 && (n > Most/abs(b) || n < -Most/abs(b)) {
 		if (b > 0) == (n > 0) {
 			return Most
 		}

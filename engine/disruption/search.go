@@ -76,8 +76,8 @@ type search struct {
 	worth   []float64 // of one pod of each class
 	size    []float64
 	state   []machine
-	lists   [][]int // of each class, machines that may take it, the fullest first; nil until it is asked for
 	order   []int   // machines that take pods, the fullest first
+	blocks  []block // of order
 	options []int   // cheapest first
 	gone    []int
 	paid    float64
@@ -107,7 +107,7 @@ type move struct {
 }
 
 func newSearch(p *Problem, weight weight) *search {
-	s := &search{p: p, weight: weight, effort: p.Effort, touched: make([]bool, len(p.Machines)), left: slices.Clone(p.Caps), lists: make([][]int, len(p.Classes))}
+	s := &search{p: p, weight: weight, effort: p.Effort, touched: make([]bool, len(p.Machines)), left: slices.Clone(p.Caps)}
 	scale := make([]float64, len(p.Worth))
 	for d := range scale {
 		most := int64(1)
@@ -136,6 +136,7 @@ func newSearch(p *Problem, weight weight) *search {
 		}
 	}
 	slices.SortStableFunc(s.order, func(a, b int) int { return cmp.Compare(room[a], room[b]) })
+	s.readBlocks()
 	for o := range p.Options {
 		s.options = append(s.options, o)
 	}
@@ -241,29 +242,66 @@ func (s *search) spread(loads []load, all bool) bool {
 // place puts the pods of the load where there is room, the fullest machines first.
 func (s *search) place(l *load) {
 	c := &s.p.Classes[l.class]
-	list := s.list(l.class)
-	kept := list[:0]
-	for k, i := range list {
-		if l.n == 0 {
-			kept = append(kept, list[k:]...)
-			break
+	for b := range s.blocks {
+		if !c.Request.Fits(s.blocks[b].most) {
+			continue
 		}
-		s.effort--
-		m := &s.state[i]
-		n := 0
-		if !m.gone {
-			n = min(c.Request.Times(m.free, l.n), m.space(c))
+		before := l.n
+		for _, i := range s.blocks[b].machines {
+			m := &s.state[i]
+			s.effort--
+			if m.gone || !c.Where.Has(i) {
+				continue
+			}
+			if n := min(c.Request.Times(m.free, l.n), m.space(c)); n > 0 {
+				s.put(load{l.class, l.from, n}, i)
+				l.n -= n
+			}
+			if l.n == 0 {
+				return
+			}
 		}
-		// A machine that is full for good need not be looked at again. What a trial has done to it may be undone.
-		if n > 0 || s.touched[i] || m.gone && m.loads != nil {
-			kept = append(kept, i)
-		}
-		if n > 0 {
-			s.put(load{l.class, l.from, n}, i)
-			l.n -= n
+		if l.n == before {
+			s.tighten(&s.blocks[b])
 		}
 	}
-	s.lists[l.class] = kept
+}
+
+// block is some machines that are about as full as each other.
+type block struct {
+	machines []int
+	most     capacity.Vector // none of them has more of anything
+}
+
+// blockSize is the number of machines of a block.
+const blockSize = 64
+
+func (s *search) readBlocks() {
+	for machines := range slices.Chunk(s.order, blockSize) {
+		b := block{machines: machines, most: make(capacity.Vector, len(s.p.Worth))}
+		s.tighten(&b)
+		s.blocks = append(s.blocks, b)
+	}
+}
+
+// tighten works out anew what the machines of the block have at most. While a trial goes on that may be undone, what it has
+// taken counts as free.
+func (s *search) tighten(b *block) {
+	for _, i := range b.machines {
+		if m := &s.state[i]; s.touched[i] || m.gone && m.loads != nil {
+			return
+		}
+	}
+	clear(b.most)
+	for _, i := range b.machines {
+		m := &s.state[i]
+		if m.gone {
+			continue
+		}
+		for d, n := range m.free {
+			b.most[d] = max(b.most[d], n)
+		}
+	}
 }
 
 // space is how many more pods of the class's kind the machine takes.
@@ -287,21 +325,6 @@ func (m *machine) tally(kind, n int) {
 		}
 	}
 	m.kinds = append(m.kinds, Lot{kind, n})
-}
-
-// list is the machines that admit the class.
-func (s *search) list(class int) []int {
-	if s.lists[class] == nil {
-		list := make([]int, 0, 16)
-		c := &s.p.Classes[class]
-		for _, i := range s.order {
-			if c.Where.Has(i) && (s.touched[i] || s.state[i].gone || c.Request.Fits(s.state[i].free)) {
-				list = append(list, i)
-			}
-		}
-		s.lists[class] = list
-	}
-	return s.lists[class]
 }
 
 func (s *search) put(l load, to int) {

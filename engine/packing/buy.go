@@ -1,6 +1,7 @@
 package packing
 
 import (
+	"maps"
 	"math"
 	"slices"
 
@@ -10,7 +11,7 @@ import (
 // buy places what it can of the remaining pods on new machines of the pools.
 func (s *solver) buy(pools []int) {
 	turns := s.turns()
-	if len(turns) > 1 {
+	if len(turns) > 1 && !s.batched() {
 		// What is bought in several turns may share machines: only all of it together has a bound.
 		if m := s.newMarket(pools, s.items); len(m.items) > 0 {
 			defer func() { s.bound += s.boundOf(m) }()
@@ -183,8 +184,29 @@ func (s *solver) renewing(m *market, left []int, forced bool) ([]*draft, float64
 	}
 }
 
-// turns divides the items into those that buy together: all, or one priority after another once room has run short.
+// turns divides the items into those that buy together: all of a batch, or one priority after another once room has run
+// short.
 func (s *solver) turns() [][]*item {
+	var out [][]*item
+	for _, items := range s.byPriority() {
+		batches := map[int][]*item{}
+		for _, it := range items {
+			b := s.p.Classes[it.class].Batch
+			batches[b] = append(batches[b], it)
+		}
+		for _, b := range slices.Sorted(maps.Keys(batches)) {
+			out = append(out, batches[b])
+		}
+	}
+	return out
+}
+
+// batched reports whether the pods are in batches. Such a plan has no bound.
+func (s *solver) batched() bool {
+	return slices.ContainsFunc(s.p.Classes, func(c Class) bool { return c.Batch != s.p.Classes[0].Batch })
+}
+
+func (s *solver) byPriority() [][]*item {
 	if !s.lessons.ranked {
 		return [][]*item{s.items}
 	}

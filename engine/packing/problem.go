@@ -56,6 +56,8 @@ type Class struct {
 	Home int
 	// Proposed homes are taken only where there is room.
 	Proposed bool
+	// Batch keeps new machines apart: none has pods of two batches.
+	Batch int
 }
 
 // Level is one set of demands of a class.

@@ -244,3 +244,43 @@ func TestFreeKeysKeepPodsApart(t *testing.T) {
 		t.Fatalf("pods that ask for different values of a label share a machine: %+v", s.New)
 	}
 }
+
+// Batches keep new machines apart, and every pod that has a place without them has one with them.
+func TestNoMachineHasPodsOfTwoBatches(t *testing.T) {
+	t.Parallel()
+	apart := 0
+	for seed := range uint64(400) {
+		p := draw(seed)
+		together := placed(packing.Solve(p))
+		for c := range p.Classes {
+			p.Classes[c].Batch = c % 2
+		}
+		s := packing.Solve(p)
+		for _, m := range s.New {
+			for _, share := range m.Pods {
+				if p.Classes[share.Class].Batch != p.Classes[m.Pods[0].Class].Batch {
+					t.Errorf("seed %d: a machine has pods of two batches: %+v", seed, m.Pods)
+				}
+			}
+		}
+		if n := placed(s); n != together {
+			t.Errorf("seed %d: %d pods have a place, %d without batches", seed, n, together)
+		}
+		if len(s.New) > 1 {
+			apart++
+		}
+	}
+	if apart < 50 {
+		t.Errorf("only %d of 400 problems need more than one machine", apart)
+	}
+}
+
+func placed(s *packing.Solution) int {
+	n := 0
+	for _, m := range s.New {
+		for _, share := range m.Pods {
+			n += len(share.Pods)
+		}
+	}
+	return n
+}
