@@ -113,8 +113,7 @@ func (w *wishes) of(pod *corev1.Pod) *wish {
 	return made
 }
 
-// withVolumes adds the volumes that a pod with this wish attaches. Volumes that other pods use as well count for each of
-// them: on which node they meet is not known yet.
+// withVolumes adds the volumes that a pod with this wish attaches where nobody has them yet.
 func (w *wish) withVolumes(need corev1.ResourceList) corev1.ResourceList {
 	if len(w.volumes.Attach) == 0 {
 		return need

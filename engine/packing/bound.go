@@ -93,7 +93,7 @@ func (b *bound) demand(counts []int) {
 		if !ok {
 			at = len(b.wants)
 			index[k] = at
-			b.wants = append(b.wants, want{way: ways[w], request: b.s.p.Classes[class].Request})
+			b.wants = append(b.wants, want{way: ways[w], request: b.s.own[class]})
 		}
 		b.wants[at].n += n
 	}

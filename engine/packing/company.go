@@ -27,9 +27,9 @@ func (s *solver) joinCompany(pools []int, it *item) bool {
 			continue
 		}
 		s.charge(d, -1)
-		grown := s.joined(d, it.ways, it.request, false, false)
+		grown := s.joined(d, it.ways, it.host, it.request, false, false)
 		if grown == nil {
-			grown = s.joined(d, it.ways, it.request, true, true)
+			grown = s.joined(d, it.ways, it.host, it.request, true, true)
 		}
 		s.charge(d, 1)
 		if grown != nil && grown.price-d.price < least {
@@ -86,7 +86,7 @@ func (s *solver) newCompany(pools []int, it *item, special bool) (best *draft, h
 		}
 		for _, p := range pools {
 			empty := &draft{pool: p, sum: make(capacity.Vector, len(it.request)), free: s.pools[p].Free}
-			d := s.joined(empty, other.ways, other.request, special, special)
+			d := s.joined(empty, other.ways, other.host, other.request, special, special)
 			if d == nil {
 				continue
 			}
@@ -94,7 +94,7 @@ func (s *solver) newCompany(pools []int, it *item, special bool) (best *draft, h
 			if !d.accepts(it.host, s.host.nGroups) {
 				continue
 			}
-			if d = s.joined(d, it.ways, it.request, special, special); d != nil && (best == nil || d.price < best.price) {
+			if d = s.joined(d, it.ways, it.host, it.request, special, special); d != nil && (best == nil || d.price < best.price) {
 				best, host = d, other
 			}
 		}

@@ -190,7 +190,7 @@ func (v *visit) move(at int, grown *draft, lot int) {
 func (v *visit) host(lot int, limit float64) (int, *draft) {
 	l := &v.m.lots[lot]
 	kind := &v.m.kinds[l.kind]
-	request := v.m.shapes[l.shape].request
+	request := v.m.shapes[l.shape].whole
 	at, best, least := -1, (*draft)(nil), limit
 	tried := 0
 	for k := range v.drafts {
@@ -207,7 +207,7 @@ func (v *visit) host(lot int, limit float64) (int, *draft) {
 		}
 		v.s.effort--
 		v.s.charge(d, -1)
-		grown := v.s.joined(d, kind.ways, request, l.needsLarge, l.needsDevices)
+		grown := v.s.joined(d, kind.ways, kind.host, request, l.needsLarge, l.needsDevices)
 		v.s.charge(d, 1)
 		if grown == nil {
 			continue

@@ -27,8 +27,8 @@ const (
 	filterKey
 )
 
-// The resources: cores, memory, pods, a device.
-const width = 4
+// The resources: cores, memory, pods, a device, volumes.
+const width = 5
 
 // kinds say what a problem has beside pods and options; all of it is drawn with even odds.
 type kinds struct {
@@ -40,7 +40,7 @@ func drawProblem(seed uint64) (*packing.Problem, kinds) {
 	d.zones += d.IntN(2)
 	k := kinds{d.IntN(3) == 0, d.IntN(3) == 0, d.IntN(3) == 0, d.IntN(2) == 0, d.IntN(2) == 0}
 	d.p = &packing.Problem{
-		Effort: 2000, PriceBand: 1.15, MaxTypes: 600, Unit: capacity.Vector{1000, 0, 0, 0}, Devices: []bool{false, false, false, true},
+		Effort: 2000, PriceBand: 1.15, MaxTypes: 600, Unit: capacity.Vector{1000, 0, 0, 0, 0}, Devices: []bool{false, false, false, true, false},
 		Weighted: k.levels && d.IntN(2) == 0,
 	}
 	d.p.Layout.Domains = []int{d.zones, d.racks, 2}
@@ -64,7 +64,44 @@ func drawProblem(seed uint64) (*packing.Problem, kinds) {
 		left -= n
 		d.class(n, k)
 	}
+	d.things(rand.New(rand.NewPCG(seed, 37)))
 	return d.p, k
+}
+
+// things gives some problems volumes that pods share, and others that they have for themselves, of which machines take few.
+func (d *drawer) things(r *rand.Rand) {
+	if r.IntN(3) > 0 {
+		return
+	}
+	const volumes = 4
+	d.p.Things = 1 + r.IntN(3)
+	for p := range d.p.Pools {
+		limits := map[int]int64{}
+		for o := range d.p.Pools[p].Options {
+			option := &d.p.Pools[p].Options[o]
+			if _, known := limits[option.Type]; !known {
+				limits[option.Type] = int64(1 + r.IntN(5))
+			}
+			option.Allocatable = option.Allocatable.Clone()
+			option.Allocatable[volumes] = limits[option.Type]
+		}
+	}
+	for n := range d.p.Nodes {
+		node := &d.p.Nodes[n]
+		node.Free[volumes] = int64(r.IntN(4))
+		if r.IntN(2) == 0 {
+			node.Has = bitset.Of(d.p.Things, r.IntN(d.p.Things))
+		}
+	}
+	for c := range d.p.Classes {
+		class := &d.p.Classes[c]
+		for thing := range d.p.Things {
+			if r.IntN(3) == 0 {
+				class.Shared = append(class.Shared, packing.Shared{Thing: thing, Resource: volumes})
+			}
+		}
+		class.Request[volumes] = int64(len(class.Shared) + r.IntN(4)/3)
+	}
 }
 
 func (d *drawer) places() {
@@ -97,8 +134,8 @@ func (d *drawer) pool(i int, k kinds) {
 	types := 1 + d.IntN(8)
 	for kind := range types {
 		cpu, memory := int64(1+d.IntN(32))*1000, int64(1+d.IntN(64))*1000
-		size := capacity.Vector{cpu - 100, memory - 50, int64(3 + d.IntN(30)), 0}
-		charge := capacity.Vector{cpu, memory, 0, 0}
+		size := capacity.Vector{cpu - 100, memory - 50, int64(3 + d.IntN(30)), 0, capacity.Most}
+		charge := capacity.Vector{cpu, memory, 0, 0, 0}
 		price := 0.03*float64(cpu)/1000 + 0.004*float64(memory)/1000
 		if d.IntN(5) == 0 {
 			size[3] = int64(1 + d.IntN(4))
@@ -175,7 +212,7 @@ func (d *drawer) layout() {
 func (d *drawer) nodes() {
 	l := &d.p.Layout
 	for range d.IntN(6) {
-		n := packing.Node{Free: capacity.Vector{int64(d.IntN(16000)) - 500, int64(d.IntN(32000)), int64(d.IntN(12)), int64(d.IntN(8) / 7)}, Place: d.place(d.IntN(d.zones))}
+		n := packing.Node{Free: capacity.Vector{int64(d.IntN(16000)) - 500, int64(d.IntN(32000)), int64(d.IntN(12)), int64(d.IntN(8) / 7), capacity.Most}, Place: d.place(d.IntN(d.zones))}
 		at := d.p.Places[n.Place]
 		for g := range l.Groups {
 			group := &l.Groups[g]
@@ -249,7 +286,7 @@ func (d *drawer) drawWays() *packing.Ways {
 
 func (d *drawer) class(n int, k kinds) {
 	c := packing.Class{
-		Request: capacity.Vector{int64(1+d.IntN(60)) * 100, int64(1+d.IntN(100)) * 100, 1, 0}, Count: n,
+		Request: capacity.Vector{int64(1+d.IntN(60)) * 100, int64(1+d.IntN(100)) * 100, 1, 0, 0}, Count: n,
 	}
 	if d.IntN(8) == 0 {
 		c.Request[3] = int64(1 + d.IntN(2))

@@ -90,7 +90,7 @@ func (e *exhaustive) with(old *draft, lot int) *draft {
 	if !old.accepts(kind.host, e.s.host.nGroups) {
 		return nil
 	}
-	d := e.s.joined(old, kind.ways, e.m.shapes[l.shape].request, l.needsLarge, l.needsDevices)
+	d := e.s.joined(old, kind.ways, kind.host, e.m.shapes[l.shape].whole, l.needsLarge, l.needsDevices)
 	if d == nil {
 		return nil
 	}
@@ -105,8 +105,9 @@ func (e *exhaustive) with(old *draft, lot int) *draft {
 }
 
 // joined is the draft with one more pod, on the cheapest option that holds that; nil if there is none.
-func (s *solver) joined(old *draft, ways *Ways, request capacity.Vector, large, devices bool) *draft {
+func (s *solver) joined(old *draft, ways *Ways, host *hostRules, request capacity.Vector, large, devices bool) *draft {
 	var best *draft
+	need := lacking(request, host.shared, old.has)
 	for i := range ways.Pools[old.pool] {
 		way := &ways.Pools[old.pool][i]
 		free, ok := narrow(old.free, way.Free)
@@ -118,10 +119,11 @@ func (s *solver) joined(old *draft, ways *Ways, request capacity.Vector, large, 
 		if old.ways != nil {
 			d.ways.And(old.ways)
 		}
-		if s.pools[d.pool].Variety != nil && !s.varied(&d, d.ways, request) {
+		if s.pools[d.pool].Variety != nil && !s.varied(&d, d.ways, need) {
 			continue
 		}
-		d.sum.Add(request, 1)
+		d.sum.Add(need, 1)
+		d.has = s.withThings(old.has, host.shared)
 		d.large, d.device = d.large || large, d.device || devices
 		if s.cheapest(&d, s.leastPrice(&d)) && (best == nil || d.price < best.price) {
 			best = &d

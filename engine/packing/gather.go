@@ -162,7 +162,7 @@ func (g *gathering) keepsCompany(i, machine int) bool {
 func (g *gathering) with(old *draft, i int) *draft {
 	g.s.effort--
 	it := g.pods[i]
-	d := g.s.joined(old, it.ways, it.request, g.big[i], g.fine[i])
+	d := g.s.joined(old, it.ways, it.host, it.request, g.big[i], g.fine[i])
 	if d == nil {
 		return nil
 	}

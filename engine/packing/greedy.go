@@ -20,9 +20,10 @@ type draft struct {
 	loads   []load
 	option  int
 	price   float64
-	large   bool  // some pod fits only large options
-	device  bool  // some pod may use only options with devices
-	variety []int // how many values of each of the pool's varieties the options must keep; nil until there is a pod
+	has     bitset.Set // the shared things that its pods bring
+	large   bool       // some pod fits only large options
+	device  bool       // some pod may use only options with devices
+	variety []int      // how many values of each of the pool's varieties the options must keep; nil until there is a pod
 	relaxed bool
 	bill    capacity.Vector // what it counts against the pool's limits; nil means what its option does
 
@@ -78,6 +79,7 @@ type scratch struct {
 	compat bitset.Set
 	parked bitset.Set // kinds that had better go elsewhere, and may come if nothing else fits
 	again  bool       // they may come now
+	things bitset.Set // what the pods so far share with others
 	count  []int
 	most   []int
 	shape  []float64
@@ -289,6 +291,7 @@ func (g *greedy) fill(good *good, exponent int) *draft {
 	for _, p := range d.loads {
 		g.restore(p.lot, p.n)
 	}
+	d.has = g.things
 	if len(d.loads) == 0 || !g.s.cheapest(d, worth(d.sum, g.m.low)) {
 		return nil
 	}
@@ -309,6 +312,7 @@ func (g *greedy) begin(good *good, room capacity.Vector) {
 	g.room = append(g.room[:0], room...)
 	g.reopen(good)
 	g.compat = append(g.compat[:0], good.kinds...)
+	g.things = nil
 	g.parked, g.again = append(g.parked[:0], good.kinds...), false
 	for i := range g.parked {
 		g.parked[i] = 0
@@ -461,9 +465,13 @@ func (g *greedy) putKind(good *good, d *draft, h, k, fits int) bool {
 	shape := &g.m.shapes[h]
 	lot := g.m.lotOf(h, k)
 	kind := &g.m.kinds[k]
-	if !g.join(d, kind, good.option, shape.request) {
+	need := lacking(shape.whole, kind.host.shared, g.things)
+	if len(kind.host.shared) > 0 && !need.Fits(g.room) || !g.join(d, kind, good.option, need) {
 		g.compat.Remove(k)
 		return false
+	}
+	if len(kind.host.shared) > 0 {
+		fits = min(fits, g.bring(d, kind.host, need, shape.request))
 	}
 	n := (min(fits, g.left[lot]) + 7) / 8
 	n = min(n, g.mostOf(kind), g.spare(d, lot))
@@ -487,6 +495,17 @@ func (g *greedy) putKind(good *good, d *draft, h, k, fits int) bool {
 	g.shut(d, lot)
 	g.meet(k, n)
 	return true
+}
+
+// bring puts on the machine what the pods of a kind share, which the first of them needs beside what the others do. It
+// answers how many of them the machine takes then.
+func (g *greedy) bring(d *draft, host *hostRules, first, other capacity.Vector) int {
+	g.room.Add(first, -1)
+	g.room.Add(other, 1)
+	d.sum.Add(first, 1)
+	d.sum.Add(other, -1)
+	g.things = g.s.withThings(g.things, host.shared)
+	return other.Times(g.room, math.MaxInt32)
 }
 
 // spare is how many more pods of the lot should come to the machine.

@@ -65,28 +65,12 @@ func newNodeState(n *Node, h *hostIndex) nodeState {
 
 // needs is what one more pod of the class takes of the node.
 func (s *solver) needs(c, n int) capacity.Vector {
-	class := &s.p.Classes[c]
-	need := class.Request
-	for i, thing := range class.Shared {
-		if !s.nodes[n].has.Has(thing.Thing) {
-			continue
-		}
-		if &need[0] == &class.Request[0] {
-			need = need.Clone()
-		}
-		need[class.Shared[i].Resource]--
-	}
-	return need
+	return lacking(s.p.Classes[c].Request, s.p.Classes[c].Shared, s.nodes[n].has)
 }
 
 // bring notes what pods of the class have on the node.
 func (s *solver) bring(c, n int) {
-	node := &s.nodes[n]
-	for _, thing := range s.p.Classes[c].Shared {
-		if !node.has.Has(thing.Thing) {
-			node.has = union(node.has, bitset.Of(s.p.Things, thing.Thing))
-		}
-	}
+	s.nodes[n].has = s.withThings(s.nodes[n].has, s.p.Classes[c].Shared)
 }
 
 // hostRules is the part of a level's rules that concerns single machines. Equal ones are the same pointer.
@@ -95,8 +79,9 @@ type hostRules struct {
 	bears, shuns bitset.Set
 	groups       []int // numbers of the host groups that count the pod
 	spread       []hostSpread
-	touched      []int // the groups that the rules count or bound, each once
-	spreads      []int // groups of other keys over which the pod is spread: better not twice on one machine
+	touched      []int    // the groups that the rules count or bound, each once
+	spreads      []int    // groups of other keys over which the pod is spread: better not twice on one machine
+	shared       []Shared // what the pod takes of the machine only if it is the first there
 }
 
 // hostSpread bounds a host group on each machine.
@@ -105,7 +90,7 @@ type hostSpread struct {
 	self        bool
 }
 
-// none reports whether the rules say nothing at all.
+// none reports whether the rules say nothing about other pods.
 func (r *hostRules) none() bool {
 	return r.bears == nil && r.shuns == nil && len(r.groups) == 0 && len(r.spread) == 0
 }
@@ -129,11 +114,11 @@ func meets(a, b bitset.Set) bool { return len(a) > 0 && len(b) > 0 && a.Meets(b)
 // clash reports whether pods with these rules cannot share a machine because of their marks.
 func clash(a, b *hostRules) bool { return meets(a.bears, b.shuns) || meets(b.bears, a.shuns) }
 
-func (s *solver) hostRulesOf(r *topology.Rules) *hostRules {
+func (s *solver) hostRulesOf(r *topology.Rules, shared []Shared) *hostRules {
 	if r == nil {
 		r = &topology.Rules{}
 	}
-	out := &hostRules{bears: nonEmpty(r.HostBears), shuns: nonEmpty(r.HostShuns)}
+	out := &hostRules{bears: nonEmpty(r.HostBears), shuns: nonEmpty(r.HostShuns), shared: s.sharing(shared)}
 	for _, g := range r.Groups {
 		if h := s.host.groups[g]; h >= 0 {
 			out.groups = append(out.groups, h)
@@ -152,7 +137,7 @@ func (s *solver) hostRulesOf(r *topology.Rules) *hostRules {
 			out.touched = append(out.touched, sp.group)
 		}
 	}
-	key := fmt.Sprint(out.bears, out.shuns, out.groups, out.spread, out.spreads)
+	key := fmt.Sprint(out.bears, out.shuns, out.groups, out.spread, out.spreads, out.shared)
 	if have, ok := s.hostIDs[key]; ok {
 		return have
 	}

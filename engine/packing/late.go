@@ -77,7 +77,7 @@ func (r *replay) lateDraft(c int, choice spotChoice, p int) *draft {
 	s.low = nil // it was of what has been bought for
 	large, devices := s.special(pools, &item{class: c, ways: choice.ways, request: request})
 	empty := &draft{pool: p, sum: make(capacity.Vector, len(request)), free: s.pools[p].Free}
-	d := s.joined(empty, choice.ways, request, large, devices)
+	d := s.joined(empty, choice.ways, s.hostRulesOf(nil, r.p.Classes[c].Shared), request, large, devices)
 	if d == nil || r.opens(p, d.option) {
 		return nil
 	}

@@ -37,10 +37,11 @@ type market struct {
 
 // shape is the items with one request.
 type shape struct {
-	request capacity.Vector
-	value   float64 // worth of one pod; never 0
-	kinds   []int   // ascending
-	lots    []int   // of each of the kinds
+	request capacity.Vector // without what others may have brought to the machine
+	whole   capacity.Vector // with it
+	value   float64         // worth of one pod; never 0
+	kinds   []int           // ascending
+	lots    []int           // of each of the kinds
 }
 
 // lot is all pods of one shape and kind, whatever classes they are of: once they are settled nothing tells them apart.
@@ -128,11 +129,14 @@ func (m *market) sort() {
 			m.kinds = append(m.kinds, kind{ways: it.ways, host: it.host})
 		}
 		text := vectorText(it.request)
+		if &it.own[0] != &it.request[0] {
+			text += vectorText(it.own)
+		}
 		h, ok := shapes[text]
 		if !ok {
 			h = len(m.shapes)
 			shapes[text] = h
-			m.shapes = append(m.shapes, shape{request: it.request})
+			m.shapes = append(m.shapes, shape{request: it.own, whole: it.request})
 		}
 		m.add(h, k, it)
 	}
@@ -292,7 +296,7 @@ func (s *solver) usersOf(m *market, p, o int) (bitset.Set, string) {
 		if h%8 == 0 && h > 0 {
 			text, bits = append(text, bits), 0
 		}
-		if m.shapes[h].request.Fits(option.Allocatable) {
+		if m.shapes[h].whole.Fits(option.Allocatable) {
 			some = true
 			bits |= 1 << (h % 8)
 		}
@@ -315,7 +319,7 @@ func (m *market) special(s *solver) {
 			if !g.kinds.Has(l.kind) || (o.Large || !l.needsLarge) && (sh.devices[g.option] || !l.needsDevices) {
 				continue
 			}
-			if m.shapes[l.shape].request.Fits(o.Allocatable) {
+			if m.shapes[l.shape].whole.Fits(o.Allocatable) {
 				l.needsLarge = l.needsLarge && o.Large
 				l.needsDevices = l.needsDevices && sh.devices[g.option]
 			}
@@ -371,7 +375,7 @@ func (m *market) price(s *solver) {
 	m.perNode = nodeShare * s.unitPrice(m)
 	demand := make(capacity.Vector, len(m.u))
 	for _, it := range m.items {
-		demand.Add(it.request, int64(it.left))
+		demand.Add(it.own, int64(it.left))
 	}
 	least := math.Inf(1)
 	for _, g := range m.goods {
@@ -486,7 +490,7 @@ func (g *good) measure(s *solver, m *market) {
 	}
 	for h := range m.shapes {
 		r := m.shapes[h].request
-		if !r.Fits(a) {
+		if !m.shapes[h].whole.Fits(a) {
 			continue
 		}
 		gs := goodShape{shape: h, share: make([]float64, len(m.dims))}

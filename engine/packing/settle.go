@@ -19,9 +19,10 @@ type item struct {
 	rules              *topology.Rules
 	host               *hostRules
 	request            capacity.Vector
-	queue              []int // the pods, in the order in which they are placed
-	left               int   // how many of them have no machine yet
-	company            []int // sets of which a pod has to be on the same machine
+	own                capacity.Vector // the request without what others may have brought to the machine
+	queue              []int           // the pods, in the order in which they are placed
+	left               int             // how many of them have no machine yet
+	company            []int           // sets of which a pod has to be on the same machine
 }
 
 // levelState is what has been worked out for one level of a class.
@@ -300,7 +301,7 @@ func (s *solver) prepare(c, l int) {
 		ls.rules = noRules
 	}
 	ls.view = s.views.of(ls.rules.Interest(&s.p.Layout))
-	ls.host = s.hostRulesOf(level.Rules)
+	ls.host = s.hostRulesOf(level.Rules, s.p.Classes[c].Shared)
 	ls.free = len(ls.view.keys) == 0 && len(s.p.Classes[c].Shared) == 0 && ls.host.none() && !ls.rules.ByHost(&s.p.Layout)
 }
 
@@ -509,9 +510,7 @@ func (s *solver) companyOf(ls *levelState) []int {
 
 // buyable reports whether some new machine holds all that is left of the class.
 func (s *solver) buyable(c, l int) bool {
-	class := &s.p.Classes[c]
-	all := make(capacity.Vector, len(class.Request))
-	all.Add(class.Request, int64(class.Count-s.classes[c].next))
+	all := s.together(c, s.p.Classes[c].Count-s.classes[c].next)
 	for _, choice := range s.spotsOf(c, l) {
 		if s.cheapestFor(choice.ways, all) {
 			return true
@@ -693,7 +692,7 @@ func (s *solver) onNew(c, l int, choice spotChoice, count int) {
 	if it == nil || !slices.Equal(it.company, company) {
 		it = &item{
 			class: c, level: l, spot: choice.spot, single: len(ls.view.spots) == 1, ways: choice.ways,
-			place: ls.view.spots[choice.spot], rules: ls.rules, host: ls.host, request: s.p.Classes[c].Request, company: company,
+			place: ls.view.spots[choice.spot], rules: ls.rules, host: ls.host, request: s.p.Classes[c].Request, own: s.own[c], company: company,
 		}
 		s.byKey[key] = it
 		s.items = append(s.items, it)

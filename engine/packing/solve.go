@@ -77,7 +77,9 @@ type solver struct {
 	byKey     map[spotKey]*item
 	narrow    map[narrowKey]*Ways
 	hostIDs   map[string]*hostRules
-	shapeOf   []int // of each class: classes with equal requests have the same
+	shapeOf   []int             // of each class: classes with equal requests have the same
+	own       []capacity.Vector // of each class, its request without what others may have brought to the machine
+	sharers   []int             // of each thing, the pods that share it
 	rates     map[rateKey]*rating
 	// followers lists, for each set, who wants to be with its pods.
 	followers [][]follower
@@ -129,6 +131,7 @@ func newSolver(p *Problem, l *lessons) *solver {
 		slots: slices.Clone(p.Reservations),
 	}
 	s.host.build(&p.Layout)
+	s.countSharers()
 	for i := range p.Nodes {
 		s.nodes = append(s.nodes, newNodeState(&p.Nodes[i], &s.host))
 	}
@@ -162,6 +165,9 @@ func newSolver(p *Problem, l *lessons) *solver {
 			s.members[g]++
 		}
 		text := vectorText(c.Request)
+		if len(c.Shared) > 0 {
+			text += vectorText(s.own[i])
+		}
 		if _, ok := shapes[text]; !ok {
 			shapes[text] = len(shapes)
 		}

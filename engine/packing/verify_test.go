@@ -142,11 +142,20 @@ func (v *verifier) once() {
 	}
 }
 
-func (v *verifier) sum(shares []packing.Share) capacity.Vector {
+// sum is what the pods take of a machine that has some things: each thing that they share counts once, if it is not there.
+func (v *verifier) sum(shares []packing.Share, has bitset.Set) capacity.Vector {
 	sum := make(capacity.Vector, width)
+	there := map[int]bool{}
 	for _, share := range shares {
 		for d, n := range v.p.Classes[share.Class].Request {
 			sum[d] += n * int64(len(share.Pods))
+		}
+		for _, thing := range v.p.Classes[share.Class].Shared {
+			sum[thing.Resource] -= int64(len(share.Pods))
+			if !there[thing.Thing] && !has.Has(thing.Thing) {
+				there[thing.Thing] = true
+				sum[thing.Resource]++
+			}
 		}
 	}
 	return sum
@@ -163,7 +172,7 @@ func holds2(sum, have capacity.Vector) bool {
 
 func (v *verifier) room() {
 	for i, shares := range v.s.OnNodes {
-		if sum := v.sum(shares); !holds2(sum, v.p.Nodes[i].Free) {
+		if sum := v.sum(shares, v.p.Nodes[i].Has); !holds2(sum, v.p.Nodes[i].Free) {
 			v.fault("node %d holds %v of %v", i, sum, v.p.Nodes[i].Free)
 		}
 	}
@@ -171,7 +180,7 @@ func (v *verifier) room() {
 		m := &v.s.New[i]
 		for _, o := range m.Listed {
 			option := &v.p.Pools[m.Pool].Options[o]
-			if sum := v.sum(m.Pods); !holds2(sum, option.Allocatable) {
+			if sum := v.sum(m.Pods, nil); !holds2(sum, option.Allocatable) {
 				v.fault("machine %d lists option %d, which does not hold %v", i, o, sum)
 			}
 			if !option.Listed {
