@@ -20,20 +20,23 @@ type crowd struct {
 	selector  map[*podSelector]int
 	index     *selectorIndex
 
-	groups  []crowdGroup
-	group   map[string]int
-	sets    []crowdSet
-	set     map[string]int
-	terms   []crowdTerm
-	term    map[termWish]int
-	ports   []hostPort
-	disks   []disk
-	onces   []string
-	soles   []soleVolume
-	filters []crowdFilter
-	filter  map[string]int
+	groups   []crowdGroup
+	group    map[string]int
+	sets     []crowdSet
+	set      map[string]int
+	terms    []crowdTerm
+	term     map[termWish]int
+	ports    []hostPort
+	disks    []disk
+	onces    []string
+	soles    []soleVolume
+	supplies []*supply
+	endless  [][2]int       // supplies and their domains in which volumes can be made
+	joint    capacity.Names // claims that several pods use
+	filters  []crowdFilter
+	filter   map[string]int
 
-	keys    capacity.Names // of places: label keys, then filters, then the cluster as a whole
+	keys    capacity.Names // of places: label keys, filters, the cluster as a whole, supplies
 	domains []capacity.Names
 	places  map[string]int
 	list    []topology.Place
@@ -127,6 +130,7 @@ func (c *crowd) want(w *wish) {
 	for i := range w.volumes.Undecided {
 		c.setOfClaim(&w.volumes.Undecided[i])
 	}
+	c.takes(w.volumes.Takes)
 }
 
 func (c *crowd) selectorOf(s *podSelector) int {
@@ -306,6 +310,7 @@ func (c *crowd) number(selected bitset.Set) {
 			c.layout.Marks = append(c.layout.Marks, topology.Mark{Key: k})
 		}
 	}
+	c.numberSupplies()
 	c.layout.HostMarks += len(c.ports) + len(c.disks)
 	c.domains = make([]capacity.Names, c.keys.Len())
 }
@@ -343,6 +348,9 @@ func (c *crowd) place(label func(key string) (string, bool), passes func(f int) 
 		case "filter":
 			f, _ := strconv.Atoi(rest)
 			place[k] = passes(f)
+		case "supply":
+			i, _ := strconv.Atoi(rest)
+			place[k] = c.supplyAt(i, label)
 		default:
 			place[k] = 0
 		}
@@ -361,11 +369,12 @@ func (c *crowd) place(label func(key string) (string, bool), passes func(f int) 
 func (c *crowd) settle() {
 	for k := range c.keys.Len() {
 		n := c.domains[k].Len()
-		if !strings.HasPrefix(c.keys.Name(k), "label ") {
+		if kind, _, _ := strings.Cut(c.keys.Name(k), " "); kind != "label" && kind != "supply" {
 			n = 2
 		}
 		c.layout.Domains = append(c.layout.Domains, n)
 	}
+	c.settleSupplies()
 	for i := range c.layout.Groups {
 		g := &c.layout.Groups[i]
 		if !slices.ContainsFunc(c.list, func(p topology.Place) bool { return p[g.Filter] != 1 }) {

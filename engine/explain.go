@@ -28,6 +28,9 @@ func (p *problem) explain(class int, s *packing.Solution) []Reason {
 	if r := p.volumeTaken(c, s.World); !r.OK() {
 		return []Reason{r}
 	}
+	if r := p.supplyGone(c, s.World); !r.OK() {
+		return []Reason{r}
+	}
 	last := &c.levels[len(c.levels)-1]
 	var reasons []Reason
 	for i, pool := range p.pools {

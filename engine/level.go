@@ -133,7 +133,7 @@ func (b *levelMaker) rules(soft []softWish, inverse bool) *topology.Rules {
 }
 
 func isNothing(r *topology.Rules) bool {
-	return len(r.Spread)+len(r.Affinity)+len(r.Groups)+len(r.Sets)+len(r.Bears)+len(r.Shuns) == 0 && r.HostBears == nil && r.HostShuns == nil
+	return len(r.Spread)+len(r.Affinity)+len(r.Groups)+len(r.Sets)+len(r.Bears)+len(r.Shuns)+len(r.Takes) == 0 && r.HostBears == nil && r.HostShuns == nil
 }
 
 func (b *levelMaker) spread(s *spreadWish, together []spreadWish) topology.Spread {
@@ -235,6 +235,7 @@ func (b *levelMaker) holds(r *topology.Rules) {
 		mine, others := c.soleMarks(s)
 		r.Bears, r.Shuns = append(r.Bears, mine), append(r.Shuns, others...)
 	}
+	r.Takes = c.takes(b.w.volumes.Takes)
 	for _, name := range b.w.volumes.Once {
 		i := slices.Index(c.onces, name)
 		r.Bears, r.Shuns = append(r.Bears, c.onceMark(i)), append(r.Shuns, c.onceMark(i))

@@ -50,7 +50,8 @@ func newPlan(p *problem, s *packing.Solution) *Plan {
 		}
 		reasons := p.explain(i, s)
 		for _, n := range left {
-			plan.Unplaced = append(plan.Unplaced, Unplaced{Pod: podID(p.classes[i].pods[n]), Reasons: reasons})
+			pod := p.classes[i].pods[n]
+			plan.Unplaced = append(plan.Unplaced, Unplaced{Pod: podID(pod), Reasons: p.wishes.volumes.named(pod, reasons)})
 		}
 	}
 	slices.SortFunc(plan.Unplaced, func(a, b Unplaced) int { return comparePods(a.Pod, b.Pod) })

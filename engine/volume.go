@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"slices"
 	"strconv"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
@@ -32,6 +33,7 @@ type volumes struct {
 	attachments map[string][]*storagev1.VolumeAttachment // by node
 	limited     map[string]bool                          // drivers of which some machine takes only so many volumes
 	stocks      []*stock                                 // free volumes that claims compete for
+	supplies    map[string]*supply                       // the same, by class, where they are not on one host each
 	topologies  map[string][]string                      // the labels by which drivers tell nodes apart, nil as long as nobody has asked
 
 	facts map[claimID]*claimFacts
@@ -74,6 +76,8 @@ type podVolumes struct {
 	Once []string
 	// Soles lists the claims that can be bound to a single volume only, which others may be waiting for too.
 	Soles []soleVolume
+	// Takes lists what the claims take from supplies of free volumes.
+	Takes []*supplyTake
 	// Disks may conflict with those of other pods on the same node.
 	Disks []disk
 }
@@ -94,6 +98,7 @@ func newVolumes(s *Snapshot, pods []*corev1.Pod) *volumes {
 		csiNodes:    map[string]*storagev1.CSINode{},
 		attachments: map[string][]*storagev1.VolumeAttachment{},
 		limited:     map[string]bool{},
+		supplies:    map[string]*supply{},
 		facts:       map[claimID]*claimFacts{},
 		users:       map[attachment]int{},
 		held:        map[attachment]bool{},
@@ -111,6 +116,7 @@ func newVolumes(s *Snapshot, pods []*corev1.Pod) *volumes {
 	}
 	v.indexStorage(s)
 	v.indexLimits(s)
+	v.indexSupplies()
 	v.indexStocks(s)
 	for _, pod := range pods {
 		v.countUse(pod)
@@ -240,6 +246,7 @@ func (v *volumes) of(pod *corev1.Pod) podVolumes {
 		}
 		ok := true
 		if problem == "" {
+			out.take(id, facts, volume.Ephemeral == nil && v.waiting[id] > 1)
 			if out.Alternatives, ok = combine(out.Alternatives, places, mostAlternatives); !ok {
 				problem = "its volume is nowhere where the pod's other volumes are"
 			}
@@ -257,6 +264,7 @@ func (v *volumes) of(pod *corev1.Pod) podVolumes {
 		}
 		slices.Sort(out.Once)
 		slices.SortFunc(out.Soles, compareSoles)
+		slices.SortFunc(out.Takes, func(a, b *supplyTake) int { return strings.Compare(a.text(), b.text()) })
 		slices.SortFunc(out.Undecided, func(a, b sharedClaim) int { return cmp.Compare(a.id.String(), b.id.String()) })
 		slices.SortFunc(out.Disks, compareDisks)
 		out.Disks = slices.Compact(out.Disks)
@@ -290,7 +298,7 @@ func (v *volumes) usedElsewhere(pod *corev1.Pod, id claimID, out *podVolumes) st
 // key writes the needs so that pods with the same text can stand for each other. Names of claims and handles do not
 // matter as long as only one pod uses them.
 func (p *podVolumes) key() string {
-	if len(p.Alternatives)+len(p.Attach)+len(p.Once)+len(p.Soles)+len(p.Disks)+len(p.Undecided) == 0 {
+	if len(p.Alternatives)+len(p.Attach)+len(p.Once)+len(p.Soles)+len(p.Disks)+len(p.Undecided)+len(p.Takes) == 0 {
 		return ""
 	}
 	b := make([]byte, 0, 128)
@@ -319,6 +327,9 @@ func (p *podVolumes) key() string {
 	}
 	for _, s := range p.Undecided {
 		b = strconv.AppendQuote(append(b, "\nundecided "...), s.id.String())
+	}
+	for _, t := range p.Takes {
+		b = append(append(b, "\ntake "...), t.text()...)
 	}
 	for _, d := range p.Disks {
 		b = strconv.AppendBool(strconv.AppendQuote(append(b, "\ndisk "...), d.id), d.readOnly)

@@ -34,6 +34,8 @@ type claimFacts struct {
 	taken []attachment
 	// sole is the only volume that the claim can be bound to.
 	sole string
+	// take is what the claim takes of a supply, nil for nothing.
+	take *supplyTake
 }
 
 // factsOf finds the claim behind a volume; nil for a volume without a claim.
@@ -223,9 +225,12 @@ func (v *volumes) readUnbound(claim *corev1.PersistentVolumeClaim) *claimFacts {
 	return v.readDelayed(claim, class)
 }
 
-// readDelayed: a pod can go where a volume that waits for a claim is, or where the class can make one.
+// readDelayed: a pod can go where a volume that waits for a claim is, or where the class can make one. Where a volume is kept
+// for the claim, no other will do.
 func (v *volumes) readDelayed(claim *corev1.PersistentVolumeClaim, class *storagev1.StorageClass) *claimFacts {
-	made := class.Provisioner != "" && class.Provisioner != noProvisioner
+	suiting := suitingOf(v.reserved[claimID{claim.Namespace, claim.Name}], claim)
+	kept := len(suiting) > 0
+	made := !kept && class.Provisioner != "" && class.Provisioner != noProvisioner
 	var places [][]requirement.Expression
 	if made {
 		var ok bool
@@ -233,21 +238,21 @@ func (v *volumes) readDelayed(claim *corev1.PersistentVolumeClaim, class *storag
 			return &claimFacts{reach: v.reachOf(provisionerDriver(class.Provisioner))}
 		}
 	}
-	var suiting []*corev1.PersistentVolume
+	if !kept {
+		suiting = suitingOf(v.available[class.Name], claim)
+	}
+	var reachable []*corev1.PersistentVolume
 	anywhere := false
-	for _, volume := range slices.Concat(v.available[class.Name], v.reserved[claimID{claim.Namespace, claim.Name}]) {
-		if !suits(volume, claim) {
-			continue
-		}
+	for _, volume := range suiting {
 		if found, ok := v.placesOf(volume, false); ok {
-			suiting, places = append(suiting, volume), append(places, found...)
+			reachable, places = append(reachable, volume), append(places, found...)
 			anywhere = anywhere || len(found) == 0
 		}
 	}
 	if made && len(places) == 0 && !anywhere {
 		return &claimFacts{problem: nowhereAllowed(class)}
 	}
-	if !made && len(suiting) == 0 {
+	if !made && len(reachable) == 0 {
 		return &claimFacts{problem: noVolumeFree(class.Name)}
 	}
 	facts := &claimFacts{}
@@ -258,9 +263,22 @@ func (v *volumes) readDelayed(claim *corev1.PersistentVolumeClaim, class *storag
 		facts.reach = v.reachOf(provisionerDriver(class.Provisioner))
 	}
 	if !made {
-		facts.sole, facts.taken = soleOf(suiting), v.taken(claim)
+		facts.sole, facts.taken = soleOf(reachable), v.taken(claim)
+	}
+	if !kept {
+		facts.take = v.supplies[class.Name].take(reachable)
 	}
 	return facts
+}
+
+func suitingOf(volumes []*corev1.PersistentVolume, claim *corev1.PersistentVolumeClaim) []*corev1.PersistentVolume {
+	var out []*corev1.PersistentVolume
+	for _, volume := range volumes {
+		if suits(volume, claim) {
+			out = append(out, volume)
+		}
+	}
+	return out
 }
 
 func nowhereAllowed(class *storagev1.StorageClass) string {

@@ -35,7 +35,7 @@ func stockText(name string) string {
 func (v *volumes) indexStocks(s *Snapshot) {
 	for _, claim := range s.PersistentVolumeClaims {
 		class := v.classes[claimClass(claim)]
-		if claim.Spec.VolumeName != "" || class == nil || !makesNone(class) || len(v.available[class.Name]) == 0 {
+		if claim.Spec.VolumeName != "" || class == nil || !makesNone(class) || len(v.available[class.Name]) == 0 || v.supplies[class.Name] != nil {
 			continue
 		}
 		if st := v.stockOf(claim, class); st != nil && !slices.ContainsFunc(v.stocks, func(other *stock) bool { return other.name == st.name }) {
@@ -93,7 +93,7 @@ func hostOf(volume *corev1.PersistentVolume) string {
 // taken lists what the claim takes from the stocks, as things that are attached.
 func (v *volumes) taken(claim *corev1.PersistentVolumeClaim) []attachment {
 	class := v.classes[claimClass(claim)]
-	if len(v.stocks) == 0 || claim.Spec.VolumeName != "" || class == nil || !makesNone(class) {
+	if len(v.stocks) == 0 || claim.Spec.VolumeName != "" || class == nil || !makesNone(class) || v.supplies[class.Name] != nil {
 		return nil
 	}
 	mine := v.stockOf(claim, class)

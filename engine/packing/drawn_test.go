@@ -65,7 +65,47 @@ func drawProblem(seed uint64) (*packing.Problem, kinds) {
 		d.class(n, k)
 	}
 	d.things(rand.New(rand.NewPCG(seed, 37)))
+	d.supply(rand.New(rand.NewPCG(seed, 41)))
 	return d.p, k
+}
+
+// supply gives some problems free volumes, each of which can be reached from some zones, for one pod each.
+func (d *drawer) supply(r *rand.Rand) {
+	if r.IntN(4) > 0 {
+		return
+	}
+	some := func(n int) bitset.Set {
+		out := bitset.New(n)
+		for i := range n {
+			if r.IntN(2) == 0 {
+				out.Add(i)
+			}
+		}
+		return out
+	}
+	s := topology.Supply{Key: zoneKey, Things: 1 + r.IntN(8), Endless: bitset.New(d.zones)}
+	for zone := range d.zones {
+		s.Reach = append(s.Reach, some(s.Things))
+		if r.IntN(8) == 0 {
+			s.Endless.Add(zone)
+		}
+	}
+	d.p.Layout.Supplies = []topology.Supply{s}
+	for c := range d.p.Classes {
+		if r.IntN(2) == 0 {
+			continue
+		}
+		takes := []topology.Take{{Suits: some(s.Things), Joint: max(0, r.IntN(5)-3)}}
+		for l := range d.p.Classes[c].Levels {
+			level := &d.p.Classes[c].Levels[l]
+			rules := topology.Rules{}
+			if level.Rules != nil {
+				rules = *level.Rules
+			}
+			rules.Takes = takes
+			level.Rules = &rules
+		}
+	}
 }
 
 // things gives some problems volumes that pods share, and others that they have for themselves, of which machines take few.

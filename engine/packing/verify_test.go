@@ -19,6 +19,13 @@ type verifier struct {
 	hosts []*standing // existing nodes, then new machines
 	on    map[packing.Pod]*standing
 	put   []located
+	taken []taken // what pods took of the only supply
+}
+
+// taken is the things that would do for a pod.
+type taken struct {
+	things bitset.Set
+	joint  int
 }
 
 // standing is one machine.
@@ -378,6 +385,11 @@ func (v *verifier) order() {
 			continue
 		}
 		v.put = append(v.put, located{r, h})
+		for _, t := range r.Takes {
+			if one, needed := v.taker(&t, h); needed {
+				v.taken = append(v.taken, one)
+			}
+		}
 		for g := range r.Groups {
 			if v.passes(r.Groups[g], h) {
 				h.groups[r.Groups[g]]++
@@ -440,6 +452,11 @@ func (v *verifier) allows(l *packing.Level, h *standing) string {
 			return fmt.Sprintf("mark %d keeps it out", m)
 		}
 	}
+	for _, t := range l.Rules.Takes {
+		if one, needed := v.taker(&t, h); needed && !matched(append(slices.Clip(v.taken), one), map[int]bool{}) {
+			return "nothing that it may take is left"
+		}
+	}
 	for i := range l.Rules.Spread {
 		if why := v.even(&l.Rules.Spread[i], h); why != "" {
 			return why
@@ -451,6 +468,36 @@ func (v *verifier) allows(l *packing.Level, h *standing) string {
 		}
 	}
 	return ""
+}
+
+// taker is what the pod takes on the machine; it answers false where it needs nothing.
+func (v *verifier) taker(t *topology.Take, h *standing) (taken, bool) {
+	s := &v.p.Layout.Supplies[t.Supply]
+	d := h.place[s.Key]
+	if s.Endless.Has(int(d)) || t.Joint > 0 && slices.ContainsFunc(v.taken, func(o taken) bool { return o.joint == t.Joint }) {
+		return taken{}, false
+	}
+	things := t.Suits.Clone()
+	things.And(s.Reach[d])
+	return taken{things, t.Joint}, true
+}
+
+// matched tries every way to give each taker a thing of its own.
+func matched(takers []taken, gone map[int]bool) bool {
+	if len(takers) == 0 {
+		return true
+	}
+	for i := takers[0].things.Next(0); i >= 0; i = takers[0].things.Next(i + 1) {
+		if gone[i] {
+			continue
+		}
+		gone[i] = true
+		if matched(takers[1:], gone) {
+			return true
+		}
+		delete(gone, i)
+	}
+	return false
 }
 
 func (v *verifier) marked(m int, domain int32) bool {

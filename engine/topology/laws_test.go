@@ -83,7 +83,79 @@ func (p *plainWorld) marked(mark, domain int) bool {
 	})
 }
 
+// taken lists what has been taken of a supply, as the things that would have done for each taker: who comes too late has
+// nothing.
+func (p *plainWorld) taken(supply int, also ...placed) (have []plainTaker) {
+	s := &p.l.Supplies[supply]
+	for _, x := range slices.Concat(p.placed, also) {
+		for _, ask := range x.rules.Takes {
+			d := x.place[s.Key]
+			if ask.Supply != supply || d >= 0 && s.Endless.Has(int(d)) ||
+				ask.Joint > 0 && slices.ContainsFunc(have, func(t plainTaker) bool { return t.joint == ask.Joint }) {
+				continue
+			}
+			one := plainTaker{joint: ask.Joint}
+			for i := range s.Things {
+				if ask.Suits.Has(i) && (d == Open || d >= 0 && s.Reach[d].Has(i)) {
+					one.things = append(one.things, i)
+				}
+			}
+			if matched(append(slices.Clone(have), one), map[int]bool{}) {
+				have = append(have, one)
+			}
+		}
+	}
+	return have
+}
+
+type plainTaker struct {
+	things []int
+	joint  int
+}
+
+// matched tries every way to give each taker a thing of its own.
+func matched(takers []plainTaker, gone map[int]bool) bool {
+	if len(takers) == 0 {
+		return true
+	}
+	for _, i := range takers[0].things {
+		if gone[i] {
+			continue
+		}
+		gone[i] = true
+		if matched(takers[1:], gone) {
+			return true
+		}
+		delete(gone, i)
+	}
+	return false
+}
+
+// couldTake reports whether a pod could take all that it asks for, as if nobody had come too late.
+func (p *plainWorld) couldTake(r *Rules, place Place) bool {
+	for s := range p.l.Supplies {
+		have := p.taken(s)
+		after := p.taken(s, placed{r, place})
+		asked := 0
+		for _, ask := range r.Takes {
+			if d := place[p.l.Supplies[s].Key]; ask.Supply == s && !(d >= 0 && p.l.Supplies[s].Endless.Has(int(d))) {
+				if ask.Joint > 0 && slices.ContainsFunc(have, func(t plainTaker) bool { return t.joint == ask.Joint }) {
+					continue
+				}
+				asked++
+			}
+		}
+		if len(after)-len(have) < asked {
+			return false
+		}
+	}
+	return true
+}
+
 func (p *plainWorld) allows(r *Rules, place Place) bool {
+	if !p.couldTake(r, place) {
+		return false
+	}
 	for _, m := range r.Shuns {
 		if d := place[p.l.Marks[m].Key]; d >= 0 && p.marked(m, int(d)) {
 			return false
@@ -192,6 +264,17 @@ func draw(r *rand.Rand) *drawn {
 		}
 		d.l.Marks = append(d.l.Marks, m)
 	}
+	for range r.IntN(3) {
+		s := Supply{Key: r.IntN(keys), Things: 1 + r.IntN(5)}
+		s.Endless = bitset.New(d.l.Domains[s.Key])
+		for domain := range d.l.Domains[s.Key] {
+			s.Reach = append(s.Reach, drawSome(r, s.Things))
+			if r.IntN(8) == 0 {
+				s.Endless.Add(domain)
+			}
+		}
+		d.l.Supplies = append(d.l.Supplies, s)
+	}
 	for range 1 + r.IntN(5) {
 		d.rules = append(d.rules, drawRules(r, &d.l))
 	}
@@ -208,8 +291,27 @@ func draw(r *rand.Rand) *drawn {
 	return d
 }
 
+func drawSome(r *rand.Rand, n int) bitset.Set {
+	out := bitset.New(n)
+	for i := range n {
+		if r.IntN(3) > 0 {
+			out.Add(i)
+		}
+	}
+	return out
+}
+
 func drawRules(r *rand.Rand, l *Layout) Rules {
 	var out Rules
+	for s := range l.Supplies {
+		if r.IntN(2) == 0 {
+			continue
+		}
+		out.Takes = append(out.Takes, Take{Supply: s, Suits: drawSome(r, l.Supplies[s].Things)})
+		if r.IntN(3) == 0 {
+			out.Takes = append(out.Takes, Take{Supply: s, Suits: drawSome(r, l.Supplies[s].Things), Joint: 1 + r.IntN(2)})
+		}
+	}
 	for g := range l.Groups {
 		if r.IntN(2) == 0 {
 			out.Groups = append(out.Groups, g)
@@ -342,7 +444,7 @@ func everything(w *World) string {
 			w.groups[i].min(0)
 		}
 	}
-	return fmt.Sprintf("%+v %+v %+v %d", w.groups, w.sets, w.marks, len(w.trail))
+	return fmt.Sprintf("%+v %+v %+v %+v %d", w.groups, w.sets, w.marks, w.takings, len(w.trail))
 }
 
 func TestUndoIsExact(t *testing.T) {

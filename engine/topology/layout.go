@@ -32,6 +32,7 @@ type Layout struct {
 	Marks   []Mark
 	// HostMarks counts the marks that concern single machines; they are numbered apart.
 	HostMarks int
+	Supplies  []Supply
 }
 
 // Group is what a spread constraint counts: some pods, on the machines that pass its filter, by domain of its key.
@@ -77,6 +78,8 @@ type Rules struct {
 	Bears, Shuns []int
 	// HostBears and HostShuns are the same for single machines; nil where there are none.
 	HostBears, HostShuns bitset.Set
+	// Takes lists what the pod takes, one thing each, from supplies.
+	Takes []Take
 }
 
 // Spread bounds how much fuller than the emptiest domain the pod's own may be.
@@ -155,6 +158,9 @@ func (r *Rules) Interest(l *Layout) []int {
 		for _, m := range marks {
 			add(l.Marks[m].Key)
 		}
+	}
+	for i := range r.Takes {
+		add(l.Supplies[r.Takes[i].Supply].Key)
 	}
 	var keys []int
 	for k := seen.Next(0); k >= 0; k = seen.Next(k + 1) {

@@ -8,11 +8,12 @@ import (
 
 // World is a layout with pods being placed in it. Every change can be taken back.
 type World struct {
-	l      *Layout
-	groups []counter
-	sets   []setCounter
-	marks  []bitset.Set
-	trail  []change
+	l       *Layout
+	groups  []counter
+	sets    []setCounter
+	marks   []bitset.Set
+	takings []taking
+	trail   []change
 }
 
 // counter counts a group by domain.
@@ -36,6 +37,8 @@ type change struct {
 	n     int
 	// marked holds the marks, and their domains, that were not there before.
 	marked [][2]int
+	// supplied is how the supplies stood from which the pods took something.
+	supplied []supplied
 	// group and domain are what was opened.
 	group, domain int
 }
@@ -69,6 +72,9 @@ func NewWorld(l *Layout) *World {
 		m := bitset.New(l.Domains[l.Marks[i].Key])
 		copy(m, l.Marks[i].At)
 		w.marks = append(w.marks, m)
+	}
+	for i := range l.Supplies {
+		w.takings = append(w.takings, newTaking(&l.Supplies[i]))
 	}
 	return w
 }
@@ -133,6 +139,9 @@ func (w *World) Allows(r *Rules, place Place) (uneven int, ok bool) {
 		if !w.near(&r.Affinity[i], place) {
 			return 0, false
 		}
+	}
+	if !w.supplies(r, place) {
+		return 0, false
 	}
 	return w.Uneven(r, place), true
 }
@@ -261,6 +270,12 @@ func (w *World) Put(r *Rules, place Place, n int) {
 			}
 		}
 	}
+	if len(r.Takes) > 0 {
+		for range n {
+			before, _ := w.takeAll(r, place)
+			ch.supplied = append(ch.supplied, before...)
+		}
+	}
 	w.trail = append(w.trail, ch)
 }
 
@@ -309,6 +324,7 @@ func (w *World) Undo(mark int) {
 		for _, m := range ch.marked {
 			w.marks[m[0]].Remove(m[1])
 		}
+		w.giveBack(ch.supplied)
 	}
 	w.trail = w.trail[:mark]
 }
