@@ -2,6 +2,7 @@ package engine
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -111,11 +112,7 @@ func (v *volumes) attachedTo(node string, expected *InstanceType, pods []*corev1
 
 func (v *volumes) limitsOf(node string, expected *InstanceType) map[string]int {
 	limits := map[string]int{}
-	if expected != nil {
-		for driver, count := range expected.AttachLimits {
-			limits[driver] = count
-		}
-	}
+	maps.Copy(limits, v.ofTypes.of(expected))
 	for _, st := range v.stocks {
 		limits[st.name] = st.hosts[v.hostnameOf[node]]
 	}
@@ -155,9 +152,9 @@ func (n *nodeVolumes) free(driver string) int64 {
 	return int64(limit - n.used[driver])
 }
 
-// freeAttachments is the same for a new machine of the type.
-func (t *InstanceType) freeAttachments(driver string) int64 {
-	limit, ok := t.AttachLimits[driver]
+// freeOn is the same for a new machine of the type.
+func (v *volumes) freeOn(t *InstanceType, driver string) int64 {
+	limit, ok := v.ofTypes.of(t)[driver]
 	if !ok && !isStock(driver) {
 		return capacity.Most
 	}

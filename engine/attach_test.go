@@ -202,7 +202,8 @@ func TestRoomForVolumesOnANode(t *testing.T) {
 			}
 		}
 	}
-	if small.freeAttachments(ebs) != 2 || small.freeAttachments("other.example.com") != capacity.Most {
+	unlearned := &volumes{}
+	if unlearned.freeOn(small, ebs) != 2 || unlearned.freeOn(small, "other.example.com") != capacity.Most {
 		t.Error("a new machine does not take as many volumes as its type says")
 	}
 }

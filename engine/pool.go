@@ -297,7 +297,7 @@ func (m *poolModel) sizeOf(p *problem, kind *InstanceType) capacity.Vector {
 		size[pods] = min(size[pods], int64(p.opt.MaxPodsPerNode))
 	}
 	for driver, d := range p.names.drivers() {
-		size[d] = kind.freeAttachments(driver)
+		size[d] = p.wishes.volumes.freeOn(kind, driver)
 	}
 	return size
 }

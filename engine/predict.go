@@ -34,10 +34,11 @@ type predictor struct {
 	drivers  map[string][]string
 	sources  map[string]string
 	features []string
+	limits   attachLimits
 }
 
 func newPredictor(s *Snapshot) *predictor {
-	p := &predictor{snapshot: s, types: typeIndex(s), drivers: driversSeen(s), features: featuresSeen(s)}
+	p := &predictor{snapshot: s, types: typeIndex(s), drivers: driversSeen(s), features: featuresSeen(s), limits: learnLimits(s)}
 	p.sources = topologySources(s, p.drivers)
 	return p
 }
@@ -60,7 +61,7 @@ func (p *predictor) launch(l *Launch, id OfferingID) (*corev1.Node, *storagev1.C
 	maps.Copy(labels, machineLabels(kind, id, l.Requirements))
 	m := prediction{
 		name: l.Name + "-" + id.Zone, labels: labels, taints: v1.CoreTaints(pool.Spec.Template.Spec.Taints),
-		capacity: kind.Capacity, allocatable: kind.Allocatable(), attach: kind.AttachLimits,
+		capacity: kind.Capacity, allocatable: kind.Allocatable(), attach: p.limits.of(kind),
 	}
 	return p.objects(&m)
 }
@@ -74,7 +75,7 @@ func (p *predictor) claim(claim *v1.NodeClaim) (*corev1.Node, *storagev1.CSINode
 	m.labels[v1.RegisteredLabelKey], m.labels[v1.InitializedLabelKey] = "true", "true"
 	if isLaunched(claim) {
 		if kind := p.types[typeKey(claim.Spec.NodeClassRef, claim.Labels[corev1.LabelInstanceTypeStable])]; kind != nil {
-			m.attach = kind.AttachLimits
+			m.attach = p.limits.of(kind)
 		}
 		return p.objects(&m)
 	}
@@ -85,7 +86,7 @@ func (p *predictor) claim(claim *v1.NodeClaim) (*corev1.Node, *storagev1.CSINode
 	}
 	id := OfferingID{kind.Name, offering.Zone, offering.CapacityType, offering.Reservation}
 	maps.Copy(m.labels, machineLabels(kind, id, claim.Spec.Requirements))
-	m.capacity, m.allocatable, m.attach = kind.Capacity, kind.Allocatable(), kind.AttachLimits
+	m.capacity, m.allocatable, m.attach = kind.Capacity, kind.Allocatable(), p.limits.of(kind)
 	return p.objects(&m)
 }
 

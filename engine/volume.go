@@ -31,10 +31,11 @@ type volumes struct {
 	hostnameOf  map[string]string // by node
 	csiNodes    map[string]*storagev1.CSINode
 	attachments map[string][]*storagev1.VolumeAttachment // by node
-	limited     map[string]bool                          // drivers of which some machine takes only so many volumes
-	stocks      []*stock                                 // free volumes that claims compete for
-	supplies    map[string]*supply                       // the same, by class, where they are not on one host each
-	topologies  map[string][]string                      // the labels by which drivers tell nodes apart, nil as long as nobody has asked
+	ofTypes     attachLimits
+	limited     map[string]bool     // drivers of which some machine takes only so many volumes
+	stocks      []*stock            // free volumes that claims compete for
+	supplies    map[string]*supply  // the same, by class, where they are not on one host each
+	topologies  map[string][]string // the labels by which drivers tell nodes apart, nil as long as nobody has asked
 
 	facts map[claimID]*claimFacts
 	users map[attachment]int      // pods that use the volume, of drivers that are limited
@@ -116,6 +117,9 @@ func newVolumes(s *Snapshot, pods []*corev1.Pod) *volumes {
 	}
 	v.indexStorage(s)
 	v.indexLimits(s)
+	if len(pods) > 0 {
+		v.ofTypes = learnLimits(s)
+	}
 	v.indexSupplies()
 	v.indexStocks(s)
 	for _, pod := range pods {

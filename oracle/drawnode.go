@@ -207,6 +207,8 @@ func (d *drawing) csiNode(n *corev1.Node, limits map[string]int) {
 	disk := storagev1.CSINodeDriver{Name: diskDriver, NodeID: n.Name, TopologyKeys: []string{corev1.LabelTopologyZone}}
 	if limit, ok := limits[diskDriver]; ok {
 		disk.Allocatable = &storagev1.VolumeNodeResources{Count: ptr.To(int32(limit))}
+	} else if d.chance(4) { // more than the catalog knows
+		disk.Allocatable = &storagev1.VolumeNodeResources{Count: ptr.To(pick[int32](d, 1, 2, 4))}
 	}
 	// The judge makes all volumes in the zone of their first pod, those of this driver too.
 	file := storagev1.CSINodeDriver{Name: fileDriver, NodeID: n.Name, TopologyKeys: []string{corev1.LabelTopologyZone}}

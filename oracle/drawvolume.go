@@ -16,7 +16,8 @@ const (
 	zonalClass = "disk-zonal" // the same, in some zones only
 	nowClass   = "disk-now"   // made at once, anywhere
 	fileClass  = "file"       // without attach limits
-	localClass = "local"      // made by an administrator
+	localClass = "local"      // made by an administrator, on the disk of a host
+	spareClass = "spare"      // made by an administrator, in a zone
 )
 
 // bindCompleted is the annotation by which the volume controller says that a claim has its volume.
@@ -36,6 +37,7 @@ func (d *drawing) storageClasses() {
 	class(nowClass, diskDriver, storagev1.VolumeBindingImmediate)
 	class(fileClass, fileDriver, storagev1.VolumeBindingWaitForFirstConsumer)
 	class(localClass, "kubernetes.io/no-provisioner", storagev1.VolumeBindingWaitForFirstConsumer)
+	class(spareClass, "kubernetes.io/no-provisioner", storagev1.VolumeBindingWaitForFirstConsumer)
 }
 
 // A volumePlan is how the pods of a workload come to one of their volumes.
@@ -50,7 +52,7 @@ type volumePlan struct {
 
 func (d *drawing) volumePlan() *volumePlan {
 	v := &volumePlan{
-		name: d.name("vol"), class: pick(d, diskClass, diskClass, diskClass, zonalClass, zonalClass, zonalClass, nowClass, fileClass, localClass, localClass),
+		name: d.name("vol"), class: pick(d, diskClass, diskClass, diskClass, zonalClass, zonalClass, zonalClass, nowClass, fileClass, localClass, localClass, spareClass),
 		mode: corev1.ReadWriteOnce, unused: true,
 	}
 	switch d.IntN(8) {
@@ -58,7 +60,7 @@ func (d *drawing) volumePlan() *volumePlan {
 		v.shared = true
 		v.mode = pick(d, corev1.ReadWriteOnce, corev1.ReadWriteMany, corev1.ReadWriteOncePod, corev1.ReadWriteOncePod)
 	case 2, 3:
-		v.ephemeral = v.class != localClass
+		v.ephemeral = !isMadeByHand(v.class)
 	case 4:
 		v.mode = corev1.ReadWriteOncePod
 	}
@@ -117,10 +119,10 @@ func (d *drawing) persistentVolumeClaim(pod *corev1.Pod, v *volumePlan, name str
 		return
 	case home == nil && v.class == nowClass && d.chance(6):
 		return
-	case home == nil && v.class == localClass && d.chance(3):
-		d.unclaimed(c)
+	case home == nil && isMadeByHand(v.class) && d.chance(3):
+		d.unclaimed(c, v.class)
 		return
-	case home == nil && v.class != nowClass && v.class != localClass && !d.chance(3):
+	case home == nil && v.class != nowClass && !isMadeByHand(v.class) && !d.chance(3):
 		return
 	}
 	pv := d.volume("pv-"+pod.Namespace+"-"+name, driverOf(v.class), v.class, c.Spec.AccessModes)
@@ -133,21 +135,27 @@ func (d *drawing) persistentVolumeClaim(pod *corev1.Pod, v *volumePlan, name str
 }
 
 // unclaimed makes, for some claims without a volume, one that would do. More than one claim may want it.
-func (d *drawing) unclaimed(c *corev1.PersistentVolumeClaim) {
+func (d *drawing) unclaimed(c *corev1.PersistentVolumeClaim, class string) {
 	if len(d.s.Nodes) == 0 || d.chance(5) {
 		return
 	}
-	pv := d.volume("free-"+c.Namespace+"-"+c.Name, "", localClass, c.Spec.AccessModes)
-	affine(pv, corev1.LabelHostname, pick(d, d.s.Nodes...).Labels[corev1.LabelHostname])
+	pv := d.volume("free-"+c.Namespace+"-"+c.Name, "", class, c.Spec.AccessModes)
+	if class == localClass {
+		affine(pv, corev1.LabelHostname, pick(d, d.s.Nodes...).Labels[corev1.LabelHostname])
+	} else {
+		affine(pv, corev1.LabelTopologyZone, pick(d, d.zones...))
+	}
 	pv.Status.Phase = corev1.VolumeAvailable
 	d.s.PersistentVolumes = append(d.s.PersistentVolumes, pv)
 }
+
+func isMadeByHand(class string) bool { return class == localClass || class == spareClass }
 
 func driverOf(class string) string {
 	switch class {
 	case fileClass:
 		return fileDriver
-	case localClass:
+	case localClass, spareClass:
 		return ""
 	}
 	return diskDriver
