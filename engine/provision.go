@@ -3,6 +3,7 @@ package engine
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -56,10 +57,21 @@ func newPlan(p *problem, s *packing.Solution) *Plan {
 	}
 	slices.SortFunc(plan.Unplaced, func(a, b Unplaced) int { return comparePods(a.Pod, b.Pod) })
 	if plan.Cost.Bound = s.Bound; s.Bound > 0 {
-		plan.Cost.Gap = plan.Cost.LaunchesPerHour/s.Bound - 1
+		plan.Cost.Gap = gapOf(plan.Cost.LaunchesPerHour, s.Bound)
 	}
 	plan.Cost.Prices = p.prices(s.Worth)
 	return plan
+}
+
+// noise is the share of a price below which a difference comes of the arithmetic alone.
+const noise = 1e-9
+
+// gapOf is by what share the cost is above its bound; nothing where the two differ by no more than the last digits.
+func gapOf(cost, bound float64) float64 {
+	if gap := cost/bound - 1; math.Abs(gap) > noise {
+		return gap
+	}
+	return 0
 }
 
 // podsOf names the pods of the shares, in order of their names.

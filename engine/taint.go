@@ -27,18 +27,19 @@ func covers(t *corev1.Toleration, taint *corev1.Taint) bool {
 	}
 	switch t.Operator {
 	case "", corev1.TolerationOpEqual:
-		return t.Key != "" && t.Value == taint.Value
+		return t.Value == taint.Value // an API server wants a key beside it, kube-scheduler does not
 	case corev1.TolerationOpExists:
 		return true
 	}
 	return false
 }
 
-// untolerated returns the first taint that keeps a pod with these tolerations off the node, nil if none does.
-// PreferNoSchedule keeps nobody off.
+// untolerated returns the first taint that keeps a pod with these tolerations off the node, nil if none does. Only
+// NoSchedule and NoExecute keep anybody off.
 func untolerated(tolerations []corev1.Toleration, taints []corev1.Taint) *corev1.Taint {
 	for i := range taints {
-		if taints[i].Effect != corev1.TaintEffectPreferNoSchedule && !tolerates(tolerations, taints[i]) {
+		keepsOff := taints[i].Effect == corev1.TaintEffectNoSchedule || taints[i].Effect == corev1.TaintEffectNoExecute
+		if keepsOff && !tolerates(tolerations, taints[i]) {
 			return &taints[i]
 		}
 	}

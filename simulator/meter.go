@@ -159,7 +159,7 @@ func (m *meter) closeHour() {
 }
 
 // round keeps what can be said of a mean.
-func round(x float64) float64 { return math.Round(x*1e4) / 1e4 }
+func round(x float64) float64 { return math.Round(x*1e4)/1e4 + 0 } // no zero has a sign
 
 func (m *meter) bill() float64 {
 	sum := 0.0
