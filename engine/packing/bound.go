@@ -71,6 +71,7 @@ func (s *solver) newBound(m *market, n []int) *bound {
 	b.measure()
 	b.supply()
 	b.solve()
+	b.value = max(b.value, s.apart(m, n))
 	return b
 }
 

@@ -219,18 +219,13 @@ func (m *market) lotOf(h, k int) int {
 func (m *market) machines(counts []int) int {
 	marks, groups := map[int]float64{}, map[int]float64{}
 	each := func(r *hostRules, f func(parts map[int]float64, at, most int)) {
-		if r.bears != nil && r.shuns != nil {
-			for b := r.bears.Next(0); b >= 0; b = r.bears.Next(b + 1) {
-				if r.shuns.Has(b) {
-					f(marks, b, 1)
-				}
+		r.each(func(byMark bool, at, most int) {
+			if byMark {
+				f(marks, at, most)
+			} else {
+				f(groups, at, most)
 			}
-		}
-		for _, sp := range r.spread {
-			if sp.self {
-				f(groups, sp.group, sp.most)
-			}
-		}
+		})
 	}
 	for i, it := range m.items {
 		each(it.host, func(parts map[int]float64, at, most int) { parts[at] += float64(counts[i]) / float64(most) })
