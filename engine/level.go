@@ -13,7 +13,7 @@ import (
 
 // levelsOf turns a wish of pods that the matched selectors are about into what is tried for them, the most first: every
 // preference is treated as a demand, and given up where that cannot be met. Where preferences have a price, those about
-// single machines decide between machines that are there only: none is started for them.
+// single machines are asked for all together, or not at all.
 func (p *problem) levelsOf(w *wish, matched []int) []packing.Level {
 	b := &levelMaker{p: p, w: w, matched: matched}
 	all := b.softWishes()
@@ -21,17 +21,18 @@ func (p *problem) levelsOf(w *wish, matched []int) []packing.Level {
 	if p.opt.Preferences == Weighted {
 		soft = slices.DeleteFunc(slices.Clone(all), func(s softWish) bool { return s.byHost() })
 	}
-	total := 0
-	for _, s := range soft {
-		total += s.weight
-	}
 	levels := make([]packing.Level, 0, len(soft)+2)
 	if len(soft) < len(all) {
-		free := b.level(all)
-		free.Ways = &packing.Ways{Pools: make([][]packing.Way, len(p.pools))}
-		levels = append(levels, free)
+		whole := b.level(all)
+		whole.Lone = true
+		levels = append(levels, whole)
 	}
 	missed := 0
+	for _, s := range all {
+		if s.byHost() && len(soft) < len(all) {
+			missed += s.weight
+		}
+	}
 	for i := range len(soft) + 1 {
 		if i > 0 {
 			missed += soft[i-1].weight

@@ -66,7 +66,28 @@ func drawProblem(seed uint64) (*packing.Problem, kinds) {
 	}
 	d.things(rand.New(rand.NewPCG(seed, 37)))
 	d.supply(rand.New(rand.NewPCG(seed, 41)))
+	d.wishes(rand.New(rand.NewPCG(seed, 43)))
 	return d.p, k
+}
+
+// wishes lets some pods wish to be alone, where wishes have a price.
+func (d *drawer) wishes(r *rand.Rand) {
+	if !d.p.Weighted {
+		return
+	}
+	for c := range d.p.Classes {
+		levels := d.p.Classes[c].Levels
+		if len(levels) < 2 || r.IntN(2) == 0 {
+			continue
+		}
+		rules := *levels[0].Rules
+		rules.HostShuns = rules.HostShuns.Clone()
+		mark(&rules.HostShuns, d.p.Layout.HostMarks, r.IntN(d.p.Layout.HostMarks))
+		levels[0].Rules, levels[0].Lone = &rules, true
+		for l := range levels[1:] {
+			levels[1+l].Miss += 0.05
+		}
+	}
 }
 
 // supply gives some problems free volumes, each of which can be reached from some zones, for one pod each.

@@ -70,6 +70,9 @@ type Level struct {
 	Rules *topology.Rules
 	// Miss is, of what a pod is worth, the share that is lost by placing it at this level rather than at the first.
 	Miss float64
+	// Lone marks a first level that asks for something about single machines: in a Weighted problem it is found out by
+	// trying whether machines are worth starting for it.
+	Lone bool
 }
 
 // Ways holds, for each pool, the ways in which a class may use a machine of it; none means not at all.

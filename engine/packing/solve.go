@@ -19,6 +19,13 @@ const mostRounds = 6
 // problem is solved in rounds: each settles places pod by pod with exact counts, then buys machines; what could not be
 // bought as settled is a lesson for the next round. The best round counts.
 func Solve(p *Problem) *Solution {
+	if p.wishful() {
+		return p.solveWishes().finish()
+	}
+	return p.solve().finish()
+}
+
+func (p *Problem) solve() *solver {
 	l := &lessons{caps: map[spotKey]int{}, open: map[[2]int]bool{}, shut: map[[2]int]bool{}, zero: bitset.New(len(p.Layout.Groups)), awaited: bitset.New(len(p.Nodes))}
 	var best *solver
 	for range mostRounds {
@@ -37,7 +44,7 @@ func Solve(p *Problem) *Solution {
 			break
 		}
 	}
-	return steer(p, l, best).finish()
+	return steer(p, l, best)
 }
 
 // lessons are what one round teaches the next.

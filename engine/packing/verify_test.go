@@ -380,7 +380,7 @@ func (v *verifier) order() {
 		if why != "" {
 			v.fault("%v on %s: %s", pod, h.name, why)
 		}
-		r := class.Levels[0].Rules
+		r := class.Levels[len(class.Levels)-1].Rules // what the pod keeps off its machine it has to, not would like to
 		if r == nil {
 			continue
 		}
