@@ -249,6 +249,9 @@ func (v *volumes) readDelayed(claim *corev1.PersistentVolumeClaim, class *storag
 			anywhere = anywhere || len(found) == 0
 		}
 	}
+	if kept && len(reachable) == 0 {
+		return &claimFacts{problem: "the node affinity of the volume that is kept for it matches no node"}
+	}
 	if made && len(places) == 0 && !anywhere {
 		return &claimFacts{problem: nowhereAllowed(class)}
 	}

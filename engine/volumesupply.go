@@ -89,18 +89,7 @@ func (t *supplyTake) text() string {
 }
 
 // keys lists the labels that say what can be had on a node.
-func (s *supply) keys() []string {
-	var out []string
-	for _, key := range labelsOf(slices.Concat(s.places...)) {
-		out = append(out, key)
-	}
-	for _, key := range labelsOf(s.made) {
-		if !slices.Contains(out, key) {
-			out = append(out, key)
-		}
-	}
-	return out
-}
+func (s *supply) keys() []string { return labelsOf(slices.Concat(slices.Concat(s.places...), s.made)) }
 
 // at is what can be had on a node with these labels: the volumes, or any number of new ones. It answers open if that is not
 // known, because a label is not.
@@ -153,8 +142,8 @@ func (c *crowd) supplyAt(i int, label func(key string) (string, bool)) int32 {
 	d := c.domains[s.Key].Index(fmt.Sprintf("%x %t", things, endless))
 	if d == len(s.Reach) {
 		s.Reach = append(s.Reach, things)
-		if c.endless = append(c.endless, [2]int{i, d}); !endless {
-			c.endless = c.endless[:len(c.endless)-1]
+		if endless {
+			c.endless = append(c.endless, [2]int{i, d})
 		}
 	}
 	return int32(d)
