@@ -65,9 +65,9 @@ func nodesOf(plan *engine.Plan) int {
 // BenchmarkDisruptIncremental times the pass after one change in a cluster where nothing is to be had any more: one pod has
 // left, and the memo remembers the rest.
 func BenchmarkDisruptIncremental(b *testing.B) {
-	s := consolidated(quiet(workload.Web, manyNodes))
+	s := consolidated(quiet(workload.Web, manyNodes), hasty(16))
 	memo := &engine.Memo{}
-	engine.Disrupt(s, engine.Options{}, memo)
+	engine.DisruptAgain(s, engine.Options{}, memo)
 	runtime.GC()
 	b.ReportAllocs()
 	gone, at := 0, 0
@@ -76,23 +76,22 @@ func BenchmarkDisruptIncremental(b *testing.B) {
 		next := *s
 		at = (at + 7919) % len(s.Pods)
 		next.Pods = slices.Delete(slices.Clone(s.Pods), at, at+1)
-		next.Now = next.Now.Add(time.Second)
 		b.StartTimer()
-		gone = nodesOf(engine.Disrupt(&next, engine.Options{}, memo))
+		gone = nodesOf(engine.DisruptAgain(&next, engine.Options{}, memo))
 	}
 	b.ReportMetric(float64(len(s.Nodes)), "nodes")
 	b.ReportMetric(float64(gone), "disrupted")
 }
 
 // consolidated plays passes until one finds nothing.
-func consolidated(s *engine.Snapshot) *engine.Snapshot {
+func consolidated(s *engine.Snapshot, opt engine.Options) *engine.Snapshot {
 	for {
-		plan := engine.Disrupt(s, engine.Options{}, nil)
+		plan := engine.Disrupt(s, opt, nil)
 		if len(plan.Disruptions) == 0 {
 			return s
 		}
 		s = scenario.MoveOver(s, plan)
-		s = scenario.CarryOut(s, engine.Provision(s, hasty(0), nil))
+		s = scenario.CarryOut(s, engine.Provision(s, opt, nil))
 		s.Now = s.Now.Add(61 * time.Minute)
 	}
 }

@@ -122,6 +122,9 @@ func (d *disruptor) zoneOf(h *host) *time.Location {
 
 // blocked says which PodDisruptionBudgets keep the machine's pods, all together, from being evicted now.
 func (d *disruptor) blocked(h *host) Reason {
+	if len(d.guards.byNamespace) == 0 {
+		return Reason{}
+	}
 	r := d.guards.allow(d.evictees(h))
 	if !r.OK() {
 		r.NodePool = h.pool()
@@ -134,13 +137,16 @@ func hasDeadline(h *host) bool { return h.claim.Spec.TerminationGracePeriod != n
 
 // moving are the machine's pods that need another one if it goes, oldest first.
 func (d *disruptor) moving(h *host) []*corev1.Pod {
-	var out []*corev1.Pod
-	for _, pod := range h.bound {
-		if IsReschedulable(pod) {
-			out = append(out, pod)
+	r := h.roll
+	if !r.movableRead {
+		r.movableRead = true
+		for _, pod := range r.bound {
+			if IsReschedulable(pod) {
+				r.movable = append(r.movable, pod)
+			}
 		}
 	}
-	return out
+	return r.movable
 }
 
 // consolidatable says why nobody may remove the machine to save money, pods and budgets aside: the first of what people would

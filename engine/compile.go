@@ -69,7 +69,10 @@ func compile(s *Snapshot, opt Options, memo *Memo) *problem { return compileTria
 
 // compileTrial compiles the snapshot as if some machines were leaving; with nil it is the snapshot as it is.
 func compileTrial(s *Snapshot, opt Options, memo *Memo, t *trial) *problem {
-	pods := memo.take(s)
+	return compileCounted(s, opt, memo.take(s), t)
+}
+
+func compileCounted(s *Snapshot, opt Options, pods *census, t *trial) *problem {
 	p := &problem{snapshot: s, opt: opt, trial: t, census: pods, hosts: hostsOf(s, pods), daemons: daemonsOf(s), places: map[string]*where{},
 		levels: map[levelKey][]packing.Level{}, requests: map[*podNeed]capacity.Vector{}}
 	t.mark(p.hosts)

@@ -36,18 +36,20 @@ const (
 
 // consolidate removes and replaces machines whose pods can be had for less. Numbers are searched first (package disruption);
 // what is found there is planned with all rules, and what does not hold, or does not pay, is left out. Of the rest goes now
-// what budgets allow.
-func (d *disruptor) consolidate() {
+// what budgets allow. With again, what the last pass has looked at is not looked at again.
+func (d *disruptor) consolidate(again bool) {
 	c := d.newConsolidation()
+	again = again && c.changed()
 	if len(c.sources) == 0 {
 		return
 	}
-	c.search()
+	c.search(again)
 	found := c.aim(c.found)
 	c.explain(found)
 	if wave := c.wave(found); len(wave) > 0 {
 		c.carry(wave)
 	}
+	c.noteLook(len(found) > 0, again)
 }
 
 // consolidation is the state of one consolidate.
@@ -115,7 +117,7 @@ func (c *consolidation) horizon(h *host) float64 {
 // none of them is young any more.
 func (c *consolidation) moveCosts(h *host) (cost, settled float64) {
 	for _, pod := range c.moving(h) {
-		value, start := c.podValue(pod), c.starts.of(pod)
+		value, start := c.podValue(pod), c.starts.of(c.memo.ownerOf(pod))
 		cost += moveCost(pod, value, start, c.s.Now)
 		settled += settledCost(pod, value, start)
 	}
@@ -135,17 +137,22 @@ func (c *consolidation) podValue(pod *corev1.Pod) float64 {
 }
 
 // search looks for machines whose pods can be had for less.
-func (c *consolidation) search() {
+func (c *consolidation) search(again bool) {
 	t := c.newTrial(nil, trialOptions{closed: c.goesSoon})
 	t.also = map[hostKey]bool{}
 	for _, h := range c.sources {
 		t.also[h.key()] = true
 	}
 	opt := c.opt
-	c.problem = compileTrial(c.s, opt, c.memo, t)
-	c.starts = startTimesOf(c.s)
+	c.problem = compileCounted(c.s, opt, c.p.census, t)
+	c.starts = startTimesOf(c.p.census)
 	options, listed := c.options()
-	c.price(options)
+	if again {
+		c.worth = c.memo.looked.worthIn(c.problem.names)
+	} else {
+		c.worth = c.price(options)
+	}
+	c.core = 1000 * c.worth[c.problem.names.Find(string(corev1.ResourceCPU))]
 	p := &disruption.Problem{
 		Options: options, Worth: c.worth, Horizon: usualPayback.Hours(), Floor: leastCore * c.core, Share: leastShare,
 		Strict: strictness, Effort: c.opt.effort() * 4,
@@ -218,7 +225,7 @@ func (c *consolidation) expectElsewhere(p *disruption.Problem, machineOf map[hos
 
 // price works out what resources are worth: at what prices all that is asked for is worth most, while nothing that can be
 // bought costs less than what it has.
-func (c *consolidation) price(options []disruption.Option) {
+func (c *consolidation) price(options []disruption.Option) []float64 {
 	total := make(capacity.Vector, c.problem.names.Len())
 	for _, class := range c.problem.classes {
 		total.Add(class.request, int64(len(class.pods)))
@@ -227,8 +234,7 @@ func (c *consolidation) price(options []disruption.Option) {
 	for i := range options {
 		prices[i], sizes[i] = options[i].Price, options[i].Allocatable
 	}
-	c.worth = packing.Worth(total, sizes, prices)
-	c.core = 1000 * c.worth[c.problem.names.Find(string(corev1.ResourceCPU))]
+	return packing.Worth(total, sizes, prices)
 }
 
 // aim plans the cluster without the machines, with all rules, and leaves out those that do not pay. What is left is a state

@@ -14,7 +14,9 @@ import (
 
 // Disrupt decides which nodes are to go: those that are broken, empty, out of date, old, or not worth their price. It reads
 // only s and opt; the same input always gives the same Plan.
-func Disrupt(s *Snapshot, opt Options, memo *Memo) *Plan {
+func Disrupt(s *Snapshot, opt Options, memo *Memo) *Plan { return disrupt(s, opt, memo, false) }
+
+func disrupt(s *Snapshot, opt Options, memo *Memo, again bool) *Plan {
 	d := newDisruptor(s, opt, memo)
 	d.judge()
 	d.repair()
@@ -22,7 +24,7 @@ func Disrupt(s *Snapshot, opt Options, memo *Memo) *Plan {
 	d.removeEmpty()
 	d.drift()
 	d.expire()
-	d.consolidate()
+	d.consolidate(again)
 	return d.finish()
 }
 
@@ -39,7 +41,7 @@ type disruptor struct {
 	rollouts *rollouts
 	expected map[*host]*corev1.Pod   // a pod that will run on the machine
 	homes    map[*corev1.Pod]hostKey // where pods will run that need a place anyway
-	events   map[string]activity     // by node
+	events   map[*roll]activity
 	nodes    map[*v1.NodeClaim][]string
 	verdicts map[*host]Reason  // why a machine stays whatever for
 	taken    map[*host]bool    // machines that go
@@ -55,13 +57,16 @@ func newDisruptor(s *Snapshot, opt Options, memo *Memo) *disruptor {
 	if memo == nil {
 		memo = &Memo{} // trials of one pass share it
 	}
-	rollouts := rolloutsOf(s)
-	s = rollouts.foreseen(s)
-	p := compile(s, opt, memo)
+	pods := memo.take(s)
+	rollouts := rolloutsOf(pods, s.Now)
+	if next := rollouts.foreseen(s); next != s {
+		s, pods = next, memo.take(next)
+	}
+	p := compileCounted(s, opt, pods, nil)
 	d := &disruptor{
 		s: s, opt: opt, memo: memo, p: p, types: typeIndex(s), prices: NewPriceBook(s), budgets: map[string]*poolBudget{},
 		guards: newGuards(s, p.census), rollouts: rollouts, expected: map[*host]*corev1.Pod{}, homes: map[*corev1.Pod]hostKey{},
-		events: podActivity(s), nodes: map[*v1.NodeClaim][]string{}, verdicts: map[*host]Reason{}, taken: map[*host]bool{},
+		events: podActivity(pods, s.Now), nodes: map[*v1.NodeClaim][]string{}, verdicts: map[*host]Reason{}, taken: map[*host]bool{},
 		why: map[*host]Reason{}, launched: map[string]int{}, replaced: map[string]int{}, stamps: map[string]stamp{}, plan: &Plan{},
 	}
 	for _, pool := range s.NodePools {

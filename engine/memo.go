@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -20,9 +21,12 @@ type Memo struct {
 	rolls map[string]*roll
 	kinds map[string]*alike
 	needs map[string]*podNeed
+	works map[workloadName]*workloadFacts
 	pass  uint64
-	next  uint64 // number of the next pod
-	key   keyWriter
+	// looked is what the last pass of Disrupt that found nothing has looked at, nil after others.
+	looked *lookedAt
+	next   uint64 // number of the next pod
+	key    keyWriter
 }
 
 // podFacts is what the engine asks of a pod again and again.
@@ -35,8 +39,15 @@ type podFacts struct {
 	kind *alike
 	// counts is true for pods that take room on their node, ending for those that have been told to stop.
 	counts, ending bool
-	mounts         bool // has volumes
-	particular     bool // keeps others off its node: by anti-affinity or host ports
+	mounts         bool   // has volumes
+	owner          string // as ownerKey has it
+	// workload is nil for pods whose owners do not roll out revisions of them.
+	workload *workloadFacts
+	revision string
+	// started is how long the pod took to become ready, known only once it was asked for.
+	started      time.Duration
+	startedKnown bool
+	particular   bool // keeps others off its node: by anti-affinity or host ports
 }
 
 // podNeed is what pods request; equal ones share it.
@@ -63,6 +74,8 @@ type roll struct {
 	count, seenCount int
 	pass             uint64
 	changed          bool
+	movable          []*corev1.Pod // reschedulable pods, once movableRead
+	movableRead      bool
 	used             capacity.Vector // by all pods, in the order of resources that usedFor names
 	usedFor          string
 }
@@ -75,6 +88,7 @@ type kindCount struct {
 // census is the pods of a snapshot, sorted by what has to be done with them.
 type census struct {
 	memo    *Memo
+	all     []*podFacts // in the order of the snapshot
 	unbound []*corev1.Pod
 	mounts  []*corev1.Pod
 }
@@ -87,17 +101,17 @@ func (m *Memo) take(s *Snapshot) *census {
 	if m.pods == nil {
 		m.pods = make(map[*corev1.Pod]*podFacts, len(s.Pods))
 		m.rolls, m.kinds, m.needs = map[string]*roll{}, map[string]*alike{}, map[string]*podNeed{}
+		m.works = map[workloadName]*workloadFacts{}
 	}
 	m.pass++
-	c := &census{memo: m}
-	all := make([]*podFacts, 0, len(s.Pods))
+	c := &census{memo: m, all: make([]*podFacts, 0, len(s.Pods))}
 	for _, pod := range s.Pods {
 		f := m.pods[pod]
 		if f == nil {
 			f = m.read(pod)
 		}
 		f.pass, f.kind.pass = m.pass, m.pass
-		all = append(all, f)
+		c.all = append(c.all, f)
 		switch {
 		case f.roll == nil:
 			c.unbound = append(c.unbound, pod)
@@ -108,7 +122,7 @@ func (m *Memo) take(s *Snapshot) *census {
 			c.mounts = append(c.mounts, pod)
 		}
 	}
-	m.refresh(all)
+	m.refresh(c.all)
 	m.forget(len(s.Pods))
 	return c
 }
@@ -117,7 +131,10 @@ func (m *Memo) read(pod *corev1.Pod) *podFacts {
 	m.next++
 	f := &podFacts{
 		pod: pod, id: mixed(m.next), counts: !IsTerminal(pod), ending: IsTerminating(pod), mounts: len(pod.Spec.Volumes) > 0,
-		kind: m.kindOf(pod),
+		kind: m.kindOf(pod), owner: ownerKey(pod),
+	}
+	if w, revision, ok := revisionOf(pod); ok {
+		f.workload, f.revision = m.workOf(w), revision
 	}
 	f.particular = pod.Spec.Affinity != nil && pod.Spec.Affinity.PodAntiAffinity != nil || len(hostPortsOf(&pod.Spec)) > 0 || f.mounts
 	if pod.Spec.NodeName != "" {
@@ -160,6 +177,15 @@ func (m *Memo) kindOf(pod *corev1.Pod) *alike {
 		m.kinds[string(key)] = k
 	}
 	return k
+}
+
+func (m *Memo) workOf(name workloadName) *workloadFacts {
+	w := m.works[name]
+	if w == nil {
+		w = &workloadFacts{name: name}
+		m.works[name] = w
+	}
+	return w
 }
 
 // see counts one of the node's pods.
@@ -229,6 +255,11 @@ func (m *Memo) forget(live int) {
 		}
 	}
 	m.needs = map[string]*podNeed{}
+	for name, w := range m.works {
+		if w.pass != m.pass {
+			delete(m.works, name)
+		}
+	}
 }
 
 // of is the roll of a node.

@@ -73,17 +73,14 @@ const (
 type startTimes map[string]time.Duration
 
 // startTimesOf takes the median over each owner's pods that run.
-func startTimesOf(s *Snapshot) startTimes {
+func startTimesOf(c *census) startTimes {
 	seen := map[string][]time.Duration{}
-	for _, pod := range s.Pods {
-		owner := ownerKey(pod)
-		if owner == "" || pod.Spec.NodeName == "" {
+	for _, f := range c.all {
+		if f.owner == "" || f.pod.Spec.NodeName == "" {
 			continue
 		}
-		for _, c := range pod.Status.Conditions {
-			if took := c.LastTransitionTime.Sub(boundAt(pod)); c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue && took >= 0 {
-				seen[owner] = append(seen[owner], took)
-			}
+		if took := f.startTime(); took >= 0 {
+			seen[f.owner] = append(seen[f.owner], took)
 		}
 	}
 	out := startTimes{}
@@ -94,6 +91,28 @@ func startTimesOf(s *Snapshot) startTimes {
 	return out
 }
 
+// startTime is how long the pod took from being bound to being ready, below zero if that is not known.
+func (f *podFacts) startTime() time.Duration {
+	if f.startedKnown {
+		return f.started
+	}
+	f.started, f.startedKnown = -1, true
+	for _, c := range f.pod.Status.Conditions {
+		if c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue {
+			f.started = c.LastTransitionTime.Sub(boundAt(f.pod))
+		}
+	}
+	return f.started
+}
+
+// ownerOf is ownerKey, remembered.
+func (m *Memo) ownerOf(pod *corev1.Pod) string {
+	if f := m.pods[pod]; f != nil {
+		return f.owner
+	}
+	return ownerKey(pod)
+}
+
 func ownerKey(pod *corev1.Pod) string {
 	c := metav1.GetControllerOfNoCopy(pod)
 	if c == nil {
@@ -102,8 +121,8 @@ func ownerKey(pod *corev1.Pod) string {
 	return pod.Namespace + "/" + c.Kind + "/" + c.Name
 }
 
-func (t startTimes) of(pod *corev1.Pod) time.Duration {
-	if took, ok := t[ownerKey(pod)]; ok {
+func (t startTimes) of(owner string) time.Duration {
+	if took, ok := t[owner]; ok {
 		return took
 	}
 	return usualStart

@@ -86,11 +86,11 @@ func TestStartTimesAreThoseOfTheOwnersOtherPods(t *testing.T) {
 		}
 		return pod
 	}
-	times := startTimesOf(&Snapshot{Pods: []*corev1.Pod{owned("slow", 9*time.Minute), owned("slow", 5*time.Minute), owned("slow", time.Hour), owned("fast", time.Second)}})
-	if got := times.of(owned("slow", 0)); got != 9*time.Minute {
+	times := startTimesOf((&Memo{}).take(&Snapshot{Pods: []*corev1.Pod{owned("slow", 9*time.Minute), owned("slow", 5*time.Minute), owned("slow", time.Hour), owned("fast", time.Second)}}))
+	if got := times.of(ownerKey(owned("slow", 0))); got != 9*time.Minute {
 		t.Errorf("slow: %s, want the median", got)
 	}
-	if got := times.of(owned("new", 0)); got != usualStart {
+	if got := times.of(ownerKey(owned("new", 0))); got != usualStart {
 		t.Errorf("unknown: %s", got)
 	}
 }
@@ -138,9 +138,11 @@ func TestMovesAreJudgedByTheirPools(t *testing.T) {
 		labels := map[string]string{v1.NodePoolLabelKey: pool, corev1.LabelInstanceTypeStable: kind, corev1.LabelTopologyZone: "a", v1.CapacityTypeLabelKey: "on-demand"}
 		h := &host{node: &corev1.Node{}, claim: &v1.NodeClaim{}, labels: labels}
 		h.node.Name, h.claim.Name = name, name
+		h.roll = &roll{}
 		for range pods {
-			h.bound = append(h.bound, &corev1.Pod{})
+			h.roll.bound = append(h.roll.bound, &corev1.Pod{})
 		}
+		h.bound = h.roll.bound
 		return h
 	}
 	for name, policy := range map[string]v1.ConsolidationPolicy{"even": v1.Balanced, "other": v1.Balanced, "free": v1.WhenEmptyOrUnderutilized} {

@@ -20,8 +20,8 @@ const (
 func (c *consolidation) readMoves() *ownerMoves {
 	count, moved := map[string]int{}, map[string]int{}
 	since := c.ownersSince()
-	for _, pod := range c.s.Pods {
-		owner := ownerKey(pod)
+	for _, f := range c.p.census.all {
+		pod, owner := f.pod, f.owner
 		if owner == "" || !isActive(pod) {
 			continue
 		}
@@ -42,7 +42,7 @@ func (c *consolidation) ownersOf(p part) map[string]int {
 	out := map[string]int{}
 	for _, h := range p.hosts {
 		for _, pod := range c.moving(h) {
-			if owner := ownerKey(pod); owner != "" {
+			if owner := c.memo.ownerOf(pod); owner != "" {
 				out[owner]++
 			}
 		}
@@ -73,8 +73,8 @@ func (m *ownerMoves) use(owners map[string]int) {
 // ownersSince is when each owner was made; where that is not known, when its first pod was.
 func (c *consolidation) ownersSince() map[string]time.Time {
 	since := map[string]time.Time{}
-	for _, pod := range c.s.Pods {
-		owner := ownerKey(pod)
+	for _, f := range c.p.census.all {
+		pod, owner := f.pod, f.owner
 		if at := pod.CreationTimestamp.Time; since[owner].IsZero() || at.Before(since[owner]) {
 			since[owner] = at
 		}

@@ -133,11 +133,11 @@ func consolidatable(l Life, claim *v1.NodeClaim, step *Step) {
 }
 
 // podActivity is when pods came to each node, ended there or began to.
-func podActivity(s *Snapshot) map[string]activity {
-	events := map[string]activity{}
-	for _, pod := range s.Pods {
-		if pod.Spec.NodeName != "" && !OwnedByDaemonSet(pod) {
-			events[pod.Spec.NodeName] = events[pod.Spec.NodeName].add(pod, s.Now)
+func podActivity(c *census, now time.Time) map[*roll]activity {
+	events := map[*roll]activity{}
+	for _, f := range c.all {
+		if f.roll != nil && !OwnedByDaemonSet(f.pod) {
+			events[f.roll] = events[f.roll].add(f.pod, now)
 		}
 	}
 	return events
@@ -154,7 +154,7 @@ func (d *disruptor) quietUntil(h *host, pool *v1.NodePool) time.Time {
 	if v1.IsTrue(h.claim, v1.ConditionInitialized) {
 		begun = since(h.claim, v1.ConditionInitialized)
 	}
-	a := d.events[h.node.Name]
+	a := d.events[d.memo.rolls[h.node.Name]]
 	a.lasting = latest(a.lasting, h.claim.Status.LastPodEventTime.Time)
 	return a.quietSince(begun, *after).Add(*after)
 }

@@ -50,30 +50,45 @@ type rollouts struct {
 	next   map[*corev1.Pod]workloadName // pods that do not exist yet and will
 }
 
-func rolloutsOf(s *Snapshot) *rollouts {
+// workloadFacts is what a pass counts of a workload.
+type workloadFacts struct {
+	name       workloadName
+	pass       uint64 // the last one that saw a pod of it
+	newest     *podFacts
+	total, old int
+	mixed      bool // has pods of several revisions
+}
+
+func rolloutsOf(c *census, now time.Time) *rollouts {
 	r := &rollouts{newest: map[workloadName]*corev1.Pod{}, old: map[workloadName]int{}, total: map[workloadName]int{}, next: map[*corev1.Pod]workloadName{}}
-	for _, pod := range s.Pods {
-		w, _, ok := revisionOf(pod)
-		if !ok || !isActive(pod) {
+	mixed := false
+	for _, f := range c.all {
+		w := f.workload
+		if w == nil || !isActive(f.pod) {
 			continue
 		}
-		r.total[w]++
-		if n := r.newest[w]; n == nil || younger(pod, n) {
-			r.newest[w] = pod
+		if w.pass != c.memo.pass {
+			*w = workloadFacts{name: w.name, pass: c.memo.pass, newest: f}
+		}
+		w.total++
+		w.mixed = w.mixed || f.revision != w.newest.revision
+		mixed = mixed || w.mixed
+		if younger(f.pod, w.newest.pod) {
+			w.newest = f
 		}
 	}
-	for _, pod := range s.Pods {
-		w, revision, ok := revisionOf(pod)
-		if !ok || !isActive(pod) {
-			continue
-		}
-		if _, newest, _ := revisionOf(r.newest[w]); newest != revision {
-			r.old[w]++
+	if !mixed {
+		return r
+	}
+	for _, f := range c.all {
+		if w := f.workload; w != nil && w.mixed && isActive(f.pod) && f.revision != w.newest.revision {
+			w.old++
 		}
 	}
-	for w, pod := range r.newest {
-		if r.old[w] == 0 || s.Now.Sub(pod.CreationTimestamp.Time) >= rolloutPatience {
-			delete(r.newest, w)
+	for _, f := range c.all {
+		w := f.workload
+		if w != nil && w.mixed && w.newest == f && now.Sub(f.pod.CreationTimestamp.Time) < rolloutPatience {
+			r.newest[w.name], r.old[w.name], r.total[w.name] = f.pod, w.old, w.total
 		}
 	}
 	return r
@@ -88,6 +103,9 @@ func younger(a, b *corev1.Pod) bool {
 
 // leaving names the workload whose rollout is about to replace the pod, "" if none is.
 func (r *rollouts) leaving(pod *corev1.Pod) string {
+	if len(r.newest) == 0 {
+		return ""
+	}
 	w, revision, ok := revisionOf(pod)
 	if !ok || r.newest[w] == nil || !isActive(pod) {
 		return ""

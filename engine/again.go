@@ -1,0 +1,137 @@
+package engine
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+const (
+	// lookAgain is how old a look at everything may be that DisruptAgain goes on from. Within it pods grow older, and so
+	// cheaper to move, by little.
+	lookAgain = time.Minute
+	// fewSources is the number of machines up to which everything is looked at: that takes no time.
+	fewSources = 300
+	// mostWasteful is how many machines are looked at beside those that have changed: those that had most to gain.
+	mostWasteful = 40
+)
+
+// DisruptAgain is Disrupt for a caller that keeps memo from pass to pass. Once a pass has found nothing to consolidate, the
+// next ones within a minute look only at machines whose pods have changed, and at those that could use the room most; all
+// other methods look at all machines each time. So it may leave to a later pass what Disrupt would find now.
+func DisruptAgain(s *Snapshot, opt Options, memo *Memo) *Plan { return disrupt(s, opt, memo, true) }
+
+// lookedAt is a pass that found nothing to consolidate.
+type lookedAt struct {
+	at       time.Time
+	pools    string          // as textOfPools has them
+	catalogs []*InstanceType // the first of each class: a catalog that was read anew is another one
+	rolls    map[hostKey]rollStamp
+	why      map[hostKey]Reason
+	wasteful []hostKey
+	worth    map[string]float64 // by resource
+}
+
+// rollStamp tells whether the pods of a machine are the same as before.
+type rollStamp struct {
+	sum   uint64
+	count int
+}
+
+func (h *host) stamp() rollStamp { return rollStamp{h.roll.sum, h.roll.count} }
+
+// changed narrows the sources to those that have to be looked at again, and says of the others what was found before. It
+// answers false if all have to be.
+func (c *consolidation) changed() bool {
+	l := c.memo.looked
+	if l == nil || len(c.sources) <= fewSources || c.s.Now.Sub(l.at) >= lookAgain || l.pools != textOfPools(c.s) || !slices.Equal(l.catalogs, catalogsOf(c.s)) {
+		return false
+	}
+	look := map[hostKey]bool{}
+	for _, h := range c.sources {
+		if stamp, known := l.rolls[h.key()]; !known || stamp != h.stamp() {
+			look[h.key()] = true
+		}
+	}
+	if len(look) > mostWasteful {
+		return false
+	}
+	if len(look) > 0 {
+		for _, key := range l.wasteful {
+			look[key] = true
+		}
+	}
+	c.sources = slices.DeleteFunc(c.sources, func(h *host) bool {
+		if why, known := l.why[h.key()]; known && !look[h.key()] {
+			c.insist(h, why)
+		}
+		return !look[h.key()]
+	})
+	clear(c.index)
+	for i, h := range c.sources {
+		c.index[h.key()] = i
+	}
+	return true
+}
+
+// noteLook writes down what was looked at, for a pass that found nothing; after others it is forgotten.
+func (c *consolidation) noteLook(found, again bool) {
+	if found {
+		c.memo.looked = nil
+		return
+	}
+	if !again {
+		c.memo.looked = &lookedAt{at: c.s.Now, pools: textOfPools(c.s), catalogs: catalogsOf(c.s), rolls: map[hostKey]rollStamp{}, why: map[hostKey]Reason{}, worth: map[string]float64{}}
+		for i, worth := range c.worth {
+			c.memo.looked.worth[c.problem.names.Name(i)] = worth
+		}
+		c.memo.looked.wasteful = c.mostWasteful()
+	}
+	for _, h := range c.sources {
+		c.memo.looked.rolls[h.key()], c.memo.looked.why[h.key()] = h.stamp(), c.why[h]
+	}
+}
+
+// mostWasteful lists the machines that have most to gain for what moving their pods costs.
+func (c *consolidation) mostWasteful() []hostKey {
+	ranked := slices.Clone(c.sources)
+	rate := make(map[*host]float64, len(ranked))
+	for j, h := range ranked {
+		rate[h] = (c.disruptor.price(h) - c.value(h)) / (c.cost[j] + 1e-9)
+	}
+	slices.SortStableFunc(ranked, func(a, b *host) int { return cmp.Compare(rate[b], rate[a]) })
+	var out []hostKey
+	for _, h := range ranked[:min(mostWasteful, len(ranked))] {
+		out = append(out, h.key())
+	}
+	return out
+}
+
+// worthIn is what a unit of each of the resources is worth.
+func (l *lookedAt) worthIn(names *resourceNames) []float64 {
+	out := make([]float64, names.Len())
+	for i := range out {
+		out[i] = l.worth[names.Name(i)]
+	}
+	return out
+}
+
+func textOfPools(s *Snapshot) string {
+	var b strings.Builder
+	for _, p := range byName(s.NodePools) {
+		fmt.Fprintf(&b, "%q %d %q %t\n", p.Name, p.Generation, p.Annotations, p.DeletionTimestamp != nil)
+	}
+	return b.String()
+}
+
+func catalogsOf(s *Snapshot) []*InstanceType {
+	var out []*InstanceType
+	for i := range s.Classes {
+		if types := s.Classes[i].InstanceTypes; len(types) > 0 {
+			out = append(out, &types[0])
+		}
+	}
+	return out
+}
