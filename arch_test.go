@@ -62,6 +62,7 @@ var importRules = []importRule{
 	{packages: "provider/providertest", ours: []string{"provider", "provider/catalog", "engine", "api/..."}, also: []string{"k8s.io/utils"}},
 	{packages: "provider/simulated", ours: []string{"provider", "provider/catalog", "engine", "api/..."}, also: []string{"k8s.io/utils"}},
 	{packages: "provider/kwok", ours: []string{"provider", "provider/catalog", "provider/simulated", "engine", "api/..."}, also: append(kubernetesClient, logging...)},
+	{packages: "provider/aws/userdata", also: []string{"github.com/pelletier/go-toml/v2", "sigs.k8s.io/yaml"}},
 	{packages: "provider/aws/...", ours: []string{"provider/aws/...", "provider", "provider/catalog", "engine", "api/..."}, also: append([]string{"github.com/aws"}, kubernetesClient...)},
 	{packages: "provider/azure/...", ours: []string{"provider/azure/...", "provider", "provider/catalog", "engine", "api/..."}, also: []string{"github.com/Azure"}},
 	{packages: "provider/clusterapi/...", ours: []string{"provider/clusterapi/...", "provider", "provider/catalog", "engine", "api/..."}, also: kubernetesClient},

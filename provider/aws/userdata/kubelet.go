@@ -1,0 +1,161 @@
+package userdata
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// Kubelet holds the fields of spec.kubelet that every family knows. maxPods is left out: the number that counts depends on
+// the machine's type, and the field may hold an expression.
+type Kubelet struct {
+	ClusterDNS                  []string                   `json:"clusterDNS,omitempty"`
+	PodsPerCore                 *int32                     `json:"podsPerCore,omitempty"`
+	SystemReserved              map[string]string          `json:"systemReserved,omitempty"`
+	KubeReserved                map[string]string          `json:"kubeReserved,omitempty"`
+	EvictionHard                map[string]string          `json:"evictionHard,omitempty"`
+	EvictionSoft                map[string]string          `json:"evictionSoft,omitempty"`
+	EvictionSoftGracePeriod     map[string]metav1.Duration `json:"evictionSoftGracePeriod,omitempty"`
+	EvictionMaxPodGracePeriod   *int32                     `json:"evictionMaxPodGracePeriod,omitempty"`
+	ImageGCHighThresholdPercent *int32                     `json:"imageGCHighThresholdPercent,omitempty"`
+	ImageGCLowThresholdPercent  *int32                     `json:"imageGCLowThresholdPercent,omitempty"`
+	CPUCFSQuota                 *bool                      `json:"cpuCFSQuota,omitempty"`
+}
+
+// knownEverywhere are the names of Kubelet's fields, and maxPods.
+func knownEverywhere() []string {
+	return []string{
+		"clusterDNS", "maxPods", "podsPerCore", "systemReserved", "kubeReserved", "evictionHard", "evictionSoft",
+		"evictionSoftGracePeriod", "evictionMaxPodGracePeriod", "imageGCHighThresholdPercent",
+		"imageGCLowThresholdPercent", "cpuCFSQuota",
+	}
+}
+
+// ReadKubelet reads the fields that every family knows and leaves the others alone.
+func ReadKubelet(fields map[string]any) (Kubelet, error) {
+	known := map[string]any{}
+	for _, name := range knownEverywhere() {
+		if value, ok := fields[name]; ok && name != "maxPods" {
+			known[name] = value
+		}
+	}
+	text, err := json.Marshal(known)
+	if err != nil {
+		return Kubelet{}, fmt.Errorf("read spec.kubelet: %w", err)
+	}
+	var out Kubelet
+	err = json.Unmarshal(text, &out)
+	var wrong *json.UnmarshalTypeError
+	if errors.As(err, &wrong) {
+		return Kubelet{}, fmt.Errorf("read spec.kubelet: %s is a %s, it must be a %s", cmp.Or(wrong.Field, "it"), wrong.Value, wrong.Type)
+	}
+	if err != nil {
+		return Kubelet{}, fmt.Errorf("read spec.kubelet: %w", err)
+	}
+	return out, nil
+}
+
+// Unsupported says, a line each, which parts of spec.kubelet the family has no place for.
+func Unsupported(family Family, fields map[string]any) []string {
+	if family == AL2023 || family == Custom {
+		return nil
+	}
+	var out []string
+	for _, name := range slices.Sorted(maps.Keys(fields)) {
+		if !slices.Contains(knownEverywhere(), name) {
+			out = append(out, fmt.Sprintf("spec.kubelet.%s: AMI family %s does not take it, AL2023 does", name, family))
+		}
+	}
+	if _, ok := fields["podsPerCore"]; ok && family == Bottlerocket {
+		out = append(out, "spec.kubelet.podsPerCore: AMI family Bottlerocket does not take it; set maxPods instead")
+	}
+	if dns, ok := fields["clusterDNS"].([]any); ok && len(dns) > 1 {
+		out = append(out, fmt.Sprintf("spec.kubelet.clusterDNS: AMI family %s takes one address, and %d are given", family, len(dns)))
+	}
+	slices.Sort(out)
+	return out
+}
+
+// firstDNS is the address of the DNS for families that take only one.
+func (k Kubelet) firstDNS() string {
+	if len(k.ClusterDNS) == 0 {
+		return ""
+	}
+	return k.ClusterDNS[0]
+}
+
+// arguments are the kubelet's, for families whose boot script takes them as text.
+func arguments(in Input, k Kubelet) string {
+	var args []string
+	if labels := joined(in.Labels, "="); labels != "" {
+		args = append(args, `--node-labels="`+labels+`"`)
+	}
+	if len(in.Taints) > 0 {
+		args = append(args, `--register-with-taints="`+taintList(in.Taints)+`"`)
+	}
+	args = append(args, fmt.Sprintf("--max-pods=%d", in.MaxPods))
+	number := func(name string, value *int32) {
+		if value != nil {
+			args = append(args, fmt.Sprintf("--%s=%d", name, *value))
+		}
+	}
+	list := func(name, text string) {
+		if text != "" {
+			args = append(args, fmt.Sprintf(`--%s="%s"`, name, text))
+		}
+	}
+	number("pods-per-core", k.PodsPerCore)
+	list("system-reserved", joined(k.SystemReserved, "="))
+	list("kube-reserved", joined(k.KubeReserved, "="))
+	list("eviction-hard", joined(k.EvictionHard, "<"))
+	list("eviction-soft", joined(k.EvictionSoft, "<"))
+	list("eviction-soft-grace-period", joined(durations(k.EvictionSoftGracePeriod), "="))
+	number("eviction-max-pod-grace-period", k.EvictionMaxPodGracePeriod)
+	number("image-gc-high-threshold", k.ImageGCHighThresholdPercent)
+	number("image-gc-low-threshold", k.ImageGCLowThresholdPercent)
+	if k.CPUCFSQuota != nil {
+		args = append(args, "--cpu-cfs-quota="+strconv.FormatBool(*k.CPUCFSQuota))
+	}
+	return strings.Join(args, " ")
+}
+
+// durations are written as Go writes them, which is what kubelets read.
+func durations(of map[string]metav1.Duration) map[string]string {
+	if of == nil {
+		return nil
+	}
+	out := make(map[string]string, len(of))
+	for key, d := range of {
+		out[key] = d.Duration.String()
+	}
+	return out
+}
+
+// joined lists the pairs in order of key, as kubelets read them.
+func joined(pairs map[string]string, between string) string {
+	var out []string
+	for _, key := range slices.Sorted(maps.Keys(pairs)) {
+		out = append(out, key+between+pairs[key])
+	}
+	return strings.Join(out, ",")
+}
+
+func taintList(taints []corev1.Taint) string {
+	var out []string
+	for _, t := range taints {
+		if t.Value == "" {
+			out = append(out, fmt.Sprintf("%s:%s", t.Key, t.Effect))
+			continue
+		}
+		out = append(out, fmt.Sprintf("%s=%s:%s", t.Key, t.Value, t.Effect))
+	}
+	return strings.Join(out, ",")
+}
