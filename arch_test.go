@@ -75,13 +75,14 @@ var importRules = []importRule{
 	{packages: "simulator", ours: []string{"engine", "scenario", "provider", "provider/simulated", "provider/catalog", "api/..."}, also: []string{"github.com/robfig/cron/v3"}},
 	{packages: "explore", ours: []string{"api/...", "engine", "scenario/...", "provider/...", "cluster", "controller/...", "report/...", "simulator", "playground"}, also: slices.Concat(kubernetesClient, logging, prometheus)},
 	{packages: "web", ours: []string{"engine"}},
+	{packages: "convert", ours: []string{"api/..."}, also: []string{"go.yaml.in/yaml/v3"}},
 	{packages: "playground", ours: []string{"api/..."}, also: append([]string{"k8s.io/apiextensions-apiserver", "golang.org/x/sys"}, kubernetesClient...)},
 	{packages: "playground/playgroundtest", ours: []string{"playground", "api/...", "cluster"}, also: kubernetesClient},
 	{packages: "oracle", ours: []string{"engine", "api/...", "playground"}, also: []string{"k8s.io/utils"}},
 	{packages: "endtoend"}, // nothing but tests
 	{packages: "examples"},
 	{packages: "deploy/..."},
-	{packages: "cli", ours: []string{"api/...", "engine", "scenario/...", "provider/...", "cluster", "controller/...", "report/...", "simulator", "explore", "web", "playground", "examples", "deploy/..."},
+	{packages: "cli", ours: []string{"api/...", "engine", "scenario/...", "provider/...", "cluster", "controller/...", "report/...", "simulator", "explore", "web", "convert", "playground", "examples", "deploy/..."},
 		also: slices.Concat(kubernetesClient, logging, prometheus, []string{"github.com/spf13/cobra", "github.com/spf13/pflag", "golang.org/x/term", "k8s.io/apiextensions-apiserver"})},
 
 	// A module of its own: it imports nothing of ours, and what Kubernetes needs is its own affair.

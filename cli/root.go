@@ -40,7 +40,7 @@ machines that are no longer worth their price. It speaks Karpenter's API.`,
 	root.SetFlagErrorFunc(func(command *cobra.Command, err error) error {
 		return fmt.Errorf("%w (see %s --help)", err, command.CommandPath())
 	})
-	root.AddCommand(newController(), newPlan(), newExplain(), newSavings(), newNodes(), newSimulate(), newSnapshot(), newCRDs(), newPlayground(), newDemo(), newBench(), newVersion())
+	root.AddCommand(newController(), newPlan(), newExplain(), newSavings(), newNodes(), newConvert(), newSimulate(), newSnapshot(), newCRDs(), newPlayground(), newDemo(), newBench(), newVersion())
 	return root
 }
 

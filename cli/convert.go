@@ -1,0 +1,160 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"tenon.sh/convert"
+)
+
+// convertOptions are the flags of convert.
+type convertOptions struct {
+	files   []string
+	inPlace bool
+	convert.Options
+}
+
+func newConvert() *cobra.Command {
+	o := convertOptions{}
+	command := &cobra.Command{
+		Use:   "convert",
+		Short: "Turn manifests of Karpenter's older APIs into those of today",
+		Long: `Turns Provisioners, AWSNodeTemplates (v1alpha5) and NodePools, NodeClaims, EC2NodeClasses (v1beta1) into karpenter.sh/v1
+and karpenter.k8s.aws/v1, and renames annotations of pods such as karpenter.sh/do-not-evict in any other manifest.
+Comments stay, and documents in which nothing changes keep every byte.
+
+What is to be filled in, what could not be mapped and what will behave otherwise is said on standard error. Name files
+that belong together in one call: what a pool says about its kubelets moves to its node class.`,
+		Example: `  tenon convert -f provisioner.yaml -f nodetemplate.yaml > karpenter.yaml
+  tenon convert -f manifests/ --in-place --role KarpenterNodeRole-my-cluster
+  kubectl get nodepools,ec2nodeclasses -o yaml | tenon convert -f -`,
+		Args: noFileArgs,
+		RunE: func(command *cobra.Command, _ []string) error { return o.run(command) },
+	}
+	flags := command.Flags()
+	flags.StringArrayVarP(&o.files, "filename", "f", nil, "file or folder of manifests, - for standard input; can be repeated")
+	flags.BoolVarP(&o.inPlace, "in-place", "i", false, "write the files anew instead of printing them")
+	flags.StringVar(&o.Role, "role", "", "IAM role of nodes, for classes that name neither a role nor an instance profile")
+	return command
+}
+
+func (o *convertOptions) run(command *cobra.Command) error {
+	if len(o.files) == 0 {
+		return errors.New("name files with -f, or - for standard input")
+	}
+	files, err := o.read(command.InOrStdin())
+	if err != nil {
+		return err
+	}
+	result, err := convert.Files(files, o.Options)
+	if err != nil {
+		return err
+	}
+	if o.inPlace {
+		err = rewriteFiles(files, result.Files)
+	} else {
+		err = printFiles(command.OutOrStdout(), result.Files)
+	}
+	if err != nil {
+		return err
+	}
+	return writeConversion(command.ErrOrStderr(), result)
+}
+
+func (o *convertOptions) read(stdin io.Reader) ([]convert.File, error) {
+	var out []convert.File
+	for _, name := range o.files {
+		if name == "-" && o.inPlace {
+			return nil, errors.New("--in-place writes files anew, and -f - is standard input")
+		}
+		paths, err := filesOf(name)
+		if err != nil {
+			return nil, fmt.Errorf("-f: %w", err)
+		}
+		for _, path := range paths {
+			text, err := readText(path, stdin)
+			if err != nil {
+				return nil, fmt.Errorf("-f: %w", err)
+			}
+			out = append(out, text)
+		}
+	}
+	return out, nil
+}
+
+func readText(path string, stdin io.Reader) (convert.File, error) {
+	if path == "-" {
+		text, err := io.ReadAll(stdin)
+		return convert.File{Name: "standard input", Text: string(text)}, err
+	}
+	text, err := os.ReadFile(path)
+	return convert.File{Name: path, Text: string(text)}, err
+}
+
+// printFiles writes all files as one.
+func printFiles(out io.Writer, files []convert.File) error {
+	begun := false
+	for _, file := range files {
+		if strings.TrimSpace(file.Text) == "" {
+			continue
+		}
+		if begun && !strings.HasPrefix(file.Text, "---") {
+			if _, err := fmt.Fprintln(out, "---"); err != nil {
+				return err
+			}
+		}
+		begun = true
+		if _, err := fmt.Fprintln(out, strings.TrimRight(file.Text, "\n")); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// rewriteFiles writes the files that have changed.
+func rewriteFiles(before, after []convert.File) error {
+	for i, file := range after {
+		if file.Text == before[i].Text {
+			continue
+		}
+		info, err := os.Stat(file.Name)
+		if err != nil {
+			return fmt.Errorf("write anew: %w", err)
+		}
+		if err := os.WriteFile(file.Name, []byte(file.Text), info.Mode().Perm()); err != nil {
+			return fmt.Errorf("write anew: %w", err)
+		}
+	}
+	return nil
+}
+
+// writeConversion says what was done and what is left to do.
+func writeConversion(out io.Writer, result convert.Result) error {
+	var text strings.Builder
+	if result.Converted+result.Touched == 0 {
+		text.WriteString("Nothing to convert: no object is of an older API.\n")
+	} else {
+		fmt.Fprintf(&text, "%s of older APIs converted, names changed in %s.\n", count(result.Converted, "object"), count(result.Touched, "other object"))
+	}
+	titles := map[convert.NoteKind]string{
+		convert.ToDo:    "To be filled in:",
+		convert.Lost:    "Could not be mapped:",
+		convert.Changed: "Behaves otherwise:",
+		convert.Renamed: "Renamed:",
+	}
+	title := ""
+	for _, note := range result.Notes {
+		if t := titles[note.Kind]; t != title {
+			title = t
+			fmt.Fprintf(&text, "\n%s\n", title)
+		}
+		fmt.Fprintf(&text, "  %s: %s\n", note.Object, note.Text)
+	}
+	_, err := io.WriteString(out, text.String())
+	return err
+}

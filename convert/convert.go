@@ -1,0 +1,183 @@
+// Package convert turns manifests of Karpenter's older APIs (v1alpha5, v1beta1) into karpenter.sh/v1 and
+// karpenter.k8s.aws/v1, keeps the comments of people, and says what it could not map and what will behave otherwise. It reads
+// text and writes text; a cluster, and what it holds, is none of its affairs.
+package convert
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// A File is a text of one or more YAML documents.
+type File struct {
+	Name string
+	Text string
+}
+
+// Options say what no manifest says.
+type Options struct {
+	// Role is the IAM role of nodes for classes that name neither a role nor an instance profile.
+	Role string
+}
+
+// A Result is what became of the files.
+type Result struct {
+	Files []File // those that were read, in their order
+	Notes []Note // in order of kind; in each kind as found
+	// Converted counts the objects of older APIs, Touched the other objects in which a name was changed.
+	Converted, Touched int
+}
+
+// A NoteKind says what a note asks of its reader.
+type NoteKind int
+
+// The kinds, the most urgent first.
+const (
+	ToDo    NoteKind = iota // the manifest does not work until somebody fills in what only they know
+	Lost                    // there is nothing that it could become
+	Changed                 // it is mapped, and behaves otherwise than before
+	Renamed                 // it is the same under another name
+)
+
+// A Note is one thing to know about one object, in one line.
+type Note struct {
+	Kind   NoteKind
+	Object string // such as "NodePool default"
+	Text   string
+}
+
+// Files converts files that belong together: what a pool says about its kubelets moves to its node class, which may be in
+// another file. Documents in which nothing changes keep every byte.
+func Files(files []File, opt Options) (Result, error) {
+	c := &conversion{options: opt}
+	var documents [][]*document
+	for _, file := range files {
+		read, err := readDocuments(file)
+		if err != nil {
+			return Result{}, err
+		}
+		documents = append(documents, read)
+		for _, d := range read {
+			c.objects = append(c.objects, d.objects...)
+		}
+	}
+	if err := c.run(); err != nil {
+		return Result{}, err
+	}
+	result := Result{Notes: c.notes, Converted: c.converted, Touched: c.touched}
+	slices.SortStableFunc(result.Notes, func(a, b Note) int { return cmp.Compare(a.Kind, b.Kind) })
+	for i, file := range files {
+		text, err := writeDocuments(documents[i])
+		if err != nil {
+			return Result{}, fmt.Errorf("write %s: %w", file.Name, err)
+		}
+		result.Files = append(result.Files, File{Name: file.Name, Text: text})
+	}
+	return result, nil
+}
+
+// conversion is what is known while files are converted.
+type conversion struct {
+	options            Options
+	objects            []*object
+	settings           settings
+	pools              []pool
+	notes              []Note
+	converted, touched int
+}
+
+func (c *conversion) note(kind NoteKind, o *object, format string, args ...any) {
+	n := Note{Kind: kind, Object: o.String(), Text: fmt.Sprintf(format, args...)}
+	if !slices.Contains(c.notes, n) {
+		c.notes = append(c.notes, n)
+	}
+}
+
+// run converts all objects, each by its kind, and then what concerns several of them.
+func (c *conversion) run() error {
+	for _, o := range c.objects {
+		if o.kind() == "ConfigMap" && o.name() == globalSettings {
+			c.readSettings(o)
+		}
+	}
+	for _, o := range c.objects {
+		if err := c.convert(o); err != nil {
+			return fmt.Errorf("%s, line %d: %s: %w", o.document.file, o.node.Line, o, err)
+		}
+	}
+	return c.moveKubelets()
+}
+
+func (c *conversion) convert(o *object) error {
+	turn := map[string]func(*object) error{
+		"karpenter.sh/v1alpha5/Provisioner":              c.provisioner,
+		"karpenter.sh/v1alpha5/Machine":                  c.machine,
+		"karpenter.k8s.aws/v1alpha1/AWSNodeTemplate":     c.nodeTemplate,
+		"karpenter.sh/v1beta1/NodePool":                  c.nodePool,
+		"karpenter.sh/v1beta1/NodeClaim":                 c.nodeClaim,
+		"karpenter.k8s.aws/v1beta1/EC2NodeClass":         c.nodeClass,
+		"karpenter.sh/v1/NodePool":                       c.poolOfToday,
+		"karpenter.sh/v1alpha5/ProvisionerList":          emptyList,
+		"karpenter.sh/v1beta1/NodePoolList":              emptyList,
+		"karpenter.sh/v1beta1/NodeClaimList":             emptyList,
+		"karpenter.k8s.aws/v1beta1/EC2NodeClassList":     emptyList,
+		"karpenter.k8s.aws/v1alpha1/AWSNodeTemplateList": emptyList,
+	}[o.apiVersion()+"/"+o.kind()]
+	if turn == nil {
+		c.renameIn(o)
+		return nil
+	}
+	if spec := field(o.node, "spec"); spec != nil && spec.Kind != yaml.MappingNode {
+		return errors.New("spec must be a mapping")
+	}
+	if o.apiVersion() != apiVersion {
+		c.converted++
+		o.document.changed = true
+	}
+	return turn(o)
+}
+
+// emptyList is a list without items: it needs no conversion but to be a list of nothing in particular.
+func emptyList(o *object) error {
+	o.setKind("v1", "List")
+	return nil
+}
+
+// machine leaves a Machine out: it stood for something running, which no manifest creates.
+func (c *conversion) machine(o *object) error {
+	c.note(Lost, o, "left out: machines that run are taken over from the cluster, no manifest starts them")
+	o.dropped = true
+	return nil
+}
+
+// An object is one Kubernetes object in a document.
+type object struct {
+	document *document
+	node     *yaml.Node // a mapping
+	called   string     // what notes call it, once converted
+	added    []*yaml.Node
+	dropped  bool
+}
+
+func (o *object) apiVersion() string { return scalar(field(o.node, "apiVersion")) }
+func (o *object) kind() string       { return scalar(field(o.node, "kind")) }
+func (o *object) name() string       { return scalar(field(field(o.node, "metadata"), "name")) }
+
+// String names the object as it was written.
+func (o *object) String() string {
+	if o.called != "" {
+		return o.called
+	}
+	return o.kind() + " " + cmp.Or(o.name(), "without a name")
+}
+
+// setKind makes it an object of another kind. Notes go on calling it what its author called it.
+func (o *object) setKind(apiVersion, kind string) {
+	o.called = o.String()
+	set(o.node, "apiVersion", word(apiVersion))
+	set(o.node, "kind", word(kind))
+}

@@ -1,0 +1,217 @@
+package convert
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// A document is one YAML document of a file.
+type document struct {
+	file      string
+	separator string // the line before it, with its end; empty for the first
+	text      string
+	from      int // line of the file on which text begins, the first being 0
+	root      *yaml.Node
+	list      *yaml.Node // the items, if it is a List
+	objects   []*object
+	changed   bool   // root is to be written instead of text
+	edits     []edit // of text, if it is not
+}
+
+// An edit replaces one word on one line.
+type edit struct {
+	line, column int // of the file and of the line, the first being 1
+	from, to     string
+}
+
+// readDocuments takes a file apart.
+func readDocuments(file File) ([]*document, error) {
+	var out []*document
+	d := &document{file: file.Name}
+	line := 0
+	for text := range strings.Lines(file.Text) {
+		if isSeparator(text) {
+			out = append(out, d)
+			d = &document{file: file.Name, separator: text, from: line + 1}
+		} else {
+			d.text += text
+		}
+		line++
+	}
+	out = append(out, d)
+	for _, d := range out {
+		if err := d.read(); err != nil {
+			return nil, fmt.Errorf("read %s: %w", file.Name, err)
+		}
+	}
+	return out, nil
+}
+
+// isSeparator says whether a line begins a document. What follows on the same line is a comment at most.
+func isSeparator(line string) bool {
+	rest, found := strings.CutPrefix(strings.TrimRight(line, " \t\r\n"), "---")
+	rest = strings.TrimLeft(rest, " \t")
+	return found && (rest == "" || strings.HasPrefix(rest, "#"))
+}
+
+// read finds the objects of the document.
+func (d *document) read() error {
+	var root yaml.Node
+	// Empty lines before it let the library count lines from the file's beginning.
+	if err := yaml.Unmarshal([]byte(strings.Repeat("\n", d.from)+d.text), &root); err != nil {
+		hint := ""
+		if strings.Contains(d.text, "{{") {
+			hint = " (it looks like a template: render it first)"
+		}
+		return fmt.Errorf("%s%s", strings.Join(strings.Fields(err.Error()), " "), hint)
+	}
+	if name := containsItself(&root, map[*yaml.Node]bool{}); name != "" {
+		return fmt.Errorf("line %d: the value of anchor &%s contains itself", d.from+1, name)
+	}
+	if root.Kind != yaml.DocumentNode || len(root.Content) == 0 || root.Content[0].Kind != yaml.MappingNode {
+		return nil // a comment, or nothing that Kubernetes would take
+	}
+	d.root = &root
+	top := &object{document: d, node: root.Content[0]}
+	if items := field(top.node, "items"); items != nil && items.Kind == yaml.SequenceNode && strings.HasSuffix(top.kind(), "List") {
+		for _, item := range items.Content {
+			if item.Kind == yaml.MappingNode {
+				d.objects = append(d.objects, &object{document: d, node: item})
+			}
+		}
+		d.list = items
+		if len(d.objects) > 0 && top.kind() != "List" {
+			// It may come to hold objects of several kinds.
+			top.setKind("v1", "List")
+		}
+		if len(d.objects) > 0 {
+			return nil
+		}
+	}
+	d.objects = []*object{top}
+	return nil
+}
+
+// containsItself names an anchor whose value holds an alias for it, on the way from the root that is given as within.
+func containsItself(n *yaml.Node, within map[*yaml.Node]bool) string {
+	if n.Kind == yaml.AliasNode {
+		if within[n.Alias] {
+			return n.Value
+		}
+		return ""
+	}
+	within[n] = true
+	defer delete(within, n)
+	for _, child := range n.Content {
+		if name := containsItself(child, within); name != "" {
+			return name
+		}
+	}
+	return ""
+}
+
+// writeDocuments is the text of a file.
+func writeDocuments(documents []*document) (string, error) {
+	var out strings.Builder
+	for _, d := range documents {
+		text, err := d.write()
+		if err != nil {
+			return "", err
+		}
+		if strings.TrimSpace(text) == "" && d.changed {
+			continue // all of it was left out
+		}
+		separator := d.separator
+		if separator == "" && out.Len() > 0 {
+			separator = "---\n"
+		}
+		out.WriteString(separator + text)
+	}
+	return out.String(), nil
+}
+
+func (d *document) write() (string, error) {
+	if !d.changed {
+		return d.edited(), nil
+	}
+	if d.list != nil {
+		d.list.Content = nil
+		for _, o := range d.objects {
+			if !o.dropped {
+				d.list.Content = append(d.list.Content, o.node)
+			}
+			d.list.Content = append(d.list.Content, o.added...)
+		}
+		return d.encode(d.root)
+	}
+	var texts []string
+	for _, o := range d.objects {
+		nodes := o.added
+		if !o.dropped {
+			nodes = append([]*yaml.Node{d.root}, nodes...)
+		}
+		for _, node := range nodes {
+			text, err := d.encode(node)
+			if err != nil {
+				return "", err
+			}
+			texts = append(texts, text)
+		}
+	}
+	return strings.Join(texts, "---\n"), nil
+}
+
+// compactList matches a list that is not indented under its key.
+var compactList = regexp.MustCompile(`(?m)^( *)[^\s#-][^\n]*:[ \t]*\n(?:[ \t]*#[^\n]*\n)*( *)- `)
+
+// encode writes in the style of the document: lists are indented or not, as its author did.
+func (d *document) encode(node *yaml.Node) (string, error) {
+	if strings.HasPrefix(strings.TrimSpace(d.text), "{") {
+		return encodeJSON(node)
+	}
+	var out bytes.Buffer
+	encoder := yaml.NewEncoder(&out)
+	encoder.SetIndent(2)
+	if match := compactList.FindStringSubmatch(d.text); match != nil && len(match[1]) == len(match[2]) {
+		encoder.CompactSeqIndent()
+	}
+	if err := encoder.Encode(node); err != nil {
+		return "", err
+	}
+	return out.String(), encoder.Close()
+}
+
+func encodeJSON(node *yaml.Node) (string, error) {
+	var value any
+	if err := node.Decode(&value); err != nil {
+		return "", err
+	}
+	text, err := json.MarshalIndent(value, "", "  ")
+	return string(text) + "\n", err
+}
+
+// edited is the text with words replaced and everything else as it was.
+func (d *document) edited() string {
+	if len(d.edits) == 0 {
+		return d.text
+	}
+	lines := slices.Collect(strings.Lines(d.text))
+	// From the right, so that columns stay what they were.
+	slices.SortFunc(d.edits, func(a, b edit) int {
+		return cmp.Or(cmp.Compare(a.line, b.line), cmp.Compare(b.column, a.column))
+	})
+	for _, e := range d.edits {
+		i := e.line - 1 - d.from
+		runes := []rune(lines[i])
+		at := min(e.column-1, len(runes))
+		lines[i] = string(runes[:at]) + strings.Replace(string(runes[at:]), e.from, e.to, 1)
+	}
+	return strings.Join(lines, "")
+}
