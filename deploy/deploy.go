@@ -2,6 +2,8 @@
 // cluster gets, so what is missing in them shows there.
 package deploy
 
+//go:generate charts/copy-crds.sh
+
 import "embed"
 
 // RBAC holds, in folder rbac, the service account that Tenon runs as and what it may do. The namespace is kube-system.

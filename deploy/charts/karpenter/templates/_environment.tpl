@@ -1,0 +1,88 @@
+{{- /* What the controller is told. Flags have environment variables; what is not set is left to their defaults. */ -}}
+
+{{- define "karpenter.environment" -}}
+{{- $aws := eq .Values.settings.cloudProvider "aws" -}}
+{{- if and $aws (not .Values.settings.clusterName) -}}
+{{- fail "settings.clusterName is empty: name the cluster as EKS knows it, with --set settings.clusterName=NAME" -}}
+{{- end -}}
+- name: TENON_CLOUD_PROVIDER
+  value: {{ .Values.settings.cloudProvider | quote }}
+- name: KUBERNETES_MIN_VERSION
+  value: 1.19.0-0
+- name: KARPENTER_SERVICE
+  value: {{ include "karpenter.fullname" . }}
+- name: SYSTEM_NAMESPACE
+  valueFrom:
+    fieldRef:
+      fieldPath: metadata.namespace
+- name: CPU_REQUESTS
+  valueFrom:
+    resourceFieldRef:
+      containerName: {{ .Values.controller.containerName }}
+      divisor: 1m
+      resource: requests.cpu
+- name: MEMORY_LIMIT
+  valueFrom:
+    resourceFieldRef:
+      containerName: {{ .Values.controller.containerName }}
+      divisor: "0"
+      resource: limits.memory
+{{- $values := list
+  (list "LOG_LEVEL" .Values.logLevel)
+  (list "LOG_OUTPUT_PATHS" (join "," .Values.logOutputPaths))
+  (list "LOG_ERROR_OUTPUT_PATHS" (join "," .Values.logErrorOutputPaths))
+  (list "METRICS_PORT" .Values.controller.metrics.port)
+  (list "HEALTH_PROBE_PORT" .Values.controller.healthProbe.port)
+-}}
+{{- with .Values.settings -}}
+{{- $values = concat $values (list
+  (list "BATCH_MAX_DURATION" .batchMaxDuration)
+  (list "BATCH_IDLE_DURATION" .batchIdleDuration)
+  (list "PREFERENCE_POLICY" .preferencePolicy)
+  (list "MIN_VALUES_POLICY" .minValuesPolicy)
+  (list "SCHEDULER_CONFIG" .schedulerConfig)
+  (list "DISABLE_CLUSTER_STATE_OBSERVABILITY" .disableClusterStateObservability)
+) -}}
+{{- if $aws -}}
+{{- $values = concat $values (list
+  (list "CLUSTER_CA_BUNDLE" .clusterCABundle)
+  (list "CLUSTER_NAME" .clusterName)
+  (list "CLUSTER_ENDPOINT" .clusterEndpoint)
+  (list "ISOLATED_VPC" .isolatedVPC)
+  (list "EKS_CONTROL_PLANE" .eksControlPlane)
+  (list "VM_MEMORY_OVERHEAD_PERCENT" (.vmMemoryOverheadPercent | toString))
+  (list "INTERRUPTION_QUEUE" .interruptionQueue)
+  (list "ENABLE_ZONAL_SHIFT" .enableZonalShift)
+  (list "RESERVED_ENIS" .reservedENIs)
+  (list "DISABLE_DRY_RUN" .disableDryRun)
+  (list "AMI_REFRESH_INTERVAL" .amiRefreshInterval)
+  (list "SUBNET_REFRESH_INTERVAL" .subnetRefreshInterval)
+  (list "AWS_FEATURE_GATES" (printf "NodeClassCEL=%t" (.awsFeatureGates.nodeClassCEL | default false | toString | eq "true")))
+) -}}
+{{- end -}}
+{{- end -}}
+{{- range $values -}}
+{{- if index . 1 }}
+- name: {{ index . 0 }}
+  value: {{ index . 1 | toString | quote }}
+{{- end -}}
+{{- end }}
+- name: IGNORE_DRA_REQUESTS
+  value: {{ .Values.settings.ignoreDRARequests | toString | quote }}
+- name: FEATURE_GATES
+  value: {{ include "karpenter.featureGates" . | quote }}
+{{- with .Values.controller.env }}
+{{ toYaml . }}
+{{- end }}
+{{- end -}}
+
+{{- define "karpenter.featureGates" -}}
+{{- $gates := list -}}
+{{- range $name := list "reservedCapacity" "spotToSpotConsolidation" "nodeRepair" "nodeOverlay" "staticCapacity" "capacityBuffer" "podDeletionCostManagement" -}}
+{{- $value := get $.Values.settings.featureGates $name | toString -}}
+{{- if has $value (list "true" "false") -}}
+{{- $gates = append $gates (printf "%s%s=%s" (substr 0 1 $name | upper) (substr 1 -1 $name) $value) -}}
+{{- end -}}
+{{- end -}}
+{{- join "," $gates -}}
+{{- end -}}

@@ -1,0 +1,269 @@
+package charttest
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+)
+
+func TestTheCommandOfTheGettingStartedGuideRendersEveryObject(t *testing.T) {
+	t.Parallel()
+	got := names(render(t, gettingStarted()))
+	want := []string{
+		"ClusterRole /karpenter", "ClusterRole /karpenter-admin", "ClusterRole /karpenter-core",
+		"ClusterRoleBinding /karpenter", "ClusterRoleBinding /karpenter-core",
+		"Deployment kube-system/karpenter", "PodDisruptionBudget kube-system/karpenter",
+		"Role kube-system/karpenter", "Role kube-system/karpenter-dns",
+		"RoleBinding kube-system/karpenter", "RoleBinding kube-system/karpenter-dns",
+		"Service kube-system/karpenter", "ServiceAccount kube-system/karpenter",
+	}
+	slices.Sort(got)
+	if !slices.Equal(got, want) {
+		t.Errorf("got  %q\nwant %q", got, want)
+	}
+}
+
+func deployment(t *testing.T, r release, name string) *appsv1.Deployment {
+	t.Helper()
+	out := &appsv1.Deployment{}
+	object := find(t, render(t, r), "Deployment", name)
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(object.Object, out, true); err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+func TestTheControllerRunsTwiceApartAndWithoutPrivileges(t *testing.T) {
+	t.Parallel()
+	d := deployment(t, gettingStarted(), "karpenter")
+	selector := map[string]string{"app.kubernetes.io/name": "karpenter", "app.kubernetes.io/instance": "karpenter"}
+	if !maps.Equal(d.Spec.Selector.MatchLabels, selector) {
+		t.Errorf("selector %v: an upgrade of Karpenter's release would be refused", d.Spec.Selector.MatchLabels)
+	}
+	if *d.Spec.Replicas != 2 || d.Spec.Strategy.RollingUpdate.MaxUnavailable.IntValue() != 1 {
+		t.Errorf("%d replicas, strategy %v", *d.Spec.Replicas, d.Spec.Strategy)
+	}
+	pod := d.Spec.Template.Spec
+	spread := pod.TopologySpreadConstraints
+	if len(spread) != 1 || spread[0].TopologyKey != "topology.kubernetes.io/zone" || spread[0].WhenUnsatisfiable != corev1.DoNotSchedule || !maps.Equal(spread[0].LabelSelector.MatchLabels, selector) {
+		t.Errorf("spread %v", spread)
+	}
+	apart := pod.Affinity.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution
+	if len(apart) != 1 || apart[0].TopologyKey != "kubernetes.io/hostname" || !maps.Equal(apart[0].LabelSelector.MatchLabels, selector) {
+		t.Errorf("anti-affinity %v", apart)
+	}
+	own := pod.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms[0].MatchExpressions[0]
+	if own.Key != "karpenter.sh/nodepool" || own.Operator != corev1.NodeSelectorOpDoesNotExist {
+		t.Errorf("it may run on nodes that it started: %v", own)
+	}
+	if pod.PriorityClassName != "system-cluster-critical" || *pod.SecurityContext.FSGroup != 65532 || pod.SecurityContext.SeccompProfile.Type != corev1.SeccompProfileTypeRuntimeDefault {
+		t.Errorf("priority class %q, security context %v", pod.PriorityClassName, pod.SecurityContext)
+	}
+	c := pod.Containers[0]
+	s := c.SecurityContext
+	if !*s.RunAsNonRoot || *s.RunAsUser != 65532 || *s.RunAsGroup != 65532 || !*s.ReadOnlyRootFilesystem || *s.AllowPrivilegeEscalation || !slices.Equal(s.Capabilities.Drop, []corev1.Capability{"ALL"}) {
+		t.Errorf("security context of the container: %v", s)
+	}
+	if c.LivenessProbe.HTTPGet.Path != "/healthz" || c.ReadinessProbe.HTTPGet.Path != "/readyz" || c.Name != "controller" {
+		t.Errorf("container %s, probes %v %v", c.Name, c.LivenessProbe, c.ReadinessProbe)
+	}
+	if c.Resources.Limits.Memory().String() != "1Gi" || c.Resources.Requests.Cpu().String() != "1" {
+		t.Errorf("resources %v", c.Resources)
+	}
+}
+
+// environment is what the container is told; a reference is written as its field.
+func environment(d *appsv1.Deployment) map[string]string {
+	out := map[string]string{}
+	for _, e := range d.Spec.Template.Spec.Containers[0].Env {
+		switch {
+		case e.ValueFrom == nil:
+			out[e.Name] = e.Value
+		case e.ValueFrom.FieldRef != nil:
+			out[e.Name] = e.ValueFrom.FieldRef.FieldPath
+		case e.ValueFrom.ResourceFieldRef != nil:
+			out[e.Name] = e.ValueFrom.ResourceFieldRef.Resource
+		}
+	}
+	return out
+}
+
+func TestSettingsBecomeEnvironmentVariables(t *testing.T) {
+	t.Parallel()
+	got := environment(deployment(t, gettingStarted(), "karpenter"))
+	want := map[string]string{
+		"TENON_CLOUD_PROVIDER": "aws", "KUBERNETES_MIN_VERSION": "1.19.0-0", "KARPENTER_SERVICE": "karpenter",
+		"SYSTEM_NAMESPACE": "metadata.namespace", "CPU_REQUESTS": "requests.cpu", "MEMORY_LIMIT": "limits.memory",
+		"LOG_LEVEL": "info", "LOG_OUTPUT_PATHS": "stdout", "LOG_ERROR_OUTPUT_PATHS": "stderr",
+		"METRICS_PORT": "8080", "HEALTH_PROBE_PORT": "8081",
+		"BATCH_MAX_DURATION": "10s", "BATCH_IDLE_DURATION": "1s", "PREFERENCE_POLICY": "Respect", "MIN_VALUES_POLICY": "Strict",
+		"CLUSTER_NAME": "demo", "INTERRUPTION_QUEUE": "demo", "VM_MEMORY_OVERHEAD_PERCENT": "0.075", "RESERVED_ENIS": "0",
+		"AMI_REFRESH_INTERVAL": "1m", "SUBNET_REFRESH_INTERVAL": "1m", "AWS_FEATURE_GATES": "NodeClassCEL=false", "IGNORE_DRA_REQUESTS": "true",
+		"FEATURE_GATES": "ReservedCapacity=true,SpotToSpotConsolidation=false,NodeRepair=false,NodeOverlay=false,StaticCapacity=false,CapacityBuffer=false,PodDeletionCostManagement=false",
+	}
+	if !maps.Equal(got, want) {
+		for _, name := range slices.Sorted(maps.Keys(got)) {
+			if got[name] != want[name] {
+				t.Errorf("%s is %q, want %q", name, got[name], want[name])
+			}
+		}
+		for _, name := range slices.Sorted(maps.Keys(want)) {
+			if _, ok := got[name]; !ok {
+				t.Errorf("%s is missing", name)
+			}
+		}
+	}
+}
+
+func TestEveryValueOfKarpentersChartHasItsEffect(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct{ set, kind, name, want string }{
+		{"nameOverride=other", "Deployment", "karpenter-other", `"app.kubernetes.io/name":"other"`},
+		{"fullnameOverride=full", "Deployment", "full", `"app.kubernetes.io/name":"karpenter"`},
+		{"additionalLabels.a=b", "Role", "karpenter", `"a":"b"`},
+		{"additionalAnnotations.a=b", "ClusterRoleBinding", "karpenter-core", `"annotations":{"a":"b"}`},
+		{"imagePullPolicy=Always", "Deployment", "karpenter", `"imagePullPolicy":"Always"`},
+		{"imagePullSecrets[0].name=s", "Deployment", "karpenter", `"imagePullSecrets":[{"name":"s"}]`},
+		{"service.annotations.a=b", "Service", "karpenter", `"annotations":{"a":"b"}`},
+		{"serviceAccount.name=sa", "ServiceAccount", "sa", `"name":"sa"`},
+		{"serviceAccount.name=sa", "RoleBinding", "karpenter-dns", `"name":"sa","namespace":"kube-system"`},
+		{`serviceAccount.annotations.eks\.amazonaws\.com/role-arn=arn`, "ServiceAccount", "karpenter", `"eks.amazonaws.com/role-arn":"arn"`},
+		{"additionalClusterRoleRules[0].apiGroups[0]=g,additionalClusterRoleRules[0].resources[0]=r,additionalClusterRoleRules[0].verbs[0]=get", "ClusterRole", "karpenter-core", `{"apiGroups":["g"],"resources":["r"],"verbs":["get"]}`},
+		{"replicas=3", "Deployment", "karpenter", `"replicas":3`},
+		{"revisionHistoryLimit=1", "Deployment", "karpenter", `"revisionHistoryLimit":1`},
+		{"strategy.rollingUpdate.maxUnavailable=0", "Deployment", "karpenter", `"maxUnavailable":0`},
+		{"podLabels.a=b", "Deployment", "karpenter", `"a":"b"`},
+		{"podAnnotations.a=b", "Deployment", "karpenter", `"annotations":{"a":"b"}`},
+		{"podDisruptionBudget.name=pdb", "PodDisruptionBudget", "pdb", `"maxUnavailable":1`},
+		{"podDisruptionBudget.maxUnavailable=2", "PodDisruptionBudget", "karpenter", `"maxUnavailable":2`},
+		{"podSecurityContext.fsGroup=1", "Deployment", "karpenter", `"fsGroup":1,`},
+		{"priorityClassName=p", "Deployment", "karpenter", `"priorityClassName":"p"`},
+		{"terminationGracePeriodSeconds=9", "Deployment", "karpenter", `"terminationGracePeriodSeconds":9`},
+		{"hostNetwork=true", "Deployment", "karpenter", `"hostNetwork":true`},
+		{"schedulerName=s", "Deployment", "karpenter", `"schedulerName":"s"`},
+		{"dnsPolicy=Default", "Deployment", "karpenter", `"dnsPolicy":"Default"`},
+		{"dnsConfig.nameservers[0]=1.1.1.1", "Deployment", "karpenter", `"nameservers":["1.1.1.1"]`},
+		{"initContainers[0].name=i", "Deployment", "karpenter", `"initContainers":[{"name":"i"}]`},
+		{"nodeSelector.a=b", "Deployment", "karpenter", `"nodeSelector":{"a":"b","kubernetes.io/os":"linux"}`},
+		{"tolerations[0].key=k", "Deployment", "karpenter", `"tolerations":[{"key":"k"}]`},
+		{"topologySpreadConstraints=null", "ServiceAccount", "karpenter", `karpenter`},
+		{"extraVolumes[0].name=v", "Deployment", "karpenter", `"volumes":[{"name":"v"}]`},
+		{"controller.containerName=c", "Deployment", "karpenter", `"containerName":"c","divisor":"1m"`},
+		{"controller.image.repository=r,controller.image.tag=1.2", "Deployment", "karpenter", `"image":"r:1.2"`},
+		{"controller.image.digest=sha256:abc", "Deployment", "karpenter", `@sha256:abc"`},
+		{"controller.env[0].name=E,controller.env[0].value=v", "Deployment", "karpenter", `{"name":"E","value":"v"}`},
+		{"controller.envFrom[0].configMapRef.name=m", "Deployment", "karpenter", `"envFrom":[{"configMapRef":{"name":"m"}}]`},
+		{"controller.securityContext.seLinuxOptions.level=l", "Deployment", "karpenter", `"seLinuxOptions":{"level":"l"}`},
+		{"controller.extraVolumeMounts[0].name=v", "Deployment", "karpenter", `"volumeMounts":[{"name":"v"}]`},
+		{"controller.sidecarContainer[0].name=s,controller.sidecarVolumeMounts[0].name=v", "Deployment", "karpenter", `{"name":"s","volumeMounts":[{"name":"v"}]}`},
+		{"controller.metrics.port=9000", "Service", "karpenter", `"port":9000`},
+		{"controller.healthProbe.port=9001", "Deployment", "karpenter", `"containerPort":9001,"name":"http"`},
+		{"logLevel=debug", "Deployment", "karpenter", `{"name":"LOG_LEVEL","value":"debug"}`},
+		{"logOutputPaths={stdout,/tmp/x}", "Deployment", "karpenter", `{"name":"LOG_OUTPUT_PATHS","value":"stdout,/tmp/x"}`},
+		{"settings.schedulerConfig=x", "Deployment", "karpenter", `{"name":"SCHEDULER_CONFIG","value":"x"}`},
+		{"settings.ignoreDRARequests=false", "Deployment", "karpenter", `{"name":"IGNORE_DRA_REQUESTS","value":"false"}`},
+		{"settings.disableClusterStateObservability=true", "Deployment", "karpenter", `{"name":"DISABLE_CLUSTER_STATE_OBSERVABILITY","value":"true"}`},
+		{"settings.clusterEndpoint=https://x", "Deployment", "karpenter", `{"name":"CLUSTER_ENDPOINT","value":"https://x"}`},
+		{"settings.clusterCABundle=Y2E=", "Deployment", "karpenter", `{"name":"CLUSTER_CA_BUNDLE","value":"Y2E="}`},
+		{"settings.isolatedVPC=true", "Deployment", "karpenter", `{"name":"ISOLATED_VPC","value":"true"}`},
+		{"settings.eksControlPlane=true", "Deployment", "karpenter", `{"name":"EKS_CONTROL_PLANE","value":"true"}`},
+		{"settings.vmMemoryOverheadPercent=0", "Deployment", "karpenter", `{"name":"VM_MEMORY_OVERHEAD_PERCENT","value":"0"}`},
+		{"settings.enableZonalShift=true", "Deployment", "karpenter", `{"name":"ENABLE_ZONAL_SHIFT","value":"true"}`},
+		{"settings.reservedENIs=1", "Deployment", "karpenter", `{"name":"RESERVED_ENIS","value":"1"}`},
+		{"settings.disableDryRun=true", "Deployment", "karpenter", `{"name":"DISABLE_DRY_RUN","value":"true"}`},
+		{"settings.featureGates.staticCapacity=true", "Deployment", "karpenter", `StaticCapacity=true,`},
+		{"settings.featureGates.nodeRepair=null", "Deployment", "karpenter", `SpotToSpotConsolidation=false,NodeOverlay=false,`},
+		{"settings.awsFeatureGates.nodeClassCEL=true", "Deployment", "karpenter", `"NodeClassCEL=true"`},
+	} {
+		t.Run(test.set, func(t *testing.T) {
+			t.Parallel()
+			object := find(t, render(t, gettingStarted().with(test.set)), test.kind, test.name)
+			if got := text(t, object); !strings.Contains(got, test.want) {
+				t.Errorf("%s is not in\n%s", test.want, got)
+			}
+		})
+	}
+}
+
+func TestNamesFollowTheRelease(t *testing.T) {
+	t.Parallel()
+	r := gettingStarted()
+	r.name = "autoscaler"
+	find(t, render(t, r), "Deployment", "autoscaler-karpenter")
+	r.name = "karpenter-blue"
+	d := deployment(t, r, "karpenter-blue")
+	if d.Spec.Selector.MatchLabels["app.kubernetes.io/instance"] != "karpenter-blue" {
+		t.Errorf("%v", d.Spec.Selector.MatchLabels)
+	}
+}
+
+func TestAServiceMonitorIsMadeWhereItsKindExists(t *testing.T) {
+	t.Parallel()
+	r := gettingStarted().with("serviceMonitor.enabled=true", "serviceMonitor.additionalLabels.a=b", "serviceMonitor.sampleLimit=5",
+		"serviceMonitor.endpointConfig.interval=30s", "serviceMonitor.metricRelabelings[0].action=drop")
+	has := func(r release) bool {
+		return slices.ContainsFunc(render(t, r), func(o *unstructured.Unstructured) bool { return o.GetKind() == "ServiceMonitor" })
+	}
+	if has(r) {
+		t.Error("made where nobody serves the kind: the installation would fail")
+	}
+	r.apis = []string{"monitoring.coreos.com/v1/ServiceMonitor"}
+	monitor := text(t, find(t, render(t, r), "ServiceMonitor", "karpenter"))
+	for _, want := range []string{`"a":"b"`, `"sampleLimit":5`, `"interval":"30s","metricRelabelings":[{"action":"drop"}],"path":"/metrics","port":"http-metrics"`, `"matchNames":["kube-system"]`} {
+		if !strings.Contains(monitor, want) {
+			t.Errorf("%s is not in\n%s", want, monitor)
+		}
+	}
+	r = gettingStarted()
+	r.apis = []string{"monitoring.coreos.com/v1/ServiceMonitor"}
+	if has(r) {
+		t.Error("made without being asked for")
+	}
+}
+
+func TestAClusterWithoutANameIsRefused(t *testing.T) {
+	t.Parallel()
+	r := gettingStarted().with("settings.clusterName=")
+	if _, err := r.render(); err == nil || !strings.Contains(err.Error(), "settings.clusterName is empty: name the cluster") {
+		t.Errorf("%v", err)
+	}
+	if _, err := r.with("settings.cloudProvider=kwok").render(); err != nil {
+		t.Errorf("a simulated cloud needs no name: %v", err)
+	}
+}
+
+func TestTheAccountCanBeOneThatExists(t *testing.T) {
+	t.Parallel()
+	objects := render(t, gettingStarted().with("serviceAccount.create=false", "serviceAccount.name=mine"))
+	for _, o := range objects {
+		if o.GetKind() == "ServiceAccount" {
+			t.Errorf("it is made: %s", o.GetName())
+		}
+	}
+	if d := text(t, find(t, objects, "Deployment", "karpenter")); !strings.Contains(d, `"serviceAccountName":"mine"`) {
+		t.Errorf("%s", d)
+	}
+}
+
+func TestSelectorsThatUsersWroteAreKept(t *testing.T) {
+	t.Parallel()
+	d := deployment(t, gettingStarted().with("topologySpreadConstraints[0].topologyKey=rack", "topologySpreadConstraints[0].maxSkew=2",
+		"topologySpreadConstraints[0].whenUnsatisfiable=ScheduleAnyway", "topologySpreadConstraints[0].labelSelector.matchLabels.a=b",
+		"affinity.podAntiAffinity.preferredDuringSchedulingIgnoredDuringExecution[0].weight=1",
+		"affinity.podAntiAffinity.preferredDuringSchedulingIgnoredDuringExecution[0].podAffinityTerm.topologyKey=rack"), "karpenter")
+	spec := d.Spec.Template.Spec
+	if got := fmt.Sprint(spec.TopologySpreadConstraints[0].LabelSelector.MatchLabels); got != "map[a:b]" {
+		t.Error(got)
+	}
+	preferred := spec.Affinity.PodAntiAffinity.PreferredDuringSchedulingIgnoredDuringExecution[0].PodAffinityTerm
+	if preferred.LabelSelector.MatchLabels["app.kubernetes.io/name"] != "karpenter" {
+		t.Errorf("%v", preferred)
+	}
+}

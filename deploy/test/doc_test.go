@@ -1,0 +1,22 @@
+// Package charttest holds the tests of what is deployed: the Helm charts, rendered by Helm's library, checked by a real API
+// server, installed over a release of Karpenter's, and used by a controller that may do no more than the chart allows.
+// The library brings half of Helm along, so it is kept out of the module that is shipped.
+package charttest
+
+import (
+	"os"
+	"testing"
+
+	"github.com/go-logr/logr"
+	"k8s.io/klog/v2"
+	ctrl "sigs.k8s.io/controller-runtime"
+
+	"tenon.sh/playground/playgroundtest"
+)
+
+func TestMain(m *testing.M) {
+	// The loggers of the libraries belong to the process.
+	ctrl.SetLogger(logr.Discard())
+	klog.SetLogger(logr.Discard())
+	os.Exit(playgroundtest.Run(m))
+}
