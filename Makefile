@@ -13,7 +13,7 @@ TEST_TIMEOUT ?= 20m
 
 # What bin/tenon is built from: Go files and what they embed. Go's own cache decides what is compiled again.
 sources := $(shell find . \( -path './.?*' -o -path ./bin -o -path ./controlplane -o -path ./docs -o -path ./tools \
-	-o -name testdata \) -prune -o -type f ! -name '*_test.go' ! -name '*.md' -print)
+	-o -path ./deploy/charts -o -path ./deploy/monitoring -o -path ./deploy/test -o -name testdata \) -prune -o -type f ! -name '*_test.go' ! -name '*.md' -print)
 controlplane_sources := $(shell find controlplane -type f ! -name '*_test.go' ! -name '*.md')
 go_tool := go tool -modfile=tools/go.mod
 
@@ -33,8 +33,9 @@ demo: build ## Pods come, a machine comes, pods go, the machine goes. ARGS=--exi
 playground: build ## A local cluster with Tenon and a simulated cloud, until Ctrl-C. See ARGS=--help.
 	@exec bin/tenon playground $(ARGS)
 
-test: bin/controlplane ## Run all tests of both modules.
+test: bin/controlplane ## Run all tests of all modules.
 	@cd controlplane && go test -timeout $(TEST_TIMEOUT) ./...
+	@cd deploy/test && go test -timeout $(TEST_TIMEOUT) ./...
 	@go test -p $(PACKAGES_AT_A_TIME) -timeout $(TEST_TIMEOUT) ./...
 
 race: export CGO_ENABLED = 1
@@ -54,12 +55,12 @@ bench: bin/controlplane ## Run the benchmarks. BENCH=regexp chooses, PKG=./engin
 
 check: ## Format, vet, staticcheck, the architecture test, generated files.
 	@echo '==> gofmt' && tools/gofmt.sh
-	@echo '==> go vet' && go vet ./... && cd controlplane && go vet ./...
+	@echo '==> go vet' && go vet ./... && (cd controlplane && go vet ./...) && (cd deploy/test && go vet ./...)
 	@echo '==> staticcheck' && $(go_tool) staticcheck ./...
 	@echo '==> architecture' && go test -run Architecture .
 	@echo '==> generated files' && tools/check-generated.sh
 
-generate: ## Write the generated files (CRDs, deep copies) anew from the sources.
+generate: ## Write the generated files (CRDs, deep copies, references) anew from the sources.
 	@go generate ./...
 
 clean: ## Remove what was built, and the playground's folder.

@@ -1,0 +1,129 @@
+package charttest
+
+import (
+	"errors"
+	"io"
+	"io/fs"
+	"slices"
+	"strings"
+	"testing"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/yaml"
+
+	"tenon.sh/deploy"
+)
+
+// rightsOf lists what roles allow, one right a line: where, verb, resource, and the only object if there is one.
+func rightsOf(t *testing.T, objects []*unstructured.Unstructured) []string {
+	t.Helper()
+	var out []string
+	for _, o := range objects {
+		if o.GetKind() != "ClusterRole" && o.GetKind() != "Role" || strings.HasSuffix(o.GetName(), "-admin") {
+			continue
+		}
+		role := &rbacv1.Role{}
+		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, role); err != nil {
+			t.Fatal(err)
+		}
+		where := "everywhere"
+		if o.GetKind() == "Role" {
+			where = "in " + o.GetNamespace()
+		}
+		for _, rule := range role.Rules {
+			for _, group := range rule.APIGroups {
+				for _, resource := range rule.Resources {
+					for _, verb := range rule.Verbs {
+						right := where + ": " + verb + " " + strings.TrimSuffix(resource+"."+group, ".")
+						if len(rule.ResourceNames) > 0 {
+							right += " " + strings.Join(rule.ResourceNames, ",")
+						}
+						out = append(out, right)
+					}
+				}
+			}
+		}
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+// without are the lines of a that b lacks.
+func without(a, b []string) []string {
+	return slices.DeleteFunc(slices.Clone(a), func(line string) bool { return slices.Contains(b, line) })
+}
+
+// plainRights are those of the manifests that the playground's controller runs with.
+func plainRights(t *testing.T) []string {
+	t.Helper()
+	var objects []*unstructured.Unstructured
+	err := fs.WalkDir(deploy.RBAC, ".", func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			return err
+		}
+		file, err := deploy.RBAC.Open(path)
+		if err != nil {
+			return err
+		}
+		defer file.Close()
+		for decoder := yaml.NewYAMLOrJSONDecoder(file, 4096); ; {
+			o := &unstructured.Unstructured{}
+			if err := decoder.Decode(o); errors.Is(err, io.EOF) {
+				return nil
+			} else if err != nil {
+				return err
+			}
+			objects = append(objects, o)
+		}
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return rightsOf(t, objects)
+}
+
+func TestTheChartGrantsWhatTheControllerNeedsAndNoMore(t *testing.T) {
+	t.Parallel()
+	plain := plainRights(t)
+	if len(plain) < 50 {
+		t.Fatalf("only %q", plain)
+	}
+	// deploy/rbac is for a simulated cloud, so the chart for one grants the same.
+	simulated := rightsOf(t, render(t, gettingStarted().with("settings.cloudProvider=kwok")))
+	if lacks := without(plain, simulated); !slices.Equal(lacks, []string{"in kube-system: list leases.coordination.k8s.io"}) {
+		t.Errorf("simulated cloud: the chart does not grant %q", lacks)
+	}
+	if more := without(simulated, plain); len(more) > 0 {
+		t.Errorf("simulated cloud: the chart grants %q as well", more)
+	}
+	aws := rightsOf(t, render(t, gettingStarted()))
+	want := []string{
+		"everywhere: get ec2nodeclasses.karpenter.k8s.aws",
+		"everywhere: list ec2nodeclasses.karpenter.k8s.aws",
+		"everywhere: patch ec2nodeclasses.karpenter.k8s.aws",
+		"everywhere: patch ec2nodeclasses/status.karpenter.k8s.aws",
+		"everywhere: update ec2nodeclasses.karpenter.k8s.aws",
+		"everywhere: update ec2nodeclasses/status.karpenter.k8s.aws",
+		"everywhere: watch ec2nodeclasses.karpenter.k8s.aws",
+		"in kube-system: get services kube-dns",
+	}
+	if more := without(aws, simulated); !slices.Equal(more, want) {
+		t.Errorf("AWS: the chart grants %q beside what a simulated cloud needs, want %q", more, want)
+	}
+	for _, right := range without(simulated, aws) {
+		if !strings.Contains(right, "karpenter.kwok.sh") && right != "everywhere: create nodes" {
+			t.Errorf("AWS: the chart does not grant %s", right)
+		}
+	}
+}
+
+func TestNothingReadsSecretsOrGrantsEverything(t *testing.T) {
+	t.Parallel()
+	for _, right := range rightsOf(t, render(t, gettingStarted())) {
+		if strings.Contains(right, "*") || strings.Contains(right, "secrets") || strings.Contains(right, "configmaps") {
+			t.Error(right)
+		}
+	}
+}
