@@ -4,3 +4,5 @@
 // What is worth deciding is left to package engine, and when to say it to the controllers; nothing here reads the
 // cluster but the metrics that are computed from a snapshot.
 package report
+
+//go:generate go test . -run ReferenceOfMetrics -rewrite

@@ -1,0 +1,131 @@
+package report
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/utils/clock"
+
+	"tenon.sh/engine"
+)
+
+var rewrite = flag.Bool("rewrite", false, "write docs/reference/metrics.md anew")
+
+// metricsPage is the reference page of metrics, from the root of the module.
+const metricsPage = "docs/reference/metrics.md"
+
+// The page is made from what is declared, so that dashboards and alerts can be held against it.
+func TestTheReferenceOfMetricsIsUpToDate(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join("..", filepath.FromSlash(metricsPage))
+	want := metricsText(declared(t))
+	if *rewrite {
+		if err := os.WriteFile(path, []byte(want), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	have, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if string(have) != want {
+		t.Errorf("%s is not what the code declares: run make generate", metricsPage)
+	}
+}
+
+// A declaration is one metric as the code declares it.
+type declaration struct{ name, kind, help, labels string }
+
+// declarations collects what is registered.
+type declarations struct {
+	t    *testing.T
+	list map[string]declaration
+}
+
+// Register is part of prometheus.Registerer.
+func (d *declarations) Register(c prometheus.Collector) error {
+	kind := "gauge"
+	switch c.(type) {
+	case *prometheus.CounterVec:
+		kind = "counter"
+	case *prometheus.HistogramVec:
+		kind = "histogram"
+	case *prometheus.SummaryVec:
+		kind = "summary"
+	}
+	all := make(chan *prometheus.Desc, 1000)
+	c.Describe(all)
+	close(all)
+	for desc := range all {
+		d.add(desc, kind)
+	}
+	return nil
+}
+
+// MustRegister is part of prometheus.Registerer.
+func (d *declarations) MustRegister(all ...prometheus.Collector) {
+	for _, c := range all {
+		_ = d.Register(c)
+	}
+}
+
+// Unregister is part of prometheus.Registerer.
+func (d *declarations) Unregister(prometheus.Collector) bool { return false }
+
+var described = regexp.MustCompile(`fqName: "([^"]*)", help: "((?:[^"\\]|\\.)*)", .*variableLabels: \{([^}]*)\}`)
+
+func (d *declarations) add(desc *prometheus.Desc, kind string) {
+	match := described.FindStringSubmatch(desc.String())
+	if match == nil {
+		d.t.Fatalf("%s is not written as expected", desc)
+	}
+	if _, twice := d.list[match[1]]; twice {
+		d.t.Errorf("%s is declared twice", match[1])
+	}
+	d.list[match[1]] = declaration{name: match[1], kind: kind, help: match[2], labels: match[3]}
+}
+
+// declared is all that this package declares, with the labels of nodes left open: they are those of the cloud.
+func declared(t *testing.T) []declaration {
+	d := &declarations{t: t, list: map[string]declaration{}}
+	NewMetrics(d, "")
+	NewPodObserver(d, clock.RealClock{})
+	NewStatusObserver(d, nil, clock.RealClock{}, "node", "nodeclaim", "nodepool")
+	c := NewStateCollector(func(context.Context) (*engine.Snapshot, error) { return nil, nil })
+	for _, name := range slices.Sorted(maps.Keys(c.families)) {
+		d.add(c.families[name], "gauge")
+	}
+	var out []declaration
+	for _, name := range slices.Sorted(maps.Keys(d.list)) {
+		out = append(out, d.list[name])
+	}
+	return out
+}
+
+func metricsText(all []declaration) string {
+	var out strings.Builder
+	out.WriteString(`# Metrics
+
+Made from the code by ` + "`make generate`" + `; do not edit. The controller serves them on ` + "`/metrics`" + ` of the metrics port. Names and
+labels are Karpenter's, but for those that begin with ` + "`tenon_`" + `. Metrics of nodes carry the labels of the cloud's machines as
+well, without their domain and with ` + "`_`" + ` for ` + "`-`" + `. Metrics of the state of the cluster are those of the leader only.
+Beside these there are those of the Go runtime, of the process and of controller-runtime.
+
+| Metric | Kind | Labels | |
+|---|---|---|---|
+`)
+	for _, d := range all {
+		fmt.Fprintf(&out, "| `%s` | %s | %s | %s |\n", d.name, d.kind, strings.ReplaceAll(d.labels, ",", ", "), d.help)
+	}
+	return out.String()
+}
