@@ -62,6 +62,7 @@ check: ## Format, vet, staticcheck, the architecture test, generated files.
 
 generate: ## Write the generated files (CRDs, deep copies, references) anew from the sources.
 	@go generate ./...
+	@cd deploy/test && go test . -run '^TestTheDashboardsAreThoseOfTheDescription$$' -rewrite
 
 clean: ## Remove what was built, and the playground's folder.
 	@rm -rf bin .playground

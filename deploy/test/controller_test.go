@@ -4,7 +4,9 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -19,6 +21,7 @@ import (
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
 	"sigs.k8s.io/yaml"
 
 	"tenon.sh/cli"
@@ -126,6 +129,25 @@ func TestTheControllerWorksWithTheRightsOfTheChart(t *testing.T) {
 	})
 	if lines := refused.all(); len(lines) > 0 {
 		t.Errorf("forbidden:\n%s", strings.Join(lines, "\n"))
+	}
+	checkLibraryMetrics(t)
+}
+
+// checkLibraryMetrics: a controller that runs exports the metrics of libraries that dashboards ask for.
+func checkLibraryMetrics(t *testing.T) {
+	t.Helper()
+	families, err := ctrlmetrics.Registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	exported := map[string]bool{}
+	for _, f := range families {
+		exported[f.GetName()] = true
+	}
+	for _, name := range slices.Sorted(maps.Keys(listedMetrics(t)["libraries"])) {
+		if !exported[name] {
+			t.Errorf("testdata/metrics.yaml lists %s, and a controller does not export it", name)
+		}
 	}
 }
 

@@ -51,7 +51,7 @@ func dashboards(t *testing.T) []dashboard {
 
 // plainQuery is the query as Grafana sends it.
 func plainQuery(text string) string {
-	return strings.NewReplacer("$__rate_interval", "5m", "$nodepool", ".*").Replace(text)
+	return strings.NewReplacer("$__rate_interval", "5m", "$nodepool", ".+").Replace(text)
 }
 
 func TestDashboardsAskForMetricsThatExist(t *testing.T) {
@@ -110,15 +110,16 @@ func (d dashboard) json(t *testing.T) []byte {
 	t.Helper()
 	source := object{"type": "prometheus", "uid": "${datasource}"}
 	var panels []object
-	x, y := 0, 0
+	x, y, row := 0, 0, 0 // row is the height of the panels of this row
 	for i, p := range d.Panels {
 		width, height := 12, 8
 		if p.Kind == "stat" {
 			width, height = 6, 4
 		}
 		if x+width > 24 {
-			x, y = 0, y+8
+			x, y, row = 0, y+row, 0
 		}
+		row = max(row, height)
 		panels = append(panels, p.json(i+1, source, object{"x": x, "y": y, "w": width, "h": height}))
 		x += width
 	}
@@ -136,7 +137,7 @@ func (d dashboard) json(t *testing.T) []byte {
 			variable("datasource", "datasource", object{"query": "prometheus"}),
 			variable("nodepool", "query", object{
 				"datasource": source, "query": "label_values(karpenter_nodepools_cost_total, nodepool)", "refresh": 2,
-				"multi": true, "includeAll": true, "allValue": ".*", "current": object{"text": "All", "value": "$__all"},
+				"multi": true, "includeAll": true, "allValue": ".+", "current": object{"text": "All", "value": "$__all"},
 			}),
 		}},
 	}, "", "  ")
