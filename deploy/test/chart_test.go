@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"helm.sh/helm/v3/pkg/action"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -27,6 +28,23 @@ func TestTheCommandOfTheGettingStartedGuideRendersEveryObject(t *testing.T) {
 	slices.Sort(got)
 	if !slices.Equal(got, want) {
 		t.Errorf("got  %q\nwant %q", got, want)
+	}
+}
+
+func TestHelmFindsNothingToComplainAbout(t *testing.T) {
+	t.Parallel()
+	values, err := gettingStarted().values()
+	if err != nil {
+		t.Fatal(err)
+	}
+	lint := action.NewLint()
+	lint.Strict = true
+	result := lint.Run([]string{"../charts/karpenter", "../charts/karpenter-crd"}, values)
+	for _, err := range result.Errors {
+		t.Error(err)
+	}
+	if result.TotalChartsLinted != 2 {
+		t.Errorf("%d charts looked at", result.TotalChartsLinted)
 	}
 }
 

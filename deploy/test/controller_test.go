@@ -151,6 +151,24 @@ func checkLibraryMetrics(t *testing.T) {
 	}
 }
 
+// A variable that no flag reads would be a setting without effect.
+func TestTheControllerKnowsWhatTheChartTellsIt(t *testing.T) {
+	t.Parallel()
+	command, _, err := cli.New().Find([]string{"controller"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	// Read from the environment in other ways, or accepted because Karpenter's chart sets it.
+	others := []string{"SYSTEM_NAMESPACE", "KUBERNETES_MIN_VERSION"}
+	r := gettingStarted().with("settings.cloudProvider=kwok", "settings.schedulerConfig=x", "settings.disableClusterStateObservability=true")
+	for name := range environment(deployment(t, r, "karpenter")) {
+		flag := strings.ToLower(strings.ReplaceAll(strings.TrimPrefix(name, "TENON_"), "_", "-"))
+		if command.Flags().Lookup(flag) == nil && !slices.Contains(others, name) {
+			t.Errorf("%s: there is no flag --%s", name, flag)
+		}
+	}
+}
+
 // startController runs it as the chart's service account until the test ends.
 func startController(t *testing.T, r release, refused *refusals) {
 	t.Helper()
