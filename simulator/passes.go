@@ -121,7 +121,7 @@ func (w *World) disrupt(ctx context.Context) {
 	w.observe(ctx)
 	w.meter.Passes++
 	s := w.snapshot(ctx)
-	plan := engine.Disrupt(s, w.cfg.Options, &w.disruptMemo)
+	plan := engine.DisruptAgain(s, w.cfg.Options, &w.disruptMemo)
 	w.kept, w.idle = plan.Kept, len(plan.Disruptions) == 0
 	if w.cfg.Audit {
 		w.audit(s, plan)

@@ -61,7 +61,7 @@ func (r *Reconciler) Reconcile(ctx context.Context) error {
 		return err
 	}
 	began := r.Cluster.Clock.Now()
-	plan := engine.Disrupt(snap, r.Options, &r.memo)
+	plan := engine.DisruptAgain(snap, r.Options, &r.memo)
 	took := r.Cluster.Clock.Since(began)
 	eligible := map[v1.DisruptionReason]int{v1.Empty: 0}
 	for _, d := range plan.Disruptions {
