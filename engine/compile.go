@@ -3,7 +3,6 @@ package engine
 import (
 	"fmt"
 	"slices"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -14,7 +13,6 @@ import (
 	"tenon.sh/engine/capacity"
 	"tenon.sh/engine/packing"
 	"tenon.sh/engine/requirement"
-	"tenon.sh/engine/topology"
 )
 
 // problem is a snapshot turned into numbers and sets, together with what they stand for.
@@ -52,16 +50,6 @@ type problem struct {
 type levelKey struct {
 	wish    *wish
 	matched string
-}
-
-// waitingPod is a pod to plan for. Home is the machine that it is expected on, nil for none.
-type waitingPod struct {
-	pod  *corev1.Pod
-	wish *wish
-	home *host
-	// proposed is true where the home is only a proposal: room has to be there.
-	proposed bool
-	batch    int
 }
 
 // compile reads everything that the packing needs out of the snapshot.
@@ -145,149 +133,12 @@ func (p *problem) selected() bitset.Set {
 	return out
 }
 
-// sortPods settles, for every pod that runs nowhere, whether it is expected on some machine. It returns those that are not.
-func (p *problem) sortPods() []*corev1.Pod {
-	if p.trial != nil {
-		return p.sortTrial()
-	}
-	byName := map[string]*host{}
-	byPlan := map[string]*host{}
-	for _, h := range p.hosts {
-		if h.leaving {
-			continue
-		}
-		byName[h.name()] = h
-		if h.claim != nil && !h.isTried(p.snapshot.Now) {
-			for _, uid := range PlannedPods(h.claim) {
-				// A pod that could not run on its first machine was planned for anew: the newest plan holds.
-				if other := byPlan[uid]; other == nil || !h.claim.CreationTimestamp.Before(&other.claim.CreationTimestamp) {
-					byPlan[uid] = h
-				}
-			}
-		}
-	}
-	var waiting []*corev1.Pod
-	for _, pod := range p.census.unbound {
-		if !isActive(pod) || OwnedByDaemonSet(pod) || IsMirror(pod) {
-			continue
-		}
-		h := byPlan[string(pod.UID)]
-		if n := byName[pod.Status.NominatedNodeName]; n != nil {
-			h = n
-		}
-		switch {
-		case h != nil && (IsPending(pod) || pod.Status.NominatedNodeName != ""):
-			h.expected = append(h.expected, pod)
-		case IsPending(pod):
-			waiting = append(waiting, pod)
-		}
-	}
-	waiting = p.recheckExpected(waiting)
-	for _, h := range p.hosts {
-		if h.leaving {
-			waiting = append(waiting, p.leavingPods(h)...)
-		}
-	}
-	return waiting
-}
-
-// recheckExpected keeps pods expected on a machine as long as they fit beside what runs there now, and as long as the
-// machine, once it is initialized, still admits them; the others wait like any pod. Pods that are being preempted there
-// do not count, nor do the DaemonSets' reserves, which the plan knew.
-func (p *problem) recheckExpected(waiting []*corev1.Pod) []*corev1.Pod {
-	for _, h := range p.hosts {
-		if len(h.expected) == 0 {
-			continue
-		}
-		slices.SortFunc(h.expected, olderFirst)
-		taken := corev1.ResourceList{}
-		for _, pod := range h.bound {
-			if !IsTerminating(pod) {
-				addList(taken, PodRequests(pod))
-			}
-		}
-		var kept []*corev1.Pod
-		for _, pod := range h.expected {
-			with, need := taken.DeepCopy(), PodRequests(pod)
-			addList(with, need)
-			d := p.wishes.of(pod).demand
-			if listFits(need, with, h.allocatable) && (!h.isInitialized() || h.admits(&d, nil)) {
-				taken = with
-				kept = append(kept, pod)
-			} else if IsPending(pod) {
-				waiting = append(waiting, pod)
-			}
-		}
-		h.expected = kept
-	}
-	return waiting
-}
-
-// listFits reports whether, of what is needed, there is enough for all; what others have overdrawn does not matter.
-func listFits(need, all, have corev1.ResourceList) bool {
-	for name, q := range need {
-		sum, h := all[name], have[name]
-		if q.Sign() > 0 && sum.Cmp(h) > 0 {
-			return false
-		}
-	}
-	return true
-}
-
 // budgetsOfPods finds the PodDisruptionBudgets that cover pods.
 func (p *problem) budgetsOfPods() *guards {
 	if p.guards == nil {
 		p.guards = newGuards(p.snapshot, p.census)
 	}
 	return p.guards
-}
-
-// leavingPods lists the pods that need another place because their machine is being removed.
-func (p *problem) leavingPods(h *host) []*corev1.Pod {
-	var out []*corev1.Pod
-	for _, pod := range h.bound {
-		if h.supposed && p.trial.held && IsReschedulable(pod) {
-			out = append(out, pod)
-		} else if IsReschedulable(pod) && !ProtectionOf(pod, p.snapshot.Now).Active && !p.budgetsOfPods().neverAllow(pod) {
-			out = append(out, pod)
-		}
-	}
-	return out
-}
-
-// toPlan adds the pods that are expected somewhere, whose first choice is that machine, and takes out those that cannot be
-// planned for at all.
-func (p *problem) toPlan(pods []*corev1.Pod) []waitingPod {
-	home := map[*corev1.Pod]*host{}
-	for _, h := range p.hosts {
-		for _, pod := range h.expected {
-			home[pod] = h
-			pods = append(pods, pod)
-		}
-	}
-	proposed := map[*corev1.Pod]bool{}
-	if p.trial != nil && len(p.trial.hints) > 0 {
-		byKey := make(map[hostKey]*host, len(p.hosts))
-		for _, h := range p.hosts {
-			byKey[h.key()] = h
-		}
-		for _, pod := range pods {
-			if h := p.trial.homeOf(pod, byKey); h != nil && home[pod] == nil {
-				home[pod], proposed[pod] = h, true
-			}
-		}
-	}
-	out := make([]waitingPod, 0, len(pods))
-	slices.SortFunc(pods, olderFirst)
-	for _, pod := range pods {
-		w := p.wishes.of(pod)
-		if !w.objection.OK() {
-			p.refused = append(p.refused, Unplaced{Pod: podID(pod), Reasons: []Reason{w.objection}})
-			continue
-		}
-		out = append(out, waitingPod{pod, w, home[pod], proposed[pod], p.trial.batchOf(pod)})
-	}
-	return out
 }
 
 // asked collects the resources that pods, DaemonSets or limits name.
@@ -381,171 +232,6 @@ func mentionType(u *requirement.Universe, t *InstanceType) {
 	}
 }
 
-// settleHosts works out what is free on every machine that may take pods, and counts the pods that are there.
-func (p *problem) settleHosts() {
-	c := p.crowd
-	for _, pool := range p.pools {
-		pool.settlePlaces(p)
-	}
-	at := make([]int, len(p.hosts))
-	maybe := make([]crowdGuess, len(p.hosts))
-	for i, h := range p.hosts {
-		if h.open != nil {
-			maybe[i] = p.guess(h)
-		}
-		at[i] = c.place(func(key string) (string, bool) { return h.knownLabel(key, p.universe) }, func(f int) int32 {
-			switch {
-			case p.passes(h, &c.filters[f]):
-				return 1
-			case maybe[i] != nil && maybe[i][f] != nil:
-				return topology.Open
-			}
-			return 0
-		})
-	}
-	c.settle()
-	var scratch []int
-	for i, h := range p.hosts {
-		standing := c.machine(at[i])
-		c.mayBe(at[i], maybe[i])
-		if h.leaving || len(h.expected) > 0 {
-			for _, pod := range h.bound {
-				if !p.moving[pod] {
-					scratch = c.runs(p.wishes, standing, pod, scratch, h.awaits(pod))
-				}
-			}
-		} else {
-			c.runAll(p.wishes, standing, h.roll)
-		}
-		if h.leaving {
-			c.emptied(at[i])
-			continue
-		}
-		if p.trial.closes(h) {
-			continue
-		}
-		h.free, h.target = p.roomOf(h, standing), len(p.targets)
-		p.targets = append(p.targets, h)
-		node := standing.node(h.free)
-		node.Has = p.has(h)
-		p.packing.Nodes = append(p.packing.Nodes, node)
-	}
-}
-
-// leavers are the pods that leave their machine because it is being removed, whether there is another place for them or not.
-func (p *problem) leavers() map[*corev1.Pod]bool {
-	out := map[*corev1.Pod]bool{}
-	for _, h := range p.hosts {
-		if !h.leaving {
-			continue
-		}
-		for _, pod := range p.leavingPods(h) {
-			out[pod] = true
-		}
-	}
-	return out
-}
-
-// guess says where a machine may turn out to be that has not been launched, as each spread sees it.
-func (p *problem) guess(h *host) crowdGuess {
-	guess := make(crowdGuess, len(p.crowd.filters))
-	for f := range p.crowd.filters {
-		if terms := p.mayPass(h, &p.crowd.filters[f]); len(terms) > 0 {
-			guess[f] = p.possible(h, terms)
-		}
-	}
-	return guess
-}
-
-// possible lists, for each key of places, the domains in which the machine may be if it meets one of the terms.
-func (p *problem) possible(h *host, terms [][]requirement.Expression) [][]int {
-	c := p.crowd
-	out := make([][]int, c.keys.Len())
-	for i := range out {
-		key, ok := strings.CutPrefix(c.keys.Name(i), "label ")
-		if !ok {
-			continue
-		}
-		value, known := h.knownLabel(key, p.universe)
-		switch {
-		case known:
-			out[i] = []int{c.domains[i].Index(value)}
-		case value == openValue:
-			for _, value := range p.openValues(h, key, terms) {
-				out[i] = append(out[i], c.domains[i].Index(value))
-			}
-		}
-	}
-	return out
-}
-
-// openValues lists the values that a label of the machine may get if it meets one of the terms.
-func (p *problem) openValues(h *host, key string, terms [][]requirement.Expression) []string {
-	u, k := p.universe, p.universe.Key(key)
-	all := bitset.New(u.Size(k))
-	for _, term := range terms {
-		set := h.open.set(u, k)
-		for _, e := range term {
-			if e.Key == key {
-				set.And(u.Set(e))
-			}
-		}
-		all.Or(set)
-	}
-	var out []string
-	for b := all.Next(0); b >= 0; b = all.Next(b + 1) {
-		if value, named := u.Value(k, b); named {
-			out = append(out, value)
-		}
-	}
-	return out
-}
-
-// roomOf is what the pods that run on the machine leave of it.
-func (p *problem) roomOf(h *host, at *standing) capacity.Vector {
-	free := p.names.vector(h.allocatable)
-	free.Add(p.usedBy(h.roll), -1)
-	for _, pod := range h.promised {
-		free.Add(p.requestOf(pod), -1)
-	}
-	for i := range p.daemons {
-		d := &p.daemons[i]
-		if slices.ContainsFunc(h.bound, d.owns) || !h.runs(d, p.universe) {
-			continue
-		}
-		free.Add(p.names.vector(d.need), -1)
-		p.crowd.holdPorts(at, d.ports)
-	}
-	if drivers := p.names.drivers(); len(drivers) > 0 {
-		h.volumes = p.wishes.volumes.attachedTo(h.name(), h.expectedType(), h.bound)
-		for driver, d := range drivers {
-			free[d] = h.volumes.free(driver)
-		}
-	}
-	return free
-}
-
-// has holds the shared volumes that are on the machine, and stay there.
-func (p *problem) has(h *host) bitset.Set {
-	if len(p.shared) == 0 {
-		return nil
-	}
-	out := bitset.New(len(p.shared))
-	on := h.volumes
-	if slices.ContainsFunc(h.bound, h.awaits) {
-		staying := slices.DeleteFunc(slices.Clone(h.bound), h.awaits)
-		on = p.wishes.volumes.attachedTo(h.name(), h.expectedType(), staying)
-	}
-	for _, list := range []map[attachment]bool{on.inUse, on.others} {
-		for a := range list {
-			if i, ok := p.shared[a]; ok {
-				out.Add(i)
-			}
-		}
-	}
-	return out
-}
-
 // share numbers the volumes that classes share.
 func (p *problem) share() {
 	p.shared = map[attachment]int{}
@@ -568,58 +254,6 @@ func (p *problem) requestOf(pod *corev1.Pod) capacity.Vector {
 		p.requests[need] = v
 	}
 	return v
-}
-
-// passes reports whether a spread with this filter counts the machine.
-func (p *problem) passes(h *host, f *crowdFilter) bool {
-	for _, key := range f.keys {
-		if _, ok := h.knownLabel(key, p.universe); !ok {
-			return false
-		}
-	}
-	if f.honour && untolerated(f.taints, h.taints) != nil {
-		return false
-	}
-	return f.demand == nil || slices.ContainsFunc(f.demand.terms, func(term []requirement.Expression) bool {
-		return !slices.ContainsFunc(term, func(e requirement.Expression) bool { return !h.meets(e, p.universe) })
-	})
-}
-
-// mayPass lists the terms by which the spread may turn out to count the machine, none if it cannot.
-func (p *problem) mayPass(h *host, f *crowdFilter) [][]requirement.Expression {
-	for _, key := range f.keys {
-		if value, ok := h.knownLabel(key, p.universe); !ok && value != openValue {
-			return nil
-		}
-	}
-	if f.honour && untolerated(f.taints, h.taints) != nil {
-		return nil
-	}
-	if f.demand == nil {
-		return [][]requirement.Expression{nil}
-	}
-	var out [][]requirement.Expression
-	for _, term := range f.demand.terms {
-		if !slices.ContainsFunc(term, func(e requirement.Expression) bool { return !h.mayMeet(e, p.universe) }) {
-			out = append(out, term)
-		}
-	}
-	return out
-}
-
-// runs reports whether the DaemonSet will have a pod on the machine, or may have one as long as labels are open.
-func (h *host) runs(d *daemon, u *requirement.Universe) bool {
-	if untolerated(d.tolerations, h.taints) != nil {
-		return false
-	}
-	return slices.ContainsFunc(d.terms, func(term []requirement.Expression) bool {
-		return !slices.ContainsFunc(term, func(e requirement.Expression) bool {
-			if value, ok := startupLabels[e.Key]; ok {
-				return !e.Admits(value, true)
-			}
-			return !h.mayMeet(e, u)
-		})
-	})
 }
 
 // classOf says where the class may go.

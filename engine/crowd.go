@@ -9,7 +9,6 @@ import (
 
 	"tenon.sh/engine/bitset"
 	"tenon.sh/engine/capacity"
-	"tenon.sh/engine/packing"
 	"tenon.sh/engine/topology"
 )
 
@@ -328,7 +327,9 @@ func (c *crowd) labelKeys() []string {
 
 // portMark, diskMark and onceMark are the marks of things that one pod holds at a time.
 func (c *crowd) portMark(i int) int { return c.layout.HostMarks - len(c.disks) - len(c.ports) + i }
+
 func (c *crowd) diskMark(i int) int { return c.layout.HostMarks - len(c.disks) + i }
+
 func (c *crowd) onceMark(i int) int { return len(c.layout.Marks) - len(c.onces) + i }
 
 // place is the index of the place with these labels that passes these filters: 1 says that it does, 0 that it does not.
@@ -401,14 +402,6 @@ func (c *crowd) settle() {
 	}
 }
 
-// emptied notes a machine that is being removed: as long as it is there, a spread over machines counts it.
-func (c *crowd) emptied(place int) {
-	for i := range c.layout.Groups {
-		g := &c.layout.Groups[i]
-		g.Zero = g.Zero || g.Key == topology.Host && (g.Filter < 0 || c.list[place][g.Filter] == 1)
-	}
-}
-
 // crowdGuess is where a machine may turn out to be: for each filter, and each key, the domains in which a spread may come to
 // count it; nil for a filter that never counts it.
 type crowdGuess [][][]int
@@ -432,204 +425,4 @@ func (c *crowd) mayBe(place int, guess crowdGuess) {
 			g.There.Add(d)
 		}
 	}
-}
-
-// standing is what is counted of one machine.
-type standing struct {
-	place        int
-	bears, shuns bitset.Set
-	groups, sets map[int]int
-	ending       []packing.Tally
-}
-
-// machine notes that a machine is there, with or without pods.
-func (c *crowd) machine(place int) *standing {
-	for i := range c.layout.Groups {
-		g := &c.layout.Groups[i]
-		if p := c.list[place]; g.Key != topology.Host && p[g.Key] >= 0 && (g.Filter < 0 || p[g.Filter] == 1) {
-			g.There.Add(int(p[g.Key]))
-		}
-	}
-	return &standing{place: place}
-}
-
-// runs counts a pod that runs on the machine. Pods that are stopping keep others out, but are no part of what is spread;
-// where another pod waits for that, they may be no company either.
-func (c *crowd) runs(w *wishes, at *standing, pod *corev1.Pod, scratch []int, awaited bool) []int {
-	matched := c.index.match(pod, scratch[:0])
-	if len(matched) > 0 {
-		ending := 0
-		if IsTerminating(pod) {
-			ending = 1
-		}
-		c.selected(at, matched, 1, ending, awaited)
-	}
-	c.holds(w, at, pod)
-	return matched
-}
-
-// runAll counts all pods of a node.
-func (c *crowd) runAll(w *wishes, at *standing, r *roll) {
-	for _, k := range r.kinds {
-		if matched := k.kind.match(c); len(matched) > 0 {
-			c.selected(at, matched, k.n, k.ending, false)
-		}
-	}
-	for _, f := range r.facts {
-		if f.particular {
-			c.holds(w, at, f.pod)
-		}
-	}
-}
-
-// holds notes what the pod keeps others from on its node.
-func (c *crowd) holds(w *wishes, at *standing, pod *corev1.Pod) {
-	if a := pod.Spec.Affinity; a != nil && a.PodAntiAffinity != nil {
-		for _, t := range w.terms(pod, a.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution) {
-			c.bear(at, c.terms[c.term[t]].owned, t.key)
-		}
-		for i := range a.PodAntiAffinity.PreferredDuringSchedulingIgnoredDuringExecution {
-			t := &a.PodAntiAffinity.PreferredDuringSchedulingIgnoredDuringExecution[i].PodAffinityTerm
-			selector, _ := w.selectors.affinity(pod, t)
-			if at2, ok := c.term[termWish{selector, t.TopologyKey}]; ok {
-				c.bear(at, c.terms[at2].soft, t.TopologyKey)
-			}
-		}
-	}
-	if len(c.ports) > 0 {
-		c.holdPorts(at, hostPortsOf(&pod.Spec))
-	}
-	if len(c.disks) > 0 {
-		c.holdDisks(at, w.volumes.of(pod).Disks)
-	}
-}
-
-// selected counts n pods that the selectors are about; so many of them are ending. Pods whose end is awaited are no company.
-func (c *crowd) selected(at *standing, matched []int, n, ending int, awaited bool) {
-	place := c.list[at.place]
-	for i := range c.groups {
-		g := &c.layout.Groups[i]
-		if n == ending || !slices.Contains(matched, c.groups[i].selector) || c.selectors[c.groups[i].selector].everything() {
-			continue
-		}
-		if g.Filter >= 0 && place[g.Filter] != 1 {
-			continue
-		}
-		if g.Key == topology.Host {
-			if at.groups == nil {
-				at.groups = map[int]int{}
-			}
-			at.groups[i] += n - ending
-		} else if d := place[g.Key]; d >= 0 {
-			g.Count[d] += n - ending
-		}
-	}
-	for i := range c.sets {
-		switch {
-		case !c.inSet(i, matched):
-		case awaited:
-			at.ending = append(at.ending, packing.Tally{Of: i, Count: 1})
-		default:
-			c.joinSet(at, i, place, n)
-		}
-	}
-	for i := range c.terms {
-		if t := &c.terms[i]; t.selected >= 0 && slices.Contains(matched, t.selector) {
-			c.bear(at, t.selected, t.key)
-		}
-	}
-}
-
-// inSet reports whether a pod that the matched selectors are about is one of those that the set's affinity looks for.
-func (c *crowd) inSet(set int, matched []int) bool {
-	return c.sets[set].claim == nil && !slices.ContainsFunc(c.sets[set].terms, func(t crowdTarget) bool { return !slices.Contains(matched, t.selector) })
-}
-
-func (c *crowd) joinSet(at *standing, set int, place topology.Place, n int) {
-	s := &c.layout.Sets[set]
-	counted := false
-	for k, key := range s.Keys {
-		if key == topology.Host {
-			if at.sets == nil {
-				at.sets = map[int]int{}
-			}
-			at.sets[set] += n
-			counted = true
-		} else if d := place[key]; d >= 0 {
-			s.Count[k][d] += n
-			counted = true
-		}
-	}
-	if counted {
-		s.Total += n
-	}
-}
-
-// bear puts a mark on the machine, or on its domain.
-func (c *crowd) bear(at *standing, mark int, key string) {
-	if mark < 0 {
-		return
-	}
-	if isHost(key) {
-		if at.bears == nil {
-			at.bears = bitset.New(c.layout.HostMarks)
-		}
-		at.bears.Add(mark)
-		return
-	}
-	m := &c.layout.Marks[mark]
-	switch d := c.list[at.place][m.Key]; {
-	case d >= 0:
-		m.At.Add(int(d))
-	case d == topology.Open: // it may turn out to be any of them
-		m.At.Or(bitset.Full(c.layout.Domains[m.Key]))
-	}
-}
-
-func (c *crowd) shun(at *standing, mark int) {
-	if at.shuns == nil {
-		at.shuns = bitset.New(c.layout.HostMarks)
-	}
-	at.shuns.Add(mark)
-}
-
-func (c *crowd) holdPorts(at *standing, ports []hostPort) {
-	for _, held := range ports {
-		for i, p := range c.ports {
-			if held.collides(p) {
-				c.shun(at, c.portMark(i))
-			}
-		}
-	}
-}
-
-func (c *crowd) holdDisks(at *standing, disks []disk) {
-	for _, held := range disks {
-		for i, d := range c.disks {
-			if held.conflicts(d) {
-				c.shun(at, c.diskMark(i))
-			}
-		}
-	}
-}
-
-// node is the machine as a node of the packing problem.
-func (at *standing) node(free capacity.Vector) packing.Node {
-	n := packing.Node{Free: free, Place: at.place, Bears: at.bears, Shuns: at.shuns, Ending: at.ending}
-	for _, of := range sortedInts(at.groups) {
-		n.Groups = append(n.Groups, packing.Tally{Of: of, Count: at.groups[of]})
-	}
-	for _, of := range sortedInts(at.sets) {
-		n.Sets = append(n.Sets, packing.Tally{Of: of, Count: at.sets[of]})
-	}
-	return n
-}
-
-func sortedInts(m map[int]int) []int {
-	keys := make([]int, 0, len(m))
-	for k := range m {
-		keys = append(keys, k)
-	}
-	slices.Sort(keys)
-	return keys
 }

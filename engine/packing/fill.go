@@ -1,0 +1,407 @@
+package packing
+
+import (
+	"math"
+	"slices"
+
+	"tenon.sh/engine/bitset"
+	"tenon.sh/engine/capacity"
+)
+
+// scratch is reused from one filling to the next.
+type scratch struct {
+	open   []int
+	compat bitset.Set
+	parked bitset.Set // kinds that had better go elsewhere, and may come if nothing else fits
+	again  bool       // they may come now
+	things bitset.Set // what the pods so far share with others
+	count  []int
+	most   []int
+	shape  []float64
+	room   capacity.Vector
+}
+
+// fill puts pods on the option until nothing more fits: each time the shape that is most like the room that is left, and
+// that is worth most. Then it takes the cheapest option that holds them.
+func (g *greedy) fill(good *good, exponent int) *draft {
+	option := &g.s.pools[good.pool].Options[good.option]
+	d := &draft{pool: good.pool, sum: make(capacity.Vector, len(option.Allocatable)), free: g.s.pools[good.pool].Free}
+	g.begin(good, option.Allocatable)
+	g.lead(good, d)
+	g.pour(good, d, exponent)
+	for _, p := range d.loads {
+		g.restore(p.lot, p.n)
+	}
+	d.has = g.things
+	if len(d.loads) == 0 || !g.s.cheapest(d, worth(d.sum, g.m.low)) {
+		return nil
+	}
+	return d
+}
+
+func (g *greedy) reopen(good *good) {
+	g.open = g.open[:0]
+	for i := range good.shapes {
+		if !g.avail[good.shapes[i].shape].Empty() {
+			g.open = append(g.open, i)
+		}
+	}
+}
+
+func (g *greedy) begin(good *good, room capacity.Vector) {
+	g.work += 8
+	g.room = append(g.room[:0], room...)
+	g.reopen(good)
+	g.compat = append(g.compat[:0], good.kinds...)
+	g.things = nil
+	g.parked, g.again = append(g.parked[:0], good.kinds...), false
+	for i := range g.parked {
+		g.parked[i] = 0
+	}
+	for i := range g.count {
+		g.count[i], g.most[i] = 0, math.MaxInt
+	}
+}
+
+// lead puts on what the machine is bought for: one of the pods that make the number of machines what it is, and, on an
+// option that is bought only for certain pods, one of these.
+func (g *greedy) lead(good *good, d *draft) {
+	sh := &g.s.pools[good.pool]
+	large, devices := sh.Options[good.option].Large, sh.devices[good.option]
+	if large || devices {
+		if !g.first(good, d, func(l *lot) bool {
+			r := g.m.shapes[l.shape].request
+			return (!large || l.needsLarge) && (!devices || l.needsDevices || g.s.asksFor(r, sh, good.option))
+		}) {
+			g.open = g.open[:0]
+			return
+		}
+	}
+	if !g.m.drivers.Empty() {
+		g.first(good, d, func(l *lot) bool { return g.m.kinds[l.kind].driver })
+	}
+	g.scatter(good, d)
+}
+
+// scatter puts on pods of which a machine takes only a few, if there are so many of them left that every further machine
+// of this size has to take its part: put off, they would each need a machine of their own in the end.
+func (g *greedy) scatter(good *good, d *draft) {
+	machines := g.value / good.price
+	for _, k := range g.m.capped {
+		most := g.m.kinds[k].most
+		if n := (g.ofKind[k] + most - 1) / most; n == 0 || float64(n) < 0.8*machines || !g.compat.Has(k) {
+			continue
+		}
+		for _, gs := range good.shapes {
+			if h := gs.shape; g.avail[h].Has(k) && g.m.shapes[h].request.Fits(g.room) {
+				g.putKind(good, d, h, k, 8*most)
+				break
+			}
+		}
+	}
+}
+
+// first puts on one pod of a lot that will do.
+func (g *greedy) first(good *good, d *draft, will func(l *lot) bool) bool {
+	for _, gs := range good.shapes {
+		h := gs.shape
+		if !g.m.shapes[h].request.Fits(g.room) {
+			continue
+		}
+		for k := nextIn(g.avail[h], g.compat, 0); k >= 0; k = nextIn(g.avail[h], g.compat, k+1) {
+			if l := g.m.lotOf(h, k); will(&g.m.lots[l]) && g.putKind(good, d, h, k, 1) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// pour fills the room that is left.
+func (g *greedy) pour(good *good, d *draft, exponent int) {
+	a := g.s.pools[good.pool].Options[good.option].Allocatable
+	for {
+		for i, dim := range g.m.dims {
+			g.shape[i] = 0
+			if a[dim] > 0 {
+				g.shape[i] = good.weight[i] * float64(g.room[dim]) / float64(a[dim])
+			}
+		}
+		at, most := -1, 0.0
+		kept := g.open[:0]
+		for _, i := range g.open {
+			gs := &good.shapes[i]
+			if !g.m.shapes[gs.shape].request.Fits(g.room) || !meets(g.avail[gs.shape], g.compat) {
+				continue
+			}
+			kept = append(kept, i)
+			dot := 0.0
+			for j, x := range gs.share {
+				dot += float64(x * g.shape[j])
+			}
+			if score := dot * gs.score[exponent]; score > most || at < 0 {
+				at, most = i, score
+			}
+		}
+		g.work += len(g.open) + 4
+		g.open = kept
+		if at < 0 && g.readmit(good) {
+			continue
+		}
+		if at < 0 {
+			g.s.effort -= g.work / comparisons
+			g.work %= comparisons
+			return
+		}
+		h := good.shapes[at].shape
+		n := g.m.shapes[h].request.Times(g.room, math.MaxInt32)
+		g.put(good, d, h, n)
+	}
+}
+
+// readmit lets the parked kinds come after all; it answers false if there are none.
+func (g *greedy) readmit(good *good) bool {
+	if g.again {
+		return false
+	}
+	g.again = true
+	found := false
+	for k := g.parked.Next(0); k >= 0; k = g.parked.Next(k + 1) {
+		if g.takes(g.m.kinds[k].host) {
+			g.compat.Add(k)
+			found = true
+		}
+	}
+	if found {
+		g.reopen(good)
+	}
+	return found
+}
+
+// put puts an eighth of what fits, at least one pod, of the first kind of the shape that the machine may take.
+func (g *greedy) put(good *good, d *draft, h, fits int) bool {
+	for k := nextIn(g.avail[h], g.compat, 0); k >= 0; k = nextIn(g.avail[h], g.compat, k+1) {
+		if g.putKind(good, d, h, k, fits) {
+			return true
+		}
+	}
+	return false
+}
+
+// nextIn is the smallest common member that is i or more, -1 if there is none.
+func nextIn(a, b bitset.Set, i int) int {
+	for w := i / 64; w < len(a); w++ {
+		x := a[w] & b[w]
+		if w == i/64 {
+			x = x >> (i % 64) << (i % 64)
+		}
+		if x != 0 {
+			return bitset.Set{x}.Next(0) + 64*w
+		}
+	}
+	return -1
+}
+
+func (g *greedy) putKind(good *good, d *draft, h, k, fits int) bool {
+	shape := &g.m.shapes[h]
+	lot := g.m.lotOf(h, k)
+	kind := &g.m.kinds[k]
+	need := lacking(shape.whole, kind.host.shared, g.things)
+	if len(kind.host.shared) > 0 && !need.Fits(g.room) || !g.join(d, kind, good.option, need) {
+		g.compat.Remove(k)
+		return false
+	}
+	if len(kind.host.shared) > 0 {
+		fits = min(fits, g.bring(d, kind.host, need, shape.request))
+	}
+	n := (min(fits, g.left[lot]) + 7) / 8
+	n = min(n, g.mostOf(kind), g.spare(d, lot))
+	if g.m.twins[k] != nil && !g.again {
+		n = 1
+	}
+	if g.s.pools[d.pool].Variety != nil {
+		n = 1
+	}
+	d.large, d.device = d.large || g.m.lots[lot].needsLarge, d.device || g.m.lots[lot].needsDevices
+	g.room.Add(shape.request, -int64(n))
+	d.sum.Add(shape.request, int64(n))
+	if last := len(d.loads) - 1; last >= 0 && d.loads[last].lot == lot {
+		d.loads[last].n += n
+	} else if i := slices.IndexFunc(d.loads, func(l load) bool { return l.lot == lot }); i >= 0 {
+		d.loads[i].n += n
+	} else {
+		d.loads = append(d.loads, load{lot, n})
+	}
+	g.remove(lot, n)
+	g.shut(d, lot)
+	g.meet(k, n)
+	return true
+}
+
+// bring puts on the machine what the pods of a kind share, which the first of them needs beside what the others do. It
+// answers how many of them the machine takes then.
+func (g *greedy) bring(d *draft, host *hostRules, first, other capacity.Vector) int {
+	g.room.Add(first, -1)
+	g.room.Add(other, 1)
+	d.sum.Add(first, 1)
+	d.sum.Add(other, -1)
+	g.things = g.s.withThings(g.things, host.shared)
+	return other.Times(g.room, math.MaxInt32)
+}
+
+// spare is how many more pods of the lot should come to the machine.
+func (g *greedy) spare(d *draft, lot int) int {
+	most := g.m.lots[lot].most
+	if most == 0 || !g.apart {
+		return math.MaxInt
+	}
+	for _, l := range d.loads {
+		if l.lot == lot {
+			return most - l.n
+		}
+	}
+	return most
+}
+
+// shut keeps the lot from the machine once it has as many of its pods as it should.
+func (g *greedy) shut(d *draft, lot int) {
+	if g.left[lot] > 0 && g.spare(d, lot) <= 0 {
+		l := &g.m.lots[lot]
+		g.avail[l.shape].Remove(l.kind)
+	}
+}
+
+// mostOf is how many pods of the kind the machine takes for their rules, at least 1: it is compatible.
+func (g *greedy) mostOf(kind *kind) int {
+	if kind.host.none() {
+		return math.MaxInt
+	}
+	if meets(kind.host.bears, kind.host.shuns) {
+		return 1
+	}
+	n := math.MaxInt
+	for _, group := range kind.host.groups {
+		most := g.most[group]
+		for _, sp := range kind.host.spread {
+			if sp.group == group {
+				most = min(most, sp.most)
+			}
+		}
+		if most < math.MaxInt {
+			n = min(n, most-g.count[group])
+		}
+	}
+	return max(n, 1)
+}
+
+// meet notes that n pods of kind k are on the machine, and which kinds are no longer compatible for that.
+func (g *greedy) meet(k, n int) {
+	host := g.m.kinds[k].host
+	if c := g.m.clashes[k]; c != nil {
+		for w := range g.compat {
+			g.compat[w] &^= c[w]
+			g.parked[w] &^= c[w]
+		}
+	}
+	if t := g.m.twins[k]; t != nil && !g.again {
+		for w := range g.compat {
+			g.parked[w] |= g.compat[w] & t[w]
+			g.compat[w] &^= t[w]
+		}
+	}
+	for _, group := range host.groups {
+		g.count[group] += n
+	}
+	for _, sp := range host.spread {
+		g.most[sp.group] = min(g.most[sp.group], sp.most)
+	}
+	for _, group := range host.touched {
+		for _, other := range g.m.byGroup[group] {
+			if g.compat.Has(other) && !g.takes(g.m.kinds[other].host) {
+				g.compat.Remove(other)
+			}
+		}
+	}
+}
+
+// takes reports whether the counts of the machine leave room for one more pod with these rules. The counts that a bound
+// is about are final ones: whatever order the pods come in, it holds.
+func (g *greedy) takes(r *hostRules) bool { return takes(r, g.count, g.most) }
+
+func takes(r *hostRules, count, most []int) bool {
+	for _, group := range r.groups {
+		bound := most[group]
+		for _, sp := range r.spread {
+			if sp.group == group {
+				bound = min(bound, sp.most)
+			}
+		}
+		if count[group]+1 > bound {
+			return false
+		}
+	}
+	for _, sp := range r.spread {
+		if !sp.self && !slices.Contains(r.groups, sp.group) && count[sp.group] > sp.most {
+			return false
+		}
+	}
+	return true
+}
+
+// join narrows the draft to what one of the kind's ways leaves, with option still among it. It changes nothing and
+// answers false if no way does, or if the draft's list of options would become too short.
+func (g *greedy) join(d *draft, k *kind, option int, request capacity.Vector) bool {
+	ways := k.ways.Pools[d.pool]
+	for i := range ways {
+		way := &ways[i]
+		if !way.Options.Has(option) {
+			continue
+		}
+		if d.ways != nil && allNil(way.Free) && d.ways.Within(way.Options) && d.variety == nil {
+			return true
+		}
+		free, ok := narrow(d.free, way.Free)
+		if !ok {
+			continue
+		}
+		options := way.Options.Clone()
+		if d.ways != nil {
+			options.And(d.ways)
+		}
+		if g.s.pools[d.pool].Variety != nil && !g.s.varied(d, options, request) {
+			continue
+		}
+		d.free, d.ways = free, options
+		return true
+	}
+	return false
+}
+
+func allNil(sets []bitset.Set) bool {
+	for _, s := range sets {
+		if s != nil {
+			return false
+		}
+	}
+	return true
+}
+
+// narrow intersects sets with by; ok is false if a key is left without a value.
+func narrow(sets, by []bitset.Set) (out []bitset.Set, ok bool) {
+	out = sets
+	copied := false
+	for k, set := range by {
+		if set == nil || sets[k].Within(set) {
+			continue
+		}
+		if !sets[k].Meets(set) {
+			return nil, false
+		}
+		if !copied {
+			out, copied = slices.Clone(sets), true
+		}
+		out[k] = sets[k].Clone()
+		out[k].And(set)
+	}
+	return out, true
+}

@@ -1,0 +1,136 @@
+package packing
+
+import (
+	"cmp"
+	"slices"
+
+	"tenon.sh/engine/bitset"
+	"tenon.sh/engine/capacity"
+	"tenon.sh/engine/topology"
+)
+
+// spotChoice is a spot in which a new machine can hold a pod of the class.
+type spotChoice struct {
+	spot   int
+	tier   int     // rank of the heaviest pool there
+	dear   float64 // by how much what the pods need costs more than in the cheapest spot, as a share of that
+	ways   *Ways
+	wanted bool // followers can come along
+}
+
+// isShut reports whether nobody has opened the place's domain when it could be.
+func (s *solver) isShut(group int, place topology.Place) bool {
+	key := s.p.Layout.Groups[group].Key
+	return len(s.lessons.shut) > 0 && key != topology.Host && s.lessons.shut[[2]int{group, int(place[key])}]
+}
+
+// affordable reports whether the pool's limits leave room for one machine of the option.
+func (s *solver) affordable(p, o int) bool {
+	sh := &s.pools[p]
+	return !sh.limited || within(sh.Options[o].Charge, sh.left)
+}
+
+// buyable reports whether some new machine holds all that is left of the class.
+func (s *solver) buyable(c, l int) bool {
+	all := s.together(c, s.p.Classes[c].Count-s.classes[c].next)
+	for _, choice := range s.spotsOf(c, l) {
+		if s.cheapestFor(choice.ways, all) {
+			return true
+		}
+	}
+	return false
+}
+
+// cheapestFor reports whether some listed option holds v.
+func (s *solver) cheapestFor(ways *Ways, v capacity.Vector) bool {
+	for p := range s.pools {
+		for i := range ways.Pools[p] {
+			for _, o := range slices.Backward(s.pools[p].byPrice) {
+				if ways.Pools[p][i].Options.Has(o) && v.Fits(s.pools[p].Options[o].Allocatable) && s.affordable(p, o) {
+					return true
+				}
+			}
+		}
+	}
+	return false
+}
+
+// findSpot looks for a spot in which to buy a machine for one more pod of the class: the most even one that its rules
+// allow, then the cheapest.
+func (s *solver) findSpot(c, l int) settled {
+	out := settled{level: l, node: -1}
+	ls := &s.classes[c].levels[l]
+	for _, set := range s.companyOf(ls) {
+		if s.setLeft[set] == 0 {
+			return out // its company runs on nodes that have no room
+		}
+	}
+	spots := s.spotsOf(c, l)
+	least := 0
+	for i := range spots {
+		choice := &spots[i]
+		key := spotKey{c, l, choice.spot}
+		if most, capped := s.lessons.caps[key]; capped && s.inItem(key) >= most {
+			continue
+		}
+		if most, steered := s.lessons.quota[key]; steered && s.inItem(key) >= most {
+			continue
+		}
+		uneven, ok := s.world.Allows(ls.rules, ls.view.spots[choice.spot])
+		if !ok {
+			continue
+		}
+		if out.choice == nil || before(choice, uneven, out.choice, least) {
+			out.choice, least = choice, uneven
+			out.cost = choice.dear
+		}
+	}
+	return out
+}
+
+func before(a *spotChoice, unevenA int, b *spotChoice, unevenB int) bool {
+	if a.wanted != b.wanted {
+		return a.wanted
+	}
+	return cmp.Or(cmp.Compare(unevenA, unevenB), cmp.Compare(a.tier, b.tier), cmp.Compare(a.dear, b.dear)) < 0
+}
+
+// shunned are the marks that a pod of the class keeps off its node: in the end only those that it has to.
+func (s *solver) shunned(c int, ls *levelState) bitset.Set {
+	if !s.complete {
+		return ls.host.shuns
+	}
+	last := len(s.p.Classes[c].Levels) - 1
+	s.prepare(c, last)
+	return s.classes[c].levels[last].host.shuns
+}
+
+// onNew puts the next n pods of the class down for new machines in a spot.
+func (s *solver) onNew(c, l int, choice spotChoice, count int) {
+	state := &s.classes[c]
+	ls := &state.levels[l]
+	key := spotKey{c, l, choice.spot}
+	company := s.companyOf(ls)
+	it := s.byKey[key]
+	if it == nil || !slices.Equal(it.company, company) {
+		it = &item{
+			class: c, level: l, spot: choice.spot, single: len(ls.view.spots) == 1, ways: choice.ways,
+			place: ls.view.spots[choice.spot], rules: ls.rules, host: ls.host, request: s.p.Classes[c].Request, own: s.own[c], company: company,
+		}
+		s.byKey[key] = it
+		s.items = append(s.items, it)
+	}
+	for i := range count {
+		it.queue = append(it.queue, state.next+i)
+		s.order, s.levels = append(s.order, Pod{c, state.next + i}), append(s.levels, l)
+	}
+	it.left += count
+	state.next += count
+	if ls.free {
+		return
+	}
+	s.world.Put(ls.rules, it.place, count)
+	for _, set := range ls.rules.Sets {
+		s.setLeft[set] += count
+	}
+}

@@ -1,0 +1,235 @@
+package engine
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	v1 "tenon.sh/api/v1"
+	"tenon.sh/engine/capacity"
+	"tenon.sh/engine/packing"
+	"tenon.sh/engine/requirement"
+)
+
+// poolOption names an option of the packing problem: an offering of a type, in one of the type's variants.
+type poolOption struct {
+	kind     *InstanceType
+	offering *Offering
+	variant  map[string]string // one value for each of the type's labels
+}
+
+func (o *poolOption) id() OfferingID {
+	return OfferingID{o.kind.Name, o.offering.Zone, o.offering.CapacityType, o.offering.Reservation}
+}
+
+// label is the value that a machine of this option has for a settled key.
+func (o *poolOption) label(key string) (value string, there bool) {
+	switch key {
+	case corev1.LabelTopologyZone:
+		return o.offering.Zone, true
+	case v1.CapacityTypeLabelKey:
+		return o.offering.CapacityType, true
+	}
+	if value, there = o.offering.Labels[key]; there {
+		return value, true
+	}
+	value, there = o.variant[key]
+	return value, there
+}
+
+func offeringLabels(o *Offering) map[string]string {
+	labels := map[string]string{corev1.LabelTopologyZone: o.Zone, v1.CapacityTypeLabelKey: o.CapacityType}
+	for key, value := range o.Labels {
+		labels[key] = value
+	}
+	return labels
+}
+
+// sortedTypes orders types by structure (size and price) first and by name between equals.
+func sortedTypes(types []InstanceType) []*InstanceType {
+	out := make([]*InstanceType, 0, len(types))
+	for i := range types {
+		out = append(out, &types[i])
+	}
+	slices.SortFunc(out, compareTypes)
+	return out
+}
+
+// osRank prefers Linux between equals: pods that name no system are made for it.
+func osRank(t *InstanceType) int {
+	if slices.Contains(t.Labels[corev1.LabelOSStable], "linux") {
+		return 0
+	}
+	return 1
+}
+
+// addOptions adds every variant and offering of a type that meets the pool's own requirements.
+func (m *poolModel) addOptions(p *problem, kind *InstanceType, settled map[string]bool) {
+	var allocatable, charge capacity.Vector
+	offerings := sortedOfferings(kind)
+	all := variants(kind, p.universe)
+	for _, key := range sortedKeys(m.chosen) {
+		all = multiplied(all, key, m.chosen[key])
+	}
+	for _, variant := range all {
+		for _, offering := range offerings {
+			o := poolOption{kind, offering, variant}
+			if !m.allows(&o, settled) {
+				continue
+			}
+			if allocatable == nil {
+				allocatable = m.sizeOf(p, kind)
+				charge = p.names.vector(kind.Capacity)
+				charge[p.names.Find(string(v1.ResourceNodes))] = 1
+			}
+			m.options = append(m.options, o)
+			m.model.Options = append(m.model.Options, packing.Option{
+				Price: o.offering.Price, Allocatable: allocatable, Charge: charge,
+				Listed: !o.offering.SoldOut && p.slotsLeft(offering), Reservation: p.reservationOf(offering),
+				Wide: o.offering.CapacityType == v1.CapacityTypeSpot,
+			})
+		}
+	}
+}
+
+// sizeOf is what pods can use of a machine of the type: what the catalog says, or what running machines have taught.
+func (m *poolModel) sizeOf(p *problem, kind *InstanceType) capacity.Vector {
+	size := p.names.vector(kind.Allocatable())
+	if known := p.learned[kind]; known != nil {
+		memory := p.names.Find(string(corev1.ResourceMemory))
+		size[memory] = amount(corev1.ResourceMemory, *known)
+	}
+	if pods := p.names.Find(string(corev1.ResourcePods)); p.opt.MaxPodsPerNode > 0 {
+		size[pods] = min(size[pods], int64(p.opt.MaxPodsPerNode))
+	}
+	for driver, d := range p.names.drivers() {
+		size[d] = p.wishes.volumes.freeOn(kind, driver)
+	}
+	return size
+}
+
+// sortedOfferings orders a type's offerings by price, then by name.
+func sortedOfferings(kind *InstanceType) []*Offering {
+	out := make([]*Offering, 0, len(kind.Offerings))
+	for i := range kind.Offerings {
+		out = append(out, &kind.Offerings[i])
+	}
+	slices.SortFunc(out, func(a, b *Offering) int {
+		return cmp.Or(
+			cmp.Compare(a.Price, b.Price), cmp.Compare(a.Zone, b.Zone), cmp.Compare(a.CapacityType, b.CapacityType),
+			cmp.Compare(labelText(a.Labels), labelText(b.Labels)))
+	})
+	return out
+}
+
+// allows reports whether the pool's requirements and labels admit a machine of the option.
+func (m *poolModel) allows(o *poolOption, settled map[string]bool) bool {
+	for _, e := range m.required {
+		if !settled[e.Key] {
+			continue
+		}
+		if value, there := o.label(e.Key); !e.Admits(value, there) {
+			return false
+		}
+	}
+	for key, value := range m.labels {
+		if !settled[key] {
+			continue
+		}
+		if have, _ := o.label(key); have != value {
+			return false
+		}
+	}
+	return true
+}
+
+// variants lists the ways in which a type can turn out: one value for each label. Where a label can have several values
+// and nothing in the problem tells them apart, the first is taken.
+func variants(kind *InstanceType, u *requirement.Universe) []map[string]string {
+	out := []map[string]string{{corev1.LabelInstanceTypeStable: kind.Name}}
+	for _, key := range sortedKeys(kind.Labels) {
+		values := kind.Labels[key]
+		if len(values) == 0 || key == corev1.LabelTopologyZone || key == v1.CapacityTypeLabelKey || key == corev1.LabelInstanceTypeStable {
+			continue
+		}
+		if u.Key(key) < 0 {
+			values = values[:1]
+		}
+		out = multiplied(out, key, values)
+	}
+	return out
+}
+
+// mostVariants bounds the variants of a type; no real catalog comes near it.
+const mostVariants = 64
+
+func multiplied(variants []map[string]string, key string, values []string) []map[string]string {
+	if len(values) == 1 {
+		for _, v := range variants {
+			v[key] = values[0]
+		}
+		return variants
+	}
+	var out []map[string]string
+	for _, value := range values {
+		for _, v := range variants {
+			if len(out) == mostVariants {
+				return out
+			}
+			clone := make(map[string]string, len(v)+1)
+			for k, x := range v {
+				clone[k] = x
+			}
+			clone[key] = value
+			out = append(out, clone)
+		}
+	}
+	return out
+}
+
+// number gives each option its type, slot and group. Options that differ in a label that no list of types, zones and
+// capacity types can express are in different groups.
+func (m *poolModel) number() {
+	var types, slots, groups capacity.Names
+	var kind *InstanceType
+	var several []string
+	for i := range m.options {
+		o := &m.options[i]
+		m.model.Options[i].Type = types.Index(o.kind.Name)
+		m.model.Options[i].Slot = slots.Index(o.offering.Zone + "\x00" + labelText(o.offering.Labels))
+		choice := []string{o.offering.CapacityType, o.variant[corev1.LabelOSStable], o.offering.Reservation}
+		for _, key := range sortedKeys(m.chosen) {
+			choice = append(choice, o.variant[key])
+		}
+		if o.kind != kind {
+			kind, several = o.kind, severalValued(o.kind)
+		}
+		for _, key := range several {
+			choice = append(choice, key, o.variant[key])
+		}
+		m.model.Options[i].Group = groups.Index(strings.Join(choice, "\x00"))
+	}
+}
+
+// severalValued lists the labels for which a machine of the type can have one of several values.
+func severalValued(kind *InstanceType) []string {
+	var keys []string
+	for key, values := range kind.Labels {
+		if len(values) > 1 {
+			keys = append(keys, key)
+		}
+	}
+	slices.Sort(keys)
+	return keys
+}
+
+func labelText(labels map[string]string) string {
+	var b strings.Builder
+	for _, key := range sortedKeys(labels) {
+		fmt.Fprintf(&b, "%s=%s,", key, labels[key])
+	}
+	return b.String()
+}

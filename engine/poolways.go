@@ -1,0 +1,145 @@
+package engine
+
+import (
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+
+	v1 "tenon.sh/api/v1"
+	"tenon.sh/engine/bitset"
+	"tenon.sh/engine/capacity"
+	"tenon.sh/engine/packing"
+	"tenon.sh/engine/requirement"
+)
+
+// domain holds the values that a label may have which no type settles: what the pool's labels and requirements say. A
+// well-known label that the pool leaves open can be given any value; a label of the user's own must be defined by the
+// pool. Every machine gets a hostname, and a name, that nothing has named yet.
+func (m *poolModel) domain(u *requirement.Universe, k int) bitset.Set {
+	key := u.Name(k)
+	if key == corev1.LabelHostname || key == nodeNameKey {
+		return bitset.Of(u.Size(k), u.Size(k)-1)
+	}
+	set := u.Any(k)
+	defined := slices.Contains(v1.WellKnownLabels(), key)
+	if value, ok := m.labels[key]; ok {
+		set.And(u.Only(k, value))
+		defined = true
+	}
+	for _, e := range m.required {
+		if e.Key == key {
+			set.And(u.Set(e))
+			defined = true
+		}
+	}
+	if !defined {
+		return u.Missing(k)
+	}
+	return set
+}
+
+// subtractDaemons takes what DaemonSets will use off the options that they will run on.
+func (m *poolModel) subtractDaemons(p *problem) {
+	for i := range p.daemons {
+		d := &p.daemons[i]
+		need := p.names.vector(d.need)
+		burdened := bitset.New(len(m.options))
+		for _, way := range m.ways(&d.demand, p.universe) {
+			burdened.Or(way.Options)
+		}
+		m.burdened = append(m.burdened, burdened)
+		lighter := map[*int64]capacity.Vector{} // by the vector's first element: options share vectors
+		for o := burdened.Next(0); o >= 0; o = burdened.Next(o + 1) {
+			old := m.model.Options[o].Allocatable
+			v, ok := lighter[&old[0]]
+			if !ok {
+				v = old.Clone()
+				v.Add(need, -1)
+				lighter[&old[0]] = v
+			}
+			m.model.Options[o].Allocatable = v
+		}
+	}
+}
+
+// without takes options out of ways; nil takes out none.
+func (m *poolModel) without(ways []packing.Way, options bitset.Set) []packing.Way {
+	if options == nil {
+		return ways
+	}
+	var out []packing.Way
+	for _, way := range ways {
+		left := way.Options.Clone()
+		for o := options.Next(0); o >= 0; o = options.Next(o + 1) {
+			left.Remove(o)
+		}
+		if !left.Empty() {
+			out = append(out, packing.Way{Options: left, Free: way.Free})
+		}
+	}
+	return out
+}
+
+// ways lists how a pod with this demand may use the pool's machines.
+func (m *poolModel) ways(d *demand, u *requirement.Universe) []packing.Way {
+	if untolerated(d.tolerations, m.taints) != nil || d.avoid && unwelcome(d.tolerations, m.taints) {
+		return nil
+	}
+	return m.tolerantWays(d, u)
+}
+
+// tolerantWays is ways whatever the pool's taints are.
+func (m *poolModel) tolerantWays(d *demand, u *requirement.Universe) []packing.Way {
+	var out []packing.Way
+	for _, term := range d.terms {
+		way, ok := m.way(term, u)
+		if !ok {
+			continue
+		}
+		// Alternatives that leave every free key open are one: any of their options.
+		if len(out) > 0 && allNil(way.Free) && allNil(out[len(out)-1].Free) {
+			out[len(out)-1].Options.Or(way.Options)
+			continue
+		}
+		out = append(out, way)
+	}
+	return out
+}
+
+func allNil(sets []bitset.Set) bool {
+	return !slices.ContainsFunc(sets, func(s bitset.Set) bool { return s != nil })
+}
+
+// way is what one term leaves; ok is false if that is nothing.
+func (m *poolModel) way(term []requirement.Expression, u *requirement.Universe) (w packing.Way, ok bool) {
+	w.Options = bitset.Full(len(m.options))
+	w.Free = make([]bitset.Set, len(m.free))
+	for _, e := range term {
+		k := u.Key(e.Key)
+		if byBit, settled := m.settled[k]; settled {
+			w.Options.And(m.optionsWith(byBit, u.Set(e)))
+			continue
+		}
+		i := m.freeIndex[k]
+		set := u.Set(e)
+		if m.model.Free[i].Within(set) && w.Free[i] == nil {
+			continue
+		}
+		if w.Free[i] == nil {
+			w.Free[i] = m.model.Free[i].Clone()
+		}
+		w.Free[i].And(set)
+		if w.Free[i].Empty() {
+			return w, false
+		}
+	}
+	return w, !w.Options.Empty()
+}
+
+func (m *poolModel) optionsWith(byBit []bitset.Set, values bitset.Set) bitset.Set {
+	out := bitset.New(len(m.options))
+	for b := values.Next(0); b >= 0; b = values.Next(b + 1) {
+		out.Or(byBit[b])
+	}
+	return out
+}

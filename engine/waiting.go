@@ -1,0 +1,168 @@
+package engine
+
+import (
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// waitingPod is a pod to plan for. Home is the machine that it is expected on, nil for none.
+type waitingPod struct {
+	pod  *corev1.Pod
+	wish *wish
+	home *host
+	// proposed is true where the home is only a proposal: room has to be there.
+	proposed bool
+	batch    int
+}
+
+// sortPods settles, for every pod that runs nowhere, whether it is expected on some machine. It returns those that are not.
+func (p *problem) sortPods() []*corev1.Pod {
+	if p.trial != nil {
+		return p.sortTrial()
+	}
+	byName := map[string]*host{}
+	byPlan := map[string]*host{}
+	for _, h := range p.hosts {
+		if h.leaving {
+			continue
+		}
+		byName[h.name()] = h
+		if h.claim != nil && !h.isTried(p.snapshot.Now) {
+			for _, uid := range PlannedPods(h.claim) {
+				// A pod that could not run on its first machine was planned for anew: the newest plan holds.
+				if other := byPlan[uid]; other == nil || !h.claim.CreationTimestamp.Before(&other.claim.CreationTimestamp) {
+					byPlan[uid] = h
+				}
+			}
+		}
+	}
+	var waiting []*corev1.Pod
+	for _, pod := range p.census.unbound {
+		if !isActive(pod) || OwnedByDaemonSet(pod) || IsMirror(pod) {
+			continue
+		}
+		h := byPlan[string(pod.UID)]
+		if n := byName[pod.Status.NominatedNodeName]; n != nil {
+			h = n
+		}
+		switch {
+		case h != nil && (IsPending(pod) || pod.Status.NominatedNodeName != ""):
+			h.expected = append(h.expected, pod)
+		case IsPending(pod):
+			waiting = append(waiting, pod)
+		}
+	}
+	waiting = p.recheckExpected(waiting)
+	for _, h := range p.hosts {
+		if h.leaving {
+			waiting = append(waiting, p.leavingPods(h)...)
+		}
+	}
+	return waiting
+}
+
+// recheckExpected keeps pods expected on a machine as long as they fit beside what runs there now, and as long as the
+// machine, once it is initialized, still admits them; the others wait like any pod. Pods that are being preempted there
+// do not count, nor do the DaemonSets' reserves, which the plan knew.
+func (p *problem) recheckExpected(waiting []*corev1.Pod) []*corev1.Pod {
+	for _, h := range p.hosts {
+		if len(h.expected) == 0 {
+			continue
+		}
+		slices.SortFunc(h.expected, olderFirst)
+		taken := corev1.ResourceList{}
+		for _, pod := range h.bound {
+			if !IsTerminating(pod) {
+				addList(taken, PodRequests(pod))
+			}
+		}
+		var kept []*corev1.Pod
+		for _, pod := range h.expected {
+			with, need := taken.DeepCopy(), PodRequests(pod)
+			addList(with, need)
+			d := p.wishes.of(pod).demand
+			if listFits(need, with, h.allocatable) && (!h.isInitialized() || h.admits(&d, nil)) {
+				taken = with
+				kept = append(kept, pod)
+			} else if IsPending(pod) {
+				waiting = append(waiting, pod)
+			}
+		}
+		h.expected = kept
+	}
+	return waiting
+}
+
+// listFits reports whether, of what is needed, there is enough for all; what others have overdrawn does not matter.
+func listFits(need, all, have corev1.ResourceList) bool {
+	for name, q := range need {
+		sum, h := all[name], have[name]
+		if q.Sign() > 0 && sum.Cmp(h) > 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// leavingPods lists the pods that need another place because their machine is being removed.
+func (p *problem) leavingPods(h *host) []*corev1.Pod {
+	var out []*corev1.Pod
+	for _, pod := range h.bound {
+		if h.supposed && p.trial.held && IsReschedulable(pod) {
+			out = append(out, pod)
+		} else if IsReschedulable(pod) && !ProtectionOf(pod, p.snapshot.Now).Active && !p.budgetsOfPods().neverAllow(pod) {
+			out = append(out, pod)
+		}
+	}
+	return out
+}
+
+// toPlan adds the pods that are expected somewhere, whose first choice is that machine, and takes out those that cannot be
+// planned for at all.
+func (p *problem) toPlan(pods []*corev1.Pod) []waitingPod {
+	home := map[*corev1.Pod]*host{}
+	for _, h := range p.hosts {
+		for _, pod := range h.expected {
+			home[pod] = h
+			pods = append(pods, pod)
+		}
+	}
+	proposed := map[*corev1.Pod]bool{}
+	if p.trial != nil && len(p.trial.hints) > 0 {
+		byKey := make(map[hostKey]*host, len(p.hosts))
+		for _, h := range p.hosts {
+			byKey[h.key()] = h
+		}
+		for _, pod := range pods {
+			if h := p.trial.homeOf(pod, byKey); h != nil && home[pod] == nil {
+				home[pod], proposed[pod] = h, true
+			}
+		}
+	}
+	out := make([]waitingPod, 0, len(pods))
+	slices.SortFunc(pods, olderFirst)
+	for _, pod := range pods {
+		w := p.wishes.of(pod)
+		if !w.objection.OK() {
+			p.refused = append(p.refused, Unplaced{Pod: podID(pod), Reasons: []Reason{w.objection}})
+			continue
+		}
+		out = append(out, waitingPod{pod, w, home[pod], proposed[pod], p.trial.batchOf(pod)})
+	}
+	return out
+}
+
+// leavers are the pods that leave their machine because it is being removed, whether there is another place for them or not.
+func (p *problem) leavers() map[*corev1.Pod]bool {
+	out := map[*corev1.Pod]bool{}
+	for _, h := range p.hosts {
+		if !h.leaving {
+			continue
+		}
+		for _, pod := range p.leavingPods(h) {
+			out[pod] = true
+		}
+	}
+	return out
+}
