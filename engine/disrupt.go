@@ -205,6 +205,7 @@ func (d *disruptor) finish() *Plan {
 	slices.SortFunc(d.plan.Kept, func(a, b Kept) int {
 		return cmp.Or(naturally(a.Node, b.Node), cmp.Compare(a.Claim, b.Claim))
 	})
+	d.plan.Next = d.next()
 	for _, pool := range byName(d.s.NodePools) {
 		for _, r := range d.budgets[pool.Name].rules.problems {
 			d.plan.Notes = append(d.plan.Notes, Note{Object: "NodePool " + pool.Name, Reason: r})

@@ -224,11 +224,15 @@ func isLeaving(node *corev1.Node, claim *v1.NodeClaim) bool {
 }
 
 func nodeTaints(n *corev1.Node) []corev1.Taint {
+	taints := n.Spec.Taints
+	if slices.ContainsFunc(taints, IsLeavingSoon) { // where there is room it is used: nothing is bought to keep off
+		taints = slices.DeleteFunc(slices.Clone(taints), IsLeavingSoon)
+	}
 	if !n.Spec.Unschedulable {
-		return n.Spec.Taints
+		return taints
 	}
 	cordon := corev1.Taint{Key: corev1.TaintNodeUnschedulable, Effect: corev1.TaintEffectNoSchedule}
-	return append(slices.Clone(n.Spec.Taints), cordon)
+	return append(slices.Clone(taints), cordon)
 }
 
 func isStartupTaint(c *v1.NodeClaim, t corev1.Taint) bool {

@@ -19,6 +19,8 @@ type Plan struct {
 	Cost        Cost
 	// Kept says of every node that could be looked at for disruption and stays why it stays. Only Disrupt fills it.
 	Kept []Kept
+	// Next names some of the nodes that go next, by pods: new pods had better not be put on them. Only Disrupt fills it.
+	Next []string `json:",omitempty"`
 	// Notes says what the engine left out of account: a pool that cannot be used, an object that it cannot read.
 	Notes []Note
 	// Sequence lists every pod that the plan places, in an order in which kube-scheduler can bind them: each meets its

@@ -27,6 +27,9 @@ func Print(plan *engine.Plan) string {
 	for _, k := range plan.Kept {
 		fmt.Fprintf(&out, "keep %s: %s\n", cmp.Or(k.Node, k.Claim), k.Reason)
 	}
+	if len(plan.Next) > 0 {
+		fmt.Fprintf(&out, "next %s\n", strings.Join(plan.Next, " "))
+	}
 	for _, n := range plan.Notes {
 		fmt.Fprintf(&out, "note %s: %s\n", n.Object, n.Reason)
 	}

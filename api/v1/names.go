@@ -51,6 +51,7 @@ const (
 	UnregisteredTaintKey    = "karpenter.sh/unregistered"
 	DisruptedTaintKey       = "karpenter.sh/disrupted"
 	RebootingTaintKey       = "karpenter.sh/rebooting"
+	LeavingSoonTaintKey     = "tenon.sh/leaving-soon"
 	ReadinessTaintPrefix    = "readiness.k8s.io/" // every taint that begins so is temporary
 	CloudProviderTaintKey   = "node.cloudprovider.kubernetes.io/uninitialized"
 	NodeNotReadyTaintKey    = corev1.TaintNodeNotReady
@@ -71,6 +72,11 @@ func UnregisteredTaint() corev1.Taint {
 // DisruptedTaint keeps pods off a node that is being removed.
 func DisruptedTaint() corev1.Taint {
 	return corev1.Taint{Key: DisruptedTaintKey, Effect: corev1.TaintEffectNoSchedule}
+}
+
+// LeavingSoonTaint sends pods elsewhere, if there is room, from a node that goes as soon as budgets allow.
+func LeavingSoonTaint() corev1.Taint {
+	return corev1.Taint{Key: LeavingSoonTaintKey, Effect: corev1.TaintEffectPreferNoSchedule}
 }
 
 // RebootingTaint keeps pods off a node that is being rebooted.

@@ -78,7 +78,9 @@ func (r *Reconciler) CarryOut(ctx context.Context, snap *engine.Snapshot, plan *
 	view := newView(snap)
 	r.reportKept(view, plan.Kept)
 	inProgress := r.goOn(ctx, view, engine.Progress(snap, r.Options, &r.progress))
-	return errors.Join(inProgress, r.takeBack(ctx, view, plan), r.begin(ctx, view, r.patient(view, plan.Disruptions)))
+	return errors.Join(
+		inProgress, r.takeBack(ctx, view, plan), r.begin(ctx, view, r.patient(view, plan.Disruptions)), r.avoid(ctx, view, plan.Next),
+	)
 }
 
 // patient leaves out replacements in pools where replacements failed a moment ago, and tells the pools' owners.

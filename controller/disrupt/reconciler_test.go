@@ -199,3 +199,25 @@ func TestNodesOfAnotherAutoscalerAreLeftAlone(t *testing.T) {
 		t.Errorf("%d events about a node that is somebody else's", n)
 	}
 }
+
+// Nodes that a budget holds back are avoided by kube-scheduler for as long as they are to go, and no longer.
+func TestNodesThatGoNextAreAvoided(t *testing.T) {
+	pool := clustertest.Pool("general")
+	pool.Spec.Disruption.Budgets = []v1.Budget{{Nodes: "0"}}
+	claim, node := clustertest.Machine(pool, "general-a", old)
+	w := clustertest.New(t, interceptor.Funcs{}, pool, claim, node)
+	r := newReconciler(w)
+	avoided := func() bool {
+		_, node := get(w, "general-a")
+		return slices.Contains(node.Spec.Taints, v1.LeavingSoonTaint())
+	}
+	w.Must(r.Reconcile(w))
+	if !avoided() {
+		t.Fatal("the node goes next, and looks like any other")
+	}
+	w.Put(clustertest.Bound("web", "1", "general-a"))
+	w.Must(r.Reconcile(w))
+	if avoided() {
+		t.Error("the node is in use and stays, and is avoided all the same")
+	}
+}
