@@ -3,6 +3,7 @@ package cli
 import (
 	"fmt"
 	"os"
+	"time"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/utils/clock"
@@ -39,15 +40,43 @@ func (c *autoscaler) sells() ([]engine.InstanceType, error) {
 
 // newCloud makes the provider of the chosen cloud. The simulated one forgets its machines between two terms as leader,
 // as it does in a restart: another leader may have changed them.
-func (c *autoscaler) newCloud(mgr manager.Manager, sells []engine.InstanceType) (*kwok.Provider, error) {
+func (c *autoscaler) newCloud(mgr manager.Manager, sells []engine.InstanceType, faults []simulated.Fault) (*kwok.Provider, error) {
 	cloud, err := simulated.NewCloud(simulated.Config{
-		Clock:    clock.RealClock{},
-		Catalog:  sells,
-		Profile:  simulated.Profile{Name: "fixed", Boot: simulated.BootModel{Fixed: c.opt.BootDelay}},
+		Clock:   clock.RealClock{},
+		Catalog: sells,
+		Faults:  faults,
+		Profile: simulated.Profile{
+			Name: "fixed", Boot: simulated.BootModel{Fixed: c.opt.BootDelay}, Spot: simulated.SpotModel{Notice: interruptionNotice},
+		},
 		IDPrefix: kwok.IDPrefix,
 	})
 	if err != nil {
 		return nil, err
 	}
-	return kwok.New(kwok.Config{Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Clock: clock.RealClock{}, Cloud: cloud})
+	if len(faults) > 0 {
+		c.log.Info("the simulated cloud has begun, things will go wrong in it", "faults", len(faults))
+	}
+	return kwok.New(kwok.Config{
+		Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Clock: clock.RealClock{}, Cloud: cloud, RepairAfter: c.opt.RepairAfter,
+	})
+}
+
+// interruptionNotice is how long before its end a machine's interruption is announced; only faults interrupt machines.
+const interruptionNotice = 2 * time.Minute
+
+// faults are what goes wrong in the simulated cloud.
+func (c *autoscaler) faults() ([]simulated.Fault, error) {
+	if c.opt.FaultsFile == "" {
+		return nil, nil
+	}
+	file, err := os.Open(c.opt.FaultsFile)
+	if err != nil {
+		return nil, fmt.Errorf("--faults (TENON_FAULTS): %w", err)
+	}
+	defer file.Close()
+	faults, err := simulated.ReadFaults(file, c.opt.FaultsFile)
+	if err != nil {
+		return nil, fmt.Errorf("--faults (TENON_FAULTS): %w", err)
+	}
+	return faults, nil
 }

@@ -21,6 +21,8 @@ type ControllerOptions struct {
 	Catalog           string // built-in catalog of the simulated cloud
 	InstanceTypesFile string // replaces Catalog
 	BootDelay         time.Duration
+	RepairAfter       time.Duration
+	FaultsFile        string // what goes wrong in the simulated cloud, and when
 
 	MetricsPort     int // 0 means any free port, below 0 none
 	HealthProbePort int // likewise
@@ -56,6 +58,7 @@ func DefaultControllerOptions() ControllerOptions {
 	return ControllerOptions{
 		CloudProvider:           "kwok",
 		Catalog:                 "kwok",
+		RepairAfter:             10 * time.Minute,
 		MetricsPort:             8080,
 		HealthProbePort:         8081,
 		KubeClientQPS:           1000,
@@ -88,7 +91,7 @@ func (o ControllerOptions) engineOptions() engine.Options {
 func environment() map[string]string {
 	out := map[string]string{}
 	for _, flag := range strings.Fields(`
-		cloud-provider catalog instance-types-file-path boot-delay metrics-port health-probe-port kube-client-qps
+		cloud-provider catalog instance-types-file-path boot-delay repair-after faults metrics-port health-probe-port kube-client-qps
 		kube-client-burst enable-profiling disable-controller-warmup disable-leader-election
 		disable-cluster-state-observability leader-election-name leader-election-namespace memory-limit cpu-requests
 		log-level log-format log-output-paths log-error-output-paths batch-max-duration batch-idle-duration
@@ -99,6 +102,8 @@ func environment() map[string]string {
 	out["cloud-provider"] = "TENON_CLOUD_PROVIDER"
 	out["catalog"] = "TENON_CATALOG"
 	out["boot-delay"] = "TENON_BOOT_DELAY"
+	out["repair-after"] = "TENON_REPAIR_AFTER"
+	out["faults"] = "TENON_FAULTS"
 	out["log-format"] = "TENON_LOG_FORMAT"
 	for _, ours := range []string{"nominate-pods", "preference-share", "largest-cpu", "max-pods-per-node"} {
 		out[ours] = "TENON_" + strings.ToUpper(strings.ReplaceAll(ours, "-", "_"))
@@ -111,6 +116,8 @@ func (o *ControllerOptions) addFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&o.Catalog, "catalog", o.Catalog, "what the simulated cloud sells: kwok or aws")
 	flags.StringVar(&o.InstanceTypesFile, "instance-types-file-path", o.InstanceTypesFile, "a file with what the simulated cloud sells, instead of --catalog")
 	flags.DurationVar(&o.BootDelay, "boot-delay", o.BootDelay, "how long a machine of the simulated cloud takes until its node registers")
+	flags.DurationVar(&o.RepairAfter, "repair-after", o.RepairAfter, "with the feature gate NodeRepair: how long a node of the simulated cloud must have been not ready to be replaced")
+	flags.StringVar(&o.FaultsFile, "faults", o.FaultsFile, "a file with what goes wrong in the simulated cloud, and when after the start")
 	flags.IntVar(&o.MetricsPort, "metrics-port", o.MetricsPort, "where metrics are served; 0 for any free port, -1 for none")
 	flags.IntVar(&o.HealthProbePort, "health-probe-port", o.HealthProbePort, "where /healthz and /readyz are served; 0 for any free port, -1 for none")
 	flags.IntVar(&o.KubeClientQPS, "kube-client-qps", o.KubeClientQPS, "requests to the API server per second")
@@ -134,7 +141,7 @@ func (o *ControllerOptions) addFlags(flags *pflag.FlagSet) {
 	flags.BoolVar(&o.DisableControllerWarmup, "disable-controller-warmup", o.DisableControllerWarmup, "accepted, changes nothing: followers always keep warm")
 	flags.IntVar(&o.CPURequests, "cpu-requests", o.CPURequests, "accepted, changes nothing: no part of the controller is scaled by it")
 	flags.BoolVar(&o.IgnoreDRARequests, "ignore-dra-requests", o.IgnoreDRARequests, "accepted, changes nothing: pods with resource claims are refused")
-	flags.BoolVar(&o.LegacyNodeRepair, "legacy-node-repair", o.LegacyNodeRepair, "accepted, changes nothing: nodes are not repaired")
+	flags.BoolVar(&o.LegacyNodeRepair, "legacy-node-repair", o.LegacyNodeRepair, "accepted, changes nothing: broken nodes are replaced within budgets (feature gate NodeRepair)")
 }
 
 // readEnvironment fills in the flags that were not given. A variable that is set to nothing counts as not set, as an
@@ -188,7 +195,10 @@ func (o ControllerOptions) check() error {
 	for _, d := range []struct {
 		flag  string
 		value time.Duration
-	}{{"batch-max-duration", o.BatchMaxDuration}, {"batch-idle-duration", o.BatchIdleDuration}, {"boot-delay", o.BootDelay}} {
+	}{
+		{"batch-max-duration", o.BatchMaxDuration}, {"batch-idle-duration", o.BatchIdleDuration},
+		{"boot-delay", o.BootDelay}, {"repair-after", o.RepairAfter},
+	} {
 		if d.value < 0 {
 			return fmt.Errorf("--%s (%s) is %s: it must not be negative", d.flag, environment()[d.flag], d.value)
 		}

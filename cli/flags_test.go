@@ -144,7 +144,7 @@ func TestGatesAreReadAsInstallationsWriteThem(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := fmt.Sprint(gatesWithoutEffect(opt.FeatureGates)); got != "[NodeRepair Unheard]" {
+	if got := fmt.Sprint(gatesWithoutEffect(opt.FeatureGates)); got != "[Unheard]" {
 		t.Errorf("without effect: %s", got)
 	}
 }

@@ -29,6 +29,7 @@ import (
 	"tenon.sh/controller/unsupported"
 	"tenon.sh/engine"
 	"tenon.sh/provider"
+	"tenon.sh/provider/simulated"
 	"tenon.sh/report"
 )
 
@@ -36,11 +37,16 @@ import (
 type lasting struct {
 	metrics *report.Metrics
 	sells   []engine.InstanceType
+	faults  []simulated.Fault
 }
 
 func (c *autoscaler) newLasting() (lasting, error) {
 	sells, err := c.sells()
-	return lasting{metrics: report.NewMetrics(c.registry, buildVersion()), sells: sells}, err
+	if err != nil {
+		return lasting{}, err
+	}
+	faults, err := c.faults()
+	return lasting{metrics: report.NewMetrics(c.registry, buildVersion()), sells: sells, faults: faults}, err
 }
 
 // lead follows until it is elected, then leads until ctx ends or the lease is lost. It returns nil only if ctx has ended.
@@ -49,18 +55,22 @@ func (c *autoscaler) lead(ctx context.Context, lasting lasting) error {
 	if err != nil {
 		return err
 	}
-	cloud, err := c.newCloud(mgr, lasting.sells)
+	cloud, err := c.newCloud(mgr, lasting.sells, lasting.faults)
 	if err != nil {
 		return err
 	}
 	real := clock.RealClock{}
+	var repairer provider.Repairer
+	if c.opt.FeatureGates["NodeRepair"] {
+		repairer = cloud
+	}
 	state := prometheus.NewRegistry()
 	parts := &parts{
 		state: state, pods: report.NewPodObserver(state, real),
 		autoscaler: c, mgr: mgr, lasting: lasting,
 		cluster: cluster.New(cluster.Config{
 			Client: mgr.GetClient(), API: mgr.GetAPIReader(), Informers: mgr.GetCache(), Clock: real,
-			Provider: report.Measured{Provider: cloud, Metrics: lasting.metrics, Clock: real},
+			Provider: report.Measured{Provider: cloud, Metrics: lasting.metrics, Clock: real}, Repairer: repairer,
 		}),
 		recorder: report.NewRecorder(mgr.GetClient(), real),
 	}

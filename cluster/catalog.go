@@ -107,6 +107,15 @@ func (c *Cluster) classes(ctx context.Context, pools []*v1.NodePool, now time.Ti
 }
 
 func (c *Cluster) class(ctx context.Context, ref v1.NodeClassReference, now time.Time) engine.Class {
+	out := c.offers(ctx, ref, now)
+	if c.Repairer != nil {
+		out.Repairs = c.Repairer.Repairs()
+	}
+	return out
+}
+
+// offers says what can be bought with a node class, and why nothing can.
+func (c *Cluster) offers(ctx context.Context, ref v1.NodeClassReference, now time.Time) engine.Class {
 	class, err := c.Class(ctx, ref)
 	if err != nil {
 		problem := err.Error()

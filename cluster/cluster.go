@@ -34,7 +34,9 @@ type Config struct {
 	// Informers, where there are any, hand out cached objects without copying them; without them Client is asked.
 	Informers cache.Informers
 	Provider  provider.Provider
-	Clock     clock.PassiveClock
+	// Repairer says which nodes are broken; nil means that none is repaired.
+	Repairer provider.Repairer
+	Clock    clock.PassiveClock
 }
 
 // Cluster mirrors one Kubernetes cluster. All its methods may be called from several goroutines.

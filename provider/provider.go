@@ -60,6 +60,12 @@ type Notice struct {
 	Kind string
 }
 
+// A Repairer knows by which conditions of their Nodes broken machines can be told.
+type Repairer interface {
+	// Repairs lists them for the machines of every class. The caller does not change what it gets.
+	Repairs() []engine.RepairPolicy
+}
+
 // A Housekeeper has something of its own to clean up (tags, templates, machines that no claim owns any more).
 type Housekeeper interface {
 	// Clean looks for what is left over and removes it. It is called every few minutes.

@@ -11,6 +11,7 @@
 package kwok
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -18,6 +19,7 @@ import (
 	"sync"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -34,7 +36,11 @@ const IDPrefix = "kwok://"
 var (
 	_ provider.Provider = &Provider{}
 	_ provider.Notifier = &Provider{}
+	_ provider.Repairer = &Provider{}
 )
+
+// usualRepair is how long a node is not ready, unless said otherwise, before its machine counts as broken.
+const usualRepair = 10 * time.Minute
 
 // Config is what a Provider is made from.
 type Config struct {
@@ -46,6 +52,8 @@ type Config struct {
 	Clock clock.Clock
 	// Cloud runs the machines. Its IDPrefix is that of this package.
 	Cloud *simulated.Cloud
+	// RepairAfter is how long a node must have been not ready for its machine to count as broken; 0 means 10 minutes.
+	RepairAfter time.Duration
 }
 
 // Provider shows the machines of a simulated cloud as Nodes. Tick does the work, Start calls it when it is due. Launch,
@@ -58,6 +66,7 @@ type Provider struct {
 	reader client.Reader
 	clock  clock.Clock
 	wake   chan struct{}
+	broken time.Duration // how long a node is not ready before its machine counts as broken
 
 	mu    sync.Mutex // guards the three below
 	known bool       // what was there before a restart has been taken in
@@ -84,6 +93,7 @@ func New(cfg Config) (*Provider, error) {
 		reader:   cfg.Reader,
 		clock:    cfg.Clock,
 		wake:     make(chan struct{}, 1),
+		broken:   cmp.Or(cfg.RepairAfter, usualRepair),
 		booting:  map[engine.MachineID]bool{},
 		nodes:    map[engine.MachineID]types.UID{},
 	}
@@ -147,6 +157,14 @@ func (p *Provider) Machines(ctx context.Context) ([]engine.Machine, error) {
 		return nil, err
 	}
 	return p.Provider.Machines(ctx)
+}
+
+// Repairs are the two ways in which a node is not ready: its kubelet says so, or says nothing any more.
+func (p *Provider) Repairs() []engine.RepairPolicy {
+	return []engine.RepairPolicy{
+		{Condition: string(corev1.NodeReady), Status: string(corev1.ConditionFalse), Toleration: p.broken},
+		{Condition: string(corev1.NodeReady), Status: string(corev1.ConditionUnknown), Toleration: p.broken},
+	}
 }
 
 // nodeName is the name of a machine's Node: the part of its ID after the prefix.

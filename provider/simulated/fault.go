@@ -1,6 +1,7 @@
 package simulated
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -28,7 +29,8 @@ const (
 
 // Fault is something that goes wrong at a set time.
 type Fault struct {
-	// At is the time since the cloud came into being; For is how long it lasts, 0 for ever.
+	// At is the time since the cloud came into being; For is how long it lasts, 0 for ever. The notices of a reclaim are
+	// given within For, 0 meaning three minutes.
 	At   metav1.Duration `json:"at"`
 	What string          `json:"what"`
 	For  metav1.Duration `json:"for,omitzero"`
@@ -140,7 +142,7 @@ func (c *Cloud) hit(f Fault, at time.Time, event string) {
 			continue
 		}
 		if f.What == FaultReclaim {
-			c.reclaim(r, at, f.Share, event)
+			c.reclaim(r, at, cmp.Or(f.For.Duration, reclaimSpread), f.Share, event)
 			c.sellOut(r.Offering, at, c.cfg.Profile.Spot.SoldOutFor)
 			continue
 		}

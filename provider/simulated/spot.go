@@ -82,17 +82,17 @@ func (c *Cloud) reclaimPool(id engine.OfferingID, w *reclaimWalk) {
 	share := math.Sqrt(d.uniform())
 	for _, r := range c.ordered() {
 		if r.Offering == id {
-			c.reclaim(r, w.next, share, "event/"+strconv.Itoa(w.number))
+			c.reclaim(r, w.next, reclaimSpread, share, "event/"+strconv.Itoa(w.number))
 		}
 	}
 	c.sellOut(id, w.next, d.exponential(c.cfg.Profile.Spot.SoldOutFor))
 }
 
-// reclaim takes a machine with the given chance: first a notice, within a few minutes of at, then the end.
-func (c *Cloud) reclaim(r *Record, at time.Time, share float64, event string) {
+// reclaim takes a machine with the given chance: first a notice, within a while of at, then the end.
+func (c *Cloud) reclaim(r *Record, at time.Time, within time.Duration, share float64, event string) {
 	id := r.Machine.ID
 	d := c.draws("victim", string(id), event)
-	chosen, spread := d.uniform() < share, time.Duration(d.uniform()*float64(reclaimSpread))
+	chosen, spread := d.uniform() < share, time.Duration(d.uniform()*float64(within))
 	if !chosen || r.Machine.Created.After(at) || r.gone(at) {
 		return
 	}
