@@ -125,8 +125,18 @@ func podChanged(before, after client.Object) bool {
 // attachmentChanged lets nothing through: only that an attachment is gone matters.
 func attachmentChanged(_, _ client.Object) bool { return false }
 
+// poolChanged lets through changes of the pool, and of its fingerprint, which is written a moment later: only then do the
+// claims differ from it.
 func poolChanged(before, after client.Object) bool {
-	return before.GetGeneration() != after.GetGeneration()
+	if before.GetGeneration() != after.GetGeneration() {
+		return true
+	}
+	for _, key := range []string{v1.NodePoolHashAnnotationKey, v1.NodePoolHashVersionAnnotationKey} {
+		if before.GetAnnotations()[key] != after.GetAnnotations()[key] {
+			return true
+		}
+	}
+	return false
 }
 
 // podHandler wakes the claims of the pod's node, and remembers when a pod has vanished from it.
