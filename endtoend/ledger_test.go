@@ -1,7 +1,6 @@
 package endtoend_test
 
 import (
-	"context"
 	"fmt"
 	"maps"
 	"slices"
@@ -11,63 +10,83 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	v1 "tenon.sh/api/v1"
-	"tenon.sh/cluster"
 	"tenon.sh/engine"
 )
 
 // ledger remembers every NodeClaim that there has been since it was opened, as it was last: a machine that came and went
 // was paid for too.
 type ledger struct {
-	mu     sync.Mutex // guards the fields below
-	claims map[types.UID]*v1.NodeClaim
-	err    error
+	mu      sync.Mutex // guards the fields below
+	claims  map[types.UID]*v1.NodeClaim
+	gone    map[types.UID]bool
+	most    int      // of claims that were on their way out at once
+	hurried []string // claims that went before their replacements were ready
 }
 
 // openLedger watches claims until the test ends. It starts before the first claim of the test is made.
 func (w *world) openLedger() *ledger {
 	w.Helper()
-	c, err := client.NewWithWatch(w.playground.RESTConfig(), client.Options{Scheme: cluster.Scheme()})
-	w.must(err)
-	var before v1.NodeClaimList
-	w.must(c.List(w, &before))
-	l := &ledger{claims: map[types.UID]*v1.NodeClaim{}}
-	ctx, cancel := context.WithCancel(w)
-	done := make(chan struct{})
-	w.Cleanup(func() { cancel(); <-done })
-	go func() {
-		defer close(done)
-		err := l.follow(ctx, c, before.ResourceVersion)
+	l := &ledger{claims: map[types.UID]*v1.NodeClaim{}, gone: map[types.UID]bool{}}
+	w.follow(&v1.NodeClaimList{}, func(kind watch.EventType, o client.Object) {
 		l.mu.Lock()
 		defer l.mu.Unlock()
-		l.err = err
-	}()
+		l.enter(kind, o.(*v1.NodeClaim))
+	})
 	return l
 }
 
-// follow goes on where the last watch ended: the API server ends those that cannot keep up with it, and a test on a busy
-// computer is one of them.
-func (l *ledger) follow(ctx context.Context, c client.WithWatch, version string) error {
-	for ctx.Err() == nil {
-		watched, err := c.Watch(ctx, &v1.NodeClaimList{}, &client.ListOptions{Raw: &metav1.ListOptions{ResourceVersion: version}})
-		if err != nil {
-			return fmt.Errorf("watch the claims from %s on: %w", version, err)
-		}
-		for event := range watched.ResultChan() {
-			claim, ok := event.Object.(*v1.NodeClaim)
-			if !ok {
-				watched.Stop()
-				return fmt.Errorf("watch the claims from %s on: %v", version, event.Object)
+// enter writes a claim down as it is now.
+func (l *ledger) enter(kind watch.EventType, claim *v1.NodeClaim) {
+	before := l.claims[claim.UID]
+	l.claims[claim.UID] = claim
+	l.gone[claim.UID] = kind == watch.Deleted
+	if claim.DeletionTimestamp != nil && (before == nil || before.DeletionTimestamp == nil) {
+		mark, _ := engine.MarkOf(claim)
+		for _, name := range mark.Replacements {
+			if !l.ready(name) {
+				l.hurried = append(l.hurried, fmt.Sprintf("%s before %s", claim.Name, name))
 			}
-			version = claim.ResourceVersion
-			l.mu.Lock()
-			l.claims[claim.UID] = claim
-			l.mu.Unlock()
 		}
 	}
-	return nil
+	leaving := 0
+	for uid, c := range l.claims {
+		if !l.gone[uid] && (c.DeletionTimestamp != nil || v1.IsTrue(c, v1.ConditionDisruptionReason)) {
+			leaving++
+		}
+	}
+	l.most = max(l.most, leaving)
+}
+
+// ready reports whether a claim of that name has ever been initialized: a replacement may have gone again since.
+func (l *ledger) ready(name string) bool {
+	for _, c := range l.claims {
+		if c.Name == name && v1.IsTrue(c, v1.ConditionInitialized) {
+			return true
+		}
+	}
+	return false
+}
+
+// check says what went wrong with the order of things, and how many claims were on their way out at once.
+func (l *ledger) check(t testing.TB) (mostAtOnce int) {
+	t.Helper()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.hurried) > 0 {
+		t.Errorf("claims went before their replacements were ready: %q", l.hurried)
+	}
+	return l.most
+}
+
+// of is the claim of that UID as it was last.
+func (l *ledger) of(uid types.UID) *v1.NodeClaim {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.claims[uid]
 }
 
 // all lists the claims by name.
@@ -75,9 +94,6 @@ func (l *ledger) all(t testing.TB) []*v1.NodeClaim {
 	t.Helper()
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.err != nil {
-		t.Fatal(l.err)
-	}
 	out := slices.Collect(maps.Values(l.claims))
 	slices.SortFunc(out, func(a, b *v1.NodeClaim) int { return strings.Compare(a.Name, b.Name) })
 	return out

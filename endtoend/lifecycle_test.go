@@ -2,8 +2,6 @@ package endtoend_test
 
 import (
 	"fmt"
-	"os"
-	"strconv"
 	"syscall"
 	"testing"
 	"time"
@@ -81,16 +79,9 @@ func TestAPoolWithoutItsClassStopsOnlyItself(t *testing.T) {
 // TestAKilledControllerLeavesNothingBehind kills the controller with SIGKILL in the middle of a scale-up, each time at
 // another moment, starts another and looks at what there is in the end. TENON_KILLS says how often.
 func TestAKilledControllerLeavesNothingBehind(t *testing.T) {
-	kills := 2
-	if text := os.Getenv("TENON_KILLS"); text != "" {
-		n, err := strconv.Atoi(text)
-		if err != nil {
-			t.Fatalf("TENON_KILLS: %v", err)
-		}
-		kills = n
-	}
-	for i := range kills {
-		after := time.Duration(200+i*4800/max(1, kills-1)) * time.Millisecond
+	n := kills(t, 2)
+	for i := range n {
+		after := time.Duration(200+i*4800/max(1, n-1)) * time.Millisecond
 		t.Run(fmt.Sprintf("after %v", after), func(t *testing.T) { killAfter(t, after) })
 	}
 }

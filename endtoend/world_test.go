@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"net/http"
 	"os"
@@ -53,6 +54,8 @@ type world struct {
 	context.Context
 	client.Client
 	playground *playground.Playground
+	// corner names the pool to which this view of the world is confined; empty for the whole.
+	corner string
 }
 
 func newWorld(t testing.TB) *world {
@@ -186,7 +189,7 @@ func (w *world) pool(name string, change func(*v1.NodePool)) {
 	w.Helper()
 	class := &kwokv1alpha1.KWOKNodeClass{ObjectMeta: metav1.ObjectMeta{Name: "default"}}
 	w.must(client.IgnoreAlreadyExists(w.Create(w, class)))
-	pool := &v1.NodePool{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	pool := &v1.NodePool{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: w.cornerLabels()}}
 	pool.Spec.Template.Spec.NodeClassRef = &v1.NodeClassReference{Group: "karpenter.kwok.sh", Kind: "KWOKNodeClass", Name: "default"}
 	pool.Spec.Template.Spec.Requirements = []v1.Requirement{
 		{Key: corev1.LabelOSStable, Operator: v1.In, Values: []string{"linux"}},
@@ -209,7 +212,8 @@ func (w *world) deploy(name string, replicas int32, cpu, memory string) {
 	d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "default"}}
 	d.Spec.Replicas = &replicas
 	d.Spec.Selector = &metav1.LabelSelector{MatchLabels: labels}
-	d.Spec.Template.Labels = labels
+	d.Spec.Template.Labels = maps.Clone(labels)
+	w.settle(d)
 	grace := int64(0)
 	d.Spec.Template.Spec.TerminationGracePeriodSeconds = &grace
 	d.Spec.Template.Spec.Containers = []corev1.Container{{Name: "pause", Image: "registry.k8s.io/pause:3.10", Resources: corev1.ResourceRequirements{
@@ -228,21 +232,21 @@ func (w *world) scale(name string, replicas int32) {
 func (w *world) pods() []corev1.Pod {
 	w.Helper()
 	var list corev1.PodList
-	w.must(w.List(w, &list, client.InNamespace("default")))
+	w.must(w.List(w, &list, append(w.cornerOnly(&list), client.InNamespace("default"))...))
 	return list.Items
 }
 
 func (w *world) claims() []v1.NodeClaim {
 	w.Helper()
 	var list v1.NodeClaimList
-	w.must(w.List(w, &list))
+	w.must(w.List(w, &list, w.cornerOnly(&list)...))
 	return list.Items
 }
 
 func (w *world) nodes() []corev1.Node {
 	w.Helper()
 	var list corev1.NodeList
-	w.must(w.List(w, &list))
+	w.must(w.List(w, &list, w.cornerOnly(&list)...))
 	return list.Items
 }
 
