@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -23,8 +24,9 @@ type ledger struct {
 	mu      sync.Mutex // guards the fields below
 	claims  map[types.UID]*v1.NodeClaim
 	gone    map[types.UID]bool
-	most    int      // of claims that were on their way out at once
-	hurried []string // claims that went before their replacements were ready
+	changed time.Time // when a claim last came, began to go, or went
+	most    int       // of claims that were on their way out at once
+	hurried []string  // claims that went before their replacements were ready
 }
 
 // openLedger watches claims until the test ends. It starts before the first claim of the test is made.
@@ -44,7 +46,11 @@ func (l *ledger) enter(kind watch.EventType, claim *v1.NodeClaim) {
 	before := l.claims[claim.UID]
 	l.claims[claim.UID] = claim
 	l.gone[claim.UID] = kind == watch.Deleted
-	if claim.DeletionTimestamp != nil && (before == nil || before.DeletionTimestamp == nil) {
+	begins := claim.DeletionTimestamp != nil && (before == nil || before.DeletionTimestamp == nil)
+	if kind != watch.Modified || begins {
+		l.changed = time.Now()
+	}
+	if begins {
 		mark, _ := engine.MarkOf(claim)
 		for _, name := range mark.Replacements {
 			if !l.ready(name) {
@@ -69,6 +75,13 @@ func (l *ledger) ready(name string) bool {
 		}
 	}
 	return false
+}
+
+// last is when a claim last came, began to go, or went.
+func (l *ledger) last() time.Time {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.changed
 }
 
 // check says what went wrong with the order of things, and how many claims were on their way out at once.

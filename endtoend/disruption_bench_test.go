@@ -1,0 +1,173 @@
+package endtoend_test
+
+import (
+	"fmt"
+	"syscall"
+	"testing"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	v1 "tenon.sh/api/v1"
+	"tenon.sh/engine"
+	"tenon.sh/scenario/workload"
+)
+
+// still is how long nothing may have changed for a cluster to count as stable: longer than consolidateAfter, and than the
+// time between two passes.
+const still = 45 * time.Second
+
+// BenchmarkScaleDown measures how a cluster of two Deployments of 500 pods shrinks when both become 350, with consolidateAfter
+// 30 s: how long until the last machine has gone, how full those are that stay, and what the controller uses.
+func BenchmarkScaleDown(b *testing.B) {
+	for name, change := range map[string]func(app string) func(*corev1.PodSpec){
+		"plain": func(string) func(*corev1.PodSpec) { return nil },
+		"spread": func(app string) func(*corev1.PodSpec) {
+			return func(p *corev1.PodSpec) { spreads(p, app, corev1.LabelHostname, 1, corev1.DoNotSchedule) }
+		},
+	} {
+		b.Run(name, func(b *testing.B) {
+			for b.Loop() {
+				shrink(b, change)
+			}
+			b.ReportMetric(0, "ns/op")
+		})
+	}
+}
+
+func shrink(b *testing.B, change func(app string) func(*corev1.PodSpec)) {
+	w := newWorld(b)
+	controller := w.start()
+	w.pool("scale", func(p *v1.NodePool) { p.Spec.Template.Spec.ExpireAfter = v1.NillableDuration{} })
+	w.poolReady("scale")
+	claims := w.openLedger()
+	w.must(w.Create(w, sized(mixed("small", 500, "900m", change("small")), "3100Mi")))
+	w.must(w.Create(w, sized(mixed("large", 500, "3500m", change("large")), "28Gi")))
+	w.running(1000, 8*time.Minute)
+	w.settled(claims)
+	nodes, cpuBefore, began := len(w.nodes()), cpuSeconds(b, controller.Process.Pid), time.Now()
+	w.scale("small", 350)
+	w.scale("large", 350)
+	took := w.stable(claims, began)
+	used, window := cpuSeconds(b, controller.Process.Pid)-cpuBefore, time.Since(began).Seconds()
+	w.running(700, time.Minute)
+	claims.check(b)
+	cpu, memory := utilisation(w)
+	b.ReportMetric(took.Seconds(), "s-to-stable")
+	b.ReportMetric(float64(nodes), "nodes-before")
+	b.ReportMetric(float64(len(w.nodes())), "nodes")
+	b.ReportMetric(cpu*100, "%cpu")
+	b.ReportMetric(memory*100, "%memory")
+	b.ReportMetric(peakMegabytes(b, controller.Process.Pid), "MB-peak")
+	b.ReportMetric(used/window, "cores")
+	w.afterwards(b, controller)
+}
+
+// sized gives the Deployment's pods another request of memory.
+func sized(d *appsv1.Deployment, memory string) *appsv1.Deployment {
+	d.Spec.Template.Spec.Containers[0].Resources.Requests[corev1.ResourceMemory] = resource.MustParse(memory)
+	return d
+}
+
+// stable waits until no machine has come or gone for a while, and says how long after began the last one did.
+func (w *world) stable(claims *ledger, began time.Time) time.Duration {
+	w.Helper()
+	w.until(9*time.Minute, func() (bool, string) {
+		last := claims.last()
+		if last.Before(began) {
+			last = began
+		}
+		return time.Since(last) >= still, fmt.Sprintf("not stable: %d claims, the last change %v ago", len(w.claims()), time.Since(last))
+	})
+	return claims.last().Sub(began)
+}
+
+// afterwards ends the controller and clears the world, which is not measured.
+func (w *world) afterwards(b *testing.B, controller *tenon) {
+	b.StopTimer()
+	defer b.StartTimer()
+	controller.end(syscall.SIGTERM)
+	w.clear()
+}
+
+// BenchmarkTemplateDrift measures how long it takes to replace 300 nodes of 600 pods after their pool's template has changed,
+// with a budget of 100 %.
+func BenchmarkTemplateDrift(b *testing.B) {
+	for b.Loop() {
+		w := newWorld(b)
+		controller := w.start()
+		w.corner = "drift"
+		w.cornerPool(nil)
+		claims := w.openLedger()
+		w.workload(600, "1900m", nil)
+		nodes, pods, began := len(w.nodes()), w.watchPods(w.corner), time.Now()
+		w.drift("two")
+		w.until(9*time.Minute, func() (bool, string) {
+			n := w.drifted("two")
+			return n == 0, fmt.Sprintf("%d of %d claims are of the old template", n, len(w.claims()))
+		})
+		w.running(600, 5*time.Minute)
+		b.ReportMetric(time.Since(began).Seconds(), "s-to-replaced")
+		b.ReportMetric(w.stable(claims, began).Seconds(), "s-to-stable")
+		b.ReportMetric(float64(nodes), "nodes-before")
+		b.ReportMetric(float64(len(w.nodes())), "nodes")
+		b.ReportMetric(float64(pods.fewest), "pods-fewest")
+		b.ReportMetric(peakMegabytes(b, controller.Process.Pid), "MB-peak")
+		claims.check(b)
+		w.corner = ""
+		w.afterwards(b, controller)
+	}
+	b.ReportMetric(0, "ns/op")
+}
+
+// BenchmarkScaleDownCost measures what the machines of a cost workload cost, as a multiple of what its pods must cost at least,
+// after three tenths of all pods have left about 500 machines of up to 32 cores.
+func BenchmarkScaleDownCost(b *testing.B) {
+	const kind, pods, cores = workload.Mix, 4000, 32
+	for b.Loop() {
+		w := newWorld(b)
+		drawn := workload.Cost(kind, pods, 1, v1.CapacityTypeOnDemand)
+		controller := w.start(fmt.Sprintf("--largest-cpu=%d", cores), "--instance-types-file-path="+w.catalogFile(drawn.Classes[0].InstanceTypes))
+		w.pool("billed", func(p *v1.NodePool) {
+			p.Spec.Template.Spec.Requirements = drawn.NodePools[0].Spec.Template.Spec.Requirements
+			p.Spec.Template.Spec.ExpireAfter = v1.NillableDuration{}
+		})
+		w.poolReady("billed")
+		claims := w.openLedger()
+		list := deploymentsOf(drawn.Pods)
+		for _, d := range list {
+			w.must(w.Create(w, d))
+		}
+		w.running(len(drawn.Pods), 9*time.Minute)
+		w.settled(claims)
+		nodes, began, left := len(w.nodes()), time.Now(), 0
+		for _, d := range list {
+			n := (*d.Spec.Replicas*7 + 5) / 10
+			left += int(n)
+			w.scale(d.Name, n)
+		}
+		took := w.stable(claims, began)
+		w.running(left, time.Minute)
+		claims.check(b)
+		snapshot := w.allWaiting(drawn.Classes)
+		plan := engine.Provision(snapshot, engine.Options{LargestCPU: cores}, nil)
+		perHour, book := 0.0, engine.NewPriceBook(snapshot)
+		for _, c := range w.claims() {
+			usd, known := book.Price(c.Labels, c.Spec.NodeClassRef)
+			if !known {
+				w.Fatalf("claim %s has no price: %v", c.Name, c.Labels)
+			}
+			perHour += usd
+		}
+		b.ReportMetric(perHour/plan.Cost.Bound, "x-bound")
+		b.ReportMetric(plan.Cost.LaunchesPerHour/plan.Cost.Bound, "x-bound-anew")
+		b.ReportMetric(took.Seconds(), "s-to-stable")
+		b.ReportMetric(float64(nodes), "nodes-before")
+		b.ReportMetric(float64(len(w.nodes())), "nodes")
+		b.ReportMetric(peakMegabytes(b, controller.Process.Pid), "MB-peak")
+		w.afterwards(b, controller)
+	}
+	b.ReportMetric(0, "ns/op")
+}
