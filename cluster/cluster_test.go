@@ -15,6 +15,7 @@ import (
 	"tenon.sh/cluster"
 	"tenon.sh/cluster/clustertest"
 	"tenon.sh/engine"
+	"tenon.sh/provider"
 )
 
 // lagging is a cluster whose watch shows no claim until it is told to.
@@ -277,5 +278,23 @@ func TestAClaimWhoseCreationGotNoAnswerIsNotCreatedAgain(t *testing.T) {
 	w.Must(err)
 	if len(s.NodeClaims) != 1 {
 		t.Errorf("the snapshot holds %d claims, want the one that was created after all", len(s.NodeClaims))
+	}
+}
+
+// repairer knows one way in which a node is broken.
+type repairer struct{ provider.Repairer }
+
+func (repairer) Repairs() []engine.RepairPolicy {
+	return []engine.RepairPolicy{{Condition: "Ready", Status: "False"}}
+}
+
+func TestClassesSayWhichNodesAreBrokenIfAnybodyKnows(t *testing.T) {
+	w := newLagging(t, clustertest.Pool("general"))
+	if r := w.snapshot().Classes[0].Repairs; len(r) > 0 {
+		t.Errorf("nobody was asked, and the class says %+v", r)
+	}
+	w.Cluster.Repairer = repairer{}
+	if r := w.snapshot().Classes[0].Repairs; len(r) != 1 || r[0].Condition != "Ready" {
+		t.Errorf("the class says %+v", r)
 	}
 }

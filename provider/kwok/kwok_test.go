@@ -437,3 +437,21 @@ func (w *world) nodeNames(t *testing.T) []string {
 	slices.Sort(names)
 	return names
 }
+
+// A node that is not ready is broken, whether its kubelet says so or says nothing, and after as long as was asked for.
+func TestANodeThatIsNotReadyForLongIsBroken(t *testing.T) {
+	for asked, want := range map[time.Duration]time.Duration{0: 10 * time.Minute, time.Minute: time.Minute} {
+		w := newWorld(t, 0)
+		p, err := kwok.New(kwok.Config{Client: w.client, Clock: w.clock, Cloud: w.cloud, RepairAfter: asked})
+		if err != nil {
+			t.Fatal(err)
+		}
+		after := map[string]time.Duration{}
+		for _, r := range p.Repairs() {
+			after[r.Condition+" "+r.Status] = r.Toleration
+		}
+		if !maps.Equal(after, map[string]time.Duration{"Ready False": want, "Ready Unknown": want}) {
+			t.Errorf("asked for %v: %v", asked, after)
+		}
+	}
+}

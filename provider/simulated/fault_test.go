@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"tenon.sh/engine"
 	"tenon.sh/provider"
 	"tenon.sh/provider/simulated"
@@ -63,6 +65,22 @@ func TestAFaultScriptPlays(t *testing.T) {
 	s.fleet(t, "stale", 1, onDemandA)
 	if _, err := s.Describe("simulated://stale-0"); !errors.Is(err, simulated.ErrUnseen) {
 		t.Errorf("stale reads: %v, want ErrUnseen", err)
+	}
+}
+
+func TestTheNoticesOfAReclaimAreGivenWithinItsTime(t *testing.T) {
+	s := newSky(t, simulated.Config{Profile: simulated.Profile{Spot: simulated.SpotModel{Notice: time.Minute}}, Faults: []simulated.Fault{{
+		What: simulated.FaultReclaim, Share: 1, At: metav1.Duration{Duration: time.Minute}, For: metav1.Duration{Duration: 10 * time.Second},
+	}}})
+	s.fleet(t, "taken", 40, onDemandA)
+	for _, step := range []struct {
+		at          time.Duration
+		least, most int
+	}{{59 * time.Second, 0, 0}, {65 * time.Second, 5, 35}, {70 * time.Second, 40, 40}} {
+		s.at(step.at)
+		if n := len(s.Notices()); n < step.least || n > step.most {
+			t.Errorf("%d notices after %v, want %d to %d", n, step.at, step.least, step.most)
+		}
 	}
 }
 
