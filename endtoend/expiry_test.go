@@ -13,7 +13,7 @@ import (
 // softExpiry lets a node come near its end. When exactly it may be replaced follows from its UID, so nodes are made until
 // there is one that leaves time enough.
 func softExpiry(w *world) {
-	const life, margin = 100 * time.Second, 6 * time.Second
+	const life, margin = 80 * time.Second, 5 * time.Second
 	w.cornerPool(func(p *v1.NodePool) { p.Spec.Template.Spec.ExpireAfter = v1.DurationOf(life) })
 	w.workload(2, "1", nil)
 	for {
