@@ -60,7 +60,11 @@ type world struct {
 
 func newWorld(t testing.TB) *world {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
+	patience := 10 * time.Minute
+	if _, measures := t.(*testing.B); measures {
+		patience = time.Hour
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	t.Cleanup(cancel)
 	p := playgroundtest.Get(t)
 	if err := cluster.ApplyCRDs(ctx, p.RESTConfig()); err != nil {
