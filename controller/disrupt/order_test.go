@@ -118,6 +118,31 @@ func TestEveryWriteMayBeTheLastOneOnARealServer(t *testing.T) {
 	}
 }
 
+// A process that ends after it has marked the claims, and before it has asked for their replacement, says nothing about
+// replacements: the next one begins anew and does not wait as it would if they could not be had.
+func TestAReplacementThatNobodyAskedForHasNotFailed(t *testing.T) {
+	t.Parallel()
+	for n := 1; ; n++ {
+		w := newOrderWorld(t)
+		w.crashAt = n
+		_ = w.begin()
+		if w.replacement() != nil {
+			if n < 4 {
+				t.Errorf("the replacement was there after %d writes", n)
+			}
+			return
+		}
+		w.Clock.Step(time.Second)
+		w.restart()
+		w.settles()
+		for _, c := range w.mine() {
+			if text := c.Annotations[v1.DisruptionBackoffAnnotationKey]; text != "" {
+				t.Errorf("end at write %d: claim %s waits: %s", n, c.Name, text)
+			}
+		}
+	}
+}
+
 func TestAReplacementThatCannotBeLaunchedKeepsTheNodes(t *testing.T) {
 	t.Parallel()
 	w := newOrderWorld(t)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -18,6 +19,7 @@ import (
 
 // goOn takes the next step of every disruption that is in progress. What fails for one does not stop the others.
 func (r *Reconciler) goOn(ctx context.Context, view *view, orders []engine.Order) error {
+	r.look(view, orders)
 	errs := make([]error, len(orders))
 	r.each(len(orders), func(i int) {
 		if err := r.step(ctx, view, orders[i]); err != nil {
@@ -25,6 +27,28 @@ func (r *Reconciler) goOn(ctx context.Context, view *view, orders []engine.Order
 		}
 	})
 	return errors.Join(errs...)
+}
+
+// look remembers the orders that this process has begun, or of which it has seen a replacement.
+func (r *Reconciler) look(view *view, orders []engine.Order) {
+	seen := map[string]bool{}
+	for _, o := range orders {
+		there := slices.ContainsFunc(o.Replacements, func(name string) bool { return view.claims[name] != nil })
+		if there || r.seen[o.ID] || !o.Decided.Before(r.began) {
+			seen[o.ID] = true
+		}
+	}
+	r.seen = seen
+}
+
+// failure is why an order is taken back, as far as that says something about replacements in general: one that an earlier
+// process has begun, and of which nobody here has seen a replacement, may have ended with that process before it asked for
+// any. If they cannot be had, the next attempt will tell.
+func (r *Reconciler) failure(o engine.Order) engine.Reason {
+	if o.Why.Code == engine.ReplacementGone && !r.seen[o.ID] {
+		return engine.Reason{}
+	}
+	return o.Why
 }
 
 func (r *Reconciler) step(ctx context.Context, view *view, o engine.Order) error {
@@ -114,7 +138,7 @@ func (r *Reconciler) rollBack(ctx context.Context, view *view, o engine.Order) e
 	r.each(len(o.Claims), func(i int) {
 		claim := view.claims[o.Claims[i]]
 		node := view.node(o.Nodes[i])
-		if errs[i] = r.release(ctx, node, claim, o.Why); errs[i] == nil {
+		if errs[i] = r.release(ctx, node, claim, r.failure(o)); errs[i] == nil {
 			r.Recorder.Publish(report.TakenBack(node, claim, o.Why)...)
 		}
 	})

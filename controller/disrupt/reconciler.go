@@ -48,6 +48,10 @@ type Reconciler struct {
 	// bare holds the nodes that the last pass found closed though nothing on their claims says why.
 	bare   map[types.UID]bool
 	checks checks
+	// began is when this process made its first pass, and seen holds the disruptions in progress of which it has known a
+	// replacement.
+	began time.Time
+	seen  map[string]bool
 }
 
 // New returns a Reconciler.
@@ -75,6 +79,9 @@ func (r *Reconciler) Reconcile(ctx context.Context) error {
 
 // CarryOut does what the plan wants in the cluster that the snapshot shows, and goes on with what is in progress there.
 func (r *Reconciler) CarryOut(ctx context.Context, snap *engine.Snapshot, plan *engine.Plan) error {
+	if r.began.IsZero() {
+		r.began = r.Cluster.Clock.Now()
+	}
 	view := newView(snap)
 	r.reportKept(view, plan.Kept)
 	inProgress := r.goOn(ctx, view, engine.Progress(snap, r.Options, &r.progress))
