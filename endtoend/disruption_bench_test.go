@@ -21,32 +21,49 @@ import (
 // time between two passes.
 const still = 45 * time.Second
 
+// shrinking is a workload of two Deployments of 500 pods each.
+type shrinking struct {
+	name         string
+	small, large [2]string // cpu and memory that a pod of each asks for
+	spread       bool      // over hosts, so that a node runs no more than one of each
+}
+
 // BenchmarkScaleDown measures how a cluster of two Deployments of 500 pods shrinks when both become 350, with consolidateAfter
-// 30 s: how long until the last machine has gone, how full those are that stay, and what the controller uses.
+// 30 s: how long until the last machine has gone, how full those are that stay, and what the controller uses. Where the pods
+// are spread over hosts, one of each fills a machine.
 func BenchmarkScaleDown(b *testing.B) {
-	for name, change := range map[string]func(app string) func(*corev1.PodSpec){
-		"plain": func(string) func(*corev1.PodSpec) { return nil },
-		"spread": func(app string) func(*corev1.PodSpec) {
-			return func(p *corev1.PodSpec) { spreads(p, app, corev1.LabelHostname, 1, corev1.DoNotSchedule) }
-		},
+	for _, s := range []shrinking{
+		{"plain", [2]string{"900m", "3100Mi"}, [2]string{"3500m", "28Gi"}, false},
+		{"spread", [2]string{"340m", "700Mi"}, [2]string{"3500m", "12Gi"}, true},
 	} {
-		b.Run(name, func(b *testing.B) {
+		b.Run(s.name, func(b *testing.B) {
 			for b.Loop() {
-				shrink(b, change)
+				s.run(b)
 			}
 			b.ReportMetric(0, "ns/op")
 		})
 	}
 }
 
-func shrink(b *testing.B, change func(app string) func(*corev1.PodSpec)) {
+// deployment makes 500 pods.
+func (s shrinking) deployment(app string, asks [2]string) *appsv1.Deployment {
+	d := mixed(app, 500, asks[0], func(p *corev1.PodSpec) {
+		if s.spread {
+			spreads(p, app, corev1.LabelHostname, 1, corev1.DoNotSchedule)
+		}
+	})
+	d.Spec.Template.Spec.Containers[0].Resources.Requests[corev1.ResourceMemory] = resource.MustParse(asks[1])
+	return d
+}
+
+func (s shrinking) run(b *testing.B) {
 	w := newWorld(b)
 	controller := w.start()
 	w.pool("scale", func(p *v1.NodePool) { p.Spec.Template.Spec.ExpireAfter = v1.NillableDuration{} })
 	w.poolReady("scale")
 	claims := w.openLedger()
-	w.must(w.Create(w, sized(mixed("small", 500, "900m", change("small")), "3100Mi")))
-	w.must(w.Create(w, sized(mixed("large", 500, "3500m", change("large")), "28Gi")))
+	w.must(w.Create(w, s.deployment("small", s.small)))
+	w.must(w.Create(w, s.deployment("large", s.large)))
 	w.running(1000, 8*time.Minute)
 	w.settled(claims)
 	nodes, cpuBefore, began := len(w.nodes()), cpuSeconds(b, controller.Process.Pid), time.Now()
@@ -65,12 +82,6 @@ func shrink(b *testing.B, change func(app string) func(*corev1.PodSpec)) {
 	b.ReportMetric(peakMegabytes(b, controller.Process.Pid), "MB-peak")
 	b.ReportMetric(used/window, "cores")
 	w.afterwards(b, controller)
-}
-
-// sized gives the Deployment's pods another request of memory.
-func sized(d *appsv1.Deployment, memory string) *appsv1.Deployment {
-	d.Spec.Template.Spec.Containers[0].Resources.Requests[corev1.ResourceMemory] = resource.MustParse(memory)
-	return d
 }
 
 // stable waits until no machine has come or gone for a while, and says how long after began the last one did.
