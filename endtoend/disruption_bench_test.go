@@ -58,12 +58,15 @@ func (s shrinking) deployment(app string, asks [2]string) *appsv1.Deployment {
 
 func (s shrinking) run(b *testing.B) {
 	w := newWorld(b)
-	controller := w.start()
-	w.pool("scale", func(p *v1.NodePool) { p.Spec.Template.Spec.ExpireAfter = v1.NillableDuration{} })
-	w.poolReady("scale")
-	claims := w.openLedger()
 	w.must(w.Create(w, s.deployment("small", s.small)))
 	w.must(w.Create(w, s.deployment("large", s.large)))
+	w.until(5*time.Minute, func() (bool, string) { // what is planned together does not depend on how busy the computer is
+		n := len(w.pods())
+		return n == 1000, fmt.Sprintf("there are %d pods", n)
+	})
+	controller := w.start()
+	w.pool("scale", func(p *v1.NodePool) { p.Spec.Template.Spec.ExpireAfter = v1.NillableDuration{} })
+	claims := w.openLedger()
 	w.running(1000, 8*time.Minute)
 	w.settled(claims)
 	nodes, cpuBefore, began := len(w.nodes()), cpuSeconds(b, controller.Process.Pid), time.Now()
