@@ -18,12 +18,13 @@ const (
 	mostWasteful = 40
 )
 
-// DisruptAgain is Disrupt for a caller that keeps memo from pass to pass. Once a pass has found nothing to consolidate, the
-// next ones within a minute look only at machines whose pods have changed, and at those that could use the room most; all
-// other methods look at all machines each time. So it may leave to a later pass what Disrupt would find now.
+// DisruptAgain is Disrupt for a caller that keeps memo from pass to pass. Once a pass has looked at all machines for what could
+// be consolidated, the next ones within a minute look only at those whose pods have changed or that were put off, and at those
+// that could use the room most; all other methods look at all machines each time. So it may leave to a later pass what
+// Disrupt would find now.
 func DisruptAgain(s *Snapshot, opt Options, memo *Memo) *Plan { return disrupt(s, opt, memo, true) }
 
-// lookedAt is a pass that found nothing to consolidate.
+// lookedAt is what passes have looked at for nothing.
 type lookedAt struct {
 	at       time.Time
 	pools    string          // as textOfPools has them
@@ -50,17 +51,22 @@ func (c *consolidation) changed() bool {
 		return false
 	}
 	look := map[hostKey]bool{}
+	freed := false
 	for _, h := range c.sources {
-		if stamp, known := l.rolls[h.key()]; !known || stamp != h.stamp() {
+		before, known := l.rolls[h.key()]
+		switch {
+		case !known:
 			look[h.key()] = true
-		}
+		case before != h.stamp() && h.stamp().count <= before.count:
+			look[h.key()], freed = true, true
+		} // with more pods than before they are worth more, and have less room for those of others
 	}
 	if len(look) > mostWasteful {
 		return false
 	}
-	if len(look) > 0 {
+	if freed {
 		for _, key := range l.wasteful {
-			look[key] = true
+			look[key] = look[key] || l.why[key].Code != WouldStrand
 		}
 	}
 	c.sources = slices.DeleteFunc(c.sources, func(h *host) bool {
@@ -76,21 +82,25 @@ func (c *consolidation) changed() bool {
 	return true
 }
 
-// noteLook writes down what was looked at, for a pass that found nothing; after others it is forgotten.
-func (c *consolidation) noteLook(found, again bool) {
-	if found {
-		c.memo.looked = nil
-		return
-	}
+// noteLook writes down which machines are not worth another look as long as they stay the same: all but those that go, or
+// that would go but for a budget.
+func (c *consolidation) noteLook(again bool) {
 	if !again {
-		c.memo.looked = &lookedAt{at: c.s.Now, pools: textOfPools(c.s), catalogs: catalogsOf(c.s), rolls: map[hostKey]rollStamp{}, why: map[hostKey]Reason{}, worth: map[string]float64{}}
+		c.memo.looked = &lookedAt{
+			at: c.s.Now, pools: textOfPools(c.s), catalogs: catalogsOf(c.s), rolls: map[hostKey]rollStamp{}, why: map[hostKey]Reason{},
+			worth: map[string]float64{},
+		}
 		for i, worth := range c.worth {
 			c.memo.looked.worth[c.problem.names.Name(i)] = worth
 		}
 		c.memo.looked.wasteful = c.mostWasteful()
 	}
 	for _, h := range c.sources {
-		c.memo.looked.rolls[h.key()], c.memo.looked.why[h.key()] = h.stamp(), c.why[h]
+		if l := c.memo.looked; c.taken[h] || c.why[h].Code == BudgetExhausted || c.why[h].Code == EvictionBlocked {
+			delete(l.rolls, h.key())
+		} else {
+			l.rolls[h.key()], l.why[h.key()] = h.stamp(), c.why[h]
+		}
 	}
 }
 

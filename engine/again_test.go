@@ -31,6 +31,11 @@ func TestPassesAfterOneThatFoundNothingSeeWhatHasChanged(t *testing.T) {
 	same := engine.DisruptAgain(&next, opt, memo)
 	if len(same.Disruptions) > 0 || !slices.Equal(same.Kept, first.Kept) {
 		t.Error("nothing has changed, and the plan is another one")
+		for i := range same.Kept {
+			if same.Kept[i] != first.Kept[i] {
+				t.Log(same.Kept[i], first.Kept[i])
+			}
+		}
 	}
 
 	bare := s.Nodes[len(s.Nodes)/2].Name // all its pods but one leave

@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+
 	v1 "tenon.sh/api/v1"
 	"tenon.sh/engine"
 	"tenon.sh/scenario"
@@ -17,11 +19,10 @@ import (
 // hasty plans the clusters that passes start from: how cheap they are does not matter.
 func hasty(largest int) engine.Options { return engine.Options{Effort: -1, LargestCPU: largest} }
 
-// quiet is the cluster of so many nodes after 30 % of its pods have left: about 20 of them are left on each node.
-func quiet(kind string, nodes int) *engine.Snapshot {
+// quiet is a cluster that 30 % of the pods have left: so many remain, about 20 on each node.
+func quiet(kind string, pods int) *engine.Snapshot {
 	largest := map[string]int{workload.Web: 16, workload.Mix: 32}[kind]
-	per := map[string]int{workload.Web: 23, workload.Mix: 37}[kind]
-	return workload.ScaledDown(workload.Cost(kind, nodes*per, 1, v1.CapacityTypeOnDemand), hasty(largest), 0.3, 1)
+	return workload.ScaledDown(workload.Cost(kind, pods*10/7+1, 1, v1.CapacityTypeOnDemand), hasty(largest), 0.3, 1)
 }
 
 // uneven is a cluster whose pods all differ and whose nodes are of 40 types, many of them dear.
@@ -31,26 +32,35 @@ func uneven(nodes int) *engine.Snapshot {
 	return s
 }
 
-// BenchmarkDisrupt times whole passes over clusters where much is to be had.
+// BenchmarkDisrupt times whole passes over clusters where much is to be had. A controller's are warm.
 func BenchmarkDisrupt(b *testing.B) {
-	pass := func(name string, draw func() *engine.Snapshot) {
+	pass := func(name string, draw func() *engine.Snapshot, memo *engine.Memo) {
 		b.Run(name, func(b *testing.B) {
 			s := draw()
+			if memo != nil {
+				engine.Disrupt(s, engine.Options{}, memo)
+			}
 			runtime.GC()
 			b.ReportAllocs()
-			gone := 0
+			gone, saving := 0, 0.0
 			for b.Loop() {
-				gone = nodesOf(engine.Disrupt(s, engine.Options{}, nil))
+				plan := engine.Disrupt(s, engine.Options{}, memo)
+				gone, saving = nodesOf(plan), 0
+				for _, d := range plan.Disruptions {
+					saving += d.SavingPerHour
+				}
 			}
+			b.ReportMetric(saving, "$/h")
 			b.ReportMetric(float64(len(s.Nodes)), "nodes")
 			b.ReportMetric(float64(len(s.Pods)), "pods")
 			b.ReportMetric(float64(gone), "disrupted")
 		})
 	}
-	for _, nodes := range []int{300, manyNodes} {
-		pass(fmt.Sprint("web/", nodes), func() *engine.Snapshot { return quiet(workload.Web, nodes) })
-		pass(fmt.Sprint("mix/", nodes), func() *engine.Snapshot { return quiet(workload.Mix, nodes) })
-		pass(fmt.Sprint("uneven/", nodes), func() *engine.Snapshot { return uneven(nodes) })
+	for _, pods := range []int{6_000, manyRunning} {
+		pass(fmt.Sprint("web/", pods), func() *engine.Snapshot { return quiet(workload.Web, pods) }, nil)
+		pass(fmt.Sprint("mix/", pods), func() *engine.Snapshot { return quiet(workload.Mix, pods) }, nil)
+		pass(fmt.Sprint("mix-warm/", pods), func() *engine.Snapshot { return quiet(workload.Mix, pods) }, &engine.Memo{})
+		pass(fmt.Sprint("uneven/", pods), func() *engine.Snapshot { return uneven(pods / 20) }, nil)
 	}
 }
 
@@ -62,25 +72,45 @@ func nodesOf(plan *engine.Plan) int {
 	return n
 }
 
-// BenchmarkDisruptIncremental times the pass after one change in a cluster where nothing is to be had any more: one pod has
-// left, and the memo remembers the rest.
+// BenchmarkDisruptIncremental times the pass after one change in a cluster where nothing is to be had any more, and that
+// the memo remembers otherwise: one more pod has come, or left.
 func BenchmarkDisruptIncremental(b *testing.B) {
-	s := consolidated(quiet(workload.Web, manyNodes), hasty(16))
-	memo := &engine.Memo{}
-	engine.DisruptAgain(s, engine.Options{}, memo)
-	runtime.GC()
-	b.ReportAllocs()
-	gone, at := 0, 0
-	for b.Loop() {
-		b.StopTimer()
-		next := *s
-		at = (at + 7919) % len(s.Pods)
-		next.Pods = slices.Delete(slices.Clone(s.Pods), at, at+1)
-		b.StartTimer()
-		gone = nodesOf(engine.DisruptAgain(&next, engine.Options{}, memo))
+	s := consolidated(quiet(workload.Web, manyRunning), hasty(16))
+	pass := func(b *testing.B, change func(pods []*corev1.Pod, i int) []*corev1.Pod) {
+		memo, next := &engine.Memo{}, *s
+		engine.DisruptAgain(s, engine.Options{}, memo)
+		runtime.GC()
+		b.ReportAllocs()
+		gone, i := 0, 0
+		for b.Loop() {
+			b.StopTimer()
+			i++
+			changed := next
+			changed.Pods = change(next.Pods, i)
+			b.StartTimer()
+			if plan := engine.DisruptAgain(&changed, engine.Options{}, memo); len(plan.Disruptions) == 0 {
+				next = changed
+			} else {
+				gone++
+			}
+		}
+		b.ReportMetric(float64(len(s.Nodes)), "nodes")
+		b.ReportMetric(float64(len(s.Pods)), "pods")
+		b.ReportMetric(float64(gone)/float64(b.N), "disruptions")
 	}
-	b.ReportMetric(float64(len(s.Nodes)), "nodes")
-	b.ReportMetric(float64(gone), "disrupted")
+	b.Run("came", func(b *testing.B) {
+		pass(b, func(pods []*corev1.Pod, i int) []*corev1.Pod {
+			came := pods[i*7919%len(pods)].DeepCopy()
+			came.Name = fmt.Sprint("came-", i)
+			return append(slices.Clone(pods), came)
+		})
+	})
+	b.Run("left", func(b *testing.B) {
+		pass(b, func(pods []*corev1.Pod, i int) []*corev1.Pod {
+			at := i * 7919 % len(pods)
+			return slices.Delete(slices.Clone(pods), at, at+1)
+		})
+	})
 }
 
 // consolidated plays passes until one finds nothing.
@@ -96,11 +126,11 @@ func consolidated(s *engine.Snapshot, opt engine.Options) *engine.Snapshot {
 	}
 }
 
-// BenchmarkDisruptGrowth says how the time of a pass grows with the number of nodes, as BenchmarkGrowth does.
+// BenchmarkDisruptGrowth says how the time of a pass grows with the cluster, as BenchmarkGrowth does.
 func BenchmarkDisruptGrowth(b *testing.B) {
 	var snapshots []*engine.Snapshot
-	for _, nodes := range []int{1_250, 2_500, 5_000, 10_000} {
-		snapshots = append(snapshots, quiet(workload.Web, nodes))
+	for _, times := range []int{1, 2, 4, 8} {
+		snapshots = append(snapshots, quiet(workload.Web, times*25_000))
 	}
 	fastest := slices.Repeat([]float64{math.Inf(1)}, len(snapshots))
 	for b.Loop() {
@@ -112,7 +142,7 @@ func BenchmarkDisruptGrowth(b *testing.B) {
 		}
 	}
 	for i, s := range snapshots {
-		b.ReportMetric(fastest[i], fmt.Sprintf("s/%d-nodes", len(s.Nodes)))
+		b.ReportMetric(fastest[i], fmt.Sprintf("s/%d-pods", len(s.Pods)))
 	}
 	b.ReportMetric(exponent(fastest), "exponent")
 }

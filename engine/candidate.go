@@ -82,6 +82,9 @@ func (d *disruptor) clusterPause() Reason {
 // held says which pods keep the machine: one that is protected, or that may not be moved at this time. With several, the one
 // that does so for longest.
 func (d *disruptor) held(h *host) Reason {
+	if !h.roll.annotated {
+		return Reason{}
+	}
 	var longest Reason
 	var until time.Time
 	for _, pod := range h.bound {

@@ -25,6 +25,8 @@ const (
 	strictness = 7
 	// mostAims bounds how often what was found is looked at anew because some of it did not hold.
 	mostAims = 6
+	// fewAims is the same for a pass that looks at a few machines only.
+	fewAims = 2
 	// manySources is the number of machines above which no effort goes into what is bought for one pass: the next one looks at
 	// it again.
 	manySources = 1000
@@ -44,12 +46,16 @@ func (d *disruptor) consolidate(again bool) {
 		return
 	}
 	c.search(again)
-	found := c.aim(c.found)
+	aims := mostAims
+	if again {
+		aims = fewAims
+	}
+	found := c.aim(c.found, aims)
 	c.explain(found)
 	if wave := c.wave(found); len(wave) > 0 {
 		c.carry(wave)
 	}
-	c.noteLook(len(found) > 0, again)
+	c.noteLook(again)
 }
 
 // consolidation is the state of one consolidate.
@@ -239,8 +245,8 @@ func (c *consolidation) price(options []disruption.Option) []float64 {
 
 // aim plans the cluster without the machines, with all rules, and leaves out those that do not pay. What is left is a state
 // that holds, and is cheaper by more than it costs.
-func (c *consolidation) aim(gone []*host) []part {
-	for range mostAims {
+func (c *consolidation) aim(gone []*host, aims int) []part {
+	for left := aims - 1; left >= 0; left-- {
 		if len(gone) == 0 {
 			return nil
 		}
@@ -268,7 +274,7 @@ func (c *consolidation) aim(gone []*host) []part {
 		if complete {
 			return good
 		}
-		if len(c.sources) > manySources { // the next pass looks at the others again
+		if left == 1 || len(c.sources) > manySources { // the next pass looks at the others again
 			keep = hostsOfParts(good)
 		}
 		gone = keep
@@ -279,7 +285,7 @@ func (c *consolidation) aim(gone []*host) []part {
 // attempt is a trial with the hints of the search.
 func (c *consolidation) attempt(gone []*host) tried {
 	if c.tried.covers(gone, len(c.sources) > manySources) {
-		return c.tried.only(gone)
+		return c.tried.part(gone)
 	}
 	opt := c.opt
 	opt.PriceBand = min(opt.priceBand(), narrowBand)
@@ -302,6 +308,14 @@ func (a *attempted) covers(gone []*host, parts bool) bool {
 		in[h] = true
 	}
 	return !slices.ContainsFunc(gone, func(h *host) bool { return !in[h] })
+}
+
+// part is what the trial has told about these of its machines.
+func (a *attempted) part(gone []*host) tried {
+	if len(gone) == len(a.gone) {
+		return a.tried
+	}
+	return a.only(gone)
 }
 
 // judgePart says why the machines of a part do not go.

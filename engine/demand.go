@@ -149,7 +149,11 @@ func (p *problem) classesOf(pods []waitingPod) []*podClass {
 	classes := make([]*podClass, 0, len(keys))
 	for _, k := range keys {
 		c := byKey[k]
-		slices.SortFunc(c.pods, olderFirst)
+		if !p.trial.counts() {
+			slices.SortFunc(c.pods, olderFirst)
+		} else if i := slices.Index(c.pods, slices.MinFunc(c.pods, olderFirst)); i > 0 {
+			c.pods[0], c.pods[i] = c.pods[i], c.pods[0]
+		}
 		classes = append(classes, c)
 	}
 	slices.SortFunc(classes, compareClasses)

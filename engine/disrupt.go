@@ -41,7 +41,6 @@ type disruptor struct {
 	rollouts *rollouts
 	expected map[*host]*corev1.Pod   // a pod that will run on the machine
 	homes    map[*corev1.Pod]hostKey // where pods will run that need a place anyway
-	events   map[*roll]activity
 	nodes    map[*v1.NodeClaim][]string
 	verdicts map[*host]Reason  // why a machine stays whatever for
 	taken    map[*host]bool    // machines that go
@@ -62,11 +61,12 @@ func newDisruptor(s *Snapshot, opt Options, memo *Memo) *disruptor {
 	if next := rollouts.foreseen(s); next != s {
 		s, pods = next, memo.take(next)
 	}
+	pods.readActivity(s.Now)
 	p := compileCounted(s, opt, pods, nil)
 	d := &disruptor{
 		s: s, opt: opt, memo: memo, p: p, types: typeIndex(s), prices: NewPriceBook(s), budgets: map[string]*poolBudget{},
 		guards: newGuards(s, p.census), rollouts: rollouts, expected: map[*host]*corev1.Pod{}, homes: map[*corev1.Pod]hostKey{},
-		events: podActivity(pods, s.Now), nodes: map[*v1.NodeClaim][]string{}, verdicts: map[*host]Reason{}, taken: map[*host]bool{},
+		nodes: map[*v1.NodeClaim][]string{}, verdicts: map[*host]Reason{}, taken: map[*host]bool{},
 		why: map[*host]Reason{}, launched: map[string]int{}, replaced: map[string]int{}, stamps: map[string]stamp{}, plan: &Plan{},
 	}
 	for _, pool := range s.NodePools {

@@ -6,8 +6,7 @@ import (
 
 // A plan says where pods could go; kube-scheduler decides where they do go, and its scores spread them. This replay of
 // its default filters and scores tells beforehand whether pods will land as planned, and what it costs if they do not.
-// It knows no preemption, no extenders and no other profiles, looks at all nodes where kube-scheduler looks at a sample,
-// and breaks ties in a fixed order. Of volumes it knows node affinity, allowed topologies and attach limits, not which
+// It knows no preemption, no extenders and no other profiles, and breaks ties in a fixed order. Of volumes it knows node affinity, allowed topologies and attach limits, not which
 // unbound volume would be chosen.
 
 // Replay is a what-if: pods that wait for kube-scheduler, on the nodes of a snapshot less those that go and with the

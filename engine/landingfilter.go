@@ -4,9 +4,11 @@ import "slices"
 
 // passes reports whether kube-scheduler's filters let the pod onto node i.
 func (w *landingWorld) passes(p *landingPod, i int) bool {
-	if !p.fits(w.room.of(i)) {
-		return false
-	}
+	return p.fits(w.room.of(i)) && w.admits(p, i)
+}
+
+// admits is passes, room aside.
+func (w *landingWorld) admits(p *landingPod, i int) bool {
 	n := w.nodes[i]
 	return p.ground.judge(n).admitted && n.portsFree(p.ports) && n.attachable(p.volumes) && p.wish.passes(i)
 }

@@ -86,8 +86,8 @@ func (w *landingWorld) choose(p *landingPod, turn int) int {
 		return hint
 	}
 	w.feasible = w.feasible[:0]
-	w.room.each(p, func(i int) bool {
-		found := w.passes(p, i)
+	w.room.each(p, nodesToScore(len(w.nodes)), func(i int) bool {
+		found := w.admits(p, i)
 		if found {
 			w.feasible = append(w.feasible, i)
 		}

@@ -8,11 +8,13 @@ type landingRoom struct {
 	dims, nodes int
 	free        []int64 // node by node
 	// most holds, for each block of nodes, amounts of which no node there has more.
-	most []capacity.Vector
+	most  []capacity.Vector
+	stale []bool // of each block: its nodes may have less by now
+	next  int    // the block to begin with
 }
 
 // roomBlock is the number of nodes of a block.
-const roomBlock = 64
+const roomBlock = 32
 
 func (r *landingRoom) start(dims, nodes int) {
 	r.dims, r.nodes = dims, nodes
@@ -22,7 +24,7 @@ func (r *landingRoom) start(dims, nodes int) {
 		for d := range most {
 			most[d] = capacity.Most
 		}
-		r.most = append(r.most, most)
+		r.most, r.stale = append(r.most, most), append(r.stale, true)
 	}
 }
 
@@ -33,33 +35,56 @@ func (r *landingRoom) of(i int) capacity.Vector { return r.free[i*r.dims : (i+1)
 func (r *landingRoom) take(i int, need capacity.Vector, n int64) {
 	free := r.of(i)
 	free.Add(need, -n)
-	if n < 0 {
-		r.most[i/roomBlock].Max(free)
+	if b := i / roomBlock; n < 0 {
+		r.most[b].Max(free)
+	} else {
+		r.stale[b] = true
 	}
 }
 
-// each calls look with the nodes in their order, without those that have no room for the pod for certain. Look reports
-// whether the node took it.
-func (r *landingRoom) each(p *landingPod, look func(i int) bool) {
-	for b := range r.most {
+// each calls look with nodes that have room for the pod, until enough of them have taken it or all have been asked. Look
+// reports whether the node did. Like kube-scheduler it begins where it has stopped the last time.
+func (r *landingRoom) each(p *landingPod, enough int, look func(i int) bool) {
+	taken := 0
+	for range r.most {
+		b := r.next
+		if r.next++; r.next == len(r.most) {
+			r.next = 0
+		}
 		if !p.fits(r.most[b]) {
 			continue
 		}
-		found := false
+		found := 0
 		from, to := b*roomBlock, min((b+1)*roomBlock, r.nodes)
 		for i := from; i < to; i++ {
-			if look(i) {
-				found = true
+			if p.fits(r.of(i)) && look(i) {
+				found++
 			}
 		}
-		if found {
-			continue
-		}
-		clear(r.most[b])
-		for i := from; i < to; i++ {
-			r.most[b].Max(r.of(i))
+		if found == 0 {
+			r.tighten(b)
+		} else if taken += found; taken >= enough {
+			return
 		}
 	}
+}
+
+func (r *landingRoom) tighten(b int) {
+	if !r.stale[b] {
+		return
+	}
+	r.stale[b] = false
+	clear(r.most[b])
+	for i := b * roomBlock; i < min((b+1)*roomBlock, r.nodes); i++ {
+		r.most[b].Max(r.of(i))
+	}
+}
+
+// nodesToScore is how many nodes that can take a pod kube-scheduler looks for before it compares their scores: half of few
+// nodes, a twentieth of many, at least 100 (the defaults of percentageOfNodesToScore).
+func nodesToScore(nodes int) int {
+	const least, leastPercent = 100, 5
+	return max(nodes*max(50-nodes/125, leastPercent)/100, min(nodes, least))
 }
 
 // fits reports whether there is room for what the pod asks for.

@@ -22,8 +22,9 @@ type Memo struct {
 	kinds map[string]*alike
 	needs map[string]*podNeed
 	works map[workloadName]*workloadFacts
+	owned map[string]*ownerFacts
 	pass  uint64
-	// looked is what the last pass of Disrupt that found nothing has looked at, nil after others.
+	// looked is what the last passes of Disrupt have looked at for nothing; nil before the first.
 	looked *lookedAt
 	next   uint64 // number of the next pod
 	key    keyWriter
@@ -39,14 +40,18 @@ type podFacts struct {
 	kind *alike
 	// counts is true for pods that take room on their node, ending for those that have been told to stop.
 	counts, ending bool
-	mounts         bool   // has volumes
-	owner          string // as ownerKey has it
+	mounts         bool        // has volumes
+	owner          *ownerFacts // nil for pods that nobody owns
+	// event is when the pod last came or went, brief whether it is a brief one; neither counts for DaemonSets' pods.
+	event         time.Time
+	brief, daemon bool
 	// workload is nil for pods whose owners do not roll out revisions of them.
 	workload *workloadFacts
 	revision string
 	// started is how long the pod took to become ready, known only once it was asked for.
 	started      time.Duration
 	startedKnown bool
+	sound        bool // its requests make sense
 	particular   bool // keeps others off its node: by anti-affinity or host ports
 }
 
@@ -76,6 +81,9 @@ type roll struct {
 	changed          bool
 	movable          []*corev1.Pod // reschedulable pods, once movableRead
 	movableRead      bool
+	annotated        bool // some pod has annotations
+	activity         activity
+	activityPass     uint64
 	used             capacity.Vector // by all pods, in the order of resources that usedFor names
 	usedFor          string
 }
@@ -101,7 +109,7 @@ func (m *Memo) take(s *Snapshot) *census {
 	if m.pods == nil {
 		m.pods = make(map[*corev1.Pod]*podFacts, len(s.Pods))
 		m.rolls, m.kinds, m.needs = map[string]*roll{}, map[string]*alike{}, map[string]*podNeed{}
-		m.works = map[workloadName]*workloadFacts{}
+		m.works, m.owned = map[workloadName]*workloadFacts{}, map[string]*ownerFacts{}
 	}
 	m.pass++
 	c := &census{memo: m, all: make([]*podFacts, 0, len(s.Pods))}
@@ -131,7 +139,10 @@ func (m *Memo) read(pod *corev1.Pod) *podFacts {
 	m.next++
 	f := &podFacts{
 		pod: pod, id: mixed(m.next), counts: !IsTerminal(pod), ending: IsTerminating(pod), mounts: len(pod.Spec.Volumes) > 0,
-		kind: m.kindOf(pod), owner: ownerKey(pod),
+		kind: m.kindOf(pod), event: podEvent(pod), brief: IsBrief(pod), daemon: OwnedByDaemonSet(pod),
+	}
+	if name := ownerKey(pod); name != "" {
+		f.owner = m.ownerNamed(name)
 	}
 	if w, revision, ok := revisionOf(pod); ok {
 		f.workload, f.revision = m.workOf(w), revision
@@ -169,6 +180,19 @@ func (m *Memo) needOf(pod *corev1.Pod) *podNeed {
 	return n
 }
 
+// requestProblem says what is wrong with the pod's requests.
+func (m *Memo) requestProblem(pod *corev1.Pod) Reason {
+	f := m.pods[pod]
+	if f != nil && f.sound {
+		return Reason{}
+	}
+	r := requestProblem(&pod.Spec)
+	if f != nil {
+		f.sound = r.OK()
+	}
+	return r
+}
+
 func (m *Memo) kindOf(pod *corev1.Pod) *alike {
 	key := m.key.kind(pod)
 	k, ok := m.kinds[string(key)]
@@ -177,6 +201,15 @@ func (m *Memo) kindOf(pod *corev1.Pod) *alike {
 		m.kinds[string(key)] = k
 	}
 	return k
+}
+
+func (m *Memo) ownerNamed(name string) *ownerFacts {
+	o := m.owned[name]
+	if o == nil {
+		o = &ownerFacts{name: name}
+		m.owned[name] = o
+	}
+	return o
 }
 
 func (m *Memo) workOf(name workloadName) *workloadFacts {
@@ -221,7 +254,7 @@ func (r *roll) close() {
 	r.changed, r.sum, r.count = false, r.seenSum, r.seenCount
 	slices.SortFunc(r.facts, func(a, b *podFacts) int { return olderFirst(a.pod, b.pod) })
 	for _, f := range r.facts {
-		r.bound = append(r.bound, f.pod)
+		r.bound, r.annotated = append(r.bound, f.pod), r.annotated || len(f.pod.Annotations) > 0
 		i := slices.IndexFunc(r.kinds, func(k kindCount) bool { return k.kind == f.kind })
 		if i < 0 {
 			i = len(r.kinds)
@@ -258,6 +291,11 @@ func (m *Memo) forget(live int) {
 	for name, w := range m.works {
 		if w.pass != m.pass {
 			delete(m.works, name)
+		}
+	}
+	for name, o := range m.owned {
+		if o.pass != m.pass {
+			delete(m.owned, name)
 		}
 	}
 }

@@ -74,19 +74,20 @@ type startTimes map[string]time.Duration
 
 // startTimesOf takes the median over each owner's pods that run.
 func startTimesOf(c *census) startTimes {
-	seen := map[string][]time.Duration{}
 	for _, f := range c.all {
-		if f.owner == "" || f.pod.Spec.NodeName == "" {
+		if f.owner == nil || f.pod.Spec.NodeName == "" {
 			continue
 		}
 		if took := f.startTime(); took >= 0 {
-			seen[f.owner] = append(seen[f.owner], took)
+			f.owner.took = append(f.owner.took, took)
 		}
 	}
 	out := startTimes{}
-	for owner, list := range seen {
-		slices.Sort(list)
-		out[owner] = list[len(list)/2]
+	for _, f := range c.all {
+		if o := f.owner; o != nil && len(o.took) > 0 {
+			slices.Sort(o.took)
+			out[o.name], o.took = o.took[len(o.took)/2], o.took[:0]
+		}
 	}
 	return out
 }
@@ -107,8 +108,8 @@ func (f *podFacts) startTime() time.Duration {
 
 // ownerOf is ownerKey, remembered.
 func (m *Memo) ownerOf(pod *corev1.Pod) string {
-	if f := m.pods[pod]; f != nil {
-		return f.owner
+	if f := m.pods[pod]; f != nil && f.owner != nil {
+		return f.owner.name
 	}
 	return ownerKey(pod)
 }

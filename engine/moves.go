@@ -2,6 +2,8 @@ package engine
 
 import (
 	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // ownerMoves keeps count of how many pods of each owner consolidation may move: half of them an hour, rounded up. What was
@@ -17,24 +19,73 @@ const (
 	firstPods = 10 * time.Minute
 )
 
+// ownerFacts is what a pass counts of an owner.
+type ownerFacts struct {
+	name         string
+	pass         uint64 // the last one that counted
+	count, moved int
+	since        time.Time // when it was made; where that is not known, when its first pod was
+	took         []time.Duration
+}
+
+// readMoves counts the pods of all owners.
 func (c *consolidation) readMoves() *ownerMoves {
-	count, moved := map[string]int{}, map[string]int{}
-	since := c.ownersSince()
-	for _, f := range c.p.census.all {
-		pod, owner := f.pod, f.owner
-		if owner == "" || !isActive(pod) {
+	pods := c.p.census
+	m := &ownerMoves{left: map[string]int{}}
+	var owners []*ownerFacts
+	recent := false
+	for _, f := range pods.all {
+		o := f.owner
+		if o == nil {
 			continue
 		}
-		count[owner]++
-		if at := pod.CreationTimestamp.Time; c.s.Now.Sub(at) < moveHour && at.Sub(since[owner]) > firstPods {
-			moved[owner]++
+		at := f.pod.CreationTimestamp.Time
+		if o.pass != pods.memo.pass {
+			*o = ownerFacts{name: o.name, pass: pods.memo.pass, since: at, took: o.took[:0]}
+			owners = append(owners, o)
+		}
+		if at.Before(o.since) {
+			o.since = at
+		}
+		if isActive(f.pod) {
+			o.count++
+			recent = recent || c.s.Now.Sub(at) < moveHour
 		}
 	}
-	m := &ownerMoves{left: map[string]int{}}
-	for owner, n := range count {
-		m.left[owner] = max(0, (n+1)/2-moved[owner])
+	if recent {
+		c.countMoved()
+	}
+	for _, o := range owners {
+		m.left[o.name] = max(0, (o.count+1)/2-o.moved)
 	}
 	return m
+}
+
+// countMoved counts the pods that replaced others within the last hour.
+func (c *consolidation) countMoved() {
+	pods := c.p.census
+	since := func(kind string, o metav1.Object) {
+		if owner := pods.memo.owned[o.GetNamespace()+"/"+kind+"/"+o.GetName()]; owner != nil {
+			owner.since = o.GetCreationTimestamp().Time
+		}
+	}
+	for _, r := range c.s.ReplicaSets {
+		since("ReplicaSet", r)
+	}
+	for _, r := range c.s.StatefulSets {
+		since("StatefulSet", r)
+	}
+	for _, r := range c.s.ReplicationControllers {
+		since("ReplicationController", r)
+	}
+	for _, f := range pods.all {
+		if f.owner == nil || !isActive(f.pod) {
+			continue
+		}
+		if at := f.pod.CreationTimestamp.Time; c.s.Now.Sub(at) < moveHour && at.Sub(f.owner.since) > firstPods {
+			f.owner.moved++
+		}
+	}
 }
 
 // ownersOf counts the pods of each owner that a part moves.
@@ -68,25 +119,4 @@ func (m *ownerMoves) use(owners map[string]int) {
 	for owner, n := range owners {
 		m.left[owner] -= n
 	}
-}
-
-// ownersSince is when each owner was made; where that is not known, when its first pod was.
-func (c *consolidation) ownersSince() map[string]time.Time {
-	since := map[string]time.Time{}
-	for _, f := range c.p.census.all {
-		pod, owner := f.pod, f.owner
-		if at := pod.CreationTimestamp.Time; since[owner].IsZero() || at.Before(since[owner]) {
-			since[owner] = at
-		}
-	}
-	for _, r := range c.s.ReplicaSets {
-		since[r.Namespace+"/ReplicaSet/"+r.Name] = r.CreationTimestamp.Time
-	}
-	for _, r := range c.s.StatefulSets {
-		since[r.Namespace+"/StatefulSet/"+r.Name] = r.CreationTimestamp.Time
-	}
-	for _, r := range c.s.ReplicationControllers {
-		since[r.Namespace+"/ReplicationController/"+r.Name] = r.CreationTimestamp.Time
-	}
-	return since
 }

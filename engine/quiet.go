@@ -23,15 +23,18 @@ const (
 type activity struct{ lasting, brief time.Time }
 
 func (a activity) add(pod *corev1.Pod, now time.Time) activity {
-	t := podEvent(pod)
-	switch {
-	case t.After(now):
-	case IsBrief(pod):
-		a.brief = latest(a.brief, t)
-	default:
-		a.lasting = latest(a.lasting, t)
+	if t := podEvent(pod); !t.After(now) {
+		a.note(t, IsBrief(pod))
 	}
 	return a
+}
+
+func (a *activity) note(t time.Time, brief bool) {
+	if brief {
+		a.brief = latest(a.brief, t)
+	} else {
+		a.lasting = latest(a.lasting, t)
+	}
 }
 
 // quietSince is when the node became quiet. Before there was any lasting pod it counts from begun.
@@ -132,15 +135,26 @@ func consolidatable(l Life, claim *v1.NodeClaim, step *Step) {
 	set(claim, v1.ConditionConsolidatable, metav1.ConditionTrue, "", "", l.Now)
 }
 
-// podActivity is when pods came to each node, ended there or began to.
-func podActivity(c *census, now time.Time) map[*roll]activity {
-	events := map[*roll]activity{}
+// readActivity notes on the rolls of nodes when pods came there, ended or began to.
+func (c *census) readActivity(now time.Time) {
 	for _, f := range c.all {
-		if f.roll != nil && !OwnedByDaemonSet(f.pod) {
-			events[f.roll] = events[f.roll].add(f.pod, now)
+		r := f.roll
+		if r == nil || f.daemon || f.event.After(now) {
+			continue
 		}
+		if r.activityPass != c.memo.pass {
+			r.activity, r.activityPass = activity{}, c.memo.pass
+		}
+		r.activity.note(f.event, f.brief)
 	}
-	return events
+}
+
+// activityOn is when pods came to the node or left it.
+func (c *census) activityOn(node string) activity {
+	if r := c.memo.rolls[node]; r != nil && r.activityPass == c.memo.pass {
+		return r.activity
+	}
+	return activity{}
 }
 
 // quietUntil is when the machine will have been quiet for its pool's consolidateAfter: since the last pod came or went,
@@ -154,7 +168,7 @@ func (d *disruptor) quietUntil(h *host, pool *v1.NodePool) time.Time {
 	if v1.IsTrue(h.claim, v1.ConditionInitialized) {
 		begun = since(h.claim, v1.ConditionInitialized)
 	}
-	a := d.events[d.memo.rolls[h.node.Name]]
+	a := d.p.census.activityOn(h.node.Name)
 	a.lasting = latest(a.lasting, h.claim.Status.LastPodEventTime.Time)
 	return a.quietSince(begun, *after).Add(*after)
 }

@@ -28,6 +28,9 @@ type trial struct {
 	batches map[string]int // by node
 }
 
+// counts reports whether the trial is only about which pods are alike: then it does not matter who comes first.
+func (t *trial) counts() bool { return t != nil && t.also != nil }
+
 func (t *trial) batchOf(pod *corev1.Pod) int {
 	if t == nil || len(t.batches) == 0 {
 		return 0

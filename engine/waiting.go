@@ -141,7 +141,9 @@ func (p *problem) toPlan(pods []*corev1.Pod) []waitingPod {
 		}
 	}
 	out := make([]waitingPod, 0, len(pods))
-	slices.SortFunc(pods, olderFirst)
+	if !p.trial.counts() {
+		slices.SortFunc(pods, olderFirst)
+	}
 	for _, pod := range pods {
 		w := p.wishes.of(pod)
 		if !w.objection.OK() {

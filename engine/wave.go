@@ -90,7 +90,7 @@ func (c *consolidation) carry(wave []*host) {
 			return
 		}
 		if c.tried.covers(wave, len(c.sources) > manySources) {
-			c.begin(c.tried.only(wave), wave, m)
+			c.begin(c.tried.part(wave), wave, m)
 			return
 		}
 	}

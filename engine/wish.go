@@ -75,7 +75,7 @@ func newWishes(s *Snapshot, opt Options, c *census) *wishes {
 }
 
 func hasAvoidedTaint(s *Snapshot) bool {
-	avoided := func(t corev1.Taint) bool { return t.Effect == corev1.TaintEffectPreferNoSchedule }
+	avoided := func(t corev1.Taint) bool { return t.Effect == corev1.TaintEffectPreferNoSchedule && !IsLeavingSoon(t) }
 	for _, n := range s.Nodes {
 		if slices.ContainsFunc(n.Spec.Taints, avoided) {
 			return true
@@ -93,7 +93,7 @@ func hasAvoidedTaint(s *Snapshot) bool {
 
 // of is the pod's wish.
 func (w *wishes) of(pod *corev1.Pod) *wish {
-	if r := requestProblem(&pod.Spec); !r.OK() {
+	if r := w.memo.requestProblem(pod); !r.OK() {
 		return &wish{demand: demandOf(&pod.Spec), objection: r} // nobody shares that: requests are no part of a wish
 	}
 	spreads := w.spreads.constraintsOf(pod)

@@ -78,6 +78,7 @@ type search struct {
 	state   []machine
 	order   []int   // machines that take pods, the fullest first
 	blocks  []block // of order
+	blockOf []int   // of each machine; those that take no pods are in none
 	options []int   // cheapest first
 	gone    []int
 	paid    float64
@@ -136,6 +137,7 @@ func newSearch(p *Problem, weight weight) *search {
 		}
 	}
 	slices.SortStableFunc(s.order, func(a, b int) int { return cmp.Compare(room[a], room[b]) })
+	s.blockOf = slices.Repeat([]int{-1}, len(p.Machines))
 	s.readBlocks()
 	for o := range p.Options {
 		s.options = append(s.options, o)
@@ -250,7 +252,7 @@ func (s *search) place(l *load) {
 		for _, i := range s.blocks[b].machines {
 			m := &s.state[i]
 			s.effort--
-			if m.gone || !c.Where.Has(i) {
+			if m.gone || !c.Where.Has(i) || !c.Request.Fits(m.free) {
 				continue
 			}
 			if n := min(c.Request.Times(m.free, l.n), m.space(c)); n > 0 {
@@ -271,14 +273,18 @@ func (s *search) place(l *load) {
 type block struct {
 	machines []int
 	most     capacity.Vector // none of them has more of anything
+	stale    bool            // they may have less by now
 }
 
 // blockSize is the number of machines of a block.
-const blockSize = 64
+const blockSize = 32
 
 func (s *search) readBlocks() {
 	for machines := range slices.Chunk(s.order, blockSize) {
-		b := block{machines: machines, most: make(capacity.Vector, len(s.p.Worth))}
+		b := block{machines: machines, most: make(capacity.Vector, len(s.p.Worth)), stale: true}
+		for _, i := range machines {
+			s.blockOf[i] = len(s.blocks)
+		}
 		s.tighten(&b)
 		s.blocks = append(s.blocks, b)
 	}
@@ -287,11 +293,15 @@ func (s *search) readBlocks() {
 // tighten works out anew what the machines of the block have at most. While a trial goes on that may be undone, what it has
 // taken counts as free.
 func (s *search) tighten(b *block) {
+	if !b.stale {
+		return
+	}
 	for _, i := range b.machines {
 		if m := &s.state[i]; s.touched[i] || m.gone && m.loads != nil {
 			return
 		}
 	}
+	b.stale = false
 	clear(b.most)
 	for _, i := range b.machines {
 		m := &s.state[i]
@@ -361,10 +371,14 @@ func (s *search) undo(gone []int) {
 func (s *search) commit(gone []int, paid float64) {
 	for _, x := range s.trail {
 		s.touched[x.to] = false
+		s.blocks[s.blockOf[x.to]].stale = true
 	}
 	s.trail = s.trail[:0]
 	for _, j := range gone {
 		s.state[j].loads = nil
+		if b := s.blockOf[j]; b >= 0 {
+			s.blocks[b].stale = true
+		}
 		for _, u := range s.p.Machines[j].Uses {
 			s.left[u.Of] -= u.N
 		}
