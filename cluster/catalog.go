@@ -35,6 +35,7 @@ type catalog struct {
 	generation int64
 	fetched    time.Time
 	types      []engine.InstanceType // never changed, only replaced
+	traits     []engine.Trait        // the same
 	failure    string                // why the provider gave no catalog the last time
 
 	soldOut map[engine.OfferingID]*soldOut
@@ -129,14 +130,21 @@ func (c *Cluster) offers(ctx context.Context, ref v1.NodeClassReference, now tim
 		_ = c.RefreshCatalog(ctx, class) // the failure is kept with the catalog, and shown below
 	}
 	types, failure := c.catalogs.show(ref, now)
+	traits := c.catalogs.traits(ref)
 	problem := Problem(class)
 	if problem == "" && len(types) == 0 {
 		problem = failure
 	}
-	return engine.Class{Ref: ref, Problem: problem, InstanceTypes: types}
+	return engine.Class{Ref: ref, Problem: problem, InstanceTypes: types, Traits: traits}
 }
 
-// RefreshCatalog asks the provider what can be bought with a node class. If it does not say, the old catalog stays.
+// ClassOf is the node class as the engine sees it.
+func (c *Cluster) ClassOf(ctx context.Context, ref v1.NodeClassReference) engine.Class {
+	return c.class(ctx, ref, c.Clock.Now())
+}
+
+// RefreshCatalog asks the provider what can be bought with a node class, and what its machines have to look like. What it does
+// not say stays as it was.
 func (c *Cluster) RefreshCatalog(ctx context.Context, class provider.Class) error {
 	ask, cancel := context.WithTimeout(ctx, catalogPatience)
 	defer cancel()
@@ -147,7 +155,16 @@ func (c *Cluster) RefreshCatalog(ctx context.Context, class provider.Class) erro
 	for _, f := range c.catalogs.put(class, types, err, c.Clock.Now()) {
 		f()
 	}
-	return err
+	inspector, ok := c.Provider.(provider.Inspector)
+	if err != nil || !ok {
+		return err
+	}
+	traits, err := inspector.Traits(ask, class)
+	if err != nil {
+		return fmt.Errorf("ask what machines of %s %s have to look like: %w", class.Ref.Kind, class.Ref.Name, err)
+	}
+	c.catalogs.putTraits(class.Ref, traits)
+	return nil
 }
 
 // CatalogAged reports whether it is time to ask for the class's catalog again.
@@ -193,6 +210,21 @@ func (c *catalogs) put(class provider.Class, types []engine.InstanceType, err er
 	}
 	k.types, k.marked = types, nil
 	return slices.Clone(c.changed)
+}
+
+func (c *catalogs) putTraits(ref v1.NodeClassReference, traits []engine.Trait) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.byClass[ref].traits = traits
+}
+
+func (c *catalogs) traits(ref v1.NodeClassReference) []engine.Trait {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if k := c.byClass[ref]; k != nil {
+		return k.traits
+	}
+	return nil
 }
 
 // same reports whether both are one list; a provider hands out the same one while nothing has changed.

@@ -298,3 +298,22 @@ func TestClassesSayWhichNodesAreBrokenIfAnybodyKnows(t *testing.T) {
 		t.Errorf("the class says %+v", r)
 	}
 }
+
+// inspector wants machines to have one image.
+type inspector struct{ provider.Provider }
+
+func (inspector) Traits(context.Context, provider.Class) ([]engine.Trait, error) {
+	return []engine.Trait{{Key: engine.ImageTrait, Accepts: []string{"image-1"}, Reason: "ImageDrift"}}, nil
+}
+
+func TestClassesSayWhatTheirMachinesHaveToLookLike(t *testing.T) {
+	w := newLagging(t, clustertest.Pool("general"))
+	ref := w.snapshot().Classes[0].Ref
+	w.Cluster.Provider = inspector{w.Cluster.Provider}
+	class, err := w.Cluster.Class(w, ref)
+	w.Must(err)
+	w.Must(w.Cluster.RefreshCatalog(w, class))
+	if traits := w.Cluster.ClassOf(w, ref).Traits; len(traits) != 1 || traits[0].Accepts[0] != "image-1" {
+		t.Errorf("the class says %+v", traits)
+	}
+}

@@ -1,7 +1,6 @@
 package endtoend_test
 
 import (
-	"fmt"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -54,6 +53,6 @@ func (w *world) endKubelet(node *corev1.Node) {
 	delete(node.Annotations, key)
 	w.must(w.Patch(w, node, before))
 	if node.Annotations[key] != "" {
-		w.Fatal(fmt.Sprintf("KWOK keeps node %s", node.Name))
+		w.Fatalf("KWOK keeps node %s", node.Name)
 	}
 }

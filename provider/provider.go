@@ -66,6 +66,14 @@ type Repairer interface {
 	Repairs() []engine.RepairPolicy
 }
 
+// An Inspector knows what machines of a class have to look like. Whether one that looks otherwise has drifted is decided in
+// package engine.
+type Inspector interface {
+	// Traits are what the class wants its machines to be, in the order in which drift is looked for. It is asked as often as
+	// the catalog.
+	Traits(ctx context.Context, class Class) ([]engine.Trait, error)
+}
+
 // A Housekeeper has something of its own to clean up (tags, templates, machines that no claim owns any more).
 type Housekeeper interface {
 	// Clean looks for what is left over and removes it. It is called every few minutes.

@@ -42,7 +42,10 @@ func (r *Reconciler) read(ctx context.Context, mem *memory, claim *v1.NodeClaim,
 		return life, err
 	}
 	if claim != nil && claim.DeletionTimestamp == nil {
-		life.Pool, err = r.readPool(ctx, claim)
+		if life.Pool, err = r.readPool(ctx, claim); life.Pool != nil && life.Pool.Spec.Template.Spec.NodeClassRef != nil {
+			class := r.Cluster.ClassOf(ctx, *life.Pool.Spec.Template.Spec.NodeClassRef)
+			life.Class = &class
+		}
 		return life, err
 	}
 	if err := r.readBudgets(ctx, &life); err != nil {
