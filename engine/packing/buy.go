@@ -49,8 +49,66 @@ func (s *solver) buy(pools []int) {
 // equallyCheap is how much dearer machines may be that keep the replicas of workloads apart, though nobody asked for it.
 const equallyCheap = 1.005
 
-// machinesFor finds machines for the pods of the market: if it is about as cheap, such that none holds much of a workload.
+// machinesFor finds machines for the pods of the market. Where few are far above the bound, though no rules between pods make
+// them so, others are tried: with prices that are worked out anew as pods go, and without the largest machines, of which the
+// last one may stay half empty.
 func (s *solver) machinesFor(m *market, left []int) []*draft {
+	before := slices.Clone(left)
+	best := s.machinesOnce(m, left)
+	if s.p.Effort == 0 || len(best) > fewRenewals || m.forDevices() || m.ruled(s) {
+		return best
+	}
+	for _, way := range []func(left []int) []*draft{
+		func(left []int) []*draft { drafts, _ := s.renewing(m, left, false); return drafts },
+		func(left []int) []*draft { return s.small(m, left) },
+	} {
+		price := priceOf(best)
+		if price <= m.bound.value*renewed {
+			break
+		}
+		for _, d := range best {
+			s.charge(d, -1)
+		}
+		again := slices.Clone(before)
+		m.apart = m.measureApart(s)
+		others := s.improve(m, way(again))
+		m.apart = false
+		if slices.Equal(again, left) && priceOf(others) < price {
+			best = others
+			continue
+		}
+		for _, d := range others {
+			s.charge(d, -1)
+		}
+		for _, d := range best {
+			s.charge(d, 1)
+		}
+	}
+	return best
+}
+
+// smallShare bounds the price of small machines: that of all pods has so many times as much room.
+const smallShare = 24
+
+// small buys no large machines, unless pods need them.
+func (s *solver) small(m *market, left []int) []*draft {
+	g := s.newGreedy(m, left)
+	g.skip = func(i int) bool { return m.goods[i].price > m.bound.value/smallShare }
+	g.run()
+	if slices.ContainsFunc(left, func(n int) bool { return n > 0 }) {
+		g.reset(nil)
+		g.buyAll()
+	}
+	return g.drafts
+}
+
+// ruled reports whether rules between pods say where some of them may be.
+func (m *market) ruled(s *solver) bool {
+	return slices.ContainsFunc(m.items, func(it *item) bool { return s.p.Classes[it.class].Levels[it.level].Rules != nil })
+}
+
+// machinesOnce finds machines for the pods: if it is about as cheap, such that none holds much of a workload.
+func (s *solver) machinesOnce(m *market, left []int) []*draft {
 	if s.p.Effort == 0 || !m.measureApart(s) {
 		return s.improve(m, s.first(m, left))
 	}
@@ -165,8 +223,11 @@ func (m *market) forDevices() bool {
 	return slices.ContainsFunc(m.lots, func(l lot) bool { return l.needsDevices })
 }
 
-// mostRenewals bounds the plans for which prices are worked out anew, in machines.
-const mostRenewals = 400
+// mostRenewals bounds the plans for which prices are worked out anew, in machines; fewRenewals does where no pod needs devices.
+const (
+	mostRenewals = 400
+	fewRenewals  = 60
+)
 
 func (s *solver) renewing(m *market, left []int, forced bool) ([]*draft, float64) {
 	own := *m
