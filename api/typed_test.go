@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	autoscalingv1beta1 "tenon.sh/api/autoscalingv1beta1"
+	awsv1 "tenon.sh/api/awsv1"
 	kwokv1alpha1 "tenon.sh/api/kwokv1alpha1"
 	v1 "tenon.sh/api/v1"
 	v1alpha1 "tenon.sh/api/v1alpha1"
@@ -19,7 +20,7 @@ import (
 // allowed, and reads them back into the Go types.
 func checkTyped(t *testing.T, s server) {
 	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{v1.AddToScheme, v1alpha1.AddToScheme, kwokv1alpha1.AddToScheme, autoscalingv1beta1.AddToScheme} {
+	for _, add := range []func(*runtime.Scheme) error{v1.AddToScheme, v1alpha1.AddToScheme, kwokv1alpha1.AddToScheme, autoscalingv1beta1.AddToScheme, awsv1.AddToScheme} {
 		if err := add(scheme); err != nil {
 			t.Fatal(err)
 		}
@@ -36,6 +37,11 @@ func checkTyped(t *testing.T, s server) {
 		}},
 		&v1alpha1.NodeOverlay{ObjectMeta: meta, Spec: v1alpha1.NodeOverlaySpec{Requirements: []v1alpha1.Requirement{}}},
 		&kwokv1alpha1.KWOKNodeClass{ObjectMeta: meta},
+		&awsv1.EC2NodeClass{ObjectMeta: meta, Spec: awsv1.EC2NodeClassSpec{
+			Role: "nodes", AMISelectorTerms: []awsv1.AMISelectorTerm{{Alias: "al2023@latest"}},
+			SubnetSelectorTerms: []awsv1.SubnetSelectorTerm{{ID: "subnet-1"}}, SecurityGroupSelectorTerms: []awsv1.SecurityGroupSelectorTerm{{Name: "nodes"}},
+			Kubelet: &runtime.RawExtension{Raw: []byte(`{"some":{"deep":["thing",{"n":1}]}}`)},
+		}},
 		&autoscalingv1beta1.CapacityBuffer{ObjectMeta: metav1.ObjectMeta{Name: "typed", Namespace: "default"}},
 	}
 	for _, object := range objects {
@@ -86,6 +92,13 @@ func checkFilledIn(t *testing.T, object runtime.Object) {
 	case *kwokv1alpha1.KWOKNodeClass:
 		if !v1.IsTrue(o, v1.ConditionReady) {
 			t.Errorf("status %+v, want Ready", o.Status)
+		}
+	case *awsv1.EC2NodeClass:
+		if m := o.Spec.MetadataOptions; m == nil || *m.HTTPTokens != "required" || *m.HTTPPutResponseHopLimit != 1 {
+			t.Errorf("metadata options %+v", m)
+		}
+		if got := string(o.Spec.Kubelet.Raw); got != `{"some":{"deep":["thing",{"n":1}]}}` {
+			t.Errorf("kubelet %s", got)
 		}
 	case *autoscalingv1beta1.CapacityBuffer:
 		if o.Spec.ProvisioningStrategy == nil || *o.Spec.ProvisioningStrategy != autoscalingv1beta1.ActiveCapacity {

@@ -20,6 +20,7 @@ const (
 	DisruptionAnnotationKey        = "tenon.sh/disruption"
 	ReplacesAnnotationKey          = "tenon.sh/replaces"
 	DisruptionBackoffAnnotationKey = "tenon.sh/disruption-backoff"
+	LaunchTokenAnnotationKey       = "tenon.sh/launch-token" // also a tag of the machine
 )
 
 // DriftObserve is the value of DriftAnnotationKey that lets drift be seen and not acted on.
@@ -96,6 +97,11 @@ func Annotations() []Annotation {
 			Key: DisruptionBackoffAnnotationKey, On: "NodeClaim", Ours: true, Values: "JSON: count, last, why",
 			Meaning:    "replacing the node has failed; neither it nor drifted nodes of its pool are tried again before that time",
 			Unreadable: "as if it were not there",
+		},
+		{
+			Key: LaunchTokenAnnotationKey, On: "NodeClaim", Ours: true, Values: "a time and a random number",
+			Meaning:    "the cloud was about to be asked for the machine; the machine carries the same word as a tag, so that it is found again after a crash",
+			Unreadable: "the machine is looked for all the same",
 		},
 		{
 			Key: PlannedPodsAnnotationKey, On: "NodeClaim", Ours: true, Values: "UIDs of pods, separated by commas",
