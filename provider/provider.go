@@ -79,3 +79,22 @@ type Housekeeper interface {
 	// Clean looks for what is left over and removes it. It is called every few minutes.
 	Clean(ctx context.Context) error
 }
+
+// A Foreteller leaves word on a claim before it asks its cloud for a machine. Whoever comes after a crash finds the machine
+// by it, and does not start a second one.
+type Foreteller interface {
+	// LaunchNoted is Launch. It calls note before it asks the cloud for a machine, and asks for nothing if note fails; it may
+	// do so more than once, from the goroutine that it was called in.
+	LaunchNoted(ctx context.Context, claim *v1.NodeClaim, class Class, note Note) (engine.Machine, error)
+}
+
+// Note writes annotations on the claim that is being launched.
+type Note func(ctx context.Context, annotations map[string]string) error
+
+// LaunchNoted launches a claim with any provider; one that is no Foreteller leaves no word.
+func LaunchNoted(ctx context.Context, p Provider, claim *v1.NodeClaim, class Class, note Note) (engine.Machine, error) {
+	if f, ok := p.(Foreteller); ok {
+		return f.LaunchNoted(ctx, claim, class, note)
+	}
+	return p.Launch(ctx, claim, class)
+}

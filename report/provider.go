@@ -30,6 +30,12 @@ func (m Measured) Launch(ctx context.Context, claim *v1.NodeClaim, class provide
 	return m.Provider.Launch(ctx, claim, class)
 }
 
+// LaunchNoted starts a machine, after word was left of it.
+func (m Measured) LaunchNoted(ctx context.Context, claim *v1.NodeClaim, class provider.Class, note provider.Note) (machine engine.Machine, err error) {
+	defer m.measure("nodeclaim.lifecycle", "Create", poolOf(claim))(&err)
+	return provider.LaunchNoted(ctx, m.Provider, claim, class, note)
+}
+
 // Terminate tells a machine to stop.
 func (m Measured) Terminate(ctx context.Context, id engine.MachineID) (err error) {
 	defer m.measure("nodeclaim.lifecycle", "Delete", "")(&err)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -44,12 +45,12 @@ func (a *application) launch(ctx context.Context) (more bool, err error) {
 		return false, a.launchRefused(ctx, engine.CauseNodeClassNotReady, problem)
 	}
 	a.mem.unlaunched = false
-	machine, err := a.Cluster.Provider.Launch(ctx, claim, class)
+	machine, err := provider.LaunchNoted(ctx, a.Cluster.Provider, claim, class, a.note)
 	if err != nil {
 		return false, a.launchFailed(ctx, ref, err)
 	}
 	a.mem.launches = pacing{}
-	if err := a.writeClaim(ctx, engine.Launched(claim, machine, a.Cluster.Clock.Now())); err != nil {
+	if err := a.writeClaim(ctx, engine.Launched(a.life.Claim, machine, a.Cluster.Clock.Now())); err != nil {
 		return false, err
 	}
 	labels := a.life.Claim.Labels
@@ -59,6 +60,21 @@ func (a *application) launch(ctx context.Context) (more bool, err error) {
 	return true, err
 }
 
+// note writes on the claim what the provider wants to find there after a crash.
+func (a *application) note(ctx context.Context, annotations map[string]string) error {
+	want := a.life.Claim.DeepCopy()
+	if want.Annotations == nil {
+		want.Annotations = map[string]string{}
+	}
+	maps.Copy(want.Annotations, annotations)
+	claim, err := a.patchClaim(ctx, want)
+	if err != nil {
+		return err
+	}
+	a.life.Claim = claim
+	return nil
+}
+
 // launchFailed decides by the kind of error whether the claim goes or waits.
 func (a *application) launchFailed(ctx context.Context, ref v1.NodeClassReference, err error) error {
 	var soldOut *provider.SoldOutError
@@ -66,6 +82,8 @@ func (a *application) launchFailed(ctx context.Context, ref v1.NodeClassReferenc
 	var throttled *provider.ThrottledError
 	claim := a.life.Claim
 	switch {
+	case cluster.Expected(err): // somebody else wrote to the claim while the provider wanted to
+		return err
 	case errors.As(err, &soldOut):
 		a.Cluster.MarkSoldOut(ref, soldOut.Offerings)
 		a.tellSoldOut(ctx, claim, err)

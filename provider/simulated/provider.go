@@ -15,6 +15,7 @@ import (
 	v1 "tenon.sh/api/v1"
 	"tenon.sh/engine"
 	"tenon.sh/provider"
+	"tenon.sh/provider/offer"
 )
 
 var (
@@ -147,17 +148,17 @@ func (p *Provider) Launch(ctx context.Context, claim *v1.NodeClaim, class provid
 	if err != nil {
 		return engine.Machine{}, err
 	}
-	list, err := candidates(types, claim)
+	list, err := offer.For(types, claim)
 	if err != nil {
 		return engine.Machine{}, &provider.LaunchError{Reason: "NoMatchingOffering", Err: fmt.Errorf("launch %s: %w", claim.Name, err)}
 	}
 	fleet, soldOut := Fleet{Targets: []Target{target}, Delay: Delay(class)}, &provider.SoldOutError{Cause: CodeNoCapacity}
 	for _, c := range list {
-		if c.soldOut {
+		if c.SoldOut {
 			soldOut.Offerings = append(soldOut.Offerings, c.OfferingID)
 			continue
 		}
-		fleet.Overrides = append(fleet.Overrides, Override{c.OfferingID, c.labels})
+		fleet.Overrides = append(fleet.Overrides, Override{c.OfferingID, c.Labels})
 	}
 	return p.create(fleet, claim.Name, soldOut)
 }

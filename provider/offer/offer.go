@@ -1,11 +1,12 @@
-package simulated
+// Package offer finds what a launch may buy: the offerings of a catalog that a claim's requirements allow and that hold
+// what it asks for. Which of them is bought, and how, is left to each cloud's provider.
+package offer
 
 import (
 	"cmp"
 	"fmt"
 	"maps"
 	"slices"
-	"strconv"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -13,83 +14,20 @@ import (
 	"tenon.sh/engine"
 )
 
-// candidate is an offering that meets a claim's requirements, with the labels of a machine of it.
-type candidate struct {
+// Offer is an offering that meets a claim's requirements.
+type Offer struct {
 	engine.OfferingID
-	price   float64
-	soldOut bool
-	labels  map[string]string
+	Type  *engine.InstanceType
+	Price float64
+	// SoldOut is true if the catalog says so, or if it is a reservation with no room left.
+	SoldOut bool
+	// Labels are those of a machine of it. Offers share them: whoever keeps them copies them.
+	Labels map[string]string
 }
 
-// wanted is a claim's requirements by label key.
-type wanted map[string][]v1.Requirement
-
-func newWanted(requirements []v1.Requirement) wanted {
-	w := wanted{}
-	for _, r := range requirements {
-		key := v1.NormalizeLabel(r.Key)
-		w[key] = append(w[key], r)
-	}
-	return w
-}
-
-// allows reports whether a label may have a value.
-func (w wanted) allows(key, value string) bool {
-	for _, r := range w[key] {
-		if !allows(r, value) {
-			return false
-		}
-	}
-	return true
-}
-
-// allowsNone reports whether a label may be absent.
-func (w wanted) allowsNone(key string) bool {
-	for _, r := range w[key] {
-		if r.Operator != v1.NotIn && r.Operator != v1.DoesNotExist {
-			return false
-		}
-	}
-	return true
-}
-
-func allows(r v1.Requirement, value string) bool {
-	switch r.Operator {
-	case v1.In:
-		return slices.Contains(r.Values, value)
-	case v1.NotIn:
-		return !slices.Contains(r.Values, value)
-	case v1.Exists:
-		return true
-	case v1.Gt, v1.Lt, v1.Gte, v1.Lte:
-		return allowsNumber(r, value)
-	}
-	return false
-}
-
-func allowsNumber(r v1.Requirement, value string) bool {
-	if len(r.Values) != 1 {
-		return false
-	}
-	bound, err := strconv.Atoi(r.Values[0])
-	number, err2 := strconv.Atoi(value)
-	if err != nil || err2 != nil {
-		return false
-	}
-	switch r.Operator {
-	case v1.Gt:
-		return number > bound
-	case v1.Lt:
-		return number < bound
-	case v1.Gte:
-		return number >= bound
-	}
-	return number <= bound
-}
-
-// candidates lists the offerings of a catalog that a claim's requirements allow and that hold its requests, cheapest
+// For lists the offerings of a catalog that a claim's requirements allow and that hold its requests, cheapest
 // first, then by type and zone. Labels that nothing in the catalog has are the claim's own and are not looked at.
-func candidates(types []engine.InstanceType, claim *v1.NodeClaim) ([]candidate, error) {
+func For(types []engine.InstanceType, claim *v1.NodeClaim) ([]Offer, error) {
 	w := newWanted(claim.Spec.Requirements)
 	if err := knownTypes(types, w); err != nil {
 		return nil, err
@@ -102,7 +40,7 @@ func candidates(types []engine.InstanceType, claim *v1.NodeClaim) ([]candidate, 
 			}
 		}
 	}
-	list, tooSmall := []candidate{}, ""
+	list, tooSmall := []Offer{}, ""
 	for i := range types {
 		t := &types[i]
 		if !w.allows(corev1.LabelInstanceTypeStable, t.Name) {
@@ -124,8 +62,8 @@ func candidates(types []engine.InstanceType, claim *v1.NodeClaim) ([]candidate, 
 	if len(list) == 0 {
 		return nil, fmt.Errorf("no offering of the catalog meets the requirements")
 	}
-	slices.SortFunc(list, func(a, b candidate) int {
-		return cmp.Or(cmp.Compare(a.price, b.price), cmp.Compare(a.InstanceType, b.InstanceType),
+	slices.SortFunc(list, func(a, b Offer) int {
+		return cmp.Or(cmp.Compare(a.Price, b.Price), cmp.Compare(a.InstanceType, b.InstanceType),
 			cmp.Compare(a.Zone, b.Zone), cmp.Compare(a.CapacityType, b.CapacityType), cmp.Compare(a.Reservation, b.Reservation))
 	})
 	return list, nil
@@ -164,8 +102,8 @@ func (w wanted) labelsOf(t *engine.InstanceType) (map[string]string, bool) {
 	return labels, true
 }
 
-func (w wanted) offeringsOf(t *engine.InstanceType, labels map[string]string, offeringKeys map[string]bool) []candidate {
-	list := []candidate{}
+func (w wanted) offeringsOf(t *engine.InstanceType, labels map[string]string, offeringKeys map[string]bool) []Offer {
+	list := []Offer{}
 	for _, o := range t.Offerings {
 		if !w.allows(corev1.LabelTopologyZone, o.Zone) || !w.allows(v1.CapacityTypeLabelKey, o.CapacityType) || !w.meets(o, offeringKeys) {
 			continue
@@ -175,7 +113,10 @@ func (w wanted) offeringsOf(t *engine.InstanceType, labels map[string]string, of
 			all = maps.Clone(labels)
 			maps.Copy(all, o.Labels)
 		}
-		list = append(list, candidate{idOf(t, &o), o.Price, o.SoldOut || o.Reservation != "" && o.Slots <= 0, all})
+		list = append(list, Offer{
+			OfferingID: engine.OfferingID{InstanceType: t.Name, Zone: o.Zone, CapacityType: o.CapacityType, Reservation: o.Reservation},
+			Type:       t, Price: o.Price, SoldOut: o.SoldOut || o.Reservation != "" && o.Slots <= 0, Labels: all,
+		})
 	}
 	return list
 }
