@@ -1,0 +1,43 @@
+package cloud
+
+// Statement is the Sid of the policy statement, in the policies that come with the installation, that allows an action; ""
+// for an action that none does. Of several the one is named that does without conditions on tags.
+func Statement(action string) string {
+	switch action {
+	case "ec2:DescribeCapacityReservations", "ec2:DescribeImages", "ec2:DescribeInstances", "ec2:DescribeInstanceStatus",
+		"ec2:DescribeInstanceTypeOfferings", "ec2:DescribeInstanceTypes", "ec2:DescribeLaunchTemplates", "ec2:DescribePlacementGroups",
+		"ec2:DescribeSecurityGroups", "ec2:DescribeSpotPriceHistory", "ec2:DescribeSubnets":
+		return "AllowRegionalReadActions"
+	case "ec2:RunInstances", "ec2:CreateFleet":
+		return "AllowScopedEC2InstanceAccessActions"
+	case "ec2:CreateLaunchTemplate":
+		return "AllowScopedEC2InstanceActionsWithTags"
+	case "ec2:CreateTags":
+		return "AllowScopedResourceTagging"
+	case "ec2:TerminateInstances", "ec2:DeleteLaunchTemplate":
+		return "AllowScopedDeletion"
+	case "iam:PassRole":
+		return "AllowPassingInstanceRole"
+	case "iam:CreateInstanceProfile":
+		return "AllowScopedInstanceProfileCreationActions"
+	case "iam:TagInstanceProfile":
+		return "AllowScopedInstanceProfileTagActions"
+	case "iam:AddRoleToInstanceProfile", "iam:RemoveRoleFromInstanceProfile", "iam:DeleteInstanceProfile":
+		return "AllowScopedInstanceProfileActions"
+	case "iam:GetInstanceProfile":
+		return "AllowInstanceProfileReadActions"
+	case "iam:ListInstanceProfiles":
+		return "AllowUnscopedInstanceProfileListAction"
+	case "eks:DescribeCluster":
+		return "AllowAPIServerEndpointDiscovery"
+	case "sqs:DeleteMessage", "sqs:GetQueueUrl", "sqs:ReceiveMessage":
+		return "AllowInterruptionQueueActions"
+	case "arc-zonal-shift:GetManagedResource":
+		return "AllowZonalShiftStatusReadOnly"
+	case "ssm:GetParameter":
+		return "AllowSSMReadActions"
+	case "pricing:GetProducts":
+		return "AllowPricingReadActions"
+	}
+	return ""
+}

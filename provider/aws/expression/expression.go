@@ -1,0 +1,148 @@
+// Package expression computes what a node class says of its kubelet in terms of the instance type: "ips_per_eni * 2" pods,
+// "memory_mib * 5 / 100" of memory kept back. The language is CEL. Which fields may hold an expression, and what becomes of
+// one that fails, is left to whoever asks.
+package expression
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"strings"
+	"sync"
+
+	"github.com/google/cel-go/cel"
+	"github.com/google/cel-go/common/types"
+	"github.com/google/cel-go/common/types/ref"
+)
+
+// Variables are what an expression may speak of.
+type Variables struct {
+	InstanceType string
+	VCPUs        int
+	MemoryMiB    int64
+	// DefaultENIs is how many interfaces the default network card takes, IPsPerENI how many addresses each has.
+	DefaultENIs, IPsPerENI int
+	// MaxPods is the number of pods of a node: in maxPods the one by default, elsewhere the one that was decided.
+	MaxPods int
+}
+
+// Calculator computes expressions. It may be used from several goroutines.
+type Calculator struct {
+	environment *cel.Env
+
+	mu       sync.Mutex // guards programs
+	programs map[string]cel.Program
+}
+
+// programsKept bounds how many compiled expressions are kept.
+const programsKept = 1000
+
+// New makes a calculator.
+func New() *Calculator {
+	environment, err := cel.NewEnv(
+		cel.Variable("instance_type", cel.StringType),
+		cel.Variable("vcpus", cel.IntType),
+		cel.Variable("memory_mib", cel.IntType),
+		cel.Variable("default_enis", cel.IntType),
+		cel.Variable("ips_per_eni", cel.IntType),
+		cel.Variable("max_pods", cel.IntType),
+		ofTwo("max", func(order types.Int) bool { return order > 0 }),
+		ofTwo("min", func(order types.Int) bool { return order < 0 }),
+	)
+	if err != nil {
+		panic("make the language of expressions: " + err.Error()) // it is the same every time
+	}
+	return &Calculator{environment: environment, programs: map[string]cel.Program{}}
+}
+
+// ofTwo is a function that chooses one of two numbers. Numbers of two kinds give a double.
+func ofTwo(name string, first func(order types.Int) bool) cel.EnvOption {
+	choose := func(a, b ref.Val) ref.Val {
+		order, ok := a.(interface{ Compare(ref.Val) ref.Val }).Compare(b).(types.Int)
+		if !ok {
+			return types.NewErr("%s: %v and %v cannot be compared", name, a, b)
+		}
+		if first(order) {
+			return a
+		}
+		return b
+	}
+	asDouble := func(a, b ref.Val) ref.Val { return choose(a, b).ConvertToType(types.DoubleType) }
+	overload := func(suffix string, a, b, result *cel.Type, f func(a, b ref.Val) ref.Val) cel.FunctionOpt {
+		return cel.Overload(name+"_"+suffix, []*cel.Type{a, b}, result, cel.BinaryBinding(f))
+	}
+	return cel.Function(name,
+		overload("int_int", cel.IntType, cel.IntType, cel.IntType, choose),
+		overload("int_double", cel.IntType, cel.DoubleType, cel.DoubleType, asDouble),
+		overload("double_int", cel.DoubleType, cel.IntType, cel.DoubleType, asDouble),
+		overload("double_double", cel.DoubleType, cel.DoubleType, cel.DoubleType, asDouble),
+	)
+}
+
+// Check says why a text is not an expression whose result is a number.
+func (c *Calculator) Check(text string) error {
+	_, err := c.compile(text)
+	return err
+}
+
+// Number computes an expression. The fraction of a double is dropped.
+func (c *Calculator) Number(text string, v Variables) (int64, error) {
+	program, err := c.compile(text)
+	if err != nil {
+		return 0, err
+	}
+	out, _, err := program.Eval(map[string]any{
+		"instance_type": v.InstanceType, "vcpus": v.VCPUs, "memory_mib": v.MemoryMiB,
+		"default_enis": v.DefaultENIs, "ips_per_eni": v.IPsPerENI, "max_pods": v.MaxPods,
+	})
+	if err != nil {
+		return 0, fmt.Errorf("expression %q for instance type %s: %w", text, v.InstanceType, err)
+	}
+	switch n := out.Value().(type) {
+	case int64:
+		return n, nil
+	case float64:
+		if math.IsNaN(n) || math.Abs(n) >= math.MaxInt64 {
+			return 0, fmt.Errorf("expression %q for instance type %s gives %v, which is no number to use", text, v.InstanceType, n)
+		}
+		return int64(n), nil
+	}
+	return 0, fmt.Errorf("expression %q gives %v instead of a number", text, out)
+}
+
+// compile reads an expression, if it has not been read before. What is wrong is found out anew each time.
+func (c *Calculator) compile(text string) (cel.Program, error) {
+	c.mu.Lock()
+	program := c.programs[text]
+	c.mu.Unlock()
+	if program != nil {
+		return program, nil
+	}
+	if strings.TrimSpace(text) == "" {
+		return nil, errors.New("the expression is empty")
+	}
+	ast, issues := c.environment.Compile(text)
+	if err := issues.Err(); err != nil {
+		return nil, fmt.Errorf("expression %q: %s", text, firstLine(err.Error()))
+	}
+	if kind := ast.OutputType(); !kind.IsExactType(cel.IntType) && !kind.IsExactType(cel.DoubleType) {
+		return nil, fmt.Errorf("expression %q gives a %s instead of a number", text, kind)
+	}
+	program, err := c.environment.Program(ast, cel.CostLimit(100_000))
+	if err != nil {
+		return nil, fmt.Errorf("expression %q: %w", text, err)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.programs) >= programsKept {
+		clear(c.programs)
+	}
+	c.programs[text] = program
+	return program, nil
+}
+
+// firstLine leaves out the picture that CEL draws of the place.
+func firstLine(text string) string {
+	line, _, _ := strings.Cut(text, "\n")
+	return line
+}

@@ -1,0 +1,115 @@
+package find
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"tenon.sh/api/awsv1"
+	v1 "tenon.sh/api/v1"
+	"tenon.sh/engine"
+)
+
+const (
+	amd64 = v1.ArchitectureAMD64
+	arm64 = v1.ArchitectureARM64
+)
+
+type requirements = []corev1.NodeSelectorRequirement
+
+// standard machines have no accelerator of any make.
+func standard() requirements {
+	return requirements{
+		{Key: awsv1.AcceleratorCountLabelKey, Operator: corev1.NodeSelectorOpDoesNotExist},
+		{Key: awsv1.GPUCountLabelKey, Operator: corev1.NodeSelectorOpDoesNotExist},
+	}
+}
+
+func nvidia() requirements {
+	return requirements{{Key: awsv1.GPUCountLabelKey, Operator: corev1.NodeSelectorOpExists}}
+}
+
+func neuron() requirements {
+	return requirements{{Key: awsv1.AcceleratorCountLabelKey, Operator: corev1.NodeSelectorOpExists}}
+}
+
+func windows(build string) requirements {
+	return requirements{
+		{Key: corev1.LabelOSStable, Operator: corev1.NodeSelectorOpIn, Values: []string{"windows"}},
+		{Key: corev1.LabelWindowsBuild, Operator: corev1.NodeSelectorOpIn, Values: []string{build}},
+	}
+}
+
+// WindowsBuild is the build number of a family of Windows, "" for any other.
+func WindowsBuild(family string) string {
+	switch family {
+	case awsv1.FamilyWindows2019:
+		return "10.0.17763"
+	case awsv1.FamilyWindows2022:
+		return "10.0.20348"
+	case awsv1.FamilyWindows2025:
+		return "10.0.26100"
+	}
+	return ""
+}
+
+// kinds are lists of requirements that each have the architecture too.
+func kinds(arch string, lists ...requirements) (out []requirements) {
+	for _, list := range lists {
+		out = append(out, withArchitecture(list, arch))
+	}
+	return out
+}
+
+// withArchitecture adds the architecture, and puts the requirements in the order in which a class's status has them.
+func withArchitecture(list requirements, arch string) requirements {
+	list = append(slices.Clone(list), corev1.NodeSelectorRequirement{Key: corev1.LabelArchStable, Operator: corev1.NodeSelectorOpIn, Values: []string{arch}})
+	slices.SortFunc(list, func(a, b corev1.NodeSelectorRequirement) int {
+		return cmp.Or(cmp.Compare(len(a.Key), len(b.Key)), cmp.Compare(a.Key, b.Key))
+	})
+	return list
+}
+
+// ImageFor is the first image that machines of a type can be started from, or nil.
+func ImageFor(amis []awsv1.AMI, t *engine.InstanceType) *awsv1.AMI {
+	for i := range amis {
+		if Fits(amis[i].Requirements, t.Labels) {
+			return &amis[i]
+		}
+	}
+	return nil
+}
+
+// Fits reports whether machines with these labels can meet the requirements of an image.
+func Fits(list []corev1.NodeSelectorRequirement, labels map[string][]string) bool {
+	for _, r := range list {
+		values := labels[v1.NormalizeLabel(r.Key)]
+		listed := func(v string) bool { return slices.Contains(r.Values, v) }
+		fits := false
+		switch r.Operator {
+		case corev1.NodeSelectorOpIn:
+			fits = slices.ContainsFunc(values, listed)
+		case corev1.NodeSelectorOpNotIn:
+			fits = len(values) == 0 || !slices.ContainsFunc(values, listed)
+		case corev1.NodeSelectorOpExists:
+			fits = len(values) > 0
+		case corev1.NodeSelectorOpDoesNotExist:
+			fits = len(values) == 0
+		}
+		if !fits {
+			return false
+		}
+	}
+	return true
+}
+
+// textOf is the same for the same requirements.
+func textOf(list requirements) string {
+	var b strings.Builder
+	for _, r := range list {
+		b.WriteString(r.Key + " " + string(r.Operator) + " " + strings.Join(r.Values, ",") + ";")
+	}
+	return b.String()
+}

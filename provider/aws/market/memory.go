@@ -1,0 +1,89 @@
+package market
+
+import (
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"k8s.io/utils/clock"
+
+	"tenon.sh/api/awsv1"
+	"tenon.sh/engine"
+	"tenon.sh/provider/aws/find"
+)
+
+// memoryAge is how long it is remembered what a node was seen to have.
+const memoryAge = 60 * 24 * time.Hour
+
+// Memory remembers how much memory nodes were seen to have, by instance type and image. The estimate that it takes the
+// place of is some per cent too low, so that no pod is promised room that is not there.
+type Memory struct {
+	clock clock.PassiveClock
+
+	mu   sync.Mutex // guards seen
+	seen map[typeAndImage]sight
+}
+
+type typeAndImage struct{ kind, image string }
+
+type sight struct {
+	bytes int64
+	until time.Time
+}
+
+func newMemory(clock clock.PassiveClock) *Memory {
+	return &Memory{clock: clock, seen: map[typeAndImage]sight{}}
+}
+
+// Saw notes the memory of a node. Of several nodes the one counts that has least.
+func (m *Memory) Saw(kind, image string, bytes int64) {
+	if kind == "" || image == "" || bytes <= 0 {
+		return
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	now := m.clock.Now()
+	key := typeAndImage{kind, image}
+	if old, known := m.seen[key]; known && now.Before(old.until) && old.bytes < bytes {
+		return
+	}
+	m.seen[key] = sight{bytes, now.Add(memoryAge)}
+}
+
+// of is what is known about nodes started from these images, by type. Of a type that several images are for the first
+// image counts that fits it.
+func (m *Memory) of(images []awsv1.AMI, types func(kind string) *engine.InstanceType) map[string]int64 {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	now := m.clock.Now()
+	out := map[string]int64{}
+	for key, s := range m.seen {
+		if !now.Before(s.until) {
+			delete(m.seen, key)
+			continue
+		}
+		if !slices.ContainsFunc(images, func(i awsv1.AMI) bool { return i.ID == key.image }) {
+			continue
+		}
+		t := types(key.kind)
+		if t == nil {
+			continue
+		}
+		if image := find.ImageFor(images, t); image != nil && image.ID == key.image {
+			out[key.kind] = s.bytes
+		}
+	}
+	return out
+}
+
+// textOf is the same for the same memory of the same types.
+func textOf(learned map[string]int64) string {
+	var b strings.Builder
+	for _, kind := range slices.Sorted(maps.Keys(learned)) {
+		b.WriteString(kind + "=" + strconv.FormatInt(learned[kind], 10) + ",")
+	}
+	return b.String()
+}

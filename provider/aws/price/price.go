@@ -1,0 +1,261 @@
+// Package price knows what machines of EC2 cost: on demand from the price list service, spot from the history of spot
+// prices, and before either has answered from figures that come with the program. What is bought at these prices is decided
+// elsewhere.
+package price
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/ec2"
+	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
+	"github.com/aws/aws-sdk-go-v2/service/pricing"
+	pricingtypes "github.com/aws/aws-sdk-go-v2/service/pricing/types"
+	"golang.org/x/sync/errgroup"
+	"k8s.io/utils/clock"
+
+	"tenon.sh/provider/aws/cloud"
+)
+
+// Prices are those of a region. They may be used from several goroutines.
+type Prices struct {
+	cloud *cloud.Cloud
+	clock clock.PassiveClock
+	// isolated means that the price list service cannot be reached.
+	isolated bool
+
+	mu sync.Mutex // guards what follows
+	// onDemand is the price by type; the maps are never changed, only replaced.
+	onDemand map[string]float64
+	// spot is the price by type and zone, nil before EC2 has told any.
+	spot map[string]map[string]float64
+	edit int
+	// asked is when both were known for the last time.
+	asked map[string]time.Time
+}
+
+// The two kinds of price.
+const (
+	OnDemand = "on-demand"
+	Spot     = "spot"
+)
+
+// New starts with prices by type that come with the program.
+func New(c *cloud.Cloud, clock clock.PassiveClock, isolated bool, static map[string]float64) *Prices {
+	return &Prices{cloud: c, clock: clock, isolated: isolated, onDemand: static, asked: map[string]time.Time{}}
+}
+
+// OnDemand is the price of a type in USD per hour; false if nobody knows it.
+func (p *Prices) OnDemand(kind string) (float64, bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	price, known := p.onDemand[kind]
+	return price, known
+}
+
+// Book is all prices at one time; it never changes.
+type Book struct {
+	onDemand map[string]float64
+	spot     map[string]map[string]float64
+	// Edit is another for every other book.
+	Edit int
+}
+
+// Book returns all prices as they are now.
+func (p *Prices) Book() Book {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return Book{p.onDemand, p.spot, p.edit}
+}
+
+// OnDemand is the price of a type in USD per hour; false if nobody knows it.
+func (b Book) OnDemand(kind string) (float64, bool) {
+	price, known := b.onDemand[kind]
+	return price, known
+}
+
+// Spot is the spot price of a type in a zone. Before EC2 has told any spot prices it is the one on demand; afterwards what
+// EC2 does not name has none.
+func (b Book) Spot(kind, zone string) (float64, bool) {
+	if b.spot == nil {
+		return b.OnDemand(kind)
+	}
+	price, known := b.spot[kind][zone]
+	return price, known
+}
+
+// Age is how long ago prices of a kind were told; false if they never were.
+func (p *Prices) Age(kind string) (time.Duration, bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	at, known := p.asked[kind]
+	return p.clock.Since(at), known
+}
+
+// Stale says which prices are not today's, and how old they are, "" if there are none: what is bought may not be the
+// cheapest.
+func (p *Prices) Stale(limit time.Duration) string {
+	told := func(kind, otherwise string) string {
+		switch age, known := p.Age(kind); {
+		case kind == OnDemand && (p.isolated || !p.cloud.HasPrices()):
+			return "" // there is no better source
+		case !known:
+			return kind + " prices were never told: " + otherwise
+		case age > limit:
+			return fmt.Sprintf("%s prices are %s old", kind, age.Round(time.Minute))
+		}
+		return ""
+	}
+	onDemand := told(OnDemand, "those of us-east-1 that come with the program are used")
+	spot := told(Spot, "on-demand prices are used")
+	if onDemand != "" && spot != "" {
+		return onDemand + "; " + spot
+	}
+	return onDemand + spot
+}
+
+// Refresh asks for all prices anew. What cannot be had stays as it was.
+func (p *Prices) Refresh(ctx context.Context) error {
+	var onDemand, spot error
+	var group errgroup.Group
+	group.Go(func() error { onDemand = p.refreshOnDemand(ctx); return nil })
+	group.Go(func() error { spot = p.refreshSpot(ctx); return nil })
+	_ = group.Wait()
+	return errors.Join(onDemand, spot)
+}
+
+func (p *Prices) refreshOnDemand(ctx context.Context) error {
+	if p.isolated || !p.cloud.HasPrices() {
+		return nil
+	}
+	var shared, metal map[string]float64
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() (err error) { shared, err = p.list(ctx, "Shared", "Compute Instance"); return err })
+	group.Go(func() (err error) { metal, err = p.list(ctx, "Dedicated", "Compute Instance (bare metal)"); return err })
+	if err := group.Wait(); err != nil {
+		return err
+	}
+	if len(shared) == 0 || len(metal) == 0 {
+		return fmt.Errorf("ask for on-demand prices in %s: the price list service names none", p.cloud.Region)
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	// What is not told any more keeps the price that it had.
+	prices := maps.Clone(p.onDemand)
+	maps.Copy(prices, metal)
+	maps.Copy(prices, shared)
+	if !maps.Equal(prices, p.onDemand) {
+		p.onDemand = prices
+		p.edit++
+	}
+	p.asked[OnDemand] = p.clock.Now()
+	return nil
+}
+
+// list asks the price list service for the prices of one tenancy.
+func (p *Prices) list(ctx context.Context, tenancy, family string) (map[string]float64, error) {
+	prices := map[string]float64{}
+	in := &pricing.GetProductsInput{ServiceCode: aws.String("AmazonEC2"), MaxResults: aws.Int32(100)}
+	for _, f := range [][2]string{
+		{"regionCode", p.cloud.Region}, {"serviceCode", "AmazonEC2"}, {"preInstalledSw", "NA"}, {"operatingSystem", "Linux"},
+		{"capacitystatus", "Used"}, {"marketoption", "OnDemand"}, {"tenancy", tenancy}, {"productFamily", family},
+	} {
+		in.Filters = append(in.Filters, pricingtypes.Filter{Field: aws.String(f[0]), Type: pricingtypes.FilterTypeTermMatch, Value: aws.String(f[1])})
+	}
+	pages := pricing.NewGetProductsPaginator(p.cloud.Pricing, in)
+	for pages.HasMorePages() {
+		page, err := pages.NextPage(ctx)
+		if err != nil {
+			return nil, fmt.Errorf("ask for on-demand prices in %s: %w", p.cloud.Region, err)
+		}
+		for _, text := range page.PriceList {
+			if kind, price, ok := readProduct(text, p.cloud.Currency()); ok {
+				prices[kind] = price
+			}
+		}
+	}
+	return prices, nil
+}
+
+// product is as much as matters of what the price list service says of one.
+type product struct {
+	Product struct {
+		Attributes struct {
+			InstanceType string `json:"instanceType"`
+		} `json:"attributes"`
+	} `json:"product"`
+	Terms struct {
+		OnDemand map[string]struct {
+			PriceDimensions map[string]struct {
+				PricePerUnit map[string]string `json:"pricePerUnit"`
+			} `json:"priceDimensions"`
+		} `json:"OnDemand"`
+	} `json:"terms"`
+}
+
+func readProduct(text, currency string) (kind string, price float64, ok bool) {
+	var p product
+	if err := json.Unmarshal([]byte(text), &p); err != nil || p.Product.Attributes.InstanceType == "" {
+		return "", 0, false
+	}
+	for _, term := range p.Terms.OnDemand {
+		for _, dimension := range term.PriceDimensions {
+			n, err := strconv.ParseFloat(dimension.PricePerUnit[currency], 64)
+			if err == nil && n > 0 && n > price { // of several the dearest, whatever their order
+				price = n
+			}
+		}
+	}
+	return p.Product.Attributes.InstanceType, price, price > 0
+}
+
+func (p *Prices) refreshSpot(ctx context.Context) error {
+	prices := map[string]map[string]float64{}
+	latest := map[[2]string]time.Time{}
+	pages := ec2.NewDescribeSpotPriceHistoryPaginator(p.cloud.EC2, &ec2.DescribeSpotPriceHistoryInput{
+		ProductDescriptions: []string{"Linux/UNIX", "Linux/UNIX (Amazon VPC)"},
+		StartTime:           aws.Time(p.clock.Now()),
+		MaxResults:          aws.Int32(2000),
+	})
+	for pages.HasMorePages() {
+		page, err := pages.NextPage(ctx)
+		if err != nil {
+			return fmt.Errorf("ask for spot prices: %w", err)
+		}
+		for _, s := range page.SpotPriceHistory {
+			readSpot(s, prices, latest)
+		}
+	}
+	if len(prices) == 0 {
+		return fmt.Errorf("ask for spot prices in %s: EC2 names none", p.cloud.Region)
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !maps.EqualFunc(prices, p.spot, func(a, b map[string]float64) bool { return maps.Equal(a, b) }) {
+		p.spot = prices
+		p.edit++
+	}
+	p.asked[Spot] = p.clock.Now()
+	return nil
+}
+
+// readSpot notes a price unless a later one is known.
+func readSpot(s ec2types.SpotPrice, prices map[string]map[string]float64, latest map[[2]string]time.Time) {
+	price, err := strconv.ParseFloat(aws.ToString(s.SpotPrice), 64)
+	kind, zone := string(s.InstanceType), aws.ToString(s.AvailabilityZone)
+	if err != nil || price <= 0 || s.Timestamp == nil || zone == "" || s.Timestamp.Before(latest[[2]string{kind, zone}]) {
+		return
+	}
+	latest[[2]string{kind, zone}] = *s.Timestamp
+	if prices[kind] == nil {
+		prices[kind] = map[string]float64{}
+	}
+	prices[kind][zone] = price
+}

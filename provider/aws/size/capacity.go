@@ -1,0 +1,177 @@
+package size
+
+import (
+	"math"
+	"strconv"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"tenon.sh/api/awsv1"
+)
+
+// Capacity is what a node has. learnedMiB is the memory that nodes of this type and image were seen to have, 0 if there
+// were none: then it is estimated.
+func (f *Figures) Capacity(s *Settings, learnedMemory int64) corev1.ResourceList {
+	memory := f.memory(s)
+	if learnedMemory > 0 {
+		memory = learnedMemory
+	}
+	capacity := corev1.ResourceList{
+		corev1.ResourceCPU:              *resource.NewQuantity(int64(f.VCPUs), resource.DecimalSI),
+		corev1.ResourceMemory:           *resource.NewQuantity(memory, resource.BinarySI),
+		corev1.ResourceEphemeralStorage: f.storage(s),
+	}
+	set := func(name corev1.ResourceName, n int) {
+		if n > 0 {
+			capacity[name] = *resource.NewQuantity(int64(n), resource.DecimalSI)
+		}
+	}
+	capacity[corev1.ResourcePods] = *resource.NewQuantity(int64(f.Pods(s)), resource.DecimalSI)
+	set(awsv1.ResourcePodENI, f.BranchENIs)
+	set(awsv1.ResourceNVIDIAGPU, f.gpus("NVIDIA"))
+	set(awsv1.ResourceAMDGPU, f.gpus("AMD"))
+	set(awsv1.ResourceGaudi, f.gpus("Habana"))
+	neurons := 0
+	for _, n := range f.Neurons {
+		neurons += n.Count
+	}
+	set(awsv1.ResourceNeuron, neurons)
+	if neurons > 0 {
+		set(awsv1.ResourceNeuronCore, f.Neurons[0].Count*f.Neurons[0].Cores)
+	}
+	if all, _ := s.efaOnly(); s.Interfaces != nil {
+		set(awsv1.ResourceEFA, all)
+	} else {
+		set(awsv1.ResourceEFA, f.EFA)
+	}
+	if awsv1.IsWindows(s.Family) {
+		set(awsv1.ResourcePrivateIPv4, f.IPv4PerENI-1)
+	}
+	return capacity
+}
+
+// memory is what is left of the nominal memory when the hypervisor has taken its part, in bytes. On arm64 some of it is
+// the firmware's.
+func (f *Figures) memory(s *Settings) int64 {
+	mib := f.MemoryMiB
+	if f.Architecture == "arm64" {
+		mib -= 64
+	}
+	return (mib - int64(math.Ceil(float64(mib<<20)*s.MemoryOverhead/1024/1024))) << 20
+}
+
+func (f *Figures) storage(s *Settings) resource.Quantity {
+	if s.RAID0 && f.StoreGB > 0 {
+		return *resource.NewScaledQuantity(f.StoreGB, resource.Giga)
+	}
+	return s.Disk
+}
+
+func (f *Figures) gpus(manufacturer string) (n int) {
+	for _, g := range f.GPUs {
+		if g.Manufacturer == manufacturer {
+			n += g.Count
+		}
+	}
+	return n
+}
+
+// podsByInterface is the number of pods for which the default network card has addresses: one address of each interface
+// is the machine's own, and two pods need none because they use its network. Other cards are not used for pods.
+func (f *Figures) podsByInterface(s *Settings, reserved int) int {
+	if f.DefaultCard >= len(f.Cards) {
+		return 0
+	}
+	_, efaOnly := s.efaOnly()
+	usable := f.Cards[f.DefaultCard] - max(reserved, 0) - efaOnly
+	if usable <= 0 {
+		return 0
+	}
+	return usable*(f.IPv4PerENI-1) + 2
+}
+
+// Pods is the number of pods that a node takes.
+func (f *Figures) Pods(s *Settings) int {
+	own := familyOf(s.Family)
+	pods := 110
+	if n, set := s.Kubelet.MaxPodsNumber(); set {
+		pods = n
+	} else if own.perInterface {
+		pods = f.podsByInterface(s, s.ReservedENIs)
+	}
+	if n := s.Kubelet.PodsPerCore; n > 0 && own.podsPerCore {
+		pods = min(pods, n*f.VCPUs)
+	}
+	return pods
+}
+
+// Overhead is what a node keeps back for the kubelet and the system, and for eviction to begin in time.
+func (f *Figures) Overhead(s *Settings) corev1.ResourceList {
+	own := familyOf(s.Family)
+	pods := f.Pods(s)
+	if own.reservesByInterface {
+		pods = f.podsByInterface(s, 0)
+	}
+	kube := corev1.ResourceList{
+		corev1.ResourceCPU:              *resource.NewMilliQuantity(reservedMilliCPU(f.VCPUs), resource.DecimalSI),
+		corev1.ResourceMemory:           mebibytes(int64(11*pods + 255)),
+		corev1.ResourceEphemeralStorage: *resource.NewQuantity(1<<30, resource.BinarySI),
+	}
+	reserved(kube, s.Kubelet.KubeReserved)
+	system := corev1.ResourceList{}
+	reserved(system, s.Kubelet.SystemReserved)
+	storage := f.storage(s)
+	eviction := corev1.ResourceList{
+		corev1.ResourceMemory:           threshold(s.Kubelet.EvictionHard["memory.available"], f.memory(s), mebibytes(100)),
+		corev1.ResourceEphemeralStorage: threshold(s.Kubelet.EvictionHard["nodefs.available"], storage.Value(), percent(storage.Value(), 10)),
+	}
+	total := corev1.ResourceList{}
+	for _, part := range []corev1.ResourceList{kube, system, eviction} {
+		for name, q := range part {
+			sum := total[name]
+			sum.Add(q)
+			total[name] = sum
+		}
+	}
+	return total
+}
+
+// threshold reads an eviction threshold: a quantity, or a part of the whole. All of it means that there is none.
+func threshold(text string, whole int64, otherwise resource.Quantity) resource.Quantity {
+	if number, isPercent := strings.CutSuffix(text, "%"); isPercent {
+		n, err := strconv.ParseFloat(number, 64)
+		if err != nil {
+			return otherwise
+		}
+		if n == 100 {
+			return resource.Quantity{}
+		}
+		return percent(whole, n)
+	}
+	if q, err := resource.ParseQuantity(text); text != "" && err == nil {
+		return q
+	}
+	return otherwise
+}
+
+func percent(whole int64, n float64) resource.Quantity {
+	return *resource.NewQuantity(int64(math.Ceil(float64(whole)/100*n)), resource.BinarySI)
+}
+
+// reservedMilliCPU is 6 % of the first core, 1 % of the second, 0.5 % of the next two and 0.25 % of all others.
+func reservedMilliCPU(cores int) int64 {
+	n := 0
+	for _, step := range []struct {
+		from, to  int // in thousandths of a core
+		per10000s int
+	}{{0, 1000, 600}, {1000, 2000, 100}, {2000, 4000, 50}, {4000, math.MaxInt, 25}} {
+		if cores*1000 > step.from {
+			n += (min(cores*1000, step.to) - step.from) * step.per10000s / 10000
+		}
+	}
+	return int64(n)
+}
+
+func mebibytes(n int64) resource.Quantity { return *resource.NewQuantity(n<<20, resource.BinarySI) }

@@ -1,0 +1,67 @@
+package size
+
+import (
+	"slices"
+	"strings"
+
+	"tenon.sh/api/awsv1"
+)
+
+// Demands are what a class asks of its machines that not every type can do.
+type Demands struct {
+	Family               string
+	Interfaces           []awsv1.NetworkInterface
+	NestedVirtualization bool
+	ConnectionTracking   bool
+	// PlacementStrategy is that of the class's placement group, "" without one.
+	PlacementStrategy string
+}
+
+// DemandsOf reads a class; strategy is that of its placement group.
+func DemandsOf(class *awsv1.EC2NodeClass, strategy string) Demands {
+	cpu := class.Spec.CPUOptions
+	return Demands{
+		Family:               class.Family(),
+		Interfaces:           class.Spec.NetworkInterfaces,
+		NestedVirtualization: cpu != nil && cpu.NestedVirtualization != nil && *cpu.NestedVirtualization == "enabled",
+		ConnectionTracking:   class.Spec.ConnectionTracking != nil,
+		PlacementStrategy:    strategy,
+	}
+}
+
+// Meets reports whether a machine of the type can be what a class asks for.
+func (f *Figures) Meets(d *Demands) bool {
+	switch {
+	case !f.takes(d.Interfaces):
+		return false
+	case d.Family == awsv1.FamilyAL2023 && strings.HasPrefix(f.Name, "a1."): // its processors are too old for the image
+		return false
+	case d.NestedVirtualization && !f.NestedVirtualization:
+		return false
+	case d.PlacementStrategy != "" && !slices.Contains(f.Strategies, d.PlacementStrategy):
+		return false
+	case d.ConnectionTracking && f.Hypervisor != "nitro":
+		return false
+	}
+	return true
+}
+
+// takes reports whether there is a place for every interface.
+func (f *Figures) takes(interfaces []awsv1.NetworkInterface) bool {
+	if len(interfaces) == 0 {
+		return true
+	}
+	if len(f.Cards) == 0 || !f.ENA {
+		return false
+	}
+	efa := 0
+	for _, n := range interfaces {
+		if int(n.NetworkCardIndex) >= len(f.Cards) || int(n.DeviceIndex) >= f.Cards[n.NetworkCardIndex] {
+			return false
+		}
+		if n.InterfaceType == awsv1.InterfaceTypeEFAOnly {
+			efa++
+		}
+	}
+	return efa <= f.EFA
+}

@@ -1,0 +1,114 @@
+package size
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"tenon.sh/api/awsv1"
+	"tenon.sh/provider/aws/kubelet"
+)
+
+// Settings is what a class asks for, as far as the size of its nodes depends on it. Classes that differ in other things
+// only have nodes of the same sizes.
+type Settings struct {
+	Family  string
+	Kubelet kubelet.Managed
+	// Disk is what pods have on the volume that the kubelet works on.
+	Disk resource.Quantity
+	// RAID0 gives pods the machine's own disks instead.
+	RAID0 bool
+	// Interfaces are the network interfaces that the class asks for; nil leaves them to us.
+	Interfaces []awsv1.NetworkInterface
+	// MemoryOverhead is the part of the nominal memory that the hypervisor takes.
+	MemoryOverhead float64
+	// ReservedENIs are not used for pods.
+	ReservedENIs int
+}
+
+// SettingsOf reads a class.
+func SettingsOf(class *awsv1.EC2NodeClass, managed kubelet.Managed, memoryOverhead float64, reservedENIs int) Settings {
+	family := class.Family()
+	return Settings{
+		Family:         family,
+		Kubelet:        managed,
+		Disk:           disk(family, class.Spec.BlockDeviceMappings),
+		RAID0:          class.Spec.InstanceStorePolicy != nil && *class.Spec.InstanceStorePolicy == "RAID0",
+		Interfaces:     class.Spec.NetworkInterfaces,
+		MemoryOverhead: memoryOverhead,
+		ReservedENIs:   reservedENIs,
+	}
+}
+
+// What an image of a family understands.
+type family struct {
+	// device is the volume that the kubelet works on, and diskGiB its size by default.
+	device  string
+	diskGiB int64
+	// perInterface means that pods get addresses of the machine's interfaces, which bounds their number.
+	perInterface bool
+	// reservesByInterface means that the kubelet's memory follows from that bound, whatever maxPods says.
+	reservesByInterface bool
+	podsPerCore         bool
+}
+
+func familyOf(name string) family {
+	switch name {
+	case awsv1.FamilyAL2, awsv1.FamilyAL2023:
+		return family{"/dev/xvda", 20, true, true, true}
+	case awsv1.FamilyBottlerocket:
+		return family{"/dev/xvdb", 20, true, false, false}
+	case awsv1.FamilyCustom:
+		return family{"", 20, true, true, true}
+	}
+	return family{"/dev/sda1", 50, false, false, true}
+}
+
+// disk is the size of the volume that the kubelet works on: the one that is marked, or else the family's own. With images
+// of unknown make the last one is meant.
+func disk(name string, mappings []awsv1.BlockDeviceMapping) resource.Quantity {
+	own := familyOf(name)
+	sizeOf := func(m awsv1.BlockDeviceMapping) *resource.Quantity {
+		if m.EBS == nil {
+			return nil
+		}
+		return m.EBS.VolumeSize
+	}
+	for _, m := range mappings {
+		if q := sizeOf(m); m.RootVolume && q != nil {
+			return *q
+		}
+	}
+	if name == awsv1.FamilyCustom && len(mappings) > 0 {
+		if q := sizeOf(mappings[len(mappings)-1]); q != nil {
+			return *q
+		}
+	}
+	for _, m := range mappings {
+		if q := sizeOf(m); q != nil && m.DeviceName != nil && own.device != "" && *m.DeviceName == own.device {
+			return *q
+		}
+	}
+	return *resource.NewQuantity(own.diskGiB<<30, resource.BinarySI)
+}
+
+// efaOnly counts the interfaces that carry no IP traffic: all, and those on the first card.
+func (s *Settings) efaOnly() (all, first int) {
+	for _, n := range s.Interfaces {
+		if n.InterfaceType == awsv1.InterfaceTypeEFAOnly {
+			all++
+			if n.NetworkCardIndex == 0 {
+				first++
+			}
+		}
+	}
+	return all, first
+}
+
+// reserved is a list of what is kept back, from what the kubelet is told.
+func reserved(into corev1.ResourceList, told map[string]string) {
+	for name, text := range told {
+		if q, err := resource.ParseQuantity(text); err == nil && q.Sign() >= 0 {
+			into[corev1.ResourceName(name)] = q
+		}
+	}
+}
