@@ -1,0 +1,153 @@
+package fleet
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"k8s.io/utils/clock"
+
+	"tenon.sh/provider/aws/batch"
+	"tenon.sh/provider/aws/cloud"
+	"tenon.sh/provider/aws/find"
+	"tenon.sh/provider/aws/pace"
+	"tenon.sh/provider/aws/soldout"
+	"tenon.sh/provider/aws/template"
+)
+
+// Config is what a Fleet is made from.
+type Config struct {
+	Cloud     *cloud.Cloud
+	Clock     clock.PassiveClock
+	Templates *template.Templates
+	Addresses *find.Addresses
+	Slots     *find.Slots
+	Marks     *soldout.Marks
+	// Observe, if set, hears of batches, Refused of everything that EC2 did not start, with the ID of its zone.
+	Observe func(open time.Duration, items int)
+	Refused func(r Refusal, zoneID string)
+	// Dealt hears of every machine that was started, and for whom, before anybody else does.
+	Dealt func(claim Claim, s Started)
+}
+
+// Claim is for whom a machine is asked for.
+type Claim struct{ Name, UID string }
+
+// Started is a machine that EC2 started.
+type Started struct {
+	ID     string
+	Offer  Offer
+	Subnet string
+	ZoneID string
+	Token  string
+}
+
+// Fleet asks EC2 for machines. It may be used from several goroutines.
+type Fleet struct {
+	Config
+	batcher *batch.Batcher[request, Started]
+	trials  *trials
+	// Tokens knows which calls have ended, and how.
+	Tokens *Tokens
+}
+
+type request struct {
+	order *Order
+	claim Claim
+}
+
+// New makes it. It calls nothing.
+func New(config Config) *Fleet {
+	f := &Fleet{Config: config, trials: newTrials(config.Clock), Tokens: newTokens(config.Clock)}
+	f.batcher = batch.New(batch.Config[request, Started]{
+		Window: batch.Window{Idle: 35 * time.Millisecond, Most: time.Second, Items: 1000},
+		ID:     f.Tokens.begin, Call: f.call, Observe: config.Observe,
+		Abandoned: func(token string) { f.Tokens.end(token, true) },
+	})
+	return f
+}
+
+// Start asks for a machine. note is called with the token that the machine will be tagged with, before EC2 is called. The
+// error is a *RefusedError if EC2 says why there is none, an *UnansweredError if nobody knows whether there is one.
+func (f *Fleet) Start(ctx context.Context, order *Order, claim Claim, note func(ctx context.Context, token string) error) (Started, error) {
+	return f.batcher.Do(ctx, order.key(), request{order, claim}, note)
+}
+
+// newToken names a call: when it was opened, and a random number. The name holds no more than EC2 takes.
+func newToken(now time.Time) string {
+	var random [8]byte
+	_, _ = rand.Read(random[:]) // it never fails
+	return now.UTC().Format(tokenTime) + "-" + hex.EncodeToString(random[:])
+}
+
+const tokenTime = "20060102T150405Z"
+
+// TokenTime is when a call was opened, by its token; the zero time if nobody can say.
+func TokenTime(token string) time.Time {
+	text, _, _ := strings.Cut(token, "-")
+	at, err := time.Parse(tokenTime, text)
+	if err != nil {
+		return time.Time{}
+	}
+	return at
+}
+
+// call starts machines for a group of claims with equal orders.
+func (f *Fleet) call(ctx context.Context, token string, in []request) []batch.Result[Started] {
+	out := make([]batch.Result[Started], len(in))
+	order := in[0].order
+	offers, err := f.offers(ctx, order)
+	var unanswered *UnansweredError
+	defer func() { f.Tokens.end(token, !errors.As(err, &unanswered)) }()
+	done := 0
+	for chunk := 0; err == nil && done < len(in); chunk++ {
+		var started []Started
+		want := f.some(len(in) - done)
+		started, err = f.create(ctx, order, offers, want, fmt.Sprintf("%s-%d", token, chunk), token)
+		for _, s := range started {
+			if done == len(in) { // more than were asked for are nobody's
+				break
+			}
+			out[done].Value = s
+			if f.Dealt != nil {
+				f.Dealt(in[done].claim, s)
+			}
+			done++
+		}
+	}
+	f.trials.leave(offers)
+	for i := done; i < len(in); i++ {
+		out[i].Err = err
+	}
+	return out
+}
+
+// some is how many machines are asked for at once: as many as EC2 lets an account start now, at least a few.
+func (f *Fleet) some(want int) int {
+	const few = 10
+	return min(want, max(few, f.Cloud.Pace.Left(pace.Machines)))
+}
+
+// offers are those of an order that have not been found sold out while the group waited.
+func (f *Fleet) offers(ctx context.Context, order *Order) ([]Offer, error) {
+	for {
+		left := slices.DeleteFunc(slices.Clone(order.Offers), func(o Offer) bool {
+			if o.Reservation != "" {
+				return f.Slots.Free(o.Reservation) <= 0
+			}
+			return f.Marks.Reason(o.InstanceType, o.CapacityType, order.place(o.Zone)) != ""
+		})
+		if len(left) == 0 {
+			return nil, &RefusedError{}
+		}
+		allowed, err := f.trials.enter(ctx, left)
+		if err != nil || len(allowed) > 0 {
+			return allowed, err
+		}
+	}
+}

@@ -1,0 +1,134 @@
+package fleet
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"tenon.sh/engine"
+)
+
+// Refusal is EC2's word that it starts no machine of an offering.
+type Refusal struct {
+	engine.OfferingID
+	Subnet        string
+	Code, Message string
+}
+
+const (
+	codeNoAddress   = "InsufficientFreeAddressesInSubnet"
+	codeNoSpotRole  = "AuthFailure.ServiceLinkedRoleCreationNotPermitted"
+	codeNoTemplate  = "InvalidLaunchTemplateName.NotFoundException"
+	codeNoTemplate2 = "InvalidLaunchTemplateId.NotFound"
+	codeThrottled   = "RequestLimitExceeded"
+	// codeTooFew is ours: EC2 started fewer machines than it was asked for, and does not say why.
+	codeTooFew = "TooFewInstancesReturned"
+
+	textSpreadLimit = "limit of instances in this spread placement group"
+)
+
+// capacityCodes mean that there is no capacity, or no right to more of it.
+func capacityCodes() []string {
+	return []string{
+		"InsufficientInstanceCapacity", "MaxSpotInstanceCountExceeded", "VcpuLimitExceeded", "UnfulfillableCapacity", "Unsupported",
+		codeNoAddress, "MaxFleetCountExceeded", "ReservationCapacityExceeded",
+	}
+}
+
+// NoCapacity reports whether something else may be had in its place.
+func (r *Refusal) NoCapacity() bool {
+	return slices.Contains(capacityCodes(), r.Code) || r.Code == codeNoSpotRole || r.spreadLimit()
+}
+
+func (r *Refusal) spreadLimit() bool { return strings.Contains(r.Message, textSpreadLimit) }
+
+func (r *Refusal) noTemplate() bool { return r.Code == codeNoTemplate || r.Code == codeNoTemplate2 }
+
+// Reason is the word for an error of EC2 in conditions and metrics; dashboards know these words. What EC2 says is looked at
+// in this order: a later one may be true as well.
+func Reason(code, message string) string {
+	text := code + ": " + message
+	has := func(part string) bool { return strings.Contains(text, part) }
+	for _, known := range []struct {
+		is     bool
+		reason string
+	}{
+		{has(codeNoSpotRole), "SpotSLRCreationFailed"},
+		{(has("UnauthorizedOperation") || has("AccessDenied") || has("AuthFailure")) && has("Not authorized for images"), "AMIAuthorizationFailure"},
+		{has("UnauthorizedOperation") || has("AccessDenied") || has("AuthFailure"), "Unauthorized"},
+		{has("InvalidParameter") && has("belong to different networks"), "SecurityGroupSubnetVPCMismatch"},
+		{has("iamInstanceProfile.name is invalid"), "InstanceProfileNameInvalid"},
+		{has(codeNoTemplate2) || has(codeNoTemplate), "LaunchTemplateNotFound"},
+		{has("User data is limited to"), "UserDataSizeLimitExceeded"},
+		{has("InvalidAMIID.Malformed"), "InvalidAMIID"},
+		{has("InvalidAMIID.NotFound"), "AMINotFound"},
+		{has(codeThrottled), codeThrottled},
+		{has("InternalError"), "InternalError"},
+		{has("not eligible for Free Tier"), "FreeTierIneligible"},
+		{has("MaxFleetCountExceeded"), "FleetQuotaExceeded"},
+		{has("PendingVerification"), "AccountPendingVerification"},
+		{has("MaxSpotInstanceCountExceeded"), "SpotQuotaExceeded"},
+		{has("VcpuLimitExceeded"), "VCPULimitExceeded"},
+		{has(codeNoAddress), codeNoAddress},
+	} {
+		if known.is {
+			return known.reason
+		}
+	}
+	return "LaunchFailed"
+}
+
+// RefusedError means that EC2 started no machine for a claim, though the call succeeded.
+type RefusedError struct{ Refusals []Refusal }
+
+func (e *RefusedError) Error() string {
+	if len(e.Refusals) == 0 {
+		return "nothing that was asked for has capacity at the moment"
+	}
+	var texts []string
+	for _, r := range e.Refusals {
+		if text := r.Code + ": " + r.Message; !slices.Contains(texts, text) {
+			texts = append(texts, text)
+		}
+	}
+	const most = 3
+	if len(texts) > most {
+		texts = append(texts[:most], fmt.Sprintf("and %d more", len(texts)-most))
+	}
+	return "EC2 started no machine: " + strings.Join(texts, "; ")
+}
+
+// NoCapacity reports whether lack of capacity is all that EC2 says.
+func (e *RefusedError) NoCapacity() bool {
+	return !slices.ContainsFunc(e.Refusals, func(r Refusal) bool { return !r.NoCapacity() })
+}
+
+// Other is the first refusal for another reason, nil if there is none.
+func (e *RefusedError) Other() *Refusal {
+	for i := range e.Refusals {
+		if !e.Refusals[i].NoCapacity() {
+			return &e.Refusals[i]
+		}
+	}
+	return nil
+}
+
+// Throttled reports whether EC2 asks to be called less often.
+func (r *Refusal) Throttled() bool { return r.Code == codeThrottled }
+
+// UnansweredError means that EC2 may have started machines and has not said so.
+type UnansweredError struct{ Err error }
+
+func (e *UnansweredError) Error() string {
+	return "EC2 did not answer, and may have started machines all the same: " + e.Err.Error()
+}
+func (e *UnansweredError) Unwrap() error { return e.Err }
+
+// TooFew reports whether EC2 started fewer machines than it was asked for, and does not say why.
+func (r *Refusal) TooFew() bool { return r.Code == codeTooFew }
+
+// NoAddress reports whether it is the subnet that is full.
+func (r *Refusal) NoAddress() bool { return r.Code == codeNoAddress }
+
+// NoSpot reports whether the account may start no spot machines at all.
+func (r *Refusal) NoSpot() bool { return r.Code == codeNoSpotRole }

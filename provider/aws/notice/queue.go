@@ -1,0 +1,205 @@
+package notice
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/sqs"
+	sqstypes "github.com/aws/aws-sdk-go-v2/service/sqs/types"
+	"golang.org/x/sync/errgroup"
+	"k8s.io/utils/clock"
+
+	"tenon.sh/provider/aws/cloud"
+)
+
+const (
+	perCall = 10 // messages, which is the most that SQS hands out
+	// hidden is for how long a message that was handed out is not handed out again.
+	hidden = 20 * time.Second
+	// readers is how many calls read a queue that is full.
+	readers = 8
+	// mostAtOnce bounds what one look returns; the rest comes with the next.
+	mostAtOnce = 2000
+	// missingAge is how long a queue that does not exist is not asked for again.
+	missingAge = 10 * time.Second
+)
+
+// Message is a message of the queue, as it was read.
+type Message struct {
+	ID string
+	Event
+	handle string
+}
+
+// Queue is the queue of interruptions. It may be used from several goroutines.
+type Queue struct {
+	cloud *cloud.Cloud
+	clock clock.PassiveClock
+	name  string
+	wait  time.Duration
+	// count hears of every message that was read, and of every one that was taken off the queue.
+	count Counter
+
+	mu      sync.Mutex // guards what follows
+	url     string
+	missing time.Time // when the queue was looked for in vain
+	problem error
+}
+
+// Counter hears of messages.
+type Counter interface {
+	Received(kind string, waited time.Duration)
+	Deleted()
+}
+
+// NewQueue makes it. It calls nothing. wait is how long SQS may keep a call that finds no message; 0 asks for an answer at
+// once.
+func NewQueue(c *cloud.Cloud, clock clock.PassiveClock, name string, wait time.Duration, count Counter) *Queue {
+	return &Queue{cloud: c, clock: clock, name: name, wait: wait, count: count}
+}
+
+// address finds the queue.
+func (q *Queue) address(ctx context.Context) (string, error) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.url != "" {
+		return q.url, nil
+	}
+	if q.problem != nil && q.clock.Since(q.missing) < missingAge {
+		return "", q.problem
+	}
+	answer, err := q.cloud.SQS.GetQueueUrl(ctx, &sqs.GetQueueUrlInput{QueueName: aws.String(q.name)})
+	if err != nil {
+		q.missing, q.problem = q.clock.Now(), fmt.Errorf("find the interruption queue %s: %w", q.name, err)
+		if cloud.NotFound(err) {
+			q.problem = fmt.Errorf("%w: create it, or correct INTERRUPTION_QUEUE", q.problem)
+		}
+		return "", q.problem
+	}
+	q.url, q.problem = aws.ToString(answer.QueueUrl), nil
+	return q.url, nil
+}
+
+// Messages reads what is on the queue. Those that mean nothing, or cannot be read, are counted and deleted; the others stay
+// until Delete is called, and come again if it is not.
+func (q *Queue) Messages(ctx context.Context) ([]Message, error) {
+	url, err := q.address(ctx)
+	if err != nil {
+		return nil, err
+	}
+	found, err := q.receive(ctx, url, q.wait)
+	if err != nil {
+		return nil, err
+	}
+	if len(found) == perCall { // there are more
+		rest, err := q.drain(ctx, url)
+		if err != nil {
+			return nil, err
+		}
+		found = append(found, rest...)
+	}
+	return q.sort(ctx, url, found), nil
+}
+
+// receive reads once.
+func (q *Queue) receive(ctx context.Context, url string, wait time.Duration) ([]sqstypes.Message, error) {
+	answer, err := q.cloud.SQS.ReceiveMessage(ctx, &sqs.ReceiveMessageInput{
+		QueueUrl: aws.String(url), MaxNumberOfMessages: perCall, VisibilityTimeout: int32(hidden.Seconds()), WaitTimeSeconds: int32(wait.Seconds()),
+		MessageSystemAttributeNames: []sqstypes.MessageSystemAttributeName{sqstypes.MessageSystemAttributeNameSentTimestamp},
+		MessageAttributeNames:       []string{"All"},
+	})
+	if err != nil {
+		if cloud.NotFound(err) { // it was deleted, and may be there again under another address
+			q.mu.Lock()
+			q.url = ""
+			q.mu.Unlock()
+		}
+		return nil, fmt.Errorf("read the interruption queue %s: %w", q.name, err)
+	}
+	return answer.Messages, nil
+}
+
+// drain reads with several calls at once until there is nothing left.
+func (q *Queue) drain(ctx context.Context, url string) (out []sqstypes.Message, err error) {
+	var mu sync.Mutex // guards out
+	group, ctx := errgroup.WithContext(ctx)
+	for range readers {
+		group.Go(func() error {
+			for {
+				found, err := q.receive(ctx, url, 0)
+				mu.Lock()
+				out = append(out, found...)
+				full := len(out) >= mostAtOnce
+				mu.Unlock()
+				if err != nil || len(found) < perCall || full {
+					return err
+				}
+			}
+		})
+	}
+	return out, group.Wait()
+}
+
+// sort parses messages. What is of no use is taken off the queue.
+func (q *Queue) sort(ctx context.Context, url string, found []sqstypes.Message) (out []Message) {
+	var useless []string
+	for _, m := range found {
+		event, err := Parse(aws.ToString(m.Body))
+		q.count.Received(event.Type, q.waited(event))
+		if err != nil || event.Kind == "" || len(event.Instances) == 0 {
+			useless = append(useless, aws.ToString(m.ReceiptHandle))
+			continue
+		}
+		out = append(out, Message{ID: aws.ToString(m.MessageId), Event: event, handle: aws.ToString(m.ReceiptHandle)})
+	}
+	_ = q.delete(ctx, url, useless) // they come again
+	return out
+}
+
+func (q *Queue) waited(e Event) time.Duration {
+	if e.At.IsZero() {
+		return 0
+	}
+	return max(0, q.clock.Since(e.At))
+}
+
+// Delete takes messages off the queue.
+func (q *Queue) Delete(ctx context.Context, messages []Message) error {
+	if len(messages) == 0 {
+		return nil
+	}
+	url, err := q.address(ctx)
+	if err != nil {
+		return err
+	}
+	var handles []string
+	for _, m := range messages {
+		handles = append(handles, m.handle)
+	}
+	return q.delete(ctx, url, handles)
+}
+
+func (q *Queue) delete(ctx context.Context, url string, handles []string) error {
+	var errs []error
+	for len(handles) > 0 {
+		n := min(perCall, len(handles))
+		in := &sqs.DeleteMessageBatchInput{QueueUrl: aws.String(url)}
+		for i, h := range handles[:n] {
+			in.Entries = append(in.Entries, sqstypes.DeleteMessageBatchRequestEntry{Id: aws.String(fmt.Sprint(i)), ReceiptHandle: aws.String(h)})
+		}
+		handles = handles[n:]
+		answer, err := q.cloud.SQS.DeleteMessageBatch(ctx, in)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("take messages off the interruption queue %s: %w", q.name, err))
+			continue
+		}
+		for range answer.Successful {
+			q.count.Deleted()
+		}
+	}
+	return errors.Join(errs...)
+}
