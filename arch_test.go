@@ -59,11 +59,13 @@ var importRules = []importRule{
 
 	{packages: "provider", ours: []string{"engine", "api/..."}},
 	{packages: "provider/catalog/...", ours: []string{"provider", "engine", "api/...", "provider/catalog"}},
+	{packages: "provider/offer", ours: []string{"engine", "api/..."}},
 	{packages: "provider/providertest", ours: []string{"provider", "provider/catalog", "engine", "api/..."}, also: []string{"k8s.io/utils"}},
-	{packages: "provider/simulated", ours: []string{"provider", "provider/catalog", "engine", "api/..."}, also: []string{"k8s.io/utils"}},
+	{packages: "provider/simulated", ours: []string{"provider", "provider/catalog", "provider/offer", "engine", "api/..."}, also: []string{"k8s.io/utils"}},
 	{packages: "provider/kwok", ours: []string{"provider", "provider/catalog", "provider/simulated", "engine", "api/..."}, also: append(kubernetesClient, logging...)},
 	{packages: "provider/aws/userdata", also: []string{"github.com/pelletier/go-toml/v2", "sigs.k8s.io/yaml"}},
-	{packages: "provider/aws/...", ours: []string{"provider/aws/...", "provider", "provider/catalog", "engine", "api/..."}, also: append([]string{"github.com/aws"}, kubernetesClient...)},
+	{packages: "provider/aws/...", ours: []string{"provider/aws/...", "provider", "provider/catalog", "provider/offer", "engine", "api/..."},
+		also: append([]string{"github.com/aws", "github.com/google/cel-go", "k8s.io/kubelet/config/v1beta1", "sigs.k8s.io/json", "github.com/prometheus/client_golang"}, kubernetesClient...)},
 	{packages: "provider/azure/...", ours: []string{"provider/azure/...", "provider", "provider/catalog", "engine", "api/..."}, also: []string{"github.com/Azure"}},
 	{packages: "provider/clusterapi/...", ours: []string{"provider/clusterapi/...", "provider", "provider/catalog", "engine", "api/..."}, also: kubernetesClient},
 
@@ -90,7 +92,7 @@ var importRules = []importRule{
 }
 
 // testOnly lists packages that hold tests for others to run. They may import "testing", and only test files may import them.
-var testOnly = []string{"cluster/clustertest", "playground/playgroundtest", "provider/providertest"}
+var testOnly = []string{"cluster/clustertest", "playground/playgroundtest", "provider/aws/awstest", "provider/providertest"}
 
 // bannedNames say nothing about what they name. bannedEndings say no more at the end of a type's name.
 var (

@@ -1,28 +1,44 @@
 package cli
 
 import (
+	"context"
+	"encoding/base64"
 	"fmt"
 	"os"
 	"time"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/rest"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
+	"tenon.sh/api/awsv1"
 	"tenon.sh/api/kwokv1alpha1"
 	"tenon.sh/engine"
+	"tenon.sh/provider"
+	"tenon.sh/provider/aws"
 	"tenon.sh/provider/catalog"
 	"tenon.sh/provider/kwok"
 	"tenon.sh/provider/simulated"
 )
 
+// queueWait is how long a look at a queue without messages takes, which is the most that SQS allows.
+const queueWait = 20 * time.Second
+
 // classKinds lists the node class kinds of the chosen cloud, which must be installed before its provider can be made.
 func (c *autoscaler) classKinds() []schema.GroupVersionKind {
+	if c.opt.CloudProvider == cloudAWS {
+		return []schema.GroupVersionKind{awsv1.GroupVersion.WithKind("EC2NodeClass")}
+	}
 	return []schema.GroupVersionKind{kwokv1alpha1.GroupVersion.WithKind("KWOKNodeClass")}
 }
 
-// sells is what the simulated cloud sells.
+// sells is what the simulated cloud sells; a real one knows that itself.
 func (c *autoscaler) sells() ([]engine.InstanceType, error) {
+	if c.opt.CloudProvider != cloudKWOK {
+		return nil, nil
+	}
 	if c.opt.InstanceTypesFile == "" {
 		return catalog.ByName(c.opt.Catalog)
 	}
@@ -38,9 +54,17 @@ func (c *autoscaler) sells() ([]engine.InstanceType, error) {
 	return types, nil
 }
 
-// newCloud makes the provider of the chosen cloud. The simulated one forgets its machines between two terms as leader,
-// as it does in a restart: another leader may have changed them.
-func (c *autoscaler) newCloud(mgr manager.Manager, sells []engine.InstanceType, faults []simulated.Fault) (*kwok.Provider, error) {
+// newCloud makes the provider of the chosen cloud.
+func (c *autoscaler) newCloud(ctx context.Context, p *parts) (provider.Provider, error) {
+	if c.opt.CloudProvider == cloudAWS {
+		return c.newAWS(ctx, p)
+	}
+	return c.newKWOK(p.mgr, p.lasting.sells, p.lasting.faults)
+}
+
+// newKWOK makes the simulated cloud. It forgets its machines between two terms as leader, as it does in a restart: another
+// leader may have changed them.
+func (c *autoscaler) newKWOK(mgr manager.Manager, sells []engine.InstanceType, faults []simulated.Fault) (*kwok.Provider, error) {
 	cloud, err := simulated.NewCloud(simulated.Config{
 		Clock:   clock.RealClock{},
 		Catalog: sells,
@@ -56,9 +80,13 @@ func (c *autoscaler) newCloud(mgr manager.Manager, sells []engine.InstanceType, 
 	if len(faults) > 0 {
 		c.log.Info("the simulated cloud has begun, things will go wrong in it", "faults", len(faults))
 	}
-	return kwok.New(kwok.Config{
+	made, err := kwok.New(kwok.Config{
 		Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Clock: clock.RealClock{}, Cloud: cloud, RepairAfter: c.opt.RepairAfter,
 	})
+	if err != nil {
+		return nil, err
+	}
+	return made, mgr.Add(made)
 }
 
 // interruptionNotice is how long before its end a machine's interruption is announced; only faults interrupt machines.
@@ -79,4 +107,44 @@ func (c *autoscaler) faults() ([]simulated.Fault, error) {
 		return nil, fmt.Errorf("--faults (TENON_FAULTS): %w", err)
 	}
 	return faults, nil
+}
+
+// newAWS connects to AWS, and looks whether that will do.
+func (c *autoscaler) newAWS(ctx context.Context, p *parts) (*aws.Provider, error) {
+	version, err := discovery.NewDiscoveryClientForConfig(c.config)
+	if err != nil {
+		return nil, fmt.Errorf("reach the API server: %w", err)
+	}
+	authorities, err := c.authorities()
+	if err != nil {
+		return nil, err
+	}
+	made, err := aws.New(ctx, aws.Config{
+		ClusterName: c.opt.ClusterName, ClusterEndpoint: c.opt.ClusterEndpoint, ClusterCABundle: authorities,
+		IsolatedVPC: c.opt.IsolatedVPC, EKSControlPlane: c.opt.EKSControlPlane, MemoryOverhead: &c.opt.VMMemoryOverhead,
+		InterruptionQueue: c.opt.InterruptionQueue, QueueWait: queueWait, ReservedENIs: c.opt.ReservedENIs, DisableDryRun: c.opt.DisableDryRun,
+		EnableZonalShift: c.opt.EnableZonalShift, NodeClassCEL: c.opt.AWSFeatureGates["NodeClassCEL"],
+		AMIRefresh: c.opt.AMIRefresh, SubnetRefresh: c.opt.SubnetRefresh, UserAgent: "karpenter.sh-" + buildVersion(),
+		Client: p.mgr.GetClient(), Reader: p.mgr.GetAPIReader(), Registry: p.state, Version: version, Clock: clock.RealClock{},
+	})
+	if err != nil {
+		return nil, err
+	}
+	if err := made.Check(ctx); err != nil {
+		return nil, err
+	}
+	return made, nil
+}
+
+// authorities are those that machines trust the API server by, in base64: the given ones, else those that the controller
+// itself trusts.
+func (c *autoscaler) authorities() (string, error) {
+	if c.opt.ClusterCABundle != "" {
+		return c.opt.ClusterCABundle, nil
+	}
+	own := rest.CopyConfig(c.config)
+	if err := rest.LoadTLSFiles(own); err != nil {
+		return "", fmt.Errorf("read the certificate authorities of the API server: %w", err)
+	}
+	return base64.StdEncoding.EncodeToString(own.CAData), nil
 }

@@ -44,6 +44,7 @@ type ControllerOptions struct {
 	NominatePods      bool
 	FeatureGates      map[string]bool
 	engineFlags
+	awsFlags
 
 	// Accepted so that installations made for Karpenter start; they change nothing.
 	KarpenterService        string
@@ -56,7 +57,7 @@ type ControllerOptions struct {
 // DefaultControllerOptions are those of a controller that was told nothing.
 func DefaultControllerOptions() ControllerOptions {
 	return ControllerOptions{
-		CloudProvider:           "kwok",
+		CloudProvider:           cloudKWOK,
 		Catalog:                 "kwok",
 		RepairAfter:             10 * time.Minute,
 		MetricsPort:             8080,
@@ -74,6 +75,7 @@ func DefaultControllerOptions() ControllerOptions {
 		NominatePods:            true,
 		FeatureGates:            map[string]bool{},
 		engineFlags:             defaultEngineFlags(),
+		awsFlags:                defaultAWSFlags(),
 		DisableControllerWarmup: true,
 		CPURequests:             1000,
 		IgnoreDRARequests:       true,
@@ -99,6 +101,9 @@ func environment() map[string]string {
 		karpenter-service`) {
 		out[flag] = strings.ToUpper(strings.ReplaceAll(flag, "-", "_"))
 	}
+	for _, flag := range awsFlagNames() {
+		out[flag] = strings.ToUpper(strings.ReplaceAll(flag, "-", "_"))
+	}
 	out["cloud-provider"] = "TENON_CLOUD_PROVIDER"
 	out["catalog"] = "TENON_CATALOG"
 	out["boot-delay"] = "TENON_BOOT_DELAY"
@@ -112,7 +117,7 @@ func environment() map[string]string {
 }
 
 func (o *ControllerOptions) addFlags(flags *pflag.FlagSet) {
-	flags.StringVar(&o.CloudProvider, "cloud-provider", o.CloudProvider, "the cloud that machines are started in: kwok")
+	flags.StringVar(&o.CloudProvider, "cloud-provider", o.CloudProvider, "the cloud that machines are started in: kwok or aws")
 	flags.StringVar(&o.Catalog, "catalog", o.Catalog, "what the simulated cloud sells: kwok or aws")
 	flags.StringVar(&o.InstanceTypesFile, "instance-types-file-path", o.InstanceTypesFile, "a file with what the simulated cloud sells, instead of --catalog")
 	flags.DurationVar(&o.BootDelay, "boot-delay", o.BootDelay, "how long a machine of the simulated cloud takes until its node registers")
@@ -135,6 +140,7 @@ func (o *ControllerOptions) addFlags(flags *pflag.FlagSet) {
 	flags.DurationVar(&o.BatchMaxDuration, "batch-max-duration", o.BatchMaxDuration, "the longest that pending pods wait for others to be planned with")
 	flags.DurationVar(&o.BatchIdleDuration, "batch-idle-duration", o.BatchIdleDuration, "pending pods are planned for once no other has come for so long")
 	o.engineFlags.addFlags(flags)
+	o.awsFlags.addFlags(flags)
 	flags.BoolVar(&o.NominatePods, "nominate-pods", o.NominatePods, "point pods at the nodes that they were planned on")
 	flags.Var(gatesValue{&o.FeatureGates}, "feature-gates", "features to switch on or off: Name=true,Other=false")
 	flags.StringVar(&o.KarpenterService, "karpenter-service", o.KarpenterService, "accepted, changes nothing")
@@ -183,7 +189,7 @@ func (o ControllerOptions) check() error {
 		flag, value string
 		allowed     []string
 	}{
-		{"cloud-provider", o.CloudProvider, []string{"kwok"}},
+		{"cloud-provider", o.CloudProvider, []string{cloudKWOK, cloudAWS}},
 		{"catalog", o.Catalog, []string{"kwok", "aws"}},
 		{"log-level", cmp.Or(o.LogLevel, "info"), []string{"debug", "info", "error"}},
 		{"log-format", o.LogFormat, []string{"json", "console"}},
@@ -211,7 +217,10 @@ func (o ControllerOptions) check() error {
 			return fmt.Errorf("--%s (%s) is %d: a port is at most 65535", p.flag, environment()[p.flag], p.port)
 		}
 	}
-	return o.engineFlags.check()
+	if err := o.engineFlags.check(); err != nil || o.CloudProvider != cloudAWS {
+		return err
+	}
+	return o.awsFlags.check()
 }
 
 func wrongChoice(flag, value string, allowed []string) error {

@@ -55,25 +55,26 @@ func (c *autoscaler) lead(ctx context.Context, lasting lasting) error {
 	if err != nil {
 		return err
 	}
-	cloud, err := c.newCloud(mgr, lasting.sells, lasting.faults)
-	if err != nil {
-		return err
-	}
 	real := clock.RealClock{}
-	var repairer provider.Repairer
-	if c.opt.FeatureGates["NodeRepair"] {
-		repairer = cloud
-	}
 	state := prometheus.NewRegistry()
 	parts := &parts{
 		state: state, pods: report.NewPodObserver(state, real),
 		autoscaler: c, mgr: mgr, lasting: lasting,
-		cluster: cluster.New(cluster.Config{
-			Client: mgr.GetClient(), API: mgr.GetAPIReader(), Informers: mgr.GetCache(), Clock: real,
-			Provider: report.Measured{Provider: cloud, Metrics: lasting.metrics, Clock: real}, Repairer: repairer,
-		}),
 		recorder: report.NewRecorder(mgr.GetClient(), real),
 	}
+	cloud, err := c.newCloud(ctx, parts)
+	if err != nil {
+		return err
+	}
+	inspector, _ := cloud.(provider.Inspector)
+	var repairer provider.Repairer
+	if c.opt.FeatureGates["NodeRepair"] {
+		repairer, _ = cloud.(provider.Repairer)
+	}
+	parts.cluster = cluster.New(cluster.Config{
+		Client: mgr.GetClient(), API: mgr.GetAPIReader(), Informers: mgr.GetCache(), Clock: real,
+		Provider: report.Measured{Provider: cloud, Metrics: lasting.metrics, Clock: real}, Inspector: inspector, Repairer: repairer,
+	})
 	if err := cluster.AddIndexes(ctx, mgr.GetFieldIndexer()); err != nil {
 		return err
 	}
@@ -82,10 +83,11 @@ func (c *autoscaler) lead(ctx context.Context, lasting lasting) error {
 	}
 	parts.makeLoops()
 	parts.listen(cloud)
+	parts.keepHouse(cloud)
 	if err := parts.addNodeClaims(); err != nil {
 		return err
 	}
-	err = errors.Join(mgr.Add(cloud), mgr.Add(everywhere(parts.becomeReady)), mgr.Add(leading(parts.lead)))
+	err = errors.Join(mgr.Add(everywhere(parts.becomeReady)), mgr.Add(leading(parts.lead)))
 	if err != nil {
 		return err
 	}
@@ -218,6 +220,16 @@ func (p *parts) listen(cloud provider.Provider) {
 		Hurry: func() { p.provisioning.Hurry("notice") },
 	})
 	p.loop("interruption", listener.Reconcile, 0, 0, noticesEvery)
+}
+
+// cleanEvery is how often the cloud is cleaned up after.
+const cleanEvery = 30 * time.Second
+
+// keepHouse adds the loop that cleans up in the cloud, if there is anything to clean up.
+func (p *parts) keepHouse(cloud provider.Provider) {
+	if housekeeper, ok := cloud.(provider.Housekeeper); ok {
+		p.loop("housekeeping", housekeeper.Clean, time.Second, time.Second, cleanEvery)
+	}
 }
 
 // lead runs while this process is the leader.

@@ -12,6 +12,8 @@ const (
 	collectEvery = 2 * time.Minute
 	// claimsAtOnce bounds the memory that a burst of launches takes; the API server is the slower part anyway.
 	claimsAtOnce = 24
+	// launchesAtOnce is the same for a cloud that starts many machines by one call, and takes seconds for it.
+	launchesAtOnce = 200
 )
 
 // addNodeClaims adds the controllers of claims and of nodes that have none, and the removal of what is left behind.
@@ -19,7 +21,7 @@ func (p *parts) addNodeClaims() error {
 	claims := nodeclaim.New(nodeclaim.Config{
 		Cluster: p.cluster, Recorder: p.recorder, Metrics: p.lasting.metrics,
 		NoNominations: !p.opt.NominatePods,
-		AtOnce:        claimsAtOnce,
+		AtOnce:        p.claimsAtOnce(),
 		Outcome: func(_ context.Context, claim *v1.NodeClaim, registered bool) {
 			p.registered(claim, registered)
 		},
@@ -39,4 +41,11 @@ func (p *parts) registered(claim *v1.NodeClaim, ok bool) {
 			p.health.Registered(owner.UID, ok, reason, message)
 		}
 	}
+}
+
+func (p *parts) claimsAtOnce() int {
+	if p.opt.CloudProvider == cloudAWS {
+		return launchesAtOnce
+	}
+	return claimsAtOnce
 }

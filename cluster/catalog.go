@@ -155,11 +155,10 @@ func (c *Cluster) RefreshCatalog(ctx context.Context, class provider.Class) erro
 	for _, f := range c.catalogs.put(class, types, err, c.Clock.Now()) {
 		f()
 	}
-	inspector, ok := c.Provider.(provider.Inspector)
-	if err != nil || !ok {
+	if err != nil || c.Inspector == nil {
 		return err
 	}
-	traits, err := inspector.Traits(ask, class)
+	traits, err := c.Inspector.Traits(ask, class)
 	if err != nil {
 		return fmt.Errorf("ask what machines of %s %s have to look like: %w", class.Ref.Kind, class.Ref.Name, err)
 	}

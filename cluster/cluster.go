@@ -34,6 +34,8 @@ type Config struct {
 	// Informers, where there are any, hand out cached objects without copying them; without them Client is asked.
 	Informers cache.Informers
 	Provider  provider.Provider
+	// Inspector says what machines have to look like; nil means that nothing is known of it.
+	Inspector provider.Inspector
 	// Repairer says which nodes are broken; nil means that none is repaired.
 	Repairer provider.Repairer
 	Clock    clock.PassiveClock

@@ -300,7 +300,7 @@ func TestClassesSayWhichNodesAreBrokenIfAnybodyKnows(t *testing.T) {
 }
 
 // inspector wants machines to have one image.
-type inspector struct{ provider.Provider }
+type inspector struct{ provider.Inspector }
 
 func (inspector) Traits(context.Context, provider.Class) ([]engine.Trait, error) {
 	return []engine.Trait{{Key: engine.ImageTrait, Accepts: []string{"image-1"}, Reason: "ImageDrift"}}, nil
@@ -309,7 +309,7 @@ func (inspector) Traits(context.Context, provider.Class) ([]engine.Trait, error)
 func TestClassesSayWhatTheirMachinesHaveToLookLike(t *testing.T) {
 	w := newLagging(t, clustertest.Pool("general"))
 	ref := w.snapshot().Classes[0].Ref
-	w.Cluster.Provider = inspector{w.Cluster.Provider}
+	w.Cluster.Inspector = inspector{}
 	class, err := w.Cluster.Class(w, ref)
 	w.Must(err)
 	w.Must(w.Cluster.RefreshCatalog(w, class))

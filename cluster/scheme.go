@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"tenon.sh/api/autoscalingv1beta1"
+	"tenon.sh/api/awsv1"
 	"tenon.sh/api/kwokv1alpha1"
 	v1 "tenon.sh/api/v1"
 	"tenon.sh/api/v1alpha1"
@@ -35,6 +36,7 @@ func Scheme() *runtime.Scheme {
 		v1alpha1.AddToScheme,
 		autoscalingv1beta1.AddToScheme,
 		kwokv1alpha1.AddToScheme,
+		awsv1.AddToScheme,
 	} {
 		// Only two Go types for one kind could make this fail, and that is not a matter of input.
 		if err := add(scheme); err != nil {

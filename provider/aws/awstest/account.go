@@ -1,0 +1,241 @@
+package awstest
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/aws/retry"
+	"github.com/aws/aws-sdk-go-v2/credentials"
+	"github.com/aws/aws-sdk-go-v2/service/ec2"
+	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
+	"github.com/aws/aws-sdk-go-v2/service/eks"
+	ekstypes "github.com/aws/aws-sdk-go-v2/service/eks/types"
+	"github.com/aws/aws-sdk-go-v2/service/iam"
+)
+
+// Region is that of every account here.
+const Region = "us-west-2"
+
+// Cluster is the name of the cluster that NewCluster makes.
+const Cluster = "demo"
+
+// Account is an account of AWS with nothing in it that the test has not put there, but what every account has: a network of
+// its own to begin with.
+type Account struct {
+	ID  string
+	URL string // of the front
+
+	t    testing.TB
+	moto *moto
+
+	mu     sync.Mutex // guards what follows
+	calls  []Call
+	faults map[string][]*Fault
+	// What the front answers.
+	images       []Image
+	reservations []Reservation
+	groups       []PlacementGroup
+	prices       map[string]float64
+	spot         map[[2]string]float64 // by type and zone; nil means those of the built-in catalog
+	shifted      map[string]time.Time  // by the ID of a zone
+	ailments     []Ailment
+	fleets       fleets
+	lag          int       // calls that new machines are hidden from
+	startedAt    time.Time // what machines say, if not what moto says
+	buckets      *buckets  // nil: no limits
+
+	fleeting sync.Mutex // held while a fleet is made
+}
+
+// New makes an account, and a front to it for the time of the test.
+func New(t testing.TB) *Account {
+	t.Helper()
+	moto, number := start(t)
+	a := &Account{ID: fmt.Sprintf("%012d", 100000000000+number), t: t, moto: moto, faults: map[string][]*Fault{}}
+	front := httptest.NewServer(http.HandlerFunc(a.serve))
+	t.Cleanup(front.Close)
+	a.URL = front.URL
+	return a
+}
+
+// Config connects the SDK to the account. It tries three times, as it does by default, but does not wait long in between.
+func (a *Account) Config() aws.Config {
+	return aws.Config{
+		Region:       Region,
+		BaseEndpoint: aws.String(a.URL),
+		Credentials:  credentials.NewStaticCredentialsProvider("test", "test", ""),
+		Retryer: func() aws.Retryer {
+			return retry.NewStandard(func(o *retry.StandardOptions) { o.MaxBackoff = time.Millisecond })
+		},
+	}
+}
+
+// record notes a call, and returns how it is to fail.
+func (a *Account) record(call Call) *Fault {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.calls = append(a.calls, call)
+	for i, f := range a.faults[call.Action] {
+		if f.After > 0 {
+			f.After--
+			continue
+		}
+		if f.Times == 1 {
+			a.faults[call.Action] = slices.Delete(a.faults[call.Action], i, i+1)
+		}
+		f.Times--
+		return f
+	}
+	return nil
+}
+
+// Fail has calls of an action fail from now on.
+func (a *Account) Fail(action string, fault Fault) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.faults[action] = append(a.faults[action], &fault)
+}
+
+// Heal takes back everything that Fail said.
+func (a *Account) Heal() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	clear(a.faults)
+}
+
+// Calls are the calls of an action so far; of all actions if it is "".
+func (a *Account) Calls(action string) (out []Call) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, c := range a.calls {
+		if action == "" || c.Action == action {
+			out = append(out, c)
+		}
+	}
+	return out
+}
+
+func (a *Account) must(err error) {
+	a.t.Helper()
+	if err != nil {
+		a.t.Fatal(err)
+	}
+}
+
+// NewCluster makes a cluster of EKS of a version, Kubernetes if "".
+func (a *Account) NewCluster(version string) {
+	a.t.Helper()
+	if version == "" {
+		version = Kubernetes
+	}
+	_, err := eks.NewFromConfig(a.Config()).CreateCluster(a.t.Context(), &eks.CreateClusterInput{
+		Name: aws.String(Cluster), Version: aws.String(version), RoleArn: aws.String("arn:aws:iam::" + a.ID + ":role/cluster"),
+		ResourcesVpcConfig: &ekstypes.VpcConfigRequest{SubnetIds: []string{}},
+	})
+	a.must(err)
+}
+
+// NewRole makes a role.
+func (a *Account) NewRole(name string) {
+	a.t.Helper()
+	_, err := iam.NewFromConfig(a.Config()).CreateRole(a.t.Context(), &iam.CreateRoleInput{RoleName: aws.String(name), AssumeRolePolicyDocument: aws.String("{}")})
+	a.must(err)
+}
+
+// NewNetwork makes a network and returns its ID.
+func (a *Account) NewNetwork() string {
+	a.t.Helper()
+	out, err := a.ec2().CreateVpc(a.t.Context(), &ec2.CreateVpcInput{CidrBlock: aws.String("10.0.0.0/16")})
+	a.must(err)
+	return *out.Vpc.VpcId
+}
+
+// NewSubnet makes a subnet and returns its ID. The range of addresses decides how many are free: 10.0.1.0/24 has 251.
+func (a *Account) NewSubnet(network, zone, addresses string, tags map[string]string) string {
+	a.t.Helper()
+	out, err := a.ec2().CreateSubnet(a.t.Context(), &ec2.CreateSubnetInput{
+		VpcId: aws.String(network), AvailabilityZone: aws.String(zone), CidrBlock: aws.String(addresses),
+		TagSpecifications: tagged(ec2types.ResourceTypeSubnet, tags),
+	})
+	a.must(err)
+	return *out.Subnet.SubnetId
+}
+
+// NewSecurityGroup makes a security group and returns its ID.
+func (a *Account) NewSecurityGroup(network, name string, tags map[string]string) string {
+	a.t.Helper()
+	out, err := a.ec2().CreateSecurityGroup(a.t.Context(), &ec2.CreateSecurityGroupInput{
+		VpcId: aws.String(network), GroupName: aws.String(name), Description: aws.String(name),
+		TagSpecifications: tagged(ec2types.ResourceTypeSecurityGroup, tags),
+	})
+	a.must(err)
+	return *out.GroupId
+}
+
+func (a *Account) ec2() *ec2.Client { return ec2.NewFromConfig(a.Config()) }
+
+func tagged(kind ec2types.ResourceType, tags map[string]string) []ec2types.TagSpecification {
+	if len(tags) == 0 {
+		return nil
+	}
+	s := ec2types.TagSpecification{ResourceType: kind}
+	for key, value := range tags {
+		s.Tags = append(s.Tags, ec2types.Tag{Key: aws.String(key), Value: aws.String(value)})
+	}
+	return []ec2types.TagSpecification{s}
+}
+
+// AddImages makes images. From then on there are no others in the account.
+func (a *Account) AddImages(images ...Image) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.images = append(a.images, images...)
+}
+
+// SetImages replaces all images of the account.
+func (a *Account) SetImages(images ...Image) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.images = images
+}
+
+// SetReservations replaces all capacity reservations of the account.
+func (a *Account) SetReservations(reservations ...Reservation) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.reservations = reservations
+}
+
+// SetPlacementGroups replaces all placement groups of the account.
+func (a *Account) SetPlacementGroups(groups ...PlacementGroup) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.groups = groups
+}
+
+// SetPrices replaces the on-demand prices, in USD per hour by type. Before, they are those of the built-in catalog.
+func (a *Account) SetPrices(prices map[string]float64) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.prices = prices
+}
+
+// SetSpotPrices replaces the spot prices, by type and zone. Before, they are those of the built-in catalog.
+func (a *Account) SetSpotPrices(prices map[[2]string]float64) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.spot = prices
+}
+
+// SetZonalShifts replaces the zones that the cluster is being moved out of: until when, by ID.
+func (a *Account) SetZonalShifts(until map[string]time.Time) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.shifted = until
+}

@@ -1,0 +1,350 @@
+package awstest
+
+import (
+	"cmp"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Offering is what a fleet can be made of. The zero value of a field means any.
+type Offering struct{ InstanceType, Zone, CapacityType string }
+
+// capacity is how many machines of some offerings there still are.
+type capacity struct {
+	Offering
+	left int
+	code string
+}
+
+// fleets is what the front knows of launches beside moto.
+type fleets struct {
+	capacity []*capacity
+	full     map[string]string // code by subnet
+	// templates holds launch templates by name, answered the answers to calls by their client token.
+	templates map[string]launchTemplate
+	answered  map[string]string
+	// machines holds what moto does not know of machines.
+	machines map[string]extra
+	// silent means that a fleet that gets too few machines is not told why.
+	silent bool
+}
+
+type launchTemplate struct {
+	groups      []string
+	reservation string
+}
+
+// extra is what moto does not say of a machine.
+type extra struct {
+	launchTemplate
+	image, zoneID string
+	hidden        int // from how many more DescribeInstances calls
+}
+
+// Limit leaves so many machines of all offerings that fit, together; what is asked for beyond them is refused with code,
+// InsufficientInstanceCapacity if "". A later call takes the place of an earlier one for the same.
+func (a *Account) Limit(o Offering, machines int, code string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.fleets.capacity = slices.DeleteFunc(a.fleets.capacity, func(c *capacity) bool { return c.Offering == o })
+	a.fleets.capacity = append(a.fleets.capacity, &capacity{o, machines, cmp.Or(code, "InsufficientInstanceCapacity")})
+}
+
+// Unlimit takes back everything that Limit and FillSubnet said.
+func (a *Account) Unlimit() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.fleets.capacity, a.fleets.full = nil, nil
+}
+
+// FillSubnet leaves a subnet without free addresses.
+func (a *Account) FillSubnet(id string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.fleets.full == nil {
+		a.fleets.full = map[string]string{}
+	}
+	a.fleets.full[id] = "InsufficientFreeAddressesInSubnet"
+}
+
+// Silence has fleets that get too few machines not told why.
+func (a *Account) Silence() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.fleets.silent = true
+}
+
+// Hide hides machines that are started from now on from so many DescribeInstances calls.
+func (a *Account) Hide(calls int) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.lag = calls
+}
+
+// override is one thing that a fleet may be made of.
+type override struct {
+	template, kind, zone, subnet, image string
+	priority                            float64
+}
+
+func overrides(form url.Values) (out []override) {
+	for i := 1; ; i++ {
+		config := fmt.Sprintf("LaunchTemplateConfigs.%d.", i)
+		name := form.Get(config + "LaunchTemplateSpecification.LaunchTemplateName")
+		if name == "" {
+			break
+		}
+		for j := 1; form.Has(fmt.Sprintf("%sOverrides.%d.InstanceType", config, j)); j++ {
+			get := func(field string) string { return form.Get(fmt.Sprintf("%sOverrides.%d.%s", config, j, field)) }
+			priority, _ := strconv.ParseFloat(get("Priority"), 64)
+			out = append(out, override{name, get("InstanceType"), get("AvailabilityZone"), get("SubnetId"), get("ImageId"), priority})
+		}
+	}
+	slices.SortStableFunc(out, func(a, b override) int { return cmp.Compare(a.priority, b.priority) })
+	return out
+}
+
+// createFleet starts machines of what is cheapest and has capacity; moto would take the first of the list whatever it is,
+// and never refuse anything.
+func (a *Account) createFleet(r *http.Request, call Call) *answer {
+	token := call.Form.Get("ClientToken")
+	a.fleeting.Lock() // one at a time: moto is not faster either
+	defer a.fleeting.Unlock()
+	a.mu.Lock()
+	text, known := a.fleets.answered[token]
+	a.mu.Unlock()
+	if !known {
+		var failed *answer
+		if text, failed = a.startFleet(r, call); failed != nil {
+			return failed
+		}
+		a.mu.Lock()
+		if a.fleets.answered == nil {
+			a.fleets.answered = map[string]string{}
+		}
+		a.fleets.answered[token] = text
+		a.mu.Unlock()
+	}
+	return &answer{status: http.StatusOK, header: http.Header{"Content-Type": {"text/xml"}}, body: []byte(text)}
+}
+
+func (a *Account) startFleet(r *http.Request, call Call) (text string, failed *answer) {
+	list := overrides(call.Form)
+	kind := call.Form.Get("TargetCapacitySpecification.DefaultTargetCapacityType")
+	want, _ := strconv.Atoi(call.Form.Get("TargetCapacitySpecification.TotalTargetCapacity"))
+	instances, errs := "", ""
+	for _, o := range list {
+		if want == 0 {
+			break
+		}
+		n, code, known := a.reserve(o, kind, want)
+		if !known {
+			return "", faultAnswer(call, Fault{Code: "InvalidLaunchTemplateName.NotFoundException", Message: "The specified launch template, with template name " + o.template + ", does not exist."})
+		}
+		if n > 0 {
+			items, failed := a.startSome(r, call, o, kind, n)
+			if failed != nil {
+				return "", failed
+			}
+			instances += items
+			want -= n
+		}
+		if code != "" && !a.fleets.silent {
+			errs += "<item>" + element("errorCode", code) + element("errorMessage", "There is not enough capacity ("+code+").") + element("lifecycle", kind) + o.element() + "</item>"
+		}
+	}
+	return "<CreateFleetResponse><requestId>r</requestId>" + element("fleetId", "fleet-"+call.Form.Get("ClientToken")) +
+		"<errorSet>" + errs + "</errorSet><fleetInstanceSet>" + instances + "</fleetInstanceSet></CreateFleetResponse>", nil
+}
+
+func (o override) element() string {
+	return "<launchTemplateAndOverrides><overrides>" + element("instanceType", o.kind) + element("subnetId", o.subnet) + element("availabilityZone", o.zone) +
+		element("imageId", o.image) + "</overrides></launchTemplateAndOverrides>"
+}
+
+// reserve takes up to want machines of what there is, and says why not more.
+func (a *Account) reserve(o override, kind string, want int) (n int, code string, known bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	t, known := a.fleets.templates[o.template]
+	if !known {
+		return 0, "", false
+	}
+	if code := a.fleets.full[o.subnet]; code != "" {
+		return 0, code, true
+	}
+	n = want
+	if t.reservation != "" {
+		for i := range a.reservations {
+			if res := &a.reservations[i]; res.ID == t.reservation {
+				n = min(n, res.Free)
+				res.Free -= n
+			}
+		}
+		if n < want {
+			code = "ReservationCapacityExceeded"
+		}
+		return n, code, true
+	}
+	var limits []*capacity
+	for _, c := range a.fleets.capacity {
+		if (c.InstanceType == "" || c.InstanceType == o.kind) && (c.Zone == "" || c.Zone == o.zone) && (c.CapacityType == "" || c.CapacityType == kind) {
+			limits = append(limits, c)
+			if c.left < n {
+				n, code = c.left, c.code
+			}
+		}
+	}
+	for _, c := range limits {
+		c.left -= n
+	}
+	return n, code, true
+}
+
+// startSome has moto start machines of one kind.
+func (a *Account) startSome(r *http.Request, call Call, o override, kind string, n int) (items string, failed *answer) {
+	form := url.Values{}
+	for key, values := range call.Form {
+		if !strings.HasPrefix(key, "LaunchTemplateConfigs.") && key != "ClientToken" && key != "Context" {
+			form[key] = values
+		}
+	}
+	const config = "LaunchTemplateConfigs.1."
+	form.Set(config+"LaunchTemplateSpecification.LaunchTemplateName", o.template)
+	form.Set(config+"LaunchTemplateSpecification.Version", "$Latest")
+	form.Set(config+"Overrides.1.InstanceType", o.kind)
+	form.Set(config+"Overrides.1.SubnetId", o.subnet)
+	form.Set(config+"Overrides.1.AvailabilityZone", o.zone)
+	form.Set(config+"Overrides.1.ImageId", motoImage)
+	form.Set("TargetCapacitySpecification.TotalTargetCapacity", strconv.Itoa(n))
+	form.Del("ReservedCapacityOptions.ReservationType.1")
+	if kind != "spot" {
+		form.Set("TargetCapacitySpecification.DefaultTargetCapacityType", "on-demand")
+	}
+	got := &answer{}
+	a.pass(r, []byte(form.Encode()), got)
+	if got.status != http.StatusOK {
+		return "", got
+	}
+	tree, err := parseXML(got.body)
+	if err != nil {
+		return "", &answer{status: http.StatusBadGateway, body: []byte(err.Error())}
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, ids := range tree.all("instanceIds") {
+		for _, item := range ids.Nodes {
+			a.remember(item.Text, extra{launchTemplate: a.fleets.templates[o.template], image: o.image, hidden: a.lag})
+			items += "<item><instanceIds>" + element("item", item.Text) + "</instanceIds>" + element("instanceType", o.kind) + element("lifecycle", kind) + o.element() + "</item>"
+		}
+	}
+	return items, nil
+}
+
+// remember keeps what moto does not know. The lock is held.
+func (a *Account) remember(id string, e extra) {
+	if a.fleets.machines == nil {
+		a.fleets.machines = map[string]extra{}
+	}
+	a.fleets.machines[id] = e
+}
+
+// keepTemplate remembers what moto does not apply of a launch template.
+func (a *Account) keepTemplate(call Call) {
+	t := launchTemplate{reservation: call.Form.Get("LaunchTemplateData.CapacityReservationSpecification.CapacityReservationTarget.CapacityReservationId")}
+	t.groups = call.List("LaunchTemplateData.NetworkInterface.1.SecurityGroupId")
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.fleets.templates == nil {
+		a.fleets.templates = map[string]launchTemplate{}
+	}
+	a.fleets.templates[call.Form.Get("LaunchTemplateName")] = t
+}
+
+// LoseTemplates deletes all launch templates, as somebody outside might.
+func (a *Account) LoseTemplates() {
+	a.t.Helper()
+	a.mu.Lock()
+	names := []string{}
+	for name := range a.fleets.templates {
+		names = append(names, name)
+	}
+	a.fleets.templates = nil
+	a.mu.Unlock()
+	for _, name := range names {
+		a.deleteTemplate(name)
+	}
+}
+
+// completed edits what moto answers to DescribeInstances: machines that are not to be seen yet are left out, the others get
+// what moto does not know of them.
+func (a *Account) completed(body []byte) []byte {
+	tree, err := parseXML(body)
+	if err != nil {
+		return body
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, set := range tree.all("instancesSet") {
+		set.Nodes = slices.DeleteFunc(set.Nodes, func(i *node) bool {
+			id := i.text("instanceId")
+			e, known := a.fleets.machines[id]
+			if !known {
+				return false
+			}
+			if e.hidden > 0 {
+				e.hidden--
+				a.fleets.machines[id] = e
+				return true
+			}
+			a.complete(i, e)
+			return false
+		})
+	}
+	return tree.write()
+}
+
+func (a *Account) complete(i *node, e extra) {
+	i.set("imageId", e.image)
+	i.remove("groupSet")
+	groups := &node{Name: "groupSet"}
+	for _, id := range e.groups {
+		groups.Nodes = append(groups.Nodes, &node{Name: "item", Nodes: []*node{{Name: "groupId", Text: id}}})
+	}
+	i.Nodes = append(i.Nodes, groups)
+	if e.reservation != "" {
+		i.set("capacityReservationId", e.reservation)
+		i.Nodes = append(i.Nodes, &node{Name: "capacityReservationSpecification", Nodes: []*node{{Name: "capacityReservationPreference", Text: "capacity-reservations-only"}}})
+	}
+	if started := a.startedAt; !started.IsZero() {
+		i.set("launchTime", started.UTC().Format(time.RFC3339))
+	}
+}
+
+// SetLaunchTime has all machines say that they were started then, for tests whose clock is not the machine's.
+func (a *Account) SetLaunchTime(at time.Time) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.startedAt = at
+}
+
+// stopped gives back what machines in reservations had used up.
+func (a *Account) stopped(ids []string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, id := range ids {
+		e := a.fleets.machines[id]
+		for i := range a.reservations {
+			if a.reservations[i].ID == e.reservation && e.reservation != "" {
+				a.reservations[i].Free++
+			}
+		}
+		e.reservation = ""
+		a.remember(id, e)
+	}
+}

@@ -1,0 +1,102 @@
+package awstest
+
+import (
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/ec2"
+	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
+	"github.com/aws/aws-sdk-go-v2/service/sqs"
+)
+
+// Ailment is what EC2's checks say of a machine.
+type Ailment struct {
+	ID string
+	// Instance and System say that the check has failed since Since.
+	Instance, System bool
+	Since            time.Time
+	// Event is the code of an event that is planned, instance-retirement for example.
+	Event string
+}
+
+// SetAilments replaces what EC2's checks say.
+func (a *Account) SetAilments(list ...Ailment) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.ailments = list
+}
+
+func (a *Account) describeStatus(call Call) string {
+	var items []string
+	filters := call.filters()
+	for _, x := range a.ailments {
+		_, system := filters["system-status.status"]
+		_, instance := filters["instance-status.status"]
+		_, event := filters["event.code"]
+		if system && !x.System || instance && !x.Instance || event && x.Event == "" {
+			continue
+		}
+		item := element("instanceId", x.ID) + status("instanceStatus", x.Instance, x.Since) + status("systemStatus", x.System, x.Since)
+		if x.Event != "" {
+			item += "<eventsSet><item>" + element("code", x.Event) + "</item></eventsSet>"
+		}
+		items = append(items, item)
+	}
+	return orEmpty("DescribeInstanceStatus", "instanceStatusSet", items)
+}
+
+func status(name string, failed bool, since time.Time) string {
+	if !failed {
+		return "<" + name + ">" + element("status", "ok") + "</" + name + ">"
+	}
+	return "<" + name + ">" + element("status", "impaired") + "<details><item>" + element("name", "reachability") + element("status", "failed") +
+		element("impairedSince", since.UTC().Format(time.RFC3339)) + "</item></details></" + name + ">"
+}
+
+// NewQueue makes a queue, and returns its URL.
+func (a *Account) NewQueue(name string) string {
+	a.t.Helper()
+	out, err := sqs.NewFromConfig(a.Config()).CreateQueue(a.t.Context(), &sqs.CreateQueueInput{QueueName: aws.String(name)})
+	a.must(err)
+	return *out.QueueUrl
+}
+
+// Send puts messages on a queue.
+func (a *Account) Send(url string, bodies ...string) {
+	a.t.Helper()
+	client := sqs.NewFromConfig(a.Config())
+	for _, body := range bodies {
+		_, err := client.SendMessage(a.t.Context(), &sqs.SendMessageInput{QueueUrl: aws.String(url), MessageBody: aws.String(body)})
+		a.must(err)
+	}
+}
+
+// Machines are the machines of the account that run or are about to, by name, whatever their tags.
+func (a *Account) Machines() map[string]ec2types.Instance {
+	a.t.Helper()
+	out := map[string]ec2types.Instance{}
+	pages := ec2.NewDescribeInstancesPaginator(a.ec2(), &ec2.DescribeInstancesInput{
+		Filters: []ec2types.Filter{{Name: aws.String("instance-state-name"), Values: []string{"pending", "running", "stopping", "stopped", "shutting-down"}}},
+	})
+	for pages.HasMorePages() {
+		page, err := pages.NextPage(a.t.Context())
+		a.must(err)
+		for _, r := range page.Reservations {
+			for _, i := range r.Instances {
+				out[aws.ToString(i.InstanceId)] = i
+			}
+		}
+	}
+	return out
+}
+
+// Kill ends a machine, as its owner might by hand.
+func (a *Account) Kill(id string) {
+	a.t.Helper()
+	_, err := a.ec2().TerminateInstances(a.t.Context(), &ec2.TerminateInstancesInput{InstanceIds: []string{id}})
+	a.must(err)
+}
+
+func (a *Account) deleteTemplate(name string) {
+	_, _ = a.ec2().DeleteLaunchTemplate(a.t.Context(), &ec2.DeleteLaunchTemplateInput{LaunchTemplateName: aws.String(name)})
+}

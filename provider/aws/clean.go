@@ -1,0 +1,156 @@
+package aws
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	awssdk "github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/iam"
+	iamtypes "github.com/aws/aws-sdk-go-v2/service/iam/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"tenon.sh/api/awsv1"
+	v1 "tenon.sh/api/v1"
+	"tenon.sh/provider"
+	"tenon.sh/provider/aws/cloud"
+)
+
+var _ provider.Housekeeper = &Provider{}
+
+// profilesEvery is how often IAM is asked for instance profiles that nobody needs.
+const profilesEvery = 30 * time.Minute
+
+// Clean tags machines with the names of their nodes, and removes what was made in the account and is needed no more:
+// launch templates, instance profiles, all that belongs to a class that is being deleted.
+func (p *Provider) Clean(ctx context.Context) error {
+	p.ledger.forget()
+	var classes awsv1.EC2NodeClassList
+	if err := p.client.List(ctx, &classes); err != nil {
+		return fmt.Errorf("list EC2NodeClasses, to clean up after them: %w", err)
+	}
+	var claims v1.NodeClaimList
+	if err := p.client.List(ctx, &claims); err != nil {
+		return fmt.Errorf("list NodeClaims, to tag their machines: %w", err)
+	}
+	var errs []error
+	for i := range classes.Items {
+		errs = append(errs, p.finishClass(ctx, &classes.Items[i], claims.Items))
+	}
+	errs = append(errs, p.tagMachines(ctx, claims.Items), p.templates.Clean(ctx), p.cleanProfiles(ctx, classes.Items, claims.Items))
+	return errors.Join(errs...)
+}
+
+// finishClass holds on to a class as long as something in the account was made for it.
+func (p *Provider) finishClass(ctx context.Context, c *awsv1.EC2NodeClass, claims []v1.NodeClaim) error {
+	held := slices.Contains(c.Finalizers, awsv1.TerminationFinalizer)
+	switch {
+	case c.DeletionTimestamp == nil && !held:
+		return p.writeFinalizers(ctx, c, append(slices.Clone(c.Finalizers), awsv1.TerminationFinalizer))
+	case c.DeletionTimestamp == nil || !held:
+		return nil
+	}
+	for i := range claims {
+		if ref := claims[i].Spec.NodeClassRef; ref != nil && ref.Group == awsv1.Group && ref.Name == c.Name {
+			log.FromContext(ctx).V(1).Info("class waits for its claims to end", "EC2NodeClass", c.Name, "NodeClaim", claims[i].Name)
+			return nil
+		}
+	}
+	if err := p.templates.DeleteOf(ctx, c.Name); err != nil {
+		return err
+	}
+	if err := p.deleteProfilesOf(ctx, c); err != nil {
+		return err
+	}
+	p.metrics.userDataBytes.DeleteLabelValues(c.Name)
+	return p.writeFinalizers(ctx, c, slices.DeleteFunc(slices.Clone(c.Finalizers), func(f string) bool { return f == awsv1.TerminationFinalizer }))
+}
+
+func (p *Provider) writeFinalizers(ctx context.Context, c *awsv1.EC2NodeClass, finalizers []string) error {
+	changed := c.DeepCopy()
+	changed.Finalizers = finalizers
+	err := p.client.Patch(ctx, changed, client.MergeFromWithOptions(c, client.MergeFromWithOptimisticLock{}))
+	if client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("write the finalizers of EC2NodeClass %s: %w", c.Name, err)
+	}
+	return nil
+}
+
+// deleteProfilesOf deletes the instance profiles that were made for a class.
+func (p *Provider) deleteProfilesOf(ctx context.Context, c *awsv1.EC2NodeClass) error {
+	if p.config.IsolatedVPC || c.Spec.Role == "" && c.Status.InstanceProfile == "" {
+		return nil
+	}
+	list, err := p.profiles(ctx, p.finder.ProfilePath(c))
+	errs := []error{err}
+	for _, profile := range list {
+		errs = append(errs, p.deleteProfile(ctx, profile))
+	}
+	return errors.Join(errs...)
+}
+
+// cleanProfiles deletes instance profiles of the cluster that no class and no machine has any more.
+func (p *Provider) cleanProfiles(ctx context.Context, classes []awsv1.EC2NodeClass, claims []v1.NodeClaim) error {
+	if p.config.IsolatedVPC || p.clock.Since(p.profilesCleaned) < profilesEvery {
+		return nil
+	}
+	needed := map[string]bool{}
+	for i := range classes {
+		needed[classes[i].Status.InstanceProfile] = true
+	}
+	for i := range claims {
+		needed[claims[i].Annotations[awsv1.InstanceProfileAnnotationKey]] = true
+	}
+	list, err := p.profiles(ctx, p.finder.ProfilePath(nil))
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for _, profile := range list {
+		if name := awssdk.ToString(profile.InstanceProfileName); !needed[name] && !p.finder.Protected(name) {
+			errs = append(errs, p.deleteProfile(ctx, profile))
+		}
+	}
+	if err := errors.Join(errs...); err != nil {
+		return err // all of them are tried again the next time
+	}
+	p.profilesCleaned = p.clock.Now()
+	return nil
+}
+
+// profiles lists the instance profiles below a path.
+func (p *Provider) profiles(ctx context.Context, path string) (out []iamtypes.InstanceProfile, err error) {
+	pages := iam.NewListInstanceProfilesPaginator(p.cloud.IAM, &iam.ListInstanceProfilesInput{PathPrefix: awssdk.String(path)})
+	for pages.HasMorePages() {
+		page, err := pages.NextPage(ctx)
+		if err != nil {
+			return nil, fmt.Errorf("list instance profiles: %w", err)
+		}
+		for _, profile := range page.InstanceProfiles {
+			if strings.HasPrefix(awssdk.ToString(profile.Path), path) { // whatever the answer was meant to hold
+				out = append(out, profile)
+			}
+		}
+	}
+	return out, nil
+}
+
+func (p *Provider) deleteProfile(ctx context.Context, profile iamtypes.InstanceProfile) error {
+	name := profile.InstanceProfileName
+	for _, role := range profile.Roles {
+		_, err := p.cloud.IAM.RemoveRoleFromInstanceProfile(ctx, &iam.RemoveRoleFromInstanceProfileInput{InstanceProfileName: name, RoleName: role.RoleName})
+		if err != nil && !cloud.NotFound(err) {
+			return fmt.Errorf("delete instance profile %s: take its role off: %w", awssdk.ToString(name), err)
+		}
+	}
+	_, err := p.cloud.IAM.DeleteInstanceProfile(ctx, &iam.DeleteInstanceProfileInput{InstanceProfileName: name})
+	if err != nil && !cloud.NotFound(err) {
+		return fmt.Errorf("delete instance profile %s: %w", awssdk.ToString(name), err)
+	}
+	log.FromContext(ctx).Info("deleted instance profile that nobody needs", "profile", awssdk.ToString(name))
+	return nil
+}

@@ -1,0 +1,168 @@
+package aws
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
+
+	v1 "tenon.sh/api/v1"
+	"tenon.sh/engine"
+)
+
+// ledgerAge is how long it is remembered what was started for whom. By then it is written down on the claim, or the claim
+// is gone.
+const ledgerAge = time.Hour
+
+// ledger knows which machine was started for which claim, before anybody could write that down.
+type ledger struct {
+	clock clock.PassiveClock
+
+	mu     sync.Mutex // guards what follows
+	claims map[types.UID]*entry
+	owners map[string]owner // by the machine's name, i-…
+	// reserved is the reservation that a machine is in, until the machine is gone.
+	reserved map[string]string
+}
+
+// entry is what is known of one claim.
+type entry struct {
+	busy    chan struct{} // holds a token while somebody launches the claim
+	token   string        // the newest
+	machine *engine.Machine
+	used    time.Time
+}
+
+// owner is the claim that a machine was started for.
+type owner struct {
+	name string
+	uid  types.UID
+	at   time.Time
+}
+
+func newLedger(clock clock.PassiveClock) *ledger {
+	return &ledger{clock: clock, claims: map[types.UID]*entry{}, owners: map[string]owner{}, reserved: map[string]string{}}
+}
+
+// entry finds or makes what is known of a claim. The lock is held.
+func (l *ledger) entry(uid types.UID) *entry {
+	now := l.clock.Now()
+	e := l.claims[uid]
+	if e == nil {
+		e = &entry{busy: make(chan struct{}, 1)}
+		l.claims[uid] = e
+	}
+	e.used = now
+	return e
+}
+
+// forget drops what is old. It is called now and then.
+func (l *ledger) forget() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	now := l.clock.Now()
+	for uid, e := range l.claims {
+		if now.Sub(e.used) > ledgerAge && len(e.busy) == 0 {
+			delete(l.claims, uid)
+		}
+	}
+	for id, o := range l.owners {
+		if now.Sub(o.at) > ledgerAge {
+			delete(l.owners, id)
+		}
+	}
+}
+
+// lock keeps others from launching the same claim at the same time.
+func (l *ledger) lock(ctx context.Context, uid types.UID) (unlock func(), err error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	l.mu.Lock()
+	e := l.entry(uid)
+	l.mu.Unlock()
+	select {
+	case e.busy <- struct{}{}:
+		return func() { <-e.busy }, nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// started is the claim's machine, if one was started for it.
+func (l *ledger) started(uid types.UID) (engine.Machine, bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if e := l.entry(uid); e.machine != nil {
+		return *e.machine, true
+	}
+	return engine.Machine{}, false
+}
+
+// noted remembers the token that was written on a claim.
+func (l *ledger) noted(uid types.UID, token string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.entry(uid).token = token
+}
+
+func (l *ledger) token(uid types.UID) string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.entry(uid).token
+}
+
+// own notes whose a machine is. Of several claims the first has it.
+func (l *ledger) own(id, name string, uid types.UID) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if have, taken := l.owners[id]; taken {
+		return have.uid == uid
+	}
+	l.owners[id] = owner{name, uid, l.clock.Now()}
+	return true
+}
+
+func (l *ledger) ownerOf(id string) (owner, bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	o, found := l.owners[id]
+	return o, found
+}
+
+// owned is the machine that a claim was dealt, "" if none.
+func (l *ledger) owned(uid types.UID) string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for id, o := range l.owners {
+		if o.uid == uid {
+			return id
+		}
+	}
+	return ""
+}
+
+func (l *ledger) settle(claim *v1.NodeClaim, m engine.Machine) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.entry(claim.UID).machine = &m
+}
+
+// reserve notes that a machine is in a reservation; release takes that back once, and returns the reservation.
+func (l *ledger) reserve(id, reservation string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if reservation != "" {
+		l.reserved[id] = reservation
+	}
+}
+
+func (l *ledger) release(id string) string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	reservation := l.reserved[id]
+	delete(l.reserved, id)
+	return reservation
+}

@@ -1,0 +1,183 @@
+// Package aws starts and stops machines of EC2: it serves the node class EC2NodeClass, and speaks to AWS through the SDK.
+//
+// This package holds the pieces together and says what a class lacks. The pieces are beside it: cloud (the connections and
+// their errors), find (what a class refers to), market (what there is to buy, from size, price and soldout), kubelet (a
+// class's fields for the kubelet), userdata and template (what a machine is told), fleet (asking for machines), machine (those
+// that run), notice (what is about to be taken away). Which machine to start, and when one should go, is decided in package engine.
+package aws
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"tenon.sh/api/awsv1"
+	"tenon.sh/engine"
+	"tenon.sh/provider"
+	"tenon.sh/provider/aws/cloud"
+	"tenon.sh/provider/aws/expression"
+	"tenon.sh/provider/aws/find"
+	"tenon.sh/provider/aws/fleet"
+	"tenon.sh/provider/aws/fresh"
+	"tenon.sh/provider/aws/kubelet"
+	"tenon.sh/provider/aws/machine"
+	"tenon.sh/provider/aws/market"
+	"tenon.sh/provider/aws/notice"
+	"tenon.sh/provider/aws/size"
+	"tenon.sh/provider/aws/soldout"
+	"tenon.sh/provider/aws/template"
+)
+
+// listedFor is how long callers that wait for machines to show get the same list of them.
+const listedFor = 2 * time.Second
+
+// Provider is the account and the region that the cluster lives in.
+type Provider struct {
+	config  Config
+	clock   clock.Clock
+	client  client.Client
+	cloud   *cloud.Cloud
+	cluster *Cluster
+	finder  *find.Finder
+	market  *market.Market
+	marks   *soldout.Marks
+	// expressions is nil where classes cannot hold any.
+	expressions *expression.Calculator
+	looked      *fresh.Cache[string, struct{}] // when nodes were looked at
+
+	templates *template.Templates
+	fleet     *fleet.Fleet
+	machines  *machine.Machines
+	ledger    *ledger
+	dealing   sync.Mutex // held while machines are given to claims
+	listed    *fresh.Cache[string, listing]
+	shifts    shifts
+	queue     *notice.Queue // nil without one
+	inbox     *inbox
+	metrics   *metrics
+	showcase  *showcase
+	// profilesCleaned is when instance profiles were last looked for that nobody needs. Only Clean uses it.
+	profilesCleaned time.Time
+}
+
+// New makes a provider from the SDK's standard environment, or from cfg.SDK. Nothing is asked of AWS yet but, where no
+// region is configured, the region of the machine.
+func New(ctx context.Context, cfg Config) (*Provider, error) {
+	if err := cfg.check(); err != nil {
+		return nil, err
+	}
+	if cfg.Clock == nil {
+		cfg.Clock = clock.RealClock{}
+	}
+	if cfg.SDK == nil {
+		sdk, err := cloud.Load(ctx, cfg.UserAgent)
+		if err != nil {
+			return nil, err
+		}
+		cfg.SDK = &sdk
+	}
+	c, err := cloud.New(*cfg.SDK)
+	if err != nil {
+		return nil, err
+	}
+	p := &Provider{config: cfg, clock: cfg.Clock, client: cfg.Client, cloud: c}
+	p.cluster = newCluster(&cfg, c, cfg.Clock)
+	p.finder = find.New(find.Config{Cloud: c, Clock: cfg.Clock, Cluster: cfg.ClusterName, AMIRefresh: cfg.AMIRefresh, SubnetRefresh: cfg.SubnetRefresh})
+	p.marks = soldout.New(cfg.Clock)
+	if cfg.NodeClassCEL {
+		p.expressions = expression.New()
+	}
+	p.market = market.New(market.Config{
+		Cloud: c, Clock: cfg.Clock, Isolated: cfg.IsolatedVPC, Marks: p.marks, Slots: p.finder.Slots, Expressions: p.expressions,
+	})
+	p.looked = fresh.New[string, struct{}](cfg.Clock, time.Minute)
+	p.prepareLaunches()
+	return p, nil
+}
+
+// prepareLaunches makes the parts that machines are started, watched and stopped with.
+func (p *Provider) prepareLaunches() {
+	cfg := &p.config
+	if cfg.Registry == nil {
+		cfg.Registry = prometheus.NewRegistry() // nobody reads it
+	}
+	p.metrics, p.showcase = newMetrics(cfg.Registry), newShowcase(p.clock, p.market.Prices)
+	cfg.Registry.MustRegister(p.showcase)
+	p.ledger = newLedger(p.clock)
+	p.listed = fresh.New[string, listing](p.clock, listedFor)
+	p.templates = template.NewTemplates(p.cloud, p.clock, cfg.ClusterName)
+	p.machines = machine.New(machine.Config{Cloud: p.cloud, Clock: p.clock, Cluster: cfg.ClusterName, Observe: p.metrics.batch})
+	p.fleet = fleet.New(fleet.Config{
+		Cloud: p.cloud, Clock: p.clock, Templates: p.templates, Addresses: p.finder.Addresses, Slots: p.finder.Slots, Marks: p.marks,
+		Observe: func(open time.Duration, items int) { p.metrics.batch("create_fleet", open, items) },
+		Refused: p.metrics.refused, Dealt: p.dealt,
+	})
+	if cfg.InterruptionQueue != "" {
+		p.queue = notice.NewQueue(p.cloud, p.clock, cfg.InterruptionQueue, cfg.QueueWait, counter{p.metrics})
+	}
+	p.inbox = newInbox(p.queue)
+	p.profilesCleaned = p.clock.Now()
+}
+
+// Name is "aws".
+func (p *Provider) Name() string { return "aws" }
+
+// Kinds is EC2NodeClass alone.
+func (p *Provider) Kinds() []schema.GroupVersionKind {
+	return []schema.GroupVersionKind{awsv1.GroupVersion.WithKind("EC2NodeClass")}
+}
+
+// classOf is the node class as what it is.
+func classOf(class provider.Class) (*awsv1.EC2NodeClass, error) {
+	c, ok := class.Object.(*awsv1.EC2NodeClass)
+	if !ok {
+		return nil, fmt.Errorf("node class %s: the aws provider serves EC2NodeClass, not %T", class.Ref.Name, class.Object)
+	}
+	return c, nil
+}
+
+// Catalog lists every instance type that machines of the class can have, in the zones of its subnets. Classes that ask for
+// the same get the same list.
+func (p *Provider) Catalog(ctx context.Context, class provider.Class) ([]engine.InstanceType, error) {
+	c, err := classOf(class)
+	if err != nil {
+		return nil, err
+	}
+	managed, err := kubelet.Read(c.Spec.Kubelet)
+	if err != nil {
+		return nil, fmt.Errorf("node class %s: %w", c.Name, err)
+	}
+	group, err := p.finder.PlacementGroup(ctx, c.Spec.PlacementGroupSelector)
+	if err != nil && group == nil {
+		return nil, fmt.Errorf("node class %s: %w", c.Name, err)
+	}
+	p.learn(ctx)
+	strategy := ""
+	if group != nil {
+		strategy = group.Strategy
+	}
+	types, err := p.market.Catalog(ctx, market.Want{
+		Settings:     p.settings(c, managed),
+		Demands:      size.DemandsOf(c, strategy),
+		Subnets:      c.Status.Subnets,
+		Reservations: c.Status.CapacityReservations,
+		Images:       c.Status.AMIs,
+		Group:        group,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("node class %s: %w", c.Name, err)
+	}
+	p.shifts.saw(c.Status.Subnets)
+	p.showcase.show(c.Name, types)
+	return types, nil
+}
+
+func (p *Provider) settings(c *awsv1.EC2NodeClass, managed kubelet.Managed) size.Settings {
+	return size.SettingsOf(c, managed, p.config.memoryOverhead(), p.config.ReservedENIs)
+}

@@ -1,0 +1,95 @@
+package aws
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	awssdk "github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/arczonalshift"
+	shifttypes "github.com/aws/aws-sdk-go-v2/service/arczonalshift/types"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"tenon.sh/api/awsv1"
+)
+
+// shiftsEvery is how often it is asked which zones the cluster is being moved out of.
+const shiftsEvery = 30 * time.Second
+
+// shifts knows the zones that the cluster is being moved out of, and what zones are called.
+type shifts struct {
+	mu    sync.Mutex // guards what follows
+	ids   []string   // of zones being left
+	names map[string]string
+	asked time.Time
+}
+
+// saw learns how zones are called.
+func (s *shifts) saw(subnets []awsv1.Subnet) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, subnet := range subnets {
+		if s.names == nil {
+			s.names = map[string]string{}
+		}
+		s.names[subnet.Zone] = subnet.ZoneID
+	}
+}
+
+// left reports whether the cluster is being moved out of a zone.
+func (s *shifts) left(zone string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.names[zone] != "" && slices.Contains(s.ids, s.names[zone])
+}
+
+// idOf is the ID of a zone, "" if nobody knows.
+func (s *shifts) idOf(zone string) string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.names[zone]
+}
+
+// due reports whether it is time to ask, and notes that somebody does.
+func (s *shifts) due(now time.Time) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.asked.IsZero() && now.Sub(s.asked) < shiftsEvery {
+		return false
+	}
+	s.asked = now
+	return true
+}
+
+// lookForShifts asks which zones the cluster is being moved out of. While that cannot be found out, what is known holds.
+func (p *Provider) lookForShifts(ctx context.Context) error {
+	if !p.config.EnableZonalShift || !p.shifts.due(p.clock.Now()) {
+		return nil
+	}
+	arn, err := p.cluster.ARN(ctx)
+	if err != nil {
+		return fmt.Errorf("look for zonal shifts: %w", err)
+	}
+	answer, err := p.cloud.ZonalShift.GetManagedResource(ctx, &arczonalshift.GetManagedResourceInput{ResourceIdentifier: awssdk.String(arn)})
+	if err != nil {
+		return fmt.Errorf("look for zonal shifts of %s (is the cluster registered for them?): %w", arn, err)
+	}
+	var ids []string
+	for _, z := range answer.ZonalShifts {
+		if z.AppliedStatus == shifttypes.AppliedStatusApplied && awssdk.ToTime(z.ExpiryTime).After(p.clock.Now()) {
+			ids = append(ids, awssdk.ToString(z.AwayFrom))
+		}
+	}
+	slices.Sort(ids)
+	p.shifts.mu.Lock()
+	before := p.shifts.ids
+	p.shifts.ids = ids
+	p.shifts.mu.Unlock()
+	if !slices.Equal(before, ids) {
+		log.FromContext(ctx).Info("zones that the cluster is being moved out of have changed", "before", before, "now", ids)
+	}
+	p.marks.Zones(ids)
+	return nil
+}

@@ -1,0 +1,135 @@
+package aws
+
+import (
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/utils/clock"
+
+	"tenon.sh/api/awsv1"
+	v1 "tenon.sh/api/v1"
+	"tenon.sh/engine"
+	"tenon.sh/provider/aws/price"
+)
+
+// shownFor is how long a catalog that nobody asks for is counted.
+const shownFor = 30 * time.Minute
+
+// showcase exports what there is to buy: the catalogs of all classes, as they were asked for last.
+type showcase struct {
+	clock  clock.PassiveClock
+	prices *price.Prices
+
+	mu       sync.Mutex // guards catalogs
+	catalogs map[string]shown
+
+	available, estimate, cores, memory, age *prometheus.Desc
+}
+
+type shown struct {
+	types []engine.InstanceType
+	at    time.Time
+}
+
+func newShowcase(clock clock.PassiveClock, prices *price.Prices) *showcase {
+	desc := func(name, help string, labels ...string) *prometheus.Desc {
+		return prometheus.NewDesc(name, help, labels, nil)
+	}
+	const prefix = "karpenter_cloudprovider_instance_type_"
+	return &showcase{
+		clock: clock, prices: prices, catalogs: map[string]shown{},
+		available: desc(prefix+"offering_available", "Whether an offering can be bought by any class; 1 or 0.", "instance_type", "capacity_type", "zone"),
+		estimate:  desc(prefix+"offering_price_estimate", "What a machine of an offering costs, in USD per hour.", "instance_type", "capacity_type", "zone"),
+		cores:     desc(prefix+"cpu_cores", "Cores of an instance type.", "instance_type"),
+		memory:    desc(prefix+"memory_bytes", "Nominal memory of an instance type.", "instance_type"),
+		age:       desc("tenon_cloudprovider_price_age_seconds", "How long ago prices were told; only after they have been.", "capacity_type"),
+	}
+}
+
+// show keeps the catalog of a class.
+func (s *showcase) show(class string, types []engine.InstanceType) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.catalogs[class] = shown{types, s.clock.Now()}
+}
+
+// Describe is part of prometheus.Collector.
+func (s *showcase) Describe(out chan<- *prometheus.Desc) {
+	for _, d := range []*prometheus.Desc{s.available, s.estimate, s.cores, s.memory, s.age} {
+		out <- d
+	}
+}
+
+// counted is one offering as all classes together see it.
+type counted struct {
+	available bool
+	price     float64
+}
+
+// Collect is part of prometheus.Collector.
+func (s *showcase) Collect(out chan<- prometheus.Metric) {
+	gauge := func(d *prometheus.Desc, value float64, labels ...string) {
+		out <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, value, labels...)
+	}
+	for _, kind := range []string{price.OnDemand, price.Spot} {
+		if age, known := s.prices.Age(kind); known {
+			gauge(s.age, age.Seconds(), kind)
+		}
+	}
+	types, offerings := s.merge()
+	for name, t := range types {
+		gauge(s.cores, t.Capacity.Cpu().AsApproximateFloat64(), name)
+		if values := t.Labels[awsv1.MemoryLabelKey]; len(values) == 1 {
+			gauge(s.memory, mebibytes(values[0]), name)
+		}
+	}
+	for id, c := range offerings {
+		value := 0.0
+		if c.available {
+			value = 1
+		}
+		gauge(s.available, value, id.InstanceType, id.CapacityType, id.Zone)
+		gauge(s.estimate, c.price, id.InstanceType, id.CapacityType, id.Zone)
+	}
+}
+
+// merge puts the catalogs together. What no class has reserved is reserved nowhere: its series are there, so that
+// dashboards need not guess.
+func (s *showcase) merge() (map[string]*engine.InstanceType, map[engine.OfferingID]counted) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	types, offerings := map[string]*engine.InstanceType{}, map[engine.OfferingID]counted{}
+	for class, c := range s.catalogs {
+		if s.clock.Since(c.at) > shownFor {
+			delete(s.catalogs, class)
+			continue
+		}
+		for i := range c.types {
+			t := &c.types[i]
+			types[t.Name] = t
+			for _, o := range t.Offerings {
+				id := engine.OfferingID{InstanceType: t.Name, Zone: o.Zone, CapacityType: o.CapacityType}
+				have := offerings[id]
+				have.available = have.available || !o.SoldOut && (o.Reservation == "" || o.Slots > 0)
+				have.price = o.Price
+				offerings[id] = have
+				id.CapacityType = v1.CapacityTypeReserved
+				if _, known := offerings[id]; !known {
+					offerings[id] = counted{}
+				}
+			}
+		}
+	}
+	return types, offerings
+}
+
+// mebibytes is a number of MiB in bytes.
+func mebibytes(text string) float64 {
+	n, err := strconv.ParseFloat(text, 64)
+	if err != nil {
+		return 0
+	}
+	return n * (1 << 20)
+}
