@@ -42,8 +42,8 @@ type launchTemplate struct {
 // extra is what moto does not say of a machine.
 type extra struct {
 	launchTemplate
-	image, zoneID string
-	hidden        int // from how many more DescribeInstances calls
+	image  string
+	hidden int // from how many more DescribeInstances calls
 }
 
 // Limit leaves so many machines of all offerings that fit, together; what is asked for beyond them is refused with code,
