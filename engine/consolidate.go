@@ -180,7 +180,7 @@ func (c *consolidation) search(again bool) {
 	for _, x := range result.PutOff {
 		c.insist(at[x.Of], caps[x.N](at[x.Of]))
 	}
-	c.hint(result)
+	c.hint(result, machineOf)
 	c.batch()
 }
 

@@ -251,28 +251,19 @@ func (c *consolidation) countKinds(p *disruption.Problem, kinds map[string]int) 
 }
 
 // hint notes where the search puts pods.
-func (c *consolidation) hint(r *disruption.Result) {
-	keyOf := make([]hostKey, len(c.problem.targets))
-	for i, h := range c.problem.targets {
-		keyOf[i] = h.key()
+func (c *consolidation) hint(r *disruption.Result, machineOf map[hostKey]int) {
+	keyOf := make([]hostKey, len(machineOf))
+	for key, i := range machineOf {
+		keyOf[i] = key
 	}
-	next := map[string]int{}
+	next := map[[2]int]int{}
 	for _, x := range r.Placed {
-		from := c.keyOfMachine(x.From)
-		pods := c.classes[x.Class].pods[from]
-		id := fmt.Sprint(x.Class, " ", x.From)
+		pods, id := c.classes[x.Class].pods[keyOf[x.From]], [2]int{x.Class, x.From}
 		for range x.N {
 			c.hints[pods[next[id]]] = keyOf[x.To]
 			next[id]++
 		}
 	}
-}
-
-func (c *consolidation) keyOfMachine(i int) hostKey {
-	if i < len(c.problem.targets) {
-		return c.problem.targets[i].key()
-	}
-	return hostKey{}
 }
 
 func meets(a, b bitset.Set) bool { return len(a) > 0 && len(b) > 0 && a.Meets(b) }
