@@ -4,14 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -19,7 +17,6 @@ import (
 	v1 "tenon.sh/api/v1"
 	"tenon.sh/engine"
 	"tenon.sh/provider"
-	"tenon.sh/provider/aws"
 	"tenon.sh/provider/aws/awstest"
 	"tenon.sh/provider/providertest"
 )
@@ -418,7 +415,3 @@ func (w *world) gone() map[engine.MachineID]bool {
 	}
 	return out
 }
-
-var _ = maps.Keys[map[string]string]
-var _ = resource.MustParse
-var _ aws.Config

@@ -9,6 +9,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"tenon.sh/api/awsv1"
 	v1 "tenon.sh/api/v1"
 	"tenon.sh/engine"
 	"tenon.sh/provider"
@@ -18,7 +19,13 @@ import (
 // calls to EC2 for each machine, and how long the launches took.
 func (w *world) lives(n, atOnce int) (calls float64, took time.Duration) {
 	w.Helper()
-	c := w.resolved("general", nil)
+	network := w.account.NewNetwork()
+	for i, zone := range []string{"us-west-2a", "us-west-2b", "us-west-2c"} { // room for all in any zone
+		w.account.NewSubnet(network, zone, fmt.Sprintf("10.0.%d.0/19", 32*i), map[string]string{"large": "yes"})
+	}
+	c := w.resolved("general", func(c *awsv1.EC2NodeClass) {
+		c.Spec.SubnetSelectorTerms = []awsv1.SubnetSelectorTerm{{Tags: awsv1.Tags{"large": "yes"}}}
+	})
 	var claims []*v1.NodeClaim
 	for i := range n {
 		claims = append(claims, w.claim(fmt.Sprintf("claim-%d", i), c, in(corev1.LabelInstanceTypeStable, "m5.large", "m5.xlarge", "c5.large")))

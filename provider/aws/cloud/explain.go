@@ -67,6 +67,8 @@ func refusedBy(err error) string {
 // Action is the name of an operation in policies.
 func Action(service, operation string) string {
 	switch service {
+	case "SQS":
+		return "sqs:" + strings.TrimSuffix(operation, "Batch") // the same right for one and for many
 	case "ARC Zonal Shift":
 		return "arc-zonal-shift:" + operation
 	default:
