@@ -198,6 +198,9 @@ func (c *catalogs) put(class provider.Class, types []engine.InstanceType, err er
 		k = &catalog{soldOut: map[engine.OfferingID]*soldOut{}}
 		c.byClass[class.Ref] = k
 	}
+	if k.generation != class.Object.GetGeneration() {
+		k.traits = nil // those of an older class would make new machines drift
+	}
 	k.fetched, k.generation = now, class.Object.GetGeneration()
 	k.failure = ""
 	if err != nil {

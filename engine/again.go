@@ -19,7 +19,7 @@ const (
 )
 
 // DisruptAgain is Disrupt for a caller that keeps memo from pass to pass. Once a pass has looked at all machines for what could
-// be consolidated, the next ones within a minute look only at those whose pods have changed or that were put off, and at those
+// be consolidated, the next ones within a minute look only at those whose pods have changed or that a budget put off, and at those
 // that could use the room most; all other methods look at all machines each time. So it may leave to a later pass what
 // Disrupt would find now.
 func DisruptAgain(s *Snapshot, opt Options, memo *Memo) *Plan { return disrupt(s, opt, memo, true) }
@@ -47,7 +47,7 @@ func (h *host) stamp() rollStamp { return rollStamp{h.roll.sum, h.roll.count} }
 // answers false if all have to be.
 func (c *consolidation) changed() bool {
 	l := c.memo.looked
-	if l == nil || len(c.sources) <= fewSources || c.s.Now.Sub(l.at) >= lookAgain || l.pools != textOfPools(c.s) || !slices.Equal(l.catalogs, catalogsOf(c.s)) {
+	if l == nil || len(c.sources) <= fewSources || c.s.Now.Before(l.at) || c.s.Now.Sub(l.at) >= lookAgain || l.pools != textOfPools(c.s) || !slices.Equal(l.catalogs, catalogsOf(c.s)) {
 		return false
 	}
 	look := map[hostKey]bool{}

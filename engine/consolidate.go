@@ -274,7 +274,7 @@ func (c *consolidation) aim(gone []*host, aims int) []part {
 		if complete {
 			return good
 		}
-		if left == 1 || len(c.sources) > manySources { // the next pass looks at the others again
+		if left == 1 || len(c.sources) > manySources { // a later pass looks at the others again
 			keep = hostsOfParts(good)
 		}
 		gone = keep

@@ -77,7 +77,8 @@ type roll struct {
 	// sum and count tell whether the pods are still the same.
 	sum, seenSum     uint64
 	count, seenCount int
-	pass             uint64
+	pass             uint64 // the last call that counted pods here
+	seen             uint64 // the last call that saw any, ended ones too
 	changed          bool
 	movable          []*corev1.Pod // reschedulable pods, once movableRead
 	movableRead      bool
@@ -118,7 +119,7 @@ func (m *Memo) take(s *Snapshot) *census {
 		if f == nil {
 			f = m.read(pod)
 		}
-		f.pass, f.kind.pass = m.pass, m.pass
+		f.stamp(m.pass)
 		c.all = append(c.all, f)
 		switch {
 		case f.roll == nil:
@@ -157,6 +158,20 @@ func (m *Memo) read(pod *corev1.Pod) *podFacts {
 	}
 	m.pods[pod] = f
 	return f
+}
+
+// stamp notes that a call has seen the pod, and with it all that the pod is counted in.
+func (f *podFacts) stamp(pass uint64) {
+	f.pass, f.kind.pass = pass, pass
+	if f.roll != nil {
+		f.roll.seen = pass
+	}
+	if f.owner != nil {
+		f.owner.seen = pass
+	}
+	if f.workload != nil {
+		f.workload.seen = pass
+	}
 }
 
 // needOf is what the pod requests.
@@ -238,7 +253,7 @@ func (m *Memo) refresh(all []*podFacts) {
 		}
 		r := f.roll
 		if !r.changed {
-			*r = roll{changed: true, pass: r.pass, seenSum: r.seenSum, seenCount: r.seenCount}
+			*r = roll{changed: true, pass: r.pass, seen: r.seen, seenSum: r.seenSum, seenCount: r.seenCount}
 		}
 		r.facts = append(r.facts, f)
 	}
@@ -278,7 +293,7 @@ func (m *Memo) forget(live int) {
 		}
 	}
 	for name, r := range m.rolls {
-		if r.pass != m.pass {
+		if r.seen != m.pass {
 			delete(m.rolls, name)
 		}
 	}
@@ -289,12 +304,12 @@ func (m *Memo) forget(live int) {
 	}
 	m.needs = map[string]*podNeed{}
 	for name, w := range m.works {
-		if w.pass != m.pass {
+		if w.seen != m.pass {
 			delete(m.works, name)
 		}
 	}
 	for name, o := range m.owned {
-		if o.pass != m.pass {
+		if o.seen != m.pass {
 			delete(m.owned, name)
 		}
 	}

@@ -22,7 +22,8 @@ const (
 // ownerFacts is what a pass counts of an owner.
 type ownerFacts struct {
 	name         string
-	pass         uint64 // the last one that counted
+	pass         uint64 // the last call that counted
+	seen         uint64 // the last call that saw a pod of it
 	count, moved int
 	since        time.Time // when it was made; where that is not known, when its first pod was
 	took         []time.Duration
@@ -41,7 +42,7 @@ func (c *consolidation) readMoves() *ownerMoves {
 		}
 		at := f.pod.CreationTimestamp.Time
 		if o.pass != pods.memo.pass {
-			*o = ownerFacts{name: o.name, pass: pods.memo.pass, since: at, took: o.took[:0]}
+			*o = ownerFacts{name: o.name, pass: pods.memo.pass, seen: o.seen, since: at, took: o.took[:0]}
 			owners = append(owners, o)
 		}
 		if at.Before(o.since) {

@@ -12,12 +12,12 @@ import (
 // mostNext is how many nodes are named at most that go next.
 const mostNext = 10
 
-// next names the nodes that would go now if budgets, or what may move of an owner within an hour, allowed it. Those with the
-// fewest pods come first: they may drain by themselves if nothing more is put on them.
+// next names nodes that would go now if budgets allowed it. Those with the fewest pods come first: they may drain by themselves
+// if nothing more is put on them.
 func (d *disruptor) next() []string {
 	var waiting []*host
 	for h, r := range d.why {
-		if (r.Code == BudgetExhausted || r.Code == OwnerMoved) && !d.taken[h] && h.node != nil {
+		if r.Code == BudgetExhausted && !d.taken[h] && h.node != nil {
 			waiting = append(waiting, h)
 		}
 	}

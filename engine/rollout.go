@@ -53,7 +53,8 @@ type rollouts struct {
 // workloadFacts is what a pass counts of a workload.
 type workloadFacts struct {
 	name       workloadName
-	pass       uint64 // the last one that saw a pod of it
+	pass       uint64 // the last call that counted
+	seen       uint64 // the last call that saw a pod of it
 	newest     *podFacts
 	total, old int
 	mixed      bool // has pods of several revisions
@@ -68,7 +69,7 @@ func rolloutsOf(c *census, now time.Time) *rollouts {
 			continue
 		}
 		if w.pass != c.memo.pass {
-			*w = workloadFacts{name: w.name, pass: c.memo.pass, newest: f}
+			*w = workloadFacts{name: w.name, pass: c.memo.pass, seen: w.seen, newest: f}
 		}
 		w.total++
 		w.mixed = w.mixed || f.revision != w.newest.revision

@@ -1,0 +1,41 @@
+package engine
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// However much a memo has seen and forgotten, a rollout is one: pods that it has known for long and new ones count together.
+func TestAMemoThatForgetsStillSeesRollouts(t *testing.T) {
+	t.Parallel()
+	now := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
+	replica := func(name, revision string, age time.Duration) *corev1.Pod {
+		yes := true
+		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
+			Namespace: "default", Name: name, CreationTimestamp: metav1.NewTime(now.Add(-age)), Labels: map[string]string{"pod-template-hash": revision},
+			OwnerReferences: []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: "web-" + revision, Controller: &yes}},
+		}}
+		pod.Spec.NodeName, pod.Status.Phase = "n", corev1.PodRunning
+		return pod
+	}
+	old, memo := replica("web-old", "1", time.Hour), &Memo{}
+	memo.take(&Snapshot{Pods: []*corev1.Pod{old}})
+	for i := range 3 { // every status is another object
+		var pods []*corev1.Pod
+		for j := range 600 {
+			pod := replica(fmt.Sprint("other-", j), "x", time.Hour)
+			pod.Name = fmt.Sprint(pod.Name, "-", i)
+			pods = append(pods, pod)
+		}
+		memo.take(&Snapshot{Pods: append(pods, old)})
+	}
+	memo.take(&Snapshot{Pods: []*corev1.Pod{old}})
+	pods := memo.take(&Snapshot{Pods: []*corev1.Pod{old, replica("web-new", "2", time.Minute)}})
+	if r := rolloutsOf(pods, now); r.leaving(old) == "" {
+		t.Error("the old pod is about to be replaced, and nobody sees it")
+	}
+}
