@@ -2,6 +2,7 @@ package cluster_test
 
 import (
 	"context"
+	"errors"
 	"testing"
 	"time"
 
@@ -300,9 +301,15 @@ func TestClassesSayWhichNodesAreBrokenIfAnybodyKnows(t *testing.T) {
 }
 
 // inspector wants machines to have one image.
-type inspector struct{ provider.Inspector }
+type inspector struct {
+	provider.Inspector
+	err error
+}
 
-func (inspector) Traits(context.Context, provider.Class) ([]engine.Trait, error) {
+func (i inspector) Traits(context.Context, provider.Class) ([]engine.Trait, error) {
+	if i.err != nil {
+		return nil, i.err
+	}
 	return []engine.Trait{{Key: engine.ImageTrait, Accepts: []string{"image-1"}, Reason: "ImageDrift"}}, nil
 }
 
@@ -315,5 +322,17 @@ func TestClassesSayWhatTheirMachinesHaveToLookLike(t *testing.T) {
 	w.Must(w.Cluster.RefreshCatalog(w, class))
 	if traits := w.Cluster.ClassOf(w, ref).Traits; len(traits) != 1 || traits[0].Accepts[0] != "image-1" {
 		t.Errorf("the class says %+v", traits)
+	}
+	w.Cluster.Inspector = inspector{err: errors.New("throttled")}
+	if err := w.Cluster.RefreshCatalog(w, class); err == nil {
+		t.Error("nobody hears that the question failed")
+	}
+	if len(w.Cluster.ClassOf(w, ref).Traits) != 1 {
+		t.Error("what was known is forgotten")
+	}
+	class.Object.(client.Object).SetGeneration(class.Object.GetGeneration() + 1)
+	_ = w.Cluster.RefreshCatalog(w, class)
+	if traits := w.Cluster.ClassOf(w, ref).Traits; len(traits) > 0 {
+		t.Errorf("machines of the new class are held against the old one: %+v", traits)
 	}
 }
