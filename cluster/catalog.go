@@ -37,6 +37,7 @@ type catalog struct {
 	types      []engine.InstanceType // never changed, only replaced
 	traits     []engine.Trait        // the same
 	failure    string                // why the provider gave no catalog the last time
+	asked      string                // the version of the class that it was asked for then
 
 	soldOut map[engine.OfferingID]*soldOut
 	// marked is types with the sold-out offerings marked as such; it holds until one of them is over.
@@ -126,7 +127,7 @@ func (c *Cluster) offers(ctx context.Context, ref v1.NodeClassReference, now tim
 		types, _ := c.catalogs.show(ref, now)
 		return engine.Class{Ref: ref, Problem: problem, InstanceTypes: types}
 	}
-	if c.catalogs.missing(ref, class.Object.GetGeneration()) {
+	if c.catalogs.missing(class) {
 		_ = c.RefreshCatalog(ctx, class) // the failure is kept with the catalog, and shown below
 	}
 	types, failure := c.catalogs.show(ref, now)
@@ -162,18 +163,18 @@ func (c *Cluster) RefreshCatalog(ctx context.Context, class provider.Class) erro
 	if err != nil {
 		return fmt.Errorf("ask what machines of %s %s have to look like: %w", class.Ref.Kind, class.Ref.Name, err)
 	}
-	c.catalogs.putTraits(class.Ref, traits)
+	c.catalogs.putTraits(class, traits)
 	return nil
 }
 
 // CatalogAged reports whether it is time to ask for the class's catalog again.
 func (c *Cluster) CatalogAged(class provider.Class) bool {
-	c.catalogs.mu.Lock()
-	defer c.catalogs.mu.Unlock()
-	k, ok := c.catalogs.byClass[class.Ref]
-	if !ok || k.generation != class.Object.GetGeneration() {
+	if c.catalogs.missing(class) {
 		return true
 	}
+	c.catalogs.mu.Lock()
+	defer c.catalogs.mu.Unlock()
+	k := c.catalogs.byClass[class.Ref]
 	age := catalogAge
 	if k.failure != "" {
 		age = catalogRetry
@@ -181,12 +182,13 @@ func (c *Cluster) CatalogAged(class provider.Class) bool {
 	return c.Clock.Since(k.fetched) >= age
 }
 
-// missing reports whether the class's catalog was never asked for, or for an older form of the class only.
-func (c *catalogs) missing(ref v1.NodeClassReference, generation int64) bool {
+// missing reports whether the class's catalog was never asked for, or for an older form of the class only. A class that had
+// no catalog may have one as soon as anything about it has changed: it refers to subnets now, for example.
+func (c *catalogs) missing(class provider.Class) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	k, ok := c.byClass[ref]
-	return !ok || k.generation != generation
+	k := c.byClass[class.Ref]
+	return k == nil || k.generation != class.Object.GetGeneration() || k.failure != "" && k.asked != class.Object.GetResourceVersion()
 }
 
 // put keeps the answer to a question for a catalog, and returns whom to tell if it is another one.
@@ -202,7 +204,7 @@ func (c *catalogs) put(class provider.Class, types []engine.InstanceType, err er
 		k.traits = nil // those of an older class would make new machines drift
 	}
 	k.fetched, k.generation = now, class.Object.GetGeneration()
-	k.failure = ""
+	k.failure, k.asked = "", class.Object.GetResourceVersion()
 	if err != nil {
 		k.failure = err.Error()
 		return nil
@@ -214,10 +216,12 @@ func (c *catalogs) put(class provider.Class, types []engine.InstanceType, err er
 	return slices.Clone(c.changed)
 }
 
-func (c *catalogs) putTraits(ref v1.NodeClassReference, traits []engine.Trait) {
+func (c *catalogs) putTraits(class provider.Class, traits []engine.Trait) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.byClass[ref].traits = traits
+	if k := c.byClass[class.Ref]; k.generation == class.Object.GetGeneration() { // those of an older one came too late
+		k.traits = traits
+	}
 }
 
 func (c *catalogs) traits(ref v1.NodeClassReference) []engine.Trait {

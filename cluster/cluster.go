@@ -39,6 +39,8 @@ type Config struct {
 	// Repairer says which nodes are broken; nil means that none is repaired.
 	Repairer provider.Repairer
 	Clock    clock.PassiveClock
+	// Launches is held from looking at what there is to having created what is missing; nil means a lock of its own.
+	Launches sync.Locker
 }
 
 // Cluster mirrors one Kubernetes cluster. All its methods may be called from several goroutines.
@@ -49,8 +51,6 @@ type Cluster struct {
 	// noDeviceClasses is set by Watch, before the first Snapshot, if the API server does not serve that kind.
 	noDeviceClasses bool
 
-	launching sync.Mutex // held from looking at what there is to having created what is missing
-
 	mu     sync.Mutex // guards what follows, and orders the lists that it is merged into
 	began  bool       // the API server was asked which claims there are, and nothing since has left that open
 	claims *written[*v1.NodeClaim]
@@ -60,6 +60,9 @@ type Cluster struct {
 
 // New returns the mirror of a cluster.
 func New(config Config) *Cluster {
+	if config.Launches == nil {
+		config.Launches = &sync.Mutex{}
+	}
 	return &Cluster{
 		Config:   config,
 		catalogs: newCatalogs(),

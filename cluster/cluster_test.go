@@ -3,6 +3,7 @@ package cluster_test
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -334,5 +335,41 @@ func TestClassesSayWhatTheirMachinesHaveToLookLike(t *testing.T) {
 	_ = w.Cluster.RefreshCatalog(w, class)
 	if traits := w.Cluster.ClassOf(w, ref).Traits; len(traits) > 0 {
 		t.Errorf("machines of the new class are held against the old one: %+v", traits)
+	}
+}
+
+// bare sells nothing until it is told to.
+type bare struct {
+	provider.Provider
+	sells *bool
+}
+
+func (b bare) Catalog(ctx context.Context, class provider.Class) ([]engine.InstanceType, error) {
+	if !*b.sells {
+		return nil, errors.New("no subnets")
+	}
+	return b.Provider.Catalog(ctx, class)
+}
+
+func TestAClassWithoutACatalogIsAskedAgainWhenItHasChanged(t *testing.T) {
+	w := newLagging(t, clustertest.Pool("general"))
+	config, sells := w.Cluster.Config, false
+	config.Provider = bare{config.Provider, &sells}
+	c := cluster.New(config)
+	ref := w.snapshot().Classes[0].Ref
+	if class := c.ClassOf(w, ref); len(class.InstanceTypes) > 0 || !strings.Contains(class.Problem, "no subnets") {
+		t.Errorf("the class says %q", class.Problem)
+	}
+	sells = true
+	if class := c.ClassOf(w, ref); len(class.InstanceTypes) > 0 {
+		t.Error("the provider is asked about the same class again at once")
+	}
+	class, err := c.Class(w, ref)
+	w.Must(err)
+	object := class.Object.(client.Object)
+	object.SetLabels(map[string]string{"a": "b"}) // its generation stays
+	w.Must(w.Client.Update(w, object))
+	if class := c.ClassOf(w, ref); class.Problem != "" || len(class.InstanceTypes) == 0 {
+		t.Errorf("the class has changed, and says %q", class.Problem)
 	}
 }

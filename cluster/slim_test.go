@@ -72,6 +72,8 @@ func TestSlimObjectsKeepWhatDecisionsNeed(t *testing.T) {
 			`keep-name keep-selector`},
 		{&corev1.Service{ObjectMeta: named("keep-name"), Spec: corev1.ServiceSpec{Selector: selector.MatchLabels, ExternalName: "drop"}}, `keep-name keep-selector`},
 		{&corev1.Namespace{ObjectMeta: named("keep-name"), Spec: corev1.NamespaceSpec{Finalizers: []corev1.FinalizerName{"drop"}}}, `keep-name "team":"a"`},
+		{&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "keep-name", Annotations: map[string]string{"tenon.sh/pause": "keep-pause", "other": "drop"}}},
+			`keep-name keep-pause`},
 		{&storagev1.StorageClass{ObjectMeta: named("keep-name"), Provisioner: "keep-driver", Parameters: map[string]string{"drop": "drop"},
 			MountOptions: []string{"drop"}, VolumeBindingMode: ptr.To(storagev1.VolumeBindingWaitForFirstConsumer)}, `keep-name keep-driver WaitForFirstConsumer`},
 		{&corev1.PersistentVolume{ObjectMeta: binding, Spec: corev1.PersistentVolumeSpec{Capacity: size, StorageClassName: "keep-class", MountOptions: []string{"drop"},

@@ -8,6 +8,8 @@ import (
 	resourcev1 "k8s.io/api/resource/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	v1 "tenon.sh/api/v1"
 )
 
 // This file cuts down what pods refer to. There may be ten old ReplicaSets for each Deployment, each with a whole pod template,
@@ -22,9 +24,14 @@ func barely(m metav1.ObjectMeta) metav1.ObjectMeta {
 }
 
 func slimNamespace(n *corev1.Namespace) {
-	labels := n.Labels
+	labels, annotations := n.Labels, n.Annotations
 	*n = corev1.Namespace{TypeMeta: n.TypeMeta, ObjectMeta: barely(n.ObjectMeta)}
 	n.Labels = labels
+	for _, key := range []string{v1.PauseAnnotationKey, v1.PauseReasonAnnotationKey} {
+		if value, ok := annotations[key]; ok {
+			metav1.SetMetaDataAnnotation(&n.ObjectMeta, key, value)
+		}
+	}
 }
 
 func slimService(s *corev1.Service) {

@@ -120,8 +120,8 @@ func (c *Cluster) ClaimExists(ctx context.Context, name string) (bool, error) {
 // Launching calls launch while nobody else launches through this mirror: whoever looks at the newest snapshot there and
 // then creates claims cannot exceed a limit together with others who do the same.
 func (c *Cluster) Launching(launch func() error) error {
-	c.launching.Lock()
-	defer c.launching.Unlock()
+	c.Launches.Lock()
+	defer c.Launches.Unlock()
 	return launch()
 }
 

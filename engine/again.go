@@ -33,6 +33,8 @@ type lookedAt struct {
 	why      map[hostKey]Reason
 	wasteful []hostKey
 	worth    map[string]float64 // by resource
+	// failed is when machines turned out to have a pod that no other would run.
+	failed map[hostKey]time.Time
 }
 
 // rollStamp tells whether the pods of a machine are the same as before.
@@ -62,6 +64,7 @@ func (c *consolidation) changed() bool {
 		} // with more pods than before they are worth more, and have less room for those of others
 	}
 	if len(look) > mostWasteful {
+		c.passOver(l)
 		return false
 	}
 	if freed {
@@ -69,26 +72,49 @@ func (c *consolidation) changed() bool {
 			look[key] = look[key] || l.why[key].Code != WouldStrand
 		}
 	}
-	c.sources = slices.DeleteFunc(c.sources, func(h *host) bool {
+	c.drop(func(h *host) bool {
 		if why, known := l.why[h.key()]; known && !look[h.key()] {
 			c.insist(h, why)
 		}
 		return !look[h.key()]
 	})
+	return true
+}
+
+// passOver leaves out machines that a pass within the last minute has found for nothing, and that have not changed since:
+// where budgets are small, others would wait for ever behind them.
+func (c *consolidation) passOver(l *lookedAt) {
+	c.drop(func(h *host) bool {
+		at, failed := l.failed[h.key()]
+		if !failed || c.s.Now.Sub(at) >= lookAgain || l.rolls[h.key()] != h.stamp() {
+			return false
+		}
+		c.insist(h, l.why[h.key()])
+		c.passed = append(c.passed, h)
+		return true
+	})
+}
+
+// drop takes away sources.
+func (c *consolidation) drop(gone func(h *host) bool) {
+	c.sources = slices.DeleteFunc(c.sources, gone)
 	clear(c.index)
 	for i, h := range c.sources {
 		c.index[h.key()] = i
 	}
-	return true
 }
 
 // noteLook writes down which machines are not worth another look as long as they stay the same: all but those that go, or
 // that would go but for a budget.
 func (c *consolidation) noteLook(again bool) {
 	if !again {
+		before := c.memo.looked
 		c.memo.looked = &lookedAt{
 			at: c.s.Now, pools: textOfPools(c.s), catalogs: catalogsOf(c.s), rolls: map[hostKey]rollStamp{}, why: map[hostKey]Reason{},
-			worth: map[string]float64{},
+			worth: map[string]float64{}, failed: map[hostKey]time.Time{},
+		}
+		for _, h := range c.passed {
+			c.memo.looked.keep(h, c.why[h], before.failed[h.key()])
 		}
 		for i, worth := range c.worth {
 			c.memo.looked.worth[c.problem.names.Name(i)] = worth
@@ -99,8 +125,17 @@ func (c *consolidation) noteLook(again bool) {
 		if l := c.memo.looked; c.taken[h] || c.why[h].Code == BudgetExhausted || c.why[h].Code == EvictionBlocked {
 			delete(l.rolls, h.key())
 		} else {
-			l.rolls[h.key()], l.why[h.key()] = h.stamp(), c.why[h]
+			l.keep(h, c.why[h], c.s.Now)
 		}
+	}
+}
+
+// keep notes why the machine stays, and since when that is known.
+func (l *lookedAt) keep(h *host, why Reason, at time.Time) {
+	l.rolls[h.key()], l.why[h.key()] = h.stamp(), why
+	delete(l.failed, h.key())
+	if why.Code == WouldStrand || why.Code == CannotMove {
+		l.failed[h.key()] = at
 	}
 }
 

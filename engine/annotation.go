@@ -20,6 +20,7 @@ type poolRules struct {
 	paused      bool
 	until       time.Time
 	pauseReason string
+	cluster     Reason // for which the whole cluster is paused, the zero Reason for none
 	// noLaunch is true for a pool that starts no more machines, retired for one whose nodes go as soon as they are empty.
 	noLaunch, retired bool
 	// observed is true where drift is seen and not acted on.
@@ -44,6 +45,7 @@ type verbBudgets struct {
 // rulesOf reads the pool's annotations.
 func rulesOf(s *Snapshot, pool *v1.NodePool) *poolRules {
 	r := &poolRules{pool: pool, zone: time.UTC, pauseReason: pool.Annotations[v1.PauseReasonAnnotationKey]}
+	r.cluster = clusterPause(s, pool.Name)
 	r.readPause(s.Now)
 	r.readRetire()
 	r.readDrift()
@@ -57,7 +59,7 @@ func rulesOf(s *Snapshot, pool *v1.NodePool) *poolRules {
 // AnnotationProblems says which of the pool's annotations cannot be read, and what was expected of them.
 func AnnotationProblems(s *Snapshot, pool *v1.NodePool) []Reason { return rulesOf(s, pool).problems }
 
-// PoolPaused says whether and why the pool is paused; the zero Reason means that it is not.
+// PoolPaused says whether and why the pool, or the whole cluster, is paused; the zero Reason means that it is not.
 func PoolPaused(s *Snapshot, pool *v1.NodePool) Reason { return rulesOf(s, pool).pause() }
 
 func (r *poolRules) wrong(key, want string) {
@@ -92,10 +94,36 @@ func readPause(text string, now time.Time) (paused bool, until time.Time, err er
 
 // pause is the reason for which nothing of the pool is disrupted.
 func (r *poolRules) pause() Reason {
-	if !r.paused {
+	switch {
+	case !r.cluster.OK():
+		return r.cluster
+	case !r.paused:
 		return Reason{}
 	}
 	return pauseReason(r.pool.Name, "the pool", r.pauseReason, r.until)
+}
+
+// pausingNamespace is the namespace that pauses the whole cluster, by the annotations that pause a pool; nil if the snapshot
+// has none.
+func pausingNamespace(s *Snapshot) *corev1.Namespace {
+	i := slices.IndexFunc(s.Namespaces, func(n *corev1.Namespace) bool { return n.Name == v1.PausingNamespace })
+	if i < 0 {
+		return nil
+	}
+	return s.Namespaces[i]
+}
+
+// clusterPause is the reason for which nothing in the cluster is disrupted, as the pool is told.
+func clusterPause(s *Snapshot, pool string) Reason {
+	n := pausingNamespace(s)
+	if n == nil {
+		return Reason{}
+	}
+	paused, until, _ := readPause(n.Annotations[v1.PauseAnnotationKey], s.Now)
+	if !paused {
+		return Reason{}
+	}
+	return pauseReason(pool, "the cluster", n.Annotations[v1.PauseReasonAnnotationKey], until)
 }
 
 func pauseReason(pool, what, why string, until time.Time) Reason {

@@ -45,7 +45,7 @@ func balanced(score float64) bool { return score >= 1.0/balanceFactor }
 
 // unbalanced says which pool of the policy Balanced the move disturbs more than it saves there: what replacements cost is shared
 // among the pools by the price of what they lose.
-func (d *disruptor) unbalanced(totals map[string]balance, gone []*host, replacements []Launch) Reason {
+func (d *disruptor) unbalanced(gone []*host, replacements []Launch) Reason {
 	price, disruption, all := map[string]float64{}, map[string]float64{}, 0.0
 	for _, h := range gone {
 		price[h.pool()] += d.price(h)
@@ -60,11 +60,14 @@ func (d *disruptor) unbalanced(totals map[string]balance, gone []*host, replacem
 		if _, source := price[pool.Name]; !source || pool.Spec.Disruption.ConsolidationPolicy != v1.Balanced {
 			continue
 		}
+		if d.totals == nil {
+			d.totals = d.balances()
+		}
 		share := 0.0
 		if all > 0 {
 			share = saving * price[pool.Name] / all
 		}
-		if score := totals[pool.Name].score(share, disruption[pool.Name]); !balanced(score) {
+		if score := d.totals[pool.Name].score(share, disruption[pool.Name]); !balanced(score) {
 			return Reason{Code: NotBalanced, NodePool: pool.Name, Need: fmt.Sprintf("%.2f", 1.0/balanceFactor), Have: fmt.Sprintf("%.2f", score)}
 		}
 	}

@@ -56,10 +56,6 @@ func (d *disruptor) barredByOwner(h *host) Reason {
 	if class := findClass(d.s, b.rules.pool.Spec.Template.Spec.NodeClassRef); class == nil || len(class.InstanceTypes) == 0 {
 		return Reason{Code: NodePoolNotReady, NodePool: pool, Have: "nothing is known of its instance types" + because(class)}
 	}
-	if r := d.clusterPause(); !r.OK() {
-		r.NodePool = pool
-		return r
-	}
 	return b.rules.pause()
 }
 
@@ -68,15 +64,6 @@ func because(class *Class) string {
 		return ""
 	}
 	return ": " + class.Problem
-}
-
-// clusterPause is the reason for which nothing in the cluster is disrupted.
-func (d *disruptor) clusterPause() Reason {
-	paused, until, _ := readPause(d.opt.Pause, d.s.Now)
-	if !paused {
-		return Reason{}
-	}
-	return pauseReason("", "the cluster", d.opt.PauseReason, until)
 }
 
 // held says which pods keep the machine: one that is protected, or that may not be moved at this time. With several, the one
@@ -215,18 +202,20 @@ func (d *disruptor) price(h *host) float64 {
 	return price
 }
 
-// ranked orders the managed machines by what removing them saves, most first.
+// ranked lists the managed machines by what removing them saves, most first.
 func (d *disruptor) ranked() []*host {
-	var out []*host
+	if d.order != nil {
+		return d.order
+	}
 	prices := map[*host]float64{}
 	for _, h := range d.p.hosts {
 		if h.claim != nil {
-			out = append(out, h)
+			d.order = append(d.order, h)
 			prices[h] = d.price(h)
 		}
 	}
-	slices.SortStableFunc(out, func(a, b *host) int {
+	slices.SortStableFunc(d.order, func(a, b *host) int {
 		return cmp.Or(cmp.Compare(prices[b], prices[a]), compareNames(a, b))
 	})
-	return out
+	return d.order
 }

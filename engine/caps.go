@@ -25,7 +25,7 @@ func (c *consolidation) caps(p *disruption.Problem, machineOf map[hostKey]int) [
 		}
 		return i
 	}
-	c.moves = c.readMoves()
+	c.moves = &ownerMoves{s: c.s, memo: c.memo, left: map[string]int{}}
 	for _, h := range c.sources {
 		b := c.budgets[h.pool()]
 		a := b.rules.allowance(c.s.Now, v1.Underutilized, b.counts)
@@ -40,10 +40,10 @@ func (c *consolidation) caps(p *disruption.Problem, machineOf map[hostKey]int) [
 		}
 		owners := c.ownersOf(part{hosts: []*host{h}})
 		for _, owner := range slices.Sorted(maps.Keys(owners)) {
-			uses = append(uses, disruption.Lot{Of: cap(owner, c.moves.left[owner], func(h *host) Reason {
-				return Reason{
-					Code: OwnerMoved, NodePool: h.pool(), Key: owner, Need: plural(owners[owner], "pod"), Have: plural(c.moves.left[owner], "pod"),
-				}
+			uses = append(uses, disruption.Lot{Of: cap(owner, c.moves.of(owner), func(h *host) Reason {
+				r := c.moves.refusal(owner, owners[owner])
+				r.NodePool = h.pool()
+				return r
 			}), N: owners[owner]})
 		}
 		p.Machines[machineOf[h.key()]].Uses = uses

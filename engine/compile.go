@@ -61,13 +61,13 @@ func compileTrial(s *Snapshot, opt Options, memo *Memo, t *trial) *problem {
 }
 
 func compileCounted(s *Snapshot, opt Options, pods *census, t *trial) *problem {
-	p := &problem{snapshot: s, opt: opt, trial: t, census: pods, hosts: hostsOf(s, pods), daemons: daemonsOf(s), places: map[string]*where{},
+	p := &problem{snapshot: s, opt: opt, trial: t, census: pods, hosts: pods.machines(s), daemons: daemonsOf(s), places: map[string]*where{},
 		levels: map[levelKey][]packing.Level{}, requests: map[*podNeed]capacity.Vector{}}
 	t.mark(p.hosts)
 	if t != nil {
 		p.guards = t.guards
 	}
-	p.learned = learn(p.hosts)
+	p.learned = pods.learned
 	p.wishes, p.crowd = newWishes(s, opt, pods), newCrowd()
 	p.loseDisks()
 	p.moving = p.leavers()

@@ -27,6 +27,8 @@ const (
 	mostAims = 6
 	// fewAims is the same for a pass that looks at a few machines only.
 	fewAims = 2
+	// mostRetries is how often a small cluster is searched, each time without what was found before and could not go.
+	mostRetries = 4
 	// manySources is the number of machines above which no effort goes into what is bought for one pass: the next one looks at
 	// it again.
 	manySources = 1000
@@ -42,20 +44,30 @@ const (
 func (d *disruptor) consolidate(again bool) {
 	c := d.newConsolidation()
 	again = again && c.changed()
-	if len(c.sources) == 0 {
-		return
+	for round := 1; len(c.sources) > 0; round++ {
+		begun := len(d.plan.Disruptions)
+		c.search(again)
+		aims := mostAims
+		if again {
+			aims = fewAims
+		}
+		found := c.aim(c.found, aims)
+		c.explain(found)
+		if wave := c.wave(found); len(wave) > 0 {
+			c.carry(wave)
+		}
+		c.noteLook(again)
+		if again || len(c.found) == 0 || len(d.plan.Disruptions) > begun || len(c.sources) > fewSources || round == mostRetries {
+			return
+		}
+		c.leaveOut(c.found)
 	}
-	c.search(again)
-	aims := mostAims
-	if again {
-		aims = fewAims
-	}
-	found := c.aim(c.found, aims)
-	c.explain(found)
-	if wave := c.wave(found); len(wave) > 0 {
-		c.carry(wave)
-	}
-	c.noteLook(again)
+}
+
+// leaveOut begins anew without machines that cannot go after all: others must not wait for ever behind those that look best.
+func (c *consolidation) leaveOut(hosts []*host) {
+	*c = consolidation{disruptor: c.disruptor, sources: c.sources, index: c.index, hints: map[*corev1.Pod]hostKey{}, passed: c.passed}
+	c.drop(func(h *host) bool { return slices.Contains(hosts, h) })
 }
 
 // consolidation is the state of one consolidate.
@@ -65,16 +77,15 @@ type consolidation struct {
 	index   map[hostKey]int // of each source
 	cost    []float64       // of moving the pods of each source, in USD
 	settled []float64       // the same once none of them is young
-	starts  startTimes
-	worth   []float64 // of a unit of each resource, in USD per hour
-	core    float64   // what a core is worth
-	problem *problem  // in which the pods of the sources are to be planned
+	worth   []float64       // of a unit of each resource, in USD per hour
+	core    float64         // what a core is worth
+	problem *problem        // in which the pods of the sources are to be planned
 	classes []searchClass
 	found   []*host
 	hints   map[*corev1.Pod]hostKey // where the search puts pods
 	batches map[string]int          // of the nodes that are replaced
 	tried   attempted
-	totals  map[string]balance
+	passed  []*host // left out because another pass has tried them just now
 	moves   *ownerMoves
 }
 
@@ -123,7 +134,7 @@ func (c *consolidation) horizon(h *host) float64 {
 // none of them is young any more.
 func (c *consolidation) moveCosts(h *host) (cost, settled float64) {
 	for _, pod := range c.moving(h) {
-		value, start := c.podValue(pod), c.starts.of(c.memo.ownerOf(pod))
+		value, start := c.podValue(pod), c.memo.startOf(pod)
 		cost += moveCost(pod, value, start, c.s.Now)
 		settled += settledCost(pod, value, start)
 	}
@@ -151,7 +162,6 @@ func (c *consolidation) search(again bool) {
 	}
 	opt := c.opt
 	c.problem = compileCounted(c.s, opt, c.p.census, t)
-	c.starts = startTimesOf(c.p.census)
 	options, listed := c.options()
 	if again {
 		c.worth = c.memo.looked.worthIn(c.problem.names)
@@ -349,10 +359,7 @@ func (c *consolidation) judgePart(p part, stranded map[*host]Reason) Reason {
 	if r := c.spotRefusal(p); !r.OK() {
 		return r
 	}
-	if c.totals == nil {
-		c.totals = c.balances()
-	}
-	return c.unbalanced(c.totals, p.hosts, p.launches)
+	return c.unbalanced(p.hosts, p.launches)
 }
 
 func (c *consolidation) least(price float64) float64 { return max(leastShare*price, leastCore*c.core) }

@@ -42,13 +42,15 @@ type disruptor struct {
 	expected map[*host]*corev1.Pod   // a pod that will run on the machine
 	homes    map[*corev1.Pod]hostKey // where pods will run that need a place anyway
 	nodes    map[*v1.NodeClaim][]string
-	verdicts map[*host]Reason  // why a machine stays whatever for
-	taken    map[*host]bool    // machines that go
-	why      map[*host]Reason  // why a machine stays
-	halts    map[string]Reason // pools whose nodes are not replaced for now; nil until it is asked
-	launched map[string]int    // launches of each pool
-	stamps   map[string]stamp  // of static pools
-	replaced map[string]int    // nodes of static pools that this pass replaces
+	verdicts map[*host]Reason   // why a machine stays whatever for
+	taken    map[*host]bool     // machines that go
+	why      map[*host]Reason   // why a machine stays
+	halts    map[string]Reason  // pools whose nodes are not replaced for now; nil until it is asked
+	launched map[string]int     // launches of each pool
+	stamps   map[string]stamp   // of static pools
+	replaced map[string]int     // nodes of static pools that this pass replaces
+	totals   map[string]balance // of pools; nil until it is asked
+	order    []*host            // ranked
 	plan     *Plan
 }
 
@@ -123,7 +125,7 @@ func (d *disruptor) judge() {
 
 // free are the managed machines that somebody may disrupt and that do not go yet, those that save most first.
 func (d *disruptor) free() []*host {
-	return slices.DeleteFunc(d.ranked(), func(h *host) bool { return d.taken[h] || !d.verdicts[h].OK() })
+	return slices.DeleteFunc(slices.Clone(d.ranked()), func(h *host) bool { return d.taken[h] || !d.verdicts[h].OK() })
 }
 
 // keep writes down why a machine stays. The first reason counts, unless it says no more than that somebody else has to look.
@@ -212,9 +214,11 @@ func (d *disruptor) finish() *Plan {
 		}
 	}
 	d.plan.Notes = append(d.plan.Notes, d.guards.broken...)
-	if _, _, err := readPause(d.opt.Pause, d.s.Now); err != nil {
-		d.plan.Notes = append(d.plan.Notes, Note{Object: "the cluster", Reason: Reason{
-			Code: UnreadableOption, Key: "pause", Need: err.Error(), Have: fmt.Sprintf("%q", d.opt.Pause)}})
+	if n := pausingNamespace(d.s); n != nil {
+		if _, _, err := readPause(n.Annotations[v1.PauseAnnotationKey], d.s.Now); err != nil {
+			d.plan.Notes = append(d.plan.Notes, Note{Object: "Namespace " + n.Name, Reason: Reason{
+				Code: UnreadableAnnotation, Key: v1.PauseAnnotationKey, Need: err.Error(), Have: fmt.Sprintf("%q", n.Annotations[v1.PauseAnnotationKey])}})
+		}
 	}
 	return d.plan
 }

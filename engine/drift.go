@@ -122,6 +122,9 @@ func typeDrift(claim *v1.NodeClaim, class *Class) string {
 // traitDrift finds the first trait that the class would not choose any more.
 func traitDrift(claim *v1.NodeClaim, class *Class) (reason, message string) {
 	for _, t := range class.Traits {
+		if _, meant := slices.BinarySearch(t.Types, claim.Labels[corev1.LabelInstanceTypeStable]); len(t.Types) > 0 && !meant {
+			continue
+		}
 		value, there := claim.Annotations[t.Key]
 		if !there {
 			value, there = claim.Labels[t.Key]

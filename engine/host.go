@@ -133,6 +133,20 @@ func hostsOf(s *Snapshot, c *census) []*host {
 	return hosts
 }
 
+// machines is hostsOf for one more compilation of the same snapshot.
+func (c *census) machines(s *Snapshot) []*host {
+	if c.hosts == nil {
+		c.hosts = hostsOf(s, c)
+		c.learned = learn(c.hosts)
+	}
+	copies, out := make([]host, len(c.hosts)), make([]*host, len(c.hosts))
+	for i, h := range c.hosts {
+		copies[i] = *h
+		out[i] = &copies[i]
+	}
+	return out
+}
+
 func compareBy[T any](a, b T, before func(a, b T) bool) int {
 	switch {
 	case before(a, b):

@@ -25,6 +25,7 @@ const (
 	NoticeScheduledChange         = "ScheduledChange"
 	NoticeStopping                = "InstanceStopping"
 	NoticeTerminating             = "InstanceTerminating"
+	NoticeReservationExpiring     = "CapacityReservationExpiring"
 	NoticeStatusCheck             = "StatusCheckImpaired" // the machine is broken: its pods get no more time
 )
 
@@ -49,6 +50,7 @@ type Interruption struct {
 var interruptionWords = map[string]struct{ event, cause string }{
 	NoticeSpotInterruption:        {"SpotInterrupted", "spot_interrupted"},
 	NoticeReservationInterruption: {"CapacityReservationInstanceInterrupted", "capacity_reservation_interrupted"},
+	NoticeReservationExpiring:     {"CapacityReservationExpiring", "capacity_reservation_expiring"},
 	NoticeRebalance:               {"SpotRebalanceRecommendation", "rebalance_recommendation"},
 	NoticeScheduledChange:         {"InstanceUnhealthy", "scheduled_change"},
 	NoticeStopping:                {"InstanceStopping", "instance_stopped"},

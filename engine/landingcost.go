@@ -122,8 +122,10 @@ func (w *landingWorld) after(stranded []*landingPod, turn int) *Snapshot {
 // podsAfter are the pods that run, with those that have landed, and the stranded ones.
 func (w *landingWorld) podsAfter(stranded []*landingPod, landed map[PodID]string) []*corev1.Pod {
 	var out []*corev1.Pod
-	for _, p := range w.running {
-		out = append(out, p.pod)
+	for _, pod := range w.replay.Snapshot.Pods {
+		if _, ok := w.byNodeName[pod.Spec.NodeName]; ok && pod.Spec.NodeName != "" && !IsTerminal(pod) && !w.landing[podID(pod)] {
+			out = append(out, pod)
+		}
 	}
 	for _, p := range w.queue {
 		name, ok := landed[podID(p.pod)]

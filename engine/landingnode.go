@@ -31,7 +31,7 @@ type landingNode struct {
 	volumes           map[string]string // attached volumes with their drivers
 	limits, attached  map[string]int    // volumes by driver
 	promisedPorts     []hostPort
-	daemons           map[string]bool // DaemonSets that have a pod here
+	daemons           []string // DaemonSets that have a pod here
 }
 
 // landingNodes lists the nodes that pods can land on: existing ones by name, then claims without a node, then launches

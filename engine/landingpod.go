@@ -40,7 +40,13 @@ type measured struct {
 
 // measure fills in what the pod takes of a node.
 func (w *landingWorld) measure(p *landingPod) {
-	request := w.memo.needOf(p.pod)
+	m := w.measuredOf(w.memo.needOf(p.pod))
+	p.need, p.asked, p.requested = m.need, m.asked, m.requested
+	p.scored = scoredUsage(p.pod, p.requested)
+	p.ports = hostPortsOf(&p.pod.Spec)
+}
+
+func (w *landingWorld) measuredOf(request *podNeed) *measured {
 	m := w.measured[request]
 	if m == nil {
 		m = &measured{need: w.names.vector(request.list), requested: usageOf(request.list)}
@@ -51,9 +57,7 @@ func (w *landingWorld) measure(p *landingPod) {
 		}
 		w.measured[request] = m
 	}
-	p.need, p.asked, p.requested = m.need, m.asked, m.requested
-	p.scored = scoredUsage(p.pod, p.requested)
-	p.ports = hostPortsOf(&p.pod.Spec)
+	return m
 }
 
 // scoredUsage is what LeastAllocated counts of a pod: containers that name no request count with a default one.

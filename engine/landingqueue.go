@@ -124,7 +124,7 @@ func (w *landingWorld) bind(p *landingPod, i int) {
 		n.attach(v)
 	}
 	for _, t := range w.countedBy(p) {
-		t.add(i)
+		t.add(i, 1)
 	}
 }
 
@@ -136,19 +136,24 @@ func (w *landingWorld) countedBy(p *landingPod) []*tally {
 	if p.labels == nil {
 		p.labels = w.labelKind(p.pod.Namespace, p.pod.Labels)
 	}
-	key := countedKey{p.labels, p.rules, IsTerminating(p.pod) && p.wish == nil}
+	p.counted = w.talliesOf(countedKey{p.labels, p.rules, IsTerminating(p.pod) && p.wish == nil})
+	return p.counted
+}
+
+// talliesOf lists the tallies in which such pods count.
+func (w *landingWorld) talliesOf(key countedKey) []*tally {
 	list, ok := w.counted[key]
 	if !ok {
 		list = []*tally{}
-		for m := p.labels.matched.Next(0); m >= 0; m = p.labels.matched.Next(m + 1) {
+		for m := key.labels.matched.Next(0); m >= 0; m = key.labels.matched.Next(m + 1) {
 			for _, t := range w.reader.matchers[m].tallies {
 				if !t.live || !key.ending {
 					list = appendOnce(list, t)
 				}
 			}
 		}
-		if p.rules != nil {
-			for _, h := range p.rules.held {
+		if key.rules != nil {
+			for _, h := range key.rules.held {
 				if h.owned != nil {
 					list = append(list, h.owned)
 				}
@@ -156,6 +161,5 @@ func (w *landingWorld) countedBy(p *landingPod) []*tally {
 		}
 		w.counted[key] = list
 	}
-	p.counted = list
 	return list
 }

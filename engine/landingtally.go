@@ -70,8 +70,8 @@ func newTally(t *landingTopology, within []bool, live bool) *tally {
 	return out
 }
 
-// add counts a pod on node n.
-func (t *tally) add(n int) {
+// add counts so many pods on node n.
+func (t *tally) add(n int, pods int32) {
 	d := t.of[n]
 	if d < 0 || t.within != nil && !t.within[n] {
 		return
@@ -79,8 +79,8 @@ func (t *tally) add(n int) {
 	if t.counts[d] == t.least {
 		t.leastOf--
 	}
-	t.counts[d]++
-	t.total++
+	t.counts[d] += pods
+	t.total += int(pods)
 }
 
 // promise counts a pod that is nominated to node n; by is -1 once it is not any more.

@@ -34,9 +34,14 @@ type landingWorld struct {
 	tallies    map[string]*tally
 	topologies map[string]*landingTopology
 
-	running []*landingPod // with the nodes of the same index in at
+	// rolls are the pods that run on the nodes, nil where each is read for itself: these are running, on the nodes of the
+	// same index in at.
+	rolls   []*landingRoll
+	running []*landingPod
 	at      []int
+	kinds   map[*alike]*labelKind
 	queue   []*landingPod
+	landing map[PodID]bool
 
 	// Room for one pod's search.
 	feasible    []int
@@ -57,10 +62,11 @@ func newLandingWorld(r *Replay) *landingWorld {
 	w := &landingWorld{
 		replay: r, memo: r.memo, measured: map[*podNeed]*measured{}, byName: map[string]int{}, byNodeName: map[string]int{}, volumes: newVolumeIndex(r.Snapshot), owners: newPodOwners(r.Snapshot),
 		grounds: map[string]*ground{}, namespaces: map[string]labels.Set{}, labelKinds: map[string]*labelKind{}, wishes: map[wishKey]*landingWish{},
-		counted: map[countedKey][]*tally{}, tallies: map[string]*tally{}, topologies: map[string]*landingTopology{},
+		counted: map[countedKey][]*tally{}, tallies: map[string]*tally{}, topologies: map[string]*landingTopology{}, kinds: map[*alike]*labelKind{}, landing: map[PodID]bool{},
 	}
 	if w.memo == nil {
 		w.memo = &Memo{}
+		w.memo.take(r.Snapshot)
 	}
 	w.reader = newRuleReader(w)
 	for _, n := range r.Snapshot.Namespaces {
@@ -78,6 +84,11 @@ func newLandingWorld(r *Replay) *landingWorld {
 		p.labels = w.labelKind(p.pod.Namespace, p.pod.Labels)
 		p.wish = w.wishOf(p)
 	}
+	for i, r := range w.rolls {
+		if r != nil {
+			w.bindRoll(r, i)
+		}
+	}
 	for i, p := range w.running {
 		w.bind(p, w.at[i])
 	}
@@ -91,35 +102,50 @@ func newLandingWorld(r *Replay) *landingWorld {
 // readPods sorts the snapshot's pods into those that run and those that have to land.
 func (w *landingWorld) readPods() {
 	r := w.replay
-	landing := make(map[PodID]bool, len(r.Pods))
-	asked := map[corev1.ResourceName]bool{}
+	asked, left := map[corev1.ResourceName]bool{}, map[string]bool{}
 	for _, pod := range r.Pods {
-		landing[podID(pod)] = true
+		w.landing[podID(pod)], left[pod.Spec.NodeName] = true, true
 		for name := range w.memo.needOf(pod).list {
 			asked[name] = true
 		}
 	}
 	w.names = newResourceNames(asked)
 	w.room.start(w.names.Len(), len(w.nodes))
+	w.rolls = make([]*landingRoll, len(w.nodes))
 	for i, n := range w.nodes {
 		n.furnish()
 		copy(w.room.of(i), w.names.vector(n.node.Status.Allocatable))
-	}
-	for _, pod := range r.Snapshot.Pods {
-		i, ok := w.byNodeName[pod.Spec.NodeName]
-		if pod.Spec.NodeName == "" || !ok || IsTerminal(pod) || landing[podID(pod)] {
-			continue
-		}
-		w.running = append(w.running, w.runningPod(pod))
-		w.at = append(w.at, i)
-		if key := daemonKey(pod); key != "" {
-			w.nodes[i].note(key)
-		}
+		w.readNode(i, left[n.node.Name])
 	}
 	for _, pod := range r.Pods {
 		w.queue = append(w.queue, w.waitingPod(pod))
 	}
 	slices.SortFunc(w.queue, queued)
+}
+
+// readNode reads the pods that run on node i and stay there; some is true if others leave it.
+func (w *landingWorld) readNode(i int, some bool) {
+	if w.byNodeName[w.nodes[i].node.Name] != i {
+		return // another node of that name has them
+	}
+	roll := w.memo.rollOf(w.nodes[i].node.Name)
+	all := w.memo.landingOf(roll)
+	single := all.apart
+	if some {
+		single = roll.facts
+	} else {
+		w.rolls[i] = all
+		w.nodes[i].daemons = all.daemons
+	}
+	for _, f := range single {
+		if w.landing[podID(f.pod)] {
+			continue
+		}
+		w.running, w.at = append(w.running, w.runningPod(f.pod)), append(w.at, i)
+		if key := daemonKey(f.pod); some && key != "" {
+			w.nodes[i].daemons = append(w.nodes[i].daemons, key)
+		}
+	}
 }
 
 func (w *landingWorld) runningPod(pod *corev1.Pod) *landingPod {
@@ -209,7 +235,7 @@ func (w *landingWorld) readDaemons() []*landingPod {
 func (w *landingWorld) spreadDaemon(p *landingPod) {
 	key := p.pod.Namespace + "/" + p.pod.Name
 	for i, n := range w.nodes {
-		if !n.daemons[key] && p.ground.judge(n).admitted && p.fits(w.room.of(i)) {
+		if !slices.Contains(n.daemons, key) && p.ground.judge(n).admitted && p.fits(w.room.of(i)) {
 			w.bind(p, i)
 		}
 	}
@@ -223,11 +249,4 @@ func daemonKey(pod *corev1.Pod) string {
 		}
 	}
 	return ""
-}
-
-func (n *landingNode) note(daemon string) {
-	if n.daemons == nil {
-		n.daemons = map[string]bool{}
-	}
-	n.daemons[daemon] = true
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 
 	"tenon.sh/engine/capacity"
 )
@@ -23,7 +24,9 @@ type Memo struct {
 	needs map[string]*podNeed
 	works map[workloadName]*workloadFacts
 	owned map[string]*ownerFacts
-	pass  uint64
+	// catalogs are the sorted ones by their first types.
+	catalogs map[*InstanceType]*sortedCatalog
+	pass     uint64
 	// looked is what the last passes of Disrupt have looked at for nothing; nil before the first.
 	looked *lookedAt
 	next   uint64 // number of the next pod
@@ -40,7 +43,7 @@ type podFacts struct {
 	kind *alike
 	// counts is true for pods that take room on their node, ending for those that have been told to stop.
 	counts, ending bool
-	mounts         bool        // has volumes
+	mounts         bool        // has volumes that matter to where it runs
 	owner          *ownerFacts // nil for pods that nobody owns
 	// event is when the pod last came or went, brief whether it is a brief one; neither counts for DaemonSets' pods.
 	event         time.Time
@@ -87,6 +90,7 @@ type roll struct {
 	activityPass     uint64
 	used             capacity.Vector // by all pods, in the order of resources that usedFor names
 	usedFor          string
+	landing          *landingRoll // nil until landingOf was asked
 }
 
 type kindCount struct {
@@ -100,6 +104,9 @@ type census struct {
 	all     []*podFacts // in the order of the snapshot
 	unbound []*corev1.Pod
 	mounts  []*corev1.Pod
+	// hosts and learned are what every compilation of the snapshot begins with; nil before the first.
+	hosts   []*host
+	learned map[*InstanceType]*resource.Quantity
 }
 
 // take counts the pods of the snapshot. A nil memo is an empty one.
@@ -111,6 +118,12 @@ func (m *Memo) take(s *Snapshot) *census {
 		m.pods = make(map[*corev1.Pod]*podFacts, len(s.Pods))
 		m.rolls, m.kinds, m.needs = map[string]*roll{}, map[string]*alike{}, map[string]*podNeed{}
 		m.works, m.owned = map[workloadName]*workloadFacts{}, map[string]*ownerFacts{}
+		m.catalogs = map[*InstanceType]*sortedCatalog{}
+	}
+	for first, c := range m.catalogs {
+		if c.pass < m.pass-1 {
+			delete(m.catalogs, first)
+		}
 	}
 	m.pass++
 	c := &census{memo: m, all: make([]*podFacts, 0, len(s.Pods))}
@@ -139,7 +152,7 @@ func (m *Memo) take(s *Snapshot) *census {
 func (m *Memo) read(pod *corev1.Pod) *podFacts {
 	m.next++
 	f := &podFacts{
-		pod: pod, id: mixed(m.next), counts: !IsTerminal(pod), ending: IsTerminating(pod), mounts: len(pod.Spec.Volumes) > 0,
+		pod: pod, id: mixed(m.next), counts: !IsTerminal(pod), ending: IsTerminating(pod), mounts: hasVolumes(&pod.Spec),
 		kind: m.kindOf(pod), event: podEvent(pod), brief: IsBrief(pod), daemon: OwnedByDaemonSet(pod),
 	}
 	if name := ownerKey(pod); name != "" {
@@ -167,7 +180,7 @@ func (f *podFacts) stamp(pass uint64) {
 		f.roll.seen = pass
 	}
 	if f.owner != nil {
-		f.owner.seen = pass
+		f.owner.see(f, pass)
 	}
 	if f.workload != nil {
 		f.workload.seen = pass
@@ -245,9 +258,12 @@ func (r *roll) see(f *podFacts, pass uint64) {
 	r.seenCount++
 }
 
-// refresh writes the rolls anew whose pods are not those of the last call.
+// refresh writes the rolls and owners anew whose pods are not those of the last call.
 func (m *Memo) refresh(all []*podFacts) {
 	for _, f := range all {
+		if f.owner != nil {
+			f.owner.renew(f)
+		}
 		if r := f.roll; r == nil || !f.counts || !r.changed && r.sum == r.seenSum && r.count == r.seenCount {
 			continue
 		}
@@ -260,6 +276,9 @@ func (m *Memo) refresh(all []*podFacts) {
 	for _, f := range all {
 		if f.roll != nil && f.roll.changed {
 			f.roll.close()
+		}
+		if f.owner != nil && f.owner.changed {
+			f.owner.close()
 		}
 	}
 }
@@ -316,8 +335,10 @@ func (m *Memo) forget(live int) {
 }
 
 // of is the roll of a node.
-func (c *census) of(node string) *roll {
-	if r := c.memo.rolls[node]; r != nil && r.pass == c.memo.pass {
+func (c *census) of(node string) *roll { return c.memo.rollOf(node) }
+
+func (m *Memo) rollOf(node string) *roll {
+	if r := m.rolls[node]; r != nil && r.pass == m.pass {
 		return r
 	}
 	return &roll{}

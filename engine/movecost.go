@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"slices"
 	"strconv"
 	"time"
 
@@ -69,29 +68,6 @@ const (
 	dearestYoung = 3
 )
 
-// startTimes is how long the pods of each owner take from being bound to being ready.
-type startTimes map[string]time.Duration
-
-// startTimesOf takes the median over each owner's pods that run.
-func startTimesOf(c *census) startTimes {
-	for _, f := range c.all {
-		if f.owner == nil || f.pod.Spec.NodeName == "" {
-			continue
-		}
-		if took := f.startTime(); took >= 0 {
-			f.owner.took = append(f.owner.took, took)
-		}
-	}
-	out := startTimes{}
-	for _, f := range c.all {
-		if o := f.owner; o != nil && len(o.took) > 0 {
-			slices.Sort(o.took)
-			out[o.name], o.took = o.took[len(o.took)/2], o.took[:0]
-		}
-	}
-	return out
-}
-
 // startTime is how long the pod took from being bound to being ready, below zero if that is not known.
 func (f *podFacts) startTime() time.Duration {
 	if f.startedKnown {
@@ -122,9 +98,12 @@ func ownerKey(pod *corev1.Pod) string {
 	return pod.Namespace + "/" + c.Kind + "/" + c.Name
 }
 
-func (t startTimes) of(owner string) time.Duration {
-	if took, ok := t[owner]; ok {
-		return took
+// startOf is how long pods of the pod's owner take from being bound to being ready.
+func (m *Memo) startOf(pod *corev1.Pod) time.Duration {
+	if f := m.pods[pod]; f != nil && f.owner != nil {
+		if took := f.owner.startTime(); took >= 0 {
+			return took
+		}
 	}
 	return usualStart
 }

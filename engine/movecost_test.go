@@ -86,12 +86,19 @@ func TestStartTimesAreThoseOfTheOwnersOtherPods(t *testing.T) {
 		}
 		return pod
 	}
-	times := startTimesOf((&Memo{}).take(&Snapshot{Pods: []*corev1.Pod{owned("slow", 9*time.Minute), owned("slow", 5*time.Minute), owned("slow", time.Hour), owned("fast", time.Second)}}))
-	if got := times.of(ownerKey(owned("slow", 0))); got != 9*time.Minute {
+	waiting := owned("new", 0)
+	waiting.Status.Conditions = nil
+	memo, pods := &Memo{}, []*corev1.Pod{owned("slow", 9*time.Minute), owned("slow", 5*time.Minute), owned("slow", time.Hour), owned("fast", time.Second), waiting}
+	memo.take(&Snapshot{Pods: pods})
+	if got := memo.startOf(pods[0]); got != 9*time.Minute {
 		t.Errorf("slow: %s, want the median", got)
 	}
-	if got := times.of(ownerKey(owned("new", 0))); got != usualStart {
+	if got := memo.startOf(waiting); got != usualStart {
 		t.Errorf("unknown: %s", got)
+	}
+	memo.take(&Snapshot{Pods: pods[1:]})
+	if got := memo.startOf(pods[1]); got != time.Hour {
+		t.Errorf("slow, once one has left: %s, want the median of the others", got)
 	}
 }
 
@@ -157,8 +164,8 @@ func TestMovesAreJudgedByTheirPools(t *testing.T) {
 	full, spare, unknown, free := machine("other", "f", "two", 50), machine("other", "g", "two", 0), machine("even", "h", "gone", 1), machine("free", "i", "two", 90)
 	hosts = append(hosts, full, spare, unknown, free)
 	d := &disruptor{s: s, p: &problem{hosts: hosts}, prices: NewPriceBook(s)}
-	totals := d.balances()
-	if b := totals["even"]; math.Abs(b.price-5*4.84) > 1e-9 || b.disruption != 12 {
+	d.totals = d.balances()
+	if b := d.totals["even"]; math.Abs(b.price-5*4.84) > 1e-9 || b.disruption != 12 {
 		t.Errorf("pool even: %+v, want 24.20 and 12: a node of unknown price disturbs all the same", b)
 	}
 	for name, c := range map[string]struct {
@@ -174,11 +181,12 @@ func TestMovesAreJudgedByTheirPools(t *testing.T) {
 		"one pool of two says no":                {[]*host{hosts[0], full}, []Launch{{Price: 9.6}}, false},
 		"a pool that asks and one that does not": {[]*host{hosts[0], free}, nil, true},
 	} {
-		if r := d.unbalanced(totals, c.gone, c.new); r.OK() != c.want {
+		if r := d.unbalanced(c.gone, c.new); r.OK() != c.want {
 			t.Errorf("%s: %s", name, r)
 		}
 	}
-	if r := d.unbalanced(map[string]balance{}, hosts[:1], nil); r.OK() {
+	d.totals = map[string]balance{}
+	if r := d.unbalanced(hosts[:1], nil); r.OK() {
 		t.Error("a pool that is not among the totals agrees")
 	}
 }

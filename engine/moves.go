@@ -1,6 +1,8 @@
 package engine
 
 import (
+	"fmt"
+	"slices"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -10,7 +12,10 @@ import (
 // moved in the last hour shows in the pods themselves: those that replaced others are younger than that, and younger than
 // their owner.
 type ownerMoves struct {
-	left map[string]int
+	s    *Snapshot
+	memo *Memo
+	made map[string]time.Time // when owners were made, as far as that is known; nil until it is asked
+	left map[string]int       // of owners that were asked for
 }
 
 const (
@@ -19,74 +24,59 @@ const (
 	firstPods = 10 * time.Minute
 )
 
-// ownerFacts is what a pass counts of an owner.
-type ownerFacts struct {
-	name         string
-	pass         uint64 // the last call that counted
-	seen         uint64 // the last call that saw a pod of it
-	count, moved int
-	since        time.Time // when it was made; where that is not known, when its first pod was
-	took         []time.Duration
+// of is how many pods of the owner may move.
+func (m *ownerMoves) of(owner string) int {
+	n, known := m.left[owner]
+	if known {
+		return n
+	}
+	if o := m.memo.owned[owner]; o != nil && o.seen == m.memo.pass {
+		n = max(0, (o.active()+1)/2-m.moved(o))
+	}
+	m.left[owner] = n
+	return n
 }
 
-// readMoves counts the pods of all owners.
-func (c *consolidation) readMoves() *ownerMoves {
-	pods := c.p.census
-	m := &ownerMoves{left: map[string]int{}}
-	var owners []*ownerFacts
-	recent := false
-	for _, f := range pods.all {
-		o := f.owner
-		if o == nil {
-			continue
-		}
-		at := f.pod.CreationTimestamp.Time
-		if o.pass != pods.memo.pass {
-			*o = ownerFacts{name: o.name, pass: pods.memo.pass, seen: o.seen, since: at, took: o.took[:0]}
-			owners = append(owners, o)
-		}
-		if at.Before(o.since) {
-			o.since = at
-		}
-		if isActive(f.pod) {
-			o.count++
-			recent = recent || c.s.Now.Sub(at) < moveHour
+// moved counts the owner's pods that replaced others within the last hour.
+func (m *ownerMoves) moved(o *ownerFacts) int {
+	young := func(f *podFacts) bool {
+		return isActive(f.pod) && m.s.Now.Sub(f.pod.CreationTimestamp.Time) < moveHour
+	}
+	if !slices.ContainsFunc(o.facts, young) {
+		return 0
+	}
+	since, known := m.madeAt(o.name)
+	if !known { // no later than its first pod
+		since = o.first()
+	}
+	n := 0
+	for _, f := range o.facts {
+		if young(f) && f.pod.CreationTimestamp.Sub(since) > firstPods {
+			n++
 		}
 	}
-	if recent {
-		c.countMoved()
-	}
-	for _, o := range owners {
-		m.left[o.name] = max(0, (o.count+1)/2-o.moved)
-	}
-	return m
+	return n
 }
 
-// countMoved counts the pods that replaced others within the last hour.
-func (c *consolidation) countMoved() {
-	pods := c.p.census
-	since := func(kind string, o metav1.Object) {
-		if owner := pods.memo.owned[o.GetNamespace()+"/"+kind+"/"+o.GetName()]; owner != nil {
-			owner.since = o.GetCreationTimestamp().Time
+// madeAt is when the owner was made, if the snapshot knows it.
+func (m *ownerMoves) madeAt(owner string) (time.Time, bool) {
+	if m.made == nil {
+		m.made = map[string]time.Time{}
+		note := func(kind string, o metav1.Object) {
+			m.made[o.GetNamespace()+"/"+kind+"/"+o.GetName()] = o.GetCreationTimestamp().Time
+		}
+		for _, r := range m.s.ReplicaSets {
+			note("ReplicaSet", r)
+		}
+		for _, r := range m.s.StatefulSets {
+			note("StatefulSet", r)
+		}
+		for _, r := range m.s.ReplicationControllers {
+			note("ReplicationController", r)
 		}
 	}
-	for _, r := range c.s.ReplicaSets {
-		since("ReplicaSet", r)
-	}
-	for _, r := range c.s.StatefulSets {
-		since("StatefulSet", r)
-	}
-	for _, r := range c.s.ReplicationControllers {
-		since("ReplicationController", r)
-	}
-	for _, f := range pods.all {
-		if f.owner == nil || !isActive(f.pod) {
-			continue
-		}
-		if at := f.pod.CreationTimestamp.Time; c.s.Now.Sub(at) < moveHour && at.Sub(f.owner.since) > firstPods {
-			f.owner.moved++
-		}
-	}
+	at, known := m.made[owner]
+	return at, known
 }
 
 // ownersOf counts the pods of each owner that a part moves.
@@ -106,18 +96,27 @@ func (c *consolidation) ownersOf(p part) map[string]int {
 func (m *ownerMoves) allow(owners map[string]int) Reason {
 	worst := ""
 	for owner, n := range owners {
-		if n > m.left[owner] && (worst == "" || owner < worst) {
+		if n > m.of(owner) && (worst == "" || owner < worst) {
 			worst = owner
 		}
 	}
 	if worst == "" {
 		return Reason{}
 	}
-	return Reason{Code: OwnerMoved, Key: worst, Need: plural(owners[worst], "pod"), Have: plural(m.left[worst], "pod")}
+	return m.refusal(worst, owners[worst])
+}
+
+// refusal says that n pods of the owner are more than may move now, or at any time.
+func (m *ownerMoves) refusal(owner string, n int) Reason {
+	have := plural(m.of(owner), "more pod")
+	if o := m.memo.owned[owner]; o != nil && n > (o.active()+1)/2 {
+		have = fmt.Sprintf("half, %s,", plural((o.active()+1)/2, "pod"))
+	}
+	return Reason{Code: OwnerMoved, Key: owner, Need: plural(n, "pod"), Have: have}
 }
 
 func (m *ownerMoves) use(owners map[string]int) {
 	for owner, n := range owners {
-		m.left[owner] -= n
+		m.left[owner] = m.of(owner) - n
 	}
 }

@@ -30,10 +30,6 @@ type Options struct {
 	SpotToSpot bool `json:"spotToSpot,omitempty"`
 	// Threads is how many goroutines may search at a time; the plan does not depend on it. 0 means 1.
 	Threads int `json:"threads,omitempty"`
-	// Pause stops disruption in the whole cluster as long as there is a choice, as a pool's annotation tenon.sh/pause does
-	// for the pool: "true" or the time at which it ends; "" is no pause. PauseReason says why.
-	Pause       string `json:"pause,omitempty"`
-	PauseReason string `json:"pauseReason,omitempty"`
 }
 
 // PreferencePolicy says what soft constraints of pods are worth.

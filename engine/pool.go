@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -98,6 +99,8 @@ func poolProblem(pool *v1.NodePool, class *Class) Reason {
 		return problem("it names no node class")
 	case class == nil:
 		return problem("%s %s is not found", ref.Kind, ref.Name)
+	case strings.Contains(class.Problem, ref.Kind+" "+ref.Name):
+		return problem("%s", class.Problem)
 	case class.Problem != "":
 		return problem("%s %s: %s", ref.Kind, ref.Name, class.Problem)
 	case ready != nil && ready.Status != "True":
@@ -153,7 +156,7 @@ func (m *poolModel) compile(p *problem) {
 	m.keys = m.settledKeys()
 	m.chooseTopologies(p)
 	if m.contradiction(u) == "" {
-		for _, kind := range sortedTypes(m.class.InstanceTypes) {
+		for _, kind := range p.census.memo.sortedTypes(m.class.InstanceTypes) {
 			m.addOptions(p, kind, m.keys)
 		}
 	}

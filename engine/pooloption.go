@@ -48,14 +48,28 @@ func offeringLabels(o *Offering) map[string]string {
 	return labels
 }
 
+// sortedCatalog is a catalog in order.
+type sortedCatalog struct {
+	types []*InstanceType
+	pass  uint64 // the last call that asked
+}
+
 // sortedTypes orders types by structure (size and price) first and by name between equals.
-func sortedTypes(types []InstanceType) []*InstanceType {
-	out := make([]*InstanceType, 0, len(types))
-	for i := range types {
-		out = append(out, &types[i])
+func (m *Memo) sortedTypes(types []InstanceType) []*InstanceType {
+	if len(types) == 0 {
+		return nil
 	}
-	slices.SortFunc(out, compareTypes)
-	return out
+	c := m.catalogs[&types[0]]
+	if c == nil || len(c.types) != len(types) {
+		c = &sortedCatalog{}
+		for i := range types {
+			c.types = append(c.types, &types[i])
+		}
+		slices.SortFunc(c.types, compareTypes)
+		m.catalogs[&types[0]] = c
+	}
+	c.pass = m.pass
+	return c.types
 }
 
 // osRank prefers Linux between equals: pods that name no system are made for it.

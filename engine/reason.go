@@ -74,14 +74,13 @@ const (
 	NoCheaperPlace        Code = "NoCheaperPlace"        // Have: what at most could be saved
 	WouldStrand           Code = "WouldStrand"           // Key: a pod that kube-scheduler would find no room for
 	SpotToSpot            Code = "SpotToSpot"            // Have: why a spot machine is not replaced by another
-	OwnerMoved            Code = "OwnerMoved"            // Key: the owner; Need: how many pods would move; Have: how many may this hour
+	OwnerMoved            Code = "OwnerMoved"            // Key: the owner; Need: how many pods would move; Have: how many may within an hour
 	NoDrainBound          Code = "NoDrainBound"          // Have: what would hold the drain for ever
 )
 
 // What cannot be read. It has the effect that does no harm.
 const (
 	UnreadableAnnotation Code = "UnreadableAnnotation" // Key; Have: the value; Need: what is expected
-	UnreadableOption     Code = "UnreadableOption"     // Key; Have: the value; Need: what is expected
 	UnreadableSelector   Code = "UnreadableSelector"   // Have: what is wrong
 	UnreadablePolicy     Code = "UnreadablePolicy"     // Key: the condition; Have: what is wrong
 )
@@ -176,7 +175,7 @@ var messages = map[Code]string{
 	WouldStrand:           "kube-scheduler spreads pods, and would find no room for pod {key}",
 	SpotToSpot:            "{have}",
 	NoCheaperPlace:        "no cheaper place was found for its pods: at most {have} is to be had here",
-	OwnerMoved:            "of {key} at most {have} may move within this hour, and {need} would move with the node",
+	OwnerMoved:            "of {key} at most {have} may move within an hour, and {need} would move with the node",
 	EvictionBlocked:       "PodDisruptionBudgets keep pod {key} from being evicted now: {have}",
 	Rebooting:             "the machine is being rebooted",
 	NoPoolLabel:           "the node does not carry the label {key}",
@@ -197,7 +196,6 @@ var messages = map[Code]string{
 	NoDrainBound:          "neither the repair policy nor the claim says how long a drain may take, and it could take for ever: {have}",
 
 	UnreadableAnnotation: "annotation {key} is {have}, want {need}",
-	UnreadableOption:     "option {key} is {have}, want {need}",
 	UnreadableSelector:   "its selector cannot be read, so it covers no pod: {have}",
 	UnreadablePolicy:     "the repair policy for {key} cannot be read and is left out: {have}",
 

@@ -75,6 +75,8 @@ type Trait struct {
 	Key string `json:"key"`
 	// Accepts lists the values that the class would choose from now.
 	Accepts []string `json:"accepts"`
+	// Types are the instance types of the machines that the trait is about, in order; none means all.
+	Types []string `json:"types,omitempty"`
 	// Reason is the reason of the condition Drifted on machines that have another value, "ImageDrift" for example.
 	Reason string `json:"reason"`
 }

@@ -228,6 +228,14 @@ func namedClaim(pod *corev1.Pod, volume *corev1.Volume) (claimID, bool) {
 	return claimID{pod.Namespace, volume.PersistentVolumeClaim.ClaimName}, true
 }
 
+// hasVolumes reports whether the pod has volumes that matter to where it runs. Those that any kubelet makes out of nothing, as
+// that with the service account's token that almost every pod has, do not.
+func hasVolumes(spec *corev1.PodSpec) bool {
+	return slices.ContainsFunc(spec.Volumes, func(v corev1.Volume) bool {
+		return v.Projected == nil && v.EmptyDir == nil && v.ConfigMap == nil && v.Secret == nil && v.DownwardAPI == nil && v.HostPath == nil
+	})
+}
+
 // of says what the pod's volumes need.
 func (v *volumes) of(pod *corev1.Pod) podVolumes {
 	var out podVolumes

@@ -98,7 +98,7 @@ func (w *wishes) of(pod *corev1.Pod) *wish {
 	}
 	spreads := w.spreads.constraintsOf(pod)
 	var volumes podVolumes
-	if len(pod.Spec.Volumes) > 0 {
+	if hasVolumes(&pod.Spec) {
 		volumes = w.volumes.of(pod)
 	}
 	key := w.key.wish(pod, spreads, &volumes)

@@ -19,7 +19,10 @@ type rented struct {
 	p *process
 }
 
-var _ provider.Provider = rented{}
+var (
+	_ provider.Provider = rented{}
+	_ provider.Notifier = rented{}
+)
 
 // errCloud is what the cloud answers when it has trouble of its own.
 var errCloud = errors.New("the cloud has an internal error")
@@ -81,4 +84,20 @@ func (r rented) Machines(ctx context.Context) (list []engine.Machine, err error)
 		return nil, err
 	}
 	return list, nil
+}
+
+func (r rented) Notices(ctx context.Context) (list []provider.Notice, err error) {
+	err = r.ask("list notices", "", func() error {
+		var failed error
+		list, failed = r.Provider.Notices(ctx)
+		return failed
+	})
+	if err != nil {
+		return nil, err
+	}
+	return list, nil
+}
+
+func (r rented) Acknowledge(ctx context.Context, notice provider.Notice) error {
+	return r.ask("acknowledge", string(notice.Machine), func() error { return r.Provider.Acknowledge(ctx, notice) })
 }

@@ -6,6 +6,7 @@ import (
 
 	v1 "tenon.sh/api/v1"
 	"tenon.sh/controller/disrupt"
+	"tenon.sh/controller/interruption"
 	"tenon.sh/controller/nodeclaim"
 	"tenon.sh/controller/nodeclass"
 	"tenon.sh/controller/nodepool"
@@ -24,10 +25,17 @@ func (p *process) controllers() {
 	p.watch(provision.Watch(ctx, p.views, provisioning.Trigger))
 	p.watch(disrupt.Watch(ctx, p.views, disrupting.Trigger))
 
+	notices := interruption.New(interruption.Config{
+		Cluster: p.cluster, Notifier: p.cloud, Recorder: p.recorder, Metrics: metrics, WritesAtOnce: 1, Hurry: func() { provisioning.Hurry("notice") },
+	})
+	p.loop("interruption", notices.Reconcile, 0, 0, 5*time.Second)
+
 	health := nodepool.NewHealth(nil)
-	pools := p.loop("nodepool", nodepool.New(nodepool.Config{Cluster: p.cluster, Health: health}).Reconcile, 200*time.Millisecond, time.Second, time.Minute)
+	pools := p.loop("nodepool", nodepool.New(nodepool.Config{Cluster: p.cluster, Health: health, StaticCapacity: true}).Reconcile, 200*time.Millisecond, time.Second, time.Minute)
 	classes := p.loop("nodeclass", (&nodeclass.Reconciler{Cluster: p.cluster}).Reconcile, 100*time.Millisecond, time.Second, 30*time.Second)
-	p.watch(nodepool.Watch(ctx, p.views, pools.Trigger))
+	static := nodepool.NewStatic(nodepool.StaticConfig{Cluster: p.cluster, Metrics: metrics, Options: options, WritesAtOnce: 1})
+	resizing := p.loop("static", static.Reconcile, 200*time.Millisecond, time.Second, 30*time.Second)
+	p.watch(nodepool.Watch(ctx, p.views, func(cause string) { pools.Trigger(cause); resizing.Trigger(cause) }))
 	p.watch(nodeclass.Watch(ctx, p.cluster, func(cause string) { classes.Trigger(cause); pools.Trigger(cause) }))
 	p.cluster.OnCatalogChange(func() { provisioning.Trigger("catalog"); disrupting.Trigger("catalog") })
 

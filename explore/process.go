@@ -29,6 +29,7 @@ type process struct {
 	api      *store
 	views    views
 	order    []*view
+	cloud    rented
 	cluster  *cluster.Cluster
 	recorder *report.Recorder
 	loops    []*loop
@@ -64,10 +65,11 @@ func (w *world) start(lag int) {
 		p.order = append(p.order, v)
 	}
 	cached := remote{p, true}
+	p.cloud = rented{simulated.New(w.cloud), p}
 	p.recorder = report.NewRecorder(cached, w.clock)
 	p.cluster = cluster.New(cluster.Config{
 		Client: cached, API: remote{p, w.switches.TrustCache}, Informers: p.views, Clock: w.clock,
-		Provider: rented{simulated.New(w.cloud), p},
+		Provider: p.cloud, Launches: &turnstile{p: p},
 	})
 	if err := p.cluster.Watch(context.Background()); err != nil {
 		panic(err) // every kind is served

@@ -24,6 +24,7 @@ const (
 	lawLoops   = "no loop keeps failing"
 	lawIdle    = "empty nodes go or say why not"
 	lawWait    = "nobody waits for a node that is not there"
+	lawSize    = "a pool of fixed size has that size"
 )
 
 // patient is how long a machine may take to register before it is given up.
@@ -67,7 +68,7 @@ func (l *laws) atRest() {
 
 // left finds something that should not be so in the end.
 func (l *laws) left() (law, what string) {
-	for _, find := range []func() (string, string){l.machines, l.drains, l.pending, l.marks, l.loops, l.idle} {
+	for _, find := range []func() (string, string){l.machines, l.drains, l.pending, l.marks, l.loops, l.idle, l.size} {
 		if law, what = find(); law != "" {
 			return law, what
 		}
@@ -212,9 +213,30 @@ func (l *laws) idle() (string, string) {
 	}
 	for _, c := range all[*v1.NodeClaim](l.w.api) {
 		pool := c.Labels[v1.NodePoolLabelKey]
+		if pool == fixedPool {
+			continue
+		}
 		if c.DeletionTimestamp == nil && v1.IsTrue(c, v1.ConditionInitialized) && !busy[c.Status.NodeName] && !stuck[pool] && find[*v1.NodePool](l.w.api, "/"+pool) != nil && !l.told(c.UID, report.DisruptionBlocked) {
 			return lawIdle, fmt.Sprintf("node %s runs nothing", c.Status.NodeName)
 		}
+	}
+	return "", ""
+}
+
+// size: a pool with replicas has as many machines, unless its limits forbid it.
+func (l *laws) size() (string, string) {
+	pool := find[*v1.NodePool](l.w.api, "/"+fixedPool)
+	if pool == nil || pool.DeletionTimestamp != nil {
+		return "", ""
+	}
+	n := 0
+	for _, c := range all[*v1.NodeClaim](l.w.api) {
+		if c.Labels[v1.NodePoolLabelKey] == fixedPool && c.DeletionTimestamp == nil {
+			n++
+		}
+	}
+	if want := int(*pool.Spec.Replicas); n > want || n < want && len(pool.Spec.Limits) == 0 {
+		return lawSize, fmt.Sprintf("pool %s has %d machines, want %d", fixedPool, n, want)
 	}
 	return "", ""
 }

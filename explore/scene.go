@@ -21,6 +21,9 @@ import (
 	"tenon.sh/provider/simulated"
 )
 
+// fixedPool is the name of the pool with replicas, if there is one.
+const fixedPool = "fixed"
+
 // scene is what a run draws once: how trouble is mixed, and how late things are seen.
 type scene struct {
 	// lag is how late the process may see what has happened.
@@ -95,6 +98,10 @@ func (w *world) stage() {
 	if w.chance(4) {
 		w.newBudget("web0", pick(w, 0, 1))
 	}
+	if w.chance(5) {
+		n := int64(w.draw(4))
+		update(w.api, w.newPool(fixedPool), func(p *v1.NodePool) { p.Spec.Replicas = &n })
+	}
 	w.began = w.clock.Now()
 	for _, s := range w.api.order {
 		w.settled[s.name] = len(s.log)
@@ -107,6 +114,7 @@ func (w *world) profile() simulated.Profile {
 	p := simulated.Profile{
 		Boot:        simulated.BootModel{Fixed: pick(w, 0, 2*time.Second, 10*time.Second, 40*time.Second)},
 		Termination: simulated.Stage{Median: pick(w, 0, 2*time.Second, 8*time.Second)},
+		Spot:        simulated.SpotModel{Notice: 2 * time.Minute},
 	}
 	if w.chance(3) {
 		p.Lag = simulated.LagModel{Describe: simulated.Stage{Median: time.Second}, List: 3 * time.Second}

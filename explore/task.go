@@ -36,12 +36,13 @@ type task struct {
 	name   string
 	p      *process
 	turn   chan fate
-	what   string    // the call that it is about to make, "patch"
-	kind   string    // of the object that the call is about
-	object string    // and its name
-	until  time.Time // it sleeps
-	since  time.Time // it waits for its turn
-	write  bool      // the call changes something
+	what   string      // the call that it is about to make, "patch"
+	kind   string      // of the object that the call is about
+	object string      // and its name
+	until  time.Time   // it sleeps
+	barred func() bool // it waits for something else to happen; nil if it does not
+	since  time.Time   // it waits for its turn
+	write  bool        // the call changes something
 	over   bool
 	after  func(err error) // hears of its end
 	err    error
@@ -152,3 +153,22 @@ func (p *process) pause(_ context.Context, d time.Duration) bool {
 	t.what, t.until = "", time.Time{}
 	return !p.dead
 }
+
+// turnstile is a lock among the tasks of a process: one that has to wait gives its turn away.
+type turnstile struct {
+	p    *process
+	held bool
+}
+
+func (l *turnstile) Lock() {
+	for l.held && !l.p.dead {
+		t := l.p.w.current
+		t.what, t.kind, t.object, t.write = "lock", "", "launches", false
+		t.barred = func() bool { return l.held }
+		t.wait()
+		t.what, t.barred = "", nil
+	}
+	l.held = true
+}
+
+func (l *turnstile) Unlock() { l.held = false }

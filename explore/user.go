@@ -66,6 +66,12 @@ func users(w *world, add func(action)) {
 			update(w.api, pool, func(p *v1.NodePool) { p.Spec.Template.Labels = map[string]string{"team": "c"}; p.Generation++ })
 		}
 	})
+	if pool := find[*v1.NodePool](w.api, "/"+fixedPool); pool != nil {
+		act("changes the replicas of a pool", 2, func() {
+			n := int64(w.draw(4))
+			update(w.api, pool, func(p *v1.NodePool) { p.Spec.Replicas = &n; p.Generation++ })
+		})
+	}
 	if len(all[*v1.NodePool](w.api)) > 1 {
 		act("deletes a pool", 1, func() { deleteAny[*v1.NodePool](w) })
 	}
@@ -117,6 +123,9 @@ func troubles(w *world, add func(action)) {
 	for _, boot := range w.cloud.Boots() {
 		add(action{kind: "cloud", name: "kills " + boot.Claim, weight: 1, fault: true, do: func() {
 			_ = w.cloud.Inject(simulated.Fault{What: simulated.FaultKill, Selector: simulated.Selector{Machine: boot.Claim}})
+		}})
+		add(action{kind: "cloud", name: "announces the end of " + boot.Claim, weight: 1, fault: true, do: func() {
+			_ = w.cloud.Inject(simulated.Fault{What: simulated.FaultReclaim, Share: 1, Selector: simulated.Selector{Machine: boot.Claim}})
 		}})
 	}
 	add(action{kind: "cloud", name: "sells out", weight: 1, fault: true, do: func() {

@@ -198,9 +198,12 @@ func (w *world) lagOfRestart() int {
 
 // taskActions are the ways in which a task may go on.
 func (w *world) taskActions(t *task, add func(action)) {
+	if t.barred != nil && t.barred() {
+		return
+	}
 	name := t.name + ": " + t.what + " " + t.kind + " " + t.object
 	add(action{kind: "call", name: name, weight: 12, at: t.until, do: func() { w.proceed(t, done) }})
-	if t.what == "pause" {
+	if t.what == "pause" || t.what == "lock" {
 		return
 	}
 	if !t.write {

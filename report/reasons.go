@@ -15,6 +15,7 @@ const (
 
 	TerminatingOnInterruption    = "TerminatingOnInterruption"
 	InsufficientCapacityError    = "InsufficientCapacityError"
+	LaunchFailed                 = "LaunchFailed" // ours
 	UnregisteredTaintMissing     = "UnregisteredTaintMissing"
 	FailedConsistencyCheck       = "FailedConsistencyCheck"
 	FailedDraining               = "FailedDraining"

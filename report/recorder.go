@@ -71,6 +71,7 @@ func NewRecorder(writer client.Client, clock clock.PassiveClock) *Recorder {
 			Nominated:                 rate.NewLimiter(5, 10),
 			FailedScheduling:          rate.NewLimiter(20, 20),
 			InsufficientCapacityError: rate.NewLimiter(5, 10),
+			LaunchFailed:              rate.NewLimiter(5, 10),
 		},
 		all:  rate.NewLimiter(50, 200),
 		wake: make(chan struct{}, 1),

@@ -12,10 +12,13 @@ import (
 	"strings"
 	"testing"
 
+	awssdk "github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	"tenon.sh/engine"
+	"tenon.sh/provider/aws"
 )
 
 var rewrite = flag.Bool("rewrite", false, "write docs/reference/metrics.md anew")
@@ -27,7 +30,7 @@ const metricsPage = "docs/reference/metrics.md"
 func TestTheReferenceOfMetricsIsUpToDate(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join("..", filepath.FromSlash(metricsPage))
-	want := metricsText(declared(t))
+	want := metricsText(declared(t), ofAWS(t))
 	if *rewrite {
 		if err := os.WriteFile(path, []byte(want), 0o644); err != nil {
 			t.Fatal(err)
@@ -95,24 +98,40 @@ func (d *declarations) add(desc *prometheus.Desc, kind string) {
 	d.list[match[1]] = declaration{name: match[1], kind: kind, help: match[2], labels: match[3]}
 }
 
-// declared is all that this package declares, with the labels of nodes left open: they are those of the cloud.
-func declared(t *testing.T) []declaration {
+// ofAWS is all that the AWS provider declares.
+func ofAWS(t *testing.T) []declaration {
 	d := &declarations{t: t, list: map[string]declaration{}}
-	NewMetrics(d, "")
-	NewPodObserver(d, clock.RealClock{})
-	NewStatusObserver(d, nil, clock.RealClock{}, "node", "nodeclaim", "nodepool")
-	c := NewStateCollector(func(context.Context) (*engine.Snapshot, error) { return nil, nil })
-	for _, name := range slices.Sorted(maps.Keys(c.families)) {
-		d.add(c.families[name], "gauge")
+	NewStatusObserver(d, nil, clock.RealClock{}, "ec2nodeclass")
+	_, err := aws.New(t.Context(), aws.Config{
+		ClusterName: "any", EKSControlPlane: true, Client: fake.NewClientBuilder().Build(), SDK: &awssdk.Config{Region: "us-east-1"}, Registry: d,
+	})
+	if err != nil {
+		t.Fatal(err)
 	}
-	var out []declaration
+	return d.sorted()
+}
+
+func (d *declarations) sorted() (out []declaration) {
 	for _, name := range slices.Sorted(maps.Keys(d.list)) {
 		out = append(out, d.list[name])
 	}
 	return out
 }
 
-func metricsText(all []declaration) string {
+// declared is all that this package declares, with the labels of nodes left open: they are those of the cloud.
+func declared(t *testing.T) []declaration {
+	d := &declarations{t: t, list: map[string]declaration{}}
+	NewMetrics(d, "")
+	NewPodObserver(d, clock.RealClock{})
+	NewStatusObserver(d, nil, clock.RealClock{}, "node", "nodeclaim", "nodepool", "kwoknodeclass")
+	c := NewStateCollector(func(context.Context) (*engine.Snapshot, error) { return nil, nil })
+	for _, name := range slices.Sorted(maps.Keys(c.families)) {
+		d.add(c.families[name], "gauge")
+	}
+	return d.sorted()
+}
+
+func metricsText(all, aws []declaration) string {
 	var out strings.Builder
 	out.WriteString(`# Metrics
 
@@ -121,11 +140,22 @@ labels are Karpenter's, but for those that begin with ` + "`tenon_`" + `. Metric
 well, without their domain and with ` + "`_`" + ` for ` + "`-`" + `. Metrics of the state of the cluster are those of the leader only.
 Beside these there are those of the Go runtime, of the process and of controller-runtime.
 
-| Metric | Kind | Labels | |
-|---|---|---|---|
 `)
-	for _, d := range all {
-		fmt.Fprintf(&out, "| `%s` | %s | %s | %s |\n", d.name, d.kind, strings.ReplaceAll(d.labels, ",", ", "), d.help)
-	}
+	writeTable(&out, all)
+	out.WriteString(`
+## AWS
+
+With the AWS provider there are these too. An offering has one series of each metric, whatever classes can use it: there are as
+many as instance types times the zones of all classes times three capacity types.
+
+`)
+	writeTable(&out, aws)
 	return out.String()
+}
+
+func writeTable(out *strings.Builder, list []declaration) {
+	out.WriteString("| Metric | Kind | Labels | |\n|---|---|---|---|\n")
+	for _, d := range list {
+		fmt.Fprintf(out, "| `%s` | %s | %s | %s |\n", d.name, d.kind, strings.ReplaceAll(d.labels, ",", ", "), d.help)
+	}
 }

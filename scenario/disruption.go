@@ -197,7 +197,7 @@ func (w word) repairPolicy() (p engine.RepairPolicy, err error) {
 	return p, err
 }
 
-// trait reads trait=(imageID ami-1,ami-2 reason=ImageDrift).
+// trait reads trait=(imageID ami-1,ami-2 types=small,large reason=ImageDrift).
 func (w word) trait() (t engine.Trait, err error) {
 	r, err := w.group("trait")
 	if err != nil {
@@ -209,12 +209,14 @@ func (w word) trait() (t engine.Trait, err error) {
 		switch {
 		case key == "reason" && w.hasValue():
 			t.Reason = value
+		case key == "types" && w.hasValue():
+			t.Types = slices.Sorted(slices.Values(splitList(value)))
 		case at == 0:
 			t.Key = w.text
 		case at == 1:
 			t.Accepts = splitList(w.text)
 		default:
-			return t, r.unknown(w, "a key, its values and reason=")
+			return t, r.unknown(w, "a key, its values, types= and reason=")
 		}
 	}
 	return t, nil

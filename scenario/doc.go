@@ -42,7 +42,7 @@
 //	                               payback= replace-budget= delete-budget= (as budget=) halted="why its machines do not join", and requirements, each with min=N for
 //	                               minValues; what is not said has the API server's defaults
 //	class NAME                     a node class: problem="why it cannot be used" repair=(Ready False after=30m reason=Kernel grace=5m
-//	                               priority=50) trait=(imageID a,b reason=ImageDrift); Kind/NAME for kinds other than KWOKNodeClass
+//	                               priority=50) trait=(imageID a,b types=two,four reason=ImageDrift); Kind/NAME for kinds other than KWOKNodeClass
 //	type NAME                      an instance type of a class: resources (pods=110 unless said), overhead=cpu:100m,
 //	                               zones=a,b (a unless said), price= and spot= for offerings on demand and spot in each of
 //	                               them, offer=(zone=a capacity=spot price=0.02 labels=k:v sold-out) for others,
@@ -70,7 +70,7 @@
 //	daemonset NAME                 a DaemonSet whose pods are described with the words of a pod
 //	pdb NAME                       a PodDisruptionBudget: select=app:web (app:NAME unless said) min= max= allowed= expected= desired= always-allow ns=
 //	limitrange NAME                of containers: default= request= max= min= ns=
-//	namespace NAME                 labels=team:a
+//	namespace NAME                 labels=team:a pause= pause-reason=
 //	service NAME                   select= (app:NAME unless said) ns=; in the same way replicaset, statefulset and
 //	                               replicationcontroller, which pods with owner=ReplicaSet/NAME and so on belong to
 //	storageclass NAME              driver= wait (volumes are made where the first pod is; else at once) zones=a,b (only there)
@@ -128,5 +128,5 @@
 //
 // Provision and disrupt take the engine's options, preferences=respect|ignore|weighted preference-share= default-spread= (like
 // spread=, without what pods it counts) largest-cpu= max-pods-per-node= min-values=strict|besteffort effort= price-band=
-// max-types= threads= pause= pause-reason=, and print more with cost and why.
+// max-types= threads=, and print more with cost and why.
 package scenario

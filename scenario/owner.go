@@ -6,19 +6,27 @@ import (
 	resourcev1 "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
+
+	v1 "tenon.sh/api/v1"
 )
 
 // This file reads what pods are grouped by: namespaces with labels, and what owns or serves pods.
 
-// namespace reads namespace NAME labels=team:a.
+// namespace reads namespace NAME labels=team:a pause=true pause-reason="why".
 func (b *builder) namespace(name word, r *reader) error {
 	n := &corev1.Namespace{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Namespace"}, ObjectMeta: b.meta("", name.text)}
 	for r.more() {
 		w := r.next()
-		if key, _ := w.cut(); key != "labels" {
-			return r.unknown(w, "labels=")
+		switch key, value := w.cut(); key {
+		case "labels":
+			w.addLabels(&n.Labels)
+		case "pause":
+			addLabel(&n.Annotations, v1.PauseAnnotationKey, value)
+		case "pause-reason":
+			addLabel(&n.Annotations, v1.PauseReasonAnnotationKey, value)
+		default:
+			return r.unknown(w, "labels= pause= pause-reason=")
 		}
-		w.addLabels(&n.Labels)
 	}
 	completeNamespace(n)
 	b.snapshot.Namespaces = append(b.snapshot.Namespaces, n)

@@ -70,10 +70,6 @@ func (c *command) word(r *reader) (err error) {
 		opt.MaxTypes, err = w.number()
 	case "price-band":
 		opt.PriceBand, err = w.price()
-	case "pause":
-		_, opt.Pause = w.cut()
-	case "pause-reason":
-		_, opt.PauseReason = w.cut()
 	case "cost":
 		c.cost = true
 	case "why":
@@ -82,7 +78,7 @@ func (c *command) word(r *reader) (err error) {
 		c.claims = true
 	default:
 		return r.unknown(w, "preferences= preference-share= default-spread= largest-cpu= max-pods-per-node= min-values= effort= "+
-			"max-types= price-band= threads= pause= pause-reason= cost why; apply has claims")
+			"max-types= price-band= threads= cost why; apply has claims")
 	}
 	return err
 }

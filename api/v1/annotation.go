@@ -2,7 +2,7 @@ package v1
 
 // Annotations of our own. The table below says what each means; docs/reference/annotations.md is made from it.
 const (
-	// On a NodePool.
+	// On a NodePool; the first two also on PausingNamespace.
 	PauseAnnotationKey          = "tenon.sh/pause"
 	PauseReasonAnnotationKey    = "tenon.sh/pause-reason"
 	RetireAnnotationKey         = "tenon.sh/retire"
@@ -22,6 +22,9 @@ const (
 	DisruptionBackoffAnnotationKey = "tenon.sh/disruption-backoff"
 	LaunchTokenAnnotationKey       = "tenon.sh/launch-token" // also a tag of the machine
 )
+
+// PausingNamespace is the namespace whose annotations pause the whole cluster.
+const PausingNamespace = "kube-system"
 
 // DriftObserve is the value of DriftAnnotationKey that lets drift be seen and not acted on.
 const DriftObserve = "observe"
@@ -63,13 +66,13 @@ func Annotations() []Annotation {
 			Unreadable: "the pod's node stays",
 		},
 		{
-			Key: PauseAnnotationKey, On: "NodePool", Values: "`true`, or the time at which the pause ends: `2026-03-01T06:00:00Z`",
-			Meaning:    "no node of the pool is disrupted as long as anybody has a choice; claims that are deleted, expire or lose their machine go all the same",
+			Key: PauseAnnotationKey, On: "NodePool; the namespace kube-system for the whole cluster", Values: "`true`, or the time at which the pause ends: `2026-03-01T06:00:00Z`",
+			Meaning:    "no node of the pool, or of any pool, is disrupted as long as anybody has a choice; claims that are deleted, expire or lose their machine go all the same",
 			Unreadable: "as `true`",
 		},
 		{
-			Key: PauseReasonAnnotationKey, On: "NodePool", Values: "any text",
-			Meaning:    "why the pool is paused; conditions and explanations repeat it",
+			Key: PauseReasonAnnotationKey, On: "NodePool; the namespace kube-system", Values: "any text",
+			Meaning:    "why the pool or the cluster is paused; conditions and explanations repeat it",
 			Unreadable: "",
 		},
 		{

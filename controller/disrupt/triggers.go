@@ -14,7 +14,7 @@ import (
 )
 
 // Watch calls trigger whenever a node may have become removable, or one that is being removed may be needed: a pod is
-// gone, a claim or a pool has changed.
+// gone, a claim or a pool has changed, a pause begins or ends.
 func Watch(ctx context.Context, informers cache.Informers, trigger func(cause string)) error {
 	told := func(o any) {
 		if missed, ok := o.(toolscache.DeletedFinalStateUnknown); ok {
@@ -47,7 +47,14 @@ func Watch(ctx context.Context, informers cache.Informers, trigger func(cause st
 		{&v1.NodePool{}, toolscache.ResourceEventHandlerFuncs{
 			AddFunc: told,
 			UpdateFunc: func(old, o any) {
-				if old.(client.Object).GetGeneration() != o.(client.Object).GetGeneration() {
+				if old := old.(client.Object); old.GetGeneration() != o.(client.Object).GetGeneration() || paused(old) != paused(o) {
+					told(o)
+				}
+			},
+		}},
+		{&corev1.Namespace{}, toolscache.ResourceEventHandlerFuncs{
+			UpdateFunc: func(old, o any) {
+				if old := old.(client.Object); old.GetName() == v1.PausingNamespace && paused(old) != paused(o) {
 					told(o)
 				}
 			},
@@ -63,6 +70,9 @@ func Watch(ctx context.Context, informers cache.Informers, trigger func(cause st
 	}
 	return nil
 }
+
+// paused is what the object says of a pause.
+func paused(o any) string { return o.(client.Object).GetAnnotations()[v1.PauseAnnotationKey] }
 
 func leftItsNode(old, pod *corev1.Pod) bool {
 	return pod.Spec.NodeName != "" && engine.IsReschedulable(old) && !engine.IsReschedulable(pod)

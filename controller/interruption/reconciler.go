@@ -4,6 +4,7 @@
 package interruption
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -22,8 +23,8 @@ import (
 	"tenon.sh/report"
 )
 
-// atOnce is how many nodes or claims are written at the same time.
-const atOnce = 32
+// writesAtOnce is the default of Config.WritesAtOnce.
+const writesAtOnce = 32
 
 // Config is what a Reconciler is made of.
 type Config struct {
@@ -33,6 +34,8 @@ type Config struct {
 	Metrics  *report.Metrics
 	// Hurry is called once claims were deleted because of notices: what they ran needs other machines now.
 	Hurry func()
+	// WritesAtOnce is how many nodes or claims are written at the same time; 0 means 32.
+	WritesAtOnce int
 }
 
 // Reconciler makes passes. It is to be used from one goroutine, and remembers nothing: a notice that was not acknowledged
@@ -92,7 +95,7 @@ func newPass(r *Reconciler, s *engine.Snapshot, list []engine.Interruption) *pas
 // each calls do for the interruptions for which nothing has failed, several at a time.
 func (p *pass) each(do func(i int) error) {
 	var group errgroup.Group
-	group.SetLimit(atOnce)
+	group.SetLimit(cmp.Or(p.WritesAtOnce, writesAtOnce))
 	for i := range p.list {
 		if p.errs[i] != nil {
 			continue

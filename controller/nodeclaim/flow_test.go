@@ -233,6 +233,9 @@ func TestLaunchThatFailsIsTriedAgainLessAndLessOften(t *testing.T) {
 	if w.provider.launches < 5 || w.provider.launches > 7 {
 		t.Errorf("%d launches in a minute", w.provider.launches)
 	}
+	if !w.events.has("LaunchFailed") {
+		t.Errorf("nobody is told: %v", w.events.events)
+	}
 	w.failLaunch = nil
 	w.until("initialized", w.initialized)
 	if len(w.machines()) != 1 {

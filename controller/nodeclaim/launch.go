@@ -86,7 +86,7 @@ func (a *application) launchFailed(ctx context.Context, ref v1.NodeClassReferenc
 		return err
 	case errors.As(err, &soldOut):
 		a.Cluster.MarkSoldOut(ref, soldOut.Offerings)
-		a.tellSoldOut(ctx, claim, err)
+		a.tell(ctx, claim, report.InsufficientCapacityError, err)
 		return a.launchRefused(ctx, engine.CauseInsufficientCapacity, err.Error())
 	case errors.As(err, &notReady):
 		return a.launchRefused(ctx, engine.CauseNodeClassNotReady, err.Error())
@@ -103,6 +103,7 @@ func (a *application) launchFailed(ctx context.Context, ref v1.NodeClassReferenc
 	}
 	a.after = a.mem.launches.failed(a.Cluster.Clock.Now(), launchRetryFirst, launchRetryMost)
 	log.FromContext(ctx).Error(err, "launch failed", "retry-after", a.after.String())
+	a.tell(ctx, claim, report.LaunchFailed, err)
 	failed := engine.LaunchFailed(claim, reason, err.Error(), a.Cluster.Clock.Now())
 	return a.writeClaim(ctx, failed)
 }
@@ -114,11 +115,11 @@ func (a *application) launchRefused(ctx context.Context, cause, why string) erro
 	return a.deleteClaim(ctx, cause)
 }
 
-// tellSoldOut tells the owners of the claim and of the pods that were to run on its machine.
-func (a *application) tellSoldOut(ctx context.Context, claim *v1.NodeClaim, err error) {
+// tell tells the owners of the claim and of the pods that were to run on its machine why there is none.
+func (a *application) tell(ctx context.Context, claim *v1.NodeClaim, reason string, err error) {
 	message := engine.CutMessage(fmt.Sprintf("NodeClaim %s: %v", claim.Name, err))
-	a.Recorder.Publish(report.Event{Object: claim, Warning: true, Reason: report.InsufficientCapacityError, Message: message})
+	a.Recorder.Publish(report.Event{Object: claim, Warning: true, Reason: reason, Message: message})
 	for _, pod := range a.plannedPods(ctx, claim) {
-		a.Recorder.Publish(report.Event{Object: pod, Warning: true, Reason: report.InsufficientCapacityError, Message: message})
+		a.Recorder.Publish(report.Event{Object: pod, Warning: true, Reason: reason, Message: message})
 	}
 }

@@ -71,7 +71,11 @@ func (r *Reconciler) reconcile(ctx context.Context, class provider.Class) error 
 	if !r.Cluster.CatalogAged(class) {
 		return nil
 	}
-	return r.Cluster.RefreshCatalog(ctx, class)
+	err := r.Cluster.RefreshCatalog(ctx, class)
+	if err != nil && cluster.Problem(class) != "" {
+		return nil // the class says what is wrong with it, and will be asked for again when that has changed
+	}
+	return err
 }
 
 // resolve lets the provider look at the class, and writes its Ready condition where that says something else.

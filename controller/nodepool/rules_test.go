@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	v1 "tenon.sh/api/v1"
@@ -22,6 +23,16 @@ func TestAPausedPoolSaysSo(t *testing.T) {
 	w.Must(w.Client.Update(w, pool))
 	if c := v1.GetCondition(w.pass(), v1.ConditionPaused); c != nil {
 		t.Errorf("after the pause: %+v", c)
+	}
+}
+
+func TestAPauseOfTheClusterShowsOnItsPools(t *testing.T) {
+	t.Parallel()
+	system := &corev1.Namespace{}
+	system.Name, system.Annotations = "kube-system", map[string]string{v1.PauseAnnotationKey: "true", v1.PauseReasonAnnotationKey: "incident"}
+	w := newWorld(t, bare("general"), system)
+	if c := v1.GetCondition(w.pass(), v1.ConditionPaused); c == nil || c.Status != metav1.ConditionTrue || !strings.Contains(c.Message, "the cluster is paused: incident") {
+		t.Errorf("condition %+v", c)
 	}
 }
 

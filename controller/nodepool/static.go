@@ -1,6 +1,7 @@
 package nodepool
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -14,14 +15,16 @@ import (
 	"tenon.sh/report"
 )
 
-// resizeAtOnce is how many claims are created or deleted at the same time.
-const resizeAtOnce = 16
+// writesAtOnce is the default of StaticConfig.WritesAtOnce.
+const writesAtOnce = 16
 
 // StaticConfig is what a Static is made of.
 type StaticConfig struct {
 	Cluster *cluster.Cluster
 	Metrics *report.Metrics
 	Options engine.Options
+	// WritesAtOnce is how many claims are created or deleted at the same time; 0 means 16.
+	WritesAtOnce int
 }
 
 // Static keeps pools with replicas at their size. It is to be used from one goroutine.
@@ -76,7 +79,7 @@ func (r *Static) tell(ctx context.Context, resizing engine.Resizing) {
 func (r *Static) create(ctx context.Context, pool *v1.NodePool, resizing engine.Resizing) error {
 	errs := make([]error, len(resizing.Create))
 	var group errgroup.Group
-	group.SetLimit(resizeAtOnce)
+	group.SetLimit(cmp.Or(r.WritesAtOnce, writesAtOnce))
 	for i, launch := range resizing.Create {
 		group.Go(func() error {
 			claim, err := r.Cluster.CreateNamed(ctx, pool, launch, resizing.Names[i], nil)
@@ -98,7 +101,7 @@ func (r *Static) create(ctx context.Context, pool *v1.NodePool, resizing engine.
 func (r *Static) remove(ctx context.Context, claims map[string]*v1.NodeClaim, resizing engine.Resizing) error {
 	errs := make([]error, len(resizing.Remove))
 	var group errgroup.Group
-	group.SetLimit(resizeAtOnce)
+	group.SetLimit(cmp.Or(r.WritesAtOnce, writesAtOnce))
 	for i, name := range resizing.Remove {
 		group.Go(func() error {
 			if errs[i] = r.Cluster.DeleteClaim(ctx, claims[name]); errs[i] != nil {

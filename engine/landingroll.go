@@ -1,0 +1,100 @@
+package engine
+
+import (
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// landingRoll is what the pods of a node mean to a replay, worked out once as long as they stay the same.
+type landingRoll struct {
+	requested, scored usage
+	needs             []landingNeed
+	kinds             []landingKind
+	daemons           []string // DaemonSets that have a pod here
+	// apart are the pods that every replay reads for itself: they have volumes or host ports, or ask something of others.
+	// They count in daemons only.
+	apart []*podFacts
+}
+
+// landingNeed is so many pods that request the same.
+type landingNeed struct {
+	need *podNeed
+	n    int64
+}
+
+// landingKind is so many pods that count alike.
+type landingKind struct {
+	kind   *alike
+	ending bool
+	n      int32
+}
+
+// landingOf is what the pods of the roll mean to a replay.
+func (m *Memo) landingOf(r *roll) *landingRoll {
+	if r.landing != nil {
+		return r.landing
+	}
+	out := &landingRoll{}
+	for _, f := range r.facts {
+		if key := daemonKey(f.pod); key != "" && !slices.Contains(out.daemons, key) {
+			out.daemons = append(out.daemons, key)
+		}
+		if isApart(&f.pod.Spec) {
+			out.apart = append(out.apart, f)
+			continue
+		}
+		need := m.needOf(f.pod)
+		requested := usageOf(need.list)
+		out.requested, out.scored = out.requested.plus(requested), out.scored.plus(scoredUsage(f.pod, requested))
+		i := slices.IndexFunc(out.needs, func(x landingNeed) bool { return x.need == need })
+		if i < 0 {
+			i = len(out.needs)
+			out.needs = append(out.needs, landingNeed{need: need})
+		}
+		out.needs[i].n++
+		i = slices.IndexFunc(out.kinds, func(x landingKind) bool { return x.kind == f.kind && x.ending == f.ending })
+		if i < 0 {
+			i = len(out.kinds)
+			out.kinds = append(out.kinds, landingKind{kind: f.kind, ending: f.ending})
+		}
+		out.kinds[i].n++
+	}
+	r.landing = out
+	return out
+}
+
+func isApart(spec *corev1.PodSpec) bool {
+	if a := spec.Affinity; a != nil && (a.PodAffinity != nil || a.PodAntiAffinity != nil) {
+		return true
+	}
+	return hasVolumes(spec) || len(hostPortsOf(spec)) > 0
+}
+
+// bindRoll binds all pods of the roll to node i but those that are apart.
+func (w *landingWorld) bindRoll(r *landingRoll, i int) {
+	n := w.nodes[i]
+	for _, x := range r.needs {
+		w.room.take(i, w.measuredOf(x.need).need, x.n)
+	}
+	n.requested, n.scored = n.requested.plus(r.requested), n.scored.plus(r.scored)
+	n.even = evenness(n.requested, n.allocatable)
+	if len(w.reader.matchers) == 0 {
+		return
+	}
+	for _, x := range r.kinds {
+		for _, t := range w.talliesOf(countedKey{labels: w.labelsOf(x.kind), ending: x.ending}) {
+			t.add(i, x.n)
+		}
+	}
+}
+
+// labelsOf interns what the labels of such pods mean to the selectors.
+func (w *landingWorld) labelsOf(k *alike) *labelKind {
+	out, ok := w.kinds[k]
+	if !ok {
+		out = w.labelKind(k.sample.Namespace, k.sample.Labels)
+		w.kinds[k] = out
+	}
+	return out
+}
