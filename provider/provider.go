@@ -5,6 +5,7 @@ package provider
 
 import (
 	"context"
+	"time"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
@@ -60,6 +61,35 @@ type Notice struct {
 	Kind string
 }
 
+// A Source is one of several places where a provider hears of its machines.
+type Source struct {
+	// Name is a word for logs, "queue".
+	Name string
+	Notifier
+	// Every is how often it is to be asked.
+	Every time.Duration
+}
+
+// A Hearer has sources of notices that do not wait for each other: it takes the place of Notifier.
+type Hearer interface {
+	// Sources lists them. It is asked once.
+	Sources() []Source
+}
+
+// noticesEvery is how often the only source of a provider is asked.
+const noticesEvery = 500 * time.Millisecond
+
+// Sources are where a provider hears of its machines, none if it does not.
+func Sources(p Provider) []Source {
+	if h, ok := p.(Hearer); ok {
+		return h.Sources()
+	}
+	if n, ok := p.(Notifier); ok {
+		return []Source{{Notifier: n, Every: noticesEvery}}
+	}
+	return nil
+}
+
 // A Repairer knows by which conditions of their Nodes broken machines can be told.
 type Repairer interface {
 	// Repairs lists them for the machines of every class. The caller does not change what it gets.
@@ -79,6 +109,26 @@ type Housekeeper interface {
 	// Clean looks for what is left over and removes it. It is called every few minutes.
 	Clean(ctx context.Context) error
 }
+
+// A Releaser lets go of machines without stopping them, when an installation is removed and its machines stay.
+type Releaser interface {
+	// Release makes a machine one that belongs to no cluster: no autoscaler that is installed later takes it for its own, or for
+	// one that was left behind. It may be called again; it returns ErrGone if there is no such machine.
+	Release(ctx context.Context, id engine.MachineID) error
+	// ReleaseClass removes what was made for a class, but for what its machines need to go on running. It names that.
+	ReleaseClass(ctx context.Context, class Class) (stays []string, err error)
+}
+
+// An Event tells people of something that the provider has found out about an object.
+type Event struct {
+	Object  Object
+	Warning bool
+	Reason  string
+	Message string
+}
+
+// Tell hears of events; nil is nobody. It does not wait.
+type Tell func(Event)
 
 // A Foreteller leaves word on a claim before it asks its cloud for a machine. Whoever comes after a crash finds the machine
 // by it, and does not start a second one.

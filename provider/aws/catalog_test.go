@@ -130,7 +130,7 @@ func TestAnIsolatedNetworkAsksForNoPrices(t *testing.T) {
 
 func TestWithoutTypesThereIsNoCatalogAndLaterTheOldOneStays(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, nil)
+	w := newWorld(t, untried)
 	c := w.resolved("default", nil)
 	w.account.Fail("ec2:DescribeInstanceTypes", awstest.Fault{Status: 403, Code: "UnauthorizedOperation"})
 	if _, err := w.provider.Catalog(t.Context(), seen(c)); err == nil || !strings.Contains(err.Error(), "allow ec2:DescribeInstanceTypes") {
@@ -301,50 +301,4 @@ func TestAClassWhoseKubeletCannotBeReadHasNoCatalogAndOthersHave(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 	w.catalog(w.resolved("good", nil))
-}
-
-func TestTraitsAreWhatTheClassWouldChooseNow(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t, nil)
-	w.account.SetPlacementGroups(awstest.PlacementGroup{ID: "pg-1", Name: "racks", Strategy: "cluster"})
-	c := w.resolved("default", func(c *awsv1.EC2NodeClass) {
-		c.Spec.PlacementGroupSelector = &awsv1.PlacementGroupSelector{Name: "racks"}
-	})
-	traits, err := w.provider.Traits(t.Context(), seen(c))
-	w.must(err)
-	class := &engine.Class{Ref: seen(c).Ref, Traits: traits, InstanceTypes: nil}
-	good := func() *v1.NodeClaim {
-		claim := &v1.NodeClaim{ObjectMeta: metav1.ObjectMeta{
-			Name: "claim", CreationTimestamp: metav1.NewTime(w.clock.Now()),
-			Annotations: map[string]string{
-				awsv1.HashAnnotationKey: c.Hash(""), awsv1.HashVersionAnnotationKey: awsv1.HashVersion,
-				awsv1.SubnetAnnotationKey: w.zones["us-west-2b"], awsv1.SecurityGroupsAnnotationKey: aws.SecurityGroups([]string{w.group}),
-			},
-			Labels: map[string]string{awsv1.PlacementGroupIDLabelKey: "pg-1"},
-		}}
-		claim.Status.ImageID = c.Status.AMIs[0].ID
-		return claim
-	}
-	for name, test := range map[string]struct {
-		change func(*v1.NodeClaim)
-		want   string
-	}{
-		"nothing":             {func(*v1.NodeClaim) {}, ""},
-		"the class":           {func(c *v1.NodeClaim) { c.Annotations[awsv1.HashAnnotationKey] = "1" }, aws.NodeClassDrift},
-		"the image":           {func(c *v1.NodeClaim) { c.Status.ImageID = "ami-old" }, aws.AMIDrift},
-		"the subnet":          {func(c *v1.NodeClaim) { c.Annotations[awsv1.SubnetAnnotationKey] = "subnet-old" }, aws.SubnetDrift},
-		"one group too many":  {func(c *v1.NodeClaim) { c.Annotations[awsv1.SecurityGroupsAnnotationKey] += ",sg-z" }, aws.SecurityGroupDrift},
-		"the reservation":     {func(c *v1.NodeClaim) { c.Labels[awsv1.ReservationIDLabelKey] = "cr-gone" }, aws.CapacityReservationDrift},
-		"the placement group": {func(c *v1.NodeClaim) { c.Labels[awsv1.PlacementGroupIDLabelKey] = "pg-2" }, aws.PlacementGroupDrift},
-		"what is not known":   {func(c *v1.NodeClaim) { c.Annotations, c.Labels, c.Status.ImageID = nil, nil, "" }, ""},
-	} {
-		claim := good()
-		test.change(claim)
-		if got, message := engine.DriftOf(claim, &v1.NodePool{}, class, w.clock.Now()); got != test.want {
-			t.Errorf("%s: reason %q (%s), want %q", name, got, message, test.want)
-		}
-	}
-	if len(w.provider.Repairs()) != 7 {
-		t.Errorf("%d repair policies", len(w.provider.Repairs()))
-	}
 }

@@ -17,7 +17,7 @@ func (p *Provider) Check(ctx context.Context) error {
 	var errs []error
 	_, err := p.cloud.EC2.DescribeInstanceTypes(ctx, &ec2.DescribeInstanceTypesInput{DryRun: awssdk.Bool(true)})
 	if err != nil && !cloud.DryRunSucceeded(err) {
-		errs = append(errs, fmt.Errorf("reach EC2 in %s: %w", p.cloud.Region, err))
+		errs = append(errs, fmt.Errorf("reach EC2 in %s (is AWS_REGION right, and can the network reach its API?): %w", p.cloud.Region, err))
 	}
 	if _, err := p.cluster.Version(ctx); err != nil {
 		errs = append(errs, err)

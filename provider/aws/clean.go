@@ -22,11 +22,16 @@ import (
 
 var _ provider.Housekeeper = &Provider{}
 
-// profilesEvery is how often IAM is asked for instance profiles that nobody needs.
-const profilesEvery = 30 * time.Minute
+const (
+	// profilesEvery is how often IAM is asked for instance profiles that nobody needs.
+	profilesEvery = 30 * time.Minute
+	// mostNames is how many claims an event names.
+	mostNames = 5
+)
 
-// Clean tags machines with the names of their nodes, and removes what was made in the account and is needed no more:
-// launch templates, instance profiles, all that belongs to a class that is being deleted.
+// Clean tags machines with the names of their nodes, writes on claims what has become of their machines, and removes what was
+// made in the account and is needed no more: launch templates, instance profiles, all that belongs to a class that is being
+// deleted.
 func (p *Provider) Clean(ctx context.Context) error {
 	p.ledger.forget()
 	var classes awsv1.EC2NodeClassList
@@ -41,7 +46,7 @@ func (p *Provider) Clean(ctx context.Context) error {
 	for i := range classes.Items {
 		errs = append(errs, p.finishClass(ctx, &classes.Items[i], claims.Items))
 	}
-	errs = append(errs, p.tagMachines(ctx, claims.Items), p.templates.Clean(ctx), p.cleanProfiles(ctx, classes.Items, claims.Items))
+	errs = append(errs, p.correct(ctx, claims.Items), p.tagMachines(ctx, claims.Items), p.templates.Clean(ctx), p.cleanProfiles(ctx, classes.Items, claims.Items))
 	return errors.Join(errs...)
 }
 
@@ -54,11 +59,19 @@ func (p *Provider) finishClass(ctx context.Context, c *awsv1.EC2NodeClass, claim
 	case c.DeletionTimestamp == nil || !held:
 		return nil
 	}
+	var left []string
 	for i := range claims {
 		if ref := claims[i].Spec.NodeClassRef; ref != nil && ref.Group == awsv1.Group && ref.Name == c.Name {
-			log.FromContext(ctx).V(1).Info("class waits for its claims to end", "EC2NodeClass", c.Name, "NodeClaim", claims[i].Name)
-			return nil
+			left = append(left, claims[i].Name)
 		}
+	}
+	if n := len(left); n > 0 {
+		text := strings.Join(left[:min(n, mostNames)], ", ")
+		if n > mostNames {
+			text += fmt.Sprintf(" and %d more", n-mostNames)
+		}
+		p.config.Tell(provider.Event{Object: c, Reason: "WaitingOnNodeClaimTermination", Message: "the class is deleted once these NodeClaims have ended: " + text})
+		return nil
 	}
 	if err := p.templates.DeleteOf(ctx, c.Name); err != nil {
 		return err

@@ -68,7 +68,7 @@ func TestMachinesAreTaggedWithTheNamesOfTheirNodesOnce(t *testing.T) {
 
 func TestTemplatesThatNobodyUsesAreDeleted(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, nil)
+	w := newWorld(t, untried)
 	c := w.resolved("general", nil)
 	w.launch(w.claim("a", c, in(corev1.LabelInstanceTypeStable, "m5.large")), c)
 	w.restart() // who made it is not known any more

@@ -11,6 +11,8 @@ import (
 	"k8s.io/client-go/discovery"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"tenon.sh/provider"
 )
 
 // DefaultMemoryOverhead is the part of a machine's nominal memory that its hypervisor takes, at most.
@@ -52,6 +54,8 @@ type Config struct {
 	Client client.Client
 	// Reader reads the cluster's DNS service, which is not worth a cache; nil means Client.
 	Reader client.Reader
+	// Tell hears of what people should know of; nil is nobody.
+	Tell provider.Tell
 	// Registry is where metrics are registered; nil means nowhere.
 	Registry prometheus.Registerer
 	// Version asks the API server for its version.

@@ -15,18 +15,8 @@ import (
 	v1 "tenon.sh/api/v1"
 	"tenon.sh/engine"
 	"tenon.sh/provider"
-	"tenon.sh/provider/aws"
 	"tenon.sh/provider/aws/awstest"
 )
-
-// restart makes another provider, that knows nothing of what the one before did.
-func (w *world) restart() {
-	w.Helper()
-	sdk := w.account.Config()
-	p, err := aws.New(w.Context(), aws.Config{ClusterName: awstest.Cluster, EKSControlPlane: true, Client: w.client, Clock: w.clock, SDK: &sdk})
-	w.must(err)
-	w.provider = p
-}
 
 // settle does for some minutes what the controllers do: claims without a machine are launched, machines without a claim
 // are terminated.
@@ -208,5 +198,18 @@ func TestTroubleOfEC2IsPassedOn(t *testing.T) {
 				t.Errorf("terminate: %v", err)
 			}
 		})
+	}
+}
+
+// Whoever asks in the wrong region hears of no machine. That is no reason to let go of what it holds.
+func TestAMachineOfAnotherRegionIsNotGone(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil)
+	const id = "aws:///eu-west-1a/i-0123456789abcdef0"
+	_, err := w.provider.Machine(t.Context(), id)
+	for _, err := range []error{err, w.provider.Terminate(t.Context(), id), w.provider.Release(t.Context(), id)} {
+		if err == nil || errors.Is(err, provider.ErrGone) || !strings.Contains(err.Error(), "AWS_REGION") {
+			t.Errorf("%v, want an error that names AWS_REGION", err)
+		}
 	}
 }

@@ -35,6 +35,7 @@ type world struct {
 	account  *awstest.Account
 	clock    *clocktesting.FakeClock
 	client   client.Client
+	config   aws.Config
 	provider *aws.Provider
 	// zones holds the subnet of each zone; group is the security group of the nodes.
 	zones map[string]string
@@ -62,10 +63,17 @@ func newWorld(t testing.TB, change func(*aws.Config), objects ...client.Object) 
 	if change != nil {
 		change(&config)
 	}
-	p, err := aws.New(t.Context(), config)
+	w.config = config
+	w.restart()
+	return w
+}
+
+// restart makes another provider, that knows nothing of what the one before did.
+func (w *world) restart() {
+	w.Helper()
+	p, err := aws.New(w.Context(), w.config)
 	w.must(err)
 	w.provider = p
-	return w
 }
 
 func (w *world) must(err error) {

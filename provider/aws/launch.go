@@ -147,7 +147,7 @@ func (p *Provider) failed(claim *v1.NodeClaim, asked []offer.Offer, soldOut *ref
 	refused := (*fleet.RefusedError)(nil)
 	unanswered := (*fleet.UnansweredError)(nil)
 	wrap := func(reason string) error {
-		return &provider.LaunchError{Reason: reason, Err: fmt.Errorf("launch %s: %w", claim.Name, err)}
+		return &provider.LaunchError{Reason: reason, Err: cloud.Worded{Err: fmt.Errorf("launch %s: %w", claim.Name, err)}}
 	}
 	switch {
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
@@ -160,6 +160,10 @@ func (p *Provider) failed(claim *v1.NodeClaim, asked []offer.Offer, soldOut *ref
 		return wrap(fleet.Reason(cloud.Code(err), err.Error()))
 	}
 	other := refused.Other()
+	if slices.ContainsFunc(refused.Refusals, func(r fleet.Refusal) bool { return r.NoSpot() }) {
+		p.config.Tell(provider.Event{Object: claim, Warning: true, Reason: "SpotSLRCreationFailed", Message: "EC2 starts no spot machines: the account has no " +
+			"service-linked role for them, and the controller may not make it. Run: aws iam create-service-linked-role --aws-service-name spot.amazonaws.com"})
+	}
 	switch {
 	case other == nil || other.TooFew():
 		soldOut.add(refused.Refusals, asked)
@@ -184,7 +188,7 @@ func orderError(claim *v1.NodeClaim, c *awsv1.EC2NodeClass, err error) error {
 	if cloud.Throttled(err) {
 		return throttled(cloud.ActionOf(err))
 	}
-	return &provider.LaunchError{Reason: reason, Err: fmt.Errorf("launch %s with EC2NodeClass %s: %w", claim.Name, c.Name, err)}
+	return &provider.LaunchError{Reason: reason, Err: cloud.Worded{Err: fmt.Errorf("launch %s with EC2NodeClass %s: %w", claim.Name, c.Name, err)}}
 }
 
 // available are the offers of a tier that nothing is known against.

@@ -292,7 +292,7 @@ func launchError(reason string, parts ...string) func(error) string {
 
 func TestATemplateThatWasDeletedOutsideIsMadeAnew(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, nil)
+	w := newWorld(t, untried)
 	c := w.resolved("general", nil)
 	w.launch(w.claim("a", c, in(corev1.LabelInstanceTypeStable, "m5.large")), c)
 	made := len(w.account.Calls("ec2:CreateLaunchTemplate"))

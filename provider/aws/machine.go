@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -169,9 +170,12 @@ func (p *Provider) Machines(ctx context.Context) ([]engine.Machine, error) {
 
 // Machine returns one machine, or provider.ErrGone.
 func (p *Provider) Machine(ctx context.Context, id engine.MachineID) (engine.Machine, error) {
-	_, name, ok := machine.ParseID(id)
+	zone, name, ok := machine.ParseID(id)
 	if !ok {
 		return engine.Machine{}, provider.ErrGone
+	}
+	if err := p.elsewhere(zone); err != nil {
+		return engine.Machine{}, err
 	}
 	m, err := p.machines.Get(ctx, name)
 	if errors.Is(err, provider.ErrGone) {
@@ -198,6 +202,9 @@ func (p *Provider) Terminate(ctx context.Context, id engine.MachineID) error {
 	if !ok {
 		return provider.ErrGone
 	}
+	if err := p.elsewhere(zone); err != nil {
+		return err
+	}
 	if p.shifts.left(zone) {
 		return fmt.Errorf("terminate machine %s: zone %s is being moved out of (zonal shift); it is stopped when that is over", id, zone)
 	}
@@ -209,6 +216,15 @@ func (p *Provider) Terminate(ctx context.Context, id engine.MachineID) error {
 		p.metrics.terminationFailed(zone, p.shifts.idOf(zone))
 	}
 	return asThrottled(err, "ec2:TerminateInstances")
+}
+
+// elsewhere is an error if a zone is of another region than the one that is asked: that nobody knows a machine here does not
+// mean that it is gone.
+func (p *Provider) elsewhere(zone string) error {
+	if strings.HasPrefix(zone, p.cloud.Region) {
+		return nil
+	}
+	return fmt.Errorf("a machine is in zone %s, and AWS is asked in region %s: set AWS_REGION", zone, p.cloud.Region)
 }
 
 // gone gives back what a machine had used up.

@@ -5,57 +5,95 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"tenon.sh/provider/aws/cloud"
 	"tenon.sh/provider/aws/fleet"
 )
 
 // metrics counts what the provider does. Names and labels are those that dashboards made for Karpenter know, but for the
 // one that begins with tenon_.
 type metrics struct {
-	launchFailures, terminationFailures *prometheus.CounterVec
-	batchTime, batchSize                *prometheus.HistogramVec
-	userDataBytes                       *prometheus.GaugeVec
-	received, unhealthy                 *prometheus.CounterVec
-	deleted                             prometheus.Counter
-	queued                              prometheus.Histogram
+	launchFailures, terminationFailures  *prometheus.CounterVec
+	batchTime, batchSize                 *prometheus.HistogramVec
+	userDataBytes                        *prometheus.GaugeVec
+	received, deleted, unhealthy         *prometheus.CounterVec
+	queued                               *prometheus.HistogramVec
+	requests, attempts                   *prometheus.CounterVec
+	requestTime, attemptTime, retryCount *prometheus.HistogramVec
 }
 
 func newMetrics(registry prometheus.Registerer) *metrics {
-	counters := func(name, help string, labels ...string) *prometheus.CounterVec {
-		c := prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels)
-		registry.MustRegister(c)
-		return c
-	}
-	histograms := func(name, help string, buckets []float64, labels ...string) *prometheus.HistogramVec {
-		h := prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: name, Help: help, Buckets: buckets}, labels)
-		registry.MustRegister(h)
-		return h
-	}
-	m := &metrics{
-		launchFailures: counters("karpenter_cloudprovider_instance_launch_failures_total",
+	r := registrar{registry}
+	latencies := []float64{.01, .02, .05, .1, .2, .5, 1, 2, 5, 10, 20, 60}
+	return &metrics{
+		launchFailures: r.counters("karpenter_cloudprovider_instance_launch_failures_total",
 			"Offerings of which EC2 started no machine when it was asked to, by why.", "zone", "zone_id", "capacity_type", "reason"),
-		terminationFailures: counters("karpenter_cloudprovider_instance_termination_failures_total",
+		terminationFailures: r.counters("karpenter_cloudprovider_instance_termination_failures_total",
 			"Machines that could not be told to stop.", "zone", "zone_id"),
-		batchTime: histograms("karpenter_cloudprovider_batcher_batch_time_seconds", "How long calls waited for others to be made with.",
+		batchTime: r.histograms("karpenter_cloudprovider_batcher_batch_time_seconds", "How long calls waited for others to be made with.",
 			[]float64{.01, .02, .05, .1, .2, .5, 1, 2}, "batcher"),
-		batchSize: histograms("karpenter_cloudprovider_batcher_batch_size", "How many calls were made as one.",
+		batchSize: r.histograms("karpenter_cloudprovider_batcher_batch_size", "How many calls were made as one.",
 			[]float64{1, 2, 4, 5, 10, 15, 20, 25, 30, 40, 50, 75, 100, 200, 300, 400, 500, 600, 700, 800, 900, 1000}, "batcher"),
-		userDataBytes: prometheus.NewGaugeVec(prometheus.GaugeOpts{
-			Name: "karpenter_ec2nodeclasses_userdata_bytes", Help: "Size of the user data of machines of a class; EC2 takes 16384.",
-		}, []string{"nodeclass"}),
-		received: counters("karpenter_interruption_received_messages_total", "Messages about machines that the cloud will take away, by kind.", "message_type"),
-		unhealthy: counters("karpenter_interruption_instance_status_unhealthy_total",
+		userDataBytes: r.gauges("karpenter_ec2nodeclasses_userdata_bytes", "Size of the user data of machines of a class; EC2 takes 16384.", "nodeclass"),
+		received:      r.counters("karpenter_interruption_received_messages_total", "Messages about machines that the cloud will take away, by kind.", "message_type"),
+		unhealthy: r.counters("karpenter_interruption_instance_status_unhealthy_total",
 			"Machines that EC2 found broken, by what is broken.", "category"),
-		deleted: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "karpenter_interruption_deleted_messages_total", Help: "Messages that were dealt with and taken off the queue.",
-		}),
-		queued: prometheus.NewHistogram(prometheus.HistogramOpts{
-			Name: "karpenter_interruption_message_queue_duration_seconds", Help: "Time from an event to the reading of its message.",
-			Buckets: []float64{.5, 1, 2, 5, 10, 20, 30, 60, 120, 300},
-		}),
+		deleted: r.counters("karpenter_interruption_deleted_messages_total", "Messages that were dealt with and taken off the queue."),
+		queued: r.histograms("karpenter_interruption_message_queue_duration_seconds", "Time from an event to the reading of its message.",
+			[]float64{.5, 1, 2, 5, 10, 20, 30, 60, 120, 300}),
+		requests:    r.counters("aws_sdk_go_request_total", "Requests to AWS that have ended, by the last status; 0 is no answer.", "service", "action", "status_code"),
+		attempts:    r.counters("aws_sdk_go_request_attempt_total", "Attempts at requests to AWS, by their status; 0 is no answer.", "service", "action", "status_code"),
+		requestTime: r.histograms("aws_sdk_go_request_duration_seconds", "How long requests to AWS took, with all attempts and with waiting for EC2's limits.", latencies, "service", "action"),
+		attemptTime: r.histograms("aws_sdk_go_request_attempt_duration_seconds", "How long attempts at requests to AWS took.", latencies, "service", "action"),
+		retryCount:  r.histograms("aws_sdk_go_request_retry_count", "How often requests to AWS were tried again.", []float64{0, 1, 2, 3, 5, 10}, "service", "action"),
 	}
-	registry.MustRegister(m.userDataBytes, m.deleted, m.queued)
-	return m
 }
+
+// registrar makes metrics and registers them.
+type registrar struct{ registry prometheus.Registerer }
+
+func (r registrar) counters(name, help string, labels ...string) *prometheus.CounterVec {
+	c := prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels)
+	r.registry.MustRegister(c)
+	return c
+}
+
+func (r registrar) gauges(name, help string, labels ...string) *prometheus.GaugeVec {
+	g := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: name, Help: help}, labels)
+	r.registry.MustRegister(g)
+	return g
+}
+
+func (r registrar) histograms(name, help string, buckets []float64, labels ...string) *prometheus.HistogramVec {
+	h := prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: name, Help: help, Buckets: buckets}, labels)
+	r.registry.MustRegister(h)
+	return h
+}
+
+var _ cloud.Observer = &metrics{}
+
+// Requested counts a request to AWS.
+func (m *metrics) Requested(o cloud.Outcome) {
+	m.requests.WithLabelValues(o.Service, o.Operation, o.Status).Inc()
+	m.requestTime.WithLabelValues(o.Service, o.Operation).Observe(o.Took.Seconds())
+	m.retryCount.WithLabelValues(o.Service, o.Operation).Observe(float64(o.Retries))
+}
+
+// Attempted counts an attempt at a request to AWS.
+func (m *metrics) Attempted(o cloud.Outcome) {
+	m.attempts.WithLabelValues(o.Service, o.Operation, o.Status).Inc()
+	m.attemptTime.WithLabelValues(o.Service, o.Operation).Observe(o.Took.Seconds())
+}
+
+// Received counts a message that was read.
+func (m *metrics) Received(kind string, waited time.Duration) {
+	m.received.WithLabelValues(kind).Inc()
+	if waited > 0 {
+		m.queued.WithLabelValues().Observe(waited.Seconds())
+	}
+}
+
+// Deleted counts a message that was taken off the queue.
+func (m *metrics) Deleted() { m.deleted.WithLabelValues().Inc() }
 
 func (m *metrics) refused(r fleet.Refusal, zoneID string) {
 	m.launchFailures.WithLabelValues(r.Zone, zoneID, r.CapacityType, fleet.Reason(r.Code, r.Message)).Inc()

@@ -2,52 +2,61 @@ package aws
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"tenon.sh/api/awsv1"
 	v1 "tenon.sh/api/v1"
 	"tenon.sh/engine"
 	"tenon.sh/provider"
 	"tenon.sh/provider/aws/batch"
-	"tenon.sh/provider/aws/cloud"
 	"tenon.sh/provider/aws/machine"
 	"tenon.sh/provider/aws/notice"
 )
 
-var _ provider.Notifier = &Provider{}
+const (
+	// mailEvery is how long after a look at the queue the next one begins: a look waits for messages.
+	mailEvery = 100 * time.Millisecond
+	// openFor is how long a message is kept that was not acted on: by then the queue has handed it out again, or dropped it.
+	openFor = 10 * time.Minute
+)
 
-// statusEvery is how often EC2 is asked for machines that it finds broken.
-const statusEvery = time.Minute
+var _ provider.Hearer = &Provider{}
 
-// statusPrefix begins the names of notices that come from EC2's checks, not from the queue.
-const statusPrefix = "status/"
+// Sources are the queue of interruptions, if there is one, and what EC2 is asked now and then.
+func (p *Provider) Sources() []provider.Source {
+	sources := []provider.Source{{Name: "health", Notifier: p.health, Every: healthEvery}}
+	if p.mail != nil {
+		sources = append(sources, provider.Source{Name: "queue", Notifier: p.mail, Every: mailEvery})
+	}
+	return sources
+}
 
-// inbox holds what was heard and has not been acted on.
-type inbox struct {
-	mu sync.Mutex // guards what follows
+// mail is what was read from the queue and has not been acted on.
+type mail struct {
+	*Provider
+	queue   *notice.Queue
+	deletes *batch.Batcher[notice.Message, struct{}]
+
+	mu sync.Mutex // guards messages
 	// messages are those of the queue by ID, with the machines that they are still open for.
 	messages map[string]*openMessage
-	// ailing are the ailments that EC2 reports; true once one has been acted on.
-	ailing map[notice.Ailment]bool
-	asked  time.Time
-	denied bool // EC2's checks may not be read
-
-	deletes *batch.Batcher[notice.Message, struct{}]
 }
 
 type openMessage struct {
 	notice.Message
 	open map[string]bool
+	read time.Time
 }
 
-func newInbox(queue *notice.Queue) *inbox {
-	return &inbox{
-		messages: map[string]*openMessage{}, ailing: map[notice.Ailment]bool{},
+func newMail(p *Provider, queue *notice.Queue) *mail {
+	return &mail{
+		Provider: p, queue: queue, messages: map[string]*openMessage{},
 		deletes: batch.New(batch.Config[notice.Message, struct{}]{
 			Window: batch.Window{Idle: 20 * time.Millisecond, Most: 200 * time.Millisecond, Items: 10},
 			Call: func(ctx context.Context, _ string, in []notice.Message) []batch.Result[struct{}] {
@@ -62,39 +71,72 @@ func newInbox(queue *notice.Queue) *inbox {
 	}
 }
 
-// Notices reads the queue of interruptions and EC2's own checks. What the cluster is being moved out of is looked at in
-// passing. A queue without messages is listened to for a while.
-func (p *Provider) Notices(ctx context.Context) ([]provider.Notice, error) {
-	if err := p.lookForShifts(ctx); err != nil {
-		log.FromContext(ctx).Error(err, "what was known of zonal shifts holds")
+// Notices reads the queue. One without messages is listened to for a while.
+func (m *mail) Notices(ctx context.Context) ([]provider.Notice, error) {
+	messages, err := m.queue.Messages(ctx)
+	if err != nil || len(messages) == 0 {
+		return nil, err
 	}
-	if err := p.lookForAilments(ctx); err != nil {
-		log.FromContext(ctx).Error(err, "the status of machines is not known")
-	}
-	claims, err := p.claimsByMachine(ctx)
+	claims, err := m.claimsByMachine(ctx)
 	if err != nil {
 		return nil, err
 	}
-	out := p.inbox.ailments(claims)
-	if p.queue == nil {
-		return out, nil
-	}
-	messages, err := p.queue.Messages(ctx)
-	if err != nil && len(out) == 0 {
-		return nil, err
-	}
-	if len(messages) > 0 { // some may be about machines that were started while the queue was listened to
-		if claims, err = p.claimsByMachine(ctx); err != nil {
-			return nil, err
-		}
-	}
-	for _, m := range messages {
-		out = append(out, p.inbox.take(m, claims)...)
-		for _, id := range m.Instances {
-			p.heed(m.Kind, claims[id])
+	var out []provider.Notice
+	for _, message := range messages {
+		out = append(out, m.take(message, claims)...)
+		for _, id := range message.Instances {
+			m.heed(message.Kind, claims[id])
 		}
 	}
 	return out, nil
+}
+
+// take keeps a message until everything that it says has been acted on.
+func (m *mail) take(message notice.Message, claims map[string]*v1.NodeClaim) (out []provider.Notice) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	now := m.clock.Now()
+	for id, o := range m.messages {
+		if now.Sub(o.read) > openFor {
+			delete(m.messages, id)
+		}
+	}
+	open := map[string]bool{}
+	for _, id := range message.Instances {
+		if !open[id] {
+			open[id] = true
+			out = append(out, provider.Notice{ID: message.ID + "/" + id, Machine: machineID(id, claims), Kind: message.Kind})
+		}
+	}
+	m.messages[message.ID] = &openMessage{message, open, now} // one that comes again has a new handle
+	return out
+}
+
+// Acknowledge takes a message off the queue once all that it says has been acted on.
+func (m *mail) Acknowledge(ctx context.Context, n provider.Notice) error {
+	message, done := m.close(n.ID)
+	if !done {
+		return nil
+	}
+	_, err := m.deletes.Do(ctx, "", message, nil)
+	return err
+}
+
+// close notes that a notice was acted on, and returns its message if it was the last.
+func (m *mail) close(noticeID string) (notice.Message, bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	messageID, id, _ := strings.Cut(noticeID, "/")
+	o := m.messages[messageID]
+	if o == nil {
+		return notice.Message{}, false
+	}
+	delete(o.open, id)
+	if len(o.open) > 0 {
+		return notice.Message{}, false
+	}
+	delete(m.messages, messageID)
+	return o.Message, true
 }
 
 // heed keeps in mind what a notice says of capacity.
@@ -114,11 +156,11 @@ func (p *Provider) heed(kind string, claim *v1.NodeClaim) {
 	}
 }
 
-// claimsByMachine finds claims by the names of their machines, i-….
+// claimsByMachine finds claims by the names of their machines, i-…. They belong to the cache: nobody changes them.
 func (p *Provider) claimsByMachine(ctx context.Context) (map[string]*v1.NodeClaim, error) {
 	var claims v1.NodeClaimList
-	if err := p.client.List(ctx, &claims); err != nil {
-		return nil, err
+	if err := p.client.List(ctx, &claims, client.UnsafeDisableDeepCopy); err != nil {
+		return nil, fmt.Errorf("list NodeClaims, to see whose machines notices are about: %w", err)
 	}
 	out := map[string]*v1.NodeClaim{}
 	for i := range claims.Items {
@@ -136,116 +178,3 @@ func machineID(id string, claims map[string]*v1.NodeClaim) engine.MachineID {
 	}
 	return engine.MachineID(id)
 }
-
-// take keeps a message until everything that it says has been acted on.
-func (b *inbox) take(m notice.Message, claims map[string]*v1.NodeClaim) (out []provider.Notice) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	open := map[string]bool{}
-	for _, id := range m.Instances {
-		if !open[id] {
-			open[id] = true
-			out = append(out, provider.Notice{ID: m.ID + "/" + id, Machine: machineID(id, claims), Kind: m.Kind})
-		}
-	}
-	b.messages[m.ID] = &openMessage{m, open} // a message that comes again has a new handle
-	return out
-}
-
-// ailments are those that nobody has acted on.
-func (b *inbox) ailments(claims map[string]*v1.NodeClaim) (out []provider.Notice) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	for a, done := range b.ailing {
-		if done || claims[a.Instance] == nil {
-			continue
-		}
-		kind := engine.NoticeStatusCheck
-		if a.Category == notice.EventStatus {
-			kind = engine.NoticeScheduledChange
-		}
-		out = append(out, provider.Notice{ID: statusPrefix + a.Instance + "/" + a.Category, Machine: machineID(a.Instance, claims), Kind: kind})
-	}
-	return out
-}
-
-// Acknowledge takes a message off the queue once all that it says has been acted on.
-func (p *Provider) Acknowledge(ctx context.Context, n provider.Notice) error {
-	if rest, isStatus := strings.CutPrefix(n.ID, statusPrefix); isStatus {
-		id, category, _ := strings.Cut(rest, "/")
-		p.inbox.mu.Lock()
-		defer p.inbox.mu.Unlock()
-		if a := (notice.Ailment{Instance: id, Category: category}); !p.inbox.ailing[a] {
-			p.inbox.ailing[a] = true
-		}
-		return nil
-	}
-	m, done := p.inbox.close(n.ID)
-	if !done {
-		return nil
-	}
-	_, err := p.inbox.deletes.Do(ctx, "", m, nil)
-	return err
-}
-
-// close notes that a notice was acted on, and returns its message if it was the last.
-func (b *inbox) close(noticeID string) (notice.Message, bool) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	messageID, id, _ := strings.Cut(noticeID, "/")
-	m := b.messages[messageID]
-	if m == nil {
-		return notice.Message{}, false
-	}
-	delete(m.open, id)
-	if len(m.open) > 0 {
-		return notice.Message{}, false
-	}
-	delete(b.messages, messageID)
-	return m.Message, true
-}
-
-// lookForAilments asks EC2 for machines that it finds broken. If that is not allowed it is not asked again.
-func (p *Provider) lookForAilments(ctx context.Context) error {
-	b := p.inbox
-	b.mu.Lock()
-	due := !b.denied && (b.asked.IsZero() || p.clock.Since(b.asked) >= statusEvery)
-	if due {
-		b.asked = p.clock.Now()
-	}
-	b.mu.Unlock()
-	if !due {
-		return nil
-	}
-	found, err := notice.Ailing(ctx, p.cloud, p.clock)
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if err != nil {
-		b.denied = cloud.Denied(err)
-		return err
-	}
-	still := map[notice.Ailment]bool{}
-	for _, a := range found {
-		done, known := b.ailing[a]
-		still[a] = done
-		if !known {
-			p.metrics.unhealthy.WithLabelValues(a.Category).Inc()
-		}
-	}
-	b.ailing = still
-	return nil
-}
-
-// counter counts messages.
-type counter struct{ *metrics }
-
-// Received counts a message that was read.
-func (c counter) Received(kind string, waited time.Duration) {
-	c.received.WithLabelValues(kind).Inc()
-	if waited > 0 {
-		c.queued.Observe(waited.Seconds())
-	}
-}
-
-// Deleted counts a message that was taken off the queue.
-func (c counter) Deleted() { c.deleted.Inc() }

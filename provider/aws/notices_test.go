@@ -1,12 +1,14 @@
 package aws_test
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
 
 	"tenon.sh/api/awsv1"
@@ -38,9 +40,27 @@ func (w *world) started(name, instance string, class *awsv1.EC2NodeClass) *v1.No
 
 func (w *world) notices() []provider.Notice {
 	w.Helper()
-	list, err := w.provider.Notices(w.Context())
-	w.must(err)
+	var list []provider.Notice
+	for _, source := range w.provider.Sources() {
+		from, err := source.Notices(w.Context())
+		w.must(err)
+		list = append(list, from...)
+	}
 	return list
+}
+
+// acknowledge acts on a notice, wherever it came from.
+func (w *world) acknowledge(n provider.Notice) error {
+	var errs []error
+	for _, source := range w.provider.Sources() {
+		errs = append(errs, source.Acknowledge(w.Context(), n))
+	}
+	return errors.Join(errs...)
+}
+
+// queue is the source of notices from the queue.
+func (w *world) queue() provider.Source {
+	return w.provider.Sources()[1]
 }
 
 func TestEveryKindOfEventIsHeard(t *testing.T) {
@@ -66,7 +86,7 @@ func TestEveryKindOfEventIsHeard(t *testing.T) {
 			t.Errorf("%s: notices %v", name, list)
 			continue
 		}
-		w.must(w.provider.Acknowledge(t.Context(), list[0]))
+		w.must(w.acknowledge(list[0]))
 	}
 	for _, o := range typeOf(w.catalog(c), "m5.large").Offerings {
 		if want := o.CapacityType == "spot" && o.Zone == "us-west-2a"; o.SoldOut != want {
@@ -122,56 +142,121 @@ func TestAMessageStaysUntilAllThatItSaysIsActedOn(t *testing.T) {
 		if deleted := w.deleted(); deleted > 0 {
 			t.Errorf("the message is gone after %d of 3 notices", i)
 		}
-		w.must(w.provider.Acknowledge(t.Context(), n))
+		w.must(w.acknowledge(n))
 	}
 	if deleted := w.deleted(); deleted != 1 {
 		t.Errorf("%d messages were taken off the queue", deleted)
 	}
-	w.must(w.provider.Acknowledge(t.Context(), list[0])) // once more does no harm
+	w.must(w.acknowledge(list[0])) // once more does no harm
 }
 
-func TestFiveHundredMessagesAreReadAtOnce(t *testing.T) {
+// hear reads the queue until nothing is left, and acts on all of it at once.
+func (w *world) hear() map[engine.MachineID]bool {
+	w.Helper()
+	heard := map[engine.MachineID]bool{}
+	for {
+		list, err := w.queue().Notices(w.Context())
+		w.must(err)
+		if len(list) == 0 {
+			return heard
+		}
+		var group errgroup.Group
+		for _, n := range list {
+			heard[n.Machine] = true
+			group.Go(func() error { return w.queue().Acknowledge(w.Context(), n) })
+		}
+		w.must(group.Wait())
+	}
+}
+
+func TestManyMessagesAreReadWithFewCalls(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, withQueue)
 	queue := w.account.NewQueue("interruptions")
 	c := w.resolved("general", nil)
 	var bodies []string
-	for i := range 500 {
+	for i := range 60 {
 		id := fmt.Sprintf("i-%04d", i)
 		w.started("claim-"+id, id, c)
 		bodies = append(bodies, about("EC2 Spot Instance Interruption Warning", id))
 	}
 	w.account.Send(queue, bodies...)
-	heard := map[engine.MachineID]bool{}
-	for range 4 {
-		list := w.notices()
-		acknowledged := make(chan error)
-		for _, n := range list {
-			heard[n.Machine] = true
-			go func() { acknowledged <- w.provider.Acknowledge(t.Context(), n) }()
-		}
-		for range list {
-			w.must(<-acknowledged)
-		}
-	}
-	if len(heard) != 500 || w.deleted() != 500 {
+	if heard := w.hear(); len(heard) != 60 || w.deleted() < 60 {
 		t.Errorf("%d machines were heard of, %d messages taken off the queue", len(heard), w.deleted())
 	}
-	if n := len(w.account.Calls("sqs:ReceiveMessage")); n > 80 {
-		t.Errorf("%d calls to read 500 messages", n)
+	if n := len(w.account.Calls("sqs:DeleteMessageBatch")); n > 30 {
+		t.Errorf("%d calls to delete 60 messages", n)
 	}
 }
 
-func TestAQueueThatIsGoneIsNamed(t *testing.T) {
+// Whatever is wrong with the queue is said with what to do, does not stop anything else, and passes.
+func TestTroubleWithTheQueueIsSaidAndPasses(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		action string
+		fault  awstest.Fault
+		says   []string
+	}{
+		"it does not exist":     {"", awstest.Fault{}, []string{"interruptions", "create it, or correct INTERRUPTION_QUEUE"}},
+		"it may not be found":   {"sqs:GetQueueUrl", awstest.Fault{Status: 403, Code: "AccessDenied"}, []string{"allow sqs:GetQueueUrl", "AllowInterruptionQueueActions"}},
+		"it may not be read":    {"sqs:ReceiveMessage", awstest.Fault{Status: 403, Code: "AccessDenied"}, []string{"interruptions", "allow sqs:ReceiveMessage", "AllowInterruptionQueueActions"}},
+		"it was deleted":        {"sqs:ReceiveMessage", awstest.Fault{Code: "AWS.SimpleQueueService.NonExistentQueue"}, []string{"interruptions"}},
+		"it does not answer":    {"sqs:ReceiveMessage", awstest.Fault{Status: -1}, []string{"read the interruption queue"}},
+		"credentials are stale": {"sqs:ReceiveMessage", awstest.Fault{Status: 403, Code: "ExpiredToken"}, []string{"credentials have expired"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, func(c *aws.Config) { withQueue(c); untried(c) })
+			c := w.resolved("general", nil)
+			w.started("a", "i-0a", c)
+			w.account.SetAilments(awstest.Ailment{ID: "i-0a", System: true, Since: w.clock.Now().Add(-time.Hour)})
+			if test.action != "" {
+				w.account.NewQueue("interruptions")
+				w.account.Fail(test.action, test.fault)
+			}
+			for range 3 {
+				_, err := w.queue().Notices(t.Context())
+				for _, says := range test.says {
+					if err == nil || !strings.Contains(err.Error(), says) {
+						t.Errorf("%v does not say %q", err, says)
+					}
+				}
+			}
+			if n := len(w.account.Calls("sqs:GetQueueUrl")); n > 3 {
+				t.Errorf("%d calls to find the queue", n)
+			}
+			if list, err := w.provider.Sources()[0].Notices(t.Context()); err != nil || len(list) != 1 {
+				t.Errorf("meanwhile EC2's checks say %v, %v", list, err)
+			}
+			w.account.Heal()
+			w.account.Send(w.account.NewQueue("interruptions"), about("EC2 Spot Instance Interruption Warning", "i-0a"))
+			w.clock.Step(time.Minute)
+			if list, err := w.queue().Notices(t.Context()); err != nil || len(list) != 1 {
+				t.Errorf("afterwards %v, %v", list, err)
+			}
+		})
+	}
+}
+
+// Useless messages that cannot be deleted do not hide the others.
+func TestGarbageThatStaysDoesNotHideWhatMatters(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, withQueue)
-	_, err := w.provider.Notices(t.Context())
-	if err == nil || !strings.Contains(err.Error(), "interruptions") || !strings.Contains(err.Error(), "INTERRUPTION_QUEUE") {
-		t.Errorf("got %v", err)
+	queue := w.account.NewQueue("interruptions")
+	w.started("a", "i-0a", w.resolved("general", nil))
+	var bodies []string
+	for range 30 {
+		bodies = append(bodies, "garbage")
 	}
-	w.account.NewQueue("interruptions")
-	w.clock.Step(time.Minute)
-	w.notices()
+	w.account.Fail("sqs:DeleteMessageBatch", awstest.Fault{Status: 403, Code: "AccessDenied"})
+	w.account.Send(queue, append(bodies, about("EC2 Spot Instance Interruption Warning", "i-0a"))...)
+	heard := 0
+	for range 5 {
+		heard += len(w.notices())
+	}
+	if heard != 1 {
+		t.Errorf("heard of %d interruptions", heard)
+	}
 }
 
 func TestBrokenMachinesAreHeardOfUntilSomebodyActs(t *testing.T) {
@@ -197,7 +282,7 @@ func TestBrokenMachinesAreHeardOfUntilSomebodyActs(t *testing.T) {
 		}
 	}
 	for _, n := range w.notices() {
-		w.must(w.provider.Acknowledge(t.Context(), n))
+		w.must(w.acknowledge(n))
 	}
 	w.clock.Step(2 * time.Minute) // by now the second check has failed for long
 	if list := w.notices(); len(list) != 1 || list[0].Machine != "aws:///us-west-2a/i-0b" {

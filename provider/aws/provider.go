@@ -50,6 +50,7 @@ type Provider struct {
 	// expressions is nil where classes cannot hold any.
 	expressions *expression.Calculator
 	looked      *fresh.Cache[string, struct{}] // when nodes were looked at
+	rehearsals  rehearsals
 
 	templates *template.Templates
 	fleet     *fleet.Fleet
@@ -58,8 +59,8 @@ type Provider struct {
 	dealing   sync.Mutex // held while machines are given to claims
 	listed    *fresh.Cache[string, listing]
 	shifts    shifts
-	queue     *notice.Queue // nil without one
-	inbox     *inbox
+	mail      *mail // nil without a queue
+	health    *health
 	metrics   *metrics
 	showcase  *showcase
 	// profilesCleaned is when instance profiles were last looked for that nobody needs. Only Clean uses it.
@@ -75,6 +76,9 @@ func New(ctx context.Context, cfg Config) (*Provider, error) {
 	if cfg.Clock == nil {
 		cfg.Clock = clock.RealClock{}
 	}
+	if cfg.Tell == nil {
+		cfg.Tell = func(provider.Event) {}
+	}
 	if cfg.SDK == nil {
 		sdk, err := cloud.Load(ctx, cfg.UserAgent)
 		if err != nil {
@@ -82,11 +86,15 @@ func New(ctx context.Context, cfg Config) (*Provider, error) {
 		}
 		cfg.SDK = &sdk
 	}
-	c, err := cloud.New(*cfg.SDK)
+	if cfg.Registry == nil {
+		cfg.Registry = prometheus.NewRegistry() // nobody reads it
+	}
+	counts := newMetrics(cfg.Registry)
+	c, err := cloud.New(cloud.Observed(*cfg.SDK, counts))
 	if err != nil {
 		return nil, err
 	}
-	p := &Provider{config: cfg, clock: cfg.Clock, client: cfg.Client, cloud: c}
+	p := &Provider{config: cfg, clock: cfg.Clock, client: cfg.Client, cloud: c, metrics: counts}
 	p.cluster = newCluster(&cfg, c, cfg.Clock)
 	p.finder = find.New(find.Config{Cloud: c, Clock: cfg.Clock, Cluster: cfg.ClusterName, AMIRefresh: cfg.AMIRefresh, SubnetRefresh: cfg.SubnetRefresh})
 	p.marks = soldout.New(cfg.Clock)
@@ -97,6 +105,7 @@ func New(ctx context.Context, cfg Config) (*Provider, error) {
 		Cloud: c, Clock: cfg.Clock, Isolated: cfg.IsolatedVPC, Marks: p.marks, Slots: p.finder.Slots, Expressions: p.expressions,
 	})
 	p.looked = fresh.New[string, struct{}](cfg.Clock, time.Minute)
+	p.rehearsals = rehearsals{fresh.New[string, verdict](cfg.Clock, rehearsalAge), fresh.New[string, verdict](cfg.Clock, forbiddenAge)}
 	p.prepareLaunches()
 	return p, nil
 }
@@ -104,10 +113,7 @@ func New(ctx context.Context, cfg Config) (*Provider, error) {
 // prepareLaunches makes the parts that machines are started, watched and stopped with.
 func (p *Provider) prepareLaunches() {
 	cfg := &p.config
-	if cfg.Registry == nil {
-		cfg.Registry = prometheus.NewRegistry() // nobody reads it
-	}
-	p.metrics, p.showcase = newMetrics(cfg.Registry), newShowcase(p.clock, p.market.Prices)
+	p.showcase = newShowcase(p.clock, p.market.Prices)
 	cfg.Registry.MustRegister(p.showcase)
 	p.ledger = newLedger(p.clock)
 	p.listed = fresh.New[string, listing](p.clock, listedFor)
@@ -119,9 +125,9 @@ func (p *Provider) prepareLaunches() {
 		Refused: p.metrics.refused, Dealt: p.dealt,
 	})
 	if cfg.InterruptionQueue != "" {
-		p.queue = notice.NewQueue(p.cloud, p.clock, cfg.InterruptionQueue, cfg.QueueWait, counter{p.metrics})
+		p.mail = newMail(p, notice.NewQueue(p.cloud, p.clock, cfg.InterruptionQueue, cfg.QueueWait, p.metrics))
 	}
-	p.inbox = newInbox(p.queue)
+	p.health = &health{Provider: p, ailing: map[notice.Ailment]bool{}}
 	p.profilesCleaned = p.clock.Now()
 }
 

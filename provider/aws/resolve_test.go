@@ -218,7 +218,7 @@ func TestWhoCannotBeAuthenticatedIsToldSo(t *testing.T) {
 
 func TestAHundredClassesAskOnce(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, nil)
+	w := newWorld(t, untried)
 	for i := range 100 {
 		w.resolved(fmt.Sprintf("class-%d", i), func(c *awsv1.EC2NodeClass) { c.Spec.InstanceProfile, c.Spec.Role = new("given"), "" })
 	}
@@ -271,9 +271,9 @@ func TestClaimsStampedByAnotherVersionAreStampedAnewAndDoNotDrift(t *testing.T) 
 
 func TestTheBundleOfCertificateAuthoritiesIsPartOfTheFingerprint(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, func(c *aws.Config) { c.ClusterCABundle = "bundle" })
+	w := newWorld(t, func(c *aws.Config) { c.ClusterCABundle = "YnVuZGxl" })
 	c := w.resolved("default", nil)
-	if got := c.Annotations[awsv1.HashAnnotationKey]; got != c.Hash("bundle") || got == c.Hash("") {
+	if got := c.Annotations[awsv1.HashAnnotationKey]; got != c.Hash("YnVuZGxl") || got == c.Hash("") {
 		t.Errorf("fingerprint %s", got)
 	}
 }

@@ -2,6 +2,7 @@ package aws
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -10,9 +11,13 @@ import (
 	awssdk "github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/arczonalshift"
 	shifttypes "github.com/aws/aws-sdk-go-v2/service/arczonalshift/types"
+	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"tenon.sh/api/awsv1"
+	v1 "tenon.sh/api/v1"
+	"tenon.sh/provider"
+	"tenon.sh/provider/offer"
 )
 
 // shiftsEvery is how often it is asked which zones the cluster is being moved out of.
@@ -87,9 +92,45 @@ func (p *Provider) lookForShifts(ctx context.Context) error {
 	before := p.shifts.ids
 	p.shifts.ids = ids
 	p.shifts.mu.Unlock()
-	if !slices.Equal(before, ids) {
-		log.FromContext(ctx).Info("zones that the cluster is being moved out of have changed", "before", before, "now", ids)
-	}
 	p.marks.Zones(ids)
+	if slices.Equal(before, ids) {
+		return nil
+	}
+	log.FromContext(ctx).Info("zones that the cluster is being moved out of have changed", "before", before, "now", ids)
+	return p.tellOfShifts(ctx, before, ids)
+}
+
+// tellOfShifts tells of every zone that is being left now, or not any more, at the pools that can use it.
+func (p *Provider) tellOfShifts(ctx context.Context, before, now []string) error {
+	var pools v1.NodePoolList
+	var classes awsv1.EC2NodeClassList
+	if err := errors.Join(p.client.List(ctx, &pools), p.client.List(ctx, &classes)); err != nil {
+		return fmt.Errorf("tell NodePools of zonal shifts: %w", err)
+	}
+	subnets := map[string][]awsv1.Subnet{}
+	for i := range classes.Items {
+		subnets[classes.Items[i].Name] = classes.Items[i].Status.Subnets
+	}
+	for i := range pools.Items {
+		pool := &pools.Items[i]
+		ref := pool.Spec.Template.Spec.NodeClassRef
+		if ref == nil || ref.Group != awsv1.Group {
+			continue
+		}
+		wanted, told := offer.NewWanted(pool.Spec.Template.Spec.Requirements), map[string]bool{}
+		for _, s := range subnets[ref.Name] {
+			was, is := slices.Contains(before, s.ZoneID), slices.Contains(now, s.ZoneID)
+			if told[s.Zone] || was == is || !wanted.Allows(corev1.LabelTopologyZone, s.Zone) {
+				continue
+			}
+			told[s.Zone] = true
+			e := provider.Event{Object: pool, Reason: "ZonalShiftCleared", Message: fmt.Sprintf("zone %s (%s) is used again: its zonal shift has ended", s.Zone, s.ZoneID)}
+			if is {
+				e.Warning, e.Reason = true, "ZonalShiftActive"
+				e.Message = fmt.Sprintf("zone %s (%s) is not used: the cluster is being moved out of it by a zonal shift", s.Zone, s.ZoneID)
+			}
+			p.config.Tell(e)
+		}
+	}
 	return nil
 }

@@ -101,11 +101,16 @@ func (s *showcase) merge() (map[string]*engine.InstanceType, map[engine.Offering
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	types, offerings := map[string]*engine.InstanceType{}, map[engine.OfferingID]counted{}
+	seen := map[*engine.InstanceType]bool{} // catalogs that classes share
 	for class, c := range s.catalogs {
 		if s.clock.Since(c.at) > shownFor {
 			delete(s.catalogs, class)
 			continue
 		}
+		if len(c.types) == 0 || seen[&c.types[0]] {
+			continue
+		}
+		seen[&c.types[0]] = true
 		for i := range c.types {
 			t := &c.types[i]
 			types[t.Name] = t

@@ -32,8 +32,9 @@ func tiers(list []offer.Offer, claim *v1.NodeClaim) [][]offer.Offer {
 	}
 	onDemand, spot := byKind[v1.CapacityTypeOnDemand], byKind[v1.CapacityTypeSpot]
 	var dear []offer.Offer
-	if len(onDemand) > 0 && !flexible {
-		isDear := func(o offer.Offer) bool { return o.Price > onDemand[0].Price }
+	// What has no price is sold out, and says nothing about what is dear.
+	if i := slices.IndexFunc(onDemand, func(o offer.Offer) bool { return o.Price > 0 && !o.SoldOut }); i >= 0 && !flexible {
+		isDear := func(o offer.Offer) bool { return o.Price > onDemand[i].Price }
 		for _, o := range spot {
 			if isDear(o) {
 				dear = append(dear, o)
@@ -61,15 +62,15 @@ func unlessExotic(list []offer.Offer) []offer.Offer {
 	return ordinary
 }
 
-// cheapestTypes leaves so many types as one call can name.
+// cheapestTypes leaves so many types as one call can name, and what is sold out anyway.
 func cheapestTypes(tier []offer.Offer) []offer.Offer {
 	kept := map[string]bool{}
 	for _, o := range tier {
-		if len(kept) < mostTypes {
+		if len(kept) < mostTypes && !o.SoldOut {
 			kept[o.InstanceType] = true
 		}
 	}
-	return slices.DeleteFunc(slices.Clone(tier), func(o offer.Offer) bool { return !kept[o.InstanceType] })
+	return slices.DeleteFunc(slices.Clone(tier), func(o offer.Offer) bool { return !kept[o.InstanceType] && !o.SoldOut })
 }
 
 // reservedTiers sorts reservations by kind, as one call can only ask for one: the kind with the cheapest offer first; of

@@ -2,6 +2,7 @@ package aws
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -9,8 +10,11 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"tenon.sh/api/awsv1"
+	v1 "tenon.sh/api/v1"
 	"tenon.sh/engine"
 	"tenon.sh/provider"
+	"tenon.sh/provider/aws/find"
+	"tenon.sh/provider/aws/machine"
 )
 
 // Reasons of the condition Drifted.
@@ -28,13 +32,15 @@ func SecurityGroups(ids []string) string { return strings.Join(slices.Sorted(sli
 
 // Traits are what the class wants its machines to be, in the order in which drift is looked for. What the class does not
 // know of itself yet is no reason for a machine to go.
+//
+// Fingerprints are compared only with those of the same version: a machine that carries another has not drifted.
 func (p *Provider) Traits(ctx context.Context, class provider.Class) ([]engine.Trait, error) {
 	c, err := classOf(class)
 	if err != nil {
 		return nil, err
 	}
 	var out []engine.Trait
-	hashes, err := p.foreignHashes(ctx, c.Name)
+	claims, err := p.claimsOf(ctx, c.Name)
 	if err != nil {
 		return nil, err
 	}
@@ -43,28 +49,32 @@ func (p *Provider) Traits(ctx context.Context, class provider.Class) ([]engine.T
 			out = append(out, engine.Trait{Key: key, Accepts: slices.Compact(slices.Sorted(slices.Values(accepts))), Reason: reason})
 		}
 	}
-	add(awsv1.HashAnnotationKey, NodeClassDrift, append(hashes, c.Hash(p.cluster.CABundle)))
-	var images, groups, subnets []string
-	for _, a := range c.Status.AMIs {
-		images = append(images, a.ID)
+	add(awsv1.HashAnnotationKey, NodeClassDrift, append(foreignHashes(claims), c.Hash(p.cluster.CABundle)))
+	images, err := p.imageTraits(ctx, class, c, claims)
+	if err != nil {
+		return nil, err
 	}
+	out = append(out, images...)
+	var groups, subnets []string
 	for _, g := range c.Status.SecurityGroups {
 		groups = append(groups, g.ID)
 	}
 	for _, s := range c.Status.Subnets {
 		subnets = append(subnets, s.ID)
 	}
-	add(engine.ImageTrait, AMIDrift, images)
 	if len(groups) > 0 {
 		add(awsv1.SecurityGroupsAnnotationKey, SecurityGroupDrift, []string{SecurityGroups(groups)})
 	}
 	add(awsv1.SubnetAnnotationKey, SubnetDrift, subnets)
 	// "" is accepted where there is no reservation, and no group, any more: a machine that names one has drifted.
-	reservations := []string{""}
+	reservations, err := p.ended(ctx, c, claims)
+	if err != nil {
+		return nil, err
+	}
 	for _, r := range c.Status.CapacityReservations {
 		reservations = append(reservations, r.ID)
 	}
-	add(awsv1.ReservationIDLabelKey, CapacityReservationDrift, reservations)
+	add(awsv1.ReservationIDLabelKey, CapacityReservationDrift, append(reservations, ""))
 	if group, err := p.finder.PlacementGroup(ctx, c.Spec.PlacementGroupSelector); err == nil && (group != nil || c.Spec.PlacementGroupSelector == nil) {
 		id := ""
 		if group != nil {
@@ -77,14 +87,70 @@ func (p *Provider) Traits(ctx context.Context, class provider.Class) ([]engine.T
 
 // foreignHashes are the fingerprints on claims of the class that are of another version: nobody knows here what they say,
 // so that they are as good as the right one until the claims are stamped anew.
-func (p *Provider) foreignHashes(ctx context.Context, class string) (out []string, err error) {
-	claims, err := p.claimsOf(ctx, class)
+func foreignHashes(claims []v1.NodeClaim) (out []string) {
 	for i := range claims {
 		if a := claims[i].Annotations; a[awsv1.HashAnnotationKey] != "" && a[awsv1.HashVersionAnnotationKey] != awsv1.HashVersion {
 			out = append(out, a[awsv1.HashAnnotationKey])
 		}
 	}
-	return out, err
+	return out
+}
+
+// imageTraits say, of every type that the class has machines of, which image they would be started from now. Of a type that
+// no image is for they say nothing: that may be an image that is late.
+func (p *Provider) imageTraits(ctx context.Context, class provider.Class, c *awsv1.EC2NodeClass, claims []v1.NodeClaim) (out []engine.Trait, err error) {
+	if len(c.Status.AMIs) == 0 || len(claims) == 0 {
+		return nil, nil
+	}
+	types, err := p.Catalog(ctx, class)
+	if err != nil {
+		return nil, err
+	}
+	started := map[string]bool{}
+	for i := range claims {
+		started[claims[i].Labels[corev1.LabelInstanceTypeStable]] = true
+	}
+	byImage := map[string][]string{} // types in order of name
+	for i := range types {
+		if !started[types[i].Name] {
+			continue
+		}
+		if image := find.ImageFor(c.Status.AMIs, &types[i]); image != nil {
+			byImage[image.ID] = append(byImage[image.ID], types[i].Name)
+		}
+	}
+	for _, id := range slices.Sorted(maps.Keys(byImage)) {
+		out = append(out, engine.Trait{Key: engine.ImageTrait, Accepts: []string{id}, Types: byImage[id], Reason: AMIDrift})
+	}
+	return out, nil
+}
+
+// ended are the reservations that claims name and the class does not have any more, whose machines run on as ones on
+// demand: the claims will soon say so.
+func (p *Provider) ended(ctx context.Context, c *awsv1.EC2NodeClass, claims []v1.NodeClaim) (out []string, err error) {
+	var onDemand map[string]bool // machines, once somebody asks
+	for i := range claims {
+		id := claims[i].Labels[awsv1.ReservationIDLabelKey]
+		known := func(r awsv1.CapacityReservation) bool { return r.ID == id }
+		_, name, ok := machine.ParseID(engine.MachineID(claims[i].Status.ProviderID))
+		if id == "" || !ok || slices.ContainsFunc(c.Status.CapacityReservations, known) || slices.Contains(out, id) {
+			continue
+		}
+		if onDemand == nil {
+			l, err := p.list(ctx)
+			if err != nil {
+				return nil, err
+			}
+			onDemand = map[string]bool{}
+			for j := range l.machines {
+				onDemand[l.machines[j].ID] = l.machines[j].CapacityType == v1.CapacityTypeOnDemand
+			}
+		}
+		if onDemand[name] {
+			out = append(out, id)
+		}
+	}
+	return out, nil
 }
 
 // Repairs are the conditions of a Node that mean that its machine is broken.

@@ -17,8 +17,8 @@ import (
 // userDataLimit is how many bytes of user data EC2 takes.
 const userDataLimit = 16384
 
-// validate looks at what the API server cannot check: the kubelet's fields, the tags, the size of the user data, and
-// whether everything else is there.
+// validate looks at what the API server cannot check: the kubelet's fields, the tags, the size of the user data, whether
+// everything else is there, and whether machines may be started.
 func (p *Provider) validate(ctx context.Context, c *awsv1.EC2NodeClass) verdict {
 	if v := p.validateNetwork(ctx, c); v != (verdict{}) {
 		return v
@@ -35,7 +35,10 @@ func (p *Provider) validate(ctx context.Context, c *awsv1.EC2NodeClass) verdict 
 	if v := dependencies(c); v != (verdict{}) {
 		return v
 	}
-	return p.validateNumbers(ctx, c)
+	if v := p.validateNumbers(ctx, c); v != (verdict{}) {
+		return v
+	}
+	return p.rehearse(ctx, c)
 }
 
 // validateNetwork finds out the range of the cluster's services, which nodes of AL2023 are told.

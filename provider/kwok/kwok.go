@@ -15,6 +15,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -68,12 +69,14 @@ type Provider struct {
 	wake   chan struct{}
 	broken time.Duration // how long a node is not ready before its machine counts as broken
 
-	mu    sync.Mutex // guards the three below
+	mu    sync.Mutex // guards the four below
 	known bool       // what was there before a restart has been taken in
 	// booting holds the machines whose Node has not been created yet.
 	booting map[engine.MachineID]bool
 	// nodes holds the Node of every machine that has one, by UID.
 	nodes map[engine.MachineID]types.UID
+	// released holds machines that were let go.
+	released map[engine.MachineID]bool
 
 	ticking sync.Mutex // one Tick at a time
 }
@@ -96,6 +99,7 @@ func New(cfg Config) (*Provider, error) {
 		broken:   cmp.Or(cfg.RepairAfter, usualRepair),
 		booting:  map[engine.MachineID]bool{},
 		nodes:    map[engine.MachineID]types.UID{},
+		released: map[engine.MachineID]bool{},
 	}
 	if p.reader == nil {
 		p.reader = cfg.Client
@@ -156,7 +160,10 @@ func (p *Provider) Machines(ctx context.Context) ([]engine.Machine, error) {
 	if err := p.takeIn(ctx); err != nil {
 		return nil, err
 	}
-	return p.Provider.Machines(ctx)
+	list, err := p.Provider.Machines(ctx)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return slices.DeleteFunc(list, func(m engine.Machine) bool { return p.released[m.ID] }), err
 }
 
 // Repairs are the two ways in which a node is not ready: its kubelet says so, or says nothing any more.

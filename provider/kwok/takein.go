@@ -54,8 +54,8 @@ func (p *Provider) takeIn(ctx context.Context) error {
 // takeInNode adopts the machine of a Node. A Node that is being deleted still has its machine: it is drained first.
 func (p *Provider) takeInNode(node *corev1.Node) {
 	id := engine.MachineID(node.Spec.ProviderID)
-	if nodeName(id) != node.Name {
-		return // not made here
+	if nodeName(id) != node.Name || node.Annotations[ReleasedAnnotationKey] != "" {
+		return // not made here, or let go
 	}
 	claim, uid := node.Name, node.Annotations[ClaimUIDAnnotationKey]
 	for _, owner := range node.OwnerReferences {

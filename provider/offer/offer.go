@@ -28,7 +28,7 @@ type Offer struct {
 // For lists the offerings of a catalog that a claim's requirements allow and that hold its requests, cheapest
 // first, then by type and zone. Labels that nothing in the catalog has are the claim's own and are not looked at.
 func For(types []engine.InstanceType, claim *v1.NodeClaim) ([]Offer, error) {
-	w := newWanted(claim.Spec.Requirements)
+	w := NewWanted(claim.Spec.Requirements)
 	if err := knownTypes(types, w); err != nil {
 		return nil, err
 	}
@@ -43,7 +43,7 @@ func For(types []engine.InstanceType, claim *v1.NodeClaim) ([]Offer, error) {
 	list, tooSmall := []Offer{}, ""
 	for i := range types {
 		t := &types[i]
-		if !w.allows(corev1.LabelInstanceTypeStable, t.Name) {
+		if !w.Allows(corev1.LabelInstanceTypeStable, t.Name) {
 			continue
 		}
 		labels, ok := w.labelsOf(t)
@@ -70,7 +70,7 @@ func For(types []engine.InstanceType, claim *v1.NodeClaim) ([]Offer, error) {
 }
 
 // knownTypes complains if the requirements name instance types and the catalog has none of them.
-func knownTypes(types []engine.InstanceType, w wanted) error {
+func knownTypes(types []engine.InstanceType, w Wanted) error {
 	for _, r := range w[corev1.LabelInstanceTypeStable] {
 		if r.Operator != v1.In {
 			continue
@@ -84,7 +84,7 @@ func knownTypes(types []engine.InstanceType, w wanted) error {
 }
 
 // labelsOf chooses the labels of a machine of a type: of each label the first value that is allowed.
-func (w wanted) labelsOf(t *engine.InstanceType) (map[string]string, bool) {
+func (w Wanted) labelsOf(t *engine.InstanceType) (map[string]string, bool) {
 	labels := map[string]string{}
 	for key, values := range t.Labels {
 		if len(values) == 0 {
@@ -93,7 +93,7 @@ func (w wanted) labelsOf(t *engine.InstanceType) (map[string]string, bool) {
 			}
 			continue
 		}
-		i := slices.IndexFunc(values, func(v string) bool { return w.allows(key, v) })
+		i := slices.IndexFunc(values, func(v string) bool { return w.Allows(key, v) })
 		if i < 0 {
 			return nil, false
 		}
@@ -102,10 +102,10 @@ func (w wanted) labelsOf(t *engine.InstanceType) (map[string]string, bool) {
 	return labels, true
 }
 
-func (w wanted) offeringsOf(t *engine.InstanceType, labels map[string]string, offeringKeys map[string]bool) []Offer {
+func (w Wanted) offeringsOf(t *engine.InstanceType, labels map[string]string, offeringKeys map[string]bool) []Offer {
 	list := []Offer{}
 	for _, o := range t.Offerings {
-		if !w.allows(corev1.LabelTopologyZone, o.Zone) || !w.allows(v1.CapacityTypeLabelKey, o.CapacityType) || !w.meets(o, offeringKeys) {
+		if !w.Allows(corev1.LabelTopologyZone, o.Zone) || !w.Allows(v1.CapacityTypeLabelKey, o.CapacityType) || !w.meets(o, offeringKeys) {
 			continue
 		}
 		all := labels // shared: whoever starts a machine copies them
@@ -122,10 +122,10 @@ func (w wanted) offeringsOf(t *engine.InstanceType, labels map[string]string, of
 }
 
 // meets looks at the labels that offerings have of their own; one that an offering does not have is absent.
-func (w wanted) meets(o engine.Offering, offeringKeys map[string]bool) bool {
+func (w Wanted) meets(o engine.Offering, offeringKeys map[string]bool) bool {
 	for key := range offeringKeys {
 		value, has := o.Labels[key]
-		if has && !w.allows(key, value) || !has && !w.allowsNone(key) {
+		if has && !w.Allows(key, value) || !has && !w.allowsNone(key) {
 			return false
 		}
 	}

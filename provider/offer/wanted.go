@@ -7,11 +7,12 @@ import (
 	v1 "tenon.sh/api/v1"
 )
 
-// wanted is a claim's requirements by label key.
-type wanted map[string][]v1.Requirement
+// Wanted is what requirements say, by label key.
+type Wanted map[string][]v1.Requirement
 
-func newWanted(requirements []v1.Requirement) wanted {
-	w := wanted{}
+// NewWanted sorts requirements by the labels that they are about.
+func NewWanted(requirements []v1.Requirement) Wanted {
+	w := Wanted{}
 	for _, r := range requirements {
 		key := v1.NormalizeLabel(r.Key)
 		w[key] = append(w[key], r)
@@ -19,8 +20,8 @@ func newWanted(requirements []v1.Requirement) wanted {
 	return w
 }
 
-// allows reports whether a label may have a value.
-func (w wanted) allows(key, value string) bool {
+// Allows reports whether a label may have a value.
+func (w Wanted) Allows(key, value string) bool {
 	for _, r := range w[key] {
 		if !allows(r, value) {
 			return false
@@ -30,7 +31,7 @@ func (w wanted) allows(key, value string) bool {
 }
 
 // allowsNone reports whether a label may be absent.
-func (w wanted) allowsNone(key string) bool {
+func (w Wanted) allowsNone(key string) bool {
 	for _, r := range w[key] {
 		if r.Operator != v1.NotIn && r.Operator != v1.DoesNotExist {
 			return false

@@ -57,7 +57,11 @@ type Account struct {
 func New(t testing.TB) *Account {
 	t.Helper()
 	moto, number := start(t)
-	a := &Account{ID: fmt.Sprintf("%012d", 100000000000+number), t: t, moto: moto, faults: map[string][]*Fault{}}
+	return open(t, moto, fmt.Sprintf("%012d", 100000000000+number))
+}
+
+func open(t testing.TB, moto *moto, id string) *Account {
+	a := &Account{ID: id, t: t, moto: moto, faults: map[string][]*Fault{}}
 	front := httptest.NewServer(http.HandlerFunc(a.serve))
 	t.Cleanup(front.Close)
 	a.URL = front.URL
@@ -74,6 +78,11 @@ func (a *Account) Config() aws.Config {
 			return retry.NewStandard(func(o *retry.StandardOptions) { o.MaxBackoff = time.Millisecond })
 		},
 	}
+}
+
+// Environment connects another process to the account, as the SDK's standard environment does.
+func (a *Account) Environment() []string {
+	return []string{"AWS_ENDPOINT_URL=" + a.URL, "AWS_REGION=" + Region, "AWS_ACCESS_KEY_ID=test", "AWS_SECRET_ACCESS_KEY=test", "AWS_EC2_METADATA_DISABLED=true"}
 }
 
 // record notes a call, and returns how it is to fail.
@@ -139,6 +148,27 @@ func (a *Account) NewCluster(version string) {
 		ResourcesVpcConfig: &ekstypes.VpcConfigRequest{SubnetIds: []string{}},
 	})
 	a.must(err)
+}
+
+// Names of what Furnish makes, as Karpenter's guides have them.
+const (
+	NodeRole     = "KarpenterNodeRole-" + Cluster
+	Queue        = Cluster
+	DiscoveryTag = "karpenter.sh/discovery" // its value is the name of the cluster
+)
+
+// Furnish makes what whoever installs an autoscaler makes: a cluster, a role of nodes, subnets in three zones and a security
+// group, both with the tag, and a queue. It returns the queue's URL.
+func (a *Account) Furnish() (queue string) {
+	a.t.Helper()
+	a.NewCluster("")
+	a.NewRole(NodeRole)
+	network, tags := a.NewNetwork(), map[string]string{DiscoveryTag: Cluster}
+	for i, zone := range []string{"a", "b", "c"} {
+		a.NewSubnet(network, Region+zone, fmt.Sprintf("10.0.%d.0/24", i), tags)
+	}
+	a.NewSecurityGroup(network, "nodes", tags)
+	return a.NewQueue(Queue)
 }
 
 // NewRole makes a role.

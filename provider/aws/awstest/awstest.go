@@ -35,7 +35,7 @@ var shared struct {
 }
 
 // Run runs the tests, stops moto if it was started, and returns the exit status. Call it in TestMain.
-func Run(m *testing.M) int {
+func Run(m interface{ Run() int }) int {
 	shared.mu.Lock()
 	shared.running, shared.answers = true, map[string]*answer{}
 	shared.mu.Unlock()
@@ -51,24 +51,32 @@ func Run(m *testing.M) int {
 	return status
 }
 
-// start returns the shared moto and the number of a new account.
-func start(t testing.TB) (*moto, int) {
-	t.Helper()
+// Start starts moto if it does not run yet. The error says why there is none, and what to do about it.
+func Start() error {
 	shared.mu.Lock()
 	defer shared.mu.Unlock()
 	if !shared.running {
-		t.Fatal("awstest.New works only under awstest.Run: call that in TestMain")
+		return errors.New("awstest works only under awstest.Run: call that in TestMain")
 	}
 	if !shared.started {
 		shared.started = true
 		shared.moto, shared.err = startMoto()
 	}
-	if errors.Is(shared.err, errNoMoto) && os.Getenv("CI") == "" {
-		t.Skipf("the tests against AWS's API did not run: %v; install it with pip install 'moto[server]'", shared.err)
+	return shared.err
+}
+
+// start returns the shared moto and the number of a new account.
+func start(t testing.TB) (*moto, int) {
+	t.Helper()
+	err := Start()
+	if errors.Is(err, errNoMoto) && os.Getenv("CI") == "" {
+		t.Skipf("the tests against AWS's API did not run: %v", err)
 	}
-	if shared.err != nil {
-		t.Fatal(shared.err)
+	if err != nil {
+		t.Fatal(err)
 	}
+	shared.mu.Lock()
+	defer shared.mu.Unlock()
 	shared.accounts++
 	return shared.moto, shared.accounts
 }

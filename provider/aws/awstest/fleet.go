@@ -37,13 +37,17 @@ type fleets struct {
 type launchTemplate struct {
 	groups      []string
 	reservation string
+	userData    string // in base64
 }
 
 // extra is what moto does not say of a machine.
 type extra struct {
 	launchTemplate
-	image  string
-	hidden int // from how many more DescribeInstances calls
+	image string
+	// group and partition are the placement that EC2 chose.
+	group     string
+	partition int
+	hidden    int // from how many more DescribeInstances calls
 }
 
 // Limit leaves so many machines of all offerings that fit, together; what is asked for beyond them is refused with code,
@@ -257,6 +261,7 @@ func (a *Account) remember(id string, e extra) {
 // keepTemplate remembers what moto does not apply of a launch template.
 func (a *Account) keepTemplate(call Call) {
 	t := launchTemplate{reservation: call.Form.Get("LaunchTemplateData.CapacityReservationSpecification.CapacityReservationTarget.CapacityReservationId")}
+	t.userData = call.Form.Get("LaunchTemplateData.UserData")
 	t.groups = call.List("LaunchTemplateData.NetworkInterface.1.SecurityGroupId")
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -321,9 +326,48 @@ func (a *Account) complete(i *node, e extra) {
 		i.set("capacityReservationId", e.reservation)
 		i.Nodes = append(i.Nodes, &node{Name: "capacityReservationSpecification", Nodes: []*node{{Name: "capacityReservationPreference", Text: "capacity-reservations-only"}}})
 	}
+	for _, placement := range i.all("placement") {
+		if e.group != "" {
+			placement.set("groupId", e.group)
+		}
+		if e.partition > 0 {
+			placement.set("partitionNumber", strconv.Itoa(e.partition))
+		}
+	}
 	if started := a.startedAt; !started.IsZero() {
 		i.set("launchTime", started.UTC().Format(time.RFC3339))
 	}
+}
+
+// EndReservation ends a capacity reservation. Its machines run on as ones on demand.
+func (a *Account) EndReservation(id string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.reservations = slices.DeleteFunc(a.reservations, func(r Reservation) bool { return r.ID == id })
+	for name, e := range a.fleets.machines {
+		if e.reservation == id {
+			e.reservation = ""
+			a.remember(name, e)
+		}
+	}
+}
+
+// Place has a machine be in a partition of a placement group.
+func (a *Account) Place(id, group string, partition int) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	e := a.fleets.machines[id]
+	e.group, e.partition = group, partition
+	a.remember(id, e)
+}
+
+// SetGroups gives a machine other security groups, as somebody might by hand.
+func (a *Account) SetGroups(id string, groups ...string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	e := a.fleets.machines[id]
+	e.groups = groups
+	a.remember(id, e)
 }
 
 // SetLaunchTime has all machines say that they were started then, for tests whose clock is not the machine's.

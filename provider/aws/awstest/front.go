@@ -2,6 +2,7 @@ package awstest
 
 import (
 	"bytes"
+	"context"
 	"crypto/rand"
 	"encoding/json"
 	"fmt"
@@ -123,7 +124,12 @@ func answerFor(question string) *answer {
 // pass asks moto.
 func (a *Account) pass(r *http.Request, body []byte, into *answer) {
 	into.status = http.StatusBadGateway
-	request, err := http.NewRequest(r.Method, a.moto.url+r.URL.RequestURI(), bytes.NewReader(body))
+	// What was asked is done even if whoever asked is gone by then; but nobody need wait for messages any more.
+	ctx := context.WithoutCancel(r.Context())
+	if strings.HasSuffix(r.Header.Get("X-Amz-Target"), ".ReceiveMessage") {
+		ctx = r.Context()
+	}
+	request, err := http.NewRequestWithContext(ctx, r.Method, a.moto.url+r.URL.RequestURI(), bytes.NewReader(body))
 	if err != nil {
 		return
 	}
@@ -182,7 +188,7 @@ func (f *Fault) write(w http.ResponseWriter, call Call) {
 	case "ec2":
 		w.WriteHeader(status)
 		fmt.Fprintf(w, "<Response><Errors><Error><Code>%s</Code><Message>%s</Message></Error></Errors><RequestID>%s</RequestID></Response>", f.Code, f.Message, number)
-	case "iam":
+	case "iam", "sts":
 		w.WriteHeader(status)
 		fmt.Fprintf(w, "<ErrorResponse><Error><Type>Sender</Type><Code>%s</Code><Message>%s</Message></Error><RequestId>%s</RequestId></ErrorResponse>", f.Code, f.Message, number)
 	default:

@@ -54,8 +54,10 @@ func startMoto() (*moto, error) {
 	go func() {
 		running := regexp.MustCompile(`http://127\.0\.0\.1:[0-9]+`)
 		lines := bufio.NewScanner(output)
+		announced := false
 		for lines.Scan() { // to the end: a full pipe would stop it
-			if url := running.FindString(lines.Text()); url != "" && m.url == "" {
+			if url := running.FindString(lines.Text()); url != "" && !announced {
+				announced = true
 				found <- url
 			} else if text.Len() < 4096 {
 				text.WriteString(lines.Text() + "\n")
@@ -104,7 +106,9 @@ func findMoto() (string, error) {
 	} {
 		if output, err := exec.CommandContext(ctx, command[0], command[1:]...).CombinedOutput(); err != nil {
 			_ = os.RemoveAll(folder)
-			return "", fmt.Errorf("%w on the PATH, and it cannot be installed: %s: %v %s", errNoMoto, strings.Join(command, " "), err, lastLine(output))
+			why := strings.TrimSpace(err.Error() + " " + lastLine(output))
+			return "", fmt.Errorf("%w on the PATH, and it cannot be installed: %s: %s; install it with pip install 'moto[server]', or install python3 with venv and pip",
+				errNoMoto, strings.Join(command, " "), why)
 		}
 	}
 	return program, nil

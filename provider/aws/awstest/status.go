@@ -1,6 +1,8 @@
 package awstest
 
 import (
+	"context"
+	"fmt"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -71,23 +73,48 @@ func (a *Account) Send(url string, bodies ...string) {
 	}
 }
 
+// Interruption is the message that EventBridge puts on the queue two minutes before a spot machine is taken back.
+func Interruption(id string) string {
+	return fmt.Sprintf(`{"version":"0","id":"1","source":"aws.ec2","detail-type":"EC2 Spot Instance Interruption Warning","account":"1","region":%q,`+
+		`"time":%q,"resources":[],"detail":{"instance-id":%q,"instance-action":"terminate"}}`, Region, time.Now().UTC().Format(time.RFC3339), id)
+}
+
 // Machines are the machines of the account that run or are about to, by name, whatever their tags.
 func (a *Account) Machines() map[string]ec2types.Instance {
 	a.t.Helper()
+	out, err := a.machines(a.t.Context())
+	a.must(err)
+	return out
+}
+
+func (a *Account) machines(ctx context.Context) (map[string]ec2types.Instance, error) {
 	out := map[string]ec2types.Instance{}
 	pages := ec2.NewDescribeInstancesPaginator(a.ec2(), &ec2.DescribeInstancesInput{
 		Filters: []ec2types.Filter{{Name: aws.String("instance-state-name"), Values: []string{"pending", "running", "stopping", "stopped", "shutting-down"}}},
 	})
 	for pages.HasMorePages() {
-		page, err := pages.NextPage(a.t.Context())
-		a.must(err)
+		page, err := pages.NextPage(ctx)
+		if err != nil {
+			return nil, err
+		}
 		for _, r := range page.Reservations {
 			for _, i := range r.Instances {
 				out[aws.ToString(i.InstanceId)] = i
 			}
 		}
 	}
-	return out
+	return out, nil
+}
+
+// StartMachine starts a machine with those tags, as its owner might by hand, and returns its name.
+func (a *Account) StartMachine(tags map[string]string) string {
+	a.t.Helper()
+	out, err := a.ec2().RunInstances(a.t.Context(), &ec2.RunInstancesInput{
+		ImageId: aws.String(motoImage), InstanceType: ec2types.InstanceTypeM5Large, MinCount: aws.Int32(1), MaxCount: aws.Int32(1),
+		TagSpecifications: tagged(ec2types.ResourceTypeInstance, tags),
+	})
+	a.must(err)
+	return aws.ToString(out.Instances[0].InstanceId)
 }
 
 // Kill ends a machine, as its owner might by hand.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"regexp"
 	"strings"
 
 	"github.com/aws/aws-sdk-go-v2/aws/middleware"
@@ -37,13 +38,27 @@ func explainErrors(stack *smithymiddleware.Stack) error {
 	}), smithymiddleware.Before)
 }
 
+// permission is what AWS says was missing. One call may need several: starting a machine is also passing it a role.
+var permission = regexp.MustCompile(`not authorized to perform:? ([a-z0-9-]+:[A-Za-z]+)(?: on resource: (\S+))?`)
+
+// missing is the action that is missing, and what it would be done to if AWS says so.
+func missing(called string, err error) (action, resource string) {
+	if found := permission.FindStringSubmatch(err.Error()); found != nil {
+		return found[1], found[2]
+	}
+	return called, ""
+}
+
 func explain(service, operation string, err error) error {
-	action := Action(service, operation)
+	action, resource := Action(service, operation), ""
+	if Denied(err) {
+		action, resource = missing(action, err)
+	}
 	switch {
 	case Denied(err) && refusedBy(err) != "":
 		return &ExplainedError{action, refusedBy(err) + " forbids " + action + " to the controller: nothing that its role allows can change that", err}
 	case Denied(err):
-		return &ExplainedError{action, "allow " + action + " to the controller's role" + inStatement(action), err}
+		return &ExplainedError{action, "allow " + action + " to the controller's role" + inStatement(action, resource), err}
 	case hasCode(err, "ExpiredToken", "ExpiredTokenException", "RequestExpired"):
 		return &ExplainedError{action, "the controller's credentials have expired: renew them, and look whether its clock is right", err}
 	case Unknown(err):
@@ -84,8 +99,8 @@ func ActionOf(err error) string {
 	return ""
 }
 
-func inStatement(action string) string {
-	if sid := Statement(action); sid != "" {
+func inStatement(action, resource string) string {
+	if sid := Statement(action, resource); sid != "" {
 		return fmt.Sprintf(" (statement %s of the controller's policy)", sid)
 	}
 	return ""

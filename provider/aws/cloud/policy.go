@@ -1,8 +1,25 @@
 package cloud
 
+import (
+	"regexp"
+	"strings"
+)
+
+// made is what a launch makes.
+var made = regexp.MustCompile(`:(fleet|instance|volume|network-interface|launch-template|spot-instances-request)/\*?$`)
+
 // Statement is the Sid of the policy statement, in the policies that come with the installation, that allows an action; ""
-// for an action that none does. Of several the one is named that does without conditions on tags.
-func Statement(action string) string {
+// for an action that none does. Of several it is the one about the resource, an ARN; if nothing is known of that, the one
+// that does without conditions on tags.
+func Statement(action, resource string) string {
+	switch {
+	case strings.Contains(resource, ":launch-template/") && (action == "ec2:RunInstances" || action == "ec2:CreateFleet"):
+		return "AllowScopedEC2LaunchTemplateAccessActions"
+	case made.MatchString(resource) && action == "ec2:CreateTags":
+		return "AllowScopedResourceCreationTagging"
+	case made.MatchString(resource) && (action == "ec2:RunInstances" || action == "ec2:CreateFleet"):
+		return "AllowScopedEC2InstanceActionsWithTags"
+	}
 	switch action {
 	case "ec2:DescribeCapacityReservations", "ec2:DescribeImages", "ec2:DescribeInstances", "ec2:DescribeInstanceStatus",
 		"ec2:DescribeInstanceTypeOfferings", "ec2:DescribeInstanceTypes", "ec2:DescribeLaunchTemplates", "ec2:DescribePlacementGroups",

@@ -17,3 +17,12 @@ func Text(err error) string {
 	text = ownPort.ReplaceAllString(text, "$1 ")
 	return requestNumber.ReplaceAllString(text, "")
 }
+
+// Worded is an error whose message is its Text.
+type Worded struct{ Err error }
+
+// Error is the same for the same trouble.
+func (e Worded) Error() string { return Text(e.Err) }
+
+// Unwrap is the error itself.
+func (e Worded) Unwrap() error { return e.Err }

@@ -10,8 +10,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 	sqstypes "github.com/aws/aws-sdk-go-v2/service/sqs/types"
-	"golang.org/x/sync/errgroup"
 	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"tenon.sh/provider/aws/cloud"
 )
@@ -96,11 +96,7 @@ func (q *Queue) Messages(ctx context.Context) ([]Message, error) {
 		return nil, err
 	}
 	if len(found) == perCall { // there are more
-		rest, err := q.drain(ctx, url)
-		if err != nil {
-			return nil, err
-		}
-		found = append(found, rest...)
+		found = append(found, q.drain(ctx, url)...)
 	}
 	return q.sort(ctx, url, found), nil
 }
@@ -123,12 +119,13 @@ func (q *Queue) receive(ctx context.Context, url string, wait time.Duration) ([]
 	return answer.Messages, nil
 }
 
-// drain reads with several calls at once until there is nothing left.
-func (q *Queue) drain(ctx context.Context, url string) (out []sqstypes.Message, err error) {
+// drain reads with several calls at once until there is nothing left. A call that fails ends that: what the others were
+// handed is not handed out again soon, and the next look meets the same trouble.
+func (q *Queue) drain(ctx context.Context, url string) (out []sqstypes.Message) {
 	var mu sync.Mutex // guards out
-	group, ctx := errgroup.WithContext(ctx)
+	var group sync.WaitGroup
 	for range readers {
-		group.Go(func() error {
+		group.Go(func() {
 			for {
 				found, err := q.receive(ctx, url, 0)
 				mu.Lock()
@@ -136,12 +133,13 @@ func (q *Queue) drain(ctx context.Context, url string) (out []sqstypes.Message, 
 				full := len(out) >= mostAtOnce
 				mu.Unlock()
 				if err != nil || len(found) < perCall || full {
-					return err
+					return
 				}
 			}
 		})
 	}
-	return out, group.Wait()
+	group.Wait()
+	return out
 }
 
 // sort parses messages. What is of no use is taken off the queue.
@@ -156,7 +154,9 @@ func (q *Queue) sort(ctx context.Context, url string, found []sqstypes.Message) 
 		}
 		out = append(out, Message{ID: aws.ToString(m.MessageId), Event: event, handle: aws.ToString(m.ReceiptHandle)})
 	}
-	_ = q.delete(ctx, url, useless) // they come again
+	if err := q.delete(ctx, url, useless); err != nil { // they come again
+		log.FromContext(ctx).Error(err, "messages that mean nothing stay on the queue")
+	}
 	return out
 }
 

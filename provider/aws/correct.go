@@ -1,0 +1,106 @@
+package aws
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"strconv"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"tenon.sh/api/awsv1"
+	v1 "tenon.sh/api/v1"
+	"tenon.sh/engine"
+	"tenon.sh/provider/aws/machine"
+)
+
+// correct writes on claims, and on their nodes, what has become of their machines since they were started: a machine whose
+// reservation has ended runs on as one on demand; EC2 has chosen the partition of a placement group; security groups were
+// changed by hand. What the machine was started with, and no claim says yet, is written as well. A machine that has just
+// begun to boot is left: EC2 may not say all of it yet.
+func (p *Provider) correct(ctx context.Context, claims []v1.NodeClaim) error {
+	l, err := p.list(ctx)
+	if err != nil {
+		return err
+	}
+	known := map[engine.MachineID]*machine.Machine{}
+	for i := range l.machines {
+		known[l.machines[i].ProviderID()] = &l.machines[i]
+	}
+	var errs []error
+	for i := range claims {
+		c := &claims[i]
+		m := known[engine.MachineID(c.Status.ProviderID)]
+		if ref := c.Spec.NodeClassRef; ref == nil || ref.Group != awsv1.Group || m == nil || c.Status.NodeName == "" || c.DeletionTimestamp != nil {
+			continue
+		}
+		errs = append(errs, p.correctClaim(ctx, c, m))
+	}
+	return errors.Join(errs...)
+}
+
+func (p *Provider) correctClaim(ctx context.Context, c *v1.NodeClaim, m *machine.Machine) error {
+	changed := c.DeepCopy()
+	changed.Labels = correctLabels(c.Labels, m)
+	actual := map[string]string{}
+	if m.Subnet != "" {
+		actual[awsv1.SubnetAnnotationKey] = m.Subnet
+	}
+	if len(m.Groups) > 0 {
+		actual[awsv1.SecurityGroupsAnnotationKey] = SecurityGroups(m.Groups)
+	}
+	annotate(changed, actual)
+	relabelled := !maps.Equal(changed.Labels, c.Labels)
+	if relabelled { // the node first: a claim that says it already would not be looked at again
+		if err := p.correctNode(ctx, c.Status.NodeName, m); err != nil {
+			return err
+		}
+		log.FromContext(ctx).Info("machine is not what its claim said", "NodeClaim", c.Name, "machine", m.ID,
+			"changed", labels.Set(changed.Labels).String())
+	}
+	if !relabelled && maps.Equal(changed.Annotations, c.Annotations) {
+		return nil
+	}
+	if err := p.client.Patch(ctx, changed, client.MergeFrom(c)); client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("write on NodeClaim %s what has become of its machine: %w", c.Name, err)
+	}
+	return nil
+}
+
+func (p *Provider) correctNode(ctx context.Context, name string, m *machine.Machine) error {
+	if name == "" {
+		return nil
+	}
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	err := p.client.Get(ctx, client.ObjectKeyFromObject(node), node)
+	if err == nil {
+		changed := node.DeepCopy()
+		changed.Labels = correctLabels(node.Labels, m)
+		err = p.client.Patch(ctx, changed, client.MergeFrom(node))
+	}
+	if client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("write on node %s what has become of its machine: %w", name, err)
+	}
+	return nil
+}
+
+// correctLabels are the labels of a claim or a node as its machine is now.
+func correctLabels(have map[string]string, m *machine.Machine) map[string]string {
+	if have[v1.CapacityTypeLabelKey] == v1.CapacityTypeReserved && m.CapacityType == v1.CapacityTypeOnDemand {
+		have = maps.Clone(have)
+		have[v1.CapacityTypeLabelKey] = v1.CapacityTypeOnDemand
+		for _, key := range []string{awsv1.ReservationIDLabelKey, awsv1.ReservationTypeLabelKey, awsv1.ReservationInterruptibleLabelKey} {
+			delete(have, key)
+		}
+	}
+	if have[awsv1.PlacementGroupIDLabelKey] != "" && have[awsv1.PlacementGroupPartitionLabelKey] == "" && m.Partition > 0 {
+		have = maps.Clone(have)
+		have[awsv1.PlacementGroupPartitionLabelKey] = strconv.Itoa(m.Partition)
+	}
+	return have
+}
