@@ -43,7 +43,7 @@ var impureCalls = []string{
 
 // importRules is the table "Who may import whom" of ARCHITECTURE.md as data. Test files may import what they like.
 var importRules = []importRule{
-	{packages: ".", ours: []string{"cli"}},
+	{packages: ".", ours: []string{"cli"}, also: []string{"golang.org/x/crypto/x509roots/fallback"}},
 	{packages: "api/crds", ours: []string{"api/..."}, also: []string{"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1", "sigs.k8s.io/yaml"}},
 	{packages: "api/...", ours: []string{"api/..."}, also: []string{"github.com/mitchellh/hashstructure/v2", "sigs.k8s.io/controller-runtime/pkg/scheme"}},
 
@@ -74,17 +74,20 @@ var importRules = []importRule{
 	{packages: "report/...", ours: []string{"report/...", "engine", "cluster", "api/...", "provider"}, also: slices.Concat(kubernetesClient, logging, prometheus)},
 	{packages: "controller/...", ours: []string{"engine", "cluster", "provider", "api/...", "report/..."}, also: slices.Concat(kubernetesClient, logging, prometheus)},
 
-	{packages: "simulator", ours: []string{"engine", "scenario", "provider", "provider/simulated", "provider/catalog", "api/..."}, also: []string{"github.com/robfig/cron/v3"}},
+	{packages: "simulator", ours: []string{"engine", "scenario", "provider", "provider/simulated", "provider/catalog", "provider/offer", "api/..."}, also: []string{"github.com/robfig/cron/v3"}},
 	{packages: "explore", ours: []string{"api/...", "engine", "scenario/...", "provider/...", "cluster", "controller/...", "report/...", "simulator", "playground"}, also: slices.Concat(kubernetesClient, logging, prometheus)},
 	{packages: "web", ours: []string{"engine"}},
+	{packages: "doctor", ours: []string{"provider", "engine", "api/..."}, also: []string{"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"}},
+	{packages: "uninstall", ours: []string{"provider", "engine", "api/..."}},
 	{packages: "convert", ours: []string{"api/..."}, also: []string{"go.yaml.in/yaml/v3"}},
 	{packages: "playground", ours: []string{"api/..."}, also: append([]string{"k8s.io/apiextensions-apiserver", "golang.org/x/sys"}, kubernetesClient...)},
 	{packages: "playground/playgroundtest", ours: []string{"playground", "api/...", "cluster"}, also: kubernetesClient},
 	{packages: "oracle", ours: []string{"engine", "api/...", "playground"}, also: []string{"k8s.io/utils"}},
-	{packages: "endtoend"}, // nothing but tests
+	{packages: "endtoend/..."}, // nothing but tests
 	{packages: "examples"},
+	{packages: "deploy/image", also: []string{"github.com/google/go-containerregistry"}}, // a module of its own
 	{packages: "deploy/..."},
-	{packages: "cli", ours: []string{"api/...", "engine", "scenario/...", "provider/...", "cluster", "controller/...", "report/...", "simulator", "explore", "web", "convert", "playground", "examples", "deploy/..."},
+	{packages: "cli", ours: []string{"api/...", "engine", "scenario/...", "provider/...", "cluster", "controller/...", "report/...", "simulator", "explore", "web", "convert", "doctor", "uninstall", "playground", "examples", "deploy/..."},
 		also: slices.Concat(kubernetesClient, logging, prometheus, []string{"github.com/spf13/cobra", "github.com/spf13/pflag", "golang.org/x/term", "k8s.io/apiextensions-apiserver"})},
 
 	// A module of its own: it imports nothing of ours, and what Kubernetes needs is its own affair.

@@ -2,8 +2,14 @@ package cli
 
 import "runtime/debug"
 
+// version and revision are set by the linker when an image is built (-X tenon.sh/cli.version=1.2.3).
+var version, revision string
+
 // buildVersion is the version that this program was built as.
 func buildVersion() string {
+	if version != "" {
+		return version
+	}
 	info, ok := debug.ReadBuildInfo()
 	if !ok || info.Main.Version == "" || info.Main.Version == "(devel)" {
 		return "unreleased"
@@ -13,6 +19,9 @@ func buildVersion() string {
 
 // commit is the revision that this program was built from, as far as the build knows.
 func commit() string {
+	if revision != "" {
+		return revision[:min(len(revision), 7)]
+	}
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
 		return ""

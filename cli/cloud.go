@@ -27,8 +27,10 @@ import (
 const queueWait = 20 * time.Second
 
 // classKinds lists the node class kinds of the chosen cloud, which must be installed before its provider can be made.
-func (c *autoscaler) classKinds() []schema.GroupVersionKind {
-	if c.opt.CloudProvider == cloudAWS {
+func (c *autoscaler) classKinds() []schema.GroupVersionKind { return classKindsOf(c.opt.CloudProvider) }
+
+func classKindsOf(cloud string) []schema.GroupVersionKind {
+	if cloud == cloudAWS {
 		return []schema.GroupVersionKind{awsv1.GroupVersion.WithKind("EC2NodeClass")}
 	}
 	return []schema.GroupVersionKind{kwokv1alpha1.GroupVersion.WithKind("KWOKNodeClass")}
@@ -125,7 +127,7 @@ func (c *autoscaler) newAWS(ctx context.Context, p *parts) (*aws.Provider, error
 		InterruptionQueue: c.opt.InterruptionQueue, QueueWait: queueWait, ReservedENIs: c.opt.ReservedENIs, DisableDryRun: c.opt.DisableDryRun,
 		EnableZonalShift: c.opt.EnableZonalShift, NodeClassCEL: c.opt.AWSFeatureGates["NodeClassCEL"],
 		AMIRefresh: c.opt.AMIRefresh, SubnetRefresh: c.opt.SubnetRefresh, UserAgent: "karpenter.sh-" + buildVersion(),
-		Client: p.mgr.GetClient(), Reader: p.mgr.GetAPIReader(), Registry: p.state, Version: version, Clock: clock.RealClock{},
+		Client: p.mgr.GetClient(), Reader: p.mgr.GetAPIReader(), Registry: p.state, Version: version, Clock: clock.RealClock{}, Tell: p.tell,
 	})
 	if err != nil {
 		return nil, err

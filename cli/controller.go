@@ -16,6 +16,8 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	ctrlconfig "sigs.k8s.io/controller-runtime/pkg/client/config"
 	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"tenon.sh/provider"
 )
 
 func newController() *cobra.Command {
@@ -103,6 +105,10 @@ type autoscaler struct {
 	ports    *endpoints
 	log      logr.Logger
 	registry *prometheus.Registry // of the metrics that outlive a lost lease
+	// onlyEnds says that machines are only drained and stopped: the installation is being removed.
+	onlyEnds bool
+	// connected, if set, hears of the cloud once it is known.
+	connected func(provider.Provider)
 }
 
 func (c *autoscaler) run(ctx context.Context) error {

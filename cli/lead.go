@@ -66,14 +66,21 @@ func (c *autoscaler) lead(ctx context.Context, lasting lasting) error {
 	if err != nil {
 		return err
 	}
+	if c.connected != nil {
+		c.connected(cloud)
+	}
 	inspector, _ := cloud.(provider.Inspector)
 	var repairer provider.Repairer
 	if c.opt.FeatureGates["NodeRepair"] {
 		repairer, _ = cloud.(provider.Repairer)
 	}
+	var starts provider.Provider = report.Measured{Provider: cloud, Metrics: lasting.metrics, Clock: real}
+	if c.onlyEnds {
+		starts = startsNothing{starts}
+	}
 	parts.cluster = cluster.New(cluster.Config{
 		Client: mgr.GetClient(), API: mgr.GetAPIReader(), Informers: mgr.GetCache(), Clock: real,
-		Provider: report.Measured{Provider: cloud, Metrics: lasting.metrics, Clock: real}, Inspector: inspector, Repairer: repairer,
+		Provider: starts, Inspector: inspector, Repairer: repairer,
 	})
 	if err := cluster.AddIndexes(ctx, mgr.GetFieldIndexer()); err != nil {
 		return err
@@ -81,8 +88,10 @@ func (c *autoscaler) lead(ctx context.Context, lasting lasting) error {
 	if err := parts.cluster.Watch(ctx); err != nil {
 		return err
 	}
-	parts.makeLoops()
-	parts.listen(cloud)
+	if !c.onlyEnds {
+		parts.makeLoops()
+		parts.listen(cloud)
+	}
 	parts.keepHouse(cloud)
 	if err := parts.addNodeClaims(); err != nil {
 		return err
@@ -125,6 +134,11 @@ func (c *autoscaler) leaseNamespace() string {
 	if c.opt.LeaderElectionNamespace != "" {
 		return c.opt.LeaderElectionNamespace
 	}
+	return ownLeaseNamespace()
+}
+
+// ownLeaseNamespace is this pod's, kube-system for what is none.
+func ownLeaseNamespace() string {
 	if own, err := os.ReadFile(ownNamespace); err == nil {
 		return string(own)
 	}
@@ -206,20 +220,24 @@ func (p *parts) makeLoops() {
 	)
 }
 
-// noticesEvery is how often the cloud is asked for notices.
-const noticesEvery = 500 * time.Millisecond
-
-// listen adds the loop that acts on the cloud's notices, if it gives any.
+// listen adds a loop for each source of the cloud's notices.
 func (p *parts) listen(cloud provider.Provider) {
-	notifier, ok := cloud.(provider.Notifier)
-	if !ok {
-		return
+	for _, source := range provider.Sources(cloud) {
+		listener := interruption.New(interruption.Config{
+			Cluster: p.cluster, Notifier: source, Recorder: p.recorder, Metrics: p.lasting.metrics,
+			Hurry: func() { p.provisioning.Hurry("notice") },
+		})
+		name := "interruption"
+		if source.Name != "" {
+			name += "." + source.Name
+		}
+		p.loop(name, listener.Reconcile, 0, 0, source.Every)
 	}
-	listener := interruption.New(interruption.Config{
-		Cluster: p.cluster, Notifier: notifier, Recorder: p.recorder, Metrics: p.lasting.metrics,
-		Hurry: func() { p.provisioning.Hurry("notice") },
-	})
-	p.loop("interruption", listener.Reconcile, 0, 0, noticesEvery)
+}
+
+// tell makes events of what the cloud has found out.
+func (p *parts) tell(e provider.Event) {
+	p.recorder.Publish(report.Event{Object: e.Object, Warning: e.Warning, Reason: e.Reason, Message: e.Message, Key: e.Message})
 }
 
 // cleanEvery is how often the cloud is cleaned up after.

@@ -9,7 +9,10 @@ import (
 )
 
 const (
-	collectEvery = 2 * time.Minute
+	// A machine counts as left behind when it is half a minute old: two minutes after a controller was killed, there is none.
+	collectEvery = time.Minute
+	// collectEveryAtTheEnd is the same while an installation is removed, and somebody waits for it.
+	collectEveryAtTheEnd = 10 * time.Second
 	// claimsAtOnce bounds the memory that a burst of launches takes; the API server is the slower part anyway.
 	claimsAtOnce = 24
 	// launchesAtOnce is the same for a cloud that starts many machines by one call, and takes seconds for it.
@@ -18,15 +21,19 @@ const (
 
 // addNodeClaims adds the controllers of claims and of nodes that have none, and the removal of what is left behind.
 func (p *parts) addNodeClaims() error {
-	claims := nodeclaim.New(nodeclaim.Config{
+	config := nodeclaim.Config{
 		Cluster: p.cluster, Recorder: p.recorder, Metrics: p.lasting.metrics,
 		NoNominations: !p.opt.NominatePods,
 		AtOnce:        p.claimsAtOnce(),
-		Outcome: func(_ context.Context, claim *v1.NodeClaim, registered bool) {
-			p.registered(claim, registered)
-		},
-	})
-	p.loop("nodeclaim.garbagecollection", claims.Collect, time.Second, time.Second, collectEvery)
+	}
+	every := collectEvery
+	if p.onlyEnds {
+		every = collectEveryAtTheEnd
+	} else {
+		config.Outcome = func(_ context.Context, claim *v1.NodeClaim, registered bool) { p.registered(claim, registered) }
+	}
+	claims := nodeclaim.New(config)
+	p.loop("nodeclaim.garbagecollection", claims.Collect, time.Second, time.Second, every)
 	return claims.Register(p.mgr)
 }
 

@@ -4,12 +4,13 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"strings"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/utils/clock"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	v1 "tenon.sh/api/v1"
@@ -25,27 +26,48 @@ func (c *autoscaler) serveMetrics(more ...prometheus.Gatherer) {
 
 // observe exports the state of the cluster while this process is the leader, so that it is exported once.
 func (p *parts) observe(ctx context.Context) error {
-	if p.opt.DisableClusterStateObservability {
-		return nil
+	if !p.opt.DisableClusterStateObservability {
+		if err := p.observeState(ctx, p.state); err != nil {
+			return err
+		}
 	}
-	registry := p.state
+	p.serveMetrics(p.state) // the cloud's are there too
+	<-ctx.Done()
+	p.serveMetrics()
+	return nil
+}
+
+// observedKind is a kind whose conditions are told of; tell says that events are made of them too.
+type observedKind struct {
+	name string
+	kind schema.GroupVersionKind
+	tell bool
+}
+
+// observeState registers what is told of the state of the cluster.
+func (p *parts) observeState(ctx context.Context, registry *prometheus.Registry) error {
 	var domains []string
+	observed := []observedKind{ // the kubelet and the node lifecycle controller tell of nodes themselves
+		{"node", corev1.SchemeGroupVersion.WithKind("Node"), false}, {"nodeclaim", v1.GroupVersion.WithKind("NodeClaim"), true},
+		{"nodepool", v1.GroupVersion.WithKind("NodePool"), true},
+	}
 	for _, kind := range p.cluster.Provider.Kinds() {
 		domains = append(domains, kind.Group)
+		observed = append(observed, observedKind{strings.ToLower(kind.Kind), kind, true})
 	}
 	registry.MustRegister(report.NewStateCollector(p.cluster.Snapshot, domains...))
-	observer := report.NewStatusObserver(registry, p.recorder, clock.RealClock{}, "node", "nodeclaim", "nodepool")
-	for _, o := range []struct {
-		kind   string
-		object client.Object
-		tell   bool // the kubelet and the node lifecycle controller tell of nodes themselves
-	}{{"node", &corev1.Node{}, false}, {"nodeclaim", &v1.NodeClaim{}, true}, {"nodepool", &v1.NodePool{}, true}} {
-		informer, err := p.mgr.GetCache().GetInformer(ctx, o.object)
+	var names []string
+	for _, o := range observed {
+		names = append(names, o.name)
+	}
+	observer := report.NewStatusObserver(registry, p.recorder, clock.RealClock{}, names...)
+	for _, o := range observed {
+		informer, err := p.mgr.GetCache().GetInformerForKind(ctx, o.kind)
 		if err != nil {
-			return fmt.Errorf("observe %ss: %w", o.kind, err)
+			return fmt.Errorf("observe %ss: %w", o.name, err)
 		}
-		if _, err := informer.AddEventHandler(observer.Handler(o.kind, o.tell)); err != nil {
-			return fmt.Errorf("observe %ss: %w", o.kind, err)
+		if _, err := informer.AddEventHandler(observer.Handler(o.name, o.tell)); err != nil {
+			return fmt.Errorf("observe %ss: %w", o.name, err)
 		}
 	}
 	pods, err := p.mgr.GetCache().GetInformer(ctx, &corev1.Pod{})
@@ -55,8 +77,5 @@ func (p *parts) observe(ctx context.Context) error {
 	if _, err := pods.AddEventHandler(p.pods.Handler()); err != nil {
 		return fmt.Errorf("observe pods: %w", err)
 	}
-	p.serveMetrics(registry)
-	<-ctx.Done()
-	p.serveMetrics()
 	return nil
 }

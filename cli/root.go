@@ -20,6 +20,7 @@ const (
 	statusOK          = 0
 	statusFailed      = 1   // with one line that says what failed
 	statusUnplaced    = 2   // of plan: some pods cannot be placed
+	statusUnexamined  = 2   // of doctor: the cluster cannot be looked at
 	statusInterrupted = 130 // by Ctrl-C
 )
 
@@ -40,7 +41,7 @@ machines that are no longer worth their price. It speaks Karpenter's API.`,
 	root.SetFlagErrorFunc(func(command *cobra.Command, err error) error {
 		return fmt.Errorf("%w (see %s --help)", err, command.CommandPath())
 	})
-	root.AddCommand(newController(), newPlan(), newExplain(), newSavings(), newNodes(), newConvert(), newSimulate(), newSnapshot(), newCRDs(), newPlayground(), newDemo(), newBench(), newVersion())
+	root.AddCommand(newController(), newPlan(), newExplain(), newSavings(), newNodes(), newConvert(), newDoctor(), newUninstall(), newSimulate(), newSnapshot(), newCRDs(), newPlayground(), newDemo(), newBench(), newVersion())
 	return root
 }
 
@@ -58,9 +59,14 @@ func exitStatus(err error, out io.Writer) int {
 		return statusOK
 	case errors.Is(err, errUnplaced):
 		return statusUnplaced
+	case errors.Is(err, errProblems):
+		return statusFailed
 	case errors.Is(err, errInterrupted):
 		return statusInterrupted
 	}
 	fmt.Fprintln(out, "tenon: "+strings.Join(strings.Fields(err.Error()), " "))
+	if unexamined := (*unexaminedError)(nil); errors.As(err, &unexamined) {
+		return statusUnexamined
+	}
 	return statusFailed
 }

@@ -16,9 +16,11 @@ import (
 	"testing"
 	"time"
 
+	admissionv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -33,6 +35,7 @@ import (
 	"tenon.sh/deploy"
 	"tenon.sh/playground"
 	"tenon.sh/playground/playgroundtest"
+	"tenon.sh/provider/aws/awstest"
 )
 
 // asTenon makes this test binary behave as the tenon command, so that the controller is a process of its own.
@@ -45,8 +48,14 @@ func TestMain(m *testing.M) {
 	if os.Getenv(asTenon) != "" {
 		os.Exit(cli.Main())
 	}
-	os.Exit(playgroundtest.Run(m))
+	os.Exit(awstest.Run(withControlPlane{m}))
 }
+
+// withControlPlane runs the tests with a control plane for those that ask for one.
+type withControlPlane struct{ *testing.M }
+
+// Run runs them.
+func (m withControlPlane) Run() int { return playgroundtest.Run(m.M) }
 
 // world is the shared control plane, seen by one test.
 type world struct {
@@ -56,6 +65,8 @@ type world struct {
 	playground *playground.Playground
 	// corner names the pool to which this view of the world is confined; empty for the whole.
 	corner string
+	// environment is what commands find in theirs beside that of the test.
+	environment []string
 }
 
 func newWorld(t testing.TB) *world {
@@ -71,7 +82,7 @@ func newWorld(t testing.TB) *world {
 		t.Fatal(err)
 	}
 	scheme := cluster.Scheme()
-	if err := errors.Join(batchv1.AddToScheme(scheme), schedulingv1.AddToScheme(scheme)); err != nil {
+	if err := errors.Join(batchv1.AddToScheme(scheme), schedulingv1.AddToScheme(scheme), rbacv1.AddToScheme(scheme), admissionv1.AddToScheme(scheme)); err != nil {
 		t.Fatal(err)
 	}
 	c, err := client.New(p.RESTConfig(), client.Options{Scheme: scheme})
@@ -130,7 +141,7 @@ func (w *world) start(args ...string) *tenon {
 	all := append([]string{"controller", "--kubeconfig", w.account(), "--leader-election-namespace", deploy.Namespace,
 		"--metrics-port", metrics, "--health-probe-port", health}, args...)
 	c := exec.Command(os.Args[0], all...)
-	c.Env = append(os.Environ(), asTenon+"=1")
+	c.Env = append(append(os.Environ(), asTenon+"=1"), w.environment...)
 	c.Stdout, c.Stderr = file, file
 	w.must(c.Start())
 	t := &tenon{Cmd: c, log: file.Name(), metrics: "http://127.0.0.1:" + metrics}

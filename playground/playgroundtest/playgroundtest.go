@@ -33,11 +33,14 @@ var shared struct {
 	err        error
 }
 
+// Tests is what runs the tests of a package, a testing.M as a rule.
+type Tests interface{ Run() (status int) }
+
 // Run runs the tests with a whole control plane for those that ask, stops it, and returns the exit status. Call it in TestMain.
-func Run(m *testing.M) int { return RunWith(m, playground.Config{}) }
+func Run(m Tests) int { return RunWith(m, playground.Config{}) }
 
 // RunWith is Run with a control plane as configured, for instance only etcd and the API server.
-func RunWith(m *testing.M, config playground.Config) int {
+func RunWith(m Tests, config playground.Config) int {
 	shared.mu.Lock()
 	shared.running, shared.config = true, config
 	shared.mu.Unlock()

@@ -1,0 +1,141 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"tenon.sh/doctor"
+	"tenon.sh/provider"
+	"tenon.sh/provider/aws/examine"
+)
+
+// doctorOptions are the flags of doctor.
+type doctorOptions struct {
+	liveOptions
+	controller ControllerOptions
+	output     string
+	all        bool
+	cloud      bool
+}
+
+// errProblems ends doctor when it has said already what is wrong.
+var errProblems = errors.New("there are problems")
+
+// unexaminedError is why a cluster cannot be looked at.
+type unexaminedError struct{ err error }
+
+func (e *unexaminedError) Error() string { return e.err.Error() }
+func (e *unexaminedError) Unwrap() error { return e.err }
+
+func newDoctor() *cobra.Command {
+	o := doctorOptions{controller: DefaultControllerOptions()}
+	command := &cobra.Command{
+		Use:   "doctor",
+		Short: "Look for what keeps the autoscaler from working in a cluster, and say what to do about it",
+		Long: `Looks at the definitions of our kinds, the controller and other autoscalers beside it, its rights, webhooks, node classes,
+pools that can never launch, claims, nodes and removals that do not get on, DaemonSets that fit no pool, and
+PodDisruptionBudgets that let no pod go. Of AWS it asks which actions are allowed, whether the queue of interruptions brings
+notices, and whether subnets have addresses. Nothing is changed: EC2 is asked to try only.
+
+What the one who runs it may not see is said. How to reach the cloud is taken from flags and the environment, and else from
+the controller's Deployment.
+
+The exit status is 0 if there is no problem, 1 if there is one, and 2 if the cluster cannot be looked at.`,
+		Example: `  tenon doctor
+  tenon doctor -o json
+  kubectl exec -n kube-system deploy/karpenter -- tenon doctor`,
+		Args: cobra.NoArgs,
+		RunE: func(command *cobra.Command, _ []string) error { return o.run(command) },
+	}
+	flags := command.Flags()
+	flags.StringVarP(&o.output, "output", "o", "text", "text or json")
+	flags.BoolVar(&o.all, "all", false, "say as well what is as it should be")
+	flags.BoolVar(&o.cloud, "cloud", true, "look at the cloud as well")
+	o.liveOptions.addFlags(flags)
+	o.controller.addCloudFlags(flags)
+	return command
+}
+
+func (o *doctorOptions) run(command *cobra.Command) error {
+	if o.output != "text" && o.output != "json" {
+		return fmt.Errorf("--output %s: it is text or json", o.output)
+	}
+	quietLibraries()
+	findings, err := o.examine(command)
+	if err != nil {
+		return interruptedOr(command.Context(), &unexaminedError{err})
+	}
+	if o.output == "json" {
+		record := struct {
+			Worst    provider.Level     `json:"worst"`
+			Findings []provider.Finding `json:"findings"`
+		}{doctor.Worst(findings), findings}
+		if err := writeRecord(command.OutOrStdout(), "Examination", record); err != nil {
+			return err
+		}
+	} else {
+		o.print(newTerminal(command.OutOrStdout()), findings)
+	}
+	if doctor.Worst(findings) == provider.Problem {
+		return errProblems
+	}
+	return nil
+}
+
+// examine looks at the cluster and at its cloud.
+func (o *doctorOptions) examine(command *cobra.Command) ([]provider.Finding, error) {
+	ctx := command.Context()
+	config, err := o.config()
+	if err != nil {
+		return nil, err
+	}
+	g, err := newGatherer(config)
+	if err != nil {
+		return nil, err
+	}
+	picture, err := g.gather(ctx, o, command)
+	if err != nil {
+		return nil, err
+	}
+	findings := doctor.Examine(picture)
+	if o.cloud && o.controller.CloudProvider == cloudAWS {
+		findings = append(findings, o.examineAWS(ctx, picture.Classes)...)
+	}
+	return findings, nil
+}
+
+func (o *doctorOptions) examineAWS(ctx context.Context, classes []provider.Class) []provider.Finding {
+	var examiner provider.Examiner
+	examiner, err := examine.Connect(ctx, "karpenter.sh-"+buildVersion(), examine.Config{
+		Cluster: o.controller.ClusterName, Queue: o.controller.InterruptionQueue, Isolated: o.controller.IsolatedVPC,
+	})
+	if err != nil {
+		return []provider.Finding{{Level: provider.Warning, Check: "aws", Says: "AWS could not be looked at: " + oneLine(err), Do: "set AWS_REGION and credentials, or --cloud=false"}}
+	}
+	return examiner.Examine(ctx, classes)
+}
+
+// print writes findings, the checks in order. What is as it should be is only counted, unless all is wanted.
+func (o *doctorOptions) print(t *terminal, findings []provider.Finding) {
+	counts := map[provider.Level]int{}
+	for _, f := range findings {
+		counts[f.Level]++
+		if f.Level == provider.OK && !o.all {
+			continue
+		}
+		mark := map[provider.Level]string{provider.OK: t.paint(green, "ok     "), provider.Warning: t.paint(cyan, "warning"), provider.Problem: t.paint(red, "PROBLEM")}[f.Level]
+		what := f.Check
+		if f.Object != "" {
+			what = f.Object
+		}
+		t.line("%s  %s: %s", mark, t.paint(bold, what), f.Says)
+		if f.Do != "" {
+			t.line("         → %s", f.Do)
+		}
+	}
+	t.line("%s", strings.Join([]string{count(counts[provider.Problem], "problem"), count(counts[provider.Warning], "warning"), fmt.Sprintf("%d ok", counts[provider.OK])}, ", "))
+}

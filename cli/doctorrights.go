@@ -1,0 +1,146 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+
+	"golang.org/x/sync/errgroup"
+	authorizationv1 "k8s.io/api/authorization/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/yaml"
+
+	"tenon.sh/deploy"
+)
+
+// rightsAtOnce is how many questions about rights are asked at the same time.
+const rightsAtOnce = 10
+
+// rights asks for everything that the installed manifests allow whether the controller's account may do it. In the
+// controller's own pod, which may not see its Deployment, that is whoever asks.
+func (g *gatherer) rights(ctx context.Context, in *installation, cloud string) {
+	var account, namespace string
+	ask := g.mayOther
+	switch {
+	case in.deployment != nil:
+		namespace = in.deployment.Namespace
+		account = namespace + "/" + cmp.Or(in.deployment.Spec.Template.Spec.ServiceAccountName, "default")
+	case os.Getenv("KUBERNETES_SERVICE_HOST") != "":
+		account, namespace, ask = "of this pod", ownLeaseNamespace(), g.maySelf
+	default:
+		return
+	}
+	wanted, err := RightsOf(cloud, namespace)
+	if err != nil {
+		g.gap("rights", err)
+		return
+	}
+	denied := make([]bool, len(wanted))
+	var group errgroup.Group
+	group.SetLimit(rightsAtOnce)
+	for i := range wanted {
+		group.Go(func() error {
+			allowed, err := ask(ctx, account, &wanted[i])
+			denied[i] = !allowed
+			return err
+		})
+	}
+	if err := group.Wait(); err != nil {
+		if apierrors.IsForbidden(err) {
+			err = fmt.Errorf("asking what others may do needs the right to create subjectaccessreviews: %w", err)
+		}
+		g.gap("the rights of ServiceAccount "+account, err)
+		return
+	}
+	g.picture.Account = account
+	for i, no := range denied {
+		if no {
+			g.picture.Denied = append(g.picture.Denied, rightText(&wanted[i]))
+		}
+	}
+}
+
+func (g *gatherer) maySelf(ctx context.Context, _ string, r *authorizationv1.ResourceAttributes) (bool, error) {
+	review := &authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: r}}
+	err := g.Create(ctx, review)
+	return review.Status.Allowed, err
+}
+
+func (g *gatherer) mayOther(ctx context.Context, account string, r *authorizationv1.ResourceAttributes) (bool, error) {
+	namespace, name, _ := strings.Cut(account, "/")
+	review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
+		User: "system:serviceaccount:" + namespace + ":" + name, ResourceAttributes: r,
+		Groups: []string{"system:serviceaccounts", "system:serviceaccounts:" + namespace, "system:authenticated"},
+	}}
+	err := g.Create(ctx, review)
+	return review.Status.Allowed, err
+}
+
+func rightText(r *authorizationv1.ResourceAttributes) string {
+	text := r.Verb + " " + r.Resource
+	if r.Subresource != "" {
+		text += "/" + r.Subresource
+	}
+	if r.Group != "" {
+		text += "." + r.Group
+	}
+	if r.Namespace != "" {
+		text += " in " + r.Namespace
+	}
+	return text
+}
+
+// RightsOf are the rights of a controller for a cloud whose Lease is in a namespace: those of the manifests that come with
+// the program, as far as the chart grants them too.
+func RightsOf(cloud, namespace string) (out []authorizationv1.ResourceAttributes, err error) {
+	text, err := deploy.RBAC.ReadFile("rbac/rbac.yaml")
+	if err != nil {
+		return nil, err
+	}
+	for _, document := range strings.Split(string(text), "\n---\n") {
+		var role rbacv1.ClusterRole // a Role has the same rules
+		if err := yaml.Unmarshal([]byte(document), &role); err != nil {
+			return nil, err
+		}
+		switch role.Kind {
+		case "ClusterRole":
+			out = append(out, flattened(role.Rules, "")...)
+		case "Role":
+			out = append(out, flattened(role.Rules, namespace)...)
+		}
+	}
+	simulated := classKindsOf(cloudKWOK)[0].Group
+	out = slices.DeleteFunc(out, func(r authorizationv1.ResourceAttributes) bool {
+		reads := slices.Contains([]string{"get", "list", "watch"}, r.Verb)
+		return r.Resource == "leases" && r.Verb == "list" || // of a controller that is no pod
+			cloud == cloudAWS && (r.Resource == "nodes" && r.Verb == "create" || r.Group == simulated && r.Subresource != "" && reads)
+	})
+	for i := range out {
+		if r := &out[i]; cloud == cloudAWS && r.Group == simulated {
+			r.Group, r.Resource = classKindsOf(cloudAWS)[0].Group, "ec2nodeclasses"
+		}
+	}
+	return out, nil
+}
+
+func flattened(rules []rbacv1.PolicyRule, namespace string) (out []authorizationv1.ResourceAttributes) {
+	for _, rule := range rules {
+		for _, group := range rule.APIGroups {
+			for _, resource := range rule.Resources {
+				name, sub, _ := strings.Cut(resource, "/")
+				for _, verb := range rule.Verbs {
+					r := authorizationv1.ResourceAttributes{Namespace: namespace, Group: group, Resource: name, Subresource: sub, Verb: verb}
+					if len(rule.ResourceNames) > 0 {
+						r.Name = rule.ResourceNames[0]
+					}
+					out = append(out, r)
+				}
+			}
+		}
+	}
+	return out
+}

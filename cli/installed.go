@@ -1,0 +1,142 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/pflag"
+	appsv1 "k8s.io/api/apps/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+)
+
+// installation is the controller that is installed in a cluster, ours or Karpenter's, as far as it can be found.
+type installation struct {
+	// lease is the newest one by which leaders are elected, nil if there is none; holder who holds it now, "" if nobody does.
+	lease  *coordinationv1.Lease
+	holder string
+	// deployment runs the controller; nil if none is found.
+	deployment *appsv1.Deployment
+}
+
+// findInstallation looks for the lease and the Deployment whose pods hold it, or whose labels are those of the chart.
+func findInstallation(ctx context.Context, config *rest.Config) (*installation, error) {
+	api, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return nil, fmt.Errorf("look for the controller: %w", err)
+	}
+	in := &installation{}
+	if in.lease, err = (catalogClient{config: config, api: api}).lease(ctx); err != nil {
+		return nil, err
+	}
+	in.holder = holderOf(in.lease, time.Now())
+	list, err := api.AppsV1().Deployments("").List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return nil, fmt.Errorf("look for the controller's Deployment: %w", err)
+	}
+	if in.deployment, err = in.ownerOf(ctx, api, list.Items); in.deployment != nil || err != nil {
+		return in, err
+	}
+	for i := range list.Items {
+		if d := &list.Items[i]; isAutoscaler(d) && (in.lease == nil || d.Namespace == in.lease.Namespace) {
+			in.deployment = d
+			break
+		}
+	}
+	return in, nil
+}
+
+// holderOf is who holds a lease now, "" if nobody does.
+func holderOf(lease *coordinationv1.Lease, now time.Time) string {
+	if lease == nil || lease.Spec.HolderIdentity == nil || lease.Spec.RenewTime == nil {
+		return ""
+	}
+	length := 15 * time.Second
+	if s := lease.Spec.LeaseDurationSeconds; s != nil {
+		length = time.Duration(*s) * time.Second
+	}
+	if now.Sub(lease.Spec.RenewTime.Time) > length {
+		return ""
+	}
+	return *lease.Spec.HolderIdentity
+}
+
+// ownerOf is the Deployment of the pod that holds the lease.
+func (in *installation) ownerOf(ctx context.Context, api kubernetes.Interface, deployments []appsv1.Deployment) (*appsv1.Deployment, error) {
+	if in.holder == "" {
+		return nil, nil
+	}
+	name, _, _ := strings.Cut(in.holder, "_")
+	pod, err := api.CoreV1().Pods(in.lease.Namespace).Get(ctx, name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("look for the leader: %w", err)
+	}
+	for i := range deployments {
+		d := &deployments[i]
+		selector, err := metav1.LabelSelectorAsSelector(d.Spec.Selector)
+		if err == nil && d.Namespace == pod.Namespace && selector.Matches(labels.Set(pod.Labels)) {
+			return d, nil
+		}
+	}
+	return nil, nil
+}
+
+// isAutoscaler tells Deployments of ours and of Karpenter by the label of the chart.
+func isAutoscaler(d *appsv1.Deployment) bool {
+	return slices.Contains([]string{"karpenter", "tenon"}, d.Spec.Template.Labels["app.kubernetes.io/name"])
+}
+
+// lookup reads what the Deployment tells its controller.
+func (in *installation) lookup(name string) (string, bool) {
+	if in.deployment == nil {
+		return "", false
+	}
+	for _, c := range in.deployment.Spec.Template.Spec.Containers {
+		for _, e := range c.Env {
+			if e.Name == name && e.ValueFrom == nil {
+				return e.Value, true
+			}
+		}
+	}
+	return "", false
+}
+
+// complete fills in options that neither flags nor the environment give with those of the installed controller. Where nobody
+// names the cloud, it is the one whose kind of node class is in use.
+func (in *installation) complete(flags *pflag.FlagSet, opt *ControllerOptions, groups []string) error {
+	lookup := func(name string) (string, bool) {
+		if v, found := os.LookupEnv(name); found && v != "" {
+			return v, true
+		}
+		return in.lookup(name)
+	}
+	if err := readEnvironment(flags, lookup); err != nil {
+		return err
+	}
+	_, named := lookup(environment()["cloud-provider"])
+	if !named && !flags.Changed("cloud-provider") && slices.Contains(groups, "karpenter.k8s.aws") {
+		opt.CloudProvider = cloudAWS
+	}
+	opt.LeaderElectionNamespace = "kube-system"
+	if in.lease != nil {
+		opt.LeaderElectionNamespace = in.lease.Namespace
+	}
+	return opt.check()
+}
+
+// addCloudFlags adds the flags that say which cloud the machines run in, and how to reach it.
+func (o *ControllerOptions) addCloudFlags(flags *pflag.FlagSet) {
+	flags.StringVar(&o.CloudProvider, "cloud-provider", o.CloudProvider, "the cloud that machines run in: kwok or aws")
+	o.awsFlags.addFlags(flags)
+}

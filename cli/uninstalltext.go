@@ -1,0 +1,97 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	v1 "tenon.sh/api/v1"
+	"tenon.sh/engine"
+	"tenon.sh/uninstall"
+)
+
+// tell says what is left, when that has changed; and again, with what holds it up, when it has not for a while.
+func (w *winder) tell(ctx context.Context, err error) {
+	text := w.left() + " left"
+	if err != nil && !errors.Is(err, errChanged) {
+		text += "; " + oneLine(err)
+	}
+	if text == w.said && time.Since(w.saidAt) < windSlowly {
+		return
+	}
+	if text == w.said {
+		for _, line := range w.holdups(ctx) {
+			fmt.Fprintln(w.out, "  "+line)
+		}
+	} else {
+		fmt.Fprintln(w.out, text)
+	}
+	w.said, w.saidAt = text, time.Now()
+}
+
+// left counts what is left.
+func (w *winder) left() string {
+	inv, nodes := w.last, 0
+	for _, n := range inv.Nodes {
+		if slices.Contains(n.Finalizers, v1.TerminationFinalizer) {
+			nodes++
+		}
+	}
+	var parts []string
+	for _, p := range []struct {
+		n    int
+		noun string
+	}{{len(inv.Pools), "NodePool"}, {len(inv.Claims), "NodeClaim"}, {nodes, "held Node"}, {len(inv.Machines), "machine without claim"}} {
+		if p.n > 0 {
+			parts = append(parts, count(p.n, p.noun))
+		}
+	}
+	for _, c := range inv.Classes {
+		parts = append(parts, c.Ref.Kind+" "+c.Ref.Name)
+	}
+	if len(parts) == 0 {
+		return "nothing but a last look at the cloud is"
+	}
+	return strings.Join(parts, ", ")
+}
+
+// holdups say of some claims which pods they wait for.
+func (w *winder) holdups(ctx context.Context) (lines []string) {
+	for _, c := range w.last.Claims {
+		if len(lines) == 3 {
+			return append(lines, "…")
+		}
+		var pods corev1.PodList
+		if c.Status.NodeName == "" || w.stock.List(ctx, &pods, client.MatchingFields{"spec.nodeName": c.Status.NodeName}) != nil {
+			continue
+		}
+		var names []string
+		for i := range pods.Items {
+			if p := &pods.Items[i]; !engine.OwnedByDaemonSet(p) && !engine.IsTerminal(p) {
+				names = append(names, p.Namespace+"/"+p.Name)
+			}
+		}
+		if len(names) > 0 {
+			lines = append(lines, fmt.Sprintf("%s waits for %s: %s; kubectl describe node %s says why", c.Name, count(len(names), "pod"), strings.Join(names[:min(3, len(names))], ", "), c.Status.NodeName))
+		}
+	}
+	return lines
+}
+
+// strangers is an error that names what others hold.
+func (w *winder) strangers() error {
+	var held []string
+	for _, h := range uninstall.Strangers(w.last) {
+		held = append(held, heldText(h))
+	}
+	if len(held) == 0 {
+		return nil
+	}
+	return fmt.Errorf("not touched, because it is not the autoscaler's: %s", strings.Join(held, "; "))
+}

@@ -1,0 +1,75 @@
+package doctor
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"tenon.sh/engine"
+	"tenon.sh/provider"
+)
+
+// daemonSets finds those whose pods fit no machine of any pool. The engine is asked as if each had one pod pending.
+func daemonSets(p *Picture) []provider.Finding {
+	l := list{check: "daemonset"}
+	if p.Snapshot == nil || len(p.Snapshot.NodePools) == 0 {
+		return nil
+	}
+	ask := *p.Snapshot
+	ask.Pods, ask.Nodes, ask.NodeClaims, ask.DaemonSets = nil, nil, nil, nil
+	for _, ds := range p.Snapshot.DaemonSets {
+		ask.Pods = append(ask.Pods, pretended(ds, p.Now))
+	}
+	for _, u := range engine.Provision(&ask, p.Options, nil).Unplaced {
+		why := ""
+		if len(u.Reasons) > 0 {
+			why = ": " + u.Reasons[0].Message()
+		}
+		l.warning("DaemonSet "+u.Pod.Namespace+"/"+u.Pod.Name, "its pods fit no machine of any pool"+why, "if they belong on these machines too, see its node selector, tolerations and requests")
+	}
+	return l.or(count(len(p.Snapshot.DaemonSets), "DaemonSet") + " would run on machines of some pool")
+}
+
+// pretended is a pod as the DaemonSet would make it, that belongs to nobody.
+func pretended(ds *appsv1.DaemonSet, now time.Time) *corev1.Pod {
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
+		Namespace: ds.Namespace, Name: ds.Name, UID: types.UID("daemonset-" + string(ds.UID)), Labels: ds.Spec.Template.Labels,
+		CreationTimestamp: metav1.NewTime(now),
+	}, Spec: *ds.Spec.Template.Spec.DeepCopy()}
+	pod.Status = corev1.PodStatus{Phase: corev1.PodPending, Conditions: []corev1.PodCondition{{
+		Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable,
+	}}}
+	return pod
+}
+
+// budgets finds PodDisruptionBudgets that never let a pod go, whatever else runs.
+func budgets(p *Picture) []provider.Finding {
+	l := list{check: "poddisruptionbudget"}
+	if p.Snapshot == nil {
+		return nil
+	}
+	for _, b := range p.Snapshot.PodDisruptionBudgets {
+		if b.Status.ExpectedPods > 0 && b.Status.DisruptionsAllowed == 0 && never(b) != "" {
+			l.warning("PodDisruptionBudget "+b.Namespace+"/"+b.Name, fmt.Sprintf("%s lets none of its %s go: their nodes are never drained, and drift and expiry wait for ever",
+				never(b), count(int(b.Status.ExpectedPods), "pod")), "allow one to be away, or run one more; spec.template.spec.terminationGracePeriod of the pool bounds the wait")
+		}
+	}
+	return l.or(count(len(p.Snapshot.PodDisruptionBudgets), "budget") + " let pods go")
+}
+
+// never says by which field a budget forbids every eviction, "" if it does not.
+func never(b *policyv1.PodDisruptionBudget) string {
+	if most := b.Spec.MaxUnavailable; most != nil && strings.TrimSuffix(most.String(), "%") == "0" {
+		return "maxUnavailable " + most.String()
+	}
+	if least := b.Spec.MinAvailable; least != nil && (least.String() == "100%" || least.Type == 0 && least.IntVal >= b.Status.ExpectedPods) {
+		return "minAvailable " + least.String()
+	}
+	return ""
+}

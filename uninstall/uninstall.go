@@ -1,0 +1,290 @@
+// Package uninstall decides what to do next so that nothing of the autoscaler is left behind in a cluster: no finalizer, and
+// no machine unless machines are to stay. It reads what there is and says what comes next, again and again until nothing
+// does: so a removal that was cut short anywhere is taken up again by whoever runs it next. Doing it is left to others, and
+// so is draining machines, which is what controllers of claims do.
+package uninstall
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	v1 "tenon.sh/api/v1"
+	"tenon.sh/engine"
+	"tenon.sh/provider"
+)
+
+// Inventory is what there is of an installation.
+type Inventory struct {
+	// Kinds are the node class kinds of the provider. What belongs to others is a stranger's.
+	Kinds   []schema.GroupVersionKind
+	Pools   []*v1.NodePool
+	Claims  []*v1.NodeClaim
+	Nodes   []*corev1.Node
+	Classes []provider.Class
+	// Machines are those that the cloud lists; nobody needs to ask before all claims are gone. Asked says that somebody did.
+	Machines []engine.Machine
+	Asked    bool
+}
+
+// Verb is what to do with an object.
+type Verb int
+
+const (
+	// Delete deletes an object. Finalizers hold it until what it stands for is gone.
+	Delete Verb = iota
+	// Confirm takes our finalizer off a node if the cloud says that its machine is gone.
+	Confirm
+	// LetGo makes a claim's nodes and its machine nobody's, and removes the claim.
+	LetGo
+	// Free makes a node nobody's.
+	Free
+	// Release makes a machine nobody's.
+	Release
+	// LetGoClass removes a class, and what was made for it but for what machines need that run on.
+	LetGoClass
+	// AskMachines lists the cloud's machines.
+	AskMachines
+)
+
+// Action is one thing to do.
+type Action struct {
+	Verb    Verb
+	Object  provider.Object // nil for Release and AskMachines
+	Nodes   []*corev1.Node  // of a claim that is let go
+	Machine engine.MachineID
+	Class   provider.Class
+}
+
+// Held is an object that others hold.
+type Held struct {
+	Kind, Name string
+	// By are their finalizers; none for a claim that belongs to another provider.
+	By []string
+}
+
+// Serves reports whether claims and pools that refer to such a class belong to the installation.
+func (inv *Inventory) Serves(ref *v1.NodeClassReference) bool {
+	return ref != nil && slices.ContainsFunc(inv.Kinds, func(k schema.GroupVersionKind) bool { return k.Group == ref.Group && k.Kind == ref.Kind })
+}
+
+// Next says what comes next: pools go first, so that no controller starts machines any more, then claims with their
+// machines, then nodes that have no claim, and classes last, which hold what their machines were started from. If keep, the
+// machines stay, and pools go after claims: their deletion would be that of their claims. Nothing to do does not mean that
+// nothing is left: see Left.
+func Next(inv *Inventory, keep bool) []Action {
+	if keep {
+		return keepAll(inv)
+	}
+	var out []Action
+	for _, pool := range inv.Pools {
+		if inv.Serves(pool.Spec.Template.Spec.NodeClassRef) && pool.DeletionTimestamp == nil {
+			out = append(out, Action{Verb: Delete, Object: pool})
+		}
+	}
+	claims := inv.claims()
+	for _, c := range claims {
+		if c.DeletionTimestamp == nil {
+			out = append(out, Action{Verb: Delete, Object: c})
+		}
+	}
+	if len(out) > 0 || len(claims) > 0 {
+		return out
+	}
+	nodes := inv.nodes()
+	for _, n := range nodes {
+		switch {
+		case !inv.managed(n):
+			out = append(out, Action{Verb: Confirm, Object: n, Machine: engine.MachineID(n.Spec.ProviderID)})
+		case n.DeletionTimestamp == nil:
+			out = append(out, Action{Verb: Delete, Object: n})
+		}
+	}
+	if len(nodes) > 0 {
+		return out
+	}
+	for _, c := range inv.Classes {
+		if c.Object.GetDeletionTimestamp() == nil {
+			out = append(out, Action{Verb: Delete, Object: c.Object})
+		}
+	}
+	if !slices.ContainsFunc(inv.Classes, isOpen) && (!inv.Asked || len(inv.Machines) > 0) {
+		out = append(out, Action{Verb: AskMachines})
+	}
+	return out
+}
+
+// keepAll is Next for machines that stay. Nobody else may act on claims meanwhile.
+func keepAll(inv *Inventory) (out []Action) {
+	for _, c := range inv.claims() {
+		out = append(out, Action{Verb: LetGo, Object: c, Nodes: inv.nodesOf(c), Machine: engine.MachineID(c.Status.ProviderID)})
+	}
+	if len(out) > 0 {
+		return out
+	}
+	for _, n := range inv.nodes() {
+		out = append(out, Action{Verb: Free, Object: n, Machine: engine.MachineID(n.Spec.ProviderID)})
+	}
+	for _, m := range inv.Machines {
+		out = append(out, Action{Verb: Release, Machine: m.ID})
+	}
+	switch {
+	case len(out) > 0:
+		return out
+	case !inv.Asked:
+		return []Action{{Verb: AskMachines}}
+	}
+	for _, pool := range inv.Pools {
+		if inv.Serves(pool.Spec.Template.Spec.NodeClassRef) && pool.DeletionTimestamp == nil {
+			out = append(out, Action{Verb: Delete, Object: pool})
+		}
+	}
+	for _, c := range inv.Classes {
+		if isOpen(c) {
+			out = append(out, Action{Verb: LetGoClass, Object: c.Object, Class: c})
+		}
+	}
+	return out
+}
+
+// claims are those that hold something of ours, in order of name: a claim that is being deleted and that only strangers
+// hold is none.
+func (inv *Inventory) claims() (out []*v1.NodeClaim) {
+	for _, c := range inv.Claims {
+		if inv.Serves(c.Spec.NodeClassRef) && (c.DeletionTimestamp == nil || ours(c)) {
+			out = append(out, c)
+		}
+	}
+	slices.SortFunc(out, func(a, b *v1.NodeClaim) int { return cmp.Compare(a.Name, b.Name) })
+	return out
+}
+
+// nodes are those that our finalizer holds and that no claim has, in order of name.
+func (inv *Inventory) nodes() (out []*corev1.Node) {
+	owned := map[string]bool{}
+	for _, c := range inv.Claims {
+		owned[c.Status.ProviderID] = true
+	}
+	for _, n := range inv.Nodes {
+		if ours(n) && (n.Spec.ProviderID == "" || !owned[n.Spec.ProviderID]) && !inv.strange(n) {
+			out = append(out, n)
+		}
+	}
+	slices.SortFunc(out, func(a, b *corev1.Node) int { return cmp.Compare(a.Name, b.Name) })
+	return out
+}
+
+// strange reports whether a node was made from a class of another provider.
+func (inv *Inventory) strange(n *corev1.Node) bool {
+	if inv.managed(n) {
+		return false
+	}
+	for key := range n.Labels {
+		_, kind, _ := strings.Cut(key, "/")
+		own := slices.ContainsFunc(inv.Kinds, func(k schema.GroupVersionKind) bool {
+			ref := v1.NodeClassReference{Group: k.Group, Kind: k.Kind}
+			return ref.LabelKey() == key
+		})
+		if strings.HasSuffix(kind, "nodeclass") && !own {
+			return true
+		}
+	}
+	return false
+}
+
+// managed reports whether a controller of the provider looks after a node that has no claim.
+func (inv *Inventory) managed(n *corev1.Node) bool {
+	return slices.ContainsFunc(inv.Kinds, func(k schema.GroupVersionKind) bool {
+		ref := v1.NodeClassReference{Group: k.Group, Kind: k.Kind}
+		return n.Labels[ref.LabelKey()] != "" && n.Spec.ProviderID != ""
+	})
+}
+
+func (inv *Inventory) nodesOf(c *v1.NodeClaim) (out []*corev1.Node) {
+	for _, n := range inv.Nodes {
+		owns := slices.ContainsFunc(n.OwnerReferences, func(o metav1.OwnerReference) bool { return o.UID == c.UID })
+		if owns || c.Status.ProviderID != "" && n.Spec.ProviderID == c.Status.ProviderID {
+			out = append(out, n)
+		}
+	}
+	return out
+}
+
+func ours(o metav1.Object) bool { return slices.Contains(o.GetFinalizers(), v1.TerminationFinalizer) }
+
+// Left reports whether anything is left that is not held by others alone.
+func Left(inv *Inventory) bool {
+	pools := slices.ContainsFunc(inv.Pools, func(p *v1.NodePool) bool {
+		return inv.Serves(p.Spec.Template.Spec.NodeClassRef) && !heldByOthers(p)
+	})
+	return pools || len(inv.claims()) > 0 || len(inv.nodes()) > 0 || !inv.Asked || len(inv.Machines) > 0 ||
+		slices.ContainsFunc(inv.Classes, isOpen)
+}
+
+// isOpen reports whether there is something to do about a class.
+func isOpen(c provider.Class) bool { return !heldByOthers(c.Object) }
+
+// classFinalizer ends the name of the finalizer of node classes, behind their group.
+const classFinalizer = "/termination"
+
+// heldByOthers reports whether an object is being deleted, and only finalizers of others hold it.
+func heldByOthers(o metav1.Object) bool {
+	return o.GetDeletionTimestamp() != nil && len(o.GetFinalizers()) > 0 && !slices.ContainsFunc(o.GetFinalizers(), isOurs)
+}
+
+func isOurs(finalizer string) bool {
+	return finalizer == v1.TerminationFinalizer || strings.HasPrefix(finalizer, "karpenter.") && strings.HasSuffix(finalizer, classFinalizer)
+}
+
+// Shared reports whether another provider has pools or claims: they would go with the CRDs.
+func Shared(inv *Inventory) bool {
+	return slices.ContainsFunc(inv.Claims, func(c *v1.NodeClaim) bool { return !inv.Serves(c.Spec.NodeClassRef) }) ||
+		slices.ContainsFunc(inv.Pools, func(p *v1.NodePool) bool { return !inv.Serves(p.Spec.Template.Spec.NodeClassRef) })
+}
+
+// Strangers lists what is not touched: objects that others hold, and claims of another provider.
+func Strangers(inv *Inventory) (out []Held) {
+	add := func(kind string, o metav1.Object) {
+		if heldByOthers(o) {
+			out = append(out, Held{kind, o.GetName(), o.GetFinalizers()})
+		}
+	}
+	for _, p := range inv.Pools {
+		add("NodePool", p)
+	}
+	for _, c := range inv.Claims {
+		if !inv.Serves(c.Spec.NodeClassRef) {
+			out = append(out, Held{Kind: "NodeClaim", Name: c.Name})
+			continue
+		}
+		add("NodeClaim", c)
+	}
+	for _, n := range inv.Nodes {
+		if n.Labels[v1.NodePoolLabelKey] != "" {
+			add("Node", n)
+		}
+	}
+	for _, c := range inv.Classes {
+		add(c.Ref.Kind, c.Object)
+	}
+	return out
+}
+
+// Freed is a node as it should be to stay when everything else of the autoscaler goes: without our finalizer, without an
+// owner whose end would be its own, and open for pods.
+func Freed(n *corev1.Node) *corev1.Node {
+	n = n.DeepCopy()
+	n.Finalizers = slices.DeleteFunc(n.Finalizers, func(f string) bool { return f == v1.TerminationFinalizer })
+	n.OwnerReferences = slices.DeleteFunc(n.OwnerReferences, func(o metav1.OwnerReference) bool { return o.Kind == "NodeClaim" })
+	n.Spec.Taints = slices.DeleteFunc(n.Spec.Taints, func(t corev1.Taint) bool {
+		return slices.Contains([]string{v1.DisruptedTaintKey, v1.UnregisteredTaintKey, v1.LeavingSoonTaintKey, engine.OpeningTaint().Key}, t.Key)
+	})
+	if n.Labels[v1.ExcludeBalancersLabelKey] == v1.ExcludeBalancersValue {
+		delete(n.Labels, v1.ExcludeBalancersLabelKey)
+	}
+	return n
+}
