@@ -9,26 +9,39 @@ MAKEFLAGS += --no-print-directory
 # How many packages are tested at a time, and how long one package may take. Several packages start a control plane each;
 # more than two at a time starve each other on a small machine.
 PACKAGES_AT_A_TIME ?= 2
-TEST_TIMEOUT ?= 20m
+TEST_TIMEOUT ?= 30m
 
 # What bin/tenon is built from: Go files and what they embed. Go's own cache decides what is compiled again.
 sources := $(shell find . \( -path './.?*' -o -path ./bin -o -path ./controlplane -o -path ./docs -o -path ./tools \
-	-o -path ./deploy/charts -o -path ./deploy/monitoring -o -path ./deploy/test -o -name testdata \) -prune -o -type f ! -name '*_test.go' ! -name '*.md' -print)
+	-o -path ./deploy/charts -o -path ./deploy/cloudformation -o -path ./deploy/image -o -path ./deploy/monitoring -o -path ./deploy/terraform -o -path ./deploy/test -o -name testdata \) -prune -o -type f ! -name '*_test.go' ! -name '*.md' -print)
 controlplane_sources := $(shell find controlplane -type f ! -name '*_test.go' ! -name '*.md')
 go_tool := go tool -modfile=tools/go.mod
 
-.PHONY: help build controlplane demo playground test oracle explore check race bench generate clean
+# What a container image is called, and what it is for. The chart's version is that of the image that it starts.
+VERSION ?= $(shell awk '/^appVersion:/ { print $$2 }' deploy/charts/karpenter/Chart.yaml)
+REVISION ?= $(shell git describe --always --dirty --abbrev=40 --exclude='*' 2>/dev/null)
+PLATFORMS ?= linux/amd64 linux/arm64
+
+.PHONY: help build controlplane image demo demo-aws playground test oracle explore check race bench generate clean
 .DEFAULT_GOAL := help
 
 help: ## Show this list.
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' Makefile
 
 build: bin/controlplane bin/tenon ## Build bin/tenon and bin/controlplane.
 
 controlplane: bin/controlplane ## Build bin/controlplane only: what the tests need.
 
+image: ## Build a container image for amd64 and arm64 in bin/image, an OCI layout. PUSH=registry/repository:tag pushes it.
+	@tools/image.sh '$(VERSION)' '$(REVISION)' '$(PLATFORMS)' '$(PUSH)'
+
 demo: build ## Pods come, a machine comes, pods go, the machine goes. ARGS=--exit leaves after that.
 	@exec bin/tenon demo $(ARGS)
+
+demo-aws: build ## The same with the AWS provider, against moto, which is installed with pip if it is not there.
+	@go test -c -o bin/demo-aws ./endtoend/aws
+	@cd endtoend/aws && TENON_DEMO=1 TENON_BINARY=$(CURDIR)/bin/tenon TENON_CONTROLPLANE=$(CURDIR)/bin/controlplane \
+		exec $(CURDIR)/bin/demo-aws -test.timeout 15m -test.run '^TestMachinesOfEC2ComeAreReplacedAndLeaveNothingBehind$$'
 
 playground: build ## A local cluster with Tenon and a simulated cloud, until Ctrl-C. See ARGS=--help.
 	@exec bin/tenon playground $(ARGS)
@@ -36,6 +49,7 @@ playground: build ## A local cluster with Tenon and a simulated cloud, until Ctr
 test: bin/controlplane ## Run all tests of all modules.
 	@cd controlplane && go test -timeout $(TEST_TIMEOUT) ./...
 	@cd deploy/test && go test -timeout $(TEST_TIMEOUT) ./...
+	@cd deploy/image && go test -timeout $(TEST_TIMEOUT) ./...
 	@go test -p $(PACKAGES_AT_A_TIME) -timeout $(TEST_TIMEOUT) ./...
 
 race: export CGO_ENABLED = 1
@@ -55,7 +69,7 @@ bench: bin/controlplane ## Run the benchmarks. BENCH=regexp chooses, PKG=./engin
 
 check: ## Format, vet, staticcheck, the architecture test, generated files.
 	@echo '==> gofmt' && tools/gofmt.sh
-	@echo '==> go vet' && go vet ./... && (cd controlplane && go vet ./...) && (cd deploy/test && go vet ./...)
+	@echo '==> go vet' && go vet ./... && (cd controlplane && go vet ./...) && (cd deploy/test && go vet ./...) && (cd deploy/image && go vet ./...)
 	@echo '==> staticcheck' && $(go_tool) staticcheck ./...
 	@echo '==> architecture' && go test -run Architecture .
 	@echo '==> generated files' && tools/check-generated.sh

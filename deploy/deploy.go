@@ -3,6 +3,7 @@
 package deploy
 
 //go:generate charts/copy-crds.sh
+//go:generate cloudformation/generate.sh
 
 import "embed"
 

@@ -112,7 +112,7 @@ func TestTheControllerWorksWithTheRightsOfTheChart(t *testing.T) {
 	install(t, helm(t, r.namespace), r)
 
 	refused := &refusals{}
-	startController(t, r, refused)
+	startController(t, r, refused, cli.DefaultControllerOptions())
 	applyAll(t, c, pool)
 	eventually(t, "two pods run", func(ctx context.Context) (string, bool) {
 		d := &appsv1.Deployment{}
@@ -170,7 +170,7 @@ func TestTheControllerKnowsWhatTheChartTellsIt(t *testing.T) {
 }
 
 // startController runs it as the chart's service account until the test ends.
-func startController(t *testing.T, r release, refused *refusals) {
+func startController(t *testing.T, r release, refused *refusals, options cli.ControllerOptions) {
 	t.Helper()
 	local := playgroundtest.Get(t)
 	account, err := local.UserConfig("system:serviceaccount:"+r.namespace+":"+r.name, "system:serviceaccounts", "system:serviceaccounts:"+r.namespace)
@@ -178,7 +178,6 @@ func startController(t *testing.T, r release, refused *refusals) {
 		t.Fatal(err)
 	}
 	refused.watch(account)
-	options := cli.DefaultControllerOptions()
 	options.MetricsPort, options.HealthProbePort = -1, -1
 	options.LeaderElectionNamespace = r.namespace
 	ctx, cancel := context.WithCancel(context.Background())

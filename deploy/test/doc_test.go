@@ -12,11 +12,17 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	"tenon.sh/playground/playgroundtest"
+	"tenon.sh/provider/aws/awstest"
 )
 
 func TestMain(m *testing.M) {
 	// The loggers of the libraries belong to the process.
 	ctrl.SetLogger(logr.Discard())
 	klog.SetLogger(logr.Discard())
-	os.Exit(playgroundtest.Run(m))
+	os.Exit(playgroundtest.Run(withAWS{m}))
 }
+
+// withAWS runs the tests with an AWS for those that ask.
+type withAWS struct{ *testing.M }
+
+func (w withAWS) Run() int { return awstest.Run(w.M) }

@@ -22,7 +22,7 @@ type metric struct {
 var ofTheScrape = []string{"job", "instance", "pod", "namespace", "service", "container", "endpoint"}
 
 // metricsOf reads the generated page of metrics, and the metrics that testdata/metrics.yaml lists because no page is
-// generated of them: those of the AWS provider, and those of the libraries.
+// generated of them: those of the libraries.
 func metricsOf(t *testing.T) map[string]metric {
 	t.Helper()
 	page, err := os.ReadFile("../../docs/reference/metrics.md")

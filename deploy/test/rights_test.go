@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/yaml"
 
+	"tenon.sh/cli"
 	"tenon.sh/deploy"
 )
 
@@ -124,6 +125,28 @@ func TestNothingReadsSecretsOrGrantsEverything(t *testing.T) {
 	for _, right := range rightsOf(t, render(t, gettingStarted())) {
 		if strings.Contains(right, "*") || strings.Contains(right, "secrets") || strings.Contains(right, "configmaps") {
 			t.Error(right)
+		}
+	}
+}
+
+// Doctor asks about what the chart grants: it must not find fault with an installation that is as it should be.
+func TestDoctorAsksForNoRightThatTheChartDoesNotGrant(t *testing.T) {
+	t.Parallel()
+	for _, cloud := range []string{"aws", "kwok"} {
+		granted := rightsOf(t, render(t, gettingStarted().with("settings.cloudProvider="+cloud)))
+		asked, err := cli.RightsOf(cloud, "kube-system")
+		if err != nil || len(asked) < 50 {
+			t.Fatalf("%s: doctor asks about %d rights: %v", cloud, len(asked), err)
+		}
+		for _, r := range asked {
+			resource := strings.Trim(r.Resource+"/"+r.Subresource, "/")
+			right := strings.TrimSuffix(map[bool]string{true: "everywhere: ", false: "in kube-system: "}[r.Namespace == ""]+r.Verb+" "+resource+"."+r.Group, ".")
+			if r.Name != "" {
+				right += " " + r.Name
+			}
+			if !slices.Contains(granted, right) {
+				t.Errorf("%s: doctor asks for %q", cloud, right)
+			}
 		}
 	}
 }

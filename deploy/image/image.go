@@ -1,0 +1,201 @@
+package main
+
+import (
+	"archive/tar"
+	"bytes"
+	"debug/elf"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/google/go-containerregistry/pkg/authn"
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/empty"
+	"github.com/google/go-containerregistry/pkg/v1/layout"
+	"github.com/google/go-containerregistry/pkg/v1/mutate"
+	"github.com/google/go-containerregistry/pkg/v1/remote"
+	"github.com/google/go-containerregistry/pkg/v1/tarball"
+	"github.com/google/go-containerregistry/pkg/v1/types"
+
+	"github.com/google/go-containerregistry/pkg/name"
+)
+
+const (
+	program = "tenon"
+	// user is nobody that a system knows: no process of a node has that number. The chart demands the same.
+	user = "65532:65532"
+)
+
+// input is what an image is made of.
+type input struct {
+	name, version, revision string
+	created                 time.Time
+	binaries                []binary
+}
+
+type binary struct {
+	platform v1.Platform
+	file     string
+}
+
+// parseBinaries reads arguments such as linux/amd64=bin/tenon-amd64.
+func parseBinaries(arguments []string) (out []binary, err error) {
+	for _, a := range arguments {
+		platform, file, _ := strings.Cut(a, "=")
+		system, machine, _ := strings.Cut(platform, "/")
+		if system == "" || machine == "" || file == "" {
+			return nil, fmt.Errorf("%q does not say which binary is for which platform: want linux/amd64=FILE", a)
+		}
+		out = append(out, binary{v1.Platform{OS: system, Architecture: machine}, file})
+	}
+	if len(out) == 0 {
+		return nil, fmt.Errorf("an image needs at least one binary, such as linux/amd64=FILE")
+	}
+	return out, nil
+}
+
+// build makes an index with one image for each binary.
+func build(in input) (v1.ImageIndex, error) {
+	if in.version == "" {
+		return nil, fmt.Errorf("an image needs a version: -version 1.2.3")
+	}
+	index := mutate.IndexMediaType(empty.Index, types.OCIImageIndex)
+	for _, b := range in.binaries {
+		image, err := imageOf(in, b)
+		if err != nil {
+			return nil, fmt.Errorf("image for %s: %w", b.platform, err)
+		}
+		index = mutate.AppendManifests(index, mutate.IndexAddendum{Add: image, Descriptor: v1.Descriptor{Platform: &b.platform}})
+	}
+	return mutate.Annotations(index, in.labels()).(v1.ImageIndex), nil
+}
+
+// imageOf is the image for one platform.
+func imageOf(in input, b binary) (v1.Image, error) {
+	content, err := os.ReadFile(b.file)
+	if err != nil {
+		return nil, err
+	}
+	if err := fits(content, b.platform); err != nil {
+		return nil, fmt.Errorf("%s: %w", b.file, err)
+	}
+	archive, err := archiveOf(content, in.created)
+	if err != nil {
+		return nil, err
+	}
+	layer, err := tarball.LayerFromOpener(func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(archive)), nil },
+		tarball.WithMediaType(types.OCILayer))
+	if err != nil {
+		return nil, err
+	}
+	image := mutate.ConfigMediaType(mutate.MediaType(empty.Image, types.OCIManifestSchema1), types.OCIConfigJSON)
+	image, err = mutate.ConfigFile(image, &v1.ConfigFile{
+		OS: b.platform.OS, Architecture: b.platform.Architecture, Created: v1.Time{Time: in.created},
+		RootFS: v1.RootFS{Type: "layers"},
+		Config: v1.Config{
+			Entrypoint:   []string{"/" + program},
+			Env:          []string{"PATH=/"}, // so that kubectl exec finds it without a path
+			User:         user,
+			WorkingDir:   "/",
+			ExposedPorts: map[string]struct{}{"8080/tcp": {}, "8081/tcp": {}},
+			Labels:       in.labels(),
+		},
+	})
+	if err != nil {
+		return nil, err
+	}
+	image, err = mutate.Append(image, mutate.Addendum{
+		Layer: layer, MediaType: types.OCILayer,
+		History: v1.History{Created: v1.Time{Time: in.created}, CreatedBy: program + " " + in.version},
+	})
+	if err != nil {
+		return nil, err
+	}
+	return mutate.Annotations(image, in.labels()).(v1.Image), nil
+}
+
+// fits reports why a file cannot run in an image without anything else: it is for another platform, or it needs a loader
+// and libraries that are not there.
+func fits(content []byte, platform v1.Platform) error {
+	machines := map[string]elf.Machine{"amd64": elf.EM_X86_64, "arm64": elf.EM_AARCH64}
+	file, err := elf.NewFile(bytes.NewReader(content))
+	if err != nil {
+		return fmt.Errorf("not a binary of Linux: %w", err)
+	}
+	if want, known := machines[platform.Architecture]; platform.OS != "linux" || !known || file.Machine != want {
+		return fmt.Errorf("it is for linux and %s, not for %s", file.Machine, platform)
+	}
+	for _, p := range file.Progs {
+		if p.Type == elf.PT_INTERP {
+			return fmt.Errorf("it is linked dynamically: build it with CGO_ENABLED=0")
+		}
+	}
+	return nil
+}
+
+// archiveOf is a tar archive of the program alone, which everybody may run and nobody may change.
+func archiveOf(content []byte, at time.Time) ([]byte, error) {
+	var out bytes.Buffer
+	w := tar.NewWriter(&out)
+	header := &tar.Header{Name: program, Typeflag: tar.TypeReg, Mode: 0o555, Size: int64(len(content)), ModTime: at, Format: tar.FormatUSTAR}
+	if err := w.WriteHeader(header); err != nil {
+		return nil, err
+	}
+	if _, err := w.Write(content); err != nil {
+		return nil, err
+	}
+	return out.Bytes(), w.Close()
+}
+
+// labels say what the image is, with the keys of the OCI image specification.
+func (in *input) labels() map[string]string {
+	out := map[string]string{
+		"org.opencontainers.image.title":       "Tenon",
+		"org.opencontainers.image.description": "Kubernetes node autoscaler that speaks Karpenter's API",
+		"org.opencontainers.image.licenses":    "Apache-2.0",
+		"org.opencontainers.image.version":     in.version,
+		"org.opencontainers.image.created":     in.created.Format(time.RFC3339),
+	}
+	if in.revision != "" {
+		out["org.opencontainers.image.revision"] = in.revision
+	}
+	return out
+}
+
+// write writes the index as the only one of an OCI layout, under its name and tag.
+func write(index v1.ImageIndex, in input, folder string) error {
+	if _, err := os.Stat(folder); err == nil {
+		if _, err := layout.FromPath(folder); err != nil {
+			return fmt.Errorf("%s is there and is no OCI layout, so it is not replaced: %w", folder, err)
+		}
+	}
+	if err := os.RemoveAll(folder); err != nil {
+		return err
+	}
+	path, err := layout.Write(folder, empty.Index)
+	if err != nil {
+		return fmt.Errorf("write the OCI layout %s: %w", folder, err)
+	}
+	err = path.AppendIndex(index, layout.WithAnnotations(map[string]string{
+		"org.opencontainers.image.ref.name": in.version,
+		"io.containerd.image.name":          in.name + ":" + in.version,
+	}))
+	if err != nil {
+		return fmt.Errorf("write the OCI layout %s: %w", folder, err)
+	}
+	return nil
+}
+
+// pushTo pushes the index with all that it refers to.
+func pushTo(index v1.ImageIndex, to string) error {
+	reference, err := name.ParseReference(to, name.StrictValidation)
+	if err != nil {
+		return fmt.Errorf("push to %q: %w", to, err)
+	}
+	if err := remote.WriteIndex(reference, index, remote.WithAuthFromKeychain(authn.DefaultKeychain)); err != nil {
+		return fmt.Errorf("push to %s: %w", reference, err)
+	}
+	return nil
+}
