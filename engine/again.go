@@ -106,8 +106,8 @@ func (c *consolidation) drop(gone func(h *host) bool) {
 
 // noteLook writes down which machines are not worth another look as long as they stay the same: all but those that go, or
 // that would go but for a budget.
-func (c *consolidation) noteLook(again bool) {
-	if !again {
+func (c *consolidation) noteLook() {
+	if !c.again {
 		before := c.memo.looked
 		c.memo.looked = &lookedAt{
 			at: c.s.Now, pools: textOfPools(c.s), catalogs: catalogsOf(c.s), rolls: map[hostKey]rollStamp{}, why: map[hostKey]Reason{},

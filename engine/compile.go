@@ -53,14 +53,19 @@ type levelKey struct {
 }
 
 // compile reads everything that the packing needs out of the snapshot.
-func compile(s *Snapshot, opt Options, memo *Memo) *problem { return compileTrial(s, opt, memo, nil) }
-
-// compileTrial compiles the snapshot as if some machines were leaving; with nil it is the snapshot as it is.
-func compileTrial(s *Snapshot, opt Options, memo *Memo, t *trial) *problem {
-	return compileCounted(s, opt, memo.take(s), t)
+func compile(s *Snapshot, opt Options, memo *Memo) *problem {
+	return compileTrial(s, opt, memo.take(s), nil)
 }
 
-func compileCounted(s *Snapshot, opt Options, pods *census, t *trial) *problem {
+// compileTrial compiles the snapshot as if some machines were leaving; with nil it is the snapshot as it is.
+func compileTrial(s *Snapshot, opt Options, pods *census, t *trial) *problem {
+	p := readProblem(s, opt, pods, t)
+	p.model()
+	return p
+}
+
+// readProblem reads the machines and what pods need a place, without what it takes to find them one.
+func readProblem(s *Snapshot, opt Options, pods *census, t *trial) *problem {
 	p := &problem{snapshot: s, opt: opt, trial: t, census: pods, hosts: pods.machines(s), daemons: daemonsOf(s), places: map[string]*where{},
 		levels: map[levelKey][]packing.Level{}, requests: map[*podNeed]capacity.Vector{}}
 	t.mark(p.hosts)
@@ -76,6 +81,12 @@ func compileCounted(s *Snapshot, opt Options, pods *census, t *trial) *problem {
 	waiting := p.toPlan(p.sortPods())
 	p.meet(waiting)
 	p.classes = p.classesOf(waiting)
+	return p
+}
+
+// model describes the problem to the packing.
+func (p *problem) model() {
+	s, opt := p.snapshot, p.opt
 	p.pools, p.broken = poolsOf(s, p.hosts)
 	p.names = newResourceNames(p.asked())
 	p.namesText = p.names.text()
@@ -100,7 +111,6 @@ func compileCounted(s *Snapshot, opt Options, pods *census, t *trial) *problem {
 		p.packing.Classes = append(p.packing.Classes, p.classOf(c))
 	}
 	p.packing.Layout, p.packing.Places = p.crowd.layout, p.crowd.list
-	return p
 }
 
 // meet collects what pods want of each other.
@@ -113,10 +123,8 @@ func (p *problem) meet(waiting []waitingPod) {
 		}
 	}
 	for _, h := range p.hosts {
-		for _, f := range h.roll.facts {
-			if f.particular {
-				p.crowd.ran(p.wishes, f.pod)
-			}
+		for _, f := range h.roll.particular {
+			p.crowd.ran(p.wishes, f.pod)
 		}
 	}
 	p.crowd.close()

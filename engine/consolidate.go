@@ -43,12 +43,12 @@ const (
 // what budgets allow. With again, what the last pass has looked at is not looked at again.
 func (d *disruptor) consolidate(again bool) {
 	c := d.newConsolidation()
-	again = again && c.changed()
+	c.again = again && c.changed()
 	for round := 1; len(c.sources) > 0; round++ {
 		begun := len(d.plan.Disruptions)
-		c.search(again)
+		c.search()
 		aims := mostAims
-		if again {
+		if c.again {
 			aims = fewAims
 		}
 		found := c.aim(c.found, aims)
@@ -56,8 +56,8 @@ func (d *disruptor) consolidate(again bool) {
 		if wave := c.wave(found); len(wave) > 0 {
 			c.carry(wave)
 		}
-		c.noteLook(again)
-		if again || len(c.found) == 0 || len(d.plan.Disruptions) > begun || len(c.sources) > fewSources || round == mostRetries {
+		c.noteLook()
+		if c.again || len(c.found) == 0 || len(d.plan.Disruptions) > begun || len(c.sources) > fewSources || round == mostRetries {
 			return
 		}
 		c.leaveOut(c.found)
@@ -87,6 +87,7 @@ type consolidation struct {
 	tried   attempted
 	passed  []*host // left out because another pass has tried them just now
 	moves   *ownerMoves
+	again   bool // only what has changed since the last look is looked at
 }
 
 // attempted is the last trial: a wave is often all that was found.
@@ -154,16 +155,16 @@ func (c *consolidation) podValue(pod *corev1.Pod) float64 {
 }
 
 // search looks for machines whose pods can be had for less.
-func (c *consolidation) search(again bool) {
+func (c *consolidation) search() {
 	t := c.newTrial(nil, trialOptions{closed: c.goesSoon})
 	t.also = map[hostKey]bool{}
 	for _, h := range c.sources {
 		t.also[h.key()] = true
 	}
 	opt := c.opt
-	c.problem = compileCounted(c.s, opt, c.p.census, t)
+	c.problem = compileTrial(c.s, opt, c.p.census, t)
 	options, listed := c.options()
-	if again {
+	if c.again {
 		c.worth = c.memo.looked.worthIn(c.problem.names)
 	} else {
 		c.worth = c.price(options)
@@ -299,7 +300,7 @@ func (c *consolidation) attempt(gone []*host) tried {
 	}
 	opt := c.opt
 	opt.PriceBand = min(opt.priceBand(), narrowBand)
-	if len(c.sources) > manySources {
+	if c.again || len(c.sources) > manySources {
 		opt.Effort = -1
 	}
 	c.tried.gone = slices.Clone(gone)

@@ -64,7 +64,7 @@ func newDisruptor(s *Snapshot, opt Options, memo *Memo) *disruptor {
 		s, pods = next, memo.take(next)
 	}
 	pods.readActivity(s.Now)
-	p := compileCounted(s, opt, pods, nil)
+	p := readProblem(s, opt, pods, nil)
 	d := &disruptor{
 		s: s, opt: opt, memo: memo, p: p, types: typeIndex(s), prices: NewPriceBook(s), budgets: map[string]*poolBudget{},
 		guards: newGuards(s, p.census), rollouts: rollouts, expected: map[*host]*corev1.Pod{}, homes: map[*corev1.Pod]hostKey{},
@@ -96,6 +96,10 @@ func poolsByName(s *Snapshot) map[string]*v1.NodePool {
 
 // expect finds the machines that pods will use which need a place anyway; they are not idle, whatever runs there now.
 func (d *disruptor) expect() {
+	if len(d.p.classes) == 0 {
+		return
+	}
+	d.p.model()
 	existing := *d.p.packing
 	existing.Pools = nil
 	solution := packing.Solve(&existing)

@@ -22,6 +22,8 @@ type host struct {
 	claim *v1.NodeClaim
 	// labels are those of the node; until it is registered, the claim's come before them.
 	labels map[string]string
+	// poolName is that of the pool by the labels, empty without.
+	poolName string
 	// open holds, for a claim that is not launched yet, what may still become of its other labels.
 	open   *openLabels
 	taints []corev1.Taint
@@ -67,7 +69,7 @@ func (h *host) claimName() string {
 	return h.claim.Name
 }
 
-func (h *host) pool() string { return h.labels[v1.NodePoolLabelKey] }
+func (h *host) pool() string { return h.poolName }
 
 func (h *host) isRegistered() bool { return h.registered }
 
@@ -127,6 +129,7 @@ func hostsOf(s *Snapshot, c *census) []*host {
 	types := typeIndex(s)
 	for _, h := range hosts {
 		h.read(types)
+		h.poolName = h.labels[v1.NodePoolLabelKey]
 	}
 	ordersOf(s).applyTo(hosts)
 	slices.SortFunc(hosts, compareHosts)

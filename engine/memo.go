@@ -77,6 +77,8 @@ type roll struct {
 	facts []*podFacts // oldest pod first
 	bound []*corev1.Pod
 	kinds []kindCount
+	// particular are the facts of pods that keep others off the node.
+	particular []*podFacts
 	// sum and count tell whether the pods are still the same.
 	sum, seenSum     uint64
 	count, seenCount int
@@ -297,6 +299,9 @@ func (r *roll) close() {
 		r.kinds[i].n++
 		if f.ending {
 			r.kinds[i].ending++
+		}
+		if f.particular {
+			r.particular = append(r.particular, f)
 		}
 	}
 }

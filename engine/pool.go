@@ -51,7 +51,10 @@ func poolsOf(s *Snapshot, hosts []*host) (pools []*poolModel, broken []Note) {
 			broken = append(broken, Note{Object: "NodePool " + pool.Name, Reason: r})
 			continue
 		}
-		m := &poolModel{pool: pool, class: class, used: poolUsage(hosts, pool.Name)}
+		m := &poolModel{pool: pool, class: class}
+		if len(pool.Spec.Limits) > 0 {
+			m.used = poolUsage(hosts, pool.Name)
+		}
 		m.labels = poolLabels(pool)
 		m.taints = v1.CoreTaints(pool.Spec.Template.Spec.Taints)
 		for _, r := range pool.Spec.Template.Spec.Requirements {

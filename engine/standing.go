@@ -60,10 +60,8 @@ func (c *crowd) runAll(w *wishes, at *standing, r *roll) {
 			c.selected(at, matched, k.n, k.ending, false)
 		}
 	}
-	for _, f := range r.facts {
-		if f.particular {
-			c.holds(w, at, f.pod)
-		}
+	for _, f := range r.particular {
+		c.holds(w, at, f.pod)
 	}
 }
 

@@ -153,7 +153,7 @@ func (d *disruptor) try(gone []*host, opt trialOptions) tried {
 	if opt.options != nil {
 		options = *opt.options
 	}
-	p := compileCounted(d.s, options, d.p.census, t)
+	p := compileTrial(d.s, options, d.p.census, t)
 	out := tried{plan: newPlan(p, packing.Solve(p.packing)), on: map[PodID]*host{}}
 	out.apart = !slices.ContainsFunc(p.packing.Classes, func(c packing.Class) bool {
 		return slices.ContainsFunc(c.Levels, func(l packing.Level) bool { return l.Rules != nil })
