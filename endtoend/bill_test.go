@@ -80,7 +80,7 @@ type bill struct {
 	machines, wanted   int     // started, and in the plan
 	landed             float64 // share of the pods that run on the machine that was started for them
 	idle               []string
-	tooSoon, displaced []string // pods that got a second machine
+	tooSoon, displaced []string // machines that pods got as a second one
 	took               time.Duration
 }
 
@@ -100,8 +100,8 @@ func (b bill) problem() string {
 }
 
 func (b bill) String() string {
-	return fmt.Sprintf("$%.4f/h for a plan of $%.4f/h: %.4f; %d machines, %d planned, %d idle; %.1f %% of the pods landed as planned, %d needed "+
-		"a second machine; all ran after %.1fs", b.realised, b.planned, b.ratio(), b.machines, b.wanted, len(b.idle), b.landed*100,
+	return fmt.Sprintf("$%.4f/h for a plan of $%.4f/h: %.4f; %d machines, %d planned, %d idle; %.1f %% of the pods landed as planned, %d machines "+
+		"were for pods whose room others took; all ran after %.1fs", b.realised, b.planned, b.ratio(), b.machines, b.wanted, len(b.idle), b.landed*100,
 		len(b.displaced), b.took.Seconds())
 }
 

@@ -112,27 +112,35 @@ func (l *ledger) all(t testing.TB) []*v1.NodeClaim {
 	return out
 }
 
-// again lists the pods that a second machine was asked for: too soon, while the first one had yet to open and would have
-// taken them, or later, because kube-scheduler had given their room to others.
+// again lists the machines that nobody but pods with a machine was asked for: too soon, while the first machine of each had
+// yet to open, or later, because kube-scheduler had given their room to others. What else a machine takes along may have been
+// planned elsewhere: that starts no machine.
 func (l *ledger) again(t testing.TB) (tooSoon, displaced []string) {
 	t.Helper()
 	claims := l.all(t)
 	slices.SortStableFunc(claims, func(a, b *v1.NodeClaim) int { return a.CreationTimestamp.Compare(b.CreationTimestamp.Time) })
 	first := map[string]*v1.NodeClaim{}
 	for _, claim := range claims {
-		for _, uid := range engine.PlannedPods(claim) {
-			before := first[uid]
+		pods := engine.PlannedPods(claim)
+		var before []string
+		closed := 0
+		for _, uid := range pods {
+			if had := first[uid]; had != nil {
+				before = append(before, fmt.Sprintf("pod %s: %s", uid, had.Name))
+				ready := v1.GetCondition(had, v1.ConditionInitialized)
+				if ready == nil || ready.Status != metav1.ConditionTrue || claim.CreationTimestamp.Before(&ready.LastTransitionTime) {
+					closed++
+				}
+			}
 			first[uid] = claim
-			if before == nil {
-				continue
-			}
-			what := fmt.Sprintf("pod %s: %s, then %s", uid, before.Name, claim.Name)
-			ready := v1.GetCondition(before, v1.ConditionInitialized)
-			if ready == nil || ready.Status != metav1.ConditionTrue || claim.CreationTimestamp.Before(&ready.LastTransitionTime) {
-				tooSoon = append(tooSoon, what)
-			} else {
-				displaced = append(displaced, what)
-			}
+		}
+		what := fmt.Sprintf("%s after %q", claim.Name, before)
+		switch {
+		case len(pods) == 0 || len(before) < len(pods):
+		case closed == len(pods):
+			tooSoon = append(tooSoon, what)
+		default:
+			displaced = append(displaced, what)
 		}
 	}
 	return tooSoon, displaced

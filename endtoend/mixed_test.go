@@ -65,7 +65,7 @@ func TestEveryPodOfAMixedClusterRuns(t *testing.T) {
 	if len(tooSoon) > 0 {
 		t.Errorf("machines were started twice for the same pods: %q", tooSoon)
 	}
-	t.Logf("%d machines were started, %d are left, %d pods needed a second one", len(claims.all(t)), len(w.nodes()), len(displaced))
+	t.Logf("%d machines were started, %d are left, %d of them for pods whose room others took", len(claims.all(t)), len(w.nodes()), len(displaced))
 }
 
 // mixedWorkloads are 300 pods and a DaemonSet.
