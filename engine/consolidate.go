@@ -433,7 +433,7 @@ func (c *consolidation) spotRefusal(p part) Reason {
 			return Reason{Code: SpotToSpot, NodePool: pool, Have: "replacing spot machines by spot machines is switched off"}
 		}
 		if n := len(l.InstanceTypes); len(p.hosts) == 1 && n < leastSpot {
-			return Reason{Code: SpotToSpot, NodePool: pool, Have: fmt.Sprintf("only %s would be cheaper, and %d are needed", plural(n, "spot type"), leastSpot)}
+			return Reason{Code: SpotToSpot, NodePool: pool, Have: fmt.Sprintf("a cheaper machine could be of %s only, and %d are needed", plural(n, "spot type"), leastSpot)}
 		}
 	}
 	return Reason{}

@@ -70,37 +70,34 @@ func BackedOff(pool *v1.NodePool, b engine.Backoff) Event {
 	return Event{Object: pool, Warning: true, Reason: DisruptionBlocked, Every: 10 * time.Minute, Key: b.Until.String(), Message: b.Message()}
 }
 
-// Blocked tells the owners of a node and of its claim what keeps the node. Only reasons that somebody has to act on
-// make an event; that a node is in use does not.
+// Blocked tells the owners of a node and of its claim what keeps the node: what somebody has to act on, and why its pods are
+// not to be had for less. That a node is not what was looked for, as one with pods for emptiness, makes no event.
 func Blocked(node *corev1.Node, claim *v1.NodeClaim, reason engine.Reason) []Event {
 	switch reason.Code {
 	case engine.DoNotDisrupt, engine.NodePoolNotFound, engine.NoPoolLabel, engine.SeveralNodes, engine.EvictionBlocked,
 		engine.CannotMove, engine.UnreadableAnnotation, engine.ReplacingHalted, engine.StaticSurplus, engine.NoDrainBound:
 	case engine.TooManyUnhealthy, engine.DoNotRepair:
-		return repairBlocked(node, claim, reason)
+		return onBoth(node, claim, Event{Reason: NodeRepairBlocked, Message: "Cannot repair: " + reason.Message()})
+	case engine.SavesTooLittle, engine.NoCheaperPlace, engine.WouldStrand, engine.SpotToSpot, engine.OwnerMoved, engine.NotBalanced,
+		engine.UnknownPrice, engine.UnknownInstanceType, engine.MissingLabel, engine.OnlyWhenEmpty, engine.ConsolidationDisabled:
+		return onBoth(node, claim, Event{Reason: Unconsolidatable, Message: "Cannot consolidate: " + reason.Message(), Key: string(reason.Code)})
 	default:
 		return nil
 	}
-	var events []Event
-	message := "Cannot disrupt: " + reason.Message()
-	if node != nil {
-		events = append(events, Event{Object: node, Reason: DisruptionBlocked, Message: message, Every: 15 * time.Minute})
-	}
-	if claim != nil {
-		events = append(events, Event{Object: claim, Reason: DisruptionBlocked, Message: message, Every: 15 * time.Minute})
-	}
-	return events
+	return onBoth(node, claim, Event{Reason: DisruptionBlocked, Message: "Cannot disrupt: " + reason.Message()})
 }
 
-// repairBlocked tells the owners of a broken node and of its claim why it is not repaired.
-func repairBlocked(node *corev1.Node, claim *v1.NodeClaim, reason engine.Reason) []Event {
+// onBoth is the event on the node and on the claim, as far as they are there.
+func onBoth(node *corev1.Node, claim *v1.NodeClaim, e Event) []Event {
+	e.Every = 15 * time.Minute
 	var events []Event
-	message := "Cannot repair: " + reason.Message()
 	if node != nil {
-		events = append(events, Event{Object: node, Reason: NodeRepairBlocked, Message: message, Every: 15 * time.Minute})
+		e.Object = node
+		events = append(events, e)
 	}
 	if claim != nil {
-		events = append(events, Event{Object: claim, Reason: NodeRepairBlocked, Message: message, Every: 15 * time.Minute})
+		e.Object = claim
+		events = append(events, e)
 	}
 	return events
 }

@@ -29,6 +29,8 @@ type Metrics struct {
 	decisions, decisionsByPool                                      *prometheus.CounterVec
 	evaluation                                                      *prometheus.HistogramVec
 	eligible                                                        *prometheus.GaugeVec
+	kept                                                            *prometheus.GaugeVec
+	keptFor                                                         map[[2]string]int // by pool and reason, as last said
 	failedValidations, queueFailures                                *prometheus.CounterVec
 	cloudDuration                                                   *prometheus.HistogramVec
 	cloudErrors                                                     *prometheus.CounterVec
@@ -88,6 +90,7 @@ func (m *Metrics) declareDecisions(f factory) {
 	m.evaluation = f.histograms("karpenter_voluntary_disruption_decision_evaluation_duration_seconds", "Time to decide what to disrupt.",
 		decisionBuckets(), "reason", "consolidation_type")
 	m.eligible = f.gauges("karpenter_voluntary_disruption_eligible_nodes", "Nodes that could be disrupted at the last look.", "reason")
+	m.kept = f.gauges("tenon_nodes_kept", "Nodes by why they were not disrupted at the last look, the reasons of tenon explain node.", "nodepool", "reason")
 	m.failedValidations = f.counters("karpenter_voluntary_disruption_failed_validations_total", "Disruptions that were not right any more when they were to begin.",
 		"consolidation_type")
 	m.queueFailures = f.counters("karpenter_voluntary_disruption_queue_failures_total", "Replacements that were not ready when their disruption was taken back.",
@@ -200,6 +203,23 @@ func (m *Metrics) Priced(cost engine.Cost) {
 func (m *Metrics) Evaluated(reason v1.DisruptionReason, took time.Duration, eligible int) {
 	m.evaluation.WithLabelValues(lower(reason), consolidationType(reason)).Observe(took.Seconds())
 	m.eligible.WithLabelValues(lower(reason)).Set(float64(eligible))
+}
+
+// Kept says how many nodes of each pool stay for each reason.
+func (m *Metrics) Kept(kept []engine.Kept) {
+	counts := map[[2]string]int{}
+	for _, k := range kept {
+		counts[[2]string{k.Reason.NodePool, snake(string(k.Reason.Code))}]++
+	}
+	for labels := range m.keptFor {
+		if counts[labels] == 0 {
+			m.kept.DeleteLabelValues(labels[:]...)
+		}
+	}
+	for labels, n := range counts {
+		m.kept.WithLabelValues(labels[:]...).Set(float64(n))
+	}
+	m.keptFor = counts
 }
 
 // Decided counts a disruption that began, for each of the pools that it touches.

@@ -72,6 +72,7 @@ func NewRecorder(writer client.Client, clock clock.PassiveClock) *Recorder {
 			FailedScheduling:          rate.NewLimiter(20, 20),
 			InsufficientCapacityError: rate.NewLimiter(5, 10),
 			LaunchFailed:              rate.NewLimiter(5, 10),
+			Unconsolidatable:          rate.NewLimiter(2, 20), // of a large cluster some nodes are told about at a time
 		},
 		all:  rate.NewLimiter(50, 200),
 		wake: make(chan struct{}, 1),

@@ -128,5 +128,5 @@
 //
 // Provision and disrupt take the engine's options, preferences=respect|ignore|weighted preference-share= default-spread= (like
 // spread=, without what pods it counts) largest-cpu= max-pods-per-node= min-values=strict|besteffort effort= price-band=
-// max-types= threads=, and print more with cost and why.
+// max-types= threads= spot-to-spot, and print more with cost and why.
 package scenario

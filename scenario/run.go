@@ -70,6 +70,8 @@ func (c *command) word(r *reader) (err error) {
 		opt.MaxTypes, err = w.number()
 	case "price-band":
 		opt.PriceBand, err = w.price()
+	case "spot-to-spot":
+		opt.SpotToSpot = true
 	case "cost":
 		c.cost = true
 	case "why":
@@ -78,7 +80,7 @@ func (c *command) word(r *reader) (err error) {
 		c.claims = true
 	default:
 		return r.unknown(w, "preferences= preference-share= default-spread= largest-cpu= max-pods-per-node= min-values= effort= "+
-			"max-types= price-band= threads= cost why; apply has claims")
+			"max-types= price-band= threads= spot-to-spot cost why; apply has claims")
 	}
 	return err
 }

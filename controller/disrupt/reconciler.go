@@ -83,6 +83,7 @@ func (r *Reconciler) CarryOut(ctx context.Context, snap *engine.Snapshot, plan *
 		r.began = r.Cluster.Clock.Now()
 	}
 	view := newView(snap)
+	r.Metrics.Kept(plan.Kept)
 	r.reportKept(view, plan.Kept)
 	inProgress := r.goOn(ctx, view, engine.Progress(snap, r.Options, &r.progress))
 	return errors.Join(

@@ -1,0 +1,99 @@
+package report_test
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	v1 "tenon.sh/api/v1"
+	"tenon.sh/cluster/clustertest"
+	"tenon.sh/engine"
+	"tenon.sh/report"
+)
+
+func TestANodeThatStaysSaysWhy(t *testing.T) {
+	for _, c := range []struct {
+		code engine.Code
+		want string // the events' reason
+	}{
+		{engine.SavesTooLittle, "Unconsolidatable"},
+		{engine.NoCheaperPlace, "Unconsolidatable"},
+		{engine.OnlyWhenEmpty, "Unconsolidatable"},
+		{engine.DoNotDisrupt, "DisruptionBlocked"},
+		{engine.EvictionBlocked, "DisruptionBlocked"},
+		{engine.TooManyUnhealthy, "NodeRepairBlocked"},
+		{engine.DoNotRepair, "NodeRepairBlocked"},
+		{engine.NotInitialized, ""},
+		{engine.AlreadyLeaving, ""},
+	} {
+		w := clustertest.New(t, interceptor.Funcs{})
+		node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1", UID: "n"}}
+		claim := &v1.NodeClaim{ObjectMeta: metav1.ObjectMeta{Name: "c1", UID: "c"}}
+		reason := engine.Reason{Code: c.code, NodePool: "general"}
+		w.Recorder.Publish(report.Blocked(node, claim, reason)...)
+		w.Recorder.Publish(report.Blocked(node, claim, reason)...) // nobody is told twice
+		got := w.Events()
+		if c.want == "" {
+			if len(got) > 0 {
+				t.Errorf("%s: %v", c.code, got)
+			}
+			continue
+		}
+		if len(got) != 2 || got["Node "+c.want] != 1 || got["NodeClaim "+c.want] != 1 {
+			t.Errorf("%s: %v, want %s on both", c.code, got, c.want)
+		}
+	}
+}
+
+func TestAnotherReasonToStayIsToldAtOnce(t *testing.T) {
+	w := clustertest.New(t, interceptor.Funcs{})
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1", UID: "n"}}
+	for _, code := range []engine.Code{engine.SavesTooLittle, engine.OwnerMoved} {
+		w.Recorder.Publish(report.Blocked(node, nil, engine.Reason{Code: code})...)
+	}
+	if got := w.Events()["Node Unconsolidatable"]; got != 2 {
+		t.Errorf("%d events, want one for each reason", got)
+	}
+}
+
+func TestNodesOfALargeClusterAreToldAFewAtATime(t *testing.T) {
+	w := clustertest.New(t, interceptor.Funcs{})
+	for i := range 5000 {
+		name := fmt.Sprint("n", i)
+		node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID(name)}}
+		w.Recorder.Publish(report.Blocked(node, nil, engine.Reason{Code: engine.NoCheaperPlace})...)
+	}
+	if got := w.Events()["Node Unconsolidatable"]; got == 0 || got > 50 {
+		t.Errorf("%d events at once", got)
+	}
+}
+
+func TestNodesThatStayAreCountedByReason(t *testing.T) {
+	registry := prometheus.NewRegistry()
+	m := report.NewMetrics(registry, "test")
+	kept := func(pool string, codes ...engine.Code) (out []engine.Kept) {
+		for _, code := range codes {
+			out = append(out, engine.Kept{Reason: engine.Reason{Code: code, NodePool: pool}})
+		}
+		return out
+	}
+	m.Kept(append(kept("general", engine.SavesTooLittle, engine.SavesTooLittle), kept("spot", engine.SpotToSpot)...))
+	m.Kept(append(kept("general", engine.SavesTooLittle), kept("spot", engine.BudgetExhausted)...))
+	value := series(t, registry)
+	for labels, want := range map[string]float64{
+		"nodepool=general reason=saves_too_little": 1,
+		"nodepool=spot reason=budget_exhausted":    1,
+	} {
+		if got := value("tenon_nodes_kept", labels); len(got) != 1 || got[0] != want {
+			t.Errorf("%s: %v, want %g", labels, got, want)
+		}
+	}
+	if got := value("tenon_nodes_kept", ""); len(got) != 2 {
+		t.Errorf("%d series, want those that hold", len(got))
+	}
+}
