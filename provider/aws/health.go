@@ -53,10 +53,11 @@ func (h *health) Notices(ctx context.Context) ([]provider.Notice, error) {
 	if err := <-shifts; err != nil {
 		log.FromContext(ctx).Error(err, "what was known of zonal shifts holds")
 	}
-	claims, err := h.claimsByMachine(ctx)
+	list, err := h.claims(ctx)
 	if err != nil {
 		return nil, err
 	}
+	claims := byMachine(list)
 	expiring, err := h.expiring(ctx, claims)
 	return append(h.ailments(claims), expiring...), err
 }

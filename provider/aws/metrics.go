@@ -9,13 +9,14 @@ import (
 	"tenon.sh/provider/aws/fleet"
 )
 
-// metrics counts what the provider does. Names and labels are those that dashboards made for Karpenter know, but for the
-// one that begins with tenon_.
+// metrics counts what the provider does. Names and labels are those that dashboards made for Karpenter know, but for those
+// that begin with tenon_.
 type metrics struct {
 	launchFailures, terminationFailures  *prometheus.CounterVec
 	batchTime, batchSize                 *prometheus.HistogramVec
 	userDataBytes                        *prometheus.GaugeVec
 	received, deleted, unhealthy         *prometheus.CounterVec
+	unclaimed                            *prometheus.CounterVec
 	queued                               *prometheus.HistogramVec
 	requests, attempts                   *prometheus.CounterVec
 	requestTime, attemptTime, retryCount *prometheus.HistogramVec
@@ -38,6 +39,8 @@ func newMetrics(registry prometheus.Registerer) *metrics {
 		unhealthy: r.counters("karpenter_interruption_instance_status_unhealthy_total",
 			"Machines that EC2 found broken, by what is broken.", "category"),
 		deleted: r.counters("karpenter_interruption_deleted_messages_total", "Messages that were dealt with and taken off the queue."),
+		unclaimed: r.counters("tenon_interruption_unclaimed_messages_total",
+			"Messages about machines that were being started, as it seemed, and that no claim has named in two minutes: they were taken off the queue."),
 		queued: r.histograms("karpenter_interruption_message_queue_duration_seconds", "Time from an event to the reading of its message.",
 			[]float64{.5, 1, 2, 5, 10, 20, 30, 60, 120, 300}),
 		requests:    r.counters("aws_sdk_go_request_total", "Requests to AWS that have ended, by the last status; 0 is no answer.", "service", "action", "status_code"),

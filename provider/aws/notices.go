@@ -1,6 +1,7 @@
 package aws
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -9,6 +10,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"tenon.sh/api/awsv1"
 	v1 "tenon.sh/api/v1"
@@ -24,6 +26,8 @@ const (
 	mailEvery = 100 * time.Millisecond
 	// openFor is how long a message is kept that was not acted on: by then the queue has handed it out again, or dropped it.
 	openFor = 10 * time.Minute
+	// heldFor is how long a message waits for a claim to name its machine: the time that a spot machine has.
+	heldFor = 2 * time.Minute
 )
 
 var _ provider.Hearer = &Provider{}
@@ -51,7 +55,8 @@ type mail struct {
 type openMessage struct {
 	notice.Message
 	open map[string]bool
-	read time.Time
+	// first is when the message was read for the first time, read when it was the last time.
+	first, read time.Time
 }
 
 func newMail(p *Provider, queue *notice.Queue) *mail {
@@ -77,13 +82,15 @@ func (m *mail) Notices(ctx context.Context) ([]provider.Notice, error) {
 	if err != nil || len(messages) == 0 {
 		return nil, err
 	}
-	claims, err := m.claimsByMachine(ctx)
+	list, err := m.claims(ctx)
 	if err != nil {
 		return nil, err
 	}
+	claims := byMachine(list)
+	early := m.early(ctx, messages, list, claims)
 	var out []provider.Notice
 	for _, message := range messages {
-		out = append(out, m.take(message, claims)...)
+		out = append(out, m.take(message, claims, early)...)
 		for _, id := range message.Instances {
 			m.heed(message.Kind, claims[id])
 		}
@@ -91,8 +98,43 @@ func (m *mail) Notices(ctx context.Context) ([]provider.Notice, error) {
 	return out, nil
 }
 
-// take keeps a message until everything that it says has been acted on.
-func (m *mail) take(message notice.Message, claims map[string]*v1.NodeClaim) (out []provider.Notice) {
+// early are those machines of messages that a claim is about to name: the call that started them has not been written down,
+// or may have started them. EC2 is asked only while there is such a claim; a machine that it does not show is taken for one.
+func (m *mail) early(ctx context.Context, messages []notice.Message, list []v1.NodeClaim, claims map[string]*v1.NodeClaim) map[string]bool {
+	tokens := map[string]bool{}
+	for i := range list {
+		c := &list[i]
+		token := cmp.Or(m.ledger.token(c.UID), c.Annotations[v1.LaunchTokenAnnotationKey])
+		if c.Status.ProviderID == "" && token != "" && c.DeletionTimestamp == nil {
+			tokens[token] = true
+		}
+	}
+	if len(tokens) == 0 {
+		return nil
+	}
+	var unknown []string
+	for _, message := range messages {
+		for _, id := range message.Instances {
+			if claims[id] == nil {
+				unknown = append(unknown, id)
+			}
+		}
+	}
+	shown, err := m.machines.Shown(ctx, unknown)
+	if err != nil {
+		log.FromContext(ctx).Error(err, "whose machines messages are about is not known: they stay on the queue for now")
+	}
+	out := map[string]bool{}
+	for _, id := range unknown {
+		machine, known := shown[id]
+		out[id] = !known || tokens[machine.Tags[v1.LaunchTokenAnnotationKey]]
+	}
+	return out
+}
+
+// take keeps a message until everything that it says has been acted on. What it says of machines that no claim names yet
+// is kept back: the queue hands the message out again, but not for long.
+func (m *mail) take(message notice.Message, claims map[string]*v1.NodeClaim, early map[string]bool) (out []provider.Notice) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	now := m.clock.Now()
@@ -101,14 +143,26 @@ func (m *mail) take(message notice.Message, claims map[string]*v1.NodeClaim) (ou
 			delete(m.messages, id)
 		}
 	}
-	open := map[string]bool{}
+	first := now
+	if o := m.messages[message.ID]; o != nil {
+		first = o.first
+	}
+	waits := now.Sub(first) < heldFor
+	open, given := map[string]bool{}, false
 	for _, id := range message.Instances {
-		if !open[id] {
-			open[id] = true
+		if open[id] {
+			continue
+		}
+		open[id] = true
+		given = given || early[id] && !waits
+		if !early[id] || !waits {
 			out = append(out, provider.Notice{ID: message.ID + "/" + id, Machine: machineID(id, claims), Kind: message.Kind})
 		}
 	}
-	m.messages[message.ID] = &openMessage{message, open, now} // one that comes again has a new handle
+	if given {
+		m.metrics.unclaimed.WithLabelValues().Inc()
+	}
+	m.messages[message.ID] = &openMessage{message, open, first, now} // one that comes again has a new handle
 	return out
 }
 
@@ -156,19 +210,24 @@ func (p *Provider) heed(kind string, claim *v1.NodeClaim) {
 	}
 }
 
-// claimsByMachine finds claims by the names of their machines, i-…. They belong to the cache: nobody changes them.
-func (p *Provider) claimsByMachine(ctx context.Context) (map[string]*v1.NodeClaim, error) {
+// claims lists the claims. They belong to the cache: nobody changes them.
+func (p *Provider) claims(ctx context.Context) ([]v1.NodeClaim, error) {
 	var claims v1.NodeClaimList
 	if err := p.client.List(ctx, &claims, client.UnsafeDisableDeepCopy); err != nil {
 		return nil, fmt.Errorf("list NodeClaims, to see whose machines notices are about: %w", err)
 	}
+	return claims.Items, nil
+}
+
+// byMachine finds claims by the names of their machines, i-….
+func byMachine(claims []v1.NodeClaim) map[string]*v1.NodeClaim {
 	out := map[string]*v1.NodeClaim{}
-	for i := range claims.Items {
-		if _, id, ok := machine.ParseID(engine.MachineID(claims.Items[i].Status.ProviderID)); ok {
-			out[id] = &claims.Items[i]
+	for i := range claims {
+		if _, id, ok := machine.ParseID(engine.MachineID(claims[i].Status.ProviderID)); ok {
+			out[id] = &claims[i]
 		}
 	}
-	return out, nil
+	return out
 }
 
 // machineID is how the claim calls its machine; of one that belongs to no claim, what AWS calls it.

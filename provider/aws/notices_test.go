@@ -8,8 +8,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"tenon.sh/api/awsv1"
 	v1 "tenon.sh/api/v1"
@@ -148,6 +150,136 @@ func TestAMessageStaysUntilAllThatItSaysIsActedOn(t *testing.T) {
 		t.Errorf("%d messages were taken off the queue", deleted)
 	}
 	w.must(w.acknowledge(list[0])) // once more does no harm
+}
+
+// A machine may be taken away before the claim that it was started for names it.
+func TestAMessageAboutAMachineThatIsBeingStartedWaitsForItsClaim(t *testing.T) {
+	t.Parallel()
+	const warning = "EC2 Spot Instance Interruption Warning"
+	launch := func(w *world, c *awsv1.EC2NodeClass, name string) (*v1.NodeClaim, engine.Machine) {
+		claim := w.claim(name, c, in(corev1.LabelInstanceTypeStable, "m5.large"))
+		m, err := w.provider.Launch(w.Context(), w.stored(claim), seen(c))
+		w.must(err)
+		return claim, m
+	}
+	name := func(m engine.Machine) string { return string(m.ID[strings.LastIndex(string(m.ID), "/")+1:]) }
+	for _, test := range []struct {
+		about string
+		// before is what happens before the message is read; it returns whom the message is about.
+		before func(w *world, c *awsv1.EC2NodeClass, m engine.Machine) string
+		waits  bool
+	}{
+		{"a machine that was started here", func(_ *world, _ *awsv1.EC2NodeClass, m engine.Machine) string { return name(m) }, true},
+		{"a machine that another process started", func(w *world, _ *awsv1.EC2NodeClass, m engine.Machine) string { w.restart(); return name(m) }, true},
+		{"a machine that EC2 does not show", func(w *world, _ *awsv1.EC2NodeClass, _ engine.Machine) string {
+			w.restart()
+			return "i-0123456789abcdef0"
+		}, true},
+		{"whatever, if EC2 does not say whose it is", func(w *world, _ *awsv1.EC2NodeClass, _ engine.Machine) string {
+			w.account.Fail("ec2:DescribeInstances", awstest.Fault{Status: 403, Code: "UnauthorizedOperation"})
+			return w.account.StartMachine(nil)
+		}, true},
+		{"a stranger", func(w *world, _ *awsv1.EC2NodeClass, _ engine.Machine) string { return w.account.StartMachine(nil) }, false},
+		{"a machine whose claim has gone", func(w *world, c *awsv1.EC2NodeClass, _ engine.Machine) string {
+			other, m := launch(w, c, "other")
+			w.must(w.client.Delete(w.Context(), other))
+			return name(m)
+		}, false},
+		{"a machine of a claim that is going", func(w *world, c *awsv1.EC2NodeClass, m engine.Machine) string {
+			claim := w.stored(&v1.NodeClaim{ObjectMeta: metav1.ObjectMeta{Name: "a"}})
+			claim.Finalizers = []string{"example.com/wait"}
+			w.must(w.client.Update(w.Context(), claim))
+			w.must(w.client.Delete(w.Context(), claim))
+			return name(m)
+		}, false},
+	} {
+		t.Run(test.about, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, func(c *aws.Config) { withQueue(c); untried(c) })
+			w.account.HandOutAgain()
+			queue, c := w.account.NewQueue("interruptions"), w.resolved("general", nil)
+			_, m := launch(w, c, "a")
+			w.account.Send(queue, about(warning, test.before(w, c, m)))
+			for range 2 {
+				list, err := w.queue().Notices(t.Context())
+				w.must(err)
+				if waits := len(list) == 0; waits != test.waits {
+					t.Fatalf("notices %v, want the message to wait: %t", list, test.waits)
+				}
+				for _, n := range list {
+					w.must(w.queue().Acknowledge(t.Context(), n))
+				}
+				if !test.waits {
+					break
+				}
+			}
+			if gone := w.deleted() > 0; gone == test.waits {
+				t.Errorf("the message is off the queue: %t", gone)
+			}
+		})
+	}
+}
+
+func TestAMessageThatWaitedIsHeardOnceTheClaimNamesItsMachine(t *testing.T) {
+	t.Parallel()
+	registry := prometheus.NewRegistry()
+	w := newWorld(t, func(c *aws.Config) { withQueue(c); untried(c); c.Registry = registry })
+	w.account.HandOutAgain()
+	queue, c := w.account.NewQueue("interruptions"), w.resolved("general", nil)
+	w.started("known", "i-0a", c)
+	claim := w.claim("a", c, in(corev1.LabelInstanceTypeStable, "m5.large"))
+	m, err := w.provider.Launch(t.Context(), w.stored(claim), seen(c))
+	w.must(err)
+	w.account.Send(queue, event("aws.health", "AWS Health Event", fmt.Sprintf(
+		`{"service":"EC2","eventTypeCategory":"scheduledChange","affectedEntities":[{"entityValue":"i-0a"},{"entityValue":%q}]}`, m.ID[strings.LastIndex(string(m.ID), "/")+1:])))
+	hear := func(want ...engine.MachineID) {
+		t.Helper()
+		list, err := w.queue().Notices(t.Context())
+		w.must(err)
+		var heard []engine.MachineID
+		for _, n := range list {
+			heard = append(heard, n.Machine)
+			w.must(w.queue().Acknowledge(t.Context(), n))
+		}
+		if !slices.Equal(heard, want) {
+			t.Fatalf("heard of %v, want %v", heard, want)
+		}
+	}
+	hear("aws:///us-west-2a/i-0a") // nobody waits for the other
+	if n := w.deleted(); n > 0 {
+		t.Fatal("half of the message is lost")
+	}
+	w.record(claim, m)
+	hear("aws:///us-west-2a/i-0a", m.ID)
+	if n := w.deleted(); n != 1 {
+		t.Errorf("%d messages were taken off the queue", n)
+	}
+	if n := gathered(t, registry)["tenon_interruption_unclaimed_messages_total{}"]; n != 0 {
+		t.Errorf("%v messages were given up", n)
+	}
+}
+
+func TestAMessageDoesNotWaitForEver(t *testing.T) {
+	t.Parallel()
+	registry := prometheus.NewRegistry()
+	w := newWorld(t, func(c *aws.Config) { withQueue(c); untried(c); c.Registry = registry })
+	w.account.HandOutAgain()
+	queue, c := w.account.NewQueue("interruptions"), w.resolved("general", nil)
+	_, err := w.provider.Launch(t.Context(), w.claim("a", c, in(corev1.LabelInstanceTypeStable, "m5.large")), seen(c))
+	w.must(err)
+	w.account.Send(queue, about("EC2 Spot Instance Interruption Warning", "i-0123456789abcdef0"))
+	for range 4 {
+		if heard := w.hear(); len(heard) > 0 {
+			t.Fatalf("heard of %v", heard)
+		}
+		w.clock.Step(30 * time.Second)
+	}
+	if heard := w.hear(); len(heard) != 1 || w.deleted() != 1 {
+		t.Errorf("heard of %v, %d messages were taken off the queue", heard, w.deleted())
+	}
+	if n := gathered(t, registry)["tenon_interruption_unclaimed_messages_total{}"]; n != 1 {
+		t.Errorf("%v messages were given up, want 1", n)
+	}
 }
 
 // hear reads the queue until nothing is left, and acts on all of it at once.

@@ -49,6 +49,7 @@ type Account struct {
 	lag          int       // calls that new machines are hidden from
 	startedAt    time.Time // what machines say, if not what moto says
 	buckets      *buckets  // nil: no limits
+	impatient    bool      // queues hand messages out again at once
 
 	fleeting sync.Mutex // held while a fleet is made
 }

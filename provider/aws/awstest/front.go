@@ -51,7 +51,7 @@ func (a *Account) serve(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, err.Error(), http.StatusBadRequest)
 		return
 	}
-	call := newCall(r, body)
+	call := newCall(r, a.hurried(body))
 	if fault := a.record(call); fault != nil {
 		if fault.Done {
 			a.carryOut(r, call)

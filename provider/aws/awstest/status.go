@@ -3,6 +3,7 @@ package awstest
 import (
 	"context"
 	"fmt"
+	"regexp"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -71,6 +72,25 @@ func (a *Account) Send(url string, bodies ...string) {
 		_, err := client.SendMessage(a.t.Context(), &sqs.SendMessageInput{QueueUrl: aws.String(url), MessageBody: aws.String(body)})
 		a.must(err)
 	}
+}
+
+// HandOutAgain has queues hand out messages that nobody deletes with every look, rather than some seconds after the last.
+func (a *Account) HandOutAgain() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.impatient = true
+}
+
+var visibility = regexp.MustCompile(`"VisibilityTimeout":\d+`)
+
+// hurried is the body of a call that looks at a queue, as HandOutAgain has it.
+func (a *Account) hurried(body []byte) []byte {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if !a.impatient {
+		return body
+	}
+	return visibility.ReplaceAll(body, []byte(`"VisibilityTimeout":0`))
 }
 
 // Interruption is the message that EventBridge puts on the queue two minutes before a spot machine is taken back.

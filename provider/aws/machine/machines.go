@@ -159,6 +159,30 @@ func (x *Machines) describeOne(ctx context.Context, id string) (*Machine, error)
 	return &found[0], nil
 }
 
+// Shown describes those of the machines that EC2 shows, stopped or not, and those that were started here a moment ago.
+func (x *Machines) Shown(ctx context.Context, ids []string) (map[string]Machine, error) {
+	out := map[string]Machine{}
+	for some := range slices.Chunk(slices.Compact(slices.Sorted(slices.Values(ids))), mostValues) {
+		found, err := x.pages(ctx, &ec2.DescribeInstancesInput{
+			Filters: []ec2types.Filter{{Name: aws.String("instance-id"), Values: some}}, MaxResults: aws.Int32(1000),
+		})
+		if err != nil {
+			return out, fmt.Errorf("look for machine %s and %d others: %w", some[0], len(some)-1, err)
+		}
+		for _, m := range found {
+			out[m.ID] = m
+		}
+	}
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	for _, id := range ids {
+		if m, young := x.unseen(id); young && out[id].ID == "" {
+			out[id] = m
+		}
+	}
+	return out, nil
+}
+
 func (x *Machines) pages(ctx context.Context, in *ec2.DescribeInstancesInput) (out []Machine, err error) {
 	pages := ec2.NewDescribeInstancesPaginator(x.cloud.EC2, in)
 	for pages.HasMorePages() {
