@@ -128,7 +128,7 @@ func (c *Cluster) offers(ctx context.Context, ref v1.NodeClassReference, now tim
 		return engine.Class{Ref: ref, Problem: problem, InstanceTypes: types}
 	}
 	if c.catalogs.missing(class) {
-		_ = c.RefreshCatalog(ctx, class) // the failure is kept with the catalog, and shown below
+		_ = c.RefreshCatalog(ctx, class) // the failure is kept with the catalog, and shown below; whoever looks after classes asks again
 	}
 	types, failure := c.catalogs.show(ref, now)
 	traits := c.catalogs.traits(ref)
@@ -167,7 +167,8 @@ func (c *Cluster) RefreshCatalog(ctx context.Context, class provider.Class) erro
 	return nil
 }
 
-// CatalogAged reports whether it is time to ask for the class's catalog again.
+// CatalogAged reports whether it is time to ask for the class's catalog again. A class that had none may have one as soon as
+// anything about it has changed: it refers to subnets now, for example.
 func (c *Cluster) CatalogAged(class provider.Class) bool {
 	if c.catalogs.missing(class) {
 		return true
@@ -175,6 +176,9 @@ func (c *Cluster) CatalogAged(class provider.Class) bool {
 	c.catalogs.mu.Lock()
 	defer c.catalogs.mu.Unlock()
 	k := c.catalogs.byClass[class.Ref]
+	if k.failure != "" && k.asked != class.Object.GetResourceVersion() {
+		return true
+	}
 	age := catalogAge
 	if k.failure != "" {
 		age = catalogRetry
@@ -182,13 +186,12 @@ func (c *Cluster) CatalogAged(class provider.Class) bool {
 	return c.Clock.Since(k.fetched) >= age
 }
 
-// missing reports whether the class's catalog was never asked for, or for an older form of the class only. A class that had
-// no catalog may have one as soon as anything about it has changed: it refers to subnets now, for example.
+// missing reports whether the class's catalog was never asked for, or for an older form of the class only.
 func (c *catalogs) missing(class provider.Class) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	k := c.byClass[class.Ref]
-	return k == nil || k.generation != class.Object.GetGeneration() || k.failure != "" && k.asked != class.Object.GetResourceVersion()
+	return k == nil || k.generation != class.Object.GetGeneration()
 }
 
 // put keeps the answer to a question for a catalog, and returns whom to tell if it is another one.

@@ -342,34 +342,58 @@ func TestClassesSayWhatTheirMachinesHaveToLookLike(t *testing.T) {
 type bare struct {
 	provider.Provider
 	sells *bool
+	asked *int
 }
 
 func (b bare) Catalog(ctx context.Context, class provider.Class) ([]engine.InstanceType, error) {
+	*b.asked++
 	if !*b.sells {
 		return nil, errors.New("no subnets")
 	}
 	return b.Provider.Catalog(ctx, class)
 }
 
-func TestAClassWithoutACatalogIsAskedAgainWhenItHasChanged(t *testing.T) {
+// Snapshots are taken whenever anything happens, and a class whose provider is in trouble is written again and again: only
+// whoever looks after classes, and waits longer each time, asks again.
+func TestAClassWithoutACatalogIsAskedAgainByItsOwnLoopAlone(t *testing.T) {
 	w := newLagging(t, clustertest.Pool("general"))
-	config, sells := w.Cluster.Config, false
-	config.Provider = bare{config.Provider, &sells}
+	config, sells, asked := w.Cluster.Config, false, 0
+	config.Provider = bare{config.Provider, &sells, &asked}
 	c := cluster.New(config)
 	ref := w.snapshot().Classes[0].Ref
 	if class := c.ClassOf(w, ref); len(class.InstanceTypes) > 0 || !strings.Contains(class.Problem, "no subnets") {
 		t.Errorf("the class says %q", class.Problem)
 	}
-	sells = true
-	if class := c.ClassOf(w, ref); len(class.InstanceTypes) > 0 {
-		t.Error("the provider is asked about the same class again at once")
-	}
 	class, err := c.Class(w, ref)
 	w.Must(err)
+	if c.CatalogAged(class) {
+		t.Error("the provider is to be asked about the same class again at once")
+	}
 	object := class.Object.(client.Object)
 	object.SetLabels(map[string]string{"a": "b"}) // its generation stays
 	w.Must(w.Client.Update(w, object))
-	if class := c.ClassOf(w, ref); class.Problem != "" || len(class.InstanceTypes) == 0 {
-		t.Errorf("the class has changed, and says %q", class.Problem)
+	for range 3 {
+		s, err := c.Snapshot(w)
+		w.Must(err)
+		if !strings.Contains(s.Classes[0].Problem, "no subnets") {
+			t.Errorf("the class says %q", s.Classes[0].Problem)
+		}
+	}
+	if asked != 1 {
+		t.Errorf("the provider was asked %d times, want once", asked)
+	}
+	sells = true
+	if !c.CatalogAged(class) {
+		t.Error("the class has changed, and is not to be asked about")
+	}
+	w.Must(c.RefreshCatalog(w, class))
+	if class := c.ClassOf(w, ref); class.Problem != "" || len(class.InstanceTypes) == 0 || asked != 2 {
+		t.Errorf("the class says %q after %d questions", class.Problem, asked)
+	}
+	sells = false
+	object.SetGeneration(object.GetGeneration() + 1) // somebody edited it: nobody knows yet what is wrong
+	w.Must(w.Client.Update(w, object))
+	if c.ClassOf(w, ref); asked != 3 {
+		t.Errorf("%d questions after an edit, want 3", asked)
 	}
 }
