@@ -243,11 +243,15 @@ func (p *parts) tell(e provider.Event) {
 // cleanEvery is how often the cloud is cleaned up after.
 const cleanEvery = 30 * time.Second
 
-// keepHouse adds the loop that cleans up in the cloud, if there is anything to clean up.
+// keepHouse adds the loop that cleans up in the cloud, if there is anything to clean up. A class that is told to go does not
+// wait for the loop's next turn.
 func (p *parts) keepHouse(cloud provider.Provider) {
-	if housekeeper, ok := cloud.(provider.Housekeeper); ok {
-		p.loop("housekeeping", housekeeper.Clean, time.Second, time.Second, cleanEvery)
+	housekeeper, ok := cloud.(provider.Housekeeper)
+	if !ok {
+		return
 	}
+	cleaning := p.loop("housekeeping", housekeeper.Clean, 200*time.Millisecond, time.Second, cleanEvery)
+	p.watches = append(p.watches, func(ctx context.Context) error { return nodeclass.WatchEnds(ctx, p.cluster, cleaning.Trigger) })
 }
 
 // lead runs while this process is the leader.
