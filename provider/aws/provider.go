@@ -105,7 +105,7 @@ func New(ctx context.Context, cfg Config) (*Provider, error) {
 		Cloud: c, Clock: cfg.Clock, Isolated: cfg.IsolatedVPC, Marks: p.marks, Slots: p.finder.Slots, Expressions: p.expressions,
 	})
 	p.looked = fresh.New[string, struct{}](cfg.Clock, time.Minute)
-	p.rehearsals = rehearsals{fresh.New[string, verdict](cfg.Clock, rehearsalAge), fresh.New[string, verdict](cfg.Clock, forbiddenAge)}
+	p.rehearsals = rehearsals{fresh.New[string, verdict](cfg.Clock, rehearsalAge), fresh.New[string, verdict](cfg.Clock, refusedAge)}
 	p.prepareLaunches()
 	return p, nil
 }

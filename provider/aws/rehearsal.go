@@ -27,9 +27,9 @@ import (
 )
 
 const (
-	// rehearsalAge is how long it is believed that machines may be started, forbiddenAge the same of the contrary: somebody
-	// is about to change that.
-	rehearsalAge, forbiddenAge = 30 * time.Minute, time.Minute
+	// rehearsalAge is how long it is believed that machines may be started, refusedAge the same of the contrary: somebody is
+	// about to change that, and not always the class.
+	rehearsalAge, refusedAge = 30 * time.Minute, 2 * time.Minute
 	// spareWrites are the calls that are left to launches.
 	spareWrites = 24
 )
@@ -87,9 +87,10 @@ func (p *Provider) rehearsed(ctx context.Context, c *awsv1.EC2NodeClass, pools [
 	case strings.Contains(text, "User data is limited to"):
 		return wrong(awsv1.ReasonUserDataTooLarge, "%s", text), true
 	case failed.NoProfile() && c.Spec.InstanceProfile != nil:
-		return wrong(awsv1.ReasonInstanceProfileNotFound, "instance profile %s, which spec.instanceProfile names, does not exist, or has no role: %s", *c.Spec.InstanceProfile, text), false
+		return wrong(awsv1.ReasonInstanceProfileNotFound, "instance profile %s, which spec.instanceProfile names, does not exist, or has no role: %s", *c.Spec.InstanceProfile, text), true
 	}
-	return verdict{err: failed}, false
+	// A profile that was made a moment ago EC2 will know soon, and new credentials change nothing about the class.
+	return verdict{err: failed}, !cloud.Passing(failed) && !cloud.Unknown(failed) && !failed.NoProfile()
 }
 
 func rehearsalReason(call string) string {

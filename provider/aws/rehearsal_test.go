@@ -1,6 +1,7 @@
 package aws_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -117,6 +118,69 @@ func TestWhetherMachinesMayBeStartedIsTriedNowAndThen(t *testing.T) {
 	}
 }
 
+// EC2 is not asked the same again and again for a class that it has refused.
+func TestARefusalIsBelievedForAWhile(t *testing.T) {
+	t.Parallel()
+	invalid := awstest.Fault{Code: "InvalidParameterCombination", Message: "The parameter groupName cannot be used with this subnet"}
+	for name, test := range map[string]struct {
+		action  string
+		fault   awstest.Fault
+		given   bool // the class names an instance profile
+		most    int  // calls
+		renewed func(*awsv1.EC2NodeClass)
+	}{
+		"machines that may not be":   {"ec2:RunInstances", denied("ec2:RunInstances", "subnet/x"), false, 2, nil},
+		"machines that cannot be":    {"ec2:RunInstances", invalid, false, 2, nil},
+		"machines without a profile": {"ec2:RunInstances", awstest.Fault{Code: "InvalidParameterValue", Message: "Invalid IAM Instance Profile name"}, true, 2, nil},
+		"fleets that cannot be":      {"ec2:CreateFleet", invalid, false, 1, nil},
+		"templates that cannot be":   {"ec2:CreateLaunchTemplate", invalid, false, 1, nil},
+		"machines of another role":   {"ec2:RunInstances", invalid, false, 2, func(c *awsv1.EC2NodeClass) { c.Spec.Role = "others" }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, nil)
+			w.account.NewRole("others")
+			network, tags := w.account.NewNetwork(), map[string]string{"many": "yes"}
+			for i := range 6 {
+				w.account.NewSubnet(network, "us-west-2"+string("ab"[i%2]), fmt.Sprintf("10.0.%d.0/24", i), tags)
+			}
+			w.account.Fail(test.action, test.fault)
+			c := w.class("general", func(c *awsv1.EC2NodeClass) {
+				c.Spec.SubnetSelectorTerms = []awsv1.SubnetSelectorTerm{{Tags: tags}}
+				if test.given {
+					c.Spec.Role, c.Spec.InstanceProfile = "", new("given")
+				}
+			})
+			tried := func(when string, most int) {
+				t.Helper()
+				before := len(w.account.Calls(test.action))
+				if w.resolve(c) == "" {
+					t.Errorf("%s: no problem", when)
+				}
+				if n := len(w.account.Calls(test.action)) - before; n > most || most > 0 && n == 0 {
+					t.Errorf("%s: %d calls, want %d at most", when, n, most)
+				}
+			}
+			tried("at first", test.most)
+			for range 3 {
+				w.clock.Step(30 * time.Second)
+				tried("soon after", 0)
+			}
+			if test.renewed == nil {
+				test.renewed = func(c *awsv1.EC2NodeClass) { c.Spec.Tags = map[string]string{"team": "a"} }
+			}
+			test.renewed(c)
+			c.Generation++
+			tried("after an edit", test.most)
+			w.account.Heal()
+			w.clock.Step(2 * time.Minute)
+			if problem := w.resolve(c); problem != "" {
+				t.Errorf("once nothing is wrong: %s", problem)
+			}
+		})
+	}
+}
+
 // untried has classes be ready without a rehearsal.
 func untried(c *aws.Config) { c.DisableDryRun = true }
 
@@ -163,6 +227,9 @@ func TestTroubleWhileTryingIsNoVerdict(t *testing.T) {
 				t.Errorf("%s, %s: %s", got.Status, got.Reason, got.Message)
 			}
 			w.account.Heal()
+			if test.given { // that is for somebody to put right, who needs some time
+				w.clock.Step(2 * time.Minute)
+			}
 			w.clock.Step(10 * time.Second)
 			if problem := w.resolve(c); problem != "" {
 				t.Errorf("afterwards %q", problem)

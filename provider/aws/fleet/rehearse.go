@@ -10,6 +10,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
 	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
 
+	"tenon.sh/api/awsv1"
 	"tenon.sh/provider/aws/cloud"
 	"tenon.sh/provider/aws/template"
 )
@@ -37,7 +38,8 @@ func (e *RehearsalError) NoProfile() bool {
 }
 
 // Rehearse makes the launch template of the order's first offer, and has EC2 say whether it would start a fleet from it in
-// any subnet of the order, and a machine in one of them. Nothing is started. The error is a *RehearsalError.
+// any subnet of the order, and a machine in one of them: the first of each zone is tried, until one will do. Nothing is
+// started. The error is a *RehearsalError.
 func (f *Fleet) Rehearse(ctx context.Context, order *Order) error {
 	t := order.Templates[order.Offers[0].Template]
 	if err := f.Templates.Ensure(ctx, []*template.Template{t}); err != nil {
@@ -49,7 +51,7 @@ func (f *Fleet) Rehearse(ctx context.Context, order *Order) error {
 		return &RehearsalError{CallCreateFleet, fmt.Errorf("try to create a fleet: %w", err)}
 	}
 	var first error
-	for _, s := range order.Subnets {
+	for _, s := range firstOfZones(order.Subnets) {
 		_, err := f.Cloud.EC2.RunInstances(ctx, machineRehearsal(order, t, s.ID), once)
 		if err == nil || allowed(err) {
 			return nil
@@ -58,8 +60,20 @@ func (f *Fleet) Rehearse(ctx context.Context, order *Order) error {
 		if first == nil {
 			first = &RehearsalError{CallRunInstances, fmt.Errorf("try to start a machine in subnet %s: %w", s.ID, err)}
 		}
+		if cloud.Throttled(err) { // the next would not be answered either
+			break
+		}
 	}
 	return first
+}
+
+func firstOfZones(subnets []awsv1.Subnet) (out []awsv1.Subnet) {
+	for _, s := range subnets {
+		if !slices.ContainsFunc(out, func(have awsv1.Subnet) bool { return have.Zone == s.Zone }) {
+			out = append(out, s)
+		}
+	}
+	return out
 }
 
 // once has a call tried once: somebody waits for the answer, and it is tried again soon enough.
