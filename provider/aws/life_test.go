@@ -15,9 +15,17 @@ import (
 	"tenon.sh/provider"
 )
 
-// lives starts n machines at once, has their nodes register, and stops them at once, below EC2's limits. It returns the
-// calls to EC2 for each machine, and how long the launches took.
-func (w *world) lives(n, atOnce int) (calls float64, took time.Duration) {
+// begun are machines that were started at once.
+type begun struct {
+	claims   []*v1.NodeClaim
+	machines []engine.Machine
+	calls    int // to EC2, before
+	// took is how long the launches took, allowed how long EC2's limits make them take at least.
+	took, allowed time.Duration
+}
+
+// begin starts n machines at once, below EC2's limits and after others have been started.
+func (w *world) begin(others, n, atOnce int) (x begun) {
 	w.Helper()
 	network := w.account.NewNetwork()
 	for i, zone := range []string{"us-west-2a", "us-west-2b", "us-west-2c"} { // room for all in any zone
@@ -26,37 +34,46 @@ func (w *world) lives(n, atOnce int) (calls float64, took time.Duration) {
 	c := w.resolved("general", func(c *awsv1.EC2NodeClass) {
 		c.Spec.SubnetSelectorTerms = []awsv1.SubnetSelectorTerm{{Tags: awsv1.Tags{"large": "yes"}}}
 	})
-	var claims []*v1.NodeClaim
-	for i := range n {
-		claims = append(claims, w.claim(fmt.Sprintf("claim-%d", i), c, in(corev1.LabelInstanceTypeStable, "m5.large", "m5.xlarge", "c5.large")))
+	for i := range others + n {
+		x.claims = append(x.claims, w.claim(fmt.Sprintf("claim-%d", i), c, in(corev1.LabelInstanceTypeStable, "m5.large", "m5.xlarge", "c5.large")))
 	}
 	w.catalog(c)
 	w.account.Enforce()
-	before, began := w.calls(), time.Now()
-	machines := make([]engine.Machine, n)
-	w.atOnce(n, atOnce, func(i int) error {
+	x.calls, x.machines = w.calls(), make([]engine.Machine, others+n)
+	launch := func(i int) error {
 		for {
-			m, err := w.provider.Launch(w.Context(), claims[i], seen(c))
+			m, err := w.provider.Launch(w.Context(), x.claims[i], seen(c))
 			if throttled := (*provider.ThrottledError)(nil); errors.As(err, &throttled) {
 				time.Sleep(throttled.RetryAfter)
 				continue
 			}
-			machines[i] = m
+			x.machines[i] = m
 			return err
 		}
-	})
-	took = time.Since(began)
-	for i, m := range machines {
-		changed := engine.Launched(w.stored(claims[i]), m, w.clock.Now())
-		changed.Status.NodeName = "node-" + claims[i].Name
+	}
+	w.atOnce(others, atOnce, launch)
+	least, began := w.account.Meter(), time.Now()
+	w.atOnce(n, atOnce, func(i int) error { return launch(others + i) })
+	x.took, x.allowed = time.Since(began), least()
+	return x
+}
+
+// lives starts n machines at once, has their nodes register, and stops them at once, below EC2's limits. It returns the calls
+// to EC2 for each machine, and how the launches went.
+func (w *world) lives(n, atOnce int) (calls float64, x begun) {
+	w.Helper()
+	x = w.begin(0, n, atOnce)
+	for i, m := range x.machines {
+		changed := engine.Launched(w.stored(x.claims[i]), m, w.clock.Now())
+		changed.Status.NodeName = "node-" + x.claims[i].Name
 		w.must(w.client.Status().Update(w.Context(), changed))
 	}
 	w.wantOneEach()
 	w.clean()
-	w.atOnce(n, atOnce, func(i int) error { _, err := w.provider.Machine(w.Context(), machines[i].ID); return err })
+	w.atOnce(n, atOnce, func(i int) error { _, err := w.provider.Machine(w.Context(), x.machines[i].ID); return err })
 	for _, last := range []bool{false, true} {
 		w.atOnce(n, atOnce, func(i int) error {
-			err := w.provider.Terminate(w.Context(), machines[i].ID)
+			err := w.provider.Terminate(w.Context(), x.machines[i].ID)
 			if last && errors.Is(err, provider.ErrGone) {
 				return nil
 			}
@@ -67,7 +84,7 @@ func (w *world) lives(n, atOnce int) (calls float64, took time.Duration) {
 	if left := len(w.account.Machines()); left > 0 {
 		w.Errorf("%d machines are left", left)
 	}
-	return float64(w.calls()-before) / float64(n), took
+	return float64(w.calls()-x.calls) / float64(n), x
 }
 
 func (w *world) calls() (n int) {
@@ -98,23 +115,49 @@ func (w *world) atOnce(n, most int, do func(i int) error) {
 func TestAHundredMachinesLiveWithFewCalls(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil)
-	calls, took := w.lives(100, 100)
-	t.Logf("%.2f calls for each machine, launched in %s, %d calls refused", calls, took.Round(time.Millisecond), w.account.Refused())
+	calls, x := w.lives(100, 100)
+	t.Logf("%.2f calls for each machine, launched in %s, %d calls refused", calls, x.took.Round(time.Millisecond), w.account.Refused())
 	if calls > 6 {
 		t.Errorf("%.2f calls to EC2 for each machine, want 6 at most", calls)
+	}
+	if x.allowed != 0 {
+		t.Errorf("a hundred machines are said to take %s by EC2's limits, which let a thousand be started at once", x.allowed)
 	}
 	if n := w.account.Refused(); n > 0 {
 		t.Errorf("%d calls were more than EC2 allows", n)
 	}
 }
 
-// go test -bench Thousand -benchtime 1x
+// An account that has started nothing lately may start a thousand machines at once: EC2's limits ask for no time at all, and
+// all that the launches take is that of the calls, moto's included. After a hundred others they ask for the better part of a
+// minute; the launches are to take 1.2 times that at most. With their tags and their ends the first takes minutes.
+//
+//	go test -run '^$' -bench Thousand -benchtime 1x
 func BenchmarkAThousandMachinesAtOnce(b *testing.B) {
-	for b.Loop() {
-		w := newWorld(b, nil)
-		calls, took := w.lives(1000, 1000)
-		b.ReportMetric(calls, "calls/machine")
-		b.ReportMetric(took.Seconds(), "s/launches")
+	report := func(b *testing.B, w *world, x begun) {
+		b.ReportMetric(x.took.Seconds(), "s/launches")
+		b.ReportMetric(x.allowed.Seconds(), "s/allowed")
+		if x.allowed > 0 {
+			b.ReportMetric(x.took.Seconds()/x.allowed.Seconds(), "launches/allowed")
+		}
 		b.ReportMetric(float64(w.account.Refused()), "refused")
 	}
+	b.Run("lives", func(b *testing.B) {
+		for b.Loop() {
+			w := newWorld(b, nil)
+			calls, x := w.lives(1000, 1000)
+			b.ReportMetric(calls, "calls/machine")
+			report(b, w, x)
+		}
+	})
+	b.Run("after-100", func(b *testing.B) {
+		for b.Loop() {
+			w := newWorld(b, nil)
+			x := w.begin(100, 1000, 1000)
+			report(b, w, x)
+			if n := len(w.account.Machines()); n != len(x.claims) {
+				b.Errorf("%d machines for %d claims", n, len(x.claims))
+			}
+		}
+	})
 }

@@ -3,10 +3,12 @@ package awstest_test
 import (
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	awssdk "github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/arczonalshift"
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
 	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
@@ -56,6 +58,29 @@ func TestZonalShiftsAreTold(t *testing.T) {
 	out, err := arczonalshift.NewFromConfig(a.Config()).GetManagedResource(t.Context(), &arczonalshift.GetManagedResourceInput{ResourceIdentifier: new("arn:aws:eks:us-west-2:1:cluster/demo")})
 	if err != nil || len(out.ZonalShifts) != 1 || *out.ZonalShifts[0].AwayFrom != "usw2-az1" || !out.ZonalShifts[0].ExpiryTime.Equal(until) {
 		t.Errorf("got %+v, %v", out, err)
+	}
+}
+
+// Work that empties a bucket takes as long as it takes to fill, and the meter knows.
+func TestNoWorkIsDoneFasterThanTheLimitsAllow(t *testing.T) {
+	t.Parallel()
+	a := awstest.New(t)
+	client := ec2.NewFromConfig(a.Config(), func(o *ec2.Options) { o.Retryer = awssdk.NopRetryer{} })
+	stop := func(machines int) {
+		for refused := -1; a.Refused() > refused; { // nothing to terminate is an answer too
+			refused = a.Refused()
+			_, _ = client.TerminateInstances(t.Context(), &ec2.TerminateInstancesInput{InstanceIds: slices.Repeat([]string{"i-0123456789abcdef0"}, machines)})
+		}
+	}
+	a.Enforce()
+	least, began := a.Meter(), time.Now()
+	stop(1000)
+	if allowed := least(); allowed != 0 {
+		t.Errorf("the limits make 1000 machines take %s", allowed)
+	}
+	stop(20)
+	if took, allowed := time.Since(began), least(); allowed != time.Second || allowed > took {
+		t.Errorf("the limits make 1020 machines take %s, and they took %s", allowed, took)
 	}
 }
 

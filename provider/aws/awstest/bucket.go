@@ -1,6 +1,7 @@
 package awstest
 
 import (
+	"maps"
 	"strconv"
 	"strings"
 	"sync"
@@ -13,6 +14,7 @@ type buckets struct {
 	mu      sync.Mutex // guards all
 	tokens  map[string]float64
 	at      map[string]time.Time
+	spent   map[string]float64 // tokens, by calls that were not refused
 	refused map[string]int
 }
 
@@ -36,7 +38,35 @@ func size(class string) (tokens, perSecond float64) {
 func (a *Account) Enforce() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.buckets = &buckets{tokens: map[string]float64{}, at: map[string]time.Time{}, refused: map[string]int{}}
+	a.buckets = &buckets{tokens: map[string]float64{}, at: map[string]time.Time{}, spent: map[string]float64{}, refused: map[string]int{}}
+}
+
+// Meter begins to measure the work that is done below EC2's limits. The function that it returns says how long the limits
+// make that work take at least, however it is done: no bucket gives more than what was in it at the begin and what has come
+// back since.
+func (a *Account) Meter() (least func() time.Duration) {
+	a.mu.Lock()
+	b := a.buckets
+	a.mu.Unlock()
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	had, before := map[string]float64{}, maps.Clone(b.spent)
+	for class := range b.tokens {
+		b.has(class, 0)
+		had[class] = b.tokens[class]
+	}
+	return func() (longest time.Duration) {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		for class, spent := range b.spent {
+			most, perSecond := size(class)
+			if left, used := had[class]; used {
+				most = left
+			}
+			longest = max(longest, time.Duration((spent-before[class]-most)/perSecond*float64(time.Second)))
+		}
+		return longest
+	}
 }
 
 // Refused is how many calls were refused because of EC2's limits.
@@ -78,9 +108,17 @@ func (a *Account) limited(call Call) bool {
 		b.refused[call.Action]++
 		return true
 	}
-	b.tokens[class]--
-	b.tokens[resource] -= float64(n)
+	b.spend(class, 1)
+	if resource != "" {
+		b.spend(resource, float64(n))
+	}
 	return false
+}
+
+// spend takes tokens out of a bucket that has them. The lock is held.
+func (b *buckets) spend(class string, n float64) {
+	b.tokens[class] -= n
+	b.spent[class] += n
 }
 
 // has fills a bucket up to now. The lock is held.
