@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -85,9 +86,12 @@ func (s stock) takeClasses(ctx context.Context, inv *uninstall.Inventory, kind s
 	})
 }
 
-// groups lists the groups of the node classes that pools and claims refer to.
+// groups lists the groups of the node classes that pools and claims refer to. Where a removal that was broken off has left
+// neither, they are those of the classes that are still there, else those that nodes are labelled with, else the one whose kind
+// alone is installed.
 func (s stock) groups(ctx context.Context) (out []string) {
-	inv, err := s.take(ctx, nil)
+	known := append(classKindsOf(cloudAWS), classKindsOf(cloudKWOK)...)
+	inv, err := s.take(ctx, known)
 	if err != nil {
 		return nil // whoever reads next says why
 	}
@@ -101,6 +105,28 @@ func (s stock) groups(ctx context.Context) (out []string) {
 	}
 	for _, c := range inv.Claims {
 		add(c.Spec.NodeClassRef)
+	}
+	if len(out) > 0 {
+		return out
+	}
+	for _, c := range inv.Classes {
+		add(&c.Ref)
+	}
+	if len(out) > 0 {
+		return out
+	}
+	var served []string
+	for _, kind := range known {
+		ref := v1.NodeClassReference{Group: kind.Group, Kind: kind.Kind}
+		if slices.ContainsFunc(inv.Nodes, func(n *corev1.Node) bool { return n.Labels[ref.LabelKey()] != "" }) {
+			add(&ref)
+		}
+		if _, err := s.RESTMapper().RESTMapping(kind.GroupKind(), kind.Version); err == nil {
+			served = append(served, kind.Group)
+		}
+	}
+	if len(out) == 0 && len(served) == 1 {
+		return served
 	}
 	return out
 }
