@@ -45,13 +45,29 @@ func findInstallation(ctx context.Context, config *rest.Config) (*installation, 
 	if in.deployment, err = in.ownerOf(ctx, api, list.Items); in.deployment != nil || err != nil {
 		return in, err
 	}
-	for i := range list.Items {
-		if d := &list.Items[i]; isAutoscaler(d) && (in.lease == nil || d.Namespace == in.lease.Namespace) {
-			in.deployment = d
-			break
+	in.deployment = in.labelled(list.Items)
+	return in, nil
+}
+
+// labelled is the Deployment with the chart's labels, that beside the Lease before others. Beside a Lease that nobody holds there
+// may be none: a controller can lead without one, or by one of another name.
+func (in *installation) labelled(deployments []appsv1.Deployment) (found *appsv1.Deployment) {
+	for i := range deployments {
+		d := &deployments[i]
+		switch beside := in.lease == nil || d.Namespace == in.lease.Namespace; {
+		case !isAutoscaler(d):
+		case beside:
+			return d
+		case in.holder == "" && found == nil:
+			found = d
 		}
 	}
-	return in, nil
+	return found
+}
+
+// deployed reports whether a Deployment keeps controllers running.
+func (in *installation) deployed() bool {
+	return in.deployment != nil && (in.deployment.Spec.Replicas == nil || *in.deployment.Spec.Replicas > 0)
 }
 
 // holderOf is who holds a lease now, "" if nobody does.

@@ -247,11 +247,13 @@ func (o *uninstallOptions) announcement(in *installation, inv *uninstall.Invento
 // who says which process will do it.
 func (o *uninstallOptions) who(in *installation) string {
 	switch {
-	case in.holder == "":
+	case in.holder == "" && !in.deployed():
 		return "No controller runs: this command does it."
+	case in.holder == "" && !o.keep:
+		return fmt.Sprintf("No controller holds the Lease: this command does it, beside Deployment %s/%s if that leads without one.", in.deployment.Namespace, in.deployment.Name)
 	case !o.keep:
 		return fmt.Sprintf("The controller that holds Lease %s/%s (%s) drains and terminates; this command takes over if it ends.", in.lease.Namespace, in.lease.Name, in.holder)
-	case in.deployment != nil && (in.deployment.Spec.Replicas == nil || *in.deployment.Spec.Replicas > 0):
+	case in.deployed():
 		return fmt.Sprintf("Before that it scales Deployment %s/%s to 0: its controller would terminate machines without claims.", in.deployment.Namespace, in.deployment.Name)
 	}
 	return fmt.Sprintf("Lease %s/%s is held by %s: this waits for it. If that is not a controller that has just ended, stop it.", in.lease.Namespace, in.lease.Name, in.holder)

@@ -11,7 +11,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/clock"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	v1 "tenon.sh/api/v1"
 	"tenon.sh/engine"
@@ -92,20 +91,6 @@ func (w *winder) autoscaler() (*autoscaler, error) {
 		opt: opt, config: config, ports: ports, log: logger, registry: prometheus.NewRegistry(), onlyEnds: true,
 		connected: func(p provider.Provider) { w.cloud.Store(&p) },
 	}, nil
-}
-
-// stopController scales the controller down, if it is one of a Deployment.
-func (w *winder) stopController(ctx context.Context) error {
-	d := w.in.deployment
-	if d == nil || d.Spec.Replicas != nil && *d.Spec.Replicas == 0 {
-		return nil
-	}
-	patch := client.RawPatch("application/merge-patch+json", []byte(`{"spec":{"replicas":0}}`))
-	if err := w.stock.Patch(ctx, d.DeepCopy(), patch); err != nil {
-		return fmt.Errorf("scale Deployment %s/%s to 0: %w", d.Namespace, d.Name, err)
-	}
-	fmt.Fprintf(w.out, "scaled Deployment %s/%s to 0\n", d.Namespace, d.Name)
-	return nil
 }
 
 // keepMachines lets go of everything as soon as this process holds the Lease.

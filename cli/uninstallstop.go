@@ -1,0 +1,81 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"tenon.sh/engine"
+)
+
+// stopController scales the controller down, if it is one of a Deployment, and waits until it has ended unless the Lease will
+// tell.
+func (w *winder) stopController(ctx context.Context) error {
+	d := w.in.deployment
+	if d == nil {
+		return nil
+	}
+	if w.in.deployed() {
+		patch := client.RawPatch("application/merge-patch+json", []byte(`{"spec":{"replicas":0}}`))
+		if err := w.stock.Patch(ctx, d.DeepCopy(), patch); err != nil {
+			return fmt.Errorf("scale Deployment %s/%s to 0: %w", d.Namespace, d.Name, err)
+		}
+		fmt.Fprintf(w.out, "scaled Deployment %s/%s to 0\n", d.Namespace, d.Name)
+	}
+	return w.controllerEnded(ctx)
+}
+
+// controllerEnded waits until the pods of the controller's Deployment have ended. One that holds the Lease need not be waited
+// for, as nothing is done before it lets go of that; but a controller may lead by a Lease of another name, or by none.
+func (w *winder) controllerEnded(ctx context.Context) error {
+	d, said := w.in.deployment, ""
+	holder, _, _ := strings.Cut(w.in.holder, "_")
+	for {
+		pods, err := w.controllerPods(ctx)
+		if err != nil {
+			return err
+		}
+		if len(pods) == 0 || slices.Contains(pods, holder) {
+			return nil
+		}
+		text := fmt.Sprintf("%s of Deployment %s/%s to end: %s", count(len(pods), "pod"), d.Namespace, d.Name, strings.Join(pods, ", "))
+		if t := w.options.timeout; t > 0 && time.Since(w.began) > t {
+			return fmt.Errorf("gave up waiting for %s after %s: a controller that runs would terminate machines without claims. kubectl describe pod -n %s says why; run this again to go on", text, t, d.Namespace)
+		}
+		if text != said {
+			fmt.Fprintln(w.out, "waiting for "+text)
+			said = text
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(windEvery):
+		}
+	}
+}
+
+// controllerPods names the pods of the controller's Deployment that have not ended, in order.
+func (w *winder) controllerPods(ctx context.Context) (names []string, err error) {
+	d := w.in.deployment
+	selector, err := metav1.LabelSelectorAsSelector(d.Spec.Selector)
+	if err != nil {
+		return nil, fmt.Errorf("look for the pods of Deployment %s/%s: %w", d.Namespace, d.Name, err)
+	}
+	var pods corev1.PodList
+	if err := w.stock.List(ctx, &pods, client.InNamespace(d.Namespace), client.MatchingLabelsSelector{Selector: selector}); err != nil {
+		return nil, fmt.Errorf("look for the pods of Deployment %s/%s: %w", d.Namespace, d.Name, err)
+	}
+	for i := range pods.Items {
+		if p := &pods.Items[i]; !engine.IsTerminal(p) {
+			names = append(names, p.Name)
+		}
+	}
+	slices.Sort(names)
+	return names, nil
+}
