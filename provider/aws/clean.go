@@ -18,6 +18,7 @@ import (
 	v1 "tenon.sh/api/v1"
 	"tenon.sh/provider"
 	"tenon.sh/provider/aws/cloud"
+	"tenon.sh/provider/aws/machine"
 )
 
 var _ provider.Housekeeper = &Provider{}
@@ -99,14 +100,14 @@ func (p *Provider) deleteProfilesOf(ctx context.Context, c *awsv1.EC2NodeClass) 
 		return nil
 	}
 	list, err := p.profiles(ctx, p.finder.ProfilePath(c))
-	errs := []error{err}
-	for _, profile := range list {
-		errs = append(errs, p.deleteProfile(ctx, profile))
+	if err != nil {
+		return err
 	}
-	return errors.Join(errs...)
+	// Those of ours have no claim any more, and are stopped; nobody stops those that were let go.
+	return p.deleteUnused(ctx, list, func(m machine.Machine) bool { return m.Tags[v1.NodePoolLabelKey] == "" })
 }
 
-// cleanProfiles deletes instance profiles of the cluster that no class and no machine has any more.
+// cleanProfiles deletes instance profiles of the cluster that no class and no machine has any more, nor one that was let go.
 func (p *Provider) cleanProfiles(ctx context.Context, classes []awsv1.EC2NodeClass, claims []v1.NodeClaim) error {
 	if p.config.IsolatedVPC || p.clock.Since(p.profilesCleaned) < profilesEvery {
 		return nil
@@ -122,17 +123,44 @@ func (p *Provider) cleanProfiles(ctx context.Context, classes []awsv1.EC2NodeCla
 	if err != nil {
 		return err
 	}
-	var errs []error
-	for _, profile := range list {
-		if name := awssdk.ToString(profile.InstanceProfileName); !needed[name] && !p.finder.Protected(name) {
-			errs = append(errs, p.deleteProfile(ctx, profile))
-		}
-	}
-	if err := errors.Join(errs...); err != nil {
+	list = slices.DeleteFunc(list, func(profile iamtypes.InstanceProfile) bool {
+		name := awssdk.ToString(profile.InstanceProfileName)
+		return needed[name] || p.finder.Protected(name)
+	})
+	if err := p.deleteUnused(ctx, list, func(machine.Machine) bool { return true }); err != nil {
 		return err // all of them are tried again the next time
 	}
 	p.profilesCleaned = p.clock.Now()
 	return nil
+}
+
+// deleteUnused deletes instance profiles but for those by which machines that count get their credentials: without its profile
+// a machine gets no new ones. Only EC2 knows of machines that nobody manages any more.
+func (p *Provider) deleteUnused(ctx context.Context, list []iamtypes.InstanceProfile, counts func(machine.Machine) bool) error {
+	var arns []string
+	for _, profile := range list {
+		arns = append(arns, awssdk.ToString(profile.Arn))
+	}
+	users, err := p.machines.OnProfiles(ctx, arns)
+	if err != nil {
+		return asThrottled(err, "ec2:DescribeInstances")
+	}
+	var errs []error
+	for _, profile := range list {
+		var names []string
+		for _, m := range users[awssdk.ToString(profile.Arn)] {
+			if counts(m) {
+				names = append(names, m.ID)
+			}
+		}
+		if len(names) == 0 {
+			errs = append(errs, p.deleteProfile(ctx, profile))
+			continue
+		}
+		slices.Sort(names)
+		log.FromContext(ctx).Info("kept instance profile that no class needs: machines use it", "profile", awssdk.ToString(profile.InstanceProfileName), "machines", names)
+	}
+	return errors.Join(errs...)
 }
 
 // profiles lists the instance profiles below a path.

@@ -12,6 +12,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/iam"
 
 	"tenon.sh/api/awsv1"
+	"tenon.sh/provider/aws/machine"
 )
 
 func (w *world) clean() {
@@ -108,6 +109,49 @@ func TestProfilesThatNobodyNeedsAreDeleted(t *testing.T) {
 	w.clean()
 	if n := w.profiles(); n != 1 {
 		t.Errorf("%d profiles after two hours, want that of the class", n)
+	}
+}
+
+// Machines that were let go, as tenon uninstall --keep-machines does, have neither claim nor class; yet without its profile a
+// machine gets no credentials any more.
+func TestProfilesOfMachinesThatWereLetGoStay(t *testing.T) {
+	t.Parallel()
+	for name, finalized := range map[string]bool{"whose class is gone": false, "whose class is deleted later": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, nil)
+			c := w.resolved("general", nil)
+			claim := w.claim("a", c, in(corev1.LabelInstanceTypeStable, "m5.large"))
+			m := w.launch(claim, c)
+			w.clean()
+			w.must(w.client.Delete(t.Context(), w.stored(claim)))
+			w.must(w.provider.Release(t.Context(), m.ID))
+			stored := &awsv1.EC2NodeClass{}
+			w.must(w.client.Get(t.Context(), nameOf("general"), stored))
+			if !finalized {
+				stored.Finalizers = nil
+				w.must(w.client.Update(t.Context(), stored))
+			}
+			w.must(w.client.Delete(t.Context(), stored))
+			look := func() {
+				w.restart()
+				w.clock.Step(2 * time.Hour)
+				w.clean()
+			}
+			look()
+			if n := w.profiles(); n != 1 {
+				t.Fatalf("%d instance profiles while a machine uses one", n)
+			}
+			if err := w.client.Get(t.Context(), nameOf("general"), stored); !apierrors.IsNotFound(err) {
+				t.Errorf("the class waits for a machine that is nobody's: %v", err)
+			}
+			_, id, _ := machine.ParseID(m.ID)
+			w.account.Kill(id)
+			look()
+			if n := w.profiles(); n != 0 {
+				t.Errorf("%d instance profiles after the machine has ended", n)
+			}
+		})
 	}
 }
 

@@ -3,6 +3,7 @@ package awstest
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/url"
 	"slices"
@@ -38,6 +39,7 @@ type launchTemplate struct {
 	groups      []string
 	reservation string
 	userData    string // in base64
+	profile     string // its name
 }
 
 // extra is what moto does not say of a machine.
@@ -262,6 +264,7 @@ func (a *Account) remember(id string, e extra) {
 func (a *Account) keepTemplate(call Call) {
 	t := launchTemplate{reservation: call.Form.Get("LaunchTemplateData.CapacityReservationSpecification.CapacityReservationTarget.CapacityReservationId")}
 	t.userData = call.Form.Get("LaunchTemplateData.UserData")
+	t.profile = call.Form.Get("LaunchTemplateData.IamInstanceProfile.Name")
 	t.groups = call.List("LaunchTemplateData.NetworkInterface.1.SecurityGroupId")
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -286,9 +289,34 @@ func (a *Account) LoseTemplates() {
 	}
 }
 
-// completed edits what moto answers to DescribeInstances: machines that are not to be seen yet are left out, the others get
-// what moto does not know of them.
-func (a *Account) completed(body []byte) []byte {
+// withoutProfiles takes the filter on instance profiles, which moto does not know, out of a call. It returns the values, nil if
+// there is no such filter.
+func withoutProfiles(call Call) (body []byte, arns []string) {
+	const profiles = "iam-instance-profile.arn"
+	filters := call.filters()
+	if filters[profiles] == nil {
+		return call.Body, nil
+	}
+	form := url.Values{}
+	for key, values := range call.Form {
+		if !strings.HasPrefix(key, "Filter.") {
+			form[key] = values
+		}
+	}
+	arns = filters[profiles]
+	delete(filters, profiles)
+	for i, name := range slices.Sorted(maps.Keys(filters)) {
+		form.Set(fmt.Sprintf("Filter.%d.Name", i+1), name)
+		for j, value := range filters[name] {
+			form.Set(fmt.Sprintf("Filter.%d.Value.%d", i+1, j+1), value)
+		}
+	}
+	return []byte(form.Encode()), arns
+}
+
+// completed edits what moto answers to DescribeInstances: machines that are not to be seen yet are left out, and unless arns is
+// nil those that have none of these instance profiles; the others get what moto does not know of them.
+func (a *Account) completed(body []byte, arns []string) []byte {
 	tree, err := parseXML(body)
 	if err != nil {
 		return body
@@ -300,7 +328,14 @@ func (a *Account) completed(body []byte) []byte {
 			id := i.text("instanceId")
 			e, known := a.fleets.machines[id]
 			if !known {
-				return false
+				return arns != nil
+			}
+			if arns != nil {
+				at := slices.IndexFunc(arns, func(arn string) bool { return strings.HasSuffix(arn, "/"+e.profile) })
+				if at < 0 {
+					return true
+				}
+				i.Nodes = append(i.Nodes, &node{Name: "iamInstanceProfile", Nodes: []*node{{Name: "arn", Text: arns[at]}}})
 			}
 			if e.hidden > 0 {
 				e.hidden--

@@ -87,9 +87,13 @@ func (a *Account) carryOut(r *http.Request, call Call) *answer {
 			return a.createFleet(r, call)
 		}
 	}
+	body, arns := call.Body, []string(nil)
+	if call.Action == "ec2:DescribeInstances" {
+		body, arns = withoutProfiles(call)
+	}
 	got.mu.Lock()
 	if got.status != http.StatusOK { // a failure is not what everybody gets
-		a.pass(r, call.Body, got)
+		a.pass(r, body, got)
 	}
 	got.mu.Unlock()
 	switch {
@@ -97,7 +101,7 @@ func (a *Account) carryOut(r *http.Request, call Call) *answer {
 	case call.Action == "ec2:CreateLaunchTemplate":
 		a.keepTemplate(call)
 	case call.Action == "ec2:DescribeInstances":
-		return &answer{status: got.status, header: http.Header{"Content-Type": {"text/xml"}}, body: a.completed(got.body)}
+		return &answer{status: got.status, header: http.Header{"Content-Type": {"text/xml"}}, body: a.completed(got.body, arns)}
 	case call.Action == "ec2:TerminateInstances":
 		a.stopped(call.List("InstanceId"))
 	}

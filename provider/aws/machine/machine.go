@@ -29,7 +29,8 @@ type Machine struct {
 	PlacementGroup               string   // its ID
 	Partition                    int
 	Tenancy                      string
-	EFA                          int // interfaces
+	EFA                          int    // interfaces
+	Profile                      string // the ARN of its instance profile
 	Tags                         map[string]string
 	Created                      time.Time
 	// Stopping is true once the machine was told to stop, or has stopped.
@@ -72,6 +73,9 @@ func read(i *ec2types.Instance) Machine {
 	}
 	for _, t := range i.Tags {
 		m.Tags[aws.ToString(t.Key)] = aws.ToString(t.Value)
+	}
+	if i.IamInstanceProfile != nil {
+		m.Profile = aws.ToString(i.IamInstanceProfile.Arn)
 	}
 	for _, g := range i.SecurityGroups {
 		m.Groups = append(m.Groups, aws.ToString(g.GroupId))

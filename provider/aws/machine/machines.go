@@ -236,6 +236,26 @@ func (x *Machines) List(ctx context.Context) ([]Machine, error) {
 	return out, nil
 }
 
+// OnProfiles lists the machines that get their credentials by instance profiles, which are given by their ARN, whoever started
+// them: those that have not been told to stop for good, by profile.
+func (x *Machines) OnProfiles(ctx context.Context, arns []string) (map[string][]Machine, error) {
+	out := map[string][]Machine{}
+	for some := range slices.Chunk(arns, mostValues) {
+		found, err := x.pages(ctx, &ec2.DescribeInstancesInput{
+			Filters: []ec2types.Filter{{Name: aws.String("iam-instance-profile.arn"), Values: some}}, MaxResults: aws.Int32(1000),
+		})
+		if err != nil {
+			return nil, fmt.Errorf("look for machines that use %d instance profiles: %w", len(some), err)
+		}
+		for _, m := range found {
+			if !m.Stopping {
+				out[m.Profile] = append(out[m.Profile], m)
+			}
+		}
+	}
+	return out, nil
+}
+
 // Stop tells a machine to stop. It returns provider.ErrGone once it has stopped for good. While it is stopping it is only
 // looked at now and then.
 func (x *Machines) Stop(ctx context.Context, id string) error {
