@@ -302,6 +302,7 @@ func (o *uninstallOptions) ending(in *installation, w *winder, bill bill) []stri
 			lines = append(lines, "Stays in the account, because machines use it: "+what)
 		}
 	}
+	lines = append(lines, w.loose()...)
 	remove := "helm uninstall karpenter"
 	if in.deployment != nil {
 		remove = fmt.Sprintf("helm uninstall %s -n %s", in.deployment.Labels["app.kubernetes.io/instance"], in.deployment.Namespace)

@@ -40,14 +40,21 @@ func (w *winder) do(ctx context.Context, a uninstall.Action) error {
 		}
 		w.asked, w.machines = true, list
 	case uninstall.Confirm:
+		if a.Machine == "" { // no claim has it, and the cloud is asked for its machine like for any other in the end
+			return w.freeNameless(ctx, a.Object.(*corev1.Node))
+		}
 		if _, err := (*p).Machine(ctx, a.Machine); !errors.Is(err, provider.ErrGone) {
 			return err
 		}
 		return w.free(ctx, a.Object.(*corev1.Node))
 	case uninstall.Free:
+		if a.Machine == "" {
+			return w.freeNameless(ctx, a.Object.(*corev1.Node))
+		}
 		return errors.Join(w.free(ctx, a.Object.(*corev1.Node)), w.release(ctx, a.Machine))
 	case uninstall.Release:
 		w.asked, w.machines = false, nil // look again
+		w.note(a.Machine)
 		return w.release(ctx, a.Machine)
 	}
 	return nil
@@ -70,6 +77,9 @@ func (w *winder) letGo(ctx context.Context, a uninstall.Action) error {
 			return err
 		}
 	}
+	if len(a.Nodes) == 0 {
+		w.note(a.Machine)
+	}
 	if err := w.release(ctx, a.Machine); err != nil {
 		return err
 	}
@@ -78,6 +88,22 @@ func (w *winder) letGo(ctx context.Context, a uninstall.Action) error {
 		return err
 	}
 	return w.delete(ctx, claim)
+}
+
+// note remembers a machine that is let go before it has joined the cluster.
+func (w *winder) note(id engine.MachineID) {
+	if id != "" && !uninstall.Joined(w.last, id) {
+		w.absent[string(id)] = true
+	}
+}
+
+// freeNameless frees a node of which nobody can tell which machine it is.
+func (w *winder) freeNameless(ctx context.Context, n *corev1.Node) error {
+	err := w.free(ctx, n)
+	if err == nil {
+		w.nameless[n.Name] = true
+	}
+	return err
 }
 
 func (w *winder) free(ctx context.Context, n *corev1.Node) error {

@@ -9,10 +9,57 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"tenon.sh/engine"
+	"tenon.sh/uninstall"
 )
+
+// joinPatience is how long machines that have been started are given to join the cluster before their controller is stopped.
+const joinPatience = 5 * time.Minute
+
+// awaitJoining waits until the machines that have been started by now have registered nodes. A machine that joins without a
+// controller keeps its node closed for pods.
+func (w *winder) awaitJoining(ctx context.Context) error {
+	if w.in.holder == "" && !w.in.deployed() {
+		return nil // nobody registers them
+	}
+	patience, said := joinPatience, ""
+	if t := w.options.timeout; t > 0 {
+		patience = min(patience, t/2)
+	}
+	var wanted map[types.UID]bool
+	for {
+		inv, err := w.stock.take(ctx, classKindsOf(w.options.controller.CloudProvider))
+		if err != nil {
+			return err
+		}
+		var names []string
+		first := wanted == nil
+		if first {
+			wanted = map[types.UID]bool{}
+		}
+		for _, c := range uninstall.Joining(inv) {
+			if first || wanted[c.UID] { // machines may be started all the time
+				wanted[c.UID] = true
+				names = append(names, c.Name)
+			}
+		}
+		if len(names) == 0 || time.Since(w.began) > patience {
+			return nil // of those that are left the ending speaks
+		}
+		if text := fmt.Sprintf("waiting up to %s for machines that have not joined the cluster yet: %s", patience, named("NodeClaim", names)); text != said {
+			fmt.Fprintln(w.out, text)
+			said = text
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(windEvery):
+		}
+	}
+}
 
 // stopController scales the controller down, if it is one of a Deployment, and waits until it has ended unless the Lease will
 // tell.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -80,6 +81,25 @@ func (w *winder) holdups(ctx context.Context) (lines []string) {
 		if len(names) > 0 {
 			lines = append(lines, fmt.Sprintf("%s waits for %s: %s; kubectl describe node %s says why", c.Name, count(len(names), "pod"), strings.Join(names[:min(3, len(names))], ", "), c.Status.NodeName))
 		}
+	}
+	return lines
+}
+
+// loose says what to see to by hand: nodes that are yet to come, and those that belong to no machine that is known.
+func (w *winder) loose() (lines []string) {
+	var absent []string
+	for id := range w.absent {
+		if !uninstall.Joined(w.last, engine.MachineID(id)) {
+			absent = append(absent, id)
+		}
+	}
+	if len(absent) > 0 {
+		lines = append(lines, fmt.Sprintf("Not in the cluster yet: %s. Nodes that join now stay closed for pods, until you open them: kubectl taint node NAME %s-",
+			named("machine", absent), v1.UnregisteredTaintKey))
+	}
+	if len(w.nameless) > 0 {
+		lines = append(lines, "Without a provider ID, so that nobody can tell which machine it is, and let go: "+named("Node", slices.Collect(maps.Keys(w.nameless)))+
+			". If there is no such machine: kubectl delete node NAME")
 	}
 	return lines
 }

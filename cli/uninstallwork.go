@@ -38,6 +38,8 @@ type winder struct {
 	asked    bool
 	machines []engine.Machine
 	stays    map[string]bool
+	absent   map[string]bool      // machines that were let go without a node
+	nameless map[string]bool      // nodes that were let go and have no provider ID
 	last     *uninstall.Inventory // what there was at the last look
 	said     string
 	saidAt   time.Time
@@ -46,7 +48,8 @@ type winder struct {
 // run does it. The command's own autoscaler waits for the Lease: if nobody holds it, claims are drained here, and if machines
 // are to stay nobody else must touch claims meanwhile.
 func (w *winder) run(ctx context.Context) error {
-	w.began, w.stays, w.last = time.Now(), map[string]bool{}, &uninstall.Inventory{}
+	w.began = time.Now()
+	w.forget()
 	c, err := w.autoscaler()
 	if err != nil {
 		return err
@@ -56,6 +59,9 @@ func (w *winder) run(ctx context.Context) error {
 		return fmt.Errorf("nothing can be removed by way of this cluster: %w; or it was never installed, and there is nothing to remove", missing)
 	}
 	if w.options.keep {
+		if err := w.awaitJoining(ctx); err != nil {
+			return err
+		}
 		if err := w.stopController(ctx); err != nil {
 			return err
 		}
@@ -70,6 +76,11 @@ func (w *winder) run(ctx context.Context) error {
 	err = w.wind(ctx, ended)
 	stop()
 	return errors.Join(err, <-ended)
+}
+
+// forget is the state before the first look.
+func (w *winder) forget() {
+	w.stays, w.absent, w.nameless, w.last = map[string]bool{}, map[string]bool{}, map[string]bool{}, &uninstall.Inventory{}
 }
 
 // autoscaler is one that starts no machines.

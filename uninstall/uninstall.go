@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 
 	v1 "tenon.sh/api/v1"
 	"tenon.sh/engine"
@@ -165,12 +166,14 @@ func (inv *Inventory) claims() (out []*v1.NodeClaim) {
 
 // nodes are those that our finalizer holds and that no claim has, in order of name.
 func (inv *Inventory) nodes() (out []*corev1.Node) {
-	owned := map[string]bool{}
+	owned, foreign := map[string]bool{}, map[types.UID]bool{}
 	for _, c := range inv.Claims {
 		owned[c.Status.ProviderID] = true
+		foreign[c.UID] = !inv.Serves(c.Spec.NodeClassRef)
 	}
 	for _, n := range inv.Nodes {
-		if ours(n) && (n.Spec.ProviderID == "" || !owned[n.Spec.ProviderID]) && !inv.strange(n) {
+		theirs := slices.ContainsFunc(n.OwnerReferences, func(o metav1.OwnerReference) bool { return foreign[o.UID] })
+		if ours(n) && !theirs && (n.Spec.ProviderID == "" || !owned[n.Spec.ProviderID]) && !inv.strange(n) {
 			out = append(out, n)
 		}
 	}
@@ -202,6 +205,22 @@ func (inv *Inventory) managed(n *corev1.Node) bool {
 		ref := v1.NodeClassReference{Group: k.Group, Kind: k.Kind}
 		return n.Labels[ref.LabelKey()] != "" && n.Spec.ProviderID != ""
 	})
+}
+
+// Joining are claims whose machine runs and has no registered node yet, in order of name. If a controller lives to see that
+// node, its labels and taints become complete; without one it stays closed for pods.
+func Joining(inv *Inventory) (out []*v1.NodeClaim) {
+	for _, c := range inv.claims() {
+		if c.DeletionTimestamp == nil && c.Status.ProviderID != "" && !v1.IsTrue(c, v1.ConditionRegistered) {
+			out = append(out, c)
+		}
+	}
+	return out
+}
+
+// Joined reports whether a machine has a node.
+func Joined(inv *Inventory, id engine.MachineID) bool {
+	return slices.ContainsFunc(inv.Nodes, func(n *corev1.Node) bool { return n.Spec.ProviderID == string(id) })
 }
 
 func (inv *Inventory) nodesOf(c *v1.NodeClaim) (out []*corev1.Node) {

@@ -213,3 +213,37 @@ func TestANodeOfNobodyIsLetGoOnlyIfItsMachineIsGone(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 }
+
+// If machines start while they are to be kept, a controller that is stopped too early leaves their nodes closed for pods.
+func TestMachinesThatAreStillJoiningAreSeen(t *testing.T) {
+	t.Parallel()
+	inv := inventory()
+	started, registered, starting, ending, foreign := claim("started"), claim("registered"), claim("starting"), claim("ending"), claim("foreign")
+	v1.SetCondition(registered, v1.ConditionRegistered, metav1.ConditionTrue, "", "", deleted().Time)
+	starting.Status.ProviderID = ""
+	ending.DeletionTimestamp = deleted()
+	foreign.Spec.NodeClassRef = &v1.NodeClassReference{Group: "karpenter.azure.com", Kind: "AKSNodeClass", Name: "x"}
+	inv.Claims = []*v1.NodeClaim{started, registered, starting, ending, foreign}
+	if got := uninstall.Joining(inv); len(got) != 1 || got[0] != started {
+		t.Errorf("%d claims", len(got))
+	}
+}
+
+// No claim has it, and nobody can ask the cloud for it: nothing but its finalizer can go.
+func TestANodeWithoutAProviderIDLosesItsFinalizer(t *testing.T) {
+	t.Parallel()
+	inv, n, theirs := inventory(), node("a"), node("b")
+	n.Spec.ProviderID, theirs.Spec.ProviderID = "", ""
+	foreign := claim("foreign")
+	foreign.Spec.NodeClassRef, foreign.Status.ProviderID = &v1.NodeClassReference{Group: "karpenter.azure.com", Kind: "AKSNodeClass", Name: "x"}, ""
+	theirs.Labels, theirs.OwnerReferences = nil, []metav1.OwnerReference{{Kind: "NodeClaim", Name: foreign.Name, UID: foreign.UID}}
+	inv.Nodes, inv.Claims = []*corev1.Node{n, theirs}, []*v1.NodeClaim{foreign}
+	for keep, want := range map[bool]string{false: "confirm", true: "free"} {
+		if got := said(inv, keep); got != want+" a" {
+			t.Errorf("keep %v: %q, want %s", keep, got, want)
+		}
+		if got := uninstall.Next(inv, keep); len(got) != 1 || got[0].Object.GetName() != "a" || !uninstall.Left(inv) {
+			t.Errorf("keep %v: %d actions", keep, len(got))
+		}
+	}
+}
