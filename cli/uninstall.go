@@ -285,9 +285,10 @@ func named(thing string, names []string) string {
 
 // ending says what is there afterwards.
 func (o *uninstallOptions) ending(in *installation, w *winder, bill bill) []string {
-	lines := []string{"No NodePool, NodeClaim, node class or finalizer of the autoscaler is left, and no machine."}
+	left := "No NodePool, NodeClaim, node class or finalizer of the autoscaler is left"
+	lines := []string{left + ", and no machine" + w.except() + "."}
 	if o.keep {
-		lines = []string{"No NodePool, NodeClaim, node class or finalizer of the autoscaler is left."}
+		lines = []string{left + w.except() + "."}
 		if len(bill.rows) > 0 {
 			lines = append(lines, "Nobody replaces, repairs or stops these machines any more ("+bill.String()+"):")
 		}

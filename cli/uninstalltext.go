@@ -85,6 +85,27 @@ func (w *winder) holdups(ctx context.Context) (lines []string) {
 	return lines
 }
 
+// except says what is left after all, because it is not the autoscaler's.
+func (w *winder) except() string {
+	held := 0
+	for _, h := range uninstall.Strangers(w.last) {
+		if len(h.By) > 0 {
+			held++
+		}
+	}
+	var parts []string
+	if n := uninstall.Others(w.last); n > 0 {
+		parts = append(parts, count(n, "machine")+" of another provider")
+	}
+	if held > 0 {
+		parts = append(parts, count(held, "object")+" that others hold")
+	}
+	if len(parts) == 0 {
+		return ""
+	}
+	return ", except " + strings.Join(parts, " and ") + ", left alone"
+}
+
 // loose says what to see to by hand: nodes that are yet to come, and those that belong to no machine that is known.
 func (w *winder) loose() (lines []string) {
 	var absent []string

@@ -140,6 +140,40 @@ func TestKeepingMachinesDoesNotWaitInVainForThoseThatAreJoining(t *testing.T) {
 	}
 }
 
+// What is not the autoscaler's own is left alone, and that is not nothing.
+func TestTheEndingCountsWhatWasLeftAlone(t *testing.T) {
+	t.Parallel()
+	held := claimOf("KWOKNodeClass", "held", "kwok://held")
+	held.Finalizers = []string{"example.com/hold"}
+	theirs := map[string]string{"eks.amazonaws.com/nodeclass": "default"}
+	foreign := func() []client.Object {
+		return []client.Object{claimOf("NodeClass", "auto", "aws:///a/i-1"), nodeOf("auto", "aws:///a/i-1", theirs), nodeOf("bare", "aws:///a/i-2", theirs)}
+	}
+	const nothing = "No NodePool, NodeClaim, node class or finalizer of the autoscaler is left"
+	for name, c := range map[string]struct {
+		keep    bool
+		objects []client.Object
+		want    string
+	}{
+		"nothing of others":           {false, nil, nothing + ", and no machine."},
+		"machines of others":          {false, foreign(), nothing + ", and no machine, except 2 machines of another provider, left alone."},
+		"machines of others and kept": {true, foreign(), nothing + ", except 2 machines of another provider, left alone."},
+		"what others hold":            {false, []client.Object{held}, nothing + ", and no machine, except 1 object that others hold, left alone."},
+	} {
+		w, _ := winding(t, c.keep, c.objects...)
+		for _, o := range c.objects {
+			if o == held {
+				if err := w.stock.Delete(t.Context(), held); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		if text := w.toTheEnd(t); !strings.HasPrefix(text, c.want+"\n") {
+			t.Errorf("%s: said\n%s\nwant\n%s", name, text, c.want)
+		}
+	}
+}
+
 // writer is an io.Writer.
 type writer func(string)
 

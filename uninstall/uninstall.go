@@ -293,6 +293,25 @@ func Strangers(inv *Inventory) (out []Held) {
 	return out
 }
 
+// Others counts the machines of other providers that show in the cluster, by a claim or by a node: they are not touched.
+func Others(inv *Inventory) (n int) {
+	claimed, owners := map[string]bool{}, map[types.UID]bool{}
+	for _, c := range inv.Claims {
+		if !inv.Serves(c.Spec.NodeClassRef) {
+			n++
+			owners[c.UID] = true
+			claimed[c.Status.ProviderID] = c.Status.ProviderID != ""
+		}
+	}
+	for _, node := range inv.Nodes {
+		owned := slices.ContainsFunc(node.OwnerReferences, func(o metav1.OwnerReference) bool { return owners[o.UID] })
+		if inv.strange(node) && !owned && !claimed[node.Spec.ProviderID] {
+			n++
+		}
+	}
+	return n
+}
+
 // Freed is a node as it should be to stay when everything else of the autoscaler goes: without our finalizer, without an
 // owner whose end would be its own, and open for pods.
 func Freed(n *corev1.Node) *corev1.Node {
