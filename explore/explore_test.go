@@ -38,6 +38,8 @@ type tally struct {
 	troubles int
 	launches int
 	shortest int
+	runs     int
+	told     time.Time // when somebody who waits was last told how far this is
 }
 
 func (s *tally) add(r explore.Result) {
@@ -52,11 +54,16 @@ func (s *tally) add(r explore.Result) {
 	if r.Violation != nil {
 		s.broken[r.Violation.Law] = append(s.broken[r.Violation.Law], r)
 	}
+	s.runs++
+	if testing.Verbose() && time.Since(s.told) > time.Minute {
+		s.told = time.Now()
+		fmt.Fprintf(os.Stderr, "%d runs so far, laws broken: %d\n", s.runs, len(s.broken))
+	}
 }
 
 // explorers makes the runs of seeds, on all cores, until stop says that it is enough.
 func explorers(first, runs uint64, opt explore.Options, stop func(explore.Result) bool) *tally {
-	s := &tally{broken: map[string][]explore.Result{}}
+	s := &tally{broken: map[string][]explore.Result{}, told: time.Now()}
 	var next atomic.Uint64
 	var enough atomic.Bool
 	var group sync.WaitGroup
