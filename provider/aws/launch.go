@@ -121,7 +121,7 @@ func (p *Provider) buy(ctx context.Context, claim *v1.NodeClaim, c *awsv1.EC2Nod
 		}
 		soldOut.markedIn(tier, p, c)
 	}
-	return engine.Machine{}, soldOut.asError()
+	return engine.Machine{}, soldOut.asError(claim.Name)
 }
 
 // start asks for a machine, and keeps in mind with which token.

@@ -2,6 +2,7 @@ package aws
 
 import (
 	"cmp"
+	"fmt"
 	"maps"
 	"slices"
 
@@ -16,6 +17,7 @@ import (
 type refusals struct {
 	why   map[engine.OfferingID]string
 	cause string // the first that EC2 named
+	short string // that EC2 started fewer machines than it was asked for, if it named no cause
 }
 
 func (r *refusals) put(id engine.OfferingID, why string) {
@@ -33,6 +35,10 @@ func (r *refusals) has(id engine.OfferingID) bool { return r.why[id] != "" }
 // so. If EC2 did not even name offerings, all that was asked for stand in the meantime as they were.
 func (r *refusals) add(list []fleet.Refusal, asked []offer.Offer) {
 	for _, refusal := range list {
+		if refusal.TooFew() {
+			r.short = cmp.Or(r.short, refusal.Message)
+			continue
+		}
 		r.cause = cmp.Or(r.cause, refusal.Code)
 		if refusal.Subnet != "" && refusal.NoAddress() {
 			continue
@@ -58,7 +64,12 @@ func (r *refusals) markedIn(tier []offer.Offer, p *Provider, c *awsv1.EC2NodeCla
 	}
 }
 
-func (r *refusals) asError() error {
+// asError is the error of a launch that got nothing. If EC2 started some machines each time, just not enough, nothing is
+// sold out: the claim stays, and asks again.
+func (r *refusals) asError(claim string) error {
+	if len(r.why) == 0 && r.short != "" {
+		return &provider.LaunchError{Reason: "TooFewInstancesReturned", Err: fmt.Errorf("launch %s: it got none of the machines that were asked for: %s", claim, r.short)}
+	}
 	list := slices.SortedFunc(maps.Keys(r.why), func(a, b engine.OfferingID) int { return cmp.Compare(a.String(), b.String()) })
 	cause := r.cause
 	if cause == "" && len(list) > 0 {

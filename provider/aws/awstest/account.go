@@ -31,8 +31,9 @@ type Account struct {
 	ID  string
 	URL string // of the front
 
-	t    testing.TB
-	moto *moto
+	t       testing.TB
+	moto    *moto
+	closing chan struct{} // closed when the test ends
 
 	mu     sync.Mutex // guards what follows
 	calls  []Call
@@ -62,9 +63,12 @@ func New(t testing.TB) *Account {
 }
 
 func open(t testing.TB, moto *moto, id string) *Account {
-	a := &Account{ID: id, t: t, moto: moto, faults: map[string][]*Fault{}}
+	a := &Account{ID: id, t: t, moto: moto, closing: make(chan struct{}), faults: map[string][]*Fault{}}
 	front := httptest.NewServer(http.HandlerFunc(a.serve))
-	t.Cleanup(front.Close)
+	t.Cleanup(func() {
+		close(a.closing)
+		front.Close()
+	})
 	a.URL = front.URL
 	return a
 }

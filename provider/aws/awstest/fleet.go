@@ -31,8 +31,9 @@ type fleets struct {
 	answered  map[string]string
 	// machines holds what moto does not know of machines.
 	machines map[string]extra
-	// silent means that a fleet that gets too few machines is not told why.
+	// silent means that a fleet that gets too few machines is not told why; ration is how many one gets at most, 0 for no limit.
 	silent bool
+	ration int
 }
 
 type launchTemplate struct {
@@ -61,11 +62,11 @@ func (a *Account) Limit(o Offering, machines int, code string) {
 	a.fleets.capacity = append(a.fleets.capacity, &capacity{o, machines, cmp.Or(code, "InsufficientInstanceCapacity")})
 }
 
-// Unlimit takes back everything that Limit and FillSubnet said.
+// Unlimit takes back everything that Limit, FillSubnet, Silence and Ration said.
 func (a *Account) Unlimit() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.fleets.capacity, a.fleets.full = nil, nil
+	a.fleets.capacity, a.fleets.full, a.fleets.silent, a.fleets.ration = nil, nil, false, 0
 }
 
 // FillSubnet leaves a subnet without free addresses.
@@ -83,6 +84,13 @@ func (a *Account) Silence() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.fleets.silent = true
+}
+
+// Ration has every fleet get so many machines at most, and not told why.
+func (a *Account) Ration(machines int) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.fleets.silent, a.fleets.ration = true, machines
 }
 
 // Hide hides machines that are started from now on from so many DescribeInstances calls.
@@ -143,6 +151,12 @@ func (a *Account) startFleet(r *http.Request, call Call) (text string, failed *a
 	list := overrides(call.Form)
 	kind := call.Form.Get("TargetCapacitySpecification.DefaultTargetCapacityType")
 	want, _ := strconv.Atoi(call.Form.Get("TargetCapacitySpecification.TotalTargetCapacity"))
+	a.mu.Lock()
+	silent, ration := a.fleets.silent, a.fleets.ration
+	a.mu.Unlock()
+	if ration > 0 {
+		want = min(want, ration)
+	}
 	instances, errs := "", ""
 	for _, o := range list {
 		if want == 0 {
@@ -160,7 +174,7 @@ func (a *Account) startFleet(r *http.Request, call Call) (text string, failed *a
 			instances += items
 			want -= n
 		}
-		if code != "" && !a.fleets.silent {
+		if code != "" && !silent {
 			errs += "<item>" + element("errorCode", code) + element("errorMessage", "There is not enough capacity ("+code+").") + element("lifecycle", kind) + o.element() + "</item>"
 		}
 	}

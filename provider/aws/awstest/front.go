@@ -34,6 +34,10 @@ type Fault struct {
 	After int
 	// Done means that the call is carried out first: only its answer is lost.
 	Done bool
+	// Hang leaves the call without an answer until the caller gives it up. Hung, if set, hears of every call that hangs from
+	// then on; the caller waits meanwhile.
+	Hang bool
+	Hung func()
 }
 
 // answer is a whole answer of HTTP.
@@ -56,6 +60,10 @@ func (a *Account) serve(w http.ResponseWriter, r *http.Request) {
 		if fault.Done {
 			a.carryOut(r, call)
 		}
+		if fault.Hang {
+			a.hang(r, fault)
+			return
+		}
 		fault.write(w, call)
 		return
 	}
@@ -74,6 +82,17 @@ func (a *Account) serve(w http.ResponseWriter, r *http.Request) {
 	}
 	w.WriteHeader(got.status)
 	_, _ = w.Write(got.body)
+}
+
+// hang waits until the caller has given up, at the latest until the test ends.
+func (a *Account) hang(r *http.Request, fault *Fault) {
+	if fault.Hung != nil {
+		fault.Hung()
+	}
+	select {
+	case <-r.Context().Done():
+	case <-a.closing:
+	}
 }
 
 // carryOut has moto do what is asked, or the front itself where moto cannot.

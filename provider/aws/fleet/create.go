@@ -135,7 +135,7 @@ func (f *Fleet) read(order *Order, offers []Offer, subnets map[string]awsv1.Subn
 	case len(refusals) == 0 && len(started) == 0:
 		refusals = everything(offers, "UnfulfillableCapacity", "EC2 started nothing, and does not say why")
 	case len(refusals) == 0 && len(started) < n:
-		refusals = []Refusal{{Code: codeTooFew, Message: fmt.Sprintf("EC2 started %d of %d machines, and does not say why", len(started), n)}}
+		refusals = []Refusal{{OfferingID: engine.OfferingID{CapacityType: order.CapacityType}, Code: codeTooFew, Message: fmt.Sprintf("EC2 started %d of %d machines, and does not say why", len(started), n)}}
 	}
 	if refused := f.refused(order, refusals); len(started) < n {
 		return started, refused
