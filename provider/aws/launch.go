@@ -150,10 +150,10 @@ func (p *Provider) failed(claim *v1.NodeClaim, asked []offer.Offer, soldOut *ref
 		return &provider.LaunchError{Reason: reason, Err: cloud.Worded{Err: fmt.Errorf("launch %s: %w", claim.Name, err)}}
 	}
 	switch {
-	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
-		return err
 	case errors.As(err, &unanswered):
 		return wrap("LaunchUnanswered")
+	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
+		return err
 	case cloud.Throttled(err):
 		return throttled("ec2:CreateFleet")
 	case !errors.As(err, &refused):

@@ -12,6 +12,7 @@ import (
 	"net/url"
 	"strings"
 	"sync"
+	"time"
 )
 
 // Call is a call as it arrived.
@@ -61,7 +62,7 @@ func (a *Account) serve(w http.ResponseWriter, r *http.Request) {
 			a.carryOut(r, call)
 		}
 		if fault.Hang {
-			a.hang(r, fault)
+			a.hang(r, call, fault)
 			return
 		}
 		fault.write(w, call)
@@ -84,14 +85,16 @@ func (a *Account) serve(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write(got.body)
 }
 
-// hang waits until the caller has given up, at the latest until the test ends.
-func (a *Account) hang(r *http.Request, fault *Fault) {
+// hang waits until the caller has given up. A caller that never does is told so, and the test fails.
+func (a *Account) hang(r *http.Request, call Call, fault *Fault) {
 	if fault.Hung != nil {
 		fault.Hung()
 	}
 	select {
 	case <-r.Context().Done():
 	case <-a.closing:
+	case <-time.After(time.Minute):
+		a.t.Errorf("%s hung for a minute, and nobody gave it up", call.Action)
 	}
 }
 

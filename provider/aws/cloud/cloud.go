@@ -5,7 +5,6 @@ package cloud
 import (
 	"context"
 	"fmt"
-	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/aws/middleware"
@@ -22,9 +21,6 @@ import (
 
 	"tenon.sh/provider/aws/pace"
 )
-
-// callTimeout is how long one call may take, with the transfer of what it answers.
-const callTimeout = 4 * time.Minute
 
 // Cloud is an account in a region. Its clients may be used from several goroutines.
 type Cloud struct {
@@ -43,10 +39,11 @@ type Cloud struct {
 }
 
 // Load reads the SDK's standard environment: AWS_REGION, AWS_ENDPOINT_URL, credentials from wherever they may come. A
-// machine of EC2 that has no region in its environment asks the metadata service.
+// machine of EC2 that has no region in its environment asks the metadata service. Whatever else may hang, such as the service
+// that credentials come from, ends in time; for the calls themselves there is Bounded.
 func Load(ctx context.Context, userAgent string) (aws.Config, error) {
 	cfg, err := config.LoadDefaultConfig(ctx,
-		config.WithHTTPClient(awshttp.NewBuildableClient().WithTimeout(callTimeout)),
+		config.WithHTTPClient(awshttp.NewBuildableClient().WithTimeout(2*Patience)),
 		config.WithAPIOptions(middlewareList(middleware.AddUserAgentKey(userAgent))))
 	if err != nil {
 		return aws.Config{}, fmt.Errorf("read the configuration of the AWS SDK: %w", err)

@@ -40,7 +40,7 @@ func Connect(ctx context.Context, userAgent string, cfg Config) (*Examiner, erro
 	if err != nil {
 		return nil, err
 	}
-	if cfg.Cloud, err = cloud.New(sdk); err != nil {
+	if cfg.Cloud, err = cloud.New(cloud.Bounded(sdk, clock.RealClock{})); err != nil {
 		return nil, err
 	}
 	cfg.STS = sts.NewFromConfig(sdk)
