@@ -123,7 +123,21 @@ func (p *Provider) findImages(ctx context.Context, c *awsv1.EC2NodeClass) verdic
 		return wrong(awsv1.ReasonAMINotFound, "no image is published for alias %s@%s and Kubernetes %s in %s: does this version exist?",
 			strings.ToLower(alias.Family), alias.Version, version, p.cloud.Region)
 	}
-	return wrong(awsv1.ReasonAMINotFound, "spec.amiSelectorTerms selects no image in %s that is available, for x86_64 or arm64", p.cloud.Region)
+	return wrong(awsv1.ReasonAMINotFound, "spec.amiSelectorTerms selects no image in %s that is available, for x86_64 or arm64%s", p.cloud.Region, parametersOf(c))
+}
+
+// parametersOf says what to look at if a class names images by SSM parameters; "" if it does not.
+func parametersOf(c *awsv1.EC2NodeClass) string {
+	var names []string
+	for _, t := range c.Spec.AMISelectorTerms {
+		if t.SSMParameter != "" {
+			names = append(names, t.SSMParameter)
+		}
+	}
+	if len(names) == 0 {
+		return ""
+	}
+	return ": does SSM parameter " + strings.Join(names, " or ") + " exist there, and is its value the ID of an image?"
 }
 
 func (p *Provider) findReservations(ctx context.Context, c *awsv1.EC2NodeClass) verdict {

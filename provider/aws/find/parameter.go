@@ -12,7 +12,7 @@ import (
 	"tenon.sh/provider/aws/fresh"
 )
 
-// parameter is what an SSM parameter says; "" if there is none.
+// parameter is what an SSM parameter says; the image is "" if there is none, or if it says something else.
 type parameter struct {
 	image string
 	// moves means that the parameter names another image when a newer one is published.
@@ -29,13 +29,14 @@ func (f *Finder) parameter(ctx context.Context, cache *fresh.Cache[string, param
 		if err != nil {
 			return parameter{}, fmt.Errorf("read SSM parameter %s: %w", name, err)
 		}
-		return parameter{aws.ToString(answer.Parameter.Value), moves}, nil
+		p := parameter{moves: moves}
+		if value := aws.ToString(answer.Parameter.Value); strings.HasPrefix(value, "ami-") {
+			p.image = value
+		}
+		return p, nil
 	})
 	if p.image == "" && err == nil {
-		cache.Forget(name) // it may be published any time
-	}
-	if !strings.HasPrefix(p.image, "ami-") {
-		return "", err
+		cache.Forget(name) // it may be published, or put right, any time
 	}
 	return p.image, err
 }
