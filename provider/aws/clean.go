@@ -103,6 +103,11 @@ func (p *Provider) deleteProfilesOf(ctx context.Context, c *awsv1.EC2NodeClass) 
 	if err != nil {
 		return err
 	}
+	legacy, err := p.legacyProfile(ctx, c)
+	if err != nil {
+		return err
+	}
+	list = append(list, legacy...)
 	// Those of ours have no claim any more, and are stopped; nobody stops those that were let go.
 	return p.deleteUnused(ctx, list, func(m machine.Machine) bool { return m.Tags[v1.NodePoolLabelKey] == "" })
 }

@@ -37,8 +37,9 @@ type Cluster struct {
 	versions   *fresh.Cache[string, string]
 	names      *fresh.Cache[string, string] // the address of the DNS service
 
-	mu   sync.Mutex // guards last
-	last *ekstypes.Cluster
+	mu    sync.Mutex // guards what follows
+	last  *ekstypes.Cluster
+	noted string // the version that was looked at last, see noteVersion
 }
 
 func newCluster(cfg *Config, c *cloud.Cloud, clock clock.PassiveClock) *Cluster {
@@ -80,6 +81,14 @@ func (c *Cluster) known(ctx context.Context) (*ekstypes.Cluster, error) {
 
 // Version is the cluster's version of Kubernetes without its patch, "1.34".
 func (c *Cluster) Version(ctx context.Context) (string, error) {
+	version, err := c.version(ctx)
+	if err == nil {
+		c.noteVersion(ctx, version)
+	}
+	return version, err
+}
+
+func (c *Cluster) version(ctx context.Context) (string, error) {
 	if c.askEKS {
 		cluster, err := c.describe(ctx)
 		if err != nil {

@@ -166,7 +166,7 @@ func (o *orderer) add(ctx context.Context, candidate offer.Offer) error {
 	key := fmt.Sprint(image.ID, pods.Value(), efa, candidate.Reservation, kube, system)
 	index, known := o.templates[key]
 	if !known {
-		t, err := o.template(image, int32(pods.Value()), int(efa), candidate.Reservation, kube, system)
+		t, err := o.template(ctx, image, int32(pods.Value()), int(efa), candidate.Reservation, kube, system)
 		if err != nil {
 			return err
 		}
@@ -193,7 +193,7 @@ func (o *orderer) reserved(ctx context.Context, kind string) (kube, system map[s
 	return computed.Kubelet.KubeReserved, computed.Kubelet.SystemReserved, nil
 }
 
-func (o *orderer) template(image *awsv1.AMI, pods int32, efa int, reservation string, kube, system map[string]string) (*template.Template, error) {
+func (o *orderer) template(ctx context.Context, image *awsv1.AMI, pods int32, efa int, reservation string, kube, system map[string]string) (*template.Template, error) {
 	in := o.input
 	in.MaxPods = pods
 	in.BottlerocketVersion = bottlerocketVersion(o.class, image)
@@ -212,6 +212,7 @@ func (o *orderer) template(image *awsv1.AMI, pods int32, efa int, reservation st
 		return nil, err
 	}
 	o.metrics.userData(o.class.Name, len(text.Text))
+	o.noteUserData(ctx, o.class, len(text.Text))
 	b := o.blueprint
 	b.Image, b.UserData, b.EFA = image.ID, text.Text, efa
 	for i, r := range o.class.Status.CapacityReservations {

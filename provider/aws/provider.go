@@ -50,6 +50,7 @@ type Provider struct {
 	// expressions is nil where classes cannot hold any.
 	expressions *expression.Calculator
 	looked      *fresh.Cache[string, struct{}] // when nodes were looked at
+	nearlyFull  *fresh.Cache[string, struct{}] // classes of whose user data was spoken, see noteUserData
 	rehearsals  rehearsals
 
 	templates *template.Templates
@@ -105,6 +106,7 @@ func New(ctx context.Context, cfg Config) (*Provider, error) {
 		Cloud: c, Clock: cfg.Clock, Isolated: cfg.IsolatedVPC, Marks: p.marks, Slots: p.finder.Slots, Expressions: p.expressions,
 	})
 	p.looked = fresh.New[string, struct{}](cfg.Clock, time.Minute)
+	p.nearlyFull = fresh.New[string, struct{}](cfg.Clock, time.Hour)
 	p.rehearsals = rehearsals{fresh.New[string, verdict](cfg.Clock, rehearsalAge), fresh.New[string, verdict](cfg.Clock, refusedAge)}
 	p.prepareLaunches()
 	return p, nil
