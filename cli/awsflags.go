@@ -71,3 +71,15 @@ func (o *awsFlags) check() error {
 	}
 	return nil
 }
+
+// config is what the flags say of the AWS provider's configuration.
+func (o *awsFlags) config() aws.Config {
+	overhead := o.VMMemoryOverhead
+	return aws.Config{
+		ClusterName: o.ClusterName, ClusterEndpoint: o.ClusterEndpoint, ClusterCABundle: o.ClusterCABundle,
+		IsolatedVPC: o.IsolatedVPC, EKSControlPlane: o.EKSControlPlane, MemoryOverhead: &overhead,
+		InterruptionQueue: o.InterruptionQueue, ReservedENIs: o.ReservedENIs, DisableDryRun: o.DisableDryRun,
+		EnableZonalShift: o.EnableZonalShift, NodeClassCEL: o.AWSFeatureGates["NodeClassCEL"],
+		AMIRefresh: o.AMIRefresh, SubnetRefresh: o.SubnetRefresh,
+	}
+}

@@ -121,14 +121,11 @@ func (c *autoscaler) newAWS(ctx context.Context, p *parts) (*aws.Provider, error
 	if err != nil {
 		return nil, err
 	}
-	made, err := aws.New(ctx, aws.Config{
-		ClusterName: c.opt.ClusterName, ClusterEndpoint: c.opt.ClusterEndpoint, ClusterCABundle: authorities,
-		IsolatedVPC: c.opt.IsolatedVPC, EKSControlPlane: c.opt.EKSControlPlane, MemoryOverhead: &c.opt.VMMemoryOverhead,
-		InterruptionQueue: c.opt.InterruptionQueue, QueueWait: queueWait, ReservedENIs: c.opt.ReservedENIs, DisableDryRun: c.opt.DisableDryRun,
-		EnableZonalShift: c.opt.EnableZonalShift, NodeClassCEL: c.opt.AWSFeatureGates["NodeClassCEL"],
-		AMIRefresh: c.opt.AMIRefresh, SubnetRefresh: c.opt.SubnetRefresh, UserAgent: "karpenter.sh-" + buildVersion(),
-		Client: p.mgr.GetClient(), Reader: p.mgr.GetAPIReader(), Registry: p.state, Version: version, Clock: clock.RealClock{}, Tell: p.tell,
-	})
+	cfg := c.opt.config()
+	cfg.ClusterCABundle, cfg.QueueWait, cfg.UserAgent = authorities, queueWait, "karpenter.sh-"+buildVersion()
+	cfg.Client, cfg.Reader, cfg.Version, cfg.Clock = p.mgr.GetClient(), p.mgr.GetAPIReader(), version, clock.RealClock{}
+	cfg.Registry, cfg.Tell = p.state, p.tell
+	made, err := aws.New(ctx, cfg)
 	if err != nil {
 		return nil, err
 	}

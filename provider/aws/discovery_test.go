@@ -72,6 +72,21 @@ func TestMachinesAreToldTheAddressOfTheDNS(t *testing.T) {
 	}
 }
 
+func TestMachinesAreToldTheRangeOfTheServices(t *testing.T) {
+	t.Parallel()
+	for services, want := range map[string]string{"": "172.20.0.0/16", "fd30:1234::/108": "fd30:1234::/108"} {
+		t.Run(want, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, untried)
+			w.account.SetIPv6(services)
+			c := w.resolved("general", nil)
+			if _, text := w.told(c); !strings.Contains(text, "cidr: "+want) {
+				t.Errorf("user data without the range %s:\n%s", want, text)
+			}
+		})
+	}
+}
+
 // untriedOn has the API server, rather than EKS, asked for its version.
 func untriedOn(major, minor string) func(*aws.Config) {
 	return func(c *aws.Config) {

@@ -1,6 +1,7 @@
 package awstest
 
 import (
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -51,6 +52,7 @@ type Account struct {
 	startedAt    time.Time // what machines say, if not what moto says
 	buckets      *buckets  // nil: no limits
 	impatient    bool      // queues hand messages out again at once
+	services     string    // the range of the cluster's services, of IPv6; "" for what moto says
 
 	fleeting sync.Mutex // held while a fleet is made
 }
@@ -174,6 +176,29 @@ func (a *Account) Furnish() (queue string) {
 	}
 	a.NewSecurityGroup(network, "nodes", tags)
 	return a.NewQueue(Queue)
+}
+
+// SetIPv6 has EKS say that the cluster's services have addresses of a range of IPv6, and no others. Moto knows no such clusters.
+func (a *Account) SetIPv6(services string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.services = services
+}
+
+// withServices is what moto says of a cluster, with the range of its services.
+func (a *Account) withServices(body []byte) []byte {
+	a.mu.Lock()
+	services := a.services
+	a.mu.Unlock()
+	var out struct {
+		Cluster map[string]any `json:"cluster"`
+	}
+	if services == "" || json.Unmarshal(body, &out) != nil {
+		return body
+	}
+	out.Cluster["kubernetesNetworkConfig"] = map[string]any{"ipFamily": "ipv6", "serviceIpv6Cidr": services}
+	changed, _ := json.Marshal(out)
+	return changed
 }
 
 // NewRole makes a role.

@@ -124,6 +124,8 @@ func (a *Account) carryOut(r *http.Request, call Call) *answer {
 		a.keepTemplate(call)
 	case call.Action == "ec2:DescribeInstances":
 		return &answer{status: got.status, header: http.Header{"Content-Type": {"text/xml"}}, body: a.completed(got.body, arns)}
+	case call.Action == "eks:DescribeCluster":
+		return &answer{status: got.status, header: http.Header{"Content-Type": {"application/json"}}, body: a.withServices(got.body)}
 	case call.Action == "ec2:TerminateInstances":
 		a.stopped(call.List("InstanceId"))
 	}
