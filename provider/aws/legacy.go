@@ -4,12 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"hash/fnv"
 	"regexp"
 
 	awssdk "github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/iam"
 	iamtypes "github.com/aws/aws-sdk-go-v2/service/iam/types"
-	"github.com/mitchellh/hashstructure/v2"
 
 	"tenon.sh/api/awsv1"
 	"tenon.sh/provider/aws/cloud"
@@ -18,12 +18,23 @@ import (
 // profileName is what IAM takes as the name of an instance profile.
 var profileName = regexp.MustCompile(`^[\w+=,.@-]{1,128}$`)
 
-// legacyProfile is the instance profile that an earlier version of Karpenter made for a class, if its tags say so.
-// It has no path of its own, so that it is in no list of the cluster's profiles.
+// legacyName is the name that earlier versions of Karpenter gave the instance profile of a class, "" if IAM could not have
+// taken it.
+func (p *Provider) legacyName(c *awsv1.EC2NodeClass) string {
+	hash := fnv.New64()
+	_, _ = hash.Write([]byte(p.cloud.Region + c.Name)) // it never fails
+	if name := fmt.Sprintf("%s_%d", p.config.ClusterName, hash.Sum64()); profileName.MatchString(name) {
+		return name
+	}
+	return ""
+}
+
+// legacyProfile is the instance profile that an earlier version made for a class, if its tags say that it was made for this
+// one. It has no path of its own, so that it is in no list of the cluster's profiles.
 func (p *Provider) legacyProfile(ctx context.Context, c *awsv1.EC2NodeClass) ([]iamtypes.InstanceProfile, error) {
-	name, err := p.legacyName(c)
-	if err != nil || name == "" || c.Spec.Role == "" {
-		return nil, err
+	name := p.legacyName(c)
+	if name == "" || c.Spec.Role == "" {
+		return nil, nil
 	}
 	answer, err := p.cloud.IAM.GetInstanceProfile(ctx, &iam.GetInstanceProfileInput{InstanceProfileName: awssdk.String(name)})
 	if cloud.NotFound(err) {
@@ -43,16 +54,4 @@ func (p *Provider) legacyProfile(ctx context.Context, c *awsv1.EC2NodeClass) ([]
 		return nil, nil
 	}
 	return []iamtypes.InstanceProfile{*answer.InstanceProfile}, nil
-}
-
-// legacyName is the name that earlier versions gave the profile, "" if IAM could not have taken it.
-func (p *Provider) legacyName(c *awsv1.EC2NodeClass) (string, error) {
-	hash, err := hashstructure.Hash(p.cloud.Region+c.Name, hashstructure.FormatV2, nil)
-	if err != nil {
-		return "", fmt.Errorf("name the instance profile that an earlier version made for EC2NodeClass %s: %w", c.Name, err)
-	}
-	if name := fmt.Sprintf("%s_%d", p.config.ClusterName, hash); profileName.MatchString(name) {
-		return name, nil
-	}
-	return "", nil
 }
