@@ -221,3 +221,19 @@ func TestNodesThatGoNextAreAvoided(t *testing.T) {
 		t.Error("the node is in use and stays, and is avoided all the same")
 	}
 }
+
+// A node whose pods are not to be had for less says so: as events of it and of its claim, and in the metric.
+func TestANodeThatStaysIsToldAndCounted(t *testing.T) {
+	pool := clustertest.Pool("general")
+	pool.Spec.Disruption.ConsolidationPolicy = v1.WhenEmpty
+	claim, node := clustertest.Machine(pool, "general-a", old)
+	w := clustertest.New(t, interceptor.Funcs{}, pool, claim, node, clustertest.Bound("web", "1", "general-a"))
+	w.Must(newReconciler(w).Reconcile(w))
+	if got := metric(w, `tenon_nodes_kept{nodepool="general",reason="only_when_empty"}`); got != 1 {
+		t.Errorf("%g nodes are counted", got)
+	}
+	events := w.Events()
+	if events["Node Unconsolidatable"] != 1 || events["NodeClaim Unconsolidatable"] != 1 {
+		t.Errorf("the events are %v", events)
+	}
+}
