@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"slices"
 	"strings"
@@ -18,6 +17,7 @@ import (
 	"tenon.sh/cli"
 	"tenon.sh/cluster"
 	"tenon.sh/playground"
+	"tenon.sh/playground/playgroundtest"
 )
 
 // running is a controller in this process.
@@ -46,21 +46,11 @@ func (x *text) String() string {
 	return x.Buffer.String()
 }
 
-func freePort(t testing.TB) int {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().(*net.TCPAddr).Port
-}
-
 func startController(t testing.TB, config *rest.Config) *running {
 	t.Helper()
 	opt := cli.DefaultControllerOptions()
 	opt.LeaderElectionNamespace = "default"
-	opt.MetricsPort, opt.HealthProbePort = freePort(t), freePort(t)
+	opt.MetricsPort, opt.HealthProbePort = playgroundtest.FreePort(t), playgroundtest.FreePort(t)
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	r := &running{TB: t, metrics: opt.MetricsPort, health: opt.HealthProbePort, log: &text{}}
@@ -150,7 +140,7 @@ func TestAControllerWaitsForItsKindsLeadsAndHandsOver(t *testing.T) {
 
 func TestAControllerWaitsForTheAPIServer(t *testing.T) {
 	t.Parallel()
-	r := startController(t, &rest.Config{Host: fmt.Sprintf("https://127.0.0.1:%d", freePort(t))})
+	r := startController(t, &rest.Config{Host: fmt.Sprintf("https://127.0.0.1:%d", playgroundtest.FreePort(t))})
 	r.becomes(r.health, "/readyz", http.StatusServiceUnavailable)
 	r.becomes(r.health, "/healthz", http.StatusOK)
 	if err := r.stop(); err != nil {

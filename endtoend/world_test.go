@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -123,6 +122,7 @@ func (w *world) until(patience time.Duration, condition func() (bool, string)) {
 // tenon is a running controller.
 type tenon struct {
 	*exec.Cmd
+	ended   chan struct{} // closed when the process has ended
 	log     string
 	metrics string
 }
@@ -130,7 +130,7 @@ type tenon struct {
 // start runs a controller until it is stopped or the test ends.
 func (w *world) start(args ...string) *tenon {
 	w.Helper()
-	metrics, health := freePort(w), freePort(w)
+	metrics, health := strconv.Itoa(playgroundtest.FreePort(w.TB)), strconv.Itoa(playgroundtest.FreePort(w.TB))
 	dir := os.Getenv(logsIn)
 	if dir == "" {
 		dir = w.TempDir()
@@ -144,7 +144,11 @@ func (w *world) start(args ...string) *tenon {
 	c.Env = append(append(os.Environ(), asTenon+"=1"), w.environment...)
 	c.Stdout, c.Stderr = file, file
 	w.must(c.Start())
-	t := &tenon{Cmd: c, log: file.Name(), metrics: "http://127.0.0.1:" + metrics}
+	t := &tenon{Cmd: c, ended: make(chan struct{}), log: file.Name(), metrics: "http://127.0.0.1:" + metrics}
+	go func() {
+		_ = c.Wait()
+		close(t.ended)
+	}()
 	w.Cleanup(func() {
 		t.end(syscall.SIGTERM)
 		if w.Failed() {
@@ -152,6 +156,11 @@ func (w *world) start(args ...string) *tenon {
 		}
 	})
 	w.until(time.Minute, func() (bool, string) {
+		select {
+		case <-t.ended:
+			w.Fatalf("the controller ended before it was ready:\n%s", t.tail())
+		default:
+		}
 		response, err := http.Get("http://127.0.0.1:" + health + "/readyz")
 		if err != nil {
 			return false, err.Error() + "\n" + t.tail()
@@ -179,24 +188,14 @@ func (w *world) account() string {
 
 // end sends the signal and waits for the process to end.
 func (t *tenon) end(signal syscall.Signal) {
-	if t.ProcessState == nil {
-		_ = t.Process.Signal(signal)
-		_ = t.Wait()
-	}
+	_ = t.Process.Signal(signal)
+	<-t.ended
 }
 
 func (t *tenon) tail() string {
 	text, _ := os.ReadFile(t.log)
 	lines := strings.Split(strings.TrimSpace(string(text)), "\n")
 	return strings.Join(lines[max(0, len(lines)-25):], "\n")
-}
-
-func freePort(w *world) string {
-	w.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	w.must(err)
-	defer listener.Close()
-	return strconv.Itoa(listener.Addr().(*net.TCPAddr).Port)
 }
 
 // pool makes a node class and a pool of machines below 32 cpu, on-demand.

@@ -2,7 +2,6 @@ package aws_test
 
 import (
 	"cmp"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -13,6 +12,7 @@ import (
 	"time"
 
 	"tenon.sh/deploy"
+	"tenon.sh/playground/playgroundtest"
 	"tenon.sh/provider/aws/awstest"
 )
 
@@ -28,13 +28,14 @@ const (
 // tenon is a running controller.
 type tenon struct {
 	*exec.Cmd
-	log string
+	ended chan struct{} // closed when the process has ended
+	log   string
 }
 
 // start runs a controller until it is stopped or the test ends, and returns when it is ready.
 func (w *world) start() *tenon {
 	w.Helper()
-	health := freePort(w)
+	health := strconv.Itoa(playgroundtest.FreePort(w.TB))
 	dir := os.Getenv(logsIn)
 	if dir == "" {
 		dir = w.TempDir()
@@ -50,7 +51,11 @@ func (w *world) start() *tenon {
 	c.Env = append(withoutAWS(os.Environ()), append(w.account.Environment(), asTenon+"=1")...)
 	c.Stdout, c.Stderr = file, file
 	w.must(c.Start())
-	t := &tenon{Cmd: c, log: file.Name()}
+	t := &tenon{Cmd: c, ended: make(chan struct{}), log: file.Name()}
+	go func() {
+		_ = c.Wait()
+		close(t.ended)
+	}()
 	w.Cleanup(func() {
 		t.end(syscall.SIGTERM)
 		if w.Failed() {
@@ -58,6 +63,11 @@ func (w *world) start() *tenon {
 		}
 	})
 	w.until(time.Minute, func() (string, bool) {
+		select {
+		case <-t.ended:
+			w.Fatalf("the controller ended before it was ready:\n%s", t.tail())
+		default:
+		}
 		response, err := http.Get("http://127.0.0.1:" + health + "/readyz")
 		if err != nil {
 			return err.Error() + "\n" + t.tail(), false
@@ -80,24 +90,14 @@ func withoutAWS(environment []string) (out []string) {
 
 // end sends the signal and waits for the process to end.
 func (t *tenon) end(signal syscall.Signal) {
-	if t.ProcessState == nil {
-		_ = t.Process.Signal(signal)
-		_ = t.Wait()
-	}
+	_ = t.Process.Signal(signal)
+	<-t.ended
 }
 
 func (t *tenon) tail() string {
 	text, _ := os.ReadFile(t.log)
 	lines := strings.Split(strings.TrimSpace(string(text)), "\n")
 	return strings.Join(lines[max(0, len(lines)-25):], "\n")
-}
-
-func freePort(w *world) string {
-	w.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	w.must(err)
-	defer listener.Close()
-	return strconv.Itoa(listener.Addr().(*net.TCPAddr).Port)
 }
 
 // classRights is what the controller may do on AWS beside what deploy/rbac says.
