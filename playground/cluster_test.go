@@ -214,8 +214,8 @@ func TestANodeLeaseIsHeldForEveryNode(t *testing.T) {
 	node := c.ready(c.node("n", "1", "1Gi", "10").Name)
 	eventually(t, patience, func() error {
 		lease, err := c.client.CoordinationV1().Leases("kube-node-lease").Get(t.Context(), node.Name, metav1.GetOptions{})
-		if err == nil && (lease.Spec.LeaseDurationSeconds == nil || *lease.Spec.LeaseDurationSeconds != 40) {
-			err = fmt.Errorf("the lease's duration is not 40 s: %v", lease.Spec)
+		if err == nil && (lease.Spec.LeaseDurationSeconds == nil || *lease.Spec.LeaseDurationSeconds != 160) {
+			err = fmt.Errorf("the lease's duration is not 160 s: %v", lease.Spec)
 		}
 		return err
 	})

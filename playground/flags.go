@@ -3,6 +3,7 @@ package playground
 import (
 	"fmt"
 	"os"
+	"time"
 )
 
 const (
@@ -71,6 +72,10 @@ func (p *Playground) schedulerFlags(use *ports) []string {
 	return append(p.servingFlags(Scheduler, use.scheduler), "--config="+p.folder.path("config", "kube-scheduler.yaml"))
 }
 
+// leaseDuration is how long a node counts as alive without a word from KWOK, which renews leases four times as often. With
+// the usual 40 s the leases of 500 nodes are a quarter of the requests that the API server of a laptop manages.
+const leaseDuration = 160 * time.Second
+
 func (p *Playground) controllerManagerFlags(use *ports) []string {
 	return append(p.servingFlags(ControllerManager, use.controllerManager),
 		"--kubeconfig="+p.kubeconfigOf(ControllerManager),
@@ -82,6 +87,10 @@ func (p *Playground) controllerManagerFlags(use *ports) []string {
 		"--service-cluster-ip-range="+serviceRange,
 		"--concurrent-deployment-syncs=20", "--concurrent-replicaset-syncs=20", "--concurrent-statefulset-syncs=20",
 		"--concurrent-job-syncs=20", "--concurrent-namespace-syncs=20",
+		// It writes to every node how long kubelets, of which there are none, may keep secrets; and to all of them again
+		// whenever there come to be more than 100, 500 or 1000.
+		"--controllers=*,-ttl-controller",
+		"--node-monitor-grace-period="+(3*leaseDuration/2).String(),
 		"--profiling=false",
 	)
 }
@@ -101,7 +110,7 @@ func (p *Playground) kwokFlags(use *ports) []string {
 		"--kubeconfig=" + p.kubeconfigOf(KWOK),
 		"--server-address=" + use.kwok.address(),
 		"--manage-nodes-with-annotation-selector=kwok.x-k8s.io/node=fake",
-		"--node-lease-duration-seconds=40",
+		fmt.Sprintf("--node-lease-duration-seconds=%d", int(leaseDuration.Seconds())),
 		"--cidr=" + podRange,
 	}
 }
