@@ -69,10 +69,11 @@ var importRules = []importRule{
 	{packages: "provider/azure/...", ours: []string{"provider/azure/...", "provider", "provider/catalog", "engine", "api/..."}, also: []string{"github.com/Azure"}},
 	{packages: "provider/clusterapi/...", ours: []string{"provider/clusterapi/...", "provider", "provider/catalog", "engine", "api/..."}, also: kubernetesClient},
 
+	{packages: "cluster/lane", alone: true},
 	{packages: "cluster", ours: []string{"engine", "api/...", "provider"}, also: slices.Concat(kubernetesClient, logging, []string{"k8s.io/apiextensions-apiserver"})},
 	{packages: "cluster/clustertest", ours: []string{"api/...", "engine", "cluster", "provider/...", "report/..."}, also: slices.Concat(kubernetesClient, logging, prometheus)},
 	{packages: "report/...", ours: []string{"report/...", "engine", "cluster", "api/...", "provider"}, also: slices.Concat(kubernetesClient, logging, prometheus)},
-	{packages: "controller/...", ours: []string{"engine", "cluster", "provider", "api/...", "report/..."}, also: slices.Concat(kubernetesClient, logging, prometheus)},
+	{packages: "controller/...", ours: []string{"engine", "cluster", "cluster/lane", "provider", "api/...", "report/..."}, also: slices.Concat(kubernetesClient, logging, prometheus)},
 
 	{packages: "simulator", ours: []string{"engine", "scenario", "provider", "provider/simulated", "provider/catalog", "provider/offer", "api/..."}, also: []string{"github.com/robfig/cron/v3"}},
 	{packages: "explore", ours: []string{"api/...", "engine", "scenario/...", "provider/...", "cluster", "controller/...", "report/...", "simulator", "playground"}, also: slices.Concat(kubernetesClient, logging, prometheus)},
@@ -87,7 +88,7 @@ var importRules = []importRule{
 	{packages: "examples"},
 	{packages: "deploy/image", also: []string{"github.com/google/go-containerregistry"}}, // a module of its own
 	{packages: "deploy/..."},
-	{packages: "cli", ours: []string{"api/...", "engine", "scenario/...", "provider/...", "cluster", "controller/...", "report/...", "simulator", "explore", "web", "convert", "doctor", "uninstall", "playground", "examples", "deploy/..."},
+	{packages: "cli", ours: []string{"api/...", "engine", "scenario/...", "provider/...", "cluster", "cluster/lane", "controller/...", "report/...", "simulator", "explore", "web", "convert", "doctor", "uninstall", "playground", "examples", "deploy/..."},
 		also: slices.Concat(kubernetesClient, logging, prometheus, []string{"github.com/spf13/cobra", "github.com/spf13/pflag", "golang.org/x/term", "k8s.io/apiextensions-apiserver"})},
 
 	// A module of its own: it imports nothing of ours, and what Kubernetes needs is its own affair.

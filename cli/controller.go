@@ -17,6 +17,7 @@ import (
 	ctrlconfig "sigs.k8s.io/controller-runtime/pkg/client/config"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
+	"tenon.sh/cluster/lane"
 	"tenon.sh/provider"
 )
 
@@ -94,6 +95,7 @@ func RunController(ctx context.Context, config *rest.Config, opt ControllerOptio
 	config = rest.CopyConfig(config)
 	config.QPS, config.Burst = float32(opt.KubeClientQPS), opt.KubeClientBurst
 	config.UserAgent = "karpenter/" + buildVersion()
+	config.Wrap(lane.NewGate(lane.AtOnce).Wrap)
 	c := &autoscaler{opt: opt, config: config, ports: ports, log: logger, registry: prometheus.NewRegistry()}
 	return c.run(ctx)
 }

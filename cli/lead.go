@@ -220,18 +220,21 @@ func (p *parts) makeLoops() {
 	)
 }
 
-// listen adds a loop for each source of the cloud's notices.
+// listen adds two loops for each source of the cloud's notices: what it says is heard while machines are still being left.
 func (p *parts) listen(cloud provider.Provider) {
 	for _, source := range provider.Sources(cloud) {
+		var leaving *controller.Loop
 		listener := interruption.New(interruption.Config{
 			Cluster: p.cluster, Notifier: source, Recorder: p.recorder, Metrics: p.lasting.metrics,
-			Hurry: func() { p.provisioning.Hurry("notice") },
+			Closed: func() { leaving.Trigger("notice") },
+			Hurry:  func() { p.provisioning.Hurry("notice") },
 		})
 		name := "interruption"
 		if source.Name != "" {
 			name += "." + source.Name
 		}
 		p.loop(name, listener.Reconcile, 0, 0, source.Every)
+		leaving = p.loop(name+".leave", listener.Leave, 0, 0, time.Minute)
 	}
 }
 

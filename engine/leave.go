@@ -154,6 +154,9 @@ func (x *leaving) closeNodes() bool {
 	}
 	if len(x.nodes) > 0 && x.claim != nil && v1.GetCondition(x.claim, v1.ConditionDrained) == nil {
 		x.condition(v1.ConditionDrained, metav1.ConditionUnknown, "Draining", "")
+		if notice := x.nodes[0].Annotations[v1.NoticeAnnotationKey]; notice != "" {
+			x.condition(v1.ConditionDisruptionReason, metav1.ConditionTrue, notice, notice)
+		}
 	}
 	return len(x.step.Withdraw) == 0
 }

@@ -42,6 +42,7 @@ func TestDeletedClaimClosesItsNodeFirst(t *testing.T) {
 	open := lifeNode(lifeOpen, func(n *corev1.Node) {
 		n.Finalizers = nil
 		n.Spec.Taints = []corev1.Taint{{Key: v1.DisruptedTaintKey, Effect: corev1.TaintEffectNoExecute}}
+		n.Annotations = map[string]string{v1.NoticeAnnotationKey: NoticeSpotInterruption}
 	})
 	step := Advance(Life{Now: lifeStart, Claim: lifeClaim(lifeRunning, lifeDeleted), Nodes: []*corev1.Node{open}})
 	if len(step.Nodes) != 1 {
@@ -56,6 +57,9 @@ func TestDeletedClaimClosesItsNodeFirst(t *testing.T) {
 	}
 	if got := conditionText(step.Claim, v1.ConditionDrained); got != "Unknown Draining" {
 		t.Errorf("Drained is %s", got)
+	}
+	if got := conditionText(step.Claim, v1.ConditionDisruptionReason); got != "True SpotInterruption" {
+		t.Errorf("DisruptionReason is %s", got)
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	v1 "tenon.sh/api/v1"
+	"tenon.sh/controller"
 	"tenon.sh/controller/disrupt"
 	"tenon.sh/controller/interruption"
 	"tenon.sh/controller/nodeclaim"
@@ -25,10 +26,13 @@ func (p *process) controllers() {
 	p.watch(provision.Watch(ctx, p.views, provisioning.Trigger))
 	p.watch(disrupt.Watch(ctx, p.views, disrupting.Trigger))
 
+	var leaving *controller.Loop
 	notices := interruption.New(interruption.Config{
-		Cluster: p.cluster, Notifier: p.cloud, Recorder: p.recorder, Metrics: metrics, WritesAtOnce: 1, Hurry: func() { provisioning.Hurry("notice") },
+		Cluster: p.cluster, Notifier: p.cloud, Recorder: p.recorder, Metrics: metrics, WritesAtOnce: 1,
+		Closed: func() { leaving.Trigger("notice") }, Hurry: func() { provisioning.Hurry("notice") },
 	})
 	p.loop("interruption", notices.Reconcile, 0, 0, 5*time.Second)
+	leaving = p.loop("interruption.leave", notices.Leave, 0, 0, time.Minute)
 
 	health := nodepool.NewHealth(nil)
 	pools := p.loop("nodepool", nodepool.New(nodepool.Config{Cluster: p.cluster, Health: health, StaticCapacity: true}).Reconcile, 200*time.Millisecond, time.Second, time.Minute)

@@ -21,6 +21,7 @@ const (
 	ReplacesAnnotationKey          = "tenon.sh/replaces"
 	DisruptionBackoffAnnotationKey = "tenon.sh/disruption-backoff"
 	LaunchTokenAnnotationKey       = "tenon.sh/launch-token" // also a tag of the machine
+	NoticeAnnotationKey            = "tenon.sh/notice"
 )
 
 // PausingNamespace is the namespace whose annotations pause the whole cluster.
@@ -105,6 +106,11 @@ func Annotations() []Annotation {
 			Key: LaunchTokenAnnotationKey, On: "NodeClaim", Ours: true, Values: "a time and a random number",
 			Meaning:    "the cloud was about to be asked for the machine; the machine carries the same word as a tag, so that it is found again after a crash",
 			Unreadable: "the machine is looked for all the same",
+		},
+		{
+			Key: NoticeAnnotationKey, On: "Node", Ours: true, Values: "the kind of a notice, such as `SpotInterruption`",
+			Meaning:    "the cloud takes the machine away; the claim's condition `DisruptionReason` repeats it",
+			Unreadable: "",
 		},
 		{
 			Key: PlannedPodsAnnotationKey, On: "NodeClaim", Ours: true, Values: "UIDs of pods, separated by commas",

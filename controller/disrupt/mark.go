@@ -43,6 +43,7 @@ func (r *Reconciler) unmark(ctx context.Context, claim *v1.NodeClaim, node *core
 	if node != nil && node.DeletionTimestamp == nil && tainted(node) {
 		_, err := r.Cluster.ChangeNode(ctx, node, func(node *corev1.Node) {
 			node.Spec.Taints = slices.DeleteFunc(node.Spec.Taints, isDisruptedTaint)
+			delete(node.Annotations, v1.NoticeAnnotationKey)
 		})
 		if err != nil {
 			return claim, err
@@ -86,6 +87,10 @@ func (r *Reconciler) takeBack(ctx context.Context, view *view, plan *engine.Plan
 			if !r.bare[node.UID] {
 				continue
 			}
+		}
+		if there, err := r.Cluster.ClaimExists(ctx, name); err != nil || !there {
+			errs = append(errs, err) // the claim has been told to go since the snapshot, because of a notice or by somebody
+			continue
 		}
 		log.FromContext(ctx).Info("took disruption back, the node stays", "Node", node.Name, "NodeClaim", name)
 		if _, err := r.unmark(ctx, claim, node); err != nil && !cluster.Expected(err) {

@@ -15,6 +15,7 @@ import (
 	v1 "tenon.sh/api/v1"
 	"tenon.sh/cluster/clustertest"
 	"tenon.sh/controller/disrupt"
+	"tenon.sh/engine"
 )
 
 var old = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
@@ -156,6 +157,24 @@ func TestAClaimThatIsBeingDeletedKeepsItsMarks(t *testing.T) {
 	w := clustertest.New(t, interceptor.Funcs{}, pool, claim, node, clustertest.Bound("web", "1", "general-a"))
 	w.Must(w.Client.Delete(w, claim))
 	w.Must(newReconciler(w).Reconcile(w))
+	if _, node := get(w, "general-a"); !closed(node) {
+		t.Error("a node that is being drained takes pods again")
+	}
+}
+
+// The snapshot that a pass decides by is older than the deletion: a notice closed the node and told the claim to go while the
+// pass was under way.
+func TestAClaimThatWasDeletedDuringThePassKeepsItsMarks(t *testing.T) {
+	pool := clustertest.Pool("general")
+	claim, node := clustertest.Machine(pool, "general-a", old)
+	node.Spec.Taints = []corev1.Taint{v1.DisruptedTaint()}
+	w := clustertest.New(t, interceptor.Funcs{}, pool, claim, node, clustertest.Bound("web", "1", "general-a"))
+	r := newReconciler(w)
+	w.Must(r.Reconcile(w)) // sees that the node is only closed, for the first time
+	snap, err := w.Cluster.Snapshot(w)
+	w.Must(err)
+	w.Must(w.Client.Delete(w, claim))
+	w.Must(r.CarryOut(w, snap, &engine.Plan{}))
 	if _, node := get(w, "general-a"); !closed(node) {
 		t.Error("a node that is being drained takes pods again")
 	}

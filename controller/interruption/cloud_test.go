@@ -38,7 +38,7 @@ func TestMachinesThatTheSimulatedCloudReclaimsAreLeft(t *testing.T) {
 	w.Must(cloud.Inject(simulated.Fault{What: simulated.FaultReclaim, Share: 1}))
 	r := interruption.New(interruption.Config{Cluster: w.Cluster, Notifier: notifier, Recorder: w.Recorder, Metrics: w.Metrics})
 	for range 20 {
-		w.Must(r.Reconcile(w))
+		w.Must(act(w, r))
 		w.Clock.Step(10 * time.Second)
 	}
 	for _, c := range w.Claims() {

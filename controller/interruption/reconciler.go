@@ -1,6 +1,6 @@
 // Package interruption acts on the notices by which a cloud announces that it will take machines away: the nodes take no
-// more pods at once, all of them before anything else is done; then their claims are deleted, and whoever replaces them is
-// told to begin. What a notice means is decided in package engine, the rest of the way is left to package nodeclaim.
+// more pods at once, before anything else is done for any of them; then their claims are deleted, and whoever replaces them
+// is told to begin. What a notice means is decided in package engine, the rest of the way is left to package nodeclaim.
 package interruption
 
 import (
@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -18,6 +19,7 @@ import (
 
 	v1 "tenon.sh/api/v1"
 	"tenon.sh/cluster"
+	"tenon.sh/cluster/lane"
 	"tenon.sh/engine"
 	"tenon.sh/provider"
 	"tenon.sh/report"
@@ -32,44 +34,107 @@ type Config struct {
 	Notifier provider.Notifier
 	Recorder *report.Recorder
 	Metrics  *report.Metrics
+	// Closed is called when nodes were closed, so that Leave is called next.
+	Closed func()
 	// Hurry is called once claims were deleted because of notices: what they ran needs other machines now.
 	Hurry func()
 	// WritesAtOnce is how many nodes or claims are written at the same time; 0 means 32.
 	WritesAtOnce int
 }
 
-// Reconciler makes passes. It is to be used from one goroutine, and remembers nothing: a notice that was not acknowledged
-// comes again.
-type Reconciler struct{ Config }
+// Reconciler closes nodes in one loop and leaves their machines in another, because no node may stay open while the claims of
+// others are deleted. What it remembers can be lost: a notice that was not acknowledged comes again.
+type Reconciler struct {
+	Config
+
+	mu      sync.Mutex // guards what follows
+	closed  []*pass    // whose machines are yet to be left
+	leaving map[engine.MachineID]bool
+}
 
 // New returns a Reconciler.
-func New(config Config) *Reconciler { return &Reconciler{Config: config} }
+func New(config Config) *Reconciler { return &Reconciler{Config: config, leaving: map[engine.MachineID]bool{}} }
 
-// Reconcile acts on the notices that have arrived. What fails for one machine does not stop the others.
+// Reconcile closes the nodes that the notices that have arrived are about. It is to be used from one goroutine.
 func (r *Reconciler) Reconcile(ctx context.Context) error {
 	arrived, err := r.Notifier.Notices(ctx)
 	if err != nil {
 		return fmt.Errorf("ask the cloud for notices: %w", err)
 	}
-	if len(arrived) == 0 {
+	notices := r.unheard(arrived)
+	if len(notices) == 0 {
 		return nil
 	}
 	snap, err := r.Cluster.Snapshot(ctx)
 	if err != nil {
 		return err
 	}
-	notices := make([]engine.Notice, 0, len(arrived))
-	for _, n := range arrived {
-		notices = append(notices, engine.Notice{ID: n.ID, Machine: n.Machine, Kind: n.Kind})
-	}
 	p := newPass(r, snap, engine.Interrupt(snap, notices))
-	p.each(func(i int) error { return p.closeNode(ctx, p.list[i]) })
-	p.each(func(i int) error { return p.leave(ctx, p.list[i]) })
-	if slices.ContainsFunc(p.list, func(x engine.Interruption) bool { return x.Leave }) && r.Hurry != nil {
-		r.Hurry()
+	p.each(func(i int) error { return p.closeNode(lane.In(ctx, lane.Foremost), p.list[i]) })
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.closed = append(r.closed, p)
+	for _, x := range p.list {
+		r.leaving[x.Machine] = true
 	}
-	p.each(func(i int) error { return p.finish(ctx, p.list[i]) })
-	return errors.Join(p.errs...)
+	if r.Closed != nil {
+		r.Closed()
+	}
+	return nil
+}
+
+// unheard leaves out the notices about machines that are being left: they come again.
+func (r *Reconciler) unheard(arrived []provider.Notice) (notices []engine.Notice) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, n := range arrived {
+		if !r.leaving[n.Machine] {
+			notices = append(notices, engine.Notice{ID: n.ID, Machine: n.Machine, Kind: n.Kind})
+		}
+	}
+	return notices
+}
+
+// Leave deletes the claims of the nodes that were closed, has them replaced, tells people and acknowledges the notices. What
+// fails for one machine does not stop the others. It is to be used from one goroutine.
+func (r *Reconciler) Leave(ctx context.Context) error {
+	r.mu.Lock()
+	closed := r.closed
+	r.closed = nil
+	r.mu.Unlock()
+	defer r.settle(closed)
+	var errs []error
+	for _, p := range closed {
+		p.each(func(i int) error { return p.leave(lane.In(ctx, lane.Urgent), p.list[i]) })
+		if slices.ContainsFunc(p.list, func(x engine.Interruption) bool { return x.Leave }) && r.Hurry != nil {
+			r.Hurry()
+		}
+	}
+	for _, p := range closed {
+		p.each(func(i int) error { return p.finish(ctx, p.list[i]) })
+		errs = append(errs, p.errs...)
+	}
+	return errors.Join(errs...)
+}
+
+// settle keeps what failed for the next time, and lets notices about the other machines be heard again: what was not
+// acknowledged, because a panic came between, is to be done again.
+func (r *Reconciler) settle(closed []*pass) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, p := range closed {
+		var failed []engine.Interruption
+		for i, x := range p.list {
+			if p.errs[i] != nil {
+				failed = append(failed, x)
+			} else {
+				delete(r.leaving, x.Machine)
+			}
+		}
+		if len(failed) > 0 {
+			r.closed = append(r.closed, &pass{Reconciler: r, list: failed, errs: make([]error, len(failed)), claims: p.claims, nodes: p.nodes})
+		}
+	}
 }
 
 // pass is the state of one pass.
@@ -110,7 +175,7 @@ func (p *pass) each(do func(i int) error) {
 	_ = group.Wait() // every interruption has its own error
 }
 
-// closeNode keeps new pods off the node. A node that cannot be closed does not keep its claim from being deleted: that
+// closeNode keeps new pods off the node, and says on it why it goes. A node that cannot be closed does not keep its claim from being deleted: that
 // closes it too.
 func (p *pass) closeNode(ctx context.Context, x engine.Interruption) error {
 	node := p.nodes[x.Node]
@@ -120,6 +185,7 @@ func (p *pass) closeNode(ctx context.Context, x engine.Interruption) error {
 	_, err := p.Cluster.ChangeNode(ctx, node, func(n *corev1.Node) {
 		if !tainted(n) {
 			n.Spec.Taints = append(n.Spec.Taints, v1.DisruptedTaint())
+			metav1.SetMetaDataAnnotation(&n.ObjectMeta, v1.NoticeAnnotationKey, x.Kind)
 		}
 	})
 	if err != nil {
@@ -130,7 +196,7 @@ func (p *pass) closeNode(ctx context.Context, x engine.Interruption) error {
 
 func tainted(node *corev1.Node) bool { return slices.Contains(node.Spec.Taints, v1.DisruptedTaint()) }
 
-// leave deletes the claim, after it says why.
+// leave deletes the claim. A machine whose pods get no more time is said to be one before.
 func (p *pass) leave(ctx context.Context, x engine.Interruption) error {
 	if x.SoldOut != nil {
 		p.Cluster.MarkSoldOut(x.Class, []engine.OfferingID{*x.SoldOut})
@@ -138,33 +204,17 @@ func (p *pass) leave(ctx context.Context, x engine.Interruption) error {
 	if !x.Leave {
 		return nil
 	}
-	claim, err := p.explain(ctx, p.claims[x.Claim], x)
-	if err != nil {
-		return err
-	}
-	return p.Cluster.DeleteClaim(ctx, claim)
-}
-
-// explain writes on the claim why it goes, and that its pods get no more time, where that is so. Only the second is worth
-// more than one attempt: a claim that goes says so anyway.
-func (p *pass) explain(ctx context.Context, claim *v1.NodeClaim, x engine.Interruption) (*v1.NodeClaim, error) {
-	now := p.Cluster.Clock.Now()
+	claim := p.claims[x.Claim]
 	if _, bounded := claim.Annotations[v1.NodeClaimTerminationTimestampAnnotationKey]; x.AtOnce && !bounded {
 		written, err := p.Cluster.ChangeClaim(ctx, claim, func(c *v1.NodeClaim) {
-			metav1.SetMetaDataAnnotation(&c.ObjectMeta, v1.NodeClaimTerminationTimestampAnnotationKey, now.UTC().Format(time.RFC3339))
+			metav1.SetMetaDataAnnotation(&c.ObjectMeta, v1.NodeClaimTerminationTimestampAnnotationKey, p.Cluster.Clock.Now().UTC().Format(time.RFC3339))
 		})
 		if err != nil {
-			return claim, err
+			return err
 		}
 		claim = written
 	}
-	written, err := p.Cluster.ChangeClaimStatus(ctx, claim, func(c *v1.NodeClaim) {
-		v1.SetCondition(c, v1.ConditionDisruptionReason, metav1.ConditionTrue, x.Kind, x.Kind, now)
-	})
-	if err != nil {
-		return claim, nil
-	}
-	return written, nil
+	return p.Cluster.DeleteClaim(ctx, claim)
 }
 
 // finish tells people, and the cloud that its notice was heard.

@@ -46,6 +46,14 @@ func newReconciler(w *clustertest.World, m *mailbox, hurry func()) *interruption
 	return interruption.New(interruption.Config{Cluster: w.Cluster, Notifier: m, Recorder: w.Recorder, Metrics: w.Metrics, Hurry: hurry})
 }
 
+// act makes a pass of each loop.
+func act(w *clustertest.World, r *interruption.Reconciler) error {
+	if err := r.Reconcile(w); err != nil {
+		return err
+	}
+	return r.Leave(w)
+}
+
 func spot(n int) (m *mailbox, objects []client.Object) {
 	pool := clustertest.Pool("general")
 	m = &mailbox{}
@@ -85,13 +93,15 @@ func TestFiveHundredNoticesAreActedOnInOnePass(t *testing.T) {
 			return c.Delete(ctx, o, opts...)
 		},
 	}, objects...)
-	w.Must(newReconciler(w, m, func() { hurried++ }).Reconcile(w))
+	w.Must(act(w, newReconciler(w, m, func() { hurried++ })))
 	if taints != 500 {
 		t.Errorf("%d nodes were closed when the first claim was deleted", taints)
 	}
 	for _, c := range w.Claims() {
-		if c.DeletionTimestamp == nil || v1.GetCondition(&c, v1.ConditionDisruptionReason).Reason != "SpotInterruption" {
-			t.Fatalf("claim %s: %+v", c.Name, c.Status.Conditions)
+		node := &corev1.Node{}
+		w.Must(w.Client.Get(w, client.ObjectKey{Name: c.Status.NodeName}, node))
+		if c.DeletionTimestamp == nil || node.Annotations[v1.NoticeAnnotationKey] != "SpotInterruption" {
+			t.Fatalf("claim %s was told to go at %v, its node's annotations are %v", c.Name, c.DeletionTimestamp, node.Annotations)
 		}
 	}
 	if hurried != 1 || len(m.notices) != 0 {
@@ -108,13 +118,45 @@ func TestFiveHundredNoticesAreActedOnInOnePass(t *testing.T) {
 	}
 }
 
+// A node that a notice is about is closed although the claim of an earlier one is still being deleted; that one is not closed or
+// left twice.
+func TestNoticesAreHeardWhileMachinesAreBeingLeft(t *testing.T) {
+	t.Parallel()
+	m, objects := spot(2)
+	second := m.notices[1]
+	m.notices = m.notices[:1]
+	var r *interruption.Reconciler
+	deletions := map[string]int{}
+	w := clustertest.New(t, interceptor.Funcs{
+		Delete: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.DeleteOption) error {
+			if deletions[o.GetName()]++; o.GetName() == "general-0" {
+				m.notices = append(m.notices, second)
+				if err := r.Reconcile(ctx); err != nil {
+					return err
+				}
+				node := &corev1.Node{}
+				if err := c.Get(ctx, client.ObjectKey{Name: "general-1"}, node); err != nil || !closed(node) {
+					t.Errorf("the second node takes pods (%v)", err)
+				}
+			}
+			return c.Delete(ctx, o, opts...)
+		},
+	}, objects...)
+	r = newReconciler(w, m, nil)
+	w.Must(act(w, r))
+	w.Must(act(w, r))
+	if deletions["general-0"] != 1 || deletions["general-1"] != 1 || len(m.notices) != 0 {
+		t.Errorf("deletions %v, %d notices left", deletions, len(m.notices))
+	}
+}
+
 func TestSpotNoticesMarkWhatIsSoldOut(t *testing.T) {
 	t.Parallel()
 	m, objects := spot(1)
 	w := clustertest.New(t, interceptor.Funcs{}, objects...)
 	_, err := w.Cluster.Snapshot(w) // reads the catalog
 	w.Must(err)
-	w.Must(newReconciler(w, m, nil).Reconcile(w))
+	w.Must(act(w, newReconciler(w, m, nil)))
 	snap, err := w.Cluster.Snapshot(w)
 	w.Must(err)
 	for _, x := range snap.Classes[0].InstanceTypes {
@@ -147,7 +189,7 @@ func TestWhatANoticeMeans(t *testing.T) {
 			m, objects := spot(1)
 			m.notices[0].Kind = kind
 			w := clustertest.New(t, interceptor.Funcs{}, objects...)
-			w.Must(newReconciler(w, m, nil).Reconcile(w))
+			w.Must(act(w, newReconciler(w, m, nil)))
 			claim := w.Claims()[0]
 			if got := claim.DeletionTimestamp != nil; got != want.leaves {
 				t.Errorf("leaves: %v", got)
@@ -170,13 +212,13 @@ func TestNoticesAboutOthersMachinesAreAcknowledged(t *testing.T) {
 	t.Parallel()
 	m := &mailbox{notices: []provider.Notice{{ID: "1", Machine: "somebody-elses", Kind: engine.NoticeSpotInterruption}}}
 	w := clustertest.New(t, interceptor.Funcs{}, clustertest.Pool("general"))
-	w.Must(newReconciler(w, m, func() { t.Error("nothing needs another machine") }).Reconcile(w))
+	w.Must(act(w, newReconciler(w, m, func() { t.Error("nothing needs another machine") })))
 	if len(m.notices) > 0 {
 		t.Error("the notice comes again for ever")
 	}
 }
 
-func TestANoticeThatCouldNotBeActedOnComesAgain(t *testing.T) {
+func TestANoticeThatCouldNotBeActedOnIsTriedAgain(t *testing.T) {
 	t.Parallel()
 	m, objects := spot(2)
 	broken, failing := errors.New("no"), true
@@ -189,14 +231,14 @@ func TestANoticeThatCouldNotBeActedOnComesAgain(t *testing.T) {
 		},
 	}, objects...)
 	r := newReconciler(w, m, nil)
-	if err := r.Reconcile(w); !errors.Is(err, broken) {
+	if err := act(w, r); !errors.Is(err, broken) {
 		t.Errorf("got %v", err)
 	}
 	if len(m.notices) != 1 {
 		t.Fatalf("%d notices left, want that of the claim that is still there", len(m.notices))
 	}
 	failing = false
-	w.Must(r.Reconcile(w))
+	w.Must(act(w, r))
 	if len(m.notices) != 0 {
 		t.Error("the notice was not acted on again")
 	}
@@ -216,7 +258,7 @@ func TestANodeThatOthersWriteIsClosedAllTheSame(t *testing.T) {
 			return c.Patch(ctx, o, p, opts...)
 		},
 	}, objects...)
-	w.Must(newReconciler(w, m, nil).Reconcile(w))
+	w.Must(act(w, newReconciler(w, m, nil)))
 	node := &corev1.Node{}
 	w.Must(w.Client.Get(w, client.ObjectKey{Name: "general-0"}, node))
 	if !closed(node) {

@@ -18,13 +18,14 @@ import (
 
 	v1 "tenon.sh/api/v1"
 	"tenon.sh/cluster"
+	"tenon.sh/cluster/lane"
 	"tenon.sh/engine"
 	"tenon.sh/report"
 )
 
 const (
 	name         = "provisioner" // of this controller in metrics
-	writeAtOnce  = 16            // claims or pods written at the same time, by default
+	writeAtOnce  = 32            // claims or pods written at the same time, by default
 	poolOfObject = "NodePool "   // how a note names a pool
 )
 
@@ -144,7 +145,7 @@ func (r *Reconciler) create(ctx context.Context, view *view, launch engine.Launc
 	if pool == nil {
 		return fmt.Errorf("create NodeClaim: pool %s is not in the snapshot", launch.NodePool)
 	}
-	claim, err := r.Cluster.CreateClaim(ctx, pool, launch)
+	claim, err := r.Cluster.CreateClaim(lane.In(ctx, lane.Urgent), pool, launch)
 	if err != nil {
 		return err
 	}

@@ -1,0 +1,133 @@
+// Package lane decides in which order this process writes to the API server. Reads and leases go at once; of the writes only
+// so many are under way at a time, and of those that wait the urgent ones go first. Without it, the one write that keeps new
+// pods off a machine that the cloud takes away would share a busy API server evenly with a thousand that can wait.
+package lane
+
+import (
+	"context"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+)
+
+// Lane is how urgent a write is.
+type Lane int
+
+// The lanes, each before those above it.
+const (
+	Routine  Lane = iota // whatever is in none
+	Urgent               // pods have no machine, or will have none, until it is done
+	Foremost             // until it is done, pods are put where they will be lost
+	lanes
+)
+
+type key struct{}
+
+// In puts the requests made with the context into a lane.
+func In(ctx context.Context, lane Lane) context.Context { return context.WithValue(ctx, key{}, lane) }
+
+// AtOnce is a limit for the writes under way at a time. It lies above what one busy API server works on at once, and low
+// enough that what is urgent waits for few others.
+const AtOnce = 32
+
+// patience is how many writes overtake others before it is the turn of the one that has waited longest, so that no lane
+// starves.
+const patience = 8
+
+// Gate lets writes through, in the order of their lanes.
+type Gate struct {
+	limit int
+
+	mu        sync.Mutex // guards what follows
+	underWay  int
+	waiting   [lanes][]place
+	places    int // given so far
+	overtaken int // how many went before others since it was the turn of the one that had waited longest
+}
+
+// place is a request's place among those that wait.
+type place struct {
+	number int
+	turn   chan struct{} // closed when it is the request's turn
+}
+
+// NewGate returns a gate for so many writes at a time.
+func NewGate(limit int) *Gate { return &Gate{limit: limit} }
+
+// Wrap puts the gate before a transport. The signature is that of rest.Config.Wrap.
+func (g *Gate) Wrap(next http.RoundTripper) http.RoundTripper { return transport{g, next} }
+
+type transport struct {
+	gate *Gate
+	next http.RoundTripper
+}
+
+func (t transport) RoundTrip(request *http.Request) (*http.Response, error) {
+	if request.Method == http.MethodGet || request.Method == http.MethodHead || strings.Contains(request.URL.Path, "/leases/") {
+		return t.next.RoundTrip(request)
+	}
+	if err := t.gate.enter(request.Context()); err != nil {
+		return nil, err
+	}
+	defer t.gate.leave()
+	return t.next.RoundTrip(request)
+}
+
+// enter waits for the request's turn. After an error there is nothing to leave.
+func (g *Gate) enter(ctx context.Context) error {
+	lane, _ := ctx.Value(key{}).(Lane)
+	g.mu.Lock()
+	if g.underWay < g.limit {
+		g.underWay++
+		g.mu.Unlock()
+		return nil
+	}
+	g.places++
+	mine := place{number: g.places, turn: make(chan struct{})}
+	g.waiting[lane] = append(g.waiting[lane], mine)
+	g.mu.Unlock()
+	select {
+	case <-mine.turn:
+		return nil
+	case <-ctx.Done():
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if i := slices.Index(g.waiting[lane], mine); i >= 0 {
+		g.waiting[lane] = slices.Delete(g.waiting[lane], i, i+1)
+	} else {
+		g.next() // its turn came in the same moment
+	}
+	return ctx.Err()
+}
+
+func (g *Gate) leave() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.next()
+}
+
+// next hands the place of a request that is done to one that waits. The caller holds the lock.
+func (g *Gate) next() {
+	first, longest := -1, -1 // the lanes of the most urgent request, and of the one that has waited longest
+	for lane, waiting := range g.waiting {
+		if len(waiting) == 0 {
+			continue
+		}
+		first = lane
+		if longest < 0 || waiting[0].number < g.waiting[longest][0].number {
+			longest = lane
+		}
+	}
+	if first < 0 {
+		g.underWay--
+		return
+	}
+	g.overtaken++
+	if first == longest || g.overtaken > patience {
+		first, g.overtaken = longest, 0
+	}
+	close(g.waiting[first][0].turn)
+	g.waiting[first] = g.waiting[first][1:]
+}
