@@ -48,6 +48,7 @@ type disruptor struct {
 	halts    map[string]Reason  // pools whose nodes are not replaced for now; nil until it is asked
 	launched map[string]int     // launches of each pool
 	stamps   map[string]stamp   // of static pools
+	check    *Checker           // nil until it is asked
 	replaced map[string]int     // nodes of static pools that this pass replaces
 	totals   map[string]balance // of pools; nil until it is asked
 	order    []*host            // ranked

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 
+	corev1 "k8s.io/api/core/v1"
+
 	v1 "tenon.sh/api/v1"
 )
 
@@ -63,12 +65,24 @@ func (d *disruptor) staticReplacement(h *host, m method) (Launch, Reason) {
 	}
 	r := stamp.why
 	if r.OK() {
+		r = d.checker().spend(stamp.launch, pool)
+	}
+	if r.OK() {
 		r = d.takeVerb(part{hosts: []*host{h}, launches: []Launch{stamp.launch}}, m)
 	}
 	if !r.OK() {
 		d.giveBack(h, m, r)
 	}
 	return stamp.launch, r
+}
+
+// checker counts what is begun against the limits of pools as it will be counted again at the moment of acting: what would be
+// refused then is not begun. The API server lets pools with replicas limit nothing but their nodes; old ones may.
+func (d *disruptor) checker() *Checker {
+	if d.check == nil {
+		d.check = &Checker{s: d.s, problem: d.p, types: typeIndex(d.s), used: map[string]corev1.ResourceList{}}
+	}
+	return d.check
 }
 
 // stamp is a machine as a pool's template asks for it, or why there is none.
