@@ -1,9 +1,12 @@
 package endtoend_test
 
 import (
+	"bufio"
 	"fmt"
+	"net/http"
 	"os"
 	"strconv"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -100,6 +103,21 @@ func (w *world) stable(claims *ledger, began time.Time) time.Duration {
 	return claims.last().Sub(began)
 }
 
+// kept is what the controller counts of why nodes stay.
+func (w *world) kept(controller *tenon) string {
+	w.Helper()
+	response, err := http.Get(controller.metrics + "/metrics")
+	w.must(err)
+	defer response.Body.Close()
+	var lines []string
+	for text := bufio.NewScanner(response.Body); text.Scan(); {
+		if strings.HasPrefix(text.Text(), "tenon_nodes_kept{") {
+			lines = append(lines, text.Text())
+		}
+	}
+	return strings.Join(lines, "\n")
+}
+
 // afterwards ends the controller and clears the world, which is not measured.
 func (w *world) afterwards(b *testing.B, controller *tenon) {
 	b.StopTimer()
@@ -176,6 +194,7 @@ func BenchmarkBillAfterScaleDown(b *testing.B) {
 		took := w.stable(claims, began)
 		w.running(left, time.Minute)
 		claims.check(b)
+		b.Logf("why the nodes stay:\n%s", w.kept(controller))
 		snapshot := w.allWaiting(drawn.Classes)
 		plan := engine.Provision(snapshot, engine.Options{LargestCPU: cores}, nil)
 		perHour, book := 0.0, engine.NewPriceBook(snapshot)
