@@ -53,7 +53,9 @@ type Reconciler struct {
 }
 
 // New returns a Reconciler.
-func New(config Config) *Reconciler { return &Reconciler{Config: config, leaving: map[engine.MachineID]bool{}} }
+func New(config Config) *Reconciler {
+	return &Reconciler{Config: config, leaving: map[engine.MachineID]bool{}}
+}
 
 // Reconcile closes the nodes that the notices that have arrived are about. It is to be used from one goroutine.
 func (r *Reconciler) Reconcile(ctx context.Context) error {
@@ -106,6 +108,7 @@ func (r *Reconciler) Leave(ctx context.Context) error {
 	var errs []error
 	for _, p := range closed {
 		p.each(func(i int) error { return p.leave(lane.In(ctx, lane.Urgent), p.list[i]) })
+		p.again = p.failed()
 		if slices.ContainsFunc(p.list, func(x engine.Interruption) bool { return x.Leave }) && r.Hurry != nil {
 			r.Hurry()
 		}
@@ -117,23 +120,22 @@ func (r *Reconciler) Leave(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// settle keeps what failed for the next time, and lets notices about the other machines be heard again: what was not
-// acknowledged, because a panic came between, is to be done again.
+// settle keeps the machines that could not be left for the next time, and lets notices about the others be heard again: one that
+// was not acknowledged is, once more, when its machine is on its way out.
 func (r *Reconciler) settle(closed []*pass) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, p := range closed {
-		var failed []engine.Interruption
-		for i, x := range p.list {
-			if p.errs[i] != nil {
-				failed = append(failed, x)
-			} else {
-				delete(r.leaving, x.Machine)
-			}
+		for _, x := range p.list {
+			delete(r.leaving, x.Machine)
 		}
-		if len(failed) > 0 {
-			r.closed = append(r.closed, &pass{Reconciler: r, list: failed, errs: make([]error, len(failed)), claims: p.claims, nodes: p.nodes})
+		if len(p.again) == 0 {
+			continue
 		}
+		for _, x := range p.again {
+			r.leaving[x.Machine] = true
+		}
+		r.closed = append(r.closed, &pass{Reconciler: r, list: p.again, errs: make([]error, len(p.again)), claims: p.claims, nodes: p.nodes})
 	}
 }
 
@@ -141,7 +143,8 @@ func (r *Reconciler) settle(closed []*pass) {
 type pass struct {
 	*Reconciler
 	list   []engine.Interruption
-	errs   []error // one for each
+	errs   []error               // one for each
+	again  []engine.Interruption // whose machines could not be left
 	claims map[string]*v1.NodeClaim
 	nodes  map[string]*corev1.Node
 }
@@ -155,6 +158,15 @@ func newPass(r *Reconciler, s *engine.Snapshot, list []engine.Interruption) *pas
 		p.nodes[n.Name] = n
 	}
 	return p
+}
+
+func (p *pass) failed() (list []engine.Interruption) {
+	for i, x := range p.list {
+		if p.errs[i] != nil {
+			list = append(list, x)
+		}
+	}
+	return list
 }
 
 // each calls do for the interruptions for which nothing has failed, several at a time.

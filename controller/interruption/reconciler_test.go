@@ -27,6 +27,7 @@ var old = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 type mailbox struct {
 	mu      sync.Mutex // guards notices
 	notices []provider.Notice
+	refuses error // every acknowledgement
 }
 
 func (m *mailbox) Notices(context.Context) ([]provider.Notice, error) {
@@ -38,6 +39,9 @@ func (m *mailbox) Notices(context.Context) ([]provider.Notice, error) {
 func (m *mailbox) Acknowledge(_ context.Context, notice provider.Notice) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	if m.refuses != nil {
+		return m.refuses
+	}
 	m.notices = slices.DeleteFunc(m.notices, func(n provider.Notice) bool { return n.ID == notice.ID })
 	return nil
 }
@@ -241,6 +245,34 @@ func TestANoticeThatCouldNotBeActedOnIsTriedAgain(t *testing.T) {
 	w.Must(act(w, r))
 	if len(m.notices) != 0 {
 		t.Error("the notice was not acted on again")
+	}
+}
+
+// Its machine is on its way out by then: the notice is acknowledged when it comes again, and nothing is done twice.
+func TestANoticeThatCouldNotBeAcknowledgedIsWhenItComesAgain(t *testing.T) {
+	t.Parallel()
+	m, objects := spot(1)
+	deletions := 0
+	w := clustertest.New(t, interceptor.Funcs{
+		Delete: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.DeleteOption) error {
+			deletions++
+			return c.Delete(ctx, o, opts...)
+		},
+	}, objects...)
+	broken := errors.New("no")
+	m.refuses = broken
+	r := newReconciler(w, m, nil)
+	if err := act(w, r); !errors.Is(err, broken) {
+		t.Errorf("got %v", err)
+	}
+	m.refuses = nil
+	w.Must(r.Leave(w))
+	if len(m.notices) != 1 {
+		t.Fatalf("%d notices left before it came again", len(m.notices))
+	}
+	w.Must(act(w, r))
+	if len(m.notices) != 0 || deletions != 1 {
+		t.Errorf("%d notices left, %d deletions", len(m.notices), deletions)
 	}
 }
 
