@@ -52,11 +52,14 @@ type resizer struct {
 	s     *Snapshot
 	opt   Options
 	hosts map[string][]*host // those that have a claim, by pool and in order of name
+	check *Checker
 }
 
 func newResizer(s *Snapshot, opt Options) *resizer {
 	x := &resizer{s: s, opt: opt, hosts: map[string][]*host{}}
-	for _, h := range hostsOf(s, (*Memo)(nil).take(s)) {
+	all := hostsOf(s, (*Memo)(nil).take(s))
+	x.check = limitsChecker(&problem{snapshot: s, hosts: all})
+	for _, h := range all {
 		if h.claim != nil {
 			pool := h.claim.Labels[v1.NodePoolLabelKey]
 			x.hosts[pool] = append(x.hosts[pool], h)
@@ -88,8 +91,8 @@ func (x *resizer) resize(pool *v1.NodePool) Resizing {
 	return r
 }
 
-// fill adds the machines that are missing, as far as the pool's limit allows. Machines that are on their way out count
-// against it: they are there.
+// fill adds the machines that are missing, as far as the pool's limits allow. Machines that are on their way out count against
+// the one on nodes: they are there.
 func (x *resizer) fill(r *Resizing, pool *v1.NodePool, missing int) {
 	n := missing
 	if limit, ok := pool.Spec.Limits[v1.ResourceNodes]; ok {
@@ -114,6 +117,10 @@ func (x *resizer) fill(r *Resizing, pool *v1.NodePool, missing int) {
 	}
 	slices.Sort(seen)
 	for i := range n {
+		if why := x.check.spend(launch, pool); !why.OK() {
+			r.Why = why
+			return
+		}
 		launch.Name = fmt.Sprintf("%s-%d", pool.Name, i+1)
 		r.Create = append(r.Create, launch)
 		r.Names = append(r.Names, derivedName(pool.Name, append(slices.Clone(seen), strconv.Itoa(i))...))

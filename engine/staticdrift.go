@@ -77,12 +77,18 @@ func (d *disruptor) staticReplacement(h *host, m method) (Launch, Reason) {
 }
 
 // checker counts what is begun against the limits of pools as it will be counted again at the moment of acting: what would be
-// refused then is not begun. The API server lets pools with replicas limit nothing but their nodes; old ones may.
+// refused then is not begun.
 func (d *disruptor) checker() *Checker {
 	if d.check == nil {
-		d.check = &Checker{s: d.s, problem: d.p, types: typeIndex(d.s), used: map[string]corev1.ResourceList{}}
+		d.check = limitsChecker(d.p)
 	}
 	return d.check
+}
+
+// limitsChecker is a Checker for nothing but limits. The API server lets pools with replicas limit nothing but their nodes; old
+// ones may.
+func limitsChecker(p *problem) *Checker {
+	return &Checker{s: p.snapshot, problem: p, types: typeIndex(p.snapshot), used: map[string]corev1.ResourceList{}}
 }
 
 // stamp is a machine as a pool's template asks for it, or why there is none.
