@@ -19,8 +19,7 @@ func (s *search) replace(gone []int) bool {
 		return false
 	}
 	loads := s.take(gone)
-	whole := slices.Clone(loads)
-	bought, ok := s.purchase(whole, limit)
+	bought, ok := s.purchase(loads, limit)
 	if ok {
 		limit = bought
 	}
@@ -103,7 +102,7 @@ func (s *search) shares(loads []load) bool {
 
 // several buys the machine that gives the most worth for its price, again and again, for less than limit in all.
 func (s *search) several(loads []load, limit float64) (paid float64, ok bool) {
-	left := slices.Clone(loads)
+	left := s.byClass(loads)
 	for len(left) > 0 {
 		value := 0.0
 		for _, l := range left {
@@ -112,23 +111,25 @@ func (s *search) several(loads []load, limit float64) (paid float64, ok bool) {
 		if paid+value >= limit {
 			return 0, false
 		}
-		best, most := []int(nil), 0.0
-		price := 0.0
+		price, most := 0.0, 0.0
 		for _, o := range s.options {
 			option := &s.p.Options[o]
 			if paid+option.Price >= limit {
 				break
 			}
-			counts, worth := s.fill(o, left)
-			if rate := worth / option.Price; counts != nil && rate > most {
-				best, most, price = counts, rate, option.Price
+			if min(value, s.most[o])*(1+1e-9) <= most*option.Price {
+				continue // full to the brim it would still give less
+			}
+			if rate := s.fill(o, left) / option.Price; rate > most {
+				s.best, s.counts = s.counts, s.best
+				price, most = option.Price, rate
 			}
 		}
-		if best == nil {
+		if most == 0 {
 			return 0, false
 		}
 		paid += price
-		for i, n := range best {
+		for i, n := range s.best {
 			left[i].n -= n
 		}
 		left = slices.DeleteFunc(left, func(l load) bool { return l.n == 0 })
@@ -136,35 +137,43 @@ func (s *search) several(loads []load, limit float64) (paid float64, ok bool) {
 	return paid, true
 }
 
-// fill puts what fits of the loads on the option, in their order, and says what that is worth; nil if nothing fits.
-func (s *search) fill(o int, loads []load) (counts []int, worth float64) {
-	option := &s.p.Options[o]
-	room := option.Allocatable.Clone()
+// byClass adds up loads of the same class that follow each other.
+func (s *search) byClass(loads []load) []load {
+	out := make([]load, 0, len(loads))
+	for _, l := range loads {
+		if n := len(out); n > 0 && out[n-1].class == l.class {
+			out[n-1].n += l.n
+		} else {
+			out = append(out, l)
+		}
+	}
+	return out
+}
+
+// fill puts what fits of the loads on the option, in their order, and says what that is worth; how many of each come is in
+// s.counts.
+func (s *search) fill(o int, loads []load) (worth float64) {
+	s.room = append(s.room[:0], s.p.Options[o].Allocatable...)
+	s.counts = append(s.counts[:0], make([]int, len(loads))...)
 	m := machine{}
-	any := false
-	counts = make([]int, len(loads))
 	s.effort -= len(loads)/8 + 1
 	for i, l := range loads {
 		c := &s.p.Classes[l.class]
 		if !c.Options.Has(o) {
 			continue
 		}
-		n := min(c.Request.Times(room, l.n), m.space(c))
+		n := min(c.Request.Times(s.room, l.n), m.space(c))
 		if n == 0 {
 			continue
 		}
-		any = true
-		counts[i] = n
-		room.Add(c.Request, -int64(n))
+		s.counts[i] = n
+		s.room.Add(c.Request, -int64(n))
 		worth += float64(float64(n) * s.worth[l.class])
 		if c.Kind >= 0 {
 			m.tally(c.Kind, n)
 		}
 	}
-	if !any {
-		return nil, 0
-	}
-	return counts, worth
+	return worth
 }
 
 const (

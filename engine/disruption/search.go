@@ -5,6 +5,7 @@ import (
 	"math"
 	"slices"
 
+	"tenon.sh/engine/bitset"
 	"tenon.sh/engine/capacity"
 )
 
@@ -16,7 +17,7 @@ import (
 // then those whose pods find room beside one cheaper machine; then several that smaller or fewer ones can replace.
 //
 // Which machines go first decides what is left for the others, so several orders are tried where that is quick; the state
-// that is worth most counts.
+// that is worth most counts, and several machines at a time are looked at in that one only.
 func Search(p *Problem) *Result {
 	weights := []weight{whole, root, none}
 	if len(p.Machines) > fewMachines {
@@ -31,11 +32,11 @@ func Search(p *Problem) *Result {
 		for _, j := range s.ranked() {
 			s.replace([]int{j})
 		}
-		s.together()
 		if best == nil || s.gain() > best.gain()*(1+1e-9) {
 			best = s
 		}
 	}
+	best.together()
 	return best.result()
 }
 
@@ -72,22 +73,26 @@ func (s *search) gain() float64 {
 
 // search is the state that is being made cheaper.
 type search struct {
-	p       *Problem
-	worth   []float64 // of one pod of each class
-	size    []float64
-	state   []machine
-	order   []int   // machines that take pods, the fullest first
-	blocks  []block // of order
-	blockOf []int   // of each machine; those that take no pods are in none
-	options []int   // cheapest first
-	gone    []int
-	paid    float64
-	left    []int // of each cap
-	putOff  []Lot
-	trail   []move
-	effort  int
-	weight  weight
-	touched []bool // machines that a trial has put pods on
+	p            *Problem
+	worth        []float64 // of one pod of each class
+	size         []float64
+	state        []machine
+	order        []int        // machines that take pods, the fullest first
+	blocks       []block      // of order
+	blockOf      []int        // of each machine; those that take no pods are in none
+	open         []bitset.Set // of each class: the blocks that may have room for a pod of it; nil before the first is looked for
+	options      []int        // cheapest first
+	most         []float64    // of each option: what the pods on it may be worth at most
+	gone         []int
+	paid         float64
+	left         []int // of each cap
+	putOff       []Lot
+	trail        []move
+	effort       int
+	weight       weight
+	touched      []bool          // machines that a trial has put pods on
+	room         capacity.Vector // of fill
+	counts, best []int           // of fill and several
 }
 
 // machine is what has become of a machine.
@@ -141,7 +146,9 @@ func newSearch(p *Problem, weight weight) *search {
 	s.readBlocks()
 	for o := range p.Options {
 		s.options = append(s.options, o)
+		s.most = append(s.most, mostWorth(p.Options[o].Allocatable, p.Worth))
 	}
+	s.open = make([]bitset.Set, len(p.Classes))
 	slices.SortStableFunc(s.options, func(a, b int) int { return cmp.Compare(p.Options[a].Price, p.Options[b].Price) })
 	return s
 }
@@ -154,6 +161,16 @@ func dot(v capacity.Vector, u []float64) float64 {
 		}
 	}
 	return sum
+}
+
+// mostWorth is what pods on a machine of that size may be worth at most.
+func mostWorth(v capacity.Vector, worth []float64) float64 {
+	for d, n := range v {
+		if n >= capacity.Most && worth[d] > 0 {
+			return math.Inf(1)
+		}
+	}
+	return dot(v, worth)
 }
 
 // waste is what the machine costs beyond what its pods are worth.
@@ -224,7 +241,9 @@ func (s *search) take(gone []int) []load {
 		s.state[j].gone = true
 		out = append(out, s.state[j].loads...)
 	}
-	slices.SortStableFunc(out, func(a, b load) int { return cmp.Compare(s.size[b.class], s.size[a.class]) })
+	slices.SortStableFunc(out, func(a, b load) int {
+		return cmp.Or(cmp.Compare(s.size[b.class], s.size[a.class]), cmp.Compare(a.class, b.class))
+	})
 	return out
 }
 
@@ -241,17 +260,25 @@ func (s *search) spread(loads []load, all bool) bool {
 	return true
 }
 
-// place puts the pods of the load where there is room, the fullest machines first.
+// place puts the pods of the load where there is room, the fullest machines first. As machines that stay only ever become
+// fuller, a block without room for a class is not looked at for it again.
 func (s *search) place(l *load) {
 	c := &s.p.Classes[l.class]
-	for b := range s.blocks {
+	open := s.open[l.class]
+	if open == nil {
+		open = bitset.Full(len(s.blocks))
+		s.open[l.class] = open
+	}
+	for b := open.Next(0); b >= 0; b = open.Next(b + 1) {
 		if !c.Request.Fits(s.blocks[b].most) {
+			open.Remove(b)
 			continue
 		}
-		before := l.n
+		before, full := l.n, true
 		for _, i := range s.blocks[b].machines {
 			m := &s.state[i]
 			s.effort--
+			full = full && !s.inTrial(i)
 			if m.gone || !c.Where.Has(i) || !c.Request.Fits(m.free) {
 				continue
 			}
@@ -263,10 +290,19 @@ func (s *search) place(l *load) {
 				return
 			}
 		}
-		if l.n == before {
-			s.tighten(&s.blocks[b])
+		if l.n < before {
+			continue
+		}
+		s.tighten(&s.blocks[b])
+		if full {
+			open.Remove(b)
 		}
 	}
+}
+
+// inTrial reports whether the machine may get back what it has lost, if the trial is undone.
+func (s *search) inTrial(i int) bool {
+	return s.touched[i] || s.state[i].gone && s.state[i].loads != nil
 }
 
 // block is some machines that are about as full as each other.
@@ -296,10 +332,8 @@ func (s *search) tighten(b *block) {
 	if !b.stale {
 		return
 	}
-	for _, i := range b.machines {
-		if m := &s.state[i]; s.touched[i] || m.gone && m.loads != nil {
-			return
-		}
+	if slices.ContainsFunc(b.machines, s.inTrial) {
+		return
 	}
 	b.stale = false
 	clear(b.most)

@@ -19,6 +19,7 @@ type scratch struct {
 	most   []int
 	shape  []float64
 	room   capacity.Vector
+	roomy  []int64 // the room of the resources that matter
 }
 
 // fill puts pods on the option until nothing more fits: each time the shape that is most like the room that is left, and
@@ -120,24 +121,29 @@ func (g *greedy) first(good *good, d *draft, will func(l *lot) bool) bool {
 // pour fills the room that is left.
 func (g *greedy) pour(good *good, d *draft, exponent int) {
 	a := g.s.pools[good.pool].Options[good.option].Allocatable
+	dims := len(g.m.dims)
+	room, shape := g.roomy[:dims], g.shape[:dims]
 	for {
 		for i, dim := range g.m.dims {
-			g.shape[i] = 0
+			room[i], shape[i] = g.room[dim], 0
 			if a[dim] > 0 {
-				g.shape[i] = good.weight[i] * float64(g.room[dim]) / float64(a[dim])
+				shape[i] = good.weight[i] * float64(room[i]) / float64(a[dim])
 			}
 		}
 		at, most := -1, 0.0
 		kept := g.open[:0]
 		for _, i := range g.open {
+			if !holds(room, good.asks[i*dims:][:dims]) {
+				continue
+			}
 			gs := &good.shapes[i]
-			if !g.m.shapes[gs.shape].request.Fits(g.room) || !meets(g.avail[gs.shape], g.compat) {
+			if !meets(g.avail[gs.shape], g.compat) {
 				continue
 			}
 			kept = append(kept, i)
 			dot := 0.0
-			for j, x := range gs.share {
-				dot += float64(x * g.shape[j])
+			for j, x := range good.shares[i*dims:][:dims] {
+				dot += float64(x * shape[j])
 			}
 			if score := dot * gs.score[exponent]; score > most || at < 0 {
 				at, most = i, score
@@ -157,6 +163,16 @@ func (g *greedy) pour(good *good, d *draft, exponent int) {
 		n := g.m.shapes[h].request.Times(g.room, math.MaxInt32)
 		g.put(good, d, h, n)
 	}
+}
+
+// holds reports whether there is room for what is asked.
+func holds(room, asks []int64) bool {
+	for i, n := range asks {
+		if n > room[i] && n > 0 {
+			return false
+		}
+	}
+	return true
 }
 
 // readmit lets the parked kinds come after all; it answers false if there are none.

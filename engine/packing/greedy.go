@@ -75,8 +75,10 @@ type greedy struct {
 func (s *solver) newGreedy(m *market, left []int) *greedy {
 	g := &greedy{s: s, m: m, left: left, apart: m.apart, exponents: []int{0, 1, 2, 3}, roominess: roominess}
 	g.avail, g.ofKind = make([]bitset.Set, len(m.shapes)), make([]int, len(m.kinds))
+	words := len(bitset.New(len(m.kinds)))
+	avail := make(bitset.Set, words*len(m.shapes)) // read all the time, and so close together
 	for h := range m.shapes {
-		g.avail[h] = bitset.New(len(m.kinds))
+		g.avail[h] = avail[h*words:][:words:words]
 		for i, k := range m.shapes[h].kinds {
 			if n := left[m.shapes[h].lots[i]]; n > 0 {
 				g.avail[h].Add(k)
@@ -87,7 +89,7 @@ func (s *solver) newGreedy(m *market, left []int) *greedy {
 	}
 	g.stale, g.fresh, g.drafty = make([]float64, len(m.goods)), make([]int, len(m.goods)), make([]*draft, len(m.goods))
 	g.count, g.most = make([]int, s.host.nGroups), make([]int, s.host.nGroups)
-	g.shape = make([]float64, len(m.dims))
+	g.shape, g.roomy = make([]float64, len(m.dims)), make([]int64, len(m.dims))
 	return g
 }
 

@@ -71,14 +71,16 @@ type good struct {
 	kinds        bitset.Set
 	weight       []float64 // how much each of the market's resources counts when shapes are compared
 	shapes       []goodShape
+	// asks is what the shapes ask for of the market's resources, shape after shape; shares is the same as weighted shares of
+	// the machine. They are read all the time, and so lie close together.
+	asks   []int64
+	shares []float64
 }
 
 // goodShape is a shape as this option sees it.
 type goodShape struct {
-	shape  int
-	share  []float64 // its request as shares of the machine, weighted
-	length float64   // their Euclidean length
-	score  [4]float64
+	shape int
+	score [4]float64
 }
 
 func (s *solver) newMarket(pools []int, items []*item) *market {
@@ -415,7 +417,7 @@ func (m *market) renew(s *solver, left []int) {
 	}
 	for i := range m.goods {
 		g := &m.goods[i]
-		g.shapes = nil
+		g.shapes, g.asks, g.shares = nil, nil, nil
 		g.measure(s, m)
 	}
 	slices.SortStableFunc(m.goods, func(a, b good) int { return cmp.Compare(b.promise, a.promise) })
@@ -488,17 +490,19 @@ func (g *good) measure(s *solver, m *market) {
 		if !m.shapes[h].whole.Fits(a) {
 			continue
 		}
-		gs := goodShape{shape: h, share: make([]float64, len(m.dims))}
+		gs := goodShape{shape: h}
 		square := 0.0
 		for i, d := range m.dims {
+			share := 0.0
 			if r[d] > 0 && a[d] > 0 {
-				gs.share[i] = g.weight[i] * float64(r[d]) / float64(a[d])
-				square += float64(gs.share[i] * gs.share[i])
+				share = g.weight[i] * float64(r[d]) / float64(a[d])
+				square += float64(share * share)
 			}
+			g.asks, g.shares = append(g.asks, r[d]), append(g.shares, share)
 		}
-		gs.length = max(math.Sqrt(square), 1e-12)
+		length := max(math.Sqrt(square), 1e-12)
 		for e, exponent := range exponents {
-			gs.score[e] = power(m.shapes[h].value, exponent) / gs.length
+			gs.score[e] = power(m.shapes[h].value, exponent) / length
 		}
 		g.shapes = append(g.shapes, gs)
 	}
