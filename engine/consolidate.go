@@ -42,7 +42,7 @@ const (
 // what is found there is planned with all rules, and what does not hold, or does not pay, is left out. Of the rest goes now
 // what budgets allow. With again, what the last pass has looked at is not looked at again.
 func (d *disruptor) consolidate(again bool) {
-	c := d.newConsolidation()
+	c := d.newConsolidation(again)
 	c.again = again && c.changed()
 	for round := 1; len(c.sources) > 0; round++ {
 		begun := len(d.plan.Disruptions)
@@ -96,10 +96,14 @@ type attempted struct {
 	gone []*host
 }
 
-func (d *disruptor) newConsolidation() *consolidation {
+func (d *disruptor) newConsolidation(again bool) *consolidation {
+	var unsettled map[string]Reason
+	if again {
+		unsettled = d.unsettled()
+	}
 	c := &consolidation{disruptor: d, index: map[hostKey]int{}, hints: map[*corev1.Pod]hostKey{}}
 	for _, h := range d.free() {
-		if r := d.consolidationRefusal(h); !r.OK() {
+		if r := cmp.Or(d.consolidationRefusal(h), unsettled[h.pool()]); !r.OK() {
 			d.keep(h, r)
 			continue
 		}
@@ -172,7 +176,7 @@ func (c *consolidation) search() {
 	c.core = 1000 * c.worth[c.problem.names.Find(string(corev1.ResourceCPU))]
 	p := &disruption.Problem{
 		Options: options, Worth: c.worth, Horizon: usualPayback.Hours(), Floor: leastCore * c.core, Share: leastShare,
-		Strict: strictness, Effort: c.opt.effort() * 4,
+		Strict: strictness, Effort: c.opt.effort(),
 	}
 	machineOf := c.machines(p)
 	c.expectElsewhere(p, machineOf)
@@ -300,6 +304,7 @@ func (c *consolidation) attempt(gone []*host) tried {
 	}
 	opt := c.opt
 	opt.PriceBand = min(opt.priceBand(), narrowBand)
+	opt.Effort = max(1, opt.effort()/8)
 	if c.again || len(c.sources) > manySources {
 		opt.Effort = -1
 	}

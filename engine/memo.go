@@ -29,8 +29,10 @@ type Memo struct {
 	pass     uint64
 	// looked is what the last passes of Disrupt have looked at for nothing; nil before the first.
 	looked *lookedAt
-	next   uint64 // number of the next pod
-	key    keyWriter
+	// unsettled is since when DisruptAgain has seen pools to be, by name.
+	unsettled map[string]time.Time
+	next      uint64 // number of the next pod
+	key       keyWriter
 }
 
 // podFacts is what the engine asks of a pod again and again.

@@ -45,9 +45,12 @@ func (m *ownerMoves) moved(o *ownerFacts) int {
 	if !slices.ContainsFunc(o.facts, young) {
 		return 0
 	}
+	first := o.first()
 	since, known := m.madeAt(o.name)
-	if !known { // no later than its first pod
-		since = o.first()
+	if !known || o.active() > 1 && first.Sub(since) < moveHour {
+		// Consolidation cannot have moved all pods of an owner that is so young: where many pods are made at a time, those of
+		// some owners come late.
+		since = first
 	}
 	n := 0
 	for _, f := range o.facts {

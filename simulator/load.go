@@ -221,6 +221,7 @@ func (w *World) labelsOf(l *load, version int) map[string]string {
 func (w *World) declare(l *load, version int, labels map[string]string) {
 	selector := &metav1.LabelSelector{MatchLabels: labels}
 	meta := metav1.ObjectMeta{Namespace: l.Template.Namespace, Name: l.setName(version), UID: types.UID(l.key + "/" + l.setName(version)), ResourceVersion: "1"}
+	meta.CreationTimestamp = metav1.NewTime(w.clock.now)
 	switch l.Kind {
 	case scenario.Deployment:
 		meta.Labels = labels

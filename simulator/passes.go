@@ -130,9 +130,10 @@ func (w *World) disrupt(ctx context.Context) {
 		w.beginOrder(d)
 	}
 	for _, k := range plan.Kept {
-		if k.Reason.Code == engine.ConsolidateAfter || k.Reason.Code == engine.BudgetExhausted {
+		switch k.Reason.Code {
+		case engine.ConsolidateAfter, engine.Unsettled, engine.OwnerMoved, engine.BudgetExhausted:
 			w.noteChange() // time alone changes that
-			break
+			return
 		}
 	}
 }

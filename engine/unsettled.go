@@ -1,0 +1,68 @@
+package engine
+
+import (
+	"fmt"
+	"time"
+
+	v1 "tenon.sh/api/v1"
+)
+
+const (
+	// A pool is unsettled while pods come to, or leave, more than one in busyShare of its nodes, and fewBusy at least, within
+	// its consolidateAfter, but no less than shortestCalm and no more than longestCalm.
+	busyShare    = 10
+	fewBusy      = 2
+	shortestCalm = 10 * time.Second
+	longestCalm  = time.Minute
+	// patience is how many times as long consolidation waits for that to end. Pools with much coming and going all the time
+	// are consolidated all the same.
+	patience = 10
+)
+
+// unsettled says why nodes of some pools are not consolidated for their pods' places yet. Where many pods leave, or come,
+// within a minute or two, whatever moves before that is over is planned for a cluster that will not be: it would use up what
+// the pods' owners allow to be moved in an hour, and the bill would stay high for as long.
+func (d *disruptor) unsettled() map[string]Reason {
+	if d.memo.unsettled == nil {
+		d.memo.unsettled = map[string]time.Time{}
+	}
+	nodes, busy := map[string]int{}, map[string]int{}
+	for _, h := range d.p.hosts {
+		if h.node == nil || h.claim == nil || h.leaving || d.budgets[h.pool()] == nil {
+			continue
+		}
+		nodes[h.pool()]++
+		last := latest(d.p.census.activityOn(h.node.Name).lasting, h.claim.Status.LastPodEventTime.Time)
+		if d.s.Now.Sub(last) < calmOf(d.budgets[h.pool()].rules.pool) {
+			busy[h.pool()]++
+		}
+	}
+	out := map[string]Reason{}
+	for name, b := range d.budgets {
+		n := busy[name]
+		if n < fewBusy || n*busyShare <= nodes[name] {
+			delete(d.memo.unsettled, name)
+			continue
+		}
+		since, known := d.memo.unsettled[name]
+		if !known || since.After(d.s.Now) {
+			since = d.s.Now
+			d.memo.unsettled[name] = since
+		}
+		if end := since.Add(patience * calmOf(b.rules.pool)); d.s.Now.Before(end) {
+			out[name] = Reason{
+				Code: Unsettled, NodePool: name, Have: fmt.Sprintf("%d of %s", n, plural(nodes[name], "node")), Need: end.UTC().Format(time.RFC3339),
+			}
+		}
+	}
+	return out
+}
+
+// calmOf is how long nodes of the pool have to have been left alone by pods to count as calm.
+func calmOf(pool *v1.NodePool) time.Duration {
+	after := longestCalm
+	if d := pool.Spec.Disruption.ConsolidateAfter.Duration; d != nil {
+		after = *d
+	}
+	return min(max(after, shortestCalm), longestCalm)
+}
