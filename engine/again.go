@@ -20,8 +20,8 @@ const (
 
 // DisruptAgain is Disrupt for a caller that keeps memo from pass to pass. Once a pass has looked at all machines for what could
 // be consolidated, the next ones within a minute look only at those whose pods have changed or that a budget put off, and at those
-// that could use the room most; all other methods look at all machines each time. So it may leave to a later pass what
-// Disrupt would find now.
+// that could use the room most; all other methods look at all machines each time. It also moves no pods of pools that are
+// unsettled. So it may leave to a later pass what Disrupt would find now.
 func DisruptAgain(s *Snapshot, opt Options, memo *Memo) *Plan { return disrupt(s, opt, memo, true) }
 
 // lookedAt is what passes have looked at for nothing.

@@ -87,7 +87,7 @@ func readProblem(s *Snapshot, opt Options, pods *census, t *trial) *problem {
 // model describes the problem to the packing.
 func (p *problem) model() {
 	s, opt := p.snapshot, p.opt
-	p.pools, p.broken = poolsOf(s, p.hosts)
+	p.pools, p.broken = poolsOf(s, p.census.memo, p.hosts)
 	p.names = newResourceNames(p.asked())
 	p.namesText = p.names.text()
 	for _, c := range p.classes {

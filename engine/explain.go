@@ -176,7 +176,7 @@ func (p *problem) portRefusal(pool *poolModel, c *podClass) Reason {
 // emptiness says which of the pool's own requirements no type meets, and what there is instead.
 func (m *poolModel) emptiness(u *requirement.Universe) Reason {
 	r := Reason{Code: NoInstanceTypes, NodePool: m.pool.Name}
-	settled := m.settledKeys()
+	settled := m.catalog.settled
 	for _, e := range m.required {
 		if !settled[e.Key] {
 			continue

@@ -25,7 +25,7 @@ type Memo struct {
 	works map[workloadName]*workloadFacts
 	owned map[string]*ownerFacts
 	// catalogs are the sorted ones by their first types.
-	catalogs map[*InstanceType]*sortedCatalog
+	catalogs map[*InstanceType]*soldCatalog
 	pass     uint64
 	// looked is what the last passes of Disrupt have looked at for nothing; nil before the first.
 	looked *lookedAt
@@ -122,7 +122,7 @@ func (m *Memo) take(s *Snapshot) *census {
 		m.pods = make(map[*corev1.Pod]*podFacts, len(s.Pods))
 		m.rolls, m.kinds, m.needs = map[string]*roll{}, map[string]*alike{}, map[string]*podNeed{}
 		m.works, m.owned = map[workloadName]*workloadFacts{}, map[string]*ownerFacts{}
-		m.catalogs = map[*InstanceType]*sortedCatalog{}
+		m.catalogs = map[*InstanceType]*soldCatalog{}
 	}
 	for first, c := range m.catalogs {
 		if c.pass < m.pass-1 {

@@ -3,6 +3,7 @@ package engine
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -18,10 +19,11 @@ import (
 
 // poolModel is a pool that can be used, with its catalog as options of the packing problem.
 type poolModel struct {
-	pool   *v1.NodePool
-	class  *Class
-	labels map[string]string // that every machine of the pool carries
-	taints []corev1.Taint    // that stay on its machines
+	pool    *v1.NodePool
+	class   *Class
+	catalog *soldCatalog      // of the class
+	labels  map[string]string // that every machine of the pool carries
+	taints  []corev1.Taint    // that stay on its machines
 	// required is what the pool itself requires of its machines' labels.
 	required []requirement.Expression
 	used     corev1.ResourceList
@@ -44,14 +46,14 @@ type poolModel struct {
 
 // poolsOf lists the pools that can be used, in an order that depends on weight first and on names last, and says what
 // is wrong with the others.
-func poolsOf(s *Snapshot, hosts []*host) (pools []*poolModel, broken []Note) {
+func poolsOf(s *Snapshot, memo *Memo, hosts []*host) (pools []*poolModel, broken []Note) {
 	for _, pool := range s.NodePools {
 		class := findClass(s, pool.Spec.Template.Spec.NodeClassRef)
 		if r := poolProblem(pool, class); !r.OK() {
 			broken = append(broken, Note{Object: "NodePool " + pool.Name, Reason: r})
 			continue
 		}
-		m := &poolModel{pool: pool, class: class}
+		m := &poolModel{pool: pool, class: class, catalog: memo.catalogOf(class.InstanceTypes)}
 		if len(pool.Spec.Limits) > 0 {
 			m.used = poolUsage(hosts, pool.Name)
 		}
@@ -134,19 +136,9 @@ func poolLabels(pool *v1.NodePool) map[string]string {
 }
 
 func (m *poolModel) mentionTypes(u *requirement.Universe) {
-	byName := u.Key(corev1.LabelInstanceTypeStable) >= 0
-	for i := range m.class.InstanceTypes {
-		t := &m.class.InstanceTypes[i]
-		mentionType(u, t)
-		if byName {
-			u.Mention(corev1.LabelInstanceTypeStable, t.Name)
-		}
-		for _, o := range t.Offerings {
-			for key, value := range offeringLabels(&o) {
-				if u.Key(key) >= 0 {
-					u.Mention(key, value)
-				}
-			}
+	for k := range u.Keys() {
+		if values := m.catalog.values[u.Name(k)]; len(values) > 0 {
+			u.Mention(u.Name(k), values...)
 		}
 	}
 }
@@ -156,11 +148,12 @@ func (m *poolModel) compile(p *problem) {
 	u := p.universe
 	m.model.Weight = m.weight()
 	m.model.Left = p.limitsLeft(m)
-	m.keys = m.settledKeys()
+	m.keys = maps.Clone(m.catalog.settled)
 	m.chooseTopologies(p)
 	if m.contradiction(u) == "" {
-		for _, kind := range p.census.memo.sortedTypes(m.class.InstanceTypes) {
-			m.addOptions(p, kind, m.keys)
+		rules := m.rules()
+		for i := range m.catalog.types {
+			m.addOptions(p, &m.catalog.types[i], rules)
 		}
 	}
 	m.number()
@@ -191,23 +184,6 @@ func (m *poolModel) compile(p *problem) {
 	m.subtractDaemons(p)
 	m.markLarge(p)
 	m.model.Variety = m.varieties(p)
-}
-
-// settledKeys are the labels that some type or offering of the catalog settles: a type that does not name such a key
-// does not carry it.
-func (m *poolModel) settledKeys() map[string]bool {
-	keys := map[string]bool{corev1.LabelInstanceTypeStable: true, corev1.LabelTopologyZone: true, v1.CapacityTypeLabelKey: true}
-	for i := range m.class.InstanceTypes {
-		for key := range m.class.InstanceTypes[i].Labels {
-			keys[key] = true
-		}
-		for j := range m.class.InstanceTypes[i].Offerings {
-			for key := range m.class.InstanceTypes[i].Offerings[j].Labels {
-				keys[key] = true
-			}
-		}
-	}
-	return keys
 }
 
 // chooseTopologies finds the labels that divide machines into domains, that no type settles, and of which the pool allows

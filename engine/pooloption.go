@@ -48,30 +48,6 @@ func offeringLabels(o *Offering) map[string]string {
 	return labels
 }
 
-// sortedCatalog is a catalog in order.
-type sortedCatalog struct {
-	types []*InstanceType
-	pass  uint64 // the last call that asked
-}
-
-// sortedTypes orders types by structure (size and price) first and by name between equals.
-func (m *Memo) sortedTypes(types []InstanceType) []*InstanceType {
-	if len(types) == 0 {
-		return nil
-	}
-	c := m.catalogs[&types[0]]
-	if c == nil || len(c.types) != len(types) {
-		c = &sortedCatalog{}
-		for i := range types {
-			c.types = append(c.types, &types[i])
-		}
-		slices.SortFunc(c.types, compareTypes)
-		m.catalogs[&types[0]] = c
-	}
-	c.pass = m.pass
-	return c.types
-}
-
 // osRank prefers Linux between equals: pods that name no system are made for it.
 func osRank(t *InstanceType) int {
 	if slices.Contains(t.Labels[corev1.LabelOSStable], "linux") {
@@ -81,21 +57,27 @@ func osRank(t *InstanceType) int {
 }
 
 // addOptions adds every variant and offering of a type that meets the pool's own requirements.
-func (m *poolModel) addOptions(p *problem, kind *InstanceType, settled map[string]bool) {
+func (m *poolModel) addOptions(p *problem, t *soldType, rules optionRules) {
 	var allocatable, charge capacity.Vector
-	offerings := sortedOfferings(kind)
-	all := variants(kind, p.universe)
+	kind := t.InstanceType
+	all := t.only
+	if all == nil {
+		all = variants(kind, p.universe)
+	}
+	if len(m.chosen) > 0 {
+		all = clonedAll(all)
+	}
 	for _, key := range sortedKeys(m.chosen) {
 		all = multiplied(all, key, m.chosen[key])
 	}
 	for _, variant := range all {
-		for _, offering := range offerings {
+		for _, offering := range t.offerings {
 			o := poolOption{kind, offering, variant}
-			if !m.allows(&o, settled) {
+			if !rules.admit(&o) {
 				continue
 			}
 			if allocatable == nil {
-				allocatable = m.sizeOf(p, kind)
+				allocatable = m.sizeOf(p, t)
 				charge = p.names.vector(kind.Capacity)
 				charge[p.names.Find(string(v1.ResourceNodes))] = 1
 			}
@@ -110,9 +92,9 @@ func (m *poolModel) addOptions(p *problem, kind *InstanceType, settled map[strin
 }
 
 // sizeOf is what pods can use of a machine of the type: what the catalog says, or what running machines have taught.
-func (m *poolModel) sizeOf(p *problem, kind *InstanceType) capacity.Vector {
-	size := p.names.vector(kind.Allocatable())
-	if known := p.learned[kind]; known != nil {
+func (m *poolModel) sizeOf(p *problem, t *soldType) capacity.Vector {
+	size := p.names.vector(t.allocatable)
+	if known := p.learned[t.InstanceType]; known != nil {
 		memory := p.names.Find(string(corev1.ResourceMemory))
 		size[memory] = amount(corev1.ResourceMemory, *known)
 	}
@@ -120,7 +102,7 @@ func (m *poolModel) sizeOf(p *problem, kind *InstanceType) capacity.Vector {
 		size[pods] = min(size[pods], int64(p.opt.MaxPodsPerNode))
 	}
 	for driver, d := range p.names.drivers() {
-		size[d] = p.wishes.volumes.freeOn(kind, driver)
+		size[d] = p.wishes.volumes.freeOn(t.InstanceType, driver)
 	}
 	return size
 }
@@ -139,21 +121,36 @@ func sortedOfferings(kind *InstanceType) []*Offering {
 	return out
 }
 
-// allows reports whether the pool's requirements and labels admit a machine of the option.
-func (m *poolModel) allows(o *poolOption, settled map[string]bool) bool {
+// optionRules is what a pool's requirements and labels say of labels that its options settle.
+type optionRules struct {
+	required []requirement.Expression
+	labels   [][2]string
+}
+
+func (m *poolModel) rules() optionRules {
+	var r optionRules
 	for _, e := range m.required {
-		if !settled[e.Key] {
-			continue
+		if m.keys[e.Key] {
+			r.required = append(r.required, e)
 		}
+	}
+	for _, key := range sortedKeys(m.labels) {
+		if m.keys[key] {
+			r.labels = append(r.labels, [2]string{key, m.labels[key]})
+		}
+	}
+	return r
+}
+
+// admit reports whether a machine of the option meets them.
+func (r optionRules) admit(o *poolOption) bool {
+	for _, e := range r.required {
 		if value, there := o.label(e.Key); !e.Admits(value, there) {
 			return false
 		}
 	}
-	for key, value := range m.labels {
-		if !settled[key] {
-			continue
-		}
-		if have, _ := o.label(key); have != value {
+	for _, l := range r.labels {
+		if have, _ := o.label(l[0]); have != l[1] {
 			return false
 		}
 	}
@@ -166,15 +163,20 @@ func variants(kind *InstanceType, u *requirement.Universe) []map[string]string {
 	out := []map[string]string{{corev1.LabelInstanceTypeStable: kind.Name}}
 	for _, key := range sortedKeys(kind.Labels) {
 		values := kind.Labels[key]
-		if len(values) == 0 || key == corev1.LabelTopologyZone || key == v1.CapacityTypeLabelKey || key == corev1.LabelInstanceTypeStable {
+		if len(values) == 0 || saidElsewhere(key) {
 			continue
 		}
-		if u.Key(key) < 0 {
+		if len(values) > 1 && u.Key(key) < 0 {
 			values = values[:1]
 		}
 		out = multiplied(out, key, values)
 	}
 	return out
+}
+
+// saidElsewhere reports whether a label follows from the type's name or from the offering.
+func saidElsewhere(key string) bool {
+	return key == corev1.LabelTopologyZone || key == v1.CapacityTypeLabelKey || key == corev1.LabelInstanceTypeStable
 }
 
 // mostVariants bounds the variants of a type; no real catalog comes near it.

@@ -1,0 +1,93 @@
+package engine
+
+import (
+	"maps"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+
+	v1 "tenon.sh/api/v1"
+)
+
+// soldCatalog is a catalog in order, with what every compilation asks of it. A catalog that was read anew is another one.
+type soldCatalog struct {
+	types []soldType
+	// settled are the labels that some type or offering settles: a type that does not name such a key does not carry it.
+	settled map[string]bool
+	// values are those that types and offerings have for each label.
+	values map[string][]string
+	pass   uint64 // the last call that asked
+}
+
+// soldType is a type of the catalog.
+type soldType struct {
+	*InstanceType
+	offerings   []*Offering // the cheapest first
+	allocatable corev1.ResourceList
+	// only is the way in which the type turns out whatever the problem; nil if there may be several.
+	only []map[string]string
+}
+
+// catalogOf reads a catalog, or remembers it: types by structure (size and price) first and by name between equals.
+func (m *Memo) catalogOf(types []InstanceType) *soldCatalog {
+	if len(types) == 0 {
+		return newSoldCatalog(nil)
+	}
+	c := m.catalogs[&types[0]]
+	if c == nil || len(c.types) != len(types) {
+		c = newSoldCatalog(types)
+		m.catalogs[&types[0]] = c
+	}
+	c.pass = m.pass
+	return c
+}
+
+func newSoldCatalog(types []InstanceType) *soldCatalog {
+	c := &soldCatalog{
+		settled: map[string]bool{corev1.LabelInstanceTypeStable: true, corev1.LabelTopologyZone: true, v1.CapacityTypeLabelKey: true},
+		values:  map[string][]string{},
+	}
+	known := map[[2]string]bool{}
+	note := func(key, value string) {
+		if at := [2]string{key, value}; !known[at] {
+			known[at] = true
+			c.values[key] = append(c.values[key], value)
+		}
+	}
+	for i := range types {
+		t := &types[i]
+		sold := soldType{InstanceType: t, offerings: sortedOfferings(t), allocatable: t.Allocatable()}
+		several := false
+		for _, key := range sortedKeys(t.Labels) {
+			c.settled[key] = true
+			several = several || len(t.Labels[key]) > 1 && !saidElsewhere(key)
+			for _, value := range t.Labels[key] {
+				note(key, value)
+			}
+		}
+		if !several {
+			sold.only = variants(t, nil)
+		}
+		note(corev1.LabelInstanceTypeStable, t.Name)
+		for j := range t.Offerings {
+			o := &t.Offerings[j]
+			note(corev1.LabelTopologyZone, o.Zone)
+			note(v1.CapacityTypeLabelKey, o.CapacityType)
+			for _, key := range sortedKeys(o.Labels) {
+				c.settled[key] = true
+				note(key, o.Labels[key])
+			}
+		}
+		c.types = append(c.types, sold)
+	}
+	slices.SortFunc(c.types, func(a, b soldType) int { return compareTypes(a.InstanceType, b.InstanceType) })
+	return c
+}
+
+func clonedAll(list []map[string]string) []map[string]string {
+	out := make([]map[string]string, 0, len(list))
+	for _, m := range list {
+		out = append(out, maps.Clone(m))
+	}
+	return out
+}
