@@ -50,9 +50,9 @@ func (c change) object() client.Object {
 	return c.old
 }
 
-func newStore(clock clock.PassiveClock) *store {
+func newStore(clock clock.PassiveClock, kinds []kind) *store {
 	s := &store{clock: clock, shelves: map[reflect.Type]*shelf{}, version: 100}
-	for _, k := range kinds() {
+	for _, k := range kinds {
 		shelf := &shelf{kind: k, objects: map[string]client.Object{}}
 		s.shelves[reflect.TypeOf(k.prototype)] = shelf
 		s.order = append(s.order, shelf)

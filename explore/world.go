@@ -25,6 +25,7 @@ type shared struct {
 	scheme  *runtime.Scheme
 	metrics *report.Metrics
 	catalog []engine.InstanceType
+	kinds   []kind
 	quiet   context.Context
 }
 
@@ -33,6 +34,7 @@ func newShared() *shared {
 		scheme:  cluster.Scheme(),
 		metrics: report.NewMetrics(prometheus.NewRegistry(), "explore"),
 		catalog: smallCatalog(),
+		kinds:   kinds(),
 		quiet:   log.IntoContext(context.Background(), logr.Discard()),
 	}
 }
@@ -118,7 +120,7 @@ func newWorld(s *shared, seed uint64, opt Options) *world {
 		w.trace = &trace{clock: w.clock, began: began}
 	}
 	w.fresh(-1)
-	w.api = newStore(w.clock)
+	w.api = newStore(w.clock, s.kinds)
 	w.laws = newLaws(w)
 	w.kube = newKube(w)
 	w.api.changed = w.changed
