@@ -91,7 +91,7 @@ func (r remote) List(_ context.Context, list client.ObjectList, opts ...client.L
 	return r.p.call("list", shelf.name, fieldsOf(options), func() error {
 		fill(shelf.keys, shelf.objects)
 		if node, ok := strings.CutPrefix(fieldsOf(options), cluster.PodsByNode+"="); ok && shelf.name == "Pod" && r.p.w.current != nil {
-			r.p.w.current.listed[node] = r.p.api.version
+			r.p.w.current.looked(node, r.p.api.version)
 		}
 		return nil
 	})

@@ -52,9 +52,9 @@ func (k *kube) catchUp() {
 	}
 }
 
-// actors lists who acts beside the autoscaler, in the order in which they act when nothing goes wrong.
+// actors lists who acts, the autoscaler and others, in the order in which they act when nothing goes wrong.
 func actors() []func(w *world, add func(action)) {
-	return []func(w *world, add func(action)){kubelets, nodeControllers, workloads, budgets, garbage, scheduler, users, troubles}
+	return []func(w *world, add func(action)){tasks, watches, passes, kubelets, nodeControllers, workloads, budgets, garbage, scheduler, users, troubles}
 }
 
 // scheduler is kube-scheduler, as far as these runs need one: it looks at a pod and binds it to a node that fits as far as
@@ -164,7 +164,7 @@ func holds(s *store, node *corev1.Node, pod *corev1.Pod) bool {
 
 // newNode is the Node of a machine as its kubelet registers it.
 func (k *kube) newNode(m engine.Machine, allocatable corev1.ResourceList) *corev1.Node {
-	name := strings.TrimPrefix(string(m.ID), k.w.cloud.IDPrefix())
+	name := k.nodeName(m.ID)
 	labels := maps.Clone(m.Labels)
 	labels[corev1.LabelHostname] = name
 	return &corev1.Node{
@@ -174,4 +174,8 @@ func (k *kube) newNode(m engine.Machine, allocatable corev1.ResourceList) *corev
 		}},
 		Status: corev1.NodeStatus{Capacity: m.Capacity, Allocatable: allocatable},
 	}
+}
+
+func (k *kube) nodeName(id engine.MachineID) string {
+	return strings.TrimPrefix(string(id), k.w.cloud.IDPrefix())
 }

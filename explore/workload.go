@@ -29,16 +29,16 @@ func workloads(w *world, add func(action)) {
 		alive := slices.DeleteFunc(slices.Clone(pods[rs.UID]), func(p *corev1.Pod) bool { return p.DeletionTimestamp != nil })
 		switch want := int(*rs.Spec.Replicas); {
 		case len(alive) < want:
-			add(action{kind: "workload", name: "adds a pod of " + rs.Name, weight: 6, do: func() { w.newPod(rs, "ReplicaSet", "", rs.Spec.Template, "") }})
+			add(action{kind: "workload", name: "adds a pod of ", object: rs.Name, weight: 6, do: func() { w.newPod(rs, "ReplicaSet", "", rs.Spec.Template, "") }})
 		case len(alive) > want:
-			add(action{kind: "workload", name: "removes a pod of " + rs.Name, weight: 6, do: func() { w.deletePod(alive[w.draw(len(alive))]) }})
+			add(action{kind: "workload", name: "removes a pod of ", object: rs.Name, weight: 6, do: func() { w.deletePod(alive[w.draw(len(alive))]) }})
 		}
 	}
 	for _, sts := range all[*appsv1.StatefulSet](w.api) {
 		for i := range int(*sts.Spec.Replicas) {
 			name := fmt.Sprintf("%s-%d", sts.Name, i)
 			if find[*corev1.Pod](w.api, "default/"+name) == nil {
-				add(action{kind: "workload", name: "adds " + name, weight: 6, do: func() { w.newPod(sts, "StatefulSet", name, sts.Spec.Template, "") }})
+				add(action{kind: "workload", name: "adds ", object: name, weight: 6, do: func() { w.newPod(sts, "StatefulSet", name, sts.Spec.Template, "") }})
 			}
 		}
 	}

@@ -72,6 +72,8 @@ type world struct {
 	current *task
 	actor   string // who makes the change that is being made
 	parked  chan struct{}
+	idle    []worker
+	listed  []action       // the last list of actions
 	settled map[string]int // by kind, how much of its history everybody has seen
 	step    int
 	calm    bool // nothing goes wrong any more
@@ -99,14 +101,25 @@ func (w *world) fresh(step int) { w.source.Seed(w.seed, 0x9e3779b97f4a7c15*uint6
 // action is something that can happen next.
 type action struct {
 	kind, name string
+	object     string // what name is about; the two are put together only if somebody asks
 	weight     int
 	at         time.Time // when, if not now
 	fault      bool      // something that should not happen, or that nobody needs
 	do         func()
+	task       *task // instead of do, a task that goes on
+	fate       fate  // and how
 }
 
 // String names the action.
-func (a action) String() string { return a.kind + " " + a.name }
+func (a action) String() string {
+	if t := a.task; t != nil {
+		return a.kind + " " + t.name + ": " + t.what + " " + t.kind + " " + t.object + a.fate.String()
+	}
+	return a.kind + " " + a.name + a.object
+}
+
+// can reports whether the action is possible now.
+func (a action) can(now time.Time) bool { return !a.at.After(now) && (a.do != nil || a.task != nil) }
 
 // newWorld makes the world of a seed.
 func newWorld(s *shared, seed uint64, opt Options) *world {
@@ -139,19 +152,31 @@ func (w *world) changed(s *shelf, c change) {
 	w.laws.changed(w.actor, s, c)
 }
 
-// actions lists what can happen now, and what will be able to later.
-func (w *world) actions() []action {
-	var out []action
-	add := func(a action) { out = append(out, a) }
-	w.processActions(add)
+// actions lists what can happen now, and what will be able to later. Who needs no more than the first that can happen now,
+// and is no fault, gets a list that may end there. The list holds until the next one is made.
+func (w *world) actions(first bool) []action {
+	out, now, found := w.listed[:0], w.clock.Now(), false
+	add := func(a action) {
+		out = append(out, a)
+		found = found || !a.fault && a.can(now)
+	}
+	if !w.p.dead {
+		for _, q := range w.p.queues {
+			q.ripen()
+		}
+	}
 	for _, actor := range actors() {
 		actor(w, add)
+		if first && found && !w.kube.undecided() {
+			break
+		}
 	}
+	w.listed = out
 	return out
 }
 
-// processActions are the steps of the autoscaler: events that reach it, passes that begin, calls of passes.
-func (w *world) processActions(add func(action)) {
+// tasks are the calls of passes under way, or a new process if there is none.
+func tasks(w *world, add func(action)) {
 	p := w.p
 	if p.dead {
 		add(action{kind: "restart", weight: 6, at: p.died.Add(restartTakes), do: func() {
@@ -161,7 +186,15 @@ func (w *world) processActions(add func(action)) {
 		return
 	}
 	for _, t := range p.tasks {
-		w.taskActions(t, add)
+		t.actions(add)
+	}
+}
+
+// watches are the events that reach the autoscaler.
+func watches(w *world, add func(action)) {
+	p := w.p
+	if p.dead {
+		return
 	}
 	for _, v := range p.order {
 		if v.behind() > 0 {
@@ -170,18 +203,22 @@ func (w *world) processActions(add func(action)) {
 		}
 	}
 	add(action{kind: "resync", weight: 1, fault: true, do: func() { p.order[w.draw(4)].repeat() }})
+}
+
+// passes are what the autoscaler can begin, and its end.
+func passes(w *world, add func(action)) {
+	p := w.p
+	if p.dead {
+		return
+	}
 	for _, l := range p.loops {
 		if !l.running {
-			add(action{kind: "pass", name: l.Name, weight: 8, at: l.Due(), do: func() {
-				l.running = true
-				p.spawn(l.Name, func(ctx context.Context) error { l.Run(ctx); return nil }, func(error) { l.running = false })
-			}})
+			add(action{kind: "pass", name: l.Name, weight: 8, at: l.Due(), do: l.begin})
 		}
 	}
 	for _, q := range p.queues {
-		q.ripen()
 		for i, r := range q.ready {
-			add(action{kind: "work", name: q.name + " " + r.Name, weight: 8, do: func() { q.begin(i) }})
+			add(action{kind: "work", name: q.name + " ", object: r.Name, weight: 8, do: func() { q.begin(i) }})
 		}
 		for r, at := range q.later {
 			add(action{kind: "wait", name: r.Name, at: at})
@@ -198,22 +235,21 @@ func (w *world) lagOfRestart() int {
 	return pick(w, 0, 0, 3, 12)
 }
 
-// taskActions are the ways in which a task may go on.
-func (w *world) taskActions(t *task, add func(action)) {
+// actions are the ways in which a task may go on.
+func (t *task) actions(add func(action)) {
 	if t.barred != nil && t.barred() {
 		return
 	}
-	name := t.name + ": " + t.what + " " + t.kind + " " + t.object
-	add(action{kind: "call", name: name, weight: 12, at: t.until, do: func() { w.proceed(t, done) }})
+	add(action{kind: "call", weight: 12, at: t.until, task: t, fate: done})
 	if t.what == "pause" || t.what == "lock" {
 		return
 	}
 	if !t.write {
-		add(action{kind: "call", name: name + failed.String(), weight: 1, fault: true, do: func() { w.proceed(t, failed) }})
+		add(action{kind: "call", weight: 1, fault: true, task: t, fate: failed})
 		return
 	}
-	for _, f := range []fate{conflicted, failed, unanswered, crashed, crashedIn} {
-		add(action{kind: "call", name: name + f.String(), weight: 1, fault: true, do: func() { w.proceed(t, f) }})
+	for _, f := range [...]fate{conflicted, failed, unanswered, crashed, crashedIn} {
+		add(action{kind: "call", weight: 1, fault: true, task: t, fate: f})
 	}
 }
 
