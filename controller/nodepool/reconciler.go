@@ -114,11 +114,16 @@ func (r *Reconciler) write(ctx context.Context, pool, changed *v1.NodePool) erro
 	if before == nil || before.Status != after.Status || before.Message != after.Message {
 		log.FromContext(ctx).Info("nodepool readiness changed", "NodePool", pool.Name, "ready", after.Status, "message", explain(changed))
 	}
-	patch := client.MergeFromWithOptions(pool, client.MergeFromWithOptimisticLock{})
-	if err := r.Cluster.Client.Status().Patch(ctx, changed, patch); err != nil {
+	patch := client.MergeFromWithOptions(statusOf(pool), client.MergeFromWithOptimisticLock{})
+	if err := r.Cluster.Client.Status().Patch(ctx, statusOf(changed), patch); err != nil {
 		return fmt.Errorf("write status: %w", err)
 	}
 	return nil
+}
+
+// statusOf is a pool with nothing but its name and its status: a patch is made by comparing two objects as JSON.
+func statusOf(pool *v1.NodePool) *v1.NodePool {
+	return &v1.NodePool{ObjectMeta: metav1.ObjectMeta{Name: pool.Name, UID: pool.UID, ResourceVersion: pool.ResourceVersion}, Status: pool.Status}
 }
 
 // explain says what keeps the pool from being ready.
