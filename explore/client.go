@@ -66,11 +66,11 @@ func (r remote) List(_ context.Context, list client.ObjectList, opts ...client.L
 	var options client.ListOptions
 	options.ApplyOptions(opts)
 	copied := options.UnsafeDisableDeepCopy == nil || !*options.UnsafeDisableDeepCopy
-	fill := func(keys []string, objects map[string]client.Object) {
+	fill := func(objects []any) {
 		has := selector(shelf, options)
 		var found []client.Object
-		for _, key := range keys {
-			if o := objects[key]; has(o) {
+		for _, item := range objects {
+			if o := item.(client.Object); has(o) {
 				found = append(found, o)
 			}
 		}
@@ -84,12 +84,15 @@ func (r remote) List(_ context.Context, list client.ObjectList, opts ...client.L
 		items.Set(out)
 	}
 	if r.cached {
-		v := r.p.views[reflect.PointerTo(items.Type().Elem())]
-		fill(v.keys, v.objects)
+		fill(r.p.views[reflect.PointerTo(items.Type().Elem())].list())
 		return nil
 	}
 	return r.p.call("list", shelf.name, fieldsOf(options), func() error {
-		fill(shelf.keys, shelf.objects)
+		var objects []any
+		for _, key := range shelf.keys {
+			objects = append(objects, shelf.objects[key])
+		}
+		fill(objects)
 		if node, ok := strings.CutPrefix(fieldsOf(options), cluster.PodsByNode+"="); ok && shelf.name == "Pod" && r.p.w.current != nil {
 			r.p.w.current.looked(node, r.p.api.version)
 		}

@@ -108,8 +108,12 @@ func (w *world) allowed(b *policyv1.PodDisruptionBudget) int32 {
 
 // covered lists the pods that a budget is about.
 func (w *world) covered(b *policyv1.PodDisruptionBudget) []*corev1.Pod {
-	selector, err := metav1.LabelSelectorAsSelector(b.Spec.Selector)
-	return slices.DeleteFunc(all[*corev1.Pod](w.api), func(p *corev1.Pod) bool { return err != nil || !selector.Matches(labels.Set(p.Labels)) })
+	selector := w.kube.selectors[b.UID]
+	if selector == nil {
+		selector, _ = metav1.LabelSelectorAsSelector(b.Spec.Selector)
+		w.kube.selectors[b.UID] = selector
+	}
+	return slices.DeleteFunc(slices.Clone(all[*corev1.Pod](w.api)), func(p *corev1.Pod) bool { return !selector.Matches(labels.Set(p.Labels)) })
 }
 
 func evictionOf(body client.Object) *metav1.DeleteOptions {
