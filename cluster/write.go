@@ -131,8 +131,8 @@ func (c *Cluster) Launching(launch func() error) error {
 func (c *Cluster) PatchClaimStatus(ctx context.Context, claim *v1.NodeClaim, change func(*v1.NodeClaim)) (*v1.NodeClaim, error) {
 	changed := claim.DeepCopy()
 	change(changed)
-	changed = StatusOf(changed)
-	patch := client.MergeFromWithOptions(StatusOf(claim), client.MergeFromWithOptimisticLock{})
+	changed = statusOf(changed)
+	patch := client.MergeFromWithOptions(statusOf(claim), client.MergeFromWithOptimisticLock{})
 	if err := c.Client.Status().Patch(ctx, changed, patch); err != nil {
 		return nil, fmt.Errorf("change status of NodeClaim %s: %w", claim.Name, err)
 	}
@@ -142,13 +142,15 @@ func (c *Cluster) PatchClaimStatus(ctx context.Context, claim *v1.NodeClaim, cha
 	return changed, nil
 }
 
-// MetaOf is a claim with nothing but its metadata. A patch that changes no more costs least if it is made from two of these:
-// it is made by comparing two objects as JSON. The API server's answer fills in the rest.
-func MetaOf(claim *v1.NodeClaim) *v1.NodeClaim { return &v1.NodeClaim{ObjectMeta: claim.ObjectMeta} }
+// MetaOf is a claim with nothing but a copy of its metadata. A patch that changes no more costs least if it is made from two
+// of these: it is made by comparing two objects as JSON. The API server's answer fills in the rest.
+func MetaOf(claim *v1.NodeClaim) *v1.NodeClaim {
+	return &v1.NodeClaim{ObjectMeta: *claim.ObjectMeta.DeepCopy()}
+}
 
-// StatusOf is a claim with nothing but its name and its status, in the same way.
-func StatusOf(claim *v1.NodeClaim) *v1.NodeClaim {
-	return &v1.NodeClaim{ObjectMeta: metav1.ObjectMeta{Name: claim.Name, UID: claim.UID, ResourceVersion: claim.ResourceVersion}, Status: claim.Status}
+// statusOf is a claim with nothing but its name and a copy of its status, for the same reason.
+func statusOf(claim *v1.NodeClaim) *v1.NodeClaim {
+	return &v1.NodeClaim{ObjectMeta: metav1.ObjectMeta{Name: claim.Name, UID: claim.UID, ResourceVersion: claim.ResourceVersion}, Status: *claim.Status.DeepCopy()}
 }
 
 // Nominate tells kube-scheduler to try the node first for the pod; an empty name takes such advice back. It returns the pod
