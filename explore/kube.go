@@ -54,9 +54,20 @@ func (k *kube) catchUp() {
 	}
 }
 
+// actor lists what somebody can do.
+type actor struct {
+	list func(w *world, add func(action))
+	// objects says that nothing but the objects of the API server decides what that is.
+	objects bool
+}
+
 // actors lists who acts, the autoscaler and others, in the order in which they act when nothing goes wrong.
-func actors() []func(w *world, add func(action)) {
-	return []func(w *world, add func(action)){tasks, watches, passes, kubelets, nodeControllers, workloads, budgets, garbage, scheduler, users, troubles}
+func actors() []actor {
+	return []actor{
+		{list: tasks}, {list: watches}, {list: passes}, {list: kubelets}, {list: nodeControllers},
+		{list: workloads, objects: true}, {list: budgets, objects: true}, {list: garbage, objects: true},
+		{list: scheduler}, {list: users}, {list: troubles},
+	}
 }
 
 // scheduler is kube-scheduler, as far as these runs need one: it looks at a pod and binds it to a node that fits as far as

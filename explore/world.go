@@ -26,6 +26,7 @@ type shared struct {
 	metrics *report.Metrics
 	catalog []engine.InstanceType
 	kinds   []kind
+	actors  []actor
 	quiet   context.Context
 }
 
@@ -35,6 +36,7 @@ func newShared() *shared {
 		metrics: report.NewMetrics(prometheus.NewRegistry(), "explore"),
 		catalog: smallCatalog(),
 		kinds:   kinds(),
+		actors:  actors(),
 		quiet:   log.IntoContext(context.Background(), logr.Discard()),
 	}
 }
@@ -74,11 +76,18 @@ type world struct {
 	parked  chan struct{}
 	idle    []worker
 	listed  []action       // the last list of actions
+	known   []known        // by actor, what he could do when he was last asked
 	settled map[string]int // by kind, how much of its history everybody has seen
 	step    int
 	calm    bool // nothing goes wrong any more
 	// busied is when something last happened that is not mere looking, quietSince when trouble ended.
 	busied, quietSince time.Time
+}
+
+// known is what an actor could do while the API server's objects had a version.
+type known struct {
+	version uint64
+	actions []action
 }
 
 // draw is a number from 0 to n-1.
@@ -126,7 +135,7 @@ func newWorld(s *shared, seed uint64, opt Options) *world {
 	began := time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
 	w := &world{
 		shared: s, opt: opt, switches: opt.Switches, seed: seed, source: rand.NewPCG(seed, 0),
-		clock: clocktesting.NewFakeClock(began), began: began, parked: make(chan struct{}), settled: map[string]int{}, actor: "scene",
+		clock: clocktesting.NewFakeClock(began), began: began, parked: make(chan struct{}), settled: map[string]int{}, actor: "scene", known: make([]known, len(s.actors)),
 	}
 	w.rng = rand.New(w.source)
 	if opt.Traced {
@@ -165,8 +174,20 @@ func (w *world) actions(first bool) []action {
 			q.ripen()
 		}
 	}
-	for _, actor := range actors() {
-		actor(w, add)
+	for i, actor := range w.shared.actors {
+		known := &w.known[i]
+		switch {
+		case !actor.objects:
+			actor.list(w, add)
+		case known.version == w.api.version:
+			for _, a := range known.actions {
+				add(a)
+			}
+		default:
+			from := len(out)
+			actor.list(w, add)
+			known.version, known.actions = w.api.version, append(known.actions[:0], out[from:]...)
+		}
 		if first && found && !w.kube.undecided() {
 			break
 		}
