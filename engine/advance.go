@@ -1,12 +1,14 @@
 package engine
 
 import (
+	"maps"
 	"slices"
 	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	v1 "tenon.sh/api/v1"
@@ -130,7 +132,7 @@ func live(l Life, wait time.Duration) Step {
 	observePods(l, claim)
 	observeDrift(l, claim, &step)
 	consolidatable(l, claim, &step)
-	if node != nil && !equality.Semantic.DeepEqual(node, l.Nodes[0]) {
+	if node != nil && !sameNode(node, l.Nodes[0]) {
 		step.Nodes = append(step.Nodes, node)
 	}
 	step.Claim = changed(l.Claim, claim)
@@ -192,12 +194,38 @@ func set(claim *v1.NodeClaim, condition string, status metav1.ConditionStatus, r
 	v1.SetCondition(claim, condition, status, reason, message, now)
 }
 
-// changed returns after if it differs from before, else nil.
+// changed returns after if it differs from before, else nil. Steps change nothing of a claim but its metadata and its status.
 func changed(before, after *v1.NodeClaim) *v1.NodeClaim {
-	if equality.Semantic.DeepEqual(before, after) {
+	if sameMeta(before, after) && sameStatus(before.Status, after.Status) {
 		return nil
 	}
 	return after
+}
+
+// sameMeta compares the metadata that steps change. These comparisons are made for every claim again and again, and most find
+// nothing, so they look at no more than they have to.
+func sameMeta(a, b metav1.Object) bool {
+	return maps.Equal(a.GetLabels(), b.GetLabels()) && maps.Equal(a.GetAnnotations(), b.GetAnnotations()) && slices.Equal(a.GetFinalizers(), b.GetFinalizers())
+}
+
+func sameStatus(a, b v1.NodeClaimStatus) bool {
+	if !sameList(a.Capacity, b.Capacity) || !sameList(a.Allocatable, b.Allocatable) {
+		return false
+	}
+	a.Capacity, a.Allocatable, b.Capacity, b.Allocatable = nil, nil, nil, nil
+	if slices.Equal(a.Conditions, b.Conditions) {
+		a.Conditions, b.Conditions = nil, nil
+	}
+	return equality.Semantic.DeepEqual(a, b)
+}
+
+func sameList(a, b corev1.ResourceList) bool {
+	return maps.EqualFunc(a, b, func(x, y resource.Quantity) bool { return x.Cmp(y) == 0 })
+}
+
+// sameNode compares what steps change of a node: metadata, owners and taints.
+func sameNode(a, b *corev1.Node) bool {
+	return sameMeta(a, b) && equality.Semantic.DeepEqual(a.OwnerReferences, b.OwnerReferences) && equality.Semantic.DeepEqual(a.Spec.Taints, b.Spec.Taints)
 }
 
 func with(m map[string]string, key, value string) map[string]string {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -65,29 +66,35 @@ func (r remote) List(_ context.Context, list client.ObjectList, opts ...client.L
 	var options client.ListOptions
 	options.ApplyOptions(opts)
 	copied := options.UnsafeDisableDeepCopy == nil || !*options.UnsafeDisableDeepCopy
-	fill := func(keys []string, objects map[string]client.Object) {
-		out := reflect.MakeSlice(items.Type(), 0, len(keys))
-		for _, key := range keys {
-			o := objects[key]
-			if !selected(o, options) {
-				continue
+	fill := func(objects []any) {
+		has := selector(shelf, options)
+		var found []client.Object
+		for _, item := range objects {
+			if o := item.(client.Object); has(o) {
+				found = append(found, o)
 			}
+		}
+		out := reflect.MakeSlice(items.Type(), len(found), len(found))
+		for i, o := range found {
 			if copied {
 				o = o.DeepCopyObject().(client.Object)
 			}
-			out = reflect.Append(out, reflect.ValueOf(o).Elem())
+			out.Index(i).Set(reflect.ValueOf(o).Elem())
 		}
 		items.Set(out)
 	}
 	if r.cached {
-		v := r.p.views[reflect.PointerTo(items.Type().Elem())]
-		fill(v.keys, v.objects)
+		fill(r.p.views[reflect.PointerTo(items.Type().Elem())].list())
 		return nil
 	}
 	return r.p.call("list", shelf.name, fieldsOf(options), func() error {
-		fill(shelf.keys, shelf.objects)
+		var objects []any
+		for _, key := range shelf.keys {
+			objects = append(objects, shelf.objects[key])
+		}
+		fill(objects)
 		if node, ok := strings.CutPrefix(fieldsOf(options), cluster.PodsByNode+"="); ok && shelf.name == "Pod" && r.p.w.current != nil {
-			r.p.w.current.listed[node] = r.p.api.version
+			r.p.w.current.looked(node, r.p.api.version)
 		}
 		return nil
 	})
@@ -100,25 +107,29 @@ func fieldsOf(options client.ListOptions) string {
 	return options.FieldSelector.String()
 }
 
-// selected reports whether a list with these options has the object.
-func selected(o client.Object, options client.ListOptions) bool {
-	if options.Namespace != "" && options.Namespace != o.GetNamespace() {
-		return false
+// selector reports which objects of a shelf a list with these options has.
+func selector(shelf *shelf, options client.ListOptions) func(client.Object) bool {
+	type field struct {
+		of    client.IndexerFunc
+		value string
 	}
-	if options.LabelSelector != nil && !options.LabelSelector.Matches(labels.Set(o.GetLabels())) {
-		return false
-	}
-	if options.FieldSelector == nil {
-		return true
-	}
-	for _, requirement := range options.FieldSelector.Requirements() {
-		for _, index := range cluster.Indexes() {
-			if index.Field == requirement.Field && reflect.TypeOf(index.Object) == reflect.TypeOf(o) && index.Values(o)[0] != requirement.Value {
-				return false
+	var wanted []field
+	if options.FieldSelector != nil {
+		for _, requirement := range options.FieldSelector.Requirements() {
+			if index := shelf.indexes[requirement.Field]; index != nil {
+				wanted = append(wanted, field{index, requirement.Value})
 			}
 		}
 	}
-	return true
+	return func(o client.Object) bool {
+		if options.Namespace != "" && options.Namespace != o.GetNamespace() {
+			return false
+		}
+		if options.LabelSelector != nil && !options.LabelSelector.Matches(labels.Set(o.GetLabels())) {
+			return false
+		}
+		return !slices.ContainsFunc(wanted, func(f field) bool { return f.of(o)[0] != f.value })
+	}
 }
 
 func (r remote) Create(_ context.Context, o client.Object, _ ...client.CreateOption) error {
@@ -184,31 +195,8 @@ func (r remote) patch(o client.Object, patch client.Patch, status bool) error {
 	})
 }
 
-func (r remote) Update(_ context.Context, o client.Object, _ ...client.UpdateOption) error {
-	return r.update(o, false)
-}
-
-func (r remote) update(o client.Object, status bool) error {
-	shelf := r.p.api.shelfOf(o)
-	return r.p.call("update", shelf.name, keyOf(o), func() error {
-		current := shelf.objects[keyOf(o)]
-		if current == nil {
-			return shelf.notFound(keyOf(o))
-		}
-		before, err := fields(current)
-		if err != nil {
-			return err
-		}
-		after, err := fields(o)
-		if err != nil {
-			return err
-		}
-		stored, err := r.p.api.replace(shelf, current, before, after, status)
-		if err == nil {
-			assign(o, stored.DeepCopyObject().(client.Object))
-		}
-		return err
-	})
+func (remote) Update(context.Context, client.Object, ...client.UpdateOption) error {
+	return errNotServed
 }
 
 func (remote) Apply(context.Context, runtime.ApplyConfiguration, ...client.ApplyOption) error {
@@ -257,8 +245,8 @@ func (s sub) Create(_ context.Context, o, body client.Object, _ ...client.SubRes
 	return s.p.call("evict", "Pod", keyOf(o), func() error { return s.p.w.evict(keyOf(o), uid) })
 }
 
-func (s sub) Update(_ context.Context, o client.Object, _ ...client.SubResourceUpdateOption) error {
-	return s.update(o, true)
+func (sub) Update(context.Context, client.Object, ...client.SubResourceUpdateOption) error {
+	return errNotServed
 }
 
 func (s sub) Patch(_ context.Context, o client.Object, patch client.Patch, _ ...client.SubResourcePatchOption) error {

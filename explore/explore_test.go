@@ -126,6 +126,6 @@ func TestASeedIsOneRun(t *testing.T) {
 }
 
 func TestMain(m *testing.M) {
-	debug.SetGCPercent(400) // many short-lived objects, little that stays
+	debug.SetGCPercent(1600) // many short-lived objects, little that stays
 	os.Exit(m.Run())
 }

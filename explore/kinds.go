@@ -1,6 +1,7 @@
 package explore
 
 import (
+	"reflect"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -13,6 +14,7 @@ import (
 
 	"tenon.sh/api/kwokv1alpha1"
 	v1 "tenon.sh/api/v1"
+	"tenon.sh/cluster"
 )
 
 // kind is one kind of object that the API server serves.
@@ -21,31 +23,43 @@ type kind struct {
 	prototype   client.Object
 	status      bool // the status is a subresource: whoever writes the rest leaves it alone
 	graceful    bool // a deletion waits for a kubelet
+
+	parts   map[string]int                // the fields that patches are about, by name
+	indexes map[string]client.IndexerFunc // by field
 }
 
 func kinds() []kind {
-	return []kind{
-		{"Pod", "", &corev1.Pod{}, true, true},
-		{"Node", "", &corev1.Node{}, true, false},
-		{"NodeClaim", v1.GroupVersion.Group, &v1.NodeClaim{}, true, false},
-		{"NodePool", v1.GroupVersion.Group, &v1.NodePool{}, true, false},
-		{"KWOKNodeClass", kwokv1alpha1.GroupVersion.Group, &kwokv1alpha1.KWOKNodeClass{}, true, false},
-		{"PodDisruptionBudget", "policy", &policyv1.PodDisruptionBudget{}, true, false},
-		{"ReplicaSet", "apps", &appsv1.ReplicaSet{}, false, false},
-		{"StatefulSet", "apps", &appsv1.StatefulSet{}, false, false},
-		{"DaemonSet", "apps", &appsv1.DaemonSet{}, false, false},
-		{"VolumeAttachment", "storage.k8s.io", &storagev1.VolumeAttachment{}, true, false},
-		{"PersistentVolumeClaim", "", &corev1.PersistentVolumeClaim{}, true, false},
-		{"PersistentVolume", "", &corev1.PersistentVolume{}, true, false},
-		{"StorageClass", "storage.k8s.io", &storagev1.StorageClass{}, false, false},
-		{"CSINode", "storage.k8s.io", &storagev1.CSINode{}, false, false},
-		{"LimitRange", "", &corev1.LimitRange{}, false, false},
-		{"Namespace", "", &corev1.Namespace{}, false, false},
-		{"Service", "", &corev1.Service{}, false, false},
-		{"ReplicationController", "", &corev1.ReplicationController{}, false, false},
-		{"DeviceClass", "resource.k8s.io", &resourcev1.DeviceClass{}, false, false},
-		{"Event", "", &corev1.Event{}, false, false},
+	list := []kind{
+		{name: "Pod", prototype: &corev1.Pod{}, status: true, graceful: true},
+		{name: "Node", prototype: &corev1.Node{}, status: true},
+		{name: "NodeClaim", group: v1.GroupVersion.Group, prototype: &v1.NodeClaim{}, status: true},
+		{name: "NodePool", group: v1.GroupVersion.Group, prototype: &v1.NodePool{}, status: true},
+		{name: "KWOKNodeClass", group: kwokv1alpha1.GroupVersion.Group, prototype: &kwokv1alpha1.KWOKNodeClass{}, status: true},
+		{name: "PodDisruptionBudget", group: "policy", prototype: &policyv1.PodDisruptionBudget{}, status: true},
+		{name: "ReplicaSet", group: "apps", prototype: &appsv1.ReplicaSet{}},
+		{name: "StatefulSet", group: "apps", prototype: &appsv1.StatefulSet{}},
+		{name: "DaemonSet", group: "apps", prototype: &appsv1.DaemonSet{}},
+		{name: "VolumeAttachment", group: "storage.k8s.io", prototype: &storagev1.VolumeAttachment{}, status: true},
+		{name: "PersistentVolumeClaim", prototype: &corev1.PersistentVolumeClaim{}, status: true},
+		{name: "PersistentVolume", prototype: &corev1.PersistentVolume{}, status: true},
+		{name: "StorageClass", group: "storage.k8s.io", prototype: &storagev1.StorageClass{}},
+		{name: "CSINode", group: "storage.k8s.io", prototype: &storagev1.CSINode{}},
+		{name: "LimitRange", prototype: &corev1.LimitRange{}},
+		{name: "Namespace", prototype: &corev1.Namespace{}},
+		{name: "Service", prototype: &corev1.Service{}},
+		{name: "ReplicationController", prototype: &corev1.ReplicationController{}},
+		{name: "DeviceClass", group: "resource.k8s.io", prototype: &resourcev1.DeviceClass{}},
+		{name: "Event", prototype: &corev1.Event{}},
 	}
+	for i, k := range list {
+		list[i].parts, list[i].indexes = partsOf(k.prototype), map[string]client.IndexerFunc{}
+		for _, index := range cluster.Indexes() {
+			if reflect.TypeOf(index.Object) == reflect.TypeOf(k.prototype) {
+				list[i].indexes[index.Field] = index.Values
+			}
+		}
+	}
+	return list
 }
 
 // deletesAtOnce reports whether nobody has to end the pod first.

@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 
 	v1 "tenon.sh/api/v1"
@@ -25,18 +26,19 @@ type kube struct {
 	w          *world
 	views      []*view // of kube-scheduler: the nodes
 	nodes      *view
-	room       int                       // counts what may have made room
-	tried      map[types.UID][3]int      // what kube-scheduler knew when it found no node for a pod
-	ends       map[types.UID]time.Time   // when a pod that was told to end does, or one that ends by itself
-	registered map[engine.MachineID]bool // machines whose kubelet has made a Node
-	nodeGone   map[string]time.Time      // when a Node vanished
-	bound      map[types.UID]uint64      // the version of the store by which a pod was bound
+	room       int                           // counts what may have made room
+	tried      map[types.UID][3]int          // what kube-scheduler knew when it found no node for a pod
+	ends       map[types.UID]time.Time       // when a pod that was told to end does, or one that ends by itself
+	registered map[engine.MachineID]bool     // machines whose kubelet has made a Node
+	nodeGone   map[string]time.Time          // when a Node vanished
+	bound      map[types.UID]uint64          // the version of the store by which a pod was bound
+	selectors  map[types.UID]labels.Selector // of PodDisruptionBudgets
 }
 
 func newKube(w *world) *kube {
 	k := &kube{
 		w: w, room: 1, tried: map[types.UID][3]int{}, ends: map[types.UID]time.Time{}, registered: map[engine.MachineID]bool{},
-		nodeGone: map[string]time.Time{}, bound: map[types.UID]uint64{},
+		nodeGone: map[string]time.Time{}, bound: map[types.UID]uint64{}, selectors: map[types.UID]labels.Selector{},
 	}
 	k.nodes = newView(w.api.shelves[reflect.TypeFor[*corev1.Node]()], 0, nil)
 	k.views = []*view{k.nodes}
@@ -52,9 +54,20 @@ func (k *kube) catchUp() {
 	}
 }
 
-// actors lists who acts beside the autoscaler, in the order in which they act when nothing goes wrong.
-func actors() []func(w *world, add func(action)) {
-	return []func(w *world, add func(action)){kubelets, nodeControllers, workloads, budgets, garbage, scheduler, users, troubles}
+// actor lists what somebody can do.
+type actor struct {
+	list func(w *world, add func(action))
+	// objects says that nothing but the objects of the API server decides what that is.
+	objects bool
+}
+
+// actors lists who acts, the autoscaler and others, in the order in which they act when nothing goes wrong.
+func actors() []actor {
+	return []actor{
+		{list: tasks}, {list: watches}, {list: passes}, {list: kubelets}, {list: nodeControllers},
+		{list: workloads, objects: true}, {list: budgets, objects: true}, {list: garbage, objects: true},
+		{list: scheduler}, {list: users}, {list: troubles},
+	}
 }
 
 // scheduler is kube-scheduler, as far as these runs need one: it looks at a pod and binds it to a node that fits as far as
@@ -164,14 +177,18 @@ func holds(s *store, node *corev1.Node, pod *corev1.Pod) bool {
 
 // newNode is the Node of a machine as its kubelet registers it.
 func (k *kube) newNode(m engine.Machine, allocatable corev1.ResourceList) *corev1.Node {
-	name := strings.TrimPrefix(string(m.ID), k.w.cloud.IDPrefix())
-	labels := maps.Clone(m.Labels)
-	labels[corev1.LabelHostname] = name
+	name := k.nodeName(m.ID)
+	given := maps.Clone(m.Labels)
+	given[corev1.LabelHostname] = name
 	return &corev1.Node{
-		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels},
+		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: given},
 		Spec: corev1.NodeSpec{ProviderID: string(m.ID), Taints: []corev1.Taint{
 			v1.UnregisteredTaint(), {Key: corev1.TaintNodeNotReady, Effect: corev1.TaintEffectNoSchedule},
 		}},
 		Status: corev1.NodeStatus{Capacity: m.Capacity, Allocatable: allocatable},
 	}
+}
+
+func (k *kube) nodeName(id engine.MachineID) string {
+	return strings.TrimPrefix(string(id), k.w.cloud.IDPrefix())
 }

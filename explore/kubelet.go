@@ -13,33 +13,32 @@ import (
 // kubelets are the machines as their kubelets show them: Nodes that register and get ready, pods that start and end.
 func kubelets(w *world, add func(action)) {
 	k := w.kube
-	now := w.clock.Now()
+	now, pods := w.clock.Now(), all[*corev1.Pod](w.api)
 	for _, boot := range w.cloud.Boots() {
 		add(action{kind: "cloud", at: boot.Ends})
-		m, allocatable, found := w.cloud.Inspect(boot.ID)
-		if !found {
-			continue
-		}
-		node := k.newNode(m, allocatable)
-		there := find[*corev1.Node](w.api, keyOf(node))
+		there := find[*corev1.Node](w.api, "/"+k.nodeName(boot.ID))
 		switch {
 		case boot.Registers.IsZero():
 		case !k.registered[boot.ID] && there == nil:
-			add(action{kind: "kubelet", name: "registers " + node.Name, weight: 6, at: boot.Registers, do: func() {
-				k.registered[boot.ID] = true
-				_, _ = w.api.create(node)
-			}})
+			add(action{kind: "kubelet", name: "registers ", object: k.nodeName(boot.ID), weight: 6, at: boot.Registers, do: func() { k.register(boot.ID) }})
 		case there != nil && !boot.Ready.IsZero() && !isReady(there):
-			add(action{kind: "kubelet", name: "is ready on " + node.Name, weight: 6, at: boot.Ready, do: func() { k.setReady(there, corev1.ConditionTrue) }})
+			add(action{kind: "kubelet", name: "is ready on ", object: there.Name, weight: 6, at: boot.Ready, do: func() { k.setReady(there, corev1.ConditionTrue) }})
 		}
-		if there == nil || !isReady(there) || boot.Ready.After(now) {
+		if there == nil || boot.Ready.After(now) || !isReady(there) {
 			continue
 		}
-		for _, pod := range all[*corev1.Pod](w.api) {
+		for _, pod := range pods {
 			if pod.Spec.NodeName == there.Name {
 				k.runPod(pod, add)
 			}
 		}
+	}
+}
+
+func (k *kube) register(id engine.MachineID) {
+	k.registered[id] = true
+	if m, allocatable, found := k.w.cloud.Inspect(id); found {
+		_, _ = k.w.api.create(k.newNode(m, allocatable))
 	}
 }
 
@@ -73,12 +72,12 @@ func (k *kube) runPod(pod *corev1.Pod, add func(action)) {
 		if pod.DeletionTimestamp.Time.Before(end) {
 			end = pod.DeletionTimestamp.Time
 		}
-		add(action{kind: "kubelet", name: "ended " + keyOf(pod), weight: 6, at: end, do: func() {
+		add(action{kind: "kubelet", name: "ended ", object: keyOf(pod), weight: 6, at: end, do: func() {
 			zero := int64(0)
 			_ = w.api.remove(w.api.shelfOf(pod), keyOf(pod), deletion{uid: pod.UID, grace: &zero})
 		}})
 	case pod.Status.Phase == corev1.PodPending || pod.Status.Phase == "":
-		add(action{kind: "kubelet", name: "starts " + keyOf(pod), weight: 6, do: func() {
+		add(action{kind: "kubelet", name: "starts ", object: keyOf(pod), weight: 6, do: func() {
 			update(w.api, pod, func(p *corev1.Pod) {
 				now := metav1.NewTime(w.clock.Now().Truncate(time.Second))
 				p.Status.Phase, p.Status.StartTime = corev1.PodRunning, &now
@@ -86,6 +85,14 @@ func (k *kube) runPod(pod *corev1.Pod, add func(action)) {
 			})
 		}})
 	}
+}
+
+// undecided reports whether there may be pods of which the next list of actions decides when they end.
+func (k *kube) undecided() bool {
+	return slices.ContainsFunc(all[*corev1.Pod](k.w.api), func(p *corev1.Pod) bool {
+		_, known := k.ends[p.UID]
+		return p.DeletionTimestamp != nil && !known
+	})
 }
 
 // nodeControllers are the cloud controller manager and the node lifecycle controller: Nodes whose machine is gone stop

@@ -364,12 +364,13 @@ func (l *laws) check() {
 	if l.violation != nil {
 		return
 	}
-	owners := map[string]engine.MachineID{}
-	for _, boot := range l.w.cloud.Boots() {
+	boots := l.w.cloud.Boots()
+	for i, boot := range boots {
 		uid, _, _ := strings.Cut(boot.ClaimUID, "#")
-		if other, found := owners[uid]; found {
-			l.broken(lawOneMachine, "machines %s and %s both run for claim %s", other, boot.ID, uid)
+		for _, other := range boots[:i] {
+			if theirs, _, _ := strings.Cut(other.ClaimUID, "#"); theirs == uid {
+				l.broken(lawOneMachine, "machines %s and %s both run for claim %s", other.ID, boot.ID, uid)
+			}
 		}
-		owners[uid] = boot.ID
 	}
 }

@@ -15,6 +15,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
+// parts are what an object has at its top, "metadata" or "spec", each as a patch sees it. A patch touches few of them, and
+// only these are taken apart and put together again. What is in parts never changes, it is only replaced.
+type parts = map[string]any
+
 // patch changes an object as a patch says, its status only or all but its status. It fails like the API server: with a
 // conflict if the patch names another version or UID, as invalid if a JSON patch does not apply.
 func (s *store) patch(shelf *shelf, key string, kind types.PatchType, data []byte, status bool) (client.Object, error) {
@@ -22,19 +26,17 @@ func (s *store) patch(shelf *shelf, key string, kind types.PatchType, data []byt
 	if current == nil {
 		return nil, shelf.notFound(key)
 	}
-	before, err := fields(current)
-	if err != nil {
-		return nil, err
-	}
-	after, err := patched(current, kind, data)
+	written := func(part string) bool { return !shelf.status || status == (part == "status") }
+	before, after, err := patched(shelf, current, kind, data, written)
 	if err != nil {
 		return nil, shelf.invalid(key, err.Error())
 	}
-	return s.replace(shelf, current, before, after, status)
+	maps.DeleteFunc(before, func(part string, value any) bool { return !written(part) || reflect.DeepEqual(value, after[part]) })
+	return s.replace(shelf, current, before, after)
 }
 
-// replace stores what a client made of an object.
-func (s *store) replace(shelf *shelf, current client.Object, before, after map[string]any, status bool) (client.Object, error) {
+// replace stores what a client made of an object: before are the parts that have changed.
+func (s *store) replace(shelf *shelf, current client.Object, before, after parts) (client.Object, error) {
 	key := keyOf(current)
 	meta, _ := after["metadata"].(map[string]any)
 	if v := meta["resourceVersion"]; v != nil && v != "" && v != current.GetResourceVersion() {
@@ -43,26 +45,21 @@ func (s *store) replace(shelf *shelf, current client.Object, before, after map[s
 	if uid := meta["uid"]; uid != nil && uid != "" && uid != string(current.GetUID()) {
 		return nil, shelf.conflict(key, "the UID is another one")
 	}
-	next := after
-	switch {
-	case status:
-		next = maps.Clone(before)
-		next["status"] = after["status"]
-	case shelf.status:
-		next["status"] = before["status"]
-	}
 	o := reflect.New(reflect.TypeOf(current).Elem()).Interface().(client.Object)
-	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(next, o); err != nil {
-		return nil, shelf.invalid(key, err.Error())
+	assign(o, current)
+	for _, part := range sortedKeys(before) {
+		if err := shelf.setPart(o, part, after[part]); err != nil {
+			return nil, shelf.invalid(key, err.Error())
+		}
 	}
 	keepSystemFields(o, current)
 	if err := allowed(shelf, current, o); err != nil {
 		return nil, err
 	}
-	if reflect.DeepEqual(before, next) {
+	if len(before) == 0 {
 		return current, nil
 	}
-	if !reflect.DeepEqual(before["spec"], next["spec"]) {
+	if _, changed := before["spec"]; changed {
 		o.SetGeneration(current.GetGeneration() + 1)
 	}
 	s.settle(shelf, o)
@@ -94,60 +91,109 @@ func allowed(shelf *shelf, before, after client.Object) error {
 	return nil
 }
 
-func fields(o client.Object) (map[string]any, error) {
-	m, err := runtime.DefaultUnstructuredConverter.ToUnstructured(o)
+// part is a part of an object as a patch sees it.
+func (k kind) part(o client.Object, name string) (any, error) {
+	i, found := k.parts[name]
+	if !found {
+		return nil, fmt.Errorf("the %s of a %s: %w", name, k.name, errNotServed)
+	}
+	m, err := runtime.DefaultUnstructuredConverter.ToUnstructured(reflect.ValueOf(o).Elem().Field(i).Addr().Interface())
 	if err != nil {
-		return nil, fmt.Errorf("read the fields of %T %s: %w", o, keyOf(o), err)
+		return nil, fmt.Errorf("read the %s of %T %s: %w", name, o, keyOf(o), err)
 	}
 	return m, nil
 }
 
-func patched(current client.Object, kind types.PatchType, data []byte) (map[string]any, error) {
-	m, err := fields(current)
-	if err != nil {
-		return nil, err
+// setPart puts a part of an object together again.
+func (k kind) setPart(o client.Object, name string, part any) error {
+	field := reflect.ValueOf(o).Elem().Field(k.parts[name])
+	field.SetZero()
+	if part == nil {
+		return nil
+	}
+	m, ok := part.(map[string]any)
+	if !ok {
+		return fmt.Errorf("%s is %v", name, part)
+	}
+	return runtime.DefaultUnstructuredConverter.FromUnstructured(m, field.Addr().Interface())
+}
+
+// partsOf finds the fields of a type that are its parts.
+func partsOf(o client.Object) map[string]int {
+	t, out := reflect.TypeOf(o).Elem(), map[string]int{}
+	for i := range t.NumField() {
+		name, _, _ := strings.Cut(t.Field(i).Tag.Get("json"), ",")
+		if name != "" && t.Field(i).Type.Kind() == reflect.Struct {
+			out[name] = i
+		}
+	}
+	return out
+}
+
+// patched is what a patch makes of the parts that it touches, and what they were before. Of parts that are not written, a merge
+// patch shows no more than what it says itself.
+func patched(shelf *shelf, current client.Object, kind types.PatchType, data []byte, written func(part string) bool) (before, after parts, err error) {
+	before, after = parts{}, parts{}
+	touch := func(part string) (err error) {
+		if _, touched := before[part]; !touched {
+			before[part], err = shelf.part(current, part)
+			after[part] = before[part]
+		}
+		return err
 	}
 	switch kind {
 	case types.JSONPatchType:
 		var ops []operation
 		if err := json.Unmarshal(data, &ops); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		for _, op := range ops {
-			if err := op.apply(m); err != nil {
-				return nil, err
+			path := op.path()
+			if err := touch(path[0]); err != nil {
+				return nil, nil, err
+			}
+			if after, err = op.inMap(after, path); err != nil {
+				return nil, nil, err
 			}
 		}
-		return m, nil
+		return before, after, nil
 	case types.MergePatchType, types.StrategicMergePatchType: // strategic patches here have no lists
 		var patch map[string]any
 		if err := json.Unmarshal(data, &patch); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
-		merge(m, patch)
-		return m, nil
+		for part := range patch {
+			if !written(part) {
+				continue
+			}
+			if err := touch(part); err != nil {
+				return nil, nil, err
+			}
+		}
+		return before, merged(after, patch), nil
 	}
-	return nil, fmt.Errorf("patches of type %s are not served in these runs", kind)
+	return nil, nil, fmt.Errorf("patches of type %s are not served in these runs", kind)
 }
 
-// merge is RFC 7386.
-func merge(into, patch map[string]any) {
+// merged is RFC 7386.
+func merged(from, patch map[string]any) map[string]any {
+	out := maps.Clone(from)
+	if out == nil {
+		out = map[string]any{}
+	}
 	for key, value := range patch {
 		sub, isMap := value.(map[string]any)
 		switch {
 		case value == nil:
-			delete(into, key)
+			delete(out, key)
 		case isMap:
-			old, ok := into[key].(map[string]any)
-			if !ok {
-				old = map[string]any{}
-				into[key] = old
-			}
-			merge(old, sub)
+			old, _ := out[key].(map[string]any)
+			out[key] = merged(old, sub)
 		default:
-			into[key] = value
+			out[key] = value
 		}
 	}
+	return out
 }
 
 // operation is one line of a JSON patch.
@@ -157,14 +203,15 @@ type operation struct {
 	Value any    `json:"value"`
 }
 
-func (op operation) apply(m map[string]any) error {
-	parts := strings.Split(op.Path, "/")[1:]
-	for i := range parts {
-		parts[i] = strings.NewReplacer("~1", "/", "~0", "~").Replace(parts[i])
+func (op operation) path() []string {
+	path := strings.Split(op.Path, "/")[1:]
+	for i := range path {
+		path[i] = escaped.Replace(path[i])
 	}
-	_, err := op.at(m, parts)
-	return err
+	return path
 }
+
+var escaped = strings.NewReplacer("~1", "/", "~0", "~")
 
 // at applies the operation below a value, and returns what the value is then.
 func (op operation) at(value any, path []string) (any, error) {
@@ -177,8 +224,12 @@ func (op operation) at(value any, path []string) (any, error) {
 	return nil, fmt.Errorf("%s %s: there is nothing to go into", op.Op, op.Path)
 }
 
-func (op operation) inMap(m map[string]any, path []string) (any, error) {
-	value, found := m[path[0]]
+func (op operation) inMap(from map[string]any, path []string) (map[string]any, error) {
+	value, found := from[path[0]]
+	m := from
+	if len(path) > 1 || op.Op != "test" {
+		m = maps.Clone(from)
+	}
 	if len(path) > 1 {
 		below, err := op.at(value, path[1:])
 		if err == nil {

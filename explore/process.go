@@ -44,6 +44,7 @@ type loop struct {
 	*controller.Loop
 	running bool
 	err     error
+	begin   func() // starts a pass
 }
 
 // start begins a process. It may list objects as they were a while ago: an API server may answer lists from a cache of its
@@ -105,6 +106,12 @@ func (p *process) loop(name string, pass func(context.Context) error, idle, most
 		l.err = pass(ctx)
 		return l.err
 	}}
+	run := func(ctx context.Context) error { l.Run(ctx); return nil }
+	after := func(error) { l.running = false }
+	l.begin = func() {
+		l.running = true
+		p.spawn(name, run, after)
+	}
 	p.loops = append(p.loops, l)
 	return l.Loop
 }

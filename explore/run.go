@@ -114,32 +114,30 @@ func (e *Explorer) Run(seed uint64, opt Options) Result {
 // stumble takes one step in which something may go wrong.
 func (w *world) stumble(r *Result) {
 	w.fresh(w.step)
-	var able []action
 	sum := 0
 	next := time.Time{}
 	now := w.clock.Now()
-	for _, a := range w.actions() {
+	list := w.actions(false)
+	able := list[:0]
+	for _, a := range list {
 		switch {
 		case a.fault && (w.opt.Skip[w.step] || w.opt.Without[kindOf(a)]):
 		case a.at.After(now):
 			if next.IsZero() || a.at.Before(next) {
 				next = a.at
 			}
-		case a.do != nil:
+		case a.can(now):
+			a.weight *= w.scene.taste(a)
 			able = append(able, a)
-			sum += a.weight * w.scene.taste(a)
+			sum += a.weight
 		}
 	}
 	if limit := w.patience(); limit.After(now) {
-		able = append(able, action{kind: "time", weight: 2, do: func() { w.pass(next, limit) }})
+		able = append(able, action{kind: "time", weight: 2 * 8, do: func() { w.pass(next, limit) }})
 		sum += 2 * 8
 	}
 	for i, n := 0, w.draw(sum); i < len(able); i++ {
-		weight := able[i].weight * w.scene.taste(able[i])
-		if able[i].kind == "time" {
-			weight = able[i].weight * 8
-		}
-		if n -= weight; n < 0 {
+		if n -= able[i].weight; n < 0 {
 			if able[i].fault {
 				r.Happened = append(r.Happened, w.step)
 				r.Kinds = append(r.Kinds, kindOf(able[i]))
@@ -152,29 +150,25 @@ func (w *world) stumble(r *Result) {
 
 // kindOf names the kind of a fault: what goes wrong with a call, or what somebody does.
 func kindOf(a action) string {
-	if end := endOf(a.name); end != "" {
-		return end
-	}
-	if a.kind == "user" {
+	switch {
+	case a.task != nil:
+		return a.fate.String()
+	case a.kind == "user":
 		return a.kind + " " + a.name
 	}
 	return a.kind
 }
 
-// endOf is how the name of an action says what goes wrong in it.
-func endOf(name string) string {
-	for _, f := range []fate{conflicted, failed, unanswered, crashed, crashedIn} {
-		if end := f.String(); len(name) > len(end) && name[len(name)-len(end):] == end {
-			return end
-		}
-	}
-	return ""
-}
-
 func (w *world) take(a action) {
-	w.trace.add("[%d] %s", w.step, a)
-	w.actor = a.kind + " " + a.name
-	a.do()
+	w.actor = a.String()
+	if w.trace != nil {
+		w.trace.add("[%d] %s", w.step, a)
+	}
+	if a.task != nil {
+		w.proceed(a.task, a.fate)
+	} else {
+		a.do()
+	}
 	w.actor = ""
 	if !w.p.dead {
 		w.p.recorder.Flush(w.shared.quiet)
@@ -234,14 +228,14 @@ func (w *world) quieten() {
 func (w *world) proceedCalmly() {
 	w.fresh(w.step)
 	now, next := w.clock.Now(), time.Time{}
-	for _, a := range w.actions() {
+	for _, a := range w.actions(true) {
 		switch {
 		case a.fault:
 		case a.at.After(now):
 			if next.IsZero() || a.at.Before(next) {
 				next = a.at
 			}
-		case a.do != nil:
+		case a.can(now):
 			w.take(a)
 			return
 		}
@@ -256,4 +250,5 @@ func (w *world) proceedCalmly() {
 func (w *world) end() {
 	w.p.crash()
 	w.p.bury()
+	w.dismiss()
 }

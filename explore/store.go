@@ -33,6 +33,7 @@ type shelf struct {
 	kind
 	objects map[string]client.Object
 	keys    []string // in order
+	listed  any      // what all returned, nil if something has changed since
 	log     []change // all that ever happened here
 }
 
@@ -50,9 +51,9 @@ func (c change) object() client.Object {
 	return c.old
 }
 
-func newStore(clock clock.PassiveClock) *store {
+func newStore(clock clock.PassiveClock, kinds []kind) *store {
 	s := &store{clock: clock, shelves: map[reflect.Type]*shelf{}, version: 100}
-	for _, k := range kinds() {
+	for _, k := range kinds {
 		shelf := &shelf{kind: k, objects: map[string]client.Object{}}
 		s.shelves[reflect.TypeOf(k.prototype)] = shelf
 		s.order = append(s.order, shelf)
@@ -71,21 +72,23 @@ func (s *store) shelfOf(o client.Object) *shelf {
 	return shelf
 }
 
-// all lists the objects of a kind in order of their names.
+// all lists the objects of a kind in order of their names. The list is shared: who wants to change it copies it.
 func all[T client.Object](s *store) []T {
-	var prototype T
-	shelf := s.shelves[reflect.TypeOf(prototype)]
+	shelf := s.shelves[reflect.TypeFor[T]()]
+	if out, ok := shelf.listed.([]T); ok {
+		return out
+	}
 	out := make([]T, 0, len(shelf.keys))
 	for _, key := range shelf.keys {
 		out = append(out, shelf.objects[key].(T))
 	}
+	shelf.listed = out
 	return out
 }
 
 // find returns an object, the zero value if there is none.
 func find[T client.Object](s *store, key string) T {
-	var prototype T
-	found, _ := s.shelves[reflect.TypeOf(prototype)].objects[key].(T)
+	found, _ := s.shelves[reflect.TypeFor[T]()].objects[key].(T)
 	return found
 }
 
@@ -131,6 +134,7 @@ func (s *store) drop(shelf *shelf, object client.Object) {
 }
 
 func (s *store) tell(shelf *shelf, c change) {
+	shelf.listed = nil
 	shelf.log = append(shelf.log, c)
 	if s.changed != nil {
 		s.changed(shelf, c)

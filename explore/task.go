@@ -36,6 +36,7 @@ type task struct {
 	name   string
 	p      *process
 	turn   chan fate
+	by     worker
 	what   string      // the call that it is about to make, "patch"
 	kind   string      // of the object that the call is about
 	object string      // and its name
@@ -50,12 +51,39 @@ type task struct {
 	listed map[string]uint64
 }
 
+// worker is a goroutine that runs one task after another. Its stack has grown to what passes need.
+type worker chan func()
+
+// hire returns a worker that has nothing to do.
+func (w *world) hire() worker {
+	if n := len(w.idle) - 1; n >= 0 {
+		found := w.idle[n]
+		w.idle = w.idle[:n]
+		return found
+	}
+	hired := make(worker)
+	go func() {
+		for do := range hired {
+			do()
+		}
+	}()
+	return hired
+}
+
+// dismiss ends the workers; none may have a task.
+func (w *world) dismiss() {
+	for _, idle := range w.idle {
+		close(idle)
+	}
+	w.idle = nil
+}
+
 // spawn begins a task; it runs up to its first call.
 func (p *process) spawn(name string, run func(ctx context.Context) error, after func(error)) {
-	t := &task{name: name, p: p, turn: make(chan fate), after: after, listed: map[string]uint64{}}
-	p.tasks = append(p.tasks, t)
 	w := p.w
-	go func() {
+	t := &task{name: name, p: p, turn: make(chan fate), by: w.hire(), after: after}
+	p.tasks = append(p.tasks, t)
+	t.by <- func() {
 		<-t.turn
 		defer func() {
 			if r := recover(); r != nil {
@@ -65,7 +93,7 @@ func (p *process) spawn(name string, run func(ctx context.Context) error, after 
 			w.parked <- struct{}{}
 		}()
 		t.err = run(w.shared.context(w))
-	}()
+	}
 	w.proceed(t, done)
 }
 
@@ -79,10 +107,19 @@ func (w *world) proceed(t *task, f fate) {
 	if !t.over {
 		return
 	}
+	w.idle = append(w.idle, t.by)
 	t.p.tasks = without(t.p.tasks, t)
 	if !t.p.dead {
 		t.after(t.err)
 	}
+}
+
+// looked notes that the task has listed a node's pods.
+func (t *task) looked(node string, version uint64) {
+	if t.listed == nil {
+		t.listed = map[string]uint64{}
+	}
+	t.listed[node] = version
 }
 
 func without(tasks []*task, gone *task) []*task {

@@ -121,10 +121,10 @@ func troubles(w *world, add func(action)) {
 		return
 	}
 	for _, boot := range w.cloud.Boots() {
-		add(action{kind: "cloud", name: "kills " + boot.Claim, weight: 1, fault: true, do: func() {
+		add(action{kind: "cloud", name: "kills ", object: boot.Claim, weight: 1, fault: true, do: func() {
 			_ = w.cloud.Inject(simulated.Fault{What: simulated.FaultKill, Selector: simulated.Selector{Machine: boot.Claim}})
 		}})
-		add(action{kind: "cloud", name: "announces the end of " + boot.Claim, weight: 1, fault: true, do: func() {
+		add(action{kind: "cloud", name: "announces the end of ", object: boot.Claim, weight: 1, fault: true, do: func() {
 			_ = w.cloud.Inject(simulated.Fault{What: simulated.FaultReclaim, Share: 1, Selector: simulated.Selector{Machine: boot.Claim}})
 		}})
 	}

@@ -20,6 +20,7 @@ type view struct {
 	at       int // so many changes have been seen
 	objects  map[string]client.Object
 	keys     []string
+	listed   []any // the objects in order of their keys, nil if that has changed
 	handlers []toolscache.ResourceEventHandler
 	// change, if set, alters what the process sees; a test switch.
 	change func(client.Object) client.Object
@@ -59,7 +60,7 @@ func (v *view) keep(key string, o client.Object) client.Object {
 		i, _ := slices.BinarySearch(v.keys, key)
 		v.keys = slices.Insert(v.keys, i, key)
 	}
-	v.objects[key] = o
+	v.objects[key], v.listed = o, nil
 	return o
 }
 
@@ -68,6 +69,18 @@ func (v *view) forget(key string) {
 		v.keys = slices.Delete(v.keys, i, i+1)
 	}
 	delete(v.objects, key)
+	v.listed = nil
+}
+
+// list lists the objects in order of their keys. The list is shared.
+func (v *view) list() []any {
+	if v.listed == nil {
+		v.listed = make([]any, len(v.keys))
+		for i, key := range v.keys {
+			v.listed[i] = v.objects[key]
+		}
+	}
+	return v.listed
 }
 
 // next is the change that the watch brings next.
@@ -101,7 +114,7 @@ func (v *view) relist() {
 	before := v.objects
 	keys := slices.Clone(v.keys)
 	fresh := newView(v.shelf, len(v.shelf.log), v.change)
-	v.at, v.objects, v.keys = fresh.at, fresh.objects, fresh.keys
+	v.at, v.objects, v.keys, v.listed = fresh.at, fresh.objects, fresh.keys, nil
 	for _, key := range keys {
 		old := before[key]
 		if new := v.objects[key]; new == nil || new.GetUID() != old.GetUID() {
@@ -191,10 +204,4 @@ type listed struct {
 	view *view
 }
 
-func (l listed) List() []any {
-	out := make([]any, len(l.view.keys))
-	for i, key := range l.view.keys {
-		out[i] = l.view.objects[key]
-	}
-	return out
-}
+func (l listed) List() []any { return l.view.list() }

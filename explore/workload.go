@@ -29,16 +29,16 @@ func workloads(w *world, add func(action)) {
 		alive := slices.DeleteFunc(slices.Clone(pods[rs.UID]), func(p *corev1.Pod) bool { return p.DeletionTimestamp != nil })
 		switch want := int(*rs.Spec.Replicas); {
 		case len(alive) < want:
-			add(action{kind: "workload", name: "adds a pod of " + rs.Name, weight: 6, do: func() { w.newPod(rs, "ReplicaSet", "", rs.Spec.Template, "") }})
+			add(action{kind: "workload", name: "adds a pod of ", object: rs.Name, weight: 6, do: func() { w.newPod(rs, "ReplicaSet", "", rs.Spec.Template, "") }})
 		case len(alive) > want:
-			add(action{kind: "workload", name: "removes a pod of " + rs.Name, weight: 6, do: func() { w.deletePod(alive[w.draw(len(alive))]) }})
+			add(action{kind: "workload", name: "removes a pod of ", object: rs.Name, weight: 6, do: func() { w.deletePod(alive[w.draw(len(alive))]) }})
 		}
 	}
 	for _, sts := range all[*appsv1.StatefulSet](w.api) {
 		for i := range int(*sts.Spec.Replicas) {
 			name := fmt.Sprintf("%s-%d", sts.Name, i)
 			if find[*corev1.Pod](w.api, "default/"+name) == nil {
-				add(action{kind: "workload", name: "adds " + name, weight: 6, do: func() { w.newPod(sts, "StatefulSet", name, sts.Spec.Template, "") }})
+				add(action{kind: "workload", name: "adds ", object: name, weight: 6, do: func() { w.newPod(sts, "StatefulSet", name, sts.Spec.Template, "") }})
 			}
 		}
 	}
@@ -108,8 +108,12 @@ func (w *world) allowed(b *policyv1.PodDisruptionBudget) int32 {
 
 // covered lists the pods that a budget is about.
 func (w *world) covered(b *policyv1.PodDisruptionBudget) []*corev1.Pod {
-	selector, err := metav1.LabelSelectorAsSelector(b.Spec.Selector)
-	return slices.DeleteFunc(all[*corev1.Pod](w.api), func(p *corev1.Pod) bool { return err != nil || !selector.Matches(labels.Set(p.Labels)) })
+	selector := w.kube.selectors[b.UID]
+	if selector == nil {
+		selector, _ = metav1.LabelSelectorAsSelector(b.Spec.Selector)
+		w.kube.selectors[b.UID] = selector
+	}
+	return slices.DeleteFunc(slices.Clone(all[*corev1.Pod](w.api)), func(p *corev1.Pod) bool { return !selector.Matches(labels.Set(p.Labels)) })
 }
 
 func evictionOf(body client.Object) *metav1.DeleteOptions {

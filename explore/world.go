@@ -25,6 +25,8 @@ type shared struct {
 	scheme  *runtime.Scheme
 	metrics *report.Metrics
 	catalog []engine.InstanceType
+	kinds   []kind
+	actors  []actor
 	quiet   context.Context
 }
 
@@ -33,6 +35,8 @@ func newShared() *shared {
 		scheme:  cluster.Scheme(),
 		metrics: report.NewMetrics(prometheus.NewRegistry(), "explore"),
 		catalog: smallCatalog(),
+		kinds:   kinds(),
+		actors:  actors(),
 		quiet:   log.IntoContext(context.Background(), logr.Discard()),
 	}
 }
@@ -70,11 +74,20 @@ type world struct {
 	current *task
 	actor   string // who makes the change that is being made
 	parked  chan struct{}
+	idle    []worker
+	listed  []action       // the last list of actions
+	known   []known        // by actor, what he could do when he was last asked
 	settled map[string]int // by kind, how much of its history everybody has seen
 	step    int
 	calm    bool // nothing goes wrong any more
 	// busied is when something last happened that is not mere looking, quietSince when trouble ended.
 	busied, quietSince time.Time
+}
+
+// known is what an actor could do while the API server's objects had a version.
+type known struct {
+	version uint64
+	actions []action
 }
 
 // draw is a number from 0 to n-1.
@@ -97,28 +110,39 @@ func (w *world) fresh(step int) { w.source.Seed(w.seed, 0x9e3779b97f4a7c15*uint6
 // action is something that can happen next.
 type action struct {
 	kind, name string
+	object     string // what name is about; the two are put together only if somebody asks
 	weight     int
 	at         time.Time // when, if not now
 	fault      bool      // something that should not happen, or that nobody needs
 	do         func()
+	task       *task // instead of do, a task that goes on
+	fate       fate  // and how
 }
 
 // String names the action.
-func (a action) String() string { return a.kind + " " + a.name }
+func (a action) String() string {
+	if t := a.task; t != nil {
+		return a.kind + " " + t.name + ": " + t.what + " " + t.kind + " " + t.object + a.fate.String()
+	}
+	return a.kind + " " + a.name + a.object
+}
+
+// can reports whether the action is possible now.
+func (a action) can(now time.Time) bool { return !a.at.After(now) && (a.do != nil || a.task != nil) }
 
 // newWorld makes the world of a seed.
 func newWorld(s *shared, seed uint64, opt Options) *world {
 	began := time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
 	w := &world{
 		shared: s, opt: opt, switches: opt.Switches, seed: seed, source: rand.NewPCG(seed, 0),
-		clock: clocktesting.NewFakeClock(began), began: began, parked: make(chan struct{}), settled: map[string]int{}, actor: "scene",
+		clock: clocktesting.NewFakeClock(began), began: began, parked: make(chan struct{}), settled: map[string]int{}, actor: "scene", known: make([]known, len(s.actors)),
 	}
 	w.rng = rand.New(w.source)
 	if opt.Traced {
 		w.trace = &trace{clock: w.clock, began: began}
 	}
 	w.fresh(-1)
-	w.api = newStore(w.clock)
+	w.api = newStore(w.clock, s.kinds)
 	w.laws = newLaws(w)
 	w.kube = newKube(w)
 	w.api.changed = w.changed
@@ -137,19 +161,43 @@ func (w *world) changed(s *shelf, c change) {
 	w.laws.changed(w.actor, s, c)
 }
 
-// actions lists what can happen now, and what will be able to later.
-func (w *world) actions() []action {
-	var out []action
-	add := func(a action) { out = append(out, a) }
-	w.processActions(add)
-	for _, actor := range actors() {
-		actor(w, add)
+// actions lists what can happen now, and what will be able to later. Who needs no more than the first that can happen now,
+// and is no fault, gets a list that may end there. The list holds until the next one is made.
+func (w *world) actions(first bool) []action {
+	out, now, found := w.listed[:0], w.clock.Now(), false
+	add := func(a action) {
+		out = append(out, a)
+		found = found || !a.fault && a.can(now)
 	}
+	if !w.p.dead {
+		for _, q := range w.p.queues {
+			q.ripen()
+		}
+	}
+	for i, actor := range w.shared.actors {
+		known := &w.known[i]
+		switch {
+		case !actor.objects:
+			actor.list(w, add)
+		case known.version == w.api.version:
+			for _, a := range known.actions {
+				add(a)
+			}
+		default:
+			from := len(out)
+			actor.list(w, add)
+			known.version, known.actions = w.api.version, append(known.actions[:0], out[from:]...)
+		}
+		if first && found && !w.kube.undecided() {
+			break
+		}
+	}
+	w.listed = out
 	return out
 }
 
-// processActions are the steps of the autoscaler: events that reach it, passes that begin, calls of passes.
-func (w *world) processActions(add func(action)) {
+// tasks are the calls of passes under way, or a new process if there is none.
+func tasks(w *world, add func(action)) {
 	p := w.p
 	if p.dead {
 		add(action{kind: "restart", weight: 6, at: p.died.Add(restartTakes), do: func() {
@@ -159,7 +207,15 @@ func (w *world) processActions(add func(action)) {
 		return
 	}
 	for _, t := range p.tasks {
-		w.taskActions(t, add)
+		t.actions(add)
+	}
+}
+
+// watches are the events that reach the autoscaler.
+func watches(w *world, add func(action)) {
+	p := w.p
+	if p.dead {
+		return
 	}
 	for _, v := range p.order {
 		if v.behind() > 0 {
@@ -168,18 +224,22 @@ func (w *world) processActions(add func(action)) {
 		}
 	}
 	add(action{kind: "resync", weight: 1, fault: true, do: func() { p.order[w.draw(4)].repeat() }})
+}
+
+// passes are what the autoscaler can begin, and its end.
+func passes(w *world, add func(action)) {
+	p := w.p
+	if p.dead {
+		return
+	}
 	for _, l := range p.loops {
 		if !l.running {
-			add(action{kind: "pass", name: l.Name, weight: 8, at: l.Due(), do: func() {
-				l.running = true
-				p.spawn(l.Name, func(ctx context.Context) error { l.Run(ctx); return nil }, func(error) { l.running = false })
-			}})
+			add(action{kind: "pass", name: l.Name, weight: 8, at: l.Due(), do: l.begin})
 		}
 	}
 	for _, q := range p.queues {
-		q.ripen()
 		for i, r := range q.ready {
-			add(action{kind: "work", name: q.name + " " + r.Name, weight: 8, do: func() { q.begin(i) }})
+			add(action{kind: "work", name: q.name + " ", object: r.Name, weight: 8, do: func() { q.begin(i) }})
 		}
 		for r, at := range q.later {
 			add(action{kind: "wait", name: r.Name, at: at})
@@ -196,22 +256,21 @@ func (w *world) lagOfRestart() int {
 	return pick(w, 0, 0, 3, 12)
 }
 
-// taskActions are the ways in which a task may go on.
-func (w *world) taskActions(t *task, add func(action)) {
+// actions are the ways in which a task may go on.
+func (t *task) actions(add func(action)) {
 	if t.barred != nil && t.barred() {
 		return
 	}
-	name := t.name + ": " + t.what + " " + t.kind + " " + t.object
-	add(action{kind: "call", name: name, weight: 12, at: t.until, do: func() { w.proceed(t, done) }})
+	add(action{kind: "call", weight: 12, at: t.until, task: t, fate: done})
 	if t.what == "pause" || t.what == "lock" {
 		return
 	}
 	if !t.write {
-		add(action{kind: "call", name: name + failed.String(), weight: 1, fault: true, do: func() { w.proceed(t, failed) }})
+		add(action{kind: "call", weight: 1, fault: true, task: t, fate: failed})
 		return
 	}
-	for _, f := range []fate{conflicted, failed, unanswered, crashed, crashedIn} {
-		add(action{kind: "call", name: name + f.String(), weight: 1, fault: true, do: func() { w.proceed(t, f) }})
+	for _, f := range [...]fate{conflicted, failed, unanswered, crashed, crashedIn} {
+		add(action{kind: "call", weight: 1, fault: true, task: t, fate: f})
 	}
 }
 

@@ -3,6 +3,7 @@ package nodeclaim
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -14,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	v1 "tenon.sh/api/v1"
+	"tenon.sh/cluster"
 	"tenon.sh/engine"
 )
 
@@ -131,15 +133,14 @@ func (a *application) writeClaim(ctx context.Context, want *v1.NodeClaim) error 
 }
 
 func sameMeta(a, b *v1.NodeClaim) bool {
-	return equality.Semantic.DeepEqual(a.Labels, b.Labels) && equality.Semantic.DeepEqual(a.Annotations, b.Annotations) &&
-		slices.Equal(a.Finalizers, b.Finalizers)
+	return maps.Equal(a.Labels, b.Labels) && maps.Equal(a.Annotations, b.Annotations) && slices.Equal(a.Finalizers, b.Finalizers)
 }
 
 // patchClaim writes metadata. The status comes back as the API server has it.
 func (a *application) patchClaim(ctx context.Context, want *v1.NodeClaim) (*v1.NodeClaim, error) {
-	changed := a.life.Claim.DeepCopy()
+	changed := cluster.MetaOf(a.life.Claim)
 	changed.Labels, changed.Annotations, changed.Finalizers = want.Labels, want.Annotations, want.Finalizers
-	patch := client.MergeFromWithOptions(a.life.Claim, client.MergeFromWithOptimisticLock{})
+	patch := client.MergeFromWithOptions(cluster.MetaOf(a.life.Claim), client.MergeFromWithOptimisticLock{})
 	if err := a.Cluster.Client.Patch(ctx, changed, patch); err != nil {
 		return nil, fmt.Errorf("change NodeClaim %s: %w", want.Name, err)
 	}

@@ -73,6 +73,8 @@ func (c *Cloud) ordered() []*Record {
 	for _, r := range c.machines {
 		list = append(list, r)
 	}
-	slices.SortFunc(list, func(a, b *Record) int { return cmp.Compare(a.Machine.ID, b.Machine.ID) })
+	slices.SortFunc(list, byID)
 	return list
 }
+
+func byID(a, b *Record) int { return cmp.Compare(a.Machine.ID, b.Machine.ID) }

@@ -58,13 +58,17 @@ type Boot struct {
 func (c *Cloud) Boots() []Boot {
 	now := c.lock()
 	defer c.mu.Unlock()
-	boots := make([]Boot, 0, len(c.machines))
+	running := make([]*Record, 0, len(c.machines))
 	for _, r := range c.machines {
 		if !r.gone(now) {
-			boots = append(boots, r.boot())
+			running = append(running, r)
 		}
 	}
-	slices.SortFunc(boots, func(a, b Boot) int { return cmp.Compare(a.ID, b.ID) })
+	slices.SortFunc(running, byID)
+	boots := make([]Boot, len(running))
+	for i, r := range running {
+		boots[i] = r.boot()
+	}
 	return boots
 }
 
