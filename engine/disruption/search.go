@@ -274,11 +274,10 @@ func (s *search) place(l *load) {
 			open.Remove(b)
 			continue
 		}
-		before, full := l.n, true
+		before := l.n
 		for _, i := range s.blocks[b].machines {
 			m := &s.state[i]
 			s.effort--
-			full = full && !s.inTrial(i)
 			if m.gone || !c.Where.Has(i) || !c.Request.Fits(m.free) {
 				continue
 			}
@@ -290,11 +289,8 @@ func (s *search) place(l *load) {
 				return
 			}
 		}
-		if l.n < before {
-			continue
-		}
-		s.tighten(&s.blocks[b])
-		if full {
+		if l.n == before && !slices.ContainsFunc(s.blocks[b].machines, s.inTrial) {
+			s.tighten(&s.blocks[b])
 			open.Remove(b)
 		}
 	}
@@ -326,13 +322,9 @@ func (s *search) readBlocks() {
 	}
 }
 
-// tighten works out anew what the machines of the block have at most. While a trial goes on that may be undone, what it has
-// taken counts as free.
+// tighten works out anew what the machines of the block have at most; no trial has taken anything of it.
 func (s *search) tighten(b *block) {
 	if !b.stale {
-		return
-	}
-	if slices.ContainsFunc(b.machines, s.inTrial) {
 		return
 	}
 	b.stale = false
