@@ -13,8 +13,8 @@ import (
 // repairBroken gives the corner a node whose kubelet says that it is not ready.
 func repairBroken(w *world) { w.repaired(corev1.ConditionFalse, "KubeletNotReady") }
 
-// repairSilent gives the corner a node of which the node controller says that its kubelet has died. KWOK goes on renewing
-// the node's lease, so that it is the test which says so.
+// repairSilent gives the corner a node of which the node controller says that its kubelet has died. It would say so itself only
+// after a long time, so that it is the test which does.
 func repairSilent(w *world) { w.repaired(corev1.ConditionUnknown, "NodeStatusUnknown") }
 
 // repaired breaks one of three nodes, and waits until there is another in its place. The pods that ran there run again.

@@ -208,17 +208,15 @@ func TestANodeOfTheKwokProviderBecomesReadyAsItIsAndRunsPods(t *testing.T) {
 	})
 }
 
-func TestANodeLeaseIsHeldForEveryNode(t *testing.T) {
+// With hundreds of nodes, renewing their leases would be much of what the API server does.
+func TestAReadyNodeHasNoLease(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
 	node := c.ready(c.node("n", "1", "1Gi", "10").Name)
-	eventually(t, patience, func() error {
-		lease, err := c.client.CoordinationV1().Leases("kube-node-lease").Get(t.Context(), node.Name, metav1.GetOptions{})
-		if err == nil && (lease.Spec.LeaseDurationSeconds == nil || *lease.Spec.LeaseDurationSeconds != 160) {
-			err = fmt.Errorf("the lease's duration is not 160 s: %v", lease.Spec)
-		}
-		return err
-	})
+	_, err := c.client.CoordinationV1().Leases("kube-node-lease").Get(t.Context(), node.Name, metav1.GetOptions{})
+	if !apierrors.IsNotFound(err) {
+		t.Errorf("reading its lease: %v", err)
+	}
 }
 
 func TestANominatedNodeIsTriedBeforeItsEquals(t *testing.T) {

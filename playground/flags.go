@@ -72,9 +72,10 @@ func (p *Playground) schedulerFlags(use *ports) []string {
 	return append(p.servingFlags(Scheduler, use.scheduler), "--config="+p.folder.path("config", "kube-scheduler.yaml"))
 }
 
-// leaseDuration is how long a node counts as alive without a word from KWOK, which renews leases four times as often. With
-// the usual 40 s the leases of 500 nodes are a quarter of the requests that the API server of a laptop manages.
-const leaseDuration = 160 * time.Second
+// silence is how long a node counts as alive without a word from KWOK. Nodes have no leases, which with the usual 40 s are,
+// for 500 nodes, a quarter of the requests that the API server of a laptop manages: KWOK says every 10 to 20 minutes in each
+// node's status that it lives. It speaks for all nodes, and who started the playground hears of its end.
+const silence = 45 * time.Minute
 
 func (p *Playground) controllerManagerFlags(use *ports) []string {
 	return append(p.servingFlags(ControllerManager, use.controllerManager),
@@ -90,7 +91,7 @@ func (p *Playground) controllerManagerFlags(use *ports) []string {
 		// It writes to every node how long kubelets, of which there are none, may keep secrets; and to all of them again
 		// whenever there come to be more than 100, 500 or 1000.
 		"--controllers=*,-ttl-controller",
-		"--node-monitor-grace-period="+(3*leaseDuration/2).String(),
+		"--node-monitor-grace-period="+silence.String(),
 		"--profiling=false",
 	)
 }
@@ -110,7 +111,7 @@ func (p *Playground) kwokFlags(use *ports) []string {
 		"--kubeconfig=" + p.kubeconfigOf(KWOK),
 		"--server-address=" + use.kwok.address(),
 		"--manage-nodes-with-annotation-selector=kwok.x-k8s.io/node=fake",
-		fmt.Sprintf("--node-lease-duration-seconds=%d", int(leaseDuration.Seconds())),
+		"--node-lease-duration-seconds=0",
 		"--cidr=" + podRange,
 	}
 }
