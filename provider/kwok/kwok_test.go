@@ -39,7 +39,7 @@ func TestANodeLooksLikeOneThatItsKubeletRegistered(t *testing.T) {
 		"karpenter.kwok.sh/instance-size": "4", "karpenter.kwok.sh/instance-family": "c",
 		"karpenter.kwok.sh/instance-cpu": "4", "karpenter.kwok.sh/instance-memory": "8Gi",
 		"eks-node-viewer/instance-price": "0.108590", "kwok-partition": "a", "kwok.x-k8s.io/node": "fake",
-		"kubernetes.io/hostname": "general-x1",
+		"kubernetes.io/hostname": "general-x1", "beta.kubernetes.io/arch": "arm64", "beta.kubernetes.io/os": "linux",
 	}
 	if !maps.Equal(node.Labels, wantLabels) {
 		t.Errorf("labels\n%v\nwant\n%v", node.Labels, wantLabels)
@@ -143,6 +143,26 @@ func TestAFinalizerOnANodeIsRespected(t *testing.T) {
 	if node = w.node(t, "a"); node.DeletionTimestamp.IsZero() {
 		t.Error("the node of a machine that is gone is not being deleted")
 	}
+}
+
+func TestANodeThatIsBeingDeletedIsNotDeletedAgain(t *testing.T) {
+	w := newWorld(t, 0)
+	m := w.launch(t, w.newClaim(t, "a", nil, nil))
+	w.tick(t)
+	node := w.node(t, "a")
+	node.Finalizers = []string{v1.TerminationFinalizer}
+	if err := w.client.Update(t.Context(), node); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.client.Delete(t.Context(), node); err != nil {
+		t.Fatal(err)
+	}
+	w.terminate(t, m.ID)
+	w.broken = errors.New("nothing needs to be written")
+	if err := w.provider.Terminate(t.Context(), m.ID); !errors.Is(err, provider.ErrGone) {
+		t.Errorf("terminate: %v, want ErrGone", err)
+	}
+	w.tick(t)
 }
 
 func TestTheNameOfAClaimCanBeUsedAgain(t *testing.T) {

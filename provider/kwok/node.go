@@ -18,6 +18,8 @@ const (
 
 	priceLabelKey     = "eks-node-viewer/instance-price"
 	partitionLabelKey = "kwok-partition"
+	betaArchLabelKey  = "beta.kubernetes.io/arch"
+	betaOSLabelKey    = "beta.kubernetes.io/os"
 	// fakeKey is what KWOK goes by: it manages the Nodes that carry it.
 	fakeKey   = "kwok.x-k8s.io/node"
 	fakeValue = "fake"
@@ -68,5 +70,11 @@ func nodeLabels(claim *v1.NodeClaim, m engine.Machine, price float64) map[string
 	maps.Copy(labels, m.Labels)
 	labels[priceLabelKey] = fmt.Sprintf("%f", price)
 	labels[corev1.LabelHostname] = nodeName(m.ID)
+	// The names of old. A node that does not have them gets them from the node controller, by one more write.
+	for name, old := range map[string]string{corev1.LabelArchStable: betaArchLabelKey, corev1.LabelOSStable: betaOSLabelKey} {
+		if value, found := labels[name]; found {
+			labels[old] = value
+		}
+	}
 	return labels
 }

@@ -154,12 +154,14 @@ func (p *Provider) ownNode(ctx context.Context, m engine.Machine) (*corev1.Node,
 
 // hide deletes the Node of a machine that is gone.
 func (p *Provider) hide(ctx context.Context, id engine.MachineID, uid types.UID) error {
-	node := &corev1.Node{}
-	node.Name = nodeName(id)
-	err := p.client.Delete(ctx, node, client.Preconditions{UID: &uid})
-	// A conflict means that the name belongs to another Node by now.
-	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
-		return fmt.Errorf("delete the node of machine %s, which is gone: %w", id, err)
+	if !p.goes(ctx, id, uid) {
+		node := &corev1.Node{}
+		node.Name = nodeName(id)
+		err := p.client.Delete(ctx, node, client.Preconditions{UID: &uid})
+		// A conflict means that the name belongs to another Node by now.
+		if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
+			return fmt.Errorf("delete the node of machine %s, which is gone: %w", id, err)
+		}
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -167,6 +169,13 @@ func (p *Provider) hide(ctx context.Context, id engine.MachineID, uid types.UID)
 		delete(p.nodes, id)
 	}
 	return nil
+}
+
+// goes reports whether a Node is being deleted already, as it is when it was drained.
+func (p *Provider) goes(ctx context.Context, id engine.MachineID, uid types.UID) bool {
+	node := &corev1.Node{}
+	err := p.client.Get(ctx, types.NamespacedName{Name: nodeName(id)}, node)
+	return err == nil && node.UID == uid && node.DeletionTimestamp != nil
 }
 
 func (p *Provider) nodeOf(id engine.MachineID) (uid types.UID, found bool) {
