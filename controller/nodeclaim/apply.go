@@ -211,6 +211,7 @@ func (a *application) deleteNode(ctx context.Context, name string) error {
 	if err != nil && !apierrors.IsNotFound(err) {
 		return fmt.Errorf("delete Node %s: %w", name, err)
 	}
+	a.mem.deleted[node.UID] = a.Cluster.Clock.Now()
 	return nil
 }
 

@@ -55,6 +55,30 @@ func TestALifeCostsFewWrites(t *testing.T) {
 	}
 }
 
+// The write of the claim that comes with the deletion wakes the claim before the watch shows the deletion.
+func TestANodeIsDeletedOnceThoughTheCacheIsBehind(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, newClaim("general-1"))
+	w.until("initialized", w.initialized)
+	w.remove(w.claims()[0])
+	w.behind = true
+	w.round()
+	writes := w.writes
+	for range 3 {
+		w.round()
+	}
+	if w.writes != writes {
+		t.Errorf("%d writes while the cache is behind", w.writes-writes)
+	}
+	w.clock.Step(time.Second)
+	w.round()
+	if w.writes == writes {
+		t.Error("what the cache never shows is not tried again")
+	}
+	w.behind = false
+	w.until("gone", w.empty)
+}
+
 func TestForeignClaimsAreIgnored(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, newClaim("other-1", func(c *v1.NodeClaim) {

@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -20,9 +21,10 @@ type memory struct {
 
 	// What follows belongs to the goroutine that works on the claim; there is at most one.
 
-	owner      types.UID            // the claim or node that this is about
-	released   bool                 // nothing holds the owner any more; it is gone as soon as the watch says so
-	written    map[types.UID]string // resource versions that were written, by object
+	owner      types.UID               // the claim or node that this is about
+	released   bool                    // nothing holds the owner any more; it is gone as soon as the watch says so
+	written    map[types.UID]string    // resource versions that were written, by object
+	deleted    map[types.UID]time.Time // nodes that were deleted, and when
 	evictions  map[evictionKey]*pacing
 	launches   pacing
 	unlaunched bool // the cloud said that it started nothing for this claim
@@ -63,6 +65,12 @@ func (m *memory) isStale(object client.Object) bool {
 	return err == nil && read < wrote
 }
 
+// awaits reports whether the node was deleted a moment ago and was read from before that.
+func (m *memory) awaits(node *corev1.Node, now time.Time) bool {
+	at, ok := m.deleted[node.UID]
+	return ok && node.DeletionTimestamp == nil && now.Sub(at) < overtaken
+}
+
 func (m *memory) podGone(now time.Time) { m.podLeft.Store(now.UnixNano()) }
 
 func (m *memory) lastPodGone() time.Time {
@@ -82,7 +90,7 @@ func (m *memories) of(name string) *memory {
 	defer m.mu.Unlock()
 	mem := m.byName[name]
 	if mem == nil {
-		mem = &memory{written: map[types.UID]string{}, evictions: map[evictionKey]*pacing{}}
+		mem = &memory{written: map[types.UID]string{}, deleted: map[types.UID]time.Time{}, evictions: map[evictionKey]*pacing{}}
 		m.byName[name] = mem
 	}
 	return mem

@@ -34,7 +34,7 @@ func (r *Reconciler) read(ctx context.Context, mem *memory, claim *v1.NodeClaim,
 		return life, err
 	}
 	for _, n := range life.Nodes {
-		if mem.isStale(n) {
+		if mem.isStale(n) || mem.awaits(n, r.Cluster.Clock.Now()) {
 			return life, errStale
 		}
 	}

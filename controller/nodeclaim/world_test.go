@@ -56,6 +56,7 @@ type world struct {
 	nodesStay  bool   // a kubelet that never gets ready
 	never      string // the one node that does not
 	paused     func() // what happens while nodes are opened
+	behind     bool   // the cache does not show yet that nodes were deleted
 }
 
 // heard keeps what people were told.
@@ -160,6 +161,15 @@ func (w *world) interceptors() interceptor.Funcs {
 		return errCrashed
 	}
 	return interceptor.Funcs{
+		List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
+			err := c.List(ctx, list, opts...)
+			if nodes, ok := list.(*corev1.NodeList); ok && w.behind {
+				for i := range nodes.Items {
+					nodes.Items[i].DeletionTimestamp = nil
+				}
+			}
+			return err
+		},
 		Delete: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.DeleteOption) error {
 			return write(func() error { return c.Delete(ctx, o, opts...) })
 		},
