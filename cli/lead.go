@@ -226,15 +226,15 @@ func (p *parts) listen(cloud provider.Provider) {
 		var leaving *controller.Loop
 		listener := interruption.New(interruption.Config{
 			Cluster: p.cluster, Notifier: source, Recorder: p.recorder, Metrics: p.lasting.metrics,
-			Closed: func() { leaving.Trigger("notice") },
-			Hurry:  func() { p.provisioning.Hurry("notice") },
+			Hurry: func(then func()) { p.provisioning.Hurry("notice", then) },
+			Ready: func() { leaving.Trigger("notice") },
 		})
 		name := "interruption"
 		if source.Name != "" {
 			name += "." + source.Name
 		}
 		p.loop(name, listener.Reconcile, 0, 0, source.Every)
-		leaving = p.loop(name+".leave", listener.Leave, 0, 0, time.Minute)
+		leaving = p.loop(name+".leave", listener.Leave, 0, 0, interruption.HeadStart)
 	}
 }
 

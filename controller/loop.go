@@ -34,6 +34,7 @@ type Loop struct {
 	mu       sync.Mutex // guards what follows
 	window   Window
 	hurried  bool      // the next pass does not wait for the window to close
+	then     []func()  // to call when the next pass has ended
 	last     time.Time // when the last pass began
 	began    time.Time // of the running pass, zero between passes
 	ended    time.Time // of the last pass, zero before the first
@@ -58,11 +59,15 @@ func (l *Loop) Trigger(cause string) {
 // hurryEvery is how long after the begin of a pass another one may begin without waiting for its window.
 const hurryEvery = time.Second
 
-// Hurry is Trigger for what cannot wait: a pass begins at once, but at most one a second.
-func (l *Loop) Hurry(cause string) {
+// Hurry is Trigger for what cannot wait: a pass begins at once, but at most one a second. When it has ended, then is called, if
+// it is not nil.
+func (l *Loop) Hurry(cause string, then func()) {
 	l.mu.Lock()
 	l.window.Add(cause, l.Clock.Now())
 	l.hurried = true
+	if then != nil {
+		l.then = append(l.then, then)
+	}
 	l.mu.Unlock()
 	select {
 	case l.woken() <- struct{}{}:
@@ -127,11 +132,15 @@ func (l *Loop) Due() time.Time {
 // Run makes one pass. A panic in it fails the pass, not the process: what caused it may be one object among thousands.
 func (l *Loop) Run(ctx context.Context) {
 	l.mu.Lock()
-	l.window, l.hurried = Window{}, false
+	then := l.then
+	l.window, l.hurried, l.then = Window{}, false, nil
 	l.began = l.Clock.Now()
 	l.last = l.began
 	l.mu.Unlock()
 	err := l.pass(ctx)
+	for _, f := range then {
+		f()
+	}
 	l.mu.Lock()
 	l.began, l.ended = time.Time{}, l.Clock.Now()
 	l.failures++

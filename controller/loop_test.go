@@ -3,6 +3,7 @@ package controller
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -99,6 +100,24 @@ func TestWhatFailsDoesNotHoldUpWhatIsNew(t *testing.T) {
 	}
 }
 
+func TestWhoHurriesHearsOfTheEndOfThePassThatBeganAfter(t *testing.T) {
+	var l *Loop
+	var order []string
+	l, _ = newLoop(func(context.Context) error {
+		order = append(order, "pass")
+		if len(order) == 1 {
+			l.Hurry("in the middle", func() { order = append(order, "end") })
+		}
+		return nil
+	})
+	for range 3 {
+		l.Run(t.Context())
+	}
+	if want := []string{"pass", "pass", "end", "pass"}; !slices.Equal(order, want) {
+		t.Errorf("%v, want %v", order, want)
+	}
+}
+
 func TestAPanicFailsThePassOnly(t *testing.T) {
 	l, _ := newLoop(func(context.Context) error { panic("poisoned object") })
 	if err := l.pass(t.Context()); err == nil || !strings.Contains(err.Error(), "poisoned object") {
@@ -162,14 +181,14 @@ func TestLoopRunsAPassForATriggerAndEndsWithItsContext(t *testing.T) {
 func TestWhatCannotWaitBeginsAtOnceButAtMostOnceASecond(t *testing.T) {
 	t.Parallel()
 	l, clock := newLoop(func(context.Context) error { return nil })
-	l.Hurry("notice")
+	l.Hurry("notice", nil)
 	if wait := l.Due().Sub(clock.Now()); wait > 0 {
 		t.Errorf("due after %v, want at once", wait)
 	}
 	l.Run(t.Context())
 	clock.Step(300 * time.Millisecond)
 	for range 100 {
-		l.Hurry("notice")
+		l.Hurry("notice", nil)
 		l.Trigger("pod")
 	}
 	if wait := l.Due().Sub(clock.Now()); wait != 700*time.Millisecond {

@@ -24,7 +24,8 @@ import (
 
 // BenchmarkInterruptions measures how long after the last of 500 notices, which the cloud gives within ten seconds, every node
 // is closed, and how long until a machine is asked for in place of each, and of 99 in 100: the others are those for pods whose
-// room kube-scheduler gave to another pod. The first controller builds the cluster; the second one hears of the notices.
+// room kube-scheduler gave to another pod; and until all machines have left and what ran there runs again. The first controller
+// builds the cluster; the second one hears of the notices.
 func BenchmarkInterruptions(b *testing.B) {
 	const machines, within = 500, 10 * time.Second
 	for b.Loop() {
@@ -37,7 +38,7 @@ func BenchmarkInterruptions(b *testing.B) {
 			b.Fatalf("%d nodes for %d pods", n, machines)
 		}
 		builder.end(syscall.SIGTERM)
-		closed, asked := w.watchClosing()
+		closed, asked, gone := w.watchClosing()
 		at := 20 * time.Second
 		controller := w.start("--faults=" + w.faultsFile(simulated.Fault{
 			What: simulated.FaultReclaim, Share: 1, At: metav1.Duration{Duration: at}, For: metav1.Duration{Duration: within},
@@ -45,6 +46,9 @@ func BenchmarkInterruptions(b *testing.B) {
 		last := cloudBegan(b, controller).Add(at + within)
 		w.until(3*time.Minute, func() (bool, string) {
 			return closed.count() >= machines && asked.count() >= 2*machines, fmt.Sprintf("%d nodes closed, %d claims", closed.count(), asked.count())
+		})
+		w.until(10*time.Minute, func() (bool, string) {
+			return gone.count() >= machines, fmt.Sprintf("%d claims are gone", gone.count())
 		})
 		w.running(machines, 3*time.Minute)
 		b.ReportMetric(closed.nth(machines).Sub(last).Seconds(), "s-to-closed")
@@ -90,17 +94,22 @@ func (m *moments) nth(n int) time.Time {
 	return all[n-1]
 }
 
-// watchClosing notes when nodes are closed, and when there are claims.
-func (w *world) watchClosing() (closed, asked *moments) {
+// watchClosing notes when nodes are closed, when there are claims, and when those are gone.
+func (w *world) watchClosing() (closed, asked, gone *moments) {
 	w.Helper()
 	closed, asked = &moments{seen: map[types.UID]time.Time{}}, &moments{seen: map[types.UID]time.Time{}}
+	gone = &moments{seen: map[types.UID]time.Time{}}
 	w.follow(&corev1.NodeList{}, func(_ watch.EventType, o client.Object) {
 		if slices.Contains(o.(*corev1.Node).Spec.Taints, v1.DisruptedTaint()) {
 			closed.add(o.GetUID())
 		}
 	})
-	w.follow(&v1.NodeClaimList{}, func(_ watch.EventType, o client.Object) { asked.add(o.GetUID()) })
-	return closed, asked
+	w.follow(&v1.NodeClaimList{}, func(event watch.EventType, o client.Object) {
+		if asked.add(o.GetUID()); event == watch.Deleted {
+			gone.add(o.GetUID())
+		}
+	})
+	return closed, asked, gone
 }
 
 func (w *world) faultsFile(faults ...simulated.Fault) string {

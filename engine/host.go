@@ -232,12 +232,17 @@ func (h *host) awaits(pod *corev1.Pod) bool {
 }
 
 // isLeaving reports whether the machine is being removed for good. A node that is only marked for disruption may still
-// stay; its taint keeps new pods off.
+// stay; its taint keeps new pods off. One that was closed because the cloud takes its machine away does not.
 func isLeaving(node *corev1.Node, claim *v1.NodeClaim) bool {
 	if claim != nil && (claim.DeletionTimestamp != nil || v1.IsTrue(claim, v1.ConditionInstanceTerminating)) {
 		return true
 	}
-	return node != nil && node.DeletionTimestamp != nil
+	return node != nil && (node.DeletionTimestamp != nil || IsTakenAway(node))
+}
+
+// IsTakenAway reports whether the node was closed because the cloud takes its machine away.
+func IsTakenAway(node *corev1.Node) bool {
+	return node.Annotations[v1.NoticeAnnotationKey] != "" && hasTaint(node, v1.DisruptedTaint())
 }
 
 func nodeTaints(n *corev1.Node) []corev1.Taint {

@@ -87,6 +87,29 @@ func Interrupt(s *Snapshot, notices []Notice) []Interruption {
 	return out
 }
 
+// Close closes the node of a machine that the cloud takes away, and says on it why it goes. What a drain would add is there
+// too, so that the node need not be written to once more.
+func (x Interruption) Close(node *corev1.Node) {
+	if !hasTaint(node, v1.DisruptedTaint()) {
+		node.Spec.Taints = append(node.Spec.Taints, v1.DisruptedTaint())
+		node.Annotations = with(node.Annotations, v1.NoticeAnnotationKey, x.Kind)
+	}
+	if _, excluded := node.Labels[v1.ExcludeBalancersLabelKey]; !excluded {
+		node.Labels = with(node.Labels, v1.ExcludeBalancersLabelKey, v1.ExcludeBalancersValue)
+	}
+}
+
+// Reopen takes back that a node was closed, for whatever reason.
+func Reopen(node *corev1.Node) {
+	node.Spec.Taints = slices.DeleteFunc(node.Spec.Taints, func(t corev1.Taint) bool {
+		return t.MatchTaint(new(v1.DisruptedTaint()))
+	})
+	if _, noticed := node.Annotations[v1.NoticeAnnotationKey]; noticed && node.Labels[v1.ExcludeBalancersLabelKey] == v1.ExcludeBalancersValue {
+		delete(node.Labels, v1.ExcludeBalancersLabelKey)
+	}
+	delete(node.Annotations, v1.NoticeAnnotationKey)
+}
+
 func interruptionOf(n Notice, claim *v1.NodeClaim, node *corev1.Node) Interruption {
 	words := interruptionWords[n.Kind]
 	x := Interruption{Notice: n, Event: cmp.Or(words.event, "InstanceTerminating"), Cause: cmp.Or(words.cause, "interrupted")}

@@ -29,10 +29,10 @@ func (p *process) controllers() {
 	var leaving *controller.Loop
 	notices := interruption.New(interruption.Config{
 		Cluster: p.cluster, Notifier: p.cloud, Recorder: p.recorder, Metrics: metrics, WritesAtOnce: 1,
-		Closed: func() { leaving.Trigger("notice") }, Hurry: func() { provisioning.Hurry("notice") },
+		Hurry: func(then func()) { provisioning.Hurry("notice", then) }, Ready: func() { leaving.Trigger("notice") },
 	})
 	p.loop("interruption", notices.Reconcile, 0, 0, 5*time.Second)
-	leaving = p.loop("interruption.leave", notices.Leave, 0, 0, time.Minute)
+	leaving = p.loop("interruption.leave", notices.Leave, 0, 0, interruption.HeadStart)
 
 	health := nodepool.NewHealth(nil)
 	pools := p.loop("nodepool", nodepool.New(nodepool.Config{Cluster: p.cluster, Health: health, StaticCapacity: true}).Reconcile, 200*time.Millisecond, time.Second, time.Minute)

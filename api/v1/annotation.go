@@ -109,7 +109,7 @@ func Annotations() []Annotation {
 		},
 		{
 			Key: NoticeAnnotationKey, On: "Node", Ours: true, Values: "the kind of a notice, such as `SpotInterruption`",
-			Meaning:    "the cloud takes the machine away; the claim's condition `DisruptionReason` repeats it",
+			Meaning:    "the cloud takes the machine away, and its pods are planned for elsewhere; the claim's condition `DisruptionReason` repeats it",
 			Unreadable: "",
 		},
 		{

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"maps"
 	"slices"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -41,10 +42,7 @@ func (r *Reconciler) mark(ctx context.Context, claim *v1.NodeClaim, node *corev1
 // pass would not find. A node that is being deleted stays closed. It returns the claim as it is then.
 func (r *Reconciler) unmark(ctx context.Context, claim *v1.NodeClaim, node *corev1.Node) (*v1.NodeClaim, error) {
 	if node != nil && node.DeletionTimestamp == nil && tainted(node) {
-		_, err := r.Cluster.ChangeNode(ctx, node, func(node *corev1.Node) {
-			node.Spec.Taints = slices.DeleteFunc(node.Spec.Taints, isDisruptedTaint)
-			delete(node.Annotations, v1.NoticeAnnotationKey)
-		})
+		_, err := r.Cluster.ChangeNode(ctx, node, engine.Reopen)
 		if err != nil {
 			return claim, err
 		}
@@ -57,9 +55,13 @@ func (r *Reconciler) unmark(ctx context.Context, claim *v1.NodeClaim, node *core
 	})
 }
 
+// noticePatience is how long a node stays closed because of a notice that nobody acts on.
+const noticePatience = 5 * time.Minute
+
 // takeBack unmarks nodes that an earlier pass, or another process, marked and that are not to go any more. A claim that
 // is being deleted goes whatever was decided about it. A node that is only closed, while its claim says nothing, may be one
-// whose claim is about to be deleted because of a notice; it is opened when it is still so in the next pass.
+// whose claim is about to be deleted; it is opened when it is still so in the next pass, and later if it was closed because
+// of a notice: whoever heard that has other claims to delete, or ended and hears it again.
 func (r *Reconciler) takeBack(ctx context.Context, view *view, plan *engine.Plan) error {
 	wanted := map[string]bool{}
 	for _, d := range plan.Disruptions {
@@ -67,7 +69,7 @@ func (r *Reconciler) takeBack(ctx context.Context, view *view, plan *engine.Plan
 			wanted[claim] = true
 		}
 	}
-	bare := map[types.UID]bool{}
+	bare := map[types.UID]time.Time{}
 	defer func() { r.bare = bare }()
 	var errs []error
 	for _, name := range slices.Sorted(maps.Keys(view.claims)) {
@@ -83,8 +85,12 @@ func (r *Reconciler) takeBack(ctx context.Context, view *view, plan *engine.Plan
 			if !tainted(node) {
 				continue
 			}
-			bare[node.UID] = true
-			if !r.bare[node.UID] {
+			since, before := r.bare[node.UID]
+			if !before {
+				since = view.snapshot.Now
+			}
+			bare[node.UID] = since
+			if !before || engine.IsTakenAway(node) && view.snapshot.Now.Sub(since) < noticePatience {
 				continue
 			}
 		}

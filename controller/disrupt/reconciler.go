@@ -45,8 +45,8 @@ type Reconciler struct {
 	memo engine.Memo
 	// progress is the memory of engine.Progress.
 	progress engine.Memo
-	// bare holds the nodes that the last pass found closed though nothing on their claims says why.
-	bare   map[types.UID]bool
+	// bare holds the nodes that the last pass found closed though nothing on their claims says why, and since when.
+	bare   map[types.UID]time.Time
 	checks checks
 	// began is when this process made its first pass, and seen holds the disruptions in progress of which it has known a
 	// replacement.

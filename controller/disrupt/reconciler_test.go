@@ -136,6 +136,28 @@ func TestWhatAnotherProcessBeganIsTakenBackIfTheNodeIsInUse(t *testing.T) {
 	}
 }
 
+// Whoever heard the notice may have ended before the claim was deleted, and hears it again. Until then no pod comes to the node.
+func TestANodeThatWasClosedForANoticeIsOpenedOnceNobodyActsOnIt(t *testing.T) {
+	pool := clustertest.Pool("general")
+	claim, node := clustertest.Machine(pool, "general-a", old)
+	(engine.Interruption{Notice: engine.Notice{Kind: engine.NoticeSpotInterruption}}).Close(node)
+	node.Spec.Taints = append(node.Spec.Taints, corev1.Taint{Key: "other", Effect: corev1.TaintEffectNoSchedule})
+	w := clustertest.New(t, interceptor.Funcs{}, pool, claim, node, clustertest.Bound("web", "1", "general-a"))
+	r := newReconciler(w)
+	for range 4 {
+		w.Must(r.Reconcile(w))
+		if _, node = get(w, "general-a"); !closed(node) {
+			t.Fatal("the node was opened")
+		}
+		w.Clock.Step(90 * time.Second)
+	}
+	w.Must(r.Reconcile(w))
+	_, node = get(w, "general-a")
+	if len(node.Spec.Taints) != 1 || node.Annotations[v1.NoticeAnnotationKey] != "" || node.Labels[v1.ExcludeBalancersLabelKey] != "" {
+		t.Errorf("taints %v, annotations %v, labels %v", node.Spec.Taints, node.Annotations, node.Labels)
+	}
+}
+
 func TestWhatAnotherProcessBeganIsFinishedIfTheNodeIsStillEmpty(t *testing.T) {
 	pool := clustertest.Pool("general")
 	claim, node := clustertest.Machine(pool, "general-a", old)

@@ -1,6 +1,7 @@
 // Package interruption acts on the notices by which a cloud announces that it will take machines away: the nodes take no
-// more pods at once, before anything else is done for any of them; then their claims are deleted, and whoever replaces them
-// is told to begin. What a notice means is decided in package engine, the rest of the way is left to package nodeclaim.
+// more pods at once, before anything else is done for any of them; then whoever replaces them is told to begin, and when he
+// has, their claims are deleted. What a notice means is decided in package engine, the rest of the way is left to package
+// nodeclaim.
 package interruption
 
 import (
@@ -28,16 +29,21 @@ import (
 // writesAtOnce is the default of Config.WritesAtOnce.
 const writesAtOnce = 32
 
+// HeadStart is how long at most a machine is not left because other machines are yet to be asked for: an API server that is busy
+// with drains would take long for that. Clouds that take machines away give two minutes. Leave is to be called as often.
+const HeadStart = 5 * time.Second
+
 // Config is what a Reconciler is made of.
 type Config struct {
 	Cluster  *cluster.Cluster
 	Notifier provider.Notifier
 	Recorder *report.Recorder
 	Metrics  *report.Metrics
-	// Closed is called when nodes were closed, so that Leave is called next.
-	Closed func()
-	// Hurry is called once claims were deleted because of notices: what they ran needs other machines now.
-	Hurry func()
+	// Hurry is called once nodes were closed: what runs there needs other machines now. It calls then when those have been
+	// asked for. Nil if nobody does that.
+	Hurry func(then func())
+	// Ready is called when there are machines to leave, so that Leave is called next.
+	Ready func()
 	// WritesAtOnce is how many nodes or claims are written at the same time; 0 means 32.
 	WritesAtOnce int
 }
@@ -57,32 +63,56 @@ func New(config Config) *Reconciler {
 	return &Reconciler{Config: config, leaving: map[engine.MachineID]bool{}}
 }
 
-// Reconcile closes the nodes that the notices that have arrived are about. It is to be used from one goroutine.
+// Reconcile closes the nodes that the notices that have arrived are about, and those that arrive meanwhile: where there is one,
+// others come. It is to be used from one goroutine.
 func (r *Reconciler) Reconcile(ctx context.Context) error {
+	for {
+		if closed, err := r.hear(ctx); err != nil || !closed {
+			return err
+		}
+	}
+}
+
+// hear asks once. It reports whether there were nodes to close: each of them is closed once, so that this comes to an end.
+func (r *Reconciler) hear(ctx context.Context) (closed bool, err error) {
 	arrived, err := r.Notifier.Notices(ctx)
 	if err != nil {
-		return fmt.Errorf("ask the cloud for notices: %w", err)
+		return false, fmt.Errorf("ask the cloud for notices: %w", err)
 	}
 	notices := r.unheard(arrived)
 	if len(notices) == 0 {
-		return nil
+		return false, nil
 	}
 	snap, err := r.Cluster.Snapshot(ctx)
 	if err != nil {
-		return err
+		return false, err
 	}
 	p := newPass(r, snap, engine.Interrupt(snap, notices))
 	p.each(func(i int) error { return p.closeNode(lane.In(ctx, lane.Foremost), p.list[i]) })
 	r.mu.Lock()
-	defer r.mu.Unlock()
 	r.closed = append(r.closed, p)
 	for _, x := range p.list {
 		r.leaving[x.Machine] = true
 	}
-	if r.Closed != nil {
-		r.Closed()
+	r.mu.Unlock()
+	closed = slices.ContainsFunc(p.list, func(x engine.Interruption) bool { return x.Leave })
+	ready := func() { r.ready(p) }
+	if r.Hurry == nil || !closed {
+		ready()
+		return closed, nil
 	}
-	return nil
+	r.Hurry(ready)
+	return closed, nil
+}
+
+// ready lets the machines of a pass be left.
+func (r *Reconciler) ready(p *pass) {
+	r.mu.Lock()
+	p.leaveBy = time.Time{}
+	r.mu.Unlock()
+	if r.Ready != nil {
+		r.Ready()
+	}
 }
 
 // unheard leaves out the notices about machines that are being left: they come again.
@@ -97,27 +127,36 @@ func (r *Reconciler) unheard(arrived []provider.Notice) (notices []engine.Notice
 	return notices
 }
 
-// Leave deletes the claims of the nodes that were closed, has them replaced, tells people and acknowledges the notices. What
-// fails for one machine does not stop the others. It is to be used from one goroutine.
+// Leave deletes the claims of the nodes that were closed, tells people and acknowledges the notices. What fails for one
+// machine does not stop the others. It is to be used from one goroutine.
 func (r *Reconciler) Leave(ctx context.Context) error {
-	r.mu.Lock()
-	closed := r.closed
-	r.closed = nil
-	r.mu.Unlock()
+	closed := r.take()
 	defer r.settle(closed)
 	var errs []error
 	for _, p := range closed {
-		p.each(func(i int) error { return p.leave(lane.In(ctx, lane.Urgent), p.list[i]) })
+		p.each(func(i int) error { return p.leave(ctx, p.list[i]) })
 		p.again = p.failed()
-		if slices.ContainsFunc(p.list, func(x engine.Interruption) bool { return x.Leave }) && r.Hurry != nil {
-			r.Hurry()
-		}
 	}
 	for _, p := range closed {
 		p.each(func(i int) error { return p.finish(ctx, p.list[i]) })
 		errs = append(errs, p.errs...)
 	}
 	return errors.Join(errs...)
+}
+
+// take takes the passes whose machines can be left.
+func (r *Reconciler) take() (closed []*pass) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	now := r.Cluster.Clock.Now()
+	r.closed = slices.DeleteFunc(r.closed, func(p *pass) bool {
+		due := !now.Before(p.leaveBy)
+		if due {
+			closed = append(closed, p)
+		}
+		return due
+	})
+	return closed
 }
 
 // settle keeps the machines that could not be left for the next time, and lets notices about the others be heard again: one that
@@ -147,10 +186,15 @@ type pass struct {
 	again  []engine.Interruption // whose machines could not be left
 	claims map[string]*v1.NodeClaim
 	nodes  map[string]*corev1.Node
+	// leaveBy is when the machines are left at the latest, zero if they can be already.
+	leaveBy time.Time
 }
 
 func newPass(r *Reconciler, s *engine.Snapshot, list []engine.Interruption) *pass {
-	p := &pass{Reconciler: r, list: list, errs: make([]error, len(list)), claims: map[string]*v1.NodeClaim{}, nodes: map[string]*corev1.Node{}}
+	p := &pass{
+		Reconciler: r, list: list, errs: make([]error, len(list)), claims: map[string]*v1.NodeClaim{}, nodes: map[string]*corev1.Node{},
+		leaveBy: r.Cluster.Clock.Now().Add(HeadStart),
+	}
 	for _, c := range s.NodeClaims {
 		p.claims[c.Name] = c
 	}
@@ -194,12 +238,7 @@ func (p *pass) closeNode(ctx context.Context, x engine.Interruption) error {
 	if !x.Leave || node == nil || tainted(node) {
 		return nil
 	}
-	_, err := p.Cluster.ChangeNode(ctx, node, func(n *corev1.Node) {
-		if !tainted(n) {
-			n.Spec.Taints = append(n.Spec.Taints, v1.DisruptedTaint())
-			metav1.SetMetaDataAnnotation(&n.ObjectMeta, v1.NoticeAnnotationKey, x.Kind)
-		}
-	})
+	_, err := p.Cluster.ChangeNode(ctx, node, x.Close)
 	if err != nil {
 		log.FromContext(ctx).V(1).Info("could not close node yet", "Node", node.Name, "cause", err.Error())
 	}

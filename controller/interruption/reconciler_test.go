@@ -47,7 +47,14 @@ func (m *mailbox) Acknowledge(_ context.Context, notice provider.Notice) error {
 }
 
 func newReconciler(w *clustertest.World, m *mailbox, hurry func()) *interruption.Reconciler {
-	return interruption.New(interruption.Config{Cluster: w.Cluster, Notifier: m, Recorder: w.Recorder, Metrics: w.Metrics, Hurry: hurry})
+	config := interruption.Config{Cluster: w.Cluster, Notifier: m, Recorder: w.Recorder, Metrics: w.Metrics}
+	if hurry != nil {
+		config.Hurry = func(then func()) {
+			hurry()
+			then()
+		}
+	}
+	return interruption.New(config)
 }
 
 // act makes a pass of each loop.
@@ -76,8 +83,7 @@ func closed(node *corev1.Node) bool {
 	return slices.ContainsFunc(node.Spec.Taints, func(t corev1.Taint) bool { return t.Key == v1.DisruptedTaintKey })
 }
 
-// All of five hundred nodes are closed before the first claim is deleted, and what runs on them is asked for anew in the same
-// moment.
+// All of five hundred nodes are closed and what runs on them is asked for anew before the first claim is deleted.
 func TestFiveHundredNoticesAreActedOnInOnePass(t *testing.T) {
 	t.Parallel()
 	m, objects := spot(500)
@@ -97,7 +103,20 @@ func TestFiveHundredNoticesAreActedOnInOnePass(t *testing.T) {
 			return c.Delete(ctx, o, opts...)
 		},
 	}, objects...)
-	w.Must(act(w, newReconciler(w, m, func() { hurried++ })))
+	planned := 0
+	r := newReconciler(w, m, func() {
+		hurried++
+		snap, err := w.Cluster.Snapshot(w)
+		w.Must(err)
+		for _, l := range engine.Provision(snap, engine.Options{Effort: -1}, nil).Launches {
+			planned += len(l.Pods)
+		}
+	})
+	w.Must(r.Reconcile(w))
+	if planned != 500 || taints != 0 {
+		t.Errorf("machines are planned for %d of 500 pods while %d nodes are closed and their claims remain", planned, taints)
+	}
+	w.Must(r.Leave(w))
 	if taints != 500 {
 		t.Errorf("%d nodes were closed when the first claim was deleted", taints)
 	}
@@ -111,14 +130,51 @@ func TestFiveHundredNoticesAreActedOnInOnePass(t *testing.T) {
 	if hurried != 1 || len(m.notices) != 0 {
 		t.Errorf("hurried %d times, %d notices left", hurried, len(m.notices))
 	}
-	snap, err := w.Cluster.Snapshot(w)
-	w.Must(err)
-	planned := 0
-	for _, l := range engine.Provision(snap, engine.Options{Effort: -1}, nil).Launches {
-		planned += len(l.Pods)
+}
+
+// Drains would keep the API server from what else there is to do.
+func TestMachinesAreLeftOnceOthersAreAskedForOrSoonAnyway(t *testing.T) {
+	t.Parallel()
+	for name, asked := range map[string]bool{"once others are asked for": true, "soon anyway": false} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			m, objects := spot(1)
+			w := clustertest.New(t, interceptor.Funcs{}, objects...)
+			var then func()
+			ready := 0
+			r := interruption.New(interruption.Config{
+				Cluster: w.Cluster, Notifier: m, Recorder: w.Recorder, Metrics: w.Metrics,
+				Hurry: func(f func()) { then = f }, Ready: func() { ready++ },
+			})
+			w.Must(act(w, r))
+			if w.Claims()[0].DeletionTimestamp != nil || ready != 0 {
+				t.Error("the machine is left before another is asked for")
+			}
+			if asked {
+				then()
+			} else {
+				w.Clock.Step(interruption.HeadStart)
+			}
+			w.Must(r.Leave(w))
+			if w.Claims()[0].DeletionTimestamp == nil || len(m.notices) > 0 || asked != (ready == 1) {
+				t.Errorf("deleted at %v, %d notices left, said %d times to be ready", w.Claims()[0].DeletionTimestamp, len(m.notices), ready)
+			}
+		})
 	}
-	if planned != 500 {
-		t.Errorf("machines are planned for %d of 500 pods", planned)
+}
+
+// What a drain would change about the node is changed when it is closed: it need not be written to again.
+func TestADrainHasNothingToAddToAClosedNode(t *testing.T) {
+	t.Parallel()
+	m, objects := spot(1)
+	w := clustertest.New(t, interceptor.Funcs{}, objects...)
+	w.Must(act(w, newReconciler(w, m, nil)))
+	node := &corev1.Node{}
+	w.Must(w.Client.Get(w, client.ObjectKey{Name: "general-0"}, node))
+	node.Finalizers = []string{v1.TerminationFinalizer} // as every registered node has it
+	step := engine.Advance(engine.Life{Now: w.Clock.Now(), Claim: &w.Claims()[0], Nodes: []*corev1.Node{node}})
+	if len(step.Nodes) != 0 || !slices.Equal(step.DeleteNodes, []string{"general-0"}) {
+		t.Errorf("the node is to be written as %+v, and %v to be deleted", step.Nodes, step.DeleteNodes)
 	}
 }
 
@@ -151,6 +207,32 @@ func TestNoticesAreHeardWhileMachinesAreBeingLeft(t *testing.T) {
 	w.Must(act(w, r))
 	if deletions["general-0"] != 1 || deletions["general-1"] != 1 || len(m.notices) != 0 {
 		t.Errorf("deletions %v, %d notices left", deletions, len(m.notices))
+	}
+}
+
+// Where the cloud takes one machine away it takes others: it is asked again at once, not when it is time for that.
+func TestNoticesThatComeWhileNodesAreClosedAreActedOnInTheSamePass(t *testing.T) {
+	t.Parallel()
+	m, objects := spot(3)
+	late := m.notices[1:]
+	m.notices = m.notices[:1]
+	w := clustertest.New(t, interceptor.Funcs{
+		Patch: func(ctx context.Context, c client.WithWatch, o client.Object, p client.Patch, opts ...client.PatchOption) error {
+			if _, ok := o.(*corev1.Node); ok && len(late) > 0 {
+				m.mu.Lock()
+				m.notices, late = append(m.notices, late[0]), late[1:]
+				m.mu.Unlock()
+			}
+			return c.Patch(ctx, o, p, opts...)
+		},
+	}, objects...)
+	w.Must(newReconciler(w, m, nil).Reconcile(w))
+	var nodes corev1.NodeList
+	w.Must(w.Client.List(w, &nodes))
+	for i := range nodes.Items {
+		if !closed(&nodes.Items[i]) {
+			t.Errorf("node %s takes pods", nodes.Items[i].Name)
+		}
 	}
 }
 
