@@ -75,7 +75,7 @@ func Progress(s *Snapshot, opt Options, memo *Memo) []Order {
 	o.settle(out, ready, opt, memo)
 	for i := range out {
 		if out[i].Step == OrderRollBack {
-			out[i].Surrender = o.idle(out[i].Replacements, pods)
+			out[i].Surrender = o.affordable(&out[i], o.idle(out[i].Replacements, pods))
 		}
 	}
 	return append(out, o.strays()...)
@@ -233,6 +233,31 @@ func (o *orders) idle(names []string, pods map[string][]*corev1.Pod) []string {
 		out = append(out, name)
 	}
 	return out
+}
+
+// affordable leaves out replacements that are nodes by now and that the budgets of their pools do not let go beside others:
+// these stay, as nodes like any other. The order's own nodes use up nothing any more.
+func (o *orders) affordable(order *Order, names []string) []string {
+	left := map[string]int{}
+	return slices.DeleteFunc(names, func(name string) bool {
+		c := o.claims[name]
+		pool := poolsByName(o.s)[c.Labels[v1.NodePoolLabelKey]]
+		if pool == nil || !v1.IsTrue(c, v1.ConditionInitialized) {
+			return false
+		}
+		n, known := left[pool.Name]
+		if !known {
+			a := PoolAllowance(o.s, pool, order.Reason)
+			n = a.Allowed - a.Disrupting
+			for _, own := range order.Claims {
+				if c := o.claims[own]; c != nil && c.Labels[v1.NodePoolLabelKey] == pool.Name && c.DeletionTimestamp == nil {
+					n++
+				}
+			}
+		}
+		left[pool.Name] = n - 1
+		return n <= 0
+	})
 }
 
 func (o *orders) isNominated(node string) bool {

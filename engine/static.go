@@ -128,20 +128,27 @@ func (x *resizer) fill(r *Resizing, pool *v1.NodePool, missing int) {
 }
 
 // surplus chooses the machines to remove: first those that were not started yet, then those without pods, then those whose
-// pods are the cheapest to move, protected ones last. Machines that have a part in a replacement come after all of these.
+// pods are the cheapest to move, protected ones last. Machines that have a part in a replacement come after all of these. Of
+// each kind those go first that have drifted, and would have to be replaced: where waiting pods take what a drifted machine was
+// to be replaced by, the next replacement would come and go for ever.
 func (x *resizer) surplus(hosts []*host, n int) []string {
 	type ranked struct {
 		h    *host
 		tier int
+		good int // 0 for those that have drifted
 		cost float64
 	}
 	list := make([]ranked, 0, len(hosts))
 	for _, h := range hosts {
-		tier, cost := x.scaleDownCost(h)
-		list = append(list, ranked{h, tier, cost})
+		r := ranked{h: h, good: 1}
+		if v1.IsTrue(h.claim, v1.ConditionDrifted) {
+			r.good = 0
+		}
+		r.tier, r.cost = x.scaleDownCost(h)
+		list = append(list, r)
 	}
 	slices.SortFunc(list, func(a, b ranked) int {
-		return cmp.Or(cmp.Compare(a.tier, b.tier), cmp.Compare(a.cost, b.cost), naturally(a.h.claim.Name, b.h.claim.Name))
+		return cmp.Or(cmp.Compare(a.tier, b.tier), cmp.Compare(a.good, b.good), cmp.Compare(a.cost, b.cost), naturally(a.h.claim.Name, b.h.claim.Name))
 	})
 	var out []string
 	for _, r := range list[:min(n, len(list))] {
