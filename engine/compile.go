@@ -305,11 +305,12 @@ func (p *problem) sharedLevels(c *podClass) []packing.Level {
 	return levels
 }
 
-// poolUsage adds up what the machines of a pool count against its limits.
+// poolUsage adds up what the machines of a pool count against its limits, each until its claim is being deleted: that its node
+// is, or that the cloud will take it, does not mean that it is gone.
 func poolUsage(hosts []*host, pool string) corev1.ResourceList {
 	used := corev1.ResourceList{}
 	for _, h := range hosts {
-		if h.leaving && !h.supposed || h.pool() != pool || h.claim == nil {
+		if h.claim == nil || h.pool() != pool || h.claim.DeletionTimestamp != nil && !h.supposed {
 			continue
 		}
 		addList(used, h.capacity)

@@ -1,0 +1,31 @@
+package engine_test
+
+import (
+	"testing"
+
+	"tenon.sh/engine"
+	"tenon.sh/scenario"
+)
+
+// A machine counts against its pool's limits until its claim is being deleted, even if somebody has deleted its node.
+func TestAMachineCountsUntilItsClaimIsBeingDeleted(t *testing.T) {
+	t.Parallel()
+	file, err := scenario.Parse(`
+pool general limits=nodes:1
+type two cpu=2 mem=4Gi price=0.05
+node n1 pool=general type=two zone=a deleting
+pod web cpu=1 node=n1 owner=Deployment
+`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := file.Snapshot
+	if plan := engine.Provision(s, engine.Options{}, nil); len(plan.Launches) != 1 {
+		t.Errorf("its claim is being deleted, and %d machines are started for its pod", len(plan.Launches))
+	}
+	s.NodeClaims[0] = s.NodeClaims[0].DeepCopy()
+	s.NodeClaims[0].DeletionTimestamp = nil
+	if plan := engine.Provision(s, engine.Options{}, nil); len(plan.Launches) != 0 {
+		t.Errorf("one machine may be there, and beside the one that is there %+v is started", plan.Launches)
+	}
+}
