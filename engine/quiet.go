@@ -20,7 +20,11 @@ const (
 
 // activity is when pods came to a node or left it. Brief ones are those of Jobs, and those that soon left again: one of them
 // every few minutes would keep a node from ever being quiet, so they do so for a limited time only.
-type activity struct{ lasting, brief time.Time }
+type activity struct {
+	lasting, brief time.Time
+	// came and left tell lasting pods that stay from those that have ended or begun to. Only readActivity fills them.
+	came, left time.Time
+}
 
 func (a activity) add(pod *corev1.Pod, now time.Time) activity {
 	if t := podEvent(pod); !t.After(now) {
@@ -146,6 +150,13 @@ func (c *census) readActivity(now time.Time) {
 			r.activity, r.activityPass = activity{}, c.memo.pass
 		}
 		r.activity.note(f.event, f.brief)
+		switch {
+		case f.brief:
+		case f.counts && !f.ending:
+			r.activity.came = latest(r.activity.came, f.event)
+		default:
+			r.activity.left = latest(r.activity.left, f.event)
+		}
 	}
 }
 

@@ -50,7 +50,7 @@ const (
 	NotEmpty              Code = "NotEmpty"              // Have: how many pods
 	ConsolidationDisabled Code = "ConsolidationDisabled" // consolidateAfter is Never
 	ConsolidateAfter      Code = "ConsolidateAfter"      // Need: when the quiet time ends
-	Unsettled             Code = "Unsettled"             // Have: on how many nodes pods come and go; Need: until when that is waited for
+	Unsettled             Code = "Unsettled"             // Have: how many nodes pods leave; Need: until when that is waited for
 	BudgetExhausted       Code = "BudgetExhausted"       // Have: what the pool's budgets allow now
 	StaticPool            Code = "StaticPool"            // pools with replicas are not consolidated
 	SeveralNodes          Code = "SeveralNodes"          // Have: the nodes that carry the machine's provider ID
@@ -169,7 +169,7 @@ var messages = map[Code]string{
 	NotEmpty:              "{have} would have to move",
 	ConsolidationDisabled: "the pool's consolidateAfter is Never",
 	ConsolidateAfter:      "consolidateAfter has not passed; it ends at {need}",
-	Unsettled:             "pods come to, or leave, {have} of the pool: its pods are moved once that is over, or from {need} on",
+	Unsettled:             "pods leave {have} of the pool: its pods are moved once that is over, or from {need} on",
 	BudgetExhausted:       "the pool's disruption budgets allow {have}",
 	StaticPool:            "pools with replicas are not consolidated",
 	SeveralNodes:          "several nodes carry the machine's provider ID: {have}",

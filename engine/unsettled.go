@@ -8,20 +8,20 @@ import (
 )
 
 const (
-	// A pool is unsettled while pods come to, or leave, more than one in busyShare of its nodes, and fewBusy at least, within
-	// its consolidateAfter, but no less than shortestCalm and no more than longestCalm.
+	// A pool is unsettled while pods leave more than one in busyShare of its nodes, and fewBusy at least, within its
+	// consolidateAfter, but no less than shortestCalm and no more than longestCalm.
 	busyShare    = 10
 	fewBusy      = 2
 	shortestCalm = 10 * time.Second
 	longestCalm  = time.Minute
-	// patience is how many times as long consolidation waits for that to end. Pools with much coming and going all the time
-	// are consolidated all the same.
+	// patience is how many times as long consolidation waits for that to end. Pools that pods leave all the time are
+	// consolidated all the same.
 	patience = 10
 )
 
-// unsettled says why nodes of some pools are not consolidated for their pods' places yet. Where many pods leave, or come,
-// within a minute or two, whatever moves before that is over is planned for a cluster that will not be: it would use up what
-// the pods' owners allow to be moved in an hour, and the bill would stay high for as long.
+// unsettled says why pods of some pools' nodes are not moved yet. Where many pods leave within a minute or two, whatever moves
+// before that is over is planned for a cluster that will not be: it would use up what the pods' owners allow to be moved in an
+// hour, and the bill would stay high for as long. Pods that are moved leave nodes that go themselves, which do not count.
 func (d *disruptor) unsettled() map[string]Reason {
 	if d.memo.unsettled == nil {
 		d.memo.unsettled = map[string]time.Time{}
@@ -32,8 +32,11 @@ func (d *disruptor) unsettled() map[string]Reason {
 			continue
 		}
 		nodes[h.pool()]++
-		last := latest(d.p.census.activityOn(h.node.Name).lasting, h.claim.Status.LastPodEventTime.Time)
-		if d.s.Now.Sub(last) < calmOf(d.budgets[h.pool()].rules.pool) {
+		a := d.p.census.activityOn(h.node.Name)
+		if last := h.claim.Status.LastPodEventTime.Time; last.After(a.came) { // nobody is there who came then
+			a.left = latest(a.left, last)
+		}
+		if d.s.Now.Sub(a.left) < calmOf(d.budgets[h.pool()].rules.pool) {
 			busy[h.pool()]++
 		}
 	}

@@ -128,3 +128,22 @@ func TestPodsThatComeLateToAYoungOwnerWereNotMoved(t *testing.T) {
 		t.Errorf("kept %+v", plan.Kept)
 	}
 }
+
+// Pods that consolidation has moved come to nodes: the next ones need not wait for that.
+func TestPodsThatComeHoldNothingUp(t *testing.T) {
+	t.Parallel()
+	l := newLeaving()
+	l.s.NodePools[0].Spec.Disruption.ConsolidateAfter = v1.DurationOf(0)
+	came := metav1.NewTime(l.begun.Add(-5 * time.Second))
+	for i, p := range l.s.Pods {
+		l.s.Pods[i] = p.DeepCopy()
+		l.s.Pods[i].CreationTimestamp, l.s.Pods[i].Status.Conditions = came, nil
+	}
+	for i, c := range l.s.NodeClaims {
+		l.s.NodeClaims[i] = c.DeepCopy()
+		l.s.NodeClaims[i].Status.LastPodEventTime = came
+	}
+	if plan := l.pass(0, 0); len(plan.Disruptions) == 0 || keptFor(plan, engine.Unsettled) > 0 {
+		t.Errorf("%d disruptions, kept %+v", len(plan.Disruptions), plan.Kept)
+	}
+}
