@@ -234,7 +234,7 @@ func (p *parts) listen(cloud provider.Provider) {
 			name += "." + source.Name
 		}
 		p.loop(name, listener.Reconcile, 0, 0, source.Every)
-		leaving = p.loop(name+".leave", listener.Leave, 0, 0, interruption.HeadStart)
+		leaving = p.loop(name+".leave", listener.Leave, 0, 0, time.Second)
 	}
 }
 

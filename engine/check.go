@@ -205,7 +205,7 @@ func (c *Checker) Room(l Launch) Reason {
 func (c *Checker) occupied(pool string) corev1.ResourceList {
 	used := poolUsage(c.problem.hosts, pool)
 	for _, h := range c.problem.hosts {
-		if h.leaving && h.claim != nil && h.pool() == pool {
+		if h.claim != nil && h.claim.DeletionTimestamp != nil && h.pool() == pool {
 			addList(used, corev1.ResourceList{v1.ResourceNodes: quantity(v1.ResourceNodes, 1)})
 		}
 	}

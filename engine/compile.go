@@ -310,7 +310,7 @@ func (p *problem) sharedLevels(c *podClass) []packing.Level {
 func poolUsage(hosts []*host, pool string) corev1.ResourceList {
 	used := corev1.ResourceList{}
 	for _, h := range hosts {
-		if h.claim == nil || h.pool() != pool || h.claim.DeletionTimestamp != nil && !h.supposed {
+		if h.claim == nil || h.pool() != pool || h.claim.DeletionTimestamp != nil {
 			continue
 		}
 		addList(used, h.capacity)

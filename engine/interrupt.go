@@ -92,6 +92,8 @@ func Interrupt(s *Snapshot, notices []Notice) []Interruption {
 func (x Interruption) Close(node *corev1.Node) {
 	if !hasTaint(node, v1.DisruptedTaint()) {
 		node.Spec.Taints = append(node.Spec.Taints, v1.DisruptedTaint())
+	}
+	if node.Annotations[v1.NoticeAnnotationKey] == "" {
 		node.Annotations = with(node.Annotations, v1.NoticeAnnotationKey, x.Kind)
 	}
 	if _, excluded := node.Labels[v1.ExcludeBalancersLabelKey]; !excluded {

@@ -47,7 +47,7 @@ func (m *ownerMoves) moved(o *ownerFacts) int {
 	}
 	first := o.first()
 	since, known := m.madeAt(o.name)
-	if !known || o.active() > 1 && first.Sub(since) < moveHour {
+	if late := first.Sub(since); !known || o.active() > 1 && late > 0 && late < moveHour {
 		// Consolidation cannot have moved all pods of an owner that is so young: where many pods are made at a time, those of
 		// some owners come late.
 		since = first

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -248,7 +249,7 @@ func (o *orders) affordable(order *Order, names []string) []string {
 		n, known := left[pool.Name]
 		if !known {
 			a := PoolAllowance(o.s, pool, order.Reason)
-			n = a.Allowed - a.Disrupting
+			n = min(a.Allowed, math.MaxInt32) - a.Disrupting
 			for _, own := range order.Claims {
 				if c := o.claims[own]; c != nil && c.Labels[v1.NodePoolLabelKey] == pool.Name && c.DeletionTimestamp == nil {
 					n++

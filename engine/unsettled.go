@@ -2,6 +2,7 @@ package engine
 
 import (
 	"fmt"
+	"maps"
 	"time"
 
 	v1 "tenon.sh/api/v1"
@@ -40,6 +41,7 @@ func (d *disruptor) unsettled() map[string]Reason {
 			busy[h.pool()]++
 		}
 	}
+	maps.DeleteFunc(d.memo.unsettled, func(name string, _ time.Time) bool { return d.budgets[name] == nil })
 	out := map[string]Reason{}
 	for name, b := range d.budgets {
 		n := busy[name]

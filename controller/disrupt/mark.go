@@ -39,10 +39,15 @@ func (r *Reconciler) mark(ctx context.Context, claim *v1.NodeClaim, node *corev1
 }
 
 // unmark takes mark back: the node may take pods again first, so that a crash in between leaves nothing that a later
-// pass would not find. A node that is being deleted stays closed. It returns the claim as it is then.
+// pass would not find. A node that is being deleted stays closed, and so does one that the cloud takes away. It returns the
+// claim as it is then.
 func (r *Reconciler) unmark(ctx context.Context, claim *v1.NodeClaim, node *corev1.Node) (*v1.NodeClaim, error) {
 	if node != nil && node.DeletionTimestamp == nil && tainted(node) {
-		_, err := r.Cluster.ChangeNode(ctx, node, engine.Reopen)
+		_, err := r.Cluster.ChangeNode(ctx, node, func(n *corev1.Node) {
+			if !engine.IsTakenAway(n) {
+				engine.Reopen(n)
+			}
+		})
 		if err != nil {
 			return claim, err
 		}
@@ -99,6 +104,13 @@ func (r *Reconciler) takeBack(ctx context.Context, view *view, plan *engine.Plan
 			continue
 		}
 		log.FromContext(ctx).Info("took disruption back, the node stays", "Node", node.Name, "NodeClaim", name)
+		if v1.GetCondition(claim, v1.ConditionDisruptionReason) == nil && engine.IsTakenAway(node) {
+			var err error
+			if node, err = r.Cluster.ChangeNode(ctx, node, engine.Reopen); err != nil {
+				errs = append(errs, err)
+				continue
+			}
+		}
 		if _, err := r.unmark(ctx, claim, node); err != nil && !cluster.Expected(err) {
 			errs = append(errs, err)
 		}

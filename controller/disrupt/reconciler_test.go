@@ -158,6 +158,21 @@ func TestANodeThatWasClosedForANoticeIsOpenedOnceNobodyActsOnIt(t *testing.T) {
 	}
 }
 
+// The notice came while the node was being disrupted, and that is taken back: pods must not come to a machine that is taken away.
+func TestANodeThatTheCloudTakesStaysClosedWhenADisruptionIsTakenBack(t *testing.T) {
+	pool := clustertest.Pool("general")
+	claim, node := clustertest.Machine(pool, "general-a", old)
+	node.Spec.Taints = []corev1.Taint{v1.DisruptedTaint()}
+	v1.SetCondition(claim, v1.ConditionDisruptionReason, metav1.ConditionTrue, "Empty", "Empty", old)
+	(engine.Interruption{Notice: engine.Notice{Kind: engine.NoticeSpotInterruption}}).Close(node)
+	w := clustertest.New(t, interceptor.Funcs{}, pool, claim, node, clustertest.Bound("web", "1", "general-a"))
+	w.Must(newReconciler(w).Reconcile(w))
+	claim, node = get(w, "general-a")
+	if !closed(node) || v1.GetCondition(claim, v1.ConditionDisruptionReason) != nil {
+		t.Errorf("taints %v, condition %v", node.Spec.Taints, v1.GetCondition(claim, v1.ConditionDisruptionReason))
+	}
+}
+
 func TestWhatAnotherProcessBeganIsFinishedIfTheNodeIsStillEmpty(t *testing.T) {
 	pool := clustertest.Pool("general")
 	claim, node := clustertest.Machine(pool, "general-a", old)

@@ -11,11 +11,14 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	v1 "tenon.sh/api/v1"
@@ -30,8 +33,11 @@ import (
 const writesAtOnce = 32
 
 // HeadStart is how long at most a machine is not left because other machines are yet to be asked for: an API server that is busy
-// with drains would take long for that. Clouds that take machines away give two minutes. Leave is to be called as often.
+// with drains would take long for that. Clouds that take machines away give two minutes. Leave is to be called every second.
 const HeadStart = 5 * time.Second
+
+// hearFor bounds how long notices are asked for in one pass: where they do not end, a pass would look as if it were stuck.
+const hearFor = 10 * time.Second
 
 // Config is what a Reconciler is made of.
 type Config struct {
@@ -66,14 +72,14 @@ func New(config Config) *Reconciler {
 // Reconcile closes the nodes that the notices that have arrived are about, and those that arrive meanwhile: where there is one,
 // others come. It is to be used from one goroutine.
 func (r *Reconciler) Reconcile(ctx context.Context) error {
-	for {
-		if closed, err := r.hear(ctx); err != nil || !closed {
+	for began := r.Cluster.Clock.Now(); ; {
+		if closed, err := r.hear(ctx); err != nil || !closed || r.Cluster.Clock.Since(began) >= hearFor {
 			return err
 		}
 	}
 }
 
-// hear asks once. It reports whether there were nodes to close: each of them is closed once, so that this comes to an end.
+// hear asks once. It reports whether there were nodes to close.
 func (r *Reconciler) hear(ctx context.Context) (closed bool, err error) {
 	arrived, err := r.Notifier.Notices(ctx)
 	if err != nil {
@@ -89,20 +95,31 @@ func (r *Reconciler) hear(ctx context.Context) (closed bool, err error) {
 	}
 	p := newPass(r, snap, engine.Interrupt(snap, notices))
 	p.each(func(i int) error { return p.closeNode(lane.In(ctx, lane.Foremost), p.list[i]) })
+	told := p.split(func(x engine.Interruption) bool { return !x.Leave })
 	r.mu.Lock()
-	r.closed = append(r.closed, p)
-	for _, x := range p.list {
-		r.leaving[x.Machine] = true
+	for _, p := range []*pass{told, p} {
+		if len(p.list) == 0 {
+			continue
+		}
+		r.closed = append(r.closed, p)
+		for _, x := range p.list {
+			r.leaving[x.Machine] = true
+		}
 	}
 	r.mu.Unlock()
-	closed = slices.ContainsFunc(p.list, func(x engine.Interruption) bool { return x.Leave })
-	ready := func() { r.ready(p) }
-	if r.Hurry == nil || !closed {
-		ready()
-		return closed, nil
+	if len(told.list) > 0 {
+		r.ready(told)
 	}
-	r.Hurry(ready)
-	return closed, nil
+	ready := func() { r.ready(p) }
+	switch {
+	case len(p.list) == 0:
+		return false, nil
+	case r.Hurry == nil:
+		ready()
+	default:
+		r.Hurry(ready)
+	}
+	return true, nil
 }
 
 // ready lets the machines of a pass be left.
@@ -136,6 +153,9 @@ func (r *Reconciler) Leave(ctx context.Context) error {
 	for _, p := range closed {
 		p.each(func(i int) error { return p.leave(ctx, p.list[i]) })
 		p.again = p.failed()
+		if p.late.Load() && r.Hurry != nil {
+			r.Hurry(nil)
+		}
 	}
 	for _, p := range closed {
 		p.each(func(i int) error { return p.finish(ctx, p.list[i]) })
@@ -174,7 +194,7 @@ func (r *Reconciler) settle(closed []*pass) {
 		for _, x := range p.again {
 			r.leaving[x.Machine] = true
 		}
-		r.closed = append(r.closed, &pass{Reconciler: r, list: p.again, errs: make([]error, len(p.again)), claims: p.claims, nodes: p.nodes})
+		r.closed = append(r.closed, p.of(p.again))
 	}
 }
 
@@ -186,6 +206,10 @@ type pass struct {
 	again  []engine.Interruption // whose machines could not be left
 	claims map[string]*v1.NodeClaim
 	nodes  map[string]*corev1.Node
+	// limited are the pools with limits.
+	limited map[string]bool
+	// late is set if other machines can be asked for only once claims are being deleted.
+	late atomic.Bool
 	// leaveBy is when the machines are left at the latest, zero if they can be already.
 	leaveBy time.Time
 }
@@ -193,7 +217,10 @@ type pass struct {
 func newPass(r *Reconciler, s *engine.Snapshot, list []engine.Interruption) *pass {
 	p := &pass{
 		Reconciler: r, list: list, errs: make([]error, len(list)), claims: map[string]*v1.NodeClaim{}, nodes: map[string]*corev1.Node{},
-		leaveBy: r.Cluster.Clock.Now().Add(HeadStart),
+		limited: map[string]bool{}, leaveBy: r.Cluster.Clock.Now().Add(HeadStart),
+	}
+	for _, pool := range s.NodePools {
+		p.limited[pool.Name] = len(pool.Spec.Limits) > 0
 	}
 	for _, c := range s.NodeClaims {
 		p.claims[c.Name] = c
@@ -202,6 +229,25 @@ func newPass(r *Reconciler, s *engine.Snapshot, list []engine.Interruption) *pas
 		p.nodes[n.Name] = n
 	}
 	return p
+}
+
+// of is a pass about some of the interruptions; their machines can be left now.
+func (p *pass) of(list []engine.Interruption) *pass {
+	return &pass{Reconciler: p.Reconciler, list: list, errs: make([]error, len(list)), claims: p.claims, nodes: p.nodes, limited: p.limited}
+}
+
+// split moves those that are chosen to a pass of their own.
+func (p *pass) split(chosen func(engine.Interruption) bool) *pass {
+	var own, rest []engine.Interruption
+	for _, x := range p.list {
+		if chosen(x) {
+			own = append(own, x)
+		} else {
+			rest = append(rest, x)
+		}
+	}
+	p.list, p.errs = rest, make([]error, len(rest))
+	return p.of(own)
 }
 
 func (p *pass) failed() (list []engine.Interruption) {
@@ -235,17 +281,22 @@ func (p *pass) each(do func(i int) error) {
 // closes it too.
 func (p *pass) closeNode(ctx context.Context, x engine.Interruption) error {
 	node := p.nodes[x.Node]
-	if !x.Leave || node == nil || tainted(node) {
+	if !x.Leave {
+		return nil
+	}
+	if claim := p.claims[x.Claim]; node == nil || claim != nil && p.limited[claim.Labels[v1.NodePoolLabelKey]] {
+		p.late.Store(true)
+	}
+	if node == nil || engine.IsTakenAway(node) {
 		return nil
 	}
 	_, err := p.Cluster.ChangeNode(ctx, node, x.Close)
 	if err != nil {
+		p.late.Store(true)
 		log.FromContext(ctx).V(1).Info("could not close node yet", "Node", node.Name, "cause", err.Error())
 	}
 	return nil
 }
-
-func tainted(node *corev1.Node) bool { return slices.Contains(node.Spec.Taints, v1.DisruptedTaint()) }
 
 // leave deletes the claim. A machine whose pods get no more time is said to be one before.
 func (p *pass) leave(ctx context.Context, x engine.Interruption) error {
@@ -257,15 +308,34 @@ func (p *pass) leave(ctx context.Context, x engine.Interruption) error {
 	}
 	claim := p.claims[x.Claim]
 	if _, bounded := claim.Annotations[v1.NodeClaimTerminationTimestampAnnotationKey]; x.AtOnce && !bounded {
-		written, err := p.Cluster.ChangeClaim(ctx, claim, func(c *v1.NodeClaim) {
-			metav1.SetMetaDataAnnotation(&c.ObjectMeta, v1.NodeClaimTerminationTimestampAnnotationKey, p.Cluster.Clock.Now().UTC().Format(time.RFC3339))
-		})
+		written, err := p.endNow(ctx, claim)
 		if err != nil {
-			return err
+			return client.IgnoreNotFound(err)
 		}
 		claim = written
 	}
 	return p.Cluster.DeleteClaim(ctx, claim)
+}
+
+// endNow gives the claim's pods no more time, also if somebody has deleted it since the pass began.
+func (p *pass) endNow(ctx context.Context, claim *v1.NodeClaim) (*v1.NodeClaim, error) {
+	end := func(c *v1.NodeClaim) {
+		if _, bounded := c.Annotations[v1.NodeClaimTerminationTimestampAnnotationKey]; !bounded {
+			metav1.SetMetaDataAnnotation(&c.ObjectMeta, v1.NodeClaimTerminationTimestampAnnotationKey, p.Cluster.Clock.Now().UTC().Format(time.RFC3339))
+		}
+	}
+	written, err := p.Cluster.ChangeClaim(ctx, claim, end)
+	if !apierrors.IsConflict(err) {
+		return written, err
+	}
+	newest := &v1.NodeClaim{}
+	if err := p.Cluster.API.Get(ctx, client.ObjectKeyFromObject(claim), newest); err != nil {
+		return nil, err
+	}
+	if newest.UID != claim.UID || newest.DeletionTimestamp == nil {
+		return nil, err
+	}
+	return p.Cluster.ChangeClaim(ctx, newest, end)
 }
 
 // finish tells people, and the cloud that its notice was heard.

@@ -11,6 +11,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
@@ -51,7 +52,9 @@ func newReconciler(w *clustertest.World, m *mailbox, hurry func()) *interruption
 	if hurry != nil {
 		config.Hurry = func(then func()) {
 			hurry()
-			then()
+			if then != nil {
+				then()
+			}
 		}
 	}
 	return interruption.New(config)
@@ -377,5 +380,91 @@ func TestANodeThatOthersWriteIsClosedAllTheSame(t *testing.T) {
 	w.Must(w.Client.Get(w, client.ObjectKey{Name: "general-0"}, node))
 	if !closed(node) {
 		t.Error("the node takes pods")
+	}
+}
+
+// A machine at its pool's limit can be replaced only once its claim is being deleted.
+func TestWhereALimitIsReachedOthersAreAskedForOnceMachinesAreLeft(t *testing.T) {
+	t.Parallel()
+	m, objects := spot(1)
+	objects[0].(*v1.NodePool).Spec.Limits = v1.Limits{v1.ResourceNodes: resource.MustParse("1")}
+	w := clustertest.New(t, interceptor.Funcs{}, objects...)
+	launches := 0
+	w.Must(act(w, newReconciler(w, m, func() {
+		snap, err := w.Cluster.Snapshot(w)
+		w.Must(err)
+		launches += len(engine.Provision(snap, engine.Options{}, nil).Launches)
+	})))
+	if launches != 1 {
+		t.Errorf("%d machines were planned, want one", launches)
+	}
+}
+
+// What is only told of is acknowledged at once: others must not wait for it to be heard.
+func TestNoticesThatAskForNothingWaitForNothing(t *testing.T) {
+	t.Parallel()
+	m, objects := spot(2)
+	m.notices[0].Kind = engine.NoticeRebalance
+	w := clustertest.New(t, interceptor.Funcs{}, objects...)
+	r := interruption.New(interruption.Config{Cluster: w.Cluster, Notifier: m, Recorder: w.Recorder, Metrics: w.Metrics, Hurry: func(func()) {}})
+	w.Must(act(w, r))
+	if len(m.notices) != 1 || m.notices[0].Kind == engine.NoticeRebalance {
+		t.Errorf("these are left: %+v", m.notices)
+	}
+}
+
+// Somebody else, node repair for one, may delete the claim of a broken machine first.
+func TestABrokenMachineWhoseClaimSomebodyDeletesGivesItsPodsNoMoreTime(t *testing.T) {
+	t.Parallel()
+	for name, finalizers := range map[string][]string{"it is being deleted": {v1.TerminationFinalizer}, "it is gone": nil} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			m, objects := spot(1)
+			m.notices[0].Kind = engine.NoticeStatusCheck
+			for _, o := range objects {
+				if claim, ok := o.(*v1.NodeClaim); ok {
+					claim.Finalizers = finalizers
+				}
+			}
+			w := clustertest.New(t, interceptor.Funcs{}, objects...)
+			r := newReconciler(w, m, func() {})
+			w.Must(r.Reconcile(w))
+			w.Must(w.Client.Delete(w, &w.Claims()[0]))
+			w.Must(r.Leave(w))
+			for _, c := range w.Claims() {
+				if c.Annotations[v1.NodeClaimTerminationTimestampAnnotationKey] == "" {
+					t.Error("its pods have all their time")
+				}
+			}
+			if len(m.notices) != 0 {
+				t.Errorf("the notice is left: %+v", m.notices)
+			}
+		})
+	}
+}
+
+// endless has another notice whenever it is asked, and being asked takes time.
+type endless struct {
+	mailbox
+	w     *clustertest.World
+	asked int
+}
+
+func (e *endless) Notices(context.Context) ([]provider.Notice, error) {
+	e.w.Clock.Step(3 * time.Second)
+	e.asked++
+	return e.notices[e.asked-1 : e.asked], nil
+}
+
+// A pass that does not end looks as if it were stuck.
+func TestAPassEndsThoughNoticesDoNot(t *testing.T) {
+	t.Parallel()
+	m, objects := spot(50)
+	e := &endless{w: clustertest.New(t, interceptor.Funcs{}, objects...)}
+	e.notices = m.notices
+	r := interruption.New(interruption.Config{Cluster: e.w.Cluster, Notifier: e, Recorder: e.w.Recorder, Metrics: e.w.Metrics})
+	e.w.Must(r.Reconcile(e.w))
+	if e.asked > 5 {
+		t.Errorf("asked %d times in one pass", e.asked)
 	}
 }
