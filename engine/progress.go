@@ -242,7 +242,7 @@ func (o *orders) affordable(order *Order, names []string) []string {
 	left := map[string]int{}
 	return slices.DeleteFunc(names, func(name string) bool {
 		c := o.claims[name]
-		pool := poolsByName(o.s)[c.Labels[v1.NodePoolLabelKey]]
+		pool := o.pools[c.Labels[v1.NodePoolLabelKey]]
 		if pool == nil || !v1.IsTrue(c, v1.ConditionInitialized) {
 			return false
 		}

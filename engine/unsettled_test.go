@@ -105,27 +105,38 @@ func TestEmptyNodesGoWhilePodsLeaveEverywhere(t *testing.T) {
 	}
 }
 
-// An owner whose first pods come late, because the controller that makes them is busy, has had none moved.
-func TestPodsThatComeLateToAYoungOwnerWereNotMoved(t *testing.T) {
+// What counts as moved within the hour are pods that replaced others: they are younger than their owner.
+func TestWhichPodsCountAsMovedByTheAgeOfTheirOwner(t *testing.T) {
 	t.Parallel()
-	s := quiet(workload.Mix, 1000)
-	begun := s.Now.Add(-40 * time.Minute)
-	made := map[string]bool{}
-	for i, p := range s.Pods {
-		p = p.DeepCopy()
-		p.CreationTimestamp = metav1.NewTime(begun.Add(15 * time.Minute))
-		s.Pods[i] = p
-		owner := p.OwnerReferences[0]
-		if !made[owner.Name] {
-			made[owner.Name] = true
-			s.ReplicaSets = append(s.ReplicaSets, &appsv1.ReplicaSet{ObjectMeta: metav1.ObjectMeta{
-				Namespace: p.Namespace, Name: owner.Name, CreationTimestamp: metav1.NewTime(begun),
-			}})
+	for name, c := range map[string]struct {
+		owner, first, others time.Duration // ages
+		moves                bool
+	}{
+		"the first pods come late, as whoever makes them is busy":          {40 * time.Minute, 25 * time.Minute, 25 * time.Minute, true},
+		"the owner was made anew around pods that it rolled out at once":   {40 * time.Minute, 48 * time.Hour, 39 * time.Minute, true},
+		"all but one pod replaced others when the owner had run for a day": {24 * time.Hour, 24 * time.Hour, 25 * time.Minute, false},
+	} {
+		s := quiet(workload.Mix, 1000)
+		made := map[string]bool{}
+		for i, p := range s.Pods {
+			p = p.DeepCopy()
+			s.Pods[i] = p
+			p.CreationTimestamp = metav1.NewTime(s.Now.Add(-c.others))
+			if owner := p.OwnerReferences[0].Name; !made[owner] {
+				made[owner] = true
+				p.CreationTimestamp = metav1.NewTime(s.Now.Add(-c.first))
+				s.ReplicaSets = append(s.ReplicaSets, &appsv1.ReplicaSet{ObjectMeta: metav1.ObjectMeta{
+					Namespace: p.Namespace, Name: owner, CreationTimestamp: metav1.NewTime(s.Now.Add(-c.owner)),
+				}})
+			}
 		}
-	}
-	plan := engine.Disrupt(s, engine.Options{}, nil)
-	if len(plan.Disruptions) == 0 {
-		t.Errorf("kept %+v", plan.Kept)
+		moved := 0
+		for _, d := range engine.Disrupt(s, engine.Options{}, nil).Disruptions {
+			moved += len(d.Pods)
+		}
+		if many := moved > len(s.Pods)/50; many != c.moves {
+			t.Errorf("%s: %d of %d pods are moved", name, moved, len(s.Pods))
+		}
 	}
 }
 

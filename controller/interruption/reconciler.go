@@ -18,6 +18,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
@@ -332,7 +333,10 @@ func (p *pass) endNow(ctx context.Context, claim *v1.NodeClaim) (*v1.NodeClaim, 
 	if err := p.Cluster.API.Get(ctx, client.ObjectKeyFromObject(claim), newest); err != nil {
 		return nil, err
 	}
-	if newest.UID != claim.UID || newest.DeletionTimestamp == nil {
+	switch {
+	case newest.UID != claim.UID: // another of that name: the machine's own is gone
+		return nil, apierrors.NewNotFound(schema.GroupResource{Group: v1.Group, Resource: "nodeclaims"}, claim.Name)
+	case newest.DeletionTimestamp == nil:
 		return nil, err
 	}
 	return p.Cluster.ChangeClaim(ctx, newest, end)

@@ -129,15 +129,22 @@ func TestTheNodeOfAMachineThatIsGoneIsDeleted(t *testing.T) {
 	}
 }
 
-func TestAFinalizerOnANodeIsRespected(t *testing.T) {
-	w := newWorld(t, 0)
-	m := w.launch(t, w.newClaim(t, "a", nil, nil))
+// finalized starts a machine whose node has a finalizer.
+func (w *world) finalized(t *testing.T, name string) (engine.Machine, *corev1.Node) {
+	t.Helper()
+	m := w.launch(t, w.newClaim(t, name, nil, nil))
 	w.tick(t)
-	node := w.node(t, "a")
+	node := w.node(t, name)
 	node.Finalizers = []string{v1.TerminationFinalizer}
 	if err := w.client.Update(t.Context(), node); err != nil {
 		t.Fatal(err)
 	}
+	return m, node
+}
+
+func TestAFinalizerOnANodeIsRespected(t *testing.T) {
+	w := newWorld(t, 0)
+	m, node := w.finalized(t, "a")
 	w.terminate(t, m.ID)
 	w.tick(t)
 	if node = w.node(t, "a"); node.DeletionTimestamp.IsZero() {
@@ -147,13 +154,7 @@ func TestAFinalizerOnANodeIsRespected(t *testing.T) {
 
 func TestANodeThatIsBeingDeletedIsNotDeletedAgain(t *testing.T) {
 	w := newWorld(t, 0)
-	m := w.launch(t, w.newClaim(t, "a", nil, nil))
-	w.tick(t)
-	node := w.node(t, "a")
-	node.Finalizers = []string{v1.TerminationFinalizer}
-	if err := w.client.Update(t.Context(), node); err != nil {
-		t.Fatal(err)
-	}
+	m, node := w.finalized(t, "a")
 	if err := w.client.Delete(t.Context(), node); err != nil {
 		t.Fatal(err)
 	}
