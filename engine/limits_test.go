@@ -29,3 +29,21 @@ pod web cpu=1 node=n1 owner=Deployment
 		t.Errorf("one machine may be there, and beside the one that is there %+v is started", plan.Launches)
 	}
 }
+
+// A machine that the cloud takes away is counted once: the replacement that a pass has found room for is not refused when it is begun.
+func TestAMachineThatIsTakenAwayIsCountedOnce(t *testing.T) {
+	t.Parallel()
+	file, err := scenario.Parse(`
+pool fixed replicas=2 budget=100% limits=nodes:3
+type two cpu=2 mem=4Gi price=0.05
+node taken pool=fixed type=two zone=a taint=karpenter.sh/disrupted:NoSchedule annotations=tenon.sh/notice:SpotInterruption
+node stays pool=fixed type=two zone=a
+`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	checker := engine.NewChecker(file.Snapshot)
+	if r := checker.Room(engine.Launch{Name: "fixed-1", NodePool: "fixed", InstanceTypes: []string{"two"}}); !r.OK() {
+		t.Errorf("of three machines two are there, and there is no room for another: %s", r.Message())
+	}
+}

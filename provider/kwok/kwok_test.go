@@ -144,10 +144,10 @@ func (w *world) finalized(t *testing.T, name string) (engine.Machine, *corev1.No
 
 func TestAFinalizerOnANodeIsRespected(t *testing.T) {
 	w := newWorld(t, 0)
-	m, node := w.finalized(t, "a")
+	m, _ := w.finalized(t, "a")
 	w.terminate(t, m.ID)
 	w.tick(t)
-	if node = w.node(t, "a"); node.DeletionTimestamp.IsZero() {
+	if node := w.node(t, "a"); node.DeletionTimestamp.IsZero() {
 		t.Error("the node of a machine that is gone is not being deleted")
 	}
 }
