@@ -38,6 +38,8 @@ type problem struct {
 	levels    map[levelKey][]packing.Level
 	requests  map[*podNeed]capacity.Vector
 	moving    map[*corev1.Pod]bool // pods that leave their machine
+	// proposed is the machine that was started for a pod that leaves: it goes there, if there is room.
+	proposed map[*corev1.Pod]*host
 	// reservations numbers capacity reservations by name; learned holds the memory of running machines by type.
 	reservations map[string]int
 	learned      map[*InstanceType]*resource.Quantity

@@ -154,8 +154,8 @@ func (p *problem) launch(m *packing.Machine, pods []PodID) Launch {
 func (p *problem) homesOf(m *packing.Machine) []string {
 	var names []string
 	for _, share := range m.Pods {
-		if home := p.classes[share.Class].home; home != nil {
-			names = append(names, home.id())
+		if c := p.classes[share.Class]; c.home != nil && !c.proposed {
+			names = append(names, c.home.id())
 		}
 	}
 	slices.Sort(names)

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -54,9 +55,16 @@ func (p *problem) sortPods() []*corev1.Pod {
 		}
 	}
 	waiting = p.recheckExpected(waiting)
+	p.proposed = map[*corev1.Pod]*host{}
 	for _, h := range p.hosts {
-		if h.leaving {
-			waiting = append(waiting, p.leavingPods(h)...)
+		if !h.leaving {
+			continue
+		}
+		for _, pod := range p.leavingPods(h) {
+			waiting = append(waiting, pod)
+			if to := byPlan[string(pod.UID)]; to != nil {
+				p.proposed[pod] = to
+			}
 		}
 	}
 	return waiting
@@ -128,15 +136,16 @@ func (p *problem) toPlan(pods []*corev1.Pod) []waitingPod {
 			pods = append(pods, pod)
 		}
 	}
-	proposed := map[*corev1.Pod]bool{}
+	proposed := p.proposed
 	if p.trial != nil && len(p.trial.hints) > 0 {
+		proposed = map[*corev1.Pod]*host{}
 		byKey := make(map[hostKey]*host, len(p.hosts))
 		for _, h := range p.hosts {
 			byKey[h.key()] = h
 		}
 		for _, pod := range pods {
 			if h := p.trial.homeOf(pod, byKey); h != nil && home[pod] == nil {
-				home[pod], proposed[pod] = h, true
+				proposed[pod] = h
 			}
 		}
 	}
@@ -150,7 +159,8 @@ func (p *problem) toPlan(pods []*corev1.Pod) []waitingPod {
 			p.refused = append(p.refused, Unplaced{Pod: podID(pod), Reasons: []Reason{w.objection}})
 			continue
 		}
-		out = append(out, waitingPod{pod, w, home[pod], proposed[pod], p.trial.batchOf(pod)})
+		to := proposed[pod]
+		out = append(out, waitingPod{pod, w, cmp.Or(home[pod], to), to != nil, p.trial.batchOf(pod)})
 	}
 	return out
 }
