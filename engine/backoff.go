@@ -23,6 +23,8 @@ type Failure struct {
 	Count int       `json:"count"`
 	Last  time.Time `json:"last"`
 	Why   string    `json:"why"`
+	// Alone is true if that says nothing about other machines of the pool: only this one is left alone for a while.
+	Alone bool `json:"alone,omitempty"`
 }
 
 // Backoff says until when a pool's nodes are not replaced, because their replacements failed.
@@ -38,22 +40,37 @@ func (b Backoff) Reason() Reason {
 }
 
 // NextFailure is what to write on a claim whose replacements failed once more; ok is false if why is not about
-// replacements that failed.
+// replacements that failed. That they were ready and a pod would have had no place concerns the claim alone: the same plan
+// may be made again, and fail again, but by another node's pods it may hold.
 func NextFailure(claim *v1.NodeClaim, why Reason, now time.Time) (text string, ok bool) {
-	if why.Code != ReplacementGone && why.Code != ReplacementLate {
+	alone := why.Code == PodStranded
+	if !alone && why.Code != ReplacementGone && why.Code != ReplacementLate {
 		return "", false
 	}
-	next := Failure{Count: 1, Last: now.UTC().Truncate(time.Second), Why: why.Message()}
+	next := Failure{Count: 1, Last: now.UTC().Truncate(time.Second), Why: why.Message(), Alone: alone}
 	if last, known := failureOf(claim); known && now.Sub(last.Last) < backoffMemory {
+		if alone && !last.Alone && now.Before(last.until()) {
+			return "", false // the pool goes on waiting
+		}
 		next.Count = last.Count + 1
 	}
-	return asJSON(next), true
+	return next.Text(), true
 }
 
-// Failed is what to write on a claim whose replacements have failed once.
-func Failed(at time.Time, why string) string {
-	return asJSON(Failure{Count: 1, Last: at.UTC(), Why: why})
+// takenBack says that the machine is left alone for a while, because a disruption of it was taken back.
+func (d *disruptor) takenBack(h *host) Reason {
+	if h.claim == nil {
+		return Reason{}
+	}
+	f, ok := failureOf(h.claim)
+	if !ok || !f.Alone || !d.s.Now.Before(f.until()) {
+		return Reason{}
+	}
+	return Reason{Code: TakenBack, NodePool: h.pool(), Need: clockText(f.until()), Have: f.Why}
 }
+
+// Text is what to write on the claim.
+func (f Failure) Text() string { return asJSON(f) }
 
 func failureOf(claim *v1.NodeClaim) (f Failure, ok bool) {
 	text, ok := claim.Annotations[v1.DisruptionBackoffAnnotationKey]
@@ -73,7 +90,7 @@ func Backoffs(s *Snapshot) []Backoff {
 	byPool := map[string]Backoff{}
 	for _, c := range s.NodeClaims {
 		f, ok := failureOf(c)
-		if !ok || c.DeletionTimestamp != nil || !s.Now.Before(f.until()) {
+		if !ok || f.Alone || c.DeletionTimestamp != nil || !s.Now.Before(f.until()) {
 			continue
 		}
 		pool := c.Labels[v1.NodePoolLabelKey]

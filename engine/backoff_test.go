@@ -37,7 +37,7 @@ func TestReplacementsThatFailAreTriedLessAndLessOften(t *testing.T) {
 
 func TestOnlyReplacementsThatFailedMakeAPoolWait(t *testing.T) {
 	t.Parallel()
-	for _, code := range []Code{DoNotDisrupt, PodStranded, OrderBroken, NodePoolNotFound, ""} {
+	for _, code := range []Code{DoNotDisrupt, OrderBroken, NodePoolNotFound, ""} {
 		if _, ok := NextFailure(lifeClaim(), Reason{Code: code}, lifeStart); ok {
 			t.Errorf("%s counts as a failure", code)
 		}
@@ -48,6 +48,43 @@ func TestOnlyReplacementsThatFailedMakeAPoolWait(t *testing.T) {
 		if list := Backoffs(&Snapshot{Now: lifeStart, NodeClaims: []*v1.NodeClaim{claim}}); len(list) > 0 {
 			t.Errorf("%q: %+v", text, list)
 		}
+	}
+}
+
+func TestADisruptionThatStrandsAPodWaitsAlone(t *testing.T) {
+	t.Parallel()
+	claim, now := lifeClaim(lifeRunning), lifeStart
+	write := func(why Code) bool {
+		text, ok := NextFailure(claim, Reason{Code: why, Key: "default/web"}, now)
+		if ok {
+			claim.Annotations = map[string]string{v1.DisruptionBackoffAnnotationKey: text}
+		}
+		return ok
+	}
+	d := &disruptor{s: &Snapshot{NodeClaims: []*v1.NodeClaim{claim}}}
+	h := &host{claim: claim}
+	for _, minutes := range []time.Duration{1, 2, 4} {
+		if !write(PodStranded) {
+			t.Fatal("not written down")
+		}
+		d.s.Now = now.Add(minutes*time.Minute - time.Second)
+		if list := Backoffs(d.s); len(list) > 0 {
+			t.Errorf("the pool waits: %+v", list)
+		}
+		if r := d.takenBack(h); r.Code != TakenBack || r.Have != "pod default/web would have no place to run" {
+			t.Errorf("a second before %v minutes are over: %+v", minutes, r)
+		}
+		now = now.Add(minutes * time.Minute)
+		d.s.Now = now
+		if r := d.takenBack(h); !r.OK() {
+			t.Errorf("after %v minutes: %+v", minutes, r)
+		}
+	}
+	if !write(ReplacementLate) || len(Backoffs(d.s)) != 1 || !d.takenBack(h).OK() {
+		t.Error("replacements that are late do not make the pool wait")
+	}
+	if write(PodStranded) || len(Backoffs(d.s)) != 1 {
+		t.Error("a pod that is stranded ends the pool's waiting")
 	}
 }
 

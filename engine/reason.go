@@ -102,6 +102,7 @@ const (
 	OrderBroken          Code = "OrderBroken"          // Key: the claim; Have: what is wrong
 	PodStranded          Code = "PodStranded"          // Key: a pod that would have no place
 	BeingReplaced        Code = "BeingReplaced"        // the node goes once its replacements are ready
+	TakenBack            Code = "TakenBack"            // Need: until when; Have: why
 	BackedOff            Code = "BackedOff"            // Need: until when; Have: why replacements failed
 	Replacing            Code = "Replacing"            // the node replaces others, whose pods will come
 )
@@ -212,6 +213,7 @@ var messages = map[Code]string{
 	OrderBroken:          "NodeClaim {key}: {have}",
 	PodStranded:          "pod {key} would have no place to run",
 	BeingReplaced:        "the node goes once its replacements are ready",
+	TakenBack:            "its disruption was taken back, because {have}; it is not tried again until {need}",
 	BackedOff:            "nodes of the pool are not replaced until {need}, because replacements failed: {have}",
 	Replacing:            "the node replaces others, whose pods are to come",
 }

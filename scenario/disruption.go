@@ -77,6 +77,8 @@ func (m *machineLine) disruptionWord(w word) (handled bool, err error) {
 		}
 	case "backoff":
 		m.backoff, err = w.duration()
+	case "taken-back":
+		m.takenBack, err = w.duration()
 	case "broken":
 		c, err := w.nodeCondition()
 		m.broken = append(m.broken, c)
@@ -124,10 +126,18 @@ func (w word) nodeCondition() (c brokenCondition, err error) {
 	return c, nil
 }
 
+// failedOnce is what stands on a claim that is left alone for so long after its first failure.
+func failedOnce(now time.Time, left time.Duration, why string, alone bool) string {
+	return engine.Failure{Count: 1, Last: now.Add(left - time.Minute).UTC(), Why: why, Alone: alone}.Text()
+}
+
 // mark writes on claim and node what the statement says of disruption.
 func (m *machineLine) mark(claim *v1.NodeClaim, node *corev1.Node, now time.Time) {
 	if m.backoff > 0 {
-		addLabel(&claim.Annotations, v1.DisruptionBackoffAnnotationKey, engine.Failed(now.Add(m.backoff-time.Minute), "it was never ready"))
+		addLabel(&claim.Annotations, v1.DisruptionBackoffAnnotationKey, failedOnce(now, m.backoff, "it was never ready", false))
+	}
+	if m.takenBack > 0 {
+		addLabel(&claim.Annotations, v1.DisruptionBackoffAnnotationKey, failedOnce(now, m.takenBack, "pod default/x would have no place to run", true))
 	}
 	if m.drifted {
 		v1.SetCondition(claim, v1.ConditionDrifted, metav1.ConditionTrue, engine.PoolDrifted, "", now.Add(-m.driftedFor))

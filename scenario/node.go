@@ -14,7 +14,7 @@ import (
 	"tenon.sh/engine"
 )
 
-const nodeWords = "pool= type= zone= capacity= labels= annotations= taint= age= quiet= planned= allocatable= attach= reserved= drifted= broken= rebooting backoff= image=, any " +
+const nodeWords = "pool= type= zone= capacity= labels= annotations= taint= age= quiet= planned= allocatable= attach= reserved= drifted= broken= rebooting backoff= taken-back= image=, any " +
 	"resource, not-ready unregistered uninitialized cordoned deleting drifted no-node"
 
 // machineLine is what a node or claim statement says of a machine.
@@ -32,10 +32,10 @@ type machineLine struct {
 	notReady, unregistered, uninitialized bool
 	cordoned, deleting, drifted           bool
 
-	driftedFor, backoff time.Duration
-	rebooting           bool
-	broken              []brokenCondition
-	image               string
+	driftedFor, backoff, takenBack time.Duration
+	rebooting                      bool
+	broken                         []brokenCondition
+	image                          string
 }
 
 func (b *builder) readMachine(name word, r *reader) (m machineLine, err error) {
