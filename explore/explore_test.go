@@ -57,7 +57,13 @@ func (s *tally) add(r explore.Result) {
 	s.runs++
 	if testing.Verbose() && time.Since(s.told) > time.Minute {
 		s.told = time.Now()
-		fmt.Fprintf(os.Stderr, "%d runs so far, laws broken: %d\n", s.runs, len(s.broken))
+		seeds := []uint64{}
+		for _, results := range s.broken {
+			for _, r := range results {
+				seeds = append(seeds, r.Seed)
+			}
+		}
+		fmt.Fprintf(os.Stderr, "%d runs so far, laws broken by seeds %v\n", s.runs, seeds)
 	}
 }
 

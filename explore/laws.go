@@ -48,7 +48,7 @@ type laws struct {
 	violation *Violation
 	launches  int
 	calmed    int                // launches once nothing goes wrong any more
-	chosen    map[types.UID]bool // claims that the autoscaler deleted of its own will
+	chosen    map[types.UID]bool // nodes' claims that the autoscaler deleted of its own will
 	most      map[string]int     // the most nodes that a pool has had
 }
 
@@ -101,7 +101,7 @@ func (l *laws) claimChanged(actor string, c change) {
 	}
 	l.checkUndone(actor, old, claim)
 	if actor == disrupter && old.DeletionTimestamp == nil && claim.DeletionTimestamp != nil {
-		l.chosen[claim.UID] = true
+		l.chosen[claim.UID] = v1.IsTrue(claim, v1.ConditionInitialized) // before, it is no node that budgets count
 		l.checkBudget(claim, claims)
 		l.checkEmpty(claim)
 		l.checkReplaced(claim)
