@@ -61,6 +61,12 @@ func (r *Replay) Land() Landing {
 	return r.landing(w, stranded)
 }
 
+// LandAgain is Land for a caller that keeps memo from replay to replay.
+func (r *Replay) LandAgain(memo *Memo) Landing {
+	r.memo = memo.take(r.Snapshot).memo
+	return r.Land()
+}
+
 func (r *Replay) run() (*landingWorld, []*landingPod) {
 	w := newLandingWorld(r)
 	return w, w.run()

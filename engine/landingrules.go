@@ -90,6 +90,7 @@ type heldTerm struct {
 type ruleReader struct {
 	world     *landingWorld
 	rules     map[string]*podRules
+	known     map[rulesKey]*podRules
 	matchers  []*matcher
 	byText    map[string]*matcher
 	held      []*heldTerm
@@ -99,7 +100,7 @@ type ruleReader struct {
 }
 
 func newRuleReader(w *landingWorld) *ruleReader {
-	return &ruleReader{world: w, rules: map[string]*podRules{}, byText: map[string]*matcher{}, heldIndex: map[string]*heldTerm{}, mentioned: map[string]bool{}}
+	return &ruleReader{world: w, rules: map[string]*podRules{}, known: map[rulesKey]*podRules{}, byText: map[string]*matcher{}, heldIndex: map[string]*heldTerm{}, mentioned: map[string]bool{}}
 }
 
 // running reads the rules of a pod that runs: only its affinity matters to others. They are nil if it has none.
@@ -107,16 +108,50 @@ func (r *ruleReader) running(pod *corev1.Pod) *podRules {
 	if a := pod.Spec.Affinity; a == nil || a.PodAffinity == nil && a.PodAntiAffinity == nil {
 		return nil
 	}
-	return r.read(pod, false, nil)
+	return r.remembered(pod, false, func() *podRules { return r.read(pod, false, nil) })
 }
 
 // waiting reads the rules of a pod that has to land.
 func (r *ruleReader) waiting(pod *corev1.Pod) *podRules {
-	var owners labels.Selector
-	if len(pod.Spec.TopologySpreadConstraints) == 0 {
-		owners = r.world.owners.selector(pod)
+	return r.remembered(pod, true, func() *podRules {
+		var owners labels.Selector
+		if len(pod.Spec.TopologySpreadConstraints) == 0 {
+			owners = r.world.owners.selector(pod)
+		}
+		return r.read(pod, true, owners)
+	})
+}
+
+// rulesKey is what a pod's rules follow from. Affinity and spread are told apart by their addresses: most pods have none, and
+// those of a simulation share them.
+type rulesKey struct {
+	waiting  bool
+	kind     *alike
+	affinity *corev1.Affinity
+	spread   *corev1.TopologySpreadConstraint
+	spreads  int
+	// What the selectors of the owner follow from.
+	version, ownerKind, owner string
+}
+
+// remembered are the rules of the pod, read if no other pod has told them before.
+func (r *ruleReader) remembered(pod *corev1.Pod, waiting bool, read func() *podRules) *podRules {
+	f := r.world.memo.pods[pod]
+	if f == nil {
+		return read()
 	}
-	return r.read(pod, true, owners)
+	key := rulesKey{waiting: waiting, kind: f.kind, affinity: pod.Spec.Affinity, spreads: len(pod.Spec.TopologySpreadConstraints)}
+	if waiting && key.spreads > 0 {
+		key.spread = &pod.Spec.TopologySpreadConstraints[0]
+	} else if owner := metav1.GetControllerOfNoCopy(pod); waiting && owner != nil {
+		key.version, key.ownerKind, key.owner = owner.APIVersion, owner.Kind, owner.Name
+	}
+	rules, ok := r.known[key]
+	if !ok {
+		rules = read()
+		r.known[key] = rules
+	}
+	return rules
 }
 
 func (r *ruleReader) read(pod *corev1.Pod, waiting bool, owners labels.Selector) *podRules {

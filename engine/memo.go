@@ -19,6 +19,7 @@ import (
 // What the last calls have not seen is forgotten.
 type Memo struct {
 	pods  map[*corev1.Pod]*podFacts
+	last  []*podFacts // of the last call, in the order of its snapshot
 	rolls map[string]*roll
 	kinds map[string]*alike
 	needs map[string]*podNeed
@@ -131,11 +132,8 @@ func (m *Memo) take(s *Snapshot) *census {
 	}
 	m.pass++
 	c := &census{memo: m, all: make([]*podFacts, 0, len(s.Pods))}
-	for _, pod := range s.Pods {
-		f := m.pods[pod]
-		if f == nil {
-			f = m.read(pod)
-		}
+	for i, pod := range s.Pods {
+		f := m.factsOf(pod, i)
 		f.stamp(m.pass)
 		c.all = append(c.all, f)
 		switch {
@@ -148,9 +146,21 @@ func (m *Memo) take(s *Snapshot) *census {
 			c.mounts = append(c.mounts, pod)
 		}
 	}
+	m.last = c.all
 	m.refresh(c.all)
 	m.forget(len(s.Pods))
 	return c
+}
+
+// factsOf is what is known of the pod with this number in the snapshot. Most are where they were in the last one.
+func (m *Memo) factsOf(pod *corev1.Pod, i int) *podFacts {
+	if i < len(m.last) && m.last[i].pod == pod {
+		return m.last[i]
+	}
+	if f := m.pods[pod]; f != nil {
+		return f
+	}
+	return m.read(pod)
 }
 
 func (m *Memo) read(pod *corev1.Pod) *podFacts {

@@ -1,6 +1,7 @@
 package simulator
 
 import (
+	"slices"
 	"time"
 
 	policyv1 "k8s.io/api/policy/v1"
@@ -15,7 +16,7 @@ import (
 type guard struct {
 	budget   *policyv1.PodDisruptionBudget
 	selector labels.Selector
-	covers   map[*shape]bool
+	shapes   []*shape // that it covers
 }
 
 func newGuard(b *policyv1.PodDisruptionBudget) *guard {
@@ -23,16 +24,24 @@ func newGuard(b *policyv1.PodDisruptionBudget) *guard {
 	if err != nil {
 		selector = labels.Nothing() // it covers nothing, as for the eviction API
 	}
-	return &guard{b, selector, map[*shape]bool{}}
+	return &guard{budget: b, selector: selector}
 }
 
-func (g *guard) covered(s *shape) bool {
-	answer, known := g.covers[s]
-	if !known {
-		answer = s.sample.Namespace == g.budget.Namespace && g.selector.Matches(labels.Set(s.sample.Labels))
-		g.covers[s] = answer
+// guardShape finds the budgets that cover a new shape.
+func (w *World) guardShape(s *shape) {
+	for _, g := range w.guards {
+		if s.sample.Namespace == g.budget.Namespace && g.selector.Matches(labels.Set(s.sample.Labels)) {
+			s.guards = append(s.guards, g)
+			g.shapes = append(g.shapes, s)
+		}
 	}
-	return answer
+}
+
+// unguardShape is for a shape that is not needed any more.
+func (w *World) unguardShape(s *shape) {
+	for _, g := range s.guards {
+		g.shapes = slices.DeleteFunc(g.shapes, func(other *shape) bool { return other == s })
+	}
 }
 
 // countBudgets brings what the budgets allow up to date.
@@ -41,8 +50,8 @@ func (w *World) countBudgets() {
 	for _, g := range w.guards {
 		expected, healthy := 0, 0
 		loads := map[*load]bool{}
-		for _, s := range w.shapeList {
-			if len(s.units.list) == 0 || !g.covered(s) {
+		for _, s := range g.shapes {
+			if len(s.units.list) == 0 {
 				continue
 			}
 			healthy += s.ready
@@ -89,12 +98,7 @@ func (w *World) evict(u *unit, cause string) bool {
 	if w.needBudgets {
 		w.countBudgets()
 	}
-	var covering []*guard
-	for _, g := range w.guards {
-		if g.covered(u.shape) {
-			covering = append(covering, g)
-		}
-	}
+	covering := u.shape.guards
 	switch {
 	case u.ended || u.leaving():
 		return true

@@ -108,9 +108,9 @@ func TestANodeStaysIfItsReplacementNeverComes(t *testing.T) {
 	}
 }
 
-// Most pods are folded into one on each node before kube-scheduler is replayed; the replay of all of them must give the
-// same.
-func TestFoldedPodsChangeNoPlacement(t *testing.T) {
+// The scheduler remembers what it knows of pods, and leaves out nodes that can make no difference; it must place pods as one
+// does that sees all for the first time.
+func TestTheSchedulerPlacesPodsAsOneWithoutMemory(t *testing.T) {
 	t.Parallel()
 	file, err := scenario.Parse(`catalog kwok
 cloud fixed30
@@ -134,17 +134,12 @@ daemonset agent cpu=100m mem=64Mi tolerate=*
 		for range 4 {
 			w.makePod(l, 100+l.made)
 		}
-		folded := w.replay()
-		full := folded
-		s := *folded.Snapshot
-		s.Pods = w.snapshot(t.Context()).Pods
-		full.Snapshot = &s
-		if len(full.Snapshot.Pods) <= len(folded.Snapshot.Pods) {
-			t.Fatal("nothing was folded")
-		}
-		got, want := placements(folded), placements(full)
-		if got != want {
-			t.Errorf("%s: folded\n%s\nall\n%s", l.key, got, want)
+		r := w.replay()
+		want := placements(r.Land())
+		for range 2 {
+			if got := placements(r.LandAgain(&w.landMemo)); got != want {
+				t.Errorf("%s: with memory\n%s\nwithout\n%s", l.key, got, want)
+			}
 		}
 		for _, u := range slices.Clone(w.unbound.list) {
 			w.drop(u)
@@ -152,8 +147,8 @@ daemonset agent cpu=100m mem=64Mi tolerate=*
 	}
 }
 
-func placements(r engine.Replay) string {
-	list := r.Land().Placements
+func placements(l engine.Landing) string {
+	list := slices.Clone(l.Placements)
 	slices.SortFunc(list, func(a, b engine.Placement) int { return cmp.Compare(a.Pod.String(), b.Pod.String()) })
 	var lines []string
 	for _, p := range list {

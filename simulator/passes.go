@@ -24,10 +24,7 @@ const (
 func (w *World) snapshot(ctx context.Context) *engine.Snapshot {
 	s := *w.base
 	s.Now = w.clock.now
-	s.Pods = make([]*corev1.Pod, 0, len(w.units.list))
-	for _, u := range w.units.list {
-		s.Pods = append(s.Pods, u.pod)
-	}
+	s.Pods = w.pods()
 	s.Nodes = make([]*corev1.Node, 0, len(w.seatList))
 	for _, seat := range w.seatList {
 		s.Nodes = append(s.Nodes, seat.node)
@@ -44,6 +41,14 @@ func (w *World) snapshot(ctx context.Context) *engine.Snapshot {
 		s.Classes = append(s.Classes, class)
 	}
 	return &s
+}
+
+func (w *World) pods() []*corev1.Pod {
+	out := make([]*corev1.Pod, 0, len(w.units.list))
+	for _, u := range w.units.list {
+		out = append(out, u.pod)
+	}
+	return out
 }
 
 // wantMachines has a plan made soon.

@@ -39,7 +39,7 @@ func (w *World) schedule() {
 		return
 	}
 	replay := w.replay()
-	for _, p := range replay.Land().Placements {
+	for _, p := range replay.LandAgain(&w.landMemo).Placements {
 		u, _ := w.units.get(string(p.Pod.UID))
 		w.bind(u, w.seats[p.Node])
 	}
@@ -62,14 +62,13 @@ func (w *World) refuse(u *unit) {
 	w.wantMachines()
 }
 
-// replay is what kube-scheduler sees. Pods that matter to none of those that wait but for the room that they take are
-// replaced by one on each node that takes as much.
+// replay is what kube-scheduler sees, less the nodes that have no room and that matter to no pod that waits.
 func (w *World) replay() engine.Replay {
 	s := &engine.Snapshot{
 		Now: w.clock.now, Nodes: make([]*corev1.Node, 0, len(w.seatList)), Namespaces: w.base.Namespaces, Services: w.base.Services,
 		ReplicaSets: w.base.ReplicaSets, StatefulSets: w.base.StatefulSets, ReplicationControllers: w.base.ReplicationControllers,
 		PersistentVolumes: w.base.PersistentVolumes, PersistentVolumeClaims: w.base.PersistentVolumeClaims, StorageClasses: w.base.StorageClasses,
-		CSINodes: w.base.CSINodes,
+		CSINodes: w.base.CSINodes, Pods: w.pods(),
 	}
 	r := engine.Replay{Snapshot: s, Options: w.cfg.Options, Hints: map[engine.PodID]string{}}
 	var shapes []*shape
@@ -82,32 +81,23 @@ func (w *World) replay() engine.Replay {
 			r.Hints[engine.PodID{Namespace: u.pod.Namespace, Name: u.pod.Name, UID: u.pod.UID}] = name
 		}
 	}
-	counted := map[*seat]amounts{}
+	// A node that is full matters where a pod runs that one of those that wait looks at.
+	looked := map[*seat]bool{}
 	for _, other := range w.shapeList {
 		if len(other.units.list) == 0 || !slices.ContainsFunc(shapes, func(s *shape) bool { return s.relevant(other) }) {
 			continue
 		}
 		for _, u := range other.units.list {
-			if u.seat == nil {
-				continue
+			if u.seat != nil {
+				looked[u.seat] = true
 			}
-			if counted[u.seat] == nil {
-				counted[u.seat] = amounts{}
-			}
-			counted[u.seat].add(u.need, 1)
-			s.Pods = append(s.Pods, u.pod)
 		}
 	}
 	for _, seat := range w.seatList {
-		if seat.node.DeletionTimestamp != nil || !seat.alive || counted[seat] == nil && !w.matters(seat, shapes) {
-			continue
-		}
-		s.Nodes = append(s.Nodes, seat.node)
-		if pod := seat.without(counted[seat]); pod != nil {
-			s.Pods = append(s.Pods, pod)
+		if seat.node.DeletionTimestamp == nil && seat.alive && (looked[seat] || w.matters(seat, shapes)) {
+			s.Nodes = append(s.Nodes, seat.node)
 		}
 	}
-	s.Pods = append(s.Pods, r.Pods...)
 	return r
 }
 

@@ -16,6 +16,7 @@ type shape struct {
 	need   amounts
 	units  shelf[*unit]
 	ready  int
+	guards []*guard // the budgets that cover it
 	// selectors are about the pods that this kind of pod looks at when it is placed; held are those of them by which it
 	// keeps others off, or draws them, once it runs.
 	selectors, held []labels.Selector
@@ -32,6 +33,7 @@ func (w *World) shapeOf(u *unit) *shape {
 	}
 	s := &shape{sample: u.pod, need: amountsOf(u.pod), units: newShelf[*unit](), matters: map[*shape]bool{}}
 	s.read()
+	w.guardShape(s)
 	w.shapes[key] = s
 	w.shapeList = append(w.shapeList, s)
 	return s
@@ -39,6 +41,7 @@ func (w *World) shapeOf(u *unit) *shape {
 
 // forgetShape drops the shape of an old version, of which the last pod has gone.
 func (w *World) forgetShape(u *unit) {
+	w.unguardShape(u.shape)
 	delete(w.shapes, shapeKey(u))
 	w.shapeList = slices.DeleteFunc(w.shapeList, func(s *shape) bool { return s == u.shape })
 }
