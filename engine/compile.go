@@ -68,7 +68,7 @@ func compileTrial(s *Snapshot, opt Options, pods *census, t *trial) *problem {
 
 // readProblem reads the machines and what pods need a place, without what it takes to find them one.
 func readProblem(s *Snapshot, opt Options, pods *census, t *trial) *problem {
-	p := &problem{snapshot: s, opt: opt, trial: t, census: pods, hosts: pods.machines(s), daemons: daemonsOf(s), places: map[string]*where{},
+	p := &problem{snapshot: s, opt: opt, trial: t, census: pods, hosts: pods.machines(s), daemons: pods.burdens(s), places: map[string]*where{},
 		levels: map[levelKey][]packing.Level{}, requests: map[*podNeed]capacity.Vector{}}
 	t.mark(p.hosts)
 	if t != nil {

@@ -16,6 +16,7 @@ type daemon struct {
 	need corev1.ResourceList
 	// ports are those that its pod takes of the node.
 	ports []hostPort
+	key   string // as daemonKey has it
 }
 
 // daemonsOf lists the DaemonSets by namespace and name, with the requests that their pods will have.
@@ -23,9 +24,18 @@ func daemonsOf(s *Snapshot) []daemon {
 	var out []daemon
 	for _, pod := range daemonPods(s) {
 		spec := &pod.pod.Spec
-		out = append(out, daemon{set: pod.set, need: PodRequests(pod.pod), demand: demandOf(spec), ports: hostPortsOf(spec)})
+		key := pod.set.Namespace + "/" + pod.set.Name
+		out = append(out, daemon{set: pod.set, need: PodRequests(pod.pod), demand: demandOf(spec), ports: hostPortsOf(spec), key: key})
 	}
 	return out
+}
+
+// burdens is daemonsOf for one more compilation of the same snapshot.
+func (c *census) burdens(s *Snapshot) []daemon {
+	if c.daemons == nil {
+		c.daemons = daemonsOf(s)
+	}
+	return slices.Clone(c.daemons)
 }
 
 // daemonPod is the pod that a DaemonSet will make for the next node.
@@ -157,19 +167,6 @@ func withMissing(list, from corev1.ResourceList) corev1.ResourceList {
 		list[name] = q
 	}
 	return list
-}
-
-// owns reports whether the pod belongs to the DaemonSet.
-func (d *daemon) owns(pod *corev1.Pod) bool {
-	if pod.Namespace != d.set.Namespace {
-		return false
-	}
-	for _, o := range pod.OwnerReferences {
-		if o.Kind == "DaemonSet" && o.APIVersion == "apps/v1" && o.Name == d.set.Name {
-			return true
-		}
-	}
-	return false
 }
 
 // startupLabels are the labels that a machine has by the time its DaemonSets run.

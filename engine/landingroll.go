@@ -35,11 +35,8 @@ func (m *Memo) landingOf(r *roll) *landingRoll {
 	if r.landing != nil {
 		return r.landing
 	}
-	out := &landingRoll{}
+	out := &landingRoll{daemons: r.daemonKeys()}
 	for _, f := range r.facts {
-		if key := daemonKey(f.pod); key != "" && !slices.Contains(out.daemons, key) {
-			out.daemons = append(out.daemons, key)
-		}
 		if isApart(&f.pod.Spec) {
 			out.apart = append(out.apart, f)
 			continue
@@ -62,6 +59,19 @@ func (m *Memo) landingOf(r *roll) *landingRoll {
 	}
 	r.landing = out
 	return out
+}
+
+// daemonKeys names the DaemonSets that have a pod on the node.
+func (r *roll) daemonKeys() []string {
+	if !r.daemonsRead {
+		r.daemonsRead = true
+		for _, f := range r.facts {
+			if key := daemonKey(f.pod); key != "" && !slices.Contains(r.daemons, key) {
+				r.daemons = append(r.daemons, key)
+			}
+		}
+	}
+	return r.daemons
 }
 
 func isApart(spec *corev1.PodSpec) bool {

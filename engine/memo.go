@@ -21,6 +21,7 @@ type Memo struct {
 	pods  map[*corev1.Pod]*podFacts
 	last  []*podFacts // of the last call, in the order of its snapshot
 	rolls map[string]*roll
+	nodes map[*corev1.Node]*nodeFacts
 	kinds map[string]*alike
 	needs map[string]*podNeed
 	works map[workloadName]*workloadFacts
@@ -96,6 +97,8 @@ type roll struct {
 	used             capacity.Vector // by all pods, in the order of resources that usedFor names
 	usedFor          string
 	landing          *landingRoll // nil until landingOf was asked
+	daemons          []string     // DaemonSets that have a pod here, once daemonsRead
+	daemonsRead      bool
 }
 
 type kindCount struct {
@@ -109,8 +112,9 @@ type census struct {
 	all     []*podFacts // in the order of the snapshot
 	unbound []*corev1.Pod
 	mounts  []*corev1.Pod
-	// hosts and learned are what every compilation of the snapshot begins with; nil before the first.
+	// hosts, daemons and learned are what every compilation of the snapshot begins with; nil before the first.
 	hosts   []*host
+	daemons []daemon
 	learned map[*InstanceType]*resource.Quantity
 }
 
@@ -122,6 +126,7 @@ func (m *Memo) take(s *Snapshot) *census {
 	if m.pods == nil {
 		m.pods = make(map[*corev1.Pod]*podFacts, len(s.Pods))
 		m.rolls, m.kinds, m.needs = map[string]*roll{}, map[string]*alike{}, map[string]*podNeed{}
+		m.nodes = map[*corev1.Node]*nodeFacts{}
 		m.works, m.owned = map[workloadName]*workloadFacts{}, map[string]*ownerFacts{}
 		m.catalogs = map[*InstanceType]*soldCatalog{}
 	}
@@ -149,6 +154,7 @@ func (m *Memo) take(s *Snapshot) *census {
 	m.last = c.all
 	m.refresh(c.all)
 	m.forget(len(s.Pods))
+	m.forgetNodes(len(s.Nodes))
 	return c
 }
 

@@ -150,36 +150,22 @@ func (m *poolModel) compile(p *problem) {
 	m.model.Left = p.limitsLeft(m)
 	m.keys = maps.Clone(m.catalog.settled)
 	m.chooseTopologies(p)
+	table := &poolTable{settled: map[string][]tableValue{}}
 	if m.contradiction(u) == "" {
-		rules := m.rules()
-		for i := range m.catalog.types {
-			m.addOptions(p, &m.catalog.types[i], rules)
-		}
+		table = m.table(u)
 	}
-	m.number()
+	m.take(p, table)
 	m.settled = map[int][]bitset.Set{}
-	settledKeys := m.keys
 	m.freeIndex = map[int]int{}
 	for k := range u.Keys() {
 		key := u.Name(k)
-		if !settledKeys[key] {
+		if !m.keys[key] {
 			m.freeIndex[k] = len(m.free)
 			m.free = append(m.free, k)
 			m.model.Free = append(m.model.Free, m.domain(u, k))
 			continue
 		}
-		byBit := make([]bitset.Set, u.Size(k))
-		for b := range byBit {
-			byBit[b] = bitset.New(len(m.options))
-		}
-		for i := range m.options {
-			bit := requirement.Absent
-			if value, ok := m.options[i].label(key); ok {
-				bit = u.Bit(k, value)
-			}
-			byBit[bit].Add(i)
-		}
-		m.settled[k] = byBit
+		m.settled[k] = table.byBit(u, k)
 	}
 	m.subtractDaemons(p)
 	m.markLarge(p)

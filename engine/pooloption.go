@@ -10,7 +10,6 @@ import (
 
 	v1 "tenon.sh/api/v1"
 	"tenon.sh/engine/capacity"
-	"tenon.sh/engine/packing"
 	"tenon.sh/engine/requirement"
 )
 
@@ -56,45 +55,10 @@ func osRank(t *InstanceType) int {
 	return 1
 }
 
-// addOptions adds every variant and offering of a type that meets the pool's own requirements.
-func (m *poolModel) addOptions(p *problem, t *soldType, rules optionRules) {
-	var allocatable, charge capacity.Vector
-	kind := t.InstanceType
-	all := t.only
-	if all == nil {
-		all = variants(kind, p.universe)
-	}
-	if len(m.chosen) > 0 {
-		all = clonedAll(all)
-	}
-	for _, key := range sortedKeys(m.chosen) {
-		all = multiplied(all, key, m.chosen[key])
-	}
-	for _, variant := range all {
-		for _, offering := range t.offerings {
-			o := poolOption{kind, offering, variant}
-			if !rules.admit(&o) {
-				continue
-			}
-			if allocatable == nil {
-				allocatable = m.sizeOf(p, t)
-				charge = p.names.vector(kind.Capacity)
-				charge[p.names.Find(string(v1.ResourceNodes))] = 1
-			}
-			m.options = append(m.options, o)
-			m.model.Options = append(m.model.Options, packing.Option{
-				Price: o.offering.Price, Allocatable: allocatable, Charge: charge,
-				Listed: !o.offering.SoldOut && p.slotsLeft(offering), Reservation: p.reservationOf(offering),
-				Wide: o.offering.CapacityType == v1.CapacityTypeSpot,
-			})
-		}
-	}
-}
-
-// sizeOf is what pods can use of a machine of the type: what the catalog says, or what running machines have taught.
-func (m *poolModel) sizeOf(p *problem, t *soldType) capacity.Vector {
-	size := p.names.vector(t.allocatable)
-	if known := p.learned[t.InstanceType]; known != nil {
+// sizeOf is what pods can use of a machine of the type: what the catalog says (size, which it changes), or what running
+// machines have taught.
+func (m *poolModel) sizeOf(p *problem, t *InstanceType, size capacity.Vector) capacity.Vector {
+	if known := p.learned[t]; known != nil {
 		memory := p.names.Find(string(corev1.ResourceMemory))
 		size[memory] = amount(corev1.ResourceMemory, *known)
 	}
@@ -102,7 +66,7 @@ func (m *poolModel) sizeOf(p *problem, t *soldType) capacity.Vector {
 		size[pods] = min(size[pods], int64(p.opt.MaxPodsPerNode))
 	}
 	for driver, d := range p.names.drivers() {
-		size[d] = p.wishes.volumes.freeOn(t.InstanceType, driver)
+		size[d] = p.wishes.volumes.freeOn(t, driver)
 	}
 	return size
 }
@@ -119,42 +83,6 @@ func sortedOfferings(kind *InstanceType) []*Offering {
 			cmp.Compare(labelText(a.Labels), labelText(b.Labels)))
 	})
 	return out
-}
-
-// optionRules is what a pool's requirements and labels say of labels that its options settle.
-type optionRules struct {
-	required []requirement.Expression
-	labels   [][2]string
-}
-
-func (m *poolModel) rules() optionRules {
-	var r optionRules
-	for _, e := range m.required {
-		if m.keys[e.Key] {
-			r.required = append(r.required, e)
-		}
-	}
-	for _, key := range sortedKeys(m.labels) {
-		if m.keys[key] {
-			r.labels = append(r.labels, [2]string{key, m.labels[key]})
-		}
-	}
-	return r
-}
-
-// admit reports whether a machine of the option meets them.
-func (r optionRules) admit(o *poolOption) bool {
-	for _, e := range r.required {
-		if value, there := o.label(e.Key); !e.Admits(value, there) {
-			return false
-		}
-	}
-	for _, l := range r.labels {
-		if have, _ := o.label(l[0]); have != l[1] {
-			return false
-		}
-	}
-	return true
 }
 
 // variants lists the ways in which a type can turn out: one value for each label. Where a label can have several values
@@ -204,30 +132,6 @@ func multiplied(variants []map[string]string, key string, values []string) []map
 		}
 	}
 	return out
-}
-
-// number gives each option its type, slot and group. Options that differ in a label that no list of types, zones and
-// capacity types can express are in different groups.
-func (m *poolModel) number() {
-	var types, slots, groups capacity.Names
-	var kind *InstanceType
-	var several []string
-	for i := range m.options {
-		o := &m.options[i]
-		m.model.Options[i].Type = types.Index(o.kind.Name)
-		m.model.Options[i].Slot = slots.Index(o.offering.Zone + "\x00" + labelText(o.offering.Labels))
-		choice := []string{o.offering.CapacityType, o.variant[corev1.LabelOSStable], o.offering.Reservation}
-		for _, key := range sortedKeys(m.chosen) {
-			choice = append(choice, o.variant[key])
-		}
-		if o.kind != kind {
-			kind, several = o.kind, severalValued(o.kind)
-		}
-		for _, key := range several {
-			choice = append(choice, key, o.variant[key])
-		}
-		m.model.Options[i].Group = groups.Index(strings.Join(choice, "\x00"))
-	}
 }
 
 // severalValued lists the labels for which a machine of the type can have one of several values.

@@ -118,14 +118,14 @@ func (p *problem) openValues(h *host, key string, terms [][]requirement.Expressi
 
 // roomOf is what the pods that run on the machine leave of it.
 func (p *problem) roomOf(h *host, at *standing) capacity.Vector {
-	free := p.names.vector(h.allocatable)
+	free := p.sizeOf(h)
 	free.Add(p.usedBy(h.roll), -1)
 	for _, pod := range h.promised {
 		free.Add(p.requestOf(pod), -1)
 	}
 	for i := range p.daemons {
 		d := &p.daemons[i]
-		if slices.ContainsFunc(h.bound, d.owns) || !h.runs(d, p.universe) {
+		if slices.Contains(h.roll.daemonKeys(), d.key) || !h.runs(d, p.universe) {
 			continue
 		}
 		free.Add(p.names.vector(d.need), -1)
@@ -138,6 +138,14 @@ func (p *problem) roomOf(h *host, at *standing) capacity.Vector {
 		}
 	}
 	return free
+}
+
+// sizeOf is what pods can use of the machine, to be changed by the caller.
+func (p *problem) sizeOf(h *host) capacity.Vector {
+	if !h.isInitialized() {
+		return p.names.vector(h.allocatable)
+	}
+	return p.census.memo.nodeOf(h.node).vector(p.names, p.namesText, h.node).Clone()
 }
 
 // has holds the shared volumes that are on the machine, and stay there.

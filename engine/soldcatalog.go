@@ -16,7 +16,10 @@ type soldCatalog struct {
 	settled map[string]bool
 	// values are those that types and offerings have for each label.
 	values map[string][]string
-	pass   uint64 // the last call that asked
+	// several is true if some type can turn out in several ways; tables are those of pools, by name.
+	several bool
+	tables  map[string]*poolTable
+	pass    uint64 // the last call that asked
 }
 
 // soldType is a type of the catalog.
@@ -26,6 +29,7 @@ type soldType struct {
 	allocatable corev1.ResourceList
 	// only is the way in which the type turns out whatever the problem; nil if there may be several.
 	only []map[string]string
+	size typeSize
 }
 
 // catalogOf reads a catalog, or remembers it: types by structure (size and price) first and by name between equals.
@@ -45,7 +49,7 @@ func (m *Memo) catalogOf(types []InstanceType) *soldCatalog {
 func newSoldCatalog(types []InstanceType) *soldCatalog {
 	c := &soldCatalog{
 		settled: map[string]bool{corev1.LabelInstanceTypeStable: true, corev1.LabelTopologyZone: true, v1.CapacityTypeLabelKey: true},
-		values:  map[string][]string{},
+		values:  map[string][]string{}, tables: map[string]*poolTable{},
 	}
 	known := map[[2]string]bool{}
 	note := func(key, value string) {
@@ -65,7 +69,7 @@ func newSoldCatalog(types []InstanceType) *soldCatalog {
 				note(key, value)
 			}
 		}
-		if !several {
+		if c.several = c.several || several; !several {
 			sold.only = variants(t, nil)
 		}
 		note(corev1.LabelInstanceTypeStable, t.Name)

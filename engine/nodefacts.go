@@ -1,0 +1,49 @@
+package engine
+
+import (
+	corev1 "k8s.io/api/core/v1"
+
+	"tenon.sh/engine/capacity"
+)
+
+// nodeFacts is what the engine asks of a node again and again.
+type nodeFacts struct {
+	pass uint64 // the last call that asked
+	// size is what pods can use, in the order of resources that sizeFor names.
+	size    capacity.Vector
+	sizeFor string
+}
+
+// nodeOf is what is known of a node.
+func (m *Memo) nodeOf(node *corev1.Node) *nodeFacts {
+	f := m.nodes[node]
+	if f == nil {
+		f = &nodeFacts{}
+		if m.nodes == nil {
+			m.nodes = map[*corev1.Node]*nodeFacts{}
+		}
+		m.nodes[node] = f
+	}
+	f.pass = m.pass
+	return f
+}
+
+// vector is what pods can use of the node; nobody may change it.
+func (f *nodeFacts) vector(names *resourceNames, text string, node *corev1.Node) capacity.Vector {
+	if f.sizeFor != text {
+		f.size, f.sizeFor = names.vector(node.Status.Allocatable), text
+	}
+	return f.size
+}
+
+// forgetNodes drops nodes that the last calls have not asked for, once there are many of them.
+func (m *Memo) forgetNodes(live int) {
+	if len(m.nodes) <= 2*live+100 {
+		return
+	}
+	for node, f := range m.nodes {
+		if f.pass < m.pass-1 {
+			delete(m.nodes, node)
+		}
+	}
+}
