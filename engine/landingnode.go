@@ -19,6 +19,7 @@ type landingNode struct {
 	claim  *v1.NodeClaim
 	launch *Launch // nil for what exists
 	node   *corev1.Node
+	facts  *nodeFacts
 	csi    *storagev1.CSINode
 	taints []corev1.Taint
 	kind   int // nodes of one kind look alike to every pod of the replay
@@ -28,8 +29,8 @@ type landingNode struct {
 	used              bool  // a pod of the replay has landed here
 	even              int64 // evenness as it is
 	ports             []hostPort
-	volumes           map[string]string // attached volumes with their drivers
-	limits, attached  map[string]int    // volumes by driver
+	volumes           map[string]string // attached volumes with their drivers; nil for none
+	limits, attached  map[string]int    // volumes by driver; nil for none
 	promisedPorts     []hostPort
 	daemons           []string // DaemonSets that have a pod here
 }
@@ -58,7 +59,11 @@ func (w *landingWorld) landingNodes() {
 		if isLeaving(node, claim) || r.Removed[node.Name] || claim != nil && r.Removed[claim.Name] {
 			continue
 		}
-		w.addNode(&landingNode{name: node.Name, claim: claim, node: asInitialized(node, claim), csi: csi[node.Name]})
+		n := &landingNode{name: node.Name, claim: claim, node: asInitialized(node, claim), csi: csi[node.Name]}
+		if n.node == node { // another one is made for this replay only
+			n.facts = w.memo.nodeOf(node)
+		}
+		w.addNode(n)
 	}
 	p := newPredictor(r.Snapshot)
 	for _, claim := range slices.SortedFunc(slices.Values(r.Snapshot.NodeClaims), func(a, b *v1.NodeClaim) int { return cmp.Compare(a.Name, b.Name) }) {
@@ -82,6 +87,9 @@ func (w *landingWorld) landingNodes() {
 
 func (w *landingWorld) addNode(n *landingNode) {
 	n.taints = n.node.Spec.Taints
+	if n.facts == nil {
+		n.facts = &nodeFacts{}
+	}
 	w.byName[n.name] = len(w.nodes)
 	w.nodes = append(w.nodes, n)
 }
@@ -110,12 +118,12 @@ func asInitialized(node *corev1.Node, claim *v1.NodeClaim) *corev1.Node {
 
 // furnish reads what the node offers, room aside.
 func (n *landingNode) furnish() {
-	n.allocatable = usageOf(n.node.Status.Allocatable)
+	n.allocatable = n.facts.usageOf(n.node)
 	n.even = evenness(n.requested, n.allocatable)
-	n.limits, n.attached, n.volumes = map[string]int{}, map[string]int{}, map[string]string{}
 	if n.csi == nil {
 		return
 	}
+	n.limits = map[string]int{}
 	for _, d := range n.csi.Spec.Drivers {
 		if d.Allocatable != nil && d.Allocatable.Count != nil {
 			n.limits[d.Name] = int(*d.Allocatable.Count)
@@ -145,6 +153,9 @@ func (n *landingNode) look(keys []string) string {
 
 // attach counts a volume on the node, once.
 func (n *landingNode) attach(v podVolume) {
+	if n.volumes == nil {
+		n.attached, n.volumes = map[string]int{}, map[string]string{}
+	}
 	if _, ok := n.volumes[v.handle]; !ok {
 		n.volumes[v.handle] = v.driver
 		n.attached[v.driver]++

@@ -31,8 +31,9 @@ type landingPod struct {
 	lost   bool
 }
 
-// measured is what pods take of a node that request the same.
+// measured is what pods take of a node that request the same, in the order of resources that text names.
 type measured struct {
+	text      string
 	need      capacity.Vector
 	asked     []int
 	requested usage
@@ -47,15 +48,15 @@ func (w *landingWorld) measure(p *landingPod) {
 }
 
 func (w *landingWorld) measuredOf(request *podNeed) *measured {
-	m := w.measured[request]
-	if m == nil {
-		m = &measured{need: w.names.vector(request.list), requested: usageOf(request.list)}
+	m := request.measured
+	if m == nil || m.text != w.namesText {
+		m = &measured{text: w.namesText, need: w.names.vector(request.list), requested: usageOf(request.list)}
 		for i, n := range m.need {
 			if n > 0 {
 				m.asked = append(m.asked, i)
 			}
 		}
-		w.measured[request] = m
+		request.measured = m
 	}
 	return m
 }

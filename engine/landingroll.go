@@ -4,12 +4,16 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"tenon.sh/engine/capacity"
 )
 
 // landingRoll is what the pods of a node mean to a replay, worked out once as long as they stay the same.
 type landingRoll struct {
 	requested, scored usage
 	needs             []landingNeed
+	total             capacity.Vector // of the needs, in the order of resources that totalFor names
+	totalFor          string
 	kinds             []landingKind
 	daemons           []string // DaemonSets that have a pod here
 	// apart are the pods that every replay reads for itself: they have volumes or host ports, or ask something of others.
@@ -84,27 +88,39 @@ func isApart(spec *corev1.PodSpec) bool {
 // bindRoll binds all pods of the roll to node i but those that are apart.
 func (w *landingWorld) bindRoll(r *landingRoll, i int) {
 	n := w.nodes[i]
-	for _, x := range r.needs {
-		w.room.take(i, w.measuredOf(x.need).need, x.n)
+	if r.totalFor != w.namesText {
+		r.total, r.totalFor = make(capacity.Vector, w.names.Len()), w.namesText
+		for _, x := range r.needs {
+			r.total.Add(w.measuredOf(x.need).need, x.n)
+		}
 	}
+	w.room.take(i, r.total, 1)
 	n.requested, n.scored = n.requested.plus(r.requested), n.scored.plus(r.scored)
 	n.even = evenness(n.requested, n.allocatable)
 	if len(w.reader.matchers) == 0 {
 		return
 	}
 	for _, x := range r.kinds {
-		for _, t := range w.talliesOf(countedKey{labels: w.labelsOf(x.kind), ending: x.ending}) {
+		for _, t := range w.talliesOfKind(x.kind, x.ending) {
 			t.add(i, x.n)
 		}
 	}
 }
 
-// labelsOf interns what the labels of such pods mean to the selectors.
-func (w *landingWorld) labelsOf(k *alike) *labelKind {
-	out, ok := w.kinds[k]
-	if !ok {
-		out = w.labelKind(k.sample.Namespace, k.sample.Labels)
-		w.kinds[k] = out
+// landedKind is in which tallies of a world pods count that are alike: those that stay, and those that are ending.
+type landedKind struct {
+	world   uint64
+	tallies [2][]*tally
+}
+
+// talliesOfKind lists the tallies in which such pods count that ask nothing of others.
+func (w *landingWorld) talliesOfKind(k *alike, ending bool) []*tally {
+	if k.landed.world != w.number {
+		labels := w.labelKind(k.sample.Namespace, k.sample.Labels)
+		k.landed = landedKind{world: w.number, tallies: [2][]*tally{w.talliesOf(countedKey{labels: labels}), w.talliesOf(countedKey{labels: labels, ending: true})}}
 	}
-	return out
+	if ending {
+		return k.landed.tallies[1]
+	}
+	return k.landed.tallies[0]
 }

@@ -3,6 +3,7 @@ package engine
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/labels"
@@ -16,7 +17,8 @@ type landingWorld struct {
 	replay     *Replay
 	memo       *Memo
 	names      *resourceNames
-	measured   map[*podNeed]*measured
+	namesText  string // the names in their order
+	number     uint64 // of all worlds that the memo has known
 	nodes      []*landingNode
 	room       landingRoom
 	byName     map[string]int // by the name that placements use
@@ -39,7 +41,6 @@ type landingWorld struct {
 	rolls   []*landingRoll
 	running []*landingPod
 	at      []int
-	kinds   map[*alike]*labelKind
 	queue   []*landingPod
 	landing map[PodID]bool
 
@@ -60,14 +61,16 @@ type countedKey struct {
 
 func newLandingWorld(r *Replay) *landingWorld {
 	w := &landingWorld{
-		replay: r, memo: r.memo, measured: map[*podNeed]*measured{}, byName: map[string]int{}, byNodeName: map[string]int{}, volumes: newVolumeIndex(r.Snapshot), owners: newPodOwners(r.Snapshot),
+		replay: r, memo: r.memo, byName: map[string]int{}, byNodeName: map[string]int{}, volumes: newVolumeIndex(r.Snapshot), owners: newPodOwners(r.Snapshot),
 		grounds: map[string]*ground{}, namespaces: map[string]labels.Set{}, labelKinds: map[string]*labelKind{}, wishes: map[wishKey]*landingWish{},
-		counted: map[countedKey][]*tally{}, tallies: map[string]*tally{}, topologies: map[string]*landingTopology{}, kinds: map[*alike]*labelKind{}, landing: map[PodID]bool{},
+		counted: map[countedKey][]*tally{}, tallies: map[string]*tally{}, topologies: map[string]*landingTopology{}, landing: map[PodID]bool{},
 	}
 	if w.memo == nil {
 		w.memo = &Memo{}
 		w.memo.take(r.Snapshot)
 	}
+	w.memo.worlds++
+	w.number = w.memo.worlds
 	w.reader = newRuleReader(w)
 	for _, n := range r.Snapshot.Namespaces {
 		w.namespaces[n.Name] = n.Labels
@@ -110,11 +113,12 @@ func (w *landingWorld) readPods() {
 		}
 	}
 	w.names = newResourceNames(asked)
+	w.namesText = w.names.text()
 	w.room.start(w.names.Len(), len(w.nodes))
 	w.rolls = make([]*landingRoll, len(w.nodes))
 	for i, n := range w.nodes {
 		n.furnish()
-		copy(w.room.of(i), w.names.vector(n.node.Status.Allocatable))
+		copy(w.room.of(i), n.facts.vector(w.names, w.namesText, n.node))
 		w.readNode(i, left[n.node.Name])
 	}
 	for _, pod := range r.Pods {
@@ -207,9 +211,10 @@ func (w *landingWorld) sortNodes(daemons []*landingPod) {
 		g.mention(mentioned)
 	}
 	keys := sortedKeys(mentioned)
+	text := strings.Join(keys, "\x00")
 	kinds := map[string]int{}
 	for _, n := range w.nodes {
-		look := n.look(keys)
+		look := n.facts.lookOf(n, keys, text)
 		if _, ok := kinds[look]; !ok {
 			kinds[look] = len(kinds)
 		}

@@ -29,11 +29,16 @@ type Memo struct {
 	// catalogs are the sorted ones by their first types.
 	catalogs map[*InstanceType]*soldCatalog
 	pass     uint64
+	asked    uint64 // the last call that asked for catalogs
+	// seenRolls and seenOwners are those of which the last call has seen pods.
+	seenRolls  []*roll
+	seenOwners []*ownerFacts
 	// looked is what the last passes of Disrupt have looked at for nothing; nil before the first.
 	looked *lookedAt
 	// unsettled is since when DisruptAgain has seen pools to be, by name.
 	unsettled map[string]time.Time
 	next      uint64 // number of the next pod
+	worlds    uint64 // number of the last replay
 	key       keyWriter
 }
 
@@ -64,8 +69,9 @@ type podFacts struct {
 
 // podNeed is what pods request; equal ones share it.
 type podNeed struct {
-	text string
-	list corev1.ResourceList
+	text     string
+	list     corev1.ResourceList
+	measured *measured // for the last replay that asked
 }
 
 // alike is pods with the same namespace and labels: the same selectors are about them.
@@ -74,6 +80,7 @@ type alike struct {
 	pass    uint64
 	crowd   *crowd // for which matched was worked out
 	matched []int
+	landed  landedKind
 }
 
 // roll is the pods of one node.
@@ -130,22 +137,18 @@ func (m *Memo) take(s *Snapshot) *census {
 		m.works, m.owned = map[workloadName]*workloadFacts{}, map[string]*ownerFacts{}
 		m.catalogs = map[*InstanceType]*soldCatalog{}
 	}
-	for first, c := range m.catalogs {
-		if c.pass < m.pass-1 {
-			delete(m.catalogs, first)
-		}
-	}
 	m.pass++
+	m.seenRolls, m.seenOwners = m.seenRolls[:0], m.seenOwners[:0]
 	c := &census{memo: m, all: make([]*podFacts, 0, len(s.Pods))}
 	for i, pod := range s.Pods {
 		f := m.factsOf(pod, i)
-		f.stamp(m.pass)
+		m.stamp(f)
 		c.all = append(c.all, f)
 		switch {
 		case f.roll == nil:
 			c.unbound = append(c.unbound, pod)
 		case f.counts:
-			f.roll.see(f, m.pass)
+			m.see(f)
 		}
 		if f.mounts {
 			c.mounts = append(c.mounts, pod)
@@ -193,17 +196,20 @@ func (m *Memo) read(pod *corev1.Pod) *podFacts {
 	return f
 }
 
-// stamp notes that a call has seen the pod, and with it all that the pod is counted in.
-func (f *podFacts) stamp(pass uint64) {
-	f.pass, f.kind.pass = pass, pass
+// stamp notes that the call has seen the pod, and with it all that the pod is counted in.
+func (m *Memo) stamp(f *podFacts) {
+	f.pass, f.kind.pass = m.pass, m.pass
 	if f.roll != nil {
-		f.roll.seen = pass
+		f.roll.seen = m.pass
 	}
-	if f.owner != nil {
-		f.owner.see(f, pass)
+	if o := f.owner; o != nil {
+		if o.seen != m.pass {
+			m.seenOwners = append(m.seenOwners, o)
+		}
+		o.see(f, m.pass)
 	}
 	if f.workload != nil {
-		f.workload.seen = pass
+		f.workload.seen = m.pass
 	}
 }
 
@@ -269,10 +275,12 @@ func (m *Memo) workOf(name workloadName) *workloadFacts {
 	return w
 }
 
-// see counts one of the node's pods.
-func (r *roll) see(f *podFacts, pass uint64) {
-	if r.pass != pass {
-		r.pass, r.seenSum, r.seenCount = pass, 0, 0
+// see counts the pod among those of its node.
+func (m *Memo) see(f *podFacts) {
+	r := f.roll
+	if r.pass != m.pass {
+		r.pass, r.seenSum, r.seenCount = m.pass, 0, 0
+		m.seenRolls = append(m.seenRolls, r)
 	}
 	r.seenSum += f.id
 	r.seenCount++
@@ -280,25 +288,35 @@ func (r *roll) see(f *podFacts, pass uint64) {
 
 // refresh writes the rolls and owners anew whose pods are not those of the last call.
 func (m *Memo) refresh(all []*podFacts) {
-	for _, f := range all {
-		if f.owner != nil {
-			f.owner.renew(f)
-		}
-		if r := f.roll; r == nil || !f.counts || !r.changed && r.sum == r.seenSum && r.count == r.seenCount {
-			continue
-		}
-		r := f.roll
-		if !r.changed {
+	changed := false
+	for _, r := range m.seenRolls {
+		if r.sum != r.seenSum || r.count != r.seenCount {
 			*r = roll{changed: true, pass: r.pass, seen: r.seen, seenSum: r.seenSum, seenCount: r.seenCount}
+			changed = true
 		}
-		r.facts = append(r.facts, f)
+	}
+	for _, o := range m.seenOwners {
+		changed = o.begin() || changed
+	}
+	if !changed {
+		return
 	}
 	for _, f := range all {
-		if f.roll != nil && f.roll.changed {
-			f.roll.close()
-		}
 		if f.owner != nil && f.owner.changed {
-			f.owner.close()
+			f.owner.facts = append(f.owner.facts, f)
+		}
+		if f.roll != nil && f.counts && f.roll.changed {
+			f.roll.facts = append(f.roll.facts, f)
+		}
+	}
+	for _, r := range m.seenRolls {
+		if r.changed {
+			r.close()
+		}
+	}
+	for _, o := range m.seenOwners {
+		if o.changed {
+			o.close()
 		}
 	}
 }

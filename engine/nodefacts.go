@@ -12,6 +12,10 @@ type nodeFacts struct {
 	// size is what pods can use, in the order of resources that sizeFor names.
 	size    capacity.Vector
 	sizeFor string
+	usage   usage
+	used    bool // usage is known
+	// look is what tells the node from others for pods that mention the labels that lookFor names.
+	look, lookFor string
 }
 
 // nodeOf is what is known of a node.
@@ -34,6 +38,22 @@ func (f *nodeFacts) vector(names *resourceNames, text string, node *corev1.Node)
 		f.size, f.sizeFor = names.vector(node.Status.Allocatable), text
 	}
 	return f.size
+}
+
+// usageOf is what pods can use of the node, as scores count it.
+func (f *nodeFacts) usageOf(node *corev1.Node) usage {
+	if !f.used {
+		f.usage, f.used = usageOf(node.Status.Allocatable), true
+	}
+	return f.usage
+}
+
+// lookOf writes down what tells the node from others; text lists the keys.
+func (f *nodeFacts) lookOf(n *landingNode, keys []string, text string) string {
+	if f.look == "" || f.lookFor != text {
+		f.look, f.lookFor = n.look(keys), text
+	}
+	return f.look
 }
 
 // forgetNodes drops nodes that the last calls have not asked for, once there are many of them.

@@ -26,15 +26,13 @@ func (o *ownerFacts) see(f *podFacts, pass uint64) {
 	o.seenCount++
 }
 
-// renew writes the owner's pods anew if they are not those of the last call.
-func (o *ownerFacts) renew(f *podFacts) {
-	if !o.changed {
-		if o.sum == o.seenSum && o.count == o.seenCount {
-			return
-		}
-		o.changed, o.startRead, o.facts = true, false, o.facts[:0]
+// begin reports whether the owner's pods are not those of the last call; they will be written anew.
+func (o *ownerFacts) begin() bool {
+	if o.sum == o.seenSum && o.count == o.seenCount {
+		return false
 	}
-	o.facts = append(o.facts, f)
+	o.changed, o.startRead, o.facts = true, false, o.facts[:0]
+	return true
 }
 
 func (o *ownerFacts) close() { o.changed, o.sum, o.count = false, o.seenSum, o.seenCount }

@@ -37,6 +37,10 @@ func (m *Memo) catalogOf(types []InstanceType) *soldCatalog {
 	if len(types) == 0 {
 		return newSoldCatalog(nil)
 	}
+	if m.asked < m.pass {
+		m.forgetCatalogs()
+		m.asked = m.pass
+	}
 	c := m.catalogs[&types[0]]
 	if c == nil || len(c.types) != len(types) {
 		c = newSoldCatalog(types)
@@ -44,6 +48,15 @@ func (m *Memo) catalogOf(types []InstanceType) *soldCatalog {
 	}
 	c.pass = m.pass
 	return c
+}
+
+// forgetCatalogs drops those that the last call that asked for catalogs did not ask for.
+func (m *Memo) forgetCatalogs() {
+	for first, c := range m.catalogs {
+		if c.pass < m.asked {
+			delete(m.catalogs, first)
+		}
+	}
 }
 
 func newSoldCatalog(types []InstanceType) *soldCatalog {

@@ -137,7 +137,7 @@ daemonset agent cpu=100m mem=64Mi tolerate=*
 		r := w.replay()
 		want := placements(r.Land())
 		for range 2 {
-			if got := placements(r.LandAgain(&w.landMemo)); got != want {
+			if got := placements(r.LandAgain(&w.memo)); got != want {
 				t.Errorf("%s: with memory\n%s\nwithout\n%s", l.key, got, want)
 			}
 		}

@@ -70,7 +70,7 @@ func (w *World) provision(ctx context.Context) {
 		return
 	}
 	w.meter.Passes++
-	plan := engine.Provision(w.snapshot(ctx), w.cfg.Options, &w.provisionMemo)
+	plan := engine.Provision(w.snapshot(ctx), w.cfg.Options, &w.memo)
 	for _, launch := range plan.Launches {
 		if pool := w.pool(launch.NodePool); pool != nil {
 			w.addClaim(pool, launch, nil)
@@ -126,7 +126,7 @@ func (w *World) disrupt(ctx context.Context) {
 	w.observe(ctx)
 	w.meter.Passes++
 	s := w.snapshot(ctx)
-	plan := engine.DisruptAgain(s, w.cfg.Options, &w.disruptMemo)
+	plan := engine.DisruptAgain(s, w.cfg.Options, &w.memo)
 	w.kept, w.idle = plan.Kept, len(plan.Disruptions) == 0
 	if w.cfg.Audit {
 		w.audit(s, plan)

@@ -39,7 +39,7 @@ func (w *World) schedule() {
 		return
 	}
 	replay := w.replay()
-	for _, p := range replay.LandAgain(&w.landMemo).Placements {
+	for _, p := range replay.LandAgain(&w.memo).Placements {
 		u, _ := w.units.get(string(p.Pod.UID))
 		w.bind(u, w.seats[p.Node])
 	}

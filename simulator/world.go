@@ -104,11 +104,11 @@ type World struct {
 	scheduled, disrupted                       time.Time
 	again                                      time.Duration
 
-	provisionMemo, disruptMemo, landMemo engine.Memo
-	kept                                 []engine.Kept
-	idle                                 bool // the last look at the nodes found nothing to do
-	meter                                *meter
-	violations                           []string
+	memo       engine.Memo
+	kept       []engine.Kept
+	idle       bool // the last look at the nodes found nothing to do
+	meter      *meter
+	violations []string
 }
 
 // New makes a world.
