@@ -140,8 +140,10 @@ func (m *Memo) take(s *Snapshot) *census {
 	m.pass++
 	m.seenRolls, m.seenOwners = m.seenRolls[:0], m.seenOwners[:0]
 	c := &census{memo: m, all: make([]*podFacts, 0, len(s.Pods))}
-	for i, pod := range s.Pods {
-		f := m.factsOf(pod, i)
+	at := 0
+	for _, pod := range s.Pods {
+		var f *podFacts
+		f, at = m.factsOf(pod, at)
 		m.stamp(f)
 		c.all = append(c.all, f)
 		switch {
@@ -161,15 +163,18 @@ func (m *Memo) take(s *Snapshot) *census {
 	return c
 }
 
-// factsOf is what is known of the pod with this number in the snapshot. Most are where they were in the last one.
-func (m *Memo) factsOf(pod *corev1.Pod, i int) *podFacts {
-	if i < len(m.last) && m.last[i].pod == pod {
-		return m.last[i]
+// factsOf is what is known of the pod that follows those of the last snapshot before number at, and the number of the one after
+// it: most pods are in the order in which they were, though one may be missing, or have come in between.
+func (m *Memo) factsOf(pod *corev1.Pod, at int) (*podFacts, int) {
+	for _, i := range [3]int{at, at + 1, at - 1} {
+		if i >= 0 && i < len(m.last) && m.last[i].pod == pod {
+			return m.last[i], i + 1
+		}
 	}
 	if f := m.pods[pod]; f != nil {
-		return f
+		return f, at + 1
 	}
-	return m.read(pod)
+	return m.read(pod), at + 1
 }
 
 func (m *Memo) read(pod *corev1.Pod) *podFacts {

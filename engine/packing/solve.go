@@ -65,6 +65,8 @@ type lessons struct {
 	ranked bool
 	// quota bounds the pods of a class on new machines in a spot too, to steer them elsewhere.
 	quota map[spotKey]int
+	// frame is nil before the first round.
+	frame *frame
 }
 
 type spotKey struct{ class, level, spot int }
@@ -134,53 +136,71 @@ func newSolver(p *Problem, l *lessons) *solver {
 	s := &solver{
 		p: p, lessons: l, views: views{p: p}, world: topology.NewWorld(&p.Layout), effort: p.Effort,
 		placed: make([][]Share, len(p.Nodes)), byKey: map[spotKey]*item{}, narrow: map[narrowKey]*Ways{},
-		hostIDs: map[string]*hostRules{}, setLeft: make([]int, len(p.Layout.Sets)),
-		slots: slices.Clone(p.Reservations),
+		hostIDs: map[string]*hostRules{}, setLeft: make([]int, len(p.Layout.Sets)), rates: map[rateKey]*rating{},
+		slots: slices.Clone(p.Reservations), nodes: make([]nodeState, 0, len(p.Nodes)), pools: make([]shop, len(p.Pools)),
 	}
 	s.host.build(&p.Layout)
 	s.countSharers()
+	if l.frame == nil {
+		l.frame = newFrame(p, s.own)
+	}
+	s.followers, s.members, s.shapeOf = l.frame.followers, l.frame.members, l.frame.shapeOf
 	for i := range p.Nodes {
 		s.nodes = append(s.nodes, newNodeState(&p.Nodes[i], &s.host))
 	}
 	for i := range p.Pools {
-		s.pools = append(s.pools, newShop(p, &p.Pools[i]))
+		s.pools[i] = l.frame.shops[i]
+		s.pools[i].left = p.Pools[i].Left.Clone()
 	}
 	s.classes = make([]classState, len(p.Classes))
-	s.rates = map[rateKey]*rating{}
-	s.followers = make([][]follower, len(p.Layout.Sets))
-	s.members = make([]int, len(p.Layout.Groups))
-	shapes := map[string]int{}
 	for i := range s.classes {
+		s.classes[i].levels = make([]levelState, len(p.Classes[i].Levels))
+	}
+	return s
+}
+
+// frame is what all rounds of a problem have in common.
+type frame struct {
+	shops     []shop
+	followers [][]follower
+	members   []int
+	shapeOf   []int
+}
+
+func newFrame(p *Problem, own []capacity.Vector) *frame {
+	f := &frame{followers: make([][]follower, len(p.Layout.Sets)), members: make([]int, len(p.Layout.Groups))}
+	for i := range p.Pools {
+		f.shops = append(f.shops, newShop(p, &p.Pools[i]))
+	}
+	shapes := map[string]int{}
+	for i := range p.Classes {
 		c := &p.Classes[i]
-		s.classes[i].levels = make([]levelState, len(c.Levels))
-		for l := range c.Levels {
-			if r := c.Levels[l].Rules; r != nil {
-				for _, a := range r.Affinity {
-					s.followers[a.Set] = append(s.followers[a.Set], follower{i, l})
-				}
-			}
-		}
 		counted := bitset.New(len(p.Layout.Groups))
 		for l := range c.Levels {
-			if c.Levels[l].Rules != nil {
-				for _, g := range c.Levels[l].Rules.Groups {
-					counted.Add(g)
-				}
+			r := c.Levels[l].Rules
+			if r == nil {
+				continue
+			}
+			for _, a := range r.Affinity {
+				f.followers[a.Set] = append(f.followers[a.Set], follower{i, l})
+			}
+			for _, g := range r.Groups {
+				counted.Add(g)
 			}
 		}
 		for g := counted.Next(0); g >= 0; g = counted.Next(g + 1) {
-			s.members[g]++
+			f.members[g]++
 		}
 		text := vectorText(c.Request)
 		if len(c.Shared) > 0 {
-			text += vectorText(s.own[i])
+			text += vectorText(own[i])
 		}
 		if _, ok := shapes[text]; !ok {
 			shapes[text] = len(shapes)
 		}
-		s.shapeOf = append(s.shapeOf, shapes[text])
+		f.shapeOf = append(f.shapeOf, shapes[text])
 	}
-	return s
+	return f
 }
 
 // vectorText is the vector as text that only equal vectors share.
@@ -195,7 +215,7 @@ func vectorText(v capacity.Vector) string {
 }
 
 func newShop(problem *Problem, p *Pool) shop {
-	sh := shop{Pool: p, left: p.Left.Clone(), devices: make([]bool, len(p.Options))}
+	sh := shop{Pool: p, devices: make([]bool, len(p.Options))}
 	for i := range p.Options {
 		if p.Options[i].Listed {
 			sh.byPrice = append(sh.byPrice, i)
@@ -207,7 +227,7 @@ func newShop(problem *Problem, p *Pool) shop {
 	slices.SortStableFunc(sh.byPrice, func(a, b int) int {
 		return cmp.Or(cmp.Compare(p.Options[a].Price, p.Options[b].Price), cmp.Compare(a, b))
 	})
-	for _, n := range sh.left {
+	for _, n := range p.Left {
 		sh.limited = sh.limited || n < capacity.Most
 	}
 	return sh
