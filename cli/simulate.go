@@ -151,6 +151,9 @@ func simulateAll(ctx context.Context, config simulator.Config, policies []string
 	if len(policies) == 0 {
 		policies = []string{""}
 	}
+	if config.Options.Threads == 0 {
+		config.Options.Threads = max(1, runtime.GOMAXPROCS(0)/len(policies)) // the plans do not depend on it
+	}
 	results, errs := make([]*simulator.Result, len(policies)), make([]error, len(policies))
 	var group sync.WaitGroup
 	turns := make(chan struct{}, runtime.GOMAXPROCS(0))

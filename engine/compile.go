@@ -6,7 +6,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	v1 "tenon.sh/api/v1"
 	"tenon.sh/engine/bitset"
@@ -284,14 +283,14 @@ func (p *problem) classOf(c *podClass) packing.Class {
 func (p *problem) ownersOf(c *podClass) []int {
 	var out []int
 	for i, pod := range c.pods {
-		controller := metav1.GetControllerOfNoCopy(pod)
-		if controller == nil {
+		name := p.census.memo.ownerOf(pod)
+		if name == "" {
 			continue
 		}
 		if out == nil {
 			out = slices.Repeat([]int{-1}, len(c.pods))
 		}
-		out[i] = p.owners.Index(pod.Namespace + "/" + controller.Kind + "/" + controller.Name)
+		out[i] = p.owners.Index(name)
 	}
 	return out
 }

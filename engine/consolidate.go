@@ -81,6 +81,7 @@ type consolidation struct {
 	core    float64         // what a core is worth
 	problem *problem        // in which the pods of the sources are to be planned
 	classes []searchClass
+	domains map[ruledPlace]string // of the places of the problem
 	found   []*host
 	hints   map[*corev1.Pod]hostKey // where the search puts pods
 	batches map[string]int          // of the nodes that are replaced

@@ -98,6 +98,9 @@ type roll struct {
 	changed          bool
 	movable          []*corev1.Pod // reschedulable pods, once movableRead
 	movableRead      bool
+	evictees         []*corev1.Pod // pods that a drain would send away at evicteesAt, once evicteesRead
+	evicteesAt       time.Time
+	evicteesRead     bool
 	annotated        bool // some pod has annotations
 	activity         activity
 	activityPass     uint64
@@ -143,7 +146,7 @@ func (m *Memo) take(s *Snapshot) *census {
 	at := 0
 	for _, pod := range s.Pods {
 		var f *podFacts
-		f, at = m.factsOf(pod, at)
+		f, at = m.follow(pod, at)
 		m.stamp(f)
 		c.all = append(c.all, f)
 		switch {
@@ -163,9 +166,9 @@ func (m *Memo) take(s *Snapshot) *census {
 	return c
 }
 
-// factsOf is what is known of the pod that follows those of the last snapshot before number at, and the number of the one after
+// follow is what is known of the pod that follows those of the last snapshot before number at, and the number of the one after
 // it: most pods are in the order in which they were, though one may be missing, or have come in between.
-func (m *Memo) factsOf(pod *corev1.Pod, at int) (*podFacts, int) {
+func (m *Memo) follow(pod *corev1.Pod, at int) (*podFacts, int) {
 	for _, i := range [3]int{at, at + 1, at - 1} {
 		if i >= 0 && i < len(m.last) && m.last[i].pod == pod {
 			return m.last[i], i + 1

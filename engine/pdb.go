@@ -198,13 +198,17 @@ func guardNames(list []*guard) string {
 
 // evictees are the pods that a drain would send away through the eviction API.
 func (d *disruptor) evictees(h *host) []*corev1.Pod {
-	var out []*corev1.Pod
+	r := h.roll
+	if r.evicteesAt.Equal(d.s.Now) && r.evicteesRead {
+		return r.evictees
+	}
+	r.evictees, r.evicteesAt, r.evicteesRead = nil, d.s.Now, true
 	for _, pod := range h.bound {
 		if isActive(pod) && IsDrainable(pod, d.s.Now) && !ProtectionOf(pod, d.s.Now).Active {
-			out = append(out, pod)
+			r.evictees = append(r.evictees, pod)
 		}
 	}
-	return out
+	return r.evictees
 }
 
 // selects reports whether the budget covers the pod. A selector that cannot be read covers nothing, as in the eviction API.

@@ -18,7 +18,6 @@ import (
 type searchClass struct {
 	class, level int
 	at           string
-	place        topology.Place
 	pods         map[hostKey][]*corev1.Pod // by the machine that they run on
 }
 
@@ -81,9 +80,9 @@ func (c *consolidation) ways() []*packing.Ways {
 
 // readClasses tells the search which pods run where, and where they may go.
 func (c *consolidation) readClasses(p *disruption.Problem, machineOf map[hostKey]int, listed []listedOption) {
-	places := map[hostKey]topology.Place{}
+	places := map[hostKey]int{}
 	for i, h := range c.problem.targets {
-		places[h.key()] = c.problem.packing.Places[c.problem.packing.Nodes[i].Place]
+		places[h.key()] = c.problem.packing.Nodes[i].Place + 1
 	}
 	on := map[*corev1.Pod]*host{}
 	for _, h := range c.sources {
@@ -92,6 +91,7 @@ func (c *consolidation) readClasses(p *disruption.Problem, machineOf map[hostKey
 		}
 	}
 	kinds := map[string]int{}
+	c.domains = map[ruledPlace]string{}
 	for i, class := range c.problem.classes {
 		byPlace := map[string]int{}
 		level := c.levelOf(i)
@@ -101,13 +101,13 @@ func (c *consolidation) readClasses(p *disruption.Problem, machineOf map[hostKey
 			if h == nil {
 				continue
 			}
-			at := domains(rules, &c.problem.packing.Layout, places[h.key()])
+			at := c.domainsOf(rules, places[h.key()]-1)
 			k, ok := byPlace[at]
 			if !ok {
 				k = len(c.classes)
 				byPlace[at] = k
-				c.classes = append(c.classes, searchClass{class: i, level: level, at: at, place: places[h.key()], pods: map[hostKey][]*corev1.Pod{}})
-				p.Classes = append(p.Classes, c.searched(&c.classes[k], places, listed, kinds))
+				c.classes = append(c.classes, searchClass{class: i, level: level, at: at, pods: map[hostKey][]*corev1.Pod{}})
+				p.Classes = append(p.Classes, c.searched(&c.classes[k], listed, kinds))
 			}
 			c.classes[k].pods[h.key()] = append(c.classes[k].pods[h.key()], pod)
 		}
@@ -147,16 +147,36 @@ func domains(r *topology.Rules, l *topology.Layout, place topology.Place) string
 	return text
 }
 
+// ruledPlace is a place as some rules see it.
+type ruledPlace struct {
+	rules *topology.Rules
+	place int
+}
+
+// domainsOf is domains of a place of the problem, by its number; below zero there is none.
+func (c *consolidation) domainsOf(r *topology.Rules, place int) string {
+	if r == nil || place < 0 {
+		return ""
+	}
+	key := ruledPlace{r, place}
+	text, known := c.domains[key]
+	if !known {
+		text = domains(r, &c.problem.packing.Layout, c.problem.packing.Places[place])
+		c.domains[key] = text
+	}
+	return text
+}
+
 // searched is the class as the search sees it.
-func (c *consolidation) searched(s *searchClass, places map[hostKey]topology.Place, listed []listedOption, kinds map[string]int) disruption.Class {
+func (c *consolidation) searched(s *searchClass, listed []listedOption, kinds map[string]int) disruption.Class {
 	p := c.problem
 	class := &p.packing.Classes[s.class]
 	level := &class.Levels[s.level]
 	out := disruption.Class{Request: class.Request, Where: level.Nodes, Options: bitset.New(len(listed)), Kind: -1}
 	if s.at != "" {
 		out.Where = level.Nodes.Clone()
-		for i, h := range p.targets {
-			if out.Where.Has(i) && domains(level.Rules, &p.packing.Layout, places[h.key()]) != s.at {
+		for i := range p.targets {
+			if out.Where.Has(i) && c.domainsOf(level.Rules, p.packing.Nodes[i].Place) != s.at {
 				out.Where.Remove(i)
 			}
 		}
@@ -166,7 +186,7 @@ func (c *consolidation) searched(s *searchClass, places map[hostKey]topology.Pla
 		if c.scarce(o) && !c.asksForDevices(class) {
 			continue
 		}
-		if s.at != "" && domains(level.Rules, &p.packing.Layout, p.packing.Places[o.Place]) != s.at {
+		if s.at != "" && c.domainsOf(level.Rules, o.Place) != s.at {
 			continue
 		}
 		if slices.ContainsFunc(level.Ways.Pools[l.pool], func(w packing.Way) bool { return w.Options.Has(l.option) }) {

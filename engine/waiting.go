@@ -82,12 +82,12 @@ func (p *problem) recheckExpected(waiting []*corev1.Pod) []*corev1.Pod {
 		taken := corev1.ResourceList{}
 		for _, pod := range h.bound {
 			if !IsTerminating(pod) {
-				addList(taken, PodRequests(pod))
+				addList(taken, p.census.memo.needOf(pod).list)
 			}
 		}
 		var kept []*corev1.Pod
 		for _, pod := range h.expected {
-			with, need := taken.DeepCopy(), PodRequests(pod)
+			with, need := taken.DeepCopy(), p.census.memo.needOf(pod).list
 			addList(with, need)
 			d := p.wishes.of(pod).demand
 			if listFits(need, with, h.allocatable) && (!h.isInitialized() || h.admits(&d, nil)) {

@@ -1,6 +1,8 @@
 package simulator_test
 
 import (
+	"runtime"
+	"runtime/debug"
 	"testing"
 	"time"
 
@@ -15,6 +17,9 @@ func BenchmarkAWeekOf500Machines(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
+	// As tenon simulate does it.
+	file.Options.Threads = runtime.GOMAXPROCS(0)
+	defer debug.SetGCPercent(debug.SetGCPercent(400))
 	for b.Loop() {
 		w, err := simulator.New(simulator.Config{
 			Snapshot: file.Snapshot, Course: file.Course, Options: file.Options, Seed: 1, WarmUp: time.Hour, For: 7 * 24 * time.Hour,

@@ -46,21 +46,39 @@ type nodeState struct {
 	others []int
 }
 
-func newNodeState(n *Node, h *hostIndex) nodeState {
-	s := nodeState{room: n.Free.Clone(), place: n.Place, has: n.Has, bears: n.Bears, shuns: n.Shuns}
-	if h.nGroups > 0 {
-		s.groups = make([]int, h.nGroups)
+// newNodeStates are the nodes with nothing put on them yet. What they count lies side by side: there are many of them, and every
+// round begins with new ones.
+func newNodeStates(nodes []Node, h *hostIndex) []nodeState {
+	dims := 0
+	for i := range nodes {
+		dims += len(nodes[i].Free)
+	}
+	out := make([]nodeState, len(nodes))
+	free := make(capacity.Vector, 0, dims)
+	counts := make([]int, len(nodes)*(h.nGroups+h.nSets))
+	take := func(n int) []int {
+		if n == 0 {
+			return nil
+		}
+		list := counts[:n:n]
+		counts = counts[n:]
+		return list
+	}
+	for i := range nodes {
+		n := &nodes[i]
+		from := len(free)
+		free = append(free, n.Free...)
+		s := &out[i]
+		*s = nodeState{room: free[from:len(free):len(free)], place: n.Place, has: n.Has, bears: n.Bears, shuns: n.Shuns}
+		s.groups, s.sets = take(h.nGroups), take(h.nSets)
 		for _, t := range n.Groups {
 			s.groups[h.groups[t.Of]] = t.Count
 		}
-	}
-	if h.nSets > 0 {
-		s.sets = make([]int, h.nSets)
 		for _, t := range n.Sets {
 			s.sets[h.sets[t.Of]] = t.Count
 		}
 	}
-	return s
+	return out
 }
 
 // needs is what one more pod of the class takes of the node.

@@ -137,7 +137,7 @@ func newSolver(p *Problem, l *lessons) *solver {
 		p: p, lessons: l, views: views{p: p}, world: topology.NewWorld(&p.Layout), effort: p.Effort,
 		placed: make([][]Share, len(p.Nodes)), byKey: map[spotKey]*item{}, narrow: map[narrowKey]*Ways{},
 		hostIDs: map[string]*hostRules{}, setLeft: make([]int, len(p.Layout.Sets)), rates: map[rateKey]*rating{},
-		slots: slices.Clone(p.Reservations), nodes: make([]nodeState, 0, len(p.Nodes)), pools: make([]shop, len(p.Pools)),
+		slots: slices.Clone(p.Reservations), pools: make([]shop, len(p.Pools)),
 	}
 	s.host.build(&p.Layout)
 	s.countSharers()
@@ -145,9 +145,7 @@ func newSolver(p *Problem, l *lessons) *solver {
 		l.frame = newFrame(p, s.own)
 	}
 	s.followers, s.members, s.shapeOf = l.frame.followers, l.frame.members, l.frame.shapeOf
-	for i := range p.Nodes {
-		s.nodes = append(s.nodes, newNodeState(&p.Nodes[i], &s.host))
-	}
+	s.nodes = newNodeStates(p.Nodes, &s.host)
 	for i := range p.Pools {
 		s.pools[i] = l.frame.shops[i]
 		s.pools[i].left = p.Pools[i].Left.Clone()

@@ -2,7 +2,9 @@ package packing
 
 import (
 	"maps"
+	"math"
 	"slices"
+	"sync"
 )
 
 // mostSteered is the number of rounds that steering may take, steerEffort what one of them counts for.
@@ -119,11 +121,17 @@ func divisions(n, k int) int {
 
 // all tries every division of the classes from i on.
 func (st *steering) all(i int, quota map[spotKey]int) {
-	if i == len(st.classes) {
-		st.try(quota)
-		return
+	var quotas []map[spotKey]int
+	var list func(i int)
+	list = func(i int) {
+		if i == len(st.classes) {
+			quotas = append(quotas, maps.Clone(quota))
+			return
+		}
+		st.divide(&st.classes[i], 0, st.classes[i].n, quota, func() { list(i + 1) })
 	}
-	st.divide(&st.classes[i], 0, st.classes[i].n, quota, func() { st.all(i+1, quota) })
+	list(i)
+	st.tryAll(quotas)
 }
 
 // divide calls f for every division of the class's pods, with the numbers in quota.
@@ -141,16 +149,48 @@ func (st *steering) divide(c *steered, at, left int, quota map[spotKey]int, f fu
 }
 
 // try solves the problem with no more pods in each spot than the quota says.
-func (st *steering) try(quota map[spotKey]int) {
+func (st *steering) try(quota map[spotKey]int) { st.take(quota, st.play(quota, st.most(), st.left)) }
+
+// tryAll tries one quota after another, on as many threads as the problem allows: what some of them come to is found out at the
+// same time, and looked at in their order.
+func (st *steering) tryAll(quotas []map[spotKey]int) {
+	for threads := max(1, st.p.Threads); st.left > 0 && len(quotas) > 0; quotas = quotas[min(threads, len(quotas)):] {
+		some := quotas[:min(threads, len(quotas))]
+		played := make([][]steeredRound, len(some))
+		most := st.most()
+		var group sync.WaitGroup
+		for i := range some[1:] {
+			group.Go(func() { played[i+1] = st.play(some[i+1], most, st.left) })
+		}
+		played[0] = st.play(some[0], most, st.left)
+		group.Wait()
+		for i, quota := range some {
+			st.take(quota, played[i])
+		}
+	}
+}
+
+// most is how many pods a round may leave without a place, once they are settled, to be of any use.
+func (st *steering) most() int { return counted(st.best.without()) }
+
+// steeredRound is a round that a quota came to. A solver of nil says that settling left too many pods without a place.
+type steeredRound struct {
+	solver    *solver
+	unsettled int
+}
+
+// play finds out what the quota comes to: several rounds where one brings domains that it did not know of.
+func (st *steering) play(quota map[spotKey]int, most, rounds int) []steeredRound {
 	l := *st.lessons
 	l.caps, l.open, l.shut, l.quota = maps.Clone(l.caps), maps.Clone(l.open), maps.Clone(l.shut), quota
 	l.zero, l.awaited = l.zero.Clone(), l.awaited.Clone()
-	for st.left > 0 {
-		st.left--
+	var out []steeredRound
+	for range rounds {
 		s := newSolver(st.p, &l)
 		s.settle()
-		if s.unsettled() > counted(st.best.without()) {
-			return
+		unsettled := s.unsettled()
+		if unsettled > most {
+			return append(out, steeredRound{nil, unsettled})
 		}
 		for _, tier := range s.tiers() {
 			s.buy(tier)
@@ -159,11 +199,26 @@ func (st *steering) try(quota map[spotKey]int) {
 		known := len(l.open)
 		s.learn()
 		s.replay()
-		if s.differs(st.best) && s.better(st.best) || !s.differs(st.best) && s.price() < st.best.price()*(1-1e-9) {
-			st.best = s
-		}
+		out = append(out, steeredRound{s, unsettled})
 		if len(l.open) == known {
-			return // else there are domains that the round did not know of
+			break
+		}
+	}
+	return out
+}
+
+// take keeps the best of the rounds of a quota. They were played when another round may have been the best.
+func (st *steering) take(quota map[spotKey]int, rounds []steeredRound) {
+	for i := 0; i < len(rounds) && st.left > 0; i++ {
+		st.left--
+		if rounds[i].unsettled > st.most() {
+			return
+		}
+		if rounds[i].solver == nil { // the best round is another one by now, and leaves more
+			rounds = st.play(quota, math.MaxInt, i+1+st.left)
+		}
+		if s := rounds[i].solver; s.differs(st.best) && s.better(st.best) || !s.differs(st.best) && s.price() < st.best.price()*(1-1e-9) {
+			st.best = s
 		}
 	}
 }
