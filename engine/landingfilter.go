@@ -10,7 +10,12 @@ func (w *landingWorld) passes(p *landingPod, i int) bool {
 // admits is passes, room aside.
 func (w *landingWorld) admits(p *landingPod, i int) bool {
 	n := w.nodes[i]
-	return p.ground.judge(n).admitted && n.portsFree(p.ports) && n.attachable(p.volumes) && p.wish.passes(i)
+	return w.verdict(p.ground, i).admitted && n.portsFree(p.ports) && n.attachable(p.volumes) && p.wish.passes(i)
+}
+
+// isFree is true for a pod, as most are, that any node admits if the node's own verdict does and if there is room.
+func (p *landingPod) isFree() bool {
+	return len(p.ports) == 0 && len(p.volumes) == 0 && len(p.wish.forbidden) == 0 && len(p.wish.together) == 0 && len(p.wish.hard) == 0
 }
 
 func (n *landingNode) portsFree(ports []hostPort) bool {

@@ -100,12 +100,17 @@ func (g *ground) mention(keys map[string]bool) {
 	}
 }
 
-// judge gives the verdict on a kind of node, of which n is one.
-func (g *ground) judge(n *landingNode) *verdict {
-	v := &g.verdicts[n.kind]
-	if v.known {
-		return v
+// verdict is what the ground says of node i.
+func (w *landingWorld) verdict(g *ground, i int) *verdict {
+	v := &g.verdicts[w.kindOf[i]]
+	if !v.known {
+		g.judge(v, w.nodes[i])
 	}
+	return v
+}
+
+// judge works out the verdict on a kind of node, of which n is one.
+func (g *ground) judge(v *verdict, n *landingNode) {
 	v.known = true
 	v.affine = g.terms == nil || n.meetsOne(g.terms)
 	v.tolerated = untolerated(g.tolerations, n.taints) == nil
@@ -121,7 +126,6 @@ func (g *ground) judge(n *landingNode) *verdict {
 			v.preferred += p.weight
 		}
 	}
-	return v
 }
 
 // cordonTaint is the one that a pod must tolerate to go on a cordoned node, whether the node carries it already or not.

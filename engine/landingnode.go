@@ -22,17 +22,13 @@ type landingNode struct {
 	facts  *nodeFacts
 	csi    *storagev1.CSINode
 	taints []corev1.Taint
-	kind   int // nodes of one kind look alike to every pod of the replay
 
-	allocatable       usage
-	requested, scored usage // what pods ask for; scored with what counts for containers that name nothing
-	used              bool  // a pod of the replay has landed here
-	even              int64 // evenness as it is
-	ports             []hostPort
-	volumes           map[string]string // attached volumes with their drivers; nil for none
-	limits, attached  map[string]int    // volumes by driver; nil for none
-	promisedPorts     []hostPort
-	daemons           []string // DaemonSets that have a pod here
+	used             bool // a pod of the replay has landed here
+	ports            []hostPort
+	volumes          map[string]string // attached volumes with their drivers; nil for none
+	limits, attached map[string]int    // volumes by driver; nil for none
+	promisedPorts    []hostPort
+	daemons          []string // DaemonSets that have a pod here
 }
 
 // landingNodes lists the nodes that pods can land on: existing ones by name, then claims without a node, then launches
@@ -116,10 +112,8 @@ func asInitialized(node *corev1.Node, claim *v1.NodeClaim) *corev1.Node {
 	return &out
 }
 
-// furnish reads what the node offers, room aside.
+// furnish reads what the node offers to volumes.
 func (n *landingNode) furnish() {
-	n.allocatable = n.facts.usageOf(n.node)
-	n.even = evenness(n.requested, n.allocatable)
 	if n.csi == nil {
 		return
 	}

@@ -13,8 +13,8 @@ import (
 type landingPod struct {
 	pod  *corev1.Pod
 	need capacity.Vector
-	// asked are the resources of need that are above zero.
-	asked             []int
+	// asked are the amounts of need that are above zero.
+	asked             []askedAmount
 	requested, scored usage
 	size              int64 // podSize of pods that have to land
 	ports             []hostPort
@@ -35,8 +35,14 @@ type landingPod struct {
 type measured struct {
 	text      string
 	need      capacity.Vector
-	asked     []int
+	asked     []askedAmount
 	requested usage
+}
+
+// askedAmount is how much a pod asks for of one resource.
+type askedAmount struct {
+	resource int
+	n        int64
 }
 
 // measure fills in what the pod takes of a node.
@@ -53,7 +59,7 @@ func (w *landingWorld) measuredOf(request *podNeed) *measured {
 		m = &measured{text: w.namesText, need: w.names.vector(request.list), requested: usageOf(request.list)}
 		for i, n := range m.need {
 			if n > 0 {
-				m.asked = append(m.asked, i)
+				m.asked = append(m.asked, askedAmount{i, n})
 			}
 		}
 		request.measured = m

@@ -86,12 +86,15 @@ func (w *landingWorld) choose(p *landingPod, turn int) int {
 		return hint
 	}
 	w.feasible = w.feasible[:0]
-	w.room.each(p, nodesToScore(len(w.nodes)), func(i int) bool {
-		found := w.admits(p, i)
-		if found {
-			w.feasible = append(w.feasible, i)
+	free := p.isFree()
+	w.room.each(p, nodesToScore(len(w.nodes)), func(from, to int) int {
+		before := len(w.feasible)
+		for i := from; i < to; i++ {
+			if p.fits(w.room.of(i)) && w.verdict(p.ground, i).admitted && (free || w.admits(p, i)) {
+				w.feasible = append(w.feasible, i)
+			}
 		}
-		return found
+		return len(w.feasible) - before
 	})
 	switch len(w.feasible) {
 	case 0:
@@ -100,25 +103,30 @@ func (w *landingWorld) choose(p *landingPod, turn int) int {
 		return w.feasible[0]
 	}
 	w.score(p)
-	best := 0
-	for i := range w.feasible {
-		if w.totals[i] > w.totals[best] || w.totals[i] == w.totals[best] && w.lot(turn, i) > w.lot(turn, best) {
-			best = i
+	return w.best(turn)
+}
+
+// best is the node with the highest score, of several the one that the dice choose.
+func (w *landingWorld) best(turn int) int {
+	lot := func(i int) uint64 { return mixed(uint64(turn)<<32 | uint64(w.feasible[i])) }
+	best, bestLot := 0, lot(0)
+	for i, total := range w.totals {
+		switch {
+		case total > w.totals[best]:
+			best, bestLot = i, lot(i)
+		case total == w.totals[best] && lot(i) > bestLot:
+			best, bestLot = i, lot(i)
 		}
 	}
 	return w.feasible[best]
-}
-
-func (w *landingWorld) lot(turn, i int) uint64 {
-	return mixed(uint64(turn)<<32 | uint64(w.feasible[i]))
 }
 
 // bind puts the pod on node i.
 func (w *landingWorld) bind(p *landingPod, i int) {
 	n := w.nodes[i]
 	w.room.take(i, p.need, 1)
-	n.requested, n.scored = n.requested.plus(p.requested), n.scored.plus(p.scored)
-	n.even = evenness(n.requested, n.allocatable)
+	w.loads[i].add(p.requested, p.scored)
+	w.scores[i].series = 0
 	n.ports = append(n.ports, p.ports...)
 	for _, v := range p.volumes {
 		n.attach(v)

@@ -87,7 +87,6 @@ func isApart(spec *corev1.PodSpec) bool {
 
 // bindRoll binds all pods of the roll to node i but those that are apart.
 func (w *landingWorld) bindRoll(r *landingRoll, i int) {
-	n := w.nodes[i]
 	if r.totalFor != w.namesText {
 		r.total, r.totalFor = make(capacity.Vector, w.names.Len()), w.namesText
 		for _, x := range r.needs {
@@ -95,8 +94,7 @@ func (w *landingWorld) bindRoll(r *landingRoll, i int) {
 		}
 	}
 	w.room.take(i, r.total, 1)
-	n.requested, n.scored = n.requested.plus(r.requested), n.scored.plus(r.scored)
-	n.even = evenness(n.requested, n.allocatable)
+	w.loads[i].add(r.requested, r.scored)
 	if len(w.reader.matchers) == 0 {
 		return
 	}

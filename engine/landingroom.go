@@ -42,9 +42,10 @@ func (r *landingRoom) take(i int, need capacity.Vector, n int64) {
 	}
 }
 
-// each calls look with nodes that have room for the pod, until enough of them have taken it or all have been asked. Look
-// reports whether the node did. Like kube-scheduler it begins where it has stopped the last time.
-func (r *landingRoom) each(p *landingPod, enough int, look func(i int) bool) {
+// each calls look with blocks of nodes, of which some may have room for the pod, until enough nodes have taken it or all have
+// been asked. Look says how many of the nodes from, up to but not including to, did. Like kube-scheduler it begins where it has
+// stopped the last time.
+func (r *landingRoom) each(p *landingPod, enough int, look func(from, to int) int) {
 	taken := 0
 	for range r.most {
 		b := r.next
@@ -54,13 +55,7 @@ func (r *landingRoom) each(p *landingPod, enough int, look func(i int) bool) {
 		if !p.fits(r.most[b]) {
 			continue
 		}
-		found := 0
-		from, to := b*roomBlock, min((b+1)*roomBlock, r.nodes)
-		for i := from; i < to; i++ {
-			if p.fits(r.of(i)) && look(i) {
-				found++
-			}
-		}
+		found := look(b*roomBlock, min((b+1)*roomBlock, r.nodes))
 		if found == 0 {
 			r.tighten(b)
 		} else if taken += found; taken >= enough {
@@ -89,8 +84,8 @@ func nodesToScore(nodes int) int {
 
 // fits reports whether there is room for what the pod asks for.
 func (p *landingPod) fits(room capacity.Vector) bool {
-	for _, d := range p.asked {
-		if p.need[d] > room[d] {
+	for _, a := range p.asked {
+		if a.n > room[a.resource] {
 			return false
 		}
 	}

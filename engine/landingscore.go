@@ -9,26 +9,19 @@ import (
 func (w *landingWorld) score(p *landingPod) {
 	w.totals = slices.Grow(w.totals[:0], len(w.feasible))[:len(w.feasible)]
 	w.raw = slices.Grow(w.raw[:0], len(w.feasible))[:len(w.feasible)]
-	asks := p.requested != usage{}
-	for i, k := range w.feasible {
-		n := w.nodes[k]
-		w.totals[i] = leastAllocated(n.scored.plus(p.scored), n.allocatable)
-		if asks {
-			w.totals[i] += balancedAllocation(evenness(n.requested.plus(p.requested), n.allocatable), n.even)
-		}
-	}
+	w.scoreResources(p)
 	taints, preferred := false, false
 	for _, k := range w.feasible {
-		v := p.ground.judge(w.nodes[k])
+		v := w.verdict(p.ground, k)
 		taints, preferred = taints || v.taints > 0, preferred || v.preferred != 0
 	}
 	if taints {
-		w.fill(func(k int) int64 { return p.ground.judge(w.nodes[k]).taints })
+		w.fill(func(k int) int64 { return w.verdict(p.ground, k).taints })
 		normalize(w.raw, true)
 		w.addScores(taintWeight)
 	}
 	if preferred {
-		w.fill(func(k int) int64 { return p.ground.judge(w.nodes[k]).preferred })
+		w.fill(func(k int) int64 { return w.verdict(p.ground, k).preferred })
 		normalize(w.raw, false)
 		w.addScores(affinityWeight)
 	}

@@ -157,8 +157,8 @@ func (w *landingWorld) spreading(r spreadRule, siblings []spreadRule, g *ground,
 	text := fmt.Sprintf("spreading %d %t %s %q %t %q %t %q", r.match.id, r.counts, r.key, keys, affine != "", affine, r.honorTaints, tolerant)
 	return w.tally(text, func() *tally {
 		within := make([]bool, len(w.nodes))
-		for i, n := range w.nodes {
-			v := g.judge(n)
+		for i := range w.nodes {
+			v := w.verdict(g, i)
 			within[i] = (affine == "" || v.affine) && (!r.honorTaints || v.tolerated) &&
 				!slices.ContainsFunc(keys, func(key string) bool { return w.topology(key).of[i] < 0 })
 		}

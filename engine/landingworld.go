@@ -21,6 +21,9 @@ type landingWorld struct {
 	number     uint64 // of all worlds that the memo has known
 	nodes      []*landingNode
 	room       landingRoom
+	loads      []landingLoad  // by node
+	scores     []seriesScore  // by node
+	kindOf     []int32        // by node: those of one kind look alike to every pod
 	byName     map[string]int // by the name that placements use
 	byNodeName map[string]int
 	volumes    *volumeIndex
@@ -43,6 +46,10 @@ type landingWorld struct {
 	at      []int
 	queue   []*landingPod
 	landing map[PodID]bool
+
+	// series numbers runs of pods in the queue that ask for the same, seriesAsks is what those of the last one ask for.
+	series     int
+	seriesAsks [2]usage
 
 	// Room for one pod's search.
 	feasible    []int
@@ -116,8 +123,11 @@ func (w *landingWorld) readPods() {
 	w.namesText = w.names.text()
 	w.room.start(w.names.Len(), len(w.nodes))
 	w.rolls = make([]*landingRoll, len(w.nodes))
+	w.loads, w.scores, w.kindOf = make([]landingLoad, len(w.nodes)), make([]seriesScore, len(w.nodes)), make([]int32, len(w.nodes))
 	for i, n := range w.nodes {
 		n.furnish()
+		w.loads[i].allocatable = n.facts.usageOf(n.node)
+		w.loads[i].add(usage{}, usage{})
 		copy(w.room.of(i), n.facts.vector(w.names, w.namesText, n.node))
 		w.readNode(i, left[n.node.Name])
 	}
@@ -213,12 +223,12 @@ func (w *landingWorld) sortNodes(daemons []*landingPod) {
 	keys := sortedKeys(mentioned)
 	text := strings.Join(keys, "\x00")
 	kinds := map[string]int{}
-	for _, n := range w.nodes {
+	for i, n := range w.nodes {
 		look := n.facts.lookOf(n, keys, text)
 		if _, ok := kinds[look]; !ok {
 			kinds[look] = len(kinds)
 		}
-		n.kind = kinds[look]
+		w.kindOf[i] = int32(kinds[look])
 	}
 	for _, g := range w.grounds {
 		g.verdicts = make([]verdict, len(kinds))
@@ -240,7 +250,7 @@ func (w *landingWorld) readDaemons() []*landingPod {
 func (w *landingWorld) spreadDaemon(p *landingPod) {
 	key := p.pod.Namespace + "/" + p.pod.Name
 	for i, n := range w.nodes {
-		if !slices.Contains(n.daemons, key) && p.ground.judge(n).admitted && p.fits(w.room.of(i)) {
+		if !slices.Contains(n.daemons, key) && w.verdict(p.ground, i).admitted && p.fits(w.room.of(i)) {
 			w.bind(p, i)
 		}
 	}

@@ -1,0 +1,41 @@
+package engine
+
+// landingLoad is what the scores look at of a node. Every pod is scored on hundreds of nodes, so that it is kept apart from the
+// rest of the node, side by side.
+type landingLoad struct {
+	allocatable       usage
+	requested, scored usage // what pods ask for; scored with what counts for containers that name nothing
+	even              int64 // evenness as it is
+}
+
+// seriesScore is what resources give on a node for the pods of a series: as long as nothing more is bound there, the same for
+// all of them.
+type seriesScore struct {
+	score  int64
+	series int // 0 for none
+}
+
+// add counts what is bound to the node.
+func (l *landingLoad) add(requested, scored usage) {
+	l.requested, l.scored = l.requested.plus(requested), l.scored.plus(scored)
+	l.even = evenness(l.requested, l.allocatable)
+}
+
+// scoreResources fills in what the resources of the nodes give, the share left over and the balance.
+func (w *landingWorld) scoreResources(p *landingPod) {
+	if asks := [2]usage{p.requested, p.scored}; w.series == 0 || w.seriesAsks != asks {
+		w.series, w.seriesAsks = w.series+1, asks
+	}
+	balances := p.requested != usage{}
+	for i, k := range w.feasible {
+		s := &w.scores[k]
+		if s.series != w.series {
+			l := &w.loads[k]
+			s.score, s.series = leastAllocated(l.scored.plus(p.scored), l.allocatable), w.series
+			if balances {
+				s.score += balancedAllocation(evenness(l.requested.plus(p.requested), l.allocatable), l.even)
+			}
+		}
+		w.totals[i] = s.score
+	}
+}
