@@ -127,16 +127,27 @@ func hasDeadline(h *host) bool { return h.claim.Spec.TerminationGracePeriod != n
 
 // moving are the machine's pods that need another one if it goes, oldest first.
 func (d *disruptor) moving(h *host) []*corev1.Pod {
-	r := h.roll
-	if !r.movableRead {
-		r.movableRead = true
-		for _, pod := range r.bound {
-			if IsReschedulable(pod) {
-				r.movable = append(r.movable, pod)
-			}
+	h.roll.readMovable()
+	return h.roll.movable
+}
+
+// readMovable finds the pods of the roll that would need another machine.
+func (r *roll) readMovable() {
+	if r.movableRead {
+		return
+	}
+	r.movableRead = true
+	for _, f := range r.facts {
+		if IsReschedulable(f.pod) {
+			r.movable, r.movers = append(r.movable, f.pod), append(r.movers, f)
 		}
 	}
-	return r.movable
+}
+
+// movers are the facts of the pods that moving lists.
+func (d *disruptor) movers(h *host) []*podFacts {
+	h.roll.readMovable()
+	return h.roll.movers
 }
 
 // consolidatable says why nobody may remove the machine to save money, pods and budgets aside: the first of what people would

@@ -256,7 +256,11 @@ func (p *problem) share() {
 
 // requestOf is what the pod requests, as a vector; pods that request the same share it.
 func (p *problem) requestOf(pod *corev1.Pod) capacity.Vector {
-	need := p.census.memo.needOf(pod)
+	return p.requestFor(p.census.memo.needOf(pod))
+}
+
+// requestFor is the need as a vector.
+func (p *problem) requestFor(need *podNeed) capacity.Vector {
 	v, ok := p.requests[need]
 	if !ok {
 		v = p.names.vector(need.list)

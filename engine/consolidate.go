@@ -74,12 +74,13 @@ func (c *consolidation) leaveOut(hosts []*host) {
 type consolidation struct {
 	*disruptor
 	sources []*host
-	index   map[hostKey]int // of each source
-	cost    []float64       // of moving the pods of each source, in USD
-	settled []float64       // the same once none of them is young
-	worth   []float64       // of a unit of each resource, in USD per hour
-	core    float64         // what a core is worth
-	problem *problem        // in which the pods of the sources are to be planned
+	index   map[hostKey]int      // of each source
+	cost    []float64            // of moving the pods of each source, in USD
+	settled []float64            // the same once none of them is young
+	worth   []float64            // of a unit of each resource, in USD per hour
+	values  map[*podNeed]float64 // of pods, by what they request, in USD per hour
+	core    float64              // what a core is worth
+	problem *problem             // in which the pods of the sources are to be planned
 	classes []searchClass
 	domains map[ruledPlace]string // of the places of the problem
 	found   []*host
@@ -142,23 +143,28 @@ func (c *consolidation) horizon(h *host) float64 {
 // moveCosts is what moving the pods of a machine costs, in USD, as if all had the usual payback. Settled is what it costs once
 // none of them is young any more.
 func (c *consolidation) moveCosts(h *host) (cost, settled float64) {
-	for _, pod := range c.moving(h) {
-		value, start := c.podValue(pod), c.memo.startOf(pod)
-		cost += moveCost(pod, value, start, c.s.Now)
-		settled += settledCost(pod, value, start)
+	for _, f := range c.movers(h) {
+		value, start := c.podValue(f), f.ownersStart()
+		cost += moveCost(f.pod, value, start, c.s.Now)
+		settled += settledCost(f.pod, value, start)
 	}
 	scale := usualPayback.Hours() / c.horizon(h)
 	return cost * scale, settled * scale
 }
 
 // podValue is what a pod is worth, in USD per hour.
-func (c *consolidation) podValue(pod *corev1.Pod) float64 {
-	value := 0.0
-	for i, n := range c.problem.requestOf(pod) {
+func (c *consolidation) podValue(f *podFacts) float64 {
+	need := c.memo.needFor(f)
+	value, known := c.values[need]
+	if known {
+		return value
+	}
+	for i, n := range c.problem.requestFor(need) {
 		if n > 0 && n < capacity.Most {
 			value += float64(float64(n) * c.worth[i])
 		}
 	}
+	c.values[need] = value
 	return value
 }
 
@@ -177,6 +183,7 @@ func (c *consolidation) search() {
 	} else {
 		c.worth = c.price(options)
 	}
+	c.values = map[*podNeed]float64{}
 	c.core = 1000 * c.worth[c.problem.names.Find(string(corev1.ResourceCPU))]
 	p := &disruption.Problem{
 		Options: options, Worth: c.worth, Horizon: usualPayback.Hours(), Floor: leastCore * c.core, Share: leastShare,
@@ -415,8 +422,8 @@ func (c *consolidation) better(p part, stranded map[*host]Reason) []*host {
 // value is what the pods of the machine are worth, in USD per hour.
 func (c *consolidation) value(h *host) float64 {
 	sum := 0.0
-	for _, pod := range c.moving(h) {
-		sum += c.podValue(pod)
+	for _, f := range c.movers(h) {
+		sum += c.podValue(f)
 	}
 	return sum
 }

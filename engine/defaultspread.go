@@ -81,10 +81,15 @@ func (d *defaultSpreads) addService(namespace string, selector map[string]string
 // constraintsOf gives the pod's own constraints if it has any, else the configured ones; none if there is nothing to
 // deduce what they should count. The result may be shared between pods and is not to be changed.
 func (d *defaultSpreads) constraintsOf(pod *corev1.Pod) []corev1.TopologySpreadConstraint {
-	if len(pod.Spec.TopologySpreadConstraints) > 0 || len(d.constraints) == 0 {
+	if !d.deduces(pod) {
 		return pod.Spec.TopologySpreadConstraints
 	}
 	return d.deduce(pod).configured
+}
+
+// deduces reports whether the pod's constraints are not its own.
+func (d *defaultSpreads) deduces(pod *corev1.Pod) bool {
+	return len(pod.Spec.TopologySpreadConstraints) == 0 && len(d.constraints) > 0
 }
 
 // systemConstraintsOf gives the soft constraints that kube-scheduler scores nodes by where neither the pod nor the

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -119,28 +118,23 @@ type podClass struct {
 // classesOf groups the pods. Classes are in order of what they ask for, so that the plan does not hang on names.
 func (p *problem) classesOf(pods []waitingPod) []*podClass {
 	type key struct {
-		wish          int
-		need, matched string
-		home          *host
-		proposed      bool
-		batch         int
+		wish     int
+		need     *podNeed
+		matched  string
+		home     *host
+		proposed bool
+		batch    int
 	}
 	byKey := map[key]*podClass{}
 	var keys []key
-	var scratch []int
-	var text []byte
 	for _, w := range pods {
-		scratch = p.crowd.index.match(w.pod, scratch[:0])
-		text = text[:0]
-		for _, m := range scratch {
-			text = append(strconv.AppendInt(text, int64(m), 10), ' ')
-		}
-		requested := p.census.memo.needOf(successor(w.pod))
-		k := key{w.wish.id, requested.text, string(text), w.home, w.proposed, w.batch}
+		matched := w.facts.kind.match(p.crowd)
+		requested := p.census.memo.nextNeed(w.facts)
+		k := key{w.wish.id, requested, w.facts.kind.text, w.home, w.proposed, w.batch}
 		c, ok := byKey[k]
 		if !ok {
 			need := w.wish.withVolumes(requested.list)
-			c = &podClass{wish: w.wish, need: need, size: listText(need), matched: slices.Clone(scratch), unmanned: asksForUnmanaged(w.wish.demand), home: w.home, proposed: w.proposed, batch: w.batch}
+			c = &podClass{wish: w.wish, need: need, size: listText(need), matched: slices.Clone(matched), unmanned: asksForUnmanaged(w.wish.demand), home: w.home, proposed: w.proposed, batch: w.batch}
 			byKey[k] = c
 			keys = append(keys, k)
 		}

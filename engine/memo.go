@@ -24,6 +24,7 @@ type Memo struct {
 	nodes map[*corev1.Node]*nodeFacts
 	kinds map[string]*alike
 	needs map[string]*podNeed
+	asks  map[string]*podAsk
 	works map[workloadName]*workloadFacts
 	owned map[string]*ownerFacts
 	// catalogs are the sorted ones by their first types.
@@ -49,6 +50,9 @@ type podFacts struct {
 	pass uint64 // the last call that saw the pod
 	roll *roll  // of its node; nil if it has none
 	need *podNeed
+	// next is what its successor requests; nil until it was asked.
+	next *podNeed
+	ask  *podAsk // nil until it was asked
 	kind *alike
 	// counts is true for pods that take room on their node, ending for those that have been told to stop.
 	counts, ending bool
@@ -74,6 +78,9 @@ type podNeed struct {
 	measured *measured // for the last replay that asked
 }
 
+// podAsk is what pods ask for beside resources and volumes; equal ones share it as long as the memo knows it.
+type podAsk struct{ text string }
+
 // alike is pods with the same namespace and labels: the same selectors are about them.
 type alike struct {
 	sample  *corev1.Pod
@@ -81,6 +88,7 @@ type alike struct {
 	crowd   *crowd // for which matched was worked out
 	matched []int
 	landed  landedKind
+	text    string // of matched
 }
 
 // roll is the pods of one node.
@@ -96,7 +104,8 @@ type roll struct {
 	pass             uint64 // the last call that counted pods here
 	seen             uint64 // the last call that saw any, ended ones too
 	changed          bool
-	movable          []*corev1.Pod // reschedulable pods, once movableRead
+	movable          []*corev1.Pod // reschedulable pods, once movableRead; movers are their facts
+	movers           []*podFacts
 	movableRead      bool
 	evictees         []*corev1.Pod // pods that a drain would send away at evicteesAt, once evicteesRead
 	evicteesAt       time.Time
@@ -135,7 +144,7 @@ func (m *Memo) take(s *Snapshot) *census {
 	}
 	if m.pods == nil {
 		m.pods = make(map[*corev1.Pod]*podFacts, len(s.Pods))
-		m.rolls, m.kinds, m.needs = map[string]*roll{}, map[string]*alike{}, map[string]*podNeed{}
+		m.rolls, m.kinds, m.needs, m.asks = map[string]*roll{}, map[string]*alike{}, map[string]*podNeed{}, map[string]*podAsk{}
 		m.nodes = map[*corev1.Node]*nodeFacts{}
 		m.works, m.owned = map[workloadName]*workloadFacts{}, map[string]*ownerFacts{}
 		m.catalogs = map[*InstanceType]*soldCatalog{}
@@ -221,12 +230,61 @@ func (m *Memo) stamp(f *podFacts) {
 	}
 }
 
+// factsOf is what is known of the pod; of one that is in no snapshot, for this once.
+func (m *Memo) factsOf(pod *corev1.Pod) *podFacts {
+	if f := m.pods[pod]; f != nil {
+		return f
+	}
+	return &podFacts{pod: pod, kind: m.kindOf(pod), mounts: hasVolumes(&pod.Spec)}
+}
+
 // needOf is what the pod requests.
 func (m *Memo) needOf(pod *corev1.Pod) *podNeed {
-	f := m.pods[pod]
-	if f != nil && f.need != nil {
-		return f.need
+	if f := m.pods[pod]; f != nil {
+		return m.needFor(f)
 	}
+	return m.readNeed(pod)
+}
+
+// needFor is needOf the pod of the facts.
+func (m *Memo) needFor(f *podFacts) *podNeed {
+	if f.need == nil {
+		f.need = m.readNeed(f.pod)
+	}
+	return f.need
+}
+
+// nextNeed is what the pod's successor requests.
+func (m *Memo) nextNeed(f *podFacts) *podNeed {
+	if f.next == nil {
+		if s := successor(f.pod); s == f.pod {
+			f.next = m.needFor(f)
+		} else {
+			f.next = m.readNeed(s)
+		}
+	}
+	return f.next
+}
+
+// askOf is what the pod asks for beside resources and volumes, of which it has none.
+func (m *Memo) askOf(f *podFacts) *podAsk {
+	if f.ask != nil {
+		return f.ask
+	}
+	if m.asks == nil {
+		m.asks = map[string]*podAsk{}
+	}
+	key := m.key.wish(f.pod, f.pod.Spec.TopologySpreadConstraints, &podVolumes{})
+	a, ok := m.asks[string(key)]
+	if !ok {
+		a = &podAsk{string(key)}
+		m.asks[a.text] = a
+	}
+	f.ask = a
+	return a
+}
+
+func (m *Memo) readNeed(pod *corev1.Pod) *podNeed {
 	if m.needs == nil {
 		m.needs = map[string]*podNeed{}
 	}
@@ -236,22 +294,16 @@ func (m *Memo) needOf(pod *corev1.Pod) *podNeed {
 		n = &podNeed{text: string(key), list: PodRequests(pod)}
 		m.needs[n.text] = n
 	}
-	if f != nil {
-		f.need = n
-	}
 	return n
 }
 
 // requestProblem says what is wrong with the pod's requests.
-func (m *Memo) requestProblem(pod *corev1.Pod) Reason {
-	f := m.pods[pod]
-	if f != nil && f.sound {
+func (f *podFacts) requestProblem() Reason {
+	if f.sound {
 		return Reason{}
 	}
-	r := requestProblem(&pod.Spec)
-	if f != nil {
-		f.sound = r.OK()
-	}
+	r := requestProblem(&f.pod.Spec)
+	f.sound = r.OK()
 	return r
 }
 
@@ -355,11 +407,22 @@ func (m *Memo) forget(live int) {
 	if len(m.pods) <= 2*live+1000 {
 		return
 	}
+	needs, asks := map[string]*podNeed{}, map[string]*podAsk{}
 	for pod, f := range m.pods {
 		if f.pass != m.pass {
 			delete(m.pods, pod)
+			continue
+		}
+		for _, n := range []*podNeed{f.need, f.next} {
+			if n != nil {
+				needs[n.text] = n
+			}
+		}
+		if f.ask != nil {
+			asks[f.ask.text] = f.ask
 		}
 	}
+	m.needs, m.asks = needs, asks
 	for name, r := range m.rolls {
 		if r.seen != m.pass {
 			delete(m.rolls, name)
@@ -370,7 +433,6 @@ func (m *Memo) forget(live int) {
 			delete(m.kinds, text)
 		}
 	}
-	m.needs = map[string]*podNeed{}
 	for name, w := range m.works {
 		if w.seen != m.pass {
 			delete(m.works, name)
@@ -397,6 +459,11 @@ func (m *Memo) rollOf(node string) *roll {
 func (k *alike) match(c *crowd) []int {
 	if k.crowd != c {
 		k.crowd, k.matched = c, c.index.match(k.sample, k.matched[:0])
+		var text []byte
+		for _, m := range k.matched {
+			text = append(strconv.AppendInt(text, int64(m), 10), ' ')
+		}
+		k.text = string(text)
 	}
 	return k.matched
 }
@@ -409,7 +476,7 @@ func (p *problem) usedBy(r *roll) capacity.Vector {
 	if r.usedFor != p.namesText {
 		r.used, r.usedFor = make(capacity.Vector, p.names.Len()), p.namesText
 		for _, f := range r.facts {
-			r.used.Add(p.requestOf(f.pod), 1)
+			r.used.Add(p.requestFor(p.census.memo.needFor(f)), 1)
 		}
 	}
 	return r.used

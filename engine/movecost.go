@@ -19,9 +19,15 @@ func evictionCost(pod *corev1.Pod) float64 {
 // deletionCost is what the pod says of itself: the annotation for disruption, even if it cannot be read, before the one for
 // scaling down. A value that is no 32-bit number counts as 0.
 func deletionCost(pod *corev1.Pod) int32 {
+	if len(pod.Annotations) == 0 {
+		return 0
+	}
 	text, ok := pod.Annotations[v1.DisruptionCostAnnotationKey]
 	if !ok {
-		text = pod.Annotations[v1.PodDeletionCostAnnotationKey]
+		text, ok = pod.Annotations[v1.PodDeletionCostAnnotationKey]
+	}
+	if !ok {
+		return 0 // as most pods
 	}
 	n, err := strconv.ParseInt(text, 10, 32)
 	if err != nil {
@@ -90,6 +96,7 @@ func (m *Memo) ownerOf(pod *corev1.Pod) string {
 	return ownerKey(pod)
 }
 
+// ownerKey names the controller of the pod, "" for none.
 func ownerKey(pod *corev1.Pod) string {
 	c := metav1.GetControllerOfNoCopy(pod)
 	if c == nil {
@@ -98,9 +105,9 @@ func ownerKey(pod *corev1.Pod) string {
 	return pod.Namespace + "/" + c.Kind + "/" + c.Name
 }
 
-// startOf is how long pods of the pod's owner take from being bound to being ready.
-func (m *Memo) startOf(pod *corev1.Pod) time.Duration {
-	if f := m.pods[pod]; f != nil && f.owner != nil {
+// ownersStart is how long pods of the pod's owner take from being bound to being ready.
+func (f *podFacts) ownersStart() time.Duration {
+	if f.owner != nil {
 		if took := f.owner.startTime(); took >= 0 {
 			return took
 		}

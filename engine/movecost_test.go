@@ -90,14 +90,14 @@ func TestStartTimesAreThoseOfTheOwnersOtherPods(t *testing.T) {
 	waiting.Status.Conditions = nil
 	memo, pods := &Memo{}, []*corev1.Pod{owned("slow", 9*time.Minute), owned("slow", 5*time.Minute), owned("slow", time.Hour), owned("fast", time.Second), waiting}
 	memo.take(&Snapshot{Pods: pods})
-	if got := memo.startOf(pods[0]); got != 9*time.Minute {
+	if got := memo.factsOf(pods[0]).ownersStart(); got != 9*time.Minute {
 		t.Errorf("slow: %s, want the median", got)
 	}
-	if got := memo.startOf(waiting); got != usualStart {
+	if got := memo.factsOf(waiting).ownersStart(); got != usualStart {
 		t.Errorf("unknown: %s", got)
 	}
 	memo.take(&Snapshot{Pods: pods[1:]})
-	if got := memo.startOf(pods[1]); got != time.Hour {
+	if got := memo.factsOf(pods[1]).ownersStart(); got != time.Hour {
 		t.Errorf("slow, once one has left: %s, want the median of the others", got)
 	}
 }
@@ -147,7 +147,8 @@ func TestMovesAreJudgedByTheirPools(t *testing.T) {
 		h.node.Name, h.claim.Name = name, name
 		h.roll = &roll{}
 		for range pods {
-			h.roll.bound = append(h.roll.bound, &corev1.Pod{})
+			pod := &corev1.Pod{}
+			h.roll.bound, h.roll.facts = append(h.roll.bound, pod), append(h.roll.facts, &podFacts{pod: pod})
 		}
 		h.bound = h.roll.bound
 		return h

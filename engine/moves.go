@@ -86,9 +86,9 @@ func (m *ownerMoves) madeAt(owner string) (time.Time, bool) {
 func (c *consolidation) ownersOf(p part) map[string]int {
 	out := map[string]int{}
 	for _, h := range p.hosts {
-		for _, pod := range c.moving(h) {
-			if owner := c.memo.ownerOf(pod); owner != "" {
-				out[owner]++
+		for _, f := range c.movers(h) {
+			if f.owner != nil {
+				out[f.owner.name]++
 			}
 		}
 	}

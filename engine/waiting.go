@@ -9,9 +9,10 @@ import (
 
 // waitingPod is a pod to plan for. Home is the machine that it is expected on, nil for none.
 type waitingPod struct {
-	pod  *corev1.Pod
-	wish *wish
-	home *host
+	pod   *corev1.Pod
+	facts *podFacts
+	wish  *wish
+	home  *host
 	// proposed is true where the home is only a proposal: room has to be there.
 	proposed bool
 	batch    int
@@ -154,13 +155,14 @@ func (p *problem) toPlan(pods []*corev1.Pod) []waitingPod {
 		slices.SortFunc(pods, olderFirst)
 	}
 	for _, pod := range pods {
-		w := p.wishes.of(pod)
+		f := p.census.memo.factsOf(pod)
+		w := p.wishes.ofFacts(f)
 		if !w.objection.OK() {
 			p.refused = append(p.refused, Unplaced{Pod: podID(pod), Reasons: []Reason{w.objection}})
 			continue
 		}
 		to := proposed[pod]
-		out = append(out, waitingPod{pod, w, cmp.Or(home[pod], to), to != nil, p.trial.batchOf(pod)})
+		out = append(out, waitingPod{pod, f, w, cmp.Or(home[pod], to), to != nil, p.trial.batchOf(pod)})
 	}
 	return out
 }

@@ -62,6 +62,7 @@ type wishes struct {
 	devices   *deviceResources
 	avoided   bool // some pool or node has a PreferNoSchedule taint
 	byKey     map[string]*wish
+	byAsk     map[*podAsk]*wish // of pods whose wish hangs on nothing but themselves
 	list      []*wish
 	memo      *Memo
 	key       keyWriter
@@ -70,7 +71,7 @@ type wishes struct {
 func newWishes(s *Snapshot, opt Options, c *census) *wishes {
 	return &wishes{
 		s: s, opt: opt, selectors: newSelectors(s), volumes: newVolumes(s, c.mounts), memo: c.memo, spreads: newDefaultSpreads(s, opt),
-		devices: newDeviceResources(s), avoided: hasAvoidedTaint(s), byKey: map[string]*wish{},
+		devices: newDeviceResources(s), avoided: hasAvoidedTaint(s), byKey: map[string]*wish{}, byAsk: map[*podAsk]*wish{},
 	}
 }
 
@@ -92,10 +93,27 @@ func hasAvoidedTaint(s *Snapshot) bool {
 }
 
 // of is the pod's wish.
-func (w *wishes) of(pod *corev1.Pod) *wish {
-	if r := w.memo.requestProblem(pod); !r.OK() {
-		return &wish{demand: demandOf(&pod.Spec), objection: r} // nobody shares that: requests are no part of a wish
+func (w *wishes) of(pod *corev1.Pod) *wish { return w.ofFacts(w.memo.factsOf(pod)) }
+
+// ofFacts is the wish of the pod of the facts.
+func (w *wishes) ofFacts(f *podFacts) *wish {
+	if r := f.requestProblem(); !r.OK() {
+		return &wish{demand: demandOf(&f.pod.Spec), objection: r} // nobody shares that: requests are no part of a wish
 	}
+	if f.mounts || w.spreads.deduces(f.pod) {
+		return w.find(f.pod) // what the pod asks for hangs on other objects
+	}
+	ask := w.memo.askOf(f)
+	have, ok := w.byAsk[ask]
+	if !ok {
+		have = w.find(f.pod)
+		w.byAsk[ask] = have
+	}
+	return have
+}
+
+// find is the wish of a pod whose requests make sense.
+func (w *wishes) find(pod *corev1.Pod) *wish {
 	spreads := w.spreads.constraintsOf(pod)
 	var volumes podVolumes
 	if hasVolumes(&pod.Spec) {
