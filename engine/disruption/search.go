@@ -76,6 +76,7 @@ type search struct {
 	p            *Problem
 	worth        []float64 // of one pod of each class
 	size         []float64
+	asks         [][]ask
 	state        []machine
 	order        []int        // machines that take pods, the fullest first
 	blocks       []block      // of order
@@ -90,7 +91,7 @@ type search struct {
 	trail        []move
 	effort       int
 	weight       weight
-	touched      []bool          // machines that a trial has put pods on
+	inTrial      []bool          // machines that get back what they have lost, or lose what has come, if the trial is undone
 	room         capacity.Vector // of fill
 	counts, best []int           // of fill and several
 }
@@ -113,7 +114,7 @@ type move struct {
 }
 
 func newSearch(p *Problem, weight weight) *search {
-	s := &search{p: p, weight: weight, effort: p.Effort, touched: make([]bool, len(p.Machines)), left: slices.Clone(p.Caps)}
+	s := &search{p: p, weight: weight, effort: p.Effort, inTrial: make([]bool, len(p.Machines)), left: slices.Clone(p.Caps)}
 	scale := make([]float64, len(p.Worth))
 	for d := range scale {
 		most := int64(1)
@@ -128,11 +129,12 @@ func newSearch(p *Problem, weight weight) *search {
 	for i := range p.Classes {
 		s.worth = append(s.worth, dot(p.Classes[i].Request, p.Worth))
 		s.size = append(s.size, dot(p.Classes[i].Request, scale))
+		s.asks = append(s.asks, asksOf(p.Classes[i].Request))
 	}
 	room := make([]float64, len(p.Machines))
 	for i := range p.Machines {
 		m := &p.Machines[i]
-		s.state = append(s.state, machine{free: m.Free.Clone(), kinds: slices.Clone(m.Kinds)})
+		s.state = append(s.state, machine{kinds: slices.Clone(m.Kinds)})
 		for _, lot := range m.Pods {
 			s.state[i].loads = append(s.state[i].loads, load{lot.Of, i, lot.N})
 		}
@@ -151,6 +153,16 @@ func newSearch(p *Problem, weight weight) *search {
 	s.open = make([]bitset.Set, len(p.Classes))
 	slices.SortStableFunc(s.options, func(a, b int) int { return cmp.Compare(p.Options[a].Price, p.Options[b].Price) })
 	return s
+}
+
+func asksOf(request capacity.Vector) []ask {
+	var out []ask
+	for d, n := range request {
+		if n > 0 {
+			out = append(out, ask{d, n})
+		}
+	}
+	return out
 }
 
 func dot(v capacity.Vector, u []float64) float64 {
@@ -239,6 +251,7 @@ func (s *search) take(gone []int) []load {
 	var out []load
 	for _, j := range gone {
 		s.state[j].gone = true
+		s.inTrial[j] = s.state[j].loads != nil
 		out = append(out, s.state[j].loads...)
 	}
 	slices.SortStableFunc(out, func(a, b load) int {
@@ -264,23 +277,24 @@ func (s *search) spread(loads []load, all bool) bool {
 // fuller, a block without room for a class is not looked at for it again.
 func (s *search) place(l *load) {
 	c := &s.p.Classes[l.class]
+	asks, dims := s.asks[l.class], len(s.p.Worth)
 	open := s.open[l.class]
 	if open == nil {
 		open = bitset.Full(len(s.blocks))
 		s.open[l.class] = open
 	}
 	for b := open.Next(0); b >= 0; b = open.Next(b + 1) {
-		if !c.Request.Fits(s.blocks[b].most) {
+		if !fits(asks, s.blocks[b].most) {
 			open.Remove(b)
 			continue
 		}
 		before := l.n
-		for _, i := range s.blocks[b].machines {
-			m := &s.state[i]
+		for at, i := range s.blocks[b].machines {
 			s.effort--
-			if m.gone || !c.Where.Has(i) || !c.Request.Fits(m.free) {
+			if !fits(asks, s.blocks[b].room[at*dims:][:dims]) || s.state[i].gone || !c.Where.Has(i) {
 				continue
 			}
+			m := &s.state[i]
 			if n := min(c.Request.Times(m.free, l.n), m.space(c)); n > 0 {
 				s.put(load{l.class, l.from, n}, i)
 				l.n -= n
@@ -289,21 +303,33 @@ func (s *search) place(l *load) {
 				return
 			}
 		}
-		if l.n == before && !slices.ContainsFunc(s.blocks[b].machines, s.inTrial) {
+		if l.n == before && !slices.ContainsFunc(s.blocks[b].machines, func(i int) bool { return s.inTrial[i] }) {
 			s.tighten(&s.blocks[b])
 			open.Remove(b)
 		}
 	}
 }
 
-// inTrial reports whether the machine may get back what it has lost, if the trial is undone.
-func (s *search) inTrial(i int) bool {
-	return s.touched[i] || s.state[i].gone && s.state[i].loads != nil
+// ask is how much a pod asks for of one resource.
+type ask struct {
+	resource int
+	n        int64
+}
+
+// fits reports whether there is room for what is asked.
+func fits(asks []ask, room []int64) bool {
+	for _, a := range asks {
+		if a.n > room[a.resource] {
+			return false
+		}
+	}
+	return true
 }
 
 // block is some machines that are about as full as each other.
 type block struct {
 	machines []int
+	room     []int64         // what they have left, machine by machine: it is looked at all the time
 	most     capacity.Vector // none of them has more of anything
 	stale    bool            // they may have less by now
 }
@@ -312,10 +338,13 @@ type block struct {
 const blockSize = 32
 
 func (s *search) readBlocks() {
+	dims := len(s.p.Worth)
 	for machines := range slices.Chunk(s.order, blockSize) {
-		b := block{machines: machines, most: make(capacity.Vector, len(s.p.Worth)), stale: true}
-		for _, i := range machines {
+		b := block{machines: machines, room: make([]int64, dims*len(machines)), most: make(capacity.Vector, dims), stale: true}
+		for at, i := range machines {
 			s.blockOf[i] = len(s.blocks)
+			s.state[i].free = b.room[at*dims:][:dims:dims]
+			copy(s.state[i].free, s.p.Machines[i].Free)
 		}
 		s.tighten(&b)
 		s.blocks = append(s.blocks, b)
@@ -371,7 +400,7 @@ func (s *search) put(l load, to int) {
 		m.tally(c.Kind, l.n)
 	}
 	m.loads = append(m.loads, l)
-	s.touched[to] = true
+	s.inTrial[to] = true
 	s.trail = append(s.trail, move{l, to})
 }
 
@@ -385,23 +414,23 @@ func (s *search) undo(gone []int) {
 			m.tally(c.Kind, -x.n)
 		}
 		m.loads = m.loads[:len(m.loads)-1]
-		s.touched[x.to] = false
+		s.inTrial[x.to] = false
 	}
 	s.trail = s.trail[:0]
 	for _, j := range gone {
-		s.state[j].gone = false
+		s.state[j].gone, s.inTrial[j] = false, false
 	}
 }
 
 // commit makes the trial the state. Paid is what is bought instead.
 func (s *search) commit(gone []int, paid float64) {
 	for _, x := range s.trail {
-		s.touched[x.to] = false
+		s.inTrial[x.to] = false
 		s.blocks[s.blockOf[x.to]].stale = true
 	}
 	s.trail = s.trail[:0]
 	for _, j := range gone {
-		s.state[j].loads = nil
+		s.state[j].loads, s.inTrial[j] = nil, false
 		if b := s.blockOf[j]; b >= 0 {
 			s.blocks[b].stale = true
 		}
