@@ -32,19 +32,22 @@ func uneven(nodes int) *engine.Snapshot {
 	return s
 }
 
+// asController are the options of passes that use the machine as a controller does.
+func asController() engine.Options { return engine.Options{Threads: runtime.GOMAXPROCS(0)} }
+
 // BenchmarkDisrupt times whole passes over clusters where much is to be had. A controller's are warm.
 func BenchmarkDisrupt(b *testing.B) {
 	pass := func(name string, draw func() *engine.Snapshot, memo *engine.Memo) {
 		b.Run(name, func(b *testing.B) {
 			s := draw()
 			if memo != nil {
-				engine.Disrupt(s, engine.Options{}, memo)
+				engine.Disrupt(s, asController(), memo)
 			}
 			runtime.GC()
 			b.ReportAllocs()
 			gone, saving := 0, 0.0
 			for b.Loop() {
-				plan := engine.Disrupt(s, engine.Options{}, memo)
+				plan := engine.Disrupt(s, asController(), memo)
 				gone, saving = nodesOf(plan), 0
 				for _, d := range plan.Disruptions {
 					saving += d.SavingPerHour
@@ -137,7 +140,7 @@ func BenchmarkDisruptGrowth(b *testing.B) {
 		for i, s := range snapshots {
 			runtime.GC()
 			began := time.Now()
-			engine.Disrupt(s, engine.Options{}, nil)
+			engine.Disrupt(s, asController(), nil)
 			fastest[i] = min(fastest[i], time.Since(began).Seconds())
 		}
 	}
@@ -154,7 +157,7 @@ func BenchmarkDisruptMemory(b *testing.B) {
 	full := heapAfterGC()
 	peak := watchedPeak(func() {
 		for b.Loop() {
-			engine.Disrupt(s, engine.Options{}, nil)
+			engine.Disrupt(s, asController(), nil)
 		}
 	})
 	b.ReportMetric(float64(full-empty)/(1<<20), "snapshot-MiB")

@@ -191,9 +191,16 @@ func (c *consolidation) search() {
 	}
 	machineOf := c.machines(p)
 	c.expectElsewhere(p, machineOf)
-	c.readClasses(p, machineOf, listed)
-	caps := c.caps(p, machineOf)
-	result := disruption.Search(p)
+	var caps []func(h *host) Reason
+	c.opt.parallel(
+		func() { c.readClasses(p, machineOf, listed) },
+		func() { caps = c.caps(p, machineOf) },
+	)
+	var result *disruption.Result
+	c.opt.parallel(
+		func() { result = disruption.Search(p) },
+		c.foreseeReplay,
+	)
 	at := make([]*host, len(p.Machines))
 	for key, i := range machineOf {
 		if j, ok := c.index[key]; ok {
@@ -208,6 +215,17 @@ func (c *consolidation) search() {
 	}
 	c.hint(result, machineOf)
 	c.batch()
+}
+
+// foreseeReplay reads what pods mean to a replay, which comes next if anything is found, while the search leaves the memo alone.
+// Where there is one goroutine only, the replay reads what it needs.
+func (c *consolidation) foreseeReplay() {
+	if c.opt.Threads <= 1 {
+		return
+	}
+	for _, h := range c.problem.hosts {
+		c.memo.landingOf(h.roll)
+	}
 }
 
 // batch keeps parts small where many machines are replaced: those of one batch do not depend on others.

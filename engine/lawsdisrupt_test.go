@@ -38,6 +38,16 @@ func TestNoBudgetIsExceeded(t *testing.T) {
 	}
 }
 
+func TestThreadsDoNotChangeWhatIsDisrupted(t *testing.T) {
+	t.Parallel()
+	eachRandom(t, func(t *testing.T, seed uint64, s *engine.Snapshot) {
+		want := text(t, engine.Disrupt(s, engine.Options{}, nil))
+		if got := text(t, engine.Disrupt(s, engine.Options{Threads: 4}, nil)); got != want {
+			t.Errorf("seed %d: with four threads another plan:\n%s", seed, firstDifference(got, want))
+		}
+	})
+}
+
 func TestEmptyNodesThatGoRunNothingThatWouldHaveToMove(t *testing.T) {
 	t.Parallel()
 	eachRandom(t, func(t *testing.T, seed uint64, s *engine.Snapshot) {
