@@ -109,6 +109,27 @@ func TestDeletedClaimDrainsBeforeTheMachineStops(t *testing.T) {
 	}
 }
 
+func TestAnEvictionIsNotForAnotherPodOfTheSameName(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, newClaim("general-1"))
+	w.until("initialized", w.initialized)
+	pod := newPod("a", w.nodes()[0].Name)
+	w.create(pod)
+	w.overtake = func() {
+		w.overtake = nil
+		w.remove(pod)
+		w.create(newPod("a", "elsewhere", func(p *corev1.Pod) { p.UID = "uid-second" }))
+	}
+	w.remove(w.claims()[0])
+	w.until("gone", w.empty)
+	if w.overtake != nil {
+		t.Error("nothing was evicted")
+	}
+	if pods := w.pods(); len(pods) != 1 || pods[0].UID != "uid-second" || pods[0].DeletionTimestamp != nil {
+		t.Errorf("pods %v: want the second one of that name", pods)
+	}
+}
+
 func TestPodBoundAfterTheTaintIsStillSeen(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, newClaim("general-1"))

@@ -12,6 +12,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -57,6 +59,7 @@ type world struct {
 	never      string // the one node that does not
 	paused     func() // what happens while nodes are opened
 	behind     bool   // the cache does not show yet that nodes were deleted
+	overtake   func() // what happens before an eviction arrives
 }
 
 // heard keeps what people were told.
@@ -180,9 +183,29 @@ func (w *world) interceptors() interceptor.Funcs {
 			return write(func() error { return c.SubResource(sub).Patch(ctx, o, p, opts...) })
 		},
 		SubResourceCreate: func(ctx context.Context, c client.Client, sub string, o client.Object, s client.Object, opts ...client.SubResourceCreateOption) error {
+			if w.overtake != nil {
+				w.overtake()
+			}
+			if e, ok := s.(*policyv1.Eviction); ok && e.DeleteOptions != nil {
+				if err := w.meets(e.DeleteOptions.Preconditions, o); err != nil {
+					return err
+				}
+			}
 			return write(func() error { return c.SubResource(sub).Create(ctx, o, s, opts...) })
 		},
 	}
+}
+
+// meets says what the API server says of preconditions, which the client in memory does not read for evictions.
+func (w *world) meets(p *metav1.Preconditions, o client.Object) error {
+	var there corev1.Pod
+	if err := w.client.Get(w.t.Context(), client.ObjectKeyFromObject(o), &there); err != nil {
+		return err
+	}
+	if p != nil && p.UID != nil && *p.UID != there.UID {
+		return apierrors.NewConflict(corev1.Resource("pods"), o.GetName(), fmt.Errorf("the UID is %s, not %s", there.UID, *p.UID))
+	}
+	return nil
 }
 
 // checkNoPods is the law of all termination: no pod is bound to a machine that is told to stop, unless nobody waits for it.
