@@ -67,12 +67,12 @@ func (r *Reconciler) Reconcile(ctx context.Context) error {
 	began := r.Cluster.Clock.Now()
 	plan := engine.DisruptAgain(snap, r.Options, &r.memo)
 	took := r.Cluster.Clock.Since(began)
-	eligible := map[v1.DisruptionReason]int{v1.Empty: 0}
+	eligible := map[v1.DisruptionReason]int{}
 	for _, d := range plan.Disruptions {
 		eligible[d.Reason] += len(d.Nodes)
 	}
-	for reason, nodes := range eligible {
-		r.Metrics.Evaluated(reason, took, nodes)
+	for _, reason := range []v1.DisruptionReason{v1.Empty, v1.Underutilized, v1.Drifted, v1.Unhealthy, v1.Expired} {
+		r.Metrics.Evaluated(reason, took, eligible[reason])
 	}
 	return r.CarryOut(ctx, snap, plan)
 }

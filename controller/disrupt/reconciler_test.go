@@ -93,6 +93,35 @@ func TestAPodThatArrivedUnseenKeepsItsNode(t *testing.T) {
 	if closed(node) || v1.GetCondition(claim, v1.ConditionDisruptionReason) != nil {
 		t.Error("the disruption was not taken back")
 	}
+	if n := metric(w, `karpenter_voluntary_disruption_failed_validations_total{consolidation_type="empty"}`); n != 1 {
+		t.Errorf("%v disruptions count as overtaken", n)
+	}
+}
+
+func TestEligibleNodesAreThoseOfTheLastLook(t *testing.T) {
+	pool := clustertest.Pool("general")
+	claim, node := clustertest.Machine(pool, "general-a", old)
+	v1.SetCondition(claim, v1.ConditionDrifted, metav1.ConditionTrue, engine.PoolDrifted, "", old)
+	node.Annotations = map[string]string{v1.DoNotDisruptAnnotationKey: "true"}
+	other, room := clustertest.Machine(pool, "general-b", old)
+	w := clustertest.New(t, interceptor.Funcs{}, pool, claim, node, other, room, clustertest.Bound("web", "1", "general-a"), clustertest.Bound("api", "1", "general-b"))
+	r := newReconciler(w)
+	eligible := func(want float64) {
+		t.Helper()
+		w.Must(r.Reconcile(w))
+		if got := metric(w, `karpenter_voluntary_disruption_eligible_nodes{reason="drifted"}`); got != want {
+			t.Errorf("%v nodes could be disrupted, want %v", got, want)
+		}
+	}
+	eligible(0)
+	_, node = get(w, "general-a")
+	node.Annotations = nil
+	w.Must(w.Client.Update(w, node))
+	eligible(1)
+	if claim, _ := get(w, "general-a"); claim.DeletionTimestamp == nil {
+		t.Fatal("the node stays")
+	}
+	eligible(0)
 }
 
 func TestANodeIsClosedBeforeItsPodsAreListedAgain(t *testing.T) {
