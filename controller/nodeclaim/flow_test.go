@@ -109,6 +109,25 @@ func TestDeletedClaimDrainsBeforeTheMachineStops(t *testing.T) {
 	}
 }
 
+func TestALifeIsCountedOnce(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, newClaim("general-1"))
+	w.until("initialized", w.initialized)
+	w.create(newPod("a", w.nodes()[0].Name))
+	w.remove(w.claims()[0])
+	w.until("gone", w.empty)
+	w.pass(time.Minute)
+	for _, name := range []string{
+		"karpenter_nodes_created_total", "karpenter_nodes_drained_total", "karpenter_nodes_terminated_total", "karpenter_nodeclaims_terminated_total",
+		"karpenter_nodes_termination_duration_seconds", "karpenter_nodes_lifetime_duration_seconds",
+		"karpenter_nodeclaims_termination_duration_seconds", "karpenter_nodeclaims_instance_termination_duration_seconds",
+	} {
+		if n := w.counted(name); n != 1 {
+			t.Errorf("%s has counted %v", name, n)
+		}
+	}
+}
+
 func TestAnEvictionIsNotForAnotherPodOfTheSameName(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, newClaim("general-1"))

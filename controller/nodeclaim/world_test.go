@@ -46,6 +46,8 @@ type world struct {
 	cloud  *simulated.Cloud
 	events *heard
 
+	registry *prometheus.Registry // of the process that runs now
+
 	// writes counts what was written; from the crashAt-th write on everything fails. If lost is set, that write is done
 	// and only its answer is lost.
 	writes, crashAt int
@@ -136,10 +138,10 @@ func (w *world) restart() {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	w.provider = &watchedProvider{Provider: kwoked, w: w}
+	w.provider, w.registry = &watchedProvider{Provider: kwoked, w: w}, prometheus.NewRegistry()
 	w.reconciler = nodeclaim.New(nodeclaim.Config{
 		Cluster:  cluster.New(cluster.Config{Client: w.client, API: w.client, Provider: w.provider, Clock: w.clock}),
-		Recorder: w.events, Metrics: report.NewMetrics(prometheus.NewRegistry(), "test"),
+		Recorder: w.events, Metrics: report.NewMetrics(w.registry, "test"),
 		Pause: func(_ context.Context, d time.Duration) bool {
 			w.clock.Step(d)
 			if w.paused != nil {
@@ -206,6 +208,24 @@ func (w *world) meets(p *metav1.Preconditions, o client.Object) error {
 		return apierrors.NewConflict(corev1.Resource("pods"), o.GetName(), fmt.Errorf("the UID is %s, not %s", there.UID, *p.UID))
 	}
 	return nil
+}
+
+// counted is how often a counter, or a metric that observes, has counted for all its labels together.
+func (w *world) counted(name string) (n float64) {
+	w.t.Helper()
+	families, err := w.registry.Gather()
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	for _, f := range families {
+		if f.GetName() != name {
+			continue
+		}
+		for _, m := range f.GetMetric() {
+			n += m.GetCounter().GetValue() + float64(m.GetHistogram().GetSampleCount()) + float64(m.GetSummary().GetSampleCount())
+		}
+	}
+	return n
 }
 
 // checkNoPods is the law of all termination: no pod is bound to a machine that is told to stop, unless nobody waits for it.
