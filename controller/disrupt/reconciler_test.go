@@ -55,6 +55,20 @@ func TestAnEmptyNodeIsClosedMarkedAndRemoved(t *testing.T) {
 	if events["Node DisruptionTerminating"] != 1 || events["NodeClaim DisruptionTerminating"] != 1 {
 		t.Errorf("events %v", events)
 	}
+	decided(w, `consolidation_type="empty",decision="delete"`, "empty")
+}
+
+// decided checks that one such decision about pool general was counted.
+func decided(w *clustertest.World, what, reason string) {
+	w.Helper()
+	for _, text := range []string{
+		`karpenter_voluntary_disruption_decisions_total{` + what + `,reason="` + reason + `"}`,
+		`karpenter_voluntary_disruption_decisions_by_nodepool_total{` + what + `,nodepool="general",reason="` + reason + `"}`,
+	} {
+		if n := metric(w, text); n != 1 {
+			w.Errorf("%s is %v, want 1", text, n)
+		}
+	}
 }
 
 func TestANodeInUseStays(t *testing.T) {
@@ -121,6 +135,7 @@ func TestEligibleNodesAreThoseOfTheLastLook(t *testing.T) {
 	if claim, _ := get(w, "general-a"); claim.DeletionTimestamp == nil {
 		t.Fatal("the node stays")
 	}
+	decided(w, `consolidation_type="",decision="delete"`, "drifted")
 	eligible(0)
 }
 
