@@ -367,6 +367,9 @@ func TestExpiredClaimGoes(t *testing.T) {
 	w.until("initialized", w.initialized)
 	w.clock.Step(time.Hour)
 	w.until("gone", w.empty)
+	if n := w.counted("karpenter_nodeclaims_disrupted_total"); n != 1 {
+		t.Errorf("%v claims count as disrupted", n)
+	}
 }
 
 // TestCrashAnywhere ends the process before and after every single write of a claim's life, and starts another.
