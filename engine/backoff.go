@@ -18,13 +18,16 @@ const (
 	backoffMemory = time.Hour
 )
 
-// Failure is what is known of replacements that failed.
+// Failure is what is known of disruptions that were taken back: because their replacements failed, or because these were ready
+// and a pod would have had no place.
 type Failure struct {
 	Count int       `json:"count"`
 	Last  time.Time `json:"last"`
 	Why   string    `json:"why"`
-	// Alone is true if that says nothing about other machines of the pool: only this one is left alone for a while.
-	Alone bool `json:"alone,omitempty"`
+	// Alone is true if that says nothing about other machines of the pool: only this one is left alone for a while. Reason is
+	// then why it was to go.
+	Alone  bool                `json:"alone,omitempty"`
+	Reason v1.DisruptionReason `json:"reason,omitempty"`
 }
 
 // Backoff says until when a pool's nodes are not replaced, because their replacements failed.
@@ -39,31 +42,37 @@ func (b Backoff) Reason() Reason {
 	return Reason{Code: BackedOff, NodePool: b.NodePool, Need: clockText(b.Until), Have: b.Why}
 }
 
-// NextFailure is what to write on a claim whose replacements failed once more; ok is false if why is not about
+// NextFailure is what to write on a claim whose disruption for the reason was taken back once more; ok is false if why is not about
 // replacements that failed. That they were ready and a pod would have had no place concerns the claim alone: the same plan
 // may be made again, and fail again, but by another node's pods it may hold.
-func NextFailure(claim *v1.NodeClaim, why Reason, now time.Time) (text string, ok bool) {
+func NextFailure(claim *v1.NodeClaim, reason v1.DisruptionReason, why Reason, now time.Time) (text string, ok bool) {
 	alone := why.Code == PodStranded
 	if !alone && why.Code != ReplacementGone && why.Code != ReplacementLate {
 		return "", false
 	}
-	next := Failure{Count: 1, Last: now.UTC().Truncate(time.Second), Why: why.Message(), Alone: alone}
+	next := Failure{Count: 1, Last: now.UTC().Truncate(time.Second), Why: why.Message()}
+	if alone {
+		next.Alone, next.Reason = true, reason
+	}
 	if last, known := failureOf(claim); known && now.Sub(last.Last) < backoffMemory {
-		if alone && !last.Alone && now.Before(last.until()) {
+		switch {
+		case last.Alone == alone:
+			next.Count = last.Count + 1
+		case alone && now.Before(last.until()):
 			return "", false // the pool goes on waiting
 		}
-		next.Count = last.Count + 1
 	}
 	return next.Text(), true
 }
 
-// takenBack says that the machine is left alone for a while, because a disruption of it was taken back.
-func (d *disruptor) takenBack(h *host) Reason {
+// takenBack says that the machine is left alone for a while, because a disruption of it was taken back. A machine that has
+// broken since then does not wait: its repair was not tried.
+func (d *disruptor) takenBack(h *host, broken bool) Reason {
 	if h.claim == nil {
 		return Reason{}
 	}
 	f, ok := failureOf(h.claim)
-	if !ok || !f.Alone || !d.s.Now.Before(f.until()) {
+	if !ok || !f.Alone || broken && f.Reason != v1.Unhealthy || !d.s.Now.Before(f.until()) {
 		return Reason{}
 	}
 	return Reason{Code: TakenBack, NodePool: h.pool(), Need: clockText(f.until()), Have: f.Why}

@@ -12,7 +12,7 @@ func TestReplacementsThatFailAreTriedLessAndLessOften(t *testing.T) {
 	claim, now := lifeClaim(lifeRunning), lifeStart
 	s := &Snapshot{NodeClaims: []*v1.NodeClaim{claim}}
 	for _, want := range []time.Duration{1, 2, 4, 8, 10, 10} {
-		text, ok := NextFailure(claim, Reason{Code: ReplacementGone, Need: "x"}, now)
+		text, ok := NextFailure(claim, v1.Drifted, Reason{Code: ReplacementGone, Need: "x"}, now)
 		if !ok {
 			t.Fatal("not written down")
 		}
@@ -28,7 +28,7 @@ func TestReplacementsThatFailAreTriedLessAndLessOften(t *testing.T) {
 			t.Error("the backoff does not end")
 		}
 	}
-	text, _ := NextFailure(claim, Reason{Code: ReplacementLate}, now.Add(2*time.Hour))
+	text, _ := NextFailure(claim, v1.Drifted, Reason{Code: ReplacementLate}, now.Add(2*time.Hour))
 	claim.Annotations[v1.DisruptionBackoffAnnotationKey] = text
 	if f, _ := failureOf(claim); f.Count != 1 {
 		t.Errorf("a failure long ago still counts: %+v", f)
@@ -38,7 +38,7 @@ func TestReplacementsThatFailAreTriedLessAndLessOften(t *testing.T) {
 func TestOnlyReplacementsThatFailedMakeAPoolWait(t *testing.T) {
 	t.Parallel()
 	for _, code := range []Code{DoNotDisrupt, OrderBroken, NodePoolNotFound, ""} {
-		if _, ok := NextFailure(lifeClaim(), Reason{Code: code}, lifeStart); ok {
+		if _, ok := NextFailure(lifeClaim(), v1.Drifted, Reason{Code: code}, lifeStart); ok {
 			t.Errorf("%s counts as a failure", code)
 		}
 	}
@@ -55,7 +55,7 @@ func TestADisruptionThatStrandsAPodWaitsAlone(t *testing.T) {
 	t.Parallel()
 	claim, now := lifeClaim(lifeRunning), lifeStart
 	write := func(why Code) bool {
-		text, ok := NextFailure(claim, Reason{Code: why, Key: "default/web"}, now)
+		text, ok := NextFailure(claim, v1.Drifted, Reason{Code: why, Key: "default/web"}, now)
 		if ok {
 			claim.Annotations = map[string]string{v1.DisruptionBackoffAnnotationKey: text}
 		}
@@ -71,17 +71,20 @@ func TestADisruptionThatStrandsAPodWaitsAlone(t *testing.T) {
 		if list := Backoffs(d.s); len(list) > 0 {
 			t.Errorf("the pool waits: %+v", list)
 		}
-		if r := d.takenBack(h); r.Code != TakenBack || r.Have != "pod default/web would have no place to run" {
+		if r := d.takenBack(h, false); r.Code != TakenBack || r.Have != "pod default/web would have no place to run" {
 			t.Errorf("a second before %v minutes are over: %+v", minutes, r)
 		}
 		now = now.Add(minutes * time.Minute)
 		d.s.Now = now
-		if r := d.takenBack(h); !r.OK() {
+		if r := d.takenBack(h, false); !r.OK() {
 			t.Errorf("after %v minutes: %+v", minutes, r)
 		}
 	}
-	if !write(ReplacementLate) || len(Backoffs(d.s)) != 1 || !d.takenBack(h).OK() {
-		t.Error("replacements that are late do not make the pool wait")
+	if !write(ReplacementLate) || !d.takenBack(h, false).OK() {
+		t.Error("the claim waits for another reason")
+	}
+	if list := Backoffs(d.s); len(list) != 1 || list[0].Count != 1 || list[0].Until.Sub(now) != time.Minute {
+		t.Errorf("replacements that are late once make the pool wait like this: %+v", list)
 	}
 	if write(PodStranded) || len(Backoffs(d.s)) != 1 {
 		t.Error("a pod that is stranded ends the pool's waiting")

@@ -63,8 +63,9 @@ func (r *Replay) Land() Landing {
 
 // LandAgain is Land for a caller that keeps memo from replay to replay.
 func (r *Replay) LandAgain(memo *Memo) Landing {
-	r.memo = memo.take(r.Snapshot).memo
-	return r.Land()
+	again := *r
+	again.memo = memo.take(r.Snapshot).memo
+	return again.Land()
 }
 
 func (r *Replay) run() (*landingWorld, []*landingPod) {

@@ -1,22 +1,14 @@
 package engine
 
-// parallel does the work, all parts at a time where the options allow several goroutines. No part may write what another one
-// reads or writes, so that the result is the same however they are run.
+import "tenon.sh/engine/parallel"
+
+// parallel does the work, all parts at a time where the options allow several goroutines; see parallel.Run.
 func (opt Options) parallel(parts ...func()) {
-	if opt.Threads <= 1 {
-		for _, part := range parts {
-			part()
-		}
+	if opt.Threads > 1 {
+		parallel.Run(parts...)
 		return
 	}
-	done := make(chan struct{})
 	for _, part := range parts {
-		go func() {
-			part()
-			done <- struct{}{}
-		}()
-	}
-	for range parts {
-		<-done
+		part()
 	}
 }

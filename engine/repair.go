@@ -234,7 +234,7 @@ func (r *repairer) refusal(h *host) Reason {
 	if most := (mostUnhealthy*r.all[pool] + 99) / 100; r.sick[pool] > most {
 		return Reason{Code: TooManyUnhealthy, NodePool: pool, Have: fmt.Sprintf("%d of %d", r.sick[pool], r.all[pool]), Need: fmt.Sprint(most)}
 	}
-	if back := r.d.takenBack(h); !back.OK() {
+	if back := r.d.takenBack(h, true); !back.OK() {
 		return back
 	}
 	if r.faults[h].grace != nil || hasDeadline(h) {

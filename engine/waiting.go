@@ -24,18 +24,24 @@ func (p *problem) sortPods() []*corev1.Pod {
 		return p.sortTrial()
 	}
 	byName := map[string]*host{}
-	byPlan := map[string]*host{}
+	byPlan := map[string]*host{}  // the newest machine that was started for a pod
+	untried := map[string]*host{} // the same, where kube-scheduler may not have tried it yet
 	for _, h := range p.hosts {
 		if h.leaving {
 			continue
 		}
 		byName[h.name()] = h
-		if h.claim != nil && !h.isTried(p.snapshot.Now) {
-			for _, uid := range PlannedPods(h.claim) {
-				// A pod that could not run on its first machine was planned for anew: the newest plan holds.
-				if other := byPlan[uid]; other == nil || !h.claim.CreationTimestamp.Before(&other.claim.CreationTimestamp) {
-					byPlan[uid] = h
-				}
+		if h.claim == nil {
+			continue
+		}
+		tried := h.isTried(p.snapshot.Now)
+		for _, uid := range PlannedPods(h.claim) {
+			// A pod that could not run on its first machine was planned for anew: the newest plan holds.
+			if other := byPlan[uid]; other == nil || !h.claim.CreationTimestamp.Before(&other.claim.CreationTimestamp) {
+				byPlan[uid] = h
+			}
+			if other := untried[uid]; !tried && (other == nil || !h.claim.CreationTimestamp.Before(&other.claim.CreationTimestamp)) {
+				untried[uid] = h
 			}
 		}
 	}
@@ -44,7 +50,7 @@ func (p *problem) sortPods() []*corev1.Pod {
 		if !isActive(pod) || OwnedByDaemonSet(pod) || IsMirror(pod) {
 			continue
 		}
-		h := byPlan[string(pod.UID)]
+		h := untried[string(pod.UID)]
 		if n := byName[pod.Status.NominatedNodeName]; n != nil {
 			h = n
 		}

@@ -78,7 +78,7 @@ func (m *machineLine) disruptionWord(w word) (handled bool, err error) {
 	case "backoff":
 		m.backoff, err = w.duration()
 	case "taken-back":
-		m.takenBack, err = w.duration()
+		m.takenBack, m.takenBackFor, err = w.takenBack()
 	case "broken":
 		c, err := w.nodeCondition()
 		m.broken = append(m.broken, c)
@@ -126,18 +126,26 @@ func (w word) nodeCondition() (c brokenCondition, err error) {
 	return c, nil
 }
 
-// failedOnce is what stands on a claim that is left alone for so long after its first failure.
-func failedOnce(now time.Time, left time.Duration, why string, alone bool) string {
-	return engine.Failure{Count: 1, Last: now.Add(left - time.Minute).UTC(), Why: why, Alone: alone}.Text()
+// takenBack reads taken-back=1m,Drifted: for how much longer the machine is left alone, and why it was to go.
+func (w word) takenBack() (left time.Duration, reason v1.DisruptionReason, err error) {
+	_, value := w.cut()
+	text, why, ok := strings.Cut(value, ",")
+	left, err = time.ParseDuration(text)
+	if err != nil || !ok {
+		return 0, "", w.errorf("%q is not a duration and a reason, as in taken-back=1m,Drifted", value)
+	}
+	return left, v1.DisruptionReason(why), nil
 }
 
 // mark writes on claim and node what the statement says of disruption.
 func (m *machineLine) mark(claim *v1.NodeClaim, node *corev1.Node, now time.Time) {
 	if m.backoff > 0 {
-		addLabel(&claim.Annotations, v1.DisruptionBackoffAnnotationKey, failedOnce(now, m.backoff, "it was never ready", false))
+		addLabel(&claim.Annotations, v1.DisruptionBackoffAnnotationKey, engine.Failure{Count: 1, Last: now.Add(m.backoff - time.Minute).UTC(), Why: "it was never ready"}.Text())
 	}
 	if m.takenBack > 0 {
-		addLabel(&claim.Annotations, v1.DisruptionBackoffAnnotationKey, failedOnce(now, m.takenBack, "pod default/x would have no place to run", true))
+		addLabel(&claim.Annotations, v1.DisruptionBackoffAnnotationKey, engine.Failure{
+			Count: 1, Last: now.Add(m.takenBack - time.Minute).UTC(), Why: "pod default/x would have no place to run", Alone: true, Reason: m.takenBackFor,
+		}.Text())
 	}
 	if m.drifted {
 		v1.SetCondition(claim, v1.ConditionDrifted, metav1.ConditionTrue, engine.PoolDrifted, "", now.Add(-m.driftedFor))

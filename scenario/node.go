@@ -33,6 +33,7 @@ type machineLine struct {
 	cordoned, deleting, drifted           bool
 
 	driftedFor, backoff, takenBack time.Duration
+	takenBackFor                   v1.DisruptionReason
 	rebooting                      bool
 	broken                         []brokenCondition
 	image                          string

@@ -108,8 +108,7 @@ func TestANodeStaysIfItsReplacementNeverComes(t *testing.T) {
 	}
 }
 
-// The scheduler remembers what it knows of pods, and leaves out nodes that can make no difference; it must place pods as one
-// does that sees all for the first time.
+// The scheduler remembers what it knows of pods; it must place them as one does that sees the same for the first time.
 func TestTheSchedulerPlacesPodsAsOneWithoutMemory(t *testing.T) {
 	t.Parallel()
 	file, err := scenario.Parse(`catalog kwok

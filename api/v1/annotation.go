@@ -98,7 +98,7 @@ func Annotations() []Annotation {
 			Unreadable: "the disruption is taken back",
 		},
 		{
-			Key: DisruptionBackoffAnnotationKey, On: "NodeClaim", Ours: true, Values: "JSON: count, last, why, alone",
+			Key: DisruptionBackoffAnnotationKey, On: "NodeClaim", Ours: true, Values: "JSON: count, last, why, alone, reason",
 			Meaning:    "replacing the node has failed; neither it nor, unless it is alone, drifted nodes of its pool are tried again for a while",
 			Unreadable: "as if it were not there",
 		},

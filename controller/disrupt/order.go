@@ -161,7 +161,7 @@ func (r *Reconciler) unmarkAll(ctx context.Context, view *view, nodes []string, 
 	errs = make([]error, len(claims))
 	r.each(len(claims), func(i int) {
 		if ours, _ := engine.MarkOf(claims[i]); ours.ID == mark.ID {
-			errs[i] = r.release(ctx, view.node(nodes[i]), claims[i], engine.Reason{})
+			errs[i] = r.release(ctx, view.node(nodes[i]), claims[i], "", engine.Reason{})
 		}
 	})
 	return unexpected(errs)

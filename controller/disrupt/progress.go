@@ -138,7 +138,7 @@ func (r *Reconciler) rollBack(ctx context.Context, view *view, o engine.Order) e
 	r.each(len(o.Claims), func(i int) {
 		claim := view.claims[o.Claims[i]]
 		node := view.node(o.Nodes[i])
-		if errs[i] = r.release(ctx, node, claim, r.failure(o)); errs[i] == nil {
+		if errs[i] = r.release(ctx, node, claim, o.Reason, r.failure(o)); errs[i] == nil {
 			r.Recorder.Publish(report.TakenBack(node, claim, o.Why)...)
 		}
 	})
@@ -165,7 +165,7 @@ func (r *Reconciler) surrender(ctx context.Context, view *view, name, id string)
 
 // release opens a node again and removes the marks of its claim, the one last that a new process would go by. In its place
 // it notes that replacements failed, if that is why.
-func (r *Reconciler) release(ctx context.Context, node *corev1.Node, claim *v1.NodeClaim, why engine.Reason) error {
+func (r *Reconciler) release(ctx context.Context, node *corev1.Node, claim *v1.NodeClaim, reason v1.DisruptionReason, why engine.Reason) error {
 	claim, err := r.unmark(ctx, claim, node)
 	if err != nil {
 		return err
@@ -173,7 +173,7 @@ func (r *Reconciler) release(ctx context.Context, node *corev1.Node, claim *v1.N
 	if _, marked := engine.MarkOf(claim); !marked {
 		return nil
 	}
-	failure, failed := engine.NextFailure(claim, why, r.Cluster.Clock.Now())
+	failure, failed := engine.NextFailure(claim, reason, why, r.Cluster.Clock.Now())
 	_, err = r.Cluster.ChangeClaim(ctx, claim, func(c *v1.NodeClaim) {
 		delete(c.Annotations, engine.DisruptionAnnotation)
 		if failed {

@@ -6,20 +6,11 @@ import (
 	"tenon.sh/engine/topology"
 )
 
-// settleHomes puts pods on the nodes that they are expected on. One may have to wait for another: whoever could not go is
-// asked again as long as anybody moves.
+// settleHomes puts pods on the nodes that they are expected on, and only then, into what room these leave, those to whom a
+// node is proposed.
 func (s *solver) settleHomes() {
-	for moved := true; moved; {
-		moved = false
-		for c := range s.p.Classes {
-			if s.p.Classes[c].Home == 0 {
-				continue
-			}
-			for state := &s.classes[c]; state.next < s.p.Classes[c].Count && s.goHome(c); {
-				moved = true
-			}
-		}
-	}
+	s.sendHome(false)
+	s.sendHome(true)
 	s.noteClosed()
 	arrived := make([]bool, len(s.nodes))
 	for c := range s.p.Classes {
@@ -33,6 +24,22 @@ func (s *solver) settleHomes() {
 		}
 	}
 	s.countEnding(s.stay)
+}
+
+// sendHome puts pods on their nodes. One may have to wait for another: whoever could not go is asked again as long as anybody
+// moves.
+func (s *solver) sendHome(proposed bool) {
+	for moved := true; moved; {
+		moved = false
+		for c := range s.p.Classes {
+			if s.p.Classes[c].Home == 0 || s.p.Classes[c].Proposed != proposed {
+				continue
+			}
+			for state := &s.classes[c]; state.next < s.p.Classes[c].Count && s.goHome(c); {
+				moved = true
+			}
+		}
+	}
 }
 
 // countEnding counts the pods on the nodes that do not end after all.

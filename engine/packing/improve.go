@@ -2,9 +2,9 @@ package packing
 
 import (
 	"slices"
-	"sync"
 
 	"tenon.sh/engine/bitset"
+	"tenon.sh/engine/parallel"
 )
 
 // improve gives up once so many tries together have not gained this share of the price; as long as the price is far above
@@ -153,15 +153,15 @@ func (s *solver) repackAll(teams []team, drafts []*draft, places []place) []repa
 		}
 		return out
 	}
-	var group sync.WaitGroup
-	for thread := range threads {
-		group.Go(func() {
+	parts := make([]func(), threads)
+	for thread := range parts {
+		parts[thread] = func() {
 			for i := thread; i < len(places); i += threads {
 				work(i)
 			}
-		})
+		}
 	}
-	group.Wait()
+	parallel.Run(parts...)
 	return out
 }
 

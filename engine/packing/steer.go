@@ -4,7 +4,8 @@ import (
 	"maps"
 	"math"
 	"slices"
-	"sync"
+
+	"tenon.sh/engine/parallel"
 )
 
 // mostSteered is the number of rounds that steering may take, steerEffort what one of them counts for.
@@ -158,12 +159,11 @@ func (st *steering) tryAll(quotas []map[spotKey]int) {
 		some := quotas[:min(threads, len(quotas))]
 		played := make([][]steeredRound, len(some))
 		most := st.most()
-		var group sync.WaitGroup
-		for i := range some[1:] {
-			group.Go(func() { played[i+1] = st.play(some[i+1], most, st.left) })
+		plays := make([]func(), len(some))
+		for i := range some {
+			plays[i] = func() { played[i] = st.play(some[i], most, st.left) }
 		}
-		played[0] = st.play(some[0], most, st.left)
-		group.Wait()
+		parallel.Run(plays...)
 		for i, quota := range some {
 			st.take(quota, played[i])
 		}
