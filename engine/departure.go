@@ -6,11 +6,14 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	v1 "tenon.sh/api/v1"
 	"tenon.sh/engine/packing"
 )
 
 // settle keeps an order whose replacements are ready from being finished if a pod would have no place. While other pods
-// wait for a machine they may have what was meant for it, so then the order waits for their machines too.
+// wait for a machine they may have what was meant for it, so then the order waits for their machines too. A pool with replicas
+// has as many machines after as before, and pods that wait may get none but its own: where it is too full its machines could
+// never be replaced, so who has a place on them is left open.
 func (o *orders) settle(list []Order, ready []int, opt Options, memo *Memo) {
 	if len(ready) == 0 {
 		return
@@ -25,7 +28,7 @@ func (o *orders) settle(list []Order, ready []int, opt Options, memo *Memo) {
 	for _, i := range ready {
 		for _, name := range list[i].Claims {
 			pod, ok := t.stranded[name]
-			if !ok {
+			if pool := o.pools[o.claims[name].Labels[v1.NodePoolLabelKey]]; !ok || pool != nil && pool.Spec.Replicas != nil {
 				continue
 			}
 			list[i].Step, list[i].Why = OrderRollBack, Reason{Code: PodStranded, Key: podID(pod).String()}
