@@ -42,9 +42,9 @@ func (b Backoff) Reason() Reason {
 	return Reason{Code: BackedOff, NodePool: b.NodePool, Need: clockText(b.Until), Have: b.Why}
 }
 
-// NextFailure is what to write on a claim whose disruption for the reason was taken back once more; ok is false if why is not about
-// replacements that failed. That they were ready and a pod would have had no place concerns the claim alone: the same plan
-// may be made again, and fail again, but by another node's pods it may hold.
+// NextFailure is what to write on a claim whose disruption, for that reason, was taken back once more; ok is false if nothing is.
+// Replacements that failed concern the pool. That they were ready and a pod would have had no place concerns the claim alone:
+// the next pass may make the same plan again, but what holds for its pods says nothing about another node's.
 func NextFailure(claim *v1.NodeClaim, reason v1.DisruptionReason, why Reason, now time.Time) (text string, ok bool) {
 	alone := why.Code == PodStranded
 	if !alone && why.Code != ReplacementGone && why.Code != ReplacementLate {

@@ -41,11 +41,11 @@ func steer(p *Problem, l *lessons, best *solver) *solver {
 	for _, c := range st.classes {
 		ways = min(ways*divisions(c.n, len(c.spots)), mostSteered+1)
 	}
-	quota := map[spotKey]int{}
 	if ways <= mostSteered {
-		st.all(0, quota)
+		st.all()
 		return st.best
 	}
+	quota := map[spotKey]int{}
 	// Too many: one class at a time, the others staying where they are best.
 	for before := (*solver)(nil); before != st.best && st.left > 0; {
 		before = st.best
@@ -120,9 +120,9 @@ func divisions(n, k int) int {
 	return ways
 }
 
-// all tries every division of the classes from i on.
-func (st *steering) all(i int, quota map[spotKey]int) {
-	var quotas []map[spotKey]int
+// all tries every division of the classes; there are mostSteered at most.
+func (st *steering) all() {
+	quota, quotas := map[spotKey]int{}, []map[spotKey]int{}
 	var list func(i int)
 	list = func(i int) {
 		if i == len(st.classes) {
@@ -131,7 +131,7 @@ func (st *steering) all(i int, quota map[spotKey]int) {
 		}
 		st.divide(&st.classes[i], 0, st.classes[i].n, quota, func() { list(i + 1) })
 	}
-	list(i)
+	list(0)
 	st.tryAll(quotas)
 }
 
