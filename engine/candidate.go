@@ -204,13 +204,16 @@ func (d *disruptor) underutilizable(h *host) Reason {
 }
 
 func (d *disruptor) typeOf(h *host) *InstanceType {
-	return d.types[typeKey(h.claim.Spec.NodeClassRef, h.labels[corev1.LabelInstanceTypeStable])]
+	return d.types.find(h.claim.Spec.NodeClassRef, h.labels[corev1.LabelInstanceTypeStable])
 }
 
 // price is what the machine costs an hour, 0 if the catalog does not know it.
 func (d *disruptor) price(h *host) float64 {
-	price, _ := d.prices.Price(h.labels, h.claim.Spec.NodeClassRef)
-	return price
+	if !h.priced {
+		h.price, _ = d.prices.Price(h.labels, h.claim.Spec.NodeClassRef)
+		h.priced = true
+	}
+	return h.price
 }
 
 // ranked lists the managed machines by what removing them saves, most first.

@@ -21,7 +21,7 @@ func Check(a Action, s *Snapshot) Reason { return NewChecker(s).Check(a) }
 type Checker struct {
 	s       *Snapshot
 	pools   map[string]*v1.NodePool
-	types   map[string]*InstanceType
+	types   typeIndex
 	problem *problem                       // hosts, and where pods are expected
 	waiting map[PodID]bool                 // pods that need a machine
 	home    map[PodID]string               // the machines on which pods are expected
@@ -43,7 +43,7 @@ func NewCheckerWith(s *Snapshot, opt Options) *Checker {
 
 // NewChecker prepares for checking actions against s.
 func NewChecker(s *Snapshot) *Checker {
-	c := &Checker{s: s, pools: poolsByName(s), types: typeIndex(s), waiting: map[PodID]bool{}, home: map[PodID]string{}, used: map[string]corev1.ResourceList{}}
+	c := &Checker{s: s, pools: poolsByName(s), types: newTypeIndex(s), waiting: map[PodID]bool{}, home: map[PodID]string{}, used: map[string]corev1.ResourceList{}}
 	pods := (*Memo)(nil).take(s)
 	c.problem = &problem{snapshot: s, census: pods, hosts: hostsOf(s, pods), wishes: newWishes(s, Options{}, pods)}
 	for _, pod := range c.problem.sortPods() {
@@ -111,7 +111,7 @@ func (c *Checker) spend(l Launch, pool *v1.NodePool) Reason {
 	}
 	most := corev1.ResourceList{v1.ResourceNodes: quantity(v1.ResourceNodes, 1)}
 	for _, name := range l.InstanceTypes {
-		if t := c.types[typeKey(pool.Spec.Template.Spec.NodeClassRef, name)]; t != nil {
+		if t := c.types.find(pool.Spec.Template.Spec.NodeClassRef, name); t != nil {
 			maxList(most, t.Capacity)
 		}
 	}

@@ -115,7 +115,7 @@ func (p *problem) model() {
 }
 
 // meet collects what pods want of each other.
-func (p *problem) meet(waiting []waitingPod) {
+func (p *problem) meet(waiting []waitingLot) {
 	seen := map[*wish]bool{}
 	for _, w := range waiting {
 		if !seen[w.wish] {
@@ -272,7 +272,10 @@ func (p *problem) requestFor(need *podNeed) capacity.Vector {
 // classOf says where the class may go.
 func (p *problem) classOf(c *podClass) packing.Class {
 	c.levels = p.sharedLevels(c)
-	out := packing.Class{Request: c.request, Count: len(c.pods), Priority: int(c.priority), Levels: c.levels, Owners: p.ownersOf(c), Batch: c.batch}
+	out := packing.Class{Request: c.request, Count: len(c.pods), Priority: int(c.priority), Levels: c.levels, Batch: c.batch}
+	if !p.trial.counts() {
+		out.Owners = p.ownersOf(c)
+	}
 	for _, a := range c.volumes.Shared {
 		resource := p.names.Find(string(attachResource(a.driver)))
 		out.Shared = append(out.Shared, packing.Shared{Thing: p.shared[a], Resource: resource})

@@ -144,9 +144,9 @@ func (c *consolidation) horizon(h *host) float64 {
 // none of them is young any more.
 func (c *consolidation) moveCosts(h *host) (cost, settled float64) {
 	for _, f := range c.movers(h) {
-		value, start := c.podValue(f), f.ownersStart()
-		cost += moveCost(f.pod, value, start, c.s.Now)
-		settled += settledCost(f.pod, value, start)
+		once := f.settledCost(c.podValue(f), f.ownersStart())
+		cost += once * f.young(c.s.Now)
+		settled += once
 	}
 	scale := usualPayback.Hours() / c.horizon(h)
 	return cost * scale, settled * scale

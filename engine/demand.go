@@ -107,7 +107,8 @@ type podClass struct {
 	size     string // need as text, in order of size
 	request  capacity.Vector
 	matched  []int         // selectors that are about the pods
-	pods     []*corev1.Pod // oldest first
+	pods     []*corev1.Pod // oldest first; in a trial that only counts pods, the first is the oldest
+	lots     []waitingLot  // those that run somewhere, in such a trial
 	unmanned bool          // asks for nodes that no pool owns
 	levels   []packing.Level
 	home     *host // the machine that the pods are expected on, nil for none
@@ -116,7 +117,7 @@ type podClass struct {
 }
 
 // classesOf groups the pods. Classes are in order of what they ask for, so that the plan does not hang on names.
-func (p *problem) classesOf(pods []waitingPod) []*podClass {
+func (p *problem) classesOf(lots []waitingLot) []*podClass {
 	type key struct {
 		wish     int
 		need     *podNeed
@@ -127,7 +128,7 @@ func (p *problem) classesOf(pods []waitingPod) []*podClass {
 	}
 	byKey := map[key]*podClass{}
 	var keys []key
-	for _, w := range pods {
+	for _, w := range lots {
 		matched := w.facts.kind.match(p.crowd)
 		requested := p.census.memo.nextNeed(w.facts)
 		k := key{w.wish.id, requested, w.facts.kind.text, w.home, w.proposed, w.batch}
@@ -138,20 +139,34 @@ func (p *problem) classesOf(pods []waitingPod) []*podClass {
 			byKey[k] = c
 			keys = append(keys, k)
 		}
-		c.pods = append(c.pods, w.pod)
+		c.pods = append(c.pods, w.pods...)
+		if w.from != nil {
+			c.lots = append(c.lots, w)
+		}
 	}
 	classes := make([]*podClass, 0, len(keys))
 	for _, k := range keys {
 		c := byKey[k]
 		if !p.trial.counts() {
 			slices.SortFunc(c.pods, olderFirst)
-		} else if i := slices.Index(c.pods, slices.MinFunc(c.pods, olderFirst)); i > 0 {
-			c.pods[0], c.pods[i] = c.pods[i], c.pods[0]
+		} else {
+			c.oldestFirst()
 		}
 		classes = append(classes, c)
 	}
 	slices.SortFunc(classes, compareClasses)
 	return classes
+}
+
+// oldestFirst brings the oldest pod to the front, for classes whose order does not matter otherwise. Lots begin with theirs.
+func (c *podClass) oldestFirst() {
+	oldest, at := 0, len(c.pods)
+	for i := len(c.lots) - 1; i >= 0; i-- {
+		if at -= len(c.lots[i].pods); olderFirst(c.pods[at], c.pods[oldest]) <= 0 {
+			oldest = at
+		}
+	}
+	c.pods[0], c.pods[oldest] = c.pods[oldest], c.pods[0]
 }
 
 // successor is the pod that asks for a place: the pod itself, or what its owner makes in the place of one that runs, which

@@ -34,7 +34,7 @@ type disruptor struct {
 	opt      Options
 	memo     *Memo
 	p        *problem
-	types    map[string]*InstanceType
+	types    typeIndex
 	prices   *PriceBook
 	budgets  map[string]*poolBudget // by pool
 	guards   *guards
@@ -67,7 +67,7 @@ func newDisruptor(s *Snapshot, opt Options, memo *Memo) *disruptor {
 	pods.readActivity(s.Now)
 	p := readProblem(s, opt, pods, nil)
 	d := &disruptor{
-		s: s, opt: opt, memo: memo, p: p, types: typeIndex(s), prices: NewPriceBook(s), budgets: map[string]*poolBudget{},
+		s: s, opt: opt, memo: memo, p: p, types: memo.typesOf(s), prices: memo.pricesOf(s), budgets: map[string]*poolBudget{},
 		guards: newGuards(s, p.census), rollouts: rollouts, expected: map[*host]*corev1.Pod{}, homes: map[*corev1.Pod]hostKey{},
 		nodes: map[*v1.NodeClaim][]string{}, verdicts: map[*host]Reason{}, taken: map[*host]bool{},
 		why: map[*host]Reason{}, launched: map[string]int{}, replaced: map[string]int{}, stamps: map[string]stamp{}, plan: &Plan{},

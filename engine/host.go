@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -49,6 +48,8 @@ type host struct {
 	volumes  nodeVolumes
 	target   int           // its number among those that may take pods
 	kind     *InstanceType // nil if the catalog does not list it
+	price    float64       // 0 if it is not known
+	priced   bool          // price was looked up
 }
 
 // name is the Node's name, or the claim's as long as there is no Node.
@@ -101,39 +102,55 @@ func (h *host) isTried(now time.Time) bool {
 // hostsOf joins nodes and claims by provider ID. The result is ordered by structure (initialized machines first), then
 // by name.
 func hostsOf(s *Snapshot, c *census) []*host {
-	claims := map[string]*v1.NodeClaim{}
+	claims := make(map[string]*v1.NodeClaim, len(s.NodeClaims))
 	for _, c := range s.NodeClaims {
 		id := c.Status.ProviderID
 		if other := claims[id]; id != "" && (other == nil || c.Name < other.Name) {
 			claims[id] = c
 		}
 	}
-	var hosts []*host
-	joined := map[*v1.NodeClaim]bool{}
+	hosts := make([]*host, 0, len(s.Nodes))
+	joined := make(map[*v1.NodeClaim]bool, len(s.Nodes))
+	offer := c.memo.offerOf(s)
 	for _, node := range s.Nodes {
-		r := c.of(node.Name)
-		h := &host{node: node, roll: r, bound: r.bound}
+		var claim *v1.NodeClaim
 		if node.Spec.ProviderID != "" {
-			h.claim = claims[node.Spec.ProviderID]
+			claim = claims[node.Spec.ProviderID]
 		}
-		if h.claim != nil {
-			joined[h.claim] = true
+		if claim != nil {
+			joined[claim] = true
 		}
-		hosts = append(hosts, h)
+		h := c.memo.hostOf(node, claim, offer)
+		h.roll = c.of(node.Name)
+		h.bound = h.roll.bound
+		hosts = append(hosts, &h)
 	}
-	for _, c := range s.NodeClaims {
-		if !joined[c] {
-			hosts = append(hosts, &host{claim: c, roll: &roll{}})
+	for _, claim := range s.NodeClaims {
+		if !joined[claim] {
+			h := newHost(nil, claim, offer.types)
+			h.roll = &roll{}
+			hosts = append(hosts, &h)
 		}
-	}
-	types := typeIndex(s)
-	for _, h := range hosts {
-		h.read(types)
-		h.poolName = h.labels[v1.NodePoolLabelKey]
 	}
 	ordersOf(s).applyTo(hosts)
 	slices.SortFunc(hosts, compareHosts)
 	return hosts
+}
+
+func newHost(node *corev1.Node, claim *v1.NodeClaim, types typeIndex) host {
+	h := host{node: node, claim: claim}
+	h.read(types)
+	h.poolName = h.labels[v1.NodePoolLabelKey]
+	return h
+}
+
+// hostOf is newHost of a node, remembered.
+func (m *Memo) hostOf(node *corev1.Node, claim *v1.NodeClaim, offer *offer) host {
+	f := m.nodeOf(node)
+	if f.offer != offer || f.host.claim != claim {
+		f.host, f.offer = newHost(node, claim, offer.types), offer
+	}
+	return f.host
 }
 
 // machines is hostsOf for one more compilation of the same snapshot.
@@ -175,12 +192,12 @@ func compareHosts(a, b *host) int {
 
 // read settles which of node and claim is believed. Until the node is registered the claim's labels come before its own,
 // and its taints are those of the claim; until it is initialized, amounts that it does not report yet are those that the cloud expects.
-func (h *host) read(types map[string]*InstanceType) {
+func (h *host) read(types typeIndex) {
 	h.leaving = isLeaving(h.node, h.claim)
 	h.registered = h.node != nil && (h.claim == nil || h.node.Labels[v1.RegisteredLabelKey] == "true")
 	h.initialized = h.node != nil && (h.claim == nil || h.node.Labels[v1.InitializedLabelKey] == "true")
 	if h.claim != nil {
-		h.kind = types[typeKey(h.claim.Spec.NodeClassRef, h.claim.Labels[corev1.LabelInstanceTypeStable])]
+		h.kind = types.find(h.claim.Spec.NodeClassRef, h.claim.Labels[corev1.LabelInstanceTypeStable])
 	}
 	if h.claim == nil {
 		h.labels, h.taints = h.node.Labels, nodeTaints(h.node)
@@ -286,14 +303,14 @@ type openLabels struct {
 	least, most corev1.ResourceList
 }
 
-func newOpenLabels(c *v1.NodeClaim, types map[string]*InstanceType) *openLabels {
+func newOpenLabels(c *v1.NodeClaim, types typeIndex) *openLabels {
 	o := &openLabels{claim: c}
 	for _, r := range c.Spec.Requirements {
 		if r.Key != corev1.LabelInstanceTypeStable || r.Operator != v1.In {
 			continue
 		}
 		for _, name := range r.Values {
-			if t := types[typeKey(c.Spec.NodeClassRef, name)]; t != nil {
+			if t := types.find(c.Spec.NodeClassRef, name); t != nil {
 				o.types = append(o.types, t)
 			}
 		}
@@ -394,25 +411,6 @@ func (o *openLabels) fromOfferings(u *requirement.Universe, k int) (set bitset.S
 		all = all && ok
 	}
 	return set, all
-}
-
-// typeIndex finds instance types by class and name.
-func typeIndex(s *Snapshot) map[string]*InstanceType {
-	index := map[string]*InstanceType{}
-	for i := range s.Classes {
-		for j := range s.Classes[i].InstanceTypes {
-			t := &s.Classes[i].InstanceTypes[j]
-			index[typeKey(&s.Classes[i].Ref, t.Name)] = t
-		}
-	}
-	return index
-}
-
-func typeKey(class *v1.NodeClassReference, name string) string {
-	if class == nil {
-		return name
-	}
-	return strings.Join([]string{class.Group, class.Kind, class.Name, name}, "/")
 }
 
 // admits reports whether the host meets one of the demand's terms and its taints are tolerated, room aside. A label that

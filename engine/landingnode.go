@@ -61,12 +61,18 @@ func (w *landingWorld) landingNodes() {
 		}
 		w.addNode(n)
 	}
-	p := newPredictor(r.Snapshot)
+	var p *predictor // only few replays need one
+	predict := func() *predictor {
+		if p == nil {
+			p = newPredictor(r.Snapshot, w.memo)
+		}
+		return p
+	}
 	for _, claim := range slices.SortedFunc(slices.Values(r.Snapshot.NodeClaims), func(a, b *v1.NodeClaim) int { return cmp.Compare(a.Name, b.Name) }) {
 		if joined[claim] || isLeaving(nil, claim) || r.Removed[claim.Name] {
 			continue
 		}
-		node, csi := p.claim(claim)
+		node, csi := predict().claim(claim)
 		w.addNode(&landingNode{name: claim.Name, claim: claim, node: node, csi: csi})
 	}
 	for i := range r.Launches {
@@ -75,7 +81,7 @@ func (w *landingWorld) landingNodes() {
 			continue
 		}
 		cheapest := slices.MinFunc(l.Offerings, func(a, b LaunchOffering) int { return cmp.Compare(a.Price, b.Price) })
-		if node, csi := p.launch(l, cheapest.OfferingID); node != nil {
+		if node, csi := predict().launch(l, cheapest.OfferingID); node != nil {
 			w.addNode(&landingNode{name: l.Name, launch: l, node: node, csi: csi})
 		}
 	}

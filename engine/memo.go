@@ -27,6 +27,8 @@ type Memo struct {
 	asks  map[string]*podAsk
 	works map[workloadName]*workloadFacts
 	owned map[string]*ownerFacts
+	// offer is what the classes of the last call sell.
+	offer *offer
 	// catalogs are the sorted ones by their first types.
 	catalogs map[*InstanceType]*soldCatalog
 	pass     uint64
@@ -61,6 +63,8 @@ type podFacts struct {
 	// event is when the pod last came or went, brief whether it is a brief one; neither counts for DaemonSets' pods.
 	event         time.Time
 	brief, daemon bool
+	boundAt       time.Time
+	weight        float64 // of the pod when it is moved, 1 for most
 	// workload is nil for pods whose owners do not roll out revisions of them.
 	workload *workloadFacts
 	revision string
@@ -107,6 +111,8 @@ type roll struct {
 	movable          []*corev1.Pod // reschedulable pods, once movableRead; movers are their facts
 	movers           []*podFacts
 	movableRead      bool
+	lots             []lot // of the movers, once lotsRead
+	lotsRead         bool
 	evictees         []*corev1.Pod // pods that a drain would send away at evicteesAt, once evicteesRead
 	evicteesAt       time.Time
 	evicteesRead     bool
@@ -194,6 +200,7 @@ func (m *Memo) read(pod *corev1.Pod) *podFacts {
 	f := &podFacts{
 		pod: pod, id: mixed(m.next), counts: !IsTerminal(pod), ending: IsTerminating(pod), mounts: hasVolumes(&pod.Spec),
 		kind: m.kindOf(pod), event: podEvent(pod), brief: IsBrief(pod), daemon: OwnedByDaemonSet(pod),
+		boundAt: boundAt(pod), weight: min(max(evictionCost(pod), 0.1), 10),
 	}
 	if name := ownerKey(pod); name != "" {
 		f.owner = m.ownerNamed(name)

@@ -115,17 +115,17 @@ func (f *podFacts) ownersStart() time.Duration {
 	return usualStart
 }
 
-// moveCost is what moving a pod costs in USD: what it is worth an hour, for as long as moving disturbs it, more for pods of
-// high priority or deletion cost and for young ones.
-func moveCost(pod *corev1.Pod, perHour float64, start time.Duration, now time.Time) float64 {
-	young := float64(dearestYoung)
-	if age := now.Sub(boundAt(pod)); age > 0 {
-		young = min(young, 1+float64(youngAge)/float64(age))
-	}
-	return settledCost(pod, perHour, start) * young
+// settledCost is what moving a pod costs in USD that has run for long: what it is worth an hour, for as long as moving disturbs
+// it, more for pods of high priority or deletion cost.
+func (f *podFacts) settledCost(perHour float64, start time.Duration) float64 {
+	return perHour * (moveTime + 2*start).Hours() * f.weight
 }
 
-// settledCost is the same for a pod that has run for long.
-func settledCost(pod *corev1.Pod, perHour float64, start time.Duration) float64 {
-	return perHour * (moveTime + 2*start).Hours() * min(max(evictionCost(pod), 0.1), 10)
+// young is how many times that it costs to move the pod at its age.
+func (f *podFacts) young(now time.Time) float64 {
+	times := float64(dearestYoung)
+	if age := now.Sub(f.boundAt); age > 0 {
+		times = min(times, 1+float64(youngAge)/float64(age))
+	}
+	return times
 }

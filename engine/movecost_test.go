@@ -66,7 +66,10 @@ func TestWhatMovingAPodCosts(t *testing.T) {
 		"half an hour old costs twice as much":          {30 * time.Minute, 0, 2 * 0.6 * 10 / 60},
 		"a newborn three times":                         {0, 0, 3 * 0.6 * 10 / 60},
 	} {
-		if got := moveCost(aged(c.age), 0.6, c.start, now); math.Abs(got-c.want) > 1e-6 {
+		memo := &Memo{}
+		memo.take(&Snapshot{})
+		f := memo.read(aged(c.age))
+		if got := f.settledCost(0.6, c.start) * f.young(now); math.Abs(got-c.want) > 1e-6 {
 			t.Errorf("%s: %g, want %g", name, got, c.want)
 		}
 	}

@@ -126,6 +126,12 @@ func (g *guards) neverAllow(pod *corev1.Pod) bool {
 	return len(covering) > 1
 }
 
+// mayForbid reports whether neverAllow could be true of the pod or of one with its namespace and labels.
+func (g *guards) mayForbid(pod *corev1.Pod) bool {
+	covering := g.covering(pod)
+	return len(covering) > 1 || len(covering) == 1 && allowsNone(covering[0].budget)
+}
+
 // needs counts, for each budget, the pods whose eviction it would have to allow. A pod that several budgets cover can never
 // be evicted: the eviction API refuses it.
 func (g *guards) needs(pods []*corev1.Pod) (needs map[*guard]int, names map[*guard]PodID, r Reason) {

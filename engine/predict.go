@@ -16,19 +16,19 @@ import (
 // meets the launch with that offering; both are nil if the launch does not list it. The Node is named after the launch
 // and the zone, which is unique within a plan.
 func Predict(s *Snapshot, l *Launch, id OfferingID) (*corev1.Node, *storagev1.CSINode) {
-	return newPredictor(s).launch(l, id)
+	return newPredictor(s, nil).launch(l, id)
 }
 
 // PredictClaim returns the Node that a claim without one will become, and the CSINode beside it. Of a claim that is not
 // launched yet it is known only what it may become: the smallest of its types in the first of its zones is taken.
 func PredictClaim(s *Snapshot, claim *v1.NodeClaim) (*corev1.Node, *storagev1.CSINode) {
-	return newPredictor(s).claim(claim)
+	return newPredictor(s, nil).claim(claim)
 }
 
 // predictor keeps what all machines of a cluster have in common.
 type predictor struct {
 	snapshot *Snapshot
-	types    map[string]*InstanceType
+	types    typeIndex
 	// drivers maps the storage drivers of the cluster's nodes to their topology keys, sources those keys to the label
 	// that they repeat.
 	drivers  map[string][]string
@@ -37,8 +37,8 @@ type predictor struct {
 	limits   attachLimits
 }
 
-func newPredictor(s *Snapshot) *predictor {
-	p := &predictor{snapshot: s, types: typeIndex(s), drivers: driversSeen(s), features: featuresSeen(s), limits: learnLimits(s)}
+func newPredictor(s *Snapshot, memo *Memo) *predictor {
+	p := &predictor{snapshot: s, types: memo.typesOf(s), drivers: driversSeen(s), features: featuresSeen(s), limits: learnLimits(s)}
 	p.sources = topologySources(s, p.drivers)
 	return p
 }
@@ -51,7 +51,7 @@ func (p *predictor) launch(l *Launch, id OfferingID) (*corev1.Node, *storagev1.C
 	if pool == nil || pool.Spec.Template.Spec.NodeClassRef == nil {
 		return nil, nil
 	}
-	kind := p.types[typeKey(pool.Spec.Template.Spec.NodeClassRef, id.InstanceType)]
+	kind := p.types.find(pool.Spec.Template.Spec.NodeClassRef, id.InstanceType)
 	if kind == nil {
 		return nil, nil
 	}
@@ -74,7 +74,7 @@ func (p *predictor) claim(claim *v1.NodeClaim) (*corev1.Node, *storagev1.CSINode
 	maps.Copy(m.labels, claim.Labels)
 	m.labels[v1.RegisteredLabelKey], m.labels[v1.InitializedLabelKey] = "true", "true"
 	if isLaunched(claim) {
-		if kind := p.types[typeKey(claim.Spec.NodeClassRef, claim.Labels[corev1.LabelInstanceTypeStable])]; kind != nil {
+		if kind := p.types.find(claim.Spec.NodeClassRef, claim.Labels[corev1.LabelInstanceTypeStable]); kind != nil {
 			m.attach = p.limits.of(kind)
 		}
 		return p.objects(&m)

@@ -10,23 +10,21 @@ import (
 
 // PriceBook finds what machines cost by what their labels say of them.
 type PriceBook struct {
-	byClass map[v1.NodeClassReference]map[string]*InstanceType
+	byClass typeIndex
 	anyType map[string]*InstanceType
 }
 
 // NewPriceBook reads the catalogs of the snapshot's classes.
-func NewPriceBook(s *Snapshot) *PriceBook {
-	b := &PriceBook{map[v1.NodeClassReference]map[string]*InstanceType{}, map[string]*InstanceType{}}
+func NewPriceBook(s *Snapshot) *PriceBook { return newPriceBook(s, newTypeIndex(s)) }
+
+func newPriceBook(s *Snapshot, types typeIndex) *PriceBook {
+	b := &PriceBook{types, map[string]*InstanceType{}}
 	for i := range s.Classes {
-		types := map[string]*InstanceType{}
 		for j := range s.Classes[i].InstanceTypes {
-			t := &s.Classes[i].InstanceTypes[j]
-			types[t.Name] = t
-			if b.anyType[t.Name] == nil {
+			if t := &s.Classes[i].InstanceTypes[j]; b.anyType[t.Name] == nil {
 				b.anyType[t.Name] = t
 			}
 		}
-		b.byClass[s.Classes[i].Ref] = types
 	}
 	return b
 }

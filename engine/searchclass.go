@@ -18,7 +18,30 @@ import (
 type searchClass struct {
 	class, level int
 	at           string
-	pods         map[hostKey][]*corev1.Pod // by the machine that they run on
+	lots         []searchLot // by machine
+}
+
+// searchLot is the pods of a search class that run on one machine.
+type searchLot struct {
+	machine int
+	pods    []*corev1.Pod // oldest first
+}
+
+// add counts the pods of a lot; those of one machine come one after another.
+func (s *searchClass) add(machine int, pods []*corev1.Pod) {
+	last := len(s.lots) - 1
+	if last < 0 || s.lots[last].machine != machine {
+		s.lots = append(s.lots, searchLot{machine, pods})
+		return
+	}
+	s.lots[last].pods = slices.Concat(s.lots[last].pods, pods)
+	slices.SortFunc(s.lots[last].pods, olderFirst)
+}
+
+// on lists the pods that run on the machine.
+func (s *searchClass) on(machine int) []*corev1.Pod {
+	i, _ := slices.BinarySearchFunc(s.lots, machine, func(l searchLot, m int) int { return cmp.Compare(l.machine, m) })
+	return s.lots[i].pods
 }
 
 // listedOption is an option of the packing problem.
@@ -80,14 +103,10 @@ func (c *consolidation) ways() []*packing.Ways {
 
 // readClasses tells the search which pods run where, and where they may go.
 func (c *consolidation) readClasses(p *disruption.Problem, machineOf map[hostKey]int, listed []listedOption) {
-	places := map[hostKey]int{}
-	for i, h := range c.problem.targets {
-		places[h.key()] = c.problem.packing.Nodes[i].Place + 1
-	}
-	on := map[*corev1.Pod]*host{}
-	for _, h := range c.sources {
-		for _, pod := range h.bound {
-			on[pod] = h
+	number := make(map[*host]int, len(c.problem.hosts))
+	for _, h := range c.problem.hosts {
+		if i, ok := machineOf[h.key()]; ok {
+			number[h] = i
 		}
 	}
 	kinds := map[string]int{}
@@ -96,30 +115,29 @@ func (c *consolidation) readClasses(p *disruption.Problem, machineOf map[hostKey
 		byPlace := map[string]int{}
 		level := c.levelOf(i)
 		rules := c.problem.packing.Classes[i].Levels[level].Rules
-		for _, pod := range class.pods {
-			h := on[pod]
-			if h == nil {
-				continue
+		for _, lot := range class.lots {
+			machine := number[lot.from]
+			place := -1
+			if machine < len(c.problem.targets) {
+				place = c.problem.packing.Nodes[machine].Place
 			}
-			at := c.domainsOf(rules, places[h.key()]-1)
+			at := c.domainsOf(rules, place)
 			k, ok := byPlace[at]
 			if !ok {
 				k = len(c.classes)
 				byPlace[at] = k
-				c.classes = append(c.classes, searchClass{class: i, level: level, at: at, pods: map[hostKey][]*corev1.Pod{}})
+				c.classes = append(c.classes, searchClass{class: i, level: level, at: at})
 				p.Classes = append(p.Classes, c.searched(&c.classes[k], listed, kinds))
 			}
-			c.classes[k].pods[h.key()] = append(c.classes[k].pods[h.key()], pod)
+			c.classes[k].add(machine, lot.pods)
 		}
 	}
 	for k := range c.classes {
-		for key, pods := range c.classes[k].pods {
-			m := &p.Machines[machineOf[key]]
-			m.Pods = append(m.Pods, disruption.Lot{Of: k, N: len(pods)})
+		slices.SortFunc(c.classes[k].lots, func(a, b searchLot) int { return cmp.Compare(a.machine, b.machine) })
+		for _, l := range c.classes[k].lots {
+			m := &p.Machines[l.machine]
+			m.Pods = append(m.Pods, disruption.Lot{Of: k, N: len(l.pods)})
 		}
-	}
-	for i := range p.Machines { // they came in any order
-		slices.SortFunc(p.Machines[i].Pods, func(a, b disruption.Lot) int { return cmp.Compare(a.Of, b.Of) })
 	}
 	c.countKinds(p, kinds)
 }
@@ -278,7 +296,7 @@ func (c *consolidation) hint(r *disruption.Result, machineOf map[hostKey]int) {
 	}
 	next := map[[2]int]int{}
 	for _, x := range r.Placed {
-		pods, id := c.classes[x.Class].pods[keyOf[x.From]], [2]int{x.Class, x.From}
+		pods, id := c.classes[x.Class].on(x.From), [2]int{x.Class, x.From}
 		for range x.N {
 			c.hints[pods[next[id]]] = keyOf[x.To]
 			next[id]++

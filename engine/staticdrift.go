@@ -88,7 +88,7 @@ func (d *disruptor) checker() *Checker {
 // limitsChecker is a Checker for nothing but limits. The API server lets pools with replicas limit nothing but their nodes; old
 // ones may.
 func limitsChecker(p *problem) *Checker {
-	return &Checker{s: p.snapshot, problem: p, types: typeIndex(p.snapshot), used: map[string]corev1.ResourceList{}}
+	return &Checker{s: p.snapshot, problem: p, types: p.census.memo.typesOf(p.snapshot), used: map[string]corev1.ResourceList{}}
 }
 
 // stamp is a machine as a pool's template asks for it, or why there is none.

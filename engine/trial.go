@@ -20,7 +20,7 @@ type trial struct {
 	guards *guards          // what covers pods does not change from trial to trial
 	// homes is where pods are to run that need a place anyway; those that are not listed are left out of the trial.
 	homes map[*corev1.Pod]hostKey
-	// also are machines that stay; their pods are to be planned for all the same.
+	// also are machines that stay; their pods are to be planned for all the same, in lots.
 	also map[hostKey]bool
 	// hints is where pods of gone machines had better go.
 	hints map[*corev1.Pod]hostKey
@@ -94,7 +94,7 @@ func (p *problem) sortTrial() []*corev1.Pod {
 	p.recheckExpected(nil) // what does not fit after all is somebody else's affair
 	var waiting []*corev1.Pod
 	for _, h := range p.hosts {
-		if k := h.key(); p.trial.gone[k] || p.trial.also[k] {
+		if p.trial.gone[h.key()] {
 			waiting = append(waiting, p.leavingPods(h)...)
 		}
 	}

@@ -7,15 +7,16 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// waitingPod is a pod to plan for. Home is the machine that it is expected on, nil for none.
-type waitingPod struct {
-	pod   *corev1.Pod
-	facts *podFacts
+// waitingLot is pods to plan for that ask for the same. Home is the machine that they are expected on, nil for none.
+type waitingLot struct {
+	pods  []*corev1.Pod
+	facts *podFacts // of the first
 	wish  *wish
 	home  *host
 	// proposed is true where the home is only a proposal: room has to be there.
 	proposed bool
 	batch    int
+	from     *host // in a trial that only counts pods, the machine on which they run; nil for pods that wait
 }
 
 // sortPods settles, for every pod that runs nowhere, whether it is expected on some machine. It returns those that are not.
@@ -26,6 +27,7 @@ func (p *problem) sortPods() []*corev1.Pod {
 	byName := map[string]*host{}
 	byPlan := map[string]*host{}  // the newest machine that was started for a pod
 	untried := map[string]*host{} // the same, where kube-scheduler may not have tried it yet
+	some := slices.ContainsFunc(p.hosts, func(h *host) bool { return h.leaving })
 	for _, h := range p.hosts {
 		if h.leaving {
 			continue
@@ -35,6 +37,9 @@ func (p *problem) sortPods() []*corev1.Pod {
 			continue
 		}
 		tried := h.isTried(p.snapshot.Now)
+		if tried && !some {
+			continue // only pods that leave ask for what is tried
+		}
 		for _, uid := range PlannedPods(h.claim) {
 			// A pod that could not run on its first machine was planned for anew: the newest plan holds.
 			if other := byPlan[uid]; other == nil || !h.claim.CreationTimestamp.Before(&other.claim.CreationTimestamp) {
@@ -135,7 +140,7 @@ func (p *problem) leavingPods(h *host) []*corev1.Pod {
 
 // toPlan adds the pods that are expected somewhere, whose first choice is that machine, and takes out those that cannot be
 // planned for at all.
-func (p *problem) toPlan(pods []*corev1.Pod) []waitingPod {
+func (p *problem) toPlan(pods []*corev1.Pod) []waitingLot {
 	home := map[*corev1.Pod]*host{}
 	for _, h := range p.hosts {
 		for _, pod := range h.expected {
@@ -156,11 +161,9 @@ func (p *problem) toPlan(pods []*corev1.Pod) []waitingPod {
 			}
 		}
 	}
-	out := make([]waitingPod, 0, len(pods))
-	if !p.trial.counts() {
-		slices.SortFunc(pods, olderFirst)
-	}
-	for _, pod := range pods {
+	out := make([]waitingLot, 0, len(pods))
+	slices.SortFunc(pods, olderFirst)
+	for i, pod := range pods {
 		f := p.census.memo.factsOf(pod)
 		w := p.wishes.ofFacts(f)
 		if !w.objection.OK() {
@@ -168,7 +171,10 @@ func (p *problem) toPlan(pods []*corev1.Pod) []waitingPod {
 			continue
 		}
 		to := proposed[pod]
-		out = append(out, waitingPod{pod, f, w, cmp.Or(home[pod], to), to != nil, p.trial.batchOf(pod)})
+		out = append(out, waitingLot{pods[i : i+1 : i+1], f, w, cmp.Or(home[pod], to), to != nil, p.trial.batchOf(pod), nil})
+	}
+	if p.trial.counts() {
+		out = append(out, p.lotsToPlan()...)
 	}
 	return out
 }
