@@ -123,7 +123,7 @@ func (w *landingWorld) after(stranded []*landingPod, turn int) *Snapshot {
 func (w *landingWorld) podsAfter(stranded []*landingPod, landed map[PodID]string) []*corev1.Pod {
 	var out []*corev1.Pod
 	for _, pod := range w.replay.Snapshot.Pods {
-		if _, ok := w.byNodeName[pod.Spec.NodeName]; ok && pod.Spec.NodeName != "" && !IsTerminal(pod) && !w.landing[podID(pod)] {
+		if _, ok := w.byNodeName[pod.Spec.NodeName]; ok && pod.Spec.NodeName != "" && !IsTerminal(pod) && !w.lands(w.memo.factsOf(pod)) {
 			out = append(out, pod)
 		}
 	}

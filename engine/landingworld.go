@@ -45,6 +45,7 @@ type landingWorld struct {
 	running []*landingPod
 	at      []int
 	queue   []*landingPod
+	// landing are those pods that have to land and that the memo does not know.
 	landing map[PodID]bool
 
 	// series numbers runs of pods in the queue that ask for the same, seriesAsks is what those of the last one ask for.
@@ -114,7 +115,12 @@ func (w *landingWorld) readPods() {
 	r := w.replay
 	asked, left := map[corev1.ResourceName]bool{}, map[string]bool{}
 	for _, pod := range r.Pods {
-		w.landing[podID(pod)], left[pod.Spec.NodeName] = true, true
+		if f := w.memo.pods[pod]; f != nil && f.pass == w.memo.pass {
+			f.landing = w.number
+		} else {
+			w.landing[podID(pod)] = true
+		}
+		left[pod.Spec.NodeName] = true
 		for name := range w.memo.needOf(pod).list {
 			asked[name] = true
 		}
@@ -152,7 +158,7 @@ func (w *landingWorld) readNode(i int, some bool) {
 		w.nodes[i].daemons = all.daemons
 	}
 	for _, f := range single {
-		if w.landing[podID(f.pod)] {
+		if w.lands(f) {
 			continue
 		}
 		w.running, w.at = append(w.running, w.runningPod(f.pod)), append(w.at, i)
@@ -160,6 +166,11 @@ func (w *landingWorld) readNode(i int, some bool) {
 			w.nodes[i].daemons = append(w.nodes[i].daemons, key)
 		}
 	}
+}
+
+// lands reports whether the pod of the facts is one of those that have to land.
+func (w *landingWorld) lands(f *podFacts) bool {
+	return f.landing == w.number || len(w.landing) > 0 && w.landing[podID(f.pod)]
 }
 
 func (w *landingWorld) runningPod(pod *corev1.Pod) *landingPod {

@@ -71,8 +71,9 @@ type podFacts struct {
 	// started is how long the pod took to become ready, known only once it was asked for.
 	started      time.Duration
 	startedKnown bool
-	sound        bool // its requests make sense
-	particular   bool // keeps others off its node: by anti-affinity or host ports
+	sound        bool   // its requests make sense
+	landing      uint64 // number of the last replay in which it had to land
+	particular   bool   // keeps others off its node: by anti-affinity or host ports
 }
 
 // podNeed is what pods request; equal ones share it.

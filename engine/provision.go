@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -120,10 +121,13 @@ func (p *problem) notes() []Note {
 }
 
 func comparePods(a, b PodID) int {
-	return cmp.Or(
-		cmp.Compare(a.Namespace, b.Namespace),
-		naturally(a.Name, b.Name),
-		cmp.Compare(a.UID, b.UID))
+	if n := strings.Compare(a.Namespace, b.Namespace); n != 0 {
+		return n
+	}
+	if n := naturally(a.Name, b.Name); n != 0 {
+		return n
+	}
+	return strings.Compare(string(a.UID), string(b.UID))
 }
 
 // launch describes a new machine.

@@ -143,7 +143,9 @@ func (d *disruptor) settle(chosen []*host, m method, trials *int) (stayed int) {
 // begin writes down the disruptions of a trial that found a place for every pod. It returns how many machines stay because
 // the budgets for their way to go are spent.
 func (d *disruptor) begin(t tried, chosen []*host, m method) (stayed int) {
-	for _, part := range t.parts(chosen) {
+	parts := t.parts(chosen)
+	t.fill(parts)
+	for _, part := range parts {
 		if r := d.takeVerb(part, m); !r.OK() {
 			for _, h := range part.hosts {
 				d.giveBack(h, m, r)
@@ -153,9 +155,11 @@ func (d *disruptor) begin(t tried, chosen []*host, m method) (stayed int) {
 		}
 		d.add(part, m)
 	}
-	moved := map[PodID]string{}
+	moved := map[*corev1.Pod]string{}
 	for _, p := range t.plan.Placements {
-		moved[p.Pod] = p.Node
+		if l := t.on[p.Pod]; d.taken[l.from] {
+			moved[l.pod] = p.Node
+		}
 	}
 	d.remember(chosen, moved)
 	return stayed
@@ -190,17 +194,7 @@ func (d *disruptor) add(p part, m method) {
 			x.DrainWithin = shorter(x.DrainWithin, m.drainWithin(h))
 		}
 	}
-	known := map[PodID]bool{}
-	for _, id := range p.pods {
-		known[id] = true
-	}
-	for _, h := range p.hosts {
-		for _, pod := range d.moving(h) {
-			if id := podID(pod); !known[id] {
-				x.Held = append(x.Held, id)
-			}
-		}
-	}
+	x.Held = d.heldBack(p)
 	for i := range p.launches {
 		l := &p.launches[i]
 		x.SavingPerHour -= l.Price
@@ -208,6 +202,30 @@ func (d *disruptor) add(p part, m method) {
 		l.Name = fmt.Sprintf("%s-%d", l.NodePool, d.launched[l.NodePool])
 	}
 	d.plan.Disruptions = append(d.plan.Disruptions, x)
+}
+
+// heldBack lists the pods of the part's machines that do not move though they are no less movable than others.
+func (d *disruptor) heldBack(p part) []PodID {
+	all := 0
+	for _, h := range p.hosts {
+		all += len(d.moving(h))
+	}
+	if all == len(p.pods) { // as always but for those that something protects
+		return nil
+	}
+	known := map[PodID]bool{}
+	for _, id := range p.pods {
+		known[id] = true
+	}
+	var out []PodID
+	for _, h := range p.hosts {
+		for _, pod := range d.moving(h) {
+			if id := podID(pod); !known[id] {
+				out = append(out, id)
+			}
+		}
+	}
+	return out
 }
 
 func shorter(a, b *time.Duration) *time.Duration {
@@ -218,7 +236,7 @@ func shorter(a, b *time.Duration) *time.Duration {
 }
 
 // remember keeps in mind where the pods of machines that go will run, for the methods that come after.
-func (d *disruptor) remember(gone []*host, on map[PodID]string) {
+func (d *disruptor) remember(gone []*host, on map[*corev1.Pod]string) {
 	byName := map[string]*host{}
 	for _, h := range d.p.hosts {
 		byName[h.name()] = h
@@ -228,7 +246,7 @@ func (d *disruptor) remember(gone []*host, on map[PodID]string) {
 			continue
 		}
 		for _, pod := range h.bound {
-			if to := byName[on[podID(pod)]]; to != nil {
+			if to := byName[on[pod]]; to != nil {
 				d.homes[pod] = to.key()
 				d.receives(to, pod)
 			}

@@ -118,28 +118,35 @@ func (d *disruptor) without(gone []*host) *Plan { return d.try(gone, trialOption
 // tried is the outcome of a trial.
 type tried struct {
 	plan *Plan
-	on   map[PodID]*host // the machine that each pod leaves
+	on   map[PodID]leaver // the pods that leave
+	// chosen are the machines that it is about, nil for all that were tried.
+	chosen map[*host]bool
 	// apart is true if no pod minds where others are: what holds for many machines holds for some of them.
 	apart bool
 }
 
+// leaver is a pod that leaves its machine.
+type leaver struct {
+	pod  *corev1.Pod
+	from *host
+}
+
+// leaves is the machine that the pod leaves; nil if the outcome is not about it.
+func (t *tried) leaves(id PodID) *host {
+	h := t.on[id].from
+	if t.chosen != nil && !t.chosen[h] {
+		return nil
+	}
+	return h
+}
+
 // only is the outcome for some of the machines, with which all that share new machines have to be.
 func (t *tried) only(hosts []*host) tried {
-	chosen := map[*host]bool{}
+	out := *t
+	out.chosen = make(map[*host]bool, len(hosts))
 	for _, h := range hosts {
-		chosen[h] = true
+		out.chosen[h] = true
 	}
-	out := tried{on: map[PodID]*host{}, apart: t.apart}
-	for id, h := range t.on {
-		if chosen[h] {
-			out.on[id] = h
-		}
-	}
-	plan := *t.plan
-	plan.Launches, plan.Placements = slices.Clone(plan.Launches), slices.Clone(plan.Placements)
-	plan.Unplaced, plan.Sequence = slices.Clone(plan.Unplaced), slices.Clone(plan.Sequence)
-	out.plan = &plan
-	out.keepOwn()
 	return out
 }
 
@@ -154,18 +161,20 @@ func (d *disruptor) try(gone []*host, opt trialOptions) tried {
 		options = *opt.options
 	}
 	p := compileTrial(d.s, options, d.p.census, t)
-	out := tried{plan: newPlan(p, packing.Solve(p.packing)), on: map[PodID]*host{}}
+	out := tried{plan: newPlan(p, packing.Solve(p.packing)), on: map[PodID]leaver{}}
 	out.apart = !slices.ContainsFunc(p.packing.Classes, func(c packing.Class) bool {
 		return slices.ContainsFunc(c.Levels, func(l packing.Level) bool { return l.Rules != nil })
 	})
 	for _, h := range p.hosts {
 		if t.gone[h.key()] {
 			for _, pod := range p.leavingPods(h) {
-				out.on[podID(pod)] = byKey[h.key()]
+				out.on[podID(pod)] = leaver{pod, byKey[h.key()]}
 			}
 		}
 	}
-	out.keepOwn()
+	if len(t.homes) > 0 {
+		out.keepOwn()
+	}
 	return out
 }
 
@@ -198,7 +207,7 @@ func (d *disruptor) takesNobody(h *host) bool {
 
 // keepOwn leaves out what is about pods that need a place anyway.
 func (t *tried) keepOwn() {
-	own := func(id PodID) bool { return t.on[id] != nil }
+	own := func(id PodID) bool { return t.leaves(id) != nil }
 	p := t.plan
 	p.Launches = slices.DeleteFunc(p.Launches, func(l Launch) bool { return !slices.ContainsFunc(l.Pods, own) })
 	p.Placements = slices.DeleteFunc(p.Placements, func(x Placement) bool { return !own(x.Pod) })
@@ -210,8 +219,8 @@ func (t *tried) keepOwn() {
 func (t *tried) stranded() map[*host]Reason {
 	out := map[*host]Reason{}
 	for _, u := range t.plan.Unplaced {
-		h := t.on[u.Pod]
-		if _, known := out[h]; !known {
+		h := t.leaves(u.Pod)
+		if _, known := out[h]; h != nil && !known {
 			out[h] = Reason{Code: CannotMove, NodePool: h.pool(), Key: u.Pod.String(), Have: Sentence(u.Reasons)}
 		}
 	}
@@ -231,7 +240,7 @@ func (t *tried) parts(gone []*host) []part {
 	for i := range t.plan.Launches {
 		var first *host
 		for _, id := range t.plan.Launches[i].Pods {
-			h := t.on[id]
+			h := t.leaves(id)
 			if h == nil {
 				continue
 			}
@@ -256,39 +265,49 @@ func (t *tried) parts(gone []*host) []part {
 	}
 	for _, l := range t.plan.Launches {
 		for _, id := range l.Pods {
-			if h := t.on[id]; h != nil {
+			if h := t.leaves(id); h != nil {
 				i := index[find(h)]
 				out[i].launches = append(out[i].launches, l)
 				break
 			}
 		}
 	}
-	for id, h := range t.on {
-		i := index[find(h)]
-		out[i].pods = append(out[i].pods, id)
-	}
-	move := func(id PodID, to Placement) {
-		if h := t.on[id]; h != nil {
-			i := index[find(h)]
-			out[i].moves = append(out[i].moves, to)
-		}
-	}
-	for _, p := range t.plan.Placements {
-		move(p.Pod, p)
-	}
-	for _, l := range t.plan.Launches {
-		for _, id := range l.Pods {
-			move(id, Placement{Pod: id, Node: l.Name})
-		}
-	}
-	for i := range out {
-		slices.SortFunc(out[i].pods, comparePods)
-		slices.SortFunc(out[i].moves, func(a, b Placement) int { return comparePods(a.Pod, b.Pod) })
-	}
 	return out
 }
 
-// part is machines that go together, what replaces them and whom that moves.
+// fill lists what pods the parts move, and where to.
+func (t *tried) fill(parts []part) {
+	index := map[*host]int{}
+	for i, p := range parts {
+		for _, h := range p.hosts {
+			index[h] = i
+		}
+	}
+	for id, l := range t.on {
+		if i, ok := index[l.from]; ok {
+			parts[i].pods = append(parts[i].pods, id)
+		}
+	}
+	move := func(to Placement) {
+		if i, ok := index[t.on[to.Pod].from]; ok {
+			parts[i].moves = append(parts[i].moves, to)
+		}
+	}
+	for _, p := range t.plan.Placements {
+		move(p)
+	}
+	for _, l := range t.plan.Launches {
+		for _, id := range l.Pods {
+			move(Placement{Pod: id, Node: l.Name})
+		}
+	}
+	for i := range parts {
+		slices.SortFunc(parts[i].pods, comparePods)
+		slices.SortFunc(parts[i].moves, func(a, b Placement) int { return comparePods(a.Pod, b.Pod) })
+	}
+}
+
+// part is machines that go together, and what replaces them. Whom that moves is filled in for those that go.
 type part struct {
 	hosts    []*host
 	launches []Launch

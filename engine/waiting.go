@@ -162,7 +162,9 @@ func (p *problem) toPlan(pods []*corev1.Pod) []waitingLot {
 		}
 	}
 	out := make([]waitingLot, 0, len(pods))
-	slices.SortFunc(pods, olderFirst)
+	if p.trial == nil {
+		slices.SortFunc(pods, olderFirst)
+	}
 	for i, pod := range pods {
 		f := p.census.memo.factsOf(pod)
 		w := p.wishes.ofFacts(f)

@@ -85,7 +85,7 @@ func (c *consolidation) carry(wave []*host) {
 				stay(p, r)
 			}
 		}
-		landing := c.landing(good, stay)
+		landing := c.landing(&t, good, stay)
 		if wave = hostsOfParts(landing); len(wave) == 0 {
 			return
 		}
@@ -112,7 +112,8 @@ const mostReplays = 16
 
 // landing leaves out what kube-scheduler would find no room for, placing pods as its scores say: of the parts that have such
 // pods the worse half, as often as it takes.
-func (c *consolidation) landing(parts []part, stay func(p part, r Reason)) []part {
+func (c *consolidation) landing(t *tried, parts []part, stay func(p part, r Reason)) []part {
+	filled := false
 	for range mostReplays {
 		if len(parts) == 0 {
 			return nil
@@ -120,6 +121,10 @@ func (c *consolidation) landing(parts []part, stay func(p part, r Reason)) []par
 		lost := c.replay(parts)
 		if len(lost) == 0 {
 			return parts
+		}
+		if !filled {
+			t.fill(parts)
+			filled = true
 		}
 		lacking := make([]int, len(parts))
 		sample := make([]PodID, len(parts))
