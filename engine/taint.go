@@ -46,6 +46,11 @@ func untolerated(tolerations []corev1.Toleration, taints []corev1.Taint) *corev1
 	return nil
 }
 
+// ToleratesAll reports whether none of the taints keeps a pod with these tolerations off its node.
+func ToleratesAll(tolerations []corev1.Toleration, taints []corev1.Taint) bool {
+	return untolerated(tolerations, taints) == nil
+}
+
 // unwelcome reports whether a taint asks pods with these tolerations to rather go elsewhere.
 func unwelcome(tolerations []corev1.Toleration, taints []corev1.Taint) bool {
 	for i := range taints {

@@ -133,7 +133,7 @@ daemonset agent cpu=100m mem=64Mi tolerate=*
 		for range 4 {
 			w.makePod(l, 100+l.made)
 		}
-		r := w.replay()
+		r := w.replay(w.unbound.list)
 		want := placements(r.Land())
 		for range 2 {
 			if got := placements(r.LandAgain(&w.memo)); got != want {

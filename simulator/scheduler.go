@@ -38,14 +38,33 @@ func (w *World) schedule() {
 	if len(w.unbound.list) == 0 {
 		return
 	}
-	replay := w.replay()
-	for _, p := range replay.LandAgain(&w.memo).Placements {
-		u, _ := w.units.get(string(p.Pod.UID))
-		w.bind(u, w.seats[p.Node])
+	if units := w.hopeful(); len(units) > 0 {
+		replay := w.replay(units)
+		for _, p := range replay.LandAgain(&w.memo).Placements {
+			u, _ := w.units.get(string(p.Pod.UID))
+			w.bind(u, w.seats[p.Node])
+		}
 	}
 	for _, u := range w.unbound.list {
 		w.refuse(u)
 	}
+}
+
+// hopeful lists the pods that wait and that some node may take: most of them wait for machines that are still to start.
+func (w *World) hopeful() []*unit {
+	known := map[*shape]bool{}
+	var out []*unit
+	for _, u := range w.unbound.list {
+		hope, ok := known[u.shape]
+		if !ok {
+			hope = slices.ContainsFunc(w.seatList, func(s *seat) bool { return s.canRun(u.shape) })
+			known[u.shape] = hope
+		}
+		if hope || u.pod.Status.NominatedNodeName != "" { // who is nominated keeps room where others could go
+			out = append(out, u)
+		}
+	}
+	return out
 }
 
 // refuse writes down that no node takes the pod. Its nomination, if it has one, was of no use.
@@ -62,8 +81,8 @@ func (w *World) refuse(u *unit) {
 	w.wantMachines()
 }
 
-// replay is what kube-scheduler sees, less the nodes that have no room and that matter to no pod that waits.
-func (w *World) replay() engine.Replay {
+// replay is what kube-scheduler sees when it tries the pods, less the nodes that have no room and that matter to none of them.
+func (w *World) replay(units []*unit) engine.Replay {
 	s := &engine.Snapshot{
 		Now: w.clock.now, Nodes: make([]*corev1.Node, 0, len(w.seatList)), Namespaces: w.base.Namespaces, Services: w.base.Services,
 		ReplicaSets: w.base.ReplicaSets, StatefulSets: w.base.StatefulSets, ReplicationControllers: w.base.ReplicationControllers,
@@ -72,7 +91,7 @@ func (w *World) replay() engine.Replay {
 	}
 	r := engine.Replay{Snapshot: s, Options: w.cfg.Options, Hints: map[engine.PodID]string{}}
 	var shapes []*shape
-	for _, u := range w.unbound.list {
+	for _, u := range units {
 		r.Pods = append(r.Pods, u.pod)
 		if !slices.Contains(shapes, u.shape) {
 			shapes = append(shapes, u.shape)

@@ -5,6 +5,8 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"tenon.sh/engine"
 )
 
 // seat is one node of the world and the pods on it.
@@ -30,6 +32,20 @@ func (s *seat) holds(need amounts) bool {
 		}
 	}
 	return true
+}
+
+// canRun reports whether the node may take a pod of the shape, as far as its room, its taints and the pod's node selector tell.
+func (s *seat) canRun(x *shape) bool {
+	if !s.alive || s.node.DeletionTimestamp != nil || !s.holds(x.need) {
+		return false
+	}
+	spec := &x.sample.Spec
+	for key, value := range spec.NodeSelector {
+		if s.node.Labels[key] != value {
+			return false
+		}
+	}
+	return engine.ToleratesAll(spec.Tolerations, s.node.Spec.Taints)
 }
 
 func (s *seat) sit(u *unit) {
