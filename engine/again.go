@@ -98,9 +98,8 @@ func (c *consolidation) passOver(l *lookedAt) {
 // drop takes away sources.
 func (c *consolidation) drop(gone func(h *host) bool) {
 	c.sources = slices.DeleteFunc(c.sources, gone)
-	clear(c.index)
 	for i, h := range c.sources {
-		c.index[h.key()] = i
+		c.index[h.number] = i
 	}
 }
 

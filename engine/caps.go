@@ -12,7 +12,7 @@ import (
 // caps tells the search what may go at a time: of each pool as many nodes as its budgets allow, of each PodDisruptionBudget's
 // pods as many as may be evicted, and half of each owner's an hour. For each cap it returns what to say of a machine that it
 // keeps.
-func (c *consolidation) caps(p *disruption.Problem, machineOf map[hostKey]int) []func(h *host) Reason {
+func (c *consolidation) caps(p *disruption.Problem, machineOf []int) []func(h *host) Reason {
 	var say []func(h *host) Reason
 	index := map[any]int{}
 	cap := func(key any, left int, why func(h *host) Reason) int {
@@ -46,7 +46,7 @@ func (c *consolidation) caps(p *disruption.Problem, machineOf map[hostKey]int) [
 				return r
 			}), N: owners[owner]})
 		}
-		p.Machines[machineOf[h.key()]].Uses = uses
+		p.Machines[machineOf[h.number]].Uses = uses
 	}
 	return say
 }

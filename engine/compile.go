@@ -73,7 +73,7 @@ func readProblem(s *Snapshot, opt Options, pods *census, t *trial) *problem {
 	if t != nil {
 		p.guards = t.guards
 	}
-	p.learned = pods.learned
+	p.learned = pods.memo.fleetOf(s).learned
 	p.wishes, p.crowd = newWishes(s, opt, pods), newCrowd()
 	p.loseDisks()
 	p.moving = p.leavers()

@@ -66,7 +66,7 @@ func (d *disruptor) consolidate(again bool) {
 
 // leaveOut begins anew without machines that cannot go after all: others must not wait for ever behind those that look best.
 func (c *consolidation) leaveOut(hosts []*host) {
-	*c = consolidation{disruptor: c.disruptor, sources: c.sources, index: c.index, hints: map[*corev1.Pod]hostKey{}, passed: c.passed}
+	*c = consolidation{disruptor: c.disruptor, sources: c.sources, index: c.index, hints: map[*corev1.Pod]int{}, passed: c.passed}
 	c.drop(func(h *host) bool { return slices.Contains(hosts, h) })
 }
 
@@ -74,7 +74,7 @@ func (c *consolidation) leaveOut(hosts []*host) {
 type consolidation struct {
 	*disruptor
 	sources []*host
-	index   map[hostKey]int      // of each source
+	index   []int                // of each source, by its number
 	cost    []float64            // of moving the pods of each source, in USD
 	settled []float64            // the same once none of them is young
 	worth   []float64            // of a unit of each resource, in USD per hour
@@ -84,8 +84,8 @@ type consolidation struct {
 	classes []searchClass
 	domains map[ruledPlace]string // of the places of the problem
 	found   []*host
-	hints   map[*corev1.Pod]hostKey // where the search puts pods
-	batches map[string]int          // of the nodes that are replaced
+	hints   map[*corev1.Pod]int // the numbers of the machines where the search puts pods
+	batches map[string]int      // of the nodes that are replaced
 	tried   attempted
 	passed  []*host // left out because another pass has tried them just now
 	moves   *ownerMoves
@@ -103,13 +103,13 @@ func (d *disruptor) newConsolidation(again bool) *consolidation {
 	if again {
 		unsettled = d.unsettled()
 	}
-	c := &consolidation{disruptor: d, index: map[hostKey]int{}, hints: map[*corev1.Pod]hostKey{}}
+	c := &consolidation{disruptor: d, index: make([]int, len(d.p.hosts)), hints: map[*corev1.Pod]int{}}
 	for _, h := range d.free() {
 		if r := cmp.Or(d.consolidationRefusal(h), unsettled[h.pool()]); !r.OK() {
 			d.keep(h, r)
 			continue
 		}
-		c.index[h.key()] = len(c.sources)
+		c.index[h.number] = len(c.sources)
 		c.sources = append(c.sources, h)
 	}
 	return c
@@ -171,10 +171,7 @@ func (c *consolidation) podValue(f *podFacts) float64 {
 // search looks for machines whose pods can be had for less.
 func (c *consolidation) search() {
 	t := c.newTrial(nil, trialOptions{closed: c.goesSoon})
-	t.also = map[hostKey]bool{}
-	for _, h := range c.sources {
-		t.also[h.key()] = true
-	}
+	t.also = hostsIn(len(c.p.hosts), c.sources)
 	opt := c.opt
 	c.problem = compileTrial(c.s, opt, c.p.census, t)
 	options, listed := c.options()
@@ -202,10 +199,8 @@ func (c *consolidation) search() {
 		c.foreseeReplay,
 	)
 	at := make([]*host, len(p.Machines))
-	for key, i := range machineOf {
-		if j, ok := c.index[key]; ok {
-			at[i] = c.sources[j]
-		}
+	for _, h := range c.sources {
+		at[machineOf[h.number]] = h
 	}
 	for _, i := range result.Gone {
 		c.found = append(c.found, at[i])
@@ -241,20 +236,21 @@ func (c *consolidation) batch() {
 	}
 }
 
-// machines lists the machines that take pods, or whose pods are to move; it returns the number of each.
-func (c *consolidation) machines(p *disruption.Problem) map[hostKey]int {
-	machineOf := map[hostKey]int{}
+// machines lists the machines that take pods, or whose pods are to move; it returns the place of each in the list, by the host's
+// number, -1 for the others.
+func (c *consolidation) machines(p *disruption.Problem) []int {
+	machineOf := slices.Repeat([]int{-1}, len(c.problem.hosts))
 	for i, h := range c.problem.targets {
-		machineOf[h.key()] = i
+		machineOf[h.number] = i
 		p.Machines = append(p.Machines, disruption.Machine{Free: c.problem.packing.Nodes[i].Free, Takes: true})
 	}
 	c.cost, c.settled = make([]float64, len(c.sources)), make([]float64, len(c.sources))
 	for j, h := range c.sources {
 		c.cost[j], c.settled[j] = c.moveCosts(h)
-		i, ok := machineOf[h.key()]
-		if !ok { // it takes no pods
+		i := machineOf[h.number]
+		if i < 0 { // it takes no pods
 			i = len(p.Machines)
-			machineOf[h.key()] = i
+			machineOf[h.number] = i
 			p.Machines = append(p.Machines, disruption.Machine{Free: make(capacity.Vector, c.problem.names.Len())})
 		}
 		m := &p.Machines[i]
@@ -264,9 +260,9 @@ func (c *consolidation) machines(p *disruption.Problem) map[hostKey]int {
 }
 
 // expectElsewhere takes off the room of pods that need a place anyway.
-func (c *consolidation) expectElsewhere(p *disruption.Problem, machineOf map[hostKey]int) {
-	for pod, key := range c.homes {
-		if i, ok := machineOf[key]; ok {
+func (c *consolidation) expectElsewhere(p *disruption.Problem, machineOf []int) {
+	for pod, number := range c.homes {
+		if i := machineOf[number]; i >= 0 {
 			p.Machines[i].Free = p.Machines[i].Free.Clone()
 			p.Machines[i].Free.Add(c.problem.names.vector(PodRequests(pod)), -1)
 		}
@@ -373,7 +369,7 @@ func (c *consolidation) judgePart(p part, stranded map[*host]Reason) Reason {
 	price, cost := 0.0, 0.0
 	for _, h := range p.hosts {
 		price += c.disruptor.price(h)
-		cost += c.cost[c.index[h.key()]]
+		cost += c.cost[c.index[h.number]]
 	}
 	worst := 0.0
 	for i := range p.launches {
@@ -431,7 +427,7 @@ func (c *consolidation) better(p part, stranded map[*host]Reason) []*host {
 		return fine
 	}
 	gain := func(h *host) float64 {
-		return c.disruptor.price(h) - c.value(h) - strictness*c.cost[c.index[h.key()]]/usualPayback.Hours()
+		return c.disruptor.price(h) - c.value(h) - strictness*c.cost[c.index[h.number]]/usualPayback.Hours()
 	}
 	slices.SortStableFunc(fine, func(a, b *host) int { return cmp.Compare(gain(b), gain(a)) })
 	return fine[:len(fine)-max(1, len(fine)/4)]

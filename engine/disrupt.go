@@ -39,8 +39,8 @@ type disruptor struct {
 	budgets  map[string]*poolBudget // by pool
 	guards   *guards
 	rollouts *rollouts
-	expected map[*host]*corev1.Pod   // a pod that will run on the machine
-	homes    map[*corev1.Pod]hostKey // where pods will run that need a place anyway
+	expected map[*host]*corev1.Pod // a pod that will run on the machine
+	homes    map[*corev1.Pod]int   // the numbers of the machines where pods will run that need a place anyway
 	nodes    map[*v1.NodeClaim][]string
 	verdicts map[*host]Reason   // why a machine stays whatever for
 	taken    map[*host]bool     // machines that go
@@ -68,7 +68,7 @@ func newDisruptor(s *Snapshot, opt Options, memo *Memo) *disruptor {
 	p := readProblem(s, opt, pods, nil)
 	d := &disruptor{
 		s: s, opt: opt, memo: memo, p: p, types: memo.typesOf(s), prices: memo.pricesOf(s), budgets: map[string]*poolBudget{},
-		guards: newGuards(s, p.census), rollouts: rollouts, expected: map[*host]*corev1.Pod{}, homes: map[*corev1.Pod]hostKey{},
+		guards: newGuards(s, p.census), rollouts: rollouts, expected: map[*host]*corev1.Pod{}, homes: map[*corev1.Pod]int{},
 		nodes: map[*v1.NodeClaim][]string{}, verdicts: map[*host]Reason{}, taken: map[*host]bool{},
 		why: map[*host]Reason{}, launched: map[string]int{}, replaced: map[string]int{}, stamps: map[string]stamp{}, plan: &Plan{},
 	}
@@ -108,7 +108,7 @@ func (d *disruptor) expect() {
 		for _, share := range solution.OnNodes[i] {
 			for _, n := range share.Pods {
 				pod := d.p.classes[share.Class].pods[n]
-				d.homes[pod] = h.key()
+				d.homes[pod] = h.number
 				d.receives(h, pod)
 			}
 		}

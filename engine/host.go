@@ -17,8 +17,9 @@ import (
 
 // host is a machine that exists or has been asked for, as the engine sees it: a Node, a NodeClaim, or both.
 type host struct {
-	node  *corev1.Node // nil until the machine has joined the cluster
-	claim *v1.NodeClaim
+	number int          // its place in the list of all, the same in all compilations of a snapshot
+	node   *corev1.Node // nil until the machine has joined the cluster
+	claim  *v1.NodeClaim
 	// labels are those of the node; until it is registered, the claim's come before them.
 	labels map[string]string
 	// poolName is that of the pool by the labels, empty without.
@@ -78,7 +79,7 @@ func (h *host) isInitialized() bool { return h.initialized }
 
 func (h *host) isRebooting() bool { return h.claim != nil && v1.IsTrue(h.claim, v1.ConditionRebooting) }
 
-// hostKey tells machines apart from one compiled snapshot to the next.
+// hostKey tells machines apart from one snapshot to the next.
 type hostKey struct{ node, claim string }
 
 func (h *host) key() hostKey {
@@ -87,6 +88,19 @@ func (h *host) key() hostKey {
 	}
 	return hostKey{h.node.Name, h.claimName()}
 }
+
+// hostSet holds machines by their numbers; nil is empty.
+type hostSet []bool
+
+func hostsIn(all int, hosts []*host) hostSet {
+	out := make(hostSet, all)
+	for _, h := range hosts {
+		out[h.number] = true
+	}
+	return out
+}
+
+func (s hostSet) has(h *host) bool { return len(s) > 0 && s[h.number] }
 
 // triedAfter is how long after a machine is ready kube-scheduler has tried all pods there that the machine was started for.
 const triedAfter = 15 * time.Second
@@ -99,65 +113,17 @@ func (h *host) isTried(now time.Time) bool {
 	return h.isInitialized() && c != nil && c.Status == metav1.ConditionTrue && now.Sub(c.LastTransitionTime.Time) > triedAfter
 }
 
-// hostsOf joins nodes and claims by provider ID. The result is ordered by structure (initialized machines first), then
-// by name.
-func hostsOf(s *Snapshot, c *census) []*host {
-	claims := make(map[string]*v1.NodeClaim, len(s.NodeClaims))
-	for _, c := range s.NodeClaims {
-		id := c.Status.ProviderID
-		if other := claims[id]; id != "" && (other == nil || c.Name < other.Name) {
-			claims[id] = c
-		}
-	}
-	hosts := make([]*host, 0, len(s.Nodes))
-	joined := make(map[*v1.NodeClaim]bool, len(s.Nodes))
-	offer := c.memo.offerOf(s)
-	for _, node := range s.Nodes {
-		var claim *v1.NodeClaim
-		if node.Spec.ProviderID != "" {
-			claim = claims[node.Spec.ProviderID]
-		}
-		if claim != nil {
-			joined[claim] = true
-		}
-		h := c.memo.hostOf(node, claim, offer)
-		h.roll = c.of(node.Name)
-		h.bound = h.roll.bound
-		hosts = append(hosts, &h)
-	}
-	for _, claim := range s.NodeClaims {
-		if !joined[claim] {
-			h := newHost(nil, claim, offer.types)
-			h.roll = &roll{}
-			hosts = append(hosts, &h)
-		}
-	}
-	ordersOf(s).applyTo(hosts)
-	slices.SortFunc(hosts, compareHosts)
-	return hosts
-}
-
-func newHost(node *corev1.Node, claim *v1.NodeClaim, types typeIndex) host {
-	h := host{node: node, claim: claim}
+func newHost(node *corev1.Node, claim *v1.NodeClaim, types typeIndex) *host {
+	h := &host{node: node, claim: claim}
 	h.read(types)
 	h.poolName = h.labels[v1.NodePoolLabelKey]
 	return h
-}
-
-// hostOf is newHost of a node, remembered.
-func (m *Memo) hostOf(node *corev1.Node, claim *v1.NodeClaim, offer *offer) host {
-	f := m.nodeOf(node)
-	if f.offer != offer || f.host.claim != claim {
-		f.host, f.offer = newHost(node, claim, offer.types), offer
-	}
-	return f.host
 }
 
 // machines is hostsOf for one more compilation of the same snapshot.
 func (c *census) machines(s *Snapshot) []*host {
 	if c.hosts == nil {
 		c.hosts = hostsOf(s, c)
-		c.learned = learn(c.hosts)
 	}
 	copies, out := make([]host, len(c.hosts)), make([]*host, len(c.hosts))
 	for i, h := range c.hosts {

@@ -35,29 +35,19 @@ type landingNode struct {
 // in their order.
 func (w *landingWorld) landingNodes() {
 	r := w.replay
-	claims := map[string]*v1.NodeClaim{}
-	for _, c := range r.Snapshot.NodeClaims {
-		if other := claims[c.Status.ProviderID]; c.Status.ProviderID != "" && (other == nil || c.Name < other.Name) {
-			claims[c.Status.ProviderID] = c
-		}
-	}
 	csi := map[string]*storagev1.CSINode{}
 	for _, c := range r.Snapshot.CSINodes {
 		csi[c.Name] = c
 	}
-	joined := map[*v1.NodeClaim]bool{}
-	for _, node := range slices.SortedFunc(slices.Values(r.Snapshot.Nodes), func(a, b *corev1.Node) int { return cmp.Compare(a.Name, b.Name) }) {
-		var claim *v1.NodeClaim
-		if node.Spec.ProviderID != "" {
-			claim = claims[node.Spec.ProviderID]
-		}
-		joined[claim] = true
-		if isLeaving(node, claim) || r.Removed[node.Name] || claim != nil && r.Removed[claim.Name] {
+	f := w.memo.fleetOf(r.Snapshot)
+	for _, i := range f.byName {
+		h := &f.hosts[i]
+		if h.leaving || r.Removed[h.node.Name] || h.claim != nil && r.Removed[h.claim.Name] {
 			continue
 		}
-		n := &landingNode{name: node.Name, claim: claim, node: asInitialized(node, claim), csi: csi[node.Name]}
-		if n.node == node { // another one is made for this replay only
-			n.facts = w.memo.nodeOf(node)
+		n := &landingNode{name: h.node.Name, claim: h.claim, node: asInitialized(h.node, h.claim), csi: csi[h.node.Name]}
+		if n.node == h.node { // another one is made for this replay only
+			n.facts = f.facts[i]
 		}
 		w.addNode(n)
 	}
@@ -68,8 +58,9 @@ func (w *landingWorld) landingNodes() {
 		}
 		return p
 	}
-	for _, claim := range slices.SortedFunc(slices.Values(r.Snapshot.NodeClaims), func(a, b *v1.NodeClaim) int { return cmp.Compare(a.Name, b.Name) }) {
-		if joined[claim] || isLeaving(nil, claim) || r.Removed[claim.Name] {
+	for _, i := range f.nodeless {
+		claim := f.hosts[i].claim
+		if f.hosts[i].leaving || r.Removed[claim.Name] {
 			continue
 		}
 		node, csi := predict().claim(claim)

@@ -69,7 +69,7 @@ type countedKey struct {
 
 func newLandingWorld(r *Replay) *landingWorld {
 	w := &landingWorld{
-		replay: r, memo: r.memo, byName: map[string]int{}, byNodeName: map[string]int{}, volumes: newVolumeIndex(r.Snapshot), owners: newPodOwners(r.Snapshot),
+		replay: r, memo: r.memo, byName: make(map[string]int, len(r.Snapshot.Nodes)), byNodeName: make(map[string]int, len(r.Snapshot.Nodes)), volumes: newVolumeIndex(r.Snapshot), owners: newPodOwners(r.Snapshot),
 		grounds: map[string]*ground{}, namespaces: map[string]labels.Set{}, labelKinds: map[string]*labelKind{}, wishes: map[wishKey]*landingWish{},
 		counted: map[countedKey][]*tally{}, tallies: map[string]*tally{}, topologies: map[string]*landingTopology{}, landing: map[PodID]bool{},
 	}

@@ -40,7 +40,7 @@ func (m *Memo) lotsOf(r *roll) []lot {
 func (p *problem) lotsToPlan() []waitingLot {
 	var out []waitingLot
 	for _, h := range p.hosts {
-		if !p.trial.also[h.key()] {
+		if !p.trial.also.has(h) {
 			continue
 		}
 		for _, l := range p.census.memo.lotsOf(h.roll) {

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
 
 	"tenon.sh/engine/capacity"
 )
@@ -27,8 +26,9 @@ type Memo struct {
 	asks  map[string]*podAsk
 	works map[workloadName]*workloadFacts
 	owned map[string]*ownerFacts
-	// offer is what the classes of the last call sell.
+	// offer is what the classes of the last call sell, fleet its machines.
 	offer *offer
+	fleet *fleet
 	// catalogs are the sorted ones by their first types.
 	catalogs map[*InstanceType]*soldCatalog
 	pass     uint64
@@ -138,10 +138,9 @@ type census struct {
 	all     []*podFacts // in the order of the snapshot
 	unbound []*corev1.Pod
 	mounts  []*corev1.Pod
-	// hosts, daemons and learned are what every compilation of the snapshot begins with; nil before the first.
+	// hosts and daemons are what every compilation of the snapshot begins with; nil before the first.
 	hosts   []*host
 	daemons []daemon
-	learned map[*InstanceType]*resource.Quantity
 }
 
 // take counts the pods of the snapshot. A nil memo is an empty one.

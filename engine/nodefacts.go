@@ -10,7 +10,7 @@ import (
 type nodeFacts struct {
 	pass uint64 // the last call that asked
 	// host is the machine with the claim that it had last, as far as the two tell; offer is what was sold then, nil before.
-	host  host
+	host  *host
 	offer *offer
 	// size is what pods can use, in the order of resources that sizeFor names.
 	size    capacity.Vector

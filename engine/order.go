@@ -204,18 +204,13 @@ func (o *orders) find() {
 
 func (o *orders) nodeOf(claim *v1.NodeClaim) *corev1.Node { return o.nodes[claim.Status.ProviderID] }
 
-// applyTo tells the machines of a problem what part they have in orders.
-func (o *orders) applyTo(hosts []*host) {
-	if len(o.list) == 0 {
+// applyTo tells a machine what part it has in orders.
+func (o *orders) applyTo(h *host) {
+	if len(o.list) == 0 || h.claim == nil {
 		return
 	}
-	for _, h := range hosts {
-		if h.claim == nil {
-			continue
-		}
-		_, h.ordered = MarkOf(h.claim)
-		h.replaces = o.replacing[h.claim.Name] != nil
-	}
+	_, h.ordered = MarkOf(h.claim)
+	h.replaces = o.replacing[h.claim.Name] != nil
 }
 
 // orderRefusal says why a machine that has a part in an order is not disrupted for another reason, the zero Reason if it

@@ -247,7 +247,7 @@ func (d *disruptor) remember(gone []*host, on map[*corev1.Pod]string) {
 		}
 		for _, pod := range h.bound {
 			if to := byName[on[pod]]; to != nil {
-				d.homes[pod] = to.key()
+				d.homes[pod] = to.number
 				d.receives(to, pod)
 			}
 		}

@@ -102,13 +102,7 @@ func (c *consolidation) ways() []*packing.Ways {
 }
 
 // readClasses tells the search which pods run where, and where they may go.
-func (c *consolidation) readClasses(p *disruption.Problem, machineOf map[hostKey]int, listed []listedOption) {
-	number := make(map[*host]int, len(c.problem.hosts))
-	for _, h := range c.problem.hosts {
-		if i, ok := machineOf[h.key()]; ok {
-			number[h] = i
-		}
-	}
+func (c *consolidation) readClasses(p *disruption.Problem, machineOf []int, listed []listedOption) {
 	kinds := map[string]int{}
 	c.domains = map[ruledPlace]string{}
 	for i, class := range c.problem.classes {
@@ -116,7 +110,7 @@ func (c *consolidation) readClasses(p *disruption.Problem, machineOf map[hostKey
 		level := c.levelOf(i)
 		rules := c.problem.packing.Classes[i].Levels[level].Rules
 		for _, lot := range class.lots {
-			machine := number[lot.from]
+			machine := machineOf[lot.from.number]
 			place := -1
 			if machine < len(c.problem.targets) {
 				place = c.problem.packing.Nodes[machine].Place
@@ -289,16 +283,18 @@ func (c *consolidation) countKinds(p *disruption.Problem, kinds map[string]int) 
 }
 
 // hint notes where the search puts pods.
-func (c *consolidation) hint(r *disruption.Result, machineOf map[hostKey]int) {
-	keyOf := make([]hostKey, len(machineOf))
-	for key, i := range machineOf {
-		keyOf[i] = key
+func (c *consolidation) hint(r *disruption.Result, machineOf []int) {
+	number := make([]int, len(machineOf))
+	for n, i := range machineOf {
+		if i >= 0 {
+			number[i] = n
+		}
 	}
 	next := map[[2]int]int{}
 	for _, x := range r.Placed {
 		pods, id := c.classes[x.Class].on(x.From), [2]int{x.Class, x.From}
 		for range x.N {
-			c.hints[pods[next[id]]] = keyOf[x.To]
+			c.hints[pods[next[id]]] = number[x.To]
 			next[id]++
 		}
 	}

@@ -57,8 +57,9 @@ type resizer struct {
 
 func newResizer(s *Snapshot, opt Options) *resizer {
 	x := &resizer{s: s, opt: opt, hosts: map[string][]*host{}}
-	all := hostsOf(s, (*Memo)(nil).take(s))
-	x.check = limitsChecker(&problem{snapshot: s, hosts: all})
+	pods := (*Memo)(nil).take(s)
+	all := hostsOf(s, pods)
+	x.check = limitsChecker(&problem{snapshot: s, census: pods, hosts: all})
 	for _, h := range all {
 		if h.claim != nil {
 			pool := h.claim.Labels[v1.NodePoolLabelKey]

@@ -12,18 +12,19 @@ import (
 // trial is what compile takes for granted beside the snapshot: some machines are leaving although nothing in the cluster
 // says so.
 type trial struct {
-	gone map[hostKey]bool // their pods need another place
-	left map[hostKey]bool // their pods have one already, or none
+	gone hostSet // their pods need another place
+	left hostSet // their pods have one already, or none
 	// held is true if pods of gone machines move even if something protects them.
 	held   bool
-	closed map[hostKey]bool // these take no pods
-	guards *guards          // what covers pods does not change from trial to trial
-	// homes is where pods are to run that need a place anyway; those that are not listed are left out of the trial.
-	homes map[*corev1.Pod]hostKey
+	closed hostSet // these take no pods
+	guards *guards // what covers pods does not change from trial to trial
+	// homes are the machines, by number, where pods are to run that need a place anyway; those that are not listed are left out of
+	// the trial.
+	homes map[*corev1.Pod]int
 	// also are machines that stay; their pods are to be planned for all the same, in lots.
-	also map[hostKey]bool
-	// hints is where pods of gone machines had better go.
-	hints map[*corev1.Pod]hostKey
+	also hostSet
+	// hints are the machines, by number, where pods of gone machines had better go.
+	hints map[*corev1.Pod]int
 	// batches keeps apart the machines that are bought in the place of many: none replaces machines of two batches.
 	batches map[string]int // by node
 }
@@ -42,15 +43,12 @@ func (t *trial) batchOf(pod *corev1.Pod) int {
 }
 
 // homeOf is the machine that a hint names; nil for none that takes pods.
-func (t *trial) homeOf(pod *corev1.Pod, byKey map[hostKey]*host) *host {
-	key, ok := t.hints[pod]
-	if !ok || t.closed[key] {
+func (t *trial) homeOf(pod *corev1.Pod, hosts []*host) *host {
+	number, ok := t.hints[pod]
+	if !ok || t.closes(hosts[number]) || hosts[number].leaving {
 		return nil
 	}
-	if h := byKey[key]; h != nil && !h.leaving {
-		return h
-	}
-	return nil
+	return hosts[number]
 }
 
 func (t *trial) mark(hosts []*host) {
@@ -58,7 +56,7 @@ func (t *trial) mark(hosts []*host) {
 		return
 	}
 	for _, h := range hosts {
-		if k := h.key(); !h.leaving && (t.gone[k] || t.left[k]) {
+		if !h.leaving && (t.gone.has(h) || t.left.has(h)) {
 			h.leaving, h.supposed = true, true
 		}
 	}
@@ -77,24 +75,20 @@ func (p *problem) loseDisks() {
 	}
 }
 
-func (t *trial) closes(h *host) bool { return t != nil && t.closed[h.key()] }
+func (t *trial) closes(h *host) bool { return t != nil && t.closed.has(h) }
 
 // sortTrial settles, for a trial, where the pods are expected that need a place anyway. It returns those that the trial is
 // about.
 func (p *problem) sortTrial() []*corev1.Pod {
-	byKey := make(map[hostKey]*host, len(p.hosts))
-	for _, h := range p.hosts {
-		byKey[h.key()] = h
-	}
-	for pod, key := range p.trial.homes {
-		if h := byKey[key]; h != nil && !h.leaving && !p.trial.closed[key] {
+	for pod, number := range p.trial.homes {
+		if h := p.hosts[number]; !h.leaving && !p.trial.closes(h) {
 			h.expected = append(h.expected, pod)
 		}
 	}
 	p.recheckExpected(nil) // what does not fit after all is somebody else's affair
 	var waiting []*corev1.Pod
 	for _, h := range p.hosts {
-		if p.trial.gone[h.key()] {
+		if p.trial.gone.has(h) {
 			waiting = append(waiting, p.leavingPods(h)...)
 		}
 	}
@@ -106,7 +100,7 @@ type trialOptions struct {
 	held   bool
 	closed func(h *host) bool // beside the machines that no pod is moved to anyway; nil for none
 	// hints is where pods had better go, options what to plan with instead of the disruptor's; both may be nil.
-	hints   map[*corev1.Pod]hostKey
+	hints   map[*corev1.Pod]int
 	options *Options
 	batches map[string]int // as those of trial
 }
@@ -152,10 +146,6 @@ func (t *tried) only(hosts []*host) tried {
 
 func (d *disruptor) try(gone []*host, opt trialOptions) tried {
 	t := d.newTrial(gone, opt)
-	byKey := map[hostKey]*host{}
-	for _, h := range gone {
-		byKey[h.key()] = h
-	}
 	options := d.opt
 	if opt.options != nil {
 		options = *opt.options
@@ -166,9 +156,9 @@ func (d *disruptor) try(gone []*host, opt trialOptions) tried {
 		return slices.ContainsFunc(c.Levels, func(l packing.Level) bool { return l.Rules != nil })
 	})
 	for _, h := range p.hosts {
-		if t.gone[h.key()] {
+		if t.gone.has(h) {
 			for _, pod := range p.leavingPods(h) {
-				out.on[podID(pod)] = leaver{pod, byKey[h.key()]}
+				out.on[podID(pod)] = leaver{pod, d.p.hosts[h.number]}
 			}
 		}
 	}
@@ -180,18 +170,15 @@ func (d *disruptor) try(gone []*host, opt trialOptions) tried {
 
 func (d *disruptor) newTrial(gone []*host, opt trialOptions) *trial {
 	t := &trial{
-		gone: map[hostKey]bool{}, left: map[hostKey]bool{}, closed: map[hostKey]bool{}, held: opt.held, homes: d.homes, guards: d.guards,
+		gone: hostsIn(len(d.p.hosts), gone), left: make(hostSet, len(d.p.hosts)), closed: make(hostSet, len(d.p.hosts)), held: opt.held, homes: d.homes, guards: d.guards,
 		hints: opt.hints, batches: opt.batches,
 	}
-	for _, h := range gone {
-		t.gone[h.key()] = true
-	}
-	for _, h := range d.p.hosts {
-		switch k := h.key(); {
+	for i, h := range d.p.hosts {
+		switch {
 		case d.taken[h]:
-			t.left[k] = true
+			t.left[i] = true
 		case d.takesNobody(h) || opt.closed != nil && opt.closed(h):
-			t.closed[k] = true
+			t.closed[i] = true
 		}
 	}
 	return t

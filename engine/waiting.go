@@ -151,12 +151,8 @@ func (p *problem) toPlan(pods []*corev1.Pod) []waitingLot {
 	proposed := p.proposed
 	if p.trial != nil && len(p.trial.hints) > 0 {
 		proposed = map[*corev1.Pod]*host{}
-		byKey := make(map[hostKey]*host, len(p.hosts))
-		for _, h := range p.hosts {
-			byKey[h.key()] = h
-		}
 		for _, pod := range pods {
-			if h := p.trial.homeOf(pod, byKey); h != nil && home[pod] == nil {
+			if h := p.trial.homeOf(pod, p.hosts); h != nil && home[pod] == nil {
 				proposed[pod] = h
 			}
 		}

@@ -21,7 +21,7 @@ func (c *consolidation) wave(found []part) []*host {
 	gain := func(p part) float64 {
 		sum := 0.0
 		for _, h := range p.hosts {
-			sum += c.disruptor.price(h) - c.cost[c.index[h.key()]]/usualPayback.Hours()
+			sum += c.disruptor.price(h) - c.cost[c.index[h.number]]/usualPayback.Hours()
 		}
 		for i := range p.launches {
 			sum -= p.launches[i].worst()

@@ -1,0 +1,102 @@
+package engine
+
+import (
+	"cmp"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	v1 "tenon.sh/api/v1"
+)
+
+// fleet is the machines of a snapshot as far as its nodes, claims and catalogs tell: the same as long as these are. Nobody
+// changes it.
+type fleet struct {
+	nodes  []*corev1.Node
+	claims []*v1.NodeClaim
+	offer  *offer
+	hosts  []host // as hostsOf orders them, without the pods
+	// byName are the numbers of the machines that have a node, by the node's name; nodeless are those of the others, by the
+	// claim's. facts are those of the nodes, by number.
+	byName, nodeless []int
+	facts            []*nodeFacts
+	// learned is the memory of running machines by type.
+	learned map[*InstanceType]*resource.Quantity
+}
+
+// fleetOf is the machines of the snapshot.
+func (m *Memo) fleetOf(s *Snapshot) *fleet {
+	offer := m.offerOf(s)
+	if f := m.fleet; f != nil && f.offer == offer && slices.Equal(f.nodes, s.Nodes) && slices.Equal(f.claims, s.NodeClaims) {
+		return f
+	}
+	m.fleet = m.newFleet(s, offer)
+	return m.fleet
+}
+
+// newFleet joins nodes and claims by provider ID.
+func (m *Memo) newFleet(s *Snapshot, offer *offer) *fleet {
+	byID := make(map[string]*v1.NodeClaim, len(s.NodeClaims))
+	for _, c := range s.NodeClaims {
+		id := c.Status.ProviderID
+		if other := byID[id]; id != "" && (other == nil || c.Name < other.Name) {
+			byID[id] = c
+		}
+	}
+	hosts := make([]*host, 0, len(s.Nodes))
+	joined := make(map[*v1.NodeClaim]bool, len(s.Nodes))
+	for _, node := range s.Nodes {
+		var claim *v1.NodeClaim
+		if node.Spec.ProviderID != "" {
+			claim = byID[node.Spec.ProviderID]
+		}
+		joined[claim] = true
+		hosts = append(hosts, m.hostOf(node, claim, offer))
+	}
+	for _, claim := range s.NodeClaims {
+		if !joined[claim] {
+			hosts = append(hosts, newHost(nil, claim, offer.types))
+		}
+	}
+	orders := ordersOf(s)
+	slices.SortFunc(hosts, compareHosts)
+	f := &fleet{nodes: slices.Clone(s.Nodes), claims: slices.Clone(s.NodeClaims), offer: offer, hosts: make([]host, len(hosts)), facts: make([]*nodeFacts, len(hosts)), learned: learn(hosts)}
+	for i, h := range hosts {
+		f.hosts[i] = *h
+		f.hosts[i].number = i
+		orders.applyTo(&f.hosts[i])
+		if h.node == nil {
+			f.nodeless = append(f.nodeless, i)
+		} else {
+			f.byName, f.facts[i] = append(f.byName, i), m.nodeOf(h.node)
+		}
+	}
+	slices.SortStableFunc(f.byName, func(a, b int) int { return cmp.Compare(f.hosts[a].node.Name, f.hosts[b].node.Name) })
+	return f
+}
+
+// hostOf is newHost of a node, remembered.
+func (m *Memo) hostOf(node *corev1.Node, claim *v1.NodeClaim, offer *offer) *host {
+	f := m.nodeOf(node)
+	if f.offer != offer || f.host.claim != claim {
+		f.host, f.offer = newHost(node, claim, offer.types), offer
+	}
+	return f.host
+}
+
+// hostsOf lists the machines of the snapshot, initialized ones first, then by name.
+func hostsOf(s *Snapshot, c *census) []*host {
+	f := c.memo.fleetOf(s)
+	all, out := slices.Clone(f.hosts), make([]*host, len(f.hosts))
+	for i := range all {
+		h := &all[i]
+		if h.node == nil {
+			h.roll = &roll{}
+		} else {
+			h.roll = c.of(h.node.Name)
+		}
+		h.bound, out[i] = h.roll.bound, h
+	}
+	return out
+}
