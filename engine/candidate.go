@@ -1,8 +1,6 @@
 package engine
 
 import (
-	"cmp"
-	"slices"
 	"strings"
 	"time"
 
@@ -153,6 +151,16 @@ func (d *disruptor) movers(h *host) []*podFacts {
 // consolidatable says why nobody may remove the machine to save money, pods and budgets aside: the first of what people would
 // ask. Whether it is empty or not makes a difference in the policy WhenEmpty only.
 func (d *disruptor) consolidatable(h *host, empty bool) Reason {
+	if empty {
+		return d.readConsolidatable(h, true)
+	}
+	if !h.stayKnown { // two methods ask
+		h.stay, h.stayKnown = d.readConsolidatable(h, false), true
+	}
+	return h.stay
+}
+
+func (d *disruptor) readConsolidatable(h *host, empty bool) Reason {
 	b := d.budgets[h.pool()]
 	disruption := &b.rules.pool.Spec.Disruption
 	switch {
@@ -195,9 +203,9 @@ func (d *disruptor) underutilizable(h *host) Reason {
 	if d.price(h) == 0 {
 		return Reason{Code: UnknownPrice, NodePool: h.pool(), Have: MachineOffering(h.labels).String()}
 	}
-	for _, pod := range h.bound {
-		if owner := d.rollouts.leaving(pod); owner != "" {
-			return Reason{Code: RollingOut, NodePool: h.pool(), Key: owner, Need: podID(pod).String()}
+	for _, f := range h.roll.facts {
+		if owner := d.rollouts.leaving(f); owner != "" {
+			return Reason{Code: RollingOut, NodePool: h.pool(), Key: owner, Need: podID(f.pod).String()}
 		}
 	}
 	return Reason{}
@@ -210,8 +218,7 @@ func (d *disruptor) typeOf(h *host) *InstanceType {
 // price is what the machine costs an hour, 0 if the catalog does not know it.
 func (d *disruptor) price(h *host) float64 {
 	if !h.priced {
-		h.price, _ = d.prices.Price(h.labels, h.claim.Spec.NodeClassRef)
-		h.priced = true
+		h.look(d.prices)
 	}
 	return h.price
 }
@@ -221,15 +228,8 @@ func (d *disruptor) ranked() []*host {
 	if d.order != nil {
 		return d.order
 	}
-	prices := map[*host]float64{}
-	for _, h := range d.p.hosts {
-		if h.claim != nil {
-			d.order = append(d.order, h)
-			prices[h] = d.price(h)
-		}
+	for _, number := range d.memo.fleetOf(d.s).dearestFirst() {
+		d.order = append(d.order, d.p.hosts[number])
 	}
-	slices.SortStableFunc(d.order, func(a, b *host) int {
-		return cmp.Or(cmp.Compare(prices[b], prices[a]), compareNames(a, b))
-	})
 	return d.order
 }

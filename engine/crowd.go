@@ -37,9 +37,19 @@ type crowd struct {
 
 	keys    capacity.Names // of places: label keys, filters, the cluster as a whole, supplies
 	domains []capacity.Names
+	read    []placeKey // keys, taken apart
 	places  map[string]int
 	list    []topology.Place
 	layout  topology.Layout
+	// Room for one place.
+	scratch topology.Place
+	text    []byte
+}
+
+// placeKey is what a place says for one key: the value of a label, or what has a number.
+type placeKey struct {
+	kind, label string
+	n           int
 }
 
 // crowdGroup is what a spread constraint counts.
@@ -334,34 +344,36 @@ func (c *crowd) onceMark(i int) int { return len(c.layout.Marks) - len(c.onces) 
 
 // place is the index of the place with these labels that passes these filters: 1 says that it does, 0 that it does not.
 func (c *crowd) place(label func(key string) (string, bool), passes func(f int) int32) int {
-	place := make(topology.Place, c.keys.Len())
-	text := make([]byte, 0, 4*len(place))
-	for k := range place {
-		place[k] = topology.Nowhere
+	for k := len(c.read); k < c.keys.Len(); k++ {
 		kind, rest, _ := strings.Cut(c.keys.Name(k), " ")
-		switch kind {
+		n, _ := strconv.Atoi(rest)
+		c.read = append(c.read, placeKey{kind, rest, n})
+	}
+	place, text := c.scratch[:0], c.text[:0]
+	for k, key := range c.read {
+		at := int32(topology.Nowhere)
+		switch key.kind {
 		case "label":
-			if value, ok := label(rest); ok {
-				place[k] = int32(c.domains[k].Index(value))
+			if value, ok := label(key.label); ok {
+				at = int32(c.domains[k].Index(value))
 			} else if value == openValue {
-				place[k] = topology.Open
+				at = topology.Open
 			}
 		case "filter":
-			f, _ := strconv.Atoi(rest)
-			place[k] = passes(f)
+			at = passes(key.n)
 		case "supply":
-			i, _ := strconv.Atoi(rest)
-			place[k] = c.supplyAt(i, label)
+			at = c.supplyAt(key.n, label)
 		default:
-			place[k] = 0
+			at = 0
 		}
-		text = append(strconv.AppendInt(text, int64(place[k]), 10), ' ')
+		place, text = append(place, at), append(strconv.AppendInt(text, int64(at), 10), ' ')
 	}
+	c.scratch, c.text = place, text
 	at, ok := c.places[string(text)]
 	if !ok {
 		at = len(c.list)
 		c.places[string(text)] = at
-		c.list = append(c.list, place)
+		c.list = append(c.list, slices.Clone(place))
 	}
 	return at
 }

@@ -29,7 +29,7 @@ type deducedSpreads struct {
 
 // serviceIndex holds the Services of one namespace.
 type serviceIndex struct {
-	byLabel map[labelPlace][]map[string]string // selectors, by their first label
+	byLabel map[[2]string][]map[string]string // selectors, by their first label
 	keys    []string                           // every key that some selector asks for
 }
 
@@ -69,11 +69,11 @@ func (d *defaultSpreads) addService(namespace string, selector map[string]string
 	}
 	x := d.services[namespace]
 	if x == nil {
-		x = &serviceIndex{byLabel: map[labelPlace][]map[string]string{}}
+		x = &serviceIndex{byLabel: map[[2]string][]map[string]string{}}
 		d.services[namespace] = x
 	}
 	keys := sortedKeys(selector)
-	place := labelPlace{key: keys[0], value: selector[keys[0]]}
+	place := [2]string{keys[0], selector[keys[0]]}
 	x.byLabel[place] = append(x.byLabel[place], selector)
 	x.keys = append(x.keys, keys...)
 }
@@ -194,7 +194,7 @@ func (x *serviceIndex) selecting(pod *corev1.Pod) map[string]string {
 		return out
 	}
 	for key, value := range pod.Labels {
-		for _, selector := range x.byLabel[labelPlace{key: key, value: value}] {
+		for _, selector := range x.byLabel[[2]string{key, value}] {
 			if hasAll(pod.Labels, selector) {
 				maps.Copy(out, selector)
 			}

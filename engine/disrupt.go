@@ -1,9 +1,7 @@
 package engine
 
 import (
-	"cmp"
 	"fmt"
-	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -70,7 +68,7 @@ func newDisruptor(s *Snapshot, opt Options, memo *Memo) *disruptor {
 		s: s, opt: opt, memo: memo, p: p, types: memo.typesOf(s), prices: memo.pricesOf(s), budgets: map[string]*poolBudget{},
 		guards: newGuards(s, p.census), rollouts: rollouts, expected: map[*host]*corev1.Pod{}, homes: map[*corev1.Pod]int{},
 		nodes: map[*v1.NodeClaim][]string{}, verdicts: map[*host]Reason{}, taken: map[*host]bool{},
-		why: map[*host]Reason{}, launched: map[string]int{}, replaced: map[string]int{}, stamps: map[string]stamp{}, plan: &Plan{},
+		why: make(map[*host]Reason, len(p.hosts)), launched: map[string]int{}, replaced: map[string]int{}, stamps: map[string]stamp{}, plan: &Plan{},
 	}
 	for _, pool := range s.NodePools {
 		d.budgets[pool.Name] = &poolBudget{rules: rulesOf(s, pool), counts: countNodes(pool.Name, p.hosts)}
@@ -130,7 +128,13 @@ func (d *disruptor) judge() {
 
 // free are the managed machines that somebody may disrupt and that do not go yet, those that save most first.
 func (d *disruptor) free() []*host {
-	return slices.DeleteFunc(slices.Clone(d.ranked()), func(h *host) bool { return d.taken[h] || !d.verdicts[h].OK() })
+	var out []*host
+	for _, h := range d.ranked() {
+		if _, barred := d.verdicts[h]; !barred && !d.taken[h] {
+			out = append(out, h)
+		}
+	}
+	return out
 }
 
 // keep writes down why a machine stays. The first reason counts, unless it says no more than that somebody else has to look.
@@ -204,14 +208,12 @@ func (d *disruptor) spend(h *host) Reason {
 
 // finish lists why machines stay, and what could not be read.
 func (d *disruptor) finish() *Plan {
-	for h, r := range d.why {
-		if !d.taken[h] {
+	for _, number := range d.memo.fleetOf(d.s).inNames() {
+		h := d.p.hosts[number]
+		if r, kept := d.why[h]; kept && !d.taken[h] {
 			d.plan.Kept = append(d.plan.Kept, Kept{Node: h.name(), Claim: h.claimName(), Reason: r})
 		}
 	}
-	slices.SortFunc(d.plan.Kept, func(a, b Kept) int {
-		return cmp.Or(naturally(a.Node, b.Node), cmp.Compare(a.Claim, b.Claim))
-	})
 	d.plan.Next = d.next()
 	for _, pool := range byName(d.s.NodePools) {
 		for _, r := range d.budgets[pool.Name].rules.problems {

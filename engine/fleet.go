@@ -21,6 +21,8 @@ type fleet struct {
 	// claim's. facts are those of the nodes, by number.
 	byName, nodeless []int
 	facts            []*nodeFacts
+	// named are all numbers by name, dearest those of machines with a claim by price; nil until they are asked for.
+	named, dearest []int
 	// learned is the memory of running machines by type.
 	learned map[*InstanceType]*resource.Quantity
 }
@@ -66,6 +68,7 @@ func (m *Memo) newFleet(s *Snapshot, offer *offer) *fleet {
 		f.hosts[i] = *h
 		f.hosts[i].number = i
 		orders.applyTo(&f.hosts[i])
+		f.hosts[i].look(offer.prices)
 		if h.node == nil {
 			f.nodeless = append(f.nodeless, i)
 		} else {
@@ -76,6 +79,30 @@ func (m *Memo) newFleet(s *Snapshot, offer *offer) *fleet {
 	return f
 }
 
+// inNames are the numbers of the machines, by name.
+func (f *fleet) inNames() []int {
+	if f.named == nil {
+		for i := range f.hosts {
+			f.named = append(f.named, i)
+		}
+		slices.SortStableFunc(f.named, func(a, b int) int { return compareNames(&f.hosts[a], &f.hosts[b]) })
+	}
+	return f.named
+}
+
+// dearestFirst are the numbers of the machines that have a claim, those that cost most first, then by name.
+func (f *fleet) dearestFirst() []int {
+	if f.dearest == nil {
+		for _, i := range f.inNames() {
+			if f.hosts[i].claim != nil {
+				f.dearest = append(f.dearest, i)
+			}
+		}
+		slices.SortStableFunc(f.dearest, func(a, b int) int { return cmp.Compare(f.hosts[b].price, f.hosts[a].price) })
+	}
+	return f.dearest
+}
+
 // hostOf is newHost of a node, remembered.
 func (m *Memo) hostOf(node *corev1.Node, claim *v1.NodeClaim, offer *offer) *host {
 	f := m.nodeOf(node)
@@ -83,6 +110,14 @@ func (m *Memo) hostOf(node *corev1.Node, claim *v1.NodeClaim, offer *offer) *hos
 		f.host, f.offer = newHost(node, claim, offer.types), offer
 	}
 	return f.host
+}
+
+// look looks up what the machine costs.
+func (h *host) look(prices *PriceBook) {
+	if h.claim != nil {
+		h.price, _ = prices.Price(h.labels, h.claim.Spec.NodeClassRef)
+		h.priced = true
+	}
 }
 
 // hostsOf lists the machines of the snapshot, initialized ones first, then by name.

@@ -38,7 +38,8 @@ type host struct {
 	// ordered is true for a machine that goes once its replacements are ready, replaces for one that others wait for.
 	ordered, replaces bool
 	// promised are pods that still run on machines that go, and for which room is kept here.
-	promised []*corev1.Pod
+	promised  []*corev1.Pod
+	rebooting bool
 	// registered and initialized say how far the node has come; a node without a claim has arrived.
 	registered, initialized bool
 	roll                    *roll
@@ -51,6 +52,9 @@ type host struct {
 	kind     *InstanceType // nil if the catalog does not list it
 	price    float64       // 0 if it is not known
 	priced   bool          // price was looked up
+	// stay is why the machine may not be removed to save money, pods and budgets aside, once stayKnown.
+	stay      Reason
+	stayKnown bool
 }
 
 // name is the Node's name, or the claim's as long as there is no Node.
@@ -77,7 +81,7 @@ func (h *host) isRegistered() bool { return h.registered }
 
 func (h *host) isInitialized() bool { return h.initialized }
 
-func (h *host) isRebooting() bool { return h.claim != nil && v1.IsTrue(h.claim, v1.ConditionRebooting) }
+func (h *host) isRebooting() bool { return h.rebooting }
 
 // hostKey tells machines apart from one snapshot to the next.
 type hostKey struct{ node, claim string }
@@ -160,6 +164,7 @@ func compareHosts(a, b *host) int {
 // and its taints are those of the claim; until it is initialized, amounts that it does not report yet are those that the cloud expects.
 func (h *host) read(types typeIndex) {
 	h.leaving = isLeaving(h.node, h.claim)
+	h.rebooting = h.claim != nil && v1.IsTrue(h.claim, v1.ConditionRebooting)
 	h.registered = h.node != nil && (h.claim == nil || h.node.Labels[v1.RegisteredLabelKey] == "true")
 	h.initialized = h.node != nil && (h.claim == nil || h.node.Labels[v1.InitializedLabelKey] == "true")
 	if h.claim != nil {

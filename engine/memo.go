@@ -61,10 +61,10 @@ type podFacts struct {
 	mounts         bool        // has volumes that matter to where it runs
 	owner          *ownerFacts // nil for pods that nobody owns
 	// event is when the pod last came or went, brief whether it is a brief one; neither counts for DaemonSets' pods.
-	event         time.Time
-	brief, daemon bool
-	boundAt       time.Time
-	weight        float64 // of the pod when it is moved, 1 for most
+	event            time.Time
+	brief, daemon    bool
+	created, boundAt time.Time
+	weight           float64 // of the pod when it is moved, 1 for most
 	// workload is nil for pods whose owners do not roll out revisions of them.
 	workload *workloadFacts
 	revision string
@@ -75,6 +75,9 @@ type podFacts struct {
 	landing      uint64 // number of the last replay in which it had to land
 	particular   bool   // keeps others off its node: by anti-affinity or host ports
 }
+
+// active is true for pods that have not ended, and have not been told to.
+func (f *podFacts) active() bool { return f.counts && !f.ending }
 
 // podNeed is what pods request; equal ones share it.
 type podNeed struct {
@@ -200,7 +203,7 @@ func (m *Memo) read(pod *corev1.Pod) *podFacts {
 	f := &podFacts{
 		pod: pod, id: mixed(m.next), counts: !IsTerminal(pod), ending: IsTerminating(pod), mounts: hasVolumes(&pod.Spec),
 		kind: m.kindOf(pod), event: podEvent(pod), brief: IsBrief(pod), daemon: OwnedByDaemonSet(pod),
-		boundAt: boundAt(pod), weight: min(max(evictionCost(pod), 0.1), 10),
+		created: pod.CreationTimestamp.Time, boundAt: boundAt(pod), weight: min(max(evictionCost(pod), 0.1), 10),
 	}
 	if name := ownerKey(pod); name != "" {
 		f.owner = m.ownerNamed(name)

@@ -35,7 +35,7 @@ func TestAMemoThatForgetsStillSeesRollouts(t *testing.T) {
 	}
 	memo.take(&Snapshot{Pods: []*corev1.Pod{old}})
 	pods := memo.take(&Snapshot{Pods: []*corev1.Pod{old, replica("web-new", "2", time.Minute)}})
-	if r := rolloutsOf(pods, now); r.leaving(old) == "" {
+	if r := rolloutsOf(pods, now); r.leaving(memo.factsOf(old)) == "" {
 		t.Error("the old pod is about to be replaced, and nobody sees it")
 	}
 }

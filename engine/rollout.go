@@ -57,7 +57,8 @@ type workloadFacts struct {
 	seen       uint64 // the last call that saw a pod of it
 	newest     *podFacts
 	total, old int
-	mixed      bool // has pods of several revisions
+	mixed      bool      // has pods of several revisions
+	rolling    *rollouts // the last ones that it is one of
 }
 
 func rolloutsOf(c *census, now time.Time) *rollouts {
@@ -65,7 +66,7 @@ func rolloutsOf(c *census, now time.Time) *rollouts {
 	mixed := false
 	for _, f := range c.all {
 		w := f.workload
-		if w == nil || !isActive(f.pod) {
+		if w == nil || !f.active() {
 			continue
 		}
 		if w.pass != c.memo.pass {
@@ -74,7 +75,7 @@ func rolloutsOf(c *census, now time.Time) *rollouts {
 		w.total++
 		w.mixed = w.mixed || f.revision != w.newest.revision
 		mixed = mixed || w.mixed
-		if younger(f.pod, w.newest.pod) {
+		if younger(f, w.newest) {
 			w.newest = f
 		}
 	}
@@ -82,39 +83,33 @@ func rolloutsOf(c *census, now time.Time) *rollouts {
 		return r
 	}
 	for _, f := range c.all {
-		if w := f.workload; w != nil && w.mixed && isActive(f.pod) && f.revision != w.newest.revision {
+		if w := f.workload; w != nil && w.mixed && f.active() && f.revision != w.newest.revision {
 			w.old++
 		}
 	}
 	for _, f := range c.all {
 		w := f.workload
 		if w != nil && w.mixed && w.newest == f && now.Sub(f.pod.CreationTimestamp.Time) < rolloutPatience {
-			r.newest[w.name], r.old[w.name], r.total[w.name] = f.pod, w.old, w.total
+			r.newest[w.name], r.old[w.name], r.total[w.name], w.rolling = f.pod, w.old, w.total, r
 		}
 	}
 	return r
 }
 
-func younger(a, b *corev1.Pod) bool {
-	if !a.CreationTimestamp.Equal(&b.CreationTimestamp) {
-		return b.CreationTimestamp.Before(&a.CreationTimestamp)
+func younger(a, b *podFacts) bool {
+	if !a.created.Equal(b.created) {
+		return b.created.Before(a.created)
 	}
-	return a.Name > b.Name
+	return a.pod.Name > b.pod.Name
 }
 
 // leaving names the workload whose rollout is about to replace the pod, "" if none is.
-func (r *rollouts) leaving(pod *corev1.Pod) string {
-	if len(r.newest) == 0 {
+func (r *rollouts) leaving(f *podFacts) string {
+	w := f.workload
+	if w == nil || w.rolling != r || !f.active() || f.revision == w.newest.revision {
 		return ""
 	}
-	w, revision, ok := revisionOf(pod)
-	if !ok || r.newest[w] == nil || !isActive(pod) {
-		return ""
-	}
-	if _, newest, _ := revisionOf(r.newest[w]); newest == revision {
-		return ""
-	}
-	return w.String()
+	return w.name.String()
 }
 
 // owner names the workload of a pod that does not exist yet, "" for all others.

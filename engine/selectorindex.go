@@ -15,24 +15,24 @@ const wideSelector = 8
 // and are looked up by it.
 type selectorIndex struct {
 	selectors []*podSelector
-	byLabel   map[labelPlace][]int32
+	byLabel   map[string]map[labelValue][]int32 // by the label's key
 	// others ask for no value of any label; they are tried for every pod, or for every pod of one namespace.
 	others map[string][]int32
 }
 
-// labelPlace is a label's value in a namespace; the empty namespace stands for all of them.
-type labelPlace struct{ namespace, key, value string }
+// labelValue is the value of a label in a namespace; the empty namespace stands for all of them.
+type labelValue struct{ namespace, value string }
 
 func newSelectorIndex(selectors []*podSelector) *selectorIndex {
-	x := &selectorIndex{selectors: selectors, byLabel: map[labelPlace][]int32{}, others: map[string][]int32{}}
-	common := map[labelPlace]int{}
+	x := &selectorIndex{selectors: selectors, byLabel: map[string]map[labelValue][]int32{}, others: map[string][]int32{}}
+	common := map[[2]string]int{} // by key and value
 	for _, s := range selectors {
 		for _, e := range s.rules {
 			if e.Op != requirement.In {
 				continue
 			}
 			for _, v := range e.Values {
-				common[labelPlace{key: e.Key, value: v}]++
+				common[[2]string{e.Key, v}]++
 			}
 		}
 	}
@@ -45,7 +45,7 @@ func newSelectorIndex(selectors []*podSelector) *selectorIndex {
 }
 
 // add files the selector under the values of its least common label, because few selectors are then tried in vain.
-func (x *selectorIndex) add(i int32, s *podSelector, common map[labelPlace]int) {
+func (x *selectorIndex) add(i int32, s *podSelector, common map[[2]string]int) {
 	namespaces := s.namespaces
 	if s.anywhere || len(namespaces) > wideSelector {
 		namespaces = []string{""}
@@ -59,7 +59,7 @@ func (x *selectorIndex) add(i int32, s *podSelector, common map[labelPlace]int) 
 		}
 		n := 0
 		for _, v := range e.Values {
-			n += common[labelPlace{key: e.Key, value: v}]
+			n += common[[2]string{e.Key, v}]
 		}
 		if rarest == nil || n < least {
 			rarest, least = e, n
@@ -70,9 +70,14 @@ func (x *selectorIndex) add(i int32, s *podSelector, common map[labelPlace]int) 
 			x.others[namespace] = append(x.others[namespace], i)
 			continue
 		}
+		values := x.byLabel[rarest.Key]
+		if values == nil {
+			values = map[labelValue][]int32{}
+			x.byLabel[rarest.Key] = values
+		}
 		for _, v := range rarest.Values {
-			place := labelPlace{namespace, rarest.Key, v}
-			x.byLabel[place] = append(x.byLabel[place], i)
+			at := labelValue{namespace, v}
+			values[at] = append(values[at], i)
 		}
 	}
 }
@@ -91,9 +96,13 @@ func (x *selectorIndex) match(pod *corev1.Pod, into []int) []int {
 	// A pod has one value of a label, so that no selector comes up twice.
 	if len(x.byLabel) > 0 {
 		for key, value := range pod.Labels {
-			try(x.byLabel[labelPlace{"", key, value}])
+			values := x.byLabel[key]
+			if values == nil {
+				continue
+			}
+			try(values[labelValue{"", value}])
 			if pod.Namespace != "" {
-				try(x.byLabel[labelPlace{pod.Namespace, key, value}])
+				try(values[labelValue{pod.Namespace, value}])
 			}
 		}
 	}
