@@ -62,7 +62,7 @@ func TestADisruptionThatStrandsAPodWaitsAlone(t *testing.T) {
 		return ok
 	}
 	d := &disruptor{s: &Snapshot{NodeClaims: []*v1.NodeClaim{claim}}}
-	h := &host{claim: claim}
+	h := &host{machine: &machine{claim: claim}}
 	for _, minutes := range []time.Duration{1, 2, 4} {
 		if !write(PodStranded) {
 			t.Fatal("not written down")

@@ -47,7 +47,7 @@ type nodeCounts struct {
 func countNodes(pool string, hosts []*host) nodeCounts {
 	var t nodeCounts
 	for _, h := range hosts {
-		if h.claim == nil || h.pool() != pool || !h.isInitialized() || v1.IsTrue(h.claim, v1.ConditionInstanceTerminating) {
+		if h.claim == nil || h.pool() != pool || !h.isInitialized() || h.stopping {
 			continue
 		}
 		t.total++
@@ -59,7 +59,7 @@ func countNodes(pool string, hosts []*host) nodeCounts {
 			} else {
 				t.deleting++
 			}
-		case !nodeReady(h.node):
+		case !h.ready:
 			t.unready++
 		}
 	}

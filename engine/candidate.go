@@ -154,10 +154,16 @@ func (d *disruptor) consolidatable(h *host, empty bool) Reason {
 	if empty {
 		return d.readConsolidatable(h, true)
 	}
-	if !h.stayKnown { // two methods ask
-		h.stay, h.stayKnown = d.readConsolidatable(h, false), true
+	if d.stays == nil {
+		d.stays = make([]*Reason, len(d.p.hosts))
 	}
-	return h.stay
+	r := d.stays[h.number]
+	if r == nil { // two methods ask
+		read := d.readConsolidatable(h, false)
+		r = &read
+		d.stays[h.number] = r
+	}
+	return *r
 }
 
 func (d *disruptor) readConsolidatable(h *host, empty bool) Reason {
@@ -202,6 +208,9 @@ func (d *disruptor) underutilizable(h *host) Reason {
 	}
 	if d.price(h) == 0 {
 		return Reason{Code: UnknownPrice, NodePool: h.pool(), Have: MachineOffering(h.labels).String()}
+	}
+	if len(d.rollouts.newest) == 0 {
+		return Reason{}
 	}
 	for _, f := range h.roll.facts {
 		if owner := d.rollouts.leaving(f); owner != "" {

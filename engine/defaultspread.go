@@ -30,7 +30,7 @@ type deducedSpreads struct {
 // serviceIndex holds the Services of one namespace.
 type serviceIndex struct {
 	byLabel map[[2]string][]map[string]string // selectors, by their first label
-	keys    []string                           // every key that some selector asks for
+	keys    []string                          // every key that some selector asks for
 }
 
 const replicationController = "ReplicationController"

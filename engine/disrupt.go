@@ -50,6 +50,7 @@ type disruptor struct {
 	replaced map[string]int     // nodes of static pools that this pass replaces
 	totals   map[string]balance // of pools; nil until it is asked
 	order    []*host            // ranked
+	stays    []*Reason          // why machines are not consolidatable, by number; nil until it is asked
 	plan     *Plan
 }
 

@@ -167,7 +167,7 @@ func (l Life) classUnknown(claim *v1.NodeClaim) bool {
 	return l.Class == nil && c != nil && c.Reason != PoolDrifted && c.Reason != RequirementsDrifted
 }
 
-func isDrifted(h *host) bool { return h.claim != nil && v1.IsTrue(h.claim, v1.ConditionDrifted) }
+func isDrifted(h *host) bool { return h.drifted }
 
 // drift replaces machines that have drifted: first those without pods, then those that drifted first. Their pods rather go
 // where they need not move again.

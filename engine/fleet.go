@@ -13,10 +13,10 @@ import (
 // fleet is the machines of a snapshot as far as its nodes, claims and catalogs tell: the same as long as these are. Nobody
 // changes it.
 type fleet struct {
-	nodes  []*corev1.Node
-	claims []*v1.NodeClaim
-	offer  *offer
-	hosts  []host // as hostsOf orders them, without the pods
+	nodes    []*corev1.Node
+	claims   []*v1.NodeClaim
+	offer    *offer
+	machines []machine // as hostsOf orders them
 	// byName are the numbers of the machines that have a node, by the node's name; nodeless are those of the others, by the
 	// claim's. facts are those of the nodes, by number.
 	byName, nodeless []int
@@ -54,38 +54,40 @@ func (m *Memo) newFleet(s *Snapshot, offer *offer) *fleet {
 			claim = byID[node.Spec.ProviderID]
 		}
 		joined[claim] = true
-		hosts = append(hosts, m.hostOf(node, claim, offer))
+		hosts = append(hosts, &host{machine: m.machineOf(node, claim, offer)})
 	}
 	for _, claim := range s.NodeClaims {
 		if !joined[claim] {
-			hosts = append(hosts, newHost(nil, claim, offer.types))
+			hosts = append(hosts, &host{machine: newMachine(nil, claim, offer.types)})
 		}
 	}
 	orders := ordersOf(s)
 	slices.SortFunc(hosts, compareHosts)
-	f := &fleet{nodes: slices.Clone(s.Nodes), claims: slices.Clone(s.NodeClaims), offer: offer, hosts: make([]host, len(hosts)), facts: make([]*nodeFacts, len(hosts)), learned: learn(hosts)}
+	f := &fleet{nodes: slices.Clone(s.Nodes), claims: slices.Clone(s.NodeClaims), offer: offer, machines: make([]machine, len(hosts)), facts: make([]*nodeFacts, len(hosts)), learned: learn(hosts)}
 	for i, h := range hosts {
-		f.hosts[i] = *h
-		f.hosts[i].number = i
-		orders.applyTo(&f.hosts[i])
-		f.hosts[i].look(offer.prices)
+		f.machines[i] = *h.machine
+		f.machines[i].number = i
+		orders.applyTo(&f.machines[i])
+		f.machines[i].look(offer.prices)
 		if h.node == nil {
 			f.nodeless = append(f.nodeless, i)
 		} else {
 			f.byName, f.facts[i] = append(f.byName, i), m.nodeOf(h.node)
 		}
 	}
-	slices.SortStableFunc(f.byName, func(a, b int) int { return cmp.Compare(f.hosts[a].node.Name, f.hosts[b].node.Name) })
+	slices.SortStableFunc(f.byName, func(a, b int) int { return cmp.Compare(f.machines[a].node.Name, f.machines[b].node.Name) })
 	return f
 }
 
 // inNames are the numbers of the machines, by name.
 func (f *fleet) inNames() []int {
 	if f.named == nil {
-		for i := range f.hosts {
+		for i := range f.machines {
 			f.named = append(f.named, i)
 		}
-		slices.SortStableFunc(f.named, func(a, b int) int { return compareNames(&f.hosts[a], &f.hosts[b]) })
+		slices.SortStableFunc(f.named, func(a, b int) int {
+			return compareNames(&host{machine: &f.machines[a]}, &host{machine: &f.machines[b]})
+		})
 	}
 	return f.named
 }
@@ -94,38 +96,40 @@ func (f *fleet) inNames() []int {
 func (f *fleet) dearestFirst() []int {
 	if f.dearest == nil {
 		for _, i := range f.inNames() {
-			if f.hosts[i].claim != nil {
+			if f.machines[i].claim != nil {
 				f.dearest = append(f.dearest, i)
 			}
 		}
-		slices.SortStableFunc(f.dearest, func(a, b int) int { return cmp.Compare(f.hosts[b].price, f.hosts[a].price) })
+		slices.SortStableFunc(f.dearest, func(a, b int) int { return cmp.Compare(f.machines[b].price, f.machines[a].price) })
 	}
 	return f.dearest
 }
 
-// hostOf is newHost of a node, remembered.
-func (m *Memo) hostOf(node *corev1.Node, claim *v1.NodeClaim, offer *offer) *host {
+// machineOf is newMachine of a node, remembered.
+func (m *Memo) machineOf(node *corev1.Node, claim *v1.NodeClaim, offer *offer) *machine {
 	f := m.nodeOf(node)
-	if f.offer != offer || f.host.claim != claim {
-		f.host, f.offer = newHost(node, claim, offer.types), offer
+	if f.offer != offer || f.machine.claim != claim {
+		f.machine, f.offer = newMachine(node, claim, offer.types), offer
 	}
-	return f.host
+	return f.machine
 }
 
 // look looks up what the machine costs.
-func (h *host) look(prices *PriceBook) {
-	if h.claim != nil {
-		h.price, _ = prices.Price(h.labels, h.claim.Spec.NodeClassRef)
-		h.priced = true
+func (m *machine) look(prices *PriceBook) {
+	if m.claim != nil {
+		m.price, _ = prices.Price(m.labels, m.claim.Spec.NodeClassRef)
+		m.priced = true
 	}
 }
 
 // hostsOf lists the machines of the snapshot, initialized ones first, then by name.
 func hostsOf(s *Snapshot, c *census) []*host {
 	f := c.memo.fleetOf(s)
-	all, out := slices.Clone(f.hosts), make([]*host, len(f.hosts))
+	all, out := make([]host, len(f.machines)), make([]*host, len(f.machines))
 	for i := range all {
 		h := &all[i]
+		h.machine = &f.machines[i]
+		h.leaving = h.goes
 		if h.node == nil {
 			h.roll = &roll{}
 		} else {

@@ -15,9 +15,10 @@ import (
 	"tenon.sh/engine/requirement"
 )
 
-// host is a machine that exists or has been asked for, as the engine sees it: a Node, a NodeClaim, or both.
-type host struct {
-	number int          // its place in the list of all, the same in all compilations of a snapshot
+// machine is what nodes, claims and catalogs tell of a machine that exists or has been asked for: a Node, a NodeClaim, or both.
+// All compilations share it; nobody changes it.
+type machine struct {
+	number int          // its place in the list of all
 	node   *corev1.Node // nil until the machine has joined the cluster
 	claim  *v1.NodeClaim
 	// labels are those of the node; until it is registered, the claim's come before them.
@@ -31,30 +32,36 @@ type host struct {
 	allocatable corev1.ResourceList
 	// capacity counts against the pool's limits.
 	capacity corev1.ResourceList
+	// goes is true for a machine that is being removed, ordered for one that goes once its replacements are ready, replaces for
+	// one that others wait for.
+	goes, ordered, replaces bool
+	// registered and initialized say how far the node has come; a node without a claim has arrived.
+	registered, initialized bool
+	// begun is since when the claim is initialized, or when it was made.
+	begun time.Time
+	// What conditions say: that the node is ready, that its machine is started anew, or stopped, that it is out of date.
+	ready, rebooting, stopping, drifted bool
+	kind                                *InstanceType // nil if the catalog does not list it
+	price                               float64       // 0 if it is not known
+	priced                              bool          // price was looked up
+}
+
+// host is a machine as one compilation sees it.
+type host struct {
+	*machine
 	// leaving is true for a machine that is being removed: nothing new goes there and its pods need another place.
 	leaving bool
 	// supposed is true if it is leaving only in a trial: it is still there while what replaces it starts.
 	supposed bool
-	// ordered is true for a machine that goes once its replacements are ready, replaces for one that others wait for.
-	ordered, replaces bool
 	// promised are pods that still run on machines that go, and for which room is kept here.
-	promised  []*corev1.Pod
-	rebooting bool
-	// registered and initialized say how far the node has come; a node without a claim has arrived.
-	registered, initialized bool
-	roll                    *roll
-	bound                   []*corev1.Pod // oldest first; shared, not to be changed
+	promised []*corev1.Pod
+	roll     *roll
+	bound    []*corev1.Pod // oldest first; shared, not to be changed
 	// expected are unbound pods that the machine was started for or that are nominated to it.
 	expected []*corev1.Pod
 	free     capacity.Vector
 	volumes  nodeVolumes
-	target   int           // its number among those that may take pods
-	kind     *InstanceType // nil if the catalog does not list it
-	price    float64       // 0 if it is not known
-	priced   bool          // price was looked up
-	// stay is why the machine may not be removed to save money, pods and budgets aside, once stayKnown.
-	stay      Reason
-	stayKnown bool
+	target   int // its number among those that may take pods
 }
 
 // name is the Node's name, or the claim's as long as there is no Node.
@@ -117,11 +124,12 @@ func (h *host) isTried(now time.Time) bool {
 	return h.isInitialized() && c != nil && c.Status == metav1.ConditionTrue && now.Sub(c.LastTransitionTime.Time) > triedAfter
 }
 
-func newHost(node *corev1.Node, claim *v1.NodeClaim, types typeIndex) *host {
-	h := &host{node: node, claim: claim}
+func newMachine(node *corev1.Node, claim *v1.NodeClaim, types typeIndex) *machine {
+	h := host{machine: &machine{node: node, claim: claim}}
 	h.read(types)
 	h.poolName = h.labels[v1.NodePoolLabelKey]
-	return h
+	h.ready = node != nil && nodeReady(node)
+	return h.machine
 }
 
 // machines is hostsOf for one more compilation of the same snapshot.
@@ -163,11 +171,11 @@ func compareHosts(a, b *host) int {
 // read settles which of node and claim is believed. Until the node is registered the claim's labels come before its own,
 // and its taints are those of the claim; until it is initialized, amounts that it does not report yet are those that the cloud expects.
 func (h *host) read(types typeIndex) {
-	h.leaving = isLeaving(h.node, h.claim)
-	h.rebooting = h.claim != nil && v1.IsTrue(h.claim, v1.ConditionRebooting)
+	h.goes = isLeaving(h.node, h.claim)
 	h.registered = h.node != nil && (h.claim == nil || h.node.Labels[v1.RegisteredLabelKey] == "true")
 	h.initialized = h.node != nil && (h.claim == nil || h.node.Labels[v1.InitializedLabelKey] == "true")
 	if h.claim != nil {
+		h.readConditions()
 		h.kind = types.find(h.claim.Spec.NodeClassRef, h.claim.Labels[corev1.LabelInstanceTypeStable])
 	}
 	if h.claim == nil {
@@ -195,6 +203,14 @@ func (h *host) read(types typeIndex) {
 	if h.node != nil {
 		h.allocatable = filled(h.node.Status.Allocatable, h.allocatable)
 		h.capacity = filled(h.node.Status.Capacity, h.capacity)
+	}
+}
+
+func (m *machine) readConditions() {
+	m.rebooting, m.stopping = v1.IsTrue(m.claim, v1.ConditionRebooting), v1.IsTrue(m.claim, v1.ConditionInstanceTerminating)
+	m.drifted, m.begun = v1.IsTrue(m.claim, v1.ConditionDrifted), m.claim.CreationTimestamp.Time
+	if v1.IsTrue(m.claim, v1.ConditionInitialized) {
+		m.begun = since(m.claim, v1.ConditionInitialized)
 	}
 }
 

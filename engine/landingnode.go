@@ -40,12 +40,14 @@ func (w *landingWorld) landingNodes() {
 		csi[c.Name] = c
 	}
 	f := w.memo.fleetOf(r.Snapshot)
+	slab := make([]landingNode, 0, len(f.byName))
 	for _, i := range f.byName {
-		h := &f.hosts[i]
-		if h.leaving || r.Removed[h.node.Name] || h.claim != nil && r.Removed[h.claim.Name] {
+		h := &f.machines[i]
+		if h.goes || r.Removed[h.node.Name] || h.claim != nil && r.Removed[h.claim.Name] {
 			continue
 		}
-		n := &landingNode{name: h.node.Name, claim: h.claim, node: asInitialized(h.node, h.claim), csi: csi[h.node.Name]}
+		slab = append(slab, landingNode{name: h.node.Name, claim: h.claim, node: asInitialized(h.node, h.claim), csi: csi[h.node.Name]})
+		n := &slab[len(slab)-1]
 		if n.node == h.node { // another one is made for this replay only
 			n.facts = f.facts[i]
 		}
@@ -59,8 +61,8 @@ func (w *landingWorld) landingNodes() {
 		return p
 	}
 	for _, i := range f.nodeless {
-		claim := f.hosts[i].claim
-		if f.hosts[i].leaving || r.Removed[claim.Name] {
+		claim := f.machines[i].claim
+		if f.machines[i].goes || r.Removed[claim.Name] {
 			continue
 		}
 		node, csi := predict().claim(claim)

@@ -146,7 +146,7 @@ func TestMovesAreJudgedByTheirPools(t *testing.T) {
 	s := &Snapshot{Classes: []Class{{InstanceTypes: []InstanceType{{Name: "two", Offerings: []Offering{{Zone: "a", CapacityType: "on-demand", Price: 4.84}}}}}}}
 	machine := func(pool, name, kind string, pods int) *host {
 		labels := map[string]string{v1.NodePoolLabelKey: pool, corev1.LabelInstanceTypeStable: kind, corev1.LabelTopologyZone: "a", v1.CapacityTypeLabelKey: "on-demand"}
-		h := &host{node: &corev1.Node{}, claim: &v1.NodeClaim{}, labels: labels, poolName: pool}
+		h := &host{machine: &machine{node: &corev1.Node{}, claim: &v1.NodeClaim{}, labels: labels, poolName: pool}}
 		h.node.Name, h.claim.Name = name, name
 		h.roll = &roll{}
 		for range pods {

@@ -9,9 +9,9 @@ import (
 // nodeFacts is what the engine asks of a node again and again.
 type nodeFacts struct {
 	pass uint64 // the last call that asked
-	// host is the machine with the claim that it had last, as far as the two tell; offer is what was sold then, nil before.
-	host  *host
-	offer *offer
+	// machine is with the claim that it had last, as far as the two tell; offer is what was sold then, nil before.
+	machine *machine
+	offer   *offer
 	// size is what pods can use, in the order of resources that sizeFor names.
 	size    capacity.Vector
 	sizeFor string

@@ -175,11 +175,7 @@ func (d *disruptor) quietUntil(h *host, pool *v1.NodePool) time.Time {
 	if after == nil || *after == 0 {
 		return time.Time{}
 	}
-	begun := h.claim.CreationTimestamp.Time
-	if v1.IsTrue(h.claim, v1.ConditionInitialized) {
-		begun = since(h.claim, v1.ConditionInitialized)
-	}
 	a := d.p.census.activityOn(h.node.Name)
 	a.lasting = latest(a.lasting, h.claim.Status.LastPodEventTime.Time)
-	return a.quietSince(begun, *after).Add(*after)
+	return a.quietSince(h.begun, *after).Add(*after)
 }

@@ -142,7 +142,7 @@ func (x *resizer) surplus(hosts []*host, n int) []string {
 	list := make([]ranked, 0, len(hosts))
 	for _, h := range hosts {
 		r := ranked{h: h, good: 1}
-		if v1.IsTrue(h.claim, v1.ConditionDrifted) {
+		if isDrifted(h) {
 			r.good = 0
 		}
 		r.tier, r.cost = x.scaleDownCost(h)

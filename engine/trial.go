@@ -186,7 +186,7 @@ func (d *disruptor) newTrial(gone []*host, opt trialOptions) *trial {
 
 // takesNobody says of a machine that pods are not moved there: it is not ready to take them, or it is to go itself.
 func (d *disruptor) takesNobody(h *host) bool {
-	if !h.isInitialized() || h.node != nil && !nodeReady(h.node) {
+	if !h.isInitialized() || h.node != nil && !h.ready {
 		return true
 	}
 	return h.ordered || h.isRebooting()
