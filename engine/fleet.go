@@ -16,11 +16,12 @@ type fleet struct {
 	nodes    []*corev1.Node
 	claims   []*v1.NodeClaim
 	offer    *offer
-	machines []machine // as hostsOf orders them
+	machines []*machine // as hostsOf orders them
 	// byName are the numbers of the machines that have a node, by the node's name; nodeless are those of the others, by the
 	// claim's. facts are those of the nodes, by number.
 	byName, nodeless []int
 	facts            []*nodeFacts
+	orders           *orders
 	// named are all numbers by name, dearest those of machines with a claim by price; nil until they are asked for.
 	named, dearest []int
 	// learned is the memory of running machines by type.
@@ -46,33 +47,33 @@ func (m *Memo) newFleet(s *Snapshot, offer *offer) *fleet {
 			byID[id] = c
 		}
 	}
-	hosts := make([]*host, 0, len(s.Nodes))
-	joined := make(map[*v1.NodeClaim]bool, len(s.Nodes))
+	machines := make([]*machine, 0, len(s.Nodes))
+	joined := make(map[*v1.NodeClaim]bool, len(s.NodeClaims))
 	for _, node := range s.Nodes {
 		var claim *v1.NodeClaim
 		if node.Spec.ProviderID != "" {
 			claim = byID[node.Spec.ProviderID]
 		}
-		joined[claim] = true
-		hosts = append(hosts, &host{machine: m.machineOf(node, claim, offer)})
+		if claim != nil {
+			joined[claim] = true
+		}
+		machines = append(machines, m.machineOf(node, claim, offer))
 	}
 	for _, claim := range s.NodeClaims {
 		if !joined[claim] {
-			hosts = append(hosts, &host{machine: newMachine(nil, claim, offer.types)})
+			machines = append(machines, newMachine(nil, claim, offer))
 		}
 	}
-	orders := ordersOf(s)
-	slices.SortFunc(hosts, compareHosts)
-	f := &fleet{nodes: slices.Clone(s.Nodes), claims: slices.Clone(s.NodeClaims), offer: offer, machines: make([]machine, len(hosts)), facts: make([]*nodeFacts, len(hosts)), learned: learn(hosts)}
-	for i, h := range hosts {
-		f.machines[i] = *h.machine
-		f.machines[i].number = i
-		orders.applyTo(&f.machines[i])
-		f.machines[i].look(offer.prices)
-		if h.node == nil {
+	slices.SortFunc(machines, compareMachines)
+	f := &fleet{
+		nodes: slices.Clone(s.Nodes), claims: slices.Clone(s.NodeClaims), offer: offer, machines: machines, facts: make([]*nodeFacts, len(machines)),
+		orders: ordersOf(s), learned: learn(machines),
+	}
+	for i, x := range machines {
+		if x.node == nil {
 			f.nodeless = append(f.nodeless, i)
 		} else {
-			f.byName, f.facts[i] = append(f.byName, i), m.nodeOf(h.node)
+			f.byName, f.facts[i] = append(f.byName, i), m.nodeOf(x.node)
 		}
 	}
 	slices.SortStableFunc(f.byName, func(a, b int) int { return cmp.Compare(f.machines[a].node.Name, f.machines[b].node.Name) })
@@ -86,7 +87,7 @@ func (f *fleet) inNames() []int {
 			f.named = append(f.named, i)
 		}
 		slices.SortStableFunc(f.named, func(a, b int) int {
-			return compareNames(&host{machine: &f.machines[a]}, &host{machine: &f.machines[b]})
+			return compareMachineNames(f.machines[a], f.machines[b])
 		})
 	}
 	return f.named
@@ -109,7 +110,7 @@ func (f *fleet) dearestFirst() []int {
 func (m *Memo) machineOf(node *corev1.Node, claim *v1.NodeClaim, offer *offer) *machine {
 	f := m.nodeOf(node)
 	if f.offer != offer || f.machine.claim != claim {
-		f.machine, f.offer = newMachine(node, claim, offer.types), offer
+		f.machine, f.offer = newMachine(node, claim, offer), offer
 	}
 	return f.machine
 }
@@ -128,8 +129,9 @@ func hostsOf(s *Snapshot, c *census) []*host {
 	all, out := make([]host, len(f.machines)), make([]*host, len(f.machines))
 	for i := range all {
 		h := &all[i]
-		h.machine = &f.machines[i]
+		h.machine, h.number = f.machines[i], i
 		h.leaving = h.goes
+		f.orders.applyTo(h)
 		if h.node == nil {
 			h.roll = &roll{}
 		} else {

@@ -18,9 +18,8 @@ import (
 // machine is what nodes, claims and catalogs tell of a machine that exists or has been asked for: a Node, a NodeClaim, or both.
 // All compilations share it; nobody changes it.
 type machine struct {
-	number int          // its place in the list of all
-	node   *corev1.Node // nil until the machine has joined the cluster
-	claim  *v1.NodeClaim
+	node  *corev1.Node // nil until the machine has joined the cluster
+	claim *v1.NodeClaim
 	// labels are those of the node; until it is registered, the claim's come before them.
 	labels map[string]string
 	// poolName is that of the pool by the labels, empty without.
@@ -32,9 +31,8 @@ type machine struct {
 	allocatable corev1.ResourceList
 	// capacity counts against the pool's limits.
 	capacity corev1.ResourceList
-	// goes is true for a machine that is being removed, ordered for one that goes once its replacements are ready, replaces for
-	// one that others wait for.
-	goes, ordered, replaces bool
+	// goes is true for a machine that is being removed.
+	goes bool
 	// registered and initialized say how far the node has come; a node without a claim has arrived.
 	registered, initialized bool
 	// begun is since when the claim is initialized, or when it was made.
@@ -49,6 +47,9 @@ type machine struct {
 // host is a machine as one compilation sees it.
 type host struct {
 	*machine
+	number int // its place in the list of all, the same in all compilations of a snapshot
+	// ordered is true for a machine that goes once its replacements are ready, replaces for one that others wait for.
+	ordered, replaces bool
 	// leaving is true for a machine that is being removed: nothing new goes there and its pods need another place.
 	leaving bool
 	// supposed is true if it is leaving only in a trial: it is still there while what replaces it starts.
@@ -65,30 +66,30 @@ type host struct {
 }
 
 // name is the Node's name, or the claim's as long as there is no Node.
-func (h *host) name() string {
-	if h.node != nil {
-		return h.node.Name
+func (m *machine) name() string {
+	if m.node != nil {
+		return m.node.Name
 	}
-	return h.claim.Name
+	return m.claim.Name
 }
 
 // id is the claim's name, or the Node's if there is no claim: it stays the same while the machine starts.
-func (h *host) id() string { return cmp.Or(h.claimName(), h.name()) }
+func (m *machine) id() string { return cmp.Or(m.claimName(), m.name()) }
 
-func (h *host) claimName() string {
-	if h.claim == nil {
+func (m *machine) claimName() string {
+	if m.claim == nil {
 		return ""
 	}
-	return h.claim.Name
+	return m.claim.Name
 }
 
-func (h *host) pool() string { return h.poolName }
+func (m *machine) pool() string { return m.poolName }
 
-func (h *host) isRegistered() bool { return h.registered }
+func (m *machine) isRegistered() bool { return m.registered }
 
-func (h *host) isInitialized() bool { return h.initialized }
+func (m *machine) isInitialized() bool { return m.initialized }
 
-func (h *host) isRebooting() bool { return h.rebooting }
+func (m *machine) isRebooting() bool { return m.rebooting }
 
 // hostKey tells machines apart from one snapshot to the next.
 type hostKey struct{ node, claim string }
@@ -124,12 +125,12 @@ func (h *host) isTried(now time.Time) bool {
 	return h.isInitialized() && c != nil && c.Status == metav1.ConditionTrue && now.Sub(c.LastTransitionTime.Time) > triedAfter
 }
 
-func newMachine(node *corev1.Node, claim *v1.NodeClaim, types typeIndex) *machine {
-	h := host{machine: &machine{node: node, claim: claim}}
-	h.read(types)
-	h.poolName = h.labels[v1.NodePoolLabelKey]
-	h.ready = node != nil && nodeReady(node)
-	return h.machine
+func newMachine(node *corev1.Node, claim *v1.NodeClaim, offer *offer) *machine {
+	m := &machine{node: node, claim: claim, ready: node != nil && nodeReady(node)}
+	m.read(offer.types)
+	m.poolName = m.labels[v1.NodePoolLabelKey]
+	m.look(offer.prices)
+	return m
 }
 
 // machines is hostsOf for one more compilation of the same snapshot.
@@ -155,12 +156,12 @@ func compareBy[T any](a, b T, before func(a, b T) bool) int {
 	return 0
 }
 
-func compareHosts(a, b *host) int {
-	rank := func(h *host) int {
+func compareMachines(a, b *machine) int {
+	rank := func(m *machine) int {
 		switch {
-		case h.isInitialized():
+		case m.isInitialized():
 			return 0
-		case h.node != nil:
+		case m.node != nil:
 			return 1
 		}
 		return 2
@@ -170,39 +171,39 @@ func compareHosts(a, b *host) int {
 
 // read settles which of node and claim is believed. Until the node is registered the claim's labels come before its own,
 // and its taints are those of the claim; until it is initialized, amounts that it does not report yet are those that the cloud expects.
-func (h *host) read(types typeIndex) {
-	h.goes = isLeaving(h.node, h.claim)
-	h.registered = h.node != nil && (h.claim == nil || h.node.Labels[v1.RegisteredLabelKey] == "true")
-	h.initialized = h.node != nil && (h.claim == nil || h.node.Labels[v1.InitializedLabelKey] == "true")
-	if h.claim != nil {
-		h.readConditions()
-		h.kind = types.find(h.claim.Spec.NodeClassRef, h.claim.Labels[corev1.LabelInstanceTypeStable])
+func (m *machine) read(types typeIndex) {
+	m.goes = isLeaving(m.node, m.claim)
+	m.registered = m.node != nil && (m.claim == nil || m.node.Labels[v1.RegisteredLabelKey] == "true")
+	m.initialized = m.node != nil && (m.claim == nil || m.node.Labels[v1.InitializedLabelKey] == "true")
+	if m.claim != nil {
+		m.readConditions()
+		m.kind = types.find(m.claim.Spec.NodeClassRef, m.claim.Labels[corev1.LabelInstanceTypeStable])
 	}
-	if h.claim == nil {
-		h.labels, h.taints = h.node.Labels, nodeTaints(h.node)
-		h.allocatable, h.capacity = h.node.Status.Allocatable, h.node.Status.Capacity
+	if m.claim == nil {
+		m.labels, m.taints = m.node.Labels, nodeTaints(m.node)
+		m.allocatable, m.capacity = m.node.Status.Allocatable, m.node.Status.Capacity
 		return
 	}
-	if h.isRegistered() {
-		h.labels, h.taints = h.node.Labels, nodeTaints(h.node)
+	if m.isRegistered() {
+		m.labels, m.taints = m.node.Labels, nodeTaints(m.node)
 	} else {
-		h.labels, h.taints = h.startingLabels(), v1.CoreTaints(h.claim.Spec.Taints)
+		m.labels, m.taints = m.startingLabels(), v1.CoreTaints(m.claim.Spec.Taints)
 	}
-	if h.isInitialized() {
-		h.allocatable, h.capacity = h.node.Status.Allocatable, h.node.Status.Capacity
+	if m.isInitialized() {
+		m.allocatable, m.capacity = m.node.Status.Allocatable, m.node.Status.Capacity
 		return
 	}
-	h.taints = slices.DeleteFunc(slices.Clone(h.taints), func(t corev1.Taint) bool {
-		return IsEphemeralTaint(t) || isStartupTaint(h.claim, t)
+	m.taints = slices.DeleteFunc(slices.Clone(m.taints), func(t corev1.Taint) bool {
+		return IsEphemeralTaint(t) || isStartupTaint(m.claim, t)
 	})
-	h.allocatable, h.capacity = h.claim.Status.Allocatable, h.claim.Status.Capacity
-	if !isLaunched(h.claim) {
-		h.open = newOpenLabels(h.claim, types)
-		h.allocatable, h.capacity = h.open.least, h.open.most
+	m.allocatable, m.capacity = m.claim.Status.Allocatable, m.claim.Status.Capacity
+	if !isLaunched(m.claim) {
+		m.open = newOpenLabels(m.claim, types)
+		m.allocatable, m.capacity = m.open.least, m.open.most
 	}
-	if h.node != nil {
-		h.allocatable = filled(h.node.Status.Allocatable, h.allocatable)
-		h.capacity = filled(h.node.Status.Capacity, h.capacity)
+	if m.node != nil {
+		m.allocatable = filled(m.node.Status.Allocatable, m.allocatable)
+		m.capacity = filled(m.node.Status.Capacity, m.capacity)
 	}
 }
 
@@ -216,15 +217,15 @@ func (m *machine) readConditions() {
 
 // startingLabels are those of a machine that is not registered: the claim's, and what else a node that has joined carries
 // already, which registration leaves alone.
-func (h *host) startingLabels() map[string]string {
-	if h.node == nil {
-		return h.claim.Labels
+func (m *machine) startingLabels() map[string]string {
+	if m.node == nil {
+		return m.claim.Labels
 	}
-	labels := maps.Clone(h.node.Labels)
+	labels := maps.Clone(m.node.Labels)
 	if labels == nil {
 		labels = map[string]string{}
 	}
-	maps.Copy(labels, h.claim.Labels)
+	maps.Copy(labels, m.claim.Labels)
 	return labels
 }
 

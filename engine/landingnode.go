@@ -42,7 +42,7 @@ func (w *landingWorld) landingNodes() {
 	f := w.memo.fleetOf(r.Snapshot)
 	slab := make([]landingNode, 0, len(f.byName))
 	for _, i := range f.byName {
-		h := &f.machines[i]
+		h := f.machines[i]
 		if h.goes || r.Removed[h.node.Name] || h.claim != nil && r.Removed[h.claim.Name] {
 			continue
 		}

@@ -205,12 +205,12 @@ func (o *orders) find() {
 func (o *orders) nodeOf(claim *v1.NodeClaim) *corev1.Node { return o.nodes[claim.Status.ProviderID] }
 
 // applyTo tells a machine what part it has in orders.
-func (o *orders) applyTo(m *machine) {
-	if len(o.list) == 0 || m.claim == nil {
+func (o *orders) applyTo(h *host) {
+	if len(o.list) == 0 || h.claim == nil {
 		return
 	}
-	_, m.ordered = MarkOf(m.claim)
-	m.replaces = o.replacing[m.claim.Name] != nil
+	_, h.ordered = MarkOf(h.claim)
+	h.replaces = o.replacing[h.claim.Name] != nil
 }
 
 // orderRefusal says why a machine that has a part in an order is not disrupted for another reason, the zero Reason if it

@@ -86,37 +86,37 @@ func (p *problem) slotsLeft(o *Offering) bool {
 
 // learn finds what memory pods can use on running machines, by type: the least that a node of the newest image reports. A
 // catalog can only estimate it.
-func learn(hosts []*host) map[*InstanceType]*resource.Quantity {
+func learn(machines []*machine) map[*InstanceType]*resource.Quantity {
 	image := map[v1.NodeClassReference]*v1.NodeClaim{}
-	var teachers []*host
-	for _, h := range hosts {
-		if !h.teaches() {
+	var teachers []*machine
+	for _, m := range machines {
+		if !m.teaches() {
 			continue
 		}
-		teachers = append(teachers, h)
-		ref := *h.claim.Spec.NodeClassRef
-		if other := image[ref]; other == nil || other.CreationTimestamp.Before(&h.claim.CreationTimestamp) ||
-			other.CreationTimestamp.Equal(&h.claim.CreationTimestamp) && other.Status.ImageID < h.claim.Status.ImageID {
-			image[ref] = h.claim
+		teachers = append(teachers, m)
+		ref := *m.claim.Spec.NodeClassRef
+		if other := image[ref]; other == nil || other.CreationTimestamp.Before(&m.claim.CreationTimestamp) ||
+			other.CreationTimestamp.Equal(&m.claim.CreationTimestamp) && other.Status.ImageID < m.claim.Status.ImageID {
+			image[ref] = m.claim
 		}
 	}
 	learned := map[*InstanceType]*resource.Quantity{}
-	for _, h := range teachers {
-		if image[*h.claim.Spec.NodeClassRef].Status.ImageID != h.claim.Status.ImageID {
+	for _, m := range teachers {
+		if image[*m.claim.Spec.NodeClassRef].Status.ImageID != m.claim.Status.ImageID {
 			continue
 		}
-		memory := h.allocatable[corev1.ResourceMemory]
-		if have := learned[h.kind]; have == nil || memory.Cmp(*have) < 0 {
-			learned[h.kind] = &memory
+		memory := m.allocatable[corev1.ResourceMemory]
+		if have := learned[m.kind]; have == nil || memory.Cmp(*have) < 0 {
+			learned[m.kind] = &memory
 		}
 	}
 	return learned
 }
 
-func (h *host) teaches() bool {
-	if h.claim == nil || h.claim.Spec.NodeClassRef == nil || !h.isInitialized() || h.kind == nil {
+func (m *machine) teaches() bool {
+	if m.claim == nil || m.claim.Spec.NodeClassRef == nil || !m.isInitialized() || m.kind == nil {
 		return false
 	}
-	memory, ok := h.allocatable[corev1.ResourceMemory]
+	memory, ok := m.allocatable[corev1.ResourceMemory]
 	return ok && memory.Sign() > 0
 }

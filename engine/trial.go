@@ -303,6 +303,8 @@ type part struct {
 }
 
 // compareNames orders machines by name.
-func compareNames(a, b *host) int {
+func compareNames(a, b *host) int { return compareMachineNames(a.machine, b.machine) }
+
+func compareMachineNames(a, b *machine) int {
 	return cmp.Or(naturally(a.name(), b.name()), cmp.Compare(a.claimName(), b.claimName()))
 }

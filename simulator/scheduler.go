@@ -40,7 +40,7 @@ func (w *World) schedule() {
 	}
 	if units := w.hopeful(); len(units) > 0 {
 		replay := w.replay(units)
-		for _, p := range replay.LandAgain(&w.memo).Placements {
+		for _, p := range replay.LandAgain(&w.landing).Placements {
 			u, _ := w.units.get(string(p.Pod.UID))
 			w.bind(u, w.seats[p.Node])
 		}

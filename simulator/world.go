@@ -105,6 +105,7 @@ type World struct {
 	again                                      time.Duration
 
 	memo       engine.Memo
+	landing    engine.Memo // of kube-scheduler, which sees other nodes and no claims
 	kept       []engine.Kept
 	idle       bool // the last look at the nodes found nothing to do
 	meter      *meter
