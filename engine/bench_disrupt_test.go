@@ -81,7 +81,7 @@ func BenchmarkDisruptIncremental(b *testing.B) {
 	s := consolidated(quiet(workload.Web, manyRunning), hasty(16))
 	pass := func(b *testing.B, change func(pods []*corev1.Pod, i int) []*corev1.Pod) {
 		memo, next := &engine.Memo{}, *s
-		engine.DisruptAgain(s, engine.Options{}, memo)
+		engine.DisruptAgain(s, asController(), memo)
 		runtime.GC()
 		b.ReportAllocs()
 		gone, i := 0, 0
@@ -91,7 +91,7 @@ func BenchmarkDisruptIncremental(b *testing.B) {
 			changed := next
 			changed.Pods = change(next.Pods, i)
 			b.StartTimer()
-			if plan := engine.DisruptAgain(&changed, engine.Options{}, memo); len(plan.Disruptions) == 0 {
+			if plan := engine.DisruptAgain(&changed, asController(), memo); len(plan.Disruptions) == 0 {
 				next = changed
 			} else {
 				gone++
