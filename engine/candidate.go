@@ -198,12 +198,10 @@ func (d *disruptor) underutilizable(h *host) Reason {
 		return Reason{Code: UnreadableAnnotation, NodePool: h.pool(), Key: v1.PaybackAnnotationKey,
 			Have: rules.pool.Annotations[v1.PaybackAnnotationKey], Need: "a duration above zero"}
 	}
-	for _, key := range []string{corev1.LabelInstanceTypeStable, v1.CapacityTypeLabelKey, corev1.LabelTopologyZone} {
-		if h.labels[key] == "" {
-			return Reason{Code: MissingLabel, NodePool: h.pool(), Key: key}
-		}
+	if h.lacking != "" {
+		return Reason{Code: MissingLabel, NodePool: h.pool(), Key: h.lacking}
 	}
-	if d.typeOf(h) == nil {
+	if h.sold == nil {
 		return Reason{Code: UnknownInstanceType, NodePool: h.pool(), Have: h.labels[corev1.LabelInstanceTypeStable]}
 	}
 	if d.price(h) == 0 {
@@ -218,10 +216,6 @@ func (d *disruptor) underutilizable(h *host) Reason {
 		}
 	}
 	return Reason{}
-}
-
-func (d *disruptor) typeOf(h *host) *InstanceType {
-	return d.types.find(h.claim.Spec.NodeClassRef, h.labels[corev1.LabelInstanceTypeStable])
 }
 
 // price is what the machine costs an hour, 0 if the catalog does not know it.

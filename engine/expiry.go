@@ -30,11 +30,8 @@ func SoftExpiry(claim *v1.NodeClaim) (at time.Time, ok bool) {
 }
 
 func (d *disruptor) softlyExpired(h *host) bool {
-	if h.claim == nil {
-		return false
-	}
-	at, ok := SoftExpiry(h.claim)
-	return ok && !d.s.Now.Before(at) && d.s.Now.Before(expiresAt(h.claim)) // at the end somebody else removes it
+	// At the end somebody else removes it.
+	return !h.softEnd.IsZero() && !d.s.Now.Before(h.softEnd) && d.s.Now.Before(expiresAt(h.claim))
 }
 
 // expire replaces machines that are near the end of their lives, before they have to go without a replacement.

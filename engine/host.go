@@ -35,11 +35,15 @@ type machine struct {
 	goes bool
 	// registered and initialized say how far the node has come; a node without a claim has arrived.
 	registered, initialized bool
-	// begun is since when the claim is initialized, or when it was made.
-	begun time.Time
+	// begun is since when the claim is initialized, or when it was made, softEnd when it is to be replaced for its age; zero for
+	// never.
+	begun, softEnd time.Time
+	// lacking is a label without which nothing can be said of its price, empty if there is none.
+	lacking string
 	// What conditions say: that the node is ready, that its machine is started anew, or stopped, that it is out of date.
 	ready, rebooting, stopping, drifted bool
-	kind                                *InstanceType // nil if the catalog does not list it
+	kind                                *InstanceType // by the claim; nil if the catalog does not list it
+	sold                                *InstanceType // the same by the labels
 	price                               float64       // 0 if it is not known
 	priced                              bool          // price was looked up
 }
@@ -130,6 +134,15 @@ func newMachine(node *corev1.Node, claim *v1.NodeClaim, offer *offer) *machine {
 	m.read(offer.types)
 	m.poolName = m.labels[v1.NodePoolLabelKey]
 	m.look(offer.prices)
+	for _, key := range []string{corev1.LabelInstanceTypeStable, v1.CapacityTypeLabelKey, corev1.LabelTopologyZone} {
+		if m.labels[key] == "" {
+			m.lacking = key
+			break
+		}
+	}
+	if claim != nil {
+		m.sold = offer.types.find(claim.Spec.NodeClassRef, m.labels[corev1.LabelInstanceTypeStable])
+	}
 	return m
 }
 
@@ -213,6 +226,7 @@ func (m *machine) readConditions() {
 	if v1.IsTrue(m.claim, v1.ConditionInitialized) {
 		m.begun = since(m.claim, v1.ConditionInitialized)
 	}
+	m.softEnd, _ = SoftExpiry(m.claim)
 }
 
 // startingLabels are those of a machine that is not registered: the claim's, and what else a node that has joined carries

@@ -46,10 +46,12 @@ func (w *landingWorld) landingNodes() {
 		if h.goes || r.Removed[h.node.Name] || h.claim != nil && r.Removed[h.claim.Name] {
 			continue
 		}
-		slab = append(slab, landingNode{name: h.node.Name, claim: h.claim, node: asInitialized(h.node, h.claim), csi: csi[h.node.Name]})
+		slab = append(slab, landingNode{name: h.node.Name, claim: h.claim, node: h.node, csi: csi[h.node.Name]})
 		n := &slab[len(slab)-1]
-		if n.node == h.node { // another one is made for this replay only
+		if h.initialized {
 			n.facts = f.facts[i]
+		} else { // the node is made for this replay only
+			n.node = asInitialized(h.node, h.claim)
 		}
 		w.addNode(n)
 	}

@@ -110,7 +110,7 @@ type roll struct {
 	sum, seenSum     uint64
 	count, seenCount int
 	pass             uint64 // the last call that counted pods here
-	seen             uint64 // the last call that saw any, ended ones too
+	seen             uint64 // the last call that saw any, ended ones too, and forgot others
 	changed          bool
 	movable          []*corev1.Pod // reschedulable pods, once movableRead; movers are their facts
 	movers           []*podFacts
@@ -122,7 +122,8 @@ type roll struct {
 	evicteesRead     bool
 	annotated        bool // some pod has annotations
 	activity         activity
-	activityPass     uint64
+	activityNow      time.Time // when activity was read, once activityRead
+	activityRead     bool
 	used             capacity.Vector // by all pods, in the order of resources that usedFor names
 	usedFor          string
 	landing          *landingRoll // nil until landingOf was asked
@@ -141,6 +142,10 @@ type census struct {
 	all     []*podFacts // in the order of the snapshot
 	unbound []*corev1.Pod
 	mounts  []*corev1.Pod
+	ended   []*podFacts // of those that had a node
+	// endings is when those ended, by node, as far as now.
+	endings map[*roll]activity
+	now     time.Time
 	// hosts and daemons are what every compilation of the snapshot begins with; nil before the first.
 	hosts   []*host
 	daemons []daemon
@@ -172,6 +177,8 @@ func (m *Memo) take(s *Snapshot) *census {
 			c.unbound = append(c.unbound, pod)
 		case f.counts:
 			m.see(f)
+		default:
+			c.ended = append(c.ended, f)
 		}
 		if f.mounts {
 			c.mounts = append(c.mounts, pod)
@@ -187,7 +194,10 @@ func (m *Memo) take(s *Snapshot) *census {
 // follow is what is known of the pod that follows those of the last snapshot before number at, and the number of the one after
 // it: most pods are in the order in which they were, though one may be missing, or have come in between.
 func (m *Memo) follow(pod *corev1.Pod, at int) (*podFacts, int) {
-	for _, i := range [3]int{at, at + 1, at - 1} {
+	if at < len(m.last) && m.last[at].pod == pod {
+		return m.last[at], at + 1
+	}
+	for _, i := range [2]int{at + 1, at - 1} {
 		if i >= 0 && i < len(m.last) && m.last[i].pod == pod {
 			return m.last[i], i + 1
 		}
@@ -223,20 +233,14 @@ func (m *Memo) read(pod *corev1.Pod) *podFacts {
 	return f
 }
 
-// stamp notes that the call has seen the pod, and with it all that the pod is counted in.
+// stamp notes that the call has seen the pod, and its owner.
 func (m *Memo) stamp(f *podFacts) {
-	f.pass, f.kind.pass = m.pass, m.pass
-	if f.roll != nil {
-		f.roll.seen = m.pass
-	}
+	f.pass = m.pass
 	if o := f.owner; o != nil {
 		if o.seen != m.pass {
 			m.seenOwners = append(m.seenOwners, o)
 		}
 		o.see(f, m.pass)
-	}
-	if f.workload != nil {
-		f.workload.seen = m.pass
 	}
 }
 
@@ -422,6 +426,13 @@ func (m *Memo) forget(live int) {
 		if f.pass != m.pass {
 			delete(m.pods, pod)
 			continue
+		}
+		f.kind.pass = m.pass
+		if f.roll != nil {
+			f.roll.seen = m.pass
+		}
+		if f.workload != nil {
+			f.workload.seen = m.pass
 		}
 		for _, n := range []*podNeed{f.need, f.next} {
 			if n != nil {

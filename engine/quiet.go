@@ -22,7 +22,7 @@ const (
 // every few minutes would keep a node from ever being quiet, so they do so for a limited time only.
 type activity struct {
 	lasting, brief time.Time
-	// came and left tell lasting pods that stay from those that have ended or begun to. Only readActivity fills them.
+	// came and left tell lasting pods that stay from those that have ended or begun to. Only read fills them.
 	came, left time.Time
 }
 
@@ -139,33 +139,59 @@ func consolidatable(l Life, claim *v1.NodeClaim, step *Step) {
 	set(claim, v1.ConditionConsolidatable, metav1.ConditionTrue, "", "", l.Now)
 }
 
-// readActivity notes on the rolls of nodes when pods came there, ended or began to.
+// readActivity says as of when activityOn is asked, and reads when pods ended.
 func (c *census) readActivity(now time.Time) {
-	for _, f := range c.all {
-		r := f.roll
-		if r == nil || f.daemon || f.event.After(now) {
-			continue
-		}
-		if r.activityPass != c.memo.pass {
-			r.activity, r.activityPass = activity{}, c.memo.pass
-		}
-		r.activity.note(f.event, f.brief)
-		switch {
-		case f.brief:
-		case f.counts && !f.ending:
-			r.activity.came = latest(r.activity.came, f.event)
-		default:
-			r.activity.left = latest(r.activity.left, f.event)
-		}
+	c.now, c.endings = now, map[*roll]activity{}
+	for _, f := range c.ended {
+		a := c.endings[f.roll]
+		a.read(f, now)
+		c.endings[f.roll] = a
+	}
+}
+
+// read notes when the pod came to its node or left it, unless that is still to come.
+func (a *activity) read(f *podFacts, now time.Time) {
+	if f.daemon || f.event.After(now) {
+		return
+	}
+	a.note(f.event, f.brief)
+	switch {
+	case f.brief:
+	case f.active():
+		a.came = latest(a.came, f.event)
+	default:
+		a.left = latest(a.left, f.event)
 	}
 }
 
 // activityOn is when pods came to the node or left it.
 func (c *census) activityOn(node string) activity {
-	if r := c.memo.rolls[node]; r != nil && r.activityPass == c.memo.pass {
+	r := c.memo.rolls[node]
+	if r == nil {
+		return activity{}
+	}
+	a := c.endings[r]
+	if r.pass != c.memo.pass {
+		return a
+	}
+	pods := r.activityAt(c.now)
+	return activity{
+		lasting: latest(a.lasting, pods.lasting), brief: latest(a.brief, pods.brief), came: latest(a.came, pods.came), left: latest(a.left, pods.left),
+	}
+}
+
+// activityAt is when pods that have not ended came to the node, or began to leave it, remembered once nothing of that is still to
+// come.
+func (r *roll) activityAt(now time.Time) activity {
+	if r.activityRead && !now.Before(r.activityNow) {
 		return r.activity
 	}
-	return activity{}
+	r.activity, r.activityNow, r.activityRead = activity{}, now, true
+	for _, f := range r.facts {
+		r.activity.read(f, now)
+		r.activityRead = r.activityRead && !f.event.After(now)
+	}
+	return r.activity
 }
 
 // quietUntil is when the machine will have been quiet for its pool's consolidateAfter: since the last pod came or went,

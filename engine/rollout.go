@@ -54,7 +54,7 @@ type rollouts struct {
 type workloadFacts struct {
 	name       workloadName
 	pass       uint64 // the last call that counted
-	seen       uint64 // the last call that saw a pod of it
+	seen       uint64 // the last call that saw a pod of it, and forgot others
 	newest     *podFacts
 	total, old int
 	mixed      bool      // has pods of several revisions

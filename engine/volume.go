@@ -174,8 +174,10 @@ func (v *volumes) indexLimits(s *Snapshot) {
 		}
 	}
 	leaving := map[string]bool{}
-	for _, n := range s.Nodes {
-		leaving[n.Name] = n.DeletionTimestamp != nil
+	if len(s.VolumeAttachments) > 0 {
+		for _, n := range s.Nodes {
+			leaving[n.Name] = n.DeletionTimestamp != nil
+		}
 	}
 	for _, a := range s.VolumeAttachments {
 		v.attachments[a.Spec.NodeName] = append(v.attachments[a.Spec.NodeName], a)
