@@ -47,33 +47,35 @@ type Memo struct {
 
 // podFacts is what the engine asks of a pod again and again.
 type podFacts struct {
-	pod  *corev1.Pod
-	id   uint64 // random, so that sums tell apart sets of pods
-	pass uint64 // the last call that saw the pod
-	roll *roll  // of its node; nil if it has none
+	// What every call reads of every pod stands first: it fits one line of the processor's cache.
+	pod   *corev1.Pod
+	id    uint64      // random, so that sums tell apart sets of pods
+	pass  uint64      // the last call that saw the pod
+	roll  *roll       // of its node; nil if it has none
+	owner *ownerFacts // nil for pods that nobody owns
+	// workload is nil for pods whose owners do not roll out revisions of them.
+	workload *workloadFacts
+	// counts is true for pods that take room on their node, ending for those that have been told to stop.
+	counts, ending bool
+	mounts         bool // has volumes that matter to where it runs
+	brief, daemon  bool // it is a brief one, or of a DaemonSet
+	startedKnown   bool
+	sound          bool // its requests make sense
+	particular     bool // keeps others off its node: by anti-affinity or host ports
+	kind           *alike
+
 	need *podNeed
 	// next is what its successor requests; nil until it was asked.
 	next *podNeed
 	ask  *podAsk // nil until it was asked
-	kind *alike
-	// counts is true for pods that take room on their node, ending for those that have been told to stop.
-	counts, ending bool
-	mounts         bool        // has volumes that matter to where it runs
-	owner          *ownerFacts // nil for pods that nobody owns
-	// event is when the pod last came or went, brief whether it is a brief one; neither counts for DaemonSets' pods.
+	// event is when the pod last came or went; it does not count for DaemonSets' pods.
 	event            time.Time
-	brief, daemon    bool
 	created, boundAt time.Time
 	weight           float64 // of the pod when it is moved, 1 for most
-	// workload is nil for pods whose owners do not roll out revisions of them.
-	workload *workloadFacts
-	revision string
+	revision         string
 	// started is how long the pod took to become ready, known only once it was asked for.
-	started      time.Duration
-	startedKnown bool
-	sound        bool   // its requests make sense
-	landing      uint64 // number of the last replay in which it had to land
-	particular   bool   // keeps others off its node: by anti-affinity or host ports
+	started time.Duration
+	landing uint64 // number of the last replay in which it had to land
 }
 
 // active is true for pods that have not ended, and have not been told to.
