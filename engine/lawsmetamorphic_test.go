@@ -6,8 +6,10 @@ import (
 	"slices"
 	"strconv"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	v1 "tenon.sh/api/v1"
 	"tenon.sh/engine"
@@ -275,6 +277,14 @@ func changed(s *engine.Snapshot, r *rand.Rand, step int) *engine.Snapshot {
 		case chance(10) && pod.Spec.NodeName == "" && len(s.Nodes) > 0:
 			pod = pod.DeepCopy()
 			pod.Spec.NodeName, pod.Status.Phase = s.Nodes[r.IntN(len(s.Nodes))].Name, corev1.PodRunning
+		case chance(10) && pod.Spec.NodeName != "":
+			pod = pod.DeepCopy()
+			if at := metav1.NewTime(s.Now.Add(time.Duration(r.IntN(10)-5) * time.Minute)); chance(2) {
+				pod.DeletionTimestamp = &at
+			} else {
+				pod.Status.Phase = corev1.PodSucceeded
+				pod.Status.Conditions = append(pod.Status.Conditions, corev1.PodCondition{Type: corev1.PodReady, Status: corev1.ConditionFalse, LastTransitionTime: at})
+			}
 		case chance(10):
 			pod = pod.DeepCopy()
 			if pod.Labels == nil {
@@ -301,6 +311,24 @@ func changed(s *engine.Snapshot, r *rand.Rand, step int) *engine.Snapshot {
 			out.Nodes = append(out.Nodes, node)
 		}
 	}
+	out.NodeClaims = nil
+	for _, c := range s.NodeClaims {
+		if chance(6) {
+			c = c.DeepCopy()
+			status := []metav1.ConditionStatus{metav1.ConditionTrue, metav1.ConditionFalse}[r.IntN(2)]
+			switch condition := []string{v1.ConditionDrifted, v1.ConditionInstanceTerminating, v1.ConditionRebooting, v1.ConditionInitialized, ""}[r.IntN(5)]; condition {
+			case "":
+				at := metav1.NewTime(s.Now)
+				c.DeletionTimestamp = &at
+			default:
+				v1.SetCondition(c, condition, status, "Changed", "", s.Now.Add(-time.Minute))
+			}
+		}
+		if !chance(10) {
+			out.NodeClaims = append(out.NodeClaims, c)
+		}
+	}
+	out.Now = s.Now.Add(time.Duration(r.IntN(40)-10) * time.Minute) // back too: clocks are put right
 	out.NodePools = slices.Clone(s.NodePools)
 	if i := r.IntN(len(s.NodePools)); chance(2) {
 		out.NodePools[i] = s.NodePools[i].DeepCopy()

@@ -39,3 +39,23 @@ func TestAMemoThatForgetsStillSeesRollouts(t *testing.T) {
 		t.Error("the old pod is about to be replaced, and nobody sees it")
 	}
 }
+
+func TestAPodThatComesLaterThanTheClockSaysIsNotForgotten(t *testing.T) {
+	t.Parallel()
+	now := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
+	pod := &corev1.Pod{Status: corev1.PodStatus{Conditions: []corev1.PodCondition{
+		{Type: corev1.PodScheduled, Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(now.Add(time.Minute))},
+	}}}
+	pod.Namespace, pod.Name, pod.Spec.NodeName = "default", "web", "n1"
+	memo := &Memo{}
+	for _, c := range []struct {
+		after time.Duration
+		came  bool
+	}{{0, false}, {2 * time.Minute, true}, {3 * time.Minute, true}, {30 * time.Second, false}} {
+		pods := memo.take(&Snapshot{Pods: []*corev1.Pod{pod}})
+		pods.readActivity(now.Add(c.after))
+		if came := !pods.activityOn("n1").came.IsZero(); came != c.came {
+			t.Errorf("%s later the pod has come: %t", c.after, came)
+		}
+	}
+}

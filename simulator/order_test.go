@@ -146,6 +146,44 @@ daemonset agent cpu=100m mem=64Mi tolerate=*
 	}
 }
 
+// Pods that are left out of a round find no node in a round of all pods either.
+func TestOnlyPodsThatNoNodeTakesAreNotTried(t *testing.T) {
+	t.Parallel()
+	file, err := scenario.Parse(`catalog kwok
+cloud fixed30
+pool general capacity in (on-demand)
+pool other taint=other:NoSchedule labels=tier:other capacity in (on-demand)
+deployment small x12 cpu=300m mem=256Mi
+deployment spread x9 cpu=300m mem=256Mi spread=zone
+deployment tolerant x4 cpu=300m mem=256Mi tolerate=other
+deployment selective x4 cpu=300m mem=256Mi tolerate=other select=tier:other
+deployment wide x2 cpu=3 mem=1Gi
+`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w, err := New(Config{Snapshot: file.Snapshot, Course: file.Course, Seed: 1, For: time.Hour})
+	if err != nil {
+		t.Fatal(err)
+	}
+	goOn(t, w, 10*time.Minute)
+	for _, l := range w.loads {
+		for range 30 {
+			w.makePod(l, 100+l.made)
+		}
+	}
+	r, hopeful := w.replay(w.unbound.list), w.hopeful()
+	landed := r.Land().Placements
+	if len(landed) == 0 || len(hopeful) == len(w.unbound.list) {
+		t.Fatalf("of %d pods %d land, %d are tried: that shows nothing", len(w.unbound.list), len(landed), len(hopeful))
+	}
+	for _, p := range landed {
+		if !slices.ContainsFunc(hopeful, func(u *unit) bool { return u.pod.UID == p.Pod.UID }) {
+			t.Errorf("%s is not tried, and fits on %s", p.Pod, p.Node)
+		}
+	}
+}
+
 func placements(l engine.Landing) string {
 	list := slices.Clone(l.Placements)
 	slices.SortFunc(list, func(a, b engine.Placement) int { return cmp.Compare(a.Pod.String(), b.Pod.String()) })
