@@ -157,7 +157,7 @@ deployment small x12 cpu=300m mem=256Mi
 deployment spread x9 cpu=300m mem=256Mi spread=zone
 deployment tolerant x4 cpu=300m mem=256Mi tolerate=other
 deployment selective x4 cpu=300m mem=256Mi tolerate=other select=tier:other
-deployment wide x2 cpu=3 mem=1Gi
+deployment huge x1 cpu=5000
 `)
 	if err != nil {
 		t.Fatal(err)
@@ -167,6 +167,11 @@ deployment wide x2 cpu=3 mem=1Gi
 		t.Fatal(err)
 	}
 	goOn(t, w, 10*time.Minute)
+	for i, u := range slices.Clone(w.units.list) {
+		if i%2 == 0 { // there is room on nodes of both pools
+			w.drop(u)
+		}
+	}
 	for _, l := range w.loads {
 		for range 30 {
 			w.makePod(l, 100+l.made)
