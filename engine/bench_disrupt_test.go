@@ -3,6 +3,7 @@ package engine_test
 import (
 	"fmt"
 	"math"
+	"math/rand/v2"
 	"runtime"
 	"slices"
 	"testing"
@@ -80,7 +81,7 @@ func nodesOf(plan *engine.Plan) int {
 func BenchmarkDisruptIncremental(b *testing.B) {
 	s := consolidated(quiet(workload.Web, manyRunning), hasty(16))
 	pass := func(b *testing.B, change func(pods []*corev1.Pod, i int) []*corev1.Pod) {
-		memo, next := &engine.Memo{}, *s
+		memo, next, dice := &engine.Memo{}, *s, rand.New(rand.NewPCG(1, 1))
 		engine.DisruptAgain(s, asController(), memo)
 		runtime.GC()
 		b.ReportAllocs()
@@ -89,7 +90,9 @@ func BenchmarkDisruptIncremental(b *testing.B) {
 			b.StopTimer()
 			i++
 			changed := next
-			changed.Pods = change(next.Pods, i)
+			// A cache lists objects in no order.
+			changed.Pods = shuffled(dice, change(next.Pods, i))
+			changed.Nodes, changed.NodeClaims = shuffled(dice, next.Nodes), shuffled(dice, next.NodeClaims)
 			b.StartTimer()
 			if plan := engine.DisruptAgain(&changed, asController(), memo); len(plan.Disruptions) == 0 {
 				next = changed

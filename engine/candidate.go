@@ -219,12 +219,7 @@ func (d *disruptor) underutilizable(h *host) Reason {
 }
 
 // price is what the machine costs an hour, 0 if the catalog does not know it.
-func (d *disruptor) price(h *host) float64 {
-	if !h.priced {
-		h.look(d.prices)
-	}
-	return h.price
-}
+func (d *disruptor) price(h *host) float64 { return h.price }
 
 // ranked lists the managed machines by what removing them saves, most first.
 func (d *disruptor) ranked() []*host {

@@ -32,7 +32,6 @@ type disruptor struct {
 	opt      Options
 	memo     *Memo
 	p        *problem
-	prices   *PriceBook
 	budgets  map[string]*poolBudget // by pool
 	guards   *guards
 	rollouts *rollouts
@@ -65,7 +64,7 @@ func newDisruptor(s *Snapshot, opt Options, memo *Memo) *disruptor {
 	pods.readActivity(s.Now)
 	p := readProblem(s, opt, pods, nil)
 	d := &disruptor{
-		s: s, opt: opt, memo: memo, p: p, prices: memo.pricesOf(s), budgets: map[string]*poolBudget{},
+		s: s, opt: opt, memo: memo, p: p, budgets: map[string]*poolBudget{},
 		guards: newGuards(s, p.census), rollouts: rollouts, expected: map[*host]*corev1.Pod{}, homes: map[*corev1.Pod]int{},
 		nodes: map[*v1.NodeClaim][]string{}, verdicts: map[*host]Reason{}, taken: map[*host]bool{},
 		why: make(map[*host]Reason, len(p.hosts)), launched: map[string]int{}, replaced: map[string]int{}, stamps: map[string]stamp{}, plan: &Plan{},

@@ -10,18 +10,20 @@ import (
 	v1 "tenon.sh/api/v1"
 )
 
-// fleet is the machines of a snapshot as far as its nodes, claims and catalogs tell: the same as long as these are. Nobody
-// changes it.
+// fleet is the machines of a snapshot as far as its nodes, claims and catalogs tell: the same as long as these are, in whatever
+// order they are listed.
 type fleet struct {
-	nodes    []*corev1.Node
-	claims   []*v1.NodeClaim
+	number   uint64 // of all fleets that the memo has known
+	nodes    int
+	claims   map[*v1.NodeClaim]bool
 	offer    *offer
 	machines []*machine // as hostsOf orders them
 	// byName are the numbers of the machines that have a node, by the node's name; nodeless are those of the others, by the
 	// claim's. facts are those of the nodes, by number.
 	byName, nodeless []int
 	facts            []*nodeFacts
-	orders           *orders
+	// ordered and replaces tell, by number, what part machines have in orders; nil if there are no orders.
+	ordered, replaces []bool
 	// named are all numbers by name, dearest those of machines with a claim by price; nil until they are asked for.
 	named, dearest []int
 	// learned is the memory of running machines by type.
@@ -30,12 +32,28 @@ type fleet struct {
 
 // fleetOf is the machines of the snapshot.
 func (m *Memo) fleetOf(s *Snapshot) *fleet {
-	offer := m.offerOf(s)
-	if f := m.fleet; f != nil && f.offer == offer && slices.Equal(f.nodes, s.Nodes) && slices.Equal(f.claims, s.NodeClaims) {
-		return f
+	if offer := m.offerOf(s); m.fleet == nil || m.fleet.offer != offer || !m.fleet.isOf(s, m) {
+		m.fleet = m.newFleet(s, offer)
 	}
-	m.fleet = m.newFleet(s, offer)
 	return m.fleet
+}
+
+// isOf reports whether the nodes and claims are those of the snapshot.
+func (f *fleet) isOf(s *Snapshot, m *Memo) bool {
+	if f.nodes != len(s.Nodes) || len(f.claims) != len(s.NodeClaims) {
+		return false
+	}
+	for _, n := range s.Nodes {
+		if facts := m.nodes[n]; facts == nil || facts.fleet != f.number {
+			return false
+		}
+	}
+	for _, c := range s.NodeClaims {
+		if !f.claims[c] {
+			return false
+		}
+	}
+	return true
 }
 
 // newFleet joins nodes and claims by provider ID.
@@ -65,15 +83,26 @@ func (m *Memo) newFleet(s *Snapshot, offer *offer) *fleet {
 		}
 	}
 	slices.SortFunc(machines, compareMachines)
+	m.fleets++
 	f := &fleet{
-		nodes: slices.Clone(s.Nodes), claims: slices.Clone(s.NodeClaims), offer: offer, machines: machines, facts: make([]*nodeFacts, len(machines)),
-		orders: ordersOf(s), learned: learn(machines),
+		number: m.fleets, nodes: len(s.Nodes), claims: make(map[*v1.NodeClaim]bool, len(s.NodeClaims)), offer: offer, machines: machines,
+		facts: make([]*nodeFacts, len(machines)), learned: learn(machines),
+	}
+	for _, c := range s.NodeClaims {
+		f.claims[c] = true
 	}
 	for i, x := range machines {
 		if x.node == nil {
 			f.nodeless = append(f.nodeless, i)
-		} else {
-			f.byName, f.facts[i] = append(f.byName, i), m.nodeOf(x.node)
+			continue
+		}
+		f.byName, f.facts[i] = append(f.byName, i), m.nodeOf(x.node)
+		f.facts[i].fleet = f.number
+	}
+	if orders := ordersOf(s); len(orders.list) > 0 {
+		f.ordered, f.replaces = make([]bool, len(machines)), make([]bool, len(machines))
+		for i, x := range machines {
+			f.ordered[i], f.replaces[i] = orders.partOf(x.claim)
 		}
 	}
 	slices.SortStableFunc(f.byName, func(a, b int) int { return cmp.Compare(f.machines[a].node.Name, f.machines[b].node.Name) })
@@ -115,14 +144,6 @@ func (m *Memo) machineOf(node *corev1.Node, claim *v1.NodeClaim, offer *offer) *
 	return f.machine
 }
 
-// look looks up what the machine costs.
-func (m *machine) look(prices *PriceBook) {
-	if m.claim != nil {
-		m.price, _ = prices.Price(m.labels, m.claim.Spec.NodeClassRef)
-		m.priced = true
-	}
-}
-
 // hostsOf lists the machines of the snapshot, initialized ones first, then by name.
 func hostsOf(s *Snapshot, c *census) []*host {
 	f := c.memo.fleetOf(s)
@@ -131,7 +152,9 @@ func hostsOf(s *Snapshot, c *census) []*host {
 		h := &all[i]
 		h.machine, h.number = f.machines[i], i
 		h.leaving = h.goes
-		f.orders.applyTo(h)
+		if f.ordered != nil {
+			h.ordered, h.replaces = f.ordered[i], f.replaces[i]
+		}
 		if h.node == nil {
 			h.roll = &roll{}
 		} else {

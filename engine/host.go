@@ -16,7 +16,7 @@ import (
 )
 
 // machine is what nodes, claims and catalogs tell of a machine that exists or has been asked for: a Node, a NodeClaim, or both.
-// All compilations share it; nobody changes it.
+// All compilations share it; once it is made nobody changes it.
 type machine struct {
 	node  *corev1.Node // nil until the machine has joined the cluster
 	claim *v1.NodeClaim
@@ -44,8 +44,7 @@ type machine struct {
 	ready, rebooting, stopping, drifted bool
 	kind                                *InstanceType // by the claim; nil if the catalog does not list it
 	sold                                *InstanceType // the same by the labels
-	price                               float64       // 0 if it is not known
-	priced                              bool          // price was looked up
+	price                               float64       // USD per hour, 0 if it is not known
 }
 
 // host is a machine as one compilation sees it.
@@ -133,7 +132,6 @@ func newMachine(node *corev1.Node, claim *v1.NodeClaim, offer *offer) *machine {
 	m := &machine{node: node, claim: claim, ready: node != nil && nodeReady(node)}
 	m.read(offer.types)
 	m.poolName = m.labels[v1.NodePoolLabelKey]
-	m.look(offer.prices)
 	for _, key := range []string{corev1.LabelInstanceTypeStable, v1.CapacityTypeLabelKey, corev1.LabelTopologyZone} {
 		if m.labels[key] == "" {
 			m.lacking = key
@@ -141,6 +139,7 @@ func newMachine(node *corev1.Node, claim *v1.NodeClaim, offer *offer) *machine {
 		}
 	}
 	if claim != nil {
+		m.price, _ = offer.prices.Price(m.labels, claim.Spec.NodeClassRef)
 		m.sold = offer.types.find(claim.Spec.NodeClassRef, m.labels[corev1.LabelInstanceTypeStable])
 	}
 	return m

@@ -45,8 +45,8 @@ type landingWorld struct {
 	running []*landingPod
 	at      []int
 	queue   []*landingPod
-	// landing are those pods that have to land and that the memo does not know.
-	landing map[PodID]bool
+	// strangers are those pods that have to land and that the memo does not know.
+	strangers map[PodID]bool
 
 	// series numbers runs of pods in the queue that ask for the same, seriesAsks is what those of the last one ask for.
 	series     int
@@ -71,7 +71,7 @@ func newLandingWorld(r *Replay) *landingWorld {
 	w := &landingWorld{
 		replay: r, memo: r.memo, byName: make(map[string]int, len(r.Snapshot.Nodes)), byNodeName: make(map[string]int, len(r.Snapshot.Nodes)), volumes: newVolumeIndex(r.Snapshot), owners: newPodOwners(r.Snapshot),
 		grounds: map[string]*ground{}, namespaces: map[string]labels.Set{}, labelKinds: map[string]*labelKind{}, wishes: map[wishKey]*landingWish{},
-		counted: map[countedKey][]*tally{}, tallies: map[string]*tally{}, topologies: map[string]*landingTopology{}, landing: map[PodID]bool{},
+		counted: map[countedKey][]*tally{}, tallies: map[string]*tally{}, topologies: map[string]*landingTopology{}, strangers: map[PodID]bool{},
 	}
 	if w.memo == nil {
 		w.memo = &Memo{}
@@ -118,7 +118,7 @@ func (w *landingWorld) readPods() {
 		if f := w.memo.pods[pod]; f != nil && f.pass == w.memo.pass {
 			f.landing = w.number
 		} else {
-			w.landing[podID(pod)] = true
+			w.strangers[podID(pod)] = true
 		}
 		left[pod.Spec.NodeName] = true
 		for name := range w.memo.needOf(pod).list {
@@ -170,7 +170,7 @@ func (w *landingWorld) readNode(i int, some bool) {
 
 // lands reports whether the pod of the facts is one of those that have to land.
 func (w *landingWorld) lands(f *podFacts) bool {
-	return f.landing == w.number || len(w.landing) > 0 && w.landing[podID(f.pod)]
+	return f.landing == w.number || len(w.strangers) > 0 && w.strangers[podID(f.pod)]
 }
 
 func (w *landingWorld) runningPod(pod *corev1.Pod) *landingPod {

@@ -27,8 +27,9 @@ type Memo struct {
 	works map[workloadName]*workloadFacts
 	owned map[string]*ownerFacts
 	// offer is what the classes of the last call sell, fleet its machines.
-	offer *offer
-	fleet *fleet
+	offer  *offer
+	fleet  *fleet
+	fleets uint64 // number of the last fleet
 	// catalogs are the sorted ones by their first types.
 	catalogs map[*InstanceType]*soldCatalog
 	pass     uint64

@@ -148,6 +148,7 @@ func TestMovesAreJudgedByTheirPools(t *testing.T) {
 		labels := map[string]string{v1.NodePoolLabelKey: pool, corev1.LabelInstanceTypeStable: kind, corev1.LabelTopologyZone: "a", v1.CapacityTypeLabelKey: "on-demand"}
 		h := &host{machine: &machine{node: &corev1.Node{}, claim: &v1.NodeClaim{}, labels: labels, poolName: pool}}
 		h.node.Name, h.claim.Name = name, name
+		h.price, _ = NewPriceBook(s).Price(labels, nil)
 		h.roll = &roll{}
 		for range pods {
 			pod := &corev1.Pod{}
@@ -167,7 +168,7 @@ func TestMovesAreJudgedByTheirPools(t *testing.T) {
 	}
 	full, spare, unknown, free := machine("other", "f", "two", 50), machine("other", "g", "two", 0), machine("even", "h", "gone", 1), machine("free", "i", "two", 90)
 	hosts = append(hosts, full, spare, unknown, free)
-	d := &disruptor{s: s, p: &problem{hosts: hosts}, prices: NewPriceBook(s)}
+	d := &disruptor{s: s, p: &problem{hosts: hosts}}
 	d.totals = d.balances()
 	if b := d.totals["even"]; math.Abs(b.price-5*4.84) > 1e-9 || b.disruption != 12 {
 		t.Errorf("pool even: %+v, want 24.20 and 12: a node of unknown price disturbs all the same", b)

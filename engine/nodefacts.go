@@ -12,6 +12,7 @@ type nodeFacts struct {
 	// machine is with the claim that it had last, as far as the two tell; offer is what was sold then, nil before.
 	machine *machine
 	offer   *offer
+	fleet   uint64 // number of the last fleet that it was part of
 	// size is what pods can use, in the order of resources that sizeFor names.
 	size    capacity.Vector
 	sizeFor string
@@ -63,6 +64,13 @@ func (f *nodeFacts) lookOf(n *landingNode, keys []string, text string) string {
 func (m *Memo) forgetNodes(live int) {
 	if len(m.nodes) <= 2*live+100 {
 		return
+	}
+	if m.fleet != nil {
+		for _, f := range m.fleet.facts { // nobody has to ask for these
+			if f != nil {
+				f.pass = m.pass
+			}
+		}
 	}
 	for node, f := range m.nodes {
 		if f.pass < m.pass-1 {

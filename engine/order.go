@@ -204,13 +204,13 @@ func (o *orders) find() {
 
 func (o *orders) nodeOf(claim *v1.NodeClaim) *corev1.Node { return o.nodes[claim.Status.ProviderID] }
 
-// applyTo tells a machine what part it has in orders.
-func (o *orders) applyTo(h *host) {
-	if len(o.list) == 0 || h.claim == nil {
-		return
+// partOf says what part the machine of the claim has in orders: that it goes, or that others wait for it.
+func (o *orders) partOf(claim *v1.NodeClaim) (ordered, replaces bool) {
+	if claim == nil {
+		return false, false
 	}
-	_, h.ordered = MarkOf(h.claim)
-	h.replaces = o.replacing[h.claim.Name] != nil
+	_, ordered = MarkOf(claim)
+	return ordered, o.replacing[claim.Name] != nil
 }
 
 // orderRefusal says why a machine that has a part in an order is not disrupted for another reason, the zero Reason if it

@@ -210,7 +210,7 @@ func (d *disruptor) heldBack(p part) []PodID {
 	for _, h := range p.hosts {
 		all += len(d.moving(h))
 	}
-	if all == len(p.pods) { // as always but for those that something protects
+	if all == len(p.pods) { // the pods that move are some of those, mostly all
 		return nil
 	}
 	known := map[PodID]bool{}

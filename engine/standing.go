@@ -55,12 +55,11 @@ func (c *crowd) runs(w *wishes, at *standing, pod *corev1.Pod, scratch []int, aw
 
 // runAll counts all pods of a node.
 func (c *crowd) runAll(w *wishes, at *standing, r *roll) {
-	for _, k := range r.kinds {
-		if len(c.selectors) == 0 {
-			break
-		}
-		if matched := k.kind.match(c); len(matched) > 0 {
-			c.selected(at, matched, k.n, k.ending, false)
+	if len(c.selectors) > 0 {
+		for _, k := range r.kinds {
+			if matched := k.kind.match(c); len(matched) > 0 {
+				c.selected(at, matched, k.n, k.ending, false)
+			}
 		}
 	}
 	for _, f := range r.particular {

@@ -134,7 +134,7 @@ func (t *tried) leaves(id PodID) *host {
 	return h
 }
 
-// only is the outcome for some of the machines, with which all that share new machines have to be.
+// only is the outcome for some of the machines, with which all that share new machines have to be. Both share the plan.
 func (t *tried) only(hosts []*host) tried {
 	out := *t
 	out.chosen = make(map[*host]bool, len(hosts))

@@ -13,7 +13,10 @@ func newTypeIndex(s *Snapshot) typeIndex {
 	out := typeIndex{}
 	for i := range s.Classes {
 		c := &s.Classes[i]
-		types := make(map[string]*InstanceType, len(c.InstanceTypes))
+		types := out[c.Ref]
+		if types == nil {
+			types = make(map[string]*InstanceType, len(c.InstanceTypes))
+		}
 		for j := range c.InstanceTypes {
 			types[c.InstanceTypes[j].Name] = &c.InstanceTypes[j]
 		}
@@ -61,10 +64,11 @@ func (m *Memo) offerOf(s *Snapshot) *offer {
 	out := &offer{catalogs: catalogs, types: types, prices: newPriceBook(s, types)}
 	if m != nil {
 		m.offer = out
+		for _, f := range m.nodes { // what was sold before is not kept for nodes that nobody asks for any more
+			f.machine, f.offer = nil, nil
+		}
 	}
 	return out
 }
 
 func (m *Memo) typesOf(s *Snapshot) typeIndex { return m.offerOf(s).types }
-
-func (m *Memo) pricesOf(s *Snapshot) *PriceBook { return m.offerOf(s).prices }

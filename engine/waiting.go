@@ -10,7 +10,7 @@ import (
 // waitingLot is pods to plan for that ask for the same. Home is the machine that they are expected on, nil for none.
 type waitingLot struct {
 	pods  []*corev1.Pod
-	facts *podFacts // of the first
+	facts *podFacts // of one that is like them
 	wish  *wish
 	home  *host
 	// proposed is true where the home is only a proposal: room has to be there.
@@ -158,7 +158,7 @@ func (p *problem) toPlan(pods []*corev1.Pod) []waitingLot {
 		}
 	}
 	out := make([]waitingLot, 0, len(pods))
-	if p.trial == nil {
+	if p.trial == nil { // in trials the order in which pods are met makes no difference: classes have their own
 		slices.SortFunc(pods, olderFirst)
 	}
 	for i, pod := range pods {
