@@ -1,12 +1,14 @@
 package cluster
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"slices"
 	"sync"
 	"time"
+	"unsafe"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -238,5 +240,13 @@ func shared[T any, P object[T]](ctx context.Context, informers cache.Informers) 
 	for _, item := range items {
 		objects = append(objects, item.(P))
 	}
+	inPlace(objects)
 	return objects, nil
+}
+
+// inPlace orders objects by where they are in memory. A cache lists them in no order; so those that have not changed stand as they
+// stood the last time, which spares whoever compares the two from looking for them. Order means nothing to anybody else.
+func inPlace[T any, P object[T]](objects []P) {
+	at := func(o P) uintptr { return uintptr(unsafe.Pointer((*T)(o))) }
+	slices.SortFunc(objects, func(a, b P) int { return cmp.Compare(at(a), at(b)) })
 }
