@@ -200,3 +200,25 @@ func TestEveryMachineThatStaysSaysWhy(t *testing.T) {
 		}
 	})
 }
+
+// A machine that the cloud is stopping has left the pool already: half of eight may go, not half of ten, and none is taken off for
+// it.
+func TestMachinesThatAreBeingStoppedCountInNoBudget(t *testing.T) {
+	t.Parallel()
+	lines := []string{"pool general budget=50%", "type two cpu=2 mem=4Gi price=0.05"}
+	for i := range 10 {
+		lines = append(lines, "node n"+strconv.Itoa(i)+" pool=general type=two zone=a quiet=10m")
+	}
+	file, err := scenario.Parse(strings.Join(lines, "\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := file.Snapshot
+	for i := range 2 {
+		s.NodeClaims[i] = s.NodeClaims[i].DeepCopy()
+		v1.SetCondition(s.NodeClaims[i], v1.ConditionInstanceTerminating, metav1.ConditionTrue, "", "", s.Now)
+	}
+	if n := len(engine.Disrupt(s, engine.Options{}, nil).Disruptions); n != 4 {
+		t.Errorf("%d of 8 nodes go, 4 are allowed", n)
+	}
+}
