@@ -244,9 +244,16 @@ func shared[T any, P object[T]](ctx context.Context, informers cache.Informers) 
 	return objects, nil
 }
 
-// inPlace orders objects by where they are in memory. A cache lists them in no order; so those that have not changed stand as they
-// stood the last time, which spares whoever compares the two from looking for them. Order means nothing to anybody else.
+// longList is the number of objects above which it takes time to find them again.
+const longList = 1000
+
+// inPlace orders the objects of a long list by where they are in memory. A cache lists them in no order; so those that have not
+// changed stand as they stood the last time, which spares whoever compares the two from looking for them. Short lists stay as they
+// are: in a cluster in memory they come in the same order in every run.
 func inPlace[T any, P object[T]](objects []P) {
+	if len(objects) <= longList {
+		return
+	}
 	at := func(o P) uintptr { return uintptr(unsafe.Pointer((*T)(o))) }
 	slices.SortFunc(objects, func(a, b P) int { return cmp.Compare(at(a), at(b)) })
 }
