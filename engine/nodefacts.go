@@ -9,7 +9,7 @@ import (
 // nodeFacts is what the engine asks of a node again and again.
 type nodeFacts struct {
 	pass uint64 // the last call that asked
-	// machine is with the claim that it had last, as far as the two tell; offer is what was sold then, nil before.
+	// machine is the node with the claim that it had last; offer is what was sold then, nil before.
 	machine *machine
 	offer   *offer
 	fleet   uint64 // number of the last fleet that it was part of

@@ -111,7 +111,7 @@ func TestANodeStaysIfItsReplacementNeverComes(t *testing.T) {
 // The scheduler remembers what it knows of pods; it must place them as one does that sees the same for the first time.
 func TestTheSchedulerPlacesPodsAsOneWithoutMemory(t *testing.T) {
 	t.Parallel()
-	file, err := scenario.Parse(`catalog kwok
+	w := runningFor(t, 10*time.Minute, `catalog kwok
 cloud fixed30
 pool general capacity in (on-demand)
 deployment a x20 cpu=500m mem=1Gi spread=(zone soft)
@@ -121,14 +121,6 @@ deployment d x5 stateful cpu=1 mem=4Gi apart=hostname
 deployment e x9 cpu=200m mem=128Mi together=(zone of=app:d weight=50)
 daemonset agent cpu=100m mem=64Mi tolerate=*
 `)
-	if err != nil {
-		t.Fatal(err)
-	}
-	w, err := New(Config{Snapshot: file.Snapshot, Course: file.Course, Seed: 1, For: time.Hour})
-	if err != nil {
-		t.Fatal(err)
-	}
-	goOn(t, w, 10*time.Minute)
 	for _, l := range w.loads {
 		for range 4 {
 			w.makePod(l, 100+l.made)
@@ -149,7 +141,7 @@ daemonset agent cpu=100m mem=64Mi tolerate=*
 // Pods that are left out of a round find no node in a round of all pods either.
 func TestOnlyPodsThatNoNodeTakesAreNotTried(t *testing.T) {
 	t.Parallel()
-	file, err := scenario.Parse(`catalog kwok
+	w := runningFor(t, 10*time.Minute, `catalog kwok
 cloud fixed30
 pool general capacity in (on-demand)
 pool other taint=other:NoSchedule labels=tier:other capacity in (on-demand)
@@ -159,14 +151,6 @@ deployment tolerant x4 cpu=300m mem=256Mi tolerate=other
 deployment selective x4 cpu=300m mem=256Mi tolerate=other select=tier:other
 deployment huge x1 cpu=5000
 `)
-	if err != nil {
-		t.Fatal(err)
-	}
-	w, err := New(Config{Snapshot: file.Snapshot, Course: file.Course, Seed: 1, For: time.Hour})
-	if err != nil {
-		t.Fatal(err)
-	}
-	goOn(t, w, 10*time.Minute)
 	for i, u := range slices.Clone(w.units.list) {
 		if i%2 == 0 { // there is room on nodes of both pools
 			w.drop(u)
@@ -187,6 +171,21 @@ deployment huge x1 cpu=5000
 			t.Errorf("%s is not tried, and fits on %s", p.Pod, p.Node)
 		}
 	}
+}
+
+// runningFor is the world of a scenario after so long.
+func runningFor(t *testing.T, d time.Duration, words string) *World {
+	t.Helper()
+	file, err := scenario.Parse(words)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w, err := New(Config{Snapshot: file.Snapshot, Course: file.Course, Seed: 1, For: time.Hour})
+	if err != nil {
+		t.Fatal(err)
+	}
+	goOn(t, w, d)
+	return w
 }
 
 func placements(l engine.Landing) string {
