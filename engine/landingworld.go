@@ -115,7 +115,7 @@ func (w *landingWorld) readPods() {
 	r := w.replay
 	asked, left := map[corev1.ResourceName]bool{}, map[string]bool{}
 	for _, pod := range r.Pods {
-		if f := w.memo.pods[pod]; f != nil && f.pass == w.memo.pass {
+		if f := w.memo.pods[pod]; f != nil && f.listed {
 			f.landing = w.number
 		} else {
 			w.strangers[podID(pod)] = true

@@ -18,7 +18,9 @@ import (
 // What the last calls have not seen is forgotten.
 type Memo struct {
 	pods  map[*corev1.Pod]*podFacts
-	last  []*podFacts // of the last call, in the order of its snapshot
+	list  []*corev1.Pod // of the last call
+	last  []*podFacts   // of these
+	marks []mark        // of these
 	rolls map[string]*roll
 	nodes map[*corev1.Node]*nodeFacts
 	kinds map[string]*alike
@@ -34,9 +36,9 @@ type Memo struct {
 	catalogs map[*InstanceType]*soldCatalog
 	pass     uint64
 	asked    uint64 // the last call that asked for catalogs
-	// seenRolls and seenOwners are those of which the last call has seen pods.
-	seenRolls  []*roll
-	seenOwners []*ownerFacts
+	// otherRolls and otherOwners are those that have lost or got pods since the last call.
+	otherRolls  []*roll
+	otherOwners []*ownerFacts
 	// looked is what the last passes of Disrupt have looked at for nothing; nil before the first.
 	looked *lookedAt
 	// unsettled is since when DisruptAgain has seen pools to be, by name.
@@ -51,7 +53,7 @@ type podFacts struct {
 	// What every call reads of every pod stands first: it fits one line of the processor's cache.
 	pod   *corev1.Pod
 	id    uint64      // random, so that sums tell apart sets of pods
-	pass  uint64      // the last call that saw the pod
+	left  uint64      // the last call that missed the pod where it stood before
 	roll  *roll       // of its node; nil if it has none
 	owner *ownerFacts // nil for pods that nobody owns
 	// workload is nil for pods whose owners do not roll out revisions of them.
@@ -63,6 +65,7 @@ type podFacts struct {
 	startedKnown   bool
 	sound          bool // its requests make sense
 	particular     bool // keeps others off its node: by anti-affinity or host ports
+	listed         bool // the last call's snapshot has it
 	kind           *alike
 
 	need *podNeed
@@ -109,29 +112,72 @@ type roll struct {
 	kinds []kindCount
 	// particular are the facts of pods that keep others off the node.
 	particular []*podFacts
-	// sum and count tell whether the pods are still the same.
-	sum, seenSum     uint64
-	count, seenCount int
-	pass             uint64 // the last call that counted pods here
-	seen             uint64 // the last call that saw any, ended ones too, and forgot others
-	changed          bool
-	movable          []*corev1.Pod // reschedulable pods, once movableRead; movers are their facts
-	movers           []*podFacts
-	movableRead      bool
-	lots             []lot // of the movers, once lotsRead
-	lotsRead         bool
-	evictees         []*corev1.Pod // pods that a drain would send away at evicteesAt, once evicteesRead
-	evicteesAt       time.Time
-	evicteesRead     bool
-	annotated        bool // some pod has annotations
-	activity         activity
-	activityNow      time.Time // when activity was read, once activityRead
-	activityRead     bool
-	used             capacity.Vector // by all pods, in the order of resources that usedFor names
-	usedFor          string
-	landing          *landingRoll // nil until landingOf was asked
-	daemons          []string     // DaemonSets that have a pod here, once daemonsRead
-	daemonsRead      bool
+	crew
+	seen         uint64        // the last call that saw any pods, ended ones too, and forgot others
+	movable      []*corev1.Pod // reschedulable pods, once movableRead; movers are their facts
+	movers       []*podFacts
+	movableRead  bool
+	lots         []lot // of the movers, once lotsRead
+	lotsRead     bool
+	evictees     []*corev1.Pod // pods that a drain would send away at evicteesAt, once evicteesRead
+	evicteesAt   time.Time
+	evicteesRead bool
+	annotated    bool // some pod has annotations
+	activity     activity
+	activityNow  time.Time // when activity was read, once activityRead
+	activityRead bool
+	used         capacity.Vector // by all pods, in the order of resources that usedFor names
+	usedFor      string
+	landing      *landingRoll // nil until landingOf was asked
+	daemons      []string     // DaemonSets that have a pod here, once daemonsRead
+	daemonsRead  bool
+}
+
+// crew is a set of pods that changes a little from call to call.
+type crew struct {
+	sum   uint64 // tells whether the pods are still the same
+	count int
+	// While a call finds out what has changed, before is what the set was, and came are those that are new in it.
+	before struct {
+		sum   uint64
+		count int
+	}
+	came    []*podFacts
+	altered bool
+}
+
+// alter adds the pod, or takes it away, in the given call; it reports whether this is the first change of the set.
+func (c *crew) alter(f *podFacts, comes bool, pass uint64) bool {
+	first := !c.altered
+	if first {
+		c.altered, c.before.sum, c.before.count = true, c.sum, c.count
+	}
+	switch {
+	case !comes:
+		c.sum, c.count = c.sum-f.id, c.count-1
+	default:
+		c.sum, c.count = c.sum+f.id, c.count+1
+		if f.left != pass { // or else it only stands elsewhere
+			c.came = append(c.came, f)
+		}
+	}
+	return first
+}
+
+// settle ends the changes. It returns the pods that the set has now, if these are not the same.
+func (c *crew) settle(facts []*podFacts) (now []*podFacts, changed bool) {
+	came := c.came
+	c.came, c.altered = nil, false
+	if c.sum == c.before.sum && c.count == c.before.count {
+		return facts, false
+	}
+	now = make([]*podFacts, 0, c.count)
+	for _, f := range facts {
+		if f.listed {
+			now = append(now, f)
+		}
+	}
+	return append(now, came...), true
 }
 
 type kindCount struct {
@@ -167,48 +213,115 @@ func (m *Memo) take(s *Snapshot) *census {
 		m.catalogs = map[*InstanceType]*soldCatalog{}
 	}
 	m.pass++
-	m.seenRolls, m.seenOwners = m.seenRolls[:0], m.seenOwners[:0]
-	c := &census{memo: m, all: make([]*podFacts, 0, len(s.Pods))}
-	at := 0
-	for _, pod := range s.Pods {
-		var f *podFacts
-		f, at = m.follow(pod, at)
-		m.stamp(f)
-		c.all = append(c.all, f)
-		switch {
-		case f.roll == nil:
-			c.unbound = append(c.unbound, pod)
-		case f.counts:
-			m.see(f)
-		default:
-			c.ended = append(c.ended, f)
+	m.follow(s.Pods)
+	m.refresh()
+	c := &census{memo: m, all: m.last}
+	for i, mark := range m.marks {
+		if mark == 0 {
+			continue
 		}
-		if f.mounts {
-			c.mounts = append(c.mounts, pod)
+		if mark&isUnbound != 0 {
+			c.unbound = append(c.unbound, m.list[i])
+		}
+		if mark&hasEnded != 0 {
+			c.ended = append(c.ended, m.last[i])
+		}
+		if mark&mountsVolumes != 0 {
+			c.mounts = append(c.mounts, m.list[i])
 		}
 	}
-	m.last = c.all
-	m.refresh(c.all)
 	m.forget(len(s.Pods))
 	m.forgetNodes(len(s.Nodes))
 	return c
 }
 
-// follow is what is known of the pod that follows those of the last snapshot before number at, and the number of the one after
-// it: most pods are in the order in which they were, though one may be missing, or have come in between.
-func (m *Memo) follow(pod *corev1.Pod, at int) (*podFacts, int) {
-	if at < len(m.last) && m.last[at].pod == pod {
-		return m.last[at], at + 1
+// mark tells apart the pods that every call looks at.
+type mark uint8
+
+const (
+	isUnbound mark = 1 << iota
+	hasEnded       // and had a node
+	mountsVolumes
+)
+
+func (f *podFacts) mark() mark {
+	var out mark
+	switch {
+	case f.roll == nil:
+		out |= isUnbound
+	case !f.counts:
+		out |= hasEnded
 	}
-	for _, i := range [2]int{at + 1, at - 1} {
-		if i >= 0 && i < len(m.last) && m.last[i].pod == pod {
-			return m.last[i], i + 1
+	if f.mounts {
+		out |= mountsVolumes
+	}
+	return out
+}
+
+// mostShifted is by how many places a pod may stand elsewhere than before, as against the one before it, to be found there.
+const mostShifted = 8
+
+// follow goes from the pods of the last call to these: most are where they were, or a little further on.
+func (m *Memo) follow(pods []*corev1.Pod) {
+	last, marks := make([]*podFacts, len(pods)), make([]mark, len(pods))
+	var missed []*podFacts
+	var new []int
+	i, j := 0, 0
+	for j < len(pods) {
+		n := 0
+		for i+n < len(m.list) && j+n < len(pods) && m.list[i+n] == pods[j+n] {
+			n++
+		}
+		copy(last[j:j+n], m.last[i:])
+		copy(marks[j:j+n], m.marks[i:])
+		i, j = i+n, j+n
+		gone, come := shift(m.list[i:], pods[j:])
+		missed = append(missed, m.last[i:i+gone]...)
+		for k := range come {
+			new = append(new, j+k)
+		}
+		i, j = i+gone, j+come
+	}
+	for _, f := range append(missed, m.last[i:]...) {
+		f.left, f.listed = m.pass, false
+		m.alter(f, false)
+	}
+	for _, j := range new {
+		f := m.pods[pods[j]]
+		if f == nil {
+			f = m.read(pods[j])
+		}
+		f.listed = true
+		m.alter(f, true)
+		last[j], marks[j] = f, f.mark()
+	}
+	m.list, m.last, m.marks = append(m.list[:0], pods...), last, marks
+}
+
+// shift says how many of the old pods are missing and how many of the new ones have come where the two lists part.
+func shift(old, new []*corev1.Pod) (gone, come int) {
+	if len(new) == 0 {
+		return 0, 0
+	}
+	for k := 1; k <= mostShifted; k++ {
+		switch {
+		case k < len(old) && old[k] == new[0]:
+			return k, 0
+		case k < len(new) && len(old) > 0 && old[0] == new[k]:
+			return 0, k
 		}
 	}
-	if f := m.pods[pod]; f != nil {
-		return f, at + 1
+	return min(1, len(old)), 1
+}
+
+// alter has the pod's node and owner know that it has come, or that it is gone.
+func (m *Memo) alter(f *podFacts, comes bool) {
+	if o := f.owner; o != nil && o.alter(f, comes, m.pass) {
+		m.otherOwners = append(m.otherOwners, o)
 	}
-	return m.read(pod), at + 1
+	if r := f.roll; r != nil && f.counts && r.alter(f, comes, m.pass) {
+		m.otherRolls = append(m.otherRolls, r)
+	}
 }
 
 func (m *Memo) read(pod *corev1.Pod) *podFacts {
@@ -234,17 +347,6 @@ func (m *Memo) read(pod *corev1.Pod) *podFacts {
 	}
 	m.pods[pod] = f
 	return f
-}
-
-// stamp notes that the call has seen the pod, and its owner.
-func (m *Memo) stamp(f *podFacts) {
-	f.pass = m.pass
-	if o := f.owner; o != nil {
-		if o.seen != m.pass {
-			m.seenOwners = append(m.seenOwners, o)
-		}
-		o.see(f, m.pass)
-	}
 }
 
 // factsOf is what is known of the pod; of one that is in no snapshot, for this once.
@@ -352,55 +454,24 @@ func (m *Memo) workOf(name workloadName) *workloadFacts {
 	return w
 }
 
-// see counts the pod among those of its node.
-func (m *Memo) see(f *podFacts) {
-	r := f.roll
-	if r.pass != m.pass {
-		r.pass, r.seenSum, r.seenCount = m.pass, 0, 0
-		m.seenRolls = append(m.seenRolls, r)
-	}
-	r.seenSum += f.id
-	r.seenCount++
-}
-
 // refresh writes the rolls and owners anew whose pods are not those of the last call.
-func (m *Memo) refresh(all []*podFacts) {
-	changed := false
-	for _, r := range m.seenRolls {
-		if r.sum != r.seenSum || r.count != r.seenCount {
-			*r = roll{changed: true, pass: r.pass, seen: r.seen, seenSum: r.seenSum, seenCount: r.seenCount}
-			changed = true
-		}
-	}
-	for _, o := range m.seenOwners {
-		changed = o.begin() || changed
-	}
-	if !changed {
-		return
-	}
-	for _, f := range all {
-		if f.owner != nil && f.owner.changed {
-			f.owner.facts = append(f.owner.facts, f)
-		}
-		if f.roll != nil && f.counts && f.roll.changed {
-			f.roll.facts = append(f.roll.facts, f)
-		}
-	}
-	for _, r := range m.seenRolls {
-		if r.changed {
+func (m *Memo) refresh() {
+	for _, r := range m.otherRolls {
+		if facts, changed := r.settle(r.facts); changed {
+			*r = roll{facts: facts, crew: r.crew, seen: r.seen}
 			r.close()
 		}
 	}
-	for _, o := range m.seenOwners {
-		if o.changed {
-			o.close()
+	for _, o := range m.otherOwners {
+		if facts, changed := o.settle(o.facts); changed {
+			o.facts, o.startRead = facts, false
 		}
 	}
+	m.otherRolls, m.otherOwners = m.otherRolls[:0], m.otherOwners[:0]
 }
 
 // close sorts a roll that has been written anew, and counts its pods by their labels.
 func (r *roll) close() {
-	r.changed, r.sum, r.count = false, r.seenSum, r.seenCount
 	slices.SortFunc(r.facts, func(a, b *podFacts) int { return olderFirst(a.pod, b.pod) })
 	for _, f := range r.facts {
 		r.bound, r.annotated = append(r.bound, f.pod), r.annotated || len(f.pod.Annotations) > 0
@@ -426,7 +497,7 @@ func (m *Memo) forget(live int) {
 	}
 	needs, asks := map[string]*podNeed{}, map[string]*podAsk{}
 	for pod, f := range m.pods {
-		if f.pass != m.pass {
+		if !f.listed {
 			delete(m.pods, pod)
 			continue
 		}
@@ -463,7 +534,7 @@ func (m *Memo) forget(live int) {
 		}
 	}
 	for name, o := range m.owned {
-		if o.seen != m.pass {
+		if o.count == 0 {
 			delete(m.owned, name)
 		}
 	}
@@ -473,7 +544,7 @@ func (m *Memo) forget(live int) {
 func (c *census) of(node string) *roll { return c.memo.rollOf(node) }
 
 func (m *Memo) rollOf(node string) *roll {
-	if r := m.rolls[node]; r != nil && r.pass == m.pass {
+	if r := m.rolls[node]; r != nil {
 		return r
 	}
 	return &roll{}

@@ -30,7 +30,7 @@ func (m *ownerMoves) of(owner string) int {
 	if known {
 		return n
 	}
-	if o := m.memo.owned[owner]; o != nil && o.seen == m.memo.pass {
+	if o := m.memo.owned[owner]; o != nil && o.count > 0 {
 		n = max(0, (o.active()+1)/2-m.moved(o))
 	}
 	m.left[owner] = n

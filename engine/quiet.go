@@ -171,9 +171,6 @@ func (c *census) activityOn(node string) activity {
 		return activity{}
 	}
 	a := c.endings[r]
-	if r.pass != c.memo.pass {
-		return a
-	}
 	pods := r.activityAt(c.now)
 	return activity{
 		lasting: latest(a.lasting, pods.lasting), brief: latest(a.brief, pods.brief), came: latest(a.came, pods.came), left: latest(a.left, pods.left),

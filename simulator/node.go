@@ -45,7 +45,7 @@ func (w *World) show(m *market, id engine.MachineID, claimName string) {
 			{Type: corev1.NodeReady, Status: corev1.ConditionFalse, Reason: "KubeletNotReady", LastTransitionTime: metav1.NewTime(w.clock.now)},
 		}},
 	}
-	w.addSeat(newSeat(node))
+	w.addSeat(w.newSeat(node))
 }
 
 func (w *World) addSeat(s *seat) {
@@ -69,7 +69,7 @@ func (w *World) makeReady(s *seat) {
 func (w *World) setNode(s *seat, node *corev1.Node) {
 	w.uids++
 	node.ResourceVersion = strconv.Itoa(w.uids)
-	s.node, s.room = node, amountsIn(node.Status.Allocatable)
+	s.node, s.room = node, w.resources.amountsIn(node.Status.Allocatable)
 	if isOpen(node) {
 		w.unscheduled = true
 		w.daemons(s)

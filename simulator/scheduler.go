@@ -1,6 +1,7 @@
 package simulator
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
@@ -50,19 +51,36 @@ func (w *World) schedule() {
 	}
 }
 
-// hopeful lists the pods that wait and that some node may take: most of them wait for machines that are still to start.
+// hopeful lists the pods that wait and that some node may take: most of them wait for machines that are still to start. Of pods
+// that are alike it lists no more than there is room for, those that are tried first.
 func (w *World) hopeful() []*unit {
-	known := map[*shape]bool{}
 	var out []*unit
+	var shapes []*shape
+	waiting := map[*shape][]*unit{}
 	for _, u := range w.unbound.list {
-		hope, ok := known[u.shape]
-		if !ok {
-			hope = slices.ContainsFunc(w.seatList, func(s *seat) bool { return s.canRun(u.shape) })
-			known[u.shape] = hope
-		}
-		if hope || u.pod.Status.NominatedNodeName != "" { // who is nominated keeps room where others could go
+		if u.pod.Status.NominatedNodeName != "" { // who is nominated keeps room where others could go
 			out = append(out, u)
+			continue
 		}
+		if waiting[u.shape] == nil {
+			shapes = append(shapes, u.shape)
+		}
+		waiting[u.shape] = append(waiting[u.shape], u)
+	}
+	for _, x := range shapes {
+		units, room := waiting[x], 0
+		for _, s := range w.seatList {
+			if room += s.canRun(x); room >= len(units) {
+				break
+			}
+		}
+		if room < len(units) {
+			slices.SortFunc(units, func(a, b *unit) int {
+				return cmp.Or(a.pod.CreationTimestamp.Compare(b.pod.CreationTimestamp.Time), cmp.Compare(a.number, b.number))
+			})
+			units = units[:room]
+		}
+		out = append(out, units...)
 	}
 	return out
 }
@@ -123,7 +141,7 @@ func (w *World) replay(units []*unit) engine.Replay {
 // matters reports whether a node could make a difference to pods of these shapes: it has room for one of them, or it is one
 // of the places that a strict spread counts.
 func (w *World) matters(s *seat, shapes []*shape) bool {
-	return slices.ContainsFunc(shapes, func(x *shape) bool { return x.strict || s.holds(x.need) })
+	return slices.ContainsFunc(shapes, func(x *shape) bool { return x.strict || s.holds(x.need) > 0 })
 }
 
 // isOpen reports whether the node can take ordinary pods, as far as its own state goes.

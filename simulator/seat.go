@@ -1,6 +1,7 @@
 package simulator
 
 import (
+	"math"
 	"slices"
 	"time"
 
@@ -20,32 +21,37 @@ type seat struct {
 	room    amounts   // what pods can use of it in all
 }
 
-func newSeat(node *corev1.Node) *seat {
-	return &seat{node: node, used: amounts{}, alive: true, room: amountsIn(node.Status.Allocatable)}
+func (w *World) newSeat(node *corev1.Node) *seat {
+	return &seat{node: node, alive: true, room: w.resources.amountsIn(node.Status.Allocatable)}
 }
 
-// holds reports whether there is room for so much more.
-func (s *seat) holds(need amounts) bool {
-	for name, amount := range need {
-		if amount > 0 && s.used[name]+amount > s.room[name] {
-			return false
+// holds is for how many times the need there is room.
+func (s *seat) holds(need amounts) int {
+	n := int64(math.MaxInt32)
+	for i, amount := range need {
+		if amount > 0 {
+			n = min(n, max(0, s.room.of(i)-s.used.of(i))/amount)
 		}
 	}
-	return true
+	return int(n)
 }
 
-// canRun reports whether the node may take a pod of the shape, as far as its room, its taints and the pod's node selector tell.
-func (s *seat) canRun(x *shape) bool {
-	if !s.alive || s.node.DeletionTimestamp != nil || !s.holds(x.need) {
-		return false
+// canRun is how many pods of the shape the node may take, as far as its room, its taints and the pod's node selector tell.
+func (s *seat) canRun(x *shape) int {
+	n := s.holds(x.need)
+	if n == 0 || !s.alive || s.node.DeletionTimestamp != nil {
+		return 0
 	}
 	spec := &x.sample.Spec
 	for key, value := range spec.NodeSelector {
 		if s.node.Labels[key] != value {
-			return false
+			return 0
 		}
 	}
-	return engine.ToleratesAll(spec.Tolerations, s.node.Spec.Taints)
+	if !engine.ToleratesAll(spec.Tolerations, s.node.Spec.Taints) {
+		return 0
+	}
+	return n
 }
 
 func (s *seat) sit(u *unit) {

@@ -8,10 +8,13 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+
+	"tenon.sh/engine"
 )
 
 // shape is pods that are alike: of one version of one workload, or with the same text.
 type shape struct {
+	key    string
 	sample *corev1.Pod
 	need   amounts
 	units  shelf[*unit]
@@ -31,7 +34,7 @@ func (w *World) shapeOf(u *unit) *shape {
 	if s, ok := w.shapes[key]; ok {
 		return s
 	}
-	s := &shape{sample: u.pod, need: amountsOf(u.pod), units: newShelf[*unit](), matters: map[*shape]bool{}}
+	s := &shape{key: key, sample: u.pod, need: w.resources.amountsIn(engine.PodRequests(u.pod)), units: newShelf[*unit](), matters: map[*shape]bool{}}
 	s.read()
 	w.guardShape(s)
 	w.shapes[key] = s
@@ -39,11 +42,14 @@ func (w *World) shapeOf(u *unit) *shape {
 	return s
 }
 
-// forgetShape drops the shape of an old version, of which the last pod has gone.
+// forgetShape drops the shape of which the last pod has gone.
 func (w *World) forgetShape(u *unit) {
 	w.unguardShape(u.shape)
-	delete(w.shapes, shapeKey(u))
+	delete(w.shapes, u.shape.key)
 	w.shapeList = slices.DeleteFunc(w.shapeList, func(s *shape) bool { return s == u.shape })
+	for _, s := range w.shapeList {
+		delete(s.matters, u.shape)
+	}
 }
 
 func shapeKey(u *unit) string {
@@ -57,7 +63,11 @@ func shapeKey(u *unit) string {
 	for _, key := range slices.Sorted(maps.Keys(u.pod.Labels)) {
 		labels += fmt.Sprintf("%q=%q,", key, u.pod.Labels[key])
 	}
-	return fmt.Sprintf("%q %s %v %x", u.pod.Namespace, labels, u.pod.OwnerReferences, text)
+	owners := ""
+	for _, o := range u.pod.OwnerReferences {
+		owners += fmt.Sprintf("%q,", o.UID)
+	}
+	return fmt.Sprintf("%q %s %s %x", u.pod.Namespace, labels, owners, text)
 }
 
 // read finds out what pods of this shape look at.

@@ -1,12 +1,12 @@
 package simulator
 
 import (
+	"maps"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
-	"tenon.sh/engine"
 )
 
 // unit is one pod of the world, with what the world knows of it besides.
@@ -17,9 +17,11 @@ type unit struct {
 	seat  *seat // the node that it is on; nil as long as there is none
 	need  amounts
 	index int // its number among the pods of its workload
-	ready bool
-	ended bool // it is gone: events that are still to come mean nothing
-	tried bool // the scheduler has found no node for it
+	// number tells in which order pods came into the world.
+	number int
+	ready  bool
+	ended  bool // it is gone: events that are still to come mean nothing
+	tried  bool // the scheduler has found no node for it
 }
 
 // key is the pod's UID: a later pod may have the same name.
@@ -27,34 +29,53 @@ func (u *unit) key() string { return string(u.pod.UID) }
 
 func (u *unit) leaving() bool { return u.pod.DeletionTimestamp != nil }
 
-// amounts are what pods ask for, in thousandths of cores and pieces of everything else.
-type amounts map[corev1.ResourceName]int64
+// amounts are what pods ask for, in thousandths of cores and pieces of everything else, in the order of a resources.
+type amounts []int64
 
-func amountsOf(pod *corev1.Pod) amounts { return amountsIn(engine.PodRequests(pod)) }
+// resources numbers the resources that pods or nodes have named.
+type resources map[corev1.ResourceName]int
 
-func amountsIn(list corev1.ResourceList) amounts {
-	out := amounts{}
+func (r resources) amountsIn(list corev1.ResourceList) amounts {
+	for _, name := range slices.Sorted(maps.Keys(list)) {
+		if _, known := r[name]; !known {
+			r[name] = len(r)
+		}
+	}
+	out := make(amounts, len(r))
 	for name, q := range list {
 		if name == corev1.ResourceCPU {
-			out[name] = q.MilliValue()
+			out[r[name]] = q.MilliValue()
 		} else {
-			out[name] = q.Value()
+			out[r[name]] = q.Value()
 		}
 	}
 	return out
 }
 
 // add adds other n times.
-func (a amounts) add(other amounts, n int64) {
-	for name, amount := range other {
-		a[name] += n * amount
+func (a *amounts) add(other amounts, n int64) {
+	if more := len(other) - len(*a); more > 0 { // resources that came to be known later
+		*a = append(*a, make(amounts, more)...)
 	}
+	for i, amount := range other {
+		(*a)[i] += n * amount
+	}
+}
+
+// of is the amount of the resource with the number.
+func (a amounts) of(i int) int64 {
+	if i < len(a) {
+		return a[i]
+	}
+	return 0
 }
 
 // addUnit brings a new pod into the world.
 func (w *World) addUnit(u *unit) {
 	u.shape = w.shapeOf(u)
 	u.need = u.shape.need
+	w.numbers++
+	u.number = w.numbers
 	if u.pod.Spec.NodeName != "" {
 		u.seat = w.seats[u.pod.Spec.NodeName]
 	}
@@ -208,7 +229,7 @@ func (w *World) drop(u *unit) {
 	w.units.remove(u.key())
 	w.unbound.remove(u.key())
 	u.shape.units.remove(u.key())
-	if u.load != nil && len(u.shape.units.list) == 0 && u.load.version(u) != u.load.newest {
+	if len(u.shape.units.list) == 0 && (u.load == nil || u.load.version(u) != u.load.newest) {
 		w.forgetShape(u)
 	}
 	if u.seat != nil {

@@ -70,6 +70,7 @@ type World struct {
 	base *engine.Snapshot
 
 	units, unbound shelf[*unit]
+	resources      resources
 	shapes         map[string]*shape
 	shapeList      []*shape
 	seats          map[string]*seat
@@ -87,7 +88,7 @@ type World struct {
 	labels         map[string]map[string]string
 	guards         []*guard
 	orders         []*order
-	uids           int
+	uids, numbers  int
 
 	// What has to be done in this instant.
 	loadsToTend   todo[*load]
@@ -123,7 +124,7 @@ func New(cfg Config) (*World, error) {
 	base := *cfg.Snapshot
 	w := &World{
 		cfg: cfg, clock: &clock{cfg.Snapshot.Now}, base: &base, units: newShelf[*unit](), unbound: newShelf[*unit](),
-		shapes: map[string]*shape{}, seats: map[string]*seat{}, claims: newShelf[*v1.NodeClaim](), claimByID: map[string]string{},
+		resources: resources{}, shapes: map[string]*shape{}, seats: map[string]*seat{}, claims: newShelf[*v1.NodeClaim](), claimByID: map[string]string{},
 		nodeNames: map[engine.MachineID]string{}, causes: map[string]string{}, wakes: map[string]time.Time{}, due: map[string]time.Time{}, ripe: map[string]time.Time{},
 		loadByKey: map[string]*load{}, labels: map[string]map[string]string{}, again: againFirst, needBudgets: true,
 	}
@@ -246,7 +247,7 @@ func (w *World) takeIn() {
 		}
 	}
 	for _, n := range w.cfg.Snapshot.Nodes {
-		s := newSeat(n)
+		s := w.newSeat(n)
 		w.seats[n.Name] = s
 		w.seatList = append(w.seatList, s)
 		w.adopt(s)
