@@ -58,7 +58,9 @@ func (w *World) setClaim(claim *v1.NodeClaim) {
 		delete(w.ripe, claim.Name)
 		delete(w.causes, claim.Name)
 		delete(w.wakes, claim.Name)
-		w.wantMachines()
+		if w.unplaced { // there may be room within a limit again
+			w.wantMachines()
+		}
 		return
 	}
 	w.claims.put(claim.Name, claim)
@@ -296,12 +298,17 @@ func (w *World) siblings(claim *v1.NodeClaim) time.Duration {
 // nominate points the pods that a machine was started for at its node.
 func (w *World) nominate(claim *v1.NodeClaim, node string) {
 	delete(w.ripe, claim.Name)
-	for _, uid := range engine.PlannedPods(claim) {
+	planned := engine.PlannedPods(claim)
+	for _, uid := range planned {
 		if u, ok := w.unbound.get(uid); ok && u.tried {
 			w.point(u, node)
 		}
 	}
-	w.after(openingPatience, w.wantMachines)
+	w.after(openingPatience, func() {
+		if slices.ContainsFunc(planned, func(uid string) bool { _, waits := w.unbound.get(uid); return waits }) {
+			w.wantMachines()
+		}
+	})
 }
 
 // openingPatience is how long after a node opens its pods have found their places, or have to be planned anew.

@@ -76,12 +76,16 @@ func (w *World) provision(ctx context.Context) {
 			w.addClaim(pool, launch, nil)
 		}
 	}
+	w.unplaced = len(plan.Unplaced) > 0
 	if len(plan.Launches) > 0 {
 		w.again = againFirst
 		return
 	}
 	if len(w.unbound.list) == 0 || w.asking {
 		return
+	}
+	if !w.unplaced { // all will have a machine, if these come as they should
+		w.again = againMost
 	}
 	// Nothing to do now: what is sold out may be there again later.
 	w.asking = true

@@ -109,6 +109,7 @@ type World struct {
 	landing    engine.Memo // of kube-scheduler, which sees other nodes and no claims
 	kept       []engine.Kept
 	idle       bool // the last look at the nodes found nothing to do
+	unplaced   bool // the last plan had no machine for some pod
 	meter      *meter
 	violations []string
 }
