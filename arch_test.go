@@ -54,7 +54,7 @@ var importRules = []importRule{
 	{packages: "engine/requirement", ours: []string{"engine/bitset"}, pure: true, alone: true, never: notInTheEngine},
 	{packages: "engine/topology", ours: []string{"engine/bitset", "engine/capacity", "engine/requirement"}, pure: true, alone: true, never: notInTheEngine},
 	{packages: "engine/packing", ours: []string{"engine/bitset", "engine/capacity", "engine/parallel", "engine/requirement", "engine/topology"}, pure: true, alone: true, never: notInTheEngine},
-	{packages: "engine/disruption", ours: []string{"engine/bitset", "engine/capacity", "engine/requirement", "engine/topology", "engine/packing"}, pure: true, alone: true, never: notInTheEngine},
+	{packages: "engine/disruption", ours: []string{"engine/bitset", "engine/capacity", "engine/parallel", "engine/requirement", "engine/topology", "engine/packing"}, pure: true, alone: true, never: notInTheEngine},
 
 	{packages: "scenario/...", ours: []string{"scenario/...", "engine", "api/...", "provider/catalog"}, also: []string{"sigs.k8s.io/yaml", "k8s.io/utils/ptr", "k8s.io/apiextensions-apiserver", "k8s.io/apiserver", "k8s.io/kube-openapi"}},
 

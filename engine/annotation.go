@@ -34,6 +34,7 @@ type poolRules struct {
 	payback  time.Duration
 	noMoves  bool
 	problems []Reason
+	times    map[*v1.Budget]*budgetTimes // as far as asked
 }
 
 // verbBudgets are the budgets of one way to go.

@@ -100,7 +100,7 @@ func (r *poolRules) verbAllowance(now time.Time, reason v1.DisruptionReason, t n
 func (r *poolRules) within(budgets []v1.Budget, now time.Time, reason v1.DisruptionReason, total, disrupting int) Allowance {
 	a := Allowance{Allowed: math.MaxInt, Disrupting: disrupting}
 	for i := range budgets {
-		limit, err := budgetLimit(&budgets[i], now, total, r.zone)
+		limit, err := r.limit(&budgets[i], now, total)
 		if err != nil {
 			return Allowance{Disrupting: disrupting, Problem: err.Error()}
 		}
@@ -127,8 +127,8 @@ func (r *poolRules) opens(now time.Time, reason v1.DisruptionReason, t nodeCount
 		next := time.Time{}
 		for i := range r.pool.Spec.Disruption.Budgets {
 			b := &r.pool.Spec.Disruption.Budgets[i]
-			if w, scheduled, err := budgetWindow(b, r.zone); err == nil && scheduled {
-				if turn := w.turn(at); next.IsZero() || !turn.IsZero() && turn.Before(next) {
+			if t := r.timesOf(b); t.err == nil && t.scheduled {
+				if turn := t.window.turn(at); next.IsZero() || !turn.IsZero() && turn.Before(next) {
 					next = turn
 				}
 			}
@@ -141,18 +141,50 @@ func (r *poolRules) opens(now time.Time, reason v1.DisruptionReason, t nodeCount
 	return time.Time{}
 }
 
-// budgetLimit is how many of total nodes the budget allows to be disrupted at once, math.MaxInt outside its windows.
-// Percentages round up.
-func budgetLimit(b *v1.Budget, now time.Time, total int, zone *time.Location) (int, error) {
+// budgetTimes is when a budget is active, and what was answered when that was last asked.
+type budgetTimes struct {
+	window    window
+	scheduled bool // or else it always is
+	err       error
+	now       time.Time
+	active    bool
+}
+
+// timesOf reads when the budget is active, once.
+func (r *poolRules) timesOf(b *v1.Budget) *budgetTimes {
+	t := r.times[b]
+	if t == nil {
+		t = &budgetTimes{}
+		t.window, t.scheduled, t.err = budgetWindow(b, r.zone)
+		if r.times == nil {
+			r.times = map[*v1.Budget]*budgetTimes{}
+		}
+		r.times[b] = t
+	}
+	return t
+}
+
+func (t *budgetTimes) isActive(now time.Time) bool {
+	if !t.scheduled {
+		return true
+	}
+	if !t.now.Equal(now) {
+		t.now, t.active = now, t.window.isOpen(now)
+	}
+	return t.active
+}
+
+// limit is how many of total nodes the budget allows to be disrupted at once, math.MaxInt outside its windows. Percentages round
+// up.
+func (r *poolRules) limit(b *v1.Budget, now time.Time, total int) (int, error) {
 	limit, err := budgetNodes(b.Nodes, total)
 	if err != nil {
 		return 0, err
 	}
-	active, err := budgetActive(b, now, zone)
-	if err != nil {
-		return 0, err
-	}
-	if !active {
+	switch t := r.timesOf(b); {
+	case t.err != nil:
+		return 0, t.err
+	case !t.isActive(now):
 		return math.MaxInt, nil
 	}
 	return limit, nil
@@ -168,15 +200,6 @@ func budgetNodes(text string, total int) (int, error) {
 		return (n*total + 99) / 100, nil
 	}
 	return n, nil
-}
-
-// budgetActive reports whether now is in one of the budget's windows. A budget without a schedule is always active.
-func budgetActive(b *v1.Budget, now time.Time, zone *time.Location) (bool, error) {
-	w, scheduled, err := budgetWindow(b, zone)
-	if err != nil || !scheduled {
-		return err == nil, err
-	}
-	return w.isOpen(now), nil
 }
 
 // budgetWindow is when the budget is active; scheduled is false if it always is.

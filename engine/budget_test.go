@@ -81,8 +81,9 @@ func TestWindowsOfBudgets(t *testing.T) {
 		"no length at all":                   {"* * * * *", 0, budgetTime, false},
 	} {
 		b := budgetOf("0", c.schedule, c.length)
-		if active, err := budgetActive(&b, c.now, time.UTC); err != nil || active != c.want {
-			t.Errorf("%s: %t, %v; want %t", name, active, err, c.want)
+		times := (&poolRules{zone: time.UTC}).timesOf(&b)
+		if active := times.isActive(c.now); times.err != nil || active != c.want {
+			t.Errorf("%s: %t, %v; want %t", name, active, times.err, c.want)
 		}
 	}
 }
@@ -94,12 +95,12 @@ func TestBudgetsThatCannotBeReadSayWhy(t *testing.T) {
 		"@every 1h": "five fields", "": "empty", "CRON_TZ=UTC * * * * *": "names a time zone", "TZ=0": "names a time zone",
 	} {
 		b := v1.Budget{Nodes: "1", Schedule: &schedule, Duration: &metav1.Duration{Duration: time.Hour}}
-		if _, err := budgetActive(&b, budgetTime, time.UTC); err == nil || !strings.Contains(err.Error(), want) {
+		if _, _, err := budgetWindow(&b, time.UTC); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v, want it to say %q", schedule, err, want)
 		}
 	}
 	b := v1.Budget{Nodes: "1", Schedule: new(string), Duration: &metav1.Duration{Duration: -time.Hour}}
-	if _, err := budgetActive(&b, budgetTime, time.UTC); err == nil {
+	if _, _, err := budgetWindow(&b, time.UTC); err == nil {
 		t.Error("a negative duration is taken")
 	}
 }

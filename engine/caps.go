@@ -32,11 +32,11 @@ func (c *consolidation) caps(p *disruption.Problem, machineOf []int) []func(h *h
 		uses := []disruption.Lot{{Of: cap(b, max(0, a.Left()-b.used), func(h *host) Reason {
 			return Reason{Code: BudgetExhausted, NodePool: h.pool(), Have: "no more node now" + b.opening(c.s.Now, v1.Underutilized, a)}
 		}), N: 1}}
-		needs, names, _ := c.guards.needs(c.evictees(h))
-		for _, g := range sortedGuards(needs) {
-			uses = append(uses, disruption.Lot{Of: cap(g, g.left, func(h *host) Reason {
-				return Reason{Code: EvictionBlocked, NodePool: h.pool(), Key: names[g].String(), Have: fmt.Sprintf("%s allows %d now", g.name(), g.left)}
-			}), N: min(needs[g], max(g.most, 1))})
+		needs, _ := c.guards.needs(c.evictees(h))
+		for _, x := range needs {
+			uses = append(uses, disruption.Lot{Of: cap(x.guard, x.left, func(h *host) Reason {
+				return Reason{Code: EvictionBlocked, NodePool: h.pool(), Key: podID(x.first).String(), Have: fmt.Sprintf("%s allows %d now", x.name(), x.left)}
+			}), N: min(x.n, max(x.most, 1))})
 		}
 		owners := c.ownersOf(part{hosts: []*host{h}})
 		for _, owner := range slices.Sorted(maps.Keys(owners)) {

@@ -184,7 +184,7 @@ func (c *consolidation) search() {
 	c.core = 1000 * c.worth[c.problem.names.Find(string(corev1.ResourceCPU))]
 	p := &disruption.Problem{
 		Options: options, Worth: c.worth, Horizon: usualPayback.Hours(), Floor: leastCore * c.core, Share: leastShare,
-		Strict: strictness, Effort: c.opt.effort(),
+		Strict: strictness, Effort: c.opt.effort(), Threads: c.opt.Threads,
 	}
 	machineOf := c.machines(p)
 	c.expectElsewhere(p, machineOf)

@@ -20,9 +20,9 @@ type daemon struct {
 }
 
 // daemonsOf lists the DaemonSets by namespace and name, with the requests that their pods will have.
-func daemonsOf(s *Snapshot) []daemon {
+func daemonsOf(s *Snapshot, pods []*corev1.Pod) []daemon {
 	var out []daemon
-	for _, pod := range daemonPods(s) {
+	for _, pod := range daemonPods(s, pods) {
 		spec := &pod.pod.Spec
 		key := pod.set.Namespace + "/" + pod.set.Name
 		out = append(out, daemon{set: pod.set, need: PodRequests(pod.pod), demand: demandOf(spec), ports: hostPortsOf(spec), key: key})
@@ -33,7 +33,7 @@ func daemonsOf(s *Snapshot) []daemon {
 // burdens is daemonsOf for one more compilation of the same snapshot.
 func (c *census) burdens(s *Snapshot) []daemon {
 	if c.daemons == nil {
-		c.daemons = daemonsOf(s)
+		c.daemons = daemonsOf(s, c.ofDaemons)
 	}
 	return slices.Clone(c.daemons)
 }
@@ -44,11 +44,11 @@ type daemonPod struct {
 	pod *corev1.Pod
 }
 
-// daemonPods lists the pods that DaemonSets will make, by the sets' namespaces and names. Something may change pods while
+// daemonPods lists the pods that DaemonSets will make, whose pods are among those listed, by the sets' namespaces and names. Something may change pods while
 // they are made, so the newest one tells what the next one will hold; where it may run only the template tells, because a
 // pod that was made is pinned to its node.
-func daemonPods(s *Snapshot) []daemonPod {
-	ranges, newest := limitRanges(s), newestOfDaemons(s)
+func daemonPods(s *Snapshot, pods []*corev1.Pod) []daemonPod {
+	ranges, newest := limitRanges(s), newestOfDaemons(s, pods)
 	var out []daemonPod
 	for _, set := range s.DaemonSets {
 		if set.DeletionTimestamp != nil {
@@ -77,12 +77,12 @@ type daemonID struct{ namespace, name string }
 
 // newestOfDaemons finds the newest pod of each DaemonSet that has neither ended nor been told to; of several that are
 // equally new the first by name.
-func newestOfDaemons(s *Snapshot) map[daemonID]*corev1.Pod {
+func newestOfDaemons(s *Snapshot, pods []*corev1.Pod) map[daemonID]*corev1.Pod {
 	newest := map[daemonID]*corev1.Pod{}
 	if len(s.DaemonSets) == 0 {
 		return newest
 	}
-	for _, pod := range s.Pods {
+	for _, pod := range pods {
 		if !isActive(pod) {
 			continue
 		}

@@ -192,6 +192,8 @@ type census struct {
 	unbound []*corev1.Pod
 	mounts  []*corev1.Pod
 	ended   []*podFacts // of those that had a node
+	// ofDaemons are those of DaemonSets.
+	ofDaemons []*corev1.Pod
 	// endings is when those ended, by node, as far as now.
 	endings map[*roll]activity
 	now     time.Time
@@ -229,6 +231,9 @@ func (m *Memo) take(s *Snapshot) *census {
 		if mark&mountsVolumes != 0 {
 			c.mounts = append(c.mounts, m.list[i])
 		}
+		if mark&ofDaemonSet != 0 {
+			c.ofDaemons = append(c.ofDaemons, m.list[i])
+		}
 	}
 	m.forget(len(s.Pods))
 	m.forgetNodes(len(s.Nodes))
@@ -242,6 +247,7 @@ const (
 	isUnbound mark = 1 << iota
 	hasEnded       // and had a node
 	mountsVolumes
+	ofDaemonSet
 )
 
 func (f *podFacts) mark() mark {
@@ -254,6 +260,9 @@ func (f *podFacts) mark() mark {
 	}
 	if f.mounts {
 		out |= mountsVolumes
+	}
+	if f.daemon {
+		out |= ofDaemonSet
 	}
 	return out
 }

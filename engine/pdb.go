@@ -39,12 +39,13 @@ func isReady(pod *corev1.Pod) bool {
 // guard is a PodDisruptionBudget with what it still allows.
 type guard struct {
 	budget   *policyBudget
+	text     string // its namespace and name
 	selector labels.Selector
 	left     int // evictions that it allows now and that nothing else will use
 	most     int // the most that it can ever allow
 }
 
-func (g *guard) name() string { return g.budget.Namespace + "/" + g.budget.Name }
+func (g *guard) name() string { return g.text }
 
 // guards finds the budgets that cover pods, and keeps count of what they allow while one node after another is chosen.
 type guards struct {
@@ -67,7 +68,7 @@ func newGuards(s *Snapshot, c *census) *guards {
 			})
 			continue
 		}
-		x := &guard{budget: b, selector: selector, left: int(max(b.Status.DisruptionsAllowed, 0))}
+		x := &guard{budget: b, text: b.Namespace + "/" + b.Name, selector: selector, left: int(max(b.Status.DisruptionsAllowed, 0))}
 		x.most = max(x.left, int(b.Status.ExpectedPods-b.Status.DesiredHealthy))
 		if b.Status.ExpectedPods == 0 {
 			x.most = len(s.Pods) // nobody has said
@@ -132,41 +133,51 @@ func (g *guards) mayForbid(pod *corev1.Pod) bool {
 	return len(covering) > 1 || len(covering) == 1 && allowsNone(covering[0].budget)
 }
 
-// needs counts, for each budget, the pods whose eviction it would have to allow. A pod that several budgets cover can never
-// be evicted: the eviction API refuses it.
-func (g *guards) needs(pods []*corev1.Pod) (needs map[*guard]int, names map[*guard]PodID, r Reason) {
-	needs, names = map[*guard]int{}, map[*guard]PodID{}
+// guardNeed is so many pods whose eviction a budget would have to allow.
+type guardNeed struct {
+	*guard
+	n     int
+	first *corev1.Pod // of them
+}
+
+// needs counts, for each budget, the pods whose eviction it would have to allow, in the order of the budgets' names. A pod that
+// several budgets cover can never be evicted: the eviction API refuses it.
+func (g *guards) needs(pods []*corev1.Pod) ([]guardNeed, Reason) {
 	if len(g.byNamespace) == 0 {
-		return needs, names, Reason{}
+		return nil, Reason{}
 	}
+	var out []guardNeed
 	for _, pod := range pods {
 		covering := g.covering(pod)
 		switch {
 		case len(covering) == 0:
 		case len(covering) > 1:
-			return nil, nil, Reason{Code: EvictionBlocked, Key: podID(pod).String(), Have: "several cover it: " + guardNames(covering)}
+			return nil, Reason{Code: EvictionBlocked, Key: podID(pod).String(), Have: "several cover it: " + guardNames(covering)}
 		case evictsUnready(covering[0].budget) && !isReady(pod):
 		default:
-			needs[covering[0]]++
-			if _, named := names[covering[0]]; !named {
-				names[covering[0]] = podID(pod)
+			i := slices.IndexFunc(out, func(x guardNeed) bool { return x.guard == covering[0] })
+			if i < 0 {
+				i = len(out)
+				out = append(out, guardNeed{guard: covering[0], first: pod})
 			}
+			out[i].n++
 		}
 	}
-	return needs, names, Reason{}
+	slices.SortFunc(out, func(a, b guardNeed) int { return cmp.Compare(a.name(), b.name()) })
+	return out, Reason{}
 }
 
 // allow says whether all the pods may be evicted now. A budget that can never allow that many at a time has to allow all that
 // it ever can: then they go one after another.
 func (g *guards) allow(pods []*corev1.Pod) Reason {
-	needs, names, r := g.needs(pods)
+	needs, r := g.needs(pods)
 	if !r.OK() {
 		return r
 	}
-	for _, x := range sortedGuards(needs) {
-		if need := min(needs[x], max(x.most, 1)); need > x.left {
+	for _, x := range needs {
+		if need := min(x.n, max(x.most, 1)); need > x.left {
 			return Reason{
-				Code: EvictionBlocked, Key: names[x].String(),
+				Code: EvictionBlocked, Key: podID(x.first).String(),
 				Have: fmt.Sprintf("%s allows %d now, %d needed", x.name(), x.left, need),
 			}
 		}
@@ -176,22 +187,10 @@ func (g *guards) allow(pods []*corev1.Pod) Reason {
 
 // use takes what the pods need off what the budgets allow; n is -1 to give it back.
 func (g *guards) use(pods []*corev1.Pod, n int) {
-	needs, _, r := g.needs(pods)
-	if !r.OK() {
-		return
+	needs, _ := g.needs(pods)
+	for _, x := range needs {
+		x.left -= n * x.n
 	}
-	for x, need := range needs {
-		x.left -= n * need
-	}
-}
-
-func sortedGuards(needs map[*guard]int) []*guard {
-	out := make([]*guard, 0, len(needs))
-	for x := range needs {
-		out = append(out, x)
-	}
-	slices.SortFunc(out, func(a, b *guard) int { return cmp.Compare(a.name(), b.name()) })
-	return out
 }
 
 func guardNames(list []*guard) string {

@@ -219,19 +219,19 @@ func (p *PoolStory) addBudgets(now time.Time, rules *poolRules, bounds string, b
 		if b.Duration != nil {
 			r.Duration = b.Duration.Duration.String()
 		}
-		limit, err := budgetLimit(b, now, total, rules.zone)
-		w, scheduled, _ := budgetWindow(b, rules.zone)
+		limit, err := rules.limit(b, now, total)
+		times := rules.timesOf(b)
 		switch {
 		case rules.closed != "":
 			r.Problem = rules.closed
 		case err != nil:
 			r.Problem = err.Error()
 		default:
-			r.Active = !scheduled || w.isOpen(now)
+			r.Active = times.isActive(now)
 			if r.Active {
 				r.Allows = &limit
 			}
-			if turn := w.turnOf(scheduled, now); !turn.IsZero() {
+			if turn := times.window.turnOf(times.scheduled, now); !turn.IsZero() {
 				turn = turn.In(rules.zone)
 				r.Turns = &turn
 			}

@@ -267,6 +267,7 @@ type poolBudget struct {
 	counts nodeCounts
 	// used counts the nodes that this pass has chosen, replacing and deleting those by their way to go.
 	used, replacing, deleting int
+	openings                  map[v1.DisruptionReason]string // as far as asked
 }
 
 // take spends one node.
@@ -287,10 +288,17 @@ func (b *poolBudget) opening(now time.Time, reason v1.DisruptionReason, a Allowa
 	if a.Left() > 0 {
 		return ""
 	}
-	if at := b.rules.opens(now, reason, b.counts); !at.IsZero() {
-		return ", more from " + at.UTC().Format(time.RFC3339)
+	text, known := b.openings[reason]
+	if !known {
+		if at := b.rules.opens(now, reason, b.counts); !at.IsZero() {
+			text = ", more from " + at.UTC().Format(time.RFC3339)
+		}
+		if b.openings == nil {
+			b.openings = map[v1.DisruptionReason]string{}
+		}
+		b.openings[reason] = text
 	}
-	return ""
+	return text
 }
 
 // verb says whether n nodes may go with a replacement, or without.

@@ -298,17 +298,12 @@ func (w *World) siblings(claim *v1.NodeClaim) time.Duration {
 // nominate points the pods that a machine was started for at its node.
 func (w *World) nominate(claim *v1.NodeClaim, node string) {
 	delete(w.ripe, claim.Name)
-	planned := engine.PlannedPods(claim)
-	for _, uid := range planned {
+	for _, uid := range engine.PlannedPods(claim) {
 		if u, ok := w.unbound.get(uid); ok && u.tried {
 			w.point(u, node)
 		}
 	}
-	w.after(openingPatience, func() {
-		if slices.ContainsFunc(planned, func(uid string) bool { _, waits := w.unbound.get(uid); return waits }) {
-			w.wantMachines()
-		}
-	})
+	w.after(openingPatience, w.wantMachines)
 }
 
 // openingPatience is how long after a node opens its pods have found their places, or have to be planned anew.

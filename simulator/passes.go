@@ -84,9 +84,6 @@ func (w *World) provision(ctx context.Context) {
 	if len(w.unbound.list) == 0 || w.asking {
 		return
 	}
-	if !w.unplaced { // all will have a machine, if these come as they should
-		w.again = againMost
-	}
 	// Nothing to do now: what is sold out may be there again later.
 	w.asking = true
 	w.after(w.again, func() {

@@ -26,6 +26,8 @@ type Problem struct {
 	Caps []int
 	// Effort is how many units of work to spend on replacing several machines together.
 	Effort int
+	// Threads is how many goroutines may search; the result does not depend on it.
+	Threads int
 }
 
 // Machine is one that runs.

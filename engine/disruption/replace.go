@@ -112,15 +112,15 @@ func (s *search) several(loads []load, limit float64) (paid float64, ok bool) {
 			return 0, false
 		}
 		price, most := 0.0, 0.0
-		for _, o := range s.options {
+		for _, o := range s.promising {
 			option := &s.p.Options[o]
-			if paid+option.Price >= limit {
-				break
+			if s.most[o]*(1+1e-9) < most*option.Price {
+				break // full to the brim it would still give less, and so would those that follow
 			}
-			if min(value, s.most[o])*(1+1e-9) <= most*option.Price {
-				continue // full to the brim it would still give less
+			if paid+option.Price >= limit || value*(1+1e-9) < most*option.Price {
+				continue
 			}
-			if rate := s.fill(o, left) / option.Price; rate > most {
+			if rate := s.fill(o, left) / option.Price; rate > most || rate == most && rate > 0 && option.Price < price {
 				s.best, s.counts = s.counts, s.best
 				price, most = option.Price, rate
 			}

@@ -7,6 +7,7 @@ import (
 
 	"tenon.sh/engine/bitset"
 	"tenon.sh/engine/capacity"
+	"tenon.sh/engine/parallel"
 )
 
 // Search removes machines, one or a few at a time, as long as that pays: what they cost within the horizon has to be more
@@ -23,21 +24,39 @@ func Search(p *Problem) *Result {
 	if len(p.Machines) > fewMachines {
 		weights = weights[:1]
 	}
-	var best *search
-	for _, w := range weights {
-		s := newSearch(p, w)
-		for _, j := range s.ranked() {
-			s.remove(j)
+	tried := make([]*search, len(weights))
+	var parts []func()
+	for i, w := range weights {
+		parts = append(parts, func() {
+			tried[i] = newSearch(p, w)
+			tried[i].alone()
+		})
+	}
+	if p.Threads > 1 {
+		parallel.Run(parts...)
+	} else {
+		for _, part := range parts {
+			part()
 		}
-		for _, j := range s.ranked() {
-			s.replace([]int{j})
-		}
-		if best == nil || s.gain() > best.gain()*(1+1e-9) {
+	}
+	best := tried[0]
+	for _, s := range tried[1:] {
+		if s.gain() > best.gain()*(1+1e-9) {
 			best = s
 		}
 	}
 	best.together()
 	return best.result()
+}
+
+// alone looks at one machine after another.
+func (s *search) alone() {
+	for _, j := range s.ranked() {
+		s.remove(j)
+	}
+	for _, j := range s.ranked() {
+		s.replace([]int{j})
+	}
 }
 
 // fewMachines is the number of machines up to which several orders are tried.
@@ -83,6 +102,7 @@ type search struct {
 	blockOf      []int        // of each machine; those that take no pods are in none
 	open         []bitset.Set // of each class: the blocks that may have room for a pod of it; nil before the first is looked for
 	options      []int        // cheapest first
+	promising    []int        // the same, those first whose pods may be worth most for the price
 	most         []float64    // of each option: what the pods on it may be worth at most
 	gone         []int
 	paid         float64
@@ -152,6 +172,10 @@ func newSearch(p *Problem, weight weight) *search {
 	}
 	s.open = make([]bitset.Set, len(p.Classes))
 	slices.SortStableFunc(s.options, func(a, b int) int { return cmp.Compare(p.Options[a].Price, p.Options[b].Price) })
+	s.promising = slices.Clone(s.options)
+	slices.SortStableFunc(s.promising, func(a, b int) int {
+		return cmp.Compare(s.most[b]*p.Options[a].Price, s.most[a]*p.Options[b].Price)
+	})
 	return s
 }
 
