@@ -17,6 +17,9 @@ import (
 const (
 	launchTimeout       = 5 * time.Minute
 	registrationTimeout = 15 * time.Minute
+	// readinessTimeout is how long a node may take from its registration until it is ready for the first time. What else
+	// keeps it from being initialized, such as a startup taint, is somebody's will, and may take as long as it likes.
+	readinessTimeout = 15 * time.Minute
 	// longestMessage is how much of a cloud's error a condition keeps.
 	longestMessage = 1024
 )
@@ -81,6 +84,7 @@ func overdue(l Life) (*Deletion, time.Duration) {
 	}{
 		{!v1.IsTrue(l.Claim, v1.ConditionLaunched), waitingSince(l.Claim, v1.ConditionLaunched), launchTimeout, CauseLaunchTimeout},
 		{!v1.IsTrue(l.Claim, v1.ConditionRegistered), waitingSince(l.Claim, v1.ConditionRegistered), registrationTimeout, CauseRegistrationTimeout},
+		{neverReady(l), notReadySince(l), readinessTimeout, CauseReadinessTimeout},
 		{l.Claim.Spec.ExpireAfter.Duration != nil, l.Claim.CreationTimestamp.Time, expireAfter(l.Claim), CauseExpired},
 	}
 	var next Step
@@ -95,6 +99,24 @@ func overdue(l Life) (*Deletion, time.Duration) {
 		next.by(left)
 	}
 	return nil, next.After
+}
+
+// neverReady reports whether the claim's node is registered and has not been ready since.
+func neverReady(l Life) bool {
+	return v1.IsTrue(l.Claim, v1.ConditionRegistered) && !v1.IsTrue(l.Claim, v1.ConditionInitialized) && len(l.Nodes) == 1 && !nodeReady(l.Nodes[0])
+}
+
+// notReadySince is since when that is so.
+func notReadySince(l Life) time.Time {
+	at := waitingSince(l.Claim, v1.ConditionRegistered)
+	for _, node := range l.Nodes {
+		for _, c := range node.Status.Conditions {
+			if c.Type == corev1.NodeReady {
+				at = latest(at, c.LastTransitionTime.Time)
+			}
+		}
+	}
+	return at
 }
 
 // waitingSince is when the condition last changed its status. One that nobody has written counts from the creation.

@@ -49,6 +49,17 @@ func TestTimeLimitsOfAClaim(t *testing.T) {
 		{"the limit counts from the last change of status", lifeClaim(lifeLaunched, func(c *v1.NodeClaim) {
 			v1.SetCondition(c, v1.ConditionRegistered, metav1.ConditionFalse, "MultipleNodesFound", "", lifeStart.Add(10*time.Minute))
 		}), []*corev1.Node{lifeNode(), lifeNode()}, 20 * time.Minute, "", 5 * time.Minute},
+		{"registered, not ready, before the limit", lifeClaim(lifeLaunched, lifeTrue(v1.ConditionRegistered)),
+			[]*corev1.Node{lifeNode(lifeNotReady)}, 14 * time.Minute, "", time.Minute},
+		{"registered, not ready, at the limit", lifeClaim(lifeLaunched, lifeTrue(v1.ConditionRegistered)),
+			[]*corev1.Node{lifeNode(lifeNotReady)}, 15 * time.Minute, CauseReadinessTimeout, 0},
+		{"registered, ready until a moment ago", lifeClaim(lifeLaunched, lifeTrue(v1.ConditionRegistered)),
+			[]*corev1.Node{lifeNode(lifeNotReady, func(n *corev1.Node) {
+				n.Status.Conditions[0].LastTransitionTime = metav1.NewTime(lifeStart.Add(10 * time.Minute))
+			})}, 15 * time.Minute, "", 10 * time.Minute},
+		{"registered and ready, but with a startup taint: no limit", lifeClaim(lifeLaunched, lifeTrue(v1.ConditionRegistered)),
+			[]*corev1.Node{lifeNode(lifeOpen, lifeTaint("booting", corev1.TaintEffectNoExecute))}, 1000 * time.Hour, "", 0},
+		{"not ready any more after it was initialized, no limit", lifeClaim(lifeRunning), []*corev1.Node{lifeNode(lifeOpen, lifeNotReady)}, 1000 * time.Hour, "", 0},
 		{"running, no limit", lifeClaim(lifeRunning), []*corev1.Node{lifeNode(lifeOpen)}, 1000 * time.Hour, "", 0},
 		{"running, young", lifeClaim(lifeRunning, expiring), []*corev1.Node{lifeNode(lifeOpen)}, 59 * time.Minute, "", time.Minute},
 		{"running, expired", lifeClaim(lifeRunning, expiring), []*corev1.Node{lifeNode(lifeOpen)}, time.Hour, CauseExpired, 0},
@@ -176,9 +187,6 @@ func TestRegistrationWaitsOrRefuses(t *testing.T) {
 
 func TestInitializationChecksInOrder(t *testing.T) {
 	t.Parallel()
-	taint := func(key string, effect corev1.TaintEffect) func(*corev1.Node) {
-		return func(n *corev1.Node) { n.Spec.Taints = append(n.Spec.Taints, corev1.Taint{Key: key, Effect: effect}) }
-	}
 	noCPU := func(n *corev1.Node) { n.Status.Allocatable["cpu"] = resource.MustParse("0") }
 	tests := []struct {
 		name string
@@ -186,13 +194,13 @@ func TestInitializationChecksInOrder(t *testing.T) {
 		want string
 	}{
 		{"ready", lifeNode(lifeOpen), "True"},
-		{"not ready", lifeNode(lifeOpen, lifeNotReady, taint("booting", corev1.TaintEffectNoExecute)), "Unknown NodeNotReady"},
-		{"startup taint", lifeNode(lifeOpen, taint("booting", corev1.TaintEffectNoExecute), taint("node.kubernetes.io/not-ready", corev1.TaintEffectNoSchedule)), "Unknown StartupTaintsExist"},
-		{"startup taint with another effect", lifeNode(lifeOpen, taint("booting", corev1.TaintEffectNoSchedule)), "True"},
-		{"ephemeral taint", lifeNode(lifeOpen, taint("node.kubernetes.io/not-ready", corev1.TaintEffectNoExecute), noCPU), "Unknown KnownEphemeralTaintsExist"},
-		{"readiness gate", lifeNode(lifeOpen, taint("readiness.k8s.io/net", corev1.TaintEffectNoSchedule)), "Unknown KnownEphemeralTaintsExist"},
+		{"not ready", lifeNode(lifeOpen, lifeNotReady, lifeTaint("booting", corev1.TaintEffectNoExecute)), "Unknown NodeNotReady"},
+		{"startup taint", lifeNode(lifeOpen, lifeTaint("booting", corev1.TaintEffectNoExecute), lifeTaint("node.kubernetes.io/not-ready", corev1.TaintEffectNoSchedule)), "Unknown StartupTaintsExist"},
+		{"startup taint with another effect", lifeNode(lifeOpen, lifeTaint("booting", corev1.TaintEffectNoSchedule)), "True"},
+		{"ephemeral taint", lifeNode(lifeOpen, lifeTaint("node.kubernetes.io/not-ready", corev1.TaintEffectNoExecute), noCPU), "Unknown KnownEphemeralTaintsExist"},
+		{"readiness gate", lifeNode(lifeOpen, lifeTaint("readiness.k8s.io/net", corev1.TaintEffectNoSchedule)), "Unknown KnownEphemeralTaintsExist"},
 		{"resource not there yet", lifeNode(lifeOpen, noCPU), "Unknown ResourceNotRegistered"},
-		{"own taint", lifeNode(lifeOpen, taint("dedicated", corev1.TaintEffectNoSchedule)), "True"},
+		{"own taint", lifeNode(lifeOpen, lifeTaint("dedicated", corev1.TaintEffectNoSchedule)), "True"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -317,7 +325,7 @@ func TestConsolidatableAfterAQuietTime(t *testing.T) {
 		{"counts from the last pod event", lifeClaim(lifeRunning, event), lifePool(30 * time.Second), 80 * time.Second, "absent", 10 * time.Second},
 		{"removed by a new event", lifeClaim(lifeRunning, event, set), lifePool(30 * time.Second), 80 * time.Second, "absent", 10 * time.Second},
 		{"never", lifeClaim(lifeRunning, set), never, time.Hour, "absent", 0},
-		{"not initialized", lifeClaim(lifeLaunched, lifeTrue(v1.ConditionRegistered), set), lifePool(0), time.Minute, "absent", 0},
+		{"not initialized", lifeClaim(lifeLaunched, lifeTrue(v1.ConditionRegistered), set), lifePool(0), time.Minute, "absent", 14 * time.Minute},
 		{"static pool", lifeClaim(lifeRunning), static, time.Hour, "absent", 0},
 		{"no pool", lifeClaim(lifeRunning), nil, time.Hour, "absent", 0},
 	}

@@ -9,10 +9,11 @@ import (
 )
 
 const (
-	// lookAgain is how old a look at everything may be that DisruptAgain goes on from. Within it pods grow older, and so
-	// cheaper to move, by little.
+	// lookAgain is how old a look at everything may be that DisruptAgain goes on from, unless Options say. Within it pods grow
+	// older, and so cheaper to move, by little.
 	lookAgain = time.Minute
-	// fewSources is the number of machines up to which everything is looked at: that takes no time.
+	// fewSources is the number of machines up to which everything is looked at unless Options say how often: that takes no
+	// time.
 	fewSources = 300
 	// mostWasteful is how many machines are looked at beside those that have changed: those that had most to gain.
 	mostWasteful = 40
@@ -49,7 +50,8 @@ func (h *host) stamp() rollStamp { return rollStamp{h.roll.sum, h.roll.count} }
 // answers false if all have to be.
 func (c *consolidation) changed() bool {
 	l := c.memo.looked
-	if l == nil || len(c.sources) <= fewSources || c.s.Now.Before(l.at) || c.s.Now.Sub(l.at) >= lookAgain || l.pools != textOfPools(c.s) || !slices.Equal(l.catalogs, catalogsOf(c.s)) {
+	few := len(c.sources) <= fewSources && c.opt.LookAgain <= 0
+	if l == nil || few || c.s.Now.Before(l.at) || c.s.Now.Sub(l.at) >= c.opt.lookAgain() || l.pools != textOfPools(c.s) || !slices.Equal(l.catalogs, catalogsOf(c.s)) {
 		return false
 	}
 	look := map[hostKey]bool{}
@@ -86,7 +88,7 @@ func (c *consolidation) changed() bool {
 func (c *consolidation) passOver(l *lookedAt) {
 	c.drop(func(h *host) bool {
 		at, failed := l.failed[h.key()]
-		if !failed || c.s.Now.Sub(at) >= lookAgain || l.rolls[h.key()] != h.stamp() {
+		if !failed || c.s.Now.Sub(at) >= c.opt.lookAgain() || l.rolls[h.key()] != h.stamp() {
 			return false
 		}
 		c.insist(h, l.why[h.key()])

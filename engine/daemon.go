@@ -44,9 +44,9 @@ type daemonPod struct {
 	pod *corev1.Pod
 }
 
-// daemonPods lists the pods that DaemonSets will make, whose pods are among those listed, by the sets' namespaces and names. Something may change pods while
-// they are made, so the newest one tells what the next one will hold; where it may run only the template tells, because a
-// pod that was made is pinned to its node.
+// daemonPods lists the pods that DaemonSets will make, whose pods are among those listed, by the sets' namespaces and names.
+// Something may change pods while they are made, so the newest one tells what the next one will hold; where it may run only
+// the template tells, because a pod that was made is pinned to its node.
 func daemonPods(s *Snapshot, pods []*corev1.Pod) []daemonPod {
 	ranges, newest := limitRanges(s), newestOfDaemons(s, pods)
 	var out []daemonPod

@@ -28,6 +28,10 @@ type fleet struct {
 	named, dearest []int
 	// learned is the memory of running machines by type.
 	learned map[*InstanceType]*resource.Quantity
+	// starting are the numbers of the machines that have been started and are not ready; starts is what is known of those of
+	// a pool, as far as asked.
+	starting []int
+	starts   map[string]poolStarts
 }
 
 // fleetOf is the machines of the snapshot.
@@ -92,6 +96,9 @@ func (m *Memo) newFleet(s *Snapshot, offer *offer) *fleet {
 		f.claims[c] = true
 	}
 	for i, x := range machines {
+		if x.claim != nil && !x.initialized && !x.goes && v1.IsTrue(x.claim, v1.ConditionLaunched) {
+			f.starting = append(f.starting, i)
+		}
 		if x.node == nil {
 			f.nodeless = append(f.nodeless, i)
 			continue
@@ -161,6 +168,9 @@ func hostsOf(s *Snapshot, c *census) []*host {
 			h.roll = c.of(h.node.Name)
 		}
 		h.bound, out[i] = h.roll.bound, h
+	}
+	for _, i := range f.late(s.Now) {
+		all[i].late = true
 	}
 	return out
 }

@@ -55,6 +55,8 @@ type host struct {
 	ordered, replaces bool
 	// leaving is true for a machine that is being removed: nothing new goes there and its pods need another place.
 	leaving bool
+	// late is true for a machine that has been started and should be ready by now: nobody counts on it until it is.
+	late bool
 	// supposed is true if it is leaving only in a trial: it is still there while what replaces it starts.
 	supposed bool
 	// promised are pods that still run on machines that go, and for which room is kept here.

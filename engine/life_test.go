@@ -83,6 +83,10 @@ func lifeNode(change ...func(*corev1.Node)) *corev1.Node {
 
 func lifeNotReady(n *corev1.Node) { n.Status.Conditions[0].Status = corev1.ConditionFalse }
 
+func lifeTaint(key string, effect corev1.TaintEffect) func(*corev1.Node) {
+	return func(n *corev1.Node) { n.Spec.Taints = append(n.Spec.Taints, corev1.Taint{Key: key, Effect: effect}) }
+}
+
 func lifeOpen(n *corev1.Node) {
 	n.Finalizers = []string{v1.TerminationFinalizer}
 	n.Labels[v1.RegisteredLabelKey] = "true"

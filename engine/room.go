@@ -50,7 +50,7 @@ func (p *problem) settleHosts() {
 			c.emptied(at[i])
 			continue
 		}
-		if p.trial.closes(h) {
+		if h.late || p.trial.closes(h) {
 			continue
 		}
 		h.free, h.target = p.roomOf(h, standing), len(p.targets)

@@ -110,6 +110,7 @@ const (
 	CauseNodeClassNotReady    = "nodeclass_not_ready"
 	CauseLaunchTimeout        = "launch_timeout"
 	CauseRegistrationTimeout  = "registration_timeout"
+	CauseReadinessTimeout     = "readiness_timeout"
 )
 
 // Eviction sends one pod away.

@@ -29,7 +29,7 @@ func (p *problem) sortPods() []*corev1.Pod {
 	untried := map[string]*host{} // the same, where kube-scheduler may not have tried it yet
 	some := slices.ContainsFunc(p.hosts, func(h *host) bool { return h.leaving })
 	for _, h := range p.hosts {
-		if h.leaving {
+		if h.leaving || h.late {
 			continue
 		}
 		byName[h.name()] = h

@@ -131,8 +131,23 @@ func (w *World) launch(ctx context.Context, claim *v1.NodeClaim) (more bool, ret
 	w.meter.machines++
 	m.running.put(string(started.ID), machine{id: started.ID, claim: claim.Name})
 	w.setClaim(engine.Launched(claim, started, w.clock.now))
+	w.await(claim.Name)
 	w.stir(m)
 	return true, 0
+}
+
+// await has a plan made now and then as long as a machine that was started is not ready: plans do not count on it for ever.
+func (w *World) await(name string) {
+	w.after(awaitEvery, func() {
+		claim, ok := w.claims.get(name)
+		if !ok || claim.DeletionTimestamp != nil || v1.IsTrue(claim, v1.ConditionInitialized) {
+			return
+		}
+		if len(w.unbound.list) > 0 {
+			w.wantMachines()
+		}
+		w.await(name)
+	})
 }
 
 func (m *market) mark(offerings []engine.OfferingID, now time.Time) {

@@ -16,6 +16,8 @@ const (
 	batch = time.Second
 	// again is when a plan that leaves pods waiting is made anew though nothing has changed; the time doubles.
 	againFirst, againMost = time.Minute, 10 * time.Minute
+	// awaitEvery is how often a plan is made anew while a machine that was started is not ready.
+	awaitEvery = 2 * time.Minute
 	// collectEvery is how often the world looks for machines without claims, and claims without machines.
 	collectEvery = 10 * time.Minute
 )
