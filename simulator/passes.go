@@ -16,6 +16,8 @@ const (
 	batch = time.Second
 	// again is when a plan that leaves pods waiting is made anew though nothing has changed; the time doubles.
 	againFirst, againMost = time.Minute, 10 * time.Minute
+	// lookAgain is how often all nodes are looked at, and not only those that have changed.
+	lookAgain = 30 * time.Minute
 	// awaitEvery is how often a plan is made anew while a machine that was started is not ready.
 	awaitEvery = 2 * time.Minute
 	// collectEvery is how often the world looks for machines without claims, and claims without machines.
@@ -129,7 +131,9 @@ func (w *World) disrupt(ctx context.Context) {
 	w.observe(ctx)
 	w.meter.Passes++
 	s := w.snapshot(ctx)
-	plan := engine.DisruptAgain(s, w.cfg.Options, &w.memo)
+	opt := w.cfg.Options
+	opt.LookAgain = lookAgain
+	plan := engine.DisruptAgain(s, opt, &w.memo)
 	w.kept, w.idle = plan.Kept, len(plan.Disruptions) == 0
 	if w.cfg.Audit {
 		w.audit(s, plan)
