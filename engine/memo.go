@@ -103,6 +103,9 @@ type alike struct {
 	matched []int
 	landed  landedKind
 	text    string // of matched
+	// covering are the budgets that cover such pods, as guards found out.
+	guards   *guards
+	covering []*guard
 }
 
 // roll is the pods of one node.
@@ -119,7 +122,7 @@ type roll struct {
 	movableRead  bool
 	lots         []lot // of the movers, once lotsRead
 	lotsRead     bool
-	evictees     []*corev1.Pod // pods that a drain would send away at evicteesAt, once evicteesRead
+	evictees     []*podFacts // of pods that a drain would send away at evicteesAt, once evicteesRead
 	evicteesAt   time.Time
 	evicteesRead bool
 	annotated    bool // some pod has annotations
@@ -164,12 +167,13 @@ func (c *crew) alter(f *podFacts, comes bool, pass uint64) bool {
 	return first
 }
 
-// settle ends the changes. It returns the pods that the set has now, if these are not the same.
-func (c *crew) settle(facts []*podFacts) (now []*podFacts, changed bool) {
+// settle ends the changes. If the pods are not the same it returns those that the set has now: first those that have stayed, in
+// their order, then those that came.
+func (c *crew) settle(facts []*podFacts) (now []*podFacts, stayed int, changed bool) {
 	came := c.came
 	c.came, c.altered = nil, false
 	if c.sum == c.before.sum && c.count == c.before.count {
-		return facts, false
+		return facts, len(facts), false
 	}
 	now = make([]*podFacts, 0, c.count)
 	for _, f := range facts {
@@ -177,7 +181,7 @@ func (c *crew) settle(facts []*podFacts) (now []*podFacts, changed bool) {
 			now = append(now, f)
 		}
 	}
-	return append(now, came...), true
+	return append(now, came...), len(now), true
 }
 
 type kindCount struct {
@@ -466,22 +470,36 @@ func (m *Memo) workOf(name workloadName) *workloadFacts {
 // refresh writes the rolls and owners anew whose pods are not those of the last call.
 func (m *Memo) refresh() {
 	for _, r := range m.otherRolls {
-		if facts, changed := r.settle(r.facts); changed {
+		if facts, stayed, changed := r.settle(r.facts); changed {
 			*r = roll{facts: facts, crew: r.crew, seen: r.seen}
-			r.close()
+			r.close(stayed)
 		}
 	}
 	for _, o := range m.otherOwners {
-		if facts, changed := o.settle(o.facts); changed {
+		if facts, _, changed := o.settle(o.facts); changed {
 			o.facts, o.startRead = facts, false
 		}
 	}
 	m.otherRolls, m.otherOwners = m.otherRolls[:0], m.otherOwners[:0]
 }
 
-// close sorts a roll that has been written anew, and counts its pods by their labels.
-func (r *roll) close() {
-	slices.SortFunc(r.facts, func(a, b *podFacts) int { return olderFirst(a.pod, b.pod) })
+// fewCame is how many pods are put in order one by one.
+const fewCame = 8
+
+// close sorts a roll that has been written anew, of which the first pods that have stayed are in order, and counts its pods by
+// their labels.
+func (r *roll) close(stayed int) {
+	if came := len(r.facts) - stayed; came > fewCame {
+		slices.SortFunc(r.facts, func(a, b *podFacts) int { return olderFirst(a.pod, b.pod) })
+	} else {
+		for i := stayed; i < len(r.facts); i++ { // they are the youngest most of the time
+			f, at := r.facts[i], i
+			for ; at > 0 && olderFirst(f.pod, r.facts[at-1].pod) < 0; at-- {
+				r.facts[at] = r.facts[at-1]
+			}
+			r.facts[at] = f
+		}
+	}
 	for _, f := range r.facts {
 		r.bound, r.annotated = append(r.bound, f.pod), r.annotated || len(f.pod.Annotations) > 0
 		i := slices.IndexFunc(r.kinds, func(k kindCount) bool { return k.kind == f.kind })

@@ -51,12 +51,11 @@ func (g *guard) name() string { return g.text }
 type guards struct {
 	byNamespace map[string][]*guard
 	broken      []Note
-	census      *census             // may be nil
-	byKind      map[*alike][]*guard // what was found out already
+	census      *census // may be nil
 }
 
 func newGuards(s *Snapshot, c *census) *guards {
-	g := &guards{byNamespace: map[string][]*guard{}, census: c, byKind: map[*alike][]*guard{}}
+	g := &guards{byNamespace: map[string][]*guard{}, census: c}
 	for _, b := range s.PodDisruptionBudgets {
 		if b.Spec.Selector == nil {
 			continue
@@ -90,16 +89,18 @@ func (g *guards) covering(pod *corev1.Pod) []*guard {
 	if g.census == nil {
 		return g.find(pod)
 	}
-	f := g.census.memo.pods[pod]
-	if f == nil {
-		return g.find(pod)
+	if f := g.census.memo.pods[pod]; f != nil {
+		return g.coveringFacts(f)
 	}
-	out, known := g.byKind[f.kind]
-	if !known {
-		out = g.find(pod)
-		g.byKind[f.kind] = out
+	return g.find(pod)
+}
+
+// coveringFacts is covering the pod of the facts; those that are alike share the answer.
+func (g *guards) coveringFacts(f *podFacts) []*guard {
+	if f.kind.guards != g {
+		f.kind.guards, f.kind.covering = g, g.find(f.pod)
 	}
-	return out
+	return f.kind.covering
 }
 
 func (g *guards) find(pod *corev1.Pod) []*guard {
@@ -142,13 +143,13 @@ type guardNeed struct {
 
 // needs counts, for each budget, the pods whose eviction it would have to allow, in the order of the budgets' names. A pod that
 // several budgets cover can never be evicted: the eviction API refuses it.
-func (g *guards) needs(pods []*corev1.Pod) ([]guardNeed, Reason) {
+func (g *guards) needs(pods []*podFacts) ([]guardNeed, Reason) {
 	if len(g.byNamespace) == 0 {
 		return nil, Reason{}
 	}
 	var out []guardNeed
-	for _, pod := range pods {
-		covering := g.covering(pod)
+	for _, f := range pods {
+		pod, covering := f.pod, g.coveringFacts(f)
 		switch {
 		case len(covering) == 0:
 		case len(covering) > 1:
@@ -169,7 +170,7 @@ func (g *guards) needs(pods []*corev1.Pod) ([]guardNeed, Reason) {
 
 // allow says whether all the pods may be evicted now. A budget that can never allow that many at a time has to allow all that
 // it ever can: then they go one after another.
-func (g *guards) allow(pods []*corev1.Pod) Reason {
+func (g *guards) allow(pods []*podFacts) Reason {
 	needs, r := g.needs(pods)
 	if !r.OK() {
 		return r
@@ -186,7 +187,7 @@ func (g *guards) allow(pods []*corev1.Pod) Reason {
 }
 
 // use takes what the pods need off what the budgets allow; n is -1 to give it back.
-func (g *guards) use(pods []*corev1.Pod, n int) {
+func (g *guards) use(pods []*podFacts, n int) {
 	needs, _ := g.needs(pods)
 	for _, x := range needs {
 		x.left -= n * x.n
@@ -202,15 +203,15 @@ func guardNames(list []*guard) string {
 }
 
 // evictees are the pods that a drain would send away through the eviction API.
-func (d *disruptor) evictees(h *host) []*corev1.Pod {
+func (d *disruptor) evictees(h *host) []*podFacts {
 	r := h.roll
 	if r.evicteesAt.Equal(d.s.Now) && r.evicteesRead {
 		return r.evictees
 	}
 	r.evictees, r.evicteesAt, r.evicteesRead = nil, d.s.Now, true
-	for _, pod := range h.bound {
-		if isActive(pod) && IsDrainable(pod, d.s.Now) && !ProtectionOf(pod, d.s.Now).Active {
-			r.evictees = append(r.evictees, pod)
+	for _, f := range r.facts {
+		if f.active() && IsDrainable(f.pod, d.s.Now) && !ProtectionOf(f.pod, d.s.Now).Active {
+			r.evictees = append(r.evictees, f)
 		}
 	}
 	return r.evictees

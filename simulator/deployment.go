@@ -50,8 +50,10 @@ func (w *World) tendDeployment(l *load) {
 		w.makePod(l, 0)
 	}
 	// Pods of the old version that are not ready serve nobody; of the others as many go as may be missing.
-	slices.SortStableFunc(older, w.goesFirst(l))
 	spare := readyCount - (l.want - below)
+	if spare > 0 || slices.ContainsFunc(older, func(u *unit) bool { return !u.ready }) {
+		slices.SortStableFunc(older, w.goesFirst(l))
+	}
 	for _, u := range older {
 		if u.ready {
 			if spare <= 0 {
