@@ -134,8 +134,8 @@ func (p *problem) classesOf(lots []waitingLot) []*podClass {
 		k := key{w.wish.id, requested, w.facts.kind.text, w.home, w.proposed, w.batch}
 		c, ok := byKey[k]
 		if !ok {
-			need := w.wish.withVolumes(requested.list)
-			c = &podClass{wish: w.wish, need: need, size: listText(need), matched: slices.Clone(matched), unmanned: asksForUnmanaged(w.wish.demand), home: w.home, proposed: w.proposed, batch: w.batch}
+			need, size := w.wish.withVolumes(requested)
+			c = &podClass{wish: w.wish, need: need, size: size, matched: slices.Clone(matched), unmanned: asksForUnmanaged(w.wish.demand), home: w.home, proposed: w.proposed, batch: w.batch}
 			byKey[k] = c
 			keys = append(keys, k)
 		}

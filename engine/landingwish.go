@@ -3,7 +3,6 @@ package engine
 import (
 	"fmt"
 	"slices"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/labels"
@@ -49,20 +48,19 @@ type weighedTally struct {
 
 // labelKind interns what a pod's labels mean to the selectors.
 func (w *landingWorld) labelKind(namespace string, set labels.Set) *labelKind {
-	var b strings.Builder
-	fmt.Fprintf(&b, "%q", namespace)
+	b := append(append(w.text[:0], namespace...), 0)
 	for _, key := range w.mentioned {
 		if value, ok := set[key]; ok {
-			b.WriteString(value)
-			b.WriteByte(1)
+			b = append(append(b, value...), 1)
 		}
-		b.WriteByte(0)
+		b = append(b, 0)
 	}
-	if k, ok := w.labelKinds[b.String()]; ok {
+	w.text = b
+	if k, ok := w.labelKinds[string(b)]; ok {
 		return k
 	}
 	k := &labelKind{id: len(w.labelKinds), matched: bitset.New(len(w.reader.matchers))}
-	w.labelKinds[b.String()] = k
+	w.labelKinds[string(b)] = k
 	for _, m := range w.reader.matchers {
 		if !slices.ContainsFunc(m.terms, func(t podTerm) bool { return !t.matches(namespace, w.namespaces[namespace], set) }) {
 			k.matched.Add(m.id)

@@ -57,6 +57,7 @@ type landingWorld struct {
 	totals, raw []int64
 	seen        []bool
 	landedOn    []int // the nodes of placements
+	text        []byte
 	placements  []Placement
 }
 

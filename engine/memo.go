@@ -89,6 +89,7 @@ func (f *podFacts) active() bool { return f.counts && !f.ending }
 type podNeed struct {
 	text     string
 	list     corev1.ResourceList
+	size     string    // list as text, in order of size; empty until it was asked
 	measured *measured // for the last replay that asked
 }
 

@@ -2,8 +2,10 @@ package engine
 
 import (
 	"cmp"
+	"encoding/binary"
 	"fmt"
 	"slices"
+	"strconv"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -62,6 +64,7 @@ func (c *consolidation) options() ([]disruption.Option, []listedOption) {
 	slices.SortStableFunc(all, func(a, b listedOption) int { return cmp.Compare(option(a).Price, option(b).Price) })
 	ways := c.ways()
 	kept := map[string][]listedOption{}
+	var key []byte
 	var out []disruption.Option
 	var listed []listedOption
 	for _, l := range all {
@@ -75,7 +78,11 @@ func (c *consolidation) options() ([]disruption.Option, []listedOption) {
 		if users.Empty() {
 			continue
 		}
-		text := fmt.Sprint(users, o.Place, o.Large)
+		key = key[:0]
+		for _, word := range users {
+			key = binary.LittleEndian.AppendUint64(key, word)
+		}
+		text := string(strconv.AppendBool(strconv.AppendInt(key, int64(o.Place), 10), o.Large))
 		if slices.ContainsFunc(kept[text], func(k listedOption) bool { return o.Allocatable.Fits(option(k).Allocatable) }) {
 			continue
 		}

@@ -99,10 +99,10 @@ func typeStructure(t *InstanceType) string {
 
 // comparePools orders pools by weight, heaviest first, then by what they allow, and by name between equals.
 func comparePools(a, b *poolModel) int {
-	return cmp.Or(
-		cmp.Compare(b.weight(), a.weight()),
-		cmp.Compare(poolStructure(a), poolStructure(b)),
-		cmp.Compare(a.pool.Name, b.pool.Name))
+	if n := cmp.Compare(b.weight(), a.weight()); n != 0 {
+		return n
+	}
+	return cmp.Or(cmp.Compare(poolStructure(a), poolStructure(b)), cmp.Compare(a.pool.Name, b.pool.Name))
 }
 
 func poolStructure(m *poolModel) string {

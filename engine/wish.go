@@ -131,16 +131,19 @@ func (w *wishes) find(pod *corev1.Pod) *wish {
 	return made
 }
 
-// withVolumes adds the volumes that a pod with this wish attaches where nobody has them yet.
-func (w *wish) withVolumes(need corev1.ResourceList) corev1.ResourceList {
+// withVolumes adds the volumes that a pod with this wish attaches where nobody has them yet. It returns the sum also as text.
+func (w *wish) withVolumes(need *podNeed) (corev1.ResourceList, string) {
 	if len(w.volumes.Attach) == 0 {
-		return need
+		if need.size == "" {
+			need.size = listText(need.list)
+		}
+		return need.list, need.size
 	}
-	out := need.DeepCopy()
+	out := need.list.DeepCopy()
 	for _, a := range w.volumes.Attach {
 		addList(out, corev1.ResourceList{attachResource(a.driver): *resource.NewQuantity(1, resource.DecimalSI)})
 	}
-	return out
+	return out, listText(out)
 }
 
 func (w *wishes) read(pod *corev1.Pod, spreads []corev1.TopologySpreadConstraint, volumes podVolumes) *wish {

@@ -134,8 +134,20 @@ func clash(a, b *hostRules) bool { return meets(a.bears, b.shuns) || meets(b.bea
 
 func (s *solver) hostRulesOf(r *topology.Rules, shared []Shared) *hostRules {
 	if r == nil {
-		r = &topology.Rules{}
+		r = noRules
 	}
+	if len(shared) > 0 {
+		return s.readHostRules(r, shared)
+	}
+	out, known := s.hostRead[r]
+	if !known {
+		out = s.readHostRules(r, nil)
+		s.hostRead[r] = out
+	}
+	return out
+}
+
+func (s *solver) readHostRules(r *topology.Rules, shared []Shared) *hostRules {
 	out := &hostRules{bears: nonEmpty(r.HostBears), shuns: nonEmpty(r.HostShuns), shared: s.sharing(shared)}
 	for _, g := range r.Groups {
 		if h := s.host.groups[g]; h >= 0 {

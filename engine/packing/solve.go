@@ -86,9 +86,10 @@ type solver struct {
 	byKey     map[spotKey]*item
 	narrow    map[narrowKey]*Ways
 	hostIDs   map[string]*hostRules
-	shapeOf   []int             // of each class: classes with equal requests have the same
-	own       []capacity.Vector // of each class, its request without what others may have brought to the machine
-	sharers   []int             // of each thing, the pods that share it
+	hostRead  map[*topology.Rules]*hostRules // of classes that share nothing
+	shapeOf   []int                          // of each class: classes with equal requests have the same
+	own       []capacity.Vector              // of each class, its request without what others may have brought to the machine
+	sharers   []int                          // of each thing, the pods that share it
 	rates     map[rateKey]*rating
 	// followers lists, for each set, who wants to be with its pods.
 	followers [][]follower
@@ -136,7 +137,7 @@ func newSolver(p *Problem, l *lessons) *solver {
 	s := &solver{
 		p: p, lessons: l, views: views{p: p}, world: topology.NewWorld(&p.Layout), effort: p.Effort,
 		placed: make([][]Share, len(p.Nodes)), byKey: map[spotKey]*item{}, narrow: map[narrowKey]*Ways{},
-		hostIDs: map[string]*hostRules{}, setLeft: make([]int, len(p.Layout.Sets)), rates: map[rateKey]*rating{},
+		hostIDs: map[string]*hostRules{}, hostRead: map[*topology.Rules]*hostRules{}, setLeft: make([]int, len(p.Layout.Sets)), rates: map[rateKey]*rating{},
 		slots: slices.Clone(p.Reservations), pools: make([]shop, len(p.Pools)),
 	}
 	s.host.build(&p.Layout)
