@@ -89,3 +89,6 @@ func PlannedPods(claim *v1.NodeClaim) []string {
 	}
 	return nil
 }
+
+// isPlannedFor reports whether the machine was started for certain pods.
+func isPlannedFor(claim *v1.NodeClaim) bool { return claim.Annotations[PlannedPodsAnnotation] != "" }

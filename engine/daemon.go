@@ -30,12 +30,21 @@ func daemonsOf(s *Snapshot, pods []*corev1.Pod) []daemon {
 	return out
 }
 
-// burdens is daemonsOf for one more compilation of the same snapshot.
+// knownDaemons is what daemonsOf said the last time, and of what.
+type knownDaemons struct {
+	sets   []*appsv1.DaemonSet
+	ranges []*corev1.LimitRange
+	pods   []*corev1.Pod
+	list   []daemon
+}
+
+// burdens is daemonsOf for one more compilation.
 func (c *census) burdens(s *Snapshot) []daemon {
-	if c.daemons == nil {
-		c.daemons = daemonsOf(s, c.ofDaemons)
+	k := &c.memo.daemons
+	if !slices.Equal(k.sets, s.DaemonSets) || !slices.Equal(k.ranges, s.LimitRanges) || !slices.Equal(k.pods, c.ofDaemons) {
+		*k = knownDaemons{slices.Clone(s.DaemonSets), slices.Clone(s.LimitRanges), c.ofDaemons, daemonsOf(s, c.ofDaemons)}
 	}
-	return slices.Clone(c.daemons)
+	return slices.Clone(k.list)
 }
 
 // daemonPod is the pod that a DaemonSet will make for the next node.

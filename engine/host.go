@@ -33,6 +33,8 @@ type machine struct {
 	capacity corev1.ResourceList
 	// goes is true for a machine that is being removed.
 	goes bool
+	// planned are the pods that the machine was started for, by UID.
+	planned []string
 	// registered and initialized say how far the node has come; a node without a claim has arrived.
 	registered, initialized bool
 	// begun is since when the claim is initialized, or when it was made, softEnd when it is to be replaced for its age; zero for
@@ -141,6 +143,7 @@ func newMachine(node *corev1.Node, claim *v1.NodeClaim, offer *offer) *machine {
 		}
 	}
 	if claim != nil {
+		m.planned = PlannedPods(claim)
 		m.price, _ = offer.prices.Price(m.labels, claim.Spec.NodeClassRef)
 		m.sold = offer.types.find(claim.Spec.NodeClassRef, m.labels[corev1.LabelInstanceTypeStable])
 	}

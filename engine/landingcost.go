@@ -159,7 +159,7 @@ func predictedClaim(s *Snapshot, n *landingNode, name string) *v1.NodeClaim {
 // asJoined is a claim whose node is there and initialized.
 func asJoined(claim *v1.NodeClaim, node *corev1.Node) *v1.NodeClaim {
 	out := *claim
-	if len(PlannedPods(claim)) > 0 {
+	if isPlannedFor(claim) {
 		out.Annotations = maps.Clone(claim.Annotations)
 		delete(out.Annotations, PlannedPodsAnnotation)
 	}

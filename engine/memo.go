@@ -29,9 +29,10 @@ type Memo struct {
 	works map[workloadName]*workloadFacts
 	owned map[string]*ownerFacts
 	// offer is what the classes of the last call sell, fleet its machines.
-	offer  *offer
-	fleet  *fleet
-	fleets uint64 // number of the last fleet
+	offer   *offer
+	fleet   *fleet
+	fleets  uint64 // number of the last fleet
+	daemons knownDaemons
 	// catalogs are the sorted ones by their first types.
 	catalogs map[*InstanceType]*soldCatalog
 	pass     uint64
@@ -202,9 +203,8 @@ type census struct {
 	// endings is when those ended, by node, as far as now.
 	endings map[*roll]activity
 	now     time.Time
-	// hosts and daemons are what every compilation of the snapshot begins with; nil before the first.
-	hosts   []*host
-	daemons []daemon
+	// hosts are what every compilation of the snapshot begins with; nil before the first.
+	hosts []*host
 }
 
 // take counts the pods of the snapshot. A nil memo is an empty one.

@@ -37,12 +37,12 @@ func AwaitSiblings(ready, claims []*v1.NodeClaim, since, now time.Time) bool {
 	if now.Sub(since) >= openingMost {
 		return false
 	}
-	if !slices.ContainsFunc(ready, func(c *v1.NodeClaim) bool { return len(PlannedPods(c)) > 0 }) {
+	if !slices.ContainsFunc(ready, func(c *v1.NodeClaim) bool { return isPlannedFor(c) }) {
 		return false // nobody waits for them: they replace others, whose pods still run
 	}
 	return slices.ContainsFunc(claims, func(c *v1.NodeClaim) bool {
 		created := c.CreationTimestamp.Time
-		return !known[c.UID] && c.DeletionTimestamp == nil && c.Annotations[ReplacesAnnotation] == "" && len(PlannedPods(c)) > 0 &&
+		return !known[c.UID] && c.DeletionTimestamp == nil && c.Annotations[ReplacesAnnotation] == "" && isPlannedFor(c) &&
 			!v1.IsTrue(c, v1.ConditionInitialized) &&
 			created.Sub(last) < openingMost && first.Sub(created) < openingMost
 	})

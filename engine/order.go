@@ -230,7 +230,7 @@ func (p *problem) promise() {
 	byPlan := map[string]*host{}
 	for _, h := range p.hosts {
 		if h.replaces && !h.leaving {
-			for _, uid := range PlannedPods(h.claim) {
+			for _, uid := range h.planned {
 				byPlan[uid] = h
 			}
 		}

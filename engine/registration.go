@@ -43,7 +43,7 @@ func register(l Life, claim *v1.NodeClaim, step *Step) *corev1.Node {
 					node.Name, v1.UnregisteredTaintKey)})
 		}
 		sync(node, claim)
-		if l.Nominating && len(PlannedPods(claim)) > 0 {
+		if l.Nominating && isPlannedFor(claim) {
 			node.Spec.Taints = append(node.Spec.Taints, OpeningTaint())
 		}
 	}

@@ -27,7 +27,14 @@ func (p *problem) sortPods() []*corev1.Pod {
 	byName := map[string]*host{}
 	byPlan := map[string]*host{}  // the newest machine that was started for a pod
 	untried := map[string]*host{} // the same, where kube-scheduler may not have tried it yet
-	some := slices.ContainsFunc(p.hosts, func(h *host) bool { return h.leaving })
+	leaves := map[string]bool{}   // pods on machines that are being removed: only they ask for a machine where all were tried
+	for _, h := range p.hosts {
+		if h.leaving {
+			for _, pod := range h.bound {
+				leaves[string(pod.UID)] = true
+			}
+		}
+	}
 	for _, h := range p.hosts {
 		if h.leaving || h.late {
 			continue
@@ -37,10 +44,13 @@ func (p *problem) sortPods() []*corev1.Pod {
 			continue
 		}
 		tried := h.isTried(p.snapshot.Now)
-		if tried && !some {
-			continue // only pods that leave ask for what is tried
+		if tried && len(leaves) == 0 {
+			continue
 		}
-		for _, uid := range PlannedPods(h.claim) {
+		for _, uid := range h.planned {
+			if tried && !leaves[uid] {
+				continue
+			}
 			// A pod that could not run on its first machine was planned for anew: the newest plan holds.
 			if other := byPlan[uid]; other == nil || !h.claim.CreationTimestamp.Before(&other.claim.CreationTimestamp) {
 				byPlan[uid] = h

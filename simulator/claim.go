@@ -287,7 +287,7 @@ func (w *World) siblings(claim *v1.NodeClaim) time.Duration {
 	coming := slices.ContainsFunc(w.claims.list, func(c *v1.NodeClaim) bool {
 		apart := c.CreationTimestamp.Sub(claim.CreationTimestamp.Time).Abs()
 		_, too := w.ripe[c.Name]
-		return !too && c.DeletionTimestamp == nil && apart < most && len(engine.PlannedPods(c)) > 0 && !v1.IsTrue(c, v1.ConditionInitialized)
+		return !too && c.DeletionTimestamp == nil && apart < most && c.Annotations[engine.PlannedPodsAnnotation] != "" && !v1.IsTrue(c, v1.ConditionInitialized)
 	})
 	if left <= 0 || !coming {
 		return 0
