@@ -74,7 +74,8 @@ func readProblem(s *Snapshot, opt Options, pods *census, t *trial) *problem {
 		p.guards = t.guards
 	}
 	p.learned = pods.memo.fleetOf(s).learned
-	p.wishes, p.crowd = newWishes(s, opt, pods), newCrowd()
+	pods.memo.crowds++
+	p.wishes, p.crowd = newWishes(s, opt, pods), newCrowd(pods.memo.crowds)
 	p.loseDisks()
 	p.moving = p.leavers()
 	p.promise()

@@ -15,6 +15,7 @@ import (
 // crowd turns what pods want of each other into a topology.Layout: it collects the constraints of the waiting pods, and
 // those of running pods that are about waiting ones, finds out which pods they select, and counts the running ones.
 type crowd struct {
+	id        uint64 // of all crowds that the memo has known
 	selectors []*podSelector
 	selector  map[*podSelector]int
 	index     *selectorIndex
@@ -100,8 +101,9 @@ type crowdFilter struct {
 	honour bool // of taints
 }
 
-func newCrowd() *crowd {
+func newCrowd(id uint64) *crowd {
 	return &crowd{
+		id:       id,
 		selector: map[*podSelector]int{}, group: map[string]int{}, set: map[string]int{}, term: map[termWish]int{},
 		filter: map[string]int{}, places: map[string]int{},
 	}

@@ -114,6 +114,7 @@ type landedKind struct {
 // talliesOfKind lists the tallies in which such pods count that ask nothing of others.
 func (w *landingWorld) talliesOfKind(k *alike, ending bool) []*tally {
 	if k.landed.world != w.number {
+		w.landed = append(w.landed, k)
 		labels := w.labelKind(k.sample.Namespace, k.sample.Labels)
 		k.landed = landedKind{world: w.number, tallies: [2][]*tally{w.talliesOf(countedKey{labels: labels}), w.talliesOf(countedKey{labels: labels, ending: true})}}
 	}

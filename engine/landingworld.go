@@ -58,6 +58,7 @@ type landingWorld struct {
 	seen        []bool
 	landedOn    []int // the nodes of placements
 	text        []byte
+	landed      []*alike // that know tallies of this world, while it is made
 	placements  []Placement
 }
 
@@ -100,6 +101,9 @@ func newLandingWorld(r *Replay) *landingWorld {
 		if r != nil {
 			w.bindRoll(r, i)
 		}
+	}
+	for _, k := range w.landed { // a kind whose pods are gone must not keep all this alive
+		k.landed = landedKind{}
 	}
 	for i, p := range w.running {
 		w.bind(p, w.at[i])

@@ -46,6 +46,8 @@ type Memo struct {
 	unsettled map[string]time.Time
 	next      uint64 // number of the next pod
 	worlds    uint64 // number of the last replay
+	crowds    uint64 // ID of the last crowd
+	guards    uint64 // number of the last guards
 	key       keyWriter
 }
 
@@ -101,12 +103,12 @@ type podAsk struct{ text string }
 type alike struct {
 	sample  *corev1.Pod
 	pass    uint64
-	crowd   *crowd // for which matched was worked out
+	crowd   uint64 // ID of the crowd for which matched was worked out
 	matched []int
-	landed  landedKind
-	text    string // of matched
-	// covering are the budgets that cover such pods, as guards found out.
-	guards   *guards
+	text    string     // of matched
+	landed  landedKind // while a replay begins
+	// covering are the budgets that cover such pods, as the guards of that number found out.
+	guards   uint64
 	covering []*guard
 }
 
@@ -580,8 +582,8 @@ func (m *Memo) rollOf(node string) *roll {
 
 // match is the selectors that are about pods with these labels.
 func (k *alike) match(c *crowd) []int {
-	if k.crowd != c {
-		k.crowd, k.matched = c, c.index.match(k.sample, k.matched[:0])
+	if k.crowd != c.id {
+		k.crowd, k.matched = c.id, c.index.match(k.sample, k.matched[:0])
 		var text []byte
 		for _, m := range k.matched {
 			text = append(strconv.AppendInt(text, int64(m), 10), ' ')

@@ -52,10 +52,15 @@ type guards struct {
 	byNamespace map[string][]*guard
 	broken      []Note
 	census      *census // may be nil
+	number      uint64  // of all guards that its memo has known
 }
 
 func newGuards(s *Snapshot, c *census) *guards {
 	g := &guards{byNamespace: map[string][]*guard{}, census: c}
+	if c != nil {
+		c.memo.guards++
+		g.number = c.memo.guards
+	}
 	for _, b := range s.PodDisruptionBudgets {
 		if b.Spec.Selector == nil {
 			continue
@@ -97,8 +102,8 @@ func (g *guards) covering(pod *corev1.Pod) []*guard {
 
 // coveringFacts is covering the pod of the facts; those that are alike share the answer.
 func (g *guards) coveringFacts(f *podFacts) []*guard {
-	if f.kind.guards != g {
-		f.kind.guards, f.kind.covering = g, g.find(f.pod)
+	if f.kind.guards != g.number {
+		f.kind.guards, f.kind.covering = g.number, g.find(f.pod)
 	}
 	return f.kind.covering
 }
