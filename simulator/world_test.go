@@ -263,3 +263,24 @@ func TestEmptyWorlds(t *testing.T) {
 		}
 	}
 }
+
+func TestPodsDoNotWaitForMachinesThatNeverCome(t *testing.T) {
+	t.Parallel()
+	c := config(t, `now 2026-03-02T00:00:00Z
+catalog kwok
+cloud fixed30
+pool general capacity in (on-demand)
+deployment web x40 cpu=1 mem=1Gi apart=hostname
+cronjob late x2 schedule="0 * * * *" runs=20m cpu=3 mem=1Gi
+fault never-register at=55m count=1
+`)
+	c.For = 3 * time.Hour
+	r := run(t, c)
+	if r.Counts.Removed["registration_timeout"] != 1 {
+		t.Errorf("removed %v: one machine should not have registered", r.Counts.Removed)
+	}
+	if most := time.Duration(r.Waited.Most * float64(time.Second)); most < 3*time.Minute || most > 6*time.Minute {
+		t.Errorf("a pod waited for %v: its machine was late after 3m, another one takes half a minute", most)
+	}
+	checkEnd(t, "never-register", r)
+}
