@@ -151,9 +151,15 @@ func (l *laws) unbound(uid types.UID) bool {
 	return slices.ContainsFunc(all[*corev1.Pod](l.w.api), func(p *corev1.Pod) bool { return p.UID == uid && p.Spec.NodeName == "" && p.DeletionTimestamp == nil })
 }
 
+// late is how long after its start a machine may count as late at the earliest: then its pods are planned for anew.
+const late = 3 * time.Minute
+
 // promising reports whether the claim's machine may still take the pods that it was started for.
 func (l *laws) promising(claim *v1.NodeClaim) bool {
 	if claim.DeletionTimestamp != nil || v1.IsTrue(claim, v1.ConditionInitialized) {
+		return false
+	}
+	if c := v1.GetCondition(claim, v1.ConditionLaunched); v1.IsTrue(claim, v1.ConditionLaunched) && l.w.clock.Since(c.LastTransitionTime.Time) > late {
 		return false
 	}
 	for _, node := range all[*corev1.Node](l.w.api) { // once it is open, others may have taken the room
