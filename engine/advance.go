@@ -101,9 +101,11 @@ func overdue(l Life) (*Deletion, time.Duration) {
 	return nil, next.After
 }
 
-// neverReady reports whether the claim's node is registered and has not been ready since.
+// neverReady reports whether the claim's node is registered and not ready, and has never been of any use: no pods run there but
+// those that every node has.
 func neverReady(l Life) bool {
-	return v1.IsTrue(l.Claim, v1.ConditionRegistered) && !v1.IsTrue(l.Claim, v1.ConditionInitialized) && len(l.Nodes) == 1 && !nodeReady(l.Nodes[0])
+	return v1.IsTrue(l.Claim, v1.ConditionRegistered) && !v1.IsTrue(l.Claim, v1.ConditionInitialized) && len(l.Nodes) == 1 && !nodeReady(l.Nodes[0]) &&
+		!slices.ContainsFunc(l.Pods, func(pod *corev1.Pod) bool { return !IsTerminal(pod) && !OwnedByDaemonSet(pod) && !IsMirror(pod) })
 }
 
 // notReadySince is since when that is so.

@@ -347,3 +347,19 @@ func TestConsolidatableAfterAQuietTime(t *testing.T) {
 		})
 	}
 }
+
+func TestANodeOnWhichPodsRunIsNotGivenUpBecauseItWasNeverInitialized(t *testing.T) {
+	t.Parallel()
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "tolerant"}, Status: corev1.PodStatus{Phase: corev1.PodRunning}}
+	life := Life{
+		Now: lifeStart.Add(time.Hour), Claim: lifeClaim(lifeLaunched, lifeTrue(v1.ConditionRegistered)), Nodes: []*corev1.Node{lifeNode(lifeOpen, lifeNotReady)},
+		Pods: []*corev1.Pod{pod},
+	}
+	if step := Advance(life); step.Delete != nil {
+		t.Errorf("deleted: %s", step.Delete.Cause)
+	}
+	pod.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "DaemonSet", Name: "agent"}}
+	if step := Advance(life); step.Delete == nil || step.Delete.Cause != CauseReadinessTimeout {
+		t.Errorf("a node with nothing but a DaemonSet's pod stays: %+v", step)
+	}
+}

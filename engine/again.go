@@ -20,7 +20,7 @@ const (
 )
 
 // DisruptAgain is Disrupt for a caller that keeps memo from pass to pass. Once a pass has looked at all machines for what could
-// be consolidated, the next ones within a minute look only at those whose pods have changed or that a budget put off, and at those
+// be consolidated, the next ones within a minute (or Options.LookAgain) look only at those whose pods have changed or that a budget put off, and at those
 // that could use the room most; all other methods look at all machines each time. It also moves no pods of pools that are
 // unsettled. So it may leave to a later pass what Disrupt would find now.
 func DisruptAgain(s *Snapshot, opt Options, memo *Memo) *Plan { return disrupt(s, opt, memo, true) }
@@ -83,7 +83,7 @@ func (c *consolidation) changed() bool {
 	return true
 }
 
-// passOver leaves out machines that a pass within the last minute has found for nothing, and that have not changed since:
+// passOver leaves out machines that a pass has found for nothing a moment ago, and that have not changed since:
 // where budgets are small, others would wait for ever behind them.
 func (c *consolidation) passOver(l *lookedAt) {
 	c.drop(func(h *host) bool {

@@ -3,6 +3,7 @@ package engine
 import (
 	"cmp"
 	"slices"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -28,10 +29,10 @@ type fleet struct {
 	named, dearest []int
 	// learned is the memory of running machines by type.
 	learned map[*InstanceType]*resource.Quantity
-	// starting are the numbers of the machines that have been started and are not ready; starts is what is known of those of
-	// a pool, as far as asked.
+	// starting are the numbers of the machines that have been started and are not ready; patience is how long those of a kind
+	// are counted on, as far as asked.
 	starting []int
-	starts   map[string]poolStarts
+	patience map[startKind]time.Duration
 }
 
 // fleetOf is the machines of the snapshot.

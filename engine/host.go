@@ -158,6 +158,7 @@ func (c *census) machines(s *Snapshot) []*host {
 	copies, out := make([]host, len(c.hosts)), make([]*host, len(c.hosts))
 	for i, h := range c.hosts {
 		copies[i] = *h
+		copies[i].late = h.late && !c.patient
 		out[i] = &copies[i]
 	}
 	return out

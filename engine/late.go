@@ -4,66 +4,102 @@ import (
 	"slices"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+
 	v1 "tenon.sh/api/v1"
 )
 
 const (
-	// leastPatience and mostPatience bound how long a machine that has been started is counted on before it is ready. After
-	// that its pods are planned for anew: some machines boot slowly, some never come.
+	// leastPatience is how long a machine that has been started is counted on at least before it is ready, usualPatience how
+	// long where nobody knows what to expect. After that its pods are planned for anew: some machines boot slowly, some never
+	// come.
 	leastPatience = 3 * time.Minute
-	mostPatience  = registrationTimeout
-	// sharePatience is the share of a pool's machines, in percent, that were ready within half of its patience.
+	usualPatience = registrationTimeout
+	// sharePatience is the share of machines, in percent, that were ready within half of the time for which others are counted
+	// on.
 	sharePatience = 95
-	// mostLate is the share of a pool's machines, in percent and rounded up, of which more cannot be late: that many have a
-	// cause that others would share, and would only cost money as well.
+	// mostLate is the share of the machines that a pool has started lately, in percent and rounded up, of which more cannot be
+	// late: that many have a cause that others would share, and would only cost money as well.
 	mostLate = 20
 )
 
-// poolStarts is what is known of how machines of a pool start.
-type poolStarts struct {
-	machines int           // that are not about to go
-	patience time.Duration // twice as long as nearly all took that are ready by now
+// startKind is machines of which one tells how long another takes to start.
+type startKind struct{ pool, instanceType string }
+
+func (x *machine) startKind() startKind {
+	return startKind{x.pool(), x.labels[corev1.LabelInstanceTypeStable]}
 }
 
 // late lists the machines that should be ready by now, by number.
 func (f *fleet) late(now time.Time) []int {
+	if len(f.starting) == 0 {
+		return nil
+	}
 	var out []int
 	count := map[string]int{}
 	for _, i := range f.starting {
 		x := f.machines[i]
-		if now.Sub(since(x.claim, v1.ConditionLaunched)) > f.startsOf(x.pool()).patience {
+		from := latest(since(x.claim, v1.ConditionLaunched), registeredAt(x.claim))
+		if now.Sub(from) > f.patienceFor(x.startKind()) {
 			count[x.pool()]++
 			out = append(out, i)
 		}
 	}
+	if len(out) == 0 {
+		return nil
+	}
+	begun := map[string]int{} // machines of each pool that were started lately, and are not about to go
+	for _, x := range f.machines {
+		if x.claim != nil && !x.goes && (!x.initialized || now.Sub(since(x.claim, v1.ConditionLaunched)) < usualPatience) {
+			begun[x.pool()]++
+		}
+	}
 	return slices.DeleteFunc(out, func(i int) bool {
 		pool := f.machines[i].pool()
-		return count[pool] > (mostLate*f.startsOf(pool).machines+99)/100
+		return count[pool] > (mostLate*begun[pool]+99)/100
 	})
 }
 
-func (f *fleet) startsOf(pool string) poolStarts {
-	if p, known := f.starts[pool]; known {
+// registeredAt is when the claim's node registered, the zero time before that.
+func registeredAt(claim *v1.NodeClaim) time.Time {
+	if !v1.IsTrue(claim, v1.ConditionRegistered) {
+		return time.Time{}
+	}
+	return since(claim, v1.ConditionRegistered)
+}
+
+// patienceFor is how long machines of the kind are counted on: twice as long as nearly all of them took that are ready by now.
+// Where none of the type is ready it is twice as long as for the pool's others.
+func (f *fleet) patienceFor(kind startKind) time.Duration {
+	if p, known := f.patience[kind]; known {
 		return p
 	}
-	p := poolStarts{patience: mostPatience}
-	var took []time.Duration
+	var of, others []time.Duration
 	for _, x := range f.machines {
-		if x.claim == nil || x.goes || x.pool() != pool {
+		if x.claim == nil || x.goes || x.pool() != kind.pool || !v1.IsTrue(x.claim, v1.ConditionLaunched) || !v1.IsTrue(x.claim, v1.ConditionInitialized) {
 			continue
 		}
-		p.machines++
-		if v1.IsTrue(x.claim, v1.ConditionLaunched) && v1.IsTrue(x.claim, v1.ConditionInitialized) {
-			took = append(took, since(x.claim, v1.ConditionInitialized).Sub(since(x.claim, v1.ConditionLaunched)))
+		took := since(x.claim, v1.ConditionInitialized).Sub(since(x.claim, v1.ConditionLaunched))
+		others = append(others, took)
+		if x.startKind() == kind {
+			of = append(of, took)
 		}
 	}
-	if len(took) > 0 {
-		slices.Sort(took)
-		p.patience = min(max(2*took[(len(took)-1)*sharePatience/100], leastPatience), mostPatience)
+	patience := usualPatience
+	switch {
+	case len(of) > 0:
+		patience = patienceAfter(of)
+	case len(others) > 0:
+		patience = 2 * patienceAfter(others)
 	}
-	if f.starts == nil {
-		f.starts = map[string]poolStarts{}
+	if f.patience == nil {
+		f.patience = map[startKind]time.Duration{}
 	}
-	f.starts[pool] = p
-	return p
+	f.patience[kind] = patience
+	return patience
+}
+
+func patienceAfter(took []time.Duration) time.Duration {
+	slices.Sort(took)
+	return max(2*took[(len(took)-1)*sharePatience/100], leastPatience)
 }

@@ -207,6 +207,8 @@ type census struct {
 	now     time.Time
 	// hosts are what every compilation of the snapshot begins with; nil before the first.
 	hosts []*host
+	// patient is true if machines that are late are counted on like others.
+	patient bool
 }
 
 // take counts the pods of the snapshot. A nil memo is an empty one.
@@ -311,6 +313,7 @@ func (m *Memo) follow(pods []*corev1.Pod) {
 		m.alter(f, true)
 		last[j], marks[j] = f, f.mark()
 	}
+	clear(m.list)
 	m.list, m.last, m.marks = append(m.list[:0], pods...), last, marks
 }
 

@@ -19,8 +19,18 @@ import (
 // for, or on new ones. It reads only s and opt (memo, which may be nil, only saves work); the same input always gives
 // the same Plan.
 func Provision(s *Snapshot, opt Options, memo *Memo) *Plan {
-	p := compile(s, opt, memo)
-	return newPlan(p, packing.Solve(p.packing))
+	pods := memo.take(s)
+	p := compileTrial(s, opt, pods, nil)
+	plan := newPlan(p, packing.Solve(p.packing))
+	if len(plan.Unplaced) == 0 || !slices.ContainsFunc(p.hosts, func(h *host) bool { return h.late }) {
+		return plan
+	}
+	pods.patient = true // a machine that is late is better than none
+	p = compileTrial(s, opt, pods, nil)
+	if patient := newPlan(p, packing.Solve(p.packing)); len(patient.Unplaced) < len(plan.Unplaced) {
+		return patient
+	}
+	return plan
 }
 
 // newPlan gives the solution its names, prices and reasons.

@@ -50,6 +50,9 @@ func (p *problem) settleHosts() {
 			c.emptied(at[i])
 			continue
 		}
+		if h.late && h.node != nil {
+			c.emptied(at[i]) // kube-scheduler counts its pods, though none can come
+		}
 		if h.late || p.trial.closes(h) {
 			continue
 		}

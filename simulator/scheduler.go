@@ -74,7 +74,7 @@ func (w *World) hopeful() []*unit {
 				break
 			}
 		}
-		if room < len(units) {
+		if room < len(units) && (room == 0 || !x.volumes) { // of pods with volumes each may go elsewhere
 			slices.SortFunc(units, func(a, b *unit) int {
 				return cmp.Or(a.pod.CreationTimestamp.Compare(b.pod.CreationTimestamp.Time), cmp.Compare(a.number, b.number))
 			})

@@ -189,7 +189,7 @@ func (a *application) deleteClaim(ctx context.Context, cause string) error {
 	if cause != "" {
 		a.Metrics.ClaimDisrupted(cause, claim, "", reschedulable(a.life.Pods))
 	}
-	if cause == engine.CauseLaunchTimeout || cause == engine.CauseRegistrationTimeout {
+	if cause == engine.CauseLaunchTimeout || cause == engine.CauseRegistrationTimeout || cause == engine.CauseReadinessTimeout {
 		a.tellOutcome(ctx, claim, false)
 	}
 	return nil
