@@ -26,7 +26,7 @@ type Problem struct {
 	Caps []int
 	// Effort is how many units of work to spend on replacing several machines together.
 	Effort int
-	// Threads is how many goroutines may search; the result does not depend on it.
+	// Threads above 1 lets several orders be searched side by side; the result does not depend on it.
 	Threads int
 }
 
