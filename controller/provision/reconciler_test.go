@@ -132,15 +132,21 @@ func nominated(w *clustertest.World, name string) string {
 
 func TestPodsAreNotPointedAtANodeThatIsStillStarting(t *testing.T) {
 	pool := clustertest.Pool("general")
-	claim, node := clustertest.Machine(pool, "general-a", time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC))
+	claim, node := clustertest.Machine(pool, "general-a", time.Date(2026, 1, 2, 3, 0, 0, 0, time.UTC)) // minutes ago
 	delete(node.Labels, v1.InitializedLabelKey)
 	w := clustertest.New(t, interceptor.Funcs{}, pool, claim, node, clustertest.Pending("web", "500m"))
-	w.Must(newReconciler(w).Reconcile(w))
+	r := newReconciler(w)
+	w.Must(r.Reconcile(w))
 	if got := nominated(w, "web"); got != "" {
 		t.Errorf("nominated to %q: the next attempt to place the pod would fail and drop that", got)
 	}
 	if claims := w.Claims(); len(claims) != 1 {
 		t.Errorf("%d claims, want no new one", len(claims))
+	}
+	w.Clock.Step(20 * time.Minute) // it should have been ready by then
+	w.Must(r.Reconcile(w))
+	if claims := w.Claims(); len(claims) != 2 {
+		t.Errorf("%d claims once the machine is late, want another one", len(claims))
 	}
 }
 
