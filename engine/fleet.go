@@ -97,7 +97,7 @@ func (m *Memo) newFleet(s *Snapshot, offer *offer) *fleet {
 		f.claims[c] = true
 	}
 	for i, x := range machines {
-		if x.claim != nil && !x.initialized && !x.goes && v1.IsTrue(x.claim, v1.ConditionLaunched) {
+		if x.claim != nil && !x.initialized && !x.goes && v1.IsTrue(x.claim, v1.ConditionLaunched) && !v1.IsTrue(x.claim, v1.ConditionInitialized) {
 			f.starting = append(f.starting, i)
 		}
 		if x.node == nil {

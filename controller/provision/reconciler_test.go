@@ -134,6 +134,7 @@ func TestPodsAreNotPointedAtANodeThatIsStillStarting(t *testing.T) {
 	pool := clustertest.Pool("general")
 	claim, node := clustertest.Machine(pool, "general-a", time.Date(2026, 1, 2, 3, 0, 0, 0, time.UTC)) // minutes ago
 	delete(node.Labels, v1.InitializedLabelKey)
+	v1.SetCondition(claim, v1.ConditionInitialized, metav1.ConditionUnknown, "NodeNotReady", "", claim.CreationTimestamp.Time)
 	w := clustertest.New(t, interceptor.Funcs{}, pool, claim, node, clustertest.Pending("web", "500m"))
 	r := newReconciler(w)
 	w.Must(r.Reconcile(w))
