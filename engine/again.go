@@ -9,10 +9,10 @@ import (
 )
 
 const (
-	// lookAgain is how old a look at everything may be that DisruptAgain goes on from, unless Options say. Within it pods grow
+	// lookAgain is how old a look at everything may be that DisruptAgain goes on from, unless the memo says. Within it pods grow
 	// older, and so cheaper to move, by little.
 	lookAgain = time.Minute
-	// fewSources is the number of machines up to which everything is looked at unless Options say how often: that takes no
+	// fewSources is the number of machines up to which everything is looked at unless the memo says how often: that takes no
 	// time.
 	fewSources = 300
 	// mostWasteful is how many machines are looked at beside those that have changed: those that had most to gain.
@@ -20,10 +20,17 @@ const (
 )
 
 // DisruptAgain is Disrupt for a caller that keeps memo from pass to pass. Once a pass has looked at all machines for what could
-// be consolidated, the next ones within a minute (or Options.LookAgain) look only at those whose pods have changed or that a budget put off, and at those
-// that could use the room most; all other methods look at all machines each time. It also moves no pods of pools that are
-// unsettled. So it may leave to a later pass what Disrupt would find now.
+// be consolidated, the next ones within a minute (or Memo.LookAgain) look only at those whose pods have changed or that a budget
+// put off, and at those that could use the room most; all other methods look at all machines each time. It also moves no pods
+// of pools that are unsettled. So it may leave to a later pass what Disrupt would find now.
 func DisruptAgain(s *Snapshot, opt Options, memo *Memo) *Plan { return disrupt(s, opt, memo, true) }
+
+func (m *Memo) lookAgain() time.Duration {
+	if m.LookAgain <= 0 {
+		return lookAgain
+	}
+	return m.LookAgain
+}
 
 // lookedAt is what passes have looked at for nothing.
 type lookedAt struct {
@@ -50,8 +57,8 @@ func (h *host) stamp() rollStamp { return rollStamp{h.roll.sum, h.roll.count} }
 // answers false if all have to be.
 func (c *consolidation) changed() bool {
 	l := c.memo.looked
-	few := len(c.sources) <= fewSources && c.opt.LookAgain <= 0
-	if l == nil || few || c.s.Now.Before(l.at) || c.s.Now.Sub(l.at) >= c.opt.lookAgain() || l.pools != textOfPools(c.s) || !slices.Equal(l.catalogs, catalogsOf(c.s)) {
+	few := len(c.sources) <= fewSources && c.memo.LookAgain <= 0
+	if l == nil || few || c.s.Now.Before(l.at) || c.s.Now.Sub(l.at) >= c.memo.lookAgain() || l.pools != textOfPools(c.s) || !slices.Equal(l.catalogs, catalogsOf(c.s)) {
 		return false
 	}
 	look := map[hostKey]bool{}
@@ -88,7 +95,7 @@ func (c *consolidation) changed() bool {
 func (c *consolidation) passOver(l *lookedAt) {
 	c.drop(func(h *host) bool {
 		at, failed := l.failed[h.key()]
-		if !failed || c.s.Now.Sub(at) >= c.opt.lookAgain() || l.rolls[h.key()] != h.stamp() {
+		if !failed || c.s.Now.Sub(at) >= c.memo.lookAgain() || l.rolls[h.key()] != h.stamp() {
 			return false
 		}
 		c.insist(h, l.why[h.key()])

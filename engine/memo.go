@@ -17,6 +17,10 @@ import (
 // It remembers objects by their address: a snapshot never changes them, so that one that has changed is another object.
 // What the last calls have not seen is forgotten.
 type Memo struct {
+	// LookAgain is how old a look at everything may be that DisruptAgain goes on from, also in a cluster of few machines; 0
+	// means a minute where there are many machines.
+	LookAgain time.Duration
+
 	pods  map[*corev1.Pod]*podFacts
 	list  []*corev1.Pod // of the last call
 	last  []*podFacts   // of these

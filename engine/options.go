@@ -1,10 +1,6 @@
 package engine
 
-import (
-	"time"
-
-	corev1 "k8s.io/api/core/v1"
-)
+import corev1 "k8s.io/api/core/v1"
 
 // Options tune the engine's decisions. The zero value is the default.
 type Options struct {
@@ -34,9 +30,6 @@ type Options struct {
 	SpotToSpot bool `json:"spotToSpot,omitempty"`
 	// Threads is how many goroutines may search at a time; the plan does not depend on it. 0 means 1.
 	Threads int `json:"threads,omitempty"`
-	// LookAgain is how old a look at everything may be that DisruptAgain goes on from, also in a cluster of few machines; 0
-	// means a minute where there are many machines.
-	LookAgain time.Duration `json:"-"`
 }
 
 // PreferencePolicy says what soft constraints of pods are worth.
@@ -62,13 +55,6 @@ func (o Options) effort() int {
 		return 150_000
 	}
 	return o.Effort
-}
-
-func (o Options) lookAgain() time.Duration {
-	if o.LookAgain <= 0 {
-		return lookAgain
-	}
-	return o.LookAgain
 }
 
 func (o Options) priceBand() float64 {

@@ -131,9 +131,7 @@ func (w *World) disrupt(ctx context.Context) {
 	w.observe(ctx)
 	w.meter.Passes++
 	s := w.snapshot(ctx)
-	opt := w.cfg.Options
-	opt.LookAgain = lookAgain
-	plan := engine.DisruptAgain(s, opt, &w.memo)
+	plan := engine.DisruptAgain(s, w.cfg.Options, &w.memo)
 	w.kept, w.idle = plan.Kept, len(plan.Disruptions) == 0
 	if w.cfg.Audit {
 		w.audit(s, plan)
