@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -11,8 +10,8 @@ import (
 	"tenon.sh/engine/capacity"
 )
 
-// Memo keeps what one call has worked out for the next; it changes how long a call takes, never what it answers. Its
-// owner calls the engine with it from one goroutine at a time.
+// Memo keeps what one call has worked out for the next; it changes how long a call takes, never (but for DisruptAgain) what it
+// answers. Its owner calls the engine with it from one goroutine at a time.
 //
 // It remembers objects by their address: a snapshot never changes them, so that one that has changed is another object.
 // What the last calls have not seen is forgotten.
@@ -144,54 +143,6 @@ type roll struct {
 	daemonsRead  bool
 }
 
-// crew is a set of pods that changes a little from call to call.
-type crew struct {
-	sum   uint64 // tells whether the pods are still the same
-	count int
-	// While a call finds out what has changed, before is what the set was, and came are those that are new in it.
-	before struct {
-		sum   uint64
-		count int
-	}
-	came    []*podFacts
-	altered bool
-}
-
-// alter adds the pod, or takes it away, in the given call; it reports whether this is the first change of the set.
-func (c *crew) alter(f *podFacts, comes bool, pass uint64) bool {
-	first := !c.altered
-	if first {
-		c.altered, c.before.sum, c.before.count = true, c.sum, c.count
-	}
-	switch {
-	case !comes:
-		c.sum, c.count = c.sum-f.id, c.count-1
-	default:
-		c.sum, c.count = c.sum+f.id, c.count+1
-		if f.left != pass { // or else it only stands elsewhere
-			c.came = append(c.came, f)
-		}
-	}
-	return first
-}
-
-// settle ends the changes. If the pods are not the same it returns those that the set has now: first those that have stayed, in
-// their order, then those that came.
-func (c *crew) settle(facts []*podFacts) (now []*podFacts, stayed int, changed bool) {
-	came := c.came
-	c.came, c.altered = nil, false
-	if c.sum == c.before.sum && c.count == c.before.count {
-		return facts, len(facts), false
-	}
-	now = make([]*podFacts, 0, c.count)
-	for _, f := range facts {
-		if f.listed {
-			now = append(now, f)
-		}
-	}
-	return append(now, came...), len(now), true
-}
-
 type kindCount struct {
 	kind      *alike
 	n, ending int
@@ -251,100 +202,6 @@ func (m *Memo) take(s *Snapshot) *census {
 	m.forget(len(s.Pods))
 	m.forgetNodes(len(s.Nodes))
 	return c
-}
-
-// mark tells apart the pods that every call looks at.
-type mark uint8
-
-const (
-	isUnbound mark = 1 << iota
-	hasEnded       // and had a node
-	mountsVolumes
-	ofDaemonSet
-)
-
-func (f *podFacts) mark() mark {
-	var out mark
-	switch {
-	case f.roll == nil:
-		out |= isUnbound
-	case !f.counts:
-		out |= hasEnded
-	}
-	if f.mounts {
-		out |= mountsVolumes
-	}
-	if f.daemon {
-		out |= ofDaemonSet
-	}
-	return out
-}
-
-// mostShifted is by how many places a pod may stand elsewhere than before, as against the one before it, to be found there.
-const mostShifted = 8
-
-// follow goes from the pods of the last call to these: most are where they were, or a little further on.
-func (m *Memo) follow(pods []*corev1.Pod) {
-	last, marks := make([]*podFacts, len(pods)), make([]mark, len(pods))
-	var missed []*podFacts
-	var new []int
-	i, j := 0, 0
-	for j < len(pods) {
-		n := 0
-		for i+n < len(m.list) && j+n < len(pods) && m.list[i+n] == pods[j+n] {
-			n++
-		}
-		copy(last[j:j+n], m.last[i:])
-		copy(marks[j:j+n], m.marks[i:])
-		i, j = i+n, j+n
-		gone, come := shift(m.list[i:], pods[j:])
-		missed = append(missed, m.last[i:i+gone]...)
-		for k := range come {
-			new = append(new, j+k)
-		}
-		i, j = i+gone, j+come
-	}
-	for _, f := range append(missed, m.last[i:]...) {
-		f.left, f.listed = m.pass, false
-		m.alter(f, false)
-	}
-	for _, j := range new {
-		f := m.pods[pods[j]]
-		if f == nil {
-			f = m.read(pods[j])
-		}
-		f.listed = true
-		m.alter(f, true)
-		last[j], marks[j] = f, f.mark()
-	}
-	clear(m.list)
-	m.list, m.last, m.marks = append(m.list[:0], pods...), last, marks
-}
-
-// shift says how many of the old pods are missing and how many of the new ones have come where the two lists part.
-func shift(old, new []*corev1.Pod) (gone, come int) {
-	if len(new) == 0 {
-		return 0, 0
-	}
-	for k := 1; k <= mostShifted; k++ {
-		switch {
-		case k < len(old) && old[k] == new[0]:
-			return k, 0
-		case k < len(new) && len(old) > 0 && old[0] == new[k]:
-			return 0, k
-		}
-	}
-	return min(1, len(old)), 1
-}
-
-// alter has the pod's node and owner know that it has come, or that it is gone.
-func (m *Memo) alter(f *podFacts, comes bool) {
-	if o := f.owner; o != nil && o.alter(f, comes, m.pass) {
-		m.otherOwners = append(m.otherOwners, o)
-	}
-	if r := f.roll; r != nil && f.counts && r.alter(f, comes, m.pass) {
-		m.otherRolls = append(m.otherRolls, r)
-	}
 }
 
 func (m *Memo) read(pod *corev1.Pod) *podFacts {
@@ -475,56 +332,6 @@ func (m *Memo) workOf(name workloadName) *workloadFacts {
 		m.works[name] = w
 	}
 	return w
-}
-
-// refresh writes the rolls and owners anew whose pods are not those of the last call.
-func (m *Memo) refresh() {
-	for _, r := range m.otherRolls {
-		if facts, stayed, changed := r.settle(r.facts); changed {
-			*r = roll{facts: facts, crew: r.crew, seen: r.seen}
-			r.close(stayed)
-		}
-	}
-	for _, o := range m.otherOwners {
-		if facts, _, changed := o.settle(o.facts); changed {
-			o.facts, o.startRead = facts, false
-		}
-	}
-	m.otherRolls, m.otherOwners = m.otherRolls[:0], m.otherOwners[:0]
-}
-
-// fewCame is how many pods are put in order one by one.
-const fewCame = 8
-
-// close sorts a roll that has been written anew, of which the first pods that have stayed are in order, and counts its pods by
-// their labels.
-func (r *roll) close(stayed int) {
-	if came := len(r.facts) - stayed; came > fewCame {
-		slices.SortFunc(r.facts, func(a, b *podFacts) int { return olderFirst(a.pod, b.pod) })
-	} else {
-		for i := stayed; i < len(r.facts); i++ { // they are the youngest most of the time
-			f, at := r.facts[i], i
-			for ; at > 0 && olderFirst(f.pod, r.facts[at-1].pod) < 0; at-- {
-				r.facts[at] = r.facts[at-1]
-			}
-			r.facts[at] = f
-		}
-	}
-	for _, f := range r.facts {
-		r.bound, r.annotated = append(r.bound, f.pod), r.annotated || len(f.pod.Annotations) > 0
-		i := slices.IndexFunc(r.kinds, func(k kindCount) bool { return k.kind == f.kind })
-		if i < 0 {
-			i = len(r.kinds)
-			r.kinds = append(r.kinds, kindCount{kind: f.kind})
-		}
-		r.kinds[i].n++
-		if f.ending {
-			r.kinds[i].ending++
-		}
-		if f.particular {
-			r.particular = append(r.particular, f)
-		}
-	}
 }
 
 // forget drops pods that the last call has not seen, once there are many of them.
