@@ -26,13 +26,13 @@ func (a Allowance) Left() int { return max(0, a.Allowed-a.Disrupting) }
 
 // PoolAllowance says what the pool's budgets allow for a reason at the snapshot's time.
 func PoolAllowance(s *Snapshot, pool *v1.NodePool, reason v1.DisruptionReason) Allowance {
-	return rulesOf(s, pool).allowance(s.Now, reason, countNodes(pool.Name, hostsOf(s, (*Memo)(nil).take(s))))
+	return rulesOf(s, pool).allowance(s.Now, reason, countNodes(pool.Name, hostsOf(s, (*Memo)(nil).take(s, 1))))
 }
 
 // PoolOpens says when the pool's budgets next allow a node to go for the reason, if nothing but time changes: now if they do,
 // the zero time if that is not within sight.
 func PoolOpens(s *Snapshot, pool *v1.NodePool, reason v1.DisruptionReason) time.Time {
-	return rulesOf(s, pool).opens(s.Now, reason, countNodes(pool.Name, hostsOf(s, (*Memo)(nil).take(s))))
+	return rulesOf(s, pool).opens(s.Now, reason, countNodes(pool.Name, hostsOf(s, (*Memo)(nil).take(s, 1))))
 }
 
 // nodeCounts are the nodes of a pool as its budgets count them.

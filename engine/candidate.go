@@ -18,6 +18,9 @@ func (d *disruptor) barred(h *host) Reason {
 		return Reason{Code: Rebooting, NodePool: pool}
 	case h.leaving:
 		return Reason{Code: AlreadyLeaving, NodePool: pool}
+	case h.late:
+		patience := d.memo.fleetOf(d.s).patienceFor(h.startKind())
+		return Reason{Code: MachineLate, NodePool: pool, Need: patience.Round(time.Second).String()}
 	case h.node == nil || !h.isInitialized():
 		return Reason{Code: NotInitialized, NodePool: pool}
 	}

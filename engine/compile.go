@@ -55,7 +55,7 @@ type levelKey struct {
 
 // compile reads everything that the packing needs out of the snapshot.
 func compile(s *Snapshot, opt Options, memo *Memo) *problem {
-	return compileTrial(s, opt, memo.take(s), nil)
+	return compileTrial(s, opt, memo.take(s, opt.Threads), nil)
 }
 
 // compileTrial compiles the snapshot as if some machines were leaving; with nil it is the snapshot as it is.

@@ -56,10 +56,10 @@ func newDisruptor(s *Snapshot, opt Options, memo *Memo) *disruptor {
 	if memo == nil {
 		memo = &Memo{} // trials of one pass share it
 	}
-	pods := memo.take(s)
+	pods := memo.take(s, opt.Threads)
 	rollouts := rolloutsOf(pods, s.Now)
 	if next := rollouts.foreseen(s); next != s {
-		s, pods = next, memo.take(next)
+		s, pods = next, memo.take(next, opt.Threads)
 	}
 	pods.readActivity(s.Now)
 	p := readProblem(s, opt, pods, nil)

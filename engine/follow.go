@@ -4,6 +4,8 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"tenon.sh/engine/parallel"
 )
 
 // Most pods of a snapshot are those of the one before. A memo looks for the difference only, and has the nodes and owners that
@@ -88,7 +90,7 @@ func (f *podFacts) mark() mark {
 const mostShifted = 8
 
 // follow goes from the pods of the last call to these: most are where they were, or a little further on.
-func (m *Memo) follow(pods []*corev1.Pod) {
+func (m *Memo) follow(pods []*corev1.Pod, threads int) {
 	last, marks := make([]*podFacts, len(pods)), make([]mark, len(pods))
 	var missed []*podFacts
 	var new []int
@@ -112,10 +114,17 @@ func (m *Memo) follow(pods []*corev1.Pod) {
 		f.left, f.listed = m.pass, false
 		m.alter(f, false)
 	}
+	var unread []*corev1.Pod
 	for _, j := range new {
-		f := m.pods[pods[j]]
+		if last[j] = m.pods[pods[j]]; last[j] == nil {
+			unread = append(unread, pods[j])
+		}
+	}
+	read := m.readAll(unread, threads)
+	for _, j := range new {
+		f := last[j]
 		if f == nil {
-			f = m.read(pods[j])
+			f, read = read[0], read[1:]
 		}
 		f.listed = true
 		m.alter(f, true)
@@ -151,14 +160,23 @@ func (m *Memo) alter(f *podFacts, comes bool) {
 	}
 }
 
+// fewRolls is how many rolls are not worth a goroutine of their own.
+const fewRolls = 100
+
 // refresh writes the rolls and owners anew whose pods are not those of the last call.
-func (m *Memo) refresh() {
-	for _, r := range m.otherRolls {
-		if facts, stayed, changed := r.settle(r.facts); changed {
-			*r = roll{facts: facts, crew: r.crew, seen: r.seen}
-			r.close(stayed)
-		}
+func (m *Memo) refresh(threads int) {
+	var parts []func()
+	for _, x := range parallel.Ranges(len(m.otherRolls), threads, fewRolls) {
+		parts = append(parts, func() {
+			for _, r := range m.otherRolls[x.From:x.To] {
+				if facts, stayed, changed := r.settle(r.facts); changed {
+					*r = roll{facts: facts, crew: r.crew, seen: r.seen}
+					r.close(stayed)
+				}
+			}
+		})
 	}
+	parallel.Run(parts...)
 	for _, o := range m.otherOwners {
 		if facts, _, changed := o.settle(o.facts); changed {
 			o.facts, o.startRead = facts, false

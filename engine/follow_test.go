@@ -21,11 +21,11 @@ func TestPodsThatStandElsewhereInTheListAreCountedOnce(t *testing.T) {
 		pods = append(pods, pod)
 	}
 	memo := &Memo{}
-	memo.take(&Snapshot{Pods: pods[:30]})
+	memo.take(&Snapshot{Pods: pods[:30]}, 1)
 	others := slices.Clone(pods[5:]) // some are gone, some have come, and all stand elsewhere
 	slices.Reverse(others)
-	census := memo.take(&Snapshot{Pods: others})
-	want := (&Memo{}).take(&Snapshot{Pods: others}).of("n").bound
+	census := memo.take(&Snapshot{Pods: others}, 1)
+	want := (&Memo{}).take(&Snapshot{Pods: others}, 1).of("n").bound
 	if got := census.of("n").bound; !slices.Equal(got, want) {
 		t.Errorf("the node has %d pods, want %d, oldest first", len(got), len(want))
 	}

@@ -64,7 +64,7 @@ func (r *Replay) Land() Landing {
 // LandAgain is Land for a caller that keeps memo from replay to replay.
 func (r *Replay) LandAgain(memo *Memo) Landing {
 	again := *r
-	again.memo = memo.take(r.Snapshot).memo
+	again.memo = memo.take(r.Snapshot, r.Options.Threads).memo
 	return again.Land()
 }
 

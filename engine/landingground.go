@@ -22,6 +22,7 @@ type ground struct {
 	// could use.
 	affinityText, tolerationText string
 	verdicts                     []verdict // by kind of node
+	plain                        bool      // known to admit pods to all nodes alike
 }
 
 type preferredTerm struct {
@@ -107,6 +108,22 @@ func (w *landingWorld) verdict(g *ground, i int) *verdict {
 		g.judge(v, w.nodes[i])
 	}
 	return v
+}
+
+// fewKinds is how many kinds of nodes are all judged at once.
+const fewKinds = 16
+
+// judgeAll finds out whether the ground admits pods to all nodes alike, where there are few kinds of nodes: most do.
+func (w *landingWorld) judgeAll(g *ground) {
+	if len(g.verdicts) > fewKinds {
+		return
+	}
+	for i := range w.nodes {
+		if v := w.verdict(g, i); !v.admitted || v.taints > 0 || v.preferred != 0 {
+			return
+		}
+	}
+	g.plain = true
 }
 
 // judge works out the verdict on a kind of node, of which n is one.

@@ -86,11 +86,11 @@ func (w *landingWorld) choose(p *landingPod, turn int) int {
 		return hint
 	}
 	w.feasible = w.feasible[:0]
-	free := p.isFree()
+	plain, free := p.ground.plain, p.isFree()
 	w.room.each(p, nodesToScore(len(w.nodes)), func(from, to int) int {
 		before := len(w.feasible)
 		for i := from; i < to; i++ {
-			if p.fits(w.room.of(i)) && w.verdict(p.ground, i).admitted && (free || w.admits(p, i)) {
+			if p.fits(w.room.of(i)) && (plain || w.verdict(p.ground, i).admitted) && (free || w.admits(p, i)) {
 				w.feasible = append(w.feasible, i)
 			}
 		}

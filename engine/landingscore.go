@@ -11,9 +11,11 @@ func (w *landingWorld) score(p *landingPod) {
 	w.raw = slices.Grow(w.raw[:0], len(w.feasible))[:len(w.feasible)]
 	w.scoreResources(p)
 	taints, preferred := false, false
-	for _, k := range w.feasible {
-		v := w.verdict(p.ground, k)
-		taints, preferred = taints || v.taints > 0, preferred || v.preferred != 0
+	if !p.ground.plain {
+		for _, k := range w.feasible {
+			v := w.verdict(p.ground, k)
+			taints, preferred = taints || v.taints > 0, preferred || v.preferred != 0
+		}
 	}
 	if taints {
 		w.fill(func(k int) int64 { return w.verdict(p.ground, k).taints })

@@ -77,7 +77,7 @@ func newLandingWorld(r *Replay) *landingWorld {
 	}
 	if w.memo == nil {
 		w.memo = &Memo{}
-		w.memo.take(r.Snapshot)
+		w.memo.take(r.Snapshot, r.Options.Threads)
 	}
 	w.memo.worlds++
 	w.number = w.memo.worlds
@@ -248,6 +248,7 @@ func (w *landingWorld) sortNodes(daemons []*landingPod) {
 	}
 	for _, g := range w.grounds {
 		g.verdicts = make([]verdict, len(kinds))
+		w.judgeAll(g)
 	}
 }
 

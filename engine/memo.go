@@ -20,17 +20,12 @@ type Memo struct {
 	// means a minute where there are many machines.
 	LookAgain time.Duration
 
+	podReader
 	pods  map[*corev1.Pod]*podFacts
 	list  []*corev1.Pod // of the last call
 	last  []*podFacts   // of these
 	marks []mark        // of these
-	rolls map[string]*roll
 	nodes map[*corev1.Node]*nodeFacts
-	kinds map[string]*alike
-	needs map[string]*podNeed
-	asks  map[string]*podAsk
-	works map[workloadName]*workloadFacts
-	owned map[string]*ownerFacts
 	// offer is what the classes of the last call sell, fleet its machines.
 	offer   *offer
 	fleet   *fleet
@@ -51,7 +46,6 @@ type Memo struct {
 	worlds    uint64 // number of the last replay
 	crowds    uint64 // ID of the last crowd
 	guards    uint64 // number of the last guards
-	key       keyWriter
 }
 
 // podFacts is what the engine asks of a pod again and again.
@@ -167,20 +161,17 @@ type census struct {
 }
 
 // take counts the pods of the snapshot. A nil memo is an empty one.
-func (m *Memo) take(s *Snapshot) *census {
+func (m *Memo) take(s *Snapshot, threads int) *census {
 	if m == nil {
 		m = &Memo{}
 	}
 	if m.pods == nil {
-		m.pods = make(map[*corev1.Pod]*podFacts, len(s.Pods))
-		m.rolls, m.kinds, m.needs, m.asks = map[string]*roll{}, map[string]*alike{}, map[string]*podNeed{}, map[string]*podAsk{}
-		m.nodes = map[*corev1.Node]*nodeFacts{}
-		m.works, m.owned = map[workloadName]*workloadFacts{}, map[string]*ownerFacts{}
-		m.catalogs = map[*InstanceType]*soldCatalog{}
+		m.pods, m.podReader = make(map[*corev1.Pod]*podFacts, len(s.Pods)), newPodReader()
+		m.nodes, m.catalogs = map[*corev1.Node]*nodeFacts{}, map[*InstanceType]*soldCatalog{}
 	}
 	m.pass++
-	m.follow(s.Pods)
-	m.refresh()
+	m.follow(s.Pods, threads)
+	m.refresh(threads)
 	c := &census{memo: m, all: m.last}
 	for i, mark := range m.marks {
 		if mark == 0 {
@@ -204,31 +195,6 @@ func (m *Memo) take(s *Snapshot) *census {
 	return c
 }
 
-func (m *Memo) read(pod *corev1.Pod) *podFacts {
-	m.next++
-	f := &podFacts{
-		pod: pod, id: mixed(m.next), counts: !IsTerminal(pod), ending: IsTerminating(pod), mounts: hasVolumes(&pod.Spec),
-		kind: m.kindOf(pod), event: podEvent(pod), brief: IsBrief(pod), daemon: OwnedByDaemonSet(pod),
-		created: pod.CreationTimestamp.Time, boundAt: boundAt(pod), weight: min(max(evictionCost(pod), 0.1), 10),
-	}
-	if name := ownerKey(pod); name != "" {
-		f.owner = m.ownerNamed(name)
-	}
-	if w, revision, ok := revisionOf(pod); ok {
-		f.workload, f.revision = m.workOf(w), revision
-	}
-	f.particular = pod.Spec.Affinity != nil && pod.Spec.Affinity.PodAntiAffinity != nil || len(hostPortsOf(&pod.Spec)) > 0 || f.mounts
-	if pod.Spec.NodeName != "" {
-		f.roll = m.rolls[pod.Spec.NodeName]
-		if f.roll == nil {
-			f.roll = &roll{}
-			m.rolls[pod.Spec.NodeName] = f.roll
-		}
-	}
-	m.pods[pod] = f
-	return f
-}
-
 // factsOf is what is known of the pod; of one that is in no snapshot, for this once.
 func (m *Memo) factsOf(pod *corev1.Pod) *podFacts {
 	if f := m.pods[pod]; f != nil {
@@ -245,57 +211,6 @@ func (m *Memo) needOf(pod *corev1.Pod) *podNeed {
 	return m.readNeed(pod)
 }
 
-// needFor is needOf the pod of the facts.
-func (m *Memo) needFor(f *podFacts) *podNeed {
-	if f.need == nil {
-		f.need = m.readNeed(f.pod)
-	}
-	return f.need
-}
-
-// nextNeed is what the pod's successor requests.
-func (m *Memo) nextNeed(f *podFacts) *podNeed {
-	if f.next == nil {
-		if s := successor(f.pod); s == f.pod {
-			f.next = m.needFor(f)
-		} else {
-			f.next = m.readNeed(s)
-		}
-	}
-	return f.next
-}
-
-// askOf is what the pod asks for beside resources and volumes, of which it has none.
-func (m *Memo) askOf(f *podFacts) *podAsk {
-	if f.ask != nil {
-		return f.ask
-	}
-	if m.asks == nil {
-		m.asks = map[string]*podAsk{}
-	}
-	key := m.key.wish(f.pod, f.pod.Spec.TopologySpreadConstraints, &podVolumes{})
-	a, ok := m.asks[string(key)]
-	if !ok {
-		a = &podAsk{string(key)}
-		m.asks[a.text] = a
-	}
-	f.ask = a
-	return a
-}
-
-func (m *Memo) readNeed(pod *corev1.Pod) *podNeed {
-	if m.needs == nil {
-		m.needs = map[string]*podNeed{}
-	}
-	key := m.key.need(pod)
-	n, ok := m.needs[string(key)]
-	if !ok {
-		n = &podNeed{text: string(key), list: PodRequests(pod)}
-		m.needs[n.text] = n
-	}
-	return n
-}
-
 // requestProblem says what is wrong with the pod's requests.
 func (f *podFacts) requestProblem() Reason {
 	if f.sound {
@@ -304,34 +219,6 @@ func (f *podFacts) requestProblem() Reason {
 	r := requestProblem(&f.pod.Spec)
 	f.sound = r.OK()
 	return r
-}
-
-func (m *Memo) kindOf(pod *corev1.Pod) *alike {
-	key := m.key.kind(pod)
-	k, ok := m.kinds[string(key)]
-	if !ok {
-		k = &alike{sample: pod}
-		m.kinds[string(key)] = k
-	}
-	return k
-}
-
-func (m *Memo) ownerNamed(name string) *ownerFacts {
-	o := m.owned[name]
-	if o == nil {
-		o = &ownerFacts{name: name}
-		m.owned[name] = o
-	}
-	return o
-}
-
-func (m *Memo) workOf(name workloadName) *workloadFacts {
-	w := m.works[name]
-	if w == nil {
-		w = &workloadFacts{name: name}
-		m.works[name] = w
-	}
-	return w
 }
 
 // forget drops pods that the last call has not seen, once there are many of them.

@@ -23,7 +23,7 @@ func TestAMemoThatForgetsStillSeesRollouts(t *testing.T) {
 		return pod
 	}
 	old, memo := replica("web-old", "1", time.Hour), &Memo{}
-	memo.take(&Snapshot{Pods: []*corev1.Pod{old}})
+	memo.take(&Snapshot{Pods: []*corev1.Pod{old}}, 1)
 	for i := range 3 { // every status is another object
 		var pods []*corev1.Pod
 		for j := range 600 {
@@ -31,10 +31,10 @@ func TestAMemoThatForgetsStillSeesRollouts(t *testing.T) {
 			pod.Name = fmt.Sprint(pod.Name, "-", i)
 			pods = append(pods, pod)
 		}
-		memo.take(&Snapshot{Pods: append(pods, old)})
+		memo.take(&Snapshot{Pods: append(pods, old)}, 1)
 	}
-	memo.take(&Snapshot{Pods: []*corev1.Pod{old}})
-	pods := memo.take(&Snapshot{Pods: []*corev1.Pod{old, replica("web-new", "2", time.Minute)}})
+	memo.take(&Snapshot{Pods: []*corev1.Pod{old}}, 1)
+	pods := memo.take(&Snapshot{Pods: []*corev1.Pod{old, replica("web-new", "2", time.Minute)}}, 1)
 	if r := rolloutsOf(pods, now); r.leaving(memo.factsOf(old)) == "" {
 		t.Error("the old pod is about to be replaced, and nobody sees it")
 	}
@@ -52,7 +52,7 @@ func TestAPodThatComesLaterThanTheClockSaysIsNotForgotten(t *testing.T) {
 		after time.Duration
 		came  bool
 	}{{0, false}, {2 * time.Minute, true}, {3 * time.Minute, true}, {30 * time.Second, false}} {
-		pods := memo.take(&Snapshot{Pods: []*corev1.Pod{pod}})
+		pods := memo.take(&Snapshot{Pods: []*corev1.Pod{pod}}, 1)
 		pods.readActivity(now.Add(c.after))
 		if came := !pods.activityOn("n1").came.IsZero(); came != c.came {
 			t.Errorf("%s later the pod has come: %t", c.after, came)

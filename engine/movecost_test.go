@@ -67,8 +67,8 @@ func TestWhatMovingAPodCosts(t *testing.T) {
 		"a newborn three times":                         {0, 0, 3 * 0.6 * 10 / 60},
 	} {
 		memo := &Memo{}
-		memo.take(&Snapshot{})
-		f := memo.read(aged(c.age))
+		memo.take(&Snapshot{}, 1)
+		f := memo.read(aged(c.age), 1)
 		if got := f.settledCost(0.6, c.start) * f.young(now); math.Abs(got-c.want) > 1e-6 {
 			t.Errorf("%s: %g, want %g", name, got, c.want)
 		}
@@ -92,14 +92,14 @@ func TestStartTimesAreThoseOfTheOwnersOtherPods(t *testing.T) {
 	waiting := owned("new", 0)
 	waiting.Status.Conditions = nil
 	memo, pods := &Memo{}, []*corev1.Pod{owned("slow", 9*time.Minute), owned("slow", 5*time.Minute), owned("slow", time.Hour), owned("fast", time.Second), waiting}
-	memo.take(&Snapshot{Pods: pods})
+	memo.take(&Snapshot{Pods: pods}, 1)
 	if got := memo.factsOf(pods[0]).ownersStart(); got != 9*time.Minute {
 		t.Errorf("slow: %s, want the median", got)
 	}
 	if got := memo.factsOf(waiting).ownersStart(); got != usualStart {
 		t.Errorf("unknown: %s", got)
 	}
-	memo.take(&Snapshot{Pods: pods[1:]})
+	memo.take(&Snapshot{Pods: pods[1:]}, 1)
 	if got := memo.factsOf(pods[1]).ownersStart(); got != time.Hour {
 		t.Errorf("slow, once one has left: %s, want the median of the others", got)
 	}

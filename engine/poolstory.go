@@ -178,7 +178,7 @@ func (p *PoolStory) countOfferings(pool *v1.NodePool, class *Class) {
 
 func (p *PoolStory) readBudgets(s *Snapshot, pool *v1.NodePool) {
 	rules := rulesOf(s, pool)
-	counts := countNodes(pool.Name, hostsOf(s, (*Memo)(nil).take(s)))
+	counts := countNodes(pool.Name, hostsOf(s, (*Memo)(nil).take(s, 1)))
 	p.Retired = rules.noLaunch
 	if r := rules.pause(); !r.OK() {
 		p.Paused = r.Message()
@@ -276,7 +276,7 @@ func limitUse(s *Snapshot, pool *v1.NodePool) []ResourceUse {
 	if len(pool.Spec.Limits) == 0 {
 		return []ResourceUse{}
 	}
-	return resourceUse(poolUsage(hostsOf(s, (*Memo)(nil).take(s)), pool.Name), corev1.ResourceList(pool.Spec.Limits), limitNames(pool))
+	return resourceUse(poolUsage(hostsOf(s, (*Memo)(nil).take(s, 1)), pool.Name), corev1.ResourceList(pool.Spec.Limits), limitNames(pool))
 }
 
 func limitWords(limits []ResourceUse) string {

@@ -19,7 +19,7 @@ import (
 // for, or on new ones. It reads only s and opt (memo, which may be nil, only saves work); the same input always gives
 // the same Plan.
 func Provision(s *Snapshot, opt Options, memo *Memo) *Plan {
-	pods := memo.take(s)
+	pods := memo.take(s, opt.Threads)
 	p := compileTrial(s, opt, pods, nil)
 	plan := newPlan(p, packing.Solve(p.packing))
 	if len(plan.Unplaced) == 0 || !slices.ContainsFunc(p.hosts, func(h *host) bool { return h.late }) {

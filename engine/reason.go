@@ -43,6 +43,7 @@ const (
 const (
 	NotManaged            Code = "NotManaged"            // the node has no NodeClaim
 	NotInitialized        Code = "NotInitialized"        // the node is still starting
+	MachineLate           Code = "MachineLate"           // Need: how long the machine was counted on
 	AlreadyLeaving        Code = "AlreadyLeaving"        // the node or its claim is being deleted
 	PodsExpected          Code = "PodsExpected"          // Need: a pod that is to run there
 	DoNotDisrupt          Code = "DoNotDisrupt"          // Key: the annotation's owner
@@ -163,6 +164,7 @@ var messages = map[Code]string{
 
 	NotManaged:            "the node has no NodeClaim",
 	NotInitialized:        "the node is not initialized yet",
+	MachineLate:           "it was not ready within {need}, longer than its like take: its pods are planned for elsewhere",
 	AlreadyLeaving:        "the node is already being removed",
 	PodsExpected:          "pod {need} is to run on the node",
 	DoNotDisrupt:          "{key} carries the annotation karpenter.sh/do-not-disrupt{have}",

@@ -57,7 +57,7 @@ type resizer struct {
 
 func newResizer(s *Snapshot, opt Options) *resizer {
 	x := &resizer{s: s, opt: opt, hosts: map[string][]*host{}}
-	pods := (*Memo)(nil).take(s)
+	pods := (*Memo)(nil).take(s, 1)
 	all := hostsOf(s, pods)
 	x.check = limitsChecker(&problem{snapshot: s, census: pods, hosts: all})
 	for _, h := range all {

@@ -34,3 +34,20 @@ func Run(parts ...func()) {
 		}
 	}
 }
+
+// Range is part of a list: From, up to but not including To.
+type Range struct{ From, To int }
+
+// Ranges divides a list of n among as many as threads, of which none gets fewer than least unless there is one only. An empty
+// list has no ranges.
+func Ranges(n, threads, least int) []Range {
+	if n == 0 {
+		return nil
+	}
+	k := max(1, min(threads, n/least))
+	out := make([]Range, k)
+	for i := range out {
+		out[i] = Range{i * n / k, (i + 1) * n / k}
+	}
+	return out
+}

@@ -1,0 +1,69 @@
+package engine
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// manyPods is enough of them for several goroutines: of owners and on nodes that all goroutines meet.
+func manyPods() []*corev1.Pod {
+	var pods []*corev1.Pod
+	for i := range 3*fewUnread + 7 {
+		name, owner := fmt.Sprint("web-", i), fmt.Sprint("web-", i%7)
+		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name, UID: types.UID(name), Labels: map[string]string{"app": owner, "pod-template-hash": "1"}}}
+		pod.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: owner + "-1", UID: types.UID(owner), Controller: new(true)}}
+		pod.Spec.NodeName, pod.Status.Phase = fmt.Sprint("n-", i%101), corev1.PodRunning
+		cpu := resource.MustParse(fmt.Sprint(1+i%3, "00m"))
+		pod.Spec.Containers = []corev1.Container{{Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceCPU: cpu}}}}
+		switch i % 50 {
+		case 0:
+			pod.Spec.NodeName = ""
+		case 1:
+			pod.Status.Phase = corev1.PodFailed
+		case 2:
+			pod.Spec.Volumes = []corev1.Volume{{VolumeSource: corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: name}}}}
+		}
+		pods = append(pods, pod)
+	}
+	return pods
+}
+
+func TestManyGoroutinesReadPodsAsOneDoes(t *testing.T) {
+	t.Parallel()
+	pods := manyPods()
+	one, many := &Memo{}, &Memo{}
+	s := &Snapshot{Pods: pods}
+	a, b := one.take(s, 1), many.take(s, 3)
+	sizes := func(m *Memo) []int {
+		return []int{len(m.pods), len(m.rolls), len(m.kinds), len(m.works), len(m.owned)}
+	}
+	if got, want := sizes(many), sizes(one); !slices.Equal(got, want) {
+		t.Fatalf("pods, nodes, kinds, workloads and owners: %d, want %d", got, want)
+	}
+	for i, pod := range pods {
+		x, y := a.all[i], b.all[i]
+		if x.id != y.id || x.counts != y.counts || x.mounts != y.mounts || one.needFor(x).text != many.needFor(y).text || one.nextNeed(x).text != many.nextNeed(y).text {
+			t.Fatalf("pod %s is read as %+v, want %+v", pod.Name, y, x)
+		}
+		if y.kind != many.kindOf(pod) || y.kind.sample != x.kind.sample || y.owner != many.ownerNamed(x.owner.name) || y.workload != many.workOf(x.workload.name) {
+			t.Fatalf("pod %s shares nothing with those that other goroutines have read", pod.Name)
+		}
+		if y.need != many.readNeed(pod) || !y.mounts && many.askOf(y) != many.asks[one.askOf(x).text] {
+			t.Fatalf("what pod %s asks for is shared with no other", pod.Name)
+		}
+		if name := pod.Spec.NodeName; name != "" && (y.roll != many.rolls[name] || !slices.Equal(y.roll.bound, x.roll.bound)) {
+			t.Fatalf("node %s has other pods", name)
+		}
+	}
+	for name, o := range one.owned {
+		if got := many.owned[name]; len(got.facts) != len(o.facts) {
+			t.Errorf("%s has %d pods, want %d", name, len(got.facts), len(o.facts))
+		}
+	}
+}
