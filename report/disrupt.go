@@ -71,7 +71,7 @@ func BackedOff(pool *v1.NodePool, b engine.Backoff) Event {
 }
 
 // Blocked tells the owners of a node and of its claim what keeps the node: what somebody has to act on, and why its pods are
-// not to be had for less. That a node is not what was looked for, as one with pods for emptiness, makes no event.
+// not to be had for less; also that its machine is late. That a node is not what was looked for, as one with pods for emptiness, makes no event.
 func Blocked(node *corev1.Node, claim *v1.NodeClaim, reason engine.Reason) []Event {
 	switch reason.Code {
 	case engine.DoNotDisrupt, engine.NodePoolNotFound, engine.NoPoolLabel, engine.SeveralNodes, engine.EvictionBlocked,
@@ -81,6 +81,8 @@ func Blocked(node *corev1.Node, claim *v1.NodeClaim, reason engine.Reason) []Eve
 	case engine.SavesTooLittle, engine.NoCheaperPlace, engine.WouldStrand, engine.SpotToSpot, engine.OwnerMoved, engine.NotBalanced,
 		engine.UnknownPrice, engine.UnknownInstanceType, engine.MissingLabel, engine.OnlyWhenEmpty, engine.ConsolidationDisabled:
 		return onBoth(node, claim, Event{Reason: Unconsolidatable, Message: "Cannot consolidate: " + reason.Message(), Key: string(reason.Code)})
+	case engine.MachineLate:
+		return onBoth(node, claim, Event{Warning: true, Reason: MachineLate, Message: "Not counted on any more: " + reason.Message()})
 	default:
 		return nil
 	}

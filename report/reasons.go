@@ -16,6 +16,7 @@ const (
 	TerminatingOnInterruption    = "TerminatingOnInterruption"
 	InsufficientCapacityError    = "InsufficientCapacityError"
 	LaunchFailed                 = "LaunchFailed" // ours
+	MachineLate                  = "MachineLate"  // ours
 	UnregisteredTaintMissing     = "UnregisteredTaintMissing"
 	FailedConsistencyCheck       = "FailedConsistencyCheck"
 	FailedDraining               = "FailedDraining"
