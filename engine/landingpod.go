@@ -115,6 +115,8 @@ func queued(a, b *landingPod) int {
 	if runs(a) == 1 && runs(b) == 1 { // drains send the large ones away first
 		larger = cmp.Compare(b.size, a.size)
 	}
-	return cmp.Or(cmp.Compare(b.priority(), a.priority()), cmp.Compare(runs(a), runs(b)), larger,
-		olderFirst(a.pod, b.pod), cmp.Compare(a.pod.UID, b.pod.UID))
+	if n := cmp.Or(cmp.Compare(b.priority(), a.priority()), cmp.Compare(runs(a), runs(b)), larger); n != 0 {
+		return n
+	}
+	return cmp.Or(olderFirst(a.pod, b.pod), cmp.Compare(a.pod.UID, b.pod.UID))
 }

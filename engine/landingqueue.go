@@ -87,10 +87,16 @@ func (w *landingWorld) choose(p *landingPod, turn int) int {
 	}
 	w.feasible = w.feasible[:0]
 	plain, free := p.ground.plain, p.isFree()
-	w.room.each(p, nodesToScore(len(w.nodes)), func(from, to int) int {
+	w.room.each(p, nodesToScore(len(w.nodes)), func(from, to int, roomy bool) int {
 		before := len(w.feasible)
+		if roomy && plain && free {
+			for i := from; i < to; i++ {
+				w.feasible = append(w.feasible, i)
+			}
+			return to - from
+		}
 		for i := from; i < to; i++ {
-			if p.fits(w.room.of(i)) && (plain || w.verdict(p.ground, i).admitted) && (free || w.admits(p, i)) {
+			if (roomy || p.fits(w.room.of(i))) && (plain || w.verdict(p.ground, i).admitted) && (free || w.admits(p, i)) {
 				w.feasible = append(w.feasible, i)
 			}
 		}

@@ -7,9 +7,9 @@ import "tenon.sh/engine/capacity"
 type landingRoom struct {
 	dims, nodes int
 	free        []int64 // node by node
-	// most holds, for each block of nodes, amounts of which no node there has more.
-	most  []capacity.Vector
-	stale []bool // of each block: its nodes may have less by now
+	// most holds, for each block of nodes, amounts of which no node there has more; least, of which none has less.
+	most, least []capacity.Vector
+	stale       []bool // of each block: its nodes may have less by now than most
 	next  int    // the block to begin with
 }
 
@@ -24,8 +24,14 @@ func (r *landingRoom) start(dims, nodes int) {
 		for d := range most {
 			most[d] = capacity.Most
 		}
-		r.most, r.stale = append(r.most, most), append(r.stale, true)
+		r.most, r.least, r.stale = append(r.most, most), append(r.least, most.Clone()), append(r.stale, true)
 	}
+}
+
+// put says what is free on node i.
+func (r *landingRoom) put(i int, free capacity.Vector) {
+	copy(r.of(i), free)
+	r.least[i/roomBlock].Min(free)
 }
 
 // of is what is free on node i.
@@ -39,13 +45,14 @@ func (r *landingRoom) take(i int, need capacity.Vector, n int64) {
 		r.most[b].Max(free)
 	} else {
 		r.stale[b] = true
+		r.least[b].Min(free)
 	}
 }
 
 // each calls look with blocks of nodes, of which some may have room for the pod, until enough nodes have taken it or all have
-// been asked. Look says how many of the nodes from, up to but not including to, did. Like kube-scheduler it begins where it has
-// stopped the last time.
-func (r *landingRoom) each(p *landingPod, enough int, look func(from, to int) int) {
+// been asked. Look says how many of the nodes from, up to but not including to, did; roomy means that all have room for it. Like
+// kube-scheduler it begins where it has stopped the last time.
+func (r *landingRoom) each(p *landingPod, enough int, look func(from, to int, roomy bool) int) {
 	taken := 0
 	for range r.most {
 		b := r.next
@@ -55,7 +62,7 @@ func (r *landingRoom) each(p *landingPod, enough int, look func(from, to int) in
 		if !p.fits(r.most[b]) {
 			continue
 		}
-		found := look(b*roomBlock, min((b+1)*roomBlock, r.nodes))
+		found := look(b*roomBlock, min((b+1)*roomBlock, r.nodes), p.fits(r.least[b]))
 		if found == 0 {
 			r.tighten(b)
 		} else if taken += found; taken >= enough {

@@ -139,7 +139,7 @@ func (w *landingWorld) readPods() {
 		n.furnish()
 		w.loads[i].allocatable = n.facts.usageOf(n.node)
 		w.loads[i].add(usage{}, usage{})
-		copy(w.room.of(i), n.facts.vector(w.names, w.namesText, n.node))
+		w.room.put(i, n.facts.vector(w.names, w.namesText, n.node))
 		w.readNode(i, left[n.node.Name])
 	}
 	for _, pod := range r.Pods {
