@@ -171,13 +171,21 @@ func writeDays(t *terminal, r *simulator.Result) {
 	writeTable(t, rows)
 }
 
+// aboveWords is a share that something is above another thing, or below it.
+func aboveWords(share float64) string {
+	if share < 0 {
+		return fmt.Sprintf("%.1f %% below", -100*share)
+	}
+	return fmt.Sprintf("%.1f %% above", 100*share)
+}
+
 // outcome says what came of it all.
 func outcome(r *simulator.Result) []fact {
 	waited := func(seconds float64) string {
 		return (time.Duration(seconds*10) * time.Second / 10).Round(time.Second / 10).String()
 	}
 	facts := []fact{
-		{"bill", fmt.Sprintf("$%.2f, %.1f %% above the bound", r.Cost, 100*r.Gap)},
+		{"bill", fmt.Sprintf("$%.2f, %.1f %% above the bound, %s what quick plans for all pods would cost, made anew", r.Cost, 100*r.Gap, aboveWords(r.AnewGap))},
 		{"machines", fmt.Sprintf("%d launched, %s", r.Counts.Launched, removedWords(r))},
 		{"moves", countWords(r.Counts.Moves, "none") + takenBackWords(r)},
 		{"evictions", fmt.Sprintf("%.3f for each pod and day, %.3f with those of machines that were lost or taken away: %s",

@@ -43,10 +43,11 @@ type Hour struct {
 	Machines float64     `json:"machines"`
 	Pods     float64     `json:"pods"`
 	Waiting  float64     `json:"waiting"`
-	// CostPerHour is what was billed, in USD; BoundPerHour what the pods cannot be run for less than, null where it was not
-	// worked out.
+	// CostPerHour is what was billed, in USD; BoundPerHour what the pods cannot be run for less than, AnewPerHour what a quick
+	// plan for all of them on new machines would cost; null where they were not worked out.
 	CostPerHour  float64  `json:"costPerHour"`
 	BoundPerHour *float64 `json:"boundPerHour"`
+	AnewPerHour  *float64 `json:"anewPerHour"`
 	Evictions    int      `json:"evictions"`
 	Launched     int      `json:"launched"`
 }
@@ -59,9 +60,11 @@ type Result struct {
 	Begin   metav1.Time            `json:"begin"`
 	Hours   []Hour                 `json:"hours"`
 	Counts  Counts                 `json:"counts"`
-	// Cost is the whole bill in USD. Gap is how far it was above the bound, in the hours for which that is known.
-	Cost float64 `json:"cost"`
-	Gap  float64 `json:"gap"`
+	// Cost is the whole bill in USD. Gap is how far it was above the bound, in the hours for which that is known, AnewGap how far
+	// above plans made anew in these hours: below 0 if it was less.
+	Cost    float64 `json:"cost"`
+	Gap     float64 `json:"gap"`
+	AnewGap float64 `json:"anewGap"`
 	// PodDays is how many pods ran for how many days; EvictionsPerPodDay leaves out evictions from machines that were lost
 	// or interrupted, AllEvictionsPerPodDay does not.
 	PodDays               float64 `json:"podDays"`
@@ -192,14 +195,16 @@ func (m *meter) launched() {
 
 func (m *meter) decided(d engine.Disruption) { m.Moves[string(d.Reason)]++ }
 
-// findBound works out what the pods that there are now cannot be run for less than.
+// findBound works out what the pods that there are now cannot be run for less than, and what they could be had for.
 func (m *meter) findBound(ctx context.Context) {
-	bound := m.world.leastCost(ctx)
-	m.hours[len(m.hours)-1].BoundPerHour = &bound
+	cost := m.world.anew(ctx)
+	bound, anew := round(cost.Bound), round(cost.LaunchesPerHour)
+	h := &m.hours[len(m.hours)-1]
+	h.BoundPerHour, h.AnewPerHour = &bound, &anew
 }
 
-// leastCost is the bound of a plan for all pods, on machines that are all new and all to be had.
-func (w *World) leastCost(ctx context.Context) float64 {
+// anew is what a plan for all pods costs, on machines that are all new and all to be had.
+func (w *World) anew(ctx context.Context) engine.Cost {
 	s := w.snapshot(ctx)
 	for i, m := range w.markets {
 		if m.cloud != nil {
@@ -221,7 +226,7 @@ func (w *World) leastCost(ctx context.Context) float64 {
 	}
 	opt := w.cfg.Options
 	opt.Effort = -1
-	return round(engine.Provision(s, opt, nil).Cost.Bound)
+	return engine.Provision(s, opt, nil).Cost
 }
 
 // isForeign reports whether the pod runs on a node that nobody pays for here.
@@ -238,15 +243,15 @@ func (w *World) result(ctx context.Context) *Result {
 		Seed: w.cfg.Seed, Profile: w.cfg.profile(), Policy: w.cfg.Policy, Begin: metav1.NewTime(m.opened.UTC()), Hours: m.hours, Counts: m.Counts,
 		Cost: round(m.bill() - m.first),
 	}
-	cost, bound := 0.0, 0.0
+	cost, bound, anew := 0.0, 0.0, 0.0
 	for _, h := range r.Hours {
 		r.PodDays += h.Pods / 24
 		if h.BoundPerHour != nil {
-			cost, bound = cost+h.CostPerHour, bound+*h.BoundPerHour
+			cost, bound, anew = cost+h.CostPerHour, bound+*h.BoundPerHour, anew+*h.AnewPerHour
 		}
 	}
 	if bound > 0 {
-		r.Gap = round(cost/bound - 1)
+		r.Gap, r.AnewGap = round(cost/bound-1), round(cost/anew-1)
 	}
 	all, ours := 0, 0
 	for cause, n := range m.Evictions { // sums of whole numbers do not depend on the order
