@@ -10,7 +10,7 @@ type landingRoom struct {
 	// most holds, for each block of nodes, amounts of which no node there has more; least, of which none has less.
 	most, least []capacity.Vector
 	stale       []bool // of each block: its nodes may have less by now than most
-	next  int    // the block to begin with
+	next        int    // the block to begin with
 }
 
 // roomBlock is the number of nodes of a block.
