@@ -38,7 +38,7 @@ func (o *benchOptions) addFlags(flags *pflag.FlagSet, workloads string) {
 	flags.Uint64Var(&o.seed, "seed", 1, "what the pods are drawn from; any number")
 	flags.StringSliceVar(&o.workloads, "workload", nil, workloads)
 	flags.IntVar(&o.effort, "effort", 0, "units of work to spend on each plan; 0 for the default, below 0 for none")
-	flags.IntVar(&o.threads, "threads", 0, "how many goroutines may search at a time; 0 for one")
+	flags.IntVar(&o.threads, "threads", 0, "how many goroutines may work at a time; 0 for one")
 	flags.StringVarP(&o.output, "output", "o", "text", "text or json")
 }
 

@@ -171,12 +171,19 @@ func writeDays(t *terminal, r *simulator.Result) {
 	writeTable(t, rows)
 }
 
-// aboveWords is a share that something is above another thing, or below it.
-func aboveWords(share float64) string {
-	if share < 0 {
-		return fmt.Sprintf("%.1f %% below", -100*share)
+// billWords says what was paid, and how that compares where it was worked out.
+func billWords(r *simulator.Result) string {
+	words := fmt.Sprintf("$%.2f", r.Cost)
+	if !slices.ContainsFunc(r.Hours, func(h simulator.Hour) bool { return h.BoundPerHour != nil && *h.BoundPerHour > 0 }) {
+		return words
 	}
-	return fmt.Sprintf("%.1f %% above", 100*share)
+	beside := func(share float64) string {
+		if share = math.Round(1000*share)/10 + 0; share < 0 { // no zero has a sign
+			return fmt.Sprintf("%.1f %% below", -share)
+		}
+		return fmt.Sprintf("%.1f %% above", share)
+	}
+	return words + fmt.Sprintf(", %s the bound, %s what quick plans for all pods would cost, made anew", beside(r.Gap), beside(r.AnewGap))
 }
 
 // outcome says what came of it all.
@@ -185,7 +192,7 @@ func outcome(r *simulator.Result) []fact {
 		return (time.Duration(seconds*10) * time.Second / 10).Round(time.Second / 10).String()
 	}
 	facts := []fact{
-		{"bill", fmt.Sprintf("$%.2f, %.1f %% above the bound, %s what quick plans for all pods would cost, made anew", r.Cost, 100*r.Gap, aboveWords(r.AnewGap))},
+		{"bill", billWords(r)},
 		{"machines", fmt.Sprintf("%d launched, %s", r.Counts.Launched, removedWords(r))},
 		{"moves", countWords(r.Counts.Moves, "none") + takenBackWords(r)},
 		{"evictions", fmt.Sprintf("%.3f for each pod and day, %.3f with those of machines that were lost or taken away: %s",

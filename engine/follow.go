@@ -120,11 +120,11 @@ func (m *Memo) follow(pods []*corev1.Pod, threads int) {
 			unread = append(unread, pods[j])
 		}
 	}
-	read := m.readAll(unread, threads)
+	m.readAll(unread, threads)
 	for _, j := range new {
 		f := last[j]
 		if f == nil {
-			f, read = read[0], read[1:]
+			f = m.pods[pods[j]]
 		}
 		f.listed = true
 		m.alter(f, true)

@@ -110,20 +110,15 @@ func (w *landingWorld) verdict(g *ground, i int) *verdict {
 	return v
 }
 
-// fewKinds is how many kinds of nodes are all judged at once.
+// fewKinds is of how many kinds of nodes one looks beforehand whether a ground is plain: most are.
 const fewKinds = 16
 
-// judgeAll finds out whether the ground admits pods to all nodes alike, where there are few kinds of nodes: most do.
-func (w *landingWorld) judgeAll(g *ground) {
-	if len(g.verdicts) > fewKinds {
-		return
-	}
-	for i := range w.nodes {
-		if v := w.verdict(g, i); !v.admitted || v.taints > 0 || v.preferred != 0 {
-			return
-		}
-	}
-	g.plain = true
+// isPlain reports whether the ground admits pods to all nodes alike, of which there is one of each kind in kinds.
+func (w *landingWorld) isPlain(g *ground, kinds []int) bool {
+	return len(kinds) <= fewKinds && !slices.ContainsFunc(kinds, func(i int) bool {
+		v := w.verdict(g, i)
+		return !v.admitted || v.taints > 0 || v.preferred != 0
+	})
 }
 
 // judge works out the verdict on a kind of node, of which n is one.

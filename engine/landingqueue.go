@@ -96,7 +96,7 @@ func (w *landingWorld) choose(p *landingPod, turn int) int {
 			return to - from
 		}
 		for i := from; i < to; i++ {
-			if (roomy || p.fits(w.room.of(i))) && (plain || w.verdict(p.ground, i).admitted) && (free || w.admits(p, i)) {
+			if (roomy || p.fits(w.room.of(i))) && (free && (plain || w.verdict(p.ground, i).admitted) || !free && w.admits(p, i)) {
 				w.feasible = append(w.feasible, i)
 			}
 		}

@@ -239,16 +239,18 @@ func (w *landingWorld) sortNodes(daemons []*landingPod) {
 	keys := sortedKeys(mentioned)
 	text := strings.Join(keys, "\x00")
 	kinds := map[string]int{}
+	var samples []int // one node of each kind
 	for i, n := range w.nodes {
 		look := n.facts.lookOf(n, keys, text)
 		if _, ok := kinds[look]; !ok {
 			kinds[look] = len(kinds)
+			samples = append(samples, i)
 		}
 		w.kindOf[i] = int32(kinds[look])
 	}
 	for _, g := range w.grounds {
 		g.verdicts = make([]verdict, len(kinds))
-		w.judgeAll(g)
+		g.plain = w.isPlain(g, samples)
 	}
 }
 

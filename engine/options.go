@@ -28,7 +28,7 @@ type Options struct {
 	MaxPodsPerNode int `json:"maxPodsPerNode,omitempty"`
 	// SpotToSpot lets consolidation replace spot machines by spot machines.
 	SpotToSpot bool `json:"spotToSpot,omitempty"`
-	// Threads is how many goroutines may search at a time; the plan does not depend on it. 0 means 1.
+	// Threads is how many goroutines may work at a time; the plan does not depend on it. 0 means 1.
 	Threads int `json:"threads,omitempty"`
 }
 

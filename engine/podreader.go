@@ -27,19 +27,19 @@ func newPodReader() podReader {
 // fewUnread is how many pods are not worth a goroutine of their own.
 const fewUnread = 1000
 
-// readAll reads pods that the memo does not know.
-func (m *Memo) readAll(pods []*corev1.Pod, threads int) []*podFacts {
+// readAll reads pods that the memo does not know yet.
+func (m *Memo) readAll(pods []*corev1.Pod, threads int) {
 	facts, first := make([]*podFacts, len(pods)), m.next+1
 	m.next += uint64(len(pods))
 	ranges := parallel.Ranges(len(pods), threads, fewUnread)
-	readers := make([]podReader, len(ranges))
-	parts := make([]func(), len(ranges))
+	readers, parts := make([]*podReader, len(ranges)), make([]func(), len(ranges))
 	for i, x := range ranges {
 		reader := &m.podReader
 		if i > 0 {
-			readers[i] = newPodReader()
-			reader = &readers[i]
+			other := newPodReader()
+			reader = &other
 		}
+		readers[i] = reader
 		parts[i] = func() {
 			for j := x.From; j < x.To; j++ {
 				facts[j] = reader.read(pods[j], first+uint64(j))
@@ -52,19 +52,18 @@ func (m *Memo) readAll(pods []*corev1.Pod, threads int) []*podFacts {
 	parallel.Run(parts...)
 	for i, x := range ranges {
 		if i > 0 {
-			m.join(&readers[i], facts[x.From:x.To])
+			m.join(readers[i], facts[x.From:x.To])
 		}
 	}
 	for i, pod := range pods {
 		m.pods[pod] = facts[i]
 	}
-	return facts
 }
 
 // join makes the facts that another reader has read this one's.
 func (r *podReader) join(other *podReader, facts []*podFacts) {
-	rolls, kinds, needs, asks := joined(r.rolls, other.rolls), joined(r.kinds, other.kinds), joined(r.needs, other.needs), joined(r.asks, other.asks)
-	works, owned := joined(r.works, other.works), joined(r.owned, other.owned)
+	rolls, kinds, works := joined(r.rolls, other.rolls), joined(r.kinds, other.kinds), joined(r.works, other.works)
+	needs, asks, owned := joined(r.needs, other.needs), joined(r.asks, other.asks), joined(r.owned, other.owned)
 	for _, f := range facts {
 		f.roll, f.kind, f.need, f.next, f.ask = rolls[f.roll], kinds[f.kind], needs[f.need], needs[f.next], asks[f.ask]
 		f.workload, f.owner = works[f.workload], owned[f.owner]
@@ -168,9 +167,6 @@ func (r *podReader) nextNeed(f *podFacts) *podNeed {
 }
 
 func (r *podReader) readNeed(pod *corev1.Pod) *podNeed {
-	if r.needs == nil {
-		r.needs = map[string]*podNeed{}
-	}
 	key := r.key.need(pod)
 	n, ok := r.needs[string(key)]
 	if !ok {
@@ -184,9 +180,6 @@ func (r *podReader) readNeed(pod *corev1.Pod) *podNeed {
 func (r *podReader) askOf(f *podFacts) *podAsk {
 	if f.ask != nil {
 		return f.ask
-	}
-	if r.asks == nil {
-		r.asks = map[string]*podAsk{}
 	}
 	key := r.key.wish(f.pod, f.pod.Spec.TopologySpreadConstraints, &podVolumes{})
 	a, ok := r.asks[string(key)]

@@ -14,11 +14,11 @@ import (
 // manyPods is enough of them for several goroutines: of owners and on nodes that all goroutines meet.
 func manyPods() []*corev1.Pod {
 	var pods []*corev1.Pod
-	for i := range 3*fewUnread + 7 {
+	for i := range 4*fewUnread + 7 {
 		name, owner := fmt.Sprint("web-", i), fmt.Sprint("web-", i%7)
 		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name, UID: types.UID(name), Labels: map[string]string{"app": owner, "pod-template-hash": "1"}}}
 		pod.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: owner + "-1", UID: types.UID(owner), Controller: new(true)}}
-		pod.Spec.NodeName, pod.Status.Phase = fmt.Sprint("n-", i%101), corev1.PodRunning
+		pod.Spec.NodeName, pod.Status.Phase = fmt.Sprint("n-", i%(3*fewRolls+1)), corev1.PodRunning
 		cpu := resource.MustParse(fmt.Sprint(1+i%3, "00m"))
 		pod.Spec.Containers = []corev1.Container{{Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceCPU: cpu}}}}
 		switch i % 50 {
@@ -38,6 +38,13 @@ func TestManyGoroutinesReadPodsAsOneDoes(t *testing.T) {
 	t.Parallel()
 	pods := manyPods()
 	one, many := &Memo{}, &Memo{}
+	compareMemos(t, one, many, pods[:2*fewUnread])
+	compareMemos(t, one, many, pods[fewUnread:]) // of whose nodes and owners half are known
+}
+
+// compareMemos has one goroutine read the pods into the first memo, and several into the other.
+func compareMemos(t *testing.T, one, many *Memo, pods []*corev1.Pod) {
+	t.Helper()
 	s := &Snapshot{Pods: pods}
 	a, b := one.take(s, 1), many.take(s, 3)
 	sizes := func(m *Memo) []int {

@@ -164,7 +164,7 @@ var messages = map[Code]string{
 
 	NotManaged:            "the node has no NodeClaim",
 	NotInitialized:        "the node is not initialized yet",
-	MachineLate:           "it was not ready within {need}, longer than its like take: its pods are planned for elsewhere",
+	MachineLate:           "the machine was not ready within {need}, and is counted on only where nothing else can be started",
 	AlreadyLeaving:        "the node is already being removed",
 	PodsExpected:          "pod {need} is to run on the node",
 	DoNotDisrupt:          "{key} carries the annotation karpenter.sh/do-not-disrupt{have}",

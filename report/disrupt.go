@@ -70,8 +70,9 @@ func BackedOff(pool *v1.NodePool, b engine.Backoff) Event {
 	return Event{Object: pool, Warning: true, Reason: DisruptionBlocked, Every: 10 * time.Minute, Key: b.Until.String(), Message: b.Message()}
 }
 
-// Blocked tells the owners of a node and of its claim what keeps the node: what somebody has to act on, and why its pods are
-// not to be had for less; also that its machine is late. That a node is not what was looked for, as one with pods for emptiness, makes no event.
+// Blocked tells the owners of a node and of its claim what keeps the node: what somebody has to act on, that its machine is late,
+// and why its pods are not to be had for less. That a node is not what was looked for, as one with pods for emptiness, makes no
+// event.
 func Blocked(node *corev1.Node, claim *v1.NodeClaim, reason engine.Reason) []Event {
 	switch reason.Code {
 	case engine.DoNotDisrupt, engine.NodePoolNotFound, engine.NoPoolLabel, engine.SeveralNodes, engine.EvictionBlocked,
@@ -82,7 +83,7 @@ func Blocked(node *corev1.Node, claim *v1.NodeClaim, reason engine.Reason) []Eve
 		engine.UnknownPrice, engine.UnknownInstanceType, engine.MissingLabel, engine.OnlyWhenEmpty, engine.ConsolidationDisabled:
 		return onBoth(node, claim, Event{Reason: Unconsolidatable, Message: "Cannot consolidate: " + reason.Message(), Key: string(reason.Code)})
 	case engine.MachineLate:
-		return onBoth(node, claim, Event{Warning: true, Reason: MachineLate, Message: "Not counted on any more: " + reason.Message()})
+		return onBoth(node, claim, Event{Warning: true, Reason: MachineLate, Message: "Late: " + reason.Message()})
 	default:
 		return nil
 	}

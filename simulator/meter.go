@@ -43,8 +43,9 @@ type Hour struct {
 	Machines float64     `json:"machines"`
 	Pods     float64     `json:"pods"`
 	Waiting  float64     `json:"waiting"`
-	// CostPerHour is what was billed, in USD; BoundPerHour what the pods cannot be run for less than, AnewPerHour what a quick
-	// plan for all of them on new machines would cost; null where they were not worked out.
+	// CostPerHour is what was billed, in USD. BoundPerHour is what the pods that there were at some time in the hour cannot be run
+	// for less than, AnewPerHour what a quick plan for all of them that can be placed, on new machines, would cost; null where they
+	// were not worked out.
 	CostPerHour  float64  `json:"costPerHour"`
 	BoundPerHour *float64 `json:"boundPerHour"`
 	AnewPerHour  *float64 `json:"anewPerHour"`
@@ -118,11 +119,11 @@ func (m *meter) open(ctx context.Context, begin, end time.Time) {
 	m.first = m.bill()
 	m.billed = m.first
 	m.newHour(begin)
-	for at := begin; at.Before(end); at = at.Add(m.world.cfg.boundEvery()) {
-		m.world.at(at, func() { m.findBound(ctx) })
-	}
 	for at := begin.Add(time.Hour); at.Before(end); at = at.Add(time.Hour) {
 		m.world.at(at, func() { m.nextHour(at) })
+	}
+	for at := begin; at.Before(end); at = at.Add(m.world.cfg.boundEvery()) { // of the hour that begins, if one does
+		m.world.at(at, func() { m.findBound(ctx) })
 	}
 }
 

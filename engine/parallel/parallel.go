@@ -11,6 +11,10 @@ import (
 // write what another one reads or writes, so that the result is the same however they are run. If parts panic, Run panics
 // with what the first of them said and its stack, once all have ended: it is the caller who knows what to do about it.
 func Run(parts ...func()) {
+	if len(parts) == 1 {
+		parts[0]()
+		return
+	}
 	panics := make([]any, len(parts))
 	keep := func(i int) {
 		defer func() {
