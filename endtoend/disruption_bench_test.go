@@ -157,8 +157,8 @@ func BenchmarkTemplateDrift(b *testing.B) {
 }
 
 // BenchmarkBillAfterScaleDown measures what the machines of a cost workload cost, as a multiple of what its pods must cost at
-// least, after three tenths of all pods have left. The 10,000 pods need about 500 machines of up to 32 cores;
-// TENON_BENCH_PODS makes it fewer.
+// least, after three tenths of all pods have left. The 10,000 pods need about 370 machines of up to 32 cores. TENON_BENCH_PODS is
+// another number of pods: 13,500 need about 500 machines, and a computer on which an API server keeps up with so many.
 func BenchmarkBillAfterScaleDown(b *testing.B) {
 	const kind, cores = workload.Mix, 32
 	pods := 10_000
