@@ -119,11 +119,11 @@ func (m *meter) open(ctx context.Context, begin, end time.Time) {
 	m.first = m.bill()
 	m.billed = m.first
 	m.newHour(begin)
+	for at := begin; !at.After(end); at = at.Add(m.world.cfg.boundEvery()) { // after the first, of the hour that ends just then
+		m.world.at(at, func() { m.findBound(ctx) })
+	}
 	for at := begin.Add(time.Hour); at.Before(end); at = at.Add(time.Hour) {
 		m.world.at(at, func() { m.nextHour(at) })
-	}
-	for at := begin; at.Before(end); at = at.Add(m.world.cfg.boundEvery()) { // of the hour that begins, if one does
-		m.world.at(at, func() { m.findBound(ctx) })
 	}
 }
 
