@@ -84,10 +84,15 @@ func TestTheBillFollowsTheDay(t *testing.T) {
 	if r.Counts.Jobs < 230 || r.Counts.Jobs > 250 {
 		t.Errorf("%d pods of jobs ended; 24 runs of 10 were due", r.Counts.Jobs)
 	}
-	for _, h := range r.Hours {
-		if h.BoundPerHour != nil && *h.BoundPerHour > h.CostPerHour*1.5 {
-			t.Errorf("%s: paid %v, but the bound is %v", h.Begin, h.CostPerHour, *h.BoundPerHour)
+	for i, h := range r.Hours {
+		if known := i == 0 || i%6 == 5; known != (h.BoundPerHour != nil) || known != (h.AnewPerHour != nil) {
+			t.Errorf("%s: bound %v, made anew %v", h.Begin, h.BoundPerHour, h.AnewPerHour)
+		} else if known && (*h.BoundPerHour > h.CostPerHour*1.5 || *h.AnewPerHour < *h.BoundPerHour) {
+			t.Errorf("%s: paid %v, but the bound is %v, and made anew %v", h.Begin, h.CostPerHour, *h.BoundPerHour, *h.AnewPerHour)
 		}
+	}
+	if r.AnewGap == 0 || r.AnewGap >= r.Gap {
+		t.Errorf("%v above plans made anew, %v above the bound", r.AnewGap, r.Gap)
 	}
 }
 
