@@ -69,8 +69,21 @@ func slimPod(pod *corev1.Pod) {
 	status := &pod.Status
 	status.HostIPs, status.PodIPs = nil, nil
 	status.EphemeralContainerStatuses = nil
+	status.Conditions = keptConditions(status.Conditions)
 	slimStatuses(status.ContainerStatuses)
 	slimStatuses(status.InitContainerStatuses)
+}
+
+// keptConditions are those that say where a pod is in its life, on their own: the decoder leaves room for eight.
+func keptConditions(conditions []corev1.PodCondition) []corev1.PodCondition {
+	var kept []corev1.PodCondition
+	for _, c := range conditions {
+		switch c.Type {
+		case corev1.PodScheduled, corev1.PodReady, corev1.ContainersReady:
+			kept = append(kept, c)
+		}
+	}
+	return kept
 }
 
 // relevant reports whether an annotation of a pod can change a decision.

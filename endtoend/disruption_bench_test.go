@@ -61,6 +61,7 @@ func (s shrinking) deployment(app string, asks [2]string) *appsv1.Deployment {
 
 func (s shrinking) run(b *testing.B) {
 	w := newWorld(b)
+	w.useProgram()
 	w.must(w.Create(w, s.deployment("small", s.small)))
 	w.must(w.Create(w, s.deployment("large", s.large)))
 	w.until(5*time.Minute, func() (bool, string) { // what is planned together does not depend on how busy the computer is
@@ -131,6 +132,7 @@ func (w *world) afterwards(b *testing.B, controller *tenon) {
 func BenchmarkTemplateDrift(b *testing.B) {
 	for b.Loop() {
 		w := newWorld(b)
+		w.useProgram()
 		controller := w.start()
 		w.corner = "drift"
 		w.cornerPool(nil)

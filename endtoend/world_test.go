@@ -66,6 +66,8 @@ type world struct {
 	corner string
 	// environment is what commands find in theirs beside that of the test.
 	environment []string
+	// program is what controllers run, this test binary by default.
+	program string
 }
 
 func newWorld(t testing.TB) *world {
@@ -88,7 +90,7 @@ func newWorld(t testing.TB) *world {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := &world{TB: t, Context: ctx, Client: c, playground: p}
+	w := &world{TB: t, Context: ctx, Client: c, playground: p, program: os.Args[0]}
 	t.Cleanup(w.clear)
 	return w
 }
@@ -142,7 +144,7 @@ func (w *world) start(args ...string) *tenon {
 	defer file.Close()
 	all := append([]string{"controller", "--kubeconfig", w.account(), "--leader-election-namespace", deploy.Namespace,
 		"--metrics-port", metrics, "--health-probe-port", health}, args...)
-	c := exec.Command(os.Args[0], all...)
+	c := exec.Command(w.program, all...)
 	c.Env = append(append(os.Environ(), asTenon+"=1"), w.environment...)
 	c.Stdout, c.Stderr = file, file
 	w.must(c.Start())

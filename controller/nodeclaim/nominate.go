@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	v1 "tenon.sh/api/v1"
@@ -20,22 +21,46 @@ import (
 // server can take them.
 const writesAtOnce = 64
 
-// podView finds pods as they are, even if the cache does not show yet how they were nominated.
+// podView finds pods as they are, even if the cache does not show yet how they were nominated. It is asked for the same
+// pods again and again, and allocates nothing for those that have not changed.
 type podView struct {
 	*application
+	seen    map[types.UID]*corev1.Pod
+	next    corev1.Pod
 	mu      sync.Mutex // guards what follows
 	written map[types.UID]*corev1.Pod
 }
 
+func (a *application) viewOf(nodes []engine.Opening) *podView {
+	v := &podView{application: a, seen: map[types.UID]*corev1.Pod{}, written: map[types.UID]*corev1.Pod{}}
+	for _, n := range nodes {
+		for _, pod := range n.Pods {
+			v.seen[pod.UID] = pod
+		}
+	}
+	return v
+}
+
+// find looks for a pod of the nodes.
 func (v *podView) find(ctx context.Context, uid types.UID) engine.PodSight {
-	found := v.podsOf(ctx, []string{string(uid)})
-	if len(found) == 0 {
+	pod := v.seen[uid]
+	v.next = corev1.Pod{}
+	if err := v.Cluster.Client.Get(ctx, client.ObjectKeyFromObject(pod), &v.next, uncopied()); err != nil || v.next.UID != uid {
+		if client.IgnoreNotFound(err) != nil {
+			log.FromContext(ctx).Error(err, "could not find a pod", "Pod", pod.Namespace+"/"+pod.Name)
+		}
 		return engine.PodSight{}
 	}
-	if ours := v.written[uid]; ours != nil && cluster.Older(found[0], ours) {
+	if v.next.ResourceVersion != pod.ResourceVersion {
+		pod = new(corev1.Pod)
+		*pod = v.next
+		v.seen[uid] = pod
+	}
+	if ours := v.written[uid]; ours != nil && cluster.Older(pod, ours) {
 		return engine.PodSight{Pod: ours, Unseen: true}
 	}
-	return engine.PodSight{Pod: found[0]}
+	delete(v.written, uid)
+	return engine.PodSight{Pod: pod}
 }
 
 // nominate writes nominations. They are advice: one that fails is not tried again.
@@ -72,7 +97,7 @@ func (a *application) withdraw(ctx context.Context, nodes []string) {
 			writes = append(writes, engine.Nomination{Pod: pod})
 		}
 	}
-	(&podView{application: a, written: map[types.UID]*corev1.Pod{}}).nominate(ctx, writes)
+	a.viewOf(nil).nominate(ctx, writes)
 }
 
 // plannedPods finds the pods that the claim was planned for and that still wait for a node.

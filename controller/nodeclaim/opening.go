@@ -145,7 +145,7 @@ func (a *application) openAll(ctx context.Context, nodes []opening) (own *corev1
 			group[i].Pods = a.plannedPods(ctx, n.claim)
 		}
 	}
-	opener, pods := engine.NewOpener(group, a.Cluster.Clock.Now()), podView{application: a, written: map[types.UID]*corev1.Pod{}}
+	opener, pods := engine.NewOpener(group, a.Cluster.Clock.Now()), a.viewOf(group)
 	for {
 		step := opener.Next(a.Cluster.Clock.Now(), func(uid types.UID) engine.PodSight { return pods.find(ctx, uid) })
 		pods.nominate(ctx, step.Nominate)

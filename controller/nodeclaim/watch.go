@@ -191,11 +191,17 @@ func (r *Reconciler) cachedNode(ctx context.Context, name string) *corev1.Node {
 	if name == "" {
 		return nil
 	}
-	node, uncopied := &corev1.Node{}, true
-	if err := r.Cluster.Client.Get(ctx, client.ObjectKey{Name: name}, node, &client.GetOptions{UnsafeDisableDeepCopy: &uncopied}); err != nil {
+	node := &corev1.Node{}
+	if err := r.Cluster.Client.Get(ctx, client.ObjectKey{Name: name}, node, uncopied()); err != nil {
 		return nil
 	}
 	return node
+}
+
+// uncopied reads the cache's own copy, which nobody may change.
+func uncopied() client.GetOption {
+	yes := true
+	return &client.GetOptions{UnsafeDisableDeepCopy: &yes}
 }
 
 func (r *Reconciler) claimsBy(ctx context.Context, field, value string) []reconcile.Request {
