@@ -1,6 +1,7 @@
 package nodeclaim_test
 
 import (
+	"errors"
 	"testing"
 	"time"
 
@@ -59,6 +60,26 @@ func TestAPodThatLostItsNominationAtTheOpeningGetsItBack(t *testing.T) {
 	w.until("open", func() bool { return w.open() == 1 })
 	if p := w.pods()[0]; drops > 0 || p.Status.NominatedNodeName != w.nodeOf("general-1") {
 		t.Errorf("nominated to %q after %d losses", p.Status.NominatedNodeName, 2-drops)
+	}
+}
+
+func TestAPodThatTakesTheNameOfAPlannedOneIsAnother(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, newClaim("general-1", planned("uid-a")), newPod("a", "", unschedulable))
+	replaced := false
+	w.paused = func() {
+		if p := w.pods()[0]; !replaced && p.Status.NominatedNodeName != "" {
+			replaced = true
+			other := newPod("a", "", unschedulable)
+			other.UID = "uid-other"
+			if err := errors.Join(w.client.Delete(t.Context(), p), w.client.Create(t.Context(), other)); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	w.until("open", func() bool { return w.open() == 1 })
+	if p := w.pods()[0]; !replaced || p.UID != "uid-other" || p.Status.NominatedNodeName != "" {
+		t.Errorf("pod %s is nominated to %q, replaced %v", p.UID, p.Status.NominatedNodeName, replaced)
 	}
 }
 
