@@ -81,6 +81,9 @@ func (s shrinking) run(b *testing.B) {
 	w.running(700, time.Minute)
 	claims.check(b)
 	cpu, memory := utilisation(w)
+	if cpu < 0.97 {
+		b.Logf("%.1f %% of the cpu is requested; nodes stay because:\n%s", cpu*100, w.kept(controller))
+	}
 	b.ReportMetric(took.Seconds(), "s-to-stable")
 	b.ReportMetric(float64(nodes), "nodes-before")
 	b.ReportMetric(float64(len(w.nodes())), "nodes")
