@@ -22,7 +22,7 @@ import (
 const writesAtOnce = 64
 
 // podView finds pods as they are, even if the cache does not show yet how they were nominated. It is asked for the same
-// pods again and again, and allocates nothing for those that have not changed.
+// pods again and again, and copies none that has not changed.
 type podView struct {
 	*application
 	seen    map[types.UID]*corev1.Pod
