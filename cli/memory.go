@@ -49,8 +49,8 @@ func (h *heap) look() {
 	}
 	metrics.Read(sample)
 	live, rest := int64(sample[0].Value.Uint64()), int64(sample[1].Value.Uint64())
-	for _, heap := range sample[2:] {
-		rest -= int64(heap.Value.Uint64())
+	for _, ofHeap := range sample[2:] {
+		rest -= int64(ofHeap.Value.Uint64())
 	}
 	percent := 25
 	if live > smallHeap {

@@ -18,8 +18,7 @@ type trace struct {
 	Launched     float64 `json:"launched"`
 }
 
-// A change that moves pods or starts machines otherwise than the last release by more than 2 % should be meant: then
-// go test ./simulator -run Release -rewrite.
+// A release that moves more pods than the last one, or runs more machines, should not surprise anybody.
 func TestTheTraceIsThatOfTheLastRelease(t *testing.T) {
 	t.Parallel()
 	const file = "testdata/release.json"
@@ -61,7 +60,7 @@ func TestTheTraceIsThatOfTheLastRelease(t *testing.T) {
 		{"machines launched", got.Launched, want.Launched},
 	} {
 		if !(math.Abs(c.got-c.want) <= 0.02*c.want) {
-			t.Errorf("%s: %.4g, with the last release %.4g: more than 2 %% apart", c.name, c.got, c.want)
+			t.Errorf("%s: %.4g, with the last release %.4g: more than 2 %% apart; if that is meant: go test ./simulator -run Release -rewrite", c.name, c.got, c.want)
 		}
 	}
 }

@@ -31,6 +31,7 @@ type podView struct {
 	written map[types.UID]*corev1.Pod
 }
 
+// viewOf begins a view of the pods of nodes that are to open.
 func (a *application) viewOf(nodes []engine.Opening) *podView {
 	v := &podView{application: a, seen: map[types.UID]*corev1.Pod{}, written: map[types.UID]*corev1.Pod{}}
 	for _, n := range nodes {
@@ -41,7 +42,7 @@ func (a *application) viewOf(nodes []engine.Opening) *podView {
 	return v
 }
 
-// find looks for a pod of the nodes.
+// find looks for one of these pods.
 func (v *podView) find(ctx context.Context, uid types.UID) engine.PodSight {
 	pod := v.seen[uid]
 	v.next = corev1.Pod{}
@@ -102,19 +103,13 @@ func (a *application) withdraw(ctx context.Context, nodes []string) {
 
 // plannedPods finds the pods that the claim was planned for and that still wait for a node.
 func (a *application) plannedPods(ctx context.Context, claim *v1.NodeClaim) []*corev1.Pod {
-	pods := a.podsOf(ctx, engine.PlannedPods(claim))
-	return slices.DeleteFunc(pods, func(pod *corev1.Pod) bool { return !engine.IsPending(pod) })
-}
-
-// podsOf finds the pods with these UIDs, as far as they exist.
-func (a *application) podsOf(ctx context.Context, uids []string) []*corev1.Pod {
 	var out []*corev1.Pod
-	for _, uid := range uids {
+	for _, uid := range engine.PlannedPods(claim) {
 		pods, err := a.podsWith(ctx, cluster.PodsByUID, uid)
 		if err != nil {
 			log.FromContext(ctx).Error(err, "could not find a pod", "uid", uid)
 		}
 		out = append(out, pods...)
 	}
-	return out
+	return slices.DeleteFunc(out, func(pod *corev1.Pod) bool { return !engine.IsPending(pod) })
 }
