@@ -28,11 +28,12 @@ import (
 // simulateOptions are the flags of simulate.
 type simulateOptions struct {
 	planOptions
-	days    float64
-	warmUp  time.Duration
-	seed    uint64
-	compare []string
-	profile string
+	days      float64
+	warmUp    time.Duration
+	lookEvery time.Duration
+	seed      uint64
+	compare   []string
+	profile   string
 }
 
 func newSimulate() *cobra.Command {
@@ -58,6 +59,7 @@ same input and seed give the same output, byte for byte.`,
 	flags.StringVar(&o.instanceTypes, "instance-types", "", "file of instance types, as JSON")
 	flags.Float64Var(&o.days, "days", 7, "how many days pass")
 	flags.DurationVar(&o.warmUp, "warm-up", time.Hour, "how long the cluster runs before anything is measured")
+	flags.DurationVar(&o.lookEvery, "look-every", simulator.UsualDisruptEvery, "how much time there is between two looks at the nodes for disruption: more takes less computing, less is nearer to a real controller, which looks whenever something has changed")
 	flags.Uint64Var(&o.seed, "seed", 1, "what chance follows from")
 	flags.StringSliceVar(&o.compare, "compare", nil, "consolidation policies to compare, a list: WhenEmpty, WhenEmptyOrUnderutilized, Balanced")
 	flags.StringVar(&o.profile, "profile", "", "how the cloud behaves: "+strings.Join(simulated.ProfileNames(), ", ")+" (default: the scenario's, or aws-typical)")
@@ -78,6 +80,9 @@ func (o *simulateOptions) verify() error {
 	}
 	if o.warmUp < 0 || o.warmUp > mostDays*24*time.Hour {
 		return fmt.Errorf("--warm-up %s: it cannot be negative, nor more than %d days", o.warmUp, mostDays)
+	}
+	if o.lookEvery < time.Second || o.lookEvery > 24*time.Hour {
+		return fmt.Errorf("--look-every %s: it is from 1s to 24h", o.lookEvery)
 	}
 	if _, err := simulated.ProfileByName(o.profile); o.profile != "" && err != nil {
 		return fmt.Errorf("--profile: %w", err)
@@ -117,6 +122,7 @@ func (o *simulateOptions) simulate(command *cobra.Command) error {
 func (o *simulateOptions) world(ctx context.Context, stdin io.Reader, notes io.Writer) (simulator.Config, error) {
 	config := simulator.Config{
 		Seed: o.seed, WarmUp: o.warmUp, For: time.Duration(o.days * float64(24*time.Hour)).Truncate(time.Second), Profile: o.profile,
+		DisruptEvery: o.lookEvery,
 	}
 	if len(o.files) > 0 && (len(o.files) > 1 || filepath.Ext(o.files[0]) != ".txt") {
 		reading, err := o.read(ctx, stdin, notes)

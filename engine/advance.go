@@ -8,7 +8,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
-	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	v1 "tenon.sh/api/v1"
@@ -142,7 +141,7 @@ func live(l Life, wait time.Duration) Step {
 	if wait > 0 {
 		step.by(wait)
 	}
-	claim := l.Claim.DeepCopy()
+	claim := draftOf(l.Claim)
 	restamp(claim, l.Now)
 	node := register(l, claim, &step)
 	if node != nil && v1.IsTrue(claim, v1.ConditionRegistered) {
@@ -157,7 +156,7 @@ func live(l Life, wait time.Duration) Step {
 	observeDrift(l, claim, &step)
 	consolidatable(l, claim, &step)
 	if node != nil && !sameNode(node, l.Nodes[0]) {
-		step.Nodes = append(step.Nodes, node)
+		step.Nodes = append(step.Nodes, node.DeepCopy())
 	}
 	step.Claim = changed(l.Claim, claim)
 	return step
@@ -218,12 +217,35 @@ func set(claim *v1.NodeClaim, condition string, status metav1.ConditionStatus, r
 	v1.SetCondition(claim, condition, status, reason, message, now)
 }
 
-// changed returns after if it differs from before, else nil. Steps change nothing of a claim but its metadata and its status.
-func changed(before, after *v1.NodeClaim) *v1.NodeClaim {
-	if sameMeta(before, after) && sameStatus(before.Status, after.Status) {
+// draftOf is the claim for a step to change: its labels, annotations, finalizers and conditions, and plain values. All else is
+// shared, because most steps find nothing to change.
+func draftOf(claim *v1.NodeClaim) *v1.NodeClaim {
+	draft := *claim
+	draft.ObjectMeta = draftMeta(claim.ObjectMeta)
+	draft.Status.Conditions = slices.Clone(claim.Status.Conditions)
+	return &draft
+}
+
+// draftOfNode is the same of a node: a step changes its metadata and its taints.
+func draftOfNode(node *corev1.Node) *corev1.Node {
+	draft := *node
+	draft.ObjectMeta = draftMeta(node.ObjectMeta)
+	draft.Spec.Taints = slices.Clone(node.Spec.Taints)
+	return &draft
+}
+
+func draftMeta(meta metav1.ObjectMeta) metav1.ObjectMeta {
+	meta.Labels, meta.Annotations = maps.Clone(meta.Labels), maps.Clone(meta.Annotations)
+	meta.Finalizers, meta.OwnerReferences = slices.Clone(meta.Finalizers), slices.Clone(meta.OwnerReferences)
+	return meta
+}
+
+// changed returns what a step has made of its draft of the claim, nil if that is no different.
+func changed(before, draft *v1.NodeClaim) *v1.NodeClaim {
+	if sameMeta(before, draft) && sameStatus(before.Status, draft.Status) {
 		return nil
 	}
-	return after
+	return draft.DeepCopy()
 }
 
 // sameMeta compares the metadata that steps change. These comparisons are made for every claim again and again, and most find
@@ -233,23 +255,16 @@ func sameMeta(a, b metav1.Object) bool {
 }
 
 func sameStatus(a, b v1.NodeClaimStatus) bool {
-	if !sameList(a.Capacity, b.Capacity) || !sameList(a.Allocatable, b.Allocatable) {
-		return false
-	}
-	a.Capacity, a.Allocatable, b.Capacity, b.Allocatable = nil, nil, nil, nil
+	a.Capacity, a.Allocatable, b.Capacity, b.Allocatable = nil, nil, nil, nil // a draft shares them
 	if slices.Equal(a.Conditions, b.Conditions) {
 		a.Conditions, b.Conditions = nil, nil
 	}
 	return equality.Semantic.DeepEqual(a, b)
 }
 
-func sameList(a, b corev1.ResourceList) bool {
-	return maps.EqualFunc(a, b, func(x, y resource.Quantity) bool { return x.Cmp(y) == 0 })
-}
-
 // sameNode compares what steps change of a node: metadata, owners and taints.
 func sameNode(a, b *corev1.Node) bool {
-	return sameMeta(a, b) && equality.Semantic.DeepEqual(a.OwnerReferences, b.OwnerReferences) && equality.Semantic.DeepEqual(a.Spec.Taints, b.Spec.Taints)
+	return sameMeta(a, b) && slices.Equal(a.OwnerReferences, b.OwnerReferences) && slices.Equal(a.Spec.Taints, b.Spec.Taints)
 }
 
 func with(m map[string]string, key, value string) map[string]string {

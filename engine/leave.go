@@ -31,7 +31,7 @@ type leaving struct {
 func leave(l Life) Step {
 	x := &leaving{Life: l}
 	if l.Claim != nil {
-		x.claim = l.Claim.DeepCopy()
+		x.claim = draftOf(l.Claim)
 		restamp(x.claim, l.Now)
 	}
 	x.nodes = nodesInUse(l)

@@ -30,7 +30,7 @@ func register(l Life, claim *v1.NodeClaim, step *Step) *corev1.Node {
 		set(claim, v1.ConditionRegistered, metav1.ConditionFalse, "MultipleNodesFound", severalNodes(l.Nodes), l.Now)
 		return nil
 	}
-	node := l.Nodes[0].DeepCopy()
+	node := draftOfNode(l.Nodes[0])
 	if registered {
 		hydrate(node, claim)
 		open(l, claim, node, step)

@@ -1,6 +1,8 @@
 package engine
 
 import (
+	"slices"
+
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 
@@ -87,36 +89,44 @@ func (p *problem) slotsLeft(o *Offering) bool {
 // learn finds what memory pods can use on running machines, by type: the least that a node of the newest image reports. A
 // catalog can only estimate it.
 func learn(machines []*machine) map[*InstanceType]*resource.Quantity {
-	image := map[v1.NodeClassReference]*v1.NodeClaim{}
-	var teachers []*machine
+	var newest []*v1.NodeClaim // one of each node class: there are few
 	for _, m := range machines {
-		if !m.teaches() {
+		if m.teaches == nil {
 			continue
 		}
-		teachers = append(teachers, m)
-		ref := *m.claim.Spec.NodeClassRef
-		if other := image[ref]; other == nil || other.CreationTimestamp.Before(&m.claim.CreationTimestamp) ||
+		i := classIn(newest, m.claim)
+		if i < 0 {
+			newest = append(newest, m.claim)
+		} else if other := newest[i]; other.CreationTimestamp.Before(&m.claim.CreationTimestamp) ||
 			other.CreationTimestamp.Equal(&m.claim.CreationTimestamp) && other.Status.ImageID < m.claim.Status.ImageID {
-			image[ref] = m.claim
+			newest[i] = m.claim
 		}
 	}
 	learned := map[*InstanceType]*resource.Quantity{}
-	for _, m := range teachers {
-		if image[*m.claim.Spec.NodeClassRef].Status.ImageID != m.claim.Status.ImageID {
+	for _, m := range machines {
+		if m.teaches == nil || newest[classIn(newest, m.claim)].Status.ImageID != m.claim.Status.ImageID {
 			continue
 		}
-		memory := m.allocatable[corev1.ResourceMemory]
-		if have := learned[m.kind]; have == nil || memory.Cmp(*have) < 0 {
-			learned[m.kind] = &memory
+		if have := learned[m.kind]; have == nil || m.teaches.Cmp(*have) < 0 {
+			learned[m.kind] = m.teaches
 		}
 	}
 	return learned
 }
 
-func (m *machine) teaches() bool {
+// classIn is the place of the claim with the same node class; -1 without.
+func classIn(claims []*v1.NodeClaim, claim *v1.NodeClaim) int {
+	return slices.IndexFunc(claims, func(c *v1.NodeClaim) bool { return *c.Spec.NodeClassRef == *claim.Spec.NodeClassRef })
+}
+
+// memoryTaught is the memory that pods can use, of a machine that tells what others of its type will have; nil for others.
+func (m *machine) memoryTaught() *resource.Quantity {
 	if m.claim == nil || m.claim.Spec.NodeClassRef == nil || !m.isInitialized() || m.kind == nil {
-		return false
+		return nil
 	}
 	memory, ok := m.allocatable[corev1.ResourceMemory]
-	return ok && memory.Sign() > 0
+	if !ok || memory.Sign() <= 0 {
+		return nil
+	}
+	return &memory
 }

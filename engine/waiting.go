@@ -24,7 +24,12 @@ func (p *problem) sortPods() []*corev1.Pod {
 	if p.trial != nil {
 		return p.sortTrial()
 	}
-	byName := map[string]*host{}
+	byName := map[string]*host{} // those that pods are nominated to
+	for _, pod := range p.census.unbound {
+		if name := pod.Status.NominatedNodeName; name != "" {
+			byName[name] = nil
+		}
+	}
 	byPlan := map[string]*host{}  // the newest machine that was started for a pod
 	untried := map[string]*host{} // the same, where kube-scheduler may not have tried it yet
 	leaves := map[string]bool{}   // pods on machines that are being removed: only they ask for a machine where all were tried
@@ -39,7 +44,11 @@ func (p *problem) sortPods() []*corev1.Pod {
 		if h.leaving || h.late {
 			continue
 		}
-		byName[h.name()] = h
+		if len(byName) > 0 {
+			if _, asked := byName[h.name()]; asked {
+				byName[h.name()] = h
+			}
+		}
 		if h.claim == nil {
 			continue
 		}

@@ -285,9 +285,11 @@ func (w *World) siblings(claim *v1.NodeClaim) time.Duration {
 	patience := min(least+ripe.Sub(claim.CreationTimestamp.Time)/4, most)
 	left := ripe.Add(patience).Sub(w.clock.now)
 	coming := slices.ContainsFunc(w.claims.list, func(c *v1.NodeClaim) bool {
-		apart := c.CreationTimestamp.Sub(claim.CreationTimestamp.Time).Abs()
+		if c.DeletionTimestamp != nil || c.CreationTimestamp.Sub(claim.CreationTimestamp.Time).Abs() >= most {
+			return false
+		}
 		_, too := w.ripe[c.Name]
-		return !too && c.DeletionTimestamp == nil && apart < most && c.Annotations[engine.PlannedPodsAnnotation] != "" && !v1.IsTrue(c, v1.ConditionInitialized)
+		return !too && c.Annotations[engine.PlannedPodsAnnotation] != "" && !v1.IsTrue(c, v1.ConditionInitialized)
 	})
 	if left <= 0 || !coming {
 		return 0

@@ -233,7 +233,19 @@ func (w *World) watchCloud(m *market) {
 // look takes over what has happened in the cloud.
 func (w *World) look(m *market) {
 	now := w.clock.now
-	for _, x := range slices.Clone(m.running.list) {
+	running := slices.Clone(m.running.list)
+	ids := make([]engine.MachineID, len(running))
+	for i, x := range running {
+		ids[i] = x.id
+	}
+	gone := map[engine.MachineID]bool{}
+	for _, id := range m.cloud.Gone(ids) {
+		gone[id] = true
+	}
+	for _, x := range running {
+		if x.ready && !gone[x.id] {
+			continue // of these it matters only when they are gone
+		}
 		boot, found := m.cloud.Boot(x.id)
 		if !found {
 			m.running.remove(string(x.id))

@@ -28,8 +28,8 @@ type Config struct {
 	Profile string
 	// Policy is the consolidation policy of all pools; empty leaves each its own.
 	Policy v1.ConsolidationPolicy
-	// DisruptEvery is how much time there is at least between two looks at the nodes; 0 means 5 minutes. It is twice as much
-	// after a look that found nothing to do.
+	// DisruptEvery is how much time there is at least between two looks at the nodes; 0 means UsualDisruptEvery. It is twice as
+	// much after a look that found nothing to do.
 	DisruptEvery time.Duration
 	// BoundEvery is how often the least possible cost is worked out; 0 means every 6 hours.
 	BoundEvery time.Duration
@@ -47,11 +47,14 @@ func (c *Config) profile() string {
 	return "aws-typical"
 }
 
+// UsualDisruptEvery is DisruptEvery unless a Config says otherwise.
+const UsualDisruptEvery = 5 * time.Minute
+
 func (c *Config) disruptEvery() time.Duration {
 	if c.DisruptEvery > 0 {
 		return c.DisruptEvery
 	}
-	return 5 * time.Minute
+	return UsualDisruptEvery
 }
 
 func (c *Config) boundEvery() time.Duration {
