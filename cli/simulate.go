@@ -59,7 +59,7 @@ same input and seed give the same output, byte for byte.`,
 	flags.StringVar(&o.instanceTypes, "instance-types", "", "file of instance types, as JSON")
 	flags.Float64Var(&o.days, "days", 7, "how many days pass")
 	flags.DurationVar(&o.warmUp, "warm-up", time.Hour, "how long the cluster runs before anything is measured")
-	flags.DurationVar(&o.lookEvery, "look-every", simulator.UsualDisruptEvery, "how much time there is between two looks at the nodes for disruption: more takes less computing, less is nearer to a real controller, which looks whenever something has changed")
+	flags.DurationVar(&o.lookEvery, "look-every", simulator.UsualDisruptEvery, "how much time there is at least between two looks at the nodes for disruption, and twice that after one that found nothing: a real controller looks whenever something has changed, more time takes less computing")
 	flags.Uint64Var(&o.seed, "seed", 1, "what chance follows from")
 	flags.StringSliceVar(&o.compare, "compare", nil, "consolidation policies to compare, a list: WhenEmpty, WhenEmptyOrUnderutilized, Balanced")
 	flags.StringVar(&o.profile, "profile", "", "how the cloud behaves: "+strings.Join(simulated.ProfileNames(), ", ")+" (default: the scenario's, or aws-typical)")
@@ -81,8 +81,8 @@ func (o *simulateOptions) verify() error {
 	if o.warmUp < 0 || o.warmUp > mostDays*24*time.Hour {
 		return fmt.Errorf("--warm-up %s: it cannot be negative, nor more than %d days", o.warmUp, mostDays)
 	}
-	if o.lookEvery < time.Second || o.lookEvery > 24*time.Hour {
-		return fmt.Errorf("--look-every %s: it is from 1s to 24h", o.lookEvery)
+	if o.lookEvery < time.Second || o.lookEvery > 30*time.Minute {
+		return fmt.Errorf("--look-every %s: it is from 1s to 30m", o.lookEvery)
 	}
 	if _, err := simulated.ProfileByName(o.profile); o.profile != "" && err != nil {
 		return fmt.Errorf("--profile: %w", err)

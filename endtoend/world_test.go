@@ -74,7 +74,7 @@ func newWorld(t testing.TB) *world {
 	t.Helper()
 	patience := 10 * time.Minute
 	if _, measures := t.(*testing.B); measures {
-		patience = time.Hour
+		patience = 4 * time.Hour
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	t.Cleanup(cancel)
@@ -106,15 +106,15 @@ func (w *world) must(err error) {
 // at most: what is looked at shall not be busy with being looked at.
 func (w *world) until(patience time.Duration, condition func() (bool, string)) {
 	w.Helper()
-	deadline := time.Now().Add(patience)
+	start := time.Now()
 	for {
 		began := time.Now()
 		ok, state := condition()
 		if ok {
 			return
 		}
-		if time.Now().After(deadline) || w.Err() != nil {
-			w.Fatalf("after %v: %s", patience, state)
+		if waited := time.Since(start); waited > patience || w.Err() != nil {
+			w.Fatalf("after %v: %s", waited.Round(time.Second), state)
 		}
 		select {
 		case <-w.Done():

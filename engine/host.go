@@ -8,6 +8,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	v1 "tenon.sh/api/v1"
 	"tenon.sh/engine/bitset"
@@ -44,12 +45,10 @@ type machine struct {
 	lacking string
 	// What conditions say: that the node is ready, that its machine is started anew, or stopped, that it is out of date.
 	ready, rebooting, stopping, drifted bool
-	// initializedAt is since when the claim says that the node is, zero if it does not.
-	initializedAt time.Time
-	kind          *InstanceType      // by the claim; nil if the catalog does not list it
-	sold          *InstanceType      // the same by the labels
-	price         float64            // USD per hour, 0 if it is not known
-	teaches       *resource.Quantity // the memory that others of its type will have; nil if it does not tell
+	kind                                *InstanceType      // by the claim; nil if the catalog does not list it
+	sold                                *InstanceType      // the same by the labels
+	price                               float64            // USD per hour, 0 if it is not known
+	teaches                             *resource.Quantity // the memory that others of its type will have; nil if it does not tell
 }
 
 // host is a machine as one compilation sees it.
@@ -131,7 +130,8 @@ const triedAfter = 15 * time.Second
 // ready for long enough. A spread may have gone another way, another pod may have taken their port. They are planned
 // anew, on this machine too if it will have them.
 func (h *host) isTried(now time.Time) bool {
-	return h.isInitialized() && !h.initializedAt.IsZero() && now.Sub(h.initializedAt) > triedAfter
+	c := v1.GetCondition(h.claim, v1.ConditionInitialized)
+	return h.isInitialized() && c != nil && c.Status == metav1.ConditionTrue && now.Sub(c.LastTransitionTime.Time) > triedAfter
 }
 
 func newMachine(node *corev1.Node, claim *v1.NodeClaim, offer *offer) *machine {
@@ -231,8 +231,7 @@ func (m *machine) readConditions() {
 	m.rebooting, m.stopping = v1.IsTrue(m.claim, v1.ConditionRebooting), v1.IsTrue(m.claim, v1.ConditionInstanceTerminating)
 	m.drifted, m.begun = v1.IsTrue(m.claim, v1.ConditionDrifted), m.claim.CreationTimestamp.Time
 	if v1.IsTrue(m.claim, v1.ConditionInitialized) {
-		m.initializedAt = since(m.claim, v1.ConditionInitialized)
-		m.begun = m.initializedAt
+		m.begun = since(m.claim, v1.ConditionInitialized)
 	}
 	m.softEnd, _ = SoftExpiry(m.claim)
 }

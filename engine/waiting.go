@@ -44,10 +44,8 @@ func (p *problem) sortPods() []*corev1.Pod {
 		if h.leaving || h.late {
 			continue
 		}
-		if len(byName) > 0 {
-			if _, asked := byName[h.name()]; asked {
-				byName[h.name()] = h
-			}
+		if _, asked := byName[h.name()]; asked {
+			byName[h.name()] = h
 		}
 		if h.claim == nil {
 			continue

@@ -234,17 +234,19 @@ func (w *World) watchCloud(m *market) {
 func (w *World) look(m *market) {
 	now := w.clock.now
 	running := slices.Clone(m.running.list)
-	ids := make([]engine.MachineID, len(running))
-	for i, x := range running {
-		ids[i] = x.id
+	var ready []engine.MachineID // of these it matters only whether they are gone
+	for _, x := range running {
+		if x.ready {
+			ready = append(ready, x.id)
+		}
 	}
 	gone := map[engine.MachineID]bool{}
-	for _, id := range m.cloud.Gone(ids) {
+	for _, id := range m.cloud.Gone(ready) {
 		gone[id] = true
 	}
 	for _, x := range running {
 		if x.ready && !gone[x.id] {
-			continue // of these it matters only when they are gone
+			continue
 		}
 		boot, found := m.cloud.Boot(x.id)
 		if !found {
