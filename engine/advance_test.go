@@ -7,6 +7,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -361,5 +362,51 @@ func TestANodeOnWhichPodsRunIsNotGivenUpBecauseItWasNeverInitialized(t *testing.
 	pod.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "DaemonSet", Name: "agent"}}
 	if step := Advance(life); step.Delete == nil || step.Delete.Cause != CauseReadinessTimeout {
 		t.Errorf("a node with nothing but a DaemonSet's pod stays: %+v", step)
+	}
+}
+
+// What is read comes from a cache that others read too.
+func TestAStepSharesNothingWithWhatWasRead(t *testing.T) {
+	t.Parallel()
+	deleted := func(c *v1.NodeClaim) {
+		c.DeletionTimestamp = new(metav1.NewTime(lifeStart))
+		c.Spec.TerminationGracePeriod = &metav1.Duration{Duration: time.Hour}
+	}
+	for name, l := range map[string]Life{
+		"registered":  {Claim: lifeClaim(lifeLaunched), Nodes: []*corev1.Node{lifeNode()}},
+		"initialized": {Claim: lifeClaim(lifeLaunched, lifeTrue(v1.ConditionRegistered)), Nodes: []*corev1.Node{lifeNode(lifeOpen)}},
+		"deleted":     {Claim: lifeClaim(lifeRunning, deleted), Nodes: []*corev1.Node{lifeNode(lifeOpen)}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			l.Now = lifeStart.Add(time.Minute)
+			claim, node := l.Claim.DeepCopy(), l.Nodes[0].DeepCopy()
+			step := Advance(l)
+			if step.Claim == nil || len(step.Nodes) == 0 {
+				t.Fatalf("step %+v: want one that writes both", step)
+			}
+			// As whoever writes them does with the API server's answer.
+			for _, o := range []metav1.Object{step.Claim, step.Nodes[0]} {
+				o.GetLabels()["answered"] = "true"
+			}
+			for i := range step.Claim.Status.Conditions {
+				step.Claim.Status.Conditions[i].Message = "answered"
+			}
+			for i := range step.Claim.Spec.Requirements {
+				step.Claim.Spec.Requirements[i].Key = "answered"
+			}
+			for name := range step.Claim.Status.Capacity {
+				delete(step.Claim.Status.Capacity, name)
+			}
+			for name := range step.Nodes[0].Status.Allocatable {
+				delete(step.Nodes[0].Status.Allocatable, name)
+			}
+			if !equality.Semantic.DeepEqual(claim, l.Claim) {
+				t.Errorf("the claim that was read has changed: %+v", l.Claim)
+			}
+			if !equality.Semantic.DeepEqual(node, l.Nodes[0]) {
+				t.Errorf("the node that was read has changed: %+v", l.Nodes[0])
+			}
+		})
 	}
 }
