@@ -59,7 +59,7 @@ same input and seed give the same output, byte for byte.`,
 	flags.StringVar(&o.instanceTypes, "instance-types", "", "file of instance types, as JSON")
 	flags.Float64Var(&o.days, "days", 7, "how many days pass")
 	flags.DurationVar(&o.warmUp, "warm-up", time.Hour, "how long the cluster runs before anything is measured")
-	flags.DurationVar(&o.lookEvery, "look-every", simulator.UsualDisruptEvery, "how much time there is at least between two looks at the nodes for disruption, and twice that after one that found nothing: a real controller looks whenever something has changed, more time takes less computing")
+	flags.DurationVar(&o.lookEvery, "look-every", simulator.UsualDisruptEvery, "the least time between two looks at the nodes for disruption, doubled after one that found nothing: less is nearer to a real controller, more is computed faster")
 	flags.Uint64Var(&o.seed, "seed", 1, "what chance follows from")
 	flags.StringSliceVar(&o.compare, "compare", nil, "consolidation policies to compare, a list: WhenEmpty, WhenEmptyOrUnderutilized, Balanced")
 	flags.StringVar(&o.profile, "profile", "", "how the cloud behaves: "+strings.Join(simulated.ProfileNames(), ", ")+" (default: the scenario's, or aws-typical)")
