@@ -73,24 +73,12 @@ func (d *disruptor) held(h *host) Reason {
 	if !h.roll.annotated {
 		return Reason{}
 	}
-	var longest Reason
-	var until time.Time
-	for _, pod := range h.bound {
-		p := ProtectionOf(pod, d.s.Now)
-		if !p.Active {
-			continue
-		}
+	if pod, until := d.protector(h); pod != nil {
 		r := Reason{Code: DoNotDisrupt, NodePool: h.pool(), Key: "pod " + podID(pod).String()}
-		if p.Until.IsZero() {
-			return r
+		if !until.IsZero() {
+			r.Have = " until " + clockText(until)
 		}
-		if p.Until.After(until) {
-			longest, until = r, p.Until
-			longest.Have = " until " + until.UTC().Format(time.RFC3339)
-		}
-	}
-	if !longest.OK() {
-		return longest
+		return r
 	}
 	for _, pod := range h.bound {
 		if !IsReschedulable(pod) {
@@ -102,6 +90,21 @@ func (d *disruptor) held(h *host) Reason {
 		}
 	}
 	return Reason{}
+}
+
+// protector is the pod whose annotation keeps the machine, for longest if there are several; nil for none. The time is zero if
+// that does not end by itself.
+func (d *disruptor) protector(h *host) (longest *corev1.Pod, until time.Time) {
+	for _, pod := range h.bound {
+		switch p := ProtectionOf(pod, d.s.Now); {
+		case !p.Active:
+		case p.Until.IsZero():
+			return pod, time.Time{}
+		case p.Until.After(until):
+			longest, until = pod, p.Until
+		}
+	}
+	return longest, until
 }
 
 func (d *disruptor) zoneOf(h *host) *time.Location {

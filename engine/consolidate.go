@@ -304,6 +304,7 @@ func (c *consolidation) aim(gone []*host, aims int) []part {
 				continue
 			}
 			complete = false
+			c.note(part, false)
 			for _, h := range part.hosts {
 				c.insist(h, r)
 			}
@@ -312,6 +313,9 @@ func (c *consolidation) aim(gone []*host, aims int) []part {
 			}
 		}
 		if complete {
+			for _, part := range good {
+				c.note(part, true)
+			}
 			return good
 		}
 		if left == 1 || len(c.sources) > manySources { // a later pass looks at the others again

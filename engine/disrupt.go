@@ -210,7 +210,13 @@ func (d *disruptor) finish() *Plan {
 	for _, number := range d.memo.fleetOf(d.s).inNames() {
 		h := d.p.hosts[number]
 		if r, kept := d.why[h]; kept && !d.taken[h] {
-			d.plan.Kept = append(d.plan.Kept, Kept{Node: h.name(), Claim: h.claimName(), Reason: r})
+			k := Kept{Node: h.name(), Claim: h.claimName(), Reason: r}
+			if r.Code == DoNotDisrupt {
+				if pod, until := d.protector(h); !until.IsZero() {
+					k.Protector = pod
+				}
+			}
+			d.plan.Kept = append(d.plan.Kept, k)
 		}
 	}
 	d.plan.Next = d.next()

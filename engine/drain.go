@@ -104,8 +104,12 @@ func (x *leaving) evict(waiting []*corev1.Pod) {
 		case protection.Active:
 			if !protection.Until.IsZero() {
 				x.step.by(protection.Until.Sub(x.Now))
+				x.step.Events = append(x.step.Events, ProtectedUntil(p, protection.Until))
 			}
 		default:
+			if !protection.Until.IsZero() {
+				x.tell(p, false, eventProtectionEnded, fmt.Sprintf("annotation %s protected the pod until %s", v1.DoNotDisruptAnnotationKey, clockText(protection.Until)))
+			}
 			x.step.Evict = append(x.step.Evict, Eviction{Pod: p})
 		}
 	}

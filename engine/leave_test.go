@@ -210,8 +210,20 @@ func TestProtectionOfLimitedLengthWakesTheDrain(t *testing.T) {
 	if evictions(step) != "" || step.After != 5*time.Second {
 		t.Errorf("evicts %q, after %v", evictions(step), step.After)
 	}
-	if len(step.Events) != 2 || !strings.Contains(step.Events[0].Message, "ns/x") {
-		t.Errorf("events %v: the pod that holds the drain is named on node and claim", step.Events)
+	told := map[string]Event{}
+	for _, e := range step.Events {
+		told[e.Object.GetName()] = e
+	}
+	if len(step.Events) != 3 || !strings.Contains(told["node-1"].Message, "ns/x") || !strings.Contains(told["general-1"].Message, "ns/x") ||
+		told["x"].Reason != "DoNotDisruptUntil" || !strings.Contains(told["x"].Message, "2030-01-02T03:04:15Z") {
+		t.Errorf("events %v: the pod that holds the drain is named on node and claim, and told until when", step.Events)
+	}
+	step = Advance(leavingLife(func(l *Life) {
+		started := metav1.NewTime(lifeStart.Add(-time.Minute))
+		l.Pods = []*corev1.Pod{lifePod("x", lifeProtected("15s"), func(p *corev1.Pod) { p.Status.StartTime = &started })}
+	}))
+	if evictions(step) != "x" || len(step.Events) != 1 || step.Events[0].Reason != "DoNotDisruptGracePeriodElapsed" || step.Events[0].Object.GetName() != "x" {
+		t.Errorf("evicts %q, events %v: a pod whose protection has ended goes, and is told so", evictions(step), step.Events)
 	}
 }
 

@@ -19,6 +19,8 @@ type Plan struct {
 	Cost        Cost
 	// Kept says of every node that could be looked at for disruption and stays why it stays. Only Disrupt fills it.
 	Kept []Kept
+	// Judgements are the moves that consolidation has looked at. Only Disrupt fills it.
+	Judgements []Judgement `json:"-"`
 	// Next names some of the nodes that go next, by pods: new pods had better not be put on them. Only Disrupt fills it.
 	Next []string `json:",omitempty"`
 	// Notes says what the engine left out of account: a pool that cannot be used, an object that it cannot read.
@@ -123,6 +125,8 @@ type Kept struct {
 	Node   string
 	Claim  string
 	Reason Reason
+	// Protector is the pod whose annotation keeps the node for a limited time, nil if that is not why it stays.
+	Protector *corev1.Pod `json:"-"`
 }
 
 // Cost is what a plan costs, in USD per hour.

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"fmt"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -103,6 +104,12 @@ func ProtectionOf(pod *corev1.Pod, now time.Time) Protection {
 	}
 	until := pod.Status.StartTime.Add(d)
 	return Protection{Active: now.Before(until), Until: until}
+}
+
+// ProtectedUntil tells the owner of a pod until when its annotation keeps it, and its node, from being disrupted.
+func ProtectedUntil(pod *corev1.Pod, until time.Time) Event {
+	return Event{Object: pod, Reason: eventProtectedUntil, Key: clockText(until), Message: fmt.Sprintf(
+		"annotation %s protects the pod until %s", v1.DoNotDisruptAnnotationKey, clockText(until))}
 }
 
 func podID(pod metav1.Object) PodID {

@@ -58,6 +58,21 @@ func (d *disruptor) repair() {
 	r.carry(candidates)
 }
 
+// BrokenBy is the condition for which the node has to be replaced by now; "" if there is none.
+func BrokenBy(s *Snapshot, node *corev1.Node, claim *v1.NodeClaim) string {
+	class := findClass(s, claim.Spec.NodeClassRef)
+	if class == nil {
+		return ""
+	}
+	r := &repairer{d: &disruptor{s: s, plan: &Plan{}}, patterns: map[string]*regexp.Regexp{}}
+	r.readPatterns()
+	f, _ := r.fault(&host{machine: &machine{node: node, claim: claim}}, class.Repairs)
+	if f.policy == nil {
+		return ""
+	}
+	return f.policy.Condition
+}
+
 func (r *repairer) readPatterns() {
 	for i := range r.d.s.Classes {
 		c := &r.d.s.Classes[i]

@@ -147,6 +147,8 @@ const (
 	eventAwaitingDetachment = "AwaitingVolumeDetachment"
 	eventInconsistent       = "FailedConsistencyCheck"
 	eventInvalidProtection  = "InvalidDoNotDisruptAnnotation"
+	eventProtectedUntil     = "DoNotDisruptUntil"
+	eventProtectionEnded    = "DoNotDisruptGracePeriodElapsed"
 )
 
 // Quiet reports whether nothing is left to do now.

@@ -41,6 +41,89 @@ func TakenBack(node *corev1.Node, claim *v1.NodeClaim, why engine.Reason) []Even
 	return events
 }
 
+// Candidates tells the owners of the nodes, and of their claims, that consolidation is about to replace them.
+func Candidates(nodes []*corev1.Node, claims []*v1.NodeClaim, d engine.Disruption) []Event {
+	if d.Reason != v1.Underutilized || len(d.Replacements) == 0 {
+		return nil
+	}
+	var types []string
+	for _, l := range d.Replacements {
+		types = append(types, l.InstanceTypes[0])
+	}
+	message := fmt.Sprintf("Consolidation candidate: replace %s by %d (%s), saves $%.2f/h", some(d.Nodes), len(d.Replacements), some(types), d.SavingPerHour)
+	return onAll(nodes, claims, Event{Reason: ConsolidationCandidate, Message: message, Key: message})
+}
+
+// Approved tells that a move was good enough for the policy Balanced: the owners of the node that goes and of its claim, or the
+// pool's if there are several.
+func Approved(nodes []*corev1.Node, claims []*v1.NodeClaim, pool *v1.NodePool, j engine.Judgement) []Event {
+	if !j.Approved || j.Balance == nil {
+		return nil
+	}
+	e := Event{Reason: ConsolidationApproved, Message: fmt.Sprintf(
+		"Balanced approves removing %s: score %.2f >= threshold %.2f (k: %d), saves %.1f%% of the pool's price for %.1f%% of its disruption",
+		some(j.Nodes), j.Balance.Score, engine.BalanceThreshold, engine.BalanceFactor, 100*j.Balance.Saving, 100*j.Balance.Disruption)}
+	if len(j.Nodes) == 1 {
+		return onAll(nodes, claims, e)
+	}
+	if pool == nil {
+		return nil
+	}
+	e.Object = pool
+	return []Event{e}
+}
+
+// Rejected tells the owners of the nodes, and of their claims, that what consolidation had decided is not right any more.
+func Rejected(nodes []*corev1.Node, claims []*v1.NodeClaim, reason v1.DisruptionReason, why engine.Reason) []Event {
+	if reason != v1.Underutilized {
+		return nil
+	}
+	cause := causeOf(why)
+	return onAll(nodes, claims, Event{Reason: ConsolidationRejected, Key: cause, Message: "Consolidation rejected (" + cause + "): " + why.Message()})
+}
+
+// causeOf sorts reasons as Karpenter does: budget, scheduling, churn or unknown.
+func causeOf(why engine.Reason) string {
+	switch why.Code {
+	case engine.BudgetExhausted, engine.PodsExpected:
+		return "budget"
+	case engine.WouldStrand, engine.PodStranded, engine.CannotMove, engine.LimitReached:
+		return "scheduling"
+	case engine.NotEmpty, engine.NodeGone, engine.PodGone, engine.AlreadyLeaving, engine.BeingReplaced, engine.PoolChanged,
+		engine.NodePoolNotFound, engine.ReplacementGone, engine.DoNotDisrupt, engine.EvictionBlocked:
+		return "churn"
+	}
+	return "unknown"
+}
+
+// onAll is the event on the nodes and on the claims, as far as they are there.
+func onAll(nodes []*corev1.Node, claims []*v1.NodeClaim, e Event) []Event {
+	var events []Event
+	for _, n := range nodes {
+		if n != nil {
+			e.Object = n
+			events = append(events, e)
+		}
+	}
+	for _, c := range claims {
+		if c != nil {
+			e.Object = c
+			events = append(events, e)
+		}
+	}
+	return events
+}
+
+// Engine is an event that the engine wants told.
+func Engine(e engine.Event) Event {
+	return Event{Object: e.Object, Warning: e.Warning, Reason: e.Reason, Message: e.Message, Key: e.Key}
+}
+
+// RepairBlocked tells a pool's owner that so many of its nodes are broken that none is repaired.
+func RepairBlocked(pool *v1.NodePool, reason engine.Reason) Event {
+	return Event{Object: pool, Reason: NodeRepairBlocked, Warning: true, Every: 15 * time.Minute, Message: "Cannot repair: " + reason.Message()}
+}
+
 // Interrupted tells the owners of a node and of its claim what the cloud has announced, and whether the machine is left.
 func Interrupted(node *corev1.Node, claim *v1.NodeClaim, x engine.Interruption) []Event {
 	var events []Event
@@ -90,19 +173,10 @@ func Blocked(node *corev1.Node, claim *v1.NodeClaim, reason engine.Reason) []Eve
 	return onBoth(node, claim, Event{Reason: DisruptionBlocked, Message: "Cannot disrupt: " + reason.Message()})
 }
 
-// onBoth is the event on the node and on the claim, as far as they are there.
+// onBoth is the event on the node and on the claim, as far as they are there; it is not repeated soon.
 func onBoth(node *corev1.Node, claim *v1.NodeClaim, e Event) []Event {
 	e.Every = 15 * time.Minute
-	var events []Event
-	if node != nil {
-		e.Object = node
-		events = append(events, e)
-	}
-	if claim != nil {
-		e.Object = claim
-		events = append(events, e)
-	}
-	return events
+	return onAll([]*corev1.Node{node}, []*v1.NodeClaim{claim}, e)
 }
 
 // DisruptionLine is the log line of a disruption that begins.

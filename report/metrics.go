@@ -31,7 +31,9 @@ type Metrics struct {
 	eligible                                                        *prometheus.GaugeVec
 	kept                                                            *prometheus.GaugeVec
 	keptFor                                                         map[[2]string]int // by pool and reason, as last said
-	failedValidations, queueFailures                                *prometheus.CounterVec
+	failedValidations, queueFailures, judgements                    *prometheus.CounterVec
+	unhealthyDisrupted                                              *prometheus.CounterVec
+	balance                                                         *prometheus.HistogramVec
 	cloudDuration                                                   *prometheus.HistogramVec
 	cloudErrors                                                     *prometheus.CounterVec
 }
@@ -55,6 +57,8 @@ func (m *Metrics) declareClaims(f factory) {
 		"nodepool", "capacity_type", "zone")
 	m.claimsDisrupted = f.counters("karpenter_nodeclaims_disrupted_total", "NodeClaims that this program deleted, by why.",
 		"reason", "nodepool", "capacity_type", "consolidation_policy", "termination_mode")
+	m.unhealthyDisrupted = f.counters("karpenter_nodeclaims_unhealthy_disrupted_total", "NodeClaims that were deleted because their node was broken, by the condition that said so.",
+		"condition", "nodepool", "capacity_type", "image_id")
 	m.podsDisrupted = f.counters("karpenter_pods_disruption_initiated_total", "Pods that had to move because their NodeClaim was deleted.",
 		"reason", "nodepool", "capacity_type", "consolidation_policy", "termination_mode")
 	m.claimTermination = f.histograms("karpenter_nodeclaims_termination_duration_seconds", "Time from a NodeClaim's deletion to its end.",
@@ -91,6 +95,15 @@ func (m *Metrics) declareDecisions(f factory) {
 		decisionBuckets(), "reason", "consolidation_type")
 	m.eligible = f.gauges("karpenter_voluntary_disruption_eligible_nodes", "Nodes that could be disrupted at the last look.", "reason")
 	m.kept = f.gauges("tenon_nodes_kept", "Nodes by why they were not disrupted at the last look, the reasons of tenon explain node.", "nodepool", "reason")
+	m.judgements = f.counters("karpenter_consolidation_moves_total", "Moves that consolidation looked at, once for each pool that they would take machines from.",
+		"decision", "nodepool", "policy")
+	m.balance = f.histograms("karpenter_consolidation_score", "Scores of moves under the policy Balanced.", []float64{0.1, 0.25, 0.33, 0.5, 1, 2, 5, 10},
+		"decision", "nodepool", "policy")
+	timeouts := f.counters("karpenter_voluntary_disruption_consolidation_timeouts_total", "Always 0: consolidation looks at all nodes in one pass that has no time limit.",
+		"consolidation_type")
+	for _, kind := range []string{"multi", "single"} {
+		timeouts.WithLabelValues(kind)
+	}
 	m.failedValidations = f.counters("karpenter_voluntary_disruption_failed_validations_total", "Disruptions that were not right any more when they were to begin.",
 		"consolidation_type")
 	m.queueFailures = f.counters("karpenter_voluntary_disruption_queue_failures_total", "Replacements that were not ready when their disruption was taken back.",
@@ -228,6 +241,25 @@ func (m *Metrics) Decided(decision string, reason v1.DisruptionReason, pools []s
 	for _, pool := range pools {
 		m.decisionsByPool.WithLabelValues(pool, decision, lower(reason), consolidationType(reason)).Inc()
 	}
+}
+
+// Judged counts the moves that consolidation looked at.
+func (m *Metrics) Judged(judgements []engine.Judgement) {
+	for _, j := range judgements {
+		decision := "rejected"
+		if j.Approved {
+			decision = "approved"
+		}
+		m.judgements.WithLabelValues(decision, j.NodePool, string(j.Policy)).Inc()
+		if j.Balance != nil {
+			m.balance.WithLabelValues(decision, j.NodePool, string(j.Policy)).Observe(j.Balance.Score)
+		}
+	}
+}
+
+// UnhealthyDisrupted counts a NodeClaim that was deleted because its node had the condition.
+func (m *Metrics) UnhealthyDisrupted(condition string, claim *v1.NodeClaim) {
+	m.unhealthyDisrupted.WithLabelValues(snake(condition), poolOf(claim), claim.Labels[v1.CapacityTypeLabelKey], claim.Status.ImageID).Inc()
 }
 
 // Overtaken counts a disruption that was not right any more when it was to begin.

@@ -12,6 +12,9 @@ const (
 	DisruptionBlocked          = "DisruptionBlocked"
 	NodeRepairBlocked          = "NodeRepairBlocked"
 	Unconsolidatable           = "Unconsolidatable"
+	ConsolidationCandidate     = "ConsolidationCandidate"
+	ConsolidationApproved      = "ConsolidationApproved"
+	ConsolidationRejected      = "ConsolidationRejected"
 
 	TerminatingOnInterruption    = "TerminatingOnInterruption"
 	InsufficientCapacityError    = "InsufficientCapacityError"
@@ -25,5 +28,7 @@ const (
 	Evicted                      = "Evicted"
 	Disrupted                    = "Disrupted"
 	InvalidDoNotDisrupt          = "InvalidDoNotDisruptAnnotation"
+	DoNotDisruptUntil            = "DoNotDisruptUntil"
+	DoNotDisruptElapsed          = "DoNotDisruptGracePeriodElapsed"
 	Finalized                    = "Finalized"
 )

@@ -73,6 +73,11 @@ func NewRecorder(writer client.Client, clock clock.PassiveClock) *Recorder {
 			InsufficientCapacityError: rate.NewLimiter(5, 10),
 			LaunchFailed:              rate.NewLimiter(5, 10),
 			Unconsolidatable:          rate.NewLimiter(2, 20), // of a large cluster some nodes are told about at a time
+			ConsolidationCandidate:    rate.NewLimiter(5, 20),
+			ConsolidationApproved:     rate.NewLimiter(5, 20),
+			ConsolidationRejected:     rate.NewLimiter(5, 20),
+			DoNotDisruptUntil:         rate.NewLimiter(2, 20),
+			DoNotDisruptElapsed:       rate.NewLimiter(5, 20),
 		},
 		all:  rate.NewLimiter(50, 200),
 		wake: make(chan struct{}, 1),

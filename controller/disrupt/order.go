@@ -39,7 +39,10 @@ func (r *Reconciler) order(ctx context.Context, view *view, d engine.Disruption)
 	if err != nil {
 		undo := r.unmarkAll(ctx, view, d.Nodes, marked, mark)
 		if overtaken := (overtakenError{}); errors.As(err, &overtaken) || cluster.Expected(err) {
-			r.Metrics.Overtaken(d.Reason)
+			if overtaken.reason.OK() {
+				overtaken.reason = engine.Reason{Code: engine.OrderBroken, Key: strings.Join(d.Claims, ", "), Have: err.Error()}
+			}
+			r.overtaken(view, d, overtaken.reason)
 			log.FromContext(ctx).Info("took disruption back before it began", "nodes", d.Nodes, "cause", err.Error())
 			err = nil
 		}

@@ -140,6 +140,7 @@ func (r *Reconciler) rollBack(ctx context.Context, view *view, o engine.Order) e
 		node := view.node(o.Nodes[i])
 		if errs[i] = r.release(ctx, node, claim, o.Reason, r.failure(o)); errs[i] == nil {
 			r.Recorder.Publish(report.TakenBack(node, claim, o.Why)...)
+			r.Recorder.Publish(report.Rejected([]*corev1.Node{node}, []*v1.NodeClaim{claim}, o.Reason, o.Why)...)
 		}
 	})
 	if len(o.Claims) > 0 && len(o.Starting) > 0 && errors.Join(errs...) == nil {

@@ -85,6 +85,7 @@ func (r *Reconciler) CarryOut(ctx context.Context, snap *engine.Snapshot, plan *
 	view := newView(snap)
 	r.Metrics.Kept(plan.Kept)
 	r.reportKept(view, plan.Kept)
+	r.reportMoves(view, plan)
 	inProgress := r.goOn(ctx, view, engine.Progress(snap, r.Options, &r.progress))
 	return errors.Join(
 		inProgress, r.takeBack(ctx, view, plan), r.begin(ctx, view, r.patient(view, plan.Disruptions)), r.avoid(ctx, view, plan.Next),
@@ -143,7 +144,33 @@ func (r *Reconciler) reportKept(view *view, kept []engine.Kept) {
 			continue
 		}
 		r.Recorder.Publish(report.Blocked(view.node(k.Node), view.claims[k.Claim], k.Reason)...)
+		if pool := view.pools[k.Reason.NodePool]; pool != nil && k.Reason.Code == engine.TooManyUnhealthy {
+			r.Recorder.Publish(report.RepairBlocked(pool, k.Reason))
+		}
+		if pod := k.Protector; pod != nil {
+			r.Recorder.Publish(report.Engine(engine.ProtectedUntil(pod, engine.ProtectionOf(pod, view.snapshot.Now).Until)))
+		}
 	}
+}
+
+// reportMoves tells what consolidation has looked at, and which nodes it is about to replace.
+func (r *Reconciler) reportMoves(view *view, plan *engine.Plan) {
+	r.Metrics.Judged(plan.Judgements)
+	for _, j := range plan.Judgements {
+		nodes, claims := view.those(j.Nodes, j.Claims)
+		r.Recorder.Publish(report.Approved(nodes, claims, view.pools[j.NodePool], j)...)
+	}
+	for _, d := range plan.Disruptions {
+		nodes, claims := view.those(d.Nodes, d.Claims)
+		r.Recorder.Publish(report.Candidates(nodes, claims, d)...)
+	}
+}
+
+// overtaken tells that a disruption was not right any more when it was to begin.
+func (r *Reconciler) overtaken(view *view, d engine.Disruption, why engine.Reason) {
+	r.Metrics.Overtaken(d.Reason)
+	nodes, claims := view.those(d.Nodes, d.Claims)
+	r.Recorder.Publish(report.Rejected(nodes, claims, d.Reason, why)...)
 }
 
 // disrupt carries one disruption out. With replacements it only begins here; without, it goes node by node: mark the claim,
@@ -207,7 +234,7 @@ func (r *Reconciler) check(ctx context.Context, view *view, d engine.Disruption)
 	reason := r.checks.checker.Check(d)
 	r.checks.took = max(r.checks.took/2, r.Cluster.Clock.Since(began))
 	if !reason.OK() {
-		r.Metrics.Overtaken(d.Reason)
+		r.overtaken(view, d, reason)
 		log.FromContext(ctx).V(1).Info("dropped disruption, it is not right any more", "nodes", d.Nodes, "reason", reason.String())
 	}
 	return reason, nil
@@ -224,7 +251,7 @@ func (r *Reconciler) remove(ctx context.Context, view *view, node *corev1.Node, 
 		return false, err
 	}
 	if pod := arrived(pods, d); pod != nil {
-		r.Metrics.Overtaken(d.Reason)
+		r.overtaken(view, d, engine.Reason{Code: engine.NotEmpty, Have: "pod " + pod.Namespace + "/" + pod.Name + ", which has just come,"})
 		log.FromContext(ctx).Info("kept node, a pod came to run on it", "Node", node.Name, "Pod", pod.Namespace+"/"+pod.Name)
 		_, err := r.unmark(ctx, claim, node)
 		return false, err
@@ -267,6 +294,9 @@ func (r *Reconciler) tellDeleted(ctx context.Context, view *view, node *corev1.N
 	log.FromContext(ctx).Info("deleted nodeclaim", "NodeClaim", claim.Name, "Node", name, "reason", reason, "pods", moving)
 	r.Recorder.Publish(report.Terminating(node, claim, reason)...)
 	r.Metrics.ClaimDisrupted(string(reason), claim, view.policy(claim, reason), moving)
+	if reason == v1.Unhealthy && node != nil {
+		r.Metrics.UnhealthyDisrupted(engine.BrokenBy(view.snapshot, node, claim), claim)
+	}
 }
 
 // arrived returns a pod that would have to move and that the decision did not know of.

@@ -35,6 +35,17 @@ func newView(s *engine.Snapshot) *view {
 	return v
 }
 
+// those are the nodes and claims of these names, nil for those that are not there.
+func (v *view) those(nodeNames, claimNames []string) (nodes []*corev1.Node, claims []*v1.NodeClaim) {
+	for _, name := range nodeNames {
+		nodes = append(nodes, v.node(name))
+	}
+	for _, name := range claimNames {
+		claims = append(claims, v.claims[name])
+	}
+	return nodes, claims
+}
+
 // node is the node of that name as it is now, as far as this pass knows; nil if there is none.
 func (v *view) node(name string) *corev1.Node {
 	v.mu.Lock()

@@ -155,7 +155,7 @@ func (r *Reconciler) steps(ctx context.Context, mem *memory, life engine.Life) (
 		life.Now = r.Cluster.Clock.Now()
 		step := engine.Advance(life)
 		for _, e := range step.Events {
-			r.Recorder.Publish(report.Event{Object: e.Object, Warning: e.Warning, Reason: e.Reason, Message: e.Message, Key: e.Key})
+			r.Recorder.Publish(report.Engine(e))
 		}
 		if step.Ask != engine.AskNothing {
 			if err := r.answer(ctx, mem, &life, step.Ask); err != nil {

@@ -1,0 +1,106 @@
+package disrupt_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	v1 "tenon.sh/api/v1"
+	"tenon.sh/cluster/clustertest"
+	"tenon.sh/engine"
+)
+
+// What consolidation is about to replace, what Balanced approves of and what is taken back is told under the names that
+// Karpenter's users filter by.
+func TestMovesOfConsolidationAreTold(t *testing.T) {
+	t.Parallel()
+	w := newOrderWorld(t)
+	d := &w.plan.Disruptions[0]
+	d.Reason, d.SavingPerHour = v1.Underutilized, 0.12
+	w.plan.Judgements = []engine.Judgement{
+		{NodePool: "general", Policy: v1.Balanced, Approved: true, Nodes: d.Nodes, Claims: d.Claims, Balance: &engine.Balance{Score: 1.5, Saving: 0.3, Disruption: 0.2}},
+		{NodePool: "general", Policy: v1.Balanced, Nodes: d.Nodes[:1], Claims: d.Claims[:1], Balance: &engine.Balance{Score: 0.4, Saving: 0.04, Disruption: 0.1}},
+	}
+	w.Must(w.begin())
+	w.outside = true
+	gone := w.replacement()
+	gone.Finalizers = nil
+	w.Must(w.Client.Update(w, gone))
+	w.Must(w.Client.Delete(w, gone)) // the offering is sold out
+	w.outside = false
+	w.settles()
+	events := w.Events()
+	for event, n := range map[string]int{
+		"Node ConsolidationCandidate": 2, "NodeClaim ConsolidationCandidate": 2, "NodePool ConsolidationApproved": 1, "Node ConsolidationApproved": 0,
+		"Node ConsolidationRejected": 2, "NodeClaim ConsolidationRejected": 2,
+	} {
+		if events[event] != n {
+			t.Errorf("%d events %s, want %d", events[event], event, n)
+		}
+	}
+	for text, want := range map[string]float64{
+		`karpenter_consolidation_moves_total{decision="approved",nodepool="general",policy="Balanced"}`:                             1,
+		`karpenter_consolidation_moves_total{decision="rejected",nodepool="general",policy="Balanced"}`:                             1,
+		`karpenter_voluntary_disruption_consolidation_timeouts_total{consolidation_type="single"}`:                                  0,
+		`karpenter_voluntary_disruption_failed_validations_total{consolidation_type="multi"}`:                                       0,
+		`karpenter_voluntary_disruption_queue_failures_total{consolidation_type="multi",decision="replace",reason="underutilized"}`: 1,
+	} {
+		if got := metric(w.World, text); got != want {
+			t.Errorf("%s is %v, want %v", text, got, want)
+		}
+	}
+}
+
+// A pod that keeps its node for a while says until when.
+func TestAPodThatKeepsItsNodeForAWhileIsTold(t *testing.T) {
+	pool := clustertest.Pool("general")
+	pool.Spec.Disruption.ConsolidationPolicy = v1.WhenEmptyOrUnderutilized
+	claim, node := clustertest.Machine(pool, "general-a", old)
+	v1.SetCondition(claim, v1.ConditionDrifted, metav1.ConditionTrue, engine.PoolDrifted, "", old)
+	pod := clustertest.Bound("web", "1", "general-a")
+	w := clustertest.New(t, interceptor.Funcs{}, pool, claim, node)
+	started := metav1.NewTime(w.Clock.Now().Add(-time.Minute))
+	pod.Annotations, pod.Status.StartTime = map[string]string{v1.DoNotDisruptAnnotationKey: "10m"}, &started
+	w.Put(pod)
+	w.Must(newReconciler(w).Reconcile(w))
+	if events := w.Events(); events["Pod DoNotDisruptUntil"] != 1 || events["Node DisruptionBlocked"] != 1 {
+		t.Errorf("the events are %v", events)
+	}
+}
+
+// What was repaired is counted by what was wrong; that too many are broken is told to the pool's owner as well.
+func TestRepairsAreCountedByCondition(t *testing.T) {
+	for _, c := range []struct {
+		broken, healthy int
+		repaired        float64
+		told            int
+	}{{1, 4, 1, 0}, {3, 2, 0, 1}} {
+		w := clustertest.New(t, interceptor.Funcs{})
+		pool := clustertest.Pool("general")
+		w.Put(pool)
+		for i := range c.broken + c.healthy {
+			claim, node := clustertest.Machine(pool, fmt.Sprint("general-", i), old)
+			if i < c.broken {
+				node.Status.Conditions = []corev1.NodeCondition{{Type: "DiskBroken", Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(old)}}
+			} else {
+				w.Put(clustertest.Bound(fmt.Sprint("web-", i), "1", node.Name))
+			}
+			w.Put(claim)
+			w.Put(node)
+		}
+		snap, err := w.Cluster.Snapshot(w)
+		w.Must(err)
+		for i := range snap.Classes {
+			snap.Classes[i].Repairs = []engine.RepairPolicy{{Condition: "DiskBroken", Status: "True", Toleration: time.Minute}}
+		}
+		w.Must(newReconciler(w).CarryOut(w, snap, engine.Disrupt(snap, engine.Options{}, nil)))
+		repaired := metric(w, `karpenter_nodeclaims_unhealthy_disrupted_total{capacity_type="on-demand",condition="disk_broken",image_id="",nodepool="general"}`)
+		if told := w.Events()["NodePool NodeRepairBlocked"]; repaired != c.repaired || told != c.told {
+			t.Errorf("%d of %d broken: %v repaired, the pool's owner was told %d times", c.broken, c.broken+c.healthy, repaired, told)
+		}
+	}
+}
