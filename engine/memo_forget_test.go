@@ -7,6 +7,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	v1 "tenon.sh/api/v1"
 )
 
 // However much a memo has seen and forgotten, a rollout is one: pods that it has known for long and new ones count together.
@@ -56,6 +58,33 @@ func TestAPodThatComesLaterThanTheClockSaysIsNotForgotten(t *testing.T) {
 		pods.readActivity(now.Add(c.after))
 		if came := !pods.activityOn("n1").came.IsZero(); came != c.came {
 			t.Errorf("%s later the pod has come: %t", c.after, came)
+		}
+	}
+}
+
+// Pools come and go: what a memo keeps of a catalog is what the pools that there are need.
+func TestAMemoForgetsPoolsThatAreGone(t *testing.T) {
+	t.Parallel()
+	class := Class{Ref: v1.NodeClassReference{Group: "karpenter.kwok.sh", Kind: "KWOKNodeClass", Name: "default"}}
+	class.InstanceTypes = []InstanceType{{Name: "small", Offerings: []Offering{{Zone: "a", CapacityType: v1.CapacityTypeOnDemand, Price: 1}}}}
+	pool := func(name string) *v1.NodePool {
+		p := &v1.NodePool{ObjectMeta: metav1.ObjectMeta{Name: name}}
+		p.Spec.Template.Spec.NodeClassRef = &class.Ref
+		return p
+	}
+	memo, stays := &Memo{}, pool("stays")
+	var kept *poolTable
+	for i := range 10 {
+		Provision(&Snapshot{NodePools: []*v1.NodePool{stays, pool(fmt.Sprint("passing-", i))}, Classes: []Class{class}}, Options{}, memo)
+		tables := memo.catalogs[&class.InstanceTypes[0]].tables
+		if i == 0 {
+			kept = tables["stays"]
+		}
+		if len(tables) > 3 { // those of this call, and of the last one
+			t.Fatalf("after %d calls with two pools each the memo keeps the tables of %d", i+1, len(tables))
+		}
+		if kept == nil || tables["stays"] != kept {
+			t.Fatalf("call %d: the table of the pool that stays was made anew", i+1)
 		}
 	}
 }

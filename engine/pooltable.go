@@ -24,6 +24,7 @@ type poolTable struct {
 	spans []tableSpan
 	// settled holds, for the labels that were asked for, the options with each value.
 	settled map[string][]tableValue
+	pass    uint64 // the last call that used it
 }
 
 type tableSpan struct {
@@ -43,9 +44,10 @@ func (m *poolModel) table(u *requirement.Universe) *poolTable {
 	rules := m.rules()
 	lasting := len(m.chosen) == 0 && !m.catalog.several
 	if known := m.catalog.tables[m.pool.Name]; lasting && known != nil && known.rules.equal(rules) {
+		known.pass = m.catalog.pass
 		return known
 	}
-	t := &poolTable{rules: rules, settled: map[string][]tableValue{}}
+	t := &poolTable{rules: rules, settled: map[string][]tableValue{}, pass: m.catalog.pass}
 	for i := range m.catalog.types {
 		t.add(&m.catalog.types[i], m.turnsOut(&m.catalog.types[i], u))
 	}

@@ -50,12 +50,14 @@ func (m *Memo) catalogOf(types []InstanceType) *soldCatalog {
 	return c
 }
 
-// forgetCatalogs drops those that the last call that asked for catalogs did not ask for.
+// forgetCatalogs drops those that the last call that asked for catalogs did not ask for, and of the others the tables of pools
+// that it did not see.
 func (m *Memo) forgetCatalogs() {
 	for first, c := range m.catalogs {
 		if c.pass < m.asked {
 			delete(m.catalogs, first)
 		}
+		maps.DeleteFunc(c.tables, func(_ string, t *poolTable) bool { return t.pass < m.asked })
 	}
 }
 
