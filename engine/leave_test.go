@@ -140,6 +140,10 @@ func TestDrainTiers(t *testing.T) {
 func TestDeadline(t *testing.T) {
 	t.Parallel()
 	patience := 300 * time.Second // from lifeStart
+	ended := func(p *corev1.Pod) { p.Status.Phase = corev1.PodSucceeded }
+	tolerant := func(p *corev1.Pod) {
+		p.Spec.Tolerations = []corev1.Toleration{{Key: v1.DisruptedTaintKey, Operator: corev1.TolerationOpExists}}
+	}
 	tests := []struct {
 		name  string
 		now   time.Duration
@@ -155,6 +159,8 @@ func TestDeadline(t *testing.T) {
 		{"tiers do not hold what is overdue", 280 * time.Second, []*corev1.Pod{lifePod("c", lifeCritical), lifePod("a", lifeGrace(5))}, "c!20 a", 0},
 		{"an ending pod that would overshoot is shortened", 90 * time.Second, []*corev1.Pod{lifePod("x", lifeEnding(lifeStart.Add(6000*time.Second)))}, "x!210", 0},
 		{"an ending pod in time is left", 90 * time.Second, []*corev1.Pod{lifePod("x", lifeEnding(lifeStart.Add(200*time.Second)))}, "", 0},
+		{"those that nobody waits for are left, overdue or not", 400 * time.Second, []*corev1.Pod{lifePod("ended", ended), lifePod("stays", tolerant),
+			lifePod("mirror", lifeOwned("v1", "Node")), lifePod("stuck", lifeEnding(lifeStart)), lifePod("x")}, "x!1", 0},
 		{"shortened once is enough", 400 * time.Second, []*corev1.Pod{lifePod("x", lifeEnding(lifeStart.Add(401*time.Second)))}, "", 0},
 	}
 	for _, tt := range tests {
@@ -187,6 +193,15 @@ func TestDeadlineAnnotation(t *testing.T) {
 	}))
 	if evictions(existing) != "x!1" {
 		t.Errorf("evicts %q: an existing deadline stands", evictions(existing))
+	}
+	extended := Advance(leavingLife(func(l *Life) {
+		l.Now = lifeStart.Add(400 * time.Second)
+		l.Claim.Spec.TerminationGracePeriod = period
+		l.Claim.Annotations = map[string]string{v1.NodeClaimTerminationTimestampAnnotationKey: "2030-01-02T04:04:00Z"}
+		l.Pods = []*corev1.Pod{lifePod("x", lifeProtected("true"))}
+	}))
+	if evictions(extended) != "" {
+		t.Errorf("evicts %q: a deadline that somebody has put off has not come", evictions(extended))
 	}
 	bad := Advance(leavingLife(func(l *Life) {
 		l.Claim.Annotations = map[string]string{v1.NodeClaimTerminationTimestampAnnotationKey: "tomorrow"}

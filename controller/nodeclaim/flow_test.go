@@ -128,24 +128,38 @@ func TestALifeIsCountedOnce(t *testing.T) {
 	}
 }
 
-func TestAnEvictionIsNotForAnotherPodOfTheSameName(t *testing.T) {
+// Neither the eviction of a pod nor its deletion at the end of its node's grace period meets a later pod of its name.
+func TestAPodIsNotSentAwayForAnotherOfTheSameName(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, newClaim("general-1"))
-	w.until("initialized", w.initialized)
-	pod := newPod("a", w.nodes()[0].Name)
-	w.create(pod)
-	w.overtake = func() {
-		w.overtake = nil
-		w.remove(pod)
-		w.create(newPod("a", "elsewhere", func(p *corev1.Pod) { p.UID = "uid-second" }))
+	timeUp := func(c *v1.NodeClaim) {
+		c.Annotations = map[string]string{v1.NodeClaimTerminationTimestampAnnotationKey: "2030-01-01T00:00:00Z"}
 	}
-	w.remove(w.claims()[0])
-	w.until("gone", w.empty)
-	if w.overtake != nil {
-		t.Error("nothing was evicted")
-	}
-	if pods := w.pods(); len(pods) != 1 || pods[0].UID != "uid-second" || pods[0].DeletionTimestamp != nil {
-		t.Errorf("pods %v: want the second one of that name", pods)
+	protected := func(p *corev1.Pod) { p.Annotations = map[string]string{v1.DoNotDisruptAnnotationKey: "true"} }
+	for _, tt := range []struct {
+		name  string
+		claim func(*v1.NodeClaim)
+		pod   func(*corev1.Pod)
+	}{{"asked to go", func(*v1.NodeClaim) {}, func(*corev1.Pod) {}}, {"forced to go", timeUp, protected}} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, newClaim("general-1", tt.claim))
+			w.until("initialized", w.initialized)
+			pod := newPod("a", w.nodes()[0].Name, tt.pod)
+			w.create(pod)
+			w.overtake = func() {
+				w.overtake = nil
+				w.remove(pod)
+				w.create(newPod("a", "elsewhere", func(p *corev1.Pod) { p.UID = "uid-second" }))
+			}
+			w.remove(w.claims()[0])
+			w.until("gone", w.empty)
+			if w.overtake != nil {
+				t.Error("nothing was sent away")
+			}
+			if pods := w.pods(); len(pods) != 1 || pods[0].UID != "uid-second" || pods[0].DeletionTimestamp != nil {
+				t.Errorf("pods %v: want the second one of that name", pods)
+			}
+		})
 	}
 }
 

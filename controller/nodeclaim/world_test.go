@@ -61,7 +61,7 @@ type world struct {
 	never      string // the one node that does not
 	paused     func() // what happens while nodes are opened
 	behind     bool   // the cache does not show yet that nodes were deleted
-	overtake   func() // what happens before an eviction arrives
+	overtake   func() // what happens before an eviction or the deletion of a pod arrives
 }
 
 // heard keeps what people were told.
@@ -176,6 +176,14 @@ func (w *world) interceptors() interceptor.Funcs {
 			return err
 		},
 		Delete: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.DeleteOption) error {
+			if pod, ok := o.(*corev1.Pod); ok {
+				if w.overtake != nil {
+					w.overtake()
+				}
+				if err := w.meets((&client.DeleteOptions{}).ApplyOptions(opts).Preconditions, pod); err != nil {
+					return err
+				}
+			}
 			return write(func() error { return c.Delete(ctx, o, opts...) })
 		},
 		Patch: func(ctx context.Context, c client.WithWatch, o client.Object, p client.Patch, opts ...client.PatchOption) error {
@@ -198,7 +206,7 @@ func (w *world) interceptors() interceptor.Funcs {
 	}
 }
 
-// meets says what the API server says of preconditions, which the client in memory does not read for evictions.
+// meets says what the API server says of preconditions, of which the client in memory reads no UIDs.
 func (w *world) meets(p *metav1.Preconditions, o client.Object) error {
 	var there corev1.Pod
 	if err := w.client.Get(w.t.Context(), client.ObjectKeyFromObject(o), &there); err != nil {
