@@ -30,7 +30,7 @@ func (c *consolidation) caps(p *disruption.Problem, machineOf []int) []func(h *h
 		b := c.budgets[h.pool()]
 		a := b.rules.allowance(c.s.Now, v1.Underutilized, b.counts)
 		uses := []disruption.Lot{{Of: cap(b, max(0, a.Left()-b.used), func(h *host) Reason {
-			return Reason{Code: BudgetExhausted, NodePool: h.pool(), Have: "no more node now" + b.opening(c.s.Now, v1.Underutilized, a)}
+			return Reason{Code: BudgetExhausted, NodePool: b.rules.pool.Name, Have: "no more node now" + b.opening(c.s.Now, v1.Underutilized, a)}
 		}), N: 1}}
 		needs, _ := c.guards.needs(c.evictees(h))
 		for _, x := range needs {
