@@ -27,7 +27,8 @@ const (
 	mostAims = 6
 	// fewAims is the same for a pass that looks at a few machines only.
 	fewAims = 2
-	// mostRetries is how often a small cluster is searched, each time without what was found before and could not go.
+	// mostRetries is how often a small cluster is searched, each time without what was found before and could not go. After that
+	// pools of which something was found make way for the others.
 	mostRetries = 4
 	// manySources is the number of machines above which no effort goes into what is bought for one pass: the next one looks at
 	// it again.
@@ -44,6 +45,7 @@ const (
 func (d *disruptor) consolidate(again bool) {
 	c := d.newConsolidation(again)
 	c.again = again && c.changed()
+	failed := map[string]bool{} // pools
 	for round := 1; len(c.sources) > 0; round++ {
 		begun := len(d.plan.Disruptions)
 		c.search()
@@ -57,17 +59,20 @@ func (d *disruptor) consolidate(again bool) {
 			c.carry(wave)
 		}
 		c.noteLook()
-		if c.again || len(c.found) == 0 || len(d.plan.Disruptions) > begun || len(c.sources) > fewSources || round == mostRetries {
+		if c.again || len(c.found) == 0 || len(d.plan.Disruptions) > begun || len(c.sources) > fewSources {
 			return
 		}
-		c.leaveOut(c.found)
+		for _, h := range c.found {
+			failed[h.pool()] = true
+		}
+		c.leaveOut(func(h *host) bool { return slices.Contains(c.found, h) || round >= mostRetries && failed[h.pool()] })
 	}
 }
 
 // leaveOut begins anew without machines that cannot go after all: others must not wait for ever behind those that look best.
-func (c *consolidation) leaveOut(hosts []*host) {
+func (c *consolidation) leaveOut(failed func(h *host) bool) {
+	c.drop(failed)
 	*c = consolidation{disruptor: c.disruptor, sources: c.sources, index: c.index, hints: map[*corev1.Pod]int{}, passed: c.passed}
-	c.drop(func(h *host) bool { return slices.Contains(hosts, h) })
 }
 
 // consolidation is the state of one consolidate.
