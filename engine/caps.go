@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -34,14 +35,12 @@ func (c *consolidation) caps(p *disruption.Problem, machineOf []int) []func(h *h
 		}), N: 1}}
 		needs, _ := c.guards.needs(c.evictees(h))
 		for _, x := range needs {
-			uses = append(uses, disruption.Lot{Of: cap(x.guard, x.left, func(h *host) Reason {
-				return Reason{Code: EvictionBlocked, NodePool: h.pool(), Key: podID(x.first).String(), Have: fmt.Sprintf("%s allows %d now", x.name(), x.left)}
-			}), N: min(x.n, max(x.most, 1))})
+			uses = append(uses, disruption.Lot{Of: cap(x.guard, x.left, func(h *host) Reason { return c.guardedBy(x, h) }), N: min(x.n, max(x.most, 1))})
 		}
 		owners := c.ownersOf(part{hosts: []*host{h}})
 		for _, owner := range slices.Sorted(maps.Keys(owners)) {
 			uses = append(uses, disruption.Lot{Of: cap(owner, c.moves.of(owner), func(h *host) Reason {
-				r := c.moves.refusal(owner, owners[owner])
+				r := c.moves.refusal(owner, cmp.Or(c.ownersOf(part{hosts: []*host{h}})[owner], owners[owner]))
 				r.NodePool = h.pool()
 				return r
 			}), N: owners[owner]})
@@ -49,4 +48,14 @@ func (c *consolidation) caps(p *disruption.Problem, machineOf []int) []func(h *h
 		p.Machines[machineOf[h.number]].Uses = uses
 	}
 	return say
+}
+
+// guardedBy says that the budget keeps pods of the machine, and names the first of them; x.first if it has none and would go with
+// machines that have.
+func (c *consolidation) guardedBy(x guardNeed, h *host) Reason {
+	needs, _ := c.guards.needs(c.evictees(h))
+	if i := slices.IndexFunc(needs, func(own guardNeed) bool { return own.guard == x.guard }); i >= 0 {
+		x = needs[i]
+	}
+	return Reason{Code: EvictionBlocked, NodePool: h.pool(), Key: podID(x.first).String(), Have: fmt.Sprintf("%s allows %d now", x.name(), x.left)}
 }
