@@ -72,7 +72,7 @@ func (w *World) audit(s *engine.Snapshot, plan *engine.Plan) {
 		for _, n := range begun[pool.Name] {
 			all += n
 		}
-		for _, reason := range v1.DisruptionReasons() {
+		for _, reason := range append(v1.DisruptionReasons(), v1.Expired) {
 			if begun[pool.Name][reason] == 0 {
 				continue
 			}

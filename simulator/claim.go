@@ -32,7 +32,15 @@ func (w *World) addClaim(pool *v1.NodePool, launch engine.Launch, annotations ma
 	}
 	v1.InitializeConditions(claim, w.clock.now)
 	w.setClaim(claim)
+	w.awaitExpiry(claim)
 	return claim.Name
+}
+
+// awaitExpiry has the nodes looked at when the claim's machine may be replaced because of its age, though nothing else changes.
+func (w *World) awaitExpiry(claim *v1.NodeClaim) {
+	if at, ok := engine.SoftExpiry(claim); ok {
+		w.at(at, w.noteChange)
+	}
 }
 
 // toStep has a claim looked at, unless that is what is being done.

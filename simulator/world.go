@@ -250,6 +250,7 @@ func (w *World) takeIn() {
 		if c.Status.ProviderID != "" {
 			w.claimByID[c.Status.ProviderID] = c.Name
 		}
+		w.awaitExpiry(c)
 	}
 	for _, n := range w.cfg.Snapshot.Nodes {
 		s := w.newSeat(n)
