@@ -41,6 +41,8 @@ type lookedAt struct {
 	why      map[hostKey]Reason
 	wasteful []hostKey
 	worth    map[string]float64 // by resource
+	// cutShort is true if a small cluster had more machines that could not go than one pass tries.
+	cutShort bool
 	// failed is when machines turned out to have a pod that no other would run.
 	failed map[hostKey]time.Time
 }
@@ -57,8 +59,13 @@ func (h *host) stamp() rollStamp { return rollStamp{h.roll.sum, h.roll.count} }
 // answers false if all have to be.
 func (c *consolidation) changed() bool {
 	l := c.memo.looked
-	few := len(c.sources) <= fewSources && c.memo.LookAgain <= 0
-	if l == nil || few || c.s.Now.Before(l.at) || c.s.Now.Sub(l.at) >= c.memo.lookAgain() || l.pools != textOfPools(c.s) || !slices.Equal(l.catalogs, catalogsOf(c.s)) {
+	if l == nil || c.s.Now.Before(l.at) || c.s.Now.Sub(l.at) >= c.memo.lookAgain() || l.pools != textOfPools(c.s) || !slices.Equal(l.catalogs, catalogsOf(c.s)) {
+		return false
+	}
+	if len(c.sources) <= fewSources && c.memo.LookAgain <= 0 {
+		if l.cutShort {
+			c.passOver(l)
+		}
 		return false
 	}
 	look := map[hostKey]bool{}

@@ -65,12 +65,18 @@ func (d *disruptor) consolidate(again bool) {
 		for _, h := range c.found {
 			failed[h.pool()] = true
 		}
+		c.memo.looked.cutShort = round >= mostRetries
 		c.leaveOut(func(h *host) bool { return slices.Contains(c.found, h) || round >= mostRetries && failed[h.pool()] })
 	}
 }
 
 // leaveOut begins anew without machines that cannot go after all: others must not wait for ever behind those that look best.
 func (c *consolidation) leaveOut(failed func(h *host) bool) {
+	for _, h := range c.found {
+		if code := c.why[h].Code; code == WouldStrand || code == CannotMove {
+			c.passed = append(c.passed, h)
+		}
+	}
 	c.drop(failed)
 	*c = consolidation{disruptor: c.disruptor, sources: c.sources, index: c.index, hints: map[*corev1.Pod]int{}, passed: c.passed}
 }

@@ -1,6 +1,7 @@
 package engine_test
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -36,4 +37,41 @@ func TestWhatABudgetOfOneNodeDelaysGoesInTheEnd(t *testing.T) {
 			t.Errorf("seed %d: with a budget of one node nothing goes any more; without it: %+v", seed, plan.Disruptions[0])
 		}
 	}
+}
+
+// A pass over a small cluster tries a few times to do without what cannot go. The next one goes on with the others of that pool.
+func TestAPassGoesOnBehindWhatTheLastOneHasTriedInVain(t *testing.T) {
+	t.Parallel()
+	text := `pool general budget=1
+type cheap cpu=2 mem=8Gi price=0.10
+type dear  cpu=3 mem=8Gi price=0.40
+node x cpu=4 mem=8Gi labels=disk:ssd
+node y cpu=4 mem=8Gi
+pod on-x cpu=1500m node=x
+pod on-y cpu=2 node=y
+node s pool=general type=cheap zone=a quiet=10m
+pod web cpu=2 node=s owner=Deployment age=5h
+`
+	// Kube-scheduler would put big where fast has to go.
+	for _, n := range strings.Fields("1 2 3 4 5") {
+		text += strings.ReplaceAll(`node l# pool=general type=dear zone=a quiet=10m
+pod big-#  cpu=2 node=l# owner=Deployment age=5h
+pod fast-# cpu=1 node=l# owner=Deployment age=5h select=disk:ssd
+`, "#", n)
+	}
+	file, err := scenario.Parse(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, memo := *file.Snapshot, &engine.Memo{}
+	for range 2 {
+		if plan := engine.DisruptAgain(&s, engine.Options{}, memo); len(plan.Disruptions) > 0 {
+			if got := plan.Disruptions[0].Nodes; len(got) != 1 || got[0] != "s" {
+				t.Errorf("%v goes, want s", got)
+			}
+			return
+		}
+		s.Now = s.Now.Add(10 * time.Second)
+	}
+	t.Error("s waits for ever behind nodes that cannot go")
 }
