@@ -29,3 +29,21 @@ deployment web x24 cpu=1 mem=1Gi apart=hostname
 	}
 	checkEnd(t, "sixty days", r)
 }
+
+// A pause that ends is over when it says so, though nothing else happens.
+func TestAPauseEndsThoughNothingElseHappens(t *testing.T) {
+	t.Parallel()
+	c := config(t, `now 2026-03-02T00:00:00Z
+pool general budget=100% pause=2026-03-02T03:00:00Z
+type two cpu=2 mem=4Gi price=0.05
+node idle pool=general type=two zone=a quiet=10m
+`)
+	c.For = 2 * time.Hour
+	if r := run(t, c); r.AtEnd.Machines != 1 {
+		t.Errorf("during the pause: %+v, %d machines", r.Counts.Moves, r.AtEnd.Machines)
+	}
+	c.For = 4 * time.Hour
+	if r := run(t, c); r.Counts.Moves["Empty"] != 1 || r.AtEnd.Machines != 0 {
+		t.Errorf("after the pause: %+v, %d machines", r.Counts.Moves, r.AtEnd.Machines)
+	}
+}

@@ -141,7 +141,8 @@ func (w *World) disrupt(ctx context.Context) {
 	}
 	for _, k := range plan.Kept {
 		switch k.Reason.Code {
-		case engine.ConsolidateAfter, engine.Unsettled, engine.OwnerMoved, engine.BudgetExhausted:
+		case engine.ConsolidateAfter, engine.Unsettled, engine.OwnerMoved, engine.BudgetExhausted, engine.Paused, engine.OutsideMoveWindow,
+			engine.TakenBack:
 			w.noteChange() // time alone changes that
 			return
 		}
