@@ -182,12 +182,12 @@ func (w *orderWorld) decide() *engine.Plan {
 	return &engine.Plan{Disruptions: []engine.Disruption{d}}
 }
 
-// restart begins a new process: all memory is lost.
+// restart begins a new process: all memory is lost. It does one thing at a time, so that its writes have an order.
 func (w *orderWorld) restart() {
 	w.crashAt = 0
 	config := w.Cluster.Config
 	w.Cluster = cluster.New(config)
-	w.reconciler = disrupt.New(disrupt.Config{Cluster: w.Cluster, Recorder: w.Recorder, Metrics: w.Metrics})
+	w.reconciler = disrupt.New(disrupt.Config{Cluster: w.Cluster, Recorder: w.Recorder, Metrics: w.Metrics, AtOnce: 1})
 }
 
 // begin carries the decision out.
