@@ -17,6 +17,9 @@ const (
 	fewSources = 300
 	// mostWasteful is how many machines are looked at beside those that have changed: those that had most to gain.
 	mostWasteful = 40
+	// behind is for how long machines that could not go make way for others, in a small cluster with more of them than one pass
+	// tries.
+	behind = 10 * time.Minute
 )
 
 // DisruptAgain is Disrupt for a caller that keeps memo from pass to pass. Once a pass has looked at all machines for what could
@@ -43,7 +46,7 @@ type lookedAt struct {
 	worth    map[string]float64 // by resource
 	// cutShort is true if a small cluster had more machines that could not go than one pass tries.
 	cutShort bool
-	// failed is when machines turned out to have a pod that no other would run.
+	// failed is when machines that had been found turned out not to be able to go.
 	failed map[hostKey]time.Time
 }
 
@@ -59,13 +62,16 @@ func (h *host) stamp() rollStamp { return rollStamp{h.roll.sum, h.roll.count} }
 // answers false if all have to be.
 func (c *consolidation) changed() bool {
 	l := c.memo.looked
-	if l == nil || c.s.Now.Before(l.at) || c.s.Now.Sub(l.at) >= c.memo.lookAgain() || l.pools != textOfPools(c.s) || !slices.Equal(l.catalogs, catalogsOf(c.s)) {
+	if l == nil || c.s.Now.Before(l.at) || l.pools != textOfPools(c.s) || !slices.Equal(l.catalogs, catalogsOf(c.s)) {
 		return false
 	}
 	if len(c.sources) <= fewSources && c.memo.LookAgain <= 0 {
 		if l.cutShort {
-			c.passOver(l)
+			c.passOver(l, behind)
 		}
+		return false
+	}
+	if c.s.Now.Sub(l.at) >= c.memo.lookAgain() {
 		return false
 	}
 	look := map[hostKey]bool{}
@@ -80,7 +86,7 @@ func (c *consolidation) changed() bool {
 		} // with more pods than before they are worth more, and have less room for those of others
 	}
 	if len(look) > mostWasteful {
-		c.passOver(l)
+		c.passOver(l, c.memo.lookAgain())
 		return false
 	}
 	if freed {
@@ -97,12 +103,12 @@ func (c *consolidation) changed() bool {
 	return true
 }
 
-// passOver leaves out machines that a pass has found for nothing a moment ago, and that have not changed since:
+// passOver leaves out machines that a pass has found for nothing not longer ago than that, and that have not changed since:
 // where budgets are small, others would wait for ever behind them.
-func (c *consolidation) passOver(l *lookedAt) {
+func (c *consolidation) passOver(l *lookedAt, within time.Duration) {
 	c.drop(func(h *host) bool {
 		at, failed := l.failed[h.key()]
-		if !failed || c.s.Now.Sub(at) >= c.memo.lookAgain() || l.rolls[h.key()] != h.stamp() {
+		if !failed || c.s.Now.Sub(at) >= within || l.rolls[h.key()] != h.stamp() {
 			return false
 		}
 		c.insist(h, l.why[h.key()])
@@ -129,7 +135,8 @@ func (c *consolidation) noteLook() {
 			worth: map[string]float64{}, failed: map[hostKey]time.Time{},
 		}
 		for _, h := range c.passed {
-			c.memo.looked.keep(h, c.why[h], before.failed[h.key()])
+			c.memo.looked.keep(h, c.why[h], c.s.Now)
+			c.memo.looked.failed[h.key()] = before.failed[h.key()]
 		}
 		for i, worth := range c.worth {
 			c.memo.looked.worth[c.problem.names.Name(i)] = worth

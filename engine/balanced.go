@@ -48,14 +48,15 @@ func (b balance) score(saving, disruption float64) float64 {
 
 func balanced(score float64) bool { return score >= BalanceThreshold }
 
-// Judgement is what became of a move that consolidation looked at, for one of the pools that it would take machines from.
+// Judgement is what became of a move that consolidation weighed, for one of the pools that it would take machines from.
 type Judgement struct {
 	NodePool string
 	Policy   v1.ConsolidationPolicy
+	// Approved is true for moves that begin.
 	Approved bool
 	// Nodes and Claims are those that would go, of all pools.
 	Nodes, Claims []string
-	// Balance is nil for other policies than Balanced.
+	// Balance is nil for other policies than Balanced, and where something else speaks against the move.
 	Balance *Balance
 }
 
@@ -63,8 +64,8 @@ type Judgement struct {
 // the pool's disruption that it causes.
 type Balance struct{ Score, Saving, Disruption float64 }
 
-// note writes down what was decided of a move.
-func (c *consolidation) note(p part, approved bool) {
+// note writes down what was decided of a move, and what speaks against it.
+func (c *consolidation) note(p part, r Reason) {
 	var nodes, claims []string
 	for _, h := range p.hosts {
 		nodes, claims = append(nodes, h.name()), append(claims, h.claimName())
@@ -77,8 +78,8 @@ func (c *consolidation) note(p part, approved bool) {
 			continue
 		}
 		seen[h.pool()] = true
-		j := Judgement{NodePool: h.pool(), Policy: cmp.Or(b.rules.pool.Spec.Disruption.ConsolidationPolicy, v1.WhenEmptyOrUnderutilized), Approved: approved, Nodes: nodes, Claims: claims}
-		if score, ok := scores[h.pool()]; ok {
+		j := Judgement{NodePool: h.pool(), Policy: cmp.Or(b.rules.pool.Spec.Disruption.ConsolidationPolicy, v1.WhenEmptyOrUnderutilized), Approved: r.OK(), Nodes: nodes, Claims: claims}
+		if score, ok := scores[h.pool()]; ok && (r.OK() || r.Code == NotBalanced) {
 			j.Balance = &score
 		}
 		c.plan.Judgements = append(c.plan.Judgements, j)

@@ -28,7 +28,7 @@ const (
 	// fewAims is the same for a pass that looks at a few machines only.
 	fewAims = 2
 	// mostRetries is how often a small cluster is searched, each time without what was found before and could not go. After that
-	// pools of which something was found make way for the others.
+	// pools of which something was found make way for the others, as often again; then the next pass goes on.
 	mostRetries = 4
 	// manySources is the number of machines above which no effort goes into what is bought for one pass: the next one looks at
 	// it again.
@@ -45,7 +45,7 @@ const (
 func (d *disruptor) consolidate(again bool) {
 	c := d.newConsolidation(again)
 	c.again = again && c.changed()
-	failed := map[string]bool{} // pools
+	gaveUp := map[string]bool{} // pools
 	for round := 1; len(c.sources) > 0; round++ {
 		begun := len(d.plan.Disruptions)
 		c.search()
@@ -59,25 +59,38 @@ func (d *disruptor) consolidate(again bool) {
 			c.carry(wave)
 		}
 		c.noteLook()
-		if c.again || len(c.found) == 0 || len(d.plan.Disruptions) > begun || len(c.sources) > fewSources {
+		inVain := len(c.found) > 0 && len(d.plan.Disruptions) == begun
+		if c.again || len(c.sources) > fewSources {
+			return
+		}
+		c.memo.looked.cutShort = round > mostRetries || round == mostRetries && inVain
+		if !inVain {
 			return
 		}
 		for _, h := range c.found {
-			failed[h.pool()] = true
+			gaveUp[h.pool()] = true
+			c.giveUp(h)
 		}
-		c.memo.looked.cutShort = round >= mostRetries
-		c.leaveOut(func(h *host) bool { return slices.Contains(c.found, h) || round >= mostRetries && failed[h.pool()] })
+		if round == 2*mostRetries {
+			return
+		}
+		c.leaveOut(func(h *host) bool { return slices.Contains(c.found, h) || round >= mostRetries && gaveUp[h.pool()] })
+	}
+}
+
+// giveUp notes that the machine was found in vain, unless time alone changes that.
+func (c *consolidation) giveUp(h *host) {
+	switch c.why[h].Code {
+	case BudgetExhausted, EvictionBlocked, OwnerMoved:
+	default:
+		c.memo.looked.failed[h.key()] = c.s.Now
+		c.passed = append(c.passed, h)
 	}
 }
 
 // leaveOut begins anew without machines that cannot go after all: others must not wait for ever behind those that look best.
-func (c *consolidation) leaveOut(failed func(h *host) bool) {
-	for _, h := range c.found {
-		if code := c.why[h].Code; code == WouldStrand || code == CannotMove {
-			c.passed = append(c.passed, h)
-		}
-	}
-	c.drop(failed)
+func (c *consolidation) leaveOut(out func(h *host) bool) {
+	c.drop(out)
 	*c = consolidation{disruptor: c.disruptor, sources: c.sources, index: c.index, hints: map[*corev1.Pod]int{}, passed: c.passed}
 }
 
@@ -315,7 +328,7 @@ func (c *consolidation) aim(gone []*host, aims int) []part {
 				continue
 			}
 			complete = false
-			c.note(part, false)
+			c.note(part, r)
 			for _, h := range part.hosts {
 				c.insist(h, r)
 			}
@@ -324,9 +337,6 @@ func (c *consolidation) aim(gone []*host, aims int) []part {
 			}
 		}
 		if complete {
-			for _, part := range good {
-				c.note(part, true)
-			}
 			return good
 		}
 		if left == 1 || len(c.sources) > manySources { // a later pass looks at the others again

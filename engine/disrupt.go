@@ -210,11 +210,9 @@ func (d *disruptor) finish() *Plan {
 	for _, number := range d.memo.fleetOf(d.s).inNames() {
 		h := d.p.hosts[number]
 		if r, kept := d.why[h]; kept && !d.taken[h] {
-			k := Kept{Node: h.name(), Claim: h.claimName(), Reason: r}
-			if r.Code == DoNotDisrupt {
-				if pod, until := d.protector(h); !until.IsZero() {
-					k.Protector = pod
-				}
+			k := Kept{Node: h.name(), Claim: h.claimName(), NodePool: h.pool(), Reason: r}
+			if r.Code == DoNotDisrupt && r.Have != "" { // for a limited time
+				k.Protector, _ = d.protector(h)
 			}
 			d.plan.Kept = append(d.plan.Kept, k)
 		}

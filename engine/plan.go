@@ -122,9 +122,11 @@ type Disruption struct {
 
 // Kept is a node that stays, and why.
 type Kept struct {
-	Node   string
-	Claim  string
-	Reason Reason
+	Node  string
+	Claim string
+	// NodePool is the node's own; the reason may be about another one.
+	NodePool string `json:"-"`
+	Reason   Reason
 	// Protector is the pod whose annotation keeps the node for a limited time, nil if that is not why it stays.
 	Protector *corev1.Pod `json:"-"`
 }

@@ -69,6 +69,7 @@ func (c *consolidation) reserveAll(p part, m method) bool {
 func (c *consolidation) carry(wave []*host) {
 	m := c.consolidating()
 	stay := func(p part, r Reason) {
+		c.note(p, r)
 		for _, h := range p.hosts {
 			c.giveBack(h, m, r)
 		}
@@ -90,6 +91,9 @@ func (c *consolidation) carry(wave []*host) {
 			return
 		}
 		if c.tried.covers(wave, len(c.sources) > manySources) {
+			for _, p := range landing {
+				c.note(p, Reason{})
+			}
 			c.begin(c.tried.part(wave), wave, m)
 			return
 		}

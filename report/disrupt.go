@@ -116,7 +116,11 @@ func onAll(nodes []*corev1.Node, claims []*v1.NodeClaim, e Event) []Event {
 
 // Engine is an event that the engine wants told.
 func Engine(e engine.Event) Event {
-	return Event{Object: e.Object, Warning: e.Warning, Reason: e.Reason, Message: e.Message, Key: e.Key}
+	out := Event{Object: e.Object, Warning: e.Warning, Reason: e.Reason, Message: e.Message, Key: e.Key}
+	if e.Reason == DoNotDisruptElapsed { // that does not change
+		out.Every = 24 * time.Hour
+	}
+	return out
 }
 
 // RepairBlocked tells a pool's owner that so many of its nodes are broken that none is repaired.
@@ -161,7 +165,7 @@ func Blocked(node *corev1.Node, claim *v1.NodeClaim, reason engine.Reason) []Eve
 	case engine.DoNotDisrupt, engine.NodePoolNotFound, engine.NoPoolLabel, engine.SeveralNodes, engine.EvictionBlocked,
 		engine.CannotMove, engine.UnreadableAnnotation, engine.ReplacingHalted, engine.StaticSurplus, engine.NoDrainBound:
 	case engine.TooManyUnhealthy, engine.DoNotRepair:
-		return onBoth(node, claim, Event{Reason: NodeRepairBlocked, Message: "Cannot repair: " + reason.Message()})
+		return onBoth(node, claim, Event{Reason: NodeRepairBlocked, Warning: reason.Code == engine.TooManyUnhealthy, Message: "Cannot repair: " + reason.Message()})
 	case engine.SavesTooLittle, engine.NoCheaperPlace, engine.WouldStrand, engine.SpotToSpot, engine.OwnerMoved, engine.NotBalanced,
 		engine.UnknownPrice, engine.UnknownInstanceType, engine.MissingLabel, engine.OnlyWhenEmpty, engine.ConsolidationDisabled:
 		return onBoth(node, claim, Event{Reason: Unconsolidatable, Message: "Cannot consolidate: " + reason.Message(), Key: string(reason.Code)})

@@ -2,6 +2,7 @@ package report_test
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -51,6 +52,23 @@ func TestANodeThatStaysSaysWhy(t *testing.T) {
 	}
 }
 
+func TestWhatIsRejectedSaysWhyInKarpentersWords(t *testing.T) {
+	t.Parallel()
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1", UID: "n"}}
+	for code, want := range map[engine.Code]string{
+		engine.BudgetExhausted: "budget", engine.PodsExpected: "budget", engine.PodStranded: "scheduling", engine.LimitReached: "scheduling",
+		engine.NotEmpty: "churn", engine.ReplacementGone: "churn", engine.OrderBroken: "unknown",
+	} {
+		got := report.Rejected([]*corev1.Node{node, nil}, []*v1.NodeClaim{nil}, v1.Underutilized, engine.Reason{Code: code})
+		if len(got) != 1 || got[0].Object != node || !strings.HasPrefix(got[0].Message, "Consolidation rejected ("+want+"): ") {
+			t.Errorf("%s: %+v, want %s", code, got, want)
+		}
+		if got := report.Rejected([]*corev1.Node{node}, nil, v1.Drifted, engine.Reason{Code: code}); len(got) > 0 {
+			t.Errorf("%s: %+v, though it was no consolidation", code, got)
+		}
+	}
+}
+
 func TestAnotherReasonToStayIsToldAtOnce(t *testing.T) {
 	w := clustertest.New(t, interceptor.Funcs{})
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1", UID: "n"}}
@@ -79,7 +97,7 @@ func TestNodesThatStayAreCountedByReason(t *testing.T) {
 	m := report.NewMetrics(registry, "test")
 	kept := func(pool string, codes ...engine.Code) (out []engine.Kept) {
 		for _, code := range codes {
-			out = append(out, engine.Kept{Reason: engine.Reason{Code: code, NodePool: pool}})
+			out = append(out, engine.Kept{NodePool: pool, Reason: engine.Reason{Code: code, NodePool: "any"}})
 		}
 		return out
 	}

@@ -58,7 +58,7 @@ func (m *Metrics) declareClaims(f factory) {
 	m.claimsDisrupted = f.counters("karpenter_nodeclaims_disrupted_total", "NodeClaims that this program deleted, by why.",
 		"reason", "nodepool", "capacity_type", "consolidation_policy", "termination_mode")
 	m.unhealthyDisrupted = f.counters("karpenter_nodeclaims_unhealthy_disrupted_total", "NodeClaims that were deleted because their node was broken, by the condition that said so.",
-		"condition", "nodepool", "capacity_type", "image_id")
+		"condition", "nodepool", "capacity_type", "image_id", "termination_mode")
 	m.podsDisrupted = f.counters("karpenter_pods_disruption_initiated_total", "Pods that had to move because their NodeClaim was deleted.",
 		"reason", "nodepool", "capacity_type", "consolidation_policy", "termination_mode")
 	m.claimTermination = f.histograms("karpenter_nodeclaims_termination_duration_seconds", "Time from a NodeClaim's deletion to its end.",
@@ -155,16 +155,23 @@ func (m *Metrics) ClaimTerminated(claim *v1.NodeClaim, now time.Time) {
 // v1.DisruptionReason or a word such as "expired" or "registration_timeout"; policy is the pool's consolidation policy
 // if the disruption is a consolidation.
 func (m *Metrics) ClaimDisrupted(reason string, claim *v1.NodeClaim, policy v1.ConsolidationPolicy, pods int) {
-	labels := []string{strings.ToLower(reason), poolOf(claim), claim.Labels[v1.CapacityTypeLabelKey], snake(string(policy)), terminationMode(claim)}
+	labels := []string{strings.ToLower(reason), poolOf(claim), claim.Labels[v1.CapacityTypeLabelKey], snake(string(policy)), terminationMode(periodOf(claim))}
 	m.claimsDisrupted.WithLabelValues(labels...).Inc()
 	m.podsDisrupted.WithLabelValues(labels...).Add(float64(pods))
 }
 
-func terminationMode(claim *v1.NodeClaim) string {
-	switch period := claim.Spec.TerminationGracePeriod; {
+func periodOf(claim *v1.NodeClaim) *time.Duration {
+	if claim.Spec.TerminationGracePeriod == nil {
+		return nil
+	}
+	return &claim.Spec.TerminationGracePeriod.Duration
+}
+
+func terminationMode(period *time.Duration) string {
+	switch {
 	case period == nil:
 		return "graceful"
-	case period.Duration <= 0:
+	case *period <= 0:
 		return "forceful"
 	}
 	return "eventual"
@@ -222,7 +229,7 @@ func (m *Metrics) Evaluated(reason v1.DisruptionReason, took time.Duration, elig
 func (m *Metrics) Kept(kept []engine.Kept) {
 	counts := map[[2]string]int{}
 	for _, k := range kept {
-		counts[[2]string{k.Reason.NodePool, snake(string(k.Reason.Code))}]++
+		counts[[2]string{k.NodePool, snake(string(k.Reason.Code))}]++
 	}
 	for labels := range m.keptFor {
 		if counts[labels] == 0 {
@@ -257,9 +264,11 @@ func (m *Metrics) Judged(judgements []engine.Judgement) {
 	}
 }
 
-// UnhealthyDisrupted counts a NodeClaim that was deleted because its node had the condition.
-func (m *Metrics) UnhealthyDisrupted(condition string, claim *v1.NodeClaim) {
-	m.unhealthyDisrupted.WithLabelValues(snake(condition), poolOf(claim), claim.Labels[v1.CapacityTypeLabelKey], claim.Status.ImageID).Inc()
+// UnhealthyDisrupted counts a NodeClaim that was deleted because its node had the condition; within is how long its drain may
+// take, nil if the claim says so.
+func (m *Metrics) UnhealthyDisrupted(condition string, claim *v1.NodeClaim, within *time.Duration) {
+	mode := terminationMode(cmp.Or(within, periodOf(claim)))
+	m.unhealthyDisrupted.WithLabelValues(snake(condition), poolOf(claim), claim.Labels[v1.CapacityTypeLabelKey], claim.Status.ImageID, mode).Inc()
 }
 
 // Overtaken counts a disruption that was not right any more when it was to begin.

@@ -9,7 +9,7 @@ import (
 	"tenon.sh/cluster/clustertest"
 )
 
-// metric is the value of a counter or gauge, written as name{label="value",...} with its labels in order.
+// metric is the value of a counter or gauge, or how much a histogram has seen, written as name{label="value",...} with its labels in order.
 func metric(w *clustertest.World, text string) float64 {
 	w.Helper()
 	families, err := w.Registry.Gather()
@@ -21,7 +21,7 @@ func metric(w *clustertest.World, text string) float64 {
 				labels = append(labels, fmt.Sprintf("%s=%q", l.GetName(), l.GetValue()))
 			}
 			if f.GetName()+"{"+strings.Join(labels, ",")+"}" == text {
-				return m.GetCounter().GetValue() + m.GetGauge().GetValue()
+				return m.GetCounter().GetValue() + m.GetGauge().GetValue() + float64(m.GetHistogram().GetSampleCount())
 			}
 		}
 	}

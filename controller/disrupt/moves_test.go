@@ -2,6 +2,7 @@ package disrupt_test
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -24,6 +25,8 @@ func TestMovesOfConsolidationAreTold(t *testing.T) {
 	w.plan.Judgements = []engine.Judgement{
 		{NodePool: "general", Policy: v1.Balanced, Approved: true, Nodes: d.Nodes, Claims: d.Claims, Balance: &engine.Balance{Score: 1.5, Saving: 0.3, Disruption: 0.2}},
 		{NodePool: "general", Policy: v1.Balanced, Nodes: d.Nodes[:1], Claims: d.Claims[:1], Balance: &engine.Balance{Score: 0.4, Saving: 0.04, Disruption: 0.1}},
+		{NodePool: "general", Policy: v1.Balanced, Approved: true, Nodes: d.Nodes[1:], Claims: d.Claims[1:], Balance: &engine.Balance{Score: 0.5, Saving: 0.05, Disruption: 0.1}},
+		{NodePool: "general", Policy: v1.WhenEmptyOrUnderutilized, Nodes: d.Nodes, Claims: d.Claims},
 	}
 	w.Must(w.begin())
 	w.outside = true
@@ -35,7 +38,7 @@ func TestMovesOfConsolidationAreTold(t *testing.T) {
 	w.settles()
 	events := w.Events()
 	for event, n := range map[string]int{
-		"Node ConsolidationCandidate": 2, "NodeClaim ConsolidationCandidate": 2, "NodePool ConsolidationApproved": 1, "Node ConsolidationApproved": 0,
+		"Node ConsolidationCandidate": 2, "NodeClaim ConsolidationCandidate": 2, "NodePool ConsolidationApproved": 1, "Node ConsolidationApproved": 1, "NodeClaim ConsolidationApproved": 1,
 		"Node ConsolidationRejected": 2, "NodeClaim ConsolidationRejected": 2,
 	} {
 		if events[event] != n {
@@ -43,7 +46,11 @@ func TestMovesOfConsolidationAreTold(t *testing.T) {
 		}
 	}
 	for text, want := range map[string]float64{
-		`karpenter_consolidation_moves_total{decision="approved",nodepool="general",policy="Balanced"}`:                             1,
+		`karpenter_consolidation_moves_total{decision="approved",nodepool="general",policy="Balanced"}`:                             2,
+		`karpenter_consolidation_moves_total{decision="rejected",nodepool="general",policy="WhenEmptyOrUnderutilized"}`:             1,
+		`karpenter_consolidation_score{decision="approved",nodepool="general",policy="Balanced"}`:                                   2,
+		`karpenter_consolidation_score{decision="rejected",nodepool="general",policy="Balanced"}`:                                   1,
+		`karpenter_consolidation_score{decision="rejected",nodepool="general",policy="WhenEmptyOrUnderutilized"}`:                   0,
 		`karpenter_consolidation_moves_total{decision="rejected",nodepool="general",policy="Balanced"}`:                             1,
 		`karpenter_voluntary_disruption_consolidation_timeouts_total{consolidation_type="single"}`:                                  0,
 		`karpenter_voluntary_disruption_failed_validations_total{consolidation_type="multi"}`:                                       0,
@@ -55,8 +62,33 @@ func TestMovesOfConsolidationAreTold(t *testing.T) {
 	}
 }
 
+// What consolidation drops before it begins is told to those who own it, and to nobody else.
+func TestWhatConsolidationDropsIsTold(t *testing.T) {
+	t.Parallel()
+	w := newOrderWorld(t)
+	w.plan.Disruptions[0].Reason = v1.Underutilized
+	w.outside = true
+	w.pool.Spec.Limits = v1.Limits{v1.ResourceNodes: *resourceOf("2")}
+	w.Must(w.Client.Update(w, w.pool))
+	w.outside = false
+	w.Must(w.begin())
+	if events := w.Events(); events["Node ConsolidationRejected"] != 2 || events["NodeClaim ConsolidationRejected"] != 2 {
+		t.Errorf("the limit is reached: %v", events)
+	}
+
+	w = newOrderWorld(t) // a pod runs on each node, of which the decision knows that of the first only
+	d := &w.plan.Disruptions[0]
+	d.Reason, d.Replacements = v1.Underutilized, nil
+	d.Pods = slices.DeleteFunc(d.Pods, func(p engine.PodID) bool { return p.Name != "general-a-pod" })
+	w.Must(w.begin())
+	if events := w.Events(); events["Node ConsolidationRejected"] != 1 || events["Node DisruptionTerminating"] != 1 {
+		t.Errorf("a pod has come to one of two nodes: %v", events)
+	}
+}
+
 // A pod that keeps its node for a while says until when.
 func TestAPodThatKeepsItsNodeForAWhileIsTold(t *testing.T) {
+	t.Parallel()
 	pool := clustertest.Pool("general")
 	pool.Spec.Disruption.ConsolidationPolicy = v1.WhenEmptyOrUnderutilized
 	claim, node := clustertest.Machine(pool, "general-a", old)
@@ -74,6 +106,7 @@ func TestAPodThatKeepsItsNodeForAWhileIsTold(t *testing.T) {
 
 // What was repaired is counted by what was wrong; that too many are broken is told to the pool's owner as well.
 func TestRepairsAreCountedByCondition(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		broken, healthy int
 		repaired        float64
@@ -98,7 +131,7 @@ func TestRepairsAreCountedByCondition(t *testing.T) {
 			snap.Classes[i].Repairs = []engine.RepairPolicy{{Condition: "DiskBroken", Status: "True", Toleration: time.Minute}}
 		}
 		w.Must(newReconciler(w).CarryOut(w, snap, engine.Disrupt(snap, engine.Options{}, nil)))
-		repaired := metric(w, `karpenter_nodeclaims_unhealthy_disrupted_total{capacity_type="on-demand",condition="disk_broken",image_id="",nodepool="general"}`)
+		repaired := metric(w, `karpenter_nodeclaims_unhealthy_disrupted_total{capacity_type="on-demand",condition="disk_broken",image_id="",nodepool="general",termination_mode="graceful"}`)
 		if told := w.Events()["NodePool NodeRepairBlocked"]; repaired != c.repaired || told != c.told {
 			t.Errorf("%d of %d broken: %v repaired, the pool's owner was told %d times", c.broken, c.broken+c.healthy, repaired, told)
 		}

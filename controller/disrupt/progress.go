@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -107,13 +108,15 @@ func (r *Reconciler) finish(ctx context.Context, view *view, o engine.Order) err
 	}
 	r.each(len(o.Claims), func(i int) {
 		claim := view.claims[o.Claims[i]]
+		var within *time.Duration
 		if mark, ok := engine.MarkOf(claim); ok && mark.DrainWithin != nil {
-			if claim, errs[i] = r.limitDrain(ctx, claim, &mark.DrainWithin.Duration); errs[i] != nil {
-				return
-			}
+			within = &mark.DrainWithin.Duration
+		}
+		if claim, errs[i] = r.limitDrain(ctx, claim, within); errs[i] != nil {
+			return
 		}
 		if errs[i] = r.Cluster.DeleteClaim(ctx, claim); errs[i] == nil {
-			r.tellDeleted(ctx, view, view.node(o.Nodes[i]), claim, o.Reason, pods[i])
+			r.tellDeleted(ctx, view, view.node(o.Nodes[i]), claim, o.Reason, within, pods[i])
 		}
 	})
 	return unexpected(errs)

@@ -85,10 +85,11 @@ func (r *Reconciler) CarryOut(ctx context.Context, snap *engine.Snapshot, plan *
 	view := newView(snap)
 	r.Metrics.Kept(plan.Kept)
 	r.reportKept(view, plan.Kept)
-	r.reportMoves(view, plan)
+	disruptions := r.patient(view, plan.Disruptions)
+	r.reportMoves(view, plan.Judgements, disruptions)
 	inProgress := r.goOn(ctx, view, engine.Progress(snap, r.Options, &r.progress))
 	return errors.Join(
-		inProgress, r.takeBack(ctx, view, plan), r.begin(ctx, view, r.patient(view, plan.Disruptions)), r.avoid(ctx, view, plan.Next),
+		inProgress, r.takeBack(ctx, view, plan), r.begin(ctx, view, disruptions), r.avoid(ctx, view, plan.Next),
 	)
 }
 
@@ -154,14 +155,14 @@ func (r *Reconciler) reportKept(view *view, kept []engine.Kept) {
 }
 
 // reportMoves tells what consolidation has looked at, and which nodes it is about to replace.
-func (r *Reconciler) reportMoves(view *view, plan *engine.Plan) {
-	r.Metrics.Judged(plan.Judgements)
-	for _, j := range plan.Judgements {
-		nodes, claims := view.those(j.Nodes, j.Claims)
+func (r *Reconciler) reportMoves(view *view, judgements []engine.Judgement, disruptions []engine.Disruption) {
+	r.Metrics.Judged(judgements)
+	for _, j := range judgements {
+		nodes, claims := view.objects(j.Nodes, j.Claims)
 		r.Recorder.Publish(report.Approved(nodes, claims, view.pools[j.NodePool], j)...)
 	}
-	for _, d := range plan.Disruptions {
-		nodes, claims := view.those(d.Nodes, d.Claims)
+	for _, d := range disruptions {
+		nodes, claims := view.objects(d.Nodes, d.Claims)
 		r.Recorder.Publish(report.Candidates(nodes, claims, d)...)
 	}
 }
@@ -169,7 +170,7 @@ func (r *Reconciler) reportMoves(view *view, plan *engine.Plan) {
 // overtaken tells that a disruption was not right any more when it was to begin.
 func (r *Reconciler) overtaken(view *view, d engine.Disruption, why engine.Reason) {
 	r.Metrics.Overtaken(d.Reason)
-	nodes, claims := view.those(d.Nodes, d.Claims)
+	nodes, claims := view.objects(d.Nodes, d.Claims)
 	r.Recorder.Publish(report.Rejected(nodes, claims, d.Reason, why)...)
 }
 
@@ -251,7 +252,9 @@ func (r *Reconciler) remove(ctx context.Context, view *view, node *corev1.Node, 
 		return false, err
 	}
 	if pod := arrived(pods, d); pod != nil {
-		r.overtaken(view, d, engine.Reason{Code: engine.NotEmpty, Have: "pod " + pod.Namespace + "/" + pod.Name + ", which has just come,"})
+		r.Metrics.Overtaken(d.Reason)
+		why := engine.Reason{Code: engine.NotEmpty, Have: "pod " + pod.Namespace + "/" + pod.Name + ", which has just come,"}
+		r.Recorder.Publish(report.Rejected([]*corev1.Node{node}, []*v1.NodeClaim{claim}, d.Reason, why)...)
 		log.FromContext(ctx).Info("kept node, a pod came to run on it", "Node", node.Name, "Pod", pod.Namespace+"/"+pod.Name)
 		_, err := r.unmark(ctx, claim, node)
 		return false, err
@@ -262,7 +265,7 @@ func (r *Reconciler) remove(ctx context.Context, view *view, node *corev1.Node, 
 	if err := r.Cluster.DeleteClaim(ctx, claim); err != nil {
 		return false, err
 	}
-	r.tellDeleted(ctx, view, node, claim, d.Reason, pods)
+	r.tellDeleted(ctx, view, node, claim, d.Reason, d.DrainWithin, pods)
 	return true, nil
 }
 
@@ -280,7 +283,7 @@ func (r *Reconciler) limitDrain(ctx context.Context, claim *v1.NodeClaim, within
 }
 
 // tellDeleted tells people that a claim was deleted, which pods have to move, and why.
-func (r *Reconciler) tellDeleted(ctx context.Context, view *view, node *corev1.Node, claim *v1.NodeClaim, reason v1.DisruptionReason, pods []*corev1.Pod) {
+func (r *Reconciler) tellDeleted(ctx context.Context, view *view, node *corev1.Node, claim *v1.NodeClaim, reason v1.DisruptionReason, within *time.Duration, pods []*corev1.Pod) {
 	moving := 0
 	for _, p := range pods {
 		if engine.IsReschedulable(p) {
@@ -295,7 +298,7 @@ func (r *Reconciler) tellDeleted(ctx context.Context, view *view, node *corev1.N
 	r.Recorder.Publish(report.Terminating(node, claim, reason)...)
 	r.Metrics.ClaimDisrupted(string(reason), claim, view.policy(claim, reason), moving)
 	if reason == v1.Unhealthy && node != nil {
-		r.Metrics.UnhealthyDisrupted(engine.BrokenBy(view.snapshot, node, claim), claim)
+		r.Metrics.UnhealthyDisrupted(engine.BrokenBy(view.snapshot, node, claim), claim, within)
 	}
 }
 

@@ -35,8 +35,8 @@ func newView(s *engine.Snapshot) *view {
 	return v
 }
 
-// those are the nodes and claims of these names, nil for those that are not there.
-func (v *view) those(nodeNames, claimNames []string) (nodes []*corev1.Node, claims []*v1.NodeClaim) {
+// objects are the nodes and claims of these names, nil for those that are not there.
+func (v *view) objects(nodeNames, claimNames []string) (nodes []*corev1.Node, claims []*v1.NodeClaim) {
 	for _, name := range nodeNames {
 		nodes = append(nodes, v.node(name))
 	}
