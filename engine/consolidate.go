@@ -78,10 +78,10 @@ func (d *disruptor) consolidate(again bool) {
 	}
 }
 
-// giveUp notes that the machine was found in vain, unless time alone changes that.
+// giveUp notes that the machine was found in vain, unless time alone changes that, or the memo says how often all are looked at.
 func (c *consolidation) giveUp(h *host) {
-	switch c.why[h].Code {
-	case BudgetExhausted, EvictionBlocked, OwnerMoved:
+	switch code := c.why[h].Code; {
+	case c.memo.LookAgain > 0, code == BudgetExhausted, code == EvictionBlocked, code == OwnerMoved:
 	default:
 		c.memo.looked.failed[h.key()] = c.s.Now
 		c.passed = append(c.passed, h)
