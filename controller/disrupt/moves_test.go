@@ -52,6 +52,7 @@ func TestMovesOfConsolidationAreTold(t *testing.T) {
 		`karpenter_consolidation_score{decision="rejected",nodepool="general",policy="Balanced"}`:                                   1,
 		`karpenter_consolidation_score{decision="rejected",nodepool="general",policy="WhenEmptyOrUnderutilized"}`:                   0,
 		`karpenter_consolidation_moves_total{decision="rejected",nodepool="general",policy="Balanced"}`:                             1,
+		`karpenter_voluntary_disruption_decisions_total{consolidation_type="multi",decision="replace",reason="underutilized"}`:      1,
 		`karpenter_voluntary_disruption_consolidation_timeouts_total{consolidation_type="single"}`:                                  0,
 		`karpenter_voluntary_disruption_failed_validations_total{consolidation_type="multi"}`:                                       0,
 		`karpenter_voluntary_disruption_queue_failures_total{consolidation_type="multi",decision="replace",reason="underutilized"}`: 1,
@@ -81,6 +82,9 @@ func TestWhatConsolidationDropsIsTold(t *testing.T) {
 	d.Reason, d.Replacements = v1.Underutilized, nil
 	d.Pods = slices.DeleteFunc(d.Pods, func(p engine.PodID) bool { return p.Name != "general-a-pod" })
 	w.Must(w.begin())
+	if n := metric(w.World, `karpenter_voluntary_disruption_decisions_total{consolidation_type="multi",decision="delete",reason="underutilized"}`); n != 1 {
+		t.Errorf("%v decisions to delete", n)
+	}
 	if events := w.Events(); events["Node ConsolidationRejected"] != 1 || events["Node DisruptionTerminating"] != 1 {
 		t.Errorf("a pod has come to one of two nodes: %v", events)
 	}

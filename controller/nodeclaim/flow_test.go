@@ -120,6 +120,7 @@ func TestALifeIsCountedOnce(t *testing.T) {
 	for _, name := range []string{
 		"karpenter_nodes_created_total", "karpenter_nodes_drained_total", "karpenter_nodes_terminated_total", "karpenter_nodeclaims_terminated_total",
 		"karpenter_nodes_termination_duration_seconds", "karpenter_nodes_lifetime_duration_seconds",
+		"karpenter_pods_eviction_requests_total", "karpenter_pods_drained_total",
 		"karpenter_nodeclaims_termination_duration_seconds", "karpenter_nodeclaims_instance_termination_duration_seconds",
 	} {
 		if n := w.counted(name); n != 1 {
