@@ -174,7 +174,7 @@ func Blocked(node *corev1.Node, claim *v1.NodeClaim, reason engine.Reason) []Eve
 	default:
 		return nil
 	}
-	return onBoth(node, claim, Event{Reason: DisruptionBlocked, Message: "Cannot disrupt: " + reason.Message()})
+	return onBoth(node, claim, Event{Reason: DisruptionBlocked, Message: "Cannot disrupt: " + reason.Message(), Key: string(reason.Code)})
 }
 
 // onBoth is the event on the node and on the claim, as far as they are there; it is not repeated soon.

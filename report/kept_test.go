@@ -72,11 +72,13 @@ func TestWhatIsRejectedSaysWhyInKarpentersWords(t *testing.T) {
 func TestAnotherReasonToStayIsToldAtOnce(t *testing.T) {
 	w := clustertest.New(t, interceptor.Funcs{})
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1", UID: "n"}}
-	for _, code := range []engine.Code{engine.SavesTooLittle, engine.OwnerMoved} {
-		w.Recorder.Publish(report.Blocked(node, nil, engine.Reason{Code: code})...)
+	for range 2 {
+		for _, code := range []engine.Code{engine.SavesTooLittle, engine.OwnerMoved, engine.DoNotDisrupt, engine.EvictionBlocked} {
+			w.Recorder.Publish(report.Blocked(node, nil, engine.Reason{Code: code})...)
+		}
 	}
-	if got := w.Events()["Node Unconsolidatable"]; got != 2 {
-		t.Errorf("%d events, want one for each reason", got)
+	if got := w.Events(); got["Node Unconsolidatable"] != 2 || got["Node DisruptionBlocked"] != 2 {
+		t.Errorf("%v, want an event for each reason", got)
 	}
 }
 
