@@ -50,9 +50,11 @@ func Candidates(nodes []*corev1.Node, claims []*v1.NodeClaim, d engine.Disruptio
 	for _, l := range d.Replacements {
 		types = append(types, l.InstanceTypes[0])
 	}
-	message := fmt.Sprintf("Consolidation candidate: replace %s by %d (%s), saves $%.2f/h", some(d.Nodes), len(d.Replacements), some(types), d.SavingPerHour)
+	message := fmt.Sprintf("Consolidation candidate: replace %s by %d (%s), saves $%.2f/h", list(d.Nodes), len(d.Replacements), list(types), d.SavingPerHour)
 	return onAll(nodes, claims, Event{Reason: ConsolidationCandidate, Message: message, Key: message})
 }
+
+func list(names []string) string { return strings.Join(some(names), ", ") }
 
 // Approved tells that a move was good enough for the policy Balanced: the owners of the node that goes and of its claim, or the
 // pool's if there are several.
@@ -62,7 +64,7 @@ func Approved(nodes []*corev1.Node, claims []*v1.NodeClaim, pool *v1.NodePool, j
 	}
 	e := Event{Reason: ConsolidationApproved, Message: fmt.Sprintf(
 		"Balanced approves removing %s: score %.2f >= threshold %.2f (k: %d), saves %.1f%% of the pool's price for %.1f%% of its disruption",
-		some(j.Nodes), j.Balance.Score, engine.BalanceThreshold, engine.BalanceFactor, 100*j.Balance.Saving, 100*j.Balance.Disruption)}
+		list(j.Nodes), j.Balance.Score, engine.BalanceThreshold, engine.BalanceFactor, 100*j.Balance.Saving, 100*j.Balance.Disruption)}
 	if len(j.Nodes) == 1 {
 		return onAll(nodes, claims, e)
 	}
