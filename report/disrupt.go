@@ -13,12 +13,8 @@ import (
 
 // Terminating tells the owners of a node and of its claim that both are removed, and why.
 func Terminating(node *corev1.Node, claim *v1.NodeClaim, reason v1.DisruptionReason) []Event {
-	message := "Disrupting: " + string(reason)
-	events := []Event{{Object: claim, Reason: DisruptionTerminating, Message: message, Key: string(reason)}}
-	if node != nil {
-		events = append(events, Event{Object: node, Reason: DisruptionTerminating, Message: message, Key: string(reason)})
-	}
-	return events
+	e := Event{Reason: DisruptionTerminating, Message: "Disrupting: " + string(reason), Key: string(reason)}
+	return onAll([]*corev1.Node{node}, []*v1.NodeClaim{claim}, e)
 }
 
 // Launching tells the owner of a claim that it is to replace others, and why.
@@ -33,12 +29,8 @@ func WaitingReadiness(claim *v1.NodeClaim) Event {
 
 // TakenBack tells the owners of a node and of its claim that both stay after all, though they were about to be replaced.
 func TakenBack(node *corev1.Node, claim *v1.NodeClaim, why engine.Reason) []Event {
-	message := "Took the disruption back, the node stays: " + why.Message()
-	events := []Event{{Object: claim, Reason: DisruptionBlocked, Message: message, Key: string(why.Code)}}
-	if node != nil {
-		events = append(events, Event{Object: node, Reason: DisruptionBlocked, Message: message, Key: string(why.Code)})
-	}
-	return events
+	e := Event{Reason: DisruptionBlocked, Message: "Took the disruption back, the node stays: " + why.Message(), Key: string(why.Code)}
+	return onAll([]*corev1.Node{node}, []*v1.NodeClaim{claim}, e)
 }
 
 // Candidates tells the owners of the nodes, and of their claims, that consolidation is about to replace them.
@@ -119,8 +111,8 @@ func onAll(nodes []*corev1.Node, claims []*v1.NodeClaim, e Event) []Event {
 // Engine is an event that the engine wants told.
 func Engine(e engine.Event) Event {
 	out := Event{Object: e.Object, Warning: e.Warning, Reason: e.Reason, Message: e.Message, Key: e.Key}
-	if e.Reason == DoNotDisruptElapsed { // that does not change
-		out.Every = 24 * time.Hour
+	if e.Reason == DoNotDisruptElapsed { // that does not change; an hour bounds how much is remembered
+		out.Every = time.Hour
 	}
 	return out
 }

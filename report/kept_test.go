@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
@@ -66,6 +67,35 @@ func TestWhatIsRejectedSaysWhyInKarpentersWords(t *testing.T) {
 		if got := report.Rejected([]*corev1.Node{node}, nil, v1.Drifted, engine.Reason{Code: code}); len(got) > 0 {
 			t.Errorf("%s: %+v, though it was no consolidation", code, got)
 		}
+	}
+}
+
+func TestACandidateSaysWhatReplacesIt(t *testing.T) {
+	t.Parallel()
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1", UID: "n"}}
+	d := engine.Disruption{
+		Reason: v1.Underutilized, Nodes: []string{"n1", "n2"}, Replacements: []engine.Launch{{InstanceTypes: []string{"large", "huge"}}}, SavingPerHour: 0.126,
+	}
+	got := report.Candidates([]*corev1.Node{node}, nil, d)
+	if want := "Consolidation candidate: replace n1, n2 by 1 (large), saves $0.13/h"; len(got) != 1 || got[0].Message != want || got[0].Warning {
+		t.Errorf("%+v, want %q", got, want)
+	}
+	d.Replacements = nil
+	if got := report.Candidates([]*corev1.Node{node}, nil, d); len(got) > 0 {
+		t.Errorf("%+v, though nothing replaces it", got)
+	}
+}
+
+func TestThatAProtectionHasEndedIsToldOnce(t *testing.T) {
+	t.Parallel()
+	w := clustertest.New(t, interceptor.Funcs{})
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "web", Namespace: "default", UID: "p"}}
+	for range 5 {
+		w.Recorder.Publish(report.Engine(engine.Event{Object: pod, Reason: report.DoNotDisruptElapsed, Message: "it is over"}))
+		w.Clock.Step(3 * time.Minute)
+	}
+	if got := w.Events()["Pod DoNotDisruptGracePeriodElapsed"]; got != 1 {
+		t.Errorf("it is told %d times while the pod waits to be evicted", got)
 	}
 }
 

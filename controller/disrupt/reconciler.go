@@ -252,9 +252,8 @@ func (r *Reconciler) remove(ctx context.Context, view *view, node *corev1.Node, 
 		return false, err
 	}
 	if pod := arrived(pods, d); pod != nil {
-		r.Metrics.Overtaken(d.Reason)
 		why := engine.Reason{Code: engine.NotEmpty, Have: "pod " + pod.Namespace + "/" + pod.Name + ", which has just come,"}
-		r.Recorder.Publish(report.Rejected([]*corev1.Node{node}, []*v1.NodeClaim{claim}, d.Reason, why)...)
+		r.overtaken(view, engine.Disruption{Reason: d.Reason, Nodes: []string{node.Name}, Claims: []string{claim.Name}}, why)
 		log.FromContext(ctx).Info("kept node, a pod came to run on it", "Node", node.Name, "Pod", pod.Namespace+"/"+pod.Name)
 		_, err := r.unmark(ctx, claim, node)
 		return false, err
