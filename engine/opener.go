@@ -11,8 +11,9 @@ const (
 	// openingCalm is for how long kube-scheduler has to leave the pods alone before they are nominated, and again before
 	// their nodes open. openingUnrest ends either wait.
 	openingCalm, openingUnrest = 300 * time.Millisecond, 8 * time.Second
-	// openingsAtOnce is how many nodes open at a time.
-	openingsAtOnce = 8
+	// openingsAtOnce is how many nodes open at a time. Pods that are tried meanwhile fail, or go where room is left over, so
+	// that all should open in one go; but those that fail have to get their nominations back before long.
+	openingsAtOnce = 64
 	// openingRest ends the wait for pods to which nothing has happened for so long, openingLongest the wait for all of them.
 	openingRest, openingLongest = 3 * time.Second, 30 * time.Second
 )
@@ -22,8 +23,8 @@ const (
 // Whenever a node opens, kube-scheduler tries all waiting pods again. A pod that it finds no node for loses its nomination,
 // and its room is open to all. So pods are nominated when kube-scheduler has stopped trying them, which their versions tell:
 // it writes down each time that it finds no node. When all nominations have come through the watch, and nothing has happened
-// for as long as that took, the nodes open one after the other; last those whose pods it will try first. While it fails with
-// these, it leaves the others alone. Pods that lose their nomination get it back.
+// for as long as that took, the nodes open as fast as they can be written; last those whose pods it will try first. While it
+// fails with these, it leaves the others alone. Pods that lose their nomination get it back.
 type Opener struct {
 	nodes   []Opening
 	seats   *seating
@@ -94,6 +95,9 @@ func (o *Opener) Next(now time.Time, find func(types.UID) PodSight) OpenerStep {
 	next := o.closed[:min(openingsAtOnce, len(o.closed))]
 	if o.closed = o.closed[len(next):]; len(next) > 0 {
 		o.calm = now
+	}
+	for _, node := range next {
+		o.seats.open[node] = true
 	}
 	opened := len(o.closed) == 0
 	done := opened && (waiting == 0 || now.Sub(o.calm) > openingRest || now.Sub(o.began) > openingLongest)

@@ -200,6 +200,11 @@ func TestEqualPodsAreDealtTheirRooms(t *testing.T) {
 			"web-1@n1 web-2@n2 web-3@n3 web-4@ web-5@ web-6@", "web-1@ web-2@ web-3@ web-4@n1 web-5@n2 web-6@n3",
 		},
 		{
+			"spread over zones: none is left behind, though all that is left is even", true,
+			[]string{"n1/a: web-5", "n2/a: web-4", "n3/b: web-3", "n4/b: web-2", "n5/c: web-1"},
+			"web-1@n1 web-2@n3 web-3@n5 web-4@n2 web-5@n4", "",
+		},
+		{
 			"spread over zones: the nodes of a zone take turns too", true, []string{"n1/a: web-4 web-3", "n2/a: web-2 web-1"},
 			"web-1@n1 web-2@n2 web-3@ web-4@", "",
 		},
@@ -255,6 +260,34 @@ func TestAPodThatLosesItsNominationGetsOneBack(t *testing.T) {
 				t.Errorf("nominated %s, want %s", got, c.want)
 			}
 		})
+	}
+}
+
+// While nodes are closed, kube-scheduler refuses every pod, which says nothing about the rooms.
+func TestPodsThatLoseTheirNominationsBeforeNodesOpenKeepTheirRooms(t *testing.T) {
+	t.Parallel()
+	f := newFoyer(true, "n1/a: web-1", "n2/b: web-2", "n3/c: web-3")
+	f.until(t, "nominated", f.isNominated("web-1"))
+	before := f.nominated()
+	for _, uid := range []types.UID{"web-3", "web-2", "web-1"} {
+		f.write(uid, func(p *corev1.Pod) { p.Status.NominatedNodeName = "" })
+	}
+	f.until(t, "nominated again", f.isNominated("web-1"))
+	if got := f.nominated(); got != before || len(f.opened) > 0 {
+		t.Errorf("nominated %s with %v open, want %s", got, f.opened, before)
+	}
+}
+
+func TestNodesOpenAtOnce(t *testing.T) {
+	t.Parallel()
+	var nodes []string
+	for i := range 50 {
+		nodes = append(nodes, fmt.Sprintf("n%d/a: web-%d", i, i))
+	}
+	f := newFoyer(false, nodes...)
+	f.until(t, "open", func() bool { return len(f.opened) > 0 })
+	if len(f.opened) != len(nodes) {
+		t.Errorf("%d of %d nodes open in the first step", len(f.opened), len(nodes))
 	}
 }
 

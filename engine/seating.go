@@ -30,6 +30,7 @@ type seating struct {
 	// tried says in which order kube-scheduler last found no node for the pods, which is how it will try them again: it
 	// writes that down on each of them.
 	tried map[types.UID]uint64
+	open  map[string]bool // the nodes that are open, as far as this opening did it
 }
 
 // party is a number of equal pods and as many rooms, in the same order.
@@ -44,7 +45,7 @@ type room struct{ node, zone string }
 
 // newSeating lists who has room on the nodes.
 func newSeating(nodes []Opening) *seating {
-	s := &seating{map[types.UID]*party{}, map[types.UID]int{}, map[types.UID]uint64{}}
+	s := &seating{map[types.UID]*party{}, map[types.UID]int{}, map[types.UID]uint64{}, map[string]bool{}}
 	for _, o := range nodes {
 		for _, pod := range o.Pods {
 			key := partyOf(pod)
@@ -148,8 +149,8 @@ func (s *seating) nominate(pods map[types.UID]*corev1.Pod) (out []Nomination, wa
 	return out, waiting
 }
 
-// assign gives pods of the party that wait without a nomination a room that is left: their own at first, and if
-// kube-scheduler would not have that, or another pod took it, one that an equal pod did not take.
+// assign gives pods of the party that wait without a nomination a room that is left: their own as long as its node is
+// closed, and if kube-scheduler would not have that afterwards, or another pod took it, one that an equal pod did not take.
 func (s *seating) assign(p *party, pods map[types.UID]*corev1.Pod, nominated map[nominees]int) (out []Nomination) {
 	left := slices.Clone(p.rooms)
 	find := func(node string) int {
@@ -177,7 +178,7 @@ func (s *seating) assign(p *party, pods map[types.UID]*corev1.Pod, nominated map
 		if pod == nil || pod.Status.NominatedNodeName != "" || !IsPending(pod) {
 			continue
 		}
-		if s.tries[uid] > 0 || !nominate(uid, p.rooms[i].node) {
+		if refused := s.tries[uid] > 0 && s.open[p.rooms[i].node]; refused || !nominate(uid, p.rooms[i].node) {
 			others = append(others, uid)
 		}
 	}
@@ -223,18 +224,22 @@ func (p *party) inTurn(rooms []room) []room {
 	return rooms
 }
 
-// inTurn orders rooms so that the domains take turns, those with more rooms first.
+// inTurn orders rooms so that the domains take turns, those with more rooms left first, and of these the one that was dealt
+// fewer: two zones that share what a third one is short of must not overtake it.
 func inTurn(rooms []room, domain func(room) string) []room {
 	byDomain := map[string][]room{}
 	for _, r := range rooms {
 		byDomain[domain(r)] = append(byDomain[domain(r)], r)
 	}
-	domains := slices.Sorted(maps.Keys(byDomain))
+	domains, dealt := slices.Sorted(maps.Keys(byDomain)), map[string]int{}
 	out := make([]room, 0, len(rooms))
 	for range rooms {
-		next := slices.MaxFunc(domains, func(a, b string) int { return cmp.Compare(len(byDomain[a]), len(byDomain[b])) })
+		next := slices.MaxFunc(domains, func(a, b string) int {
+			return cmp.Or(cmp.Compare(len(byDomain[a]), len(byDomain[b])), cmp.Compare(dealt[b], dealt[a]))
+		})
 		out = append(out, byDomain[next][0])
 		byDomain[next] = byDomain[next][1:]
+		dealt[next]++
 	}
 	return out
 }
