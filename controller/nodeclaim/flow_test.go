@@ -129,6 +129,32 @@ func TestALifeIsCountedOnce(t *testing.T) {
 	}
 }
 
+func TestDrainedPodsAreCountedByWhyTheirNodeGoes(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct{ name, disrupted, want string }{
+		{"for a reason", "SpotInterruption", "SpotInterruption"}, {"deleted by somebody", "", "Forceful Termination"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, newClaim("general-1"))
+			w.until("initialized", w.initialized)
+			w.create(newPod("a", w.nodes()[0].Name))
+			claim := w.claims()[0]
+			w.update(claim, func() {
+				if tt.disrupted != "" {
+					v1.SetCondition(claim, v1.ConditionDisruptionReason, metav1.ConditionTrue, tt.disrupted, "", w.clock.Now())
+				}
+			})
+			w.remove(claim)
+			w.until("gone", w.empty)
+			drained := w.metrics("karpenter_pods_drained_total")
+			if len(drained) != 1 || drained[0].GetLabel()[0].GetValue() != tt.want || drained[0].GetCounter().GetValue() != 1 {
+				t.Errorf("drained pods are counted as %v, want one for %s", drained, tt.want)
+			}
+		})
+	}
+}
+
 // Neither the eviction of a pod nor its deletion at the end of its node's grace period meets a later pod of its name.
 func TestAPodIsNotSentAwayForAnotherOfTheSameName(t *testing.T) {
 	t.Parallel()

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	dto "github.com/prometheus/client_model/go"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -221,19 +222,24 @@ func (w *world) meets(p *metav1.Preconditions, o client.Object) error {
 // counted is how often a counter, or a metric that observes, has counted for all its labels together.
 func (w *world) counted(name string) (n float64) {
 	w.t.Helper()
+	for _, m := range w.metrics(name) {
+		n += m.GetCounter().GetValue() + float64(m.GetHistogram().GetSampleCount()) + float64(m.GetSummary().GetSampleCount())
+	}
+	return n
+}
+
+func (w *world) metrics(name string) []*dto.Metric {
+	w.t.Helper()
 	families, err := w.registry.Gather()
 	if err != nil {
 		w.t.Fatal(err)
 	}
 	for _, f := range families {
-		if f.GetName() != name {
-			continue
-		}
-		for _, m := range f.GetMetric() {
-			n += m.GetCounter().GetValue() + float64(m.GetHistogram().GetSampleCount()) + float64(m.GetSummary().GetSampleCount())
+		if f.GetName() == name {
+			return f.GetMetric()
 		}
 	}
-	return n
+	return nil
 }
 
 // checkNoPods is the law of all termination: no pod is bound to a machine that is told to stop, unless nobody waits for it.
