@@ -31,6 +31,7 @@ type simulateOptions struct {
 	days      float64
 	warmUp    time.Duration
 	lookEvery time.Duration
+	effort    int
 	seed      uint64
 	compare   []string
 	profile   string
@@ -60,6 +61,7 @@ same input and seed give the same output, byte for byte.`,
 	flags.Float64Var(&o.days, "days", 7, "how many days pass")
 	flags.DurationVar(&o.warmUp, "warm-up", time.Hour, "how long the cluster runs before anything is measured")
 	flags.DurationVar(&o.lookEvery, "look-every", simulator.UsualDisruptEvery, "the least time between two looks at the nodes for disruption, doubled after one that found nothing: less is nearer to a real controller, more is computed faster")
+	flags.IntVar(&o.effort, "effort", 0, "units of work to spend on each plan; 0 for as much as a controller spends, below 0 for none")
 	flags.Uint64Var(&o.seed, "seed", 1, "what chance follows from")
 	flags.StringSliceVar(&o.compare, "compare", nil, "consolidation policies to compare, a list: WhenEmpty, WhenEmptyOrUnderutilized, Balanced")
 	flags.StringVar(&o.profile, "profile", "", "how the cloud behaves: "+strings.Join(simulated.ProfileNames(), ", ")+" (default: the scenario's, or aws-typical)")
@@ -105,6 +107,9 @@ func (o *simulateOptions) simulate(command *cobra.Command) error {
 		return err
 	}
 	o.override(command.Flags(), &config.Options)
+	if command.Flags().Changed("effort") {
+		config.Options.Effort = o.effort
+	}
 	// The world makes much that is soon thrown away and keeps little: collecting seldom saves a tenth of the time.
 	defer debug.SetGCPercent(debug.SetGCPercent(400))
 	results, err := simulateAll(command.Context(), config, o.compare)
