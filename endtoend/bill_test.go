@@ -93,7 +93,7 @@ func (b bill) problem() string {
 		return fmt.Sprintf("machines were started twice for the same pods: %q", b.tooSoon)
 	case len(b.idle) > 0:
 		return fmt.Sprintf("machines run nothing: %q", b.idle)
-	case b.ratio() > 1.03 && (b.ratio() > 1.06 || b.machines > b.wanted+1): // a single machine may be more than 3 %
+	case b.ratio() > 1.03:
 		return fmt.Sprintf("the machines cost %.3f times what the plan for all pods together would", b.ratio())
 	}
 	return ""
