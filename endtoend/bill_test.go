@@ -37,13 +37,13 @@ func billedCases() []billedCase {
 	}
 }
 
-// TestTheBillIsThatOfThePlan gives each workload eight tries: how many pods kube-scheduler tries between the first node's
+// TestTheBillIsThatOfThePlan gives each workload five tries: how many pods kube-scheduler tries between the first node's
 // opening and the last one's depends on what else the computer has to do. Most need one.
 func TestTheBillIsThatOfThePlan(t *testing.T) {
 	for _, c := range billedCases() {
 		t.Run(c.name(), func(t *testing.T) {
 			var problem string
-			for range 8 {
+			for range 5 {
 				b := billOf(t, c)
 				t.Log(b)
 				if problem = b.problem(); problem == "" {

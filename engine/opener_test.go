@@ -243,6 +243,10 @@ func TestAPodThatLosesItsNominationGetsOneBack(t *testing.T) {
 			f.write("web-2", func(p *corev1.Pod) { p.Spec.NodeName, p.Status.NominatedNodeName = "n1", "" })
 			f.write("web-1", lose)
 		}, "web-1@n2"},
+		{"the room of an equal pod that went elsewhere, as its own open node would not have it", func(f *foyer) {
+			f.write("web-1", func(p *corev1.Pod) { p.Spec.NodeName, p.Status.NominatedNodeName = "elsewhere", "" })
+			f.write("web-2", lose)
+		}, "web-2@n1"},
 		{"none where kube-scheduler preempts for it", func(f *foyer) {
 			f.write("web-1", func(p *corev1.Pod) { p.Status.NominatedNodeName = "elsewhere" })
 		}, "web-1@elsewhere"},
@@ -256,7 +260,7 @@ func TestAPodThatLosesItsNominationGetsOneBack(t *testing.T) {
 			f.until(t, "open", func() bool { return len(f.opened) == 3 })
 			c.happen(f)
 			f.step()
-			if got := f.nominated(); !strings.Contains(got, c.want+" ") {
+			if got := f.nominated(); !strings.Contains(got+" ", c.want+" ") {
 				t.Errorf("nominated %s, want %s", got, c.want)
 			}
 		})

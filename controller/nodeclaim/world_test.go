@@ -228,6 +228,7 @@ func (w *world) counted(name string) (n float64) {
 	return n
 }
 
+// metrics are those of the name, one for each set of labels.
 func (w *world) metrics(name string) []*dto.Metric {
 	w.t.Helper()
 	families, err := w.registry.Gather()
