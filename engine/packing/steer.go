@@ -5,6 +5,7 @@ import (
 	"math"
 	"slices"
 
+	"tenon.sh/engine/bitset"
 	"tenon.sh/engine/parallel"
 )
 
@@ -150,7 +151,7 @@ func (st *steering) divide(c *steered, at, left int, quota map[spotKey]int, f fu
 }
 
 // try solves the problem with no more pods in each spot than the quota says.
-func (st *steering) try(quota map[spotKey]int) { st.take(quota, st.play(quota, st.most(), st.left)) }
+func (st *steering) try(quota map[spotKey]int) { st.take(quota, st.play(quota, st.toBeat(), st.left)) }
 
 // tryAll tries one quota after another, on as many threads as the problem allows: what some of them come to is found out at the
 // same time, and looked at in their order.
@@ -158,10 +159,10 @@ func (st *steering) tryAll(quotas []map[spotKey]int) {
 	for threads := max(1, st.p.Threads); st.left > 0 && len(quotas) > 0; quotas = quotas[min(threads, len(quotas)):] {
 		some := quotas[:min(threads, len(quotas))]
 		played := make([][]steeredRound, len(some))
-		most := st.most()
+		toBeat := st.toBeat()
 		plays := make([]func(), len(some))
 		for i := range some {
-			plays[i] = func() { played[i] = st.play(some[i], most, st.left) }
+			plays[i] = func() { played[i] = st.play(some[i], toBeat, st.left) }
 		}
 		parallel.Run(plays...)
 		for i, quota := range some {
@@ -173,14 +174,92 @@ func (st *steering) tryAll(quotas []map[spotKey]int) {
 // most is how many pods a round may leave without a place, once they are settled, to be of any use.
 func (st *steering) most() int { return counted(st.best.without()) }
 
-// steeredRound is a round that a quota came to. A solver of nil says that settling left too many pods without a place.
+// toBeat is what a round has to better to be of any use.
+type toBeat struct {
+	most   int     // pods without a place
+	missed int     // levels that they miss
+	price  float64 // infinite as long as pods have no place, or a lesson is to be learned
+}
+
+func (st *steering) toBeat() toBeat {
+	t := toBeat{st.most(), st.best.missed(), math.Inf(1)}
+	if t.most == 0 && !st.best.broken {
+		t.price = st.best.price()
+	}
+	return t
+}
+
+// anything is what every round betters.
+var anything = toBeat{math.MaxInt, math.MaxInt, math.Inf(1)}
+
+// inVain reports whether the round, whose pods are settled, cannot be better: where they are settled, the machines cost too much.
+func (t toBeat) inVain(s *solver) bool {
+	if math.IsInf(t.price, 1) {
+		return false
+	}
+	missed := 0
+	for _, it := range s.items {
+		missed += it.level * len(it.queue)
+	}
+	return missed > t.missed || missed == t.missed && s.floorOf(s.items) >= t.price*(1-1e-9)
+}
+
+// floorOf is a price below which nothing holds the pods of the items where they are settled: items that may share no machine
+// need one each, large enough for one pod.
+func (s *solver) floorOf(items []*item) float64 {
+	type group struct {
+		options []bitset.Set // of each pool
+		price   float64
+	}
+	var groups []group
+	for _, it := range items {
+		g := group{make([]bitset.Set, len(s.pools)), math.Inf(1)}
+		for p := range s.pools {
+			sh := &s.pools[p]
+			g.options[p] = bitset.New(len(sh.Options))
+			for i := range it.ways.Pools[p] {
+				g.options[p].Or(it.ways.Pools[p][i].Options)
+			}
+			for _, o := range sh.byPrice {
+				if g.options[p].Has(o) && it.own.Fits(sh.Options[o].Allocatable) {
+					g.price = min(g.price, sh.Options[o].Price)
+					break
+				}
+			}
+		}
+		// Groups that it may share a machine with become one with it.
+		groups = slices.DeleteFunc(groups, func(other group) bool {
+			for p := range other.options {
+				if !other.options[p].Meets(g.options[p]) {
+					continue
+				}
+				g.price = max(g.price, other.price)
+				for p := range other.options {
+					g.options[p].Or(other.options[p])
+				}
+				return true
+			}
+			return false
+		})
+		groups = append(groups, g)
+	}
+	sum := 0.0
+	for _, g := range groups {
+		sum += g.price
+	}
+	return sum
+}
+
+// steeredRound is a round that a quota came to. A solver of nil says that it was given up once its pods were settled: too many of
+// them are without a place, or the rest is in vain.
 type steeredRound struct {
 	solver    *solver
 	unsettled int
+	inVain    bool
 }
 
 // play finds out what the quota comes to: several rounds where one brings domains that it did not know of.
-func (st *steering) play(quota map[spotKey]int, most, rounds int) []steeredRound {
+func (st *steering) play(quota map[spotKey]int, t toBeat, rounds int) []steeredRound {
 	l := *st.lessons
 	l.caps, l.open, l.shut, l.quota = maps.Clone(l.caps), maps.Clone(l.open), maps.Clone(l.shut), quota
 	l.zero, l.awaited = l.zero.Clone(), l.awaited.Clone()
@@ -189,8 +268,8 @@ func (st *steering) play(quota map[spotKey]int, most, rounds int) []steeredRound
 		s := newSolver(st.p, &l)
 		s.settle()
 		unsettled := s.unsettled()
-		if unsettled > most {
-			return append(out, steeredRound{nil, unsettled})
+		if unsettled > t.most || t.inVain(s) {
+			return append(out, steeredRound{nil, unsettled, unsettled <= t.most})
 		}
 		for _, tier := range s.tiers() {
 			s.buy(tier)
@@ -199,7 +278,7 @@ func (st *steering) play(quota map[spotKey]int, most, rounds int) []steeredRound
 		known := len(l.open)
 		s.learn()
 		s.replay()
-		out = append(out, steeredRound{s, unsettled})
+		out = append(out, steeredRound{s, unsettled, false})
 		if len(l.open) == known {
 			break
 		}
@@ -211,11 +290,11 @@ func (st *steering) play(quota map[spotKey]int, most, rounds int) []steeredRound
 func (st *steering) take(quota map[spotKey]int, rounds []steeredRound) {
 	for i := 0; i < len(rounds) && st.left > 0; i++ {
 		st.left--
-		if rounds[i].unsettled > st.most() {
+		if rounds[i].unsettled > st.most() || rounds[i].inVain {
 			return
 		}
 		if rounds[i].solver == nil { // the best round is another one by now, and leaves more
-			rounds = st.play(quota, math.MaxInt, i+1+st.left)
+			rounds = st.play(quota, anything, i+1+st.left)
 		}
 		if s := rounds[i].solver; s.differs(st.best) && s.better(st.best) || !s.differs(st.best) && s.price() < st.best.price()*(1-1e-9) {
 			st.best = s
