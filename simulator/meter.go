@@ -4,6 +4,7 @@ import (
 	"context"
 	"math"
 	"slices"
+	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -108,6 +109,7 @@ type meter struct {
 	billed         float64 // up to the beginning of the hour
 	first          float64 // up to the beginning of the measurement
 	waits          []float64
+	planning       sync.WaitGroup // of what findBound has begun
 }
 
 func newMeter(w *World) *meter { return &meter{Counts: newCounts(), world: w} }
@@ -196,16 +198,23 @@ func (m *meter) launched() {
 
 func (m *meter) decided(d engine.Disruption) { m.Moves[string(d.Reason)]++ }
 
-// findBound works out what the pods that there are now cannot be run for less than, and what they could be had for.
+// findBound works out what the pods that there are now cannot be run for less than, and what they could be had for. Nothing in
+// the world depends on that, so that the world goes on meanwhile; one such plan is made at a time.
 func (m *meter) findBound(ctx context.Context) {
-	cost := m.world.anew(ctx)
-	bound, anew := round(cost.Bound), round(cost.LaunchesPerHour)
+	m.planning.Wait()
+	plan := m.world.anew(ctx)
 	h := &m.hours[len(m.hours)-1]
-	h.BoundPerHour, h.AnewPerHour = &bound, &anew
+	bound, anew := new(float64), new(float64) // nobody reads them before planning has ended
+	h.BoundPerHour, h.AnewPerHour = bound, anew
+	m.planning.Go(func() {
+		cost := plan()
+		*bound, *anew = round(cost.Bound), round(cost.LaunchesPerHour)
+	})
 }
 
-// anew is what a plan for all pods costs, on machines that are all new and all to be had.
-func (w *World) anew(ctx context.Context) engine.Cost {
+// anew prepares a plan for all pods that there are now, on machines that are all new and all to be had. What it returns works
+// out what that costs, from what does not change any more: it may be called on another goroutine.
+func (w *World) anew(ctx context.Context) func() engine.Cost {
 	s := w.snapshot(ctx)
 	for i, m := range w.markets {
 		if m.cloud != nil {
@@ -213,32 +222,44 @@ func (w *World) anew(ctx context.Context) engine.Cost {
 		}
 	}
 	s.Nodes, s.NodeClaims, s.CSINodes, s.VolumeAttachments = nil, nil, nil, nil
-	pods := s.Pods
+	pods, foreign := s.Pods, w.foreignNodes()
 	s.Pods = nil
-	for _, pod := range pods {
-		if !engine.IsReschedulable(pod) || isGated(pod) || w.isForeign(pod) {
-			continue
-		}
-		free := *pod
-		free.Spec.NodeName, free.Status.NominatedNodeName, free.DeletionTimestamp = "", "", nil
-		free.Status.Phase = corev1.PodPending
-		free.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable}}
-		s.Pods = append(s.Pods, &free)
-	}
 	opt := w.cfg.Options
 	opt.Effort = -1
-	return engine.Provision(s, opt, nil).Cost
+	return func() engine.Cost {
+		for _, pod := range pods {
+			if engine.IsReschedulable(pod) && !isGated(pod) && !foreign[pod.Spec.NodeName] {
+				s.Pods = append(s.Pods, asNew(pod))
+			}
+		}
+		return engine.Provision(s, opt, nil).Cost
+	}
 }
 
-// isForeign reports whether the pod runs on a node that nobody pays for here.
-func (w *World) isForeign(pod *corev1.Pod) bool {
-	s := w.seats[pod.Spec.NodeName]
-	return s != nil && w.claimOf(s) == nil
+// asNew is the pod as if it had never had a node.
+func asNew(pod *corev1.Pod) *corev1.Pod {
+	free := *pod
+	free.Spec.NodeName, free.Status.NominatedNodeName, free.DeletionTimestamp = "", "", nil
+	free.Status.Phase = corev1.PodPending
+	free.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable}}
+	return &free
+}
+
+// foreignNodes are the nodes that nobody pays for here.
+func (w *World) foreignNodes() map[string]bool {
+	out := map[string]bool{}
+	for _, s := range w.seatList {
+		if w.claimOf(s) == nil {
+			out[s.node.Name] = true
+		}
+	}
+	return out
 }
 
 // result closes the books.
 func (w *World) result(ctx context.Context) *Result {
 	m := w.meter
+	m.planning.Wait()
 	m.closeHour()
 	r := &Result{
 		Seed: w.cfg.Seed, Profile: w.cfg.profile(), Policy: w.cfg.Policy, Begin: metav1.NewTime(m.opened.UTC()), Hours: m.hours, Counts: m.Counts,

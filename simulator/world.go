@@ -181,6 +181,7 @@ func (w *World) dice(purpose, thing string) *dice { return newDice(w.cfg.Seed, p
 
 // Run lets time pass and says what the world was like. The error says that ctx has ended, or that a law was broken.
 func (w *World) Run(ctx context.Context) (*Result, error) {
+	defer w.meter.planning.Wait() // whatever happens, nothing goes on after the end
 	begin := w.clock.now.Add(w.cfg.WarmUp)
 	end := begin.Add(w.cfg.For)
 	w.after(collectEvery, func() { w.collect(ctx) })
