@@ -11,11 +11,6 @@ import (
 // tend does what the workload's controller does: it makes pods that are missing, ends those that are too many, and goes
 // on with what it has begun to roll out.
 func (w *World) tend(l *load) {
-	for u := range l.versions { // order does not matter: nothing but forgetting
-		if u.ended {
-			delete(l.versions, u)
-		}
-	}
 	switch l.Kind {
 	case jobKind:
 		w.tendJob(l)
@@ -28,25 +23,23 @@ func (w *World) tend(l *load) {
 
 // tendDeployment keeps to a quarter more pods than wanted, and a quarter fewer that are ready, while versions change.
 func (w *World) tendDeployment(l *load) {
-	var newest, older []*unit
+	if l.staying == l.current { // most of the time
+		w.resize(l)
+		return
+	}
+	var older []*unit
 	readyCount := 0
 	for _, u := range l.units.list {
-		switch {
-		case u.leaving():
+		if u.leaving() {
 			continue
-		case l.version(u) == l.newest:
-			newest = append(newest, u)
-		default:
+		}
+		if u.version != l.newest {
 			older = append(older, u)
 		}
 		readyCount += count(u.ready)
 	}
-	if len(older) == 0 {
-		w.resize(l, newest)
-		return
-	}
 	surge, below := (l.want+3)/4, l.want/4
-	for range min(l.want-len(newest), l.want+surge-len(newest)-len(older)) {
+	for range min(l.want-l.current, l.want+surge-l.staying) {
 		w.makePod(l, 0)
 	}
 	// Pods of the old version that are not ready serve nobody; of the others as many go as may be missing.
@@ -63,20 +56,29 @@ func (w *World) tendDeployment(l *load) {
 		}
 		w.end(u, u.grace())
 	}
-	if extra := len(newest) - l.want; extra > 0 {
-		w.resize(l, newest)
+	if l.current > l.want {
+		w.resize(l)
 	}
 }
 
-func (w *World) resize(l *load, pods []*unit) {
-	for range l.want - len(pods) {
+// resize makes pods of the newest version that are missing, and ends those that are too many.
+func (w *World) resize(l *load) {
+	for range l.want - l.current {
 		w.makePod(l, 0)
 	}
-	if extra := len(pods) - l.want; extra > 0 {
-		slices.SortStableFunc(pods, w.goesFirst(l))
-		for _, u := range pods[:extra] {
-			w.end(u, u.grace())
+	extra := l.current - l.want
+	if extra <= 0 {
+		return
+	}
+	var pods []*unit
+	for _, u := range l.units.list {
+		if !u.leaving() && u.version == l.newest {
+			pods = append(pods, u)
 		}
+	}
+	slices.SortStableFunc(pods, w.goesFirst(l))
+	for _, u := range pods[:extra] {
+		w.end(u, u.grace())
 	}
 }
 
@@ -96,7 +98,11 @@ func (w *World) goesFirst(l *load) func(a, b *unit) int {
 }
 
 func deletionCost(u *unit) int {
-	cost, _ := strconv.Atoi(u.pod.Annotations[v1.PodDeletionCostAnnotationKey]) // what cannot be read is 0
+	text, ok := u.pod.Annotations[v1.PodDeletionCostAnnotationKey]
+	if !ok {
+		return 0
+	}
+	cost, _ := strconv.Atoi(text) // what cannot be read is 0
 	return cost
 }
 
@@ -114,7 +120,7 @@ func (w *World) tendStateful(l *load) {
 		case u.leaving():
 		case u.index >= l.want:
 			w.end(u, u.grace())
-		case l.version(u) != l.newest && (old == nil || u.index > old.index):
+		case u.version != l.newest && (old == nil || u.index > old.index):
 			old = u
 		}
 	}

@@ -37,14 +37,15 @@ type load struct {
 	runs   int       // of a CronJob
 	tended time.Time // when its controller looks at it next, or did last
 	// newest is the newest version of the pods.
-	newest            int
-	versions          map[*unit]int
+	newest int
+	// staying counts the pods that have not been told to end, current those of them that are of the newest version.
+	staying, current  int
 	again             map[*unit]bool // pods of a CronJob that have a successor
 	rollout, schedule cron.Schedule
 }
 
 func newLoad(x scenario.Workload) (*load, error) {
-	l := &load{Workload: x, key: x.Template.Namespace + "/" + x.Template.Name, units: newShelf[*unit](), versions: map[*unit]int{}, again: map[*unit]bool{}, newest: 1}
+	l := &load{Workload: x, key: x.Template.Namespace + "/" + x.Template.Name, units: newShelf[*unit](), again: map[*unit]bool{}, newest: 1}
 	var err error
 	if l.rollout, err = readCron(l.key, "rollout", x.Rollout); err != nil {
 		return nil, err
@@ -64,11 +65,12 @@ func readCron(of, word, text string) (cron.Schedule, error) {
 	return schedule, nil
 }
 
-func (l *load) version(u *unit) int {
-	if v := l.versions[u]; v > 0 {
-		return v
+// note counts a pod that has come and is to stay; by is -1 once it is told to end.
+func (l *load) note(u *unit, by int) {
+	l.staying += by
+	if u.version == l.newest {
+		l.current += by
 	}
-	return l.newest
 }
 
 // begin lets a workload begin.
@@ -85,6 +87,7 @@ func (w *World) begin(l *load) {
 	if l.rollout != nil {
 		w.repeat(l.rollout, func() {
 			l.newest++
+			l.current = 0
 			w.loadsToTend.add(l)
 		})
 	}
@@ -190,9 +193,9 @@ func (w *World) makePod(l *load, index int) *unit {
 	pod.CreationTimestamp = metav1.NewTime(now)
 	pod.Labels = w.labelsOf(l, l.newest)
 	pod.OwnerReferences = []metav1.OwnerReference{owner}
-	u := &unit{pod: pod, load: l, index: index}
-	l.versions[u] = l.newest
+	u := &unit{pod: pod, load: l, index: index, version: l.newest}
 	l.units.put(u.key(), u)
+	l.note(u, 1)
 	w.addUnit(u)
 	return u
 }

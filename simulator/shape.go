@@ -54,7 +54,7 @@ func (w *World) forgetShape(u *unit) {
 
 func shapeKey(u *unit) string {
 	if u.load != nil {
-		return fmt.Sprintf("%s %d", u.load.key, u.load.version(u))
+		return fmt.Sprintf("%s %d", u.load.key, u.version)
 	}
 	spec := u.pod.Spec
 	spec.NodeName = ""

@@ -17,6 +17,8 @@ type unit struct {
 	seat  *seat // the node that it is on; nil as long as there is none
 	need  amounts
 	index int // its number among the pods of its workload
+	// version is that of its workload's pods which it was made of.
+	version int
 	// number tells in which order pods came into the world.
 	number int
 	ready  bool
@@ -192,6 +194,9 @@ func (w *World) end(u *unit, grace time.Duration) {
 	stop := 3 * time.Second
 	if u.load != nil {
 		stop = u.load.Stop
+		if !u.leaving() {
+			u.load.note(u, -1)
+		}
 	}
 	pod := *u.pod
 	seconds, at := int64(grace/time.Second), metav1.NewTime(w.clock.now.Add(grace))
@@ -229,7 +234,7 @@ func (w *World) drop(u *unit) {
 	w.units.remove(u.key())
 	w.unbound.remove(u.key())
 	u.shape.units.remove(u.key())
-	if len(u.shape.units.list) == 0 && (u.load == nil || u.load.version(u) != u.load.newest) {
+	if len(u.shape.units.list) == 0 && (u.load == nil || u.version != u.load.newest) {
 		w.forgetShape(u)
 	}
 	if u.seat != nil {
@@ -240,6 +245,9 @@ func (w *World) drop(u *unit) {
 		w.freed()
 	}
 	if u.load != nil {
+		if !u.leaving() {
+			u.load.note(u, -1)
+		}
 		u.load.units.remove(u.key())
 		w.loadsToTend.add(u.load)
 	}

@@ -271,8 +271,11 @@ func (w *World) takeIn() {
 		u := &unit{pod: pod, load: loads[pod], tried: engine.IsPending(pod)}
 		if l := u.load; l != nil {
 			u.index = l.units.next()
-			l.versions[u] = l.newest
+			u.version = l.newest
 			l.units.put(u.key(), u)
+			if !u.leaving() {
+				l.note(u, 1)
+			}
 		}
 		w.addUnit(u)
 		switch {
