@@ -7,7 +7,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	v1 "tenon.sh/api/v1"
@@ -217,12 +216,11 @@ func set(claim *v1.NodeClaim, condition string, status metav1.ConditionStatus, r
 	v1.SetCondition(claim, condition, status, reason, message, now)
 }
 
-// draftOf is the claim for a step to change: its labels, annotations, finalizers and conditions, and plain values. All else is
-// shared, because most steps find nothing to change.
+// draftOf is the claim for a step to change: its plain values, and its finalizers. All else is shared, because most steps find
+// nothing to change: with and set replace labels, annotations and conditions as a whole.
 func draftOf(claim *v1.NodeClaim) *v1.NodeClaim {
 	draft := *claim
 	draft.ObjectMeta = draftMeta(claim.ObjectMeta)
-	draft.Status.Conditions = slices.Clone(claim.Status.Conditions)
 	return &draft
 }
 
@@ -235,7 +233,6 @@ func draftOfNode(node *corev1.Node) *corev1.Node {
 }
 
 func draftMeta(meta metav1.ObjectMeta) metav1.ObjectMeta {
-	meta.Labels, meta.Annotations = maps.Clone(meta.Labels), maps.Clone(meta.Annotations)
 	meta.Finalizers, meta.OwnerReferences = slices.Clone(meta.Finalizers), slices.Clone(meta.OwnerReferences)
 	return meta
 }
@@ -254,12 +251,14 @@ func sameMeta(a, b metav1.Object) bool {
 	return maps.Equal(a.GetLabels(), b.GetLabels()) && maps.Equal(a.GetAnnotations(), b.GetAnnotations()) && slices.Equal(a.GetFinalizers(), b.GetFinalizers())
 }
 
+// sameStatus compares the status but for its resources, which a draft shares. Reflection would be shorter, and slower.
 func sameStatus(a, b v1.NodeClaimStatus) bool {
-	a.Capacity, a.Allocatable, b.Capacity, b.Allocatable = nil, nil, nil, nil // a draft shares them
-	if slices.Equal(a.Conditions, b.Conditions) {
-		a.Conditions, b.Conditions = nil, nil
-	}
-	return equality.Semantic.DeepEqual(a, b)
+	return a.NodeName == b.NodeName && a.ProviderID == b.ProviderID && a.ImageID == b.ImageID && a.LastPodEventTime.Equal(&b.LastPodEventTime) &&
+		slices.EqualFunc(a.Conditions, b.Conditions, func(x, y metav1.Condition) bool {
+			at := x.LastTransitionTime.Equal(&y.LastTransitionTime)
+			x.LastTransitionTime, y.LastTransitionTime = metav1.Time{}, metav1.Time{}
+			return at && x == y
+		})
 }
 
 // sameNode compares what steps change of a node: metadata, owners and taints.
@@ -267,12 +266,12 @@ func sameNode(a, b *corev1.Node) bool {
 	return sameMeta(a, b) && slices.Equal(a.OwnerReferences, b.OwnerReferences) && slices.Equal(a.Spec.Taints, b.Spec.Taints)
 }
 
+// with is a copy of m that has the value too.
 func with(m map[string]string, key, value string) map[string]string {
-	if m == nil {
-		m = map[string]string{}
-	}
-	m[key] = value
-	return m
+	out := make(map[string]string, len(m)+1)
+	maps.Copy(out, m)
+	out[key] = value
+	return out
 }
 
 func hasCondition(node *corev1.Node, t corev1.NodeConditionType, status corev1.ConditionStatus) bool {

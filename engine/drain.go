@@ -66,13 +66,15 @@ func (x *leaving) unsettled() time.Duration {
 // waitingPods are those that hold a drain, the large ones first.
 func waitingPods(pods []*corev1.Pod, now time.Time) []*corev1.Pod {
 	var waiting []*corev1.Pod
+	size := make(map[*corev1.Pod]int64, len(pods)) // every pod is compared several times
 	for _, p := range pods {
 		if IsDrainable(p, now) && !IsTerminal(p) {
 			waiting = append(waiting, p)
+			size[p] = podSize(p)
 		}
 	}
 	slices.SortFunc(waiting, func(a, b *corev1.Pod) int {
-		return cmp.Or(largerPod(a, b), cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name), cmp.Compare(a.UID, b.UID))
+		return cmp.Or(cmp.Compare(size[b], size[a]), cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name), cmp.Compare(a.UID, b.UID))
 	})
 	return waiting
 }

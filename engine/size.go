@@ -14,14 +14,3 @@ func podSize(pod *corev1.Pod) int64 {
 func sizeOf(list corev1.ResourceList) int64 {
 	return list.Cpu().MilliValue() + list.Memory().Value()/(memoryOfCore/1000)
 }
-
-func largerPod(a, b *corev1.Pod) int {
-	x, y := podSize(a), podSize(b)
-	switch {
-	case x > y:
-		return -1
-	case x < y:
-		return 1
-	}
-	return 0
-}
