@@ -252,9 +252,11 @@ func (w *World) apply(ctx context.Context, name string, step engine.Step) (more 
 	for _, name := range step.DeleteNodes {
 		w.deleteNode(w.seats[name])
 	}
-	for _, u := range slices.Clone(w.unbound.list) {
-		if slices.Contains(step.Withdraw, u.pod.Status.NominatedNodeName) {
-			w.point(u, "")
+	if len(step.Withdraw) > 0 {
+		for _, u := range w.unbound.list {
+			if slices.Contains(step.Withdraw, u.pod.Status.NominatedNodeName) {
+				w.point(u, "")
+			}
 		}
 	}
 	retry = w.sendAway(name, step.Evict)
@@ -292,6 +294,9 @@ func (w *World) siblings(claim *v1.NodeClaim) time.Duration {
 	}
 	patience := min(least+ripe.Sub(claim.CreationTimestamp.Time)/4, most)
 	left := ripe.Add(patience).Sub(w.clock.now)
+	if left <= 0 {
+		return 0
+	}
 	coming := slices.ContainsFunc(w.claims.list, func(c *v1.NodeClaim) bool {
 		if c.DeletionTimestamp != nil || c.CreationTimestamp.Sub(claim.CreationTimestamp.Time).Abs() >= most {
 			return false
@@ -299,7 +304,7 @@ func (w *World) siblings(claim *v1.NodeClaim) time.Duration {
 		_, too := w.ripe[c.Name]
 		return !too && c.Annotations[engine.PlannedPodsAnnotation] != "" && !v1.IsTrue(c, v1.ConditionInitialized)
 	})
-	if left <= 0 || !coming {
+	if !coming {
 		return 0
 	}
 	return min(left, time.Second)
