@@ -25,6 +25,7 @@ type market struct {
 	running shelf[machine]
 	watched time.Time // when the cloud is looked at next
 	stirred bool      // it is looked at in this instant
+	ends    int       // as of the last look, of the cloud
 	// listed is the catalog as plans see it, made of source, and right until then; mentioned are the labels that it keeps.
 	source, listed []engine.InstanceType
 	until          time.Time
@@ -233,21 +234,14 @@ func (w *World) watchCloud(m *market) {
 // look takes over what has happened in the cloud.
 func (w *World) look(m *market) {
 	now := w.clock.now
-	running := slices.Clone(m.running.list)
-	var ready []engine.MachineID // of these it matters only whether they are gone
-	for _, x := range running {
-		if x.ready {
-			ready = append(ready, x.id)
+	gone := m.gone()
+	var moved []machine // that are starting or gone: of all others nothing else matters
+	for _, x := range m.running.list {
+		if !x.ready || gone[x.id] {
+			moved = append(moved, x)
 		}
 	}
-	gone := map[engine.MachineID]bool{}
-	for _, id := range m.cloud.Gone(ready) {
-		gone[id] = true
-	}
-	for _, x := range running {
-		if x.ready && !gone[x.id] {
-			continue
-		}
+	for _, x := range moved {
 		boot, found := m.cloud.Boot(x.id)
 		if !found {
 			m.running.remove(string(x.id))
@@ -280,6 +274,24 @@ func (w *World) look(m *market) {
 			w.deleteClaim(name, "interrupted")
 		}
 	}
+}
+
+// gone are the machines that the world knows of and that have ended.
+func (m *market) gone() map[engine.MachineID]bool {
+	ends := m.cloud.Ends()
+	if ends == m.ends {
+		return nil
+	}
+	m.ends = ends
+	ids := make([]engine.MachineID, 0, len(m.running.list))
+	for _, x := range m.running.list {
+		ids = append(ids, x.id)
+	}
+	out := map[engine.MachineID]bool{}
+	for _, id := range m.cloud.Gone(ids) {
+		out[id] = true
+	}
+	return out
 }
 
 // nodeNamed is the name of a machine's node.

@@ -50,6 +50,8 @@ type Cloud struct {
 	advanced time.Time // everything up to here has happened
 	machines map[engine.MachineID]*Record
 	byToken  map[string]engine.MachineID
+	coming   happenings
+	ends     int
 	walks    map[string]*walk
 	taken    map[engine.OfferingID]takenInEpisode
 	forced   map[engine.OfferingID]time.Time // sold out until then, after a reclaim
@@ -102,7 +104,7 @@ func NewCloud(cfg Config) (*Cloud, error) {
 
 func (c *Cloud) clear() {
 	c.advanced = c.epoch
-	c.machines = map[engine.MachineID]*Record{}
+	c.machines, c.coming = map[engine.MachineID]*Record{}, nil
 	c.byToken = map[string]engine.MachineID{}
 	c.walks = map[string]*walk{}
 	c.taken = map[engine.OfferingID]takenInEpisode{}
@@ -127,6 +129,7 @@ func (c *Cloud) lock() (now time.Time) {
 	c.mu.Lock()
 	now = c.cfg.Clock.Now()
 	c.advance(now)
+	c.pass(now)
 	return now
 }
 

@@ -148,6 +148,7 @@ func (c *Cloud) hit(f Fault, at time.Time, event string) {
 		}
 		if !r.gone(at) && !r.Machine.Created.After(at) {
 			r.Dies = at
+			c.expect(r, at)
 		}
 	}
 }

@@ -204,6 +204,7 @@ func (c *Cloud) Terminate(id engine.MachineID) error {
 	if !r.Machine.Leaving {
 		r.Machine.Leaving = true
 		r.Stopped = now.Add(c.draws("termination", string(id)).stage(c.cfg.Profile.Termination))
+		c.expect(r, r.end())
 		c.counters.Terminations++
 	}
 	return nil

@@ -147,14 +147,7 @@ func (c *Cloud) Next() (next time.Time, found bool) {
 			next = t
 		}
 	}
-	for _, r := range c.machines {
-		if r.gone(now) {
-			continue
-		}
-		consider(r.Registers)
-		consider(r.Ready)
-		consider(r.end())
-	}
+	consider(c.nextOfMachines(now))
 	for _, n := range c.notices {
 		consider(n.At)
 	}
@@ -169,6 +162,7 @@ func (c *Cloud) Next() (next time.Time, found bool) {
 
 func (c *Cloud) keep(r *Record) {
 	c.machines[r.Machine.ID] = r
+	c.expect(r, r.Registers, r.Ready, r.end())
 	c.byToken[token(r.Machine.Claim, r.Machine.ClaimUID)] = r.Machine.ID
 	c.watchForReclaims(r)
 }

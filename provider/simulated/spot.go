@@ -102,6 +102,7 @@ func (c *Cloud) reclaim(r *Record, at time.Time, within time.Duration, share flo
 		return
 	}
 	r.Dies, r.Reclaimed = end, true
+	c.expect(r, end)
 	c.counters.Reclaimed++
 	n := Notice{ID: string(id) + "/" + event, Machine: id, Kind: "SpotInterruption", At: notice}
 	c.notices[n.ID] = n
