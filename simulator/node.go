@@ -69,7 +69,7 @@ func (w *World) makeReady(s *seat) {
 func (w *World) setNode(s *seat, node *corev1.Node) {
 	w.uids++
 	node.ResourceVersion = strconv.Itoa(w.uids)
-	s.node, s.room = node, w.resources.amountsIn(node.Status.Allocatable)
+	s.node, s.leaving, s.room = node, node.DeletionTimestamp != nil, w.resources.amountsIn(node.Status.Allocatable)
 	if isOpen(node) {
 		w.unscheduled = true
 		w.daemons(s)

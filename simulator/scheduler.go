@@ -119,19 +119,19 @@ func (w *World) replay(units []*unit) engine.Replay {
 		}
 	}
 	// A node that is full matters where a pod runs that one of those that wait looks at.
-	looked := map[*seat]bool{}
+	w.rounds++
 	for _, other := range w.shapeList {
 		if len(other.units.list) == 0 || !slices.ContainsFunc(shapes, func(s *shape) bool { return s.relevant(other) }) {
 			continue
 		}
 		for _, u := range other.units.list {
 			if u.seat != nil {
-				looked[u.seat] = true
+				u.seat.looked = w.rounds
 			}
 		}
 	}
 	for _, seat := range w.seatList {
-		if seat.node.DeletionTimestamp == nil && seat.alive && (looked[seat] || w.matters(seat, shapes)) {
+		if !seat.leaving && seat.alive && (seat.looked == w.rounds || seat.matters(shapes)) {
 			s.Nodes = append(s.Nodes, seat.node)
 		}
 	}
@@ -140,7 +140,7 @@ func (w *World) replay(units []*unit) engine.Replay {
 
 // matters reports whether a node could make a difference to pods of these shapes: it has room for one of them, or it is one
 // of the places that a strict spread counts.
-func (w *World) matters(s *seat, shapes []*shape) bool {
+func (s *seat) matters(shapes []*shape) bool {
 	return slices.ContainsFunc(shapes, func(x *shape) bool { return x.strict || s.holds(x.need) > 0 })
 }
 

@@ -17,12 +17,14 @@ type seat struct {
 	used    amounts
 	left    time.Time // when a pod was last seen to go
 	alive   bool      // its machine runs
+	leaving bool      // the node has been told to go
+	looked  int       // the last round of kube-scheduler in which a pod on it mattered to one that waited
 	booting bool      // somebody is about to take off its startup taints
 	room    amounts   // what pods can use of it in all
 }
 
 func (w *World) newSeat(node *corev1.Node) *seat {
-	return &seat{node: node, alive: true, room: w.resources.amountsIn(node.Status.Allocatable)}
+	return &seat{node: node, alive: true, leaving: node.DeletionTimestamp != nil, room: w.resources.amountsIn(node.Status.Allocatable)}
 }
 
 // holds is for how many times the need there is room.
@@ -30,7 +32,11 @@ func (s *seat) holds(need amounts) int {
 	n := int64(math.MaxInt32)
 	for i, amount := range need {
 		if amount > 0 {
-			n = min(n, max(0, s.room.of(i)-s.used.of(i))/amount)
+			left := s.room.of(i) - s.used.of(i)
+			if left < amount {
+				return 0 // most nodes are full, and this is asked of every node for every pod that waits
+			}
+			n = min(n, left/amount)
 		}
 	}
 	return int(n)
@@ -38,8 +44,11 @@ func (s *seat) holds(need amounts) int {
 
 // canRun is how many pods of the shape the node may take, as far as its room, its taints and the pod's node selector tell.
 func (s *seat) canRun(x *shape) int {
+	if !s.alive || s.leaving {
+		return 0
+	}
 	n := s.holds(x.need)
-	if n == 0 || !s.alive || s.node.DeletionTimestamp != nil {
+	if n == 0 {
 		return 0
 	}
 	spec := &x.sample.Spec

@@ -92,6 +92,7 @@ type World struct {
 	guards         []*guard
 	orders         []*order
 	uids, numbers  int
+	rounds         int // of kube-scheduler
 
 	// What has to be done in this instant.
 	loadsToTend   todo[*load]
