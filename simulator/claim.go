@@ -327,5 +327,5 @@ const openingPatience = 20 * time.Second
 func (w *World) point(u *unit, node string) {
 	pod := *u.pod
 	pod.Status.NominatedNodeName = node
-	u.pod = &pod
+	w.units.set(u, &pod)
 }

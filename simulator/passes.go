@@ -28,7 +28,7 @@ const (
 func (w *World) snapshot(ctx context.Context) *engine.Snapshot {
 	s := *w.base
 	s.Now = w.clock.now
-	s.Pods = w.pods()
+	s.Pods = slices.Clone(w.units.pods)
 	s.Nodes = make([]*corev1.Node, 0, len(w.seatList))
 	for _, seat := range w.seatList {
 		s.Nodes = append(s.Nodes, seat.node)
@@ -45,14 +45,6 @@ func (w *World) snapshot(ctx context.Context) *engine.Snapshot {
 		s.Classes = append(s.Classes, class)
 	}
 	return &s
-}
-
-func (w *World) pods() []*corev1.Pod {
-	out := make([]*corev1.Pod, 0, len(w.units.list))
-	for _, u := range w.units.list {
-		out = append(out, u.pod)
-	}
-	return out
 }
 
 // wantMachines has a plan made soon.

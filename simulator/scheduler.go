@@ -95,7 +95,8 @@ func (w *World) refuse(u *unit) {
 	pod.Status.Conditions = []corev1.PodCondition{{
 		Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable, LastTransitionTime: metav1.NewTime(w.clock.now),
 	}}
-	u.pod, u.tried = &pod, true
+	w.units.set(u, &pod)
+	u.tried = true
 	w.wantMachines()
 }
 
@@ -105,7 +106,7 @@ func (w *World) replay(units []*unit) engine.Replay {
 		Now: w.clock.now, Nodes: make([]*corev1.Node, 0, len(w.seatList)), Namespaces: w.base.Namespaces, Services: w.base.Services,
 		ReplicaSets: w.base.ReplicaSets, StatefulSets: w.base.StatefulSets, ReplicationControllers: w.base.ReplicationControllers,
 		PersistentVolumes: w.base.PersistentVolumes, PersistentVolumeClaims: w.base.PersistentVolumeClaims, StorageClasses: w.base.StorageClasses,
-		CSINodes: w.base.CSINodes, Pods: w.pods(),
+		CSINodes: w.base.CSINodes, Pods: slices.Clone(w.units.pods),
 	}
 	r := engine.Replay{Snapshot: s, Options: w.cfg.Options, Hints: map[engine.PodID]string{}}
 	var shapes []*shape

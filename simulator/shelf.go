@@ -1,5 +1,7 @@
 package simulator
 
+import corev1 "k8s.io/api/core/v1"
+
 // shelf keeps things by key, in an order that follows from what was put on and taken off it.
 type shelf[T any] struct {
 	list []T
@@ -41,6 +43,39 @@ func (s *shelf[T]) remove(key string) {
 	var none T
 	s.list[last] = none
 	s.list, s.keys = s.list[:last], s.keys[:last]
+}
+
+// roster is all units of the world, with their pods side by side: every plan asks for a list of these.
+type roster struct {
+	shelf[*unit]
+	pods []*corev1.Pod // of the list
+}
+
+func (r *roster) put(u *unit) {
+	r.shelf.put(u.key(), u)
+	if len(r.pods) < len(r.list) {
+		r.pods = append(r.pods, nil)
+	}
+	r.pods[r.at[u.key()]] = u.pod
+}
+
+// set gives a unit another pod, of the same UID.
+func (r *roster) set(u *unit, pod *corev1.Pod) {
+	u.pod = pod
+	if i, ok := r.at[u.key()]; ok && r.list[i] == u {
+		r.pods[i] = pod
+	}
+}
+
+func (r *roster) remove(u *unit) {
+	i, ok := r.at[u.key()]
+	if !ok {
+		return
+	}
+	r.shelf.remove(u.key())
+	last := len(r.pods) - 1
+	r.pods[i], r.pods[last] = r.pods[last], nil
+	r.pods = r.pods[:last]
 }
 
 // todo is a list of things to look at, each once, in the order in which they came.

@@ -81,7 +81,7 @@ func (w *World) addUnit(u *unit) {
 	if u.pod.Spec.NodeName != "" {
 		u.seat = w.seats[u.pod.Spec.NodeName]
 	}
-	w.units.put(u.key(), u)
+	w.units.put(u)
 	u.shape.units.put(u.key(), u)
 	if u.seat != nil {
 		u.seat.sit(u)
@@ -121,7 +121,8 @@ func (w *World) bind(u *unit, s *seat) {
 	pod := *u.pod
 	pod.Spec.NodeName, pod.Status.NominatedNodeName = s.node.Name, ""
 	pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(now)}}
-	u.pod, u.seat, u.tried = &pod, s, false
+	w.units.set(u, &pod)
+	u.seat, u.tried = s, false
 	s.sit(u)
 	w.unbound.remove(u.key())
 	w.meter.pods++
@@ -165,7 +166,8 @@ func (w *World) run(u *unit) {
 	pod := *u.pod
 	pod.Status.Phase, pod.Status.StartTime = corev1.PodRunning, &now
 	pod.Status.Conditions = append(pod.Status.Conditions[:1:1], corev1.PodCondition{Type: corev1.PodReady, Status: corev1.ConditionTrue, LastTransitionTime: now})
-	u.pod, u.ready = &pod, true
+	w.units.set(u, &pod)
+	u.ready = true
 	u.shape.ready++
 	w.needBudgets = true
 	if u.load == nil {
@@ -201,7 +203,7 @@ func (w *World) end(u *unit, grace time.Duration) {
 	pod := *u.pod
 	seconds, at := int64(grace/time.Second), metav1.NewTime(w.clock.now.Add(grace))
 	pod.DeletionTimestamp, pod.DeletionGracePeriodSeconds = &at, &seconds
-	u.pod = &pod
+	w.units.set(u, &pod)
 	w.unready(u)
 	w.podsChanged(u.seat)
 	if u.load != nil {
@@ -231,7 +233,7 @@ func (w *World) drop(u *unit) {
 	}
 	u.ended = true
 	w.unready(u)
-	w.units.remove(u.key())
+	w.units.remove(u)
 	w.unbound.remove(u.key())
 	u.shape.units.remove(u.key())
 	if len(u.shape.units.list) == 0 && (u.load == nil || u.version != u.load.newest) {

@@ -72,27 +72,28 @@ type World struct {
 	// base holds what seldom changes, and lists of what does not change at all.
 	base *engine.Snapshot
 
-	units, unbound shelf[*unit]
-	resources      resources
-	shapes         map[string]*shape
-	shapeList      []*shape
-	seats          map[string]*seat
-	seatList       []*seat
-	claims         shelf[*v1.NodeClaim]
-	claimByID      map[string]string
-	nodeNames      map[engine.MachineID]string // of machines whose node has another name than their claim
-	causes         map[string]string           // why claims go
-	wakes          map[string]time.Time        // when claims are looked at again
-	due            map[string]time.Time        // the same for claims of nodes in use
-	ripe           map[string]time.Time        // since when nodes could open
-	markets        []*market
-	loads          []*load
-	loadByKey      map[string]*load
-	labels         map[string]map[string]string
-	guards         []*guard
-	orders         []*order
-	uids, numbers  int
-	rounds         int // of kube-scheduler
+	units         roster
+	unbound       shelf[*unit]
+	resources     resources
+	shapes        map[string]*shape
+	shapeList     []*shape
+	seats         map[string]*seat
+	seatList      []*seat
+	claims        shelf[*v1.NodeClaim]
+	claimByID     map[string]string
+	nodeNames     map[engine.MachineID]string // of machines whose node has another name than their claim
+	causes        map[string]string           // why claims go
+	wakes         map[string]time.Time        // when claims are looked at again
+	due           map[string]time.Time        // the same for claims of nodes in use
+	ripe          map[string]time.Time        // since when nodes could open
+	markets       []*market
+	loads         []*load
+	loadByKey     map[string]*load
+	labels        map[string]map[string]string
+	guards        []*guard
+	orders        []*order
+	uids, numbers int
+	rounds        int // of kube-scheduler
 
 	// What has to be done in this instant.
 	loadsToTend   todo[*load]
@@ -128,7 +129,7 @@ func New(cfg Config) (*World, error) {
 	}
 	base := *cfg.Snapshot
 	w := &World{
-		cfg: cfg, clock: &clock{cfg.Snapshot.Now}, base: &base, units: newShelf[*unit](), unbound: newShelf[*unit](),
+		cfg: cfg, clock: &clock{cfg.Snapshot.Now}, base: &base, units: roster{shelf: newShelf[*unit]()}, unbound: newShelf[*unit](),
 		resources: resources{}, shapes: map[string]*shape{}, seats: map[string]*seat{}, claims: newShelf[*v1.NodeClaim](), claimByID: map[string]string{},
 		nodeNames: map[engine.MachineID]string{}, causes: map[string]string{}, wakes: map[string]time.Time{}, due: map[string]time.Time{}, ripe: map[string]time.Time{},
 		loadByKey: map[string]*load{}, labels: map[string]map[string]string{}, again: againFirst, needBudgets: true,
