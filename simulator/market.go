@@ -26,10 +26,10 @@ type market struct {
 	watched time.Time // when the cloud is looked at next
 	stirred bool      // it is looked at in this instant
 	ends    int       // as of the last look, of the cloud
-	// listed is the catalog as plans see it, made of source, and right until then; mentioned are the labels that it keeps.
+	// listed is the catalog as plans see it, made of source, and right until then; labels are those of each type that it shows.
 	source, listed []engine.InstanceType
 	until          time.Time
-	mentioned      map[string]bool
+	labels         map[string]map[string][]string
 }
 
 type machine struct {
@@ -48,7 +48,7 @@ type soldOut struct {
 const soldOutFirst, soldOutMost = 3 * time.Minute, 30 * time.Minute
 
 func (w *World) openMarket(class engine.Class) (*market, error) {
-	m := &market{class: class, marks: map[engine.OfferingID]*soldOut{}, mentioned: w.mentioned(), running: newShelf[machine]()}
+	m := &market{class: class, marks: map[engine.OfferingID]*soldOut{}, running: newShelf[machine]()}
 	types := usable(class, w.base.NodePools)
 	if len(types) == 0 {
 		return m, nil
@@ -66,7 +66,7 @@ func (w *World) openMarket(class engine.Class) (*market, error) {
 	if err != nil {
 		return nil, fmt.Errorf("node class %s: %w", class.Ref.Name, err)
 	}
-	m.provider = simulated.New(m.cloud)
+	m.provider, m.labels = simulated.New(m.cloud), plainLabels(types, w.mentioned())
 	w.watchCloud(m)
 	return m, nil
 }
@@ -177,7 +177,7 @@ func (m *market) catalog(ctx context.Context, now time.Time) []engine.InstanceTy
 		return m.class.InstanceTypes // only a context that has ended fails
 	}
 	if m.listed == nil || &m.source[0] != &types[0] || !m.until.IsZero() && !now.Before(m.until) {
-		m.source, m.listed, m.until = types, plainTypes(types, m.mentioned), time.Time{}
+		m.source, m.listed, m.until = types, plainTypes(types, m.labels), time.Time{}
 		m.showMarks(now)
 	}
 	return m.listed
@@ -185,8 +185,15 @@ func (m *market) catalog(ctx context.Context, now time.Time) []engine.InstanceTy
 
 // showMarks marks the offerings that are sold out now.
 func (m *market) showMarks(now time.Time) {
+	marked := map[string]bool{}
+	for id, s := range m.marks {
+		marked[id.InstanceType] = marked[id.InstanceType] || now.Before(s.until)
+	}
 	for i := range m.listed {
 		t := &m.listed[i]
+		if !marked[t.Name] {
+			continue
+		}
 		cloned := false
 		for j, o := range t.Offerings {
 			s := m.marks[engine.OfferingID{InstanceType: t.Name, Zone: o.Zone, CapacityType: o.CapacityType}]

@@ -1,6 +1,8 @@
 package simulator
 
 import (
+	"slices"
+
 	corev1 "k8s.io/api/core/v1"
 
 	v1 "tenon.sh/api/v1"
@@ -87,18 +89,26 @@ func mentionedByTerms(terms []corev1.NodeSelectorTerm, note func(string)) {
 	}
 }
 
-// plainTypes are the types with no other labels than those.
-func plainTypes(types []engine.InstanceType, keys map[string]bool) []engine.InstanceType {
-	out := make([]engine.InstanceType, len(types))
-	for i, t := range types {
+// plainLabels are the labels of every type, by its name, that are among keys.
+func plainLabels(types []engine.InstanceType, keys map[string]bool) map[string]map[string][]string {
+	out := make(map[string]map[string][]string, len(types))
+	for _, t := range types {
 		labels := map[string][]string{}
 		for key, values := range t.Labels {
 			if keys[v1.NormalizeLabel(key)] {
 				labels[key] = values
 			}
 		}
-		t.Labels = labels
-		out[i] = t
+		out[t.Name] = labels
+	}
+	return out
+}
+
+// plainTypes are the types with these labels.
+func plainTypes(types []engine.InstanceType, labels map[string]map[string][]string) []engine.InstanceType {
+	out := slices.Clone(types)
+	for i := range out {
+		out[i].Labels = labels[out[i].Name]
 	}
 	return out
 }

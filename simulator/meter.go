@@ -218,7 +218,7 @@ func (w *World) anew(ctx context.Context) func() engine.Cost {
 	s := w.snapshot(ctx)
 	for i, m := range w.markets {
 		if m.cloud != nil {
-			s.Classes[i].InstanceTypes = plainTypes(m.cloud.Catalog(), m.mentioned)
+			s.Classes[i].InstanceTypes = plainTypes(m.cloud.Catalog(), m.labels)
 		}
 	}
 	s.Nodes, s.NodeClaims, s.CSINodes, s.VolumeAttachments = nil, nil, nil, nil
