@@ -20,13 +20,17 @@ type scratch struct {
 	shape  []float64
 	room   capacity.Vector
 	roomy  []int64 // the room of the resources that matter
+	// trial is the last draft that was filled, kept the best one of the good so far: most are thrown away at once.
+	trial, kept draft
 }
 
 // fill puts pods on the option until nothing more fits: each time the shape that is most like the room that is left, and
-// that is worth most. Then it takes the cheapest option that holds them.
-func (g *greedy) fill(good *good, exponent int) *draft {
+// that is worth most. Then it takes the cheapest option that holds them. The draft is the trial one; it answers false if there
+// is none.
+func (g *greedy) fill(good *good, exponent int) bool {
 	option := &g.s.pools[good.pool].Options[good.option]
-	d := &draft{pool: good.pool, sum: make(capacity.Vector, len(option.Allocatable)), free: g.s.pools[good.pool].Free}
+	d := &g.trial
+	d.begin(good.pool, len(option.Allocatable), g.s.pools[good.pool].Free)
 	g.begin(good, option.Allocatable)
 	g.lead(good, d)
 	g.pour(good, d, exponent)
@@ -34,10 +38,21 @@ func (g *greedy) fill(good *good, exponent int) *draft {
 		g.restore(p.lot, p.n)
 	}
 	d.has = g.things
-	if len(d.loads) == 0 || !g.s.cheapest(d, worth(d.sum, g.m.low)) {
-		return nil
-	}
-	return d
+	return len(d.loads) > 0 && g.s.cheapest(d, worth(d.sum, g.m.low))
+}
+
+// begin empties the draft; what room it has for sums and loads it keeps.
+func (d *draft) begin(pool, dims int, free []bitset.Set) {
+	sum := slices.Grow(d.sum[:0], dims)[:dims]
+	clear(sum)
+	*d = draft{pool: pool, sum: sum, loads: d.loads[:0], free: free}
+}
+
+// lasting is a copy that stays when the draft begins again.
+func (d *draft) lasting() *draft {
+	out := *d
+	out.sum, out.loads = slices.Clone(d.sum), slices.Clone(d.loads)
+	return &out
 }
 
 func (g *greedy) reopen(good *good) {

@@ -239,10 +239,10 @@ func (g *greedy) refresh(i int) {
 	good := &g.m.goods[i]
 	g.fresh[i], g.stale[i], g.drafty[i] = g.bought, 0, nil
 	for _, e := range g.exponents {
-		d := g.fill(good, e)
-		if d == nil {
-			return
+		if !g.fill(good, e) {
+			break
 		}
+		d := &g.trial
 		value := g.valueOf(d)
 		if cost := d.price + float64(g.roominess*g.m.perNode); cost > 0 {
 			value /= cost
@@ -250,8 +250,12 @@ func (g *greedy) refresh(i int) {
 			value = math.MaxFloat64
 		}
 		if value > g.stale[i]*(1+1e-9) {
-			g.stale[i], g.drafty[i] = value, d
+			g.stale[i] = value
+			g.trial, g.kept = g.kept, g.trial
 		}
+	}
+	if g.stale[i] > 0 {
+		g.drafty[i] = g.kept.lasting()
 	}
 }
 
