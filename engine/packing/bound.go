@@ -1,6 +1,7 @@
 package packing
 
 import (
+	"encoding/binary"
 	"math"
 	"slices"
 
@@ -199,10 +200,14 @@ func gcd(a, b int64) int64 {
 // block on which the same pods with devices fit.
 func (b *bound) supply() {
 	kept := map[string][]int{}
+	// Most options are beaten, so that what is worked out of each is written over that of the one before.
+	users, deviceUsers := bitset.New(len(b.ways)), bitset.New(len(b.wants))
+	size := make(capacity.Vector, len(b.total))
+	var text []byte
 	for _, p := range b.m.pools {
 		sh := &b.s.pools[p]
 		for _, o := range sh.byPrice {
-			users := bitset.New(len(b.ways))
+			clear(users)
 			for i, w := range b.ways {
 				if admits(w.Pools[p], o) {
 					users.Add(i)
@@ -211,18 +216,19 @@ func (b *bound) supply() {
 			if users.Empty() {
 				continue
 			}
-			deviceUsers := bitset.New(len(b.wants))
+			clear(deviceUsers)
 			for i := range b.wants {
 				if w := &b.wants[i]; w.devices && users.Has(w.way) && w.request.Fits(sh.Options[o].Allocatable) {
 					deviceUsers.Add(i)
 				}
 			}
-			at := b.blockOf(users)
-			size := b.rounded(sh.Options[o].Allocatable)
-			text := setText(users) + setText(deviceUsers)
-			if !b.beaten(size, sh.Options[o].Price, kept[text]) {
-				kept[text] = append(kept[text], len(b.options))
-				b.options = append(b.options, boundOption{pool: p, option: o, block: at, size: size, price: sh.Options[o].Price, column: -1})
+			text = appendSet(text[:0], users)
+			at := b.blockOf(users, text)
+			b.round(size, sh.Options[o].Allocatable)
+			text = appendSet(text, deviceUsers)
+			if same := kept[string(text)]; !b.beaten(size, sh.Options[o].Price, same) {
+				kept[string(text)] = append(same, len(b.options))
+				b.options = append(b.options, boundOption{pool: p, option: o, block: at, size: size.Clone(), price: sh.Options[o].Price, column: -1})
 			}
 		}
 	}
@@ -235,10 +241,10 @@ func (b *bound) supply() {
 	}
 }
 
-func (b *bound) blockOf(users bitset.Set) int {
-	text := setText(users)
+// blockOf is the block of options with these users; text is that of the set.
+func (b *bound) blockOf(users bitset.Set, text []byte) int {
 	for i := range b.blocks {
-		if b.blocks[i].text == text {
+		if b.blocks[i].text == string(text) {
 			return i
 		}
 	}
@@ -246,22 +252,22 @@ func (b *bound) blockOf(users bitset.Set) int {
 		b.blocks[mostBlocks-1].ways.Or(users)
 		return mostBlocks - 1
 	}
-	b.blocks = append(b.blocks, block{text, users.Clone()})
+	b.blocks = append(b.blocks, block{string(text), users.Clone()})
 	return len(b.blocks) - 1
 }
 
-func setText(s bitset.Set) string {
-	text := make([]byte, 0, 8*len(s))
+func setText(s bitset.Set) string { return string(appendSet(make([]byte, 0, 8*len(s)), s)) }
+
+// appendSet writes the set as text that equal sets share.
+func appendSet(text []byte, s bitset.Set) []byte {
 	for _, w := range s {
-		for k := range 8 {
-			text = append(text, byte(w>>(8*k)))
-		}
+		text = binary.LittleEndian.AppendUint64(text, w)
 	}
-	return string(text)
+	return text
 }
 
-func (b *bound) rounded(size capacity.Vector) capacity.Vector {
-	out := make(capacity.Vector, len(size))
+// round writes into out what of the size can be used.
+func (b *bound) round(out, size capacity.Vector) {
 	for d, n := range size {
 		n = max(0, n)
 		if b.total[d] > 0 && n > b.total[d] {
@@ -272,7 +278,6 @@ func (b *bound) rounded(size capacity.Vector) capacity.Vector {
 		}
 		out[d] = n
 	}
-	return out
 }
 
 // beaten reports whether one of the options costs no more and has no less of anything. Options of other pools may cost more.

@@ -254,40 +254,38 @@ func (s *solver) goodsOf(m *market, p int) []good {
 	sh := &s.pools[p]
 	byUsers := map[string][]int{} // kept options of each set of users
 	var goods []good
+	kinds := bitset.New(len(m.kinds)) // of one option after the other: few are kept
+	var users []byte
 	for _, o := range sh.byPrice {
-		kinds, users := s.usersOf(m, p, o)
-		if users == "" || !s.affordable(p, o) || !s.slotLeft(p, o) {
+		users = s.usersOf(m, p, o, kinds, users[:0])
+		if len(users) == 0 || !s.affordable(p, o) || !s.slotLeft(p, o) {
 			continue
 		}
-		if s.dominated(sh, o, byUsers[users]) {
+		same := byUsers[string(users)]
+		if s.dominated(sh, o, same) {
 			continue
 		}
-		byUsers[users] = append(byUsers[users], o)
-		goods = append(goods, good{pool: p, option: o, price: sh.Options[o].Price, kinds: kinds})
+		byUsers[string(users)] = append(same, o)
+		goods = append(goods, good{pool: p, option: o, price: sh.Options[o].Price, kinds: kinds.Clone()})
 	}
 	return goods
 }
 
-// usersOf finds the kinds of which one pod fits the option, and the same of kinds and shapes as text that equal sets
-// share; the text is empty if nothing that the option may be bought for fits.
-func (s *solver) usersOf(m *market, p, o int) (bitset.Set, string) {
+// usersOf writes into kinds those of which one pod fits the option, and into the empty text the same of kinds and shapes, so
+// that equal sets share it; the text stays empty if nothing that the option may be bought for fits.
+func (s *solver) usersOf(m *market, p, o int, kinds bitset.Set, text []byte) []byte {
 	sh := &s.pools[p]
 	option := &sh.Options[o]
-	kinds := bitset.New(len(m.kinds))
+	clear(kinds)
 	for k := range m.kinds {
 		if admits(m.kinds[k].ways.Pools[p], o) {
 			kinds.Add(k)
 		}
 	}
 	if kinds.Empty() {
-		return nil, ""
+		return text
 	}
-	text := make([]byte, 0, 8*len(kinds)+len(m.shapes)/8+1)
-	for _, w := range kinds {
-		for b := range 8 {
-			text = append(text, byte(w>>(8*b)))
-		}
-	}
+	text = appendSet(text, kinds)
 	some, bits := false, byte(0)
 	for h := range m.shapes {
 		if h%8 == 0 && h > 0 {
@@ -299,9 +297,9 @@ func (s *solver) usersOf(m *market, p, o int) (bitset.Set, string) {
 		}
 	}
 	if !some {
-		return nil, ""
+		return text[:0]
 	}
-	return kinds, string(append(text, bits))
+	return append(text, bits)
 }
 
 // special finds the lots for which only large options, or only options with devices, will do.
