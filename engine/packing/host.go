@@ -47,13 +47,13 @@ type nodeState struct {
 }
 
 // newNodeStates are the nodes with nothing put on them yet. What they count lies side by side: there are many of them, and every
-// round begins with new ones.
-func newNodeStates(nodes []Node, h *hostIndex) []nodeState {
+// round begins with new ones. There is room for more after them.
+func newNodeStates(nodes []Node, h *hostIndex, more int) []nodeState {
 	dims := 0
 	for i := range nodes {
 		dims += len(nodes[i].Free)
 	}
-	out := make([]nodeState, len(nodes))
+	out := make([]nodeState, len(nodes), len(nodes)+more)
 	free := make(capacity.Vector, 0, dims)
 	counts := make([]int, len(nodes)*(h.nGroups+h.nSets))
 	take := func(n int) []int {

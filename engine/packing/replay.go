@@ -46,7 +46,7 @@ func (s *solver) ruled() bool {
 }
 
 func newReplay(s *solver) *replay {
-	r := &replay{solver: newSolver(s.p, s.lessons), round: s, failed: make([]attempt, len(s.p.Classes))}
+	r := &replay{solver: newSolver(s.p, s.lessons, len(s.machines)), round: s, failed: make([]attempt, len(s.p.Classes))}
 	r.complete = true
 	for c := range s.p.Classes {
 		n := s.p.Classes[c].Count

@@ -29,7 +29,7 @@ func (p *Problem) solve() *solver {
 	l := &lessons{caps: map[spotKey]int{}, open: map[[2]int]bool{}, shut: map[[2]int]bool{}, zero: bitset.New(len(p.Layout.Groups)), awaited: bitset.New(len(p.Nodes))}
 	var best *solver
 	for range mostRounds {
-		s := newSolver(p, l)
+		s := newSolver(p, l, 0)
 		s.settle()
 		for _, tier := range s.tiers() {
 			s.buy(tier)
@@ -133,7 +133,8 @@ type shop struct {
 	devices []bool // of each option: it has devices
 }
 
-func newSolver(p *Problem, l *lessons) *solver {
+// newSolver begins a round; more is for how many further nodes there is room.
+func newSolver(p *Problem, l *lessons, more int) *solver {
 	s := &solver{
 		p: p, lessons: l, views: views{p: p}, world: topology.NewWorld(&p.Layout), effort: p.Effort,
 		placed: make([][]Share, len(p.Nodes)), byKey: map[spotKey]*item{}, narrow: map[narrowKey]*Ways{},
@@ -146,14 +147,20 @@ func newSolver(p *Problem, l *lessons) *solver {
 		l.frame = newFrame(p, s.own)
 	}
 	s.followers, s.members, s.shapeOf = l.frame.followers, l.frame.members, l.frame.shapeOf
-	s.nodes = newNodeStates(p.Nodes, &s.host)
+	s.nodes = newNodeStates(p.Nodes, &s.host, more)
 	for i := range p.Pools {
 		s.pools[i] = l.frame.shops[i]
 		s.pools[i].left = p.Pools[i].Left.Clone()
 	}
 	s.classes = make([]classState, len(p.Classes))
+	levels := 0
+	for i := range p.Classes {
+		levels += len(p.Classes[i].Levels)
+	}
+	all := make([]levelState, levels)
 	for i := range s.classes {
-		s.classes[i].levels = make([]levelState, len(p.Classes[i].Levels))
+		n := len(p.Classes[i].Levels)
+		s.classes[i].levels, all = all[:n:n], all[n:]
 	}
 	return s
 }

@@ -265,7 +265,7 @@ func (st *steering) play(quota map[spotKey]int, t toBeat, rounds int) []steeredR
 	l.zero, l.awaited = l.zero.Clone(), l.awaited.Clone()
 	var out []steeredRound
 	for range rounds {
-		s := newSolver(st.p, &l)
+		s := newSolver(st.p, &l, 0)
 		s.settle()
 		unsettled := s.unsettled()
 		if unsettled > t.most || t.inVain(s) {
