@@ -155,7 +155,7 @@ func (s *search) byClass(loads []load) []load {
 func (s *search) fill(o int, loads []load) (worth float64) {
 	s.room = append(s.room[:0], s.p.Options[o].Allocatable...)
 	s.counts = append(s.counts[:0], make([]int, len(loads))...)
-	m := machine{}
+	m := machine{kinds: s.kinds[:0]}
 	s.effort -= len(loads)/8 + 1
 	for i, l := range loads {
 		c := &s.p.Classes[l.class]
@@ -173,6 +173,7 @@ func (s *search) fill(o int, loads []load) (worth float64) {
 			m.tally(c.Kind, n)
 		}
 	}
+	s.kinds = m.kinds
 	return worth
 }
 

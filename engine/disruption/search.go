@@ -113,6 +113,7 @@ type search struct {
 	weight       weight
 	inTrial      []bool          // machines that get back what they have lost, or lose what has come, if the trial is undone
 	room         capacity.Vector // of fill
+	kinds        []Lot           // of fill
 	counts, best []int           // of fill and several
 }
 
@@ -152,9 +153,11 @@ func newSearch(p *Problem, weight weight) *search {
 		s.asks = append(s.asks, asksOf(p.Classes[i].Request))
 	}
 	room := make([]float64, len(p.Machines))
+	s.state, s.order = make([]machine, len(p.Machines)), make([]int, 0, len(p.Machines))
 	for i := range p.Machines {
 		m := &p.Machines[i]
-		s.state = append(s.state, machine{kinds: slices.Clone(m.Kinds)})
+		s.state[i].kinds = slices.Clone(m.Kinds)
+		s.state[i].loads = slices.Grow(s.state[i].loads, len(m.Pods)) // nil without any
 		for _, lot := range m.Pods {
 			s.state[i].loads = append(s.state[i].loads, load{lot.Of, i, lot.N})
 		}
