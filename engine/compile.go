@@ -126,7 +126,7 @@ func (p *problem) meet(waiting []waitingLot) {
 	}
 	for _, h := range p.hosts {
 		for _, f := range h.roll.particular {
-			p.crowd.ran(p.wishes, f.pod)
+			p.crowd.ran(p.wishes, f)
 		}
 	}
 	p.crowd.close()

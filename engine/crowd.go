@@ -234,21 +234,20 @@ func (c *crowd) termOf(t termWish) int {
 }
 
 // ran collects the anti-affinity of pods that run.
-func (c *crowd) ran(w *wishes, pod *corev1.Pod) {
-	if pod.Spec.Affinity == nil || pod.Spec.Affinity.PodAntiAffinity == nil {
+func (c *crowd) ran(w *wishes, f *podFacts) {
+	a := w.apartOf(f)
+	if a == nil || a.ran {
 		return
 	}
-	a := pod.Spec.Affinity.PodAntiAffinity
-	for _, t := range w.terms(pod, a.RequiredDuringSchedulingIgnoredDuringExecution) {
+	a.ran = true
+	for _, t := range a.required {
 		c.terms[c.termOf(t)].running = true
 	}
 	if w.opt.Preferences == Ignore {
 		return
 	}
-	for i := range a.PreferredDuringSchedulingIgnoredDuringExecution {
-		t := &a.PreferredDuringSchedulingIgnoredDuringExecution[i].PodAffinityTerm
-		selector, _ := w.selectors.affinity(pod, t)
-		c.terms[c.termOf(termWish{selector, t.TopologyKey})].preferred = true
+	for _, t := range a.preferred {
+		c.terms[c.termOf(t)].preferred = true
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 
 	"tenon.sh/engine/bitset"
 	"tenon.sh/engine/capacity"
+	"tenon.sh/engine/packing"
 	"tenon.sh/engine/requirement"
 	"tenon.sh/engine/topology"
 )
@@ -33,14 +34,15 @@ func (p *problem) settleHosts() {
 		})
 	}
 	c.settle()
+	p.targets, p.packing.Nodes = make([]*host, 0, len(p.hosts)), make([]packing.Node, 0, len(p.hosts))
 	var scratch []int
 	for i, h := range p.hosts {
 		standing := c.machine(at[i])
 		c.mayBe(at[i], maybe[i])
 		if h.leaving || len(h.expected) > 0 {
-			for _, pod := range h.bound {
-				if !p.moving[pod] {
-					scratch = c.runs(p.wishes, standing, pod, scratch, h.awaits(pod))
+			for _, f := range h.roll.facts {
+				if !p.moving[f.pod] {
+					scratch = c.runs(p.wishes, standing, f, scratch, h.awaits(f.pod))
 				}
 			}
 		} else {

@@ -1,9 +1,8 @@
 package engine
 
 import (
+	"cmp"
 	"slices"
-
-	corev1 "k8s.io/api/core/v1"
 
 	"tenon.sh/engine/bitset"
 	"tenon.sh/engine/capacity"
@@ -23,7 +22,7 @@ func (c *crowd) emptied(place int) {
 type standing struct {
 	place        int
 	bears, shuns bitset.Set
-	groups, sets map[int]int
+	groups, sets []packing.Tally // each of them once
 	ending       []packing.Tally
 }
 
@@ -40,16 +39,16 @@ func (c *crowd) machine(place int) *standing {
 
 // runs counts a pod that runs on the machine. Pods that are stopping keep others out, but are no part of what is spread;
 // where another pod waits for that, they may be no company either.
-func (c *crowd) runs(w *wishes, at *standing, pod *corev1.Pod, scratch []int, awaited bool) []int {
-	matched := c.index.match(pod, scratch[:0])
+func (c *crowd) runs(w *wishes, at *standing, f *podFacts, scratch []int, awaited bool) []int {
+	matched := c.index.match(f.pod, scratch[:0])
 	if len(matched) > 0 {
 		ending := 0
-		if IsTerminating(pod) {
+		if f.ending {
 			ending = 1
 		}
 		c.selected(at, matched, 1, ending, awaited)
 	}
-	c.holds(w, at, pod)
+	c.holds(w, at, f)
 	return matched
 }
 
@@ -63,29 +62,27 @@ func (c *crowd) runAll(w *wishes, at *standing, r *roll) {
 		}
 	}
 	for _, f := range r.particular {
-		c.holds(w, at, f.pod)
+		c.holds(w, at, f)
 	}
 }
 
 // holds notes what the pod keeps others from on its node.
-func (c *crowd) holds(w *wishes, at *standing, pod *corev1.Pod) {
-	if a := pod.Spec.Affinity; a != nil && a.PodAntiAffinity != nil {
-		for _, t := range w.terms(pod, a.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution) {
+func (c *crowd) holds(w *wishes, at *standing, f *podFacts) {
+	if a := w.apartOf(f); a != nil {
+		for _, t := range a.required {
 			c.bear(at, c.terms[c.term[t]].owned, t.key)
 		}
-		for i := range a.PodAntiAffinity.PreferredDuringSchedulingIgnoredDuringExecution {
-			t := &a.PodAntiAffinity.PreferredDuringSchedulingIgnoredDuringExecution[i].PodAffinityTerm
-			selector, _ := w.selectors.affinity(pod, t)
-			if at2, ok := c.term[termWish{selector, t.TopologyKey}]; ok {
-				c.bear(at, c.terms[at2].soft, t.TopologyKey)
+		for _, t := range a.preferred {
+			if term, ok := c.term[t]; ok {
+				c.bear(at, c.terms[term].soft, t.key)
 			}
 		}
 	}
 	if len(c.ports) > 0 {
-		c.holdPorts(at, hostPortsOf(&pod.Spec))
+		c.holdPorts(at, hostPortsOf(&f.pod.Spec))
 	}
 	if len(c.disks) > 0 {
-		c.holdDisks(at, w.volumes.of(pod).Disks)
+		c.holdDisks(at, w.volumes.of(f.pod).Disks)
 	}
 }
 
@@ -101,10 +98,7 @@ func (c *crowd) selected(at *standing, matched []int, n, ending int, awaited boo
 			continue
 		}
 		if g.Key == topology.Host {
-			if at.groups == nil {
-				at.groups = map[int]int{}
-			}
-			at.groups[i] += n - ending
+			at.groups = tallied(at.groups, i, n-ending)
 		} else if d := place[g.Key]; d >= 0 {
 			g.Count[d] += n - ending
 		}
@@ -135,10 +129,7 @@ func (c *crowd) joinSet(at *standing, set int, place topology.Place, n int) {
 	counted := false
 	for k, key := range s.Keys {
 		if key == topology.Host {
-			if at.sets == nil {
-				at.sets = map[int]int{}
-			}
-			at.sets[set] += n
+			at.sets = tallied(at.sets, set, n)
 			counted = true
 		} else if d := place[key]; d >= 0 {
 			s.Count[k][d] += n
@@ -198,23 +189,21 @@ func (c *crowd) holdDisks(at *standing, disks []disk) {
 	}
 }
 
-// node is the machine as a node of the packing problem.
-func (at *standing) node(free capacity.Vector) packing.Node {
-	n := packing.Node{Free: free, Place: at.place, Bears: at.bears, Shuns: at.shuns, Ending: at.ending}
-	for _, of := range sortedInts(at.groups) {
-		n.Groups = append(n.Groups, packing.Tally{Of: of, Count: at.groups[of]})
+// tallied adds to the count of one of the list.
+func tallied(list []packing.Tally, of, n int) []packing.Tally {
+	for i := range list {
+		if list[i].Of == of {
+			list[i].Count += n
+			return list
+		}
 	}
-	for _, of := range sortedInts(at.sets) {
-		n.Sets = append(n.Sets, packing.Tally{Of: of, Count: at.sets[of]})
-	}
-	return n
+	return append(list, packing.Tally{Of: of, Count: n})
 }
 
-func sortedInts(m map[int]int) []int {
-	keys := make([]int, 0, len(m))
-	for k := range m {
-		keys = append(keys, k)
+// node is the machine as a node of the packing problem.
+func (at *standing) node(free capacity.Vector) packing.Node {
+	for _, list := range [][]packing.Tally{at.groups, at.sets} {
+		slices.SortFunc(list, func(a, b packing.Tally) int { return cmp.Compare(a.Of, b.Of) })
 	}
-	slices.Sort(keys)
-	return keys
+	return packing.Node{Free: free, Place: at.place, Bears: at.bears, Shuns: at.shuns, Groups: at.groups, Sets: at.sets, Ending: at.ending}
 }

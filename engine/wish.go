@@ -63,6 +63,7 @@ type wishes struct {
 	avoided   bool // some pool or node has a PreferNoSchedule taint
 	byKey     map[string]*wish
 	byAsk     map[*podAsk]*wish // of pods whose wish hangs on nothing but themselves
+	byApart   map[apartKey]*apartTerms
 	list      []*wish
 	memo      *Memo
 	key       keyWriter
@@ -71,7 +72,7 @@ type wishes struct {
 func newWishes(s *Snapshot, opt Options, c *census) *wishes {
 	return &wishes{
 		s: s, opt: opt, selectors: newSelectors(s), volumes: newVolumes(s, c.mounts), memo: c.memo, spreads: newDefaultSpreads(s, opt),
-		devices: newDeviceResources(s), avoided: hasAvoidedTaint(s), byKey: map[string]*wish{}, byAsk: map[*podAsk]*wish{},
+		devices: newDeviceResources(s), avoided: hasAvoidedTaint(s), byKey: map[string]*wish{}, byAsk: map[*podAsk]*wish{}, byApart: map[apartKey]*apartTerms{},
 	}
 }
 
@@ -232,6 +233,39 @@ func (w *wishes) terms(pod *corev1.Pod, terms []corev1.PodAffinityTerm) []termWi
 	for i := range terms {
 		selector, _ := w.selectors.affinity(pod, &terms[i])
 		out = append(out, termWish{selector, terms[i].TopologyKey})
+	}
+	return out
+}
+
+// apartKey is what the terms of a pod's anti-affinity follow from. It is told apart by its address: the pods of a simulation
+// share it, and of any other it is asked twice.
+type apartKey struct {
+	kind     *alike
+	affinity *corev1.PodAntiAffinity
+}
+
+// apartTerms are the terms of an anti-affinity.
+type apartTerms struct {
+	required, preferred []termWish
+	ran                 bool // the crowd knows that a running pod has them
+}
+
+// apartOf are the terms of the pod's anti-affinity, nil if it has none.
+func (w *wishes) apartOf(f *podFacts) *apartTerms {
+	if f.pod.Spec.Affinity == nil || f.pod.Spec.Affinity.PodAntiAffinity == nil {
+		return nil
+	}
+	a := f.pod.Spec.Affinity.PodAntiAffinity
+	key := apartKey{f.kind, a}
+	out := w.byApart[key]
+	if out == nil {
+		out = &apartTerms{required: w.terms(f.pod, a.RequiredDuringSchedulingIgnoredDuringExecution)}
+		for i := range a.PreferredDuringSchedulingIgnoredDuringExecution {
+			t := &a.PreferredDuringSchedulingIgnoredDuringExecution[i].PodAffinityTerm
+			selector, _ := w.selectors.affinity(f.pod, t)
+			out.preferred = append(out.preferred, termWish{selector, t.TopologyKey})
+		}
+		w.byApart[key] = out
 	}
 	return out
 }
