@@ -19,7 +19,7 @@ func (d *disruptor) barred(h *host) Reason {
 	case h.leaving:
 		return Reason{Code: AlreadyLeaving, NodePool: pool}
 	case h.late:
-		patience := d.memo.fleetOf(d.s).patienceFor(h.startKind())
+		patience := d.memo.fleetOf(d.s).patienceFor(h.start)
 		return Reason{Code: MachineLate, NodePool: pool, Need: patience.Round(time.Second).String()}
 	case h.node == nil || !h.isInitialized():
 		return Reason{Code: NotInitialized, NodePool: pool}

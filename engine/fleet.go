@@ -97,7 +97,7 @@ func (m *Memo) newFleet(s *Snapshot, offer *offer) *fleet {
 		f.claims[c] = true
 	}
 	for i, x := range machines {
-		if x.claim != nil && !x.initialized && !x.goes && v1.IsTrue(x.claim, v1.ConditionLaunched) && !v1.IsTrue(x.claim, v1.ConditionInitialized) {
+		if !x.initialized && !x.goes && x.launched.known && !x.arrived.known {
 			f.starting = append(f.starting, i)
 		}
 		if x.node == nil {

@@ -41,6 +41,9 @@ type machine struct {
 	// begun is since when the claim is initialized, or when it was made, softEnd when it is to be replaced for its age; zero for
 	// never.
 	begun, softEnd time.Time
+	// launched and arrived are when the claim's conditions of being launched and initialized became true.
+	launched, arrived moment
+	start             startKind // what tells how long it takes to start
 	// lacking is a label without which nothing can be said of its price, empty if there is none.
 	lacking string
 	// What conditions say: that the node is ready, that its machine is started anew, or stopped, that it is out of date.
@@ -130,14 +133,14 @@ const triedAfter = 15 * time.Second
 // ready for long enough. A spread may have gone another way, another pod may have taken their port. They are planned
 // anew, on this machine too if it will have them.
 func (h *host) isTried(now time.Time) bool {
-	c := v1.GetCondition(h.claim, v1.ConditionInitialized)
-	return h.isInitialized() && c != nil && c.Status == metav1.ConditionTrue && now.Sub(c.LastTransitionTime.Time) > triedAfter
+	return h.isInitialized() && h.arrived.known && now.Sub(h.arrived.at) > triedAfter
 }
 
 func newMachine(node *corev1.Node, claim *v1.NodeClaim, offer *offer) *machine {
 	m := &machine{node: node, claim: claim, ready: node != nil && nodeReady(node)}
 	m.read(offer.types)
 	m.poolName, m.teaches = m.labels[v1.NodePoolLabelKey], m.memoryTaught()
+	m.start = startKind{m.poolName, m.labels[corev1.LabelInstanceTypeStable]}
 	for _, key := range []string{corev1.LabelInstanceTypeStable, v1.CapacityTypeLabelKey, corev1.LabelTopologyZone} {
 		if m.labels[key] == "" {
 			m.lacking = key
@@ -186,7 +189,13 @@ func compareMachines(a, b *machine) int {
 		}
 		return 2
 	}
-	return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(a.name(), b.name()), cmp.Compare(a.claimName(), b.claimName()))
+	if n := cmp.Compare(rank(a), rank(b)); n != 0 {
+		return n
+	}
+	if n := cmp.Compare(a.name(), b.name()); n != 0 {
+		return n
+	}
+	return cmp.Compare(a.claimName(), b.claimName())
 }
 
 // read settles which of node and claim is believed. Until the node is registered the claim's labels come before its own,
@@ -234,6 +243,21 @@ func (m *machine) readConditions() {
 		m.begun = since(m.claim, v1.ConditionInitialized)
 	}
 	m.softEnd, _ = SoftExpiry(m.claim)
+	m.launched, m.arrived = momentOf(m.claim, v1.ConditionLaunched), momentOf(m.claim, v1.ConditionInitialized)
+}
+
+// moment is when a condition became true, if it is.
+type moment struct {
+	at    time.Time
+	known bool
+}
+
+func momentOf(claim *v1.NodeClaim, condition string) moment {
+	c := v1.GetCondition(claim, condition)
+	if c == nil || c.Status != metav1.ConditionTrue {
+		return moment{}
+	}
+	return moment{c.LastTransitionTime.Time, true}
 }
 
 // startingLabels are those of a machine that is not registered: the claim's, and what else a node that has joined carries

@@ -4,8 +4,6 @@ import (
 	"slices"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
-
 	v1 "tenon.sh/api/v1"
 )
 
@@ -26,10 +24,6 @@ const (
 // startKind is machines of which one tells how long another takes to start.
 type startKind struct{ pool, instanceType string }
 
-func (x *machine) startKind() startKind {
-	return startKind{x.pool(), x.labels[corev1.LabelInstanceTypeStable]}
-}
-
 // late lists the machines that should be ready by now, by number.
 func (f *fleet) late(now time.Time) []int {
 	if len(f.starting) == 0 {
@@ -40,7 +34,7 @@ func (f *fleet) late(now time.Time) []int {
 	for _, i := range f.starting {
 		x := f.machines[i]
 		from := latest(since(x.claim, v1.ConditionLaunched), registeredAt(x.claim))
-		if now.Sub(from) > f.patienceFor(x.startKind()) {
+		if now.Sub(from) > f.patienceFor(x.start) {
 			count[x.pool()]++
 			out = append(out, i)
 		}
@@ -76,12 +70,12 @@ func (f *fleet) patienceFor(kind startKind) time.Duration {
 	}
 	var of, others []time.Duration
 	for _, x := range f.machines {
-		if x.claim == nil || x.goes || x.pool() != kind.pool || !v1.IsTrue(x.claim, v1.ConditionLaunched) || !v1.IsTrue(x.claim, v1.ConditionInitialized) {
+		if x.goes || x.start.pool != kind.pool || !x.launched.known || !x.arrived.known {
 			continue
 		}
-		took := since(x.claim, v1.ConditionInitialized).Sub(since(x.claim, v1.ConditionLaunched))
+		took := x.arrived.at.Sub(x.launched.at)
 		others = append(others, took)
-		if x.startKind() == kind {
+		if x.start == kind {
 			of = append(of, took)
 		}
 	}
