@@ -53,10 +53,18 @@ func (w *landingWorld) measure(p *landingPod) {
 	p.ports = hostPortsOf(&p.pod.Spec)
 }
 
+// usageOf is what scores count of the request.
+func (n *podNeed) usageOf() usage {
+	if !n.used {
+		n.usage, n.used = usageOf(n.list), true
+	}
+	return n.usage
+}
+
 func (w *landingWorld) measuredOf(request *podNeed) *measured {
 	m := request.measured
 	if m == nil || m.text != w.namesText {
-		m = &measured{text: w.namesText, need: w.names.vector(request.list), requested: usageOf(request.list)}
+		m = &measured{text: w.namesText, need: w.names.vector(request.list), requested: request.usageOf()}
 		for i, n := range m.need {
 			if n > 0 {
 				m.asked = append(m.asked, askedAmount{i, n})
@@ -74,8 +82,13 @@ func scoredUsage(pod *corev1.Pod, requested usage) usage {
 		_, memory := c.Resources.Requests[corev1.ResourceMemory]
 		return cpu && memory
 	}
-	silent := func(c corev1.Container) bool { return !names(&c) }
-	if !slices.ContainsFunc(pod.Spec.Containers, silent) && !slices.ContainsFunc(pod.Spec.InitContainers, silent) {
+	all := true
+	for _, list := range [][]corev1.Container{pod.Spec.Containers, pod.Spec.InitContainers} {
+		for i := range list { // containers are too large to be copied
+			all = all && names(&list[i])
+		}
+	}
+	if all {
 		return requested
 	}
 	full := *pod

@@ -3,8 +3,6 @@ package engine
 import (
 	"slices"
 
-	corev1 "k8s.io/api/core/v1"
-
 	"tenon.sh/engine/capacity"
 )
 
@@ -41,13 +39,16 @@ func (m *Memo) landingOf(r *roll) *landingRoll {
 	}
 	out := &landingRoll{daemons: r.daemonKeys()}
 	for _, f := range r.facts {
-		if isApart(&f.pod.Spec) {
+		if f.apart {
 			out.apart = append(out.apart, f)
 			continue
 		}
-		need := m.needOf(f.pod)
-		requested := usageOf(need.list)
-		out.requested, out.scored = out.requested.plus(requested), out.scored.plus(scoredUsage(f.pod, requested))
+		need := m.needFor(f)
+		requested := need.usageOf()
+		if !f.scoredRead {
+			f.scored, f.scoredRead = scoredUsage(f.pod, requested), true
+		}
+		out.requested, out.scored = out.requested.plus(requested), out.scored.plus(f.scored)
 		i := slices.IndexFunc(out.needs, func(x landingNeed) bool { return x.need == need })
 		if i < 0 {
 			i = len(out.needs)
@@ -76,13 +77,6 @@ func (r *roll) daemonKeys() []string {
 		}
 	}
 	return r.daemons
-}
-
-func isApart(spec *corev1.PodSpec) bool {
-	if a := spec.Affinity; a != nil && (a.PodAffinity != nil || a.PodAntiAffinity != nil) {
-		return true
-	}
-	return hasVolumes(spec) || len(hostPortsOf(spec)) > 0
 }
 
 // bindRoll binds all pods of the roll to node i but those that are apart.

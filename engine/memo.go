@@ -66,6 +66,10 @@ type podFacts struct {
 	sound          bool // its requests make sense
 	particular     bool // keeps others off its node: by anti-affinity or host ports
 	listed         bool // the last call's snapshot has it
+	drainable      bool // a drain sends it away, unless it is stuck or protected
+	guarded        bool // has an annotation that may protect it
+	apart          bool // every replay reads it for itself
+	scoredRead     bool
 	kind           *alike
 
 	need *podNeed
@@ -79,6 +83,7 @@ type podFacts struct {
 	revision         string
 	// started is how long the pod took to become ready, known only once it was asked for.
 	started time.Duration
+	scored  usage  // what scores count of it, once scoredRead
 	landing uint64 // number of the last replay in which it had to land
 }
 
@@ -89,7 +94,9 @@ func (f *podFacts) active() bool { return f.counts && !f.ending }
 type podNeed struct {
 	text     string
 	list     corev1.ResourceList
-	size     string    // list as text, in order of size; empty until it was asked
+	size     string // list as text, in order of size; empty until it was asked
+	usage    usage  // of the list, once used
+	used     bool
 	measured *measured // for the last replay that asked
 }
 
@@ -126,6 +133,7 @@ type roll struct {
 	evictees     []*podFacts // of pods that a drain would send away at evicteesAt, once evicteesRead
 	evicteesAt   time.Time
 	evicteesRead bool
+	evicteesLast bool // and at any other time
 	annotated    bool // some pod has annotations
 	activity     activity
 	activityNow  time.Time // when activity was read, once activityRead

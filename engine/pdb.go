@@ -210,14 +210,21 @@ func guardNames(list []*guard) string {
 // evictees are the pods that a drain would send away through the eviction API.
 func (d *disruptor) evictees(h *host) []*podFacts {
 	r := h.roll
-	if r.evicteesAt.Equal(d.s.Now) && r.evicteesRead {
+	if r.evicteesRead && (r.evicteesLast || r.evicteesAt.Equal(d.s.Now)) {
 		return r.evictees
 	}
-	r.evictees, r.evicteesAt, r.evicteesRead = nil, d.s.Now, true
+	r.evictees, r.evicteesAt, r.evicteesRead, r.evicteesLast = nil, d.s.Now, true, true
 	for _, f := range r.facts {
-		if f.active() && IsDrainable(f.pod, d.s.Now) && !ProtectionOf(f.pod, d.s.Now).Active {
-			r.evictees = append(r.evictees, f)
+		if !f.active() || !f.drainable { // what is active is not stuck
+			continue
 		}
+		if f.guarded {
+			r.evicteesLast = false
+			if ProtectionOf(f.pod, d.s.Now).Active {
+				continue
+			}
+		}
+		r.evictees = append(r.evictees, f)
 	}
 	return r.evictees
 }

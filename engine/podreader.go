@@ -3,6 +3,7 @@ package engine
 import (
 	corev1 "k8s.io/api/core/v1"
 
+	v1 "tenon.sh/api/v1"
 	"tenon.sh/engine/parallel"
 )
 
@@ -95,7 +96,11 @@ func (r *podReader) read(pod *corev1.Pod, number uint64) *podFacts {
 	if w, revision, ok := revisionOf(pod); ok {
 		f.workload, f.revision = r.workOf(w), revision
 	}
-	f.particular = pod.Spec.Affinity != nil && pod.Spec.Affinity.PodAntiAffinity != nil || len(hostPortsOf(&pod.Spec)) > 0 || f.mounts
+	ports, a := len(hostPortsOf(&pod.Spec)) > 0, pod.Spec.Affinity
+	f.particular = a != nil && a.PodAntiAffinity != nil || ports || f.mounts
+	f.apart = a != nil && (a.PodAffinity != nil || a.PodAntiAffinity != nil) || ports || f.mounts
+	f.drainable = !IsMirror(pod) && !toleratesDisruption(pod)
+	_, f.guarded = pod.Annotations[v1.DoNotDisruptAnnotationKey]
 	if pod.Spec.NodeName != "" {
 		f.roll = r.rolls[pod.Spec.NodeName]
 		if f.roll == nil {
