@@ -48,16 +48,21 @@ func (m *poolModel) subtractDaemons(p *problem) {
 			burdened.Or(way.Options)
 		}
 		m.burdened = append(m.burdened, burdened)
-		lighter := map[*int64]capacity.Vector{} // by the vector's first element: options share vectors
+		// Options of the same type, which stand side by side, share vectors.
+		var kind *InstanceType
+		var heavy, light []capacity.Vector
 		for o := burdened.Next(0); o >= 0; o = burdened.Next(o + 1) {
-			old := m.model.Options[o].Allocatable
-			v, ok := lighter[&old[0]]
-			if !ok {
-				v = old.Clone()
-				v.Add(need, -1)
-				lighter[&old[0]] = v
+			if m.options[o].kind != kind {
+				kind, heavy, light = m.options[o].kind, heavy[:0], light[:0]
 			}
-			m.model.Options[o].Allocatable = v
+			old := m.model.Options[o].Allocatable
+			at := slices.IndexFunc(heavy, func(v capacity.Vector) bool { return &v[0] == &old[0] })
+			if at < 0 {
+				at = len(heavy)
+				heavy, light = append(heavy, old), append(light, old.Clone())
+				light[at].Add(need, -1)
+			}
+			m.model.Options[o].Allocatable = light[at]
 		}
 	}
 }
