@@ -15,7 +15,7 @@ func newTopology(nodes []*landingNode, key string) *landingTopology {
 	t := &landingTopology{of: make([]int32, len(nodes))}
 	index := map[string]int32{}
 	for i, n := range nodes {
-		value, ok := n.node.Labels[key]
+		value, ok := n.facts.label(n.node, key)
 		if !ok {
 			t.of[i] = -1
 			continue

@@ -20,6 +20,32 @@ type nodeFacts struct {
 	used    bool // usage is known
 	// look is what tells the node from others for pods that mention the labels that lookFor names.
 	look, lookFor string
+	// labels are those that replays asked for lately.
+	labels []labelFact
+}
+
+// labelFact is the value of a label that a node has, or has not.
+type labelFact struct {
+	key, value string
+	there      bool
+}
+
+// mostLabels is how many labels of a node are remembered: replays ask for a few all the time.
+const mostLabels = 8
+
+// label is the value of a label of the node, which has dozens.
+func (f *nodeFacts) label(node *corev1.Node, key string) (value string, there bool) {
+	for i := range f.labels {
+		if l := &f.labels[i]; l.key == key {
+			return l.value, l.there
+		}
+	}
+	value, there = node.Labels[key]
+	if len(f.labels) == mostLabels {
+		f.labels = f.labels[:0]
+	}
+	f.labels = append(f.labels, labelFact{key, value, there})
+	return value, there
 }
 
 // nodeOf is what is known of a node.
