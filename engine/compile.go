@@ -73,7 +73,7 @@ func readProblem(s *Snapshot, opt Options, pods *census, t *trial) *problem {
 	if t != nil {
 		p.guards = t.guards
 	}
-	p.learned = pods.memo.fleetOf(s).learned
+	p.learned = pods.memo.fleetOf(s).memory()
 	pods.memo.crowds++
 	p.wishes, p.crowd = newWishes(s, opt, pods), newCrowd(pods.memo.crowds)
 	p.loseDisks()

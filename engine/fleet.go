@@ -23,11 +23,12 @@ type fleet struct {
 	// claim's. facts are those of the nodes, by number.
 	byName, nodeless []int
 	facts            []*nodeFacts
-	// ordered and replaces tell, by number, what part machines have in orders; nil if there are no orders.
+	// ordered and replaces tell, by number, what part machines have in orders, once ordersRead; nil if there are no orders.
 	ordered, replaces []bool
+	ordersRead        bool
 	// named are all numbers by name, dearest those of machines with a claim by price; nil until they are asked for.
 	named, dearest []int
-	// learned is the memory of running machines by type.
+	// learned is the memory of running machines by type; nil until it is asked for.
 	learned map[*InstanceType]*resource.Quantity
 	// starting are the numbers of the machines that have been started and are not ready; patience is how long those of a kind
 	// are counted on, as far as asked.
@@ -91,7 +92,7 @@ func (m *Memo) newFleet(s *Snapshot, offer *offer) *fleet {
 	m.fleets++
 	f := &fleet{
 		number: m.fleets, nodes: len(s.Nodes), claims: make(map[*v1.NodeClaim]bool, len(s.NodeClaims)), offer: offer, machines: machines,
-		facts: make([]*nodeFacts, len(machines)), learned: learn(machines),
+		facts: make([]*nodeFacts, len(machines)),
 	}
 	for _, c := range s.NodeClaims {
 		f.claims[c] = true
@@ -107,14 +108,30 @@ func (m *Memo) newFleet(s *Snapshot, offer *offer) *fleet {
 		f.byName, f.facts[i] = append(f.byName, i), m.nodeOf(x.node)
 		f.facts[i].fleet = f.number
 	}
+	slices.SortStableFunc(f.byName, func(a, b int) int { return cmp.Compare(f.machines[a].node.Name, f.machines[b].node.Name) })
+	return f
+}
+
+// memory is what running machines tell of the memory of others, by type.
+func (f *fleet) memory() map[*InstanceType]*resource.Quantity {
+	if f.learned == nil {
+		f.learned = learn(f.machines)
+	}
+	return f.learned
+}
+
+// readOrders finds out what part machines have in orders; replays do not ask.
+func (f *fleet) readOrders(s *Snapshot) {
+	if f.ordersRead {
+		return
+	}
+	f.ordersRead = true
 	if orders := ordersOf(s); len(orders.list) > 0 {
-		f.ordered, f.replaces = make([]bool, len(machines)), make([]bool, len(machines))
-		for i, x := range machines {
+		f.ordered, f.replaces = make([]bool, len(f.machines)), make([]bool, len(f.machines))
+		for i, x := range f.machines {
 			f.ordered[i], f.replaces[i] = orders.partOf(x.claim)
 		}
 	}
-	slices.SortStableFunc(f.byName, func(a, b int) int { return cmp.Compare(f.machines[a].node.Name, f.machines[b].node.Name) })
-	return f
 }
 
 // inNames are the numbers of the machines, by name.
@@ -155,6 +172,7 @@ func (m *Memo) machineOf(node *corev1.Node, claim *v1.NodeClaim, offer *offer) *
 // hostsOf lists the machines of the snapshot, initialized ones first, then by name.
 func hostsOf(s *Snapshot, c *census) []*host {
 	f := c.memo.fleetOf(s)
+	f.readOrders(s)
 	all, out := make([]host, len(f.machines)), make([]*host, len(f.machines))
 	for i := range all {
 		h := &all[i]
@@ -163,7 +181,7 @@ func hostsOf(s *Snapshot, c *census) []*host {
 		if f.ordered != nil {
 			h.ordered, h.replaces = f.ordered[i], f.replaces[i]
 		}
-		if h.node == nil {
+		if h.facts = f.facts[i]; h.node == nil {
 			h.roll = &roll{}
 		} else {
 			h.roll = c.of(h.node.Name)

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -69,6 +70,7 @@ type host struct {
 	// promised are pods that still run on machines that go, and for which room is kept here.
 	promised []*corev1.Pod
 	roll     *roll
+	facts    *nodeFacts    // nil without a node
 	bound    []*corev1.Pod // oldest first; shared, not to be changed
 	// expected are unbound pods that the machine was started for or that are nominated to it.
 	expected []*corev1.Pod
@@ -189,13 +191,13 @@ func compareMachines(a, b *machine) int {
 		}
 		return 2
 	}
-	if n := cmp.Compare(rank(a), rank(b)); n != 0 {
+	if n := rank(a) - rank(b); n != 0 {
 		return n
 	}
-	if n := cmp.Compare(a.name(), b.name()); n != 0 {
+	if n := strings.Compare(a.name(), b.name()); n != 0 {
 		return n
 	}
-	return cmp.Compare(a.claimName(), b.claimName())
+	return strings.Compare(a.claimName(), b.claimName())
 }
 
 // read settles which of node and claim is believed. Until the node is registered the claim's labels come before its own,

@@ -150,7 +150,7 @@ func (p *problem) sizeOf(h *host) capacity.Vector {
 	if !h.isInitialized() {
 		return p.names.vector(h.allocatable)
 	}
-	return p.census.memo.nodeOf(h.node).vector(p.names, p.namesText, h.node).Clone()
+	return h.facts.vector(p.names, p.namesText, h.node).Clone()
 }
 
 // has holds the shared volumes that are on the machine, and stay there.
@@ -177,6 +177,9 @@ func (p *problem) has(h *host) bitset.Set {
 // passes reports whether a spread with this filter counts the machine.
 func (p *problem) passes(h *host, f *crowdFilter) bool {
 	for _, key := range f.keys {
+		if isHost(key) {
+			continue // every machine has one
+		}
 		if _, ok := h.knownLabel(key, p.universe); !ok {
 			return false
 		}
