@@ -16,8 +16,9 @@ const (
 	batch = time.Second
 	// again is when a plan that leaves pods waiting is made anew though nothing has changed; the time doubles.
 	againFirst, againMost = time.Minute, 10 * time.Minute
-	// lookAgain is how often all nodes are looked at, and not only those that have changed.
-	lookAgain = 30 * time.Minute
+	// lookAgain is how often all nodes are looked at, and not only those that have changed, for each of them: it takes longer
+	// the more there are, and matters less. 500 nodes are once in 67 minutes.
+	lookAgain = 8 * time.Second
 	// awaitEvery is how often a plan is made anew while a machine that was started is not ready.
 	awaitEvery = 2 * time.Minute
 	// collectEvery is how often the world looks for machines without claims, and claims without machines.
@@ -123,6 +124,7 @@ func (w *World) disrupt(ctx context.Context) {
 	w.observe(ctx)
 	w.meter.Passes++
 	s := w.snapshot(ctx)
+	w.memo.LookAgain = max(1, time.Duration(len(s.Nodes))*lookAgain)
 	plan := engine.DisruptAgain(s, w.cfg.Options, &w.memo)
 	w.kept, w.idle = plan.Kept, len(plan.Disruptions) == 0
 	if w.cfg.Audit {

@@ -134,7 +134,6 @@ func New(cfg Config) (*World, error) {
 		nodeNames: map[engine.MachineID]string{}, causes: map[string]string{}, wakes: map[string]time.Time{}, due: map[string]time.Time{}, ripe: map[string]time.Time{},
 		loadByKey: map[string]*load{}, labels: map[string]map[string]string{}, again: againFirst, needBudgets: true,
 	}
-	w.memo.LookAgain = lookAgain
 	w.meter = newMeter(w)
 	w.readPools()
 	for _, class := range cfg.Snapshot.Classes {
