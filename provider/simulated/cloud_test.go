@@ -507,6 +507,54 @@ func TestNextIsWhenSomethingHappens(t *testing.T) {
 	}
 }
 
+// What the cloud keeps in order of time says the same as a look at all machines.
+func TestNothingHappensToAMachineBeforeNext(t *testing.T) {
+	t.Parallel()
+	p := profile(t, "aws-typical")
+	p.SilentDeaths, p.FailsLater, p.Spot.Hazard = 0.1, 0.1, 0.1
+	p.Throttle = simulated.ThrottleModel{}
+	s := newSky(t, simulated.Config{Seed: 5, Profile: p})
+	before, ends, ended := map[engine.MachineID]bool{}, 0, 0
+	for minute := range 24 * 60 {
+		now := time.Duration(minute) * time.Minute
+		s.at(now)
+		boots := s.Boots()
+		after := map[engine.MachineID]bool{}
+		for i, b := range boots {
+			after[b.ID] = true
+			if minute%30 == 0 && i%5 == 0 {
+				if err := s.Terminate(b.ID); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		for id := range before {
+			if !after[id] {
+				ended++
+				if s.Ends() == ends {
+					t.Fatalf("minute %d: machine %s has ended, and nothing said so", minute, id)
+				}
+			}
+		}
+		if minute%10 == 0 {
+			s.fleet(t, fmt.Sprintf("at-%d", minute), 3, spotA, onDemandA, spotB, onDemandB)
+		}
+		before, ends = map[engine.MachineID]bool{}, s.Ends()
+		next, found := s.Next()
+		for _, b := range s.Boots() {
+			before[b.ID] = true
+			for _, at := range []time.Time{b.Registers, b.Ready, b.Ends} {
+				if at.After(start.Add(now)) && (!found || at.Before(next)) {
+					t.Fatalf("minute %d: next is %v, but machine %s %+v", minute, next, b.ID, b)
+				}
+			}
+		}
+	}
+	if ended < 100 {
+		t.Errorf("only %d machines have ended: that shows little", ended)
+	}
+}
+
 func mustInspect(t *testing.T, s sky, id engine.MachineID) engine.Machine {
 	t.Helper()
 	m, _, found := s.Inspect(id)
