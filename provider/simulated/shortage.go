@@ -203,7 +203,9 @@ func (c *Cloud) overQuota(id engine.OfferingID, now time.Time) string {
 		if r.gone(now) || other == nil {
 			continue
 		}
-		usedGPUs += devices(other)
+		if gpus > 0 {
+			usedGPUs += devices(other)
+		}
 		if r.Offering.CapacityType == id.CapacityType {
 			usedCPU += other.Capacity.Cpu().Value()
 		}
