@@ -7,6 +7,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	v1 "tenon.sh/api/v1"
@@ -251,14 +252,15 @@ func sameMeta(a, b metav1.Object) bool {
 	return maps.Equal(a.GetLabels(), b.GetLabels()) && maps.Equal(a.GetAnnotations(), b.GetAnnotations()) && slices.Equal(a.GetFinalizers(), b.GetFinalizers())
 }
 
-// sameStatus compares the status but for its resources, which a draft shares. Reflection would be shorter, and slower.
 func sameStatus(a, b v1.NodeClaimStatus) bool {
-	return a.NodeName == b.NodeName && a.ProviderID == b.ProviderID && a.ImageID == b.ImageID && a.LastPodEventTime.Equal(&b.LastPodEventTime) &&
-		slices.EqualFunc(a.Conditions, b.Conditions, func(x, y metav1.Condition) bool {
-			at := x.LastTransitionTime.Equal(&y.LastTransitionTime)
-			x.LastTransitionTime, y.LastTransitionTime = metav1.Time{}, metav1.Time{}
-			return at && x == y
-		})
+	same := slices.EqualFunc(a.Conditions, b.Conditions, func(x, y metav1.Condition) bool {
+		at := x.LastTransitionTime.Equal(&y.LastTransitionTime)
+		x.LastTransitionTime, y.LastTransitionTime = metav1.Time{}, metav1.Time{}
+		return at && x == y
+	})
+	a.Capacity, a.Allocatable, b.Capacity, b.Allocatable = nil, nil, nil, nil // a draft shares them
+	a.Conditions, b.Conditions = nil, nil                                     // reflection is slow
+	return same && equality.Semantic.DeepEqual(a, b)
 }
 
 // sameNode compares what steps change of a node: metadata, owners and taints.
