@@ -45,12 +45,24 @@ type askedAmount struct {
 	n        int64
 }
 
-// measure fills in what the pod takes of a node.
-func (w *landingWorld) measure(p *landingPod) {
-	m := w.measuredOf(w.memo.needOf(p.pod))
+// measure fills in what the pod takes of a node; f is nil for one that the memo does not know.
+func (w *landingWorld) measure(p *landingPod, f *podFacts) {
+	m := w.measuredOf(w.memo.needKnown(p.pod, f))
 	p.need, p.asked, p.requested = m.need, m.asked, m.requested
-	p.scored = scoredUsage(p.pod, p.requested)
+	if f != nil {
+		p.scored = f.scoredOf(p.requested)
+	} else {
+		p.scored = scoredUsage(p.pod, p.requested)
+	}
 	p.ports = hostPortsOf(&p.pod.Spec)
+}
+
+// scoredOf is scoredUsage of a pod that the memo knows.
+func (f *podFacts) scoredOf(requested usage) usage {
+	if !f.scoredRead {
+		f.scored, f.scoredRead = scoredUsage(f.pod, requested), true
+	}
+	return f.scored
 }
 
 // usageOf is what scores count of the request.

@@ -45,10 +45,7 @@ func (m *Memo) landingOf(r *roll) *landingRoll {
 		}
 		need := m.needFor(f)
 		requested := need.usageOf()
-		if !f.scoredRead {
-			f.scored, f.scoredRead = scoredUsage(f.pod, requested), true
-		}
-		out.requested, out.scored = out.requested.plus(requested), out.scored.plus(f.scored)
+		out.requested, out.scored = out.requested.plus(requested), out.scored.plus(f.scoredOf(requested))
 		i := slices.IndexFunc(out.needs, func(x landingNeed) bool { return x.need == need })
 		if i < 0 {
 			i = len(out.needs)

@@ -104,16 +104,16 @@ func newRuleReader(w *landingWorld) *ruleReader {
 }
 
 // running reads the rules of a pod that runs: only its affinity matters to others. They are nil if it has none.
-func (r *ruleReader) running(pod *corev1.Pod) *podRules {
+func (r *ruleReader) running(pod *corev1.Pod, f *podFacts) *podRules {
 	if a := pod.Spec.Affinity; a == nil || a.PodAffinity == nil && a.PodAntiAffinity == nil {
 		return nil
 	}
-	return r.remembered(pod, false, func() *podRules { return r.read(pod, false, nil) })
+	return r.remembered(pod, f, false, func() *podRules { return r.read(pod, false, nil) })
 }
 
 // waiting reads the rules of a pod that has to land.
-func (r *ruleReader) waiting(pod *corev1.Pod) *podRules {
-	return r.remembered(pod, true, func() *podRules {
+func (r *ruleReader) waiting(pod *corev1.Pod, f *podFacts) *podRules {
+	return r.remembered(pod, f, true, func() *podRules {
 		var owners labels.Selector
 		if len(pod.Spec.TopologySpreadConstraints) == 0 {
 			owners = r.world.owners.selector(pod)
@@ -134,9 +134,9 @@ type rulesKey struct {
 	version, ownerKind, owner string
 }
 
-// remembered are the rules of the pod, read if no other pod has told them before.
-func (r *ruleReader) remembered(pod *corev1.Pod, waiting bool, read func() *podRules) *podRules {
-	f := r.world.memo.pods[pod]
+// remembered are the rules of the pod, read if no other pod has told them before, or if the memo does not know it: then f is
+// nil.
+func (r *ruleReader) remembered(pod *corev1.Pod, f *podFacts, waiting bool, read func() *podRules) *podRules {
 	if f == nil {
 		return read()
 	}

@@ -166,7 +166,7 @@ func (w *landingWorld) readNode(i int, some bool) {
 		if w.lands(f) {
 			continue
 		}
-		w.running, w.at = append(w.running, w.runningPod(f.pod)), append(w.at, i)
+		w.running, w.at = append(w.running, w.runningPod(f.pod, f)), append(w.at, i)
 		if key := daemonKey(f.pod); some && key != "" {
 			w.nodes[i].daemons = append(w.nodes[i].daemons, key)
 		}
@@ -178,16 +178,18 @@ func (w *landingWorld) lands(f *podFacts) bool {
 	return f.landing == w.number || len(w.strangers) > 0 && w.strangers[podID(f.pod)]
 }
 
-func (w *landingWorld) runningPod(pod *corev1.Pod) *landingPod {
-	p := &landingPod{pod: pod, rules: w.reader.running(pod)}
-	w.measure(p)
+// runningPod is a pod that runs; f is nil for one that the memo does not know.
+func (w *landingWorld) runningPod(pod *corev1.Pod, f *podFacts) *landingPod {
+	p := &landingPod{pod: pod, rules: w.reader.running(pod, f)}
+	w.measure(p, f)
 	p.volumes, _, _ = w.volumes.of(pod)
 	return p
 }
 
 func (w *landingWorld) waitingPod(pod *corev1.Pod) *landingPod {
-	p := &landingPod{pod: pod, rules: w.reader.waiting(pod), hint: -1, size: sizeOf(w.memo.needOf(pod).list)}
-	w.measure(p)
+	f := w.memo.pods[pod]
+	p := &landingPod{pod: pod, rules: w.reader.waiting(pod, f), hint: -1, size: sizeOf(w.memo.needKnown(pod, f).list)}
+	w.measure(p, f)
 	var places [][][]requirement.Expression
 	var ok bool
 	p.volumes, places, ok = w.volumes.of(pod)
@@ -258,7 +260,7 @@ func (w *landingWorld) sortNodes(daemons []*landingPod) {
 func (w *landingWorld) readDaemons() []*landingPod {
 	var out []*landingPod
 	for _, d := range daemonPods(w.replay.Snapshot, w.replay.Snapshot.Pods) {
-		p := w.runningPod(d.pod)
+		p := w.runningPod(d.pod, w.memo.pods[d.pod])
 		p.ground = w.groundOf(&d.pod.Spec, nil)
 		out = append(out, p)
 	}

@@ -212,8 +212,11 @@ func (m *Memo) factsOf(pod *corev1.Pod) *podFacts {
 }
 
 // needOf is what the pod requests.
-func (m *Memo) needOf(pod *corev1.Pod) *podNeed {
-	if f := m.pods[pod]; f != nil {
+func (m *Memo) needOf(pod *corev1.Pod) *podNeed { return m.needKnown(pod, m.pods[pod]) }
+
+// needKnown is needOf for a caller that has the facts of the pod, nil for one that the memo does not know.
+func (m *Memo) needKnown(pod *corev1.Pod, f *podFacts) *podNeed {
+	if f != nil {
 		return m.needFor(f)
 	}
 	return m.readNeed(pod)
