@@ -54,15 +54,12 @@ func (w *World) wantMachines() {
 		return
 	}
 	w.provisioning = true
-	w.after(batch, func() {
-		w.provisioning = false
-		w.provisionNow = true
-	})
+	w.after(batch, func() { w.provisionNow = true })
 }
 
 // provision makes a plan for the pods that wait and carries it out.
 func (w *World) provision(ctx context.Context) {
-	w.provisionNow = false
+	w.provisioning, w.provisionNow = false, false // who has wanted machines until now is planned for now
 	if len(w.unbound.list) == 0 && !w.anyToMove() {
 		return
 	}
