@@ -60,7 +60,7 @@ same input and seed give the same output, byte for byte.`,
 	flags.StringVar(&o.instanceTypes, "instance-types", "", "file of instance types, as JSON")
 	flags.Float64Var(&o.days, "days", 7, "how many days pass")
 	flags.DurationVar(&o.warmUp, "warm-up", time.Hour, "how long the cluster runs before anything is measured")
-	flags.DurationVar(&o.lookEvery, "look-every", simulator.UsualDisruptEvery, "the least time between two looks at the nodes for disruption, doubled after one that found nothing: less is nearer to a real controller, more is computed faster")
+	flags.DurationVar(&o.lookEvery, "look-every", simulator.UsualDisruptEvery, "the least time between two looks at the nodes for disruption, three times as much while few pods leave nodes: less is nearer to a real controller, more is computed faster")
 	flags.IntVar(&o.effort, "effort", 0, "units of work to spend on each plan; 0 for as much as a controller spends, below 0 for none")
 	flags.Uint64Var(&o.seed, "seed", 1, "what chance follows from")
 	flags.StringSliceVar(&o.compare, "compare", nil, "consolidation policies to compare, a list: WhenEmpty, WhenEmptyOrUnderutilized, Balanced")

@@ -30,6 +30,23 @@ deployment web x24 cpu=1 mem=1Gi apart=hostname
 	checkEnd(t, "sixty days", r)
 }
 
+// Nodes that go because of their age, one after another, are looked at as often as that is allowed, though hardly a pod leaves.
+func TestWhatHasToGoDoesNotWaitUntilThereIsMuchToGain(t *testing.T) {
+	t.Parallel()
+	const machines = 24 // one in half an hour takes half a day, one in one and a half hours would take too long
+	c := config(t, `now 2026-03-02T00:00:00Z
+catalog kwok
+cloud fixed30
+pool general capacity in (on-demand) budget=1 expire-after=720h
+deployment web x24 cpu=1 mem=1Gi apart=hostname
+deployment rest x2400 cpu=10m mem=10Mi
+`)
+	c.For, c.BoundEvery, c.DisruptEvery = 31*24*time.Hour, 60*24*time.Hour, 30*time.Minute
+	if r := run(t, c); r.Counts.Moves["Expired"] < machines || r.Counts.Removed["expired"] != r.Counts.Moves["Expired"] {
+		t.Errorf("%d machines were replaced because of their age, %d went because of it: want all %d replaced", r.Counts.Moves["Expired"], r.Counts.Removed["expired"], machines)
+	}
+}
+
 // A pause that ends is over when it says so, though nothing else happens.
 func TestAPauseEndsThoughNothingElseHappens(t *testing.T) {
 	t.Parallel()

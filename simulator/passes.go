@@ -19,6 +19,9 @@ const (
 	// lookAgain is how often all nodes are looked at, and not only those that have changed, for each of them: it takes longer
 	// the more there are, and matters less. 500 nodes are once in 67 minutes.
 	lookAgain = 8 * time.Second
+	// enough is the share of all pods that have to leave nodes until it is worth looking at the nodes again soon: room that may
+	// be saved. Otherwise a look is calm times as far behind the one before.
+	enough, calm = 0.015, 3
 	// awaitEvery is how often a plan is made anew while a machine that was started is not ready.
 	awaitEvery = 2 * time.Minute
 	// collectEvery is how often the world looks for machines without claims, and claims without machines.
@@ -98,32 +101,35 @@ func (w *World) anyToMove() bool {
 	})
 }
 
-// noteChange has the nodes looked at that may be disrupted, but not more often than the configuration says, and half as often
-// while nothing comes of it.
+// noteChange has the nodes looked at that may be disrupted, but not more often than the configuration says, and seldom while
+// there is little to gain.
 func (w *World) noteChange() {
-	if w.disrupting {
+	pause := w.cfg.disruptEvery()
+	if !w.pressing && float64(w.departed) < enough*float64(len(w.units.list)) {
+		pause *= calm
+	}
+	at := later(w.clock.now.Add(batch), w.disrupted.Add(pause))
+	if !w.looks.IsZero() && !at.Before(w.looks) {
 		return
 	}
-	w.disrupting = true
-	pause := w.cfg.disruptEvery()
-	if w.idle { // nothing was to be done the last time
-		pause *= 2
-	}
-	w.at(later(w.clock.now.Add(batch), w.disrupted.Add(pause)), func() {
-		w.disrupting = false
-		w.disruptNow = true
+	w.looks = at
+	w.at(at, func() {
+		if w.looks.Equal(at) {
+			w.looks, w.disruptNow = time.Time{}, true
+		}
 	})
 }
 
 // disrupt decides which nodes go, and begins what was decided.
 func (w *World) disrupt(ctx context.Context) {
-	w.disruptNow, w.disrupted = false, w.clock.now
+	w.disruptNow, w.disrupted, w.departed = false, w.clock.now, 0
 	w.observe(ctx)
 	w.meter.Passes++
 	s := w.snapshot(ctx)
 	w.memo.LookAgain = max(1, time.Duration(len(s.Nodes))*lookAgain)
 	plan := engine.DisruptAgain(s, w.cfg.Options, &w.memo)
-	w.kept, w.idle = plan.Kept, len(plan.Disruptions) == 0
+	w.kept = plan.Kept
+	w.pressing = slices.ContainsFunc(plan.Disruptions, func(d engine.Disruption) bool { return d.Reason != v1.Underutilized && d.Reason != v1.Empty })
 	if w.cfg.Audit {
 		w.audit(s, plan)
 	}

@@ -245,6 +245,9 @@ func (w *World) drop(u *unit) {
 		w.meter.pods--
 		w.podsChanged(u.seat)
 		w.freed()
+		if c := w.claimOf(u.seat); c != nil && c.DeletionTimestamp == nil {
+			w.departed++
+		}
 	}
 	if u.load != nil {
 		if !u.leaving() {

@@ -28,8 +28,8 @@ type Config struct {
 	Profile string
 	// Policy is the consolidation policy of all pools; empty leaves each its own.
 	Policy v1.ConsolidationPolicy
-	// DisruptEvery is how much time there is at least between two looks at the nodes; 0 means UsualDisruptEvery. It is twice as
-	// much after a look that found nothing to do.
+	// DisruptEvery is how much time there is at least between two looks at the nodes; 0 means UsualDisruptEvery. It is three
+	// times as much while few pods have left nodes, and nodes go for their price alone.
 	DisruptEvery time.Duration
 	// BoundEvery is how often the least possible cost is worked out; 0 means every 6 hours.
 	BoundEvery time.Duration
@@ -106,14 +106,16 @@ type World struct {
 	provisionNow  bool
 	disruptNow    bool
 	// What is entered in the agenda already, and when it was done last.
-	retrying, provisioning, disrupting, asking bool
-	scheduled, disrupted                       time.Time
-	again                                      time.Duration
+	retrying, provisioning, asking bool
+	looks                          time.Time // zero while no look at the nodes is entered
+	scheduled, disrupted           time.Time
+	again                          time.Duration
 
 	memo       engine.Memo
 	landing    engine.Memo // of kube-scheduler, which sees other nodes and no claims
 	kept       []engine.Kept
-	idle       bool // the last look at the nodes found nothing to do
+	pressing   bool // the last look at the nodes found some that go for another reason than their price
+	departed   int  // pods that have left nodes since, but for nodes that go themselves
 	unplaced   bool // the last plan had no machine for some pod
 	meter      *meter
 	violations []string
