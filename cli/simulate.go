@@ -61,7 +61,7 @@ same input and seed give the same output, byte for byte.`,
 	flags.Float64Var(&o.days, "days", 7, "how many days pass")
 	flags.DurationVar(&o.warmUp, "warm-up", time.Hour, "how long the cluster runs before anything is measured")
 	flags.DurationVar(&o.lookEvery, "look-every", simulator.UsualDisruptEvery, "the least time between two looks at the nodes for disruption, three times as much while few pods leave nodes: less is nearer to a real controller, more is computed faster")
-	flags.IntVar(&o.effort, "effort", 0, "units of work to spend on each plan; 0 for as much as a controller spends, below 0 for none")
+	flags.IntVar(&o.effort, "effort", simulator.UsualEffort, "units of work to spend on each plan; 0 for as much as a controller spends, below 0 for none")
 	flags.Uint64Var(&o.seed, "seed", 1, "what chance follows from")
 	flags.StringSliceVar(&o.compare, "compare", nil, "consolidation policies to compare, a list: WhenEmpty, WhenEmptyOrUnderutilized, Balanced")
 	flags.StringVar(&o.profile, "profile", "", "how the cloud behaves: "+strings.Join(simulated.ProfileNames(), ", ")+" (default: the scenario's, or aws-typical)")
@@ -83,8 +83,8 @@ func (o *simulateOptions) verify() error {
 	if o.warmUp < 0 || o.warmUp > mostDays*24*time.Hour {
 		return fmt.Errorf("--warm-up %s: it cannot be negative, nor more than %d days", o.warmUp, mostDays)
 	}
-	if o.lookEvery < time.Second || o.lookEvery > 30*time.Minute {
-		return fmt.Errorf("--look-every %s: it is from 1s to 30m", o.lookEvery)
+	if o.lookEvery < 2*time.Second || o.lookEvery > 30*time.Minute {
+		return fmt.Errorf("--look-every %s: it is from 2s to 30m", o.lookEvery)
 	}
 	if _, err := simulated.ProfileByName(o.profile); o.profile != "" && err != nil {
 		return fmt.Errorf("--profile: %w", err)
@@ -107,7 +107,7 @@ func (o *simulateOptions) simulate(command *cobra.Command) error {
 		return err
 	}
 	o.override(command.Flags(), &config.Options)
-	if command.Flags().Changed("effort") {
+	if command.Flags().Changed("effort") || config.Options.Effort == 0 {
 		config.Options.Effort = o.effort
 	}
 	// The world makes much that is soon thrown away and keeps little: collecting seldom saves a tenth of the time.

@@ -3,9 +3,13 @@ package engine
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 )
 
 const (
@@ -38,8 +42,9 @@ func (m *Memo) lookAgain() time.Duration {
 // lookedAt is what passes have looked at for nothing.
 type lookedAt struct {
 	at       time.Time
-	pools    string          // as textOfPools has them
-	catalogs []*InstanceType // the first of each class: a catalog that was read anew is another one
+	pools    string           // as textOfPools has them
+	catalogs [][]InstanceType // of all classes
+	lesser   []*InstanceType  // the first ones of later catalogs that sell no more than these; nil before there are any
 	rolls    map[hostKey]rollStamp
 	why      map[hostKey]Reason
 	wasteful []hostKey
@@ -62,7 +67,7 @@ func (h *host) stamp() rollStamp { return rollStamp{h.roll.sum, h.roll.count} }
 // answers false if all have to be.
 func (c *consolidation) changed() bool {
 	l := c.memo.looked
-	if l == nil || c.s.Now.Before(l.at) || l.pools != textOfPools(c.s) || !slices.Equal(l.catalogs, catalogsOf(c.s)) {
+	if l == nil || c.s.Now.Before(l.at) || l.pools != textOfPools(c.s) || l.sellMore(c.s) {
 		return false
 	}
 	if len(c.sources) <= fewSources && c.memo.LookAgain <= 0 {
@@ -85,7 +90,7 @@ func (c *consolidation) changed() bool {
 			look[h.key()], freed = true, true
 		} // with more pods than before they are worth more, and have less room for those of others
 	}
-	if len(look) > mostWasteful {
+	if len(look) > mostWasteful && c.memo.LookAgain <= 0 {
 		c.passOver(l, c.memo.lookAgain())
 		return false
 	}
@@ -193,12 +198,50 @@ func textOfPools(s *Snapshot) string {
 	return b.String()
 }
 
-func catalogsOf(s *Snapshot) []*InstanceType {
-	var out []*InstanceType
+func catalogsOf(s *Snapshot) [][]InstanceType {
+	out := make([][]InstanceType, len(s.Classes))
 	for i := range s.Classes {
-		if types := s.Classes[i].InstanceTypes; len(types) > 0 {
-			out = append(out, &types[0])
-		}
+		out[i] = s.Classes[i].InstanceTypes
 	}
 	return out
+}
+
+// sellMore reports whether the classes may sell something that they did not sell when everything was looked at, or at another
+// price. What is sold out since then makes no machine worth another look.
+func (l *lookedAt) sellMore(s *Snapshot) bool {
+	now := catalogsOf(s)
+	first := func(types []InstanceType) *InstanceType {
+		if len(types) == 0 {
+			return nil
+		}
+		return &types[0]
+	}
+	firsts := make([]*InstanceType, len(now))
+	for i, types := range now {
+		firsts[i] = first(types)
+	}
+	if slices.Equal(l.lesser, firsts) {
+		return false
+	}
+	less := slices.EqualFunc(l.catalogs, now, func(before, after []InstanceType) bool {
+		return first(before) == first(after) || slices.EqualFunc(before, after, sellsNoMore)
+	})
+	if less {
+		l.lesser = firsts
+	}
+	return !less
+}
+
+// sellsNoMore reports whether the type is the same as before, but that offerings may be sold out.
+func sellsNoMore(before, after InstanceType) bool {
+	return before.Name == after.Name && maps.EqualFunc(before.Labels, after.Labels, slices.Equal[[]string]) &&
+		sameAmounts(before.Capacity, after.Capacity) && sameAmounts(before.Overhead, after.Overhead) && maps.Equal(before.AttachLimits, after.AttachLimits) &&
+		slices.EqualFunc(before.Offerings, after.Offerings, func(a, b Offering) bool {
+			return a.Zone == b.Zone && a.CapacityType == b.CapacityType && a.Price == b.Price && (b.SoldOut || !a.SoldOut) &&
+				a.Reservation == b.Reservation && a.Slots >= b.Slots && maps.Equal(a.Labels, b.Labels)
+		})
+}
+
+func sameAmounts(a, b corev1.ResourceList) bool {
+	return maps.EqualFunc(a, b, func(x, y resource.Quantity) bool { return x.Cmp(y) == 0 })
 }

@@ -1,6 +1,7 @@
 package engine_test
 
 import (
+	"fmt"
 	"slices"
 	"testing"
 	"time"
@@ -56,5 +57,105 @@ func TestPassesAfterOneThatFoundNothingSeeWhatHasChanged(t *testing.T) {
 	later, whole := engine.DisruptAgain(&next, opt, memo), engine.Disrupt(&next, opt, nil)
 	if !slices.Equal(later.Kept, whole.Kept) {
 		t.Error("a minute later not everything was looked at")
+	}
+}
+
+// receding is a cluster in which n1 can go once the pod that fills n2 has left. That n2, which is not to be disrupted, has room
+// then is seen only where all machines are looked at.
+func receding(t *testing.T) (full, free *engine.Snapshot) {
+	t.Helper()
+	full = clusterOf(t,
+		"pool general budget=100%",
+		"type two cpu=2 mem=4Gi zones=a price=0.05",
+		"type four cpu=4 mem=8Gi zones=a price=0.10",
+		"node n1 pool=general type=two zone=a quiet=10m",
+		"node n2 pool=general type=two zone=a quiet=10m annotations=karpenter.sh/do-not-disrupt:true",
+		"pod web cpu=1 node=n1 owner=Deployment age=10h",
+		"pod filler cpu=1500m node=n2 owner=Deployment age=10h")
+	free = new(*full)
+	free.Now = full.Now.Add(time.Minute)
+	free.Pods = slices.DeleteFunc(slices.Clone(full.Pods), func(p *corev1.Pod) bool { return p.Name == "filler" })
+	return full, free
+}
+
+func TestWhatIsSoldOutSinceTheLastLookMakesNoOtherOne(t *testing.T) {
+	t.Parallel()
+	sells := func(s *engine.Snapshot, change func(o *engine.Offering)) *engine.Snapshot {
+		out := *s
+		out.Classes = slices.Clone(s.Classes)
+		types := slices.Clone(s.Classes[0].InstanceTypes)
+		for i := range types {
+			types[i].Offerings = slices.Clone(types[i].Offerings)
+			if types[i].Name == "four" {
+				change(&types[i].Offerings[0])
+			}
+		}
+		out.Classes[0].InstanceTypes = types
+		return &out
+	}
+	same := func(*engine.Offering) {}
+	soldOut := func(o *engine.Offering) { o.SoldOut = true }
+	dearer := func(o *engine.Offering) { o.Price *= 2 }
+	for _, c := range []struct {
+		name          string
+		before, after func(o *engine.Offering)
+		looks         bool
+	}{
+		{"the same list, read anew", same, same, false},
+		{"sold out since then", same, soldOut, false},
+		{"to be had again", soldOut, same, true},
+		{"another price", same, dearer, true},
+	} {
+		full, free := receding(t)
+		memo := &engine.Memo{LookAgain: time.Hour}
+		if plan := engine.DisruptAgain(sells(full, c.before), engine.Options{}, memo); len(plan.Disruptions) > 0 {
+			t.Fatalf("%s: n1 goes though there is no room: %v", c.name, plan.Disruptions)
+		}
+		free = sells(free, c.after)
+		if plan := engine.Disrupt(free, engine.Options{}, nil); len(plan.Disruptions) != 1 {
+			t.Fatalf("%s: n1 does not go though there is room: %v", c.name, plan.Kept)
+		}
+		for range 2 { // what one pass has found out of a list the next one remembers
+			plan := engine.DisruptAgain(free, engine.Options{}, memo)
+			if looked := len(plan.Disruptions) > 0; looked != c.looks {
+				t.Errorf("%s: all machines were looked at: %v", c.name, looked)
+			}
+		}
+	}
+}
+
+// However many machines are looked at again, because a budget has put them off, those that have not changed are not among them
+// for as long as the caller says.
+func TestHowOftenAllMachinesAreLookedAtIsUpToTheCaller(t *testing.T) {
+	t.Parallel()
+	lines := []string{
+		"pool general budget=100% labels=tier:shop",
+		"pool idle budget=1 labels=tier:idle",
+		"type two cpu=2 mem=4Gi zones=a price=0.05",
+		"node n1 pool=general type=two zone=a quiet=10m labels=tier:shop",
+		"node n2 pool=general type=two zone=a quiet=10m labels=tier:shop annotations=karpenter.sh/do-not-disrupt:true",
+		"pod web cpu=1 node=n1 select=tier:shop owner=Deployment age=10h",
+		"pod filler cpu=1500m node=n2 owner=Deployment age=10h",
+	}
+	for i := range 60 {
+		lines = append(lines, fmt.Sprintf("node idle-%d pool=idle type=two zone=a quiet=10m labels=tier:idle", i),
+			fmt.Sprintf("pod small-%d cpu=100m node=idle-%d select=tier:idle owner=Deployment age=10h", i, i))
+	}
+	s := clusterOf(t, lines...)
+	memo := &engine.Memo{LookAgain: time.Hour}
+	goes := func() bool {
+		return slices.ContainsFunc(engine.DisruptAgain(s, engine.Options{}, memo).Disruptions, func(d engine.Disruption) bool { return slices.Contains(d.Nodes, "n1") })
+	}
+	if goes() {
+		t.Fatal("n1 goes though there is no room")
+	}
+	s.Now = s.Now.Add(time.Minute)
+	s.Pods = slices.DeleteFunc(slices.Clone(s.Pods), func(p *corev1.Pod) bool { return p.Name == "filler" })
+	if goes() {
+		t.Error("a minute later all machines were looked at")
+	}
+	s.Now = s.Now.Add(time.Hour)
+	if !goes() {
+		t.Error("an hour later n1 stays though there is room for its pod")
 	}
 }

@@ -259,7 +259,7 @@ func (w *landingWorld) sortNodes(daemons []*landingPod) {
 // readDaemons makes of every DaemonSet the pod that it will have on nodes that have none of it yet.
 func (w *landingWorld) readDaemons() []*landingPod {
 	var out []*landingPod
-	for _, d := range daemonPods(w.replay.Snapshot, w.replay.Snapshot.Pods) {
+	for _, d := range daemonPods(w.replay.Snapshot, w.memo.ofDaemons) {
 		p := w.runningPod(d.pod, w.memo.pods[d.pod])
 		p.ground = w.groundOf(&d.pod.Spec, nil)
 		out = append(out, p)

@@ -16,8 +16,8 @@ import (
 // It remembers objects by their address: a snapshot never changes them, so that one that has changed is another object.
 // What the last calls have not seen is forgotten.
 type Memo struct {
-	// LookAgain is how old a look at everything may be that DisruptAgain goes on from, also in a cluster of few machines; 0
-	// means a minute where there are many machines.
+	// LookAgain is how old a look at everything may be that DisruptAgain goes on from, also in a cluster of few machines and
+	// however many of them have changed; 0 means a minute where there are many machines and few have changed.
 	LookAgain time.Duration
 
 	podReader
@@ -31,6 +31,8 @@ type Memo struct {
 	fleet   *fleet
 	fleets  uint64 // number of the last fleet
 	daemons knownDaemons
+	// ofDaemons are the pods of DaemonSets of the last call.
+	ofDaemons []*corev1.Pod
 	// catalogs are the sorted ones by their first types.
 	catalogs map[*InstanceType]*soldCatalog
 	pass     uint64
@@ -198,6 +200,7 @@ func (m *Memo) take(s *Snapshot, threads int) *census {
 			c.ofDaemons = append(c.ofDaemons, m.list[i])
 		}
 	}
+	m.ofDaemons = c.ofDaemons
 	m.forget(len(s.Pods))
 	m.forgetNodes(len(s.Nodes))
 	return c

@@ -18,7 +18,7 @@ func BenchmarkAWeekOf500Machines(b *testing.B) {
 		b.Fatal(err)
 	}
 	// As tenon simulate does it.
-	file.Options.Threads = runtime.GOMAXPROCS(0)
+	file.Options.Threads, file.Options.Effort = runtime.GOMAXPROCS(0), simulator.UsualEffort
 	defer debug.SetGCPercent(debug.SetGCPercent(400))
 	for b.Loop() {
 		w, err := simulator.New(simulator.Config{

@@ -318,7 +318,24 @@ func (w *World) nominate(claim *v1.NodeClaim, node string) {
 			w.point(u, node)
 		}
 	}
-	w.after(openingPatience, w.wantMachines)
+	w.after(openingPatience, func() {
+		if w.anyUnplanned() {
+			w.wantMachines()
+		}
+	})
+}
+
+// anyUnplanned reports whether pods wait that no machine was started for, or whose machine is there.
+func (w *World) anyUnplanned() bool {
+	planned := map[string]bool{}
+	for _, c := range w.claims.list {
+		if c.DeletionTimestamp == nil && !v1.IsTrue(c, v1.ConditionInitialized) {
+			for _, uid := range engine.PlannedPods(c) {
+				planned[uid] = true
+			}
+		}
+	}
+	return slices.ContainsFunc(w.unbound.list, func(u *unit) bool { return !planned[u.key()] })
 }
 
 // openingPatience is how long after a node opens its pods have found their places, or have to be planned anew.

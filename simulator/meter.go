@@ -122,10 +122,10 @@ func (m *meter) open(ctx context.Context, begin, end time.Time) {
 	m.billed = m.first
 	m.newHour(begin)
 	for at := begin; !at.After(end); at = at.Add(m.world.cfg.boundEvery()) { // after the first, of the hour that ends just then
-		m.world.at(at, func() { m.findBound(ctx) })
+		m.world.exactly(at, func() { m.findBound(ctx) })
 	}
 	for at := begin.Add(time.Hour); at.Before(end); at = at.Add(time.Hour) {
-		m.world.at(at, func() { m.nextHour(at) })
+		m.world.exactly(at, func() { m.nextHour(at) })
 	}
 }
 

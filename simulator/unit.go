@@ -138,24 +138,22 @@ func (w *World) start(u *unit) {
 	if u.load != nil {
 		begin = u.load.Start
 	}
-	w.around("start", u, begin, time.Second, func() {
+	w.around("start", u, begin, func() {
 		if !u.ended && !u.leaving() && u.seat.alive {
 			w.run(u)
 		}
 	})
 }
 
-// around does something with a pod after about that time, at a full multiple of step: events that fall together cost less
-// than events one by one.
-func (w *World) around(what string, u *unit, median, step time.Duration, do func()) {
-	w.at(w.clock.now.Add(w.dice(what, u.key()).around(median)+step).Truncate(step), do)
+// around does something with a pod after about that time.
+func (w *World) around(what string, u *unit, median time.Duration, do func()) {
+	w.after(w.dice(what, u.key()).around(median), do)
 }
 
 // tendSoon has the controller of a workload look at it together with what happens within a moment.
 func (w *World) tendSoon(l *load) {
-	const moment = 2 * time.Second
 	if l.Kind != jobKind && !l.tended.After(w.clock.now) {
-		l.tended = w.clock.now.Add(moment).Truncate(moment)
+		l.tended = w.clock.now.Add(moment)
 		w.at(l.tended, func() { w.loadsToTend.add(l) })
 	}
 }
@@ -175,7 +173,7 @@ func (w *World) run(u *unit) {
 	}
 	w.tendSoon(u.load)
 	if u.load.Kind == jobKind {
-		w.around("runs", u, u.load.Runs, 5*time.Second, func() {
+		w.around("runs", u, u.load.Runs, func() {
 			if !u.ended && !u.leaving() && u.ready {
 				w.meter.Jobs++
 				w.drop(u)
@@ -209,7 +207,7 @@ func (w *World) end(u *unit, grace time.Duration) {
 	if u.load != nil {
 		w.loadsToTend.add(u.load)
 	}
-	w.around("stop", u, min(stop, grace), time.Second, func() {
+	w.around("stop", u, min(stop, grace), func() {
 		if u.seat.alive {
 			w.drop(u)
 		}

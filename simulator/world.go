@@ -47,8 +47,12 @@ func (c *Config) profile() string {
 	return "aws-typical"
 }
 
-// UsualDisruptEvery is DisruptEvery unless a Config says otherwise.
-const UsualDisruptEvery = 5 * time.Minute
+const (
+	// UsualDisruptEvery is DisruptEvery unless a Config says otherwise.
+	UsualDisruptEvery = 5 * time.Minute
+	// UsualEffort is the effort for each plan that is enough for a world: more hardly changes its bill, and takes longer.
+	UsualEffort = 10_000
+)
 
 func (c *Config) disruptEvery() time.Duration {
 	if c.DisruptEvery > 0 {
@@ -175,8 +179,20 @@ func (w *World) readPools() {
 	w.base.NodePools = pools
 }
 
-// at enters something in the agenda; what is past happens now.
-func (w *World) at(when time.Time, do func()) { w.agenda.add(later(when, w.clock.now), do) }
+// moment is how finely the world's time is told: events that fall together cost less than events one by one.
+const moment = 2 * time.Second
+
+// at enters something in the agenda, for the first full moment since the beginning that is not before then; what is past happens
+// now.
+func (w *World) at(when time.Time, do func()) {
+	if since := when.Sub(w.cfg.Snapshot.Now); since > 0 {
+		when = w.cfg.Snapshot.Now.Add((since + moment - 1) / moment * moment)
+	}
+	w.exactly(when, do)
+}
+
+// exactly is at for what has a time of its own.
+func (w *World) exactly(when time.Time, do func()) { w.agenda.add(later(when, w.clock.now), do) }
 
 func (w *World) after(d time.Duration, do func()) { w.at(w.clock.now.Add(max(d, 0)), do) }
 
@@ -188,7 +204,7 @@ func (w *World) Run(ctx context.Context) (*Result, error) {
 	begin := w.clock.now.Add(w.cfg.WarmUp)
 	end := begin.Add(w.cfg.For)
 	w.after(collectEvery, func() { w.collect(ctx) })
-	w.at(begin, func() { w.meter.open(ctx, begin, end) })
+	w.exactly(begin, func() { w.meter.open(ctx, begin, end) })
 	w.wantMachines() // for pods that the scheduler has tried before
 	w.settle(ctx)
 	for {
