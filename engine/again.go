@@ -42,9 +42,10 @@ func (m *Memo) lookAgain() time.Duration {
 // lookedAt is what passes have looked at for nothing.
 type lookedAt struct {
 	at       time.Time
-	pools    string           // as textOfPools has them
-	catalogs [][]InstanceType // of all classes
-	lesser   []*InstanceType  // the first ones of later catalogs that sell no more than these; nil before there are any
+	pools    string // as textOfPools has them
+	classes  []Class
+	last     []Class          // of the last pass: they sell no more than the classes did
+	since    map[hostKey]bool // machines that passes have looked at since
 	rolls    map[hostKey]rollStamp
 	why      map[hostKey]Reason
 	wasteful []hostKey
@@ -67,7 +68,7 @@ func (h *host) stamp() rollStamp { return rollStamp{h.roll.sum, h.roll.count} }
 // answers false if all have to be.
 func (c *consolidation) changed() bool {
 	l := c.memo.looked
-	if l == nil || c.s.Now.Before(l.at) || l.pools != textOfPools(c.s) || l.sellMore(c.s) {
+	if l == nil || c.s.Now.Before(l.at) || l.pools != textOfPools(c.s) || !l.holds(c.s) {
 		return false
 	}
 	if len(c.sources) <= fewSources && c.memo.LookAgain <= 0 {
@@ -136,7 +137,7 @@ func (c *consolidation) noteLook() {
 	if !c.again {
 		before := c.memo.looked
 		c.memo.looked = &lookedAt{
-			at: c.s.Now, pools: textOfPools(c.s), catalogs: catalogsOf(c.s), rolls: map[hostKey]rollStamp{}, why: map[hostKey]Reason{},
+			at: c.s.Now, pools: textOfPools(c.s), classes: c.s.Classes, last: c.s.Classes, since: map[hostKey]bool{}, rolls: map[hostKey]rollStamp{}, why: map[hostKey]Reason{},
 			worth: map[string]float64{}, failed: map[hostKey]time.Time{},
 		}
 		for _, h := range c.passed {
@@ -153,6 +154,9 @@ func (c *consolidation) noteLook() {
 			delete(l.rolls, h.key())
 		} else {
 			l.keep(h, c.why[h], c.s.Now)
+			if c.again {
+				l.since[h.key()] = true
+			}
 		}
 	}
 }
@@ -198,38 +202,36 @@ func textOfPools(s *Snapshot) string {
 	return b.String()
 }
 
-func catalogsOf(s *Snapshot) [][]InstanceType {
-	out := make([][]InstanceType, len(s.Classes))
-	for i := range s.Classes {
-		out[i] = s.Classes[i].InstanceTypes
+// holds reports whether what the whole look has found still holds, as far as what is sold matters: nothing is to be had that was
+// not, or at another price. What is sold out since then makes no machine worth another look. Once some of that is to be had again,
+// those machines are looked at again that were looked at meanwhile.
+func (l *lookedAt) holds(s *Snapshot) bool {
+	if slices.EqualFunc(l.last, s.Classes, sameList) {
+		return true
 	}
-	return out
-}
-
-// sellMore reports whether the classes may sell something that they did not sell when everything was looked at, or at another
-// price. What is sold out since then makes no machine worth another look.
-func (l *lookedAt) sellMore(s *Snapshot) bool {
-	now := catalogsOf(s)
-	first := func(types []InstanceType) *InstanceType {
-		if len(types) == 0 {
-			return nil
-		}
-		return &types[0]
-	}
-	firsts := make([]*InstanceType, len(now))
-	for i, types := range now {
-		firsts[i] = first(types)
-	}
-	if slices.Equal(l.lesser, firsts) {
+	if !slices.EqualFunc(l.classes, s.Classes, offersNoMore) {
 		return false
 	}
-	less := slices.EqualFunc(l.catalogs, now, func(before, after []InstanceType) bool {
-		return first(before) == first(after) || slices.EqualFunc(before, after, sellsNoMore)
-	})
-	if less {
-		l.lesser = firsts
+	if !slices.EqualFunc(l.last, s.Classes, offersNoMore) {
+		for key := range l.since {
+			delete(l.rolls, key)
+		}
+		clear(l.since)
 	}
-	return !less
+	l.last = s.Classes
+	return true
+}
+
+// sameList reports whether the class still has the very catalog that it had.
+func sameList(before, after Class) bool {
+	return before.Ref == after.Ref && before.Problem == after.Problem && len(before.InstanceTypes) == len(after.InstanceTypes) &&
+		(len(after.InstanceTypes) == 0 || &before.InstanceTypes[0] == &after.InstanceTypes[0])
+}
+
+// offersNoMore reports whether the class sells what it sold or less, at the same prices.
+func offersNoMore(before, after Class) bool {
+	return sameList(before, after) || before.Ref == after.Ref && (before.Problem == "" || after.Problem != "") &&
+		slices.EqualFunc(before.InstanceTypes, after.InstanceTypes, sellsNoMore)
 }
 
 // sellsNoMore reports whether the type is the same as before, but that offerings may be sold out.

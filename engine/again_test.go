@@ -124,6 +124,45 @@ func TestWhatIsSoldOutSinceTheLastLookMakesNoOtherOne(t *testing.T) {
 	}
 }
 
+// A machine that lost pods while the cheap type was sold out is looked at again once that is to be had.
+func TestWhatWasLookedAtWhileSomethingWasSoldOutIsLookedAtAgain(t *testing.T) {
+	t.Parallel()
+	s := clusterOf(t,
+		"pool general budget=100%",
+		"type two cpu=2 mem=4Gi zones=a price=0.05",
+		"type eight cpu=8 mem=16Gi zones=a price=0.40",
+		"node big pool=general type=eight zone=a quiet=10m",
+		"pod web cpu=1 node=big owner=Deployment age=10h",
+		"pod filler cpu=6500m node=big owner=Deployment age=10h")
+	types := s.Classes[0].InstanceTypes
+	sells := func(soldOut bool) {
+		list := slices.Clone(types)
+		for i := range list {
+			list[i].Offerings = slices.Clone(list[i].Offerings)
+			list[i].Offerings[0].SoldOut = soldOut && list[i].Name == "two"
+		}
+		s.Classes = slices.Clone(s.Classes)
+		s.Classes[0].InstanceTypes = list
+	}
+	memo := &engine.Memo{LookAgain: time.Hour}
+	goes := func() bool {
+		s.Now = s.Now.Add(time.Minute)
+		return len(engine.DisruptAgain(s, engine.Options{}, memo).Disruptions) > 0
+	}
+	if goes() {
+		t.Fatal("big goes though it is full")
+	}
+	sells(true)
+	s.Pods = slices.DeleteFunc(slices.Clone(s.Pods), func(p *corev1.Pod) bool { return p.Name == "filler" })
+	if goes() {
+		t.Fatal("big goes though everything cheaper is sold out")
+	}
+	sells(false)
+	if !goes() {
+		t.Error("big stays though a cheaper machine is to be had again")
+	}
+}
+
 // However many machines are looked at again, because a budget has put them off, those that have not changed are not among them
 // for as long as the caller says.
 func TestHowOftenAllMachinesAreLookedAtIsUpToTheCaller(t *testing.T) {

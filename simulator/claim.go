@@ -319,7 +319,7 @@ func (w *World) nominate(claim *v1.NodeClaim, node string) {
 		}
 	}
 	w.after(openingPatience, func() {
-		if w.anyUnplanned() {
+		if w.anyUnplanned() || w.anyToMove() {
 			w.wantMachines()
 		}
 	})

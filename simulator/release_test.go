@@ -6,6 +6,8 @@ import (
 	"math"
 	"os"
 	"testing"
+
+	"tenon.sh/simulator"
 )
 
 var rewrite = flag.Bool("rewrite", false, "write what is measured into testdata/release.json")
@@ -25,7 +27,7 @@ func TestTheTraceIsThatOfTheLastRelease(t *testing.T) {
 	var got, want trace
 	for seed := range uint64(3) {
 		c := config(t, shop)
-		c.Seed, c.Audit = seed+1, false
+		c.Seed, c.Audit, c.Options.Effort = seed+1, false, simulator.UsualEffort
 		r := run(t, c)
 		for _, h := range r.Hours {
 			got.MachineHours += h.Machines

@@ -185,8 +185,8 @@ const moment = 2 * time.Second
 // at enters something in the agenda, for the first full moment since the beginning that is not before then; what is past happens
 // now.
 func (w *World) at(when time.Time, do func()) {
-	if since := when.Sub(w.cfg.Snapshot.Now); since > 0 {
-		when = w.cfg.Snapshot.Now.Add((since + moment - 1) / moment * moment)
+	if over := when.Sub(w.cfg.Snapshot.Now) % moment; over > 0 {
+		when = when.Add(moment - over)
 	}
 	w.exactly(when, do)
 }
@@ -325,6 +325,7 @@ func (w *World) adoptStarting(c *v1.NodeClaim) {
 		return
 	}
 	w.adoptMachine(c, c.Labels, w.clock.now.Add(30*time.Second))
+	w.await(c.Name)
 }
 
 func (w *World) adoptMachine(c *v1.NodeClaim, labels map[string]string, registers time.Time) {
