@@ -99,12 +99,15 @@ func (a *Account) userDataOf(id string) string {
 // boot registers a machine's Node. A machine that cannot make out how to join a cluster fails the test and is left alone.
 func (j *joiner) boot(ctx context.Context, i *ec2types.Instance) error {
 	id := aws.ToString(i.InstanceId)
-	text, err := base64.StdEncoding.DecodeString(j.account.userDataOf(id))
-	if err != nil || len(text) == 0 {
-		j.refused[id] = true // somebody else's
-		return nil
+	data := j.account.userDataOf(id)
+	if data == "" {
+		return nil // somebody else's, or of a fleet that runs before its front has written down what it was given
 	}
-	told, err := readNodeConfig(text)
+	text, err := base64.StdEncoding.DecodeString(data)
+	var told nodeConfig
+	if err == nil {
+		told, err = readNodeConfig(text)
+	}
 	if err != nil {
 		j.refused[id] = true
 		j.account.t.Errorf("machine %s of type %s cannot join: %v", id, i.InstanceType, err)
