@@ -60,7 +60,7 @@ same input and seed give the same output, byte for byte.`,
 	flags.StringVar(&o.instanceTypes, "instance-types", "", "file of instance types, as JSON")
 	flags.Float64Var(&o.days, "days", 7, "how many days pass")
 	flags.DurationVar(&o.warmUp, "warm-up", time.Hour, "how long the cluster runs before anything is measured")
-	flags.DurationVar(&o.lookEvery, "look-every", simulator.UsualDisruptEvery, "the least time between two looks at the nodes for disruption, in full steps of 2s, three times as much while few pods leave nodes: less is nearer to a real controller, more is computed faster")
+	flags.DurationVar(&o.lookEvery, "look-every", simulator.UsualDisruptEvery, "the least time between two looks at the nodes for disruption, in full steps of "+simulator.Moment.String()+", three times as much while few pods leave nodes: less is nearer to a real controller, more is computed faster")
 	flags.IntVar(&o.effort, "effort", simulator.UsualEffort, "units of work to spend on each plan, unless the scenario says how many; 0 for as much as a controller spends, below 0 for none")
 	flags.Uint64Var(&o.seed, "seed", 1, "what chance follows from")
 	flags.StringSliceVar(&o.compare, "compare", nil, "consolidation policies to compare, a list: WhenEmpty, WhenEmptyOrUnderutilized, Balanced")
@@ -83,8 +83,8 @@ func (o *simulateOptions) verify() error {
 	if o.warmUp < 0 || o.warmUp > mostDays*24*time.Hour {
 		return fmt.Errorf("--warm-up %s: it cannot be negative, nor more than %d days", o.warmUp, mostDays)
 	}
-	if o.lookEvery < 2*time.Second || o.lookEvery > 30*time.Minute {
-		return fmt.Errorf("--look-every %s: it is from 2s to 30m", o.lookEvery)
+	if o.lookEvery < simulator.Moment || o.lookEvery > 30*time.Minute {
+		return fmt.Errorf("--look-every %s: it is from %s to 30m", o.lookEvery, simulator.Moment)
 	}
 	if _, err := simulated.ProfileByName(o.profile); o.profile != "" && err != nil {
 		return fmt.Errorf("--profile: %w", err)

@@ -42,10 +42,10 @@ func (m *Memo) lookAgain() time.Duration {
 // lookedAt is what passes have looked at for nothing.
 type lookedAt struct {
 	at       time.Time
-	pools    string // as textOfPools has them
-	classes  []Class
-	last     []Class          // of the last pass: they sell no more than the classes did
-	since    map[hostKey]bool // machines that passes have looked at since
+	pools    string           // as textOfPools has them
+	classes  []Class          // as they were then
+	last     []Class          // as the last pass saw them: they sell no more than then
+	since    map[hostKey]bool // machines that later passes have looked at
 	rolls    map[hostKey]rollStamp
 	why      map[hostKey]Reason
 	wasteful []hostKey
@@ -137,8 +137,8 @@ func (c *consolidation) noteLook() {
 	if !c.again {
 		before := c.memo.looked
 		c.memo.looked = &lookedAt{
-			at: c.s.Now, pools: textOfPools(c.s), classes: c.s.Classes, last: c.s.Classes, since: map[hostKey]bool{}, rolls: map[hostKey]rollStamp{}, why: map[hostKey]Reason{},
-			worth: map[string]float64{}, failed: map[hostKey]time.Time{},
+			at: c.s.Now, pools: textOfPools(c.s), classes: c.s.Classes, last: c.s.Classes, since: map[hostKey]bool{},
+			rolls: map[hostKey]rollStamp{}, why: map[hostKey]Reason{}, worth: map[string]float64{}, failed: map[hostKey]time.Time{},
 		}
 		for _, h := range c.passed {
 			c.memo.looked.keep(h, c.why[h], c.s.Now)

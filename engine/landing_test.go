@@ -425,3 +425,29 @@ func TestALandingAccountsForEveryPlannedPod(t *testing.T) {
 		}
 	})
 }
+
+// A DaemonSet's next pod will ask for what its newest one asks for, which something may have changed since the template.
+func TestRoomIsKeptForWhatTheNewestPodOfADaemonSetRequests(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		cpu  string
+		room bool
+	}{{"100m", true}, {"1", false}} {
+		s := clusterOf(t,
+			"pool general",
+			"type two cpu=2 mem=4Gi price=0.05",
+			"daemonset agent cpu=100m",
+			"node n1 pool=general type=two zone=a cordoned",
+			"node n2 pool=general type=two zone=a",
+			"pod agent-1 cpu="+c.cpu+" node=n1",
+			"pods web x1 cpu=1500m")
+		for _, pod := range s.Pods {
+			if pod.Name == "agent-1" {
+				pod.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "DaemonSet", Name: "agent", UID: s.DaemonSets[0].UID}}
+			}
+		}
+		if landed := engine.LandOn(s, engine.Options{}, waiting(s), nil); (len(landed.Placements) == 1) != c.room {
+			t.Errorf("the agent takes %s of 2 cpu: web lands %v, stranded %v", c.cpu, landed.Placements, landed.Stranded)
+		}
+	}
+}

@@ -153,7 +153,7 @@ func (w *World) around(what string, u *unit, median time.Duration, do func()) {
 // tendSoon has the controller of a workload look at it together with what happens within a moment.
 func (w *World) tendSoon(l *load) {
 	if l.Kind != jobKind && !l.tended.After(w.clock.now) {
-		l.tended = w.clock.now.Add(moment)
+		l.tended = w.clock.now.Add(Moment)
 		w.at(l.tended, func() { w.loadsToTend.add(l) })
 	}
 }

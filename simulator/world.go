@@ -179,14 +179,14 @@ func (w *World) readPools() {
 	w.base.NodePools = pools
 }
 
-// moment is how finely the world's time is told: events that fall together cost less than events one by one.
-const moment = 2 * time.Second
+// Moment is how finely the world's time is told: events that fall together cost less than events one by one.
+const Moment = 2 * time.Second
 
 // at enters something in the agenda, for the first full moment since the beginning that is not before then; what is past happens
 // now.
 func (w *World) at(when time.Time, do func()) {
-	if over := when.Sub(w.cfg.Snapshot.Now) % moment; over > 0 {
-		when = when.Add(moment - over)
+	if over := when.Sub(w.cfg.Snapshot.Now) % Moment; over > 0 {
+		when = when.Add(Moment - over)
 	}
 	w.exactly(when, do)
 }

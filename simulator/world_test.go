@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"strings"
 	"testing"
@@ -303,6 +304,22 @@ cronjob tick x%d schedule="*/5 * * * *" runs=2m cpu=100m mem=100Mi
 `, c.leave)))
 		if r.Counts.Passes < c.least || r.Counts.Passes > c.most {
 			t.Errorf("%d of 300 pods leave in five minutes: %d passes in a day, want %d to %d", c.leave, r.Counts.Passes, c.least, c.most)
+		}
+	}
+}
+
+// Pods come and find nodes at full moments only, however odd the times are that machines take to boot.
+func TestTheWorldsTimeGoesInMoments(t *testing.T) {
+	t.Parallel()
+	c := config(t, shop)
+	c.For = 3 * time.Hour
+	r := run(t, c)
+	if r.Waited.Most == 0 {
+		t.Fatal("no pod has waited")
+	}
+	for _, waited := range []float64{r.Waited.Median, r.Waited.P99, r.Waited.Most} {
+		if math.Mod(waited, simulator.Moment.Seconds()) != 0 {
+			t.Errorf("a pod waited %v s, which is no multiple of %v", waited, simulator.Moment)
 		}
 	}
 }
