@@ -143,6 +143,25 @@ func TestRegistrationSyncsTheNode(t *testing.T) {
 	}
 }
 
+func TestNodesOfLongAgoGetTheLabelOfTheirClass(t *testing.T) {
+	t.Parallel()
+	const label = "karpenter.kwok.sh/kwoknodeclass"
+	without := func(n *corev1.Node) { lifeOpen(n); delete(n.Labels, label) }
+	for name, claim := range map[string]*v1.NodeClaim{
+		"registered, not initialized": lifeClaim(lifeLaunched, lifeTrue(v1.ConditionRegistered)),
+		"initialized":                 lifeClaim(lifeRunning),
+	} {
+		step := Advance(Life{Now: lifeStart, Claim: claim, Nodes: []*corev1.Node{lifeNode(without, lifeNotReady)}})
+		if len(step.Nodes) != 1 || step.Nodes[0].Labels[label] != "default" {
+			t.Errorf("%s: nodes %v", name, step.Nodes)
+		}
+	}
+	other := func(n *corev1.Node) { lifeOpen(n); n.Labels[label] = "other" }
+	if step := Advance(Life{Now: lifeStart, Claim: lifeClaim(lifeRunning), Nodes: []*corev1.Node{lifeNode(other)}}); len(step.Nodes) != 0 {
+		t.Errorf("a label that somebody has set is written over: %v", step.Nodes[0].Labels)
+	}
+}
+
 func TestRegistrationDoesNotSyncTaintsOnDemand(t *testing.T) {
 	t.Parallel()
 	node := lifeNode(func(n *corev1.Node) { n.Labels[v1.DoNotSyncTaintsLabelKey] = "true" })

@@ -11,6 +11,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	v1 "tenon.sh/api/v1"
 	"tenon.sh/engine"
@@ -88,6 +89,33 @@ func TestForeignClaimsAreIgnored(t *testing.T) {
 	w.pass(time.Hour)
 	if w.writes != 0 || w.provider.launches != 0 {
 		t.Errorf("%d writes, %d launches", w.writes, w.provider.launches)
+	}
+}
+
+// TestClaimsOfAnOlderVersionGetTheLabelOfTheirClass takes over a claim and its node that have run for long.
+func TestClaimsOfAnOlderVersionGetTheLabelOfTheirClass(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, newClaim("general-1"))
+	w.until("initialized", w.initialized)
+	labelled := func() bool {
+		const label = "karpenter.kwok.sh/kwoknodeclass"
+		return w.claims()[0].Labels[label] == "default" && w.nodes()[0].Labels[label] == "default"
+	}
+	if !labelled() {
+		t.Fatalf("a new claim and its node have no label:\n%v\n%v", w.claims()[0].Labels, w.nodes()[0].Labels)
+	}
+	for _, o := range []client.Object{w.claims()[0], w.nodes()[0]} {
+		w.update(o, func() {
+			labels := o.GetLabels()
+			delete(labels, "karpenter.kwok.sh/kwoknodeclass")
+			o.SetLabels(labels)
+		})
+	}
+	w.clock.Step(24 * time.Hour)
+	w.restart()
+	w.until("labelled", labelled)
+	if w.provider.launches != 0 || !w.initialized() {
+		t.Errorf("%d launches, initialized: %v", w.provider.launches, w.initialized())
 	}
 }
 
