@@ -41,6 +41,7 @@ func TestMain(m *testing.M) { os.Exit(playgroundtest.Run(m)) }
 // server is a real control plane with KWOK's kubelets, and the reconcilers as the program runs them.
 type server struct {
 	client   client.Client
+	api      client.Reader // past the cache
 	provider *kwok.Provider
 	events   *heard
 }
@@ -52,6 +53,7 @@ func TestOnARealControlPlane(t *testing.T) {
 		"planned pods start on the node that was started for them": plannedPodsStart,
 		"a budget holds the drain until it allows":                 budgetHoldsDrain,
 		"the deadline ends all patience":                           deadlineEndsPatience,
+		"a pod has all its grace period to end":                    slowPodHoldsNode,
 		"deleting the node removes claim and machine":              deletingTheNode,
 		"thirty claims come and go, machines equal claims":         manyClaims,
 	} {
@@ -80,7 +82,7 @@ func startServer(t *testing.T) *server {
 	kwoked, err := kwok.New(kwok.Config{Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Clock: clock.RealClock{}, Cloud: cloud})
 	must(t, err)
 	must(t, mgr.Add(kwoked))
-	s := &server{client: mgr.GetClient(), provider: kwoked, events: &heard{}}
+	s := &server{client: mgr.GetClient(), api: mgr.GetAPIReader(), provider: kwoked, events: &heard{}}
 	mirror := cluster.New(cluster.Config{Client: mgr.GetClient(), API: mgr.GetAPIReader(), Informers: mgr.GetCache(), Provider: kwoked, Clock: clock.RealClock{}})
 	reconciler := nodeclaim.New(nodeclaim.Config{Cluster: mirror, Recorder: s.events, Metrics: report.NewMetrics(prometheus.NewRegistry(), "test")})
 	must(t, reconciler.Register(mgr))
@@ -256,6 +258,42 @@ func deadlineEndsPatience(t *testing.T, s *server) {
 	if !s.events.tells(report.Disrupted, "deadline", "") {
 		t.Error("no event tells that the pod was forced")
 	}
+}
+
+// slowPodHoldsNode has a pod with a preStop hook that takes three seconds: node and machine are there for as long as it is.
+func slowPodHoldsNode(t *testing.T, s *server) {
+	const grace, takes = 20, "3s"
+	claim := s.claim(t, "slow-1")
+	node := s.ready(t, claim)
+	pod := s.pod(t, "slow", "slow-1", func(p *corev1.Pod) {
+		seconds := int64(grace)
+		p.Spec.TerminationGracePeriodSeconds = &seconds
+		p.Spec.Containers[0].Lifecycle = &corev1.Lifecycle{PreStop: &corev1.LifecycleHandler{Exec: &corev1.ExecAction{Command: []string{"sleep", takes}}}}
+		p.Annotations = map[string]string{"pod-delete.stage.kwok.x-k8s.io/delay": takes} // KWOK's kubelet runs no hooks
+	})
+	s.running(t, pod)
+	must(t, s.client.Delete(t.Context(), claim))
+	ending := false
+	eventually(t, "the pod has ended", func() bool {
+		machine, machineErr := s.provider.Machine(t.Context(), engine.MachineID(claim.Status.ProviderID))
+		nodeErr := s.api.Get(t.Context(), client.ObjectKey{Name: node}, &corev1.Node{})
+		err := s.api.Get(t.Context(), client.ObjectKeyFromObject(pod), pod) // after its node: what was gone by then went too early
+		if apierrors.IsNotFound(err) {
+			return true
+		}
+		must(t, err)
+		if machineErr != nil || machine.Leaving || nodeErr != nil {
+			t.Fatalf("the pod is there yet; its machine: leaving %v, %v, its node: %v", machine.Leaving, machineErr, nodeErr)
+		}
+		if ending = pod.DeletionTimestamp != nil; ending && *pod.DeletionGracePeriodSeconds != grace {
+			t.Fatalf("the pod got %d s to end, want %d", *pod.DeletionGracePeriodSeconds, grace)
+		}
+		return false
+	})
+	if !ending {
+		t.Error("the pod was never seen ending")
+	}
+	s.gone(t, claim, node)
 }
 
 func deletingTheNode(t *testing.T, s *server) {
