@@ -25,6 +25,7 @@ type awsFlags struct {
 	InterruptionQueue                string
 	ReservedENIs                     int
 	DisableDryRun, EnableZonalShift  bool
+	InstanceStatusDryRun             bool
 	AMIRefresh, SubnetRefresh        time.Duration
 	AWSFeatureGates                  map[string]bool
 }
@@ -50,6 +51,7 @@ func (o *awsFlags) addFlags(flags *pflag.FlagSet) {
 	flags.IntVar(&o.ReservedENIs, "reserved-enis", o.ReservedENIs, "network interfaces of each machine that are not for pods")
 	flags.BoolVar(&o.DisableDryRun, "disable-dry-run", o.DisableDryRun, "do not try, before a class is ready, whether machines may be started")
 	flags.BoolVar(&o.EnableZonalShift, "enable-zonal-shift", o.EnableZonalShift, "heed zonal shifts of the cluster")
+	flags.BoolVar(&o.InstanceStatusDryRun, "instance-status-dry-run", o.InstanceStatusDryRun, "only count machines that EC2's own checks find broken, and leave them running")
 	flags.DurationVar(&o.AMIRefresh, "ami-refresh-interval", o.AMIRefresh, "how long images are believed that a class selects")
 	flags.DurationVar(&o.SubnetRefresh, "subnet-refresh-interval", o.SubnetRefresh, "how long subnets are believed that a class selects")
 	flags.Var(gatesValue{&o.AWSFeatureGates}, "aws-feature-gates", "features of the AWS provider to switch on or off: NodeClassCEL=true")
@@ -79,7 +81,7 @@ func (o *awsFlags) config() aws.Config {
 		ClusterName: o.ClusterName, ClusterEndpoint: o.ClusterEndpoint, ClusterCABundle: o.ClusterCABundle,
 		IsolatedVPC: o.IsolatedVPC, EKSControlPlane: o.EKSControlPlane, MemoryOverhead: &overhead,
 		InterruptionQueue: o.InterruptionQueue, ReservedENIs: o.ReservedENIs, DisableDryRun: o.DisableDryRun,
-		EnableZonalShift: o.EnableZonalShift, NodeClassCEL: o.AWSFeatureGates["NodeClassCEL"],
+		EnableZonalShift: o.EnableZonalShift, StatusDryRun: o.InstanceStatusDryRun, NodeClassCEL: o.AWSFeatureGates["NodeClassCEL"],
 		AMIRefresh: o.AMIRefresh, SubnetRefresh: o.SubnetRefresh,
 	}
 }

@@ -110,7 +110,7 @@ func environment() map[string]string {
 	out["repair-after"] = "TENON_REPAIR_AFTER"
 	out["faults"] = "TENON_FAULTS"
 	out["log-format"] = "TENON_LOG_FORMAT"
-	for _, ours := range []string{"nominate-pods", "preference-share", "largest-cpu", "max-pods-per-node"} {
+	for _, ours := range []string{"nominate-pods", "preference-share", "largest-cpu", "max-pods-per-node", "instance-status-dry-run"} {
 		out[ours] = "TENON_" + strings.ToUpper(strings.ReplaceAll(ours, "-", "_"))
 	}
 	return out

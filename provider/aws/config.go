@@ -40,6 +40,8 @@ type Config struct {
 	DisableDryRun bool
 	// EnableZonalShift heeds zonal shifts of the cluster.
 	EnableZonalShift bool
+	// StatusDryRun only counts machines that EC2's own checks find broken: they stay.
+	StatusDryRun bool
 	// NodeClassCEL lets classes hold expressions in spec.kubelet.
 	NodeClassCEL bool
 	// AMIRefresh and SubnetRefresh are how long images and subnets are believed; 0 means a minute, which is also the least.

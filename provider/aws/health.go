@@ -67,7 +67,7 @@ func (h *health) ailments(claims map[string]*v1.NodeClaim) (out []provider.Notic
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for a, done := range h.ailing {
-		if done || claims[a.Instance] == nil {
+		if done || h.config.StatusDryRun || claims[a.Instance] == nil {
 			continue
 		}
 		kind := engine.NoticeStatusCheck

@@ -422,6 +422,40 @@ func TestBrokenMachinesAreHeardOfUntilSomebodyActs(t *testing.T) {
 	}
 }
 
+// Where status checks are only tried out, broken machines are counted, once each until they recover, and nobody acts on them.
+func TestADryRunOfStatusChecksOnlyCounts(t *testing.T) {
+	t.Parallel()
+	registry := prometheus.NewRegistry()
+	w := newWorld(t, func(c *aws.Config) { c.StatusDryRun, c.Registry = true, registry; withQueue(c) })
+	c, queue := w.resolved("general", nil), w.account.NewQueue("interruptions")
+	w.started("claim-a", "i-0a", c)
+	long := w.clock.Now().Add(-time.Hour)
+	sick := awstest.Ailment{ID: "i-0a", Instance: true, System: true, Event: "instance-retirement", Since: long}
+	for _, step := range []struct {
+		about string
+		sick  []awstest.Ailment
+		want  float64
+	}{
+		{"broken", []awstest.Ailment{sick}, 1}, {"still broken", []awstest.Ailment{sick}, 1}, {"well again", nil, 1}, {"broken anew", []awstest.Ailment{sick}, 2},
+	} {
+		w.account.SetAilments(step.sick...)
+		if list := w.notices(); len(list) > 0 {
+			t.Errorf("%s: notices %v", step.about, list)
+		}
+		got := gathered(t, registry)
+		for _, category := range []string{"InstanceStatus", "SystemStatus", "EventStatus"} {
+			if n := got["karpenter_interruption_instance_status_unhealthy_total{category="+category+"}"]; n != step.want {
+				t.Errorf("%s: %s has counted %v, want %v", step.about, category, n, step.want)
+			}
+		}
+		w.clock.Step(2 * time.Minute)
+	}
+	w.account.Send(queue, about("EC2 Spot Instance Interruption Warning", "i-0a"))
+	if list := w.notices(); len(list) != 1 {
+		t.Errorf("notices %v: want the interruption, which is no status check", list)
+	}
+}
+
 func TestStatusThatMayNotBeReadIsNotAskedForAgain(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil)
