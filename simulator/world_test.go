@@ -291,6 +291,29 @@ fault never-register at=89m count=1
 	checkEnd(t, "never-register", r)
 }
 
+// A machine that was starting already when the world began is waited for as long as one that starts later, and not for ever.
+func TestPodsDoNotWaitForAMachineOfBeforeThatNeverComes(t *testing.T) {
+	t.Parallel()
+	c := config(t, `now 2026-03-02T00:00:00Z
+cloud fixed30
+pool general
+type two  cpu=2 mem=4Gi price=0.05
+type four cpu=4 mem=8Gi price=0.11
+node n1 pool=general type=two zone=a
+pod a node=n1 cpu=1500m owner=Deployment
+claim lost pool=general type=four zone=a age=0s
+pod waits cpu=1500m age=0s
+fault kill at=10s machine=lost
+`)
+	c.WarmUp, c.For = 0, time.Hour
+	r := run(t, c)
+	if most := time.Duration(r.Waited.Most * float64(time.Second)); r.Counts.Launched != 1 || most < 6*time.Minute || most > 7*time.Minute {
+		t.Errorf("%d machines were started, and the pod waited for %v: the machine, the first of its type, was late after 6m, another one takes half a minute",
+			r.Counts.Launched, most)
+	}
+	checkEnd(t, "lost", r)
+}
+
 // While few pods leave nodes there is little to gain, and nodes are looked at a third as often.
 func TestNodesAreLookedAtMoreOftenTheMorePodsLeave(t *testing.T) {
 	t.Parallel()
