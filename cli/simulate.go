@@ -61,7 +61,7 @@ same input and seed give the same output, byte for byte.`,
 	flags.Float64Var(&o.days, "days", 7, "how many days pass")
 	flags.DurationVar(&o.warmUp, "warm-up", time.Hour, "how long the cluster runs before anything is measured")
 	flags.DurationVar(&o.lookEvery, "look-every", simulator.UsualDisruptEvery, "the least time between two looks at the nodes for disruption, in full steps of "+simulator.Moment.String()+", three times as much while few pods leave nodes: less is nearer to a real controller, more is computed faster")
-	flags.IntVar(&o.effort, "effort", simulator.UsualEffort, "units of work to spend on each plan, unless the scenario says how many; 0 for as much as a controller spends, below 0 for none")
+	flags.IntVar(&o.effort, "effort", simulator.UsualEffort, "units of work to spend on each plan, unless the scenario's first command says how many; 0 for as much as a controller spends, below 0 for none")
 	flags.Uint64Var(&o.seed, "seed", 1, "what chance follows from")
 	flags.StringSliceVar(&o.compare, "compare", nil, "consolidation policies to compare, a list: WhenEmpty, WhenEmptyOrUnderutilized, Balanced")
 	flags.StringVar(&o.profile, "profile", "", "how the cloud behaves: "+strings.Join(simulated.ProfileNames(), ", ")+" (default: the scenario's, or aws-typical)")
@@ -107,7 +107,7 @@ func (o *simulateOptions) simulate(command *cobra.Command) error {
 		return err
 	}
 	o.override(command.Flags(), &config.Options)
-	if command.Flags().Changed("effort") || config.Options.Effort == 0 {
+	if command.Flags().Changed("effort") {
 		config.Options.Effort = o.effort
 	}
 	// The world makes much that is soon thrown away and keeps little: collecting seldom saves a tenth of the time.
@@ -138,6 +138,9 @@ func (o *simulateOptions) world(ctx context.Context, stdin io.Reader, notes io.W
 			fmt.Fprintln(notes, "note: "+note)
 		}
 		config.Snapshot, config.Options = reading.Snapshot, reading.Options
+		if config.Options.Effort == 0 { // a snapshot says only what its controller was told
+			config.Options.Effort = o.effort
+		}
 		return config, nil
 	}
 	name, text := "the built-in scenario", []byte(examples.Week)
@@ -153,6 +156,9 @@ func (o *simulateOptions) world(ctx context.Context, stdin io.Reader, notes io.W
 		return config, fmt.Errorf("%s: %w", name, err)
 	}
 	config.Snapshot, config.Course, config.Options = file.Snapshot, file.Course, file.Options
+	if !file.SaysEffort {
+		config.Options.Effort = o.effort
+	}
 	return config, nil
 }
 

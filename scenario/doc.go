@@ -127,6 +127,7 @@
 //	check        checks every part of the last plan against the cluster as it is now
 //
 // Provision and disrupt take the engine's options, preferences=respect|ignore|weighted preference-share= default-spread= (like
-// spread=, without what pods it counts) largest-cpu= max-pods-per-node= min-values=strict|besteffort effort= price-band=
-// max-types= threads= spot-to-spot, and print more with cost and why.
+// spread=, without what pods it counts) largest-cpu= max-pods-per-node= min-values=strict|besteffort effort= (0 for what a
+// controller spends, -1 for none) price-band= max-types= threads= spot-to-spot, and print more with cost and why. A simulation
+// takes those of the first command; where that says no effort, it spends less than a controller.
 package scenario

@@ -14,6 +14,8 @@ type File struct {
 	Snapshot *engine.Snapshot
 	// Options are those of the first command.
 	Options engine.Options
+	// SaysEffort is true if that command names an effort, 0 included, which is what a controller spends.
+	SaysEffort bool
 	// Course is how the cluster goes on, for simulations.
 	Course Course
 
@@ -57,7 +59,7 @@ func Parse(text string) (*File, error) {
 			return nil, err
 		}
 		if c := f.parts[0].command; c != nil {
-			f.Options = c.options
+			f.Options, f.SaysEffort = c.options, c.effort
 		}
 	}
 	f.Snapshot, f.Course = b.take(), b.course

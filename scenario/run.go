@@ -15,6 +15,7 @@ import (
 type command struct {
 	verb    string
 	options engine.Options
+	effort  bool // is said
 	cost    bool
 	why     bool
 	claims  bool
@@ -65,6 +66,7 @@ func (c *command) word(r *reader) (err error) {
 	case "min-values":
 		opt.MinValues, err = chosen(w, map[string]engine.MinValuesPolicy{"strict": engine.Strict, "besteffort": engine.BestEffort})
 	case "effort":
+		c.effort = true
 		opt.Effort, err = w.number()
 	case "max-types":
 		opt.MaxTypes, err = w.number()
