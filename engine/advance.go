@@ -2,6 +2,7 @@ package engine
 
 import (
 	"maps"
+	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -249,11 +250,16 @@ func changed(before, draft *v1.NodeClaim) *v1.NodeClaim {
 // sameMeta compares the metadata that steps change. These comparisons are made for every claim again and again, and most find
 // nothing, so they look at no more than they have to.
 func sameMeta(a, b metav1.Object) bool {
-	return maps.Equal(a.GetLabels(), b.GetLabels()) && maps.Equal(a.GetAnnotations(), b.GetAnnotations()) && slices.Equal(a.GetFinalizers(), b.GetFinalizers())
+	return sameMap(a.GetLabels(), b.GetLabels()) && sameMap(a.GetAnnotations(), b.GetAnnotations()) && slices.Equal(a.GetFinalizers(), b.GetFinalizers())
+}
+
+func sameMap(a, b map[string]string) bool {
+	return reflect.ValueOf(a).UnsafePointer() == reflect.ValueOf(b).UnsafePointer() || maps.Equal(a, b)
 }
 
 func sameStatus(a, b v1.NodeClaimStatus) bool {
-	same := slices.EqualFunc(a.Conditions, b.Conditions, func(x, y metav1.Condition) bool {
+	shared := len(a.Conditions) > 0 && len(a.Conditions) == len(b.Conditions) && &a.Conditions[0] == &b.Conditions[0]
+	same := shared || slices.EqualFunc(a.Conditions, b.Conditions, func(x, y metav1.Condition) bool {
 		at := x.LastTransitionTime.Equal(&y.LastTransitionTime)
 		x.LastTransitionTime, y.LastTransitionTime = metav1.Time{}, metav1.Time{}
 		return at && x == y

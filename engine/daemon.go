@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"maps"
 	"slices"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -19,10 +20,10 @@ type daemon struct {
 	key   string // as daemonKey has it
 }
 
-// daemonsOf lists the DaemonSets by namespace and name, with the requests that their pods will have.
-func daemonsOf(s *Snapshot, pods []*corev1.Pod) []daemon {
+// daemonsOf makes burdens of the pods that DaemonSets will make.
+func daemonsOf(pods []daemonPod) []daemon {
 	var out []daemon
-	for _, pod := range daemonPods(s, pods) {
+	for _, pod := range pods {
 		spec := &pod.pod.Spec
 		key := pod.set.Namespace + "/" + pod.set.Name
 		out = append(out, daemon{set: pod.set, need: PodRequests(pod.pod), demand: demandOf(spec), ports: hostPortsOf(spec), key: key})
@@ -30,21 +31,41 @@ func daemonsOf(s *Snapshot, pods []*corev1.Pod) []daemon {
 	return out
 }
 
-// knownDaemons is what daemonsOf said the last time, and of what.
+// knownDaemons is what DaemonSets asked for in the last call, and by what that was known.
 type knownDaemons struct {
 	sets   []*appsv1.DaemonSet
 	ranges []*corev1.LimitRange
-	pods   []*corev1.Pod
-	list   []daemon
+	facts  []*podFacts
+	newest map[string]*corev1.Pod // as newestOfDaemons found them among the facts
+	pods   []daemonPod
+	list   []daemon // of the pods
 }
 
-// burdens is daemonsOf for one more compilation.
-func (c *census) burdens(s *Snapshot) []daemon {
-	k := &c.memo.daemons
-	if !slices.Equal(k.sets, s.DaemonSets) || !slices.Equal(k.ranges, s.LimitRanges) || !slices.Equal(k.pods, c.ofDaemons) {
-		*k = knownDaemons{slices.Clone(s.DaemonSets), slices.Clone(s.LimitRanges), c.ofDaemons, daemonsOf(s, c.ofDaemons)}
+// ofDaemonSets finds out what the DaemonSets ask for, given the facts of the pods that they have.
+func (k *knownDaemons) ofDaemonSets(s *Snapshot, facts []*podFacts) {
+	same := slices.Equal(k.sets, s.DaemonSets) && slices.Equal(k.ranges, s.LimitRanges)
+	if same && slices.Equal(k.facts, facts) {
+		return
 	}
-	return slices.Clone(k.list)
+	newest := newestOfDaemons(facts)
+	if same && maps.Equal(k.newest, newest) {
+		k.facts = facts
+		return
+	}
+	pods := daemonPods(s, newest)
+	*k = knownDaemons{slices.Clone(s.DaemonSets), slices.Clone(s.LimitRanges), facts, newest, pods, daemonsOf(pods)}
+}
+
+// daemonPods is the pods that the snapshot's DaemonSets will make; they are shared, not to be changed.
+func (m *Memo) daemonPods(s *Snapshot) []daemonPod {
+	m.daemons.ofDaemonSets(s, m.ofDaemons)
+	return m.daemons.pods
+}
+
+// burdens is what the snapshot's DaemonSets will take of nodes, for one more compilation.
+func (c *census) burdens(s *Snapshot) []daemon {
+	c.memo.daemons.ofDaemonSets(s, c.ofDaemons)
+	return slices.Clone(c.memo.daemons.list)
 }
 
 // daemonPod is the pod that a DaemonSet will make for the next node.
@@ -53,11 +74,11 @@ type daemonPod struct {
 	pod *corev1.Pod
 }
 
-// daemonPods lists the pods that DaemonSets will make, whose pods are among those listed, by the sets' namespaces and names.
-// Something may change pods while they are made, so the newest one tells what the next one will hold; where it may run only
-// the template tells, because a pod that was made is pinned to its node.
-func daemonPods(s *Snapshot, pods []*corev1.Pod) []daemonPod {
-	ranges, newest := limitRanges(s), newestOfDaemons(s, pods)
+// daemonPods lists the pods that DaemonSets will make, by the sets' namespaces and names. Something may change pods while they
+// are made, so the newest one tells what the next one will hold; where it may run only the template tells, because a pod that
+// was made is pinned to its node.
+func daemonPods(s *Snapshot, newest map[string]*corev1.Pod) []daemonPod {
+	ranges := limitRanges(s)
 	var out []daemonPod
 	for _, set := range s.DaemonSets {
 		if set.DeletionTimestamp != nil {
@@ -65,7 +86,7 @@ func daemonPods(s *Snapshot, pods []*corev1.Pod) []daemonPod {
 		}
 		pod := &corev1.Pod{Spec: *set.Spec.Template.Spec.DeepCopy()}
 		pod.Namespace, pod.Name, pod.Labels = set.Namespace, set.Name, set.Spec.Template.Labels
-		if n := newest[daemonID{set.Namespace, set.Name}]; n != nil {
+		if n := newest[set.Namespace+"/"+set.Name]; n != nil {
 			live := n.Spec.DeepCopy()
 			pod.Spec.Containers, pod.Spec.InitContainers = live.Containers, live.InitContainers
 			pod.Spec.Resources, pod.Spec.Overhead = live.Resources, live.Overhead
@@ -82,30 +103,23 @@ func daemonPods(s *Snapshot, pods []*corev1.Pod) []daemonPod {
 	return out
 }
 
-type daemonID struct{ namespace, name string }
-
-// newestOfDaemons finds the newest pod of each DaemonSet that has neither ended nor been told to; of several that are
-// equally new the first by name.
-func newestOfDaemons(s *Snapshot, pods []*corev1.Pod) map[daemonID]*corev1.Pod {
-	newest := map[daemonID]*corev1.Pod{}
-	if len(s.DaemonSets) == 0 {
-		return newest
-	}
-	for _, pod := range pods {
-		if !isActive(pod) {
+// newestOfDaemons finds the newest pod of each DaemonSet, by its daemonKey, that has neither ended nor been told to; of several
+// that are equally new the first by name.
+func newestOfDaemons(facts []*podFacts) map[string]*corev1.Pod {
+	newest := map[string]*podFacts{}
+	for _, f := range facts {
+		if !f.active() || f.daemonKey == "" {
 			continue
 		}
-		for _, o := range pod.OwnerReferences {
-			if o.Kind != "DaemonSet" || o.APIVersion != "apps/v1" {
-				continue
-			}
-			id := daemonID{pod.Namespace, o.Name}
-			if n := newest[id]; n == nil || newerPod(pod, n) {
-				newest[id] = pod
-			}
+		if n := newest[f.daemonKey]; n == nil || newerPod(f.pod, n.pod) {
+			newest[f.daemonKey] = f
 		}
 	}
-	return newest
+	out := make(map[string]*corev1.Pod, len(newest))
+	for key, f := range newest {
+		out[key] = f.pod
+	}
+	return out
 }
 
 func newerPod(a, b *corev1.Pod) bool {

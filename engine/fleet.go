@@ -15,8 +15,9 @@ import (
 // order they are listed.
 type fleet struct {
 	number   uint64 // of all fleets that the memo has known
-	nodes    int
-	claims   map[*v1.NodeClaim]bool
+	nodes    []*corev1.Node
+	claims   []*v1.NodeClaim
+	isClaim  map[*v1.NodeClaim]bool // of the claims; nil until it is asked for
 	offer    *offer
 	machines []*machine // as hostsOf orders them
 	// byName are the numbers of the machines that have a node, by the node's name; nodeless are those of the others, by the
@@ -46,20 +47,24 @@ func (m *Memo) fleetOf(s *Snapshot) *fleet {
 
 // isOf reports whether the nodes and claims are those of the snapshot.
 func (f *fleet) isOf(s *Snapshot, m *Memo) bool {
-	if f.nodes != len(s.Nodes) || len(f.claims) != len(s.NodeClaims) {
+	if len(f.nodes) != len(s.Nodes) || len(f.claims) != len(s.NodeClaims) {
 		return false
+	}
+	if slices.Equal(f.nodes, s.Nodes) && slices.Equal(f.claims, s.NodeClaims) {
+		return true
 	}
 	for _, n := range s.Nodes {
 		if facts := m.nodes[n]; facts == nil || facts.fleet != f.number {
 			return false
 		}
 	}
-	for _, c := range s.NodeClaims {
-		if !f.claims[c] {
-			return false
+	if f.isClaim == nil {
+		f.isClaim = make(map[*v1.NodeClaim]bool, len(f.claims))
+		for _, c := range f.claims {
+			f.isClaim[c] = true
 		}
 	}
-	return true
+	return !slices.ContainsFunc(s.NodeClaims, func(c *v1.NodeClaim) bool { return !f.isClaim[c] })
 }
 
 // newFleet joins nodes and claims by provider ID.
@@ -91,11 +96,8 @@ func (m *Memo) newFleet(s *Snapshot, offer *offer) *fleet {
 	slices.SortFunc(machines, compareMachines)
 	m.fleets++
 	f := &fleet{
-		number: m.fleets, nodes: len(s.Nodes), claims: make(map[*v1.NodeClaim]bool, len(s.NodeClaims)), offer: offer, machines: machines,
+		number: m.fleets, nodes: slices.Clone(s.Nodes), claims: slices.Clone(s.NodeClaims), offer: offer, machines: machines,
 		facts: make([]*nodeFacts, len(machines)),
-	}
-	for _, c := range s.NodeClaims {
-		f.claims[c] = true
 	}
 	for i, x := range machines {
 		if !x.initialized && !x.goes && x.launched.known && !x.arrived.known {
@@ -126,10 +128,13 @@ func (f *fleet) readOrders(s *Snapshot) {
 		return
 	}
 	f.ordersRead = true
+	if !slices.ContainsFunc(f.machines, func(x *machine) bool { return x.marked }) {
+		return
+	}
 	if orders := ordersOf(s); len(orders.list) > 0 {
 		f.ordered, f.replaces = make([]bool, len(f.machines)), make([]bool, len(f.machines))
 		for i, x := range f.machines {
-			f.ordered[i], f.replaces[i] = orders.partOf(x.claim)
+			f.ordered[i], f.replaces[i] = x.marked, x.claim != nil && orders.replacing[x.claim.Name] != nil
 		}
 	}
 }
@@ -163,9 +168,13 @@ func (f *fleet) dearestFirst() []int {
 // machineOf is newMachine of a node, remembered.
 func (m *Memo) machineOf(node *corev1.Node, claim *v1.NodeClaim, offer *offer) *machine {
 	f := m.nodeOf(node)
-	if f.offer != offer || f.machine.claim != claim {
-		f.machine, f.offer = newMachine(node, claim, offer), offer
+	switch {
+	case f.machine == nil || f.machine.claim != claim:
+		f.machine = newMachine(node, claim, offer)
+	case f.offer != offer:
+		f.machine = f.machine.resold(offer)
 	}
+	f.offer = offer
 	return f.machine
 }
 

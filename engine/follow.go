@@ -91,7 +91,7 @@ const mostShifted = 8
 
 // follow goes from the pods of the last call to these: most are where they were, or a little further on.
 func (m *Memo) follow(pods []*corev1.Pod, threads int) {
-	last, marks := make([]*podFacts, len(pods)), make([]mark, len(pods))
+	last, marks := sized(m.spareFacts, len(pods)), sized(m.spareMarks, len(pods))
 	var missed []*podFacts
 	var new []int
 	i, j := 0, 0
@@ -131,7 +131,17 @@ func (m *Memo) follow(pods []*corev1.Pod, threads int) {
 		last[j], marks[j] = f, f.mark()
 	}
 	clear(m.list)
+	clear(m.last)
+	m.spareFacts, m.spareMarks = m.last, m.marks
 	m.list, m.last, m.marks = append(m.list[:0], pods...), last, marks
+}
+
+// sized is a list of that many, in the place of one that nobody needs, if it has room.
+func sized[T any](spare []T, n int) []T {
+	if cap(spare) < n {
+		return make([]T, n, n+n/8)
+	}
+	return spare[:n]
 }
 
 // shift says how many of the old pods are missing and how many of the new ones have come where the two lists part.

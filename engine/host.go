@@ -45,6 +45,11 @@ type machine struct {
 	// launched and arrived are when the claim's conditions of being launched and initialized became true.
 	launched, arrived moment
 	start             startKind // what tells how long it takes to start
+	// marked is true for a claim that is to go once what replaces it is ready.
+	marked bool
+	// usual are the labels that are asked for all the time: nodes have dozens.
+	usual    [len(usualLabels)]labelFact
+	offering OfferingID // that the machine was bought as, by the labels
 	// lacking is a label without which nothing can be said of its price, empty if there is none.
 	lacking string
 	// What conditions say: that the node is ready, that its machine is started anew, or stopped, that it is out of date.
@@ -138,10 +143,13 @@ func (h *host) isTried(now time.Time) bool {
 	return h.isInitialized() && h.arrived.known && now.Sub(h.arrived.at) > triedAfter
 }
 
+// usualLabels are the keys of a machine's usual labels.
+var usualLabels = [...]string{corev1.LabelTopologyZone, corev1.LabelHostname, corev1.LabelInstanceTypeStable, v1.CapacityTypeLabelKey, v1.NodePoolLabelKey}
+
 func newMachine(node *corev1.Node, claim *v1.NodeClaim, offer *offer) *machine {
 	m := &machine{node: node, claim: claim, ready: node != nil && nodeReady(node)}
 	m.read(offer.types)
-	m.poolName, m.teaches = m.labels[v1.NodePoolLabelKey], m.memoryTaught()
+	m.poolName = m.labels[v1.NodePoolLabelKey]
 	m.start = startKind{m.poolName, m.labels[corev1.LabelInstanceTypeStable]}
 	for _, key := range []string{corev1.LabelInstanceTypeStable, v1.CapacityTypeLabelKey, corev1.LabelTopologyZone} {
 		if m.labels[key] == "" {
@@ -149,12 +157,38 @@ func newMachine(node *corev1.Node, claim *v1.NodeClaim, offer *offer) *machine {
 			break
 		}
 	}
+	for i, key := range usualLabels {
+		value, there := m.findLabel(key)
+		m.usual[i] = labelFact{key, value, there}
+	}
 	if claim != nil {
-		m.planned = PlannedPods(claim)
-		m.price, _ = offer.prices.Price(m.labels, claim.Spec.NodeClassRef)
-		m.sold = offer.types.find(claim.Spec.NodeClassRef, m.labels[corev1.LabelInstanceTypeStable])
+		_, m.marked = claim.Annotations[DisruptionAnnotation]
+		m.planned, m.offering = PlannedPods(claim), MachineOffering(m.labels)
+		m.sell(offer)
 	}
 	return m
+}
+
+// sell reads what a machine with a claim is sold as.
+func (m *machine) sell(offer *offer) {
+	class := m.claim.Spec.NodeClassRef
+	m.kind = offer.types.find(class, m.claim.Labels[corev1.LabelInstanceTypeStable])
+	m.sold = offer.types.find(class, m.labels[corev1.LabelInstanceTypeStable])
+	m.price, _ = offer.prices.priceOf(m.offering, m.labels, class)
+	m.teaches = m.memoryTaught()
+}
+
+// resold is the machine once something else is sold than before.
+func (m *machine) resold(offer *offer) *machine {
+	switch {
+	case m.claim == nil:
+		return m
+	case m.open != nil:
+		return newMachine(m.node, m.claim, offer)
+	}
+	out := *m
+	out.sell(offer)
+	return &out
 }
 
 // machines is hostsOf for one more compilation of the same snapshot.
@@ -208,7 +242,6 @@ func (m *machine) read(types typeIndex) {
 	m.initialized = m.node != nil && (m.claim == nil || m.node.Labels[v1.InitializedLabelKey] == "true")
 	if m.claim != nil {
 		m.readConditions()
-		m.kind = types.find(m.claim.Spec.NodeClassRef, m.claim.Labels[corev1.LabelInstanceTypeStable])
 	}
 	if m.claim == nil {
 		m.labels, m.taints = m.node.Labels, nodeTaints(m.node)
@@ -511,13 +544,22 @@ func (h *host) openSet(e requirement.Expression, u *requirement.Universe) bitset
 	return h.open.set(u, u.Key(e.Key))
 }
 
-func (h *host) label(key string) (value string, there bool) {
-	if key == nodeNameKey {
-		return h.name(), true
+func (m *machine) label(key string) (value string, there bool) {
+	for i := range m.usual {
+		if l := &m.usual[i]; l.key == key {
+			return l.value, l.there
+		}
 	}
-	value, there = h.labels[key]
+	return m.findLabel(key)
+}
+
+func (m *machine) findLabel(key string) (value string, there bool) {
+	if key == nodeNameKey {
+		return m.name(), true
+	}
+	value, there = m.labels[key]
 	if key == corev1.LabelHostname && !there {
-		return h.name(), true
+		return m.name(), true
 	}
 	return value, there
 }

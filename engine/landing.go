@@ -9,7 +9,7 @@ import (
 // It knows no preemption, no extenders and no other profiles, and breaks ties in a fixed order. Of volumes it knows node affinity, allowed topologies and attach limits, not which
 // unbound volume would be chosen.
 
-// Replay is a what-if: pods that wait for kube-scheduler, on the nodes of a snapshot less those that go and with the
+// Replay is a what-if, unless On is set: pods that wait for kube-scheduler, on the nodes of a snapshot less those that go and with the
 // machines that are planned, all of them ready. Machines that are leaving take no part.
 type Replay struct {
 	Snapshot *Snapshot
@@ -20,6 +20,9 @@ type Replay struct {
 	Removed map[string]bool
 	// Pods have to land. Those that run now do so anew, after those that wait.
 	Pods []*corev1.Pod
+	// On, if not nil, makes this a replay of now instead of what will be: it says whether a node that is there takes part, as it is.
+	// Machines that have no node take none, and no DaemonSet makes pods.
+	On func(node *corev1.Node) bool
 	// Hints name the nodes (or claims, or launches) that pods are nominated to: kube-scheduler tries these first, and
 	// keeps room there as long as the pod waits.
 	Hints map[PodID]string

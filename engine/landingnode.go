@@ -43,17 +43,20 @@ func (w *landingWorld) landingNodes() {
 	slab := make([]landingNode, 0, len(f.byName))
 	for _, i := range f.byName {
 		h := f.machines[i]
-		if h.goes || r.Removed[h.node.Name] || h.claim != nil && r.Removed[h.claim.Name] {
+		if r.On != nil && !r.On(h.node) || r.On == nil && (h.goes || r.Removed[h.node.Name] || h.claim != nil && r.Removed[h.claim.Name]) {
 			continue
 		}
 		slab = append(slab, landingNode{name: h.node.Name, claim: h.claim, node: h.node, csi: csi[h.node.Name]})
 		n := &slab[len(slab)-1]
-		if h.initialized {
+		if h.initialized || r.On != nil {
 			n.facts = f.facts[i]
 		} else { // the node is made for this replay only
 			n.node = asInitialized(h.node, h.claim)
 		}
 		w.addNode(n)
+	}
+	if r.On != nil {
+		return
 	}
 	var p *predictor // only few replays need one
 	predict := func() *predictor {

@@ -68,7 +68,7 @@ func (r *roll) daemonKeys() []string {
 	if !r.daemonsRead {
 		r.daemonsRead = true
 		for _, f := range r.facts {
-			if key := daemonKey(f.pod); key != "" && !slices.Contains(r.daemons, key) {
+			if key := f.daemonKey; key != "" && !slices.Contains(r.daemons, key) {
 				r.daemons = append(r.daemons, key)
 			}
 		}

@@ -90,7 +90,10 @@ func newLandingWorld(r *Replay) *landingWorld {
 		w.byNodeName[n.node.Name] = i
 	}
 	w.readPods()
-	daemons := w.readDaemons()
+	var daemons []*landingPod
+	if r.On == nil {
+		daemons = w.readDaemons()
+	}
 	w.sortNodes(daemons)
 	w.mentioned = sortedKeys(w.reader.mentioned)
 	for _, p := range w.queue {
@@ -167,8 +170,8 @@ func (w *landingWorld) readNode(i int, some bool) {
 			continue
 		}
 		w.running, w.at = append(w.running, w.runningPod(f.pod, f)), append(w.at, i)
-		if key := daemonKey(f.pod); some && key != "" {
-			w.nodes[i].daemons = append(w.nodes[i].daemons, key)
+		if some && f.daemonKey != "" {
+			w.nodes[i].daemons = append(w.nodes[i].daemons, f.daemonKey)
 		}
 	}
 }
@@ -259,7 +262,7 @@ func (w *landingWorld) sortNodes(daemons []*landingPod) {
 // readDaemons makes of every DaemonSet the pod that it will have on nodes that have none of it yet.
 func (w *landingWorld) readDaemons() []*landingPod {
 	var out []*landingPod
-	for _, d := range daemonPods(w.replay.Snapshot, w.memo.ofDaemons) {
+	for _, d := range w.memo.daemonPods(w.replay.Snapshot) {
 		p := w.runningPod(d.pod, w.memo.pods[d.pod])
 		p.ground = w.groundOf(&d.pod.Spec, nil)
 		out = append(out, p)

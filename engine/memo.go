@@ -25,14 +25,17 @@ type Memo struct {
 	list  []*corev1.Pod // of the last call
 	last  []*podFacts   // of these
 	marks []mark        // of these
-	nodes map[*corev1.Node]*nodeFacts
+	// spareFacts and spareMarks are those of the call before, to be written over.
+	spareFacts []*podFacts
+	spareMarks []mark
+	nodes      map[*corev1.Node]*nodeFacts
 	// offer is what the classes of the last call sell, fleet its machines.
 	offer   *offer
 	fleet   *fleet
 	fleets  uint64 // number of the last fleet
 	daemons knownDaemons
-	// ofDaemons are the pods of DaemonSets of the last call.
-	ofDaemons []*corev1.Pod
+	// ofDaemons are the facts of the last call's pods of DaemonSets.
+	ofDaemons []*podFacts
 	// catalogs are the sorted ones by their first types.
 	catalogs map[*InstanceType]*soldCatalog
 	pass     uint64
@@ -83,6 +86,7 @@ type podFacts struct {
 	created, boundAt time.Time
 	weight           float64 // of the pod when it is moved, 1 for most
 	revision         string
+	daemonKey        string // as daemonKey has it
 	// started is how long the pod took to become ready, known only once it was asked for.
 	started time.Duration
 	scored  usage  // what scores count of it, once scoredRead
@@ -159,8 +163,8 @@ type census struct {
 	unbound []*corev1.Pod
 	mounts  []*corev1.Pod
 	ended   []*podFacts // of those that had a node
-	// ofDaemons are those of DaemonSets.
-	ofDaemons []*corev1.Pod
+	// ofDaemons are the facts of those of DaemonSets.
+	ofDaemons []*podFacts
 	// endings is when those ended, by node, as far as now.
 	endings map[*roll]activity
 	now     time.Time
@@ -197,7 +201,7 @@ func (m *Memo) take(s *Snapshot, threads int) *census {
 			c.mounts = append(c.mounts, m.list[i])
 		}
 		if mark&ofDaemonSet != 0 {
-			c.ofDaemons = append(c.ofDaemons, m.list[i])
+			c.ofDaemons = append(c.ofDaemons, m.last[i])
 		}
 	}
 	m.ofDaemons = c.ofDaemons

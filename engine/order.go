@@ -204,15 +204,6 @@ func (o *orders) find() {
 
 func (o *orders) nodeOf(claim *v1.NodeClaim) *corev1.Node { return o.nodes[claim.Status.ProviderID] }
 
-// partOf says what part the machine of the claim has in orders: that it goes, or that others wait for it.
-func (o *orders) partOf(claim *v1.NodeClaim) (ordered, replaces bool) {
-	if claim == nil {
-		return false, false
-	}
-	_, ordered = MarkOf(claim)
-	return ordered, o.replacing[claim.Name] != nil
-}
-
 // orderRefusal says why a machine that has a part in an order is not disrupted for another reason, the zero Reason if it
 // has none.
 func (h *host) orderRefusal() Reason {

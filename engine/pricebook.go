@@ -32,7 +32,11 @@ func newPriceBook(s *Snapshot, types typeIndex) *PriceBook {
 // Price is what a machine with these labels costs an hour, in USD, after the catalog of its class; class may be nil, and
 // then any catalog's figure is taken. It is not known if no catalog has such an offering, or none with a price.
 func (b *PriceBook) Price(labels map[string]string, class *v1.NodeClassReference) (usd float64, known bool) {
-	id := MachineOffering(labels)
+	return b.priceOf(MachineOffering(labels), labels, class)
+}
+
+// priceOf is Price of a machine with labels that name that offering.
+func (b *PriceBook) priceOf(id OfferingID, labels map[string]string, class *v1.NodeClassReference) (usd float64, known bool) {
 	t := b.anyType[id.InstanceType]
 	if class != nil && b.byClass[*class] != nil {
 		t = b.byClass[*class][id.InstanceType]

@@ -65,7 +65,9 @@ func (m *Memo) offerOf(s *Snapshot) *offer {
 	if m != nil {
 		m.offer = out
 		for _, f := range m.nodes { // what was sold before is not kept for nodes that nobody asks for any more
-			f.machine, f.offer = nil, nil
+			if m.fleet == nil || f.fleet != m.fleet.number {
+				f.machine, f.offer = nil, nil
+			}
 		}
 	}
 	return out

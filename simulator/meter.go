@@ -222,7 +222,7 @@ func (w *World) anew(ctx context.Context) func() engine.Cost {
 		}
 	}
 	s.Nodes, s.NodeClaims, s.CSINodes, s.VolumeAttachments = nil, nil, nil, nil
-	pods, foreign := s.Pods, w.foreignNodes()
+	pods, foreign := slices.Clone(s.Pods), w.foreignNodes()
 	s.Pods = nil
 	opt := w.cfg.Options
 	opt.Effort = -1

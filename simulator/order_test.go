@@ -125,7 +125,7 @@ daemonset agent cpu=100m mem=64Mi tolerate=*
 		for range 4 {
 			w.makePod(l, 100+l.made)
 		}
-		r := w.replay(w.unbound.list)
+		r := w.replay(t.Context(), w.unbound.list)
 		want := placements(r.Land())
 		for range 2 {
 			if got := placements(r.LandAgain(&w.memo)); got != want {
@@ -161,7 +161,7 @@ deployment huge x1 cpu=5000
 			w.makePod(l, 100+l.made)
 		}
 	}
-	r, hopeful := w.replay(w.unbound.list), w.hopeful()
+	r, hopeful := w.replay(t.Context(), w.unbound.list), w.hopeful()
 	landed := r.Land().Placements
 	if len(landed) == 0 || len(hopeful) == len(w.unbound.list) {
 		t.Fatalf("of %d pods %d land, %d are tried: that shows nothing", len(w.unbound.list), len(landed), len(hopeful))

@@ -28,11 +28,11 @@ const (
 	collectEvery = 10 * time.Minute
 )
 
-// snapshot is the cluster as it is now.
+// snapshot is the cluster as it is now. Its list of pods is the world's own: who keeps it makes a copy.
 func (w *World) snapshot(ctx context.Context) *engine.Snapshot {
 	s := *w.base
 	s.Now = w.clock.now
-	s.Pods = slices.Clone(w.units.pods)
+	s.Pods = w.units.pods
 	s.Nodes = make([]*corev1.Node, 0, len(w.seatList))
 	for _, seat := range w.seatList {
 		s.Nodes = append(s.Nodes, seat.node)

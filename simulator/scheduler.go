@@ -2,6 +2,7 @@ package simulator
 
 import (
 	"cmp"
+	"context"
 	"slices"
 	"time"
 
@@ -34,14 +35,14 @@ func later(a, b time.Time) time.Time {
 }
 
 // schedule is one round of kube-scheduler over all pods that wait.
-func (w *World) schedule() {
+func (w *World) schedule(ctx context.Context) {
 	w.unscheduled, w.scheduled = false, w.clock.now
 	if len(w.unbound.list) == 0 {
 		return
 	}
 	if units := w.hopeful(); len(units) > 0 {
-		replay := w.replay(units)
-		for _, p := range replay.LandAgain(&w.landing).Placements {
+		replay := w.replay(ctx, units)
+		for _, p := range replay.LandAgain(&w.memo).Placements {
 			u, _ := w.units.get(string(p.Pod.UID))
 			w.bind(u, w.seats[p.Node])
 		}
@@ -101,14 +102,8 @@ func (w *World) refuse(u *unit) {
 }
 
 // replay is what kube-scheduler sees when it tries the pods, less the nodes that have no room and that matter to none of them.
-func (w *World) replay(units []*unit) engine.Replay {
-	s := &engine.Snapshot{
-		Now: w.clock.now, Nodes: make([]*corev1.Node, 0, len(w.seatList)), Namespaces: w.base.Namespaces, Services: w.base.Services,
-		ReplicaSets: w.base.ReplicaSets, StatefulSets: w.base.StatefulSets, ReplicationControllers: w.base.ReplicationControllers,
-		PersistentVolumes: w.base.PersistentVolumes, PersistentVolumeClaims: w.base.PersistentVolumeClaims, StorageClasses: w.base.StorageClasses,
-		CSINodes: w.base.CSINodes, Pods: slices.Clone(w.units.pods),
-	}
-	r := engine.Replay{Snapshot: s, Options: w.cfg.Options, Hints: map[engine.PodID]string{}}
+func (w *World) replay(ctx context.Context, units []*unit) engine.Replay {
+	r := engine.Replay{Snapshot: w.snapshot(ctx), Options: w.cfg.Options, Hints: map[engine.PodID]string{}}
 	var shapes []*shape
 	for _, u := range units {
 		r.Pods = append(r.Pods, u.pod)
@@ -131,10 +126,9 @@ func (w *World) replay(units []*unit) engine.Replay {
 			}
 		}
 	}
-	for _, seat := range w.seatList {
-		if !seat.leaving && seat.alive && (seat.looked == w.rounds || seat.matters(shapes)) {
-			s.Nodes = append(s.Nodes, seat.node)
-		}
+	r.On = func(node *corev1.Node) bool {
+		seat := w.seats[node.Name]
+		return !seat.leaving && seat.alive && (seat.looked == w.rounds || seat.matters(shapes))
 	}
 	return r
 }

@@ -116,7 +116,6 @@ type World struct {
 	again                          time.Duration
 
 	memo       engine.Memo
-	landing    engine.Memo // of kube-scheduler, which sees other nodes and no claims
 	kept       []engine.Kept
 	pressing   bool // the last look at the nodes found some that go for another reason than their price
 	departed   int  // pods that have left nodes since, but for nodes that go themselves
@@ -245,7 +244,7 @@ func (w *World) settle(ctx context.Context) {
 		case w.ordersToWatch:
 			w.watchOrders()
 		case w.unscheduled:
-			w.schedule()
+			w.schedule(ctx)
 		case w.provisionNow:
 			w.provision(ctx)
 		case w.disruptNow:

@@ -48,11 +48,15 @@ func (d *draft) begin(pool, dims int, free []bitset.Set) {
 	*d = draft{pool: pool, sum: sum, loads: d.loads[:0], free: free}
 }
 
-// lasting is a copy that stays when the draft begins again.
-func (d *draft) lasting() *draft {
-	out := *d
-	out.sum, out.loads = slices.Clone(d.sum), slices.Clone(d.loads)
-	return &out
+// lasting is a copy that stays when the draft begins again. It takes the place of spare, if there is one.
+func (d *draft) lasting(spare *draft) *draft {
+	if spare == nil {
+		spare = &draft{}
+	}
+	sum, loads := append(spare.sum[:0], d.sum...), append(spare.loads[:0], d.loads...)
+	*spare = *d
+	spare.sum, spare.loads = sum, loads
+	return spare
 }
 
 func (g *greedy) reopen(good *good) {

@@ -192,12 +192,15 @@ func (g *greedy) reset(skip func(good int) bool) {
 	g.bought = 0
 }
 
-// best fills the most promising options anew until one is worth more than all others can be.
+// best fills the most promising options anew until one is worth more than all others can be. It is asked again after a purchase,
+// or a reset, only.
 func (g *greedy) best() *draft {
 	for len(g.heap) > 0 {
 		top := g.heap[0]
 		if g.fresh[top] == g.bought {
-			return g.drafty[top]
+			d := g.drafty[top]
+			g.drafty[top] = nil // it is the caller's
+			return d
 		}
 		g.refresh(top)
 		if g.drafty[top] == nil { // nothing that is left fits, and nothing will come
@@ -237,6 +240,7 @@ func (g *greedy) before(a, b int) bool {
 
 func (g *greedy) refresh(i int) {
 	good := &g.m.goods[i]
+	spare := g.drafty[i]
 	g.fresh[i], g.stale[i], g.drafty[i] = g.bought, 0, nil
 	for _, e := range g.exponents {
 		if !g.fill(good, e) {
@@ -255,7 +259,7 @@ func (g *greedy) refresh(i int) {
 		}
 	}
 	if g.stale[i] > 0 {
-		g.drafty[i] = g.kept.lasting()
+		g.drafty[i] = g.kept.lasting(spare)
 	}
 }
 

@@ -183,16 +183,14 @@ func (s *solver) counts(group, n int) bool {
 // onNode places the next n pods of the class on a node.
 func (s *solver) onNode(c, l, n, count int) {
 	state := &s.classes[c]
-	var pods []int
-	for i := range count {
-		pods = append(pods, state.next+i)
-		s.order, s.levels = append(s.order, Pod{c, state.next + i}), append(s.levels, l)
+	if k := len(s.placed[n]); k == 0 || s.placed[n][k-1].Class != c {
+		s.placed[n] = append(s.placed[n], Share{Class: c})
 	}
-	state.next += count
-	if k := len(s.placed[n]); k > 0 && s.placed[n][k-1].Class == c {
-		s.placed[n][k-1].Pods = append(s.placed[n][k-1].Pods, pods...)
-	} else {
-		s.placed[n] = append(s.placed[n], Share{c, pods})
+	share := &s.placed[n][len(s.placed[n])-1]
+	for range count {
+		share.Pods = append(share.Pods, state.next)
+		s.order, s.levels = append(s.order, Pod{c, state.next}), append(s.levels, l)
+		state.next++
 	}
 	s.occupy(c, l, n, count)
 }
