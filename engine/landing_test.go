@@ -11,6 +11,7 @@ import (
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	v1 "tenon.sh/api/v1"
 	"tenon.sh/engine"
 	"tenon.sh/scenario"
 )
@@ -448,6 +449,33 @@ func TestRoomIsKeptForWhatTheNewestPodOfADaemonSetRequests(t *testing.T) {
 		}
 		if landed := engine.LandOn(s, engine.Options{}, waiting(s), nil); (len(landed.Placements) == 1) != c.room {
 			t.Errorf("the agent takes %s of 2 cpu: web lands %v, stranded %v", c.cpu, landed.Placements, landed.Stranded)
+		}
+	}
+}
+
+// A replay of now knows neither machines that are still to come nor what nodes will be once they are ready, and nobody makes pods
+// meanwhile.
+func TestAReplayOfNowTakesNodesAsTheyAre(t *testing.T) {
+	t.Parallel()
+	s := clusterOf(t, "pool m", "type four cpu=4 mem=16Gi zones=a price=0.1", "claim c1 pool=m type=four zone=a",
+		"node joins pool=m type=four zone=a taint=node.kubernetes.io/not-ready:NoSchedule", "node ready cpu=2 mem=8Gi", "daemonset agent cpu=1 mem=64Mi",
+		"pods p x3 cpu=1 mem=1Gi")
+	joins := s.Nodes[slices.IndexFunc(s.Nodes, func(n *corev1.Node) bool { return n.Name == "joins" })]
+	delete(joins.Labels, v1.InitializedLabelKey)
+	if got := landed((&engine.Replay{Snapshot: s, Pods: waiting(s)}).Land()); strings.Contains(got, "stranded") {
+		t.Errorf("once all is ready: %s", got)
+	}
+	for _, c := range []struct {
+		name string
+		on   func(n *corev1.Node) bool
+		want string
+	}{
+		{"all nodes", func(*corev1.Node) bool { return true }, "ready: p-1 p-2; stranded: p-3"},
+		{"all but one", func(n *corev1.Node) bool { return n.Name != "ready" }, "stranded: p-1 p-2 p-3"},
+	} {
+		r := engine.Replay{Snapshot: s, Pods: waiting(s), On: c.on}
+		if got := landed(r.Land()); got != c.want {
+			t.Errorf("%s: %s, want %s", c.name, got, c.want)
 		}
 	}
 }

@@ -12,13 +12,14 @@ import (
 )
 
 const (
-	// batch is how long pods that wait for a machine wait for others to be planned with.
-	batch = time.Second
+	// Pods that wait for a machine wait for others to be planned with: until none has come for batchIdle, but not longer than
+	// batchMost.
+	batchIdle, batchMost = time.Second, 10 * time.Second
 	// again is when a plan that leaves pods waiting is made anew though nothing has changed; the time doubles.
 	againFirst, againMost = time.Minute, 10 * time.Minute
 	// lookAgain is how often all nodes are looked at, and not only those that have changed, for each of them: it takes longer
-	// the more there are, and matters less. 500 nodes are once in 67 minutes.
-	lookAgain = 8 * time.Second
+	// the more there are, and matters less. 500 nodes are once in 100 minutes.
+	lookAgain = 12 * time.Second
 	// enough is the share of all pods that have to leave nodes until it is worth looking at the nodes again soon: room that may
 	// be saved. Otherwise a look is calm times as far behind the one before.
 	enough, calm = 0.015, 3
@@ -53,16 +54,28 @@ func (w *World) snapshot(ctx context.Context) *engine.Snapshot {
 
 // wantMachines has a plan made soon.
 func (w *World) wantMachines() {
-	if w.provisioning {
+	now := w.clock.now
+	if w.wanted.IsZero() {
+		w.wanted = now
+	}
+	at := now.Add(batchIdle)
+	if latest := w.wanted.Add(batchMost); latest.Before(at) {
+		at = latest
+	}
+	if at.Equal(w.planAt) {
 		return
 	}
-	w.provisioning = true
-	w.after(batch, func() { w.provisionNow = true })
+	w.planAt, w.provisionNow = at, w.provisionNow && !at.After(now) // whoever comes in the moment of the plan has it wait
+	w.at(at, func() {
+		if w.planAt.Equal(at) {
+			w.provisionNow = true
+		}
+	})
 }
 
 // provision makes a plan for the pods that wait and carries it out.
 func (w *World) provision(ctx context.Context) {
-	w.provisioning, w.provisionNow = false, false // who has wanted machines until now is planned for now
+	w.wanted, w.planAt, w.provisionNow = time.Time{}, time.Time{}, false // who has wanted machines until now is planned for now
 	if len(w.unbound.list) == 0 && !w.anyToMove() {
 		return
 	}
@@ -108,7 +121,7 @@ func (w *World) noteChange() {
 	if !w.pressing && float64(w.departed) < enough*float64(len(w.units.list)) {
 		pause *= calm
 	}
-	at := later(w.clock.now.Add(batch), w.disrupted.Add(pause))
+	at := later(w.clock.now.Add(batchIdle), w.disrupted.Add(pause))
 	if !w.looks.IsZero() && !at.Before(w.looks) {
 		return
 	}

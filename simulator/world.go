@@ -110,10 +110,11 @@ type World struct {
 	provisionNow  bool
 	disruptNow    bool
 	// What is entered in the agenda already, and when it was done last.
-	retrying, provisioning, asking bool
-	looks                          time.Time // zero while no look at the nodes is entered
-	scheduled, disrupted           time.Time
-	again                          time.Duration
+	retrying, asking     bool
+	wanted, planAt       time.Time // since when machines are wanted, and when a plan is made for that; zero while none are
+	looks                time.Time // zero while no look at the nodes is entered
+	scheduled, disrupted time.Time
+	again                time.Duration
 
 	memo       engine.Memo
 	kept       []engine.Kept
