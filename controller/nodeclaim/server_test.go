@@ -285,7 +285,10 @@ func slowPodHoldsNode(t *testing.T, s *server) {
 		if machineErr != nil || machine.Leaving || nodeErr != nil {
 			t.Fatalf("the pod is there yet; its machine: leaving %v, %v, its node: %v", machine.Leaving, machineErr, nodeErr)
 		}
-		if ending = pod.DeletionTimestamp != nil; ending && *pod.DeletionGracePeriodSeconds != grace {
+		if pod.DeletionTimestamp == nil || ending { // once it has ended, KWOK's kubelet gives it no more time
+			return false
+		}
+		if ending = true; *pod.DeletionGracePeriodSeconds != grace {
 			t.Fatalf("the pod got %d s to end, want %d", *pod.DeletionGracePeriodSeconds, grace)
 		}
 		return false
