@@ -80,7 +80,7 @@ func (f *podFacts) mark() mark {
 	if f.mounts {
 		out |= mountsVolumes
 	}
-	if f.daemon {
+	if f.daemonKey != "" {
 		out |= ofDaemonSet
 	}
 	return out

@@ -66,7 +66,7 @@ type podFacts struct {
 	// counts is true for pods that take room on their node, ending for those that have been told to stop.
 	counts, ending bool
 	mounts         bool // has volumes that matter to where it runs
-	brief, daemon  bool // it is a brief one, or of a DaemonSet
+	brief          bool // it is a brief one
 	startedKnown   bool
 	sound          bool // its requests make sense
 	particular     bool // keeps others off its node: by anti-affinity or host ports
@@ -86,7 +86,7 @@ type podFacts struct {
 	created, boundAt time.Time
 	weight           float64 // of the pod when it is moved, 1 for most
 	revision         string
-	daemonKey        string // as daemonKey has it
+	daemonKey        string // of its DaemonSet, as daemonKey has it
 	// started is how long the pod took to become ready, known only once it was asked for.
 	started time.Duration
 	scored  usage  // what scores count of it, once scoredRead

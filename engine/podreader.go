@@ -87,7 +87,7 @@ func joined[K comparable, V any](mine, others map[K]*V) map[*V]*V {
 func (r *podReader) read(pod *corev1.Pod, number uint64) *podFacts {
 	f := &podFacts{
 		pod: pod, id: mixed(number), counts: !IsTerminal(pod), ending: IsTerminating(pod), mounts: hasVolumes(&pod.Spec),
-		kind: r.kindOf(pod), event: podEvent(pod), brief: IsBrief(pod), daemon: OwnedByDaemonSet(pod), daemonKey: daemonKey(pod),
+		kind: r.kindOf(pod), event: podEvent(pod), brief: IsBrief(pod), daemonKey: daemonKey(pod),
 		created: pod.CreationTimestamp.Time, boundAt: boundAt(pod), weight: min(max(evictionCost(pod), 0.1), 10),
 	}
 	if name := ownerKey(pod); name != "" {

@@ -151,7 +151,7 @@ func (c *census) readActivity(now time.Time) {
 
 // read notes when the pod came to its node or left it, unless that is still to come.
 func (a *activity) read(f *podFacts, now time.Time) {
-	if f.daemon || f.event.After(now) {
+	if f.daemonKey != "" || f.event.After(now) {
 		return
 	}
 	a.note(f.event, f.brief)
