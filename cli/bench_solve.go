@@ -27,6 +27,8 @@ type benchSolveOptions struct {
 const (
 	workloadDiverse    = "diverse"
 	workloadPreference = "preference"
+	workloadFlexible   = "flexible"
+	workloadMinValues  = "min-values"
 )
 
 func newBenchSolve() *cobra.Command {
@@ -34,17 +36,18 @@ func newBenchSolve() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "solve",
 		Short: "Measure how long plans take and how much memory they need",
-		Long: `Plans pods with constraints of five kinds (diverse), and pods full of wishes (preference), and prints how long that took,
-what was allocated, and the peak of the heap beyond what the cluster itself takes. Peaks include garbage that is not
-collected yet.`,
+		Long: `Plans pods with constraints of five kinds (diverse), pods full of wishes (preference), a few pods on all of EC2's types
+(flexible), and the same with a pool that asks for several values of four keys (min-values), and prints how long that
+took, what was allocated, and the peak of the heap beyond what the cluster itself takes. Peaks include garbage that is
+not collected yet.`,
 		Example: `  tenon bench solve --workload diverse --pods 10000,100000
   tenon bench solve --workload preference --preferences Weighted --nodes 5000 --running-pods 100000`,
 		Args: cobra.NoArgs,
 		RunE: func(command *cobra.Command, _ []string) error { return o.run(command) },
 	}
 	flags := command.Flags()
-	o.addFlags(flags, "which workloads: diverse, preference (default: both)")
-	flags.IntSliceVar(&o.pods, "pods", nil, "how many pods, a list (default: 10000 for diverse, 4000 for preference)")
+	o.addFlags(flags, "which workloads: diverse, preference, flexible, min-values (default: all)")
+	flags.IntSliceVar(&o.pods, "pods", nil, "how many pods, a list (default: 10000 for diverse, 4000 for preference, 30 for the others)")
 	flags.StringVar(&o.preferences, "preferences", "Respect", "what soft constraints are worth: Respect, Ignore or Weighted")
 	flags.IntVar(&o.nodes, "nodes", 0, "how many nodes there are already")
 	flags.IntVar(&o.running, "running-pods", 0, "how many pods run on them")
@@ -57,7 +60,7 @@ func (o *benchSolveOptions) run(command *cobra.Command) error {
 	}
 	workloads := o.workloads
 	if len(workloads) == 0 {
-		workloads = []string{workloadDiverse, workloadPreference}
+		workloads = solveWorkloads()
 	}
 	var results []solveMeasurement
 	for _, name := range workloads {
@@ -82,7 +85,7 @@ func (o *benchSolveOptions) verify() error {
 		return err
 	}
 	for _, name := range o.workloads {
-		if err := oneOf("workload", name, workloadDiverse, workloadPreference); err != nil {
+		if err := oneOf("workload", name, solveWorkloads()...); err != nil {
 			return err
 		}
 	}
@@ -106,17 +109,15 @@ func (o *benchSolveOptions) counts(name string) []int {
 		return o.pods
 	case name == workloadPreference:
 		return []int{4000}
+	case name == workloadFlexible, name == workloadMinValues:
+		return []int{30}
 	}
 	return []int{10000}
 }
 
 func (o *benchSolveOptions) measure(name string, pods int) solveMeasurement {
 	empty := heapInUse()
-	draw := workload.Diverse
-	if name == workloadPreference {
-		draw = workload.Preference
-	}
-	s := draw(pods, o.seed)
+	s := drawSolve(name, pods, o.seed)
 	if o.nodes > 0 {
 		s = workload.Running(s, o.nodes, o.running, o.seed)
 	}
@@ -128,6 +129,22 @@ func (o *benchSolveOptions) measure(name string, pods int) solveMeasurement {
 		RunningPods: len(s.Pods) - pods}
 	m.solve(s, opt, empty)
 	return m
+}
+
+func solveWorkloads() []string {
+	return []string{workloadDiverse, workloadPreference, workloadFlexible, workloadMinValues}
+}
+
+func drawSolve(name string, pods int, seed uint64) *engine.Snapshot {
+	switch name {
+	case workloadPreference:
+		return workload.Preference(pods, seed)
+	case workloadFlexible:
+		return workload.Flexible(pods, seed, 0)
+	case workloadMinValues:
+		return workload.Flexible(pods, seed, 4)
+	}
+	return workload.Diverse(pods, seed)
 }
 
 // solveMeasurement is what one plan took.

@@ -1,6 +1,10 @@
 package engine
 
-import "tenon.sh/engine/packing"
+import (
+	"sync/atomic"
+
+	"tenon.sh/engine/packing"
+)
 
 // Compiled is a snapshot made ready for solving, so that benchmarks can time the two halves apart.
 type Compiled = problem
@@ -10,3 +14,11 @@ func Compile(s *Snapshot, opt Options, memo *Memo) *Compiled { return compile(s,
 
 // Solve is the second half of Provision, without names and reasons.
 func (p *problem) Solve() *packing.Solution { return packing.Solve(p.packing) }
+
+// Work is how many units of effort solving takes.
+func (p *problem) Work() int64 {
+	var units atomic.Int64
+	p.packing.Work = &units
+	packing.Solve(p.packing)
+	return units.Load()
+}

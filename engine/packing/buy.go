@@ -395,7 +395,7 @@ func (s *solver) cheapest(d *draft, floor float64) bool {
 		})
 	}
 	if d.variety != nil {
-		return s.cheapestVaried(d)
+		return s.cheapestVaried(d, sh.byPrice[from:])
 	}
 	for _, o := range sh.byPrice[from:] {
 		option := &sh.Options[o]

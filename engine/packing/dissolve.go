@@ -205,7 +205,7 @@ func (v *visit) host(lot int, limit float64) (int, *draft) {
 		if !v.guests[i].accept(kind.host) {
 			continue
 		}
-		v.s.effort--
+		v.s.use(1)
 		v.s.charge(d, -1)
 		grown := v.s.joined(d, kind.ways, kind.host, request, l.needsLarge, l.needsDevices)
 		v.s.charge(d, 1)

@@ -84,7 +84,7 @@ func (e *exhaustive) place(i int, machines []*draft, cost float64) {
 
 // with is the machine with one more pod on it, nil if no option holds that.
 func (e *exhaustive) with(old *draft, lot int) *draft {
-	e.s.effort--
+	e.s.use(1)
 	l := &e.m.lots[lot]
 	kind := &e.m.kinds[l.kind]
 	if !old.accepts(kind.host, e.s.host.nGroups) {
@@ -119,12 +119,12 @@ func (s *solver) joined(old *draft, ways *Ways, host *hostRules, request capacit
 		if old.ways != nil {
 			d.ways.And(old.ways)
 		}
+		d.large, d.device = d.large || large, d.device || devices
 		if s.pools[d.pool].Variety != nil && !s.varied(&d, d.ways, need) {
 			continue
 		}
 		d.sum.Add(need, 1)
 		d.has = s.withThings(old.has, host.shared)
-		d.large, d.device = d.large || large, d.device || devices
 		if s.cheapest(&d, s.leastPrice(&d)) && (best == nil || d.price < best.price) {
 			best = &d
 		}

@@ -174,7 +174,7 @@ func (g *greedy) pour(good *good, d *draft, exponent int) {
 			continue
 		}
 		if at < 0 {
-			g.s.effort -= g.work / comparisons
+			g.s.use(g.work / comparisons)
 			g.work %= comparisons
 			return
 		}
@@ -242,8 +242,11 @@ func (g *greedy) putKind(good *good, d *draft, h, k, fits int) bool {
 	lot := g.m.lotOf(h, k)
 	kind := &g.m.kinds[k]
 	need := lacking(shape.whole, kind.host.shared, g.things)
+	large, device := d.large, d.device
+	d.large, d.device = d.large || g.m.lots[lot].needsLarge, d.device || g.m.lots[lot].needsDevices
 	if len(kind.host.shared) > 0 && !need.Fits(g.room) || !g.join(d, kind, good.option, need) {
 		g.compat.Remove(k)
+		d.large, d.device = large, device
 		return false
 	}
 	if len(kind.host.shared) > 0 {
@@ -254,10 +257,9 @@ func (g *greedy) putKind(good *good, d *draft, h, k, fits int) bool {
 	if g.m.twins[k] != nil && !g.again {
 		n = 1
 	}
-	if g.s.pools[d.pool].Variety != nil {
-		n = 1
+	if d.variety != nil {
+		n = g.s.mostVaried(d, need, shape.request, n)
 	}
-	d.large, d.device = d.large || g.m.lots[lot].needsLarge, d.device || g.m.lots[lot].needsDevices
 	g.room.Add(shape.request, -int64(n))
 	d.sum.Add(shape.request, int64(n))
 	if last := len(d.loads) - 1; last >= 0 && d.loads[last].lot == lot {
@@ -392,15 +394,19 @@ func (g *greedy) join(d *draft, k *kind, option int, request capacity.Vector) bo
 		if !way.Options.Has(option) {
 			continue
 		}
-		if d.ways != nil && allNil(way.Free) && d.ways.Within(way.Options) && d.variety == nil {
+		same := d.ways != nil && d.ways.Within(way.Options)
+		if same && allNil(way.Free) && d.variety == nil {
 			return true
 		}
 		free, ok := narrow(d.free, way.Free)
 		if !ok {
 			continue
 		}
-		options := way.Options.Clone()
-		if d.ways != nil {
+		options := d.ways
+		if !same {
+			options = way.Options.Clone()
+		}
+		if d.ways != nil && !same {
 			options.And(d.ways)
 		}
 		if g.s.pools[d.pool].Variety != nil && !g.s.varied(d, options, request) {

@@ -160,7 +160,7 @@ func (g *gathering) keepsCompany(i, machine int) bool {
 
 // with is the machine with pod i on it as well, nil if no option holds that.
 func (g *gathering) with(old *draft, i int) *draft {
-	g.s.effort--
+	g.s.use(1)
 	it := g.pods[i]
 	d := g.s.joined(old, it.ways, it.host, it.request, g.big[i], g.fine[i])
 	if d == nil {

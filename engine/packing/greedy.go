@@ -24,7 +24,9 @@ type draft struct {
 	device  bool       // some pod may use only options with devices
 	variety []int      // how many values of each of the pool's varieties the options must keep; nil until there is a pod
 	relaxed bool
-	bill    capacity.Vector // what it counts against the pool's limits; nil means what its option does
+	// selection is what can be listed for the draft as it was when it was last looked at.
+	selection *selection
+	bill      capacity.Vector // what it counts against the pool's limits; nil means what its option does
 
 	// What follows is for drafts that are grown pod by pod.
 	host   []*hostRules // of its pods
@@ -289,4 +291,19 @@ func power(x, e float64) float64 {
 		return math.Sqrt(math.Sqrt(x)) * math.Sqrt(math.Sqrt(math.Sqrt(math.Sqrt(x)))) // 0.3125
 	}
 	return math.Sqrt(x)
+}
+
+// use spends units of effort.
+func (s *solver) use(units int) {
+	s.effort -= units
+	if s.p.Work != nil && units > 0 {
+		s.p.Work.Add(int64(units))
+	}
+}
+
+// scan spends the effort that a number of comparisons is.
+func (s *solver) scan(n int) {
+	s.scanned += n
+	s.use(s.scanned / comparisons)
+	s.scanned %= comparisons
 }

@@ -91,6 +91,7 @@ func (s *solver) teams(m *market) []team {
 	out := make([]team, n)
 	for i := range out {
 		own := *s
+		own.selections = nil
 		out[i] = team{s: &own, g: nil}
 		if n == 1 {
 			out[i].s = s

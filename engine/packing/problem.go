@@ -5,6 +5,8 @@
 package packing
 
 import (
+	"sync/atomic"
+
 	"tenon.sh/engine/bitset"
 	"tenon.sh/engine/capacity"
 	"tenon.sh/engine/topology"
@@ -25,6 +27,8 @@ type Problem struct {
 	Things int
 	// Effort is how many patterns may be built to make the first solution cheaper.
 	Effort int
+	// Work, unless it is nil, counts the units of effort that are spent, on the first solution too.
+	Work *atomic.Int64
 	// Unit is one unit of the resource that machines are mostly sold by: one core.
 	Unit capacity.Vector
 	// Devices marks the resources of machines that are bought only for pods that ask for them.

@@ -112,8 +112,11 @@ type solver struct {
 	worth    []float64
 	low      []float64 // of the market that is being bought on
 	effort   int
-	broken   bool // a lesson was learned that makes this round's plan wrong
-	complete bool // every machine is among the nodes
+	scanned  int // comparisons that are not charged yet
+	// selections holds what has been found out about lists of options; each thread has its own.
+	selections map[string]*selection
+	broken     bool // a lesson was learned that makes this round's plan wrong
+	complete   bool // every machine is among the nodes
 }
 
 type follower struct{ class, level int }
@@ -131,6 +134,10 @@ type shop struct {
 	left    capacity.Vector
 	limited bool
 	devices []bool // of each option: it has devices
+	// What follows is for pools that ask for variety: how many values of each, and the options by type.
+	asked  []int
+	lines  []line
+	lineOf []int
 }
 
 // newSolver begins a round; more is for how many further nodes there is room.
@@ -233,6 +240,12 @@ func newShop(problem *Problem, p *Pool) shop {
 	slices.SortStableFunc(sh.byPrice, func(a, b int) int {
 		return cmp.Or(cmp.Compare(p.Options[a].Price, p.Options[b].Price), cmp.Compare(a, b))
 	})
+	for _, v := range p.Variety {
+		sh.asked = append(sh.asked, v.Min)
+	}
+	if p.Variety != nil {
+		sh.lines, sh.lineOf = linesOf(p, sh.byPrice)
+	}
 	for _, n := range p.Left {
 		sh.limited = sh.limited || n < capacity.Most
 	}

@@ -1,230 +1,241 @@
 package packing
 
 import (
-	"cmp"
 	"slices"
 
 	"tenon.sh/engine/bitset"
 	"tenon.sh/engine/capacity"
 )
 
-// offer is a product of types and slots of one group, all of which hold what they have to: a list that one machine can be
-// asked for with.
-type offer struct {
+// line is a type of a pool in one group: what of the type may be listed together.
+type line struct {
 	group   int
-	slots   []int // ascending
-	types   []int // cheapest first
-	at      map[[2]int]int
-	reached []int // different values of each variety
+	size    capacity.Vector
+	options []int // cheapest first
 }
 
-// offersOf lists the largest products of the pool's options that hold sum: for every set of slots that some type has, the
-// types that have all of them; and the same for each slot alone. None has more types than one machine may list.
-func (s *solver) offersOf(d *draft, options bitset.Set, sum capacity.Vector) []*offer {
-	sh := &s.pools[d.pool]
-	type family struct {
-		at    map[[2]int]int
-		types []int
-		slots map[int]bitset.Set // of each type
+// linesOf sorts the listed options of a pool into lines, and says in which one each option is.
+func linesOf(p *Pool, byPrice []int) (lines []line, of []int) {
+	known := map[[2]int]int{}
+	of = make([]int, len(p.Options))
+	for _, o := range byPrice {
+		option := &p.Options[o]
+		key := [2]int{option.Type, option.Group}
+		if _, seen := known[key]; !seen {
+			known[key] = len(lines)
+			lines = append(lines, line{group: option.Group, size: option.Allocatable})
+		}
+		of[o] = known[key]
+		lines[of[o]].options = append(lines[of[o]].options, o)
 	}
-	groups := map[int]*family{}
-	var order []int
+	return lines, of
+}
+
+// selection is what can be listed for drafts of a pool that may use the same options, with so many different values of each
+// variety.
+type selection struct {
+	s        *solver
+	sh       *shop
+	options  bitset.Set
+	devices  string // that are asked for
+	large    bool
+	device   bool
+	wanted   []int
+	slotsOf  []bitset.Set // of each line, where the drafts may use it
+	products []*product
+	lowered  map[string][]int // of each sum, what soft varieties come to
+	seen     [][]int          // of each variety and value, the last round in which a tally had it
+	round    int
+}
+
+// selectionOf is the selection for the draft if it had this sum and could use the options.
+func (s *solver) selectionOf(d *draft, options bitset.Set, sum capacity.Vector, wanted []int) *selection {
+	devices := s.askedDevices(sum)
+	if c := d.selection; c != nil && c.s == s && c.large == d.large && c.device == d.device && c.devices == devices && slices.Equal(c.wanted, wanted) && slices.Equal(c.options, options) {
+		return c
+	}
+	key := appendNumbers(make([]byte, 0, 8*(len(options)+len(wanted))+16), d.pool, asInt(d.large), asInt(d.device))
+	key = append(appendNumbers(appendSet(key, options), wanted...), devices...)
+	if s.selections == nil {
+		s.selections = map[string]*selection{}
+	}
+	c := s.selections[string(key)]
+	if c == nil {
+		c = s.newSelection(&draft{pool: d.pool, sum: sum, large: d.large, device: d.device}, options.Clone(), wanted)
+		c.devices = devices
+		s.selections[string(key)] = c
+	}
+	return c
+}
+
+// askedDevices names the devices that the sum asks for.
+func (s *solver) askedDevices(sum capacity.Vector) string {
+	var asked []byte
+	for d, device := range s.p.Devices {
+		if device && sum[d] > 0 {
+			asked = appendNumbers(asked, d)
+		}
+	}
+	return string(asked)
+}
+
+func (s *solver) newSelection(d *draft, options bitset.Set, wanted []int) *selection {
+	sh := &s.pools[d.pool]
+	c := &selection{
+		s: s, sh: sh, options: options, large: d.large, device: d.device, wanted: wanted,
+		slotsOf: make([]bitset.Set, len(sh.lines)), lowered: map[string][]int{},
+	}
 	width := 0
-	for _, o := range sh.byPrice {
-		width = max(width, sh.Options[o].Slot+1)
+	for i := range sh.Options {
+		width = max(width, sh.Options[i].Slot+1)
 	}
-	for _, o := range sh.byPrice {
-		option := &sh.Options[o]
-		if !options.Has(o) || !sum.Fits(option.Allocatable) || !s.suits(d, o) {
-			continue
+	groups := map[int][]bitset.Set{}
+	var order []int
+	for i := range sh.lines {
+		l := &sh.lines[i]
+		c.slotsOf[i] = bitset.New(width)
+		for _, o := range l.options {
+			if options.Has(o) && s.suits(d, o) {
+				c.slotsOf[i].Add(sh.Options[o].Slot)
+			}
 		}
-		f := groups[option.Group]
-		if f == nil {
-			f = &family{at: map[[2]int]int{}, slots: map[int]bitset.Set{}}
-			groups[option.Group] = f
-			order = append(order, option.Group)
+		if groups[l.group] == nil {
+			order = append(order, l.group)
 		}
-		if f.slots[option.Type] == nil {
-			f.types = append(f.types, option.Type)
-			f.slots[option.Type] = bitset.New(width)
-		}
-		if _, seen := f.at[[2]int{option.Type, option.Slot}]; !seen {
-			f.at[[2]int{option.Type, option.Slot}] = o
-			f.slots[option.Type].Add(option.Slot)
-		}
+		groups[l.group] = append(groups[l.group], c.slotsOf[i])
 	}
-	var out []*offer
 	for _, group := range order {
-		f := groups[group]
-		seen := map[string]bool{}
-		try := func(slots bitset.Set) {
-			if text := setText(slots); !seen[text] {
-				seen[text] = true
-				made := &offer{group: group, at: f.at}
-				for slot := slots.Next(0); slot >= 0; slot = slots.Next(slot + 1) {
-					made.slots = append(made.slots, slot)
-				}
-				for _, t := range f.types {
-					if slots.Within(f.slots[t]) {
-						made.types = append(made.types, t)
-					}
-				}
-				made.cut(sh.Variety, s.p.MaxTypes)
-				made.reached = made.count(sh.Variety)
-				out = append(out, made)
-			}
-		}
-		for _, t := range f.types {
-			try(f.slots[t])
-		}
-		for _, t := range f.types {
-			for slot := f.slots[t].Next(0); slot >= 0; slot = f.slots[t].Next(slot + 1) {
-				try(bitset.Of(width, slot))
-			}
-		}
+		c.products = append(c.products, productsOf(c, group, groups[group])...)
 	}
-	return out
+	for _, v := range sh.Variety {
+		c.seen = append(c.seen, make([]int, slices.Max(v.Value)+1))
+	}
+	s.scan(len(sh.Options))
+	return c
 }
 
-// cut keeps a number of types: first those that add most to what is asked for, then the cheapest. Where a type has one
-// value of each variety and one variety is asked for, nothing that is longer than this reaches more.
-func (o *offer) cut(varieties []Variety, most int) {
-	if len(o.types) <= most {
-		return
-	}
-	kept := &offer{slots: o.slots, at: o.at}
-	rest := slices.Clone(o.types)
-	for len(kept.types) < most {
-		best, gain := 0, 0
-		reached := kept.gained(varieties)
-		for i, t := range rest {
-			with := &offer{slots: o.slots, at: o.at, types: append(slices.Clone(kept.types), t)}
-			if n := with.gained(varieties) - reached; n > gain {
-				best, gain = i, n
-			}
-		}
-		if gain == 0 {
-			break
-		}
-		kept.types = append(kept.types, rest[best])
-		rest = slices.Delete(rest, best, best+1)
-	}
-	kept.types = append(kept.types, rest[:most-len(kept.types)]...)
-	o.types = slices.DeleteFunc(o.types, func(t int) bool { return !slices.Contains(kept.types, t) })
-}
-
-// gained adds up how much of each variety the offer has, as far as it is asked for.
-func (o *offer) gained(varieties []Variety) int {
+// tight reports whether the types that make up a variety may leave no place for another one in a list.
+func (c *selection) tight() bool {
 	sum := 0
-	for i, n := range o.count(varieties) {
-		sum += min(n, varieties[i].Min)
+	for _, n := range c.wanted {
+		sum += n
 	}
-	return sum
+	return sum >= c.s.p.MaxTypes
 }
 
-// count counts the different values of each variety in the product.
-func (o *offer) count(varieties []Variety) []int {
-	out := make([]int, len(varieties))
-	for i := range varieties {
-		values := map[int]bool{}
-		for _, t := range o.types {
-			for _, slot := range o.slots {
-				if v := varieties[i].Value[o.at[[2]int{t, slot}]]; v >= 0 {
-					values[v] = true
-				}
-			}
-		}
-		out[i] = len(values)
-	}
-	return out
+// enough reports whether some product is enough for the sum.
+func (c *selection) enough(sum capacity.Vector) bool {
+	return slices.ContainsFunc(c.products, func(p *product) bool { return p.enough(sum) })
 }
 
-// meets reports whether the offer has as many values as are wanted.
-func (o *offer) meets(wanted []int) bool {
-	for i, n := range wanted {
-		if o.reached[i] < n {
-			return false
+// with is a product that the option is in and that is enough for the sum; nil if there is none. The first has the most slots.
+func (c *selection) with(o int, sum capacity.Vector) *product {
+	for _, p := range c.products {
+		if p.has(o) && p.enough(sum) {
+			return p
 		}
 	}
-	return true
+	return nil
 }
 
-// varied reports whether the draft's options would keep the variety that the pool asks for with one more pod. For the
-// first pod it settles how much that is.
-func (s *solver) varied(d *draft, options bitset.Set, request capacity.Vector) bool {
-	sh := &s.pools[d.pool]
-	sum := d.sum.Clone()
-	sum.Add(request, 1)
-	offers := s.offersOf(d, options, sum)
-	wanted, relaxed := d.variety, d.relaxed
-	if wanted == nil {
-		wanted = make([]int, len(sh.Variety))
-		for i := range sh.Variety {
-			wanted[i] = sh.Variety[i].Min
-		}
-		if best := s.mostVaried(sh, offers, wanted); best != nil && !best.meets(wanted) {
-			for i := range wanted {
-				if sh.Variety[i].Soft && best.reached[i] < wanted[i] {
-					wanted[i], relaxed = best.reached[i], true
-				}
-			}
-		}
+// lower is how much of each variety there can be for the sum at best: what is wanted of those that are hard, and of the soft
+// ones what the product has that falls short by the least.
+func (c *selection) lower(sum capacity.Vector) []int {
+	text := vectorText(sum)
+	if known, ok := c.lowered[text]; ok {
+		return known
 	}
-	if !slices.ContainsFunc(offers, func(o *offer) bool { return o.meets(wanted) }) {
-		return false
-	}
-	d.variety, d.relaxed = wanted, relaxed
-	return true
-}
-
-// mostVaried is the offer that falls short of what is wanted by the least.
-func (s *solver) mostVaried(sh *shop, offers []*offer, wanted []int) *offer {
-	var best *offer
+	var best []int
 	least := 0
-	for _, o := range offers {
+	for _, p := range c.products {
+		t := p.tally()
+		t.choose(sum, true)
 		short := 0
-		for i, n := range wanted {
-			if missing := max(0, n-o.reached[i]); sh.Variety[i].Soft {
+		for i, n := range c.wanted {
+			if missing := max(0, n-t.reached[i]); c.sh.Variety[i].Soft {
 				short += missing
 			} else {
 				short += 1000 * missing
 			}
 		}
 		if best == nil || short < least {
-			best, least = o, short
+			best, least = t.reached, short
 		}
 	}
-	return best
+	out := slices.Clone(c.wanted)
+	for i := range out {
+		if best != nil && c.sh.Variety[i].Soft {
+			out[i] = min(out[i], best[i])
+		}
+	}
+	c.lowered[text] = out
+	return out
 }
 
-// cheapestVaried is cheapest for a pool that asks for variety: the option has to be part of an offer that has it. The cloud
-// may choose any that is listed, so limits have to leave room for the largest.
-func (s *solver) cheapestVaried(d *draft) bool {
-	sh := &s.pools[d.pool]
-	able := bitset.New(len(sh.Options))
-	for _, o := range s.offersOf(d, d.ways, d.sum) {
-		if !o.meets(d.variety) {
-			continue
+// varied reports whether the draft's options would keep the variety that the pool asks for with one more pod. For the
+// first pod it settles how much that is.
+func (s *solver) varied(d *draft, options bitset.Set, request capacity.Vector) bool {
+	sum := d.sum.Clone()
+	sum.Add(request, 1)
+	wanted, relaxed := d.variety, d.relaxed
+	if wanted == nil {
+		wanted = s.pools[d.pool].asked
+	}
+	c := s.selectionOf(d, options, sum, wanted)
+	if !c.enough(sum) {
+		if d.variety != nil {
+			return false
 		}
-		for _, t := range o.types {
-			for _, slot := range o.slots {
-				able.Add(o.at[[2]int{t, slot}])
-			}
+		if wanted = c.lower(sum); slices.Equal(wanted, c.wanted) {
+			return false
+		}
+		relaxed = true
+		if c = s.selectionOf(d, options, sum, wanted); !c.enough(sum) {
+			return false
 		}
 	}
-	d.bill = nil
-	for _, o := range sh.byPrice {
-		if !able.Has(o) || !s.affordable(d.pool, o) || !s.slotLeft(d.pool, o) {
+	d.variety, d.relaxed, d.selection = wanted, relaxed, c
+	return true
+}
+
+// mostVaried is how many pods, at most n, may join the draft at once, of which the first asks for something else than the others.
+// One may.
+func (s *solver) mostVaried(d *draft, first, other capacity.Vector, n int) int {
+	for ; n > 1; n /= 2 {
+		sum := d.sum.Clone()
+		sum.Add(first, 1)
+		sum.Add(other, int64(n-1))
+		if d.selection.enough(sum) {
+			return n
+		}
+	}
+	return n
+}
+
+// cheapestVaried is cheapest for a pool that asks for variety: the option has to be part of a product that has it. The cloud
+// may choose any that is listed, so limits have to leave room for the largest.
+func (s *solver) cheapestVaried(d *draft, options []int) bool {
+	sh := &s.pools[d.pool]
+	c := s.selectionOf(d, d.ways, d.sum, d.variety)
+	for _, o := range options {
+		if !d.ways.Has(o) || !d.sum.Fits(sh.Options[o].Allocatable) || !s.suits(d, o) || !s.affordable(d.pool, o) || !s.slotLeft(d.pool, o) {
 			continue
 		}
-		trial := *d
-		trial.option, trial.price = o, sh.Options[o].Price
-		if sh.limited {
-			if trial.bill = sh.most(s.varietyBox(&trial, 0)); !within(trial.bill, sh.left) {
+		p := c.with(o, d.sum)
+		if p == nil {
+			continue
+		}
+		d.bill = nil
+		if sh.limited || c.tight() {
+			list := p.list(o, d.sum, 0)
+			if list == nil {
+				continue
+			}
+			if d.bill = sh.most(list); !within(d.bill, sh.left) {
 				continue
 			}
 		}
-		*d = trial
+		d.option, d.price, d.selection = o, sh.Options[o].Price, c
 		return true
 	}
 	return false
@@ -239,44 +250,26 @@ func (sh *shop) most(list []int) capacity.Vector {
 	return out
 }
 
-// varietyBox is the list of options for a machine of such a pool: from an offer with the chosen option, the dearest types
-// are left out as long as enough is left. Types within the price band stay.
+// varietyBox is the list of options for a machine of such a pool: the cheapest types that are enough, and beside them those
+// within the price band.
 func (s *solver) varietyBox(d *draft, band float64) []int {
-	sh := &s.pools[d.pool]
-	first := &sh.Options[d.option]
-	var best *offer
-	for _, o := range s.offersOf(d, d.ways, d.sum) {
-		if o.group == first.Group && o.meets(d.variety) && slices.Contains(o.types, first.Type) && slices.Contains(o.slots, first.Slot) &&
-			(best == nil || len(o.slots) > len(best.slots)) {
-			best = o
+	c := s.selectionOf(d, d.ways, d.sum, d.variety)
+	return c.with(d.option, d.sum).list(d.option, d.sum, s.pools[d.pool].Options[d.option].Price*band*(1+1e-12))
+}
+
+// appendNumbers writes the numbers as text that only equal numbers share.
+func appendNumbers(text []byte, numbers ...int) []byte {
+	for _, n := range numbers {
+		for b := range 8 {
+			text = append(text, byte(uint64(n)>>(8*b)))
 		}
 	}
-	dearest := func(t int) float64 {
-		most := 0.0
-		for _, slot := range best.slots {
-			most = max(most, sh.Options[best.at[[2]int{t, slot}]].Price)
-		}
-		return most
+	return text
+}
+
+func asInt(b bool) int {
+	if b {
+		return 1
 	}
-	types := slices.Clone(best.types)
-	slices.SortStableFunc(types, func(a, b int) int { return cmp.Compare(dearest(a), dearest(b)) })
-	for i := len(types) - 1; i >= 0; i-- {
-		t := types[i]
-		if t == first.Type || len(best.types) <= s.p.MaxTypes && dearest(t) <= first.Price*band*(1+1e-12) {
-			continue
-		}
-		without := *best
-		without.types = slices.DeleteFunc(slices.Clone(best.types), func(other int) bool { return other == t })
-		if without.reached = without.count(sh.Variety); without.meets(d.variety) {
-			best = &without
-		}
-	}
-	var listed []int
-	for _, t := range best.types {
-		for _, slot := range best.slots {
-			listed = append(listed, best.at[[2]int{t, slot}])
-		}
-	}
-	s.sortByPrice(sh, listed)
-	return listed
+	return 0
 }

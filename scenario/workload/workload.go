@@ -1,6 +1,6 @@
 // Package workload draws the clusters that Tenon is measured with: the seven workloads whose bill is compared with the
 // cheapest possible one (Cost), the mix of constraints that takes a scheduler longest (Diverse), pods full of wishes
-// (Preference), and a large cluster that runs already (Running). A seed decides everything: the same arguments give the
+// (Preference), few pods that may use every type there is (Flexible), and a large cluster that runs already (Running). A seed decides everything: the same arguments give the
 // same snapshot everywhere.
 //
 // It only makes snapshots. Planning them is left to package engine, measuring and printing to the benchmarks and to
