@@ -57,13 +57,15 @@ type placeKey struct {
 type crowdGroup struct {
 	selector int
 	key      string
-	filter   int // -1 where every node counts
+	filter   int  // -1 where every node counts
+	required bool // by some pod, which would rather wait than break it
 }
 
 // crowdSet is what the affinity of a pod looks for, or the pods of a claim whose volume the first of them decides on.
 type crowdSet struct {
-	terms []crowdTarget
-	claim *sharedClaim // nil for an affinity
+	terms    []crowdTarget
+	claim    *sharedClaim // nil for an affinity
+	required bool
 }
 
 // keys lists the labels by which the set is counted.
@@ -89,6 +91,7 @@ type crowdTerm struct {
 	key      string
 	// wanted is true if a waiting pod owns it, running if a running pod does, preferred if one does that only prefers it.
 	wanted, running, preferred bool
+	required                   bool // by a waiting pod
 	// selected and owned are the marks of the two sides, those of running pods that only prefer it being soft.
 	selected, owned, soft int
 }
@@ -118,11 +121,14 @@ func isHost(key string) bool { return key == corev1.LabelHostname }
 // want collects what a waiting wish is about.
 func (c *crowd) want(w *wish) {
 	for i := range w.spreads {
-		c.groupOf(w, &w.spreads[i], w.spreads)
+		c.groups[c.groupOf(w, &w.spreads[i], w.spreads)].required = true
 	}
-	c.setOf(w.affinity)
+	if set := c.setOf(w.affinity); set >= 0 {
+		c.sets[set].required = true
+	}
 	for _, t := range w.anti {
-		c.terms[c.termOf(t)].wanted = true
+		term := &c.terms[c.termOf(t)]
+		term.wanted, term.required = true, true
 	}
 	for i := range w.soft {
 		s := &w.soft[i]
@@ -139,7 +145,7 @@ func (c *crowd) want(w *wish) {
 	c.disks = append(c.disks, w.volumes.Disks...)
 	c.onces, c.soles = append(c.onces, w.volumes.Once...), append(c.soles, w.volumes.Soles...)
 	for i := range w.volumes.Undecided {
-		c.setOfClaim(&w.volumes.Undecided[i])
+		c.sets[c.setOfClaim(&w.volumes.Undecided[i])].required = true
 	}
 	c.takes(w.volumes.Takes)
 }
@@ -185,7 +191,7 @@ func (c *crowd) groupOf(w *wish, s *spreadWish, together []spreadWish) int {
 	if !ok {
 		g = len(c.groups)
 		c.group[key] = g
-		c.groups = append(c.groups, crowdGroup{selector, s.key, at})
+		c.groups = append(c.groups, crowdGroup{selector: selector, key: s.key, filter: at})
 	}
 	return g
 }

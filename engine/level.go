@@ -41,7 +41,31 @@ func (p *problem) levelsOf(w *wish, matched []int) []packing.Level {
 		level.Miss = float64(missed) / 100 * p.opt.preferenceShare()
 		levels = append(levels, level)
 	}
-	return levels
+	return append(levels, b.anywhere(levels[len(levels)-1])...)
+}
+
+// anywhere is a level after the last one, for pools that ask for several values (minValues): a machine that may turn out to be in
+// one zone or another has no place where preferences could count its pods, so these give way. There is none where that changes
+// nothing.
+func (b *levelMaker) anywhere(last packing.Level) []packing.Level {
+	if last.Rules == nil || !slices.ContainsFunc(b.p.pools, func(m *poolModel) bool { return len(m.model.Variety) > 0 }) {
+		return nil
+	}
+	c := b.p.crowd
+	r := *last.Rules
+	r.Groups = slices.DeleteFunc(slices.Clone(r.Groups), func(g int) bool { return !c.groups[g].required })
+	r.Sets = slices.DeleteFunc(slices.Clone(r.Sets), func(s int) bool { return !c.sets[s].required })
+	r.Bears = slices.DeleteFunc(slices.Clone(r.Bears), func(mark int) bool {
+		return slices.ContainsFunc(c.terms, func(t crowdTerm) bool { return t.selected == mark && !t.required })
+	})
+	if len(r.Groups)+len(r.Sets)+len(r.Bears) == len(last.Rules.Groups)+len(last.Rules.Sets)+len(last.Rules.Bears) {
+		return nil
+	}
+	last.Rules = &r
+	if isNothing(&r) {
+		last.Rules = nil
+	}
+	return []packing.Level{last}
 }
 
 type levelMaker struct {

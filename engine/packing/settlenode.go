@@ -80,7 +80,7 @@ func (s *solver) findNode(c, l int) settled {
 			continue
 		}
 		kept = append(kept, n)
-		if whole && class.Request.Times(node.room, class.Count) < class.Count-s.classes[c].next && s.buyable(c, l) {
+		if whole && class.Request.Times(node.room, class.Count) < class.Count-s.classes[c].next && s.buyableFrom(c, l) {
 			continue
 		}
 		spot := ls.view.spotOf[node.place]

@@ -30,6 +30,16 @@ func (s *solver) affordable(p, o int) bool {
 	return !sh.limited || within(sh.Options[o].Charge, sh.left)
 }
 
+// buyableFrom reports whether, at the level or a later one, some new machine holds all that is left of the class.
+func (s *solver) buyableFrom(c, l int) bool {
+	for ; l < len(s.p.Classes[c].Levels); l++ {
+		if s.prepare(c, l); s.buyable(c, l) {
+			return true
+		}
+	}
+	return false
+}
+
 // buyable reports whether some new machine holds all that is left of the class.
 func (s *solver) buyable(c, l int) bool {
 	all := s.together(c, s.p.Classes[c].Count-s.classes[c].next)
@@ -64,6 +74,9 @@ func (s *solver) findSpot(c, l int) settled {
 		if s.setLeft[set] == 0 {
 			return out // its company runs on nodes that have no room
 		}
+	}
+	if l+1 < len(s.p.Classes[c].Levels) && s.startsByHost(ls) && !s.buyable(c, l) && s.buyableFrom(c, l+1) {
+		return out // what it would like has no room for its companions
 	}
 	spots := s.spotsOf(c, l)
 	least := 0

@@ -26,6 +26,65 @@ func Solve(p *Problem) *Solution {
 }
 
 func (p *Problem) solve() *solver {
+	best := p.solveLevels()
+	if !best.inTheWay() {
+		return best
+	}
+	// What pods would like must not keep others from having a place.
+	if others := p.plain().solveLevels(); slices.CompareFunc(others.without(), best.without(), func(a, b rank) int { return a.count - b.count }) < 0 {
+		return others
+	}
+	return best
+}
+
+// inTheWay reports whether pods are left that a machine or node could take, and others, or these themselves, may have something that
+// they only would like at their cost: in pools with limits, or with rules between them.
+func (s *solver) inTheWay() bool {
+	left := make([]int, len(s.p.Classes))
+	s.countLeft(left)
+	for c, n := range left {
+		last := len(s.p.Classes[c].Levels) - 1
+		if n == 0 || !slices.ContainsFunc(s.p.Classes, func(other Class) bool { return len(other.Levels) > 1 }) {
+			continue
+		}
+		if s.prepare(c, last); len(s.spotsOf(c, last))+len(s.candidates(c, last)) == 0 {
+			continue
+		}
+		if last > 0 || len(s.p.Reservations) > 0 || slices.ContainsFunc(s.pools, func(sh shop) bool { return sh.limited }) {
+			return true
+		}
+		for i := range s.p.Classes {
+			if other := s.p.Classes[i].Levels; len(other) > 1 && minds(s.classes[c].levels[last].rules, other[len(other)-1].Rules) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// minds reports whether a pod with the rules looks at pods with the others.
+func minds(r, others *topology.Rules) bool {
+	if others == nil {
+		return false
+	}
+	return slices.ContainsFunc(r.Spread, func(sp topology.Spread) bool { return slices.Contains(others.Groups, sp.Group) }) ||
+		slices.ContainsFunc(r.Affinity, func(a topology.Affinity) bool { return slices.Contains(others.Sets, a.Set) }) ||
+		slices.ContainsFunc(r.Shuns, func(m int) bool { return slices.Contains(others.Bears, m) }) ||
+		meets(r.HostShuns, others.HostBears)
+}
+
+// plain is the problem without what pods only would like.
+func (p *Problem) plain() *Problem {
+	out := *p
+	out.Classes = slices.Clone(p.Classes)
+	for c := range out.Classes {
+		out.Classes[c].Levels = out.Classes[c].Levels[len(out.Classes[c].Levels)-1:]
+	}
+	return &out
+}
+
+// solveLevels solves the problem in rounds.
+func (p *Problem) solveLevels() *solver {
 	l := &lessons{caps: map[spotKey]int{}, open: map[[2]int]bool{}, shut: map[[2]int]bool{}, zero: bitset.New(len(p.Layout.Groups)), awaited: bitset.New(len(p.Nodes))}
 	var best *solver
 	for range mostRounds {
@@ -417,6 +476,12 @@ func (s *solver) unplaced() []rank {
 // without does the same once the round is over.
 func (s *solver) without() []rank {
 	left := make([]int, len(s.p.Classes))
+	s.countLeft(left)
+	return s.ranked(left)
+}
+
+// countLeft counts the pods of each class without a place, once the round is over.
+func (s *solver) countLeft(left []int) {
 	for c := range left {
 		left[c] = s.p.Classes[c].Count
 	}
@@ -431,7 +496,6 @@ func (s *solver) without() []rank {
 	for i := range s.machines {
 		note(s.machines[i].Pods)
 	}
-	return s.ranked(left)
 }
 
 // ranked adds up numbers of pods of each class by priority, highest first.
