@@ -34,11 +34,15 @@ func (p *problem) explain(class int, s *packing.Solution) []Reason {
 	last := &c.levels[len(c.levels)-1]
 	var reasons []Reason
 	for i, pool := range p.pools {
-		r := p.refusal(pool, c, last.Ways.Pools[i], p.left(i, s))
-		if r.Code == LimitReached {
+		left := p.left(i, s)
+		r := p.refusal(pool, c, last.Ways.Pools[i], left)
+		if r.OK() || r.Code == LimitReached {
 			if between := p.between(i, class, s.World); !between.OK() {
 				r = between
 			}
+		}
+		if r.OK() {
+			r = p.inSpots(i, class, left, s.World)
 		}
 		r.NodePool = pool.pool.Name
 		reasons = append(reasons, r)
@@ -85,6 +89,8 @@ func (p *problem) left(i int, s *packing.Solution) []int64 {
 	return left
 }
 
+// refusal says why no machine of the pool can run a pod of the class, whatever other pods there are; the zero Reason means that
+// one could.
 func (p *problem) refusal(pool *poolModel, c *podClass, ways []packing.Way, left []int64) Reason {
 	if t := untolerated(c.tolerations, pool.taints); t != nil {
 		return Reason{Code: TaintNotTolerated, Have: taintText(*t)}
@@ -384,7 +390,8 @@ func text(name corev1.ResourceName, n int64) string {
 	return q.String()
 }
 
-// limitRefusal names the limit that keeps even the smallest fitting option from being started.
+// limitRefusal names the limit that keeps even the smallest fitting option from being started; the zero Reason means that some
+// option stays within all of them.
 func (p *problem) limitRefusal(pool *poolModel, fitting bitset.Set, left []int64) Reason {
 	for d, n := range left {
 		name := corev1.ResourceName(p.names.Name(d))
@@ -403,6 +410,11 @@ func (p *problem) limitRefusal(pool *poolModel, fitting bitset.Set, left []int64
 				Code: LimitReached, Key: string(name), Need: text(name, least),
 				Have: fmt.Sprintf("%s of %s is left", text(name, max(0, n)), limit.String()),
 			}
+		}
+	}
+	for o := fitting.Next(0); o >= 0; o = fitting.Next(o + 1) {
+		if option := &pool.model.Options[o]; option.Listed && option.Charge.Fits(left) {
+			return Reason{}
 		}
 	}
 	return Reason{Code: LimitReached, Key: "several resources", Need: "a machine", Have: "no type stays within all limits"}

@@ -22,6 +22,7 @@ const (
 	SoldOut               Code = "SoldOut"               // every offering that would do is sold out; Have: which
 	LimitReached          Code = "LimitReached"          // Key: the resource of spec.limits; Need, Have
 	MinValuesNotMet       Code = "MinValuesNotMet"       // Key; Need: how many values; Have: how many there are
+	ConstraintsConflict   Code = "ConstraintsConflict"   // each of Have can be met, but not all together
 	FeatureNotSupported   Code = "NotSupported"          // Key: what the pod uses that Tenon does not act on yet
 	InvalidPod            Code = "InvalidPod"            // Key: the field; Have: what is wrong
 	NotOnManagedNodes     Code = "NotOnManagedNodes"     // the pod asks to stay off managed nodes
@@ -148,7 +149,8 @@ var messages = map[Code]string{
 	NotEnoughResources:    "needs {need} {key}, {have}",
 	SoldOut:               "every offering that would do is sold out: {have}",
 	LimitReached:          "the pool's limit for {key} is reached: needs {need}, {have}",
-	MinValuesNotMet:       "minValues of {key} is {need}, but only {have} values are left",
+	MinValuesNotMet:       "minValues of {key} is {need}, what is left has {have}",
+	ConstraintsConflict:   "a machine cannot meet all of these together: {have}",
 	FeatureNotSupported:   "the pod uses {key}, which is not supported yet",
 	InvalidPod:            "{key}: {have}",
 	NotOnManagedNodes:     "the pod asks to run on nodes that no NodePool owns",
