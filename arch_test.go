@@ -74,7 +74,7 @@ var importRules = []importRule{
 	{packages: "cluster", ours: []string{"engine", "api/...", "provider"}, also: slices.Concat(kubernetesClient, logging, []string{"k8s.io/apiextensions-apiserver"})},
 	{packages: "cluster/clustertest", ours: []string{"api/...", "engine", "cluster", "provider/...", "report/..."}, also: slices.Concat(kubernetesClient, logging, prometheus)},
 	{packages: "report/...", ours: []string{"report/...", "engine", "cluster", "api/...", "provider"}, also: slices.Concat(kubernetesClient, logging, prometheus)},
-	{packages: "controller/...", ours: []string{"engine", "cluster", "cluster/lane", "provider", "api/...", "report/..."}, also: slices.Concat(kubernetesClient, logging, prometheus)},
+	{packages: "controller/...", ours: []string{"controller", "engine", "cluster", "cluster/lane", "provider", "api/...", "report/..."}, also: slices.Concat(kubernetesClient, logging, prometheus)},
 
 	{packages: "simulator", ours: []string{"engine", "scenario", "provider", "provider/simulated", "provider/catalog", "provider/offer", "api/..."}, also: []string{"github.com/robfig/cron/v3"}},
 	{packages: "explore", ours: []string{"api/...", "engine", "scenario/...", "provider/...", "cluster", "controller/...", "report/...", "simulator", "playground"}, also: slices.Concat(kubernetesClient, logging, prometheus)},

@@ -25,8 +25,9 @@ func newController() *cobra.Command {
 	opt := DefaultControllerOptions()
 	var kubeconfig string
 	command := &cobra.Command{
-		Use:   "controller",
-		Short: "Run the autoscaler in or for a cluster",
+		Use:         "controller",
+		Annotations: map[string]string{cleansUp: "true"},
+		Short:       "Run the autoscaler in or for a cluster",
 		Long: `Runs the autoscaler until it is interrupted. In a cluster it uses its service account, elsewhere the current context
 of the kubeconfig. Every flag can be given by an environment variable as well; a flag wins over it.`,
 		Args: cobra.NoArgs,

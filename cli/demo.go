@@ -38,8 +38,9 @@ func newDemo() *cobra.Command {
 	options := localOptions{controller: true, catalog: catalog.NameAWS}
 	var leave bool
 	command := &cobra.Command{
-		Use:   "demo",
-		Short: "Start a local cluster and show a machine come and go",
+		Use:         "demo",
+		Annotations: map[string]string{cleansUp: "true"},
+		Short:       "Start a local cluster and show a machine come and go",
 		Long: `Starts a local control plane and Tenon with a simulated cloud, scales a Deployment to five pods and back to none,
 and says what happens, stage by stage. Then it stays up, with a kubeconfig for your own tries, until Ctrl-C.`,
 		Args: cobra.NoArgs,

@@ -12,6 +12,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/sync/errgroup"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/clock"
 	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -129,6 +131,11 @@ func (c *autoscaler) newManager(ctx context.Context) (manager.Manager, error) {
 	return mgr, nil
 }
 
+// lease is the Lease of the leader, by name.
+func (c *autoscaler) lease() *coordinationv1.Lease {
+	return &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: c.leaseNamespace(), Name: c.opt.LeaderElectionName}}
+}
+
 // leaseNamespace is where the Lease is: where it was asked for, else the controller's own namespace.
 func (c *autoscaler) leaseNamespace() string {
 	if c.opt.LeaderElectionNamespace != "" {
@@ -166,7 +173,13 @@ type parts struct {
 
 // loop adds a loop.
 func (p *parts) loop(name string, pass func(context.Context) error, idle, most, every time.Duration) *controller.Loop {
-	l := &controller.Loop{Name: name, Pass: pass, Idle: idle, Max: most, Every: every, Clock: clock.RealClock{}}
+	l := &controller.Loop{
+		Name: name, Pass: pass, Idle: idle, Max: most, Every: every, Clock: clock.RealClock{},
+		Slow: func() {
+			p.lasting.metrics.SlowPass(name)
+			p.recorder.Publish(report.PassIsSlow(p.lease(), name))
+		},
+	}
 	p.loops = append(p.loops, l)
 	return l
 }

@@ -11,8 +11,9 @@ import (
 func newPlayground() *cobra.Command {
 	options := localOptions{}
 	command := &cobra.Command{
-		Use:   "playground",
-		Short: "Run a local cluster with Tenon and a simulated cloud until Ctrl-C",
+		Use:         "playground",
+		Annotations: map[string]string{cleansUp: "true"},
+		Short:       "Run a local cluster with Tenon and a simulated cloud until Ctrl-C",
 		Long: `Starts etcd, kube-apiserver, kube-scheduler, kube-controller-manager and KWOK on this machine, installs Tenon's kinds,
 starts Tenon with a simulated cloud, and prints a kubeconfig. Everything is kept in one folder; starting there again
 continues with its cluster.`,

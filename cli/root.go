@@ -11,6 +11,7 @@ import (
 	"os/signal"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/spf13/cobra"
 )
@@ -22,6 +23,7 @@ const (
 	statusUnplaced    = 2   // of plan: some pods cannot be placed
 	statusUnexamined  = 2   // of doctor: the cluster cannot be looked at
 	statusInterrupted = 130 // by Ctrl-C
+	statusTerminated  = 143 // by SIGTERM
 )
 
 // errUnplaced ends plan when it has already said which pods cannot be placed.
@@ -45,11 +47,45 @@ machines that are no longer worth their price. It speaks Karpenter's API.`,
 	return root
 }
 
-// Main runs the command with the arguments of the process and returns its exit status.
+// cleansUp marks, as an annotation, the commands that have something to put right before they end.
+const cleansUp = "cleans-up"
+
+// leaveAfter is how long any other command may take to end once it is told to: what computes, or waits for input, is left behind.
+const leaveAfter = 300 * time.Millisecond
+
+// Main runs the command with the arguments of the process and returns its exit status. A signal tells the command to end, a second
+// one ends the process.
 func Main() int {
-	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+	signals := make(chan os.Signal, 1)
+	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM)
+	ctx, stop := context.WithCancel(context.Background())
 	defer stop()
-	return exitStatus(New().ExecuteContext(ctx), os.Stderr)
+	root := New()
+	ended := make(chan error, 1)
+	go func() { ended <- root.ExecuteContext(ctx) }()
+	select {
+	case err := <-ended:
+		return exitStatus(err, os.Stderr)
+	case got := <-signals:
+		signal.Stop(signals)
+		stop()
+		return endOf(root, ended, got)
+	}
+}
+
+// endOf waits for the end of a command that has been told to end by a signal.
+func endOf(root *cobra.Command, ended <-chan error, got os.Signal) int {
+	if command, _, err := root.Find(os.Args[1:]); err == nil && command.Annotations[cleansUp] != "" {
+		return exitStatus(<-ended, os.Stderr)
+	}
+	select {
+	case <-ended:
+	case <-time.After(leaveAfter):
+	}
+	if got == syscall.SIGTERM {
+		return statusTerminated
+	}
+	return statusInterrupted
 }
 
 // exitStatus says on out what went wrong, in one line, and turns it into the status.

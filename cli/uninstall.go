@@ -32,8 +32,9 @@ type uninstallOptions struct {
 func newUninstall() *cobra.Command {
 	o := uninstallOptions{controller: DefaultControllerOptions()}
 	command := &cobra.Command{
-		Use:   "uninstall",
-		Short: "Remove pools, claims, machines and classes from a cluster, so that no finalizer and no machine is left",
+		Use:         "uninstall",
+		Annotations: map[string]string{cleansUp: "true"},
+		Short:       "Remove pools, claims, machines and classes from a cluster, so that no finalizer and no machine is left",
 		Long: `Deletes the NodePools, drains and terminates the machines of all NodeClaims, and deletes the node classes with what was made
 for them in the account. With --keep-machines the machines and their nodes stay: they lose their finalizers, and run on
 without anybody looking after them.

@@ -14,6 +14,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 )
 
+// slowAfter is how long one pass may take before somebody is told.
+const slowAfter = time.Minute
+
 // stuckAfter is how long one pass may take before its loop counts as stuck.
 const stuckAfter = 5 * time.Minute
 
@@ -26,7 +29,9 @@ type Loop struct {
 	Idle, Max time.Duration
 	// Every is the longest time from the end of one pass to the next.
 	Every time.Duration
-	Clock clock.WithTicker
+	Clock clock.WithTickerAndDelayedExecution
+	// Slow, unless it is nil, is called when a pass has taken a minute, and not again until one has taken less.
+	Slow func()
 
 	once sync.Once
 	wake chan struct{}
@@ -39,6 +44,7 @@ type Loop struct {
 	began    time.Time // of the running pass, zero between passes
 	ended    time.Time // of the last pass, zero before the first
 	failures int
+	slow     bool // the last pass took long, or this one does
 }
 
 // Trigger says that something has happened, named by its cause. A cause that the coming pass knows already does not put
@@ -137,11 +143,14 @@ func (l *Loop) Run(ctx context.Context) {
 	l.began = l.Clock.Now()
 	l.last = l.began
 	l.mu.Unlock()
+	timer := l.Clock.AfterFunc(slowAfter, func() { l.tellSlow(ctx) })
 	err := l.pass(ctx)
+	quick := timer.Stop()
 	for _, f := range then {
 		f()
 	}
 	l.mu.Lock()
+	l.slow = l.slow && !quick
 	l.began, l.ended = time.Time{}, l.Clock.Now()
 	l.failures++
 	if err == nil || ctx.Err() != nil {
@@ -150,6 +159,21 @@ func (l *Loop) Run(ctx context.Context) {
 	l.mu.Unlock()
 	if err != nil && ctx.Err() == nil {
 		log.FromContext(ctx).Error(err, "pass failed, will be tried again")
+	}
+}
+
+// tellSlow says that a pass takes long, unless the last one did as well.
+func (l *Loop) tellSlow(ctx context.Context) {
+	l.mu.Lock()
+	told := l.slow
+	l.slow = true
+	l.mu.Unlock()
+	if told {
+		return
+	}
+	log.FromContext(ctx).Info("a pass takes longer than it should, and what is new waits for it", "longer-than", slowAfter.String())
+	if l.Slow != nil {
+		l.Slow()
 	}
 }
 

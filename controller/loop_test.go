@@ -204,3 +204,28 @@ func TestWhatCannotWaitBeginsAtOnceButAtMostOnceASecond(t *testing.T) {
 		t.Errorf("an ordinary cause is due after %v", wait)
 	}
 }
+
+// A pass that takes long is said once, however long it takes, and once more only after one that did not.
+func TestAPassThatTakesLongIsSaidOnce(t *testing.T) {
+	t.Parallel()
+	var clock *clocktesting.FakeClock
+	takes := time.Duration(0)
+	l, clock := newLoop(func(context.Context) error {
+		for range int(takes / (10 * time.Second)) {
+			clock.Step(10 * time.Second)
+		}
+		return nil
+	})
+	told := 0
+	l.Slow = func() { told++ }
+	for _, c := range []struct {
+		takes time.Duration
+		told  int
+	}{{50 * time.Second, 0}, {70 * time.Second, 1}, {5 * time.Minute, 1}, {10 * time.Second, 1}, {2 * time.Minute, 2}} {
+		takes = c.takes
+		l.Run(t.Context())
+		if told != c.told {
+			t.Errorf("after a pass of %s: told %d times, want %d", c.takes, told, c.told)
+		}
+	}
+}

@@ -24,6 +24,7 @@ type Metrics struct {
 	nodeLifetime                                                    *prometheus.HistogramVec
 	evictions, podsDrained                                          *prometheus.CounterVec
 	scheduling                                                      *prometheus.HistogramVec
+	slowPasses                                                      *prometheus.CounterVec
 	unschedulable, queueDepth, planCost                             *prometheus.GaugeVec
 	ignored                                                         prometheus.Gauge
 	decisions, decisionsByPool                                      *prometheus.CounterVec
@@ -82,6 +83,7 @@ func (m *Metrics) declareNodes(f factory) {
 
 func (m *Metrics) declareDecisions(f factory) {
 	m.scheduling = f.histograms("karpenter_scheduler_scheduling_duration_seconds", "Time to make a plan.", decisionBuckets(), "controller")
+	m.slowPasses = f.counters("tenon_slow_passes_total", "Times that a loop began to take longer than a minute for a pass.", "controller")
 	m.unschedulable = f.gauges("karpenter_scheduler_unschedulable_pods_count", "Pods that the last plan found no machine for.", "controller")
 	m.planCost = f.gauges("tenon_plan_cost_dollars_per_hour",
 		"What the last plan that started machines costs, in USD per hour: planned, its lower bound, expected after kube-scheduler, worst.", "kind")
@@ -209,6 +211,9 @@ func (m *Metrics) Planned(controller string, took time.Duration, waiting, unplac
 	m.unschedulable.WithLabelValues(controller).Set(float64(unplaced - invalid))
 	m.ignored.Set(float64(invalid))
 }
+
+// SlowPass counts that a loop began to take long for its passes.
+func (m *Metrics) SlowPass(controller string) { m.slowPasses.WithLabelValues(controller).Inc() }
 
 // Priced records what a plan that starts machines costs.
 func (m *Metrics) Priced(cost engine.Cost) {

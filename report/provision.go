@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 
 	v1 "tenon.sh/api/v1"
@@ -30,6 +31,14 @@ func PoolWithoutTypes(pool *v1.NodePool, reason engine.Reason) Event {
 	return Event{
 		Object: pool, Warning: true, Reason: NoCompatibleInstanceTypes, Every: time.Minute,
 		Message: "NodePool requirements filtered out all compatible available instance types: " + reason.Message(),
+	}
+}
+
+// PassIsSlow tells, about the Lease of the leader, that one of its loops takes longer than a minute for a pass.
+func PassIsSlow(lease *coordinationv1.Lease, loop string) Event {
+	return Event{
+		Object: lease, Warning: true, Reason: SlowPass, Key: loop,
+		Message: "A pass of the loop " + loop + " takes longer than a minute; what is new waits for it",
 	}
 }
 

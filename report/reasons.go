@@ -20,6 +20,7 @@ const (
 	InsufficientCapacityError    = "InsufficientCapacityError"
 	LaunchFailed                 = "LaunchFailed" // ours
 	MachineLate                  = "MachineLate"  // ours
+	SlowPass                     = "SlowPass"     // ours
 	UnregisteredTaintMissing     = "UnregisteredTaintMissing"
 	FailedConsistencyCheck       = "FailedConsistencyCheck"
 	FailedDraining               = "FailedDraining"

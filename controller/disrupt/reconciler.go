@@ -20,6 +20,7 @@ import (
 
 	v1 "tenon.sh/api/v1"
 	"tenon.sh/cluster"
+	"tenon.sh/controller"
 	"tenon.sh/engine"
 	"tenon.sh/report"
 )
@@ -65,7 +66,10 @@ func (r *Reconciler) Reconcile(ctx context.Context) error {
 		return err
 	}
 	began := r.Cluster.Clock.Now()
-	plan := engine.DisruptAgain(snap, r.Options, &r.memo)
+	plan, err := controller.Compute(ctx, func() *engine.Plan { return engine.DisruptAgain(snap, r.Options, &r.memo) })
+	if err != nil {
+		return err
+	}
 	took := r.Cluster.Clock.Since(began)
 	eligible := map[v1.DisruptionReason]int{}
 	for _, d := range plan.Disruptions {

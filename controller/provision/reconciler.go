@@ -19,6 +19,7 @@ import (
 	v1 "tenon.sh/api/v1"
 	"tenon.sh/cluster"
 	"tenon.sh/cluster/lane"
+	"tenon.sh/controller"
 	"tenon.sh/engine"
 	"tenon.sh/report"
 )
@@ -65,27 +66,37 @@ func (r *Reconciler) Reconcile(ctx context.Context) error {
 		return err
 	}
 	began := r.Cluster.Clock.Now()
-	plan := engine.Provision(snap, r.Options, &r.memo)
+	plan, err := controller.Compute(ctx, func() *engine.Plan { return engine.Provision(snap, r.Options, &r.memo) })
+	if err != nil {
+		return err
+	}
 	r.Metrics.Planned(name, r.Cluster.Clock.Since(began), waiting(plan), len(plan.Unplaced), invalid(plan))
 	view := newView(snap)
 	r.report(ctx, view, plan)
 	err = errors.Join(r.launch(ctx, view, plan), r.nominate(ctx, snap, view, plan))
-	r.price(snap, plan)
-	return err
+	return errors.Join(err, r.price(ctx, snap, plan))
 }
 
 // foreseen bounds the clusters in which every plan's landing is replayed, as pods times nodes: some tenths of a second.
 const foreseen = 2_000_000
 
 // price records what the plan costs, once it has been carried out.
-func (r *Reconciler) price(snap *engine.Snapshot, plan *engine.Plan) {
+func (r *Reconciler) price(ctx context.Context, snap *engine.Snapshot, plan *engine.Plan) error {
 	if len(plan.Launches) == 0 {
-		return
+		return nil
 	}
-	if waiting(plan)*(len(snap.Nodes)+len(plan.Launches)) <= foreseen {
-		engine.Foresee(snap, r.Options, plan)
+	cost, err := controller.Compute(ctx, func() engine.Cost {
+		foreseeing := *plan
+		if waiting(plan)*(len(snap.Nodes)+len(plan.Launches)) <= foreseen {
+			engine.Foresee(snap, r.Options, &foreseeing)
+		}
+		return foreseeing.Cost
+	})
+	if err != nil {
+		return err
 	}
-	r.Metrics.Priced(plan.Cost)
+	r.Metrics.Priced(cost)
+	return nil
 }
 
 func waiting(plan *engine.Plan) int {
