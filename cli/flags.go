@@ -147,7 +147,7 @@ func (o *ControllerOptions) addFlags(flags *pflag.FlagSet) {
 	flags.BoolVar(&o.DisableControllerWarmup, "disable-controller-warmup", o.DisableControllerWarmup, "accepted, changes nothing: followers always keep warm")
 	flags.IntVar(&o.CPURequests, "cpu-requests", o.CPURequests, "accepted, changes nothing: no part of the controller is scaled by it")
 	flags.BoolVar(&o.IgnoreDRARequests, "ignore-dra-requests", o.IgnoreDRARequests, "accepted, changes nothing: pods with resource claims are refused")
-	flags.BoolVar(&o.LegacyNodeRepair, "legacy-node-repair", o.LegacyNodeRepair, "accepted, changes nothing: broken nodes are replaced within budgets (feature gate NodeRepair)")
+	flags.BoolVar(&o.LegacyNodeRepair, "legacy-node-repair", o.LegacyNodeRepair, "accepted, changes nothing: with the feature gate NodeRepair broken nodes are replaced in either case")
 }
 
 // readEnvironment fills in the flags that were not given. A variable that is set to nothing counts as not set, as an

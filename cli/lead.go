@@ -217,7 +217,9 @@ func (p *parts) makeLoops() {
 	})
 	p.watches = append(p.watches,
 		func(ctx context.Context) error { return provision.Watch(ctx, informers, provisioning.Trigger) },
-		func(ctx context.Context) error { return disrupt.Watch(ctx, informers, disrupting.Trigger) },
+		func(ctx context.Context) error {
+			return disrupt.Watch(ctx, informers, disrupting.Trigger, func(cause string) { disrupting.Hurry(cause, nil) })
+		},
 		func(ctx context.Context) error {
 			return nodepool.Watch(ctx, informers, func(cause string) {
 				pools.Trigger(cause)

@@ -24,6 +24,7 @@ func TestDisruption(t *testing.T) {
 		{"forced", "a node at its end goes whatever its pods say", forcefulExpiry},
 		{"broken", "a node that says that it is broken is replaced", repairBroken},
 		{"silent", "a node that says nothing any more is replaced", repairSilent},
+		{"anyway", "a broken node is replaced whatever protects it", repairAnyway},
 		{"blocked", "a drain that a budget blocks says so, and goes on when it may", blockedDrain},
 		{"protected", "a protected pod keeps its node as long as it is protected", doNotDisrupt},
 		{"period", "a termination grace period ends a drain that a budget blocks", terminationGracePeriod},

@@ -65,14 +65,13 @@ func NextFailure(claim *v1.NodeClaim, reason v1.DisruptionReason, why Reason, no
 	return next.Text(), true
 }
 
-// takenBack says that the machine is left alone for a while, because a disruption of it was taken back. A machine that has
-// broken since then does not wait: its repair was not tried.
-func (d *disruptor) takenBack(h *host, broken bool) Reason {
+// takenBack says that the machine is left alone for a while, because a disruption of it was taken back. A broken one is not.
+func (d *disruptor) takenBack(h *host) Reason {
 	if h.claim == nil {
 		return Reason{}
 	}
 	f, ok := failureOf(h.claim)
-	if !ok || !f.Alone || broken && f.Reason != v1.Unhealthy || !d.s.Now.Before(f.until()) {
+	if !ok || !f.Alone || !d.s.Now.Before(f.until()) {
 		return Reason{}
 	}
 	return Reason{Code: TakenBack, NodePool: h.pool(), Need: clockText(f.until()), Have: f.Why}

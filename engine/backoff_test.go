@@ -71,16 +71,16 @@ func TestADisruptionThatStrandsAPodWaitsAlone(t *testing.T) {
 		if list := Backoffs(d.s); len(list) > 0 {
 			t.Errorf("the pool waits: %+v", list)
 		}
-		if r := d.takenBack(h, false); r.Code != TakenBack || r.Have != "pod default/web would have no place to run" {
+		if r := d.takenBack(h); r.Code != TakenBack || r.Have != "pod default/web would have no place to run" {
 			t.Errorf("a second before %v minutes are over: %+v", minutes, r)
 		}
 		now = now.Add(minutes * time.Minute)
 		d.s.Now = now
-		if r := d.takenBack(h, false); !r.OK() {
+		if r := d.takenBack(h); !r.OK() {
 			t.Errorf("after %v minutes: %+v", minutes, r)
 		}
 	}
-	if !write(ReplacementLate) || !d.takenBack(h, false).OK() {
+	if !write(ReplacementLate) || !d.takenBack(h).OK() {
 		t.Error("the claim waits for another reason")
 	}
 	if list := Backoffs(d.s); len(list) != 1 || list[0].Count != 1 || list[0].Until.Sub(now) != time.Minute {

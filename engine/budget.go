@@ -75,7 +75,7 @@ func (t nodeCounts) disrupting(reason v1.DisruptionReason) int {
 }
 
 func (r *poolRules) allowance(now time.Time, reason v1.DisruptionReason, t nodeCounts) Allowance {
-	if r.closed != "" {
+	if r.closed != "" && anyAbout(r.pool.Spec.Disruption.Budgets, reason) {
 		return Allowance{Disrupting: t.disrupting(reason), Problem: r.closed}
 	}
 	return r.within(r.pool.Spec.Disruption.Budgets, now, reason, t.total, t.disrupting(reason))
@@ -90,21 +90,34 @@ func (r *poolRules) verbAllowance(now time.Time, reason v1.DisruptionReason, t n
 	switch {
 	case v == nil:
 		return Allowance{Allowed: math.MaxInt}
-	case v.problem != "":
+	case v.problem != "" && reason != v1.Unhealthy:
 		return Allowance{Disrupting: using, Problem: v.problem}
 	}
 	return r.within(v.budgets, now, reason, t.total, using)
 }
 
-// within is the smallest of the budgets that are active and about the reason. One that cannot be read closes them all.
+// isAbout reports whether the budget bounds what goes for the reason. A machine that does not work is of no use, so that repairs
+// are bound by nothing but budgets that name them.
+func isAbout(b *v1.Budget, reason v1.DisruptionReason) bool {
+	return slices.Contains(b.Reasons, reason) || len(b.Reasons) == 0 && reason != v1.Unhealthy
+}
+
+// anyAbout reports whether a pool whose budgets cannot be read is closed for the reason.
+func anyAbout(budgets []v1.Budget, reason v1.DisruptionReason) bool {
+	return reason != v1.Unhealthy || slices.ContainsFunc(budgets, func(b v1.Budget) bool { return isAbout(&b, reason) })
+}
+
+// within is the smallest of the budgets that are active and about the reason. One that cannot be read closes them all, but for
+// repairs.
 func (r *poolRules) within(budgets []v1.Budget, now time.Time, reason v1.DisruptionReason, total, disrupting int) Allowance {
 	a := Allowance{Allowed: math.MaxInt, Disrupting: disrupting}
 	for i := range budgets {
+		about := isAbout(&budgets[i], reason)
 		limit, err := r.limit(&budgets[i], now, total)
-		if err != nil {
+		if err != nil && (about || reason != v1.Unhealthy) {
 			return Allowance{Disrupting: disrupting, Problem: err.Error()}
 		}
-		if names := budgets[i].Reasons; len(names) == 0 || slices.Contains(names, reason) {
+		if about {
 			a.Allowed = min(a.Allowed, limit)
 		}
 	}

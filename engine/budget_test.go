@@ -37,17 +37,19 @@ func TestTheSmallestActiveBudgetOfAReasonCounts(t *testing.T) {
 		budgets []v1.Budget
 		want    [4]int
 	}{
-		"one that is in its window closes all":     {standing("30 12 * * *", ""), [4]int{0, 0, 0, 0}},
-		"the weekly one is not active":             {standing("@weekly", ""), [4]int{10, 5, 10, 10}},
-		"none is active":                           {yearly, [4]int{math.MaxInt, math.MaxInt, math.MaxInt, math.MaxInt}},
-		"those with reasons are not active":        {standing("@weekly", "@yearly"), [4]int{10, 10, 10, 10}},
-		"only one":                                 {[]v1.Budget{budgetOf("10", "", 0)}, [4]int{10, 10, 10, 10}},
-		"one more for empty nodes":                 {append(standing("@weekly", ""), budgetOf("4", "", 0, v1.Empty)), [4]int{4, 5, 10, 10}},
-		"none at all":                              {nil, [4]int{math.MaxInt, math.MaxInt, math.MaxInt, math.MaxInt}},
-		"a schedule that is none closes all":       {[]v1.Budget{budgetOf("10", "", 0), budgetOf("10", "@noon", time.Hour, v1.Drifted)}, [4]int{0, 0, 0, 0}},
-		"a count that is none closes all":          {[]v1.Budget{budgetOf("1000a%", "", 0)}, [4]int{0, 0, 0, 0}},
-		"more than everything is no count":         {[]v1.Budget{budgetOf("101%", "", 0)}, [4]int{0, 0, 0, 0}},
-		"a schedule without a duration closes all": {[]v1.Budget{{Nodes: "10", Schedule: new(string)}}, [4]int{0, 0, 0, 0}},
+		"one that is in its window closes all but repairs":     {standing("30 12 * * *", ""), [4]int{0, 0, 0, math.MaxInt}},
+		"the weekly one is not active":                         {standing("@weekly", ""), [4]int{10, 5, 10, math.MaxInt}},
+		"none is active":                                       {yearly, [4]int{math.MaxInt, math.MaxInt, math.MaxInt, math.MaxInt}},
+		"those with reasons are not active":                    {standing("@weekly", "@yearly"), [4]int{10, 10, 10, math.MaxInt}},
+		"only one":                                             {[]v1.Budget{budgetOf("10", "", 0)}, [4]int{10, 10, 10, math.MaxInt}},
+		"one more for empty nodes":                             {append(standing("@weekly", ""), budgetOf("4", "", 0, v1.Empty)), [4]int{4, 5, 10, math.MaxInt}},
+		"one for repairs":                                      {append(standing("@weekly", ""), budgetOf("3", "", 0, v1.Unhealthy)), [4]int{10, 5, 10, 3}},
+		"none at all":                                          {nil, [4]int{math.MaxInt, math.MaxInt, math.MaxInt, math.MaxInt}},
+		"a schedule that is none closes all but repairs":       {[]v1.Budget{budgetOf("10", "", 0), budgetOf("10", "@noon", time.Hour, v1.Drifted)}, [4]int{0, 0, 0, math.MaxInt}},
+		"a count that is none closes all but repairs":          {[]v1.Budget{budgetOf("1000a%", "", 0)}, [4]int{0, 0, 0, math.MaxInt}},
+		"more than everything is no count":                     {[]v1.Budget{budgetOf("101%", "", 0)}, [4]int{0, 0, 0, math.MaxInt}},
+		"one for repairs that cannot be read":                  {[]v1.Budget{budgetOf("1000a%", "", 0, v1.Unhealthy)}, [4]int{0, 0, 0, 0}},
+		"a schedule without a duration closes all but repairs": {[]v1.Budget{{Nodes: "10", Schedule: new(string)}}, [4]int{0, 0, 0, math.MaxInt}},
 	} {
 		pool := &v1.NodePool{}
 		pool.Spec.Disruption.Budgets = c.budgets

@@ -24,7 +24,10 @@ func (d *disruptor) barred(h *host) Reason {
 	case h.node == nil || !h.isInitialized():
 		return Reason{Code: NotInitialized, NodePool: pool}
 	}
-	if r := d.barredByOwner(h); !r.OK() {
+	if r := h.orderRefusal(); !r.OK() {
+		return r
+	}
+	if r := d.barredByPool(h); !r.OK() {
 		return r
 	}
 	if h.node.Annotations[v1.DoNotDisruptAnnotationKey] == "true" {
@@ -36,12 +39,9 @@ func (d *disruptor) barred(h *host) Reason {
 	return Reason{}
 }
 
-// barredByOwner says what about the machine's claim and pool keeps it from being disrupted.
-func (d *disruptor) barredByOwner(h *host) Reason {
+// barredByPool says what about the machine's claim and pool keeps it from being disrupted.
+func (d *disruptor) barredByPool(h *host) Reason {
 	pool := h.pool()
-	if r := h.orderRefusal(); !r.OK() {
-		return r
-	}
 	if len(d.nodes[h.claim]) > 1 { // removing the claim would drain them all
 		return Reason{Code: SeveralNodes, NodePool: pool, Have: strings.Join(d.nodes[h.claim], ", ")}
 	}

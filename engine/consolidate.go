@@ -147,7 +147,7 @@ func (d *disruptor) consolidationRefusal(h *host) Reason {
 	if r := d.consolidatable(h, false); !r.OK() {
 		return r
 	}
-	if r := d.takenBack(h, false); !r.OK() {
+	if r := d.takenBack(h); !r.OK() {
 		return r
 	}
 	if r := d.held(h); !r.OK() {

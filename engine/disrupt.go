@@ -145,7 +145,7 @@ func (d *disruptor) keep(h *host, r Reason) {
 
 // insist is keep for a reason that says more than why the machine is not removed to save money.
 func (d *disruptor) insist(h *host, r Reason) {
-	if d.verdicts[h].OK() || r.Code == TooManyUnhealthy || r.Code == DoNotRepair || r.Code == NoDrainBound {
+	if d.verdicts[h].OK() || r.Code == TooManyUnhealthy || r.Code == DoNotRepair {
 		d.why[h] = r
 	}
 }

@@ -219,7 +219,7 @@ func (d *disruptor) driftRefusal(h *host) Reason {
 // halted stops the replacing of a pool's nodes while replacements do not become ready: going on would take away what still
 // works. A machine whose own replacing was taken back waits too.
 func (d *disruptor) halted(h *host) Reason {
-	if r := d.takenBack(h, false); !r.OK() {
+	if r := d.takenBack(h); !r.OK() {
 		return r
 	}
 	if d.halts == nil {

@@ -89,6 +89,17 @@ func (x *leaving) setDeadline() {
 	}
 }
 
+// DrainDeadline is what to write on a claim that is to be deleted now and whose drain may take so long at most, nil for as long as
+// the claim says; ok is false if it says something sooner already.
+func DrainDeadline(claim *v1.NodeClaim, within *time.Duration, now time.Time) (text string, ok bool) {
+	if within == nil {
+		return "", false
+	}
+	at := now.Add(*within).UTC()
+	said, err := time.Parse(time.RFC3339, claim.Annotations[v1.NodeClaimTerminationTimestampAnnotationKey])
+	return at.Format(time.RFC3339), err != nil || at.Before(said)
+}
+
 func (x *leaving) deadlineMessage() string {
 	return fmt.Sprintf("all pods will be deleted by %s", x.deadline.UTC().Format(time.RFC3339))
 }

@@ -61,6 +61,8 @@ func Progress(s *Snapshot, opt Options, memo *Memo) []Order {
 		order := o.describe(x, pods)
 		order.Why = o.objection(x, pods)
 		switch {
+		case x.isOverdue(order.Why, s.Now), x.Reason == v1.Unhealthy && order.Why.OK() && len(order.Starting) == 0:
+			order.Step, order.Why = OrderFinish, Reason{}
 		case !order.Why.OK():
 			order.Step = OrderRollBack
 		case len(order.Starting) == 0:
@@ -93,6 +95,15 @@ func (o *orders) patience() time.Duration {
 
 func patienceFor(claims int) time.Duration {
 	return min(max(time.Duration(claims)*orderPatience, orderShortest), orderLongest)
+}
+
+// isOverdue reports whether a broken machine goes though its replacements are not ready: they do not come, or have been waited for
+// as long as its drain may take.
+func (x *order) isOverdue(objection Reason, now time.Time) bool {
+	if x.Reason != v1.Unhealthy {
+		return false
+	}
+	return objection.Code == ReplacementGone || objection.OK() && (x.DrainWithin == nil || now.Sub(x.Decided) >= x.DrainWithin.Duration)
 }
 
 // podsByNode lists the pods of the nodes that have a part in orders.
@@ -188,11 +199,16 @@ func (o *orders) veto(x *order, c *v1.NodeClaim, pods map[string][]*corev1.Pod) 
 	switch {
 	case o.pools[pool] == nil:
 		return Reason{Code: NodePoolNotFound, NodePool: pool, Need: pool}
-	case x.Reason == v1.Unhealthy || node == nil:
+	case node == nil:
+		return Reason{}
+	case x.Reason == v1.Unhealthy:
+		if node.Annotations[v1.DoNotRepairAnnotationKey] == "true" {
+			return Reason{Code: DoNotRepair, NodePool: pool}
+		}
 		return Reason{}
 	case node.Annotations[v1.DoNotDisruptAnnotationKey] == "true":
 		return Reason{Code: DoNotDisrupt, NodePool: pool, Key: "the node"}
-	case isBounded(x.Reason, c):
+	case x.Reason == v1.Drifted && c.Spec.TerminationGracePeriod != nil: // it goes whatever its pods say, once their time is over
 		return Reason{}
 	}
 	for _, p := range pods[node.Name] {
@@ -212,12 +228,6 @@ func (o *orders) neverEvicted(pod *corev1.Pod) bool {
 		o.guards = newGuards(o.s, nil)
 	}
 	return o.guards.neverAllow(pod)
-}
-
-// isBounded reports whether a node that is disrupted for this reason goes whatever its pods say, because its claim bounds
-// the time that they have.
-func isBounded(reason v1.DisruptionReason, c *v1.NodeClaim) bool {
-	return (reason == v1.Drifted || reason == v1.Unhealthy) && c.Spec.TerminationGracePeriod != nil
 }
 
 // idle lists those of the claims that no pod needs: their machines have no node, or nothing that counts is on it.

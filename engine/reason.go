@@ -78,7 +78,6 @@ const (
 	WouldStrand           Code = "WouldStrand"           // Key: a pod that kube-scheduler would find no room for
 	SpotToSpot            Code = "SpotToSpot"            // Have: why a spot machine is not replaced by another
 	OwnerMoved            Code = "OwnerMoved"            // Key: the owner; Need: how many pods would move; Have: how many may within an hour
-	NoDrainBound          Code = "NoDrainBound"          // Have: what would hold the drain for ever
 )
 
 // What cannot be read. It has the effect that does no harm.
@@ -200,7 +199,6 @@ var messages = map[Code]string{
 	StaticSurplus:         "the pool has {have} and should have {need}: that comes first",
 	DoNotRepair:           "the node carries the annotation karpenter.sh/do-not-repair",
 	TooManyUnhealthy:      "{have} nodes of the pool are unhealthy and at most {need} may be: what is wrong with so many is not mended by replacing them",
-	NoDrainBound:          "neither the repair policy nor the claim says how long a drain may take, and it could take for ever: {have}",
 
 	UnreadableAnnotation: "annotation {key} is {have}, want {need}",
 	UnreadableSelector:   "its selector cannot be read, so it covers no pod: {have}",

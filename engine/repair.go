@@ -31,11 +31,9 @@ type repairer struct {
 
 // fault is what is wrong with a node.
 type fault struct {
-	policy *RepairPolicy // the most urgent one
-	since  time.Time     // when it could first have been repaired
+	policy *RepairPolicy // the most urgent one that is due
 	score  float64
-	grace  *time.Duration // how long the drain may take
-	due    time.Time      // when it can first be repaired, if that is still to come
+	grace  time.Duration // how long the drain may take
 }
 
 // repair replaces machines whose nodes say that they are broken.
@@ -123,25 +121,19 @@ func (r *repairer) fault(h *host, policies []RepairPolicy) (f *fault, sick bool)
 		applying := r.applying(c, policies)
 		sick = sick || len(applying) > 0
 		for _, p := range applying {
-			at := r.counted(h, c).Add(p.Toleration)
-			if r.d.s.Now.Before(at) {
-				if f.due.IsZero() || at.Before(f.due) {
-					f.due = at
-				}
-				continue
+			if at := r.counted(h, c).Add(p.Toleration); !r.d.s.Now.Before(at) {
+				due, begun[p] = append(due, p), at
 			}
-			due, begun[p] = append(due, p), at
 		}
 	}
 	slices.SortFunc(due, func(a, b *RepairPolicy) int {
 		return cmp.Or(cmp.Compare(b.Priority, a.Priority), begun[a].Compare(begun[b]), cmp.Compare(a.Condition, b.Condition))
 	})
-	for _, p := range due {
+	for i, p := range due {
 		f.score = max(f.score, float64(ranks[p.Priority])+float64(r.d.s.Now.Sub(begun[p]))/float64(agePerRank))
-		f.grace = shorter(f.grace, p.Grace)
-	}
-	if len(due) > 0 {
-		f.policy, f.since = due[0], begun[due[0]]
+		if i == 0 || p.Grace < f.grace {
+			f.policy, f.grace = due[0], p.Grace
+		}
 	}
 	return f, sick
 }
@@ -174,9 +166,13 @@ func (r *repairer) applying(c *corev1.NodeCondition, policies []RepairPolicy) []
 	return fallback[:1]
 }
 
-// counted is when the condition's toleration began: a node that has just been made, or rebooted, gets all of it.
+// counted is when the condition's toleration began: with the condition, even if that is older than the node, which may have been
+// registered anew; with the node if the condition does not say. A node that was rebooted gets all of it.
 func (r *repairer) counted(h *host, c *corev1.NodeCondition) time.Time {
-	at := latest(c.LastTransitionTime.Time, h.node.CreationTimestamp.Time)
+	at := c.LastTransitionTime.Time
+	if at.IsZero() {
+		at = h.node.CreationTimestamp.Time
+	}
 	if h.claim != nil && !h.isRebooting() {
 		at = latest(at, since(h.claim, v1.ConditionRebooting))
 	}
@@ -197,51 +193,102 @@ func priorityRanks(policies []RepairPolicy) map[int]int {
 	return ranks
 }
 
-// carry removes the broken machines in their order. Those that were never ready go at once.
+// carry removes the broken machines in their order. They go at once, whatever their pods say and wherever these will run: a
+// machine that does not work is of no use to them. Only where a policy gives the drain some time, what replaces the machine
+// is started first.
 func (r *repairer) carry(candidates []*host) {
 	m := method{
-		reason: v1.Unhealthy, refusal: func(h *host) Reason { return r.refusal(h) },
+		reason: v1.Unhealthy, refusal: r.refusal,
 		trial:       trialOptions{held: true, closed: func(h *host) bool { return r.faults[h] != nil || r.d.goesSoon(h) }},
 		heeds:       func(*host) bool { return false },
-		drainWithin: func(h *host) *time.Duration { return r.drainWithin(h) },
+		drainWithin: r.drainWithin,
 	}
-	var pools, static []*host
+	var now, pools, static []*host
 	for _, h := range candidates {
-		rules := r.d.budgets[h.pool()].rules
-		switch {
-		case !h.isInitialized():
-			if refused := r.refusal(h); !refused.OK() {
-				r.d.insist(h, refused)
-				continue
-			}
-			r.d.add(part{hosts: []*host{h}}, m)
-		case rules.pool.Spec.Replicas != nil:
+		switch refused := r.refusal(h); {
+		case !refused.OK():
+			r.d.insist(h, refused)
+		case r.faults[h].grace == 0 || !h.isInitialized() || !r.d.halted(h).OK():
+			now = append(now, h)
+		case r.d.budgets[h.pool()].rules.pool.Spec.Replicas != nil:
 			static = append(static, h)
 		default:
 			pools = append(pools, h)
 		}
 	}
+	r.remove(now, m)
 	r.d.replaceStatic(static, m)
 	r.d.carry(pools, m)
+	r.remove(slices.DeleteFunc(slices.Concat(static, pools), func(h *host) bool { // nothing can be started in their place
+		return r.d.taken[h] || r.d.why[h].Code == BudgetExhausted
+	}), m)
 }
 
-// refusal says why the broken machine is not repaired now. What protects a node from being disrupted does not protect a broken
-// one, but its pods get the time that somebody has set for them.
+// remove removes machines without waiting for anything. What their pods need is started as for those of any machine that is
+// leaving.
+func (r *repairer) remove(hosts []*host, m method) {
+	hosts = slices.DeleteFunc(hosts, func(h *host) bool {
+		refused := r.spend(h)
+		if !refused.OK() {
+			r.d.insist(h, refused)
+		}
+		return !refused.OK()
+	})
+	if len(hosts) == 0 {
+		return
+	}
+	t := r.d.try(hosts, m.trial)
+	launches := t.plan.Launches
+	t.plan.Launches = nil
+	parts := make([]part, len(hosts))
+	for i, h := range hosts {
+		parts[i].hosts = []*host{h}
+	}
+	t.fill(parts)
+	first := len(r.d.plan.Disruptions)
+	for _, p := range parts {
+		r.d.add(p, m)
+	}
+	for _, l := range launches {
+		if i := slices.IndexFunc(hosts, func(h *host) bool { return h == t.leaves(l.Pods[0]) }); i >= 0 {
+			r.d.plan.Disruptions[first+i].SavingPerHour -= l.Price
+		}
+	}
+	r.d.remember(hosts, t.moved())
+}
+
+// spend takes the machine's place in the budgets that are about repairs. One that was never ready needs none and uses none.
+func (r *repairer) spend(h *host) Reason {
+	if !h.isInitialized() {
+		return Reason{}
+	}
+	b := r.d.budgets[h.pool()]
+	if refused := b.verb(r.d.s.Now, v1.Unhealthy, false, 1); !refused.OK() {
+		return refused
+	}
+	if refused := b.take(r.d.s.Now, v1.Unhealthy); !refused.OK() {
+		return refused
+	}
+	b.useVerb(false, 1)
+	return Reason{}
+}
+
+// refusal says why the broken machine is not repaired now. What protects a node or its pods from being disrupted does not
+// protect a broken one.
 func (r *repairer) refusal(h *host) Reason {
 	pool := h.pool()
-	switch {
+	switch mark, _ := MarkOf(h.claim); {
 	case h.isRebooting():
 		return Reason{Code: Rebooting, NodePool: pool}
 	case h.leaving:
 		return Reason{Code: AlreadyLeaving, NodePool: pool}
 	case !h.isRegistered():
 		return Reason{Code: NotInitialized, NodePool: pool}
+	case mark.Reason == v1.Unhealthy:
+		return Reason{Code: BeingReplaced, NodePool: pool}
 	}
-	if refused := r.d.barredByOwner(h); !refused.OK() {
+	if refused := r.d.barredByPool(h); !refused.OK() {
 		return refused
-	}
-	if h.isInitialized() && len(h.expected) > 0 {
-		return Reason{Code: PodsExpected, NodePool: pool, Need: podID(h.expected[0]).String()}
 	}
 	if h.node.Annotations[v1.DoNotRepairAnnotationKey] == "true" {
 		return Reason{Code: DoNotRepair, NodePool: pool}
@@ -249,28 +296,14 @@ func (r *repairer) refusal(h *host) Reason {
 	if most := (mostUnhealthy*r.all[pool] + 99) / 100; r.sick[pool] > most {
 		return Reason{Code: TooManyUnhealthy, NodePool: pool, Have: fmt.Sprintf("%d of %d", r.sick[pool], r.all[pool]), Need: fmt.Sprint(most)}
 	}
-	if back := r.d.takenBack(h, true); !back.OK() {
-		return back
-	}
-	if r.faults[h].grace != nil || hasDeadline(h) {
-		return Reason{}
-	}
-	blocking := r.d.held(h)
-	if blocking.OK() {
-		blocking = r.d.blocked(h)
-	}
-	if !blocking.OK() {
-		return Reason{Code: NoDrainBound, NodePool: pool, Have: blocking.Message()}
-	}
 	return Reason{}
 }
 
-// drainWithin is how long the drain may take: what the policies or the claim set, whichever is less; nil if no policy sets
-// anything, and then the claim's own time holds as for any removal.
+// drainWithin is how long the drain may take: what the policies or the claim set, whichever is less.
 func (r *repairer) drainWithin(h *host) *time.Duration {
-	grace := r.faults[h].grace
-	if grace == nil || !hasDeadline(h) {
-		return grace
+	within := r.faults[h].grace
+	if hasDeadline(h) {
+		within = min(within, h.claim.Spec.TerminationGracePeriod.Duration)
 	}
-	return shorter(grace, &h.claim.Spec.TerminationGracePeriod.Duration)
+	return &within
 }

@@ -155,14 +155,17 @@ func (d *disruptor) begin(t tried, chosen []*host, m method) (stayed int) {
 		}
 		d.add(part, m)
 	}
-	moved := map[*corev1.Pod]string{}
-	for _, p := range t.plan.Placements {
-		if l := t.on[p.Pod]; d.taken[l.from] {
-			moved[l.pod] = p.Node
-		}
-	}
-	d.remember(chosen, moved)
+	d.remember(chosen, t.moved())
 	return stayed
+}
+
+// moved is where the pods that leave will run, as far as that is a machine that is there.
+func (t *tried) moved() map[*corev1.Pod]string {
+	out := map[*corev1.Pod]string{}
+	for _, p := range t.plan.Placements {
+		out[t.on[p.Pod].pod] = p.Node
+	}
+	return out
 }
 
 // takeVerb takes the machines' places in the budgets for nodes that are replaced, or that are not.

@@ -93,8 +93,8 @@ type RepairPolicy struct {
 	Reason string `json:"reason,omitempty"`
 	// Toleration is how long the condition may last before the machine is replaced.
 	Toleration time.Duration `json:"toleration"`
-	// Grace is how long the drain may take; nil leaves it to the claim.
-	Grace *time.Duration `json:"grace,omitempty"`
+	// Grace is how long the drain may take, and what replaces the machine may be waited for before it; 0 means not at all.
+	Grace time.Duration `json:"grace,omitempty"`
 	// Priority is 0 to 100, the most urgent last.
 	Priority int `json:"priority,omitempty"`
 }

@@ -24,7 +24,7 @@ func (p *process) controllers() {
 	provisioning := p.loop("provisioner", provisioner.Reconcile, time.Second, 10*time.Second, 10*time.Second)
 	disrupting := p.loop("disruption", disruptor.Reconcile, time.Second, 5*time.Second, 10*time.Second)
 	p.watch(provision.Watch(ctx, p.views, provisioning.Trigger))
-	p.watch(disrupt.Watch(ctx, p.views, disrupting.Trigger))
+	p.watch(disrupt.Watch(ctx, p.views, disrupting.Trigger, func(cause string) { disrupting.Hurry(cause, nil) }))
 
 	var leaving *controller.Loop
 	notices := interruption.New(interruption.Config{

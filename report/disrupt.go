@@ -157,7 +157,7 @@ func BackedOff(pool *v1.NodePool, b engine.Backoff) Event {
 func Blocked(node *corev1.Node, claim *v1.NodeClaim, reason engine.Reason) []Event {
 	switch reason.Code {
 	case engine.DoNotDisrupt, engine.NodePoolNotFound, engine.NoPoolLabel, engine.SeveralNodes, engine.EvictionBlocked,
-		engine.CannotMove, engine.UnreadableAnnotation, engine.ReplacingHalted, engine.StaticSurplus, engine.NoDrainBound:
+		engine.CannotMove, engine.UnreadableAnnotation, engine.ReplacingHalted, engine.StaticSurplus:
 	case engine.TooManyUnhealthy, engine.DoNotRepair:
 		return onBoth(node, claim, Event{Reason: NodeRepairBlocked, Warning: reason.Code == engine.TooManyUnhealthy, Message: "Cannot repair: " + reason.Message()})
 	case engine.SavesTooLittle, engine.NoCheaperPlace, engine.WouldStrand, engine.SpotToSpot, engine.OwnerMoved, engine.NotBalanced,

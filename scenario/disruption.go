@@ -199,9 +199,7 @@ func (w word) repairPolicy() (p engine.RepairPolicy, err error) {
 		case key == "reason":
 			p.Reason = value
 		case key == "grace":
-			var d time.Duration
-			d, err = w.duration()
-			p.Grace = &d
+			p.Grace, err = w.duration()
 		case key == "priority":
 			p.Priority, err = w.number()
 		case at == 0:

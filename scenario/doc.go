@@ -81,7 +81,8 @@
 //	                               waits) selected=NODE rwop rwx lost deleting ns=
 //	deviceclass NAME               resource=example.com/gpu, the extended resource that stands for its devices
 //	order NAME                     a disruption with replacements that has been begun: nodes=a,b are to go, by=c,d are the
-//	                               claims or nodes that replace them (they need not exist), reason=Drifted age=1m
+//	                               claims or nodes that replace them (they need not exist), reason=Drifted age=1m within=5m (how
+//	                               long the drain may take)
 //	delete KIND NAME               takes back a pod, node (with its claim), claim, pool, daemonset, pdb, namespace, service, volume,
 //	                               disk, storageclass or class
 //	yaml ... end                   Kubernetes objects, as YAML between the two lines, for whatever else there is

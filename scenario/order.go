@@ -14,7 +14,7 @@ import (
 	"tenon.sh/engine"
 )
 
-const orderWords = "nodes= by= reason= age="
+const orderWords = "nodes= by= reason= age= within="
 
 // order reads order NAME with its words: a disruption with replacements that has been begun. Its nodes are marked and
 // closed; the claims that replace them say so, if they exist.
@@ -34,6 +34,9 @@ func (b *builder) order(name word, r *reader) error {
 			m.Reason = v1.DisruptionReason(value)
 		case "age":
 			age, err = w.duration()
+		case "within":
+			m.DrainWithin = &metav1.Duration{}
+			m.DrainWithin.Duration, err = w.duration()
 		default:
 			err = r.unknown(w, orderWords)
 		}

@@ -28,6 +28,9 @@ type order struct {
 	reason       v1.DisruptionReason
 	claims       []string // that go
 	replacements []string // claims that come
+	// within is how long the drains may take, nil for as long as the claims say. A repair waits for its replacements no longer.
+	within *time.Duration
+	due    time.Time // when a repair has waited long enough
 }
 
 // orderRecord is what the claims that go say of an order, replacementRecord what those say that come.
@@ -46,13 +49,16 @@ type replacementRecord struct {
 
 // beginOrder begins a disruption. Without replacements it ends here: the claims go.
 func (w *World) beginOrder(d engine.Disruption) {
+	if d.Reason == v1.Unhealthy {
+		w.forget(d.Claims)
+	}
 	if slices.ContainsFunc(d.Claims, w.isGoing) {
 		w.violate("node %s is disrupted twice", strings.Join(d.Nodes, ", "))
 		return
 	}
 	w.meter.decided(d)
 	w.uids++
-	o := &order{id: fmt.Sprintf("order-%d", w.uids), reason: d.Reason, claims: slices.Clone(d.Claims)}
+	o := &order{id: fmt.Sprintf("order-%d", w.uids), reason: d.Reason, claims: slices.Clone(d.Claims), within: d.DrainWithin}
 	for _, l := range d.Replacements {
 		record := text(replacementRecord{o.id, o.claims})
 		o.replacements = append(o.replacements, w.addClaim(w.pool(l.NodePool), l, map[string]string{replacesAnnotation: record}))
@@ -67,6 +73,17 @@ func (w *World) beginOrder(d engine.Disruption) {
 	}
 	w.orders = append(w.orders, o)
 	w.ordersToWatch = true
+	if o.reason == v1.Unhealthy && o.within != nil {
+		o.due = w.clock.now.Add(*o.within)
+		w.at(o.due, func() { w.ordersToWatch = true })
+	}
+}
+
+// forget takes claims out of the orders that they are in: they go by themselves.
+func (w *World) forget(claims []string) {
+	for _, o := range w.orders {
+		o.claims = slices.DeleteFunc(o.claims, func(name string) bool { return slices.Contains(claims, name) })
+	}
 }
 
 func text(record any) string {
@@ -131,10 +148,11 @@ func (w *World) watchOrders() {
 			failed = failed || !ok || claim.DeletionTimestamp != nil
 			ready += count(ok && v1.IsTrue(claim, v1.ConditionInitialized))
 		}
+		overdue := o.reason == v1.Unhealthy && (failed || !w.clock.now.Before(o.due))
 		switch {
-		case failed:
+		case failed && !overdue:
 			w.takeBack(o)
-		case ready == len(o.replacements):
+		case overdue || ready == len(o.replacements):
 			w.close(o)
 			w.finish(o)
 		}
@@ -148,6 +166,13 @@ func (w *World) close(o *order) {
 // finish lets the nodes go.
 func (w *World) finish(o *order) {
 	for _, name := range o.claims {
+		if claim, ok := w.claims.get(name); ok && claim.DeletionTimestamp == nil {
+			if deadline, sooner := engine.DrainDeadline(claim, o.within, w.clock.now); sooner {
+				claim = claim.DeepCopy()
+				metav1.SetMetaDataAnnotation(&claim.ObjectMeta, v1.NodeClaimTerminationTimestampAnnotationKey, deadline)
+				w.setClaim(claim)
+			}
+		}
 		w.deleteClaim(name, strings.ToLower(string(o.reason)))
 	}
 }

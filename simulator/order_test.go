@@ -91,6 +91,31 @@ func TestANodeGoesOnlyOnceItsReplacementIsReady(t *testing.T) {
 	}
 }
 
+// A broken machine's pods have no more time than was decided, and it waits for what replaces it no longer than that.
+func TestABrokenMachineGoesThoughItsReplacementNeverComes(t *testing.T) {
+	t.Parallel()
+	for _, within := range []time.Duration{0, 5 * time.Minute} {
+		w, d := before(t, "fault never-register at=10m count=2\npdb all select=app:web max=0\n")
+		drifted := d
+		w.beginOrder(drifted) // the machine breaks while it is being replaced
+		goOn(t, w, time.Minute)
+		d.Reason, d.DrainWithin = v1.Unhealthy, &within
+		w.beginOrder(d)
+		goOn(t, w, max(within-time.Second, 0))
+		if claim, there := w.claims.get(d.Claims[0]); within > 0 && (!there || claim.DeletionTimestamp != nil) {
+			t.Errorf("within %v: the node did not wait", within)
+		}
+		goOn(t, w, within+2*time.Minute)
+		if _, there := w.claims.get(d.Claims[0]); there {
+			t.Errorf("within %v: the node is still there", within)
+		}
+		goOn(t, w, 30*time.Minute)
+		if w.shapeList[0].ready != 6 {
+			t.Errorf("within %v: %d pods are ready", within, w.shapeList[0].ready)
+		}
+	}
+}
+
 func TestANodeStaysIfItsReplacementNeverComes(t *testing.T) {
 	t.Parallel()
 	w, d := before(t, "fault never-register at=10m count=1")

@@ -79,7 +79,8 @@ func (r *Reconciler) closeAll(ctx context.Context, view *view, o engine.Order) e
 }
 
 // finish deletes the claims of an order whose replacements are ready. First the nodes are closed and their pods listed
-// from the API server itself: if one has come that the decision did not know of, the next pass decides anew.
+// from the API server itself: if one has come that the decision did not know of, the next pass decides anew, unless the machine
+// is broken.
 func (r *Reconciler) finish(ctx context.Context, view *view, o engine.Order) error {
 	if err := r.closeAll(ctx, view, o); err != nil {
 		return err
@@ -100,7 +101,7 @@ func (r *Reconciler) finish(ctx context.Context, view *view, o engine.Order) err
 		return unexpected(errs)
 	}
 	for i := range o.Nodes {
-		if pod := view.unknown(o.Nodes[i], pods[i]); pod != nil {
+		if pod := view.unknown(o.Nodes[i], pods[i]); pod != nil && o.Reason != v1.Unhealthy {
 			r.Metrics.Overtaken(o.Reason)
 			log.FromContext(ctx).Info("will decide anew, a pod came to run on a node that was about to go", "Node", o.Nodes[i], "Pod", pod.Namespace+"/"+pod.Name)
 			return nil

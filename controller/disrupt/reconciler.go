@@ -15,6 +15,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
@@ -272,16 +273,14 @@ func (r *Reconciler) remove(ctx context.Context, view *view, node *corev1.Node, 
 	return true, nil
 }
 
-// limitDrain writes down when the drain of a claim has to be over that is about to be deleted, unless something says so already.
+// limitDrain writes down when the drain of a claim has to be over that is about to be deleted.
 func (r *Reconciler) limitDrain(ctx context.Context, claim *v1.NodeClaim, within *time.Duration) (*v1.NodeClaim, error) {
-	if within == nil || claim.Annotations[v1.NodeClaimTerminationTimestampAnnotationKey] != "" {
+	text, sooner := engine.DrainDeadline(claim, within, r.Cluster.Clock.Now())
+	if !sooner {
 		return claim, nil
 	}
 	return r.Cluster.ChangeClaim(ctx, claim, func(c *v1.NodeClaim) {
-		if c.Annotations == nil {
-			c.Annotations = map[string]string{}
-		}
-		c.Annotations[v1.NodeClaimTerminationTimestampAnnotationKey] = r.Cluster.Clock.Now().Add(*within).UTC().Format(time.RFC3339)
+		metav1.SetMetaDataAnnotation(&c.ObjectMeta, v1.NodeClaimTerminationTimestampAnnotationKey, text)
 	})
 }
 
@@ -305,8 +304,12 @@ func (r *Reconciler) tellDeleted(ctx context.Context, view *view, node *corev1.N
 	}
 }
 
-// arrived returns a pod that would have to move and that the decision did not know of.
+// arrived returns a pod that would have to move and that the decision did not know of. What runs on a broken machine does not
+// matter to that.
 func arrived(pods []*corev1.Pod, d engine.Disruption) *corev1.Pod {
+	if d.Reason == v1.Unhealthy {
+		return nil
+	}
 	known := map[string]bool{}
 	for _, id := range slices.Concat(d.Pods, d.Held) {
 		known[string(id.UID)] = true

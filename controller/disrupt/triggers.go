@@ -14,8 +14,9 @@ import (
 )
 
 // Watch calls trigger whenever a node may have become removable, or one that is being removed may be needed: a pod is
-// gone, a claim or a pool has changed, a pause begins or ends.
-func Watch(ctx context.Context, informers cache.Informers, trigger func(cause string)) error {
+// gone, a claim or a pool has changed, a node has another condition, a pause begins or ends. It calls hurry instead for a node
+// that has been broken for longer than anybody said: whoever finds that out may take it back at once, and it may be due.
+func Watch(ctx context.Context, informers cache.Informers, trigger, hurry func(cause string)) error {
 	told := func(o any) {
 		if missed, ok := o.(toolscache.DeletedFinalStateUnknown); ok {
 			o = missed.Obj
@@ -35,6 +36,16 @@ func Watch(ctx context.Context, informers cache.Informers, trigger func(cause st
 				}
 			},
 			DeleteFunc: told,
+		}},
+		{&corev1.Node{}, toolscache.ResourceEventHandlerFuncs{
+			UpdateFunc: func(old, o any) {
+				switch changed, late := conditionsChanged(old.(*corev1.Node), o.(*corev1.Node)); {
+				case late:
+					hurry(string(o.(client.Object).GetUID()))
+				case changed:
+					told(o)
+				}
+			},
 		}},
 		{&v1.NodeClaim{}, toolscache.ResourceEventHandlerFuncs{
 			UpdateFunc: func(old, o any) {
@@ -76,6 +87,25 @@ func paused(o any) string { return o.(client.Object).GetAnnotations()[v1.PauseAn
 
 func leftItsNode(old, pod *corev1.Pod) bool {
 	return pod.Spec.NodeName != "" && engine.IsReschedulable(old) && !engine.IsReschedulable(pod)
+}
+
+// conditionsChanged reports whether a condition of the node is another one than before, and whether it says that it has been so
+// since before what was known of it.
+func conditionsChanged(old, node *corev1.Node) (changed, late bool) {
+	known := make(map[corev1.NodeConditionType]*corev1.NodeCondition, len(old.Status.Conditions))
+	for i := range old.Status.Conditions {
+		known[old.Status.Conditions[i].Type] = &old.Status.Conditions[i]
+	}
+	for i := range node.Status.Conditions {
+		c := &node.Status.Conditions[i]
+		before := known[c.Type]
+		if before != nil && before.Status == c.Status && before.Reason == c.Reason {
+			continue
+		}
+		changed = true
+		late = late || before != nil && c.LastTransitionTime.Before(&before.LastTransitionTime)
+	}
+	return changed, late
 }
 
 func claimChanged(old, claim *v1.NodeClaim) bool {

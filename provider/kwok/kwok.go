@@ -166,11 +166,15 @@ func (p *Provider) Machines(ctx context.Context) ([]engine.Machine, error) {
 	return slices.DeleteFunc(list, func(m engine.Machine) bool { return p.released[m.ID] }), err
 }
 
-// Repairs are the two ways in which a node is not ready: its kubelet says so, or says nothing any more.
+// Repairs are the two ways in which a node is not ready (its kubelet says so, or says nothing any more), and two conditions for
+// whoever wants a machine of this cloud to be replaced, with some time for its pods.
 func (p *Provider) Repairs() []engine.RepairPolicy {
+	const asked = 30 * time.Second
 	return []engine.RepairPolicy{
 		{Condition: string(corev1.NodeReady), Status: string(corev1.ConditionFalse), Toleration: p.broken},
 		{Condition: string(corev1.NodeReady), Status: string(corev1.ConditionUnknown), Toleration: p.broken},
+		{Condition: "KWOKUnhealthy", Status: string(corev1.ConditionTrue), Toleration: asked, Grace: 45 * time.Second},
+		{Condition: "KWOKRebootRequired", Status: string(corev1.ConditionTrue), Toleration: asked, Grace: time.Minute},
 	}
 }
 

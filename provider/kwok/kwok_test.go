@@ -459,7 +459,8 @@ func (w *world) nodeNames(t *testing.T) []string {
 	return names
 }
 
-// A node that is not ready is broken, whether its kubelet says so or says nothing, and after as long as was asked for.
+// A node that is not ready is broken, whether its kubelet says so or says nothing, and after as long as was asked for: its pods get
+// no more time. Who sets a condition by hand gets the machine replaced soon, and its pods some time.
 func TestANodeThatIsNotReadyForLongIsBroken(t *testing.T) {
 	for asked, want := range map[time.Duration]time.Duration{0: 10 * time.Minute, time.Minute: time.Minute} {
 		w := newWorld(t, 0)
@@ -467,12 +468,16 @@ func TestANodeThatIsNotReadyForLongIsBroken(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		after := map[string]time.Duration{}
+		type times struct{ toleration, grace time.Duration }
+		got := map[string]times{}
 		for _, r := range p.Repairs() {
-			after[r.Condition+" "+r.Status] = r.Toleration
+			got[r.Condition+" "+r.Status] = times{r.Toleration, r.Grace}
 		}
-		if !maps.Equal(after, map[string]time.Duration{"Ready False": want, "Ready Unknown": want}) {
-			t.Errorf("asked for %v: %v", asked, after)
+		if !maps.Equal(got, map[string]times{
+			"Ready False": {want, 0}, "Ready Unknown": {want, 0},
+			"KWOKUnhealthy True": {30 * time.Second, 45 * time.Second}, "KWOKRebootRequired True": {30 * time.Second, time.Minute},
+		}) {
+			t.Errorf("asked for %v: %v", asked, got)
 		}
 	}
 }
