@@ -5,6 +5,7 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -91,6 +92,7 @@ func TestSlimObjectsKeepWhatDecisionsNeed(t *testing.T) {
 			`keep-name keep-volume keep-class keep-phase keep-binding`},
 		{&storagev1.VolumeAttachment{ObjectMeta: named("keep-name"), Spec: storagev1.VolumeAttachmentSpec{NodeName: "keep-node", Attacher: "keep-driver"},
 			Status: storagev1.VolumeAttachmentStatus{Attached: true, AttachmentMetadata: map[string]string{"drop": "drop"}}}, `keep-name keep-node keep-driver "attached":true`},
+		{&resourcev1.DeviceClass{ObjectMeta: metav1.ObjectMeta{Name: "keep-name", CreationTimestamp: metav1.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)}}, `keep-name 2026-01-02T03:04:05Z`},
 		{&resourcev1.DeviceClass{ObjectMeta: named("keep-name"), Spec: resourcev1.DeviceClassSpec{ExtendedResourceName: ptr.To("keep-resource"),
 			Selectors: []resourcev1.DeviceSelector{{CEL: &resourcev1.CELDeviceSelector{Expression: "drop"}}}}}, `keep-name keep-resource`},
 		{&storagev1.CSINode{ObjectMeta: metav1.ObjectMeta{Name: "keep-name", ManagedFields: []metav1.ManagedFieldsEntry{{Manager: "drop"}}},

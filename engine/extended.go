@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -10,17 +11,17 @@ import (
 // deviceResources knows the extended resources that no machine has by itself: a DeviceClass stands behind them, and
 // kube-scheduler allocates devices for them.
 type deviceResources struct {
-	class map[corev1.ResourceName]string // the DeviceClass behind the resource
+	class map[corev1.ResourceName]*resourcev1.DeviceClass // the one behind the resource
 }
 
 // newDeviceResources leaves out what a node or an instance type lists as ordinary capacity: there it is counted like any
 // other resource.
 func newDeviceResources(s *Snapshot) *deviceResources {
-	d := &deviceResources{class: map[corev1.ResourceName]string{}}
+	d := &deviceResources{class: map[corev1.ResourceName]*resourcev1.DeviceClass{}}
 	for _, c := range s.DeviceClasses {
-		d.add(c.Name, corev1.ResourceName(resourcev1.ResourceDeviceClassPrefix+c.Name))
+		d.add(c, corev1.ResourceName(resourcev1.ResourceDeviceClassPrefix+c.Name))
 		if c.Spec.ExtendedResourceName != nil {
-			d.add(c.Name, corev1.ResourceName(*c.Spec.ExtendedResourceName))
+			d.add(c, corev1.ResourceName(*c.Spec.ExtendedResourceName))
 		}
 	}
 	if len(d.class) == 0 {
@@ -37,8 +38,11 @@ func newDeviceResources(s *Snapshot) *deviceResources {
 	return d
 }
 
-func (d *deviceResources) add(class string, name corev1.ResourceName) {
-	if other, ok := d.class[name]; !ok || class < other {
+// add keeps of several classes the one that was created last, and of those created in the same second the first by name, as
+// kube-scheduler does.
+func (d *deviceResources) add(class *resourcev1.DeviceClass, name corev1.ResourceName) {
+	other := d.class[name]
+	if other == nil || cmp.Or(class.CreationTimestamp.Compare(other.CreationTimestamp.Time), cmp.Compare(other.Name, class.Name)) > 0 {
 		d.class[name] = class
 	}
 }
@@ -55,14 +59,14 @@ func (d *deviceResources) remove(ordinary corev1.ResourceList) {
 func (d *deviceResources) problemOf(requests corev1.ResourceList) Reason {
 	first := corev1.ResourceName("")
 	for name, q := range requests {
-		if d.class[name] != "" && q.Sign() > 0 && (first == "" || name < first) {
+		if d.class[name] != nil && q.Sign() > 0 && (first == "" || name < first) {
 			first = name
 		}
 	}
 	if first == "" {
 		return Reason{}
 	}
-	return notSupported("dynamic resource allocation: " + string(first) + " stands for devices of DeviceClass " + d.class[first])
+	return notSupported("dynamic resource allocation: " + string(first) + " stands for devices of DeviceClass " + d.class[first].Name)
 }
 
 // unsupportedOf says what the pod uses that takes more than looking at one pod and one node: devices that are claimed,

@@ -79,7 +79,8 @@
 //	                               requirements on nodes. The driver is disk.example.com unless said
 //	disk NAME                      a PersistentVolumeClaim (claim means NodeClaim here): class= volume=NAME (bound to it; else it
 //	                               waits) selected=NODE rwop rwx lost deleting ns=
-//	deviceclass NAME               resource=example.com/gpu, the extended resource that stands for its devices
+//	deviceclass NAME               resource=example.com/gpu, the extended resource that stands for its devices; age= (of several
+//	                               for one resource the youngest counts)
 //	order NAME                     a disruption with replacements that has been begun: nodes=a,b are to go, by=c,d are the
 //	                               claims or nodes that replace them (they need not exist), reason=Drifted age=1m within=5m (how
 //	                               long the drain may take)

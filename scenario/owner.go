@@ -109,18 +109,25 @@ func newReplicationController(meta metav1.ObjectMeta, selector map[string]string
 	}
 }
 
-// deviceClass reads deviceclass NAME resource=example.com/gpu.
+// deviceClass reads deviceclass NAME resource=example.com/gpu age=1h.
 func (b *builder) deviceClass(name word, r *reader) error {
 	c := &resourcev1.DeviceClass{
 		TypeMeta: metav1.TypeMeta{APIVersion: "resource.k8s.io/v1", Kind: "DeviceClass"}, ObjectMeta: b.meta("", name.text),
 	}
 	for r.more() {
 		w := r.next()
-		key, value := w.cut()
-		if key != "resource" {
-			return r.unknown(w, "resource=")
+		switch key, value := w.cut(); key {
+		case "resource":
+			c.Spec.ExtendedResourceName = ptr.To(value)
+		case "age":
+			age, err := w.duration()
+			if err != nil {
+				return err
+			}
+			c.CreationTimestamp = metav1.NewTime(b.snapshot.Now.Add(-age))
+		default:
+			return r.unknown(w, "resource= age=")
 		}
-		c.Spec.ExtendedResourceName = ptr.To(value)
 	}
 	b.snapshot.DeviceClasses = append(b.snapshot.DeviceClasses, c)
 	return nil
