@@ -32,20 +32,20 @@ func (r *refusals) put(id engine.OfferingID, why string) {
 func (r *refusals) has(id engine.OfferingID) bool { return r.why[id] != "" }
 
 // add notes what EC2 refused. Offers of a zone in which only a subnet was full may be had in another subnet: the marks say
-// so. If EC2 did not even name offerings, all that was asked for stand in the meantime as they were.
+// so. If EC2 did not even name offerings, and has started others, all that was asked for stand in the meantime as they were.
 func (r *refusals) add(list []fleet.Refusal, asked []offer.Offer) {
 	for _, refusal := range list {
 		if refusal.TooFew() {
 			r.short = cmp.Or(r.short, refusal.Message)
 			continue
 		}
-		r.cause = cmp.Or(r.cause, refusal.Code)
+		r.cause = cmp.Or(r.cause, refusal.Cause())
 		if refusal.Subnet != "" && refusal.NoAddress() {
 			continue
 		}
 		for _, o := range asked {
 			if o.OfferingID == refusal.OfferingID || refusal.NoSpot() {
-				r.put(o.OfferingID, refusal.Code)
+				r.put(o.OfferingID, refusal.Cause())
 			}
 		}
 	}

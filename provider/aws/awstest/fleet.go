@@ -32,8 +32,9 @@ type fleets struct {
 	// machines holds what moto does not know of machines.
 	machines map[string]extra
 	// silent means that a fleet that gets too few machines is not told why; ration is how many one gets at most, 0 for no limit.
-	silent bool
-	ration int
+	// nameless means that it is not told of which offering there are too few.
+	silent, nameless bool
+	ration           int
 }
 
 type launchTemplate struct {
@@ -62,11 +63,12 @@ func (a *Account) Limit(o Offering, machines int, code string) {
 	a.fleets.capacity = append(a.fleets.capacity, &capacity{o, machines, cmp.Or(code, "InsufficientInstanceCapacity")})
 }
 
-// Unlimit takes back everything that Limit, FillSubnet, Silence and Ration said.
+// Unlimit takes back everything that Limit, FillSubnet, Silence, Anonymize and Ration said.
 func (a *Account) Unlimit() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.fleets.capacity, a.fleets.full, a.fleets.silent, a.fleets.ration = nil, nil, false, 0
+	a.fleets.capacity, a.fleets.full, a.fleets.ration = nil, nil, 0
+	a.fleets.silent, a.fleets.nameless = false, false
 }
 
 // FillSubnet leaves a subnet without free addresses.
@@ -84,6 +86,13 @@ func (a *Account) Silence() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.fleets.silent = true
+}
+
+// Anonymize has fleets that get too few machines not told of which offering.
+func (a *Account) Anonymize() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.fleets.nameless = true
 }
 
 // Ration has every fleet get so many machines at most, and not told why.
@@ -175,11 +184,29 @@ func (a *Account) startFleet(r *http.Request, call Call) (text string, failed *a
 			want -= n
 		}
 		if code != "" && !silent {
-			errs += "<item>" + element("errorCode", code) + element("errorMessage", "There is not enough capacity ("+code+").") + element("lifecycle", kind) + o.element() + "</item>"
+			errs += "<item>" + element("errorCode", code) + element("errorMessage", refusalText(code)) + element("lifecycle", kind) + a.about(o) + "</item>"
 		}
 	}
 	return "<CreateFleetResponse><requestId>r</requestId>" + element("fleetId", "fleet-"+call.Form.Get("ClientToken")) +
 		"<errorSet>" + errs + "</errorSet><fleetInstanceSet>" + instances + "</fleetInstanceSet></CreateFleetResponse>", nil
+}
+
+// refusalText is what EC2 says beside the code.
+func refusalText(code string) string {
+	if code == "SpotMaxPriceTooLow" {
+		return "Your Spot request price of 0.096 is lower than the minimum required Spot request fulfillment price of 0.1041."
+	}
+	return "There is not enough capacity (" + code + ")."
+}
+
+// about is what an error is about, nothing if errors name nothing.
+func (a *Account) about(o override) string {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.fleets.nameless {
+		return ""
+	}
+	return o.element()
 }
 
 func (o override) element() string {

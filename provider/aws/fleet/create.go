@@ -92,7 +92,7 @@ func (f *Fleet) try(ctx context.Context, order *Order, offers []Offer, subnets m
 		f.Cloud.Pace.Complained(pace.Machines)
 		return nil, err
 	}
-	if r := (Refusal{Code: cloud.Code(err), Message: err.Error()}); slices.Contains(capacityCodes(), r.Code) || r.Code == codeNoSpotRole {
+	if r := (Refusal{Code: cloud.Code(err), Message: err.Error()}); noCapacity(r.Code) || r.Code == codeNoSpotRole {
 		return nil, f.refused(order, everything(offers, r.Code, r.Message))
 	}
 	err = fmt.Errorf("create a fleet of %d for NodePool %s: %w", n, order.Pool, err)
@@ -105,6 +105,19 @@ func (f *Fleet) try(ctx context.Context, order *Order, offers []Offer, subnets m
 func everything(offers []Offer, code, message string) (out []Refusal) {
 	for _, o := range offers {
 		out = append(out, Refusal{OfferingID: o.OfferingID, Code: code, Message: message})
+	}
+	return out
+}
+
+// named has refusals that name no offering be about all that were asked for, where nothing was started: if nobody remembered them,
+// the next plan would ask for the same again.
+func named(refusals []Refusal, offers []Offer) (out []Refusal) {
+	for _, r := range refusals {
+		if r.InstanceType == "" && noCapacity(r.Code) {
+			out = append(out, everything(offers, r.Code, r.Message)...)
+		} else {
+			out = append(out, r)
+		}
 	}
 	return out
 }
@@ -130,6 +143,9 @@ func (f *Fleet) read(order *Order, offers []Offer, subnets map[string]awsv1.Subn
 	var refusals []Refusal
 	for _, e := range answer.Errors {
 		refusals = append(refusals, refusalOf(e, order, offers))
+	}
+	if len(started) == 0 {
+		refusals = named(refusals, offers)
 	}
 	switch {
 	case len(refusals) == 0 && len(started) == 0:
@@ -197,7 +213,7 @@ func (f *Fleet) refused(order *Order, refusals []Refusal) error {
 			f.Marks.Subnet(r.Subnet, r.Code)
 			f.Addresses.Exhausted(r.Subnet)
 		default:
-			f.Marks.Offering(r.OfferingID, order.Group, order.Partition, r.Code)
+			f.Marks.Offering(r.OfferingID, order.Group, order.Partition, r.Cause())
 			f.trials.failed(r.OfferingID)
 		}
 	}

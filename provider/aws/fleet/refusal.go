@@ -27,17 +27,32 @@ const (
 	textSpreadLimit = "limit of instances in this spread placement group"
 )
 
-// capacityCodes mean that there is no capacity, or no right to more of it.
-func capacityCodes() []string {
-	return []string{
+// noCapacity reports whether the code means that there is no capacity, no right to more of it, or none for what EC2 would have
+// us pay.
+func noCapacity(code string) bool {
+	return tooDear(code) || slices.Contains([]string{
 		"InsufficientInstanceCapacity", "MaxSpotInstanceCountExceeded", "VcpuLimitExceeded", "UnfulfillableCapacity", "Unsupported",
 		codeNoAddress, "MaxFleetCountExceeded", "ReservationCapacityExceeded",
-	}
+	}, code)
+}
+
+// tooDear reports whether the code means that spot machines cost more than EC2 lets a request pay, the price on demand unless it
+// says less. Fleets and machines call that SpotMaxPriceTooLow, the status of a spot request price-too-low.
+func tooDear(code string) bool {
+	return strings.Contains(code, "PriceTooLow") || code == "price-too-low"
 }
 
 // NoCapacity reports whether something else may be had in its place.
 func (r *Refusal) NoCapacity() bool {
-	return slices.Contains(capacityCodes(), r.Code) || r.Code == codeNoSpotRole || r.spreadLimit()
+	return noCapacity(r.Code) || r.Code == codeNoSpotRole || r.spreadLimit()
+}
+
+// Cause is EC2's word for the refusal; about a price also what it says, which names the prices.
+func (r *Refusal) Cause() string {
+	if tooDear(r.Code) {
+		return r.Code + ": " + r.Message
+	}
+	return r.Code
 }
 
 func (r *Refusal) spreadLimit() bool { return strings.Contains(r.Message, textSpreadLimit) }
@@ -68,6 +83,7 @@ func Reason(code, message string) string {
 		{has("MaxFleetCountExceeded"), "FleetQuotaExceeded"},
 		{has("PendingVerification"), "AccountPendingVerification"},
 		{has("MaxSpotInstanceCountExceeded"), "SpotQuotaExceeded"},
+		{tooDear(code), "SpotMaxPriceTooLow"},
 		{has("VcpuLimitExceeded"), "VCPULimitExceeded"},
 		{has(codeNoAddress), codeNoAddress},
 	} {

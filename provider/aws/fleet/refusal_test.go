@@ -30,6 +30,8 @@ func TestEveryErrorHasItsReason(t *testing.T) {
 		{"PendingVerification", "", "AccountPendingVerification"},
 		{"MaxSpotInstanceCountExceeded", "", "SpotQuotaExceeded"},
 		{"VcpuLimitExceeded", "", "VCPULimitExceeded"},
+		{"SpotMaxPriceTooLow", "Your Spot request price of 0.1 is lower than the minimum", "SpotMaxPriceTooLow"},
+		{"price-too-low", "", "SpotMaxPriceTooLow"},
 		{"InsufficientFreeAddressesInSubnet", "", "InsufficientFreeAddressesInSubnet"},
 		{"InsufficientInstanceCapacity", "", "LaunchFailed"},
 		{"", "", "LaunchFailed"},
@@ -45,8 +47,8 @@ func TestLackOfCapacityIsToldFromOtherErrors(t *testing.T) {
 	for code, want := range map[string]bool{
 		"InsufficientInstanceCapacity": true, "MaxSpotInstanceCountExceeded": true, "VcpuLimitExceeded": true, "UnfulfillableCapacity": true, "Unsupported": true,
 		"InsufficientFreeAddressesInSubnet": true, "MaxFleetCountExceeded": true, "ReservationCapacityExceeded": true,
-		"AuthFailure.ServiceLinkedRoleCreationNotPermitted": true,
-		"RequestLimitExceeded":                              false, "InternalError": false, "UnauthorizedOperation": false, "": false,
+		"AuthFailure.ServiceLinkedRoleCreationNotPermitted": true, "SpotMaxPriceTooLow": true, "price-too-low": true,
+		"RequestLimitExceeded": false, "InternalError": false, "UnauthorizedOperation": false, "": false,
 	} {
 		if r := (fleet.Refusal{Code: code}); r.NoCapacity() != want {
 			t.Errorf("%s: %t", code, r.NoCapacity())

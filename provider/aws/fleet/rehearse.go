@@ -81,7 +81,7 @@ func once(o *ec2.Options) { o.Retryer = aws.NopRetryer{} }
 
 // allowed reports whether all that a call lacks is capacity, which is another matter.
 func allowed(err error) bool {
-	return cloud.DryRunSucceeded(err) || slices.Contains(capacityCodes(), cloud.Code(err))
+	return cloud.DryRunSucceeded(err) || noCapacity(cloud.Code(err))
 }
 
 // lost forgets a template that somebody has deleted.
