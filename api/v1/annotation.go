@@ -53,7 +53,7 @@ func Annotations() []Annotation {
 		},
 		{
 			Key: DeleteBudgetsAnnotationKey, On: "NodePool", Values: "a number of nodes, a percentage, or a JSON list of budgets as in `spec.disruption.budgets`",
-			Meaning:    "bounds how many nodes of the pool may go at the same time without being replaced, beside `spec.disruption.budgets`",
+			Meaning:    "bounds how many nodes of the pool may go at the same time without being replaced, beside `spec.disruption.budgets`; broken ones only with the reason `Unhealthy`",
 			Unreadable: "no node of the pool goes without being replaced",
 		},
 		{
@@ -83,7 +83,7 @@ func Annotations() []Annotation {
 		},
 		{
 			Key: ReplaceBudgetsAnnotationKey, On: "NodePool", Values: "as for " + "`" + DeleteBudgetsAnnotationKey + "`",
-			Meaning:    "bounds how many nodes of the pool may be replaced at the same time, beside `spec.disruption.budgets`",
+			Meaning:    "bounds how many nodes of the pool may be replaced at the same time, beside `spec.disruption.budgets`; broken ones only with the reason `Unhealthy`",
 			Unreadable: "no node of the pool is replaced",
 		},
 		{
