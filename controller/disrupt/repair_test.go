@@ -51,13 +51,16 @@ func newRepairWorld(t *testing.T, change func(*brokenThings), more ...client.Obj
 	return w
 }
 
-// pass is a pass of a process that knows what broken means.
-func (w *repairWorld) pass() {
+// pass is a pass of a process that knows what broken means; meanwhile is done once it has looked.
+func (w *repairWorld) pass(meanwhile ...func()) {
 	w.Helper()
 	snap, err := w.Cluster.Snapshot(w)
 	w.Must(err)
 	for i := range snap.Classes {
 		snap.Classes[i].Repairs = []engine.RepairPolicy{{Condition: "Ready", Status: "False", Toleration: 30 * time.Minute, Grace: w.grace}}
+	}
+	for _, do := range meanwhile {
+		do()
 	}
 	w.Must(w.reconciler.CarryOut(w, snap, engine.Disrupt(snap, engine.Options{}, nil)))
 }
@@ -140,12 +143,24 @@ func TestARepairWaitsForItsReplacementNoLongerThanItsPolicyGives(t *testing.T) {
 	if claim, node := get(w.World, "general-a"); claim.DeletionTimestamp != nil || !closed(node) || len(w.Claims()) != 2 {
 		t.Fatalf("deleted %v, closed %v, %d claims", claim.DeletionTimestamp, closed(node), len(w.Claims()))
 	}
-	late := clustertest.Bound("late", "100m", "general-a")
-	late.Spec.Containers[0].Image = "x"
-	w.Put(late)
 	w.Clock.Step(time.Second)
-	w.pass()
+	w.pass(w.arrive)
 	w.goneBy(w.Clock.Now().Add(5 * time.Minute))
+}
+
+func TestAPodThatComesLateDoesNotKeepABrokenMachine(t *testing.T) {
+	t.Parallel()
+	w := newRepairWorld(t, nil)
+	w.pass(w.arrive)
+	w.goneBy(w.Clock.Now())
+}
+
+// arrive has kube-scheduler bind one more pod to the machine.
+func (w *repairWorld) arrive() {
+	w.Helper()
+	pod := clustertest.Bound("late", "100m", "general-a")
+	pod.Spec.Containers[0].Image = "x"
+	w.Put(pod)
 }
 
 // start is what the clock of a world shows at first.
