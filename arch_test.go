@@ -31,6 +31,10 @@ var (
 	prometheus       = []string{"github.com/prometheus/client_golang", "github.com/prometheus/client_model"}
 )
 
+// pureAWS are the packages of the AWS provider that only compute what a class can buy: the provider does so from EC2's answers,
+// the built-in catalog from figures that come with the program.
+var pureAWS = []string{"provider/aws/assortment", "provider/aws/expression", "provider/aws/images", "provider/aws/kubelet", "provider/aws/size"}
+
 // notInTheEngine lists the parts of the standard library through which a decision could come to depend on something other
 // than its arguments.
 var notInTheEngine = []string{"context", "crypto/rand", "log", "math/rand", "net", "os", "syscall"}
@@ -56,14 +60,19 @@ var importRules = []importRule{
 	{packages: "engine/packing", ours: []string{"engine/bitset", "engine/capacity", "engine/parallel", "engine/requirement", "engine/topology"}, pure: true, alone: true, never: notInTheEngine},
 	{packages: "engine/disruption", ours: []string{"engine/bitset", "engine/capacity", "engine/parallel", "engine/requirement", "engine/topology", "engine/packing"}, pure: true, alone: true, never: notInTheEngine},
 
-	{packages: "scenario/...", ours: []string{"scenario/...", "engine", "api/...", "provider/catalog"}, also: []string{"sigs.k8s.io/yaml", "k8s.io/utils/ptr", "k8s.io/apiextensions-apiserver", "k8s.io/apiserver", "k8s.io/kube-openapi"}},
+	{packages: "scenario/...", ours: []string{"scenario/...", "engine", "api/...", "provider/catalog", "unrendered"}, also: []string{"sigs.k8s.io/yaml", "k8s.io/utils/ptr", "k8s.io/apiextensions-apiserver", "k8s.io/apiserver", "k8s.io/kube-openapi"}},
 
 	{packages: "provider", ours: []string{"engine", "api/..."}},
-	{packages: "provider/catalog/...", ours: []string{"provider", "engine", "api/...", "provider/catalog"}},
+	{packages: "provider/catalog/...", ours: slices.Concat([]string{"provider", "engine", "api/...", "provider/catalog"}, pureAWS)},
 	{packages: "provider/offer", ours: []string{"engine", "api/..."}},
 	{packages: "provider/providertest", ours: []string{"provider", "provider/catalog", "engine", "api/..."}, also: []string{"k8s.io/utils"}},
 	{packages: "provider/simulated", ours: []string{"provider", "provider/catalog", "provider/offer", "engine", "api/..."}, also: []string{"k8s.io/utils"}},
 	{packages: "provider/kwok", ours: []string{"provider", "provider/catalog", "provider/simulated", "engine", "api/..."}, also: append(kubernetesClient, logging...)},
+	{packages: "provider/aws/size", ours: []string{"provider/aws/kubelet", "provider/aws/expression", "engine", "api/..."}},
+	{packages: "provider/aws/images", ours: []string{"engine", "api/..."}},
+	{packages: "provider/aws/assortment", ours: []string{"provider/aws/size", "provider/aws/images", "provider/aws/expression", "engine", "api/..."}},
+	{packages: "provider/aws/kubelet", ours: []string{"api/..."}, also: []string{"k8s.io/kubelet/config/v1beta1", "sigs.k8s.io/json"}},
+	{packages: "provider/aws/expression", also: []string{"github.com/google/cel-go"}},
 	{packages: "provider/aws/userdata", also: []string{"github.com/pelletier/go-toml/v2", "sigs.k8s.io/yaml"}},
 	{packages: "provider/aws/...", ours: []string{"provider/aws/...", "provider", "provider/catalog", "provider/offer", "engine", "api/..."},
 		also: append([]string{"github.com/aws", "github.com/google/cel-go", "k8s.io/kubelet/config/v1beta1", "sigs.k8s.io/json", "github.com/prometheus/client_golang"}, kubernetesClient...)},
@@ -81,7 +90,8 @@ var importRules = []importRule{
 	{packages: "web", ours: []string{"engine"}},
 	{packages: "doctor", ours: []string{"provider", "engine", "api/..."}, also: []string{"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"}},
 	{packages: "uninstall", ours: []string{"provider", "engine", "api/..."}},
-	{packages: "convert", ours: []string{"api/..."}, also: []string{"go.yaml.in/yaml/v3"}},
+	{packages: "unrendered", alone: true},
+	{packages: "convert", ours: []string{"api/...", "unrendered"}, also: []string{"go.yaml.in/yaml/v3"}},
 	{packages: "playground", ours: []string{"api/..."}, also: append([]string{"k8s.io/apiextensions-apiserver", "golang.org/x/sys"}, kubernetesClient...)},
 	{packages: "playground/playgroundtest", ours: []string{"playground", "api/...", "cluster"}, also: kubernetesClient},
 	{packages: "oracle", ours: []string{"engine", "api/...", "playground"}, also: []string{"k8s.io/utils"}},

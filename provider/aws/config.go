@@ -13,10 +13,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"tenon.sh/provider"
+	"tenon.sh/provider/aws/size"
 )
 
 // DefaultMemoryOverhead is the part of a machine's nominal memory that its hypervisor takes, at most.
-const DefaultMemoryOverhead = 0.075
+const DefaultMemoryOverhead = size.DefaultMemoryOverhead
 
 // Config is what a Provider is made from. The zero value of a setting is its default.
 type Config struct {

@@ -17,7 +17,7 @@ import (
 	"tenon.sh/provider"
 	"tenon.sh/provider/aws"
 	"tenon.sh/provider/aws/awstest"
-	"tenon.sh/provider/aws/find"
+	"tenon.sh/provider/aws/images"
 )
 
 // claimOfType stores a claim whose machine has a type.
@@ -46,7 +46,7 @@ func (w *world) drift(c *awsv1.EC2NodeClass, claim *v1.NodeClaim) string {
 
 func (w *world) imageFor(c *awsv1.EC2NodeClass, kind string) string {
 	w.Helper()
-	image := find.ImageFor(c.Status.AMIs, typeOf(w.catalog(c), kind))
+	image := images.For(c.Status.AMIs, typeOf(w.catalog(c), kind))
 	if image == nil {
 		w.Fatalf("%s has no image", kind)
 	}

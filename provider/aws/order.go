@@ -14,8 +14,8 @@ import (
 
 	"tenon.sh/api/awsv1"
 	v1 "tenon.sh/api/v1"
-	"tenon.sh/provider/aws/find"
 	"tenon.sh/provider/aws/fleet"
+	"tenon.sh/provider/aws/images"
 	"tenon.sh/provider/aws/kubelet"
 	"tenon.sh/provider/aws/template"
 	"tenon.sh/provider/aws/userdata"
@@ -149,7 +149,7 @@ func ownLabels(claim *v1.NodeClaim) map[string]string {
 
 // add adds an offer, and a template for it if there is none that is the same. A type that no image runs on is passed over.
 func (o *orderer) add(ctx context.Context, candidate offer.Offer) error {
-	image := find.ImageFor(o.class.Status.AMIs, candidate.Type)
+	image := images.For(o.class.Status.AMIs, candidate.Type)
 	if image == nil {
 		return nil
 	}

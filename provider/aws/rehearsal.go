@@ -18,9 +18,9 @@ import (
 	"tenon.sh/engine"
 	"tenon.sh/provider"
 	"tenon.sh/provider/aws/cloud"
-	"tenon.sh/provider/aws/find"
 	"tenon.sh/provider/aws/fleet"
 	"tenon.sh/provider/aws/fresh"
+	"tenon.sh/provider/aws/images"
 	"tenon.sh/provider/aws/pace"
 	"tenon.sh/provider/aws/userdata"
 	"tenon.sh/provider/offer"
@@ -189,7 +189,7 @@ func anyOffers(types []engine.InstanceType) []offer.Offer {
 
 // likeliest is the cheapest ordinary machine on demand that can be had; if there is none, the cheapest at all.
 func likeliest(c *awsv1.EC2NodeClass, offers []offer.Offer) (offer.Offer, bool) {
-	offers = slices.DeleteFunc(unlessExotic(offers), func(o offer.Offer) bool { return find.ImageFor(c.Status.AMIs, o.Type) == nil })
+	offers = slices.DeleteFunc(unlessExotic(offers), func(o offer.Offer) bool { return images.For(c.Status.AMIs, o.Type) == nil })
 	if len(offers) == 0 {
 		return offer.Offer{}, false
 	}

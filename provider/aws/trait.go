@@ -13,7 +13,7 @@ import (
 	v1 "tenon.sh/api/v1"
 	"tenon.sh/engine"
 	"tenon.sh/provider"
-	"tenon.sh/provider/aws/find"
+	"tenon.sh/provider/aws/images"
 	"tenon.sh/provider/aws/machine"
 )
 
@@ -115,7 +115,7 @@ func (p *Provider) imageTraits(ctx context.Context, class provider.Class, c *aws
 		if !started[types[i].Name] {
 			continue
 		}
-		if image := find.ImageFor(c.Status.AMIs, &types[i]); image != nil {
+		if image := images.For(c.Status.AMIs, &types[i]); image != nil {
 			byImage[image.ID] = append(byImage[image.ID], types[i].Name)
 		}
 	}

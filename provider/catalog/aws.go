@@ -1,170 +1,129 @@
 package catalog
 
 import (
-	_ "embed"
+	"errors"
 	"fmt"
-	"strconv"
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
 
-	v1 "tenon.sh/api/v1"
+	"tenon.sh/api/awsv1"
 	"tenon.sh/engine"
+	"tenon.sh/provider/aws/assortment"
+	"tenon.sh/provider/aws/expression"
+	"tenon.sh/provider/aws/images"
+	"tenon.sh/provider/aws/kubelet"
+	"tenon.sh/provider/aws/size"
 )
 
-// awsFigures is the output of the program in folder gen.
-//
-//go:embed data/aws.txt
-var awsFigures string
+// awsRegion is the region whose prices are built in.
+const awsRegion = "us-east-1"
 
 // AWS returns the built-in "aws" catalog: the instance types of EC2 with their on-demand prices in us-east-1, as nodes
 // running Amazon Linux 2023 with default settings would report them. Every type is sold in three zones, on demand and
 // spot. The spot prices are not EC2's: see spotPrice.
 //
 // Types without a price are left out, and those that Amazon Linux 2023 does not run on.
-func AWS() []engine.InstanceType {
-	types := []engine.InstanceType{}
-	for line := range strings.Lines(awsFigures) {
-		if strings.HasPrefix(line, "#") {
-			continue
-		}
-		m, err := parseAWSModel(strings.Fields(line))
-		if err != nil {
-			panic(fmt.Sprintf("data/aws.txt is damaged: %v: %s", err, line))
-		}
-		types = append(types, m.instanceType())
+func AWS() []engine.InstanceType { return DefaultEC2(UsualZones(awsRegion)) }
+
+// DefaultEC2 is the catalog AWS in other zones.
+func DefaultEC2(zones []Zone) []engine.InstanceType {
+	class := &awsv1.EC2NodeClass{Spec: awsv1.EC2NodeClassSpec{
+		AMISelectorTerms: []awsv1.AMISelectorTerm{{Alias: strings.ToLower(awsv1.FamilyAL2023) + "@" + awsv1.AliasLatest}},
+	}}
+	types, err := EC2(class, zones)
+	if err != nil {
+		panic(fmt.Sprintf("the built-in catalog of EC2: %v", err)) // it is the same every time
 	}
-	Sort(types)
 	return types
 }
 
-// awsModel is one line of data/aws.txt. Figures that EC2 does not give are "" or 0.
-type awsModel struct {
-	name, arch, cpuManufacturer, hypervisor, encryption string
-	price                                               float64
-	vcpus, memoryMiB                                    int64
-	clock, nvmeGB, ebsMbps, networkMbps                 string
-	enis, ipsPerENI, branchENIs                         int64
-	gpu, accelerator, neuron, efa                       []string
+// EC2 lists what can be bought with a class in these zones, as the AWS provider would, from the figures of AWS: whatever the
+// region, types and prices are those of us-east-1, also of machines that run Windows. What the figures do not tell, whether a
+// type has enclaves for example, is taken to be as the class wants it. The error says what is wrong with the class.
+func EC2(class *awsv1.EC2NodeClass, zones []Zone) ([]engine.InstanceType, error) {
+	managed, err := kubelet.Read(class.Spec.Kubelet)
+	if err != nil {
+		return nil, err
+	}
+	if problems := append(kubelet.Invalid(class.Spec.Kubelet), kubelet.Unsupported(class.Family(), class.Spec.Kubelet, &managed)...); len(problems) > 0 {
+		return nil, errors.New(strings.Join(problems, "; "))
+	}
+	var calculator *expression.Calculator
+	if len(kubelet.Expressions(&managed)) > 0 {
+		calculator = expression.New()
+	}
+	figures, prices := BuiltIn()
+	settings, demands := size.SettingsOf(class, managed, size.DefaultMemoryOverhead, 0), size.DemandsOf(class, "")
+	sizes, err := assortment.Sizes(figures, &settings, calculator, nil)
+	if err != nil {
+		return nil, err
+	}
+	labels := assortment.Labels(figures, awsRegion, settings.Family)
+	places := placesOf(zones, labels)
+	offerings := assortment.Offerings(figures, nil, builtInPrices(prices), places)
+	return assortment.Select(figures, &demands, imageKinds(class), labels, sizes, func(i int) []engine.Offering {
+		if _, priced := prices[figures[i].Name]; !priced {
+			return nil
+		}
+		return offerings[i]
+	}), nil
 }
 
-func parseAWSModel(words []string) (awsModel, error) {
-	if len(words) < 15 {
-		return awsModel{}, fmt.Errorf("%d words", len(words))
+// placesOf says what a machine in each zone is labelled with. The region is a label of the types where there is one only.
+func placesOf(zones []Zone, labels []map[string][]string) (out []assortment.Place) {
+	var regions []string
+	for _, z := range zones {
+		out = append(out, assortment.Place{Zone: z.Name, ZoneID: z.ID, Region: RegionOf(z.Name)})
+		regions = append(regions, RegionOf(z.Name))
 	}
-	for i, w := range words {
-		if w == "-" {
-			words[i] = ""
+	slices.Sort(regions)
+	regions = slices.Compact(regions)
+	for i := range labels {
+		labels[i][corev1.LabelTopologyRegion] = regions
+	}
+	for i := range out {
+		if len(regions) == 1 {
+			out[i].Region = ""
 		}
 	}
-	m := awsModel{name: words[0], arch: words[2], cpuManufacturer: words[3], clock: words[6], hypervisor: words[7],
-		encryption: words[8], nvmeGB: words[9], ebsMbps: words[10], networkMbps: words[11]}
-	var err error
-	if m.price, err = strconv.ParseFloat(words[1], 64); err != nil {
-		return m, err
-	}
-	numbers := map[int]*int64{4: &m.vcpus, 5: &m.memoryMiB, 12: &m.enis, 13: &m.ipsPerENI, 14: &m.branchENIs}
-	for i, to := range numbers {
-		if *to, err = strconv.ParseInt(words[i], 10, 64); err != nil {
-			return m, err
-		}
-	}
-	for _, extra := range words[15:] {
-		kind, values, _ := strings.Cut(extra, "=")
-		switch kind {
-		case "gpu":
-			m.gpu = strings.Split(values, "/")
-		case "accelerator":
-			m.accelerator = strings.Split(values, "/")
-		case "neuron":
-			m.neuron = strings.Split(values, "/")
-		case "efa":
-			m.efa = []string{values}
-		default:
-			return m, fmt.Errorf("unknown word %q", extra)
-		}
-	}
-	return m, nil
+	return out
 }
 
-func (m awsModel) instanceType() engine.InstanceType {
-	capacity := m.capacity()
-	t := engine.InstanceType{Name: m.name, Labels: m.labels(), Capacity: capacity, Overhead: m.overhead(capacity)}
-	for _, zone := range []string{"us-east-1a", "us-east-1b", "us-east-1c"} {
-		t.Offerings = append(t.Offerings,
-			engine.Offering{Zone: zone, CapacityType: v1.CapacityTypeOnDemand, Price: m.price},
-			engine.Offering{Zone: zone, CapacityType: v1.CapacityTypeSpot, Price: spotPrice(m.name, zone, m.price)})
+// imageKinds are the machines that the class's images are for: those that were found, or else those of its alias. Nothing is
+// known of others.
+func imageKinds(class *awsv1.EC2NodeClass) (out []images.Requirements) {
+	for _, image := range class.Status.AMIs {
+		out = append(out, image.Requirements)
 	}
-	return t
+	if alias, found, err := class.Alias(); len(out) == 0 && found && err == nil {
+		out = images.Kinds(alias)
+	}
+	return out
 }
 
-// capacity is what a node of this type has. The hypervisor takes 7.5 % of the nominal memory, an estimate that no real
-// node falls below.
-func (m awsModel) capacity() corev1.ResourceList {
-	memory := m.memoryMiB
-	if m.arch == "arm64" {
-		memory -= 64
-	}
-	memory -= (memory*75 + 999) / 1000
-	capacity := corev1.ResourceList{
-		corev1.ResourceCPU:              *resource.NewQuantity(m.vcpus, resource.DecimalSI),
-		corev1.ResourceMemory:           mebibytes(memory),
-		corev1.ResourcePods:             *resource.NewQuantity(m.pods(), resource.DecimalSI),
-		corev1.ResourceEphemeralStorage: resource.MustParse("20Gi"),
-	}
-	set := func(name corev1.ResourceName, count string) {
-		if q, err := resource.ParseQuantity(count); err == nil && !q.IsZero() {
-			capacity[name] = q
-		}
-	}
-	set("vpc.amazonaws.com/pod-eni", strconv.FormatInt(m.branchENIs, 10))
-	if m.gpu != nil {
-		set(corev1.ResourceName(m.gpu[2]+".com/gpu"), m.gpu[0])
-	}
-	if m.neuron != nil {
-		set("aws.amazon.com/neuron", m.neuron[0])
-		set("aws.amazon.com/neuroncore", m.neuron[1])
-	}
-	if m.efa != nil {
-		set("vpc.amazonaws.com/efa", m.efa[0])
-	}
-	return capacity
+// builtInPrices are those of BuiltIn, and spot prices that follow from them.
+type builtInPrices map[string]float64
+
+func (p builtInPrices) OnDemand(kind string) (float64, bool) {
+	price, known := p[kind]
+	return price, known
 }
 
-// pods is the number of pods for which the network interfaces of a node have addresses: one address of each interface
-// is the node's own, and two pods need none because they use the node's network.
-func (m awsModel) pods() int64 {
-	if m.enis == 0 {
-		return 0
-	}
-	return m.enis*(m.ipsPerENI-1) + 2
+func (p builtInPrices) Spot(kind, zone string) (float64, bool) {
+	price, known := p[kind]
+	return spotPrice(kind, zone, price), known
 }
 
-// overhead is what the kubelet reserves with the defaults of the image, and its hard eviction thresholds: 100Mi of
-// memory and a tenth of the disk.
-func (m awsModel) overhead(capacity corev1.ResourceList) corev1.ResourceList {
-	disk := capacity[corev1.ResourceEphemeralStorage]
-	return corev1.ResourceList{
-		corev1.ResourceCPU:              *resource.NewMilliQuantity(reservedMilliCPU(m.vcpus), resource.DecimalSI),
-		corev1.ResourceMemory:           mebibytes(11*m.pods() + 255 + 100),
-		corev1.ResourceEphemeralStorage: *resource.NewQuantity(1<<30+(disk.Value()+9)/10, resource.BinarySI),
+// Unoffered says why no catalog made by EC2 has a type of this name, "" if some has.
+func Unoffered(name string) string {
+	figures, prices := BuiltIn()
+	if !slices.ContainsFunc(figures, func(f size.Figures) bool { return f.Name == name }) {
+		return "no figures of it are built in"
 	}
+	if _, priced := prices[name]; !priced {
+		return "no price of it is known in " + awsRegion
+	}
+	return ""
 }
-
-// reservedMilliCPU is 6 % of the first core, 1 % of the second, 0.5 % of the next two and 0.25 % of all others.
-func reservedMilliCPU(cores int64) int64 {
-	reserved := int64(60)
-	if cores > 1 {
-		reserved += 10
-	}
-	if cores > 2 {
-		reserved += 5 * min(cores-2, 2)
-	}
-	if cores > 4 {
-		reserved += (cores - 4) * 5 / 2
-	}
-	return reserved
-}
-
-func mebibytes(n int64) resource.Quantity { return *resource.NewQuantity(n<<20, resource.BinarySI) }

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"slices"
 
+	"tenon.sh/api/awsv1"
 	"tenon.sh/engine"
 )
 
@@ -37,4 +38,4 @@ func Sort(types []engine.InstanceType) {
 }
 
 // ReservationLabel is the label of machines that were started in a capacity reservation: its name.
-const ReservationLabel = awsDomain + "capacity-reservation-id"
+const ReservationLabel = awsv1.ReservationIDLabelKey

@@ -10,6 +10,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"tenon.sh/api/awsv1"
 	"tenon.sh/engine"
 )
 
@@ -231,6 +232,77 @@ func wantLabels(t *testing.T, it engine.InstanceType, want map[string]string) {
 	for key, value := range want {
 		if !slices.Equal(it.Labels[key], []string{value}) {
 			t.Errorf("%s: label %s is %v, want %s", it.Name, key, it.Labels[key], value)
+		}
+	}
+}
+
+func TestEveryTypeOfTheTableIsOfferedOrItIsSaidWhyNot(t *testing.T) {
+	offered := map[string]bool{}
+	custom, err := EC2(&awsv1.EC2NodeClass{}, UsualZones("us-east-1"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, it := range custom {
+		offered[it.Name] = true
+	}
+	figures, _ := BuiltIn()
+	if len(figures) < 1363 {
+		t.Errorf("%d types, the table has 1363", len(figures))
+	}
+	for _, f := range figures {
+		if why := Unoffered(f.Name); offered[f.Name] == (why != "") {
+			t.Errorf("%s: offered is %v, and why not is %q", f.Name, offered[f.Name], why)
+		}
+	}
+	for name, want := range map[string]string{"a1.large": "", "p5e.48xlarge": "no price", "dl1.24xlarge": "no figures"} {
+		if why := Unoffered(name); !strings.HasPrefix(why, want) || want == "" && why != "" {
+			t.Errorf("%s: %q, want %q", name, why, want)
+		}
+	}
+}
+
+func TestWhoeverHasAGPUsNameHasAGPU(t *testing.T) {
+	for _, it := range AWS() {
+		if len(it.Labels[awsv1.GPUNameLabelKey]) == 0 {
+			continue
+		}
+		nvidia, amd := it.Capacity["nvidia.com/gpu"], it.Capacity["amd.com/gpu"]
+		if nvidia.Value()+amd.Value() == 0 || len(it.Labels[awsv1.GPUCountLabelKey]) != 1 {
+			t.Errorf("%s has %v and no GPU", it.Name, it.Labels[awsv1.GPUNameLabelKey])
+		}
+	}
+	part := find(t, AWS(), "g6f.large")
+	wantQuantities(t, part, part.Capacity, map[corev1.ResourceName]string{"nvidia.com/gpu": "1"})
+	wantLabels(t, part, map[string]string{"karpenter.k8s.aws/instance-gpu-count": "1", "karpenter.k8s.aws/instance-gpu-memory": "2861"})
+}
+
+func TestZonesAndTheirIDsBelongTogether(t *testing.T) {
+	for zone, want := range map[string][2]string{
+		"us-east-1a": {"us-east-1", "use1-az1"}, "ap-northeast-2c": {"ap-northeast-2", "apne2-az3"}, "ap-southeast-3b": {"ap-southeast-3", "apse3-az2"},
+		"cn-north-1a": {"cn-north-1", "cnn1-az1"}, "cn-northwest-1b": {"cn-northwest-1", "cnnw1-az2"}, "us-gov-west-1c": {"us-gov-west-1", "usgw1-az3"},
+		"us-west-2-lax-1a": {"us-west-2", "usw2-lax1-az1"}, "us-east-1-wl1-bos-wlz-1": {"us-east-1", "use1-wl1-bos-wlz1"},
+	} {
+		if got := RegionOf(zone); got != want[0] {
+			t.Errorf("%s is in %q, want %q", zone, got, want[0])
+		}
+		if got := IDOf(zone); got != want[1] {
+			t.Errorf("%s has ID %q, want %q", zone, got, want[1])
+		}
+		if got := ZoneOfID(want[1]); got != zone || RegionOfID(want[1]) != want[0] {
+			t.Errorf("%s is %q in %q, want %s", want[1], got, RegionOfID(want[1]), zone)
+		}
+	}
+	for _, other := range []string{"", "a", "us-central1-a", "test-zone-a", "westeurope-1", "us-east-1", "zone-1a"} {
+		if got := RegionOf(other); got != "" {
+			t.Errorf("%s is taken for a zone in %s", other, got)
+		}
+	}
+	seen := map[string]bool{}
+	for _, r := range regions() {
+		if s := short(r); s == "" || seen[s] {
+			t.Errorf("%s in short is %q, as another", r, s)
+		} else {
+			seen[s] = true
 		}
 	}
 }

@@ -57,6 +57,9 @@ func models() []model {
 		slots := t.Capacity[corev1.ResourcePods]
 		m := model{name: t.Name, arch: first(&t, corev1.LabelArchStable), cores: number(&t, "instance-cpu"), memory: number(&t, "instance-memory"),
 			slots: slots.Value(), gpus: t.Capacity[gpuResource]}
+		if family := first(&t, "karpenter.k8s.aws/instance-family"); family == "g6f" || family == "gr6f" {
+			m.gpus = resource.Quantity{} // the results were published when parts of GPUs did not count
+		}
 		for _, o := range t.Offerings {
 			if o.CapacityType == v1.CapacityTypeOnDemand {
 				m.price = o.Price

@@ -3,12 +3,12 @@ package find
 import (
 	"context"
 	"fmt"
-	"strconv"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 
 	"tenon.sh/api/awsv1"
+	"tenon.sh/provider/aws/images"
 )
 
 // UnsupportedAliasError means that no images are published for an alias and this version of Kubernetes.
@@ -16,126 +16,24 @@ type UnsupportedAliasError struct{ Problem string }
 
 func (e *UnsupportedAliasError) Error() string { return e.Problem }
 
-// published is an SSM parameter that names an image, and the machines that the image is for: one list of requirements for
-// each kind.
-type published struct {
-	parameter string
-	kinds     [][]corev1.NodeSelectorRequirement
-}
-
 // imageKinds are the kinds of machines that the images with an ID are for.
 type imageKinds map[string][][]corev1.NodeSelectorRequirement
 
 // aliasImages reads which images an alias stands for. Not every image is published for every version: those that are not
 // are left out. An image that could not be asked for is not left out: its machines would drift.
 func (f *Finder) aliasImages(ctx context.Context, alias awsv1.Alias, kubernetes string) (imageKinds, error) {
-	if problem := unsupported(alias, kubernetes); problem != "" {
+	if problem := images.Unsupported(alias, kubernetes); problem != "" {
 		return nil, &UnsupportedAliasError{problem}
 	}
 	found := imageKinds{}
-	for _, p := range publishedFor(alias, kubernetes) {
-		id, err := f.parameter(ctx, f.parameters, p.parameter, alias.Version == awsv1.AliasLatest)
+	for _, p := range images.PublishedFor(alias, kubernetes) {
+		id, err := f.parameter(ctx, f.parameters, p.Parameter, alias.Version == awsv1.AliasLatest)
 		if err != nil {
 			return nil, fmt.Errorf("find the images of alias %s@%s: %w", strings.ToLower(alias.Family), alias.Version, err)
 		}
 		if id != "" {
-			found[id] = append(found[id], p.kinds...)
+			found[id] = append(found[id], p.Kinds...)
 		}
 	}
 	return found, nil
-}
-
-// unsupported says why there are no images, "" if there may be.
-func unsupported(alias awsv1.Alias, kubernetes string) string {
-	minor, err := minorOf(kubernetes)
-	switch {
-	case err != nil:
-		return err.Error()
-	case alias.Family == awsv1.FamilyAL2 && minor >= 33:
-		return fmt.Sprintf("no images of AL2 are published for Kubernetes %s: the last was 1.32; use al2023", kubernetes)
-	case alias.Family == awsv1.FamilyWindows2025 && minor < 35:
-		return fmt.Sprintf("no images of Windows 2025 are published for Kubernetes %s: the first is 1.35", kubernetes)
-	}
-	return ""
-}
-
-// minorOf reads 34 out of "1.34".
-func minorOf(kubernetes string) (int, error) {
-	major, rest, _ := strings.Cut(kubernetes, ".")
-	minor, err := strconv.Atoi(rest)
-	if major != "1" || err != nil {
-		return 0, fmt.Errorf("the cluster's version of Kubernetes, %q, is not of the form 1.34", kubernetes)
-	}
-	return minor, nil
-}
-
-// publishedFor lists the parameters that AWS publishes for an alias.
-func publishedFor(alias awsv1.Alias, kubernetes string) []published {
-	switch alias.Family {
-	case awsv1.FamilyAL2:
-		return publishedAL2(alias.Version, kubernetes)
-	case awsv1.FamilyAL2023:
-		return publishedAL2023(alias.Version, kubernetes)
-	case awsv1.FamilyBottlerocket:
-		return publishedBottlerocket(alias.Version, kubernetes)
-	}
-	year := strings.TrimPrefix(alias.Family, "Windows")
-	return []published{{
-		fmt.Sprintf("/aws/service/ami-windows-latest/Windows_Server-%s-English-Core-EKS_Optimized-%s/image_id", year, kubernetes),
-		kinds(amd64, windows(WindowsBuild(alias.Family))),
-	}}
-}
-
-func publishedAL2(version, kubernetes string) (out []published) {
-	for _, v := range []struct {
-		suffix, name string
-		kinds        [][]corev1.NodeSelectorRequirement
-	}{
-		{"", "node", kinds(amd64, standard())},
-		{"-arm64", "arm64-node", kinds(arm64, standard())},
-		{"-gpu", "gpu-node", kinds(amd64, neuron(), nvidia())},
-	} {
-		image := "recommended"
-		if version != awsv1.AliasLatest {
-			image = fmt.Sprintf("amazon-eks-%s-%s-%s", v.name, kubernetes, version)
-		}
-		out = append(out, published{fmt.Sprintf("/aws/service/eks/optimized-ami/%s/amazon-linux-2%s/%s/image_id", kubernetes, v.suffix, image), v.kinds})
-	}
-	return out
-}
-
-func publishedAL2023(version, kubernetes string) (out []published) {
-	for _, v := range []struct {
-		arch, variant string
-		kinds         [][]corev1.NodeSelectorRequirement
-	}{
-		{"x86_64", "standard", kinds(amd64, standard())},
-		{"arm64", "standard", kinds(arm64, standard())},
-		{"x86_64", "nvidia", kinds(amd64, nvidia())},
-		{"arm64", "nvidia", kinds(arm64, nvidia())},
-		{"x86_64", "neuron", kinds(amd64, neuron())},
-	} {
-		image := "recommended"
-		if version != awsv1.AliasLatest {
-			image = fmt.Sprintf("amazon-eks-node-al2023-%s-%s-%s-%s", v.arch, v.variant, kubernetes, version)
-		}
-		out = append(out, published{fmt.Sprintf("/aws/service/eks/optimized-ami/%s/amazon-linux-2023/%s/%s/%s/image_id", kubernetes, v.arch, v.variant, image), v.kinds})
-	}
-	return out
-}
-
-func publishedBottlerocket(version, kubernetes string) (out []published) {
-	version = strings.TrimPrefix(version, "v")
-	for _, v := range []struct {
-		suffix, arch string
-		kinds        [][]corev1.NodeSelectorRequirement
-	}{
-		{"", "x86_64", kinds(amd64, standard(), neuron())},
-		{"", "arm64", kinds(arm64, standard())},
-		{"-nvidia", "x86_64", kinds(amd64, nvidia())},
-		{"-nvidia", "arm64", kinds(arm64, nvidia())},
-	} {
-		out = append(out, published{fmt.Sprintf("/aws/service/bottlerocket/aws-k8s-%s%s/%s/%s/image_id", kubernetes, v.suffix, v.arch, version), v.kinds})
-	}
-	return out
 }

@@ -13,6 +13,8 @@ import (
 	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
 
 	"tenon.sh/api/awsv1"
+	v1 "tenon.sh/api/v1"
+	"tenon.sh/provider/aws/images"
 )
 
 // Image is an image of EC2, and one kind of machine that it is for.
@@ -118,7 +120,7 @@ func (f *Finder) describeImages(ctx context.Context, queries []imageQuery, speci
 			}
 			for _, described := range page.Images {
 				for _, image := range f.imagesOf(described, special) {
-					kind := textOf(image.Requirements)
+					kind := images.TextOf(image.Requirements)
 					if old, found := best[kind]; !found || byMerit(image, old) < 0 {
 						best[kind] = image
 					}
@@ -128,7 +130,7 @@ func (f *Finder) describeImages(ctx context.Context, queries []imageQuery, speci
 	}
 	out := slices.Collect(maps.Values(best))
 	slices.SortFunc(out, func(a, b Image) int {
-		return cmp.Or(b.created.Compare(a.created), cmp.Compare(a.ID, b.ID), cmp.Compare(textOf(a.Requirements), textOf(b.Requirements)))
+		return cmp.Or(b.created.Compare(a.created), cmp.Compare(a.ID, b.ID), cmp.Compare(images.TextOf(a.Requirements), images.TextOf(b.Requirements)))
 	})
 	return out, nil
 }
@@ -138,9 +140,9 @@ func (f *Finder) imagesOf(described ec2types.Image, special imageKinds) (out []I
 	arch := ""
 	switch described.Architecture {
 	case ec2types.ArchitectureValuesX8664:
-		arch = amd64
+		arch = v1.ArchitectureAMD64
 	case ec2types.ArchitectureValuesArm64:
-		arch = arm64
+		arch = v1.ArchitectureARM64
 	default:
 		return nil
 	}
@@ -150,7 +152,7 @@ func (f *Finder) imagesOf(described ec2types.Image, special imageKinds) (out []I
 	}
 	lists := special[image.ID]
 	if lists == nil {
-		lists = []requirements{withArchitecture(nil, arch)}
+		lists = []images.Requirements{images.WithArchitecture(nil, arch)}
 	}
 	for _, list := range lists {
 		image.Requirements = list

@@ -4,11 +4,11 @@ import (
 	"slices"
 	"strings"
 
-	corev1 "k8s.io/api/core/v1"
-
 	"tenon.sh/api/awsv1"
 	"tenon.sh/engine"
+	"tenon.sh/provider/aws/assortment"
 	"tenon.sh/provider/aws/find"
+	"tenon.sh/provider/aws/images"
 	"tenon.sh/provider/aws/price"
 	"tenon.sh/provider/aws/size"
 )
@@ -16,7 +16,7 @@ import (
 // compile makes the catalog of a class out of parts that classes share: labels by system, what nodes have by settings,
 // offerings by zones.
 func (m *Market) compile(s *stock, book price.Book, want Want) ([]engine.InstanceType, error) {
-	system := keyOf(s.edit, awsv1.IsWindows(want.Settings.Family), find.WindowsBuild(want.Settings.Family))
+	system := keyOf(s.edit, awsv1.IsWindows(want.Settings.Family), images.WindowsBuild(want.Settings.Family))
 	labels := kept(m.shelf, "labels"+system+groupKey(want.Group), keptFor, func() []map[string][]string { return m.labels(s, want) })
 
 	byName := func(kind string) *engine.InstanceType {
@@ -35,7 +35,9 @@ func (m *Market) compile(s *stock, book price.Book, want Want) ([]engine.Instanc
 
 	places := want.places()
 	zones := keyOf(s.edit, book.Edit, places)
-	offerings := kept(m.shelf, "offerings"+zones, keptFor, func() [][]engine.Offering { return offeringsOf(s, book, places) })
+	offerings := kept(m.shelf, "offerings"+zones, keptFor, func() [][]engine.Offering {
+		return assortment.Offerings(s.types, s.zones, book, zonesOf(places))
+	})
 
 	reserved := ""
 	if len(want.Reservations) > 0 {
@@ -44,38 +46,23 @@ func (m *Market) compile(s *stock, book price.Book, want Want) ([]engine.Instanc
 	kinds := imageKinds(want.Images)
 	whole := "catalog" + system + groupKey(want.Group) + settings + zones + keyOf(want.Demands, kinds) + reserved
 	return kept(m.shelf, whole, keptFor, func() []engine.InstanceType {
-		types := make([]engine.InstanceType, 0, len(s.types))
-		for i := range s.types {
-			f := &s.types[i]
-			if !f.Meets(&want.Demands) || !runs(kinds, labels[i]) {
-				continue
+		return assortment.Select(s.types, &want.Demands, kinds, labels, made.list, func(i int) []engine.Offering {
+			if more := m.reservedOfferings(&s.types[i], book, want.Reservations, places); len(more) > 0 {
+				return slices.Concat(offerings[i], more)
 			}
-			sold := offerings[i]
-			if more := m.reservedOfferings(f, book, want.Reservations, places); len(more) > 0 {
-				sold = slices.Concat(sold, more)
-			}
-			if len(sold) > 0 {
-				have := made.list[i]
-				types = append(types, engine.InstanceType{Name: f.Name, Labels: labels[i], Capacity: have.capacity, Overhead: have.overhead, Offerings: sold})
-			}
-		}
-		return slices.Clip(types)
+			return offerings[i]
+		})
 	}), nil
 }
 
 // imageKinds are the different requirements of a class's images, in order of preference.
-func imageKinds(images []awsv1.AMI) (out [][]corev1.NodeSelectorRequirement) {
-	for _, image := range images {
-		if !slices.ContainsFunc(out, func(k []corev1.NodeSelectorRequirement) bool { return keyOf(k) == keyOf(image.Requirements) }) {
+func imageKinds(amis []awsv1.AMI) (out []images.Requirements) {
+	for _, image := range amis {
+		if !slices.ContainsFunc(out, func(k images.Requirements) bool { return keyOf(k) == keyOf(image.Requirements) }) {
 			out = append(out, image.Requirements)
 		}
 	}
 	return out
-}
-
-// runs reports whether any image runs on machines with these labels. While no image has been found, all may.
-func runs(kinds [][]corev1.NodeSelectorRequirement, labels map[string][]string) bool {
-	return len(kinds) == 0 || slices.ContainsFunc(kinds, func(k []corev1.NodeSelectorRequirement) bool { return find.Fits(k, labels) })
 }
 
 func groupKey(g *find.PlacementGroup) string {

@@ -181,7 +181,7 @@ func (m *Market) describeTypes(ctx context.Context) (out []size.Figures, err err
 			return nil, fmt.Errorf("ask for instance types: %w", err)
 		}
 		for i := range page.InstanceTypes {
-			if f := size.FiguresOf(&page.InstanceTypes[i], m.static); f.Architecture != "" && f.VCPUs > 0 {
+			if f := FiguresOf(&page.InstanceTypes[i], m.static); f.Architecture != "" && f.VCPUs > 0 {
 				out = append(out, f)
 			}
 		}

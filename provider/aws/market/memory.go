@@ -12,7 +12,7 @@ import (
 
 	"tenon.sh/api/awsv1"
 	"tenon.sh/engine"
-	"tenon.sh/provider/aws/find"
+	"tenon.sh/provider/aws/images"
 )
 
 // memoryAge is how long it is remembered what a node was seen to have.
@@ -55,7 +55,7 @@ func (m *Memory) Saw(kind, image string, bytes int64) {
 
 // of is what is known about nodes started from these images, by type. Of a type that several images are for the first
 // image counts that fits it.
-func (m *Memory) of(images []awsv1.AMI, types func(kind string) *engine.InstanceType) map[string]int64 {
+func (m *Memory) of(amis []awsv1.AMI, types func(kind string) *engine.InstanceType) map[string]int64 {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	now := m.clock.Now()
@@ -65,14 +65,14 @@ func (m *Memory) of(images []awsv1.AMI, types func(kind string) *engine.Instance
 			delete(m.seen, key)
 			continue
 		}
-		if !slices.ContainsFunc(images, func(i awsv1.AMI) bool { return i.ID == key.image }) {
+		if !slices.ContainsFunc(amis, func(i awsv1.AMI) bool { return i.ID == key.image }) {
 			continue
 		}
 		t := types(key.kind)
 		if t == nil {
 			continue
 		}
-		if image := find.ImageFor(images, t); image != nil && image.ID == key.image {
+		if image := images.For(amis, t); image != nil && image.ID == key.image {
 			out[key.kind] = s.bytes
 		}
 	}

@@ -15,39 +15,6 @@ import (
 // anything else, the dearest first.
 const reservedPart = 1e-7
 
-// offeringsOf lists where every type is sold without a reservation, in the order of the stock. What has no price is listed
-// as sold out: it cannot be bought, but machines of it are not what nobody sells.
-func offeringsOf(s *stock, book price.Book, places []place) [][]engine.Offering {
-	labels := map[string]map[string]string{}
-	for _, p := range places {
-		if p.ZoneID != "" {
-			labels[p.Zone] = map[string]string{awsv1.ZoneIDLabelKey: p.ZoneID}
-		}
-	}
-	out := make([][]engine.Offering, len(s.types))
-	for i := range s.types {
-		f := &s.types[i]
-		onDemand, priced := book.OnDemand(f.Name)
-		for _, p := range places {
-			if _, sold := slices.BinarySearch(s.zones[f.Name], p.Zone); !sold {
-				continue
-			}
-			if f.OnDemand {
-				out[i] = append(out[i], engine.Offering{Zone: p.Zone, CapacityType: v1.CapacityTypeOnDemand, Labels: labels[p.Zone], Price: onDemand, SoldOut: !priced})
-			}
-			if f.Spot {
-				spot, known := book.Spot(f.Name, p.Zone)
-				if !known {
-					spot = onDemand
-				}
-				out[i] = append(out[i], engine.Offering{Zone: p.Zone, CapacityType: v1.CapacityTypeSpot, Labels: labels[p.Zone], Price: spot, SoldOut: !known})
-			}
-		}
-		out[i] = slices.Clip(out[i])
-	}
-	return out
-}
-
 // reservedOfferings lists the reservations of a type in the class's zones.
 func (m *Market) reservedOfferings(f *size.Figures, book price.Book, reservations []awsv1.CapacityReservation, places []place) (out []engine.Offering) {
 	onDemand, _ := book.OnDemand(f.Name)

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"tenon.sh/api/awsv1"
+	"tenon.sh/provider/aws/assortment"
 	"tenon.sh/provider/aws/find"
 	"tenon.sh/provider/aws/size"
 	"tenon.sh/provider/aws/soldout"
@@ -26,8 +27,8 @@ type Want struct {
 
 // place is a zone that the class has subnets in.
 type place struct {
-	Zone, ZoneID string
-	subnets      []string
+	assortment.Place
+	subnets []string
 }
 
 // places are the zones of the class's subnets, in order.
@@ -36,12 +37,20 @@ func (w *Want) places() (out []place) {
 		i := slices.IndexFunc(out, func(p place) bool { return p.Zone == s.Zone })
 		if i < 0 {
 			i = len(out)
-			out = append(out, place{Zone: s.Zone})
+			out = append(out, place{Place: assortment.Place{Zone: s.Zone}})
 		}
 		out[i].ZoneID = cmp.Or(out[i].ZoneID, s.ZoneID)
 		out[i].subnets = append(out[i].subnets, s.ID)
 	}
 	slices.SortFunc(out, func(a, b place) int { return cmp.Compare(a.Zone, b.Zone) })
+	return out
+}
+
+// zonesOf are the places as zones.
+func zonesOf(places []place) (out []assortment.Place) {
+	for _, p := range places {
+		out = append(out, p.Place)
+	}
 	return out
 }
 

@@ -71,8 +71,8 @@ func (f *Figures) storage(s *Settings) resource.Quantity {
 
 func (f *Figures) gpus(manufacturer string) (n int) {
 	for _, g := range f.GPUs {
-		if g.Manufacturer == manufacturer {
-			n += g.Count
+		if strings.EqualFold(g.Manufacturer, manufacturer) {
+			n += g.number()
 		}
 	}
 	return n

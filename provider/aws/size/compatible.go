@@ -36,9 +36,9 @@ func (f *Figures) Meets(d *Demands) bool {
 		return false
 	case d.Family == awsv1.FamilyAL2023 && strings.HasPrefix(f.Name, "a1."): // its processors are too old for the image
 		return false
-	case d.NestedVirtualization && !f.NestedVirtualization:
+	case d.NestedVirtualization && !f.Untold && !f.NestedVirtualization:
 		return false
-	case d.PlacementStrategy != "" && !slices.Contains(f.Strategies, d.PlacementStrategy):
+	case d.PlacementStrategy != "" && !f.Untold && !slices.Contains(f.Strategies, d.PlacementStrategy):
 		return false
 	case d.ConnectionTracking && f.Hypervisor != "nitro":
 		return false

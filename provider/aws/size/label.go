@@ -47,6 +47,9 @@ func (f *Figures) Labels(region, family, windowsBuild string) map[string][]strin
 		awsv1.AcceleratorCountLabelKey:        nil,
 	}
 	f.addDevices(labels)
+	if f.Untold {
+		delete(labels, awsv1.NitroSandboxLabelKey)
+	}
 	return labels
 }
 
@@ -56,7 +59,7 @@ func (f *Figures) addDevices(labels map[string][]string) {
 		gpu := f.GPUs[0]
 		labels[awsv1.GPUNameLabelKey] = one(kebab(gpu.Name))
 		labels[awsv1.GPUManufacturerLabelKey] = one(kebab(gpu.Manufacturer))
-		labels[awsv1.GPUCountLabelKey] = number(gpu.Count)
+		labels[awsv1.GPUCountLabelKey] = number(gpu.number())
 		labels[awsv1.GPUMemoryLabelKey] = number(gpu.MemoryMiB)
 	}
 	devices := f.Neurons

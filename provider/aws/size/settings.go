@@ -8,6 +8,9 @@ import (
 	"tenon.sh/provider/aws/kubelet"
 )
 
+// DefaultMemoryOverhead is the part of a machine's nominal memory that its hypervisor takes, at most.
+const DefaultMemoryOverhead = 0.075
+
 // Settings is what a class asks for, as far as the size of its nodes depends on it. Classes that differ in other things
 // only have nodes of the same sizes.
 type Settings struct {

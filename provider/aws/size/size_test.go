@@ -16,7 +16,9 @@ import (
 	"tenon.sh/api/awsv1"
 	"tenon.sh/engine"
 	"tenon.sh/provider/aws/awstest"
+	"tenon.sh/provider/aws/images"
 	"tenon.sh/provider/aws/kubelet"
+	"tenon.sh/provider/aws/market"
 	"tenon.sh/provider/aws/size"
 )
 
@@ -35,7 +37,7 @@ func figures(t *testing.T, names ...string) map[string]size.Figures {
 	}
 	out := map[string]size.Figures{}
 	for i := range answer.InstanceTypes {
-		f := size.FiguresOf(&answer.InstanceTypes[i], nil)
+		f := market.FiguresOf(&answer.InstanceTypes[i], nil)
 		out[f.Name] = f
 	}
 	for _, name := range names {
@@ -306,5 +308,32 @@ func TestWhatHasAcceleratorsOrNoHypervisorIsExotic(t *testing.T) {
 		if got := size.Exotic(&engine.InstanceType{Name: name, Capacity: f.Capacity(s, 0)}); got != (name != "m5.large") {
 			t.Errorf("%s: %v", name, got)
 		}
+	}
+}
+
+// EC2 counts no GPU where a machine gets a part of one.
+func TestAPartOfAGPUIsOneGPU(t *testing.T) {
+	t.Parallel()
+	info := &ec2types.InstanceTypeInfo{
+		InstanceType:  "g6f.large",
+		VCpuInfo:      &ec2types.VCpuInfo{DefaultVCpus: aws.Int32(2)},
+		MemoryInfo:    &ec2types.MemoryInfo{SizeInMiB: aws.Int64(8192)},
+		ProcessorInfo: &ec2types.ProcessorInfo{SupportedArchitectures: []ec2types.ArchitectureType{"x86_64"}},
+		GpuInfo: &ec2types.GpuInfo{Gpus: []ec2types.GpuDeviceInfo{{
+			Name: aws.String("L4"), Manufacturer: aws.String("NVIDIA"), Count: aws.Int32(0), MemoryInfo: &ec2types.GpuDeviceMemoryInfo{SizeInMiB: aws.Int32(2861)},
+		}}},
+	}
+	f := market.FiguresOf(info, nil)
+	is(t, "g6f.large", f.Capacity(settings(t, "AL2023", "", nil, 0, 0), 0), awsv1.ResourceNVIDIAGPU, "1")
+	labels := f.Labels("us-west-2", "AL2023", "")
+	if got := labels[awsv1.GPUCountLabelKey]; !slices.Equal(got, []string{"1"}) {
+		t.Errorf("its label says %q GPUs", got)
+	}
+	image := images.For([]awsv1.AMI{
+		{ID: "standard", Requirements: images.Kinds(awsv1.Alias{Family: "AL2023"})[0]},
+		{ID: "nvidia", Requirements: images.Kinds(awsv1.Alias{Family: "AL2023"})[2]},
+	}, &engine.InstanceType{Labels: labels})
+	if image == nil || image.ID != "nvidia" {
+		t.Errorf("it is started from %v, without a driver", image)
 	}
 }

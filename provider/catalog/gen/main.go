@@ -2,8 +2,8 @@
 //
 //	go run ./provider/catalog/gen < aws-instance-types.csv > provider/catalog/data/aws.txt
 //
-// It only selects and shortens: types without a price are left out, as are types that the catalog's image (Amazon
-// Linux 2023) does not run on. What the figures mean for a node is worked out in package catalog.
+// It only shortens: every type of the table is there, one without a price has a dash. What the figures mean for a node is
+// worked out in provider/aws/size.
 package main
 
 import (
@@ -20,7 +20,7 @@ import (
 var columns = []string{
 	"instance_type", "on_demand_usd_hour_us_east_1", "arch", "cpu_manufacturer", "vcpus", "memory_mib", "clock_mhz",
 	"hypervisor", "encryption_in_transit", "local_nvme_gb", "ebs_bandwidth_mbps", "network_bandwidth_mbps",
-	"default_card_enis", "ipv4_per_eni", "branch_enis",
+	"default_card_enis", "ipv4_per_eni", "branch_enis", "max_enis", "network_cards",
 }
 
 // extras are the figures that few types have. Each becomes one word, "gpu=1/t4/nvidia/16384".
@@ -52,9 +52,7 @@ func convert(in io.Reader, out io.Writer) error {
 		for i, name := range rows[0] {
 			field[name] = row[i]
 		}
-		if field["on_demand_usd_hour_us_east_1"] != "" && !strings.HasPrefix(field["instance_type"], "a1.") {
-			lines = append(lines, line(field))
-		}
+		lines = append(lines, line(field))
 	}
 	slices.Sort(lines)
 	_, err = fmt.Fprintf(out, "# %s [%s]\n%s\n", strings.Join(columns, " "),

@@ -1,4 +1,4 @@
-package find
+package images
 
 import (
 	"cmp"
@@ -17,26 +17,27 @@ const (
 	arm64 = v1.ArchitectureARM64
 )
 
-type requirements = []corev1.NodeSelectorRequirement
+// Requirements are those of one kind of machine.
+type Requirements = []corev1.NodeSelectorRequirement
 
 // standard machines have no accelerator of any make.
-func standard() requirements {
-	return requirements{
+func standard() Requirements {
+	return Requirements{
 		{Key: awsv1.AcceleratorCountLabelKey, Operator: corev1.NodeSelectorOpDoesNotExist},
 		{Key: awsv1.GPUCountLabelKey, Operator: corev1.NodeSelectorOpDoesNotExist},
 	}
 }
 
-func nvidia() requirements {
-	return requirements{{Key: awsv1.GPUCountLabelKey, Operator: corev1.NodeSelectorOpExists}}
+func nvidia() Requirements {
+	return Requirements{{Key: awsv1.GPUCountLabelKey, Operator: corev1.NodeSelectorOpExists}}
 }
 
-func neuron() requirements {
-	return requirements{{Key: awsv1.AcceleratorCountLabelKey, Operator: corev1.NodeSelectorOpExists}}
+func neuron() Requirements {
+	return Requirements{{Key: awsv1.AcceleratorCountLabelKey, Operator: corev1.NodeSelectorOpExists}}
 }
 
-func windows(build string) requirements {
-	return requirements{
+func windows(build string) Requirements {
+	return Requirements{
 		{Key: corev1.LabelOSStable, Operator: corev1.NodeSelectorOpIn, Values: []string{"windows"}},
 		{Key: corev1.LabelWindowsBuild, Operator: corev1.NodeSelectorOpIn, Values: []string{build}},
 	}
@@ -56,15 +57,15 @@ func WindowsBuild(family string) string {
 }
 
 // kinds are lists of requirements that each have the architecture too.
-func kinds(arch string, lists ...requirements) (out []requirements) {
+func kinds(arch string, lists ...Requirements) (out []Requirements) {
 	for _, list := range lists {
-		out = append(out, withArchitecture(list, arch))
+		out = append(out, WithArchitecture(list, arch))
 	}
 	return out
 }
 
-// withArchitecture adds the architecture, and puts the requirements in the order in which a class's status has them.
-func withArchitecture(list requirements, arch string) requirements {
+// WithArchitecture adds the architecture, and puts the requirements in the order in which a class's status has them.
+func WithArchitecture(list Requirements, arch string) Requirements {
 	list = append(slices.Clone(list), corev1.NodeSelectorRequirement{Key: corev1.LabelArchStable, Operator: corev1.NodeSelectorOpIn, Values: []string{arch}})
 	slices.SortFunc(list, func(a, b corev1.NodeSelectorRequirement) int {
 		return cmp.Or(cmp.Compare(len(a.Key), len(b.Key)), cmp.Compare(a.Key, b.Key))
@@ -72,8 +73,8 @@ func withArchitecture(list requirements, arch string) requirements {
 	return list
 }
 
-// ImageFor is the first image that machines of a type can be started from, or nil.
-func ImageFor(amis []awsv1.AMI, t *engine.InstanceType) *awsv1.AMI {
+// For is the first image that machines of a type can be started from, or nil.
+func For(amis []awsv1.AMI, t *engine.InstanceType) *awsv1.AMI {
 	for i := range amis {
 		if Fits(amis[i].Requirements, t.Labels) {
 			return &amis[i]
@@ -105,8 +106,8 @@ func Fits(list []corev1.NodeSelectorRequirement, labels map[string][]string) boo
 	return true
 }
 
-// textOf is the same for the same requirements.
-func textOf(list requirements) string {
+// TextOf is the same for the same requirements.
+func TextOf(list Requirements) string {
 	var b strings.Builder
 	for _, r := range list {
 		b.WriteString(r.Key + " " + string(r.Operator) + " " + strings.Join(r.Values, ",") + ";")

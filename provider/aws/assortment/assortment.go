@@ -1,0 +1,148 @@
+// Package assortment lists what a class can buy of the instance types there are: each with its labels, what a node of it has, and
+// where it is sold at which price. It only computes: the figures, the prices and what has no capacity come from package
+// market, which asks EC2, or from package catalog, where they are built in.
+package assortment
+
+import (
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"tenon.sh/api/awsv1"
+	v1 "tenon.sh/api/v1"
+	"tenon.sh/engine"
+	"tenon.sh/provider/aws/expression"
+	"tenon.sh/provider/aws/images"
+	"tenon.sh/provider/aws/size"
+)
+
+// Place is a zone that machines of a class can be in.
+type Place struct {
+	Zone string
+	// ZoneID is the zone's name in all accounts, "" if it is not known.
+	ZoneID string
+	// Region is that of the zone where machines may be in several regions, else "".
+	Region string
+}
+
+// labels are those of the machines there.
+func (p *Place) labels() map[string]string {
+	var labels map[string]string
+	for _, l := range []struct{ key, value string }{{awsv1.ZoneIDLabelKey, p.ZoneID}, {corev1.LabelTopologyRegion, p.Region}} {
+		if l.value == "" {
+			continue
+		}
+		if labels == nil {
+			labels = map[string]string{}
+		}
+		labels[l.key] = l.value
+	}
+	return labels
+}
+
+// Prices says what machines cost, in USD per hour; false if nobody knows.
+type Prices interface {
+	OnDemand(kind string) (float64, bool)
+	Spot(kind, zone string) (float64, bool)
+}
+
+// Labels are those of every type, in their order, for machines of a family of images in a region.
+func Labels(types []size.Figures, region, family string) []map[string][]string {
+	out := make([]map[string][]string, len(types))
+	words := words{}
+	for i := range types {
+		out[i] = types[i].Labels(region, family, images.WindowsBuild(family))
+		for key, values := range out[i] {
+			out[i][key] = words.share(values)
+		}
+	}
+	return out
+}
+
+// words holds lists of label values that many types share.
+type words map[string][]string
+
+func (w words) share(values []string) []string {
+	if len(values) == 0 {
+		return []string{} // not null in a snapshot
+	}
+	if len(values) > 1 {
+		return values
+	}
+	if w[values[0]] == nil {
+		w[values[0]] = values
+	}
+	return w[values[0]]
+}
+
+// Size is what a node of a type has, and what it keeps back.
+type Size struct{ Capacity, Overhead corev1.ResourceList }
+
+// Sizes are those of every type, in their order. The calculator may be nil, see size.Computed; learned is the memory that nodes
+// were seen to have, by type. The error says why one cannot be told.
+func Sizes(types []size.Figures, settings *size.Settings, calculator *expression.Calculator, learned map[string]int64) ([]Size, error) {
+	out := make([]Size, len(types))
+	for i := range types {
+		f := &types[i]
+		computed, _, err := f.Computed(settings, calculator)
+		if err != nil {
+			return nil, err
+		}
+		out[i] = Size{f.Capacity(computed, learned[f.Name]), f.Overhead(computed)}
+	}
+	return out, nil
+}
+
+// Offerings lists where every type is sold without a reservation, in the order of the types. Zones are those that a type is
+// sold in, in order; nil means everywhere. What has no price is listed as sold out: it cannot be bought, but machines of it are
+// not what nobody sells.
+func Offerings(types []size.Figures, zones map[string][]string, prices Prices, places []Place) [][]engine.Offering {
+	labels := make([]map[string]string, len(places))
+	for i := range places {
+		labels[i] = places[i].labels()
+	}
+	out := make([][]engine.Offering, len(types))
+	for i := range types {
+		f := &types[i]
+		onDemand, priced := prices.OnDemand(f.Name)
+		for j, p := range places {
+			if _, sold := slices.BinarySearch(zones[f.Name], p.Zone); !sold && zones != nil {
+				continue
+			}
+			if f.OnDemand {
+				out[i] = append(out[i], engine.Offering{Zone: p.Zone, CapacityType: v1.CapacityTypeOnDemand, Labels: labels[j], Price: onDemand, SoldOut: !priced})
+			}
+			if f.Spot {
+				spot, known := prices.Spot(f.Name, p.Zone)
+				if !known {
+					spot = onDemand
+				}
+				out[i] = append(out[i], engine.Offering{Zone: p.Zone, CapacityType: v1.CapacityTypeSpot, Labels: labels[j], Price: spot, SoldOut: !known})
+			}
+		}
+		out[i] = slices.Clip(out[i])
+	}
+	return out
+}
+
+// Select makes a class's catalog: the types that meet its demands, that one of its images is for, and that are sold. Labels,
+// sizes and what is sold are in the order of the types. While no image has been found, all types may do.
+func Select(types []size.Figures, demands *size.Demands, kinds []images.Requirements, labels []map[string][]string, sizes []Size, sold func(i int) []engine.Offering) []engine.InstanceType {
+	out := make([]engine.InstanceType, 0, len(types))
+	for i := range types {
+		f := &types[i]
+		if !f.Meets(demands) || !runs(kinds, labels[i]) {
+			continue
+		}
+		if offerings := sold(i); len(offerings) > 0 {
+			out = append(out, engine.InstanceType{
+				Name: f.Name, Labels: labels[i], Capacity: sizes[i].Capacity, Overhead: sizes[i].Overhead, Offerings: offerings,
+			})
+		}
+	}
+	return slices.Clip(out)
+}
+
+func runs(kinds []images.Requirements, labels map[string][]string) bool {
+	return len(kinds) == 0 || slices.ContainsFunc(kinds, func(k images.Requirements) bool { return images.Fits(k, labels) })
+}

@@ -1,0 +1,128 @@
+package catalog
+
+import (
+	_ "embed"
+	"fmt"
+	"strconv"
+	"strings"
+	"sync"
+
+	"tenon.sh/provider/aws/size"
+)
+
+// awsFigures is the output of the program in folder gen.
+//
+//go:embed data/aws.txt
+var awsFigures string
+
+// BuiltIn are the figures of EC2's instance types that come with the program, ordered by name, and their prices on demand in
+// us-east-1, in USD per hour. Not every type has one. Nobody changes them.
+func BuiltIn() ([]size.Figures, map[string]float64) { return builtIn() }
+
+var builtIn = sync.OnceValues(func() ([]size.Figures, map[string]float64) {
+	var figures []size.Figures
+	prices := map[string]float64{}
+	for line := range strings.Lines(awsFigures) {
+		if strings.HasPrefix(line, "#") {
+			continue
+		}
+		r := figureReader{words: strings.Fields(line)}
+		f, price := r.read()
+		if r.err != nil {
+			panic(fmt.Sprintf("data/aws.txt is damaged: %v: %s", r.err, line))
+		}
+		figures = append(figures, f)
+		if price > 0 {
+			prices[f.Name] = price
+		}
+	}
+	return figures, prices
+})
+
+// figureReader reads one line of data/aws.txt. Figures that EC2 does not give are dashes: "" or 0.
+type figureReader struct {
+	words []string
+	err   error
+}
+
+func (r *figureReader) text(i int) string {
+	if i >= len(r.words) {
+		r.err = fmt.Errorf("%d words", len(r.words))
+		return ""
+	}
+	if r.words[i] == "-" {
+		return ""
+	}
+	return r.words[i]
+}
+
+func (r *figureReader) number(i int) int {
+	n, err := strconv.Atoi(orZero(r.text(i)))
+	if err != nil {
+		r.err = err
+	}
+	return n
+}
+
+func orZero(text string) string {
+	if text == "" {
+		return "0"
+	}
+	return text
+}
+
+func (r *figureReader) read() (f size.Figures, price float64) {
+	price, err := strconv.ParseFloat(orZero(r.text(1)), 64)
+	if err != nil {
+		r.err = err
+	}
+	f = size.Figures{
+		Name: r.text(0), Architecture: r.text(2), Manufacturer: r.text(3), VCPUs: r.number(4), MemoryMiB: int64(r.number(5)),
+		ClockMHz: r.number(6), Hypervisor: r.text(7), Encrypts: r.text(8) == "true", StoreGB: int64(r.number(9)),
+		EBSMbps: r.number(10), NetworkMbps: int64(r.number(11)), IPv4PerENI: r.number(13), BranchENIs: r.number(14),
+		OnDemand: true, Spot: true, Untold: true,
+	}
+	f.NVMeGB = f.StoreGB
+	f.ENA = f.Hypervisor != "xen"
+	f.Cards = cards(r.number(12), r.number(15), r.number(16))
+	for _, extra := range r.words[min(len(r.words), 17):] {
+		kind, values, _ := strings.Cut(extra, "=")
+		r.device(&f, kind, figureReader{words: strings.Split(values, "/")})
+	}
+	return f, price
+}
+
+// cards are the interfaces that each network card takes: first those of the default card, the rest of all shared evenly.
+func cards(first, all, n int) (out []int) {
+	for i := range n {
+		if i == 0 {
+			out = append(out, first)
+			continue
+		}
+		out = append(out, (all-first)/(n-1))
+	}
+	return out
+}
+
+func (r *figureReader) device(f *size.Figures, kind string, parts figureReader) {
+	switch kind {
+	case "gpu":
+		f.GPUs = []size.Device{{Count: parts.number(0), Name: parts.text(1), Manufacturer: parts.text(2), MemoryMiB: int64(parts.number(3))}}
+	case "accelerator":
+		f.Accelerators = []size.Device{{Count: parts.number(0), Name: parts.text(1), Manufacturer: parts.text(2)}}
+	case "neuron":
+		// The model stands with the accelerators, which come first.
+		device := size.Device{Count: parts.number(0), Manufacturer: "aws", Cores: parts.number(1) / max(parts.number(0), 1)}
+		if len(f.Accelerators) > 0 {
+			device.Name = f.Accelerators[0].Name
+		}
+		f.Neurons = []size.Device{device}
+	case "efa":
+		f.EFA = parts.number(0)
+	default:
+		r.err = fmt.Errorf("unknown word %q", kind)
+	}
+	if parts.err != nil {
+		r.err = parts.err
+	}
+}
