@@ -136,10 +136,14 @@ func rewriteFiles(before, after []convert.File) error {
 // writeConversion says what was done and what is left to do.
 func writeConversion(out io.Writer, result convert.Result) error {
 	var text strings.Builder
-	if result.Converted+result.Touched == 0 {
+	if result.Converted+result.Mended+result.Touched == 0 {
 		text.WriteString("Nothing to convert: no object is of an older API.\n")
 	} else {
-		fmt.Fprintf(&text, "%s of older APIs converted, names changed in %s.\n", count(result.Converted, "object"), count(result.Touched, "other object"))
+		fmt.Fprintf(&text, "%s of older APIs converted, ", count(result.Converted, "object"))
+		if result.Mended > 0 {
+			fmt.Fprintf(&text, "%s of today mended, ", count(result.Mended, "object"))
+		}
+		fmt.Fprintf(&text, "names changed in %s.\n", count(result.Touched, "other object"))
 	}
 	titles := map[convert.NoteKind]string{
 		convert.ToDo:    "To be filled in:",

@@ -28,8 +28,9 @@ type Options struct {
 type Result struct {
 	Files []File // those that were read, in their order
 	Notes []Note // in order of kind; in each kind as found
-	// Converted counts the objects of older APIs, Touched the other objects in which a name was changed.
-	Converted, Touched int
+	// Converted counts the objects of older APIs, Mended those of today that held something older, Touched the other objects in
+	// which a name was changed.
+	Converted, Mended, Touched int
 }
 
 // A NoteKind says what a note asks of its reader.
@@ -68,7 +69,7 @@ func Files(files []File, opt Options) (Result, error) {
 	if err := c.run(); err != nil {
 		return Result{}, err
 	}
-	result := Result{Notes: c.notes, Converted: c.converted, Touched: c.touched}
+	result := Result{Notes: c.notes, Converted: c.converted, Mended: c.mended, Touched: c.touched}
 	slices.SortStableFunc(result.Notes, func(a, b Note) int { return cmp.Compare(a.Kind, b.Kind) })
 	for i, file := range files {
 		text, err := writeDocuments(documents[i])
@@ -88,6 +89,7 @@ type conversion struct {
 	pools              []pool
 	notes              []Note
 	converted, touched int
+	mended             int // objects of today
 }
 
 func (c *conversion) note(kind NoteKind, o *object, format string, args ...any) {
@@ -121,6 +123,8 @@ func (c *conversion) convert(o *object) error {
 		"karpenter.sh/v1beta1/NodeClaim":                 c.nodeClaim,
 		"karpenter.k8s.aws/v1beta1/EC2NodeClass":         c.nodeClass,
 		"karpenter.sh/v1/NodePool":                       c.poolOfToday,
+		"karpenter.sh/v1/NodeClaim":                      c.claimOfToday,
+		awsAPIVersion + "/" + awsKind:                    c.classOfToday,
 		"karpenter.sh/v1alpha5/ProvisionerList":          emptyList,
 		"karpenter.sh/v1beta1/NodePoolList":              emptyList,
 		"karpenter.sh/v1beta1/NodeClaimList":             emptyList,
@@ -134,7 +138,7 @@ func (c *conversion) convert(o *object) error {
 	if spec := field(o.node, "spec"); spec != nil && spec.Kind != yaml.MappingNode {
 		return errors.New("spec must be a mapping")
 	}
-	if o.apiVersion() != apiVersion {
+	if v := o.apiVersion(); v != apiVersion && v != awsAPIVersion {
 		c.converted++
 		o.document.changed = true
 	}
@@ -161,6 +165,7 @@ type object struct {
 	called   string     // what notes call it, once converted
 	added    []*yaml.Node
 	dropped  bool
+	mended   bool
 }
 
 func (o *object) apiVersion() string { return scalar(field(o.node, "apiVersion")) }

@@ -155,6 +155,8 @@ func TestWhatCannotBeReadIsNamedInOneLine(t *testing.T) {
 	for _, test := range []struct{ name, text, want string }{
 		{"no YAML", "a: 1\n---\na: [\n", "read x.yaml: yaml: line 3"},
 		{"a template", "a: {{ .Values.a }}\nb: [\n", "render it first"},
+		{"a template that is YAML", "a: {{ .Values.a }}\n", "x.yaml: line 1: a key is a mapping; it is a template, which holds {{ .Values.a }}"},
+		{"a variable in braces", "a: {b: ${C}}\n", "nobody has filled in its variable ${C}"},
 		{"seconds that are none", "apiVersion: karpenter.sh/v1alpha5\nkind: Provisioner\nmetadata: {name: p}\nspec: {ttlSecondsAfterEmpty: soon}\n",
 			`x.yaml, line 1: Provisioner p: spec.ttlSecondsAfterEmpty is "soon": it must be a whole number of seconds`},
 		{"negative seconds", "apiVersion: karpenter.sh/v1alpha5\nkind: Provisioner\nspec: {ttlSecondsUntilExpired: -1}\n", "Provisioner without a name"},

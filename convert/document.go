@@ -4,12 +4,15 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"regexp"
 	"slices"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
+
+	"tenon.sh/unrendered"
 )
 
 // A document is one YAML document of a file.
@@ -66,11 +69,14 @@ func (d *document) read() error {
 	var root yaml.Node
 	// Empty lines before it let the library count lines from the file's beginning.
 	if err := yaml.Unmarshal([]byte(strings.Repeat("\n", d.from)+d.text), &root); err != nil {
-		hint := ""
-		if strings.Contains(d.text, "{{") {
-			hint = " (it looks like a template: render it first)"
+		problem := strings.Join(strings.Fields(err.Error()), " ")
+		if unready := unrendered.Problem(d.file, d.text); unready != "" {
+			problem += "; " + unready
 		}
-		return fmt.Errorf("%s%s", strings.Join(strings.Fields(err.Error()), " "), hint)
+		return errors.New(problem)
+	}
+	if line := keyThatIsNoText(&root); line > 0 { // {{ .Values.name }} is YAML: a mapping with a mapping for a key
+		return fmt.Errorf("line %d: a key is a mapping; %s", line, cmp.Or(unrendered.Problem(d.file, d.text), "Kubernetes knows no such keys"))
 	}
 	if name := containsItself(&root, map[*yaml.Node]bool{}); name != "" {
 		return fmt.Errorf("line %d: the value of anchor &%s contains itself", d.from+1, name)
@@ -97,6 +103,19 @@ func (d *document) read() error {
 	}
 	d.objects = []*object{top}
 	return nil
+}
+
+// keyThatIsNoText is the line of a key that is a mapping or a list, 0 if there is none.
+func keyThatIsNoText(n *yaml.Node) int {
+	for i, child := range n.Content {
+		if n.Kind == yaml.MappingNode && i%2 == 0 && (child.Kind == yaml.MappingNode || child.Kind == yaml.SequenceNode) {
+			return child.Line
+		}
+		if line := keyThatIsNoText(child); line > 0 {
+			return line
+		}
+	}
+	return 0
 }
 
 // containsItself names an anchor whose value holds an alias for it, on the way from the root that is given as within.

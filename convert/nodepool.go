@@ -54,14 +54,6 @@ func (c *conversion) betaConsolidation(o *object, disruption *yaml.Node) {
 	}
 }
 
-// poolOfToday is a pool that needs no conversion but shares its class with some that do.
-func (c *conversion) poolOfToday(o *object) error {
-	c.renameIn(o)
-	ref := field(field(field(field(o.node, "spec"), "template"), "spec"), "nodeClassRef")
-	c.pools = append(c.pools, pool{object: o, ref: ref})
-	return nil
-}
-
 // updateClassRef turns apiVersion into group, and gives kind and group the values that they had if they were left out.
 func (c *conversion) updateClassRef(o *object, inner *yaml.Node) *yaml.Node {
 	old := below(inner, "nodeClassRef")

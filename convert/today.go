@@ -1,0 +1,200 @@
+package convert
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+
+	v1 "tenon.sh/api/v1"
+)
+
+// Objects that say they are of today, and hold fields or values of older APIs, are mended: the API server would refuse them, or
+// drop what it does not know.
+
+// mend notes what is mended in an object of today, which is written anew then.
+func (c *conversion) mend(kind NoteKind, o *object, format string, args ...any) {
+	c.note(kind, o, format, args...)
+	if !o.mended {
+		o.mended, o.document.changed = true, true
+		c.mended++
+	}
+}
+
+// poolOfToday looks through a pool of today. It may share its class with older pools, or move its own kubelet's fields there.
+func (c *conversion) poolOfToday(o *object) error {
+	c.renameIn(o)
+	spec := field(o.node, "spec")
+	if err := c.mendProvisioner(o, spec); err != nil {
+		return err
+	}
+	inner := field(field(spec, "template"), "spec")
+	c.mendDisruption(o, spec)
+	inner = cmp.Or(field(field(spec, "template"), "spec"), inner)
+	c.mendClassRef(o, inner)
+	if take(inner, "resources").key != nil {
+		c.mend(Lost, o, "spec.template.spec.resources: there is no such field any more")
+	}
+	kubelet := take(inner, "kubelet")
+	if kubelet.key != nil {
+		c.mend(Renamed, o, "spec.template.spec.kubelet became spec.kubelet of the node class")
+	}
+	c.pools = append(c.pools, pool{object: o, ref: field(inner, "nodeClassRef"), kubelet: kubelet.value})
+	return nil
+}
+
+// mendProvisioner moves what a Provisioner had directly below its spec to where a NodePool has it.
+func (c *conversion) mendProvisioner(o *object, spec *yaml.Node) error {
+	move := func(name, to string, path ...string) {
+		if p := take(spec, name); p.key != nil {
+			at := spec
+			for _, step := range path {
+				at = below(at, step)
+			}
+			put(at, to, p)
+			c.mend(Renamed, o, "spec.%s became spec.%s.%s", name, strings.Join(path, "."), to)
+		}
+	}
+	for _, name := range []string{"labels", "annotations"} {
+		move(name, name, "template", "metadata")
+	}
+	for _, name := range []string{"requirements", "taints", "startupTaints"} {
+		move(name, name, "template", "spec")
+	}
+	if limits := field(spec, "limits"); field(limits, "resources") != nil {
+		for _, p := range pairs(take(limits, "resources").value) {
+			put(limits, p.key.Value, p)
+		}
+		c.mend(Renamed, o, "spec.limits.resources became spec.limits")
+	}
+	if field(spec, "providerRef") != nil {
+		ref, _ := c.providerRef(o, spec)
+		set(below(below(spec, "template"), "spec"), "nodeClassRef", ref)
+		c.mend(Renamed, o, "spec.providerRef became spec.template.spec.nodeClassRef")
+	}
+	move("kubeletConfiguration", "kubelet", "template", "spec")
+	ttl := take(spec, "ttlSecondsUntilExpired")
+	switch seconds, err := wholeSeconds(ttl); {
+	case err != nil:
+		return err
+	case seconds != "":
+		put(below(below(spec, "template"), "spec"), "expireAfter", ttl.with(seconds))
+		c.mend(Renamed, o, "spec.ttlSecondsUntilExpired became spec.template.spec.expireAfter")
+	}
+	if field(spec, "consolidation") == nil && field(spec, "ttlSecondsAfterEmpty") == nil {
+		return nil
+	}
+	disruption, err := c.provisionerDisruption(o, spec)
+	if err != nil {
+		return err
+	}
+	for _, p := range pairs(disruption) {
+		set(below(spec, "disruption"), p.key.Value, p.value)
+	}
+	c.mend(Renamed, o, "spec.consolidation and spec.ttlSecondsAfterEmpty became spec.disruption")
+	return nil
+}
+
+// mendDisruption gives policies and reasons the names of today, and moves the age at which nodes end.
+func (c *conversion) mendDisruption(o *object, spec *yaml.Node) {
+	disruption := field(spec, "disruption")
+	policy := field(disruption, "consolidationPolicy")
+	if now := string(v1.WhenEmptyOrUnderutilized); scalar(policy) == "WhenUnderutilized" {
+		c.mend(Renamed, o, "consolidationPolicy %s became %s", policy.Value, now)
+		policy.Value = now
+	}
+	for _, budget := range items(field(disruption, "budgets")) {
+		for _, reason := range items(field(budget, "reasons")) {
+			for _, now := range v1.DisruptionReasons() {
+				if strings.EqualFold(reason.Value, string(now)) && reason.Value != string(now) {
+					c.mend(Renamed, o, "the budget's reason %s became %s", reason.Value, now)
+					reason.Value = string(now)
+				}
+			}
+		}
+	}
+	expire := take(disruption, "expireAfter")
+	if expire.key == nil {
+		return
+	}
+	inner := below(below(spec, "template"), "spec")
+	if now := field(inner, "expireAfter"); now != nil {
+		c.mend(Lost, o, "spec.disruption.expireAfter %s: spec.template.spec.expireAfter says %s", scalar(expire.value), scalar(now))
+		return
+	}
+	put(inner, "expireAfter", expire)
+	c.mend(Renamed, o, "spec.disruption.expireAfter became spec.template.spec.expireAfter")
+}
+
+// mendClassRef spells out the group and the kind, which older APIs took for granted or wrote as apiVersion.
+func (c *conversion) mendClassRef(o *object, inner *yaml.Node) {
+	ref := field(inner, "nodeClassRef")
+	if ref == nil || field(ref, "apiVersion") == nil && field(ref, "group") != nil && field(ref, "kind") != nil {
+		return
+	}
+	if group := groupOf(scalar(field(ref, "kind"))); field(ref, "group") == nil && field(ref, "apiVersion") == nil && group != "" {
+		set(ref, "group", word(group))
+	}
+	ref = c.updateClassRef(o, inner)
+	c.mend(Renamed, o, "nodeClassRef names group %s and kind %s", scalar(field(ref, "group")), scalar(field(ref, "kind")))
+}
+
+// groupOf is the API group of a kind of node class, "" for one that nobody knows.
+func groupOf(kind string) string {
+	switch kind {
+	case "NodeClass":
+		return "eks.amazonaws.com"
+	case "KWOKNodeClass":
+		return "karpenter.kwok.sh"
+	case "AKSNodeClass":
+		return "karpenter.azure.com"
+	}
+	return ""
+}
+
+// claimOfToday looks through a claim of today.
+func (c *conversion) claimOfToday(o *object) error {
+	c.renameIn(o)
+	spec := field(o.node, "spec")
+	if take(spec, "kubelet").key != nil {
+		c.mend(Lost, o, "spec.kubelet: the machine runs with it, and a new one takes it from the node class")
+	}
+	c.mendClassRef(o, spec)
+	return nil
+}
+
+// classOfToday looks through a class of today.
+func (c *conversion) classOfToday(o *object) error {
+	c.renameIn(o)
+	spec := field(o.node, "spec")
+	for _, selector := range []string{"amiSelector", "subnetSelector", "securityGroupSelector"} {
+		old := take(spec, selector)
+		if old.key == nil {
+			continue
+		}
+		s := selectorTerms(old)
+		c.noteNarrowed(o, selector, s)
+		if field(spec, selector+"Terms") == nil {
+			put(spec, selector+"Terms", pair{s.keyOrNew(), list(s.terms...)})
+		}
+		c.mend(Renamed, o, "spec.%s became spec.%sTerms", selector, selector)
+	}
+	if template := take(spec, "launchTemplate"); template.key != nil {
+		c.mend(Lost, o, "spec.launchTemplate %s: launch templates of one's own are not taken; put what it says into the class", scalar(template.value))
+	}
+	family := field(spec, "amiFamily")
+	images := len(items(field(spec, "amiSelectorTerms"))) > 0
+	if spec != nil && (scalar(family) == "Ubuntu" || !images && scalar(family) != "Custom") {
+		c.chooseImages(o, spec, "latest")
+		c.mend(Renamed, o, "the images of amiFamily %s are named in spec.amiSelectorTerms", cmp.Or(scalar(family), "AL2"))
+	}
+	tags := field(spec, "tags")
+	for _, p := range slices.Clone(pairs(tags)) {
+		if isRestrictedTag(p.key.Value) {
+			take(tags, p.key.Value)
+			c.mend(Lost, o, "spec.tags %s: the controller sets that tag itself", p.key.Value)
+		}
+	}
+	return nil
+}
