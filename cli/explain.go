@@ -52,7 +52,7 @@ Nothing is changed. The words are those of the events that the controller writes
 	}
 	flags := command.Flags()
 	flags.StringArrayVarP(&o.files, "filename", "f", nil, "file or folder of objects, - for standard input; can be repeated")
-	flags.StringVar(&o.instanceTypes, "instance-types", "", "file of instance types to plan with, as JSON")
+	o.addCatalogFlags(flags)
 	flags.StringVarP(&o.namespace, "namespace", "n", metav1.NamespaceDefault, "namespace of the pod")
 	flags.StringVarP(&o.output, "output", "o", "text", "text or json")
 	o.engineFlags.addFlags(flags)
@@ -224,23 +224,7 @@ func unlike(a, b string) int {
 	if a != "" && (strings.HasPrefix(b, a) || strings.HasSuffix(b, a)) {
 		return 1
 	}
-	before := make([]int, len(b)+1)
-	for j := range before {
-		before[j] = j
-	}
-	for i := range len(a) {
-		row := make([]int, len(b)+1)
-		row[0] = i + 1
-		for j := range len(b) {
-			change := before[j]
-			if a[i] != b[j] {
-				change++
-			}
-			row[j+1] = min(change, before[j+1]+1, row[j]+1)
-		}
-		before = row
-	}
-	return before[len(b)]
+	return scenario.Edits(a, b)
 }
 
 // writeRecord writes what an explanation consists of, for programs: an object of the given kind. Its fields are a contract.

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"tenon.sh/engine"
 	"tenon.sh/provider/catalog"
@@ -24,6 +25,7 @@ import (
 type planOptions struct {
 	files         []string
 	instanceTypes string
+	region        string
 	disrupt       bool
 	output        string
 	engineFlags
@@ -52,12 +54,18 @@ The exit status is 0 if every pod can be placed, 2 if some cannot, and 1 if the 
 	}
 	flags := command.Flags()
 	flags.StringArrayVarP(&o.files, "filename", "f", nil, "file or folder of objects, - for standard input; can be repeated")
-	flags.StringVar(&o.instanceTypes, "instance-types", "", "file of instance types to plan with, as JSON")
+	o.addCatalogFlags(flags)
 	flags.BoolVar(&o.disrupt, "disrupt", false, "say as well which nodes would be removed, and why the others stay")
 	flags.StringVarP(&o.output, "output", "o", "text", "text, json or yaml")
 	o.engineFlags.addFlags(flags)
 	o.liveOptions.addFlags(flags)
 	return command
+}
+
+// addCatalogFlags adds those that say what can be bought.
+func (o *planOptions) addCatalogFlags(flags *pflag.FlagSet) {
+	flags.StringVar(&o.instanceTypes, "instance-types", "", "file of instance types to plan with, as JSON")
+	flags.StringVar(&o.region, "region", "", "region of EC2 whose zones the built-in catalog offers, beside those that the files name (default: us-east-1 if they name none)")
 }
 
 // noFileArgs refuses arguments: who gives some has left out -f.
@@ -111,7 +119,10 @@ func (o *planOptions) print(out io.Writer, plan *engine.Plan) error {
 
 // read makes a snapshot of the files, or of the live cluster if none is named.
 func (o *planOptions) read(ctx context.Context, stdin io.Reader, notes io.Writer) (*scenario.Reading, error) {
-	in := scenario.Input{Now: time.Now().UTC()}
+	if o.region != "" && !catalog.IsRegion(o.region) {
+		return nil, fmt.Errorf("--region %s: this is no region of EC2, such as eu-west-1", o.region)
+	}
+	in := scenario.Input{Now: time.Now().UTC(), Region: o.region}
 	var err error
 	if o.instanceTypes != "" {
 		if in.InstanceTypes, err = readInstanceTypes(o.instanceTypes); err != nil {

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -39,7 +40,7 @@ and taints, which may buy what --catalog or --instance-types names, of the group
 	}
 	flags := command.Flags()
 	flags.StringArrayVarP(&o.files, "filename", "f", nil, "file or folder of objects, - for standard input; can be repeated")
-	flags.StringVar(&o.instanceTypes, "instance-types", "", "file of instance types to plan with, as JSON")
+	o.addCatalogFlags(flags)
 	flags.StringVar(&o.catalog, "catalog", "", "built-in catalog to plan with: aws or kwok; without NodePools, aws unless named")
 	flags.StringVarP(&o.output, "output", "o", "text", "text or json")
 	o.engineFlags.addFlags(flags)
@@ -76,7 +77,7 @@ func (o *savingsOptions) run(command *cobra.Command) error {
 // completed is the snapshot with the catalog that was named, and with pools if it has none.
 func (o *savingsOptions) completed(reading *scenario.Reading) (*engine.Snapshot, error) {
 	s := *reading.Snapshot
-	types, name, err := o.types(len(s.NodePools) == 0)
+	types, name, where, err := o.types(&s)
 	if err != nil {
 		return nil, err
 	}
@@ -102,24 +103,27 @@ func (o *savingsOptions) completed(reading *scenario.Reading) (*engine.Snapshot,
 	}
 	reading.Notes = append(reading.Notes, "there are no NodePools: each group of nodes counts as a pool that may buy from "+name)
 	if o.catalog != catalog.NameKWOK && o.instanceTypes == "" {
-		reading.Notes = append(reading.Notes, "prices are EC2's in us-east-1, and spot prices an estimate: bring your own with --instance-types")
+		prices := "prices are EC2's in us-east-1, and spot prices an estimate: bring your own with --instance-types"
+		reading.Notes = append(reading.Notes, cmp.Or(where, prices))
 	}
 	return engine.AssumePools(&s, types), nil
 }
 
-// types is the catalog that was named, or the one that is assumed.
-func (o *savingsOptions) types(assume bool) (types []engine.InstanceType, name string, err error) {
+// types is the catalog that was named, or the one that is assumed where there are no pools. The note says whose figures it has
+// where the cluster is.
+func (o *savingsOptions) types(s *engine.Snapshot) (types []engine.InstanceType, name, note string, err error) {
 	switch {
 	case o.instanceTypes != "":
 		types, err = readInstanceTypes(o.instanceTypes)
-		return types, o.instanceTypes, err
+		return types, o.instanceTypes, "", err
+	case o.catalog == catalog.NameAWS, o.catalog == "" && len(s.NodePools) == 0:
+		zones, note := scenario.EC2Zones(s, o.region)
+		return catalog.DefaultEC2(zones), fmt.Sprintf("the built-in catalog %q", catalog.NameAWS), note, nil
 	case o.catalog != "":
 		if types, err = catalog.ByName(o.catalog); err != nil {
-			return nil, "", fmt.Errorf("--catalog: %w", err)
+			return nil, "", "", fmt.Errorf("--catalog: %w", err)
 		}
-		return types, fmt.Sprintf("the built-in catalog %q", o.catalog), nil
-	case assume:
-		return catalog.AWS(), fmt.Sprintf("the built-in catalog %q", catalog.NameAWS), nil
+		return types, fmt.Sprintf("the built-in catalog %q", o.catalog), "", nil
 	}
-	return nil, "", nil
+	return nil, "", "", nil
 }

@@ -57,7 +57,7 @@ same input and seed give the same output, byte for byte.`,
 	}
 	flags := command.Flags()
 	flags.StringArrayVarP(&o.files, "filename", "f", nil, "a scenario, or file or folder of objects, - for standard input; can be repeated")
-	flags.StringVar(&o.instanceTypes, "instance-types", "", "file of instance types, as JSON")
+	o.addCatalogFlags(flags)
 	flags.Float64Var(&o.days, "days", 7, "how many days pass")
 	flags.DurationVar(&o.warmUp, "warm-up", time.Hour, "how long the cluster runs before anything is measured")
 	flags.DurationVar(&o.lookEvery, "look-every", simulator.UsualDisruptEvery, "the least time between two looks at the nodes for disruption, in full steps of "+simulator.Moment.String()+", three times as much while few pods leave nodes: less is nearer to a real controller, more is computed faster")

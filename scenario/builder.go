@@ -160,6 +160,8 @@ func groupOfClass(kind string) string {
 	switch kind {
 	case "EC2NodeClass":
 		return "karpenter.k8s.aws"
+	case autoModeKind:
+		return autoModeGroup
 	case "AKSNodeClass":
 		return "karpenter.azure.com"
 	case "ClusterAPINodeClass":

@@ -24,7 +24,7 @@ func (m *manifest) addClasses(s *engine.Snapshot) error {
 	slices.SortFunc(refs, compareRefs)
 	built := map[string][]engine.InstanceType{}
 	for _, ref := range slices.Compact(refs) {
-		s.Classes = append(s.Classes, m.classOf(ref, built))
+		s.Classes = append(s.Classes, m.classOf(s, ref, built))
 	}
 	if len(s.NodePools) == 0 {
 		m.note("there is no NodePool: nothing can be launched")
@@ -54,7 +54,7 @@ func (m *manifest) servedPools(pools []*v1.NodePool) []*v1.NodePool {
 
 // classOf is what there is to buy with a class: the catalog given on the command line, or else the snapshot's, or else
 // the built-in one for the kind.
-func (m *manifest) classOf(ref v1.NodeClassReference, built map[string][]engine.InstanceType) engine.Class {
+func (m *manifest) classOf(s *engine.Snapshot, ref v1.NodeClassReference, built map[string][]engine.InstanceType) engine.Class {
 	class := engine.Class{Ref: ref}
 	known := m.catalogClass(ref)
 	switch {
@@ -71,7 +71,7 @@ func (m *manifest) classOf(ref v1.NodeClassReference, built map[string][]engine.
 		class.InstanceTypes = m.override
 	case known != nil:
 	default:
-		m.builtIn(&class, built)
+		m.builtIn(s, &class, built)
 	}
 	return class
 }
@@ -95,29 +95,19 @@ func (m *manifest) catalogClass(ref v1.NodeClassReference) *engine.Class {
 }
 
 // builtIn takes the built-in catalog of the class's kind.
-func (m *manifest) builtIn(class *engine.Class, built map[string][]engine.InstanceType) {
-	name := ""
-	switch class.Ref.Kind {
-	case "KWOKNodeClass":
-		name = catalog.NameKWOK
-		if m.asksForEC2(class.Ref) {
-			name = catalog.NameAWS
+func (m *manifest) builtIn(s *engine.Snapshot, class *engine.Class, built map[string][]engine.InstanceType) {
+	switch {
+	case class.Ref.Kind == "EC2NodeClass", isAutoMode(class.Ref), class.Ref.Kind == "KWOKNodeClass" && m.asksForEC2(class.Ref):
+		m.ec2Types(s, class, built)
+	case class.Ref.Kind == "KWOKNodeClass":
+		if built[catalog.NameKWOK] == nil {
+			built[catalog.NameKWOK] = catalog.KWOK()
 		}
-	case "EC2NodeClass":
-		name = catalog.NameAWS
+		class.InstanceTypes = built[catalog.NameKWOK]
+		m.note("instance types of %s %s: the built-in catalog %q", class.Ref.Kind, class.Ref.Name, catalog.NameKWOK)
 	default:
 		class.Problem = cmp.Or(class.Problem, fmt.Sprintf("no instance types are known for kind %s: name a file with --instance-types", class.Ref.Kind))
-		return
 	}
-	if built[name] == nil {
-		types, err := catalog.ByName(name)
-		if err != nil {
-			panic(err) // the names are the package's own
-		}
-		built[name] = types
-	}
-	class.InstanceTypes = built[name]
-	m.note("instance types of %s %s: the built-in catalog %q", class.Ref.Kind, class.Ref.Name, name)
 }
 
 // asksForEC2 reports whether a pool of the class asks for labels that only EC2's types have, so that the simulated cloud must
@@ -135,14 +125,12 @@ const ec2Labels = "karpenter.k8s.aws/"
 
 // problemOf reads the Ready condition of a class; a class without status, or without object, counts as ready.
 func (m *manifest) problemOf(ref v1.NodeClassReference) string {
-	i := slices.IndexFunc(m.classes, func(u *unstructured.Unstructured) bool {
-		return u.GroupVersionKind().GroupKind() == ref.GroupKind() && u.GetName() == ref.Name
-	})
-	if i < 0 {
+	class := m.classNamed(ref)
+	if class == nil {
 		m.note("%s %s is not in the files: taken to be ready", ref.Kind, ref.Name)
 		return ""
 	}
-	conditions, _, _ := unstructured.NestedSlice(m.classes[i].Object, "status", "conditions")
+	conditions, _, _ := unstructured.NestedSlice(class.Object, "status", "conditions")
 	for _, c := range conditions {
 		fields, _ := c.(map[string]any)
 		if fields["type"] == v1.ConditionReady && fields["status"] != string(metav1.ConditionTrue) {

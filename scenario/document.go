@@ -12,6 +12,8 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/yaml"
+
+	"tenon.sh/unrendered"
 )
 
 // Source is a file of Kubernetes objects, as YAML or JSON, in one document or many.
@@ -48,7 +50,11 @@ func readDocuments(source Source) ([]Document, error) {
 		where := fmt.Sprintf("%s, document %d, line %d", source.Name, number, c.line)
 		var content any
 		if err := yaml.UnmarshalStrict(c.text, &content); err != nil { // strict about keys that stand twice
-			return nil, fmt.Errorf("%s, document %d, %s", source.Name, number, yamlProblem(err, c.line))
+			problem := yamlProblem(err, c.line)
+			if unready := unrendered.Problem(source.Name, string(c.text)); unready != "" {
+				problem += "; " + unready
+			}
+			return nil, fmt.Errorf("%s, document %d, %s", source.Name, number, problem)
 		}
 		if content == nil {
 			continue

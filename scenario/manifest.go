@@ -25,6 +25,9 @@ type Input struct {
 	Documents []Document
 	// InstanceTypes, unless nil, is the catalog of every node class, whatever the documents say.
 	InstanceTypes []engine.InstanceType
+	// Region is the region of EC2 that the cluster is in, "" if it is for the documents to say. It counts where a built-in
+	// catalog does.
+	Region string
 	// Now is the time of the snapshot if the documents do not say it.
 	Now time.Time
 }
@@ -46,7 +49,7 @@ func Read(in Input) (*Reading, error) {
 	if err := m.addAll(in.Documents); err != nil {
 		return nil, err
 	}
-	m.override = in.InstanceTypes
+	m.override, m.region = in.InstanceTypes, in.Region
 	s := m.finish()
 	if m.catalog == nil {
 		m.assumeStorageClasses(&s)
@@ -70,16 +73,18 @@ type manifest struct {
 	classes    []*unstructured.Unstructured
 	catalog    *engine.CatalogDocument
 	override   []engine.InstanceType
+	region     string
 
-	seen    map[string]string // where an object was defined, by kind and name
-	fresh   map[*corev1.Pod]bool
-	ignored map[string]int // objects that are not read, by kind
-	said    []string
-	schemas *schema.Schemas
+	seen     map[string]string // where an object was defined, by kind and name
+	fresh    map[*corev1.Pod]bool
+	ignored  map[string]int // objects that are not read, by kind
+	said     []string
+	schemas  *schema.Schemas
+	unfilled map[string]bool // files that were noted for their variables
 }
 
 func newManifest(s engine.Snapshot) *manifest {
-	return &manifest{snapshot: clone(&s), seen: map[string]string{}, fresh: map[*corev1.Pod]bool{}, ignored: map[string]int{}}
+	return &manifest{snapshot: clone(&s), seen: map[string]string{}, fresh: map[*corev1.Pod]bool{}, ignored: map[string]int{}, unfilled: map[string]bool{}}
 }
 
 func (m *manifest) note(format string, args ...any) {
@@ -162,7 +167,11 @@ func (m *manifest) add(d Document) error {
 	if u.GetUID() == "" {
 		u.SetUID(uidOf(u.GetNamespace(), u.GetName()))
 	}
+	unready := m.unready(d)
 	if err := add(u); err != nil {
+		if unready != "" {
+			return fmt.Errorf("%s: %s", id, unready)
+		}
 		if field := badQuantity(u); field != "" {
 			err = errors.New(field)
 		}
@@ -237,8 +246,10 @@ func decode[T any, P interface {
 }](m *manifest, u *unstructured.Unstructured, to *[]P) error {
 	object := P(new(T))
 	err := runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(u.Object, object, true)
-	if runtime.IsStrictDecodingError(err) {
-		m.note("%s: %s", identity(u), strings.TrimPrefix(err.Error(), "strict decoding error: "))
+	if strict, ok := runtime.AsStrictDecodingError(err); ok {
+		if !m.schemas.Knows(u) { // whose unknown fields have been noted
+			m.noteUnknown(u, strict.Errors(), *object)
+		}
 		err = nil
 	}
 	if err != nil {
@@ -246,6 +257,17 @@ func decode[T any, P interface {
 	}
 	*to = append(*to, object)
 	return nil
+}
+
+// noteUnknown notes what a strict reader of an object says.
+func (m *manifest) noteUnknown(u *unstructured.Unstructured, errs []error, kind any) {
+	for _, err := range errs {
+		text := err.Error()
+		if path, found := strings.CutPrefix(text, "unknown field "); found {
+			text = unknownField(strings.Trim(path, `"`), kind)
+		}
+		m.note("%s: %s", identity(u), text)
+	}
 }
 
 func (m *manifest) addCatalog(u *unstructured.Unstructured) error {
@@ -275,7 +297,7 @@ func (m *manifest) checked(u *unstructured.Unstructured) error {
 		return withoutName(u, err)
 	}
 	for _, field := range unknown {
-		m.note("%s: unknown field %s", identity(u), field)
+		m.note("%s: %s", identity(u), unknownField(field, typeOfKind(u.GetKind())))
 	}
 	err = m.schemas.Apply(u)
 	if err != nil && u.GetResourceVersion() != "" {

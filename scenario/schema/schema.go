@@ -104,6 +104,11 @@ func (s *Schemas) UnknownFields(obj *unstructured.Unstructured) ([]string, error
 	return unknown, nil
 }
 
+// Knows reports whether obj is of a kind that api defines.
+func (s *Schemas) Knows(obj *unstructured.Unstructured) bool {
+	return s != nil && s.kinds[obj.GroupVersionKind()] != nil
+}
+
 func (s *Schemas) check(obj, old *unstructured.Unstructured) error {
 	k, err := s.find(obj)
 	if k == nil || err != nil {

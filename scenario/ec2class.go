@@ -1,0 +1,143 @@
+package scenario
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"tenon.sh/api/awsv1"
+	v1 "tenon.sh/api/v1"
+	"tenon.sh/engine"
+	"tenon.sh/provider/catalog"
+)
+
+// ec2Class is the class as the AWS provider reads it: what stands in the files, or one of the usual images with default settings.
+func (m *manifest) ec2Class(ref v1.NodeClassReference) (*awsv1.EC2NodeClass, error) {
+	class := &awsv1.EC2NodeClass{Spec: awsv1.EC2NodeClassSpec{AMISelectorTerms: []awsv1.AMISelectorTerm{{Alias: "al2023@latest"}}}}
+	u := m.classNamed(ref)
+	if isAutoMode(ref) {
+		return autoModeClass(u)
+	}
+	if u == nil || ref.Kind != "EC2NodeClass" {
+		return class, nil
+	}
+	class = &awsv1.EC2NodeClass{}
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, class); err != nil {
+		return nil, err
+	}
+	return class, nil
+}
+
+// classNamed is the object that a reference means, nil if it is not in the files.
+func (m *manifest) classNamed(ref v1.NodeClassReference) *unstructured.Unstructured {
+	for _, u := range m.classes {
+		if u.GroupVersionKind().GroupKind() == ref.GroupKind() && u.GetName() == ref.Name {
+			return u
+		}
+	}
+	return nil
+}
+
+// ec2Types gives the class what EC2 sells to it: as the AWS provider would, with the figures that are built in. Classes that ask
+// for the same share it.
+func (m *manifest) ec2Types(s *engine.Snapshot, class *engine.Class, built map[string][]engine.InstanceType) {
+	object, err := m.ec2Class(class.Ref)
+	var types []engine.InstanceType
+	if err == nil {
+		types, err = m.ec2Catalog(s, class.Ref, object, built)
+	}
+	if err != nil {
+		class.Problem = fmt.Sprintf("%s %s is not ready: %v", class.Ref.Kind, class.Ref.Name, err)
+		return
+	}
+	class.InstanceTypes = types
+	m.note("instance types of %s %s: the built-in catalog %q", class.Ref.Kind, class.Ref.Name, catalog.NameAWS)
+	if awsv1.IsWindows(object.Family()) {
+		m.note("prices of %s %s are those of machines with Linux: what Windows costs beside is not known", class.Ref.Kind, class.Ref.Name)
+	}
+	if isAutoMode(class.Ref) {
+		m.note("prices of %s %s are EC2's: the fee of EKS Auto Mode comes on top", class.Ref.Kind, class.Ref.Name)
+	}
+	m.noteUnoffered(s, class)
+}
+
+func (m *manifest) ec2Catalog(s *engine.Snapshot, ref v1.NodeClassReference, class *awsv1.EC2NodeClass, built map[string][]engine.InstanceType) ([]engine.InstanceType, error) {
+	zones, note := EC2Zones(s, m.region)
+	if len(class.Status.Subnets) > 0 {
+		zones, note = subnetZones(class.Status.Subnets), ""
+	}
+	text, err := json.Marshal([]any{isAutoMode(ref), class.Spec, class.Status.AMIs, zones})
+	if err != nil {
+		return nil, err
+	}
+	if note != "" {
+		m.note("%s", note)
+	}
+	key := string(text)
+	if built[key] != nil {
+		return built[key], nil
+	}
+	types, err := catalog.EC2(class, zones)
+	if err != nil {
+		return nil, err
+	}
+	if isAutoMode(ref) {
+		types = autoModeTypes(types)
+	}
+	built[key] = types
+	return types, nil
+}
+
+// subnetZones are the zones that the provider has found subnets of the class in.
+func subnetZones(subnets []awsv1.Subnet) (out []catalog.Zone) {
+	for _, s := range subnets {
+		if !slices.ContainsFunc(out, func(z catalog.Zone) bool { return z.Name == s.Zone }) {
+			out = append(out, catalog.Zone{Name: s.Zone, ID: s.ZoneID})
+		}
+	}
+	slices.SortFunc(out, func(a, b catalog.Zone) int { return strings.Compare(a.Name, b.Name) })
+	return out
+}
+
+// noteUnoffered says of types that pools and pods ask for by name, and that are not to be had, why they are not.
+func (m *manifest) noteUnoffered(s *engine.Snapshot, class *engine.Class) {
+	offered := map[string]bool{}
+	for i := range class.InstanceTypes {
+		offered[class.InstanceTypes[i].Name] = true
+	}
+	var missing []string
+	for _, name := range namedTypes(s, class.Ref) {
+		if offered[name] {
+			continue
+		}
+		why := catalog.Unoffered(name)
+		if why == "" {
+			why = "no image of the class runs on it"
+		}
+		missing = append(missing, fmt.Sprintf("%s (%s)", name, why))
+	}
+	if len(missing) > 0 {
+		m.note("%s %s does not offer %s", class.Ref.Kind, class.Ref.Name, strings.Join(missing, ", "))
+	}
+}
+
+// namedTypes are the instance types that pools of the class and pods name, in order.
+func namedTypes(s *engine.Snapshot, ref v1.NodeClassReference) (names []string) {
+	for _, p := range s.NodePools {
+		if *p.Spec.Template.Spec.NodeClassRef != ref {
+			continue
+		}
+		for _, r := range p.Spec.Template.Spec.Requirements {
+			if v1.NormalizeLabel(r.Key) == corev1.LabelInstanceTypeStable && r.Operator == v1.In {
+				names = append(names, r.Values...)
+			}
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}

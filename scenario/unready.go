@@ -1,0 +1,50 @@
+package scenario
+
+import (
+	"maps"
+	"slices"
+	"strings"
+
+	"tenon.sh/unrendered"
+)
+
+// unready says what an object's file is if there are braces of Helm or variables in the object, and notes it once for each file.
+func (m *manifest) unready(d Document) string {
+	file, _, _ := strings.Cut(d.Where, ", document")
+	if file == "" {
+		return "" // from an API server
+	}
+	problem := unreadyIn(file, d.Object.Object)
+	if problem != "" && !m.unfilled[file] {
+		m.unfilled[file] = true
+		m.note("%s: %s", file, problem)
+	}
+	return problem
+}
+
+// unreadyIn looks at all texts of an object but those that are programs, or templates of somebody else.
+func unreadyIn(file string, value any) string {
+	switch v := value.(type) {
+	case string:
+		return unrendered.Problem(file, v)
+	case []any:
+		for _, item := range v {
+			if problem := unreadyIn(file, item); problem != "" {
+				return problem
+			}
+		}
+	case map[string]any:
+		for _, key := range slices.Sorted(maps.Keys(v)) {
+			if slices.Contains([]string{"annotations", "args", "command", "data", "env", "lifecycle", "stringData", "userData"}, key) {
+				continue
+			}
+			if problem := unrendered.Problem(file, key); problem != "" {
+				return problem
+			}
+			if problem := unreadyIn(file, v[key]); problem != "" {
+				return problem
+			}
+		}
+	}
+	return ""
+}
