@@ -26,7 +26,8 @@ func newConvert() *cobra.Command {
 		Short: "Turn manifests of Karpenter's older APIs into those of today",
 		Long: `Turns Provisioners, AWSNodeTemplates (v1alpha5) and NodePools, NodeClaims, EC2NodeClasses (v1beta1) into karpenter.sh/v1
 and karpenter.k8s.aws/v1, and renames annotations of pods such as karpenter.sh/do-not-evict in any other manifest.
-Comments stay, and documents in which nothing changes keep every byte.
+What is older in objects of today, such as the policy WhenUnderutilized, is mended. Comments stay, and documents in which
+nothing changes keep every byte.
 
 What is to be filled in, what could not be mapped and what will behave otherwise is said on standard error. Name files
 that belong together in one call: what a pool says about its kubelets moves to its node class.`,

@@ -36,6 +36,10 @@ func (c *conversion) poolOfToday(o *object) error {
 	if take(inner, "resources").key != nil {
 		c.mend(Lost, o, "spec.template.spec.resources: there is no such field any more")
 	}
+	if inner != nil && field(inner, "requirements") == nil {
+		put(inner, "requirements", is("", list()))
+		c.mend(Renamed, o, "spec.template.spec.requirements is written down, empty as it was: a pool of today has to have it")
+	}
 	kubelet := take(inner, "kubelet")
 	if kubelet.key != nil {
 		c.mend(Renamed, o, "spec.template.spec.kubelet became spec.kubelet of the node class")
