@@ -88,6 +88,16 @@ func TestImagesInAFileSayWhichTypesRun(t *testing.T) {
 	}
 }
 
+func TestTypesThatAreNotOfferedAreNotedWhereTheyAreNamed(t *testing.T) {
+	t.Parallel()
+	const pod = "---\napiVersion: v1\nkind: Pod\nmetadata: {name: a}\nspec: {containers: [{name: c}], nodeSelector: {node.kubernetes.io/instance-type: dl1.24xlarge}}\n"
+	r := readBack(t, []byte(poolOf("p", ec2Ref, "{key: karpenter.k8s.aws/instance-family, operator: In, values: [m5, p5e, g6f]}")+pod))
+	const want = "EC2NodeClass default does not offer dl1.24xlarge (no figures of it are built in), p5e (no price of it is known in us-east-1)"
+	if !slices.Contains(r.Notes, want) {
+		t.Errorf("notes %q, want\n%s", r.Notes, want)
+	}
+}
+
 func TestAKubeletThatTheProviderWouldRefuseIsRefusedInAFile(t *testing.T) {
 	t.Parallel()
 	r := readBack(t, []byte(ec2ClassOf("bottlerocket@latest", "  kubelet: {podsPerCore: 3}\n")+poolOf("p", ec2Ref, "")))

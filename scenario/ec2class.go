@@ -3,6 +3,7 @@ package scenario
 import (
 	"encoding/json"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -18,15 +19,14 @@ import (
 
 // ec2Class is the class as the AWS provider reads it: what stands in the files, or one of the usual images with default settings.
 func (m *manifest) ec2Class(ref v1.NodeClassReference) (*awsv1.EC2NodeClass, error) {
-	class := &awsv1.EC2NodeClass{Spec: awsv1.EC2NodeClassSpec{AMISelectorTerms: []awsv1.AMISelectorTerm{{Alias: "al2023@latest"}}}}
 	u := m.classNamed(ref)
 	if isAutoMode(ref) {
 		return autoModeClass(u)
 	}
 	if u == nil || ref.Kind != "EC2NodeClass" {
-		return class, nil
+		return catalog.DefaultClass(), nil
 	}
-	class = &awsv1.EC2NodeClass{}
+	class := &awsv1.EC2NodeClass{}
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, class); err != nil {
 		return nil, err
 	}
@@ -104,11 +104,13 @@ func subnetZones(subnets []awsv1.Subnet) (out []catalog.Zone) {
 	return out
 }
 
-// noteUnoffered says of types that pools and pods ask for by name, and that are not to be had, why they are not.
+// noteUnoffered says of types and families that pools and pods ask for by name, and that are not to be had, why they are not.
 func (m *manifest) noteUnoffered(s *engine.Snapshot, class *engine.Class) {
 	offered := map[string]bool{}
 	for i := range class.InstanceTypes {
-		offered[class.InstanceTypes[i].Name] = true
+		name := class.InstanceTypes[i].Name
+		family, _, _ := strings.Cut(name, ".")
+		offered[name], offered[family] = true, true
 	}
 	var missing []string
 	for _, name := range namedTypes(s, class.Ref) {
@@ -126,18 +128,33 @@ func (m *manifest) noteUnoffered(s *engine.Snapshot, class *engine.Class) {
 	}
 }
 
-// namedTypes are the instance types that pools of the class and pods name, in order.
+// namedTypes are the instance types and families that pools of the class and pods name, in order.
 func namedTypes(s *engine.Snapshot, ref v1.NodeClassReference) (names []string) {
 	for _, p := range s.NodePools {
 		if *p.Spec.Template.Spec.NodeClassRef != ref {
 			continue
 		}
 		for _, r := range p.Spec.Template.Spec.Requirements {
-			if v1.NormalizeLabel(r.Key) == corev1.LabelInstanceTypeStable && r.Operator == v1.In {
+			if namesTypes(r.Key) && r.Operator == v1.In {
 				names = append(names, r.Values...)
+			}
+		}
+	}
+	for _, p := range s.Pods {
+		for key, value := range p.Spec.NodeSelector {
+			if namesTypes(key) && ec2Type.MatchString(value) {
+				names = append(names, value)
 			}
 		}
 	}
 	slices.Sort(names)
 	return slices.Compact(names)
 }
+
+// namesTypes reports whether the values of a label are types or families.
+func namesTypes(key string) bool {
+	return slices.Contains([]string{corev1.LabelInstanceTypeStable, awsv1.FamilyLabelKey, autoModeGroup + "/instance-family"}, v1.NormalizeLabel(key))
+}
+
+// ec2Type are the names of EC2's types. A pod may mean the type of another class by another name.
+var ec2Type = regexp.MustCompile(`^[a-z0-9-]+\.[a-z0-9-]+$`)

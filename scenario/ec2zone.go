@@ -35,7 +35,7 @@ func EC2Zones(s *engine.Snapshot, region string) (zones []catalog.Zone, note str
 	if len(abroad) == 0 {
 		return zones, ""
 	}
-	return zones, fmt.Sprintf("instance types, figures and prices in %s are those of %s, and may differ there: "+
+	return zones, fmt.Sprintf("instance types, figures and prices in %s are those of %s, which may differ, and spot prices an estimate: "+
 		"bring your own with --instance-types", strings.Join(slices.Compact(abroad), ", "), homeRegion)
 }
 

@@ -20,20 +20,17 @@ func unknownField(path string, object any) string {
 	if meant := meantField(path, fieldsOf(object)); meant != "" {
 		return text + ": did you mean " + meant + "?"
 	}
-	for kind, other := range map[string]any{"NodePool": v1.NodePool{}, "EC2NodeClass": awsv1.EC2NodeClass{}} {
-		if reflect.TypeOf(object) == reflect.TypeOf(other) {
+	// What a pool does not have, its class may, and the other way round.
+	for _, other := range []any{awsv1.EC2NodeClass{}, v1.NodePool{}} {
+		kind := reflect.TypeOf(other)
+		if reflect.TypeOf(object) == kind || !strings.HasPrefix(reflect.TypeOf(object).PkgPath(), "tenon.sh/") {
 			continue
 		}
-		if meant := namesake(path, fieldsOf(other)); meant != "" && kind != "" && isOurs(object) {
-			return text + ": kind " + kind + " has " + meant
+		if meant := namesake(path, fieldsOf(other)); meant != "" {
+			return text + ": kind " + kind.Name() + " has " + meant
 		}
 	}
 	return text
-}
-
-// isOurs reports whether a kind belongs together with pools and classes.
-func isOurs(object any) bool {
-	return strings.HasPrefix(reflect.TypeOf(object).PkgPath(), "tenon.sh/")
 }
 
 var listIndex = regexp.MustCompile(`\[\d+\]`)

@@ -35,7 +35,7 @@ func unreadyIn(file string, value any) string {
 		}
 	case map[string]any:
 		for _, key := range slices.Sorted(maps.Keys(v)) {
-			if slices.Contains([]string{"annotations", "args", "command", "data", "env", "lifecycle", "stringData", "userData"}, key) {
+			if slices.Contains([]string{"annotations", "args", "command", "data", "env", "lifecycle", "managedFields", "status", "stringData", "userData"}, key) {
 				continue
 			}
 			if problem := unrendered.Problem(file, key); problem != "" {

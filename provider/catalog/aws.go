@@ -29,14 +29,18 @@ func AWS() []engine.InstanceType { return DefaultEC2(UsualZones(awsRegion)) }
 
 // DefaultEC2 is the catalog AWS in other zones.
 func DefaultEC2(zones []Zone) []engine.InstanceType {
-	class := &awsv1.EC2NodeClass{Spec: awsv1.EC2NodeClassSpec{
-		AMISelectorTerms: []awsv1.AMISelectorTerm{{Alias: strings.ToLower(awsv1.FamilyAL2023) + "@" + awsv1.AliasLatest}},
-	}}
-	types, err := EC2(class, zones)
+	types, err := EC2(DefaultClass(), zones)
 	if err != nil {
 		panic(fmt.Sprintf("the built-in catalog of EC2: %v", err)) // it is the same every time
 	}
 	return types
+}
+
+// DefaultClass stands for a class of which nothing is known: its nodes run Amazon Linux 2023 with default settings.
+func DefaultClass() *awsv1.EC2NodeClass {
+	return &awsv1.EC2NodeClass{Spec: awsv1.EC2NodeClassSpec{
+		AMISelectorTerms: []awsv1.AMISelectorTerm{{Alias: strings.ToLower(awsv1.FamilyAL2023) + "@" + awsv1.AliasLatest}},
+	}}
 }
 
 // EC2 lists what can be bought with a class in these zones, as the AWS provider would, from the figures of AWS: whatever the
@@ -116,14 +120,22 @@ func (p builtInPrices) Spot(kind, zone string) (float64, bool) {
 	return spotPrice(kind, zone, price), known
 }
 
-// Unoffered says why no catalog made by EC2 has a type of this name, "" if some has.
+// Unoffered says why no catalog made by EC2 has a type, or a family, of this name, "" if some has.
 func Unoffered(name string) string {
 	figures, prices := BuiltIn()
-	if !slices.ContainsFunc(figures, func(f size.Figures) bool { return f.Name == name }) {
-		return "no figures of it are built in"
+	known := false
+	for i := range figures {
+		family, _, _ := strings.Cut(figures[i].Name, ".")
+		if figures[i].Name != name && family != name {
+			continue
+		}
+		if _, priced := prices[figures[i].Name]; priced {
+			return ""
+		}
+		known = true
 	}
-	if _, priced := prices[name]; !priced {
+	if known {
 		return "no price of it is known in " + awsRegion
 	}
-	return ""
+	return "no figures of it are built in"
 }

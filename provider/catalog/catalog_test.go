@@ -254,7 +254,7 @@ func TestEveryTypeOfTheTableIsOfferedOrItIsSaidWhyNot(t *testing.T) {
 			t.Errorf("%s: offered is %v, and why not is %q", f.Name, offered[f.Name], why)
 		}
 	}
-	for name, want := range map[string]string{"a1.large": "", "p5e.48xlarge": "no price", "dl1.24xlarge": "no figures"} {
+	for name, want := range map[string]string{"a1.large": "", "p5e.48xlarge": "no price", "dl1.24xlarge": "no figures", "m5": "", "p5e": "no price", "dl1": "no figures"} {
 		if why := Unoffered(name); !strings.HasPrefix(why, want) || want == "" && why != "" {
 			t.Errorf("%s: %q, want %q", name, why, want)
 		}
