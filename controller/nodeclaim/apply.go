@@ -161,7 +161,7 @@ func (a *application) tellTransitions(ctx context.Context, before, after *v1.Nod
 		logger.Info("initialized node", "after", a.age(after))
 	}
 	if v1.GetCondition(before, v1.ConditionDrained) == nil && v1.GetCondition(after, v1.ConditionDrained) != nil {
-		logger.Info("draining node", "reason", drainReason(after), "pods", len(a.life.Pods))
+		logger.Info("draining node", "reason", drainReason(after), "pods", reschedulable(a.life.Pods))
 	}
 	if became(v1.ConditionDrained) {
 		logger.Info("drained node")
@@ -195,6 +195,7 @@ func (a *application) deleteClaim(ctx context.Context, cause string) error {
 	return nil
 }
 
+// reschedulable counts the pods that have to find another node. It is what every line about a node that goes calls its pods.
 func reschedulable(pods []*corev1.Pod) int {
 	n := 0
 	for _, p := range pods {

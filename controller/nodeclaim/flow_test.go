@@ -11,6 +11,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	v1 "tenon.sh/api/v1"
@@ -134,6 +135,25 @@ func TestDeletedClaimDrainsBeforeTheMachineStops(t *testing.T) {
 	}
 	if !w.events.has("Evicted") {
 		t.Error("no event tells of the eviction")
+	}
+}
+
+// Who reads that a node goes and that it is drained reads the same number: of the pods that need another node.
+func TestADrainSaysHowManyPodsHaveToMove(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, newClaim("general-1"))
+	w.until("initialized", w.initialized)
+	node := w.nodes()[0].Name
+	w.create(newPod("runs", node))
+	w.create(newPod("over", node, func(p *corev1.Pod) { p.Status.Phase = corev1.PodSucceeded }))
+	w.create(newPod("daemon", node, func(p *corev1.Pod) {
+		p.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "DaemonSet", Name: "d", UID: "d", Controller: ptr.To(true)}}
+	}))
+	w.remove(w.claims()[0])
+	w.until("gone", w.empty)
+	said := slices.DeleteFunc(slices.Clone(w.lines), func(line string) bool { return !strings.Contains(line, "draining node") })
+	if len(said) != 1 || !strings.Contains(said[0], `"pods"=1`) {
+		t.Errorf("one of three pods has to move, and the log says %q", said)
 	}
 }
 

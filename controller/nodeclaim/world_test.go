@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-logr/logr/funcr"
 	"github.com/prometheus/client_golang/prometheus"
 	dto "github.com/prometheus/client_model/go"
 	corev1 "k8s.io/api/core/v1"
@@ -22,6 +23,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"tenon.sh/api/kwokv1alpha1"
@@ -47,6 +49,7 @@ type world struct {
 	cloud  *simulated.Cloud
 	events *heard
 
+	lines    []string             // of the log
 	registry *prometheus.Registry // of the process that runs now
 
 	// writes counts what was written; from the crashAt-th write on everything fails. If lost is set, that write is done
@@ -247,7 +250,7 @@ func (w *world) metrics(name string) []*dto.Metric {
 func (w *world) checkNoPods(id engine.MachineID) {
 	w.t.Helper()
 	for _, p := range w.pods() {
-		if p.Spec.NodeName == strings.TrimPrefix(string(id), kwok.IDPrefix) && p.DeletionTimestamp == nil {
+		if p.Spec.NodeName == strings.TrimPrefix(string(id), kwok.IDPrefix) && p.DeletionTimestamp == nil && !engine.IsTerminal(p) {
 			w.t.Errorf("machine %s is terminated while pod %s is bound to it", id, p.Name)
 		}
 	}
@@ -303,7 +306,8 @@ func (w *world) round() (crashed bool) {
 
 func (w *world) reconcile(r reconcile.Reconciler, name string) (crashed bool) {
 	w.t.Helper()
-	_, err := r.Reconcile(w.t.Context(), reconcile.Request{NamespacedName: types.NamespacedName{Name: name}})
+	logger := funcr.New(func(_, line string) { w.lines = append(w.lines, line) }, funcr.Options{})
+	_, err := r.Reconcile(log.IntoContext(w.t.Context(), logger), reconcile.Request{NamespacedName: types.NamespacedName{Name: name}})
 	if errors.Is(err, errCrashed) {
 		return true
 	}

@@ -188,5 +188,8 @@ func (p *Provider) wakeUp() {
 	}
 }
 
-// retryAfter is how long the runner waits after a failure to write or read.
-const retryAfter = time.Second
+// retryAfter is how long the runner waits after a failure to write or read, and retryAtMost how long after many in a row.
+const (
+	retryAfter  = time.Second
+	retryAtMost = time.Minute
+)

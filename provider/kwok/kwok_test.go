@@ -5,14 +5,20 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"runtime"
 	"slices"
+	"strings"
+	"sync"
 	"testing"
 	"time"
 
+	"github.com/go-logr/logr/funcr"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"tenon.sh/api/kwokv1alpha1"
 	v1 "tenon.sh/api/v1"
@@ -337,13 +343,7 @@ func TestTheRunnerWakesWhenAMachineHasBooted(t *testing.T) {
 	stopped := make(chan error)
 	go func() { stopped <- w.provider.Start(ctx) }()
 	w.launch(t, w.newClaim(t, "a", nil, nil))
-	for !w.clock.HasWaiters() { // until the runner sleeps on the clock
-		select {
-		case <-t.Context().Done():
-			t.Fatal("the runner never slept")
-		default:
-		}
-	}
+	w.asleep(t)
 	w.pass(t, 31*time.Second)
 	if name := <-created; name != "a" {
 		t.Errorf("node %s", name)
@@ -351,6 +351,65 @@ func TestTheRunnerWakesWhenAMachineHasBooted(t *testing.T) {
 	cancel()
 	if err := <-stopped; err != nil {
 		t.Errorf("start: %v", err)
+	}
+}
+
+// Whoever forbids the creation of Nodes has a reason, and everybody who reads the log shall still find other lines in it.
+func TestTroubleIsSaidOnceAndTriedAgainLessAndLessOften(t *testing.T) {
+	w := newWorld(t, 0)
+	var mu sync.Mutex
+	var lines []string
+	logger := funcr.New(func(_, line string) {
+		mu.Lock()
+		defer mu.Unlock()
+		lines = append(lines, line)
+	}, funcr.Options{})
+	said := func() []string {
+		mu.Lock()
+		defer mu.Unlock()
+		return slices.Clone(lines)
+	}
+	w.broken = apierrors.NewForbidden(schema.GroupResource{Resource: "nodes"}, "a", errors.New("no more of them"))
+	w.launch(t, w.newClaim(t, "a", nil, nil))
+	created := make(chan string, 2)
+	w.created = created
+	ctx, cancel := context.WithCancel(log.IntoContext(t.Context(), logger))
+	stopped := make(chan error)
+	go func() { stopped <- w.provider.Start(ctx) }()
+	for range 5 * 60 {
+		w.asleep(t)
+		w.clock.Step(time.Second)
+	}
+	w.asleep(t)
+	w.launch(t, w.newClaim(t, "b", nil, nil)) // is tried at once, and is nothing new
+	w.asleep(t)
+	if got := said(); len(got) != 1 || w.refused.Load() > 20 {
+		t.Errorf("in five minutes it was tried %d times and %d lines were said:\n%s", w.refused.Load(), len(got), strings.Join(got, "\n"))
+	}
+	w.broken = nil
+	w.clock.Step(time.Minute)
+	<-created
+	<-created
+	w.clock.Step(0)
+	cancel()
+	if err := <-stopped; err != nil {
+		t.Errorf("start: %v", err)
+	}
+	if got := said(); len(got) != 2 || !strings.Contains(got[1], "again") {
+		t.Errorf("the end of the trouble was not said once:\n%s", strings.Join(got, "\n"))
+	}
+}
+
+// asleep waits until the runner waits for the clock.
+func (w *world) asleep(t *testing.T) {
+	t.Helper()
+	for !w.clock.HasWaiters() {
+		select {
+		case <-t.Context().Done():
+			t.Fatal("the runner never slept")
+		default:
+			runtime.Gosched()
+		}
 	}
 }
 

@@ -2,6 +2,7 @@ package kwok_test
 
 import (
 	"context"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -57,6 +58,7 @@ func TestProvider(t *testing.T) {
 type world struct {
 	client   client.Client
 	broken   error         // what every write of a Node answers, nil to let it through
+	refused  atomic.Int64  // how many writes were answered so
 	lost     error         // what the creation of a Node answers after it has been done
 	created  chan<- string // gets the name of every new Node, if there is one
 	slow     time.Duration // how long the creation of a Node takes
@@ -92,6 +94,7 @@ func (w *world) create(ctx context.Context, c client.WithWatch, obj client.Objec
 		return c.Create(ctx, obj, opts...)
 	}
 	if w.broken != nil {
+		w.refused.Add(1)
 		return w.broken
 	}
 	node.UID = types.UID("node-" + node.Name + "-" + w.clock.Now().Format(time.RFC3339))

@@ -1,6 +1,7 @@
 package kwok
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -8,6 +9,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/go-logr/logr"
 	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -35,15 +37,50 @@ func (p *Provider) NeedLeaderElection() bool { return true }
 
 // Start calls Tick whenever something is due, until ctx ends.
 func (p *Provider) Start(ctx context.Context) error {
+	var o outage
 	for ctx.Err() == nil {
 		next, err := p.Tick(ctx)
-		if err != nil && ctx.Err() == nil {
-			log.FromContext(ctx).Error(err, "showing simulated machines as nodes; it will be tried again")
-			next = p.clock.Now().Add(retryAfter)
+		if ctx.Err() != nil {
+			break
+		}
+		o.tell(log.FromContext(ctx), err)
+		if err != nil {
+			if retry := p.clock.Now().Add(o.wait()); next.IsZero() || retry.Before(next) {
+				next = retry
+			}
 		}
 		p.sleep(ctx, next)
 	}
 	return nil
+}
+
+// outage is a row of failures for the same cause.
+type outage struct {
+	failures int
+	cause    string
+}
+
+// tell says what has changed: one cause may keep many machines from being shown, again and again.
+func (o *outage) tell(logger logr.Logger, err error) {
+	cause := ""
+	if err != nil {
+		o.failures++
+		cause = cmp.Or(string(apierrors.ReasonForError(err)), err.Error())
+	}
+	switch {
+	case cause == o.cause:
+	case err != nil:
+		logger.Error(err, "showing simulated machines as nodes; it is tried again, less and less often")
+	default:
+		logger.Info("simulated machines are shown as nodes again", "failures", o.failures)
+		o.failures = 0
+	}
+	o.cause = cause
+}
+
+// wait is how long after a failure it is tried again.
+func (o *outage) wait() time.Duration {
+	return min(retryAfter<<min(o.failures-1, 6), retryAtMost)
 }
 
 // sleep waits until a time, the zero time being never, or until something is launched or terminated.
