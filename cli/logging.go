@@ -41,8 +41,8 @@ func newLogger(opt ControllerOptions, out io.Writer) (logr.Logger, error) {
 		options = append(options, zap.AddCaller())
 	}
 	logger := zap.New(core, options...)
-	if opt.LogFormat == "json" {
-		logger = logger.With(zap.String("commit", commit()))
+	if revision := commit(); opt.LogFormat == "json" && revision != "" {
+		logger = logger.With(zap.String("commit", revision))
 	}
 	return zapr.NewLogger(logger), nil
 }

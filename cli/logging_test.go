@@ -25,5 +25,8 @@ func TestTheLogTellsOfTheClusterUnlessDebuggingIsAskedFor(t *testing.T) {
 		if got := strings.Count(out.String(), "\n"); got != lines {
 			t.Errorf("%s: %d lines, want %d:\n%s", level, got, lines, out.String())
 		}
+		if strings.Contains(out.String(), `:""`) {
+			t.Errorf("%s: a field says nothing:\n%s", level, out.String())
+		}
 	}
 }
