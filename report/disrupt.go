@@ -177,6 +177,19 @@ func onBoth(node *corev1.Node, claim *v1.NodeClaim, e Event) []Event {
 	return onAll([]*corev1.Node{node}, []*v1.NodeClaim{claim}, e)
 }
 
+// Churning tells a pool's owner that machines are started and removed again and again for the same pods.
+func Churning(pool *v1.NodePool, c engine.Churn) Event {
+	return Event{Object: pool, Reason: MachineChurn, Every: time.Hour, Key: c.Owner, Message: c.Message()}
+}
+
+// ChurnLine is the log line of that.
+func ChurnLine(c engine.Churn) []any {
+	return []any{
+		"NodePool", c.NodePool, "owner", c.Owner, "machines", c.Machines, "cost", engine.Dollars(c.Cost), "consolidate-after", c.After.String(),
+		"longer", c.Longer.String(), "longer-cost", engine.Dollars(c.LongerCost), "kept-per-hour", engine.Dollars(c.KeptCost),
+	}
+}
+
 // DisruptionLine is the log line of a disruption that begins.
 func DisruptionLine(d engine.Disruption) []any {
 	line := []any{

@@ -21,6 +21,7 @@ const (
 	LaunchFailed                 = "LaunchFailed" // ours
 	MachineLate                  = "MachineLate"  // ours
 	SlowPass                     = "SlowPass"     // ours
+	MachineChurn                 = "MachineChurn" // ours
 	UnregisteredTaintMissing     = "UnregisteredTaintMissing"
 	FailedConsistencyCheck       = "FailedConsistencyCheck"
 	FailedDraining               = "FailedDraining"

@@ -47,6 +47,7 @@ type Reconciler struct {
 	memo engine.Memo
 	// progress is the memory of engine.Progress.
 	progress engine.Memo
+	churn    engine.ChurnMemo
 	// bare holds the nodes that the last pass found closed though nothing on their claims says why, and since when.
 	bare   map[types.UID]time.Time
 	checks checks
@@ -88,6 +89,7 @@ func (r *Reconciler) CarryOut(ctx context.Context, snap *engine.Snapshot, plan *
 		r.began = r.Cluster.Clock.Now()
 	}
 	view := newView(snap)
+	r.tellChurn(ctx, view)
 	r.Metrics.Kept(plan.Kept)
 	r.reportKept(view, plan.Kept)
 	disruptions := r.patient(view, plan.Disruptions)
@@ -96,6 +98,17 @@ func (r *Reconciler) CarryOut(ctx context.Context, snap *engine.Snapshot, plan *
 	return errors.Join(
 		inProgress, r.takeBack(ctx, view, plan), r.begin(ctx, view, disruptions), r.avoid(ctx, view, plan.Next),
 	)
+}
+
+// tellChurn tells of machines that are started and removed again and again for the same pods: each time for a good reason, and
+// together perhaps for nothing.
+func (r *Reconciler) tellChurn(ctx context.Context, view *view) {
+	for _, c := range r.churn.Follow(view.snapshot) {
+		log.FromContext(ctx).Info("machines come and go for the same pods", report.ChurnLine(c)...)
+		if pool := view.pools[c.NodePool]; pool != nil {
+			r.Recorder.Publish(report.Churning(pool, c))
+		}
+	}
 }
 
 // patient leaves out replacements in pools where replacements failed a moment ago, and tells the pools' owners.
