@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"os"
 
@@ -15,28 +16,37 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// announce says where the catalog of a leader that is no pod can be read; one that is a pod is found by its name.
+// announce says how to recognise the catalog's server, and where it is if the leader is no pod; one that is a pod is found by its
+// name.
 func (p *parts) announce(ctx context.Context) error {
-	if os.Getenv("KUBERNETES_SERVICE_HOST") != "" || p.ports.metricsPort() == 0 {
+	port, inPod := p.ports.metricsPort(), os.Getenv("KUBERNETES_SERVICE_HOST") != ""
+	if port == 0 || inPod && p.opt.DisableLeaderElection {
 		return nil
 	}
-	return announceCatalog(ctx, p.config, p.leaseNamespace(), p.opt.LeaderElectionName, p.ports.metricsPort())
+	notes := map[string]string{certificateAnnotation: certificateText(p.ports.certificate.Leaf)}
+	if !inPod {
+		notes[catalogAnnotation] = localCatalog(port)
+	}
+	return announceCatalog(ctx, p.config, p.leaseNamespace(), p.opt.LeaderElectionName, notes)
 }
 
-// announceCatalog writes on the leader's Lease where a controller that is no pod serves its catalog. Where leaders are not
-// elected there is no Lease, so one is made that nobody holds.
-func announceCatalog(ctx context.Context, config *rest.Config, namespace, lease string, port int) error {
+// announceCatalog writes annotations on the leader's Lease. Where leaders are not elected there is no Lease, so one is made that
+// nobody holds.
+func announceCatalog(ctx context.Context, config *rest.Config, namespace, lease string, notes map[string]string) error {
 	client, err := kubernetes.NewForConfig(config)
 	if err != nil {
 		return fmt.Errorf("announce the catalog: %w", err)
 	}
 	leases := client.CoordinationV1().Leases(namespace)
-	patch := fmt.Sprintf(`{"metadata":{"annotations":{%q:%q}}}`, catalogAnnotation, localCatalog(port))
-	_, err = leases.Patch(ctx, lease, types.MergePatchType, []byte(patch), metav1.PatchOptions{})
+	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"annotations": notes}})
+	if err != nil {
+		return fmt.Errorf("announce the catalog: %w", err)
+	}
+	_, err = leases.Patch(ctx, lease, types.MergePatchType, patch, metav1.PatchOptions{})
 	if apierrors.IsNotFound(err) {
-		_, err = leases.Create(ctx, &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{
-			Name: lease, Namespace: namespace, Annotations: map[string]string{catalogAnnotation: localCatalog(port)},
-		}}, metav1.CreateOptions{})
+		_, err = leases.Create(ctx, &coordinationv1.Lease{
+			ObjectMeta: metav1.ObjectMeta{Name: lease, Namespace: namespace, Annotations: notes},
+		}, metav1.CreateOptions{})
 	}
 	if err != nil {
 		return fmt.Errorf("announce the catalog on Lease %s/%s: %w", namespace, lease, err)

@@ -2,13 +2,13 @@ package cli
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"net/url"
-	"os"
 	"strconv"
 	"strings"
 
@@ -19,18 +19,22 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/yaml"
 
 	"tenon.sh/engine"
 )
 
 const (
-	// catalogAnnotation, on the leader's Lease, says where a controller that is no pod serves its catalog.
-	catalogAnnotation = "tenon.sh/catalog-url"
-	// snapshotAccount is the service account in the Lease's namespace that users without a token of their own borrow to
-	// read the catalog.
+	// catalogAnnotation, on the leader's Lease, says where a controller that is no pod serves its catalog, and
+	// certificateAnnotation with which certificate.
+	catalogAnnotation     = "tenon.sh/catalog-url"
+	certificateAnnotation = "tenon.sh/catalog-certificate"
+	// snapshotAccount is the service account in the Lease's namespace that may read the catalog, and nothing else.
 	snapshotAccount = "tenon-snapshot"
 	leaseName       = "karpenter-leader-election"
+	// tokenSeconds is the shortest time that an API server issues tokens for.
+	tokenSeconds = 600
 )
 
 // fetchCatalog asks the leader for its catalog: at the address given, or where its Lease says it is.
@@ -39,39 +43,34 @@ func fetchCatalog(ctx context.Context, config *rest.Config, address string) (*en
 	if err != nil {
 		return nil, err
 	}
-	c := catalogClient{config: config, api: client}
-	if address != "" {
-		return c.fromURL(ctx, address, "kube-system")
-	}
+	c := catalogClient{api: client}
 	lease, err := c.lease(ctx)
+	if address != "" {
+		return c.fromURL(ctx, address, lease) // perhaps it is recognised without a Lease
+	}
 	if err != nil {
 		return nil, err
 	}
 	if lease == nil {
-		return c.fromURL(ctx, localCatalog(8080), "kube-system")
+		return nil, fmt.Errorf("there is no Lease %s: no controller is running", leaseName)
 	}
 	if announced := lease.Annotations[catalogAnnotation]; announced != "" {
-		return c.announced(ctx, announced, lease.Namespace)
+		return c.announced(ctx, announced, lease)
 	}
 	pod, err := c.leader(ctx, lease)
 	if err != nil {
 		return nil, err
 	}
-	if pod == nil {
-		return c.fromURL(ctx, localCatalog(8080), lease.Namespace)
-	}
 	return c.fromPod(ctx, pod)
 }
 
 func localCatalog(port int) string {
-	return "http://" + net.JoinHostPort("127.0.0.1", strconv.Itoa(port)) + catalogPath
+	return "https://" + net.JoinHostPort("127.0.0.1", strconv.Itoa(port)) + catalogPath
 }
 
-// catalogClient reads a catalog from a controller.
-type catalogClient struct {
-	config *rest.Config
-	api    kubernetes.Interface
-}
+// catalogClient reads a catalog from a controller. It shows it a token that is for the catalog only, and never one of the user's,
+// and only over TLS.
+type catalogClient struct{ api kubernetes.Interface }
 
 // lease finds the leader's Lease, whatever its namespace; nil if there is none. Of several the one that was renewed
 // last counts.
@@ -90,8 +89,7 @@ func (c catalogClient) lease(ctx context.Context) (*coordinationv1.Lease, error)
 	return found, nil
 }
 
-// leader is the pod that holds the Lease, nil if the holder is no pod. Holders are named after their host, which a
-// pod's name is.
+// leader is the pod that holds the Lease. Holders are named after their host, which a pod's name is.
 func (c catalogClient) leader(ctx context.Context, lease *coordinationv1.Lease) (*corev1.Pod, error) {
 	if lease.Spec.HolderIdentity == nil || *lease.Spec.HolderIdentity == "" {
 		return nil, fmt.Errorf("nobody holds Lease %s/%s: no controller is running", lease.Namespace, lease.Name)
@@ -99,7 +97,7 @@ func (c catalogClient) leader(ctx context.Context, lease *coordinationv1.Lease) 
 	host, _, _ := strings.Cut(*lease.Spec.HolderIdentity, "_")
 	pod, err := c.api.CoreV1().Pods(lease.Namespace).Get(ctx, host, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
-		return nil, nil
+		return nil, fmt.Errorf("%s, which holds Lease %s/%s, is no pod, and the Lease does not say where it serves its catalog", host, lease.Namespace, lease.Name)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("look for the leader: %w", err)
@@ -107,15 +105,19 @@ func (c catalogClient) leader(ctx context.Context, lease *coordinationv1.Lease) 
 	return pod, nil
 }
 
-// fromPod asks a pod through the API server, which takes the usual header away, so the token goes in one of our own.
+// fromPod asks a pod through the API server, which takes the usual header away, so the token goes in one of our own. The API
+// server speaks TLS with the pod.
 func (c catalogClient) fromPod(ctx context.Context, pod *corev1.Pod) (*engine.CatalogDocument, error) {
+	request := c.api.CoreV1().RESTClient().Get().Namespace(pod.Namespace).Resource("pods").
+		Name("https:" + pod.Name + ":" + strconv.Itoa(metricsPortOf(pod))).SubResource("proxy").Suffix(catalogPath)
+	if u := request.URL(); u.Scheme != "https" && !isLoopback(u) {
+		return nil, fmt.Errorf("the kubeconfig reaches the API server by %s://%s, where a token could be read on its way: use https", u.Scheme, u.Host)
+	}
 	token, err := c.token(ctx, pod.Namespace, pod.Spec.ServiceAccountName)
 	if err != nil {
 		return nil, err
 	}
-	text, err := c.api.CoreV1().RESTClient().Get().Namespace(pod.Namespace).Resource("pods").
-		Name(pod.Name+":"+strconv.Itoa(metricsPortOf(pod))).SubResource("proxy").Suffix(catalogPath).
-		SetHeader(tokenHeader, token).DoRaw(ctx)
+	text, err := request.SetHeader(tokenHeader, token).DoRaw(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("ask pod %s/%s: %w", pod.Namespace, pod.Name, err)
 	}
@@ -134,30 +136,59 @@ func metricsPortOf(pod *corev1.Pod) int {
 	return 8080
 }
 
-// announced asks at an address that an object of the cluster names. It must be on this machine: the token that is sent
-// there is the user's.
-func (c catalogClient) announced(ctx context.Context, address, namespace string) (*engine.CatalogDocument, error) {
+// announced asks at an address that an object of the cluster names. It must be on this machine: nothing else is known of it.
+func (c catalogClient) announced(ctx context.Context, address string, lease *coordinationv1.Lease) (*engine.CatalogDocument, error) {
 	u, err := url.Parse(address)
 	if err != nil {
 		return nil, fmt.Errorf("annotation %s: %w", catalogAnnotation, err)
 	}
-	if ip := net.ParseIP(u.Hostname()); ip == nil || !ip.IsLoopback() {
+	if !isLoopback(u) {
 		return nil, fmt.Errorf("annotation %s names %s, which is another machine: if that is right, say --catalog-url %s", catalogAnnotation, u.Host, address)
 	}
-	return c.fromURL(ctx, address, namespace)
+	return c.fromURL(ctx, address, lease)
 }
 
-func (c catalogClient) fromURL(ctx context.Context, address, namespace string) (*engine.CatalogDocument, error) {
+func isLoopback(u *url.URL) bool {
+	ip := net.ParseIP(u.Hostname())
+	return ip != nil && ip.IsLoopback()
+}
+
+// fromURL asks at an address. The server is recognised by the certificate on the Lease, and without one as browsers do it.
+func (c catalogClient) fromURL(ctx context.Context, address string, lease *coordinationv1.Lease) (*engine.CatalogDocument, error) {
+	u, err := url.Parse(address)
+	if err != nil {
+		return nil, fmt.Errorf("--catalog-url: %w", err)
+	}
+	if u.Scheme != "https" {
+		return nil, fmt.Errorf("ask the controller at %s: a token could be read on its way there: name an address that begins with https://", address)
+	}
+	namespace, trust := metav1.NamespaceSystem, &tls.Config{MinVersion: tls.VersionTLS13}
+	if lease != nil {
+		namespace = lease.Namespace
+		if announced := lease.Annotations[certificateAnnotation]; announced != "" {
+			if trust, err = trustOnly(announced); err != nil {
+				return nil, fmt.Errorf("annotation %s of Lease %s/%s: %w", certificateAnnotation, lease.Namespace, lease.Name, err)
+			}
+		}
+	}
 	token, err := c.token(ctx, namespace, "")
 	if err != nil {
 		return nil, err
 	}
+	return ask(ctx, address, token, trust)
+}
+
+// ask shows the token to the server that is trusted, and to no other that it might point to.
+func ask(ctx context.Context, address, token string, trust *tls.Config) (*engine.CatalogDocument, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
 	if err != nil {
 		return nil, fmt.Errorf("--catalog-url: %w", err)
 	}
 	request.Header.Set("Authorization", "Bearer "+token)
-	client := &http.Client{Timeout: patience}
+	client := &http.Client{
+		Timeout: patience, Transport: &http.Transport{Proxy: http.ProxyFromEnvironment, TLSClientConfig: trust, DisableKeepAlives: true},
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
 	response, err := client.Do(request)
 	if err != nil {
 		return nil, fmt.Errorf("ask the controller: %w", err)
@@ -184,64 +215,21 @@ func readCatalog(text []byte) (*engine.CatalogDocument, error) {
 	return document, nil
 }
 
-// token is the user's own, or one of a service account that may read the catalog for users who identify themselves by
-// a certificate.
+// token is one for the catalog, of a service account that may read it: the one made for that, or the controller's own.
 func (c catalogClient) token(ctx context.Context, namespace, account string) (string, error) {
-	own, err := ownToken(c.config)
-	if own != "" || err != nil {
-		return own, err
-	}
+	asked := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{
+		Audiences: []string{catalogAudience}, ExpirationSeconds: ptr.To[int64](tokenSeconds),
+	}}
 	var failed error
 	for _, name := range []string{snapshotAccount, account} {
 		if name == "" {
 			continue
 		}
-		answer, err := c.api.CoreV1().ServiceAccounts(namespace).CreateToken(ctx, name, &authenticationv1.TokenRequest{}, metav1.CreateOptions{})
+		answer, err := c.api.CoreV1().ServiceAccounts(namespace).CreateToken(ctx, name, asked, metav1.CreateOptions{})
 		if err == nil {
 			return answer.Status.Token, nil
 		}
 		failed = errors.Join(failed, err)
 	}
-	return "", fmt.Errorf("the kubeconfig has no token to show to the controller, and none can be had of a service account: %w", failed)
-}
-
-// ownToken is the token that the kubeconfig has, or that its plugin gets.
-func ownToken(config *rest.Config) (string, error) {
-	if config.BearerTokenFile != "" {
-		text, err := os.ReadFile(config.BearerTokenFile)
-		return strings.TrimSpace(string(text)), err
-	}
-	if config.BearerToken != "" {
-		return config.BearerToken, nil
-	}
-	if config.ExecProvider == nil && config.AuthProvider == nil {
-		return "", nil
-	}
-	seen := &headerCatcher{}
-	quiet := rest.CopyConfig(config)
-	quiet.TLSClientConfig = rest.TLSClientConfig{}
-	quiet.Transport = seen
-	transport, err := rest.TransportFor(quiet)
-	if err != nil {
-		return "", fmt.Errorf("ask the kubeconfig's plugin for a token: %w", err)
-	}
-	request, err := http.NewRequest(http.MethodGet, config.Host, nil)
-	if err != nil {
-		return "", err
-	}
-	response, err := transport.RoundTrip(request)
-	if err != nil {
-		return "", fmt.Errorf("ask the kubeconfig's plugin for a token: %w", err)
-	}
-	_ = response.Body.Close()
-	return strings.TrimPrefix(seen.authorization, "Bearer "), nil
-}
-
-// headerCatcher answers requests itself and keeps the header that would have been sent.
-type headerCatcher struct{ authorization string }
-
-// RoundTrip never leaves this process.
-func (h *headerCatcher) RoundTrip(request *http.Request) (*http.Response, error) {
-	h.authorization = request.Header.Get("Authorization")
-	return &http.Response{StatusCode: http.StatusOK, Body: http.NoBody, Request: request}, nil
+	return "", fmt.Errorf("get a token for the catalog of a service account that may read it: %w", failed)
 }

@@ -1,13 +1,17 @@
 package cli
 
 import (
-	"fmt"
+	"context"
+	"errors"
 	"net/http"
 	"strings"
 
-	authenticationv1 "k8s.io/api/authentication/v1"
-	authorizationv1 "k8s.io/api/authorization/v1"
+	"golang.org/x/time/rate"
+	"k8s.io/apiserver/pkg/authentication/authenticator"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/yaml"
+
+	"tenon.sh/engine"
 )
 
 const (
@@ -16,34 +20,70 @@ const (
 	tokenHeader = "X-Tenon-Token"
 )
 
-// catalogEndpoint serves what there is to buy to callers that the API server knows and lets read it.
-func (p *parts) catalogEndpoint() http.HandlerFunc {
-	return func(w http.ResponseWriter, r *http.Request) {
-		if r.Method != http.MethodGet {
-			http.Error(w, "only GET is served", http.StatusMethodNotAllowed)
-			return
-		}
-		if problem, status := p.authorize(r); problem != "" {
-			http.Error(w, problem, status)
-			return
-		}
-		document, err := p.cluster.CatalogDocument(r.Context(), p.opt.engineOptions())
-		if err != nil {
-			http.Error(w, err.Error(), http.StatusInternalServerError)
-			return
-		}
-		text, err := yaml.Marshal(document)
-		if err != nil {
-			http.Error(w, err.Error(), http.StatusInternalServerError)
-			return
-		}
-		w.Header().Set("Content-Type", "application/yaml")
-		_, _ = w.Write(text)
+// catalogEndpoint serves what there is to buy, over TLS, to callers that the API server knows and lets read it.
+func (p *parts) catalogEndpoint() http.Handler {
+	return &catalogEndpoint{
+		callers: newCallers(p.mgr.GetClient()),
+		document: func(ctx context.Context) (engine.CatalogDocument, error) {
+			return p.cluster.CatalogDocument(ctx, p.opt.engineOptions())
+		},
+		rate:   rate.NewLimiter(5, 20),
+		places: make(chan struct{}, 2),
 	}
 }
 
-// authorize asks the API server who the caller is and whether they may read the catalog. It returns why not.
-func (p *parts) authorize(r *http.Request) (problem string, status int) {
+// catalogEndpoint costs the controller next to nothing, whoever calls how often.
+type catalogEndpoint struct {
+	callers  authenticator.Token
+	document func(context.Context) (engine.CatalogDocument, error)
+	rate     *rate.Limiter // of documents
+	places   chan struct{} // filled by documents that are being written
+}
+
+// ServeHTTP answers one request.
+func (e *catalogEndpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if r.Method != http.MethodGet {
+		http.Error(w, "only GET is served", http.StatusMethodNotAllowed)
+		return
+	}
+	if problem, status := e.refuse(r); problem != "" {
+		http.Error(w, problem, status)
+		return
+	}
+	if !e.rate.Allow() {
+		tooMany(w)
+		return
+	}
+	select {
+	case e.places <- struct{}{}:
+		defer func() { <-e.places }()
+	default:
+		tooMany(w)
+		return
+	}
+	document, err := e.document(r.Context())
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+		return
+	}
+	text, err := yaml.Marshal(document)
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+		return
+	}
+	w.Header().Set("Content-Type", "application/yaml")
+	_, _ = w.Write(text)
+}
+
+func tooMany(w http.ResponseWriter) {
+	http.Error(w, "too many requests at a time: try again in a few seconds", http.StatusTooManyRequests)
+}
+
+// refuse returns why a caller may not read the catalog. A token that came in clear text is not looked at.
+func (e *catalogEndpoint) refuse(r *http.Request) (problem string, status int) {
+	if r.TLS == nil {
+		return "the catalog is for callers with a token, and tokens are taken over TLS only: use https", http.StatusUnauthorized
+	}
 	token := r.Header.Get(tokenHeader)
 	if bearer, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer "); ok {
 		token = bearer
@@ -51,27 +91,20 @@ func (p *parts) authorize(r *http.Request) (problem string, status int) {
 	if token == "" {
 		return "a token is needed: Authorization: Bearer, or " + tokenHeader, http.StatusUnauthorized
 	}
-	review := &authenticationv1.TokenReview{Spec: authenticationv1.TokenReviewSpec{Token: token}}
-	if err := p.mgr.GetClient().Create(r.Context(), review); err != nil {
-		return fmt.Sprintf("ask the API server who you are: %v", err), http.StatusInternalServerError
+	response, known, err := e.callers.AuthenticateToken(r.Context(), token)
+	switch {
+	case errors.Is(err, errManyStrangers):
+		return err.Error(), http.StatusTooManyRequests
+	case err != nil: // which is nothing that callers could use, nor for everybody to read
+		if r.Context().Err() == nil {
+			log.FromContext(r.Context()).Error(err, "asking the API server who wants to read the catalog")
+		}
+		return "the API server does not say who you are: try again later", http.StatusServiceUnavailable
+	case !known:
+		return "the API server does not know this token as one for " + catalogAudience, http.StatusUnauthorized
 	}
-	if !review.Status.Authenticated {
-		return "the API server does not know this token", http.StatusUnauthorized
-	}
-	user := review.Status.User
-	extra := map[string]authorizationv1.ExtraValue{}
-	for key, value := range user.Extra {
-		extra[key] = authorizationv1.ExtraValue(value)
-	}
-	access := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
-		User: user.Username, UID: user.UID, Groups: user.Groups, Extra: extra,
-		NonResourceAttributes: &authorizationv1.NonResourceAttributes{Path: catalogPath, Verb: "get"},
-	}}
-	if err := p.mgr.GetClient().Create(r.Context(), access); err != nil {
-		return fmt.Sprintf("ask the API server what you may do: %v", err), http.StatusInternalServerError
-	}
-	if !access.Status.Allowed {
-		return fmt.Sprintf("%s may not get %s", user.Username, catalogPath), http.StatusForbidden
+	if c, ok := response.User.(*caller); !ok || !c.reads {
+		return response.User.GetName() + " may not get " + catalogPath, http.StatusForbidden
 	}
 	return "", 0
 }

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
 	"os"
 	"runtime"
 	"time"
@@ -276,7 +275,7 @@ func (p *parts) keepHouse(cloud provider.Provider) {
 func (p *parts) lead(ctx context.Context) error {
 	p.log.Info("leading")
 	defer p.ports.catalogHandler.Store(nil)
-	var handler http.Handler = p.catalogEndpoint()
+	handler := p.catalogEndpoint()
 	p.ports.catalogHandler.Store(&handler)
 	var group errgroup.Group
 	group.Go(func() error {

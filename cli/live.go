@@ -34,7 +34,7 @@ const catalogNone = "none"
 func (o *liveOptions) addFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&o.kubeconfig, "kubeconfig", "", "file that says how to reach the API server; empty for the usual places")
 	flags.StringVar(&o.catalogURL, "catalog-url", "", "where the controller serves its catalog, "+
-		"http://host:port/snapshot/catalog; empty to look for the leader, none to do without")
+		"https://host:port/snapshot/catalog; empty to look for the leader, none to do without")
 }
 
 // liveKind is a kind that a snapshot of a live cluster holds.

@@ -2,8 +2,10 @@ package cli
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"net/http"
 	"net/http/pprof"
@@ -11,12 +13,17 @@ import (
 	"sync/atomic"
 	"syscall"
 	"time"
+
+	"github.com/go-logr/logr"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 )
 
 // endpoints serves what others ask the controller for. It serves before anything else runs, so that a controller that
 // waits for its kinds to be installed can say so.
 type endpoints struct {
 	metrics, health net.Listener // nil if not served
+
+	certificate tls.Certificate // for what is not for everybody to read
 
 	ready, healthy atomic.Pointer[func() error]
 	metricsHandler atomic.Pointer[http.Handler]
@@ -25,8 +32,11 @@ type endpoints struct {
 
 // listen takes the ports. A port that is taken is an error: another controller is running here.
 func listen(opt ControllerOptions) (*endpoints, error) {
-	e := &endpoints{}
-	var err error
+	certificate, err := newCertificate()
+	if err != nil {
+		return nil, err
+	}
+	e := &endpoints{certificate: certificate}
 	if e.metrics, err = listenOn(opt.listenHost, opt.MetricsPort, "metrics-port"); err != nil {
 		return nil, err
 	}
@@ -76,7 +86,7 @@ func (e *endpoints) serve(ctx context.Context, profiling bool) {
 
 	metrics := http.NewServeMux()
 	metrics.Handle("/metrics", later(&e.metricsHandler))
-	metrics.Handle("/snapshot/catalog", later(&e.catalogHandler))
+	metrics.Handle(catalogPath, later(&e.catalogHandler))
 	if profiling {
 		metrics.HandleFunc("/debug/pprof/", pprof.Index)
 		metrics.HandleFunc("/debug/pprof/cmdline", pprof.Cmdline)
@@ -84,14 +94,21 @@ func (e *endpoints) serve(ctx context.Context, profiling bool) {
 		metrics.HandleFunc("/debug/pprof/symbol", pprof.Symbol)
 		metrics.HandleFunc("/debug/pprof/trace", pprof.Trace)
 	}
-	serveOn(ctx, e.metrics, metrics)
+	if e.metrics != nil {
+		serveOn(ctx, newOnePort(e.metrics, e.certificate), metrics)
+	}
 }
 
 func serveOn(ctx context.Context, listener net.Listener, handler http.Handler) {
 	if listener == nil {
 		return
 	}
-	server := &http.Server{Handler: handler, ReadHeaderTimeout: 10 * time.Second}
+	server := &http.Server{
+		Handler: handler, MaxHeaderBytes: 16 << 10, BaseContext: func(net.Listener) context.Context { return ctx },
+		ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute,
+		WriteTimeout: time.Minute,                                                                      // a profile is gathered for half of it
+		ErrorLog:     slog.NewLogLogger(logr.ToSlogHandler(log.FromContext(ctx).V(1)), slog.LevelInfo), // of clients
+	}
 	go func() { _ = server.Serve(listener) }() // ends with ErrServerClosed
 	go func() {
 		<-ctx.Done()

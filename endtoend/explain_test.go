@@ -33,7 +33,7 @@ func TestAPodThatFitsNothingHearsWhichPoolLacksWhat(t *testing.T) {
 	if !strings.Contains(told, nearestMiss) {
 		t.Errorf("the event says %q, want %q in it", told, nearestMiss)
 	}
-	explained := w.tenon("explain", "pod", pod, "--kubeconfig", w.playground.Kubeconfig(), "--catalog-url", controller.metrics+"/snapshot/catalog")
+	explained := w.tenon("explain", "pod", pod, "--kubeconfig", w.playground.Kubeconfig(), "--catalog-url", strings.Replace(controller.metrics, "http:", "https:", 1)+"/snapshot/catalog")
 	if !strings.Contains(explained, nearestMiss) {
 		t.Errorf("tenon explain says\n%s\nwant %q in it", explained, nearestMiss)
 	}

@@ -34,6 +34,9 @@ func rightsOf(t *testing.T, objects []*unstructured.Unstructured) []string {
 			where = "in " + o.GetNamespace()
 		}
 		for _, rule := range role.Rules {
+			for _, path := range rule.NonResourceURLs {
+				out = append(out, where+": "+strings.Join(rule.Verbs, ",")+" "+path)
+			}
 			for _, group := range rule.APIGroups {
 				for _, resource := range rule.Resources {
 					for _, verb := range rule.Verbs {
@@ -126,6 +129,28 @@ func TestNothingReadsSecretsOrGrantsEverything(t *testing.T) {
 		if strings.Contains(right, "*") || strings.Contains(right, "secrets") || strings.Contains(right, "configmaps") {
 			t.Error(right)
 		}
+	}
+}
+
+// Users of tenon plan and tenon snapshot borrow an account: it must be of use for nothing else.
+func TestTheAccountForSnapshotsReadsTheCatalogAndNothingElse(t *testing.T) {
+	t.Parallel()
+	usual := render(t, gettingStarted())
+	more := render(t, gettingStarted().with("snapshotAccount.create=true"))
+	if len(more) != len(usual)+3 {
+		t.Errorf("%d objects, %d without the account", len(more), len(usual))
+	}
+	find(t, more, "ServiceAccount", "tenon-snapshot")
+	role := find(t, more, "ClusterRole", "karpenter-snapshot")
+	if got := rightsOf(t, []*unstructured.Unstructured{role}); !slices.Equal(got, []string{"everywhere: get /snapshot/catalog"}) {
+		t.Errorf("it may %q", got)
+	}
+	binding := &rbacv1.ClusterRoleBinding{}
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(find(t, more, "ClusterRoleBinding", "karpenter-snapshot").Object, binding); err != nil {
+		t.Fatal(err)
+	}
+	if len(binding.Subjects) != 1 || binding.Subjects[0].Name != "tenon-snapshot" || binding.RoleRef.Name != "karpenter-snapshot" {
+		t.Errorf("%v for %v", binding.RoleRef, binding.Subjects)
 	}
 }
 
