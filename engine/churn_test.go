@@ -121,3 +121,24 @@ func TestOnlyMachinesThatConsolidationRemovesForOneOwnerAreChurn(t *testing.T) {
 		})
 	}
 }
+
+func TestMoreOwnersThanAreRememberedAreToldOfOnceOthersAreForgotten(t *testing.T) {
+	t.Parallel()
+	c := newComings(0)
+	for i := range 500 {
+		c.machine("StatefulSet", fmt.Sprint("s-", i), "", 0, v1.Empty)
+	}
+	late := func() int {
+		for range 10 {
+			c.machine("StatefulSet", "late", "", time.Minute, v1.Empty)
+		}
+		return len(c.heard)
+	}
+	if n := late(); n != 0 {
+		t.Errorf("%d words about one owner more than are remembered", n)
+	}
+	c.now = c.now.Add(time.Hour)
+	if n := late(); n != 1 {
+		t.Errorf("%d words once there is room", n)
+	}
+}
