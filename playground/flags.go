@@ -60,6 +60,8 @@ func (p *Playground) apiServerFlags(use *ports) []string {
 		"--enable-priority-and-fairness=false",
 		"--max-requests-inflight=4000", "--max-mutating-requests-inflight=2000",
 		"--profiling=false",
+		// Clients that watch are sent away when it is to end; else it waits for them.
+		"--shutdown-watch-termination-grace-period=1s",
 	}
 	if !p.runs(ControllerManager) {
 		// Nobody makes the service accounts that this would ask for at each pod.

@@ -13,7 +13,7 @@ import (
 )
 
 // stopGrace is how long a component may take to end after SIGTERM.
-const stopGrace = 10 * time.Second
+const stopGrace = 5 * time.Second
 
 // A leash is a pipe of which the components hold the reading end. They exit when it closes: at the latest when the kernel
 // takes away the only writing end, this process's.
