@@ -89,7 +89,7 @@ func RunController(ctx context.Context, config *rest.Config, opt ControllerOptio
 	}
 	defer ports.close()
 	ctx = log.IntoContext(ctx, logger)
-	limitMemory(ctx, opt.MemoryLimit, opt.EnableProfiling)
+	limitMemory(opt.MemoryLimit, opt.EnableProfiling)
 	for _, gate := range gatesWithoutEffect(opt.FeatureGates) {
 		logger.Info("feature gate has no effect yet", "gate", gate)
 	}
