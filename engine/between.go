@@ -20,10 +20,15 @@ func (p *problem) between(pool, class int, w *topology.World) Reason {
 		return Reason{}
 	}
 	var places []topology.Place
+	var kept Reason
 	for _, way := range level.Ways.Pools[pool] {
 		for o := way.Options.Next(0); o >= 0; o = way.Options.Next(o + 1) {
 			option := &p.packing.Pools[pool].Options[o]
 			if place := p.crowd.list[option.Place]; option.Listed && c.request.Fits(option.Allocatable) {
+				if r := p.keptOffBy(level.Rules, place); !r.OK() {
+					kept = r
+					continue
+				}
 				if _, ok := w.Allows(level.Rules, place); ok {
 					return p.companyMissing(c, level.Rules, w)
 				}
@@ -31,7 +36,40 @@ func (p *problem) between(pool, class int, w *topology.World) Reason {
 			}
 		}
 	}
+	if len(places) == 0 {
+		return kept
+	}
 	return p.broke(c, level.Rules, places, w)
+}
+
+// keptOffBy says which DaemonSet's pod, that new machines of the place have or may have, keeps pods with these rules off them.
+func (p *problem) keptOffBy(rules *topology.Rules, place topology.Place) Reason {
+	for i := range p.daemons {
+		d := &p.daemons[i]
+		if !d.resident {
+			continue
+		}
+		r := &p.crowd.layout.Residents[d.number]
+		if place[r.Key] <= topology.Absent {
+			continue
+		}
+		for m := rules.HostShuns.Next(0); m >= 0; m = rules.HostShuns.Next(m + 1) {
+			if r.HostBears.Has(m) {
+				return p.hostShunReason(m, d)
+			}
+		}
+	}
+	return Reason{}
+}
+
+func (p *problem) hostShunReason(mark int, d *daemon) Reason {
+	r := Reason{Code: AntiAffinityNotMet, Key: corev1.LabelHostname, Need: "pods of DaemonSet " + d.key + ", which want to be apart from it,"}
+	for i := range p.crowd.terms {
+		if t := &p.crowd.terms[i]; isHost(t.key) && mark == t.selected {
+			r.Need = "pods with " + p.crowd.selectors[t.selector].String() + " (those of DaemonSet " + d.key + ")"
+		}
+	}
+	return r
 }
 
 // broke names the rule that no place meets by itself; if each is met somewhere, the first that is broken anywhere.

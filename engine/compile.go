@@ -32,6 +32,7 @@ type problem struct {
 	broken    []Note // pools that cannot be used, and why
 	classes   []*podClass
 	daemons   []daemon
+	pending   []*daemon  // room for those that a machine has not got yet
 	refused   []Unplaced // pods that are not part of the packing problem
 	places    map[string]*where
 	levels    map[levelKey][]packing.Level
@@ -100,7 +101,8 @@ func (p *problem) model() {
 		Weighted: opt.Preferences == Weighted, Devices: p.names.devices(),
 	}
 	p.packing.Unit = p.names.vector(corev1.ResourceList{corev1.ResourceCPU: quantity(corev1.ResourceCPU, 1000)})
-	p.crowd.number(p.selected())
+	p.crowd.number(p.selected(), p.daemons)
+	p.judgeDaemons()
 	p.mention()
 	p.reserve()
 	p.share()
@@ -129,6 +131,7 @@ func (p *problem) meet(waiting []waitingLot) {
 			p.crowd.ran(p.wishes, f)
 		}
 	}
+	p.meetDaemons()
 	p.crowd.close()
 }
 

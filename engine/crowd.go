@@ -279,7 +279,7 @@ func portText(p hostPort) string {
 }
 
 // number gives the keys and marks that matter their places. A term of running pods matters if it selects a waiting one.
-func (c *crowd) number(selected bitset.Set) {
+func (c *crowd) number(selected bitset.Set, daemons []daemon) {
 	mark := func(key string) int {
 		if isHost(key) {
 			c.layout.HostMarks++
@@ -328,6 +328,9 @@ func (c *crowd) number(selected bitset.Set) {
 	}
 	c.numberSupplies()
 	c.layout.HostMarks += len(c.ports) + len(c.disks)
+	for i := range daemons {
+		c.houses(&daemons[i], i)
+	}
 	c.domains = make([]capacity.Names, c.keys.Len())
 }
 
@@ -349,8 +352,9 @@ func (c *crowd) diskMark(i int) int { return c.layout.HostMarks - len(c.disks) +
 
 func (c *crowd) onceMark(i int) int { return len(c.layout.Marks) - len(c.onces) + i }
 
-// place is the index of the place with these labels that passes these filters: 1 says that it does, 0 that it does not.
-func (c *crowd) place(label func(key string) (string, bool), passes func(f int) int32) int {
+// place is the index of the place with these labels that passes these filters: 1 says that it does, 0 that it does not. Whether
+// machines there have the pod of a DaemonSet the last function says, as topology.Resident has it.
+func (c *crowd) place(label func(key string) (string, bool), passes, houses func(i int) int32) int {
 	for k := len(c.read); k < c.keys.Len(); k++ {
 		kind, rest, _ := strings.Cut(c.keys.Name(k), " ")
 		n, _ := strconv.Atoi(rest)
@@ -370,6 +374,8 @@ func (c *crowd) place(label func(key string) (string, bool), passes func(f int) 
 			at = passes(key.n)
 		case "supply":
 			at = c.supplyAt(key.n, label)
+		case "resident":
+			at = houses(key.n)
 		default:
 			at = 0
 		}
@@ -389,7 +395,11 @@ func (c *crowd) place(label func(key string) (string, bool), passes func(f int) 
 func (c *crowd) settle() {
 	for k := range c.keys.Len() {
 		n := c.domains[k].Len()
-		if kind, _, _ := strings.Cut(c.keys.Name(k), " "); kind != "label" && kind != "supply" {
+		switch kind, _, _ := strings.Cut(c.keys.Name(k), " "); kind {
+		case "label", "supply":
+		case "resident":
+			n = 3
+		default:
 			n = 2
 		}
 		c.layout.Domains = append(c.layout.Domains, n)

@@ -14,10 +14,14 @@ import (
 type daemon struct {
 	demand
 	set  *appsv1.DaemonSet
+	pod  *corev1.Pod
 	need corev1.ResourceList
 	// ports are those that its pod takes of the node.
 	ports []hostPort
 	key   string // as daemonKey has it
+	// priority says which of two pods goes first that exclude each other.
+	priority int32
+	company
 }
 
 // daemonsOf makes burdens of the pods that DaemonSets will make.
@@ -26,7 +30,7 @@ func daemonsOf(pods []daemonPod) []daemon {
 	for _, pod := range pods {
 		spec := &pod.pod.Spec
 		key := pod.set.Namespace + "/" + pod.set.Name
-		out = append(out, daemon{set: pod.set, need: PodRequests(pod.pod), demand: demandOf(spec), ports: hostPortsOf(spec), key: key})
+		out = append(out, daemon{set: pod.set, pod: pod.pod, need: PodRequests(pod.pod), demand: demandOf(spec), ports: hostPortsOf(spec), key: key, priority: daemonPriority(pod.pod)})
 	}
 	return out
 }
@@ -89,7 +93,7 @@ func daemonPods(s *Snapshot, newest map[string]*corev1.Pod) []daemonPod {
 		if n := newest[set.Namespace+"/"+set.Name]; n != nil {
 			live := n.Spec.DeepCopy()
 			pod.Spec.Containers, pod.Spec.InitContainers = live.Containers, live.InitContainers
-			pod.Spec.Resources, pod.Spec.Overhead = live.Resources, live.Overhead
+			pod.Spec.Resources, pod.Spec.Overhead, pod.Spec.Priority = live.Resources, live.Overhead, live.Priority
 		}
 		DefaultRequests(pod, ranges[set.Namespace])
 		pod.Spec.Tolerations = append(pod.Spec.Tolerations, daemonTolerations...)
@@ -101,6 +105,20 @@ func daemonPods(s *Snapshot, newest map[string]*corev1.Pod) []daemonPod {
 		})
 	})
 	return out
+}
+
+// daemonPriority is the priority of a DaemonSet's pod; a template may name no more than one of the two classes that every cluster
+// has.
+func daemonPriority(pod *corev1.Pod) int32 {
+	switch {
+	case pod.Spec.Priority != nil:
+		return *pod.Spec.Priority
+	case pod.Spec.PriorityClassName == "system-node-critical":
+		return 2000001000
+	case pod.Spec.PriorityClassName == "system-cluster-critical":
+		return 2000000000
+	}
+	return 0
 }
 
 // newestOfDaemons finds the newest pod of each DaemonSet, by its daemonKey, that has neither ended nor been told to; of several

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -96,9 +97,11 @@ func newLandingWorld(r *Replay) *landingWorld {
 	}
 	w.sortNodes(daemons)
 	w.mentioned = sortedKeys(w.reader.mentioned)
-	for _, p := range w.queue {
-		p.labels = w.labelKind(p.pod.Namespace, p.pod.Labels)
-		p.wish = w.wishOf(p)
+	for _, list := range [][]*landingPod{w.queue, daemons} {
+		for _, p := range list {
+			p.labels = w.labelKind(p.pod.Namespace, p.pod.Labels)
+			p.wish = w.wishOf(p)
+		}
 	}
 	for i, r := range w.rolls {
 		if r != nil {
@@ -259,22 +262,25 @@ func (w *landingWorld) sortNodes(daemons []*landingPod) {
 	}
 }
 
-// readDaemons makes of every DaemonSet the pod that it will have on nodes that have none of it yet.
+// readDaemons makes of every DaemonSet the pod that it will have on nodes that have none of it yet, the most important first.
 func (w *landingWorld) readDaemons() []*landingPod {
 	var out []*landingPod
 	for _, d := range w.memo.daemonPods(w.replay.Snapshot) {
-		p := w.runningPod(d.pod, w.memo.pods[d.pod])
+		p := &landingPod{pod: d.pod, rules: w.reader.read(d.pod, true, nil)}
+		w.measure(p, nil)
+		p.volumes, _, _ = w.volumes.of(d.pod)
 		p.ground = w.groundOf(&d.pod.Spec, nil)
 		out = append(out, p)
 	}
+	slices.SortStableFunc(out, func(a, b *landingPod) int { return cmp.Compare(daemonPriority(b.pod), daemonPriority(a.pod)) })
 	return out
 }
 
-// spreadDaemon puts a DaemonSet's pod on every node that it is for, that has none of it and that has room for it.
+// spreadDaemon puts a DaemonSet's pod on every node that it is for, that has none of it and where kube-scheduler lets it run.
 func (w *landingWorld) spreadDaemon(p *landingPod) {
 	key := p.pod.Namespace + "/" + p.pod.Name
 	for i, n := range w.nodes {
-		if !slices.Contains(n.daemons, key) && w.verdict(p.ground, i).admitted && p.fits(w.room.of(i)) {
+		if !slices.Contains(n.daemons, key) && w.passes(p, i) {
 			w.bind(p, i)
 		}
 	}

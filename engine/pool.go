@@ -40,8 +40,11 @@ type poolModel struct {
 	// chosen holds the labels of topologies that the pool leaves open, with the values that it allows: each machine gets
 	// one of them.
 	chosen map[string][]string
-	// burdened holds, for each DaemonSet, the options on which it runs.
+	// burdened holds, for each DaemonSet, the options on which it runs, or may run.
 	burdened []bitset.Set
+	// absent and certain hold, for each DaemonSet that matters to waiting pods, the options on which others keep its pod off, and
+	// those on which it surely runs.
+	absent, certain []bitset.Set
 }
 
 // poolsOf lists the pools that can be used, in an order that depends on weight first and on names last, and says what
@@ -168,6 +171,7 @@ func (m *poolModel) compile(p *problem) {
 		m.settled[k] = table.byBit(u, k)
 	}
 	m.subtractDaemons(p)
+	m.houseDaemons(p)
 	m.markLarge(p)
 	m.model.Variety = m.varieties(p)
 }
@@ -220,6 +224,11 @@ func (m *poolModel) settlePlaces(p *problem) {
 				text[len(text)-1] = '1'
 			}
 		}
+		for d := range p.daemons {
+			if p.daemons[d].resident {
+				text = append(text, byte(m.houses(d, i)))
+			}
+		}
 		at, ok := known[string(text)]
 		if !ok {
 			at = c.place(func(key string) (string, bool) { return m.labelOf(p, i, key) }, func(f int) int32 {
@@ -227,7 +236,7 @@ func (m *poolModel) settlePlaces(p *problem) {
 					return 1
 				}
 				return 0
-			})
+			}, func(d int) int32 { return m.houses(d, i) })
 			known[string(text)] = at
 		}
 		m.model.Options[i].Place = at

@@ -31,7 +31,7 @@ func (p *problem) settleHosts() {
 				return topology.Open
 			}
 			return 0
-		})
+		}, nobody)
 	}
 	c.settle()
 	p.targets, p.packing.Nodes = make([]*host, 0, len(p.hosts)), make([]packing.Node, 0, len(p.hosts))
@@ -128,6 +128,7 @@ func (p *problem) roomOf(h *host, at *standing) capacity.Vector {
 	for _, pod := range h.promised {
 		free.Add(p.requestOf(pod), -1)
 	}
+	pending := p.pending[:0]
 	for i := range p.daemons {
 		d := &p.daemons[i]
 		if slices.Contains(h.roll.daemonKeys(), d.key) || !h.runs(d, p.universe) {
@@ -135,7 +136,10 @@ func (p *problem) roomOf(h *host, at *standing) capacity.Vector {
 		}
 		free.Add(p.names.vector(d.need), -1)
 		p.crowd.holdPorts(at, d.ports)
+		pending = append(pending, d)
 	}
+	p.pending = pending
+	p.expectDaemons(h, at, free)
 	if drivers := p.names.drivers(); len(drivers) > 0 {
 		h.volumes = p.wishes.volumes.attachedTo(h.name(), h.expectedType(), h.bound)
 		for driver, d := range drivers {
@@ -215,7 +219,12 @@ func (p *problem) mayPass(h *host, f *crowdFilter) [][]requirement.Expression {
 }
 
 // runs reports whether the DaemonSet will have a pod on the machine, or may have one as long as labels are open.
-func (h *host) runs(d *daemon, u *requirement.Universe) bool {
+func (h *host) runs(d *daemon, u *requirement.Universe) bool { return h.accepts(d, u, h.mayMeet) }
+
+// surelyRuns is runs whatever becomes of labels.
+func (h *host) surelyRuns(d *daemon, u *requirement.Universe) bool { return h.accepts(d, u, h.meets) }
+
+func (h *host) accepts(d *daemon, u *requirement.Universe, meets func(requirement.Expression, *requirement.Universe) bool) bool {
 	if untolerated(d.tolerations, h.taints) != nil {
 		return false
 	}
@@ -224,7 +233,7 @@ func (h *host) runs(d *daemon, u *requirement.Universe) bool {
 			if value, ok := startupLabels[e.Key]; ok {
 				return !e.Admits(value, true)
 			}
-			return !h.mayMeet(e, u)
+			return !meets(e, u)
 		})
 	})
 }

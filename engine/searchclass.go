@@ -154,13 +154,16 @@ func (c *consolidation) levelOf(class int) int {
 	return len(levels) - 1
 }
 
-// domains is, as text, where the place is as the rules see it.
+// domains is, as text, where the place is as the rules see it, whoever comes with a new machine there.
 func domains(r *topology.Rules, l *topology.Layout, place topology.Place) string {
 	if r == nil || place == nil {
 		return ""
 	}
 	text := ""
 	for _, key := range r.Interest(l) {
+		if slices.ContainsFunc(l.Residents, func(r topology.Resident) bool { return r.Key == key }) {
+			continue
+		}
 		text += fmt.Sprint(place[key], " ")
 	}
 	return text
@@ -205,7 +208,7 @@ func (c *consolidation) searched(s *searchClass, listed []listedOption, kinds ma
 		if c.scarce(o) && !c.asksForDevices(class) {
 			continue
 		}
-		if s.at != "" && c.domainsOf(level.Rules, o.Place) != s.at {
+		if s.at != "" && c.domainsOf(level.Rules, o.Place) != s.at || level.Rules != nil && level.Rules.Barred(&p.packing.Layout, p.packing.Places[o.Place]) {
 			continue
 		}
 		if slices.ContainsFunc(level.Ways.Pools[l.pool], func(w packing.Way) bool { return w.Options.Has(l.option) }) {

@@ -23,6 +23,7 @@ type standing struct {
 	place        int
 	bears, shuns bitset.Set
 	groups, sets []packing.Tally // each of them once
+	doubtful     []packing.Tally // of the groups' pods, those that may not come
 	ending       []packing.Tally
 }
 
@@ -153,6 +154,11 @@ func (c *crowd) bear(at *standing, mark int, key string) {
 		at.bears.Add(mark)
 		return
 	}
+	c.bearMark(at, mark)
+}
+
+// bearMark puts a mark on the machine's domain.
+func (c *crowd) bearMark(at *standing, mark int) {
 	m := &c.layout.Marks[mark]
 	switch d := c.list[at.place][m.Key]; {
 	case d >= 0:
@@ -202,8 +208,8 @@ func tallied(list []packing.Tally, of, n int) []packing.Tally {
 
 // node is the machine as a node of the packing problem.
 func (at *standing) node(free capacity.Vector) packing.Node {
-	for _, list := range [][]packing.Tally{at.groups, at.sets} {
+	for _, list := range [][]packing.Tally{at.groups, at.sets, at.doubtful} {
 		slices.SortFunc(list, func(a, b packing.Tally) int { return cmp.Compare(a.Of, b.Of) })
 	}
-	return packing.Node{Free: free, Place: at.place, Bears: at.bears, Shuns: at.shuns, Groups: at.groups, Sets: at.sets, Ending: at.ending}
+	return packing.Node{Free: free, Place: at.place, Bears: at.bears, Shuns: at.shuns, Groups: at.groups, Sets: at.sets, Doubtful: at.doubtful, Ending: at.ending}
 }

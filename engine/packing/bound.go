@@ -134,7 +134,7 @@ func (s *solver) fixedShares(class, level, n int) []fixedShare {
 	}
 	for _, sp := range rules.Spread {
 		g := &s.p.Layout.Groups[sp.Group]
-		if g.Key == topology.Host || !sp.Self || g.Filter >= 0 || s.members[sp.Group] != 1 || slices.Max(append(g.Count, 0)) > 0 {
+		if g.Key == topology.Host || !sp.Self || g.Filter >= 0 || s.members[sp.Group] != 1 || slices.Max(append(g.Count, 0)) > 0 || s.hasResidents(sp.Group) {
 			continue
 		}
 		there := s.world.Count(sp.Group)

@@ -42,6 +42,7 @@ type nodeState struct {
 	has          bitset.Set
 	bears, shuns bitset.Set
 	groups, sets []int
+	doubtful     []int // of the groups' pods, those that may not come; nil for none
 	// others lists the places that a new machine may turn out to be in; nil for a node.
 	others []int
 }
@@ -76,6 +77,9 @@ func newNodeStates(nodes []Node, h *hostIndex, more int) []nodeState {
 		}
 		for _, t := range n.Sets {
 			s.sets[h.sets[t.Of]] = t.Count
+		}
+		for _, t := range n.Doubtful {
+			s.doubt(h.groups[t.Of], t.Count, h)
 		}
 	}
 	return out
@@ -167,13 +171,18 @@ func (s *solver) readHostRules(r *topology.Rules, shared []Shared) *hostRules {
 			out.touched = append(out.touched, sp.group)
 		}
 	}
-	key := fmt.Sprint(out.bears, out.shuns, out.groups, out.spread, out.spreads, out.shared)
+	return s.intern(out)
+}
+
+// intern makes equal rules the same pointer.
+func (s *solver) intern(r *hostRules) *hostRules {
+	key := fmt.Sprint(r.bears, r.shuns, r.groups, r.spread, r.spreads, r.shared)
 	if have, ok := s.hostIDs[key]; ok {
 		return have
 	}
-	out.id = len(s.hostIDs)
-	s.hostIDs[key] = out
-	return out
+	r.id = len(s.hostIDs)
+	s.hostIDs[key] = r
+	return r
 }
 
 func nonEmpty(b bitset.Set) bitset.Set {

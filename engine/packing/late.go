@@ -19,11 +19,14 @@ func (r *replay) buyLate(pod Pod, l int) bool {
 	if r.p.Weighted && l < len(r.p.Classes[c].Levels)-1 {
 		return false // a wish alone is not worth a machine
 	}
-	if r.bought == mostLate || r.relied || len(r.companyOf(ls)) > 0 {
+	if r.bought == mostLate || r.relied {
 		return false
 	}
 	var spots []spotChoice
 	for _, choice := range r.spotsOf(c, l) {
+		if len(r.companyIn(ls, ls.view.spots[choice.spot])) > 0 {
+			continue
+		}
 		if _, ok := r.world.Allows(ls.rules, ls.view.spots[choice.spot]); ok {
 			spots = append(spots, choice)
 		}
@@ -87,6 +90,9 @@ func (r *replay) lateDraft(c int, choice spotChoice, p int) *draft {
 // opens reports whether a machine of the option brings an empty domain beside which others have too many pods.
 func (r *replay) opens(p, o int) bool {
 	place := r.p.Places[r.pools[p].Options[o].Place]
+	if r.disturbs(place) {
+		return true
+	}
 	for g := range r.p.Layout.Groups {
 		key := r.p.Layout.Groups[g].Key
 		if key == topology.Host || place[key] < 0 || !r.round.host.owned[g] || !r.world.Counts(g, place) {

@@ -101,8 +101,9 @@ type Node struct {
 	Has bitset.Set
 	// Bears holds the host marks that the node bears already, Shuns those that its pods keep out; nil means none.
 	Bears, Shuns bitset.Set
-	// Groups and Sets count the pods on the node, for those counted by machine; what is not listed is 0.
-	Groups, Sets []Tally
+	// Groups and Sets count the pods on the node, for those counted by machine; what is not listed is 0. Doubtful are those of the
+	// groups' pods that may not come.
+	Groups, Sets, Doubtful []Tally
 	// Ending counts, for sets of all keys, pods that end to make room for those that have their home here. They are company
 	// only if none of these comes.
 	Ending []Tally

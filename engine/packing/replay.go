@@ -85,6 +85,7 @@ func (r *replay) addMachine(m *Machine) {
 		node.room.Min(options[o].Allocatable)
 	}
 	node.groups, node.sets = make([]int, r.host.nGroups), make([]int, r.host.nSets)
+	r.settleIn(&node, m)
 	seen := bitset.New(len(r.p.Places))
 	for _, o := range m.Listed {
 		if seen.Has(options[o].Place) {

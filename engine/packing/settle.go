@@ -63,8 +63,11 @@ func (s *solver) settle() {
 	}
 }
 
-// knowDomains tells the world of the domains that new machines brought in earlier rounds.
+// knowDomains tells the world of the domains, and the residents, that new machines brought in earlier rounds.
 func (s *solver) knowDomains() {
+	for _, places := range s.lessons.arrived {
+		s.world.Arrive(places, false)
+	}
 	for g := range s.p.Layout.Groups {
 		group := &s.p.Layout.Groups[g]
 		if group.Key == topology.Host {

@@ -156,21 +156,37 @@ func (s *solver) hostAllows(ls *levelState, n int) bool {
 
 // floor is the smallest count of a host group on the existing nodes that it counts; 0 once there will be empty machines.
 func (s *solver) floor(group, minDomains int) int {
-	if s.p.Layout.Groups[group].Zero || !s.complete && s.lessons.zero.Has(group) {
+	if s.p.Layout.Groups[group].Zero {
 		return 0
 	}
-	h := s.host.groups[group]
-	least, domains := math.MaxInt, 0
-	for i := range s.nodes {
-		if s.counts(group, i) {
-			least = min(least, s.nodes[i].groups[h])
-			domains++
+	fresh := math.MaxInt
+	if !s.complete && s.lessons.zero.Has(group) {
+		if fresh = s.lessons.frame.fresh[group]; fresh == 0 {
+			return 0
 		}
 	}
+	least, domains := s.least(group)
 	if domains < max(1, minDomains) {
 		return 0
 	}
-	return least
+	return min(least, fresh)
+}
+
+// least is the smallest count of a host group on the nodes that it counts, and how many these are.
+func (s *solver) least(group int) (least, domains int) {
+	h := s.host.groups[group]
+	least = math.MaxInt
+	for i := range s.nodes {
+		if node := &s.nodes[i]; s.counts(group, i) {
+			count := node.groups[h]
+			if node.doubtful != nil {
+				count -= node.doubtful[h]
+			}
+			least = min(least, count)
+			domains++
+		}
+	}
+	return least, domains
 }
 
 // counts reports whether the group counts the node, or may come to count the machine.

@@ -15,7 +15,8 @@ type spotChoice struct {
 	tier   int     // rank of the heaviest pool there
 	dear   float64 // by how much what the pods need costs more than in the cheapest spot, as a share of that
 	ways   *Ways
-	wanted bool // followers can come along
+	host   *hostRules // what the rules leave beside the residents of machines there
+	wanted bool       // followers can come along
 }
 
 // isShut reports whether nobody has opened the place's domain when it could be.
@@ -70,11 +71,7 @@ func (s *solver) cheapestFor(ways *Ways, v capacity.Vector) bool {
 func (s *solver) findSpot(c, l int) settled {
 	out := settled{level: l, node: -1}
 	ls := &s.classes[c].levels[l]
-	for _, set := range s.companyOf(ls) {
-		if s.setLeft[set] == 0 {
-			return out // its company runs on nodes that have no room
-		}
-	}
+	company := s.companyOf(ls)
 	if l+1 < len(s.p.Classes[c].Levels) && s.startsByHost(ls) && !s.buyable(c, l) && s.buyableFrom(c, l+1) {
 		return out // what it would like has no room for its companions
 	}
@@ -87,6 +84,9 @@ func (s *solver) findSpot(c, l int) settled {
 			continue
 		}
 		if most, steered := s.lessons.quota[key]; steered && s.inItem(key) >= most {
+			continue
+		}
+		if s.isLonely(company, ls.view.spots[choice.spot]) {
 			continue
 		}
 		uneven, ok := s.world.Allows(ls.rules, ls.view.spots[choice.spot])
@@ -123,12 +123,12 @@ func (s *solver) onNew(c, l int, choice spotChoice, count int) {
 	state := &s.classes[c]
 	ls := &state.levels[l]
 	key := spotKey{c, l, choice.spot}
-	company := s.companyOf(ls)
+	company := s.companyIn(ls, ls.view.spots[choice.spot])
 	it := s.byKey[key]
 	if it == nil || !slices.Equal(it.company, company) {
 		it = &item{
 			class: c, level: l, spot: choice.spot, single: len(ls.view.spots) == 1, ways: choice.ways,
-			place: ls.view.spots[choice.spot], rules: ls.rules, host: ls.host, request: s.p.Classes[c].Request, own: s.own[c], company: company,
+			place: ls.view.spots[choice.spot], rules: ls.rules, host: choice.host, request: s.p.Classes[c].Request, own: s.own[c], company: company,
 		}
 		s.byKey[key] = it
 		s.items = append(s.items, it)
@@ -141,6 +141,9 @@ func (s *solver) onNew(c, l int, choice spotChoice, count int) {
 	state.next += count
 	if ls.free {
 		return
+	}
+	if s.p.Layout.Settles(it.place) {
+		s.world.Arrive([]topology.Place{it.place}, true)
 	}
 	s.world.Put(ls.rules, it.place, count)
 	for _, set := range ls.rules.Sets {

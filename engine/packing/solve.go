@@ -96,6 +96,7 @@ func (p *Problem) solveLevels() *solver {
 		s.makeMachines()
 		learned := s.learn()
 		s.replay()
+		learned = s.learnArrivals() || learned
 		if best == nil || s.better(best) {
 			best = s
 		}
@@ -120,6 +121,9 @@ type lessons struct {
 	// awaited holds nodes to which pods went home after all, when others had been placed: there is no company in the pods
 	// that end for these.
 	awaited bitset.Set
+	// arrived holds the machines that the last round started, each as the places in which it may turn out, where their residents
+	// count in more than single machines.
+	arrived [][]topology.Place
 	// ranked is true once room has run short: pods of higher priority buy first.
 	ranked bool
 	// quota bounds the pods of a class on new machines in a spot too, to steer them elsewhere.
@@ -237,6 +241,7 @@ type frame struct {
 	followers [][]follower
 	members   []int
 	shapeOf   []int
+	fresh     []int // of each host group, how many of its pods every new machine has that it counts
 }
 
 func newFrame(p *Problem, own []capacity.Vector) *frame {
@@ -244,6 +249,7 @@ func newFrame(p *Problem, own []capacity.Vector) *frame {
 	for i := range p.Pools {
 		f.shops = append(f.shops, newShop(p, &p.Pools[i]))
 	}
+	f.fresh = p.fresh()
 	shapes := map[string]int{}
 	for i := range p.Classes {
 		c := &p.Classes[i]

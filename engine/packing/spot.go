@@ -20,8 +20,12 @@ func (s *solver) spotsOf(c, l int) []spotChoice {
 		if ways == nil {
 			continue
 		}
+		host := s.besideResidents(ls, ls.view.spots[spot])
+		if host == nil {
+			continue
+		}
 		if tier, ok := s.sellsClass(ways, c); ok {
-			ls.spots = append(ls.spots, spotChoice{spot: spot, tier: tier, ways: ways})
+			ls.spots = append(ls.spots, spotChoice{spot: spot, tier: tier, ways: ways, host: host})
 		}
 	}
 	if len(ls.spots) > 1 || s.p.Weighted {

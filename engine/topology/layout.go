@@ -33,6 +33,7 @@ type Layout struct {
 	// HostMarks counts the marks that concern single machines; they are numbered apart.
 	HostMarks int
 	Supplies  []Supply
+	Residents []Resident
 }
 
 // Group is what a spread constraint counts: some pods, on the machines that pass its filter, by domain of its key.
@@ -45,6 +46,8 @@ type Group struct {
 	// unused for the key Host.
 	Count []int
 	There bitset.Set
+	// May holds, for each domain, pods that may come there, or not; nil for none.
+	May []int
 	// Zero, for the key Host, says that some machine that counts has none and cannot get any.
 	Zero bool
 }
@@ -67,6 +70,23 @@ type Mark struct {
 	Key int
 	At  bitset.Set // the domains that bear the mark already
 }
+
+// Resident is a pod that new machines have before any other comes. Its key tells the places of machines that have none from
+// those of machines that may have one and those that surely have: the domains are Absent, Possible and Certain. Machines that
+// are there already are Nowhere: who is on them is counted.
+type Resident struct {
+	Key int
+	// Groups and Sets count it, Bears and HostBears are the marks that it leaves.
+	Groups, Sets, Bears []int
+	HostBears           bitset.Set
+}
+
+// The domains of a resident's key.
+const (
+	Absent int32 = iota
+	Possible
+	Certain
+)
 
 // Rules is what one kind of pod asks of a place, and what it changes there.
 type Rules struct {
@@ -162,9 +182,24 @@ func (r *Rules) Interest(l *Layout) []int {
 	for i := range r.Takes {
 		add(l.Supplies[r.Takes[i].Supply].Key)
 	}
+	for i := range l.Residents {
+		if r.minds(l, &l.Residents[i]) {
+			add(l.Residents[i].Key)
+		}
+	}
 	var keys []int
 	for k := seen.Next(0); k >= 0; k = seen.Next(k + 1) {
 		keys = append(keys, k)
 	}
 	return keys
+}
+
+// minds reports whether it matters to a pod with these rules that the resident is on its machine, or comes with it. What counts
+// pods on single machines is full sooner for whoever is counted beside it.
+func (r *Rules) minds(l *Layout, resident *Resident) bool {
+	return slices.ContainsFunc(r.Spread, func(s Spread) bool { return slices.Contains(resident.Groups, s.Group) }) ||
+		slices.ContainsFunc(r.Groups, func(g int) bool { return l.Groups[g].Key == Host && slices.Contains(resident.Groups, g) }) ||
+		slices.ContainsFunc(r.Affinity, func(a Affinity) bool { return slices.Contains(resident.Sets, a.Set) }) ||
+		slices.ContainsFunc(r.Shuns, func(m int) bool { return slices.Contains(resident.Bears, m) }) ||
+		len(r.HostShuns) > 0 && len(resident.HostBears) > 0 && r.HostShuns.Meets(resident.HostBears)
 }

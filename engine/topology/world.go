@@ -13,12 +13,16 @@ type World struct {
 	sets    []setCounter
 	marks   []bitset.Set
 	takings []taking
-	trail   []change
+	// came counts what residents have brought.
+	came  map[arrival]int
+	trail []change
 }
 
 // counter counts a group by domain.
 type counter struct {
 	count []int
+	// may counts residents that may be in a domain, or not; nil as long as there are none.
+	may   []int
 	there bitset.Set
 	// least is the smallest count of the domains that are there; it is worked out when it is asked for and not fresh.
 	least int
@@ -30,7 +34,8 @@ type setCounter struct {
 	total int
 }
 
-// change is one change of a World: pods of these rules that came to a place, or, without rules, a domain that was opened.
+// change is one change of a World: pods of these rules that came to a place, residents that arrived, or, without either, a domain
+// that was opened.
 type change struct {
 	rules *Rules
 	place Place
@@ -39,6 +44,9 @@ type change struct {
 	marked [][2]int
 	// supplied is how the supplies stood from which the pods took something.
 	supplied []supplied
+	// arrived is what residents brought, if that is what the change is.
+	arrived  []arrival
+	resident bool
 	// group and domain are what was opened.
 	group, domain int
 }
@@ -52,6 +60,7 @@ func NewWorld(l *Layout) *World {
 		if g.Key != Host {
 			c.count = make([]int, l.Domains[g.Key])
 			copy(c.count, g.Count)
+			c.may = slices.Clone(g.May)
 		}
 		w.groups = append(w.groups, c)
 	}
@@ -124,7 +133,14 @@ func (c *counter) min(minDomains int) int {
 
 // Allows reports whether one more pod with these rules may come to the place, machines aside. Where the answer is yes,
 // uneven says how far the pod's domains are ahead of the emptiest ones: the less, the more even.
+//
+// Where new machines have residents, a machine of the place comes with them.
 func (w *World) Allows(r *Rules, place Place) (uneven int, ok bool) {
+	if w.l.Settles(place) {
+		mark := w.Mark()
+		w.Arrive([]Place{place}, true)
+		defer w.Undo(mark)
+	}
 	for _, m := range r.Shuns {
 		if d := place[w.l.Marks[m].Key]; d >= 0 && w.marks[m].Has(int(d)) {
 			return 0, false
@@ -177,6 +193,9 @@ func (w *World) spreads(s *Spread, place Place) bool {
 	here := 0
 	if c.there.Has(int(d)) {
 		here = c.count[d]
+	}
+	if c.may != nil {
+		here += c.may[d]
 	}
 	if s.Self {
 		here++
@@ -315,6 +334,10 @@ func (w *World) Mark() int { return len(w.trail) }
 func (w *World) Undo(mark int) {
 	for i := len(w.trail) - 1; i >= mark; i-- {
 		ch := &w.trail[i]
+		if ch.resident {
+			w.leave(ch)
+			continue
+		}
 		if ch.rules == nil {
 			w.groups[ch.group].there.Remove(ch.domain)
 			w.groups[ch.group].fresh = false

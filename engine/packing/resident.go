@@ -1,0 +1,210 @@
+package packing
+
+import (
+	"math"
+	"slices"
+
+	"tenon.sh/engine/bitset"
+	"tenon.sh/engine/topology"
+)
+
+// This file is about residents: pods that new machines have before any other comes.
+
+// doubt notes pods of a host group that may not come; number is that of the group.
+func (n *nodeState) doubt(number, count int, h *hostIndex) {
+	if n.doubtful == nil {
+		n.doubtful = make([]int, h.nGroups)
+	}
+	n.doubtful[number] += count
+}
+
+// besideResidents is what the level's rules for single machines leave beside the residents of a new machine in the place; nil if
+// these keep its pods out.
+func (s *solver) besideResidents(ls *levelState, place topology.Place) *hostRules {
+	if !s.p.Layout.Settles(place) {
+		return ls.host
+	}
+	count := make([]int, s.host.nGroups)
+	for i := range s.p.Layout.Residents {
+		r := &s.p.Layout.Residents[i]
+		if place[r.Key] <= topology.Absent {
+			continue
+		}
+		if meets(ls.host.shuns, r.HostBears) {
+			return nil
+		}
+		for _, g := range r.Groups {
+			if h := s.host.groups[g]; h >= 0 && s.world.Counts(g, place) {
+				count[h]++
+			}
+		}
+	}
+	spread, at, changed := slices.Clone(ls.host.spread), -1, false
+	for _, sp := range ls.rules.Spread {
+		h := s.host.groups[sp.Group]
+		if h < 0 {
+			continue
+		}
+		if at++; count[h] == 0 {
+			continue
+		}
+		spread[at].most += s.freshFloor(sp.Group, sp.MinDomains) - count[h]
+		if most := spread[at].most; most < 0 || most == 0 && sp.Self {
+			return nil
+		}
+		changed = true
+	}
+	if !changed {
+		return ls.host
+	}
+	host := *ls.host
+	host.spread = spread
+	return s.intern(&host)
+}
+
+// fresh is, of each group, how many of its pods every new machine has that it counts.
+func (p *Problem) fresh() []int {
+	out := make([]int, len(p.Layout.Groups))
+	for i := range p.Layout.Residents {
+		for _, g := range p.Layout.Residents[i].Groups {
+			out[g] = math.MaxInt
+		}
+	}
+	for g := range out {
+		filter := p.Layout.Groups[g].Filter
+		for i := range p.Pools {
+			for o := range p.Pools[i].Options {
+				option := &p.Pools[i].Options[o]
+				place := p.Places[option.Place]
+				if out[g] > 0 && option.Listed && (filter < 0 || place[filter] == 1) {
+					out[g] = min(out[g], p.residentsOf(g, place))
+				}
+			}
+		}
+	}
+	return out
+}
+
+// residentsOf counts the residents of a group that are sure to be on a machine of the place.
+func (p *Problem) residentsOf(group int, place topology.Place) int {
+	n := 0
+	for i := range p.Layout.Residents {
+		if r := &p.Layout.Residents[i]; place[r.Key] == topology.Certain && slices.Contains(r.Groups, group) {
+			n++
+		}
+	}
+	return n
+}
+
+// freshFloor is what the smallest count of a host group is at least, once new machines are there.
+func (s *solver) freshFloor(group, minDomains int) int {
+	if s.p.Layout.Groups[group].Zero {
+		return 0
+	}
+	least, domains := s.least(group)
+	if domains < minDomains {
+		return 0
+	}
+	if least = min(least, s.lessons.frame.fresh[group]); least == math.MaxInt {
+		return 0
+	}
+	return least
+}
+
+func (s *solver) hasResidents(group int) bool {
+	return slices.ContainsFunc(s.p.Layout.Residents, func(r topology.Resident) bool { return slices.Contains(r.Groups, group) })
+}
+
+// companyIn lists the sets of which the next pod needs a pod on its own machine, those aside that have a resident on every machine of
+// the place.
+func (s *solver) companyIn(ls *levelState, place topology.Place) []int {
+	return s.lacking(s.companyOf(ls), place)
+}
+
+// lacking leaves out the sets of which a machine of the place has a resident.
+func (s *solver) lacking(sets []int, place topology.Place) []int {
+	var out []int
+	for _, set := range sets {
+		if !slices.ContainsFunc(s.p.Layout.Residents, func(r topology.Resident) bool {
+			return place[r.Key] == topology.Certain && slices.Contains(r.Sets, set)
+		}) {
+			out = append(out, set)
+		}
+	}
+	return out
+}
+
+// isLonely reports whether some of the company can be had on no new machine of the place: it runs on nodes that have no room.
+func (s *solver) isLonely(company []int, place topology.Place) bool {
+	return slices.ContainsFunc(s.lacking(company, place), func(set int) bool { return s.setLeft[set] == 0 })
+}
+
+// placesOf lists the places in which the machine may turn out, each once.
+func (s *solver) placesOf(m *Machine) []topology.Place {
+	var out []topology.Place
+	seen := bitset.New(len(s.p.Places))
+	for _, o := range m.Listed {
+		if at := s.pools[m.Pool].Options[o].Place; !seen.Has(at) {
+			seen.Add(at)
+			out = append(out, s.p.Places[at])
+		}
+	}
+	return out
+}
+
+// settleIn puts the residents of a new machine on it.
+func (s *solver) settleIn(node *nodeState, m *Machine) {
+	l := &s.p.Layout
+	if len(l.Residents) == 0 {
+		return
+	}
+	places := s.placesOf(m)
+	s.world.Arrive(places, false)
+	for i := range l.Residents {
+		r := &l.Residents[i]
+		if !slices.ContainsFunc(places, func(p topology.Place) bool { return p[r.Key] > topology.Absent }) {
+			continue
+		}
+		node.bears = union(node.bears, nonEmpty(r.HostBears))
+		certain := !slices.ContainsFunc(places, func(p topology.Place) bool { return p[r.Key] != topology.Certain })
+		for _, set := range r.Sets {
+			if h := s.host.sets[set]; h >= 0 && certain {
+				node.sets[h]++
+			}
+		}
+		for _, g := range r.Groups {
+			h := s.host.groups[g]
+			if h < 0 || !s.world.Counts(g, s.p.Places[node.place]) {
+				continue
+			}
+			if node.groups[h]++; !certain || slices.ContainsFunc(places, func(p topology.Place) bool { return !s.world.Counts(g, p) }) {
+				node.doubt(h, 1, &s.host)
+			}
+		}
+	}
+}
+
+// disturbs reports whether a machine of the place has residents that count for pods that have their place already.
+func (s *solver) disturbs(place topology.Place) bool {
+	return slices.ContainsFunc(s.p.Layout.Residents, func(r topology.Resident) bool {
+		return place[r.Key] > topology.Absent && (len(r.Bears) > 0 || slices.ContainsFunc(r.Groups, func(g int) bool { return s.host.groups[g] < 0 }))
+	})
+}
+
+// learnArrivals notes which machines come with residents that count beyond them, if pods had no place because nobody knew. It
+// answers false if there is nothing to try anew.
+func (s *solver) learnArrivals() bool {
+	if !slices.ContainsFunc(s.p.Layout.Residents, func(r topology.Resident) bool { return len(r.Bears)+len(r.Groups)+len(r.Sets) > 0 }) ||
+		counted(s.without()) == 0 {
+		return false
+	}
+	var arrived [][]topology.Place
+	for i := range s.machines {
+		arrived = append(arrived, s.placesOf(&s.machines[i]))
+	}
+	same := slices.EqualFunc(arrived, s.lessons.arrived, func(a, b []topology.Place) bool {
+		return slices.EqualFunc(a, b, func(x, y topology.Place) bool { return slices.Equal(x, y) })
+	})
+	s.lessons.arrived = arrived
+	return !same
+}

@@ -1,0 +1,171 @@
+package topology
+
+import "slices"
+
+// arrival is something that a resident has brought to a domain.
+type arrival struct {
+	resident int
+	what     brought
+	// of is the group, set or mark, key the number of the set's key.
+	of, key int
+	domain  int32
+}
+
+type brought int8
+
+const (
+	toGroup      brought = iota // it counts there
+	maybeToGroup                // it may count there
+	toSet
+	toTotal // of a set
+	toMark
+)
+
+// Settles reports whether a machine of the place has residents.
+func (l *Layout) Settles(place Place) bool {
+	return slices.ContainsFunc(l.Residents, func(r Resident) bool { return place[r.Key] > Absent })
+}
+
+// Barred reports whether pods with these rules are off a new machine of the place for its residents: because these keep them out,
+// or because others would be the company that they need.
+func (r *Rules) Barred(l *Layout, place Place) bool {
+	for i := range l.Residents {
+		if resident := &l.Residents[i]; place[resident.Key] > Absent && len(resident.HostBears) > 0 && len(r.HostShuns) > 0 && r.HostShuns.Meets(resident.HostBears) {
+			return true
+		}
+	}
+	return slices.ContainsFunc(r.Affinity, func(a Affinity) bool {
+		some, here := false, false
+		for i := range l.Residents {
+			if resident := &l.Residents[i]; slices.Contains(resident.Sets, a.Set) {
+				some, here = true, here || place[resident.Key] == Certain
+			}
+		}
+		return some && !here && l.Sets[a.Set].WithHost()
+	})
+}
+
+// Arrive says that a machine is there, with its residents, that turns out in one of the places. With first it may be one that is
+// known already: what another resident of its kind has brought is not brought again.
+func (w *World) Arrive(places []Place, first bool) {
+	ch := change{resident: true}
+	add := func(a arrival) {
+		if first && w.came[a] > 0 {
+			return
+		}
+		if a.what == toMark && w.came[a] == 0 && !w.marks[a.of].Has(int(a.domain)) {
+			ch.marked = append(ch.marked, [2]int{a.of, int(a.domain)})
+		}
+		w.bring(a, 1)
+		ch.arrived = append(ch.arrived, a)
+	}
+	for i := range w.l.Residents {
+		r := &w.l.Residents[i]
+		for _, g := range r.Groups {
+			group := &w.l.Groups[g]
+			domains, certain := r.domains(places, group.Key, group.passes)
+			what := maybeToGroup
+			if certain {
+				what = toGroup
+			}
+			for _, d := range domains {
+				add(arrival{i, what, g, 0, d})
+			}
+		}
+		for _, s := range r.Sets {
+			w.joinSet(i, s, places, add)
+		}
+		for _, m := range r.Bears {
+			domains, _ := r.domains(places, w.l.Marks[m].Key, anywhere)
+			for _, d := range domains {
+				add(arrival{i, toMark, m, 0, d})
+			}
+		}
+	}
+	if len(ch.arrived) > 0 {
+		w.trail = append(w.trail, ch)
+	}
+}
+
+// joinSet lets the resident be company where it surely is.
+func (w *World) joinSet(i, set int, places []Place, add func(arrival)) {
+	r, counted := &w.l.Residents[i], false
+	for k, key := range w.l.Sets[set].Keys {
+		if key == Host {
+			counted = counted || r.isOn(places)
+			continue
+		}
+		if domains, certain := r.domains(places, key, anywhere); certain {
+			counted = true
+			add(arrival{i, toSet, set, k, domains[0]})
+		}
+	}
+	if counted {
+		add(arrival{i, toTotal, set, 0, 0})
+	}
+}
+
+func anywhere(Place) bool { return true }
+
+// isOn reports whether the resident is on the machine wherever that turns out.
+func (r *Resident) isOn(places []Place) bool {
+	return !slices.ContainsFunc(places, func(p Place) bool { return p[r.Key] != Certain })
+}
+
+// domains lists the domains of the key in which the resident may come to be, as far as places count; certain is true if it is sure
+// to be in the only one.
+func (r *Resident) domains(places []Place, key int, counts func(Place) bool) (domains []int32, certain bool) {
+	if key == Host {
+		return nil, false
+	}
+	certain = true
+	for _, p := range places {
+		if p[r.Key] <= Absent || p[key] < 0 || !counts(p) {
+			certain = false
+			continue
+		}
+		certain = certain && p[r.Key] == Certain
+		if !slices.Contains(domains, p[key]) {
+			domains = append(domains, p[key])
+		}
+	}
+	return domains, certain && len(domains) == 1
+}
+
+// bring counts what a resident brings, n of it.
+func (w *World) bring(a arrival, n int) {
+	if w.came == nil {
+		w.came = map[arrival]int{}
+	}
+	w.came[a] += n
+	switch a.what {
+	case toGroup:
+		c := &w.groups[a.of]
+		c.count[a.domain] += n
+		c.fresh = false
+	case maybeToGroup:
+		c := &w.groups[a.of]
+		if c.may == nil {
+			c.may = make([]int, len(c.count))
+		}
+		c.may[a.domain] += n
+	case toSet:
+		w.sets[a.of].count[a.key][a.domain] += n
+	case toTotal:
+		w.sets[a.of].total += n
+	case toMark:
+		if n > 0 {
+			w.marks[a.of].Add(int(a.domain))
+		}
+	}
+}
+
+// leave takes an arrival back.
+func (w *World) leave(ch *change) {
+	for _, a := range ch.arrived {
+		w.bring(a, -1)
+	}
+	for _, m := range ch.marked {
+		w.marks[m[0]].Remove(m[1])
+	}
+}
