@@ -67,7 +67,55 @@ func drawProblem(seed uint64) (*packing.Problem, kinds) {
 	d.things(rand.New(rand.NewPCG(seed, 37)))
 	d.supply(rand.New(rand.NewPCG(seed, 41)))
 	d.wishes(rand.New(rand.NewPCG(seed, 43)))
+	d.residents(rand.New(rand.NewPCG(seed, 47)))
 	return d.p, k
+}
+
+// residents gives some problems pods that new machines of some types have, or may have, before any other comes.
+func (d *drawer) residents(r *rand.Rand) {
+	if r.IntN(3) > 0 {
+		return
+	}
+	l := &d.p.Layout
+	some := func(n, of int) (out []int) {
+		for i := range n {
+			if r.IntN(of) == 0 {
+				out = append(out, i)
+			}
+		}
+		return out
+	}
+	n := 1 + r.IntN(2)
+	for range n {
+		res := topology.Resident{Key: len(l.Domains), Groups: some(len(l.Groups), 4), Sets: some(len(l.Sets), 3), Bears: some(len(l.Marks), 6)}
+		if marks := some(l.HostMarks, 4); len(marks) > 0 {
+			res.HostBears = bitset.Of(l.HostMarks, marks...)
+		}
+		l.Domains, l.Residents = append(l.Domains, 3), append(l.Residents, res)
+	}
+	for i := range d.p.Places {
+		for range n {
+			d.p.Places[i] = append(d.p.Places[i], topology.Nowhere)
+		}
+	}
+	for p := range d.p.Pools {
+		kinds := map[int][]int32{}
+		for o := range d.p.Pools[p].Options {
+			option := &d.p.Pools[p].Options[o]
+			if kinds[option.Type] == nil {
+				for range n {
+					kinds[option.Type] = append(kinds[option.Type], []int32{topology.Absent, topology.Absent, topology.Possible, topology.Certain, topology.Certain}[r.IntN(5)])
+				}
+			}
+			place := append(slices.Clone(d.p.Places[option.Place][:3]), kinds[option.Type]...)
+			at := slices.IndexFunc(d.p.Places, func(p topology.Place) bool { return slices.Equal(p, place) })
+			if at < 0 {
+				at = len(d.p.Places)
+				d.p.Places = append(d.p.Places, place)
+			}
+			option.Place = at
+		}
+	}
 }
 
 // wishes lets some pods wish to be alone, where wishes have a price.

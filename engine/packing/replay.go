@@ -35,8 +35,31 @@ func (s *solver) replay() {
 	}
 	r := newReplay(s)
 	r.placeAll()
+	for len(s.p.Layout.Residents) > 0 && r.dropIdle() { // whose residents will not be there
+		r = newReplay(s)
+		r.placeAll()
+	}
 	r.placeLate()
 	r.report()
+}
+
+// dropIdle takes the machines out of the round to which no pod came; it answers false if there are none.
+func (r *replay) dropIdle() bool {
+	used := make([]bool, len(r.nodes))
+	for _, pod := range r.order {
+		used[r.at[pod.Class][pod.Number]] = true
+	}
+	var kept []Machine
+	for i, m := range r.round.machines {
+		if used[len(r.p.Nodes)+i] {
+			kept = append(kept, m)
+		}
+	}
+	dropped := len(kept) < len(r.round.machines)
+	if dropped {
+		r.round.machines, r.round.bound = kept, 0
+	}
+	return dropped
 }
 
 // ruled reports whether there is any rule between pods.

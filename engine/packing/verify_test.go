@@ -37,6 +37,10 @@ type standing struct {
 	vague        []int // keys of which the machine's domain is not settled: the place says nowhere
 	bears, shuns bitset.Set
 	groups, sets map[int]int
+	// doubtful are those of the groups' pods that may not come.
+	doubtful map[int]int
+	// places are all that the machine may turn out in.
+	places []topology.Place
 }
 
 type located struct {
@@ -91,7 +95,82 @@ func (v *verifier) standing() {
 		v.hosts = append(v.hosts, h)
 		v.note(h, m.Pods)
 		v.onePlace(h)
+		v.settleIn(h)
 	}
+}
+
+// settleIn puts residents on a new machine.
+func (v *verifier) settleIn(h *standing) {
+	h.doubtful = map[int]int{}
+	for _, o := range h.machine.Listed {
+		h.places = append(h.places, v.p.Places[v.p.Pools[h.machine.Pool].Options[o].Place])
+	}
+	for i := range v.p.Layout.Residents {
+		r := &v.p.Layout.Residents[i]
+		may, certain := comes(r, h)
+		if !may {
+			continue
+		}
+		for m := range v.p.Layout.HostMarks {
+			if r.HostBears.Has(m) {
+				h.bears.Add(m)
+			}
+		}
+		for _, g := range r.Groups {
+			passing := 0
+			for _, p := range h.places {
+				if f := v.p.Layout.Groups[g].Filter; f < 0 || p[f] == 1 {
+					passing++
+				}
+			}
+			if passing > 0 {
+				h.groups[g]++
+			}
+			if passing > 0 && (!certain || passing < len(h.places)) {
+				h.doubtful[g]++
+			}
+		}
+		for _, s := range r.Sets {
+			if certain {
+				h.sets[s]++
+			}
+		}
+	}
+}
+
+// comes reports whether the resident may come to the machine, and whether it surely does.
+func comes(r *topology.Resident, h *standing) (may, certain bool) {
+	certain = true
+	for _, p := range h.places {
+		may = may || p[r.Key] > topology.Absent
+		certain = certain && p[r.Key] == topology.Certain
+	}
+	return may, certain
+}
+
+// resident counts, of the residents that are chosen, those that surely come to the domain of the key, and those that may. Only
+// places that pass the filter, -1 for none, count.
+func (v *verifier) resident(key, filter int, domain int32, chosen func(*topology.Resident) bool) (sure, may int) {
+	for i := range v.p.Layout.Residents {
+		r := &v.p.Layout.Residents[i]
+		if !chosen(r) {
+			continue
+		}
+		for _, h := range v.hosts {
+			here := 0
+			for _, p := range h.places {
+				if p[key] == domain && p[r.Key] > topology.Absent && (filter < 0 || p[filter] == 1) {
+					here++
+				}
+			}
+			if _, certain := comes(r, h); here == len(h.places) && certain && here > 0 {
+				sure++
+			} else if here > 0 {
+				may++
+			}
+		}
+	}
+	return sure, may
 }
 
 func (v *verifier) note(h *standing, shares []packing.Share) {
@@ -251,6 +330,9 @@ func (v *verifier) varied(i int, m *packing.Machine) {
 
 // needed checks that large options, and options with devices, are bought only for pods that need them.
 func (v *verifier) needed(i int, m *packing.Machine) {
+	if len(v.p.Layout.Residents) > 0 && slices.ContainsFunc(v.s.Left, func(left []int) bool { return len(left) > 0 }) {
+		return // it may have been bought for a pod that residents of other machines kept off in the end
+	}
 	const device = 3
 	pool := &v.p.Pools[m.Pool]
 	needsLarge, needsDevice := false, false
@@ -502,7 +584,8 @@ func matched(takers []taken, gone map[int]bool) bool {
 
 func (v *verifier) marked(m int, domain int32) bool {
 	mark := &v.p.Layout.Marks[m]
-	return mark.At.Has(int(domain)) || slices.ContainsFunc(v.put, func(x located) bool {
+	sure, may := v.resident(mark.Key, -1, domain, func(r *topology.Resident) bool { return slices.Contains(r.Bears, m) })
+	return sure+may > 0 || mark.At.Has(int(domain)) || slices.ContainsFunc(v.put, func(x located) bool {
 		return slices.Contains(x.rules.Bears, m) && x.host.place[mark.Key] == domain
 	})
 }
@@ -515,7 +598,7 @@ func (v *verifier) even(s *topology.Spread, h *standing) string {
 		for _, other := range v.hosts {
 			if v.passes(s.Group, other) {
 				domains++
-				if n := other.groups[s.Group]; least < 0 || n < least {
+				if n := other.groups[s.Group] - other.doubtful[s.Group]; least < 0 || n < least {
 					least = n
 				}
 			}
@@ -548,6 +631,14 @@ func (v *verifier) even(s *topology.Spread, h *standing) string {
 			counts[d]++
 		}
 	}
+	maybe := 0
+	for d := range counts {
+		sure, may := v.resident(g.Key, g.Filter, d, func(r *topology.Resident) bool { return slices.Contains(r.Groups, s.Group) })
+		counts[d] += sure
+		if d == h.place[g.Key] {
+			maybe = may
+		}
+	}
 	least := -1
 	for _, n := range counts {
 		if least < 0 || n < least {
@@ -557,7 +648,7 @@ func (v *verifier) even(s *topology.Spread, h *standing) string {
 	if least < 0 || len(counts) < s.MinDomains {
 		least = 0
 	}
-	return skewed(s, counts[h.place[g.Key]], least)
+	return skewed(s, counts[h.place[g.Key]]+maybe, least)
 }
 
 func skewed(s *topology.Spread, have, least int) string {
@@ -578,6 +669,15 @@ func (v *verifier) near(a *topology.Affinity, h *standing) bool {
 			total++
 		}
 	}
+	for i := range v.p.Layout.Residents {
+		r := &v.p.Layout.Residents[i]
+		for _, other := range v.hosts {
+			if _, certain := comes(r, other); slices.Contains(r.Sets, a.Set) && len(other.places) > 0 && certain &&
+				slices.ContainsFunc(set.Keys, func(k int) bool { return k == topology.Host || other.place[k] >= 0 }) {
+				total++
+			}
+		}
+	}
 	first := a.Self && total == 0
 	for i, k := range set.Keys {
 		if k == topology.Host {
@@ -596,7 +696,8 @@ func (v *verifier) near(a *topology.Affinity, h *standing) bool {
 				n++
 			}
 		}
-		if !first && n == 0 {
+		sure, _ := v.resident(k, -1, d, func(r *topology.Resident) bool { return slices.Contains(r.Sets, a.Set) })
+		if !first && n+sure == 0 {
 			return false
 		}
 	}
