@@ -6,6 +6,7 @@ import (
 	"slices"
 	"testing"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -33,12 +34,18 @@ type benchNode struct {
 	labels map[string]string
 	taints []corev1.Taint
 	pods   []*corev1.Pod
+	room   corev1.ResourceList // without what pods take of it
 	// attach is how many volumes of each driver the node takes; a driver that is not named has no limit.
 	attach map[string]int
 }
 
 // sequenceFaults lists what is wrong with a plan if every launch becomes the offering that pick chooses.
 func sequenceFaults(s *engine.Snapshot, plan *engine.Plan, pick func(n int) int, tried map[string]int) []string {
+	return sequenceFaultsBehind(s, s.DaemonSets, plan, pick, tried)
+}
+
+// sequenceFaultsBehind is sequenceFaults where the pods of DaemonSets come in this order, before all others.
+func sequenceFaultsBehind(s *engine.Snapshot, sets []*appsv1.DaemonSet, plan *engine.Plan, pick func(n int) int, tried map[string]int) []string {
 	b := &bench{s: s, tried: tried}
 	c := &checker{s: s}
 	b.existing(c)
@@ -56,6 +63,11 @@ func sequenceFaults(s *engine.Snapshot, plan *engine.Plan, pick func(n int) int,
 		b.fault("%d pods have a place, %d are in the sequence", len(where), len(plan.Sequence))
 	}
 	b.evict(plan)
+	for _, set := range sets {
+		for _, n := range b.nodes {
+			b.house(set, n)
+		}
+	}
 	for _, id := range plan.Sequence {
 		pod, node := c.pod(id), b.node(where[id])
 		if node == nil {
@@ -86,7 +98,10 @@ func (b *bench) existing(c *checker) {
 			}
 		}
 		node := &benchNode{name: n.Name, attach: map[string]int{}}
-		node.labels, node.taints, _ = c.facts(n, claim)
+		node.labels, node.taints, node.room = c.facts(n, claim)
+		if claim != nil && n.Labels[v1.InitializedLabelKey] != "true" {
+			node.room = claim.Status.Allocatable.DeepCopy()
+		}
 		if n.Spec.Unschedulable {
 			node.taints = append(slices.Clone(node.taints), corev1.Taint{Key: corev1.TaintNodeUnschedulable, Effect: corev1.TaintEffectNoSchedule})
 		}
@@ -108,7 +123,7 @@ func (b *bench) existing(c *checker) {
 		if b.node(claim.Status.NodeName) == nil && b.node(claim.Name) == nil && claim.DeletionTimestamp == nil {
 			set := maps.Clone(claim.Labels)
 			set[corev1.LabelHostname] = claim.Name
-			b.nodes = append(b.nodes, &benchNode{name: claim.Name, labels: set, taints: v1.CoreTaints(claim.Spec.Taints), attach: b.limitsOf(claim)})
+			b.nodes = append(b.nodes, &benchNode{name: claim.Name, labels: set, taints: v1.CoreTaints(claim.Spec.Taints), attach: b.limitsOf(claim), room: claim.Status.Allocatable.DeepCopy()})
 		}
 	}
 }
@@ -133,8 +148,37 @@ func (b *bench) planned(c *checker, plan *engine.Plan, pick func(n int) int) {
 		}
 		set := machineLabels(l, pool, t, o)
 		set[corev1.LabelHostname] = "launch " + l.Name
-		b.nodes = append(b.nodes, &benchNode{name: "launch " + l.Name, labels: set, taints: v1.CoreTaints(pool.Spec.Template.Spec.Taints), attach: t.AttachLimits})
+		b.nodes = append(b.nodes, &benchNode{name: "launch " + l.Name, labels: set, taints: v1.CoreTaints(pool.Spec.Template.Spec.Taints), attach: t.AttachLimits, room: t.Allocatable()})
 	}
+}
+
+// house runs the DaemonSet's pod on the node, if it is for it, has none yet, and takes it.
+func (b *bench) house(set *appsv1.DaemonSet, n *benchNode) {
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: set.Namespace, Name: set.Name + " on " + n.name, Labels: set.Spec.Template.Labels}, Spec: *set.Spec.Template.Spec.DeepCopy()}
+	pod.Spec.Tolerations = append(pod.Spec.Tolerations, corev1.Toleration{Key: corev1.TaintNodeUnschedulable, Operator: corev1.TolerationOpExists},
+		corev1.Toleration{Key: corev1.TaintNodeNotReady, Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoExecute})
+	room := n.room.DeepCopy()
+	for _, p := range n.pods {
+		if metav1.IsControlledBy(p, set) || slices.ContainsFunc(p.OwnerReferences, func(o metav1.OwnerReference) bool { return o.Kind == "DaemonSet" && o.Name == set.Name }) {
+			return
+		}
+		takeFrom(room, requests(p))
+	}
+	takeFrom(room, requests(pod))
+	for name := range requests(pod) {
+		if have := room[name]; have.Sign() < 0 {
+			return
+		}
+	}
+	if !admits(&pod.Spec, n.labels, n.taints) || b.welcome(pod, n) != "" || clashing(pod, n) != "" {
+		return
+	}
+	for _, term := range antiTerms(pod) {
+		if b.apart(pod, n, term) != "" {
+			return
+		}
+	}
+	n.pods = append(n.pods, pod)
 }
 
 func (b *bench) node(name string) *benchNode {
