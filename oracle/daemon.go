@@ -1,12 +1,14 @@
 package oracle
 
 import (
+	"cmp"
 	"slices"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
 
 	"tenon.sh/engine"
 )
@@ -14,31 +16,61 @@ import (
 // notThere are the plugins that decide whether a DaemonSet has a pod for a node at all; the others only make it wait.
 var notThere = []string{"NodeUnschedulable", "NodeName", "TaintToleration", "NodeAffinity", "NodeDeclaredFeatures"}
 
-// house binds to each machine that is new, or still starting, the pods that DaemonSets will run there: they come first, and
-// the plan has to leave room for them.
-func (r *replay) house() error {
-	scheduler := r.judge.Scheduler
-	for _, m := range r.machines {
-		pods, err := r.daemons(m.name)
-		if err != nil {
-			return err
+// house binds to each machine that is there or will be the pods that DaemonSets will run there and do not run there yet: they come
+// first, and the plan has to leave room for them. Of those that are equally important every second world has the last ones first.
+func (r *replay) house(world int) error {
+	for _, node := range r.names {
+		if r.leaving[node] {
+			continue
 		}
-		for _, pod := range pods {
-			verdicts, err := scheduler.Ask(pod, m.name)
-			if err != nil {
-				return err
-			}
-			if !verdicts[0].OK {
-				continue // another DaemonSet has its port, or it is too large for the machine
-			}
-			if err := scheduler.Bind(pod, m.name); err != nil {
-				return err
-			}
-			r.housed[pod.UID] = true
+		if _, err := r.houseOn(node, world%2 == 1); err != nil {
+			return err
 		}
 	}
 	return nil
 }
+
+// houseOn binds to the node the pods of DaemonSets that it lacks and takes.
+func (r *replay) houseOn(node string, backwards bool) ([]*corev1.Pod, error) {
+	scheduler := r.judge.Scheduler
+	pods, err := r.daemons(node)
+	if err != nil {
+		return nil, err
+	}
+	if backwards {
+		slices.Reverse(pods)
+	}
+	slices.SortStableFunc(pods, func(a, b *corev1.Pod) int { return cmp.Compare(priority(b), priority(a)) })
+	var housed []*corev1.Pod
+	for _, pod := range pods {
+		verdicts, err := scheduler.Ask(pod, node)
+		if err != nil {
+			return nil, err
+		}
+		if !verdicts[0].OK {
+			continue // another DaemonSet has its port or keeps it off, or it is too large for the machine
+		}
+		if err := scheduler.Bind(pod, node); err != nil {
+			return nil, err
+		}
+		r.housed[pod.UID] = true
+		housed = append(housed, pod)
+	}
+	return housed, nil
+}
+
+// evacuate takes pods of DaemonSets off a node again.
+func (r *replay) evacuate(pods []*corev1.Pod) error {
+	for _, pod := range pods {
+		if err := r.judge.Scheduler.Unbind(pod); err != nil {
+			return err
+		}
+		delete(r.housed, pod.UID)
+	}
+	return nil
+}
+
+func priority(pod *corev1.Pod) int32 { return ptr.Deref(pod.Spec.Priority, 0) }
 
 // daemons lists the pods that DaemonSets will run on the node and do not run there yet.
 func (r *replay) daemons(node string) ([]*corev1.Pod, error) {

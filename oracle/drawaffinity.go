@@ -25,7 +25,7 @@ func (d *drawing) topology() string {
 
 // selector selects the workload itself, mostly, or pods of others too.
 func (d *drawing) selector(a *app) *metav1.LabelSelector {
-	switch d.IntN(8) {
+	switch d.IntN(9) {
 	case 0:
 		return &metav1.LabelSelector{MatchLabels: map[string]string{"part-of": pick(d, "front", "back")}}
 	case 1:
@@ -34,9 +34,13 @@ func (d *drawing) selector(a *app) *metav1.LabelSelector {
 		}}
 	case 2:
 		return &metav1.LabelSelector{MatchLabels: map[string]string{appLabel: d.anyApp()}}
+	case 3:
+		return &metav1.LabelSelector{MatchLabels: map[string]string{appLabel: d.anyDaemon()}}
 	}
 	return &metav1.LabelSelector{MatchLabels: map[string]string{appLabel: a.name}}
 }
+
+func (d *drawing) anyDaemon() string { return pick(d, "daemon0", "daemon1") }
 
 func (d *drawing) anyApp() string { return pick(d, "app0", "app1", "app2", "app3") }
 
@@ -111,7 +115,7 @@ func (d *drawing) antiAffinity(a *app) {
 	term := d.term(a)
 	if d.chance(2) { // others than itself
 		term.TopologyKey = pick(d, corev1.LabelHostname, corev1.LabelHostname, corev1.LabelTopologyZone)
-		term.LabelSelector = &metav1.LabelSelector{MatchLabels: pick(d, map[string]string{"part-of": pick(d, "front", "back")}, map[string]string{appLabel: d.anyApp()})}
+		term.LabelSelector = &metav1.LabelSelector{MatchLabels: pick(d, map[string]string{"part-of": pick(d, "front", "back")}, map[string]string{appLabel: d.anyApp()}, map[string]string{appLabel: d.anyDaemon()})}
 	}
 	anti.RequiredDuringSchedulingIgnoredDuringExecution = append(anti.RequiredDuringSchedulingIgnoredDuringExecution, term)
 }

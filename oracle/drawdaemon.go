@@ -47,7 +47,10 @@ func selects(selector, labels map[string]string) bool {
 func (d *drawing) daemonSet(name string) *appsv1.DaemonSet {
 	set := &appsv1.DaemonSet{ObjectMeta: d.meta(d.namespace(), name)}
 	labels := map[string]string{appLabel: name}
-	set.Spec.Selector = &metav1.LabelSelector{MatchLabels: labels}
+	set.Spec.Selector = &metav1.LabelSelector{MatchLabels: map[string]string{appLabel: name}}
+	if d.chance(2) {
+		labels["part-of"] = pick(d, "front", "back")
+	}
 	set.Spec.Template.Labels = labels
 	c := corev1.Container{Name: "main", Image: "example.com/daemon"}
 	if d.chance(3) && set.Namespace == "shop" {
@@ -62,7 +65,24 @@ func (d *drawing) daemonSet(name string) *appsv1.DaemonSet {
 	if d.chance(3) {
 		spec.Containers[0].Ports = []corev1.ContainerPort{{ContainerPort: 80, HostPort: pick(d, int32(8080), 9090, 9100), Protocol: corev1.ProtocolTCP}}
 	}
+	if d.chance(3) {
+		spec.Priority = ptr.To(pick(d, int32(0), 100, 2000001000))
+	}
+	if d.chance(3) {
+		d.daemonAffinity(name, spec)
+	}
 	return set
+}
+
+// daemonAffinity lets the DaemonSet's pods keep others off their nodes, or draw them, as workloads do.
+func (d *drawing) daemonAffinity(name string, spec *corev1.PodSpec) {
+	a := &app{name: name}
+	if d.chance(6) {
+		d.affinity(a)
+	} else {
+		d.antiAffinity(a)
+	}
+	spec.Affinity = a.template.Affinity
 }
 
 // nominations points some pods that wait at nodes where pods end for them, as a preemption does, and others at the machine

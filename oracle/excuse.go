@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 
 	"tenon.sh/engine"
@@ -175,7 +176,18 @@ func (r *replay) cause(pod *corev1.Pod, node string, reason engine.Reason) (stri
 	if refused, err := r.onceGone(pod, node); refused || err != nil {
 		return CauseLeaving, err
 	}
+	if (reason.Code == engine.SpreadNotMet || reason.Code == engine.AntiAffinityNotMet) && slices.ContainsFunc(r.snapshot.DaemonSets, wavers) {
+		return CauseDaemonSet, nil
+	}
 	return "", nil
+}
+
+// wavers reports whether pods on other nodes decide on which nodes the DaemonSet has pods. The engine counts those that may come
+// where it looks for a place, and not elsewhere.
+func wavers(set *appsv1.DaemonSet) bool {
+	a := set.Spec.Template.Spec.Affinity
+	return a != nil && (a.PodAffinity != nil || a.PodAntiAffinity != nil && slices.ContainsFunc(a.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution,
+		func(t corev1.PodAffinityTerm) bool { return t.TopologyKey != corev1.LabelHostname }))
 }
 
 // onceGone reports whether kube-scheduler will refuse the pod as soon as the nodes that leave are no domains any more.

@@ -100,15 +100,34 @@ func (r *replay) try(o offer) (bool, error) {
 	if err := scheduler.AddNode(look.node, look.csi); err != nil {
 		return false, err
 	}
-	verdicts, err := r.ask(o.pod, []string{offered})
-	if err != nil || !verdicts[0].OK {
+	for _, backwards := range []bool{false, true} {
+		if ok, err := r.tryBeside(o, backwards); !ok || err != nil {
+			return false, err
+		}
+	}
+	return true, nil
+}
+
+// tryBeside is try with the DaemonSets' pods coming in this order.
+func (r *replay) tryBeside(o offer, backwards bool) (bool, error) {
+	housed, err := r.houseOn(offered, backwards)
+	if err != nil {
 		return false, err
 	}
-	cause, err := r.cause(o.pod, offered, o.reason)
+	verdicts, err := r.ask(o.pod, []string{offered})
+	if err != nil {
+		return false, err
+	}
+	cause := ""
+	if verdicts[0].OK {
+		if cause, err = r.cause(o.pod, offered, o.reason); err != nil {
+			return false, err
+		}
+	}
 	if cause != "" {
 		r.report.excused(cause, 1)
 	}
-	return cause == "", err
+	return verdicts[0].OK && cause == "", r.evacuate(housed)
 }
 
 // declined notes the best of what is left of the offers: one for each pod.

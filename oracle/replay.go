@@ -93,7 +93,7 @@ func (r *replay) run(world int) error {
 	if err := r.evict(); err != nil {
 		return err
 	}
-	if err := r.house(); err != nil {
+	if err := r.house(world); err != nil {
 		return err
 	}
 	dice := rand.New(rand.NewPCG(r.judge.Seed, 1))
