@@ -118,12 +118,20 @@ func judgementsOfRefusals() []judgement {
 			q.Status.NominatedNodeName = "a"
 			x.refuse(x.waits(podOf("p")))
 		}, []string{CauseNominated}},
-		{"the room of a DaemonSet is excused", func(x *trial) {
+		{"the room of a DaemonSet is taken", func(x *trial) {
 			fill(x)
 			x.DaemonSets = []*appsv1.DaemonSet{{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "d"}}}
 			x.DaemonSets[0].Spec.Template.Spec = cores(podOf("d"), 3500).Spec
 			x.refuse(x.waits(podOf("p")))
-		}, []string{CauseDaemonSet}},
+		}, nil},
+		{"a spread over what a DaemonSet may have is excused", func(x *trial) {
+			x.DaemonSets = []*appsv1.DaemonSet{{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "d"}}}
+			x.DaemonSets[0].Spec.Template.Spec = podOf("d").Spec
+			x.DaemonSets[0].Spec.Template.Spec.Affinity = &corev1.Affinity{PodAntiAffinity: &corev1.PodAntiAffinity{
+				RequiredDuringSchedulingIgnoredDuringExecution: []corev1.PodAffinityTerm{{TopologyKey: corev1.LabelTopologyZone}}}}
+			x.refuse(x.waits(podOf("p")))
+			x.plan.Unplaced[0].Reasons[0].Code = engine.SpreadNotMet
+		}, []string{CauseDaemonSet, CauseDaemonSet}},
 		{"a DaemonSet that runs elsewhere excuses nothing", func(x *trial) {
 			fill(x)
 			x.DaemonSets = []*appsv1.DaemonSet{{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "d"}}}

@@ -25,7 +25,7 @@ type Report struct {
 const (
 	CauseLeaving   = "Leaving"   // the node is being removed
 	CauseNominated = "Nominated" // the room is kept for a pod that is nominated to the node
-	CauseDaemonSet = "DaemonSet" // the room is kept for a pod that a DaemonSet will run there
+	CauseDaemonSet = "DaemonSet" // a pod that a DaemonSet will run, or may run, is in the way
 	CauseWish      = "Wish"      // a machine is bought because the pod, or another, would rather not have it there
 	CauseCompany   = "Company"   // a machine is bought that has room for others who have to run with the pod
 )
