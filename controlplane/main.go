@@ -7,6 +7,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"slices"
@@ -43,7 +44,7 @@ func main() {
 		fmt.Fprintf(os.Stderr, "usage: controlplane %s [flags]\n", strings.Join(order, "|"))
 		os.Exit(2)
 	}
-	if err := followParent(); err != nil {
+	if err := errors.Join(checkVersion(), followParent()); err != nil {
 		fmt.Fprintf(os.Stderr, "controlplane %s: %v\n", os.Args[1], err)
 		os.Exit(2)
 	}

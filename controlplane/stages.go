@@ -3,7 +3,9 @@ package main
 import (
 	_ "embed"
 	"fmt"
+	"strings"
 
+	"k8s.io/component-base/version"
 	"sigs.k8s.io/kwok/kustomize/stage/node/fast"
 	heartbeat "sigs.k8s.io/kwok/kustomize/stage/node/heartbeat-with-lease"
 	podfast "sigs.k8s.io/kwok/kustomize/stage/pod/fast"
@@ -19,12 +21,31 @@ var (
 	podUnhealthy string
 )
 
-// loadStages returns KWOK's own stages, by the kind they apply to, with its pod-delete replaced by ours. They touch nothing but
+// nodeInit is KWOK's stage of that name for kubelets of the control plane's version. KWOK's own kubelets name KWOK's, which is no
+// version to whoever compares the two.
+func nodeInit(kubernetes string) (string, error) {
+	text := fast.DefaultNodeInit
+	for _, program := range []string{"kubelet", "kubeProxy"} {
+		before := fmt.Sprintf("or $nodeInfo.%sVersion $kwokVersion", program)
+		if !strings.Contains(text, before) {
+			return "", fmt.Errorf("KWOK's stage for new nodes does not say %q, so that their version cannot be set", before)
+		}
+		text = strings.Replace(text, before, fmt.Sprintf("or $nodeInfo.%sVersion %q", program, kubernetes), 1)
+	}
+	return text, nil
+}
+
+// loadStages returns KWOK's own stages, by the kind they apply to, with its pod-delete replaced by ours and its
+// node-initialize changed as nodeInit says. They touch nothing but
 // the status: labels, taints and capacity of a node stay as whoever created the node wrote them.
 func loadStages() (map[internalversion.StageResourceRef][]*internalversion.Stage, error) {
 	stages := map[internalversion.StageResourceRef][]*internalversion.Stage{}
+	node, err := nodeInit(version.Get().GitVersion)
+	if err != nil {
+		return nil, err
+	}
 	for _, text := range []string{
-		fast.DefaultNodeInit, heartbeat.DefaultNodeHeartbeatWithLease,
+		node, heartbeat.DefaultNodeHeartbeatWithLease,
 		podfast.DefaultPodReady, podfast.DefaultPodComplete, podDelete, podUnhealthy,
 	} {
 		stage, err := config.UnmarshalWithType[*internalversion.Stage](text)

@@ -22,7 +22,9 @@ mkdir -p "$(dirname "$output")"
 cd "$folder"
 echo "building $2"
 total=$(go list -deps . | wc -l)
-go build -v -ldflags '-s -w' -o "$output" . >"$log" 2>&1 &
+flags='-s -w'
+if [ -x ldflags.sh ]; then flags="$flags $(./ldflags.sh)"; fi # what this module has to be linked with
+go build -v -ldflags "$flags" -o "$output" . >"$log" 2>&1 &
 build=$!
 
 # A terminal gets one line that changes, a log file a new line now and then.
