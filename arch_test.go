@@ -100,7 +100,7 @@ var importRules = []importRule{
 	{packages: "deploy/image", also: []string{"github.com/google/go-containerregistry"}}, // a module of its own
 	{packages: "deploy/..."},
 	{packages: "cli", ours: []string{"api/...", "engine", "scenario/...", "provider/...", "cluster", "cluster/lane", "controller/...", "report/...", "simulator", "explore", "web", "convert", "doctor", "uninstall", "playground", "examples", "deploy/..."},
-		also: slices.Concat(kubernetesClient, logging, prometheus, []string{"github.com/spf13/cobra", "github.com/spf13/pflag", "golang.org/x/term", "k8s.io/apiextensions-apiserver", "k8s.io/apiserver/pkg/authentication"})},
+		also: slices.Concat(kubernetesClient, logging, prometheus, []string{"github.com/spf13/cobra", "github.com/spf13/pflag", "golang.org/x/term", "k8s.io/apiextensions-apiserver", "k8s.io/apiserver/pkg/authentication", "k8s.io/kube-scheduler/config/v1"})},
 
 	// A module of its own: it imports nothing of ours, and what Kubernetes needs is its own affair.
 	{packages: "controlplane/...", also: []string{"*"}},

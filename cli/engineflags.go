@@ -6,7 +6,6 @@ import (
 	"slices"
 
 	"github.com/spf13/pflag"
-	corev1 "k8s.io/api/core/v1"
 
 	"tenon.sh/engine"
 )
@@ -19,10 +18,11 @@ type engineFlags struct {
 	LargestCPU       int // -1 for any
 	MaxPodsPerNode   int // 0 for what a type takes
 	SchedulerConfig  string
+	NominatePods     bool
 }
 
 func defaultEngineFlags() engineFlags {
-	return engineFlags{PreferencePolicy: "Respect", PreferenceShare: 0.1, MinValuesPolicy: "Strict", LargestCPU: 96}
+	return engineFlags{PreferencePolicy: "Respect", PreferenceShare: 0.1, MinValuesPolicy: "Strict", LargestCPU: 96, NominatePods: true}
 }
 
 func (o *engineFlags) addFlags(flags *pflag.FlagSet) {
@@ -34,7 +34,8 @@ func (o *engineFlags) addFlags(flags *pflag.FlagSet) {
 	flags.IntVar(&o.LargestCPU, "largest-cpu", o.LargestCPU,
 		"machines with more cores are bought only for pods, or in pools, that smaller ones cannot serve; -1 for any size")
 	flags.IntVar(&o.MaxPodsPerNode, "max-pods-per-node", o.MaxPodsPerNode, "the most pods on one new node; 0 for what its type takes")
-	flags.StringVar(&o.SchedulerConfig, "scheduler-config", o.SchedulerConfig, "a YAML document with the scheduler's default topology spread constraints")
+	flags.StringVar(&o.SchedulerConfig, "scheduler-config", o.SchedulerConfig, "kube-scheduler's configuration as a YAML document: a KubeSchedulerConfiguration, or arguments of its plugins alone")
+	flags.BoolVar(&o.NominatePods, "nominate-pods", o.NominatePods, "point pods at the nodes that they were planned on (status.nominatedNodeName)")
 }
 
 // check says what is wrong with the flags, naming the one.
@@ -65,7 +66,7 @@ func (o engineFlags) check() error {
 // options are what the engine is told. The flags must have passed check.
 func (o engineFlags) options() engine.Options {
 	opt := engine.Options{}
-	for _, flag := range []string{"preference-policy", "preference-share", "min-values-policy", "largest-cpu", "max-pods-per-node", "scheduler-config"} {
+	for _, flag := range []string{"preference-policy", "preference-share", "min-values-policy", "largest-cpu", "max-pods-per-node", "scheduler-config", "nominate-pods"} {
 		o.apply(flag, &opt)
 	}
 	return opt
@@ -86,18 +87,16 @@ func (o engineFlags) apply(flag string, to *engine.Options) {
 	case "max-pods-per-node":
 		to.MaxPodsPerNode = o.MaxPodsPerNode
 	case "scheduler-config":
-		to.DefaultConstraints = o.defaultConstraints()
+		config, _ := readSchedulerConfig(o.SchedulerConfig) // check has said what is wrong
+		to.DefaultConstraints, to.Profiles = config.constraints, config.profiles
+	case "nominate-pods":
+		to.NoNominations = !o.NominatePods
 	}
 }
 
 // override sets the options whose flags were given.
 func (o engineFlags) override(flags *pflag.FlagSet, to *engine.Options) {
 	flags.Visit(func(f *pflag.Flag) { o.apply(f.Name, to) })
-}
-
-func (o engineFlags) defaultConstraints() []corev1.TopologySpreadConstraint {
-	constraints, _ := readSchedulerConfig(o.SchedulerConfig) // check has said what is wrong
-	return constraints
 }
 
 // unless is the value, or zero if it is the standard one.

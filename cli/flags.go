@@ -41,7 +41,6 @@ type ControllerOptions struct {
 
 	BatchMaxDuration  time.Duration
 	BatchIdleDuration time.Duration
-	NominatePods      bool
 	FeatureGates      map[string]bool
 	engineFlags
 	awsFlags
@@ -72,7 +71,6 @@ func DefaultControllerOptions() ControllerOptions {
 		LogErrorOutputPaths:     "stderr",
 		BatchMaxDuration:        10 * time.Second,
 		BatchIdleDuration:       time.Second,
-		NominatePods:            true,
 		FeatureGates:            map[string]bool{},
 		engineFlags:             defaultEngineFlags(),
 		awsFlags:                defaultAWSFlags(),
@@ -141,7 +139,6 @@ func (o *ControllerOptions) addFlags(flags *pflag.FlagSet) {
 	flags.DurationVar(&o.BatchIdleDuration, "batch-idle-duration", o.BatchIdleDuration, "pending pods are planned for once no other has come for so long")
 	o.engineFlags.addFlags(flags)
 	o.awsFlags.addFlags(flags)
-	flags.BoolVar(&o.NominatePods, "nominate-pods", o.NominatePods, "point pods at the nodes that they were planned on")
 	flags.Var(gatesValue{&o.FeatureGates}, "feature-gates", "features to switch on or off: Name=true,Other=false")
 	flags.StringVar(&o.KarpenterService, "karpenter-service", o.KarpenterService, "accepted, changes nothing")
 	flags.BoolVar(&o.DisableControllerWarmup, "disable-controller-warmup", o.DisableControllerWarmup, "accepted, changes nothing: followers always keep warm")

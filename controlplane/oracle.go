@@ -20,13 +20,16 @@ import (
 // oracleUsage describes the protocol for people; `controlplane oracle` with any argument prints it.
 const oracleUsage = `usage: controlplane oracle < questions > answers
 
-Answers, with kube-scheduler's own filter plugins, which nodes may run a pod. Every line of input is one question, every line
+Answers, with kube-scheduler's own plugins, which nodes may run a pod and how it scores them. Every line of input is one question, every line
 of output the answer to one, in order:
 
   {"op":"reset","objects":{"nodes":[...],"pods":[...],...},"config":{"defaultConstraints":[...]}}   {}
-      starts anew with these objects; without "objects" with those of the last reset
+      starts anew with these objects; without "objects" with those of the last reset; "scheduler" in "config" may be the text
+      of a KubeSchedulerConfiguration, of whose profiles each pod has that which it names
   {"op":"ask","pod":{...},"nodes":["a","b"]}     {"verdicts":[{"node":"a","ok":true},{"node":"b","plugin":"NodePorts","message":"..."}]}
       changes nothing
+  {"op":"score","pod":{...},"nodes":["a","b"]}   {"scores":[{"node":"a","total":175,"plugins":{"NodeResourcesFit":100,...}}]}
+      of those that may run the pod; changes nothing
   {"op":"bind","pod":{...},"node":"a"}           {}
       the pod runs on the node, whatever the plugins say; its claims that wait for a first consumer are bound
   {"op":"unbind","pod":{...}}                    {}
@@ -51,11 +54,14 @@ type oracleQuestion struct {
 // An oracleConfig is what an administrator can set in kube-scheduler's configuration and changes the answers.
 type oracleConfig struct {
 	DefaultConstraints []corev1.TopologySpreadConstraint `json:"defaultConstraints"`
+	// Scheduler is the text of a whole configuration; DefaultConstraints are not looked at then.
+	Scheduler string `json:"scheduler"`
 }
 
 // An oracleAnswer is one line of output.
 type oracleAnswer struct {
 	Verdicts []oracleVerdict `json:"verdicts,omitempty"`
+	Scores   []oracleScore   `json:"scores,omitempty"`
 	Error    string          `json:"error,omitempty"`
 }
 
@@ -65,6 +71,13 @@ type oracleVerdict struct {
 	OK      bool   `json:"ok,omitempty"`
 	Plugin  string `json:"plugin,omitempty"`
 	Message string `json:"message,omitempty"`
+}
+
+// An oracleScore is what the score plugins give a node, weighed, and what that adds up to.
+type oracleScore struct {
+	Node    string           `json:"node"`
+	Total   int64            `json:"total"`
+	Plugins map[string]int64 `json:"plugins"`
 }
 
 // runOracle answers until its input ends.
@@ -98,8 +111,7 @@ func answerQuestions(ctx context.Context, in io.Reader, out io.Writer) error {
 		if err != nil && !errors.Is(err, io.EOF) {
 			return fmt.Errorf("read a question: %w", err)
 		}
-		verdicts, problem := world.answer(ctx, line)
-		answer := oracleAnswer{Verdicts: verdicts}
+		answer, problem := world.answer(ctx, line)
 		if problem != nil {
 			answer = oracleAnswer{Error: problem.Error()}
 		}
@@ -111,43 +123,47 @@ func answerQuestions(ctx context.Context, in io.Reader, out io.Writer) error {
 }
 
 // answer never ends the process: objects that no API server would have let through may make a plugin panic.
-func (w *oracleWorld) answer(ctx context.Context, line []byte) (verdicts []oracleVerdict, err error) {
+func (w *oracleWorld) answer(ctx context.Context, line []byte) (answer oracleAnswer, err error) {
 	var q oracleQuestion
 	if err := json.Unmarshal(line, &q); err != nil {
-		return nil, fmt.Errorf("read the question: %w", err)
+		return answer, fmt.Errorf("read the question: %w", err)
 	}
 	defer func() {
 		if cause := recover(); cause != nil {
-			w.framework = nil
+			w.frameworks = nil
 			err = fmt.Errorf("%q: %v; start anew with a reset", q.Op, cause)
 		}
 	}()
 	if q.Op == "reset" {
-		return nil, w.reset(ctx, q.Objects, q.Config)
+		return answer, w.reset(ctx, q.Objects, q.Config)
 	}
-	if w.framework == nil {
-		return nil, fmt.Errorf("%q: there is no cluster yet; the first question has to be a reset", q.Op)
+	if w.frameworks == nil {
+		return answer, fmt.Errorf("%q: there is no cluster yet; the first question has to be a reset", q.Op)
 	}
 	if q.Pod == nil && q.Op != "add" {
-		return nil, fmt.Errorf("%q: the pod is missing", q.Op)
+		return answer, fmt.Errorf("%q: the pod is missing", q.Op)
 	}
 	switch q.Op {
 	case "ask":
-		return w.ask(ctx, q.Pod, q.Nodes)
+		answer.Verdicts, err = w.ask(ctx, q.Pod, q.Nodes)
+		return answer, err
+	case "score":
+		answer.Scores, err = w.score(ctx, q.Pod, q.Nodes)
+		return answer, err
 	case "bind":
 		var node string
 		if err := json.Unmarshal(q.Node, &node); err != nil {
-			return nil, fmt.Errorf("bind %s/%s: the node has to be a name: %w", q.Pod.Namespace, q.Pod.Name, err)
+			return answer, fmt.Errorf("bind %s/%s: the node has to be a name: %w", q.Pod.Namespace, q.Pod.Name, err)
 		}
-		return nil, w.bind(q.Pod, node)
+		return answer, w.bind(q.Pod, node)
 	case "unbind":
-		return nil, w.unbind(q.Pod)
+		return answer, w.unbind(q.Pod)
 	case "add":
 		var node corev1.Node
 		if err := json.Unmarshal(q.Node, &node); err != nil || node.Name == "" {
-			return nil, fmt.Errorf("add: the node has to be a Node with a name: %w", err)
+			return answer, fmt.Errorf("add: the node has to be a Node with a name: %w", err)
 		}
-		return nil, w.add(&node, q.CSINode)
+		return answer, w.add(&node, q.CSINode)
 	}
-	return nil, fmt.Errorf("there is no op %q; there are reset, ask, bind, unbind and add", q.Op)
+	return answer, fmt.Errorf("there is no op %q; there are reset, ask, score, bind, unbind and add", q.Op)
 }

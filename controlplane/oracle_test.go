@@ -34,7 +34,7 @@ func TestOracleAnswersEveryLineInOrder(t *testing.T) {
 		{`{"op":"ask","pod":` + another + `,"nodes":["b"]}`, `{"error":"ask d/p: there is no node \"b\""}`},
 		{`{"op":"bind","pod":` + another + `,"node":"b"}`, `{"error":"bind d/p: there is no node \"b\""}`},
 		{`{"op":"bind"}`, `{"error":"\"bind\": the pod is missing"}`},
-		{`{"op":"dance","pod":{}}`, `{"error":"there is no op \"dance\"; there are reset, ask, bind, unbind and add"}`},
+		{`{"op":"dance","pod":{}}`, `{"error":"there is no op \"dance\"; there are reset, ask, score, bind, unbind and add"}`},
 		{`nonsense`, `{"error":"read the question: invalid character 'o' in literal null (expecting 'u')"}`},
 	}
 	var questions, want []string

@@ -14,6 +14,7 @@ import (
 	configv1 "k8s.io/kube-scheduler/config/v1"
 	"k8s.io/kubernetes/pkg/scheduler/apis/config"
 	"k8s.io/kubernetes/pkg/scheduler/apis/config/scheme"
+	"k8s.io/kubernetes/pkg/scheduler/apis/config/validation"
 	backend "k8s.io/kubernetes/pkg/scheduler/backend/cache"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins"
@@ -24,10 +25,10 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/util/assumecache"
 )
 
-// newFilterFramework builds the framework of kube-scheduler's default profile, as the scheduler itself builds it but for what
-// comes after filtering: no event recorder, no queue, and a client that reaches nothing.
-func newFilterFramework(ctx context.Context, factory *oracleFactory, snapshot *backend.Snapshot, c oracleConfig) (framework.Framework, error) {
-	profile, err := defaultProfile(c.DefaultConstraints)
+// newFrameworks builds the framework of each of kube-scheduler's profiles, by the name of the scheduler, as the scheduler itself
+// builds it but for what comes after scoring: no event recorder, no queue, and a client that reaches nothing.
+func newFrameworks(ctx context.Context, factory *oracleFactory, snapshot *backend.Snapshot, c oracleConfig) (map[string]framework.Framework, error) {
+	profiles, err := profilesOf(c)
 	if err != nil {
 		return nil, err
 	}
@@ -44,16 +45,47 @@ func newFilterFramework(ctx context.Context, factory *oracleFactory, snapshot *b
 	if handler, ok := devices.DeviceClassResolver().(cache.ResourceEventHandler); ok {
 		factory.of(&resourcev1.DeviceClass{}).handlers = append(factory.of(&resourcev1.DeviceClass{}).handlers, handler)
 	}
-	return frameworkruntime.NewFramework(ctx, plugins.NewInTreeRegistry(), profile,
-		frameworkruntime.WithClientSet(client),
-		frameworkruntime.WithInformerFactory(factory),
-		frameworkruntime.WithSharedDRAManager(devices),
-		frameworkruntime.WithSharedCSIManager(nodevolumelimits.NewCSIManager(factory.Storage().V1().CSINodes().Lister())),
-		frameworkruntime.WithSnapshotSharedLister(snapshot),
-		frameworkruntime.WithParallelism(1),
-		frameworkruntime.WithWaitingPods(frameworkruntime.NewWaitingPodsMap()),
-		frameworkruntime.WithPodsInPreBind(frameworkruntime.NewPodsInPreBindMap()),
-	)
+	out := map[string]framework.Framework{}
+	for i := range profiles {
+		out[profiles[i].SchedulerName], err = frameworkruntime.NewFramework(ctx, plugins.NewInTreeRegistry(), &profiles[i],
+			frameworkruntime.WithClientSet(client),
+			frameworkruntime.WithInformerFactory(factory),
+			frameworkruntime.WithSharedDRAManager(devices),
+			frameworkruntime.WithSharedCSIManager(nodevolumelimits.NewCSIManager(factory.Storage().V1().CSINodes().Lister())),
+			frameworkruntime.WithSnapshotSharedLister(snapshot),
+			frameworkruntime.WithParallelism(1),
+			frameworkruntime.WithWaitingPods(frameworkruntime.NewWaitingPodsMap()),
+			frameworkruntime.WithPodsInPreBind(frameworkruntime.NewPodsInPreBindMap()),
+		)
+		if err != nil {
+			return nil, fmt.Errorf("profile %s: %w", profiles[i].SchedulerName, err)
+		}
+	}
+	return out, nil
+}
+
+// profilesOf are the profiles of the configuration, that of a scheduler without a configuration file if it has none.
+func profilesOf(c oracleConfig) ([]config.KubeSchedulerProfile, error) {
+	if c.Scheduler == "" {
+		profile, err := defaultProfile(c.DefaultConstraints)
+		if err != nil {
+			return nil, err
+		}
+		return []config.KubeSchedulerProfile{*profile}, nil
+	}
+	object, kind, err := scheme.Codecs.UniversalDecoder().Decode([]byte(c.Scheduler), nil, nil)
+	if err != nil {
+		return nil, fmt.Errorf("scheduler: %w", err)
+	}
+	read, ok := object.(*config.KubeSchedulerConfiguration)
+	if !ok {
+		return nil, fmt.Errorf("scheduler: %s is no KubeSchedulerConfiguration", kind)
+	}
+	read.APIVersion = kind.GroupVersion().String() // what is allowed depends on it
+	if err := validation.ValidateKubeSchedulerConfiguration(read); err != nil {
+		return nil, fmt.Errorf("scheduler: %w", err)
+	}
+	return read.Profiles, nil
 }
 
 // defaultProfile is the profile of a scheduler without a configuration file, with other default spread constraints if there

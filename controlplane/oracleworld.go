@@ -44,15 +44,15 @@ type oracleObjects struct {
 // An oracleWorld is a cluster as kube-scheduler sees it: its own cache of nodes and bound pods, its own framework with its own
 // plugins, and the other objects in informers.
 type oracleWorld struct {
-	framework framework.Framework
-	factory   *oracleFactory
-	cache     backend.Cache
-	snapshot  *backend.Snapshot
-	nodes     map[string]*corev1.Node
-	bound     map[types.UID]*corev1.Pod
-	stop      context.CancelFunc
-	last      *oracleObjects
-	logger    klog.Logger
+	frameworks map[string]framework.Framework // by the name of the scheduler
+	factory    *oracleFactory
+	cache      backend.Cache
+	snapshot   *backend.Snapshot
+	nodes      map[string]*corev1.Node
+	bound      map[types.UID]*corev1.Pod
+	stop       context.CancelFunc
+	last       *oracleObjects
+	logger     klog.Logger
 }
 
 func (w *oracleWorld) end() {
@@ -71,19 +71,19 @@ func (w *oracleWorld) reset(ctx context.Context, objects *oracleObjects, config 
 	}
 	w.end()
 	ctx, w.stop = context.WithCancel(ctx)
-	w.framework, w.last = nil, objects
+	w.frameworks, w.last = nil, objects
 	w.factory = newOracleFactory()
 	w.snapshot = backend.NewEmptySnapshot()
 	w.cache = backend.New(ctx, nil, false)
 	w.nodes, w.bound = map[string]*corev1.Node{}, map[types.UID]*corev1.Pod{}
-	f, err := newFilterFramework(ctx, w.factory, w.snapshot, config)
+	frameworks, err := newFrameworks(ctx, w.factory, w.snapshot, config)
 	if err != nil {
 		return fmt.Errorf("reset: build kube-scheduler's framework: %w", err)
 	}
 	if err := w.fill(objects); err != nil {
 		return fmt.Errorf("reset: %w", err)
 	}
-	w.framework = f
+	w.frameworks = frameworks
 	return nil
 }
 
@@ -181,17 +181,35 @@ func (w *oracleWorld) unbind(pod *corev1.Pod) error {
 
 // ask runs what kube-scheduler runs: the plugins that may keep a pod out of the queue, PreFilter, and for every node Filter.
 func (w *oracleWorld) ask(ctx context.Context, pod *corev1.Pod, nodes []string) ([]oracleVerdict, error) {
-	if err := w.cache.UpdateSnapshot(w.logger, w.snapshot); err != nil {
+	f, err := w.frameworkOf(pod)
+	if err != nil {
 		return nil, fmt.Errorf("ask %s/%s: %w", pod.Namespace, pod.Name, err)
 	}
+	verdicts, err := w.filter(ctx, f, framework.NewCycleState(), pod, nodes)
+	if err != nil {
+		return nil, fmt.Errorf("ask %s/%s: %w", pod.Namespace, pod.Name, err)
+	}
+	return verdicts, nil
+}
+
+// frameworkOf is that of the scheduler that the pod names, the default one if it names none.
+func (w *oracleWorld) frameworkOf(pod *corev1.Pod) (framework.Framework, error) {
+	name := cmp.Or(pod.Spec.SchedulerName, corev1.DefaultSchedulerName)
+	f := w.frameworks[name]
+	if f == nil {
+		return nil, fmt.Errorf("no profile is for the scheduler %q", name)
+	}
+	return f, w.cache.UpdateSnapshot(w.logger, w.snapshot)
+}
+
+func (w *oracleWorld) filter(ctx context.Context, f framework.Framework, state fwk.CycleState, pod *corev1.Pod, nodes []string) ([]oracleVerdict, error) {
 	pod.Spec.NodeName = ""
-	for _, plugin := range w.framework.PreEnqueuePlugins() {
+	for _, plugin := range f.PreEnqueuePlugins() {
 		if status := plugin.PreEnqueue(ctx, pod); !status.IsSuccess() {
 			return refuseAll(nodes, plugin.Name(), status), nil
 		}
 	}
-	state := framework.NewCycleState()
-	allowed, status, restricting := w.framework.RunPreFilterPlugins(ctx, state, pod)
+	allowed, status, restricting := f.RunPreFilterPlugins(ctx, state, pod)
 	if !status.IsSuccess() {
 		return refuseAll(nodes, cmp.Or(status.Plugin(), join(restricting)), status), nil
 	}
@@ -199,15 +217,57 @@ func (w *oracleWorld) ask(ctx context.Context, pod *corev1.Pod, nodes []string) 
 	for _, name := range nodes {
 		info, err := w.snapshot.Get(name)
 		if err != nil {
-			return nil, fmt.Errorf("ask %s/%s: there is no node %q", pod.Namespace, pod.Name, name)
+			return nil, fmt.Errorf("there is no node %q", name)
 		}
 		if !allowed.AllNodes() && !allowed.NodeNames.Has(name) {
 			verdicts = append(verdicts, oracleVerdict{Node: name, Plugin: join(restricting), Message: "PreFilter leaves other nodes only"})
 			continue
 		}
-		verdicts = append(verdicts, verdictOf(name, w.framework.RunFilterPlugins(ctx, state, pod, info)))
+		verdicts = append(verdicts, verdictOf(name, f.RunFilterPlugins(ctx, state, pod, info)))
 	}
 	return verdicts, nil
+}
+
+// score runs what kube-scheduler runs once it has filtered: PreScore, and for every node that is left Score.
+func (w *oracleWorld) score(ctx context.Context, pod *corev1.Pod, nodes []string) ([]oracleScore, error) {
+	wrong := func(err error) ([]oracleScore, error) {
+		return nil, fmt.Errorf("score %s/%s: %w", pod.Namespace, pod.Name, err)
+	}
+	f, err := w.frameworkOf(pod)
+	if err != nil {
+		return wrong(err)
+	}
+	state := framework.NewCycleState()
+	verdicts, err := w.filter(ctx, f, state, pod, nodes)
+	if err != nil {
+		return wrong(err)
+	}
+	var left []fwk.NodeInfo
+	for _, v := range verdicts {
+		if v.OK {
+			info, _ := w.snapshot.Get(v.Node) // filter has found it
+			left = append(left, info)
+		}
+	}
+	if len(left) == 0 {
+		return nil, nil
+	}
+	if status := f.RunPreScorePlugins(ctx, state, pod, left); !status.IsSuccess() {
+		return wrong(status.AsError())
+	}
+	all, status := f.RunScorePlugins(ctx, state, pod, left)
+	if !status.IsSuccess() {
+		return wrong(status.AsError())
+	}
+	var scores []oracleScore
+	for _, n := range all {
+		s := oracleScore{Node: n.Name, Total: n.TotalScore, Plugins: map[string]int64{}}
+		for _, plugin := range n.Scores {
+			s.Plugins[plugin.Name] = plugin.Score
+		}
+		scores = append(scores, s)
+	}
+	return scores, nil
 }
 
 func verdictOf(node string, status *fwk.Status) oracleVerdict {

@@ -246,3 +246,29 @@ func TestWhatCannotBeSeenIsNotJudged(t *testing.T) {
 		}
 	}
 }
+
+func TestDoctorSaysHowKubeSchedulerIsTakenToRankNodes(t *testing.T) {
+	t.Parallel()
+	find := func(p *doctor.Picture) (says []string) {
+		for _, f := range doctor.Examine(p) {
+			if f.Check == "scheduler" {
+				says = append(says, string(f.Level)+": "+f.Object+": "+f.Says)
+			}
+		}
+		return says
+	}
+	pod := &corev1.Pod{}
+	pod.Spec.SchedulerName = "volcano"
+	for want, c := range map[string]engine.Options{
+		"LeastAllocated": {},
+		"scheduler pack scores by MostAllocated of cpu (weight 2), NodeAffinity off": {Profiles: []engine.SchedulerProfile{{
+			SchedulerName: "pack", Strategy: engine.MostAllocated, Resources: []engine.ResourceWeight{{Name: "cpu", Weight: 2}}, Weights: map[string]int64{"NodeAffinity": 0}}}},
+		"schedulers that --scheduler-config has no profile for: volcano": {Profiles: []engine.SchedulerProfile{{SchedulerName: "default-scheduler"}}},
+		"not taken into account: extender http://e":                      {Profiles: []engine.SchedulerProfile{{Unread: []string{"extender http://e"}}}},
+	} {
+		p := &doctor.Picture{Now: time.Now(), Options: c, Snapshot: &engine.Snapshot{Pods: []*corev1.Pod{pod}}}
+		if got := strings.Join(find(p), "\n"); !strings.Contains(got, want) {
+			t.Errorf("%q does not say %q", got, want)
+		}
+	}
+}

@@ -13,10 +13,11 @@ import (
 // is deduced from the Services that select the pod and from the controller that owns it, as kube-scheduler does. It is to
 // be used from one goroutine.
 type defaultSpreads struct {
-	constraints []corev1.TopologySpreadConstraint
-	services    map[string]*serviceIndex // by namespace
-	owners      map[ownerID]*metav1.LabelSelector
-	known       map[string]deducedSpreads
+	opt      Options
+	anywhere bool                     // some scheduler's pods get constraints
+	services map[string]*serviceIndex // by namespace
+	owners   map[ownerID]*metav1.LabelSelector
+	known    map[string]deducedSpreads
 }
 
 // ownerID names a controller. kube-scheduler finds it by its name, whatever its UID.
@@ -37,11 +38,13 @@ const replicationController = "ReplicationController"
 
 func newDefaultSpreads(s *Snapshot, opt Options) *defaultSpreads {
 	d := &defaultSpreads{
-		constraints: opt.DefaultConstraints,
-		services:    map[string]*serviceIndex{},
-		owners:      map[ownerID]*metav1.LabelSelector{},
-		known:       map[string]deducedSpreads{},
+		opt:      opt,
+		services: map[string]*serviceIndex{},
+		owners:   map[ownerID]*metav1.LabelSelector{},
+		known:    map[string]deducedSpreads{},
 	}
+	d.anywhere = len(opt.DefaultConstraints) > 0 ||
+		slices.ContainsFunc(opt.Profiles, func(p SchedulerProfile) bool { return len(p.DefaultConstraints) > 0 })
 	for _, service := range s.Services {
 		d.addService(service.Namespace, service.Spec.Selector)
 	}
@@ -89,14 +92,31 @@ func (d *defaultSpreads) constraintsOf(pod *corev1.Pod) []corev1.TopologySpreadC
 
 // deduces reports whether the pod's constraints are not its own.
 func (d *defaultSpreads) deduces(pod *corev1.Pod) bool {
-	return len(pod.Spec.TopologySpreadConstraints) == 0 && len(d.constraints) > 0
+	if len(pod.Spec.TopologySpreadConstraints) > 0 || !d.anywhere {
+		return false
+	}
+	constraints, _ := d.configured(pod)
+	return len(constraints) > 0
+}
+
+// configured are the constraints of pods that name none and have the pod's scheduler; system says that they are kube-scheduler's
+// own.
+func (d *defaultSpreads) configured(pod *corev1.Pod) (constraints []corev1.TopologySpreadConstraint, system bool) {
+	return d.opt.constraintsOf(d.profileOf(pod))
+}
+
+func (d *defaultSpreads) profileOf(pod *corev1.Pod) *SchedulerProfile {
+	if i := d.opt.profileOf(pod.Spec.SchedulerName); i >= 0 {
+		return &d.opt.Profiles[i]
+	}
+	return nil
 }
 
 // systemConstraintsOf gives the soft constraints that kube-scheduler scores nodes by where neither the pod nor the
 // cluster's configuration names any. They are never reasons to start a machine. Beside them, kube-scheduler also scores
 // nodes that lack a zone label.
 func (d *defaultSpreads) systemConstraintsOf(pod *corev1.Pod) []corev1.TopologySpreadConstraint {
-	if len(pod.Spec.TopologySpreadConstraints) > 0 || len(d.constraints) > 0 {
+	if _, system := d.configured(pod); len(pod.Spec.TopologySpreadConstraints) > 0 || !system {
 		return nil
 	}
 	return d.deduce(pod).system
@@ -109,6 +129,7 @@ func (d *defaultSpreads) deduce(pod *corev1.Pod) deducedSpreads {
 		return deducedSpreads{}
 	}
 	key := make([]byte, 0, 128)
+	key = strconv.AppendInt(key, int64(d.opt.profileOf(pod.Spec.SchedulerName)), 10)
 	key = strconv.AppendQuote(key, pod.Namespace)
 	if owner != nil {
 		for _, part := range []string{owner.APIVersion, owner.Kind, owner.Name, string(owner.UID)} {
@@ -128,7 +149,8 @@ func (d *defaultSpreads) deduce(pod *corev1.Pod) deducedSpreads {
 	}
 	deduced := deducedSpreads{}
 	if selector := d.selectorOf(pod, owner, x); selector != nil {
-		deduced.configured = withSelector(d.constraints, selector)
+		configured, _ := d.configured(pod)
+		deduced.configured = withSelector(configured, selector)
 		deduced.system = withSelector(systemSpreads(), selector)
 	}
 	d.known[string(key)] = deduced

@@ -21,20 +21,26 @@ func (l *landingLoad) add(requested, scored usage) {
 	l.even = evenness(l.requested, l.allocatable)
 }
 
+// seriesAsks is what pods of a series have in common.
+type seriesAsks struct {
+	scoring           *scoring
+	requested, scored usage
+	extras            *podNeed // nil if scores look at nothing beside cpu and memory
+}
+
 // scoreResources fills in what the resources of the nodes give, the share left over and the balance.
 func (w *landingWorld) scoreResources(p *landingPod) {
-	if asks := [2]usage{p.requested, p.scored}; w.series == 0 || w.seriesAsks != asks {
+	asks := seriesAsks{scoring: p.scoring, requested: p.requested, scored: p.scored}
+	if len(w.extraNames) > 0 {
+		asks.extras = p.request
+	}
+	if w.series == 0 || w.seriesAsks != asks {
 		w.series, w.seriesAsks = w.series+1, asks
 	}
-	balances := p.requested != usage{}
 	for i, k := range w.feasible {
 		s := &w.scores[k]
 		if s.series != w.series {
-			l := &w.loads[k]
-			s.score, s.series = leastAllocated(l.scored.plus(p.scored), l.allocatable), w.series
-			if balances {
-				s.score += balancedAllocation(evenness(l.requested.plus(p.requested), l.allocatable), l.even)
-			}
+			s.score, s.series = w.resourceScore(p, k), w.series
 		}
 		w.totals[i] = s.score
 	}

@@ -11,8 +11,9 @@ import (
 
 // landingPod is a pod of a replay.
 type landingPod struct {
-	pod  *corev1.Pod
-	need capacity.Vector
+	pod     *corev1.Pod
+	request *podNeed
+	need    capacity.Vector
 	// asked are the amounts of need that are above zero.
 	asked             []askedAmount
 	requested, scored usage
@@ -25,10 +26,12 @@ type landingPod struct {
 	counted []*tally
 
 	// Only pods that have to land have these.
-	ground *ground
-	wish   *landingWish
-	hint   int // the node that the pod is nominated to, -1 for none
-	lost   bool
+	ground  *ground
+	wish    *landingWish
+	scoring *scoring
+	extras  []int64 // what it requests of landingWorld.extraNames
+	hint    int     // the node that the pod is nominated to, -1 for none
+	lost    bool
 }
 
 // measured is what pods take of a node that request the same, in the order of resources that text names.
@@ -47,7 +50,8 @@ type askedAmount struct {
 
 // measure fills in what the pod takes of a node; f is nil for one that the memo does not know.
 func (w *landingWorld) measure(p *landingPod, f *podFacts) {
-	m := w.measuredOf(w.memo.needKnown(p.pod, f))
+	p.request = w.memo.needKnown(p.pod, f)
+	m := w.measuredOf(p.request)
 	p.need, p.asked, p.requested = m.need, m.asked, m.requested
 	if f != nil {
 		p.scored = f.scoredOf(p.requested)

@@ -87,7 +87,7 @@ func (w *landingWorld) choose(p *landingPod, turn int) int {
 	}
 	w.feasible = w.feasible[:0]
 	plain, free := p.ground.plain, p.isFree()
-	w.room.each(p, nodesToScore(len(w.nodes)), func(from, to int, roomy bool) int {
+	w.room.each(p, p.scoring.nodesToScore(len(w.nodes)), func(from, to int, roomy bool) int {
 		before := len(w.feasible)
 		if roomy && plain && free {
 			for i := from; i < to; i++ {
@@ -132,6 +132,7 @@ func (w *landingWorld) bind(p *landingPod, i int) {
 	n := w.nodes[i]
 	w.room.take(i, p.need, 1)
 	w.loads[i].add(p.requested, p.scored)
+	w.addExtras(i, p.request, 1)
 	w.scores[i].series = 0
 	n.ports = append(n.ports, p.ports...)
 	for _, v := range p.volumes {

@@ -86,6 +86,11 @@ func (w *landingWorld) bindRoll(r *landingRoll, i int) {
 	}
 	w.room.take(i, r.total, 1)
 	w.loads[i].add(r.requested, r.scored)
+	if len(w.extraNames) > 0 {
+		for _, x := range r.needs {
+			w.addExtras(i, x.need, x.n)
+		}
+	}
 	if len(w.reader.matchers) == 0 {
 		return
 	}

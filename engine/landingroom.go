@@ -82,13 +82,6 @@ func (r *landingRoom) tighten(b int) {
 	}
 }
 
-// nodesToScore is how many nodes that can take a pod kube-scheduler looks for before it compares their scores: half of few
-// nodes, a twentieth of many, at least 100 (the defaults of percentageOfNodesToScore).
-func nodesToScore(nodes int) int {
-	const least, leastPercent = 100, 5
-	return max(nodes*max(50-nodes/125, leastPercent)/100, min(nodes, least))
-}
-
 // fits reports whether there is room for what the pod asks for.
 func (p *landingPod) fits(room capacity.Vector) bool {
 	for _, a := range p.asked {

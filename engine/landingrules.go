@@ -69,6 +69,7 @@ type podRule struct {
 	match  *matcher
 	key    string
 	weight int64
+	hard   bool // required, which counts as much as the profile of the new pod says
 }
 
 type spreadRule struct {
@@ -126,6 +127,7 @@ func (r *ruleReader) waiting(pod *corev1.Pod, f *podFacts) *podRules {
 // those of a simulation share them.
 type rulesKey struct {
 	waiting  bool
+	scoring  *scoring // of pods that wait
 	kind     *alike
 	affinity *corev1.Affinity
 	spread   *corev1.TopologySpreadConstraint
@@ -141,6 +143,9 @@ func (r *ruleReader) remembered(pod *corev1.Pod, f *podFacts, waiting bool, read
 		return read()
 	}
 	key := rulesKey{waiting: waiting, kind: f.kind, affinity: pod.Spec.Affinity, spreads: len(pod.Spec.TopologySpreadConstraints)}
+	if waiting {
+		key.scoring = r.world.scoringOf(pod)
+	}
 	if waiting && key.spreads > 0 {
 		key.spread = &pod.Spec.TopologySpreadConstraints[0]
 	} else if owner := metav1.GetControllerOfNoCopy(pod); waiting && owner != nil {
@@ -156,6 +161,9 @@ func (r *ruleReader) remembered(pod *corev1.Pod, f *podFacts, waiting bool, read
 
 func (r *ruleReader) read(pod *corev1.Pod, waiting bool, owners labels.Selector) *podRules {
 	key := rulesText(pod, waiting, owners)
+	if waiting {
+		key = fmt.Sprint(r.world.replay.Options.profileOf(pod.Spec.SchedulerName), " ", key)
+	}
 	if rules, ok := r.rules[key]; ok {
 		return rules
 	}
@@ -236,13 +244,13 @@ func (r *ruleReader) readAffinity(pod *corev1.Pod, a *corev1.Affinity, rules *po
 			rules.invalid = true
 			continue
 		}
-		rule := podRule{r.matcher(term), t.term.TopologyKey, t.weight}
+		rule := podRule{match: r.matcher(term), key: t.term.TopologyKey, weight: t.weight}
 		if t.weight != 0 {
 			rules.prefer = append(rules.prefer, rule)
 		} else {
 			rules.together = append(rules.together, rule)
 			all = append(all, term)
-			rule.weight = hardPodAffinity
+			rule.hard = true
 		}
 		rules.held = append(rules.held, r.hold(rule, false))
 	}
@@ -255,7 +263,7 @@ func (r *ruleReader) readAffinity(pod *corev1.Pod, a *corev1.Affinity, rules *po
 			rules.invalid = true
 			continue
 		}
-		rule := podRule{r.matcher(term), t.term.TopologyKey, -t.weight}
+		rule := podRule{match: r.matcher(term), key: t.term.TopologyKey, weight: -t.weight}
 		if t.weight != 0 {
 			rules.prefer = append(rules.prefer, rule)
 		} else {
@@ -325,7 +333,7 @@ func (r *ruleReader) matcher(terms ...podTerm) *matcher {
 
 // hold interns a term that pods own.
 func (r *ruleReader) hold(rule podRule, apart bool) *heldTerm {
-	key := fmt.Sprintf("%d %s %d %t", rule.match.id, rule.key, rule.weight, apart)
+	key := fmt.Sprintf("%d %s %d %t %t", rule.match.id, rule.key, rule.weight, rule.hard, apart)
 	h, ok := r.heldIndex[key]
 	if !ok {
 		h = &heldTerm{podRule: rule, apart: apart}

@@ -10,6 +10,7 @@ func (w *landingWorld) score(p *landingPod) {
 	w.totals = slices.Grow(w.totals[:0], len(w.feasible))[:len(w.feasible)]
 	w.raw = slices.Grow(w.raw[:0], len(w.feasible))[:len(w.feasible)]
 	w.scoreResources(p)
+	s := p.scoring
 	taints, preferred := false, false
 	if !p.ground.plain {
 		for _, k := range w.feasible {
@@ -17,25 +18,25 @@ func (w *landingWorld) score(p *landingPod) {
 			taints, preferred = taints || v.taints > 0, preferred || v.preferred != 0
 		}
 	}
-	if taints {
+	if taints && s.taints > 0 {
 		w.fill(func(k int) int64 { return w.verdict(p.ground, k).taints })
 		normalize(w.raw, true)
-		w.addScores(taintWeight)
+		w.addScores(s.taints)
 	}
-	if preferred {
+	if preferred && s.nodeAffinity > 0 {
 		w.fill(func(k int) int64 { return w.verdict(p.ground, k).preferred })
 		normalize(w.raw, false)
-		w.addScores(affinityWeight)
+		w.addScores(s.nodeAffinity)
 	}
-	if len(p.wish.scores) > 0 {
+	if len(p.wish.scores) > 0 && s.podAffinity > 0 && !(s.ignoreTermsOfOthers && len(p.rules.prefer) == 0) {
 		w.fill(p.wish.attraction)
 		normalizeAffinity(w.raw)
-		w.addScores(affinityWeight)
+		w.addScores(s.podAffinity)
 	}
-	if len(p.wish.soft) > 0 {
+	if len(p.wish.soft) > 0 && s.spread > 0 {
 		w.scoreSpread(p.wish)
 		normalizeSpread(w.raw)
-		w.addScores(spreadWeight)
+		w.addScores(s.spread)
 	}
 }
 

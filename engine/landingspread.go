@@ -18,11 +18,11 @@ func (r *ruleReader) readSpread(pod *corev1.Pod, owners labels.Selector, rules *
 		if owners == nil || owners.Empty() {
 			return
 		}
-		constraints = r.world.replay.Options.DefaultConstraints
-		rules.everywhere = len(constraints) > 0
-		if len(constraints) == 0 {
+		profile := r.world.scoringOf(pod)
+		if constraints = profile.constraints; profile.system {
 			constraints = systemConstraints()
 		}
+		rules.everywhere = !profile.system
 	} else {
 		owners = nil
 	}

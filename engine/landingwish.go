@@ -74,11 +74,13 @@ type wishKey struct {
 	rules  *podRules
 	labels *labelKind
 	ground *ground
+	// hardPodAffinity is that of the pod's profile.
+	hardPodAffinity int64
 }
 
 // wishOf interns the wish of a pod that has to land.
 func (w *landingWorld) wishOf(p *landingPod) *landingWish {
-	key := wishKey{p.rules, p.labels, p.ground}
+	key := wishKey{p.rules, p.labels, p.ground, p.scoring.hardPodAffinity}
 	if out, ok := w.wishes[key]; ok {
 		return out
 	}
@@ -101,6 +103,10 @@ func (w *landingWorld) wishOf(p *landingPod) *landingWish {
 		case !p.labels.matched.Has(h.match.id):
 		case h.apart:
 			out.forbidden = appendOnce(out.forbidden, w.owned(h))
+		case h.hard:
+			if weight := p.scoring.hardPodAffinity; weight > 0 {
+				out.scores = append(out.scores, weighedTally{w.owned(h), weight})
+			}
 		default:
 			out.scores = append(out.scores, weighedTally{w.owned(h), h.weight})
 		}

@@ -22,8 +22,11 @@ type landingWorld struct {
 	number     uint64 // of all worlds that the memo has known
 	nodes      []*landingNode
 	room       landingRoom
-	loads      []landingLoad  // by node
-	scores     []seriesScore  // by node
+	loads      []landingLoad // by node
+	scores     []seriesScore // by node
+	extras     []extraLoad   // by node; none if there are no extraNames
+	scorings   []*scoring    // that without a profile, then by profile
+	extraNames []corev1.ResourceName
 	kindOf     []int32        // by node: those of one kind look alike to every pod
 	byName     map[string]int // by the name that placements use
 	byNodeName map[string]int
@@ -51,11 +54,12 @@ type landingWorld struct {
 
 	// series numbers runs of pods in the queue that ask for the same, seriesAsks is what those of the last one ask for.
 	series     int
-	seriesAsks [2]usage
+	seriesAsks seriesAsks
 
 	// Room for one pod's search.
 	feasible    []int
 	totals, raw []int64
+	amountsRoom []scoredAmount
 	seen        []bool
 	landedOn    []int // the nodes of placements
 	text        []byte
@@ -82,6 +86,7 @@ func newLandingWorld(r *Replay) *landingWorld {
 	}
 	w.memo.worlds++
 	w.number = w.memo.worlds
+	w.readProfiles()
 	w.reader = newRuleReader(w)
 	for _, n := range r.Snapshot.Namespaces {
 		w.namespaces[n.Name] = n.Labels
@@ -144,6 +149,9 @@ func (w *landingWorld) readPods() {
 	for i, n := range w.nodes {
 		n.furnish()
 		w.loads[i].allocatable = n.facts.usageOf(n.node)
+		if len(w.extraNames) > 0 {
+			w.extras = append(w.extras, extraLoad{w.extrasOf(n.node.Status.Allocatable), make([]int64, len(w.extraNames))})
+		}
 		w.loads[i].add(usage{}, usage{})
 		w.room.put(i, n.facts.vector(w.names, w.namesText, n.node))
 		w.readNode(i, left[n.node.Name])
@@ -196,6 +204,7 @@ func (w *landingWorld) waitingPod(pod *corev1.Pod) *landingPod {
 	f := w.memo.pods[pod]
 	p := &landingPod{pod: pod, rules: w.reader.waiting(pod, f), hint: -1, size: sizeOf(w.memo.needKnown(pod, f).list)}
 	w.measure(p, f)
+	p.scoring, p.extras = w.scoringOf(pod), w.extrasOf(p.request.list)
 	var places [][][]requirement.Expression
 	var ok bool
 	p.volumes, places, ok = w.volumes.of(pod)

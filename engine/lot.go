@@ -46,7 +46,7 @@ func (p *problem) lotsToPlan() []waitingLot {
 		for _, l := range p.census.memo.lotsOf(h.roll) {
 			if pods := p.mayLeave(h, l); len(pods) == 0 {
 				continue
-			} else if len(p.wishes.spreads.constraints) == 0 {
+			} else if !p.wishes.spreads.anywhere {
 				out = p.planLot(out, h, l.facts, pods)
 			} else { // what they ask for hangs on whom they belong to
 				for i, pod := range pods {

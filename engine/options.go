@@ -21,6 +21,10 @@ type Options struct {
 	// DefaultConstraints are the spread constraints of pods that name none, as configured for kube-scheduler
 	// (PodTopologySpread's defaultConstraints).
 	DefaultConstraints []corev1.TopologySpreadConstraint `json:"defaultConstraints,omitempty"`
+	// Profiles are those of kube-scheduler's configuration. A pod has that of the scheduler that it names.
+	Profiles []SchedulerProfile `json:"schedulerProfiles,omitempty"`
+	// NoNominations says that pods are not pointed at the nodes that were planned for them (status.nominatedNodeName).
+	NoNominations bool `json:"noNominations,omitempty"`
 	// LargestCPU is the size, in cores, above which a type is bought only for a pod, or in a pool, that smaller ones cannot
 	// serve. 0 means 96, below 0 means any size.
 	LargestCPU int `json:"largestCPU,omitempty"`

@@ -5,15 +5,13 @@ import (
 	"slices"
 )
 
-// The formulas by which kube-scheduler 1.36 ranks the nodes that can take a pod, with its default configuration. A plugin
+// The formulas by which kube-scheduler 1.36 ranks the nodes that can take a pod, with its default configuration; what its configuration can change is in
+// scoring.go. A plugin
 // gives each node a raw figure, which is then brought to the range of 0 to mostScore over all nodes that can take the
 // pod; the total adds the plugins up by weight. ImageLocality is left out: the snapshot knows no images.
 const (
 	mostScore = 100
 
-	taintWeight     = 3
-	affinityWeight  = 2 // of NodeAffinity and InterPodAffinity
-	spreadWeight    = 2
 	hardPodAffinity = 1 // what a running pod's required affinity to the new pod counts
 
 	// What LeastAllocated counts for a container that names no request.

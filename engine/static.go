@@ -207,7 +207,7 @@ func stampLaunch(s *Snapshot, opt Options, pool *v1.NodePool) (Launch, Reason) {
 		Now: s.Now, Pods: []*corev1.Pod{pod}, DaemonSets: s.DaemonSets, LimitRanges: s.LimitRanges, NodePools: []*v1.NodePool{open},
 		Namespaces: s.Namespaces, Classes: s.Classes,
 	}
-	opt.DefaultConstraints = nil
+	opt.DefaultConstraints, opt.Profiles = nil, nil
 	plan := Provision(alone, opt, nil)
 	if len(plan.Launches) == 1 {
 		launch := plan.Launches[0]

@@ -56,10 +56,19 @@ type question struct {
 
 type config struct {
 	DefaultConstraints []corev1.TopologySpreadConstraint `json:"defaultConstraints,omitempty"`
+	Scheduler          string                            `json:"scheduler,omitempty"`
+}
+
+// A Score is what kube-scheduler's score plugins give one node for a pod: each one's figure times its weight, and the sum.
+type Score struct {
+	Node    string           `json:"node"`
+	Total   int64            `json:"total"`
+	Plugins map[string]int64 `json:"plugins"`
 }
 
 type answer struct {
 	Verdicts []Verdict `json:"verdicts"`
+	Scores   []Score   `json:"scores"`
 	Error    string    `json:"error"`
 }
 
@@ -113,6 +122,18 @@ func (s *Scheduler) Reset(snapshot *engine.Snapshot, defaults []corev1.TopologyS
 	return err
 }
 
+// Configure is Reset for a scheduler with this KubeSchedulerConfiguration. Each pod has the profile of the scheduler that it names.
+func (s *Scheduler) Configure(snapshot *engine.Snapshot, document string) error {
+	_, err := s.tell(question{Op: "reset", Objects: objectsOf(snapshot), Config: &config{Scheduler: document}})
+	return err
+}
+
+// Score says how those of the nodes score that may run the pod. It changes nothing.
+func (s *Scheduler) Score(pod *corev1.Pod, nodes ...string) ([]Score, error) {
+	a, err := s.tell(question{Op: "score", Pod: pod, Nodes: nodes})
+	return a.Scores, err
+}
+
 // Again is the last Reset once more, for the price of a few bytes.
 func (s *Scheduler) Again(defaults []corev1.TopologySpreadConstraint) error {
 	_, err := s.tell(question{Op: "reset", Config: &config{DefaultConstraints: defaults}})
@@ -124,11 +145,11 @@ func (s *Scheduler) Ask(pod *corev1.Pod, nodes ...string) ([]Verdict, error) {
 	if len(nodes) == 0 {
 		return nil, nil
 	}
-	verdicts, err := s.tell(question{Op: "ask", Pod: pod, Nodes: nodes})
-	if err == nil && len(verdicts) != len(nodes) {
-		return nil, fmt.Errorf("ask the oracle: %d verdicts on %d nodes", len(verdicts), len(nodes))
+	a, err := s.tell(question{Op: "ask", Pod: pod, Nodes: nodes})
+	if err == nil && len(a.Verdicts) != len(nodes) {
+		return nil, fmt.Errorf("ask the oracle: %d verdicts on %d nodes", len(a.Verdicts), len(nodes))
 	}
-	return verdicts, err
+	return a.Verdicts, err
 }
 
 // Bind runs the pod on the node, whatever the plugins say of it. Claims of the pod that wait for a first consumer are bound,
@@ -150,20 +171,20 @@ func (s *Scheduler) AddNode(node *corev1.Node, csi *storagev1.CSINode) error {
 	return err
 }
 
-func (s *Scheduler) tell(q question) ([]Verdict, error) {
+func (s *Scheduler) tell(q question) (answer, error) {
 	if err := errors.Join(s.questions.Encode(q), s.buffer.Flush()); err != nil {
-		return nil, fmt.Errorf("ask the oracle: %w", err)
+		return answer{}, fmt.Errorf("ask the oracle: %w", err)
 	}
 	line, err := s.answers.ReadBytes('\n')
 	if err != nil {
-		return nil, fmt.Errorf("ask the oracle: it has ended: %w", err)
+		return answer{}, fmt.Errorf("ask the oracle: it has ended: %w", err)
 	}
 	var a answer
 	if err := json.Unmarshal(line, &a); err != nil {
-		return nil, fmt.Errorf("ask the oracle: read its answer %q: %w", line, err)
+		return answer{}, fmt.Errorf("ask the oracle: read its answer %q: %w", line, err)
 	}
 	if a.Error != "" {
-		return nil, fmt.Errorf("ask the oracle: %s", a.Error)
+		return answer{}, fmt.Errorf("ask the oracle: %s", a.Error)
 	}
-	return a.Verdicts, nil
+	return a, nil
 }

@@ -65,7 +65,7 @@
 //	                               port=8080 port=53/udp@10.0.0.1 (of containers too) disk=NAME,NAME scratch=CLASS (a volume that
 //	                               comes and goes with the pod) priority= labels= (app:NAME beside them, unless said) annotations=
 //	                               do-not-disrupt do-not-disrupt=10m owner=Deployment/name (NAME unless said) ns= age= deleting
-//	                               move-window="0 14 * * sun for 3h" unready phase= node=NAME (it runs there) nominated=NAME gated untried (kube-scheduler has not tried
+//	                               move-window="0 14 * * sun for 3h" scheduler=NAME unready phase= node=NAME (it runs there) nominated=NAME gated untried (kube-scheduler has not tried
 //	                               it), and requirements: all of them, or the next ones after the word or
 //	daemonset NAME                 a DaemonSet whose pods are described with the words of a pod
 //	pdb NAME                       a PodDisruptionBudget: select=app:web (app:NAME unless said) min= max= allowed= expected= desired= always-allow ns=
@@ -129,7 +129,12 @@
 //	check        checks every part of the last plan against the cluster as it is now
 //
 // Provision and disrupt take the engine's options, preferences=respect|ignore|weighted preference-share= default-spread= (like
-// spread=, without what pods it counts) largest-cpu= max-pods-per-node= min-values=strict|besteffort effort= (0 for what a
-// controller spends, -1 for none) price-band= max-types= threads= spot-to-spot, and print more with cost and why. A simulation
+// spread=, without what pods it counts) scheduler=(...) (below) largest-cpu= max-pods-per-node= min-values=strict|besteffort effort= (0 for what a
+// controller spends, -1 for none) price-band= max-types= threads= spot-to-spot no-nominations, and print more with cost and why. A simulation
 // takes those of the first command; where that says no effort, it spends less than a controller.
+//
+// scheduler= says how kube-scheduler ranks nodes, once for each of its profiles: name= (of the scheduler; without it for all pods
+// whose scheduler has no profile) fit=LeastAllocated|MostAllocated|RequestedToCapacityRatio resources=cpu:1,mem:2 (with weights)
+// shape=0:0,100:10 balanced=cpu,mem weights=NodeAffinity:5,TaintToleration:0 (of score plugins, 0 for off) hard-affinity= ignore-others
+// score-nodes=50 (percent of the nodes that it looks at) default-spread=(...) no-system-spread.
 package scenario

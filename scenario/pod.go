@@ -18,7 +18,7 @@ import (
 
 const podWords = "x3 ns= cpu= mem= or any other resource, limits= container= init= sidecar= overhead= pod-level= " +
 	"select= tolerate= prefer= spread= together= apart= port= disk= scratch= labels= annotations= do-not-disrupt owner= node= " +
-	"nominated= priority= phase= age= move-window= unready gated untried deleting, and requirements: zone in (a,b) or arch in (arm64)"
+	"nominated= priority= phase= age= move-window= scheduler= unready gated untried deleting, and requirements: zone in (a,b) or arch in (arm64)"
 
 // podLine is what a pod, pods or daemonset statement says.
 type podLine struct {
@@ -144,6 +144,8 @@ func (p *podLine) statusWord(w word) (handled bool, err error) {
 		p.pod.Annotations[v1.DoNotDisruptAnnotationKey] = value
 	case "owner":
 		p.owner = value
+	case "scheduler":
+		p.pod.Spec.SchedulerName = value
 	case "node":
 		p.pod.Spec.NodeName = value
 	case "nominated":

@@ -57,6 +57,10 @@ func (c *command) word(r *reader) (err error) {
 			err = w.errorf("which pods a default spread counts follows from their owners and services")
 		}
 		opt.DefaultConstraints = append(opt.DefaultConstraints, spread)
+	case "scheduler":
+		var profile engine.SchedulerProfile
+		profile, err = w.schedulerProfile()
+		opt.Profiles = append(opt.Profiles, profile)
 	case "largest-cpu":
 		opt.LargestCPU, err = w.number()
 	case "max-pods-per-node":
@@ -74,6 +78,8 @@ func (c *command) word(r *reader) (err error) {
 		opt.PriceBand, err = w.price()
 	case "spot-to-spot":
 		opt.SpotToSpot = true
+	case "no-nominations":
+		opt.NoNominations = true
 	case "cost":
 		c.cost = true
 	case "why":
@@ -81,8 +87,8 @@ func (c *command) word(r *reader) (err error) {
 	case "claims":
 		c.claims = true
 	default:
-		return r.unknown(w, "preferences= preference-share= default-spread= largest-cpu= max-pods-per-node= min-values= effort= "+
-			"max-types= price-band= threads= spot-to-spot cost why; apply has claims")
+		return r.unknown(w, "preferences= preference-share= default-spread= scheduler= largest-cpu= max-pods-per-node= min-values= effort= "+
+			"max-types= price-band= threads= spot-to-spot no-nominations cost why; apply has claims")
 	}
 	return err
 }

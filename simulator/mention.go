@@ -43,6 +43,11 @@ func (w *World) mentioned() map[string]bool {
 	for _, c := range w.cfg.Options.DefaultConstraints {
 		note(c.TopologyKey)
 	}
+	for _, p := range w.cfg.Options.Profiles {
+		for _, c := range p.DefaultConstraints {
+			note(c.TopologyKey)
+		}
+	}
 	return keys
 }
 
