@@ -92,7 +92,8 @@ func (g *gatherer) gather(ctx context.Context, o *doctorOptions, command *cobra.
 	g.definitions(ctx, classKindsOf(o.controller.CloudProvider)[0])
 	g.controllers(ctx)
 	g.hooks(ctx)
-	g.rights(ctx, in, o.controller.CloudProvider)
+	off, _ := in.lookup(environment()["nominate-pods"])
+	g.rights(ctx, in, o.controller.CloudProvider, p.Options.NoNominations || off == "false")
 	return p, nil
 }
 

@@ -20,9 +20,10 @@ import (
 // rightsAtOnce is how many questions about rights are asked at the same time.
 const rightsAtOnce = 10
 
-// rights asks for everything that the installed manifests allow whether the controller's account may do it. In the
+// rights asks for everything that the installed manifests allow whether the controller's account may do it; pods' status it has to
+// write for nominations only. In the
 // controller's own pod, which may not see its Deployment, that is whoever asks.
-func (g *gatherer) rights(ctx context.Context, in *installation, cloud string) {
+func (g *gatherer) rights(ctx context.Context, in *installation, cloud string, noNominations bool) {
 	var account, namespace string
 	ask := g.mayOther
 	switch {
@@ -39,6 +40,9 @@ func (g *gatherer) rights(ctx context.Context, in *installation, cloud string) {
 		g.gap("rights", err)
 		return
 	}
+	wanted = slices.DeleteFunc(wanted, func(r authorizationv1.ResourceAttributes) bool {
+		return noNominations && r.Resource == "pods" && r.Subresource == "status"
+	})
 	denied := make([]bool, len(wanted))
 	var group errgroup.Group
 	group.SetLimit(rightsAtOnce)

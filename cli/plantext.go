@@ -67,8 +67,11 @@ func summary(plan *engine.Plan) []string {
 		}
 		lines = append(lines, line+".")
 		if cost.Expected > cost.LaunchesPerHour*1.0005 {
-			lines = append(lines, fmt.Sprintf("Expected: %s, because kube-scheduler places pods by its own scores (%s without nominations).",
-				money(cost.Expected), money(cost.Unhinted)))
+			line := fmt.Sprintf("Expected: %s, because kube-scheduler places pods by its own scores", money(cost.Expected))
+			if cost.Unhinted != cost.Expected {
+				line += fmt.Sprintf(" (%s without nominations)", money(cost.Unhinted))
+			}
+			lines = append(lines, line+".")
 		}
 		if len(cost.Prices) > 0 {
 			worth := make([]string, 0, len(cost.Prices))

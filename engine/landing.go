@@ -44,12 +44,12 @@ type Landing struct {
 }
 
 // Land replays how the plan's pods would land on the cluster's nodes and the plan's machines. With hints, every pod that
-// waits for a planned or starting machine is nominated to it; pods that run now cannot be, because their successors do
+// waits for a planned or starting machine is nominated to it, unless the options say that nobody is; pods that run now cannot be, because their successors do
 // not exist yet.
 // PerHour includes what further plans for stranded pods would launch, so Provision must not call it for plans that are
 // made for this purpose: those have an Effort below zero.
 func Land(s *Snapshot, opt Options, plan *Plan, hinted bool) Landing {
-	return landPlan(s, opt, plan, hinted, mostFurtherPlans)
+	return landPlan(s, opt, plan, hinted && !opt.NoNominations, mostFurtherPlans)
 }
 
 // LandOn replays how the pods would land on the nodes that there are, without those that are removed.

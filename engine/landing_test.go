@@ -339,6 +339,19 @@ func TestPodsOfAStartingMachineAreHintedToIt(t *testing.T) {
 	}
 }
 
+func TestWhereNobodyIsNominatedAPlanIsExpectedToLandWithoutHints(t *testing.T) {
+	t.Parallel()
+	s, plan := tightPlan(t)
+	off := engine.Options{NoNominations: true}
+	if got, want := landed(engine.Land(s, off, plan, true)), landed(engine.Land(s, engine.Options{}, plan, false)); got != want {
+		t.Errorf("landed as %q, want %q", got, want)
+	}
+	engine.Foresee(s, off, plan)
+	if plan.Cost.Expected != plan.Cost.Unhinted || plan.Cost.Expected <= 0.2 {
+		t.Errorf("expected %v, without nominations %v", plan.Cost.Expected, plan.Cost.Unhinted)
+	}
+}
+
 func TestDaemonSetsTakeTheirRoomBeforePodsLand(t *testing.T) {
 	t.Parallel()
 	s := clusterOf(t, "pool m", "type four cpu=4 mem=64Gi zones=a price=0.1", "node n1 pool=m type=four zone=a",

@@ -148,6 +148,7 @@ func (x *leaving) dropDead() bool {
 
 // closeNodes taints the nodes and then deletes them; our finalizer keeps them. It reports whether all were closed before.
 func (x *leaving) closeNodes() bool {
+	done := true
 	for _, n := range x.nodes {
 		closed := closedNode(n)
 		if closed != n {
@@ -157,7 +158,10 @@ func (x *leaving) closeNodes() bool {
 			x.step.DeleteNodes = append(x.step.DeleteNodes, n.Name)
 		}
 		if closed != n || n.DeletionTimestamp == nil {
-			x.step.Withdraw = append(x.step.Withdraw, n.Name)
+			done = false
+			if x.Nominating {
+				x.step.Withdraw = append(x.step.Withdraw, n.Name)
+			}
 			if !x.deadline.IsZero() {
 				x.tell(n, true, eventDeadline, x.deadlineMessage())
 			}
@@ -169,7 +173,7 @@ func (x *leaving) closeNodes() bool {
 			x.condition(v1.ConditionDisruptionReason, metav1.ConditionTrue, notice, notice)
 		}
 	}
-	return len(x.step.Withdraw) == 0
+	return done
 }
 
 // closedNode is the node as it should be while it is being removed, n itself if it is so already.

@@ -44,7 +44,12 @@ func TestDeletedClaimClosesItsNodeFirst(t *testing.T) {
 		n.Spec.Taints = []corev1.Taint{{Key: v1.DisruptedTaintKey, Effect: corev1.TaintEffectNoExecute}}
 		n.Annotations = map[string]string{v1.NoticeAnnotationKey: NoticeSpotInterruption}
 	})
-	step := Advance(Life{Now: lifeStart, Claim: lifeClaim(lifeRunning, lifeDeleted), Nodes: []*corev1.Node{open}})
+	life := Life{Now: lifeStart, Claim: lifeClaim(lifeRunning, lifeDeleted), Nodes: []*corev1.Node{open}}
+	if step := Advance(life); !slices.Equal(step.DeleteNodes, []string{"node-1"}) || len(step.Withdraw) > 0 {
+		t.Errorf("with nominations off: delete %v, withdraw %v", step.DeleteNodes, step.Withdraw)
+	}
+	life.Nominating = true
+	step := Advance(life)
 	if len(step.Nodes) != 1 {
 		t.Fatalf("step %+v", step)
 	}

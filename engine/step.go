@@ -36,7 +36,7 @@ type Life struct {
 	// what a drain waits for: whether a pod may go, the eviction API decides.
 	Budgets []*policyv1.PodDisruptionBudget
 	Machine Presence
-	// Nominating says that pods are pointed at the machines that were started for them.
+	// Nominating says that pods are pointed at the machines that were started for them, and no longer at those that leave.
 	Nominating bool
 }
 
@@ -69,7 +69,8 @@ type Step struct {
 	Nodes []*corev1.Node
 	// Claim is the claim as it should be, metadata and status; nil if it does not change.
 	Claim *v1.NodeClaim
-	// DeleteNodes names the nodes to delete, Withdraw those that no pod may stay nominated to.
+	// DeleteNodes names the nodes to delete, Withdraw those that no pod may stay nominated to; with
+	// nominations off there are none.
 	DeleteNodes []string
 	Withdraw    []string
 	// Evict lists the pods to send away now.

@@ -103,7 +103,7 @@ func (w *World) causeOf(claim string) string {
 
 // stepClaim takes the steps of a claim until there is nothing more to do now.
 func (w *World) stepClaim(ctx context.Context, name string) {
-	life := engine.Life{Fresh: true, Nominating: true}
+	life := engine.Life{Fresh: true, Nominating: !w.cfg.Options.NoNominations}
 	w.stepping = name
 	defer func() { w.stepping = "" }()
 	for range stepsAtOnce {
@@ -247,6 +247,9 @@ func (w *World) apply(ctx context.Context, name string, step engine.Step) (more 
 		w.setNode(w.seats[node.Name], node)
 	}
 	if step.Claim != nil {
+		if w.cfg.Options.NoNominations && !v1.IsTrue(claim, v1.ConditionInitialized) && v1.IsTrue(step.Claim, v1.ConditionInitialized) {
+			w.planAgainLater() // nobody has pointed pods at the node
+		}
 		w.setClaim(step.Claim)
 	}
 	for _, name := range step.DeleteNodes {
@@ -318,6 +321,11 @@ func (w *World) nominate(claim *v1.NodeClaim, node string) {
 			w.point(u, node)
 		}
 	}
+	w.planAgainLater()
+}
+
+// planAgainLater looks for pods that have not found their places although there was time.
+func (w *World) planAgainLater() {
 	w.after(openingPatience, func() {
 		if w.anyUnplanned() || w.anyToMove() {
 			w.wantMachines()

@@ -6,6 +6,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"tenon.sh/engine"
 	"tenon.sh/scenario"
 )
 
@@ -13,6 +14,12 @@ import (
 // planned for anew soon after the node has opened, and not only once plans are made again because nothing else has happened.
 func TestAPodThatANewNodeDoesNotTakeAfterAllSoonGetsAnotherMachine(t *testing.T) {
 	t.Parallel()
+	t.Run("with nominations", func(t *testing.T) { t.Parallel(); getsAnotherMachine(t, engine.Options{}) })
+	t.Run("without", func(t *testing.T) { t.Parallel(); getsAnotherMachine(t, engine.Options{NoNominations: true}) })
+}
+
+func getsAnotherMachine(t *testing.T, opt engine.Options) {
+	t.Helper()
 	file, err := scenario.Parse(`now 2026-03-02T00:00:45Z
 catalog kwok
 cloud aws-typical
@@ -23,7 +30,7 @@ cronjob late x1 schedule="1 0 * * *" runs=1h cpu=100m mem=100Mi
 	if err != nil {
 		t.Fatal(err)
 	}
-	w, err := New(Config{Snapshot: file.Snapshot, Course: file.Course, Seed: 1, For: time.Hour, Audit: true})
+	w, err := New(Config{Snapshot: file.Snapshot, Course: file.Course, Options: opt, Seed: 1, For: time.Hour, Audit: true})
 	if err != nil {
 		t.Fatal(err)
 	}

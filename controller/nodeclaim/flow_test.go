@@ -157,6 +157,33 @@ func TestADrainSaysHowManyPodsHaveToMove(t *testing.T) {
 	}
 }
 
+// Without the right to write pods' status a whole life passes all the same: kube-scheduler is left alone with the field.
+func TestWithNominationsOffNoStatusOfAPodIsWritten(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, newClaim("general-1", func(c *v1.NodeClaim) {
+		c.Annotations = map[string]string{engine.PlannedPodsAnnotation: "uid-a"}
+	}), newPod("a", "", unschedulable))
+	w.reconciler.NoNominations = true
+	held := false
+	w.until("initialized", func() bool {
+		for _, n := range w.nodes() {
+			held = held || slices.Contains(n.Spec.Taints, engine.OpeningTaint())
+		}
+		return w.initialized()
+	})
+	node := w.nodes()[0].Name
+	w.create(newPod("b", "", func(p *corev1.Pod) { p.Status.NominatedNodeName = node }))
+	w.remove(w.claims()[0])
+	w.until("gone", w.empty)
+	got := map[string]string{}
+	for _, p := range w.pods() {
+		got[p.Name] = p.Status.NominatedNodeName
+	}
+	if want := map[string]string{"a": "", "b": node}; held || fmt.Sprint(got) != fmt.Sprint(want) {
+		t.Errorf("nominations %v, want %v; the node was held closed: %v", got, want, held)
+	}
+}
+
 func TestALifeIsCountedOnce(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, newClaim("general-1"))

@@ -123,6 +123,15 @@ func TestTheChartGrantsWhatTheControllerNeedsAndNoMore(t *testing.T) {
 	}
 }
 
+func TestWithoutNominationsNobodyMayWriteTheStatusOfPods(t *testing.T) {
+	t.Parallel()
+	with := rightsOf(t, render(t, gettingStarted()))
+	off := rightsOf(t, render(t, gettingStarted().with("settings.nominatePods=false")))
+	if lost := without(with, off); !slices.Equal(lost, []string{"everywhere: patch pods/status"}) || len(without(off, with)) > 0 {
+		t.Errorf("the chart without nominations does not grant %q, and %q as well", lost, without(off, with))
+	}
+}
+
 func TestNothingReadsSecretsOrGrantsEverything(t *testing.T) {
 	t.Parallel()
 	for _, right := range rightsOf(t, render(t, gettingStarted())) {

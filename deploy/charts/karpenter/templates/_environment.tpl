@@ -41,6 +41,7 @@
   (list "PREFERENCE_POLICY" .preferencePolicy)
   (list "MIN_VALUES_POLICY" .minValuesPolicy)
   (list "SCHEDULER_CONFIG" .schedulerConfig)
+  (list "TENON_NOMINATE_PODS" (.nominatePods | toString | eq "true" | ternary "" "false"))
   (list "DISABLE_CLUSTER_STATE_OBSERVABILITY" .disableClusterStateObservability)
 ) -}}
 {{- if $aws -}}
