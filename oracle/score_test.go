@@ -47,6 +47,23 @@ var rankings = map[string]struct {
 		Strategy: engine.RequestedToCapacityRatio, Resources: []engine.ResourceWeight{{Name: "cpu", Weight: 2}, {Name: "memory", Weight: 1}},
 		Shape: []engine.ShapePoint{{Utilization: 0, Score: 0}, {Utilization: 60, Score: 10}, {Utilization: 90, Score: 3}}, Balanced: []corev1.ResourceName{"cpu"},
 	}},
+	"RequestedToCapacityRatio that scores little use with 0": {`
+  pluginConfig:
+  - name: NodeResourcesFit
+    args: {scoringStrategy: {type: RequestedToCapacityRatio, resources: [{name: cpu, weight: 2}, {name: memory, weight: 1}], requestedToCapacityRatio: {shape: [{utilization: 30, score: 0}, {utilization: 100, score: 10}]}}}
+  plugins:
+    score: {enabled: [{name: NodeResourcesFit, weight: 90}]}
+`, engine.SchedulerProfile{
+		Strategy: engine.RequestedToCapacityRatio, Resources: []engine.ResourceWeight{{Name: "cpu", Weight: 2}, {Name: "memory", Weight: 1}},
+		Shape: []engine.ShapePoint{{Utilization: 30, Score: 0}, {Utilization: 100, Score: 10}}, Weights: map[string]int64{"NodeResourcesFit": 90},
+	}},
+	"required affinity draws": {`
+  plugins:
+    score: {enabled: [{name: InterPodAffinity, weight: 90}]}
+  pluginConfig:
+  - name: InterPodAffinity
+    args: {hardPodAffinityWeight: 100}
+`, engine.SchedulerProfile{Weights: map[string]int64{"InterPodAffinity": 90}, HardPodAffinityWeight: ptr.To[int64](100)}},
 	"other weights": {`
   plugins:
     multiPoint: {enabled: [{name: InterPodAffinity, weight: 9}, {name: NodeAffinity, weight: 4}]}
