@@ -57,13 +57,13 @@ var rankings = map[string]struct {
 		Strategy: engine.RequestedToCapacityRatio, Resources: []engine.ResourceWeight{{Name: "cpu", Weight: 2}, {Name: "memory", Weight: 1}},
 		Shape: []engine.ShapePoint{{Utilization: 30, Score: 0}, {Utilization: 100, Score: 10}}, Weights: map[string]int64{"NodeResourcesFit": 90},
 	}},
-	"required affinity draws": {`
+	"required affinity does not draw": {`
   plugins:
     score: {enabled: [{name: InterPodAffinity, weight: 90}]}
   pluginConfig:
   - name: InterPodAffinity
-    args: {hardPodAffinityWeight: 100}
-`, engine.SchedulerProfile{Weights: map[string]int64{"InterPodAffinity": 90}, HardPodAffinityWeight: ptr.To[int64](100)}},
+    args: {hardPodAffinityWeight: 0}
+`, engine.SchedulerProfile{Weights: map[string]int64{"InterPodAffinity": 90}, HardPodAffinityWeight: ptr.To[int64](0)}},
 	"other weights": {`
   plugins:
     multiPoint: {enabled: [{name: InterPodAffinity, weight: 9}, {name: NodeAffinity, weight: 4}]}
