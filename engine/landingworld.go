@@ -277,6 +277,7 @@ func (w *landingWorld) readDaemons() []*landingPod {
 	for _, d := range w.memo.daemonPods(w.replay.Snapshot) {
 		p := &landingPod{pod: d.pod, rules: w.reader.read(d.pod, true, nil)}
 		w.measure(p, nil)
+		p.scoring, p.extras = w.scoringOf(d.pod), w.extrasOf(p.request.list)
 		p.volumes, _, _ = w.volumes.of(d.pod)
 		p.ground = w.groundOf(&d.pod.Spec, nil)
 		out = append(out, p)
