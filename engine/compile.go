@@ -87,12 +87,28 @@ func readProblem(s *Snapshot, opt Options, pods *census, t *trial) *problem {
 	return p
 }
 
-// model describes the problem to the packing.
-func (p *problem) model() {
-	s, opt := p.snapshot, p.opt
-	p.pools, p.broken = poolsOf(s, p.census.memo, p.hosts)
+// sell lists what the pools can buy; nobody has to be placed.
+func (p *problem) sell() {
+	p.prepare()
+	for _, pool := range p.pools {
+		pool.options = pool.list(p).options
+	}
+}
+
+// prepare reads the pools, and what the problem tells apart.
+func (p *problem) prepare() {
+	p.pools, p.broken = poolsOf(p.snapshot, p.census.memo, p.hosts)
 	p.names = newResourceNames(p.asked())
 	p.namesText = p.names.text()
+	p.crowd.number(p.selected(), p.daemons)
+	p.judgeDaemons()
+	p.mention()
+}
+
+// model describes the problem to the packing.
+func (p *problem) model() {
+	opt := p.opt
+	p.prepare()
 	for _, c := range p.classes {
 		c.request = p.names.vector(c.need)
 	}
@@ -101,9 +117,6 @@ func (p *problem) model() {
 		Weighted: opt.Preferences == Weighted, Devices: p.names.devices(),
 	}
 	p.packing.Unit = p.names.vector(corev1.ResourceList{corev1.ResourceCPU: quantity(corev1.ResourceCPU, 1000)})
-	p.crowd.number(p.selected(), p.daemons)
-	p.judgeDaemons()
-	p.mention()
 	p.reserve()
 	p.share()
 	for _, pool := range p.pools {

@@ -22,3 +22,6 @@ func (p *problem) Work() int64 {
 	packing.Solve(p.packing)
 	return units.Load()
 }
+
+// Plan is the plan of the problem, as Provision makes it where pods wait.
+func (p *problem) Plan() *Plan { return newPlan(p, packing.Solve(p.packing)) }

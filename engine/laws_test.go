@@ -8,6 +8,9 @@ import (
 	"strings"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
+
+	v1 "tenon.sh/api/v1"
 	"tenon.sh/engine"
 	"tenon.sh/scenario"
 )
@@ -257,4 +260,36 @@ func scalePlan(p *engine.Plan, factor float64) {
 			l.Offerings[j].Price *= factor
 		}
 	}
+}
+
+// Where no pod waits there is nothing to solve; what is said of the pools is the same.
+func TestAtRestPoolsAreToldOfAsEver(t *testing.T) {
+	t.Parallel()
+	notes := 0
+	eachRandom(t, func(t *testing.T, seed uint64, s *engine.Snapshot) {
+		resting := *s
+		resting.Pods = slices.DeleteFunc(slices.Clone(s.Pods), func(p *corev1.Pod) bool { return p.Spec.NodeName == "" })
+		for _, pool := range []*v1.NodePool{nil, impossible()} {
+			if pool != nil {
+				pool.Spec.Template.Spec.NodeClassRef = s.NodePools[0].Spec.Template.Spec.NodeClassRef
+				resting.NodePools = append(slices.Clone(s.NodePools), pool)
+			}
+			got, want := engine.Provision(&resting, engine.Options{}, nil), engine.Compile(&resting, engine.Options{}, nil).Plan()
+			if text(t, got) != text(t, want) {
+				t.Errorf("seed %d: %s", seed, firstDifference(text(t, got), text(t, want)))
+			}
+			notes += len(got.Notes)
+		}
+	})
+	if notes == 0 {
+		t.Error("no pool has anything to be told")
+	}
+}
+
+// impossible is a pool whose requirements no type meets.
+func impossible() *v1.NodePool {
+	pool := &v1.NodePool{}
+	pool.Name, pool.UID = "impossible", "impossible"
+	pool.Spec.Template.Spec.Requirements = []v1.Requirement{{Key: corev1.LabelInstanceTypeStable, Operator: v1.In, Values: []string{"no-such-type"}}}
+	return pool
 }

@@ -151,12 +151,7 @@ func (m *poolModel) compile(p *problem) {
 	u := p.universe
 	m.model.Weight = m.weight()
 	m.model.Left = p.limitsLeft(m)
-	m.keys = maps.Clone(m.catalog.settled)
-	m.chooseTopologies(p)
-	table := &poolTable{settled: map[string][]tableValue{}}
-	if m.contradiction(u) == "" {
-		table = m.table(u)
-	}
+	table := m.list(p)
 	m.take(p, table)
 	m.settled = map[int][]bitset.Set{}
 	m.freeIndex = map[int]int{}
@@ -174,6 +169,16 @@ func (m *poolModel) compile(p *problem) {
 	m.houseDaemons(p)
 	m.markLarge(p)
 	m.model.Variety = m.varieties(p)
+}
+
+// list is the pool's table, an empty one for a pool that contradicts itself.
+func (m *poolModel) list(p *problem) *poolTable {
+	m.keys = maps.Clone(m.catalog.settled)
+	m.chooseTopologies(p)
+	if m.contradiction(p.universe) == "" {
+		return m.table(p.universe)
+	}
+	return &poolTable{settled: map[string][]tableValue{}}
 }
 
 // chooseTopologies finds the labels that divide machines into domains, that no type settles, and of which the pool allows

@@ -20,7 +20,12 @@ import (
 // the same Plan.
 func Provision(s *Snapshot, opt Options, memo *Memo) *Plan {
 	pods := memo.take(s, opt.Threads)
-	p := compileTrial(s, opt, pods, nil)
+	p := readProblem(s, opt, pods, nil)
+	if len(p.classes) == 0 { // at rest
+		p.sell()
+		return &Plan{Unplaced: p.refused, Notes: p.notes()}
+	}
+	p.model()
 	plan := newPlan(p, packing.Solve(p.packing))
 	if len(plan.Unplaced) == 0 || !slices.ContainsFunc(p.hosts, func(h *host) bool { return h.late }) {
 		return plan
