@@ -23,14 +23,14 @@ func (l *landingLoad) add(requested, scored usage) {
 
 // seriesAsks is what pods of a series have in common.
 type seriesAsks struct {
-	scoring           *scoring
-	requested, scored usage
-	extras            *podNeed // nil if scores look at nothing beside cpu and memory
+	scoring        *scoring
+	requested, fit usage
+	extras         *podNeed // nil if scores look at nothing beside cpu and memory
 }
 
 // scoreResources fills in what the resources of the nodes give, the share left over and the balance.
 func (w *landingWorld) scoreResources(p *landingPod) {
-	asks := seriesAsks{scoring: p.scoring, requested: p.requested, scored: p.scored}
+	asks := seriesAsks{scoring: p.scoring, requested: p.requested, fit: p.fit}
 	if len(w.extraNames) > 0 {
 		asks.extras = p.request
 	}

@@ -28,6 +28,7 @@ type landingPod struct {
 	// Only pods that have to land have these.
 	ground  *ground
 	wish    *landingWish
+	fit     usage // what NodeResourcesFit scores of the pod
 	scoring *scoring
 	extras  []int64 // what it requests of landingWorld.extraNames
 	hint    int     // the node that the pod is nominated to, -1 for none
@@ -111,6 +112,17 @@ func scoredUsage(pod *corev1.Pod, requested usage) usage {
 	full.Spec.Containers = withDefaults(pod.Spec.Containers)
 	full.Spec.InitContainers = withDefaults(pod.Spec.InitContainers)
 	return usageOf(PodRequests(&full))
+}
+
+// fitUsage is what NodeResourcesFit counts of a pod that waits: what it asks for as a whole (spec.resources), which counts once it
+// is bound, kube-scheduler 1.36 overlooks there.
+func fitUsage(pod *corev1.Pod, scored usage) usage {
+	if pod.Spec.Resources == nil {
+		return scored
+	}
+	own := *pod
+	own.Spec.Resources = nil
+	return scoredUsage(&own, usageOf(PodRequests(&own)))
 }
 
 func withDefaults(containers []corev1.Container) []corev1.Container {

@@ -204,7 +204,7 @@ func (w *landingWorld) waitingPod(pod *corev1.Pod) *landingPod {
 	f := w.memo.pods[pod]
 	p := &landingPod{pod: pod, rules: w.reader.waiting(pod, f), hint: -1, size: sizeOf(w.memo.needKnown(pod, f).list)}
 	w.measure(p, f)
-	p.scoring, p.extras = w.scoringOf(pod), w.extrasOf(p.request.list)
+	p.scoring, p.extras, p.fit = w.scoringOf(pod), w.extrasOf(p.request.list), fitUsage(pod, p.scored)
 	var places [][][]requirement.Expression
 	var ok bool
 	p.volumes, places, ok = w.volumes.of(pod)

@@ -129,13 +129,13 @@ func (w *landingWorld) addExtras(i int, need *podNeed, n int64) {
 func (w *landingWorld) resourceScore(p *landingPod, k int) int64 {
 	s, l := p.scoring, &w.loads[k]
 	if s.plain {
-		score := s.fitWeight * leastAllocated(l.scored.plus(p.scored), l.allocatable)
+		score := s.fitWeight * leastAllocated(l.scored.plus(p.fit), l.allocatable)
 		if p.requested != (usage{}) {
 			score += s.balancedWeight * balancedAllocation(evenness(l.requested.plus(p.requested), l.allocatable), l.even)
 		}
 		return score
 	}
-	score := s.fitWeight * s.fitScore(w.amounts(p, k, s.fit, p.scored, l.scored))
+	score := s.fitWeight * s.fitScore(w.amounts(p, k, s.fit, p.fit, l.scored))
 	amounts := w.amounts(p, k, s.balanced, p.requested, l.requested)
 	if slices.ContainsFunc(s.balanced, func(r scoredResource) bool { return p.asks(r.index) > 0 }) {
 		score += s.balancedWeight * balancedAllocation(evennessOf(amounts, true), evennessOf(amounts, false))
