@@ -127,7 +127,7 @@ func (t *terminal) lines(lines []string) {
 type bill struct {
 	rows  []billRow
 	total float64
-	// unpriced counts machines of unknown price. About says that some prices are those of other zones.
+	// unpriced counts machines of unknown price. About says that some prices are those of other zones or regions.
 	unpriced int
 	about    bool
 }
@@ -143,7 +143,7 @@ func (o *uninstallOptions) bill(ctx context.Context, config *rest.Config, inv *u
 	var snapshot engine.Snapshot
 	if documents, err := o.documents(ctx, io.Discard); err == nil {
 		if reading, err := scenario.Read(scenario.Input{Documents: documents, Now: time.Now().UTC()}); err == nil {
-			snapshot = *reading.Snapshot
+			snapshot, out.about = *reading.Snapshot, reading.Elsewhere
 		}
 	}
 	book, claimed := engine.NewPriceBook(&snapshot), map[string]bool{}

@@ -69,13 +69,15 @@ func (m *manifest) ec2Types(s *engine.Snapshot, class *engine.Class, built map[s
 func (m *manifest) ec2Catalog(s *engine.Snapshot, ref v1.NodeClassReference, class *awsv1.EC2NodeClass, built map[string][]engine.InstanceType) ([]engine.InstanceType, error) {
 	zones, note := EC2Zones(s, m.region)
 	if len(class.Status.Subnets) > 0 {
-		zones, note = subnetZones(class.Status.Subnets), ""
+		zones = subnetZones(class.Status.Subnets)
+		note = figuresNote(zones)
 	}
 	text, err := json.Marshal([]any{isAutoMode(ref), class.Spec, class.Status.AMIs, zones})
 	if err != nil {
 		return nil, err
 	}
 	if note != "" {
+		m.elsewhere = true
 		m.note("%s", note)
 	}
 	key := string(text)

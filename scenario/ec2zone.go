@@ -26,16 +26,22 @@ func EC2Zones(s *engine.Snapshot, region string) (zones []catalog.Zone, note str
 	a.addRegion(region)
 	a.read(s)
 	zones = a.list()
+	return zones, figuresNote(zones)
+}
+
+// figuresNote says whose figures and prices zones of other regions have; it is empty if there are none.
+func figuresNote(zones []catalog.Zone) string {
 	var abroad []string
 	for _, z := range zones {
-		if r := catalog.RegionOf(z.Name); r != homeRegion {
+		if r := catalog.RegionOf(z.Name); r != "" && r != homeRegion {
 			abroad = append(abroad, r)
 		}
 	}
 	if len(abroad) == 0 {
-		return zones, ""
+		return ""
 	}
-	return zones, fmt.Sprintf("instance types, figures and prices in %s are those of %s, which may differ, and spot prices an estimate: "+
+	slices.Sort(abroad)
+	return fmt.Sprintf("instance types, figures and prices in %s are those of %s, which may differ, and spot prices an estimate: "+
 		"bring your own with --instance-types", strings.Join(slices.Compact(abroad), ", "), homeRegion)
 }
 

@@ -39,6 +39,8 @@ type Reading struct {
 	Options engine.Options
 	// Notes says what was left out or assumed, one line each.
 	Notes []string
+	// Elsewhere says that prices are those of another region, since none of their own are known.
+	Elsewhere bool
 }
 
 // Read makes a snapshot of Kubernetes objects: what kubectl prints, manifests that were never applied, or a snapshot
@@ -58,7 +60,7 @@ func Read(in Input) (*Reading, error) {
 		return nil, err
 	}
 	loadZones(&s)
-	out := &Reading{Snapshot: &s, Notes: m.notes()}
+	out := &Reading{Snapshot: &s, Notes: m.notes(), Elsewhere: m.elsewhere}
 	if m.catalog != nil {
 		out.Options = m.catalog.Options
 	}
@@ -74,6 +76,7 @@ type manifest struct {
 	catalog    *engine.CatalogDocument
 	override   []engine.InstanceType
 	region     string
+	elsewhere  bool
 
 	seen     map[string]string // where an object was defined, by kind and name
 	fresh    map[*corev1.Pod]bool
