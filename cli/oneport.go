@@ -65,7 +65,11 @@ func (p *onePort) run() {
 			return
 		}
 		if err != nil { // no file descriptor is left
-			time.Sleep(100 * time.Millisecond)
+			select {
+			case <-p.closed:
+				return
+			case <-time.After(100 * time.Millisecond):
+			}
 			continue
 		}
 		select {

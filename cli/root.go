@@ -79,7 +79,10 @@ func endOf(root *cobra.Command, ended <-chan error, got os.Signal) int {
 		return exitStatus(<-ended, os.Stderr)
 	}
 	select {
-	case <-ended:
+	case err := <-ended:
+		if err == nil {
+			return statusOK // to be told so is how it ends
+		}
 	case <-time.After(leaveAfter):
 	}
 	if got == syscall.SIGTERM {
