@@ -35,7 +35,7 @@ func (w *world) uninstall(args ...string) (text string, status int) {
 
 func (w *world) uninstaller(ctx context.Context, args ...string) (*exec.Cmd, *bytes.Buffer) {
 	var out bytes.Buffer
-	c := exec.CommandContext(ctx, os.Args[0], append([]string{"uninstall", "--kubeconfig", w.playground.Kubeconfig(), "--timeout=2m"}, args...)...)
+	c := exec.CommandContext(ctx, os.Args[0], append([]string{"uninstall", "--kubeconfig", w.playground.Kubeconfig(), "--timeout=5m"}, args...)...)
 	c.Env = append(append(os.Environ(), asTenon+"=1"), w.environment...)
 	c.Stdout, c.Stderr = &out, &out
 	return c, &out
@@ -127,7 +127,8 @@ func TestUninstallDoesTheWorkItselfAndCanBeKilledMidway(t *testing.T) {
 	} {
 		c, out := w.uninstaller(w, "--yes")
 		w.must(c.Start())
-		w.until(time.Minute, func() (bool, string) { return moment(), "the moment did not come" })
+		// A budget that was charged for an eviction that the kill cut off lets nobody go for two minutes.
+		w.until(3*time.Minute, func() (bool, string) { return moment(), "the moment did not come" })
 		w.must(c.Process.Kill())
 		_ = c.Wait()
 		w.Logf("killed after it had said:\n%s", out)

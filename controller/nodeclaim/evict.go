@@ -30,6 +30,8 @@ const (
 	evictRetryMost  = 10 * time.Second
 	// evicted is how long the watch gets to show that a pod that was sent away is going.
 	evicted = 10 * time.Second
+	// evictTimeout ends a request for an eviction, also while the controller stops.
+	evictTimeout = 10 * time.Second
 )
 
 // evictionKey tells a pod that is asked to go from one that is forced to: the second does not wait for the first.
@@ -70,13 +72,17 @@ func (a *application) evict(ctx context.Context) {
 	_ = group.Wait() // every failure was told and is tried again
 }
 
-// send sends one pod away and reports whether that is settled.
+// send sends one pod away and reports whether that is settled. What has been asked for is not cut off when the controller is
+// told to stop: the API server charges a budget before it deletes the pod, and gives back what was charged for a pod that
+// stayed after two minutes only, in which the budget would let nobody else go.
 func (a *application) send(ctx context.Context, e engine.Eviction) bool {
 	if e.Force {
 		return a.force(ctx, e)
 	}
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: e.Pod.Namespace, Name: e.Pod.Name}}
-	err := a.Cluster.Client.SubResource("eviction").Create(ctx, pod, &policyv1.Eviction{
+	asking, stop := context.WithTimeout(context.WithoutCancel(ctx), evictTimeout)
+	defer stop()
+	err := a.Cluster.Client.SubResource("eviction").Create(asking, pod, &policyv1.Eviction{
 		ObjectMeta:    pod.ObjectMeta,
 		DeleteOptions: &metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &e.Pod.UID}},
 	})

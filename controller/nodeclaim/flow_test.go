@@ -265,6 +265,21 @@ func TestAPodIsNotSentAwayForAnotherOfTheSameName(t *testing.T) {
 	}
 }
 
+// An eviction that is cut off may have been charged to the pod's budget without the pod being deleted.
+func TestAnEvictionThatWasAskedForIsNotCutOffByTheProcessEnding(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, newClaim("general-1"))
+	w.until("initialized", w.initialized)
+	w.create(newPod("a", w.nodes()[0].Name))
+	w.overtake = func() { w.stop() }
+	w.remove(w.claims()[0])
+	w.round()
+	w.round()
+	if pods := w.pods(); len(pods) > 0 {
+		t.Errorf("pod %s was not evicted", pods[0].Name)
+	}
+}
+
 func TestPodBoundAfterTheTaintIsStillSeen(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, newClaim("general-1"))

@@ -66,6 +66,7 @@ type world struct {
 	paused     func() // what happens while nodes are opened
 	behind     bool   // the cache does not show yet that nodes were deleted
 	overtake   func() // what happens before an eviction or the deletion of a pod arrives
+	stop       func() // tells the process to end, while it reconciles
 }
 
 // heard keeps what people were told.
@@ -200,6 +201,9 @@ func (w *world) interceptors() interceptor.Funcs {
 			if w.overtake != nil {
 				w.overtake()
 			}
+			if err := ctx.Err(); err != nil {
+				return err
+			}
 			if e, ok := s.(*policyv1.Eviction); ok && e.DeleteOptions != nil {
 				if err := w.meets(e.DeleteOptions.Preconditions, o); err != nil {
 					return err
@@ -307,7 +311,10 @@ func (w *world) round() (crashed bool) {
 func (w *world) reconcile(r reconcile.Reconciler, name string) (crashed bool) {
 	w.t.Helper()
 	logger := funcr.New(func(_, line string) { w.lines = append(w.lines, line) }, funcr.Options{})
-	_, err := r.Reconcile(log.IntoContext(w.t.Context(), logger), reconcile.Request{NamespacedName: types.NamespacedName{Name: name}})
+	ctx, stop := context.WithCancel(log.IntoContext(w.t.Context(), logger))
+	defer stop()
+	w.stop = stop
+	_, err := r.Reconcile(ctx, reconcile.Request{NamespacedName: types.NamespacedName{Name: name}})
 	if errors.Is(err, errCrashed) {
 		return true
 	}
