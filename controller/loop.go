@@ -53,12 +53,18 @@ func (l *Loop) Trigger(cause string) {
 	l.mu.Lock()
 	fresh := l.window.Add(cause, l.Clock.Now())
 	l.mu.Unlock()
-	if !fresh {
-		return
+	if fresh {
+		l.rouse()
 	}
-	select {
-	case l.woken() <- struct{}{}:
-	default:
+}
+
+// Join is Trigger for what matters only if the coming pass knows another cause: it puts that pass off.
+func (l *Loop) Join(cause, beside string) {
+	l.mu.Lock()
+	fresh := l.window.Join(cause, beside, l.Clock.Now())
+	l.mu.Unlock()
+	if fresh {
+		l.rouse()
 	}
 }
 
@@ -75,6 +81,11 @@ func (l *Loop) Hurry(cause string, then func()) {
 		l.then = append(l.then, then)
 	}
 	l.mu.Unlock()
+	l.rouse()
+}
+
+// rouse makes the loop look anew when it is due.
+func (l *Loop) rouse() {
 	select {
 	case l.woken() <- struct{}{}:
 	default:

@@ -79,6 +79,23 @@ func TestAnOpenWindowIsNotCutShort(t *testing.T) {
 	}
 }
 
+func TestAPodThatIsLikeOneThatWaitsPutsThePassOff(t *testing.T) {
+	l, clock := newLoop(func(context.Context) error { return nil })
+	l.Run(t.Context())
+	l.Join("web-1", "web")
+	if wait := l.Due().Sub(clock.Now()); wait != time.Minute {
+		t.Errorf("due after %v though nothing waits, want a minute", wait)
+	}
+	l.Trigger("web")
+	for range 3 {
+		clock.Step(700 * time.Millisecond)
+		l.Join("web-2", "web")
+	}
+	if wait := l.Due().Sub(clock.Now()); wait != -400*time.Millisecond {
+		t.Errorf("due after %v: want a second after web-2 came, which was 1.4 s ago", wait)
+	}
+}
+
 func TestLoopTriesAgainLessAndLessOftenAfterFailures(t *testing.T) {
 	l, clock := newLoop(func(context.Context) error { return errors.New("no") })
 	for _, want := range []time.Duration{time.Second, 2 * time.Second, 4 * time.Second, 8 * time.Second, 16 * time.Second, 30 * time.Second, 30 * time.Second} {

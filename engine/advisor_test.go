@@ -110,12 +110,17 @@ func TestNoMachineIsStartedForPodsWhoseMachineIsOpening(t *testing.T) {
 		{name: "it is ready since long", after: 11 * time.Second},
 		{name: "it is about to be ready", after: time.Second, want: engine.MachineOpening, change: notInitialized},
 		{name: "it does not get ready", after: 2 * time.Minute, change: notInitialized},
+		{name: "it has joined and is not registered", after: time.Second, want: engine.MachineOpening, change: notRegistered},
+		{name: "it has joined and does not get registered", after: 2 * time.Minute, change: notRegistered},
 	} {
 		s := clusterOf(t, "pool general", "type two cpu=2 mem=4Gi zones=a price=0.05", "node n1 pool=general type=two zone=a planned=web-1",
 			"pods thief x1 cpu=1500m mem=1Gi node=n1", "pods web x1 cpu=1 mem=1Gi")
 		plan := engine.Provision(s, engine.Options{}, nil)
 		if len(plan.Launches) != 1 {
 			t.Fatalf("%s: %d launches", c.name, len(plan.Launches))
+		}
+		for _, node := range s.Nodes {
+			node.CreationTimestamp = metav1.NewTime(s.Now.Add(-c.after))
 		}
 		for _, claim := range s.NodeClaims {
 			for _, condition := range []string{v1.ConditionRegistered, v1.ConditionInitialized} {
@@ -133,6 +138,12 @@ func TestNoMachineIsStartedForPodsWhoseMachineIsOpening(t *testing.T) {
 			t.Errorf("%s: a pod that never had a machine waits for another's", c.name)
 		}
 	}
+}
+
+// A node that is ready when it joins is registered and opened by one write, together with others.
+func notRegistered(c *v1.NodeClaim) {
+	notInitialized(c)
+	v1.GetCondition(c, v1.ConditionRegistered).Status = metav1.ConditionUnknown
 }
 
 func notInitialized(c *v1.NodeClaim) {

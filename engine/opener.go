@@ -32,7 +32,8 @@ type Opener struct {
 	began   time.Time     // of the phase
 	calm    time.Time     // since when nothing has happened
 	need    time.Duration // for how long that has to be so
-	asked   time.Time     // when the nominations were first written, zero once they all have come through the watch
+	written time.Time     // when the first nominations had been written
+	heard   bool          // they all have come through the watch
 	version map[types.UID]string
 	closed  []string // nodes that are to open
 }
@@ -78,9 +79,12 @@ func (o *Opener) Next(now time.Time, find func(types.UID) PodSight) OpenerStep {
 		return OpenerStep{}
 	case o.phase == openerSettles:
 		o.seats.deal(pods)
-		o.phase, o.began, o.asked, o.calm = openerNominates, now, now, now
-	case o.phase == openerNominates && !unseen && !o.asked.IsZero() && len(o.nodes) > 1:
-		o.need, o.asked = max(o.need, now.Sub(o.asked)), time.Time{}
+		o.phase, o.began, o.calm = openerNominates, now, now
+	case o.written.IsZero():
+		o.written, o.began = now, now
+	}
+	if !o.written.IsZero() && !o.heard && !unseen && len(o.nodes) > 1 {
+		o.need, o.heard = max(o.need, now.Sub(o.written)), true
 	}
 	nominations, waiting := o.seats.nominate(pods)
 	if len(nominations) > 0 {

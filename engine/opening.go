@@ -54,9 +54,9 @@ const openingWhile = 10 * time.Second
 
 // podsOfOpening finds the unbound pods that a machine was started for which is opening, or has opened just now.
 func podsOfOpening(s *Snapshot) map[PodID]string {
-	claims := map[string]string{}
+	claims, joined := map[string]string{}, joinedAt(s)
 	for _, c := range s.NodeClaims {
-		if isOpening(c, s.Now) {
+		if isOpening(c, joined[c.Status.ProviderID], s.Now) {
 			for _, uid := range PlannedPods(c) {
 				claims[uid] = c.Name
 			}
@@ -71,14 +71,38 @@ func podsOfOpening(s *Snapshot) map[PodID]string {
 	return out
 }
 
-// isOpening reports whether pods that were planned for the claim may still be on their way to their places.
-func isOpening(c *v1.NodeClaim, now time.Time) bool {
-	registered, initialized := v1.GetCondition(c, v1.ConditionRegistered), v1.GetCondition(c, v1.ConditionInitialized)
+// joinedAt is when the nodes of claims that nobody has called registered yet were made, by their provider IDs. A node that is
+// ready at once is registered and opened by one write, together with others, and pods are nominated to it before that.
+func joinedAt(s *Snapshot) map[string]time.Time {
+	out := map[string]time.Time{}
+	for _, c := range s.NodeClaims {
+		if id := c.Status.ProviderID; id != "" && !v1.IsTrue(c, v1.ConditionRegistered) {
+			out[id] = time.Time{}
+		}
+	}
+	if len(out) == 0 {
+		return nil
+	}
+	for _, n := range s.Nodes {
+		if _, asked := out[n.Spec.ProviderID]; asked {
+			out[n.Spec.ProviderID] = n.CreationTimestamp.Time
+		}
+	}
+	return out
+}
+
+// isOpening reports whether pods that were planned for the claim may still be on their way to their places. Joined is when its
+// node came, if that is not registered yet.
+func isOpening(c *v1.NodeClaim, joined, now time.Time) bool {
+	initialized := v1.GetCondition(c, v1.ConditionInitialized)
+	if registered := v1.GetCondition(c, v1.ConditionRegistered); registered != nil && registered.Status == metav1.ConditionTrue {
+		joined = registered.LastTransitionTime.Time
+	}
 	switch {
-	case c.DeletionTimestamp != nil || registered == nil || registered.Status != metav1.ConditionTrue:
+	case c.DeletionTimestamp != nil || joined.IsZero():
 		return false
 	case initialized == nil || initialized.Status != metav1.ConditionTrue:
-		return now.Sub(registered.LastTransitionTime.Time) < 2*openingPatience
+		return now.Sub(joined) < 2*openingPatience
 	}
 	return now.Sub(initialized.LastTransitionTime.Time) < openingWhile
 }

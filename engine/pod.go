@@ -2,6 +2,7 @@ package engine
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -23,6 +24,12 @@ func IsPending(pod *corev1.Pod) bool {
 		}
 	}
 	return false
+}
+
+// IsUntried reports whether the pod runs nowhere and kube-scheduler, which may, has not tried it yet.
+func IsUntried(pod *corev1.Pod) bool {
+	return pod.Spec.NodeName == "" && len(pod.Spec.SchedulingGates) == 0 && isActive(pod) && !OwnedByDaemonSet(pod) && !IsMirror(pod) &&
+		!slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool { return c.Type == corev1.PodScheduled })
 }
 
 // IsTerminal reports whether the pod has run to its end.

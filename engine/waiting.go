@@ -67,6 +67,7 @@ func (p *problem) sortPods() []*corev1.Pod {
 			}
 		}
 	}
+	queued := p.queued()
 	var waiting []*corev1.Pod
 	for _, pod := range p.census.unbound {
 		if !isActive(pod) || OwnedByDaemonSet(pod) || IsMirror(pod) {
@@ -77,13 +78,13 @@ func (p *problem) sortPods() []*corev1.Pod {
 			h = n
 		}
 		switch {
-		case h != nil && (IsPending(pod) || pod.Status.NominatedNodeName != ""):
+		case h != nil && (IsPending(pod) || IsUntried(pod) || pod.Status.NominatedNodeName != ""):
 			h.expected = append(h.expected, pod)
-		case IsPending(pod):
+		case IsPending(pod) || queued[pod]:
 			waiting = append(waiting, pod)
 		}
 	}
-	waiting = p.recheckExpected(waiting)
+	waiting = p.recheckExpected(waiting, queued)
 	p.proposed = map[*corev1.Pod]*host{}
 	for _, h := range p.hosts {
 		if !h.leaving {
@@ -99,10 +100,36 @@ func (p *problem) sortPods() []*corev1.Pod {
 	return waiting
 }
 
+// queued finds the pods that kube-scheduler has not come to yet, but that wait like those which it has found no node for: they
+// have the same controller and the same labels. It tries one pod after the other, and takes seconds for hundreds of them.
+func (p *problem) queued() map[*corev1.Pod]bool {
+	type replica struct {
+		owner *ownerFacts
+		kind  *alike
+	}
+	facts := func(pod *corev1.Pod) replica {
+		f := p.census.memo.factsOf(pod)
+		return replica{f.owner, f.kind}
+	}
+	refused := map[replica]bool{}
+	for _, pod := range p.census.unbound {
+		if r := facts(pod); r.owner != nil && IsPending(pod) {
+			refused[r] = true
+		}
+	}
+	out := map[*corev1.Pod]bool{}
+	for _, pod := range p.census.unbound {
+		if len(refused) > 0 && IsUntried(pod) && refused[facts(pod)] {
+			out[pod] = true
+		}
+	}
+	return out
+}
+
 // recheckExpected keeps pods expected on a machine as long as they fit beside what runs there now, and as long as the
 // machine, once it is initialized, still admits them; the others wait like any pod. Pods that are being preempted there
 // do not count, nor do the DaemonSets' reserves, which the plan knew.
-func (p *problem) recheckExpected(waiting []*corev1.Pod) []*corev1.Pod {
+func (p *problem) recheckExpected(waiting []*corev1.Pod, queued map[*corev1.Pod]bool) []*corev1.Pod {
 	for _, h := range p.hosts {
 		if len(h.expected) == 0 {
 			continue
@@ -122,7 +149,7 @@ func (p *problem) recheckExpected(waiting []*corev1.Pod) []*corev1.Pod {
 			if listFits(need, with, h.allocatable) && (!h.isInitialized() || h.admits(&d, nil)) {
 				taken = with
 				kept = append(kept, pod)
-			} else if IsPending(pod) {
+			} else if IsPending(pod) || queued[pod] {
 				waiting = append(waiting, pod)
 			}
 		}

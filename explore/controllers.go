@@ -23,7 +23,7 @@ func (p *process) controllers() {
 	disruptor := disrupt.New(disrupt.Config{Cluster: p.cluster, Recorder: p.recorder, Metrics: metrics, Options: options, AtOnce: 1})
 	provisioning := p.loop("provisioner", provisioner.Reconcile, time.Second, 10*time.Second, 10*time.Second)
 	disrupting := p.loop("disruption", disruptor.Reconcile, time.Second, 5*time.Second, 10*time.Second)
-	p.watch(provision.Watch(ctx, p.views, provisioning.Trigger))
+	p.watch(provision.Watch(ctx, p.views, provisioning.Trigger, provisioning.Join))
 	p.watch(disrupt.Watch(ctx, p.views, disrupting.Trigger, func(cause string) { disrupting.Hurry(cause, nil) }))
 
 	var leaving *controller.Loop

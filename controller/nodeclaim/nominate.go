@@ -111,5 +111,5 @@ func (a *application) plannedPods(ctx context.Context, claim *v1.NodeClaim) []*c
 		}
 		out = append(out, pods...)
 	}
-	return slices.DeleteFunc(out, func(pod *corev1.Pod) bool { return !engine.IsPending(pod) })
+	return slices.DeleteFunc(out, func(pod *corev1.Pod) bool { return !engine.IsPending(pod) && !engine.IsUntried(pod) })
 }

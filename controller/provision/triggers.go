@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -14,41 +15,56 @@ import (
 )
 
 // Watch calls trigger whenever a new plan could be another one: a pod begins to wait, a node leaves, a claim is gone, a
-// pool changes, a volume is there that pods had to wait for.
-func Watch(ctx context.Context, informers cache.Informers, trigger func(cause string)) error {
+// pool changes, a volume is there that pods had to wait for. It calls join for a new pod that kube-scheduler has not tried yet,
+// beside the controller that made it: if others of that wait, it will.
+func Watch(ctx context.Context, informers cache.Informers, trigger func(cause string), join func(cause, beside string)) error {
+	one := func(o client.Object) { trigger(string(o.GetUID())) }
 	for _, w := range []struct {
 		kind    client.Object
-		matters func(before, after client.Object) bool
+		handler toolscache.ResourceEventHandler
 	}{
-		{&corev1.Pod{}, podBeginsToWait},
-		{&corev1.Node{}, nodeLeaves},
-		{&v1.NodeClaim{}, claimGone},
-		{&v1.NodePool{}, poolChanged},
-		{&corev1.PersistentVolumeClaim{}, claimBound},
+		{&corev1.Pod{}, handler(podBeginsToWait, func(o client.Object) {
+			one(o)
+			if owner := controllerOf(o); owner != "" {
+				trigger(owner)
+			}
+		})},
+		{&corev1.Pod{}, handler(podIsNew, func(o client.Object) { join(string(o.GetUID()), controllerOf(o)) })},
+		{&corev1.Node{}, handler(nodeLeaves, one)},
+		{&v1.NodeClaim{}, handler(claimGone, one)},
+		{&v1.NodePool{}, handler(poolChanged, one)},
+		{&corev1.PersistentVolumeClaim{}, handler(claimBound, one)},
 	} {
 		informer, err := informers.GetInformer(ctx, w.kind)
 		if err != nil {
 			return fmt.Errorf("watch %T: %w", w.kind, err)
 		}
-		if _, err := informer.AddEventHandler(handler(w.matters, trigger)); err != nil {
+		if _, err := informer.AddEventHandler(w.handler); err != nil {
 			return fmt.Errorf("watch %T: %w", w.kind, err)
 		}
 	}
 	return nil
 }
 
-// handler calls trigger with the object's UID for events that matter; before is nil for new objects, after for deleted
-// ones.
-func handler(matters func(before, after client.Object) bool, trigger func(string)) toolscache.ResourceEventHandler {
+// controllerOf is the UID of the controller that made the object, empty if none did.
+func controllerOf(o client.Object) string {
+	if owner := metav1.GetControllerOf(o); owner != nil {
+		return string(owner.UID)
+	}
+	return ""
+}
+
+// handler calls trigger for events that matter; before is nil for new objects, after for deleted ones.
+func handler(matters func(before, after client.Object) bool, trigger func(client.Object)) toolscache.ResourceEventHandler {
 	return toolscache.ResourceEventHandlerFuncs{
 		AddFunc: func(o any) {
 			if after := o.(client.Object); matters(nil, after) {
-				trigger(string(after.GetUID()))
+				trigger(after)
 			}
 		},
 		UpdateFunc: func(old, o any) {
 			if after := o.(client.Object); matters(old.(client.Object), after) {
-				trigger(string(after.GetUID()))
+				trigger(after)
 			}
 		},
 		DeleteFunc: func(o any) {
@@ -56,7 +72,7 @@ func handler(matters func(before, after client.Object) bool, trigger func(string
 				o = missed.Obj
 			}
 			if before, ok := o.(client.Object); ok && matters(before, nil) {
-				trigger(string(before.GetUID()))
+				trigger(before)
 			}
 		},
 	}
@@ -72,6 +88,10 @@ func podBeginsToWait(before, after client.Object) bool {
 	}
 	old, pod := before.(*corev1.Pod), after.(*corev1.Pod)
 	return !engine.IsPending(old) || old.Generation != pod.Generation || old.Status.NominatedNodeName != "" && pod.Status.NominatedNodeName == ""
+}
+
+func podIsNew(before, after client.Object) bool {
+	return before == nil && engine.IsUntried(after.(*corev1.Pod))
 }
 
 func nodeLeaves(before, after client.Object) bool {

@@ -1,0 +1,60 @@
+package engine_test
+
+import (
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"tenon.sh/engine"
+)
+
+// kube-scheduler tries one pod after the other. Those that it has not come to yet are planned for with the replicas for which
+// it has found no node, so that they do not have to wait for the next plan; others may fit what there is, and wait for it.
+func TestReplicasThatAreNotTriedYetArePlannedForWithThoseThatWere(t *testing.T) {
+	t.Parallel()
+	untried := func(p *corev1.Pod) { p.Status.Conditions = nil }
+	for _, c := range []struct {
+		name   string
+		change func(pods []*corev1.Pod)
+		want   int // pods planned for
+	}{
+		{"one was tried", func(pods []*corev1.Pod) { untried(pods[1]); untried(pods[2]) }, 3},
+		{"none was tried", func(pods []*corev1.Pod) { untried(pods[0]); untried(pods[1]); untried(pods[2]) }, 0},
+		{"another one is held by a gate", func(pods []*corev1.Pod) {
+			untried(pods[1])
+			pods[1].Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: "example.com/wait"}}
+		}, 2},
+		{"another one has other labels", func(pods []*corev1.Pod) { untried(pods[1]); pods[1].Labels = map[string]string{"app": "other"} }, 2},
+		{"another one has no controller", func(pods []*corev1.Pod) { untried(pods[1]); pods[1].OwnerReferences = nil }, 2},
+		{"another one is being deleted", func(pods []*corev1.Pod) {
+			untried(pods[1])
+			pods[1].DeletionTimestamp = &metav1.Time{Time: time.Now()}
+		}, 2},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			s := clusterOf(t, "pool general", "type two cpu=2 mem=4Gi zones=a price=0.05", "pods web x3 cpu=1 owner=ReplicaSet")
+			c.change(s.Pods)
+			planned := 0
+			for _, l := range engine.Provision(s, engine.Options{}, nil).Launches {
+				planned += len(l.Pods)
+			}
+			if planned != c.want {
+				t.Errorf("machines for %d pods, want %d", planned, c.want)
+			}
+		})
+	}
+}
+
+// A pod that a machine was started for before kube-scheduler came to it keeps its place there.
+func TestAReplicaThatIsNotTriedYetIsExpectedOnItsMachine(t *testing.T) {
+	t.Parallel()
+	s := clusterOf(t, "pool general", "type two cpu=2 mem=4Gi zones=a price=0.05",
+		"claim general-1 pool=general type=two zone=a planned=web-1", "pods web x1 cpu=1500m untried", "pods other x1 cpu=1")
+	plan := engine.Provision(s, engine.Options{}, nil)
+	if len(plan.Launches) != 1 || len(plan.Launches[0].Pods) != 1 {
+		t.Errorf("launches %v: want another machine for the other pod", plan.Launches)
+	}
+}
