@@ -215,7 +215,9 @@ func (p *parts) makeLoops() {
 		disrupting.Trigger("catalog")
 	})
 	p.watches = append(p.watches,
-		func(ctx context.Context) error { return provision.Watch(ctx, informers, provisioning.Trigger, provisioning.Join) },
+		func(ctx context.Context) error {
+			return provision.Watch(ctx, informers, provisioning.Trigger, provisioning.Join)
+		},
 		func(ctx context.Context) error {
 			return disrupt.Watch(ctx, informers, disrupting.Trigger, func(cause string) { disrupting.Hurry(cause, nil) })
 		},
