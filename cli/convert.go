@@ -5,11 +5,14 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"strings"
 
 	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"tenon.sh/convert"
+	"tenon.sh/scenario/schema"
 )
 
 // convertOptions are the flags of convert.
@@ -51,6 +54,18 @@ func (o *convertOptions) run(command *cobra.Command) error {
 	files, err := o.read(command.InOrStdin())
 	if err != nil {
 		return err
+	}
+	schemas, err := schema.New()
+	if err != nil {
+		return err
+	}
+	o.Rules = func(object map[string]any) ([]convert.Refusal, error) {
+		violations, err := schemas.Violations(&unstructured.Unstructured{Object: object})
+		var out []convert.Refusal
+		for _, v := range violations {
+			out = append(out, convert.Refusal{Field: v.Field, Text: v.Error()})
+		}
+		return out, err
 	}
 	result, err := convert.Files(files, o.Options)
 	if err != nil {
@@ -127,11 +142,29 @@ func rewriteFiles(before, after []convert.File) error {
 		if err != nil {
 			return fmt.Errorf("write anew: %w", err)
 		}
-		if err := os.WriteFile(file.Name, []byte(file.Text), info.Mode().Perm()); err != nil {
+		if err := replaceFile(file.Name, file.Text, info.Mode().Perm()); err != nil {
 			return fmt.Errorf("write anew: %w", err)
 		}
 	}
 	return nil
+}
+
+// replaceFile gives a file a new text, all of it or nothing. Where its folder takes no new file, it is written in place.
+func replaceFile(name, text string, mode os.FileMode) error {
+	name, err := filepath.EvalSymlinks(name)
+	if err != nil {
+		return err
+	}
+	next, err := os.CreateTemp(filepath.Dir(name), "."+filepath.Base(name)+".")
+	if err != nil {
+		return os.WriteFile(name, []byte(text), mode)
+	}
+	defer os.Remove(next.Name()) // it is gone if all went well
+	_, err = next.WriteString(text)
+	if err = errors.Join(err, next.Chmod(mode), next.Sync(), next.Close()); err != nil {
+		return err
+	}
+	return os.Rename(next.Name(), name)
 }
 
 // writeConversion says what was done and what is left to do.

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"go.yaml.in/yaml/v3"
 )
@@ -22,6 +23,15 @@ type File struct {
 type Options struct {
 	// Role is the IAM role of nodes for classes that name neither a role nor an instance profile.
 	Role string
+	// Rules, unless it is nil, says why the API server would refuse an object, and which field is meant. What it says of what
+	// is written becomes something to be filled in.
+	Rules func(object map[string]any) ([]Refusal, error)
+}
+
+// A Refusal is a rule that an object breaks.
+type Refusal struct {
+	Field string // its path, such as spec.role
+	Text  string // in one line, the path at its beginning
 }
 
 // A Result is what became of the files.
@@ -111,7 +121,61 @@ func (c *conversion) run() error {
 			return fmt.Errorf("%s, line %d: %s: %w", o.document.file, o.node.Line, o, err)
 		}
 	}
-	return c.moveKubelets()
+	if err := c.moveKubelets(); err != nil {
+		return err
+	}
+	for _, p := range c.pools {
+		c.askForPool(p)
+	}
+	for _, o := range c.objects {
+		if err := c.applyRules(o); err != nil {
+			return fmt.Errorf("%s, line %d: %s: %w", o.document.file, o.node.Line, o, err)
+		}
+	}
+	return nil
+}
+
+// askForPool names what a pool cannot do without and nobody but its author knows.
+func (c *conversion) askForPool(p pool) {
+	if scalar(field(p.ref, "name")) == "" {
+		c.note(ToDo, p.object, "spec.template.spec.nodeClassRef.name: name the node class")
+	}
+	for i, budget := range items(field(field(field(p.object.node, "spec"), "disruption"), "budgets")) {
+		at := fmt.Sprintf("spec.disruption.budgets[%d]", i)
+		switch schedule, duration := scalar(field(budget, "schedule")), scalar(field(budget, "duration")); {
+		case schedule != "" && duration == "":
+			c.note(ToDo, p.object, "%s.duration: say for how long the budget holds from each time of its schedule %q", at, schedule)
+		case schedule == "" && duration != "":
+			c.note(ToDo, p.object, "%s.schedule: say when the budget begins to hold for %s, or leave the duration out", at, duration)
+		}
+	}
+}
+
+// applyRules asks why the API server would refuse what the object has become. What was asked for already is not repeated.
+func (c *conversion) applyRules(o *object) error {
+	nodes := o.added
+	if !o.dropped {
+		nodes = append([]*yaml.Node{o.node}, nodes...)
+	}
+	for _, node := range nodes {
+		var content map[string]any
+		if c.options.Rules == nil || node.Decode(&content) != nil {
+			continue // keys that are no text, which no kind of ours has
+		}
+		refusals, err := c.options.Rules(content)
+		if err != nil {
+			return err
+		}
+		for _, r := range refusals {
+			asked := func(n Note) bool {
+				return n.Kind == ToDo && n.Object == o.String() && strings.HasPrefix(n.Text, r.Field)
+			}
+			if !slices.ContainsFunc(c.notes, asked) {
+				c.note(ToDo, o, "%s", r.Text)
+			}
+		}
+	}
+	return nil
 }
 
 func (c *conversion) convert(o *object) error {

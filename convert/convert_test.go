@@ -161,6 +161,10 @@ func TestWhatCannotBeReadIsNamedInOneLine(t *testing.T) {
 			`x.yaml, line 1: Provisioner p: spec.ttlSecondsAfterEmpty is "soon": it must be a whole number of seconds`},
 		{"negative seconds", "apiVersion: karpenter.sh/v1alpha5\nkind: Provisioner\nspec: {ttlSecondsUntilExpired: -1}\n", "Provisioner without a name"},
 		{"a value within itself", "a: 1\n---\nkind: &a\n  b: [*a]\n", "line 3: the value of anchor &a contains itself"},
+		{"a key that is indented less than the first", " apiVersion: v1\nkind: Pod\n", "did not find expected <document start>"},
+		{"a document that begins beside its mark", "a: 1\n--- {b: 2}\n", "line 2: a second document begins here"},
+		{"a kept kubelet that is none", "apiVersion: karpenter.sh/v1\nkind: NodePool\nmetadata: {annotations: {compatibility.karpenter.sh/v1beta1-kubelet-conversion: soon}}\n",
+			`v1beta1-kubelet-conversion is "soon": it must hold the fields of a kubelet as JSON`},
 		{"a spec that is none", "apiVersion: karpenter.sh/v1beta1\nkind: NodePool\nspec: []\n", "spec must be a mapping"},
 	} {
 		t.Run(test.name, func(t *testing.T) {

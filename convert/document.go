@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"regexp"
 	"slices"
 	"strings"
@@ -57,9 +58,13 @@ func readDocuments(file File) ([]*document, error) {
 	return out, nil
 }
 
-// isSeparator says whether a line begins a document. What follows on the same line is a comment at most.
+// isSeparator says whether a line begins a document, or ends one. What follows on the same line is a comment at most.
 func isSeparator(line string) bool {
-	rest, found := strings.CutPrefix(strings.TrimRight(line, " \t\r\n"), "---")
+	line = strings.TrimRight(line, " \t\r\n")
+	rest, found := strings.CutPrefix(line, "---")
+	if !found {
+		rest, found = strings.CutPrefix(line, "...")
+	}
 	rest = strings.TrimLeft(rest, " \t")
 	return found && (rest == "" || strings.HasPrefix(rest, "#"))
 }
@@ -68,7 +73,7 @@ func isSeparator(line string) bool {
 func (d *document) read() error {
 	var root yaml.Node
 	// Empty lines before it let the library count lines from the file's beginning.
-	if err := yaml.Unmarshal([]byte(strings.Repeat("\n", d.from)+d.text), &root); err != nil {
+	if err := readOnly([]byte(strings.Repeat("\n", d.from)+d.text), &root); err != nil {
 		problem := strings.Join(strings.Fields(err.Error()), " ")
 		if unready := unrendered.Problem(d.file, d.text); unready != "" {
 			problem += "; " + unready
@@ -103,6 +108,26 @@ func (d *document) read() error {
 	}
 	d.objects = []*object{top}
 	return nil
+}
+
+// readOnly reads the only document of a text. A second one, such as a key that is indented less than the first begins, is an
+// error: nothing of it would be written again.
+func readOnly(text []byte, root *yaml.Node) error {
+	decoder := yaml.NewDecoder(bytes.NewReader(text))
+	if err := decoder.Decode(root); err != nil {
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		return err
+	}
+	var next yaml.Node
+	switch err := decoder.Decode(&next); {
+	case errors.Is(err, io.EOF):
+		return nil
+	case err != nil:
+		return err
+	}
+	return fmt.Errorf("line %d: a second document begins here: write --- on a line of its own before it", next.Line)
 }
 
 // keyThatIsNoText is the line of a key that is a mapping or a list, 0 if there is none.

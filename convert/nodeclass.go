@@ -46,7 +46,7 @@ func (c *conversion) templateSpec(o *object, old *yaml.Node) *yaml.Node {
 	for _, selector := range []string{"subnet", "securityGroup"} {
 		s := selectorTerms(take(old, selector+"Selector"))
 		if len(s.terms) == 0 {
-			c.note(ToDo, o, "%sSelectorTerms: none are given, and a class needs at least one", selector)
+			c.note(ToDo, o, "spec.%sSelectorTerms: none are given, and a class needs at least one", selector)
 			s.terms = []*yaml.Node{mapping(is("tags", mapping(is("karpenter.sh/discovery", word("$CLUSTER_NAME")))))}
 		}
 		c.noteNarrowed(o, selector+"Selector", s)

@@ -2,6 +2,7 @@ package convert
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 	"strings"
 
@@ -44,8 +45,48 @@ func (c *conversion) poolOfToday(o *object) error {
 	if kubelet.key != nil {
 		c.mend(Renamed, o, "spec.template.spec.kubelet became spec.kubelet of the node class")
 	}
+	if kept, err := c.keptKubelet(o); err != nil {
+		return err
+	} else if kubelet.value == nil {
+		kubelet.value = kept
+	}
 	c.pools = append(c.pools, pool{object: o, ref: field(inner, "nodeClassRef"), kubelet: kubelet.value})
 	return nil
+}
+
+// keptKubelet takes what Karpenter 1.0 kept of a pool of v1beta1 in annotations that nobody reads any more: what it said about
+// kubelets, nil if nothing.
+func (c *conversion) keptKubelet(o *object) (*yaml.Node, error) {
+	const kept, ref = "compatibility.karpenter.sh/v1beta1-kubelet-conversion", "compatibility.karpenter.sh/v1beta1-nodeclass-reference"
+	metadata := field(o.node, "metadata")
+	annotations := field(metadata, "annotations")
+	old := take(annotations, kept)
+	if old.key == nil && take(annotations, ref).key == nil {
+		return nil, nil
+	}
+	take(annotations, ref)
+	if len(pairs(annotations)) == 0 {
+		take(metadata, "annotations")
+	}
+	if old.key == nil {
+		c.mend(Renamed, o, "annotation %s is taken out: nobody reads it any more", ref)
+		return nil, nil
+	}
+	var text yaml.Node
+	if err := readOnly([]byte(scalar(old.value)), &text); err != nil || len(text.Content) == 0 || text.Content[0].Kind != yaml.MappingNode {
+		return nil, fmt.Errorf("annotation %s is %q: it must hold the fields of a kubelet as JSON", kept, scalar(old.value))
+	}
+	c.mend(Renamed, o, "annotation %s became spec.kubelet of the node class", kept)
+	return plain(text.Content[0]), nil
+}
+
+// plain is a value without the style and the lines of its text.
+func plain(n *yaml.Node) *yaml.Node {
+	n.Style, n.Line, n.Column = 0, 0, 0
+	for _, child := range n.Content {
+		plain(child)
+	}
+	return n
 }
 
 // mendProvisioner moves what a Provisioner had directly below its spec to where a NodePool has it.

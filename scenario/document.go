@@ -59,6 +59,9 @@ func readDocuments(source Source) ([]Document, error) {
 		if content == nil {
 			continue
 		}
+		if line := c.outdented(); line > 0 { // the reader stops there, and says nothing
+			return nil, fmt.Errorf("%s, document %d, line %d: it is indented less than the document begins", source.Name, number, line)
+		}
 		object, ok := content.(map[string]any)
 		if !ok {
 			return nil, fmt.Errorf("%s: this is no Kubernetes object: it is %s", where, form(content))
@@ -99,15 +102,44 @@ func (c chunk) empty() bool {
 	return true
 }
 
-// splitYAML cuts at lines that begin with ---.
+// outdented is the first line that is indented less than the first one, 0 if there is none.
+func (c chunk) outdented() int {
+	first, number := -1, c.line-1
+	for line := range bytes.Lines(c.text) {
+		number++
+		text := bytes.TrimLeft(line, " ")
+		if rest := bytes.TrimSpace(text); len(rest) == 0 || rest[0] == '#' {
+			continue
+		}
+		switch indent := len(line) - len(text); {
+		case first < 0 && (indent == 0 || text[0] == '{'):
+			return 0
+		case first < 0:
+			first = indent
+		case indent < first:
+			return number
+		}
+	}
+	return 0
+}
+
+// splitYAML cuts at lines that begin with ---, or with ... which ends a document. What stands on such a line belongs to the
+// document that it begins.
 func splitYAML(data []byte) []chunk {
 	chunks := []chunk{{line: 1}}
 	number := 0
 	for line := range bytes.Lines(data) {
 		number++
-		if rest, ok := bytes.CutPrefix(line, []byte("---")); ok && (len(bytes.TrimSpace(rest)) == 0 || rest[0] == ' ') {
-			chunks = append(chunks, chunk{line: number + 1})
-			continue
+		if len(line) > 2 && (string(line[:3]) == "---" || string(line[:3]) == "...") {
+			rest := bytes.TrimSpace(line[3:])
+			if len(rest) == 0 || rest[0] == '#' {
+				chunks = append(chunks, chunk{line: number + 1})
+				continue
+			}
+			if line[3] == ' ' {
+				chunks = append(chunks, chunk{line: number, text: append([]byte("   "), line[3:]...)})
+				continue
+			}
 		}
 		last := &chunks[len(chunks)-1]
 		last.text = append(last.text, line...)

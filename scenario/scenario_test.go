@@ -70,6 +70,29 @@ func TestErrorsNameLineAndWord(t *testing.T) {
 	}
 }
 
+// Nothing of a file is left out without a word.
+func TestAFileIsReadToItsEnd(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		"kind: A\napiVersion: v1\n---\nkind: B\napiVersion: v1\n":                       "A B",
+		"kind: A\napiVersion: v1\n...\nkind: B\napiVersion: v1\n":                       "A B",
+		"kind: A\napiVersion: v1\n... # the end\n--- # next\nkind: B\napiVersion: v1\n": "A B",
+		"--- {kind: A, apiVersion: v1}\n--- {kind: B, apiVersion: v1}\n":                "A B",
+		"  kind: A\n  apiVersion: v1\n":                                                 "A",
+		" apiVersion: v1\nkind: A\n":                                                    "line 2: it is indented less than the document begins",
+		"kind: A\napiVersion: v1\n---\n  kind: B\n  apiVersion: v1\nspec: {}\n":         "document 2, line 6: it is indented less",
+	} {
+		documents, err := scenario.Documents(scenario.Source{Name: "x", Data: []byte(text)})
+		var kinds []string
+		for _, d := range documents {
+			kinds = append(kinds, d.Object.GetKind())
+		}
+		if got := strings.Join(kinds, " "); err == nil && got != want || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: kinds %q, error %v; want %s", text, got, err, want)
+		}
+	}
+}
+
 func TestStatementsMakeObjects(t *testing.T) {
 	t.Parallel()
 	s := parse(t, `

@@ -109,6 +109,23 @@ func (s *Schemas) Knows(obj *unstructured.Unstructured) bool {
 	return s != nil && s.kinds[obj.GroupVersionKind()] != nil
 }
 
+// Violations are the rules that obj breaks, once its defaults are filled in, in order of their text. It has none if its group
+// is none of ours.
+func (s *Schemas) Violations(obj *unstructured.Unstructured) (field.ErrorList, error) {
+	k, err := s.find(obj)
+	if k == nil || err != nil {
+		return nil, err
+	}
+	content, err := normalize(obj)
+	if err != nil {
+		return nil, err
+	}
+	k.fillIn(content)
+	errs := k.violations(content, nil)
+	slices.SortFunc(errs, func(a, b *field.Error) int { return strings.Compare(a.Error(), b.Error()) })
+	return slices.CompactFunc(errs, func(a, b *field.Error) bool { return a.Error() == b.Error() }), nil
+}
+
 func (s *Schemas) check(obj, old *unstructured.Unstructured) error {
 	k, err := s.find(obj)
 	if k == nil || err != nil {
