@@ -325,12 +325,38 @@ func TestPodEventsAreRecordedFromThePodsThemselves(t *testing.T) {
 	}
 }
 
+func TestThatABriefPodLeftIsRecordedBesideOthers(t *testing.T) {
+	t.Parallel()
+	recorded := lifeStart.Add(time.Minute)
+	for after, want := range map[time.Duration]time.Duration{5 * time.Second: 0, 11 * time.Second: 11 * time.Second} {
+		claim := lifeClaim(lifeRunning, func(c *v1.NodeClaim) {
+			c.Status.LastPodEventTime = metav1.NewTime(lifeStart)
+			c.Annotations = map[string]string{v1.BriefPodLeftAnnotationKey: recorded.Format(time.RFC3339)}
+		})
+		step := Advance(Life{Now: lifeStart.Add(time.Hour), Claim: claim, Nodes: []*corev1.Node{lifeNode(lifeOpen)}, BriefPodLeft: recorded.Add(after)})
+		if !briefPodLeft(claim).Equal(recorded) {
+			t.Error("the claim that was read has changed")
+		}
+		if step.Claim != nil {
+			claim = step.Claim
+		}
+		if got := briefPodLeft(claim).Sub(recorded); got != want || !claim.Status.LastPodEventTime.Time.Equal(lifeStart) {
+			t.Errorf("%v after the last one: recorded %v after it, want %v; lasting pods at %v", after, got, want, claim.Status.LastPodEventTime)
+		}
+	}
+}
+
 func TestConsolidatableAfterAQuietTime(t *testing.T) {
 	t.Parallel()
 	event := func(c *v1.NodeClaim) { c.Status.LastPodEventTime = metav1.NewTime(lifeStart.Add(time.Minute)) }
 	static, never := lifePool(0), lifePool(0)
 	static.Spec.Replicas = new(int64)
 	never.Spec.Disruption.ConsolidateAfter = v1.NillableDuration{}
+	brief := func(at time.Duration) func(*v1.NodeClaim) {
+		return func(c *v1.NodeClaim) {
+			c.Annotations = map[string]string{v1.BriefPodLeftAnnotationKey: lifeStart.Add(at).Format(time.RFC3339)}
+		}
+	}
 	set := lifeTrue(v1.ConditionConsolidatable)
 	tests := []struct {
 		name  string
@@ -343,6 +369,8 @@ func TestConsolidatableAfterAQuietTime(t *testing.T) {
 		{"counts from initialization", lifeClaim(lifeRunning), lifePool(30 * time.Second), 20 * time.Second, "absent", 10 * time.Second},
 		{"set when the time has passed", lifeClaim(lifeRunning), lifePool(30 * time.Second), 30 * time.Second, "True", 0},
 		{"counts from the last pod event", lifeClaim(lifeRunning, event), lifePool(30 * time.Second), 80 * time.Second, "absent", 10 * time.Second},
+		{"counts from when a brief pod left", lifeClaim(lifeRunning, event, brief(2*time.Minute)), lifePool(30 * time.Second), 140 * time.Second, "absent", 10 * time.Second},
+		{"counts from brief pods for a limited time", lifeClaim(lifeRunning, event, brief(2*time.Hour)), lifePool(30 * time.Second), 2 * time.Hour, "True", 0},
 		{"removed by a new event", lifeClaim(lifeRunning, event, set), lifePool(30 * time.Second), 80 * time.Second, "absent", 10 * time.Second},
 		{"never", lifeClaim(lifeRunning, set), never, time.Hour, "absent", 0},
 		{"not initialized", lifeClaim(lifeLaunched, lifeTrue(v1.ConditionRegistered), set), lifePool(0), time.Minute, "absent", 14 * time.Minute},

@@ -62,17 +62,29 @@ func IsBrief(pod *corev1.Pod) bool {
 	return !isActive(pod) && podEvent(pod).Sub(boundAt(pod)) < briefLife
 }
 
-// observePods records when a lasting pod last came to the node or left it. The times are those that the pods themselves carry,
-// so whoever looks, and however often the program is restarted, the record is the same.
+// observePods records when a lasting pod last came to the node or left it, and when a brief one last left it. The times are
+// those that the pods themselves carry, so whoever looks, and however often the program is restarted, the record is the same.
 func observePods(l Life, claim *v1.NodeClaim) {
+	if l.BriefPodLeft.After(briefPodLeft(claim).Add(podEventWindow)) {
+		claim.Annotations = with(claim.Annotations, v1.BriefPodLeftAnnotationKey, l.BriefPodLeft.UTC().Format(time.RFC3339))
+	}
 	last := podsOf(l).lasting
 	if last.After(claim.Status.LastPodEventTime.Add(podEventWindow)) {
 		claim.Status.LastPodEventTime = metav1.NewTime(last.Truncate(time.Second))
 	}
 }
 
+// briefPodLeft is when a brief pod was last recorded to have left, the zero time if none was.
+func briefPodLeft(claim *v1.NodeClaim) time.Time {
+	t, err := time.Parse(time.RFC3339, claim.Annotations[v1.BriefPodLeftAnnotationKey])
+	if err != nil {
+		return time.Time{}
+	}
+	return t
+}
+
 func podsOf(l Life) activity {
-	a := activity{lasting: l.PodLeft}
+	a := activity{lasting: l.PodLeft, brief: l.BriefPodLeft}
 	for _, pod := range l.Pods {
 		if !OwnedByDaemonSet(pod) {
 			a = a.add(pod, l.Now)
@@ -129,7 +141,7 @@ func consolidatable(l Life, claim *v1.NodeClaim, step *Step) {
 		return
 	}
 	a := podsOf(l)
-	a.lasting = latest(a.lasting, claim.Status.LastPodEventTime.Time)
+	a.lasting, a.brief = latest(a.lasting, claim.Status.LastPodEventTime.Time), latest(a.brief, briefPodLeft(claim))
 	quiet := a.quietSince(v1.GetCondition(claim, v1.ConditionInitialized).LastTransitionTime.Time, *after)
 	if left := quiet.Add(*after).Sub(l.Now); left > 0 {
 		v1.RemoveCondition(claim, v1.ConditionConsolidatable, l.Now)
@@ -199,6 +211,6 @@ func (d *disruptor) quietUntil(h *host, pool *v1.NodePool) time.Time {
 		return time.Time{}
 	}
 	a := d.p.census.activityOn(h.node.Name)
-	a.lasting = latest(a.lasting, h.claim.Status.LastPodEventTime.Time)
+	a.lasting, a.brief = latest(a.lasting, h.claim.Status.LastPodEventTime.Time), latest(a.brief, briefPodLeft(h.claim))
 	return a.quietSince(h.begun, *after).Add(*after)
 }

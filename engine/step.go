@@ -26,8 +26,9 @@ type Life struct {
 	// Pods are those bound to Nodes. Fresh says that they were listed from the API server itself, after Nodes were read.
 	Pods  []*corev1.Pod
 	Fresh bool
-	// PodLeft is when a pod was last seen to vanish from Nodes, the zero time if none was.
-	PodLeft time.Time
+	// PodLeft is when a pod was last seen to vanish from Nodes, BriefPodLeft the same for those that IsBrief tells; the zero time if
+	// none was.
+	PodLeft, BriefPodLeft time.Time
 	// Attachments are the volumes attached to Nodes, VolumeClaims the claims that the pods' volumes name. They are read
 	// only when the nodes are leaving.
 	Attachments  []*storagev1.VolumeAttachment

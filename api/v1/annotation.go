@@ -16,6 +16,7 @@ const (
 	MoveWindowAnnotationKey = "tenon.sh/move-window"
 
 	// On a NodeClaim, written by this program.
+	BriefPodLeftAnnotationKey      = "tenon.sh/brief-pod-left"
 	PlannedPodsAnnotationKey       = "tenon.sh/planned-pods"
 	DisruptionAnnotationKey        = "tenon.sh/disruption"
 	ReplacesAnnotationKey          = "tenon.sh/replaces"
@@ -92,6 +93,11 @@ func Annotations() []Annotation {
 			Unreadable: "the pool starts no more machines; its nodes are treated as usual",
 		},
 
+		{
+			Key: BriefPodLeftAnnotationKey, On: "NodeClaim", Ours: true, Values: "a time, such as `2026-03-01T06:00:00Z`",
+			Meaning:    "when a pod of a Job, or one that lived less than 5 minutes, last left the node; `consolidateAfter` counts from then, within limits",
+			Unreadable: "as if it were not there",
+		},
 		{
 			Key: DisruptionAnnotationKey, On: "NodeClaim", Ours: true, Values: "JSON: id, reason, decided, nodes, replacements",
 			Meaning:    "the node is to go once its replacements are ready; what was begun is taken up from here after a restart",

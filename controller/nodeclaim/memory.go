@@ -16,8 +16,8 @@ import (
 // memory is what one claim's steps remember of each other. Nothing is wrong without it, only slower: calls would be made
 // again, and errors tried again at once.
 type memory struct {
-	// podLeft is when a pod was last seen to vanish, in Unix nanoseconds. The watch writes it.
-	podLeft atomic.Int64
+	// podLeft and briefPodLeft are when a pod was last seen to vanish, in Unix nanoseconds. The watch writes them.
+	podLeft, briefPodLeft atomic.Int64
 
 	// What follows belongs to the goroutine that works on the claim; there is at most one.
 
@@ -71,10 +71,16 @@ func (m *memory) awaits(node *corev1.Node, now time.Time) bool {
 	return ok && node.DeletionTimestamp == nil && now.Sub(at) < overtaken
 }
 
-func (m *memory) podGone(now time.Time) { m.podLeft.Store(now.UnixNano()) }
+func (m *memory) podGone(brief bool, now time.Time) {
+	if brief {
+		m.briefPodLeft.Store(now.UnixNano())
+	} else {
+		m.podLeft.Store(now.UnixNano())
+	}
+}
 
-func (m *memory) lastPodGone() time.Time {
-	if at := m.podLeft.Load(); at != 0 {
+func timeOf(nanoseconds *atomic.Int64) time.Time {
+	if at := nanoseconds.Load(); at != 0 {
 		return time.Unix(0, at)
 	}
 	return time.Time{}

@@ -200,6 +200,10 @@ func plannedPodsStart(t *testing.T, s *server) {
 	eventually(t, "pod event recorded", func() bool {
 		return s.client.Get(t.Context(), client.ObjectKeyFromObject(claim), claim) == nil && !claim.Status.LastPodEventTime.IsZero()
 	})
+	must(t, s.client.Delete(t.Context(), pods[0])) // it has lived for less than 5 minutes
+	eventually(t, "leaving of a brief pod recorded", func() bool {
+		return s.client.Get(t.Context(), client.ObjectKeyFromObject(claim), claim) == nil && claim.Annotations[v1.BriefPodLeftAnnotationKey] != ""
+	})
 	must(t, s.client.Delete(t.Context(), claim))
 	s.gone(t, claim, node)
 }

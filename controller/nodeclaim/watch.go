@@ -144,8 +144,8 @@ func (r *Reconciler) podHandler() handler.EventHandler {
 	wake := func(ctx context.Context, o client.Object, q workqueue.TypedRateLimitingInterface[reconcile.Request], gone bool) {
 		pod := o.(*corev1.Pod)
 		for _, request := range r.claimsOfNodeName(ctx, pod.Spec.NodeName) {
-			if gone && !engine.OwnedByDaemonSet(pod) && !engine.IsBrief(pod) {
-				r.memories.of(request.Name).podGone(r.Cluster.Clock.Now())
+			if gone && !engine.OwnedByDaemonSet(pod) {
+				r.memories.of(request.Name).podGone(engine.IsBrief(pod), r.Cluster.Clock.Now())
 			}
 			q.Add(request)
 		}
