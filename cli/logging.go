@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -72,7 +73,23 @@ func quietLibraries() {
 type story struct{ zapcore.Core }
 
 // With keeps the filter.
-func (s story) With(fields []zapcore.Field) zapcore.Core { return story{s.Core.With(fields)} }
+func (s story) With(fields []zapcore.Field) zapcore.Core { return story{s.Core.With(renamed(fields))} }
+
+// Write keeps the keys of a line's own parts for these: a JSON object with two keys of one name is read in different ways.
+func (s story) Write(entry zapcore.Entry, fields []zapcore.Field) error {
+	return s.Core.Write(entry, renamed(fields))
+}
+
+// renamed gives fields that are called like a line's own parts another name.
+func renamed(fields []zapcore.Field) []zapcore.Field {
+	for i, f := range fields {
+		if slices.Contains([]string{"level", "time", "logger", "message", "stacktrace", "caller"}, f.Key) {
+			fields = slices.Clone(fields)
+			fields[i].Key += "_"
+		}
+	}
+	return fields
+}
 
 // Check decides by the message.
 func (s story) Check(entry zapcore.Entry, checked *zapcore.CheckedEntry) *zapcore.CheckedEntry {
@@ -85,7 +102,10 @@ func (s story) Check(entry zapcore.Entry, checked *zapcore.CheckedEntry) *zapcor
 			return checked
 		}
 	}
-	return s.Core.Check(entry, checked)
+	if s.Enabled(entry.Level) {
+		return checked.AddCore(entry, s)
+	}
+	return checked
 }
 
 func openSinks(paths string, out io.Writer) (zapcore.WriteSyncer, error) {

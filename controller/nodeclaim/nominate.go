@@ -68,21 +68,27 @@ func (v *podView) find(ctx context.Context, uid types.UID) engine.PodSight {
 func (v *podView) nominate(ctx context.Context, nominations []engine.Nomination) {
 	var group errgroup.Group
 	group.SetLimit(cmp.Or(v.WritesAtOnce, writesAtOnce))
+	var failed []engine.Nomination
+	var first error
 	for _, n := range nominations {
 		group.Go(func() error {
 			written, err := v.Cluster.Nominate(ctx, n.Pod, n.Node)
-			if err != nil && !cluster.Expected(err) {
-				log.FromContext(ctx).Error(err, "could not nominate pod", "Pod", n.Pod.Namespace+"/"+n.Pod.Name, "Node", n.Node)
-			}
-			if err == nil && written != nil {
-				v.mu.Lock()
-				defer v.mu.Unlock()
+			v.mu.Lock()
+			defer v.mu.Unlock()
+			switch {
+			case err != nil && !cluster.Expected(err):
+				failed, first = append(failed, n), cmp.Or(first, err)
+			case err == nil && written != nil:
 				v.written[n.Pod.UID] = written
 			}
 			return nil
 		})
 	}
-	_ = group.Wait() // every error was told
+	_ = group.Wait() // of all errors the first is told
+	if len(failed) > 0 {
+		n := failed[0]
+		log.FromContext(ctx).Error(first, "could not nominate pods", "pods", len(failed), "Pod", n.Pod.Namespace+"/"+n.Pod.Name, "Node", n.Node)
+	}
 }
 
 // withdraw takes back that pods are nominated to nodes which leave.

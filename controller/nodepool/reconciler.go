@@ -112,7 +112,7 @@ func (r *Reconciler) write(ctx context.Context, pool, changed *v1.NodePool) erro
 	}
 	before, after := v1.GetCondition(pool, v1.ConditionReady), v1.GetCondition(changed, v1.ConditionReady)
 	if before == nil || before.Status != after.Status || before.Message != after.Message {
-		log.FromContext(ctx).Info("nodepool readiness changed", "NodePool", pool.Name, "ready", after.Status, "message", explain(changed))
+		log.FromContext(ctx).Info("nodepool readiness changed", "NodePool", pool.Name, "ready", after.Status, "why", explain(changed))
 	}
 	patch := client.MergeFromWithOptions(statusOf(pool), client.MergeFromWithOptimisticLock{})
 	if err := r.Cluster.Client.Status().Patch(ctx, statusOf(changed), patch); err != nil {
