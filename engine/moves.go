@@ -109,13 +109,17 @@ func (m *ownerMoves) allow(owners map[string]int) Reason {
 	return m.refusal(worst, owners[worst])
 }
 
-// refusal says that n pods of the owner are more than may move now, or at any time.
+// refusal says that n pods of the owner are more than may move now, or at any time, or that those of other nodes come first.
 func (m *ownerMoves) refusal(owner string, n int) Reason {
 	have := plural(m.of(owner), "more pod")
 	if o := m.memo.owned[owner]; o != nil && n > (o.active()+1)/2 {
 		have = fmt.Sprintf("half, %s,", plural((o.active()+1)/2, "pod"))
 	}
-	return Reason{Code: OwnerMoved, Key: owner, Need: plural(n, "pod"), Have: have}
+	need := plural(n, "pod")
+	if n <= m.of(owner) {
+		need += ", beside those that go first,"
+	}
+	return Reason{Code: OwnerMoved, Key: owner, Need: need, Have: have}
 }
 
 func (m *ownerMoves) use(owners map[string]int) {
