@@ -258,6 +258,20 @@ func TestAClusterWithoutANameIsRefused(t *testing.T) {
 	}
 }
 
+// Helm drops values that a chart does not know without a word.
+func TestValuesOfOlderChartsAreRefusedByName(t *testing.T) {
+	t.Parallel()
+	_, err := gettingStarted().with("settings.aws.interruptionQueueName=demo", "settings.aws.tags.a=b", "settings.aws.isolatedVPC=false", "clusterName=demo").render()
+	for _, want := range []string{
+		"settings.aws.interruptionQueueName is now settings.interruptionQueue", "settings.aws.tags is now spec.tags of each EC2NodeClass",
+		"settings.aws.isolatedVPC is now settings.isolatedVPC", ": clusterName is now settings.clusterName",
+	} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v: %q is not said", err, want)
+		}
+	}
+}
+
 func TestTheAccountCanBeOneThatExists(t *testing.T) {
 	t.Parallel()
 	objects := render(t, gettingStarted().with("serviceAccount.create=false", "serviceAccount.name=mine"))

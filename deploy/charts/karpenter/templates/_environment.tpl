@@ -1,6 +1,7 @@
 {{- /* What the controller is told. Flags have environment variables; what is not set is left to their defaults. */ -}}
 
 {{- define "karpenter.environment" -}}
+{{- include "karpenter.oldValues" . -}}
 {{- $aws := eq .Values.settings.cloudProvider "aws" -}}
 {{- if and $aws (not .Values.settings.clusterName) -}}
 {{- fail "settings.clusterName is empty: name the cluster as EKS knows it, with --set settings.clusterName=NAME" -}}
