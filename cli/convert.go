@@ -60,7 +60,11 @@ func (o *convertOptions) run(command *cobra.Command) error {
 		return err
 	}
 	o.Rules = func(object map[string]any) ([]convert.Refusal, error) {
-		violations, err := schemas.Violations(&unstructured.Unstructured{Object: object})
+		written := &unstructured.Unstructured{Object: object}
+		if !schemas.Knows(written) { // what is not Karpenter's, or no kind of it that there is
+			return nil, nil
+		}
+		violations, err := schemas.Violations(written)
 		var out []convert.Refusal
 		for _, v := range violations {
 			out = append(out, convert.Refusal{Field: v.Field, Text: v.Error()})

@@ -161,6 +161,17 @@ func TestNodesOpenWhenAllNominationsAreSeenAndNothingHasHappenedForAsLong(t *tes
 	}
 }
 
+// How long it takes to write many nominations says nothing of how late the watch is.
+func TestNodesDoNotWaitAsLongAsTheNominationsTookToBeWritten(t *testing.T) {
+	t.Parallel()
+	f := newFoyer(false, "n1/a: web-1", "n2/a: job-2")
+	f.until(t, "nominated", f.isNominated("web-1"))
+	f.now = f.now.Add(3 * time.Second) // that is when the last of them was written
+	if took := f.until(t, "open", func() bool { return len(f.opened) == 2 }); took > time.Second {
+		t.Errorf("opened %v after the nominations had been written", took)
+	}
+}
+
 func TestNodesOpenEvenIfKubeSchedulerNeverRests(t *testing.T) {
 	t.Parallel()
 	f := newFoyer(false, "n1/a: web-1", "n2/a: job-2")

@@ -109,45 +109,41 @@ func (s *Schemas) Knows(obj *unstructured.Unstructured) bool {
 	return s != nil && s.kinds[obj.GroupVersionKind()] != nil
 }
 
-// Violations are the rules that obj breaks, once its defaults are filled in, in order of their text. It has none if its group
-// is none of ours.
+// Violations fills in the defaults of obj and says which rules it breaks, in order of their text. Objects of groups that api does
+// not define break none.
 func (s *Schemas) Violations(obj *unstructured.Unstructured) (field.ErrorList, error) {
-	k, err := s.find(obj)
-	if k == nil || err != nil {
-		return nil, err
-	}
-	content, err := normalize(obj)
-	if err != nil {
-		return nil, err
-	}
-	k.fillIn(content)
-	errs := k.violations(content, nil)
-	slices.SortFunc(errs, func(a, b *field.Error) int { return strings.Compare(a.Error(), b.Error()) })
-	return slices.CompactFunc(errs, func(a, b *field.Error) bool { return a.Error() == b.Error() }), nil
+	return s.violations(obj, nil)
 }
 
 func (s *Schemas) check(obj, old *unstructured.Unstructured) error {
+	errs, err := s.violations(obj, old)
+	if err == nil && len(errs) > 0 {
+		err = fmt.Errorf("%s %q is invalid: %s", obj.GetKind(), obj.GetName(), describe(errs))
+	}
+	return err
+}
+
+func (s *Schemas) violations(obj, old *unstructured.Unstructured) (field.ErrorList, error) {
 	k, err := s.find(obj)
 	if k == nil || err != nil {
-		return err
+		return nil, err
 	}
 	content, err := normalize(obj)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	var oldContent map[string]any
 	if old != nil {
 		if oldContent, err = normalize(old); err != nil {
-			return err
+			return nil, err
 		}
 		k.fillIn(oldContent)
 	}
 	k.fillIn(content)
 	obj.Object = content
-	if errs := k.violations(content, oldContent); len(errs) > 0 {
-		return fmt.Errorf("%s %q is invalid: %s", obj.GetKind(), obj.GetName(), describe(errs))
-	}
-	return nil
+	errs := k.violations(content, oldContent)
+	slices.SortFunc(errs, func(a, b *field.Error) int { return strings.Compare(a.Error(), b.Error()) })
+	return slices.CompactFunc(errs, func(a, b *field.Error) bool { return a.Error() == b.Error() }), nil
 }
 
 // find gives the rules for obj's kind, nil if its group is not ours.
@@ -219,6 +215,5 @@ func describe(errs field.ErrorList) string {
 	for _, err := range errs {
 		out = append(out, err.Error())
 	}
-	slices.Sort(out)
-	return strings.Join(slices.Compact(out), "; ")
+	return strings.Join(out, "; ")
 }
