@@ -59,17 +59,20 @@ func (o *convertOptions) run(command *cobra.Command) error {
 	if err != nil {
 		return err
 	}
-	o.Rules = func(object map[string]any) ([]convert.Refusal, error) {
+	o.Rules = func(object map[string]any) []convert.Refusal {
 		written := &unstructured.Unstructured{Object: object}
 		if !schemas.Knows(written) { // what is not Karpenter's, or no kind of it that there is
-			return nil, nil
+			return nil
 		}
 		violations, err := schemas.Violations(written)
+		if err != nil {
+			return []convert.Refusal{{Text: "it is no JSON, in which every key is a text: " + strings.TrimPrefix(err.Error(), fmt.Sprintf("%s %q: ", written.GetKind(), written.GetName()))}}
+		}
 		var out []convert.Refusal
 		for _, v := range violations {
 			out = append(out, convert.Refusal{Field: v.Field, Text: v.Error()})
 		}
-		return out, err
+		return out
 	}
 	result, err := convert.Files(files, o.Options)
 	if err != nil {

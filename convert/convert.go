@@ -25,12 +25,12 @@ type Options struct {
 	Role string
 	// Rules, unless it is nil, says why the API server would refuse an object, and which field is meant. What it says of what
 	// is written becomes something to be filled in.
-	Rules func(object map[string]any) ([]Refusal, error)
+	Rules func(object map[string]any) []Refusal
 }
 
 // A Refusal is a rule that an object breaks.
 type Refusal struct {
-	Field string // its path, such as spec.role
+	Field string // its path, such as spec.role; empty if it is about the whole object
 	Text  string // in one line, the path at its beginning
 }
 
@@ -128,9 +128,7 @@ func (c *conversion) run() error {
 		c.askForPool(p)
 	}
 	for _, o := range c.objects {
-		if err := c.applyRules(o); err != nil {
-			return fmt.Errorf("%s, line %d: %s: %w", o.document.file, o.node.Line, o, err)
-		}
+		c.applyRules(o)
 	}
 	return nil
 }
@@ -152,7 +150,7 @@ func (c *conversion) askForPool(p pool) {
 }
 
 // applyRules asks why the API server would refuse what the object has become. What was asked for already is not repeated.
-func (c *conversion) applyRules(o *object) error {
+func (c *conversion) applyRules(o *object) {
 	nodes := o.added
 	if !o.dropped {
 		nodes = append([]*yaml.Node{o.node}, nodes...)
@@ -160,22 +158,17 @@ func (c *conversion) applyRules(o *object) error {
 	for _, node := range nodes {
 		var content map[string]any
 		if c.options.Rules == nil || node.Decode(&content) != nil {
-			continue // keys that are no text, which no kind of ours has
+			continue // a key of the object itself is no text
 		}
-		refusals, err := c.options.Rules(content)
-		if err != nil {
-			return err
-		}
-		for _, r := range refusals {
+		for _, r := range c.options.Rules(content) {
 			asked := func(n Note) bool {
-				return n.Kind == ToDo && n.Object == o.String() && strings.HasPrefix(n.Text, r.Field)
+				return n.Kind == ToDo && n.Object == o.String() && r.Field != "" && strings.HasPrefix(n.Text, r.Field)
 			}
 			if !slices.ContainsFunc(c.notes, asked) {
 				c.note(ToDo, o, "%s", r.Text)
 			}
 		}
 	}
-	return nil
 }
 
 func (c *conversion) convert(o *object) error {
