@@ -381,7 +381,9 @@ func TestTroubleIsSaidOnceAndTriedAgainLessAndLessOften(t *testing.T) {
 		w.clock.Step(time.Second)
 	}
 	w.asleep(t)
+	before := w.refused.Load()
 	w.launch(t, w.newClaim(t, "b", nil, nil)) // is tried at once, and is nothing new
+	w.until(t, "the new machine was tried", func() bool { return w.refused.Load() > before })
 	w.asleep(t)
 	if got := said(); len(got) != 1 || w.refused.Load() > 20 {
 		t.Errorf("in five minutes it was tried %d times and %d lines were said:\n%s", w.refused.Load(), len(got), strings.Join(got, "\n"))
@@ -390,7 +392,7 @@ func TestTroubleIsSaidOnceAndTriedAgainLessAndLessOften(t *testing.T) {
 	w.clock.Step(time.Minute)
 	<-created
 	<-created
-	w.clock.Step(0)
+	w.until(t, "the end of the trouble was said", func() bool { return len(said()) > 1 })
 	cancel()
 	if err := <-stopped; err != nil {
 		t.Errorf("start: %v", err)
@@ -403,12 +405,15 @@ func TestTroubleIsSaidOnceAndTriedAgainLessAndLessOften(t *testing.T) {
 // asleep waits until the runner waits for the clock.
 func (w *world) asleep(t *testing.T) {
 	t.Helper()
-	for !w.clock.HasWaiters() {
-		select {
-		case <-t.Context().Done():
-			t.Fatal("the runner never slept")
-		default:
-			runtime.Gosched()
+	w.until(t, "the runner slept", w.clock.HasWaiters)
+}
+
+// until waits until the runner, which works by itself, has come to where something is true.
+func (w *world) until(t *testing.T, what string, is func() bool) {
+	t.Helper()
+	for limit := time.Now().Add(time.Minute); !is(); runtime.Gosched() {
+		if time.Now().After(limit) {
+			t.Fatalf("within a minute it did not happen that %s", what)
 		}
 	}
 }
