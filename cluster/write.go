@@ -104,6 +104,20 @@ func (c *Cluster) PatchClaim(ctx context.Context, claim *v1.NodeClaim, change fu
 	return changed, nil
 }
 
+// AnnotatePool writes an annotation on a pool, or removes it where the value is empty; it fails with a conflict if the pool is not as
+// it was when it was read.
+func (c *Cluster) AnnotatePool(ctx context.Context, pool *v1.NodePool, key, value string) error {
+	before := &v1.NodePool{ObjectMeta: *pool.ObjectMeta.DeepCopy()} // a patch of small objects costs less
+	changed := before.DeepCopy()
+	if changed.Annotations == nil {
+		changed.Annotations = map[string]string{}
+	}
+	if changed.Annotations[key] = value; value == "" {
+		delete(changed.Annotations, key)
+	}
+	return c.Client.Patch(ctx, changed, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
+}
+
 // ClaimExists asks the API server itself whether there is a claim of that name that has not been told to go. The watch may
 // not show yet what an earlier process created.
 func (c *Cluster) ClaimExists(ctx context.Context, name string) (bool, error) {

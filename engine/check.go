@@ -46,6 +46,7 @@ func NewChecker(s *Snapshot) *Checker {
 	c := &Checker{s: s, pools: poolsByName(s), types: newTypeIndex(s), waiting: map[PodID]bool{}, home: map[PodID]string{}, used: map[string]corev1.ResourceList{}}
 	pods := (*Memo)(nil).take(s, 1)
 	c.problem = &problem{snapshot: s, census: pods, hosts: hostsOf(s, pods), wishes: newWishes(s, Options{}, pods)}
+	pods.backoffs = c.problem.readBackoffs()
 	for _, pod := range c.problem.sortPods() {
 		c.waiting[podID(pod)] = true
 	}
@@ -55,6 +56,9 @@ func NewChecker(s *Snapshot) *Checker {
 		}
 	}
 	c.opening = podsOfOpening(s)
+	for pod := range pods.backoffs.unfit {
+		delete(c.opening, podID(pod))
+	}
 	return c
 }
 

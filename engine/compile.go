@@ -81,6 +81,10 @@ func readProblem(s *Snapshot, opt Options, pods *census, t *trial) *problem {
 	p.moving = p.leavers()
 	p.promise()
 	p.wishes.volumes.leave(p.moving)
+	if pods.backoffs == nil {
+		pods.backoffs = p.readBackoffs()
+	}
+	p.wishes.backoffs = pods.backoffs
 	waiting := p.toPlan(p.sortPods())
 	p.meet(waiting)
 	p.classes = p.classesOf(waiting)

@@ -35,7 +35,14 @@ func (p *problem) explain(class int, s *packing.Solution) []Reason {
 	var reasons []Reason
 	for i, pool := range p.pools {
 		left := p.left(i, s)
-		r := p.refusal(pool, c, last.Ways.Pools[i], left)
+		ways, backedOff := last.Ways.Pools[i], p.launchRefusal(pool, c)
+		if !backedOff.OK() {
+			ways = p.where(&c.demand, c.ports, nil, false).ways.Pools[i]
+		}
+		r := p.refusal(pool, c, ways, left)
+		if r.OK() {
+			r = backedOff
+		}
 		if r.OK() || r.Code == LimitReached {
 			if between := p.between(i, class, s.World); !between.OK() {
 				r = between

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"fmt"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -41,7 +42,13 @@ func (p *problem) levelsOf(w *wish, matched []int) []packing.Level {
 		level.Miss = float64(missed) / 100 * p.opt.preferenceShare()
 		levels = append(levels, level)
 	}
-	return append(levels, b.anywhere(levels[len(levels)-1])...)
+	levels = append(levels, b.anywhere(levels[len(levels)-1])...)
+	if w.backoff != nil && w.backoff.retry { // better the same machine once more than none
+		last := levels[len(levels)-1]
+		last.Ways = p.where(&w.demand, w.ports, w.backoff, true).ways
+		levels = append(levels, last)
+	}
+	return levels
 }
 
 // anywhere is a level after the last one, for pools that ask for several values (minValues): a machine that may turn out to be in
@@ -104,7 +111,7 @@ func (b *levelMaker) level(soft []softWish) packing.Level {
 	if node != nil {
 		d.terms = preferring(d.terms, node)
 	}
-	where := b.p.where(&d, b.w.ports)
+	where := b.p.where(&d, b.w.ports, b.w.backoff, false)
 	return packing.Level{Nodes: where.nodes, Ways: where.ways, Rules: b.rules(soft, inverse)}
 }
 
@@ -273,9 +280,13 @@ type where struct {
 	ways  *packing.Ways
 }
 
-// where looks the demand up; equal demands share the answer.
-func (p *problem) where(d *demand, ports []hostPort) *where {
+// where looks the demand up; equal demands share the answer. The backoff, which may be nil, keeps
+// machines from being started, in a retry only as long as a pool still waits.
+func (p *problem) where(d *demand, ports []hostPort, backoff *shapeBackoff, retry bool) *where {
 	key := d.text()
+	if backoff != nil {
+		key += fmt.Sprintf("\nshape %s %t", backoff.shape, retry)
+	}
 	for _, port := range ports {
 		key += "\nport " + portText(port)
 	}
@@ -290,7 +301,8 @@ func (p *problem) where(d *demand, ports []hostPort) *where {
 	}
 	for _, pool := range p.pools {
 		ways := pool.ways(d, p.universe)
-		out.ways.Pools = append(out.ways.Pools, pool.without(ways, p.collisions(pool, ports)))
+		ways = pool.without(ways, p.collisions(pool, ports))
+		out.ways.Pools = append(out.ways.Pools, pool.without(ways, backoff.options(pool, p.snapshot.Now, retry)))
 	}
 	p.places[key] = out
 	return out

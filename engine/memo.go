@@ -170,6 +170,8 @@ type census struct {
 	now     time.Time
 	// hosts are what every compilation of the snapshot begins with; nil before the first.
 	hosts []*host
+	// backoffs are those of the first compilation of the snapshot; nil before it.
+	backoffs *launchBackoffs
 	// patient is true if machines that are late are counted on like others.
 	patient bool
 }

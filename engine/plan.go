@@ -28,6 +28,9 @@ type Plan struct {
 	// Sequence lists every pod that the plan places, in an order in which kube-scheduler can bind them: each meets its
 	// constraints when those before it run and all planned machines are there.
 	Sequence []PodID
+	// Backoffs says what to write on pools about machines that did not take their pods, in order of the pools' names. Only
+	// Provision fills it.
+	Backoffs []BackoffChange `json:"-"`
 }
 
 // PodID names a pod. The UID keeps a pod apart from a later one of the same name.

@@ -23,7 +23,7 @@ func Provision(s *Snapshot, opt Options, memo *Memo) *Plan {
 	p := readProblem(s, opt, pods, nil)
 	if len(p.classes) == 0 { // at rest
 		p.sell()
-		return &Plan{Unplaced: p.refused, Notes: p.notes()}
+		return &Plan{Unplaced: p.refused, Notes: p.notes(), Backoffs: pods.backoffs.changes}
 	}
 	p.model()
 	plan := newPlan(p, packing.Solve(p.packing))
@@ -40,7 +40,7 @@ func Provision(s *Snapshot, opt Options, memo *Memo) *Plan {
 
 // newPlan gives the solution its names, prices and reasons.
 func newPlan(p *problem, s *packing.Solution) *Plan {
-	plan := &Plan{Unplaced: p.refused, Notes: p.notes()}
+	plan := &Plan{Unplaced: p.refused, Notes: p.notes(), Backoffs: p.census.backoffs.changes}
 	for i, h := range p.targets {
 		for _, id := range p.podsOf(s.OnNodes[i]) {
 			plan.Placements = append(plan.Placements, Placement{Pod: id, Node: h.name(), Claim: h.claimName()})

@@ -25,6 +25,7 @@ const (
 	ConstraintsConflict   Code = "ConstraintsConflict"   // each of Have can be met, but not all together
 	FeatureNotSupported   Code = "NotSupported"          // Key: what the pod uses that Tenon does not act on yet
 	InvalidPod            Code = "InvalidPod"            // Key: the field; Have: what is wrong
+	LaunchesBackedOff     Code = "LaunchesBackedOff"     // Have: why machines that were started for such pods did not take them; Need: until when none is started
 	NotOnManagedNodes     Code = "NotOnManagedNodes"     // the pod asks to stay off managed nodes
 	NoExistingNodeMatches Code = "NoExistingNodeMatches" // the pod names a node by its hostname and that node cannot take it; Need
 )
@@ -146,6 +147,7 @@ var messages = map[Code]string{
 	LabelMismatch:         "the pod asks for label {key} {need}, the pool offers {have}",
 	RequirementsConflict:  "each label that the pod asks for is on offer, but no instance type has all of them: {have}",
 	NotEnoughResources:    "needs {need} {key}, {have}",
+	LaunchesBackedOff:     "{have}; no such machine is started for it before {need}",
 	SoldOut:               "every offering that would do is sold out: {have}",
 	LimitReached:          "the pool's limit for {key} is reached: needs {need}, {have}",
 	MinValuesNotMet:       "minValues of {key} is {need}, what is left has {have}",

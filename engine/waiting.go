@@ -77,6 +77,9 @@ func (p *problem) sortPods() []*corev1.Pod {
 		if n := byName[pod.Status.NominatedNodeName]; n != nil {
 			h = n
 		}
+		if h != nil && p.census.backoffs.unfit[pod] == h.machine {
+			h = nil
+		}
 		switch {
 		case h != nil && (IsPending(pod) || IsUntried(pod) || pod.Status.NominatedNodeName != ""):
 			h.expected = append(h.expected, pod)

@@ -15,6 +15,7 @@ import (
 type wish struct {
 	demand
 	id        int
+	backoff   *shapeBackoff // nil where every machine that was started for such pods took them, or may have
 	priority  int32
 	volumes   podVolumes
 	ports     []hostPort
@@ -64,6 +65,8 @@ type wishes struct {
 	byKey     map[string]*wish
 	byAsk     map[*podAsk]*wish // of pods whose wish hangs on nothing but themselves
 	byApart   map[apartKey]*apartTerms
+	byBackoff map[wishBackoff]*wish
+	backoffs  *launchBackoffs // nil until they are known
 	list      []*wish
 	memo      *Memo
 	key       keyWriter
@@ -73,6 +76,7 @@ func newWishes(s *Snapshot, opt Options, c *census) *wishes {
 	return &wishes{
 		s: s, opt: opt, selectors: newSelectors(s), volumes: newVolumes(s, c.mounts), memo: c.memo, spreads: newDefaultSpreads(s, opt),
 		devices: newDeviceResources(s), avoided: hasAvoidedTaint(s), byKey: map[string]*wish{}, byAsk: map[*podAsk]*wish{}, byApart: map[apartKey]*apartTerms{},
+		byBackoff: map[wishBackoff]*wish{},
 	}
 }
 
@@ -102,7 +106,7 @@ func (w *wishes) ofFacts(f *podFacts) *wish {
 		return &wish{demand: demandOf(&f.pod.Spec), objection: r} // nobody shares that: requests are no part of a wish
 	}
 	if f.mounts || w.spreads.deduces(f.pod) {
-		return w.find(f.pod) // what the pod asks for hangs on other objects
+		return w.backedOff(w.find(f.pod), f) // what the pod asks for hangs on other objects
 	}
 	ask := w.memo.askOf(f)
 	have, ok := w.byAsk[ask]
@@ -110,7 +114,7 @@ func (w *wishes) ofFacts(f *podFacts) *wish {
 		have = w.find(f.pod)
 		w.byAsk[ask] = have
 	}
-	return have
+	return w.backedOff(have, f)
 }
 
 // find is the wish of a pod whose requests make sense.

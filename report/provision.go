@@ -34,6 +34,12 @@ func PoolWithoutTypes(pool *v1.NodePool, reason engine.Reason) Event {
 	}
 }
 
+// PodsNotTaken tells a claim's owner that its machine cannot run pods that it was started for. The pods and the pool are told how
+// it goes on: by the reason for which they wait, and by a condition.
+func PodsNotTaken(f engine.LaunchFinding) Event {
+	return Event{Object: f.Claim, Warning: true, Reason: PodsDidNotFit, Message: fmt.Sprintf("%s (pod %s)", f.Why, f.Pods[0])}
+}
+
 // PassIsSlow tells, about the Lease of the leader, that one of its loops takes longer than a minute for a pass.
 func PassIsSlow(lease *coordinationv1.Lease, loop string) Event {
 	return Event{

@@ -20,6 +20,7 @@ const (
 	InsufficientCapacityError    = "InsufficientCapacityError"
 	LaunchFailed                 = "LaunchFailed" // ours
 	MachineLate                  = "MachineLate"  // ours
+	PodsDidNotFit                = "PodsDidNotFit" // ours
 	SlowPass                     = "SlowPass"     // ours
 	MachineChurn                 = "MachineChurn" // ours
 	UnregisteredTaintMissing     = "UnregisteredTaintMissing"

@@ -11,6 +11,7 @@ const (
 	ReplaceBudgetsAnnotationKey = "tenon.sh/replace-budgets"
 	DeleteBudgetsAnnotationKey  = "tenon.sh/delete-budgets"
 	PaybackAnnotationKey        = "tenon.sh/payback"
+	LaunchBackoffAnnotationKey  = "tenon.sh/launch-backoff" // written by this program
 
 	// On a Pod.
 	MoveWindowAnnotationKey = "tenon.sh/move-window"
@@ -106,6 +107,11 @@ func Annotations() []Annotation {
 		{
 			Key: DisruptionBackoffAnnotationKey, On: "NodeClaim", Ours: true, Values: "JSON: count, last, why, alone, reason",
 			Meaning:    "replacing the node has failed; neither it nor, unless it is alone, drifted nodes of its pool are tried again for a while",
+			Unreadable: "as if it were not there",
+		},
+		{
+			Key: LaunchBackoffAnnotationKey, On: "NodePool", Ours: true, Values: "JSON: for, failures (shape, instanceTypes, count, last, why)",
+			Meaning:    "machines that did not take the pods they were started for: such pods get other instance types, and these again after a while; removing it lets them be tried at once",
 			Unreadable: "as if it were not there",
 		},
 		{

@@ -13,6 +13,7 @@ const (
 	ConditionNotSupported            = "NotSupported" // the pool asks for something this program does not do
 	ConditionPaused                  = "Paused"       // nothing is disrupted as long as anybody has a choice
 	ConditionAnnotationsRead         = "AnnotationsRead"
+	ConditionLaunchesBackedOff       = "LaunchesBackedOff"   // machines did not take the pods they were started for
 	ConditionReplacementsFailing     = "ReplacementsFailing" // nodes are not replaced for a while, because replacements failed
 
 	// Of a NodeClaim.

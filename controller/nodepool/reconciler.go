@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -90,6 +91,7 @@ func (r *Reconciler) reconcile(ctx context.Context, pool *v1.NodePool, claims []
 	v1.SetCondition(changed, v1.ConditionNodeClassReady, ready.Status, ready.Reason, ready.Message, now)
 	r.Health.judge(changed, class, now)
 	noteBackoff(changed, snap)
+	noteLaunches(changed, snap)
 	r.noteUnsupported(ctx, changed)
 	noteRules(changed, snap)
 	return r.write(ctx, pool, changed)
@@ -104,6 +106,17 @@ func noteBackoff(pool *v1.NodePool, snap *engine.Snapshot) {
 		}
 	}
 	v1.RemoveCondition(pool, v1.ConditionReplacementsFailing, snap.Now)
+}
+
+// noteLaunches shows on the pool that its machines did not take pods that they were started for.
+func noteLaunches(pool *v1.NodePool, snap *engine.Snapshot) {
+	failures := engine.LaunchFailures(snap, pool)
+	if len(failures) == 0 {
+		v1.RemoveCondition(pool, v1.ConditionLaunchesBackedOff, snap.Now)
+		return
+	}
+	last := slices.MaxFunc(failures, func(a, b engine.LaunchFailure) int { return a.Last.Compare(b.Last) })
+	v1.SetCondition(pool, v1.ConditionLaunchesBackedOff, metav1.ConditionTrue, "PodsDidNotFit", last.Message(), snap.Now)
 }
 
 func (r *Reconciler) write(ctx context.Context, pool, changed *v1.NodePool) error {

@@ -73,7 +73,7 @@ func (r *Reconciler) Reconcile(ctx context.Context) error {
 	r.Metrics.Planned(name, r.Cluster.Clock.Since(began), waiting(plan), len(plan.Unplaced), invalid(plan))
 	view := newView(snap)
 	r.report(ctx, view, plan)
-	err = errors.Join(r.launch(ctx, view, plan), r.nominate(ctx, snap, view, plan))
+	err = errors.Join(r.backOff(ctx, view, plan), r.launch(ctx, view, plan), r.nominate(ctx, snap, view, plan))
 	return errors.Join(err, r.price(ctx, snap, plan))
 }
 
@@ -118,6 +118,25 @@ func invalid(plan *engine.Plan) int {
 		}
 	}
 	return n
+}
+
+// backOff writes down which machines did not take the pods that they were started for, and tells people.
+func (r *Reconciler) backOff(ctx context.Context, view *view, plan *engine.Plan) error {
+	var errs []error
+	for _, change := range plan.Backoffs {
+		if err := r.Cluster.AnnotatePool(ctx, view.pools[change.NodePool], v1.LaunchBackoffAnnotationKey, change.Text); err != nil {
+			if !cluster.Expected(err) {
+				errs = append(errs, fmt.Errorf("NodePool %s: write down that machines did not take their pods: %w", change.NodePool, err))
+			}
+			continue // told once it is written
+		}
+		for _, found := range change.Found {
+			log.FromContext(ctx).Info("machine did not take its pods", "NodePool", change.NodePool, "NodeClaim", found.Claim.Name,
+				"pods", len(found.Pods), "why", found.Why)
+			r.Recorder.Publish(report.PodsNotTaken(found))
+		}
+	}
+	return errors.Join(errs...)
 }
 
 // launch writes the plan's launches down, several at a time.

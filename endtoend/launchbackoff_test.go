@@ -1,0 +1,79 @@
+package endtoend_test
+
+import (
+	"fmt"
+	"time"
+
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	v1 "tenon.sh/api/v1"
+)
+
+// agentTaint is one that something puts on new nodes, and that their pool does not know of.
+const agentTaint = "tenon.test/agent-not-ready"
+
+// machineTakesNothing has every node of the corner come with a taint.
+func machineTakesNothing(w *world) {
+	w.cornerPool(func(p *v1.NodePool) {
+		p.Spec.Disruption.ConsolidateAfter = v1.DurationOf(0)
+		p.Spec.Template.Spec.Requirements = append(p.Spec.Template.Spec.Requirements,
+			v1.Requirement{Key: corev1.LabelInstanceTypeStable, Operator: v1.In, Values: []string{"m-4x-amd64-linux"}})
+	})
+	w.taintNewNodes()
+	claims := w.openLedger()
+	d := mixed(w.corner, 1, "1", nil)
+	w.settle(d)
+	w.must(w.Create(w, d))
+	w.until(2*time.Minute, func() (bool, string) { return len(w.pods()) == 1, "the Deployment has no pod" })
+	w.event(2*time.Minute, w.pods()[0].Name, "FailedScheduling", agentTaint, "startupTaints", "before")
+	w.until(time.Minute, func() (bool, string) { return len(w.claims()) == 0, "the machine that runs nothing has not gone" })
+	if all := claims.all(w.TB); len(all) != 1 {
+		w.Errorf("%d machines were started, want one", len(all))
+	}
+	w.until(time.Minute, func() (bool, string) {
+		var pool v1.NodePool
+		w.must(w.Get(w, keyOf(w.corner), &pool))
+		return v1.IsTrue(&pool, v1.ConditionLaunchesBackedOff), fmt.Sprintf("the pool does not say it: %+v", pool.Status.Conditions)
+	})
+	w.drift("mended") // the pool starts other machines from now on
+	w.running(1, 2*time.Minute)
+	if all := claims.all(w.TB); len(all) != 2 {
+		w.Errorf("%d machines were started, want two", len(all))
+	}
+}
+
+// taintNewNodes has the API server put the taint on nodes of the corner that are created, as long as the pool has not drifted.
+func (w *world) taintNewNodes() {
+	w.Helper()
+	name := metav1.ObjectMeta{Name: "taint-" + w.corner}
+	policy := &admissionv1.MutatingAdmissionPolicy{ObjectMeta: name, Spec: admissionv1.MutatingAdmissionPolicySpec{
+		MatchConstraints: &admissionv1.MatchResources{
+			ObjectSelector: &metav1.LabelSelector{
+				MatchLabels:      map[string]string{v1.NodePoolLabelKey: w.corner},
+				MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "tenon.test/generation", Operator: metav1.LabelSelectorOpDoesNotExist}},
+			},
+			ResourceRules: []admissionv1.NamedRuleWithOperations{{RuleWithOperations: admissionv1.RuleWithOperations{
+				Operations: []admissionv1.OperationType{admissionv1.Create},
+				Rule:       admissionv1.Rule{APIGroups: []string{""}, APIVersions: []string{"v1"}, Resources: []string{"nodes"}},
+			}}},
+		},
+		ReinvocationPolicy: admissionv1.NeverReinvocationPolicy,
+		Mutations: []admissionv1.Mutation{{PatchType: admissionv1.PatchTypeJSONPatch, JSONPatch: &admissionv1.JSONPatch{
+			Expression: `[JSONPatch{op: "add", path: "/spec/taints/-", value: Object.spec.taints{key: "` + agentTaint + `", effect: "NoSchedule"}}]`,
+		}}},
+	}}
+	binding := &admissionv1.MutatingAdmissionPolicyBinding{ObjectMeta: name, Spec: admissionv1.MutatingAdmissionPolicyBindingSpec{PolicyName: name.Name}}
+	for _, o := range []client.Object{policy, binding} {
+		w.must(w.Create(w, o))
+		w.Cleanup(func() { w.must(w.Delete(w, o)) })
+	}
+	w.until(time.Minute, func() (bool, string) {
+		node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "dry-run", Labels: map[string]string{v1.NodePoolLabelKey: w.corner}}}
+		node.Spec.Taints = []corev1.Taint{{Key: "tenon.test/first", Effect: corev1.TaintEffectNoSchedule}}
+		w.must(w.Create(w, node, client.DryRunAll))
+		return len(node.Spec.Taints) > 1, fmt.Sprintf("the policy does not act yet: %v", node.Spec.Taints)
+	})
+}

@@ -1,0 +1,280 @@
+package engine_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	v1 "tenon.sh/api/v1"
+	"tenon.sh/engine"
+)
+
+// aMachineThatTakesNothing is a machine that was started for a pod, is ready for a few seconds, and is not what was planned.
+func aMachineThatTakesNothing(t *testing.T, differs func(*engine.Snapshot), more ...string) *engine.Snapshot {
+	t.Helper()
+	s := clusterOf(t, append([]string{
+		"pool general",
+		"type two cpu=2 mem=4Gi ephemeral-storage=20Gi zones=a price=0.05",
+		"node n pool=general type=two zone=a age=2m planned=web-1",
+	}, more...)...)
+	ready(s, 5*time.Second)
+	differs(s)
+	return s
+}
+
+func ready(s *engine.Snapshot, ago time.Duration) {
+	for _, c := range s.NodeClaims {
+		v1.GetCondition(c, v1.ConditionInitialized).LastTransitionTime = metav1.NewTime(s.Now.Add(-ago))
+	}
+}
+
+func tainted(key string) func(*engine.Snapshot) {
+	return func(s *engine.Snapshot) {
+		s.Nodes[0].Spec.Taints = append(s.Nodes[0].Spec.Taints, corev1.Taint{Key: key, Effect: corev1.TaintEffectNoSchedule})
+	}
+}
+
+// carryOut writes on the pools what the plan wants written there.
+func carryOut(s *engine.Snapshot, plan *engine.Plan) {
+	for _, b := range plan.Backoffs {
+		for _, pool := range s.NodePools {
+			if pool.Name == b.NodePool {
+				pool.Annotations = map[string]string{v1.LaunchBackoffAnnotationKey: b.Text}
+			}
+		}
+	}
+}
+
+// bought lists the types of the machines that the plan starts.
+func bought(plan *engine.Plan) []string {
+	var out []string
+	for _, l := range plan.Launches {
+		out = append(out, l.InstanceTypes...)
+	}
+	return out
+}
+
+// Whatever keeps a pod off the machine that was started for it, no other machine of the type is started at once: the pod says
+// why, and gets another type where there is one.
+func TestAMachineThatDoesNotTakeItsPodIsNotStartedAgainAtOnce(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name    string
+		differs func(*engine.Snapshot)
+		pod     string
+		why     string
+	}{
+		{"taint", tainted("net.example.com/agent-not-ready"), "pods web x1 cpu=1", "taint net.example.com/agent-not-ready"},
+		{"memory", func(s *engine.Snapshot) {
+			s.Nodes[0].Status.Allocatable[corev1.ResourceMemory] = resource.MustParse("3Gi")
+		}, "pods web x1 mem=3500Mi", "3Gi memory"},
+		{"disk", func(s *engine.Snapshot) {
+			s.Nodes[0].Status.Allocatable[corev1.ResourceEphemeralStorage] = resource.MustParse("3Gi")
+		}, "pods web x1 ephemeral-storage=5Gi", "3Gi ephemeral-storage"},
+		{"label", func(s *engine.Snapshot) { s.Nodes[0].Labels["kubernetes.io/arch"] = "arm64" }, "pods web x1 cpu=1 arch in (amd64)", "label kubernetes.io/arch"},
+		{"zone", func(s *engine.Snapshot) { s.Nodes[0].Labels[corev1.LabelTopologyZone] = "b" }, "pods web x1 cpu=1 zone in (a)", "zone=b instead of a"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			s := aMachineThatTakesNothing(t, c.differs, c.pod)
+			plan := engine.Provision(s, engine.Options{}, nil)
+			if len(plan.Launches) > 0 || len(plan.Unplaced) != 1 {
+				t.Fatalf("launches %v, unplaced %v", plan.Launches, plan.Unplaced)
+			}
+			carryOut(s, plan)
+			s.Nodes, s.NodeClaims = nil, nil
+			gone := engine.Provision(s, engine.Options{}, nil)
+			if len(gone.Launches) > 0 || len(gone.Unplaced) != 1 {
+				t.Fatalf("once the machine is gone: launches %v, unplaced %v", gone.Launches, gone.Unplaced)
+			}
+			reason := gone.Unplaced[0].Reasons[0]
+			if reason.Code != engine.LaunchesBackedOff || !strings.Contains(reason.Message(), c.why) || !strings.Contains(reason.Message(), "(two)") {
+				t.Errorf("the pod says: %v", reason)
+			}
+			if len(plan.Backoffs) != 1 || len(plan.Backoffs[0].Found) != 1 || !strings.Contains(plan.Backoffs[0].Found[0].Why, c.why) {
+				t.Errorf("what is written down: %+v", plan.Backoffs)
+			}
+
+			other := aMachineThatTakesNothing(t, c.differs, c.pod, "type three cpu=3 mem=6Gi ephemeral-storage=20Gi zones=a price=0.09")
+			if got := bought(engine.Provision(other, engine.Options{}, nil)); !slices.Equal(got, []string{"three"}) {
+				t.Errorf("with another type: launches %v, want one of type three", got)
+			}
+		})
+	}
+}
+
+// The machine stays until its pool remembers what it showed: else the next one would be the same.
+func TestAMachineThatDoesNotTakeItsPodStaysUntilItsPoolRemembersThat(t *testing.T) {
+	t.Parallel()
+	s := aMachineThatTakesNothing(t, tainted("example.com/a"), "pods web x1 cpu=1")
+	s.NodePools[0].Spec.Disruption.ConsolidateAfter = v1.DurationOf(0)
+	v1.SetCondition(s.NodeClaims[0], v1.ConditionConsolidatable, metav1.ConditionTrue, "", "", s.Now)
+	plan := engine.Disrupt(s, engine.Options{}, nil)
+	if len(plan.Disruptions) > 0 || len(plan.Kept) != 1 || plan.Kept[0].Reason.Code != engine.PodsExpected {
+		t.Fatalf("before: %+v, kept %+v", plan.Disruptions, plan.Kept)
+	}
+	carryOut(s, engine.Provision(s, engine.Options{}, nil))
+	if plan = engine.Disrupt(s, engine.Options{}, nil); len(plan.Disruptions) != 1 {
+		t.Errorf("after: %+v, kept %+v", plan.Disruptions, plan.Kept)
+	}
+}
+
+// The node is initialized a moment before its claim says so, and nobody waits for that moment.
+func TestAMachineShowsItselfBeforeItsClaimSaysThatItIsReady(t *testing.T) {
+	t.Parallel()
+	s := aMachineThatTakesNothing(t, tainted("example.com/a"), "pods web x1 cpu=1")
+	v1.GetCondition(s.NodeClaims[0], v1.ConditionInitialized).Status = metav1.ConditionUnknown
+	if plan := engine.Provision(s, engine.Options{}, nil); len(plan.Launches) > 0 || len(plan.Backoffs) != 1 {
+		t.Errorf("launches %v, backoffs %+v", plan.Launches, plan.Backoffs)
+	}
+}
+
+// A machine of another type is right as soon as the first one has shown what it is, though that opened a moment ago.
+func TestALaunchInsteadOfAMachineThatDoesNotTakeItsPodIsRight(t *testing.T) {
+	t.Parallel()
+	s := aMachineThatTakesNothing(t, tainted("example.com/a"), "pods web x1 cpu=1", "type three cpu=3 mem=6Gi zones=a price=0.09")
+	plan := engine.Provision(s, engine.Options{}, nil)
+	if r := engine.Check(plan.Launches[0], s); !r.OK() {
+		t.Errorf("the launch is dropped: %v", r)
+	}
+}
+
+// What was learned outlives the node, and each time that it turns out to be so again the wait is twice as long.
+func TestTheWaitDoublesUpToAnHour(t *testing.T) {
+	t.Parallel()
+	s := aMachineThatTakesNothing(t, tainted("example.com/a"), "pods web x1 cpu=1")
+	for _, wait := range []time.Duration{1, 2, 4, 8, 16, 32, 60, 60} {
+		plan := engine.Provision(s, engine.Options{}, nil)
+		if len(plan.Launches) > 0 || len(plan.Backoffs) != 1 || len(plan.Backoffs[0].Found) != 1 {
+			t.Fatalf("launches %v, backoffs %+v", plan.Launches, plan.Backoffs)
+		}
+		carryOut(s, plan)
+		nodes, claims := s.Nodes, s.NodeClaims
+		s.Nodes, s.NodeClaims = nil, nil
+		s.Now = s.Now.Add(wait*time.Minute - time.Second)
+		if plan = engine.Provision(s, engine.Options{}, nil); len(plan.Launches) > 0 || len(plan.Backoffs) > 0 {
+			t.Fatalf("a second before %v min are over: launches %v, backoffs %+v", wait, plan.Launches, plan.Backoffs)
+		}
+		s.Now = s.Now.Add(time.Second)
+		if got := bought(engine.Provision(s, engine.Options{}, nil)); !slices.Equal(got, []string{"two"}) {
+			t.Fatalf("after %v min: launches %v", wait, got)
+		}
+		s.Now = s.Now.Add(time.Minute) // the machine comes, and is the same
+		s.Nodes, s.NodeClaims = nodes, claims
+		claims[0].CreationTimestamp = metav1.NewTime(s.Now.Add(-50 * time.Second))
+		ready(s, 5*time.Second)
+	}
+}
+
+// A pass that looks at the same machine again learns nothing new.
+func TestAMachineThatDidNotTakeItsPodCountsOnce(t *testing.T) {
+	t.Parallel()
+	s := aMachineThatTakesNothing(t, tainted("example.com/a"), "pods web x1 cpu=1")
+	carryOut(s, engine.Provision(s, engine.Options{}, nil))
+	s.Now = s.Now.Add(20 * time.Second)
+	if plan := engine.Provision(s, engine.Options{}, nil); len(plan.Backoffs) > 0 {
+		t.Errorf("written down again: %+v", plan.Backoffs)
+	}
+}
+
+// Of many types none is better than another: after the second the pool waits before it tries the next.
+func TestWhereNoTypeTakesThePodTheNextOneWaitsToo(t *testing.T) {
+	t.Parallel()
+	s := aMachineThatTakesNothing(t, tainted("example.com/a"), "pods web x1 cpu=1", "type three cpu=3 mem=6Gi zones=a price=0.09",
+		"type four cpu=4 mem=8Gi zones=a price=0.12")
+	carryOut(s, engine.Provision(s, engine.Options{}, nil))
+	s.Now = s.Now.Add(30 * time.Second)
+	s.Nodes[0].Labels[corev1.LabelInstanceTypeStable], s.NodeClaims[0].Labels[corev1.LabelInstanceTypeStable] = "three", "three"
+	s.NodeClaims[0].CreationTimestamp = metav1.NewTime(s.Now.Add(-25 * time.Second))
+	ready(s, time.Second)
+	plan := engine.Provision(s, engine.Options{}, nil)
+	carryOut(s, plan)
+	s.Nodes, s.NodeClaims = nil, nil
+	if len(plan.Launches) > 0 || plan.Unplaced[0].Reasons[0].Code != engine.LaunchesBackedOff {
+		t.Fatalf("right after the second: launches %v, unplaced %v", plan.Launches, plan.Unplaced)
+	}
+	s.Now = s.Now.Add(time.Minute)
+	if got := bought(engine.Provision(s, engine.Options{}, nil)); !slices.Equal(got, []string{"four"}) {
+		t.Errorf("a minute later: launches %v, want one of type four", got)
+	}
+}
+
+// What was learned is forgotten where it may not be so any more.
+func TestWhatMachinesDidNotTakeIsForgotten(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name   string
+		change func(*engine.Snapshot)
+	}{
+		{"the pool names the taint", func(s *engine.Snapshot) {
+			s.NodePools[0].Spec.Template.Spec.StartupTaints = []v1.Taint{{Key: "example.com/a", Effect: "NoSchedule"}}
+		}},
+		{"the class wants other machines", func(s *engine.Snapshot) {
+			s.Classes[0].Traits = append(s.Classes[0].Traits, engine.Trait{Key: engine.ImageTrait, Accepts: []string{"ami-2"}})
+		}},
+		{"it is a day ago", func(s *engine.Snapshot) { s.Now = s.Now.Add(24 * time.Hour) }},
+		{"the pod asks for something else", func(s *engine.Snapshot) {
+			s.Pods[0].Spec.Containers[0].Resources.Requests[corev1.ResourceCPU] = resource.MustParse("900m")
+		}},
+		{"nobody can read it", func(s *engine.Snapshot) { s.NodePools[0].Annotations[v1.LaunchBackoffAnnotationKey] = "{" }},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			s := aMachineThatTakesNothing(t, tainted("example.com/a"), "pods web x1 cpu=1")
+			carryOut(s, engine.Provision(s, engine.Options{}, nil))
+			s.Nodes, s.NodeClaims = nil, nil
+			c.change(s)
+			if got := bought(engine.Provision(s, engine.Options{}, nil)); !slices.Equal(got, []string{"two"}) {
+				t.Errorf("launches %v", got)
+			}
+		})
+	}
+}
+
+// A machine of the type that did take such a pod shows that it was not the type.
+func TestAMachineThatTakesThePodClearsItsType(t *testing.T) {
+	t.Parallel()
+	s := aMachineThatTakesNothing(t, tainted("example.com/a"), "pods web x1 cpu=1")
+	carryOut(s, engine.Provision(s, engine.Options{}, nil))
+	s.Now = s.Now.Add(2 * time.Minute)
+	s.Nodes[0].Spec.Taints = nil
+	s.NodeClaims[0].CreationTimestamp = metav1.NewTime(s.Now.Add(-50 * time.Second))
+	ready(s, 5*time.Second)
+	s.Pods[0].Spec.NodeName, s.Pods[0].Status.Phase = s.Nodes[0].Name, corev1.PodRunning
+	plan := engine.Provision(s, engine.Options{}, nil)
+	if len(plan.Backoffs) != 1 || plan.Backoffs[0].Text != "" {
+		t.Errorf("what is written down: %+v", plan.Backoffs)
+	}
+}
+
+// That others took the room, or that the node is in trouble at the moment, says nothing about the type.
+func TestWhatPassesIsNotLearned(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name    string
+		differs func(*engine.Snapshot)
+		more    []string
+	}{
+		{"others took the room", func(*engine.Snapshot) {}, []string{"pods other x1 cpu=1500m node=n"}},
+		{"the node's disk is full", tainted(corev1.TaintNodeDiskPressure), nil},
+		{"somebody closed the node", func(s *engine.Snapshot) { s.Nodes[0].Spec.Unschedulable = true }, nil},
+		{"the node is not ready", func(s *engine.Snapshot) {
+			s.Nodes[0].Status.Conditions[0].Status = corev1.ConditionFalse
+			tainted("example.com/a")(s)
+		}, nil},
+		{"the node is there for long", func(s *engine.Snapshot) { ready(s, time.Hour); tainted("example.com/a")(s) }, nil},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			s := aMachineThatTakesNothing(t, c.differs, append(c.more, "pods web x1 cpu=1")...)
+			if plan := engine.Provision(s, engine.Options{}, nil); len(plan.Backoffs) > 0 {
+				t.Errorf("what is written down: %+v", plan.Backoffs)
+			}
+		})
+	}
+}
