@@ -237,7 +237,7 @@ func offersNoMore(before, after Class) bool {
 // sellsNoMore reports whether the type is the same as before, but that offerings may be sold out.
 func sellsNoMore(before, after InstanceType) bool {
 	return before.Name == after.Name && maps.EqualFunc(before.Labels, after.Labels, slices.Equal[[]string]) &&
-		sameAmounts(before.Capacity, after.Capacity) && sameAmounts(before.Overhead, after.Overhead) && maps.Equal(before.AttachLimits, after.AttachLimits) &&
+		sameAmounts(before.Capacity, after.Capacity) && sameAmounts(before.Overhead, after.Overhead) && maps.Equal(before.AttachLimits, after.AttachLimits) && maps.Equal(before.AttachShared, after.AttachShared) &&
 		slices.EqualFunc(before.Offerings, after.Offerings, func(a, b Offering) bool {
 			return a.Zone == b.Zone && a.CapacityType == b.CapacityType && a.Price == b.Price && (b.SoldOut || !a.SoldOut) &&
 				a.Reservation == b.Reservation && a.Slots >= b.Slots && maps.Equal(a.Labels, b.Labels)

@@ -112,7 +112,7 @@ func (v *volumes) attachedTo(node string, expected *InstanceType, pods []*corev1
 
 func (v *volumes) limitsOf(node string, expected *InstanceType) map[string]int {
 	limits := map[string]int{}
-	maps.Copy(limits, v.ofTypes.of(expected))
+	maps.Copy(limits, v.ofTypes.all(expected))
 	for _, st := range v.stocks {
 		limits[st.name] = st.hosts[v.hostnameOf[node]]
 	}
@@ -154,7 +154,7 @@ func (n *nodeVolumes) free(driver string) int64 {
 
 // freeOn is the same for a new machine of the type.
 func (v *volumes) freeOn(t *InstanceType, driver string) int64 {
-	limit, ok := v.ofTypes.of(t)[driver]
+	limit, ok := v.ofTypes.of(t, driver)
 	if !ok && !isStock(driver) {
 		return capacity.Most
 	}

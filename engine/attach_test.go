@@ -5,7 +5,9 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
 
+	v1 "tenon.sh/api/v1"
 	"tenon.sh/engine/capacity"
 )
 
@@ -205,5 +207,62 @@ func TestRoomForVolumesOnANode(t *testing.T) {
 	unlearned := &volumes{}
 	if unlearned.freeOn(small, ebs) != 2 || unlearned.freeOn(small, "other.example.com") != capacity.Most {
 		t.Error("a new machine does not take as many volumes as its type says")
+	}
+}
+
+func TestWhatNodesSayOfTypesThatNoNodeIsOf(t *testing.T) {
+	t.Parallel()
+	const other = "other.example.com"
+	ref := v1.NodeClassReference{Group: "g", Kind: "k", Name: "c"}
+	types := []InstanceType{
+		{Name: "shared", AttachLimits: map[string]int{ebs: 26}, AttachShared: map[string]int{ebs: 2}},
+		{Name: "large", AttachLimits: map[string]int{ebs: 31}}, {Name: "small", AttachLimits: map[string]int{ebs: 4}}, {Name: "plain"},
+	}
+	pool := &v1.NodePool{}
+	pool.Name, pool.Spec.Template.Spec.NodeClassRef = "p", &ref
+	type node struct {
+		kind, pool, driver string
+		count              int32
+	}
+	for _, c := range []struct {
+		rule                 string
+		nodes                []node
+		driver               string
+		shared, large, small int
+		plain                int // -1 is no limit
+	}{
+		{"no node: the catalog", nil, ebs, 26, 31, 4, -1},
+		{"as much as the catalog says", []node{{"large", "p", ebs, 31}}, ebs, 26, 31, 4, 31},
+		{"less, for interfaces have come", []node{{"shared", "p", ebs, 24}}, ebs, 24, 31, 4, 24},
+		{"less than that", []node{{"shared", "p", ebs, 23}}, ebs, 23, 23, 4, 23},
+		{"less where nothing is shared", []node{{"large", "p", ebs, 30}}, ebs, 26, 30, 4, 30},
+		{"the lowest of several types", []node{{"large", "p", ebs, 20}, {"shared", "p", ebs, 10}}, ebs, 10, 20, 4, 10},
+		{"what most nodes of a type say", []node{{"large", "p", ebs, 20}, {"large", "p", ebs, 20}, {"large", "p", ebs, 3}}, ebs, 20, 20, 4, 20},
+		{"more than the catalog", []node{{"small", "p", ebs, 40}}, ebs, 26, 31, 40, 40},
+		{"of a machine with other disks", []node{{"large", "", ebs, 25}}, ebs, 26, 25, 4, 25},
+		{"a type of which the catalog says nothing", []node{{"plain", "p", ebs, 7}}, ebs, 26, 31, 4, 7},
+		{"a driver of which it says nothing", []node{{"small", "p", other, 9}, {"large", "p", other, 16}}, other, 9, 16, 9, 9},
+		{"no room at all is no lesson", []node{{"large", "p", ebs, 0}}, ebs, 26, 31, 4, -1},
+	} {
+		s := &Snapshot{NodePools: []*v1.NodePool{pool}, Classes: []Class{{Ref: ref, InstanceTypes: types}}}
+		for i, n := range c.nodes {
+			name := fmt.Sprint("n", i)
+			object := &corev1.Node{}
+			object.Name, object.Labels = name, map[string]string{corev1.LabelInstanceTypeStable: n.kind, v1.NodePoolLabelKey: n.pool}
+			csi := &storagev1.CSINode{}
+			csi.Name = name
+			csi.Spec.Drivers = []storagev1.CSINodeDriver{{Name: n.driver, NodeID: name, Allocatable: &storagev1.VolumeNodeResources{Count: &n.count}}}
+			s.Nodes, s.CSINodes = append(s.Nodes, object), append(s.CSINodes, csi)
+		}
+		limits := learnLimits(s, newTypeIndex(s))
+		for i, want := range []int{c.shared, c.large, c.small, c.plain} {
+			got, ok := limits.of(&types[i], c.driver)
+			if !ok {
+				got = -1
+			}
+			if in, listed := limits.all(&types[i])[c.driver]; got != want || listed != ok || ok && in != got {
+				t.Errorf("%s: %s takes %d (%d), want %d", c.rule, types[i].Name, got, in, want)
+			}
+		}
 	}
 }

@@ -5,22 +5,47 @@ import (
 	"maps"
 
 	corev1 "k8s.io/api/core/v1"
+
+	v1 "tenon.sh/api/v1"
 )
 
-// attachLimits says how many volumes machines take of which driver, by type: what a catalog says, and where it says nothing,
-// what drivers report on nodes of the same type. What neither knows has no limit.
-type attachLimits map[string]map[string]int
+// attachLimits says how many volumes machines take of which driver, as far as catalogs or nodes tell.
+type attachLimits struct {
+	// reported is what drivers say on nodes, by instance type and driver: the number that most nodes of the type have, of several
+	// the lowest.
+	reported map[string]map[string]int
+	// lowest is the lowest of these numbers, by driver. told is the same of the types that the catalog has a higher number of:
+	// whoever runs the driver has told it how many volumes to take.
+	lowest, told map[string]int
+}
 
-// learnLimits reads what drivers report: of each type the number that most nodes have, of several the lowest. A node on which
-// no volume has room at all says nothing of others.
-func learnLimits(s *Snapshot) attachLimits {
+// learnLimits reads what drivers report. A node on which no volume has room at all says nothing of others.
+func learnLimits(s *Snapshot, types typeIndex) attachLimits {
+	if s.limits != nil {
+		return *s.limits
+	}
+	l := attachLimits{reported: map[string]map[string]int{}, lowest: map[string]int{}, told: map[string]int{}}
+	if len(s.CSINodes) == 0 {
+		return l
+	}
 	type report struct {
 		kind, driver string
 		count        int
 	}
-	kinds := make(map[string]string, len(s.Nodes))
+	pools, kinds, sold := poolsByName(s), make(map[string]string, len(s.Nodes)), map[string]map[*InstanceType]bool{}
 	for _, n := range s.Nodes {
-		kinds[n.Name] = n.Labels[corev1.LabelInstanceTypeStable]
+		kind := n.Labels[corev1.LabelInstanceTypeStable]
+		kinds[n.Name] = kind
+		pool := pools[n.Labels[v1.NodePoolLabelKey]]
+		if pool == nil {
+			continue
+		}
+		if t := types.find(pool.Spec.Template.Spec.NodeClassRef, kind); t != nil {
+			if sold[kind] == nil {
+				sold[kind] = map[*InstanceType]bool{}
+			}
+			sold[kind][t] = true
+		}
 	}
 	seen := map[report]int{}
 	for _, n := range s.CSINodes {
@@ -30,29 +55,76 @@ func learnLimits(s *Snapshot) attachLimits {
 			}
 		}
 	}
-	out := attachLimits{}
 	for r, n := range seen {
-		if out[r.kind] == nil {
-			out[r.kind] = map[string]int{}
+		if l.reported[r.kind] == nil {
+			l.reported[r.kind] = map[string]int{}
 		}
-		have := out[r.kind][r.driver]
+		have := l.reported[r.kind][r.driver]
 		if most := seen[report{r.kind, r.driver, have}]; cmp.Or(cmp.Compare(n, most), cmp.Compare(have, r.count)) > 0 {
-			out[r.kind][r.driver] = r.count
+			l.reported[r.kind][r.driver] = r.count
 		}
 	}
-	return out
+	for kind, counts := range l.reported {
+		for driver, count := range counts {
+			keepLower(l.lowest, driver, count)
+			if isTold(sold[kind], driver, count) {
+				keepLower(l.told, driver, count)
+			}
+		}
+	}
+	return l
 }
 
-// of is, by driver, how many volumes a machine of the type takes; nil for no type.
-func (l attachLimits) of(t *InstanceType) map[string]int {
+// isTold reports whether a driver on nodes of these types would say more by itself. It may say less than the catalog does for
+// what else is attached where its volumes would be.
+func isTold(types map[*InstanceType]bool, driver string, count int) bool {
+	known := false
+	for t := range types {
+		limit, ok := t.AttachLimits[driver]
+		if ok && count >= limit-t.AttachShared[driver] {
+			return false
+		}
+		known = known || ok
+	}
+	return known
+}
+
+func keepLower(list map[string]int, driver string, count int) {
+	if have, ok := list[driver]; !ok || count < have {
+		list[driver] = count
+	}
+}
+
+// of is how many volumes of the driver a machine of the type takes; false if there is no limit. What nodes of the type say comes
+// first, then what the catalog says, or less if the driver was told so. A driver that counts its volumes elsewhere is not without
+// a limit where nothing else is known.
+func (l *attachLimits) of(t *InstanceType, driver string) (int, bool) {
+	if n, ok := l.reported[t.Name][driver]; ok {
+		return n, true
+	}
+	n, ok := t.AttachLimits[driver]
+	if !ok {
+		n, ok = l.lowest[driver]
+		return n, ok
+	}
+	if told, ok := l.told[driver]; ok {
+		n = min(n, told)
+	}
+	return n, true
+}
+
+// all is the same for every driver with a limit; nil for no type.
+func (l *attachLimits) all(t *InstanceType) map[string]int {
 	if t == nil {
 		return nil
 	}
-	learned := l[t.Name]
-	if len(learned) == 0 {
-		return t.AttachLimits
+	out := maps.Clone(l.lowest)
+	if out == nil {
+		out = map[string]int{}
 	}
-	out := maps.Clone(learned)
 	maps.Copy(out, t.AttachLimits)
+	for driver := range out {
+		out[driver], _ = l.of(t, driver)
+	}
 	return out
 }

@@ -38,7 +38,8 @@ type predictor struct {
 }
 
 func newPredictor(s *Snapshot, memo *Memo) *predictor {
-	p := &predictor{snapshot: s, types: memo.typesOf(s), drivers: driversSeen(s), features: featuresSeen(s), limits: learnLimits(s)}
+	p := &predictor{snapshot: s, types: memo.typesOf(s), drivers: driversSeen(s), features: featuresSeen(s)}
+	p.limits = learnLimits(s, p.types)
 	p.sources = topologySources(s, p.drivers)
 	return p
 }
@@ -61,7 +62,7 @@ func (p *predictor) launch(l *Launch, id OfferingID) (*corev1.Node, *storagev1.C
 	maps.Copy(labels, machineLabels(kind, id, l.Requirements))
 	m := prediction{
 		name: l.Name + "-" + id.Zone, labels: labels, taints: v1.CoreTaints(pool.Spec.Template.Spec.Taints),
-		capacity: kind.Capacity, allocatable: kind.Allocatable(), attach: p.limits.of(kind),
+		capacity: kind.Capacity, allocatable: kind.Allocatable(), attach: p.limits.all(kind),
 	}
 	return p.objects(&m)
 }
@@ -75,7 +76,7 @@ func (p *predictor) claim(claim *v1.NodeClaim) (*corev1.Node, *storagev1.CSINode
 	m.labels[v1.RegisteredLabelKey], m.labels[v1.InitializedLabelKey] = "true", "true"
 	if isLaunched(claim) {
 		if kind := p.types.find(claim.Spec.NodeClassRef, claim.Labels[corev1.LabelInstanceTypeStable]); kind != nil {
-			m.attach = p.limits.of(kind)
+			m.attach = p.limits.all(kind)
 		}
 		return p.objects(&m)
 	}
@@ -86,7 +87,7 @@ func (p *predictor) claim(claim *v1.NodeClaim) (*corev1.Node, *storagev1.CSINode
 	}
 	id := OfferingID{kind.Name, offering.Zone, offering.CapacityType, offering.Reservation}
 	maps.Copy(m.labels, machineLabels(kind, id, claim.Spec.Requirements))
-	m.capacity, m.allocatable, m.attach = kind.Capacity, kind.Allocatable(), p.limits.of(kind)
+	m.capacity, m.allocatable, m.attach = kind.Capacity, kind.Allocatable(), p.limits.all(kind)
 	return p.objects(&m)
 }
 

@@ -51,6 +51,9 @@ type Snapshot struct {
 	// Zones are the time zones of TimeZones, by name, as far as there are such. They are loaded outside: the engine reads no
 	// files.
 	Zones map[string]*time.Location `json:"-"`
+
+	// limits is what drivers reported on nodes that have been taken out since, nil if none have.
+	limits *attachLimits
 }
 
 // Class is one node class as its provider sees it.
@@ -112,6 +115,9 @@ type InstanceType struct {
 	// AttachLimits says, by CSI driver, how many volumes a machine of this type takes; a driver that is not named has no
 	// known limit.
 	AttachLimits map[string]int `json:"attachLimits,omitempty"`
+	// AttachShared says, by CSI driver, how many of these places other things may take on a running machine: network interfaces,
+	// for example. A driver that reports so many less was not told to.
+	AttachShared map[string]int `json:"attachShared,omitempty"`
 	// Offerings lists where and how the type is sold.
 	Offerings []Offering `json:"offerings"`
 }

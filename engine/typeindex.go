@@ -37,6 +37,7 @@ func (x typeIndex) find(class *v1.NodeClassReference, name string) *InstanceType
 type offer struct {
 	catalogs []soldBy
 	types    typeIndex
+	drivers  []string // of which some type takes only so many volumes
 	prices   *PriceBook
 }
 
@@ -61,7 +62,7 @@ func (m *Memo) offerOf(s *Snapshot) *offer {
 		return m.offer
 	}
 	types := newTypeIndex(s)
-	out := &offer{catalogs: catalogs, types: types, prices: newPriceBook(s, types)}
+	out := &offer{catalogs: catalogs, types: types, drivers: limitedDrivers(s), prices: newPriceBook(s, types)}
 	if m != nil {
 		m.offer = out
 		for _, f := range m.nodes { // what was sold before is not kept for nodes that nobody asks for any more
@@ -74,3 +75,16 @@ func (m *Memo) offerOf(s *Snapshot) *offer {
 }
 
 func (m *Memo) typesOf(s *Snapshot) typeIndex { return m.offerOf(s).types }
+
+// limitedDrivers are those of which some type takes only so many volumes, in order.
+func limitedDrivers(s *Snapshot) []string {
+	drivers := map[string]bool{}
+	for i := range s.Classes {
+		for j := range s.Classes[i].InstanceTypes {
+			for driver := range s.Classes[i].InstanceTypes[j].AttachLimits {
+				drivers[driver] = true
+			}
+		}
+	}
+	return sortedKeys(drivers)
+}

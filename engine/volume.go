@@ -83,8 +83,9 @@ type podVolumes struct {
 	Disks []disk
 }
 
-// newVolumes indexes what the snapshot says about volumes; pods are those of its pods that have any.
-func newVolumes(s *Snapshot, pods []*corev1.Pod) *volumes {
+// newVolumes indexes what the snapshot says about volumes; pods are those of its pods that have any, and sold what its
+// classes sell.
+func newVolumes(s *Snapshot, pods []*corev1.Pod, sold *offer) *volumes {
 	v := &volumes{
 		snapshot:    s,
 		waiting:     map[claimID]int{},
@@ -116,10 +117,10 @@ func newVolumes(s *Snapshot, pods []*corev1.Pod) *volumes {
 		}
 	}
 	v.indexStorage(s)
-	v.indexLimits(s)
 	if len(pods) > 0 {
-		v.ofTypes = learnLimits(s)
+		v.ofTypes = learnLimits(s, sold.types)
 	}
+	v.indexLimits(s, sold.drivers)
 	v.indexSupplies()
 	v.indexStocks(s)
 	for _, pod := range pods {
@@ -157,19 +158,19 @@ func newerClass(a, b *storagev1.StorageClass) bool {
 	return a.Name < b.Name
 }
 
-func (v *volumes) indexLimits(s *Snapshot) {
+// indexLimits notes of which drivers some machine takes only so many volumes; drivers are those of which the catalogs say so.
+func (v *volumes) indexLimits(s *Snapshot, drivers []string) {
+	for _, driver := range drivers {
+		v.limited[driver] = true
+	}
+	for driver := range v.ofTypes.lowest {
+		v.limited[driver] = true
+	}
 	for _, n := range s.CSINodes {
 		v.csiNodes[n.Name] = n
 		for _, d := range n.Spec.Drivers {
 			if d.Allocatable != nil && d.Allocatable.Count != nil {
 				v.limited[d.Name] = true
-			}
-		}
-	}
-	for i := range s.Classes {
-		for j := range s.Classes[i].InstanceTypes {
-			for driver := range s.Classes[i].InstanceTypes[j].AttachLimits {
-				v.limited[driver] = true
 			}
 		}
 	}

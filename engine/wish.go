@@ -74,7 +74,7 @@ type wishes struct {
 
 func newWishes(s *Snapshot, opt Options, c *census) *wishes {
 	return &wishes{
-		s: s, opt: opt, selectors: newSelectors(s), volumes: newVolumes(s, c.mounts), memo: c.memo, spreads: newDefaultSpreads(s, opt),
+		s: s, opt: opt, selectors: newSelectors(s), volumes: newVolumes(s, c.mounts, c.memo.offerOf(s)), memo: c.memo, spreads: newDefaultSpreads(s, opt),
 		devices: newDeviceResources(s), avoided: hasAvoidedTaint(s), byKey: map[string]*wish{}, byAsk: map[*podAsk]*wish{}, byApart: map[apartKey]*apartTerms{},
 		byBackoff: map[wishBackoff]*wish{},
 	}

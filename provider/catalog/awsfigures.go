@@ -82,10 +82,11 @@ func (r *figureReader) read() (f size.Figures, price float64) {
 		EBSMbps: r.number(10), NetworkMbps: int64(r.number(11)), IPv4PerENI: r.number(13), BranchENIs: r.number(14),
 		OnDemand: true, Spot: true, Untold: true,
 	}
+	f.SetVolumes(r.number(17), r.text(18) == "dedicated")
 	f.NVMeGB = f.StoreGB
 	f.ENA = f.Hypervisor != "xen"
 	f.Cards = cards(r.number(12), r.number(15), r.number(16))
-	for _, extra := range r.words[min(len(r.words), 17):] {
+	for _, extra := range r.words[min(len(r.words), 19):] {
 		kind, values, _ := strings.Cut(extra, "=")
 		r.device(&f, kind, figureReader{words: strings.Split(values, "/")})
 	}

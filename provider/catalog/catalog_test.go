@@ -136,6 +136,12 @@ func TestAWSCatalogHasTheFiguresOfItsNodes(t *testing.T) {
 		"karpenter.k8s.aws/instance-accelerator-manufacturer": "aws", "karpenter.k8s.aws/instance-accelerator-count": "1"})
 	wantQuantities(t, inf2, inf2.Capacity, map[corev1.ResourceName]string{"aws.amazon.com/neuron": "1", "aws.amazon.com/neuroncore": "2"})
 
+	if got := m5.AttachLimits; !reflect.DeepEqual(got, map[string]int{"ebs.csi.aws.com": 26}) {
+		t.Errorf("m5.xlarge takes volumes %v", got)
+	}
+	if got := find(t, types, "m7i.24xlarge"); got.AttachLimits["ebs.csi.aws.com"] != 63 || got.AttachShared != nil {
+		t.Errorf("m7i.24xlarge takes volumes %v, shared %v", got.AttachLimits, got.AttachShared)
+	}
 	if got := find(t, types, "m5.metal").Labels["karpenter.k8s.aws/instance-hypervisor"]; !slices.Equal(got, []string{""}) {
 		t.Errorf("the hypervisor of bare metal is %q", got)
 	}

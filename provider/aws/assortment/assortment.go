@@ -75,20 +75,34 @@ func (w words) share(values []string) []string {
 	return w[values[0]]
 }
 
-// Size is what a node of a type has, and what it keeps back.
-type Size struct{ Capacity, Overhead corev1.ResourceList }
+// Size is what a node of a type has, and what it keeps back; and how many volumes it takes, as engine.InstanceType says it.
+type Size struct {
+	Capacity, Overhead corev1.ResourceList
+	Attach, Shared     map[string]int
+}
 
 // Sizes are those of every type, in their order. The calculator may be nil, see size.Computed; learned is the memory that nodes
 // were seen to have, by type. The error says why one cannot be told.
 func Sizes(types []size.Figures, settings *size.Settings, calculator *expression.Calculator, learned map[string]int64) ([]Size, error) {
 	out := make([]Size, len(types))
+	counts := map[int]map[string]int{} // maps that many types share
+	ofEBS := func(n int) map[string]int {
+		if counts[n] == nil {
+			counts[n] = map[string]int{size.EBSDriver: n}
+		}
+		return counts[n]
+	}
 	for i := range types {
 		f := &types[i]
 		computed, _, err := f.Computed(settings, calculator)
 		if err != nil {
 			return nil, err
 		}
-		out[i] = Size{f.Capacity(computed, learned[f.Name]), f.Overhead(computed)}
+		limit, shared := f.AttachLimit(computed)
+		out[i] = Size{f.Capacity(computed, learned[f.Name]), f.Overhead(computed), ofEBS(limit), nil}
+		if shared > 0 {
+			out[i].Shared = ofEBS(shared)
+		}
 	}
 	return out, nil
 }
@@ -136,7 +150,8 @@ func Select(types []size.Figures, demands *size.Demands, kinds []images.Requirem
 		}
 		if offerings := sold(i); len(offerings) > 0 {
 			out = append(out, engine.InstanceType{
-				Name: f.Name, Labels: labels[i], Capacity: sizes[i].Capacity, Overhead: sizes[i].Overhead, Offerings: offerings,
+				Name: f.Name, Labels: labels[i], Capacity: sizes[i].Capacity, Overhead: sizes[i].Overhead,
+				AttachLimits: sizes[i].Attach, AttachShared: sizes[i].Shared, Offerings: offerings,
 			})
 		}
 	}

@@ -66,6 +66,7 @@ func readDisks(f *size.Figures, store ec2types.InstanceStorageInfo, ebs ec2types
 	if ebs.EbsOptimizedSupport == ec2types.EbsOptimizedSupportDefault && ebs.EbsOptimizedInfo != nil {
 		f.EBSMbps = int(aws.ToInt32(ebs.EbsOptimizedInfo.MaximumBandwidthInMbps))
 	}
+	f.SetVolumes(int(aws.ToInt32(ebs.MaximumEbsAttachments)), ebs.AttachmentLimitType == ec2types.AttachmentLimitTypeDedicated)
 }
 
 func readNetwork(f *size.Figures, n ec2types.NetworkInfo) {

@@ -27,8 +27,13 @@ type Figures struct {
 	// StoreGB is the size of the disks that are in the machine, NVMeGB the same unless they are older than NVMe.
 	StoreGB, NVMeGB int64
 	EBSMbps         int
-	NetworkMbps     int64
-	BranchENIs      int
+	// Volumes is how many volumes of EBS the machine takes besides its first network interface, 0 if EC2 does not say. Dedicated
+	// means that further interfaces take no places of them.
+	Volumes   int
+	Dedicated bool
+
+	NetworkMbps int64
+	BranchENIs  int
 
 	// Cards holds the number of interfaces that each network card takes.
 	Cards       []int

@@ -18,6 +18,8 @@ type Settings struct {
 	Kubelet kubelet.Managed
 	// Disk is what pods have on the volume that the kubelet works on.
 	Disk resource.Quantity
+	// Volumes is how many volumes of EBS a machine is started with.
+	Volumes int
 	// RAID0 gives pods the machine's own disks instead.
 	RAID0 bool
 	// Interfaces are the network interfaces that the class asks for; nil leaves them to us.
@@ -35,6 +37,7 @@ func SettingsOf(class *awsv1.EC2NodeClass, managed kubelet.Managed, memoryOverhe
 		Family:         family,
 		Kubelet:        managed,
 		Disk:           disk(family, class.Spec.BlockDeviceMappings),
+		Volumes:        volumes(family, class.Spec.BlockDeviceMappings),
 		RAID0:          class.Spec.InstanceStorePolicy != nil && *class.Spec.InstanceStorePolicy == "RAID0",
 		Interfaces:     class.Spec.NetworkInterfaces,
 		MemoryOverhead: memoryOverhead,
@@ -44,8 +47,8 @@ func SettingsOf(class *awsv1.EC2NodeClass, managed kubelet.Managed, memoryOverhe
 
 // What an image of a family understands.
 type family struct {
-	// device is the volume that the kubelet works on, and diskGiB its size by default.
-	device  string
+	// devices are the volumes of the image; the kubelet works on the last of them, whose size is diskGiB by default.
+	devices []string
 	diskGiB int64
 	// perInterface means that pods get addresses of the machine's interfaces, which bounds their number.
 	perInterface bool
@@ -57,13 +60,13 @@ type family struct {
 func familyOf(name string) family {
 	switch name {
 	case awsv1.FamilyAL2, awsv1.FamilyAL2023:
-		return family{"/dev/xvda", 20, true, true, true}
+		return family{[]string{"/dev/xvda"}, 20, true, true, true}
 	case awsv1.FamilyBottlerocket:
-		return family{"/dev/xvdb", 20, true, false, false}
+		return family{[]string{"/dev/xvda", "/dev/xvdb"}, 20, true, false, false}
 	case awsv1.FamilyCustom:
-		return family{"", 20, true, true, true}
+		return family{nil, 20, true, true, true}
 	}
-	return family{"/dev/sda1", 50, false, false, true}
+	return family{[]string{"/dev/sda1"}, 50, false, false, true}
 }
 
 // disk is the size of the volume that the kubelet works on: the one that is marked, or else the family's own. With images
@@ -87,11 +90,29 @@ func disk(name string, mappings []awsv1.BlockDeviceMapping) resource.Quantity {
 		}
 	}
 	for _, m := range mappings {
-		if q := sizeOf(m); q != nil && m.DeviceName != nil && own.device != "" && *m.DeviceName == own.device {
+		if q := sizeOf(m); q != nil && m.DeviceName != nil && len(own.devices) > 0 && *m.DeviceName == own.devices[len(own.devices)-1] {
 			return *q
 		}
 	}
 	return *resource.NewQuantity(own.diskGiB<<30, resource.BinarySI)
+}
+
+// volumes counts those that a machine is started with: the image's, the first of which it boots from, and those that the class
+// adds. With images of unknown make one of the usual names, or else none of the class's, is what the machine boots from.
+func volumes(name string, mappings []awsv1.BlockDeviceMapping) int {
+	all := map[string]bool{}
+	for _, device := range familyOf(name).devices {
+		all[device] = true
+	}
+	for _, m := range mappings {
+		if m.EBS != nil && m.DeviceName != nil {
+			all[*m.DeviceName] = true
+		}
+	}
+	if name == awsv1.FamilyCustom && !all["/dev/xvda"] && !all["/dev/sda1"] {
+		return len(all) + 1
+	}
+	return len(all)
 }
 
 // efaOnly counts the interfaces that carry no IP traffic: all, and those on the first card.

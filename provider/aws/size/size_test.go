@@ -20,6 +20,7 @@ import (
 	"tenon.sh/provider/aws/kubelet"
 	"tenon.sh/provider/aws/market"
 	"tenon.sh/provider/aws/size"
+	"tenon.sh/provider/catalog"
 )
 
 func TestMain(m *testing.M) { os.Exit(awstest.Run(m)) }
@@ -203,6 +204,94 @@ func TestWhatANodeHas(t *testing.T) {
 	} {
 		f := types[test.kind]
 		is(t, test.kind+" "+test.family, f.Capacity(settings(t, test.family, "", test.change, 0, 0), 0), test.resource, test.want)
+	}
+}
+
+func TestHowManyVolumesANodeTakes(t *testing.T) {
+	t.Parallel()
+	types := figures(t, "m5.large", "m7i.large", "c4.large", "c5d.24xlarge", "d3.8xlarge", "c5.metal", "c8gb.metal-24xl")
+	types["new.large"] = size.Figures{Name: "new.large", Hypervisor: "nitro", Cards: []int{4}}
+	disks := func(devices ...string) func(*awsv1.EC2NodeClass) {
+		return func(c *awsv1.EC2NodeClass) {
+			for _, d := range devices {
+				c.Spec.BlockDeviceMappings = append(c.Spec.BlockDeviceMappings, awsv1.BlockDeviceMapping{DeviceName: &d, EBS: &awsv1.BlockDevice{}})
+			}
+		}
+	}
+	interfaces := func(n int) func(*awsv1.EC2NodeClass) {
+		return func(c *awsv1.EC2NodeClass) { c.Spec.NetworkInterfaces = make([]awsv1.NetworkInterface, n) }
+	}
+	store := func(c *awsv1.EC2NodeClass) {
+		c.Spec.BlockDeviceMappings = []awsv1.BlockDeviceMapping{{DeviceName: aws.String("/dev/xvdz")}}
+	}
+	for _, test := range []struct {
+		rule, kind, family string
+		change             func(*awsv1.EC2NodeClass)
+		limit, shared      int
+	}{
+		{"what the machine boots from is one; two more interfaces can come", "m5.large", "AL2023", nil, 26, 2},
+		{"places of its own are not shared", "m7i.large", "AL2023", nil, 31, 0},
+		{"Bottlerocket has two volumes", "m5.large", "Bottlerocket", nil, 25, 2},
+		{"it has both if the class names one", "m5.large", "Bottlerocket", disks("/dev/xvdb"), 25, 2},
+		{"a volume of the class", "m5.large", "AL2023", disks("/dev/xvda", "/dev/sdf", "/dev/sdg"), 24, 2},
+		{"what the machine boots from need not be named", "m5.large", "AL2023", disks("/dev/sdf"), 25, 2},
+		{"a disk of the machine is no volume", "m5.large", "AL2023", store, 26, 2},
+		{"Windows", "m5.large", "Windows2022", disks("/dev/sda1"), 26, 2},
+		{"an image of unknown make boots from one too", "m5.large", "Custom", nil, 26, 2},
+		{"and from a volume of the usual name", "m5.large", "Custom", disks("/dev/sda1", "/dev/sdf"), 25, 2},
+		{"or from another", "m5.large", "Custom", disks("/dev/sdf"), 25, 2},
+		{"further interfaces of the class take places", "m5.large", "AL2023", interfaces(3), 24, 0},
+		{"where they are shared", "m7i.large", "AL2023", interfaces(3), 31, 0},
+		{"disks of the machine are counted by EC2", "c5d.24xlarge", "AL2023", nil, 22, 14},
+		{"as few as EC2 says", "d3.8xlarge", "AL2023", nil, 2, 1},
+		{"one at least", "d3.8xlarge", "AL2023", disks("/dev/sdf", "/dev/sdg", "/dev/sdh"), 1, 0},
+		{"Xen", "c4.large", "AL2023", nil, 38, 0},
+		{"no hypervisor", "c5.metal", "AL2023", nil, 30, 14},
+		{"no hypervisor, and places of its own", "c8gb.metal-24xl", "AL2023", nil, 38, 0},
+		{"nothing is known", "new.large", "AL2023", nil, 26, 3},
+	} {
+		f := types[test.kind]
+		if limit, shared := f.AttachLimit(settings(t, test.family, "", test.change, 0, 0)); limit != test.limit || shared != test.shared {
+			t.Errorf("%s: %s takes %d and shares %d, want %d and %d", test.rule, test.kind, limit, shared, test.limit, test.shared)
+		}
+	}
+}
+
+// EC2 calls places of some types shared that are not: what is built in has been set right.
+func TestWhatEC2SaysOfVolumesIsWhatIsBuiltIn(t *testing.T) {
+	t.Parallel()
+	pages := ec2.NewDescribeInstanceTypesPaginator(ec2.NewFromConfig(awstest.New(t).Config()), &ec2.DescribeInstanceTypesInput{})
+	live, called := map[string]size.Figures{}, map[string]ec2types.AttachmentLimitType{}
+	for pages.HasMorePages() {
+		page, err := pages.NextPage(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range page.InstanceTypes {
+			f := market.FiguresOf(&page.InstanceTypes[i], nil)
+			live[f.Name], called[f.Name] = f, page.InstanceTypes[i].EbsInfo.AttachmentLimitType
+		}
+	}
+	compared, corrected := 0, 0
+	builtIn, _ := catalog.BuiltIn()
+	for _, f := range builtIn {
+		if f.Volumes == 0 {
+			t.Errorf("%s: nothing is built in", f.Name)
+		}
+		of, known := live[f.Name]
+		if !known {
+			continue
+		}
+		compared++
+		if of.Volumes != f.Volumes || of.Dedicated != f.Dedicated {
+			t.Errorf("%s: EC2 says %d, dedicated: %v; built in are %d and %v", f.Name, of.Volumes, of.Dedicated, f.Volumes, f.Dedicated)
+		}
+		if f.Dedicated && called[f.Name] == ec2types.AttachmentLimitTypeShared {
+			corrected++
+		}
+	}
+	if compared < 1200 || corrected == 0 {
+		t.Errorf("%d types compared, %d of them called shared that are not", compared, corrected)
 	}
 }
 

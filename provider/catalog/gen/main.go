@@ -1,13 +1,16 @@
-// Command gen makes data/aws.txt, the figures of the built-in "aws" catalog, from a table of instance types in CSV:
+// Command gen makes data/aws.txt, the figures of the built-in "aws" catalog, from tables in CSV, of instance types and of how many
+// volumes they take:
 //
-//	go run ./provider/catalog/gen < aws-instance-types.csv > provider/catalog/data/aws.txt
+//	go run ./provider/catalog/gen aws-instance-types.csv aws-ebs-attachments.csv > provider/catalog/data/aws.txt
 //
-// It only shortens: every type of the table is there, one without a price has a dash. What the figures mean for a node is
+// It only shortens: every type of the first table is there, one without a price has a dash. What the figures mean for a node is
 // worked out in provider/aws/size.
 package main
 
 import (
+	"bytes"
 	"encoding/csv"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -20,7 +23,7 @@ import (
 var columns = []string{
 	"instance_type", "on_demand_usd_hour_us_east_1", "arch", "cpu_manufacturer", "vcpus", "memory_mib", "clock_mhz",
 	"hypervisor", "encryption_in_transit", "local_nvme_gb", "ebs_bandwidth_mbps", "network_bandwidth_mbps",
-	"default_card_enis", "ipv4_per_eni", "branch_enis", "max_enis", "network_cards",
+	"default_card_enis", "ipv4_per_eni", "branch_enis", "max_enis", "network_cards", "max_attachments", "limit_type",
 }
 
 // extras are the figures that few types have. Each becomes one word, "gpu=1/t4/nvidia/16384".
@@ -32,32 +35,68 @@ var extras = map[string][]string{
 }
 
 func main() {
-	if err := convert(os.Stdin, os.Stdout); err != nil {
+	if err := run(os.Args[1:], os.Stdout); err != nil {
 		fmt.Fprintln(os.Stderr, "gen:", err)
 		os.Exit(1)
 	}
 }
 
-func convert(in io.Reader, out io.Writer) error {
-	rows, err := csv.NewReader(in).ReadAll()
+func run(names []string, out io.Writer) error {
+	if len(names) != 2 {
+		return errors.New("name two tables: of instance types, and of how many volumes they take")
+	}
+	var tables []io.Reader
+	for _, name := range names {
+		text, err := os.ReadFile(name)
+		if err != nil {
+			return err
+		}
+		tables = append(tables, bytes.NewReader(text))
+	}
+	return convert(tables[0], tables[1], out)
+}
+
+func convert(types, attachments io.Reader, out io.Writer) error {
+	rows, err := read(types)
 	if err != nil {
 		return fmt.Errorf("read the table of instance types: %w", err)
 	}
-	if len(rows) < 2 {
-		return fmt.Errorf("read the table of instance types: there is no row")
+	volumes, err := read(attachments)
+	if err != nil {
+		return fmt.Errorf("read the table of how many volumes they take: %w", err)
+	}
+	byName := map[string]map[string]string{}
+	for _, row := range volumes {
+		byName[row["instance_type"]] = row
 	}
 	lines := []string{}
-	for _, row := range rows[1:] {
-		field := map[string]string{}
-		for i, name := range rows[0] {
-			field[name] = row[i]
-		}
-		lines = append(lines, line(field))
+	for _, row := range rows {
+		maps.Copy(row, byName[row["instance_type"]])
+		lines = append(lines, line(row))
 	}
 	slices.Sort(lines)
 	_, err = fmt.Fprintf(out, "# %s [%s]\n%s\n", strings.Join(columns, " "),
 		strings.Join(slices.Sorted(maps.Keys(extras)), " "), strings.Join(lines, "\n"))
 	return err
+}
+
+// read returns the rows of a table by the names in its first one.
+func read(in io.Reader) (out []map[string]string, err error) {
+	rows, err := csv.NewReader(in).ReadAll()
+	if err != nil {
+		return nil, err
+	}
+	if len(rows) < 2 {
+		return nil, errors.New("there is no row")
+	}
+	for _, row := range rows[1:] {
+		field := map[string]string{}
+		for i, name := range rows[0] {
+			field[name] = row[i]
+		}
+		out = append(out, field)
+	}
+	return out, nil
 }
 
 func line(field map[string]string) string {
