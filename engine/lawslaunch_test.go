@@ -94,6 +94,7 @@ func TestLawMachinesThatAreNotWhatTheCatalogSaysAreNotStartedForEver(t *testing.
 						running++
 					}
 				}
+				t.Logf("%d types, %d shapes: %d of %d machines were started in vain", kinds, shapes, vain, started)
 				switch {
 				case all && (vain > most*shapes || running > 0):
 					t.Errorf("%d types, %d shapes: %d machines were started in vain, at most %d are right; %d pods run", kinds, shapes, vain, most*shapes, running)
