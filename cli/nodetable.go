@@ -85,8 +85,11 @@ func newNodeTable(s *engine.Snapshot, plan *engine.Plan) *nodeTable {
 			continue
 		}
 		row := nodeRow{Node: c.Name, Created: c.CreationTimestamp, State: "starting"}
-		if c.DeletionTimestamp != nil {
+		switch {
+		case c.DeletionTimestamp != nil:
 			row.State = "leaving"
+		case engine.HasJoined(c):
+			row.State = "node gone"
 		}
 		row.CPU.Allocatable, row.Memory.Allocatable = amountOf(c.Status.Allocatable, corev1.ResourceCPU), amountOf(c.Status.Allocatable, corev1.ResourceMemory)
 		row.describe(c.Labels, c, prices)

@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	v1 "tenon.sh/api/v1"
+	"tenon.sh/engine"
 	"tenon.sh/provider"
 )
 
@@ -31,18 +32,30 @@ func claims(p *Picture) []provider.Finding {
 	}
 	for _, c := range p.Snapshot.NodeClaims {
 		object := "NodeClaim " + c.Name
-		age := p.Now.Sub(c.CreationTimestamp.Time)
+		waits := unjoined(c, p.Now)
 		pool := c.Labels[v1.NodePoolLabelKey]
 		switch {
 		case c.DeletionTimestamp != nil:
 			l.leaving(object, c, p.Now, "kubectl describe nodeclaim "+c.Name)
-		case !v1.IsTrue(c, v1.ConditionRegistered) && age > registers+5*time.Minute:
-			l.problem(object, fmt.Sprintf("its machine has not joined for %s, and nobody has given it up", round(age)), "see whether the controller runs and serves its node class; else delete it")
+		case waits > registers+5*time.Minute:
+			l.problem(object, fmt.Sprintf("its machine has not joined for %s, and nobody has given it up", round(waits)), "see whether the controller runs and serves its node class; else delete it")
 		case pool != "" && !pools[pool]:
 			l.warning(object, "its NodePool "+pool+" does not exist: it is never replaced", "delete it, or make the pool again")
 		}
 	}
 	return l.or(count(len(p.Snapshot.NodeClaims), "claim") + " looked at")
+}
+
+// unjoined is for how long the claim's machine has had no registered node, 0 if it has one. Its node may have been there before.
+func unjoined(c *v1.NodeClaim, now time.Time) time.Duration {
+	registered := v1.GetCondition(c, v1.ConditionRegistered)
+	switch {
+	case registered == nil || !engine.HasJoined(c):
+		return now.Sub(c.CreationTimestamp.Time)
+	case registered.Status == metav1.ConditionTrue:
+		return 0
+	}
+	return now.Sub(registered.LastTransitionTime.Time)
 }
 
 // leaving says of an object that is being deleted who holds it, if that takes long.

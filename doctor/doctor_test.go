@@ -226,6 +226,22 @@ func TestARemovalThatDoesNotEndIsFoundWithWhoHoldsIt(t *testing.T) {
 	}
 }
 
+func TestAMachineWhoseNodeIsGoneIsFoundOnceNobodyGivesItUp(t *testing.T) {
+	t.Parallel()
+	for ago, want := range map[time.Duration]string{
+		time.Minute: "",
+		time.Hour:   "problem NodeClaim one: its machine has not joined for 1h0m0s, and nobody has given it up",
+	} {
+		p := healthy(t)
+		c := p.Snapshot.NodeClaims[0]
+		c.CreationTimestamp, p.Snapshot.Nodes = metav1.NewTime(p.Now.Add(-240*time.Hour)), nil
+		v1.SetCondition(c, v1.ConditionRegistered, metav1.ConditionUnknown, "NodeNotFound", "", p.Now.Add(-ago))
+		if got := found(p); got != want {
+			t.Errorf("%v: %s", ago, got)
+		}
+	}
+}
+
 func TestTheSameProviderIDTwiceIsFound(t *testing.T) {
 	t.Parallel()
 	p := healthy(t)

@@ -39,8 +39,15 @@ func Advance(l Life) Step {
 	if claim := adopted(l.Claim); claim != l.Claim {
 		return Step{Claim: claim}
 	}
+	if HasJoined(l.Claim) && !anyRegistered(l.Nodes) && !l.Sought {
+		return Step{Ask: AskNode}
+	}
 	if d, wait := overdue(l); d != nil {
-		return Step{Delete: d}
+		step := Step{Delete: d}
+		if d.Cause == CauseGarbageCollected {
+			step.Events = append(step.Events, tellNodeGone(l.Claim))
+		}
+		return step
 	} else if !v1.IsTrue(l.Claim, v1.ConditionLaunched) {
 		step := Step{Launch: true}
 		step.by(wait)
@@ -83,6 +90,7 @@ func overdue(l Life) (*Deletion, time.Duration) {
 		cause  string
 	}{
 		{!v1.IsTrue(l.Claim, v1.ConditionLaunched), waitingSince(l.Claim, v1.ConditionLaunched), launchTimeout, CauseLaunchTimeout},
+		{isNodeGone(l), waitingSince(l.Claim, v1.ConditionRegistered), nodePatience, CauseGarbageCollected},
 		{!v1.IsTrue(l.Claim, v1.ConditionRegistered), waitingSince(l.Claim, v1.ConditionRegistered), registrationTimeout, CauseRegistrationTimeout},
 		{neverReady(l), notReadySince(l), readinessTimeout, CauseReadinessTimeout},
 		{l.Claim.Spec.ExpireAfter.Duration != nil, l.Claim.CreationTimestamp.Time, expireAfter(l.Claim), CauseExpired},
@@ -147,8 +155,6 @@ func live(l Life, wait time.Duration) Step {
 	node := register(l, claim, &step)
 	if node != nil && v1.IsTrue(claim, v1.ConditionRegistered) {
 		initialize(l, claim, node, &step)
-	} else if v1.IsTrue(claim, v1.ConditionRegistered) && !v1.IsTrue(claim, v1.ConditionInitialized) {
-		set(claim, v1.ConditionInitialized, metav1.ConditionUnknown, "NodeNotFound", "the node that was registered is gone", l.Now)
 	}
 	if node != nil && v1.IsTrue(claim, v1.ConditionInitialized) {
 		checkConsistency(l, claim, node, &step)

@@ -51,11 +51,11 @@ func TestTimeLimitsOfAClaim(t *testing.T) {
 			v1.SetCondition(c, v1.ConditionRegistered, metav1.ConditionFalse, "MultipleNodesFound", "", lifeStart.Add(10*time.Minute))
 		}), []*corev1.Node{lifeNode(), lifeNode()}, 20 * time.Minute, "", 5 * time.Minute},
 		{"registered, not ready, before the limit", lifeClaim(lifeLaunched, lifeTrue(v1.ConditionRegistered)),
-			[]*corev1.Node{lifeNode(lifeNotReady)}, 14 * time.Minute, "", time.Minute},
+			[]*corev1.Node{lifeNode(lifeOpen, lifeNotReady)}, 14 * time.Minute, "", time.Minute},
 		{"registered, not ready, at the limit", lifeClaim(lifeLaunched, lifeTrue(v1.ConditionRegistered)),
-			[]*corev1.Node{lifeNode(lifeNotReady)}, 15 * time.Minute, CauseReadinessTimeout, 0},
+			[]*corev1.Node{lifeNode(lifeOpen, lifeNotReady)}, 15 * time.Minute, CauseReadinessTimeout, 0},
 		{"registered, ready until a moment ago", lifeClaim(lifeLaunched, lifeTrue(v1.ConditionRegistered)),
-			[]*corev1.Node{lifeNode(lifeNotReady, func(n *corev1.Node) {
+			[]*corev1.Node{lifeNode(lifeOpen, lifeNotReady, func(n *corev1.Node) {
 				n.Status.Conditions[0].LastTransitionTime = metav1.NewTime(lifeStart.Add(10 * time.Minute))
 			})}, 15 * time.Minute, "", 10 * time.Minute},
 		{"registered and ready, but with a startup taint: no limit", lifeClaim(lifeLaunched, lifeTrue(v1.ConditionRegistered)),

@@ -18,6 +18,8 @@ func (d *disruptor) barred(h *host) Reason {
 		return Reason{Code: Rebooting, NodePool: pool}
 	case h.leaving:
 		return Reason{Code: AlreadyLeaving, NodePool: pool}
+	case h.gone:
+		return h.nodeGone()
 	case h.late:
 		patience := d.memo.fleetOf(d.s).patienceFor(h.start)
 		return Reason{Code: MachineLate, NodePool: pool, Need: patience.Round(time.Second).String()}

@@ -146,7 +146,7 @@ func limitNames(pool *v1.NodePool) []corev1.ResourceName {
 // check: the machine is still there, and the pod is expected on it or free to go there.
 func (p Placement) check(c *Checker) Reason {
 	for _, h := range c.problem.hosts {
-		if h.leaving || h.name() != p.Node && (p.Claim == "" || h.claimName() != p.Claim) {
+		if h.leaving || h.gone || h.name() != p.Node && (p.Claim == "" || h.claimName() != p.Claim) {
 			continue
 		}
 		expected := slices.ContainsFunc(h.expected, func(pod *corev1.Pod) bool { return podID(pod) == p.Pod })

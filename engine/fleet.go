@@ -100,7 +100,7 @@ func (m *Memo) newFleet(s *Snapshot, offer *offer) *fleet {
 		facts: make([]*nodeFacts, len(machines)),
 	}
 	for i, x := range machines {
-		if !x.initialized && !x.goes && x.launched.known && !x.arrived.known {
+		if !x.initialized && !x.goes && x.launched.known && !x.arrived.known && (x.node != nil || !HasJoined(x.claim)) {
 			f.starting = append(f.starting, i)
 		}
 		if x.node == nil {
@@ -196,6 +196,9 @@ func hostsOf(s *Snapshot, c *census) []*host {
 			h.roll = c.of(h.node.Name)
 		}
 		h.bound, out[i] = h.roll.bound, h
+	}
+	for _, i := range f.nodeless {
+		all[i].gone = f.machines[i].isGone(s.Now)
 	}
 	for _, i := range f.late(s.Now) {
 		all[i].late = true

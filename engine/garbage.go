@@ -14,7 +14,7 @@ import (
 // that it did.
 const orphanGrace = 30 * time.Second
 
-// Lost lists the claims whose machine is gone, in order of name: registered, not listed by the cloud, and with no node
+// Lost lists the claims whose machine is gone, in order of name: registered once, not listed by the cloud, and with no node
 // that still says it is Ready. The claims must have been read before the machines were listed. A list that failed must
 // not be handed in: it looks like a cloud without machines.
 func Lost(claims []*v1.NodeClaim, nodes []*corev1.Node, machines []Machine) []*v1.NodeClaim {
@@ -31,7 +31,7 @@ func Lost(claims []*v1.NodeClaim, nodes []*corev1.Node, machines []Machine) []*v
 	var lost []*v1.NodeClaim
 	for _, c := range claims {
 		id := c.Status.ProviderID
-		if c.DeletionTimestamp == nil && id != "" && v1.IsTrue(c, v1.ConditionRegistered) && !listed[id] && !ready[id] {
+		if c.DeletionTimestamp == nil && id != "" && HasJoined(c) && !listed[id] && !ready[id] {
 			lost = append(lost, c)
 		}
 	}

@@ -25,6 +25,7 @@ func TestLostClaims(t *testing.T) {
 		{"node Ready", []*v1.NodeClaim{lifeClaim(lifeRunning)}, []*corev1.Node{lifeNode(lifeOpen)}, nil, ""},
 		{"machine listed", []*v1.NodeClaim{lifeClaim(lifeRunning)}, nil, []Machine{{ID: "sim://1"}}, ""},
 		{"never registered", []*v1.NodeClaim{lifeClaim(lifeLaunched)}, nil, nil, ""},
+		{"known to have lost its node", []*v1.NodeClaim{lifeGone(t)}, nil, nil, "general-1"},
 		{"already deleted", []*v1.NodeClaim{lifeClaim(lifeRunning, lifeDeleted)}, nil, nil, ""},
 	}
 	for _, tt := range tests {

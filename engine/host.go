@@ -39,6 +39,8 @@ type machine struct {
 	planned []string
 	// registered and initialized say how far the node has come; a node without a claim has arrived.
 	registered, initialized bool
+	// bare is true for a node that came in the place of one that was registered: it is read as it is.
+	bare bool
 	// begun is since when the claim is initialized, or when it was made, softEnd when it is to be replaced for its age; zero for
 	// never.
 	begun, softEnd time.Time
@@ -70,6 +72,8 @@ type host struct {
 	leaving bool
 	// late is true for a machine that has been started and should be ready by now: nobody counts on it until it is.
 	late bool
+	// gone is true for a machine whose node is gone.
+	gone bool
 	// supposed is true if it is leaving only in a trial: it is still there while what replaces it starts.
 	supposed bool
 	// promised are pods that still run on machines that go, and for which room is kept here.
@@ -150,6 +154,9 @@ func newMachine(node *corev1.Node, claim *v1.NodeClaim, offer *offer) *machine {
 	m := &machine{node: node, claim: claim, ready: node != nil && nodeReady(node)}
 	m.read(offer.types)
 	m.poolName = m.labels[v1.NodePoolLabelKey]
+	if m.bare {
+		m.poolName = claim.Labels[v1.NodePoolLabelKey]
+	}
 	m.start = startKind{m.poolName, m.labels[corev1.LabelInstanceTypeStable]}
 	for _, key := range []string{corev1.LabelInstanceTypeStable, v1.CapacityTypeLabelKey, corev1.LabelTopologyZone} {
 		if m.labels[key] == "" {
@@ -242,8 +249,9 @@ func (m *machine) read(types typeIndex) {
 	m.initialized = m.node != nil && (m.claim == nil || m.node.Labels[v1.InitializedLabelKey] == "true")
 	if m.claim != nil {
 		m.readConditions()
+		m.bare = m.node != nil && isBare(m.node, m.claim)
 	}
-	if m.claim == nil {
+	if m.claim == nil || m.bare {
 		m.labels, m.taints = m.node.Labels, nodeTaints(m.node)
 		m.allocatable, m.capacity = m.node.Status.Allocatable, m.node.Status.Capacity
 		return

@@ -48,7 +48,7 @@ func (w *landingWorld) landingNodes() {
 		}
 		slab = append(slab, landingNode{name: h.node.Name, claim: h.claim, node: h.node, csi: csi[h.node.Name]})
 		n := &slab[len(slab)-1]
-		if h.initialized || r.On != nil {
+		if h.initialized || h.bare || r.On != nil {
 			n.facts = f.facts[i]
 		} else { // the node is made for this replay only
 			n.node = asInitialized(h.node, h.claim)
@@ -67,7 +67,7 @@ func (w *landingWorld) landingNodes() {
 	}
 	for _, i := range f.nodeless {
 		claim := f.machines[i].claim
-		if f.machines[i].goes || r.Removed[claim.Name] {
+		if f.machines[i].goes || f.machines[i].isGone(r.Snapshot.Now) || r.Removed[claim.Name] {
 			continue
 		}
 		node, csi := predict().claim(claim)

@@ -33,7 +33,7 @@ func (f *fleet) late(now time.Time) []int {
 	count := map[string]int{}
 	for _, i := range f.starting {
 		x := f.machines[i]
-		from := latest(since(x.claim, v1.ConditionLaunched), registeredAt(x.claim))
+		from := latest(since(x.claim, v1.ConditionLaunched), since(x.claim, v1.ConditionRegistered)) // or since its node is gone
 		if now.Sub(from) > f.patienceFor(x.start) {
 			count[x.pool()]++
 			out = append(out, i)
@@ -54,14 +54,6 @@ func (f *fleet) late(now time.Time) []int {
 	})
 }
 
-// registeredAt is when the claim's node registered, the zero time before that.
-func registeredAt(claim *v1.NodeClaim) time.Time {
-	if !v1.IsTrue(claim, v1.ConditionRegistered) {
-		return time.Time{}
-	}
-	return since(claim, v1.ConditionRegistered)
-}
-
 // patienceFor is how long machines of the kind are counted on: twice as long as nearly all of them took that are ready by now.
 // Where none of the type is ready it is twice as long as for the pool's others.
 func (f *fleet) patienceFor(kind startKind) time.Duration {
@@ -70,7 +62,7 @@ func (f *fleet) patienceFor(kind startKind) time.Duration {
 	}
 	var of, others []time.Duration
 	for _, x := range f.machines {
-		if x.goes || x.start.pool != kind.pool || !x.launched.known || !x.arrived.known {
+		if x.goes || x.start.pool != kind.pool || !x.launched.known || !x.arrived.known || x.cameAgain() {
 			continue
 		}
 		took := x.arrived.at.Sub(x.launched.at)
@@ -91,6 +83,11 @@ func (f *fleet) patienceFor(kind startKind) time.Duration {
 	}
 	f.patience[kind] = patience
 	return patience
+}
+
+// cameAgain reports whether the machine's node is not its first: a first one registers sooner, or not at all.
+func (m *machine) cameAgain() bool {
+	return since(m.claim, v1.ConditionRegistered).Sub(m.launched.at) > registrationTimeout
 }
 
 func patienceAfter(took []time.Duration) time.Duration {

@@ -46,10 +46,10 @@ func leave(l Life) Step {
 	return x.step
 }
 
-// nodesInUse are the nodes on which pods may run. A node that still carries the unregistered taint is left to the cloud
-// controller: nothing of ours is on it.
+// nodesInUse are the nodes on which pods may run. A machine's first node that still carries the unregistered taint is left to the
+// cloud controller: nothing of ours is on it. A later one of the same name has the pods of the one before.
 func nodesInUse(l Life) []*corev1.Node {
-	if l.Claim == nil || v1.IsTrue(l.Claim, v1.ConditionRegistered) {
+	if l.Claim == nil || HasJoined(l.Claim) {
 		return l.Nodes
 	}
 	var out []*corev1.Node
@@ -106,6 +106,10 @@ func (x *leaving) deadlineMessage() string {
 
 func (x *leaving) run() {
 	if !x.terminating() {
+		if len(x.nodes) == 0 && x.claim != nil && HasJoined(x.claim) && !x.Sought {
+			x.step.Ask = AskNode // pods may run on one that the cache does not show
+			return
+		}
 		if !x.dropDead() || !x.closeNodes() || !x.drain() || !x.detach() {
 			return
 		}

@@ -404,3 +404,19 @@ func TestDeletedClaimThatNeverLaunchedAsksForItsMachine(t *testing.T) {
 		t.Errorf("step %+v", step)
 	}
 }
+
+// Somebody has taken the node away, and its kubelet has made it anew: the pods of the one are on the other.
+func TestAClaimThatLostItsNodeIsDrainedIfItHasAnother(t *testing.T) {
+	t.Parallel()
+	claim := lifeGone(t, lifeDeleted)
+	if step := Advance(Life{Now: lifeStart, Claim: claim}); step.Ask != AskNode {
+		t.Errorf("step %+v: want the node looked for before the machine is stopped", step)
+	}
+	if step := Advance(Life{Now: lifeStart, Claim: claim, Sought: true}); step.Ask != AskTerminate {
+		t.Errorf("step %+v: want the machine stopped, there is no node", step)
+	}
+	step := Advance(Life{Now: lifeStart, Claim: claim, Nodes: []*corev1.Node{lifeNode()}, Pods: []*corev1.Pod{lifePod("x")}})
+	if len(step.Nodes) != 1 || !ours(step.Nodes[0]) || !slices.Equal(step.DeleteNodes, []string{"node-1"}) {
+		t.Errorf("step %+v: want the node closed first", step)
+	}
+}

@@ -51,6 +51,7 @@ func lifeTrue(conditions ...string) func(*v1.NodeClaim) {
 func lifeRunning(c *v1.NodeClaim) {
 	lifeLaunched(c)
 	lifeTrue(v1.ConditionRegistered, v1.ConditionInitialized, v1.ConditionConsistentStateFound)(c)
+	c.Status.NodeName = "node-1"
 }
 
 func lifeDeleted(c *v1.NodeClaim) {

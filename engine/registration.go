@@ -18,20 +18,21 @@ import (
 func register(l Life, claim *v1.NodeClaim, step *Step) *corev1.Node {
 	registered := v1.IsTrue(claim, v1.ConditionRegistered)
 	switch {
-	case len(l.Nodes) == 1:
-	case registered && len(l.Nodes) > 1:
-		return nil // two nodes claim one machine: neither is touched, the machine stays
-	case registered:
+	case registered && !anyRegistered(l.Nodes):
+		takeBack(l, claim)
 		return nil
 	case len(l.Nodes) == 0:
-		set(claim, v1.ConditionRegistered, metav1.ConditionUnknown, "NodeNotFound", "the machine has not joined the cluster yet", l.Now)
+		set(claim, v1.ConditionRegistered, metav1.ConditionUnknown, "NodeNotFound", notFound(claim), l.Now)
 		return nil
-	default:
-		set(claim, v1.ConditionRegistered, metav1.ConditionFalse, "MultipleNodesFound", severalNodes(l.Nodes), l.Now)
+	case len(l.Nodes) > 1: // none of them is touched
+		tellSeveral(l, claim, step)
 		return nil
 	}
 	node := draftOfNode(l.Nodes[0])
 	if registered {
+		if v1.GetCondition(claim, v1.ConditionRegistered).Message != "" { // there were several
+			set(claim, v1.ConditionRegistered, metav1.ConditionTrue, "", "", l.Now)
+		}
 		hydrate(node, claim)
 		open(l, claim, node, step)
 		return node
@@ -86,13 +87,22 @@ func ripe(claim *v1.NodeClaim, node *corev1.Node) bool {
 	})
 }
 
-func severalNodes(nodes []*corev1.Node) string {
+// tellSeveral says which nodes claim the machine. One that was registered before stays so: pods run there.
+func tellSeveral(l Life, claim *v1.NodeClaim, step *Step) {
 	var names []string
-	for _, n := range nodes {
+	for _, n := range l.Nodes {
 		names = append(names, n.Name)
 	}
 	slices.Sort(names)
-	return "several nodes carry the machine's provider ID: " + strings.Join(names, ", ")
+	message := "several nodes carry the machine's provider ID: " + strings.Join(names, ", ") + "; delete those without a kubelet"
+	if c := v1.GetCondition(claim, v1.ConditionRegistered); c.Message != message {
+		step.Events = append(step.Events, Event{Object: l.Claim, Warning: true, Reason: eventSeveralNodes, Message: message, Key: message})
+	}
+	if v1.IsTrue(claim, v1.ConditionRegistered) {
+		set(claim, v1.ConditionRegistered, metav1.ConditionTrue, "", message, l.Now)
+	} else {
+		set(claim, v1.ConditionRegistered, metav1.ConditionFalse, eventSeveralNodes, message, l.Now)
+	}
 }
 
 // isSynced says that an earlier step, cut short before the claim said so, has registered the node already. Startup
@@ -102,14 +112,17 @@ func isSynced(node *corev1.Node) bool {
 		slices.Contains(node.Finalizers, v1.TerminationFinalizer)
 }
 
-// sync writes the claim's promises on the node and opens it.
+// sync writes the claim's promises on the node and opens it. A node that the claim owns has had its startup taints.
 func sync(node *corev1.Node, claim *v1.NodeClaim) {
 	if !slices.Contains(node.Finalizers, v1.TerminationFinalizer) {
 		node.Finalizers = append(node.Finalizers, v1.TerminationFinalizer)
 	}
-	own(node, claim)
+	taints := v1.CoreTaints(claim.Spec.Taints)
+	if own(node, claim) {
+		taints = slices.Concat(taints, v1.CoreTaints(claim.Spec.StartupTaints))
+	}
 	if node.Labels[v1.DoNotSyncTaintsLabelKey] != "true" {
-		for _, t := range slices.Concat(v1.CoreTaints(claim.Spec.Taints), v1.CoreTaints(claim.Spec.StartupTaints)) {
+		for _, t := range taints {
 			if !hasTaint(node, t) {
 				node.Spec.Taints = append(node.Spec.Taints, t)
 			}
@@ -124,16 +137,18 @@ func sync(node *corev1.Node, claim *v1.NodeClaim) {
 	})
 }
 
-func own(node *corev1.Node, claim *v1.NodeClaim) {
+// own makes the claim the node's owner. It reports false if it was before.
+func own(node *corev1.Node, claim *v1.NodeClaim) bool {
 	for _, o := range node.OwnerReferences {
 		if o.UID == claim.UID {
-			return
+			return false
 		}
 	}
 	block := true
 	node.OwnerReferences = append(node.OwnerReferences, metav1.OwnerReference{
 		APIVersion: v1.GroupVersion.String(), Kind: "NodeClaim", Name: claim.Name, UID: claim.UID, BlockOwnerDeletion: &block,
 	})
+	return true
 }
 
 // hydrate adds the node class label to a node that was registered before there was one.

@@ -37,6 +37,9 @@ func (p *problem) settleHosts() {
 	p.targets, p.packing.Nodes = make([]*host, 0, len(p.hosts)), make([]packing.Node, 0, len(p.hosts))
 	var scratch []int
 	for i, h := range p.hosts {
+		if h.gone {
+			continue
+		}
 		standing := c.machine(at[i])
 		c.mayBe(at[i], maybe[i])
 		if h.leaving || len(h.expected) > 0 {

@@ -23,6 +23,9 @@ type Life struct {
 	Class *Class
 	// Nodes are those with the machine's provider ID.
 	Nodes []*corev1.Node
+	// Sought says that the API server itself was asked for the claim's node: that Nodes has none that is registered is no fault
+	// of a cache.
+	Sought bool
 	// Pods are those bound to Nodes. Fresh says that they were listed from the API server itself, after Nodes were read.
 	Pods  []*corev1.Pod
 	Fresh bool
@@ -92,6 +95,8 @@ const (
 	AskNothing Ask = iota
 	// AskMachine wants to know whether the machine exists.
 	AskMachine
+	// AskNode wants the claim's node looked for by its name at the API server itself.
+	AskNode
 	// AskPods wants the pods of the nodes listed from the API server itself.
 	AskPods
 	// AskTerminate wants the machine told to stop, and to know what the cloud said.
@@ -148,6 +153,8 @@ const (
 	eventDeadline           = "TerminationGracePeriodExpiring"
 	eventAwaitingDetachment = "AwaitingVolumeDetachment"
 	eventInconsistent       = "FailedConsistencyCheck"
+	eventNodeGone           = "NodeGone"
+	eventSeveralNodes       = "MultipleNodesFound"
 	eventInvalidProtection  = "InvalidDoNotDisruptAnnotation"
 	eventProtectedUntil     = "DoNotDisruptUntil"
 	eventProtectionEnded    = "DoNotDisruptGracePeriodElapsed"

@@ -41,7 +41,7 @@ func (p *problem) sortPods() []*corev1.Pod {
 		}
 	}
 	for _, h := range p.hosts {
-		if h.leaving || h.late {
+		if h.leaving || h.late || h.gone {
 			continue
 		}
 		if _, asked := byName[h.name()]; asked {

@@ -111,13 +111,20 @@ func (l *laws) claimChanged(actor string, c change) {
 // checkUndone: what one loop has made true of a claim, no other makes untrue without knowing.
 func (l *laws) checkUndone(actor string, old, claim *v1.NodeClaim) {
 	for _, condition := range []string{v1.ConditionLaunched, v1.ConditionRegistered, v1.ConditionInitialized, v1.ConditionInstanceTerminating} {
-		if v1.IsTrue(old, condition) && !v1.IsTrue(claim, condition) {
+		ofNode := condition == v1.ConditionRegistered || condition == v1.ConditionInitialized
+		if v1.IsTrue(old, condition) && !v1.IsTrue(claim, condition) && !(ofNode && l.lostNode(claim)) {
 			l.broken(lawUndone, "%s takes condition %s from NodeClaim %s", actor, condition, claim.Name)
 		}
 	}
 	if v1.IsTrue(old, v1.ConditionDisruptionReason) && !v1.IsTrue(claim, v1.ConditionDisruptionReason) && actor != disrupter {
 		l.broken(lawUndone, "%s takes condition %s from NodeClaim %s", actor, v1.ConditionDisruptionReason, claim.Name)
 	}
+}
+
+// lostNode reports whether no node of the claim's machine is a registered one.
+func (l *laws) lostNode(claim *v1.NodeClaim) bool {
+	node := l.nodeOf(claim)
+	return node == nil || node.Labels[v1.RegisteredLabelKey] != "true"
 }
 
 // claimCreated: the pool's limits hold with the new claim, and none of its pods has a machine under way already.
@@ -330,8 +337,12 @@ func (l *laws) terminating(actor string, id engine.MachineID) {
 	if _, alive := l.w.cloud.Boot(id); !alive {
 		return
 	}
+	var leaves *metav1.Time // since when the machine does
 	for _, claim := range all[*v1.NodeClaim](l.w.api) {
 		text := claim.Annotations[v1.NodeClaimTerminationTimestampAnnotationKey]
+		if claim.Status.ProviderID == string(id) {
+			leaves = claim.DeletionTimestamp
+		}
 		if claim.Status.ProviderID == string(id) && text != "" && text <= now.UTC().Format("2006-01-02T15:04:05Z07:00") {
 			return // its time is up
 		}
@@ -340,8 +351,8 @@ func (l *laws) terminating(actor string, id engine.MachineID) {
 		}
 	}
 	for _, node := range all[*corev1.Node](l.w.api) {
-		if node.Spec.ProviderID != string(id) {
-			continue
+		if node.Spec.ProviderID != string(id) || leaves != nil && !node.CreationTimestamp.Before(leaves) {
+			continue // not this machine's, or made anew by a kubelet that was restarted in the meantime
 		}
 		for _, pod := range all[*corev1.Pod](l.w.api) {
 			if pod.Spec.NodeName == node.Name && engine.IsDrainable(pod, now) && !engine.IsTerminal(pod) {

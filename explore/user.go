@@ -12,6 +12,7 @@ import (
 
 	"tenon.sh/api/kwokv1alpha1"
 	v1 "tenon.sh/api/v1"
+	"tenon.sh/engine"
 	"tenon.sh/provider/simulated"
 )
 
@@ -45,6 +46,7 @@ func users(w *world, add func(action)) {
 	act("deletes a pod", 2, func() { deleteAny[*corev1.Pod](w) })
 	act("deletes a claim", 2, func() { deleteAny[*v1.NodeClaim](w) })
 	act("deletes a node", 2, func() { deleteAny[*corev1.Node](w) })
+	act("takes a node away", 1, func() { w.loseNode() })
 	act("protects a pod", 1, func() {
 		if pod := anyOf[*corev1.Pod](w); pod != nil {
 			update(w.api, pod, func(p *corev1.Pod) { metav1.SetMetaDataAnnotation(&p.ObjectMeta, v1.DoNotDisruptAnnotationKey, "true") })
@@ -92,6 +94,19 @@ func deleteAny[T client.Object](w *world) {
 	if list := all[T](w.api); len(list) > 0 {
 		o := list[w.draw(len(list))]
 		_ = w.api.remove(w.api.shelfOf(o), keyOf(o), deletion{uid: o.GetUID()})
+	}
+}
+
+// loseNode removes a node whatever holds it. The kubelet makes it anew if it is restarted, which is left to chance.
+func (w *world) loseNode() {
+	node := anyOf[*corev1.Node](w)
+	if node == nil {
+		return
+	}
+	update(w.api, node, func(n *corev1.Node) { n.Finalizers = nil })
+	_ = w.api.remove(w.api.shelfOf(node), keyOf(node), deletion{uid: node.UID})
+	if id := engine.MachineID(node.Spec.ProviderID); w.draw(2) == 0 {
+		delete(w.kube.registered, id)
 	}
 }
 

@@ -54,8 +54,9 @@
 //	node NAME                      a node. With pool= and type= it is Tenon's, registered and initialized, and has a NodeClaim
 //	                               of its name: zone= capacity= reserved= quiet=5m (since the last pod event) planned=web-1,web-2
 //	                               drifted drifted=1h unregistered uninitialized rebooting image= broken=(Ready False for=40m
-//	                               reason=Kernel) backoff=5m taken-back=1m,Drifted. Without pool= it is nobody's: cpu= mem=. Both: labels=
-//	                               annotations= taint= allocatable=nvidia.com/gpu:0 attach=DRIVER:3 (instead of the type's; what
+//	                               reason=Kernel) backoff=5m taken-back=1m,Drifted gone (only the claim is left) bare (a
+//	                               kubelet has made the node anew). Without pool= it is nobody's: cpu= mem=. Both: labels= annotations=
+//	                               taint= allocatable=nvidia.com/gpu:0 attach=DRIVER:3 (instead of the type's; what
 //	                               its CSINode says) age= not-ready cordoned deleting
 //	claim NAME                     a NodeClaim whose node is not there yet, with the same words; without zone= it has not been
 //	                               launched, and type= may name several

@@ -15,7 +15,7 @@ import (
 )
 
 const nodeWords = "pool= type= zone= capacity= labels= annotations= taint= age= quiet= planned= allocatable= attach= reserved= drifted= broken= rebooting backoff= taken-back= image=, any " +
-	"resource, not-ready unregistered uninitialized cordoned deleting drifted no-node"
+	"resource, not-ready unregistered uninitialized cordoned deleting drifted gone bare"
 
 // machineLine is what a node or claim statement says of a machine.
 type machineLine struct {
@@ -31,6 +31,7 @@ type machineLine struct {
 	planned                               []string
 	notReady, unregistered, uninitialized bool
 	cordoned, deleting, drifted           bool
+	gone, bare                            bool
 
 	driftedFor, backoff, takenBack time.Duration
 	takenBackFor                   v1.DisruptionReason
@@ -99,6 +100,10 @@ func (m *machineLine) word(w word, r *reader) (err error) {
 		m.cordoned = true
 	case "deleting":
 		m.deleting = true
+	case "gone":
+		m.gone = true
+	case "bare":
+		m.bare = true
 	default:
 		if handled, err := m.disruptionWord(w); handled || err != nil {
 			return err
@@ -127,10 +132,21 @@ func (b *builder) node(name word, r *reader) error {
 		return err
 	}
 	claim := b.claimOf(machine, m)
-	markRegistered(claim, m, b.snapshot.Now)
-	node := b.nodeOf(machine, m)
-	m.mark(claim, node, b.snapshot.Now)
 	b.snapshot.NodeClaims = append(b.snapshot.NodeClaims, claim)
+	if m.gone || m.bare {
+		markRegistered(claim, m, claim.CreationTimestamp.Time)
+	} else {
+		markRegistered(claim, m, b.snapshot.Now)
+	}
+	if m.gone {
+		m.mark(claim, nil, b.snapshot.Now)
+		return nil
+	}
+	node := b.nodeOf(machine, m)
+	if m.bare {
+		b.strip(node, m)
+	}
+	m.mark(claim, node, b.snapshot.Now)
 	b.snapshot.Nodes = append(b.snapshot.Nodes, node)
 	b.addCSINode(m, machine.types[0].AttachLimits)
 	return nil
@@ -295,6 +311,12 @@ func (b *builder) nodeOf(x machine, m machineLine) *corev1.Node {
 	maps.Copy(n.Status.Capacity, m.allocatable)
 	maps.Copy(n.Status.Allocatable, m.allocatable)
 	return n
+}
+
+// strip leaves of a node what a kubelet that makes it anew, and the cloud, write on it.
+func (b *builder) strip(n *corev1.Node, m machineLine) {
+	n.CreationTimestamp, n.Finalizers, n.Spec.Taints = metav1.NewTime(b.snapshot.Now), nil, m.taints
+	maps.DeleteFunc(n.Labels, func(key, _ string) bool { return !strings.Contains(key, "kubernetes.io/") })
 }
 
 // unmanagedNode is a Node that no pool owns.

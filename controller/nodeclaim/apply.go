@@ -148,7 +148,7 @@ func (a *application) patchClaim(ctx context.Context, want *v1.NodeClaim) (*v1.N
 	return changed, nil
 }
 
-// tellTransitions logs and counts what has become true.
+// tellTransitions logs and counts what has become true, and what is true no more.
 func (a *application) tellTransitions(ctx context.Context, before, after *v1.NodeClaim) {
 	became := func(condition string) bool { return v1.IsTrue(after, condition) && !v1.IsTrue(before, condition) }
 	logger := log.FromContext(ctx).WithValues("Node", after.Status.NodeName)
@@ -156,6 +156,9 @@ func (a *application) tellTransitions(ctx context.Context, before, after *v1.Nod
 		logger.Info("registered node", "after", a.age(after))
 		a.Metrics.NodeCreated(after)
 		a.tellOutcome(ctx, after, true)
+	}
+	if v1.IsTrue(before, v1.ConditionRegistered) && !v1.IsTrue(after, v1.ConditionRegistered) {
+		logger.Info("node is gone", "machine", after.Status.ProviderID)
 	}
 	if became(v1.ConditionInitialized) {
 		logger.Info("initialized node", "after", a.age(after))

@@ -172,6 +172,8 @@ func (r *Reconciler) readVolumes(ctx context.Context, life *engine.Life) error {
 // answer finds out what a step asks for.
 func (r *Reconciler) answer(ctx context.Context, mem *memory, life *engine.Life, ask engine.Ask) error {
 	switch ask {
+	case engine.AskNode:
+		return r.seekNode(ctx, life)
 	case engine.AskPods:
 		life.Pods, life.Fresh = nil, true
 		for _, n := range life.Nodes {
@@ -186,6 +188,29 @@ func (r *Reconciler) answer(ctx context.Context, mem *memory, life *engine.Life,
 		return r.look(ctx, mem, life)
 	}
 	return r.terminate(ctx, mem, life)
+}
+
+// seekNode makes sure that the cache is not behind the API server as far as the claim's node goes.
+func (r *Reconciler) seekNode(ctx context.Context, life *engine.Life) error {
+	name, cached := life.Claim.Status.NodeName, ""
+	for _, n := range life.Nodes {
+		if n.Name == name {
+			cached = n.ResourceVersion
+		}
+	}
+	node := &corev1.Node{}
+	err := r.Cluster.API.Get(ctx, client.ObjectKey{Name: name}, node)
+	if client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("look for Node %s: %w", name, err)
+	}
+	if node.Spec.ProviderID != life.Claim.Status.ProviderID { // or there is none
+		node.ResourceVersion = ""
+	}
+	if node.ResourceVersion != cached {
+		return errStale
+	}
+	life.Sought = true
+	return nil
 }
 
 // look asks the cloud whether the machine exists.

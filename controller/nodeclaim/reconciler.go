@@ -140,6 +140,8 @@ func (r *Reconciler) run(ctx context.Context, mem *memory, claim *v1.NodeClaim, 
 	switch {
 	case err == nil:
 		return reconcile.Result{RequeueAfter: after}, nil
+	case errors.Is(err, errStale):
+		return reconcile.Result{RequeueAfter: overtaken}, nil
 	case cluster.Expected(err):
 		log.FromContext(ctx).V(1).Info("will try again with newer objects", "cause", err.Error())
 		return reconcile.Result{RequeueAfter: soon}, nil

@@ -65,6 +65,7 @@ type world struct {
 	never      string // the one node that does not
 	paused     func() // what happens while nodes are opened
 	behind     bool   // the cache does not show yet that nodes were deleted
+	blind      bool   // the cache shows no nodes yet
 	overtake   func() // what happens before an eviction or the deletion of a pod arrives
 	stop       func() // tells the process to end, while it reconciles
 }
@@ -173,10 +174,12 @@ func (w *world) interceptors() interceptor.Funcs {
 	return interceptor.Funcs{
 		List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
 			err := c.List(ctx, list, opts...)
-			if nodes, ok := list.(*corev1.NodeList); ok && w.behind {
-				for i := range nodes.Items {
-					nodes.Items[i].DeletionTimestamp = nil
-				}
+			nodes, ok := list.(*corev1.NodeList)
+			for i := 0; ok && w.behind && i < len(nodes.Items); i++ {
+				nodes.Items[i].DeletionTimestamp = nil
+			}
+			if ok && w.blind {
+				nodes.Items = nil
 			}
 			return err
 		},

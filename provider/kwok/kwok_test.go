@@ -318,6 +318,21 @@ func TestWhatRanBeforeARestartIsTheSameMachineAfterwards(t *testing.T) {
 	}
 }
 
+// Here a Node is its machine: of one that was deleted by hand nothing is left for a new process to find.
+func TestAMachineWhoseNodeWasTakenAwayIsGoneAfterARestart(t *testing.T) {
+	w := newWorld(t, 30*time.Second)
+	claim := w.newClaim(t, "lost", nil, nil)
+	writeStatus(t, w, claim)
+	claim.Status.NodeName = "lost" // it was registered, and says so no more
+	if err := w.client.Status().Update(t.Context(), claim); err != nil {
+		t.Fatal(err)
+	}
+	w.restart(t)
+	if m, err := w.provider.Machine(t.Context(), kwok.IDPrefix+"lost"); !errors.Is(err, provider.ErrGone) {
+		t.Errorf("machine %+v, error %v", m, err)
+	}
+}
+
 func TestAMachineThatNeverBecomesReadyIsNotPlayed(t *testing.T) {
 	w := newWorld(t, 0)
 	cloud, err := simulated.NewCloud(simulated.Config{Clock: w.clock, Catalog: w.cloud.Catalog(), IDPrefix: kwok.IDPrefix, Profile: simulated.Profile{NeverReady: 1}})

@@ -69,14 +69,14 @@ func (p *Provider) takeInNode(node *corev1.Node) {
 	p.nodes[id] = node.UID
 }
 
-// takeInClaim adopts the machine of a claim that has been launched and not registered. If a registered claim has no Node,
-// its machine has gone with the Node.
+// takeInClaim adopts the machine of a claim that has been launched and not registered. If a claim that was registered has no
+// Node, its machine has gone with the Node.
 func (p *Provider) takeInClaim(ctx context.Context, claim *v1.NodeClaim) error {
 	id := engine.MachineID(claim.Status.ProviderID)
 	if _, hasNode := p.nodes[id]; hasNode || !strings.HasPrefix(string(id), IDPrefix) {
 		return nil
 	}
-	if !claim.DeletionTimestamp.IsZero() || v1.IsTrue(claim, v1.ConditionRegistered) {
+	if !claim.DeletionTimestamp.IsZero() || engine.HasJoined(claim) {
 		return nil
 	}
 	created := claim.CreationTimestamp.Time
