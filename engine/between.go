@@ -8,6 +8,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"tenon.sh/engine/bitset"
 	"tenon.sh/engine/topology"
 )
 
@@ -21,10 +22,12 @@ func (p *problem) between(pool, class int, w *topology.World) Reason {
 	}
 	var places []topology.Place
 	var kept Reason
+	seen := bitset.New(len(p.crowd.list))
 	for _, way := range level.Ways.Pools[pool] {
 		for o := way.Options.Next(0); o >= 0; o = way.Options.Next(o + 1) {
 			option := &p.packing.Pools[pool].Options[o]
-			if place := p.crowd.list[option.Place]; option.Listed && c.request.Fits(option.Allocatable) {
+			if place := p.crowd.list[option.Place]; !seen.Has(option.Place) && option.Listed && c.request.Fits(option.Allocatable) {
+				seen.Add(option.Place)
 				if r := p.keptOffBy(level.Rules, place); !r.OK() {
 					kept = r
 					continue
@@ -205,25 +208,49 @@ func (p *problem) companyMissing(c *podClass, r *topology.Rules, w *topology.Wor
 	return Reason{}
 }
 
+// mostInCycle is how many pods of a cycle are named.
+const mostInCycle = 8
+
 // cycle names classes that wait for each other, starting with the given one; empty if its chain of affinities ends.
 func (p *problem) cycle(c *podClass, set int) string {
 	names := []string{podID(c.pods[0]).String()}
-	at := set
+	at, more := set, 0
 	for range p.classes {
-		next := slices.IndexFunc(p.classes, func(other *podClass) bool { return p.crowd.inSet(at, other.matched) })
-		if next < 0 {
+		other := p.firstOf(at)
+		if other == nil {
 			return ""
 		}
-		other := p.classes[next]
-		names = append(names, podID(other.pods[0]).String())
-		if other == c {
-			return strings.Join(names, " waits for ")
+		name := podID(other.pods[0]).String()
+		switch {
+		case other == c && more > 0:
+			return strings.Join(names, " waits for ") + fmt.Sprintf(", and so on over %d more pods, the last of which waits for ", more) + name
+		case other == c:
+			return strings.Join(append(names, name), " waits for ")
+		case len(names) == mostInCycle:
+			more++
+		default:
+			names = append(names, name)
 		}
-		if at = p.crowd.setOf(other.affinity); at < 0 {
+		if at = other.set; at < 0 {
 			return ""
 		}
 	}
 	return ""
+}
+
+// firstOf is the first class of the set; nil if there is none.
+func (p *problem) firstOf(set int) *podClass {
+	if p.first == nil {
+		p.first = map[int]*podClass{}
+		for _, c := range slices.Backward(p.classes) {
+			for _, s := range p.crowd.concerns(c.matched).sets {
+				if p.crowd.inSet(s, c.matched) {
+					p.first[s] = c
+				}
+			}
+		}
+	}
+	return p.first[set]
 }
 
 func (p *problem) shunReason(mark int) Reason {

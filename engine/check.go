@@ -45,7 +45,7 @@ func NewCheckerWith(s *Snapshot, opt Options) *Checker {
 func NewChecker(s *Snapshot) *Checker {
 	c := &Checker{s: s, pools: poolsByName(s), types: newTypeIndex(s), waiting: map[PodID]bool{}, home: map[PodID]string{}, used: map[string]corev1.ResourceList{}}
 	pods := (*Memo)(nil).take(s, 1)
-	c.problem = &problem{snapshot: s, census: pods, hosts: hostsOf(s, pods), wishes: newWishes(s, Options{}, pods)}
+	c.problem = &problem{snapshot: s, census: pods, hosts: hostsOf(s, pods), wishes: newWishes(s, Options{}, pods, nil)}
 	pods.backoffs = c.problem.readBackoffs()
 	for _, pod := range c.problem.sortPods() {
 		c.waiting[podID(pod)] = true

@@ -47,6 +47,8 @@ type problem struct {
 	// shared numbers the volumes of waiting pods that more than one pod may use on a node.
 	shared  map[attachment]int
 	packing *packing.Problem
+	first   map[int]*podClass // of each set, once asked
+	looked  int               // values and rules, for those who count
 }
 
 type levelKey struct {
@@ -76,7 +78,8 @@ func readProblem(s *Snapshot, opt Options, pods *census, t *trial) *problem {
 	}
 	p.learned = pods.memo.fleetOf(s).memory()
 	pods.memo.crowds++
-	p.wishes, p.crowd = newWishes(s, opt, pods), newCrowd(pods.memo.crowds)
+	p.pools, p.broken = poolsOf(s, pods.memo, p.hosts)
+	p.wishes, p.crowd = newWishes(s, opt, pods, newLabelValues(p.pools, p.hosts)), newCrowd(pods.memo.crowds)
 	p.loseDisks()
 	p.moving = p.leavers()
 	p.promise()
@@ -99,10 +102,9 @@ func (p *problem) sell() {
 	}
 }
 
-// prepare reads the pools, and what the problem tells apart.
+// prepare finds out what the problem tells apart.
 func (p *problem) prepare() {
-	p.pools, p.broken = poolsOf(p.snapshot, p.census.memo, p.hosts)
-	p.names = newResourceNames(p.asked())
+	p.names = p.resources()
 	p.namesText = p.names.text()
 	p.crowd.number(p.selected(), p.daemons)
 	p.judgeDaemons()
@@ -206,7 +208,7 @@ func (p *problem) mention() {
 		demands = append(demands, &c.demand, &demand{terms: c.strict}) // spreads count nodes by the strict terms
 		for i := range c.soft {
 			if term := c.soft[i].node; term != nil {
-				demands = append(demands, &demand{terms: preferring([][]requirement.Expression{nil}, term)})
+				demands = append(demands, &demand{terms: [][]requirement.Expression{term}})
 			}
 		}
 	}
@@ -217,6 +219,13 @@ func (p *problem) mention() {
 		demands = append(demands, &p.daemons[i].demand)
 	}
 	for _, d := range demands {
+		for _, term := range d.told { // reasons ask for keys of which no value matters
+			for _, e := range term {
+				if !p.wishes.values.isAbsent(e.Key) {
+					u.Mention(e.Key)
+				}
+			}
+		}
 		for _, term := range d.terms {
 			for _, e := range term {
 				u.MentionExpression(e)

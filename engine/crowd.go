@@ -26,7 +26,10 @@ type crowd struct {
 	set      map[string]int
 	terms    []crowdTerm
 	term     map[termWish]int
+	concern  []concern // of each selector
 	ports    []hostPort
+	portAt   map[hostPort]int   // its place among the ports
+	portsOf  map[hostPort][]int // the places of those that differ in the address only, by the port without it
 	disks    []disk
 	onces    []string
 	soles    []soleVolume
@@ -120,11 +123,13 @@ func isHost(key string) bool { return key == corev1.LabelHostname }
 
 // want collects what a waiting wish is about.
 func (c *crowd) want(w *wish) {
+	filters := w.filters()
 	for i := range w.spreads {
-		c.groups[c.groupOf(w, &w.spreads[i], w.spreads)].required = true
+		w.spreads[i].group = c.groupOf(filters, &w.spreads[i], filters.hard)
+		c.groups[w.spreads[i].group].required = true
 	}
-	if set := c.setOf(w.affinity); set >= 0 {
-		c.sets[set].required = true
+	if w.set = c.setOf(w.affinity); w.set >= 0 {
+		c.sets[w.set].required = true
 	}
 	for _, t := range w.anti {
 		term := &c.terms[c.termOf(t)]
@@ -134,11 +139,11 @@ func (c *crowd) want(w *wish) {
 		s := &w.soft[i]
 		switch {
 		case s.near != nil:
-			c.setOf([]termWish{*s.near})
+			s.set = c.setOf([]termWish{*s.near})
 		case s.apart != nil:
 			c.terms[c.termOf(*s.apart)].wanted = true
 		case s.spread != nil:
-			c.groupOf(w, s.spread, []spreadWish{*s.spread})
+			s.spread.group = c.groupOf(filters, s.spread, []string{s.spread.key})
 		}
 	}
 	c.ports = append(c.ports, w.ports...)
@@ -160,23 +165,42 @@ func (c *crowd) selectorOf(s *podSelector) int {
 	return i
 }
 
+// wishFilters are the parts of the filters of a wish's spreads, as text too.
+type wishFilters struct {
+	w              *wish
+	hard           []string // keys of the hard spreads, sorted
+	demand, taints string
+}
+
+func (w *wish) filters() *wishFilters {
+	f := &wishFilters{w: w}
+	for i := range w.spreads {
+		f.hard = append(f.hard, w.spreads[i].key)
+	}
+	slices.Sort(f.hard)
+	f.hard = slices.Compact(f.hard)
+	return f
+}
+
 // groupOf is the group that one of the wish's spreads counts. All keys of a pod's hard spreads must be there for a node
 // to count for any of them.
-func (c *crowd) groupOf(w *wish, s *spreadWish, together []spreadWish) int {
-	f := crowdFilter{honour: s.taints}
+func (c *crowd) groupOf(of *wishFilters, s *spreadWish, keys []string) int {
+	w := of.w
+	f := crowdFilter{honour: s.taints, keys: keys}
 	text := ""
-	for i := range together {
-		f.keys = append(f.keys, together[i].key)
-	}
-	slices.Sort(f.keys)
-	f.keys = slices.Compact(f.keys)
-	if s.affinity && len(w.strict) > 0 && !(len(w.strict) == 1 && len(w.strict[0]) == 0) || s.affinity && len(w.strict) == 0 {
+	if s.affinity && !(len(w.strict) == 1 && len(w.strict[0]) == 0) {
 		f.demand = &demand{terms: w.strict}
-		text = f.demand.text()
+		if of.demand == "" {
+			of.demand = f.demand.text()
+		}
+		text = of.demand
 	}
 	if s.taints {
 		f.taints = w.tolerations
-		text += "\ntaints " + demand{tolerations: w.tolerations}.text()
+		if of.taints == "" {
+			of.taints = "\ntaints " + demand{tolerations: w.tolerations}.text()
+		}
+		text += of.taints
 	}
 	text += "\n" + strings.Join(f.keys, ",")
 	at, ok := c.filter[text]
@@ -268,6 +292,60 @@ func (c *crowd) close() {
 	c.onces = slices.Compact(c.onces)
 	slices.SortFunc(c.soles, compareSoles)
 	c.soles = slices.Compact(c.soles)
+	c.portAt, c.portsOf = make(map[hostPort]int, len(c.ports)), map[hostPort][]int{}
+	for i, p := range c.ports {
+		c.portAt[p] = i
+		p.address = ""
+		c.portsOf[p] = append(c.portsOf[p], i)
+	}
+	c.concern = make([]concern, len(c.selectors))
+	for g := range c.groups {
+		x := &c.concern[c.groups[g].selector]
+		x.groups = append(x.groups, g)
+	}
+	for i := range c.sets {
+		if c.sets[i].claim == nil {
+			x := &c.concern[c.sets[i].terms[0].selector]
+			x.sets = append(x.sets, i)
+		}
+	}
+	for i := range c.terms {
+		x := &c.concern[c.terms[i].selector]
+		x.terms = append(x.terms, i)
+	}
+}
+
+// concern is the groups, sets (of which the selector is the first) and terms that a selector belongs to.
+type concern struct{ groups, sets, terms []int }
+
+// concerns lists those of all the selectors, each in order.
+func (c *crowd) concerns(selectors []int) concern {
+	var out concern
+	for _, s := range selectors {
+		x := &c.concern[s]
+		out.groups, out.sets, out.terms = append(out.groups, x.groups...), append(out.sets, x.sets...), append(out.terms, x.terms...)
+	}
+	slices.Sort(out.groups)
+	slices.Sort(out.sets)
+	slices.Sort(out.terms)
+	return out
+}
+
+// colliding calls f for every wanted port that cannot be beside p on a node.
+func (c *crowd) colliding(p hostPort, f func(i int)) {
+	same := p
+	if same.address = ""; p.address == everyAddress {
+		for _, i := range c.portsOf[same] {
+			f(i)
+		}
+		return
+	}
+	for _, address := range []string{p.address, everyAddress} {
+		same.address = address
+		if i, wanted := c.portAt[same]; wanted {
+			f(i)
+		}
+	}
 }
 
 func portText(p hostPort) string {

@@ -22,6 +22,8 @@ type demand struct {
 	// terms are alternatives; a node must meet every expression of one of them. They include the node selector.
 	terms       [][]requirement.Expression
 	tolerations []corev1.Toleration
+	// told are the terms as they were read, for reasons: terms may leave out what no machine has.
+	told [][]requirement.Expression
 	// strict are the terms without what volumes add: spreads count nodes by them.
 	strict [][]requirement.Expression
 	// features are what a node has to declare.
@@ -40,19 +42,25 @@ func demandOf(spec *corev1.PodSpec) demand {
 		if _, text := nodeTermProblem(term); text != "" || isEmptyTerm(term) {
 			continue // kube-scheduler passes over terms that it cannot read, and an empty term matches no node
 		}
-		all := slices.Clone(selector)
-		for _, e := range term.MatchExpressions {
-			all = append(all, expression(e.Key, e.Operator, e.Values))
-		}
-		for _, e := range term.MatchFields {
-			all = append(all, expression(nodeNameKey, e.Operator, e.Values))
-		}
-		d.terms = append(d.terms, all)
+		d.terms = append(d.terms, slices.Concat(selector, expressionsOf(term)))
 	}
 	if !hasRequired(spec) {
 		d.terms = [][]requirement.Expression{selector}
 	}
+	d.told = d.terms
 	return d
+}
+
+// expressionsOf is what the term asks for, fields as labels.
+func expressionsOf(term corev1.NodeSelectorTerm) []requirement.Expression {
+	all := make([]requirement.Expression, 0, len(term.MatchExpressions)+len(term.MatchFields))
+	for _, e := range term.MatchExpressions {
+		all = append(all, expression(e.Key, e.Operator, e.Values))
+	}
+	for _, e := range term.MatchFields {
+		all = append(all, expression(nodeNameKey, e.Operator, e.Values))
+	}
+	return all
 }
 
 func hasRequired(spec *corev1.PodSpec) bool {
@@ -68,11 +76,11 @@ func requiredTerms(spec *corev1.PodSpec) []corev1.NodeSelectorTerm {
 }
 
 func expression(key string, op corev1.NodeSelectorOperator, values []string) requirement.Expression {
-	return requirement.Expression{Key: v1.NormalizeLabel(key), Op: requirement.Operator(op), Values: values}
+	return requirement.Expect(v1.NormalizeLabel(key), requirement.Operator(op), values)
 }
 
 func poolExpression(r v1.Requirement) requirement.Expression {
-	return requirement.Expression{Key: v1.NormalizeLabel(r.Key), Op: requirement.Operator(r.Operator), Values: r.Values}
+	return requirement.Expect(v1.NormalizeLabel(r.Key), requirement.Operator(r.Operator), r.Values)
 }
 
 // text writes the demand so that equal demands, and only these, read alike.
@@ -130,6 +138,7 @@ func (p *problem) classesOf(lots []waitingLot) []*podClass {
 	var keys []key
 	for _, w := range lots {
 		matched := w.facts.kind.match(p.crowd)
+		p.looked += len(matched)
 		requested := p.census.memo.nextNeed(w.facts)
 		k := key{w.wish.id, requested, w.facts.kind.text, w.home, w.proposed, w.batch}
 		c, ok := byKey[k]
@@ -190,7 +199,7 @@ func compareClasses(a, b *podClass) int {
 	if n := cmp.Or(
 		cmp.Compare(b.priority, a.priority),
 		cmp.Compare(a.size, b.size),
-		cmp.Compare(len(a.terms), len(b.terms)),
+		cmp.Compare(len(a.told), len(b.told)),
 		cmp.Compare(len(a.spreads), len(b.spreads)),
 		cmp.Compare(len(a.affinity), len(b.affinity)),
 		cmp.Compare(len(a.anti), len(b.anti)),
@@ -206,14 +215,14 @@ func compareClasses(a, b *podClass) int {
 
 // asksForUnmanaged reports whether every alternative rules out nodes that belong to a pool.
 func asksForUnmanaged(d demand) bool {
-	for _, term := range d.terms {
+	for _, term := range d.told {
 		if !slices.ContainsFunc(term, func(e requirement.Expression) bool {
 			return e.Key == v1.NodePoolLabelKey && e.Op == requirement.DoesNotExist
 		}) {
 			return false
 		}
 	}
-	return len(d.terms) > 0
+	return len(d.told) > 0
 }
 
 func listText(list corev1.ResourceList) string {

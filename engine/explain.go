@@ -23,7 +23,7 @@ func (p *problem) explain(class int, s *packing.Solution) []Reason {
 		return []Reason{{Code: NotOnManagedNodes}}
 	}
 	if host := c.namedHost(); host != "" {
-		return []Reason{{Code: NoExistingNodeMatches, Need: host}}
+		return []Reason{Reason{Code: NoExistingNodeMatches, Need: host}.bounded()}
 	}
 	if r := p.volumeTaken(c, s.World); !r.OK() {
 		return []Reason{r}
@@ -52,7 +52,7 @@ func (p *problem) explain(class int, s *packing.Solution) []Reason {
 			r = p.inSpots(i, class, left, s.World)
 		}
 		r.NodePool = pool.pool.Name
-		reasons = append(reasons, r)
+		reasons = append(reasons, r.bounded())
 	}
 	weight := map[string]int{}
 	for _, pool := range p.pools {
@@ -73,7 +73,7 @@ func (p *problem) explain(class int, s *packing.Solution) []Reason {
 // namedHost returns the hostname that every alternative of the class asks for, "" if there is none.
 func (c *podClass) namedHost() string {
 	name := ""
-	for _, term := range c.terms {
+	for _, term := range c.told {
 		i := slices.IndexFunc(term, func(e requirement.Expression) bool {
 			return (e.Key == corev1.LabelHostname || e.Key == nodeNameKey) && e.Op == requirement.In
 		})
@@ -244,7 +244,7 @@ func valuesOf(kind *InstanceType, o *Offering, key string) []string {
 func (p *problem) labelRefusal(pool *poolModel, c *podClass) Reason {
 	best := Reason{Code: RequirementsConflict, Have: "its node affinity has no term that any node could meet"}
 	furthest := -1
-	for _, term := range c.terms {
+	for _, term := range c.told {
 		met := 0
 		var miss Reason
 		for _, e := range term {
@@ -269,12 +269,16 @@ func (p *problem) labelRefusal(pool *poolModel, c *podClass) Reason {
 func (p *problem) missing(pool *poolModel, e requirement.Expression) Reason {
 	u := p.universe
 	k := u.Key(e.Key)
+	if k < 0 { // no machine has the label
+		if e.Admits("", false) {
+			return Reason{}
+		}
+		return Reason{Code: LabelNotDefined, Key: e.Key, Need: expressionText(e)}
+	}
 	have := bitset.New(u.Size(k))
 	if byBit, ok := pool.settled[k]; ok {
-		for b, options := range byBit {
-			if !options.Empty() {
-				have.Add(b)
-			}
+		for _, v := range byBit {
+			have.Add(v.bit)
 		}
 	} else {
 		have.Or(pool.model.Free[pool.freeIndex[k]])
@@ -341,6 +345,10 @@ func (p *problem) roomRefusal(pool *poolModel, c *podClass, able bitset.Set) Rea
 		}
 		if most >= need {
 			continue
+		}
+		if name == nowhere {
+			name = p.names.missing(c.need)
+			need = amount(name, c.need[name])
 		}
 		r := lack(name, text(name, need), "")
 		switch {

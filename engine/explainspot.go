@@ -45,19 +45,26 @@ func (p *problem) spots(i, class int, keys []int, w *topology.World) []bitset.Se
 	level := &c.levels[len(c.levels)-1]
 	var order []string
 	at := map[string]bitset.Set{}
+	spot := map[int]string{} // of each place, empty for those that are not allowed
 	for _, way := range level.Ways.Pools[i] {
 		for o := way.Options.Next(0); o >= 0; o = way.Options.Next(o + 1) {
 			option := &pool.model.Options[o]
-			place := p.crowd.list[option.Place]
 			if !option.Listed || !c.request.Fits(option.Allocatable) {
 				continue
 			}
-			if _, ok := w.Allows(level.Rules, place); !ok {
-				continue
+			text, known := spot[option.Place]
+			if !known {
+				place := p.crowd.list[option.Place]
+				if _, ok := w.Allows(level.Rules, place); ok {
+					text = "at"
+					for _, k := range keys {
+						text += fmt.Sprint(" ", place[k])
+					}
+				}
+				spot[option.Place] = text
 			}
-			text := ""
-			for _, k := range keys {
-				text += fmt.Sprint(place[k], " ")
+			if text == "" {
+				continue
 			}
 			if at[text] == nil {
 				at[text] = bitset.New(len(pool.options))

@@ -15,12 +15,18 @@ func Compile(s *Snapshot, opt Options, memo *Memo) *Compiled { return compile(s,
 // Solve is the second half of Provision, without names and reasons.
 func (p *problem) Solve() *packing.Solution { return packing.Solve(p.packing) }
 
-// Work is how many units of effort solving takes.
+// Work is how many units of effort compiling and solving take.
 func (p *problem) Work() int64 {
+	_, units := p.PlanAndWork()
+	return units
+}
+
+// PlanAndWork is Plan and Work at once.
+func (p *problem) PlanAndWork() (*Plan, int64) {
 	var units atomic.Int64
 	p.packing.Work = &units
-	packing.Solve(p.packing)
-	return units.Load()
+	plan := p.Plan()
+	return plan, units.Load() + int64(p.looked/packing.Comparisons)
 }
 
 // Plan is the plan of the problem, as Provision makes it where pods wait.

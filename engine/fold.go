@@ -52,7 +52,7 @@ func foldIn(in requirement.Expression, same []requirement.Expression) ([]require
 		}
 	}
 	slices.Sort(values)
-	return []requirement.Expression{{Key: in.Key, Op: requirement.In, Values: slices.Compact(values)}}, len(values) > 0
+	return []requirement.Expression{requirement.Expect(in.Key, requirement.In, slices.Compact(values))}, len(values) > 0
 }
 
 // foldOpen joins expressions that leave infinitely many values: those that rule values out, and bounds of integers.
@@ -86,7 +86,7 @@ func foldOpen(same []requirement.Expression) ([]requirement.Expression, bool) {
 	}
 	var out []requirement.Expression
 	add := func(op requirement.Operator, values ...string) {
-		out = append(out, requirement.Expression{Key: key, Op: op, Values: values})
+		out = append(out, requirement.Expect(key, op, values))
 	}
 	if len(without) > 0 {
 		slices.Sort(without)
@@ -178,7 +178,7 @@ func alternatives(terms [][]requirement.Expression) [][]requirement.Expression {
 		}
 		values := slices.Concat(out[at][0].Values, e.Values)
 		slices.Sort(values)
-		out[at] = []requirement.Expression{{Key: e.Key, Op: requirement.In, Values: slices.Compact(values)}}
+		out[at] = []requirement.Expression{requirement.Expect(e.Key, requirement.In, slices.Compact(values))}
 	}
 	if len(out) < 2 {
 		return out

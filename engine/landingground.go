@@ -62,7 +62,7 @@ func nodeTerms(spec *corev1.PodSpec) [][]requirement.Expression {
 func termExpressions(t *corev1.NodeSelectorTerm) []requirement.Expression {
 	var all []requirement.Expression
 	for _, e := range t.MatchExpressions {
-		all = append(all, requirement.Expression{Key: e.Key, Op: requirement.Operator(e.Operator), Values: e.Values})
+		all = append(all, requirement.Expect(e.Key, requirement.Operator(e.Operator), e.Values))
 	}
 	for _, e := range t.MatchFields {
 		all = append(all, requirement.Expression{Key: nodeNameKey, Op: requirement.Operator(e.Operator), Values: e.Values})

@@ -2,7 +2,6 @@ package engine
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
 	"strings"
 
@@ -228,8 +227,11 @@ func (w *landingWorld) groundOf(spec *corev1.PodSpec, places [][][]requirement.E
 			RequiredDuringSchedulingIgnoredDuringExecution: spec.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution}}
 	}
 	key := specText(&all)
-	if len(places) > 0 {
-		key += fmt.Sprintf("%q", places)
+	for _, alternatives := range places {
+		for _, term := range alternatives {
+			key = string(appendExpressions([]byte(key+"|"), term))
+		}
+		key += "\n"
 	}
 	if g, ok := w.grounds[key]; ok {
 		return g

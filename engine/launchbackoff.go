@@ -316,7 +316,7 @@ func (p *problem) unfit(h *host, f *podFacts) string {
 // mislabelled says which label that matters to pods of the wish the machine has other than was planned.
 func (h *host) mislabelled(w *wish) string {
 	keys := map[string]bool{}
-	for _, term := range w.terms {
+	for _, term := range w.told {
 		for _, e := range term {
 			keys[e.Key] = true
 		}

@@ -3,8 +3,7 @@ package engine
 import (
 	"fmt"
 	"slices"
-
-	corev1 "k8s.io/api/core/v1"
+	"strings"
 
 	"tenon.sh/engine/bitset"
 	"tenon.sh/engine/packing"
@@ -16,13 +15,16 @@ import (
 // preference is treated as a demand, and given up where that cannot be met. Where preferences have a price, those about
 // single machines are asked for all together, or not at all.
 func (p *problem) levelsOf(w *wish, matched []int) []packing.Level {
-	b := &levelMaker{p: p, w: w, matched: matched}
+	b := &levelMaker{p: p, w: w, matched: matched, concern: p.crowd.concerns(matched)}
 	all := b.softWishes()
+	if len(all) >= mostLevels { // what no machine has is given up at once
+		all = slices.DeleteFunc(all, func(s softWish) bool { return slices.ContainsFunc(s.node, isVain) })
+	}
 	soft := all
 	if p.opt.Preferences == Weighted {
 		soft = slices.DeleteFunc(slices.Clone(all), func(s softWish) bool { return s.byHost() })
 	}
-	levels := make([]packing.Level, 0, len(soft)+2)
+	levels := make([]packing.Level, 0, min(len(soft), mostLevels)+2)
 	if len(soft) < len(all) {
 		whole := b.level(all)
 		whole.Lone = true
@@ -34,11 +36,12 @@ func (p *problem) levelsOf(w *wish, matched []int) []packing.Level {
 			missed += s.weight
 		}
 	}
-	for i := range len(soft) + 1 {
-		if i > 0 {
-			missed += soft[i-1].weight
+	given := 0
+	for _, stop := range stops(len(soft)) {
+		for ; given < stop; given++ {
+			missed += soft[given].weight
 		}
-		level := b.level(soft[i:])
+		level := b.level(soft[given:])
 		level.Miss = float64(missed) / 100 * p.opt.preferenceShare()
 		levels = append(levels, level)
 	}
@@ -49,6 +52,19 @@ func (p *problem) levelsOf(w *wish, matched []int) []packing.Level {
 		levels = append(levels, last)
 	}
 	return levels
+}
+
+// mostLevels bounds the levels of a pod: of more preferences several are given up at a time.
+const mostLevels = 32
+
+// stops lists how many of n preferences are given up at each level, from none to all.
+func stops(n int) []int {
+	steps := min(n, mostLevels-1)
+	out := make([]int, 0, steps+1)
+	for i := range steps {
+		out = append(out, i*n/steps)
+	}
+	return append(out, n)
 }
 
 // anywhere is a level after the last one, for pools that ask for several values (minValues): a machine that may turn out to be in
@@ -62,9 +78,13 @@ func (b *levelMaker) anywhere(last packing.Level) []packing.Level {
 	r := *last.Rules
 	r.Groups = slices.DeleteFunc(slices.Clone(r.Groups), func(g int) bool { return !c.groups[g].required })
 	r.Sets = slices.DeleteFunc(slices.Clone(r.Sets), func(s int) bool { return !c.sets[s].required })
-	r.Bears = slices.DeleteFunc(slices.Clone(r.Bears), func(mark int) bool {
-		return slices.ContainsFunc(c.terms, func(t crowdTerm) bool { return t.selected == mark && !t.required })
-	})
+	liked := map[int]bool{}
+	for i := range c.terms {
+		if t := &c.terms[i]; !t.required {
+			liked[t.selected] = true
+		}
+	}
+	r.Bears = slices.DeleteFunc(slices.Clone(r.Bears), func(mark int) bool { return liked[mark] })
 	if len(r.Groups)+len(r.Sets)+len(r.Bears) == len(last.Rules.Groups)+len(last.Rules.Sets)+len(last.Rules.Bears) {
 		return nil
 	}
@@ -78,14 +98,15 @@ func (b *levelMaker) anywhere(last packing.Level) []packing.Level {
 type levelMaker struct {
 	p       *problem
 	w       *wish
-	matched []int
+	matched []int // ascending
+	concern concern
 }
 
 // softWishes lists what is given up first first. What pods that run would rather not have beside them comes before what
 // the pod itself would like.
 func (b *levelMaker) softWishes() []softWish {
 	var out []softWish
-	if slices.ContainsFunc(b.p.crowd.terms, func(t crowdTerm) bool { return t.soft >= 0 && slices.Contains(b.matched, t.selector) }) {
+	if slices.ContainsFunc(b.concern.terms, func(t int) bool { return b.p.crowd.terms[t].soft >= 0 }) {
 		out = append(out, softWish{weight: 1, ofOthers: true})
 	}
 	return append(out, b.w.soft...)
@@ -96,7 +117,7 @@ func (s *softWish) byHost() bool {
 }
 
 func (b *levelMaker) level(soft []softWish) packing.Level {
-	var node *corev1.NodeSelectorTerm
+	var node []requirement.Expression
 	avoid, inverse := false, false
 	for i := range soft {
 		s := &soft[i]
@@ -116,17 +137,10 @@ func (b *levelMaker) level(soft []softWish) packing.Level {
 }
 
 // preferring adds a preferred node term to each of the required ones.
-func preferring(terms [][]requirement.Expression, term *corev1.NodeSelectorTerm) [][]requirement.Expression {
-	var out [][]requirement.Expression
+func preferring(terms [][]requirement.Expression, term []requirement.Expression) [][]requirement.Expression {
+	out := make([][]requirement.Expression, 0, len(terms))
 	for _, t := range terms {
-		all := slices.Clone(t)
-		for _, e := range term.MatchExpressions {
-			all = append(all, expression(e.Key, e.Operator, e.Values))
-		}
-		for _, e := range term.MatchFields {
-			all = append(all, expression(nodeNameKey, e.Operator, e.Values))
-		}
-		out = append(out, all)
+		out = append(out, slices.Concat(t, term))
 	}
 	return out
 }
@@ -135,29 +149,35 @@ func preferring(terms [][]requirement.Expression, term *corev1.NodeSelectorTerm)
 func (b *levelMaker) rules(soft []softWish, inverse bool) *topology.Rules {
 	c := b.p.crowd
 	r := &topology.Rules{}
+	m := marker{layout: &c.layout, r: r, bears: bitset.New(len(c.layout.Marks)), shuns: bitset.New(len(c.layout.Marks))}
 	for i := range b.w.spreads {
-		r.Spread = append(r.Spread, b.spread(&b.w.spreads[i], b.w.spreads))
+		r.Spread = append(r.Spread, b.spread(&b.w.spreads[i]))
 	}
-	if set := c.setOf(b.w.affinity); set >= 0 {
-		r.Affinity = append(r.Affinity, topology.Affinity{Set: set, Self: c.inSet(set, b.matched)})
+	if b.w.set >= 0 {
+		r.Affinity = append(r.Affinity, b.near(b.w.set))
 	}
 	for _, t := range b.w.anti {
-		b.shun(r, &c.terms[c.term[t]], true)
+		term := &c.terms[c.term[t]]
+		m.shun(term.selected, term.key)
+		m.bear(term.owned, term.key) // the owner of a required term keeps those away that it selects
 	}
 	for i := range soft {
 		s := &soft[i]
 		switch {
 		case s.spread != nil:
-			r.Spread = append(r.Spread, b.spread(s.spread, []spreadWish{*s.spread}))
+			r.Spread = append(r.Spread, b.spread(s.spread))
 		case s.near != nil:
-			set := c.setOf([]termWish{*s.near})
-			r.Affinity = append(r.Affinity, topology.Affinity{Set: set, Self: c.inSet(set, b.matched)})
+			if near := b.near(s.set); !slices.Contains(r.Affinity, near) {
+				r.Affinity = append(r.Affinity, near)
+			}
 		case s.apart != nil:
-			b.shun(r, &c.terms[c.term[*s.apart]], false)
+			term := &c.terms[c.term[*s.apart]]
+			m.shun(term.selected, term.key)
 		}
 	}
-	b.selected(r, inverse)
+	b.selected(&m, inverse)
 	b.holds(r)
+	b.p.looked += r.Len() + len(b.concern.terms)
 	if isNothing(r) {
 		return nil
 	}
@@ -168,59 +188,67 @@ func isNothing(r *topology.Rules) bool {
 	return len(r.Spread)+len(r.Affinity)+len(r.Groups)+len(r.Sets)+len(r.Bears)+len(r.Shuns)+len(r.Takes) == 0 && r.HostBears == nil && r.HostShuns == nil
 }
 
-func (b *levelMaker) spread(s *spreadWish, together []spreadWish) topology.Spread {
-	c := b.p.crowd
-	g := c.groupOf(b.w, s, together)
+func (b *levelMaker) spread(s *spreadWish) topology.Spread {
 	return topology.Spread{
-		Group: g, MaxSkew: s.maxSkew, MinDomains: s.minDomains, Self: slices.Contains(b.matched, c.groups[g].selector),
+		Group: s.group, MaxSkew: s.maxSkew, MinDomains: s.minDomains, Self: b.isMatched(b.p.crowd.groups[s.group].selector),
 	}
 }
 
-// shun keeps the pod away from those that the term selects; the owner of a required term also keeps them away.
-func (b *levelMaker) shun(r *topology.Rules, t *crowdTerm, required bool) {
-	b.mark(&r.Shuns, &r.HostShuns, t.selected, t.key)
-	if required {
-		b.mark(&r.Bears, &r.HostBears, t.owned, t.key)
-	}
+func (b *levelMaker) near(set int) topology.Affinity {
+	return topology.Affinity{Set: set, Self: b.p.crowd.inSet(set, b.matched)}
 }
 
-func (b *levelMaker) mark(marks *[]int, host *bitset.Set, mark int, key string) {
+func (b *levelMaker) isMatched(selector int) bool {
+	_, matched := slices.BinarySearch(b.matched, selector)
+	return matched
+}
+
+// marker notes the marks of rules, each once.
+type marker struct {
+	layout       *topology.Layout
+	r            *topology.Rules
+	bears, shuns bitset.Set // of domains
+}
+
+func (m *marker) bear(mark int, key string) { m.note(&m.r.Bears, m.bears, &m.r.HostBears, mark, key) }
+
+func (m *marker) shun(mark int, key string) { m.note(&m.r.Shuns, m.shuns, &m.r.HostShuns, mark, key) }
+
+func (m *marker) note(marks *[]int, noted bitset.Set, host *bitset.Set, mark int, key string) {
 	switch {
 	case mark < 0:
 	case !isHost(key):
-		if !slices.Contains(*marks, mark) {
+		if !noted.Has(mark) {
+			noted.Add(mark)
 			*marks = append(*marks, mark)
 		}
 	default:
 		if *host == nil {
-			*host = bitset.New(b.p.crowd.layout.HostMarks)
+			*host = bitset.New(m.layout.HostMarks)
 		}
 		host.Add(mark)
 	}
 }
 
 // selected adds what others' constraints make of the pod.
-func (b *levelMaker) selected(r *topology.Rules, inverse bool) {
+func (b *levelMaker) selected(m *marker, inverse bool) {
 	c := b.p.crowd
-	for g := range c.groups {
-		if slices.Contains(b.matched, c.groups[g].selector) && !c.selectors[c.groups[g].selector].everything() {
-			r.Groups = append(r.Groups, g)
+	for _, g := range b.concern.groups {
+		if !c.selectors[c.groups[g].selector].everything() {
+			m.r.Groups = append(m.r.Groups, g)
 		}
 	}
-	for s := range c.sets {
+	for _, s := range b.concern.sets {
 		if c.inSet(s, b.matched) {
-			r.Sets = append(r.Sets, s)
+			m.r.Sets = append(m.r.Sets, s)
 		}
 	}
-	for i := range c.terms {
+	for _, i := range b.concern.terms {
 		t := &c.terms[i]
-		if !slices.Contains(b.matched, t.selector) {
-			continue
-		}
-		b.mark(&r.Bears, &r.HostBears, t.selected, t.key)
-		b.mark(&r.Shuns, &r.HostShuns, t.owned, t.key)
+		m.bear(t.selected, t.key)
+		m.shun(t.owned, t.key)
 		if inverse {
-			b.mark(&r.Shuns, &r.HostShuns, t.soft, t.key)
+			m.shun(t.soft, t.key)
 		}
 	}
 }
@@ -240,20 +268,13 @@ func (b *levelMaker) holds(r *topology.Rules) {
 		shunned(func(mark int) { r.HostShuns.Add(mark) })
 	}
 	for _, port := range b.w.ports {
-		i := slices.Index(c.ports, port)
-		hold(c.portMark(i), func(yield func(int)) {
-			for j, other := range c.ports {
-				if port.collides(other) {
-					yield(c.portMark(j))
-				}
-			}
-		})
+		hold(c.portMark(c.portAt[port]), func(yield func(int)) { c.colliding(port, func(i int) { yield(c.portMark(i)) }) })
 	}
 	for _, d := range b.w.volumes.Disks {
-		i := slices.Index(c.disks, d)
+		i, _ := slices.BinarySearchFunc(c.disks, d, compareDisks)
 		hold(c.diskMark(i), func(yield func(int)) {
-			for j, other := range c.disks {
-				if d.conflicts(other) {
+			for j := max(0, i-1); j < min(i+2, len(c.disks)); j++ { // the others with the same ID stand beside it
+				if d.conflicts(c.disks[j]) {
 					yield(c.diskMark(j))
 				}
 			}
@@ -269,7 +290,7 @@ func (b *levelMaker) holds(r *topology.Rules) {
 	}
 	r.Takes = c.takes(b.w.volumes.Takes)
 	for _, name := range b.w.volumes.Once {
-		i := slices.Index(c.onces, name)
+		i, _ := slices.BinarySearch(c.onces, name)
 		r.Bears, r.Shuns = append(r.Bears, c.onceMark(i)), append(r.Shuns, c.onceMark(i))
 	}
 }
@@ -283,17 +304,25 @@ type where struct {
 // where looks the demand up; equal demands share the answer. The backoff, which may be nil, keeps
 // machines from being started, in a retry only as long as a pool still waits.
 func (p *problem) where(d *demand, ports []hostPort, backoff *shapeBackoff, retry bool) *where {
-	key := d.text()
+	var b strings.Builder
+	b.WriteString(d.text())
 	if backoff != nil {
-		key += fmt.Sprintf("\nshape %s %t", backoff.shape, retry)
+		fmt.Fprintf(&b, "\nshape %s %t", backoff.shape, retry)
 	}
 	for _, port := range ports {
-		key += "\nport " + portText(port)
+		b.WriteString("\nport " + portText(port))
 	}
+	key := b.String()
 	if have, ok := p.places[key]; ok {
 		return have
 	}
 	out := &where{nodes: bitset.New(len(p.targets)), ways: &packing.Ways{}}
+	for _, term := range d.terms {
+		for _, e := range term {
+			p.looked += (1 + len(e.Values)) * len(p.pools)
+			p.looked += (1 + p.universe.Size(p.universe.Key(e.Key))/64) * (len(p.pools) + len(p.targets))
+		}
+	}
 	for i, h := range p.targets {
 		if h.admits(d, p.universe) {
 			out.nodes.Add(i)

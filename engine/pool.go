@@ -30,9 +30,9 @@ type poolModel struct {
 
 	model   packing.Pool
 	options []poolOption // parallel to model.Options
-	// settled maps the universe's keys that types or offerings settle to the options with each value (bit); free lists
+	// settled maps the universe's keys that types or offerings settle to the options with each value; free lists
 	// the other keys, in the order of model.Free, and freeIndex is its reverse.
-	settled   map[int][]bitset.Set
+	settled   map[int][]valueOptions
 	free      []int
 	freeIndex map[int]int
 	// keys are the labels that types, offerings or the pool's topology settle.
@@ -153,7 +153,7 @@ func (m *poolModel) compile(p *problem) {
 	m.model.Left = p.limitsLeft(m)
 	table := m.list(p)
 	m.take(p, table)
-	m.settled = map[int][]bitset.Set{}
+	m.settled = map[int][]valueOptions{}
 	m.freeIndex = map[int]int{}
 	for k := range u.Keys() {
 		key := u.Name(k)

@@ -112,7 +112,7 @@ func (o poolOffering) admits(pod *corev1.Pod) bool {
 	return slices.ContainsFunc(terms, func(term corev1.NodeSelectorTerm) bool {
 		var asked []requirement.Expression
 		for _, e := range term.MatchExpressions {
-			asked = append(asked, requirement.Expression{Key: v1.NormalizeLabel(e.Key), Op: requirement.Operator(e.Operator), Values: e.Values})
+			asked = append(asked, expression(e.Key, e.Operator, e.Values))
 		}
 		return len(term.MatchExpressions)+len(term.MatchFields) > 0 && o.meets(asked)
 	})

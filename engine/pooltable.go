@@ -146,25 +146,28 @@ func (t *poolTable) valuesOf(key string) []tableValue {
 	return list
 }
 
-// byBit holds the options with each value that the problem tells apart.
-func (t *poolTable) byBit(u *requirement.Universe, k int) []bitset.Set {
-	out := make([]bitset.Set, u.Size(k))
-	none := bitset.New(len(t.options))
-	for b := range out {
-		out[b] = none
-	}
-	shared := make([]bool, len(out))
+// valueOptions are the options whose machines have the values of one bit.
+type valueOptions struct {
+	bit     int
+	options bitset.Set
+}
+
+// byBit holds the options with each value that the problem tells apart, without those that none has. An option has one of them.
+func (t *poolTable) byBit(u *requirement.Universe, k int) []valueOptions {
+	var out []valueOptions
+	at := map[int]int{}
 	for _, v := range t.valuesOf(u.Name(k)) {
 		bit := requirement.Absent
 		if !v.absent {
 			bit = u.Bit(k, v.value)
 		}
-		if shared[bit] {
-			out[bit] = out[bit].Clone()
-			out[bit].Or(v.options)
+		if i, shared := at[bit]; shared {
+			out[i].options = out[i].options.Clone()
+			out[i].options.Or(v.options)
 			continue
 		}
-		out[bit], shared[bit] = v.options, true
+		at[bit] = len(out)
+		out = append(out, valueOptions{bit, v.options})
 	}
 	return out
 }

@@ -122,7 +122,7 @@ func (m *poolModel) way(term []requirement.Expression, u *requirement.Universe) 
 	for _, e := range term {
 		k := u.Key(e.Key)
 		if byBit, settled := m.settled[k]; settled {
-			w.Options.And(m.optionsWith(byBit, u.Set(e)))
+			m.keepOptions(w.Options, byBit, u.Set(e))
 			continue
 		}
 		i := m.freeIndex[k]
@@ -141,10 +141,28 @@ func (m *poolModel) way(term []requirement.Expression, u *requirement.Universe) 
 	return w, !w.Options.Empty()
 }
 
-func (m *poolModel) optionsWith(byBit []bitset.Set, values bitset.Set) bitset.Set {
-	out := bitset.New(len(m.options))
-	for b := values.Next(0); b >= 0; b = values.Next(b + 1) {
-		out.Or(byBit[b])
+// keepOptions leaves the options that have one of the values. It looks at these, or at the others, whichever are fewer: an
+// expression may name a thousand values, or all but a few.
+func (m *poolModel) keepOptions(options bitset.Set, byBit []valueOptions, values bitset.Set) {
+	n := 0
+	for _, v := range byBit {
+		if values.Has(v.bit) {
+			n++
+		}
 	}
-	return out
+	if 2*n > len(byBit) {
+		for _, v := range byBit {
+			if !values.Has(v.bit) {
+				options.AndNot(v.options)
+			}
+		}
+		return
+	}
+	kept := bitset.New(len(m.options))
+	for _, v := range byBit {
+		if values.Has(v.bit) {
+			kept.Or(v.options)
+		}
+	}
+	options.And(kept)
 }

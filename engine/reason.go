@@ -27,6 +27,7 @@ const (
 	InvalidPod            Code = "InvalidPod"            // Key: the field; Have: what is wrong
 	LaunchesBackedOff     Code = "LaunchesBackedOff"     // Have: why machines that were started for such pods did not take them; Need: until when none is started
 	NotOnManagedNodes     Code = "NotOnManagedNodes"     // the pod asks to stay off managed nodes
+	TooComplex            Code = "TooComplex"            // Need: how much the pod asks; Have: how much its namespace does
 	NoExistingNodeMatches Code = "NoExistingNodeMatches" // the pod names a node by its hostname and that node cannot take it; Need
 )
 
@@ -119,6 +120,22 @@ type Reason struct {
 	Key, Need, Have string
 }
 
+// mostText bounds each part of a reason, in bytes: what a pod asks may be as long as the pod.
+const mostText = 600
+
+// bounded is the reason without what nobody would read of it.
+func (r Reason) bounded() Reason {
+	r.Key, r.Need, r.Have = boundedText(r.Key), boundedText(r.Need), boundedText(r.Have)
+	return r
+}
+
+func boundedText(text string) string {
+	if len(text) <= mostText {
+		return text
+	}
+	return strings.ToValidUTF8(text[:mostText], "") + "…"
+}
+
 // OK reports whether nothing speaks against.
 func (r Reason) OK() bool { return r.Code == "" }
 
@@ -155,6 +172,7 @@ var messages = map[Code]string{
 	FeatureNotSupported:   "the pod uses {key}, which is not supported yet",
 	InvalidPod:            "{key}: {have}",
 	NotOnManagedNodes:     "the pod asks to run on nodes that no NodePool owns",
+	TooComplex:            "what the pod asks of nodes and of other pods is too much for one plan: {need} rules, of {have} in its namespace; those who ask for less come first",
 	NoExistingNodeMatches: "the pod asks for the node with hostname {need}, which cannot take it, and no new node will have that name",
 
 	SpreadNotMet:       "the pod's spread over {key} ({need}) cannot be met: {have}",

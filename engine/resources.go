@@ -129,8 +129,53 @@ func quantity(name corev1.ResourceName, n int64) resource.Quantity {
 	return *resource.NewQuantity(n, resource.DecimalSI)
 }
 
-// resourceNames gives every resource that matters in a problem its place in the vectors.
-type resourceNames struct{ capacity.Names }
+// resourceNames gives every resource that matters in a problem its place in the vectors. Those that no machine has share one place
+// where there are many of them.
+type resourceNames struct {
+	capacity.Names
+	nowhere map[string]bool
+}
+
+// fewNames is how many resources are told apart whether any machine has them or not.
+const fewNames = 32
+
+// nowhere is the name of the place of those that no machine has.
+const nowhere = "what no machine has"
+
+// resources are the resources of the problem.
+func (p *problem) resources() *resourceNames {
+	asked := p.asked()
+	if len(asked) <= fewNames {
+		return newResourceNames(asked)
+	}
+	there := map[corev1.ResourceName]bool{}
+	for _, pool := range p.pools {
+		for name := range pool.pool.Spec.Limits {
+			there[name] = true
+		}
+		for i := range pool.catalog.types {
+			for name := range pool.catalog.types[i].Capacity {
+				there[name] = true
+			}
+		}
+	}
+	for _, h := range p.hosts {
+		for name := range h.allocatable {
+			there[name] = true
+		}
+	}
+	missing := map[string]bool{}
+	for name := range asked {
+		if !there[name] && !strings.HasPrefix(string(name), attachPrefix) {
+			missing[string(name)] = true
+			delete(asked, name)
+		}
+	}
+	r := newResourceNames(asked)
+	r.nowhere = missing
+	r.Index(nowhere)
+	return r
+}
 
 // newResourceNames starts with the resources that every machine has; the rest follow by name.
 func newResourceNames(asked map[corev1.ResourceName]bool) *resourceNames {
@@ -180,9 +225,22 @@ func (r *resourceNames) vector(list corev1.ResourceList) capacity.Vector {
 	for name, q := range list {
 		if i := r.Find(string(name)); i >= 0 {
 			v[i] = amount(name, q)
+		} else if r.nowhere[string(name)] && q.Sign() > 0 {
+			v[r.Find(nowhere)] = 1
 		}
 	}
 	return v
+}
+
+// missing is the first resource of the list, by name, that no machine has.
+func (r *resourceNames) missing(list corev1.ResourceList) corev1.ResourceName {
+	first := corev1.ResourceName("")
+	for name, q := range list {
+		if r.nowhere[string(name)] && q.Sign() > 0 && (first == "" || name < first) {
+			first = name
+		}
+	}
+	return first
 }
 
 // list is the reverse of vector, without what is zero.

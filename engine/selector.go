@@ -198,7 +198,7 @@ func selectorRules(s *metav1.LabelSelector) []requirement.Expression {
 		rules = append(rules, requirement.Expression{Key: key, Op: requirement.In, Values: []string{value}})
 	}
 	for _, r := range s.MatchExpressions {
-		rules = append(rules, requirement.Expression{Key: r.Key, Op: requirement.Operator(r.Operator), Values: r.Values})
+		rules = append(rules, requirement.Expect(r.Key, requirement.Operator(r.Operator), r.Values))
 	}
 	return rules
 }

@@ -16,6 +16,7 @@ type soldCatalog struct {
 	settled map[string]bool
 	// values are those that types and offerings have for each label.
 	values map[string][]string
+	known  map[[2]string]bool // the same, by key and value
 	// several is true if some type can turn out in several ways; tables are those of pools, by name.
 	several bool
 	tables  map[string]*poolTable
@@ -64,12 +65,11 @@ func (m *Memo) forgetCatalogs() {
 func newSoldCatalog(types []InstanceType) *soldCatalog {
 	c := &soldCatalog{
 		settled: map[string]bool{corev1.LabelInstanceTypeStable: true, corev1.LabelTopologyZone: true, v1.CapacityTypeLabelKey: true},
-		values:  map[string][]string{}, tables: map[string]*poolTable{},
+		values:  map[string][]string{}, known: map[[2]string]bool{}, tables: map[string]*poolTable{},
 	}
-	known := map[[2]string]bool{}
 	note := func(key, value string) {
-		if at := [2]string{key, value}; !known[at] {
-			known[at] = true
+		if at := [2]string{key, value}; !c.known[at] {
+			c.known[at] = true
 			c.values[key] = append(c.values[key], value)
 		}
 	}

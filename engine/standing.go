@@ -3,6 +3,7 @@ package engine
 import (
 	"cmp"
 	"slices"
+	"strings"
 
 	"tenon.sh/engine/bitset"
 	"tenon.sh/engine/capacity"
@@ -120,9 +121,12 @@ func (c *crowd) selected(at *standing, matched []int, n, ending int, awaited boo
 	}
 }
 
-// inSet reports whether a pod that the matched selectors are about is one of those that the set's affinity looks for.
+// inSet reports whether a pod that the matched selectors, which are in order, are about is one of those that the set's affinity looks for.
 func (c *crowd) inSet(set int, matched []int) bool {
-	return c.sets[set].claim == nil && !slices.ContainsFunc(c.sets[set].terms, func(t crowdTarget) bool { return !slices.Contains(matched, t.selector) })
+	return c.sets[set].claim == nil && !slices.ContainsFunc(c.sets[set].terms, func(t crowdTarget) bool {
+		_, is := slices.BinarySearch(matched, t.selector)
+		return !is
+	})
 }
 
 func (c *crowd) joinSet(at *standing, set int, place topology.Place, n int) {
@@ -177,18 +181,15 @@ func (c *crowd) shun(at *standing, mark int) {
 
 func (c *crowd) holdPorts(at *standing, ports []hostPort) {
 	for _, held := range ports {
-		for i, p := range c.ports {
-			if held.collides(p) {
-				c.shun(at, c.portMark(i))
-			}
-		}
+		c.colliding(held, func(i int) { c.shun(at, c.portMark(i)) })
 	}
 }
 
 func (c *crowd) holdDisks(at *standing, disks []disk) {
 	for _, held := range disks {
-		for i, d := range c.disks {
-			if held.conflicts(d) {
+		i, _ := slices.BinarySearchFunc(c.disks, held.id, func(d disk, id string) int { return strings.Compare(d.id, id) })
+		for ; i < len(c.disks) && c.disks[i].id == held.id; i++ {
+			if held.conflicts(c.disks[i]) {
 				c.shun(at, c.diskMark(i))
 			}
 		}

@@ -221,7 +221,7 @@ func (p *problem) toPlan(pods []*corev1.Pod) []waitingLot {
 	if p.trial.counts() {
 		out = append(out, p.lotsToPlan()...)
 	}
-	return out
+	return p.bounded(out)
 }
 
 // leavers are the pods that leave their machine because it is being removed, whether there is another place for them or not.

@@ -21,6 +21,7 @@ type wish struct {
 	ports     []hostPort
 	spreads   []spreadWish // DoNotSchedule
 	affinity  []termWish
+	set       int // of the crowd, that the affinity is about; -1 for none
 	anti      []termWish
 	soft      []softWish // in the order in which they are given up
 	objection Reason     // why the pods cannot be planned for at all
@@ -34,6 +35,7 @@ type spreadWish struct {
 	maxSkew, minDomains int
 	affinity, taints    bool // nodeAffinityPolicy and nodeTaintsPolicy are Honor
 	text                string
+	group               int // of the crowd
 }
 
 // termWish is a term of pod affinity or anti-affinity.
@@ -48,9 +50,10 @@ type softWish struct {
 	near     *termWish
 	apart    *termWish
 	spread   *spreadWish
-	node     *corev1.NodeSelectorTerm
+	node     []requirement.Expression
 	tolerate bool // of the taints that should rather be avoided
 	ofOthers bool // what running pods would rather have apart from them
+	set      int  // of the crowd, that near is about
 }
 
 // wishes reads pods' specs, each kind once. It is to be used from one goroutine.
@@ -61,6 +64,7 @@ type wishes struct {
 	volumes   *volumes
 	spreads   *defaultSpreads
 	devices   *deviceResources
+	values    *labelValues
 	avoided   bool // some pool or node has a PreferNoSchedule taint
 	byKey     map[string]*wish
 	byAsk     map[*podAsk]*wish // of pods whose wish hangs on nothing but themselves
@@ -72,9 +76,9 @@ type wishes struct {
 	key       keyWriter
 }
 
-func newWishes(s *Snapshot, opt Options, c *census) *wishes {
+func newWishes(s *Snapshot, opt Options, c *census, values *labelValues) *wishes {
 	return &wishes{
-		s: s, opt: opt, selectors: newSelectors(s), volumes: newVolumes(s, c.mounts, c.memo.offerOf(s)), memo: c.memo, spreads: newDefaultSpreads(s, opt),
+		s: s, opt: opt, values: values, selectors: newSelectors(s), volumes: newVolumes(s, c.mounts, c.memo.offerOf(s)), memo: c.memo, spreads: newDefaultSpreads(s, opt),
 		devices: newDeviceResources(s), avoided: hasAvoidedTaint(s), byKey: map[string]*wish{}, byAsk: map[*podAsk]*wish{}, byApart: map[apartKey]*apartTerms{},
 		byBackoff: map[wishBackoff]*wish{},
 	}
@@ -156,7 +160,7 @@ func (w *wishes) read(pod *corev1.Pod, spreads []corev1.TopologySpreadConstraint
 	if pod.Spec.Priority != nil {
 		out.priority = *pod.Spec.Priority
 	}
-	out.objection = w.objection(pod, &volumes)
+	out.objection = w.objection(pod, &volumes).bounded()
 	if !out.objection.OK() {
 		return out
 	}
@@ -167,11 +171,12 @@ func (w *wishes) read(pod *corev1.Pod, spreads []corev1.TopologySpreadConstraint
 			out.spreads = append(out.spreads, read)
 		}
 	}
-	out.strict = out.terms
-	combined, ok := combine(out.terms, volumes.Alternatives, mostAlternatives)
-	if out.terms = combined; !ok {
-		out.objection = volumesElsewhere(out.strict, volumes.Alternatives)
+	combined, ok := combine(out.told, volumes.Alternatives, mostAlternatives)
+	if !ok {
+		out.objection = volumesElsewhere(out.told, volumes.Alternatives).bounded()
 	}
+	out.strict = w.values.reduced(out.told)
+	out.told, out.terms = combined, w.values.reduced(combined)
 	out.features = requiredFeatures(&pod.Spec)
 	if a := pod.Spec.Affinity; a != nil {
 		if a.PodAffinity != nil {
@@ -297,7 +302,7 @@ func (w *wishes) preferences(pod *corev1.Pod, spreads []corev1.TopologySpreadCon
 			for i := range a.NodeAffinity.PreferredDuringSchedulingIgnoredDuringExecution {
 				t := &a.NodeAffinity.PreferredDuringSchedulingIgnoredDuringExecution[i]
 				if _, text := nodeTermProblem(t.Preference); text == "" && !isEmptyTerm(t.Preference) {
-					node = append(node, softWish{weight: int(t.Weight), node: &t.Preference})
+					node = append(node, softWish{weight: int(t.Weight), node: w.values.reducedTerm(expressionsOf(t.Preference))})
 				}
 			}
 		}

@@ -45,6 +45,13 @@ func (s Set) And(t Set) {
 	}
 }
 
+// AndNot removes from s what is in t.
+func (s Set) AndNot(t Set) {
+	for i := range s {
+		s[i] &^= t[i]
+	}
+}
+
 // Or adds to s what is in t.
 func (s Set) Or(t Set) {
 	for i := range s {

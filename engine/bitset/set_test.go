@@ -63,9 +63,12 @@ func TestSetsBehaveLikeMaps(t *testing.T) {
 		if got := a.Within(b); got != (len(both) == len(ma)) {
 			t.Fatalf("%v within %v: %v", ma.members(), mb.members(), got)
 		}
-		and, or := a.Clone(), a.Clone()
+		and, or, rest := a.Clone(), a.Clone(), a.Clone()
 		and.And(b)
 		or.Or(b)
+		if rest.AndNot(b); rest.Meets(b) || rest.Len() != a.Len()-and.Len() || !rest.Within(a) {
+			t.Fatalf("%v without %v is %v", ma.members(), mb.members(), members(rest))
+		}
 		if !slices.Equal(members(and), both.members()) || !slices.Equal(members(or), either.members()) {
 			t.Fatalf("and %v, or %v; want %v, %v", members(and), members(or), both.members(), either.members())
 		}

@@ -2,6 +2,7 @@ package packing
 
 import (
 	"math"
+	"math/bits"
 	"slices"
 
 	"tenon.sh/engine/bitset"
@@ -317,14 +318,8 @@ func (g *greedy) mostOf(kind *kind) int {
 		return 1
 	}
 	n := math.MaxInt
-	for _, group := range kind.host.groups {
-		most := g.most[group]
-		for _, sp := range kind.host.spread {
-			if sp.group == group {
-				most = min(most, sp.most)
-			}
-		}
-		if most < math.MaxInt {
+	for i, group := range kind.host.groups {
+		if most := min(g.most[group], kind.host.bounds[i]); most < math.MaxInt {
 			n = min(n, most-g.count[group])
 		}
 	}
@@ -352,9 +347,9 @@ func (g *greedy) meet(k, n int) {
 	for _, sp := range host.spread {
 		g.most[sp.group] = min(g.most[sp.group], sp.most)
 	}
-	for _, group := range host.touched {
-		for _, other := range g.m.byGroup[group] {
-			if g.compat.Has(other) && !g.takes(g.m.kinds[other].host) {
+	for w, word := range g.m.near[k] {
+		for others := word & g.compat[w]; others != 0; others &= others - 1 {
+			if other := 64*w + bits.TrailingZeros64(others); !g.takes(g.m.kinds[other].host) {
 				g.compat.Remove(other)
 			}
 		}
@@ -366,19 +361,13 @@ func (g *greedy) meet(k, n int) {
 func (g *greedy) takes(r *hostRules) bool { return takes(r, g.count, g.most) }
 
 func takes(r *hostRules, count, most []int) bool {
-	for _, group := range r.groups {
-		bound := most[group]
-		for _, sp := range r.spread {
-			if sp.group == group {
-				bound = min(bound, sp.most)
-			}
-		}
-		if count[group]+1 > bound {
+	for i, group := range r.groups {
+		if count[group]+1 > min(most[group], r.bounds[i]) {
 			return false
 		}
 	}
-	for _, sp := range r.spread {
-		if !sp.self && !slices.Contains(r.groups, sp.group) && count[sp.group] > sp.most {
+	for _, sp := range r.others {
+		if count[sp.group] > sp.most {
 			return false
 		}
 	}

@@ -42,6 +42,9 @@ type load struct {
 // comparisons of a shape with the room on a machine make up one unit of effort.
 const comparisons = 128
 
+// Comparisons is the same for those who count what they compare.
+const Comparisons = comparisons
+
 // roominess is how much more than while improving a machine counts while the first ones are bought. Small machines can
 // always be filled to the brim with a few chosen pods; what is left over then fits nothing well.
 const roominess = 30
@@ -299,6 +302,16 @@ func (s *solver) use(units int) {
 	if s.p.Work != nil && units > 0 {
 		s.p.Work.Add(int64(units))
 	}
+}
+
+// look counts what settling looks at: it is done in any case, and spends no effort.
+func (s *solver) look(n int) {
+	if s.p.Work == nil {
+		return
+	}
+	s.looked += n
+	s.p.Work.Add(int64(s.looked / comparisons))
+	s.looked %= comparisons
 }
 
 // scan spends the effort that a number of comparisons is.

@@ -2,6 +2,7 @@ package packing
 
 import (
 	"fmt"
+	"math"
 	"slices"
 
 	"tenon.sh/engine/bitset"
@@ -100,10 +101,12 @@ type hostRules struct {
 	id           int
 	bears, shuns bitset.Set
 	groups       []int // numbers of the host groups that count the pod
+	bounds       []int // of each of these, what the pod's own spreads bound it to
 	spread       []hostSpread
-	touched      []int    // the groups that the rules count or bound, each once
-	spreads      []int    // groups of other keys over which the pod is spread: better not twice on one machine
-	shared       []Shared // what the pod takes of the machine only if it is the first there
+	others       []hostSpread // those of groups that do not count the pod
+	touched      []int        // the groups that the rules count or bound, each once
+	spreads      []int        // groups of other keys over which the pod is spread: better not twice on one machine
+	shared       []Shared     // what the pod takes of the machine only if it is the first there
 }
 
 // hostSpread bounds a host group on each machine.
@@ -165,13 +168,31 @@ func (s *solver) readHostRules(r *topology.Rules, shared []Shared) *hostRules {
 			out.spreads = append(out.spreads, sp.Group)
 		}
 	}
-	out.touched = slices.Clone(out.groups)
-	for _, sp := range out.spread {
-		if !slices.Contains(out.touched, sp.group) {
-			out.touched = append(out.touched, sp.group)
+	out.bound()
+	return s.intern(out)
+}
+
+// bound works out what follows from the groups and spreads.
+func (r *hostRules) bound() {
+	r.touched, r.bounds, r.others = slices.Clone(r.groups), make([]int, 0, len(r.groups)), nil
+	at := map[int]int{}
+	for i, g := range r.groups {
+		at[g] = i
+		r.bounds = append(r.bounds, math.MaxInt)
+	}
+	for _, sp := range r.spread {
+		i, known := at[sp.group]
+		if !known {
+			i = len(r.touched)
+			at[sp.group] = i
+			r.touched = append(r.touched, sp.group)
+		}
+		if i < len(r.groups) {
+			r.bounds[i] = min(r.bounds[i], sp.most)
+		} else if !sp.self {
+			r.others = append(r.others, sp)
 		}
 	}
-	return s.intern(out)
 }
 
 // intern makes equal rules the same pointer.

@@ -29,7 +29,7 @@ type market struct {
 	before  []int // pods that each item had left at first
 	lots    []lot
 	avail   []bitset.Set // of each shape, the kinds of which pods are left
-	byGroup [][]int      // of each host group, the kinds that it concerns
+	near    []bitset.Set // of each kind, those that one of its host groups concerns; nil for none
 	drivers bitset.Set   // the kinds that make the number of machines what it is
 	capped  []int        // the kinds of which a machine takes only so many
 	dims    []int        // resources that matter
@@ -169,6 +169,8 @@ func (m *market) sort() {
 			}
 		}
 	}
+	byGroup := map[int]bitset.Set{}
+	m.near = make([]bitset.Set, len(m.kinds))
 	for k := range m.kinds {
 		if m.kinds[k].most = m.kinds[k].host.most(); m.kinds[k].host.alone() {
 			m.kinds[k].most = 1
@@ -177,10 +179,18 @@ func (m *market) sort() {
 			m.capped = append(m.capped, k)
 		}
 		for _, g := range m.kinds[k].host.touched {
-			for len(m.byGroup) <= g {
-				m.byGroup = append(m.byGroup, nil)
+			if byGroup[g] == nil {
+				byGroup[g] = bitset.New(len(m.kinds))
 			}
-			m.byGroup[g] = append(m.byGroup[g], k)
+			byGroup[g].Add(k)
+		}
+	}
+	for k := range m.kinds {
+		for i, g := range m.kinds[k].host.touched {
+			if i == 0 {
+				m.near[k] = bitset.New(len(m.kinds))
+			}
+			m.near[k].Or(byGroup[g])
 		}
 	}
 }

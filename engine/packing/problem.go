@@ -27,7 +27,8 @@ type Problem struct {
 	Things int
 	// Effort is how many patterns may be built to make the first solution cheaper.
 	Effort int
-	// Work, unless it is nil, counts the units of effort that are spent, on the first solution too.
+	// Work, unless it is nil, counts the units of effort that are spent, on the first solution too, and what settling looks at in
+	// the same units.
 	Work *atomic.Int64
 	// Unit is one unit of the resource that machines are mostly sold by: one core.
 	Unit capacity.Vector

@@ -162,6 +162,7 @@ func (r *replay) allows(c, l, n int) bool {
 	if r.clashes(ls.host, n) || !r.hostAllows(ls, n) {
 		return false
 	}
+	r.look(1 + ls.rules.Len())
 	_, ok := r.world.Allows(ls.rules, r.p.Places[r.nodes[n].place])
 	return ok
 }

@@ -59,6 +59,7 @@ func (s *solver) besideResidents(ls *levelState, place topology.Place) *hostRule
 	}
 	host := *ls.host
 	host.spread = spread
+	host.bound()
 	return s.intern(&host)
 }
 

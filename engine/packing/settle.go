@@ -228,12 +228,17 @@ func (s *solver) depths() []int {
 			return depth[c]
 		}
 		state[c] = 1
+		seen := map[int]bool{}
 		for l := range s.p.Classes[c].Levels {
 			r := s.p.Classes[c].Levels[l].Rules
 			if r == nil {
 				continue
 			}
 			for _, a := range r.Affinity {
+				if seen[a.Set] {
+					continue
+				}
+				seen[a.Set] = true
 				for _, m := range members[a.Set] {
 					if m != c && state[m] != 1 {
 						depth[c] = max(depth[c], visit(m)+1)

@@ -89,6 +89,7 @@ func (s *solver) findSpot(c, l int) settled {
 		if s.isLonely(company, ls.view.spots[choice.spot]) {
 			continue
 		}
+		s.look(1 + ls.rules.Len())
 		uneven, ok := s.world.Allows(ls.rules, ls.view.spots[choice.spot])
 		if !ok {
 			continue

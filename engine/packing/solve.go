@@ -154,6 +154,7 @@ type solver struct {
 	own       []capacity.Vector              // of each class, its request without what others may have brought to the machine
 	sharers   []int                          // of each thing, the pods that share it
 	rates     map[rateKey]*rating
+	unsoldTo  map[unsoldKey][]follower
 	// followers lists, for each set, who wants to be with its pods.
 	followers [][]follower
 	// members counts, for each group, the classes that it counts.
@@ -176,6 +177,7 @@ type solver struct {
 	low      []float64 // of the market that is being bought on
 	effort   int
 	scanned  int // comparisons that are not charged yet
+	looked   int // the same, of what is not charged but counted
 	// selections holds what has been found out about lists of options; each thread has its own.
 	selections map[string]*selection
 	broken     bool // a lesson was learned that makes this round's plan wrong
@@ -208,7 +210,7 @@ func newSolver(p *Problem, l *lessons, more int) *solver {
 	s := &solver{
 		p: p, lessons: l, views: views{p: p}, world: topology.NewWorld(&p.Layout), effort: p.Effort,
 		placed: make([][]Share, len(p.Nodes)), byKey: map[spotKey]*item{}, narrow: map[narrowKey]*Ways{},
-		hostIDs: map[string]*hostRules{}, hostRead: map[*topology.Rules]*hostRules{}, setLeft: make([]int, len(p.Layout.Sets)), rates: map[rateKey]*rating{},
+		hostIDs: map[string]*hostRules{}, hostRead: map[*topology.Rules]*hostRules{}, setLeft: make([]int, len(p.Layout.Sets)), rates: map[rateKey]*rating{}, unsoldTo: map[unsoldKey][]follower{},
 		slots: slices.Clone(p.Reservations), pools: make([]shop, len(p.Pools)),
 	}
 	s.host.build(&p.Layout)

@@ -163,12 +163,8 @@ func (s *solver) rate(ways *Ways, request capacity.Vector) float64 {
 func (s *solver) wanted(c, l, spot int) bool {
 	ls := &s.classes[c].levels[l]
 	for _, set := range ls.rules.Sets {
-		for _, f := range s.followers[set] {
-			if f.class == c {
-				continue
-			}
-			s.prepare(f.class, f.level)
-			if !s.reaches(f.class, f.level, set, ls.view.spots[spot]) {
+		for _, f := range s.unsold(set, ls.view, spot) {
+			if f.class != c && !s.hasNode(f, set, ls.view.spots[spot]) {
 				return false
 			}
 		}
@@ -176,29 +172,54 @@ func (s *solver) wanted(c, l, spot int) bool {
 	return true
 }
 
-// reaches reports whether a follower has a node or a spot in the same domains.
-func (s *solver) reaches(f, fl, set int, place []int32) bool {
-	same := func(other []int32) bool {
-		for _, key := range s.p.Layout.Sets[set].Keys {
-			if key >= 0 && place[key] >= 0 && other[key] != place[key] {
-				return false
+type unsoldKey struct {
+	set  int
+	view *view
+	spot int
+}
+
+// unsold lists the followers of the set for which no machine can be bought in the domains of the spot.
+func (s *solver) unsold(set int, v *view, spot int) []follower {
+	key := unsoldKey{set, v, spot}
+	list, known := s.unsoldTo[key]
+	if !known {
+		s.look(len(s.followers[set]))
+		for _, f := range s.followers[set] {
+			if !s.buysIn(f, set, v.spots[spot]) {
+				list = append(list, f)
 			}
 		}
-		return true
+		s.unsoldTo[key] = list
 	}
-	ls := &s.classes[f].levels[fl]
-	for spot, at := range ls.view.spots {
-		if same(at) {
-			if ways := s.narrowed(s.p.Classes[f].Levels[fl].Ways, ls.view, spot); ways != nil {
-				if _, ok := s.sellsClass(ways, f); ok {
+	return list
+}
+
+// sameDomains reports whether two places do not differ in what the set is counted by.
+func (s *solver) sameDomains(set int, place, other []int32) bool {
+	return !slices.ContainsFunc(s.p.Layout.Sets[set].Keys, func(key int) bool { return key >= 0 && place[key] >= 0 && other[key] != place[key] })
+}
+
+// buysIn reports whether a follower has a spot in the same domains.
+func (s *solver) buysIn(f follower, set int, place []int32) bool {
+	s.prepare(f.class, f.level)
+	v := s.classes[f.class].levels[f.level].view
+	for spot, at := range v.spots {
+		if s.sameDomains(set, place, at) {
+			if ways := s.narrowed(s.p.Classes[f.class].Levels[f.level].Ways, v, spot); ways != nil {
+				if _, ok := s.sellsClass(ways, f.class); ok {
 					return true
 				}
 			}
 		}
 	}
-	nodes := s.p.Classes[f].Levels[fl].Nodes
+	return false
+}
+
+// hasNode reports whether a follower has a node in the same domains.
+func (s *solver) hasNode(f follower, set int, place []int32) bool {
+	nodes := s.p.Classes[f.class].Levels[f.level].Nodes
 	for n := nodes.Next(0); n >= 0; n = nodes.Next(n + 1) {
-		if same(s.p.Places[s.nodes[n].place]) && s.needs(f, n).Fits(s.nodes[n].room) {
+		if s.sameDomains(set, place, s.p.Places[s.nodes[n].place]) && s.needs(f.class, n).Fits(s.nodes[n].room) {
 			return true
 		}
 	}

@@ -29,6 +29,30 @@ type Expression struct {
 	Key    string
 	Op     Operator
 	Values []string
+	sorted bool // a value is found among them without looking at all
+}
+
+// fewValues is how many values are looked at one by one.
+const fewValues = 8
+
+// Expect is the expression with these values. Of many it keeps a sorted copy: what is asked of every node and every value may
+// name thousands of them.
+func Expect(key string, op Operator, values []string) Expression {
+	if len(values) <= fewValues {
+		return Expression{Key: key, Op: op, Values: values}
+	}
+	values = slices.Clone(values)
+	slices.Sort(values)
+	return Expression{key, op, values, true}
+}
+
+// lists reports whether the value is among those of the expression.
+func (e Expression) lists(value string) bool {
+	if e.sorted {
+		_, found := slices.BinarySearch(e.Values, value)
+		return found
+	}
+	return slices.Contains(e.Values, value)
 }
 
 // Admits reports whether a node with that value of the key (there false: without the key) meets the expression. It is
@@ -36,23 +60,31 @@ type Expression struct {
 func (e Expression) Admits(value string, there bool) bool {
 	switch e.Op {
 	case In:
-		return there && slices.Contains(e.Values, value)
+		return there && e.lists(value)
 	case NotIn:
-		return !there || !slices.Contains(e.Values, value)
+		return !there || !e.lists(value)
 	case Exists:
 		return there
 	case DoesNotExist:
 		return !there
 	}
-	if !there || len(e.Values) != 1 {
-		return false
-	}
 	have, err := strconv.ParseInt(value, 10, 64)
-	want, err2 := strconv.ParseInt(e.Values[0], 10, 64)
-	if err != nil || err2 != nil {
-		return false
+	want, bounded := e.bound()
+	return there && err == nil && bounded && e.Op.holds(have, want)
+}
+
+// bound is the integer that the expression compares values with; bounded is false if it has none.
+func (e Expression) bound() (n int64, bounded bool) {
+	if len(e.Values) != 1 {
+		return 0, false
 	}
-	switch e.Op {
+	n, err := strconv.ParseInt(e.Values[0], 10, 64)
+	return n, err == nil
+}
+
+// holds compares two integers.
+func (o Operator) holds(have, want int64) bool {
+	switch o {
 	case Gt:
 		return have > want
 	case Lt:
@@ -81,6 +113,14 @@ type key struct {
 	values []string // sorted; bit i+1 stands for values[i]
 	known  map[string]int
 	bounds []int64 // ends of the mentioned integer intervals
+	// integers are those of the values that are some, and their bits; they are read when they are first asked for.
+	integers []integer
+	read     bool
+}
+
+type integer struct {
+	n   int64
+	bit int
 }
 
 // Absent is the bit for "the key is absent" in every set.
@@ -241,18 +281,52 @@ func (u *Universe) Missing(k int) bitset.Set { return bitset.Of(u.Size(k), Absen
 // Set returns the values of the expression's key that the expression admits. The key must be known.
 func (u *Universe) Set(e Expression) bitset.Set {
 	k := u.index[e.Key]
-	s := bitset.New(u.Size(k))
-	if e.Admits("", false) {
-		s.Add(Absent)
+	switch e.Op {
+	case In:
+		s := bitset.New(u.Size(k))
+		for _, v := range e.Values {
+			if b, ok := u.keys[k].known[v]; ok {
+				s.Add(b)
+			}
+		}
+		return s
+	case NotIn:
+		s := u.Any(k)
+		for _, v := range e.Values {
+			if b, ok := u.keys[k].known[v]; ok {
+				s.Remove(b)
+			}
+		}
+		return s
+	case Exists:
+		s := u.Any(k)
+		s.Remove(Absent)
+		return s
+	case DoesNotExist:
+		return u.Missing(k)
 	}
-	for i, v := range u.keys[k].values {
-		if e.Admits(v, true) {
-			s.Add(i + 1)
+	s := bitset.New(u.Size(k)) // a text that nothing mentions is no integer that a bound could admit
+	want, bounded := e.bound()
+	if !bounded {
+		return s
+	}
+	for _, i := range u.keys[k].asIntegers() {
+		if e.Op.holds(i.n, want) {
+			s.Add(i.bit)
 		}
 	}
-	// A text that nothing mentions is in no list, and is no integer that a bound could admit.
-	if e.Op == NotIn || e.Op == Exists {
-		s.Add(u.other(k))
-	}
 	return s
+}
+
+func (k *key) asIntegers() []integer {
+	if k.read {
+		return k.integers
+	}
+	k.read = true
+	for i, v := range k.values {
+		if n, err := strconv.ParseInt(v, 10, 64); err == nil {
+			k.integers = append(k.integers, integer{n, i + 1})
+		}
+	}
+	return k.integers
 }

@@ -45,6 +45,26 @@ func TestExpressionsAdmitWhatKubernetesWould(t *testing.T) {
 	}
 }
 
+// Many values are kept in order and looked up; they admit what a few would, one by one.
+func TestManyValuesAreFound(t *testing.T) {
+	t.Parallel()
+	var values []string
+	for i := range 50 {
+		values = append(values, strconv.Itoa(i*37%50))
+	}
+	for _, op := range []requirement.Operator{requirement.In, requirement.NotIn} {
+		e := requirement.Expect("k", op, values)
+		for i := range 60 {
+			if got, want := e.Admits(strconv.Itoa(i), true), (i < 50) == (op == requirement.In); got != want {
+				t.Errorf("%s admits %d: %v", op, i, got)
+			}
+		}
+	}
+	if values[1] != "37" {
+		t.Error("the caller's list has another order")
+	}
+}
+
 // TestIntersectionIsExact compares the bit sets with trying every value that could matter, one by one.
 func TestIntersectionIsExact(t *testing.T) {
 	t.Parallel()

@@ -119,6 +119,11 @@ type Affinity struct {
 	Self bool
 }
 
+// Len counts the rules that are not about single machines.
+func (r *Rules) Len() int {
+	return len(r.Spread) + len(r.Affinity) + len(r.Groups) + len(r.Sets) + len(r.Bears) + len(r.Shuns) + len(r.Takes)
+}
+
 // ByHost reports whether the rule set says anything about single machines.
 func (r *Rules) ByHost(l *Layout) bool {
 	if !r.HostBears.Empty() || !r.HostShuns.Empty() {
