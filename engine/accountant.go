@@ -19,7 +19,7 @@ type accountant struct {
 	expected map[PodID]string   // pods that wait and fit compared nodes as they are: these nodes are not idle
 	staying  map[string]bool    // nodes that the plan cannot do without
 	pools    map[string]*PoolAccount
-	limits   attachLimits // what nodes say, of those that go as well
+	classes  []Class // what they sell, with what the nodes say of it
 	out      *Account
 }
 
@@ -73,7 +73,8 @@ const mostRefits = 8
 // comparison would be false without it.
 func (a *accountant) plan() *Plan {
 	plan := &Plan{}
-	a.limits = learnLimits(a.s, newTypeIndex(a.s))
+	limits := learnLimits(a.s, newTypeIndex(a.s))
+	a.classes = limits.in(a.s.Classes)
 	for range mostRefits {
 		plan = Provision(a.without(), a.opt, nil)
 		if !a.putBack(plan) {
@@ -116,7 +117,7 @@ func (a *accountant) without() *Snapshot {
 	s.Pods = a.podsWithout(gone)
 	s.VolumeAttachments = slices.DeleteFunc(slices.Clone(s.VolumeAttachments), func(x *storagev1.VolumeAttachment) bool { return gone[x.Spec.NodeName] })
 	s.CSINodes = slices.DeleteFunc(slices.Clone(s.CSINodes), func(x *storagev1.CSINode) bool { return gone[x.Name] })
-	s.limits = &a.limits
+	s.Classes = a.classes
 	return &s
 }
 

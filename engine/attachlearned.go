@@ -3,6 +3,7 @@ package engine
 import (
 	"cmp"
 	"maps"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -21,9 +22,6 @@ type attachLimits struct {
 
 // learnLimits reads what drivers report. A node on which no volume has room at all says nothing of others.
 func learnLimits(s *Snapshot, types typeIndex) attachLimits {
-	if s.limits != nil {
-		return *s.limits
-	}
 	l := attachLimits{reported: map[string]map[string]int{}, lowest: map[string]int{}, told: map[string]int{}}
 	if len(s.CSINodes) == 0 {
 		return l
@@ -125,6 +123,22 @@ func (l *attachLimits) all(t *InstanceType) map[string]int {
 	maps.Copy(out, t.AttachLimits)
 	for driver := range out {
 		out[driver], _ = l.of(t, driver)
+	}
+	return out
+}
+
+// in is the classes with these limits in their catalogs, for a plan without the nodes that say them.
+func (l *attachLimits) in(classes []Class) []Class {
+	if len(l.reported) == 0 {
+		return classes
+	}
+	out := slices.Clone(classes)
+	for i := range out {
+		out[i].InstanceTypes = slices.Clone(out[i].InstanceTypes)
+		for j := range out[i].InstanceTypes {
+			t := &out[i].InstanceTypes[j]
+			t.AttachLimits = l.all(t)
+		}
 	}
 	return out
 }

@@ -51,9 +51,6 @@ type Snapshot struct {
 	// Zones are the time zones of TimeZones, by name, as far as there are such. They are loaded outside: the engine reads no
 	// files.
 	Zones map[string]*time.Location `json:"-"`
-
-	// limits is what drivers reported on nodes that have been taken out since, nil if none have.
-	limits *attachLimits
 }
 
 // Class is one node class as its provider sees it.

@@ -117,10 +117,10 @@ func newVolumes(s *Snapshot, pods []*corev1.Pod, sold *offer) *volumes {
 		}
 	}
 	v.indexStorage(s)
+	v.indexLimits(s, sold.drivers)
 	if len(pods) > 0 {
 		v.ofTypes = learnLimits(s, sold.types)
 	}
-	v.indexLimits(s, sold.drivers)
 	v.indexSupplies()
 	v.indexStocks(s)
 	for _, pod := range pods {
@@ -161,9 +161,6 @@ func newerClass(a, b *storagev1.StorageClass) bool {
 // indexLimits notes of which drivers some machine takes only so many volumes; drivers are those of which the catalogs say so.
 func (v *volumes) indexLimits(s *Snapshot, drivers []string) {
 	for _, driver := range drivers {
-		v.limited[driver] = true
-	}
-	for driver := range v.ofTypes.lowest {
 		v.limited[driver] = true
 	}
 	for _, n := range s.CSINodes {
