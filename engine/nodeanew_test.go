@@ -52,6 +52,18 @@ func TestNothingLandsOnAMachineWhoseNodeIsGone(t *testing.T) {
 	}
 }
 
+// What came before its claim was registered is the node as it was then: again the watch is behind.
+func TestANodeThatIsSeenAsBeforeItsRegistrationIsNotBare(t *testing.T) {
+	t.Parallel()
+	s := clusterOf(t, "pool general", "type two cpu=2 mem=4Gi price=0.05", "node n1 pool=general type=two zone=a unregistered",
+		"pod web cpu=2 select=karpenter.sh/nodepool:general")
+	since(s, "n1", v1.ConditionRegistered, metav1.ConditionTrue, 0)
+	delete(s.Nodes[0].Labels, v1.NodePoolLabelKey)
+	if plan := engine.Provision(s, engine.Options{}, nil); len(plan.Launches) > 0 {
+		t.Errorf("launches %v for a pod whose node has just registered", plan.Launches)
+	}
+}
+
 // A pod lands on a bare node as kube-scheduler sees it, not as it will be.
 func TestAPodLandsOnABareNodeOnlyAsItIs(t *testing.T) {
 	t.Parallel()
