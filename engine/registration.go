@@ -95,7 +95,7 @@ func tellSeveral(l Life, claim *v1.NodeClaim, step *Step) {
 	}
 	slices.Sort(names)
 	message := "several nodes carry the machine's provider ID: " + strings.Join(names, ", ") + "; delete those without a kubelet"
-	if c := v1.GetCondition(claim, v1.ConditionRegistered); c.Message != message {
+	if c := v1.GetCondition(claim, v1.ConditionRegistered); c == nil || c.Message != message {
 		step.Events = append(step.Events, Event{Object: l.Claim, Warning: true, Reason: eventSeveralNodes, Message: message, Key: message})
 	}
 	if v1.IsTrue(claim, v1.ConditionRegistered) {
