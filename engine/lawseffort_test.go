@@ -31,7 +31,7 @@ func TestMinValuesTakeNoMoreThanThreeTimesTheWork(t *testing.T) {
 // their places all the same. What reasons say is bounded too.
 func TestWhatPodsAskForTakesWorkByTheByte(t *testing.T) {
 	t.Parallel()
-	const bytes, unitsPerByte, textPerPod = 200_000, 0.1, 2500
+	const bytes, unitsPerByte, textPerPod = 200_000, 0.15, 2500
 	kinds := workload.HostileKinds()
 	for seed := range uint64(len(kinds) + 4) {
 		some := kinds

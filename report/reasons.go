@@ -18,11 +18,11 @@ const (
 
 	TerminatingOnInterruption    = "TerminatingOnInterruption"
 	InsufficientCapacityError    = "InsufficientCapacityError"
-	LaunchFailed                 = "LaunchFailed" // ours
-	MachineLate                  = "MachineLate"  // ours
+	LaunchFailed                 = "LaunchFailed"  // ours
+	MachineLate                  = "MachineLate"   // ours
 	PodsDidNotFit                = "PodsDidNotFit" // ours
-	SlowPass                     = "SlowPass"     // ours
-	MachineChurn                 = "MachineChurn" // ours
+	SlowPass                     = "SlowPass"      // ours
+	MachineChurn                 = "MachineChurn"  // ours
 	UnregisteredTaintMissing     = "UnregisteredTaintMissing"
 	FailedConsistencyCheck       = "FailedConsistencyCheck"
 	FailedDraining               = "FailedDraining"
