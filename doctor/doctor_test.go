@@ -205,6 +205,25 @@ func TestWhatIsWrongWithPoolsAndNodesIsFound(t *testing.T) {
 	}
 }
 
+// What a pool says of its machines is passed on, with what to do about it.
+func TestWhatAPoolSaysOfItsMachinesIsFound(t *testing.T) {
+	t.Parallel()
+	for condition, c := range map[string]struct {
+		status metav1.ConditionStatus
+		want   string
+	}{
+		v1.ConditionNodeRegistrationHealthy: {metav1.ConditionFalse, "problem NodePool general: its machines do not join the cluster: so it is"},
+		v1.ConditionReplacementsFailing:     {metav1.ConditionTrue, "warning NodePool general: replacing its nodes is halted: so it is"},
+		v1.ConditionLaunchesBackedOff:       {metav1.ConditionTrue, "warning NodePool general: its machines do not take the pods they are started for: so it is"},
+	} {
+		p := picture(t, "pool general\ntype small cpu=2 mem=4Gi zones=a price=0.05\n")
+		v1.SetCondition(p.Snapshot.NodePools[0], condition, c.status, "Because", "so it is", p.Now)
+		if got := found(p); !strings.HasPrefix(got, c.want) || strings.Contains(got, "\n") {
+			t.Errorf("%s:\n%s\nwant\n%s", condition, got, c.want)
+		}
+	}
+}
+
 func TestARemovalThatDoesNotEndIsFoundWithWhoHoldsIt(t *testing.T) {
 	t.Parallel()
 	for finalizer, want := range map[string]string{

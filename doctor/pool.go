@@ -103,6 +103,9 @@ func (l *list) pool(p *Picture, pool *v1.NodePool, story engine.PoolStory) {
 	if c := v1.GetCondition(pool, v1.ConditionReplacementsFailing); c != nil && c.Status == metav1.ConditionTrue {
 		l.warning(object, "replacing its nodes is halted: "+c.Message, explain)
 	}
+	if c := v1.GetCondition(pool, v1.ConditionLaunchesBackedOff); c != nil && c.Status == metav1.ConditionTrue {
+		l.warning(object, "its machines do not take the pods they are started for: "+c.Message, "mend what the machines are, or have the pool say it; either lets them be tried at once")
+	}
 }
 
 func zeroLimit(pool *v1.NodePool) string {

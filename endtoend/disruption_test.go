@@ -29,7 +29,6 @@ func TestDisruption(t *testing.T) {
 		{"protected", "a protected pod keeps its node as long as it is protected", doNotDisrupt},
 		{"period", "a termination grace period ends a drain that a budget blocks", terminationGracePeriod},
 		{"window", "a budget's window keeps nodes until it ends", budgetWindow},
-		{"taken", "machines that do not take their pod are not started for ever", machineTakesNothing},
 		{"static", "a pool of fixed size keeps its size", staticPool},
 	} {
 		group.Go(func() { t.Run(c.rule, func(t *testing.T) { c.run(w.in(t, c.corner)) }) })

@@ -2,6 +2,8 @@ package endtoend_test
 
 import (
 	"fmt"
+	"math"
+	"testing"
 	"time"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
@@ -15,34 +17,36 @@ import (
 // agentTaint is one that something puts on new nodes, and that their pool does not know of.
 const agentTaint = "tenon.test/agent-not-ready"
 
-// machineTakesNothing has every node of the corner come with a taint.
-func machineTakesNothing(w *world) {
+// TestAMachineThatDoesNotTakeItsPodIsNotStartedForEver has every node of the pool come with a taint, until the pool changes.
+func TestAMachineThatDoesNotTakeItsPodIsNotStartedForEver(t *testing.T) {
+	whole := newWorld(t)
+	whole.start()
+	w := whole.in(t, "taken")
 	w.cornerPool(func(p *v1.NodePool) {
 		p.Spec.Disruption.ConsolidateAfter = v1.DurationOf(0)
 		p.Spec.Template.Spec.Requirements = append(p.Spec.Template.Spec.Requirements,
 			v1.Requirement{Key: corev1.LabelInstanceTypeStable, Operator: v1.In, Values: []string{"m-4x-amd64-linux"}})
 	})
 	w.taintNewNodes()
-	claims := w.openLedger()
+	claims, began := w.openLedger(), time.Now()
 	d := mixed(w.corner, 1, "1", nil)
 	w.settle(d)
 	w.must(w.Create(w, d))
-	w.until(2*time.Minute, func() (bool, string) { return len(w.pods()) == 1, "the Deployment has no pod" })
-	w.event(2*time.Minute, w.pods()[0].Name, "FailedScheduling", agentTaint, "startupTaints", "before")
-	w.until(time.Minute, func() (bool, string) { return len(w.claims()) == 0, "the machine that runs nothing has not gone" })
-	if all := claims.all(w.TB); len(all) != 1 {
-		w.Errorf("%d machines were started, want one", len(all))
-	}
+	w.until(time.Minute, func() (bool, string) { return len(claims.all(w.TB)) > 0, "no machine is started" })
+	w.event(2*time.Minute, claims.all(w.TB)[0].Name, "PodsDidNotFit", agentTaint, "startupTaints")
 	w.until(time.Minute, func() (bool, string) {
 		var pool v1.NodePool
 		w.must(w.Get(w, keyOf(w.corner), &pool))
 		return v1.IsTrue(&pool, v1.ConditionLaunchesBackedOff), fmt.Sprintf("the pool does not say it: %+v", pool.Status.Conditions)
 	})
+	w.event(time.Minute, w.pods()[0].Name, "FailedScheduling", agentTaint, "before")
+	w.goes(claims.all(w.TB)[0], time.Minute)
+	// One at once, and one after 1, 2, 4, ... minutes.
+	if all, most := len(claims.all(w.TB)), 1+int(math.Log2(1+time.Since(began).Minutes())); all > most {
+		w.Errorf("%d machines were started in %v, want at most %d", all, time.Since(began), most)
+	}
 	w.drift("mended") // the pool starts other machines from now on
 	w.running(1, 2*time.Minute)
-	if all := claims.all(w.TB); len(all) != 2 {
-		w.Errorf("%d machines were started, want two", len(all))
-	}
 }
 
 // taintNewNodes has the API server put the taint on nodes of the corner that are created, as long as the pool has not drifted.

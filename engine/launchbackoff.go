@@ -78,7 +78,10 @@ func LaunchFailures(s *Snapshot, pool *v1.NodePool) []LaunchFailure {
 	if text == "" || json.Unmarshal([]byte(text), &written) != nil || written.For != machinesOf(s, pool) {
 		return nil
 	}
-	return slices.DeleteFunc(written.Failures, func(f LaunchFailure) bool { return f.Count < 1 || s.Now.Sub(f.Last) >= launchBackoffMemory })
+	return slices.DeleteFunc(written.Failures, func(f LaunchFailure) bool {
+		age := s.Now.Sub(f.Last)
+		return f.Count < 1 || age >= launchBackoffMemory || age < -launchBackoffMost // a clock may be wrong, but not for ever
+	})
 }
 
 // text is what to write on the pool, empty for nothing.

@@ -218,6 +218,7 @@ func TestWhatMachinesDidNotTakeIsForgotten(t *testing.T) {
 			s.Classes[0].Traits = append(s.Classes[0].Traits, engine.Trait{Key: engine.ImageTrait, Accepts: []string{"ami-2"}})
 		}},
 		{"it is a day ago", func(s *engine.Snapshot) { s.Now = s.Now.Add(24 * time.Hour) }},
+		{"it is to be tomorrow", func(s *engine.Snapshot) { s.Now = s.Now.Add(-24 * time.Hour) }},
 		{"the pod asks for something else", func(s *engine.Snapshot) {
 			s.Pods[0].Spec.Containers[0].Resources.Requests[corev1.ResourceCPU] = resource.MustParse("900m")
 		}},

@@ -40,7 +40,6 @@ func stars() []star {
 		{"a node is empty because the cache says so", trustingTheCache, []string{"no node is removed as empty while a pod runs there", "no machine is stopped under a pod"}, 2000},
 		{"kube-scheduler is slower than the wait after the taint", slowScheduler, []string{"no machine is stopped under a pod"}, 0},
 		{"machines that register slowly are given up", impatient, []string{"launching ends"}, 2000},
-		{"DaemonSets are not seen", hiding("DaemonSet"), []string{"launching ends", "everything comes to rest"}, 2000},
 		{"the limit on nodes is not read", limits(func(l v1.Limits) { delete(l, v1.ResourceNodes) }), []string{"limits are never exceeded"}, 2000},
 		{"the limit on cores is not read", limits(func(l v1.Limits) { delete(l, corev1.ResourceCPU) }), []string{"limits are never exceeded"}, 2000},
 		{"the limit on nodes is off by one", limits(oneMore), []string{"limits are never exceeded"}, 2000},
@@ -112,17 +111,6 @@ func impatient() explore.Switches {
 			return nil
 		}, time.Second)
 	}}
-}
-
-func hiding(hidden string) func() explore.Switches {
-	return func() explore.Switches {
-		return explore.Switches{View: func(kind string) func(client.Object) client.Object {
-			if kind != hidden {
-				return nil
-			}
-			return func(client.Object) client.Object { return nil }
-		}}
-	}
 }
 
 // limits changes the limits of pools as the autoscaler sees them.
