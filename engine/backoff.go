@@ -89,7 +89,12 @@ func failureOf(claim *v1.NodeClaim) (f Failure, ok bool) {
 }
 
 func (f Failure) until() time.Time {
-	return f.Last.Add(min(backoffFirst<<min(f.Count-1, 10), backoffMost))
+	return f.Last.Add(doubled(backoffFirst, backoffMost, f.Count))
+}
+
+// doubled is how long to wait after so many failures, at least one: twice as long each time.
+func doubled(first, most time.Duration, failures int) time.Duration {
+	return min(first<<min(failures-1, 10), most)
 }
 
 // Backoffs lists the pools whose nodes are not replaced now, in order of name. A wave of replacements stops for the whole

@@ -45,18 +45,16 @@ type LaunchFailure struct {
 }
 
 // until is when machines of the types that did not take the pods may be started for them again.
-func (f *LaunchFailure) until() time.Time { return f.Last.Add(launchWait(f.Count)) }
+func (f *LaunchFailure) until() time.Time {
+	return f.Last.Add(doubled(launchBackoffFirst, launchBackoffMost, f.Count))
+}
 
 // closed is until when no machine at all is started for the pods. After the first failure another type can be tried at once.
 func (f *LaunchFailure) closed() time.Time {
 	if f.Count < 2 {
 		return time.Time{}
 	}
-	return f.Last.Add(launchWait(f.Count - 1))
-}
-
-func launchWait(count int) time.Duration {
-	return min(launchBackoffFirst<<min(count-1, 10), launchBackoffMost)
+	return f.Last.Add(doubled(launchBackoffFirst, launchBackoffMost, f.Count-1))
 }
 
 // Message says the failure to people.

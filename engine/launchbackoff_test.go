@@ -1,6 +1,7 @@
 package engine_test
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -250,6 +251,24 @@ func TestAMachineThatTakesThePodClearsItsType(t *testing.T) {
 	plan := engine.Provision(s, engine.Options{}, nil)
 	if len(plan.Backoffs) != 1 || plan.Backoffs[0].Text != "" {
 		t.Errorf("what is written down: %+v", plan.Backoffs)
+	}
+}
+
+// Whoever makes pods of ever new shapes does not make the pool's annotation grow for ever: the newest are kept.
+func TestAPoolRemembersSoManyShapes(t *testing.T) {
+	t.Parallel()
+	pods := []string{}
+	for i := range 40 {
+		pods = append(pods, fmt.Sprintf("pods web%d x1 cpu=%dm", i, 10+i))
+	}
+	s := aMachineThatTakesNothing(t, tainted("example.com/a"), pods...)
+	s.NodeClaims[0].Annotations[v1.PlannedPodsAnnotationKey] = ""
+	for _, p := range s.Pods {
+		s.NodeClaims[0].Annotations[v1.PlannedPodsAnnotationKey] += string(p.UID) + ","
+	}
+	carryOut(s, engine.Provision(s, engine.Options{}, nil))
+	if n := len(engine.LaunchFailures(s, s.NodePools[0])); n != 32 {
+		t.Errorf("%d shapes are remembered", n)
 	}
 }
 

@@ -176,7 +176,7 @@ func (m *poolModel) houseDaemons(p *problem) {
 				m.absent[i].Or(m.certain[rival])
 			}
 			if p.daemons[rival].priority >= d.priority {
-				subtract(m.certain[i], m.burdened[rival])
+				m.certain[i].AndNot(m.burdened[rival])
 			}
 		}
 		if len(d.leaders) > 0 {
@@ -215,12 +215,6 @@ func lacks(left, need capacity.Vector) bool {
 		}
 	}
 	return false
-}
-
-func subtract(s, t bitset.Set) {
-	for i := range s {
-		s[i] &^= t[i]
-	}
 }
 
 // houses says whether machines of the option have the pod of DaemonSet i.

@@ -40,6 +40,7 @@ func stars() []star {
 		{"a node is empty because the cache says so", trustingTheCache, []string{"no node is removed as empty while a pod runs there", "no machine is stopped under a pod"}, 2000},
 		{"kube-scheduler is slower than the wait after the taint", slowScheduler, []string{"no machine is stopped under a pod"}, 0},
 		{"machines that register slowly are given up", impatient, []string{"launching ends"}, 2000},
+		{"DaemonSets are not seen, nor what pools remember", forgetfulOf("DaemonSet"), []string{"launching ends", "everything comes to rest"}, 2000},
 		{"the limit on nodes is not read", limits(func(l v1.Limits) { delete(l, v1.ResourceNodes) }), []string{"limits are never exceeded"}, 2000},
 		{"the limit on cores is not read", limits(func(l v1.Limits) { delete(l, corev1.ResourceCPU) }), []string{"limits are never exceeded"}, 2000},
 		{"the limit on nodes is off by one", limits(oneMore), []string{"limits are never exceeded"}, 2000},
@@ -111,6 +112,25 @@ func impatient() explore.Switches {
 			return nil
 		}, time.Second)
 	}}
+}
+
+// forgetfulOf hides a kind, and that machines did not take their pods: else no more of them are started before long.
+func forgetfulOf(hidden string) func() explore.Switches {
+	return func() explore.Switches {
+		return explore.Switches{View: func(kind string) func(client.Object) client.Object {
+			switch kind {
+			case hidden:
+				return func(client.Object) client.Object { return nil }
+			case "NodePool":
+				return func(o client.Object) client.Object {
+					o = o.DeepCopyObject().(client.Object)
+					delete(o.GetAnnotations(), v1.LaunchBackoffAnnotationKey)
+					return o
+				}
+			}
+			return nil
+		}}
+	}
 }
 
 // limits changes the limits of pools as the autoscaler sees them.
