@@ -32,9 +32,11 @@ const (
 type openings struct {
 	mu      sync.Mutex // guards what follows
 	waiting map[types.UID]opening
-	// busy is set while somebody opens nodes, opening holds the claims of those that are not open yet.
+	// busy is set while somebody opens nodes; opening holds the claims of those that are not open yet.
 	busy    bool
 	opening map[types.UID]bool
+	// settling holds claims whose nodes are open, which their status does not say yet: whoever opened them looks after the pods.
+	settling map[types.UID]bool
 }
 
 // opening is a node that could open, as it is and as it should be.
@@ -78,13 +80,6 @@ func (o *openings) take() []opening {
 	return nodes
 }
 
-// opened says that all nodes that were taken are open.
-func (o *openings) opened() {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	o.opening = nil
-}
-
 // isOpening reports whether somebody is about to open the claim's node. The claim's own steps can wait for that: what they
 // write would only make it take longer.
 func (o *openings) isOpening(claim *v1.NodeClaim) bool {
@@ -93,11 +88,27 @@ func (o *openings) isOpening(claim *v1.NodeClaim) bool {
 	return o.opening[claim.UID]
 }
 
-// leave lets the next one open nodes.
-func (o *openings) leave() {
+// leave lets the next one open nodes. It is called as soon as all that were taken are open: a pod that never finds its place
+// on one of them must not hold up all others. Until settled is called the claim settles.
+func (o *openings) leave(claim *v1.NodeClaim) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.busy, o.opening = false, nil
+	if o.settling == nil {
+		o.settling = map[types.UID]bool{}
+	}
+	o.busy, o.opening, o.settling[claim.UID] = false, nil, true
+}
+
+func (o *openings) settled(claim *v1.NodeClaim) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	delete(o.settling, claim.UID)
+}
+
+func (o *openings) isSettling(claim *v1.NodeClaim) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.settling[claim.UID]
 }
 
 // open opens the claim's node together with those that could open too, or leaves it to whoever is busy with that. It
@@ -108,11 +119,13 @@ func (a *application) open(ctx context.Context) (opened bool, err error) {
 		a.after = openingRetry
 		return false, nil
 	}
-	defer a.openings.leave()
+	leave := sync.OnceFunc(func() { a.openings.leave(a.life.Claim) })
+	defer a.openings.settled(a.life.Claim)
+	defer leave()
 	began := a.Cluster.Clock.Now()
 	for a.awaitsSiblings(ctx, began) && a.Pause(ctx, openingPoll) {
 	}
-	written, err := a.openAll(ctx, a.openings.take())
+	written, err := a.openAll(ctx, a.openings.take(), leave)
 	if written != nil {
 		a.replace(written)
 	}
@@ -130,13 +143,15 @@ func (a *application) awaitsSiblings(ctx context.Context, began time.Time) bool 
 		return false // reading a cache that runs does not fail
 	}
 	for i := range list.Items {
-		claims = append(claims, &list.Items[i])
+		if claim := &list.Items[i]; !a.openings.isSettling(claim) {
+			claims = append(claims, claim)
+		}
 	}
 	return engine.AwaitSiblings(ready, claims, began, a.Cluster.Clock.Now())
 }
 
-// openAll opens nodes as the engine says. It returns the node of its own claim as it was written.
-func (a *application) openAll(ctx context.Context, nodes []opening) (own *corev1.Node, err error) {
+// openAll opens nodes as the engine says, and calls opened when all are. It returns the node of its own claim as it was written.
+func (a *application) openAll(ctx context.Context, nodes []opening, opened func()) (own *corev1.Node, err error) {
 	group, byName := make([]engine.Opening, len(nodes)), map[string]opening{}
 	for i, n := range nodes {
 		group[i] = engine.Opening{Node: n.to}
@@ -153,7 +168,7 @@ func (a *application) openAll(ctx context.Context, nodes []opening) (own *corev1
 			own, err = written, failed
 		}
 		if step.Opened {
-			a.openings.opened()
+			opened()
 		}
 		if step.Done || len(step.Open) == 0 && !a.Pause(ctx, openingPoll) {
 			return own, err

@@ -45,6 +45,38 @@ func TestAMachineThatDoesNotComeHoldsNobodyUpForLong(t *testing.T) {
 	}
 }
 
+func TestAPodThatNeverLandsHoldsNoOtherNodeUp(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, newClaim("general-1", planned("uid-a")), newClaim("general-2", planned("uid-b")),
+		newPod("a", "", unschedulable), newPod("b", "", unschedulable))
+	w.never = "general-2"
+	var ready, opened time.Time
+	inside := false
+	w.paused = func() { // kube-scheduler refuses the one pod again and again; meanwhile the other machine gets ready
+		if opened.IsZero() && w.open() == 2 {
+			opened = w.clock.Now()
+		}
+		if inside || w.open() != 1 {
+			return
+		}
+		for _, p := range w.pods() {
+			if p.Name == "a" {
+				w.update(p, func() { p.Status.NominatedNodeName = "" })
+			}
+		}
+		if inside, w.never = true, ""; ready.IsZero() {
+			ready = w.clock.Now()
+		}
+		w.outside()
+		w.reconcile(w.reconciler, "general-2")
+		inside = false
+	}
+	w.until("open", func() bool { return w.open() == 2 })
+	if late := opened.Sub(ready); late > 2*time.Second {
+		t.Errorf("the second node opened %v after it was ready", late)
+	}
+}
+
 func TestAPodThatLostItsNominationAtTheOpeningGetsItBack(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, newClaim("general-1", planned("uid-a")), newPod("a", "", unschedulable))
