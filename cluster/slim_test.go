@@ -57,7 +57,9 @@ func slimmed(t *testing.T, object client.Object) string {
 func TestSlimObjectsKeepWhatDecisionsNeed(t *testing.T) {
 	t.Parallel()
 	selector := &metav1.LabelSelector{MatchLabels: map[string]string{"app": "keep-selector"}}
-	template := corev1.PodTemplateSpec{Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "drop"}}}}
+	template := corev1.PodTemplateSpec{Spec: corev1.PodSpec{ServiceAccountName: "drop", Containers: []corev1.Container{{
+		Name: "keep-container", Image: "drop", Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{"keep-requests": resource.MustParse("1")}},
+	}}}}
 	size := corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}
 	binding := named("keep-name")
 	binding.Annotations["pv.kubernetes.io/bind-completed"] = "keep-binding"
@@ -71,11 +73,11 @@ func TestSlimObjectsKeepWhatDecisionsNeed(t *testing.T) {
 			{Type: corev1.PodReady, Reason: "keep-ready"}, {Type: corev1.ContainersReady, Reason: "keep-containers"}}}},
 			`keep-name keep-owner keep-node keep-container keep-reason keep-ready keep-containers`},
 		{&appsv1.ReplicaSet{ObjectMeta: named("keep-name"), Spec: appsv1.ReplicaSetSpec{Selector: selector, Template: template, Replicas: ptr.To(int32(3))}},
-			`keep-name keep-selector keep-owner uid-keep "replicas":3`},
+			`keep-name keep-selector keep-owner uid-keep "replicas":3 keep-container keep-requests`},
 		{&appsv1.StatefulSet{ObjectMeta: named("keep-name"), Spec: appsv1.StatefulSetSpec{Selector: selector, Template: template, ServiceName: "drop",
-			VolumeClaimTemplates: []corev1.PersistentVolumeClaim{{ObjectMeta: metav1.ObjectMeta{Name: "drop"}}}}}, `keep-name keep-selector`},
+			VolumeClaimTemplates: []corev1.PersistentVolumeClaim{{ObjectMeta: metav1.ObjectMeta{Name: "drop"}}}}}, `keep-name keep-selector keep-requests`},
 		{&corev1.ReplicationController{ObjectMeta: named("keep-name"), Spec: corev1.ReplicationControllerSpec{Selector: selector.MatchLabels, Template: &template}},
-			`keep-name keep-selector`},
+			`keep-name keep-selector keep-requests`},
 		{&corev1.Service{ObjectMeta: named("keep-name"), Spec: corev1.ServiceSpec{Selector: selector.MatchLabels, ExternalName: "drop"}}, `keep-name keep-selector`},
 		{&corev1.Namespace{ObjectMeta: named("keep-name"), Spec: corev1.NamespaceSpec{Finalizers: []corev1.FinalizerName{"drop"}}}, `keep-name "team":"a"`},
 		{&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "keep-name", Annotations: map[string]string{"tenon.sh/pause": "keep-pause", "other": "drop"}}},

@@ -43,22 +43,41 @@ func slimService(s *corev1.Service) {
 func slimReplicaSet(r *appsv1.ReplicaSet) {
 	*r = appsv1.ReplicaSet{
 		TypeMeta: r.TypeMeta, ObjectMeta: barely(r.ObjectMeta),
-		Spec: appsv1.ReplicaSetSpec{Selector: r.Spec.Selector, Replicas: r.Spec.Replicas},
+		Spec: appsv1.ReplicaSetSpec{Selector: r.Spec.Selector, Replicas: r.Spec.Replicas, Template: slimTemplate(r.Spec.Replicas, &r.Spec.Template)},
 	}
 }
 
 func slimStatefulSet(s *appsv1.StatefulSet) {
 	*s = appsv1.StatefulSet{
 		TypeMeta: s.TypeMeta, ObjectMeta: barely(s.ObjectMeta),
-		Spec: appsv1.StatefulSetSpec{Selector: s.Spec.Selector, Replicas: s.Spec.Replicas},
+		Spec: appsv1.StatefulSetSpec{Selector: s.Spec.Selector, Replicas: s.Spec.Replicas, Template: slimTemplate(s.Spec.Replicas, &s.Spec.Template)},
 	}
 }
 
 func slimReplicationController(r *corev1.ReplicationController) {
-	*r = corev1.ReplicationController{
-		TypeMeta: r.TypeMeta, ObjectMeta: barely(r.ObjectMeta),
-		Spec: corev1.ReplicationControllerSpec{Selector: r.Spec.Selector, Replicas: r.Spec.Replicas},
+	spec := corev1.ReplicationControllerSpec{Selector: r.Spec.Selector, Replicas: r.Spec.Replicas}
+	if r.Spec.Template != nil {
+		spec.Template = new(slimTemplate(r.Spec.Replicas, r.Spec.Template))
 	}
+	*r = corev1.ReplicationController{TypeMeta: r.TypeMeta, ObjectMeta: barely(r.ObjectMeta), Spec: spec}
+}
+
+// slimTemplate keeps what pods of the template request, if the owner has any.
+func slimTemplate(replicas *int32, t *corev1.PodTemplateSpec) corev1.PodTemplateSpec {
+	if replicas != nil && *replicas == 0 {
+		return corev1.PodTemplateSpec{}
+	}
+	requests := func(list []corev1.Container) []corev1.Container {
+		out := make([]corev1.Container, len(list))
+		for i := range list {
+			out[i] = corev1.Container{Name: list[i].Name, Resources: list[i].Resources}
+			out[i].Resources.Claims = nil
+		}
+		return out
+	}
+	return corev1.PodTemplateSpec{Spec: corev1.PodSpec{
+		Containers: requests(t.Spec.Containers), InitContainers: requests(t.Spec.InitContainers), Resources: t.Spec.Resources,
+	}}
 }
 
 func slimDeviceClass(c *resourcev1.DeviceClass) {

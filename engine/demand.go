@@ -178,22 +178,6 @@ func (c *podClass) oldestFirst() {
 	c.pods[0], c.pods[oldest] = c.pods[oldest], c.pods[0]
 }
 
-// successor is the pod that asks for a place: the pod itself, or what its owner makes in the place of one that runs, which
-// knows nothing of how its kubelet has resized it.
-func successor(pod *corev1.Pod) *corev1.Pod {
-	if pod.Spec.NodeName == "" {
-		return pod
-	}
-	if s := &pod.Status; s.Resources == nil && !slices.ContainsFunc(s.ContainerStatuses, saysResources) && !slices.ContainsFunc(s.InitContainerStatuses, saysResources) {
-		return pod // the same
-	}
-	fresh := *pod
-	fresh.Status = corev1.PodStatus{}
-	return &fresh
-}
-
-func saysResources(s corev1.ContainerStatus) bool { return s.Resources != nil }
-
 // compareClasses orders classes by what they ask for, and classes that ask for the same by the first of their pods.
 func compareClasses(a, b *podClass) int {
 	if n := cmp.Or(

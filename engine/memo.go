@@ -186,6 +186,7 @@ func (m *Memo) take(s *Snapshot, threads int) *census {
 		m.nodes, m.catalogs = map[*corev1.Node]*nodeFacts{}, map[*InstanceType]*soldCatalog{}
 	}
 	m.pass++
+	m.learnTemplates(s)
 	m.follow(s.Pods, threads)
 	m.refresh(threads)
 	c := &census{memo: m, all: m.last}

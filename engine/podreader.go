@@ -15,7 +15,9 @@ type podReader struct {
 	asks  map[string]*podAsk
 	works map[workloadName]*workloadFacts
 	owned map[string]*ownerFacts
-	key   keyWriter
+	// templates are what owners make their pods from, by the owners' keys; all readers of a memo share them.
+	templates map[string]*corev1.PodSpec
+	key       keyWriter
 }
 
 func newPodReader() podReader {
@@ -38,6 +40,7 @@ func (m *Memo) readAll(pods []*corev1.Pod, threads int) {
 		reader := &m.podReader
 		if i > 0 {
 			other := newPodReader()
+			other.templates = m.templates
 			reader = &other
 		}
 		readers[i] = reader
@@ -162,7 +165,11 @@ func (r *podReader) needFor(f *podFacts) *podNeed {
 // nextNeed is what the pod's successor requests.
 func (r *podReader) nextNeed(f *podFacts) *podNeed {
 	if f.next == nil {
-		if s := successor(f.pod); s == f.pod {
+		var template *corev1.PodSpec
+		if f.owner != nil {
+			template = r.templates[f.owner.name]
+		}
+		if s := successor(f.pod, template); s == f.pod {
 			f.next = r.needFor(f)
 		} else {
 			f.next = r.readNeed(s)

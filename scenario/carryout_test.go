@@ -1,6 +1,7 @@
 package scenario_test
 
 import (
+	"bytes"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -142,16 +143,59 @@ spec: {accessModes: [ReadWriteOnce], storageClassName: manual, capacity: {storag
 	}
 }
 
-// A snapshot of a live cluster holds ReplicaSets without their templates: they stand for no more pods than it shows.
-func TestOwnersWithoutATemplateStandForNoPods(t *testing.T) {
+// A snapshot of a live cluster holds ReplicaSets without their templates, or with what these request: they stand for no more pods
+// than it shows.
+func TestOwnersFromAClusterStandForNoPods(t *testing.T) {
 	t.Parallel()
 	r := readBack(t, []byte(`
 apiVersion: apps/v1
 kind: ReplicaSet
 metadata: {name: web, resourceVersion: "7"}
 spec: {replicas: 3, selector: {matchLabels: {app: web}}}
+---
+apiVersion: apps/v1
+kind: ReplicaSet
+metadata: {name: shop, resourceVersion: "7"}
+spec: {replicas: 3, selector: {matchLabels: {app: shop}}, template: {spec: {containers: [{name: app, resources: {requests: {cpu: "2"}}}]}}}
 `))
-	if len(r.Snapshot.Pods) != 0 || len(r.Snapshot.ReplicaSets) != 1 {
+	if len(r.Snapshot.Pods) != 0 || len(r.Snapshot.ReplicaSets) != 2 {
 		t.Errorf("%d pods, %d replica sets", len(r.Snapshot.Pods), len(r.Snapshot.ReplicaSets))
+	}
+	for _, o := range r.Snapshot.ReplicaSets {
+		if c := o.Spec.Template.Spec.Containers; o.Name == "shop" && (len(c) != 1 || c[0].Resources.Requests.Cpu().Value() != 2) {
+			t.Errorf("of the template %+v is left", c)
+		}
+	}
+}
+
+// What is passed on of a template is what its pods request.
+func TestTemplatesArePassedOnWithoutWhatNobodyNeeds(t *testing.T) {
+	t.Parallel()
+	r := readBack(t, []byte(`
+apiVersion: apps/v1
+kind: StatefulSet
+metadata: {name: db, resourceVersion: "7"}
+spec:
+  replicas: 1
+  selector: {matchLabels: {app: db}}
+  template:
+    metadata: {annotations: {note: secret}}
+    spec:
+      serviceAccountName: secret
+      initContainers: [{name: first, image: secret, args: [secret], resources: {requests: {cpu: "1"}}}]
+      containers: [{name: app, image: secret, env: [{name: KEY, value: secret}], resources: {requests: {cpu: "2"}}}]
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: db-0, ownerReferences: [{apiVersion: apps/v1, kind: StatefulSet, name: db, uid: db, controller: true}]}
+spec: {nodeName: n1, containers: [{name: app, image: x}]}
+`))
+	var out bytes.Buffer
+	if err := scenario.Write(&out, r.Snapshot, engine.Options{}); err != nil || bytes.Contains(out.Bytes(), []byte("secret")) {
+		t.Errorf("%v\n%s", err, out.Bytes())
+	}
+	spec := readBack(t, out.Bytes()).Snapshot.StatefulSets[0].Spec.Template.Spec
+	if spec.Containers[0].Resources.Requests.Cpu().Value() != 2 || spec.InitContainers[0].Resources.Requests.Cpu().Value() != 1 {
+		t.Errorf("what is left of the template is %+v", spec)
 	}
 }

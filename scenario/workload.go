@@ -36,7 +36,7 @@ func (m *manifest) addWorkload(u *unstructured.Unstructured) error {
 	if err != nil {
 		return err
 	}
-	if _, found, _ := unstructured.NestedFieldNoCopy(u.Object, "spec", "template"); !found && m.remember(w) {
+	if isCleaned(w.template, u) && m.remember(w) {
 		if w.pods > 0 && u.GetResourceVersion() == "" {
 			m.note("%s: it has no template, so no pods are planned for it", identity(u))
 		}
@@ -51,6 +51,16 @@ func (m *manifest) addWorkload(u *unstructured.Unstructured) error {
 	}
 	m.workloads = append(m.workloads, w)
 	return nil
+}
+
+// isCleaned reports whether the object's template is missing, or is what Clean leaves of it: requests, but no images, which every
+// template of a live cluster names.
+func isCleaned(template corev1.PodTemplateSpec, u *unstructured.Unstructured) bool {
+	if _, found, _ := unstructured.NestedFieldNoCopy(u.Object, "spec", "template"); !found {
+		return true
+	}
+	list := template.Spec.Containers
+	return u.GetResourceVersion() != "" && len(list) > 0 && !slices.ContainsFunc(list, func(c corev1.Container) bool { return c.Image != "" })
 }
 
 func (m *manifest) readWorkload(u *unstructured.Unstructured) (workload, error) {
@@ -107,7 +117,7 @@ func (m *manifest) readWorkload(u *unstructured.Unstructured) (workload, error) 
 	return w, nil
 }
 
-// remember keeps what the snapshot holds of objects that own pods, their selectors, and reports whether the kind is one of
+// remember keeps what the snapshot holds of objects that own pods, their selectors and templates, and reports whether the kind is one of
 // those.
 func (m *manifest) remember(w workload) bool {
 	s := &m.snapshot
@@ -115,11 +125,17 @@ func (m *manifest) remember(w workload) bool {
 	meta.ManagedFields = nil
 	switch w.kind {
 	case "ReplicaSet":
-		s.ReplicaSets = append(s.ReplicaSets, newReplicaSet(meta, w.selector, ptr.To(int32(w.pods))))
+		o := newReplicaSet(meta, w.selector, ptr.To(int32(w.pods)))
+		o.Spec.Template = w.template
+		s.ReplicaSets = append(s.ReplicaSets, o)
 	case "StatefulSet":
-		s.StatefulSets = append(s.StatefulSets, newStatefulSet(meta, w.selector, ptr.To(int32(w.pods))))
+		o := newStatefulSet(meta, w.selector, ptr.To(int32(w.pods)))
+		o.Spec.Template = w.template
+		s.StatefulSets = append(s.StatefulSets, o)
 	case "ReplicationController":
-		s.ReplicationControllers = append(s.ReplicationControllers, newReplicationController(meta, w.selector.MatchLabels, ptr.To(int32(w.pods))))
+		o := newReplicationController(meta, w.selector.MatchLabels, ptr.To(int32(w.pods)))
+		o.Spec.Template = &w.template
+		s.ReplicationControllers = append(s.ReplicationControllers, o)
 	default:
 		return false
 	}
@@ -178,12 +194,14 @@ func (m *manifest) expandWorkloads() {
 
 // replicaSetOf is the ReplicaSet that a Deployment's pods belong to, under the Deployment's name.
 func replicaSetOf(w workload) *appsv1.ReplicaSet {
-	return newReplicaSet(metav1.ObjectMeta{
+	o := newReplicaSet(metav1.ObjectMeta{
 		Namespace: w.meta.Namespace, Name: w.owner.Name, UID: w.owner.UID, CreationTimestamp: w.meta.CreationTimestamp,
 		OwnerReferences: []metav1.OwnerReference{{
 			APIVersion: w.owner.APIVersion, Kind: w.kind, Name: w.meta.Name, UID: w.meta.UID, Controller: ptr.To(true),
 		}},
 	}, w.selector, ptr.To(int32(w.pods)))
+	o.Spec.Template = w.template
+	return o
 }
 
 // hasPods reports whether the files hold pods of the workload: those that it owns, or that its selector picks.

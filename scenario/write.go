@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"strings"
 
@@ -132,8 +133,8 @@ func objectsOf(s *engine.Snapshot) ([]Document, error) {
 
 // Clean takes out of an object what no decision depends on and nobody should pass on: environments, arguments and
 // commands of containers, with the probes and hooks that hold commands, user data of node classes, parameters and attributes
-// of volumes, the last applied configuration and the managed fields. Of what makes pods it leaves the selector: the pods
-// are there themselves.
+// of volumes, the last applied configuration and the managed fields. Of what makes pods it leaves the selector and what the
+// pods request: they are there themselves, but may have been resized since.
 func Clean(u *unstructured.Unstructured) {
 	u.SetManagedFields(nil)
 	if annotations := u.GetAnnotations(); annotations[corev1.LastAppliedConfigAnnotation] != "" {
@@ -147,13 +148,52 @@ func Clean(u *unstructured.Unstructured) {
 		unstructured.RemoveNestedField(u.Object, strings.Split(path, ".")...)
 	}
 	cleanContainers(u.Object)
+	cleanTemplate(u)
+}
+
+// cleanTemplate leaves what pods request of the template of an object that makes them.
+func cleanTemplate(u *unstructured.Unstructured) {
+	spec, found, _ := unstructured.NestedMap(u.Object, "spec", "template", "spec")
+	if kind := u.GetKind(); !found || kind != "ReplicaSet" && kind != "StatefulSet" && kind != "ReplicationController" {
+		return
+	}
+	kept := map[string]any{}
+	for _, key := range []string{"containers", "initContainers"} {
+		list, _ := spec[key].([]any)
+		var out []any
+		for _, element := range list {
+			if c, ok := element.(map[string]any); ok {
+				out = append(out, only(c, "name", "resources"))
+			}
+		}
+		if out != nil {
+			kept[key] = out
+		}
+	}
+	maps.Copy(kept, only(spec, "resources"))
+	if kept["containers"] == nil {
+		unstructured.RemoveNestedField(u.Object, "spec", "template")
+		return
+	}
+	_ = unstructured.SetNestedField(u.Object, map[string]any{"spec": kept}, "spec", "template") // there is such a map
+}
+
+// only is what the fields say of those keys.
+func only(fields map[string]any, keys ...string) map[string]any {
+	out := map[string]any{}
+	for _, key := range keys {
+		if value, found := fields[key]; found {
+			out[key] = value
+		}
+	}
+	return out
 }
 
 // secretFields are the fields of a kind that are left out as a whole.
 func secretFields(kind string) []string {
 	switch kind {
 	case "ReplicaSet", "StatefulSet", "ReplicationController":
-		return []string{"spec.template", "spec.volumeClaimTemplates"}
+		return []string{"spec.volumeClaimTemplates"}
 	case "PersistentVolume":
 		return []string{"spec.csi.volumeAttributes", "spec.mountOptions"}
 	case "StorageClass":
