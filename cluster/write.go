@@ -105,8 +105,8 @@ func (c *Cluster) PatchClaim(ctx context.Context, claim *v1.NodeClaim, change fu
 }
 
 // AnnotatePool writes an annotation on a pool, or removes it where the value is empty; it fails with a conflict if the pool is not as
-// it was when it was read.
-func (c *Cluster) AnnotatePool(ctx context.Context, pool *v1.NodePool, key, value string) error {
+// it was when it was read. It returns the pool as it is now.
+func (c *Cluster) AnnotatePool(ctx context.Context, pool *v1.NodePool, key, value string) (*v1.NodePool, error) {
 	before := &v1.NodePool{ObjectMeta: *pool.ObjectMeta.DeepCopy()} // a patch of small objects costs less
 	changed := before.DeepCopy()
 	if changed.Annotations == nil {
@@ -115,7 +115,7 @@ func (c *Cluster) AnnotatePool(ctx context.Context, pool *v1.NodePool, key, valu
 	if changed.Annotations[key] = value; value == "" {
 		delete(changed.Annotations, key)
 	}
-	return c.Client.Patch(ctx, changed, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
+	return changed, c.Client.Patch(ctx, changed, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
 }
 
 // ClaimExists asks the API server itself whether there is a claim of that name that has not been told to go. The watch may

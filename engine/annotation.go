@@ -54,6 +54,9 @@ func rulesOf(s *Snapshot, pool *v1.NodePool) *poolRules {
 	r.replacing = r.readBudgets(v1.ReplaceBudgetsAnnotationKey)
 	r.deleting = r.readBudgets(v1.DeleteBudgetsAnnotationKey)
 	r.readPayback()
+	if _, ok := pricePatience(pool); !ok {
+		r.wrong(v1.PricePatienceAnnotationKey, "a duration such as 5m, or 0s for any price at once")
+	}
 	return r
 }
 

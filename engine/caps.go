@@ -26,7 +26,6 @@ func (c *consolidation) caps(p *disruption.Problem, machineOf []int) []func(h *h
 		}
 		return i
 	}
-	c.moves = &ownerMoves{s: c.s, memo: c.memo, left: map[string]int{}}
 	for _, h := range c.sources {
 		b := c.budgets[h.pool()]
 		a := b.rules.allowance(c.s.Now, v1.Underutilized, b.counts)

@@ -112,8 +112,7 @@ type consolidation struct {
 	batches map[string]int      // of the nodes that are replaced
 	tried   attempted
 	passed  []*host // left out because another pass has tried them just now
-	moves   *ownerMoves
-	again   bool // only what has changed since the last look is looked at
+	again   bool    // only what has changed since the last look is looked at
 }
 
 // attempted is the last trial: a wave is often all that was found.

@@ -34,6 +34,7 @@ type disruptor struct {
 	p        *problem
 	budgets  map[string]*poolBudget // by pool
 	guards   *guards
+	moves    *ownerMoves
 	rollouts *rollouts
 	expected map[*host]*corev1.Pod // a pod that will run on the machine
 	homes    map[*corev1.Pod]int   // the numbers of the machines where pods will run that need a place anyway
@@ -65,7 +66,7 @@ func newDisruptor(s *Snapshot, opt Options, memo *Memo) *disruptor {
 	p := readProblem(s, opt, pods, nil)
 	d := &disruptor{
 		s: s, opt: opt, memo: memo, p: p, budgets: map[string]*poolBudget{},
-		guards: newGuards(s, p.census), rollouts: rollouts, expected: map[*host]*corev1.Pod{}, homes: map[*corev1.Pod]int{},
+		guards: newGuards(s, p.census), moves: &ownerMoves{s: s, memo: memo, left: map[string]int{}}, rollouts: rollouts, expected: map[*host]*corev1.Pod{}, homes: map[*corev1.Pod]int{},
 		nodes: map[*v1.NodeClaim][]string{}, verdicts: map[*host]Reason{}, taken: map[*host]bool{},
 		why: make(map[*host]Reason, len(p.hosts)), launched: map[string]int{}, replaced: map[string]int{}, stamps: map[string]stamp{}, plan: &Plan{},
 	}

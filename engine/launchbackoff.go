@@ -123,6 +123,10 @@ type shapeBackoff struct {
 	shape  string
 	byPool map[string]*LaunchFailure
 	retry  bool // the wait of some pool is over
+	// most is up to what price an hour pools start machines for the pods now, dear what to say of dearer ones; pools that are not
+	// there start any.
+	most map[string]float64
+	dear map[string]Reason
 }
 
 // launchBackoffs is what a snapshot tells of machines that did not take their pods.
@@ -130,6 +134,8 @@ type launchBackoffs struct {
 	byShape map[string]*shapeBackoff
 	changes []BackoffChange
 	unfit   map[*corev1.Pod]*machine // the one that was started for the pod and cannot run it
+	// dear are the pods that wait until there are cheaper machines, or until they have waited long enough for dear ones.
+	dear map[*corev1.Pod]*shapeBackoff
 	// unwritten holds the machines that show what no pool remembers yet, with one of the pods: they stay until it does.
 	unwritten map[*machine]*corev1.Pod
 }
@@ -164,7 +170,7 @@ func (p *problem) readBackoffs() *launchBackoffs {
 			unbound[string(pod.UID)] = pod
 		}
 	}
-	out := &launchBackoffs{byShape: map[string]*shapeBackoff{}, unfit: map[*corev1.Pod]*machine{}, unwritten: map[*machine]*corev1.Pod{}}
+	out := &launchBackoffs{byShape: map[string]*shapeBackoff{}, unfit: map[*corev1.Pod]*machine{}, unwritten: map[*machine]*corev1.Pod{}, dear: map[*corev1.Pod]*shapeBackoff{}}
 	found := map[string][]LaunchFinding{}
 	for _, h := range p.hosts {
 		b := pools[h.pool()]
@@ -354,10 +360,13 @@ func (p *problem) unattachable(h *host, w *wish) string {
 
 // backedOff is the wish of the pod with what is known of machines that did not take such pods.
 func (w *wishes) backedOff(have *wish, f *podFacts) *wish {
-	if w.backoffs == nil || len(w.backoffs.byShape) == 0 {
+	if w.backoffs == nil {
 		return have
 	}
-	b := w.backoffs.byShape[w.memo.shapeOf(f)]
+	b := w.backoffs.dear[f.pod]
+	if b == nil && len(w.backoffs.byShape) > 0 {
+		b = w.backoffs.byShape[w.memo.shapeOf(f)]
+	}
 	if b == nil {
 		return have
 	}
@@ -374,34 +383,38 @@ func (w *wishes) backedOff(have *wish, f *podFacts) *wish {
 
 // options are those of the pool that machines for the pods may not have now, in a retry once the wait is over any; nil for none.
 func (b *shapeBackoff) options(m *poolModel, now time.Time, retry bool) bitset.Set {
-	if b == nil || b.byPool[m.pool.Name] == nil {
+	if b == nil {
 		return nil
 	}
-	f := b.byPool[m.pool.Name]
-	if retry && !now.Before(f.until()) {
+	f, most, limited := b.byPool[m.pool.Name], 0.0, false
+	most, limited = b.most[m.pool.Name]
+	if f != nil && retry && !now.Before(f.until()) {
+		f = nil
+	}
+	if f == nil && !limited {
 		return nil
 	}
-	if now.Before(f.closed()) {
+	if f != nil && now.Before(f.closed()) {
 		return bitset.Full(len(m.options))
 	}
 	out := bitset.New(len(m.options))
 	for i := range m.options {
-		if slices.Contains(f.InstanceTypes, m.options[i].kind.Name) {
+		if f != nil && slices.Contains(f.InstanceTypes, m.options[i].kind.Name) || limited && m.options[i].offering.Price > most {
 			out.Add(i)
 		}
 	}
 	return out
 }
 
-// launchRefusal says that the pool starts no machine for the class now because earlier ones did not take such pods; the zero Reason
-// means that nothing of the kind keeps it from that.
+// launchRefusal says that the pool starts no machine for the class now because earlier ones did not take such pods, or because those
+// that can be had are too dear; the zero Reason means that nothing of the kind keeps it from that.
 func (p *problem) launchRefusal(pool *poolModel, c *podClass) Reason {
 	if c.backoff == nil {
 		return Reason{}
 	}
 	f := c.backoff.byPool[pool.pool.Name]
 	if f == nil || !p.snapshot.Now.Before(f.until()) {
-		return Reason{}
+		return c.backoff.dear[pool.pool.Name]
 	}
 	return Reason{Code: LaunchesBackedOff, Need: clockText(f.until()), Have: f.Why}
 }

@@ -10,12 +10,14 @@ import (
 
 // ownerMoves keeps count of how many pods of each owner consolidation may move: half of them an hour, rounded up. What was
 // moved in the last hour shows in the pods themselves: those that replaced others are younger than that, and younger than
-// their owner.
+// their owner. Where that cannot be told yet it is written down: RecordMoves.
 type ownerMoves struct {
 	s    *Snapshot
 	memo *Memo
 	made map[string]time.Time // when owners were made, as far as that is known; nil until it is asked
 	left map[string]int       // of owners that were asked for
+	// recorded is how many pods of owners were moved as far as pools remember; nil until it is asked.
+	recorded map[string]int
 }
 
 const (
@@ -37,28 +39,56 @@ func (m *ownerMoves) of(owner string) int {
 	return n
 }
 
-// moved counts the owner's pods that replaced others within the last hour.
+// moved counts the owner's pods that were moved within the last hour: as far as it is remembered, and as others replaced them.
 func (m *ownerMoves) moved(o *ownerFacts) int {
+	if m.recorded == nil {
+		m.recorded = recordedMoves(m.s)
+	}
+	// While the first pods of an owner come its cluster is being filled, and much is worth moving: each pod may move once.
+	recorded := (m.recorded[o.name] + 1) / 2
 	young := func(f *podFacts) bool {
 		return isActive(f.pod) && m.s.Now.Sub(f.pod.CreationTimestamp.Time) < moveHour
 	}
 	if !slices.ContainsFunc(o.facts, young) {
-		return 0
+		return recorded
 	}
-	first := o.first()
-	since, known := m.madeAt(o.name)
-	if late := first.Sub(since); !known || o.active() > 1 && late > 0 && late < moveHour {
-		// Consolidation cannot have moved all pods of an owner that is so young: where many pods are made at a time, those of
-		// some owners come late.
-		since = first
-	}
+	since := m.firstPods(o)
 	n := 0
 	for _, f := range o.facts {
 		if young(f) && f.pod.CreationTimestamp.Sub(since) > firstPods {
 			n++
 		}
 	}
-	return n
+	return max(n, recorded)
+}
+
+// firstPods is when the first pods of the owner began to come.
+func (m *ownerMoves) firstPods(o *ownerFacts) time.Time {
+	first := o.first()
+	since, known := m.madeAt(o.name)
+	if late := first.Sub(since); !known || o.active() > 1 && late > 0 && late < moveHour {
+		// Consolidation cannot have moved all pods of an owner that is so young: where many pods are made at a time, those of
+		// some owners come late.
+		return first
+	}
+	return since
+}
+
+// newOwners counts the pods that leave the machines, by owners of which more first pods may come, so that nobody could tell what
+// comes in the place of these.
+func (d *disruptor) newOwners(hosts []*host) map[string]int {
+	var out map[string]int
+	for _, h := range hosts {
+		for _, f := range d.movers(h) {
+			if o := f.owner; o != nil && d.s.Now.Sub(d.moves.firstPods(o)) <= firstPods {
+				if out == nil {
+					out = map[string]int{}
+				}
+				out[o.name]++
+			}
+		}
+	}
+	return out
 }
 
 // madeAt is when the owner was made, if the snapshot knows it.

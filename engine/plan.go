@@ -121,6 +121,8 @@ type Disruption struct {
 	Held []PodID `json:",omitempty"`
 	// DrainWithin is how long the drain may take; nil leaves it to the claims.
 	DrainWithin *time.Duration `json:",omitempty"`
+	// NewOwners counts the pods that consolidation moves of new owners; RecordMoves is about them.
+	NewOwners map[string]int `json:"-"`
 }
 
 // Kept is a node that stays, and why.

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -27,6 +28,7 @@ type poolModel struct {
 	// required is what the pool itself requires of its machines' labels.
 	required []requirement.Expression
 	used     corev1.ResourceList
+	patience time.Duration // in which the price doubles that pods pay; 0 for any price at once
 
 	model   packing.Pool
 	options []poolOption // parallel to model.Options
@@ -60,6 +62,7 @@ func poolsOf(s *Snapshot, memo *Memo, hosts []*host) (pools []*poolModel, broken
 		if len(pool.Spec.Limits) > 0 {
 			m.used = poolUsage(hosts, pool.Name)
 		}
+		m.patience, _ = pricePatience(pool)
 		m.labels = poolLabels(pool)
 		m.taints = v1.CoreTaints(pool.Spec.Template.Spec.Taints)
 		for _, r := range pool.Spec.Template.Spec.Requirements {

@@ -26,7 +26,15 @@ func Provision(s *Snapshot, opt Options, memo *Memo) *Plan {
 		return &Plan{Unplaced: p.refused, Notes: p.notes(), Backoffs: pods.backoffs.changes}
 	}
 	p.model()
-	plan := newPlan(p, packing.Solve(p.packing))
+	solution := packing.Solve(p.packing)
+	for range mostPriceRounds {
+		if !p.tooDear(solution) {
+			break
+		}
+		p = compileTrial(s, opt, pods, nil)
+		solution = packing.Solve(p.packing)
+	}
+	plan := newPlan(p, solution)
 	if len(plan.Unplaced) == 0 || !slices.ContainsFunc(p.hosts, func(h *host) bool { return h.late }) {
 		return plan
 	}

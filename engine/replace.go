@@ -197,6 +197,9 @@ func (d *disruptor) add(p part, m method) {
 			x.DrainWithin = shorter(x.DrainWithin, m.drainWithin(h))
 		}
 	}
+	if m.reason == v1.Underutilized {
+		x.NewOwners = d.newOwners(p.hosts)
+	}
 	x.Held = d.heldBack(p)
 	for i := range p.launches {
 		l := &p.launches[i]

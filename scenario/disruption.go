@@ -41,6 +41,8 @@ func (b *builder) annotationWord(p *v1.NodePool, w word) (handled bool, err erro
 		return true, addBudget(w, &p.Annotations, v1.DeleteBudgetsAnnotationKey)
 	case "payback":
 		addLabel(&p.Annotations, v1.PaybackAnnotationKey, value)
+	case "price-patience":
+		addLabel(&p.Annotations, v1.PricePatienceAnnotationKey, value)
 	case "halted":
 		v1.SetCondition(p, v1.ConditionNodeRegistrationHealthy, metav1.ConditionFalse, "", value, b.snapshot.Now)
 	default:

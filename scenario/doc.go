@@ -39,7 +39,7 @@
 //	                               consolidate-after= (a duration or Never) consolidation= (the policy) budget=10%
 //	                               budget=(nodes=0 reasons=Empty,Drifted schedule="0 9 * * *" duration=8h) expire-after= grace=
 //	                               replicas= not-ready not-ready="why" deleting pause= pause-reason= retire drift=observe time-zone=
-//	                               payback= replace-budget= delete-budget= (as budget=) halted="why its machines do not join", and requirements, each with min=N for
+//	                               payback= price-patience= replace-budget= delete-budget= (as budget=) halted="why its machines do not join", and requirements, each with min=N for
 //	                               minValues; what is not said has the API server's defaults
 //	class NAME                     a node class: problem="why it cannot be used" repair=(Ready False after=30m reason=Kernel grace=5m
 //	                               priority=50) trait=(imageID a,b types=two,four reason=ImageDrift); Kind/NAME for kinds other than KWOKNodeClass

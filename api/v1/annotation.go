@@ -11,7 +11,9 @@ const (
 	ReplaceBudgetsAnnotationKey = "tenon.sh/replace-budgets"
 	DeleteBudgetsAnnotationKey  = "tenon.sh/delete-budgets"
 	PaybackAnnotationKey        = "tenon.sh/payback"
+	PricePatienceAnnotationKey  = "tenon.sh/price-patience"
 	LaunchBackoffAnnotationKey  = "tenon.sh/launch-backoff" // written by this program
+	MovedPodsAnnotationKey      = "tenon.sh/moved-pods"     // written by this program
 
 	// On a Pod.
 	MoveWindowAnnotationKey = "tenon.sh/move-window"
@@ -110,8 +112,18 @@ func Annotations() []Annotation {
 			Unreadable: "as if it were not there",
 		},
 		{
+			Key: PricePatienceAnnotationKey, On: "NodePool", Values: "a duration such as `5m`, which is the default, or `0s`",
+			Meaning:    "where everything cheap is sold out, pods pay up to four times the usual price of a machine at once, and twice as much after each such time; `0s` pays any price at once",
+			Unreadable: "as if it were not there",
+		},
+		{
 			Key: LaunchBackoffAnnotationKey, On: "NodePool", Ours: true, Values: "JSON: for, failures (shape, instanceTypes, count, last, why)",
 			Meaning:    "machines that did not take the pods they were started for: such pods get other instance types, and these again after a while; removing it lets them be tried at once",
+			Unreadable: "as if it were not there",
+		},
+		{
+			Key: MovedPodsAnnotationKey, On: "NodePool", Ours: true, Values: "JSON: a list of owner, count, last",
+			Meaning:    "how many pods of new owners consolidation has moved within the last hour; no more are moved than the owner has",
 			Unreadable: "as if it were not there",
 		},
 		{

@@ -3,11 +3,13 @@ package disrupt_test
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	v1 "tenon.sh/api/v1"
@@ -139,5 +141,41 @@ func TestRepairsAreCountedByCondition(t *testing.T) {
 		if told := w.Events()["NodePool NodeRepairBlocked"]; repaired != c.repaired || told != c.told {
 			t.Errorf("%d of %d broken: %v repaired, the pool's owner was told %d times", c.broken, c.broken+c.healthy, repaired, told)
 		}
+	}
+}
+
+// Which pods of a new owner move is written on the pool before their nodes go; where that fails they stay for now.
+func TestMovesOfNewOwnersAreWrittenDownFirst(t *testing.T) {
+	t.Parallel()
+	w := newOrderWorld(t)
+	d := w.plan.Disruptions[0]
+	w.plan.Disruptions = nil
+	for i := range d.Nodes {
+		w.plan.Disruptions = append(w.plan.Disruptions, engine.Disruption{
+			Reason: v1.Underutilized, Nodes: d.Nodes[i : i+1], Claims: d.Claims[i : i+1], Pods: d.Pods, NewOwners: map[string]int{"default/ReplicaSet/web": 1},
+		})
+	}
+	snap, err := w.Cluster.Snapshot(w)
+	w.Must(err)
+	w.outside = true
+	w.pool.Labels = map[string]string{"changed": "since"}
+	w.Must(w.Client.Update(w, w.pool))
+	w.outside = false
+	leaving := func() (n int) {
+		for _, name := range d.Claims {
+			if claim, _ := w.get(name); claim.DeletionTimestamp != nil {
+				n++
+			}
+		}
+		return n
+	}
+	w.Must(w.reconciler.CarryOut(w, snap, w.plan))
+	if n := leaving(); n != 0 {
+		t.Errorf("%d nodes go although the pool has changed since", n)
+	}
+	w.Must(w.begin())
+	w.Must(w.Client.Get(w, client.ObjectKeyFromObject(w.pool), w.pool))
+	if text := w.pool.Annotations[v1.MovedPodsAnnotationKey]; leaving() != 2 || !strings.Contains(text, `"count":2`) {
+		t.Errorf("%d nodes go, and the pool remembers %s", leaving(), text)
 	}
 }

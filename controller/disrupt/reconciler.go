@@ -100,6 +100,23 @@ func (r *Reconciler) CarryOut(ctx context.Context, snap *engine.Snapshot, plan *
 	)
 }
 
+// recordMoves writes down which pods the disruption moves that nobody could count afterwards.
+func (r *Reconciler) recordMoves(ctx context.Context, view *view, d engine.Disruption) error {
+	if len(d.NewOwners) == 0 {
+		return nil
+	}
+	view.recording.Lock() // several disruptions may be about one pool
+	defer view.recording.Unlock()
+	name := view.claims[d.Claims[0]].Labels[v1.NodePoolLabelKey]
+	pool := cmp.Or(view.recorded[name], view.pools[name])
+	written, err := r.Cluster.AnnotatePool(ctx, pool, v1.MovedPodsAnnotationKey, engine.RecordMoves(pool, d, r.Cluster.Clock.Now()))
+	if err != nil {
+		return fmt.Errorf("NodePool %s: write down which pods move: %w", name, err)
+	}
+	view.recorded[name] = written
+	return nil
+}
+
 // tellChurn tells of machines that are started and removed again and again for the same pods: each time for a good reason, and
 // together perhaps for nothing.
 func (r *Reconciler) tellChurn(ctx context.Context, view *view) {
@@ -197,6 +214,9 @@ func (r *Reconciler) overtaken(view *view, d engine.Disruption, why engine.Reaso
 func (r *Reconciler) disrupt(ctx context.Context, view *view, d engine.Disruption) error {
 	if reason, err := r.check(ctx, view, d); err != nil || !reason.OK() {
 		return err
+	}
+	if err := r.recordMoves(ctx, view, d); err != nil {
+		return unexpected([]error{err})
 	}
 	if len(d.Replacements) > 0 {
 		return r.order(ctx, view, d)

@@ -19,10 +19,13 @@ type view struct {
 	mu    sync.Mutex // guards what follows
 	nodes map[string]*corev1.Node
 	pods  map[types.UID]string // the nodes of pods; nil until somebody asks
+
+	recording sync.Mutex              // guards what follows
+	recorded  map[string]*v1.NodePool // pools on which this pass has written which pods move, as they are now
 }
 
 func newView(s *engine.Snapshot) *view {
-	v := &view{snapshot: s, nodes: map[string]*corev1.Node{}, claims: map[string]*v1.NodeClaim{}, pools: map[string]*v1.NodePool{}}
+	v := &view{snapshot: s, nodes: map[string]*corev1.Node{}, claims: map[string]*v1.NodeClaim{}, pools: map[string]*v1.NodePool{}, recorded: map[string]*v1.NodePool{}}
 	for _, n := range s.Nodes {
 		v.nodes[n.Name] = n
 	}

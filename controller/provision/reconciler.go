@@ -124,7 +124,7 @@ func invalid(plan *engine.Plan) int {
 func (r *Reconciler) backOff(ctx context.Context, view *view, plan *engine.Plan) error {
 	var errs []error
 	for _, change := range plan.Backoffs {
-		if err := r.Cluster.AnnotatePool(ctx, view.pools[change.NodePool], v1.LaunchBackoffAnnotationKey, change.Text); err != nil {
+		if _, err := r.Cluster.AnnotatePool(ctx, view.pools[change.NodePool], v1.LaunchBackoffAnnotationKey, change.Text); err != nil {
 			if !cluster.Expected(err) {
 				errs = append(errs, fmt.Errorf("NodePool %s: write down that machines did not take their pods: %w", change.NodePool, err))
 			}
