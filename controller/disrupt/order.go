@@ -34,7 +34,7 @@ func (r *Reconciler) order(ctx context.Context, view *view, d engine.Disruption)
 	log.FromContext(ctx).Info("disrupting node(s)", append(report.DisruptionLine(d), "id", mark.ID)...)
 	marked, err := r.markAll(ctx, view, d.Nodes, claims, mark)
 	if err == nil {
-		err = r.Cluster.Launching(func() error { return r.replace(ctx, view, d, mark) })
+		err = r.Cluster.Launching(ctx, func() error { return r.replace(ctx, view, d, mark) })
 	}
 	if err != nil {
 		undo := r.unmarkAll(ctx, view, d.Nodes, marked, mark)
