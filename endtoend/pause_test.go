@@ -21,7 +21,7 @@ import (
 // TestALeaderThatWasPausedWritesNothingOfWhatItHadPlanned stops the leader of two controllers, as a virtual machine is paused,
 // while it starts machines, and lets it go on once the other one has started them. No pod gets a second machine, and the pool
 // keeps to its limit. TENON_KILLS says how often; the first time the leader is in the midst of writing NodeClaims, later the
-// moment is drawn.
+// moment is drawn, others with TENON_KILL_SEED.
 func TestALeaderThatWasPausedWritesNothingOfWhatItHadPlanned(t *testing.T) {
 	const pods = 36
 	w := newWorld(t)
@@ -43,6 +43,7 @@ func TestALeaderThatWasPausedWritesNothingOfWhatItHadPlanned(t *testing.T) {
 		p.Spec.Template.Spec.Requirements[len(p.Spec.Template.Spec.Requirements)-1].Values = []string{"2", "4"}
 	})
 	claims := w.openLedger()
+	seed := killSeed(t)
 	for round := range kills(t, 1) {
 		d := mixed(w.corner, pods, "900m", nil)
 		w.settle(d)
@@ -50,7 +51,7 @@ func TestALeaderThatWasPausedWritesNothingOfWhatItHadPlanned(t *testing.T) {
 		if round == 0 {
 			w.until(time.Minute, func() (bool, string) { return len(w.claims()) > 0, "there is no claim" })
 		} else { // the moment of the pause is what this test varies
-			time.Sleep(time.Duration(rand.New(rand.NewPCG(1, uint64(round))).Float64() * 3 * float64(time.Second)))
+			time.Sleep(time.Duration(rand.New(rand.NewPCG(seed, uint64(round))).Float64() * 3 * float64(time.Second)))
 		}
 		w.must(pair[0].Process.Signal(syscall.SIGSTOP))
 		began, written := time.Now(), len(w.claims())
