@@ -10,6 +10,7 @@ import (
 
 	v1 "tenon.sh/api/v1"
 	"tenon.sh/cluster/clustertest"
+	"tenon.sh/engine"
 )
 
 // announced keeps the lines of the world's log that say that nodes are disrupted.
@@ -32,8 +33,11 @@ func TestADisruptionIsLoggedOnceItHasBegun(t *testing.T) {
 		busy, other := clustertest.Machine(pool, "general-b", old)
 		w := clustertest.New(t, interceptor.Funcs{List: unseenPods}, pool, claim, node, busy, other, clustertest.Bound("web", "1", "general-b"))
 		lines := announced(w)
-		w.Must(newReconciler(w).Reconcile(w))
-		if len(*lines) != 1 || !strings.Contains((*lines)[0], "general-a") || strings.Contains((*lines)[0], "general-b") {
+		snap, err := w.Cluster.Snapshot(w)
+		w.Must(err)
+		both := []string{"general-a", "general-b"}
+		w.Must(newReconciler(w).CarryOut(w, snap, &engine.Plan{Disruptions: []engine.Disruption{{Reason: v1.Empty, Nodes: both, Claims: both}}}))
+		if len(*lines) != 1 || !strings.Contains((*lines)[0], "general-a") || strings.Contains((*lines)[0], "general-b") || !strings.Contains((*lines)[0], `"kept"=1`) {
 			t.Errorf("one node goes, the other is kept by its pod; the log says %q", *lines)
 		}
 	})
