@@ -129,7 +129,9 @@ func RightsOf(cloud, namespace string) (out []authorizationv1.ResourceAttributes
 			r.Group, r.Resource = classKindsOf(cloudAWS)[0].Group, "ec2nodeclasses"
 		}
 	}
-	return append(out, authorizationv1.ResourceAttributes{Group: classKindsOf(cloudAWS)[0].Group, Resource: "ec2nodeclasses", Verb: "patch"}), nil
+	return append(out,
+		authorizationv1.ResourceAttributes{Group: classKindsOf(cloudAWS)[0].Group, Resource: "ec2nodeclasses", Verb: "patch"},
+		authorizationv1.ResourceAttributes{Resource: "services", Verb: "get", Namespace: "kube-system", Name: "kube-dns"}), nil
 }
 
 func flattened(rules []rbacv1.PolicyRule, namespace string) (out []authorizationv1.ResourceAttributes) {

@@ -150,8 +150,13 @@ func (c *Cluster) Stray(ctx context.Context, claim *v1.NodeClaim) (bool, error) 
 		return false, err
 	}
 	c.mu.Lock()
-	defer c.mu.Unlock()
-	return !c.found[claim.UID], nil
+	found := c.found[claim.UID]
+	c.mu.Unlock()
+	if found || c.Leads == nil {
+		return !found, nil
+	}
+	err := c.Leads(ctx) // the claim may be this one's successor's
+	return err == nil, err
 }
 
 // listWritten lists the kinds that this process writes. Nodes come before pods: a pod that is bound in between then

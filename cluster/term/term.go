@@ -97,7 +97,7 @@ func (t *Term) Check(what string) error {
 	return err
 }
 
-// Ask is Check with the Lease as the API server has it now, for what must not be done twice. It finds out what no clock shows:
+// Ask is Check with the Lease as the API server has it now, for what two leaders must not both do. It finds out what no clock shows:
 // that all of them stood still.
 func (t *Term) Ask(ctx context.Context) error {
 	if t == nil {
@@ -108,7 +108,7 @@ func (t *Term) Ask(ctx context.Context) error {
 		return fmt.Errorf("make sure that this controller leads: %w", err)
 	}
 	t.read(resourcelock.LeaseSpecToLeaderElectionRecord(&lease.Spec).HolderIdentity)
-	return t.Check("create NodeClaims")
+	return t.Check("go on as leader")
 }
 
 func (t *Term) leases() coordinationv1.LeaseInterface {

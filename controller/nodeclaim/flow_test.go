@@ -466,7 +466,8 @@ func TestAClaimOfALeaderThatWasReplacedGetsNoMachine(t *testing.T) {
 		return func(c *v1.NodeClaim) { c.Annotations = map[string]string{v1.LeaderAnnotationKey: leader} }
 	}
 	w := newWorld(t, newClaim("in-time", by("before")), newClaim("nobodys"))
-	w.reconciler.Cluster.Leader = "now"
+	leads := error(nil)
+	w.reconciler.Cluster.Leader, w.reconciler.Cluster.Leads = "now", func(context.Context) error { return leads }
 	if _, err := w.reconciler.Cluster.Snapshot(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -480,6 +481,14 @@ func TestAClaimOfALeaderThatWasReplacedGetsNoMachine(t *testing.T) {
 	}
 	if !slices.Equal(names, []string{"by-hand", "in-time", "nobodys", "own"}) || w.provider.launches != 4 {
 		t.Errorf("%d machines were started for %q", w.provider.launches, names)
+	}
+	leads = context.Canceled
+	w.create(newClaim("successors", by("after")))
+	for range 5 {
+		w.pass(time.Second)
+	}
+	if len(w.claims()) != 5 || w.provider.launches != 4 {
+		t.Errorf("who was replaced itself touches a claim of its successor: %d claims, %d machines", len(w.claims()), w.provider.launches)
 	}
 }
 
