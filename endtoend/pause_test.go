@@ -67,10 +67,9 @@ func TestALeaderThatWasPausedWritesNothingOfWhatItHadPlanned(t *testing.T) {
 			t.Errorf("%d pods were given two machines; the pool of 50 cpu had %.0f", twice, most)
 		}
 		w.must(w.Delete(w, d, client.PropagationPolicy(metav1.DeletePropagationBackground)))
+		w.until(2*time.Minute, func() (bool, string) { return len(w.pods()) == 0, fmt.Sprintf("%d pods are left", len(w.pods())) }) // before the nodes go, or the pods would get others
 		w.must(w.DeleteAllOf(w, &v1.NodeClaim{}))
-		w.until(2*time.Minute, func() (bool, string) {
-			return len(w.claims())+len(w.pods()) == 0, fmt.Sprintf("%d claims, %d pods", len(w.claims()), len(w.pods()))
-		})
+		w.until(2*time.Minute, func() (bool, string) { return len(w.claims()) == 0, fmt.Sprintf("%d claims are left", len(w.claims())) })
 		pair[0], pair[1] = pair[1], pair[0]
 	}
 }
