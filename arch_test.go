@@ -80,6 +80,7 @@ var importRules = []importRule{
 	{packages: "provider/clusterapi/...", ours: []string{"provider/clusterapi/...", "provider", "provider/catalog", "engine", "api/..."}, also: kubernetesClient},
 
 	{packages: "cluster/lane", alone: true},
+	{packages: "cluster/term", also: slices.Concat(kubernetesClient, logging)},
 	{packages: "cluster", ours: []string{"engine", "api/...", "provider"}, also: slices.Concat(kubernetesClient, logging, []string{"k8s.io/apiextensions-apiserver"})},
 	{packages: "cluster/clustertest", ours: []string{"api/...", "engine", "cluster", "provider/...", "report/..."}, also: slices.Concat(kubernetesClient, logging, prometheus)},
 	{packages: "report/...", ours: []string{"report/...", "engine", "cluster", "api/...", "provider"}, also: slices.Concat(kubernetesClient, logging, prometheus)},
@@ -99,7 +100,7 @@ var importRules = []importRule{
 	{packages: "examples"},
 	{packages: "deploy/image", also: []string{"github.com/google/go-containerregistry"}}, // a module of its own
 	{packages: "deploy/..."},
-	{packages: "cli", ours: []string{"api/...", "engine", "scenario/...", "provider/...", "cluster", "cluster/lane", "controller/...", "report/...", "simulator", "explore", "web", "convert", "doctor", "uninstall", "playground", "examples", "deploy/..."},
+	{packages: "cli", ours: []string{"api/...", "engine", "scenario/...", "provider/...", "cluster", "cluster/lane", "cluster/term", "controller/...", "report/...", "simulator", "explore", "web", "convert", "doctor", "uninstall", "playground", "examples", "deploy/..."},
 		also: slices.Concat(kubernetesClient, logging, prometheus, []string{"github.com/spf13/cobra", "github.com/spf13/pflag", "golang.org/x/term", "k8s.io/apiextensions-apiserver", "k8s.io/apiserver/pkg/authentication", "k8s.io/kube-scheduler/config/v1"})},
 
 	// A module of its own: it imports nothing of ours, and what Kubernetes needs is its own affair.

@@ -99,7 +99,7 @@ func rightText(r *authorizationv1.ResourceAttributes) string {
 }
 
 // RightsOf are the rights of a controller for a cloud whose Lease is in a namespace: those of the manifests that come with
-// the program, as far as the chart grants them too.
+// the program.
 func RightsOf(cloud, namespace string) (out []authorizationv1.ResourceAttributes, err error) {
 	text, err := deploy.RBAC.ReadFile("rbac/rbac.yaml")
 	if err != nil {
@@ -117,18 +117,21 @@ func RightsOf(cloud, namespace string) (out []authorizationv1.ResourceAttributes
 			out = append(out, flattened(role.Rules, namespace)...)
 		}
 	}
+	if cloud != cloudAWS {
+		return out, nil
+	}
 	simulated := classKindsOf(cloudKWOK)[0].Group
 	out = slices.DeleteFunc(out, func(r authorizationv1.ResourceAttributes) bool {
-		reads := slices.Contains([]string{"get", "list", "watch"}, r.Verb)
-		return r.Resource == "leases" && r.Verb == "list" || // of a controller that is no pod
-			cloud == cloudAWS && (r.Resource == "nodes" && r.Verb == "create" || r.Group == simulated && r.Subresource != "" && reads)
+		return r.Resource == "nodes" && r.Verb == "create" || r.Group == simulated && r.Verb == "get"
 	})
 	for i := range out {
-		if r := &out[i]; cloud == cloudAWS && r.Group == simulated {
+		if r := &out[i]; r.Group == simulated {
 			r.Group, r.Resource = classKindsOf(cloudAWS)[0].Group, "ec2nodeclasses"
 		}
 	}
-	return out, nil
+	return append(out,
+		authorizationv1.ResourceAttributes{Group: classKindsOf(cloudAWS)[0].Group, Resource: "ec2nodeclasses", Verb: "patch"},
+		authorizationv1.ResourceAttributes{Resource: "services", Verb: "get", Namespace: "kube-system", Name: "kube-dns"}), nil
 }
 
 func flattened(rules []rbacv1.PolicyRule, namespace string) (out []authorizationv1.ResourceAttributes) {

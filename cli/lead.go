@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"os"
 	"runtime"
 	"time"
@@ -14,11 +13,6 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/clock"
-	"k8s.io/utils/ptr"
-	ctrl "sigs.k8s.io/controller-runtime"
-	ctrlconfig "sigs.k8s.io/controller-runtime/pkg/config"
-	"sigs.k8s.io/controller-runtime/pkg/manager"
-	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"tenon.sh/cluster"
 	"tenon.sh/controller"
@@ -75,13 +69,13 @@ func (c *autoscaler) lead(ctx context.Context, lasting lasting) error {
 	if c.opt.FeatureGates["NodeRepair"] {
 		repairer, _ = cloud.(provider.Repairer)
 	}
-	var starts provider.Provider = report.Measured{Provider: cloud, Metrics: lasting.metrics, Clock: real}
+	var starts provider.Provider = fenced{report.Measured{Provider: cloud, Metrics: lasting.metrics, Clock: real}, mgr.term}
 	if c.onlyEnds {
 		starts = startsNothing{starts}
 	}
 	parts.cluster = cluster.New(cluster.Config{
 		Client: mgr.GetClient(), API: mgr.GetAPIReader(), Informers: mgr.GetCache(), Clock: real,
-		Provider: starts, Inspector: inspector, Repairer: repairer,
+		Provider: starts, Inspector: inspector, Repairer: repairer, Leader: mgr.identity(), Leads: mgr.term.Ask,
 	})
 	if err := cluster.AddIndexes(ctx, mgr.GetFieldIndexer()); err != nil {
 		return err
@@ -102,32 +96,7 @@ func (c *autoscaler) lead(ctx context.Context, lasting lasting) error {
 		return err
 	}
 	c.setHealth(parts.loops)
-	if err := mgr.Start(ctx); err != nil {
-		return err
-	}
-	return errors.New("the manager ended by itself")
-}
-
-func (c *autoscaler) newManager(ctx context.Context) (manager.Manager, error) {
-	mgr, err := ctrl.NewManager(c.config, ctrl.Options{
-		Scheme:                        cluster.Scheme(),
-		Logger:                        c.log,
-		Cache:                         cluster.CacheOptions(),
-		Metrics:                       metricsserver.Options{BindAddress: "0"},
-		HealthProbeBindAddress:        "0",
-		LeaderElection:                !c.opt.DisableLeaderElection,
-		LeaderElectionID:              c.opt.LeaderElectionName,
-		LeaderElectionNamespace:       c.leaseNamespace(),
-		LeaderElectionReleaseOnCancel: true,
-		GracefulShutdownTimeout:       ptr.To(15 * time.Second),
-		// The names are taken again in the next term as leader.
-		Controller:  ctrlconfig.Controller{SkipNameValidation: ptr.To(true)},
-		BaseContext: func() context.Context { return context.WithoutCancel(ctx) },
-	})
-	if err != nil {
-		return nil, fmt.Errorf("prepare to watch the cluster: %w", err)
-	}
-	return mgr, nil
+	return mgr.Start(ctx)
 }
 
 // lease is the Lease of the leader, by name.
@@ -157,7 +126,7 @@ const ownNamespace = "/var/run/secrets/kubernetes.io/serviceaccount/namespace"
 // parts are what one term as leader is made of.
 type parts struct {
 	*autoscaler
-	mgr      manager.Manager
+	mgr      *elected
 	lasting  lasting
 	cluster  *cluster.Cluster
 	recorder *report.Recorder

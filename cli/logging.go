@@ -32,7 +32,7 @@ func newLogger(opt ControllerOptions, out io.Writer) (logr.Logger, error) {
 	if err != nil {
 		return logr.Logger{}, fmt.Errorf("--log-error-output-paths: %w", err)
 	}
-	core := zapcore.NewCore(encoder(opt.LogFormat, level), sink, level)
+	var core zapcore.Core = ownKeys{zapcore.NewCore(encoder(opt.LogFormat, level), sink, level)}
 	if level != zapcore.DebugLevel {
 		core = story{core}
 	}
@@ -69,15 +69,25 @@ func quietLibraries() {
 	klog.SetLogger(logr.Discard())
 }
 
-// story leaves out what the libraries say of their own starting and stopping, which is not about the cluster.
-type story struct{ zapcore.Core }
+// ownKeys keeps the keys of a line's own parts for these: a JSON object with two keys of one name is read in different ways.
+type ownKeys struct{ zapcore.Core }
 
-// With keeps the filter.
-func (s story) With(fields []zapcore.Field) zapcore.Core { return story{s.Core.With(renamed(fields))} }
+// With keeps the keys.
+func (o ownKeys) With(fields []zapcore.Field) zapcore.Core {
+	return ownKeys{o.Core.With(renamed(fields))}
+}
 
-// Write keeps the keys of a line's own parts for these: a JSON object with two keys of one name is read in different ways.
-func (s story) Write(entry zapcore.Entry, fields []zapcore.Field) error {
-	return s.Core.Write(entry, renamed(fields))
+// Check has Write called.
+func (o ownKeys) Check(entry zapcore.Entry, checked *zapcore.CheckedEntry) *zapcore.CheckedEntry {
+	if o.Enabled(entry.Level) {
+		return checked.AddCore(entry, o)
+	}
+	return checked
+}
+
+// Write keeps the keys.
+func (o ownKeys) Write(entry zapcore.Entry, fields []zapcore.Field) error {
+	return o.Core.Write(entry, renamed(fields))
 }
 
 // renamed gives fields that are called like a line's own parts another name.
@@ -91,6 +101,12 @@ func renamed(fields []zapcore.Field) []zapcore.Field {
 	return fields
 }
 
+// story leaves out what the libraries say of their own starting and stopping, which is not about the cluster.
+type story struct{ zapcore.Core }
+
+// With keeps the filter.
+func (s story) With(fields []zapcore.Field) zapcore.Core { return story{s.Core.With(fields)} }
+
 // Check decides by the message.
 func (s story) Check(entry zapcore.Entry, checked *zapcore.CheckedEntry) *zapcore.CheckedEntry {
 	for _, beginning := range []string{
@@ -102,10 +118,7 @@ func (s story) Check(entry zapcore.Entry, checked *zapcore.CheckedEntry) *zapcor
 			return checked
 		}
 	}
-	if s.Enabled(entry.Level) {
-		return checked.AddCore(entry, s)
-	}
-	return checked
+	return s.Core.Check(entry, checked)
 }
 
 func openSinks(paths string, out io.Writer) (zapcore.WriteSyncer, error) {

@@ -34,15 +34,19 @@ func TestTheLogTellsOfTheClusterUnlessDebuggingIsAskedFor(t *testing.T) {
 // A JSON object with two keys of one name is read by some as the first, by others as the last.
 func TestEveryKeyOfALogLineStandsOnce(t *testing.T) {
 	t.Parallel()
-	var out bytes.Buffer
-	log, err := newLogger(DefaultControllerOptions(), &out)
-	if err != nil {
-		t.Fatal(err)
-	}
-	log.WithName("x").WithValues("logger", "y").Info("readiness changed", "message", "no class", "level", "high", "time", "late")
-	for _, key := range []string{"level", "time", "logger", "message"} {
-		if strings.Count(out.String(), `"`+key+`":`) != 1 || strings.Count(out.String(), `"`+key+`_":`) != 1 {
-			t.Errorf("key %s does not stand once:\n%s", key, out.String())
+	for level, keys := range map[string][]string{"info": {"level", "time", "logger", "message"}, "debug": {"level", "time", "logger", "message", "caller"}} {
+		var out bytes.Buffer
+		opt := DefaultControllerOptions()
+		opt.LogLevel = level
+		log, err := newLogger(opt, &out)
+		if err != nil {
+			t.Fatal(err)
+		}
+		log.WithName("x").WithValues("logger", "y").Info("readiness changed", "message", "no class", "level", "high", "time", "late", "caller", "me")
+		for _, key := range keys {
+			if strings.Count(out.String(), `"`+key+`":`) != 1 || strings.Count(out.String(), `"`+key+`_":`) != 1 {
+				t.Errorf("%s: key %s does not stand once:\n%s", level, key, out.String())
+			}
 		}
 	}
 }

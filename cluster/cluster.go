@@ -17,6 +17,7 @@ import (
 	storagev1 "k8s.io/api/storage/v1"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
@@ -43,6 +44,10 @@ type Config struct {
 	Clock    clock.PassiveClock
 	// Launches is held from looking at what there is to having created what is missing; nil means a lock of its own.
 	Launches sync.Locker
+	// Leader is noted on the claims that this process creates; empty if leaders are not elected.
+	Leader string
+	// Leads makes sure, before claims are created, that this process still leads; nil if it does anyway.
+	Leads func(context.Context) error
 }
 
 // Cluster mirrors one Kubernetes cluster. All its methods may be called from several goroutines.
@@ -53,8 +58,9 @@ type Cluster struct {
 	// noDeviceClasses is set by Watch, before the first Snapshot, if the API server does not serve that kind.
 	noDeviceClasses bool
 
-	mu     sync.Mutex // guards what follows, and orders the lists that it is merged into
-	began  bool       // the API server was asked which claims there are, and nothing since has left that open
+	mu     sync.Mutex         // guards what follows, and orders the lists that it is merged into
+	began  bool               // the API server was asked which claims there are, and nothing since has left that open
+	found  map[types.UID]bool // the claims that there were when it was first asked
 	claims *written[*v1.NodeClaim]
 	nodes  *written[*corev1.Node]
 	pods   *written[*corev1.Pod]
@@ -117,13 +123,40 @@ func (c *Cluster) begin(ctx context.Context) error {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	first := c.found == nil
+	if first {
+		c.found = make(map[types.UID]bool, len(claims.Items))
+	}
 	for i := range claims.Items {
 		if !c.began {
 			c.claims.found(&claims.Items[i], c.Clock.Now())
 		}
+		if first {
+			c.found[claims.Items[i].UID] = true
+		}
 	}
 	c.began = true
 	return nil
+}
+
+// Stray reports whether another leader created the claim after this one had begun to plan: its pods may have been given another
+// machine meanwhile. What a process wrote just before it was paused may arrive when its successor has long begun.
+func (c *Cluster) Stray(ctx context.Context, claim *v1.NodeClaim) (bool, error) {
+	by := claim.Annotations[v1.LeaderAnnotationKey]
+	if c.Leader == "" || by == "" || by == c.Leader {
+		return false, nil
+	}
+	if err := c.begin(ctx); err != nil {
+		return false, err
+	}
+	c.mu.Lock()
+	found := c.found[claim.UID]
+	c.mu.Unlock()
+	if found || c.Leads == nil {
+		return !found, nil
+	}
+	err := c.Leads(ctx) // the claim may be this one's successor's
+	return err == nil, err
 }
 
 // listWritten lists the kinds that this process writes. Nodes come before pods: a pod that is bound in between then

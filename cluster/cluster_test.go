@@ -256,6 +256,29 @@ func TestAProcessThatBeginsWithOldListsKnowsTheClaimsOfTheLastOne(t *testing.T) 
 	}
 }
 
+func TestNothingIsLaunchedByWhoDoesNotLead(t *testing.T) {
+	t.Parallel()
+	pool := clustertest.Pool("general")
+	w := clustertest.New(t, interceptor.Funcs{}, pool)
+	w.Cluster.Leader = "a"
+	leads := error(nil)
+	w.Cluster.Leads = func(context.Context) error { return leads }
+	launch := func() error {
+		_, err := w.Cluster.CreateClaim(w, pool, engine.Launch{Name: "general-1", NodePool: "general"})
+		return err
+	}
+	w.Must(w.Cluster.Launching(w, launch))
+	leads = errors.New("somebody else does")
+	if err := w.Cluster.Launching(w, launch); !errors.Is(err, leads) {
+		t.Errorf("it was launched: %v", err)
+	}
+	var claims v1.NodeClaimList
+	w.Must(w.Client.List(w, &claims))
+	if len(claims.Items) != 1 || claims.Items[0].Annotations[v1.LeaderAnnotationKey] != "a" {
+		t.Errorf("want one claim that names its leader: %+v", claims.Items)
+	}
+}
+
 func TestAClaimWhoseCreationGotNoAnswerIsNotCreatedAgain(t *testing.T) {
 	t.Parallel()
 	pool := clustertest.Pool("general")

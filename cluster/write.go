@@ -35,6 +35,9 @@ func (c *Cluster) CreateNamed(ctx context.Context, pool *v1.NodePool, launch eng
 }
 
 func (c *Cluster) create(ctx context.Context, pool *v1.NodePool, claim *v1.NodeClaim) (*v1.NodeClaim, error) {
+	if c.Leader != "" {
+		claim.Annotations[v1.LeaderAnnotationKey] = c.Leader
+	}
 	if err := c.Client.Create(ctx, claim); err != nil {
 		c.doubt(err)
 		return nil, fmt.Errorf("create NodeClaim for pool %s: %w", pool.Name, err)
@@ -132,11 +135,16 @@ func (c *Cluster) ClaimExists(ctx context.Context, name string) (bool, error) {
 	return claim.DeletionTimestamp == nil, nil
 }
 
-// Launching calls launch while nobody else launches through this mirror: whoever looks at the newest snapshot there and
-// then creates claims cannot exceed a limit together with others who do the same.
-func (c *Cluster) Launching(launch func() error) error {
+// Launching calls launch while nobody else launches through this mirror, nor another leader: whoever looks at the newest
+// snapshot there and then creates claims cannot exceed a limit together with others who do the same.
+func (c *Cluster) Launching(ctx context.Context, launch func() error) error {
 	c.Launches.Lock()
 	defer c.Launches.Unlock()
+	if c.Leads != nil {
+		if err := c.Leads(ctx); err != nil {
+			return err
+		}
+	}
 	return launch()
 }
 

@@ -92,7 +92,7 @@ func TestDoctorFindsWhatWasBroken(t *testing.T) {
 	})
 	found, _ = w.findings(w.playground.Kubeconfig())
 	all := strings.Join(problems(found), "\n")
-	w.said(all, "NodePool impossible: no instance type meets the pool's own requirements", "ServiceAccount kube-system/tenon: it may not get nodepools.karpenter.sh",
+	w.said(all, "NodePool impossible: no instance type meets the pool's own requirements", "ServiceAccount kube-system/tenon: it may not list nodepools.karpenter.sh",
 		"ValidatingWebhookConfiguration dead: webhook dead.example.com refuses to let pods be written: its service default/dead has no ready endpoint")
 }
 

@@ -28,18 +28,25 @@ func kills(t *testing.T, few int) int {
 	return n
 }
 
+// killSeed stands for the moments at which controllers are killed: TENON_KILL_SEED, or always the same ones.
+func killSeed(t *testing.T) uint64 {
+	t.Helper()
+	text := os.Getenv("TENON_KILL_SEED")
+	if text == "" {
+		return 1
+	}
+	n, err := strconv.ParseUint(text, 10, 64)
+	if err != nil {
+		t.Fatalf("TENON_KILL_SEED: %v", err)
+	}
+	return n
+}
+
 // TestControllersThatAreKilledWhileNodesGoLoseNothing lets the nodes of a pool drift, and the cluster shrink and grow, in
 // turn. At a moment that is drawn, within the time that takes, the controller is killed with SIGKILL and another one started.
 // TENON_KILLS says how often, TENON_KILL_SEED begins with other moments.
 func TestControllersThatAreKilledWhileNodesGoLoseNothing(t *testing.T) {
-	rounds, seed := kills(t, 4), uint64(1)
-	if text := os.Getenv("TENON_KILL_SEED"); text != "" {
-		n, err := strconv.ParseUint(text, 10, 64)
-		if err != nil {
-			t.Fatalf("TENON_KILL_SEED: %v", err)
-		}
-		seed = n
-	}
+	rounds, seed := kills(t, 4), killSeed(t)
 	w := newWorld(t)
 	w.corner = "killed"
 	defer func() { w.corner = "" }() // everything is cleared

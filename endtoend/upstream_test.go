@@ -69,13 +69,15 @@ func (u *upstream) start() *tenon {
 	return u.world.start("--cloud-provider=aws", "--cluster-name="+awstest.Cluster, "--interruption-queue="+upstreamQueue, "--eks-control-plane")
 }
 
-// allowAWS adds what the chart allows for the node classes of AWS.
+// allowAWS adds what the chart allows on AWS.
 func (u *upstream) allowAWS() {
 	u.Helper()
 	name := metav1.ObjectMeta{Name: "tenon-aws"}
-	role := &rbacv1.ClusterRole{ObjectMeta: name, Rules: []rbacv1.PolicyRule{{
-		APIGroups: []string{"karpenter.k8s.aws"}, Resources: []string{"ec2nodeclasses", "ec2nodeclasses/status"}, Verbs: []string{"get", "list", "watch", "update", "patch"},
-	}}}
+	role := &rbacv1.ClusterRole{ObjectMeta: name, Rules: []rbacv1.PolicyRule{
+		{APIGroups: []string{"karpenter.k8s.aws"}, Resources: []string{"ec2nodeclasses"}, Verbs: []string{"list", "watch", "patch"}},
+		{APIGroups: []string{"karpenter.k8s.aws"}, Resources: []string{"ec2nodeclasses/status"}, Verbs: []string{"patch"}},
+		{APIGroups: []string{""}, Resources: []string{"services"}, ResourceNames: []string{"kube-dns"}, Verbs: []string{"get"}},
+	}}
 	binding := &rbacv1.ClusterRoleBinding{
 		ObjectMeta: name, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: name.Name},
 		Subjects: []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: deploy.Namespace, Name: deploy.ServiceAccount}},

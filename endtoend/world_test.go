@@ -3,6 +3,7 @@ package endtoend_test
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"maps"
 	"net/http"
@@ -53,8 +54,11 @@ func TestMain(m *testing.M) {
 // withControlPlane runs the tests with a control plane for those that ask for one.
 type withControlPlane struct{ *testing.M }
 
-// Run runs them.
-func (m withControlPlane) Run() int { return playgroundtest.Run(m.M) }
+// Run runs them. What controllers ask for is audited, unless something is measured.
+func (m withControlPlane) Run() int {
+	flag.Parse()
+	return playgroundtest.RunWith(m.M, playground.Config{Audit: flag.Lookup("test.bench").Value.String() == ""})
+}
 
 // world is the shared control plane, seen by one test.
 type world struct {

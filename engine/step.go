@@ -116,6 +116,7 @@ const (
 	CauseInsufficientCapacity = "insufficient_capacity"
 	CauseNodeClassNotReady    = "nodeclass_not_ready"
 	CauseLaunchTimeout        = "launch_timeout"
+	CauseLeaderChanged        = "leader_changed" // a leader created the claim that had been replaced
 	CauseRegistrationTimeout  = "registration_timeout"
 	CauseReadinessTimeout     = "readiness_timeout"
 )

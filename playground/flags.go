@@ -63,6 +63,9 @@ func (p *Playground) apiServerFlags(use *ports) []string {
 		// Clients that watch are sent away when it is to end; else it waits for them.
 		"--shutdown-watch-termination-grace-period=1s",
 	}
+	if p.config.Audit {
+		flags = append(flags, "--audit-log-path="+p.AuditLog(), "--audit-policy-file="+file("config", "audit.yaml"))
+	}
 	if !p.runs(ControllerManager) {
 		// Nobody makes the service accounts that this would ask for at each pod.
 		flags = append(flags, "--disable-admission-plugins=ServiceAccount")
@@ -120,6 +123,18 @@ func (p *Playground) kwokFlags(use *ports) []string {
 
 func (p *Playground) kubeconfigOf(component string) string {
 	return p.folder.path("config", component+".kubeconfig")
+}
+
+// writeAuditPolicy writes the file that says what is audited. A watch has a line when it begins and one when it ends.
+func (p *Playground) writeAuditPolicy() error {
+	const content = `apiVersion: audit.k8s.io/v1
+kind: Policy
+omitStages: [RequestReceived]
+rules:
+- {level: Metadata, userGroups: ["system:serviceaccounts"]}
+- {level: None}
+`
+	return os.WriteFile(p.folder.path("config", "audit.yaml"), []byte(content), 0o600)
 }
 
 // writeSchedulerConfig writes the file that kube-scheduler needs for a higher limit of requests. All else is its default,

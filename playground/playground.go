@@ -49,9 +49,13 @@ type Config struct {
 	Binary     string            // the controlplane binary; "": the one that FindBinary finds
 	Progress   func(line string) // receives each step of the start as it happens; nil: silence
 	Components []string          // etcd and kube-apiserver always run; nil: all five
+	Audit      bool              // AuditLog gets a line of JSON for each request of a service account
 
 	listen listenFunc // how ports are chosen; nil: free ones of the loopback interface
 }
+
+// AuditLog is the file of Config.Audit.
+func (p *Playground) AuditLog() string { return p.folder.path("logs", "audit.log") }
 
 // startAttempts is how often a start is repeated because another program took a port between choosing and using it.
 const startAttempts = 4

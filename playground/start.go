@@ -2,6 +2,7 @@ package playground
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 )
@@ -122,7 +123,7 @@ func (p *Playground) writeFiles(use *ports) (err error) {
 			return err
 		}
 	}
-	return p.writeSchedulerConfig()
+	return errors.Join(p.writeSchedulerConfig(), p.writeAuditPolicy())
 }
 
 func (p *Playground) writeIdentity(name string) func(identity, error) error {

@@ -190,7 +190,7 @@ func ChurnLine(c engine.Churn) []any {
 	}
 }
 
-// DisruptionLine is the log line of a disruption that begins.
+// DisruptionLine is the log line of a disruption that has begun: it is written down on the claims.
 func DisruptionLine(d engine.Disruption) []any {
 	line := []any{
 		"reason", strings.ToLower(string(d.Reason)), "nodes", some(d.Nodes), "NodeClaims", some(d.Claims),

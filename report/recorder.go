@@ -51,6 +51,7 @@ type Recorder struct {
 	dropped int
 	serial  int64     // tells events of one instant apart
 	swept   time.Time // when what was told long enough ago was last forgotten
+	refused bool      // the log says that events may not be written
 }
 
 // telling is one event, and how often it was told.
@@ -257,10 +258,26 @@ func (r *Recorder) Flush(ctx context.Context) {
 		if ctx.Err() != nil {
 			return
 		}
-		if err := r.write(ctx, t); err != nil {
+		err := r.write(ctx, t)
+		switch {
+		case apierrors.IsForbidden(err):
+			r.tellForbidden(ctx, t, err)
+		case err != nil:
 			log.FromContext(ctx).V(1).Info("could not write event", "reason", t.event.Reason, "error", err.Error())
 		}
 	}
+}
+
+// tellForbidden says once that events may not be written: all that people would have been told by them is lost.
+func (r *Recorder) tellForbidden(ctx context.Context, t *telling, err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.refused {
+		return
+	}
+	r.refused = true
+	log.FromContext(ctx).Error(err, "may not write events, so nobody is told by them why pods wait and nodes go: grant create and patch of events "+
+		"as the manifests do, tenon doctor names what is missing; this is said once", "namespace", t.event.Namespace, "reason", t.event.Reason)
 }
 
 // write counts up the event that is there already, so that a repeated one stays one line for the reader.

@@ -1,15 +1,21 @@
 package report_test
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/go-logr/logr/funcr"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"tenon.sh/cluster/clustertest"
 	"tenon.sh/report"
@@ -87,5 +93,21 @@ func TestEventsAboutClusterScopedObjectsAreInTheDefaultNamespace(t *testing.T) {
 	if e.Namespace != "default" || e.InvolvedObject.Kind != "NodePool" || e.InvolvedObject.APIVersion != "karpenter.sh/v1" ||
 		e.Type != corev1.EventTypeWarning || e.Source.Component != "karpenter" {
 		t.Errorf("got %+v", e)
+	}
+}
+
+func TestThatEventsMayNotBeWrittenIsLoggedOnce(t *testing.T) {
+	forbids := apierrors.NewForbidden(corev1.Resource("events"), "", errors.New("no rights"))
+	w := clustertest.New(t, interceptor.Funcs{
+		Create: func(context.Context, client.WithWatch, client.Object, ...client.CreateOption) error { return forbids },
+	})
+	var lines []string
+	ctx := log.IntoContext(w, funcr.New(func(_, line string) { lines = append(lines, line) }, funcr.Options{Verbosity: 1}))
+	for i := range 5 {
+		w.Recorder.Publish(report.Event{Object: pod(i), Reason: "Evicted"})
+		w.Recorder.Flush(ctx)
+	}
+	if len(lines) != 1 || !strings.Contains(lines[0], "may not write events") || !strings.Contains(lines[0], "grant create and patch of events") {
+		t.Errorf("the log says %d times:\n%s", len(lines), strings.Join(lines, "\n"))
 	}
 }

@@ -25,6 +25,7 @@ const (
 	ReplacesAnnotationKey          = "tenon.sh/replaces"
 	DisruptionBackoffAnnotationKey = "tenon.sh/disruption-backoff"
 	LaunchTokenAnnotationKey       = "tenon.sh/launch-token" // also a tag of the machine
+	LeaderAnnotationKey            = "tenon.sh/leader"
 	NoticeAnnotationKey            = "tenon.sh/notice"
 )
 
@@ -130,6 +131,11 @@ func Annotations() []Annotation {
 			Key: LaunchTokenAnnotationKey, On: "NodeClaim", Ours: true, Values: "a time and a random number",
 			Meaning:    "the cloud was about to be asked for the machine; the machine carries the same word as a tag, so that it is found again after a crash",
 			Unreadable: "the machine is looked for all the same",
+		},
+		{
+			Key: LeaderAnnotationKey, On: "NodeClaim", Ours: true, Values: "the holder of the Lease by which leaders are elected",
+			Meaning:    "who created the claim; no machine is started for it if it turns up after another leader has begun to plan",
+			Unreadable: "as another leader's",
 		},
 		{
 			Key: NoticeAnnotationKey, On: "Node", Ours: true, Values: "the kind of a notice, such as `SpotInterruption`",

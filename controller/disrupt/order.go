@@ -31,10 +31,9 @@ func (r *Reconciler) order(ctx context.Context, view *view, d engine.Disruption)
 		claims = append(claims, view.claims[name])
 	}
 	mark := engine.NewMark(d, claims, r.Cluster.Clock.Now())
-	log.FromContext(ctx).Info("disrupting node(s)", append(report.DisruptionLine(d), "id", mark.ID)...)
 	marked, err := r.markAll(ctx, view, d.Nodes, claims, mark)
 	if err == nil {
-		err = r.Cluster.Launching(func() error { return r.replace(ctx, view, d, mark) })
+		err = r.Cluster.Launching(ctx, func() error { return r.replace(ctx, view, d, mark) })
 	}
 	if err != nil {
 		undo := r.unmarkAll(ctx, view, d.Nodes, marked, mark)
@@ -48,6 +47,7 @@ func (r *Reconciler) order(ctx context.Context, view *view, d engine.Disruption)
 		}
 		return errors.Join(err, undo)
 	}
+	log.FromContext(ctx).Info("disrupting node(s)", append(report.DisruptionLine(d), "id", mark.ID)...)
 	pools := map[string]bool{}
 	for _, c := range claims {
 		pools[c.Labels[v1.NodePoolLabelKey]] = true

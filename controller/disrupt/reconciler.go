@@ -221,8 +221,9 @@ func (r *Reconciler) disrupt(ctx context.Context, view *view, d engine.Disruptio
 	if len(d.Replacements) > 0 {
 		return r.order(ctx, view, d)
 	}
-	log.FromContext(ctx).Info("disrupting node(s)", report.DisruptionLine(d)...)
 	var errs []error
+	taken := d
+	taken.Nodes, taken.Claims = nil, nil
 	pools := map[string]bool{}
 	for i, name := range d.Nodes {
 		node, claim := view.node(name), view.claims[d.Claims[i]]
@@ -235,10 +236,16 @@ func (r *Reconciler) disrupt(ctx context.Context, view *view, d engine.Disruptio
 			errs = append(errs, err)
 		}
 		if gone {
+			taken.Nodes, taken.Claims = append(taken.Nodes, node.Name), append(taken.Claims, claim.Name)
 			pools[claim.Labels[v1.NodePoolLabelKey]] = true
 		}
 	}
 	if len(pools) > 0 {
+		line := report.DisruptionLine(taken)
+		if kept := len(d.Nodes) - len(taken.Nodes); kept > 0 {
+			line = append(line, "kept", kept)
+		}
+		log.FromContext(ctx).Info("disrupting node(s)", line...)
 		r.Metrics.Decided("delete", d.Reason, sorted(pools))
 	}
 	return errors.Join(errs...)

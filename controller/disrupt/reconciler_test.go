@@ -83,22 +83,23 @@ func TestANodeInUseStays(t *testing.T) {
 }
 
 // The watch lags: it shows no pod on the node, but the API server has one.
+// unseenPods lists pods node by node alone: the watch does not show them yet.
+func unseenPods(ctx context.Context, c client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
+	asked := client.ListOptions{}
+	for _, o := range opts {
+		o.ApplyToList(&asked)
+	}
+	if pods, ok := list.(*corev1.PodList); ok && asked.FieldSelector == nil {
+		pods.Items = nil
+		return nil
+	}
+	return c.List(ctx, list, opts...)
+}
+
 func TestAPodThatArrivedUnseenKeepsItsNode(t *testing.T) {
 	pool := clustertest.Pool("general")
 	claim, node := clustertest.Machine(pool, "general-a", old)
-	w := clustertest.New(t, interceptor.Funcs{
-		List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
-			asked := client.ListOptions{}
-			for _, o := range opts {
-				o.ApplyToList(&asked)
-			}
-			if pods, ok := list.(*corev1.PodList); ok && asked.FieldSelector == nil {
-				pods.Items = nil
-				return nil
-			}
-			return c.List(ctx, list, opts...)
-		},
-	}, pool, claim, node, clustertest.Bound("web", "1", "general-a"))
+	w := clustertest.New(t, interceptor.Funcs{List: unseenPods}, pool, claim, node, clustertest.Bound("web", "1", "general-a"))
 	w.Must(newReconciler(w).Reconcile(w))
 	claim, node = get(w, "general-a")
 	if claim.DeletionTimestamp != nil {

@@ -459,6 +459,39 @@ func TestMissingClassRemovesTheClaim(t *testing.T) {
 	}
 }
 
+// A leader that was paused may have sent a claim that arrives when its successor has planned for the same pods.
+func TestAClaimOfALeaderThatWasReplacedGetsNoMachine(t *testing.T) {
+	t.Parallel()
+	by := func(leader string) func(*v1.NodeClaim) {
+		return func(c *v1.NodeClaim) { c.Annotations = map[string]string{v1.LeaderAnnotationKey: leader} }
+	}
+	w := newWorld(t, newClaim("in-time", by("before")), newClaim("nobodys"))
+	leads := error(nil)
+	w.reconciler.Cluster.Leader, w.reconciler.Cluster.Leads = "now", func(context.Context) error { return leads }
+	if _, err := w.reconciler.Cluster.Snapshot(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	w.create(newClaim("own", by("now")))
+	w.create(newClaim("stray", by("before")))
+	w.create(newClaim("by-hand"))
+	w.until("four machines", func() bool { return len(w.claims()) == 4 && len(w.nodes()) == 4 })
+	var names []string
+	for _, c := range w.claims() {
+		names = append(names, c.Name)
+	}
+	if !slices.Equal(names, []string{"by-hand", "in-time", "nobodys", "own"}) || w.provider.launches != 4 {
+		t.Errorf("%d machines were started for %q", w.provider.launches, names)
+	}
+	leads = context.Canceled
+	w.create(newClaim("successors", by("after")))
+	for range 5 {
+		w.pass(time.Second)
+	}
+	if len(w.claims()) != 5 || w.provider.launches != 4 {
+		t.Errorf("who was replaced itself touches a claim of its successor: %d claims, %d machines", len(w.claims()), w.provider.launches)
+	}
+}
+
 func TestNodeThatNeverJoinsIsGivenUp(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, newClaim("general-1"))

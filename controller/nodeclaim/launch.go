@@ -33,6 +33,12 @@ func (a *application) launch(ctx context.Context) (more bool, err error) {
 		return false, nil
 	}
 	claim := a.life.Claim
+	if stray, err := a.Cluster.Stray(ctx, claim); err != nil {
+		return false, err
+	} else if stray {
+		log.FromContext(ctx).Info("no machine for claim, a leader created it that had been replaced", "leader", claim.Annotations[v1.LeaderAnnotationKey])
+		return false, a.deleteClaim(ctx, engine.CauseLeaderChanged)
+	}
 	ref := *claim.Spec.NodeClassRef
 	class, err := a.Cluster.Class(ctx, ref)
 	switch {

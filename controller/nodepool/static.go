@@ -40,7 +40,7 @@ func NewStatic(config StaticConfig) *Static {
 
 // Reconcile makes one pass. What fails for one pool does not stop the others; an error is met again by the next pass.
 func (r *Static) Reconcile(ctx context.Context) error {
-	return r.Cluster.Launching(func() error { // a limit of nodes holds for replacements too
+	return r.Cluster.Launching(ctx, func() error { // a limit of nodes holds for replacements too
 		snap, err := r.Cluster.Snapshot(ctx)
 		if err != nil {
 			return err

@@ -144,7 +144,7 @@ func (r *Reconciler) launch(ctx context.Context, view *view, plan *engine.Plan) 
 	if len(plan.Launches) == 0 {
 		return nil
 	}
-	return r.Cluster.Launching(func() error { return r.launchAll(ctx, view, plan) })
+	return r.Cluster.Launching(ctx, func() error { return r.launchAll(ctx, view, plan) })
 }
 
 func (r *Reconciler) launchAll(ctx context.Context, view *view, plan *engine.Plan) error {

@@ -106,8 +106,9 @@ apiVersion: rbac.authorization.k8s.io/v1
 kind: ClusterRole
 metadata: {name: tenon-aws}
 rules:
-- {apiGroups: [karpenter.k8s.aws], resources: [ec2nodeclasses], verbs: [get, list, watch]}
-- {apiGroups: [karpenter.k8s.aws], resources: [ec2nodeclasses, ec2nodeclasses/status], verbs: [update, patch]}
+- {apiGroups: [karpenter.k8s.aws], resources: [ec2nodeclasses], verbs: [list, watch, patch]}
+- {apiGroups: [karpenter.k8s.aws], resources: [ec2nodeclasses/status], verbs: [patch]}
+- {apiGroups: [""], resources: [services], resourceNames: [kube-dns], verbs: [get]}
 ---
 apiVersion: rbac.authorization.k8s.io/v1
 kind: ClusterRoleBinding

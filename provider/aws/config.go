@@ -57,6 +57,8 @@ type Config struct {
 	Client client.Client
 	// Reader reads the cluster's DNS service, which is not worth a cache; nil means Client.
 	Reader client.Reader
+	// May, unless it is nil, says before a machine is started or stopped what speaks against it.
+	May func(what string) error
 	// Tell hears of what people should know of; nil is nobody.
 	Tell provider.Tell
 	// Registry is where metrics are registered; nil means nowhere.

@@ -91,7 +91,7 @@ func New(ctx context.Context, cfg Config) (*Provider, error) {
 		cfg.Registry = prometheus.NewRegistry() // nobody reads it
 	}
 	counts := newMetrics(cfg.Registry)
-	c, err := cloud.New(cloud.Bounded(cloud.Observed(*cfg.SDK, counts), cfg.Clock))
+	c, err := cloud.New(cloud.Bounded(cloud.Observed(cloud.Fenced(*cfg.SDK, cfg.May), counts), cfg.Clock))
 	if err != nil {
 		return nil, err
 	}

@@ -1,0 +1,146 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/uuid"
+	"k8s.io/client-go/kubernetes"
+	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/leaderelection/resourcelock"
+	"k8s.io/client-go/tools/record"
+	"k8s.io/client-go/transport"
+	"k8s.io/utils/ptr"
+	ctrl "sigs.k8s.io/controller-runtime"
+	ctrlconfig "sigs.k8s.io/controller-runtime/pkg/config"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+
+	v1 "tenon.sh/api/v1"
+	"tenon.sh/cluster"
+	"tenon.sh/cluster/term"
+	"tenon.sh/engine"
+	"tenon.sh/provider"
+	"tenon.sh/report"
+)
+
+// elected is a manager for one term as leader: it writes in it alone, and ends with it.
+type elected struct {
+	manager.Manager
+	term   *term.Term              // nil if there is no election
+	stop   context.CancelCauseFunc // of what Start runs
+	events record.EventBroadcaster // about the Lease
+}
+
+func (c *autoscaler) newManager(ctx context.Context) (*elected, error) {
+	e := &elected{events: record.NewBroadcaster()}
+	options := ctrl.Options{
+		Scheme:                        cluster.Scheme(),
+		Logger:                        c.log,
+		Cache:                         cluster.CacheOptions(),
+		Metrics:                       metricsserver.Options{BindAddress: "0"},
+		HealthProbeBindAddress:        "0",
+		LeaderElectionReleaseOnCancel: true,
+		LeaseDuration:                 ptr.To(term.LeaseDuration),
+		RenewDeadline:                 ptr.To(term.RenewDeadline),
+		RetryPeriod:                   ptr.To(term.RetryPeriod),
+		GracefulShutdownTimeout:       ptr.To(15 * time.Second),
+		// The names are taken again in the next term as leader.
+		Controller:  ctrlconfig.Controller{SkipNameValidation: ptr.To(true)},
+		BaseContext: func() context.Context { return context.WithoutCancel(ctx) },
+	}
+	if !c.opt.DisableLeaderElection {
+		lock, err := c.newLock(e.events)
+		if err != nil {
+			return nil, err
+		}
+		e.term = term.New(term.Config{Lock: lock, Now: term.Clocks(), Log: c.log, End: func(err error) { e.stop(err) }})
+		options.LeaderElection, options.LeaderElectionID, options.LeaderElectionResourceLockInterface = true, c.opt.LeaderElectionName, e.term
+	}
+	config := rest.CopyConfig(c.config)
+	config.WrapTransport = transport.Wrappers(e.term.Wrap, c.config.WrapTransport) // looks when a write's turn has come
+	mgr, err := ctrl.NewManager(config, options)
+	if err != nil {
+		return nil, fmt.Errorf("prepare to watch the cluster: %w", err)
+	}
+	e.Manager = mgr
+	return e, nil
+}
+
+// newLock is the Lease by which leaders are elected, for a candidate of a name that nobody had before.
+func (c *autoscaler) newLock(events record.EventBroadcaster) (*resourcelock.LeaseLock, error) {
+	host, err := os.Hostname()
+	if err != nil {
+		return nil, fmt.Errorf("name a candidate for leader: %w", err)
+	}
+	config := rest.AddUserAgent(rest.CopyConfig(c.config), "leader-election")
+	config.Timeout = term.RenewDeadline / 2 // one request that hangs does not cost the lease
+	api, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return nil, fmt.Errorf("reach the API server: %w", err)
+	}
+	identity := host + "_" + string(uuid.NewUUID())
+	events.StartRecordingToSink(&typedcorev1.EventSinkImpl{Interface: api.CoreV1().Events("")})
+	return &resourcelock.LeaseLock{
+		LeaseMeta: metav1.ObjectMeta{Namespace: c.leaseNamespace(), Name: c.opt.LeaderElectionName},
+		Client:    api.CoordinationV1(),
+		LockConfig: resourcelock.ResourceLockConfig{
+			Identity: identity, EventRecorder: events.NewRecorder(cluster.Scheme(), corev1.EventSource{Component: identity}),
+		},
+	}, nil
+}
+
+// Start runs until ctx ends or the term is over. It returns nil only if ctx has ended.
+func (e *elected) Start(ctx context.Context) error {
+	running, stop := context.WithCancelCause(ctx)
+	defer e.events.Shutdown()
+	defer stop(nil)
+	e.stop = stop // a term that has not begun does not end
+	if err := e.Manager.Start(running); err != nil || ctx.Err() != nil {
+		return err
+	}
+	return context.Cause(running)
+}
+
+// identity is whom the Lease names in this term, "" if there is no election.
+func (e *elected) identity() string {
+	if e.term == nil {
+		return ""
+	}
+	return e.term.Identity()
+}
+
+// fenced is a provider that starts and stops machines in one term as leader alone.
+type fenced struct {
+	report.Measured
+	term *term.Term
+}
+
+// Launch starts a machine.
+func (f fenced) Launch(ctx context.Context, claim *v1.NodeClaim, class provider.Class) (engine.Machine, error) {
+	if err := f.term.Check("start a machine for NodeClaim " + claim.Name); err != nil {
+		return engine.Machine{}, err
+	}
+	return f.Measured.Launch(ctx, claim, class)
+}
+
+// LaunchNoted starts a machine, after word was left of it.
+func (f fenced) LaunchNoted(ctx context.Context, claim *v1.NodeClaim, class provider.Class, note provider.Note) (engine.Machine, error) {
+	if err := f.term.Check("start a machine for NodeClaim " + claim.Name); err != nil {
+		return engine.Machine{}, err
+	}
+	return f.Measured.LaunchNoted(ctx, claim, class, note)
+}
+
+// Terminate tells a machine to stop.
+func (f fenced) Terminate(ctx context.Context, id engine.MachineID) error {
+	if err := f.term.Check("stop machine " + string(id)); err != nil {
+		return err
+	}
+	return f.Measured.Terminate(ctx, id)
+}

@@ -1,0 +1,227 @@
+// Package term keeps a process from writing when its term as leader is over, or may be. Leader election alone does not: a
+// process that was paused for longer than its Lease lasts goes on where it stopped, beside its successor, until it notices.
+package term
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/go-logr/logr"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	coordinationv1 "k8s.io/client-go/kubernetes/typed/coordination/v1"
+	"k8s.io/client-go/tools/leaderelection/resourcelock"
+)
+
+// What everybody who elects leaders must agree on.
+const (
+	LeaseDuration = 15 * time.Second
+	RenewDeadline = 10 * time.Second
+	RetryPeriod   = 2 * time.Second
+)
+
+// Reading is what the clocks show: the time of day, and how long this machine has run. The first is set now and then, the
+// second may stand still while a virtual machine is paused.
+type Reading struct {
+	Wall    time.Time
+	Running time.Duration
+}
+
+// Clocks reads those of this machine.
+func Clocks() func() Reading {
+	began := time.Now()
+	return func() Reading {
+		now := time.Now()
+		return Reading{Wall: now.Round(0), Running: now.Sub(began)}
+	}
+}
+
+// Config is what a Term is made of.
+type Config struct {
+	// Lock is the Lease by which leaders are elected.
+	Lock *resourcelock.LeaseLock
+	Now  func() Reading
+	Log  logr.Logger
+	// End is called once, when the term is over, with the reason.
+	End func(error)
+}
+
+// A Term is one term as leader. It begins when the Lease is acquired by way of it, and it is over for good when the Lease names
+// somebody else or was not renewed for RenewDeadline: whatever was planned in it is based on what was so before. A nil Term is
+// that of a process that leads without having been elected.
+type Term struct {
+	Config
+
+	mu      sync.Mutex // guards what follows
+	began   bool
+	renewed Reading // when the last renewal was sent
+	holder  string  // whom the Lease named when it was last read or written
+	over    string  // why the term is over, "" before
+	told    bool    // that something was not written
+}
+
+var _ resourcelock.Interface = &Term{}
+
+// New returns a Term that is yet to begin.
+func New(config Config) *Term { return &Term{Config: config} }
+
+// Error says what was not done because the term is over. It counts as context.Canceled, as what the term's end interrupts does.
+type Error struct{ What, Why string }
+
+func (e *Error) Error() string { return fmt.Sprintf("did not %s: %s", e.What, e.Why) }
+
+// Is makes it count as context.Canceled.
+func (e *Error) Is(target error) bool { return target == context.Canceled }
+
+// Check returns an Error unless it is certain that this process leads.
+func (t *Term) Check(what string) error {
+	if t == nil {
+		return nil
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if !t.began {
+		return &Error{what, "this controller does not lead"}
+	}
+	t.late(t.Now())
+	if t.over == "" {
+		return nil
+	}
+	err := &Error{what, t.over}
+	if !t.told {
+		t.told = true
+		t.Log.Info("did not write what was planned in a term as leader that is over", "what", what, "why", t.over)
+	}
+	return err
+}
+
+// Ask is Check with the Lease as the API server has it now, for what two leaders must not both do. It finds out what no clock shows:
+// that all of them stood still.
+func (t *Term) Ask(ctx context.Context) error {
+	if t == nil {
+		return nil
+	}
+	lease, err := t.leases().Get(ctx, t.Lock.LeaseMeta.Name, metav1.GetOptions{})
+	if err != nil {
+		return fmt.Errorf("make sure that this controller leads: %w", err)
+	}
+	t.read(resourcelock.LeaseSpecToLeaderElectionRecord(&lease.Spec).HolderIdentity)
+	return t.Check("go on as leader")
+}
+
+func (t *Term) leases() coordinationv1.LeaseInterface {
+	return t.Lock.Client.Leases(t.Lock.LeaseMeta.Namespace)
+}
+
+// Wrap puts the check before the requests that change something. The signature is that of rest.Config.Wrap.
+func (t *Term) Wrap(next http.RoundTripper) http.RoundTripper {
+	if t == nil {
+		return next
+	}
+	return transport{t, next}
+}
+
+type transport struct {
+	term *Term
+	next http.RoundTripper
+}
+
+func (t transport) RoundTrip(request *http.Request) (*http.Response, error) {
+	if request.Method != http.MethodGet && request.Method != http.MethodHead {
+		if err := t.term.Check("write " + request.Method + " " + request.URL.Path); err != nil {
+			if request.Body != nil {
+				_ = request.Body.Close() // the caller leaves that to a transport
+			}
+			return nil, err
+		}
+	}
+	return t.next.RoundTrip(request)
+}
+
+// late ends the term if the last renewal is too long ago by either clock. The caller holds the lock.
+func (t *Term) late(now Reading) {
+	age := max(now.Wall.Sub(t.renewed.Wall), now.Running-t.renewed.Running)
+	if t.began && age > RenewDeadline {
+		t.end(fmt.Sprintf("this controller's Lease was last renewed %s ago, which may be no more than %s", age.Round(time.Second), RenewDeadline))
+	}
+}
+
+// read takes note of whom the Lease names.
+func (t *Term) read(holder string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.holder = holder
+	if t.began && holder != t.Identity() {
+		t.end(fmt.Sprintf("the Lease %s names another leader, %q", t.Describe(), holder))
+	}
+}
+
+// end ends the term. The caller holds the lock.
+func (t *Term) end(why string) {
+	if t.over != "" {
+		return
+	}
+	t.over = why
+	t.End(fmt.Errorf("a term as leader is over: %s", why))
+}
+
+// What follows is the Lease, as the election sees it.
+
+// Identity is whom the Lease names in this term.
+func (t *Term) Identity() string { return t.Lock.Identity() }
+
+// Describe names the Lease.
+func (t *Term) Describe() string { return t.Lock.Describe() }
+
+// RecordEvent makes an event about the Lease.
+func (t *Term) RecordEvent(what string) { t.Lock.RecordEvent(what) }
+
+// Get reads the Lease.
+func (t *Term) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, []byte, error) {
+	record, raw, err := t.Lock.Get(ctx)
+	if err == nil {
+		t.read(record.HolderIdentity)
+	}
+	return record, raw, err
+}
+
+// Create acquires a Lease that was not there.
+func (t *Term) Create(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
+	return t.renew(func() error { return t.Lock.Create(ctx, record) })
+}
+
+// Update acquires the Lease, renews it or gives it back.
+func (t *Term) Update(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
+	if record.HolderIdentity == t.Identity() {
+		return t.renew(func() error { return t.Lock.Update(ctx, record) })
+	}
+	t.mu.Lock()
+	ours := t.holder == t.Identity()
+	t.end("the Lease was given back")
+	t.mu.Unlock()
+	if !ours {
+		return nil // the election would take the Lease from a successor that it has not heard of
+	}
+	return t.Lock.Update(ctx, record)
+}
+
+// renew writes the Lease in this process's name. A term that is over does not begin again.
+func (t *Term) renew(write func() error) error {
+	sent := t.Now()
+	t.mu.Lock()
+	t.late(sent)
+	over := t.over
+	t.mu.Unlock()
+	if over != "" {
+		return &Error{"renew the Lease " + t.Describe(), over}
+	}
+	if err := write(); err != nil {
+		return err
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.began, t.renewed, t.holder = true, sent, t.Identity()
+	return nil
+}
