@@ -62,7 +62,7 @@ func (g *gatherer) gap(what string, err error) {
 // gather takes the picture. An error means that there is none worth looking at.
 func (g *gatherer) gather(ctx context.Context, o *doctorOptions, command *cobra.Command) (*doctor.Picture, error) {
 	p := g.picture
-	documents, err := o.documents(ctx, command.ErrOrStderr())
+	documents, err := o.documents(ctx, newTerminal(command.ErrOrStderr()))
 	if err != nil {
 		return nil, err
 	}
