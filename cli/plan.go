@@ -139,7 +139,14 @@ func (o *planOptions) read(ctx context.Context, stdin io.Reader, notes *terminal
 	if err != nil {
 		return nil, err
 	}
-	return scenario.Read(in)
+	reading, err := scenario.Read(in)
+	if err != nil {
+		return nil, err
+	}
+	var over []string
+	reading.Snapshot, over = engine.Refresh(reading.Snapshot)
+	reading.Notes = append(reading.Notes, over...)
+	return reading, nil
 }
 
 func readInstanceTypes(path string) ([]engine.InstanceType, error) {
