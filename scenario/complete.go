@@ -26,7 +26,12 @@ func (m *manifest) addPod(u *unstructured.Unstructured) error {
 	if len(pod.Spec.Containers) == 0 {
 		return errNoContainers
 	}
-	m.fresh[pod] = pod.Status.Phase == "" && len(pod.Status.Conditions) == 0
+	bare := len(pod.Status.Conditions) == 0
+	m.fresh[pod] = pod.Status.Phase == "" && bare
+	if bare && pod.Status.Phase == corev1.PodPending && pod.Spec.NodeName == "" {
+		m.note("Pod %s/%s: its status says Pending and no more: taken to wait for a node", pod.Namespace, pod.Name)
+		setPodStatus(pod, &podLine{gated: len(pod.Spec.SchedulingGates) > 0})
+	}
 	return nil
 }
 
@@ -119,6 +124,7 @@ func (m *manifest) completePod(p *corev1.Pod) {
 		}
 	}
 	m.applyPriority(p)
+	m.refusedBy[p] = m.applyRuntimeClass(m.makerOf(p), &p.Spec)
 	if p.CreationTimestamp.IsZero() {
 		p.CreationTimestamp = metav1.NewTime(m.snapshot.Now)
 	}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	nodev1 "k8s.io/api/node/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -72,22 +73,27 @@ type manifest struct {
 	snapshot   engine.Snapshot
 	workloads  []workload
 	priorities []*schedulingv1.PriorityClass
+	runtimes   []*nodev1.RuntimeClass
+	quotas     []*corev1.ResourceQuota
 	classes    []*unstructured.Unstructured
 	catalog    *engine.CatalogDocument
 	override   []engine.InstanceType
 	region     string
 	elsewhere  bool
 
-	seen     map[string]string // where an object was defined, by kind and name
-	fresh    map[*corev1.Pod]bool
-	ignored  map[string]int // objects that are not read, by kind
-	said     []string
-	schemas  *schema.Schemas
-	unfilled map[string]bool // files that were noted for their variables
+	seen   map[string]string // where an object was defined, by kind and name
+	fresh  map[*corev1.Pod]bool
+	makers map[*corev1.Pod]string // the workloads of pods that are not in the files
+	// refusedBy is why admission does not let a pod in.
+	refusedBy map[*corev1.Pod]string
+	ignored   map[string]int // objects that are not read, by kind
+	said      []string
+	schemas   *schema.Schemas
+	unfilled  map[string]bool // files that were noted for their variables
 }
 
 func newManifest(s engine.Snapshot) *manifest {
-	return &manifest{snapshot: clone(&s), seen: map[string]string{}, fresh: map[*corev1.Pod]bool{}, ignored: map[string]int{}, unfilled: map[string]bool{}}
+	return &manifest{snapshot: clone(&s), seen: map[string]string{}, fresh: map[*corev1.Pod]bool{}, makers: map[*corev1.Pod]string{}, refusedBy: map[*corev1.Pod]string{}, ignored: map[string]int{}, unfilled: map[string]bool{}}
 }
 
 func (m *manifest) note(format string, args ...any) {
@@ -191,7 +197,7 @@ func identity(u *unstructured.Unstructured) string {
 func namespaced(kind string) bool {
 	switch kind {
 	case "Node", "NodePool", "NodeClaim", "PriorityClass", "Namespace", "PersistentVolume", "StorageClass", "CSINode",
-		"VolumeAttachment", "DeviceClass":
+		"VolumeAttachment", "DeviceClass", "RuntimeClass":
 		return false
 	}
 	return !strings.HasSuffix(kind, "NodeClass")
@@ -232,6 +238,10 @@ func (m *manifest) adder(kind string) func(*unstructured.Unstructured) error {
 		return func(u *unstructured.Unstructured) error { return decode(m, u, &m.snapshot.Services) }
 	case "DeviceClass.resource.k8s.io":
 		return func(u *unstructured.Unstructured) error { return decode(m, u, &m.snapshot.DeviceClasses) }
+	case "RuntimeClass.node.k8s.io":
+		return func(u *unstructured.Unstructured) error { return decode(m, u, &m.runtimes) }
+	case "ResourceQuota":
+		return func(u *unstructured.Unstructured) error { return decode(m, u, &m.quotas) }
 	case "PriorityClass.scheduling.k8s.io":
 		return func(u *unstructured.Unstructured) error { return decode(m, u, &m.priorities) }
 	}
@@ -333,10 +343,12 @@ func (m *manifest) finish() engine.Snapshot {
 	m.expandWorkloads()
 	for _, d := range m.snapshot.DaemonSets {
 		defaultRequests(&d.Spec.Template.Spec)
+		m.applyRuntimeClass(fmt.Sprintf("DaemonSet %s/%s", d.Namespace, d.Name), &d.Spec.Template.Spec)
 	}
 	for _, p := range m.snapshot.Pods {
 		m.completePod(p)
 	}
+	m.admit()
 	m.completeVolumes()
 	for _, p := range m.snapshot.NodePools {
 		m.completePool(p)
