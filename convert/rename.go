@@ -27,6 +27,7 @@ func newNames() map[string]string {
 func (c *conversion) renameIn(o *object) {
 	before := len(o.document.edits)
 	c.renameBelow(o, o.node)
+	c.nameMetrics(o, o.node)
 	if len(o.document.edits) > before {
 		c.touched++
 	}
