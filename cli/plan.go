@@ -146,6 +146,9 @@ func (o *planOptions) read(ctx context.Context, stdin io.Reader, notes *terminal
 	var over []string
 	reading.Snapshot, over = engine.Refresh(reading.Snapshot)
 	reading.Notes = append(reading.Notes, over...)
+	for _, n := range engine.OldNames(reading.Snapshot) {
+		reading.Notes = append(reading.Notes, n.Who()+": "+n.Sentence())
+	}
 	return reading, nil
 }
 

@@ -57,7 +57,7 @@ type Gap struct{ What, Why string }
 func Examine(p *Picture) []provider.Finding {
 	var out []provider.Finding
 	for _, check := range []func(*Picture) []provider.Finding{
-		definitions, controllers, scheduler, rights, hooks, classes, pools, claims, nodes, daemonSets, budgets, gaps,
+		definitions, controllers, scheduler, rights, hooks, classes, pools, claims, nodes, daemonSets, budgets, oldNames, gaps,
 	} {
 		found := check(p)
 		slices.SortStableFunc(found, func(a, b provider.Finding) int {

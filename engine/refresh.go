@@ -56,7 +56,7 @@ func refreshDrift(s *Snapshot, claim *v1.NodeClaim, pool *v1.NodePool) {
 // endOf says why the claim is deleted now, whatever runs there; it is empty if the claim stays.
 func endOf(s *Snapshot, claim *v1.NodeClaim, pool *v1.NodePool) string {
 	switch {
-	case claim.Spec.ExpireAfter.Duration != nil && !s.Now.Before(expiresAt(claim)):
+	case claim.Spec.ExpireAfter.Duration != nil && !claim.CreationTimestamp.IsZero() && !s.Now.Before(expiresAt(claim)):
 		return "it expired at " + clockText(expiresAt(claim))
 	case pool == nil && ownedByOtherPool(s, claim):
 		return "its NodePool " + claim.Labels[v1.NodePoolLabelKey] + " is gone"

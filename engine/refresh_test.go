@@ -55,6 +55,7 @@ func TestASnapshotIsRefreshed(t *testing.T) {
 		"a type that the cloud has given up":      {[]change{func(c *v1.NodeClaim, _ *v1.NodePool) { c.Labels["node.kubernetes.io/instance-type"] = "gone" }}, "True InstanceTypeNotFound", ""},
 		"an age that is allowed":                  {[]change{func(c *v1.NodeClaim, _ *v1.NodePool) { c.Spec.ExpireAfter = v1.DurationOf(3 * time.Hour) }}, "absent", ""},
 		"an age that is over":                     {[]change{func(c *v1.NodeClaim, _ *v1.NodePool) { c.Spec.ExpireAfter = v1.DurationOf(2 * time.Hour) }}, "absent", "it expired at"},
+		"an age that nobody knows":                {[]change{func(c *v1.NodeClaim, _ *v1.NodePool) { c.CreationTimestamp = metav1.Time{} }, func(c *v1.NodeClaim, _ *v1.NodePool) { c.Spec.ExpireAfter = v1.DurationOf(2 * time.Hour) }}, "absent", ""},
 		"a pool that is deleted with its machines": {[]change{func(_ *v1.NodeClaim, p *v1.NodePool) {
 			p.DeletionTimestamp, p.Finalizers = &metav1.Time{Time: lifeStart}, []string{"foregroundDeletion"}
 		}}, "absent", "its NodePool general is"},

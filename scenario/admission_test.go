@@ -200,6 +200,37 @@ func TestNoPodIsMadeInANamespaceThatEnds(t *testing.T) {
 	}
 }
 
+func TestAClaimThatDoesNotSayItsLifeHasItsPools(t *testing.T) {
+	t.Parallel()
+	claim := func(life string) string {
+		return "---\napiVersion: karpenter.sh/v1\nkind: NodeClaim\nmetadata: {name: c, labels: {karpenter.sh/nodepool: p}}\nspec: {requirements: [], nodeClassRef: {group: karpenter.kwok.sh, kind: KWOKNodeClass, name: default}" + life + "}\n"
+	}
+	pool := poolOf("p", "{group: karpenter.kwok.sh, kind: KWOKNodeClass, name: default}", "")
+	for _, test := range []struct{ objects, want string }{
+		{pool + "      expireAfter: 48h\n" + claim(""), "48h0m0s"},
+		{pool + "      expireAfter: 48h\n" + claim(", expireAfter: 24h"), "24h0m0s"},
+		{pool + "      expireAfter: Never\n" + claim(""), "Never"},
+		{pool + claim(""), "Never"},
+		{claim(""), "Never"},
+	} {
+		documents, err := scenario.Documents(scenario.Source{Name: "file", Data: []byte(test.objects)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		r, err := scenario.Read(scenario.Input{Documents: documents})
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := "Never"
+		if d := r.Snapshot.NodeClaims[0].Spec.ExpireAfter.Duration; d != nil {
+			got = d.String()
+		}
+		if got != test.want {
+			t.Errorf("it lives %s, want %s:\n%s", got, test.want, test.objects)
+		}
+	}
+}
+
 // A pod as people write it down, Pending and no more, waits; one of which the cluster says more is what that says.
 func TestAPodThatIsJustPendingWaits(t *testing.T) {
 	t.Parallel()

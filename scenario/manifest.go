@@ -81,19 +81,21 @@ type manifest struct {
 	region     string
 	elsewhere  bool
 
-	seen   map[string]string // where an object was defined, by kind and name
-	fresh  map[*corev1.Pod]bool
-	makers map[*corev1.Pod]string // the workloads of pods that are not in the files
+	lives   map[string]bool   // pools that say how long machines live
+	ageless []*v1.NodeClaim   // claims that do not
+	seen    map[string]string // where an object was defined, by kind and name
+	fresh   map[*corev1.Pod]bool
+	makers  map[*corev1.Pod]string // the workloads of pods that are not in the files
 	// refusedBy is why admission does not let a pod in.
 	refusedBy map[*corev1.Pod]string
-	ignored   map[string]int // objects that are not read, by kind
+	ignored   map[string]int // objects that are not read, by kind and group
 	said      []string
 	schemas   *schema.Schemas
 	unfilled  map[string]bool // files that were noted for their variables
 }
 
 func newManifest(s engine.Snapshot) *manifest {
-	return &manifest{snapshot: clone(&s), seen: map[string]string{}, fresh: map[*corev1.Pod]bool{}, makers: map[*corev1.Pod]string{}, refusedBy: map[*corev1.Pod]string{}, ignored: map[string]int{}, unfilled: map[string]bool{}}
+	return &manifest{snapshot: clone(&s), lives: map[string]bool{}, seen: map[string]string{}, fresh: map[*corev1.Pod]bool{}, makers: map[*corev1.Pod]string{}, refusedBy: map[*corev1.Pod]string{}, ignored: map[string]int{}, unfilled: map[string]bool{}}
 }
 
 func (m *manifest) note(format string, args ...any) {
@@ -106,26 +108,23 @@ func (m *manifest) notes() []string {
 	slices.Sort(out)
 	out = slices.Compact(out)
 	for _, kind := range slices.Sorted(maps.Keys(m.ignored)) {
-		if now := successor(kind); now != "" {
-			out = append(out, fmt.Sprintf("%d of kind %s ignored: it belongs to Karpenter before v1, where kind %s has taken its place", m.ignored[kind], kind, now))
-			continue
-		}
-		out = append(out, fmt.Sprintf("%d of kind %s ignored: no decision depends on this kind", m.ignored[kind], kind))
+		name, _, _ := strings.Cut(kind, ".")
+		out = append(out, fmt.Sprintf("%d of kind %s ignored: %s", m.ignored[kind], name, whyIgnored(kind)))
 	}
 	return out
 }
 
-// successor is the kind that has replaced a kind of Karpenter's beginnings, if it is one.
-func successor(kind string) string {
+// whyIgnored says why a kind is not read: no decision depends on it, or it is one of Karpenter's beginnings.
+func whyIgnored(kind string) string {
 	switch kind {
-	case "Provisioner":
-		return "NodePool"
-	case "Machine":
-		return "NodeClaim"
-	case "AWSNodeTemplate":
-		return "EC2NodeClass"
+	case "Provisioner.karpenter.sh":
+		return "it belongs to Karpenter before v1; tenon convert -f writes it as a NodePool"
+	case "AWSNodeTemplate.karpenter.k8s.aws":
+		return "it belongs to Karpenter before v1; tenon convert -f writes it as an EC2NodeClass"
+	case "Machine.karpenter.sh":
+		return "it belongs to Karpenter before v1, where kind NodeClaim has taken its place; tenon convert -f leaves it out"
 	}
-	return ""
+	return "no decision depends on this kind"
 }
 
 func (m *manifest) addAll(documents []Document) error {
@@ -153,7 +152,7 @@ func (m *manifest) add(d Document) error {
 	}
 	add := m.adder(gvk.GroupKind().String())
 	if add == nil {
-		m.ignored[gvk.Kind]++
+		m.ignored[gvk.GroupKind().String()]++
 		return nil
 	}
 	if u.GetName() == "" && u.GetGenerateName() != "" {
@@ -349,6 +348,7 @@ func (m *manifest) finish() engine.Snapshot {
 		m.completePod(p)
 	}
 	m.admit()
+	m.completeAges()
 	m.completeVolumes()
 	for _, p := range m.snapshot.NodePools {
 		m.completePool(p)

@@ -37,7 +37,9 @@ func (m *manifest) readQuotas() quotas {
 		}
 		out = append(out, x)
 	}
-	slices.SortFunc(out, func(a, b *quota) int { return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name)) })
+	slices.SortFunc(out, func(a, b *quota) int {
+		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
+	})
 	return out
 }
 
