@@ -31,6 +31,7 @@ type Picture struct {
 	Class             string
 	Deployments       []*appsv1.Deployment
 	Leases            []*coordinationv1.Lease // by which leaders are elected
+	Answers           bool                    // a controller has served its catalog, elected or not
 	// Account is the service account that was asked about, Denied what it lacks of the rights that it needs.
 	Account string
 	Denied  []string

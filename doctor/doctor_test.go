@@ -119,8 +119,9 @@ func TestWhatIsWrongIsFound(t *testing.T) {
 		"stored in v1beta1": {func(p *doctor.Picture) {
 			crd(p, "nodeclaims.karpenter.sh").Status.StoredVersions = []string{"v1beta1", "v1"}
 		}, "problem CRD nodeclaims.karpenter.sh: objects may still be stored in version v1beta1, so that a definition without it is refused"},
-		"nobody runs":     {func(p *doctor.Picture) { p.Deployments, p.Leases = nil, nil }, "warning : no controller runs: pods wait for machines, and machines that are being deleted stay"},
-		"no pod is ready": {func(p *doctor.Picture) { p.Deployments[0].Status.ReadyReplicas = 0 }, "problem Deployment kube-system/karpenter: none of its pods is ready"},
+		"nobody runs":            {func(p *doctor.Picture) { p.Deployments, p.Leases = nil, nil }, "warning : no controller runs: pods wait for machines, and machines that are being deleted stay"},
+		"one that nobody elects": {func(p *doctor.Picture) { p.Deployments, p.Leases, p.Answers = nil, nil, true }, ""},
+		"no pod is ready":        {func(p *doctor.Picture) { p.Deployments[0].Status.ReadyReplicas = 0 }, "problem Deployment kube-system/karpenter: none of its pods is ready"},
 		"cluster-autoscaler": {func(p *doctor.Picture) {
 			p.Deployments = append(p.Deployments, deployment("kube-system", "ca", "aws-cluster-autoscaler", "registry.example.com/cluster-autoscaler:v1"))
 		}, "warning Deployment kube-system/ca: cluster-autoscaler runs beside: both start machines for the same pods"},
