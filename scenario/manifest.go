@@ -91,22 +91,22 @@ type manifest struct {
 	ignored   map[string]int // objects that are not read, by kind and group
 	said      []string
 	schemas   *schema.Schemas
-	unfilled  map[string]bool // files that were noted for their variables
+	unfilled  map[string]string // what is to be said of files that hold templates or variables
 }
 
 func newManifest(s engine.Snapshot) *manifest {
-	return &manifest{snapshot: clone(&s), lives: map[string]bool{}, seen: map[string]string{}, fresh: map[*corev1.Pod]bool{}, makers: map[*corev1.Pod]string{}, refusedBy: map[*corev1.Pod]string{}, ignored: map[string]int{}, unfilled: map[string]bool{}}
+	return &manifest{snapshot: clone(&s), lives: map[string]bool{}, seen: map[string]string{}, fresh: map[*corev1.Pod]bool{}, makers: map[*corev1.Pod]string{}, refusedBy: map[*corev1.Pod]string{}, ignored: map[string]int{}, unfilled: map[string]string{}}
 }
 
 func (m *manifest) note(format string, args ...any) {
 	m.said = append(m.said, fmt.Sprintf(format, args...))
 }
 
-// notes says every note once, what was ignored last.
+// notes says every note once: first which files are not ready, since the rest may follow from that, and what was ignored last.
 func (m *manifest) notes() []string {
 	out := slices.Clone(m.said)
 	slices.Sort(out)
-	out = slices.Compact(out)
+	out = slices.Compact(append(slices.Sorted(maps.Values(m.unfilled)), out...))
 	for _, kind := range slices.Sorted(maps.Keys(m.ignored)) {
 		name, _, _ := strings.Cut(kind, ".")
 		out = append(out, fmt.Sprintf("%d of kind %s ignored: %s", m.ignored[kind], name, whyIgnored(kind)))
