@@ -93,9 +93,7 @@ func writeBenchTable[M measurement](t *terminal, headings []string, optional []s
 			rows[i] = slices.Delete(slices.Clone(rows[i]), column, column+1)
 		}
 	}
-	for _, line := range table(t, "", rows) {
-		t.line("%s", strings.TrimRight(line, " "))
-	}
+	t.lines(table(t, "", rows))
 }
 
 // benchDocument is a benchmark as programs read it.

@@ -86,7 +86,8 @@ func (o *convertOptions) run(command *cobra.Command) error {
 	if err != nil {
 		return err
 	}
-	return writeConversion(command.ErrOrStderr(), result)
+	writeConversion(newTerminal(command.ErrOrStderr()), result)
+	return nil
 }
 
 func (o *convertOptions) read(stdin io.Reader) ([]convert.File, error) {
@@ -175,16 +176,15 @@ func replaceFile(name, text string, mode os.FileMode) error {
 }
 
 // writeConversion says what was done and what is left to do.
-func writeConversion(out io.Writer, result convert.Result) error {
-	var text strings.Builder
+func writeConversion(t *terminal, result convert.Result) {
 	if result.Converted+result.Mended+result.Touched == 0 {
-		text.WriteString("Nothing to convert: no object is of an older API.\n")
+		t.line("Nothing to convert: no object is of an older API.")
 	} else {
-		fmt.Fprintf(&text, "%s of older APIs converted, ", count(result.Converted, "object"))
+		done := count(result.Converted, "object") + " of older APIs converted"
 		if result.Mended > 0 {
-			fmt.Fprintf(&text, "%s of today mended, ", count(result.Mended, "object"))
+			done += ", " + count(result.Mended, "object") + " of today mended"
 		}
-		fmt.Fprintf(&text, "names changed in %s.\n", count(result.Touched, "other object"))
+		t.line("%s, names changed in %s.", done, count(result.Touched, "other object"))
 	}
 	titles := map[convert.NoteKind]string{
 		convert.ToDo:    "To be filled in:",
@@ -194,12 +194,11 @@ func writeConversion(out io.Writer, result convert.Result) error {
 	}
 	title := ""
 	for _, note := range result.Notes {
-		if t := titles[note.Kind]; t != title {
-			title = t
-			fmt.Fprintf(&text, "\n%s\n", title)
+		if next := titles[note.Kind]; next != title {
+			title = next
+			t.line("")
+			t.line("%s", title)
 		}
-		fmt.Fprintf(&text, "  %s: %s\n", note.Object, note.Text)
+		t.line("  %s: %s", note.Object, note.Text)
 	}
-	_, err := io.WriteString(out, text.String())
-	return err
 }

@@ -23,7 +23,7 @@ func newCRDs() *cobra.Command {
 			if !apply {
 				return printCRDs(command.OutOrStdout())
 			}
-			return applyCRDs(command.Context(), kubeconfig, command.OutOrStdout())
+			return applyCRDs(command.Context(), kubeconfig, newTerminal(command.OutOrStdout()))
 		},
 	}
 	flags := command.Flags()
@@ -49,7 +49,7 @@ func printCRDs(out io.Writer) error {
 	return nil
 }
 
-func applyCRDs(ctx context.Context, kubeconfig string, out io.Writer) error {
+func applyCRDs(ctx context.Context, kubeconfig string, t *terminal) error {
 	config, err := restConfig(kubeconfig)
 	if err != nil {
 		return err
@@ -62,9 +62,7 @@ func applyCRDs(ctx context.Context, kubeconfig string, out io.Writer) error {
 		return err
 	}
 	for _, crd := range definitions {
-		if _, err := fmt.Fprintf(out, "applied %s\n", crd.Name); err != nil {
-			return err
-		}
+		t.line("applied %s", crd.Name)
 	}
 	return nil
 }

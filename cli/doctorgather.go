@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -22,6 +23,7 @@ import (
 	"tenon.sh/cluster"
 	"tenon.sh/controller/nodepool"
 	"tenon.sh/doctor"
+	"tenon.sh/engine"
 	"tenon.sh/scenario"
 )
 
@@ -62,7 +64,7 @@ func (g *gatherer) gap(what string, err error) {
 // gather takes the picture. An error means that there is none worth looking at.
 func (g *gatherer) gather(ctx context.Context, o *doctorOptions, command *cobra.Command) (*doctor.Picture, error) {
 	p := g.picture
-	documents, err := o.documents(ctx, command.ErrOrStderr())
+	documents, err := o.documents(ctx, newTerminal(command.ErrOrStderr()))
 	if err != nil {
 		return nil, err
 	}
@@ -70,6 +72,7 @@ func (g *gatherer) gather(ctx context.Context, o *doctorOptions, command *cobra.
 	if err != nil {
 		return nil, err
 	}
+	p.Answers = o.answered(ctx, g.config, documents)
 	p.Snapshot, p.Options = reading.Snapshot, reading.Options
 	for _, pool := range p.Snapshot.NodePools {
 		p.Notes[pool.Name] = nodepool.Unsupported(pool, false)
@@ -95,6 +98,15 @@ func (g *gatherer) gather(ctx context.Context, o *doctorOptions, command *cobra.
 	off, _ := in.lookup(environment()["nominate-pods"])
 	g.rights(ctx, in, o.controller.CloudProvider, p.Options.NoNominations || off == "false")
 	return p, nil
+}
+
+// answered reports whether a controller serves its catalog. Where there are no pools it has not been asked yet.
+func (o *doctorOptions) answered(ctx context.Context, config *rest.Config, documents []scenario.Document) bool {
+	if hasPools(documents) || o.catalogURL != "" {
+		return slices.ContainsFunc(documents, func(d scenario.Document) bool { return d.Object.GetKind() == engine.CatalogKind })
+	}
+	catalog, err := o.catalog(ctx, config)
+	return err == nil && catalog != nil
 }
 
 func (g *gatherer) definitions(ctx context.Context, class schema.GroupVersionKind) {

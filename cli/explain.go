@@ -102,13 +102,12 @@ func (o *explainOptions) run(command *cobra.Command, kind, name string) error {
 	if o.output != "text" && o.output != "json" {
 		return fmt.Errorf("--output %s: it is text or json", o.output)
 	}
-	reading, err := o.readAny(command.Context(), command.InOrStdin(), command.ErrOrStderr())
+	notes := newTerminal(command.ErrOrStderr())
+	reading, err := o.readAny(command.Context(), command.InOrStdin(), notes)
 	if err != nil {
 		return err
 	}
-	for _, note := range reading.Notes {
-		fmt.Fprintln(command.ErrOrStderr(), "note: "+note)
-	}
+	notes.notes(reading.Notes)
 	out := command.OutOrStdout()
 	switch kind {
 	case kindPod:
@@ -120,7 +119,7 @@ func (o *explainOptions) run(command *cobra.Command, kind, name string) error {
 }
 
 // readAny reads what plan reads, or a scenario.
-func (o *planOptions) readAny(ctx context.Context, stdin io.Reader, notes io.Writer) (*scenario.Reading, error) {
+func (o *planOptions) readAny(ctx context.Context, stdin io.Reader, notes *terminal) (*scenario.Reading, error) {
 	if len(o.files) != 1 || filepath.Ext(o.files[0]) != ".txt" {
 		return o.read(ctx, stdin, notes)
 	}

@@ -177,7 +177,7 @@ func writeNodeStory(t *terminal, name string, s *engine.NodeStory) {
 		for _, u := range s.Resources {
 			rows = append(rows, []string{string(u.Resource), u.UsedWords, u.AvailableWords, fmt.Sprintf("%.0f %%", 100*u.Share)})
 		}
-		writeTable(t, rows)
+		t.lines(table(t, "", rows))
 	}
 	writeNodePods(t, s)
 }
@@ -196,7 +196,7 @@ func writeNodePods(t *terminal, s *engine.NodeStory) {
 			}
 			rows = append(rows, []string{p.Pod, share, kind})
 		}
-		writeTable(t, rows)
+		t.lines(table(t, "", rows))
 	}
 	if len(s.Expected) > 0 {
 		t.line("")
@@ -206,12 +206,6 @@ func writeNodePods(t *terminal, s *engine.NodeStory) {
 		for _, r := range d.Replacements {
 			t.line("%s %s", t.paint(bold, "Replaced by:"), r)
 		}
-	}
-}
-
-func writeTable(t *terminal, rows [][]string) {
-	for _, line := range table(t, "", rows) {
-		t.line("%s", strings.TrimRight(line, " "))
 	}
 }
 

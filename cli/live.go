@@ -3,7 +3,6 @@ package cli
 import (
 	"context"
 	"fmt"
-	"io"
 	"slices"
 	"strings"
 	"time"
@@ -92,7 +91,7 @@ func (o *liveOptions) config() (*rest.Config, error) {
 }
 
 // documents reads the live cluster and the catalog of its controller. It only reads.
-func (o *liveOptions) documents(ctx context.Context, notes io.Writer) ([]scenario.Document, error) {
+func (o *liveOptions) documents(ctx context.Context, notes *terminal) ([]scenario.Document, error) {
 	config, err := o.config()
 	if err != nil {
 		return nil, err
@@ -106,7 +105,7 @@ func (o *liveOptions) documents(ctx context.Context, notes io.Writer) ([]scenari
 	}
 	catalog, err := o.catalog(ctx, config)
 	if err != nil {
-		fmt.Fprintf(notes, "note: no catalog from the controller: %s\n", oneLine(err))
+		notes.line("note: no catalog from the controller: %s", oneLine(err))
 	}
 	if catalog == nil {
 		return documents, nil

@@ -3,7 +3,6 @@ package cli
 import (
 	"context"
 	"fmt"
-	"io"
 	"runtime"
 	"slices"
 	"strings"
@@ -68,8 +67,8 @@ func (o *nodesOptions) run(command *cobra.Command) error {
 		return err
 	}
 	out, ctx := command.OutOrStdout(), command.Context()
-	look := func(ctx context.Context, notes io.Writer) (*nodeTable, error) { return o.look(ctx, command, notes) }
-	list, err := look(ctx, command.ErrOrStderr())
+	look := func(ctx context.Context, notes *terminal) (*nodeTable, error) { return o.look(ctx, command, notes) }
+	list, err := look(ctx, newTerminal(command.ErrOrStderr()))
 	if err != nil {
 		return interruptedOr(ctx, err)
 	}
@@ -80,21 +79,18 @@ func (o *nodesOptions) run(command *cobra.Command) error {
 	if o.output == "json" {
 		return writeRecord(out, "Nodes", list)
 	}
-	for _, line := range list.lines(newTerminal(out)) {
-		fmt.Fprintln(out, line)
-	}
+	screen := newTerminal(out)
+	screen.lines(list.lines(screen))
 	return nil
 }
 
 // look reads the cluster and says what its nodes are like.
-func (o *nodesOptions) look(ctx context.Context, command *cobra.Command, notes io.Writer) (*nodeTable, error) {
+func (o *nodesOptions) look(ctx context.Context, command *cobra.Command, notes *terminal) (*nodeTable, error) {
 	reading, err := o.readAny(ctx, command.InOrStdin(), notes)
 	if err != nil {
 		return nil, err
 	}
-	for _, note := range reading.Notes {
-		fmt.Fprintln(notes, "note: "+note)
-	}
+	notes.notes(reading.Notes)
 	o.override(command.Flags(), &reading.Options)
 	reading.Options.Threads = runtime.GOMAXPROCS(0)
 	list := newNodeTable(reading.Snapshot, engine.Disrupt(reading.Snapshot, reading.Options, nil))

@@ -270,10 +270,7 @@ func (t *nodeTable) lines(screen *terminal) []string {
 			price, ageWords(r.age), r.state(), because})
 	}
 	lines = append(lines, "")
-	for _, line := range table(screen, "", rows) {
-		lines = append(lines, strings.TrimRight(line, " "))
-	}
-	return lines
+	return append(lines, table(screen, "", rows)...)
 }
 
 func (r *nodeRow) state() string {

@@ -13,7 +13,7 @@ import (
 // A nodeWatch keeps a list of nodes up to date.
 type nodeWatch struct {
 	screen *screen
-	look   func(ctx context.Context, notes io.Writer) (*nodeTable, error)
+	look   func(ctx context.Context, notes *terminal) (*nodeTable, error)
 	// wait passes the time between two looks; it reports false once ctx has ended.
 	wait func(ctx context.Context) bool
 }
@@ -33,12 +33,12 @@ func (w *nodeWatch) run(ctx context.Context, list *nodeTable) error {
 			return nil
 		}
 		notes.Reset()
-		next, err := w.look(ctx, &notes)
+		next, err := w.look(ctx, newTerminal(&notes))
 		switch {
 		case ctx.Err() != nil:
 			return nil
 		case err != nil:
-			fmt.Fprintf(&notes, "not up to date: %s", oneLine(err))
+			notes.WriteString("not up to date: " + oneLine(err))
 		default:
 			list = next
 		}
@@ -89,25 +89,25 @@ func (s *screen) close() {
 // show shows the lines; texts of the same gist differ in nothing that matters.
 func (s *screen) show(lines []string, gist string) {
 	if s.live {
-		fmt.Fprint(s.out, frame(lines))
+		fmt.Fprint(s.out, s.frame(lines))
 		return
 	}
 	if s.any && gist == s.last {
 		return
 	}
 	if s.any {
-		fmt.Fprintln(s.out)
+		s.line("")
 	}
 	s.any, s.last = true, gist
-	fmt.Fprintln(s.out, strings.Join(lines, "\n"))
+	s.lines(lines)
 }
 
 // frame overwrites what the terminal shows, line by line and without clearing it first, which would flicker. The place of
 // each line is given, so that nothing scrolls, however high the terminal is.
-func frame(lines []string) string {
+func (t *terminal) frame(lines []string) string {
 	var b strings.Builder
 	for i, line := range lines {
-		fmt.Fprintf(&b, "\x1b[%d;1H%s\x1b[K", i+1, line)
+		fmt.Fprintf(&b, "\x1b[%d;1H%s\x1b[K", i+1, t.shown(line))
 	}
 	b.WriteString("\x1b[J") // whatever is below
 	return b.String()

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"io"
 	"strings"
 	"testing"
 	"time"
@@ -24,7 +23,7 @@ func seen(t *testing.T, live bool, looks ...func() (*nodeTable, error)) string {
 	}
 	w := nodeWatch{
 		screen: &screen{terminal: &terminal{out: &out}, live: live},
-		look:   func(context.Context, io.Writer) (*nodeTable, error) { return looks[turn]() },
+		look:   func(context.Context, *terminal) (*nodeTable, error) { return looks[turn]() },
 		wait: func(context.Context) bool {
 			turn++
 			return turn < len(looks)

@@ -83,13 +83,12 @@ func (o *planOptions) run(command *cobra.Command) error {
 	if err := o.engineFlags.check(); err != nil {
 		return err
 	}
-	reading, err := o.read(command.Context(), command.InOrStdin(), command.ErrOrStderr())
+	notes := newTerminal(command.ErrOrStderr())
+	reading, err := o.read(command.Context(), command.InOrStdin(), notes)
 	if err != nil {
 		return err
 	}
-	for _, note := range reading.Notes {
-		fmt.Fprintln(command.ErrOrStderr(), "note: "+note)
-	}
+	notes.notes(reading.Notes)
 	o.override(command.Flags(), &reading.Options)
 	reading.Options.Threads = runtime.GOMAXPROCS(0)
 	plan := engine.Provision(reading.Snapshot, reading.Options, nil)
@@ -118,7 +117,7 @@ func (o *planOptions) print(out io.Writer, plan *engine.Plan) error {
 }
 
 // read makes a snapshot of the files, or of the live cluster if none is named.
-func (o *planOptions) read(ctx context.Context, stdin io.Reader, notes io.Writer) (*scenario.Reading, error) {
+func (o *planOptions) read(ctx context.Context, stdin io.Reader, notes *terminal) (*scenario.Reading, error) {
 	if o.region != "" && !catalog.IsRegion(o.region) {
 		return nil, fmt.Errorf("--region %s: this is no region of EC2, such as eu-west-1", o.region)
 	}
@@ -140,7 +139,17 @@ func (o *planOptions) read(ctx context.Context, stdin io.Reader, notes io.Writer
 	if err != nil {
 		return nil, err
 	}
-	return scenario.Read(in)
+	reading, err := scenario.Read(in)
+	if err != nil {
+		return nil, err
+	}
+	var over []string
+	reading.Snapshot, over = engine.Refresh(reading.Snapshot)
+	reading.Notes = append(reading.Notes, over...)
+	for _, n := range engine.OldNames(reading.Snapshot) {
+		reading.Notes = append(reading.Notes, n.Who()+": "+n.Sentence())
+	}
+	return reading, nil
 }
 
 func readInstanceTypes(path string) ([]engine.InstanceType, error) {

@@ -33,9 +33,7 @@ func writePlanText(t *terminal, plan *engine.Plan, disrupt bool) error {
 			t.line("")
 		}
 		first = false
-		for _, line := range lines {
-			t.line("%s", strings.TrimRight(line, " "))
-		}
+		t.lines(lines)
 	}
 	return nil
 }

@@ -9,7 +9,6 @@ import (
 	"io"
 	"os"
 	"os/signal"
-	"strings"
 	"syscall"
 	"time"
 
@@ -103,7 +102,7 @@ func exitStatus(err error, out io.Writer) int {
 	case errors.Is(err, errInterrupted):
 		return statusInterrupted
 	}
-	fmt.Fprintln(out, "tenon: "+strings.Join(strings.Fields(err.Error()), " "))
+	newTerminal(out).line("tenon: %s", oneLine(err))
 	if unexamined := (*unexaminedError)(nil); errors.As(err, &unexamined) {
 		return statusUnexamined
 	}

@@ -55,7 +55,8 @@ func (o *savingsOptions) run(command *cobra.Command) error {
 	if o.catalog != "" && o.instanceTypes != "" {
 		return errors.New("--catalog and --instance-types say the same thing twice: name one of them")
 	}
-	reading, err := o.readAny(command.Context(), command.InOrStdin(), command.ErrOrStderr())
+	notes := newTerminal(command.ErrOrStderr())
+	reading, err := o.readAny(command.Context(), command.InOrStdin(), notes)
 	if err != nil {
 		return err
 	}
@@ -63,9 +64,7 @@ func (o *savingsOptions) run(command *cobra.Command) error {
 	if err != nil {
 		return err
 	}
-	for _, note := range reading.Notes {
-		fmt.Fprintln(command.ErrOrStderr(), "note: "+note)
-	}
+	notes.notes(reading.Notes)
 	account := engine.NewAccount(s, reading.Options)
 	if o.output == "json" {
 		return writeRecord(command.OutOrStdout(), "Savings", account)

@@ -27,7 +27,7 @@ func writeAccount(t *terminal, a *engine.Account) {
 		}
 		rows = append(rows, []string{p.NodePool, fmt.Sprint(p.Nodes), money(p.NowPerHour), fmt.Sprint(p.PlannedNodes), money(p.PlannedPerHour)})
 	}
-	writeTable(t, rows)
+	t.lines(table(t, "", rows))
 	if len(a.Planned) > 0 {
 		t.line("")
 		rows = [][]string{{"PLANNED", "POOL", "INSTANCE TYPE", "CAPACITY", "USD/HOUR EACH"}}
@@ -38,7 +38,7 @@ func writeAccount(t *terminal, a *engine.Account) {
 			}
 			rows = append(rows, []string{fmt.Sprint(m.Count), m.NodePool, m.InstanceType, m.CapacityType, money(m.PricePerHour)})
 		}
-		writeTable(t, rows)
+		t.lines(table(t, "", rows))
 	}
 	writeFirstChanges(t, a)
 	writeStaying(t, a)
@@ -92,7 +92,7 @@ func writeFirstChanges(t *terminal, a *engine.Account) {
 	}
 	if len(rows) > 1 {
 		t.line("")
-		writeTable(t, rows)
+		t.lines(table(t, "", rows))
 	}
 }
 
@@ -121,7 +121,7 @@ func writeStaying(t *terminal, a *engine.Account) {
 	for _, k := range a.Kept {
 		rows = append(rows, []string{count(k.Nodes, "node"), orDash(k.NodePool), fmt.Sprintf("%s: %s [%s]", k.Example, k.Message, k.Code)})
 	}
-	writeTable(t, rows)
+	t.lines(table(t, "", rows))
 }
 
 // writeLeftOut says what neither side of the comparison counts.

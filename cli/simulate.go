@@ -102,7 +102,7 @@ func (o *simulateOptions) simulate(command *cobra.Command) error {
 	if err := o.verify(); err != nil {
 		return err
 	}
-	config, err := o.world(command.Context(), command.InOrStdin(), command.ErrOrStderr())
+	config, err := o.world(command.Context(), command.InOrStdin(), newTerminal(command.ErrOrStderr()))
 	if err != nil {
 		return err
 	}
@@ -124,7 +124,7 @@ func (o *simulateOptions) simulate(command *cobra.Command) error {
 }
 
 // world reads the cluster, and how it goes on.
-func (o *simulateOptions) world(ctx context.Context, stdin io.Reader, notes io.Writer) (simulator.Config, error) {
+func (o *simulateOptions) world(ctx context.Context, stdin io.Reader, notes *terminal) (simulator.Config, error) {
 	config := simulator.Config{
 		Seed: o.seed, WarmUp: o.warmUp, For: time.Duration(o.days * float64(24*time.Hour)).Truncate(time.Second), Profile: o.profile,
 		DisruptEvery: o.lookEvery,
@@ -134,9 +134,7 @@ func (o *simulateOptions) world(ctx context.Context, stdin io.Reader, notes io.W
 		if err != nil {
 			return config, err
 		}
-		for _, note := range reading.Notes {
-			fmt.Fprintln(notes, "note: "+note)
-		}
+		notes.notes(reading.Notes)
 		config.Snapshot, config.Options = reading.Snapshot, reading.Options
 		if config.Options.Effort == 0 { // a snapshot says only what its controller was told
 			config.Options.Effort = o.effort

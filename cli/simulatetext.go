@@ -168,7 +168,7 @@ func writeDays(t *terminal, r *simulator.Result) {
 			rows = append(rows, d.row())
 		}
 	}
-	writeTable(t, rows)
+	t.lines(table(t, "", rows))
 }
 
 // billWords says what was paid, and how that compares where it was worked out.
@@ -257,5 +257,5 @@ func writeComparison(t *terminal, results []*simulator.Result) {
 			numberWords(math.Round(machines / float64(len(r.Hours)))), fmt.Sprint(r.Counts.Launched), fmt.Sprint(moves),
 			fmt.Sprintf("%.3f", r.EvictionsPerPodDay), fmt.Sprintf("%.0fs", r.Waited.P99)})
 	}
-	writeTable(t, rows)
+	t.lines(table(t, "", rows))
 }

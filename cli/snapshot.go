@@ -32,7 +32,7 @@ Secrets, and the environments, arguments, commands and probes of containers, are
 		Args: cobra.NoArgs,
 		RunE: func(command *cobra.Command, _ []string) error {
 			var text bytes.Buffer
-			if err := o.write(command.Context(), &text, command.ErrOrStderr()); err != nil {
+			if err := o.write(command.Context(), &text, newTerminal(command.ErrOrStderr())); err != nil {
 				return err
 			}
 			if output == "" {
@@ -51,7 +51,7 @@ Secrets, and the environments, arguments, commands and probes of containers, are
 }
 
 // write reads the cluster and its catalog, both before anything is written.
-func (o *liveOptions) write(ctx context.Context, out, notes io.Writer) error {
+func (o *liveOptions) write(ctx context.Context, out io.Writer, notes *terminal) error {
 	config, err := o.config()
 	if err != nil {
 		return err
@@ -76,14 +76,12 @@ func (o *liveOptions) write(ctx context.Context, out, notes io.Writer) error {
 }
 
 // builtInCatalog is what plan would take for the pools if it had no catalog.
-func builtInCatalog(documents []scenario.Document, notes io.Writer) (*engine.CatalogDocument, error) {
+func builtInCatalog(documents []scenario.Document, notes *terminal) (*engine.CatalogDocument, error) {
 	reading, err := scenario.Read(scenario.Input{Documents: documents, Now: time.Now().UTC()})
 	if err != nil {
 		return nil, err
 	}
-	for _, note := range reading.Notes {
-		fmt.Fprintln(notes, "note: "+note)
-	}
+	notes.notes(reading.Notes)
 	return &engine.CatalogDocument{
 		APIVersion: engine.CatalogAPIVersion, Kind: engine.CatalogKind, Time: metav1.NewTime(reading.Snapshot.Now),
 		Classes: reading.Snapshot.Classes,
@@ -91,7 +89,7 @@ func builtInCatalog(documents []scenario.Document, notes io.Writer) (*engine.Cat
 }
 
 // served leaves out pools whose kind of node class the controller does not look after: its plans ignore them too.
-func served(documents []scenario.Document, catalog *engine.CatalogDocument, notes io.Writer) []scenario.Document {
+func served(documents []scenario.Document, catalog *engine.CatalogDocument, notes *terminal) []scenario.Document {
 	return slices.DeleteFunc(documents, func(d scenario.Document) bool {
 		if d.Object.GroupVersionKind().GroupKind() != (schema.GroupKind{Group: v1.Group, Kind: "NodePool"}) {
 			return false
@@ -102,7 +100,7 @@ func served(documents []scenario.Document, catalog *engine.CatalogDocument, note
 				return false
 			}
 		}
-		fmt.Fprintf(notes, "note: NodePool %s left out: the controller does not serve %s %s\n", d.Object.GetName(), ref.Kind, ref.Name)
+		notes.line("note: NodePool %s left out: the controller does not serve %s %s", d.Object.GetName(), ref.Kind, ref.Name)
 		return true
 	})
 }

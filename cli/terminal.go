@@ -4,9 +4,13 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strconv"
+	"strings"
+	"unicode"
+	"unicode/utf8"
 )
 
-// A terminal is where a command writes for people. Colours are used only where somebody sees them.
+// A terminal is where a command writes for people; nothing else writes for them. Colours are used only where somebody sees them.
 type terminal struct {
 	out     io.Writer
 	colours bool
@@ -15,12 +19,18 @@ type terminal struct {
 type colour string
 
 const (
+	usual colour = "0"
 	faint colour = "2"
 	bold  colour = "1"
 	green colour = "32"
 	red   colour = "31"
 	cyan  colour = "36"
 )
+
+// brush begins a change of colour in a line that is yet to be written. No text of a cluster has this byte: it is no UTF-8.
+const brush = "\xff"
+
+func (c colour) mark() string { return brush + "[" + string(c) + "m" }
 
 // newTerminal writes to out, in colours if it is a terminal and the user has not set NO_COLOR.
 func newTerminal(out io.Writer) *terminal {
@@ -32,14 +42,66 @@ func newTerminal(out io.Writer) *terminal {
 	return &terminal{out: out, colours: err == nil && info.Mode()&os.ModeCharDevice != 0}
 }
 
+// paint gives a text of a line its colour.
 func (t *terminal) paint(c colour, text string) string {
 	if !t.colours {
 		return text
 	}
-	return "\x1b[" + string(c) + "m" + text + "\x1b[0m"
+	return c.mark() + text + usual.mark()
 }
 
-// line writes one line.
+// line writes one line, whatever its text holds.
 func (t *terminal) line(format string, args ...any) {
-	fmt.Fprintf(t.out, format+"\n", args...)
+	fmt.Fprintln(t.out, t.shown(fmt.Sprintf(format, args...)))
+}
+
+// lines writes some lines.
+func (t *terminal) lines(lines []string) {
+	for _, line := range lines {
+		t.line("%s", strings.TrimRight(line, " "))
+	}
+}
+
+// notes writes what readers should know beside the answer.
+func (t *terminal) notes(notes []string) {
+	for _, note := range notes {
+		t.line("note: %s", note)
+	}
+}
+
+// shown is a line as it is written. Much of what people read was written by others: whoever may make a pod must not move the
+// cursor of an administrator, forge a line or turn it round. So what cannot be seen is spelled, as Go does: \x1b, \n, \u202e.
+func (t *terminal) shown(line string) string {
+	var b strings.Builder
+	for len(line) > 0 {
+		if n := t.brushed(line); n > 0 {
+			b.WriteString("\x1b" + line[len(brush):n])
+			line = line[n:]
+			continue
+		}
+		r, size := utf8.DecodeRuneInString(line)
+		switch {
+		case r == utf8.RuneError && size == 1:
+			fmt.Fprintf(&b, `\x%02x`, line[0])
+		case unicode.IsGraphic(r):
+			b.WriteRune(r)
+		default:
+			b.WriteString(strings.Trim(strconv.QuoteRuneToASCII(r), "'"))
+		}
+		line = line[size:]
+	}
+	return b.String()
+}
+
+// brushed is how long the change of colour is that the line begins with, 0 if there is none.
+func (t *terminal) brushed(line string) int {
+	if !t.colours || !strings.HasPrefix(line, brush) {
+		return 0
+	}
+	for _, c := range []colour{usual, faint, bold, green, red, cyan} {
+		if strings.HasPrefix(line, c.mark()) {
+			return len(c.mark())
+		}
+	}
+	return 0
 }

@@ -63,7 +63,7 @@ those of whoever runs the command.`,
 }
 
 func (o *uninstallOptions) run(command *cobra.Command) error {
-	ctx, out := command.Context(), command.OutOrStdout()
+	ctx, out := command.Context(), newTerminal(command.OutOrStdout())
 	config, err := o.config()
 	if err != nil {
 		return err
@@ -87,7 +87,7 @@ func (o *uninstallOptions) run(command *cobra.Command) error {
 		return err
 	}
 	bill := o.bill(ctx, config, inventory)
-	newTerminal(out).lines(o.announcement(in, inventory, bill, config.Host))
+	out.lines(o.announcement(in, inventory, bill, config.Host))
 	if !o.yes {
 		return errors.New("nothing was changed: add --yes to do this")
 	}
@@ -96,7 +96,7 @@ func (o *uninstallOptions) run(command *cobra.Command) error {
 	if err := w.run(ctx); err != nil {
 		return interruptedOr(ctx, err)
 	}
-	newTerminal(out).lines(o.ending(in, w, bill))
+	out.lines(o.ending(in, w, bill))
 	return w.strangers()
 }
 
@@ -114,13 +114,6 @@ func (o *uninstallOptions) checkCluster(command *cobra.Command, in *installation
 		return fmt.Errorf("CLUSTER_NAME is %s, and Deployment %s/%s manages %s: unset it, or say --cluster-name", given, in.deployment.Namespace, in.deployment.Name, name)
 	}
 	return nil
-}
-
-// lines writes some lines.
-func (t *terminal) lines(lines []string) {
-	for _, line := range lines {
-		t.line("%s", line)
-	}
 }
 
 // bill is what the machines of claims cost, in USD per hour; those of unknown price have none.
@@ -141,7 +134,7 @@ type billRow struct {
 func (o *uninstallOptions) bill(ctx context.Context, config *rest.Config, inv *uninstall.Inventory) bill {
 	var out bill
 	var snapshot engine.Snapshot
-	if documents, err := o.documents(ctx, io.Discard); err == nil {
+	if documents, err := o.documents(ctx, newTerminal(io.Discard)); err == nil {
 		if reading, err := scenario.Read(scenario.Input{Documents: documents, Now: time.Now().UTC()}); err == nil {
 			snapshot, out.about = *reading.Snapshot, reading.Elsewhere
 		}

@@ -50,7 +50,7 @@ func (w *winder) awaitJoining(ctx context.Context) error {
 			return nil // of those that are left the ending speaks
 		}
 		if text := fmt.Sprintf("waiting up to %s for machines that have not joined the cluster yet: %s", patience, named("NodeClaim", names)); text != said {
-			fmt.Fprintln(w.out, text)
+			w.out.line("%s", text)
 			said = text
 		}
 		select {
@@ -73,7 +73,7 @@ func (w *winder) stopController(ctx context.Context) error {
 		if err := w.stock.Patch(ctx, d.DeepCopy(), patch); err != nil {
 			return fmt.Errorf("scale Deployment %s/%s to 0: %w", d.Namespace, d.Name, err)
 		}
-		fmt.Fprintf(w.out, "scaled Deployment %s/%s to 0\n", d.Namespace, d.Name)
+		w.out.line("scaled Deployment %s/%s to 0", d.Namespace, d.Name)
 	}
 	return w.controllerEnded(ctx)
 }
@@ -96,7 +96,7 @@ func (w *winder) controllerEnded(ctx context.Context) error {
 			return fmt.Errorf("gave up waiting for %s after %s: a controller that runs would terminate machines without claims. kubectl describe pod -n %s says why; run this again to go on", text, t, d.Namespace)
 		}
 		if text != said {
-			fmt.Fprintln(w.out, "waiting for "+text)
+			w.out.line("waiting for %s", text)
 			said = text
 		}
 		select {

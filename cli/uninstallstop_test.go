@@ -42,7 +42,7 @@ func stopping(t *testing.T, timeout time.Duration, endsAt int) (*winder, *bytes.
 			return c.List(ctx, list, options...)
 		}}).Build()
 	out := &bytes.Buffer{}
-	return &winder{options: &uninstallOptions{keep: true, timeout: timeout}, stock: stock{c}, in: &installation{deployment: d}, out: out, began: time.Now()}, out
+	return &winder{options: &uninstallOptions{keep: true, timeout: timeout}, stock: stock{c}, in: &installation{deployment: d}, out: newTerminal(out), began: time.Now()}, out
 }
 
 // A controller may lead by a Lease of another name, or by none: no Lease says that it still runs.

@@ -28,10 +28,10 @@ func (w *winder) tell(ctx context.Context, err error) {
 	}
 	if text == w.said {
 		for _, line := range w.holdups(ctx) {
-			fmt.Fprintln(w.out, "  "+line)
+			w.out.line("  %s", line)
 		}
 	} else {
-		fmt.Fprintln(w.out, text)
+		w.out.line("%s", text)
 	}
 	w.said, w.saidAt = text, time.Now()
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"sync/atomic"
 	"time"
 
@@ -31,7 +30,7 @@ type winder struct {
 	config  *rest.Config
 	stock   stock
 	in      *installation
-	out     io.Writer
+	out     *terminal
 
 	began    time.Time
 	cloud    atomic.Pointer[provider.Provider] // once it is known
@@ -88,7 +87,7 @@ func (w *winder) autoscaler() (*autoscaler, error) {
 	opt := w.options.controller
 	opt.MetricsPort, opt.HealthProbePort = -1, -1
 	opt.LogLevel, opt.LogFormat, opt.DisableClusterStateObservability = "error", "console", true
-	logger, err := newLogger(opt, w.out)
+	logger, err := newLogger(opt, w.out.out)
 	if err != nil {
 		return nil, err
 	}

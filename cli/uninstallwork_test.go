@@ -33,7 +33,7 @@ func winding(t *testing.T, keep bool, objects ...client.Object) (*winder, *bytes
 	out := &bytes.Buffer{}
 	w := &winder{
 		options: &uninstallOptions{controller: ControllerOptions{CloudProvider: cloudKWOK}, keep: keep, timeout: time.Hour},
-		stock:   stocked(objects...), in: &installation{}, out: out, began: time.Now(),
+		stock:   stocked(objects...), in: &installation{}, out: newTerminal(out), began: time.Now(),
 	}
 	w.forget()
 	var p provider.Provider = simulated.New(cloud)
@@ -103,7 +103,7 @@ func TestKeepingMachinesWaitsForThoseThatAreJoining(t *testing.T) {
 	t.Parallel()
 	w, out := winding(t, true, claimOf("KWOKNodeClass", "joins", "kwok://joins"), claimOf("KWOKNodeClass", "launching", ""))
 	w.in.holder = "controller"
-	w.out = writer(func(text string) { // the moment at which it is known to wait
+	w.out = newTerminal(writer(func(text string) { // the moment at which it is known to wait
 		out.WriteString(text)
 		var c v1.NodeClaim
 		if err := w.stock.Get(t.Context(), client.ObjectKey{Name: "joins"}, &c); err != nil {
@@ -116,7 +116,7 @@ func TestKeepingMachinesWaitsForThoseThatAreJoining(t *testing.T) {
 		if err := w.stock.Create(t.Context(), claimOf("KWOKNodeClass", "next", "kwok://next")); err != nil {
 			t.Error(err)
 		}
-	})
+	}))
 	if err := w.awaitJoining(t.Context()); err != nil {
 		t.Fatal(err)
 	}

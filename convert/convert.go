@@ -234,6 +234,9 @@ func (o *object) String() string {
 	if o.called != "" {
 		return o.called
 	}
+	if o.kind() == "" { // rules of Prometheus, for example
+		return o.document.file
+	}
 	return o.kind() + " " + cmp.Or(o.name(), "without a name")
 }
 

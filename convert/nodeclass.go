@@ -76,6 +76,7 @@ func (c *conversion) completeClass(o *object, spec *yaml.Node, version string) {
 	if field(spec, "role") == nil && field(spec, "instanceProfile") == nil {
 		c.giveIdentity(o, spec)
 	}
+	c.checkUserData(o, spec)
 	options := below(spec, "metadataOptions")
 	if field(options, "httpPutResponseHopLimit") == nil {
 		set(options, "httpPutResponseHopLimit", number("2"))
@@ -163,5 +164,25 @@ func (c *conversion) ubuntu(o *object, spec *yaml.Node, given bool) {
 			is("deviceName", word("/dev/sda1")),
 			is("rootVolume", &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!bool", Value: "true"}),
 			is("ebs", disk))))
+	}
+}
+
+// checkUserData warns of scripts that set the node up themselves, as images did before nodeadm.
+func (c *conversion) checkUserData(o *object, spec *yaml.Node) {
+	const script = "/etc/eks/bootstrap.sh"
+	if !strings.Contains(scalar(field(spec, "userData")), script) {
+		return
+	}
+	family := scalar(field(spec, "amiFamily"))
+	for _, term := range items(field(spec, "amiSelectorTerms")) {
+		if alias, _, aliased := strings.Cut(scalar(field(term, "alias")), "@"); aliased {
+			family = alias
+		}
+	}
+	switch strings.ToLower(family) {
+	case "al2023":
+		c.note(ToDo, o, "spec.userData: it calls %s, which images of AL2023 do not have: put what it says of the kubelet into spec.kubelet, the rest into a NodeConfig of node.eks.aws/v1alpha1, and leave the call out", script)
+	case "al2":
+		c.note(Changed, o, "spec.userData calls %s, which the controller does as well, behind it: leave the call out, and put what it says of the kubelet into spec.kubelet. Images of AL2023 do not have the script", script)
 	}
 }

@@ -16,9 +16,9 @@ const (
 // newNames are the labels and annotations that are the same under another name.
 func newNames() map[string]string {
 	return map[string]string{
-		oldPoolLabel:                      v1.NodePoolLabelKey,
-		"karpenter.sh/do-not-evict":       v1.DoNotDisruptAnnotationKey,
-		"karpenter.sh/do-not-consolidate": v1.DoNotDisruptAnnotationKey,
+		oldPoolLabel:                     v1.NodePoolLabelKey,
+		v1.DoNotEvictAnnotationKey:       v1.DoNotDisruptAnnotationKey,
+		v1.DoNotConsolidateAnnotationKey: v1.DoNotDisruptAnnotationKey,
 	}
 }
 
@@ -27,6 +27,7 @@ func newNames() map[string]string {
 func (c *conversion) renameIn(o *object) {
 	before := len(o.document.edits)
 	c.renameBelow(o, o.node)
+	c.nameMetrics(o, o.node)
 	if len(o.document.edits) > before {
 		c.touched++
 	}

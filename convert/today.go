@@ -241,5 +241,6 @@ func (c *conversion) classOfToday(o *object) error {
 			c.mend(Lost, o, "spec.tags %s: the controller sets that tag itself", p.key.Value)
 		}
 	}
+	c.checkUserData(o, spec)
 	return nil
 }

@@ -45,12 +45,15 @@ func controllers(p *Picture) []provider.Finding {
 		}
 	}
 	unseen := slices.ContainsFunc(p.Gaps, func(g Gap) bool { return g.What == "Deployments" || g.What == "Leases" })
-	if len(ours) == 0 && len(held) == 0 && !unseen {
+	if len(ours) == 0 && len(held) == 0 && !p.Answers && !unseen {
 		l.warning("", "no controller runs: pods wait for machines, and machines that are being deleted stay", "install it: helm upgrade --install karpenter")
 	}
 	l.autoMode(p)
 	if unseen && len(held) == 0 {
 		return l.findings // what could not be looked at is told elsewhere
+	}
+	if len(ours) == 0 && len(held) == 0 {
+		return l.or("a controller answers that is not elected, and belongs to no Deployment")
 	}
 	return l.or(leader(held))
 }

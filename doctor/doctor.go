@@ -31,6 +31,7 @@ type Picture struct {
 	Class             string
 	Deployments       []*appsv1.Deployment
 	Leases            []*coordinationv1.Lease // by which leaders are elected
+	Answers           bool                    // a controller has served its catalog, elected or not
 	// Account is the service account that was asked about, Denied what it lacks of the rights that it needs.
 	Account string
 	Denied  []string
@@ -57,7 +58,7 @@ type Gap struct{ What, Why string }
 func Examine(p *Picture) []provider.Finding {
 	var out []provider.Finding
 	for _, check := range []func(*Picture) []provider.Finding{
-		definitions, controllers, scheduler, rights, hooks, classes, pools, claims, nodes, daemonSets, budgets, gaps,
+		definitions, controllers, scheduler, rights, hooks, classes, pools, claims, nodes, daemonSets, budgets, oldNames, gaps,
 	} {
 		found := check(p)
 		slices.SortStableFunc(found, func(a, b provider.Finding) int {

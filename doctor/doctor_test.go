@@ -119,8 +119,9 @@ func TestWhatIsWrongIsFound(t *testing.T) {
 		"stored in v1beta1": {func(p *doctor.Picture) {
 			crd(p, "nodeclaims.karpenter.sh").Status.StoredVersions = []string{"v1beta1", "v1"}
 		}, "problem CRD nodeclaims.karpenter.sh: objects may still be stored in version v1beta1, so that a definition without it is refused"},
-		"nobody runs":     {func(p *doctor.Picture) { p.Deployments, p.Leases = nil, nil }, "warning : no controller runs: pods wait for machines, and machines that are being deleted stay"},
-		"no pod is ready": {func(p *doctor.Picture) { p.Deployments[0].Status.ReadyReplicas = 0 }, "problem Deployment kube-system/karpenter: none of its pods is ready"},
+		"nobody runs":            {func(p *doctor.Picture) { p.Deployments, p.Leases = nil, nil }, "warning : no controller runs: pods wait for machines, and machines that are being deleted stay"},
+		"one that nobody elects": {func(p *doctor.Picture) { p.Deployments, p.Leases, p.Answers = nil, nil, true }, ""},
+		"no pod is ready":        {func(p *doctor.Picture) { p.Deployments[0].Status.ReadyReplicas = 0 }, "problem Deployment kube-system/karpenter: none of its pods is ready"},
 		"cluster-autoscaler": {func(p *doctor.Picture) {
 			p.Deployments = append(p.Deployments, deployment("kube-system", "ca", "aws-cluster-autoscaler", "registry.example.com/cluster-autoscaler:v1"))
 		}, "warning Deployment kube-system/ca: cluster-autoscaler runs beside: both start machines for the same pods"},
@@ -142,6 +143,21 @@ func TestWhatIsWrongIsFound(t *testing.T) {
 			c.Status.Conditions = []metav1.Condition{{Type: "AMIsReady", Status: never, Message: "no image"}, {Type: v1.ConditionReady, Status: never, Message: "AMIsReady=False"}}
 			p.Classes = []provider.Class{{Ref: v1.NodeClassReference{Kind: "EC2NodeClass", Name: "default"}, Object: c}}
 		}, "problem EC2NodeClass default: it is not ready: AMIsReady: no image"},
+		"a pod that thinks it is protected": {func(p *doctor.Picture) {
+			p.Snapshot.Pods[0].Annotations = map[string]string{"karpenter.sh/do-not-evict": "true"}
+		}, "warning Pod default/web: annotation karpenter.sh/do-not-evict is not read any more, and protects nothing: its name is karpenter.sh/do-not-disrupt now"},
+		"a node that thinks it is protected": {func(p *doctor.Picture) {
+			p.Snapshot.Nodes[0].Annotations = map[string]string{"karpenter.sh/do-not-consolidate": "true"}
+		}, "warning Node one: annotation karpenter.sh/do-not-consolidate is not read any more, and protects nothing: its name is karpenter.sh/do-not-disrupt now"},
+		"both names": {func(p *doctor.Picture) {
+			p.Snapshot.Pods[0].Annotations = map[string]string{"karpenter.sh/do-not-evict": "true", "karpenter.sh/do-not-disrupt": "true"}
+		}, ""},
+		"not protected": {func(p *doctor.Picture) {
+			p.Snapshot.Pods[0].Annotations = map[string]string{"karpenter.sh/do-not-evict": "false"}
+		}, ""},
+		"an old pod that is over": {func(p *doctor.Picture) {
+			p.Snapshot.Pods[0].Annotations, p.Snapshot.Pods[0].Status.Phase = map[string]string{"karpenter.sh/do-not-evict": "true"}, corev1.PodSucceeded
+		}, ""},
 		"gap": {func(p *doctor.Picture) { p.Gaps = []doctor.Gap{{What: "Leases", Why: "forbidden"}} }, "warning : Leases could not be looked at: forbidden"},
 	} {
 		p := healthy(t)

@@ -45,7 +45,7 @@ func DriftOf(claim *v1.NodeClaim, pool *v1.NodePool, class *Class, now time.Time
 	if class == nil {
 		return "", ""
 	}
-	if now.Sub(claim.CreationTimestamp.Time) > typeDriftAge && len(class.InstanceTypes) > 0 {
+	if !class.Assumed && now.Sub(claim.CreationTimestamp.Time) > typeDriftAge && len(class.InstanceTypes) > 0 {
 		if message = typeDrift(claim, class); message != "" {
 			return InstanceTypeNotFound, message
 		}
@@ -55,9 +55,13 @@ func DriftOf(claim *v1.NodeClaim, pool *v1.NodePool, class *Class, now time.Time
 
 // hashDrifted compares fingerprints. Those of different versions cannot be compared, and what carries none has not drifted.
 func hashDrifted(claim *v1.NodeClaim, pool *v1.NodePool) bool {
-	hash, version := claim.Annotations[v1.NodePoolHashAnnotationKey], claim.Annotations[v1.NodePoolHashVersionAnnotationKey]
-	wanted := pool.Annotations[v1.NodePoolHashAnnotationKey]
-	return hash != "" && wanted != "" && version != "" && version == pool.Annotations[v1.NodePoolHashVersionAnnotationKey] && hash != wanted
+	return hashComparable(claim, pool) && claim.Annotations[v1.NodePoolHashAnnotationKey] != pool.Annotations[v1.NodePoolHashAnnotationKey]
+}
+
+func hashComparable(claim *v1.NodeClaim, pool *v1.NodePool) bool {
+	version := claim.Annotations[v1.NodePoolHashVersionAnnotationKey]
+	return claim.Annotations[v1.NodePoolHashAnnotationKey] != "" && pool.Annotations[v1.NodePoolHashAnnotationKey] != "" &&
+		version != "" && version == pool.Annotations[v1.NodePoolHashVersionAnnotationKey]
 }
 
 // requirementsDrift finds the first of the pool's requirements that the machine's labels do not meet. What the claim does not

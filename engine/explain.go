@@ -39,7 +39,7 @@ func (p *problem) explain(class int, s *packing.Solution) []Reason {
 		if !backedOff.OK() {
 			ways = p.where(&c.demand, c.ports, nil, false).ways.Pools[i]
 		}
-		r := p.refusal(pool, c, ways, left)
+		r, beside := p.refusal(pool, c, ways, left)
 		if r.OK() {
 			r = backedOff
 		}
@@ -49,16 +49,19 @@ func (p *problem) explain(class int, s *packing.Solution) []Reason {
 			}
 		}
 		if r.OK() {
-			r = p.inSpots(i, class, left, s.World)
+			r, beside = p.inSpots(i, class, left, s.World)
 		}
-		r.NodePool = pool.pool.Name
-		reasons = append(reasons, r.bounded())
+		for _, r := range []Reason{r, beside} {
+			if r.NodePool = pool.pool.Name; !r.OK() {
+				reasons = append(reasons, r.bounded())
+			}
+		}
 	}
 	weight := map[string]int{}
 	for _, pool := range p.pools {
 		weight[pool.pool.Name] = pool.weight()
 	}
-	slices.SortFunc(reasons, func(a, b Reason) int {
+	slices.SortStableFunc(reasons, func(a, b Reason) int {
 		return cmp.Or(cmp.Compare(weight[b.NodePool], weight[a.NodePool]), cmp.Compare(a.NodePool, b.NodePool))
 	})
 	for _, note := range p.broken {
@@ -98,44 +101,58 @@ func (p *problem) left(i int, s *packing.Solution) []int64 {
 
 // refusal says why no machine of the pool can run a pod of the class, whatever other pods there are; the zero Reason means that
 // one could.
-func (p *problem) refusal(pool *poolModel, c *podClass, ways []packing.Way, left []int64) Reason {
+func (p *problem) refusal(pool *poolModel, c *podClass, ways []packing.Way, left []int64) (first, beside Reason) {
 	if t := untolerated(c.tolerations, pool.taints); t != nil {
-		return Reason{Code: TaintNotTolerated, Have: taintText(*t)}
+		return Reason{Code: TaintNotTolerated, Have: taintText(*t)}, Reason{}
 	}
 	if len(pool.options) == 0 {
-		return pool.emptiness(p.universe)
+		return pool.emptiness(p.universe), Reason{}
 	}
 	if len(ways) == 0 {
 		if r := p.portRefusal(pool, c); !r.OK() {
-			return r
+			return r, Reason{}
 		}
-		return p.labelRefusal(pool, c)
+		return p.labelRefusal(pool, c), Reason{}
 	}
 	able := bitset.New(len(pool.options))
 	for _, w := range ways {
 		able.Or(w.Options)
 	}
 	fitting := bitset.New(len(pool.options))
-	listed := -1
 	for o := able.Next(0); o >= 0; o = able.Next(o + 1) {
-		if !c.request.Fits(pool.model.Options[o].Allocatable) {
-			continue
-		}
-		fitting.Add(o)
-		if pool.model.Options[o].Listed && listed < 0 {
-			listed = o
+		if c.request.Fits(pool.model.Options[o].Allocatable) {
+			fitting.Add(o)
 		}
 	}
-	switch {
-	case fitting.Empty():
-		return p.roomRefusal(pool, c, able)
-	case listed < 0:
-		return Reason{Code: SoldOut, Have: pool.names(fitting, 5)}
+	if fitting.Empty() {
+		return p.roomRefusal(pool, c, able), Reason{}
 	}
-	if r := p.varietyRefusal(pool, fitting); !r.OK() {
-		return r
+	return p.marketRefusal(pool, fitting, left)
+}
+
+// marketRefusal says why none of these options, which would do, can be had; the zero Reason means that some can. What is sold out
+// comes first, and beside it the limit that the rest is above: without the shortage there would be no need of the rest.
+func (p *problem) marketRefusal(pool *poolModel, options bitset.Set, left []int64) (first, beside Reason) {
+	gone, within := bitset.New(len(pool.options)), bitset.New(len(pool.options))
+	for o := options.Next(0); o >= 0; o = options.Next(o + 1) {
+		if option := &pool.model.Options[o]; !option.Listed {
+			gone.Add(o)
+			if option.Charge.Fits(left) {
+				within.Add(o)
+			}
+		}
 	}
-	return p.limitRefusal(pool, fitting, left)
+	if options.Within(gone) {
+		return Reason{Code: SoldOut, Have: pool.names(gone, 5)}, Reason{}
+	}
+	if r := p.varietyRefusal(pool, options); !r.OK() {
+		return r, Reason{}
+	}
+	limit := p.limitRefusal(pool, options, left)
+	if limit.OK() || within.Empty() {
+		return limit, Reason{}
+	}
+	return Reason{Code: SoldOut, Have: pool.names(within, 5)}, limit
 }
 
 // varietyRefusal names the minValues that the listed options among these cannot reach.

@@ -12,34 +12,30 @@ import (
 // inSpots says why no machine of the pool can be had though one could hold a pod of the class, and the rules between pods leave
 // it places: they fix where the machine is, and there it has too few values for minValues, or is above a limit. If neither is
 // so, it names all that has to be met together.
-func (p *problem) inSpots(i, class int, left []int64, w *topology.World) Reason {
+func (p *problem) inSpots(i, class int, left []int64, w *topology.World) (first, beside Reason) {
 	c, pool := p.classes[class], p.pools[i]
 	level := &c.levels[len(c.levels)-1]
 	if level.Rules == nil {
-		return p.together(pool, nil)
+		return p.together(pool, nil), Reason{}
 	}
 	keys := level.Rules.Interest(&p.crowd.layout)
-	first := Reason{}
 	for _, options := range p.spots(i, class, keys, w) {
-		r := p.varietyRefusal(pool, options)
+		r, second := p.marketRefusal(pool, options, left)
 		if r.OK() {
-			r = p.limitRefusal(pool, options, left)
-		}
-		if r.OK() {
-			return p.together(pool, level.Rules)
+			return p.together(pool, level.Rules), Reason{}
 		}
 		if first.OK() {
-			first = r
+			first, beside = r, second
 		}
 	}
 	if first.OK() {
-		return p.together(pool, level.Rules)
+		return p.together(pool, level.Rules), Reason{}
 	}
 	first.Have += ", since " + betweenText(level.Rules) + " fixes " + p.placeText(keys)
-	return first
+	return first, beside
 }
 
-// spots are the options that can be bought and hold a pod of the class, by where the rules between pods allow them.
+// spots are the options, sold out or not, that hold a pod of the class, by where the rules between pods allow them.
 func (p *problem) spots(i, class int, keys []int, w *topology.World) []bitset.Set {
 	c, pool := p.classes[class], p.pools[i]
 	level := &c.levels[len(c.levels)-1]
@@ -49,7 +45,7 @@ func (p *problem) spots(i, class int, keys []int, w *topology.World) []bitset.Se
 	for _, way := range level.Ways.Pools[i] {
 		for o := way.Options.Next(0); o >= 0; o = way.Options.Next(o + 1) {
 			option := &pool.model.Options[o]
-			if !option.Listed || !c.request.Fits(option.Allocatable) {
+			if !c.request.Fits(option.Allocatable) {
 				continue
 			}
 			text, known := spot[option.Place]

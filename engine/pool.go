@@ -25,6 +25,7 @@ type poolModel struct {
 	catalog *soldCatalog      // of the class
 	labels  map[string]string // that every machine of the pool carries
 	taints  []corev1.Taint    // that stay on its machines
+	windows bool              // all its machines have Windows
 	// required is what the pool itself requires of its machines' labels.
 	required []requirement.Expression
 	used     corev1.ResourceList
@@ -68,11 +69,28 @@ func poolsOf(s *Snapshot, memo *Memo, hosts []*host) (pools []*poolModel, broken
 		for _, r := range pool.Spec.Template.Spec.Requirements {
 			m.required = append(m.required, poolExpression(r))
 		}
+		m.windows = m.sellsWindows()
 		pools = append(pools, m)
 	}
 	slices.SortFunc(pools, comparePools)
 	slices.SortFunc(broken, func(a, b Note) int { return cmp.Compare(a.Object, b.Object) })
 	return pools, broken
+}
+
+// sellsWindows reports whether all machines of the pool have Windows.
+func (m *poolModel) sellsWindows() bool {
+	windows := string(corev1.Windows)
+	for _, e := range m.required {
+		if e.Key == corev1.LabelOSStable && e.Admits(windows, true) && !e.Admits(string(corev1.Linux), true) {
+			return true
+		}
+	}
+	for i := range m.class.InstanceTypes {
+		if !slices.Equal(m.class.InstanceTypes[i].Labels[corev1.LabelOSStable], []string{windows}) {
+			return false
+		}
+	}
+	return true
 }
 
 func (m *poolModel) weight() int {

@@ -231,7 +231,10 @@ func (p *PoolStory) addBudgets(now time.Time, rules *poolRules, bounds string, b
 			if r.Active {
 				r.Allows = &limit
 			}
-			if turn := times.window.turnOf(times.scheduled, now); !turn.IsZero() {
+			if !times.scheduled {
+				break
+			}
+			if turn := times.window.changes(now); !turn.IsZero() {
 				turn = turn.In(rules.zone)
 				r.Turns = &turn
 			}

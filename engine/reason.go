@@ -29,6 +29,7 @@ const (
 	LaunchesBackedOff     Code = "LaunchesBackedOff"     // Have: why machines that were started for such pods did not take them; Need: until when none is started
 	NotOnManagedNodes     Code = "NotOnManagedNodes"     // the pod asks to stay off managed nodes
 	TooComplex            Code = "TooComplex"            // Need: how much the pod asks; Have: how much its namespace does
+	VolumeElsewhere       Code = "VolumeElsewhere"       // Key: the claim; Need: where its volume is or can be; Have: where machines are
 	NoExistingNodeMatches Code = "NoExistingNodeMatches" // the pod names a node by its hostname and that node cannot take it; Need
 )
 
@@ -181,6 +182,7 @@ var messages = map[Code]string{
 	AffinityNotMet:     "the pod has to run with {need} in the same {key}, {have}",
 	AffinityCycle:      "pods wait for each other, and none of them may start: {need}",
 	AntiAffinityNotMet: "the pod may not run with {need} in the same {key}, and every {key} has some",
+	VolumeElsewhere:    "persistent volume claim {key}: {need}, {have}",
 	VolumeNotReady:     "persistent volume claim {key}: {have}",
 	AttachLimit:        "needs {need} volumes of {key}, {have}",
 	PortTaken:          "host port {key} is taken on every machine that would do: {have}",

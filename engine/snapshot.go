@@ -61,6 +61,9 @@ type Class struct {
 	Problem string `json:"problem,omitempty"`
 	// InstanceTypes lists everything that the class could ever use, sold out or not.
 	InstanceTypes []InstanceType `json:"instanceTypes"`
+	// Assumed says that InstanceTypes are those that such classes usually have: that a machine's type is not among them means
+	// nothing.
+	Assumed bool `json:"assumed,omitempty"`
 	// Traits are what the class wants its machines to be. One that is not has drifted.
 	Traits []Trait `json:"traits,omitempty"`
 	// Repairs say which conditions of a Node mean that its machine is broken; none means that nodes are not repaired.

@@ -97,10 +97,17 @@ func typeStructure(t *InstanceType) string {
 	return b.String()
 }
 
-// comparePools orders pools by weight, heaviest first, then by what they allow, and by name between equals.
+// comparePools orders pools by weight, heaviest first, then by what they allow, and by name between equals. Those of Windows alone
+// come last among equal weights: most pods that do not say their system are for Linux.
 func comparePools(a, b *poolModel) int {
 	if n := cmp.Compare(b.weight(), a.weight()); n != 0 {
 		return n
+	}
+	if a.windows != b.windows {
+		if a.windows {
+			return 1
+		}
+		return -1
 	}
 	return cmp.Or(cmp.Compare(poolStructure(a), poolStructure(b)), cmp.Compare(a.pool.Name, b.pool.Name))
 }

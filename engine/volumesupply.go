@@ -192,18 +192,3 @@ func (p *problem) supplyGone(c *podClass, w *topology.World) Reason {
 	}
 	return Reason{Code: VolumeNotReady, Have: noVolumeFree(from.class)}
 }
-
-// named gives a reason that is about a claim of each of several pods the name of this one's.
-func (v *volumes) named(pod *corev1.Pod, reasons []Reason) []Reason {
-	if len(reasons) != 1 || reasons[0].Code != VolumeNotReady || reasons[0].Key != "" {
-		return reasons
-	}
-	for i := range pod.Spec.Volumes {
-		if facts, id := v.factsOf(pod, &pod.Spec.Volumes[i]); facts != nil && facts.take != nil {
-			r := reasons[0]
-			r.Key = id.String()
-			return []Reason{r}
-		}
-	}
-	return reasons
-}

@@ -48,12 +48,19 @@ func (w window) turn(now time.Time) time.Time {
 	return opened.Add(w.length)
 }
 
-// turnOf is turn for a window that may not exist.
-func (w window) turnOf(exists bool, now time.Time) time.Time {
-	if !exists {
-		return time.Time{}
+// mostAdjoining bounds how many windows in a row are looked at: more than the minutes of a working week.
+const mostAdjoining = 8000
+
+// changes is when the window is next open if it is not, and closed if it is open, the zero time for never. A window that closes
+// when the next one opens has not changed.
+func (w window) changes(now time.Time) time.Time {
+	open, at := w.isOpen(now), now
+	for range mostAdjoining {
+		if at = w.turn(at); at.IsZero() || w.isOpen(at) != open {
+			return at
+		}
 	}
-	return w.turn(now)
+	return time.Time{}
 }
 
 // opens is when the window is next open, now if it is; the zero time for never.

@@ -73,6 +73,7 @@ func (m *manifest) classOf(s *engine.Snapshot, ref v1.NodeClassReference, built 
 	default:
 		m.builtIn(s, &class, built)
 	}
+	class.Assumed = class.Assumed || known == nil || known.Ref != ref
 	return class
 }
 

@@ -39,6 +39,7 @@ func (m *manifest) addDaemonSet(u *unstructured.Unstructured) error {
 }
 
 func (m *manifest) addPool(u *unstructured.Unstructured) error {
+	_, m.lives[u.GetName()], _ = unstructured.NestedFieldNoCopy(u.Object, "spec", "template", "spec", "expireAfter")
 	if err := m.checked(u); err != nil {
 		return err
 	}
@@ -54,14 +55,19 @@ func (m *manifest) addPool(u *unstructured.Unstructured) error {
 var errNoClass = errors.New("nodeClassRef is missing")
 
 func (m *manifest) addClaim(u *unstructured.Unstructured) error {
+	_, lives, _ := unstructured.NestedFieldNoCopy(u.Object, "spec", "expireAfter")
 	if err := m.checked(u); err != nil {
 		return err
 	}
 	if err := decode(m, u, &m.snapshot.NodeClaims); err != nil {
 		return err
 	}
-	if c := m.snapshot.NodeClaims[len(m.snapshot.NodeClaims)-1]; c.Spec.NodeClassRef == nil {
+	c := m.snapshot.NodeClaims[len(m.snapshot.NodeClaims)-1]
+	if c.Spec.NodeClassRef == nil {
 		return errNoClass
+	}
+	if !lives {
+		m.ageless = append(m.ageless, c)
 	}
 	return nil
 }
@@ -72,6 +78,17 @@ func (m *manifest) addClass(u *unstructured.Unstructured) error {
 	}
 	m.classes = append(m.classes, u)
 	return nil
+}
+
+// completeAges gives claims of which nobody has written how long they live what their pool says of that. A claim of a cluster has it
+// written down, so that the default would be a guess.
+func (m *manifest) completeAges() {
+	for _, c := range m.ageless {
+		c.Spec.ExpireAfter = v1.NillableDuration{}
+		if pool := poolNamed(&m.snapshot, c.Labels[v1.NodePoolLabelKey]); pool != nil && m.lives[pool.Name] {
+			c.Spec.ExpireAfter = pool.Spec.Template.Spec.ExpireAfter
+		}
+	}
 }
 
 // completePool says of a pool without status that it can be used, unless its own rules say otherwise.
@@ -111,6 +128,7 @@ func (m *manifest) completePod(p *corev1.Pod) {
 	defaultRequests(&p.Spec)
 	defaultPorts(&p.Spec)
 	if !m.fresh[p] {
+		m.completePending(p)
 		return
 	}
 	for _, l := range m.snapshot.LimitRanges {
@@ -119,12 +137,22 @@ func (m *manifest) completePod(p *corev1.Pod) {
 		}
 	}
 	m.applyPriority(p)
+	m.refusedBy[p] = m.applyRuntimeClass(m.makerOf(p), &p.Spec)
 	if p.CreationTimestamp.IsZero() {
 		p.CreationTimestamp = metav1.NewTime(m.snapshot.Now)
 	}
 	setPodStatus(p, &podLine{gated: len(p.Spec.SchedulingGates) > 0})
 	if node := p.Spec.NodeName; node != "" && !slices.ContainsFunc(m.snapshot.Nodes, func(n *corev1.Node) bool { return n.Name == node }) {
 		m.note("Pod %s/%s: its node %s is not in the files", p.Namespace, p.Name, node)
+	}
+}
+
+// completePending says of a pod of which somebody has written that it is Pending, and no more, that no node was found for it. In a
+// snapshot of a cluster that is a pod that kube-scheduler has not come to yet.
+func (m *manifest) completePending(p *corev1.Pod) {
+	if p.Status.Phase == corev1.PodPending && len(p.Status.Conditions) == 0 && p.Spec.NodeName == "" && m.catalog == nil {
+		m.note("Pod %s/%s: its status says Pending and no more: taken to wait for a node", p.Namespace, p.Name)
+		setPodStatus(p, &podLine{gated: len(p.Spec.SchedulingGates) > 0})
 	}
 }
 

@@ -7,6 +7,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"tenon.sh/api/awsv1"
+	v1 "tenon.sh/api/v1"
 	"tenon.sh/engine"
 	"tenon.sh/scenario"
 )
@@ -191,3 +193,43 @@ func TestManifestsForAutoModeAreUnderstood(t *testing.T) {
 		t.Errorf("problem %q", wrong)
 	}
 }
+
+// What the class in the files says of its machines is compared with what they are.
+func TestMachinesOfAClassInAFileDriftFromIt(t *testing.T) {
+	t.Parallel()
+	class := strings.Replace(ec2ClassOf("al2023@latest", `status:
+  amis: [{id: ami-new, requirements: [{key: kubernetes.io/arch, operator: In, values: [amd64]}]}]
+  securityGroups: [{id: sg-2}, {id: sg-1}]
+  subnets: [{id: subnet-1, zone: us-east-1a, zoneID: use1-az1}]
+`), "metadata: {name: default}", `metadata: {name: default, annotations: {karpenter.k8s.aws/ec2nodeclass-hash: "2", karpenter.k8s.aws/ec2nodeclass-hash-version: v}}`, 1)
+	claim := func(annotations, image string) string {
+		return "---\napiVersion: karpenter.sh/v1\nkind: NodeClaim\nmetadata: {name: c, creationTimestamp: 2026-01-01T00:00:00Z, labels: {karpenter.sh/nodepool: p, node.kubernetes.io/instance-type: m5.large, karpenter.sh/capacity-type: on-demand, topology.kubernetes.io/zone: us-east-1a}, annotations: {" + annotations + "}}\n" +
+			"spec: {requirements: [], nodeClassRef: " + ec2Ref + "}\nstatus: {providerID: 'aws:///us-east-1a/i-1', imageID: " + image + "}\n"
+	}
+	for _, test := range []struct{ annotations, image, want string }{
+		{"", "ami-new", ""},
+		{"", "ami-old", "AMIDrift"},
+		{`karpenter.k8s.aws/ec2nodeclass-hash: "2", karpenter.k8s.aws/ec2nodeclass-hash-version: v`, "ami-new", ""},
+		{`karpenter.k8s.aws/ec2nodeclass-hash: "1", karpenter.k8s.aws/ec2nodeclass-hash-version: v`, "ami-new", "NodeClassDrift"},
+		{`karpenter.k8s.aws/ec2nodeclass-hash: "1", karpenter.k8s.aws/ec2nodeclass-hash-version: v0`, "ami-new", ""},
+		{awsSecurityGroups + ": 'sg-1,sg-2'", "ami-new", ""},
+		{awsSecurityGroups + ": sg-1", "ami-new", "SecurityGroupDrift"},
+		{awsSubnet + ": subnet-1", "ami-new", ""},
+		{awsSubnet + ": subnet-0", "ami-new", "SubnetDrift"},
+	} {
+		r := readBack(t, []byte(class+poolOf("p", ec2Ref, "")+claim(test.annotations, test.image)))
+		fresh, _ := engine.Refresh(r.Snapshot)
+		got := ""
+		if c := v1.GetCondition(fresh.NodeClaims[0], v1.ConditionDrifted); c != nil {
+			got = c.Reason
+		}
+		if got != test.want {
+			t.Errorf("{%s}, image %s: it has drifted as %q, want %q", test.annotations, test.image, got, test.want)
+		}
+	}
+}
+
+const (
+	awsSecurityGroups = awsv1.SecurityGroupsAnnotationKey
+	awsSubnet         = awsv1.SubnetAnnotationKey
+)

@@ -55,7 +55,7 @@ func (m *manifest) ec2Types(s *engine.Snapshot, class *engine.Class, built map[s
 		class.Problem = fmt.Sprintf("%s %s is not ready: %v", class.Ref.Kind, class.Ref.Name, err)
 		return
 	}
-	class.InstanceTypes = types
+	class.InstanceTypes, class.Traits = types, ec2Traits(s, class.Ref, object, types)
 	m.note("instance types of %s %s: the built-in catalog %q", class.Ref.Kind, class.Ref.Name, catalog.NameAWS)
 	if awsv1.IsWindows(object.Family()) {
 		m.note("prices of %s %s are those of machines with Linux: what Windows costs beside is not known", class.Ref.Kind, class.Ref.Name)
@@ -64,6 +64,25 @@ func (m *manifest) ec2Types(s *engine.Snapshot, class *engine.Class, built map[s
 		m.note("prices of %s %s are EC2's: the fee of EKS Auto Mode comes on top", class.Ref.Kind, class.Ref.Name)
 	}
 	m.noteUnoffered(s, class)
+}
+
+// ec2Traits are what the class's own status and annotations say of its machines.
+func ec2Traits(s *engine.Snapshot, ref v1.NodeClassReference, class *awsv1.EC2NodeClass, types []engine.InstanceType) (out []engine.Trait) {
+	started := map[string]bool{}
+	var foreign []string // fingerprints that cannot be compared
+	for _, claim := range s.NodeClaims {
+		if claim.Spec.NodeClassRef == nil || *claim.Spec.NodeClassRef != ref {
+			continue
+		}
+		started[claim.Labels[corev1.LabelInstanceTypeStable]] = true
+		if claim.Annotations[awsv1.HashVersionAnnotationKey] != class.Annotations[awsv1.HashVersionAnnotationKey] {
+			foreign = append(foreign, claim.Annotations[awsv1.HashAnnotationKey])
+		}
+	}
+	if hash := class.Annotations[awsv1.HashAnnotationKey]; hash != "" {
+		out = append(out, engine.Trait{Key: awsv1.HashAnnotationKey, Accepts: append(foreign, hash)})
+	}
+	return append(out, catalog.EC2Traits(class, types, started)...)
 }
 
 func (m *manifest) ec2Catalog(s *engine.Snapshot, ref v1.NodeClassReference, class *awsv1.EC2NodeClass, built map[string][]engine.InstanceType) ([]engine.InstanceType, error) {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	nodev1 "k8s.io/api/node/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -72,54 +73,58 @@ type manifest struct {
 	snapshot   engine.Snapshot
 	workloads  []workload
 	priorities []*schedulingv1.PriorityClass
+	runtimes   []*nodev1.RuntimeClass
+	quotas     []*corev1.ResourceQuota
 	classes    []*unstructured.Unstructured
 	catalog    *engine.CatalogDocument
 	override   []engine.InstanceType
 	region     string
 	elsewhere  bool
 
-	seen     map[string]string // where an object was defined, by kind and name
-	fresh    map[*corev1.Pod]bool
-	ignored  map[string]int // objects that are not read, by kind
-	said     []string
-	schemas  *schema.Schemas
-	unfilled map[string]bool // files that were noted for their variables
+	lives   map[string]bool   // pools that say how long machines live
+	ageless []*v1.NodeClaim   // claims that do not
+	seen    map[string]string // where an object was defined, by kind and name
+	fresh   map[*corev1.Pod]bool
+	makers  map[*corev1.Pod]string // the workloads of pods that are not in the files
+	// refusedBy is why admission does not let a pod in.
+	refusedBy map[*corev1.Pod]string
+	ignored   map[string]int // objects that are not read, by kind and group
+	said      []string
+	schemas   *schema.Schemas
+	unfilled  map[string]string // what is to be said of files that hold templates or variables
 }
 
 func newManifest(s engine.Snapshot) *manifest {
-	return &manifest{snapshot: clone(&s), seen: map[string]string{}, fresh: map[*corev1.Pod]bool{}, ignored: map[string]int{}, unfilled: map[string]bool{}}
+	return &manifest{snapshot: clone(&s), lives: map[string]bool{}, seen: map[string]string{}, fresh: map[*corev1.Pod]bool{}, makers: map[*corev1.Pod]string{}, refusedBy: map[*corev1.Pod]string{}, ignored: map[string]int{}, unfilled: map[string]string{}}
 }
 
 func (m *manifest) note(format string, args ...any) {
 	m.said = append(m.said, fmt.Sprintf(format, args...))
 }
 
-// notes says every note once, what was ignored last.
+// notes says every note once: first which files are not ready, since the rest may follow from that, and what was ignored last.
 func (m *manifest) notes() []string {
 	out := slices.Clone(m.said)
 	slices.Sort(out)
-	out = slices.Compact(out)
+	out = slices.Compact(append(slices.Sorted(maps.Values(m.unfilled)), out...))
 	for _, kind := range slices.Sorted(maps.Keys(m.ignored)) {
-		if now := successor(kind); now != "" {
-			out = append(out, fmt.Sprintf("%d of kind %s ignored: it belongs to Karpenter before v1, where kind %s has taken its place", m.ignored[kind], kind, now))
-			continue
-		}
-		out = append(out, fmt.Sprintf("%d of kind %s ignored: no decision depends on this kind", m.ignored[kind], kind))
+		name, _, _ := strings.Cut(kind, ".")
+		out = append(out, fmt.Sprintf("%d of kind %s ignored: %s", m.ignored[kind], name, whyIgnored(kind)))
 	}
 	return out
 }
 
-// successor is the kind that has replaced a kind of Karpenter's beginnings, if it is one.
-func successor(kind string) string {
+// whyIgnored says why a kind is not read: no decision depends on it, or it is one of Karpenter's beginnings.
+func whyIgnored(kind string) string {
 	switch kind {
-	case "Provisioner":
-		return "NodePool"
-	case "Machine":
-		return "NodeClaim"
-	case "AWSNodeTemplate":
-		return "EC2NodeClass"
+	case "Provisioner.karpenter.sh":
+		return "it belongs to Karpenter before v1; tenon convert -f writes it as a NodePool"
+	case "AWSNodeTemplate.karpenter.k8s.aws":
+		return "it belongs to Karpenter before v1; tenon convert -f writes it as an EC2NodeClass"
+	case "Machine.karpenter.sh":
+		return "it belongs to Karpenter before v1, where kind NodeClaim has taken its place; tenon convert -f leaves it out"
 	}
-	return ""
+	return "no decision depends on this kind"
 }
 
 func (m *manifest) addAll(documents []Document) error {
@@ -147,7 +152,7 @@ func (m *manifest) add(d Document) error {
 	}
 	add := m.adder(gvk.GroupKind().String())
 	if add == nil {
-		m.ignored[gvk.Kind]++
+		m.ignored[gvk.GroupKind().String()]++
 		return nil
 	}
 	if u.GetName() == "" && u.GetGenerateName() != "" {
@@ -191,7 +196,7 @@ func identity(u *unstructured.Unstructured) string {
 func namespaced(kind string) bool {
 	switch kind {
 	case "Node", "NodePool", "NodeClaim", "PriorityClass", "Namespace", "PersistentVolume", "StorageClass", "CSINode",
-		"VolumeAttachment", "DeviceClass":
+		"VolumeAttachment", "DeviceClass", "RuntimeClass":
 		return false
 	}
 	return !strings.HasSuffix(kind, "NodeClass")
@@ -232,6 +237,10 @@ func (m *manifest) adder(kind string) func(*unstructured.Unstructured) error {
 		return func(u *unstructured.Unstructured) error { return decode(m, u, &m.snapshot.Services) }
 	case "DeviceClass.resource.k8s.io":
 		return func(u *unstructured.Unstructured) error { return decode(m, u, &m.snapshot.DeviceClasses) }
+	case "RuntimeClass.node.k8s.io":
+		return func(u *unstructured.Unstructured) error { return decode(m, u, &m.runtimes) }
+	case "ResourceQuota":
+		return func(u *unstructured.Unstructured) error { return decode(m, u, &m.quotas) }
 	case "PriorityClass.scheduling.k8s.io":
 		return func(u *unstructured.Unstructured) error { return decode(m, u, &m.priorities) }
 	}
@@ -333,10 +342,13 @@ func (m *manifest) finish() engine.Snapshot {
 	m.expandWorkloads()
 	for _, d := range m.snapshot.DaemonSets {
 		defaultRequests(&d.Spec.Template.Spec)
+		m.applyRuntimeClass(fmt.Sprintf("DaemonSet %s/%s", d.Namespace, d.Name), &d.Spec.Template.Spec)
 	}
 	for _, p := range m.snapshot.Pods {
 		m.completePod(p)
 	}
+	m.admit()
+	m.completeAges()
 	m.completeVolumes()
 	for _, p := range m.snapshot.NodePools {
 		m.completePool(p)

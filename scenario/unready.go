@@ -15,9 +15,8 @@ func (m *manifest) unready(d Document) string {
 		return "" // from an API server
 	}
 	problem := unreadyIn(file, d.Object.Object)
-	if problem != "" && !m.unfilled[file] {
-		m.unfilled[file] = true
-		m.note("%s: %s", file, problem)
+	if problem != "" && m.unfilled[file] == "" {
+		m.unfilled[file] = file + ": " + problem
 	}
 	return problem
 }

@@ -47,3 +47,22 @@ func TestAManifestThatIsNotReadySaysSoInOneLine(t *testing.T) {
 		})
 	}
 }
+
+// What is to be done first with a file is said before what may follow from its not being done.
+func TestAFileThatIsNotReadyIsNamedFirst(t *testing.T) {
+	t.Parallel()
+	for range 5 {
+		documents, err := scenario.Documents(scenario.Source{Name: "x.yaml", Data: []byte(ec2ClassOf("al2023@latest", "  tags: {b: \"${B}\", a: \"{{ .Values.a }}\"}\n") +
+			"---\napiVersion: v1\nkind: Pod\nmetadata: {name: a}\nspec: {priorityClassName: lost, containers: [{name: c, image: \"${IMAGE}\"}]}\n")})
+		if err != nil {
+			t.Fatal(err)
+		}
+		r, err := scenario.Read(scenario.Input{Documents: documents})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !strings.HasPrefix(r.Notes[0], "x.yaml: it is a template, which holds {{ .Values.a }}") || strings.Contains(strings.Join(r.Notes[1:], ""), "x.yaml") {
+			t.Errorf("notes: %q", r.Notes)
+		}
+	}
+}

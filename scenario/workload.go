@@ -112,7 +112,7 @@ func (m *manifest) readWorkload(u *unstructured.Unstructured) (workload, error) 
 			return w, err
 		}
 		w.meta = list[0].ObjectMeta
-		w.selector, w.template, w.pods = list[0].Spec.Selector, list[0].Spec.Template, jobPods(list[0])
+		w.selector, w.template, w.pods = list[0].Spec.Selector, list[0].Spec.Template, jobPods(list[0], m.snapshot.Now)
 	}
 	return w, nil
 }
@@ -161,18 +161,6 @@ func (m *manifest) mountClaims(w workload, pod *corev1.Pod, there map[string]boo
 		}
 		m.snapshot.PersistentVolumeClaims = append(m.snapshot.PersistentVolumeClaims, claim)
 	}
-}
-
-// jobPods is how many pods of a Job run at the same time at first.
-func jobPods(job *batchv1.Job) int {
-	if ptr.Deref(job.Spec.Suspend, false) || job.Status.CompletionTime != nil {
-		return 0
-	}
-	parallel := int(ptr.Deref(job.Spec.Parallelism, 1))
-	if job.Spec.Completions != nil {
-		return min(parallel, int(*job.Spec.Completions))
-	}
-	return parallel
 }
 
 // expandWorkloads makes the pods of every workload that has none in the files, and is not the work of another one that
@@ -242,6 +230,6 @@ func (m *manifest) addPodOf(w workload, i int, there map[string]bool) {
 	pod.UID = uidOf(pod.Namespace, pod.Name)
 	pod.Spec = template.Spec
 	m.mountClaims(w, pod, there)
-	m.fresh[pod] = true
+	m.fresh[pod], m.makers[pod] = true, fmt.Sprintf("%s %s/%s", w.kind, w.meta.Namespace, w.meta.Name)
 	m.snapshot.Pods = append(m.snapshot.Pods, pod)
 }

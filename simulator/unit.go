@@ -163,7 +163,8 @@ func (w *World) run(u *unit) {
 	now := metav1.NewTime(w.clock.now)
 	pod := *u.pod
 	pod.Status.Phase, pod.Status.StartTime = corev1.PodRunning, &now
-	pod.Status.Conditions = append(pod.Status.Conditions[:1:1], corev1.PodCondition{Type: corev1.PodReady, Status: corev1.ConditionTrue, LastTransitionTime: now})
+	bound := min(1, len(pod.Status.Conditions)) // none of a pod from a file that says only where it runs
+	pod.Status.Conditions = append(pod.Status.Conditions[:bound:bound], corev1.PodCondition{Type: corev1.PodReady, Status: corev1.ConditionTrue, LastTransitionTime: now})
 	w.units.set(u, &pod)
 	u.ready = true
 	u.shape.ready++

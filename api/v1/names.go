@@ -28,7 +28,10 @@ const (
 
 // Annotations.
 const (
-	DoNotDisruptAnnotationKey                  = "karpenter.sh/do-not-disrupt"
+	DoNotDisruptAnnotationKey = "karpenter.sh/do-not-disrupt"
+	// The names that DoNotDisruptAnnotationKey had on pods and on nodes before v1beta1. They are not read.
+	DoNotEvictAnnotationKey                    = "karpenter.sh/do-not-evict"
+	DoNotConsolidateAnnotationKey              = "karpenter.sh/do-not-consolidate"
 	DoNotRepairAnnotationKey                   = "karpenter.sh/do-not-repair"
 	DisruptionCostAnnotationKey                = "karpenter.sh/disruption-cost" // on pods; wins over PodDeletionCostAnnotationKey
 	PodDeletionCostAnnotationKey               = corev1.PodDeletionCost

@@ -16,6 +16,7 @@ import (
 	"tenon.sh/api/awsv1"
 	v1 "tenon.sh/api/v1"
 	"tenon.sh/engine"
+	"tenon.sh/provider/aws/assortment"
 	"tenon.sh/provider/aws/machine"
 )
 
@@ -52,7 +53,7 @@ func (p *Provider) correctClaim(ctx context.Context, c *v1.NodeClaim, m *machine
 		actual[awsv1.SubnetAnnotationKey] = m.Subnet
 	}
 	if len(m.Groups) > 0 {
-		actual[awsv1.SecurityGroupsAnnotationKey] = SecurityGroups(m.Groups)
+		actual[awsv1.SecurityGroupsAnnotationKey] = assortment.SecurityGroups(m.Groups)
 	}
 	annotate(changed, actual)
 	relabelled := !maps.Equal(changed.Labels, c.Labels)

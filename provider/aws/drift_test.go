@@ -16,6 +16,7 @@ import (
 	"tenon.sh/engine"
 	"tenon.sh/provider"
 	"tenon.sh/provider/aws"
+	"tenon.sh/provider/aws/assortment"
 	"tenon.sh/provider/aws/awstest"
 	"tenon.sh/provider/aws/images"
 )
@@ -67,7 +68,7 @@ func TestTraitsAreWhatTheClassWouldChooseNow(t *testing.T) {
 			Name: "claim", CreationTimestamp: metav1.NewTime(w.clock.Now()),
 			Annotations: map[string]string{
 				awsv1.HashAnnotationKey: c.Hash(""), awsv1.HashVersionAnnotationKey: awsv1.HashVersion,
-				awsv1.SubnetAnnotationKey: w.zones["us-west-2b"], awsv1.SecurityGroupsAnnotationKey: aws.SecurityGroups([]string{w.group}),
+				awsv1.SubnetAnnotationKey: w.zones["us-west-2b"], awsv1.SecurityGroupsAnnotationKey: assortment.SecurityGroups([]string{w.group}),
 			},
 			Labels: map[string]string{awsv1.PlacementGroupIDLabelKey: "pg-1", corev1.LabelInstanceTypeStable: "m5.large"},
 		}}
@@ -80,9 +81,9 @@ func TestTraitsAreWhatTheClassWouldChooseNow(t *testing.T) {
 	}{
 		"nothing":             {func(*v1.NodeClaim) {}, ""},
 		"the class":           {func(c *v1.NodeClaim) { c.Annotations[awsv1.HashAnnotationKey] = "1" }, aws.NodeClassDrift},
-		"the image":           {func(c *v1.NodeClaim) { c.Status.ImageID = "ami-old" }, aws.AMIDrift},
-		"the subnet":          {func(c *v1.NodeClaim) { c.Annotations[awsv1.SubnetAnnotationKey] = "subnet-old" }, aws.SubnetDrift},
-		"one group too many":  {func(c *v1.NodeClaim) { c.Annotations[awsv1.SecurityGroupsAnnotationKey] += ",sg-z" }, aws.SecurityGroupDrift},
+		"the image":           {func(c *v1.NodeClaim) { c.Status.ImageID = "ami-old" }, assortment.AMIDrift},
+		"the subnet":          {func(c *v1.NodeClaim) { c.Annotations[awsv1.SubnetAnnotationKey] = "subnet-old" }, assortment.SubnetDrift},
+		"one group too many":  {func(c *v1.NodeClaim) { c.Annotations[awsv1.SecurityGroupsAnnotationKey] += ",sg-z" }, assortment.SecurityGroupDrift},
 		"the reservation":     {func(c *v1.NodeClaim) { c.Labels[awsv1.ReservationIDLabelKey] = "cr-gone" }, aws.CapacityReservationDrift},
 		"the placement group": {func(c *v1.NodeClaim) { c.Labels[awsv1.PlacementGroupIDLabelKey] = "pg-2" }, aws.PlacementGroupDrift},
 		"what is not known":   {func(c *v1.NodeClaim) { c.Annotations, c.Labels, c.Status.ImageID = nil, nil, "" }, ""},
@@ -116,7 +117,7 @@ func TestAMachineHasDriftedIfItsTypeWouldGetAnotherImage(t *testing.T) {
 			claim := w.claimOfType(strings.ReplaceAll(kind+"-"+other, ".", "-"), c, kind)
 			claim.Status.ImageID = images[other]
 			w.must(w.client.Status().Update(t.Context(), claim))
-			want := aws.AMIDrift
+			want := assortment.AMIDrift
 			if kind == other {
 				want = ""
 			}
@@ -133,11 +134,11 @@ func TestAMachineHasDriftedIfItsTypeWouldGetAnotherImage(t *testing.T) {
 	w.resolve(c)
 	for _, kind := range []string{"m5-large", "m6g-large"} {
 		claim := &v1.NodeClaim{ObjectMeta: metav1.ObjectMeta{Name: kind + "-" + kind}}
-		want := aws.AMIDrift // the class has a new image for it
+		want := assortment.AMIDrift // the class has a new image for it
 		if kind == "m6g-large" {
 			want = "" // it has none: that is said of its type, not of its image
 		}
-		if got := w.drift(c, claim); got == aws.AMIDrift != (want == aws.AMIDrift) {
+		if got := w.drift(c, claim); got == assortment.AMIDrift != (want == assortment.AMIDrift) {
 			t.Errorf("%s after a new image: %q, want %q", kind, got, want)
 		}
 	}
@@ -313,7 +314,7 @@ func TestSecurityGroupsThatWereChangedByHandAreDrift(t *testing.T) {
 	}
 	w.clock.Step(time.Minute)
 	w.clean()
-	if got := w.drift(c, claim); got != aws.SecurityGroupDrift {
+	if got := w.drift(c, claim); got != assortment.SecurityGroupDrift {
 		t.Errorf("drift %q", got)
 	}
 }

@@ -16,6 +16,7 @@ import (
 	v1 "tenon.sh/api/v1"
 	"tenon.sh/engine"
 	"tenon.sh/provider"
+	"tenon.sh/provider/aws/assortment"
 	"tenon.sh/provider/aws/cloud"
 	"tenon.sh/provider/aws/fleet"
 	"tenon.sh/provider/aws/machine"
@@ -46,7 +47,7 @@ func (p *Provider) launched(claim *v1.NodeClaim, c *awsv1.EC2NodeClass, list []o
 	for _, g := range c.Status.SecurityGroups {
 		groups = append(groups, g.ID)
 	}
-	m.Annotations[awsv1.SecurityGroupsAnnotationKey] = SecurityGroups(groups)
+	m.Annotations[awsv1.SecurityGroupsAnnotationKey] = assortment.SecurityGroups(groups)
 	i := slices.IndexFunc(list, func(o offer.Offer) bool { return o.OfferingID == s.Offer.OfferingID })
 	if i < 0 { // an offering that the catalog has no more; the type is the same
 		i = slices.IndexFunc(list, func(o offer.Offer) bool { return o.InstanceType == s.Offer.InstanceType })
@@ -123,7 +124,7 @@ func machineOf(m *machine.Machine, o owner) engine.Machine {
 	}
 	return engine.Machine{
 		ID: m.ProviderID(), Claim: o.name, ClaimUID: string(o.uid), Labels: labels, ImageID: m.Image, Created: m.Created, Leaving: m.Stopping,
-		Annotations: map[string]string{awsv1.SubnetAnnotationKey: m.Subnet, awsv1.SecurityGroupsAnnotationKey: SecurityGroups(m.Groups)},
+		Annotations: map[string]string{awsv1.SubnetAnnotationKey: m.Subnet, awsv1.SecurityGroupsAnnotationKey: assortment.SecurityGroups(m.Groups)},
 	}
 }
 

@@ -2,9 +2,7 @@ package aws
 
 import (
 	"context"
-	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -13,22 +11,16 @@ import (
 	v1 "tenon.sh/api/v1"
 	"tenon.sh/engine"
 	"tenon.sh/provider"
-	"tenon.sh/provider/aws/images"
+	"tenon.sh/provider/aws/assortment"
 	"tenon.sh/provider/aws/machine"
 )
 
 // Reasons of the condition Drifted.
 const (
 	NodeClassDrift           = "NodeClassDrift"
-	AMIDrift                 = "AMIDrift"
-	SecurityGroupDrift       = "SecurityGroupDrift"
-	SubnetDrift              = "SubnetDrift"
 	CapacityReservationDrift = "CapacityReservationDrift"
 	PlacementGroupDrift      = "PlacementGroupDrift"
 )
-
-// SecurityGroups writes the security groups of a machine as the annotation SecurityGroupsAnnotationKey has them.
-func SecurityGroups(ids []string) string { return strings.Join(slices.Sorted(slices.Values(ids)), ",") }
 
 // Traits are what the class wants its machines to be, in the order in which drift is looked for. What the class does not
 // know of itself yet is no reason for a machine to go.
@@ -50,22 +42,11 @@ func (p *Provider) Traits(ctx context.Context, class provider.Class) ([]engine.T
 		}
 	}
 	add(awsv1.HashAnnotationKey, NodeClassDrift, append(foreignHashes(claims), c.Hash(p.cluster.CABundle)))
-	images, err := p.imageTraits(ctx, class, c, claims)
+	found, err := p.foundTraits(ctx, class, c, claims)
 	if err != nil {
 		return nil, err
 	}
-	out = append(out, images...)
-	var groups, subnets []string
-	for _, g := range c.Status.SecurityGroups {
-		groups = append(groups, g.ID)
-	}
-	for _, s := range c.Status.Subnets {
-		subnets = append(subnets, s.ID)
-	}
-	if len(groups) > 0 {
-		add(awsv1.SecurityGroupsAnnotationKey, SecurityGroupDrift, []string{SecurityGroups(groups)})
-	}
-	add(awsv1.SubnetAnnotationKey, SubnetDrift, subnets)
+	out = append(out, found...)
 	// "" is accepted where there is no reservation, and no group, any more: a machine that names one has drifted.
 	reservations, err := p.ended(ctx, c, claims)
 	if err != nil {
@@ -96,33 +77,20 @@ func foreignHashes(claims []v1.NodeClaim) (out []string) {
 	return out
 }
 
-// imageTraits say, of every type that the class has machines of, which image they would be started from now. Of a type that
-// no image is for they say nothing: that may be an image that is late.
-func (p *Provider) imageTraits(ctx context.Context, class provider.Class, c *awsv1.EC2NodeClass, claims []v1.NodeClaim) (out []engine.Trait, err error) {
-	if len(c.Status.AMIs) == 0 || len(claims) == 0 {
-		return nil, nil
-	}
-	types, err := p.Catalog(ctx, class)
-	if err != nil {
-		return nil, err
+// foundTraits are those that the class's status gives its machines.
+func (p *Provider) foundTraits(ctx context.Context, class provider.Class, c *awsv1.EC2NodeClass, claims []v1.NodeClaim) ([]engine.Trait, error) {
+	var types []engine.InstanceType
+	if len(c.Status.AMIs) > 0 && len(claims) > 0 {
+		var err error
+		if types, err = p.Catalog(ctx, class); err != nil {
+			return nil, err
+		}
 	}
 	started := map[string]bool{}
 	for i := range claims {
 		started[claims[i].Labels[corev1.LabelInstanceTypeStable]] = true
 	}
-	byImage := map[string][]string{} // types in order of name
-	for i := range types {
-		if !started[types[i].Name] {
-			continue
-		}
-		if image := images.For(c.Status.AMIs, &types[i]); image != nil {
-			byImage[image.ID] = append(byImage[image.ID], types[i].Name)
-		}
-	}
-	for _, id := range slices.Sorted(maps.Keys(byImage)) {
-		out = append(out, engine.Trait{Key: engine.ImageTrait, Accepts: []string{id}, Types: byImage[id], Reason: AMIDrift})
-	}
-	return out, nil
+	return assortment.Traits(c, types, started), nil
 }
 
 // ended are the reservations that claims name and the class does not have any more, whose machines run on as ones on

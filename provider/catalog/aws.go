@@ -120,6 +120,11 @@ func (p builtInPrices) Spot(kind, zone string) (float64, bool) {
 	return spotPrice(kind, zone, price), known
 }
 
+// EC2Traits are what the status of a class says of machines of the types that were started.
+func EC2Traits(class *awsv1.EC2NodeClass, types []engine.InstanceType, started map[string]bool) []engine.Trait {
+	return assortment.Traits(class, types, started)
+}
+
 // Unoffered says why no catalog made by EC2 has a type, or a family, of this name, "" if some has.
 func Unoffered(name string) string {
 	figures, prices := BuiltIn()

@@ -162,8 +162,12 @@ func (s *Schemas) find(obj *unstructured.Unstructured) (*kind, error) {
 		return nil, nil
 	}
 	slices.Sort(known)
-	return nil, fmt.Errorf("%s %q: group %s has no kind %s of version %q; it has %s",
-		gvk.Kind, obj.GetName(), gvk.Group, gvk.Kind, gvk.Version, strings.Join(known, ", "))
+	help := ""
+	if gvk.Version == "v1beta1" {
+		help = ": tenon convert -f makes that of it"
+	}
+	return nil, fmt.Errorf("%s %q: group %s has no kind %s of version %q; it has %s%s",
+		gvk.Kind, obj.GetName(), gvk.Group, gvk.Kind, gvk.Version, strings.Join(known, ", "), help)
 }
 
 // normalize copies obj through JSON, so that its numbers have the types that the

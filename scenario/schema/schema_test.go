@@ -58,7 +58,7 @@ func TestApplyFillsInDefaultsWhateverDecodedTheNumbers(t *testing.T) {
 func TestBadObjectsAreRefusedInOneLine(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct{ text, want string }{
-		"another version":   {strings.Replace(pool, "karpenter.sh/v1", "karpenter.sh/v1beta1", 1), `NodePool "general": group karpenter.sh has no kind NodePool of version "v1beta1"; it has NodeClaim v1, NodeOverlay v1alpha1, NodePool v1`},
+		"another version":   {strings.Replace(pool, "karpenter.sh/v1", "karpenter.sh/v1beta1", 1), `NodePool "general": group karpenter.sh has no kind NodePool of version "v1beta1"; it has NodeClaim v1, NodeOverlay v1alpha1, NodePool v1: tenon convert -f makes that of it`},
 		"another kind":      {strings.Replace(pool, "kind: NodePool", "kind: Provisioner", 1), "group karpenter.sh has no kind Provisioner"},
 		"a value":           {strings.Replace(pool, "weight: 10", "weight: 1000", 1), `NodePool "general" is invalid: spec.weight`},
 		"several values":    {strings.Replace(pool, "weight: 10", "weight: 1000\n  replicas: -1", 1), "spec.replicas"},

@@ -1,0 +1,18 @@
+package doctor
+
+import (
+	"tenon.sh/engine"
+	"tenon.sh/provider"
+)
+
+// oldNames finds pods and nodes that their authors think are protected.
+func oldNames(p *Picture) []provider.Finding {
+	l := list{check: "old names"}
+	if p.Snapshot == nil {
+		return nil
+	}
+	for _, n := range engine.OldNames(p.Snapshot) {
+		l.warning(n.Who(), n.Sentence(), "write "+n.New+" in their templates: tenon convert -f renames it")
+	}
+	return l.or("no pod and no node carries an annotation that is not read any more")
+}

@@ -1,0 +1,69 @@
+package engine
+
+import (
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"tenon.sh/engine/requirement"
+)
+
+// named gives reasons that are about a claim of each of several pods the name of this one's.
+func (v *volumes) named(pod *corev1.Pod, reasons []Reason) []Reason {
+	if len(pod.Spec.Volumes) == 0 {
+		return reasons
+	}
+	out := slices.Clone(reasons)
+	for i, r := range out {
+		switch r.Code {
+		case VolumeNotReady:
+			if r.Key == "" {
+				out[i].Key = v.taker(pod)
+			}
+		case LabelMismatch:
+			out[i] = v.elsewhere(pod, r, r.Key, r.Need, "the pool offers "+r.Have)
+		case LabelNotDefined:
+			out[i] = v.elsewhere(pod, r, r.Key, r.Need, "which the pool does not define")
+		case NoExistingNodeMatches:
+			need := expressionText(requirement.Expression{Op: requirement.In, Values: []string{r.Need}})
+			out[i] = v.elsewhere(pod, r, corev1.LabelHostname, need, "a node that cannot take the pod, and no new node will have that name")
+		}
+	}
+	return out
+}
+
+// taker is the claim of the pod that takes from a supply of free volumes, "" if there is none.
+func (v *volumes) taker(pod *corev1.Pod) string {
+	for i := range pod.Spec.Volumes {
+		if facts, id := v.factsOf(pod, &pod.Spec.Volumes[i]); facts != nil && facts.take != nil {
+			return id.String()
+		}
+	}
+	return ""
+}
+
+// elsewhere says of a label that no machine has for the pod that it is one of its volumes that needs it, if the pod itself does not
+// ask for it.
+func (v *volumes) elsewhere(pod *corev1.Pod, r Reason, key, need, have string) Reason {
+	asks := func(terms [][]requirement.Expression) bool {
+		return slices.ContainsFunc(terms, func(term []requirement.Expression) bool {
+			return slices.ContainsFunc(term, func(e requirement.Expression) bool { return e.Key == key && expressionText(e) == need })
+		})
+	}
+	if asks(demandOf(&pod.Spec).told) {
+		return r
+	}
+	for i := range pod.Spec.Volumes {
+		facts, id := v.factsOf(pod, &pod.Spec.Volumes[i])
+		if facts == nil || !asks(facts.named) {
+			continue
+		}
+		what := "its volume can only be made or found"
+		if claim := v.claims[id]; claim != nil && claim.Spec.VolumeName != "" {
+			what = "its volume " + claim.Spec.VolumeName + " is"
+		}
+		return Reason{Code: VolumeElsewhere, NodePool: r.NodePool, Key: id.String(), Need: fmt.Sprintf("%s where %s %s", what, key, need), Have: have}.bounded()
+	}
+	return r
+}

@@ -1,0 +1,115 @@
+package scenario
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	nodev1 "k8s.io/api/node/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+)
+
+// This file does what admission does with pods that were never in a cluster: some get something, some are not let in.
+
+// applyRuntimeClass gives a pod what its RuntimeClass says of overhead, nodes and tolerations. It says why admission refuses the pod,
+// if it does.
+func (m *manifest) applyRuntimeClass(what string, spec *corev1.PodSpec) (refused string) {
+	if spec.RuntimeClassName == nil {
+		return ""
+	}
+	name := *spec.RuntimeClassName
+	i := slices.IndexFunc(m.runtimes, func(c *nodev1.RuntimeClass) bool { return c.Name == name })
+	if i < 0 {
+		m.note("%s: its RuntimeClass %s is not in the files: taken to ask for nothing", what, name)
+		return ""
+	}
+	class := m.runtimes[i]
+	if class.Overhead != nil {
+		if spec.Overhead != nil && !equality.Semantic.DeepEqual(spec.Overhead, class.Overhead.PodFixed) {
+			return fmt.Sprintf("its overhead is not that of RuntimeClass %s", name)
+		}
+		spec.Overhead = class.Overhead.PodFixed.DeepCopy()
+	}
+	if class.Scheduling == nil {
+		return ""
+	}
+	selector := maps.Clone(class.Scheduling.NodeSelector)
+	for key, value := range spec.NodeSelector {
+		if other, both := selector[key]; both && other != value {
+			return fmt.Sprintf("it asks for nodes with %s=%s, and RuntimeClass %s for %s=%s", key, value, name, key, other)
+		}
+		if selector == nil {
+			selector = map[string]string{}
+		}
+		selector[key] = value
+	}
+	spec.NodeSelector = selector
+	for _, t := range class.Scheduling.Tolerations {
+		if !slices.ContainsFunc(spec.Tolerations, func(o corev1.Toleration) bool { return equality.Semantic.DeepEqual(o, t) }) {
+			spec.Tolerations = append(spec.Tolerations, t)
+		}
+	}
+	return ""
+}
+
+// admit leaves out the pods that were never in a cluster and would not be let into one.
+func (m *manifest) admit() {
+	quotas := m.readQuotas()
+	var kept []*corev1.Pod
+	type refusal struct{ what, why string }
+	var order []refusal
+	pods, all := map[refusal]int{}, map[string]int{}
+	for _, p := range m.snapshot.Pods {
+		if !m.asksToEnter(p) {
+			kept = append(kept, p)
+			continue
+		}
+		what := m.makerOf(p)
+		all[what]++
+		why := m.refusedBy[p]
+		if m.isEnding(p.Namespace) {
+			why = "its namespace is being deleted"
+		}
+		if why == "" {
+			why = m.rangeRefusal(p)
+		}
+		if why == "" {
+			why = quotas.take(p)
+		}
+		if why == "" {
+			kept = append(kept, p)
+			continue
+		}
+		r := refusal{what, why}
+		if pods[r] == 0 {
+			order = append(order, r)
+		}
+		pods[r]++
+	}
+	for _, r := range order {
+		if all[r.what] == 1 {
+			m.note("%s is left out, since the API server would not take its pod: %s", r.what, r.why)
+			continue
+		}
+		m.note("%s: %d of %d pods are left out, since the API server would not take them: %s", r.what, pods[r], all[r.what], r.why)
+	}
+	m.snapshot.Pods = kept
+}
+
+// asksToEnter reports whether a pod was never let into a cluster. One that names its node runs there.
+func (m *manifest) asksToEnter(p *corev1.Pod) bool { return m.fresh[p] && p.Spec.NodeName == "" }
+
+// makerOf is the object in the files that the pod comes from.
+func (m *manifest) makerOf(p *corev1.Pod) string {
+	if maker := m.makers[p]; maker != "" {
+		return maker
+	}
+	return fmt.Sprintf("Pod %s/%s", p.Namespace, p.Name)
+}
+
+func (m *manifest) isEnding(namespace string) bool {
+	return slices.ContainsFunc(m.snapshot.Namespaces, func(n *corev1.Namespace) bool {
+		return n.Name == namespace && (n.DeletionTimestamp != nil || n.Status.Phase == corev1.NamespaceTerminating)
+	})
+}
