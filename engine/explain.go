@@ -355,9 +355,14 @@ func (p *problem) roomRefusal(pool *poolModel, c *podClass, able bitset.Set) Rea
 		}
 		name := corev1.ResourceName(p.names.Name(d))
 		most, at := int64(-1), -1
+		bare, whole := int64(-1), -1 // without DaemonSets
 		for o := able.Next(0); o >= 0; o = able.Next(o + 1) {
-			if n := pool.model.Options[o].Allocatable[d]; n > most {
+			n := pool.model.Options[o].Allocatable[d]
+			if n > most {
 				most, at = n, o
+			}
+			if taken, _ := p.takenByDaemons(pool, o, d); n+taken > bare {
+				bare, whole = n+taken, o
 			}
 		}
 		if most >= need {
@@ -369,6 +374,8 @@ func (p *problem) roomRefusal(pool *poolModel, c *podClass, able bitset.Set) Rea
 		}
 		r := lack(name, text(name, need), "")
 		switch {
+		case bare >= need:
+			r.Have = "the largest type, " + p.besideDaemons(pool, whole, d)
 		case most <= 0 && able.Len() < len(pool.options):
 			r.Have = "no instance type that has the labels it asks for has any"
 		case most <= 0:
@@ -400,9 +407,33 @@ func (p *problem) combinedRefusal(pool *poolModel, c *podClass, able bitset.Set)
 		}
 	}
 	name := corev1.ResourceName(p.names.Name(lacking))
-	have := pool.model.Options[at].Allocatable[lacking]
-	return lack(name, text(name, c.request[lacking]),
-		fmt.Sprintf("the nearest type that has enough of the rest, %s, has %s", pool.options[at].kind.Name, text(name, have)))
+	return lack(name, text(name, c.request[lacking]), "the nearest type that has enough of the rest, "+p.besideDaemons(pool, at, lacking))
+}
+
+// takenByDaemons is how much of a resource DaemonSets' pods take of a machine of the option, and which takes most.
+func (p *problem) takenByDaemons(pool *poolModel, o, d int) (taken int64, who string) {
+	most, name := int64(0), corev1.ResourceName(p.names.Name(d))
+	for i := range p.daemons {
+		n := amount(name, p.daemons[i].need[name])
+		if n <= 0 || !pool.burdened[i].Has(o) {
+			continue
+		}
+		if taken += n; n > most {
+			most, who = n, p.daemons[i].key
+		}
+	}
+	return taken, who
+}
+
+// besideDaemons says how much of a resource a machine of the option has, and what DaemonSets' pods take of that.
+func (p *problem) besideDaemons(pool *poolModel, o, d int) string {
+	name, kind := corev1.ResourceName(p.names.Name(d)), pool.options[o].kind.Name
+	taken, who := p.takenByDaemons(pool, o, d)
+	have := pool.model.Options[o].Allocatable[d] + taken
+	if who == "" || name == corev1.ResourcePods {
+		return fmt.Sprintf("%s, has %s", kind, text(name, have-taken))
+	}
+	return fmt.Sprintf("%s, has %s, of which DaemonSets' pods take %s, most of it DaemonSet %s", kind, text(name, have), text(name, taken), who)
 }
 
 // lack says that there is too little of a resource; volumes are counted as resources, but are something else to people.
