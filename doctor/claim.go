@@ -78,7 +78,7 @@ func (l *list) leaving(object string, o metav1.Object, now time.Time, do string)
 
 func round(d time.Duration) string { return d.Round(time.Minute).String() }
 
-// nodes finds nodes of pools that nobody manages, and those whose removal does not end.
+// nodes finds nodes of pools that nobody manages, those whose removal does not end, and those with more volumes than they take.
 func nodes(p *Picture) []provider.Finding {
 	l := list{check: "node"}
 	if p.Snapshot == nil {
@@ -103,6 +103,10 @@ func nodes(p *Picture) []provider.Finding {
 		case hasTaint(n, v1.UnregisteredTaintKey) && p.Now.Sub(n.CreationTimestamp.Time) > registers:
 			l.problem(object, "it still carries the taint "+v1.UnregisteredTaintKey+", so that nothing runs there", "see whether the controller runs")
 		}
+	}
+	for _, o := range engine.FindOverattached(p.Snapshot) {
+		l.warning("Node "+o.Node, fmt.Sprintf("its pods have %s of %s, and it takes %d: some wait for theirs without an end", count(o.Volumes, "volume"), o.Driver, o.Limit),
+			"delete the pods that wait there: their owners make others, which find a node that has room")
 	}
 	return l.or(count(len(p.Snapshot.Nodes), "node") + " looked at")
 }

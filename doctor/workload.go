@@ -2,6 +2,8 @@ package doctor
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -33,7 +35,34 @@ func daemonSets(p *Picture) []provider.Finding {
 		}
 		l.warning("DaemonSet "+u.Pod.Namespace+"/"+u.Pod.Name, "its pods fit no machine of any pool"+why, "if they belong on these machines too, see its node selector, tolerations and requests")
 	}
+	l.stuckDaemons(p)
 	return l.or(count(len(p.Snapshot.DaemonSets), "DaemonSet") + " would run on machines of some pool")
+}
+
+// daemonPatience is how long a DaemonSet's pod may take to get onto its node.
+const daemonPatience = 2 * time.Minute
+
+// stuckDaemons finds DaemonSets with pods that have no room on the nodes that they are for. No machine is started for them.
+func (l *list) stuckDaemons(p *Picture) {
+	waiting, first := map[string]int{}, map[string]string{}
+	for _, pod := range p.Snapshot.Pods {
+		owner := metav1.GetControllerOf(pod)
+		if owner == nil || !engine.OwnedByDaemonSet(pod) || pod.DeletionTimestamp != nil || p.Now.Sub(pod.CreationTimestamp.Time) <= daemonPatience {
+			continue
+		}
+		i := slices.IndexFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
+			return c.Type == corev1.PodScheduled && c.Reason == corev1.PodReasonUnschedulable
+		})
+		if name := pod.Namespace + "/" + owner.Name; i >= 0 {
+			if waiting[name]++; waiting[name] == 1 {
+				first[name] = strings.TrimSuffix(pod.Name+": "+pod.Status.Conditions[i].Message, ": ")
+			}
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(waiting)) {
+		l.warning("DaemonSet "+name, fmt.Sprintf("%s found no room on the nodes they are for, the first is %s", count(waiting[name], "pod"), first[name]),
+			"give the DaemonSet a priority class above that of other pods, or less to request: no machine is started for its pods")
+	}
 }
 
 // pretended is a pod as the DaemonSet would make it, that belongs to nobody.
