@@ -79,6 +79,10 @@ func TestAMachineThatDoesNotTakeItsPodIsNotStartedAgainAtOnce(t *testing.T) {
 		}, "pods web x1 ephemeral-storage=5Gi", "3Gi ephemeral-storage"},
 		{"label", func(s *engine.Snapshot) { s.Nodes[0].Labels["kubernetes.io/arch"] = "arm64" }, "pods web x1 cpu=1 arch in (amd64)", "label kubernetes.io/arch"},
 		{"zone", func(s *engine.Snapshot) { s.Nodes[0].Labels[corev1.LabelTopologyZone] = "b" }, "pods web x1 cpu=1 zone in (a)", "zone=b instead of a"},
+		{"zone that a spread counts by", func(s *engine.Snapshot) { delete(s.Nodes[0].Labels, corev1.LabelTopologyZone) }, "pods web x1 cpu=1 spread=zone", corev1.LabelTopologyZone},
+		{"memory beside a DaemonSet's pod", func(s *engine.Snapshot) {
+			s.Nodes[0].Status.Allocatable[corev1.ResourceMemory] = resource.MustParse("2500Mi")
+		}, "pods web x1 mem=2Gi\ndaemonset agent mem=1Gi\npods agent x1 mem=1Gi node=n owner=DaemonSet/agent", "2500Mi memory"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -223,6 +227,7 @@ func TestWhatMachinesDidNotTakeIsForgotten(t *testing.T) {
 		{"the pod asks for something else", func(s *engine.Snapshot) {
 			s.Pods[0].Spec.Containers[0].Resources.Requests[corev1.ResourceCPU] = resource.MustParse("900m")
 		}},
+		{"the pod is somebody else's", func(s *engine.Snapshot) { s.Pods[0].Namespace = "other" }},
 		{"nobody can read it", func(s *engine.Snapshot) { s.NodePools[0].Annotations[v1.LaunchBackoffAnnotationKey] = "{" }},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -235,6 +240,39 @@ func TestWhatMachinesDidNotTakeIsForgotten(t *testing.T) {
 				t.Errorf("launches %v", got)
 			}
 		})
+	}
+}
+
+// Pods with another number of volumes are others: it may have been the volumes that were too many.
+func TestAPodWithFewerVolumesIsAnother(t *testing.T) {
+	t.Parallel()
+	s := aMachineThatTakesNothing(t, tainted("example.com/a"), "volume a zone=a claim=a", "volume b zone=a claim=b", "pods web x1 cpu=1 disk=a,b")
+	carryOut(s, engine.Provision(s, engine.Options{}, nil))
+	s.Nodes, s.NodeClaims = nil, nil
+	if got := bought(engine.Provision(s, engine.Options{}, nil)); len(got) > 0 {
+		t.Errorf("the same pod: launches %v", got)
+	}
+	s.Pods[0].Spec.Volumes = s.Pods[0].Spec.Volumes[:1]
+	if got := bought(engine.Provision(s, engine.Options{}, nil)); !slices.Equal(got, []string{"two"}) {
+		t.Errorf("the pod with one volume: launches %v", got)
+	}
+}
+
+// The pool whose wait is over is tried again, though that of another is not.
+func TestAPoolIsTriedAgainWhileAnotherWaits(t *testing.T) {
+	t.Parallel()
+	s := aMachineThatTakesNothing(t, tainted("example.com/a"), "pods web x1 cpu=1", "pool other")
+	for _, pool := range []string{"general", "other"} {
+		s.NodeClaims[0].Labels[v1.NodePoolLabelKey], s.Nodes[0].Labels[v1.NodePoolLabelKey] = pool, pool
+		s.NodeClaims[0].CreationTimestamp = metav1.NewTime(s.Now.Add(-25 * time.Second))
+		ready(s, time.Second)
+		carryOut(s, engine.Provision(s, engine.Options{}, nil))
+		s.Now = s.Now.Add(50 * time.Second)
+	}
+	s.Nodes, s.NodeClaims, s.Now = nil, nil, s.Now.Add(-35*time.Second)
+	plan := engine.Provision(s, engine.Options{}, nil)
+	if len(plan.Launches) != 1 || plan.Launches[0].NodePool != "general" {
+		t.Errorf("launches %+v, unplaced %v", plan.Launches, plan.Unplaced)
 	}
 }
 
