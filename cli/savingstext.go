@@ -76,7 +76,7 @@ func writeFirstChanges(t *terminal, a *engine.Account) {
 				t.line("and %s more", count(len(a.Changes)-i, "removal"))
 				break
 			}
-			line := fmt.Sprintf("%s %s: %s, saves %s/h", t.paint(bold, "First to go:"), strings.Join(d.Nodes, ", "), d.Reason, engine.Dollars(d.SavingPerHour))
+			line := fmt.Sprintf("%s %s: %s%s", t.paint(bold, "First to go:"), strings.Join(d.Nodes, ", "), d.Reason, engine.SavingWords(d.SavingPerHour))
 			if len(d.Pods) > 0 {
 				line += "; moves " + count(len(d.Pods), "pod")
 			}

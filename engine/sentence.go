@@ -90,12 +90,20 @@ func (id OfferingID) Words() string {
 	return text
 }
 
+// SavingWords says what a disruption does to the bill, as the next part of a sentence; nothing if it does nothing.
+func SavingWords(perHour float64) string {
+	switch {
+	case perHour > 0:
+		return ", saves " + Dollars(perHour) + "/h"
+	case perHour < 0:
+		return ", costs " + Dollars(-perHour) + "/h more"
+	}
+	return ""
+}
+
 // Sentence says why the nodes go.
 func (d *Disruption) Sentence() string {
-	text := string(d.Reason)
-	if d.SavingPerHour != 0 {
-		text += ", saves " + Dollars(d.SavingPerHour) + "/h"
-	}
+	text := string(d.Reason) + SavingWords(d.SavingPerHour)
 	if len(d.Pods) > 0 {
 		text += ", moves " + plural(len(d.Pods), "pod")
 	}
