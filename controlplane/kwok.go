@@ -10,13 +10,16 @@ import (
 	"os/signal"
 	"syscall"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/client-go/util/flowcontrol"
 	"k8s.io/utils/clock"
+	"sigs.k8s.io/kwok/pkg/apis/internalversion"
 	"sigs.k8s.io/kwok/pkg/kwok/controllers"
 	"sigs.k8s.io/kwok/pkg/log"
+	"sigs.k8s.io/kwok/pkg/utils/lifecycle"
 )
 
 // runKWOK runs KWOK's own controller. KWOK's command line is not used, because it would also read a configuration from the user's
@@ -76,6 +79,9 @@ func kwok(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
+	if err := readAhead(ctx, stages); err != nil {
+		return err
+	}
 	controller, err := controllers.NewController(controllers.Config{
 		Clock:                             clock.RealClock{},
 		TypedClient:                       client,
@@ -103,6 +109,25 @@ func kwok(ctx context.Context, args []string) error {
 		return err
 	}
 	<-ctx.Done()
+	return nil
+}
+
+// readAhead has KWOK read its stages once, one after the other. What it learns of types on the way is kept by a library in maps that
+// nothing guards, and the workers for nodes and for pods would write them at the same time, which ends the process.
+func readAhead(ctx context.Context, stages map[internalversion.StageResourceRef][]*internalversion.Stage) error {
+	for ref, list := range stages {
+		var object any = &corev1.Pod{}
+		if ref.Kind == "Node" {
+			object = &corev1.Node{}
+		}
+		read, err := lifecycle.NewLifecycle(list)
+		if err == nil {
+			_, err = read.ListAllPossible(ctx, &lifecycle.Event{Data: object})
+		}
+		if err != nil {
+			return fmt.Errorf("read the stages of a %s: %w", ref.Kind, err)
+		}
+	}
 	return nil
 }
 
