@@ -92,7 +92,7 @@ func (l live) fill(t *testing.T) {
 	must(t, l.api.Create(ctx, &appsv1.ReplicaSet{ObjectMeta: metav1.ObjectMeta{Name: "none", Namespace: "default"}, Spec: appsv1.ReplicaSetSpec{
 		Replicas: ptr.To(int32(0)), Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "none"}},
 		Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"app": "none"}}, Spec: corev1.PodSpec{
-			Containers: []corev1.Container{{Name: "secret-template", Image: "app"}}}},
+			Containers: []corev1.Container{{Name: "app", Image: "secret-image", Command: []string{"secret-template"}}}}},
 	}}))
 	for name, cpu := range map[string]string{"fits": "1", "huge": "1000"} {
 		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "default"}}
