@@ -355,18 +355,20 @@ func (p *problem) roomRefusal(pool *poolModel, c *podClass, able bitset.Set) Rea
 		}
 		name := corev1.ResourceName(p.names.Name(d))
 		most, at := int64(-1), -1
-		bare, whole := int64(-1), -1 // without DaemonSets
 		for o := able.Next(0); o >= 0; o = able.Next(o + 1) {
-			n := pool.model.Options[o].Allocatable[d]
-			if n > most {
+			if n := pool.model.Options[o].Allocatable[d]; n > most {
 				most, at = n, o
-			}
-			if taken, _ := p.takenByDaemons(pool, o, d); n+taken > bare {
-				bare, whole = n+taken, o
 			}
 		}
 		if most >= need {
 			continue
+		}
+		bare, whole := int64(-1), -1 // without DaemonSets
+		for o := able.Next(0); o >= 0; o = able.Next(o + 1) {
+			taken, _ := p.takenByDaemons(pool, o, d)
+			if n := pool.model.Options[o].Allocatable[d] + taken; n > bare {
+				bare, whole = n, o
+			}
 		}
 		if name == nowhere {
 			name = p.names.missing(c.need)

@@ -118,7 +118,8 @@ type BackoffChange struct {
 	Found    []LaunchFinding
 }
 
-// shapeBackoff is what is known, by pool, of machines that did not take the pods of one shape.
+// shapeBackoff is what keeps pools from starting machines for pods: those of one shape that did not take such pods, and, for pods that
+// wait for something cheaper, those that are too dear.
 type shapeBackoff struct {
 	shape  string
 	byPool map[string]*LaunchFailure
@@ -386,8 +387,8 @@ func (b *shapeBackoff) options(m *poolModel, now time.Time, retry bool) bitset.S
 	if b == nil {
 		return nil
 	}
-	f, most, limited := b.byPool[m.pool.Name], 0.0, false
-	most, limited = b.most[m.pool.Name]
+	f := b.byPool[m.pool.Name]
+	most, limited := b.most[m.pool.Name]
 	if f != nil && retry && !now.Before(f.until()) {
 		f = nil
 	}
