@@ -159,7 +159,7 @@ func (p *parts) makeLoops() {
 	options := p.opt.engineOptions()
 	options.Threads = runtime.GOMAXPROCS(0) // the plan does not depend on it, so nobody else hears of it
 	provisioner := provision.New(provision.Config{
-		Cluster: p.cluster, Recorder: p.recorder, Metrics: p.lasting.metrics, Pods: p.pods, Options: options, NominatePods: p.opt.NominatePods,
+		Cluster: p.cluster, Recorder: p.recorder, Metrics: p.lasting.metrics, Pods: p.pods, Options: options,
 	})
 	disruptor := disrupt.New(disrupt.Config{Cluster: p.cluster, Recorder: p.recorder, Metrics: p.lasting.metrics, Options: options})
 	provisioning := p.loop("provisioner", provisioner.Reconcile, p.opt.BatchIdleDuration, p.opt.BatchMaxDuration, 10*time.Second)

@@ -23,8 +23,8 @@ const (
 func (p *parts) addNodeClaims() error {
 	config := nodeclaim.Config{
 		Cluster: p.cluster, Recorder: p.recorder, Metrics: p.lasting.metrics,
-		NoNominations: !p.opt.NominatePods,
-		AtOnce:        p.claimsAtOnce(),
+		Options: p.opt.engineOptions(),
+		AtOnce:  p.claimsAtOnce(),
 	}
 	every := collectEvery
 	if p.onlyEnds {

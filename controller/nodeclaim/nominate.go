@@ -14,6 +14,7 @@ import (
 
 	v1 "tenon.sh/api/v1"
 	"tenon.sh/cluster"
+	"tenon.sh/controller"
 	"tenon.sh/engine"
 )
 
@@ -105,6 +106,30 @@ func (a *application) withdraw(ctx context.Context, nodes []string) {
 		}
 	}
 	a.viewOf(nil).nominate(ctx, writes)
+}
+
+// nominees leaves of the pods of nodes that are to open those that are worth a nomination.
+func (a *application) nominees(ctx context.Context, group []engine.Opening) []engine.Opening {
+	planned := 0
+	for _, o := range group {
+		planned += len(o.Pods)
+	}
+	unbound, err := a.podsBy(ctx, "")
+	if err != nil || !engine.NominationsAreDear(planned, len(unbound)) {
+		return group // reading a cache that runs does not fail
+	}
+	few := make([]engine.Opening, len(group))
+	for i, o := range group {
+		few[i].Node = o.Node
+	}
+	snap, err := a.Cluster.Snapshot(ctx)
+	if err == nil {
+		few, err = controller.Compute(ctx, func() []engine.Opening { return engine.NominateFew(snap, a.Options, group) })
+	}
+	if err != nil {
+		log.FromContext(ctx).Error(err, "could not find out which pods to nominate, nominated none", "nodes", len(group), "pods", planned)
+	}
+	return few
 }
 
 // plannedPods finds the pods that the claim was planned for and that still wait for a node.

@@ -156,10 +156,11 @@ func (a *application) openAll(ctx context.Context, nodes []opening, opened func(
 	for i, n := range nodes {
 		group[i] = engine.Opening{Node: n.to}
 		byName[n.to.Name] = n
-		if !a.NoNominations {
+		if !a.Options.NoNominations {
 			group[i].Pods = a.plannedPods(ctx, n.claim)
 		}
 	}
+	group = a.nominees(ctx, group)
 	opener, pods := engine.NewOpener(group, a.Cluster.Clock.Now()), a.viewOf(group)
 	for {
 		step := opener.Next(a.Cluster.Clock.Now(), func(uid types.UID) engine.PodSight { return pods.find(ctx, uid) })

@@ -28,7 +28,7 @@ var errStale = errors.New("the cache is older than what was written")
 // read collects what the next step of a claim, or of a node without one, depends on, from the caches. The objects in it
 // are shared: the engine changes none of them.
 func (r *Reconciler) read(ctx context.Context, mem *memory, claim *v1.NodeClaim, node string) (engine.Life, error) {
-	life := engine.Life{Claim: claim, PodLeft: timeOf(&mem.podLeft), BriefPodLeft: timeOf(&mem.briefPodLeft), Nominating: !r.NoNominations}
+	life := engine.Life{Claim: claim, PodLeft: timeOf(&mem.podLeft), BriefPodLeft: timeOf(&mem.briefPodLeft), Nominating: !r.Options.NoNominations}
 	var err error
 	if life.Nodes, err = r.readNodes(ctx, claim, node); err != nil {
 		return life, err

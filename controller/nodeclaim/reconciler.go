@@ -49,8 +49,8 @@ type Config struct {
 	// Outcome, if set, hears whether a claim's node registered or the claim was given up before; what a pool's health is
 	// made of.
 	Outcome func(ctx context.Context, claim *v1.NodeClaim, registered bool)
-	// NoNominations turns off that planned pods are pointed at the node that was started for them.
-	NoNominations bool
+	// Options say, among others, whether planned pods are pointed at the node that was started for them.
+	Options engine.Options
 	// Pause passes time while nodes are opened; it reports false if ctx ended before. Nil means real time.
 	Pause func(ctx context.Context, d time.Duration) bool
 	// AtOnce is how many claims are worked on at the same time; 0 means 100.

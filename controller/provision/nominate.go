@@ -22,10 +22,10 @@ func (r *Reconciler) nominate(ctx context.Context, snap *engine.Snapshot, view *
 			r.Recorder.Publish(report.PodNominated(pod, target(p, view)))
 		}
 	}
-	if !r.NominatePods {
+	if r.Options.NoNominations {
 		return nil
 	}
-	advice := r.advisor.Advise(snap, plan)
+	advice := r.advisor.Advise(snap, r.Options, plan)
 	errs := make([]error, len(advice))
 	var group errgroup.Group
 	group.SetLimit(cmp.Or(r.AtOnce, writeAtOnce))

@@ -36,10 +36,9 @@ type Config struct {
 	Recorder *report.Recorder
 	Metrics  *report.Metrics
 	// Pods hears what plans say of pods; nil if nobody listens.
-	Pods    *report.PodObserver
+	Pods *report.PodObserver
+	// Options say, among others, whether pods are pointed at the existing nodes that the plan puts them on.
 	Options engine.Options
-	// NominatePods says whether pods are pointed at the existing nodes that the plan puts them on.
-	NominatePods bool
 	// AtOnce is how many claims or pods are written at the same time; 0 means 16.
 	AtOnce int
 }

@@ -19,7 +19,7 @@ import (
 )
 
 func newReconciler(w *clustertest.World) *provision.Reconciler {
-	return provision.New(provision.Config{Cluster: w.Cluster, Recorder: w.Recorder, Metrics: w.Metrics, NominatePods: true})
+	return provision.New(provision.Config{Cluster: w.Cluster, Recorder: w.Recorder, Metrics: w.Metrics})
 }
 
 func TestAPendingPodGetsAClaimOnce(t *testing.T) {
@@ -187,7 +187,7 @@ func TestPodsAreNotPointedAnywhereIfTheFlagSaysSo(t *testing.T) {
 	pool := clustertest.Pool("general")
 	claim, node := clustertest.Machine(pool, "general-a", time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC))
 	w := clustertest.New(t, interceptor.Funcs{}, pool, claim, node, clustertest.Pending("web", "500m"))
-	r := provision.New(provision.Config{Cluster: w.Cluster, Recorder: w.Recorder, Metrics: w.Metrics})
+	r := provision.New(provision.Config{Cluster: w.Cluster, Recorder: w.Recorder, Metrics: w.Metrics, Options: engine.Options{NoNominations: true}})
 	w.Must(r.Reconcile(w))
 	if got := nominated(w, "web"); got != "" {
 		t.Errorf("nominated to %q", got)

@@ -10,9 +10,10 @@ import (
 	"tenon.sh/engine"
 )
 
-// kube-scheduler tries one pod after the other. Those that it has not come to yet are planned for with the replicas for which
-// it has found no node, so that they do not have to wait for the next plan; others may fit what there is, and wait for it.
-func TestReplicasThatAreNotTriedYetArePlannedForWithThoseThatWere(t *testing.T) {
+// kube-scheduler tries one pod after the other. Those that it has not come to yet are planned for with those for which it has
+// found no node, so that they do not have to wait for the next plan. (Where there is room for them they wait for
+// kube-scheduler: testdata/pending_means_that_the_scheduler_gave_up.txt.)
+func TestPodsThatAreNotTriedYetArePlannedForWithThoseThatWere(t *testing.T) {
 	t.Parallel()
 	untried := func(p *corev1.Pod) { p.Status.Conditions = nil }
 	for _, c := range []struct {
@@ -26,8 +27,8 @@ func TestReplicasThatAreNotTriedYetArePlannedForWithThoseThatWere(t *testing.T) 
 			untried(pods[1])
 			pods[1].Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: "example.com/wait"}}
 		}, 2},
-		{"another one has other labels", func(pods []*corev1.Pod) { untried(pods[1]); pods[1].Labels = map[string]string{"app": "other"} }, 2},
-		{"another one has no controller", func(pods []*corev1.Pod) { untried(pods[1]); pods[1].OwnerReferences = nil }, 2},
+		{"another one has other labels", func(pods []*corev1.Pod) { untried(pods[1]); pods[1].Labels = map[string]string{"app": "other"} }, 3},
+		{"another one has no controller", func(pods []*corev1.Pod) { untried(pods[1]); pods[1].OwnerReferences = nil }, 3},
 		{"another one is being deleted", func(pods []*corev1.Pod) {
 			untried(pods[1])
 			pods[1].DeletionTimestamp = &metav1.Time{Time: time.Now()}

@@ -1,0 +1,94 @@
+package engine_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"tenon.sh/engine"
+)
+
+// queueOf is a cluster with ten nodes of eight cores that are to open: five were started for a pod of eight cores each, five for
+// 80 small ones each, that are older. More pods wait for nothing but room.
+func queueOf(t *testing.T, more int) *engine.Snapshot {
+	t.Helper()
+	lines := []string{"pool general", "type eight cpu=8 mem=32Gi zones=a price=0.2"}
+	for i := range 5 {
+		var small []string
+		for k := range 80 {
+			small = append(small, fmt.Sprintf("small-%d", 80*i+k+1))
+		}
+		lines = append(lines, fmt.Sprintf("node l%d pool=general type=eight zone=a uninitialized planned=large-%d", i, i+1),
+			fmt.Sprintf("node s%d pool=general type=eight zone=a uninitialized planned=%s", i, strings.Join(small, ",")))
+	}
+	lines = append(lines, "pods small x400 cpu=100m mem=100Mi age=20s", "pods large x5 cpu=8 mem=8000Mi age=10s")
+	if more > 0 {
+		lines = append(lines, fmt.Sprintf("pods more x%d cpu=7 mem=1Gi age=5s", more))
+	}
+	return clusterOf(t, lines...)
+}
+
+// openingsOf are the snapshot's nodes with the pods that they were started for.
+func openingsOf(s *engine.Snapshot) (out []engine.Opening) {
+	for i, n := range s.Nodes {
+		o := engine.Opening{Node: n}
+		for _, p := range s.Pods {
+			if slices.Contains(engine.PlannedPods(s.NodeClaims[i]), string(p.UID)) {
+				o.Pods = append(o.Pods, p)
+			}
+		}
+		out = append(out, o)
+	}
+	return out
+}
+
+func TestWhereTheQueueIsLongOnlyPodsThatNeedItAreNominated(t *testing.T) {
+	t.Parallel()
+	s := queueOf(t, 2000)
+	group := openingsOf(s)
+	if !engine.NominationsAreDear(405, 2405) {
+		t.Error("405 nominations beside 2,000 other pods are said to cost little")
+	}
+	if engine.NominationsAreDear(405, 405) {
+		t.Error("nominations are said to cost much where nobody else waits")
+	}
+	for i, o := range engine.NominateFew(s, engine.Options{}, group) {
+		var names []string
+		for _, p := range o.Pods {
+			names = append(names, p.Name)
+		}
+		want := fmt.Sprintf("large-%d", i/2+1)
+		if i%2 == 1 {
+			want = ""
+		}
+		if got := strings.Join(names, " "); o.Node != group[i].Node || got != want {
+			t.Errorf("node %s: nominates %q, want %q", group[i].Node.Name, got, want)
+		}
+	}
+}
+
+func TestAdviceIsFewWhereTheQueueIsLong(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ more, want int }{{0, 405}, {2000, 5}} {
+		s := queueOf(t, c.more)
+		for _, n := range s.Nodes {
+			n.Labels["karpenter.sh/initialized"] = "true"
+		}
+		plan := &engine.Plan{}
+		for i, o := range openingsOf(s) {
+			for _, p := range o.Pods {
+				plan.Placements = append(plan.Placements, engine.Placement{Pod: idOf(p), Node: o.Node.Name, Claim: s.NodeClaims[i].Name})
+			}
+		}
+		advice := (&engine.Advisor{}).Advise(s, engine.Options{}, plan)
+		if len(advice) != c.want {
+			t.Errorf("beside %d other pods %d are nominated, want %d", c.more, len(advice), c.want)
+		}
+		for _, n := range advice {
+			if c.more > 0 && !strings.HasPrefix(n.Pod.Name, "large") {
+				t.Errorf("%s is nominated, which finds its place without", n.Pod.Name)
+			}
+		}
+	}
+}
