@@ -8,11 +8,15 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"tenon.sh/api/kwokv1alpha1"
@@ -51,12 +55,12 @@ func burst(b *testing.B, apps int, replicas int32) {
 		p.Spec.Disruption.ConsolidateAfter = v1.NillableDuration{} // never
 	})
 	w.poolReady("burst")
-	all, claims := apps*int(replicas), w.openLedger()
+	all, claims, pods := apps*int(replicas), w.openLedger(), w.countPods()
 	before, began := w.filtering(), time.Now()
 	for i := range apps {
 		w.deploy(fmt.Sprintf("burst-%02d", i), replicas, fmt.Sprintf("%dm", 100+100*(i%5)), fmt.Sprintf("%dMi", 256<<(i%4)))
 	}
-	w.running(all, 30*time.Minute)
+	pods.until(all, all)
 	took, filter := time.Since(began), w.filtering().since(before)
 	longest, plans := passes(w, controller)
 	b.ReportMetric(peakMegabytes(b, controller.Process.Pid), "MB-peak")
@@ -73,14 +77,14 @@ func burst(b *testing.B, apps int, replicas int32) {
 	for _, d := range sets.Items {
 		w.scale(d.Name, 0)
 	}
-	w.running(0, 10*time.Minute)
+	pods.until(0, 0)
 	before, began = w.filtering(), time.Now()
 	// A few pods less: scores spread them, and the last ones would find every node almost full.
 	fewer := replicas - replicas/20
 	for _, d := range sets.Items {
 		w.scale(d.Name, fewer)
 	}
-	w.running(apps*int(fewer), 30*time.Minute)
+	pods.until(apps*int(fewer), apps*int(fewer))
 	binding, undisturbed := time.Since(began)*time.Duration(replicas)/time.Duration(fewer), w.filtering().since(before)
 
 	b.ReportMetric(took.Seconds(), "s-to-running")
@@ -97,8 +101,49 @@ func burst(b *testing.B, apps int, replicas int32) {
 	b.ReportMetric(filter.tried, "tries")
 	b.ReportMetric(undisturbed.each()*1000, "ms-filter-binding")
 	b.StopTimer()
+	for _, d := range sets.Items {
+		w.scale(d.Name, 0)
+	}
+	pods.until(0, 0)
 	w.clear()
 	b.StartTimer()
+}
+
+// podCount counts pods by what is heard of them: to list thousands again and again would keep the API server from its work.
+type podCount struct {
+	*world
+	mu      sync.Mutex // guards what follows
+	running map[types.UID]bool
+}
+
+func (w *world) countPods() *podCount {
+	c := &podCount{world: w, running: map[types.UID]bool{}}
+	w.follow(&corev1.PodList{}, func(kind watch.EventType, o client.Object) {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		if pod := o.(*corev1.Pod); kind == watch.Deleted {
+			delete(c.running, pod.UID)
+		} else {
+			c.running[pod.UID] = pod.Status.Phase == corev1.PodRunning && pod.DeletionTimestamp == nil
+		}
+	})
+	return c
+}
+
+// until waits for so many pods, and for so many of them that run.
+func (c *podCount) until(there, running int) {
+	c.Helper()
+	c.world.until(30*time.Minute, func() (bool, string) {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		n := 0
+		for _, runs := range c.running {
+			if runs {
+				n++
+			}
+		}
+		return len(c.running) == there && n == running, fmt.Sprintf("%d pods, of which %d run; wanted %d and %d", len(c.running), n, there, running)
+	})
 }
 
 // filtering is what kube-scheduler's filters have taken, in seconds, and for how many attempts.

@@ -2,11 +2,14 @@ package nodeclaim_test
 
 import (
 	"errors"
+	"fmt"
+	"strings"
 	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	v1 "tenon.sh/api/v1"
 	"tenon.sh/engine"
@@ -137,4 +140,24 @@ func (w *world) nodeOf(claim string) string {
 		w.t.Fatal(err)
 	}
 	return c.Status.NodeName
+}
+
+func TestNobodyIsNominatedWhereALongQueueWaitsAndAllFindTheirPlace(t *testing.T) {
+	t.Parallel()
+	var uids []string
+	objects := []client.Object{}
+	for i := range 1420 {
+		name := fmt.Sprintf("p%d", i)
+		if i < 710 {
+			uids = append(uids, "uid-"+name)
+		}
+		objects = append(objects, newPod(name, "", unschedulable))
+	}
+	w := newWorld(t, append(objects, newClaim("general-1", planned(strings.Join(uids, ","))))...)
+	w.until("open", func() bool { return w.open() == 1 })
+	for _, p := range w.pods() {
+		if p.Status.NominatedNodeName != "" {
+			t.Fatalf("pod %s is nominated to %q", p.Name, p.Status.NominatedNodeName)
+		}
+	}
 }
