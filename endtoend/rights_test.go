@@ -23,6 +23,7 @@ import (
 
 // notAlways are rights that a life of machines in which nothing goes wrong may do without, and what for they are.
 var notAlways = map[string]string{
+	"create csinodes.storage.k8s.io":                   "a fault says how many volumes the machines of a simulated cloud take",
 	"create leases.coordination.k8s.io":                "the first leader makes the Lease",
 	"create subjectaccessreviews.authorization.k8s.io": "somebody asks for the catalog: whether they may",
 	"create tokenreviews.authentication.k8s.io":        "somebody asks for the catalog: who they are",

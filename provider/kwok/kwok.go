@@ -69,12 +69,14 @@ type Provider struct {
 	wake   chan struct{}
 	broken time.Duration // how long a node is not ready before its machine counts as broken
 
-	mu    sync.Mutex // guards the four below
+	mu    sync.Mutex // guards the five below
 	known bool       // what was there before a restart has been taken in
 	// booting holds the machines whose Node has not been created yet.
 	booting map[engine.MachineID]bool
 	// nodes holds the Node of every machine that has one, by UID.
 	nodes map[engine.MachineID]types.UID
+	// seconds holds the machines that have another Node besides, by a fault.
+	seconds map[engine.MachineID]bool
 	// released holds machines that were let go.
 	released map[engine.MachineID]bool
 
@@ -99,6 +101,7 @@ func New(cfg Config) (*Provider, error) {
 		broken:   cmp.Or(cfg.RepairAfter, usualRepair),
 		booting:  map[engine.MachineID]bool{},
 		nodes:    map[engine.MachineID]types.UID{},
+		seconds:  map[engine.MachineID]bool{},
 		released: map[engine.MachineID]bool{},
 	}
 	if p.reader == nil {

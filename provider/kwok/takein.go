@@ -54,6 +54,9 @@ func (p *Provider) takeIn(ctx context.Context) error {
 // takeInNode adopts the machine of a Node. A Node that is being deleted still has its machine: it is drained first.
 func (p *Provider) takeInNode(node *corev1.Node) {
 	id := engine.MachineID(node.Spec.ProviderID)
+	if node.Name == nodeName(id)+simulated.SecondSuffix {
+		p.seconds[id] = true
+	}
 	if nodeName(id) != node.Name || node.Annotations[ReleasedAnnotationKey] != "" {
 		return // not made here, or let go
 	}

@@ -98,7 +98,8 @@ func (p *Provider) sleep(ctx context.Context, until time.Time) {
 	}
 }
 
-// Tick creates the Nodes of machines that have booted and deletes those of machines that are gone. It says when it
+// Tick creates the Nodes of machines that have booted, deletes those of machines that are gone, and does to Nodes what faults say.
+// It says when it
 // should be called next, the zero time if nothing is coming. What failed is tried again by the next call.
 func (p *Provider) Tick(ctx context.Context) (next time.Time, err error) {
 	p.ticking.Lock()
@@ -110,7 +111,7 @@ func (p *Provider) Tick(ctx context.Context) (next time.Time, err error) {
 	// due while the work goes on is next.
 	next, _ = p.cloud.Next()
 	now, work := p.clock.Now(), []func() error{}
-	booting, nodes := p.watched()
+	booting, nodes, seconds := p.watched()
 	for _, id := range booting {
 		b, found := p.cloud.Boot(id)
 		if !found {
@@ -126,7 +127,17 @@ func (p *Provider) Tick(ctx context.Context) (next time.Time, err error) {
 			work = append(work, func() error { return p.hide(ctx, id, uid) })
 		}
 	}
-	return next, runAll(work)
+	for _, id := range p.cloud.Gone(seconds) {
+		work = append(work, func() error { return p.hideSecond(ctx, id) })
+	}
+	err = runAll(work)
+	if again, failed := p.befall(ctx); again {
+		if soon := p.clock.Now().Add(retryAfter); next.IsZero() || soon.Before(next) {
+			next = soon
+		}
+		err = errors.Join(err, failed)
+	}
+	return next, err
 }
 
 // runAll does all of the work, whatever fails of it, and returns what failed.
@@ -166,6 +177,7 @@ func (p *Provider) show(ctx context.Context, b simulated.Boot) error {
 	}
 	offering := simulated.OfferingOf(m)
 	node := newNode(claim, m, allocatable, p.cloud.Price(offering), !b.Ready.IsZero())
+	p.cloud.Dress(node)
 	err = p.client.Create(ctx, node)
 	if apierrors.IsAlreadyExists(err) {
 		node, err = p.ownNode(ctx, m)
@@ -236,9 +248,9 @@ func (p *Provider) setBooted(id engine.MachineID) {
 	delete(p.booting, id)
 }
 
-// watched lists the machines that boot and those that have a Node.
-func (p *Provider) watched() (booting, nodes []engine.MachineID) {
+// watched lists the machines that boot, those that have a Node, and those that have two.
+func (p *Provider) watched() (booting, nodes, seconds []engine.MachineID) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return slices.Sorted(maps.Keys(p.booting)), slices.Collect(maps.Keys(p.nodes))
+	return slices.Sorted(maps.Keys(p.booting)), slices.Collect(maps.Keys(p.nodes)), slices.Collect(maps.Keys(p.seconds))
 }

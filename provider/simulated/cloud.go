@@ -60,6 +60,7 @@ type Cloud struct {
 	buckets  map[string]bucket
 	queue    map[string]queueInSecond
 	notices  map[string]Notice
+	mishaps  map[string]Mishap
 	faults   []Fault // in order of time
 	done     int     // how many of faults have happened, of those that happen at an instant
 	silent   int     // so many of the next machines never register
@@ -113,7 +114,7 @@ func (c *Cloud) clear() {
 	c.prices = map[engine.OfferingID][]float64{}
 	c.buckets = map[string]bucket{}
 	c.queue = map[string]queueInSecond{}
-	c.notices = map[string]Notice{}
+	c.notices, c.mishaps = map[string]Notice{}, map[string]Mishap{}
 	c.done, c.silent, c.counters, c.listed = 0, 0, Counters{}, listing{}
 }
 

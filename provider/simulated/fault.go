@@ -3,6 +3,7 @@ package simulated
 import (
 	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -10,7 +11,9 @@ import (
 	"strings"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
 
 	"tenon.sh/engine"
 )
@@ -25,7 +28,24 @@ const (
 	FaultPrice         = "price"          // the selected offerings cost Factor times as much for the time of For
 	FaultKill          = "kill"           // the selected machines die without notice
 	FaultNeverRegister = "never-register" // the next Count machines never show up as nodes
+
+	// These hit the selected machines that start within the time of For; Share says how many of them, 0 meaning all.
+	FaultLateRegister = "late-register" // they show up as nodes later by Lag
+	FaultLess         = "less"          // they have Factor times as much of Resource as the catalog says
+	FaultTaint        = "taint"         // their nodes come with Taint, or without it
+	FaultLabel        = "label"         // their nodes have Label, or lack it, once they are registered
+	FaultAttach       = "attach"        // they take Count volumes of Driver, which their CSINode says Lag after they register
+
+	// These hit the nodes of the selected machines that are there, or Share of them. The machines run on.
+	FaultGone   = "gone"   // they are deleted, whatever holds them
+	FaultBare   = "bare"   // the same, and the kubelets make them anew, without all that was written there
+	FaultSecond = "second" // another node registers for the same machine
 )
+
+var kinds = []string{
+	FaultShort, FaultReclaim, FaultThrottle, FaultOutage, FaultStale, FaultPrice, FaultKill, FaultNeverRegister,
+	FaultLateRegister, FaultLess, FaultTaint, FaultLabel, FaultAttach, FaultGone, FaultBare, FaultSecond,
+}
 
 // Fault is something that goes wrong at a set time.
 type Fault struct {
@@ -40,6 +60,12 @@ type Fault struct {
 	Factor   float64         `json:"factor,omitempty"`
 	Lag      metav1.Duration `json:"lag,omitzero"`
 	Count    int             `json:"count,omitempty"`
+	// Resource is the full name of a resource, Driver that of a CSI driver. Taint and Label are as kubectl writes them:
+	// key=value:Effect and key=value, and with a - at the end one that is missing: key:Effect-, key-.
+	Resource string `json:"resource,omitempty"`
+	Driver   string `json:"driver,omitempty"`
+	Taint    string `json:"taint,omitempty"`
+	Label    string `json:"label,omitempty"`
 }
 
 // Selector picks offerings and machines; every field that is set has to match.
@@ -78,7 +104,6 @@ func ReadFaults(r io.Reader, name string) ([]Fault, error) {
 
 // check says what is wrong with a fault.
 func (f Fault) check() error {
-	kinds := []string{FaultShort, FaultReclaim, FaultThrottle, FaultOutage, FaultStale, FaultPrice, FaultKill, FaultNeverRegister}
 	calls := []string{"", "Describe", "Launch", "LaunchMachines", "Terminate", "TerminateMachines"}
 	switch {
 	case !slices.Contains(kinds, f.What):
@@ -87,16 +112,64 @@ func (f Fault) check() error {
 		return fmt.Errorf("%s: at, for and lag cannot be negative", f.What)
 	case f.What == FaultReclaim && (f.Share <= 0 || f.Share > 1):
 		return fmt.Errorf("reclaim: share: %v is not above 0 and at most 1", f.Share)
+	case f.Share < 0 || f.Share > 1:
+		return fmt.Errorf("%s: share: %v is not from 0 to 1", f.What, f.Share)
 	case (f.What == FaultThrottle || f.What == FaultPrice) && f.Factor < 0:
 		return fmt.Errorf("%s: factor: %v is negative", f.What, f.Factor)
-	case f.What == FaultStale && f.Lag.Duration == 0:
-		return fmt.Errorf("stale: lag: missing")
-	case f.What == FaultNeverRegister && f.Count <= 0:
-		return fmt.Errorf("never-register: count: %d is not above 0", f.Count)
+	case (f.What == FaultStale || f.What == FaultLateRegister) && f.Lag.Duration == 0:
+		return fmt.Errorf("%s: lag: missing", f.What)
+	case (f.What == FaultNeverRegister || f.What == FaultAttach) && f.Count <= 0:
+		return fmt.Errorf("%s: count: %d is not above 0", f.What, f.Count)
 	case !slices.Contains(calls, f.Selector.Call):
 		return fmt.Errorf("%s: selector.call: %q is none of %s", f.What, f.Selector.Call, strings.Join(calls[1:], ", "))
 	}
+	return f.checkNode()
+}
+
+// checkNode says what is wrong with a fault about what nodes are like.
+func (f Fault) checkNode() error {
+	switch f.What {
+	case FaultLess:
+		known := []string{"cpu", "memory", "ephemeral-storage", "pods"}
+		if !slices.Contains(known, f.Resource) && !strings.Contains(f.Resource, "/") && !strings.HasPrefix(f.Resource, corev1.ResourceHugePagesPrefix) {
+			return fmt.Errorf("less: resource: %q is none of %s: write the full name, such as nvidia.com/gpu for a device", f.Resource, strings.Join(known, ", "))
+		}
+		if f.Factor < 0 || f.Factor >= 1 {
+			return fmt.Errorf("less: factor: %v is not from 0 to below 1: say what share of the resource is there", f.Factor)
+		}
+	case FaultTaint:
+		if t, _ := taintOf(f.Taint); t.Key == "" || !slices.Contains([]corev1.TaintEffect{corev1.TaintEffectNoSchedule, corev1.TaintEffectPreferNoSchedule, corev1.TaintEffectNoExecute}, t.Effect) {
+			return fmt.Errorf("taint: taint: %q is no taint: write key=value:NoSchedule, or key:NoSchedule- for one that is missing", f.Taint)
+		}
+	case FaultLabel:
+		key, value, gone := labelOf(f.Label)
+		if key == "" || gone == strings.Contains(f.Label, "=") || len(validation.IsQualifiedName(key)) > 0 || len(validation.IsValidLabelValue(value)) > 0 {
+			return fmt.Errorf("label: label: %q is no label: write key=value, or key- for one that is missing", f.Label)
+		}
+	case FaultAttach:
+		if f.Driver == "" {
+			return errors.New("attach: driver: missing: say which CSI driver takes so few volumes")
+		}
+	}
 	return nil
+}
+
+// taintOf reads a taint; gone says that it is missing.
+func taintOf(text string) (t corev1.Taint, gone bool) {
+	text, gone = strings.CutSuffix(text, "-")
+	key, effect, _ := strings.Cut(text, ":")
+	t.Key, t.Value, _ = strings.Cut(key, "=")
+	t.Effect = corev1.TaintEffect(effect)
+	return t, gone
+}
+
+// labelOf reads a label; gone says that it is missing.
+func labelOf(text string) (key, value string, gone bool) {
+	key, value, _ = strings.Cut(text, "=")
+	if value == "" {
+		key, gone = strings.CutSuffix(key, "-")
+	}
+	return key, value, gone
 }
 
 // Inject adds a fault at run time. Its At is taken from now on.
@@ -131,14 +204,30 @@ func (c *Cloud) runFaults(now time.Time) {
 			c.silent += f.Count
 		case FaultReclaim, FaultKill:
 			c.hit(f, at, event)
+		case FaultGone, FaultBare, FaultSecond:
+			for _, r := range c.ordered() {
+				if c.hits(f, r) && !r.gone(at) && !r.Registers.IsZero() && !r.Registers.After(at) {
+					c.befall(r, f, at)
+				}
+			}
 		}
 	}
+}
+
+// of reports whether the fault selects a machine, hits whether it is also one of the share that is drawn.
+func (f Fault) of(r *Record) bool {
+	return f.Selector.matches(r.Offering) && (f.Selector.Machine == "" || f.Selector.Machine == r.Machine.Claim)
+}
+
+func (c *Cloud) hits(f Fault, r *Record) bool {
+	drawn := func() bool { return c.draws("hit", f.What, f.At.String(), string(r.Machine.ID)).uniform() < f.Share }
+	return f.of(r) && (f.Share == 0 || drawn())
 }
 
 // hit takes or kills the machines that a fault selects.
 func (c *Cloud) hit(f Fault, at time.Time, event string) {
 	for _, r := range c.ordered() {
-		if !f.Selector.matches(r.Offering) || f.Selector.Machine != "" && f.Selector.Machine != r.Machine.Claim {
+		if !f.of(r) {
 			continue
 		}
 		if f.What == FaultReclaim {

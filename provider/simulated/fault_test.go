@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"tenon.sh/engine"
@@ -98,10 +99,77 @@ func TestABadFaultScriptIsRefusedInOneLine(t *testing.T) {
 		{`[{"what":"price","factor":-1}]`, "price: factor: -1 is negative"},
 		{`[{"what":"throttle","selector":{"call":"Dance"}}]`, `selector.call: "Dance" is none of Describe`},
 		{`[{"what":"short","selector":{"color":"red"}}]`, "unknown field"},
+		{`[{"what":"gone","share":-1}]`, "gone: share: -1 is not from 0 to 1"},
+		{`[{"what":"late-register"}]`, "late-register: lag: missing"},
+		{`[{"what":"late-register","lag":"-1s"}]`, "cannot be negative"},
+		{`[{"what":"less"}]`, `less: resource: "" is none of cpu, memory`},
+		{`[{"what":"less","resource":"memroy"}]`, `"memroy" is none of cpu, memory, ephemeral-storage, pods: write the full name, such as nvidia.com/gpu`},
+		{`[{"what":"less","resource":"cpu","factor":-0.5}]`, "less: factor: -0.5 is not from 0 to below 1: say what share of the resource is there"},
+		{`[{"what":"less","resource":"cpu","factor":1}]`, "less: factor: 1 is not"},
+		{`[{"what":"taint"}]`, `taint: taint: "" is no taint: write key=value:NoSchedule`},
+		{`[{"what":"taint","taint":"a=b:Never"}]`, `"a=b:Never" is no taint`},
+		{`[{"what":"label"}]`, `label: label: "" is no label: write key=value, or key-`},
+		{`[{"what":"label","label":"a"}]`, `"a" is no label`},
+		{`[{"what":"label","label":"a b=c"}]`, `"a b=c" is no label`},
+		{`[{"what":"attach","count":3}]`, "attach: driver: missing"},
+		{`[{"what":"attach","driver":"disk.example.com"}]`, "attach: count: 0 is not above 0"},
 	} {
 		_, err := simulated.ReadFaults(strings.NewReader(c.script), "faults.json")
 		if err == nil || !strings.HasPrefix(err.Error(), "fault script faults.json: ") || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "\n") {
 			t.Errorf("%s: %v", c.script, err)
+		}
+	}
+}
+
+// What machines bring is drawn when they start, of those that a fault selects while it lasts, and outlives a restart.
+func TestMachinesComeAsFaultsSay(t *testing.T) {
+	minute := metav1.Duration{Duration: time.Minute}
+	cfg := simulated.Config{Faults: []simulated.Fault{
+		{What: simulated.FaultLess, Resource: "cpu", Factor: 0.25, At: minute, For: minute, Share: 0.5, Selector: simulated.Selector{Zone: "test-zone-a"}},
+		{What: simulated.FaultLess, Resource: "pods", At: minute, For: minute, Selector: simulated.Selector{Zone: "test-zone-b"}},
+		{What: simulated.FaultLateRegister, Lag: minute, At: minute, For: minute, Selector: simulated.Selector{Zone: "test-zone-b"}},
+		{What: simulated.FaultSecond, At: metav1.Duration{Duration: 5 * time.Minute}, Share: 0.5, Selector: simulated.Selector{Zone: "test-zone-a"}},
+	}}
+	s := newSky(t, cfg)
+	s.fleet(t, "before", 1, onDemandA)
+	s.at(90 * time.Second)
+	s.fleet(t, "a", 100, onDemandA)
+	s.fleet(t, "b", 1, onDemandB)
+	s.at(2 * time.Minute)
+	s.fleet(t, "after", 1, onDemandA)
+
+	other := newSky(t, cfg)
+	other.at(2 * time.Minute)
+	if err := other.Restore(s.State()); err != nil {
+		t.Fatal(err)
+	}
+	for name, s := range map[string]sky{"first": s, "restored": other} {
+		less := map[string]int{}
+		for _, b := range s.Boots() {
+			m, allocatable, _ := s.Inspect(b.ID)
+			node := &corev1.Node{Spec: corev1.NodeSpec{ProviderID: string(b.ID)}, Status: corev1.NodeStatus{Capacity: m.Capacity, Allocatable: allocatable}}
+			s.Dress(node)
+			group, _, _ := strings.Cut(b.Claim, "-")
+			switch {
+			case node.Status.Capacity.Cpu().MilliValue() == m.Capacity.Cpu().MilliValue()/4 && node.Status.Allocatable.Cpu().MilliValue() == allocatable.Cpu().MilliValue()/4:
+				less[group]++
+			case node.Status.Allocatable.Pods().IsZero():
+				less["no pods in "+group]++
+			}
+			if late := b.Registers.Sub(m.Created) == time.Minute; late != (group == "b") {
+				t.Errorf("%s: machine %s registers at %v", name, b.ID, b.Registers)
+			}
+		}
+		if less["before"] > 0 || less["after"] > 0 || less["a"] < 30 || less["a"] > 70 || less["no pods in b"] != 1 {
+			t.Errorf("%s: machines with less: %v, want about half of a, and b", name, less)
+		}
+		s.at(5 * time.Minute)
+		if n := len(s.Mishaps()); n < 30 || n > 70 {
+			t.Errorf("%s: %d of 102 machines have a second node, want about half", name, n)
+		}
+		s.Settle(s.Mishaps()[0].ID)
+		if n := len(s.Mishaps()); n < 29 || n > 69 {
+			t.Errorf("%s: %d after one is settled", name, n)
 		}
 	}
 }

@@ -26,6 +26,8 @@ type Record struct {
 	Reclaimed bool
 	// Allocatable is what the node really reports; the machine's own field is the estimate.
 	Allocatable corev1.ResourceList
+	// Comes is what makes the machine another one than was bought.
+	Comes []Fault `json:",omitempty"`
 	// Cost is what the machine has cost up to Billed, in USD.
 	Cost   float64
 	Billed time.Time
@@ -150,6 +152,9 @@ func (c *Cloud) Next() (next time.Time, found bool) {
 	consider(c.nextOfMachines(now))
 	for _, n := range c.notices {
 		consider(n.At)
+	}
+	for _, m := range c.mishaps {
+		consider(m.At)
 	}
 	for _, w := range c.reclaims {
 		consider(w.next)

@@ -18,6 +18,7 @@ type Remembered struct {
 	Advanced time.Time
 	Machines []Record
 	Notices  []Notice                 `json:",omitempty"`
+	Mishaps  map[string]Mishap        `json:",omitempty"`
 	Taken    []TakenState             `json:",omitempty"`
 	SoldOut  []SoldOutState           `json:",omitempty"`
 	Buckets  map[string]bucket        `json:",omitempty"`
@@ -46,7 +47,8 @@ func (c *Cloud) State() Remembered {
 	c.lock()
 	defer c.mu.Unlock()
 	s := Remembered{Seed: c.cfg.Seed, Epoch: c.epoch, Advanced: c.advanced, Buckets: maps.Clone(c.buckets),
-		Queue: maps.Clone(c.queue), Faults: slices.Clone(c.faults), Done: c.done, Silent: c.silent, Counters: c.counters}
+		Queue: maps.Clone(c.queue), Faults: slices.Clone(c.faults), Done: c.done, Silent: c.silent, Counters: c.counters,
+		Mishaps: maps.Clone(c.mishaps)}
 	s.Counters.Throttled = maps.Clone(c.counters.Throttled)
 	for _, r := range c.ordered() {
 		s.Machines = append(s.Machines, *r)
@@ -80,6 +82,7 @@ func (c *Cloud) Restore(s Remembered) error {
 	c.counters.Throttled = maps.Clone(s.Counters.Throttled)
 	maps.Copy(c.buckets, s.Buckets)
 	maps.Copy(c.queue, s.Queue)
+	maps.Copy(c.mishaps, s.Mishaps)
 	for _, r := range s.Machines {
 		c.keep(&r)
 	}

@@ -1,0 +1,160 @@
+package kwok_test
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	v1 "tenon.sh/api/v1"
+	"tenon.sh/provider/simulated"
+)
+
+func (w *world) inject(t *testing.T, f simulated.Fault) {
+	t.Helper()
+	if err := w.cloud.Inject(f); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// register writes on a node what the controllers write.
+func (w *world) register(t *testing.T, name string) *corev1.Node {
+	t.Helper()
+	node := w.node(t, name)
+	node.Labels[v1.RegisteredLabelKey], node.Finalizers, node.Spec.Taints = "true", []string{v1.TerminationFinalizer}, nil
+	if err := w.client.Update(t.Context(), node); err != nil {
+		t.Fatal(err)
+	}
+	return node
+}
+
+func TestANodeComesAsTheFaultsSay(t *testing.T) {
+	w := newWorld(t, 10*time.Second)
+	w.inject(t, simulated.Fault{What: simulated.FaultLess, Resource: "memory", Factor: 0.5})
+	w.inject(t, simulated.Fault{What: simulated.FaultTaint, Taint: "example.com/agent=x:NoSchedule"})
+	w.inject(t, simulated.Fault{What: simulated.FaultTaint, Taint: "karpenter.sh/unregistered:NoExecute-"})
+	w.inject(t, simulated.Fault{What: simulated.FaultLabel, Label: "team-"})
+	w.inject(t, simulated.Fault{What: simulated.FaultAttach, Driver: "disk.example.com", Count: 3, Lag: metav1.Duration{Duration: time.Minute}})
+	w.inject(t, simulated.Fault{What: simulated.FaultLateRegister, Lag: metav1.Duration{Duration: time.Hour}})
+	m := w.launch(t, w.newClaim(t, "a", nil, nil))
+	w.pass(t, time.Hour)
+	w.tick(t)
+	if got := w.nodeNames(t); got != nil {
+		t.Errorf("nodes %v an hour after the launch, want none: they are to be late", got)
+	}
+	w.pass(t, 10*time.Second)
+	next := w.tick(t)
+	node := w.node(t, "a")
+	if got, want := node.Status.Capacity.Memory().Value(), m.Capacity.Memory().Value()/2; got != want {
+		t.Errorf("%d bytes of memory, want %d", got, want)
+	}
+	if got := node.Spec.Taints; len(got) != 1 || got[0].ToString() != "example.com/agent=x:NoSchedule" {
+		t.Errorf("taints %v", got)
+	}
+	if want := w.clock.Now().Add(time.Second); !next.Equal(want) || node.Labels["team"] != "a" {
+		t.Errorf("the node, which is not registered, is looked at again at %v, want %v; it has the label team=%q", next, want, node.Labels["team"])
+	}
+	w.register(t, "a")
+	w.tick(t)
+	if value, found := w.node(t, "a").Labels["team"]; found {
+		t.Errorf("the registered node has the label team=%s", value)
+	}
+	csi := &storagev1.CSINode{}
+	if err := w.client.Get(t.Context(), types.NamespacedName{Name: "a"}, csi); err == nil {
+		t.Error("the node's CSINode is there before its time")
+	}
+	w.pass(t, time.Minute)
+	w.tick(t)
+	if err := w.client.Get(t.Context(), types.NamespacedName{Name: "a"}, csi); err != nil || len(csi.Spec.Drivers) != 1 || *csi.Spec.Drivers[0].Allocatable.Count != 3 {
+		t.Errorf("CSINode %+v, %v", csi.Spec, err)
+	}
+	if len(csi.OwnerReferences) != 1 || csi.OwnerReferences[0].UID != node.UID {
+		t.Errorf("the CSINode belongs to %v, want to the node", csi.OwnerReferences)
+	}
+	if next := w.tick(t); !next.IsZero() {
+		t.Errorf("next %v: all is done", next)
+	}
+}
+
+func TestANodeGoesAndItsMachineStays(t *testing.T) {
+	for _, what := range []string{simulated.FaultGone, simulated.FaultBare} {
+		t.Run(what, func(t *testing.T) {
+			w := newWorld(t, 0)
+			m := w.launch(t, w.newClaim(t, "a", nil, nil))
+			w.tick(t)
+			before := w.register(t, "a")
+			w.pass(t, time.Second)
+			w.inject(t, simulated.Fault{What: what})
+			w.tick(t)
+			w.tick(t)
+			if _, err := w.provider.Machine(t.Context(), m.ID); err != nil {
+				t.Errorf("the machine: %v", err)
+			}
+			if what == simulated.FaultGone {
+				if got := w.nodeNames(t); got != nil {
+					t.Errorf("nodes %v, want none", got)
+				}
+				return
+			}
+			node := w.node(t, "a")
+			if node.UID == before.UID || node.Labels[v1.RegisteredLabelKey] != "" || len(node.Finalizers) != 0 || len(node.Spec.Taints) != 1 {
+				t.Errorf("the node is %v, want one that has just been made", node)
+			}
+			w.terminate(t, m.ID)
+			w.tick(t)
+			if got := w.nodeNames(t); got != nil {
+				t.Errorf("nodes %v after the end of the machine", got)
+			}
+		})
+	}
+}
+
+func TestASecondNodeOfAMachineGoesWithIt(t *testing.T) {
+	for _, restarted := range []bool{false, true} {
+		w := newWorld(t, 0)
+		m := w.launch(t, w.newClaim(t, "a", nil, nil))
+		w.tick(t)
+		w.register(t, "a")
+		w.inject(t, simulated.Fault{What: simulated.FaultSecond})
+		w.tick(t)
+		second := w.node(t, "a"+simulated.SecondSuffix)
+		if second.Spec.ProviderID != string(m.ID) || second.Labels[v1.RegisteredLabelKey] != "" || len(second.Spec.Taints) != 1 || second.Labels[corev1.LabelHostname] != second.Name {
+			t.Errorf("the second node is %v", second)
+		}
+		if restarted {
+			w.restart(t)
+			if list, err := w.provider.Machines(t.Context()); err != nil || len(list) != 1 {
+				t.Errorf("after a restart there are machines %v, %v; want one", list, err)
+			}
+		}
+		w.inject(t, simulated.Fault{What: simulated.FaultKill})
+		node := w.node(t, "a")
+		node.Finalizers = nil
+		if err := w.client.Update(t.Context(), node); err != nil {
+			t.Fatal(err)
+		}
+		w.tick(t)
+		if got := w.nodeNames(t); got != nil {
+			t.Errorf("restarted %v: nodes %v after the end of the machine", restarted, got)
+		}
+	}
+}
+
+// A fault that the API server does not let happen happens later.
+func TestAFaultIsTriedAgain(t *testing.T) {
+	w := newWorld(t, 0)
+	w.launch(t, w.newClaim(t, "a", nil, nil))
+	w.tick(t)
+	w.inject(t, simulated.Fault{What: simulated.FaultSecond})
+	w.broken = errors.New("no answer")
+	if next, err := w.provider.Tick(t.Context()); err == nil || next.IsZero() {
+		t.Errorf("next %v, %v", next, err)
+	}
+	w.broken = nil
+	w.tick(t)
+	w.node(t, "a"+simulated.SecondSuffix)
+}

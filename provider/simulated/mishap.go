@@ -1,0 +1,137 @@
+package simulated
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"tenon.sh/engine"
+)
+
+// Mishap is something that becomes of the node of a machine that runs, besides that it registers and ends. Whoever shows the
+// machines as nodes carries it out, and settles it.
+type Mishap struct {
+	ID      string
+	Machine engine.MachineID
+	At      time.Time
+	Fault   Fault
+}
+
+// SecondSuffix is what the name of a machine's second node has after that of the first.
+const SecondSuffix = "-second"
+
+// begin settles how a machine that starts differs from what was bought, and returns by how much later it registers.
+func (c *Cloud) begin(r *Record, now time.Time) (later time.Duration) {
+	for _, what := range []string{FaultLateRegister, FaultLess, FaultTaint, FaultLabel, FaultAttach} {
+		for _, f := range c.active(what, now) {
+			switch {
+			case !c.hits(f, r):
+			case what == FaultLateRegister:
+				later += f.Lag.Duration
+			default:
+				r.Comes = append(r.Comes, f)
+			}
+		}
+	}
+	return later
+}
+
+// foretell enters what will become of the node of a machine that has just been started.
+func (c *Cloud) foretell(r *Record) {
+	for _, f := range r.Comes {
+		if !r.Registers.IsZero() && (f.What == FaultLabel || f.What == FaultAttach) {
+			c.befall(r, f, r.Registers.Add(f.Lag.Duration))
+		}
+	}
+}
+
+func (c *Cloud) befall(r *Record, f Fault, at time.Time) {
+	m := Mishap{ID: string(r.Machine.ID) + "/" + f.What + "/" + f.Label + f.Driver + "/" + f.At.String(), Machine: r.Machine.ID, At: at, Fault: f}
+	c.mishaps[m.ID] = m
+}
+
+// Mishaps lists what is due by now and has not been settled, in order of time.
+func (c *Cloud) Mishaps() []Mishap {
+	now := c.lock()
+	defer c.mu.Unlock()
+	var due []Mishap
+	for _, m := range c.mishaps {
+		if r := c.machines[m.Machine]; r == nil || r.gone(now) {
+			delete(c.mishaps, m.ID)
+		} else if !m.At.After(now) {
+			due = append(due, m)
+		}
+	}
+	slices.SortFunc(due, func(a, b Mishap) int { return cmp.Or(a.At.Compare(b.At), cmp.Compare(a.ID, b.ID)) })
+	return due
+}
+
+// Settle says that a mishap has been carried out.
+func (c *Cloud) Settle(id string) {
+	c.lock()
+	defer c.mu.Unlock()
+	delete(c.mishaps, id)
+}
+
+// Dress makes of the node that a machine ought to register the one that it does, be it another one than was bought.
+func (c *Cloud) Dress(node *corev1.Node) {
+	c.lock()
+	defer c.mu.Unlock()
+	r := c.machines[engine.MachineID(node.Spec.ProviderID)]
+	if r == nil {
+		return
+	}
+	for _, f := range r.Comes {
+		switch f.What {
+		case FaultLess:
+			name := corev1.ResourceName(f.Resource)
+			node.Status.Capacity, node.Status.Allocatable = less(node.Status.Capacity, name, f.Factor), less(node.Status.Allocatable, name, f.Factor)
+		case FaultTaint:
+			t, gone := taintOf(f.Taint)
+			node.Spec.Taints = slices.DeleteFunc(node.Spec.Taints, func(o corev1.Taint) bool { return o.Key == t.Key && o.Effect == t.Effect })
+			if !gone {
+				node.Spec.Taints = append(node.Spec.Taints, t)
+			}
+		}
+	}
+}
+
+// less is the list with so much of one resource, in the units that it is counted in.
+func less(list corev1.ResourceList, name corev1.ResourceName, factor float64) corev1.ResourceList {
+	q, found := list[name]
+	if !found {
+		return list
+	}
+	list = maps.Clone(list)
+	if name == corev1.ResourceCPU {
+		list[name] = *resource.NewMilliQuantity(int64(float64(q.MilliValue())*factor), q.Format)
+	} else {
+		list[name] = *resource.NewQuantity(int64(float64(q.Value())*factor), q.Format)
+	}
+	return list
+}
+
+// Relabel does to the labels of a node what a mishap of the kind label says.
+func (m Mishap) Relabel(node *corev1.Node) {
+	key, value, gone := labelOf(m.Fault.Label)
+	if delete(node.Labels, key); !gone {
+		metav1.SetMetaDataLabel(&node.ObjectMeta, key, value)
+	}
+}
+
+// CSINode is what the drivers on a node say of it, from a mishap of the kind attach.
+func (m Mishap) CSINode(node *corev1.Node) *storagev1.CSINode {
+	count := int32(m.Fault.Count)
+	return &storagev1.CSINode{
+		ObjectMeta: metav1.ObjectMeta{Name: node.Name, OwnerReferences: []metav1.OwnerReference{{APIVersion: "v1", Kind: "Node", Name: node.Name, UID: node.UID}}},
+		Spec: storagev1.CSINodeSpec{Drivers: []storagev1.CSINodeDriver{{
+			Name: m.Fault.Driver, NodeID: node.Name, Allocatable: &storagev1.VolumeNodeResources{Count: &count},
+		}}},
+	}
+}
