@@ -109,10 +109,11 @@ func overdue(l Life) (*Deletion, time.Duration) {
 	return nil, next.After
 }
 
-// neverReady reports whether the claim's node is registered and not ready, and has never been of any use: no pods run there but
-// those that every node has.
+// neverReady reports whether the claim's node is registered and not ready, or one of several, which are not initialized, and has
+// never been of any use: no pods run there but those that every node has.
 func neverReady(l Life) bool {
-	return v1.IsTrue(l.Claim, v1.ConditionRegistered) && !v1.IsTrue(l.Claim, v1.ConditionInitialized) && len(l.Nodes) == 1 && !nodeReady(l.Nodes[0]) &&
+	return v1.IsTrue(l.Claim, v1.ConditionRegistered) && !v1.IsTrue(l.Claim, v1.ConditionInitialized) &&
+		(len(l.Nodes) > 1 || len(l.Nodes) == 1 && !nodeReady(l.Nodes[0])) &&
 		!slices.ContainsFunc(l.Pods, func(pod *corev1.Pod) bool { return !IsTerminal(pod) && !OwnedByDaemonSet(pod) && !IsMirror(pod) })
 }
 

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"slices"
 	"strings"
 	"time"
 
@@ -47,8 +48,8 @@ func (d *disruptor) barred(h *host) Reason {
 // barredByPool says what about the machine's claim and pool keeps it from being disrupted.
 func (d *disruptor) barredByPool(h *host) Reason {
 	pool := h.pool()
-	if len(d.nodes[h.claim]) > 1 { // removing the claim would drain them all
-		return Reason{Code: SeveralNodes, NodePool: pool, Have: strings.Join(d.nodes[h.claim], ", ")}
+	if r := d.barredByNodes(h); !r.OK() {
+		return r
 	}
 	b := d.budgets[pool]
 	switch {
@@ -63,6 +64,25 @@ func (d *disruptor) barredByPool(h *host) Reason {
 		return Reason{Code: NodePoolNotReady, NodePool: pool, Have: "nothing is known of its instance types" + because(class)}
 	}
 	return b.rules.pause()
+}
+
+// barredByNodes keeps a machine that has several nodes: removing the claim would drain them all. If no pod would have to leave any
+// of them, the machine can go, with the first one that was initialized.
+func (d *disruptor) barredByNodes(h *host) Reason {
+	all := d.nodes[h.claim]
+	if len(all) < 2 {
+		return Reason{}
+	}
+	first := slices.IndexFunc(all, (*host).isInitialized)
+	idle := !slices.ContainsFunc(all, func(o *host) bool { return len(d.evictees(o)) > 0 })
+	if idle && first >= 0 && all[first] == h {
+		return Reason{}
+	}
+	var names []string
+	for _, o := range all {
+		names = append(names, o.node.Name)
+	}
+	return Reason{Code: SeveralNodes, NodePool: h.pool(), Have: strings.Join(names, ", ")}
 }
 
 func because(class *Class) string {

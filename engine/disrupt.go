@@ -38,7 +38,7 @@ type disruptor struct {
 	rollouts *rollouts
 	expected map[*host]*corev1.Pod // a pod that will run on the machine
 	homes    map[*corev1.Pod]int   // the numbers of the machines where pods will run that need a place anyway
-	nodes    map[*v1.NodeClaim][]string
+	nodes    map[*v1.NodeClaim][]*host
 	verdicts map[*host]Reason   // why a machine stays whatever for
 	taken    map[*host]bool     // machines that go
 	why      map[*host]Reason   // why a machine stays
@@ -67,7 +67,7 @@ func newDisruptor(s *Snapshot, opt Options, memo *Memo) *disruptor {
 	d := &disruptor{
 		s: s, opt: opt, memo: memo, p: p, budgets: map[string]*poolBudget{},
 		guards: newGuards(s, p.census), moves: &ownerMoves{s: s, memo: memo, left: map[string]int{}}, rollouts: rollouts, expected: map[*host]*corev1.Pod{}, homes: map[*corev1.Pod]int{},
-		nodes: map[*v1.NodeClaim][]string{}, verdicts: map[*host]Reason{}, taken: map[*host]bool{},
+		nodes: map[*v1.NodeClaim][]*host{}, verdicts: map[*host]Reason{}, taken: map[*host]bool{},
 		why: make(map[*host]Reason, len(p.hosts)), launched: map[string]int{}, replaced: map[string]int{}, stamps: map[string]stamp{}, plan: &Plan{},
 	}
 	for _, pool := range s.NodePools {
@@ -75,7 +75,7 @@ func newDisruptor(s *Snapshot, opt Options, memo *Memo) *disruptor {
 	}
 	for _, h := range p.hosts {
 		if h.node != nil && h.claim != nil {
-			d.nodes[h.claim] = append(d.nodes[h.claim], h.node.Name)
+			d.nodes[h.claim] = append(d.nodes[h.claim], h)
 		}
 		if h.leaving { // its pods will need what the budgets allow before anybody else's
 			d.guards.use(d.evictees(h), 1)

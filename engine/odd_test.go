@@ -54,6 +54,23 @@ pod web cpu=1 node=a
 	}
 }
 
+// No pod runs on either: nothing is gained by waiting until somebody has removed one of them.
+func TestAMachineGoesOfWhichAllNodesAreEmpty(t *testing.T) {
+	t.Parallel()
+	s := snapshotOf(t, `
+pool general budget=100% consolidate-after=1m
+type two cpu=2 mem=4Gi price=0.05
+node a pool=general type=two zone=a quiet=10m
+node b pool=general type=two zone=a quiet=10m
+`)
+	s.Nodes[1].Spec.ProviderID = s.Nodes[0].Spec.ProviderID
+	s.NodeClaims = s.NodeClaims[:1]
+	plan := engine.Disrupt(s, engine.Options{}, nil)
+	if len(plan.Disruptions) != 1 || !slices.Equal(plan.Disruptions[0].Claims, []string{"a"}) {
+		t.Errorf("disrupts %v, want claim a once; kept %v", plan.Disruptions, plan.Kept)
+	}
+}
+
 func TestClaimsWithOneProviderIDGiveOnePlan(t *testing.T) {
 	t.Parallel()
 	var plans []string
