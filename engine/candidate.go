@@ -19,7 +19,7 @@ func (d *disruptor) barred(h *host) Reason {
 		return Reason{Code: Rebooting, NodePool: pool}
 	case h.leaving:
 		return Reason{Code: AlreadyLeaving, NodePool: pool}
-	case h.gone:
+	case h.gone && h.node == nil:
 		return h.nodeGone()
 	case h.late:
 		patience := d.memo.fleetOf(d.s).patienceFor(h.start)

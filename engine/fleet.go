@@ -23,7 +23,9 @@ type fleet struct {
 	// byName are the numbers of the machines that have a node, by the node's name; nodeless are those of the others, by the
 	// claim's. facts are those of the nodes, by number.
 	byName, nodeless []int
-	facts            []*nodeFacts
+	// several are those of machines of which there are several nodes, less the registered ones: they are not going to be.
+	several []int
+	facts   []*nodeFacts
 	// ordered and replaces tell, by number, what part machines have in orders, once ordersRead; nil if there are no orders.
 	ordered, replaces []bool
 	ordersRead        bool
@@ -77,13 +79,16 @@ func (m *Memo) newFleet(s *Snapshot, offer *offer) *fleet {
 		}
 	}
 	machines := make([]*machine, 0, len(s.Nodes))
-	joined := make(map[*v1.NodeClaim]bool, len(s.NodeClaims))
+	joined, twice := make(map[*v1.NodeClaim]bool, len(s.NodeClaims)), map[*v1.NodeClaim]bool{}
 	for _, node := range s.Nodes {
 		var claim *v1.NodeClaim
 		if node.Spec.ProviderID != "" {
 			claim = byID[node.Spec.ProviderID]
 		}
 		if claim != nil {
+			if joined[claim] {
+				twice[claim] = true
+			}
 			joined[claim] = true
 		}
 		machines = append(machines, m.machineOf(node, claim, offer))
@@ -106,6 +111,9 @@ func (m *Memo) newFleet(s *Snapshot, offer *offer) *fleet {
 		if x.node == nil {
 			f.nodeless = append(f.nodeless, i)
 			continue
+		}
+		if x.claim != nil && twice[x.claim] && !x.registered {
+			f.several = append(f.several, i)
 		}
 		f.byName, f.facts[i] = append(f.byName, i), m.nodeOf(x.node)
 		f.facts[i].fleet = f.number
@@ -199,6 +207,9 @@ func hostsOf(s *Snapshot, c *census) []*host {
 	}
 	for _, i := range f.nodeless {
 		all[i].gone = f.machines[i].isGone(s.Now)
+	}
+	for _, i := range f.several {
+		all[i].gone = true
 	}
 	for _, i := range f.late(s.Now) {
 		all[i].late = true

@@ -72,7 +72,7 @@ type host struct {
 	leaving bool
 	// late is true for a machine that has been started and should be ready by now: nobody counts on it until it is.
 	late bool
-	// gone is true for a machine whose node is gone.
+	// gone is true for a machine whose node is gone, and for a node that is not registered because its machine has others.
 	gone bool
 	// supposed is true if it is leaving only in a trial: it is still there while what replaces it starts.
 	supposed bool

@@ -54,6 +54,25 @@ pod web cpu=1 node=a
 	}
 }
 
+// Of several nodes of a machine none is registered, or none but the one that is: no pod is going to run on the others.
+func TestNoPodIsExpectedOnAnotherNodeOfAMachine(t *testing.T) {
+	t.Parallel()
+	s := snapshotOf(t, `
+pool general
+type two cpu=2 mem=4Gi price=0.05
+node a pool=general type=two zone=a
+node b pool=general type=two zone=a unregistered
+pod web cpu=1500m node=a
+pod api cpu=1500m
+`)
+	s.Nodes[1].Spec.ProviderID, s.Nodes[1].CreationTimestamp = s.Nodes[0].Spec.ProviderID, s.Nodes[0].CreationTimestamp
+	s.NodeClaims = s.NodeClaims[:1]
+	plan := engine.Provision(s, engine.Options{}, nil)
+	if len(plan.Launches) != 1 {
+		t.Errorf("placed %v, launched %v; want a machine for api", plan.Placements, plan.Launches)
+	}
+}
+
 // No pod runs on either: nothing is gained by waiting until somebody has removed one of them.
 func TestAMachineGoesOfWhichAllNodesAreEmpty(t *testing.T) {
 	t.Parallel()
