@@ -60,6 +60,7 @@ type Fault struct {
 	Count                           int
 	InstanceType, Family, Zone      string
 	CapacityType, Machine, CloudAPI string
+	Resource, Driver, Taint, Label  string
 }
 
 // workload reads deployment NAME x10 and cronjob NAME x10 with the words of a pod and those of Workload.
@@ -221,8 +222,17 @@ func (b *builder) fault(name word, r *reader) error {
 			f.Machine = value
 		case "call":
 			f.CloudAPI = value
+		case "resource":
+			name, _ := resourceName(value)
+			f.Resource = string(name)
+		case "driver":
+			f.Driver = value
+		case "taint":
+			f.Taint = value
+		case "label":
+			f.Label = value
 		default:
-			return r.unknown(w, "at= for= lag= share= factor= count= type= family= zone= capacity= machine= call=")
+			return r.unknown(w, "at= for= lag= share= factor= count= type= family= zone= capacity= machine= call= resource= driver= taint= label=")
 		}
 		if err != nil {
 			return err

@@ -14,6 +14,7 @@ import (
 	v1 "tenon.sh/api/v1"
 	"tenon.sh/engine"
 	"tenon.sh/provider"
+	"tenon.sh/provider/simulated"
 )
 
 // stepsAtOnce bounds the steps that a claim takes in one instant.
@@ -159,6 +160,10 @@ func (w *World) read(life *engine.Life, name string) bool {
 	}
 	if s != nil {
 		life.Nodes, life.Pods, life.PodLeft = append(life.Nodes, s.node), s.pods(), s.left
+		second := w.seats[s.node.Name+simulated.SecondSuffix]
+		if second != nil && second.node.Spec.ProviderID == s.node.Spec.ProviderID {
+			life.Nodes, life.Pods = append(life.Nodes, second.node), append(life.Pods, second.pods()...)
+		}
 	}
 	return true
 }

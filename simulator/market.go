@@ -83,7 +83,7 @@ func cmpText(a, b string) int {
 
 // faultOf gives a scenario's fault the form of the simulated cloud's. Its time counts from where measuring begins.
 func faultOf(f scenario.Fault, from time.Duration) simulated.Fault {
-	out := simulated.Fault{What: f.What, Share: f.Share, Factor: f.Factor, Count: f.Count, Selector: simulated.Selector{
+	out := simulated.Fault{What: f.What, Share: f.Share, Factor: f.Factor, Count: f.Count, Resource: f.Resource, Driver: f.Driver, Taint: f.Taint, Label: f.Label, Selector: simulated.Selector{
 		InstanceType: f.InstanceType, Family: f.Family, Zone: f.Zone, CapacityType: f.CapacityType, Machine: f.Machine, Call: f.CloudAPI,
 	}}
 	out.At.Duration, out.For.Duration, out.Lag.Duration = f.At+from, f.For, f.Lag
@@ -253,8 +253,10 @@ func (w *World) look(m *market) {
 		if !found {
 			m.running.remove(string(x.id))
 			w.meter.machines--
-			if s := w.seats[w.nodeNamed(x)]; s != nil && s.node.Spec.ProviderID == string(x.id) && s.alive {
-				w.lose(s)
+			for _, name := range []string{w.nodeNamed(x), w.nodeNamed(x) + simulated.SecondSuffix} {
+				if s := w.seats[name]; s != nil && s.node.Spec.ProviderID == string(x.id) && s.alive {
+					w.lose(s)
+				}
 			}
 			w.claimsToStep.add(x.claim)
 			continue
@@ -264,7 +266,7 @@ func (w *World) look(m *market) {
 			w.show(m, x.id, x.claim)
 			x.seat = true
 		}
-		if x.seat && !x.ready && !boot.Ready.IsZero() && !boot.Ready.After(now) {
+		if x.seat && !x.ready && !boot.Held && !boot.Ready.IsZero() && !boot.Ready.After(now) {
 			if s := w.seats[w.nodeNamed(x)]; s != nil && s.alive {
 				w.makeReady(s)
 			}
@@ -273,6 +275,9 @@ func (w *World) look(m *market) {
 		if x != before {
 			m.running.put(string(x.id), x)
 		}
+	}
+	for _, x := range m.cloud.Mishaps() {
+		w.befall(m, x)
 	}
 	for _, n := range m.cloud.Notices() {
 		m.cloud.Acknowledge(n.ID)

@@ -9,6 +9,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -45,6 +46,7 @@ func (w *World) show(m *market, id engine.MachineID, claimName string) {
 			{Type: corev1.NodeReady, Status: corev1.ConditionFalse, Reason: "KubeletNotReady", LastTransitionTime: metav1.NewTime(w.clock.now)},
 		}},
 	}
+	m.cloud.Dress(node)
 	w.addSeat(w.newSeat(node))
 }
 
@@ -140,6 +142,7 @@ func (w *World) removeSeat(s *seat) {
 	}
 	w.touch(s)
 	delete(w.seats, s.node.Name)
+	w.base.CSINodes = slices.DeleteFunc(slices.Clone(w.base.CSINodes), func(c *storagev1.CSINode) bool { return c.Name == s.node.Name })
 	w.seatList = slices.DeleteFunc(w.seatList, func(o *seat) bool { return o == s })
 	w.noteChange()
 }

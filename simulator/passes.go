@@ -6,6 +6,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	v1 "tenon.sh/api/v1"
 	"tenon.sh/engine"
@@ -86,6 +87,7 @@ func (w *World) provision(ctx context.Context) {
 			w.addClaim(pool, launch, nil)
 		}
 	}
+	w.remember(plan.Backoffs)
 	w.unplaced = len(plan.Unplaced) > 0
 	if len(plan.Launches) > 0 {
 		w.again = againFirst
@@ -102,6 +104,20 @@ func (w *World) provision(ctx context.Context) {
 		w.wantMachines()
 	})
 	w.again = min(2*w.again, againMost)
+}
+
+// remember writes on the pools what machines did not take their pods.
+func (w *World) remember(changes []engine.BackoffChange) {
+	for _, change := range changes {
+		pools := slices.Clone(w.base.NodePools)
+		for i, p := range pools {
+			if p.Name == change.NodePool {
+				pools[i] = p.DeepCopy()
+				metav1.SetMetaDataAnnotation(&pools[i].ObjectMeta, v1.LaunchBackoffAnnotationKey, change.Text)
+			}
+		}
+		w.base.NodePools = pools
+	}
 }
 
 // anyToMove reports whether pods run on nodes that leave and will need another place.

@@ -37,7 +37,7 @@ func (p *Provider) carryOut(ctx context.Context, m simulated.Mishap) (done bool,
 		return false, nil
 	}
 	node := &corev1.Node{}
-	err = p.client.Get(ctx, types.NamespacedName{Name: nodeName(m.Machine)}, node)
+	err = p.reader.Get(ctx, types.NamespacedName{Name: nodeName(m.Machine)}, node)
 	if client.IgnoreNotFound(err) != nil {
 		return false, err
 	}
@@ -51,6 +51,9 @@ func (p *Provider) carryOut(ctx context.Context, m simulated.Mishap) (done bool,
 		}
 		before := client.MergeFrom(node.DeepCopy())
 		m.Relabel(node)
+		if b, found := p.cloud.Boot(m.Machine); found && !b.Ready.IsZero() {
+			handOver(node)
+		}
 		return true, p.client.Patch(ctx, node, before)
 	case simulated.FaultAttach:
 		return true, client.IgnoreAlreadyExists(p.client.Create(ctx, m.CSINode(node)))

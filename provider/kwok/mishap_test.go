@@ -55,13 +55,13 @@ func TestANodeComesAsTheFaultsSay(t *testing.T) {
 	if got := node.Spec.Taints; len(got) != 1 || got[0].ToString() != "example.com/agent=x:NoSchedule" {
 		t.Errorf("taints %v", got)
 	}
-	if want := w.clock.Now().Add(time.Second); !next.Equal(want) || node.Labels["team"] != "a" {
-		t.Errorf("the node, which is not registered, is looked at again at %v, want %v; it has the label team=%q", next, want, node.Labels["team"])
+	if want := w.clock.Now().Add(time.Second); !next.Equal(want) || node.Labels["team"] != "a" || node.Labels["kwok.x-k8s.io/node"] != "" {
+		t.Errorf("the node, which is not registered, is looked at again at %v, want %v; it has the labels %v", next, want, node.Labels)
 	}
 	w.register(t, "a")
 	w.tick(t)
-	if value, found := w.node(t, "a").Labels["team"]; found {
-		t.Errorf("the registered node has the label team=%s", value)
+	if labels := w.node(t, "a").Labels; labels["team"] != "" || labels["kwok.x-k8s.io/node"] != "fake" {
+		t.Errorf("the registered node has the labels %v, want no team, and that KWOK makes it ready", labels)
 	}
 	csi := &storagev1.CSINode{}
 	if err := w.client.Get(t.Context(), types.NamespacedName{Name: "a"}, csi); err == nil {

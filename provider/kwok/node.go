@@ -51,11 +51,16 @@ func newNode(claim *v1.NodeClaim, m engine.Machine, allocatable corev1.ResourceL
 	maps.Copy(node.Annotations, m.Annotations)
 	node.Annotations[ClaimUIDAnnotationKey] = m.ClaimUID
 	if becomesReady {
-		node.Annotations[fakeKey] = fakeValue
-		node.Labels[fakeKey] = fakeValue
-		node.Labels[partitionLabelKey] = "a"
+		handOver(node)
 	}
 	return node
+}
+
+// handOver makes the node one that KWOK looks after, and gets ready.
+func handOver(node *corev1.Node) {
+	node.Annotations[fakeKey] = fakeValue
+	node.Labels[fakeKey] = fakeValue
+	node.Labels[partitionLabelKey] = "a"
 }
 
 // nodeLabels are the claim's labels and its requirements with a single value, then what the machine settles.

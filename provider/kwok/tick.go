@@ -176,7 +176,7 @@ func (p *Provider) show(ctx context.Context, b simulated.Boot) error {
 		return nil
 	}
 	offering := simulated.OfferingOf(m)
-	node := newNode(claim, m, allocatable, p.cloud.Price(offering), !b.Ready.IsZero())
+	node := newNode(claim, m, allocatable, p.cloud.Price(offering), !b.Ready.IsZero() && !b.Held)
 	p.cloud.Dress(node)
 	err = p.client.Create(ctx, node)
 	if apierrors.IsAlreadyExists(err) {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -52,8 +53,12 @@ func (c *Cloud) foretell(r *Record) {
 }
 
 func (c *Cloud) befall(r *Record, f Fault, at time.Time) {
-	m := Mishap{ID: string(r.Machine.ID) + "/" + f.What + "/" + f.Label + f.Driver + "/" + f.At.String(), Machine: r.Machine.ID, At: at, Fault: f}
-	c.mishaps[m.ID] = m
+	id := mishapID(r.Machine.ID, f)
+	c.mishaps[id] = Mishap{ID: id, Machine: r.Machine.ID, At: at, Fault: f}
+}
+
+func mishapID(id engine.MachineID, f Fault) string {
+	return strings.Join([]string{string(id), f.What, f.Label + f.Driver, f.At.Duration.String()}, "/")
 }
 
 // Mishaps lists what is due by now and has not been settled, in order of time.

@@ -53,6 +53,8 @@ type Boot struct {
 	// Registers is when the node shows up, Ready when it is ready; Ends is when the machine is gone.
 	Registers, Ready, Ends time.Time
 	Leaving                bool
+	// Held says that the node is not ready before its labels have been changed, by a mishap that is to be settled.
+	Held bool
 }
 
 // Boots lists how far every machine that is not gone has come, ordered by ID. Unlike reads of the cloud, this and the
@@ -69,7 +71,7 @@ func (c *Cloud) Boots() []Boot {
 	slices.SortFunc(running, byID)
 	boots := make([]Boot, len(running))
 	for i, r := range running {
-		boots[i] = r.boot()
+		boots[i] = c.boot(r)
 	}
 	return boots
 }
@@ -82,7 +84,7 @@ func (c *Cloud) Boot(id engine.MachineID) (b Boot, found bool) {
 	if r == nil || r.gone(now) {
 		return Boot{}, false
 	}
-	return r.boot(), true
+	return c.boot(r), true
 }
 
 // Gone picks from a list the machines that are gone.
@@ -98,9 +100,13 @@ func (c *Cloud) Gone(ids []engine.MachineID) []engine.MachineID {
 	return gone
 }
 
-func (r *Record) boot() Boot {
+func (c *Cloud) boot(r *Record) Boot {
 	m := r.Machine
-	return Boot{m.ID, m.Claim, m.ClaimUID, r.Registers, r.Ready, r.end(), m.Leaving}
+	held := slices.ContainsFunc(r.Comes, func(f Fault) bool {
+		_, found := c.mishaps[mishapID(m.ID, f)]
+		return found && f.What == FaultLabel
+	})
+	return Boot{m.ID, m.Claim, m.ClaimUID, r.Registers, r.Ready, r.end(), m.Leaving, held}
 }
 
 // Inspect returns a machine as it is, whatever reads would say, and what its node can really allocate.

@@ -1,0 +1,80 @@
+package simulator
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	v1 "tenon.sh/api/v1"
+	"tenon.sh/provider/simulated"
+)
+
+// befall does to a machine's node what a fault says. What the node is not ready for happens later.
+func (w *World) befall(m *market, x simulated.Mishap) {
+	running, _ := m.running.get(string(x.Machine))
+	s := w.seats[w.nodeNamed(running)]
+	switch {
+	case s == nil || s.node.Spec.ProviderID != string(x.Machine) || !s.alive || s.leaving:
+		if running.seat { // it goes, or has gone: nothing more can become of it
+			m.cloud.Settle(x.ID)
+		} else {
+			w.after(Moment, func() { w.look(m) })
+		}
+		return
+	case x.Fault.What == simulated.FaultLabel && s.node.Labels[v1.RegisteredLabelKey] != "true":
+		w.after(Moment, func() { w.look(m) })
+		return
+	}
+	m.cloud.Settle(x.ID)
+	switch x.Fault.What {
+	case simulated.FaultLabel:
+		node := s.node.DeepCopy()
+		x.Relabel(node)
+		w.setNode(s, node)
+		w.stir(m)
+	case simulated.FaultAttach:
+		w.base.CSINodes = append(slices.Clone(w.base.CSINodes), x.CSINode(s.node))
+		w.noteChange()
+	case simulated.FaultSecond:
+		w.showSecond(s)
+	default:
+		node := s.node.DeepCopy()
+		node.Finalizers = nil
+		s.node = node
+		w.removeSeat(s)
+		w.wantMachines()
+		if x.Fault.What == simulated.FaultBare {
+			running.seat, running.ready = false, false
+			m.running.put(string(x.Machine), running)
+			w.stir(m)
+		}
+	}
+}
+
+// showSecond lets another node of the machine register.
+func (w *World) showSecond(first *seat) {
+	name := first.node.Name + simulated.SecondSuffix
+	if w.seats[name] != nil {
+		return
+	}
+	w.uids++
+	labels := maps.Clone(first.node.Labels)
+	delete(labels, v1.RegisteredLabelKey)
+	delete(labels, v1.InitializedLabelKey)
+	labels[corev1.LabelHostname] = name
+	s := w.newSeat(&corev1.Node{
+		ObjectMeta: metav1.ObjectMeta{
+			Name: name, UID: types.UID(fmt.Sprintf("node/%s/%d", name, w.uids)), ResourceVersion: strconv.Itoa(w.uids),
+			Labels: labels, CreationTimestamp: metav1.NewTime(w.clock.now),
+		},
+		Spec:   corev1.NodeSpec{ProviderID: first.node.Spec.ProviderID, Taints: []corev1.Taint{v1.UnregisteredTaint()}},
+		Status: corev1.NodeStatus{Capacity: first.node.Status.Capacity, Allocatable: first.node.Status.Allocatable},
+	})
+	w.addSeat(s)
+	w.makeReady(s)
+}
