@@ -8,6 +8,7 @@ import (
 	"runtime/debug"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -117,6 +118,27 @@ func TestNoInterleavingBreaksALaw(t *testing.T) {
 // tell is the story of a run that broke a law.
 func tell(r explore.Result) string {
 	return fmt.Sprintf("seed %d, made smaller (%d of %d steps with trouble, troubles %v):\n%s", r.Seed, r.Wrong, r.Taken, r.Kinds, r.Story)
+}
+
+// What goes wrong with machines and their nodes happens in these runs, and leaves its mark.
+func TestFaultsOfMachinesHappen(t *testing.T) {
+	t.Parallel()
+	marks := map[string]string{
+		"cloud kill": "", "cloud reclaim": "", "cloud short": "", "cloud outage": "", "cloud late-register": "",
+		"cloud less": "FailedConsistencyCheck", "cloud taint": "taint example.com/agent", "cloud label": "label topology.kubernetes.io/zone=",
+		"cloud attach": "kubelet attach of ", "cloud gone": "NodeNotFound", "cloud bare": "kubelet bare of ", "cloud second": "-second is new",
+	}
+	for seed := uint64(1); len(marks) > 0 && seed < 400; seed++ {
+		r := explore.New().Run(seed, explore.Options{Traced: true})
+		for _, kind := range r.Kinds {
+			if mark, open := marks[kind]; open && strings.Contains(r.Story, mark) {
+				delete(marks, kind)
+			}
+		}
+	}
+	if len(marks) > 0 {
+		t.Errorf("not seen: %q", marks)
+	}
 }
 
 // The same seed is the same run, to the last line of its story.

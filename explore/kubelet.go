@@ -1,13 +1,16 @@
 package explore
 
 import (
+	"maps"
 	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	v1 "tenon.sh/api/v1"
 	"tenon.sh/engine"
+	"tenon.sh/provider/simulated"
 )
 
 // kubelets are the machines as their kubelets show them: Nodes that register and get ready, pods that start and end.
@@ -21,25 +24,66 @@ func kubelets(w *world, add func(action)) {
 		case boot.Registers.IsZero():
 		case !k.registered[boot.ID] && there == nil:
 			add(action{kind: "kubelet", name: "registers ", object: k.nodeName(boot.ID), weight: 6, at: boot.Registers, do: func() { k.register(boot.ID) }})
-		case there != nil && !boot.Ready.IsZero() && !isReady(there):
+		case there != nil && !boot.Ready.IsZero() && !boot.Held && !isReady(there):
 			add(action{kind: "kubelet", name: "is ready on ", object: there.Name, weight: 6, at: boot.Ready, do: func() { k.setReady(there, corev1.ConditionTrue) }})
 		}
-		if there == nil || boot.Ready.After(now) || !isReady(there) {
-			continue
-		}
-		for _, pod := range pods {
-			if pod.Spec.NodeName == there.Name {
-				k.runPod(pod, add)
+		for _, node := range []*corev1.Node{there, find[*corev1.Node](w.api, "/"+k.nodeName(boot.ID)+simulated.SecondSuffix)} {
+			if node == nil || boot.Ready.After(now) || !isReady(node) {
+				continue
+			}
+			for _, pod := range pods {
+				if pod.Spec.NodeName == node.Name {
+					k.runPod(pod, add)
+				}
 			}
 		}
 	}
+	for _, m := range w.cloud.Mishaps() {
+		k.befall(m, add)
+	}
 }
 
+// register makes the Node of a machine.
 func (k *kube) register(id engine.MachineID) {
 	k.registered[id] = true
 	if m, allocatable, found := k.w.cloud.Inspect(id); found {
-		_, _ = k.w.api.create(k.newNode(m, allocatable))
+		node := k.newNode(m, allocatable)
+		k.w.cloud.Dress(node)
+		_, _ = k.w.api.create(node)
 	}
+}
+
+// befall is what a fault does to a node of a machine, once that is as far.
+func (k *kube) befall(m simulated.Mishap, add func(action)) {
+	node := find[*corev1.Node](k.w.api, "/"+k.nodeName(m.Machine))
+	if node == nil || m.Fault.What == simulated.FaultLabel && node.Labels[v1.RegisteredLabelKey] != "true" {
+		return
+	}
+	add(action{kind: "kubelet", name: m.Fault.What + " of ", object: node.Name, weight: 6, do: func() {
+		k.w.cloud.Settle(m.ID)
+		switch m.Fault.What {
+		case simulated.FaultLabel:
+			update(k.w.api, node, func(n *corev1.Node) { m.Relabel(n) })
+		case simulated.FaultAttach:
+			_, _ = k.w.api.create(m.CSINode(node))
+		case simulated.FaultSecond:
+			second := node.DeepCopy()
+			second.ObjectMeta = metav1.ObjectMeta{Name: node.Name + simulated.SecondSuffix, Labels: maps.Clone(node.Labels)}
+			delete(second.Labels, v1.RegisteredLabelKey)
+			delete(second.Labels, v1.InitializedLabelKey)
+			second.Labels[corev1.LabelHostname] = second.Name
+			second.Spec.Taints, second.Spec.Unschedulable = []corev1.Taint{v1.UnregisteredTaint()}, false
+			if stored, err := k.w.api.create(second); err == nil {
+				k.setReady(stored.(*corev1.Node), corev1.ConditionTrue)
+			}
+		default:
+			update(k.w.api, node, func(n *corev1.Node) { n.Finalizers = nil })
+			_ = k.w.api.remove(k.w.api.shelfOf(node), keyOf(node), deletion{uid: node.UID})
+			if m.Fault.What == simulated.FaultBare {
+				delete(k.registered, m.Machine)
+			}
+		}
+	}})
 }
 
 func isReady(node *corev1.Node) bool {

@@ -131,7 +131,7 @@ func (l *laws) lostNode(claim *v1.NodeClaim) bool {
 func (l *laws) claimCreated(claim *v1.NodeClaim, claims []*v1.NodeClaim) {
 	pool := find[*v1.NodePool](l.w.api, "/"+claim.Labels[v1.NodePoolLabelKey])
 	others := slices.DeleteFunc(slices.Clone(claims), func(c *v1.NodeClaim) bool { return c.UID == claim.UID || l.leaves(c) })
-	if pool != nil && !withinLimits(pool, others, l.w.largest(claim)) {
+	if pool != nil && !l.w.withinLimits(pool, others, l.w.largest(claim)) {
 		l.broken(lawLimits, "NodeClaim %s exceeds the limits %v of pool %s", claim.Name, quantities(corev1.ResourceList(pool.Spec.Limits)), pool.Name)
 	}
 	for _, other := range others {
@@ -208,13 +208,13 @@ func (w *world) largest(claim *v1.NodeClaim) corev1.ResourceList {
 }
 
 // withinLimits reports whether a pool may have one more machine beside the claims that stay.
-func withinLimits(pool *v1.NodePool, claims []*v1.NodeClaim, more corev1.ResourceList) bool {
+func (w *world) withinLimits(pool *v1.NodePool, claims []*v1.NodeClaim, more corev1.ResourceList) bool {
 	count := int64(1)
 	cpu := more.Cpu().DeepCopy()
 	for _, c := range claims {
 		if c.Labels[v1.NodePoolLabelKey] == pool.Name && c.DeletionTimestamp == nil {
 			count++
-			cpu.Add(*c.Status.Capacity.Cpu())
+			cpu.Add(w.capacityOf(c)[corev1.ResourceCPU])
 		}
 	}
 	if limit, ok := pool.Spec.Limits[v1.ResourceNodes]; ok && count > limit.Value() {
@@ -222,6 +222,14 @@ func withinLimits(pool *v1.NodePool, claims []*v1.NodeClaim, more corev1.Resourc
 	}
 	limit, ok := pool.Spec.Limits[corev1.ResourceCPU]
 	return !ok || cpu.Cmp(limit) <= 0
+}
+
+// capacityOf is what the claim's machine has, as its node says if there is one.
+func (w *world) capacityOf(c *v1.NodeClaim) corev1.ResourceList {
+	if node := w.laws.nodeOf(c); node != nil {
+		return node.Status.Capacity
+	}
+	return c.Status.Capacity
 }
 
 // checkBudget: of the nodes that the autoscaler chose to remove, no more than a budget are going at a time.
@@ -314,7 +322,7 @@ func (l *laws) podChanged(actor string, c change) {
 // launching is told of a launch before it is made.
 func (l *laws) launching(claim *v1.NodeClaim, class provider.Class) {
 	l.launches++
-	if l.w.calm {
+	if l.w.calm && l.w.clock.Now().After(l.w.scene.until) {
 		l.calmed++
 		if most := launchesAtRest + 2*len(all[*corev1.Pod](l.w.api)); l.calmed > most {
 			l.broken(lawLoop, "%d machines were started since nothing goes wrong any more", l.calmed)

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -80,7 +81,7 @@ type Explorer struct{ shared *shared }
 func New() *Explorer { return &Explorer{newShared()} }
 
 const (
-	mostSteps = 6000             // of one run: a run that takes more does not come to rest
+	mostSteps = 12_000           // of one run: a run that takes more does not come to rest
 	mostTime  = 90 * time.Minute // the same in its own time
 	restful   = 45 * time.Second // nothing has to happen for so long
 )
@@ -153,8 +154,8 @@ func kindOf(a action) string {
 	switch {
 	case a.task != nil:
 		return a.fate.String()
-	case a.kind == "user":
-		return a.kind + " " + a.name
+	case a.kind == "user", a.kind == "cloud":
+		return strings.TrimSpace(a.kind + " " + a.name)
 	}
 	return a.kind
 }

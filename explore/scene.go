@@ -21,6 +21,9 @@ import (
 	"tenon.sh/provider/simulated"
 )
 
+// diskDriver is the driver of all volumes.
+const diskDriver = "disk.example.com"
+
 // fixedPool is the name of the pool with replicas, if there is one.
 const fixedPool = "fixed"
 
@@ -33,6 +36,8 @@ type scene struct {
 	// eager is how much oftener than others each kind of step is taken.
 	eager  map[string]int
 	serial int
+	// until is when the last of the cloud's faults that go on for a while ends.
+	until time.Time
 }
 
 // taste is how the run likes an action; ordinary ones count eight times.
@@ -205,7 +210,7 @@ func (w *world) newBudget(app string, unavailable int) {
 func (w *world) newWarmNode(pool *v1.NodePool, i int) {
 	t := pick(w, w.shared.catalog...)
 	offering := engine.OfferingID{InstanceType: t.Name, Zone: pick(w, "test-zone-a", "test-zone-b"), CapacityType: v1.CapacityTypeOnDemand}
-	if !withinLimits(pool, all[*v1.NodeClaim](w.api), t.Capacity) {
+	if !w.withinLimits(pool, all[*v1.NodeClaim](w.api), t.Capacity) {
 		return
 	}
 	name := fmt.Sprintf("%s-warm%d", pool.Name, i)

@@ -12,7 +12,6 @@ import (
 
 	"tenon.sh/api/kwokv1alpha1"
 	v1 "tenon.sh/api/v1"
-	"tenon.sh/engine"
 	"tenon.sh/provider/simulated"
 )
 
@@ -46,7 +45,6 @@ func users(w *world, add func(action)) {
 	act("deletes a pod", 2, func() { deleteAny[*corev1.Pod](w) })
 	act("deletes a claim", 2, func() { deleteAny[*v1.NodeClaim](w) })
 	act("deletes a node", 2, func() { deleteAny[*corev1.Node](w) })
-	act("takes a node away", 1, func() { w.loseNode() })
 	act("protects a pod", 1, func() {
 		if pod := anyOf[*corev1.Pod](w); pod != nil {
 			update(w.api, pod, func(p *corev1.Pod) { metav1.SetMetaDataAnnotation(&p.ObjectMeta, v1.DoNotDisruptAnnotationKey, "true") })
@@ -97,19 +95,6 @@ func deleteAny[T client.Object](w *world) {
 	}
 }
 
-// loseNode removes a node whatever holds it. The kubelet makes it anew if it is restarted, which is left to chance.
-func (w *world) loseNode() {
-	node := anyOf[*corev1.Node](w)
-	if node == nil {
-		return
-	}
-	update(w.api, node, func(n *corev1.Node) { n.Finalizers = nil })
-	_ = w.api.remove(w.api.shelfOf(node), keyOf(node), deletion{uid: node.UID})
-	if id := engine.MachineID(node.Spec.ProviderID); w.draw(2) == 0 {
-		delete(w.kube.registered, id)
-	}
-}
-
 // setClass says whether the node class can be used.
 func (w *world) setClass(ready bool) {
 	class := find[*kwokv1alpha1.KWOKNodeClass](w.api, "/default")
@@ -130,24 +115,64 @@ func readyClass(class *kwokv1alpha1.KWOKNodeClass, ready bool, since time.Time) 
 	class.SetConditions([]metav1.Condition{condition})
 }
 
+// lasting are the faults of the cloud that go on for a while, all of one type or zone, and those of the machines that start then.
+var lasting = []struct {
+	what string
+	draw func(w *world) simulated.Fault
+}{
+	{simulated.FaultShort, func(w *world) simulated.Fault {
+		return simulated.Fault{Selector: simulated.Selector{InstanceType: pick(w, w.shared.catalog...).Name}}
+	}},
+	{simulated.FaultOutage, func(w *world) simulated.Fault {
+		return simulated.Fault{Selector: simulated.Selector{Zone: pick(w, "test-zone-a", "test-zone-b")}}
+	}},
+	{simulated.FaultLateRegister, func(w *world) simulated.Fault {
+		return simulated.Fault{Lag: metav1.Duration{Duration: pick(w, 5*time.Second, time.Minute, 10*time.Minute)}}
+	}},
+	{simulated.FaultLess, func(w *world) simulated.Fault {
+		return simulated.Fault{Resource: pick(w, "cpu", "memory", "pods"), Factor: pick(w, 0.05, 0.5, 0.9)}
+	}},
+	{simulated.FaultTaint, func(w *world) simulated.Fault {
+		return simulated.Fault{Taint: pick(w, "example.com/agent:NoSchedule", "karpenter.sh/unregistered:NoExecute-")}
+	}},
+	{simulated.FaultLabel, func(w *world) simulated.Fault {
+		return simulated.Fault{Label: pick(w, "topology.kubernetes.io/zone-", "topology.kubernetes.io/zone=test-zone-c")}
+	}},
+	{simulated.FaultAttach, func(w *world) simulated.Fault {
+		return simulated.Fault{Driver: diskDriver, Count: 1, Lag: metav1.Duration{Duration: pick(w, 0, time.Second, 20*time.Second)}}
+	}},
+}
+
 // troubles are those of the cloud.
 func troubles(w *world, add func(action)) {
 	if w.calm {
 		return
 	}
-	for _, boot := range w.cloud.Boots() {
-		add(action{kind: "cloud", name: "kills ", object: boot.Claim, weight: 1, fault: true, do: func() {
-			_ = w.cloud.Inject(simulated.Fault{What: simulated.FaultKill, Selector: simulated.Selector{Machine: boot.Claim}})
-		}})
-		add(action{kind: "cloud", name: "announces the end of ", object: boot.Claim, weight: 1, fault: true, do: func() {
-			_ = w.cloud.Inject(simulated.Fault{What: simulated.FaultReclaim, Share: 1, Selector: simulated.Selector{Machine: boot.Claim}})
+	inject := func(f simulated.Fault) { _ = w.cloud.Inject(f) }
+	boots := w.cloud.Boots()
+	for _, boot := range boots {
+		for _, f := range []simulated.Fault{{What: simulated.FaultKill}, {What: simulated.FaultReclaim, Share: 1}} {
+			f.Selector.Machine = boot.Claim
+			add(action{kind: "cloud", name: f.What + " ", object: boot.Claim, weight: 1, fault: true, do: func() { inject(f) }})
+		}
+	}
+	if len(boots) > 0 {
+		for _, what := range []string{simulated.FaultGone, simulated.FaultBare, simulated.FaultSecond} {
+			add(action{kind: "cloud", name: what + " ", weight: 1, fault: true, do: func() {
+				inject(simulated.Fault{What: what, Selector: simulated.Selector{Machine: pick(w, boots...).Claim}})
+			}})
+		}
+	}
+	for _, x := range lasting {
+		add(action{kind: "cloud", name: x.what + " ", weight: 1, fault: true, do: func() {
+			f := x.draw(w)
+			f.What, f.For.Duration = x.what, pick(w, time.Minute, 5*time.Minute)
+			inject(f)
+			if end := w.clock.Now().Add(f.For.Duration + f.Lag.Duration); end.After(w.scene.until) {
+				w.scene.until = end
+			}
 		}})
 	}
-	add(action{kind: "cloud", name: "sells out", weight: 1, fault: true, do: func() {
-		f := simulated.Fault{What: simulated.FaultShort, Selector: simulated.Selector{InstanceType: pick(w, w.shared.catalog...).Name}}
-		f.For.Duration = 60e9
-		_ = w.cloud.Inject(f)
-	}})
 }
 
 // quieten lets users mend what they broke.

@@ -8,6 +8,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
+	storagev1 "k8s.io/api/storage/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
@@ -164,6 +165,11 @@ func garbage(w *world, add func(action)) {
 			if claim := find[*v1.NodeClaim](w.api, "/"+o.Name); o.Kind == "NodeClaim" && node.DeletionTimestamp == nil && (claim == nil || claim.UID != o.UID) {
 				add(action{kind: "garbage collector", name: keyOf(node), weight: 3, do: func() { _ = w.api.remove(w.api.shelfOf(node), keyOf(node), deletion{uid: node.UID}) }})
 			}
+		}
+	}
+	for _, csi := range all[*storagev1.CSINode](w.api) {
+		if node := find[*corev1.Node](w.api, "/"+csi.Name); node == nil || node.UID != csi.OwnerReferences[0].UID {
+			add(action{kind: "garbage collector", name: "volumes of ", object: csi.Name, weight: 3, do: func() { _ = w.api.remove(w.api.shelfOf(csi), keyOf(csi), deletion{uid: csi.UID}) }})
 		}
 	}
 	for _, pod := range all[*corev1.Pod](w.api) {
