@@ -113,6 +113,28 @@ func TestEveryFaultOfMachinesIsSeen(t *testing.T) {
 	}
 }
 
+func TestABadFaultOfAScenarioIsNamed(t *testing.T) {
+	t.Parallel()
+	for fault, want := range map[string]string{
+		"less resource=memroy":               `fault number 2: less: resource: "memroy" is none of cpu, memory`,
+		"less resource=mem factor=2":         "fault number 2: less: factor: 2 is not from 0 to below 1",
+		"label label=arch":                   `fault number 2: label: label: "arch" is no label`,
+		"attach driver=disk.example.com":     "fault number 2: attach: count: 0 is not above 0",
+		"attach driver=a.example count=-1":   "fault number 2: attach: count: -1 is not above 0",
+		"flood":                              `fault number 2: what: "flood" is none of short`,
+		"second share=150%":                  "fault number 2: second: share: 1.5 is not from 0 to 1",
+		"taint taint=example.com/a:Whatever": `fault number 2: taint: taint: "example.com/a:Whatever" is no taint`,
+	} {
+		file, err := scenario.Parse("cloud bad-day\npool general\ntype two cpu=2 mem=4Gi zones=a price=0.05\nfault kill\nfault " + fault + "\n")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := New(Config{Snapshot: file.Snapshot, Course: file.Course, For: time.Hour}); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %s", fault, err, want)
+		}
+	}
+}
+
 func TestALateKubeletIsWaitedFor(t *testing.T) {
 	t.Parallel()
 	w := worldOf(t, troubled+"fault late-register lag=10m\n", 1)

@@ -93,7 +93,7 @@ func NewCloud(cfg Config) (*Cloud, error) {
 	c.zones = slices.Compact(c.zones)
 	c.class = shortageClasses(c.cfg.Catalog)
 	c.faults = slices.Concat(cfg.Profile.Faults, cfg.Faults)
-	for i, f := range c.faults {
+	for i, f := range cfg.Faults {
 		if err := f.check(); err != nil {
 			return nil, fmt.Errorf("make a simulated cloud: fault number %d: %w", i+1, err)
 		}

@@ -2,6 +2,7 @@ package simulated_test
 
 import (
 	"errors"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -171,6 +172,18 @@ func TestMachinesComeAsFaultsSay(t *testing.T) {
 		if n := len(s.Mishaps()); n < 29 || n > 69 {
 			t.Errorf("%s: %d after one is settled", name, n)
 		}
+	}
+}
+
+func TestTheGuidesFaultScriptCanBeRead(t *testing.T) {
+	text, err := os.ReadFile("../../docs/guide/simulate.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, _ := strings.Cut(string(text), "```json\n")
+	script, _, _ := strings.Cut(rest, "```")
+	if faults, err := simulated.ReadFaults(strings.NewReader(script), "simulate.md"); err != nil || len(faults) != 3 {
+		t.Errorf("%d faults, %v", len(faults), err)
 	}
 }
 
