@@ -48,13 +48,11 @@ func (s *search) replace(gone []int) bool {
 func (s *search) purchase(loads []load, limit float64) (paid float64, ok bool) {
 	value := 0.0
 	sum := make(capacity.Vector, len(s.p.Worth))
-	count := 0
 	admitted := bitset.Full(len(s.p.Options))
 	for _, l := range loads {
 		value += float64(float64(l.n) * s.worth[l.class])
 		sum.Add(s.p.Classes[l.class].Request, int64(l.n))
 		admitted.And(s.p.Classes[l.class].Options)
-		count += l.n
 	}
 	if value >= limit {
 		return 0, false

@@ -215,13 +215,12 @@ func (g *greedy) readmit(good *good) bool {
 }
 
 // put puts an eighth of what fits, at least one pod, of the first kind of the shape that the machine may take.
-func (g *greedy) put(good *good, d *draft, h, fits int) bool {
+func (g *greedy) put(good *good, d *draft, h, fits int) {
 	for k := nextIn(g.avail[h], g.compat, 0); k >= 0; k = nextIn(g.avail[h], g.compat, k+1) {
 		if g.putKind(good, d, h, k, fits) {
-			return true
+			return
 		}
 	}
-	return false
 }
 
 // nextIn is the smallest common member that is i or more, -1 if there is none.
