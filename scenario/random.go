@@ -17,6 +17,9 @@ type Size struct {
 	// Topology adds what ties pods to one another and to volumes: spreads, affinity and anti-affinity, hard and soft, host
 	// ports, volumes, priorities, reservations and minValues.
 	Topology bool
+	// Wide adds what large clusters have: types above 96 cores and pods that need them, offerings with labels of their own, pods
+	// and machines of different age.
+	Wide bool
 }
 
 // Random is a cluster that follows from the seed: pools with weights, limits, taints and requirements, instance types
@@ -89,6 +92,9 @@ func pick[T any](d *dice, from ...T) T { return from[d.IntN(len(from))] }
 func (d *dice) types() {
 	for i := range d.size.Types {
 		cpu := pick(d, 1, 2, 2, 4, 4, 8, 16, 32)
+		if d.size.Wide && d.chance(5) {
+			cpu = pick(d, 64, 96, 128, 192)
+		}
 		factor := pick(d, 2, 4, 4, 8)
 		price := float64(cpu) * (0.02 + 0.005*float64(factor)) * (0.8 + 0.4*d.Float64())
 		t := typeName{name: fmt.Sprintf("t%d", i), cpu: cpu, zones: []string{"a"}}
@@ -115,6 +121,9 @@ func (d *dice) types() {
 		}
 		words += " labels=family:" + pick(d, "c", "m", "r")
 		words += d.topological(func() string { return d.typeTies(t, price) })
+		if d.size.Wide && d.chance(4) {
+			words += fmt.Sprintf(" offer=(zone=%s price=%.4f labels=group:%s)", pick(d, t.zones...), price, pick(d, "g1", "g2"))
+		}
 		d.names = append(d.names, t)
 		d.line("%s", words)
 	}
@@ -186,8 +195,20 @@ func (d *dice) pods() {
 		left -= count
 		words := fmt.Sprintf("pods g%d x%d cpu=%dm mem=%dMi", group, count, pick(d, 50, 100, 250, 500, 900, 1500, 3000), pick(d, 64, 128, 500, 1024, 3000, 8000))
 		words += d.wishes()
+		if d.size.Wide {
+			words += d.breadth()
+		}
 		d.line("%s", words+d.topological(func() string { return d.ties(group, count) }))
 	}
+}
+
+// breadth is how old a group of pods is, and now and then a wish that few machines meet.
+func (d *dice) breadth() string {
+	words := fmt.Sprintf(" age=%dm", 1+d.IntN(20))
+	if d.chance(12) {
+		words += pick(d, " container=(cpu=100)", " container=(cpu=60)", " group in (g1)", " group exists", " group notin (g1)")
+	}
+	return words
 }
 
 // wishes are what a group of pods asks for beside room: usually nothing.
