@@ -68,7 +68,24 @@ func drawProblem(seed uint64) (*packing.Problem, kinds) {
 	d.supply(rand.New(rand.NewPCG(seed, 41)))
 	d.wishes(rand.New(rand.NewPCG(seed, 43)))
 	d.residents(rand.New(rand.NewPCG(seed, 47)))
+	d.owners(rand.New(rand.NewPCG(seed, 53)))
 	return d.p, k
+}
+
+// owners says in some problems which pods are replicas of one workload.
+func (d *drawer) owners(r *rand.Rand) {
+	if r.IntN(2) == 0 {
+		return
+	}
+	for c := range d.p.Classes {
+		class := &d.p.Classes[c]
+		if r.IntN(4) == 0 {
+			continue
+		}
+		for range class.Count {
+			class.Owners = append(class.Owners, r.IntN(4)-1)
+		}
+	}
 }
 
 // residents gives some problems pods that new machines of some types have, or may have, before any other comes.
