@@ -169,6 +169,9 @@ func TestPodsLandOnlyWhereTheFiltersLetThem(t *testing.T) {
 		{"host ports", []string{"node n1 cpu=8 mem=8Gi", "node n2 cpu=8 mem=8Gi", "pod run cpu=1 port=80 node=n1", "pods p x2 cpu=1 port=80"}, "n2: p-1; stranded: p-2"},
 		{"hostname anti-affinity", []string{"node n1 cpu=8 mem=8Gi", "node n2 cpu=8 mem=8Gi", "pods p x3 cpu=1 apart=hostname"}, "one each, one stranded"},
 		{"zone anti-affinity", []string{"node n1 cpu=8 mem=8Gi zone=a", "node n2 cpu=8 mem=8Gi zone=a", "pods p x2 cpu=1 apart=zone"}, "one, one stranded"},
+		{"anti-affinity of a pod that runs", []string{"node n1 cpu=8 mem=8Gi", "pod run cpu=1 node=n1 apart=(hostname of=app:p)", "pod p cpu=1", "pod q cpu=1"}, "n1: q; stranded: p"},
+		{"anti-affinity to a pod that runs", []string{"node n1 cpu=8 mem=8Gi", "pod run cpu=1 node=n1", "pod p cpu=1 apart=(hostname of=app:run)", "pod q cpu=1"}, "n1: q; stranded: p"},
+		{"zone anti-affinity of a pod that runs", []string{"node n1 cpu=8 mem=8Gi zone=a", "node n2 cpu=8 mem=8Gi zone=a", "pod run cpu=1 node=n1 apart=(zone of=app:p)", "pod p cpu=1"}, "stranded: p"},
 		{"affinity to itself starts anywhere and stays", []string{"node n1 cpu=8 mem=8Gi zone=a", "node n2 cpu=8 mem=8Gi zone=b", "pods p x4 cpu=1 together=zone"}, "all on one"},
 		{"hard spread", []string{"node n1 cpu=8 mem=8Gi zone=a", "node n2 cpu=1 mem=8Gi zone=b", "pods p x4 cpu=1 spread=zone"}, "2 and 1, one stranded"},
 	} {
