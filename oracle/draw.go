@@ -30,6 +30,7 @@ func Draw(seed uint64) *engine.Snapshot {
 	d.nodes()
 	d.daemonSets()
 	d.workloads()
+	d.replicas(seed)
 	d.nominations()
 	return d.s
 }

@@ -293,3 +293,50 @@ func (d *drawing) waiting(a *app, i int) {
 	p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: reason}}
 	d.s.Pods = append(d.s.Pods, p)
 }
+
+// replicas adds, in some clusters, small workloads whose pods ask for room and nothing else: all replicas of one may be planned for
+// the same machine, and change places with those of another. Others are refused by some machines. Some pods have not been tried by
+// kube-scheduler yet, and come with a replica that has.
+func (d *drawing) replicas(seed uint64) {
+	dice := newDrawing(seed, 2)
+	if dice.IntN(3) > 0 {
+		return
+	}
+	before := d.Rand
+	d.Rand = dice.Rand
+	defer func() { d.Rand = before }()
+	sizes := []corev1.ResourceRequirements{d.requests(), d.requests()}
+	for range 3 + d.IntN(4) {
+		a := &app{name: d.name("replicas"), namespace: "default", owner: pick(d, "ReplicaSet", "ReplicaSet", "StatefulSet")}
+		a.labels = map[string]string{appLabel: a.name, "part-of": "replicas"}
+		a.template = corev1.PodSpec{
+			RestartPolicy: corev1.RestartPolicyAlways,
+			Containers:    []corev1.Container{{Name: "main", Image: "example.com/main", Resources: *pick(d, &sizes[0], &sizes[1]).DeepCopy()}},
+		}
+		switch d.IntN(6) {
+		case 0:
+			a.template.Tolerations = []corev1.Toleration{{Operator: corev1.TolerationOpExists}}
+		case 1:
+			a.template.NodeSelector = map[string]string{corev1.LabelTopologyZone: pick(d, d.zones...)}
+		case 2:
+			requireNodes(affinityOf(&a.template), matching(corev1.LabelArchStable, corev1.NodeSelectorOpIn, v1.ArchitectureAMD64))
+		case 3:
+			a.template.Overhead = corev1.ResourceList{corev1.ResourceCPU: milli(200), corev1.ResourceMemory: mebi(128)}
+		}
+		d.apps = append(d.apps, a)
+		d.owner(a)
+		for i := range 2 + d.IntN(3) {
+			d.waiting(a, i)
+			pod := d.s.Pods[len(d.s.Pods)-1]
+			pod.Labels[versionLabel] = "1"
+			if i > 0 && len(pod.Spec.SchedulingGates) == 0 && d.chance(3) {
+				pod.Status.Conditions = nil
+			}
+		}
+	}
+}
+
+func affinityOf(spec *corev1.PodSpec) *corev1.Affinity {
+	spec.Affinity = &corev1.Affinity{}
+	return spec.Affinity
+}
