@@ -191,7 +191,7 @@ func boot(s *engine.Snapshot, claim *v1.NodeClaim, id engine.OfferingID) {
 	c.Status.ProviderID = "kwok://" + c.Name
 	c.Status.Capacity, c.Status.Allocatable = t.Capacity.DeepCopy(), t.Allocatable()
 	c.Status.LastPodEventTime = metav1.NewTime(s.Now)
-	markRegistered(c, m, s.Now)
+	markRegistered(c, m, s.Now, s.Now)
 	s.NodeClaims[slices.Index(s.NodeClaims, claim)] = c
 	b := &builder{snapshot: *s}
 	s.Nodes = append(s.Nodes, b.nodeOf(machine{pool: pool, types: []*engine.InstanceType{t}, labels: labels}, m))

@@ -53,8 +53,8 @@
 //	catalog kwok|aws               all types of a built-in catalog: class=
 //	node NAME                      a node. With pool= and type= it is Tenon's, registered and initialized, and has a NodeClaim
 //	                               of its name: zone= capacity= reserved= quiet=5m (since the last pod event) planned=web-1,web-2
-//	                               drifted drifted=1h unregistered uninitialized rebooting image= broken=(Ready False for=40m
-//	                               reason=Kernel) backoff=5m taken-back=1m,Drifted gone (only the claim is left) bare (a
+//	                               launched=9m registered=8m ready=5m (so long ago; just now unless said)
+//	                               drifted drifted=1h unregistered uninitialized rebooting image= broken=(Ready False for=40m reason=Kernel) backoff=5m taken-back=1m,Drifted gone (only the claim is left) bare (a
 //	                               kubelet has made the node anew). Without pool= it is nobody's: cpu= mem=. Both: labels= annotations=
 //	                               taint= allocatable=nvidia.com/gpu:0 attach=DRIVER:3 (instead of the type's; what
 //	                               its CSINode says) age= not-ready cordoned deleting

@@ -14,7 +14,7 @@ import (
 	"tenon.sh/engine"
 )
 
-const nodeWords = "pool= type= zone= capacity= labels= annotations= taint= age= quiet= planned= allocatable= attach= reserved= drifted= broken= rebooting backoff= taken-back= image=, any " +
+const nodeWords = "pool= type= zone= capacity= labels= annotations= taint= age= launched= registered= ready= quiet= planned= allocatable= attach= reserved= drifted= broken= rebooting backoff= taken-back= image=, any " +
 	"resource, not-ready unregistered uninitialized cordoned deleting drifted gone bare"
 
 // machineLine is what a node or claim statement says of a machine.
@@ -28,6 +28,7 @@ type machineLine struct {
 	resources, allocatable                corev1.ResourceList
 	age                                   time.Duration
 	quiet                                 *time.Duration
+	launched, registered, ready           *time.Duration // how long ago, as far as that is said
 	planned                               []string
 	notReady, unregistered, uninitialized bool
 	cordoned, deleting, drifted           bool
@@ -85,9 +86,13 @@ func (m *machineLine) word(w word, r *reader) (err error) {
 	case "age":
 		m.age, err = w.duration()
 	case "quiet":
-		d, err := w.duration()
-		m.quiet = &d
-		return err
+		return w.since(&m.quiet)
+	case "launched":
+		return w.since(&m.launched)
+	case "registered":
+		return w.since(&m.registered)
+	case "ready":
+		return w.since(&m.ready)
 	case "planned":
 		m.planned = w.list()
 	case "not-ready":
@@ -134,9 +139,9 @@ func (b *builder) node(name word, r *reader) error {
 	claim := b.claimOf(machine, m)
 	b.snapshot.NodeClaims = append(b.snapshot.NodeClaims, claim)
 	if m.gone || m.bare {
-		markRegistered(claim, m, claim.CreationTimestamp.Time)
+		markRegistered(claim, m, b.snapshot.Now, claim.CreationTimestamp.Time)
 	} else {
-		markRegistered(claim, m, b.snapshot.Now)
+		markRegistered(claim, m, b.snapshot.Now, b.snapshot.Now)
 	}
 	if m.gone {
 		m.mark(claim, nil, b.snapshot.Now)
@@ -167,7 +172,7 @@ func (b *builder) claim(name word, r *reader) error {
 	}
 	claim := b.claimOf(machine, m)
 	if m.zone != "" {
-		v1.SetCondition(claim, v1.ConditionLaunched, metav1.ConditionTrue, "", "", b.snapshot.Now)
+		reach(claim, v1.ConditionLaunched, m.launched, b.snapshot.Now, b.snapshot.Now)
 	} else {
 		claim.Status = v1.NodeClaimStatus{}
 		v1.InitializeConditions(claim, b.snapshot.Now)
@@ -279,16 +284,24 @@ func plannedUIDs(pods []string) string {
 	return strings.Join(uids, ",")
 }
 
-// markRegistered completes the claim of a machine whose Node has joined.
-func markRegistered(c *v1.NodeClaim, m machineLine, now time.Time) {
+// markRegistered completes the claim of a machine whose Node has joined: it did everything at that time, where nothing else is said.
+func markRegistered(c *v1.NodeClaim, m machineLine, now, at time.Time) {
 	c.Status.NodeName = m.name
-	v1.SetCondition(c, v1.ConditionLaunched, metav1.ConditionTrue, "", "", now)
+	reach(c, v1.ConditionLaunched, m.launched, now, at)
 	if !m.unregistered {
-		v1.SetCondition(c, v1.ConditionRegistered, metav1.ConditionTrue, "", "", now)
+		reach(c, v1.ConditionRegistered, m.registered, now, at)
 	}
 	if !m.uninitialized {
-		v1.SetCondition(c, v1.ConditionInitialized, metav1.ConditionTrue, "", "", now)
+		reach(c, v1.ConditionInitialized, m.ready, now, at)
 	}
+}
+
+// reach sets a condition of the claim that became true so long ago, or at that time if ago is nil.
+func reach(c *v1.NodeClaim, condition string, ago *time.Duration, now, at time.Time) {
+	if ago != nil {
+		at = now.Add(-*ago)
+	}
+	v1.SetCondition(c, condition, metav1.ConditionTrue, "", "", at)
 }
 
 // nodeOf is the Node of a machine.

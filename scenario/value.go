@@ -157,6 +157,13 @@ func (w word) duration() (time.Duration, error) {
 	return d, nil
 }
 
+// since reads how long ago something happened, of which nothing may be said.
+func (w word) since(to **time.Duration) error {
+	d, err := w.duration()
+	*to = &d
+	return err
+}
+
 func (w word) nillableDuration() (v1.NillableDuration, error) {
 	if _, value := w.cut(); value == v1.Never {
 		return v1.NillableDuration{}, nil
