@@ -17,6 +17,9 @@ const (
 	versionLabel = "version" // differs within a workload that is being rolled out
 )
 
+// mostWaiting bounds the pods that wait in a drawn cluster.
+const mostWaiting = 40
+
 // An app is a workload: pods of one kind, of which some run and some wait.
 type app struct {
 	name, namespace string
@@ -29,7 +32,7 @@ type app struct {
 
 // workloads draws all of them before the first pod, because they refer to each other.
 func (d *drawing) workloads() {
-	for left := 5 + d.IntN(36); left > 0; {
+	for left := 5 + d.IntN(mostWaiting-4); left > 0; {
 		a := d.app(fmt.Sprintf("app%d", len(d.apps)))
 		a.waiting = min(left, 1+d.IntN(8))
 		left -= a.waiting
@@ -305,6 +308,10 @@ func (d *drawing) replicas(seed uint64) {
 	before := d.Rand
 	d.Rand = dice.Rand
 	defer func() { d.Rand = before }()
+	left := mostWaiting
+	for _, a := range d.apps {
+		left -= a.waiting
+	}
 	sizes := []corev1.ResourceRequirements{d.requests(), d.requests()}
 	for range 3 + d.IntN(4) {
 		a := &app{name: d.name("replicas"), namespace: "default", owner: pick(d, "ReplicaSet", "ReplicaSet", "StatefulSet")}
@@ -325,7 +332,9 @@ func (d *drawing) replicas(seed uint64) {
 		}
 		d.apps = append(d.apps, a)
 		d.owner(a)
-		for i := range 2 + d.IntN(3) {
+		a.waiting = min(left, 2+d.IntN(3))
+		left -= a.waiting
+		for i := range a.waiting {
 			d.waiting(a, i)
 			pod := d.s.Pods[len(d.s.Pods)-1]
 			pod.Labels[versionLabel] = "1"
