@@ -4,8 +4,8 @@ import corev1 "k8s.io/api/core/v1"
 
 // willBeRefused are those of the pods which kube-scheduler has not tried yet for which it will find no node once it comes to them:
 // it tries one pod after the other, and for thousands of pods takes minutes. Either it has found none for another pod of the same
-// controller with the same labels, or nowhere is there room.
-func (p *problem) willBeRefused(untried []*corev1.Pod) (out []*corev1.Pod) {
+// controller with the same labels, or no node has room left once those that have waited for longer have taken theirs.
+func (p *problem) willBeRefused(untried, waiting []*corev1.Pod) (out []*corev1.Pod) {
 	if len(untried) == 0 {
 		return nil
 	}
@@ -23,21 +23,25 @@ func (p *problem) willBeRefused(untried []*corev1.Pod) (out []*corev1.Pod) {
 		return nil // all may find room; and nobody knows that kube-scheduler is there
 	}
 	free := p.freeNow()
+	takes := func(f *podFacts) bool { return free.take(p.wishes.ofFacts(f), memo.needFor(f).usageOf()) }
+	for _, pod := range waiting {
+		takes(memo.factsOf(pod))
+	}
 	for _, pod := range untried {
 		f := memo.factsOf(pod)
-		if f.owner != nil && refused[replica{f.owner, f.kind}] || !free.takes(p.wishes.ofFacts(f), memo.needFor(f).usageOf()) {
+		if f.owner != nil && refused[replica{f.owner, f.kind}] || !takes(f) {
 			out = append(out, pod)
 		}
 	}
 	return out
 }
 
-// freeNodes are the nodes that take pods now, with the cpu and the memory that nobody has there or is expected to take.
+// freeNodes are the nodes that are there, with the cpu and the memory that nobody has there or is expected to take.
 type freeNodes struct {
 	hosts []*host
 	free  []usage
-	// refused are wishes with amounts for which there is no room.
-	refused map[freeKey]bool
+	// tried is how many nodes have no room for such pods: what they have becomes less and less.
+	tried map[freeKey]int
 }
 
 type freeKey struct {
@@ -46,7 +50,7 @@ type freeKey struct {
 }
 
 func (p *problem) freeNow() *freeNodes {
-	out := &freeNodes{refused: map[freeKey]bool{}}
+	out := &freeNodes{tried: map[freeKey]int{}}
 	for _, h := range p.hosts {
 		if h.node == nil {
 			continue
@@ -63,17 +67,16 @@ func (p *problem) freeNow() *freeNodes {
 	return out
 }
 
-// takes reports whether kube-scheduler may find one of the nodes for a pod: what else it asks for is left aside.
-func (n *freeNodes) takes(w *wish, need usage) bool {
+// take takes room for a pod on the first node that has some and keeps it off by no taint: what else the pod asks for is left
+// aside. It reports false if there is none.
+func (n *freeNodes) take(w *wish, need usage) bool {
 	key := freeKey{w, need}
-	if n.refused[key] {
-		return false
-	}
-	for i, h := range n.hosts {
-		if need[0] <= n.free[i][0] && need[1] <= n.free[i][1] && untolerated(w.tolerations, h.node.Spec.Taints) == nil {
+	for ; n.tried[key] < len(n.hosts); n.tried[key]++ {
+		i := n.tried[key]
+		if need[0] <= n.free[i][0] && need[1] <= n.free[i][1] && untolerated(w.tolerations, n.hosts[i].node.Spec.Taints) == nil {
+			n.free[i] = n.free[i].less(need)
 			return true
 		}
 	}
-	n.refused[key] = true
 	return false
 }

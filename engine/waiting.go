@@ -95,7 +95,7 @@ func (p *problem) sortPods() []*corev1.Pod {
 			untried = append(untried, pod)
 		}
 	}
-	waiting = append(waiting, p.willBeRefused(untried)...)
+	waiting = append(waiting, p.willBeRefused(untried, waiting)...)
 	p.proposed = map[*corev1.Pod]*host{}
 	for _, h := range p.hosts {
 		if !h.leaving {
