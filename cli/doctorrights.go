@@ -122,7 +122,7 @@ func RightsOf(cloud, namespace string) (out []authorizationv1.ResourceAttributes
 	}
 	simulated := classKindsOf(cloudKWOK)[0].Group
 	out = slices.DeleteFunc(out, func(r authorizationv1.ResourceAttributes) bool {
-		return r.Resource == "nodes" && r.Verb == "create" || r.Group == simulated && r.Verb == "get"
+		return (r.Resource == "nodes" || r.Resource == "csinodes") && r.Verb == "create" || r.Group == simulated && r.Verb == "get"
 	})
 	for i := range out {
 		if r := &out[i]; r.Group == simulated {
