@@ -4,7 +4,7 @@ import corev1 "k8s.io/api/core/v1"
 
 // willBeRefused are those of the pods which kube-scheduler has not tried yet for which it will find no node once it comes to them:
 // it tries one pod after the other, and for thousands of pods takes minutes. Either it has found none for another pod of the same
-// controller with the same labels, or no node has room left once those that have waited for longer have taken theirs.
+// controller with the same labels, or no node has room left once those that machines were started for have found theirs.
 func (p *problem) willBeRefused(untried, waiting []*corev1.Pod) (out []*corev1.Pod) {
 	if len(untried) == 0 {
 		return nil
@@ -24,8 +24,16 @@ func (p *problem) willBeRefused(untried, waiting []*corev1.Pod) (out []*corev1.P
 	}
 	free := p.freeNow()
 	takes := func(f *podFacts) bool { return free.take(p.wishes.ofFacts(f), memo.needFor(f).usageOf()) }
+	started := map[string]bool{}
+	for _, h := range p.hosts {
+		for _, uid := range h.planned {
+			started[uid] = true
+		}
+	}
 	for _, pod := range waiting {
-		takes(memo.factsOf(pod))
+		if started[string(pod.UID)] { // on an open node, or another one in its place; others were refused with what is there
+			takes(memo.factsOf(pod))
+		}
 	}
 	for _, pod := range untried {
 		f := memo.factsOf(pod)
