@@ -30,6 +30,8 @@ func (u usage) plus(v usage) usage { return usage{u[0] + v[0], u[1] + v[1]} }
 
 func (u usage) less(v usage) usage { return usage{u[0] - v[0], u[1] - v[1]} }
 
+func (u usage) within(v usage) bool { return u[0] <= v[0] && u[1] <= v[1] }
+
 // leastAllocated is NodeResourcesFit's score: the share that stays free with the pod, averaged over cpu and memory.
 func leastAllocated(requested, allocatable usage) int64 {
 	var sum, weight int64

@@ -22,22 +22,10 @@ func (p *problem) willBeRefused(untried, waiting []*corev1.Pod) (out []*corev1.P
 	if len(refused) == 0 {
 		return nil // all may find room; and nobody knows that kube-scheduler is there
 	}
-	free := p.freeNow()
-	takes := func(f *podFacts) bool { return free.take(p.wishes.ofFacts(f), memo.needFor(f).usageOf()) }
-	started := map[string]bool{}
-	for _, h := range p.hosts {
-		for _, uid := range h.planned {
-			started[uid] = true
-		}
-	}
-	for _, pod := range waiting {
-		if started[string(pod.UID)] { // on an open node, or another one in its place; others were refused with what is there
-			takes(memo.factsOf(pod))
-		}
-	}
+	free := p.freeNow(waiting)
 	for _, pod := range untried {
 		f := memo.factsOf(pod)
-		if f.owner != nil && refused[replica{f.owner, f.kind}] || !takes(f) {
+		if f.owner != nil && refused[replica{f.owner, f.kind}] || !free.mayTake(p.wishes.ofFacts(f), memo.needFor(f).usageOf()) {
 			out = append(out, pod)
 		}
 	}
@@ -48,8 +36,8 @@ func (p *problem) willBeRefused(untried, waiting []*corev1.Pod) (out []*corev1.P
 type freeNodes struct {
 	hosts []*host
 	free  []usage
-	// tried is how many nodes have no room for such pods: what they have becomes less and less.
-	tried map[freeKey]int
+	left  usage // of all nodes: where others have taken a pod's room, it will take theirs
+	known map[freeKey]bool
 }
 
 type freeKey struct {
@@ -57,34 +45,42 @@ type freeKey struct {
 	need usage
 }
 
-func (p *problem) freeNow() *freeNodes {
-	out := &freeNodes{tried: map[freeKey]int{}}
+// freeNow is what the nodes have once the waiting pods run that they were started for. Pods that no machine was started for were
+// refused with what is there.
+func (p *problem) freeNow(waiting []*corev1.Pod) *freeNodes {
+	out, memo := &freeNodes{known: map[freeKey]bool{}}, p.census.memo
+	waits := make(map[string]*corev1.Pod, len(waiting))
+	for _, pod := range waiting {
+		waits[string(pod.UID)] = pod
+	}
 	for _, h := range p.hosts {
 		if h.node == nil {
 			continue
 		}
 		free := h.facts.usageOf(h.node)
 		for _, f := range h.roll.facts {
-			free = free.less(p.census.memo.needFor(f).usageOf())
+			free = free.less(memo.needFor(f).usageOf())
 		}
 		for _, pod := range h.expected {
-			free = free.less(p.census.memo.needOf(pod).usageOf())
+			free = free.less(memo.needOf(pod).usageOf())
 		}
-		out.hosts, out.free = append(out.hosts, h), append(out.free, free)
+		for _, uid := range h.planned {
+			if pod := waits[uid]; pod != nil {
+				free = free.less(memo.needOf(pod).usageOf())
+			}
+		}
+		out.hosts, out.free, out.left = append(out.hosts, h), append(out.free, free), out.left.plus(free)
 	}
 	return out
 }
 
-// take takes room for a pod on the first node that has some and keeps it off by no taint: what else the pod asks for is left
-// aside. It reports false if there is none.
-func (n *freeNodes) take(w *wish, need usage) bool {
+// mayTake reports whether a node has room for such a pod and keeps it off by no taint: what else the pod asks for is left aside.
+func (n *freeNodes) mayTake(w *wish, need usage) bool {
 	key := freeKey{w, need}
-	for ; n.tried[key] < len(n.hosts); n.tried[key]++ {
-		i := n.tried[key]
-		if need[0] <= n.free[i][0] && need[1] <= n.free[i][1] && untolerated(w.tolerations, n.hosts[i].node.Spec.Taints) == nil {
-			n.free[i] = n.free[i].less(need)
-			return true
-		}
+	may, known := n.known[key]
+	for i := 0; !known && !may && need.within(n.left) && i < len(n.hosts); i++ {
+		may = need.within(n.free[i]) && untolerated(w.tolerations, n.hosts[i].node.Spec.Taints) == nil
 	}
-	return false
+	n.known[key] = may
+	return may
 }
