@@ -34,17 +34,7 @@ type sighting struct {
 // that need it.
 func (a *Advisor) Advise(s *Snapshot, opt Options, plan *Plan) []Nomination {
 	x := newAdvice(s, plan)
-	if fresh := a.fresh(x); NominationsAreDear(len(fresh), len(x.waiting)) {
-		few := needHints(*replayOf(s, opt, plan, false), fresh)
-		if NominationsAreDear(len(few), len(x.waiting)) {
-			few = nil
-		}
-		for _, pod := range x.waiting {
-			if id := podID(pod); fresh[id] != "" && few[id] == "" {
-				delete(x.wanted, pod.UID)
-			}
-		}
-	}
+	x.nominateFew(s, opt, plan)
 	var out []Nomination
 	for _, pod := range x.waiting {
 		node, change := a.decide(pod, x)
@@ -59,17 +49,6 @@ func (a *Advisor) Advise(s *Snapshot, opt Options, plan *Plan) []Nomination {
 	}
 	maps.DeleteFunc(a.given, func(uid types.UID, _ string) bool { return !waits[uid] })
 	maps.DeleteFunc(a.since, func(uid types.UID, _ sighting) bool { return !waits[uid] })
-	return out
-}
-
-// fresh are the nodes of pods that are nominated to none yet.
-func (a *Advisor) fresh(x *advice) map[PodID]string {
-	out := map[PodID]string{}
-	for _, pod := range x.waiting {
-		if node := x.wanted[pod.UID]; node != "" && pod.Status.NominatedNodeName == "" {
-			out[podID(pod)] = node
-		}
-	}
 	return out
 }
 
@@ -162,6 +141,28 @@ func newAdvice(s *Snapshot, plan *Plan) *advice {
 		x.elsewhere[u.Pod.UID] = true
 	}
 	return x
+}
+
+// nominateFew wants of the pods that are nominated to no node yet only those nominated that need it, if the queue is long.
+func (x *advice) nominateFew(s *Snapshot, opt Options, plan *Plan) {
+	queue, fresh := 0, map[PodID]string{}
+	for _, pod := range x.waiting {
+		if IsQueued(pod) {
+			queue++
+		}
+		if node := x.wanted[pod.UID]; node != "" && pod.Status.NominatedNodeName == "" {
+			fresh[podID(pod)] = node
+		}
+	}
+	if !NominationsAreDear(len(fresh), queue) {
+		return
+	}
+	few := needHints(*replayOf(s, opt, plan, false), fresh, queue)
+	for id := range fresh {
+		if few[id] == "" {
+			delete(x.wanted, id.UID)
+		}
+	}
 }
 
 func takesPods(node *corev1.Node) bool { return node.Labels[v1.InitializedLabelKey] == "true" }

@@ -18,7 +18,7 @@ func NominationsAreDear(nominated, waiting int) bool {
 func NominateFew(s *Snapshot, opt Options, group []Opening) []Opening {
 	waits, hints := map[string]*corev1.Pod{}, map[PodID]string{}
 	for _, pod := range s.Pods {
-		if IsPending(pod) || IsUntried(pod) {
+		if IsQueued(pod) {
 			waits[string(pod.UID)] = pod
 		}
 	}
@@ -35,10 +35,7 @@ func NominateFew(s *Snapshot, opt Options, group []Opening) []Opening {
 			hints[podID(pod)] = o.Node.Name
 		}
 	}
-	few := needHints(Replay{Snapshot: s, Options: opt, Pods: planned}, hints)
-	if NominationsAreDear(len(few), len(waits)) {
-		few = nil
-	}
+	few := needHints(Replay{Snapshot: s, Options: opt, Pods: planned}, hints, len(waits))
 	out := make([]Opening, len(group))
 	for i, o := range group {
 		out[i].Node = o.Node
@@ -54,8 +51,9 @@ func NominateFew(s *Snapshot, opt Options, group []Opening) []Opening {
 // fewRounds is how often those are added that find no node because others are nominated.
 const fewRounds = 4
 
-// needHints holds those of the hints without which the replay's pods would find no node.
-func needHints(r Replay, hints map[PodID]string) map[PodID]string {
+// needHints holds those of the hints without which the replay's pods would find no node; none if they are too many for the pods
+// that wait.
+func needHints(r Replay, hints map[PodID]string, waiting int) map[PodID]string {
 	few := map[PodID]string{}
 	r.Hints = few
 	for range fewRounds {
@@ -65,8 +63,11 @@ func needHints(r Replay, hints map[PodID]string) map[PodID]string {
 				few[id] = node
 			}
 		}
-		if len(few) == before {
-			break
+		switch {
+		case NominationsAreDear(len(few), waiting):
+			return nil
+		case len(few) == before:
+			return few
 		}
 	}
 	return few

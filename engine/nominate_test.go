@@ -9,20 +9,22 @@ import (
 	"tenon.sh/engine"
 )
 
-// queueOf is a cluster with ten nodes of eight cores that are to open: five were started for a pod of eight cores each, five for
-// 80 small ones each, that are older. More pods wait for nothing but room.
-func queueOf(t *testing.T, more int) *engine.Snapshot {
+// queueOf is a cluster with nodes of eight cores that are to open: so many were started for a pod of eight cores each, others for 80
+// small ones each, that are older. More pods wait for nothing but room.
+func queueOf(t *testing.T, large, small, more int) *engine.Snapshot {
 	t.Helper()
 	lines := []string{"pool general", "type eight cpu=8 mem=32Gi zones=a price=0.2"}
-	for i := range 5 {
-		var small []string
-		for k := range 80 {
-			small = append(small, fmt.Sprintf("small-%d", 80*i+k+1))
-		}
-		lines = append(lines, fmt.Sprintf("node l%d pool=general type=eight zone=a uninitialized planned=large-%d", i, i+1),
-			fmt.Sprintf("node s%d pool=general type=eight zone=a uninitialized planned=%s", i, strings.Join(small, ",")))
+	for i := range large {
+		lines = append(lines, fmt.Sprintf("node l%d pool=general type=eight zone=a uninitialized planned=large-%d", i+1, i+1))
 	}
-	lines = append(lines, "pods small x400 cpu=100m mem=100Mi age=20s", "pods large x5 cpu=8 mem=8000Mi age=10s")
+	for i := 0; i < small; i += 80 {
+		var names []string
+		for k := range 80 {
+			names = append(names, fmt.Sprintf("small-%d", i+k+1))
+		}
+		lines = append(lines, fmt.Sprintf("node s%d pool=general type=eight zone=a uninitialized planned=%s", i, strings.Join(names, ",")))
+	}
+	lines = append(lines, fmt.Sprintf("pods small x%d cpu=100m mem=100Mi age=20s", small), fmt.Sprintf("pods large x%d cpu=8 mem=8000Mi age=10s", large))
 	if more > 0 {
 		lines = append(lines, fmt.Sprintf("pods more x%d cpu=7 mem=1Gi age=5s", more))
 	}
@@ -45,7 +47,7 @@ func openingsOf(s *engine.Snapshot) (out []engine.Opening) {
 
 func TestWhereTheQueueIsLongOnlyPodsThatNeedItAreNominated(t *testing.T) {
 	t.Parallel()
-	s := queueOf(t, 2000)
+	s := queueOf(t, 5, 400, 2000)
 	group := openingsOf(s)
 	if !engine.NominationsAreDear(405, 2405) {
 		t.Error("405 nominations beside 2,000 other pods are said to cost little")
@@ -58,9 +60,9 @@ func TestWhereTheQueueIsLongOnlyPodsThatNeedItAreNominated(t *testing.T) {
 		for _, p := range o.Pods {
 			names = append(names, p.Name)
 		}
-		want := fmt.Sprintf("large-%d", i/2+1)
-		if i%2 == 1 {
-			want = ""
+		want := ""
+		if number, large := strings.CutPrefix(o.Node.Name, "l"); large {
+			want = "large-" + number
 		}
 		if got := strings.Join(names, " "); o.Node != group[i].Node || got != want {
 			t.Errorf("node %s: nominates %q, want %q", group[i].Node.Name, got, want)
@@ -71,7 +73,7 @@ func TestWhereTheQueueIsLongOnlyPodsThatNeedItAreNominated(t *testing.T) {
 func TestAdviceIsFewWhereTheQueueIsLong(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ more, want int }{{0, 405}, {2000, 5}} {
-		s := queueOf(t, c.more)
+		s := queueOf(t, 5, 400, c.more)
 		for _, n := range s.Nodes {
 			n.Labels["karpenter.sh/initialized"] = "true"
 		}
@@ -89,6 +91,16 @@ func TestAdviceIsFewWhereTheQueueIsLong(t *testing.T) {
 			if c.more > 0 && !strings.HasPrefix(n.Pod.Name, "large") {
 				t.Errorf("%s is nominated, which finds its place without", n.Pod.Name)
 			}
+		}
+	}
+}
+
+func TestNobodyIsNominatedWhereTooManyWouldNeedIt(t *testing.T) {
+	t.Parallel()
+	s := queueOf(t, 760, 800, 0)
+	for _, o := range engine.NominateFew(s, engine.Options{}, openingsOf(s)) {
+		if len(o.Pods) > 0 {
+			t.Fatalf("node %s: nominates %s", o.Node.Name, o.Pods[0].Name)
 		}
 	}
 }

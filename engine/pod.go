@@ -32,6 +32,9 @@ func IsUntried(pod *corev1.Pod) bool {
 		!slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool { return c.Type == corev1.PodScheduled })
 }
 
+// IsQueued reports whether kube-scheduler has the pod to find a node for, tried or not.
+func IsQueued(pod *corev1.Pod) bool { return IsPending(pod) || IsUntried(pod) }
+
 // IsTerminal reports whether the pod has run to its end.
 func IsTerminal(pod *corev1.Pod) bool {
 	return pod.Status.Phase == corev1.PodFailed || pod.Status.Phase == corev1.PodSucceeded

@@ -147,6 +147,12 @@ func (o *Options) profileOf(scheduler string) int {
 	return named("")
 }
 
+// isKubeScheduler reports whether pods of the scheduler are kube-scheduler's, by its default or one of the profiles.
+func (o *Options) isKubeScheduler(scheduler string) bool {
+	return scheduler == "" || scheduler == corev1.DefaultSchedulerName ||
+		slices.ContainsFunc(o.Profiles, func(p SchedulerProfile) bool { return p.SchedulerName == scheduler })
+}
+
 // constraintsOf are the spread constraints of the profile's pods that name none; system says that kube-scheduler has its own
 // for them. The profile may be nil.
 func (o *Options) constraintsOf(p *SchedulerProfile) (constraints []corev1.TopologySpreadConstraint, system bool) {

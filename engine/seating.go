@@ -135,7 +135,7 @@ func (s *seating) nominate(pods map[types.UID]*corev1.Pod) (out []Nomination, wa
 	nominated := map[nominees]int{}
 	for _, pod := range pods {
 		nominated[nomineesOf(pod, pod.Status.NominatedNodeName)]++
-		if IsPending(pod) || IsUntried(pod) {
+		if IsQueued(pod) {
 			waiting++
 		}
 	}
@@ -175,7 +175,7 @@ func (s *seating) assign(p *party, pods map[types.UID]*corev1.Pod, nominated map
 	var others []types.UID
 	for i, uid := range p.pods {
 		pod := pods[uid]
-		if pod == nil || pod.Status.NominatedNodeName != "" || !IsPending(pod) && !IsUntried(pod) {
+		if pod == nil || pod.Status.NominatedNodeName != "" || !IsQueued(pod) {
 			continue
 		}
 		if refused := s.tries[uid] > 0 && s.open[p.rooms[i].node]; refused || !nominate(uid, p.rooms[i].node) {

@@ -4,7 +4,8 @@ import corev1 "k8s.io/api/core/v1"
 
 // willBeRefused are those of the pods which kube-scheduler has not tried yet for which it will find no node once it comes to them:
 // it tries one pod after the other, and for thousands of pods takes minutes. Either it has found none for another pod of the same
-// controller with the same labels, or no node has room left once those that machines were started for have found theirs.
+// controller with the same labels, or no node has room left once those that machines were started for have found theirs. Other
+// schedulers may wait for more than room, for the rest of a gang: of theirs only replicas of refused pods are meant.
 func (p *problem) willBeRefused(untried, waiting []*corev1.Pod) (out []*corev1.Pod) {
 	if len(untried) == 0 {
 		return nil
@@ -13,19 +14,21 @@ func (p *problem) willBeRefused(untried, waiting []*corev1.Pod) (out []*corev1.P
 		owner *ownerFacts
 		kind  *alike
 	}
-	memo, refused := p.census.memo, map[replica]bool{}
+	memo, refused, works := p.census.memo, map[replica]bool{}, false // works says that kube-scheduler does
 	for _, pod := range p.census.unbound {
 		if f := memo.factsOf(pod); IsPending(pod) {
 			refused[replica{f.owner, f.kind}] = true
+			works = works || p.opt.isKubeScheduler(pod.Spec.SchedulerName)
 		}
 	}
 	if len(refused) == 0 {
-		return nil // all may find room; and nobody knows that kube-scheduler is there
+		return nil
 	}
 	free := p.freeNow(waiting)
 	for _, pod := range untried {
 		f := memo.factsOf(pod)
-		if f.owner != nil && refused[replica{f.owner, f.kind}] || !free.mayTake(p.wishes.ofFacts(f), memo.needFor(f).usageOf()) {
+		foreseen := works && p.opt.isKubeScheduler(pod.Spec.SchedulerName)
+		if f.owner != nil && refused[replica{f.owner, f.kind}] || foreseen && !free.mayTake(p.wishes.ofFacts(f), memo.needFor(f).usageOf()) {
 			out = append(out, pod)
 		}
 	}

@@ -80,7 +80,7 @@ func (p *problem) sortPods() []*corev1.Pod {
 			h = nil
 		}
 		switch {
-		case h != nil && (IsPending(pod) || IsUntried(pod) || pod.Status.NominatedNodeName != ""):
+		case h != nil && (IsQueued(pod) || pod.Status.NominatedNodeName != ""):
 			h.expected = append(h.expected, pod)
 		case IsPending(pod):
 			waiting = append(waiting, pod)

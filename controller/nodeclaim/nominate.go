@@ -115,7 +115,13 @@ func (a *application) nominees(ctx context.Context, group []engine.Opening) []en
 		planned += len(o.Pods)
 	}
 	unbound, err := a.podsBy(ctx, "")
-	if err != nil || !engine.NominationsAreDear(planned, len(unbound)) {
+	queue := 0
+	for _, pod := range unbound {
+		if engine.IsQueued(pod) {
+			queue++
+		}
+	}
+	if err != nil || !engine.NominationsAreDear(planned, queue) {
 		return group // reading a cache that runs does not fail
 	}
 	few := make([]engine.Opening, len(group))
@@ -142,5 +148,5 @@ func (a *application) plannedPods(ctx context.Context, claim *v1.NodeClaim) []*c
 		}
 		out = append(out, pods...)
 	}
-	return slices.DeleteFunc(out, func(pod *corev1.Pod) bool { return !engine.IsPending(pod) && !engine.IsUntried(pod) })
+	return slices.DeleteFunc(out, func(pod *corev1.Pod) bool { return !engine.IsQueued(pod) })
 }

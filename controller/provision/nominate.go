@@ -9,6 +9,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"tenon.sh/cluster"
+	"tenon.sh/controller"
 	"tenon.sh/engine"
 	"tenon.sh/report"
 )
@@ -25,7 +26,10 @@ func (r *Reconciler) nominate(ctx context.Context, snap *engine.Snapshot, view *
 	if r.Options.NoNominations {
 		return nil
 	}
-	advice := r.advisor.Advise(snap, r.Options, plan)
+	advice, err := controller.Compute(ctx, func() []engine.Nomination { return r.advisor.Advise(snap, r.Options, plan) })
+	if err != nil {
+		return err
+	}
 	errs := make([]error, len(advice))
 	var group errgroup.Group
 	group.SetLimit(cmp.Or(r.AtOnce, writeAtOnce))
