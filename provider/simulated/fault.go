@@ -138,12 +138,14 @@ func (f Fault) checkNode() error {
 			return fmt.Errorf("less: factor: %v is not from 0 to below 1: say what share of the resource is there", f.Factor)
 		}
 	case FaultTaint:
-		if t, _ := taintOf(f.Taint); t.Key == "" || !slices.Contains([]corev1.TaintEffect{corev1.TaintEffectNoSchedule, corev1.TaintEffectPreferNoSchedule, corev1.TaintEffectNoExecute}, t.Effect) {
+		t, _ := taintOf(f.Taint)
+		effects := []corev1.TaintEffect{corev1.TaintEffectNoSchedule, corev1.TaintEffectPreferNoSchedule, corev1.TaintEffectNoExecute}
+		if !slices.Contains(effects, t.Effect) || !isKeyAndValue(t.Key, t.Value) {
 			return fmt.Errorf("taint: taint: %q is no taint: write key=value:NoSchedule, or key:NoSchedule- for one that is missing", f.Taint)
 		}
 	case FaultLabel:
 		key, value, gone := labelOf(f.Label)
-		if key == "" || gone == strings.Contains(f.Label, "=") || len(validation.IsQualifiedName(key)) > 0 || len(validation.IsValidLabelValue(value)) > 0 {
+		if gone == strings.Contains(f.Label, "=") || !isKeyAndValue(key, value) {
 			return fmt.Errorf("label: label: %q is no label: write key=value, or key- for one that is missing", f.Label)
 		}
 	case FaultAttach:
@@ -152,6 +154,11 @@ func (f Fault) checkNode() error {
 		}
 	}
 	return nil
+}
+
+// isKeyAndValue reports whether a label, or a taint, may have such a key and value.
+func isKeyAndValue(key, value string) bool {
+	return len(validation.IsQualifiedName(key)) == 0 && len(validation.IsValidLabelValue(value)) == 0
 }
 
 // taintOf reads a taint; gone says that it is missing.

@@ -109,6 +109,7 @@ func TestABadFaultScriptIsRefusedInOneLine(t *testing.T) {
 		{`[{"what":"less","resource":"cpu","factor":1}]`, "less: factor: 1 is not"},
 		{`[{"what":"taint"}]`, `taint: taint: "" is no taint: write key=value:NoSchedule`},
 		{`[{"what":"taint","taint":"a=b:Never"}]`, `"a=b:Never" is no taint`},
+		{`[{"what":"taint","taint":"a b:NoSchedule"}]`, `"a b:NoSchedule" is no taint`},
 		{`[{"what":"label"}]`, `label: label: "" is no label: write key=value, or key-`},
 		{`[{"what":"label","label":"a"}]`, `"a" is no label`},
 		{`[{"what":"label","label":"a b=c"}]`, `"a b=c" is no label`},
