@@ -38,8 +38,8 @@ func kubelets(w *world, add func(action)) {
 			}
 		}
 	}
-	for _, m := range w.cloud.Mishaps() {
-		k.befall(m, add)
+	for _, m := range w.cloud.NodeFaults() {
+		k.carryOut(m, add)
 	}
 }
 
@@ -53,8 +53,8 @@ func (k *kube) register(id engine.MachineID) {
 	}
 }
 
-// befall is what a fault does to a node of a machine, once that is as far.
-func (k *kube) befall(m simulated.Mishap, add func(action)) {
+// carryOut is what a fault does to a node of a machine, once that is as far.
+func (k *kube) carryOut(m simulated.NodeFault, add func(action)) {
 	node := find[*corev1.Node](k.w.api, "/"+k.nodeName(m.Machine))
 	if node == nil || m.Fault.What == simulated.FaultLabel && node.Labels[v1.RegisteredLabelKey] != "true" {
 		return

@@ -276,8 +276,8 @@ func (w *World) look(m *market) {
 			m.running.put(string(x.id), x)
 		}
 	}
-	for _, x := range m.cloud.Mishaps() {
-		w.befall(m, x)
+	for _, x := range m.cloud.NodeFaults() {
+		w.carryOut(m, x)
 	}
 	for _, n := range m.cloud.Notices() {
 		m.cloud.Acknowledge(n.ID)

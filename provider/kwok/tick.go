@@ -131,7 +131,7 @@ func (p *Provider) Tick(ctx context.Context) (next time.Time, err error) {
 		work = append(work, func() error { return p.hideSecond(ctx, id) })
 	}
 	err = runAll(work)
-	if again, failed := p.befall(ctx); again {
+	if again, failed := p.carryOutFaults(ctx); again {
 		if soon := p.clock.Now().Add(retryAfter); next.IsZero() || soon.Before(next) {
 			next = soon
 		}

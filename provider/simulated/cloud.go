@@ -46,26 +46,26 @@ type Cloud struct {
 
 	mu sync.Mutex // guards all below
 	// epoch is when the cloud came into being; all that is drawn for a time depends on the time since.
-	epoch    time.Time
-	advanced time.Time // everything up to here has happened
-	machines map[engine.MachineID]*Record
-	byToken  map[string]engine.MachineID
-	coming   happenings
-	ends     int
-	walks    map[string]*walk
-	taken    map[engine.OfferingID]takenInEpisode
-	forced   map[engine.OfferingID]time.Time // sold out until then, after a reclaim
-	reclaims map[engine.OfferingID]*reclaimWalk
-	prices   map[engine.OfferingID][]float64
-	buckets  map[string]bucket
-	queue    map[string]queueInSecond
-	notices  map[string]Notice
-	mishaps  map[string]Mishap
-	faults   []Fault // in order of time
-	done     int     // how many of faults have happened, of those that happen at an instant
-	silent   int     // so many of the next machines never register
-	counters Counters
-	listed   listing
+	epoch      time.Time
+	advanced   time.Time // everything up to here has happened
+	machines   map[engine.MachineID]*Record
+	byToken    map[string]engine.MachineID
+	coming     happenings
+	ends       int
+	walks      map[string]*walk
+	taken      map[engine.OfferingID]takenInEpisode
+	forced     map[engine.OfferingID]time.Time // sold out until then, after a reclaim
+	reclaims   map[engine.OfferingID]*reclaimWalk
+	prices     map[engine.OfferingID][]float64
+	buckets    map[string]bucket
+	queue      map[string]queueInSecond
+	notices    map[string]Notice
+	nodeFaults map[string]NodeFault
+	faults     []Fault // in order of time
+	done       int     // how many of faults have happened, of those that happen at an instant
+	silent     int     // so many of the next machines never register
+	counters   Counters
+	listed     listing
 }
 
 // NewCloud makes a cloud without machines.
@@ -114,7 +114,7 @@ func (c *Cloud) clear() {
 	c.prices = map[engine.OfferingID][]float64{}
 	c.buckets = map[string]bucket{}
 	c.queue = map[string]queueInSecond{}
-	c.notices, c.mishaps = map[string]Notice{}, map[string]Mishap{}
+	c.notices, c.nodeFaults = map[string]Notice{}, map[string]NodeFault{}
 	c.done, c.silent, c.counters, c.listed = 0, 0, Counters{}, listing{}
 }
 

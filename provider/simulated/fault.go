@@ -214,7 +214,7 @@ func (c *Cloud) runFaults(now time.Time) {
 		case FaultGone, FaultBare, FaultSecond:
 			for _, r := range c.ordered() {
 				if c.hits(f, r) && !r.gone(at) && !r.Registers.IsZero() && !r.Registers.After(at) {
-					c.befall(r, f, at)
+					c.enter(r, f, at)
 				}
 			}
 		}

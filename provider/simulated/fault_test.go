@@ -166,11 +166,11 @@ func TestMachinesComeAsFaultsSay(t *testing.T) {
 			t.Errorf("%s: machines with less: %v, want about half of a, and b", name, less)
 		}
 		s.at(5 * time.Minute)
-		if n := len(s.Mishaps()); n < 30 || n > 70 {
+		if n := len(s.NodeFaults()); n < 30 || n > 70 {
 			t.Errorf("%s: %d of 102 machines have a second node, want about half", name, n)
 		}
-		s.Settle(s.Mishaps()[0].ID)
-		if n := len(s.Mishaps()); n < 29 || n > 69 {
+		s.Settle(s.NodeFaults()[0].ID)
+		if n := len(s.NodeFaults()); n < 29 || n > 69 {
 			t.Errorf("%s: %d after one is settled", name, n)
 		}
 	}

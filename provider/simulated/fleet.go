@@ -148,7 +148,7 @@ func (c *Cloud) start(now time.Time, id engine.MachineID, target Target, o Overr
 	}}
 	if old := c.machines[id]; old != nil { // gone, and its name is free again
 		c.retire(old, now)
-		maps.DeleteFunc(c.mishaps, func(_ string, m Mishap) bool { return m.Machine == id })
+		maps.DeleteFunc(c.nodeFaults, func(_ string, m NodeFault) bool { return m.Machine == id })
 	}
 	c.plan(r, now, delay+c.begin(r, now))
 	c.take(o.OfferingID, now)

@@ -53,7 +53,7 @@ type Boot struct {
 	// Registers is when the node shows up, Ready when it is ready; Ends is when the machine is gone.
 	Registers, Ready, Ends time.Time
 	Leaving                bool
-	// Held says that the node is not ready before its labels have been changed, by a mishap that is to be settled.
+	// Held says that the node is not ready before its labels have been changed, by a fault that is to be settled.
 	Held bool
 }
 
@@ -103,7 +103,7 @@ func (c *Cloud) Gone(ids []engine.MachineID) []engine.MachineID {
 func (c *Cloud) boot(r *Record) Boot {
 	m := r.Machine
 	held := slices.ContainsFunc(r.Comes, func(f Fault) bool {
-		_, found := c.mishaps[mishapID(m.ID, f)]
+		_, found := c.nodeFaults[nodeFaultID(m.ID, f)]
 		return found && f.What == FaultLabel
 	})
 	return Boot{m.ID, m.Claim, m.ClaimUID, r.Registers, r.Ready, r.end(), m.Leaving, held}
@@ -159,7 +159,7 @@ func (c *Cloud) Next() (next time.Time, found bool) {
 	for _, n := range c.notices {
 		consider(n.At)
 	}
-	for _, m := range c.mishaps {
+	for _, m := range c.nodeFaults {
 		consider(m.At)
 	}
 	for _, w := range c.reclaims {

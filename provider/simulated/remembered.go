@@ -13,20 +13,20 @@ import (
 // Remembered is all that a cloud has to remember to go on after a restart. It can be written as JSON. What depends on the
 // seed and the time only (who is sold out when, prices) is worked out again.
 type Remembered struct {
-	Seed     uint64
-	Epoch    time.Time
-	Advanced time.Time
-	Machines []Record
-	Notices  []Notice                 `json:",omitempty"`
-	Mishaps  map[string]Mishap        `json:",omitempty"`
-	Taken    []TakenState             `json:",omitempty"`
-	SoldOut  []SoldOutState           `json:",omitempty"`
-	Buckets  map[string]bucket        `json:",omitempty"`
-	Queue    map[string]queueInSecond `json:",omitempty"`
-	Faults   []Fault                  `json:",omitempty"`
-	Done     int                      `json:",omitempty"`
-	Silent   int                      `json:",omitempty"`
-	Counters Counters
+	Seed       uint64
+	Epoch      time.Time
+	Advanced   time.Time
+	Machines   []Record
+	Notices    []Notice                 `json:",omitempty"`
+	NodeFaults map[string]NodeFault     `json:",omitempty"`
+	Taken      []TakenState             `json:",omitempty"`
+	SoldOut    []SoldOutState           `json:",omitempty"`
+	Buckets    map[string]bucket        `json:",omitempty"`
+	Queue      map[string]queueInSecond `json:",omitempty"`
+	Faults     []Fault                  `json:",omitempty"`
+	Done       int                      `json:",omitempty"`
+	Silent     int                      `json:",omitempty"`
+	Counters   Counters
 }
 
 // TakenState says how many machines an offering gave since it became short.
@@ -48,7 +48,7 @@ func (c *Cloud) State() Remembered {
 	defer c.mu.Unlock()
 	s := Remembered{Seed: c.cfg.Seed, Epoch: c.epoch, Advanced: c.advanced, Buckets: maps.Clone(c.buckets),
 		Queue: maps.Clone(c.queue), Faults: slices.Clone(c.faults), Done: c.done, Silent: c.silent, Counters: c.counters,
-		Mishaps: maps.Clone(c.mishaps)}
+		NodeFaults: maps.Clone(c.nodeFaults)}
 	s.Counters.Throttled = maps.Clone(c.counters.Throttled)
 	for _, r := range c.ordered() {
 		s.Machines = append(s.Machines, *r)
@@ -82,7 +82,7 @@ func (c *Cloud) Restore(s Remembered) error {
 	c.counters.Throttled = maps.Clone(s.Counters.Throttled)
 	maps.Copy(c.buckets, s.Buckets)
 	maps.Copy(c.queue, s.Queue)
-	maps.Copy(c.mishaps, s.Mishaps)
+	maps.Copy(c.nodeFaults, s.NodeFaults)
 	for _, r := range s.Machines {
 		c.keep(&r)
 	}

@@ -14,9 +14,9 @@ import (
 	"tenon.sh/provider/simulated"
 )
 
-// befall carries out what faults do to Nodes. It reports whether something of that is still to be done.
-func (p *Provider) befall(ctx context.Context) (again bool, err error) {
-	for _, m := range p.cloud.Mishaps() {
+// carryOutFaults carries out what faults do to Nodes. It reports whether something of that is still to be done.
+func (p *Provider) carryOutFaults(ctx context.Context) (again bool, err error) {
+	for _, m := range p.cloud.NodeFaults() {
 		done, failed := p.carryOut(ctx, m)
 		if failed != nil {
 			err = errors.Join(err, fmt.Errorf("fault %s of the node of machine %s: %w", m.Fault.What, m.Machine, failed))
@@ -31,7 +31,7 @@ func (p *Provider) befall(ctx context.Context) (again bool, err error) {
 }
 
 // carryOut does to a machine's Node what the fault says. It reports false if the Node is not as far as that yet.
-func (p *Provider) carryOut(ctx context.Context, m simulated.Mishap) (done bool, err error) {
+func (p *Provider) carryOut(ctx context.Context, m simulated.NodeFault) (done bool, err error) {
 	uid, shown := p.nodeOf(m.Machine)
 	if !shown {
 		return false, nil

@@ -15,9 +15,9 @@ import (
 	"tenon.sh/engine"
 )
 
-// Mishap is something that becomes of the node of a machine that runs, besides that it registers and ends. Whoever shows the
+// NodeFault is something that becomes of the node of a machine that runs, besides that it registers and ends. Whoever shows the
 // machines as nodes carries it out, and settles it.
-type Mishap struct {
+type NodeFault struct {
 	ID      string
 	Machine engine.MachineID
 	At      time.Time
@@ -47,41 +47,41 @@ func (c *Cloud) begin(r *Record, now time.Time) (later time.Duration) {
 func (c *Cloud) foretell(r *Record) {
 	for _, f := range r.Comes {
 		if !r.Registers.IsZero() && (f.What == FaultLabel || f.What == FaultAttach) {
-			c.befall(r, f, r.Registers.Add(f.Lag.Duration))
+			c.enter(r, f, r.Registers.Add(f.Lag.Duration))
 		}
 	}
 }
 
-func (c *Cloud) befall(r *Record, f Fault, at time.Time) {
-	id := mishapID(r.Machine.ID, f)
-	c.mishaps[id] = Mishap{ID: id, Machine: r.Machine.ID, At: at, Fault: f}
+func (c *Cloud) enter(r *Record, f Fault, at time.Time) {
+	id := nodeFaultID(r.Machine.ID, f)
+	c.nodeFaults[id] = NodeFault{ID: id, Machine: r.Machine.ID, At: at, Fault: f}
 }
 
-func mishapID(id engine.MachineID, f Fault) string {
+func nodeFaultID(id engine.MachineID, f Fault) string {
 	return strings.Join([]string{string(id), f.What, f.Label + f.Driver, f.At.Duration.String()}, "/")
 }
 
-// Mishaps lists what is due by now and has not been settled, in order of time.
-func (c *Cloud) Mishaps() []Mishap {
+// NodeFaults lists what is due by now and has not been settled, in order of time.
+func (c *Cloud) NodeFaults() []NodeFault {
 	now := c.lock()
 	defer c.mu.Unlock()
-	var due []Mishap
-	for _, m := range c.mishaps {
+	var due []NodeFault
+	for _, m := range c.nodeFaults {
 		if r := c.machines[m.Machine]; r == nil || r.gone(now) {
-			delete(c.mishaps, m.ID)
+			delete(c.nodeFaults, m.ID)
 		} else if !m.At.After(now) {
 			due = append(due, m)
 		}
 	}
-	slices.SortFunc(due, func(a, b Mishap) int { return cmp.Or(a.At.Compare(b.At), cmp.Compare(a.ID, b.ID)) })
+	slices.SortFunc(due, func(a, b NodeFault) int { return cmp.Or(a.At.Compare(b.At), cmp.Compare(a.ID, b.ID)) })
 	return due
 }
 
-// Settle says that a mishap has been carried out.
+// Settle says that a fault of a node has been carried out.
 func (c *Cloud) Settle(id string) {
 	c.lock()
 	defer c.mu.Unlock()
-	delete(c.mishaps, id)
+	delete(c.nodeFaults, id)
 }
 
 // Dress makes of the node that a machine ought to register the one that it does, be it another one than was bought.
@@ -122,16 +122,16 @@ func less(list corev1.ResourceList, name corev1.ResourceName, factor float64) co
 	return list
 }
 
-// Relabel does to the labels of a node what a mishap of the kind label says.
-func (m Mishap) Relabel(node *corev1.Node) {
+// Relabel does to the labels of a node what a fault of the kind label says.
+func (m NodeFault) Relabel(node *corev1.Node) {
 	key, value, gone := labelOf(m.Fault.Label)
 	if delete(node.Labels, key); !gone {
 		metav1.SetMetaDataLabel(&node.ObjectMeta, key, value)
 	}
 }
 
-// CSINode is what the drivers on a node say of it, from a mishap of the kind attach.
-func (m Mishap) CSINode(node *corev1.Node) *storagev1.CSINode {
+// CSINode is what the drivers on a node say of it, from a fault of the kind attach.
+func (m NodeFault) CSINode(node *corev1.Node) *storagev1.CSINode {
 	count := int32(m.Fault.Count)
 	return &storagev1.CSINode{
 		ObjectMeta: metav1.ObjectMeta{Name: node.Name, OwnerReferences: []metav1.OwnerReference{{APIVersion: "v1", Kind: "Node", Name: node.Name, UID: node.UID}}},

@@ -14,8 +14,8 @@ import (
 	"tenon.sh/provider/simulated"
 )
 
-// befall does to a machine's node what a fault says. What the node is not ready for happens later.
-func (w *World) befall(m *market, x simulated.Mishap) {
+// carryOut does to a machine's node what a fault says. What the node is not ready for happens later.
+func (w *World) carryOut(m *market, x simulated.NodeFault) {
 	running, _ := m.running.get(string(x.Machine))
 	s := w.seats[w.nodeNamed(running)]
 	switch {
