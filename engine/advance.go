@@ -20,6 +20,10 @@ const (
 	// readinessTimeout is how long a node may take from its registration until it is ready for the first time. What else
 	// keeps it from being initialized, such as a startup taint, is somebody's will, and may take as long as it likes.
 	readinessTimeout = 15 * time.Minute
+	// resourcePatience is how long after its node is ready a resource that was asked for may be missing until nobody counts on it;
+	// a device's driver takes minutes to be installed. The machine goes after resourceTimeout, so that before that it can be
+	// written down what it did not have.
+	resourcePatience, resourceTimeout = 15 * time.Minute, 30 * time.Minute
 	// longestMessage is how much of a cloud's error a condition keeps.
 	longestMessage = 1024
 )
@@ -92,7 +96,8 @@ func overdue(l Life) (*Deletion, time.Duration) {
 		{!v1.IsTrue(l.Claim, v1.ConditionLaunched), waitingSince(l.Claim, v1.ConditionLaunched), launchTimeout, CauseLaunchTimeout},
 		{isNodeGone(l), waitingSince(l.Claim, v1.ConditionRegistered), nodePatience, CauseGarbageCollected},
 		{!v1.IsTrue(l.Claim, v1.ConditionRegistered), waitingSince(l.Claim, v1.ConditionRegistered), registrationTimeout, CauseRegistrationTimeout},
-		{neverReady(l), notReadySince(l), readinessTimeout, CauseReadinessTimeout},
+		{neverReady(l), readySince(l.Claim, l.Nodes), readinessTimeout, CauseReadinessTimeout},
+		{neverWhole(l), readySince(l.Claim, l.Nodes), resourceTimeout, CauseReadinessTimeout},
 		{l.Claim.Spec.ExpireAfter.Duration != nil, l.Claim.CreationTimestamp.Time, expireAfter(l.Claim), CauseExpired},
 	}
 	var next Step
@@ -112,15 +117,24 @@ func overdue(l Life) (*Deletion, time.Duration) {
 // neverReady reports whether the claim's node is registered and not ready, or one of several, which are not initialized, and has
 // never been of any use: no pods run there but those that every node has.
 func neverReady(l Life) bool {
+	return neverUsed(l) && (len(l.Nodes) > 1 || len(l.Nodes) == 1 && !nodeReady(l.Nodes[0]))
+}
+
+// neverWhole reports whether all that keeps the claim's node from being initialized is a resource that it does not have, and it has
+// never been of any use.
+func neverWhole(l Life) bool {
+	return neverUsed(l) && len(l.Nodes) == 1 && missesResource(l.Claim, l.Nodes[0])
+}
+
+func neverUsed(l Life) bool {
 	return v1.IsTrue(l.Claim, v1.ConditionRegistered) && !v1.IsTrue(l.Claim, v1.ConditionInitialized) &&
-		(len(l.Nodes) > 1 || len(l.Nodes) == 1 && !nodeReady(l.Nodes[0])) &&
 		!slices.ContainsFunc(l.Pods, func(pod *corev1.Pod) bool { return !IsTerminal(pod) && !OwnedByDaemonSet(pod) && !IsMirror(pod) })
 }
 
-// notReadySince is since when that is so.
-func notReadySince(l Life) time.Time {
-	at := waitingSince(l.Claim, v1.ConditionRegistered)
-	for _, node := range l.Nodes {
+// readySince is since when the claim's registered nodes have been ready, or not ready.
+func readySince(claim *v1.NodeClaim, nodes []*corev1.Node) time.Time {
+	at := waitingSince(claim, v1.ConditionRegistered)
+	for _, node := range nodes {
 		for _, c := range node.Status.Conditions {
 			if c.Type == corev1.NodeReady {
 				at = latest(at, c.LastTransitionTime.Time)

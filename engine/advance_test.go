@@ -60,6 +60,16 @@ func TestTimeLimitsOfAClaim(t *testing.T) {
 			})}, 15 * time.Minute, "", 10 * time.Minute},
 		{"registered and ready, but with a startup taint: no limit", lifeClaim(lifeLaunched, lifeTrue(v1.ConditionRegistered)),
 			[]*corev1.Node{lifeNode(lifeOpen, lifeTaint("booting", corev1.TaintEffectNoExecute))}, 1000 * time.Hour, "", 0},
+		{"ready, without a resource that was asked for, before the limit", lifeClaim(lifeLaunched, lifeTrue(v1.ConditionRegistered)),
+			[]*corev1.Node{lifeNode(lifeOpen, lifeWithoutCPU)}, 29 * time.Minute, "", time.Minute},
+		{"ready, without a resource that was asked for, at the limit", lifeClaim(lifeLaunched, lifeTrue(v1.ConditionRegistered)),
+			[]*corev1.Node{lifeNode(lifeOpen, lifeWithoutCPU)}, 30 * time.Minute, CauseReadinessTimeout, 0},
+		{"ready a moment ago, without a resource that was asked for", lifeClaim(lifeLaunched, lifeTrue(v1.ConditionRegistered)),
+			[]*corev1.Node{lifeNode(lifeOpen, lifeWithoutCPU, func(n *corev1.Node) {
+				n.Status.Conditions[0].LastTransitionTime = metav1.NewTime(lifeStart.Add(14 * time.Minute))
+			})}, 30 * time.Minute, "", 14 * time.Minute},
+		{"without a resource that a driver behind a startup taint brings: no limit", lifeClaim(lifeLaunched, lifeTrue(v1.ConditionRegistered)),
+			[]*corev1.Node{lifeNode(lifeOpen, lifeWithoutCPU, lifeTaint("booting", corev1.TaintEffectNoExecute))}, 1000 * time.Hour, "", 0},
 		{"registered and ready, one of two nodes, at the limit", lifeClaim(lifeLaunched, lifeTrue(v1.ConditionRegistered)),
 			[]*corev1.Node{lifeNode(lifeOpen), lifeNode(func(n *corev1.Node) { n.Name = "node-2" })}, 15 * time.Minute, CauseReadinessTimeout, 0},
 		{"running, one of two nodes, no limit", lifeClaim(lifeRunning),

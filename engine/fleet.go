@@ -211,8 +211,11 @@ func hostsOf(s *Snapshot, c *census) []*host {
 	for _, i := range f.several {
 		all[i].gone = true
 	}
+	for _, i := range f.starting {
+		all[i].misses = f.machines[i].missing(s.Now)
+	}
 	for _, i := range f.late(s.Now) {
-		all[i].late = true
+		all[i].late = !all[i].misses
 	}
 	return out
 }

@@ -72,6 +72,8 @@ type host struct {
 	leaving bool
 	// late is true for a machine that has been started and should be ready by now: nobody counts on it until it is.
 	late bool
+	// misses is true for a machine that has been ready for so long that resources it does not show are not to be expected.
+	misses bool
 	// gone is true for a machine whose node is gone, and for a node that is not registered because its machine has others.
 	gone bool
 	// supposed is true if it is leaving only in a trial: it is still there while what replaces it starts.
@@ -198,6 +200,19 @@ func (m *machine) resold(offer *offer) *machine {
 	return &out
 }
 
+// missing reports whether the machine misses a resource that was asked for, and has been ready for too long to wait for it.
+func (m *machine) missing(now time.Time) bool {
+	return m.registered && now.Sub(readySince(m.claim, []*corev1.Node{m.node})) >= resourcePatience && missesResource(m.claim, m.node)
+}
+
+// usable is what pods can use of the machine, before anything is taken.
+func (h *host) usable() corev1.ResourceList {
+	if h.misses {
+		return h.node.Status.Allocatable
+	}
+	return h.allocatable
+}
+
 // machines is hostsOf for one more compilation of the same snapshot.
 func (c *census) machines(s *Snapshot) []*host {
 	if c.hosts == nil {
@@ -242,7 +257,8 @@ func compareMachines(a, b *machine) int {
 }
 
 // read settles which of node and claim is believed. Until the node is registered the claim's labels come before its own,
-// and its taints are those of the claim; until it is initialized, amounts that it does not report yet are those that the cloud expects.
+// and its taints are those of the claim; until it is initialized, amounts that it does not report yet are those that the cloud
+// expects (see usable).
 func (m *machine) read(types typeIndex) {
 	m.goes = isLeaving(m.node, m.claim)
 	m.registered = m.node != nil && (m.claim == nil || m.node.Labels[v1.RegisteredLabelKey] == "true")

@@ -225,12 +225,18 @@ func (l *launchBackoffs) add(pool string, f *LaunchFailure, now time.Time) {
 	shape.retry = shape.retry || !now.Before(f.until())
 }
 
-// shows reports whether the machine shows what it is: it has been ready for not too long, and nothing that passes keeps pods off.
+// shows reports whether the machine shows how much it has: its node is registered, and has been ready for not too long.
 func (h *host) shows(now time.Time) bool {
 	if h.arrived.known && now.Sub(h.arrived.at) >= launchJudged { // the claim may say it a moment later than the node
 		return false
 	}
-	return len(h.planned) > 0 && h.isInitialized() && h.ready && !h.goes && !slices.ContainsFunc(h.taints, passes)
+	return len(h.planned) > 0 && h.isRegistered() && !h.goes
+}
+
+// showsAll reports whether it shows all else too: it is ready, or has been so for long enough to miss what it does not have, and
+// nothing that passes keeps pods off.
+func (h *host) showsAll() bool {
+	return (h.isInitialized() || h.misses) && h.ready && !slices.ContainsFunc(h.taints, passes)
 }
 
 // passes reports whether the taint says how the node does at the moment, not what it is.
@@ -283,14 +289,7 @@ func (b *launchBackoff) bound() {
 
 // unfit says why the machine, which was started for the pod, cannot run it, whatever other pods are there; empty if it could.
 func (p *problem) unfit(h *host, f *podFacts) string {
-	w := p.wishes.ofFacts(f)
 	subject := fmt.Sprintf("machine %s (%s) was started for such a pod and cannot run it: ", h.claim.Name, h.labels[corev1.LabelInstanceTypeStable])
-	if t := untolerated(w.tolerations, h.taints); t != nil {
-		return subject + fmt.Sprintf("its node has the taint %s, which the pool does not name; name it under startupTaints if it goes by itself, under taints if it stays", taintText(*t))
-	}
-	if text := h.mislabelled(w); text != "" {
-		return subject + "its node has " + text
-	}
 	need := p.census.memo.needFor(f).list
 	taken := need.DeepCopy()
 	for _, pod := range h.bound {
@@ -299,11 +298,21 @@ func (p *problem) unfit(h *host, f *podFacts) string {
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(need)) {
-		all, have := taken[name], h.allocatable[name]
+		all, have := taken[name], h.usable()[name]
 		if q := need[name]; q.Sign() > 0 && all.Cmp(have) > 0 {
 			promised := h.claim.Status.Allocatable[name]
 			return subject + fmt.Sprintf("its node has %s %s for pods instead of %s, and with the DaemonSets' pods %s are asked for", have.String(), name, promised.String(), all.String())
 		}
+	}
+	if !h.showsAll() {
+		return ""
+	}
+	w := p.wishes.ofFacts(f)
+	if t := untolerated(w.tolerations, h.taints); t != nil {
+		return subject + fmt.Sprintf("its node has the taint %s, which the pool does not name; name it under startupTaints if it goes by itself, under taints if it stays", taintText(*t))
+	}
+	if text := h.mislabelled(w); text != "" {
+		return subject + "its node has " + text
 	}
 	if text := p.unattachable(h, w); text != "" {
 		return subject + text

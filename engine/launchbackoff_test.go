@@ -140,6 +140,63 @@ func TestAMachineShowsItselfBeforeItsClaimSaysThatItIsReady(t *testing.T) {
 }
 
 // A machine of another type is right as soon as the first one has shown what it is, though that opened a moment ago.
+func TestHowMuchANodeHasIsKnownBeforeItIsReady(t *testing.T) {
+	t.Parallel()
+	s := clusterOf(t,
+		"pool general",
+		"type two  cpu=2 mem=4Gi zones=a price=0.05",
+		"type four cpu=4 mem=8Gi zones=a price=0.11",
+		"node n pool=general type=two zone=a age=1m planned=web uninitialized not-ready allocatable=cpu:500m",
+		"pod web cpu=1",
+	)
+	plan := engine.Provision(s, engine.Options{}, nil)
+	if got := bought(plan); !slices.Equal(got, []string{"four"}) || len(plan.Backoffs) != 1 {
+		t.Errorf("machines of types %v are started, written down: %+v; want one of type four, and what two did not take", got, plan.Backoffs)
+	}
+}
+
+// A device whose driver is being installed takes its time; a device that has not come by then does not come.
+func TestAResourceThatANodeNeverShowsIsNotCountedOn(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name  string
+		after time.Duration
+		want  []string // types of the machines that are started
+	}{
+		{"it may still come", 14 * time.Minute, nil},
+		{"it has not come", 15 * time.Minute, []string{"four"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			s := clusterOf(t,
+				"pool general",
+				"type two  cpu=2 mem=4Gi example.com/npu=1 zones=a price=0.05",
+				"type four cpu=4 mem=8Gi example.com/npu=1 zones=a price=0.11",
+				fmt.Sprintf("node n pool=general type=two zone=a age=20m registered=%v planned=web uninitialized", c.after),
+				"pod web cpu=1 example.com/npu=1",
+				"pod small cpu=500m",
+			)
+			s.NodeClaims[0].Spec.Resources.Requests = corev1.ResourceList{"cpu": resource.MustParse("1"), "example.com/npu": resource.MustParse("1")}
+			delete(s.Nodes[0].Status.Allocatable, "example.com/npu")
+			plan := engine.Provision(s, engine.Options{}, nil)
+			if got := bought(plan); !slices.Equal(got, c.want) {
+				t.Errorf("machines of types %v are started, want %v", got, c.want)
+			}
+			if !slices.ContainsFunc(plan.Placements, func(p engine.Placement) bool { return p.Pod.Name == "small" && p.Node == "n" }) {
+				t.Errorf("the pod that asks for no device does not run on the machine: placements %v", plan.Placements)
+			}
+			if (len(plan.Backoffs) > 0) != (c.want != nil) {
+				t.Fatalf("what is written down: %+v", plan.Backoffs)
+			}
+			for _, b := range plan.Backoffs {
+				if want := "its node has 0 example.com/npu for pods instead of 1"; !strings.Contains(b.Found[0].Why, want) {
+					t.Errorf("%q does not say %q", b.Found[0].Why, want)
+				}
+			}
+		})
+	}
+}
+
 func TestALaunchInsteadOfAMachineThatDoesNotTakeItsPodIsRight(t *testing.T) {
 	t.Parallel()
 	s := aMachineThatTakesNothing(t, tainted("example.com/a"), "pods web x1 cpu=1", "type three cpu=3 mem=6Gi zones=a price=0.09")

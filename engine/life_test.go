@@ -84,6 +84,8 @@ func lifeNode(change ...func(*corev1.Node)) *corev1.Node {
 
 func lifeNotReady(n *corev1.Node) { n.Status.Conditions[0].Status = corev1.ConditionFalse }
 
+func lifeWithoutCPU(n *corev1.Node) { n.Status.Allocatable = corev1.ResourceList{} }
+
 func lifeTaint(key string, effect corev1.TaintEffect) func(*corev1.Node) {
 	return func(n *corev1.Node) { n.Spec.Taints = append(n.Spec.Taints, corev1.Taint{Key: key, Effect: effect}) }
 }

@@ -171,6 +171,15 @@ func initialize(l Life, claim *v1.NodeClaim, node *corev1.Node, step *Step) {
 	set(claim, v1.ConditionInitialized, metav1.ConditionTrue, "", "", l.Now)
 }
 
+const resourceNotRegistered = "ResourceNotRegistered"
+
+// missesResource reports whether all that keeps the node from being initialized is a resource that was asked for.
+func missesResource(claim *v1.NodeClaim, node *corev1.Node) bool {
+	reason, _ := uninitialized(claim, node)
+	return reason == resourceNotRegistered
+}
+
+// uninitialized says what keeps the claim's registered node from being initialized, empty for nothing.
 func uninitialized(claim *v1.NodeClaim, node *corev1.Node) (reason, message string) {
 	if !nodeReady(node) {
 		return "NodeNotReady", "the node's Ready condition is not True"
@@ -189,7 +198,7 @@ func uninitialized(claim *v1.NodeClaim, node *corev1.Node) (reason, message stri
 		wanted := claim.Spec.Resources.Requests[name]
 		have := node.Status.Allocatable[name]
 		if !wanted.IsZero() && have.IsZero() {
-			return "ResourceNotRegistered", fmt.Sprintf("the node does not offer resource %s yet", name)
+			return resourceNotRegistered, fmt.Sprintf("the node does not offer resource %s yet", name)
 		}
 	}
 	return "", ""

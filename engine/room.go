@@ -155,7 +155,7 @@ func (p *problem) roomOf(h *host, at *standing) capacity.Vector {
 // sizeOf is what pods can use of the machine, to be changed by the caller.
 func (p *problem) sizeOf(h *host) capacity.Vector {
 	if !h.isInitialized() {
-		return p.names.vector(h.allocatable)
+		return p.names.vector(h.usable())
 	}
 	return h.facts.vector(p.names, p.namesText, h.node).Clone()
 }

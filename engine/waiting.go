@@ -131,7 +131,7 @@ func (p *problem) recheckExpected() (others []*corev1.Pod) {
 			with, need := taken.DeepCopy(), p.census.memo.needOf(pod).list
 			addList(with, need)
 			d := p.wishes.of(pod).demand
-			if listFits(need, with, h.allocatable) && (!h.isInitialized() || h.admits(&d, nil)) {
+			if listFits(need, with, h.usable()) && (!h.isInitialized() || h.admits(&d, nil)) {
 				taken = with
 				kept = append(kept, pod)
 			} else {

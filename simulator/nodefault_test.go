@@ -90,6 +90,7 @@ func TestEveryFaultOfMachinesIsSeen(t *testing.T) {
 		{fault: "", types: "two", launched: 5},
 		{fault: "fault less resource=cpu factor=0.5 type=two", types: "four", launched: 9, removed: map[string]int{"empty": 5}},
 		{fault: "fault less resource=mem factor=0.1 type=two", types: "four", launched: 9, removed: map[string]int{"empty": 4, "underutilized": 1}},
+		{fault: "fault less resource=mem factor=0 type=two", types: "four", launched: 10, removed: map[string]int{"readiness_timeout": 5, "underutilized": 1}},
 		{fault: "fault taint taint=example.com/agent:NoSchedule type=two", types: "four", launched: 9, removed: map[string]int{"empty": 5}},
 		{fault: "fault label label=kubernetes.io/arch- type=two", types: "four", launched: 9, removed: map[string]int{"empty": 4, "underutilized": 1}},
 		{fault: "fault label label=kubernetes.io/arch=arm64 type=two", types: "four", launched: 9, removed: map[string]int{"empty": 4, "underutilized": 1}},
@@ -202,7 +203,7 @@ func randomFaults(random *rand.Rand) (lines []string, instants int, attach bool)
 			for_ += " type=" + pick("t0", "t1", "t2")
 		}
 		line := pick(
-			"less resource="+pick("cpu", "mem", "pods", "storage")+" factor="+pick("0.01", "0.1", "0.5")+for_,
+			"less resource="+pick("cpu", "mem", "pods", "storage")+" factor="+pick("0", "0.01", "0.1", "0.5")+for_,
 			"taint taint="+pick("example.com/agent:NoSchedule", "example.com/agent=x:NoExecute", "karpenter.sh/unregistered:NoExecute-")+for_,
 			"label label=kubernetes.io/arch"+pick("-", "=arm64")+for_,
 			"attach driver=disk.example.com count=1 lag="+pick("0s", "1m")+for_,
