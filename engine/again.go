@@ -32,11 +32,19 @@ const (
 // of pools that are unsettled. So it may leave to a later pass what Disrupt would find now.
 func DisruptAgain(s *Snapshot, opt Options, memo *Memo) *Plan { return disrupt(s, opt, memo, true) }
 
-func (m *Memo) lookAgain() time.Duration {
+func lookAgainAfter(m *Memo) time.Duration {
 	if m.LookAgain <= 0 {
 		return lookAgain
 	}
 	return m.LookAgain
+}
+
+// lastPasses is what DisruptAgain remembers of the passes before.
+type lastPasses struct {
+	// looked is what they have looked at for nothing; nil before the first.
+	looked *lookedAt
+	// unsettled is since when pools have been seen to be, by name.
+	unsettled map[string]time.Time
 }
 
 // lookedAt is what passes have looked at for nothing.
@@ -67,7 +75,7 @@ func (h *host) stamp() rollStamp { return rollStamp{h.roll.sum, h.roll.count} }
 // changed narrows the sources to those that have to be looked at again, and says of the others what was found before. It
 // answers false if all have to be.
 func (c *consolidation) changed() bool {
-	l := c.memo.looked
+	l := c.last.looked
 	if l == nil || c.s.Now.Before(l.at) || l.pools != textOfPools(c.s) || !l.holds(c.s) {
 		return false
 	}
@@ -77,7 +85,7 @@ func (c *consolidation) changed() bool {
 		}
 		return false
 	}
-	if c.s.Now.Sub(l.at) >= c.memo.lookAgain() {
+	if c.s.Now.Sub(l.at) >= lookAgainAfter(c.memo) {
 		return false
 	}
 	look := map[hostKey]bool{}
@@ -92,7 +100,7 @@ func (c *consolidation) changed() bool {
 		} // with more pods than before they are worth more, and have less room for those of others
 	}
 	if len(look) > mostWasteful && c.memo.LookAgain <= 0 {
-		c.passOver(l, c.memo.lookAgain())
+		c.passOver(l, lookAgainAfter(c.memo))
 		return false
 	}
 	if freed {
@@ -135,22 +143,22 @@ func (c *consolidation) drop(gone func(h *host) bool) {
 // that would go but for a budget.
 func (c *consolidation) noteLook() {
 	if !c.again {
-		before := c.memo.looked
-		c.memo.looked = &lookedAt{
+		before := c.last.looked
+		c.last.looked = &lookedAt{
 			at: c.s.Now, pools: textOfPools(c.s), classes: c.s.Classes, last: c.s.Classes, since: map[hostKey]bool{},
 			rolls: map[hostKey]rollStamp{}, why: map[hostKey]Reason{}, worth: map[string]float64{}, failed: map[hostKey]time.Time{},
 		}
 		for _, h := range c.passed {
-			c.memo.looked.keep(h, c.why[h], c.s.Now)
-			c.memo.looked.failed[h.key()] = before.failed[h.key()]
+			c.last.looked.keep(h, c.why[h], c.s.Now)
+			c.last.looked.failed[h.key()] = before.failed[h.key()]
 		}
 		for i, worth := range c.worth {
-			c.memo.looked.worth[c.problem.names.Name(i)] = worth
+			c.last.looked.worth[c.problem.names.Name(i)] = worth
 		}
-		c.memo.looked.wasteful = c.mostWasteful()
+		c.last.looked.wasteful = c.mostWasteful()
 	}
 	for _, h := range c.sources {
-		if l := c.memo.looked; c.taken[h] || c.why[h].Code == BudgetExhausted || c.why[h].Code == EvictionBlocked {
+		if l := c.last.looked; c.taken[h] || c.why[h].Code == BudgetExhausted || c.why[h].Code == EvictionBlocked {
 			delete(l.rolls, h.key())
 		} else {
 			l.keep(h, c.why[h], c.s.Now)

@@ -65,7 +65,7 @@ func (p *problem) keptOffBy(rules *topology.Rules, place topology.Place) Reason 
 	return Reason{}
 }
 
-func (p *problem) hostShunReason(mark int, d *daemon) Reason {
+func (p *problem) hostShunReason(mark int, d *daemonSet) Reason {
 	r := Reason{Code: AntiAffinityNotMet, Key: corev1.LabelHostname, Need: "pods of DaemonSet " + d.key + ", which want to be apart from it,"}
 	for i := range p.crowd.terms {
 		if t := &p.crowd.terms[i]; isHost(t.key) && mark == t.selected {

@@ -39,7 +39,7 @@ func (d *disruptor) barred(h *host) Reason {
 	if len(h.expected) > 0 {
 		return Reason{Code: PodsExpected, NodePool: pool, Need: podID(h.expected[0]).String()}
 	}
-	if pod := d.p.census.backoffs.unwritten[h.machine]; pod != nil {
+	if pod := d.p.backoffs.unwritten[h.machine]; pod != nil {
 		return Reason{Code: PodsExpected, NodePool: pool, Need: podID(pod).String()}
 	}
 	return Reason{}

@@ -1,17 +1,13 @@
 package engine
 
 import (
+	"fmt"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 
 	v1 "tenon.sh/api/v1"
 )
-
-// An Action is a part of a plan that can be carried out by itself: a Launch, a Placement or a Disruption.
-type Action interface {
-	check(c *Checker) Reason
-}
 
 // Check says whether part of an older plan is still right in the newest snapshot; the zero Reason means yes. Callers
 // check at the moment of acting instead of waiting to see whether a plan holds.
@@ -31,9 +27,6 @@ type Checker struct {
 	options Options                        // for Disrupt
 }
 
-// CheckWith is Check for a plan that was made with these options.
-func CheckWith(a Action, s *Snapshot, opt Options) Reason { return NewCheckerWith(s, opt).Check(a) }
-
 // NewCheckerWith is NewChecker for plans that were made with these options.
 func NewCheckerWith(s *Snapshot, opt Options) *Checker {
 	c := NewChecker(s)
@@ -46,7 +39,7 @@ func NewChecker(s *Snapshot) *Checker {
 	c := &Checker{s: s, pools: poolsByName(s), types: newTypeIndex(s), waiting: map[PodID]bool{}, home: map[PodID]string{}, used: map[string]corev1.ResourceList{}}
 	pods := (*Memo)(nil).take(s, 1)
 	c.problem = &problem{snapshot: s, census: pods, hosts: hostsOf(s, pods), wishes: newWishes(s, Options{}, pods, nil)}
-	pods.backoffs = c.problem.readBackoffs()
+	c.problem.backoffs = c.problem.readBackoffs()
 	for _, pod := range c.problem.sortPods() {
 		c.waiting[podID(pod)] = true
 	}
@@ -56,7 +49,7 @@ func NewChecker(s *Snapshot) *Checker {
 		}
 	}
 	c.opening = podsOfOpening(s)
-	for pod := range pods.backoffs.unfit {
+	for pod := range c.problem.backoffs.unfit {
 		delete(c.opening, podID(pod))
 	}
 	return c
@@ -64,11 +57,21 @@ func NewChecker(s *Snapshot) *Checker {
 
 // Check says whether the action is still right. Launches that are found right count against the limits of those checked
 // after them.
-func (c *Checker) Check(a Action) Reason { return a.check(c) }
+func (c *Checker) Check(a Action) Reason {
+	switch a := a.(type) {
+	case Launch:
+		return c.checkLaunch(a)
+	case Placement:
+		return c.checkPlacement(a)
+	case Disruption:
+		return c.checkDisruption(a)
+	}
+	panic(fmt.Sprintf("%T is no part of a plan", a))
+}
 
-// check: the pool can still be used, some of the pods still wait for a machine and will not find their first one, and the
+// checkLaunch: the pool can still be used, some of the pods still wait for a machine and will not find their first one, and the
 // pool's limits leave room.
-func (l Launch) check(c *Checker) Reason {
+func (c *Checker) checkLaunch(l Launch) Reason {
 	pool := c.pools[l.NodePool]
 	if pool == nil {
 		return Reason{Code: PoolChanged, NodePool: l.NodePool, Have: "it does not exist"}
@@ -143,8 +146,8 @@ func limitNames(pool *v1.NodePool) []corev1.ResourceName {
 	return names
 }
 
-// check: the machine is still there, and the pod is expected on it or free to go there.
-func (p Placement) check(c *Checker) Reason {
+// checkPlacement: the machine is still there, and the pod is expected on it or free to go there.
+func (c *Checker) checkPlacement(p Placement) Reason {
 	for _, h := range c.problem.hosts {
 		if h.leaving || h.gone || h.name() != p.Node && (p.Claim == "" || h.claimName() != p.Claim) {
 			continue
@@ -158,8 +161,8 @@ func (p Placement) check(c *Checker) Reason {
 	return Reason{Code: NodeGone, Need: p.Node}
 }
 
-// check: planning anew would still remove every one of the nodes, for the same reason.
-func (d Disruption) check(c *Checker) Reason {
+// checkDisruption: planning anew would still remove every one of the nodes, for the same reason.
+func (c *Checker) checkDisruption(d Disruption) Reason {
 	if c.disrupt == nil {
 		c.disrupt = Disrupt(c.s, c.options, nil)
 	}

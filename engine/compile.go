@@ -31,9 +31,10 @@ type problem struct {
 	pools     []*poolModel
 	broken    []Note // pools that cannot be used, and why
 	classes   []*podClass
-	daemons   []daemon
-	pending   []*daemon  // room for those that a machine has not got yet
-	refused   []Unplaced // pods that are not part of the packing problem
+	backoffs  *launchBackoffs
+	daemons   []daemonSet
+	pending   []*daemonSet // room for those that a machine has not got yet
+	refused   []Unplaced   // pods that are not part of the packing problem
 	places    map[string]*where
 	levels    map[levelKey][]packing.Level
 	requests  map[*podNeed]capacity.Vector
@@ -70,7 +71,7 @@ func compileTrial(s *Snapshot, opt Options, pods *census, t *trial) *problem {
 
 // readProblem reads the machines and what pods need a place, without what it takes to find them one.
 func readProblem(s *Snapshot, opt Options, pods *census, t *trial) *problem {
-	p := &problem{snapshot: s, opt: opt, trial: t, census: pods, hosts: pods.machines(s), daemons: pods.burdens(s), places: map[string]*where{},
+	p := &problem{snapshot: s, opt: opt, trial: t, census: pods, hosts: pods.machines(s), daemons: daemonSets(pods.burdens(s)), places: map[string]*where{},
 		levels: map[levelKey][]packing.Level{}, requests: map[*podNeed]capacity.Vector{}}
 	t.mark(p.hosts)
 	if t != nil {
@@ -84,10 +85,11 @@ func readProblem(s *Snapshot, opt Options, pods *census, t *trial) *problem {
 	p.moving = p.leavers()
 	p.promise()
 	p.wishes.volumes.leave(p.moving)
-	if pods.backoffs == nil {
-		pods.backoffs = p.readBackoffs()
+	known := keptBy[knownBackoffs](pods.memo)
+	if known.pass != pods.memo.pass {
+		*known = knownBackoffs{pods.memo.pass, p.readBackoffs()}
 	}
-	p.wishes.backoffs = pods.backoffs
+	p.backoffs, p.wishes.backoffs = known.launchBackoffs, known.launchBackoffs
 	waiting := p.toPlan(p.sortPods())
 	p.meet(waiting)
 	p.classes = p.classesOf(waiting)

@@ -63,7 +63,7 @@ func (d *disruptor) consolidate(again bool) {
 		if c.again || len(c.sources) > fewSources {
 			return
 		}
-		c.memo.looked.cutShort = round > mostRetries || round == mostRetries && inVain
+		c.last.looked.cutShort = round > mostRetries || round == mostRetries && inVain
 		if !inVain {
 			return
 		}
@@ -83,7 +83,7 @@ func (c *consolidation) giveUp(h *host) {
 	switch code := c.why[h].Code; {
 	case c.memo.LookAgain > 0, code == BudgetExhausted, code == EvictionBlocked, code == OwnerMoved:
 	default:
-		c.memo.looked.failed[h.key()] = c.s.Now
+		c.last.looked.failed[h.key()] = c.s.Now
 		c.passed = append(c.passed, h)
 	}
 }
@@ -199,7 +199,7 @@ func (c *consolidation) search() {
 	c.problem = compileTrial(c.s, opt, c.p.census, t)
 	options, listed := c.options()
 	if c.again {
-		c.worth = c.memo.looked.worthIn(c.problem.names)
+		c.worth = c.last.looked.worthIn(c.problem.names)
 	} else {
 		c.worth = c.price(options)
 	}
@@ -242,7 +242,7 @@ func (c *consolidation) foreseeReplay() {
 		return
 	}
 	for _, h := range c.problem.hosts {
-		c.memo.landingOf(h.roll)
+		landingOf(c.memo, h.roll)
 	}
 }
 

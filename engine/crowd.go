@@ -357,7 +357,7 @@ func portText(p hostPort) string {
 }
 
 // number gives the keys and marks that matter their places. A term of running pods matters if it selects a waiting one.
-func (c *crowd) number(selected bitset.Set, daemons []daemon) {
+func (c *crowd) number(selected bitset.Set, daemons []daemonSet) {
 	mark := func(key string) int {
 		if isHost(key) {
 			c.layout.HostMarks++

@@ -21,7 +21,6 @@ type daemon struct {
 	key   string // as daemonKey has it
 	// priority says which of two pods goes first that exclude each other.
 	priority int32
-	company
 }
 
 // daemonsOf makes burdens of the pods that DaemonSets will make.
@@ -66,10 +65,10 @@ func (m *Memo) daemonPods(s *Snapshot) []daemonPod {
 	return m.daemons.pods
 }
 
-// burdens is what the snapshot's DaemonSets will take of nodes, for one more compilation.
+// burdens is what the snapshot's DaemonSets will take of nodes; it is shared, not to be changed.
 func (c *census) burdens(s *Snapshot) []daemon {
 	c.memo.daemons.ofDaemonSets(s, c.ofDaemons)
-	return slices.Clone(c.memo.daemons.list)
+	return c.memo.daemons.list
 }
 
 // daemonPod is the pod that a DaemonSet will make for the next node.

@@ -137,7 +137,7 @@ func (p *problem) classesOf(lots []waitingLot) []*podClass {
 	byKey := map[key]*podClass{}
 	var keys []key
 	for _, w := range lots {
-		matched := w.facts.kind.match(p.crowd)
+		matched := w.facts.kind.match(p.crowd.id, p.crowd.index)
 		p.looked += len(matched)
 		requested := p.census.memo.nextNeed(w.facts)
 		k := key{w.wish.id, requested, w.facts.kind.text, w.home, w.proposed, w.batch}

@@ -31,6 +31,7 @@ type disruptor struct {
 	s        *Snapshot
 	opt      Options
 	memo     *Memo
+	last     *lastPasses
 	p        *problem
 	budgets  map[string]*poolBudget // by pool
 	guards   *guards
@@ -65,7 +66,7 @@ func newDisruptor(s *Snapshot, opt Options, memo *Memo) *disruptor {
 	pods.readActivity(s.Now)
 	p := readProblem(s, opt, pods, nil)
 	d := &disruptor{
-		s: s, opt: opt, memo: memo, p: p, budgets: map[string]*poolBudget{},
+		s: s, opt: opt, memo: memo, last: keptBy[lastPasses](memo), p: p, budgets: map[string]*poolBudget{},
 		guards: newGuards(s, p.census), moves: &ownerMoves{s: s, memo: memo, left: map[string]int{}}, rollouts: rollouts, expected: map[*host]*corev1.Pod{}, homes: map[*corev1.Pod]int{},
 		nodes: map[*v1.NodeClaim][]*host{}, verdicts: map[*host]Reason{}, taken: map[*host]bool{},
 		why: make(map[*host]Reason, len(p.hosts)), launched: map[string]int{}, replaced: map[string]int{}, stamps: map[string]stamp{}, plan: &Plan{},

@@ -310,8 +310,19 @@ func FuzzAnnotations(f *testing.F) {
 			}
 		}
 		TimeZones(s)
+	})
+}
+
+func FuzzAnnotationsOfClaims(f *testing.F) {
+	for _, text := range []string{"true", `{"count":1}`, `{"id":"a","claims":["general-1"],"replacements":["b"]}`} {
+		f.Add(text)
+	}
+	f.Fuzz(func(_ *testing.T, text string) {
 		claim := lifeClaim()
-		claim.Annotations = pool.Annotations
+		claim.Annotations = map[string]string{}
+		for _, a := range v1.Annotations() {
+			claim.Annotations[a.Key] = text
+		}
 		Backoffs(&Snapshot{Now: lifeStart, NodeClaims: []*v1.NodeClaim{claim}})
 		MarkOf(claim)
 	})

@@ -139,11 +139,19 @@ func (f *fleet) readOrders(s *Snapshot) {
 	if !slices.ContainsFunc(f.machines, func(x *machine) bool { return x.marked }) {
 		return
 	}
-	if orders := ordersOf(s); len(orders.list) > 0 {
-		f.ordered, f.replaces = make([]bool, len(f.machines)), make([]bool, len(f.machines))
-		for i, x := range f.machines {
-			f.ordered[i], f.replaces[i] = x.marked, x.claim != nil && orders.replacing[x.claim.Name] != nil
+	list := inProgress(s)
+	if len(list) == 0 {
+		return
+	}
+	replaces := map[string]bool{}
+	for _, x := range list {
+		for _, name := range x.Replacements {
+			replaces[name] = true
 		}
+	}
+	f.ordered, f.replaces = make([]bool, len(f.machines)), make([]bool, len(f.machines))
+	for i, x := range f.machines {
+		f.ordered[i], f.replaces[i] = x.marked, x.claim != nil && replaces[x.claim.Name]
 	}
 }
 

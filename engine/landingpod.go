@@ -35,9 +35,8 @@ type landingPod struct {
 	lost    bool
 }
 
-// measured is what pods take of a node that request the same, in the order of resources that text names.
+// measured is what pods take of a node that request the same, in the replay's order of resources.
 type measured struct {
-	text      string
 	need      capacity.Vector
 	asked     []askedAmount
 	requested usage
@@ -79,15 +78,15 @@ func (n *podNeed) usageOf() usage {
 }
 
 func (w *landingWorld) measuredOf(request *podNeed) *measured {
-	m := request.measured
-	if m == nil || m.text != w.namesText {
-		m = &measured{text: w.namesText, need: w.names.vector(request.list), requested: request.usageOf()}
+	m := w.measured[request]
+	if m == nil {
+		m = &measured{need: w.names.vector(request.list), requested: request.usageOf()}
 		for i, n := range m.need {
 			if n > 0 {
 				m.asked = append(m.asked, askedAmount{i, n})
 			}
 		}
-		request.measured = m
+		w.measured[request] = m
 	}
 	return m
 }

@@ -33,9 +33,9 @@ type landingKind struct {
 }
 
 // landingOf is what the pods of the roll mean to a replay.
-func (m *Memo) landingOf(r *roll) *landingRoll {
-	if r.landing != nil {
-		return r.landing
+func landingOf(m *Memo, r *roll) *landingRoll {
+	if known, ok := r.replay.(*landingRoll); ok {
+		return known
 	}
 	out := &landingRoll{daemons: r.daemonKeys()}
 	for _, f := range r.facts {
@@ -59,7 +59,7 @@ func (m *Memo) landingOf(r *roll) *landingRoll {
 		}
 		out.kinds[i].n++
 	}
-	r.landing = out
+	r.replay = out
 	return out
 }
 
@@ -101,21 +101,19 @@ func (w *landingWorld) bindRoll(r *landingRoll, i int) {
 	}
 }
 
-// landedKind is in which tallies of a world pods count that are alike: those that stay, and those that are ending.
-type landedKind struct {
-	world   uint64
-	tallies [2][]*tally
-}
+// kindTallies is in which tallies pods count that are alike: those that stay, and those that are ending.
+type kindTallies [2][]*tally
 
 // talliesOfKind lists the tallies in which such pods count that ask nothing of others.
 func (w *landingWorld) talliesOfKind(k *alike, ending bool) []*tally {
-	if k.landed.world != w.number {
-		w.landed = append(w.landed, k)
+	at := w.ofKind[k]
+	if at == nil {
 		labels := w.labelKind(k.sample.Namespace, k.sample.Labels)
-		k.landed = landedKind{world: w.number, tallies: [2][]*tally{w.talliesOf(countedKey{labels: labels}), w.talliesOf(countedKey{labels: labels, ending: true})}}
+		at = &kindTallies{w.talliesOf(countedKey{labels: labels}), w.talliesOf(countedKey{labels: labels, ending: true})}
+		w.ofKind[k] = at
 	}
 	if ending {
-		return k.landed.tallies[1]
+		return at[1]
 	}
-	return k.landed.tallies[0]
+	return at[0]
 }

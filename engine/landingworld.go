@@ -39,6 +39,8 @@ type landingWorld struct {
 	labelKinds map[string]*labelKind
 	wishes     map[wishKey]*landingWish
 	counted    map[countedKey][]*tally
+	ofKind     map[*alike]*kindTallies
+	measured   map[*podNeed]*measured
 	tallies    map[string]*tally
 	topologies map[string]*landingTopology
 
@@ -62,7 +64,6 @@ type landingWorld struct {
 	seen        []bool
 	landedOn    []int // the nodes of placements
 	text        []byte
-	landed      []*alike // that know tallies of this world, while it is made
 	placements  []Placement
 }
 
@@ -78,6 +79,7 @@ func newLandingWorld(r *Replay) *landingWorld {
 		replay: r, memo: r.memo, byName: make(map[string]int, len(r.Snapshot.Nodes)), byNodeName: make(map[string]int, len(r.Snapshot.Nodes)), volumes: newVolumeIndex(r.Snapshot), owners: newPodOwners(r.Snapshot),
 		grounds: map[string]*ground{}, namespaces: map[string]labels.Set{}, labelKinds: map[string]*labelKind{}, wishes: map[wishKey]*landingWish{},
 		counted: map[countedKey][]*tally{}, tallies: map[string]*tally{}, topologies: map[string]*landingTopology{}, strangers: map[PodID]bool{},
+		ofKind: map[*alike]*kindTallies{}, measured: map[*podNeed]*measured{},
 	}
 	if w.memo == nil {
 		w.memo = &Memo{}
@@ -111,9 +113,6 @@ func newLandingWorld(r *Replay) *landingWorld {
 		if r != nil {
 			w.bindRoll(r, i)
 		}
-	}
-	for _, k := range w.landed { // a kind whose pods are gone must not keep all this alive
-		k.landed = landedKind{}
 	}
 	for i, p := range w.running {
 		w.bind(p, w.at[i])
@@ -167,7 +166,7 @@ func (w *landingWorld) readNode(i int, some bool) {
 		return // another node of that name has them
 	}
 	roll := w.memo.rollOf(w.nodes[i].node.Name)
-	all := w.memo.landingOf(roll)
+	all := landingOf(w.memo, roll)
 	single := all.apart
 	if some {
 		single = roll.facts

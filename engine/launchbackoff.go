@@ -141,6 +141,12 @@ type launchBackoffs struct {
 	unwritten map[*machine]*corev1.Pod
 }
 
+// knownBackoffs are those that the first compilation of a call has read: the call's others share them.
+type knownBackoffs struct {
+	pass uint64
+	*launchBackoffs
+}
+
 type wishBackoff struct {
 	wish    *wish
 	backoff *shapeBackoff

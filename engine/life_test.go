@@ -36,8 +36,11 @@ func lifeClaim(change ...func(*v1.NodeClaim)) *v1.NodeClaim {
 }
 
 func lifeLaunched(c *v1.NodeClaim) {
-	*c = *Launched(c, Machine{ID: "sim://1", Labels: map[string]string{"zone": "a", "team": "b"}, ImageID: "image-1",
-		Capacity: corev1.ResourceList{"cpu": resource.MustParse("4")}}, lifeStart)
+	c.Labels["zone"] = "a"
+	c.Status.ProviderID, c.Status.ImageID = "sim://1", "image-1"
+	c.Status.Capacity = corev1.ResourceList{"cpu": resource.MustParse("4")}
+	lifeTrue(v1.ConditionLaunched)(c)
+	v1.SetCondition(c, v1.ConditionRegistered, metav1.ConditionUnknown, "NodeNotFound", "the machine has not joined the cluster yet", lifeStart)
 }
 
 func lifeTrue(conditions ...string) func(*v1.NodeClaim) {

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"reflect"
 	"strconv"
 	"strings"
 	"time"
@@ -36,21 +37,26 @@ type Memo struct {
 	daemons knownDaemons
 	// ofDaemons are the facts of the last call's pods of DaemonSets.
 	ofDaemons []*podFacts
-	// catalogs are the sorted ones by their first types.
-	catalogs map[*InstanceType]*soldCatalog
-	pass     uint64
-	asked    uint64 // the last call that asked for catalogs
+	pass      uint64
+	kept      map[reflect.Type]any // see keptBy
 	// otherRolls and otherOwners are those that have lost or got pods since the last call.
 	otherRolls  []*roll
 	otherOwners []*ownerFacts
-	// looked is what the last passes of Disrupt have looked at for nothing; nil before the first.
-	looked *lookedAt
-	// unsettled is since when DisruptAgain has seen pools to be, by name.
-	unsettled map[string]time.Time
-	next      uint64 // number of the next pod
-	worlds    uint64 // number of the last replay
-	crowds    uint64 // ID of the last crowd
-	guards    uint64 // number of the last guards
+	next        uint64 // number of the next pod
+	worlds      uint64 // number of the last replay
+	crowds      uint64 // ID of the last crowd
+}
+
+// keptBy is what a decider keeps of its own from call to call: the T of the memo, empty when it is asked for first.
+func keptBy[T any](m *Memo) *T {
+	kind := reflect.TypeFor[T]()
+	if m.kept == nil {
+		m.kept = map[reflect.Type]any{}
+	}
+	if m.kept[kind] == nil {
+		m.kept[kind] = new(T)
+	}
+	return m.kept[kind].(*T)
 }
 
 // podFacts is what the engine asks of a pod again and again.
@@ -98,12 +104,11 @@ func (f *podFacts) active() bool { return f.counts && !f.ending }
 
 // podNeed is what pods request; equal ones share it.
 type podNeed struct {
-	text     string
-	list     corev1.ResourceList
-	size     string // list as text, in order of size; empty until it was asked
-	usage    usage  // of the list, once used
-	used     bool
-	measured *measured // for the last replay that asked
+	text  string
+	list  corev1.ResourceList
+	size  string // list as text, in order of size; empty until it was asked
+	usage usage  // of the list, once used
+	used  bool
 }
 
 // podAsk is what pods ask for beside resources and volumes; equal ones share it as long as the memo knows it.
@@ -115,11 +120,7 @@ type alike struct {
 	pass    uint64
 	crowd   uint64 // ID of the crowd for which matched was worked out
 	matched []int
-	text    string     // of matched
-	landed  landedKind // while a replay begins
-	// covering are the budgets that cover such pods, as the guards of that number found out.
-	guards   uint64
-	covering []*guard
+	text    string // of matched
 }
 
 // roll is the pods of one node.
@@ -146,8 +147,8 @@ type roll struct {
 	activityRead bool
 	used         capacity.Vector // by all pods, in the order of resources that usedFor names
 	usedFor      string
-	landing      *landingRoll // nil until landingOf was asked
-	daemons      []string     // DaemonSets that have a pod here, once daemonsRead
+	replay       any      // what engine/scheduler has worked out about the pods, nil before
+	daemons      []string // DaemonSets that have a pod here, once daemonsRead
 	daemonsRead  bool
 }
 
@@ -170,8 +171,6 @@ type census struct {
 	now     time.Time
 	// hosts are what every compilation of the snapshot begins with; nil before the first.
 	hosts []*host
-	// backoffs are those of the first compilation of the snapshot; nil before it.
-	backoffs *launchBackoffs
 	// patient is true if machines that are late are counted on like others.
 	patient bool
 }
@@ -183,7 +182,7 @@ func (m *Memo) take(s *Snapshot, threads int) *census {
 	}
 	if m.pods == nil {
 		m.pods, m.podReader = make(map[*corev1.Pod]*podFacts, len(s.Pods)), newPodReader()
-		m.nodes, m.catalogs = map[*corev1.Node]*nodeFacts{}, map[*InstanceType]*soldCatalog{}
+		m.nodes = map[*corev1.Node]*nodeFacts{}
 	}
 	m.pass++
 	m.learnTemplates(s)
@@ -302,10 +301,10 @@ func (m *Memo) rollOf(node string) *roll {
 	return &roll{}
 }
 
-// match is the selectors that are about pods with these labels.
-func (k *alike) match(c *crowd) []int {
-	if k.crowd != c.id {
-		k.crowd, k.matched = c.id, c.index.match(k.sample, k.matched[:0])
+// match is the selectors of the index that are about pods with these labels; crowd is the ID of those whose index it is.
+func (k *alike) match(crowd uint64, index *selectorIndex) []int {
+	if k.crowd != crowd {
+		k.crowd, k.matched = crowd, index.match(k.sample, k.matched[:0])
 		var text []byte
 		for _, m := range k.matched {
 			text = append(strconv.AppendInt(text, int64(m), 10), ' ')

@@ -76,7 +76,7 @@ func TestAMemoForgetsPoolsThatAreGone(t *testing.T) {
 	var kept *poolTable
 	for i := range 10 {
 		Provision(&Snapshot{NodePools: []*v1.NodePool{stays, pool(fmt.Sprint("passing-", i))}, Classes: []Class{class}}, Options{}, memo)
-		tables := memo.catalogs[&class.InstanceTypes[0]].tables
+		tables := keptBy[soldCatalogs](memo).byFirst[&class.InstanceTypes[0]].tables
 		if i == 0 {
 			kept = tables["stays"]
 		}

@@ -95,4 +95,6 @@ func podWith(t *testing.T, spec string) *corev1.Pod {
 }
 
 // volumesOf indexes the snapshot's volumes, with all of its pods.
-func volumesOf(s *Snapshot) *volumes { return newVolumes(s, s.Pods, (*Memo)(nil).offerOf(s)) }
+func volumesOf(s *Snapshot) *volumes {
+	return newVolumes(s, s.Pods, limitedDrivers(s), newTypeIndex(s))
+}

@@ -10,7 +10,7 @@ import (
 )
 
 func lifePlanned(c *v1.NodeClaim) {
-	c.Annotations = map[string]string{PlannedPodsAnnotation: "uid-1,uid-2"}
+	c.Annotations = map[string]string{v1.PlannedPodsAnnotationKey: "uid-1,uid-2"}
 }
 
 // lifeOpening is a node that is registered and waits to be opened.

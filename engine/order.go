@@ -148,15 +148,32 @@ type order struct {
 	leaving []*v1.NodeClaim
 }
 
-// ordersOf collects the marks of a snapshot.
+// ordersOf collects the orders of a snapshot.
 func ordersOf(s *Snapshot) *orders {
 	o := &orders{s: s, claims: map[string]*v1.NodeClaim{}, replacing: map[string]*order{}}
 	if !slices.ContainsFunc(s.NodeClaims, hasPart) {
 		return o
 	}
-	byID := map[string]*order{}
 	for _, c := range s.NodeClaims {
 		o.claims[c.Name] = c
+	}
+	if o.list = inProgress(s); len(o.list) == 0 {
+		return o
+	}
+	for _, x := range o.list {
+		for _, name := range x.Replacements {
+			o.replacing[name] = x
+		}
+	}
+	o.find()
+	return o
+}
+
+// inProgress lists the disruptions with replacements that the claims are marked for, the oldest first.
+func inProgress(s *Snapshot) []*order {
+	var list []*order
+	byID := map[string]*order{}
+	for _, c := range s.NodeClaims {
 		m, marked := MarkOf(c)
 		if !marked || c.DeletionTimestamp != nil {
 			continue
@@ -166,22 +183,15 @@ func ordersOf(s *Snapshot) *orders {
 		}
 		if byID[m.ID] == nil {
 			byID[m.ID] = &order{Mark: m}
-			o.list = append(o.list, byID[m.ID])
+			list = append(list, byID[m.ID])
 		}
 		byID[m.ID].leaving = append(byID[m.ID].leaving, c)
 	}
-	if len(o.list) == 0 {
-		return o
-	}
-	slices.SortFunc(o.list, func(a, b *order) int { return cmp.Or(a.Decided.Compare(b.Decided), cmp.Compare(a.ID, b.ID)) })
-	for _, x := range o.list {
+	slices.SortFunc(list, func(a, b *order) int { return cmp.Or(a.Decided.Compare(b.Decided), cmp.Compare(a.ID, b.ID)) })
+	for _, x := range list {
 		slices.SortFunc(x.leaving, func(a, b *v1.NodeClaim) int { return cmp.Compare(a.Name, b.Name) })
-		for _, name := range x.Replacements {
-			o.replacing[name] = x
-		}
 	}
-	o.find()
-	return o
+	return list
 }
 
 // hasPart reports whether the claim has, or had, a part in an order.

@@ -51,16 +51,12 @@ func (g *guard) name() string { return g.text }
 type guards struct {
 	byNamespace map[string][]*guard
 	broken      []Note
-	census      *census // may be nil
-	number      uint64  // of all guards that its memo has known
+	census      *census             // may be nil
+	byKind      map[*alike][]*guard // what covering has found
 }
 
 func newGuards(s *Snapshot, c *census) *guards {
-	g := &guards{byNamespace: map[string][]*guard{}, census: c}
-	if c != nil {
-		c.memo.guards++
-		g.number = c.memo.guards
-	}
+	g := &guards{byNamespace: map[string][]*guard{}, census: c, byKind: map[*alike][]*guard{}}
 	for _, b := range s.PodDisruptionBudgets {
 		if b.Spec.Selector == nil {
 			continue
@@ -102,10 +98,12 @@ func (g *guards) covering(pod *corev1.Pod) []*guard {
 
 // coveringFacts is covering the pod of the facts; those that are alike share the answer.
 func (g *guards) coveringFacts(f *podFacts) []*guard {
-	if f.kind.guards != g.number {
-		f.kind.guards, f.kind.covering = g.number, g.find(f.pod)
+	covering, known := g.byKind[f.kind]
+	if !known {
+		covering = g.find(f.pod)
+		g.byKind[f.kind] = covering
 	}
-	return f.kind.covering
+	return covering
 }
 
 func (g *guards) find(pod *corev1.Pod) []*guard {

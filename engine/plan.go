@@ -168,3 +168,10 @@ type Note struct {
 	Object string
 	Reason Reason
 }
+
+// An Action is a part of a plan that can be carried out by itself: a Launch, a Placement or a Disruption.
+type Action interface{ isAction() }
+
+func (Launch) isAction()     {}
+func (Placement) isAction()  {}
+func (Disruption) isAction() {}

@@ -59,7 +59,7 @@ func poolsOf(s *Snapshot, memo *Memo, hosts []*host) (pools []*poolModel, broken
 			broken = append(broken, Note{Object: "NodePool " + pool.Name, Reason: r})
 			continue
 		}
-		m := &poolModel{pool: pool, class: class, catalog: memo.catalogOf(class.InstanceTypes)}
+		m := &poolModel{pool: pool, class: class, catalog: catalogOf(memo, class.InstanceTypes)}
 		if len(pool.Spec.Limits) > 0 {
 			m.used = poolUsage(hosts, pool.Name)
 		}

@@ -127,7 +127,7 @@ func (p *problem) priceLimit(m *packing.Machine, pool string, most float64, r Re
 			limits[c.backoff] = limit
 		}
 		for _, n := range share.Pods {
-			p.census.backoffs.dear[c.pods[n]] = limit
+			p.backoffs.dear[c.pods[n]] = limit
 		}
 	}
 }

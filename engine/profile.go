@@ -2,6 +2,7 @@ package engine
 
 import (
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 
@@ -91,9 +92,9 @@ func (p *SchedulerProfile) Problem() string {
 	if problem := p.shapeProblem(); problem != "" {
 		return problem
 	}
-	for _, name := range sortedKeys(p.Weights) {
+	for _, name := range slices.Sorted(maps.Keys(p.Weights)) {
 		if _, known := ScorePlugins()[name]; !known {
-			return fmt.Sprintf("score plugin %q is none of those that are replayed: %v", name, sortedKeys(ScorePlugins()))
+			return fmt.Sprintf("score plugin %q is none of those that are replayed: %v", name, slices.Sorted(maps.Keys(ScorePlugins())))
 		}
 		if w := p.Weights[name]; w < 0 || w > mostPluginWeight {
 			return fmt.Sprintf("the weight of score plugin %s is %d: it must be 0 to %d", name, w, mostPluginWeight)

@@ -23,7 +23,7 @@ func Provision(s *Snapshot, opt Options, memo *Memo) *Plan {
 	p := readProblem(s, opt, pods, nil)
 	if len(p.classes) == 0 { // at rest
 		p.sell()
-		return &Plan{Unplaced: p.refused, Notes: p.notes(), Backoffs: pods.backoffs.changes}
+		return &Plan{Unplaced: p.refused, Notes: p.notes(), Backoffs: p.backoffs.changes}
 	}
 	p.model()
 	solution := packing.Solve(p.packing)
@@ -48,7 +48,7 @@ func Provision(s *Snapshot, opt Options, memo *Memo) *Plan {
 
 // newPlan gives the solution its names, prices and reasons.
 func newPlan(p *problem, s *packing.Solution) *Plan {
-	plan := &Plan{Unplaced: p.refused, Notes: p.notes(), Backoffs: p.census.backoffs.changes}
+	plan := &Plan{Unplaced: p.refused, Notes: p.notes(), Backoffs: p.backoffs.changes}
 	for i, h := range p.targets {
 		for _, id := range p.podsOf(s.OnNodes[i]) {
 			plan.Placements = append(plan.Placements, Placement{Pod: id, Node: h.name(), Claim: h.claimName()})

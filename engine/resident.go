@@ -15,8 +15,9 @@ import (
 // This file is about what pods of DaemonSets that do not run yet mean to the pods that wait: on a new machine they are there
 // first.
 
-// company is what a DaemonSet's pod means to other pods, and they to it.
-type company struct {
+// daemonSet is a DaemonSet as one compilation sees it: what its pod takes of nodes, what it means to other pods, and they to it.
+type daemonSet struct {
+	daemon
 	facts *podFacts
 	// resident is true if it matters to a pod that waits: its number as such, and the layout's, are those of its key.
 	resident bool
@@ -27,6 +28,14 @@ type company struct {
 	leaders, rivals []int
 	// doubtful is true if whether it runs on a machine hangs on more than the machine and the DaemonSets there.
 	doubtful bool
+}
+
+func daemonSets(burdens []daemon) []daemonSet {
+	out := make([]daemonSet, len(burdens))
+	for i, d := range burdens {
+		out[i].daemon = d
+	}
+	return out
 }
 
 // meetDaemons collects what the pods of DaemonSets want of others.
@@ -46,9 +55,9 @@ func (p *problem) meetDaemons() {
 }
 
 // houses makes the DaemonSet's pod a resident of new machines, if it matters to a pod that waits.
-func (c *crowd) houses(d *daemon, i int) {
+func (c *crowd) houses(d *daemonSet, i int) {
 	r := topology.Resident{}
-	matched := d.facts.kind.match(c)
+	matched := d.facts.kind.match(c.id, c.index)
 	for g := range c.groups {
 		if s := c.groups[g].selector; slices.Contains(matched, s) && !c.selectors[s].everything() {
 			r.Groups = append(r.Groups, g)
@@ -120,32 +129,32 @@ func (p *problem) judgeDaemons() {
 }
 
 // excludes reports whether the DaemonSet's pod accepts none of the other on its machine.
-func (d *daemon) excludes(c *crowd, other *daemon) bool {
+func (d *daemonSet) excludes(c *crowd, other *daemonSet) bool {
 	return d.apart != nil && slices.ContainsFunc(d.apart.required, func(t termWish) bool { return other.isSelected(c, t) })
 }
 
 // follows reports whether the DaemonSet's pod is content with the other on its machine.
-func (d *daemon) follows(c *crowd, other *daemon) bool {
+func (d *daemonSet) follows(c *crowd, other *daemonSet) bool {
 	return !slices.ContainsFunc(d.near, func(t termWish) bool { return !isHost(t.key) || !other.isSelected(c, t) })
 }
 
-func (d *daemon) isSelected(c *crowd, t termWish) bool {
-	return slices.Contains(d.facts.kind.match(c), c.selector[t.selector])
+func (d *daemonSet) isSelected(c *crowd, t termWish) bool {
+	return slices.Contains(d.facts.kind.match(c.id, c.index), c.selector[t.selector])
 }
 
 // spreads reports whether pods elsewhere decide whether there is one on a machine.
-func (d *daemon) spreads() bool {
+func (d *daemonSet) spreads() bool {
 	return slices.ContainsFunc(d.pod.Spec.TopologySpreadConstraints, func(s corev1.TopologySpreadConstraint) bool {
 		return s.WhenUnsatisfiable == corev1.DoNotSchedule && !isHost(s.TopologyKey)
 	})
 }
 
 // keptOut reports whether pods on other machines may keep the DaemonSet's pod out.
-func (c *crowd) keptOut(d *daemon) bool {
+func (c *crowd) keptOut(d *daemonSet) bool {
 	if d.apart != nil && slices.ContainsFunc(d.apart.required, func(t termWish) bool { return !isHost(t.key) }) {
 		return true
 	}
-	matched := d.facts.kind.match(c)
+	matched := d.facts.kind.match(c.id, c.index)
 	return slices.ContainsFunc(c.terms, func(t crowdTerm) bool { return t.running && !isHost(t.key) && slices.Contains(matched, t.selector) })
 }
 
@@ -191,7 +200,7 @@ func (m *poolModel) houseDaemons(p *problem) {
 
 // holding are the options that surely have the DaemonSet's pod, if nobody keeps it off: whatever becomes of their labels, and with
 // room for all DaemonSets' pods.
-func (m *poolModel) holding(p *problem, d *daemon) bitset.Set {
+func (m *poolModel) holding(p *problem, d *daemonSet) bitset.Set {
 	out := bitset.New(len(m.options))
 	for _, way := range m.ways(&d.demand, p.universe) {
 		if allNil(way.Free) {
@@ -238,7 +247,7 @@ func (p *problem) expectDaemons(h *host, at *standing, free capacity.Vector) {
 		if !d.resident || p.isKeptOff(h, d) {
 			continue
 		}
-		certain, rivaled := !d.doubtful && !lacks(free, p.names.vector(d.need)) && h.surelyRuns(d, p.universe), false
+		certain, rivaled := !d.doubtful && !lacks(free, p.names.vector(d.need)) && h.surelyRuns(&d.daemon, p.universe), false
 		for _, other := range p.pending {
 			if slices.ContainsFunc(d.rivals, func(i int) bool { return &p.daemons[i] == other }) && other.priority >= d.priority {
 				rivaled = true
@@ -252,17 +261,17 @@ func (p *problem) expectDaemons(h *host, at *standing, free capacity.Vector) {
 }
 
 // leads reports whether the machine has the DaemonSet's pod already, or surely will.
-func (p *problem) leads(h *host, d *daemon) bool {
-	return slices.Contains(h.roll.daemonKeys(), d.key) || slices.Contains(p.pending, d) && !d.doubtful && len(d.rivals) == 0 && h.surelyRuns(d, p.universe)
+func (p *problem) leads(h *host, d *daemonSet) bool {
+	return slices.Contains(h.roll.daemonKeys(), d.key) || slices.Contains(p.pending, d) && !d.doubtful && len(d.rivals) == 0 && h.surelyRuns(&d.daemon, p.universe)
 }
 
 // isKeptOff reports whether pods that run on the machine, and stay, keep the DaemonSet's pod off it.
-func (p *problem) isKeptOff(h *host, d *daemon) bool {
+func (p *problem) isKeptOff(h *host, d *daemonSet) bool {
 	c := p.crowd
 	if d.apart != nil {
 		for _, t := range d.apart.required {
 			for _, k := range h.roll.kinds {
-				if k.n > k.ending && slices.Contains(k.kind.match(c), c.selector[t.selector]) {
+				if k.n > k.ending && slices.Contains(k.kind.match(c.id, c.index), c.selector[t.selector]) {
 					return true
 				}
 			}

@@ -134,7 +134,7 @@ func (p *problem) roomOf(h *host, at *standing) capacity.Vector {
 	pending := p.pending[:0]
 	for i := range p.daemons {
 		d := &p.daemons[i]
-		if slices.Contains(h.roll.daemonKeys(), d.key) || !h.runs(d, p.universe) {
+		if slices.Contains(h.roll.daemonKeys(), d.key) || !h.runs(&d.daemon, p.universe) {
 			continue
 		}
 		free.Add(p.names.vector(d.need), -1)

@@ -33,33 +33,43 @@ type soldType struct {
 	size typeSize
 }
 
+// soldCatalogs are those that a memo remembers, by their first types.
+type soldCatalogs struct {
+	byFirst map[*InstanceType]*soldCatalog
+	pass    uint64 // the last call that asked for any
+}
+
 // catalogOf reads a catalog, or remembers it: types by structure (size and price) first and by name between equals.
-func (m *Memo) catalogOf(types []InstanceType) *soldCatalog {
+func catalogOf(m *Memo, types []InstanceType) *soldCatalog {
 	if len(types) == 0 {
 		return newSoldCatalog(nil)
 	}
-	if m.asked < m.pass {
-		m.forgetCatalogs()
-		m.asked = m.pass
-	}
-	c := m.catalogs[&types[0]]
+	known := keptBy[soldCatalogs](m)
+	known.forget(m.pass)
+	c := known.byFirst[&types[0]]
 	if c == nil || len(c.types) != len(types) {
 		c = newSoldCatalog(types)
-		m.catalogs[&types[0]] = c
+		known.byFirst[&types[0]] = c
 	}
 	c.pass = m.pass
 	return c
 }
 
-// forgetCatalogs drops those that the last call that asked for catalogs did not ask for, and of the others the tables of pools
-// that it did not see.
-func (m *Memo) forgetCatalogs() {
-	for first, c := range m.catalogs {
-		if c.pass < m.asked {
-			delete(m.catalogs, first)
-		}
-		maps.DeleteFunc(c.tables, func(_ string, t *poolTable) bool { return t.pass < m.asked })
+// forget drops, once in a call, those that the last call did not ask for, and of the others the tables of pools that it did not see.
+func (k *soldCatalogs) forget(pass uint64) {
+	if k.pass == pass {
+		return
 	}
+	if k.byFirst == nil {
+		k.byFirst = map[*InstanceType]*soldCatalog{}
+	}
+	for first, c := range k.byFirst {
+		if c.pass < k.pass {
+			delete(k.byFirst, first)
+		}
+		maps.DeleteFunc(c.tables, func(_ string, t *poolTable) bool { return t.pass < k.pass })
+	}
+	k.pass = pass
 }
 
 func newSoldCatalog(types []InstanceType) *soldCatalog {

@@ -58,7 +58,7 @@ func (c *crowd) runs(w *wishes, at *standing, f *podFacts, scratch []int, awaite
 func (c *crowd) runAll(w *wishes, at *standing, r *roll) {
 	if len(c.selectors) > 0 {
 		for _, k := range r.kinds {
-			if matched := k.kind.match(c); len(matched) > 0 {
+			if matched := k.kind.match(c.id, c.index); len(matched) > 0 {
 				c.selected(at, matched, k.n, k.ending, false)
 			}
 		}

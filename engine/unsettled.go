@@ -24,8 +24,8 @@ const (
 // before that is over is planned for a cluster that will not be: it would use up what the pods' owners allow to be moved in an
 // hour, and the bill would stay high for as long. Pods that are moved leave nodes that go themselves, which do not count.
 func (d *disruptor) unsettled() map[string]Reason {
-	if d.memo.unsettled == nil {
-		d.memo.unsettled = map[string]time.Time{}
+	if d.last.unsettled == nil {
+		d.last.unsettled = map[string]time.Time{}
 	}
 	nodes, busy := map[string]int{}, map[string]int{}
 	for _, h := range d.p.hosts {
@@ -41,18 +41,18 @@ func (d *disruptor) unsettled() map[string]Reason {
 			busy[h.pool()]++
 		}
 	}
-	maps.DeleteFunc(d.memo.unsettled, func(name string, _ time.Time) bool { return d.budgets[name] == nil })
+	maps.DeleteFunc(d.last.unsettled, func(name string, _ time.Time) bool { return d.budgets[name] == nil })
 	out := map[string]Reason{}
 	for name, b := range d.budgets {
 		n := busy[name]
 		if n < fewBusy || n*busyShare <= nodes[name] {
-			delete(d.memo.unsettled, name)
+			delete(d.last.unsettled, name)
 			continue
 		}
-		since, known := d.memo.unsettled[name]
+		since, known := d.last.unsettled[name]
 		if !known || since.After(d.s.Now) {
 			since = d.s.Now
-			d.memo.unsettled[name] = since
+			d.last.unsettled[name] = since
 		}
 		if end := since.Add(patience * calmOf(b.rules.pool)); d.s.Now.Before(end) {
 			out[name] = Reason{

@@ -83,9 +83,9 @@ type podVolumes struct {
 	Disks []disk
 }
 
-// newVolumes indexes what the snapshot says about volumes; pods are those of its pods that have any, and sold what its
-// classes sell.
-func newVolumes(s *Snapshot, pods []*corev1.Pod, sold *offer) *volumes {
+// newVolumes indexes what the snapshot says about volumes; pods are those of its pods that have any, drivers those of which some type of
+// the catalogs takes only so many volumes.
+func newVolumes(s *Snapshot, pods []*corev1.Pod, drivers []string, types typeIndex) *volumes {
 	v := &volumes{
 		snapshot:    s,
 		waiting:     map[claimID]int{},
@@ -117,9 +117,9 @@ func newVolumes(s *Snapshot, pods []*corev1.Pod, sold *offer) *volumes {
 		}
 	}
 	v.indexStorage(s)
-	v.indexLimits(s, sold.drivers)
+	v.indexLimits(s, drivers)
 	if len(pods) > 0 {
-		v.ofTypes = learnLimits(s, sold.types)
+		v.ofTypes = learnLimits(s, types)
 	}
 	v.indexSupplies()
 	v.indexStocks(s)

@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"tenon.sh/engine/requirement"
 )
 
 const volumeWorld = `
@@ -216,7 +218,7 @@ spec: {volumeName: pv-leaving}
 		if problem := problemText(got.Problem); problem != c.problem {
 			t.Errorf("%s: problem %q, want %q", c.claims, problem, c.problem)
 		}
-		if places := placesText(got.Alternatives); places != c.places {
+		if places := termsText(got.Alternatives); places != c.places {
 			t.Errorf("%s: %s, want %s", c.claims, places, c.places)
 		}
 	}
@@ -260,8 +262,8 @@ allowedTopologies: [{matchLabelExpressions: [{key: topology.kubernetes.io/zone, 
 		{"it has no template", world, `{name: new, ephemeral: {}}`, ``, "default/pod-new: the pod's ephemeral volume has no template to make it from"},
 	} {
 		got := volumesOf(readObjects(t, c.world)).of(podWith(t, "volumes: ["+c.volume+"]"))
-		if placesText(got.Alternatives) != c.places || problemText(got.Problem) != c.problem {
-			t.Errorf("%s: %s, problem %q", c.name, placesText(got.Alternatives), problemText(got.Problem))
+		if termsText(got.Alternatives) != c.places || problemText(got.Problem) != c.problem {
+			t.Errorf("%s: %s, problem %q", c.name, termsText(got.Alternatives), problemText(got.Problem))
 		}
 	}
 }
@@ -296,8 +298,8 @@ status: {phase: Available}
 		{"a class that makes volumes too", volume("one", "h1", "claimRef: {namespace: default, name: c},"), `storageClassName: wait`, "", ""},
 	} {
 		got := volumesOf(readObjects(t, volumeWorld+c.volumes+claim(c.claim))).of(usingClaims(t, "c"))
-		if placesText(got.Alternatives) != c.places || problemText(got.Problem) != c.problem {
-			t.Errorf("%s: %s, problem %q", c.name, placesText(got.Alternatives), problemText(got.Problem))
+		if termsText(got.Alternatives) != c.places || problemText(got.Problem) != c.problem {
+			t.Errorf("%s: %s, problem %q", c.name, termsText(got.Alternatives), problemText(got.Problem))
 		}
 	}
 }
@@ -421,4 +423,12 @@ spec: {volumes: [{name: v, persistentVolumeClaim: {claimName: data-3}}]}
 	if got := key(podWith(t, `volumes: [{name: v, emptyDir: {}}, {name: w, configMap: {name: c}}]`)); got != "" {
 		t.Errorf("volumes that need nothing of a node read %q", got)
 	}
+}
+
+func termsText(terms [][]requirement.Expression) string {
+	var out []string
+	for _, term := range terms {
+		out = append(out, string(appendExpressions(nil, term)))
+	}
+	return strings.Join(out, " | ")
 }

@@ -76,7 +76,7 @@ func (p *problem) sortPods() []*corev1.Pod {
 		if n := byName[pod.Status.NominatedNodeName]; n != nil {
 			h = n
 		}
-		if h != nil && p.census.backoffs.unfit[pod] == h.machine {
+		if h != nil && p.backoffs.unfit[pod] == h.machine {
 			h = nil
 		}
 		switch {

@@ -77,8 +77,9 @@ type wishes struct {
 }
 
 func newWishes(s *Snapshot, opt Options, c *census, values *labelValues) *wishes {
+	sold := c.memo.offerOf(s)
 	return &wishes{
-		s: s, opt: opt, values: values, selectors: newSelectors(s), volumes: newVolumes(s, c.mounts, c.memo.offerOf(s)), memo: c.memo, spreads: newDefaultSpreads(s, opt),
+		s: s, opt: opt, values: values, selectors: newSelectors(s), volumes: newVolumes(s, c.mounts, sold.drivers, sold.types), memo: c.memo, spreads: newDefaultSpreads(s, opt),
 		devices: newDeviceResources(s), avoided: hasAvoidedTaint(s), byKey: map[string]*wish{}, byAsk: map[*podAsk]*wish{}, byApart: map[apartKey]*apartTerms{},
 		byBackoff: map[wishBackoff]*wish{},
 	}
