@@ -21,8 +21,8 @@ import (
 // like this one: kube-scheduler has no look at the API server before it binds.
 const schedulerLag = 400 * time.Millisecond
 
-// kube is what plays Kubernetes beside the API server.
-type kube struct {
+// kubernetes is what plays Kubernetes beside the API server.
+type kubernetes struct {
 	w          *world
 	views      []*view // of kube-scheduler: the nodes
 	nodes      *view
@@ -35,8 +35,8 @@ type kube struct {
 	selectors  map[types.UID]labels.Selector // of PodDisruptionBudgets
 }
 
-func newKube(w *world) *kube {
-	k := &kube{
+func newKube(w *world) *kubernetes {
+	k := &kubernetes{
 		w: w, room: 1, tried: map[types.UID][3]int{}, ends: map[types.UID]time.Time{}, registered: map[engine.MachineID]bool{},
 		nodeGone: map[string]time.Time{}, bound: map[types.UID]uint64{}, selectors: map[types.UID]labels.Selector{},
 	}
@@ -46,7 +46,7 @@ func newKube(w *world) *kube {
 }
 
 // catchUp lets kube-scheduler see everything.
-func (k *kube) catchUp() {
+func (k *kubernetes) catchUp() {
 	for _, v := range k.views {
 		for v.behind() > 0 {
 			v.deliver()
@@ -90,7 +90,7 @@ func scheduler(w *world, add func(action)) {
 }
 
 // knows is what a try to place the pod depends on.
-func (k *kube) knows(pod *corev1.Pod) [3]int {
+func (k *kubernetes) knows(pod *corev1.Pod) [3]int {
 	nominated := 0
 	for _, c := range pod.Status.NominatedNodeName {
 		nominated = nominated*31 + int(c)
@@ -98,7 +98,7 @@ func (k *kube) knows(pod *corev1.Pod) [3]int {
 	return [3]int{k.nodes.at, k.room, nominated}
 }
 
-func (k *kube) schedule(pod *corev1.Pod) {
+func (k *kubernetes) schedule(pod *corev1.Pod) {
 	var fitting []string
 	for _, key := range k.nodes.keys {
 		if node := k.nodes.objects[key].(*corev1.Node); k.fits(pod, node) {
@@ -126,7 +126,7 @@ func (k *kube) schedule(pod *corev1.Pod) {
 }
 
 // fits reports whether the node takes the pod.
-func (k *kube) fits(pod *corev1.Pod, node *corev1.Node) bool {
+func (k *kubernetes) fits(pod *corev1.Pod, node *corev1.Node) bool {
 	if node.Spec.Unschedulable {
 		return false
 	}
@@ -176,7 +176,7 @@ func holds(s *store, node *corev1.Node, pod *corev1.Pod) bool {
 }
 
 // newNode is the Node of a machine as its kubelet registers it.
-func (k *kube) newNode(m engine.Machine, allocatable corev1.ResourceList) *corev1.Node {
+func (k *kubernetes) newNode(m engine.Machine, allocatable corev1.ResourceList) *corev1.Node {
 	name := k.nodeName(m.ID)
 	given := maps.Clone(m.Labels)
 	given[corev1.LabelHostname] = name
@@ -189,6 +189,6 @@ func (k *kube) newNode(m engine.Machine, allocatable corev1.ResourceList) *corev
 	}
 }
 
-func (k *kube) nodeName(id engine.MachineID) string {
+func (k *kubernetes) nodeName(id engine.MachineID) string {
 	return strings.TrimPrefix(string(id), k.w.cloud.IDPrefix())
 }

@@ -44,7 +44,7 @@ func kubelets(w *world, add func(action)) {
 }
 
 // register makes the Node of a machine.
-func (k *kube) register(id engine.MachineID) {
+func (k *kubernetes) register(id engine.MachineID) {
 	k.registered[id] = true
 	if m, allocatable, found := k.w.cloud.Inspect(id); found {
 		node := k.newNode(m, allocatable)
@@ -54,7 +54,7 @@ func (k *kube) register(id engine.MachineID) {
 }
 
 // carryOut is what a fault does to a node of a machine, once that is as far.
-func (k *kube) carryOut(m simulated.NodeFault, add func(action)) {
+func (k *kubernetes) carryOut(m simulated.NodeFault, add func(action)) {
 	node := find[*corev1.Node](k.w.api, "/"+k.nodeName(m.Machine))
 	if node == nil || m.Fault.What == simulated.FaultLabel && node.Labels[v1.RegisteredLabelKey] != "true" {
 		return
@@ -93,7 +93,7 @@ func isReady(node *corev1.Node) bool {
 }
 
 // setReady writes the Ready condition, and the taint that goes with it.
-func (k *kube) setReady(node *corev1.Node, status corev1.ConditionStatus) {
+func (k *kubernetes) setReady(node *corev1.Node, status corev1.ConditionStatus) {
 	update(k.w.api, node, func(n *corev1.Node) {
 		n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: status, LastTransitionTime: k.w.api.now()}}
 		n.Spec.Taints = slices.DeleteFunc(n.Spec.Taints, func(t corev1.Taint) bool { return t.Key == corev1.TaintNodeNotReady })
@@ -104,7 +104,7 @@ func (k *kube) setReady(node *corev1.Node, status corev1.ConditionStatus) {
 }
 
 // runPod is what a kubelet does with one of its pods: start it, end it in its time.
-func (k *kube) runPod(pod *corev1.Pod, add func(action)) {
+func (k *kubernetes) runPod(pod *corev1.Pod, add func(action)) {
 	w := k.w
 	switch {
 	case pod.DeletionTimestamp != nil:
@@ -132,7 +132,7 @@ func (k *kube) runPod(pod *corev1.Pod, add func(action)) {
 }
 
 // undecided reports whether there may be pods of which the next list of actions decides when they end.
-func (k *kube) undecided() bool {
+func (k *kubernetes) undecided() bool {
 	return slices.ContainsFunc(all[*corev1.Pod](k.w.api), func(p *corev1.Pod) bool {
 		_, known := k.ends[p.UID]
 		return p.DeletionTimestamp != nil && !known

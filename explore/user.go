@@ -176,7 +176,7 @@ func troubles(w *world, add func(action)) {
 }
 
 // quieten lets users mend what they broke.
-func (k *kube) quieten() {
+func (k *kubernetes) quieten() {
 	k.w.setClass(true)
 	for _, node := range all[*corev1.Node](k.w.api) {
 		if node.Spec.Unschedulable {

@@ -65,7 +65,7 @@ type world struct {
 	began    time.Time
 	api      *store
 	cloud    *simulated.Cloud
-	kube     *kube
+	kube     *kubernetes
 	laws     *laws
 	trace    *trace
 	scene    scene

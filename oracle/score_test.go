@@ -95,14 +95,14 @@ func TestAReplayChoosesANodeThatKubeSchedulerScoresBestByItsConfiguration(t *tes
 	for name, ranking := range rankings {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			scheduler := open(t)
+			live := open(t)
 			document := "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\nprofiles:\n- schedulerName: plain\n- schedulerName: ours\n" + ranking.document
 			profile := ranking.profile
 			profile.SchedulerName = "ours"
 			opt := engine.Options{Profiles: []engine.SchedulerProfile{{SchedulerName: "plain"}, profile}}
 			chosen, decided := 0, 0
 			for seed := uint64(1); decided < 150 && seed < 400; seed++ {
-				c, d := rankAll(t, scheduler, document, opt, seed)
+				c, d := rankAll(t, live, document, opt, seed)
 				chosen, decided = chosen+c, decided+d
 			}
 			if decided < 150 {
@@ -113,9 +113,9 @@ func TestAReplayChoosesANodeThatKubeSchedulerScoresBestByItsConfiguration(t *tes
 }
 
 // rankAll lets all pods of a drawn cluster land one after another, and counts those, and those of them whose node mattered.
-func rankAll(t *testing.T, scheduler *Scheduler, document string, opt engine.Options, seed uint64) (chosen, decided int) {
+func rankAll(t *testing.T, live *Scheduler, document string, opt engine.Options, seed uint64) (chosen, decided int) {
 	s := Draw(seed)
-	if err := scheduler.Configure(s, document); err != nil {
+	if err := live.Configure(s, document); err != nil {
 		t.Fatal(err)
 	}
 	var names []string
@@ -128,7 +128,7 @@ func rankAll(t *testing.T, scheduler *Scheduler, document string, opt engine.Opt
 		}
 		pod = pod.DeepCopy()
 		pod.Spec.SchedulerName = []string{"ours", "ours", "plain"}[i%3]
-		scores, err := scheduler.Score(pod.DeepCopy(), names...)
+		scores, err := live.Score(pod.DeepCopy(), names...)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -147,7 +147,7 @@ func rankAll(t *testing.T, scheduler *Scheduler, document string, opt engine.Opt
 		worst := slices.MinFunc(scores, func(a, b Score) int { return int(a.Total - b.Total) })
 		at := slices.IndexFunc(scores, func(x Score) bool { return x.Node == node })
 		if at < 0 {
-			if v, err := scheduler.Ask(pod.DeepCopy(), node); err != nil || v[0].Plugin != "NodeDeclaredFeatures" { // of which a replay knows nothing
+			if v, err := live.Ask(pod.DeepCopy(), node); err != nil || v[0].Plugin != "NodeDeclaredFeatures" { // of which a replay knows nothing
 				t.Errorf("seed %d, pod %s: the replay chooses %s, which kube-scheduler refuses: %v %v", seed, pod.Name, node, v, err)
 			}
 			continue
@@ -159,7 +159,7 @@ func rankAll(t *testing.T, scheduler *Scheduler, document string, opt engine.Opt
 		if best.Total > worst.Total {
 			decided++
 		}
-		if err := scheduler.Bind(pod.DeepCopy(), node); err != nil {
+		if err := live.Bind(pod.DeepCopy(), node); err != nil {
 			t.Fatal(err)
 		}
 		bound := pod.DeepCopy()
