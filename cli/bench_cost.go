@@ -12,6 +12,8 @@ import (
 
 	v1 "tenon.sh/api/v1"
 	"tenon.sh/engine"
+	"tenon.sh/engine/nomination"
+	"tenon.sh/engine/provisioning"
 	"tenon.sh/scenario/workload"
 )
 
@@ -165,9 +167,9 @@ type costMeasurement struct {
 
 func measureCost(s *engine.Snapshot, opt engine.Options) costMeasurement {
 	began := time.Now()
-	plan := engine.Provision(s, opt, nil)
+	plan := provisioning.Provision(s, opt, nil)
 	took := time.Since(began)
-	engine.Foresee(s, opt, plan)
+	nomination.Foresee(s, opt, plan)
 	m := costMeasurement{
 		Seconds: took.Seconds(), Pods: len(s.Pods), Unplaced: len(plan.Unplaced), Nodes: len(plan.Launches),
 		Cheapest: plan.Cost.LaunchesPerHour, Expected: plan.Cost.Expected, Unhinted: plan.Cost.Unhinted, Bound: plan.Cost.Bound,

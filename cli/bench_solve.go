@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"tenon.sh/engine"
+	"tenon.sh/engine/provisioning"
 	"tenon.sh/scenario/workload"
 )
 
@@ -171,7 +172,7 @@ func (m *solveMeasurement) solve(s *engine.Snapshot, opt engine.Options, empty i
 	runtime.ReadMemStats(&before)
 	peak := watchHeap()
 	began := time.Now()
-	plan := engine.Provision(s, opt, nil)
+	plan := provisioning.Provision(s, opt, nil)
 	took := time.Since(began)
 	m.PeakHeapBytes = peak() - full
 	runtime.ReadMemStats(&after)

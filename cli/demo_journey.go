@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	v1 "tenon.sh/api/v1"
-	"tenon.sh/engine"
+	"tenon.sh/engine/kube"
 )
 
 // A stage is one thing that the demo waits for, in the order in which they happen.
@@ -144,7 +144,7 @@ func (j *journey) isReached(s stage) bool {
 func (j *journey) allPlanned() bool {
 	planned := map[types.UID]bool{}
 	for _, claim := range j.claims {
-		for _, uid := range engine.PlannedPods(claim) {
+		for _, uid := range kube.PlannedPods(claim) {
 			planned[types.UID(uid)] = true
 		}
 	}

@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	v1 "tenon.sh/api/v1"
-	"tenon.sh/engine"
+	"tenon.sh/engine/kube"
 )
 
 // trip drives a journey; each sighting is one second after the one before.
@@ -34,7 +34,7 @@ func (r *trip) pod(i int, phase corev1.PodPhase, node string, deleted bool) {
 // claim shows a claim that was made for the pods named after its dash: "default-12" for 1 and 2.
 func (r *trip) claim(name string, deleted bool, conditions ...string) {
 	claim := &v1.NodeClaim{ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: map[string]string{
-		engine.PlannedPodsAnnotation: strings.Join(strings.Split(strings.TrimPrefix(name, "default-"), ""), ","),
+		kube.PlannedPodsAnnotation: strings.Join(strings.Split(strings.TrimPrefix(name, "default-"), ""), ","),
 	}}}
 	for _, c := range conditions {
 		v1.SetCondition(claim, c, metav1.ConditionTrue, "", "", r.now)

@@ -20,6 +20,9 @@ import (
 	v1 "tenon.sh/api/v1"
 	"tenon.sh/controller/nodepool"
 	"tenon.sh/engine"
+	"tenon.sh/engine/disruption"
+	"tenon.sh/engine/explain"
+	"tenon.sh/engine/provisioning"
 	"tenon.sh/scenario"
 )
 
@@ -153,8 +156,8 @@ func (o *explainOptions) pod(out io.Writer, reading *scenario.Reading, name stri
 		}
 		return notFound("pod", name, " in namespace "+namespace, names)
 	}
-	plan := engine.Provision(s, reading.Options, nil)
-	story := engine.ExplainPod(s, reading.Options, plan, s.Pods[i])
+	plan := provisioning.Provision(s, reading.Options, nil)
+	story := explain.ExplainPod(s, reading.Options, plan, s.Pods[i])
 	if o.output == "json" {
 		return writeRecord(out, "PodExplanation", story)
 	}
@@ -164,8 +167,8 @@ func (o *explainOptions) pod(out io.Writer, reading *scenario.Reading, name stri
 
 func (o *explainOptions) node(out io.Writer, reading *scenario.Reading, name string) error {
 	s := reading.Snapshot
-	plan := engine.Provision(s, reading.Options, nil)
-	story, ok := engine.ExplainNode(s, plan, engine.Disrupt(s, reading.Options, nil), name)
+	plan := provisioning.Provision(s, reading.Options, nil)
+	story, ok := explain.ExplainNode(s, plan, disruption.Disrupt(s, reading.Options, nil), name)
 	if !ok {
 		return notFound("node", name, "", append(namesOf(s.Nodes), namesOf(s.NodeClaims)...))
 	}
@@ -182,7 +185,7 @@ func (o *explainOptions) pool(out io.Writer, reading *scenario.Reading, name str
 	if i < 0 {
 		return notFound("nodepool", name, "", namesOf(s.NodePools))
 	}
-	story := engine.ExplainPool(s, engine.Provision(s, reading.Options, nil), s.NodePools[i])
+	story := explain.ExplainPool(s, provisioning.Provision(s, reading.Options, nil), s.NodePools[i])
 	story.Notes = append(story.Notes, nodepool.Unsupported(s.NodePools[i], false)...)
 	if o.output == "json" {
 		return writeRecord(out, "NodePoolExplanation", story)

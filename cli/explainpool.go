@@ -8,10 +8,11 @@ import (
 
 	v1 "tenon.sh/api/v1"
 	"tenon.sh/engine"
+	"tenon.sh/engine/explain"
 )
 
 // writePoolStory writes what a pool can do now, for people.
-func writePoolStory(t *terminal, s *engine.PoolStory) {
+func writePoolStory(t *terminal, s *explain.PoolStory) {
 	t.line("%s %s: %s", t.paint(bold, "NodePool"), s.NodePool, s.Summary)
 	t.line("")
 	nodes := fmt.Sprintf("%s, %s/h", count(s.Nodes, "node"), engine.Dollars(s.PricePerHour))
@@ -56,7 +57,7 @@ func writePoolStory(t *terminal, s *engine.PoolStory) {
 const timeLayout = "Mon 2 Jan 15:04 MST"
 
 // budgetFacts says what each budget bounds now, and what they leave together.
-func budgetFacts(s *engine.PoolStory) []fact {
+func budgetFacts(s *explain.PoolStory) []fact {
 	var facts []fact
 	if s.Paused != "" {
 		facts = append(facts, fact{"paused", s.Paused})

@@ -12,15 +12,16 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"tenon.sh/engine"
+	"tenon.sh/engine/explain"
 )
 
 // writePodStory writes what becomes of a pod for people.
-func writePodStory(t *terminal, s *engine.PodStory) {
+func writePodStory(t *terminal, s *explain.PodStory) {
 	t.line("%s %s: %s", t.paint(bold, "Pod"), s.Pod, headline(s))
 	for _, r := range s.Reasons {
 		t.line("  %s", reasonLine(r.Reason()))
 	}
-	if s.Outcome == engine.OutcomeRefused {
+	if s.Outcome == explain.OutcomeRefused {
 		t.line("It asks for %s.", requestWords(s.Requests))
 	}
 	if s.Machine == nil {
@@ -49,15 +50,15 @@ func requestWords(requests map[string]string) string {
 }
 
 // headline is the story's sentence; where the reasons or the machine follow line by line, only its beginning.
-func headline(s *engine.PodStory) string {
+func headline(s *explain.PodStory) string {
 	from := ""
 	if s.From != "" {
 		from = "its node " + s.From + " is leaving, and "
 	}
 	switch s.Outcome {
-	case engine.OutcomeRefused:
+	case explain.OutcomeRefused:
 		return from + "nothing can run it"
-	case engine.OutcomeLaunch:
+	case explain.OutcomeLaunch:
 		return from + "a machine has to be started for it"
 	}
 	return s.Summary
@@ -77,7 +78,7 @@ func writeLines(t *terminal, facts []fact) {
 }
 
 // machineFacts says what a machine is, and which part of it the pod asks for.
-func machineFacts(m *engine.MachineRecord, existing bool) []fact {
+func machineFacts(m *explain.MachineRecord, existing bool) []fact {
 	var out []fact
 	if existing && m.Node != "" {
 		out = append(out, fact{"node", m.Node})
@@ -111,7 +112,7 @@ func orDash(text string) string {
 }
 
 // launchFacts says which launch it is, and why.
-func launchFacts(l *engine.LaunchRecord) []fact {
+func launchFacts(l *explain.LaunchRecord) []fact {
 	facts := []fact{{"launch", l.Name}}
 	if len(l.Pods) == 1 {
 		facts = append(facts, fact{"for", "this pod alone"})
@@ -146,7 +147,7 @@ func launchFacts(l *engine.LaunchRecord) []fact {
 }
 
 // writeNodeStory writes what a node is and why it stays, for people.
-func writeNodeStory(t *terminal, name string, s *engine.NodeStory) {
+func writeNodeStory(t *terminal, name string, s *explain.NodeStory) {
 	t.line("%s %s: %s", t.paint(bold, "Node"), name, s.Summary)
 	t.line("")
 	condition := "not ready"
@@ -182,7 +183,7 @@ func writeNodeStory(t *terminal, name string, s *engine.NodeStory) {
 	writeNodePods(t, s)
 }
 
-func writeNodePods(t *terminal, s *engine.NodeStory) {
+func writeNodePods(t *terminal, s *explain.NodeStory) {
 	if len(s.Pods) > 0 {
 		t.line("")
 		rows := [][]string{{"POD", "LARGEST SHARE", ""}}

@@ -13,6 +13,8 @@ import (
 
 	v1 "tenon.sh/api/v1"
 	"tenon.sh/engine"
+	"tenon.sh/engine/inventory"
+	"tenon.sh/engine/kube"
 )
 
 // nodeTable is the nodes of a cluster, and what they come to.
@@ -69,7 +71,7 @@ func newNodeTable(s *engine.Snapshot, plan *engine.Plan) *nodeTable {
 			claims[c.Status.ProviderID] = c
 		}
 	}
-	prices, joined := engine.NewPriceBook(s), map[string]bool{}
+	prices, joined := inventory.NewPriceBook(s), map[string]bool{}
 	for _, n := range s.Nodes {
 		claim := claims[n.Spec.ProviderID]
 		row := nodeRow{Node: n.Name, Created: n.CreationTimestamp, State: nodeState(n, claim)}
@@ -88,7 +90,7 @@ func newNodeTable(s *engine.Snapshot, plan *engine.Plan) *nodeTable {
 		switch {
 		case c.DeletionTimestamp != nil:
 			row.State = "leaving"
-		case engine.HasJoined(c):
+		case kube.HasJoined(c):
 			row.State = "node gone"
 		}
 		row.CPU.Allocatable, row.Memory.Allocatable = amountOf(c.Status.Allocatable, corev1.ResourceCPU), amountOf(c.Status.Allocatable, corev1.ResourceMemory)
@@ -117,12 +119,12 @@ func amountOf(list corev1.ResourceList, name corev1.ResourceName) float64 {
 }
 
 // describe reads what a machine is from its labels.
-func (r *nodeRow) describe(labels map[string]string, claim *v1.NodeClaim, prices *engine.PriceBook) {
+func (r *nodeRow) describe(labels map[string]string, claim *v1.NodeClaim, prices *inventory.PriceBook) {
 	var class *v1.NodeClassReference
 	if claim != nil {
 		r.Claim, class = claim.Name, claim.Spec.NodeClassRef
 	}
-	id := engine.MachineOffering(labels)
+	id := inventory.MachineOffering(labels)
 	r.NodePool, r.InstanceType, r.Zone, r.CapacityType = labels[v1.NodePoolLabelKey], id.InstanceType, id.Zone, id.CapacityType
 	if price, known := prices.Price(labels, class); known {
 		r.PricePerHour = &price
@@ -154,16 +156,16 @@ func (t *nodeTable) addPods(s *engine.Snapshot) {
 	}
 	for _, pod := range s.Pods {
 		if pod.Spec.NodeName == "" {
-			if engine.IsPending(pod) {
+			if kube.IsPending(pod) {
 				t.Waiting++
 			}
 			continue
 		}
 		row := index[pod.Spec.NodeName]
-		if row == nil || engine.IsTerminal(pod) {
+		if row == nil || kube.IsTerminal(pod) {
 			continue
 		}
-		requests := engine.PodRequests(pod)
+		requests := kube.PodRequests(pod)
 		row.Pods++
 		row.CPU.Requested += amountOf(requests, corev1.ResourceCPU)
 		row.Memory.Requested += amountOf(requests, corev1.ResourceMemory)

@@ -17,6 +17,10 @@ import (
 	"github.com/spf13/pflag"
 
 	"tenon.sh/engine"
+	"tenon.sh/engine/disruption"
+	"tenon.sh/engine/kube"
+	"tenon.sh/engine/nomination"
+	"tenon.sh/engine/provisioning"
 	"tenon.sh/provider/catalog"
 	"tenon.sh/scenario"
 )
@@ -91,10 +95,10 @@ func (o *planOptions) run(command *cobra.Command) error {
 	notes.notes(reading.Notes)
 	o.override(command.Flags(), &reading.Options)
 	reading.Options.Threads = runtime.GOMAXPROCS(0)
-	plan := engine.Provision(reading.Snapshot, reading.Options, nil)
-	engine.Foresee(reading.Snapshot, reading.Options, plan)
+	plan := provisioning.Provision(reading.Snapshot, reading.Options, nil)
+	nomination.Foresee(reading.Snapshot, reading.Options, plan)
 	if o.disrupt {
-		disruption := engine.Disrupt(reading.Snapshot, reading.Options, nil)
+		disruption := disruption.Disrupt(reading.Snapshot, reading.Options, nil)
 		plan.Disruptions, plan.Kept = disruption.Disruptions, disruption.Kept
 	}
 	if err := o.print(command.OutOrStdout(), plan); err != nil {
@@ -144,9 +148,9 @@ func (o *planOptions) read(ctx context.Context, stdin io.Reader, notes *terminal
 		return nil, err
 	}
 	var over []string
-	reading.Snapshot, over = engine.Refresh(reading.Snapshot)
+	reading.Snapshot, over = disruption.Refresh(reading.Snapshot)
 	reading.Notes = append(reading.Notes, over...)
-	for _, n := range engine.OldNames(reading.Snapshot) {
+	for _, n := range kube.OldNames(reading.Snapshot) {
 		reading.Notes = append(reading.Notes, n.Who()+": "+n.Sentence())
 	}
 	return reading, nil

@@ -11,6 +11,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"tenon.sh/engine"
+	"tenon.sh/engine/explain"
+	"tenon.sh/engine/inventory"
 	"tenon.sh/provider/catalog"
 	"tenon.sh/scenario"
 )
@@ -65,7 +67,7 @@ func (o *savingsOptions) run(command *cobra.Command) error {
 		return err
 	}
 	notes.notes(reading.Notes)
-	account := engine.NewAccount(s, reading.Options)
+	account := explain.NewAccount(s, reading.Options)
 	if o.output == "json" {
 		return writeRecord(command.OutOrStdout(), "Savings", account)
 	}
@@ -95,7 +97,7 @@ func (o *savingsOptions) completed(reading *scenario.Reading) (*engine.Snapshot,
 		return nil, errors.New("there are no nodes to compare")
 	}
 	known := slices.ContainsFunc(types, func(t engine.InstanceType) bool {
-		return slices.ContainsFunc(s.Nodes, func(n *corev1.Node) bool { return engine.MachineOffering(n.Labels).InstanceType == t.Name })
+		return slices.ContainsFunc(s.Nodes, func(n *corev1.Node) bool { return inventory.MachineOffering(n.Labels).InstanceType == t.Name })
 	})
 	if !known {
 		reading.Notes = append(reading.Notes, fmt.Sprintf("no node is of a type of %s: name what the cluster's cloud sells with --instance-types", name))
@@ -105,7 +107,7 @@ func (o *savingsOptions) completed(reading *scenario.Reading) (*engine.Snapshot,
 		prices := "prices are EC2's in us-east-1, and spot prices an estimate: bring your own with --instance-types"
 		reading.Notes = append(reading.Notes, cmp.Or(where, prices))
 	}
-	return engine.AssumePools(&s, types), nil
+	return explain.AssumePools(&s, types), nil
 }
 
 // types is the catalog that was named, or the one that is assumed where there are no pools. The note says whose figures it has

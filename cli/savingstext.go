@@ -5,13 +5,14 @@ import (
 	"strings"
 
 	"tenon.sh/engine"
+	"tenon.sh/engine/explain"
 )
 
 // mostRows is how many rows savings prints of what could go on.
 const mostRows = 5
 
 // writeAccount writes the comparison for people.
-func writeAccount(t *terminal, a *engine.Account) {
+func writeAccount(t *terminal, a *explain.Account) {
 	for _, line := range accountHead(a) {
 		t.line("%s", line)
 	}
@@ -46,7 +47,7 @@ func writeAccount(t *terminal, a *engine.Account) {
 }
 
 // accountHead says in a few lines what the comparison comes to.
-func accountHead(a *engine.Account) []string {
+func accountHead(a *explain.Account) []string {
 	if a.NowPerHour == 0 {
 		return []string{"There is no node of a pool whose price is known: nothing can be compared."}
 	}
@@ -68,7 +69,7 @@ func accountHead(a *engine.Account) []string {
 }
 
 // writeFirstChanges says what would go first: what the controller would remove now, or else where most money is idle.
-func writeFirstChanges(t *terminal, a *engine.Account) {
+func writeFirstChanges(t *terminal, a *explain.Account) {
 	if len(a.Changes) > 0 {
 		t.line("")
 		for i, d := range a.Changes {
@@ -97,7 +98,7 @@ func writeFirstChanges(t *terminal, a *engine.Account) {
 }
 
 // writeStaying says why nodes stay: in the plan, and as things are now.
-func writeStaying(t *terminal, a *engine.Account) {
+func writeStaying(t *terminal, a *explain.Account) {
 	if len(a.Staying) > 0 {
 		t.line("")
 		t.line("%s, for nothing else can run some pod of theirs:", capital(count(len(a.Staying), "node")+" the plan keeps"))
@@ -125,7 +126,7 @@ func writeStaying(t *terminal, a *engine.Account) {
 }
 
 // writeLeftOut says what neither side of the comparison counts.
-func writeLeftOut(t *terminal, a *engine.Account) {
+func writeLeftOut(t *terminal, a *explain.Account) {
 	var lines []string
 	if n := len(a.Unpriced); n > 0 {
 		lines = append(lines, fmt.Sprintf("%s of unknown price: %s", count(n, "node"), some(a.Unpriced, mostRows)))

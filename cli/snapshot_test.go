@@ -24,6 +24,7 @@ import (
 	v1 "tenon.sh/api/v1"
 	"tenon.sh/cluster"
 	"tenon.sh/engine"
+	"tenon.sh/engine/kube"
 	"tenon.sh/playground/playgroundtest"
 )
 
@@ -110,7 +111,7 @@ func (l live) fill(t *testing.T) {
 		must(t, err)
 		huge, err := l.kube.CoreV1().Pods("default").Get(ctx, "huge", metav1.GetOptions{})
 		must(t, err)
-		if fits.Status.Phase == corev1.PodRunning && engine.IsPending(huge) {
+		if fits.Status.Phase == corev1.PodRunning && kube.IsPending(huge) {
 			return
 		}
 		if time.Now().After(deadline) {

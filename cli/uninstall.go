@@ -16,6 +16,7 @@ import (
 
 	v1 "tenon.sh/api/v1"
 	"tenon.sh/engine"
+	"tenon.sh/engine/inventory"
 	"tenon.sh/scenario"
 	"tenon.sh/uninstall"
 )
@@ -139,14 +140,14 @@ func (o *uninstallOptions) bill(ctx context.Context, config *rest.Config, inv *u
 			snapshot, out.about = *reading.Snapshot, reading.Elsewhere
 		}
 	}
-	book, claimed := engine.NewPriceBook(&snapshot), map[string]bool{}
+	book, claimed := inventory.NewPriceBook(&snapshot), map[string]bool{}
 	add := func(node string, labels map[string]string, class *v1.NodeClassReference) {
 		price, known := book.Price(labels, class)
 		if !known {
-			price = priceElsewhere(&snapshot, engine.MachineOffering(labels))
+			price = priceElsewhere(&snapshot, inventory.MachineOffering(labels))
 			out.about = out.about || price > 0
 		}
-		out.add(node, engine.MachineOffering(labels), price)
+		out.add(node, inventory.MachineOffering(labels), price)
 	}
 	for _, c := range inv.Claims {
 		claimed[c.Status.ProviderID] = true

@@ -12,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"tenon.sh/engine"
+	"tenon.sh/engine/kube"
 	"tenon.sh/uninstall"
 )
 
@@ -119,7 +119,7 @@ func (w *winder) controllerPods(ctx context.Context) (names []string, err error)
 		return nil, fmt.Errorf("look for the pods of Deployment %s/%s: %w", d.Namespace, d.Name, err)
 	}
 	for i := range pods.Items {
-		if p := &pods.Items[i]; !engine.IsTerminal(p) {
+		if p := &pods.Items[i]; !kube.IsTerminal(p) {
 			names = append(names, p.Name)
 		}
 	}

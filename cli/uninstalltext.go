@@ -14,6 +14,7 @@ import (
 
 	v1 "tenon.sh/api/v1"
 	"tenon.sh/engine"
+	"tenon.sh/engine/kube"
 	"tenon.sh/uninstall"
 )
 
@@ -74,7 +75,7 @@ func (w *winder) holdups(ctx context.Context) (lines []string) {
 		}
 		var names []string
 		for i := range pods.Items {
-			if p := &pods.Items[i]; !engine.OwnedByDaemonSet(p) && !engine.IsTerminal(p) {
+			if p := &pods.Items[i]; !kube.OwnedByDaemonSet(p) && !kube.IsTerminal(p) {
 				names = append(names, p.Namespace+"/"+p.Name)
 			}
 		}

@@ -17,6 +17,7 @@ import (
 	"tenon.sh/cluster"
 	"tenon.sh/cluster/clustertest"
 	"tenon.sh/engine"
+	"tenon.sh/engine/kube"
 	"tenon.sh/provider"
 )
 
@@ -224,7 +225,7 @@ func TestSlimPodsKeepWhatDecisionsNeed(t *testing.T) {
 		t.Errorf("kept too much: %+v", pod)
 	}
 	if c.Resources.Requests.Cpu().String() != "1" || pod.Spec.NodeSelector["a"] != "b" || pod.Spec.Volumes[0].Name != "data" ||
-		pod.Annotations[v1.DoNotDisruptAnnotationKey] != "true" || !engine.IsPending(pod) {
+		pod.Annotations[v1.DoNotDisruptAnnotationKey] != "true" || !kube.IsPending(pod) {
 		t.Errorf("lost something: %+v", pod)
 	}
 }

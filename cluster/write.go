@@ -15,20 +15,21 @@ import (
 
 	v1 "tenon.sh/api/v1"
 	"tenon.sh/engine"
+	"tenon.sh/engine/kube"
 )
 
 // CreateClaim writes a launch down as a NodeClaim. The claim has its finalizer from the start, so that a machine can
 // never be started for a claim that could vanish unnoticed, and it goes when its pool does. Every later Snapshot
 // holds it.
 func (c *Cluster) CreateClaim(ctx context.Context, pool *v1.NodePool, launch engine.Launch) (*v1.NodeClaim, error) {
-	return c.create(ctx, pool, engine.NewClaim(pool, launch))
+	return c.create(ctx, pool, kube.NewClaim(pool, launch))
 }
 
 // CreateNamed is CreateClaim with a name that follows from the decision, so that carrying it out twice creates nothing
 // twice: it fails, with an error that Expected knows, if there is a claim of that name. The claim carries the annotations
 // beside its own.
 func (c *Cluster) CreateNamed(ctx context.Context, pool *v1.NodePool, launch engine.Launch, name string, annotations map[string]string) (*v1.NodeClaim, error) {
-	claim := engine.NewClaim(pool, launch)
+	claim := kube.NewClaim(pool, launch)
 	claim.Name, claim.GenerateName = name, ""
 	maps.Copy(claim.Annotations, annotations)
 	return c.create(ctx, pool, claim)

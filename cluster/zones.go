@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"tenon.sh/engine"
+	"tenon.sh/engine/budget"
 )
 
 // zones remembers the time zones that were loaded: snapshots are made often, and zones are read from files.
@@ -15,7 +16,7 @@ type zones struct {
 
 // of loads the zones that the snapshot names; nil if it names none.
 func (z *zones) of(s *engine.Snapshot) map[string]*time.Location {
-	names := engine.TimeZones(s)
+	names := budget.TimeZones(s)
 	if len(names) == 0 {
 		return nil
 	}

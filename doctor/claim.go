@@ -9,7 +9,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	v1 "tenon.sh/api/v1"
-	"tenon.sh/engine"
+	"tenon.sh/engine/explain"
+	"tenon.sh/engine/kube"
 	"tenon.sh/provider"
 )
 
@@ -50,7 +51,7 @@ func claims(p *Picture) []provider.Finding {
 func unjoined(c *v1.NodeClaim, now time.Time) time.Duration {
 	registered := v1.GetCondition(c, v1.ConditionRegistered)
 	switch {
-	case registered == nil || !engine.HasJoined(c):
+	case registered == nil || !kube.HasJoined(c):
 		return now.Sub(c.CreationTimestamp.Time)
 	case registered.Status == metav1.ConditionTrue:
 		return 0
@@ -104,7 +105,7 @@ func nodes(p *Picture) []provider.Finding {
 			l.problem(object, "it still carries the taint "+v1.UnregisteredTaintKey+", so that nothing runs there", "see whether the controller runs")
 		}
 	}
-	for _, o := range engine.FindOverattached(p.Snapshot) {
+	for _, o := range explain.FindOverattached(p.Snapshot) {
 		l.warning("Node "+o.Node, fmt.Sprintf("its pods have %s of %s, and it takes %d: some wait for theirs without an end", count(o.Volumes, "volume"), o.Driver, o.Limit),
 			"delete the pods that wait there: their owners make others, which find a node that has room")
 	}

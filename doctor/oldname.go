@@ -1,7 +1,7 @@
 package doctor
 
 import (
-	"tenon.sh/engine"
+	"tenon.sh/engine/kube"
 	"tenon.sh/provider"
 )
 
@@ -11,7 +11,7 @@ func oldNames(p *Picture) []provider.Finding {
 	if p.Snapshot == nil {
 		return nil
 	}
-	for _, n := range engine.OldNames(p.Snapshot) {
+	for _, n := range kube.OldNames(p.Snapshot) {
 		l.warning(n.Who(), n.Sentence(), "write "+n.New+" in their templates: tenon convert -f renames it")
 	}
 	return l.or("no pod and no node carries an annotation that is not read any more")

@@ -7,7 +7,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	v1 "tenon.sh/api/v1"
-	"tenon.sh/engine"
+	"tenon.sh/engine/explain"
+	"tenon.sh/engine/provisioning"
 	"tenon.sh/provider"
 )
 
@@ -51,12 +52,12 @@ func pools(p *Picture) []provider.Finding {
 	if p.Snapshot == nil {
 		return nil
 	}
-	plan := engine.Provision(p.Snapshot, p.Options, nil)
+	plan := provisioning.Provision(p.Snapshot, p.Options, nil)
 	for _, pool := range p.Snapshot.NodePools {
 		if ref := pool.Spec.Template.Spec.NodeClassRef; ref != nil && ref.Group == "eks.amazonaws.com" {
 			continue // Auto Mode's
 		}
-		l.pool(p, pool, engine.ExplainPool(p.Snapshot, plan, pool))
+		l.pool(p, pool, explain.ExplainPool(p.Snapshot, plan, pool))
 	}
 	if len(p.Snapshot.NodePools) == 0 {
 		l.warning("", "there is no NodePool: no machine is ever started", "make one: see examples/")
@@ -64,7 +65,7 @@ func pools(p *Picture) []provider.Finding {
 	return l.or(count(len(p.Snapshot.NodePools), "pool") + " can launch")
 }
 
-func (l *list) pool(p *Picture, pool *v1.NodePool, story engine.PoolStory) {
+func (l *list) pool(p *Picture, pool *v1.NodePool, story explain.PoolStory) {
 	object := "NodePool " + pool.Name
 	explain := "tenon explain nodepool " + pool.Name
 	limited := zeroLimit(pool)

@@ -13,7 +13,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"tenon.sh/engine"
+	"tenon.sh/engine/kube"
+	"tenon.sh/engine/provisioning"
 	"tenon.sh/provider"
 )
 
@@ -28,7 +29,7 @@ func daemonSets(p *Picture) []provider.Finding {
 	for _, ds := range p.Snapshot.DaemonSets {
 		ask.Pods = append(ask.Pods, pretended(ds, p.Now))
 	}
-	for _, u := range engine.Provision(&ask, p.Options, nil).Unplaced {
+	for _, u := range provisioning.Provision(&ask, p.Options, nil).Unplaced {
 		why := ""
 		if len(u.Reasons) > 0 {
 			why = ": " + u.Reasons[0].Message()
@@ -47,7 +48,7 @@ func (l *list) stuckDaemons(p *Picture) {
 	waiting, first := map[string]int{}, map[string]string{}
 	for _, pod := range p.Snapshot.Pods {
 		owner := metav1.GetControllerOf(pod)
-		if owner == nil || !engine.OwnedByDaemonSet(pod) || pod.DeletionTimestamp != nil || p.Now.Sub(pod.CreationTimestamp.Time) <= daemonPatience {
+		if owner == nil || !kube.OwnedByDaemonSet(pod) || pod.DeletionTimestamp != nil || p.Now.Sub(pod.CreationTimestamp.Time) <= daemonPatience {
 			continue
 		}
 		i := slices.IndexFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {

@@ -16,6 +16,9 @@ import (
 
 	v1 "tenon.sh/api/v1"
 	"tenon.sh/engine"
+	"tenon.sh/engine/inventory"
+	"tenon.sh/engine/kube"
+	"tenon.sh/engine/provisioning"
 	"tenon.sh/provider/catalog"
 	"tenon.sh/scenario/workload"
 )
@@ -126,11 +129,11 @@ func billOf(t testing.TB, c billedCase) bill {
 	w.settled(claims)
 	controller.end(syscall.SIGTERM)
 	snapshot := w.allWaiting(drawn.Classes)
-	plan := engine.Provision(snapshot, engine.Options{}, nil)
+	plan := provisioning.Provision(snapshot, engine.Options{}, nil)
 	if len(plan.Unplaced) > 0 {
 		w.Fatalf("the plan for all pods refuses %d, the first because of %v", len(plan.Unplaced), plan.Unplaced[0].Reasons)
 	}
-	b.realised, b.planned = claims.perHour(w.TB, engine.NewPriceBook(snapshot)), plan.Cost.LaunchesPerHour
+	b.realised, b.planned = claims.perHour(w.TB, inventory.NewPriceBook(snapshot)), plan.Cost.LaunchesPerHour
 	b.machines, b.wanted, b.landed = len(claims.all(w.TB)), len(plan.Launches), landed(w)
 	b.idle = w.idle()
 	b.tooSoon, b.displaced = claims.again(w.TB)
@@ -203,7 +206,7 @@ func (w *world) idle() []string {
 	w.Helper()
 	used := map[string]bool{}
 	for _, pod := range w.pods() {
-		if !engine.OwnedByDaemonSet(&pod) && !engine.IsTerminal(&pod) {
+		if !kube.OwnedByDaemonSet(&pod) && !kube.IsTerminal(&pod) {
 			used[pod.Spec.NodeName] = true
 		}
 	}

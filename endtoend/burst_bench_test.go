@@ -22,6 +22,8 @@ import (
 	"tenon.sh/api/kwokv1alpha1"
 	v1 "tenon.sh/api/v1"
 	"tenon.sh/engine"
+	"tenon.sh/engine/inventory"
+	"tenon.sh/engine/provisioning"
 	"tenon.sh/playground"
 	"tenon.sh/scenario/workload"
 )
@@ -67,8 +69,8 @@ func burst(b *testing.B, apps int, replicas int32) {
 	controller.end(syscall.SIGTERM)
 
 	snapshot := w.allWaiting(drawn.Classes)
-	plan := engine.Provision(snapshot, engine.Options{}, nil)
-	realised := claims.perHour(b, engine.NewPriceBook(snapshot))
+	plan := provisioning.Provision(snapshot, engine.Options{}, nil)
+	realised := claims.perHour(b, inventory.NewPriceBook(snapshot))
 	cpu, _ := utilisation(w)
 	nodes, share := len(w.nodes()), landed(w)
 

@@ -17,7 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	v1 "tenon.sh/api/v1"
-	"tenon.sh/engine"
+	"tenon.sh/engine/inventory"
 )
 
 // cornerLabel is on the pods and pools of a corner.
@@ -218,7 +218,7 @@ func (w *world) whole() {
 	machines := map[string]string{}
 	for _, c := range claims {
 		machines[c.Status.ProviderID] = c.Name
-		if _, marked := engine.MarkOf(&c); marked || c.DeletionTimestamp != nil || v1.IsTrue(&c, v1.ConditionDisruptionReason) {
+		if _, marked := inventory.MarkOf(&c); marked || c.DeletionTimestamp != nil || v1.IsTrue(&c, v1.ConditionDisruptionReason) {
 			w.Errorf("claim %s is on its way out: %v, %+v", c.Name, c.Annotations, c.Status.Conditions)
 		}
 	}

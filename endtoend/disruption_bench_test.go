@@ -17,6 +17,8 @@ import (
 
 	v1 "tenon.sh/api/v1"
 	"tenon.sh/engine"
+	"tenon.sh/engine/inventory"
+	"tenon.sh/engine/provisioning"
 	"tenon.sh/scenario/workload"
 )
 
@@ -184,7 +186,7 @@ func (w *world) atRest(controller *tenon, claims *ledger, began time.Time) {
 const ownersHour = 62 * time.Minute
 
 // billed is what all machines cost, in USD per hour.
-func (w *world) billed(book *engine.PriceBook) float64 {
+func (w *world) billed(book *inventory.PriceBook) float64 {
 	w.Helper()
 	sum := 0.0
 	for _, c := range w.claims() {
@@ -239,8 +241,8 @@ func BenchmarkBillAfterScaleDown(b *testing.B) {
 		w.running(left, time.Minute)
 		claims.check(b)
 		snapshot := w.allWaiting(drawn.Classes)
-		plan := engine.Provision(snapshot, engine.Options{LargestCPU: cores}, nil)
-		book := engine.NewPriceBook(snapshot)
+		plan := provisioning.Provision(snapshot, engine.Options{LargestCPU: cores}, nil)
+		book := inventory.NewPriceBook(snapshot)
 		b.ReportMetric(w.billed(book)/plan.Cost.Bound, "x-bound-at-first")
 		b.Logf("after %.0fs %d nodes; why they stay:\n%s", took.Seconds(), len(w.nodes()), w.kept(controller))
 		w.atRest(controller, claims, time.Now())

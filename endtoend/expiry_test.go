@@ -7,7 +7,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	v1 "tenon.sh/api/v1"
-	"tenon.sh/engine"
+	"tenon.sh/engine/inventory"
+	"tenon.sh/engine/kube"
 )
 
 // softExpiry lets a node come near its end. When exactly it may be replaced follows from its UID, so nodes are made until
@@ -17,7 +18,7 @@ func softExpiry(w *world) {
 	w.cornerPool(func(p *v1.NodePool) { p.Spec.Template.Spec.ExpireAfter = v1.DurationOf(life) })
 	w.workload(2, "1", nil)
 	for {
-		soft, _ := engine.SoftExpiry(w.only())
+		soft, _ := kube.SoftExpiry(w.only())
 		if w.only().CreationTimestamp.Add(life).Sub(soft) >= margin {
 			break
 		}
@@ -29,7 +30,7 @@ func softExpiry(w *world) {
 	}
 	claims, claim := w.openLedger(), w.only()
 	ends := claim.CreationTimestamp.Add(life)
-	soft, _ := engine.SoftExpiry(claim)
+	soft, _ := kube.SoftExpiry(claim)
 	w.until(time.Until(soft), func() (bool, string) { // a change of the pool is what makes the controller look just then
 		return time.Now().After(soft.Add(-100 * time.Millisecond)), "it is not the time yet"
 	})
@@ -43,7 +44,7 @@ func softExpiry(w *world) {
 		return false, "the node does not go"
 	})
 	was := claims.of(claim.UID)
-	mark, marked := engine.MarkOf(was)
+	mark, marked := inventory.MarkOf(was)
 	if !marked || mark.Reason != v1.Expired {
 		w.Errorf("the node went at %v (its end: %v, softly from %v) and was not replaced before: %v", was.DeletionTimestamp, ends, soft, was.Annotations)
 	}

@@ -15,7 +15,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	v1 "tenon.sh/api/v1"
-	"tenon.sh/engine"
+	"tenon.sh/engine/inventory"
+	"tenon.sh/engine/kube"
 )
 
 // ledger remembers every NodeClaim that there has been since it was opened, as it was last: a machine that came and went
@@ -51,7 +52,7 @@ func (l *ledger) enter(kind watch.EventType, claim *v1.NodeClaim) {
 		l.changed = time.Now()
 	}
 	if begins {
-		mark, _ := engine.MarkOf(claim)
+		mark, _ := inventory.MarkOf(claim)
 		for _, name := range mark.Replacements {
 			if !l.ready(name) {
 				l.hurried = append(l.hurried, fmt.Sprintf("%s before %s", claim.Name, name))
@@ -121,7 +122,7 @@ func (l *ledger) again(t testing.TB) (tooSoon, displaced []string) {
 	slices.SortStableFunc(claims, func(a, b *v1.NodeClaim) int { return a.CreationTimestamp.Compare(b.CreationTimestamp.Time) })
 	first := map[string]*v1.NodeClaim{}
 	for _, claim := range claims {
-		pods := engine.PlannedPods(claim)
+		pods := kube.PlannedPods(claim)
 		var before []string
 		closed := 0
 		for _, uid := range pods {
@@ -147,7 +148,7 @@ func (l *ledger) again(t testing.TB) (tooSoon, displaced []string) {
 }
 
 // perHour is what all machines cost that were ever started.
-func (l *ledger) perHour(t testing.TB, book *engine.PriceBook) float64 {
+func (l *ledger) perHour(t testing.TB, book *inventory.PriceBook) float64 {
 	t.Helper()
 	sum := 0.0
 	for _, claim := range l.all(t) {

@@ -15,7 +15,7 @@ import (
 	v1 "tenon.sh/api/v1"
 	"tenon.sh/cluster/term"
 	"tenon.sh/deploy"
-	"tenon.sh/engine"
+	"tenon.sh/engine/kube"
 )
 
 // TestALeaderThatWasPausedWritesNothingOfWhatItHadPlanned stops the leader of two controllers, as a virtual machine is paused,
@@ -113,7 +113,7 @@ func (w *world) twoMachines(claims *ledger) (n int) {
 		if c.Status.ProviderID == "" {
 			continue
 		}
-		for _, uid := range engine.PlannedPods(c) {
+		for _, uid := range kube.PlannedPods(c) {
 			times[uid]++
 		}
 	}

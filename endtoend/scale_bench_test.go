@@ -18,7 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	v1 "tenon.sh/api/v1"
-	"tenon.sh/engine"
+	"tenon.sh/engine/kube"
 )
 
 func keyOf(name string) client.ObjectKey { return types.NamespacedName{Name: name} }
@@ -125,7 +125,7 @@ func landed(w *world) float64 {
 	}
 	planned, found := 0.0, 0.0
 	for _, c := range w.claims() {
-		for _, uid := range engine.PlannedPods(&c) {
+		for _, uid := range kube.PlannedPods(&c) {
 			planned++
 			if at := (place{owners[uid], c.Status.NodeName}); there[at] > 0 {
 				there[at]--

@@ -10,11 +10,14 @@ import (
 
 	v1 "tenon.sh/api/v1"
 	"tenon.sh/engine"
+	"tenon.sh/engine/disruption"
+	"tenon.sh/engine/nomination"
+	"tenon.sh/engine/provisioning"
 )
 
 // advised is where the advisor points pod web-1 of a cluster with one node, "-" for no change.
-func advised(a *engine.Advisor, s *engine.Snapshot) string {
-	advice := a.Advise(s, engine.Options{}, engine.Provision(s, engine.Options{}, nil))
+func advised(a *nomination.Advisor, s *engine.Snapshot) string {
+	advice := a.Advise(s, engine.Options{}, provisioning.Provision(s, engine.Options{}, nil))
 	for _, n := range advice {
 		a.Written(n)
 		n.Pod.Status.NominatedNodeName = n.Node
@@ -61,7 +64,7 @@ func TestAdviceIsGivenAndTakenBack(t *testing.T) {
 					f(s)
 				}
 			}
-			a := &engine.Advisor{}
+			a := &nomination.Advisor{}
 			if got := advised(a, s); got != c.want {
 				t.Fatalf("first %q, want %q", got, c.want)
 			}
@@ -79,7 +82,7 @@ func TestPodsThatMustBeSpreadAreAdvisedOneAtATime(t *testing.T) {
 	t.Parallel()
 	s := clusterOf(t, "pool general", "type four cpu=4 mem=8Gi zones=a price=0.1", "node n1 pool=general type=four zone=a",
 		"pods web x3 cpu=1 mem=1Gi spread=(zone) owner=StatefulSet/web", "pods job x2 cpu=100m mem=1Gi")
-	advice := (&engine.Advisor{}).Advise(s, engine.Options{}, engine.Provision(s, engine.Options{}, nil))
+	advice := (&nomination.Advisor{}).Advise(s, engine.Options{}, provisioning.Provision(s, engine.Options{}, nil))
 	var names []string
 	for _, n := range advice {
 		names = append(names, n.Pod.Name+"@"+n.Node)
@@ -115,7 +118,7 @@ func TestNoMachineIsStartedForPodsWhoseMachineIsOpening(t *testing.T) {
 	} {
 		s := clusterOf(t, "pool general", "type two cpu=2 mem=4Gi zones=a price=0.05", "node n1 pool=general type=two zone=a planned=web-1",
 			"pods thief x1 cpu=1500m mem=1Gi node=n1", "pods web x1 cpu=1 mem=1Gi")
-		plan := engine.Provision(s, engine.Options{}, nil)
+		plan := provisioning.Provision(s, engine.Options{}, nil)
 		if len(plan.Launches) != 1 {
 			t.Fatalf("%s: %d launches", c.name, len(plan.Launches))
 		}
@@ -130,11 +133,11 @@ func TestNoMachineIsStartedForPodsWhoseMachineIsOpening(t *testing.T) {
 				c.change(claim)
 			}
 		}
-		if got := engine.Check(plan.Launches[0], s).Code; got != c.want {
+		if got := disruption.Check(plan.Launches[0], s).Code; got != c.want {
 			t.Errorf("%s: %q, want %q", c.name, got, c.want)
 		}
 		plan.Launches[0].Pods = append(plan.Launches[0].Pods, engine.PodID{Name: "other"})
-		if got := engine.Check(plan.Launches[0], s).Code; got == engine.MachineOpening {
+		if got := disruption.Check(plan.Launches[0], s).Code; got == engine.MachineOpening {
 			t.Errorf("%s: a pod that never had a machine waits for another's", c.name)
 		}
 	}

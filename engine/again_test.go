@@ -10,6 +10,8 @@ import (
 
 	v1 "tenon.sh/api/v1"
 	"tenon.sh/engine"
+	"tenon.sh/engine/disruption"
+	"tenon.sh/engine/inventory"
 	"tenon.sh/scenario/workload"
 )
 
@@ -22,14 +24,14 @@ func TestPassesAfterOneThatFoundNothingSeeWhatHasChanged(t *testing.T) {
 	if len(s.Nodes) < 400 {
 		t.Fatalf("the cluster has %d nodes: too few to be looked at in part", len(s.Nodes))
 	}
-	memo := &engine.Memo{}
-	first := engine.DisruptAgain(s, opt, memo)
+	memo := &inventory.Memo{}
+	first := disruption.DisruptAgain(s, opt, memo)
 	if len(first.Disruptions) > 0 {
 		t.Fatal("there is something to be had")
 	}
 	next := *s
 	next.Now = s.Now.Add(10 * time.Second)
-	same := engine.DisruptAgain(&next, opt, memo)
+	same := disruption.DisruptAgain(&next, opt, memo)
 	if len(same.Disruptions) > 0 || !slices.Equal(same.Kept, first.Kept) {
 		t.Error("nothing has changed, and the plan is another one")
 		for i := range same.Kept {
@@ -48,13 +50,13 @@ func TestPassesAfterOneThatFoundNothingSeeWhatHasChanged(t *testing.T) {
 		return p.Spec.NodeName == bare && left > 1
 	})
 	next.Now = s.Now.Add(20 * time.Second)
-	plan := engine.DisruptAgain(&next, opt, memo)
+	plan := disruption.DisruptAgain(&next, opt, memo)
 	if !slices.ContainsFunc(plan.Disruptions, func(d engine.Disruption) bool { return slices.Contains(d.Nodes, bare) }) {
 		t.Errorf("%s has one pod left of %d, and stays: %+v", bare, left, plan.Disruptions)
 	}
 
 	next.Pods, next.Now = s.Pods, s.Now.Add(2*time.Minute)
-	later, whole := engine.DisruptAgain(&next, opt, memo), engine.Disrupt(&next, opt, nil)
+	later, whole := disruption.DisruptAgain(&next, opt, memo), disruption.Disrupt(&next, opt, nil)
 	if !slices.Equal(later.Kept, whole.Kept) {
 		t.Error("a minute later not everything was looked at")
 	}
@@ -107,16 +109,16 @@ func TestWhatIsSoldOutSinceTheLastLookMakesNoOtherOne(t *testing.T) {
 		{"another price", same, dearer, true},
 	} {
 		full, free := receding(t)
-		memo := &engine.Memo{LookAgain: time.Hour}
-		if plan := engine.DisruptAgain(sells(full, c.before), engine.Options{}, memo); len(plan.Disruptions) > 0 {
+		memo := &inventory.Memo{LookAgain: time.Hour}
+		if plan := disruption.DisruptAgain(sells(full, c.before), engine.Options{}, memo); len(plan.Disruptions) > 0 {
 			t.Fatalf("%s: n1 goes though there is no room: %v", c.name, plan.Disruptions)
 		}
 		free = sells(free, c.after)
-		if plan := engine.Disrupt(free, engine.Options{}, nil); len(plan.Disruptions) != 1 {
+		if plan := disruption.Disrupt(free, engine.Options{}, nil); len(plan.Disruptions) != 1 {
 			t.Fatalf("%s: n1 does not go though there is room: %v", c.name, plan.Kept)
 		}
 		for range 2 { // what one pass has found out of a list the next one remembers
-			plan := engine.DisruptAgain(free, engine.Options{}, memo)
+			plan := disruption.DisruptAgain(free, engine.Options{}, memo)
 			if looked := len(plan.Disruptions) > 0; looked != c.looks {
 				t.Errorf("%s: all machines were looked at: %v", c.name, looked)
 			}
@@ -144,10 +146,10 @@ func TestWhatWasLookedAtWhileSomethingWasSoldOutIsLookedAtAgain(t *testing.T) {
 		s.Classes = slices.Clone(s.Classes)
 		s.Classes[0].InstanceTypes = list
 	}
-	memo := &engine.Memo{LookAgain: time.Hour}
+	memo := &inventory.Memo{LookAgain: time.Hour}
 	goes := func() bool {
 		s.Now = s.Now.Add(time.Minute)
-		return len(engine.DisruptAgain(s, engine.Options{}, memo).Disruptions) > 0
+		return len(disruption.DisruptAgain(s, engine.Options{}, memo).Disruptions) > 0
 	}
 	if goes() {
 		t.Fatal("big goes though it is full")
@@ -181,9 +183,9 @@ func TestHowOftenAllMachinesAreLookedAtIsUpToTheCaller(t *testing.T) {
 			fmt.Sprintf("pod small-%d cpu=100m node=idle-%d select=tier:idle owner=Deployment age=10h", i, i))
 	}
 	s := clusterOf(t, lines...)
-	memo := &engine.Memo{LookAgain: time.Hour}
+	memo := &inventory.Memo{LookAgain: time.Hour}
 	goes := func() bool {
-		return slices.ContainsFunc(engine.DisruptAgain(s, engine.Options{}, memo).Disruptions, func(d engine.Disruption) bool { return slices.Contains(d.Nodes, "n1") })
+		return slices.ContainsFunc(disruption.DisruptAgain(s, engine.Options{}, memo).Disruptions, func(d engine.Disruption) bool { return slices.Contains(d.Nodes, "n1") })
 	}
 	if goes() {
 		t.Fatal("n1 goes though there is no room")

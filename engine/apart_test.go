@@ -6,6 +6,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"tenon.sh/engine"
+	"tenon.sh/engine/provisioning"
 	"tenon.sh/scenario/workload"
 )
 
@@ -19,7 +20,7 @@ func TestReplicasAreKeptApartWithoutLosingAny(t *testing.T) {
 			pod.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: pod.Labels["app"], UID: "u", Controller: &controller}}
 		}
 		placed := map[engine.PodID]int{}
-		for _, l := range engine.Provision(s, engine.Options{LargestCPU: 32}, nil).Launches {
+		for _, l := range provisioning.Provision(s, engine.Options{LargestCPU: 32}, nil).Launches {
 			for _, id := range l.Pods {
 				placed[id]++
 			}

@@ -12,6 +12,9 @@ import (
 
 	v1 "tenon.sh/api/v1"
 	"tenon.sh/engine"
+	"tenon.sh/engine/disruption"
+	"tenon.sh/engine/inventory"
+	"tenon.sh/engine/provisioning"
 	"tenon.sh/scenario"
 	"tenon.sh/scenario/workload"
 )
@@ -37,17 +40,17 @@ func asController() engine.Options { return engine.Options{Threads: runtime.GOMA
 
 // BenchmarkDisrupt times whole passes over clusters where much is to be had. A controller's are warm.
 func BenchmarkDisrupt(b *testing.B) {
-	pass := func(name string, draw func() *engine.Snapshot, memo *engine.Memo) {
+	pass := func(name string, draw func() *engine.Snapshot, memo *inventory.Memo) {
 		b.Run(name, func(b *testing.B) {
 			s := draw()
 			if memo != nil {
-				engine.Disrupt(s, asController(), memo)
+				disruption.Disrupt(s, asController(), memo)
 			}
 			runtime.GC()
 			b.ReportAllocs()
 			gone, saving := 0, 0.0
 			for b.Loop() {
-				plan := engine.Disrupt(s, asController(), memo)
+				plan := disruption.Disrupt(s, asController(), memo)
 				gone, saving = nodesOf(plan), 0
 				for _, d := range plan.Disruptions {
 					saving += d.SavingPerHour
@@ -62,7 +65,7 @@ func BenchmarkDisrupt(b *testing.B) {
 	for _, pods := range []int{6_000, manyRunning} {
 		pass(fmt.Sprint("web/", pods), func() *engine.Snapshot { return quiet(workload.Web, pods) }, nil)
 		pass(fmt.Sprint("mix/", pods), func() *engine.Snapshot { return quiet(workload.Mix, pods) }, nil)
-		pass(fmt.Sprint("mix-warm/", pods), func() *engine.Snapshot { return quiet(workload.Mix, pods) }, &engine.Memo{})
+		pass(fmt.Sprint("mix-warm/", pods), func() *engine.Snapshot { return quiet(workload.Mix, pods) }, &inventory.Memo{})
 		pass(fmt.Sprint("uneven/", pods), func() *engine.Snapshot { return uneven(pods / 20) }, nil)
 	}
 }
@@ -80,8 +83,8 @@ func nodesOf(plan *engine.Plan) int {
 func BenchmarkDisruptIncremental(b *testing.B) {
 	s := consolidated(quiet(workload.Web, manyRunning), hasty(16))
 	pass := func(b *testing.B, change func(pods []*corev1.Pod, i int) []*corev1.Pod) {
-		memo, next := &engine.Memo{}, *s
-		engine.DisruptAgain(s, asController(), memo)
+		memo, next := &inventory.Memo{}, *s
+		disruption.DisruptAgain(s, asController(), memo)
 		runtime.GC()
 		b.ReportAllocs()
 		gone, i := 0, 0
@@ -91,7 +94,7 @@ func BenchmarkDisruptIncremental(b *testing.B) {
 			changed := next
 			changed.Pods = change(next.Pods, i)
 			b.StartTimer()
-			if plan := engine.DisruptAgain(&changed, asController(), memo); len(plan.Disruptions) == 0 {
+			if plan := disruption.DisruptAgain(&changed, asController(), memo); len(plan.Disruptions) == 0 {
 				next = changed
 			} else {
 				gone++
@@ -120,12 +123,12 @@ func BenchmarkDisruptIncremental(b *testing.B) {
 // consolidated plays passes until one finds nothing.
 func consolidated(s *engine.Snapshot, opt engine.Options) *engine.Snapshot {
 	for {
-		plan := engine.Disrupt(s, opt, nil)
+		plan := disruption.Disrupt(s, opt, nil)
 		if len(plan.Disruptions) == 0 {
 			return s
 		}
 		s = scenario.MoveOver(s, plan)
-		s = scenario.CarryOut(s, engine.Provision(s, opt, nil))
+		s = scenario.CarryOut(s, provisioning.Provision(s, opt, nil))
 		s.Now = s.Now.Add(61 * time.Minute)
 	}
 }
@@ -141,7 +144,7 @@ func BenchmarkDisruptGrowth(b *testing.B) {
 		for i, s := range snapshots {
 			runtime.GC()
 			began := time.Now()
-			engine.Disrupt(s, asController(), nil)
+			disruption.Disrupt(s, asController(), nil)
 			fastest[i] = min(fastest[i], time.Since(began).Seconds())
 		}
 	}
@@ -158,7 +161,7 @@ func BenchmarkDisruptMemory(b *testing.B) {
 	full := heapAfterGC()
 	peak := watchedPeak(func() {
 		for b.Loop() {
-			engine.Disrupt(s, asController(), nil)
+			disruption.Disrupt(s, asController(), nil)
 		}
 	})
 	b.ReportMetric(float64(full-empty)/(1<<20), "snapshot-MiB")

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"tenon.sh/engine"
+	"tenon.sh/engine/provisioning"
 	"tenon.sh/scenario/workload"
 )
 
@@ -18,8 +19,8 @@ func BenchmarkHostile(b *testing.B) {
 			var beyond time.Duration
 			unplaced := 0
 			for b.Loop() {
-				beyond += elapsed(func() { unplaced = len(engine.Provision(hostile, engine.Options{}, nil).Unplaced) })
-				beyond -= elapsed(func() { engine.Provision(plain, engine.Options{}, nil) })
+				beyond += elapsed(func() { unplaced = len(provisioning.Provision(hostile, engine.Options{}, nil).Unplaced) })
+				beyond -= elapsed(func() { provisioning.Provision(plain, engine.Options{}, nil) })
 			}
 			b.ReportMetric(beyond.Seconds()/float64(b.N)/float64(megabytes), "s/MB")
 			b.ReportMetric(float64(len(hostile.Pods)), "pods")

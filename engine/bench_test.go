@@ -13,6 +13,9 @@ import (
 
 	v1 "tenon.sh/api/v1"
 	"tenon.sh/engine"
+	"tenon.sh/engine/inventory"
+	"tenon.sh/engine/kube"
+	"tenon.sh/engine/provisioning"
 	"tenon.sh/scenario/workload"
 )
 
@@ -35,7 +38,7 @@ func provision(b *testing.B, s *engine.Snapshot, opt engine.Options) {
 	b.ReportAllocs()
 	var plan *engine.Plan
 	for b.Loop() {
-		plan = engine.Provision(s, opt, nil)
+		plan = provisioning.Provision(s, opt, nil)
 	}
 	report(b, plan, pods)
 }
@@ -54,7 +57,7 @@ func report(b *testing.B, plan *engine.Plan, pods int) {
 func pendingPods(s *engine.Snapshot) int {
 	count := 0
 	for _, pod := range s.Pods {
-		if engine.IsPending(pod) {
+		if kube.IsPending(pod) {
 			count++
 		}
 	}
@@ -84,9 +87,9 @@ func BenchmarkCost(b *testing.B) {
 func BenchmarkIncremental(b *testing.B) {
 	const added = 100
 	base := workload.Running(workload.Cost(workload.Mix, added, 1, v1.CapacityTypeOnDemand), manyNodes, manyRunning, 1)
-	running := slices.DeleteFunc(slices.Clone(base.Pods), engine.IsPending)
-	pass := func(b *testing.B, memo *engine.Memo) {
-		engine.Provision(base, engine.Options{}, memo)
+	running := slices.DeleteFunc(slices.Clone(base.Pods), kube.IsPending)
+	pass := func(b *testing.B, memo *inventory.Memo) {
+		provisioning.Provision(base, engine.Options{}, memo)
 		runtime.GC()
 		b.ReportAllocs()
 		var plan *engine.Plan
@@ -97,11 +100,11 @@ func BenchmarkIncremental(b *testing.B) {
 			next := *base
 			next.Pods = slices.Concat(running, mixed(added, seed))
 			b.StartTimer()
-			plan = engine.Provision(&next, engine.Options{}, memo)
+			plan = provisioning.Provision(&next, engine.Options{}, memo)
 		}
 		report(b, plan, added)
 	}
-	b.Run("warm", func(b *testing.B) { pass(b, &engine.Memo{}) })
+	b.Run("warm", func(b *testing.B) { pass(b, &inventory.Memo{}) })
 	b.Run("cold", func(b *testing.B) { pass(b, nil) })
 }
 
@@ -122,7 +125,7 @@ func BenchmarkGrowth(b *testing.B) {
 		for i, s := range snapshots {
 			runtime.GC()
 			began := time.Now()
-			engine.Provision(s, engine.Options{}, nil)
+			provisioning.Provision(s, engine.Options{}, nil)
 			fastest[i] = min(fastest[i], time.Since(began).Seconds())
 		}
 	}
@@ -152,7 +155,7 @@ func BenchmarkMemory(b *testing.B) {
 		full := heapAfterGC()
 		peak := watchedPeak(func() {
 			for b.Loop() {
-				engine.Provision(s, engine.Options{}, nil)
+				provisioning.Provision(s, engine.Options{}, nil)
 			}
 		})
 		b.ReportMetric(float64(full-empty)/(1<<20), "snapshot-MiB")

@@ -13,16 +13,18 @@ import (
 
 	v1 "tenon.sh/api/v1"
 	"tenon.sh/engine"
+	"tenon.sh/engine/disruption"
+	"tenon.sh/engine/kube"
 )
 
 // comings is a cluster whose machines come and go as a test says.
 type comings struct {
-	engine.ChurnMemo
+	disruption.ChurnMemo
 	now    time.Time
 	pool   *v1.NodePool
 	prices []engine.Class
 	n      int
-	heard  []engine.Churn
+	heard  []disruption.Churn
 }
 
 func newComings(after time.Duration) *comings {
@@ -54,7 +56,7 @@ func (c *comings) machine(kind, owner, hash string, stays time.Duration, why v1.
 	claim := &v1.NodeClaim{ObjectMeta: metav1.ObjectMeta{
 		Name: fmt.Sprint("c", c.n), UID: types.UID(fmt.Sprint("c", c.n)), CreationTimestamp: metav1.NewTime(c.now),
 		Labels:      map[string]string{v1.NodePoolLabelKey: "general"},
-		Annotations: map[string]string{engine.PlannedPodsAnnotation: fmt.Sprint("p", c.n)},
+		Annotations: map[string]string{kube.PlannedPodsAnnotation: fmt.Sprint("p", c.n)},
 	}}
 	c.look([]*corev1.Pod{pod}, claim)
 	claim = claim.DeepCopy()

@@ -13,6 +13,9 @@ import (
 
 	v1 "tenon.sh/api/v1"
 	"tenon.sh/engine"
+	"tenon.sh/engine/nomination"
+	"tenon.sh/engine/provisioning"
+	"tenon.sh/engine/scheduler"
 	"tenon.sh/scenario"
 )
 
@@ -35,7 +38,7 @@ func idOf(p *corev1.Pod) engine.PodID {
 }
 
 // landed writes a landing as "node: pods; …; stranded: pods", by name.
-func landed(l engine.Landing) string {
+func landed(l scheduler.Landing) string {
 	at := map[string][]string{}
 	for _, p := range l.Placements {
 		at[p.Node] = append(at[p.Node], p.Pod.Name)
@@ -142,7 +145,7 @@ func TestPodsLandWhereTheScoresSay(t *testing.T) {
 			if c.edit != nil {
 				c.edit(s)
 			}
-			l := engine.LandOn(s, engine.Options{}, waiting(s), nil)
+			l := scheduler.LandOn(s, engine.Options{}, waiting(s), nil)
 			got := landed(l)
 			if c.want == "2 2" { // which pod goes where is a matter of dice
 				got = fmt.Sprint(strings.Count(strings.Split(got, ";")[0], "p-"), strings.Count(strings.Split(got, ";")[1], "p-"))
@@ -178,7 +181,7 @@ func TestPodsLandOnlyWhereTheFiltersLetThem(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			s := clusterOf(t, c.lines...)
-			l := engine.LandOn(s, engine.Options{}, waiting(s), nil)
+			l := scheduler.LandOn(s, engine.Options{}, waiting(s), nil)
 			got := landed(l)
 			at := map[string]int{}
 			for _, p := range l.Placements {
@@ -218,7 +221,7 @@ func TestAPodThatNeedsALaterOneIsTriedAgain(t *testing.T) {
 			a.PodAffinity.RequiredDuringSchedulingIgnoredDuringExecution[0].LabelSelector.MatchLabels = map[string]string{"app": "second"}
 		}
 	}
-	l := engine.LandOn(s, engine.Options{}, waiting(s), nil)
+	l := scheduler.LandOn(s, engine.Options{}, waiting(s), nil)
 	if len(l.Placements) != 2 || l.Placements[0].Pod.Name != "second" || l.Placements[0].Node != l.Placements[1].Node {
 		t.Errorf("landed as %v", l.Placements)
 	}
@@ -227,7 +230,7 @@ func TestAPodThatNeedsALaterOneIsTriedAgain(t *testing.T) {
 func TestPriorityComesBeforeAge(t *testing.T) {
 	t.Parallel()
 	s := clusterOf(t, "node n1 cpu=1 mem=8Gi", "pod old cpu=1 age=9m", "pod high cpu=1 age=1m priority=10")
-	if got := landed(engine.LandOn(s, engine.Options{}, waiting(s), nil)); got != "n1: high; stranded: old" {
+	if got := landed(scheduler.LandOn(s, engine.Options{}, waiting(s), nil)); got != "n1: high; stranded: old" {
 		t.Errorf("landed as %q", got)
 	}
 }
@@ -242,7 +245,7 @@ func TestPodsOfRemovedNodesLandElsewhere(t *testing.T) {
 			moved = append(moved, p)
 		}
 	}
-	l := engine.LandOn(s, engine.Options{}, moved, map[string]bool{"n1": true})
+	l := scheduler.LandOn(s, engine.Options{}, moved, map[string]bool{"n1": true})
 	if got := landed(l); got != "n2: p-1; stranded: p-2" {
 		t.Errorf("landed as %q", got)
 	}
@@ -268,7 +271,7 @@ func TestVolumesKeepPodsOffNodes(t *testing.T) {
 			MatchExpressions: []corev1.NodeSelectorRequirement{{Key: corev1.LabelTopologyZone, Operator: corev1.NodeSelectorOpIn, Values: []string{[]string{"b", "b", "a"}[i]}}}}}}}
 		s.PersistentVolumes = append(s.PersistentVolumes, pv)
 	}
-	l := engine.LandOn(s, engine.Options{}, waiting(s), nil)
+	l := scheduler.LandOn(s, engine.Options{}, waiting(s), nil)
 	if got := landed(l); got != "n1: r; n2: p; stranded: q" {
 		t.Errorf("landed as %q", got)
 	}
@@ -278,7 +281,7 @@ func TestVolumesKeepPodsOffNodes(t *testing.T) {
 func TestHintsBringAPlanDownAsPlanned(t *testing.T) {
 	t.Parallel()
 	s, plan := tightPlan(t)
-	hinted := engine.Land(s, engine.Options{}, plan, true)
+	hinted := nomination.Land(s, engine.Options{}, plan, true)
 	if got := landed(hinted); got != "m-1: big-1 small-1; m-2: mid-1 mid-2" {
 		t.Errorf("hinted, landed as %q", got)
 	}
@@ -286,7 +289,7 @@ func TestHintsBringAPlanDownAsPlanned(t *testing.T) {
 		t.Errorf("hinted, costs %v, uses %v", hinted.PerHour, hinted.Used)
 	}
 	// small-1 takes either machine, mid-1 the other, mid-2 joins small-1 (25 left rather than 0), and big-1 has no room.
-	free := engine.Land(s, engine.Options{}, plan, false)
+	free := nomination.Land(s, engine.Options{}, plan, false)
 	if len(free.Stranded) != 1 || free.Stranded[0].Name != "big-1" {
 		t.Errorf("unhinted, landed as %q", landed(free))
 	}
@@ -323,7 +326,7 @@ func TestRoomOfNominatedPodsIsKept(t *testing.T) {
 	more := clusterOf(t, "node n1 cpu=2 mem=4Gi", "pod early cpu=1 mem=1Gi age=1h")
 	s.Nodes, s.Pods = more.Nodes, append(s.Pods, more.Pods...)
 	plan.Placements = []engine.Placement{{Pod: idOf(more.Pods[0]), Node: "n1"}}
-	if got := landed(engine.Land(s, engine.Options{}, plan, true)); got != "m-1: big-1 small-1; m-2: mid-1 mid-2; n1: early" {
+	if got := landed(nomination.Land(s, engine.Options{}, plan, true)); got != "m-1: big-1 small-1; m-2: mid-1 mid-2; n1: early" {
 		t.Errorf("landed as %q", got)
 	}
 }
@@ -332,12 +335,12 @@ func TestPodsOfAStartingMachineAreHintedToIt(t *testing.T) {
 	t.Parallel()
 	s := clusterOf(t, "pool m", "type four cpu=4 mem=64Gi zones=a price=0.1", "node n1 cpu=8 mem=64Gi",
 		"claim c1 pool=m type=four zone=a planned=p-1,p-2", "pods p x2 cpu=2 mem=1Gi")
-	plan := engine.Provision(s, engine.Options{}, nil)
-	if got := landed(engine.Land(s, engine.Options{}, plan, true)); got != "c1: p-1 p-2" {
+	plan := provisioning.Provision(s, engine.Options{}, nil)
+	if got := landed(nomination.Land(s, engine.Options{}, plan, true)); got != "c1: p-1 p-2" {
 		t.Errorf("hinted, landed as %q", got)
 	}
 	// Of 8 cores more is left over than of 4; then both would be left with half.
-	if got := landed(engine.Land(s, engine.Options{}, plan, false)); !strings.Contains(got, "n1: p-1") {
+	if got := landed(nomination.Land(s, engine.Options{}, plan, false)); !strings.Contains(got, "n1: p-1") {
 		t.Errorf("unhinted, landed as %q", got)
 	}
 }
@@ -346,10 +349,10 @@ func TestWhereNobodyIsNominatedAPlanIsExpectedToLandWithoutHints(t *testing.T) {
 	t.Parallel()
 	s, plan := tightPlan(t)
 	off := engine.Options{NoNominations: true}
-	if got, want := landed(engine.Land(s, off, plan, true)), landed(engine.Land(s, engine.Options{}, plan, false)); got != want {
+	if got, want := landed(nomination.Land(s, off, plan, true)), landed(nomination.Land(s, engine.Options{}, plan, false)); got != want {
 		t.Errorf("landed as %q, want %q", got, want)
 	}
-	engine.Foresee(s, off, plan)
+	nomination.Foresee(s, off, plan)
 	if plan.Cost.Expected != plan.Cost.Unhinted || plan.Cost.Expected <= 0.2 {
 		t.Errorf("expected %v, without nominations %v", plan.Cost.Expected, plan.Cost.Unhinted)
 	}
@@ -359,7 +362,7 @@ func TestDaemonSetsTakeTheirRoomBeforePodsLand(t *testing.T) {
 	t.Parallel()
 	s := clusterOf(t, "pool m", "type four cpu=4 mem=64Gi zones=a price=0.1", "node n1 pool=m type=four zone=a",
 		"daemonset d cpu=1 mem=1Gi", "pods p x4 cpu=1 mem=1Gi")
-	l := engine.LandOn(s, engine.Options{}, waiting(s), nil)
+	l := scheduler.LandOn(s, engine.Options{}, waiting(s), nil)
 	if len(l.Placements) != 3 || len(l.Stranded) != 1 {
 		t.Errorf("landed as %q", landed(l))
 	}
@@ -372,7 +375,7 @@ func TestTerminatingPodsHoldRoomButDoNotCountForSpread(t *testing.T) {
 	for _, p := range s.Pods {
 		p.Labels = map[string]string{"app": "p"}
 	}
-	if got := landed(engine.LandOn(s, engine.Options{}, waiting(s), nil)); got != "n1: p-1" {
+	if got := landed(scheduler.LandOn(s, engine.Options{}, waiting(s), nil)); got != "n1: p-1" {
 		t.Errorf("landed as %q", got)
 	}
 }
@@ -396,8 +399,8 @@ func TestHintedPodsAreNeverStrandedWhereOrderDoesNotMatter(t *testing.T) {
 		for _, p := range s.Pods {
 			runs[idOf(p)] = p.Spec.NodeName != ""
 		}
-		plan := engine.Provision(s, engine.Options{}, nil)
-		l := engine.Land(s, engine.Options{}, plan, true)
+		plan := provisioning.Provision(s, engine.Options{}, nil)
+		l := nomination.Land(s, engine.Options{}, plan, true)
 		at := map[engine.PodID]string{}
 		for _, p := range l.Placements {
 			at[p.Pod] = p.Node
@@ -425,19 +428,19 @@ func TestHintedPodsAreNeverStrandedWhereOrderDoesNotMatter(t *testing.T) {
 func TestALandingAccountsForEveryPlannedPod(t *testing.T) {
 	t.Parallel()
 	eachRandom(t, func(t *testing.T, seed uint64, s *engine.Snapshot) {
-		plan := engine.Provision(s, engine.Options{}, nil)
+		plan := provisioning.Provision(s, engine.Options{}, nil)
 		planned := len(plan.Placements)
 		for _, l := range plan.Launches {
 			planned += len(l.Pods)
 		}
-		l := engine.Land(s, engine.Options{}, plan, false)
+		l := nomination.Land(s, engine.Options{}, plan, false)
 		if len(l.Placements)+len(l.Stranded) != planned {
 			t.Errorf("seed %d: %d landed, %d stranded of %d", seed, len(l.Placements), len(l.Stranded), planned)
 		}
 		if l.PerHour < plan.Cost.LaunchesPerHour-1e-9 {
 			t.Errorf("seed %d: costs %v, less than what is launched, %v", seed, l.PerHour, plan.Cost.LaunchesPerHour)
 		}
-		if want, got := fmt.Sprint(l), fmt.Sprint(engine.Land(shuffle(s, seed), engine.Options{}, plan, false)); got != want {
+		if want, got := fmt.Sprint(l), fmt.Sprint(nomination.Land(shuffle(s, seed), engine.Options{}, plan, false)); got != want {
 			t.Errorf("seed %d: another landing for another order of the input", seed)
 		}
 	})
@@ -463,7 +466,7 @@ func TestRoomIsKeptForWhatTheNewestPodOfADaemonSetRequests(t *testing.T) {
 				pod.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "DaemonSet", Name: "agent", UID: s.DaemonSets[0].UID}}
 			}
 		}
-		if landed := engine.LandOn(s, engine.Options{}, waiting(s), nil); (len(landed.Placements) == 1) != c.room {
+		if landed := scheduler.LandOn(s, engine.Options{}, waiting(s), nil); (len(landed.Placements) == 1) != c.room {
 			t.Errorf("the agent takes %s of 2 cpu: web lands %v, stranded %v", c.cpu, landed.Placements, landed.Stranded)
 		}
 	}
@@ -478,7 +481,7 @@ func TestAReplayOfNowTakesNodesAsTheyAre(t *testing.T) {
 		"pods p x3 cpu=1 mem=1Gi")
 	joins := s.Nodes[slices.IndexFunc(s.Nodes, func(n *corev1.Node) bool { return n.Name == "joins" })]
 	delete(joins.Labels, v1.InitializedLabelKey)
-	if got := landed((&engine.Replay{Snapshot: s, Pods: waiting(s)}).Land()); strings.Contains(got, "stranded") {
+	if got := landed((&scheduler.Replay{Snapshot: s, Pods: waiting(s)}).Land()); strings.Contains(got, "stranded") {
 		t.Errorf("once all is ready: %s", got)
 	}
 	for _, c := range []struct {
@@ -489,7 +492,7 @@ func TestAReplayOfNowTakesNodesAsTheyAre(t *testing.T) {
 		{"all nodes", func(*corev1.Node) bool { return true }, "ready: p-1 p-2; stranded: p-3"},
 		{"all but one", func(n *corev1.Node) bool { return n.Name != "ready" }, "stranded: p-1 p-2 p-3"},
 	} {
-		r := engine.Replay{Snapshot: s, Pods: waiting(s), On: c.on}
+		r := scheduler.Replay{Snapshot: s, Pods: waiting(s), On: c.on}
 		if got := landed(r.Land()); got != c.want {
 			t.Errorf("%s: %s, want %s", c.name, got, c.want)
 		}

@@ -14,6 +14,9 @@ import (
 
 	v1 "tenon.sh/api/v1"
 	"tenon.sh/engine"
+	"tenon.sh/engine/disruption"
+	"tenon.sh/engine/kube"
+	"tenon.sh/engine/provisioning"
 	"tenon.sh/scenario"
 )
 
@@ -58,7 +61,7 @@ func firstDifference(got, want string) string {
 func TestEveryPlacementFits(t *testing.T) {
 	t.Parallel()
 	eachRandom(t, func(t *testing.T, seed uint64, s *engine.Snapshot) {
-		plan := engine.Provision(s, engine.Options{}, nil)
+		plan := provisioning.Provision(s, engine.Options{}, nil)
 		for _, fault := range faults(s, plan) {
 			t.Errorf("seed %d: %s", seed, fault)
 		}
@@ -68,7 +71,7 @@ func TestEveryPlacementFits(t *testing.T) {
 func TestEveryPendingPodIsAnsweredOnce(t *testing.T) {
 	t.Parallel()
 	eachRandom(t, func(t *testing.T, seed uint64, s *engine.Snapshot) {
-		plan := engine.Provision(s, engine.Options{}, nil)
+		plan := provisioning.Provision(s, engine.Options{}, nil)
 		answers := map[engine.PodID]int{}
 		for _, l := range plan.Launches {
 			for _, p := range l.Pods {
@@ -86,7 +89,7 @@ func TestEveryPendingPodIsAnsweredOnce(t *testing.T) {
 		}
 		for _, p := range s.Pods {
 			id := engine.PodID{Namespace: p.Namespace, Name: p.Name, UID: p.UID}
-			if n := answers[id]; engine.IsPending(p) && n != 1 || n > 1 {
+			if n := answers[id]; kube.IsPending(p) && n != 1 || n > 1 {
 				t.Errorf("seed %d: %s is in the plan %d times", seed, id, n)
 			}
 		}
@@ -96,8 +99,8 @@ func TestEveryPendingPodIsAnsweredOnce(t *testing.T) {
 func TestPlanningAgainAfterApplyingGivesNothing(t *testing.T) {
 	t.Parallel()
 	eachRandom(t, func(t *testing.T, seed uint64, s *engine.Snapshot) {
-		plan := engine.Provision(s, engine.Options{}, nil)
-		again := engine.Provision(scenario.CarryOut(s, plan), engine.Options{}, nil)
+		plan := provisioning.Provision(s, engine.Options{}, nil)
+		again := provisioning.Provision(scenario.CarryOut(s, plan), engine.Options{}, nil)
 		if len(again.Launches)+len(again.Placements) > 0 {
 			t.Errorf("seed %d: after\n%swas carried out, the engine wants\n%s", seed, scenario.Print(plan), scenario.Print(again))
 		}
@@ -107,14 +110,14 @@ func TestPlanningAgainAfterApplyingGivesNothing(t *testing.T) {
 func TestPlanningAgainWhileMachinesStartLaunchesNothing(t *testing.T) {
 	t.Parallel()
 	eachRandom(t, func(t *testing.T, seed uint64, s *engine.Snapshot) {
-		plan := engine.Provision(s, engine.Options{}, nil)
+		plan := provisioning.Provision(s, engine.Options{}, nil)
 		// kube-scheduler binds what fits existing nodes at once; the machines take a while.
 		bound := scenario.CarryOut(s, &engine.Plan{Placements: plan.Placements})
-		again := engine.Provision(scenario.WriteDown(bound, plan), engine.Options{}, nil)
+		again := provisioning.Provision(scenario.WriteDown(bound, plan), engine.Options{}, nil)
 		// Pods that kube-scheduler has not tried are planned for once others have taken the room that there was for them.
 		untried := map[engine.PodID]bool{}
 		for _, p := range s.Pods {
-			untried[idOf(p)] = engine.IsUntried(p)
+			untried[idOf(p)] = kube.IsUntried(p)
 		}
 		again.Launches = slices.DeleteFunc(again.Launches, func(l engine.Launch) bool {
 			return !slices.ContainsFunc(l.Pods, func(id engine.PodID) bool { return !untried[id] })
@@ -128,14 +131,14 @@ func TestPlanningAgainWhileMachinesStartLaunchesNothing(t *testing.T) {
 func TestInputOrderDoesNotMatter(t *testing.T) {
 	t.Parallel()
 	check := func(name any, s *engine.Snapshot) {
-		want := text(t, engine.Provision(s, engine.Options{}, nil))
-		wantDisrupt := text(t, engine.Disrupt(s, engine.Options{}, nil))
+		want := text(t, provisioning.Provision(s, engine.Options{}, nil))
+		wantDisrupt := text(t, disruption.Disrupt(s, engine.Options{}, nil))
 		for seed := range uint64(4) {
 			other := shuffle(s, seed)
-			if got := text(t, engine.Provision(other, engine.Options{}, nil)); got != want {
+			if got := text(t, provisioning.Provision(other, engine.Options{}, nil)); got != want {
 				t.Fatalf("%v: another plan with order %d:\n%s", name, seed, firstDifference(got, want))
 			}
-			if got := text(t, engine.Disrupt(other, engine.Options{}, nil)); got != wantDisrupt {
+			if got := text(t, disruption.Disrupt(other, engine.Options{}, nil)); got != wantDisrupt {
 				t.Fatalf("%v: another disruption with order %d:\n%s", name, seed, firstDifference(got, wantDisrupt))
 			}
 		}
@@ -161,10 +164,10 @@ func TestASnapshotFileGivesTheSamePlan(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%v: %v", name, err)
 		}
-		if want, got := text(t, engine.Provision(s, engine.Options{}, nil)), text(t, engine.Provision(r.Snapshot, r.Options, nil)); got != want {
+		if want, got := text(t, provisioning.Provision(s, engine.Options{}, nil)), text(t, provisioning.Provision(r.Snapshot, r.Options, nil)); got != want {
 			t.Errorf("%v: the file gives\n%s\nnot\n%s", name, got, want)
 		}
-		if want, got := text(t, engine.Disrupt(s, engine.Options{}, nil)), text(t, engine.Disrupt(r.Snapshot, r.Options, nil)); got != want {
+		if want, got := text(t, disruption.Disrupt(s, engine.Options{}, nil)), text(t, disruption.Disrupt(r.Snapshot, r.Options, nil)); got != want {
 			t.Errorf("%v: the file gives\n%s\nnot\n%s", name, got, want)
 		}
 	}
@@ -180,8 +183,8 @@ func TestASnapshotFileGivesTheSamePlan(t *testing.T) {
 func TestScalingAllPricesChangesOnlyPrices(t *testing.T) {
 	t.Parallel()
 	eachRandom(t, func(t *testing.T, seed uint64, s *engine.Snapshot) {
-		want := engine.Provision(s, engine.Options{}, nil)
-		got := engine.Provision(scaled(s, 8), engine.Options{}, nil)
+		want := provisioning.Provision(s, engine.Options{}, nil)
+		got := provisioning.Provision(scaled(s, 8), engine.Options{}, nil)
 		scalePlan(want, 8)
 		if text(t, got) != text(t, want) {
 			t.Errorf("seed %d: eight times the prices give\n%snot\n%s", seed, scenario.Print(got), scenario.Print(want))
@@ -192,19 +195,19 @@ func TestScalingAllPricesChangesOnlyPrices(t *testing.T) {
 func TestPodsOfAPlanPassTheCheckOfTheSameSnapshot(t *testing.T) {
 	t.Parallel()
 	eachRandom(t, func(t *testing.T, seed uint64, s *engine.Snapshot) {
-		plan := engine.Provision(s, engine.Options{}, nil)
+		plan := provisioning.Provision(s, engine.Options{}, nil)
 		for _, l := range plan.Launches {
-			if r := engine.Check(l, s); !r.OK() {
+			if r := disruption.Check(l, s); !r.OK() {
 				t.Errorf("seed %d: launch %s: %s", seed, l.Name, r)
 			}
 		}
 		for _, p := range plan.Placements {
-			if r := engine.Check(p, s); !r.OK() {
+			if r := disruption.Check(p, s); !r.OK() {
 				t.Errorf("seed %d: placement of %s on %s: %s", seed, p.Pod, p.Node, r)
 			}
 		}
-		for _, d := range engine.Disrupt(s, engine.Options{}, nil).Disruptions {
-			if r := engine.Check(d, s); !r.OK() {
+		for _, d := range disruption.Disrupt(s, engine.Options{}, nil).Disruptions {
+			if r := disruption.Check(d, s); !r.OK() {
 				t.Errorf("seed %d: disruption of %v: %s", seed, d.Nodes, r)
 			}
 		}
@@ -289,7 +292,7 @@ func TestAtRestPoolsAreToldOfAsEver(t *testing.T) {
 				ObjectMeta: metav1.ObjectMeta{Name: "waits", Namespace: "default", UID: "waits"},
 				Status:     corev1.PodStatus{Conditions: []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable}}},
 			})
-			got, want := engine.Provision(&resting, engine.Options{}, nil).Notes, engine.Provision(&busy, engine.Options{}, nil).Notes
+			got, want := provisioning.Provision(&resting, engine.Options{}, nil).Notes, provisioning.Provision(&busy, engine.Options{}, nil).Notes
 			if !reflect.DeepEqual(got, want) {
 				t.Errorf("seed %d: %+v, with a pod that waits %+v", seed, got, want)
 			}

@@ -17,6 +17,8 @@ import (
 
 	v1 "tenon.sh/api/v1"
 	"tenon.sh/engine"
+	"tenon.sh/engine/kube"
+	"tenon.sh/engine/provisioning"
 	"tenon.sh/scenario"
 )
 
@@ -75,7 +77,7 @@ func TestLawMachinesThatAreNotWhatTheCatalogSaysAreNotStartedForEver(t *testing.
 				s := clusterOf(t, lawCluster(d, kinds, shapes)...)
 				vain, started := 0, 0
 				for end := s.Now.Add(hours * time.Hour); s.Now.Before(end); {
-					plan := engine.Provision(s, engine.Options{}, nil)
+					plan := provisioning.Provision(s, engine.Options{}, nil)
 					for _, x := range plan.Placements {
 						if !runsHere(s, x.Node, all) {
 							t.Fatalf("%v: pod %s is to run on node %s, which cannot run it", s.Now, x.Pod, x.Node)
@@ -137,7 +139,7 @@ func lawCluster(d difference, kinds, shapes int) []string {
 func aWhileLater(s *engine.Snapshot, plan *engine.Plan, d difference, all bool) (next *engine.Snapshot, vain int) {
 	begin := s.Now
 	for _, n := range s.Nodes {
-		if !slices.ContainsFunc(s.Pods, func(p *corev1.Pod) bool { return p.Spec.NodeName == n.Name && !engine.IsMirror(p) }) {
+		if !slices.ContainsFunc(s.Pods, func(p *corev1.Pod) bool { return p.Spec.NodeName == n.Name && !kube.IsMirror(p) }) {
 			s.NodeClaims = slices.DeleteFunc(slices.Clone(s.NodeClaims), func(c *v1.NodeClaim) bool { return c.Name == n.Name })
 			s.Pods = slices.DeleteFunc(slices.Clone(s.Pods), func(p *corev1.Pod) bool { return p.Spec.NodeName == n.Name })
 			s.CSINodes = slices.DeleteFunc(slices.Clone(s.CSINodes), func(c *storagev1.CSINode) bool { return c.Name == n.Name })
@@ -165,7 +167,7 @@ func aWhileLater(s *engine.Snapshot, plan *engine.Plan, d difference, all bool) 
 			}
 		}
 		for _, p := range next.Pods {
-			if p.Spec.NodeName == c.Name && !engine.IsMirror(p) {
+			if p.Spec.NodeName == c.Name && !kube.IsMirror(p) {
 				p.Spec.NodeName = ""
 				p.Status = corev1.PodStatus{Phase: corev1.PodPending, Conditions: []corev1.PodCondition{{
 					Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable,

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"tenon.sh/engine"
+	"tenon.sh/engine/provisioning"
 )
 
 // Whatever the cloud has sold out without saying so, a pod that has waited for a time pays at most four times the usual price, twice
@@ -28,7 +29,7 @@ func TestLawPodsWaitBeforeTheyPayManyTimesThePrice(t *testing.T) {
 		for s.Now.Sub(began) < 2*time.Hour {
 			s = at(s, s.Now.Add(10*time.Second), refused)
 			waited := s.Now.Sub(began)
-			plan := engine.Provision(s, engine.Options{}, nil)
+			plan := provisioning.Provision(s, engine.Options{}, nil)
 			if len(plan.Launches) == 0 {
 				continue
 			}

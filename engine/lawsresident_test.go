@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"tenon.sh/engine"
+	"tenon.sh/engine/provisioning"
 )
 
 // crewLabel tells pods of DaemonSets from others, and from those of each other.
@@ -100,7 +101,7 @@ func TestPodsOfDaemonSetsAreThereFirstOnEveryNewNode(t *testing.T) {
 	tried, beside := map[string]int{}, 0
 	eachRandom(t, func(t *testing.T, seed uint64, s *engine.Snapshot) {
 		withCrews(seed, s)
-		plan := engine.Provision(s, engine.Options{}, nil)
+		plan := provisioning.Provision(s, engine.Options{}, nil)
 		backwards := slices.Clone(s.DaemonSets)
 		slices.Reverse(backwards)
 		for _, sets := range [][]*appsv1.DaemonSet{s.DaemonSets, backwards} {

@@ -14,6 +14,7 @@ import (
 
 	v1 "tenon.sh/api/v1"
 	"tenon.sh/engine"
+	"tenon.sh/engine/provisioning"
 )
 
 // This file binds the pods of a plan one after the other, in the plan's sequence, in a cluster in which all planned machines
@@ -582,7 +583,7 @@ func TestEveryPlacementKeepsTheRulesBetweenPodsInSequence(t *testing.T) {
 	t.Parallel()
 	tried := map[string]int{}
 	eachRandom(t, func(t *testing.T, seed uint64, s *engine.Snapshot) {
-		plan := engine.Provision(s, engine.Options{}, nil)
+		plan := provisioning.Provision(s, engine.Options{}, nil)
 		for name, pick := range map[string]func(int) int{
 			"cheapest": func(int) int { return 0 }, "dearest": func(n int) int { return n - 1 }, "middle": func(n int) int { return n / 2 },
 		} {

@@ -6,6 +6,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"tenon.sh/engine"
+	"tenon.sh/engine/provisioning"
 	"tenon.sh/scenario"
 	"tenon.sh/scenario/workload"
 )
@@ -22,7 +23,7 @@ func TestPreferencesLeaveNoPodWithoutAPlace(t *testing.T) {
 		}
 		for _, policy := range []engine.PreferencePolicy{engine.Respect, engine.Weighted} {
 			opt := engine.Options{Preferences: policy}
-			with, plain := engine.Provision(s, opt, nil), engine.Provision(&without, opt, nil)
+			with, plain := provisioning.Provision(s, opt, nil), provisioning.Provision(&without, opt, nil)
 			if len(with.Unplaced) > len(plain.Unplaced) {
 				t.Errorf("seed %d, %s: %d pods have no place, without preferences %d: %v", seed, policy, len(with.Unplaced), len(plain.Unplaced), with.Unplaced)
 			}

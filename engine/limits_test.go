@@ -4,6 +4,8 @@ import (
 	"testing"
 
 	"tenon.sh/engine"
+	"tenon.sh/engine/disruption"
+	"tenon.sh/engine/provisioning"
 	"tenon.sh/scenario"
 )
 
@@ -20,12 +22,12 @@ pod web cpu=1 node=n1 owner=Deployment
 		t.Fatal(err)
 	}
 	s := file.Snapshot
-	if plan := engine.Provision(s, engine.Options{}, nil); len(plan.Launches) != 1 {
+	if plan := provisioning.Provision(s, engine.Options{}, nil); len(plan.Launches) != 1 {
 		t.Errorf("its claim is being deleted, and %d machines are started for its pod", len(plan.Launches))
 	}
 	s.NodeClaims[0] = s.NodeClaims[0].DeepCopy()
 	s.NodeClaims[0].DeletionTimestamp = nil
-	if plan := engine.Provision(s, engine.Options{}, nil); len(plan.Launches) != 0 {
+	if plan := provisioning.Provision(s, engine.Options{}, nil); len(plan.Launches) != 0 {
 		t.Errorf("one machine may be there, and beside the one that is there %+v is started", plan.Launches)
 	}
 }
@@ -42,7 +44,7 @@ node stays pool=fixed type=two zone=a
 	if err != nil {
 		t.Fatal(err)
 	}
-	checker := engine.NewChecker(file.Snapshot)
+	checker := disruption.NewChecker(file.Snapshot)
 	if r := checker.Room(engine.Launch{Name: "fixed-1", NodePool: "fixed", InstanceTypes: []string{"two"}}); !r.OK() {
 		t.Errorf("of three machines two are there, and there is no room for another: %s", r.Message())
 	}

@@ -8,6 +8,7 @@ import (
 
 	v1 "tenon.sh/api/v1"
 	"tenon.sh/engine"
+	"tenon.sh/engine/disruption"
 )
 
 // The pods of an owner that is a minute old move once. What comes in their place looks like its first pods; what was moved is
@@ -21,11 +22,11 @@ func TestPodsOfANewOwnerAreNotMovedAgainAndAgain(t *testing.T) {
 			"replicaset web", "pod web cpu=1 node="+node+" owner=ReplicaSet/web age=1m", "pod other cpu=2 node=n2 do-not-disrupt")
 	}
 	first := at("n1")
-	plan := engine.Disrupt(first, engine.Options{}, nil)
+	plan := disruption.Disrupt(first, engine.Options{}, nil)
 	if len(plan.Disruptions) != 1 {
 		t.Fatalf("%d nodes go", len(plan.Disruptions))
 	}
-	record := engine.RecordMoves(first.NodePools[0], plan.Disruptions[0], first.Now)
+	record := disruption.RecordMoves(first.NodePools[0], plan.Disruptions[0], first.Now)
 	for _, c := range []struct {
 		name, text string
 		later      time.Duration
@@ -43,7 +44,7 @@ func TestPodsOfANewOwnerAreNotMovedAgainAndAgain(t *testing.T) {
 		s.Pods[0].CreationTimestamp.Time = s.Now.Add(-30 * time.Second)
 		s.ReplicaSets[0].CreationTimestamp.Time = s.Now.Add(-time.Minute)
 		s.NodePools[0].Annotations = map[string]string{v1.MovedPodsAnnotationKey: c.text}
-		plan := engine.Disrupt(s, engine.Options{}, nil)
+		plan := disruption.Disrupt(s, engine.Options{}, nil)
 		if len(plan.Disruptions) > 0 != c.moves {
 			t.Errorf("%s: %d nodes go, kept: %v", c.name, len(plan.Disruptions), plan.Kept)
 		}
@@ -59,10 +60,10 @@ func TestEachPodOfANewOwnerMovesOnce(t *testing.T) {
 			"node n1 pool=general type=four zone=a quiet=10m", "node n2 pool=general type=four zone=a quiet=10m", "node n3 pool=general type=four zone=a quiet=10m",
 			"replicaset web", "pod web1 cpu=1 node=n1 owner=ReplicaSet/web age=1m", "pod web2 cpu=1 node=n2 owner=ReplicaSet/web age=1m",
 			"pods web x2 cpu=1 node=n3 owner=ReplicaSet/web age=1m do-not-disrupt", "pod other cpu=500m node=n3 do-not-disrupt")
-		s.NodePools[0].Annotations = map[string]string{v1.MovedPodsAnnotationKey: engine.RecordMoves(s.NodePools[0], engine.Disruption{
+		s.NodePools[0].Annotations = map[string]string{v1.MovedPodsAnnotationKey: disruption.RecordMoves(s.NodePools[0], engine.Disruption{
 			NewOwners: map[string]int{"default/ReplicaSet/web": moved}}, s.Now)}
 		n := 0
-		for _, d := range engine.Disrupt(s, engine.Options{}, nil).Disruptions {
+		for _, d := range disruption.Disrupt(s, engine.Options{}, nil).Disruptions {
 			n += len(d.Pods)
 		}
 		if n != more {
@@ -76,7 +77,7 @@ func TestWhatIsWrittenOfMovesIsBounded(t *testing.T) {
 	t.Parallel()
 	s := clusterOf(t, "pool general budget=100%", "type four cpu=4 mem=8Gi price=0.10", "node n1 pool=general type=four zone=a")
 	move := func(owners map[string]int) string {
-		text := engine.RecordMoves(s.NodePools[0], engine.Disruption{NewOwners: owners}, s.Now)
+		text := disruption.RecordMoves(s.NodePools[0], engine.Disruption{NewOwners: owners}, s.Now)
 		s.NodePools[0].Annotations = map[string]string{v1.MovedPodsAnnotationKey: text}
 		return text
 	}

@@ -10,6 +10,10 @@ import (
 
 	v1 "tenon.sh/api/v1"
 	"tenon.sh/engine"
+	"tenon.sh/engine/disruption"
+	"tenon.sh/engine/inventory"
+	"tenon.sh/engine/provisioning"
+	"tenon.sh/engine/scheduler"
 )
 
 // since makes a condition of the claim what it is since so long ago.
@@ -28,14 +32,14 @@ func TestANodeIsNotGoneBecauseItsClaimIsSeenFirst(t *testing.T) {
 	t.Parallel()
 	s := clusterOf(t, "pool general", "type two cpu=2 mem=4Gi price=0.05", "node n1 pool=general type=two zone=a", "pod web cpu=2")
 	s.Nodes = nil
-	if plan := engine.Provision(s, engine.Options{}, nil); len(plan.Launches) > 0 {
+	if plan := provisioning.Provision(s, engine.Options{}, nil); len(plan.Launches) > 0 {
 		t.Errorf("launches %v for a pod whose node has just registered", plan.Launches)
 	}
-	memo := &engine.Memo{}
-	engine.Provision(s, engine.Options{}, memo)
+	memo := &inventory.Memo{}
+	provisioning.Provision(s, engine.Options{}, memo)
 	later := *s
 	later.Now = s.Now.Add(time.Minute)
-	if plan := engine.Provision(&later, engine.Options{}, memo); len(plan.Launches) != 1 {
+	if plan := provisioning.Provision(&later, engine.Options{}, memo); len(plan.Launches) != 1 {
 		t.Errorf("launches %v a minute later, want one: there is no node", plan.Launches)
 	}
 }
@@ -43,11 +47,11 @@ func TestANodeIsNotGoneBecauseItsClaimIsSeenFirst(t *testing.T) {
 func TestNothingLandsOnAMachineWhoseNodeIsGone(t *testing.T) {
 	t.Parallel()
 	s := clusterOf(t, "pool general", "type two cpu=2 mem=4Gi price=0.05", "node n1 pool=general type=two zone=a gone", "pod web cpu=2")
-	if landing := (&engine.Replay{Snapshot: s, Pods: s.Pods}).Land(); len(landing.Placements) > 0 {
+	if landing := (&scheduler.Replay{Snapshot: s, Pods: s.Pods}).Land(); len(landing.Placements) > 0 {
 		t.Errorf("placements %v", landing.Placements)
 	}
 	web := engine.PodID{Namespace: "default", Name: "web"}
-	if r := engine.Check(engine.Placement{Pod: web, Node: "n1", Claim: "n1"}, s); r.Code != engine.NodeGone {
+	if r := disruption.Check(engine.Placement{Pod: web, Node: "n1", Claim: "n1"}, s); r.Code != engine.NodeGone {
 		t.Errorf("a placement there is refused with %q", r.Code)
 	}
 }
@@ -59,7 +63,7 @@ func TestANodeThatIsSeenAsBeforeItsRegistrationIsNotBare(t *testing.T) {
 		"pod web cpu=2 select=karpenter.sh/nodepool:general")
 	since(s, "n1", v1.ConditionRegistered, metav1.ConditionTrue, 0)
 	delete(s.Nodes[0].Labels, v1.NodePoolLabelKey)
-	if plan := engine.Provision(s, engine.Options{}, nil); len(plan.Launches) > 0 {
+	if plan := provisioning.Provision(s, engine.Options{}, nil); len(plan.Launches) > 0 {
 		t.Errorf("launches %v for a pod whose node has just registered", plan.Launches)
 	}
 }
@@ -69,7 +73,7 @@ func TestAPodLandsOnABareNodeOnlyAsItIs(t *testing.T) {
 	t.Parallel()
 	s := clusterOf(t, "pool general", "type two cpu=2 mem=4Gi price=0.05", "node n1 pool=general type=two zone=a bare",
 		"pod picky cpu=1 select=karpenter.sh/nodepool:general", "pod easy cpu=1")
-	landing := (&engine.Replay{Snapshot: s, Pods: s.Pods}).Land()
+	landing := (&scheduler.Replay{Snapshot: s, Pods: s.Pods}).Land()
 	if len(landing.Placements) != 1 || landing.Placements[0].Pod.Name != "easy" {
 		t.Errorf("placements %v", landing.Placements)
 	}
@@ -81,7 +85,7 @@ func TestAMachineWhoseNodeComesAgainIsNotLate(t *testing.T) {
 	s := clusterOf(t, "pool general", "type two cpu=2 mem=4Gi price=0.05", "node n1 pool=general type=two zone=a unregistered planned=web", "pod web cpu=2")
 	since(s, "n1", v1.ConditionLaunched, metav1.ConditionTrue, 240*time.Hour)
 	since(s, "n1", v1.ConditionRegistered, metav1.ConditionUnknown, time.Minute)
-	if plan := engine.Provision(s, engine.Options{}, nil); len(plan.Launches) > 0 {
+	if plan := provisioning.Provision(s, engine.Options{}, nil); len(plan.Launches) > 0 {
 		t.Errorf("launches %v: the machine is about to take its pod", plan.Launches)
 	}
 }
@@ -92,7 +96,7 @@ func TestAMachineWhoseNodeCameAgainTellsNothingOfOthers(t *testing.T) {
 		"claim slow pool=general type=two zone=a planned=web", "pod web cpu=2")
 	since(s, "n1", v1.ConditionLaunched, metav1.ConditionTrue, 240*time.Hour)
 	since(s, "slow", v1.ConditionLaunched, metav1.ConditionTrue, time.Hour)
-	if plan := engine.Provision(s, engine.Options{}, nil); len(plan.Launches) != 1 {
+	if plan := provisioning.Provision(s, engine.Options{}, nil); len(plan.Launches) != 1 {
 		t.Errorf("launches %v, want one: the other machine is not waited for any more", plan.Launches)
 	}
 }
@@ -105,7 +109,7 @@ func TestAMachineWhoseNodeIsGoneDoesNotMakeOthersLookLate(t *testing.T) {
 		since(s, "n1", condition, metav1.ConditionUnknown, 20*time.Minute)
 	}
 	since(s, "slow", v1.ConditionLaunched, metav1.ConditionTrue, time.Hour)
-	if plan := engine.Provision(s, engine.Options{}, nil); len(plan.Launches) != 1 {
+	if plan := provisioning.Provision(s, engine.Options{}, nil); len(plan.Launches) != 1 {
 		t.Errorf("launches %v, want one: one machine is late, not two of two", plan.Launches)
 	}
 }
@@ -114,7 +118,7 @@ func TestAMachineWhoseNodeIsGoneDoesNotMakeOthersLookLate(t *testing.T) {
 func TestAFixedPoolDoesNotReplaceAMachineWhoseNodeMayComeAgain(t *testing.T) {
 	t.Parallel()
 	s := clusterOf(t, "pool general replicas=1", "type two cpu=2 mem=4Gi price=0.05", "node n1 pool=general type=two zone=a gone")
-	if todo := engine.Resize(s, engine.Options{}); len(todo) > 0 {
+	if todo := disruption.Resize(s, engine.Options{}); len(todo) > 0 {
 		t.Errorf("resizes %+v", todo)
 	}
 }
@@ -122,7 +126,7 @@ func TestAFixedPoolDoesNotReplaceAMachineWhoseNodeMayComeAgain(t *testing.T) {
 func TestAMachineThatIsReadAsABareNodeIsNoCandidate(t *testing.T) {
 	t.Parallel()
 	s := clusterOf(t, "pool general budget=100% consolidate-after=1s", "type two cpu=2 mem=4Gi price=0.05", "node n1 pool=general type=two zone=a bare")
-	plan := engine.Disrupt(s, engine.Options{}, nil)
+	plan := disruption.Disrupt(s, engine.Options{}, nil)
 	if len(plan.Disruptions) > 0 || !slices.ContainsFunc(plan.Kept, func(k engine.Kept) bool { return k.Reason.Code == engine.NotInitialized }) {
 		t.Errorf("disrupts %v, keeps %v", plan.Disruptions, plan.Kept)
 	}

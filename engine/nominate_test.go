@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"tenon.sh/engine"
+	"tenon.sh/engine/kube"
+	"tenon.sh/engine/nomination"
 )
 
 // queueOf is a cluster with nodes of eight cores that are to open: so many were started for a pod of eight cores each, others for 80
@@ -32,11 +34,11 @@ func queueOf(t *testing.T, large, small, more int) *engine.Snapshot {
 }
 
 // openingsOf are the snapshot's nodes with the pods that they were started for.
-func openingsOf(s *engine.Snapshot) (out []engine.Opening) {
+func openingsOf(s *engine.Snapshot) (out []nomination.Opening) {
 	for i, n := range s.Nodes {
-		o := engine.Opening{Node: n}
+		o := nomination.Opening{Node: n}
 		for _, p := range s.Pods {
-			if slices.Contains(engine.PlannedPods(s.NodeClaims[i]), string(p.UID)) {
+			if slices.Contains(kube.PlannedPods(s.NodeClaims[i]), string(p.UID)) {
 				o.Pods = append(o.Pods, p)
 			}
 		}
@@ -49,13 +51,13 @@ func TestWhereTheQueueIsLongOnlyPodsThatNeedItAreNominated(t *testing.T) {
 	t.Parallel()
 	s := queueOf(t, 5, 400, 2000)
 	group := openingsOf(s)
-	if !engine.NominationsAreDear(405, 2405) {
+	if !nomination.NominationsAreDear(405, 2405) {
 		t.Error("405 nominations beside 2,000 other pods are said to cost little")
 	}
-	if engine.NominationsAreDear(405, 405) {
+	if nomination.NominationsAreDear(405, 405) {
 		t.Error("nominations are said to cost much where nobody else waits")
 	}
-	for i, o := range engine.NominateFew(s, engine.Options{}, group) {
+	for i, o := range nomination.NominateFew(s, engine.Options{}, group) {
 		var names []string
 		for _, p := range o.Pods {
 			names = append(names, p.Name)
@@ -83,7 +85,7 @@ func TestAdviceIsFewWhereTheQueueIsLong(t *testing.T) {
 				plan.Placements = append(plan.Placements, engine.Placement{Pod: idOf(p), Node: o.Node.Name, Claim: s.NodeClaims[i].Name})
 			}
 		}
-		advice := (&engine.Advisor{}).Advise(s, engine.Options{}, plan)
+		advice := (&nomination.Advisor{}).Advise(s, engine.Options{}, plan)
 		if len(advice) != c.want {
 			t.Errorf("beside %d other pods %d are nominated, want %d", c.more, len(advice), c.want)
 		}
@@ -98,7 +100,7 @@ func TestAdviceIsFewWhereTheQueueIsLong(t *testing.T) {
 func TestNobodyIsNominatedWhereTooManyWouldNeedIt(t *testing.T) {
 	t.Parallel()
 	s := queueOf(t, 760, 800, 0)
-	for _, o := range engine.NominateFew(s, engine.Options{}, openingsOf(s)) {
+	for _, o := range nomination.NominateFew(s, engine.Options{}, openingsOf(s)) {
 		if len(o.Pods) > 0 {
 			t.Fatalf("node %s: nominates %s", o.Node.Name, o.Pods[0].Name)
 		}

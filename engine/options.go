@@ -1,6 +1,10 @@
 package engine
 
-import corev1 "k8s.io/api/core/v1"
+import (
+	corev1 "k8s.io/api/core/v1"
+
+	"tenon.sh/engine/parallel"
+)
 
 // Options tune the engine's decisions. The zero value is the default.
 type Options struct {
@@ -51,7 +55,7 @@ const (
 	BestEffort MinValuesPolicy = "BestEffort" // lowered to what can be reached
 )
 
-func (o Options) effort() int {
+func (o Options) EffectiveEffort() int {
 	switch {
 	case o.Effort < 0:
 		return 0
@@ -61,29 +65,29 @@ func (o Options) effort() int {
 	return o.Effort
 }
 
-func (o Options) priceBand() float64 {
+func (o Options) EffectivePriceBand() float64 {
 	if o.PriceBand == 0 {
 		return 1.15
 	}
 	return max(o.PriceBand, 1)
 }
 
-func (o Options) maxTypes() int {
+func (o Options) EffectiveMaxTypes() int {
 	if o.MaxTypes <= 0 {
 		return 600
 	}
 	return o.MaxTypes
 }
 
-func (o Options) preferenceShare() float64 {
+func (o Options) EffectivePreferenceShare() float64 {
 	if o.PreferenceShare == 0 {
 		return 0.1
 	}
 	return max(o.PreferenceShare, 0)
 }
 
-// largestCPU is in thousandths of a core; 0 means any size.
-func (o Options) largestCPU() int64 {
+// EffectiveLargestCPU is in thousandths of a core; 0 means any size.
+func (o Options) EffectiveLargestCPU() int64 {
 	switch {
 	case o.LargestCPU < 0:
 		return 0
@@ -91,4 +95,15 @@ func (o Options) largestCPU() int64 {
 		return 96_000
 	}
 	return int64(o.LargestCPU) * 1000
+}
+
+// Parallel does the work, all parts at a time where the options allow several goroutines; see parallel.Run.
+func (opt Options) Parallel(parts ...func()) {
+	if opt.Threads > 1 {
+		parallel.Run(parts...)
+		return
+	}
+	for _, part := range parts {
+		part()
+	}
 }

@@ -13,6 +13,8 @@ import (
 
 	v1 "tenon.sh/api/v1"
 	"tenon.sh/engine"
+	"tenon.sh/engine/provisioning"
+	"tenon.sh/engine/scheduler"
 )
 
 // labelsOf picks labels as "key=value key=value".
@@ -41,7 +43,7 @@ func TestAPredictedNodeCarriesWhatItsMachineWill(t *testing.T) {
 	l := predictedLaunch(v1.Requirement{Key: "tenancy", Operator: v1.In, Values: []string{"dedicated"}},
 		v1.Requirement{Key: "example.com/rack", Operator: v1.In, Values: []string{"r1"}},
 		v1.Requirement{Key: "example.com/row", Operator: v1.In, Values: []string{"1", "2"}})
-	node, csi := engine.Predict(s, l, l.Offerings[0].OfferingID)
+	node, csi := scheduler.Predict(s, l, l.Offerings[0].OfferingID)
 	want := "karpenter.sh/nodepool=general karpenter.sh/registered=true karpenter.sh/initialized=true karpenter.sh/capacity-type=on-demand " +
 		"node.kubernetes.io/instance-type=small beta.kubernetes.io/instance-type=small topology.kubernetes.io/zone=b " +
 		"failure-domain.beta.kubernetes.io/zone=b kubernetes.io/arch=amd64 kubernetes.io/os=linux kubernetes.io/hostname=general-1-b " +
@@ -73,7 +75,7 @@ func TestAPredictedNodeCarriesWhatItsMachineWill(t *testing.T) {
 func TestAnOfferingThatTheLaunchDoesNotListIsNotPredicted(t *testing.T) {
 	t.Parallel()
 	s := clusterOf(t, "pool general", "type small cpu=4 mem=16Gi zones=a,b price=0.1")
-	if node, csi := engine.Predict(s, predictedLaunch(), engine.OfferingID{InstanceType: "small", Zone: "a", CapacityType: "on-demand"}); node != nil || csi != nil {
+	if node, csi := scheduler.Predict(s, predictedLaunch(), engine.OfferingID{InstanceType: "small", Zone: "a", CapacityType: "on-demand"}); node != nil || csi != nil {
 		t.Errorf("predicted %v, %v", node, csi)
 	}
 }
@@ -90,7 +92,7 @@ func TestAPredictedNodeHasTheStorageDriversOfTheOthers(t *testing.T) {
 			Drivers: []storagev1.CSINodeDriver{{Name: "disk", NodeID: n.Name, TopologyKeys: []string{"disk/place", "disk/rack"}}}}})
 	}
 	l := predictedLaunch()
-	node, csi := engine.Predict(s, l, l.Offerings[0].OfferingID)
+	node, csi := scheduler.Predict(s, l, l.Offerings[0].OfferingID)
 	if got := labelsOf(node, "disk/place", "disk/rack"); got != "disk/place=b" {
 		t.Errorf("labels %s", got)
 	}
@@ -114,7 +116,7 @@ func TestAClaimIsPredictedFromItsStatusOrAsTheSmallestItMayBecome(t *testing.T) 
 	for _, c := range s.NodeClaims {
 		byName[c.Name] = c
 	}
-	node, _ := engine.PredictClaim(s, byName["launched"])
+	node, _ := scheduler.PredictClaim(s, byName["launched"])
 	if got := labelsOf(node, corev1.LabelInstanceTypeStable, corev1.LabelTopologyZone, corev1.LabelHostname); got != "node.kubernetes.io/instance-type=large topology.kubernetes.io/zone=c kubernetes.io/hostname=launched" {
 		t.Errorf("launched: %s", got)
 	}
@@ -123,12 +125,12 @@ func TestAClaimIsPredictedFromItsStatusOrAsTheSmallestItMayBecome(t *testing.T) 
 	}
 	open := byName["open"]
 	open.Spec.Requirements = append(open.Spec.Requirements, v1.Requirement{Key: corev1.LabelTopologyZone, Operator: v1.In, Values: []string{"b", "a"}})
-	node, _ = engine.PredictClaim(s, open)
+	node, _ = scheduler.PredictClaim(s, open)
 	if got := labelsOf(node, corev1.LabelInstanceTypeStable, corev1.LabelTopologyZone); got != "node.kubernetes.io/instance-type=small topology.kubernetes.io/zone=b" {
 		t.Errorf("open: %s", got)
 	}
 	s.Classes = nil
-	if node, _ = engine.PredictClaim(s, open); node == nil {
+	if node, _ = scheduler.PredictClaim(s, open); node == nil {
 		t.Error("nothing is predicted for a claim whose class is gone")
 	}
 }
@@ -141,11 +143,11 @@ func TestEveryListedOfferingIsPredictedAsANodeThatAdmitsThePods(t *testing.T) {
 		for _, p := range s.Pods {
 			pods[idOf(p)] = p
 		}
-		plan := engine.Provision(s, engine.Options{}, nil)
+		plan := provisioning.Provision(s, engine.Options{}, nil)
 		for i := range plan.Launches {
 			l := &plan.Launches[i]
 			for _, o := range l.Offerings {
-				node, _ := engine.Predict(s, l, o.OfferingID)
+				node, _ := scheduler.Predict(s, l, o.OfferingID)
 				if node == nil {
 					t.Fatalf("seed %d: %s as %s is not predicted", seed, l.Name, o.OfferingID)
 				}

@@ -111,7 +111,7 @@ func (p *SchedulerProfile) Problem() string {
 
 const (
 	mostPluginWeight int64 = math.MaxInt32 // as the configuration has it: no sum of scores overflows
-	mostShapeScore   int64 = 10
+	MostShapeScore   int64 = 10
 )
 
 func (p *SchedulerProfile) shapeProblem() string {
@@ -125,8 +125,8 @@ func (p *SchedulerProfile) shapeProblem() string {
 		switch {
 		case s.Utilization < 0 || s.Utilization > 100:
 			return fmt.Sprintf("point %d of the shape has utilization %d: it must be 0 to 100", i+1, s.Utilization)
-		case s.Score < 0 || s.Score > mostShapeScore:
-			return fmt.Sprintf("point %d of the shape has score %d: it must be 0 to %d", i+1, s.Score, mostShapeScore)
+		case s.Score < 0 || s.Score > MostShapeScore:
+			return fmt.Sprintf("point %d of the shape has score %d: it must be 0 to %d", i+1, s.Score, MostShapeScore)
 		case i > 0 && s.Utilization <= p.Shape[i-1].Utilization:
 			return fmt.Sprintf("point %d of the shape has utilization %d: it must be more than that of the point before", i+1, s.Utilization)
 		}
@@ -134,8 +134,8 @@ func (p *SchedulerProfile) shapeProblem() string {
 	return ""
 }
 
-// profileOf is the index of the profile that pods of the scheduler have, -1 for kube-scheduler's default.
-func (o *Options) profileOf(scheduler string) int {
+// ProfileOf is the index of the profile that pods of the scheduler have, -1 for kube-scheduler's default.
+func (o *Options) ProfileOf(scheduler string) int {
 	if scheduler == "" {
 		scheduler = corev1.DefaultSchedulerName
 	}
@@ -148,15 +148,15 @@ func (o *Options) profileOf(scheduler string) int {
 	return named("")
 }
 
-// isKubeScheduler reports whether pods of the scheduler are kube-scheduler's, by its default or one of the profiles.
-func (o *Options) isKubeScheduler(scheduler string) bool {
+// IsKubeScheduler reports whether pods of the scheduler are kube-scheduler's, by its default or one of the profiles.
+func (o *Options) IsKubeScheduler(scheduler string) bool {
 	return scheduler == "" || scheduler == corev1.DefaultSchedulerName ||
 		slices.ContainsFunc(o.Profiles, func(p SchedulerProfile) bool { return p.SchedulerName == scheduler })
 }
 
-// constraintsOf are the spread constraints of the profile's pods that name none; system says that kube-scheduler has its own
+// ConstraintsOf are the spread constraints of the profile's pods that name none; system says that kube-scheduler has its own
 // for them. The profile may be nil.
-func (o *Options) constraintsOf(p *SchedulerProfile) (constraints []corev1.TopologySpreadConstraint, system bool) {
+func (o *Options) ConstraintsOf(p *SchedulerProfile) (constraints []corev1.TopologySpreadConstraint, system bool) {
 	if p != nil && (len(p.DefaultConstraints) > 0 || p.NoSystemDefaults) {
 		return p.DefaultConstraints, false
 	}

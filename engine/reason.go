@@ -125,8 +125,8 @@ type Reason struct {
 // mostText bounds each part of a reason, in bytes: what a pod asks may be as long as the pod.
 const mostText = 600
 
-// bounded is the reason without what nobody would read of it.
-func (r Reason) bounded() Reason {
+// Bounded is the reason without what nobody would read of it.
+func (r Reason) Bounded() Reason {
 	r.Key, r.Need, r.Have = boundedText(r.Key), boundedText(r.Need), boundedText(r.Have)
 	return r
 }
@@ -242,4 +242,27 @@ var messages = map[Code]string{
 	TakenBack:            "its disruption was taken back, because {have}; it is not tried again until {need}",
 	BackedOff:            "nodes of the pool are not replaced until {need}, because replacements failed: {have}",
 	Replacing:            "the node replaces others, whose pods are to come",
+}
+
+// The records of this and the following files are explanations as values. Programs read them as JSON, so their fields
+// keep their names and meaning; people read the sentences made of them.
+
+// ReasonRecord is a Reason as a record.
+type ReasonRecord struct {
+	Code     Code   `json:"code"`
+	NodePool string `json:"nodePool,omitempty"`
+	Key      string `json:"key,omitempty"`
+	Need     string `json:"need,omitempty"`
+	Have     string `json:"have,omitempty"`
+	Message  string `json:"message"`
+}
+
+// Record returns the reason as a record.
+func (r Reason) Record() ReasonRecord {
+	return ReasonRecord{r.Code, r.NodePool, r.Key, r.Need, r.Have, r.Message()}
+}
+
+// Reason is the reverse of Record.
+func (r ReasonRecord) Reason() Reason {
+	return Reason{Code: r.Code, NodePool: r.NodePool, Key: r.Key, Need: r.Need, Have: r.Have}
 }

@@ -4,10 +4,35 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 )
+
+func Plural(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
+}
+
+// AtMost lists the first n names and how many more there are.
+func AtMost(names []string, n int) string {
+	if len(names) <= n {
+		return strings.Join(names, ", ")
+	}
+	return fmt.Sprintf("%s and %d more", strings.Join(names[:n], ", "), len(names)-n)
+}
+
+func Shortened(names []string, n int) string {
+	if len(names) > n {
+		return strings.Join(names[:n], ", ") + fmt.Sprintf(" and %d more", len(names)-n)
+	}
+	return strings.Join(names, ", ")
+}
+
+func ClockText(t time.Time) string { return t.UTC().Format(time.RFC3339) }
 
 // This file says what was decided in one sentence for people. Events, log lines and commands all take their words from
 // here, so that whoever has seen one of them recognises the others.
@@ -45,7 +70,7 @@ func Sentence(reasons []Reason) string {
 		case 1:
 			parts = append(parts, "pool "+names[0]+": "+message)
 		default:
-			parts = append(parts, "pools "+atMost(names, mostPoolNames)+": "+message)
+			parts = append(parts, "pools "+AtMost(names, mostPoolNames)+": "+message)
 		}
 	}
 	return strings.Join(parts, "; ")
@@ -58,7 +83,7 @@ func (l *Launch) Sentence() string {
 	}
 	text := l.Offerings[0].OfferingID.Words() + " for " + Dollars(l.Price) + "/h"
 	if l.Why.Considered > 0 {
-		text += fmt.Sprintf(", chosen from %s that can hold its pods", plural(l.Why.Considered, "offering"))
+		text += fmt.Sprintf(", chosen from %s that can hold its pods", Plural(l.Why.Considered, "offering"))
 	}
 	if next := l.Why.RunnerUpSentence(); next != "" {
 		text += "; " + next
@@ -105,7 +130,7 @@ func SavingWords(perHour float64) string {
 func (d *Disruption) Sentence() string {
 	text := string(d.Reason) + SavingWords(d.SavingPerHour)
 	if len(d.Pods) > 0 {
-		text += ", moves " + plural(len(d.Pods), "pod")
+		text += ", moves " + Plural(len(d.Pods), "pod")
 	}
 	switch n := len(d.Replacements); n {
 	case 0:

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"strings"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -8,9 +9,37 @@ import (
 	policyv1 "k8s.io/api/policy/v1"
 	resourcev1 "k8s.io/api/resource/v1"
 	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 
 	v1 "tenon.sh/api/v1"
 )
+
+// Allocatable is what pods can use of a machine of this type: its capacity less the overhead, and of memory less the
+// huge pages as well, never below zero.
+func (t *InstanceType) Allocatable() corev1.ResourceList {
+	out := corev1.ResourceList{}
+	for name, q := range t.Capacity {
+		q = q.DeepCopy()
+		if kept, ok := t.Overhead[name]; ok {
+			q.Sub(kept)
+		}
+		out[name] = q
+	}
+	if memory, ok := out[corev1.ResourceMemory]; ok {
+		for name, q := range t.Capacity {
+			if strings.HasPrefix(string(name), "hugepages-") {
+				memory.Sub(q)
+			}
+		}
+		out[corev1.ResourceMemory] = memory
+	}
+	for name, q := range out {
+		if q.Sign() < 0 {
+			out[name] = resource.Quantity{Format: q.Format}
+		}
+	}
+	return out
+}
 
 // Snapshot is the cluster at one instant. It never changes: the engine reads it, and whoever made it may share the
 // objects in it with others. The order of its lists never matters.

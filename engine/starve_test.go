@@ -7,6 +7,9 @@ import (
 
 	v1 "tenon.sh/api/v1"
 	"tenon.sh/engine"
+	"tenon.sh/engine/disruption"
+	"tenon.sh/engine/inventory"
+	"tenon.sh/engine/provisioning"
 	"tenon.sh/scenario"
 	"tenon.sh/scenario/workload"
 )
@@ -24,16 +27,16 @@ func TestWhatABudgetOfOneNodeDelaysGoesInTheEnd(t *testing.T) {
 		}
 		budget("1")
 		for {
-			plan := engine.Disrupt(s, engine.Options{}, nil)
+			plan := disruption.Disrupt(s, engine.Options{}, nil)
 			if len(plan.Disruptions) == 0 {
 				break
 			}
 			s = scenario.MoveOver(s, plan)
-			s = scenario.CarryOut(s, engine.Provision(s, engine.Options{}, nil))
+			s = scenario.CarryOut(s, provisioning.Provision(s, engine.Options{}, nil))
 			s.Now = s.Now.Add(61 * time.Minute)
 		}
 		budget("100%")
-		if plan := engine.Disrupt(s, engine.Options{}, nil); len(plan.Disruptions) > 0 {
+		if plan := disruption.Disrupt(s, engine.Options{}, nil); len(plan.Disruptions) > 0 {
 			t.Errorf("seed %d: with a budget of one node nothing goes any more; without it: %+v", seed, plan.Disruptions[0])
 		}
 	}
@@ -68,10 +71,10 @@ pod fast-# cpu=1 node=l# owner=Deployment age=5h select=disk:ssd
 		if err != nil {
 			t.Fatal(err)
 		}
-		s, memo := *file.Snapshot, &engine.Memo{}
+		s, memo := *file.Snapshot, &inventory.Memo{}
 		gone := ""
 		for pass := 0; pass < 3 && gone == ""; pass++ {
-			for _, d := range engine.DisruptAgain(&s, engine.Options{}, memo).Disruptions {
+			for _, d := range disruption.DisruptAgain(&s, engine.Options{}, memo).Disruptions {
 				gone += strings.Join(d.Nodes, " ")
 			}
 			s.Now = s.Now.Add(2 * time.Minute)

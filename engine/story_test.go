@@ -9,6 +9,10 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"tenon.sh/engine"
+	"tenon.sh/engine/disruption"
+	"tenon.sh/engine/explain"
+	"tenon.sh/engine/inventory"
+	"tenon.sh/engine/provisioning"
 	"tenon.sh/provider/catalog"
 	"tenon.sh/scenario"
 )
@@ -19,7 +23,7 @@ func TestEverythingCanBeExplained(t *testing.T) {
 	for seed := range uint64(30) {
 		s := scenario.Random(seed, scenario.Size{})
 		before := written(t, s)
-		plan, disrupt := engine.Provision(s, engine.Options{}, nil), engine.Disrupt(s, engine.Options{}, nil)
+		plan, disrupt := provisioning.Provision(s, engine.Options{}, nil), disruption.Disrupt(s, engine.Options{}, nil)
 		record := func(story any, summary string) {
 			if summary == "" {
 				t.Errorf("seed %d: no summary of %+v", seed, story)
@@ -27,29 +31,29 @@ func TestEverythingCanBeExplained(t *testing.T) {
 			written(t, story)
 		}
 		for _, pod := range s.Pods {
-			story := engine.ExplainPod(s, engine.Options{}, plan, pod)
+			story := explain.ExplainPod(s, engine.Options{}, plan, pod)
 			record(story, story.Summary)
 		}
 		for _, node := range s.Nodes {
-			story, ok := engine.ExplainNode(s, plan, disrupt, node.Name)
+			story, ok := explain.ExplainNode(s, plan, disrupt, node.Name)
 			if !ok {
 				t.Errorf("seed %d: node %s is not known", seed, node.Name)
 			}
 			record(story, story.Summary)
 		}
 		for _, claim := range s.NodeClaims {
-			story, ok := engine.ExplainNode(s, plan, disrupt, claim.Name)
+			story, ok := explain.ExplainNode(s, plan, disrupt, claim.Name)
 			if !ok {
 				t.Errorf("seed %d: claim %s is not known", seed, claim.Name)
 			}
 			record(story, story.Summary)
 		}
 		for _, pool := range s.NodePools {
-			story := engine.ExplainPool(s, plan, pool)
+			story := explain.ExplainPool(s, plan, pool)
 			record(story, story.Summary)
 		}
-		written(t, engine.NewAccount(s, engine.Options{}))
-		written(t, engine.NewAccount(engine.AssumePools(s, catalog.KWOK()), engine.Options{}))
+		written(t, explain.NewAccount(s, engine.Options{}))
+		written(t, explain.NewAccount(explain.AssumePools(s, catalog.KWOK()), engine.Options{}))
 		if written(t, s) != before {
 			t.Errorf("seed %d: explaining changed the snapshot", seed)
 		}
@@ -70,8 +74,8 @@ func TestAnAccountAddsUp(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(30) {
 		s := scenario.Random(seed, scenario.Size{})
-		for name, s := range map[string]*engine.Snapshot{"pools": s, "assumed": engine.AssumePools(s, catalog.KWOK())} {
-			a := engine.NewAccount(s, engine.Options{})
+		for name, s := range map[string]*engine.Snapshot{"pools": s, "assumed": explain.AssumePools(s, catalog.KWOK())} {
+			a := explain.NewAccount(s, engine.Options{})
 			now, planned, nodes := 0.0, 0.0, len(a.Unpriced)+a.Outside
 			for _, p := range a.Pools {
 				now, planned, nodes = now+p.NowPerHour, planned+p.PlannedPerHour, nodes+p.Nodes
@@ -96,7 +100,7 @@ type large cpu=8 mem=16Gi offer=(zone=a price=0.17) offer=(zone=a price=0.02 lab
 	if err != nil {
 		t.Fatal(err)
 	}
-	book := engine.NewPriceBook(file.Snapshot)
+	book := inventory.NewPriceBook(file.Snapshot)
 	for name, c := range map[string]struct {
 		labels map[string]string
 		want   float64

@@ -8,6 +8,7 @@ import (
 
 	v1 "tenon.sh/api/v1"
 	"tenon.sh/engine"
+	"tenon.sh/engine/provisioning"
 )
 
 // A machine in zone b was started for web-1 when there was no other, and web-1 still waits. As long as the machine is new, it
@@ -27,7 +28,7 @@ func TestAPodThatItsMachineDoesNotTakeIsPlannedAnew(t *testing.T) {
 		for _, claim := range s.NodeClaims {
 			v1.GetCondition(claim, v1.ConditionInitialized).LastTransitionTime = metav1.NewTime(s.Now.Add(-c.ready))
 		}
-		plan := engine.Provision(s, engine.Options{}, nil)
+		plan := provisioning.Provision(s, engine.Options{}, nil)
 		if len(plan.Placements) != 1 || plan.Placements[0].Node != c.goes {
 			t.Errorf("%v after its machine was ready: placements %v, want one on %s", c.ready, plan.Placements, c.goes)
 		}

@@ -11,6 +11,8 @@ import (
 
 	v1 "tenon.sh/api/v1"
 	"tenon.sh/engine"
+	"tenon.sh/engine/disruption"
+	"tenon.sh/engine/inventory"
 	"tenon.sh/scenario/workload"
 )
 
@@ -19,7 +21,7 @@ import (
 type leaving struct {
 	s     *engine.Snapshot
 	begun time.Time
-	memo  engine.Memo
+	memo  inventory.Memo
 }
 
 func newLeaving() *leaving {
@@ -41,7 +43,7 @@ func (l *leaving) pass(after time.Duration, oneIn int) *engine.Plan {
 		next.NodeClaims = append(next.NodeClaims, c)
 	}
 	l.s = &next
-	return engine.DisruptAgain(&next, engine.Options{}, &l.memo)
+	return disruption.DisruptAgain(&next, engine.Options{}, &l.memo)
 }
 
 func keptFor(plan *engine.Plan, code engine.Code) int {
@@ -131,7 +133,7 @@ func TestWhichPodsCountAsMovedByTheAgeOfTheirOwner(t *testing.T) {
 			}
 		}
 		moved := 0
-		for _, d := range engine.Disrupt(s, engine.Options{}, nil).Disruptions {
+		for _, d := range disruption.Disrupt(s, engine.Options{}, nil).Disruptions {
 			moved += len(d.Pods)
 		}
 		if many := moved > len(s.Pods)/50; many != c.moves {

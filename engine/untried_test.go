@@ -8,6 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"tenon.sh/engine"
+	"tenon.sh/engine/provisioning"
 )
 
 // kube-scheduler tries one pod after the other. Those that it has not come to yet are planned for with those for which it has
@@ -39,7 +40,7 @@ func TestPodsThatAreNotTriedYetArePlannedForWithThoseThatWere(t *testing.T) {
 			s := clusterOf(t, "pool general", "type two cpu=2 mem=4Gi zones=a price=0.05", "pods web x3 cpu=1 owner=ReplicaSet")
 			c.change(s.Pods)
 			planned := 0
-			for _, l := range engine.Provision(s, engine.Options{}, nil).Launches {
+			for _, l := range provisioning.Provision(s, engine.Options{}, nil).Launches {
 				planned += len(l.Pods)
 			}
 			if planned != c.want {
@@ -54,7 +55,7 @@ func TestAReplicaThatIsNotTriedYetIsExpectedOnItsMachine(t *testing.T) {
 	t.Parallel()
 	s := clusterOf(t, "pool general", "type two cpu=2 mem=4Gi zones=a price=0.05",
 		"claim general-1 pool=general type=two zone=a planned=web-1", "pods web x1 cpu=1500m untried", "pods other x1 cpu=1")
-	plan := engine.Provision(s, engine.Options{}, nil)
+	plan := provisioning.Provision(s, engine.Options{}, nil)
 	if len(plan.Launches) != 1 || len(plan.Launches[0].Pods) != 1 {
 		t.Errorf("launches %v: want another machine for the other pod", plan.Launches)
 	}

@@ -15,6 +15,7 @@ import (
 
 	v1 "tenon.sh/api/v1"
 	"tenon.sh/engine"
+	"tenon.sh/engine/kube"
 )
 
 // schedulerLag is how late kube-scheduler may see a node change. engine's settling time after a taint relies on a bound
@@ -154,11 +155,11 @@ func holds(s *store, node *corev1.Node, pod *corev1.Pod) bool {
 	left := node.Status.Allocatable.DeepCopy()
 	count := left[corev1.ResourcePods]
 	for _, other := range all[*corev1.Pod](s) {
-		if other.Spec.NodeName != node.Name || engine.IsTerminal(other) {
+		if other.Spec.NodeName != node.Name || kube.IsTerminal(other) {
 			continue
 		}
 		count.Sub(*resource.NewQuantity(1, resource.DecimalSI))
-		for name, quantity := range engine.PodRequests(other) {
+		for name, quantity := range kube.PodRequests(other) {
 			have := left[name]
 			have.Sub(quantity)
 			left[name] = have
@@ -167,7 +168,7 @@ func holds(s *store, node *corev1.Node, pod *corev1.Pod) bool {
 	if count.Sign() <= 0 {
 		return false
 	}
-	for name, want := range engine.PodRequests(pod) {
+	for name, want := range kube.PodRequests(pod) {
 		if have := left[name]; name != corev1.ResourcePods && want.Cmp(have) > 0 {
 			return false
 		}

@@ -16,6 +16,7 @@ import (
 	"tenon.sh/api/kwokv1alpha1"
 	v1 "tenon.sh/api/v1"
 	"tenon.sh/engine"
+	"tenon.sh/engine/kube"
 	"tenon.sh/provider"
 )
 
@@ -62,7 +63,7 @@ func (l *laws) changed(actor string, s *shelf, c change) {
 	case *v1.NodeClaim:
 		l.claimChanged(actor, c)
 	case *corev1.Pod:
-		if c.new == nil || engine.IsTerminal(o) {
+		if c.new == nil || kube.IsTerminal(o) {
 			l.w.kube.room++
 		}
 		l.podChanged(actor, c)
@@ -138,8 +139,8 @@ func (l *laws) claimCreated(claim *v1.NodeClaim, claims []*v1.NodeClaim) {
 		if !l.promising(other) {
 			continue
 		}
-		for _, uid := range engine.PlannedPods(claim) {
-			if slices.Contains(engine.PlannedPods(other), uid) && l.unbound(types.UID(uid)) {
+		for _, uid := range kube.PlannedPods(claim) {
+			if slices.Contains(kube.PlannedPods(other), uid) && l.unbound(types.UID(uid)) {
 				l.broken(lawOneClaim, "NodeClaims %s and %s are both for pod %s", other.Name, claim.Name, uid)
 			}
 		}
@@ -281,7 +282,7 @@ func (l *laws) checkEmpty(claim *v1.NodeClaim) {
 	}
 	looked := l.w.current.listed[name]
 	for _, pod := range all[*corev1.Pod](l.w.api) {
-		if pod.Spec.NodeName == name && engine.IsReschedulable(pod) && (looked == 0 || l.w.kube.bound[pod.UID] <= looked) {
+		if pod.Spec.NodeName == name && kube.IsReschedulable(pod) && (looked == 0 || l.w.kube.bound[pod.UID] <= looked) {
 			l.broken(lawEmpty, "NodeClaim %s is deleted as empty, and pod %s runs on its node", claim.Name, pod.Name)
 		}
 	}
@@ -363,7 +364,7 @@ func (l *laws) terminating(actor string, id engine.MachineID) {
 			continue // not this machine's, or made anew by a kubelet that was restarted in the meantime
 		}
 		for _, pod := range all[*corev1.Pod](l.w.api) {
-			if pod.Spec.NodeName == node.Name && engine.IsDrainable(pod, now) && !engine.IsTerminal(pod) {
+			if pod.Spec.NodeName == node.Name && kube.IsDrainable(pod, now) && !kube.IsTerminal(pod) {
 				l.broken(lawTerminate, "machine %s is stopped by %s, and pod %s is on it", id, actor, pod.Name)
 			}
 		}
@@ -379,7 +380,7 @@ func (l *laws) evicting(actor string, pod *corev1.Pod) {
 			seen = c.new.(*corev1.Pod)
 		}
 	}
-	if seen != nil && engine.ProtectionOf(seen, l.w.clock.Now()).Active && engine.ProtectionOf(pod, l.w.clock.Now()).Active {
+	if seen != nil && kube.ProtectionOf(seen, l.w.clock.Now()).Active && kube.ProtectionOf(pod, l.w.clock.Now()).Active {
 		l.broken(lawProtected, "%s evicts pod %s, which has long been protected", actor, pod.Name)
 	}
 }

@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	v1 "tenon.sh/api/v1"
-	"tenon.sh/engine"
+	"tenon.sh/engine/kube"
 	"tenon.sh/report"
 )
 
@@ -207,7 +207,7 @@ func (l *laws) idle() (string, string) {
 		if pod.Spec.NodeName == "" {
 			return "", ""
 		}
-		if engine.IsReschedulable(pod) || !engine.OwnedByDaemonSet(pod) {
+		if kube.IsReschedulable(pod) || !kube.OwnedByDaemonSet(pod) {
 			busy[pod.Spec.NodeName] = true
 		}
 	}

@@ -17,6 +17,8 @@ import (
 	"tenon.sh/api/kwokv1alpha1"
 	v1 "tenon.sh/api/v1"
 	"tenon.sh/engine"
+	"tenon.sh/engine/kube"
+	"tenon.sh/engine/lifecycle"
 	"tenon.sh/provider/catalog"
 	"tenon.sh/provider/simulated"
 )
@@ -215,7 +217,7 @@ func (w *world) newWarmNode(pool *v1.NodePool, i int) {
 	}
 	name := fmt.Sprintf("%s-warm%d", pool.Name, i)
 	launch := engine.Launch{NodePool: pool.Name, InstanceTypes: []string{t.Name}, Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1")}}
-	claim := engine.NewClaim(pool, launch)
+	claim := kube.NewClaim(pool, launch)
 	claim.Name, claim.GenerateName = name, ""
 	claim.CreationTimestamp = metav1.NewTime(w.clock.Now().Add(-time.Hour))
 	claim.UID = types.UID("claim-" + name)
@@ -228,7 +230,7 @@ func (w *world) newWarmNode(pool *v1.NodePool, i int) {
 		Capacity: t.Capacity, Allocatable: simulated.Allocatable(&t),
 	}
 	w.cloud.Adopt(m, offering, w.clock.Now())
-	claim = engine.Launched(claim, m, claim.CreationTimestamp.Time)
+	claim = lifecycle.Launched(claim, m, claim.CreationTimestamp.Time)
 	claim.Status.NodeName = name
 	for _, c := range []string{v1.ConditionRegistered, v1.ConditionInitialized} {
 		v1.SetCondition(claim, c, metav1.ConditionTrue, "", "", claim.CreationTimestamp.Time)

@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"tenon.sh/engine"
+	"tenon.sh/engine/kube"
 )
 
 // An ablation takes one rule out of a cluster: what the scheduler answers then is what an engine without the rule believes.
@@ -263,7 +264,7 @@ func (a ablation) decides(t *testing.T, whole, part *Scheduler, seed uint64) (di
 		names = append(names, n.Name)
 	}
 	for i, p := range s.Pods {
-		if !engine.IsPending(p) {
+		if !kube.IsPending(p) {
 			continue
 		}
 		with, err := whole.Ask(p, names...)

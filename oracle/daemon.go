@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 
-	"tenon.sh/engine"
+	"tenon.sh/engine/kube"
 )
 
 // notThere are the plugins that decide whether a DaemonSet has a pod for a node at all; the others only make it wait.
@@ -96,7 +96,7 @@ func (r *replay) daemons(node string) ([]*corev1.Pod, error) {
 
 func (r *replay) runs(set *appsv1.DaemonSet, node string) bool {
 	return slices.ContainsFunc(r.snapshot.Pods, func(pod *corev1.Pod) bool {
-		return pod.Namespace == set.Namespace && pod.Spec.NodeName == node && !engine.IsTerminal(pod) &&
+		return pod.Namespace == set.Namespace && pod.Spec.NodeName == node && !kube.IsTerminal(pod) &&
 			slices.ContainsFunc(pod.OwnerReferences, func(o metav1.OwnerReference) bool { return o.Kind == "DaemonSet" && o.Name == set.Name })
 	})
 }
@@ -106,7 +106,7 @@ func daemonPod(set *appsv1.DaemonSet, ranges []*corev1.LimitRange, node string) 
 	pod := &corev1.Pod{ObjectMeta: *set.Spec.Template.ObjectMeta.DeepCopy(), Spec: *set.Spec.Template.Spec.DeepCopy()}
 	pod.Namespace, pod.Name = set.Namespace, set.Name+"-on-"+node
 	pod.UID = types.UID(pod.Namespace + "/" + pod.Name)
-	engine.DefaultRequests(pod, slices.DeleteFunc(slices.Clone(ranges), func(l *corev1.LimitRange) bool { return l.Namespace != set.Namespace }))
+	kube.DefaultRequests(pod, slices.DeleteFunc(slices.Clone(ranges), func(l *corev1.LimitRange) bool { return l.Namespace != set.Namespace }))
 	for _, key := range []string{corev1.TaintNodeNotReady, corev1.TaintNodeUnreachable, corev1.TaintNodeDiskPressure,
 		corev1.TaintNodeMemoryPressure, corev1.TaintNodePIDPressure, corev1.TaintNodeUnschedulable} {
 		pod.Spec.Tolerations = append(pod.Spec.Tolerations, corev1.Toleration{Key: key, Operator: corev1.TolerationOpExists})

@@ -9,7 +9,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	v1 "tenon.sh/api/v1"
-	"tenon.sh/engine"
+	"tenon.sh/engine/kube"
 )
 
 // daemonSets draws up to three, with a pod on most of the nodes that they run on.
@@ -89,7 +89,7 @@ func (d *drawing) daemonAffinity(name string, spec *corev1.PodSpec) {
 // that was started for them.
 func (d *drawing) nominations() {
 	for _, p := range d.s.Pods {
-		if p.Spec.NodeName != "" || !isPlain(p) || !engine.IsPending(p) || !d.chance(8) {
+		if p.Spec.NodeName != "" || !isPlain(p) || !kube.IsPending(p) || !d.chance(8) {
 			continue
 		}
 		if d.chance(2) && len(d.hosts) > 0 {
@@ -111,13 +111,13 @@ func isPlain(p *corev1.Pod) bool {
 
 // plan notes on a claim without a ready machine that it was made for the pod, if the pod can run there beside the DaemonSets.
 func (d *drawing) plan(p *corev1.Pod) {
-	need := engine.PodRequests(p)
+	need := kube.PodRequests(p)
 	if !need.Name(gpu, "").IsZero() || !need.Name(accelerator, "").IsZero() {
 		return
 	}
 	room := corev1.ResourceList{corev1.ResourceCPU: *need.Cpu(), corev1.ResourceMemory: *need.Memory()}
 	for _, set := range d.s.DaemonSets {
-		for name, q := range engine.PodRequests(daemonPod(set, d.s.LimitRanges, "")) {
+		for name, q := range kube.PodRequests(daemonPod(set, d.s.LimitRanges, "")) {
 			sum := room[name]
 			sum.Add(q)
 			room[name] = sum
@@ -129,7 +129,7 @@ func (d *drawing) plan(p *corev1.Pod) {
 			room.Cpu().Cmp(cpu) > 0 || room.Memory().Cmp(memory) > 0 {
 			continue
 		}
-		c.Annotations = map[string]string{engine.PlannedPodsAnnotation: string(p.UID)}
+		c.Annotations = map[string]string{kube.PlannedPodsAnnotation: string(p.UID)}
 		return
 	}
 }

@@ -13,6 +13,7 @@ import (
 
 	v1 "tenon.sh/api/v1"
 	"tenon.sh/engine"
+	"tenon.sh/engine/kube"
 )
 
 // Features that kubelets of this version declare and that a pod can need.
@@ -230,7 +231,7 @@ func (d *drawing) csiNode(n *corev1.Node, limits map[string]int) {
 
 // place takes room on the node for a running pod, if there is enough and its ports are free.
 func (n *drawnNode) place(pod *corev1.Pod) bool {
-	need := engine.PodRequests(pod)
+	need := kube.PodRequests(pod)
 	cpu, memory := need.Cpu().MilliValue(), (need.Memory().Value()+1<<20-1)>>20
 	var ports []corev1.ContainerPort
 	for _, c := range slices.Concat(pod.Spec.InitContainers, pod.Spec.Containers) {

@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"tenon.sh/engine"
+	"tenon.sh/engine/kube"
 )
 
 // unplaced asks about every existing node for every pod that the plan leaves out. All pods that it places run by now. What
@@ -250,7 +251,7 @@ func (r *replay) nominated(node string) []*corev1.Pod {
 	for _, pod := range r.snapshot.Pods {
 		id := engine.PodID{Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID}
 		refused := slices.ContainsFunc(r.plan.Unplaced, func(u engine.Unplaced) bool { return u.Pod == id })
-		if pod.Status.NominatedNodeName == node && pod.Spec.NodeName == "" && !engine.IsTerminal(pod) && r.where[id] == "" && !refused {
+		if pod.Status.NominatedNodeName == node && pod.Spec.NodeName == "" && !kube.IsTerminal(pod) && r.where[id] == "" && !refused {
 			out = append(out, pod)
 		}
 	}

@@ -5,7 +5,7 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"tenon.sh/engine"
+	"tenon.sh/engine/provisioning"
 )
 
 // An engine that does not know a rule plans what kube-scheduler does not accept, or refuses what it would. The judge finds
@@ -50,7 +50,7 @@ func (a ablation) isMissed(t *testing.T, seed uint64, most int) (found string, p
 		if a.options != nil {
 			a.options(&without)
 		}
-		plan := engine.Provision(part, without, nil)
+		plan := provisioning.Provision(part, without, nil)
 		if reflect.DeepEqual(whole, part) && reflect.DeepEqual(opt, without) {
 			placements += len(plan.Sequence)
 			continue

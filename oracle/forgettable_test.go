@@ -10,6 +10,7 @@ import (
 
 	v1 "tenon.sh/api/v1"
 	"tenon.sh/engine"
+	"tenon.sh/engine/kube"
 )
 
 // forgettable are the rules that an engine might forget: those that decide something for kube-scheduler by themselves, those
@@ -301,7 +302,7 @@ func rulesOfMachines() []ablation {
 				set.Spec.Template.Spec.Containers[0].Ports = nil
 			}
 			for _, p := range s.Pods {
-				if engine.OwnedByDaemonSet(p) {
+				if kube.OwnedByDaemonSet(p) {
 					p.Spec.Containers[0].Ports = nil
 				}
 			}

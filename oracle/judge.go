@@ -8,6 +8,7 @@ import (
 	storagev1 "k8s.io/api/storage/v1"
 
 	"tenon.sh/engine"
+	"tenon.sh/engine/scheduler"
 )
 
 // A Judge compares plans with what kube-scheduler says.
@@ -61,7 +62,7 @@ func (j *Judge) others() int {
 
 func (j *Judge) predict(s *engine.Snapshot, l *engine.Launch, id engine.OfferingID) (*corev1.Node, *storagev1.CSINode) {
 	if j.Predict == nil {
-		return engine.Predict(s, l, id)
+		return scheduler.Predict(s, l, id)
 	}
 	return j.Predict(s, l, id)
 }

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"tenon.sh/engine"
+	"tenon.sh/engine/kube"
 )
 
 // A replay leads kube-scheduler through one plan.
@@ -184,7 +185,7 @@ func (r *replay) evict() error {
 			continue
 		}
 		r.gone[pod] = true
-		if engine.IsTerminal(pod) {
+		if kube.IsTerminal(pod) {
 			r.object(0, id, pod.Spec.NodeName, "Snapshot", "the pod has ended and needs no other place")
 			continue
 		}
@@ -263,7 +264,7 @@ func (r *replay) diverted(world int, pod *corev1.Pod, node string) error {
 // preempt takes away the pods that are ending on a node: what is nominated to it waits for just that.
 func (r *replay) preempt(node string) error {
 	for _, pod := range r.snapshot.Pods {
-		if pod.Spec.NodeName != node || pod.DeletionTimestamp == nil || engine.IsTerminal(pod) || r.gone[pod] {
+		if pod.Spec.NodeName != node || pod.DeletionTimestamp == nil || kube.IsTerminal(pod) || r.gone[pod] {
 			continue
 		}
 		r.gone[pod] = true

@@ -10,6 +10,8 @@ import (
 	"k8s.io/utils/ptr"
 
 	"tenon.sh/engine"
+	"tenon.sh/engine/kube"
+	"tenon.sh/engine/scheduler"
 )
 
 // rankings are configurations of kube-scheduler, as documents and as the engine has them.
@@ -123,7 +125,7 @@ func rankAll(t *testing.T, live *Scheduler, document string, opt engine.Options,
 		names = append(names, n.Name)
 	}
 	for i, pod := range slices.Clone(s.Pods) {
-		if !engine.IsPending(pod) || len(pod.Spec.Volumes) > 0 || len(pod.Spec.ResourceClaims) > 0 {
+		if !kube.IsPending(pod) || len(pod.Spec.Volumes) > 0 || len(pod.Spec.ResourceClaims) > 0 {
 			continue
 		}
 		pod = pod.DeepCopy()
@@ -136,7 +138,7 @@ func rankAll(t *testing.T, live *Scheduler, document string, opt engine.Options,
 			continue
 		}
 		// All nodes are there, so that domains are counted alike.
-		replay := engine.Replay{Snapshot: s, Options: opt, Pods: []*corev1.Pod{pod}, On: func(*corev1.Node) bool { return true }}
+		replay := scheduler.Replay{Snapshot: s, Options: opt, Pods: []*corev1.Pod{pod}, On: func(*corev1.Node) bool { return true }}
 		landing := replay.Land()
 		if len(landing.Placements) == 0 {
 			t.Errorf("seed %d, pod %s: the replay lands it nowhere, kube-scheduler may choose among\n%s", seed, pod.Name, lines(scores))

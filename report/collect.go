@@ -10,7 +10,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	v1 "tenon.sh/api/v1"
-	"tenon.sh/engine"
+	"tenon.sh/engine/budget"
+	"tenon.sh/engine/inventory"
+	"tenon.sh/engine/kube"
 )
 
 // load is what the pods of one node ask for.
@@ -23,13 +25,13 @@ func (x *exposition) loads() map[string]*load {
 	}
 	for _, pod := range x.s.Pods {
 		l := loads[pod.Spec.NodeName]
-		if l == nil || engine.IsTerminal(pod) {
+		if l == nil || kube.IsTerminal(pod) {
 			continue
 		}
-		requests, limits := engine.PodRequests(pod), podLimits(pod)
+		requests, limits := kube.PodRequests(pod), podLimits(pod)
 		add(l.requests, requests)
 		add(l.limits, limits)
-		if engine.OwnedByDaemonSet(pod) {
+		if kube.OwnedByDaemonSet(pod) {
 			add(l.daemonRequests, requests)
 			add(l.daemonLimits, limits)
 		}
@@ -106,7 +108,7 @@ func (x *exposition) sendPools() {
 		}
 		x.send("karpenter_nodepools_cost_total", cost[p.Name], p.Name)
 		for _, reason := range v1.DisruptionReasons() {
-			a := engine.PoolAllowance(x.s, p, reason)
+			a := budget.PoolAllowance(x.s, p, reason)
 			allowed := float64(a.Allowed)
 			if a.Allowed == math.MaxInt {
 				allowed = math.Inf(1)
@@ -119,7 +121,7 @@ func (x *exposition) sendPools() {
 
 // costs adds up what the machines of each pool cost, at their listed prices.
 func (x *exposition) costs() map[string]float64 {
-	prices := engine.NewPriceBook(x.s)
+	prices := inventory.NewPriceBook(x.s)
 	cost := map[string]float64{}
 	for _, c := range x.s.NodeClaims {
 		if c.Status.ProviderID == "" || c.Spec.NodeClassRef == nil {
@@ -150,7 +152,7 @@ func (x *exposition) sendPods() {
 			strconv.FormatBool(pod.Spec.NodeName != ""), labels[v1.NodePoolLabelKey], labels[corev1.LabelTopologyZone],
 			labels[corev1.LabelArchStable], labels[v1.CapacityTypeLabelKey], labels[corev1.LabelInstanceTypeStable],
 			string(pod.Status.Phase), strconv.FormatBool(ready), strconv.FormatBool(labels[v1.NodePoolLabelKey] != ""))
-		if engine.IsTerminal(pod) {
+		if kube.IsTerminal(pod) {
 			continue
 		}
 		age := x.s.Now.Sub(pod.CreationTimestamp.Time).Seconds()

@@ -9,6 +9,8 @@ import (
 
 	v1 "tenon.sh/api/v1"
 	"tenon.sh/engine"
+	"tenon.sh/engine/disruption"
+	"tenon.sh/engine/lifecycle"
 )
 
 // Terminating tells the owners of a node and of its claim that both are removed, and why.
@@ -56,7 +58,7 @@ func Approved(nodes []*corev1.Node, claims []*v1.NodeClaim, pool *v1.NodePool, j
 	}
 	e := Event{Reason: ConsolidationApproved, Message: fmt.Sprintf(
 		"Balanced approves removing %s: score %.2f >= threshold %.2f (k: %d), saves %.1f%% of the pool's price for %.1f%% of its disruption",
-		list(j.Nodes), j.Balance.Score, engine.BalanceThreshold, engine.BalanceFactor, 100*j.Balance.Saving, 100*j.Balance.Disruption)}
+		list(j.Nodes), j.Balance.Score, disruption.BalanceThreshold, disruption.BalanceFactor, 100*j.Balance.Saving, 100*j.Balance.Disruption)}
 	if len(j.Nodes) == 1 {
 		return onAll(nodes, claims, e)
 	}
@@ -123,7 +125,7 @@ func RepairBlocked(pool *v1.NodePool, reason engine.Reason) Event {
 }
 
 // Interrupted tells the owners of a node and of its claim what the cloud has announced, and whether the machine is left.
-func Interrupted(node *corev1.Node, claim *v1.NodeClaim, x engine.Interruption) []Event {
+func Interrupted(node *corev1.Node, claim *v1.NodeClaim, x lifecycle.Interruption) []Event {
 	var events []Event
 	tell := func(reason, message string, warning bool) {
 		events = append(events, Event{Object: claim, Reason: reason, Message: message, Warning: warning})
@@ -147,7 +149,7 @@ func BudgetExhausted(pool *v1.NodePool, reason engine.Reason) Event {
 }
 
 // BackedOff tells a pool's owner that nodes are not replaced because replacements failed.
-func BackedOff(pool *v1.NodePool, b engine.Backoff) Event {
+func BackedOff(pool *v1.NodePool, b disruption.Backoff) Event {
 	return Event{Object: pool, Warning: true, Reason: DisruptionBlocked, Every: 10 * time.Minute, Key: b.Until.String(), Message: b.Message()}
 }
 
@@ -178,12 +180,12 @@ func onBoth(node *corev1.Node, claim *v1.NodeClaim, e Event) []Event {
 }
 
 // Churning tells a pool's owner that machines are started and removed again and again for the same pods.
-func Churning(pool *v1.NodePool, c engine.Churn) Event {
+func Churning(pool *v1.NodePool, c disruption.Churn) Event {
 	return Event{Object: pool, Reason: MachineChurn, Every: time.Hour, Key: c.Owner, Message: c.Message()}
 }
 
 // ChurnLine is the log line of that.
-func ChurnLine(c engine.Churn) []any {
+func ChurnLine(c disruption.Churn) []any {
 	return []any{
 		"NodePool", c.NodePool, "owner", c.Owner, "machines", c.Machines, "cost", engine.Dollars(c.Cost), "consolidate-after", c.After.String(),
 		"longer", c.Longer.String(), "longer-cost", engine.Dollars(c.LongerCost), "kept-per-hour", engine.Dollars(c.KeptCost),

@@ -12,6 +12,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"tenon.sh/engine"
+	"tenon.sh/engine/kube"
 )
 
 // mostJourneys bounds the pods whose way is followed; those beyond are left out of the figures.
@@ -87,7 +88,7 @@ func (o *PodObserver) Handler() toolscache.ResourceEventHandler {
 }
 
 func (o *PodObserver) see(pod *corev1.Pod) {
-	if !engine.IsPending(pod) {
+	if !kube.IsPending(pod) {
 		return
 	}
 	o.mu.Lock()

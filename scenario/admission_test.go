@@ -7,7 +7,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"tenon.sh/engine"
+	"tenon.sh/engine/kube"
+	"tenon.sh/engine/provisioning"
 	"tenon.sh/scenario"
 )
 
@@ -60,7 +61,7 @@ spec: {template: {spec: {runtimeClassName: boxed, containers: [{name: c, resourc
 		t.Errorf("let in: %v", pods)
 	}
 	p := byName["p"]
-	if cpu := engine.PodRequests(p)[corev1.ResourceCPU]; cpu.String() != "3" || p.Spec.NodeSelector["disk"] != "ssd" || p.Spec.NodeSelector["a"] != "b" || len(p.Spec.Tolerations) != 1 {
+	if cpu := kube.PodRequests(p)[corev1.ResourceCPU]; cpu.String() != "3" || p.Spec.NodeSelector["disk"] != "ssd" || p.Spec.NodeSelector["a"] != "b" || len(p.Spec.Tolerations) != 1 {
 		t.Errorf("the pod asks for %s cpu, nodes with %v, tolerates %v", cpu.String(), p.Spec.NodeSelector, p.Spec.Tolerations)
 	}
 	for _, want := range []string{
@@ -248,7 +249,7 @@ func TestAPodThatIsJustPendingWaits(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		launches := len(engine.Provision(r.Snapshot, r.Options, nil).Launches)
+		launches := len(provisioning.Provision(r.Snapshot, r.Options, nil).Launches)
 		if noted := strings.Contains(strings.Join(r.Notes, "\n"), "Pod d/p: its status says Pending and no more"); (launches == 1) != want || noted != want {
 			t.Errorf("%s: %d launches, noted %v", status, launches, noted)
 		}

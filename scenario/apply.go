@@ -11,6 +11,7 @@ import (
 
 	v1 "tenon.sh/api/v1"
 	"tenon.sh/engine"
+	"tenon.sh/engine/kube"
 	"tenon.sh/provider/catalog"
 )
 
@@ -34,7 +35,7 @@ func WriteDown(s *engine.Snapshot, plan *engine.Plan) *engine.Snapshot {
 
 // writeClaim adds the launch's claim under the launch's name.
 func writeClaim(s *engine.Snapshot, l engine.Launch) *v1.NodeClaim {
-	c := engine.NewClaim(poolNamed(s, l.NodePool), l)
+	c := kube.NewClaim(poolNamed(s, l.NodePool), l)
 	c.Name, c.GenerateName = l.Name, ""
 	for i := 2; slices.ContainsFunc(s.NodeClaims, func(o *v1.NodeClaim) bool { return o.Name == c.Name }); i++ {
 		c.Name = numberedName(l.Name, i)
@@ -277,7 +278,7 @@ func removeNodes(s *engine.Snapshot, gone map[string]bool) {
 	s.CSINodes = slices.DeleteFunc(s.CSINodes, func(n *storagev1.CSINode) bool { return gone[n.Name] })
 	s.VolumeAttachments = slices.DeleteFunc(s.VolumeAttachments, func(a *storagev1.VolumeAttachment) bool { return gone[a.Spec.NodeName] })
 	s.NodeClaims = slices.DeleteFunc(s.NodeClaims, func(c *v1.NodeClaim) bool { return gone[cmp.Or(c.Status.NodeName, c.Name)] })
-	s.Pods = slices.DeleteFunc(s.Pods, func(p *corev1.Pod) bool { return gone[p.Spec.NodeName] && !engine.IsReschedulable(p) })
+	s.Pods = slices.DeleteFunc(s.Pods, func(p *corev1.Pod) bool { return gone[p.Spec.NodeName] && !kube.IsReschedulable(p) })
 	for i, p := range s.Pods {
 		if !gone[p.Spec.NodeName] {
 			continue

@@ -12,6 +12,8 @@ import (
 
 	v1 "tenon.sh/api/v1"
 	"tenon.sh/engine"
+	"tenon.sh/engine/disruption"
+	"tenon.sh/engine/lifecycle"
 )
 
 // This file reads what statements say about disruption, beyond the fields of the kinds themselves.
@@ -142,15 +144,15 @@ func (w word) takenBack() (left time.Duration, reason v1.DisruptionReason, err e
 // mark writes on claim and node what the statement says of disruption.
 func (m *machineLine) mark(claim *v1.NodeClaim, node *corev1.Node, now time.Time) {
 	if m.backoff > 0 {
-		addLabel(&claim.Annotations, v1.DisruptionBackoffAnnotationKey, engine.Failure{Count: 1, Last: now.Add(m.backoff - time.Minute).UTC(), Why: "it was never ready"}.Text())
+		addLabel(&claim.Annotations, v1.DisruptionBackoffAnnotationKey, disruption.Failure{Count: 1, Last: now.Add(m.backoff - time.Minute).UTC(), Why: "it was never ready"}.Text())
 	}
 	if m.takenBack > 0 {
-		addLabel(&claim.Annotations, v1.DisruptionBackoffAnnotationKey, engine.Failure{
+		addLabel(&claim.Annotations, v1.DisruptionBackoffAnnotationKey, disruption.Failure{
 			Count: 1, Last: now.Add(m.takenBack - time.Minute).UTC(), Why: "pod default/x would have no place to run", Alone: true, Reason: m.takenBackFor,
 		}.Text())
 	}
 	if m.drifted {
-		v1.SetCondition(claim, v1.ConditionDrifted, metav1.ConditionTrue, engine.PoolDrifted, "", now.Add(-m.driftedFor))
+		v1.SetCondition(claim, v1.ConditionDrifted, metav1.ConditionTrue, lifecycle.PoolDrifted, "", now.Add(-m.driftedFor))
 	}
 	if m.rebooting {
 		v1.SetCondition(claim, v1.ConditionRebooting, metav1.ConditionTrue, "RebootRequested", "", now)
@@ -248,7 +250,7 @@ func lookForDrift(s *engine.Snapshot) string {
 		if pool == nil {
 			continue
 		}
-		reason, message := engine.DriftOf(claim, pool, classOf(s, claim.Spec.NodeClassRef), s.Now)
+		reason, message := lifecycle.DriftOf(claim, pool, classOf(s, claim.Spec.NodeClassRef), s.Now)
 		claim = claim.DeepCopy()
 		if reason == "" {
 			v1.RemoveCondition(claim, v1.ConditionDrifted, s.Now)

@@ -10,6 +10,8 @@ import (
 	"tenon.sh/api/awsv1"
 	v1 "tenon.sh/api/v1"
 	"tenon.sh/engine"
+	"tenon.sh/engine/disruption"
+	"tenon.sh/engine/provisioning"
 	"tenon.sh/scenario"
 )
 
@@ -172,7 +174,7 @@ func TestManifestsForAutoModeAreUnderstood(t *testing.T) {
 	const pod = "---\napiVersion: v1\nkind: Pod\nmetadata: {name: web}\nspec:\n  nodeSelector: {eks.amazonaws.com/compute-type: auto}\n" +
 		"  containers: [{name: c, resources: {requests: {cpu: 1, ephemeral-storage: 100Gi}}}]\n"
 	r := readBack(t, []byte(class+pool+pod))
-	plan := engine.Provision(r.Snapshot, r.Options, nil)
+	plan := provisioning.Provision(r.Snapshot, r.Options, nil)
 	if len(plan.Launches) != 1 || len(plan.Unplaced) != 0 {
 		t.Fatalf("%d launches, refused %v", len(plan.Launches), plan.Unplaced)
 	}
@@ -218,7 +220,7 @@ func TestMachinesOfAClassInAFileDriftFromIt(t *testing.T) {
 		{awsSubnet + ": subnet-0", "ami-new", "SubnetDrift"},
 	} {
 		r := readBack(t, []byte(class+poolOf("p", ec2Ref, "")+claim(test.annotations, test.image)))
-		fresh, _ := engine.Refresh(r.Snapshot)
+		fresh, _ := disruption.Refresh(r.Snapshot)
 		got := ""
 		if c := v1.GetCondition(fresh.NodeClaims[0], v1.ConditionDrifted); c != nil {
 			got = c.Reason

@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"tenon.sh/engine"
+	"tenon.sh/engine/disruption"
+	"tenon.sh/engine/provisioning"
 	"tenon.sh/scenario"
 )
 
@@ -78,7 +80,7 @@ func FuzzPlanNeverPanics(f *testing.F) {
 		}
 		opt := file.Options
 		opt.Effort = 200
-		plan := engine.Provision(file.Snapshot, opt, nil)
+		plan := provisioning.Provision(file.Snapshot, opt, nil)
 		seen := map[engine.PodID]bool{}
 		once := func(id engine.PodID) {
 			if seen[id] {
@@ -94,6 +96,6 @@ func FuzzPlanNeverPanics(f *testing.F) {
 		for _, p := range plan.Placements {
 			once(p.Pod)
 		}
-		engine.Disrupt(file.Snapshot, opt, nil)
+		disruption.Disrupt(file.Snapshot, opt, nil)
 	})
 }

@@ -7,7 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 
-	"tenon.sh/engine"
+	"tenon.sh/engine/kube"
 )
 
 // rangeRefusal says which LimitRange does not let the pod in, empty for none.
@@ -47,7 +47,7 @@ func podNeeds(p *corev1.Pod) corev1.ResourceRequirements {
 		r.Requests = r.Limits
 	}
 	limited.Spec.Overhead = nil
-	return corev1.ResourceRequirements{Requests: engine.PodRequests(p), Limits: engine.PodRequests(limited)}
+	return corev1.ResourceRequirements{Requests: kube.PodRequests(p), Limits: kube.PodRequests(limited)}
 }
 
 // outOfRange says what of the needs a limit does not allow.

@@ -12,6 +12,7 @@ import (
 
 	v1 "tenon.sh/api/v1"
 	"tenon.sh/engine"
+	"tenon.sh/engine/kube"
 )
 
 const nodeWords = "pool= type= zone= capacity= labels= annotations= taint= age= launched= registered= ready= quiet= planned= allocatable= attach= reserved= drifted= broken= rebooting backoff= taken-back= image=, any " +
@@ -249,7 +250,7 @@ func (b *builder) claimOf(x machine, m machineLine) *v1.NodeClaim {
 		if c.Annotations == nil {
 			c.Annotations = map[string]string{}
 		}
-		c.Annotations[engine.PlannedPodsAnnotation] = plannedUIDs(m.planned)
+		c.Annotations[kube.PlannedPodsAnnotation] = plannedUIDs(m.planned)
 	}
 	if m.deleting {
 		now := metav1.NewTime(b.snapshot.Now)

@@ -11,7 +11,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	v1 "tenon.sh/api/v1"
-	"tenon.sh/engine"
+	"tenon.sh/engine/disruption"
+	"tenon.sh/engine/inventory"
 )
 
 const orderWords = "nodes= by= reason= age= within="
@@ -19,7 +20,7 @@ const orderWords = "nodes= by= reason= age= within="
 // order reads order NAME with its words: a disruption with replacements that has been begun. Its nodes are marked and
 // closed; the claims that replace them say so, if they exist.
 func (b *builder) order(name word, r *reader) error {
-	m := engine.Mark{ID: name.text, Reason: v1.Drifted}
+	m := inventory.Mark{ID: name.text, Reason: v1.Drifted}
 	age := time.Minute
 	for r.more() {
 		w := r.next()
@@ -54,11 +55,11 @@ func (b *builder) order(name word, r *reader) error {
 		case slices.Contains(m.Claims, c.Name):
 			found++
 			c = c.DeepCopy()
-			metav1.SetMetaDataAnnotation(&c.ObjectMeta, engine.DisruptionAnnotation, m.String())
+			metav1.SetMetaDataAnnotation(&c.ObjectMeta, inventory.DisruptionAnnotation, m.String())
 			v1.SetCondition(c, v1.ConditionDisruptionReason, metav1.ConditionTrue, string(m.Reason), string(m.Reason), m.Decided)
 		case slices.Contains(m.Replacements, c.Name):
 			c = c.DeepCopy()
-			metav1.SetMetaDataAnnotation(&c.ObjectMeta, engine.ReplacesAnnotation, m.Replaces().String())
+			metav1.SetMetaDataAnnotation(&c.ObjectMeta, inventory.ReplacesAnnotation, m.Replaces().String())
 		}
 		b.snapshot.NodeClaims[i] = c
 	}
@@ -76,14 +77,14 @@ func (b *builder) order(name word, r *reader) error {
 }
 
 // printOrders says how disruptions that are in progress go on.
-func printOrders(orders []engine.Order) string {
+func printOrders(orders []disruption.Order) string {
 	var out strings.Builder
 	for _, o := range orders {
 		what := strings.Join(o.Claims, " ")
 		switch o.Step {
-		case engine.OrderFinish:
+		case disruption.OrderFinish:
 			fmt.Fprintf(&out, "finish %s: %s\n", what, o.Reason)
-		case engine.OrderWait:
+		case disruption.OrderWait:
 			fmt.Fprintf(&out, "wait %s: %s\n", what, o.Why)
 		default:
 			fmt.Fprintf(&out, "roll back %s: %s\n", cmp.Or(what, o.ID), o.Why)
@@ -99,7 +100,7 @@ func printOrders(orders []engine.Order) string {
 }
 
 // printResizings says what brings pools of fixed size to their size.
-func printResizings(list []engine.Resizing) string {
+func printResizings(list []disruption.Resizing) string {
 	var out strings.Builder
 	for _, r := range list {
 		for i, l := range r.Create {

@@ -11,6 +11,7 @@ import (
 
 	v1 "tenon.sh/api/v1"
 	"tenon.sh/engine"
+	"tenon.sh/engine/disruption"
 )
 
 // Print writes a plan in the words of the notation, one thing per line.
@@ -143,7 +144,7 @@ func printChecks(s *engine.Snapshot, plan *engine.Plan) string {
 	var out strings.Builder
 	say := func(what string, action engine.Action) {
 		verdict := "ok"
-		if r := engine.Check(action, s); !r.OK() {
+		if r := disruption.Check(action, s); !r.OK() {
 			verdict = r.String()
 		}
 		fmt.Fprintf(&out, "%s: %s\n", what, verdict)

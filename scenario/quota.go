@@ -9,7 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 
-	"tenon.sh/engine"
+	"tenon.sh/engine/kube"
 )
 
 // quotas count what pods may have by the ResourceQuotas of their namespaces.
@@ -26,7 +26,7 @@ func (m *manifest) readQuotas() quotas {
 	for _, q := range m.quotas {
 		x := &quota{q, corev1.ResourceList{}}
 		for _, p := range m.snapshot.Pods {
-			if !m.asksToEnter(p) && !engine.IsTerminal(p) && x.isFor(p) {
+			if !m.asksToEnter(p) && !kube.IsTerminal(p) && x.isFor(p) {
 				x.add(x.usage(p))
 			}
 		}

@@ -9,6 +9,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"tenon.sh/engine"
+	"tenon.sh/engine/disruption"
+	"tenon.sh/engine/kube"
+	"tenon.sh/engine/provisioning"
 )
 
 // command asks for something at its place in the scenario.
@@ -137,15 +140,15 @@ func (b *builder) run(c command, last *engine.Plan) (string, *engine.Plan) {
 	s := b.take()
 	switch c.verb {
 	case "provision":
-		plan := engine.Provision(s, c.options, nil)
+		plan := provisioning.Provision(s, c.options, nil)
 		return c.print(plan), plan
 	case "disrupt":
-		plan := engine.Disrupt(s, c.options, nil)
+		plan := disruption.Disrupt(s, c.options, nil)
 		return c.print(plan), plan
 	case "progress":
-		return printOrders(engine.Progress(s, c.options, nil)), last
+		return printOrders(disruption.Progress(s, c.options, nil)), last
 	case "resize":
-		return printResizings(engine.Resize(s, c.options)), last
+		return printResizings(disruption.Resize(s, c.options)), last
 	case "check":
 		return printChecks(s, last), last
 	case "drift":
@@ -165,7 +168,7 @@ func (b *builder) run(c command, last *engine.Plan) (string, *engine.Plan) {
 func waiting(s *engine.Snapshot) int {
 	n := 0
 	for _, p := range s.Pods {
-		if engine.IsPending(p) {
+		if kube.IsPending(p) {
 			n++
 		}
 	}

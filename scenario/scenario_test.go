@@ -14,6 +14,7 @@ import (
 
 	v1 "tenon.sh/api/v1"
 	"tenon.sh/engine"
+	"tenon.sh/engine/kube"
 	"tenon.sh/scenario"
 )
 
@@ -137,13 +138,13 @@ wait 1m
 	}
 	web := s.Pods[0]
 	terms := web.Spec.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms
-	if web.Name != "web-1" || len(terms) != 2 || len(terms[0].MatchExpressions) != 2 || !engine.IsPending(web) {
+	if web.Name != "web-1" || len(terms) != 2 || len(terms[0].MatchExpressions) != 2 || !kube.IsPending(web) {
 		t.Errorf("pod: %+v", web)
 	}
 	if len(web.Spec.InitContainers) != 2 || web.OwnerReferences[0].Kind != "ReplicaSet" {
 		t.Errorf("pod: %+v", web.Spec.InitContainers)
 	}
-	if busy := s.Pods[2]; engine.IsPending(busy) || !engine.ProtectionOf(busy, s.Now).Active || busy.Status.Phase != corev1.PodRunning {
+	if busy := s.Pods[2]; kube.IsPending(busy) || !kube.ProtectionOf(busy, s.Now).Active || busy.Status.Phase != corev1.PodRunning {
 		t.Errorf("bound pod: %+v", busy)
 	}
 	if len(s.DaemonSets)+len(s.PodDisruptionBudgets)+len(s.LimitRanges) != 3 {
@@ -154,7 +155,7 @@ wait 1m
 func TestInlineYAMLMakesObjects(t *testing.T) {
 	t.Parallel()
 	s := parse(t, "pool general\nyaml\nkind: Pod\napiVersion: v1\nmetadata: {name: odd}\nspec: {containers: [{name: a}]}\nend\n").Snapshot
-	if len(s.Pods) != 1 || !engine.IsPending(s.Pods[0]) || s.Pods[0].Namespace != "default" {
+	if len(s.Pods) != 1 || !kube.IsPending(s.Pods[0]) || s.Pods[0].Namespace != "default" {
 		t.Errorf("pods: %+v", s.Pods)
 	}
 }

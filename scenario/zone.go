@@ -4,11 +4,12 @@ import (
 	"time"
 
 	"tenon.sh/engine"
+	"tenon.sh/engine/budget"
 )
 
 // loadZones loads the time zones that the snapshot names. Names of none are left out: the engine says so.
 func loadZones(s *engine.Snapshot) {
-	names := engine.TimeZones(s)
+	names := budget.TimeZones(s)
 	if len(names) == 0 {
 		return
 	}

@@ -6,6 +6,8 @@ import (
 
 	v1 "tenon.sh/api/v1"
 	"tenon.sh/engine"
+	"tenon.sh/engine/budget"
+	"tenon.sh/engine/provisioning"
 )
 
 // settled is how long a pod may wait for a machine before it counts as forgotten: longer than the slowest of the usual
@@ -35,7 +37,7 @@ func (w *World) atEnd(ctx context.Context) AtEnd {
 
 // forgotten counts the pods that have waited for long although a plan finds a place for them.
 func (w *World) forgotten(s *engine.Snapshot) int {
-	plan := engine.Provision(s, w.cfg.Options, nil)
+	plan := provisioning.Provision(s, w.cfg.Options, nil)
 	hopeless := map[engine.PodID]bool{}
 	for _, u := range plan.Unplaced {
 		hopeless[u.Pod] = true
@@ -77,7 +79,7 @@ func (w *World) audit(s *engine.Snapshot, plan *engine.Plan) {
 				continue
 			}
 			// Whatever is disrupted for other reasons in the same pass uses the budget up too.
-			if left := engine.PoolAllowance(s, pool, reason).Left(); all > left {
+			if left := budget.PoolAllowance(s, pool, reason).Left(); all > left {
 				w.violate("pool %s: %d nodes are disrupted at once, one of them as %s, but its budgets leave %d", pool.Name, all, reason, left)
 			}
 		}

@@ -9,7 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
-	"tenon.sh/engine"
+	"tenon.sh/engine/lifecycle"
 )
 
 // guard is a PodDisruptionBudget at work.
@@ -121,7 +121,7 @@ func (g *guard) lenient() bool {
 }
 
 // sendAway carries out the evictions of a step. What is refused is asked for again.
-func (w *World) sendAway(claim string, evictions []engine.Eviction) (retry time.Duration) {
+func (w *World) sendAway(claim string, evictions []lifecycle.Eviction) (retry time.Duration) {
 	for _, e := range evictions {
 		u, ok := w.units.get(string(e.Pod.UID))
 		switch {

@@ -9,7 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	v1 "tenon.sh/api/v1"
-	"tenon.sh/engine"
+	"tenon.sh/engine/kube"
 	"tenon.sh/scenario"
 )
 
@@ -69,7 +69,7 @@ func (w *World) taintAll(effect corev1.TaintEffect) {
 			continue
 		}
 		for _, u := range slices.Clone(s.units) {
-			if !engine.OwnedByDaemonSet(u.pod) {
+			if !kube.OwnedByDaemonSet(u.pod) {
 				w.end(u, u.grace())
 			}
 		}

@@ -13,6 +13,8 @@ import (
 
 	v1 "tenon.sh/api/v1"
 	"tenon.sh/engine"
+	"tenon.sh/engine/kube"
+	"tenon.sh/engine/lifecycle"
 	"tenon.sh/provider"
 	"tenon.sh/provider/simulated"
 )
@@ -22,7 +24,7 @@ const stepsAtOnce = 20
 
 // addClaim writes a launch down, as the controllers do.
 func (w *World) addClaim(pool *v1.NodePool, launch engine.Launch, annotations map[string]string) string {
-	claim := engine.NewClaim(pool, launch)
+	claim := kube.NewClaim(pool, launch)
 	w.uids++
 	claim.Name = fmt.Sprintf("%s-%d", pool.Name, w.uids)
 	claim.GenerateName, claim.UID = "", types.UID("claim/"+claim.Name)
@@ -39,7 +41,7 @@ func (w *World) addClaim(pool *v1.NodePool, launch engine.Launch, annotations ma
 
 // awaitExpiry has the nodes looked at when the claim's machine may be replaced because of its age, though nothing else changes.
 func (w *World) awaitExpiry(claim *v1.NodeClaim) {
-	if at, ok := engine.SoftExpiry(claim); ok {
+	if at, ok := kube.SoftExpiry(claim); ok {
 		w.at(at, w.noteChange)
 	}
 }
@@ -104,15 +106,15 @@ func (w *World) causeOf(claim string) string {
 
 // stepClaim takes the steps of a claim until there is nothing more to do now.
 func (w *World) stepClaim(ctx context.Context, name string) {
-	life := engine.Life{Fresh: true, Sought: true, Nominating: !w.cfg.Options.NoNominations}
+	life := lifecycle.Life{Fresh: true, Sought: true, Nominating: !w.cfg.Options.NoNominations}
 	w.stepping = name
 	defer func() { w.stepping = "" }()
 	for range stepsAtOnce {
 		if !w.read(&life, name) {
 			return
 		}
-		step := engine.Advance(life)
-		if step.Ask != engine.AskNothing {
+		step := lifecycle.Advance(life)
+		if step.Ask != lifecycle.AskNothing {
 			if !w.answer(ctx, name, &life, step.Ask) {
 				return
 			}
@@ -148,7 +150,7 @@ func (w *World) wake(name string, after time.Duration) {
 
 // read collects what the next step of a claim depends on, or of a node that is left without one. It reports false if there
 // is nothing to be done.
-func (w *World) read(life *engine.Life, name string) bool {
+func (w *World) read(life *lifecycle.Life, name string) bool {
 	life.Now, life.Claim, life.Pool, life.Nodes, life.Pods = w.clock.now, nil, nil, nil, nil
 	claim, ok := w.claims.get(name)
 	var s *seat
@@ -193,7 +195,7 @@ func (w *World) pool(name string) *v1.NodePool {
 }
 
 // answer finds out what a step asks for. It reports false if the cloud wants to be asked later.
-func (w *World) answer(ctx context.Context, name string, life *engine.Life, ask engine.Ask) bool {
+func (w *World) answer(ctx context.Context, name string, life *lifecycle.Life, ask lifecycle.Ask) bool {
 	id := engine.MachineID("")
 	if life.Claim != nil {
 		id = engine.MachineID(life.Claim.Status.ProviderID)
@@ -201,19 +203,19 @@ func (w *World) answer(ctx context.Context, name string, life *engine.Life, ask 
 		id = engine.MachineID(life.Nodes[0].Spec.ProviderID)
 	}
 	m := w.sellerOf(id)
-	life.Machine = engine.MachineGone
+	life.Machine = lifecycle.MachineGone
 	if m == nil || id == "" {
 		return true
 	}
 	var err error
 	switch ask {
-	case engine.AskMachine:
+	case lifecycle.AskMachine:
 		if _, err = m.provider.Machine(ctx, id); err == nil {
-			life.Machine = engine.MachinePresent
+			life.Machine = lifecycle.MachinePresent
 		}
-	case engine.AskTerminate:
+	case lifecycle.AskTerminate:
 		if err = m.provider.Terminate(ctx, id); err == nil {
-			life.Machine = engine.MachineLeaving
+			life.Machine = lifecycle.MachineLeaving
 			w.stir(m)
 		}
 	}
@@ -233,7 +235,7 @@ func retryOf(err error) time.Duration {
 }
 
 // apply carries out one step. It reports whether another may follow at once, and when to try again what did not work.
-func (w *World) apply(ctx context.Context, name string, step engine.Step) (more bool, retry time.Duration) {
+func (w *World) apply(ctx context.Context, name string, step lifecycle.Step) (more bool, retry time.Duration) {
 	claim, _ := w.claims.get(name)
 	switch {
 	case step.Delete != nil:
@@ -310,7 +312,7 @@ func (w *World) siblings(claim *v1.NodeClaim) time.Duration {
 			return false
 		}
 		_, too := w.ripe[c.Name]
-		return !too && c.Annotations[engine.PlannedPodsAnnotation] != "" && !v1.IsTrue(c, v1.ConditionInitialized)
+		return !too && c.Annotations[kube.PlannedPodsAnnotation] != "" && !v1.IsTrue(c, v1.ConditionInitialized)
 	})
 	if !coming {
 		return 0
@@ -321,7 +323,7 @@ func (w *World) siblings(claim *v1.NodeClaim) time.Duration {
 // nominate points the pods that a machine was started for at its node.
 func (w *World) nominate(claim *v1.NodeClaim, node string) {
 	delete(w.ripe, claim.Name)
-	for _, uid := range engine.PlannedPods(claim) {
+	for _, uid := range kube.PlannedPods(claim) {
 		if u, ok := w.unbound.get(uid); ok && u.tried {
 			w.point(u, node)
 		}
@@ -343,7 +345,7 @@ func (w *World) anyUnplanned() bool {
 	planned := map[string]bool{}
 	for _, c := range w.claims.list {
 		if c.DeletionTimestamp == nil && !v1.IsTrue(c, v1.ConditionInitialized) {
-			for _, uid := range engine.PlannedPods(c) {
+			for _, uid := range kube.PlannedPods(c) {
 				planned[uid] = true
 			}
 		}

@@ -10,6 +10,7 @@ import (
 	"tenon.sh/api/kwokv1alpha1"
 	v1 "tenon.sh/api/v1"
 	"tenon.sh/engine"
+	"tenon.sh/engine/lifecycle"
 	"tenon.sh/provider"
 	"tenon.sh/provider/simulated"
 	"tenon.sh/scenario"
@@ -131,7 +132,7 @@ func (w *World) launch(ctx context.Context, claim *v1.NodeClaim) (more bool, ret
 	w.meter.launched()
 	w.meter.machines++
 	m.running.put(string(started.ID), machine{id: started.ID, claim: claim.Name})
-	w.setClaim(engine.Launched(claim, started, w.clock.now))
+	w.setClaim(lifecycle.Launched(claim, started, w.clock.now))
 	w.await(claim.Name)
 	w.stir(m)
 	return true, 0

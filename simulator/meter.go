@@ -12,6 +12,8 @@ import (
 
 	v1 "tenon.sh/api/v1"
 	"tenon.sh/engine"
+	"tenon.sh/engine/kube"
+	"tenon.sh/engine/provisioning"
 )
 
 // Counts add up what happened.
@@ -228,11 +230,11 @@ func (w *World) anew(ctx context.Context) func() engine.Cost {
 	opt.Effort = -1
 	return func() engine.Cost {
 		for _, pod := range pods {
-			if engine.IsReschedulable(pod) && !isGated(pod) && !foreign[pod.Spec.NodeName] {
+			if kube.IsReschedulable(pod) && !isGated(pod) && !foreign[pod.Spec.NodeName] {
 				s.Pods = append(s.Pods, asNew(pod))
 			}
 		}
-		return engine.Provision(s, opt, nil).Cost
+		return provisioning.Provision(s, opt, nil).Cost
 	}
 }
 

@@ -15,6 +15,8 @@ import (
 
 	v1 "tenon.sh/api/v1"
 	"tenon.sh/engine"
+	"tenon.sh/engine/kube"
+	"tenon.sh/engine/scheduler"
 )
 
 // show lets the node of a machine register. One whose claim is gone meanwhile is left to the collection of orphans.
@@ -192,8 +194,8 @@ func (w *World) daemons(s *seat) {
 		pod := w.daemonPod(d, s)
 		// A replay on the bare node tells whether the DaemonSet is for it.
 		bare := *s.node
-		bare.Spec.Taints = slices.DeleteFunc(slices.Clone(bare.Spec.Taints), engine.IsEphemeralTaint)
-		replay := engine.Replay{Snapshot: &engine.Snapshot{Nodes: []*corev1.Node{&bare}}, Pods: []*corev1.Pod{pod}}
+		bare.Spec.Taints = slices.DeleteFunc(slices.Clone(bare.Spec.Taints), kube.IsEphemeralTaint)
+		replay := scheduler.Replay{Snapshot: &engine.Snapshot{Nodes: []*corev1.Node{&bare}}, Pods: []*corev1.Pod{pod}}
 		if len(replay.Land().Placements) == 0 {
 			continue
 		}

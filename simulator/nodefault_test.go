@@ -13,7 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	v1 "tenon.sh/api/v1"
-	"tenon.sh/engine"
+	"tenon.sh/engine/kube"
 	"tenon.sh/provider/simulated"
 	"tenon.sh/scenario"
 )
@@ -297,7 +297,7 @@ func TestLawPodsOfAWorldWaitBeforeTheyPayManyTimesThePrice(t *testing.T) {
 						continue
 					}
 					seen[c.Name] = true
-					u, waits := w.unbound.get(engine.PlannedPods(c)[0])
+					u, waits := w.unbound.get(kube.PlannedPods(c)[0])
 					if !waits {
 						continue // it replaces another
 					}

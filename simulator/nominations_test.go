@@ -7,6 +7,7 @@ import (
 
 	v1 "tenon.sh/api/v1"
 	"tenon.sh/engine"
+	"tenon.sh/engine/kube"
 	"tenon.sh/scenario"
 )
 
@@ -42,7 +43,7 @@ cronjob late x10 schedule="*/20 * * * *" runs=10m cpu=1 mem=1Gi
 					}
 				}
 				for _, s := range w.seatList {
-					if slices.Contains(s.node.Spec.Taints, engine.OpeningTaint()) {
+					if slices.Contains(s.node.Spec.Taints, kube.OpeningTaint()) {
 						held++
 					}
 				}
@@ -66,7 +67,7 @@ func lookForPodsPlannedTwice(t *testing.T, w *World) {
 		if c.DeletionTimestamp != nil || v1.IsTrue(c, v1.ConditionInitialized) || w.clock.now.Sub(c.CreationTimestamp.Time) > 3*time.Minute {
 			continue // it is late: another is started for its pods
 		}
-		for _, uid := range engine.PlannedPods(c) {
+		for _, uid := range kube.PlannedPods(c) {
 			if other := planned[uid]; other != "" {
 				t.Fatalf("%s and %s are both on their way for pod %s", other, c.Name, uid)
 			}

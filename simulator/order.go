@@ -8,12 +8,13 @@ import (
 	"strings"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	v1 "tenon.sh/api/v1"
 	"tenon.sh/engine"
+	"tenon.sh/engine/kube"
+	"tenon.sh/engine/lifecycle"
 )
 
 // Annotations by which claims say that they go, and what comes in their place.
@@ -167,7 +168,7 @@ func (w *World) close(o *order) {
 func (w *World) finish(o *order) {
 	for _, name := range o.claims {
 		if claim, ok := w.claims.get(name); ok && claim.DeletionTimestamp == nil {
-			if deadline, sooner := engine.DrainDeadline(claim, o.within, w.clock.now); sooner {
+			if deadline, sooner := lifecycle.DrainDeadline(claim, o.within, w.clock.now); sooner {
 				claim = claim.DeepCopy()
 				metav1.SetMetaDataAnnotation(&claim.ObjectMeta, v1.NodeClaimTerminationTimestampAnnotationKey, deadline)
 				w.setClaim(claim)
@@ -189,7 +190,7 @@ func (w *World) takeBack(o *order) {
 		if !ok {
 			continue
 		}
-		if s := w.seatOf(claim); s == nil || !slices.ContainsFunc(s.units, func(u *unit) bool { return engine.IsReschedulable(u.pod) }) {
+		if s := w.seatOf(claim); s == nil || !slices.ContainsFunc(s.units, func(u *unit) bool { return kube.IsReschedulable(u.pod) }) {
 			w.deleteClaim(name, "replacement failed")
 		}
 	}

@@ -11,6 +11,8 @@ import (
 
 	v1 "tenon.sh/api/v1"
 	"tenon.sh/engine"
+	"tenon.sh/engine/provisioning"
+	"tenon.sh/engine/scheduler"
 	"tenon.sh/scenario"
 )
 
@@ -38,7 +40,7 @@ func before(t *testing.T, more string) (*World, engine.Disruption) {
 		free.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable}}
 		s.Pods[i] = &free
 	}
-	plan := engine.Provision(s, engine.Options{}, nil)
+	plan := provisioning.Provision(s, engine.Options{}, nil)
 	return w, engine.Disruption{Nodes: []string{claim.Name}, Claims: []string{claim.Name}, Reason: v1.Drifted, Replacements: plan.Launches}
 }
 
@@ -213,7 +215,7 @@ func runningFor(t *testing.T, d time.Duration, words string) *World {
 	return w
 }
 
-func placements(l engine.Landing) string {
+func placements(l scheduler.Landing) string {
 	list := slices.Clone(l.Placements)
 	slices.SortFunc(list, func(a, b engine.Placement) int { return cmp.Compare(a.Pod.String(), b.Pod.String()) })
 	var lines []string

@@ -10,6 +10,10 @@ import (
 
 	v1 "tenon.sh/api/v1"
 	"tenon.sh/engine"
+	"tenon.sh/engine/disruption"
+	"tenon.sh/engine/kube"
+	"tenon.sh/engine/lifecycle"
+	"tenon.sh/engine/provisioning"
 )
 
 const (
@@ -81,7 +85,7 @@ func (w *World) provision(ctx context.Context) {
 		return
 	}
 	w.meter.Passes++
-	plan := engine.Provision(w.snapshot(ctx), w.cfg.Options, &w.memo)
+	plan := provisioning.Provision(w.snapshot(ctx), w.cfg.Options, &w.memo)
 	for _, launch := range plan.Launches {
 		if pool := w.pool(launch.NodePool); pool != nil {
 			w.addClaim(pool, launch, nil)
@@ -126,7 +130,7 @@ func (w *World) anyToMove() bool {
 		if claim := w.claimOf(s); claim == nil || claim.DeletionTimestamp == nil && s.node.DeletionTimestamp == nil {
 			return false
 		}
-		return slices.ContainsFunc(s.units, func(u *unit) bool { return engine.IsReschedulable(u.pod) })
+		return slices.ContainsFunc(s.units, func(u *unit) bool { return kube.IsReschedulable(u.pod) })
 	})
 }
 
@@ -156,7 +160,7 @@ func (w *World) disrupt(ctx context.Context) {
 	w.meter.Passes++
 	s := w.snapshot(ctx)
 	w.memo.LookAgain = max(1, time.Duration(len(s.Nodes))*lookAgain)
-	plan := engine.DisruptAgain(s, w.cfg.Options, &w.memo)
+	plan := disruption.DisruptAgain(s, w.cfg.Options, &w.memo)
 	w.kept = plan.Kept
 	w.pressing = slices.ContainsFunc(plan.Disruptions, func(d engine.Disruption) bool { return d.Reason != v1.Underutilized && d.Reason != v1.Empty })
 	if w.cfg.Audit {
@@ -222,14 +226,14 @@ func (w *World) collect(ctx context.Context) {
 		}
 		s := w.snapshot(ctx)
 		claims := s.NodeClaims
-		for _, orphan := range engine.Orphans(claims, s.Nodes, machines, w.clock.now) {
+		for _, orphan := range lifecycle.Orphans(claims, s.Nodes, machines, w.clock.now) {
 			w.violate("machine %s has no claim", orphan.Machine.ID)
 			if orphan.Terminate {
 				_ = m.provider.Terminate(ctx, orphan.Machine.ID) // what failed is tried again by the next round
 				w.stir(m)
 			}
 		}
-		for _, claim := range engine.Lost(claims, s.Nodes, machines) {
+		for _, claim := range lifecycle.Lost(claims, s.Nodes, machines) {
 			if w.marketOf(claim.Spec.NodeClassRef) == m {
 				w.deleteClaim(claim.Name, engine.CauseGarbageCollected)
 			}

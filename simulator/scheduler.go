@@ -10,6 +10,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"tenon.sh/engine"
+	"tenon.sh/engine/kube"
+	"tenon.sh/engine/scheduler"
 )
 
 // backOff is how long kube-scheduler leaves pods alone that it has found no node for when only a little has changed.
@@ -102,8 +104,8 @@ func (w *World) refuse(u *unit) {
 }
 
 // replay is what kube-scheduler sees when it tries the pods, less the nodes that have no room and that matter to none of them.
-func (w *World) replay(ctx context.Context, units []*unit) engine.Replay {
-	r := engine.Replay{Snapshot: w.snapshot(ctx), Options: w.cfg.Options, Hints: map[engine.PodID]string{}}
+func (w *World) replay(ctx context.Context, units []*unit) scheduler.Replay {
+	r := scheduler.Replay{Snapshot: w.snapshot(ctx), Options: w.cfg.Options, Hints: map[engine.PodID]string{}}
 	var shapes []*shape
 	for _, u := range units {
 		r.Pods = append(r.Pods, u.pod)
@@ -141,5 +143,5 @@ func (s *seat) matters(shapes []*shape) bool {
 
 // isOpen reports whether the node can take ordinary pods, as far as its own state goes.
 func isOpen(node *corev1.Node) bool {
-	return node.DeletionTimestamp == nil && !slices.ContainsFunc(node.Spec.Taints, engine.IsEphemeralTaint)
+	return node.DeletionTimestamp == nil && !slices.ContainsFunc(node.Spec.Taints, kube.IsEphemeralTaint)
 }

@@ -7,7 +7,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"tenon.sh/engine"
+	"tenon.sh/engine/kube"
 )
 
 // seat is one node of the world and the pods on it.
@@ -57,7 +57,7 @@ func (s *seat) canRun(x *shape) int {
 			return 0
 		}
 	}
-	if !engine.ToleratesAll(spec.Tolerations, s.node.Spec.Taints) {
+	if !kube.ToleratesAll(spec.Tolerations, s.node.Spec.Taints) {
 		return 0
 	}
 	return n

@@ -9,7 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 
-	"tenon.sh/engine"
+	"tenon.sh/engine/kube"
 )
 
 // shape is pods that are alike: of one version of one workload, or with the same text.
@@ -34,7 +34,7 @@ func (w *World) shapeOf(u *unit) *shape {
 	if s, ok := w.shapes[key]; ok {
 		return s
 	}
-	s := &shape{key: key, sample: u.pod, need: w.resources.amountsIn(engine.PodRequests(u.pod)), units: newShelf[*unit](), matters: map[*shape]bool{}}
+	s := &shape{key: key, sample: u.pod, need: w.resources.amountsIn(kube.PodRequests(u.pod)), units: newShelf[*unit](), matters: map[*shape]bool{}}
 	s.read()
 	w.guardShape(s)
 	w.shapes[key] = s

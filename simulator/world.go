@@ -11,6 +11,8 @@ import (
 
 	v1 "tenon.sh/api/v1"
 	"tenon.sh/engine"
+	"tenon.sh/engine/inventory"
+	"tenon.sh/engine/kube"
 	"tenon.sh/provider/simulated"
 	"tenon.sh/scenario"
 )
@@ -116,7 +118,7 @@ type World struct {
 	scheduled, disrupted time.Time
 	again                time.Duration
 
-	memo       engine.Memo
+	memo       inventory.Memo
 	kept       []engine.Kept
 	pressing   bool // the last look at the nodes found some that go for another reason than their price
 	departed   int  // pods that have left nodes since, but for nodes that go themselves
@@ -284,10 +286,10 @@ func (w *World) takeIn() {
 	}
 	loads := w.loadsOf(w.cfg.Snapshot.Pods)
 	for _, pod := range w.cfg.Snapshot.Pods {
-		if engine.IsTerminal(pod) {
+		if kube.IsTerminal(pod) {
 			continue
 		}
-		u := &unit{pod: pod, load: loads[pod], tried: engine.IsPending(pod)}
+		u := &unit{pod: pod, load: loads[pod], tried: kube.IsPending(pod)}
 		if l := u.load; l != nil {
 			u.index = l.units.next()
 			u.version = l.newest
@@ -374,7 +376,7 @@ func machineLabels(labels map[string]string, m *market) map[string]string {
 func (w *World) loadsOf(pods []*corev1.Pod) map[*corev1.Pod]*load {
 	out := map[*corev1.Pod]*load{}
 	for _, pod := range pods {
-		if len(pod.OwnerReferences) == 0 || engine.IsTerminal(pod) || engine.OwnedByDaemonSet(pod) || engine.IsMirror(pod) {
+		if len(pod.OwnerReferences) == 0 || kube.IsTerminal(pod) || kube.OwnedByDaemonSet(pod) || kube.IsMirror(pod) {
 			continue
 		}
 		owner := pod.OwnerReferences[0]

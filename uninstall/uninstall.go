@@ -16,6 +16,7 @@ import (
 
 	v1 "tenon.sh/api/v1"
 	"tenon.sh/engine"
+	"tenon.sh/engine/kube"
 	"tenon.sh/provider"
 )
 
@@ -319,7 +320,7 @@ func Freed(n *corev1.Node) *corev1.Node {
 	n.Finalizers = slices.DeleteFunc(n.Finalizers, func(f string) bool { return f == v1.TerminationFinalizer })
 	n.OwnerReferences = slices.DeleteFunc(n.OwnerReferences, func(o metav1.OwnerReference) bool { return o.Kind == "NodeClaim" })
 	n.Spec.Taints = slices.DeleteFunc(n.Spec.Taints, func(t corev1.Taint) bool {
-		return slices.Contains([]string{v1.DisruptedTaintKey, v1.UnregisteredTaintKey, v1.LeavingSoonTaintKey, engine.OpeningTaint().Key}, t.Key)
+		return slices.Contains([]string{v1.DisruptedTaintKey, v1.UnregisteredTaintKey, v1.LeavingSoonTaintKey, kube.OpeningTaint().Key}, t.Key)
 	})
 	if n.Labels[v1.ExcludeBalancersLabelKey] == v1.ExcludeBalancersValue {
 		delete(n.Labels, v1.ExcludeBalancersLabelKey)

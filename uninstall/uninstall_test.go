@@ -15,6 +15,7 @@ import (
 	"tenon.sh/api/kwokv1alpha1"
 	v1 "tenon.sh/api/v1"
 	"tenon.sh/engine"
+	"tenon.sh/engine/kube"
 	"tenon.sh/provider"
 	"tenon.sh/uninstall"
 )
@@ -139,7 +140,7 @@ func TestAFreedNodeHasNoTieToTheAutoscaler(t *testing.T) {
 	n := node("a")
 	n.Finalizers = append(n.Finalizers, "example.com/mine")
 	n.OwnerReferences = []metav1.OwnerReference{{Kind: "NodeClaim", Name: "a"}, {Kind: "Machine", Name: "m"}}
-	n.Spec.Taints = []corev1.Taint{v1.DisruptedTaint(), engine.OpeningTaint(), {Key: "mine"}}
+	n.Spec.Taints = []corev1.Taint{v1.DisruptedTaint(), kube.OpeningTaint(), {Key: "mine"}}
 	n.Labels[v1.ExcludeBalancersLabelKey] = v1.ExcludeBalancersValue
 	got := uninstall.Freed(n)
 	if !slices.Equal(got.Finalizers, []string{"example.com/mine"}) || len(got.OwnerReferences) != 1 || len(got.Spec.Taints) != 1 || got.Labels[v1.ExcludeBalancersLabelKey] != "" {

@@ -9,7 +9,7 @@ import (
 
 	v1 "tenon.sh/api/v1"
 	"tenon.sh/cluster"
-	"tenon.sh/engine"
+	"tenon.sh/engine/kube"
 )
 
 // avoid makes kube-scheduler prefer other nodes to those that go next, and no others: they drain by themselves as pods come
@@ -17,12 +17,12 @@ import (
 func (r *Reconciler) avoid(ctx context.Context, view *view, next []string) error {
 	var errs []error
 	for _, node := range view.snapshot.Nodes {
-		marked, wanted := slices.ContainsFunc(node.Spec.Taints, engine.IsLeavingSoon), slices.Contains(next, node.Name)
+		marked, wanted := slices.ContainsFunc(node.Spec.Taints, kube.IsLeavingSoon), slices.Contains(next, node.Name)
 		if marked == wanted || node.DeletionTimestamp != nil {
 			continue
 		}
 		_, err := r.Cluster.ChangeNode(ctx, node, func(node *corev1.Node) {
-			node.Spec.Taints = slices.DeleteFunc(node.Spec.Taints, engine.IsLeavingSoon)
+			node.Spec.Taints = slices.DeleteFunc(node.Spec.Taints, kube.IsLeavingSoon)
 			if wanted {
 				node.Spec.Taints = append(node.Spec.Taints, v1.LeavingSoonTaint())
 			}

@@ -15,6 +15,8 @@ import (
 	v1 "tenon.sh/api/v1"
 	"tenon.sh/cluster"
 	"tenon.sh/engine"
+	"tenon.sh/engine/inventory"
+	"tenon.sh/engine/lifecycle"
 )
 
 // mark writes down that the node is to go: the claim says why, then the node takes no more pods.
@@ -44,8 +46,8 @@ func (r *Reconciler) mark(ctx context.Context, claim *v1.NodeClaim, node *corev1
 func (r *Reconciler) unmark(ctx context.Context, claim *v1.NodeClaim, node *corev1.Node) (*v1.NodeClaim, error) {
 	if node != nil && node.DeletionTimestamp == nil && tainted(node) {
 		_, err := r.Cluster.ChangeNode(ctx, node, func(n *corev1.Node) {
-			if !engine.IsTakenAway(n) {
-				engine.Reopen(n)
+			if !inventory.IsTakenAway(n) {
+				lifecycle.Reopen(n)
 			}
 		})
 		if err != nil {
@@ -83,7 +85,7 @@ func (r *Reconciler) takeBack(ctx context.Context, view *view, plan *engine.Plan
 		if wanted[name] || node == nil || claim.DeletionTimestamp != nil || node.DeletionTimestamp != nil {
 			continue
 		}
-		if _, marked := engine.MarkOf(claim); marked {
+		if _, marked := inventory.MarkOf(claim); marked {
 			continue // goOn looks after it
 		}
 		if v1.GetCondition(claim, v1.ConditionDisruptionReason) == nil {
@@ -95,7 +97,7 @@ func (r *Reconciler) takeBack(ctx context.Context, view *view, plan *engine.Plan
 				since = view.snapshot.Now
 			}
 			bare[node.UID] = since
-			if !before || engine.IsTakenAway(node) && view.snapshot.Now.Sub(since) < noticePatience {
+			if !before || inventory.IsTakenAway(node) && view.snapshot.Now.Sub(since) < noticePatience {
 				continue
 			}
 		}
@@ -104,9 +106,9 @@ func (r *Reconciler) takeBack(ctx context.Context, view *view, plan *engine.Plan
 			continue
 		}
 		log.FromContext(ctx).Info("took disruption back, the node stays", "Node", node.Name, "NodeClaim", name)
-		if v1.GetCondition(claim, v1.ConditionDisruptionReason) == nil && engine.IsTakenAway(node) {
+		if v1.GetCondition(claim, v1.ConditionDisruptionReason) == nil && inventory.IsTakenAway(node) {
 			var err error
-			if node, err = r.Cluster.ChangeNode(ctx, node, engine.Reopen); err != nil {
+			if node, err = r.Cluster.ChangeNode(ctx, node, lifecycle.Reopen); err != nil {
 				errs = append(errs, err)
 				continue
 			}

@@ -15,6 +15,8 @@ import (
 	v1 "tenon.sh/api/v1"
 	"tenon.sh/cluster/clustertest"
 	"tenon.sh/engine"
+	"tenon.sh/engine/disruption"
+	"tenon.sh/engine/lifecycle"
 )
 
 // What consolidation is about to replace, what Balanced approves of and what is taken back is told under the names that
@@ -98,7 +100,7 @@ func TestAPodThatKeepsItsNodeForAWhileIsTold(t *testing.T) {
 	pool := clustertest.Pool("general")
 	pool.Spec.Disruption.ConsolidationPolicy = v1.WhenEmptyOrUnderutilized
 	claim, node := clustertest.Machine(pool, "general-a", old)
-	v1.SetCondition(claim, v1.ConditionDrifted, metav1.ConditionTrue, engine.PoolDrifted, "", old)
+	v1.SetCondition(claim, v1.ConditionDrifted, metav1.ConditionTrue, lifecycle.PoolDrifted, "", old)
 	pod := clustertest.Bound("web", "1", "general-a")
 	w := clustertest.New(t, interceptor.Funcs{}, pool, claim, node)
 	started := metav1.NewTime(w.Clock.Now().Add(-time.Minute))
@@ -136,7 +138,7 @@ func TestRepairsAreCountedByCondition(t *testing.T) {
 		for i := range snap.Classes {
 			snap.Classes[i].Repairs = []engine.RepairPolicy{{Condition: "DiskBroken", Status: "True", Toleration: time.Minute}}
 		}
-		w.Must(newReconciler(w).CarryOut(w, snap, engine.Disrupt(snap, engine.Options{}, nil)))
+		w.Must(newReconciler(w).CarryOut(w, snap, disruption.Disrupt(snap, engine.Options{}, nil)))
 		repaired := metric(w, `karpenter_nodeclaims_unhealthy_disrupted_total{capacity_type="on-demand",condition="disk_broken",image_id="",nodepool="general",termination_mode="forceful"}`)
 		if told := w.Events()["NodePool NodeRepairBlocked"]; repaired != c.repaired || told != c.told {
 			t.Errorf("%d of %d broken: %v repaired, the pool's owner was told %d times", c.broken, c.broken+c.healthy, repaired, told)

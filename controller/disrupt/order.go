@@ -16,6 +16,8 @@ import (
 	v1 "tenon.sh/api/v1"
 	"tenon.sh/cluster"
 	"tenon.sh/engine"
+	"tenon.sh/engine/disruption"
+	"tenon.sh/engine/inventory"
 	"tenon.sh/report"
 )
 
@@ -30,7 +32,7 @@ func (r *Reconciler) order(ctx context.Context, view *view, d engine.Disruption)
 		}
 		claims = append(claims, view.claims[name])
 	}
-	mark := engine.NewMark(d, claims, r.Cluster.Clock.Now())
+	mark := inventory.NewMark(d, claims, r.Cluster.Clock.Now())
 	marked, err := r.markAll(ctx, view, d.Nodes, claims, mark)
 	if err == nil {
 		err = r.Cluster.Launching(ctx, func() error { return r.replace(ctx, view, d, mark) })
@@ -62,7 +64,7 @@ type overtakenError struct{ reason engine.Reason }
 func (e overtakenError) Error() string { return e.reason.String() }
 
 // markAll marks claims and closes their nodes. It returns the claims as they are now, also those that were not marked.
-func (r *Reconciler) markAll(ctx context.Context, view *view, nodes []string, claims []*v1.NodeClaim, mark engine.Mark) ([]*v1.NodeClaim, error) {
+func (r *Reconciler) markAll(ctx context.Context, view *view, nodes []string, claims []*v1.NodeClaim, mark inventory.Mark) ([]*v1.NodeClaim, error) {
 	marked, errs := make([]*v1.NodeClaim, len(claims)), make([]error, len(claims))
 	r.each(len(claims), func(i int) {
 		marked[i], errs[i] = r.markClaim(ctx, claims[i], mark)
@@ -82,16 +84,16 @@ func (r *Reconciler) markAll(ctx context.Context, view *view, nodes []string, cl
 }
 
 // markClaim writes down on the claim that it goes, first what a new process would need to know, then what people see.
-func (r *Reconciler) markClaim(ctx context.Context, claim *v1.NodeClaim, mark engine.Mark) (*v1.NodeClaim, error) {
+func (r *Reconciler) markClaim(ctx context.Context, claim *v1.NodeClaim, mark inventory.Mark) (*v1.NodeClaim, error) {
 	written, err := r.Cluster.ChangeClaim(ctx, claim, func(c *v1.NodeClaim) {
-		if _, marked := engine.MarkOf(c); !marked {
-			metav1.SetMetaDataAnnotation(&c.ObjectMeta, engine.DisruptionAnnotation, mark.String())
+		if _, marked := inventory.MarkOf(c); !marked {
+			metav1.SetMetaDataAnnotation(&c.ObjectMeta, inventory.DisruptionAnnotation, mark.String())
 		}
 	})
 	if err != nil {
 		return claim, err
 	}
-	if other, _ := engine.MarkOf(written); other.ID != mark.ID { // another process was faster
+	if other, _ := inventory.MarkOf(written); other.ID != mark.ID { // another process was faster
 		return claim, overtakenError{engine.Reason{Code: engine.BeingReplaced, NodePool: claim.Labels[v1.NodePoolLabelKey]}}
 	}
 	told, err := r.Cluster.ChangeClaimStatus(ctx, written, func(c *v1.NodeClaim) {
@@ -117,12 +119,12 @@ func (r *Reconciler) closeNode(ctx context.Context, view *view, node *corev1.Nod
 }
 
 // replace asks for the replacements, provided that their pools can still be used and have room for all of them.
-func (r *Reconciler) replace(ctx context.Context, view *view, d engine.Disruption, mark engine.Mark) error {
+func (r *Reconciler) replace(ctx context.Context, view *view, d engine.Disruption, mark inventory.Mark) error {
 	newest, err := r.Cluster.Snapshot(ctx)
 	if err != nil {
 		return err
 	}
-	checker := engine.NewChecker(newest)
+	checker := disruption.NewChecker(newest)
 	for _, l := range d.Replacements {
 		if reason := checker.Room(l); !reason.OK() {
 			return overtakenError{reason}
@@ -133,13 +135,13 @@ func (r *Reconciler) replace(ctx context.Context, view *view, d engine.Disruptio
 	return errors.Join(errs...)
 }
 
-func (r *Reconciler) createReplacement(ctx context.Context, view *view, d engine.Disruption, mark engine.Mark, i int) error {
+func (r *Reconciler) createReplacement(ctx context.Context, view *view, d engine.Disruption, mark inventory.Mark, i int) error {
 	launch := d.Replacements[i]
 	pool := view.pools[launch.NodePool]
 	if pool == nil {
 		return overtakenError{engine.Reason{Code: engine.PoolChanged, NodePool: launch.NodePool, Have: "it does not exist"}}
 	}
-	annotations := map[string]string{engine.ReplacesAnnotation: mark.Replaces().String()}
+	annotations := map[string]string{inventory.ReplacesAnnotation: mark.Replaces().String()}
 	claim, err := r.Cluster.CreateNamed(ctx, pool, launch, mark.Replacements[i], annotations)
 	if apierrors.IsAlreadyExists(err) {
 		return nil // by this very decision: the name follows from it
@@ -155,7 +157,7 @@ func (r *Reconciler) createReplacement(ctx context.Context, view *view, d engine
 
 // unmarkAll takes markAll back, and deletes the replacements that exist. The marks go last: as long as they are there, a
 // new process would go on with this. What others have marked is theirs.
-func (r *Reconciler) unmarkAll(ctx context.Context, view *view, nodes []string, claims []*v1.NodeClaim, mark engine.Mark) error {
+func (r *Reconciler) unmarkAll(ctx context.Context, view *view, nodes []string, claims []*v1.NodeClaim, mark inventory.Mark) error {
 	errs := make([]error, len(mark.Replacements))
 	r.each(len(mark.Replacements), func(i int) { errs[i] = r.surrender(ctx, view, mark.Replacements[i], mark.ID) })
 	if err := errors.Join(errs...); err != nil {
@@ -163,7 +165,7 @@ func (r *Reconciler) unmarkAll(ctx context.Context, view *view, nodes []string, 
 	}
 	errs = make([]error, len(claims))
 	r.each(len(claims), func(i int) {
-		if ours, _ := engine.MarkOf(claims[i]); ours.ID == mark.ID {
+		if ours, _ := inventory.MarkOf(claims[i]); ours.ID == mark.ID {
 			errs[i] = r.release(ctx, view.node(nodes[i]), claims[i], "", engine.Reason{})
 		}
 	})

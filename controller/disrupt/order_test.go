@@ -14,6 +14,9 @@ import (
 	"tenon.sh/cluster"
 	"tenon.sh/cluster/clustertest"
 	"tenon.sh/engine"
+	"tenon.sh/engine/budget"
+	"tenon.sh/engine/disruption"
+	"tenon.sh/engine/inventory"
 	"tenon.sh/playground/playgroundtest"
 )
 
@@ -349,7 +352,7 @@ func TestTwoLeadersReplaceOnce(t *testing.T) {
 	if len(w.mine()) != 3 {
 		t.Errorf("%d claims, want two and their replacement", len(w.mine()))
 	}
-	if claim, node := w.get("general-a"); !closed(node) || claim.Annotations[engine.DisruptionAnnotation] == "" {
+	if claim, node := w.get("general-a"); !closed(node) || claim.Annotations[inventory.DisruptionAnnotation] == "" {
 		t.Error("the second has taken back what the first began")
 	}
 	w.settles()
@@ -407,7 +410,7 @@ func TestAnUnreadableMarkIsTakenBack(t *testing.T) {
 		w := newOrderWorld(t)
 		w.outside = true
 		claim, node := w.get("general-a")
-		claim.Annotations = map[string]string{engine.DisruptionAnnotation: text}
+		claim.Annotations = map[string]string{inventory.DisruptionAnnotation: text}
 		w.Must(w.Client.Update(w, claim))
 		node.Spec.Taints = []corev1.Taint{v1.DisruptedTaint()}
 		w.Must(w.Client.Update(w, node))
@@ -422,7 +425,7 @@ func TestTheBudgetCountsNodesThatWaitForTheirReplacement(t *testing.T) {
 	w.Must(w.begin())
 	snap, err := w.Cluster.Snapshot(w)
 	w.Must(err)
-	if a := engine.PoolAllowance(snap, w.pool, v1.Empty); a.Disrupting != 2 {
+	if a := budget.PoolAllowance(snap, w.pool, v1.Empty); a.Disrupting != 2 {
 		t.Errorf("%d nodes count as disrupting", a.Disrupting)
 	}
 }
@@ -434,7 +437,7 @@ func TestAnEmptyReplacementIsNotRemovedAsEmpty(t *testing.T) {
 	w.world()
 	snap, err := w.Cluster.Snapshot(w)
 	w.Must(err)
-	if d := engine.Disrupt(snap, engine.Options{}, nil).Disruptions; len(d) > 0 {
+	if d := disruption.Disrupt(snap, engine.Options{}, nil).Disruptions; len(d) > 0 {
 		t.Errorf("%+v", d)
 	}
 }

@@ -22,6 +22,8 @@ import (
 	"tenon.sh/cluster/clustertest"
 	"tenon.sh/controller/disrupt"
 	"tenon.sh/engine"
+	"tenon.sh/engine/inventory"
+	"tenon.sh/engine/provisioning"
 	"tenon.sh/playground"
 	"tenon.sh/playground/playgroundtest"
 )
@@ -95,7 +97,7 @@ func (w *orderWorld) checkDeletion(ctx context.Context, c client.WithWatch, o cl
 	if !ok || w.outside {
 		return
 	}
-	mark, marked := engine.MarkOf(claim)
+	mark, marked := inventory.MarkOf(claim)
 	for _, name := range mark.Replacements {
 		replacement := &v1.NodeClaim{}
 		if err := c.Get(ctx, client.ObjectKey{Name: name}, replacement); err != nil || marked && !v1.IsTrue(replacement, v1.ConditionInitialized) {
@@ -174,7 +176,7 @@ func (w *orderWorld) decide() *engine.Plan {
 		gone.DeletionTimestamp = &at
 		leaving.NodeClaims = append(leaving.NodeClaims, gone)
 	}
-	plan := engine.Provision(&leaving, engine.Options{}, nil)
+	plan := provisioning.Provision(&leaving, engine.Options{}, nil)
 	if len(plan.Launches) != 1 || len(plan.Launches[0].Pods) != 2 {
 		w.Fatalf("want one machine for both pods, got %d launches, unplaced %v", len(plan.Launches), plan.Unplaced)
 	}
@@ -293,7 +295,7 @@ func (w *orderWorld) clear() {
 func (w *orderWorld) check() error {
 	var old, fresh []string
 	for _, c := range w.mine() {
-		if _, marked := engine.MarkOf(&c); marked || v1.GetCondition(&c, v1.ConditionDisruptionReason) != nil || c.DeletionTimestamp != nil {
+		if _, marked := inventory.MarkOf(&c); marked || v1.GetCondition(&c, v1.ConditionDisruptionReason) != nil || c.DeletionTimestamp != nil {
 			return fmt.Errorf("claim %s is marked or going", c.Name)
 		}
 		node := &corev1.Node{}
@@ -346,7 +348,7 @@ func (w *orderWorld) get(name string) (*v1.NodeClaim, *corev1.Node) {
 func (w *orderWorld) replacement() *v1.NodeClaim {
 	w.Helper()
 	for _, c := range w.mine() {
-		if c.Annotations[engine.ReplacesAnnotation] != "" {
+		if c.Annotations[inventory.ReplacesAnnotation] != "" {
 			return &c
 		}
 	}

@@ -23,6 +23,10 @@ import (
 	"tenon.sh/cluster"
 	"tenon.sh/controller"
 	"tenon.sh/engine"
+	"tenon.sh/engine/disruption"
+	"tenon.sh/engine/inventory"
+	"tenon.sh/engine/kube"
+	"tenon.sh/engine/lifecycle"
 	"tenon.sh/report"
 )
 
@@ -44,10 +48,10 @@ type Config struct {
 // Reconciler makes passes. It is to be used from one goroutine.
 type Reconciler struct {
 	Config
-	memo engine.Memo
+	memo inventory.Memo
 	// progress is the memory of engine.Progress.
-	progress engine.Memo
-	churn    engine.ChurnMemo
+	progress inventory.Memo
+	churn    disruption.ChurnMemo
 	// bare holds the nodes that the last pass found closed though nothing on their claims says why, and since when.
 	bare   map[types.UID]time.Time
 	checks checks
@@ -68,7 +72,7 @@ func (r *Reconciler) Reconcile(ctx context.Context) error {
 		return err
 	}
 	began := r.Cluster.Clock.Now()
-	plan, err := controller.Compute(ctx, func() *engine.Plan { return engine.DisruptAgain(snap, r.Options, &r.memo) })
+	plan, err := controller.Compute(ctx, func() *engine.Plan { return disruption.DisruptAgain(snap, r.Options, &r.memo) })
 	if err != nil {
 		return err
 	}
@@ -94,7 +98,7 @@ func (r *Reconciler) CarryOut(ctx context.Context, snap *engine.Snapshot, plan *
 	r.reportKept(view, plan.Kept)
 	disruptions := r.patient(view, plan.Disruptions)
 	r.reportMoves(view, plan.Judgements, disruptions)
-	inProgress := r.goOn(ctx, view, engine.Progress(snap, r.Options, &r.progress))
+	inProgress := r.goOn(ctx, view, disruption.Progress(snap, r.Options, &r.progress))
 	return errors.Join(
 		inProgress, r.takeBack(ctx, view, plan), r.begin(ctx, view, disruptions), r.avoid(ctx, view, plan.Next),
 	)
@@ -109,7 +113,7 @@ func (r *Reconciler) recordMoves(ctx context.Context, view *view, d engine.Disru
 	defer view.recording.Unlock()
 	name := view.claims[d.Claims[0]].Labels[v1.NodePoolLabelKey]
 	pool := cmp.Or(view.recorded[name], view.pools[name])
-	written, err := r.Cluster.AnnotatePool(ctx, pool, v1.MovedPodsAnnotationKey, engine.RecordMoves(pool, d, r.Cluster.Clock.Now()))
+	written, err := r.Cluster.AnnotatePool(ctx, pool, v1.MovedPodsAnnotationKey, disruption.RecordMoves(pool, d, r.Cluster.Clock.Now()))
 	if err != nil {
 		return fmt.Errorf("NodePool %s: write down which pods move: %w", name, err)
 	}
@@ -130,7 +134,7 @@ func (r *Reconciler) tellChurn(ctx context.Context, view *view) {
 
 // patient leaves out replacements in pools where replacements failed a moment ago, and tells the pools' owners.
 func (r *Reconciler) patient(view *view, disruptions []engine.Disruption) []engine.Disruption {
-	backoffs := engine.Backoffs(view.snapshot)
+	backoffs := disruption.Backoffs(view.snapshot)
 	if len(backoffs) == 0 {
 		return disruptions
 	}
@@ -184,7 +188,7 @@ func (r *Reconciler) reportKept(view *view, kept []engine.Kept) {
 			r.Recorder.Publish(report.RepairBlocked(pool, k.Reason))
 		}
 		if pod := k.Protector; pod != nil {
-			r.Recorder.Publish(report.Engine(engine.ProtectedUntil(pod, engine.ProtectionOf(pod, view.snapshot.Now).Until)))
+			r.Recorder.Publish(report.Engine(engine.ProtectedUntil(pod, kube.ProtectionOf(pod, view.snapshot.Now).Until)))
 		}
 	}
 }
@@ -256,7 +260,7 @@ type checks struct {
 	mu      sync.Mutex
 	at      time.Time
 	took    time.Duration
-	checker *engine.Checker
+	checker *disruption.Checker
 }
 
 // planShare bounds how much of the time goes into planning anew: one part of so many.
@@ -274,7 +278,7 @@ func (r *Reconciler) check(ctx context.Context, view *view, d engine.Disruption)
 		if err != nil {
 			return engine.Reason{}, err
 		}
-		r.checks.at, r.checks.checker = newest.Now, engine.NewCheckerWith(newest, r.Options)
+		r.checks.at, r.checks.checker = newest.Now, disruption.NewCheckerWith(newest, r.Options)
 	}
 	began := r.Cluster.Clock.Now()
 	reason := r.checks.checker.Check(d)
@@ -315,7 +319,7 @@ func (r *Reconciler) remove(ctx context.Context, view *view, node *corev1.Node, 
 
 // limitDrain writes down when the drain of a claim has to be over that is about to be deleted.
 func (r *Reconciler) limitDrain(ctx context.Context, claim *v1.NodeClaim, within *time.Duration) (*v1.NodeClaim, error) {
-	text, sooner := engine.DrainDeadline(claim, within, r.Cluster.Clock.Now())
+	text, sooner := lifecycle.DrainDeadline(claim, within, r.Cluster.Clock.Now())
 	if !sooner {
 		return claim, nil
 	}
@@ -328,7 +332,7 @@ func (r *Reconciler) limitDrain(ctx context.Context, claim *v1.NodeClaim, within
 func (r *Reconciler) tellDeleted(ctx context.Context, view *view, node *corev1.Node, claim *v1.NodeClaim, reason v1.DisruptionReason, within *time.Duration, pods []*corev1.Pod) {
 	moving := 0
 	for _, p := range pods {
-		if engine.IsReschedulable(p) {
+		if kube.IsReschedulable(p) {
 			moving++
 		}
 	}
@@ -340,7 +344,7 @@ func (r *Reconciler) tellDeleted(ctx context.Context, view *view, node *corev1.N
 	r.Recorder.Publish(report.Terminating(node, claim, reason)...)
 	r.Metrics.ClaimDisrupted(string(reason), claim, view.policy(claim, reason), moving)
 	if reason == v1.Unhealthy && node != nil {
-		r.Metrics.UnhealthyDisrupted(engine.BrokenBy(view.snapshot, node, claim), claim, within)
+		r.Metrics.UnhealthyDisrupted(disruption.BrokenBy(view.snapshot, node, claim), claim, within)
 	}
 }
 
@@ -355,7 +359,7 @@ func arrived(pods []*corev1.Pod, d engine.Disruption) *corev1.Pod {
 		known[string(id.UID)] = true
 	}
 	for _, pod := range pods {
-		if engine.IsReschedulable(pod) && !known[string(pod.UID)] {
+		if kube.IsReschedulable(pod) && !known[string(pod.UID)] {
 			return pod
 		}
 	}

@@ -16,6 +16,7 @@ import (
 	"tenon.sh/cluster/clustertest"
 	"tenon.sh/controller/disrupt"
 	"tenon.sh/engine"
+	"tenon.sh/engine/lifecycle"
 )
 
 var old = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
@@ -116,7 +117,7 @@ func TestAPodThatArrivedUnseenKeepsItsNode(t *testing.T) {
 func TestEligibleNodesAreThoseOfTheLastLook(t *testing.T) {
 	pool := clustertest.Pool("general")
 	claim, node := clustertest.Machine(pool, "general-a", old)
-	v1.SetCondition(claim, v1.ConditionDrifted, metav1.ConditionTrue, engine.PoolDrifted, "", old)
+	v1.SetCondition(claim, v1.ConditionDrifted, metav1.ConditionTrue, lifecycle.PoolDrifted, "", old)
 	node.Annotations = map[string]string{v1.DoNotDisruptAnnotationKey: "true"}
 	other, room := clustertest.Machine(pool, "general-b", old)
 	w := clustertest.New(t, interceptor.Funcs{}, pool, claim, node, other, room, clustertest.Bound("web", "1", "general-a"), clustertest.Bound("api", "1", "general-b"))
@@ -185,7 +186,7 @@ func TestWhatAnotherProcessBeganIsTakenBackIfTheNodeIsInUse(t *testing.T) {
 func TestANodeThatWasClosedForANoticeIsOpenedOnceNobodyActsOnIt(t *testing.T) {
 	pool := clustertest.Pool("general")
 	claim, node := clustertest.Machine(pool, "general-a", old)
-	(engine.Interruption{Notice: engine.Notice{Kind: engine.NoticeSpotInterruption}}).Close(node)
+	(lifecycle.Interruption{Notice: engine.Notice{Kind: engine.NoticeSpotInterruption}}).Close(node)
 	node.Spec.Taints = append(node.Spec.Taints, corev1.Taint{Key: "other", Effect: corev1.TaintEffectNoSchedule})
 	w := clustertest.New(t, interceptor.Funcs{}, pool, claim, node, clustertest.Bound("web", "1", "general-a"))
 	r := newReconciler(w)
@@ -209,7 +210,7 @@ func TestANodeThatTheCloudTakesStaysClosedWhenADisruptionIsTakenBack(t *testing.
 	claim, node := clustertest.Machine(pool, "general-a", old)
 	node.Spec.Taints = []corev1.Taint{v1.DisruptedTaint()}
 	v1.SetCondition(claim, v1.ConditionDisruptionReason, metav1.ConditionTrue, "Empty", "Empty", old)
-	(engine.Interruption{Notice: engine.Notice{Kind: engine.NoticeSpotInterruption}}).Close(node)
+	(lifecycle.Interruption{Notice: engine.Notice{Kind: engine.NoticeSpotInterruption}}).Close(node)
 	w := clustertest.New(t, interceptor.Funcs{}, pool, claim, node, clustertest.Bound("web", "1", "general-a"))
 	w.Must(newReconciler(w).Reconcile(w))
 	claim, node = get(w, "general-a")

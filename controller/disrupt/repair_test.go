@@ -15,6 +15,7 @@ import (
 	"tenon.sh/cluster/clustertest"
 	"tenon.sh/controller/disrupt"
 	"tenon.sh/engine"
+	"tenon.sh/engine/disruption"
 )
 
 // repairWorld is a pool with a machine that has been broken for an hour and runs a pod.
@@ -62,7 +63,7 @@ func (w *repairWorld) pass(meanwhile ...func()) {
 	for _, do := range meanwhile {
 		do()
 	}
-	w.Must(w.reconciler.CarryOut(w, snap, engine.Disrupt(snap, engine.Options{}, nil)))
+	w.Must(w.reconciler.CarryOut(w, snap, disruption.Disrupt(snap, engine.Options{}, nil)))
 }
 
 // heal has the kubelet report that the node is ready.
@@ -171,7 +172,7 @@ func until(at time.Time) map[string]string {
 }
 
 func takenBack() map[string]string {
-	return map[string]string{v1.DisruptionBackoffAnnotationKey: engine.Failure{Count: 3, Last: start, Why: "x", Alone: true, Reason: v1.Unhealthy}.Text()}
+	return map[string]string{v1.DisruptionBackoffAnnotationKey: disruption.Failure{Count: 3, Last: start, Why: "x", Alone: true, Reason: v1.Unhealthy}.Text()}
 }
 
 func nominated(node string) *corev1.Pod {

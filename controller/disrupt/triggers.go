@@ -10,7 +10,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	v1 "tenon.sh/api/v1"
-	"tenon.sh/engine"
+	"tenon.sh/engine/inventory"
+	"tenon.sh/engine/kube"
 )
 
 // Watch calls trigger whenever a node may have become removable, or one that is being removed may be needed: a pod is
@@ -86,7 +87,7 @@ func Watch(ctx context.Context, informers cache.Informers, trigger, hurry func(c
 func paused(o any) string { return o.(client.Object).GetAnnotations()[v1.PauseAnnotationKey] }
 
 func leftItsNode(old, pod *corev1.Pod) bool {
-	return pod.Spec.NodeName != "" && engine.IsReschedulable(old) && !engine.IsReschedulable(pod)
+	return pod.Spec.NodeName != "" && kube.IsReschedulable(old) && !kube.IsReschedulable(pod)
 }
 
 // conditionsChanged reports whether a condition of the node is another one than before, and whether it says that it has been so
@@ -115,5 +116,5 @@ func claimChanged(old, claim *v1.NodeClaim) bool {
 		}
 	}
 	return old.Annotations[v1.DoNotDisruptAnnotationKey] != claim.Annotations[v1.DoNotDisruptAnnotationKey] ||
-		claim.DeletionTimestamp != nil && old.DeletionTimestamp == nil && claim.Annotations[engine.ReplacesAnnotation] != ""
+		claim.DeletionTimestamp != nil && old.DeletionTimestamp == nil && claim.Annotations[inventory.ReplacesAnnotation] != ""
 }

@@ -26,6 +26,8 @@ import (
 	"tenon.sh/cluster"
 	"tenon.sh/cluster/lane"
 	"tenon.sh/engine"
+	"tenon.sh/engine/inventory"
+	"tenon.sh/engine/lifecycle"
 	"tenon.sh/provider"
 	"tenon.sh/report"
 )
@@ -94,9 +96,9 @@ func (r *Reconciler) hear(ctx context.Context) (closed bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	p := newPass(r, snap, engine.Interrupt(snap, notices))
+	p := newPass(r, snap, lifecycle.Interrupt(snap, notices))
 	p.each(func(i int) error { return p.closeNode(lane.In(ctx, lane.Foremost), p.list[i]) })
-	told := p.split(func(x engine.Interruption) bool { return !x.Leave })
+	told := p.split(func(x lifecycle.Interruption) bool { return !x.Leave })
 	r.mu.Lock()
 	for _, p := range []*pass{told, p} {
 		if len(p.list) == 0 {
@@ -202,9 +204,9 @@ func (r *Reconciler) settle(closed []*pass) {
 // pass is the state of one pass.
 type pass struct {
 	*Reconciler
-	list   []engine.Interruption
-	errs   []error               // one for each
-	again  []engine.Interruption // whose machines could not be left
+	list   []lifecycle.Interruption
+	errs   []error                  // one for each
+	again  []lifecycle.Interruption // whose machines could not be left
 	claims map[string]*v1.NodeClaim
 	nodes  map[string]*corev1.Node
 	// limited are the pools with limits.
@@ -215,7 +217,7 @@ type pass struct {
 	leaveBy time.Time
 }
 
-func newPass(r *Reconciler, s *engine.Snapshot, list []engine.Interruption) *pass {
+func newPass(r *Reconciler, s *engine.Snapshot, list []lifecycle.Interruption) *pass {
 	p := &pass{
 		Reconciler: r, list: list, errs: make([]error, len(list)), claims: map[string]*v1.NodeClaim{}, nodes: map[string]*corev1.Node{},
 		limited: map[string]bool{}, leaveBy: r.Cluster.Clock.Now().Add(HeadStart),
@@ -233,13 +235,13 @@ func newPass(r *Reconciler, s *engine.Snapshot, list []engine.Interruption) *pas
 }
 
 // of is a pass about some of the interruptions; their machines can be left now.
-func (p *pass) of(list []engine.Interruption) *pass {
+func (p *pass) of(list []lifecycle.Interruption) *pass {
 	return &pass{Reconciler: p.Reconciler, list: list, errs: make([]error, len(list)), claims: p.claims, nodes: p.nodes, limited: p.limited}
 }
 
 // split moves those that are chosen to a pass of their own.
-func (p *pass) split(chosen func(engine.Interruption) bool) *pass {
-	var own, rest []engine.Interruption
+func (p *pass) split(chosen func(lifecycle.Interruption) bool) *pass {
+	var own, rest []lifecycle.Interruption
 	for _, x := range p.list {
 		if chosen(x) {
 			own = append(own, x)
@@ -251,7 +253,7 @@ func (p *pass) split(chosen func(engine.Interruption) bool) *pass {
 	return p.of(own)
 }
 
-func (p *pass) failed() (list []engine.Interruption) {
+func (p *pass) failed() (list []lifecycle.Interruption) {
 	for i, x := range p.list {
 		if p.errs[i] != nil {
 			list = append(list, x)
@@ -280,7 +282,7 @@ func (p *pass) each(do func(i int) error) {
 
 // closeNode keeps new pods off the node, and says on it why it goes. A node that cannot be closed does not keep its claim from being deleted: that
 // closes it too.
-func (p *pass) closeNode(ctx context.Context, x engine.Interruption) error {
+func (p *pass) closeNode(ctx context.Context, x lifecycle.Interruption) error {
 	node := p.nodes[x.Node]
 	if !x.Leave {
 		return nil
@@ -288,7 +290,7 @@ func (p *pass) closeNode(ctx context.Context, x engine.Interruption) error {
 	if claim := p.claims[x.Claim]; node == nil || claim != nil && p.limited[claim.Labels[v1.NodePoolLabelKey]] {
 		p.late.Store(true)
 	}
-	if node == nil || engine.IsTakenAway(node) {
+	if node == nil || inventory.IsTakenAway(node) {
 		return nil
 	}
 	_, err := p.Cluster.ChangeNode(ctx, node, x.Close)
@@ -300,7 +302,7 @@ func (p *pass) closeNode(ctx context.Context, x engine.Interruption) error {
 }
 
 // leave deletes the claim. A machine whose pods get no more time is said to be one before.
-func (p *pass) leave(ctx context.Context, x engine.Interruption) error {
+func (p *pass) leave(ctx context.Context, x lifecycle.Interruption) error {
 	if x.SoldOut != nil {
 		p.Cluster.MarkSoldOut(x.Class, []engine.OfferingID{*x.SoldOut})
 	}
@@ -343,7 +345,7 @@ func (p *pass) endNow(ctx context.Context, claim *v1.NodeClaim) (*v1.NodeClaim, 
 }
 
 // finish tells people, and the cloud that its notice was heard.
-func (p *pass) finish(ctx context.Context, x engine.Interruption) error {
+func (p *pass) finish(ctx context.Context, x lifecycle.Interruption) error {
 	claim, node := p.claims[x.Claim], p.nodes[x.Node]
 	if claim != nil {
 		p.Recorder.Publish(report.Interrupted(node, claim, x)...)

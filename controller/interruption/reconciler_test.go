@@ -19,6 +19,8 @@ import (
 	"tenon.sh/cluster/clustertest"
 	"tenon.sh/controller/interruption"
 	"tenon.sh/engine"
+	"tenon.sh/engine/lifecycle"
+	"tenon.sh/engine/provisioning"
 	"tenon.sh/provider"
 )
 
@@ -111,7 +113,7 @@ func TestFiveHundredNoticesAreActedOnInOnePass(t *testing.T) {
 		hurried++
 		snap, err := w.Cluster.Snapshot(w)
 		w.Must(err)
-		for _, l := range engine.Provision(snap, engine.Options{Effort: -1}, nil).Launches {
+		for _, l := range provisioning.Provision(snap, engine.Options{Effort: -1}, nil).Launches {
 			planned += len(l.Pods)
 		}
 	})
@@ -175,7 +177,7 @@ func TestADrainHasNothingToAddToAClosedNode(t *testing.T) {
 	node := &corev1.Node{}
 	w.Must(w.Client.Get(w, client.ObjectKey{Name: "general-0"}, node))
 	node.Finalizers = []string{v1.TerminationFinalizer} // as every registered node has it
-	step := engine.Advance(engine.Life{Now: w.Clock.Now(), Claim: &w.Claims()[0], Nodes: []*corev1.Node{node}})
+	step := lifecycle.Advance(lifecycle.Life{Now: w.Clock.Now(), Claim: &w.Claims()[0], Nodes: []*corev1.Node{node}})
 	if len(step.Nodes) != 0 || !slices.Equal(step.DeleteNodes, []string{"general-0"}) {
 		t.Errorf("the node is to be written as %+v, and %v to be deleted", step.Nodes, step.DeleteNodes)
 	}
@@ -393,7 +395,7 @@ func TestWhereALimitIsReachedOthersAreAskedForOnceMachinesAreLeft(t *testing.T) 
 	w.Must(act(w, newReconciler(w, m, func() {
 		snap, err := w.Cluster.Snapshot(w)
 		w.Must(err)
-		launches += len(engine.Provision(snap, engine.Options{}, nil).Launches)
+		launches += len(provisioning.Provision(snap, engine.Options{}, nil).Launches)
 	})))
 	if launches != 1 {
 		t.Errorf("%d machines were planned, want one", launches)

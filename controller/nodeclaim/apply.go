@@ -17,14 +17,16 @@ import (
 	v1 "tenon.sh/api/v1"
 	"tenon.sh/cluster"
 	"tenon.sh/engine"
+	"tenon.sh/engine/kube"
+	"tenon.sh/engine/lifecycle"
 )
 
 // application carries out one step, in the order of engine.Step's fields, and keeps life as it is after each write.
 type application struct {
 	*Reconciler
 	mem  *memory
-	life *engine.Life
-	step engine.Step
+	life *lifecycle.Life
+	step lifecycle.Step
 	// after is when to try again what did not work yet.
 	after time.Duration
 }
@@ -202,7 +204,7 @@ func (a *application) deleteClaim(ctx context.Context, cause string) error {
 func reschedulable(pods []*corev1.Pod) int {
 	n := 0
 	for _, p := range pods {
-		if engine.IsReschedulable(p) {
+		if kube.IsReschedulable(p) {
 			n++
 		}
 	}

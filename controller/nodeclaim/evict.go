@@ -20,7 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
-	"tenon.sh/engine"
+	"tenon.sh/engine/lifecycle"
 	"tenon.sh/report"
 )
 
@@ -75,7 +75,7 @@ func (a *application) evict(ctx context.Context) {
 // send sends one pod away and reports whether that is settled. What has been asked for is not cut off when the controller is
 // told to stop: the API server charges a budget before it deletes the pod, and gives back what was charged for a pod that
 // stayed after two minutes only, in which the budget would let nobody else go.
-func (a *application) send(ctx context.Context, e engine.Eviction) bool {
+func (a *application) send(ctx context.Context, e lifecycle.Eviction) bool {
 	if e.Force {
 		return a.force(ctx, e)
 	}
@@ -107,7 +107,7 @@ func (a *application) send(ctx context.Context, e engine.Eviction) bool {
 }
 
 // force deletes a pod that has no more time.
-func (a *application) force(ctx context.Context, e engine.Eviction) bool {
+func (a *application) force(ctx context.Context, e lifecycle.Eviction) bool {
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: e.Pod.Namespace, Name: e.Pod.Name}}
 	err := a.Cluster.Client.Delete(ctx, pod, client.GracePeriodSeconds(e.Grace), client.Preconditions{UID: &e.Pod.UID})
 	switch {

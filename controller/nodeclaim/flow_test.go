@@ -16,6 +16,7 @@ import (
 
 	v1 "tenon.sh/api/v1"
 	"tenon.sh/engine"
+	"tenon.sh/engine/kube"
 	"tenon.sh/provider"
 )
 
@@ -161,13 +162,13 @@ func TestADrainSaysHowManyPodsHaveToMove(t *testing.T) {
 func TestWithNominationsOffNoStatusOfAPodIsWritten(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, newClaim("general-1", func(c *v1.NodeClaim) {
-		c.Annotations = map[string]string{engine.PlannedPodsAnnotation: "uid-a"}
+		c.Annotations = map[string]string{kube.PlannedPodsAnnotation: "uid-a"}
 	}), newPod("a", "", unschedulable))
 	w.reconciler.Options.NoNominations = true
 	held := false
 	w.until("initialized", func() bool {
 		for _, n := range w.nodes() {
-			held = held || slices.Contains(n.Spec.Taints, engine.OpeningTaint())
+			held = held || slices.Contains(n.Spec.Taints, kube.OpeningTaint())
 		}
 		return w.initialized()
 	})
@@ -508,7 +509,7 @@ func TestPlannedPodsAreNominatedBeforeTheNodeOpens(t *testing.T) {
 	t.Parallel()
 	preempting := func(p *corev1.Pod) { p.Status.NominatedNodeName = "elsewhere" }
 	w := newWorld(t, newClaim("general-1", func(c *v1.NodeClaim) {
-		c.Annotations = map[string]string{engine.PlannedPodsAnnotation: "uid-a,uid-bound,uid-preempting,uid-gone"}
+		c.Annotations = map[string]string{kube.PlannedPodsAnnotation: "uid-a,uid-bound,uid-preempting,uid-gone"}
 	}), newPod("a", "", unschedulable), newPod("bound", "other"), newPod("stranger", "", unschedulable), newPod("preempting", "", unschedulable, preempting))
 	w.until("initialized", w.initialized)
 	node := w.nodes()[0]
@@ -520,7 +521,7 @@ func TestPlannedPodsAreNominatedBeforeTheNodeOpens(t *testing.T) {
 	if fmt.Sprint(got) != fmt.Sprint(want) {
 		t.Errorf("nominations %v, want %v", got, want)
 	}
-	if node.Annotations[engine.PlannedPodsAnnotation] != "" {
+	if node.Annotations[kube.PlannedPodsAnnotation] != "" {
 		t.Error("the node carries the list of planned pods")
 	}
 }
@@ -557,7 +558,7 @@ func TestCrashAnywhere(t *testing.T) {
 func live(t *testing.T, crashAt int, lost bool) int {
 	t.Helper()
 	w := newWorld(t, newClaim("general-1", func(c *v1.NodeClaim) {
-		c.Annotations = map[string]string{engine.PlannedPodsAnnotation: "uid-waiting"}
+		c.Annotations = map[string]string{kube.PlannedPodsAnnotation: "uid-waiting"}
 	}), newPod("waiting", "", func(p *corev1.Pod) {
 		p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable}}
 	}))

@@ -13,6 +13,7 @@ import (
 	v1 "tenon.sh/api/v1"
 	"tenon.sh/cluster"
 	"tenon.sh/engine"
+	"tenon.sh/engine/lifecycle"
 	"tenon.sh/provider"
 )
 
@@ -36,7 +37,7 @@ func (r *Reconciler) Collect(ctx context.Context) error {
 		nodes[i] = &list.Items[i]
 	}
 	var errs []error
-	for _, claim := range engine.Lost(claims, nodes, machines) {
+	for _, claim := range lifecycle.Lost(claims, nodes, machines) {
 		errs = append(errs, r.removeLost(ctx, claim))
 	}
 	return errors.Join(append(errs, r.removeOrphans(ctx, claims, nodes, machines))...)
@@ -80,7 +81,7 @@ func (r *Reconciler) removeLost(ctx context.Context, claim *v1.NodeClaim) error 
 // removeOrphans looks at the machines again with the claims as the API server has them, if any seems to have none.
 func (r *Reconciler) removeOrphans(ctx context.Context, claims []*v1.NodeClaim, nodes []*corev1.Node, machines []engine.Machine) error {
 	now := r.Cluster.Clock.Now()
-	if len(engine.Orphans(claims, nodes, machines, now)) == 0 {
+	if len(lifecycle.Orphans(claims, nodes, machines, now)) == 0 {
 		return nil
 	}
 	claims, err := r.listClaims(ctx, r.Cluster.API)
@@ -88,7 +89,7 @@ func (r *Reconciler) removeOrphans(ctx context.Context, claims []*v1.NodeClaim, 
 		return err
 	}
 	var errs []error
-	for _, orphan := range engine.Orphans(claims, nodes, machines, now) {
+	for _, orphan := range lifecycle.Orphans(claims, nodes, machines, now) {
 		errs = append(errs, r.removeOrphan(ctx, orphan, nodes))
 	}
 	return errors.Join(errs...)
@@ -96,7 +97,7 @@ func (r *Reconciler) removeOrphans(ctx context.Context, claims []*v1.NodeClaim, 
 
 // removeOrphan deletes the nodes of a machine that no claim owns, and stops the machine if no pod can run on it; if not,
 // the end of the drain does that.
-func (r *Reconciler) removeOrphan(ctx context.Context, orphan engine.Orphan, nodes []*corev1.Node) error {
+func (r *Reconciler) removeOrphan(ctx context.Context, orphan lifecycle.Orphan, nodes []*corev1.Node) error {
 	id := orphan.Machine.ID
 	for _, want := range orphan.Nodes {
 		if err := r.closeAndDelete(ctx, want, nodes); err != nil && !cluster.Expected(err) {

@@ -14,6 +14,7 @@ import (
 	v1 "tenon.sh/api/v1"
 	"tenon.sh/cluster"
 	"tenon.sh/engine"
+	"tenon.sh/engine/lifecycle"
 	"tenon.sh/provider"
 	"tenon.sh/report"
 )
@@ -56,7 +57,7 @@ func (a *application) launch(ctx context.Context) (more bool, err error) {
 		return false, a.launchFailed(ctx, ref, err)
 	}
 	a.mem.launches = pacing{}
-	if err := a.writeClaim(ctx, engine.Launched(a.life.Claim, machine, a.Cluster.Clock.Now())); err != nil {
+	if err := a.writeClaim(ctx, lifecycle.Launched(a.life.Claim, machine, a.Cluster.Clock.Now())); err != nil {
 		return false, err
 	}
 	labels := a.life.Claim.Labels
@@ -110,7 +111,7 @@ func (a *application) launchFailed(ctx context.Context, ref v1.NodeClassReferenc
 	a.after = a.mem.launches.failed(a.Cluster.Clock.Now(), launchRetryFirst, launchRetryMost)
 	log.FromContext(ctx).Error(err, "launch failed", "retry-after", a.after.String())
 	a.tell(ctx, claim, report.LaunchFailed, err)
-	failed := engine.LaunchFailed(claim, reason, err.Error(), a.Cluster.Clock.Now())
+	failed := lifecycle.LaunchFailed(claim, reason, err.Error(), a.Cluster.Clock.Now())
 	return a.writeClaim(ctx, failed)
 }
 
@@ -123,7 +124,7 @@ func (a *application) launchRefused(ctx context.Context, cause, why string) erro
 
 // tell tells the owners of the claim and of the pods that were to run on its machine why there is none.
 func (a *application) tell(ctx context.Context, claim *v1.NodeClaim, reason string, err error) {
-	message := engine.CutMessage(fmt.Sprintf("NodeClaim %s: %v", claim.Name, err))
+	message := lifecycle.CutMessage(fmt.Sprintf("NodeClaim %s: %v", claim.Name, err))
 	a.Recorder.Publish(report.Event{Object: claim, Warning: true, Reason: reason, Message: message})
 	for _, pod := range a.plannedPods(ctx, claim) {
 		a.Recorder.Publish(report.Event{Object: pod, Warning: true, Reason: reason, Message: message})

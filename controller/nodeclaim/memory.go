@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"tenon.sh/engine"
+	"tenon.sh/engine/lifecycle"
 )
 
 // memory is what one claim's steps remember of each other. Nothing is wrong without it, only slower: calls would be made
@@ -29,7 +29,7 @@ type memory struct {
 	launches   pacing
 	unlaunched bool // the cloud said that it started nothing for this claim
 	looked     time.Time
-	presence   engine.Presence
+	presence   lifecycle.Presence
 	terminated bool // the machine was told to stop
 }
 

@@ -16,6 +16,8 @@ import (
 	"tenon.sh/cluster"
 	"tenon.sh/controller"
 	"tenon.sh/engine"
+	"tenon.sh/engine/kube"
+	"tenon.sh/engine/nomination"
 )
 
 // writesAtOnce bounds the writes to pods that one opening has under way: all should come as close together as the API
@@ -33,7 +35,7 @@ type podView struct {
 }
 
 // viewOf begins a view of the pods of nodes that are to open.
-func (a *application) viewOf(nodes []engine.Opening) *podView {
+func (a *application) viewOf(nodes []nomination.Opening) *podView {
 	v := &podView{application: a, seen: map[types.UID]*corev1.Pod{}, written: map[types.UID]*corev1.Pod{}}
 	for _, n := range nodes {
 		for _, pod := range n.Pods {
@@ -44,14 +46,14 @@ func (a *application) viewOf(nodes []engine.Opening) *podView {
 }
 
 // find looks for one of these pods.
-func (v *podView) find(ctx context.Context, uid types.UID) engine.PodSight {
+func (v *podView) find(ctx context.Context, uid types.UID) nomination.PodSight {
 	pod := v.seen[uid]
 	v.next = corev1.Pod{}
 	if err := v.Cluster.Client.Get(ctx, client.ObjectKeyFromObject(pod), &v.next, uncopied()); err != nil || v.next.UID != uid {
 		if client.IgnoreNotFound(err) != nil {
 			log.FromContext(ctx).Error(err, "could not find a pod", "Pod", pod.Namespace+"/"+pod.Name)
 		}
-		return engine.PodSight{}
+		return nomination.PodSight{}
 	}
 	if v.next.ResourceVersion != pod.ResourceVersion {
 		pod = new(corev1.Pod)
@@ -59,10 +61,10 @@ func (v *podView) find(ctx context.Context, uid types.UID) engine.PodSight {
 		v.seen[uid] = pod
 	}
 	if ours := v.written[uid]; ours != nil && cluster.Older(pod, ours) {
-		return engine.PodSight{Pod: ours, Unseen: true}
+		return nomination.PodSight{Pod: ours, Unseen: true}
 	}
 	delete(v.written, uid)
-	return engine.PodSight{Pod: pod}
+	return nomination.PodSight{Pod: pod}
 }
 
 // nominate writes nominations. They are advice: one that fails is not tried again.
@@ -109,7 +111,7 @@ func (a *application) withdraw(ctx context.Context, nodes []string) {
 }
 
 // nominees leaves of the pods of nodes that are to open those that are worth a nomination.
-func (a *application) nominees(ctx context.Context, group []engine.Opening) []engine.Opening {
+func (a *application) nominees(ctx context.Context, group []nomination.Opening) []nomination.Opening {
 	planned := 0
 	for _, o := range group {
 		planned += len(o.Pods)
@@ -117,20 +119,20 @@ func (a *application) nominees(ctx context.Context, group []engine.Opening) []en
 	unbound, err := a.podsBy(ctx, "")
 	queue := 0
 	for _, pod := range unbound {
-		if engine.IsQueued(pod) {
+		if kube.IsQueued(pod) {
 			queue++
 		}
 	}
-	if err != nil || !engine.NominationsAreDear(planned, queue) {
+	if err != nil || !nomination.NominationsAreDear(planned, queue) {
 		return group // reading a cache that runs does not fail
 	}
-	few := make([]engine.Opening, len(group))
+	few := make([]nomination.Opening, len(group))
 	for i, o := range group {
 		few[i].Node = o.Node
 	}
 	snap, err := a.Cluster.Snapshot(ctx)
 	if err == nil {
-		few, err = controller.Compute(ctx, func() []engine.Opening { return engine.NominateFew(snap, a.Options, group) })
+		few, err = controller.Compute(ctx, func() []nomination.Opening { return nomination.NominateFew(snap, a.Options, group) })
 	}
 	if err != nil {
 		log.FromContext(ctx).Error(err, "could not find out which pods to nominate, nominated none", "nodes", len(group), "pods", planned)
@@ -141,12 +143,12 @@ func (a *application) nominees(ctx context.Context, group []engine.Opening) []en
 // plannedPods finds the pods that the claim was planned for and that still wait for a node.
 func (a *application) plannedPods(ctx context.Context, claim *v1.NodeClaim) []*corev1.Pod {
 	var out []*corev1.Pod
-	for _, uid := range engine.PlannedPods(claim) {
+	for _, uid := range kube.PlannedPods(claim) {
 		pods, err := a.podsWith(ctx, cluster.PodsByUID, uid)
 		if err != nil {
 			log.FromContext(ctx).Error(err, "could not find a pod", "uid", uid)
 		}
 		out = append(out, pods...)
 	}
-	return slices.DeleteFunc(out, func(pod *corev1.Pod) bool { return !engine.IsQueued(pod) })
+	return slices.DeleteFunc(out, func(pod *corev1.Pod) bool { return !kube.IsQueued(pod) })
 }

@@ -17,7 +17,7 @@ import (
 
 	v1 "tenon.sh/api/v1"
 	"tenon.sh/cluster"
-	"tenon.sh/engine"
+	"tenon.sh/engine/nomination"
 )
 
 const (
@@ -147,23 +147,23 @@ func (a *application) awaitsSiblings(ctx context.Context, began time.Time) bool 
 			claims = append(claims, claim)
 		}
 	}
-	return engine.AwaitSiblings(ready, claims, began, a.Cluster.Clock.Now())
+	return nomination.AwaitSiblings(ready, claims, began, a.Cluster.Clock.Now())
 }
 
 // openAll opens nodes as the engine says, and calls opened when all are. It returns the node of its own claim as it was written.
 func (a *application) openAll(ctx context.Context, nodes []opening, opened func()) (own *corev1.Node, err error) {
-	group, byName := make([]engine.Opening, len(nodes)), map[string]opening{}
+	group, byName := make([]nomination.Opening, len(nodes)), map[string]opening{}
 	for i, n := range nodes {
-		group[i] = engine.Opening{Node: n.to}
+		group[i] = nomination.Opening{Node: n.to}
 		byName[n.to.Name] = n
 		if !a.Options.NoNominations {
 			group[i].Pods = a.plannedPods(ctx, n.claim)
 		}
 	}
 	group = a.nominees(ctx, group)
-	opener, pods := engine.NewOpener(group, a.Cluster.Clock.Now()), a.viewOf(group)
+	opener, pods := nomination.NewOpener(group, a.Cluster.Clock.Now()), a.viewOf(group)
 	for {
-		step := opener.Next(a.Cluster.Clock.Now(), func(uid types.UID) engine.PodSight { return pods.find(ctx, uid) })
+		step := opener.Next(a.Cluster.Clock.Now(), func(uid types.UID) nomination.PodSight { return pods.find(ctx, uid) })
 		pods.nominate(ctx, step.Nominate)
 		if written, failed := a.openNodes(ctx, step.Open, byName); written != nil || failed != nil {
 			own, err = written, failed

@@ -12,11 +12,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	v1 "tenon.sh/api/v1"
-	"tenon.sh/engine"
+	"tenon.sh/engine/kube"
 )
 
 func planned(uids string) func(*v1.NodeClaim) {
-	return func(c *v1.NodeClaim) { c.Annotations = map[string]string{engine.PlannedPodsAnnotation: uids} }
+	return func(c *v1.NodeClaim) { c.Annotations = map[string]string{kube.PlannedPodsAnnotation: uids} }
 }
 
 func unschedulable(p *corev1.Pod) {
@@ -124,7 +124,7 @@ func (w *world) open() int {
 	for _, node := range w.nodes() {
 		closed := node.Labels[v1.RegisteredLabelKey] != "true"
 		for _, taint := range node.Spec.Taints {
-			closed = closed || engine.IsEphemeralTaint(taint)
+			closed = closed || kube.IsEphemeralTaint(taint)
 		}
 		if !closed {
 			n++

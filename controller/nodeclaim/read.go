@@ -16,6 +16,7 @@ import (
 	v1 "tenon.sh/api/v1"
 	"tenon.sh/cluster"
 	"tenon.sh/engine"
+	"tenon.sh/engine/lifecycle"
 	"tenon.sh/provider"
 )
 
@@ -27,8 +28,8 @@ var errStale = errors.New("the cache is older than what was written")
 
 // read collects what the next step of a claim, or of a node without one, depends on, from the caches. The objects in it
 // are shared: the engine changes none of them.
-func (r *Reconciler) read(ctx context.Context, mem *memory, claim *v1.NodeClaim, node string) (engine.Life, error) {
-	life := engine.Life{Claim: claim, PodLeft: timeOf(&mem.podLeft), BriefPodLeft: timeOf(&mem.briefPodLeft), Nominating: !r.Options.NoNominations}
+func (r *Reconciler) read(ctx context.Context, mem *memory, claim *v1.NodeClaim, node string) (lifecycle.Life, error) {
+	life := lifecycle.Life{Claim: claim, PodLeft: timeOf(&mem.podLeft), BriefPodLeft: timeOf(&mem.briefPodLeft), Nominating: !r.Options.NoNominations}
 	var err error
 	if life.Nodes, err = r.readNodes(ctx, claim, node); err != nil {
 		return life, err
@@ -55,7 +56,7 @@ func (r *Reconciler) read(ctx context.Context, mem *memory, claim *v1.NodeClaim,
 }
 
 // readBudgets reads the PodDisruptionBudgets that may hold pods.
-func (r *Reconciler) readBudgets(ctx context.Context, life *engine.Life) error {
+func (r *Reconciler) readBudgets(ctx context.Context, life *lifecycle.Life) error {
 	seen := map[string]bool{}
 	for _, p := range life.Pods {
 		if seen[p.Namespace] {
@@ -143,7 +144,7 @@ func (r *Reconciler) readPool(ctx context.Context, claim *v1.NodeClaim) (*v1.Nod
 
 // readVolumes reads what is attached to nodes that leave, and, only if anything is, which volumes belong to pods that
 // stay.
-func (r *Reconciler) readVolumes(ctx context.Context, life *engine.Life) error {
+func (r *Reconciler) readVolumes(ctx context.Context, life *lifecycle.Life) error {
 	for _, n := range life.Nodes {
 		var list storagev1.VolumeAttachmentList
 		if err := r.Cluster.Client.List(ctx, &list, client.MatchingFields{cluster.VolumeAttachmentsByNode: n.Name}); err != nil {
@@ -156,7 +157,7 @@ func (r *Reconciler) readVolumes(ctx context.Context, life *engine.Life) error {
 	if len(life.Attachments) == 0 {
 		return nil
 	}
-	for _, key := range engine.KeptVolumeClaims(life.Pods, r.Cluster.Clock.Now()) {
+	for _, key := range lifecycle.KeptVolumeClaims(life.Pods, r.Cluster.Clock.Now()) {
 		pvc := &corev1.PersistentVolumeClaim{}
 		if err := r.Cluster.API.Get(ctx, key, pvc); err != nil {
 			if apierrors.IsNotFound(err) {
@@ -170,11 +171,11 @@ func (r *Reconciler) readVolumes(ctx context.Context, life *engine.Life) error {
 }
 
 // answer finds out what a step asks for.
-func (r *Reconciler) answer(ctx context.Context, mem *memory, life *engine.Life, ask engine.Ask) error {
+func (r *Reconciler) answer(ctx context.Context, mem *memory, life *lifecycle.Life, ask lifecycle.Ask) error {
 	switch ask {
-	case engine.AskNode:
+	case lifecycle.AskNode:
 		return r.seekNode(ctx, life)
-	case engine.AskPods:
+	case lifecycle.AskPods:
 		life.Pods, life.Fresh = nil, true
 		for _, n := range life.Nodes {
 			pods, err := r.Cluster.PodsOn(ctx, n.Name)
@@ -184,14 +185,14 @@ func (r *Reconciler) answer(ctx context.Context, mem *memory, life *engine.Life,
 			life.Pods = append(life.Pods, pods...)
 		}
 		return nil
-	case engine.AskMachine:
+	case lifecycle.AskMachine:
 		return r.look(ctx, mem, life)
 	}
 	return r.terminate(ctx, mem, life)
 }
 
 // seekNode makes sure that the cache is not behind the API server as far as the claim's node goes.
-func (r *Reconciler) seekNode(ctx context.Context, life *engine.Life) error {
+func (r *Reconciler) seekNode(ctx context.Context, life *lifecycle.Life) error {
 	name, cached := life.Claim.Status.NodeName, ""
 	for _, n := range life.Nodes {
 		if n.Name == name {
@@ -214,27 +215,27 @@ func (r *Reconciler) seekNode(ctx context.Context, life *engine.Life) error {
 }
 
 // look asks the cloud whether the machine exists.
-func (r *Reconciler) look(ctx context.Context, mem *memory, life *engine.Life) error {
+func (r *Reconciler) look(ctx context.Context, mem *memory, life *lifecycle.Life) error {
 	now := r.Cluster.Clock.Now()
-	if mem.presence == engine.MachinePresent && now.Sub(mem.looked) < presenceAge {
-		life.Machine = engine.MachinePresent
+	if mem.presence == lifecycle.MachinePresent && now.Sub(mem.looked) < presenceAge {
+		life.Machine = lifecycle.MachinePresent
 		return nil
 	}
 	id := machineID(life)
 	_, err := r.Cluster.Provider.Machine(ctx, id)
 	switch {
 	case errors.Is(err, provider.ErrGone), id == "":
-		life.Machine = engine.MachineGone
+		life.Machine = lifecycle.MachineGone
 	case err != nil:
 		return fmt.Errorf("look for machine %s: %w", id, err)
 	default:
-		life.Machine = engine.MachinePresent
+		life.Machine = lifecycle.MachinePresent
 	}
 	mem.looked, mem.presence = now, life.Machine
 	return nil
 }
 
-func machineID(life *engine.Life) engine.MachineID {
+func machineID(life *lifecycle.Life) engine.MachineID {
 	if life.Claim != nil {
 		return engine.MachineID(life.Claim.Status.ProviderID)
 	}
@@ -242,7 +243,7 @@ func machineID(life *engine.Life) engine.MachineID {
 }
 
 // terminate tells the cloud to stop the machine.
-func (r *Reconciler) terminate(ctx context.Context, mem *memory, life *engine.Life) error {
+func (r *Reconciler) terminate(ctx context.Context, mem *memory, life *lifecycle.Life) error {
 	id := machineID(life)
 	if id == "" && life.Claim != nil && !mem.unlaunched {
 		var err error
@@ -251,18 +252,18 @@ func (r *Reconciler) terminate(ctx context.Context, mem *memory, life *engine.Li
 		}
 	}
 	if id == "" {
-		life.Machine = engine.MachineGone
+		life.Machine = lifecycle.MachineGone
 		return nil
 	}
 	err := r.Cluster.Provider.Terminate(ctx, id)
 	switch {
 	case errors.Is(err, provider.ErrGone):
-		life.Machine = engine.MachineGone
+		life.Machine = lifecycle.MachineGone
 		log.FromContext(ctx).Info("terminated machine", "machine", string(id))
 	case err != nil:
 		return fmt.Errorf("terminate machine %s: %w", id, err)
 	default:
-		life.Machine = engine.MachineLeaving
+		life.Machine = lifecycle.MachineLeaving
 		if !mem.terminated {
 			log.FromContext(ctx).V(1).Info("told machine to stop", "machine", string(id))
 		}

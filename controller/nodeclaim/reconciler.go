@@ -21,6 +21,7 @@ import (
 	v1 "tenon.sh/api/v1"
 	"tenon.sh/cluster"
 	"tenon.sh/engine"
+	"tenon.sh/engine/lifecycle"
 	"tenon.sh/provider"
 	"tenon.sh/report"
 )
@@ -152,14 +153,14 @@ func (r *Reconciler) run(ctx context.Context, mem *memory, claim *v1.NodeClaim, 
 	return reconcile.Result{}, err
 }
 
-func (r *Reconciler) steps(ctx context.Context, mem *memory, life engine.Life) (after time.Duration, err error) {
+func (r *Reconciler) steps(ctx context.Context, mem *memory, life lifecycle.Life) (after time.Duration, err error) {
 	for range stepsAtOnce {
 		life.Now = r.Cluster.Clock.Now()
-		step := engine.Advance(life)
+		step := lifecycle.Advance(life)
 		for _, e := range step.Events {
 			r.Recorder.Publish(report.Engine(e))
 		}
-		if step.Ask != engine.AskNothing {
+		if step.Ask != lifecycle.AskNothing {
 			if err := r.answer(ctx, mem, &life, step.Ask); err != nil {
 				return 0, err
 			}

@@ -28,6 +28,7 @@ import (
 	"tenon.sh/cluster"
 	"tenon.sh/controller/nodeclaim"
 	"tenon.sh/engine"
+	"tenon.sh/engine/kube"
 	"tenon.sh/playground/playgroundtest"
 	"tenon.sh/provider"
 	"tenon.sh/provider/catalog"
@@ -182,12 +183,12 @@ func plannedPodsStart(t *testing.T, s *server) {
 	for i := range 5 {
 		pod := s.pod(t, fmt.Sprintf("planned-%d", i), "planned-1")
 		eventually(t, "pod unschedulable", func() bool {
-			return s.client.Get(t.Context(), client.ObjectKeyFromObject(pod), pod) == nil && engine.IsPending(pod)
+			return s.client.Get(t.Context(), client.ObjectKeyFromObject(pod), pod) == nil && kube.IsPending(pod)
 		})
 		pods, uids = append(pods, pod), append(uids, string(pod.UID))
 	}
 	claim := s.claim(t, "planned-1", func(c *v1.NodeClaim) {
-		c.Annotations = map[string]string{engine.PlannedPodsAnnotation: strings.Join(uids, ",")}
+		c.Annotations = map[string]string{kube.PlannedPodsAnnotation: strings.Join(uids, ",")}
 		c.Spec.Resources.Requests = nil
 	})
 	node := s.ready(t, claim)

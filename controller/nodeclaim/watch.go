@@ -21,7 +21,8 @@ import (
 
 	v1 "tenon.sh/api/v1"
 	"tenon.sh/cluster"
-	"tenon.sh/engine"
+	"tenon.sh/engine/inventory"
+	"tenon.sh/engine/kube"
 )
 
 // Register hands the reconcilers to the manager. Whatever can change a claim's next step wakes it.
@@ -118,7 +119,7 @@ func podChanged(before, after client.Object) bool {
 	a, b := before.(*corev1.Pod), after.(*corev1.Pod)
 	return a.Spec.NodeName != b.Spec.NodeName ||
 		!a.DeletionTimestamp.Equal(b.DeletionTimestamp) ||
-		engine.IsTerminal(a) != engine.IsTerminal(b) ||
+		kube.IsTerminal(a) != kube.IsTerminal(b) ||
 		a.Annotations[v1.DoNotDisruptAnnotationKey] != b.Annotations[v1.DoNotDisruptAnnotationKey]
 }
 
@@ -144,8 +145,8 @@ func (r *Reconciler) podHandler() handler.EventHandler {
 	wake := func(ctx context.Context, o client.Object, q workqueue.TypedRateLimitingInterface[reconcile.Request], gone bool) {
 		pod := o.(*corev1.Pod)
 		for _, request := range r.claimsOfNodeName(ctx, pod.Spec.NodeName) {
-			if gone && !engine.OwnedByDaemonSet(pod) {
-				r.memories.of(request.Name).podGone(engine.IsBrief(pod), r.Cluster.Clock.Now())
+			if gone && !kube.OwnedByDaemonSet(pod) {
+				r.memories.of(request.Name).podGone(inventory.IsBrief(pod), r.Cluster.Clock.Now())
 			}
 			q.Add(request)
 		}

@@ -31,6 +31,7 @@ import (
 	"tenon.sh/cluster"
 	"tenon.sh/controller/nodeclaim"
 	"tenon.sh/engine"
+	"tenon.sh/engine/kube"
 	"tenon.sh/provider"
 	"tenon.sh/provider/catalog"
 	"tenon.sh/provider/kwok"
@@ -257,7 +258,7 @@ func (w *world) metrics(name string) []*dto.Metric {
 func (w *world) checkNoPods(id engine.MachineID) {
 	w.t.Helper()
 	for _, p := range w.pods() {
-		if p.Spec.NodeName == strings.TrimPrefix(string(id), kwok.IDPrefix) && p.DeletionTimestamp == nil && !engine.IsTerminal(p) {
+		if p.Spec.NodeName == strings.TrimPrefix(string(id), kwok.IDPrefix) && p.DeletionTimestamp == nil && !kube.IsTerminal(p) {
 			w.t.Errorf("machine %s is terminated while pod %s is bound to it", id, p.Name)
 		}
 	}

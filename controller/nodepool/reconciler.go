@@ -21,6 +21,8 @@ import (
 	v1 "tenon.sh/api/v1"
 	"tenon.sh/cluster"
 	"tenon.sh/engine"
+	"tenon.sh/engine/constraints"
+	"tenon.sh/engine/disruption"
 	"tenon.sh/provider"
 )
 
@@ -99,7 +101,7 @@ func (r *Reconciler) reconcile(ctx context.Context, pool *v1.NodePool, claims []
 
 // noteBackoff shows on the pool that its nodes are not replaced for a while.
 func noteBackoff(pool *v1.NodePool, snap *engine.Snapshot) {
-	for _, b := range engine.Backoffs(snap) {
+	for _, b := range disruption.Backoffs(snap) {
 		if b.NodePool == pool.Name {
 			v1.SetCondition(pool, v1.ConditionReplacementsFailing, metav1.ConditionTrue, "ReplacementFailed", b.Message(), snap.Now)
 			return
@@ -110,12 +112,12 @@ func noteBackoff(pool *v1.NodePool, snap *engine.Snapshot) {
 
 // noteLaunches shows on the pool that its machines did not take pods that they were started for.
 func noteLaunches(pool *v1.NodePool, snap *engine.Snapshot) {
-	failures := engine.LaunchFailures(snap, pool)
+	failures := constraints.LaunchFailures(snap, pool)
 	if len(failures) == 0 {
 		v1.RemoveCondition(pool, v1.ConditionLaunchesBackedOff, snap.Now)
 		return
 	}
-	last := slices.MaxFunc(failures, func(a, b engine.LaunchFailure) int { return a.Last.Compare(b.Last) })
+	last := slices.MaxFunc(failures, func(a, b constraints.LaunchFailure) int { return a.Last.Compare(b.Last) })
 	v1.SetCondition(pool, v1.ConditionLaunchesBackedOff, metav1.ConditionTrue, "PodsDidNotFit", last.Message(), snap.Now)
 }
 

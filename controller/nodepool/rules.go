@@ -7,17 +7,18 @@ import (
 
 	v1 "tenon.sh/api/v1"
 	"tenon.sh/engine"
+	"tenon.sh/engine/budget"
 )
 
 // noteRules shows on the pool what its annotations say: that it is paused, and which of them cannot be read.
 func noteRules(pool *v1.NodePool, snap *engine.Snapshot) {
-	if paused := engine.PoolPaused(snap, pool); paused.OK() {
+	if paused := budget.PoolPaused(snap, pool); paused.OK() {
 		v1.RemoveCondition(pool, v1.ConditionPaused, snap.Now)
 	} else {
 		v1.SetCondition(pool, v1.ConditionPaused, metav1.ConditionTrue, "", paused.Message(), snap.Now)
 	}
 	var problems []string
-	for _, r := range engine.AnnotationProblems(snap, pool) {
+	for _, r := range budget.AnnotationProblems(snap, pool) {
 		problems = append(problems, r.Message())
 	}
 	if len(problems) == 0 {

@@ -12,6 +12,7 @@ import (
 	v1 "tenon.sh/api/v1"
 	"tenon.sh/cluster"
 	"tenon.sh/engine"
+	"tenon.sh/engine/disruption"
 	"tenon.sh/report"
 )
 
@@ -53,7 +54,7 @@ func (r *Static) Reconcile(ctx context.Context) error {
 			claims[c.Name] = c
 		}
 		var errs []error
-		for _, resizing := range engine.Resize(snap, r.Options) {
+		for _, resizing := range disruption.Resize(snap, r.Options) {
 			r.tell(ctx, resizing)
 			err := errors.Join(r.create(ctx, pools[resizing.NodePool], resizing), r.remove(ctx, claims, resizing))
 			if err != nil {
@@ -65,7 +66,7 @@ func (r *Static) Reconcile(ctx context.Context) error {
 }
 
 // tell logs what is in the way when it is something else than before.
-func (r *Static) tell(ctx context.Context, resizing engine.Resizing) {
+func (r *Static) tell(ctx context.Context, resizing disruption.Resizing) {
 	text := resizing.Why.Message()
 	if resizing.Why.OK() {
 		text = ""
@@ -76,7 +77,7 @@ func (r *Static) tell(ctx context.Context, resizing engine.Resizing) {
 	r.told[resizing.NodePool] = text
 }
 
-func (r *Static) create(ctx context.Context, pool *v1.NodePool, resizing engine.Resizing) error {
+func (r *Static) create(ctx context.Context, pool *v1.NodePool, resizing disruption.Resizing) error {
 	errs := make([]error, len(resizing.Create))
 	var group errgroup.Group
 	group.SetLimit(cmp.Or(r.WritesAtOnce, writesAtOnce))
@@ -98,7 +99,7 @@ func (r *Static) create(ctx context.Context, pool *v1.NodePool, resizing engine.
 	return errors.Join(errs...)
 }
 
-func (r *Static) remove(ctx context.Context, claims map[string]*v1.NodeClaim, resizing engine.Resizing) error {
+func (r *Static) remove(ctx context.Context, claims map[string]*v1.NodeClaim, resizing disruption.Resizing) error {
 	errs := make([]error, len(resizing.Remove))
 	var group errgroup.Group
 	group.SetLimit(cmp.Or(r.WritesAtOnce, writesAtOnce))

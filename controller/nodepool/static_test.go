@@ -17,7 +17,7 @@ import (
 	"tenon.sh/cluster"
 	"tenon.sh/cluster/clustertest"
 	"tenon.sh/controller/nodepool"
-	"tenon.sh/engine"
+	"tenon.sh/engine/kube"
 )
 
 func staticPool(replicas int64) *v1.NodePool {
@@ -54,7 +54,7 @@ func TestAStaticPoolGetsItsReplicas(t *testing.T) {
 	}
 	claim := w.Claims()[0]
 	if claim.Labels[v1.NodePoolLabelKey] != "fixed" || claim.Annotations[v1.NodePoolHashAnnotationKey] == "" || len(claim.OwnerReferences) != 1 ||
-		!slices.Contains(claim.Finalizers, v1.TerminationFinalizer) || claim.Annotations[engine.PlannedPodsAnnotation] != "" {
+		!slices.Contains(claim.Finalizers, v1.TerminationFinalizer) || claim.Annotations[kube.PlannedPodsAnnotation] != "" {
 		t.Errorf("claim %+v", claim.ObjectMeta)
 	}
 	if !slices.ContainsFunc(claim.Spec.Requirements, func(r v1.Requirement) bool { return r.Key == corev1.LabelOSStable }) {

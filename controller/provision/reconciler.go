@@ -21,6 +21,10 @@ import (
 	"tenon.sh/cluster/lane"
 	"tenon.sh/controller"
 	"tenon.sh/engine"
+	"tenon.sh/engine/disruption"
+	"tenon.sh/engine/inventory"
+	"tenon.sh/engine/nomination"
+	"tenon.sh/engine/provisioning"
 	"tenon.sh/report"
 )
 
@@ -46,8 +50,8 @@ type Config struct {
 // Reconciler makes passes. It is to be used from one goroutine.
 type Reconciler struct {
 	Config
-	memo     engine.Memo
-	advisor  engine.Advisor
+	memo     inventory.Memo
+	advisor  nomination.Advisor
 	refusals *report.Refusals
 	refused  uint64 // stands for the pods that the last plan refused, to log them once
 }
@@ -65,7 +69,7 @@ func (r *Reconciler) Reconcile(ctx context.Context) error {
 		return err
 	}
 	began := r.Cluster.Clock.Now()
-	plan, err := controller.Compute(ctx, func() *engine.Plan { return engine.Provision(snap, r.Options, &r.memo) })
+	plan, err := controller.Compute(ctx, func() *engine.Plan { return provisioning.Provision(snap, r.Options, &r.memo) })
 	if err != nil {
 		return err
 	}
@@ -87,7 +91,7 @@ func (r *Reconciler) price(ctx context.Context, snap *engine.Snapshot, plan *eng
 	cost, err := controller.Compute(ctx, func() engine.Cost {
 		foreseeing := *plan
 		if waiting(plan)*(len(snap.Nodes)+len(plan.Launches)) <= foreseen {
-			engine.Foresee(snap, r.Options, &foreseeing)
+			nomination.Foresee(snap, r.Options, &foreseeing)
 		}
 		return foreseeing.Cost
 	})
@@ -154,7 +158,7 @@ func (r *Reconciler) launchAll(ctx context.Context, view *view, plan *engine.Pla
 	errs := make([]error, len(plan.Launches))
 	var group errgroup.Group
 	group.SetLimit(cmp.Or(r.AtOnce, writeAtOnce))
-	checker := engine.NewChecker(newest)
+	checker := disruption.NewChecker(newest)
 	for i, launch := range plan.Launches {
 		if reason := checker.Check(launch); !reason.OK() {
 			log.FromContext(ctx).Info("dropped launch, it is not right now", "launch", launch.Name, "reason", reason.String())

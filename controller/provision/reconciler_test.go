@@ -16,6 +16,7 @@ import (
 	"tenon.sh/cluster/clustertest"
 	"tenon.sh/controller/provision"
 	"tenon.sh/engine"
+	"tenon.sh/engine/kube"
 )
 
 func newReconciler(w *clustertest.World) *provision.Reconciler {
@@ -41,7 +42,7 @@ func TestAPendingPodGetsAClaimOnce(t *testing.T) {
 	if len(claim.OwnerReferences) != 1 || claim.OwnerReferences[0].UID != pool.UID || !*claim.OwnerReferences[0].BlockOwnerDeletion {
 		t.Errorf("owners %+v", claim.OwnerReferences)
 	}
-	if got := engine.PlannedPods(&claim); !slices.Equal(got, []string{"pod-web"}) {
+	if got := kube.PlannedPods(&claim); !slices.Equal(got, []string{"pod-web"}) {
 		t.Errorf("planned pods %v", got)
 	}
 	if got := w.Events()["Pod Nominated"]; got == 0 {
@@ -233,7 +234,7 @@ func stopping(name, node string) *corev1.Pod {
 func TestAPodGetsNoSecondMachineWhileItsFirstOpens(t *testing.T) {
 	pool := clustertest.Pool("general")
 	claim, node := clustertest.Machine(pool, "general-a", time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC))
-	claim.Annotations = map[string]string{engine.PlannedPodsAnnotation: "pod-web"}
+	claim.Annotations = map[string]string{kube.PlannedPodsAnnotation: "pod-web"}
 	w := clustertest.New(t, interceptor.Funcs{}, pool, node, clustertest.Pending("web", "3"), clustertest.Bound("thief", "3", "general-a"))
 	v1.GetCondition(claim, v1.ConditionInitialized).LastTransitionTime = metav1.NewTime(w.Clock.Now())
 	w.Must(w.Client.Create(w, claim))

@@ -11,7 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	v1 "tenon.sh/api/v1"
-	"tenon.sh/engine"
+	"tenon.sh/engine/kube"
 )
 
 // Watch calls trigger whenever a new plan could be another one: a pod begins to wait, a node leaves, a claim is gone, a
@@ -80,26 +80,26 @@ func handler(matters func(before, after client.Object) bool, trigger func(client
 
 // podBeginsToWait leaves out that kube-scheduler tried a waiting pod again: that alone changes no plan.
 func podBeginsToWait(before, after client.Object) bool {
-	if after == nil || !engine.IsPending(after.(*corev1.Pod)) {
+	if after == nil || !kube.IsPending(after.(*corev1.Pod)) {
 		return false
 	}
 	if before == nil {
 		return true
 	}
 	old, pod := before.(*corev1.Pod), after.(*corev1.Pod)
-	return !engine.IsPending(old) || old.Generation != pod.Generation || old.Status.NominatedNodeName != "" && pod.Status.NominatedNodeName == ""
+	return !kube.IsPending(old) || old.Generation != pod.Generation || old.Status.NominatedNodeName != "" && pod.Status.NominatedNodeName == ""
 }
 
 func podIsNew(before, after client.Object) bool {
-	return before == nil && engine.IsUntried(after.(*corev1.Pod))
+	return before == nil && kube.IsUntried(after.(*corev1.Pod))
 }
 
 func nodeLeaves(before, after client.Object) bool {
 	if after == nil {
 		return true
 	}
-	was := before != nil && engine.LeavesSoon(before.(*corev1.Node))
-	return engine.LeavesSoon(after.(*corev1.Node)) && !was
+	was := before != nil && kube.LeavesSoon(before.(*corev1.Node))
+	return kube.LeavesSoon(after.(*corev1.Node)) && !was
 }
 
 func claimGone(before, after client.Object) bool {

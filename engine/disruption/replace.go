@@ -1,229 +1,352 @@
 package disruption
 
 import (
+	"fmt"
 	"slices"
+	"time"
 
-	"tenon.sh/engine/bitset"
-	"tenon.sh/engine/capacity"
+	corev1 "k8s.io/api/core/v1"
+
+	v1 "tenon.sh/api/v1"
+	"tenon.sh/engine"
+	"tenon.sh/engine/budget"
+	"tenon.sh/engine/inventory"
+	"tenon.sh/engine/kube"
+	"tenon.sh/engine/provisioning"
 )
 
-// replace removes the machines if their pods find room elsewhere or on something cheaper, and moving them pays.
-func (s *search) replace(gone []int) bool {
-	price, cost := 0.0, 0.0
-	for _, j := range gone {
-		price += s.p.Machines[j].Price
-		cost += s.p.Machines[j].Cost
-	}
-	limit := price - s.margin(price) - s.p.Strict*cost/s.p.Horizon
-	if limit <= 0 {
-		return false
-	}
-	loads := s.take(gone)
-	bought, ok := s.purchase(loads, limit)
-	if ok {
-		limit = bought
-	}
-	s.spread(loads, false)
-	rest := slices.DeleteFunc(loads, func(l load) bool { return l.n == 0 })
-	paid, found := 0.0, len(rest) == 0
-	if !found {
-		paid, found = s.purchase(rest, limit)
-	}
-	switch {
-	case !ok && !(found && paid < limit) || !s.allowed(gone):
-	case found && paid < limit:
-		s.commit(gone, paid)
-		return true
-	case ok:
-		s.undo(nil)
-		s.commit(gone, bought)
-		return true
-	}
-	s.undo(gone)
-	return false
+// method is one way to choose and remove nodes that need not be empty.
+type method struct {
+	reason v1.DisruptionReason
+	// refusal says why a machine that the method wants stays for the time being, budgets aside.
+	refusal func(h *inventory.Host) engine.Reason
+	trial   trialOptions
+	// unbound says of a machine that budgets do not matter.
+	unbound func(h *inventory.Host) bool
+	// heeds says of a machine that budgets for pods keep it.
+	heeds func(h *inventory.Host) bool
+	// drainWithin is how long the drain may take, nil to leave it to the claim.
+	drainWithin func(h *inventory.Host) *time.Duration
 }
 
-// purchase is the price of machines that hold the loads, if it is less than limit: one, or several of which each gives the
-// most worth for its price.
-func (s *search) purchase(loads []load, limit float64) (paid float64, ok bool) {
-	value := 0.0
-	sum := make(capacity.Vector, len(s.p.Worth))
-	admitted := bitset.Full(len(s.p.Options))
-	for _, l := range loads {
-		value += float64(float64(l.n) * s.worth[l.class])
-		sum.Add(s.p.Classes[l.class].Request, int64(l.n))
-		admitted.And(s.p.Classes[l.class].Options)
-	}
-	if value >= limit {
-		return 0, false
-	}
-	if s.shares(loads) {
-		for _, o := range s.options {
-			option := &s.p.Options[o]
-			if option.Price >= limit {
-				break
-			}
-			s.effort--
-			if admitted.Has(o) && sum.Fits(option.Allocatable) {
-				limit, paid, ok = option.Price, option.Price, true
-				break
-			}
-		}
-	}
-	if several, found := s.several(loads, limit); found {
-		return several, true
-	}
-	return paid, ok
-}
-
-// shares reports whether one machine takes so many pods of each kind.
-func (s *search) shares(loads []load) bool {
-	var kinds []Lot
-	for _, l := range loads {
-		c := &s.p.Classes[l.class]
-		if c.Kind < 0 {
-			continue
-		}
-		n := l.n
-		for _, k := range kinds {
-			if k.Of == c.Kind {
-				n += k.N
-			}
-		}
-		if n > c.Most {
-			return false
-		}
-		kinds = append(kinds, Lot{c.Kind, l.n})
-	}
-	return true
-}
-
-// several buys the machine that gives the most worth for its price, again and again, for less than limit in all.
-func (s *search) several(loads []load, limit float64) (paid float64, ok bool) {
-	left := s.byClass(loads)
-	for len(left) > 0 {
-		value := 0.0
-		for _, l := range left {
-			value += float64(float64(l.n) * s.worth[l.class])
-		}
-		if paid+value >= limit {
-			return 0, false
-		}
-		price, most := 0.0, 0.0
-		for _, o := range s.promising {
-			option := &s.p.Options[o]
-			if s.most[o]*(1+1e-9) < most*option.Price {
-				break // full to the brim it would still give less, and so would those that follow
-			}
-			if paid+option.Price >= limit || value*(1+1e-9) < most*option.Price {
-				continue
-			}
-			if rate := s.fill(o, left) / option.Price; rate > most || rate == most && rate > 0 && option.Price < price {
-				s.best, s.counts = s.counts, s.best
-				price, most = option.Price, rate
-			}
-		}
-		if most == 0 {
-			return 0, false
-		}
-		paid += price
-		for i, n := range s.best {
-			left[i].n -= n
-		}
-		left = slices.DeleteFunc(left, func(l load) bool { return l.n == 0 })
-	}
-	return paid, true
-}
-
-// byClass adds up loads of the same class that follow each other.
-func (s *search) byClass(loads []load) []load {
-	out := make([]load, 0, len(loads))
-	for _, l := range loads {
-		if n := len(out); n > 0 && out[n-1].class == l.class {
-			out[n-1].n += l.n
-		} else {
-			out = append(out, l)
-		}
-	}
-	return out
-}
-
-// fill puts what fits of the loads on the option, in their order, and says what that is worth; how many of each come is in
-// s.counts.
-func (s *search) fill(o int, loads []load) (worth float64) {
-	s.room = append(s.room[:0], s.p.Options[o].Allocatable...)
-	s.counts = append(s.counts[:0], make([]int, len(loads))...)
-	m := machine{kinds: s.kinds[:0]}
-	s.effort -= len(loads)/8 + 1
-	for i, l := range loads {
-		c := &s.p.Classes[l.class]
-		if !c.Options.Has(o) {
-			continue
-		}
-		n := min(c.Request.Times(s.room, l.n), m.space(c))
-		if n == 0 {
-			continue
-		}
-		s.counts[i] = n
-		s.room.Add(c.Request, -int64(n))
-		worth += float64(float64(n) * s.worth[l.class])
-		if c.Kind >= 0 {
-			m.tally(c.Kind, n)
-		}
-	}
-	s.kinds = m.kinds
-	return worth
-}
-
+// Machines that are planned together may come to depend on one another's replacements, and one that fails takes all of them
+// back. So they are planned in groups: of groupSize, or larger ones if that makes more than mostGroups of them.
 const (
-	// companions is how many further machines are looked at together with one.
-	companions = 5
-	// among is how many machines they are chosen from.
-	among = 40
+	groupSize  = 16
+	mostGroups = 8
 )
 
-// together looks at several machines at a time: what two or three of them hold may fit a cheaper set.
-func (s *search) together() {
-	s.effort = s.p.Effort
-	ranked := s.ranked()
-	for at, j := range ranked {
-		if s.effort <= 0 {
+// mostTrials bounds the trials of one method, so that nodes that cannot be replaced do not make a pass endless.
+const mostTrials = 40
+
+// carry removes as many of the candidates as can go now, in their order: as many as budgets allow are tried together; those
+// with a pod that nothing else can run stay, and others take their turn.
+func (d *disruptor) carry(candidates []*inventory.Host, m method) {
+	trials := 0
+	for len(candidates) > 0 && trials < mostTrials {
+		var chosen, rest []*inventory.Host
+		for _, h := range candidates {
+			if r := d.reserve(h, m); r.Code == engine.BudgetExhausted || r.Code == engine.EvictionBlocked {
+				d.insist(h, r)
+				rest = append(rest, h)
+			} else if !r.OK() {
+				d.insist(h, r)
+			} else {
+				chosen = append(chosen, h)
+			}
+		}
+		if len(chosen) == 0 {
 			return
 		}
-		if s.state[j].gone {
-			continue
+		stayed := 0
+		for group := range slices.Chunk(chosen, max(groupSize, (len(chosen)+mostGroups-1)/mostGroups)) {
+			stayed += d.settle(group, m, &trials)
 		}
-		others := s.companionsOf(j, ranked[at+1:])
-		for k := 1; k <= min(companions, len(others)); k++ {
-			if s.replace(append([]int{j}, others[:k]...)) {
-				break
-			}
+		if stayed == 0 {
+			return
 		}
+		candidates = rest
 	}
 }
 
-// companionsOf lists machines of the list that may go together with j, at most so many.
-func (s *search) companionsOf(j int, list []int) []int {
-	var out []int
-	for k, i := range list {
-		if k == among || len(out) == companions {
-			break
+// reserve takes the machine's place in all budgets, if there is one.
+func (d *disruptor) reserve(h *inventory.Host, m method) engine.Reason {
+	if r := m.refusal(h); !r.OK() {
+		return r
+	}
+	if m.heeds(h) {
+		if r := d.guards.Allow(d.evictees(h)); !r.OK() {
+			r.NodePool = h.Pool()
+			return r
 		}
-		if !s.state[i].gone && s.kin(i, j) {
-			out = append(out, i)
+	}
+	if !m.isUnbound(h) {
+		if r := d.budgets[h.Pool()].take(d.s.Now, m.reason); !r.OK() {
+			return r
+		}
+	}
+	if m.heeds(h) {
+		d.guards.Use(d.evictees(h), 1)
+	}
+	return engine.Reason{}
+}
+
+// giveBack frees what reserve took for a machine that stays.
+func (d *disruptor) giveBack(h *inventory.Host, m method, r engine.Reason) {
+	d.insist(h, r)
+	if !m.isUnbound(h) {
+		d.budgets[h.Pool()].used--
+	}
+	if m.heeds(h) {
+		d.guards.Use(d.evictees(h), -1)
+	}
+}
+
+func (m *method) isUnbound(h *inventory.Host) bool { return m.unbound != nil && m.unbound(h) }
+
+// settle plans the removal of the chosen machines in one trial, and begins what it can of it. It returns how many stay.
+func (d *disruptor) settle(chosen []*inventory.Host, m method, trials *int) (stayed int) {
+	for len(chosen) > 0 {
+		*trials++
+		t := d.try(chosen, m.trial)
+		stranded := t.stranded()
+		if len(stranded) > 0 && m.trial.closed != nil { // better moved twice than not at all
+			if open := d.try(chosen, trialOptions{held: m.trial.held}); len(open.plan.Unplaced) < len(t.plan.Unplaced) {
+				t, stranded = open, open.stranded()
+			}
+		}
+		if len(stranded) == 0 {
+			return stayed + d.begin(t, chosen, m)
+		}
+		var fine []*inventory.Host
+		for _, h := range chosen {
+			if stranded[h].OK() {
+				fine = append(fine, h)
+			}
+		}
+		if len(fine) == 0 && len(chosen) > 1 && *trials < mostTrials {
+			// Together they take away from one another what each could have: try fewer.
+			half := (len(chosen) + 1) / 2
+			for _, h := range chosen[half:] {
+				d.giveBack(h, m, stranded[h])
+			}
+			stayed += len(chosen) - half
+			chosen = chosen[:half]
+			continue
+		}
+		for _, h := range chosen {
+			if r := stranded[h]; !r.OK() {
+				d.giveBack(h, m, r)
+				stayed++
+			}
+		}
+		chosen = fine
+	}
+	return stayed
+}
+
+// begin writes down the disruptions of a trial that found a place for every pod. It returns how many machines stay because
+// the budgets for their way to go are spent.
+func (d *disruptor) begin(t tried, chosen []*inventory.Host, m method) (stayed int) {
+	parts := t.parts(chosen)
+	t.fill(parts)
+	for _, part := range parts {
+		if r := d.takeVerb(part, m); !r.OK() {
+			for _, h := range part.Hosts {
+				d.giveBack(h, m, r)
+			}
+			stayed += len(part.Hosts)
+			continue
+		}
+		d.add(part, m)
+	}
+	d.remember(chosen, t.moved())
+	return stayed
+}
+
+// moved is where the pods that leave will run, as far as that is a machine that is there.
+func (t *tried) moved() map[*corev1.Pod]string {
+	out := map[*corev1.Pod]string{}
+	for _, p := range t.plan.Placements {
+		out[t.on[p.Pod].pod] = p.Node
+	}
+	return out
+}
+
+// takeVerb takes the machines' places in the budgets for nodes that are replaced, or that are not.
+func (d *disruptor) takeVerb(p provisioning.Part, m method) engine.Reason {
+	replacing := len(p.Launches) > 0
+	count := map[string]int{}
+	for _, h := range p.Hosts {
+		count[h.Pool()]++
+	}
+	for _, h := range p.Hosts {
+		if r := d.budgets[h.Pool()].verb(d.s.Now, m.reason, replacing, count[h.Pool()]); !r.OK() {
+			return r
+		}
+	}
+	for name, n := range count {
+		d.budgets[name].useVerb(replacing, n)
+	}
+	return engine.Reason{}
+}
+
+// add begins the disruption of machines.
+func (d *disruptor) add(p provisioning.Part, m method) {
+	x := engine.Disruption{Reason: m.reason, Replacements: p.Launches, Pods: p.Pods, Moves: p.Moves}
+	for _, h := range p.Hosts {
+		x.Nodes, x.Claims = append(x.Nodes, h.Node.Name), append(x.Claims, h.Claim.Name)
+		x.SavingPerHour += d.price(h)
+		d.taken[h] = true
+		if m.drainWithin != nil {
+			x.DrainWithin = shorter(x.DrainWithin, m.drainWithin(h))
+		}
+	}
+	if m.reason == v1.Underutilized {
+		x.NewOwners = d.newOwners(p.Hosts)
+	}
+	x.Held = d.heldBack(p)
+	for i := range p.Launches {
+		l := &p.Launches[i]
+		x.SavingPerHour -= l.Price
+		d.launched[l.NodePool]++
+		l.Name = fmt.Sprintf("%s-%d", l.NodePool, d.launched[l.NodePool])
+	}
+	d.plan.Disruptions = append(d.plan.Disruptions, x)
+}
+
+// heldBack lists the pods of the part's machines that do not move though they are no less movable than others.
+func (d *disruptor) heldBack(p provisioning.Part) []engine.PodID {
+	all := 0
+	for _, h := range p.Hosts {
+		all += len(d.moving(h))
+	}
+	if all == len(p.Pods) { // the pods that move are some of those, mostly all
+		return nil
+	}
+	known := map[engine.PodID]bool{}
+	for _, id := range p.Pods {
+		known[id] = true
+	}
+	var out []engine.PodID
+	for _, h := range p.Hosts {
+		for _, pod := range d.moving(h) {
+			if id := kube.PodID(pod); !known[id] {
+				out = append(out, id)
+			}
 		}
 	}
 	return out
 }
 
-// kin reports whether some option takes pods of both machines.
-func (s *search) kin(i, j int) bool {
-	for _, a := range s.state[i].loads {
-		for _, b := range s.state[j].loads {
-			if s.p.Classes[a.class].Options.Meets(s.p.Classes[b.class].Options) {
-				return true
+func shorter(a, b *time.Duration) *time.Duration {
+	if a == nil || b != nil && *b < *a {
+		return b
+	}
+	return a
+}
+
+// remember keeps in mind where the pods of machines that go will run, for the methods that come after.
+func (d *disruptor) remember(gone []*inventory.Host, on map[*corev1.Pod]string) {
+	byName := map[string]*inventory.Host{}
+	for _, h := range d.p.Hosts {
+		byName[h.Name()] = h
+	}
+	for _, h := range gone {
+		if !d.taken[h] {
+			continue
+		}
+		for _, pod := range h.Bound {
+			if to := byName[on[pod]]; to != nil {
+				d.homes[pod] = to.Number
+				d.receives(to, pod)
 			}
 		}
 	}
-	return len(s.state[i].loads) == 0 || len(s.state[j].loads) == 0
+}
+
+// receives says that the pod is going to run on the machine.
+func (d *disruptor) receives(h *inventory.Host, pod *corev1.Pod) {
+	if d.expected[h] == nil {
+		d.expected[h] = pod
+	}
+}
+
+// poolBudget is what one pass may still spend of a pool's budgets.
+type poolBudget struct {
+	rules  *budget.PoolRules
+	counts budget.PoolNodes
+	// used counts the nodes that this pass has chosen, replacing and deleting those by their way to go.
+	used, replacing, deleting int
+	openings                  map[v1.DisruptionReason]string // as far as asked
+}
+
+// take spends one node.
+func (b *poolBudget) take(now time.Time, reason v1.DisruptionReason) engine.Reason {
+	a := b.rules.Allowance(now, reason, b.counts)
+	if a.Problem != "" {
+		return engine.Reason{Code: engine.BudgetExhausted, NodePool: b.rules.Pool.Name, Have: "nothing: " + a.Problem}
+	}
+	if a.Left()-b.used <= 0 {
+		return engine.Reason{Code: engine.BudgetExhausted, NodePool: b.rules.Pool.Name, Have: "no more node now" + b.opening(now, reason, a)}
+	}
+	b.used++
+	return engine.Reason{}
+}
+
+// opening says when the budgets open next, if time alone opens them.
+func (b *poolBudget) opening(now time.Time, reason v1.DisruptionReason, a budget.Allowance) string {
+	if a.Left() > 0 {
+		return ""
+	}
+	text, known := b.openings[reason]
+	if !known {
+		if at := b.rules.Opens(now, reason, b.counts); !at.IsZero() {
+			text = ", more from " + at.UTC().Format(time.RFC3339)
+		}
+		if b.openings == nil {
+			b.openings = map[v1.DisruptionReason]string{}
+		}
+		b.openings[reason] = text
+	}
+	return text
+}
+
+// verb says whether n nodes may go with a replacement, or without.
+func (b *poolBudget) verb(now time.Time, reason v1.DisruptionReason, replacing bool, n int) engine.Reason {
+	a, used, word := b.rules.VerbAllowance(now, reason, b.counts, replacing), b.deleting, "go without a replacement"
+	if replacing {
+		used, word = b.replacing, "be replaced"
+	}
+	switch {
+	case a.Problem != "":
+		return engine.Reason{Code: engine.BudgetExhausted, NodePool: b.rules.Pool.Name, Have: "nothing: " + a.Problem}
+	case a.Left()-used < n:
+		return engine.Reason{Code: engine.BudgetExhausted, NodePool: b.rules.Pool.Name, Have: "no more node to " + word + " now"}
+	}
+	return engine.Reason{}
+}
+
+func (b *poolBudget) useVerb(replacing bool, n int) {
+	if replacing {
+		b.replacing += n
+		return
+	}
+	b.deleting += n
+}
+
+// emptiesFirst puts machines without pods that would have to move first.
+func (d *disruptor) emptiesFirst(hosts []*inventory.Host, before func(a, b *inventory.Host) int) {
+	slices.SortFunc(hosts, func(a, b *inventory.Host) int {
+		if x, y := len(d.moving(a)) == 0, len(d.moving(b)) == 0; x != y {
+			if x {
+				return -1
+			}
+			return 1
+		}
+		if n := before(a, b); n != 0 {
+			return n
+		}
+		return provisioning.CompareNames(a, b)
+	})
 }

@@ -14,6 +14,7 @@ import (
 	"tenon.sh/api/awsv1"
 	v1 "tenon.sh/api/v1"
 	"tenon.sh/engine"
+	"tenon.sh/engine/lifecycle"
 	"tenon.sh/provider"
 	"tenon.sh/provider/aws"
 	"tenon.sh/provider/aws/assortment"
@@ -41,7 +42,7 @@ func (w *world) traits(c *awsv1.EC2NodeClass) *engine.Class {
 // drift is in which way a claim has drifted, "" if it has not.
 func (w *world) drift(c *awsv1.EC2NodeClass, claim *v1.NodeClaim) string {
 	w.Helper()
-	reason, _ := engine.DriftOf(w.stored(claim), &v1.NodePool{}, w.traits(c), w.clock.Now())
+	reason, _ := lifecycle.DriftOf(w.stored(claim), &v1.NodePool{}, w.traits(c), w.clock.Now())
 	return reason
 }
 
@@ -90,7 +91,7 @@ func TestTraitsAreWhatTheClassWouldChooseNow(t *testing.T) {
 	} {
 		claim := good()
 		test.change(claim)
-		if got, message := engine.DriftOf(claim, &v1.NodePool{}, class, w.clock.Now()); got != test.want {
+		if got, message := lifecycle.DriftOf(claim, &v1.NodePool{}, class, w.clock.Now()); got != test.want {
 			t.Errorf("%s: reason %q (%s), want %q", name, got, message, test.want)
 		}
 	}
@@ -235,7 +236,7 @@ func TestMachinesInACapacityBlockLeaveBeforeItEnds(t *testing.T) {
 		t.Fatalf("39 minutes before its end: %v", list)
 	}
 	w.must(w.acknowledge(list[0]))
-	x := engine.Interrupt(&engine.Snapshot{NodeClaims: []*v1.NodeClaim{w.stored(claim)}}, []engine.Notice{{ID: list[0].ID, Machine: list[0].Machine, Kind: list[0].Kind}})
+	x := lifecycle.Interrupt(&engine.Snapshot{NodeClaims: []*v1.NodeClaim{w.stored(claim)}}, []engine.Notice{{ID: list[0].ID, Machine: list[0].Machine, Kind: list[0].Kind}})
 	if len(x) != 1 || !x[0].Leave || x[0].AtOnce {
 		t.Errorf("the engine makes of it %+v", x)
 	}

@@ -16,6 +16,7 @@ import (
 	"tenon.sh/api/awsv1"
 	v1 "tenon.sh/api/v1"
 	"tenon.sh/engine"
+	"tenon.sh/engine/lifecycle"
 	"tenon.sh/provider"
 	"tenon.sh/provider/aws/awstest"
 	"tenon.sh/provider/providertest"
@@ -58,9 +59,9 @@ func (w *world) launch(c *v1.NodeClaim, class *awsv1.EC2NodeClass) engine.Machin
 
 func (w *world) record(c *v1.NodeClaim, m engine.Machine) {
 	w.Helper()
-	changed := engine.Launched(w.stored(c), m, w.clock.Now())
+	changed := lifecycle.Launched(w.stored(c), m, w.clock.Now())
 	w.must(w.client.Update(w.Context(), changed))
-	changed = engine.Launched(w.stored(c), m, w.clock.Now())
+	changed = lifecycle.Launched(w.stored(c), m, w.clock.Now())
 	w.must(w.client.Status().Update(w.Context(), changed))
 }
 

@@ -12,6 +12,7 @@ import (
 	"tenon.sh/api/awsv1"
 	v1 "tenon.sh/api/v1"
 	"tenon.sh/engine"
+	"tenon.sh/engine/lifecycle"
 	"tenon.sh/provider"
 )
 
@@ -64,7 +65,7 @@ func (w *world) lives(n, atOnce int) (calls float64, x begun) {
 	w.Helper()
 	x = w.begin(0, n, atOnce)
 	for i, m := range x.machines {
-		changed := engine.Launched(w.stored(x.claims[i]), m, w.clock.Now())
+		changed := lifecycle.Launched(w.stored(x.claims[i]), m, w.clock.Now())
 		changed.Status.NodeName = "node-" + x.claims[i].Name
 		w.must(w.client.Status().Update(w.Context(), changed))
 	}

@@ -14,6 +14,7 @@ import (
 	"tenon.sh/api/awsv1"
 	v1 "tenon.sh/api/v1"
 	"tenon.sh/engine"
+	"tenon.sh/engine/lifecycle"
 	"tenon.sh/provider"
 	"tenon.sh/provider/aws"
 	"tenon.sh/provider/aws/awstest"
@@ -67,7 +68,7 @@ func (w *world) tend(class string) {
 		list = append(list, claim)
 	}
 	if machines, err := w.provider.Machines(w.Context()); err == nil {
-		for _, orphan := range engine.Orphans(list, nil, machines, w.clock.Now()) {
+		for _, orphan := range lifecycle.Orphans(list, nil, machines, w.clock.Now()) {
 			_ = w.provider.Terminate(w.Context(), orphan.Machine.ID)
 		}
 	}

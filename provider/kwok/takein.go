@@ -13,6 +13,7 @@ import (
 	"tenon.sh/api/kwokv1alpha1"
 	v1 "tenon.sh/api/v1"
 	"tenon.sh/engine"
+	"tenon.sh/engine/kube"
 	"tenon.sh/provider"
 	"tenon.sh/provider/simulated"
 )
@@ -79,7 +80,7 @@ func (p *Provider) takeInClaim(ctx context.Context, claim *v1.NodeClaim) error {
 	if _, hasNode := p.nodes[id]; hasNode || !strings.HasPrefix(string(id), IDPrefix) {
 		return nil
 	}
-	if !claim.DeletionTimestamp.IsZero() || engine.HasJoined(claim) {
+	if !claim.DeletionTimestamp.IsZero() || kube.HasJoined(claim) {
 		return nil
 	}
 	created := claim.CreationTimestamp.Time

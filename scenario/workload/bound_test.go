@@ -11,6 +11,7 @@ import (
 
 	v1 "tenon.sh/api/v1"
 	"tenon.sh/engine"
+	"tenon.sh/engine/provisioning"
 	"tenon.sh/scenario/workload"
 )
 
@@ -254,7 +255,7 @@ func TestNoPlanIsBelowTheIndependentBound(t *testing.T) {
 				t.Run(fmt.Sprintf("%s/%s/seed-%d", c.Name(), market, seed+1), func(t *testing.T) {
 					t.Parallel()
 					s := workload.Cost(c.Kind, c.Pods, seed+1, markets[market]...)
-					plan := engine.Provision(s, engine.Options{}, nil)
+					plan := provisioning.Provision(s, engine.Options{}, nil)
 					bound := checkedBound(s, launchedPods(s, plan))
 					cost := plan.Cost
 					if cost.LaunchesPerHour < bound*(1-1e-9) {

@@ -7,6 +7,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"tenon.sh/engine"
+	"tenon.sh/engine/kube"
+	"tenon.sh/engine/provisioning"
 	"tenon.sh/scenario/workload"
 )
 
@@ -43,7 +45,7 @@ func TestDiversePodsComeInFiveEqualShares(t *testing.T) {
 	s := workload.Diverse(1003, 1)
 	got, sizes := map[string]int{}, map[string]bool{}
 	for _, pod := range s.Pods {
-		if !engine.IsPending(pod) {
+		if !kube.IsPending(pod) {
 			t.Fatalf("pod %s is not pending", pod.Name)
 		}
 		got[kindOf(pod)]++
@@ -97,7 +99,7 @@ func TestPreferencePodsOnlyWish(t *testing.T) {
 			t.Fatalf("pod %s: %+v", pod.Name, a)
 		}
 	}
-	if plan := engine.Provision(s, engine.Options{Preferences: engine.Ignore}, nil); len(plan.Unplaced) > 0 {
+	if plan := provisioning.Provision(s, engine.Options{Preferences: engine.Ignore}, nil); len(plan.Unplaced) > 0 {
 		t.Errorf("without the wishes, %d pods have no place", len(plan.Unplaced))
 	}
 }

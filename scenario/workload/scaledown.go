@@ -9,6 +9,7 @@ import (
 
 	v1 "tenon.sh/api/v1"
 	"tenon.sh/engine"
+	"tenon.sh/engine/provisioning"
 	"tenon.sh/scenario"
 )
 
@@ -19,7 +20,7 @@ func ScaledDown(s *engine.Snapshot, opt engine.Options, share float64, seed uint
 	for _, pod := range s.Pods {
 		pod.OwnerReferences = []metav1.OwnerReference{ownerOf(pod)}
 	}
-	s = scenario.CarryOut(s, engine.Provision(s, opt, nil))
+	s = scenario.CarryOut(s, provisioning.Provision(s, opt, nil))
 	s.Now = s.Now.Add(2 * time.Hour)
 	return scenario.ScaleDown(s, share, seed)
 }

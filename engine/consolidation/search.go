@@ -1,0 +1,483 @@
+package consolidation
+
+import (
+	"cmp"
+	"math"
+	"slices"
+
+	"tenon.sh/engine/bitset"
+	"tenon.sh/engine/capacity"
+	"tenon.sh/engine/parallel"
+)
+
+// Search removes machines, one or a few at a time, as long as that pays: what they cost within the horizon has to be more
+// than what is bought instead and what moving their pods costs. Every pod counts as moved once, however often it is put
+// somewhere else on the way, so that the sum falls with every step and the search comes to an end.
+//
+// First go machines whose pods all find room, those that waste the most for what moving their pods costs before others;
+// then those whose pods find room beside one cheaper machine; then several that smaller or fewer ones can replace.
+//
+// Which machines go first decides what is left for the others, so several orders are tried where that is quick; the state
+// that is worth most counts, and several machines at a time are looked at in that one only.
+func Search(p *Problem) *Result {
+	weights := []weight{whole, root, none}
+	if len(p.Machines) > fewMachines {
+		weights = weights[:1]
+	}
+	tried := make([]*search, len(weights))
+	var parts []func()
+	for i, w := range weights {
+		parts = append(parts, func() {
+			tried[i] = newSearch(p, w)
+			tried[i].alone()
+		})
+	}
+	if p.Threads > 1 {
+		parallel.Run(parts...)
+	} else {
+		for _, part := range parts {
+			part()
+		}
+	}
+	best := tried[0]
+	for _, s := range tried[1:] {
+		if s.gain() > best.gain()*(1+1e-9) {
+			best = s
+		}
+	}
+	best.together()
+	return best.result()
+}
+
+// alone looks at one machine after another.
+func (s *search) alone() {
+	for _, j := range s.ranked() {
+		s.remove(j)
+	}
+	for _, j := range s.ranked() {
+		s.replace([]int{j})
+	}
+}
+
+// fewMachines is the number of machines up to which several orders are tried.
+const fewMachines = 1000
+
+// weight says how much the cost of moving pods counts in the order of machines.
+type weight int
+
+const (
+	whole weight = iota // saving for each dollar of it
+	root
+	none
+)
+
+func (s *search) weigh(cost float64) float64 {
+	switch s.weight {
+	case whole:
+		return cost
+	case root:
+		return math.Sqrt(cost)
+	}
+	return 1
+}
+
+// gain is what the state saves within the horizon, less what moving costs, in USD.
+func (s *search) gain() float64 {
+	sum := -s.paid * s.p.Horizon
+	for _, j := range s.gone {
+		sum += float64(s.p.Machines[j].Price*s.p.Horizon) - s.p.Machines[j].Cost
+	}
+	return sum
+}
+
+// search is the state that is being made cheaper.
+type search struct {
+	p            *Problem
+	worth        []float64 // of one pod of each class
+	size         []float64
+	asks         [][]ask
+	state        []machine
+	order        []int        // machines that take pods, the fullest first
+	blocks       []block      // of order
+	blockOf      []int        // of each machine; those that take no pods are in none
+	open         []bitset.Set // of each class: the blocks that may have room for a pod of it; nil before the first is looked for
+	options      []int        // cheapest first
+	promising    []int        // the same, those first whose pods may be worth most for the price
+	most         []float64    // of each option: what the pods on it may be worth at most
+	gone         []int
+	paid         float64
+	left         []int // of each cap
+	putOff       []Lot
+	trail        []move
+	effort       int
+	weight       weight
+	inTrial      []bool          // machines that get back what they have lost, or lose what has come, if the trial is undone
+	room         capacity.Vector // of fill
+	kinds        []Lot           // of fill
+	counts, best []int           // of fill and several
+}
+
+// machine is what has become of a machine.
+type machine struct {
+	free  capacity.Vector
+	gone  bool
+	loads []load
+	kinds []Lot
+}
+
+// load is N pods of a class that ran on machine from.
+type load struct{ class, from, n int }
+
+// move is n pods that came to machine to.
+type move struct {
+	load
+	to int
+}
+
+func newSearch(p *Problem, weight weight) *search {
+	s := &search{p: p, weight: weight, effort: p.Effort, inTrial: make([]bool, len(p.Machines)), left: slices.Clone(p.Caps)}
+	scale := make([]float64, len(p.Worth))
+	for d := range scale {
+		most := int64(1)
+		for i := range p.Machines {
+			most = max(most, p.Machines[i].Free[d])
+		}
+		for i := range p.Classes {
+			most = max(most, p.Classes[i].Request[d])
+		}
+		scale[d] = 1 / float64(most)
+	}
+	for i := range p.Classes {
+		s.worth = append(s.worth, dot(p.Classes[i].Request, p.Worth))
+		s.size = append(s.size, dot(p.Classes[i].Request, scale))
+		s.asks = append(s.asks, asksOf(p.Classes[i].Request))
+	}
+	room := make([]float64, len(p.Machines))
+	s.state, s.order = make([]machine, len(p.Machines)), make([]int, 0, len(p.Machines))
+	for i := range p.Machines {
+		m := &p.Machines[i]
+		s.state[i].kinds = slices.Clone(m.Kinds)
+		s.state[i].loads = slices.Grow(s.state[i].loads, len(m.Pods)) // nil without any
+		for _, lot := range m.Pods {
+			s.state[i].loads = append(s.state[i].loads, load{lot.Of, i, lot.N})
+		}
+		if m.Takes {
+			room[i] = dot(m.Free, scale)
+			s.order = append(s.order, i)
+		}
+	}
+	slices.SortStableFunc(s.order, func(a, b int) int { return cmp.Compare(room[a], room[b]) })
+	s.blockOf = slices.Repeat([]int{-1}, len(p.Machines))
+	s.readBlocks()
+	for o := range p.Options {
+		s.options = append(s.options, o)
+		s.most = append(s.most, mostWorth(p.Options[o].Allocatable, p.Worth))
+	}
+	s.open = make([]bitset.Set, len(p.Classes))
+	slices.SortStableFunc(s.options, func(a, b int) int { return cmp.Compare(p.Options[a].Price, p.Options[b].Price) })
+	s.promising = slices.Clone(s.options)
+	slices.SortStableFunc(s.promising, func(a, b int) int {
+		return cmp.Compare(s.most[b]*p.Options[a].Price, s.most[a]*p.Options[b].Price)
+	})
+	return s
+}
+
+func asksOf(request capacity.Vector) []ask {
+	var out []ask
+	for d, n := range request {
+		if n > 0 {
+			out = append(out, ask{d, n})
+		}
+	}
+	return out
+}
+
+func dot(v capacity.Vector, u []float64) float64 {
+	sum := 0.0
+	for d, n := range v {
+		if n > 0 && n < capacity.Most {
+			sum += float64(float64(n) * u[d])
+		}
+	}
+	return sum
+}
+
+// mostWorth is what pods on a machine of that size may be worth at most.
+func mostWorth(v capacity.Vector, worth []float64) float64 {
+	for d, n := range v {
+		if n >= capacity.Most && worth[d] > 0 {
+			return math.Inf(1)
+		}
+	}
+	return dot(v, worth)
+}
+
+// waste is what the machine costs beyond what its pods are worth.
+func (s *search) waste(j int) float64 {
+	sum := s.p.Machines[j].Price
+	for _, l := range s.state[j].loads {
+		sum -= float64(float64(l.n) * s.worth[l.class])
+	}
+	return sum
+}
+
+// margin is what removing machines of this price has to save at least, in USD per hour, beside what moving costs.
+func (s *search) margin(price float64) float64 { return max(s.p.Floor, price*s.p.Share) }
+
+// ranked lists the machines that may still go, those with the most waste for what moving costs first.
+func (s *search) ranked() []int {
+	var out []int
+	rank := make([]float64, len(s.state))
+	for j := range s.state {
+		if m := &s.p.Machines[j]; m.Goes && !s.state[j].gone {
+			rank[j] = s.waste(j) / s.weigh(m.Cost+1e-9)
+			out = append(out, j)
+		}
+	}
+	slices.SortStableFunc(out, func(a, b int) int { return cmp.Compare(rank[b], rank[a]) })
+	return out
+}
+
+// remove removes the machine if all its pods find room and moving them pays.
+func (s *search) remove(j int) {
+	m := &s.p.Machines[j]
+	if s.p.Horizon*(m.Price-s.margin(m.Price)) < m.Cost {
+		return
+	}
+	left := s.take([]int{j})
+	if s.spread(left, true) && s.allowed([]int{j}) {
+		s.commit([]int{j}, 0)
+		return
+	}
+	s.undo([]int{j})
+}
+
+// allowed reports whether the caps leave room for the machines to go, and notes it if not.
+func (s *search) allowed(gone []int) bool {
+	lacking := -1
+	for _, j := range gone {
+		for _, u := range s.p.Machines[j].Uses {
+			if s.left[u.Of] -= u.N; s.left[u.Of] < 0 && lacking < 0 {
+				lacking = u.Of
+			}
+		}
+	}
+	for _, j := range gone {
+		for _, u := range s.p.Machines[j].Uses {
+			s.left[u.Of] += u.N
+		}
+		if lacking >= 0 {
+			s.putOff = append(s.putOff, Lot{j, lacking})
+		}
+	}
+	return lacking < 0
+}
+
+// take lifts the pods off machines that are to go, and lists them by size, the largest first.
+func (s *search) take(gone []int) []load {
+	var out []load
+	for _, j := range gone {
+		s.state[j].gone = true
+		s.inTrial[j] = s.state[j].loads != nil
+		out = append(out, s.state[j].loads...)
+	}
+	slices.SortStableFunc(out, func(a, b load) int {
+		return cmp.Or(cmp.Compare(s.size[b.class], s.size[a.class]), cmp.Compare(a.class, b.class))
+	})
+	return out
+}
+
+// spread puts the loads on machines that stay. What finds no room stays in the list; with all, it gives up at the first such
+// pod and answers false.
+func (s *search) spread(loads []load, all bool) bool {
+	for i := range loads {
+		l := &loads[i]
+		s.place(l)
+		if l.n > 0 && all {
+			return false
+		}
+	}
+	return true
+}
+
+// place puts the pods of the load where there is room, the fullest machines first. As machines that stay only ever become
+// fuller, a block without room for a class is not looked at for it again.
+func (s *search) place(l *load) {
+	c := &s.p.Classes[l.class]
+	asks, dims := s.asks[l.class], len(s.p.Worth)
+	open := s.open[l.class]
+	if open == nil {
+		open = bitset.Full(len(s.blocks))
+		s.open[l.class] = open
+	}
+	for b := open.Next(0); b >= 0; b = open.Next(b + 1) {
+		if !fits(asks, s.blocks[b].most) {
+			open.Remove(b)
+			continue
+		}
+		before := l.n
+		for at, i := range s.blocks[b].machines {
+			s.effort--
+			if !fits(asks, s.blocks[b].room[at*dims:][:dims]) || s.state[i].gone || !c.Where.Has(i) {
+				continue
+			}
+			m := &s.state[i]
+			if n := min(c.Request.Times(m.free, l.n), m.space(c)); n > 0 {
+				s.put(load{l.class, l.from, n}, i)
+				l.n -= n
+			}
+			if l.n == 0 {
+				return
+			}
+		}
+		if l.n == before && !slices.ContainsFunc(s.blocks[b].machines, func(i int) bool { return s.inTrial[i] }) {
+			s.tighten(&s.blocks[b])
+			open.Remove(b)
+		}
+	}
+}
+
+// ask is how much a pod asks for of one resource.
+type ask struct {
+	resource int
+	n        int64
+}
+
+// fits reports whether there is room for what is asked.
+func fits(asks []ask, room []int64) bool {
+	for _, a := range asks {
+		if a.n > room[a.resource] {
+			return false
+		}
+	}
+	return true
+}
+
+// block is some machines that are about as full as each other.
+type block struct {
+	machines []int
+	room     []int64         // what they have left, machine by machine: it is looked at all the time
+	most     capacity.Vector // none of them has more of anything
+	stale    bool            // they may have less by now
+}
+
+// blockSize is the number of machines of a block.
+const blockSize = 32
+
+func (s *search) readBlocks() {
+	dims := len(s.p.Worth)
+	for machines := range slices.Chunk(s.order, blockSize) {
+		b := block{machines: machines, room: make([]int64, dims*len(machines)), most: make(capacity.Vector, dims), stale: true}
+		for at, i := range machines {
+			s.blockOf[i] = len(s.blocks)
+			s.state[i].free = b.room[at*dims:][:dims:dims]
+			copy(s.state[i].free, s.p.Machines[i].Free)
+		}
+		s.tighten(&b)
+		s.blocks = append(s.blocks, b)
+	}
+}
+
+// tighten works out anew what the machines of the block have at most; no trial has taken anything of it.
+func (s *search) tighten(b *block) {
+	if !b.stale {
+		return
+	}
+	b.stale = false
+	clear(b.most)
+	for _, i := range b.machines {
+		m := &s.state[i]
+		if m.gone {
+			continue
+		}
+		for d, n := range m.free {
+			b.most[d] = max(b.most[d], n)
+		}
+	}
+}
+
+// space is how many more pods of the class's kind the machine takes.
+func (m *machine) space(c *Class) int {
+	if c.Kind < 0 {
+		return math.MaxInt
+	}
+	for _, k := range m.kinds {
+		if k.Of == c.Kind {
+			return max(0, c.Most-k.N)
+		}
+	}
+	return c.Most
+}
+
+func (m *machine) tally(kind, n int) {
+	for i := range m.kinds {
+		if m.kinds[i].Of == kind {
+			m.kinds[i].N += n
+			return
+		}
+	}
+	m.kinds = append(m.kinds, Lot{kind, n})
+}
+
+func (s *search) put(l load, to int) {
+	m := &s.state[to]
+	c := &s.p.Classes[l.class]
+	m.free.Add(c.Request, -int64(l.n))
+	if c.Kind >= 0 {
+		m.tally(c.Kind, l.n)
+	}
+	m.loads = append(m.loads, l)
+	s.inTrial[to] = true
+	s.trail = append(s.trail, move{l, to})
+}
+
+// undo takes the trial back.
+func (s *search) undo(gone []int) {
+	for _, x := range slices.Backward(s.trail) {
+		m := &s.state[x.to]
+		c := &s.p.Classes[x.class]
+		m.free.Add(c.Request, int64(x.n))
+		if c.Kind >= 0 {
+			m.tally(c.Kind, -x.n)
+		}
+		m.loads = m.loads[:len(m.loads)-1]
+		s.inTrial[x.to] = false
+	}
+	s.trail = s.trail[:0]
+	for _, j := range gone {
+		s.state[j].gone, s.inTrial[j] = false, false
+	}
+}
+
+// commit makes the trial the state. Paid is what is bought instead.
+func (s *search) commit(gone []int, paid float64) {
+	for _, x := range s.trail {
+		s.inTrial[x.to] = false
+		s.blocks[s.blockOf[x.to]].stale = true
+	}
+	s.trail = s.trail[:0]
+	for _, j := range gone {
+		s.state[j].loads, s.inTrial[j] = nil, false
+		if b := s.blockOf[j]; b >= 0 {
+			s.blocks[b].stale = true
+		}
+		for _, u := range s.p.Machines[j].Uses {
+			s.left[u.Of] -= u.N
+		}
+		s.gone = append(s.gone, j)
+	}
+	s.paid += paid
+}
+
+// result lists where the pods of the machines that are gone have come to.
+func (s *search) result() *Result {
+	out := &Result{Gone: s.gone, Paid: s.paid, PutOff: s.putOff}
+	for i := range s.state {
+		for _, l := range s.state[i].loads {
+			if l.from != i {
+				out.Placed = append(out.Placed, Placed{l.class, l.from, i, l.n})
+			}
+		}
+	}
+	return out
+}

@@ -1,0 +1,158 @@
+package consolidation
+
+import (
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"tenon.sh/engine/bitset"
+	"tenon.sh/engine/capacity"
+)
+
+// draw makes machines of 8 units of two resources that are half full, classes that some machines do not admit, and options.
+func draw(r *rand.Rand) *Problem {
+	p := &Problem{Worth: []float64{0.01, 0.01}, Horizon: 4, Floor: 0.001, Share: 0.01, Strict: 3, Effort: 5000}
+	machines, classes, options := 2+r.IntN(12), 1+r.IntN(5), 1+r.IntN(4)
+	for range options {
+		size := int64(1 + r.IntN(16))
+		p.Options = append(p.Options, Option{Price: float64(size) * (0.02 + 0.01*r.Float64()), Allocatable: capacity.Vector{size, size}})
+	}
+	for i := range classes {
+		c := Class{Request: capacity.Vector{int64(1 + r.IntN(3)), int64(r.IntN(3))}, Where: bitset.Full(machines), Options: bitset.Full(options), Kind: -1}
+		if r.IntN(3) == 0 {
+			c.Kind, c.Most = i, 1+r.IntN(2)
+		}
+		for m := range machines {
+			if r.IntN(4) == 0 {
+				c.Where.Remove(m)
+			}
+		}
+		p.Classes = append(p.Classes, c)
+	}
+	p.Caps = []int{1 + r.IntN(machines)}
+	for range machines {
+		m := Machine{Free: capacity.Vector{8, 8}, Takes: r.IntN(5) > 0, Goes: r.IntN(5) > 0, Price: 0.2 + 0.1*r.Float64(), Uses: []Lot{{0, 1}}}
+		kinds := map[int]int{}
+		for i, c := range p.Classes {
+			n := min(r.IntN(3), c.Request.Times(m.Free, 8))
+			if c.Kind >= 0 {
+				n = min(n, c.Most)
+			}
+			if n == 0 {
+				continue
+			}
+			m.Free.Add(c.Request, -int64(n))
+			m.Pods = append(m.Pods, Lot{i, n})
+			m.Cost += 0.05 * float64(n) * r.Float64()
+			if c.Kind >= 0 {
+				kinds[c.Kind] += n
+			}
+		}
+		for kind := range p.Classes {
+			if kinds[kind] > 0 {
+				m.Kinds = append(m.Kinds, Lot{kind, kinds[kind]})
+			}
+		}
+		p.Machines = append(p.Machines, m)
+	}
+	return p
+}
+
+// What the search proposes can be done, stays within the caps and pays: machines that stay hold what is put there, pods go only
+// where they are admitted, and what goes is worth more than what comes instead and what moving costs.
+func TestWhatIsProposedFitsAndPays(t *testing.T) {
+	t.Parallel()
+	found := 0
+	for seed := range uint64(3000) {
+		p := draw(rand.New(rand.NewPCG(seed, 1)))
+		r := Search(p)
+		gone := map[int]bool{}
+		price, cost := 0.0, 0.0
+		for _, j := range r.Gone {
+			if !p.Machines[j].Goes || gone[j] {
+				t.Errorf("seed %d: machine %d goes", seed, j)
+			}
+			gone[j] = true
+			price, cost = price+p.Machines[j].Price, cost+p.Machines[j].Cost
+		}
+		found += len(gone)
+		if len(gone) > p.Caps[0] {
+			t.Errorf("seed %d: %d machines go, the cap is %d", seed, len(gone), p.Caps[0])
+		}
+		if len(gone) > 0 && p.Horizon*(price-r.Paid)-cost <= 0 {
+			t.Errorf("seed %d: %v goes, %v comes, moving costs %v", seed, price, r.Paid, cost)
+		}
+		moved := map[[2]int]int{}
+		free, kinds := map[int]capacity.Vector{}, map[[2]int]int{}
+		for i, m := range p.Machines {
+			free[i] = m.Free.Clone()
+			for _, k := range m.Kinds {
+				kinds[[2]int{i, k.Of}] = k.N
+			}
+		}
+		for _, x := range r.Placed {
+			c := p.Classes[x.Class]
+			moved[[2]int{x.From, x.Class}] += x.N
+			free[x.To].Add(c.Request, -int64(x.N))
+			if gone[x.To] || !gone[x.From] || !p.Machines[x.To].Takes || !c.Where.Has(x.To) {
+				t.Errorf("seed %d: %+v", seed, x)
+			}
+			if c.Kind >= 0 {
+				if kinds[[2]int{x.To, c.Kind}] += x.N; kinds[[2]int{x.To, c.Kind}] > c.Most {
+					t.Errorf("seed %d: machine %d has %d of kind %d", seed, x.To, kinds[[2]int{x.To, c.Kind}], c.Kind)
+				}
+			}
+		}
+		for i := range free {
+			if min(free[i][0], free[i][1]) < 0 {
+				t.Errorf("seed %d: machine %d is %v short", seed, i, free[i])
+			}
+		}
+		for key, n := range moved {
+			have := 0
+			for _, lot := range p.Machines[key[0]].Pods {
+				if lot.Of == key[1] {
+					have = lot.N
+				}
+			}
+			if n > have || r.Paid == 0 && n != have {
+				t.Errorf("seed %d: %d of %d pods of class %d move from machine %d", seed, n, have, key[1], key[0])
+			}
+		}
+	}
+	if found < 1000 {
+		t.Errorf("only %d machines went in all problems", found)
+	}
+}
+
+// Once what was proposed has been done, nothing else pays: machines do not go one after another for ever.
+func TestASearchLeavesNothingToDo(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(500) {
+		p := draw(rand.New(rand.NewPCG(seed, 2)))
+		p.Caps, p.Options = []int{len(p.Machines)}, nil // nothing can be bought, so that the next state is known
+		r := Search(p)
+		next := *p
+		next.Machines = append([]Machine(nil), p.Machines...)
+		for _, j := range r.Gone {
+			next.Machines[j].Takes, next.Machines[j].Goes, next.Machines[j].Pods = false, false, nil
+		}
+		for _, x := range r.Placed {
+			m := &next.Machines[x.To]
+			m.Free = m.Free.Clone()
+			m.Free.Add(p.Classes[x.Class].Request, -int64(x.N))
+			m.Goes = false // its new pods would have to move again
+			if c := p.Classes[x.Class]; c.Kind >= 0 {
+				m.Kinds = append([]Lot(nil), m.Kinds...)
+				if k := slices.IndexFunc(m.Kinds, func(l Lot) bool { return l.Of == c.Kind }); k >= 0 {
+					m.Kinds[k].N += x.N
+				} else {
+					m.Kinds = append(m.Kinds, Lot{c.Kind, x.N})
+				}
+			}
+		}
+		if again := Search(&next); len(again.Gone) > 0 {
+			t.Errorf("seed %d: %v go in the second search, %v in the first", seed, again.Gone, r.Gone)
+		}
+	}
+}

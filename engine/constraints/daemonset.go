@@ -1,0 +1,162 @@
+package constraints
+
+import (
+	"slices"
+	"strconv"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"tenon.sh/engine/bitset"
+	"tenon.sh/engine/inventory"
+	"tenon.sh/engine/kube"
+	"tenon.sh/engine/topology"
+)
+
+// This file is about what pods of DaemonSets that do not run yet mean to the pods that wait: on a new machine they are there
+// first.
+
+// DaemonSet is a DaemonSet as one compilation sees it: what its pod takes of nodes, what it means to other pods, and they to it.
+type DaemonSet struct {
+	inventory.Daemon
+	Facts *inventory.PodFacts
+	// Resident is true if it matters to a pod that waits: its number as such, and the layout's, are those of its key.
+	Resident bool
+	Number   int
+	Apart    *AntiAffinity // nil for none
+	Near     []AffinityTerm
+	// Leaders are the DaemonSets beside whose pods it has to run, rivals those with which it shares no machine.
+	Leaders, Rivals []int
+	// Doubtful is true if whether it runs on a machine hangs on more than the machine and the DaemonSets there.
+	Doubtful bool
+}
+
+func DaemonSets(burdens []inventory.Daemon) []DaemonSet {
+	out := make([]DaemonSet, len(burdens))
+	for i, d := range burdens {
+		out[i].Daemon = d
+	}
+	return out
+}
+
+// houses makes the DaemonSet's pod a resident of new machines, if it matters to a pod that waits.
+func (c *InterPod) houses(d *DaemonSet, i int) {
+	r := topology.Resident{}
+	matched := d.Facts.Kind.Match(c.ID, c.Index)
+	for g := range c.Groups {
+		if s := c.Groups[g].Selector; slices.Contains(matched, s) && !c.Selectors[s].Everything() {
+			r.Groups = append(r.Groups, g)
+		}
+	}
+	for s := range c.Sets {
+		if c.InSet(s, matched) {
+			r.Sets = append(r.Sets, s)
+		}
+	}
+	for k := range c.Terms {
+		t := &c.Terms[k]
+		if slices.Contains(matched, t.Selector) {
+			c.residentBears(&r, t.Selected, t.Key)
+		}
+	}
+	if d.Apart != nil {
+		for _, t := range d.Apart.Required {
+			c.residentBears(&r, c.Terms[c.Term[t]].Owned, t.Key)
+		}
+		for _, t := range d.Apart.preferred {
+			if k, ok := c.Term[t]; ok {
+				c.residentBears(&r, c.Terms[k].Soft, t.Key)
+			}
+		}
+	}
+	if len(r.Groups)+len(r.Sets)+len(r.Bears)+len(r.HostBears) == 0 {
+		return
+	}
+	r.Key = c.Keys.Index("resident " + strconv.Itoa(i))
+	d.Resident, d.Number = true, len(c.Layout.Residents)
+	c.Layout.Residents = append(c.Layout.Residents, r)
+}
+
+func (c *InterPod) residentBears(r *topology.Resident, mark int, key string) {
+	switch {
+	case mark < 0:
+	case kube.IsHost(key):
+		if r.HostBears == nil {
+			r.HostBears = bitset.New(c.Layout.HostMarks)
+		}
+		r.HostBears.Add(mark)
+	case !slices.Contains(r.Bears, mark):
+		r.Bears = append(r.Bears, mark)
+	}
+}
+
+// Excludes reports whether the DaemonSet's pod accepts none of the other on its machine.
+func (d *DaemonSet) Excludes(c *InterPod, other *DaemonSet) bool {
+	return d.Apart != nil && slices.ContainsFunc(d.Apart.Required, func(t AffinityTerm) bool { return other.IsSelected(c, t) })
+}
+
+// Follows reports whether the DaemonSet's pod is content with the other on its machine.
+func (d *DaemonSet) Follows(c *InterPod, other *DaemonSet) bool {
+	return !slices.ContainsFunc(d.Near, func(t AffinityTerm) bool { return !kube.IsHost(t.Key) || !other.IsSelected(c, t) })
+}
+
+func (d *DaemonSet) IsSelected(c *InterPod, t AffinityTerm) bool {
+	return slices.Contains(d.Facts.Kind.Match(c.ID, c.Index), c.Selector[t.Selector])
+}
+
+// Spreads reports whether pods elsewhere decide whether there is one on a machine.
+func (d *DaemonSet) Spreads() bool {
+	return slices.ContainsFunc(d.Pod.Spec.TopologySpreadConstraints, func(s corev1.TopologySpreadConstraint) bool {
+		return s.WhenUnsatisfiable == corev1.DoNotSchedule && !kube.IsHost(s.TopologyKey)
+	})
+}
+
+// KeptOut reports whether pods on other machines may keep the DaemonSet's pod out.
+func (c *InterPod) KeptOut(d *DaemonSet) bool {
+	if d.Apart != nil && slices.ContainsFunc(d.Apart.Required, func(t AffinityTerm) bool { return !kube.IsHost(t.Key) }) {
+		return true
+	}
+	matched := d.Facts.Kind.Match(c.ID, c.Index)
+	return slices.ContainsFunc(c.Terms, func(t antiAffinityTerm) bool {
+		return t.running && !kube.IsHost(t.Key) && slices.Contains(matched, t.Selector)
+	})
+}
+
+// Expects counts a pod that is still to come to the machine, or that may.
+func (c *InterPod) Expects(at *NodeCounts, r *topology.Resident, certain bool) {
+	place := c.List[at.place]
+	for _, i := range r.Groups {
+		g := &c.Layout.Groups[i]
+		if g.Filter >= 0 && place[g.Filter] != 1 {
+			continue
+		}
+		switch {
+		case g.Key == topology.Host:
+			at.groups = tallied(at.groups, i, 1)
+			if !certain {
+				at.doubtful = tallied(at.doubtful, i, 1)
+			}
+		case place[g.Key] < 0:
+		case certain:
+			g.Count[place[g.Key]]++
+		default:
+			if g.May == nil {
+				g.May = make([]int, len(g.Count))
+			}
+			g.May[place[g.Key]]++
+		}
+	}
+	if certain {
+		for _, s := range r.Sets {
+			c.joinSet(at, s, place, 1)
+		}
+	}
+	for _, m := range r.Bears {
+		c.bearMark(at, m)
+	}
+	if len(r.HostBears) > 0 {
+		if at.bears == nil {
+			at.bears = bitset.New(c.Layout.HostMarks)
+		}
+		at.bears.Or(r.HostBears)
+	}
+}

@@ -1,0 +1,525 @@
+package constraints
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"tenon.sh/engine"
+	"tenon.sh/engine/bitset"
+	"tenon.sh/engine/capacity"
+	"tenon.sh/engine/inventory"
+	"tenon.sh/engine/kube"
+	"tenon.sh/engine/topology"
+	"tenon.sh/engine/volume"
+)
+
+// InterPod turns what pods want of each other into a topology.Layout: it collects the constraints of the waiting pods, and
+// those of running pods that are about waiting ones, finds out which pods they select, and counts the running ones.
+type InterPod struct {
+	ID        uint64 // of all crowds that the memo has known
+	Selectors []*kube.PodSelector
+	Selector  map[*kube.PodSelector]int
+	Index     *kube.SelectorIndex
+
+	Groups   []spreadGroup
+	group    map[string]int
+	Sets     []affinitySet
+	set      map[string]int
+	Terms    []antiAffinityTerm
+	Term     map[AffinityTerm]int
+	concern  []Concern // of each selector
+	ports    []kube.HostPort
+	PortAt   map[kube.HostPort]int   // its place among the ports
+	portsOf  map[kube.HostPort][]int // the places of those that differ in the address only, by the port without it
+	Disks    []volume.Disk
+	Onces    []string
+	soles    []volume.SoleVolume
+	supplies []*volume.Supply
+	endless  [][2]int       // supplies and their domains in which volumes can be made
+	joint    capacity.Names // claims that several pods use
+	Filters  []NodeFilter
+	filter   map[string]int
+
+	Keys    capacity.Names // of places: label keys, filters, the cluster as a whole, supplies
+	Domains []capacity.Names
+	read    []placeKey // keys, taken apart
+	places  map[string]int
+	List    []topology.Place
+	Layout  topology.Layout
+	// Room for one place.
+	scratch topology.Place
+	text    []byte
+}
+
+// placeKey is what a place says for one key: the value of a label, or what has a number.
+type placeKey struct {
+	kind, label string
+	n           int
+}
+
+// spreadGroup is what a spread constraint counts.
+type spreadGroup struct {
+	Selector int
+	Key      string
+	filter   int  // -1 where every node counts
+	Required bool // by some pod, which would rather wait than break it
+}
+
+// affinitySet is what the affinity of a pod looks for, or the pods of a claim whose volume the first of them decides on.
+type affinitySet struct {
+	Terms    []affinityTarget
+	Claim    *volume.SharedClaim // nil for an affinity
+	Required bool
+}
+
+// keys lists the labels by which the set is counted.
+func (s *affinitySet) keys() []string {
+	if s.Claim != nil {
+		return s.Claim.Reach
+	}
+	keys := make([]string, 0, len(s.Terms))
+	for _, t := range s.Terms {
+		keys = append(keys, t.Key)
+	}
+	return keys
+}
+
+type affinityTarget struct {
+	Selector int
+	Key      string
+}
+
+// antiAffinityTerm is an anti-affinity term: pods that own it and pods that it selects keep each other out.
+type antiAffinityTerm struct {
+	Selector int
+	Key      string
+	// wanted is true if a waiting pod owns it, running if a running pod does, preferred if one does that only prefers it.
+	wanted, running, preferred bool
+	Required                   bool // by a waiting pod
+	// Selected and owned are the marks of the two sides, those of running pods that only prefer it being soft.
+	Selected, Owned, Soft int
+}
+
+// NodeFilter tells the nodes that a spread counts from those that it does not.
+type NodeFilter struct {
+	Keys   []string
+	Demand *kube.Demand // node affinity to be honoured; nil for none
+	Taints []corev1.Toleration
+	Honour bool // of taints
+}
+
+func NewInterPod(id uint64) *InterPod {
+	return &InterPod{
+		ID:       id,
+		Selector: map[*kube.PodSelector]int{}, group: map[string]int{}, set: map[string]int{}, Term: map[AffinityTerm]int{},
+		filter: map[string]int{}, places: map[string]int{},
+	}
+}
+
+// Want collects what a waiting wish is about.
+func (c *InterPod) Want(w *PodConstraints) {
+	filters := w.filters()
+	for i := range w.Spreads {
+		w.Spreads[i].Group = c.groupOf(filters, &w.Spreads[i], filters.hard)
+		c.Groups[w.Spreads[i].Group].Required = true
+	}
+	if w.Set = c.setOf(w.Affinity); w.Set >= 0 {
+		c.Sets[w.Set].Required = true
+	}
+	for _, t := range w.Anti {
+		term := &c.Terms[c.termOf(t)]
+		term.wanted, term.Required = true, true
+	}
+	for i := range w.Soft {
+		s := &w.Soft[i]
+		switch {
+		case s.Near != nil:
+			s.Set = c.setOf([]AffinityTerm{*s.Near})
+		case s.Apart != nil:
+			c.Terms[c.termOf(*s.Apart)].wanted = true
+		case s.Spread != nil:
+			s.Spread.Group = c.groupOf(filters, s.Spread, []string{s.Spread.Key})
+		}
+	}
+	c.ports = append(c.ports, w.Ports...)
+	c.Disks = append(c.Disks, w.Volumes.Disks...)
+	c.Onces, c.soles = append(c.Onces, w.Volumes.Once...), append(c.soles, w.Volumes.Soles...)
+	for i := range w.Volumes.Undecided {
+		c.Sets[c.SetOfClaim(&w.Volumes.Undecided[i])].Required = true
+	}
+	c.Takes(w.Volumes.Takes)
+}
+
+func (c *InterPod) SelectorOf(s *kube.PodSelector) int {
+	i, ok := c.Selector[s]
+	if !ok {
+		i = len(c.Selectors)
+		c.Selector[s] = i
+		c.Selectors = append(c.Selectors, s)
+	}
+	return i
+}
+
+// spreadFilters are the parts of the filters of a wish's spreads, as text too.
+type spreadFilters struct {
+	w              *PodConstraints
+	hard           []string // keys of the hard spreads, sorted
+	demand, taints string
+}
+
+func (w *PodConstraints) filters() *spreadFilters {
+	f := &spreadFilters{w: w}
+	for i := range w.Spreads {
+		f.hard = append(f.hard, w.Spreads[i].Key)
+	}
+	slices.Sort(f.hard)
+	f.hard = slices.Compact(f.hard)
+	return f
+}
+
+// groupOf is the group that one of the wish's spreads counts. All keys of a pod's hard spreads must be there for a node
+// to count for any of them.
+func (c *InterPod) groupOf(of *spreadFilters, s *SpreadConstraint, keys []string) int {
+	w := of.w
+	f := NodeFilter{Honour: s.taints, Keys: keys}
+	text := ""
+	if s.affinity && !(len(w.Strict) == 1 && len(w.Strict[0]) == 0) {
+		f.Demand = &kube.Demand{Terms: w.Strict}
+		if of.demand == "" {
+			of.demand = f.Demand.Text()
+		}
+		text = of.demand
+	}
+	if s.taints {
+		f.Taints = w.Tolerations
+		if of.taints == "" {
+			of.taints = "\ntaints " + kube.Demand{Tolerations: w.Tolerations}.Text()
+		}
+		text += of.taints
+	}
+	text += "\n" + strings.Join(f.Keys, ",")
+	at, ok := c.filter[text]
+	if !ok {
+		at = len(c.Filters)
+		c.filter[text] = at
+		c.Filters = append(c.Filters, f)
+	}
+	selector := c.SelectorOf(s.selector)
+	key := strconv.Itoa(selector) + " " + strconv.Itoa(at) + " " + s.Key
+	g, ok := c.group[key]
+	if !ok {
+		g = len(c.Groups)
+		c.group[key] = g
+		c.Groups = append(c.Groups, spreadGroup{Selector: selector, Key: s.Key, filter: at})
+	}
+	return g
+}
+
+// setOf is the set of pods that an affinity with these terms looks for, -1 for no terms.
+func (c *InterPod) setOf(terms []AffinityTerm) int {
+	if len(terms) == 0 {
+		return -1
+	}
+	var set affinitySet
+	text := ""
+	for _, t := range terms {
+		selector := c.SelectorOf(t.Selector)
+		set.Terms = append(set.Terms, affinityTarget{selector, t.Key})
+		text += strconv.Itoa(selector) + " " + t.Key + "\n"
+	}
+	at, ok := c.set[text]
+	if !ok {
+		at = len(c.Sets)
+		c.set[text] = at
+		c.Sets = append(c.Sets, set)
+	}
+	return at
+}
+
+// SetOfClaim is the set of the pods that use the claim.
+func (c *InterPod) SetOfClaim(claim *volume.SharedClaim) int {
+	text := "claim " + claim.ID.String()
+	at, ok := c.set[text]
+	if !ok {
+		at = len(c.Sets)
+		c.set[text] = at
+		c.Sets = append(c.Sets, affinitySet{Claim: claim})
+	}
+	return at
+}
+
+func (c *InterPod) termOf(t AffinityTerm) int {
+	at, ok := c.Term[t]
+	if !ok {
+		at = len(c.Terms)
+		c.Term[t] = at
+		c.Terms = append(c.Terms, antiAffinityTerm{Selector: c.SelectorOf(t.Selector), Key: t.Key, Selected: -1, Owned: -1, Soft: -1})
+	}
+	return at
+}
+
+// Ran collects the anti-affinity of pods that run.
+func (c *InterPod) Ran(w *Reader, f *inventory.PodFacts) {
+	a := w.ApartOf(f)
+	if a == nil || a.ran {
+		return
+	}
+	a.ran = true
+	for _, t := range a.Required {
+		c.Terms[c.termOf(t)].running = true
+	}
+	if w.opt.Preferences == engine.Ignore {
+		return
+	}
+	for _, t := range a.preferred {
+		c.Terms[c.termOf(t)].preferred = true
+	}
+}
+
+// Close ends the collecting: from now on pods can be matched.
+func (c *InterPod) Close() {
+	c.Index = kube.NewSelectorIndex(c.Selectors)
+	slices.SortFunc(c.ports, func(a, b kube.HostPort) int { return strings.Compare(kube.PortText(a), kube.PortText(b)) })
+	c.ports = slices.Compact(c.ports)
+	slices.SortFunc(c.Disks, volume.CompareDisks)
+	c.Disks = slices.Compact(c.Disks)
+	slices.Sort(c.Onces)
+	c.Onces = slices.Compact(c.Onces)
+	slices.SortFunc(c.soles, volume.CompareSoles)
+	c.soles = slices.Compact(c.soles)
+	c.PortAt, c.portsOf = make(map[kube.HostPort]int, len(c.ports)), map[kube.HostPort][]int{}
+	for i, p := range c.ports {
+		c.PortAt[p] = i
+		p.Address = ""
+		c.portsOf[p] = append(c.portsOf[p], i)
+	}
+	c.concern = make([]Concern, len(c.Selectors))
+	for g := range c.Groups {
+		x := &c.concern[c.Groups[g].Selector]
+		x.Groups = append(x.Groups, g)
+	}
+	for i := range c.Sets {
+		if c.Sets[i].Claim == nil {
+			x := &c.concern[c.Sets[i].Terms[0].Selector]
+			x.Sets = append(x.Sets, i)
+		}
+	}
+	for i := range c.Terms {
+		x := &c.concern[c.Terms[i].Selector]
+		x.Terms = append(x.Terms, i)
+	}
+}
+
+// Concern is the groups, sets (of which the selector is the first) and terms that a selector belongs to.
+type Concern struct{ Groups, Sets, Terms []int }
+
+// Concerns lists those of all the selectors, each in order.
+func (c *InterPod) Concerns(selectors []int) Concern {
+	var out Concern
+	for _, s := range selectors {
+		x := &c.concern[s]
+		out.Groups, out.Sets, out.Terms = append(out.Groups, x.Groups...), append(out.Sets, x.Sets...), append(out.Terms, x.Terms...)
+	}
+	slices.Sort(out.Groups)
+	slices.Sort(out.Sets)
+	slices.Sort(out.Terms)
+	return out
+}
+
+// Colliding calls f for every wanted port that cannot be beside p on a node.
+func (c *InterPod) Colliding(p kube.HostPort, f func(i int)) {
+	same := p
+	if same.Address = ""; p.Address == kube.EveryAddress {
+		for _, i := range c.portsOf[same] {
+			f(i)
+		}
+		return
+	}
+	for _, address := range []string{p.Address, kube.EveryAddress} {
+		same.Address = address
+		if i, wanted := c.PortAt[same]; wanted {
+			f(i)
+		}
+	}
+}
+
+// Number gives the keys and marks that matter their places. A term of running pods matters if it selects a waiting one.
+func (c *InterPod) Number(selected bitset.Set, daemons []DaemonSet) {
+	mark := func(key string) int {
+		if kube.IsHost(key) {
+			c.Layout.HostMarks++
+			return c.Layout.HostMarks - 1
+		}
+		c.Layout.Marks = append(c.Layout.Marks, topology.Mark{Key: c.Keys.Index("label " + key)})
+		return len(c.Layout.Marks) - 1
+	}
+	for i := range c.Terms {
+		t := &c.Terms[i]
+		if t.wanted {
+			t.Selected = mark(t.Key)
+		}
+		if (t.wanted || t.running) && selected.Has(t.Selector) {
+			t.Owned = mark(t.Key)
+		}
+		if t.preferred && selected.Has(t.Selector) {
+			t.Soft = mark(t.Key)
+		}
+	}
+	for i := range c.Sets {
+		set := topology.Set{Loose: c.Sets[i].Claim != nil}
+		for _, key := range c.Sets[i].keys() {
+			k := topology.Host
+			if !kube.IsHost(key) {
+				k = c.Keys.Index("label " + key)
+			}
+			if !slices.Contains(set.Keys, k) {
+				set.Keys = append(set.Keys, k)
+			}
+		}
+		c.Layout.Sets = append(c.Layout.Sets, set)
+	}
+	for _, g := range c.Groups {
+		k := topology.Host
+		if !kube.IsHost(g.Key) {
+			k = c.Keys.Index("label " + g.Key)
+		}
+		c.Layout.Groups = append(c.Layout.Groups, topology.Group{Key: k, Filter: c.Keys.Index("filter " + strconv.Itoa(g.filter))})
+	}
+	if n := len(c.soles) + len(c.Onces); n > 0 {
+		k := c.Keys.Index("cluster")
+		for range n {
+			c.Layout.Marks = append(c.Layout.Marks, topology.Mark{Key: k})
+		}
+	}
+	c.numberSupplies()
+	c.Layout.HostMarks += len(c.ports) + len(c.Disks)
+	for i := range daemons {
+		c.houses(&daemons[i], i)
+	}
+	c.Domains = make([]capacity.Names, c.Keys.Len())
+}
+
+// LabelKeys lists the keys whose domains are values of labels.
+func (c *InterPod) LabelKeys() []string {
+	var keys []string
+	for k := range c.Keys.Len() {
+		if key, ok := strings.CutPrefix(c.Keys.Name(k), "label "); ok {
+			keys = append(keys, key)
+		}
+	}
+	return keys
+}
+
+// PortMark, diskMark and onceMark are the marks of things that one pod holds at a time.
+func (c *InterPod) PortMark(i int) int { return c.Layout.HostMarks - len(c.Disks) - len(c.ports) + i }
+
+func (c *InterPod) DiskMark(i int) int { return c.Layout.HostMarks - len(c.Disks) + i }
+
+func (c *InterPod) OnceMark(i int) int { return len(c.Layout.Marks) - len(c.Onces) + i }
+
+// Place is the index of the place with these labels that passes these filters: 1 says that it does, 0 that it does not. Whether
+// machines there have the pod of a DaemonSet the last function says, as topology.Resident has it.
+func (c *InterPod) Place(label func(key string) (string, bool), passes, houses func(i int) int32) int {
+	for k := len(c.read); k < c.Keys.Len(); k++ {
+		kind, rest, _ := strings.Cut(c.Keys.Name(k), " ")
+		n, _ := strconv.Atoi(rest)
+		c.read = append(c.read, placeKey{kind, rest, n})
+	}
+	place, text := c.scratch[:0], c.text[:0]
+	for k, key := range c.read {
+		at := int32(topology.Nowhere)
+		switch key.kind {
+		case "label":
+			if value, ok := label(key.label); ok {
+				at = int32(c.Domains[k].Index(value))
+			} else if value == kube.OpenValue {
+				at = topology.Open
+			}
+		case "filter":
+			at = passes(key.n)
+		case "supply":
+			at = c.supplyAt(key.n, label)
+		case "resident":
+			at = houses(key.n)
+		default:
+			at = 0
+		}
+		place, text = append(place, at), append(strconv.AppendInt(text, int64(at), 10), ' ')
+	}
+	c.scratch, c.text = place, text
+	at, ok := c.places[string(text)]
+	if !ok {
+		at = len(c.List)
+		c.places[string(text)] = at
+		c.List = append(c.List, slices.Clone(place))
+	}
+	return at
+}
+
+// Settle makes the layout: all places are known. Filters that every place passes are none.
+func (c *InterPod) Settle() {
+	for k := range c.Keys.Len() {
+		n := c.Domains[k].Len()
+		switch kind, _, _ := strings.Cut(c.Keys.Name(k), " "); kind {
+		case "label", "supply":
+		case "resident":
+			n = 3
+		default:
+			n = 2
+		}
+		c.Layout.Domains = append(c.Layout.Domains, n)
+	}
+	c.settleSupplies()
+	for i := range c.Layout.Groups {
+		g := &c.Layout.Groups[i]
+		if !slices.ContainsFunc(c.List, func(p topology.Place) bool { return p[g.Filter] != 1 }) {
+			g.Filter = -1
+		}
+		if g.Key != topology.Host {
+			g.Count = make([]int, c.Layout.Domains[g.Key])
+			g.There = bitset.New(c.Layout.Domains[g.Key])
+		}
+	}
+	for i := range c.Layout.Sets {
+		s := &c.Layout.Sets[i]
+		for _, k := range s.Keys {
+			var count []int
+			if k != topology.Host {
+				count = make([]int, c.Layout.Domains[k])
+			}
+			s.Count = append(s.Count, count)
+		}
+	}
+	for i := range c.Layout.Marks {
+		m := &c.Layout.Marks[i]
+		m.At = bitset.New(c.Layout.Domains[m.Key])
+	}
+}
+
+// Possible is where a machine may turn out to be: for each filter, and each key, the domains in which a spread may come to
+// count it; nil for a filter that never counts it.
+type Possible [][][]int
+
+// MayBe notes a machine of which it is not known where it will be: in each of those domains there may be nobody but it.
+func (c *InterPod) MayBe(place int, guess Possible) {
+	if guess == nil {
+		return
+	}
+	for i := range c.Layout.Groups {
+		g := &c.Layout.Groups[i]
+		domains := guess[c.Groups[i].filter]
+		if domains == nil {
+			continue
+		}
+		if g.Key == topology.Host {
+			g.Zero = g.Zero || g.Filter >= 0 && c.List[place][g.Filter] != 1
+			continue
+		}
+		for _, d := range domains[g.Key] {
+			g.There.Add(d)
+		}
+	}
+}

@@ -1,0 +1,107 @@
+package disruption
+
+import (
+	"testing"
+	"time"
+
+	v1 "tenon.sh/api/v1"
+	"tenon.sh/engine"
+	"tenon.sh/engine/enginetest"
+	"tenon.sh/engine/inventory"
+)
+
+func TestReplacementsThatFailAreTriedLessAndLessOften(t *testing.T) {
+	t.Parallel()
+	claim, now := enginetest.LifeClaim(enginetest.LifeRunning), enginetest.LifeStart
+	s := &engine.Snapshot{NodeClaims: []*v1.NodeClaim{claim}}
+	for _, want := range []time.Duration{1, 2, 4, 8, 10, 10} {
+		text, ok := NextFailure(claim, v1.Drifted, engine.Reason{Code: engine.ReplacementGone, Need: "x"}, now)
+		if !ok {
+			t.Fatal("not written down")
+		}
+		claim.Annotations = map[string]string{v1.DisruptionBackoffAnnotationKey: text}
+		s.Now = now
+		list := Backoffs(s)
+		if len(list) != 1 || list[0].NodePool != "general" || list[0].Until.Sub(now) != want*time.Minute {
+			t.Fatalf("got %+v, want %d minutes", list, want)
+		}
+		now = list[0].Until
+		s.Now = now
+		if len(Backoffs(s)) != 0 {
+			t.Error("the backoff does not end")
+		}
+	}
+	text, _ := NextFailure(claim, v1.Drifted, engine.Reason{Code: engine.ReplacementLate}, now.Add(2*time.Hour))
+	claim.Annotations[v1.DisruptionBackoffAnnotationKey] = text
+	if f, _ := failureOf(claim); f.Count != 1 {
+		t.Errorf("a failure long ago still counts: %+v", f)
+	}
+}
+
+func TestOnlyReplacementsThatFailedMakeAPoolWait(t *testing.T) {
+	t.Parallel()
+	for _, code := range []engine.Code{engine.DoNotDisrupt, engine.OrderBroken, engine.NodePoolNotFound, ""} {
+		if _, ok := NextFailure(enginetest.LifeClaim(), v1.Drifted, engine.Reason{Code: code}, enginetest.LifeStart); ok {
+			t.Errorf("%s counts as a failure", code)
+		}
+	}
+	for _, text := range []string{"", "{", `{"count":0}`, `{"count":-3}`, `{"count":"x"}`} {
+		claim := enginetest.LifeClaim()
+		claim.Annotations = map[string]string{v1.DisruptionBackoffAnnotationKey: text}
+		if list := Backoffs(&engine.Snapshot{Now: enginetest.LifeStart, NodeClaims: []*v1.NodeClaim{claim}}); len(list) > 0 {
+			t.Errorf("%q: %+v", text, list)
+		}
+	}
+}
+
+func TestADisruptionThatStrandsAPodWaitsAlone(t *testing.T) {
+	t.Parallel()
+	claim, now := enginetest.LifeClaim(enginetest.LifeRunning), enginetest.LifeStart
+	write := func(why engine.Code) bool {
+		text, ok := NextFailure(claim, v1.Drifted, engine.Reason{Code: why, Key: "default/web"}, now)
+		if ok {
+			claim.Annotations = map[string]string{v1.DisruptionBackoffAnnotationKey: text}
+		}
+		return ok
+	}
+	d := &disruptor{s: &engine.Snapshot{NodeClaims: []*v1.NodeClaim{claim}}}
+	h := &inventory.Host{Machine: &inventory.Machine{Claim: claim}}
+	for _, minutes := range []time.Duration{1, 2, 4} {
+		if !write(engine.PodStranded) {
+			t.Fatal("not written down")
+		}
+		d.s.Now = now.Add(minutes*time.Minute - time.Second)
+		if list := Backoffs(d.s); len(list) > 0 {
+			t.Errorf("the pool waits: %+v", list)
+		}
+		if r := d.takenBack(h); r.Code != engine.TakenBack || r.Have != "pod default/web would have no place to run" {
+			t.Errorf("a second before %v minutes are over: %+v", minutes, r)
+		}
+		now = now.Add(minutes * time.Minute)
+		d.s.Now = now
+		if r := d.takenBack(h); !r.OK() {
+			t.Errorf("after %v minutes: %+v", minutes, r)
+		}
+	}
+	if !write(engine.ReplacementLate) || !d.takenBack(h).OK() {
+		t.Error("the claim waits for another reason")
+	}
+	if list := Backoffs(d.s); len(list) != 1 || list[0].Count != 1 || list[0].Until.Sub(now) != time.Minute {
+		t.Errorf("replacements that are late once make the pool wait like this: %+v", list)
+	}
+	if write(engine.PodStranded) || len(Backoffs(d.s)) != 1 {
+		t.Error("a pod that is stranded ends the pool's waiting")
+	}
+}
+
+func TestOrdersHaveTimeByTheNumberOfClaims(t *testing.T) {
+	t.Parallel()
+	for claims, want := range map[int]time.Duration{
+		0: 10 * time.Minute, 100: 10 * time.Minute, 4_000: 10 * time.Minute, 10_000: 13*time.Minute + 20*time.Second,
+		40_000: 53*time.Minute + 20*time.Second, 80_000: time.Hour, 100_000: time.Hour,
+	} {
+		if got := patienceFor(claims); got != want {
+			t.Errorf("%d claims: %v, want %v", claims, got, want)
+		}
+	}
+}

@@ -1,0 +1,135 @@
+package disruption
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+
+	v1 "tenon.sh/api/v1"
+	"tenon.sh/engine"
+	"tenon.sh/engine/inventory"
+	"tenon.sh/engine/kube"
+	"tenon.sh/engine/provisioning"
+)
+
+const (
+	// BalanceFactor is how many times the share of a pool's disruption that a move causes may exceed the share of the pool's
+	// price that it saves, in the policy Balanced.
+	BalanceFactor = 2
+	// BalanceThreshold is the least score of a move that Balanced approves of.
+	BalanceThreshold = 1.0 / BalanceFactor
+)
+
+// balance is what a pool costs an hour, and what disrupting all of it would.
+type balance struct{ price, disruption float64 }
+
+// balances adds up every node with a pool's label. Those of unknown price count with their pods only.
+func (d *disruptor) balances() map[string]balance {
+	out := map[string]balance{}
+	for _, h := range d.p.Hosts { // ordered by name: sums depend on the order in their last bits
+		if h.Claim == nil || h.Node == nil || h.Pool() == "" {
+			continue
+		}
+		b := out[h.Pool()]
+		b.price += d.price(h)
+		b.disruption += d.reschedulingCost(h)
+		out[h.Pool()] = b
+	}
+	return out
+}
+
+// score compares the share of the price that a move saves with the share of the disruption that it causes. A move that saves
+// nothing has none, one that disturbs nothing an infinite one.
+func (b balance) score(saving, disruption float64) float64 {
+	if !(b.price > 0) || !(b.disruption > 0) || !(saving > 0) {
+		return 0
+	}
+	if disruption <= 0 {
+		return math.Inf(1)
+	}
+	return (saving / b.price) / (disruption / b.disruption)
+}
+
+func balanced(score float64) bool { return score >= BalanceThreshold }
+
+// note writes down what was decided of a move, and what speaks against it.
+func (c *consolidator) note(p provisioning.Part, r engine.Reason) {
+	var nodes, claims []string
+	for _, h := range p.Hosts {
+		nodes, claims = append(nodes, h.Name()), append(claims, h.ClaimName())
+	}
+	scores := c.scores(p.Hosts, p.Launches)
+	seen := map[string]bool{}
+	for _, h := range p.Hosts {
+		b := c.budgets[h.Pool()]
+		if b == nil || seen[h.Pool()] {
+			continue
+		}
+		seen[h.Pool()] = true
+		j := engine.Judgement{NodePool: h.Pool(), Policy: cmp.Or(b.rules.Pool.Spec.Disruption.ConsolidationPolicy, v1.WhenEmptyOrUnderutilized), Approved: r.OK(), Nodes: nodes, Claims: claims}
+		if score, ok := scores[h.Pool()]; ok && (r.OK() || r.Code == engine.NotBalanced) {
+			j.Balance = &score
+		}
+		c.plan.Judgements = append(c.plan.Judgements, j)
+	}
+}
+
+// unbalanced says which pool of the policy Balanced the move disturbs more than it saves there.
+func (d *disruptor) unbalanced(gone []*inventory.Host, replacements []engine.Launch) engine.Reason {
+	scores := d.scores(gone, replacements)
+	for _, pool := range kube.SortedKeys(scores) {
+		if score := scores[pool].Score; !balanced(score) {
+			return engine.Reason{Code: engine.NotBalanced, NodePool: pool, Need: fmt.Sprintf("%.2f", BalanceThreshold), Have: fmt.Sprintf("%.2f", score)}
+		}
+	}
+	return engine.Reason{}
+}
+
+// scores are those of the move for the pools of the policy Balanced: what replacements cost is shared among the pools by the
+// price of what they lose.
+func (d *disruptor) scores(gone []*inventory.Host, replacements []engine.Launch) map[string]engine.Balance {
+	var pools []*v1.NodePool
+	for _, pool := range d.s.NodePools {
+		if pool.Spec.Disruption.ConsolidationPolicy == v1.Balanced {
+			pools = append(pools, pool)
+		}
+	}
+	if len(pools) == 0 {
+		return nil
+	}
+	out := map[string]engine.Balance{}
+	price, disruption, all := map[string]float64{}, map[string]float64{}, 0.0
+	for _, h := range gone {
+		price[h.Pool()] += d.price(h)
+		disruption[h.Pool()] += d.reschedulingCost(h)
+		all += d.price(h)
+	}
+	saving := all
+	for i := range replacements {
+		saving -= replacements[i].Price
+	}
+	if d.totals == nil {
+		d.totals = d.balances()
+	}
+	for _, pool := range pools {
+		if _, source := price[pool.Name]; !source {
+			continue
+		}
+		share := 0.0
+		if all > 0 {
+			share = saving * price[pool.Name] / all
+		}
+		total := d.totals[pool.Name]
+		out[pool.Name] = engine.Balance{
+			Score: total.score(share, disruption[pool.Name]), Saving: ratio(share, total.price), Disruption: ratio(disruption[pool.Name], total.disruption),
+		}
+	}
+	return out
+}
+
+func ratio(x, of float64) float64 {
+	if !(of > 0) {
+		return 0
+	}
+	return x / of
+}

@@ -1,0 +1,226 @@
+package disruption
+
+import (
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+
+	v1 "tenon.sh/api/v1"
+	"tenon.sh/engine"
+	"tenon.sh/engine/constraints"
+	"tenon.sh/engine/inventory"
+	"tenon.sh/engine/kube"
+	"tenon.sh/engine/nomination"
+	"tenon.sh/engine/provisioning"
+)
+
+// Check says whether part of an older plan is still right in the newest snapshot; the zero Reason means yes. Callers
+// check at the moment of acting instead of waiting to see whether a plan holds.
+func Check(a engine.Action, s *engine.Snapshot) engine.Reason { return NewChecker(s).Check(a) }
+
+// Checker checks many actions against one snapshot. It is to be used from one goroutine.
+type Checker struct {
+	s       *engine.Snapshot
+	pools   map[string]*v1.NodePool
+	types   kube.TypeIndex
+	problem *provisioning.Problem          // hosts, and where pods are expected
+	waiting map[engine.PodID]bool          // pods that need a machine
+	home    map[engine.PodID]string        // the machines on which pods are expected
+	opening map[engine.PodID]string        // pods whose machine takes pods only now, and which that is
+	used    map[string]corev1.ResourceList // by the machines of each pool, and by the launches found right so far
+	disrupt *engine.Plan                   // what Disrupt says now; nil until it is needed
+	options engine.Options                 // for Disrupt
+}
+
+// NewCheckerWith is NewChecker for plans that were made with these options.
+func NewCheckerWith(s *engine.Snapshot, opt engine.Options) *Checker {
+	c := NewChecker(s)
+	c.options = opt
+	return c
+}
+
+// NewChecker prepares for checking actions against s.
+func NewChecker(s *engine.Snapshot) *Checker {
+	c := &Checker{s: s, pools: kube.PoolsByName(s), types: kube.NewTypeIndex(s), waiting: map[engine.PodID]bool{}, home: map[engine.PodID]string{}, used: map[string]corev1.ResourceList{}}
+	pods := (*inventory.Memo)(nil).Take(s, 1)
+	c.problem = &provisioning.Problem{Snapshot: s, Census: pods, Hosts: inventory.HostsOf(s, pods), Constraints: constraints.NewReader(s, engine.Options{}, pods, nil)}
+	c.problem.Backoffs = c.problem.ReadBackoffs()
+	for _, pod := range c.problem.SortPods() {
+		c.waiting[kube.PodID(pod)] = true
+	}
+	for _, h := range c.problem.Hosts {
+		for _, pod := range h.Expected {
+			c.home[kube.PodID(pod)] = h.ID()
+		}
+	}
+	c.opening = nomination.PodsOfOpening(s)
+	for pod := range c.problem.Backoffs.Unfit {
+		delete(c.opening, kube.PodID(pod))
+	}
+	return c
+}
+
+// Check says whether the action is still right. Launches that are found right count against the limits of those checked
+// after them.
+func (c *Checker) Check(a engine.Action) engine.Reason {
+	switch a := a.(type) {
+	case engine.Launch:
+		return c.checkLaunch(a)
+	case engine.Placement:
+		return c.checkPlacement(a)
+	case engine.Disruption:
+		return c.checkDisruption(a)
+	}
+	panic(fmt.Sprintf("%T is no part of a plan", a))
+}
+
+// checkLaunch: the pool can still be used, some of the pods still wait for a machine and will not find their first one, and the
+// pool's limits leave room.
+func (c *Checker) checkLaunch(l engine.Launch) engine.Reason {
+	pool := c.pools[l.NodePool]
+	if pool == nil {
+		return engine.Reason{Code: engine.PoolChanged, NodePool: l.NodePool, Have: "it does not exist"}
+	}
+	class := kube.FindClass(c.s, pool.Spec.Template.Spec.NodeClassRef)
+	if r := kube.PoolProblem(pool, class); !r.OK() {
+		return engine.Reason{Code: engine.PoolChanged, NodePool: l.NodePool, Have: r.Have}
+	}
+	if len(l.Pods) > 0 && !slices.ContainsFunc(l.Pods, func(id engine.PodID) bool { return c.needs(l, id) }) {
+		return engine.Reason{Code: engine.PodGone, NodePool: l.NodePool, Need: l.Pods[0].String()}
+	}
+	if r := c.opens(l); !r.OK() {
+		return r
+	}
+	return c.spend(l, pool)
+}
+
+// opens says that the launch is for nobody but pods whose machine is opening.
+func (c *Checker) opens(l engine.Launch) engine.Reason {
+	for _, id := range l.Pods {
+		if c.opening[id] == "" {
+			return engine.Reason{}
+		}
+	}
+	if len(l.Pods) == 0 {
+		return engine.Reason{}
+	}
+	return engine.Reason{Code: engine.MachineOpening, NodePool: l.NodePool, Need: l.Pods[0].String(), Have: "NodeClaim " + c.opening[l.Pods[0]]}
+}
+
+// needs reports whether the pod still needs the launch: it waits, or it is expected where the plan says that it cannot run.
+func (c *Checker) needs(l engine.Launch, id engine.PodID) bool {
+	return c.waiting[id] || slices.Contains(l.Instead, c.home[id])
+}
+
+// spend counts the largest listed type of the launch against the pool's limits.
+func (c *Checker) spend(l engine.Launch, pool *v1.NodePool) engine.Reason {
+	if len(pool.Spec.Limits) == 0 {
+		return engine.Reason{}
+	}
+	used, ok := c.used[pool.Name]
+	if !ok {
+		used = inventory.PoolUsage(c.problem.Hosts, pool.Name)
+	}
+	most := corev1.ResourceList{v1.ResourceNodes: kube.Quantity(v1.ResourceNodes, 1)}
+	for _, name := range l.InstanceTypes {
+		if t := c.types.Find(pool.Spec.Template.Spec.NodeClassRef, name); t != nil {
+			kube.MaxList(most, t.Capacity)
+		}
+	}
+	with := used.DeepCopy()
+	kube.AddList(with, most)
+	for _, name := range LimitNames(pool) {
+		limit, sum := pool.Spec.Limits[name], with[name]
+		if sum.Cmp(limit) > 0 {
+			return engine.Reason{
+				Code: engine.LimitReached, NodePool: pool.Name, Key: string(name), Need: sum.String() + " in all",
+				Have: "the limit is " + limit.String(),
+			}
+		}
+	}
+	c.used[pool.Name] = with
+	return engine.Reason{}
+}
+
+func LimitNames(pool *v1.NodePool) []corev1.ResourceName {
+	names := make([]corev1.ResourceName, 0, len(pool.Spec.Limits))
+	for name := range pool.Spec.Limits {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return names
+}
+
+// checkPlacement: the machine is still there, and the pod is expected on it or free to go there.
+func (c *Checker) checkPlacement(p engine.Placement) engine.Reason {
+	for _, h := range c.problem.Hosts {
+		if h.Leaving || h.Gone || h.Name() != p.Node && (p.Claim == "" || h.ClaimName() != p.Claim) {
+			continue
+		}
+		expected := slices.ContainsFunc(h.Expected, func(pod *corev1.Pod) bool { return kube.PodID(pod) == p.Pod })
+		if expected || c.waiting[p.Pod] {
+			return engine.Reason{}
+		}
+		return engine.Reason{Code: engine.PodGone, Need: p.Pod.String()}
+	}
+	return engine.Reason{Code: engine.NodeGone, Need: p.Node}
+}
+
+// checkDisruption: planning anew would still remove every one of the nodes, for the same reason.
+func (c *Checker) checkDisruption(d engine.Disruption) engine.Reason {
+	if c.disrupt == nil {
+		c.disrupt = Disrupt(c.s, c.options, nil)
+	}
+	still := map[string]v1.DisruptionReason{}
+	for _, other := range c.disrupt.Disruptions {
+		for _, name := range other.Nodes {
+			still[name] = other.Reason
+		}
+	}
+	for _, name := range d.Nodes {
+		if still[name] == d.Reason {
+			continue
+		}
+		for _, kept := range c.disrupt.Kept {
+			if kept.Node == name {
+				return kept.Reason
+			}
+		}
+		return engine.Reason{Code: engine.NodeGone, Need: name}
+	}
+	return engine.Reason{}
+}
+
+// Room says whether the launch's pool can still be used and its limits leave room, whatever becomes of the launch's pods;
+// the zero Reason means yes. Like Check, it counts launches that are found right.
+func (c *Checker) Room(l engine.Launch) engine.Reason {
+	pool := c.pools[l.NodePool]
+	if pool == nil {
+		return engine.Reason{Code: engine.PoolChanged, NodePool: l.NodePool, Have: "it does not exist"}
+	}
+	if pool.Spec.Replicas != nil { // it takes no pods by itself, but machines
+		open := *pool
+		open.Spec.Replicas = nil
+		pool = &open
+		if _, counted := c.used[pool.Name]; !counted {
+			c.used[pool.Name] = c.occupied(pool.Name)
+		}
+	}
+	if r := kube.PoolProblem(pool, kube.FindClass(c.s, pool.Spec.Template.Spec.NodeClassRef)); !r.OK() {
+		return engine.Reason{Code: engine.PoolChanged, NodePool: l.NodePool, Have: r.Have}
+	}
+	return c.spend(l, pool)
+}
+
+// occupied is what the machines of a pool of fixed size use of its limits, those included that are on their way out: they
+// are there.
+func (c *Checker) occupied(pool string) corev1.ResourceList {
+	used := inventory.PoolUsage(c.problem.Hosts, pool)
+	for _, h := range c.problem.Hosts {
+		if h.Claim != nil && h.Claim.DeletionTimestamp != nil && h.Pool() == pool {
+			kube.AddList(used, corev1.ResourceList{v1.ResourceNodes: kube.Quantity(v1.ResourceNodes, 1)})
+		}
+	}
+	return used
+}

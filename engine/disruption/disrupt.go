@@ -1,0 +1,234 @@
+package disruption
+
+import (
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+
+	v1 "tenon.sh/api/v1"
+	"tenon.sh/engine"
+	"tenon.sh/engine/budget"
+	"tenon.sh/engine/inventory"
+	"tenon.sh/engine/kube"
+	"tenon.sh/engine/packing"
+	"tenon.sh/engine/provisioning"
+)
+
+// Disrupt decides which nodes are to go: those that are broken, empty, out of date, old, or not worth their price. It reads
+// only s and opt; the same input always gives the same Plan.
+func Disrupt(s *engine.Snapshot, opt engine.Options, memo *inventory.Memo) *engine.Plan {
+	return disrupt(s, opt, memo, false)
+}
+
+func disrupt(s *engine.Snapshot, opt engine.Options, memo *inventory.Memo, again bool) *engine.Plan {
+	d := newDisruptor(s, opt, memo)
+	d.judge()
+	d.repair()
+	d.driftStatic()
+	d.removeEmpty()
+	d.drift()
+	d.expire()
+	d.consolidate(again)
+	return d.finish()
+}
+
+// disruptor is the state of one Disrupt.
+type disruptor struct {
+	s        *engine.Snapshot
+	opt      engine.Options
+	memo     *inventory.Memo
+	last     *lastPasses
+	p        *provisioning.Problem
+	budgets  map[string]*poolBudget // by pool
+	guards   *budget.Guards
+	moves    *ownerMoves
+	rollouts *inventory.Rollouts
+	expected map[*inventory.Host]*corev1.Pod // a pod that will run on the machine
+	homes    map[*corev1.Pod]int             // the numbers of the machines where pods will run that need a place anyway
+	nodes    map[*v1.NodeClaim][]*inventory.Host
+	verdicts map[*inventory.Host]engine.Reason // why a machine stays whatever for
+	taken    map[*inventory.Host]bool          // machines that go
+	why      map[*inventory.Host]engine.Reason // why a machine stays
+	halts    map[string]engine.Reason          // pools whose nodes are not replaced for now; nil until it is asked
+	launched map[string]int                    // launches of each pool
+	stamps   map[string]stamp                  // of static pools
+	check    *Checker                          // nil until it is asked
+	replaced map[string]int                    // nodes of static pools that this pass replaces
+	totals   map[string]balance                // of pools; nil until it is asked
+	order    []*inventory.Host                 // ranked
+	stays    []*engine.Reason                  // why machines are not consolidatable, by number; nil until it is asked
+	plan     *engine.Plan
+}
+
+func newDisruptor(s *engine.Snapshot, opt engine.Options, memo *inventory.Memo) *disruptor {
+	if memo == nil {
+		memo = &inventory.Memo{} // trials of one pass share it
+	}
+	pods := memo.Take(s, opt.Threads)
+	rollouts := inventory.RolloutsOf(pods, s.Now)
+	if next := rollouts.Foreseen(s); next != s {
+		s, pods = next, memo.Take(next, opt.Threads)
+	}
+	pods.ReadActivity(s.Now)
+	p := provisioning.ReadProblem(s, opt, pods, nil)
+	d := &disruptor{
+		s: s, opt: opt, memo: memo, last: inventory.KeptBy[lastPasses](memo), p: p, budgets: map[string]*poolBudget{},
+		guards: budget.NewGuards(s, p.Census), moves: &ownerMoves{s: s, memo: memo, left: map[string]int{}}, rollouts: rollouts, expected: map[*inventory.Host]*corev1.Pod{}, homes: map[*corev1.Pod]int{},
+		nodes: map[*v1.NodeClaim][]*inventory.Host{}, verdicts: map[*inventory.Host]engine.Reason{}, taken: map[*inventory.Host]bool{},
+		why: make(map[*inventory.Host]engine.Reason, len(p.Hosts)), launched: map[string]int{}, replaced: map[string]int{}, stamps: map[string]stamp{}, plan: &engine.Plan{},
+	}
+	for _, pool := range s.NodePools {
+		d.budgets[pool.Name] = &poolBudget{rules: budget.RulesOf(s, pool), counts: budget.CountNodes(pool.Name, p.Hosts)}
+	}
+	for _, h := range p.Hosts {
+		if h.Node != nil && h.Claim != nil {
+			d.nodes[h.Claim] = append(d.nodes[h.Claim], h)
+		}
+		if h.Leaving { // its pods will need what the budgets allow before anybody else's
+			d.guards.Use(d.evictees(h), 1)
+		}
+	}
+	d.expect()
+	return d
+}
+
+// expect finds the machines that pods will use which need a place anyway; they are not idle, whatever runs there now.
+func (d *disruptor) expect() {
+	if len(d.p.Classes) == 0 {
+		return
+	}
+	d.p.Model()
+	existing := *d.p.Packing
+	existing.Pools = nil
+	solution := packing.Solve(&existing)
+	for i, h := range d.p.Targets {
+		for _, share := range solution.OnNodes[i] {
+			for _, n := range share.Pods {
+				pod := d.p.Classes[share.Class].Pods[n]
+				d.homes[pod] = h.Number
+				d.receives(h, pod)
+			}
+		}
+	}
+}
+
+// judge says of every machine that nobody may disrupt it, where that is so.
+func (d *disruptor) judge() {
+	for _, h := range d.p.Hosts {
+		if h.Claim == nil {
+			continue
+		}
+		if r := d.barred(h); !r.OK() {
+			d.verdicts[h] = r
+			d.keep(h, r)
+		}
+	}
+}
+
+// free are the managed machines that somebody may disrupt and that do not go yet, those that save most first.
+func (d *disruptor) free() []*inventory.Host {
+	var out []*inventory.Host
+	for _, h := range d.ranked() {
+		if _, barred := d.verdicts[h]; !barred && !d.taken[h] {
+			out = append(out, h)
+		}
+	}
+	return out
+}
+
+// keep writes down why a machine stays. The first reason counts, unless it says no more than that somebody else has to look.
+func (d *disruptor) keep(h *inventory.Host, r engine.Reason) {
+	if old, known := d.why[h]; !known || old.Code == engine.NotEmpty {
+		d.why[h] = r
+	}
+}
+
+// insist is keep for a reason that says more than why the machine is not removed to save money.
+func (d *disruptor) insist(h *inventory.Host, r engine.Reason) {
+	if d.verdicts[h].OK() || r.Code == engine.TooManyUnhealthy || r.Code == engine.DoNotRepair {
+		d.why[h] = r
+	}
+}
+
+// removeEmpty removes the machines that run nothing which would have to move.
+func (d *disruptor) removeEmpty() {
+	for _, h := range d.free() {
+		r := d.emptyRefusal(h)
+		if r.OK() {
+			r = d.spend(h)
+		}
+		if !r.OK() {
+			d.keep(h, r)
+			continue
+		}
+		d.add(provisioning.Part{Hosts: []*inventory.Host{h}}, method{reason: v1.Empty})
+	}
+}
+
+// emptyRefusal says why the machine may not be removed as empty, budgets aside.
+func (d *disruptor) emptyRefusal(h *inventory.Host) engine.Reason {
+	if r := d.held(h); !r.OK() {
+		return r
+	}
+	if n := len(d.moving(h)); n > 0 {
+		if r := d.consolidatable(h, false); !r.OK() && r.Code != engine.ConsolidateAfter {
+			return r
+		}
+		return engine.Reason{Code: engine.NotEmpty, NodePool: h.Pool(), Have: engine.Plural(n, "pod")}
+	}
+	if r := d.consolidatable(h, true); !r.OK() && r.Code != engine.ConsolidateAfter {
+		return r
+	}
+	if pod := d.expected[h]; pod != nil {
+		if owner := d.rollouts.Owner(pod); owner != "" {
+			return engine.Reason{Code: engine.RollingOut, NodePool: h.Pool(), Key: owner, Need: "its next pods"}
+		}
+		return engine.Reason{Code: engine.PodsExpected, NodePool: h.Pool(), Need: kube.PodID(pod).String()}
+	}
+	if r := d.blocked(h); !r.OK() { // pods that a drain would have to send away all the same
+		return r
+	}
+	return d.consolidatable(h, true)
+}
+
+// spend takes one empty node off what the pool's budgets allow.
+func (d *disruptor) spend(h *inventory.Host) engine.Reason {
+	b := d.budgets[h.Pool()]
+	if r := b.verb(d.s.Now, v1.Empty, false, 1); !r.OK() {
+		return r
+	}
+	if r := b.take(d.s.Now, v1.Empty); !r.OK() {
+		return r
+	}
+	b.useVerb(false, 1)
+	d.guards.Use(d.evictees(h), 1)
+	return engine.Reason{}
+}
+
+// finish lists why machines stay, and what could not be read.
+func (d *disruptor) finish() *engine.Plan {
+	for _, number := range d.memo.FleetOf(d.s).InNames() {
+		h := d.p.Hosts[number]
+		if r, kept := d.why[h]; kept && !d.taken[h] {
+			k := engine.Kept{Node: h.Name(), Claim: h.ClaimName(), NodePool: h.Pool(), Reason: r}
+			if r.Code == engine.DoNotDisrupt && r.Have != "" { // for a limited time
+				k.Protector, _ = d.protector(h)
+			}
+			d.plan.Kept = append(d.plan.Kept, k)
+		}
+	}
+	d.plan.Next = d.next()
+	for _, pool := range kube.ByName(d.s.NodePools) {
+		for _, r := range d.budgets[pool.Name].rules.Problems {
+			d.plan.Notes = append(d.plan.Notes, engine.Note{Object: "NodePool " + pool.Name, Reason: r})
+		}
+	}
+	d.plan.Notes = append(d.plan.Notes, d.guards.Broken...)
+	if n := budget.PausingNamespace(d.s); n != nil {
+		if _, _, err := budget.ReadPause(n.Annotations[v1.PauseAnnotationKey], d.s.Now); err != nil {
+			d.plan.Notes = append(d.plan.Notes, engine.Note{Object: "Namespace " + n.Name, Reason: engine.Reason{
+				Code: engine.UnreadableAnnotation, Key: v1.PauseAnnotationKey, Need: err.Error(), Have: fmt.Sprintf("%q", n.Annotations[v1.PauseAnnotationKey])}})
+		}
+	}
+	return d.plan
+}

@@ -1,0 +1,108 @@
+package disruption
+
+import (
+	"cmp"
+	"fmt"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	v1 "tenon.sh/api/v1"
+	"tenon.sh/engine"
+	"tenon.sh/engine/inventory"
+	"tenon.sh/engine/kube"
+	"tenon.sh/engine/lifecycle"
+)
+
+func isDrifted(h *inventory.Host) bool { return h.Drifted }
+
+// drift replaces machines that have drifted: first those without pods, then those that drifted first. Their pods rather go
+// where they need not move again.
+func (d *disruptor) drift() {
+	var candidates []*inventory.Host
+	for _, h := range d.free() {
+		if isDrifted(h) && d.budgets[h.Pool()].rules.Pool.Spec.Replicas == nil {
+			candidates = append(candidates, h)
+		}
+	}
+	if len(candidates) == 0 {
+		return
+	}
+	d.emptiesFirst(candidates, func(a, b *inventory.Host) int {
+		return kube.Since(a.Claim, v1.ConditionDrifted).Compare(kube.Since(b.Claim, v1.ConditionDrifted))
+	})
+	d.carry(candidates, method{
+		reason: v1.Drifted, refusal: d.driftRefusal, trial: trialOptions{closed: d.goesSoon},
+		heeds: func(h *inventory.Host) bool { return !hasDeadline(h) },
+	})
+}
+
+// goesSoon says of a machine that pods which move there would have to move again.
+func (d *disruptor) goesSoon(h *inventory.Host) bool {
+	if h.Claim == nil {
+		return false
+	}
+	b := d.budgets[h.Pool()]
+	if b == nil || b.rules.Retired {
+		return true
+	}
+	return isDrifted(h) && !b.rules.Observed || d.softlyExpired(h)
+}
+
+// driftRefusal says why a machine that has drifted stays for now.
+func (d *disruptor) driftRefusal(h *inventory.Host) engine.Reason {
+	if d.budgets[h.Pool()].rules.Observed {
+		return engine.Reason{Code: engine.DriftObserved, NodePool: h.Pool(), Have: v1.GetCondition(h.Claim, v1.ConditionDrifted).Reason}
+	}
+	if r := d.halted(h); !r.OK() {
+		return r
+	}
+	if hasDeadline(h) {
+		return engine.Reason{}
+	}
+	return d.held(h)
+}
+
+// halted stops the replacing of a pool's nodes while replacements do not become ready: going on would take away what still
+// works. A machine whose own replacing was taken back waits too.
+func (d *disruptor) halted(h *inventory.Host) engine.Reason {
+	if r := d.takenBack(h); !r.OK() {
+		return r
+	}
+	if d.halts == nil {
+		d.halts = d.haltedPools()
+	}
+	r := d.halts[h.Pool()]
+	r.NodePool = h.Pool()
+	if r.Code == "" {
+		r = engine.Reason{}
+	}
+	return r
+}
+
+func (d *disruptor) haltedPools() map[string]engine.Reason {
+	out := map[string]engine.Reason{}
+	halt := func(pool, why string) {
+		if out[pool].OK() {
+			out[pool] = engine.Reason{Code: engine.ReplacingHalted, NodePool: pool, Have: why}
+		}
+	}
+	for _, pool := range d.s.NodePools {
+		if c := v1.GetCondition(pool, v1.ConditionNodeRegistrationHealthy); c != nil && c.Status == metav1.ConditionFalse {
+			halt(pool.Name, cmp.Or(c.Message, "its machines do not join the cluster"))
+		}
+	}
+	for _, b := range Backoffs(d.s) {
+		halt(b.NodePool, b.Message())
+	}
+	for _, claim := range kube.ByName(d.s.NodeClaims) {
+		pool := claim.Labels[v1.NodePoolLabelKey]
+		if claim.Annotations[v1.ReplacesAnnotationKey] == "" || v1.IsTrue(claim, v1.ConditionInitialized) || claim.DeletionTimestamp != nil {
+			continue
+		}
+		if age := d.s.Now.Sub(claim.CreationTimestamp.Time); age >= lifecycle.DriftPatience {
+			halt(pool, fmt.Sprintf("the replacement %s is not ready after %s", claim.Name, age.Truncate(time.Minute)))
+		}
+	}
+	return out
+}

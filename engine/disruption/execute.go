@@ -1,0 +1,193 @@
+package disruption
+
+import (
+	"cmp"
+	"slices"
+
+	v1 "tenon.sh/api/v1"
+	"tenon.sh/engine"
+	"tenon.sh/engine/inventory"
+	"tenon.sh/engine/provisioning"
+	"tenon.sh/engine/scheduler"
+)
+
+// consolidating is the method of consolidate: budgets for nodes and for pods hold.
+func (c *consolidator) consolidating() method {
+	return method{
+		reason: v1.Underutilized, refusal: func(*inventory.Host) engine.Reason { return engine.Reason{} }, heeds: func(*inventory.Host) bool { return true },
+		trial: trialOptions{closed: c.goesSoon, hints: c.hints},
+	}
+}
+
+// wave takes of what was found what budgets allow to begin now: the parts that gain most for each machine first. The others
+// are put off, with the budget that is in the way.
+func (c *consolidator) wave(found []provisioning.Part) []*inventory.Host {
+	gain := func(p provisioning.Part) float64 {
+		sum := 0.0
+		for _, h := range p.Hosts {
+			sum += c.disruptor.price(h) - c.cost[c.index[h.Number]]/usualPayback.Hours()
+		}
+		for i := range p.Launches {
+			sum -= p.Launches[i].Worst()
+		}
+		return sum / float64(len(p.Hosts))
+	}
+	slices.SortStableFunc(found, func(a, b provisioning.Part) int { return cmp.Compare(gain(b), gain(a)) })
+	m := c.consolidating()
+	var out []*inventory.Host
+	for _, p := range found {
+		if c.reserveAll(p, m) {
+			out = append(out, p.Hosts...)
+		}
+	}
+	return out
+}
+
+// reserveAll takes the places of all machines of a part in all budgets, or of none.
+func (c *consolidator) reserveAll(p provisioning.Part, m method) bool {
+	owners := c.ownersOf(p)
+	if r := c.moves.allow(owners); !r.OK() {
+		for _, h := range p.Hosts {
+			r.NodePool = h.Pool()
+			c.insist(h, r)
+		}
+		return false
+	}
+	for i, h := range p.Hosts {
+		if r := c.reserve(h, m); !r.OK() {
+			for _, other := range p.Hosts[:i] {
+				c.giveBack(other, m, r)
+			}
+			for _, other := range p.Hosts {
+				c.insist(other, r)
+			}
+			return false
+		}
+	}
+	c.moves.use(owners)
+	return true
+}
+
+// carry begins the wave: what was found for more machines together is planned once more for those that go now, and replayed as
+// kube-scheduler would place the pods.
+func (c *consolidator) carry(wave []*inventory.Host) {
+	m := c.consolidating()
+	stay := func(p provisioning.Part, r engine.Reason) {
+		c.note(p, r)
+		for _, h := range p.Hosts {
+			c.giveBack(h, m, r)
+		}
+	}
+	for range mostAims {
+		t := c.attempt(wave)
+		stranded := t.stranded()
+		var good []provisioning.Part
+		parts := t.parts(wave)
+		for _, p := range parts {
+			if r := c.judgePart(p, stranded); r.OK() {
+				good = append(good, p)
+			} else {
+				stay(p, r)
+			}
+		}
+		landing := c.landing(&t, good, stay)
+		if wave = hostsOfParts(landing); len(wave) == 0 {
+			return
+		}
+		if c.tried.covers(wave, len(c.sources) > manySources) {
+			for _, p := range landing {
+				c.note(p, engine.Reason{})
+			}
+			c.begin(c.tried.part(wave), wave, m)
+			return
+		}
+	}
+	for _, h := range wave {
+		c.giveBack(h, m, engine.Reason{Code: engine.BudgetExhausted, NodePool: h.Pool(), Have: "what goes with it has to go first"})
+	}
+}
+
+func hostsOfParts(parts []provisioning.Part) []*inventory.Host {
+	var out []*inventory.Host
+	for _, p := range parts {
+		out = append(out, p.Hosts...)
+	}
+	return out
+}
+
+// mostReplays bounds the replays of one wave.
+const mostReplays = 16
+
+// landing leaves out what kube-scheduler would find no room for, placing pods as its scores say: of the parts that have such
+// pods the worse half, as often as it takes.
+func (c *consolidator) landing(t *tried, parts []provisioning.Part, stay func(p provisioning.Part, r engine.Reason)) []provisioning.Part {
+	filled := false
+	for range mostReplays {
+		if len(parts) == 0 {
+			return nil
+		}
+		lost := c.replay(parts)
+		if len(lost) == 0 {
+			return parts
+		}
+		if !filled {
+			t.fill(parts)
+			filled = true
+		}
+		lacking := make([]int, len(parts))
+		sample := make([]engine.PodID, len(parts))
+		var worst []int
+		for i, p := range parts {
+			for _, id := range p.Pods {
+				if lost[id] {
+					if lacking[i]++; lacking[i] == 1 {
+						worst, sample[i] = append(worst, i), id
+					}
+				}
+			}
+		}
+		if len(worst) == 0 { // those that have no room are not ours: they wait anyway
+			return parts
+		}
+		slices.SortStableFunc(worst, func(a, b int) int { return cmp.Compare(lacking[b], lacking[a]) })
+		out := map[int]bool{}
+		for _, i := range worst[:max(1, len(worst)/6)] {
+			out[i] = true
+			stay(parts[i], engine.Reason{Code: engine.WouldStrand, NodePool: parts[i].Hosts[0].Pool(), Key: sample[i].String()})
+		}
+		kept := parts[:0:0]
+		for i, p := range parts {
+			if !out[i] {
+				kept = append(kept, p)
+			}
+		}
+		parts = kept
+	}
+	for _, p := range parts {
+		stay(p, engine.Reason{Code: engine.WouldStrand, NodePool: p.Hosts[0].Pool(), Key: p.Pods[0].String()})
+	}
+	return nil
+}
+
+// replay says which pods no node takes if kube-scheduler places them once the parts have gone.
+func (c *consolidator) replay(parts []provisioning.Part) map[engine.PodID]bool {
+	r := &scheduler.Replay{Snapshot: c.s, Options: c.opt, Removed: map[string]bool{}, Memo: c.memo}
+	for h := range c.taken {
+		r.Removed[h.Name()] = true
+	}
+	for _, p := range parts {
+		r.Launches = append(r.Launches, p.Launches...)
+		for _, h := range p.Hosts {
+			r.Removed[h.Name()] = true
+			r.Pods = append(r.Pods, c.moving(h)...)
+		}
+	}
+	for _, d := range c.plan.Disruptions {
+		r.Launches = append(r.Launches, d.Replacements...)
+	}
+	lost := map[engine.PodID]bool{}
+	for _, id := range r.Land().Stranded {
+		lost[id] = true
+	}
+	return lost
+}

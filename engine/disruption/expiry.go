@@ -1,0 +1,38 @@
+package disruption
+
+import (
+	v1 "tenon.sh/api/v1"
+	"tenon.sh/engine"
+	"tenon.sh/engine/inventory"
+	"tenon.sh/engine/kube"
+)
+
+func (d *disruptor) softlyExpired(h *inventory.Host) bool {
+	// At the end somebody else removes it.
+	return !h.SoftEnd.IsZero() && !d.s.Now.Before(h.SoftEnd) && d.s.Now.Before(kube.ExpiresAt(h.Claim))
+}
+
+// expire replaces machines that are near the end of their lives, before they have to go without a replacement.
+func (d *disruptor) expire() {
+	var candidates []*inventory.Host
+	for _, h := range d.free() {
+		if d.softlyExpired(h) && d.budgets[h.Pool()].rules.Pool.Spec.Replicas == nil {
+			candidates = append(candidates, h)
+		}
+	}
+	if len(candidates) == 0 {
+		return
+	}
+	d.emptiesFirst(candidates, func(a, b *inventory.Host) int { return kube.ExpiresAt(a.Claim).Compare(kube.ExpiresAt(b.Claim)) })
+	d.carry(candidates, method{
+		reason: v1.Expired, refusal: d.expiryRefusal, trial: trialOptions{closed: d.goesSoon},
+		heeds: func(*inventory.Host) bool { return true },
+	})
+}
+
+func (d *disruptor) expiryRefusal(h *inventory.Host) engine.Reason {
+	if r := d.halted(h); !r.OK() {
+		return r
+	}
+	return d.held(h)
+}

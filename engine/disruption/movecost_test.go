@@ -1,0 +1,104 @@
+package disruption
+
+import (
+	"math"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+
+	v1 "tenon.sh/api/v1"
+	"tenon.sh/engine"
+	"tenon.sh/engine/inventory"
+	"tenon.sh/engine/provisioning"
+)
+
+func TestTheScoreOfBalancedMoves(t *testing.T) {
+	t.Parallel()
+	pool := balance{58.08, 90}
+	for name, c := range map[string]struct {
+		pool               balance
+		saving, disruption float64
+		want               bool
+	}{
+		"much for little":                        {pool, 7.26, 4, true},
+		"fair":                                   {pool, 4.84, 5, true},
+		"little for much":                        {pool, 2.42, 9, false},
+		"nothing":                                {pool, 0, 11, false},
+		"exactly half":                           {balance{48.40, 90}, 2.42, 9, true},
+		"a cheap move in a busier pool":          {balance{58.08, 117}, 4.84, 5, true},
+		"a dear one":                             {balance{58.08, 117}, 4.84, 32, false},
+		"ten times everything changes nothing":   {balance{580.8, 900}, 7.26, 4, true},
+		"nothing is disturbed":                   {pool, 1, 0, true},
+		"nothing is saved and nothing disturbed": {pool, 0, 0, false},
+		"a pool without a price":                 {balance{0, 90}, 1, 1, false},
+		"a pool of unknown price":                {balance{math.NaN(), 90}, 1, 1, false},
+		"a price that is none":                   {pool, math.NaN(), 1, false},
+		"a move that costs":                      {balance{100, 100}, -5, 10, false},
+		"one of ten equal nodes":                 {balance{100, 100}, 10, 10, true},
+		"the only node":                          {balance{4.84, 2}, 4.84, 2, true},
+	} {
+		if got := balanced(c.pool.score(c.saving, c.disruption)); got != c.want {
+			t.Errorf("%s: score %g", name, c.pool.score(c.saving, c.disruption))
+		}
+	}
+	if spot, dear := (balance{14.5, 90}).score(1.45, 4), (balance{48.4, 90}).score(4.84, 4); math.Abs(spot-dear) > 1e-9 {
+		t.Errorf("spot %g and on demand %g: shares count, not prices", spot, dear)
+	}
+}
+
+// Five pools' worth of cases: what a pool's nodes cost and disturb is added up by pool, and every pool of the policy Balanced has
+// to agree to a move.
+func TestMovesAreJudgedByTheirPools(t *testing.T) {
+	t.Parallel()
+	s := &engine.Snapshot{Classes: []engine.Class{{InstanceTypes: []engine.InstanceType{{Name: "two", Offerings: []engine.Offering{{Zone: "a", CapacityType: "on-demand", Price: 4.84}}}}}}}
+	machine := func(pool, name, kind string, pods int) *inventory.Host {
+		labels := map[string]string{v1.NodePoolLabelKey: pool, corev1.LabelInstanceTypeStable: kind, corev1.LabelTopologyZone: "a", v1.CapacityTypeLabelKey: "on-demand"}
+		h := &inventory.Host{Machine: &inventory.Machine{Node: &corev1.Node{}, Claim: &v1.NodeClaim{}, Labels: labels, PoolName: pool}}
+		h.Node.Name, h.Claim.Name = name, name
+		h.Price, _ = inventory.NewPriceBook(s).Price(labels, nil)
+		h.Roll = &inventory.Roll{}
+		for range pods {
+			pod := &corev1.Pod{}
+			h.Roll.Bound, h.Roll.Facts = append(h.Roll.Bound, pod), append(h.Roll.Facts, &inventory.PodFacts{Pod: pod})
+		}
+		h.Bound = h.Roll.Bound
+		return h
+	}
+	for name, policy := range map[string]v1.ConsolidationPolicy{"even": v1.Balanced, "other": v1.Balanced, "free": v1.WhenEmptyOrUnderutilized} {
+		pool := &v1.NodePool{}
+		pool.Name, pool.Spec.Disruption.ConsolidationPolicy = name, policy
+		s.NodePools = append(s.NodePools, pool)
+	}
+	var hosts []*inventory.Host
+	for i := range 5 {
+		hosts = append(hosts, machine("even", string(rune('a'+i)), "two", 1))
+	}
+	full, spare, unknown, free := machine("other", "f", "two", 50), machine("other", "g", "two", 0), machine("even", "h", "gone", 1), machine("free", "i", "two", 90)
+	hosts = append(hosts, full, spare, unknown, free)
+	d := &disruptor{s: s, p: &provisioning.Problem{Hosts: hosts}}
+	d.totals = d.balances()
+	if b := d.totals["even"]; math.Abs(b.price-5*4.84) > 1e-9 || b.disruption != 12 {
+		t.Errorf("pool even: %+v, want 24.20 and 12: a node of unknown price disturbs all the same", b)
+	}
+	for name, c := range map[string]struct {
+		gone []*inventory.Host
+		new  []engine.Launch
+		want bool
+	}{
+		"one of equal nodes":                     {hosts[:1], nil, true},
+		"a full node for nothing cheaper":        {[]*inventory.Host{full}, []engine.Launch{{Price: 4.80}}, false},
+		"an empty one":                           {[]*inventory.Host{spare}, nil, true},
+		"a node of unknown price saves nothing":  {[]*inventory.Host{unknown}, nil, false},
+		"other policies do not ask":              {[]*inventory.Host{free}, []engine.Launch{{Price: 4.83}}, true},
+		"one pool of two says no":                {[]*inventory.Host{hosts[0], full}, []engine.Launch{{Price: 9.6}}, false},
+		"a pool that asks and one that does not": {[]*inventory.Host{hosts[0], free}, nil, true},
+	} {
+		if r := d.unbalanced(c.gone, c.new); r.OK() != c.want {
+			t.Errorf("%s: %s", name, r)
+		}
+	}
+	d.totals = map[string]balance{}
+	if r := d.unbalanced(hosts[:1], nil); r.OK() {
+		t.Error("a pool that is not among the totals agrees")
+	}
+}

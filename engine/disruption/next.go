@@ -1,0 +1,32 @@
+package disruption
+
+import (
+	"cmp"
+	"slices"
+
+	"tenon.sh/engine"
+	"tenon.sh/engine/inventory"
+	"tenon.sh/engine/provisioning"
+)
+
+// mostNext is how many nodes are named at most that go next.
+const mostNext = 10
+
+// next names nodes that would go now if budgets allowed it. Those with the fewest pods come first: they may drain by themselves
+// if nothing more is put on them.
+func (d *disruptor) next() []string {
+	var waiting []*inventory.Host
+	for h, r := range d.why {
+		if r.Code == engine.BudgetExhausted && !d.taken[h] && h.Node != nil {
+			waiting = append(waiting, h)
+		}
+	}
+	slices.SortFunc(waiting, func(a, b *inventory.Host) int {
+		return cmp.Or(cmp.Compare(len(d.moving(a)), len(d.moving(b))), provisioning.CompareNames(a, b))
+	})
+	var names []string
+	for _, h := range waiting[:min(mostNext, len(waiting))] {
+		names = append(names, h.Node.Name)
+	}
+	return names
+}

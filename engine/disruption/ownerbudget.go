@@ -1,0 +1,164 @@
+package disruption
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"tenon.sh/engine"
+	"tenon.sh/engine/inventory"
+	"tenon.sh/engine/kube"
+	"tenon.sh/engine/provisioning"
+)
+
+// ownerMoves keeps count of how many pods of each owner consolidation may move: half of them an hour, rounded up. What was
+// moved in the last hour shows in the pods themselves: those that replaced others are younger than that, and younger than
+// their owner. Where that cannot be told yet it is written down: RecordMoves.
+type ownerMoves struct {
+	s    *engine.Snapshot
+	memo *inventory.Memo
+	made map[string]time.Time // when owners were made, as far as that is known; nil until it is asked
+	left map[string]int       // of owners that were asked for
+	// recorded is how many pods of owners were moved as far as pools remember; nil until it is asked.
+	recorded map[string]int
+}
+
+const (
+	moveHour = time.Hour
+	// firstPods is how long after their owner the first pods of it may come.
+	firstPods = 10 * time.Minute
+)
+
+// of is how many pods of the owner may move.
+func (m *ownerMoves) of(owner string) int {
+	n, known := m.left[owner]
+	if known {
+		return n
+	}
+	if o := m.memo.Owned[owner]; o != nil && o.Count > 0 {
+		n = max(0, (o.Active()+1)/2-m.moved(o))
+	}
+	m.left[owner] = n
+	return n
+}
+
+// moved counts the owner's pods that were moved within the last hour: as far as it is remembered, and as others replaced them.
+func (m *ownerMoves) moved(o *inventory.OwnerFacts) int {
+	if m.recorded == nil {
+		m.recorded = recordedMoves(m.s)
+	}
+	// While the first pods of an owner come its cluster is being filled, and much is worth moving: each pod may move once.
+	recorded := (m.recorded[o.Name] + 1) / 2
+	young := func(f *inventory.PodFacts) bool {
+		return kube.IsActive(f.Pod) && m.s.Now.Sub(f.Pod.CreationTimestamp.Time) < moveHour
+	}
+	if !slices.ContainsFunc(o.Facts, young) {
+		return recorded
+	}
+	since := m.firstPods(o)
+	n := 0
+	for _, f := range o.Facts {
+		if young(f) && f.Pod.CreationTimestamp.Sub(since) > firstPods {
+			n++
+		}
+	}
+	return max(n, recorded)
+}
+
+// firstPods is when the first pods of the owner began to come.
+func (m *ownerMoves) firstPods(o *inventory.OwnerFacts) time.Time {
+	first := o.First()
+	since, known := m.madeAt(o.Name)
+	if late := first.Sub(since); !known || o.Active() > 1 && late > 0 && late < moveHour {
+		// Consolidation cannot have moved all pods of an owner that is so young: where many pods are made at a time, those of
+		// some owners come late.
+		return first
+	}
+	return since
+}
+
+// newOwners counts the pods that leave the machines, by owners of which more first pods may come, so that nobody could tell what
+// comes in the place of these.
+func (d *disruptor) newOwners(hosts []*inventory.Host) map[string]int {
+	var out map[string]int
+	for _, h := range hosts {
+		for _, f := range d.movers(h) {
+			if o := f.Owner; o != nil && d.s.Now.Sub(d.moves.firstPods(o)) <= firstPods {
+				if out == nil {
+					out = map[string]int{}
+				}
+				out[o.Name]++
+			}
+		}
+	}
+	return out
+}
+
+// madeAt is when the owner was made, if the snapshot knows it.
+func (m *ownerMoves) madeAt(owner string) (time.Time, bool) {
+	if m.made == nil {
+		m.made = map[string]time.Time{}
+		note := func(kind string, o metav1.Object) {
+			m.made[o.GetNamespace()+"/"+kind+"/"+o.GetName()] = o.GetCreationTimestamp().Time
+		}
+		for _, r := range m.s.ReplicaSets {
+			note("ReplicaSet", r)
+		}
+		for _, r := range m.s.StatefulSets {
+			note("StatefulSet", r)
+		}
+		for _, r := range m.s.ReplicationControllers {
+			note("ReplicationController", r)
+		}
+	}
+	at, known := m.made[owner]
+	return at, known
+}
+
+// ownersOf counts the pods of each owner that a part moves.
+func (c *consolidator) ownersOf(p provisioning.Part) map[string]int {
+	out := map[string]int{}
+	for _, h := range p.Hosts {
+		for _, f := range c.movers(h) {
+			if f.Owner != nil {
+				out[f.Owner.Name]++
+			}
+		}
+	}
+	return out
+}
+
+// allow says whether so many pods of each owner may move now.
+func (m *ownerMoves) allow(owners map[string]int) engine.Reason {
+	worst := ""
+	for owner, n := range owners {
+		if n > m.of(owner) && (worst == "" || owner < worst) {
+			worst = owner
+		}
+	}
+	if worst == "" {
+		return engine.Reason{}
+	}
+	return m.refusal(worst, owners[worst])
+}
+
+// refusal says that n pods of the owner are more than may move now, or at any time, or that those of other nodes come first.
+func (m *ownerMoves) refusal(owner string, n int) engine.Reason {
+	have := engine.Plural(m.of(owner), "more pod")
+	if o := m.memo.Owned[owner]; o != nil && n > (o.Active()+1)/2 {
+		have = fmt.Sprintf("half, %s,", engine.Plural((o.Active()+1)/2, "pod"))
+	}
+	need := engine.Plural(n, "pod")
+	if n <= m.of(owner) {
+		need += ", beside those that go first,"
+	}
+	return engine.Reason{Code: engine.OwnerMoved, Key: owner, Need: need, Have: have}
+}
+
+func (m *ownerMoves) use(owners map[string]int) {
+	for owner, n := range owners {
+		m.left[owner] = m.of(owner) - n
+	}
+}

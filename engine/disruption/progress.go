@@ -1,0 +1,354 @@
+package disruption
+
+import (
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	v1 "tenon.sh/api/v1"
+	"tenon.sh/engine"
+	"tenon.sh/engine/budget"
+	"tenon.sh/engine/inventory"
+	"tenon.sh/engine/kube"
+)
+
+// orders are the disruptions with replacements that are in progress.
+type orders struct {
+	s      *engine.Snapshot
+	guards *budget.Guards // nil until they are asked for
+	claims map[string]*v1.NodeClaim
+	nodes  map[string]*corev1.Node // by provider ID; the first by name
+	pools  map[string]*v1.NodePool
+	list   []*inventory.Order // the oldest first
+	// replacing holds the claims that orders wait for or will need, by name.
+	replacing map[string]*inventory.Order
+}
+
+// ordersOf collects the orders of a snapshot.
+func ordersOf(s *engine.Snapshot) *orders {
+	o := &orders{s: s, claims: map[string]*v1.NodeClaim{}, replacing: map[string]*inventory.Order{}}
+	if !slices.ContainsFunc(s.NodeClaims, inventory.HasPart) {
+		return o
+	}
+	for _, c := range s.NodeClaims {
+		o.claims[c.Name] = c
+	}
+	if o.list = inventory.InProgress(s); len(o.list) == 0 {
+		return o
+	}
+	for _, x := range o.list {
+		for _, name := range x.Replacements {
+			o.replacing[name] = x
+		}
+	}
+	o.find()
+	return o
+}
+
+// find finds nodes and pools.
+func (o *orders) find() {
+	o.nodes, o.pools = map[string]*corev1.Node{}, kube.PoolsByName(o.s)
+	for _, n := range o.s.Nodes {
+		id := n.Spec.ProviderID
+		if other := o.nodes[id]; id != "" && (other == nil || n.Name < other.Name) {
+			o.nodes[id] = n
+		}
+	}
+}
+
+func (o *orders) nodeOf(claim *v1.NodeClaim) *corev1.Node { return o.nodes[claim.Status.ProviderID] }
+
+// How long an order may wait for its replacements: orderPatience for each claim that is to go in all orders, within bounds.
+const (
+	orderPatience = 80 * time.Millisecond
+	orderShortest = 10 * time.Minute
+	orderLongest  = time.Hour
+)
+
+// OrderStep is what to do next about an order.
+type OrderStep string
+
+const (
+	// OrderWait means that nothing is to be done but to keep new pods off the nodes.
+	OrderWait OrderStep = "Wait"
+	// OrderFinish means that the claims go now, provided that no pod has come that the snapshot does not show.
+	OrderFinish OrderStep = "Finish"
+	// OrderRollBack means that the nodes stay.
+	OrderRollBack OrderStep = "RollBack"
+)
+
+// Order is a disruption with replacements that is in progress.
+type Order struct {
+	ID      string
+	Reason  v1.DisruptionReason
+	Decided time.Time
+	// Claims and Nodes are those that are still to go, in the same order; a node that has vanished is empty.
+	Claims, Nodes []string
+	// Replacements are the claims that come; Starting are those of them that are not ready.
+	Replacements, Starting []string
+	Step                   OrderStep
+	// Why is what the order waits for, or why it is taken back.
+	Why engine.Reason
+	// Surrender lists the replacements that are to be deleted when the order is taken back: nothing runs on them.
+	Surrender []string
+	// Pods counts the pods that have to move.
+	Pods int
+}
+
+// Progress decides how disruptions with replacements go on, the oldest first. It reads only its arguments: whatever is
+// known of an order stands in the claims, so that it does not matter who began it. A replacement that belongs to no order
+// any more, and is not ready, is an order of its own that is to be taken back.
+func Progress(s *engine.Snapshot, opt engine.Options, memo *inventory.Memo) []Order {
+	o := ordersOf(s)
+	limit := o.patience()
+	pods := o.podsByNode()
+	var out []Order
+	var ready []int
+	for _, x := range o.list {
+		order := o.describe(x, pods)
+		order.Why = o.objection(x, pods)
+		switch {
+		case isOverdue(x, order.Why, s.Now), x.Reason == v1.Unhealthy && order.Why.OK() && len(order.Starting) == 0:
+			order.Step, order.Why = OrderFinish, engine.Reason{}
+		case !order.Why.OK():
+			order.Step = OrderRollBack
+		case len(order.Starting) == 0:
+			order.Step = OrderFinish
+			ready = append(ready, len(out))
+		case s.Now.Sub(x.Decided) > limit:
+			order.Step, order.Why = OrderRollBack, engine.Reason{Code: engine.ReplacementLate, Key: strings.Join(order.Starting, ", "), Need: limit.String()}
+		default:
+			order.Step, order.Why = OrderWait, engine.Reason{Code: engine.AwaitingReplacements, Key: strings.Join(order.Starting, ", ")}
+		}
+		out = append(out, order)
+	}
+	o.settle(out, ready, opt, memo)
+	for i := range out {
+		if out[i].Step == OrderRollBack {
+			out[i].Surrender = o.affordable(&out[i], o.idle(out[i].Replacements, pods))
+		}
+	}
+	return append(out, o.strays()...)
+}
+
+// patience is how long an order may take, by the number of claims that are to go.
+func (o *orders) patience() time.Duration {
+	n := 0
+	for _, x := range o.list {
+		n += len(x.Leaving)
+	}
+	return patienceFor(n)
+}
+
+func patienceFor(claims int) time.Duration {
+	return min(max(time.Duration(claims)*orderPatience, orderShortest), orderLongest)
+}
+
+// isOverdue reports whether a broken machine goes though its replacements are not ready: they do not come, or have been waited for
+// as long as its drain may take.
+func isOverdue(x *inventory.Order, objection engine.Reason, now time.Time) bool {
+	if x.Reason != v1.Unhealthy {
+		return false
+	}
+	return objection.Code == engine.ReplacementGone || objection.OK() && (x.DrainWithin == nil || now.Sub(x.Decided) >= x.DrainWithin.Duration)
+}
+
+// podsByNode lists the pods of the nodes that have a part in orders.
+func (o *orders) podsByNode() map[string][]*corev1.Pod {
+	pods := map[string][]*corev1.Pod{}
+	note := func(claim *v1.NodeClaim) {
+		if claim != nil && o.nodeOf(claim) != nil {
+			pods[o.nodeOf(claim).Name] = nil
+		}
+	}
+	for _, x := range o.list {
+		for _, c := range x.Leaving {
+			note(c)
+		}
+		for _, name := range x.Replacements {
+			note(o.claims[name])
+		}
+	}
+	if len(pods) == 0 {
+		return pods
+	}
+	for _, p := range o.s.Pods {
+		if list, ok := pods[p.Spec.NodeName]; ok && !kube.IsTerminal(p) {
+			pods[p.Spec.NodeName] = append(list, p)
+		}
+	}
+	for _, list := range pods {
+		slices.SortFunc(list, kube.OlderFirst)
+	}
+	return pods
+}
+
+func (o *orders) describe(x *inventory.Order, pods map[string][]*corev1.Pod) Order {
+	out := Order{ID: x.ID, Reason: x.Reason, Decided: x.Decided, Replacements: x.Replacements}
+	for _, c := range x.Leaving {
+		out.Claims = append(out.Claims, c.Name)
+		name := ""
+		if n := o.nodeOf(c); n != nil {
+			name = n.Name
+		}
+		out.Nodes = append(out.Nodes, name)
+		for _, p := range pods[name] {
+			if kube.IsReschedulable(p) {
+				out.Pods++
+			}
+		}
+	}
+	for _, name := range x.Replacements {
+		if !o.isReady(o.claims[name]) {
+			out.Starting = append(out.Starting, name)
+		}
+	}
+	return out
+}
+
+// isReady reports whether pods can run on the claim's machine now.
+func (o *orders) isReady(claim *v1.NodeClaim) bool {
+	if claim == nil || !v1.IsTrue(claim, v1.ConditionInitialized) {
+		return false
+	}
+	n := o.nodeOf(claim)
+	return n != nil && kube.NodeReady(n)
+}
+
+// objection says why the order cannot go on, the zero Reason if it can.
+func (o *orders) objection(x *inventory.Order, pods map[string][]*corev1.Pod) engine.Reason {
+	if x.Reason == "" {
+		return engine.Reason{Code: engine.OrderBroken, Key: x.Claims[0], Have: "its annotation " + inventory.DisruptionAnnotation + " cannot be read"}
+	}
+	for _, name := range x.Claims {
+		c := o.claims[name]
+		if c != nil && c.DeletionTimestamp == nil && !slices.Contains(x.Leaving, c) {
+			return engine.Reason{Code: engine.OrderBroken, Key: name, Have: "it is not marked"}
+		}
+	}
+	for _, name := range x.Replacements {
+		if c := o.claims[name]; c == nil || c.DeletionTimestamp != nil {
+			return engine.Reason{Code: engine.ReplacementGone, Need: name}
+		}
+	}
+	for _, c := range x.Leaving {
+		if r := o.veto(x, c, pods); !r.OK() {
+			return r
+		}
+	}
+	return engine.Reason{}
+}
+
+// veto says what has come up since the decision that keeps the node.
+func (o *orders) veto(x *inventory.Order, c *v1.NodeClaim, pods map[string][]*corev1.Pod) engine.Reason {
+	pool := c.Labels[v1.NodePoolLabelKey]
+	node := o.nodeOf(c)
+	switch {
+	case o.pools[pool] == nil:
+		return engine.Reason{Code: engine.NodePoolNotFound, NodePool: pool, Need: pool}
+	case node == nil:
+		return engine.Reason{}
+	case x.Reason == v1.Unhealthy:
+		if node.Annotations[v1.DoNotRepairAnnotationKey] == "true" {
+			return engine.Reason{Code: engine.DoNotRepair, NodePool: pool}
+		}
+		return engine.Reason{}
+	case node.Annotations[v1.DoNotDisruptAnnotationKey] == "true":
+		return engine.Reason{Code: engine.DoNotDisrupt, NodePool: pool, Key: "the node"}
+	case x.Reason == v1.Drifted && c.Spec.TerminationGracePeriod != nil: // it goes whatever its pods say, once their time is over
+		return engine.Reason{}
+	}
+	for _, p := range pods[node.Name] {
+		switch {
+		case kube.ProtectionOf(p, o.s.Now).Active:
+			return engine.Reason{Code: engine.DoNotDisrupt, NodePool: pool, Key: "pod " + kube.PodID(p).String()}
+		case kube.IsReschedulable(p) && kube.IsActive(p) && o.neverEvicted(p):
+			return engine.Reason{Code: engine.EvictionBlocked, NodePool: pool, Key: kube.PodID(p).String(), Have: "none of them ever allows it"}
+		}
+	}
+	return engine.Reason{}
+}
+
+// neverEvicted reports whether no eviction of the pod can ever be allowed.
+func (o *orders) neverEvicted(pod *corev1.Pod) bool {
+	if o.guards == nil {
+		o.guards = budget.NewGuards(o.s, nil)
+	}
+	return o.guards.NeverAllow(pod)
+}
+
+// idle lists those of the claims that no pod needs: their machines have no node, or nothing that counts is on it.
+func (o *orders) idle(names []string, pods map[string][]*corev1.Pod) []string {
+	var out []string
+	for _, name := range names {
+		c := o.claims[name]
+		if c == nil || c.DeletionTimestamp != nil {
+			continue
+		}
+		if n := o.nodeOf(c); n != nil && (slices.ContainsFunc(pods[n.Name], kube.IsReschedulable) || o.isNominated(n.Name)) {
+			continue
+		}
+		out = append(out, name)
+	}
+	return out
+}
+
+// affordable leaves out replacements that are nodes by now and that the budgets of their pools do not let go beside others:
+// these stay, as nodes like any other. The order's own nodes use up nothing any more.
+func (o *orders) affordable(order *Order, names []string) []string {
+	left := map[string]int{}
+	return slices.DeleteFunc(names, func(name string) bool {
+		c := o.claims[name]
+		pool := o.pools[c.Labels[v1.NodePoolLabelKey]]
+		if pool == nil || !v1.IsTrue(c, v1.ConditionInitialized) {
+			return false
+		}
+		n, known := left[pool.Name]
+		if !known {
+			a := budget.PoolAllowance(o.s, pool, order.Reason)
+			n = min(a.Allowed, math.MaxInt32) - a.Disrupting
+			for _, own := range order.Claims {
+				if c := o.claims[own]; c != nil && c.Labels[v1.NodePoolLabelKey] == pool.Name && c.DeletionTimestamp == nil {
+					n++
+				}
+			}
+		}
+		left[pool.Name] = n - 1
+		return n <= 0
+	})
+}
+
+func (o *orders) isNominated(node string) bool {
+	return slices.ContainsFunc(o.s.Pods, func(p *corev1.Pod) bool {
+		return p.Spec.NodeName == "" && p.Status.NominatedNodeName == node && kube.IsActive(p)
+	})
+}
+
+// strays are replacements that no order waits for any more, though what they were to replace stays, and that are not ready
+// yet: whoever took the order back could not delete them. One that is ready is a machine like any other.
+func (o *orders) strays() []Order {
+	var out []Order
+	for _, c := range o.s.NodeClaims {
+		r, ok := inventory.ReplacesOf(c)
+		if !ok || o.replacing[c.Name] != nil || c.DeletionTimestamp != nil || v1.IsTrue(c, v1.ConditionInitialized) {
+			continue
+		}
+		if slices.ContainsFunc(r.Claims, o.stays) {
+			out = append(out, Order{
+				ID: r.ID, Decided: c.CreationTimestamp.Time, Replacements: []string{c.Name}, Starting: []string{c.Name},
+				Step: OrderRollBack, Why: engine.Reason{Code: engine.OrderBroken, Key: c.Name, Have: "nothing is replaced by it any more"}, Surrender: []string{c.Name},
+			})
+		}
+	}
+	slices.SortFunc(out, func(a, b Order) int { return strings.Compare(a.Replacements[0], b.Replacements[0]) })
+	return out
+}
+
+// stays reports whether the claim of that name is there and has not been told to go.
+func (o *orders) stays(name string) bool {
+	c := o.claims[name]
+	return c != nil && c.DeletionTimestamp == nil
+}

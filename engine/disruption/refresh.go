@@ -1,0 +1,78 @@
+package disruption
+
+import (
+	"fmt"
+	"slices"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	v1 "tenon.sh/api/v1"
+	"tenon.sh/engine"
+	"tenon.sh/engine/kube"
+	"tenon.sh/engine/lifecycle"
+)
+
+// Refresh gives the snapshot as a controller that looks at it would have it a moment later: pools have the fingerprint of their
+// template, claims say whether they have drifted, and those that are past their end, or go with their pool, are being deleted. It is
+// for a snapshot that somebody wrote or edited, and leaves s as it is. The notes say which claims are being deleted and why.
+func Refresh(s *engine.Snapshot) (fresh *engine.Snapshot, notes []string) {
+	out := *s
+	out.NodePools, out.NodeClaims = slices.Clone(s.NodePools), slices.Clone(s.NodeClaims)
+	pools := map[string]*v1.NodePool{}
+	for i, p := range out.NodePools {
+		p = p.DeepCopy()
+		p.Annotations = kube.With(kube.With(p.Annotations, v1.NodePoolHashAnnotationKey, p.Hash()), v1.NodePoolHashVersionAnnotationKey, v1.HashVersion)
+		out.NodePools[i], pools[p.Name] = p, p
+	}
+	for i, claim := range out.NodeClaims {
+		if claim.DeletionTimestamp != nil {
+			continue
+		}
+		claim = claim.DeepCopy()
+		out.NodeClaims[i] = claim
+		pool := pools[claim.Labels[v1.NodePoolLabelKey]]
+		if pool != nil && claim.Status.ProviderID != "" {
+			refreshDrift(s, claim, pool)
+		}
+		if why := endOf(s, claim, pool); why != "" {
+			at := metav1.NewTime(s.Now)
+			claim.DeletionTimestamp = &at
+			notes = append(notes, fmt.Sprintf("NodeClaim %s is being deleted: %s", claim.Name, why))
+		}
+	}
+	return &out, notes
+}
+
+// refreshDrift writes whether the claim has drifted. What was written of what is not known here stays.
+func refreshDrift(s *engine.Snapshot, claim *v1.NodeClaim, pool *v1.NodePool) {
+	reason, message := lifecycle.DriftOf(claim, pool, kube.FindClass(s, pool.Spec.Template.Spec.NodeClassRef), s.Now)
+	if reason != "" {
+		kube.Set(claim, v1.ConditionDrifted, metav1.ConditionTrue, reason, message, s.Now)
+		return
+	}
+	c := v1.GetCondition(claim, v1.ConditionDrifted)
+	if c != nil && (c.Reason == lifecycle.RequirementsDrifted || c.Reason == lifecycle.PoolDrifted && lifecycle.HashComparable(claim, pool)) {
+		v1.RemoveCondition(claim, v1.ConditionDrifted, s.Now)
+	}
+}
+
+// endOf says why the claim is deleted now, whatever runs there; it is empty if the claim stays.
+func endOf(s *engine.Snapshot, claim *v1.NodeClaim, pool *v1.NodePool) string {
+	switch {
+	case claim.Spec.ExpireAfter.Duration != nil && !claim.CreationTimestamp.IsZero() && !s.Now.Before(kube.ExpiresAt(claim)):
+		return "it expired at " + engine.ClockText(kube.ExpiresAt(claim))
+	case pool == nil && ownedByOtherPool(s, claim):
+		return "its NodePool " + claim.Labels[v1.NodePoolLabelKey] + " is gone"
+	case pool != nil && pool.DeletionTimestamp != nil && slices.Contains(pool.Finalizers, metav1.FinalizerDeleteDependents):
+		return "its NodePool " + pool.Name + " is, with all that it has made"
+	}
+	return ""
+}
+
+// ownedByOtherPool reports whether the claim belongs to a NodePool that is not in the snapshot, which has others of its kind.
+func ownedByOtherPool(s *engine.Snapshot, claim *v1.NodeClaim) bool {
+	owned := slices.ContainsFunc(claim.OwnerReferences, func(o metav1.OwnerReference) bool { return o.Kind == "NodePool" })
+	return owned && claim.Spec.NodeClassRef != nil && slices.ContainsFunc(s.NodePools, func(p *v1.NodePool) bool {
+		return p.Spec.Template.Spec.NodeClassRef.GroupKind() == claim.Spec.NodeClassRef.GroupKind()
+	})
+}

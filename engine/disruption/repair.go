@@ -1,0 +1,313 @@
+package disruption
+
+import (
+	"cmp"
+	"fmt"
+	"regexp"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	v1 "tenon.sh/api/v1"
+	"tenon.sh/engine"
+	"tenon.sh/engine/inventory"
+	"tenon.sh/engine/kube"
+	"tenon.sh/engine/provisioning"
+)
+
+const (
+	// mostUnhealthy is the share of a pool's nodes, in percent and rounded up, above which none is repaired: that many broken
+	// machines at once have a cause that replacing them would not mend.
+	mostUnhealthy = 20
+	// agePerRank is how much longer a node must have been broken to be as urgent as one of the next priority.
+	agePerRank = 30 * time.Minute
+)
+
+// repairer decides which broken nodes are replaced.
+type repairer struct {
+	d        *disruptor
+	patterns map[string]*regexp.Regexp // nil for those that cannot be read
+	faults   map[*inventory.Host]*fault
+	sick     map[string]int // nodes of each pool with any such condition, however young
+	all      map[string]int // nodes of each pool
+}
+
+// fault is what is wrong with a node.
+type fault struct {
+	policy *engine.RepairPolicy // the most urgent one that is due
+	score  float64
+	grace  time.Duration // how long the drain may take
+}
+
+// repair replaces machines whose nodes say that they are broken.
+func (d *disruptor) repair() {
+	if !slices.ContainsFunc(d.s.Classes, func(c engine.Class) bool { return len(c.Repairs) > 0 }) {
+		return
+	}
+	r := &repairer{d, map[string]*regexp.Regexp{}, map[*inventory.Host]*fault{}, map[string]int{}, map[string]int{}}
+	r.readPatterns()
+	r.examine()
+	var candidates []*inventory.Host
+	for h, f := range r.faults {
+		if f.policy != nil {
+			candidates = append(candidates, h)
+		}
+	}
+	slices.SortFunc(candidates, func(a, b *inventory.Host) int {
+		return cmp.Or(cmp.Compare(r.faults[b].score, r.faults[a].score), cmp.Compare(d.legacyCost(a), d.legacyCost(b)), provisioning.CompareNames(a, b))
+	})
+	r.carry(candidates)
+}
+
+// BrokenBy is the condition for which the node has to be replaced by now; "" if there is none.
+func BrokenBy(s *engine.Snapshot, node *corev1.Node, claim *v1.NodeClaim) string {
+	class := kube.FindClass(s, claim.Spec.NodeClassRef)
+	if class == nil {
+		return ""
+	}
+	r := &repairer{d: &disruptor{s: s, plan: &engine.Plan{}}, patterns: map[string]*regexp.Regexp{}}
+	r.readPatterns()
+	f, _ := r.fault(&inventory.Host{Machine: &inventory.Machine{Node: node, Claim: claim}}, class.Repairs)
+	if f.policy == nil {
+		return ""
+	}
+	return f.policy.Condition
+}
+
+func (r *repairer) readPatterns() {
+	for i := range r.d.s.Classes {
+		c := &r.d.s.Classes[i]
+		for _, p := range c.Repairs {
+			if _, known := r.patterns[p.Reason]; known {
+				continue
+			}
+			pattern, err := regexp.Compile(p.Reason)
+			if err != nil {
+				r.d.plan.Notes = append(r.d.plan.Notes, engine.Note{Object: c.Ref.Kind + " " + c.Ref.Name, Reason: engine.Reason{
+					Code: engine.UnreadablePolicy, Key: p.Condition, Have: err.Error()}})
+			}
+			r.patterns[p.Reason] = pattern
+		}
+	}
+}
+
+// examine looks at every node with the label of a pool whose class says what broken means.
+func (r *repairer) examine() {
+	for _, h := range r.d.p.Hosts {
+		b := r.d.budgets[h.Pool()]
+		if h.Node == nil || b == nil {
+			continue
+		}
+		class := kube.FindClass(r.d.s, b.rules.Pool.Spec.Template.Spec.NodeClassRef)
+		if class == nil || len(class.Repairs) == 0 {
+			continue
+		}
+		r.all[h.Pool()]++
+		f, sick := r.fault(h, class.Repairs)
+		if sick {
+			r.sick[h.Pool()]++
+		}
+		if h.Claim != nil && sick {
+			r.faults[h] = f
+		}
+	}
+}
+
+// fault brings together what the policies say of the node's conditions.
+func (r *repairer) fault(h *inventory.Host, policies []engine.RepairPolicy) (f *fault, sick bool) {
+	f = &fault{}
+	ranks := priorityRanks(policies)
+	var due []*engine.RepairPolicy
+	begun := map[*engine.RepairPolicy]time.Time{}
+	for i := range h.Node.Status.Conditions {
+		c := &h.Node.Status.Conditions[i]
+		applying := r.applying(c, policies)
+		sick = sick || len(applying) > 0
+		for _, p := range applying {
+			if at := r.counted(h, c).Add(p.Toleration); !r.d.s.Now.Before(at) {
+				due, begun[p] = append(due, p), at
+			}
+		}
+	}
+	slices.SortFunc(due, func(a, b *engine.RepairPolicy) int {
+		return cmp.Or(cmp.Compare(b.Priority, a.Priority), begun[a].Compare(begun[b]), cmp.Compare(a.Condition, b.Condition))
+	})
+	for i, p := range due {
+		f.score = max(f.score, float64(ranks[p.Priority])+float64(r.d.s.Now.Sub(begun[p]))/float64(agePerRank))
+		if i == 0 || p.Grace < f.grace {
+			f.policy, f.grace = due[0], p.Grace
+		}
+	}
+	return f, sick
+}
+
+// applying lists the policies that are about the condition: those that name its reason, else the one that names none.
+func (r *repairer) applying(c *corev1.NodeCondition, policies []engine.RepairPolicy) []*engine.RepairPolicy {
+	var named, fallback []*engine.RepairPolicy
+	covered := false
+	for i := range policies {
+		p := &policies[i]
+		about := p.Condition == string(c.Type) && p.Status == string(c.Status)
+		covered = covered || about
+		switch {
+		case p.Reason == "":
+			if about {
+				fallback = append([]*engine.RepairPolicy{p}, fallback...)
+			} else {
+				fallback = append(fallback, p)
+			}
+		case about && r.patterns[p.Reason] != nil && r.patterns[p.Reason].MatchString(c.Reason):
+			named = append(named, p)
+		}
+	}
+	switch {
+	case !covered:
+		return nil
+	case len(named) > 0 || len(fallback) == 0:
+		return named
+	}
+	return fallback[:1]
+}
+
+// counted is when the condition's toleration began: with the condition, even if that is older than the node, which may have been
+// registered anew; with the node if the condition does not say. A node that was rebooted gets all of it.
+func (r *repairer) counted(h *inventory.Host, c *corev1.NodeCondition) time.Time {
+	at := c.LastTransitionTime.Time
+	if at.IsZero() {
+		at = h.Node.CreationTimestamp.Time
+	}
+	if h.Claim != nil && !h.IsRebooting() {
+		at = kube.Latest(at, kube.Since(h.Claim, v1.ConditionRebooting))
+	}
+	return at
+}
+
+// priorityRanks numbers the priorities that occur, the lowest 0.
+func priorityRanks(policies []engine.RepairPolicy) map[int]int {
+	var priorities []int
+	for _, p := range policies {
+		priorities = append(priorities, p.Priority)
+	}
+	slices.Sort(priorities)
+	ranks := map[int]int{}
+	for i, p := range slices.Compact(priorities) {
+		ranks[p] = i
+	}
+	return ranks
+}
+
+// carry removes the broken machines in their order. They go at once, whatever their pods say and wherever these will run: a
+// machine that does not work is of no use to them. Only where a policy gives the drain some time, what replaces the machine
+// is started first.
+func (r *repairer) carry(candidates []*inventory.Host) {
+	m := method{
+		reason: v1.Unhealthy, refusal: r.refusal,
+		trial:       trialOptions{held: true, closed: func(h *inventory.Host) bool { return r.faults[h] != nil || r.d.goesSoon(h) }},
+		heeds:       func(*inventory.Host) bool { return false },
+		drainWithin: r.drainWithin,
+	}
+	var now, pools, static []*inventory.Host
+	for _, h := range candidates {
+		switch refused := r.refusal(h); {
+		case !refused.OK():
+			r.d.insist(h, refused)
+		case r.faults[h].grace == 0 || !h.IsInitialized() || !r.d.halted(h).OK():
+			now = append(now, h)
+		case r.d.budgets[h.Pool()].rules.Pool.Spec.Replicas != nil:
+			static = append(static, h)
+		default:
+			pools = append(pools, h)
+		}
+	}
+	r.remove(now, m)
+	r.d.replaceStatic(static, m)
+	r.d.carry(pools, m)
+	r.remove(slices.DeleteFunc(slices.Concat(static, pools), func(h *inventory.Host) bool { // nothing can be started in their place
+		return r.d.taken[h] || r.d.why[h].Code == engine.BudgetExhausted
+	}), m)
+}
+
+// remove removes machines without waiting for anything. What their pods need is started as for those of any machine that is
+// leaving.
+func (r *repairer) remove(hosts []*inventory.Host, m method) {
+	hosts = slices.DeleteFunc(hosts, func(h *inventory.Host) bool {
+		refused := r.spend(h)
+		if !refused.OK() {
+			r.d.insist(h, refused)
+		}
+		return !refused.OK()
+	})
+	if len(hosts) == 0 {
+		return
+	}
+	t := r.d.try(hosts, m.trial)
+	launches := t.plan.Launches
+	t.plan.Launches = nil
+	parts := make([]provisioning.Part, len(hosts))
+	for i, h := range hosts {
+		parts[i].Hosts = []*inventory.Host{h}
+	}
+	t.fill(parts)
+	first := len(r.d.plan.Disruptions)
+	for _, p := range parts {
+		r.d.add(p, m)
+	}
+	for _, l := range launches {
+		if i := slices.IndexFunc(hosts, func(h *inventory.Host) bool { return h == t.leaves(l.Pods[0]) }); i >= 0 {
+			r.d.plan.Disruptions[first+i].SavingPerHour -= l.Price
+		}
+	}
+	r.d.remember(hosts, t.moved())
+}
+
+// spend takes the machine's place in the budgets that are about repairs. One that was never ready needs none and uses none.
+func (r *repairer) spend(h *inventory.Host) engine.Reason {
+	if !h.IsInitialized() {
+		return engine.Reason{}
+	}
+	b := r.d.budgets[h.Pool()]
+	if refused := b.verb(r.d.s.Now, v1.Unhealthy, false, 1); !refused.OK() {
+		return refused
+	}
+	if refused := b.take(r.d.s.Now, v1.Unhealthy); !refused.OK() {
+		return refused
+	}
+	b.useVerb(false, 1)
+	return engine.Reason{}
+}
+
+// refusal says why the broken machine is not repaired now. What protects a node or its pods from being disrupted does not
+// protect a broken one.
+func (r *repairer) refusal(h *inventory.Host) engine.Reason {
+	pool := h.Pool()
+	switch mark, _ := inventory.MarkOf(h.Claim); {
+	case h.IsRebooting():
+		return engine.Reason{Code: engine.Rebooting, NodePool: pool}
+	case h.Leaving:
+		return engine.Reason{Code: engine.AlreadyLeaving, NodePool: pool}
+	case !h.IsRegistered():
+		return engine.Reason{Code: engine.NotInitialized, NodePool: pool}
+	case mark.Reason == v1.Unhealthy:
+		return engine.Reason{Code: engine.BeingReplaced, NodePool: pool}
+	}
+	if refused := r.d.barredByPool(h); !refused.OK() {
+		return refused
+	}
+	if h.Node.Annotations[v1.DoNotRepairAnnotationKey] == "true" {
+		return engine.Reason{Code: engine.DoNotRepair, NodePool: pool}
+	}
+	if most := (mostUnhealthy*r.all[pool] + 99) / 100; r.sick[pool] > most {
+		return engine.Reason{Code: engine.TooManyUnhealthy, NodePool: pool, Have: fmt.Sprintf("%d of %d", r.sick[pool], r.all[pool]), Need: fmt.Sprint(most)}
+	}
+	return engine.Reason{}
+}
+
+// drainWithin is how long the drain may take: what the policies or the claim set, whichever is less.
+func (r *repairer) drainWithin(h *inventory.Host) *time.Duration {
+	within := r.faults[h].grace
+	if hasDeadline(h) {
+		within = min(within, h.Claim.Spec.TerminationGracePeriod.Duration)
+	}
+	return &within
+}

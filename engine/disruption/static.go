@@ -1,0 +1,228 @@
+package disruption
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strconv"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	v1 "tenon.sh/api/v1"
+	"tenon.sh/engine"
+	"tenon.sh/engine/inventory"
+	"tenon.sh/engine/kube"
+	"tenon.sh/engine/provisioning"
+)
+
+// Resizing is what brings a pool of fixed size to its size.
+type Resizing struct {
+	NodePool string
+	// Create lists the machines that are missing. They are all alike, and are for no pods in particular.
+	Create []engine.Launch
+	// Names are those of the claims to create, in the same order. They follow from the claims that are there: whoever sees the
+	// same claims would use the same names, so that two who do not know of each other create nothing twice.
+	Names []string
+	// Remove lists the claims that are too many, in the order in which they should go.
+	Remove []string
+	// Why says what keeps machines from being created, the zero Reason if nothing does.
+	Why engine.Reason
+}
+
+// Resize decides what pools with replicas lack and what they have too much of, in order of name; a pool that is as it
+// should be is not listed. A machine that is being replaced and its replacement count as one.
+func Resize(s *engine.Snapshot, opt engine.Options) []Resizing {
+	var out []Resizing
+	var x *resizer
+	for _, pool := range s.NodePools {
+		if pool.Spec.Replicas == nil || pool.DeletionTimestamp != nil {
+			continue
+		}
+		if x == nil {
+			x = newResizer(s, opt)
+		}
+		if r := x.resize(pool); len(r.Create) > 0 || len(r.Remove) > 0 || !r.Why.OK() {
+			out = append(out, r)
+		}
+	}
+	slices.SortFunc(out, func(a, b Resizing) int { return cmp.Compare(a.NodePool, b.NodePool) })
+	return out
+}
+
+// resizer is the state of one Resize.
+type resizer struct {
+	s     *engine.Snapshot
+	opt   engine.Options
+	hosts map[string][]*inventory.Host // those that have a claim, by pool and in order of name
+	check *Checker
+}
+
+func newResizer(s *engine.Snapshot, opt engine.Options) *resizer {
+	x := &resizer{s: s, opt: opt, hosts: map[string][]*inventory.Host{}}
+	pods := (*inventory.Memo)(nil).Take(s, 1)
+	all := inventory.HostsOf(s, pods)
+	x.check = limitsChecker(&provisioning.Problem{Snapshot: s, Census: pods, Hosts: all})
+	for _, h := range all {
+		if h.Claim != nil {
+			pool := h.Claim.Labels[v1.NodePoolLabelKey]
+			x.hosts[pool] = append(x.hosts[pool], h)
+		}
+	}
+	return x
+}
+
+func (x *resizer) resize(pool *v1.NodePool) Resizing {
+	r := Resizing{NodePool: pool.Name}
+	var stay []*inventory.Host
+	coming := 0
+	for _, h := range x.hosts[pool.Name] {
+		if h.Leaving {
+			continue
+		}
+		stay = append(stay, h)
+		if h.Replaces {
+			coming++
+		}
+	}
+	want := int(*pool.Spec.Replicas)
+	switch have := len(stay) - coming; {
+	case have > want:
+		r.Remove = x.surplus(stay, have-want)
+	case have < want:
+		x.fill(&r, pool, want-have)
+	}
+	return r
+}
+
+// fill adds the machines that are missing, as far as the pool's limits allow. Machines that are on their way out count against
+// the one on nodes: they are there.
+func (x *resizer) fill(r *Resizing, pool *v1.NodePool, missing int) {
+	n := missing
+	if limit, ok := pool.Spec.Limits[v1.ResourceNodes]; ok {
+		left := int(max(0, limit.Value()-int64(len(x.hosts[pool.Name]))))
+		if left < missing {
+			n = left
+			r.Why = engine.Reason{Code: engine.LimitReached, NodePool: pool.Name, Key: string(v1.ResourceNodes),
+				Need: fmt.Sprintf("%d more", missing), Have: "the limit is " + limit.String()}
+		}
+	}
+	if n == 0 {
+		return
+	}
+	launch, why := stampLaunch(x.s, x.opt, pool)
+	if !why.OK() {
+		r.Why = why
+		return
+	}
+	seen := []string{string(pool.UID)}
+	for _, h := range x.hosts[pool.Name] {
+		seen = append(seen, string(h.Claim.UID))
+	}
+	slices.Sort(seen)
+	for i := range n {
+		if why := x.check.spend(launch, pool); !why.OK() {
+			r.Why = why
+			return
+		}
+		launch.Name = fmt.Sprintf("%s-%d", pool.Name, i+1)
+		r.Create = append(r.Create, launch)
+		r.Names = append(r.Names, inventory.DerivedName(pool.Name, append(slices.Clone(seen), strconv.Itoa(i))...))
+	}
+}
+
+// surplus chooses the machines to remove: first those that were not started yet, then those without pods, then those whose
+// pods are the cheapest to move, protected ones last. Machines that have a part in a replacement come after all of these. Of
+// each kind those go first that have drifted, and would have to be replaced: where waiting pods take what a drifted machine was
+// to be replaced by, the next replacement would come and go for ever.
+func (x *resizer) surplus(hosts []*inventory.Host, n int) []string {
+	type ranked struct {
+		h    *inventory.Host
+		tier int
+		good int // 0 for those that have drifted
+		cost float64
+	}
+	list := make([]ranked, 0, len(hosts))
+	for _, h := range hosts {
+		r := ranked{h: h, good: 1}
+		if isDrifted(h) {
+			r.good = 0
+		}
+		r.tier, r.cost = x.scaleDownCost(h)
+		list = append(list, r)
+	}
+	slices.SortFunc(list, func(a, b ranked) int {
+		return cmp.Or(cmp.Compare(a.tier, b.tier), cmp.Compare(a.good, b.good), cmp.Compare(a.cost, b.cost), kube.Naturally(a.h.Claim.Name, b.h.Claim.Name))
+	})
+	var out []string
+	for _, r := range list[:min(n, len(list))] {
+		out = append(out, r.h.Claim.Name)
+	}
+	return out
+}
+
+func (x *resizer) scaleDownCost(h *inventory.Host) (tier int, cost float64) {
+	moving := false
+	protected := h.Node != nil && h.Node.Annotations[v1.DoNotDisruptAnnotationKey] == "true"
+	for _, p := range h.Bound {
+		protected = protected || kube.ProtectionOf(p, x.s.Now).Active
+		moving = moving || kube.IsReschedulable(p)
+		cost += kube.EvictionCost(p)
+	}
+	cost *= h.LifetimeLeft(x.s)
+	switch {
+	case h.Ordered || h.Replaces:
+		return 4, cost
+	case h.Claim.Status.ProviderID == "":
+		return 0, 0
+	case protected:
+		return 3, cost
+	case !moving:
+		return 1, 0
+	}
+	return 2, cost
+}
+
+// stampLaunch is a machine as the pool's template alone asks for it: the cheapest offerings that meet its requirements and
+// hold what DaemonSets run there.
+func stampLaunch(s *engine.Snapshot, opt engine.Options, pool *v1.NodePool) (engine.Launch, engine.Reason) {
+	open := pool.DeepCopy()
+	open.Spec.Replicas, open.Spec.Limits, open.Spec.Weight = nil, nil, nil
+	pod := &corev1.Pod{}
+	pod.Namespace, pod.Name, pod.UID = "default", "any", "any"
+	// It asks for next to nothing, but for some: a machine that DaemonSets fill would hold a pod that asks for nothing.
+	next := corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1m"), corev1.ResourceMemory: resource.MustParse("1Ki")}
+	pod.Spec.Containers = []corev1.Container{{Resources: corev1.ResourceRequirements{Requests: next}}}
+	pod.Spec.Tolerations = []corev1.Toleration{{Operator: corev1.TolerationOpExists}}
+	pod.Status.Phase = corev1.PodPending
+	pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable}}
+	alone := &engine.Snapshot{
+		Now: s.Now, Pods: []*corev1.Pod{pod}, DaemonSets: s.DaemonSets, LimitRanges: s.LimitRanges, NodePools: []*v1.NodePool{open},
+		Namespaces: s.Namespaces, Classes: s.Classes,
+	}
+	opt.DefaultConstraints, opt.Profiles = nil, nil
+	plan := provisioning.Provision(alone, opt, nil)
+	if len(plan.Launches) == 1 {
+		launch := plan.Launches[0]
+		launch.Pods = nil
+		launch.Requests = lessOf(launch.Requests, kube.PodRequests(pod))
+		return launch, engine.Reason{}
+	}
+	if len(plan.Unplaced) == 1 && len(plan.Unplaced[0].Reasons) > 0 {
+		return engine.Launch{}, plan.Unplaced[0].Reasons[0]
+	}
+	return engine.Launch{}, engine.Reason{Code: engine.NoInstanceTypes, NodePool: pool.Name}
+}
+
+// lessOf is what the list asks for beside the others, without amounts of nothing.
+func lessOf(list, others corev1.ResourceList) corev1.ResourceList {
+	out := corev1.ResourceList{}
+	for name, q := range list {
+		q = q.DeepCopy()
+		q.Sub(others[name])
+		if q.Sign() > 0 {
+			out[name] = q
+		}
+	}
+	return out
+}

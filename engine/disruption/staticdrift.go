@@ -1,0 +1,127 @@
+package disruption
+
+import (
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+
+	v1 "tenon.sh/api/v1"
+	"tenon.sh/engine"
+	"tenon.sh/engine/inventory"
+	"tenon.sh/engine/kube"
+	"tenon.sh/engine/provisioning"
+)
+
+// driftStatic replaces machines of static pools that have drifted or are old, one for one.
+func (d *disruptor) driftStatic() {
+	var drifted, expired []*inventory.Host
+	for _, h := range d.free() {
+		switch {
+		case d.budgets[h.Pool()].rules.Pool.Spec.Replicas == nil:
+		case isDrifted(h):
+			drifted = append(drifted, h)
+		case d.softlyExpired(h):
+			expired = append(expired, h)
+		}
+	}
+	byAge := func(a, b *inventory.Host) int {
+		return kube.Since(a.Claim, v1.ConditionDrifted).Compare(kube.Since(b.Claim, v1.ConditionDrifted))
+	}
+	d.emptiesFirst(drifted, byAge)
+	d.replaceStatic(drifted, method{reason: v1.Drifted, refusal: d.driftRefusal, heeds: func(h *inventory.Host) bool { return !hasDeadline(h) }})
+	d.emptiesFirst(expired, func(a, b *inventory.Host) int { return kube.ExpiresAt(a.Claim).Compare(kube.ExpiresAt(b.Claim)) })
+	d.replaceStatic(expired, method{reason: v1.Expired, refusal: d.expiryRefusal, heeds: func(*inventory.Host) bool { return true }})
+}
+
+// replaceStatic gives each machine one replacement from its pool's template. Where its pods go is their own affair: the pool has
+// as many machines after as before.
+func (d *disruptor) replaceStatic(hosts []*inventory.Host, m method) {
+	for _, h := range hosts {
+		launch, r := d.staticReplacement(h, m)
+		if !r.OK() {
+			d.insist(h, r)
+			continue
+		}
+		d.replaced[h.Pool()]++
+		var pods []engine.PodID
+		for _, pod := range d.moving(h) {
+			pods = append(pods, kube.PodID(pod))
+		}
+		slices.SortFunc(pods, provisioning.ComparePods)
+		d.add(provisioning.Part{Hosts: []*inventory.Host{h}, Launches: []engine.Launch{launch}, Pods: pods}, m)
+	}
+}
+
+// staticReplacement takes the machine's place in all budgets and limits; it says why not if it cannot be replaced now.
+func (d *disruptor) staticReplacement(h *inventory.Host, m method) (engine.Launch, engine.Reason) {
+	pool := d.budgets[h.Pool()].rules.Pool
+	if r := d.staticRoom(pool); !r.OK() {
+		return engine.Launch{}, r
+	}
+	if r := d.reserve(h, m); !r.OK() {
+		return engine.Launch{}, r
+	}
+	stamp, known := d.stamps[pool.Name]
+	if !known {
+		stamp.launch, stamp.why = stampLaunch(d.s, d.opt, pool)
+		d.stamps[pool.Name] = stamp
+	}
+	r := stamp.why
+	if r.OK() {
+		r = d.checker().spend(stamp.launch, pool)
+	}
+	if r.OK() {
+		r = d.takeVerb(provisioning.Part{Hosts: []*inventory.Host{h}, Launches: []engine.Launch{stamp.launch}}, m)
+	}
+	if !r.OK() {
+		d.giveBack(h, m, r)
+	}
+	return stamp.launch, r
+}
+
+// checker counts what is begun against the limits of pools as it will be counted again at the moment of acting: what would be
+// refused then is not begun.
+func (d *disruptor) checker() *Checker {
+	if d.check == nil {
+		d.check = limitsChecker(d.p)
+	}
+	return d.check
+}
+
+// limitsChecker is a Checker for nothing but limits. The API server lets pools with replicas limit nothing but their nodes; old
+// ones may.
+func limitsChecker(p *provisioning.Problem) *Checker {
+	return &Checker{s: p.Snapshot, problem: p, types: p.Census.Memo.TypesOf(p.Snapshot), used: map[string]corev1.ResourceList{}}
+}
+
+// stamp is a machine as a pool's template asks for it, or why there is none.
+type stamp struct {
+	launch engine.Launch
+	why    engine.Reason
+}
+
+// staticRoom says why the pool may not have one more machine for the time of a replacement: it has too many, or its limit is
+// reached. Machines that are on their way out are still there.
+func (d *disruptor) staticRoom(pool *v1.NodePool) engine.Reason {
+	all, stay := 0, 0
+	for _, h := range d.p.Hosts {
+		if h.Claim == nil || h.Claim.Labels[v1.NodePoolLabelKey] != pool.Name {
+			continue
+		}
+		all++
+		if !h.Leaving && !h.Replaces {
+			stay++
+		}
+	}
+	if replicas := int(*pool.Spec.Replicas); stay > replicas {
+		return engine.Reason{Code: engine.StaticSurplus, NodePool: pool.Name, Have: engine.Plural(stay, "node"), Need: fmt.Sprint(replicas)}
+	}
+	if limit, ok := pool.Spec.Limits[v1.ResourceNodes]; ok && int64(all+d.replaced[pool.Name]) >= limit.Value() {
+		return engine.Reason{
+			Code: engine.LimitReached, NodePool: pool.Name, Key: string(v1.ResourceNodes), Need: "one more",
+			Have: fmt.Sprintf("there are %d and the limit is %s", all, limit.String()),
+		}
+	}
+	return engine.Reason{}
+}

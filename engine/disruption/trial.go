@@ -1,0 +1,214 @@
+package disruption
+
+import (
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"tenon.sh/engine"
+	"tenon.sh/engine/inventory"
+	"tenon.sh/engine/kube"
+	"tenon.sh/engine/packing"
+	"tenon.sh/engine/provisioning"
+)
+
+// trialOptions vary a trial.
+type trialOptions struct {
+	held   bool
+	closed func(h *inventory.Host) bool // beside the machines that no pod is moved to anyway; nil for none
+	// hints is where pods had better go, options what to plan with instead of the disruptor's; both may be nil.
+	hints   map[*corev1.Pod]int
+	options *engine.Options
+	batches map[string]int // as those of trial
+}
+
+// without is what it takes to run the cluster without the machines: Launches replace them, Placements say where their other
+// pods go, and Unplaced whom nothing can run. Pods that need a place anyway come first, and are not part of the answer.
+func (d *disruptor) without(gone []*inventory.Host) *engine.Plan {
+	return d.try(gone, trialOptions{}).plan
+}
+
+// tried is the outcome of a trial.
+type tried struct {
+	plan *engine.Plan
+	on   map[engine.PodID]leaver // the pods that leave
+	// chosen are the machines that it is about, nil for all that were tried.
+	chosen map[*inventory.Host]bool
+	// apart is true if no pod minds where others are: what holds for many machines holds for some of them.
+	apart bool
+}
+
+// leaver is a pod that leaves its machine.
+type leaver struct {
+	pod  *corev1.Pod
+	from *inventory.Host
+}
+
+// leaves is the machine that the pod leaves; nil if the outcome is not about it.
+func (t *tried) leaves(id engine.PodID) *inventory.Host {
+	h := t.on[id].from
+	if t.chosen != nil && !t.chosen[h] {
+		return nil
+	}
+	return h
+}
+
+// only is the outcome for some of the machines, with which all that share new machines have to be. Both share the plan.
+func (t *tried) only(hosts []*inventory.Host) tried {
+	out := *t
+	out.chosen = make(map[*inventory.Host]bool, len(hosts))
+	for _, h := range hosts {
+		out.chosen[h] = true
+	}
+	return out
+}
+
+func (d *disruptor) try(gone []*inventory.Host, opt trialOptions) tried {
+	t := d.newTrial(gone, opt)
+	options := d.opt
+	if opt.options != nil {
+		options = *opt.options
+	}
+	p := provisioning.CompileTrial(d.s, options, d.p.Census, t)
+	out := tried{plan: provisioning.NewPlan(p, packing.Solve(p.Packing)), on: map[engine.PodID]leaver{}}
+	out.apart = !slices.ContainsFunc(p.Packing.Classes, func(c packing.Class) bool {
+		return slices.ContainsFunc(c.Levels, func(l packing.Level) bool { return l.Rules != nil })
+	})
+	for _, h := range p.Hosts {
+		if t.Gone.Has(h) {
+			for _, pod := range p.LeavingPods(h) {
+				out.on[kube.PodID(pod)] = leaver{pod, d.p.Hosts[h.Number]}
+			}
+		}
+	}
+	if len(t.Homes) > 0 {
+		out.keepOwn()
+	}
+	return out
+}
+
+func (d *disruptor) newTrial(gone []*inventory.Host, opt trialOptions) *provisioning.Trial {
+	t := &provisioning.Trial{
+		Gone: inventory.HostsIn(len(d.p.Hosts), gone), Left: make(inventory.HostSet, len(d.p.Hosts)), Closed: make(inventory.HostSet, len(d.p.Hosts)), Held: opt.held, Homes: d.homes, Guards: d.guards,
+		Hints: opt.hints, Batches: opt.batches,
+	}
+	for i, h := range d.p.Hosts {
+		switch {
+		case d.taken[h]:
+			t.Left[i] = true
+		case d.takesNobody(h) || opt.closed != nil && opt.closed(h):
+			t.Closed[i] = true
+		}
+	}
+	return t
+}
+
+// takesNobody says of a machine that pods are not moved there: it is not ready to take them, or it is to go itself.
+func (d *disruptor) takesNobody(h *inventory.Host) bool {
+	if !h.IsInitialized() || h.Node != nil && !h.Ready {
+		return true
+	}
+	return h.Ordered || h.IsRebooting()
+}
+
+// keepOwn leaves out what is about pods that need a place anyway.
+func (t *tried) keepOwn() {
+	own := func(id engine.PodID) bool { return t.leaves(id) != nil }
+	p := t.plan
+	p.Launches = slices.DeleteFunc(p.Launches, func(l engine.Launch) bool { return !slices.ContainsFunc(l.Pods, own) })
+	p.Placements = slices.DeleteFunc(p.Placements, func(x engine.Placement) bool { return !own(x.Pod) })
+	p.Unplaced = slices.DeleteFunc(p.Unplaced, func(u engine.Unplaced) bool { return !own(u.Pod) })
+	p.Sequence = slices.DeleteFunc(p.Sequence, func(id engine.PodID) bool { return !own(id) })
+}
+
+// stranded lists the machines that have a pod which nothing else can run, each with the first such pod's reason.
+func (t *tried) stranded() map[*inventory.Host]engine.Reason {
+	out := map[*inventory.Host]engine.Reason{}
+	for _, u := range t.plan.Unplaced {
+		h := t.leaves(u.Pod)
+		if _, known := out[h]; h != nil && !known {
+			out[h] = engine.Reason{Code: engine.CannotMove, NodePool: h.Pool(), Key: u.Pod.String(), Have: engine.Sentence(u.Reasons)}
+		}
+	}
+	return out
+}
+
+// parts cuts the outcome into disruptions that do not depend on one another: machines whose pods share a new machine go
+// together. They come in the order of their first machines.
+func (t *tried) parts(gone []*inventory.Host) []provisioning.Part {
+	group := map[*inventory.Host]*inventory.Host{}
+	find := func(h *inventory.Host) *inventory.Host {
+		for group[h] != nil {
+			h = group[h]
+		}
+		return h
+	}
+	for i := range t.plan.Launches {
+		var first *inventory.Host
+		for _, id := range t.plan.Launches[i].Pods {
+			h := t.leaves(id)
+			if h == nil {
+				continue
+			}
+			if h = find(h); first == nil {
+				first = h
+			} else if h != first {
+				group[h] = first
+			}
+		}
+	}
+	var out []provisioning.Part
+	index := map[*inventory.Host]int{}
+	for _, h := range gone {
+		root := find(h)
+		i, known := index[root]
+		if !known {
+			i = len(out)
+			index[root] = i
+			out = append(out, provisioning.Part{})
+		}
+		out[i].Hosts = append(out[i].Hosts, h)
+	}
+	for _, l := range t.plan.Launches {
+		for _, id := range l.Pods {
+			if h := t.leaves(id); h != nil {
+				i := index[find(h)]
+				out[i].Launches = append(out[i].Launches, l)
+				break
+			}
+		}
+	}
+	return out
+}
+
+// fill lists what pods the parts move, and where to.
+func (t *tried) fill(parts []provisioning.Part) {
+	index := map[*inventory.Host]int{}
+	for i, p := range parts {
+		for _, h := range p.Hosts {
+			index[h] = i
+		}
+	}
+	for id, l := range t.on {
+		if i, ok := index[l.from]; ok {
+			parts[i].Pods = append(parts[i].Pods, id)
+		}
+	}
+	move := func(to engine.Placement) {
+		if i, ok := index[t.on[to.Pod].from]; ok {
+			parts[i].Moves = append(parts[i].Moves, to)
+		}
+	}
+	for _, p := range t.plan.Placements {
+		move(p)
+	}
+	for _, l := range t.plan.Launches {
+		for _, id := range l.Pods {
+			move(engine.Placement{Pod: id, Node: l.Name})
+		}
+	}
+	for i := range parts {
+		slices.SortFunc(parts[i].Pods, provisioning.ComparePods)
+		slices.SortFunc(parts[i].Moves, func(a, b engine.Placement) int { return provisioning.ComparePods(a.Pod, b.Pod) })
+	}
+}

@@ -1,0 +1,259 @@
+package explain
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	v1 "tenon.sh/api/v1"
+	"tenon.sh/engine"
+	"tenon.sh/engine/inventory"
+	"tenon.sh/engine/kube"
+)
+
+// AssumePools is the snapshot of a cluster without NodePools as if it had some: one for each group of nodes, with the
+// group's labels and taints, that may buy any of the given types that are of a sort with the group's own. The nodes carry
+// the name of their pool; nodes of the control plane stay outside. The types are taken to be sold in the zones in which
+// the nodes are.
+func AssumePools(s *engine.Snapshot, types []engine.InstanceType) *engine.Snapshot {
+	out := *s
+	out.Nodes, out.NodePools, out.NodeClaims = nil, nil, nil
+	groups := map[string][]*corev1.Node{}
+	for _, n := range kube.ByName(s.Nodes) {
+		if isControlPlane(n) {
+			out.Nodes = append(out.Nodes, n)
+			continue
+		}
+		name := nodeGroup(n)
+		groups[name] = append(groups[name], n)
+	}
+	x := assumption{zones: seen(s.Nodes, corev1.LabelTopologyZone, corev1.LabelFailureDomainBetaZone)}
+	x.class = engine.Class{Ref: assumedClass(), InstanceTypes: x.sellHere(s, types)}
+	out.Classes = []engine.Class{x.class}
+	for _, name := range slices.Sorted(maps.Keys(groups)) {
+		out.NodePools = append(out.NodePools, x.pool(name, groups[name]))
+		for _, n := range groups[name] {
+			out.Nodes = append(out.Nodes, x.labelled(n, name))
+		}
+	}
+	return &out
+}
+
+// assumption is the state of one AssumePools.
+type assumption struct {
+	zones []string // in which there are nodes
+	class engine.Class
+}
+
+func assumedClass() v1.NodeClassReference {
+	return v1.NodeClassReference{Group: "tenon.sh", Kind: "Catalog", Name: "assumed"}
+}
+
+// groupLabels are the labels by which clouds and tools name a group of nodes.
+func groupLabels() []string {
+	return []string{
+		v1.NodePoolLabelKey, "eks.amazonaws.com/nodegroup", "alpha.eksctl.io/nodegroup-name", "cloud.google.com/gke-nodepool",
+		"kubernetes.azure.com/agentpool", "agentpool", "kops.k8s.io/instancegroup",
+	}
+}
+
+func nodeGroup(n *corev1.Node) string {
+	for _, key := range groupLabels() {
+		if n.Labels[key] != "" {
+			return n.Labels[key]
+		}
+	}
+	return "default"
+}
+
+func isControlPlane(n *corev1.Node) bool {
+	for _, key := range []string{"node-role.kubernetes.io/control-plane", "node-role.kubernetes.io/master"} {
+		if _, ok := n.Labels[key]; ok {
+			return true
+		}
+	}
+	return false
+}
+
+// seen lists the values that nodes have for a label, of which older names are tried too.
+func seen(nodes []*corev1.Node, keys ...string) []string {
+	var out []string
+	for _, n := range nodes {
+		for _, key := range keys {
+			if value := n.Labels[key]; value != "" {
+				out = append(out, value)
+				break
+			}
+		}
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+// sellHere moves the offerings to the zones of the nodes: a catalog of another region is still right about sizes.
+func (x *assumption) sellHere(s *engine.Snapshot, types []engine.InstanceType) []engine.InstanceType {
+	regions := seen(s.Nodes, corev1.LabelTopologyRegion, corev1.LabelFailureDomainBetaRegion)
+	out := make([]engine.InstanceType, 0, len(types))
+	for _, t := range types {
+		if len(regions) > 0 && t.Labels[corev1.LabelTopologyRegion] != nil {
+			t.Labels = maps.Clone(t.Labels)
+			t.Labels[corev1.LabelTopologyRegion] = regions
+		}
+		if len(x.zones) > 0 {
+			t.Offerings = moved(t.Offerings, x.zones)
+		}
+		out = append(out, t)
+	}
+	return out
+}
+
+// moved is what the offerings would be in these zones: a zone that they know keeps its prices, another one gets those of
+// one that they know.
+func moved(offerings []engine.Offering, zones []string) []engine.Offering {
+	var known []string
+	for _, o := range offerings {
+		known = append(known, o.Zone)
+	}
+	slices.Sort(known)
+	known = slices.Compact(known)
+	var out []engine.Offering
+	for i, zone := range zones {
+		like := zone
+		if !slices.Contains(known, zone) && len(known) > 0 {
+			like = known[i%len(known)]
+		}
+		for _, o := range offerings {
+			if o.Zone == like {
+				o.Zone = zone
+				out = append(out, o)
+			}
+		}
+	}
+	return out
+}
+
+// labelled is the node with the name of its pool, and the zone that is assumed if it does not say its own.
+func (x *assumption) labelled(n *corev1.Node, pool string) *corev1.Node {
+	out := *n
+	out.Labels = maps.Clone(n.Labels)
+	if out.Labels == nil {
+		out.Labels = map[string]string{}
+	}
+	out.Labels[v1.NodePoolLabelKey] = pool
+	if inventory.MachineOffering(n.Labels).Zone == "" {
+		out.Labels[corev1.LabelTopologyZone] = x.anyZone()
+	}
+	return &out
+}
+
+func (x *assumption) anyZone() string {
+	if len(x.zones) > 0 {
+		return x.zones[0]
+	}
+	for _, t := range x.class.InstanceTypes {
+		for _, o := range t.Offerings {
+			return o.Zone
+		}
+	}
+	return ""
+}
+
+func (x *assumption) pool(name string, nodes []*corev1.Node) *v1.NodePool {
+	p := &v1.NodePool{}
+	p.Name = name
+	ref := assumedClass()
+	p.Spec.Template.Spec.NodeClassRef = &ref
+	p.Spec.Template.Labels = x.commonLabels(nodes)
+	for _, t := range commonTaints(nodes) {
+		p.Spec.Template.Spec.Taints = append(p.Spec.Template.Spec.Taints, v1.TaintFromCore(t))
+	}
+	require := func(key string, op v1.Operator, values []string) {
+		if len(values) > 0 {
+			p.Spec.Template.Spec.Requirements = append(p.Spec.Template.Spec.Requirements, v1.Requirement{Key: key, Operator: op, Values: values})
+		}
+	}
+	require(corev1.LabelArchStable, v1.In, seen(nodes, corev1.LabelArchStable, "beta.kubernetes.io/arch"))
+	require(corev1.LabelOSStable, v1.In, seen(nodes, corev1.LabelOSStable, "beta.kubernetes.io/os"))
+	var capacityTypes []string
+	for _, n := range nodes {
+		capacityTypes = append(capacityTypes, inventory.MachineOffering(n.Labels).CapacityType)
+	}
+	slices.Sort(capacityTypes)
+	require(v1.CapacityTypeLabelKey, v1.In, slices.Compact(capacityTypes))
+	require(categoryLabel, v1.In, x.categories(nodes))
+	if !x.sells(nodes) {
+		// Nobody knows what such machines cost, so nothing may be bought in their place.
+		require(corev1.LabelInstanceTypeStable, v1.In, []string{"unknown"})
+	}
+	return p
+}
+
+// sells reports whether the catalog has the type of any of the nodes.
+func (x *assumption) sells(nodes []*corev1.Node) bool {
+	return slices.ContainsFunc(x.class.InstanceTypes, func(t engine.InstanceType) bool {
+		return slices.ContainsFunc(nodes, func(n *corev1.Node) bool { return inventory.MachineOffering(n.Labels).InstanceType == t.Name })
+	})
+}
+
+// categoryLabel sorts EC2's types: m for those of all purposes, c and r for more cores and more memory, others for what
+// nobody should get who has not asked.
+const categoryLabel = "karpenter.k8s.aws/instance-category"
+
+// categories are the three of all purposes and those that the group has already, nil if the catalog does not sort its
+// types so.
+func (x *assumption) categories(nodes []*corev1.Node) []string {
+	sorted := false
+	out := []string{"c", "m", "r"}
+	for i := range x.class.InstanceTypes {
+		t := &x.class.InstanceTypes[i]
+		sorted = sorted || len(t.Labels[categoryLabel]) > 0
+		if slices.ContainsFunc(nodes, func(n *corev1.Node) bool { return inventory.MachineOffering(n.Labels).InstanceType == t.Name }) {
+			out = append(out, t.Labels[categoryLabel]...)
+		}
+	}
+	if !sorted {
+		return nil
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+// commonLabels are the labels that all nodes of a group have alike, without those that say what machine it is or where.
+func (x *assumption) commonLabels(nodes []*corev1.Node) map[string]string {
+	common := maps.Clone(nodes[0].Labels)
+	for _, n := range nodes[1:] {
+		maps.DeleteFunc(common, func(key, value string) bool { return n.Labels[key] != value })
+	}
+	settled := map[string]bool{}
+	for i := range x.class.InstanceTypes {
+		for key := range x.class.InstanceTypes[i].Labels {
+			settled[key] = true
+		}
+	}
+	maps.DeleteFunc(common, func(key, _ string) bool {
+		domain, _, _ := strings.Cut(key, "/")
+		return settled[v1.NormalizeLabel(key)] || slices.Contains(v1.WellKnownLabels(), v1.NormalizeLabel(key)) ||
+			key == corev1.LabelHostname || key == corev1.LabelInstanceType || strings.HasPrefix(domain, "topology.") ||
+			strings.Contains(domain, "beta.kubernetes.io") || domain == v1.Group
+	})
+	return common
+}
+
+// commonTaints are the taints that all nodes of a group have and that stay on them.
+func commonTaints(nodes []*corev1.Node) []corev1.Taint {
+	var out []corev1.Taint
+	for _, t := range nodes[0].Spec.Taints {
+		passing := kube.IsEphemeralTaint(t) || t.Key == corev1.TaintNodeUnschedulable || t.Key == v1.DisruptedTaintKey || strings.HasPrefix(t.Key, "node.kubernetes.io/")
+		everywhere := !slices.ContainsFunc(nodes, func(n *corev1.Node) bool {
+			return !slices.ContainsFunc(n.Spec.Taints, func(o corev1.Taint) bool { return o.MatchTaint(&t) && o.Value == t.Value })
+		})
+		if everywhere && !passing {
+			out = append(out, t)
+		}
+	}
+	slices.SortFunc(out, func(a, b corev1.Taint) int { return cmp.Or(cmp.Compare(a.Key, b.Key), cmp.Compare(a.Effect, b.Effect)) })
+	return out
+}

@@ -1,0 +1,141 @@
+package explain
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+
+	v1 "tenon.sh/api/v1"
+	"tenon.sh/engine"
+	"tenon.sh/engine/kube"
+	"tenon.sh/engine/provisioning"
+)
+
+// LaunchRecord is a launch, and why it is that one.
+type LaunchRecord struct {
+	Name string `json:"name"`
+	// Considered counts the offerings that were available and could hold the pods; Listed those that the cloud may
+	// choose from.
+	Considered int `json:"considered"`
+	Listed     int `json:"listed"`
+	// RunnerUp is the cheapest offering of another instance type, which costs RunnerUpCostsMore USD per hour more.
+	RunnerUp          *engine.OfferingID `json:"runnerUp,omitempty"`
+	RunnerUpCostsMore float64            `json:"runnerUpCostsMore"`
+	// Filled is the largest share of any resource that is asked for, FilledBy that resource.
+	Filled   float64             `json:"filled"`
+	FilledBy corev1.ResourceName `json:"filledBy,omitempty"`
+	// Pods are all that the machine is for; Requests what they and the DaemonSets ask for.
+	Pods     []string          `json:"pods"`
+	Requests map[string]string `json:"requests"`
+	// SoldOut lists offerings that could have held the pods for less, cheapest first.
+	SoldOut []engine.LaunchOffering `json:"soldOut,omitempty"`
+	// PassedOver says why pools that come first by their weight do not run the pod.
+	PassedOver []engine.ReasonRecord `json:"passedOver,omitempty"`
+	// Limits is what the pool has and may have.
+	Limits []ResourceUse `json:"limits,omitempty"`
+	// Worth is what a unit of each resource is worth here.
+	Worth []WorthRecord `json:"worth,omitempty"`
+
+	// PodIDs are the pods, for people.
+	PodIDs   []engine.PodID `json:"-"`
+	sentence string
+}
+
+// WorthRecord is a dual price: what PerHour USD buy.
+type WorthRecord struct {
+	Resource corev1.ResourceName `json:"resource"`
+	Unit     string              `json:"unit"`
+	PerHour  float64             `json:"perHour"`
+}
+
+// Sentence says the price to people.
+func (w WorthRecord) Sentence() string { return engine.ResourcePrice(w).Sentence() }
+
+// launched records the launch that the pod is part of.
+func (x *podExplainer) launched(l *engine.Launch) {
+	r := &LaunchRecord{
+		Name: l.Name, Considered: l.Why.Considered, Listed: len(l.Offerings), Filled: l.Why.Filled, FilledBy: l.Why.FilledBy,
+		RunnerUpCostsMore: l.Why.PriceDifference, Pods: podTexts(l.Pods), PodIDs: l.Pods, Requests: quantityTexts(l.Requests),
+		sentence: l.Sentence(),
+	}
+	if l.Why.RunnerUp != (engine.OfferingID{}) {
+		r.RunnerUp = &l.Why.RunnerUp
+	}
+	for _, p := range x.plan.Cost.Prices {
+		r.Worth = append(r.Worth, WorthRecord(p))
+	}
+	price := l.Price
+	m := &MachineRecord{NodePool: l.NodePool, PricePerHour: &price}
+	if len(l.Offerings) > 0 {
+		m.InstanceType, m.Zone, m.CapacityType = l.Offerings[0].InstanceType, l.Offerings[0].Zone, l.Offerings[0].CapacityType
+	}
+	if pool := kube.PoolsByName(x.s)[l.NodePool]; pool != nil {
+		class := kube.FindClass(x.s, pool.Spec.Template.Spec.NodeClassRef)
+		m.Share, m.ShareOf = largestShare(kube.PodRequests(x.pod), allocatableOf(class, m.InstanceType))
+		r.SoldOut = x.soldOut(pool, class, l)
+		r.PassedOver = x.passedOver(pool)
+		r.Limits = limitUse(x.s, pool)
+	}
+	x.story.Machine, x.story.Launch = m, r
+}
+
+func allocatableOf(class *engine.Class, name string) corev1.ResourceList {
+	if class != nil {
+		for i := range class.InstanceTypes {
+			if class.InstanceTypes[i].Name == name {
+				return class.InstanceTypes[i].Allocatable()
+			}
+		}
+	}
+	return nil
+}
+
+// soldOut lists the offerings that are sold out and would have been cheaper for all that the machine is for.
+func (x *podExplainer) soldOut(pool *v1.NodePool, class *engine.Class, l *engine.Launch) []engine.LaunchOffering {
+	var out []engine.LaunchOffering
+	for _, o := range provisioning.OfferingsOf(pool, class) {
+		if o.Offering.SoldOut && o.Offering.Price < l.Price && o.Admits(x.pod) && o.Holds(l.Requests) {
+			out = append(out, engine.LaunchOffering{OfferingID: o.ID(), Price: o.Offering.Price})
+		}
+	}
+	return out
+}
+
+// passedOver asks, for every pool that comes before the chosen one by weight, why it alone does not run this pod alone.
+func (x *podExplainer) passedOver(chosen *v1.NodePool) []engine.ReasonRecord {
+	var heavier []*v1.NodePool
+	for _, pool := range x.s.NodePools {
+		if kube.WeightOf(pool) > kube.WeightOf(chosen) {
+			heavier = append(heavier, pool)
+		}
+	}
+	slices.SortFunc(heavier, func(a, b *v1.NodePool) int {
+		return cmp.Or(cmp.Compare(kube.WeightOf(b), kube.WeightOf(a)), cmp.Compare(a.Name, b.Name))
+	})
+	var out []engine.ReasonRecord
+	for _, pool := range heavier {
+		out = append(out, x.whatIf(pool)...)
+	}
+	return out
+}
+
+func (x *podExplainer) whatIf(pool *v1.NodePool) []engine.ReasonRecord {
+	s := *x.s
+	s.NodePools = []*v1.NodePool{pool}
+	s.Pods = slices.DeleteFunc(slices.Clone(x.s.Pods), func(p *corev1.Pod) bool { return p != x.pod && p.Spec.NodeName == "" })
+	plan := provisioning.Provision(&s, x.opt, nil)
+	for _, u := range plan.Unplaced {
+		if u.Pod == kube.PodID(x.pod) {
+			return reasonRecords(u.Reasons)
+		}
+	}
+	if len(pool.Spec.Limits) == 0 || len(plan.Launches) == 0 {
+		return nil
+	}
+	return []engine.ReasonRecord{{
+		Code: engine.LimitReached, NodePool: pool.Name,
+		Message: fmt.Sprintf("it could run the pod, but other pods use what its limits leave (%s)", limitWords(limitUse(x.s, pool))),
+	}}
+}

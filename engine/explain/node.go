@@ -1,0 +1,178 @@
+package explain
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	v1 "tenon.sh/api/v1"
+	"tenon.sh/engine"
+	"tenon.sh/engine/inventory"
+	"tenon.sh/engine/kube"
+)
+
+// NodeStory is the record of what a node is, what it runs, and why it stays or goes.
+type NodeStory struct {
+	Summary string `json:"summary"`
+	MachineRecord
+	Created  metav1.Time `json:"created"`
+	Ready    bool        `json:"ready"`
+	Cordoned bool        `json:"cordoned,omitempty"`
+	// Leaving says that the node or its claim is being deleted.
+	Leaving    bool              `json:"leaving,omitempty"`
+	Conditions []ConditionRecord `json:"conditions"`
+	Resources  []ResourceUse     `json:"resources"`
+	Pods       []NodePodRecord   `json:"pods"`
+	// Expected are pods that the plan puts on the node and that do not run there yet.
+	Expected []string `json:"expected"`
+	// Kept is why the node stays; Disruption is there instead if it goes.
+	Kept       *engine.ReasonRecord `json:"kept,omitempty"`
+	Disruption *DisruptionRecord    `json:"disruption,omitempty"`
+
+	ExpectedIDs []engine.PodID `json:"-"`
+	Age         time.Duration  `json:"-"`
+}
+
+// NodePodRecord is a pod that runs on the node.
+type NodePodRecord struct {
+	Pod       string `json:"pod"`
+	DaemonSet bool   `json:"daemonSet,omitempty"`
+	// Share is the largest share of any resource of the node that the pod asks for, ShareOf that resource.
+	Share   float64             `json:"share"`
+	ShareOf corev1.ResourceName `json:"shareOf,omitempty"`
+}
+
+// DisruptionRecord is why the node goes, and what that brings.
+type DisruptionRecord struct {
+	Reason        v1.DisruptionReason `json:"reason"`
+	Nodes         []string            `json:"nodes"`
+	SavingPerHour float64             `json:"savingPerHour"`
+	Pods          []string            `json:"pods"`
+	Replacements  []string            `json:"replacements"`
+}
+
+// ExplainNode says what the node of that name is, or the claim of that name, and why it stays or goes; ok is false if
+// there is neither. The plan is what Provision answers for the snapshot, disrupt what Disrupt does.
+func ExplainNode(s *engine.Snapshot, plan, disrupt *engine.Plan, name string) (story NodeStory, ok bool) {
+	node, claim := nodeAndClaim(s, name)
+	if node == nil && claim == nil {
+		return story, false
+	}
+	story = NodeStory{Conditions: []ConditionRecord{}, Resources: []ResourceUse{}, Pods: []NodePodRecord{}, Expected: []string{}}
+	story.Leaving = inventory.IsLeaving(node, claim)
+	var labels map[string]string
+	var class *v1.NodeClassReference
+	var allocatable corev1.ResourceList
+	if claim != nil {
+		story.Claim, class, labels = claim.Name, claim.Spec.NodeClassRef, claim.Labels
+		story.Created, story.Conditions = claim.CreationTimestamp, conditionRecords(claim.Status.Conditions)
+		allocatable = claim.Status.Allocatable
+	}
+	if node != nil {
+		story.Node, labels, story.Created, allocatable = node.Name, node.Labels, node.CreationTimestamp, node.Status.Allocatable
+		story.Ready, story.Cordoned = kube.NodeReady(node), node.Spec.Unschedulable
+	}
+	story.Age = max(0, s.Now.Sub(story.Created.Time))
+	story.describe(labels, inventory.NewPriceBook(s), class)
+	story.addPods(s, allocatable)
+	for _, p := range plan.Placements {
+		if p.Node == name || p.Claim != "" && p.Claim == story.Claim {
+			story.ExpectedIDs = append(story.ExpectedIDs, p.Pod)
+		}
+	}
+	story.Expected = podTexts(story.ExpectedIDs)
+	story.judge(disrupt)
+	return story, true
+}
+
+// nodeAndClaim finds a node by its name or that of its claim, and a claim that has no node yet.
+func nodeAndClaim(s *engine.Snapshot, name string) (node *corev1.Node, claim *v1.NodeClaim) {
+	for _, n := range s.Nodes {
+		if n.Name == name {
+			node = n
+		}
+	}
+	for _, c := range kube.ByName(s.NodeClaims) {
+		ofNode := node != nil && node.Spec.ProviderID != "" && c.Status.ProviderID == node.Spec.ProviderID
+		if claim == nil && (ofNode || node == nil && c.Name == name) {
+			claim = c
+		}
+	}
+	if node == nil && claim != nil && claim.Status.ProviderID != "" {
+		for _, n := range kube.ByName(s.Nodes) {
+			if node == nil && n.Spec.ProviderID == claim.Status.ProviderID {
+				node = n
+			}
+		}
+	}
+	return node, claim
+}
+
+// addPods lists what runs on the node and what that asks for.
+func (n *NodeStory) addPods(s *engine.Snapshot, allocatable corev1.ResourceList) {
+	used := corev1.ResourceList{}
+	var pods []*corev1.Pod
+	for _, pod := range s.Pods {
+		if n.Node != "" && pod.Spec.NodeName == n.Node && !kube.IsTerminal(pod) {
+			pods = append(pods, pod)
+		}
+	}
+	slices.SortFunc(pods, func(a, b *corev1.Pod) int { return cmp.Compare(kube.PodID(a).String(), kube.PodID(b).String()) })
+	for _, pod := range pods {
+		requests := kube.PodRequests(pod)
+		kube.AddList(used, requests)
+		r := NodePodRecord{Pod: kube.PodID(pod).String(), DaemonSet: kube.OwnedByDaemonSet(pod)}
+		r.Share, r.ShareOf = largestShare(requests, allocatable)
+		n.Pods = append(n.Pods, r)
+	}
+	n.Share, n.ShareOf = largestShare(used, allocatable)
+	n.Resources = useOf(used, allocatable, worthShowing(used, allocatable))
+}
+
+// worthShowing lists the resources that are asked for, or that every node has.
+func worthShowing(used, allocatable corev1.ResourceList) []corev1.ResourceName {
+	names := []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory, corev1.ResourcePods}
+	for _, list := range []corev1.ResourceList{used, allocatable} {
+		for _, name := range slices.Sorted(maps.Keys(list)) {
+			q, u := list[name], used[name]
+			plain := name == corev1.ResourceEphemeralStorage && u.IsZero()
+			if !slices.Contains(names, name) && q.Sign() > 0 && !plain {
+				names = append(names, name)
+			}
+		}
+	}
+	return names
+}
+
+// judge finds the node in what Disrupt says.
+func (n *NodeStory) judge(disrupt *engine.Plan) {
+	for i := range disrupt.Disruptions {
+		d := &disrupt.Disruptions[i]
+		if n.Node == "" || !slices.Contains(d.Nodes, n.Node) {
+			continue
+		}
+		r := disruptionRecord(d)
+		n.Disruption, n.Summary = &r, "it would be removed: "+d.Sentence()
+		return
+	}
+	reason := engine.Reason{Code: engine.NotManaged}
+	for _, k := range disrupt.Kept {
+		if n.Node != "" && k.Node == n.Node || k.Claim != "" && k.Claim == n.Claim {
+			reason = k.Reason
+		}
+	}
+	record := reason.Record()
+	n.Kept, n.Summary = &record, "it stays: "+reason.Message()
+}
+
+func disruptionRecord(d *engine.Disruption) DisruptionRecord {
+	r := DisruptionRecord{d.Reason, d.Nodes, d.SavingPerHour, podTexts(d.Pods), []string{}}
+	for i := range d.Replacements {
+		r.Replacements = append(r.Replacements, d.Replacements[i].Sentence())
+	}
+	return r
+}

@@ -1,0 +1,289 @@
+package explain
+
+import (
+	"cmp"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	v1 "tenon.sh/api/v1"
+	"tenon.sh/engine"
+	"tenon.sh/engine/budget"
+	"tenon.sh/engine/disruption"
+	"tenon.sh/engine/inventory"
+	"tenon.sh/engine/kube"
+	"tenon.sh/engine/provisioning"
+)
+
+// PoolStory is the record of what a pool can do now, and of what it refuses.
+type PoolStory struct {
+	NodePool string `json:"nodePool"`
+	Class    string `json:"class"`
+	Summary  string `json:"summary"`
+	// Problem says why the pool cannot be used, empty if it can.
+	Problem string `json:"problem,omitempty"`
+	Weight  int32  `json:"weight"`
+	// Nodes counts the pool's machines; PricePerHour adds up those of known price, Unpriced counts the others.
+	Nodes        int           `json:"nodes"`
+	PricePerHour float64       `json:"pricePerHour"`
+	Unpriced     int           `json:"unpriced,omitempty"`
+	Limits       []ResourceUse `json:"limits"`
+	// InstanceTypes and Offerings count what the pool can buy now; SoldOut lists what it could buy if it were there.
+	InstanceTypes   int            `json:"instanceTypes"`
+	Offerings       int            `json:"offerings"`
+	SoldOut         []string       `json:"soldOut"`
+	CheapestPerCore *PerCoreRecord `json:"cheapestPerCore,omitempty"`
+	// TimeZone is the one that the schedules of budgets are in; Paused says that nothing is disrupted as long as anybody has a
+	// choice, and why; Retired that no more machines are started.
+	TimeZone   string            `json:"timeZone,omitempty"`
+	Paused     string            `json:"paused,omitempty"`
+	Retired    bool              `json:"retired,omitempty"`
+	Budgets    []BudgetRecord    `json:"budgets"`
+	Allowances []AllowedRecord   `json:"allowances"`
+	Refused    []RefusedRecord   `json:"refused"`
+	Launches   []string          `json:"launches"`
+	Notes      []string          `json:"notes"`
+	Conditions []ConditionRecord `json:"conditions"`
+}
+
+// PerCoreRecord is an offering and what a core of it costs, in USD per hour.
+type PerCoreRecord struct {
+	engine.OfferingID
+	Price   float64 `json:"price"`
+	PerCore float64 `json:"perCore"`
+}
+
+// BudgetRecord is one disruption budget. Allows is how many nodes it lets go at a time now, null where it bounds nothing
+// now; Problem says why it cannot be read. Bounds says which nodes it is about: all, those that are replaced, or those that
+// are not.
+type BudgetRecord struct {
+	Bounds   string                `json:"bounds"`
+	Nodes    string                `json:"nodes"`
+	Reasons  []v1.DisruptionReason `json:"reasons,omitempty"`
+	Schedule string                `json:"schedule,omitempty"`
+	Duration string                `json:"duration,omitempty"`
+	Allows   *int                  `json:"allows"`
+	Problem  string                `json:"problem,omitempty"`
+	// Active says whether it is in force now; Turns is when that changes, if it has a schedule.
+	Active bool       `json:"active"`
+	Turns  *time.Time `json:"turns,omitempty"`
+}
+
+// AllowedRecord is what all budgets together allow for one reason: Left more nodes, null where nothing bounds them. Opens is
+// when they next allow one, if they do not now and time alone changes that.
+type AllowedRecord struct {
+	Opens      *time.Time          `json:"opens,omitempty"`
+	Reason     v1.DisruptionReason `json:"reason"`
+	Disrupting int                 `json:"disrupting"`
+	Left       *int                `json:"left"`
+	Problem    string              `json:"problem,omitempty"`
+}
+
+// RefusedRecord is a set of pending pods that the pool refuses for one reason.
+type RefusedRecord struct {
+	engine.ReasonRecord
+	Pods []string `json:"pods"`
+
+	PodIDs []engine.PodID `json:"-"`
+}
+
+// ExplainPool says what the pool can do now. The plan is what Provision answers for the snapshot.
+func ExplainPool(s *engine.Snapshot, plan *engine.Plan, pool *v1.NodePool) PoolStory {
+	ref := pool.Spec.Template.Spec.NodeClassRef
+	class := kube.FindClass(s, ref)
+	story := PoolStory{
+		NodePool: pool.Name, Problem: kube.PoolProblem(pool, class).Have, Weight: kube.WeightOf(pool), Limits: limitUse(s, pool),
+		SoldOut: []string{}, Budgets: []BudgetRecord{}, Allowances: []AllowedRecord{}, Refused: []RefusedRecord{},
+		Launches: []string{}, Notes: []string{}, Conditions: conditionRecords(pool.Status.Conditions),
+	}
+	if ref != nil {
+		story.Class = ref.Kind + " " + ref.Name
+	}
+	story.countMachines(s, pool)
+	story.countOfferings(pool, class)
+	story.readBudgets(s, pool)
+	for i := range plan.Launches {
+		if l := &plan.Launches[i]; l.NodePool == pool.Name {
+			story.Launches = append(story.Launches, l.Sentence())
+		}
+	}
+	for _, n := range plan.Notes {
+		if n.Object == "NodePool "+pool.Name && n.Reason.Have != story.Problem {
+			story.Notes = append(story.Notes, n.Reason.Message())
+		}
+	}
+	story.groupRefused(plan)
+	story.Summary = story.summary()
+	return story
+}
+
+func (p *PoolStory) summary() string {
+	switch {
+	case p.Problem != "":
+		return "it cannot be used: " + p.Problem
+	case p.Offerings == 0 && len(p.SoldOut) > 0:
+		return "it is ready, and everything that it can buy is sold out"
+	case p.Offerings == 0:
+		return "it is ready, and no instance type meets its requirements"
+	}
+	return "it is ready"
+}
+
+// countMachines looks at the nodes with the pool's label, and at claims whose node is not there yet.
+func (p *PoolStory) countMachines(s *engine.Snapshot, pool *v1.NodePool) {
+	prices := inventory.NewPriceBook(s)
+	count := func(labels map[string]string) {
+		p.Nodes++
+		price, known := prices.Price(labels, pool.Spec.Template.Spec.NodeClassRef)
+		if !known {
+			p.Unpriced++
+			return
+		}
+		p.PricePerHour += price
+	}
+	joined := map[string]bool{}
+	for _, n := range kube.ByName(s.Nodes) {
+		joined[n.Spec.ProviderID] = n.Spec.ProviderID != ""
+		if n.Labels[v1.NodePoolLabelKey] == pool.Name {
+			count(n.Labels)
+		}
+	}
+	for _, c := range kube.ByName(s.NodeClaims) {
+		if c.Labels[v1.NodePoolLabelKey] == pool.Name && !joined[c.Status.ProviderID] {
+			count(c.Labels)
+		}
+	}
+}
+
+func (p *PoolStory) countOfferings(pool *v1.NodePool, class *engine.Class) {
+	kinds := map[string]bool{}
+	for _, o := range provisioning.OfferingsOf(pool, class) {
+		if o.Offering.SoldOut {
+			p.SoldOut = append(p.SoldOut, o.ID().String())
+			continue
+		}
+		p.Offerings++
+		kinds[o.Kind.Name] = true
+		if per := o.PerCore(); per > 0 && (p.CheapestPerCore == nil || per < p.CheapestPerCore.PerCore) {
+			p.CheapestPerCore = &PerCoreRecord{o.ID(), o.Offering.Price, per}
+		}
+	}
+	p.InstanceTypes = len(kinds)
+}
+
+func (p *PoolStory) readBudgets(s *engine.Snapshot, pool *v1.NodePool) {
+	rules := budget.RulesOf(s, pool)
+	counts := budget.CountNodes(pool.Name, inventory.HostsOf(s, (*inventory.Memo)(nil).Take(s, 1)))
+	p.Retired = rules.NoLaunch
+	if r := rules.Pause(); !r.OK() {
+		p.Paused = r.Message()
+	}
+	if name, ok := pool.Annotations[v1.BudgetTimeZoneAnnotationKey]; ok {
+		p.TimeZone = name
+	}
+	p.addBudgets(s.Now, rules, "all", pool.Spec.Disruption.Budgets, counts.Total)
+	for _, verb := range []struct {
+		bounds string
+		of     *budget.VerbBudgets
+	}{{"replaced", rules.Replacing}, {"deleted", rules.Deleting}} {
+		if verb.of != nil {
+			p.addBudgets(s.Now, rules, verb.bounds, verb.of.Budgets, counts.Total)
+		}
+	}
+	for _, reason := range append(v1.DisruptionReasons(), v1.Expired) {
+		a := rules.Allowance(s.Now, reason, counts)
+		r := AllowedRecord{Reason: reason, Disrupting: a.Disrupting, Left: allowedIn(a.Left(), a), Problem: a.Problem}
+		if at := rules.Opens(s.Now, reason, counts); a.Problem == "" && a.Left() == 0 && !at.IsZero() {
+			at = at.In(rules.Zone)
+			r.Opens = &at
+		}
+		p.Allowances = append(p.Allowances, r)
+	}
+	for _, problem := range rules.Problems {
+		p.Notes = append(p.Notes, problem.Message())
+	}
+}
+
+func (p *PoolStory) addBudgets(now time.Time, rules *budget.PoolRules, bounds string, budgets []v1.Budget, total int) {
+	for i := range budgets {
+		b := &budgets[i]
+		r := BudgetRecord{Bounds: bounds, Nodes: b.Nodes, Reasons: b.Reasons}
+		if b.Schedule != nil {
+			r.Schedule = *b.Schedule
+		}
+		if b.Duration != nil {
+			r.Duration = b.Duration.Duration.String()
+		}
+		limit, err := rules.Limit(b, now, total)
+		times := rules.TimesOf(b)
+		switch {
+		case rules.Closed != "":
+			r.Problem = rules.Closed
+		case err != nil:
+			r.Problem = err.Error()
+		default:
+			r.Active = times.IsActive(now)
+			if r.Active {
+				r.Allows = &limit
+			}
+			if !times.Scheduled {
+				break
+			}
+			if turn := times.Window.Changes(now); !turn.IsZero() {
+				turn = turn.In(rules.Zone)
+				r.Turns = &turn
+			}
+		}
+		p.Budgets = append(p.Budgets, r)
+	}
+}
+
+// allowedIn is n, nil where nothing bounds the number.
+func allowedIn(n int, a budget.Allowance) *int {
+	if a.Allowed == math.MaxInt {
+		return nil
+	}
+	return &n
+}
+
+// groupRefused brings the pods together that the pool refuses for the same reason; the largest groups come first.
+func (p *PoolStory) groupRefused(plan *engine.Plan) {
+	index := map[engine.Reason]int{}
+	for _, u := range plan.Unplaced {
+		for _, r := range u.Reasons {
+			if r.NodePool != p.NodePool {
+				continue
+			}
+			i, ok := index[r]
+			if !ok {
+				i = len(p.Refused)
+				index[r] = i
+				p.Refused = append(p.Refused, RefusedRecord{ReasonRecord: r.Record()})
+			}
+			p.Refused[i].PodIDs = append(p.Refused[i].PodIDs, u.Pod)
+		}
+	}
+	for i := range p.Refused {
+		p.Refused[i].Pods = podTexts(p.Refused[i].PodIDs)
+	}
+	slices.SortStableFunc(p.Refused, func(a, b RefusedRecord) int { return cmp.Compare(len(b.PodIDs), len(a.PodIDs)) })
+}
+
+// limitUse is what the pool has of each resource that its limits name.
+func limitUse(s *engine.Snapshot, pool *v1.NodePool) []ResourceUse {
+	if len(pool.Spec.Limits) == 0 {
+		return []ResourceUse{}
+	}
+	return useOf(inventory.PoolUsage(inventory.HostsOf(s, (*inventory.Memo)(nil).Take(s, 1)), pool.Name), corev1.ResourceList(pool.Spec.Limits), disruption.LimitNames(pool))
+}
+
+func limitWords(limits []ResourceUse) string {
+	var parts []string
+	for _, l := range limits {
+		parts = append(parts, l.UsedWords+" of "+l.AvailableWords+" "+string(l.Resource))
+	}
+	return strings.Join(parts, ", ")
+}

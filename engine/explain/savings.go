@@ -1,0 +1,93 @@
+package explain
+
+import (
+	"tenon.sh/engine"
+	"tenon.sh/engine/disruption"
+)
+
+// Account compares what the machines of the pools cost with what a plan for the very same pods would cost, were they all
+// free to move at once. Prices are in USD per hour.
+type Account struct {
+	Pools          []PoolAccount `json:"pools"`
+	NowPerHour     float64       `json:"nowPerHour"`
+	PlannedPerHour float64       `json:"plannedPerHour"`
+	// BoundPerHour is what no plan can cost less than, null if it is not known.
+	BoundPerHour *float64 `json:"boundPerHour"`
+	// Pods counts those that run on the compared nodes, or fit there; OnStaying those of them that the plan puts on nodes that
+	// it keeps.
+	Pods      int `json:"pods"`
+	OnStaying int `json:"onStaying"`
+	// Pending counts pods that wait for more machines, and Starting machines without a node: neither side counts them.
+	Pending  int `json:"pending"`
+	Starting int `json:"starting"`
+	// Unpriced names nodes whose price no catalog tells, Outside counts nodes that belong to no pool: both stay as they are,
+	// take no more pods, and neither side counts them.
+	Unpriced []string `json:"unpriced"`
+	Outside  int      `json:"outside"`
+	// Staying are nodes that the plan keeps, because nothing else can run some pod of theirs.
+	Staying []StayingRecord `json:"staying"`
+	Planned []MachineCount  `json:"planned"`
+	// Changes is what would be removed first, Idle the nodes with the most unused money, Kept why nodes are not removed now.
+	Changes []DisruptionRecord `json:"changes"`
+	Idle    []IdleRecord       `json:"idle"`
+	Kept    []KeptRecord       `json:"kept"`
+}
+
+// PoolAccount is the share of one pool.
+type PoolAccount struct {
+	NodePool       string  `json:"nodePool"`
+	Nodes          int     `json:"nodes"`
+	NowPerHour     float64 `json:"nowPerHour"`
+	PlannedNodes   int     `json:"plannedNodes"`
+	PlannedPerHour float64 `json:"plannedPerHour"`
+}
+
+// MachineCount is so many machines alike.
+type MachineCount struct {
+	NodePool     string  `json:"nodePool"`
+	InstanceType string  `json:"instanceType"`
+	CapacityType string  `json:"capacityType"`
+	Count        int     `json:"count"`
+	PricePerHour float64 `json:"pricePerHour"`
+}
+
+// StayingRecord is a node that the plan cannot do without, and the first pod that says so.
+type StayingRecord struct {
+	Node    string                `json:"node"`
+	Pod     string                `json:"pod"`
+	Reasons []engine.ReasonRecord `json:"reasons"`
+}
+
+// IdleRecord is a node with what is paid for nothing.
+type IdleRecord struct {
+	Node         string  `json:"node"`
+	NodePool     string  `json:"nodePool"`
+	InstanceType string  `json:"instanceType"`
+	PricePerHour float64 `json:"pricePerHour"`
+	// Used is the largest share of any resource that its pods ask for; IdlePerHour is the rest of the price.
+	Used        float64 `json:"used"`
+	IdlePerHour float64 `json:"idlePerHour"`
+}
+
+// KeptRecord is a number of nodes that stay for reasons of one kind, with one of them.
+type KeptRecord struct {
+	Code     engine.Code `json:"code"`
+	NodePool string      `json:"nodePool,omitempty"`
+	Nodes    int         `json:"nodes"`
+	Example  string      `json:"example"`
+	Message  string      `json:"message"`
+}
+
+// NewAccount makes the comparison. It changes nothing, and neither does the plan in it: nobody would move everything at
+// once, but it says how far the bill is from what it could be.
+func NewAccount(s *engine.Snapshot, opt engine.Options) *Account {
+	a := &accountant{s: s, opt: opt, price: map[string]float64{}, staying: map[string]bool{}}
+	a.out = &Account{Pools: []PoolAccount{}, Unpriced: []string{}, Staying: []StayingRecord{}, Planned: []MachineCount{},
+		Changes: []DisruptionRecord{}, Idle: []IdleRecord{}, Kept: []KeptRecord{}}
+	a.priceNodes()
+	a.expectPods()
+	a.setPlanned(a.plan())
+	a.setIdle()
+	a.setChanges(disruption.Disrupt(s, opt, nil))
+	return a.out
+}

@@ -1,0 +1,277 @@
+package explain
+
+import (
+	"cmp"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+
+	v1 "tenon.sh/api/v1"
+	"tenon.sh/engine"
+	"tenon.sh/engine/inventory"
+	"tenon.sh/engine/kube"
+	"tenon.sh/engine/provisioning"
+	"tenon.sh/engine/volume"
+)
+
+// accountant is the state of one NewAccount.
+type accountant struct {
+	s        *engine.Snapshot
+	opt      engine.Options
+	nodes    []*corev1.Node          // of the pools and with a price, by name
+	price    map[string]float64      // of those nodes
+	expected map[engine.PodID]string // pods that wait and fit compared nodes as they are: these nodes are not idle
+	staying  map[string]bool         // nodes that the plan cannot do without
+	pools    map[string]*PoolAccount
+	classes  []engine.Class // what they sell, with what the nodes say of it
+	out      *Account
+}
+
+// priceNodes settles which nodes are compared, and what they cost now.
+func (a *accountant) priceNodes() {
+	a.pools = map[string]*PoolAccount{}
+	for _, pool := range a.s.NodePools {
+		a.pools[pool.Name] = &PoolAccount{NodePool: pool.Name}
+	}
+	known, prices := kube.PoolsByName(a.s), inventory.NewPriceBook(a.s)
+	for _, n := range kube.ByName(a.s.Nodes) {
+		pool := known[n.Labels[v1.NodePoolLabelKey]]
+		if pool == nil {
+			a.out.Outside++
+			continue
+		}
+		price, ok := prices.Price(n.Labels, pool.Spec.Template.Spec.NodeClassRef)
+		if !ok {
+			a.out.Unpriced = append(a.out.Unpriced, n.Name)
+			continue
+		}
+		a.nodes = append(a.nodes, n)
+		a.price[n.Name] = price
+		a.pools[pool.Name].Nodes++
+		a.pools[pool.Name].NowPerHour += price
+		a.out.NowPerHour += price
+	}
+}
+
+// expectPods finds the pods that wait and that the compared nodes have room for.
+func (a *accountant) expectPods() {
+	a.expected = map[engine.PodID]string{}
+	for _, p := range provisioning.Provision(a.s, a.opt, nil).Placements {
+		if _, compared := a.price[p.Node]; compared {
+			a.expected[p.Pod] = p.Node
+		}
+	}
+	a.out.Pods = len(a.expected)
+	for _, pod := range a.s.Pods {
+		if _, compared := a.price[pod.Spec.NodeName]; compared && kube.IsReschedulable(pod) {
+			a.out.Pods++
+		}
+	}
+}
+
+// mostRefits bounds how often the plan is made again with nodes that it turned out to need; each round adds some. Were there
+// still more after that, their price would count twice: the comparison errs against the plan.
+const mostRefits = 8
+
+// plan makes the plan for the pods of the compared nodes. A node with a pod that the plan refuses is put back, for the
+// comparison would be false without it.
+func (a *accountant) plan() *engine.Plan {
+	plan := &engine.Plan{}
+	limits := volume.LearnLimits(a.s, kube.NewTypeIndex(a.s))
+	a.classes = limits.In(a.s.Classes)
+	for range mostRefits {
+		plan = provisioning.Provision(a.without(), a.opt, nil)
+		if !a.putBack(plan) {
+			break
+		}
+	}
+	return plan
+}
+
+// without is the snapshot with the compared nodes gone, but those that stay, and their pods pending.
+func (a *accountant) without() *engine.Snapshot {
+	gone := map[string]bool{}
+	for _, n := range a.nodes {
+		gone[n.Name] = !a.staying[n.Name]
+	}
+	s := *a.s
+	a.out.Pending, a.out.Starting = 0, 0
+	ids := map[string]bool{}
+	s.Nodes = nil
+	for _, n := range a.s.Nodes {
+		ids[n.Spec.ProviderID] = gone[n.Name]
+		switch {
+		case gone[n.Name]:
+		case a.staying[n.Name]:
+			s.Nodes = append(s.Nodes, n)
+		default: // room that nobody counts as paid for would make the plan look cheap
+			s.Nodes = append(s.Nodes, closed(n))
+		}
+	}
+	s.NodeClaims = nil
+	for _, c := range a.s.NodeClaims {
+		leaves, joined := ids[c.Status.ProviderID]
+		switch {
+		case c.Status.ProviderID == "" || !joined:
+			a.out.Starting++
+		case !leaves:
+			s.NodeClaims = append(s.NodeClaims, c)
+		}
+	}
+	s.Pods = a.podsWithout(gone)
+	s.VolumeAttachments = slices.DeleteFunc(slices.Clone(s.VolumeAttachments), func(x *storagev1.VolumeAttachment) bool { return gone[x.Spec.NodeName] })
+	s.CSINodes = slices.DeleteFunc(slices.Clone(s.CSINodes), func(x *storagev1.CSINode) bool { return gone[x.Name] })
+	s.Classes = a.classes
+	return &s
+}
+
+func (a *accountant) podsWithout(gone map[string]bool) []*corev1.Pod {
+	var pods []*corev1.Pod
+	for _, pod := range a.s.Pods {
+		switch {
+		case pod.Spec.NodeName == "" && a.expected[kube.PodID(pod)] != "":
+			pods = append(pods, unbound(pod))
+		case pod.Spec.NodeName == "":
+			if kube.IsPending(pod) {
+				a.out.Pending++
+			}
+		case !gone[pod.Spec.NodeName]:
+			pods = append(pods, pod)
+		case kube.IsReschedulable(pod):
+			pods = append(pods, unbound(pod))
+		}
+	}
+	return pods
+}
+
+// closed is the node as one that takes no more pods.
+func closed(n *corev1.Node) *corev1.Node {
+	out := *n
+	out.Spec.Unschedulable = true
+	return &out
+}
+
+// unbound is the pod as it would be if no node ran it and kube-scheduler found none.
+func unbound(pod *corev1.Pod) *corev1.Pod {
+	out := *pod
+	out.Spec.NodeName, out.DeletionTimestamp = "", nil
+	out.Status.Phase, out.Status.NominatedNodeName = corev1.PodPending, ""
+	out.Status.Conditions = []corev1.PodCondition{{
+		Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable,
+	}}
+	return &out
+}
+
+// putBack lets the nodes of refused pods stay; it reports whether there were any that did not yet.
+func (a *accountant) putBack(plan *engine.Plan) bool {
+	nodeOf := map[engine.PodID]string{}
+	for _, pod := range a.s.Pods {
+		nodeOf[kube.PodID(pod)] = cmp.Or(pod.Spec.NodeName, a.expected[kube.PodID(pod)])
+	}
+	more := false
+	for _, u := range plan.Unplaced {
+		node := nodeOf[u.Pod]
+		if _, compared := a.price[node]; !compared || a.staying[node] {
+			continue
+		}
+		a.staying[node], more = true, true
+		a.out.Staying = append(a.out.Staying, StayingRecord{node, u.Pod.String(), reasonRecords(u.Reasons)})
+	}
+	slices.SortFunc(a.out.Staying, func(x, y StayingRecord) int { return kube.Naturally(x.Node, y.Node) })
+	return more
+}
+
+// setPlanned adds up what the plan costs, with the nodes that stay.
+func (a *accountant) setPlanned(plan *engine.Plan) {
+	counts := map[MachineCount]int{}
+	add := func(pool, kind, capacity string, price float64) {
+		a.pools[pool].PlannedNodes++
+		a.pools[pool].PlannedPerHour += price
+		a.out.PlannedPerHour += price
+		counts[MachineCount{NodePool: pool, InstanceType: kind, CapacityType: capacity, PricePerHour: price}]++
+	}
+	stays := 0.0
+	for _, n := range a.nodes {
+		if a.staying[n.Name] {
+			id := inventory.MachineOffering(n.Labels)
+			add(n.Labels[v1.NodePoolLabelKey], id.InstanceType, id.CapacityType, a.price[n.Name])
+			stays += a.price[n.Name]
+		}
+	}
+	for _, l := range plan.Launches {
+		add(l.NodePool, l.Offerings[0].InstanceType, l.Offerings[0].CapacityType, l.Price)
+	}
+	if bound := stays + plan.Cost.Bound; plan.Cost.Bound > 0 || len(plan.Launches) == 0 {
+		a.out.BoundPerHour = &bound
+	}
+	a.out.OnStaying = len(plan.Placements)
+	for m, n := range counts {
+		m.Count = n
+		a.out.Planned = append(a.out.Planned, m)
+	}
+	slices.SortFunc(a.out.Planned, func(x, y MachineCount) int {
+		return cmp.Or(cmp.Compare(x.NodePool, y.NodePool), cmp.Compare(y.PricePerHour*float64(y.Count), x.PricePerHour*float64(x.Count)),
+			cmp.Compare(x.InstanceType, y.InstanceType), cmp.Compare(x.CapacityType, y.CapacityType), cmp.Compare(x.PricePerHour, y.PricePerHour))
+	})
+	for _, name := range sortedPools(a.pools) {
+		a.out.Pools = append(a.out.Pools, *a.pools[name])
+	}
+}
+
+func sortedPools(pools map[string]*PoolAccount) []string {
+	names := make([]string, 0, len(pools))
+	for name := range pools {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return names
+}
+
+// setIdle ranks the compared nodes by what is paid for nothing.
+func (a *accountant) setIdle() {
+	used := map[string]corev1.ResourceList{}
+	for _, pod := range a.s.Pods {
+		if _, compared := a.price[pod.Spec.NodeName]; !compared || kube.IsTerminal(pod) {
+			continue
+		}
+		if used[pod.Spec.NodeName] == nil {
+			used[pod.Spec.NodeName] = corev1.ResourceList{}
+		}
+		kube.AddList(used[pod.Spec.NodeName], kube.PodRequests(pod))
+	}
+	for _, n := range a.nodes {
+		share, _ := largestShare(used[n.Name], n.Status.Allocatable)
+		a.out.Idle = append(a.out.Idle, IdleRecord{
+			Node: n.Name, NodePool: n.Labels[v1.NodePoolLabelKey], InstanceType: inventory.MachineOffering(n.Labels).InstanceType,
+			PricePerHour: a.price[n.Name], Used: share, IdlePerHour: a.price[n.Name] * max(0, 1-share),
+		})
+	}
+	slices.SortFunc(a.out.Idle, func(x, y IdleRecord) int {
+		return cmp.Or(cmp.Compare(y.IdlePerHour, x.IdlePerHour), kube.Naturally(x.Node, y.Node))
+	})
+}
+
+// setChanges says what would go first, and brings those that stay together by their reasons.
+func (a *accountant) setChanges(plan *engine.Plan) {
+	for i := range plan.Disruptions {
+		a.out.Changes = append(a.out.Changes, disruptionRecord(&plan.Disruptions[i]))
+	}
+	slices.SortStableFunc(a.out.Changes, func(x, y DisruptionRecord) int { return cmp.Compare(y.SavingPerHour, x.SavingPerHour) })
+	type kind struct {
+		code engine.Code
+		pool string
+	}
+	index := map[kind]int{}
+	for _, k := range plan.Kept {
+		of := kind{k.Reason.Code, k.Reason.NodePool}
+		i, ok := index[of]
+		if !ok {
+			i = len(a.out.Kept)
+			index[of] = i
+			a.out.Kept = append(a.out.Kept, KeptRecord{Code: of.code, NodePool: of.pool, Example: cmp.Or(k.Node, k.Claim), Message: k.Reason.Message()})
+		}
+		a.out.Kept[i].Nodes++
+	}
+	slices.SortStableFunc(a.out.Kept, func(x, y KeptRecord) int { return cmp.Compare(y.Nodes, x.Nodes) })
+}

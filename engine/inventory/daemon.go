@@ -1,0 +1,175 @@
+package inventory
+
+import (
+	"maps"
+	"slices"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+
+	v1 "tenon.sh/api/v1"
+	"tenon.sh/engine"
+	"tenon.sh/engine/kube"
+)
+
+// Daemon is a DaemonSet as a burden: what its pod will take of every node that it runs on.
+type Daemon struct {
+	kube.Demand
+	Set  *appsv1.DaemonSet
+	Pod  *corev1.Pod
+	Need corev1.ResourceList
+	// Ports are those that its pod takes of the node.
+	Ports []kube.HostPort
+	Key   string // as daemonKey has it
+	// Priority says which of two pods goes first that exclude each other.
+	Priority int32
+}
+
+// daemonsOf makes burdens of the pods that DaemonSets will make.
+func daemonsOf(pods []daemonPod) []Daemon {
+	var out []Daemon
+	for _, pod := range pods {
+		spec := &pod.Pod.Spec
+		key := pod.set.Namespace + "/" + pod.set.Name
+		out = append(out, Daemon{Set: pod.set, Pod: pod.Pod, Need: kube.PodRequests(pod.Pod), Demand: kube.DemandOf(spec), Ports: kube.HostPortsOf(spec), Key: key, Priority: DaemonPriority(pod.Pod)})
+	}
+	return out
+}
+
+// knownDaemons is what DaemonSets asked for in the last call, and by what that was known.
+type knownDaemons struct {
+	sets   []*appsv1.DaemonSet
+	ranges []*corev1.LimitRange
+	facts  []*PodFacts
+	newest map[string]*corev1.Pod // as newestOfDaemons found them among the facts
+	pods   []daemonPod
+	list   []Daemon // of the pods
+}
+
+// ofDaemonSets finds out what the DaemonSets ask for, given the facts of the pods that they have.
+func (k *knownDaemons) ofDaemonSets(s *engine.Snapshot, facts []*PodFacts) {
+	same := slices.Equal(k.sets, s.DaemonSets) && slices.Equal(k.ranges, s.LimitRanges)
+	if same && slices.Equal(k.facts, facts) {
+		return
+	}
+	newest := newestOfDaemons(facts)
+	if same && maps.Equal(k.newest, newest) {
+		k.facts = facts
+		return
+	}
+	pods := daemonPods(s, newest)
+	*k = knownDaemons{slices.Clone(s.DaemonSets), slices.Clone(s.LimitRanges), facts, newest, pods, daemonsOf(pods)}
+}
+
+// DaemonPods is the pods that the snapshot's DaemonSets will make; they are shared, not to be changed.
+func (m *Memo) DaemonPods(s *engine.Snapshot) []daemonPod {
+	m.daemons.ofDaemonSets(s, m.ofDaemons)
+	return m.daemons.pods
+}
+
+// Burdens is what the snapshot's DaemonSets will take of nodes; it is shared, not to be changed.
+func (c *Census) Burdens(s *engine.Snapshot) []Daemon {
+	c.Memo.daemons.ofDaemonSets(s, c.ofDaemons)
+	return c.Memo.daemons.list
+}
+
+// daemonPod is the pod that a DaemonSet will make for the next node.
+type daemonPod struct {
+	set *appsv1.DaemonSet
+	Pod *corev1.Pod
+}
+
+// daemonPods lists the pods that DaemonSets will make, by the sets' namespaces and names. Something may change pods while they
+// are made, so the newest one tells what the next one will hold; where it may run only the template tells, because a pod that
+// was made is pinned to its node.
+func daemonPods(s *engine.Snapshot, newest map[string]*corev1.Pod) []daemonPod {
+	ranges := limitRanges(s)
+	var out []daemonPod
+	for _, set := range s.DaemonSets {
+		if set.DeletionTimestamp != nil {
+			continue
+		}
+		pod := &corev1.Pod{Spec: *set.Spec.Template.Spec.DeepCopy()}
+		pod.Namespace, pod.Name, pod.Labels = set.Namespace, set.Name, set.Spec.Template.Labels
+		if n := newest[set.Namespace+"/"+set.Name]; n != nil {
+			live := n.Spec.DeepCopy()
+			pod.Spec.Containers, pod.Spec.InitContainers = live.Containers, live.InitContainers
+			pod.Spec.Resources, pod.Spec.Overhead, pod.Spec.Priority = live.Resources, live.Overhead, live.Priority
+		}
+		kube.DefaultRequests(pod, ranges[set.Namespace])
+		pod.Spec.Tolerations = append(pod.Spec.Tolerations, daemonTolerations...)
+		out = append(out, daemonPod{set, pod})
+	}
+	slices.SortFunc(out, func(a, b daemonPod) int {
+		return kube.CompareBy(a.set, b.set, func(x, y *appsv1.DaemonSet) bool {
+			return x.Namespace < y.Namespace || x.Namespace == y.Namespace && x.Name < y.Name
+		})
+	})
+	return out
+}
+
+// DaemonPriority is the priority of a DaemonSet's pod; a template may name no more than one of the two classes that every cluster
+// has.
+func DaemonPriority(pod *corev1.Pod) int32 {
+	switch {
+	case pod.Spec.Priority != nil:
+		return *pod.Spec.Priority
+	case pod.Spec.PriorityClassName == "system-node-critical":
+		return 2000001000
+	case pod.Spec.PriorityClassName == "system-cluster-critical":
+		return 2000000000
+	}
+	return 0
+}
+
+// newestOfDaemons finds the newest pod of each DaemonSet, by its daemonKey, that has neither ended nor been told to; of several
+// that are equally new the first by name.
+func newestOfDaemons(facts []*PodFacts) map[string]*corev1.Pod {
+	newest := map[string]*PodFacts{}
+	for _, f := range facts {
+		if !f.Active() || f.DaemonKey == "" {
+			continue
+		}
+		if n := newest[f.DaemonKey]; n == nil || newerPod(f.Pod, n.Pod) {
+			newest[f.DaemonKey] = f
+		}
+	}
+	out := make(map[string]*corev1.Pod, len(newest))
+	for key, f := range newest {
+		out[key] = f.Pod
+	}
+	return out
+}
+
+func newerPod(a, b *corev1.Pod) bool {
+	if !a.CreationTimestamp.Equal(&b.CreationTimestamp) {
+		return b.CreationTimestamp.Before(&a.CreationTimestamp)
+	}
+	return kube.Naturally(a.Name, b.Name) < 0
+}
+
+// daemonTolerations are those that the DaemonSet controller gives to every pod it makes.
+var daemonTolerations = []corev1.Toleration{
+	{Key: corev1.TaintNodeNotReady, Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoExecute},
+	{Key: corev1.TaintNodeUnreachable, Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoExecute},
+	{Key: corev1.TaintNodeDiskPressure, Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoSchedule},
+	{Key: corev1.TaintNodeMemoryPressure, Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoSchedule},
+	{Key: corev1.TaintNodePIDPressure, Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoSchedule},
+	{Key: corev1.TaintNodeUnschedulable, Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoSchedule},
+}
+
+func limitRanges(s *engine.Snapshot) map[string][]*corev1.LimitRange {
+	byNamespace := map[string][]*corev1.LimitRange{}
+	for _, r := range s.LimitRanges {
+		byNamespace[r.Namespace] = append(byNamespace[r.Namespace], r)
+	}
+	for _, ranges := range byNamespace {
+		slices.SortFunc(ranges, func(a, b *corev1.LimitRange) int {
+			return kube.CompareBy(a, b, func(x, y *corev1.LimitRange) bool { return x.Name < y.Name })
+		})
+	}
+	return byNamespace
+}
+
+// startupLabels are the labels that a machine has by the time its DaemonSets run.
+var startupLabels = map[string]string{v1.RegisteredLabelKey: "true", v1.InitializedLabelKey: "true"}

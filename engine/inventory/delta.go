@@ -1,0 +1,231 @@
+package inventory
+
+import (
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"tenon.sh/engine/kube"
+	"tenon.sh/engine/parallel"
+)
+
+// Most pods of a snapshot are those of the one before. A memo looks for the difference only, and has the nodes and owners that
+// have lost or got pods read theirs anew.
+
+// crew is a set of pods that changes a little from call to call.
+type crew struct {
+	Sum   uint64 // tells whether the pods are still the same
+	Count int
+	// While a call finds out what has changed, before is what the set was, and came are those that are new in it.
+	before struct {
+		sum   uint64
+		count int
+	}
+	came    []*PodFacts
+	altered bool
+}
+
+// alter adds the pod, or takes it away, in the given call; it reports whether this is the first change of the set.
+func (c *crew) alter(f *PodFacts, comes bool, pass uint64) bool {
+	first := !c.altered
+	if first {
+		c.altered, c.before.sum, c.before.count = true, c.Sum, c.Count
+	}
+	switch {
+	case !comes:
+		c.Sum, c.Count = c.Sum-f.id, c.Count-1
+	default:
+		c.Sum, c.Count = c.Sum+f.id, c.Count+1
+		if f.left != pass { // or else it only stands elsewhere
+			c.came = append(c.came, f)
+		}
+	}
+	return first
+}
+
+// settle ends the changes. If the pods are not the same it returns those that the set has now: first those that have stayed, in
+// their order, then those that came.
+func (c *crew) settle(facts []*PodFacts) (now []*PodFacts, stayed int, changed bool) {
+	came := c.came
+	c.came, c.altered = nil, false
+	if c.Sum == c.before.sum && c.Count == c.before.count {
+		return facts, len(facts), false
+	}
+	now = make([]*PodFacts, 0, c.Count)
+	for _, f := range facts {
+		if f.Listed {
+			now = append(now, f)
+		}
+	}
+	return append(now, came...), len(now), true
+}
+
+// mark tells apart the pods that every call looks at.
+type mark uint8
+
+const (
+	isUnbound mark = 1 << iota
+	hasEnded       // and had a node
+	mountsVolumes
+	ofDaemonSet
+)
+
+func (f *PodFacts) mark() mark {
+	var out mark
+	switch {
+	case f.roll == nil:
+		out |= isUnbound
+	case !f.counts:
+		out |= hasEnded
+	}
+	if f.Mounts {
+		out |= mountsVolumes
+	}
+	if f.DaemonKey != "" {
+		out |= ofDaemonSet
+	}
+	return out
+}
+
+// mostShifted is by how many places a pod may stand elsewhere than before, as against the one before it, to be found there.
+const mostShifted = 8
+
+// follow goes from the pods of the last call to these: most are where they were, or a little further on.
+func (m *Memo) follow(pods []*corev1.Pod, threads int) {
+	last, marks := sized(m.spareFacts, len(pods)), sized(m.spareMarks, len(pods))
+	var missed []*PodFacts
+	var new []int
+	i, j := 0, 0
+	for j < len(pods) {
+		n := 0
+		for i+n < len(m.list) && j+n < len(pods) && m.list[i+n] == pods[j+n] {
+			n++
+		}
+		copy(last[j:j+n], m.last[i:])
+		copy(marks[j:j+n], m.marks[i:])
+		i, j = i+n, j+n
+		gone, come := shift(m.list[i:], pods[j:])
+		missed = append(missed, m.last[i:i+gone]...)
+		for k := range come {
+			new = append(new, j+k)
+		}
+		i, j = i+gone, j+come
+	}
+	for _, f := range append(missed, m.last[i:]...) {
+		f.left, f.Listed = m.Pass, false
+		m.alter(f, false)
+	}
+	var unread []*corev1.Pod
+	for _, j := range new {
+		if last[j] = m.Pods[pods[j]]; last[j] == nil {
+			unread = append(unread, pods[j])
+		}
+	}
+	m.readAll(unread, threads)
+	for _, j := range new {
+		f := last[j]
+		if f == nil {
+			f = m.Pods[pods[j]]
+		}
+		f.Listed = true
+		m.alter(f, true)
+		last[j], marks[j] = f, f.mark()
+	}
+	clear(m.list)
+	clear(m.last)
+	m.spareFacts, m.spareMarks = m.last, m.marks
+	m.list, m.last, m.marks = append(m.list[:0], pods...), last, marks
+}
+
+// sized is a list of that many, in the place of one that nobody needs, if it has room.
+func sized[T any](spare []T, n int) []T {
+	if cap(spare) < n {
+		return make([]T, n, n+n/8)
+	}
+	return spare[:n]
+}
+
+// shift says how many of the old pods are missing and how many of the new ones have come where the two lists part.
+func shift(old, new []*corev1.Pod) (gone, come int) {
+	if len(new) == 0 {
+		return 0, 0
+	}
+	for k := 1; k <= mostShifted; k++ {
+		switch {
+		case k < len(old) && old[k] == new[0]:
+			return k, 0
+		case k < len(new) && len(old) > 0 && old[0] == new[k]:
+			return 0, k
+		}
+	}
+	return min(1, len(old)), 1
+}
+
+// alter has the pod's node and owner know that it has come, or that it is gone.
+func (m *Memo) alter(f *PodFacts, comes bool) {
+	if o := f.Owner; o != nil && o.alter(f, comes, m.Pass) {
+		m.otherOwners = append(m.otherOwners, o)
+	}
+	if r := f.roll; r != nil && f.counts && r.alter(f, comes, m.Pass) {
+		m.otherRolls = append(m.otherRolls, r)
+	}
+}
+
+// fewRolls is how many rolls are not worth a goroutine of their own.
+const fewRolls = 100
+
+// refresh writes the rolls and owners anew whose pods are not those of the last call.
+func (m *Memo) refresh(threads int) {
+	var parts []func()
+	for _, x := range parallel.Ranges(len(m.otherRolls), threads, fewRolls) {
+		parts = append(parts, func() {
+			for _, r := range m.otherRolls[x.From:x.To] {
+				if facts, stayed, changed := r.settle(r.Facts); changed {
+					*r = Roll{Facts: facts, crew: r.crew, seen: r.seen}
+					r.close(stayed)
+				}
+			}
+		})
+	}
+	parallel.Run(parts...)
+	for _, o := range m.otherOwners {
+		if facts, _, changed := o.settle(o.Facts); changed {
+			o.Facts, o.startRead = facts, false
+		}
+	}
+	m.otherRolls, m.otherOwners = m.otherRolls[:0], m.otherOwners[:0]
+}
+
+// fewCame is how many pods are put in order one by one.
+const fewCame = 8
+
+// close sorts a roll that has been written anew, of which the first pods that have stayed are in order, and counts its pods by
+// their labels.
+func (r *Roll) close(stayed int) {
+	if came := len(r.Facts) - stayed; came > fewCame {
+		slices.SortFunc(r.Facts, func(a, b *PodFacts) int { return kube.OlderFirst(a.Pod, b.Pod) })
+	} else {
+		for i := stayed; i < len(r.Facts); i++ { // they are the youngest most of the time
+			f, at := r.Facts[i], i
+			for ; at > 0 && kube.OlderFirst(f.Pod, r.Facts[at-1].Pod) < 0; at-- {
+				r.Facts[at] = r.Facts[at-1]
+			}
+			r.Facts[at] = f
+		}
+	}
+	for _, f := range r.Facts {
+		r.Bound, r.Annotated = append(r.Bound, f.Pod), r.Annotated || len(f.Pod.Annotations) > 0
+		i := slices.IndexFunc(r.Kinds, func(k kindCount) bool { return k.Kind == f.Kind })
+		if i < 0 {
+			i = len(r.Kinds)
+			r.Kinds = append(r.Kinds, kindCount{Kind: f.Kind})
+		}
+		r.Kinds[i].N++
+		if f.Ending {
+			r.Kinds[i].Ending++
+		}
+		if f.particular {
+			r.Particular = append(r.Particular, f)
+		}
+	}
+}

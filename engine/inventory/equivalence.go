@@ -1,0 +1,346 @@
+package inventory
+
+import (
+	"slices"
+	"strconv"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"tenon.sh/engine/kube"
+	"tenon.sh/engine/volume"
+)
+
+// KeyWriter writes what matters of a pod as text that only pods with the same share. It reads every pending pod, so it
+// writes into one buffer and parses nothing.
+type KeyWriter struct {
+	b     []byte
+	names []string
+}
+
+func (k *KeyWriter) word(text string) {
+	k.b = strconv.AppendInt(k.b, int64(len(text)), 10)
+	k.b = append(append(k.b, ':'), text...)
+}
+
+func (k *KeyWriter) number(n int64) { k.b = append(strconv.AppendInt(k.b, n, 10), ' ') }
+
+func (k *KeyWriter) mark(c byte) { k.b = append(k.b, c) }
+
+// Wish writes everything that the pod asks for beside resources.
+func (k *KeyWriter) Wish(pod *corev1.Pod, spreads []corev1.TopologySpreadConstraint, volumes *volume.PodVolumes) []byte {
+	k.b = k.b[:0]
+	spec := &pod.Spec
+	if spec.Priority != nil {
+		k.number(int64(*spec.Priority))
+	}
+	k.labels(spec.NodeSelector)
+	for i := range spec.Tolerations {
+		t := &spec.Tolerations[i]
+		k.mark('t')
+		k.word(t.Key)
+		k.word(string(t.Operator))
+		k.word(t.Value)
+		k.word(string(t.Effect))
+	}
+	k.spreads(pod, spreads)
+	if spec.Affinity != nil {
+		k.affinity(pod, spec.Affinity)
+	}
+	if !volumes.Problem.OK() {
+		k.mark('x')
+		k.word(volumes.Problem.Key)
+		k.word(volumes.Problem.Have)
+	} else if len(spec.Volumes) > 0 {
+		k.mark('v')
+		k.word(volumes.Key())
+	}
+	for _, p := range kube.HostPortsOf(spec) {
+		k.mark('p')
+		k.number(int64(p.Port))
+		k.word(p.Protocol)
+		k.word(p.Address)
+	}
+	for _, f := range kube.RequiredFeatures(spec) {
+		k.mark('f')
+		k.word(f)
+	}
+	k.oddities(spec)
+	return k.b
+}
+
+// oddities writes what makes a pod impossible to plan for.
+func (k *KeyWriter) oddities(spec *corev1.PodSpec) {
+	for i := range spec.ResourceClaims {
+		k.mark('c')
+		k.word(spec.ResourceClaims[i].Name)
+	}
+	if g := spec.SchedulingGroup; g != nil {
+		k.mark('g')
+		if g.PodGroupName != nil {
+			k.word(*g.PodGroupName)
+		}
+	}
+	// Requests that no machine has by itself, and those that are not valid, are told apart by name and sign only.
+	for _, list := range [][]corev1.Container{spec.InitContainers, spec.Containers} {
+		for i := range list {
+			for _, name := range k.sorted(list[i].Resources.Requests) {
+				q := list[i].Resources.Requests[corev1.ResourceName(name)]
+				if q.Sign() < 0 || !ordinary(name) {
+					k.mark('r')
+					k.word(name)
+					k.number(int64(q.Sign()))
+				}
+			}
+		}
+	}
+}
+
+func ordinary(name string) bool {
+	return name == string(corev1.ResourceCPU) || name == string(corev1.ResourceMemory) || name == string(corev1.ResourceEphemeralStorage)
+}
+
+func (k *KeyWriter) sorted(list corev1.ResourceList) []string {
+	k.names = k.names[:0]
+	for name := range list {
+		k.names = append(k.names, string(name))
+	}
+	slices.Sort(k.names)
+	return k.names
+}
+
+func (k *KeyWriter) labels(labels map[string]string) {
+	if len(labels) == 0 {
+		return
+	}
+	k.names = k.names[:0]
+	for key := range labels {
+		k.names = append(k.names, key)
+	}
+	slices.Sort(k.names)
+	for _, key := range k.names {
+		k.mark('s')
+		k.word(key)
+		k.word(labels[key])
+	}
+}
+
+func (k *KeyWriter) selector(s *metav1.LabelSelector) {
+	if s == nil {
+		k.mark('0')
+		return
+	}
+	k.mark('S')
+	k.labels(s.MatchLabels)
+	for i := range s.MatchExpressions {
+		e := &s.MatchExpressions[i]
+		k.mark('e')
+		k.word(e.Key)
+		k.word(string(e.Operator))
+		k.words(e.Values)
+	}
+}
+
+func (k *KeyWriter) words(words []string) {
+	k.number(int64(len(words)))
+	for _, w := range words {
+		k.word(w)
+	}
+}
+
+// values writes the values that the pod's labels have for the keys.
+func (k *KeyWriter) values(pod *corev1.Pod, keys []string) {
+	for _, key := range keys {
+		value, ok := pod.Labels[key]
+		k.mark('k')
+		k.word(key)
+		if ok {
+			k.word(value)
+		}
+	}
+}
+
+func (k *KeyWriter) spreads(pod *corev1.Pod, spreads []corev1.TopologySpreadConstraint) {
+	if len(spreads) > 0 {
+		k.word(pod.Namespace)
+	}
+	for i := range spreads {
+		c := &spreads[i]
+		k.mark('d')
+		k.number(int64(c.MaxSkew))
+		k.word(c.TopologyKey)
+		k.word(string(c.WhenUnsatisfiable))
+		k.selector(c.LabelSelector)
+		if c.MinDomains != nil {
+			k.number(int64(*c.MinDomains))
+		}
+		if c.NodeAffinityPolicy != nil {
+			k.mark('a')
+			k.word(string(*c.NodeAffinityPolicy))
+		}
+		if c.NodeTaintsPolicy != nil {
+			k.mark('n')
+			k.word(string(*c.NodeTaintsPolicy))
+		}
+		k.values(pod, c.MatchLabelKeys)
+	}
+}
+
+func (k *KeyWriter) affinity(pod *corev1.Pod, a *corev1.Affinity) {
+	if n := a.NodeAffinity; n != nil {
+		if r := n.RequiredDuringSchedulingIgnoredDuringExecution; r != nil {
+			k.mark('N')
+			for i := range r.NodeSelectorTerms {
+				k.nodeTerm(&r.NodeSelectorTerms[i])
+			}
+		}
+		for i := range n.PreferredDuringSchedulingIgnoredDuringExecution {
+			t := &n.PreferredDuringSchedulingIgnoredDuringExecution[i]
+			k.mark('w')
+			k.number(int64(t.Weight))
+			k.nodeTerm(&t.Preference)
+		}
+	}
+	if p := a.PodAffinity; p != nil {
+		k.word(pod.Namespace)
+		k.mark('A')
+		k.podTerms(pod, p.RequiredDuringSchedulingIgnoredDuringExecution, p.PreferredDuringSchedulingIgnoredDuringExecution)
+	}
+	if p := a.PodAntiAffinity; p != nil {
+		k.word(pod.Namespace)
+		k.mark('B')
+		k.podTerms(pod, p.RequiredDuringSchedulingIgnoredDuringExecution, p.PreferredDuringSchedulingIgnoredDuringExecution)
+	}
+}
+
+func (k *KeyWriter) nodeTerm(t *corev1.NodeSelectorTerm) {
+	k.mark('T')
+	for _, list := range [][]corev1.NodeSelectorRequirement{t.MatchExpressions, t.MatchFields} {
+		k.number(int64(len(list)))
+		for i := range list {
+			k.word(list[i].Key)
+			k.word(string(list[i].Operator))
+			k.words(list[i].Values)
+		}
+	}
+}
+
+func (k *KeyWriter) podTerms(pod *corev1.Pod, required []corev1.PodAffinityTerm, preferred []corev1.WeightedPodAffinityTerm) {
+	for i := range required {
+		k.podTerm(pod, &required[i])
+	}
+	for i := range preferred {
+		k.mark('w')
+		k.number(int64(preferred[i].Weight))
+		k.podTerm(pod, &preferred[i].PodAffinityTerm)
+	}
+}
+
+func (k *KeyWriter) podTerm(pod *corev1.Pod, t *corev1.PodAffinityTerm) {
+	k.mark('P')
+	k.word(t.TopologyKey)
+	k.selector(t.LabelSelector)
+	k.words(t.Namespaces)
+	k.selector(t.NamespaceSelector)
+	k.values(pod, t.MatchLabelKeys)
+	k.mark('-')
+	k.values(pod, t.MismatchLabelKeys)
+}
+
+// kind writes the pod's namespace and labels.
+func (k *KeyWriter) kind(pod *corev1.Pod) []byte {
+	k.b = k.b[:0]
+	k.word(pod.Namespace)
+	k.labels(pod.Labels)
+	return k.b
+}
+
+// need writes what the pod requests.
+func (k *KeyWriter) need(pod *corev1.Pod) []byte {
+	k.b = k.b[:0]
+	named := len(pod.Status.ContainerStatuses)+len(pod.Status.InitContainerStatuses) > 0
+	for _, list := range [][]corev1.Container{pod.Spec.Containers, pod.Spec.InitContainers} {
+		k.mark('l') // what starts first does not add up
+		for i := range list {
+			k.mark('c')
+			if list[i].RestartPolicy != nil {
+				k.word(string(*list[i].RestartPolicy))
+			}
+			if named {
+				k.word(list[i].Name)
+			}
+			k.list(list[i].Resources.Requests)
+		}
+	}
+	if pod.Spec.Resources != nil {
+		k.mark('p')
+		k.list(pod.Spec.Resources.Requests)
+	}
+	k.mark('o')
+	k.list(pod.Spec.Overhead)
+	k.resize(pod)
+	return k.b
+}
+
+// resize writes what the pod's status says of a resize in place.
+func (k *KeyWriter) resize(pod *corev1.Pod) {
+	read := false
+	for _, list := range [][]corev1.ContainerStatus{pod.Status.ContainerStatuses, pod.Status.InitContainerStatuses} {
+		for i := range list {
+			if c := &list[i]; c.Resources != nil {
+				read = true
+				k.mark('s')
+				k.word(c.Name)
+				k.list(c.Resources.Requests)
+				k.list(c.AllocatedResources)
+			}
+		}
+	}
+	if r := pod.Status.Resources; r != nil && pod.Spec.Resources != nil {
+		read = true
+		k.mark('w')
+		k.list(r.Requests)
+		k.list(pod.Status.AllocatedResources)
+	}
+	if read && kube.ResizeIsHopeless(pod) {
+		k.mark('h')
+	}
+}
+
+func (k *KeyWriter) list(list corev1.ResourceList) {
+	for _, name := range k.sorted(list) {
+		k.word(name)
+		k.number(kube.Amount(corev1.ResourceName(name), list[corev1.ResourceName(name)]))
+	}
+	k.mark(';')
+}
+
+// Lot is pods of one node that would move with it and that nothing tells apart: they ask for the same, request the same, and the
+// same selectors are about them.
+type Lot struct {
+	Facts *PodFacts // of the oldest
+	Pods  []*corev1.Pod
+}
+
+// LotsOf sorts the movable pods of the roll into lots. What a pod with volumes asks for hangs on other objects, so that it is a
+// lot of its own; so is one whose requests make no sense.
+func (m *Memo) LotsOf(r *Roll) []Lot {
+	if r.lotsRead {
+		return r.lots
+	}
+	r.lotsRead = true
+	r.ReadMovable()
+	for _, f := range r.Movers {
+		i := -1
+		if !f.Mounts && f.RequestProblem().OK() {
+			ask, need := m.AskOf(f), m.NextNeed(f)
+			i = slices.IndexFunc(r.lots, func(l Lot) bool { return l.Facts.ask == ask && l.Facts.next == need && l.Facts.Kind == f.Kind })
+		}
+		if i < 0 {
+			i = len(r.lots)
+			r.lots = append(r.lots, Lot{Facts: f})
+		}
+		r.lots[i].Pods = append(r.lots[i].Pods, f.Pod)
+	}
+	return r.lots
+}

@@ -1,0 +1,180 @@
+package inventory
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"hash/fnv"
+	"slices"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	v1 "tenon.sh/api/v1"
+	"tenon.sh/engine"
+)
+
+// A disruption with replacements takes minutes, so what is intended is written on the objects themselves: a new process
+// finds there what the last one began.
+const (
+	// DisruptionAnnotation, on the claim of a node that is to go, holds a Mark. It is the first thing that is written when a
+	// disruption with replacements begins, and the last that is removed when it is taken back.
+	DisruptionAnnotation = v1.DisruptionAnnotationKey
+	// ReplacesAnnotation, on the claim of a replacement, holds a Replaces. It is there from the claim's creation.
+	ReplacesAnnotation = v1.ReplacesAnnotationKey
+)
+
+// Mark says of a claim that it goes once its replacements are ready.
+type Mark struct {
+	// ID is the same on all claims that go together.
+	ID      string              `json:"id"`
+	Reason  v1.DisruptionReason `json:"reason"`
+	Decided time.Time           `json:"decided"`
+	// Claims and Replacements are names of NodeClaims, those that go and those that come.
+	Claims       []string `json:"claims"`
+	Replacements []string `json:"replacements"`
+	// DrainWithin is how long the drains may take; nil leaves it to the claims.
+	DrainWithin *metav1.Duration `json:"drainWithin,omitempty"`
+}
+
+// Replaces says of a claim whom its machine was started to replace.
+type Replaces struct {
+	ID     string   `json:"id"`
+	Claims []string `json:"claims"`
+}
+
+// NewMark is what to write on the claims of a disruption with replacements that is decided now. The replacements' names
+// follow from the claims and the time, so that carrying the same decision out twice creates nothing twice.
+func NewMark(d engine.Disruption, claims []*v1.NodeClaim, now time.Time) Mark {
+	now = now.UTC()
+	m := Mark{Reason: d.Reason, Decided: now, Claims: slices.Sorted(slices.Values(d.Claims))}
+	if d.DrainWithin != nil {
+		m.DrainWithin = &metav1.Duration{Duration: *d.DrainWithin}
+	}
+	uids := make([]string, 0, len(claims))
+	for _, c := range claims {
+		uids = append(uids, string(c.UID))
+	}
+	slices.Sort(uids)
+	m.ID = digest(append(uids, now.Format(time.RFC3339Nano))...)
+	for i, l := range d.Replacements {
+		m.Replacements = append(m.Replacements, DerivedName(l.NodePool, m.ID, fmt.Sprint(i)))
+	}
+	return m
+}
+
+// digest is a short fingerprint of texts.
+func digest(texts ...string) string {
+	sum := fnv.New64a()
+	for _, t := range texts {
+		sum.Write([]byte(t))
+		sum.Write([]byte{0})
+	}
+	return fmt.Sprintf("%016x", sum.Sum64())
+}
+
+// longestPoolPart keeps the names of claims within what a label value may hold: nodes are often called like their claim.
+const longestPoolPart = 50
+
+// DerivedName is the name of a claim of the pool that follows from the texts.
+func DerivedName(pool string, from ...string) string {
+	if len(pool) > longestPoolPart {
+		pool = strings.TrimRight(pool[:longestPoolPart], ".-")
+	}
+	return pool + "-" + digest(append([]string{pool}, from...)...)[:10]
+}
+
+// String is the mark as it is written in DisruptionAnnotation.
+func (m Mark) String() string { return AsJSON(m) }
+
+// Replaces is what the replacements of the mark carry.
+func (m Mark) Replaces() Replaces { return Replaces{ID: m.ID, Claims: m.Claims} }
+
+// String is r as it is written in ReplacesAnnotation.
+func (r Replaces) String() string { return AsJSON(r) }
+
+func AsJSON(v any) string {
+	text, err := json.Marshal(v)
+	if err != nil {
+		panic(fmt.Sprintf("%T cannot be written as JSON: %v", v, err)) // it holds nothing that could fail
+	}
+	return string(text)
+}
+
+// MarkOf reads the claim's mark; ok is false if it has none. One that cannot be read has no ID.
+func MarkOf(claim *v1.NodeClaim) (m Mark, ok bool) {
+	text, ok := claim.Annotations[DisruptionAnnotation]
+	if !ok {
+		return m, false
+	}
+	if err := json.Unmarshal([]byte(text), &m); err != nil || m.ID == "" || len(m.Replacements) == 0 || !slices.Contains(m.Claims, claim.Name) {
+		return Mark{}, true
+	}
+	return m, true
+}
+
+func ReplacesOf(claim *v1.NodeClaim) (r Replaces, ok bool) {
+	text, ok := claim.Annotations[ReplacesAnnotation]
+	if !ok || json.Unmarshal([]byte(text), &r) != nil || r.ID == "" {
+		return Replaces{}, false
+	}
+	return r, true
+}
+
+// IsReplacement reports whether the claim was created for the disruption with that ID.
+func IsReplacement(claim *v1.NodeClaim, id string) bool {
+	r, ok := ReplacesOf(claim)
+	return ok && r.ID == id
+}
+
+// Order is one of them.
+type Order struct {
+	Mark
+	// Leaving are the claims that are still there and have not been told to go, in order of name.
+	Leaving []*v1.NodeClaim
+}
+
+// InProgress lists the disruptions with replacements that the claims are marked for, the oldest first.
+func InProgress(s *engine.Snapshot) []*Order {
+	var list []*Order
+	byID := map[string]*Order{}
+	for _, c := range s.NodeClaims {
+		m, marked := MarkOf(c)
+		if !marked || c.DeletionTimestamp != nil {
+			continue
+		}
+		if m.ID == "" {
+			m = Mark{ID: "unreadable " + c.Name, Claims: []string{c.Name}}
+		}
+		if byID[m.ID] == nil {
+			byID[m.ID] = &Order{Mark: m}
+			list = append(list, byID[m.ID])
+		}
+		byID[m.ID].Leaving = append(byID[m.ID].Leaving, c)
+	}
+	slices.SortFunc(list, func(a, b *Order) int { return cmp.Or(a.Decided.Compare(b.Decided), cmp.Compare(a.ID, b.ID)) })
+	for _, x := range list {
+		slices.SortFunc(x.Leaving, func(a, b *v1.NodeClaim) int { return cmp.Compare(a.Name, b.Name) })
+	}
+	return list
+}
+
+// HasPart reports whether the claim has, or had, a part in an order.
+func HasPart(c *v1.NodeClaim) bool {
+	_, goes := c.Annotations[DisruptionAnnotation]
+	_, comes := c.Annotations[ReplacesAnnotation]
+	return goes || comes
+}
+
+// OrderRefusal says why a machine that has a part in an order is not disrupted for another reason, the zero Reason if it
+// has none.
+func (h *Host) OrderRefusal() engine.Reason {
+	switch {
+	case h.Ordered:
+		return engine.Reason{Code: engine.BeingReplaced, NodePool: h.Pool()}
+	case h.Replaces:
+		return engine.Reason{Code: engine.Replacing, NodePool: h.Pool()}
+	}
+	return engine.Reason{}
+}

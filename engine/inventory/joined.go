@@ -1,0 +1,101 @@
+package inventory
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	v1 "tenon.sh/api/v1"
+	"tenon.sh/engine"
+	"tenon.sh/engine/kube"
+)
+
+const RegistrationTimeout = 15 * time.Minute
+
+// resourcePatience is how long after its node is ready a resource that was asked for may be missing until nobody counts on it;
+// a device's driver takes minutes to be installed. The machine goes after resourceTimeout, so that before that it can be
+// written down what it did not have.
+const resourcePatience, ResourceTimeout = 15 * time.Minute, 30 * time.Minute
+
+// ReadySince is since when the claim's registered nodes have been ready, or not ready.
+func ReadySince(claim *v1.NodeClaim, nodes []*corev1.Node) time.Time {
+	at := WaitingSince(claim, v1.ConditionRegistered)
+	for _, node := range nodes {
+		for _, c := range node.Status.Conditions {
+			if c.Type == corev1.NodeReady {
+				at = kube.Latest(at, c.LastTransitionTime.Time)
+			}
+		}
+	}
+	return at
+}
+
+// WaitingSince is when the condition last changed its status. One that nobody has written counts from the creation.
+func WaitingSince(claim *v1.NodeClaim, condition string) time.Time {
+	if c := v1.GetCondition(claim, condition); c != nil {
+		return c.LastTransitionTime.Time
+	}
+	return claim.CreationTimestamp.Time
+}
+
+// nodeLag is how far the watch of nodes may be behind that of claims.
+const nodeLag = 10 * time.Second
+
+// isBare reports whether the node came after the claim's machine was registered, and lacks what registration writes: somebody has
+// deleted the one that had it.
+func isBare(node *corev1.Node, claim *v1.NodeClaim) bool {
+	created := node.CreationTimestamp
+	return v1.IsTrue(claim, v1.ConditionRegistered) && node.Labels[v1.RegisteredLabelKey] != "true" &&
+		(created.IsZero() || created.After(kube.Since(claim, v1.ConditionRegistered)))
+}
+
+// IsGone reports whether the machine has lost its node: it costs money, and no pod can run there. What has been registered a moment
+// ago may be a node that the snapshot does not show yet.
+func (m *Machine) IsGone(now time.Time) bool {
+	if m.Node != nil || !kube.HasJoined(m.Claim) {
+		return false
+	}
+	return !v1.IsTrue(m.Claim, v1.ConditionRegistered) || now.Sub(kube.Since(m.Claim, v1.ConditionRegistered)) > nodeLag
+}
+
+// NodeGone is why nobody counts on such a machine.
+func (h *Host) NodeGone() engine.Reason {
+	return engine.Reason{Code: engine.NodeGone, NodePool: h.Pool(), Need: cmp.Or(h.Claim.Status.NodeName, h.Claim.Name)}
+}
+
+const resourceNotRegistered = "ResourceNotRegistered"
+
+// MissesResource reports whether all that keeps the node from being initialized is a resource that was asked for.
+func MissesResource(claim *v1.NodeClaim, node *corev1.Node) bool {
+	reason, _ := Uninitialized(claim, node)
+	return reason == resourceNotRegistered
+}
+
+// Uninitialized says what keeps the claim's registered node from being initialized, empty for nothing.
+func Uninitialized(claim *v1.NodeClaim, node *corev1.Node) (reason, message string) {
+	if !kube.NodeReady(node) {
+		return "NodeNotReady", "the node's Ready condition is not True"
+	}
+	for _, t := range v1.CoreTaints(claim.Spec.StartupTaints) {
+		if kube.HasTaint(node, t) {
+			return "StartupTaintsExist", fmt.Sprintf("startup taint %s is still on the node", t.ToString())
+		}
+	}
+	for _, t := range node.Spec.Taints {
+		if kube.IsEphemeralTaint(t) {
+			return "KnownEphemeralTaintsExist", fmt.Sprintf("taint %s is still on the node", t.ToString())
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(claim.Spec.Resources.Requests)) {
+		wanted := claim.Spec.Resources.Requests[name]
+		have := node.Status.Allocatable[name]
+		if !wanted.IsZero() && have.IsZero() {
+			return resourceNotRegistered, fmt.Sprintf("the node does not offer resource %s yet", name)
+		}
+	}
+	return "", ""
+}

@@ -1,0 +1,235 @@
+package inventory
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	v1 "tenon.sh/api/v1"
+	"tenon.sh/engine"
+	"tenon.sh/engine/kube"
+)
+
+// fleet is the machines of a snapshot as far as its nodes, claims and catalogs tell: the same as long as these are, in whatever
+// order they are listed.
+type fleet struct {
+	number   uint64 // of all fleets that the memo has known
+	nodes    []*corev1.Node
+	claims   []*v1.NodeClaim
+	isClaim  map[*v1.NodeClaim]bool // of the claims; nil until it is asked for
+	offer    *offer
+	Machines []*Machine // as hostsOf orders them
+	// ByName are the numbers of the machines that have a node, by the node's name; nodeless are those of the others, by the
+	// claim's. facts are those of the nodes, by number.
+	ByName, Nodeless []int
+	// several are those of machines of which there are several nodes, less the registered ones: they are not going to be.
+	several []int
+	Facts   []*NodeFacts
+	// ordered and replaces tell, by number, what part machines have in orders, once ordersRead; nil if there are no orders.
+	ordered, replaces []bool
+	ordersRead        bool
+	// named are all numbers by name, dearest those of machines with a claim by price; nil until they are asked for.
+	named, dearest []int
+	// learned is the memory of running machines by type; nil until it is asked for.
+	learned map[*engine.InstanceType]*resource.Quantity
+	// starting are the numbers of the machines that have been started and are not ready; patience is how long those of a kind
+	// are counted on, as far as asked.
+	starting []int
+	patience map[startKind]time.Duration
+}
+
+// FleetOf is the machines of the snapshot.
+func (m *Memo) FleetOf(s *engine.Snapshot) *fleet {
+	if offer := m.OfferOf(s); m.fleet == nil || m.fleet.offer != offer || !m.fleet.isOf(s, m) {
+		m.fleet = m.newFleet(s, offer)
+	}
+	return m.fleet
+}
+
+// isOf reports whether the nodes and claims are those of the snapshot.
+func (f *fleet) isOf(s *engine.Snapshot, m *Memo) bool {
+	if len(f.nodes) != len(s.Nodes) || len(f.claims) != len(s.NodeClaims) {
+		return false
+	}
+	if slices.Equal(f.nodes, s.Nodes) && slices.Equal(f.claims, s.NodeClaims) {
+		return true
+	}
+	for _, n := range s.Nodes {
+		if facts := m.nodes[n]; facts == nil || facts.fleet != f.number {
+			return false
+		}
+	}
+	if f.isClaim == nil {
+		f.isClaim = make(map[*v1.NodeClaim]bool, len(f.claims))
+		for _, c := range f.claims {
+			f.isClaim[c] = true
+		}
+	}
+	return !slices.ContainsFunc(s.NodeClaims, func(c *v1.NodeClaim) bool { return !f.isClaim[c] })
+}
+
+// newFleet joins nodes and claims by provider ID.
+func (m *Memo) newFleet(s *engine.Snapshot, offer *offer) *fleet {
+	byID := make(map[string]*v1.NodeClaim, len(s.NodeClaims))
+	for _, c := range s.NodeClaims {
+		id := c.Status.ProviderID
+		if other := byID[id]; id != "" && (other == nil || c.Name < other.Name) {
+			byID[id] = c
+		}
+	}
+	machines := make([]*Machine, 0, len(s.Nodes))
+	joined, twice := make(map[*v1.NodeClaim]bool, len(s.NodeClaims)), map[*v1.NodeClaim]bool{}
+	for _, node := range s.Nodes {
+		var claim *v1.NodeClaim
+		if node.Spec.ProviderID != "" {
+			claim = byID[node.Spec.ProviderID]
+		}
+		if claim != nil {
+			if joined[claim] {
+				twice[claim] = true
+			}
+			joined[claim] = true
+		}
+		machines = append(machines, m.machineOf(node, claim, offer))
+	}
+	for _, claim := range s.NodeClaims {
+		if !joined[claim] {
+			machines = append(machines, newMachine(nil, claim, offer))
+		}
+	}
+	slices.SortFunc(machines, compareMachines)
+	m.fleets++
+	f := &fleet{
+		number: m.fleets, nodes: slices.Clone(s.Nodes), claims: slices.Clone(s.NodeClaims), offer: offer, Machines: machines,
+		Facts: make([]*NodeFacts, len(machines)),
+	}
+	for i, x := range machines {
+		if !x.Initialized && !x.Goes && x.launched.Known && !x.Arrived.Known && (x.Node != nil || !kube.HasJoined(x.Claim)) {
+			f.starting = append(f.starting, i)
+		}
+		if x.Node == nil {
+			f.Nodeless = append(f.Nodeless, i)
+			continue
+		}
+		if x.Claim != nil && twice[x.Claim] && !x.registered {
+			f.several = append(f.several, i)
+		}
+		f.ByName, f.Facts[i] = append(f.ByName, i), m.nodeOf(x.Node)
+		f.Facts[i].fleet = f.number
+	}
+	slices.SortStableFunc(f.ByName, func(a, b int) int { return cmp.Compare(f.Machines[a].Node.Name, f.Machines[b].Node.Name) })
+	return f
+}
+
+// Memory is what running machines tell of the memory of others, by type.
+func (f *fleet) Memory() map[*engine.InstanceType]*resource.Quantity {
+	if f.learned == nil {
+		f.learned = learn(f.Machines)
+	}
+	return f.learned
+}
+
+// readOrders finds out what part machines have in orders; replays do not ask.
+func (f *fleet) readOrders(s *engine.Snapshot) {
+	if f.ordersRead {
+		return
+	}
+	f.ordersRead = true
+	if !slices.ContainsFunc(f.Machines, func(x *Machine) bool { return x.marked }) {
+		return
+	}
+	list := InProgress(s)
+	if len(list) == 0 {
+		return
+	}
+	replaces := map[string]bool{}
+	for _, x := range list {
+		for _, name := range x.Replacements {
+			replaces[name] = true
+		}
+	}
+	f.ordered, f.replaces = make([]bool, len(f.Machines)), make([]bool, len(f.Machines))
+	for i, x := range f.Machines {
+		f.ordered[i], f.replaces[i] = x.marked, x.Claim != nil && replaces[x.Claim.Name]
+	}
+}
+
+// InNames are the numbers of the machines, by name.
+func (f *fleet) InNames() []int {
+	if f.named == nil {
+		for i := range f.Machines {
+			f.named = append(f.named, i)
+		}
+		slices.SortStableFunc(f.named, func(a, b int) int {
+			return CompareMachineNames(f.Machines[a], f.Machines[b])
+		})
+	}
+	return f.named
+}
+
+// DearestFirst are the numbers of the machines that have a claim, those that cost most first, then by name.
+func (f *fleet) DearestFirst() []int {
+	if f.dearest == nil {
+		for _, i := range f.InNames() {
+			if f.Machines[i].Claim != nil {
+				f.dearest = append(f.dearest, i)
+			}
+		}
+		slices.SortStableFunc(f.dearest, func(a, b int) int { return cmp.Compare(f.Machines[b].Price, f.Machines[a].Price) })
+	}
+	return f.dearest
+}
+
+// machineOf is newMachine of a node, remembered.
+func (m *Memo) machineOf(node *corev1.Node, claim *v1.NodeClaim, offer *offer) *Machine {
+	f := m.nodeOf(node)
+	switch {
+	case f.machine == nil || f.machine.Claim != claim:
+		f.machine = newMachine(node, claim, offer)
+	case f.offer != offer:
+		f.machine = f.machine.resold(offer)
+	}
+	f.offer = offer
+	return f.machine
+}
+
+// HostsOf lists the machines of the snapshot, initialized ones first, then by name.
+func HostsOf(s *engine.Snapshot, c *Census) []*Host {
+	f := c.Memo.FleetOf(s)
+	f.readOrders(s)
+	all, out := make([]Host, len(f.Machines)), make([]*Host, len(f.Machines))
+	for i := range all {
+		h := &all[i]
+		h.Machine, h.Number = f.Machines[i], i
+		h.Leaving = h.Goes
+		if f.ordered != nil {
+			h.Ordered, h.Replaces = f.ordered[i], f.replaces[i]
+		}
+		if h.Facts = f.Facts[i]; h.Node == nil {
+			h.Roll = &Roll{}
+		} else {
+			h.Roll = c.of(h.Node.Name)
+		}
+		h.Bound, out[i] = h.Roll.Bound, h
+	}
+	for _, i := range f.Nodeless {
+		all[i].Gone = f.Machines[i].IsGone(s.Now)
+	}
+	for _, i := range f.several {
+		all[i].Gone = true
+	}
+	for _, i := range f.starting {
+		all[i].Misses = f.Machines[i].missing(s.Now)
+	}
+	for _, i := range f.late(s.Now) {
+		all[i].Late = !all[i].Misses
+	}
+	return out
+}
+
+func CompareMachineNames(a, b *Machine) int {
+	return cmp.Or(kube.Naturally(a.Name(), b.Name()), cmp.Compare(a.ClaimName(), b.ClaimName()))
+}

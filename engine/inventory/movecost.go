@@ -1,0 +1,75 @@
+package inventory
+
+import (
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+const (
+	// moveTime is how long moving a pod disturbs it, start-up aside.
+	moveTime = 10 * time.Minute
+	// usualStart is taken for the start-up of a pod whose owner has no pod that has become ready.
+	usualStart = 30 * time.Second
+	// youngAge is the age of a pod below which it is clearly dearer to move: it has been moved, or rolled out, just now.
+	youngAge = 30 * time.Minute
+	// dearestYoung bounds what youth adds.
+	dearestYoung = 3
+)
+
+// startTime is how long the pod took from being bound to being ready, below zero if that is not known.
+func (f *PodFacts) startTime() time.Duration {
+	if f.startedKnown {
+		return f.started
+	}
+	f.started, f.startedKnown = -1, true
+	for _, c := range f.Pod.Status.Conditions {
+		if c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue {
+			f.started = c.LastTransitionTime.Sub(boundAt(f.Pod))
+		}
+	}
+	return f.started
+}
+
+// OwnerOf is ownerKey, remembered.
+func (m *Memo) OwnerOf(pod *corev1.Pod) string {
+	if f := m.Pods[pod]; f != nil && f.Owner != nil {
+		return f.Owner.Name
+	}
+	return ownerKey(pod)
+}
+
+// ownerKey names the controller of the pod, "" for none.
+func ownerKey(pod *corev1.Pod) string {
+	c := metav1.GetControllerOfNoCopy(pod)
+	if c == nil {
+		return ""
+	}
+	return pod.Namespace + "/" + c.Kind + "/" + c.Name
+}
+
+// OwnersStart is how long pods of the pod's owner take from being bound to being ready.
+func (f *PodFacts) OwnersStart() time.Duration {
+	if f.Owner != nil {
+		if took := f.Owner.startTime(); took >= 0 {
+			return took
+		}
+	}
+	return usualStart
+}
+
+// SettledCost is what moving a pod costs in USD that has run for long: what it is worth an hour, for as long as moving disturbs
+// it, more for pods of high priority or deletion cost.
+func (f *PodFacts) SettledCost(perHour float64, start time.Duration) float64 {
+	return perHour * (moveTime + 2*start).Hours() * f.weight
+}
+
+// Young is how many times that it costs to move the pod at its age.
+func (f *PodFacts) Young(now time.Time) float64 {
+	times := float64(dearestYoung)
+	if age := now.Sub(f.boundAt); age > 0 {
+		times = min(times, 1+float64(youngAge)/float64(age))
+	}
+	return times
+}

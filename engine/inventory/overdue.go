@@ -1,0 +1,97 @@
+package inventory
+
+import (
+	"slices"
+	"time"
+
+	v1 "tenon.sh/api/v1"
+	"tenon.sh/engine/kube"
+)
+
+const (
+	// leastPatience is how long a machine that has been started is counted on at least before it is ready, usualPatience how
+	// long where nobody knows what to expect. After that its pods are planned for anew: some machines boot slowly, some never
+	// come.
+	leastPatience = 3 * time.Minute
+	usualPatience = RegistrationTimeout
+	// sharePatience is the share of machines, in percent, that were ready within half of the time for which others are counted
+	// on.
+	sharePatience = 95
+	// mostLate is the share of the machines that a pool has started lately, in percent and rounded up, of which more cannot be
+	// late: that many have a cause that others would share, and would only cost money as well.
+	mostLate = 20
+)
+
+// startKind is machines of which one tells how long another takes to start.
+type startKind struct{ pool, instanceType string }
+
+// late lists the machines that should be ready by now, by number.
+func (f *fleet) late(now time.Time) []int {
+	if len(f.starting) == 0 {
+		return nil
+	}
+	var out []int
+	count := map[string]int{}
+	for _, i := range f.starting {
+		x := f.Machines[i]
+		from := kube.Latest(kube.Since(x.Claim, v1.ConditionLaunched), kube.Since(x.Claim, v1.ConditionRegistered)) // or since its node is gone
+		if now.Sub(from) > f.PatienceFor(x.Start) {
+			count[x.Pool()]++
+			out = append(out, i)
+		}
+	}
+	if len(out) == 0 {
+		return nil
+	}
+	begun := map[string]int{} // machines of each pool that were started lately, and are not about to go
+	for _, x := range f.Machines {
+		if x.Claim != nil && !x.Goes && (!x.Initialized || now.Sub(kube.Since(x.Claim, v1.ConditionLaunched)) < usualPatience) {
+			begun[x.Pool()]++
+		}
+	}
+	return slices.DeleteFunc(out, func(i int) bool {
+		pool := f.Machines[i].Pool()
+		return count[pool] > (mostLate*begun[pool]+99)/100
+	})
+}
+
+// PatienceFor is how long machines of the kind are counted on: twice as long as nearly all of them took that are ready by now.
+// Where none of the type is ready it is twice as long as for the pool's others.
+func (f *fleet) PatienceFor(kind startKind) time.Duration {
+	if p, known := f.patience[kind]; known {
+		return p
+	}
+	var of, others []time.Duration
+	for _, x := range f.Machines {
+		if x.Goes || x.Start.pool != kind.pool || !x.launched.Known || !x.Arrived.Known || x.cameAgain() {
+			continue
+		}
+		took := x.Arrived.At.Sub(x.launched.At)
+		others = append(others, took)
+		if x.Start == kind {
+			of = append(of, took)
+		}
+	}
+	patience := usualPatience
+	switch {
+	case len(of) > 0:
+		patience = patienceAfter(of)
+	case len(others) > 0:
+		patience = 2 * patienceAfter(others)
+	}
+	if f.patience == nil {
+		f.patience = map[startKind]time.Duration{}
+	}
+	f.patience[kind] = patience
+	return patience
+}
+
+// cameAgain reports whether the machine's node is not its first: a first one registers sooner, or not at all.
+func (m *Machine) cameAgain() bool {
+	return kube.Since(m.Claim, v1.ConditionRegistered).Sub(m.launched.At) > RegistrationTimeout
+}
+
+func patienceAfter(took []time.Duration) time.Duration {
+	slices.Sort(took)
+	return max(2*took[(len(took)-1)*sharePatience/100], leastPatience)
+}

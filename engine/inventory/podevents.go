@@ -1,0 +1,154 @@
+package inventory
+
+import (
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	v1 "tenon.sh/api/v1"
+	"tenon.sh/engine/kube"
+)
+
+const (
+	// PodEventWindow is how long after a recorded pod event others are not recorded, so that a burst of pods is one write.
+	PodEventWindow = 10 * time.Second
+	// briefLife is how short a pod's life was if the pod was not what its node is there for.
+	briefLife = 5 * time.Minute
+	// briefPatience is how long at least brief pods can go on keeping a node from being quiet.
+	briefPatience = 30 * time.Minute
+)
+
+// Activity is when pods came to a node or left it. Brief ones are those of Jobs, and those that soon left again: one of them
+// every few minutes would keep a node from ever being quiet, so they do so for a limited time only.
+type Activity struct {
+	Lasting, Brief time.Time
+	// Came and left tell lasting pods that stay from those that have ended or begun to. Only read fills them.
+	Came, Left time.Time
+}
+
+func (a Activity) Add(pod *corev1.Pod, now time.Time) Activity {
+	if t := podEvent(pod); !t.After(now) {
+		a.note(t, IsBrief(pod))
+	}
+	return a
+}
+
+func (a *Activity) note(t time.Time, brief bool) {
+	if brief {
+		a.Brief = kube.Latest(a.Brief, t)
+	} else {
+		a.Lasting = kube.Latest(a.Lasting, t)
+	}
+}
+
+// QuietSince is when the node became quiet. Before there was any lasting pod it counts from begun.
+func (a Activity) QuietSince(begun time.Time, after time.Duration) time.Time {
+	quiet := a.Lasting
+	if quiet.IsZero() {
+		quiet = begun
+	}
+	longest := quiet.Add(max(3*after, briefPatience))
+	if a.Brief.Before(longest) {
+		return kube.Latest(quiet, a.Brief)
+	}
+	return longest
+}
+
+// IsBrief reports whether the pod comes and goes: a Job runs it, or it has ended, or begun to, soon after it came.
+func IsBrief(pod *corev1.Pod) bool {
+	if kube.OwnedBy(pod, "batch/v1", "Job") {
+		return true
+	}
+	return !kube.IsActive(pod) && podEvent(pod).Sub(boundAt(pod)) < briefLife
+}
+
+// BriefPodLeft is when a brief pod was last recorded to have left, the zero time if none was.
+func BriefPodLeft(claim *v1.NodeClaim) time.Time {
+	t, err := time.Parse(time.RFC3339, claim.Annotations[v1.BriefPodLeftAnnotationKey])
+	if err != nil {
+		return time.Time{}
+	}
+	return t
+}
+
+// boundAt is when the pod came to its node.
+func boundAt(pod *corev1.Pod) time.Time {
+	for _, c := range pod.Status.Conditions {
+		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionTrue {
+			return c.LastTransitionTime.Time
+		}
+	}
+	return pod.CreationTimestamp.Time
+}
+
+// podEvent is when the pod was bound, began to end, or ended, whichever came last.
+func podEvent(pod *corev1.Pod) time.Time {
+	last := boundAt(pod)
+	if pod.DeletionTimestamp != nil {
+		begun := pod.DeletionTimestamp.Time
+		if pod.DeletionGracePeriodSeconds != nil {
+			begun = begun.Add(-time.Duration(*pod.DeletionGracePeriodSeconds) * time.Second)
+		}
+		last = kube.Latest(last, begun)
+	}
+	if kube.IsTerminal(pod) { // it stopped being ready when it ended
+		for _, c := range pod.Status.Conditions {
+			if c.Type == corev1.PodReady || c.Type == corev1.ContainersReady {
+				last = kube.Latest(last, c.LastTransitionTime.Time)
+			}
+		}
+	}
+	return last
+}
+
+// ReadActivity says as of when activityOn is asked, and reads when pods ended.
+func (c *Census) ReadActivity(now time.Time) {
+	c.now, c.endings = now, map[*Roll]Activity{}
+	for _, f := range c.ended {
+		a := c.endings[f.roll]
+		a.read(f, now)
+		c.endings[f.roll] = a
+	}
+}
+
+// read notes when the pod came to its node or left it, unless that is still to come.
+func (a *Activity) read(f *PodFacts, now time.Time) {
+	if f.DaemonKey != "" || f.event.After(now) {
+		return
+	}
+	a.note(f.event, f.brief)
+	switch {
+	case f.brief:
+	case f.Active():
+		a.Came = kube.Latest(a.Came, f.event)
+	default:
+		a.Left = kube.Latest(a.Left, f.event)
+	}
+}
+
+// ActivityOn is when pods came to the node or left it.
+func (c *Census) ActivityOn(node string) Activity {
+	r := c.Memo.rolls[node]
+	if r == nil {
+		return Activity{}
+	}
+	a := c.endings[r]
+	pods := r.activityAt(c.now)
+	return Activity{
+		Lasting: kube.Latest(a.Lasting, pods.Lasting), Brief: kube.Latest(a.Brief, pods.Brief), Came: kube.Latest(a.Came, pods.Came), Left: kube.Latest(a.Left, pods.Left),
+	}
+}
+
+// activityAt is when pods that have not ended came to the node, or began to leave it, remembered once nothing of that is still to
+// come.
+func (r *Roll) activityAt(now time.Time) Activity {
+	if r.activityRead && !now.Before(r.activityNow) {
+		return r.activity
+	}
+	r.activity, r.activityNow, r.activityRead = Activity{}, now, true
+	for _, f := range r.Facts {
+		r.activity.read(f, now)
+		r.activityRead = r.activityRead && !f.event.After(now)
+	}
+	return r.activity
+}

@@ -1,0 +1,244 @@
+package inventory
+
+import (
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+
+	v1 "tenon.sh/api/v1"
+	"tenon.sh/engine/kube"
+	"tenon.sh/engine/parallel"
+	"tenon.sh/engine/volume"
+)
+
+// ReadMovable finds the pods of the roll that would need another machine.
+func (r *Roll) ReadMovable() {
+	if r.movableRead {
+		return
+	}
+	r.movableRead = true
+	for _, f := range r.Facts {
+		if kube.IsReschedulable(f.Pod) {
+			r.Movable, r.Movers = append(r.Movable, f.Pod), append(r.Movers, f)
+		}
+	}
+}
+
+// DaemonKeys names the DaemonSets that have a pod on the node.
+func (r *Roll) DaemonKeys() []string {
+	if !r.daemonsRead {
+		r.daemonsRead = true
+		for _, f := range r.Facts {
+			if key := f.DaemonKey; key != "" && !slices.Contains(r.daemons, key) {
+				r.daemons = append(r.daemons, key)
+			}
+		}
+	}
+	return r.daemons
+}
+
+// daemonKey names the DaemonSet that a pod belongs to, "" for none.
+func daemonKey(pod *corev1.Pod) string {
+	for _, o := range pod.OwnerReferences {
+		if o.Kind == "DaemonSet" && o.APIVersion == "apps/v1" {
+			return pod.Namespace + "/" + o.Name
+		}
+	}
+	return ""
+}
+
+// podReader reads pods. What several of them have in common it keeps once, by its name or its text.
+type podReader struct {
+	rolls map[string]*Roll
+	kinds map[string]*Alike
+	needs map[string]*PodNeed
+	asks  map[string]*PodAsk
+	works map[workloadName]*workloadFacts
+	Owned map[string]*OwnerFacts
+	// templates are what owners make their pods from, by the owners' keys; all readers of a memo share them.
+	templates map[string]*corev1.PodSpec
+	key       KeyWriter
+}
+
+func newPodReader() podReader {
+	return podReader{
+		rolls: map[string]*Roll{}, kinds: map[string]*Alike{}, needs: map[string]*PodNeed{}, asks: map[string]*PodAsk{},
+		works: map[workloadName]*workloadFacts{}, Owned: map[string]*OwnerFacts{},
+	}
+}
+
+// fewUnread is how many pods are not worth a goroutine of their own.
+const fewUnread = 1000
+
+// readAll reads pods that the memo does not know yet.
+func (m *Memo) readAll(pods []*corev1.Pod, threads int) {
+	facts, first := make([]*PodFacts, len(pods)), m.next+1
+	m.next += uint64(len(pods))
+	ranges := parallel.Ranges(len(pods), threads, fewUnread)
+	readers, parts := make([]*podReader, len(ranges)), make([]func(), len(ranges))
+	for i, x := range ranges {
+		reader := &m.podReader
+		if i > 0 {
+			other := newPodReader()
+			other.templates = m.templates
+			reader = &other
+		}
+		readers[i] = reader
+		parts[i] = func() {
+			for j := x.From; j < x.To; j++ {
+				facts[j] = reader.read(pods[j], first+uint64(j))
+				if len(ranges) > 1 {
+					reader.readAhead(facts[j])
+				}
+			}
+		}
+	}
+	parallel.Run(parts...)
+	for i, x := range ranges {
+		if i > 0 {
+			m.join(readers[i], facts[x.From:x.To])
+		}
+	}
+	for i, pod := range pods {
+		m.Pods[pod] = facts[i]
+	}
+}
+
+// join makes the facts that another reader has read this one's.
+func (r *podReader) join(other *podReader, facts []*PodFacts) {
+	rolls, kinds, works := joined(r.rolls, other.rolls), joined(r.kinds, other.kinds), joined(r.works, other.works)
+	needs, asks, owned := joined(r.needs, other.needs), joined(r.asks, other.asks), joined(r.Owned, other.Owned)
+	for _, f := range facts {
+		f.roll, f.Kind, f.need, f.next, f.ask = rolls[f.roll], kinds[f.Kind], needs[f.need], needs[f.next], asks[f.ask]
+		f.workload, f.Owner = works[f.workload], owned[f.Owner]
+	}
+}
+
+// joined adds what only the other map has, and says what stands for each of the other's.
+func joined[K comparable, V any](mine, others map[K]*V) map[*V]*V {
+	out := make(map[*V]*V, len(others))
+	for k, v := range others {
+		if _, known := mine[k]; !known {
+			mine[k] = v
+		}
+		out[v] = mine[k]
+	}
+	return out
+}
+
+// read reads a pod, the one of that number.
+func (r *podReader) read(pod *corev1.Pod, number uint64) *PodFacts {
+	f := &PodFacts{
+		Pod: pod, id: kube.Mixed(number), counts: !kube.IsTerminal(pod), Ending: kube.IsTerminating(pod), Mounts: volume.HasVolumes(&pod.Spec),
+		Kind: r.kindOf(pod), event: podEvent(pod), brief: IsBrief(pod), DaemonKey: daemonKey(pod),
+		created: pod.CreationTimestamp.Time, boundAt: boundAt(pod), weight: min(max(kube.EvictionCost(pod), 0.1), 10),
+	}
+	if name := ownerKey(pod); name != "" {
+		f.Owner = r.ownerNamed(name)
+	}
+	if w, revision, ok := revisionOf(pod); ok {
+		f.workload, f.revision = r.workOf(w), revision
+	}
+	ports, a := len(kube.HostPortsOf(&pod.Spec)) > 0, pod.Spec.Affinity
+	f.particular = a != nil && a.PodAntiAffinity != nil || ports || f.Mounts
+	f.Apart = a != nil && (a.PodAffinity != nil || a.PodAntiAffinity != nil) || ports || f.Mounts
+	f.Drainable = !kube.IsMirror(pod) && !kube.ToleratesDisruption(pod)
+	_, f.Guarded = pod.Annotations[v1.DoNotDisruptAnnotationKey]
+	if pod.Spec.NodeName != "" {
+		f.roll = r.rolls[pod.Spec.NodeName]
+		if f.roll == nil {
+			f.roll = &Roll{}
+			r.rolls[pod.Spec.NodeName] = f.roll
+		}
+	}
+	return f
+}
+
+// readAhead reads what will be asked of most pods that run.
+func (r *podReader) readAhead(f *PodFacts) {
+	if f.roll == nil || !f.counts || !f.RequestProblem().OK() {
+		return
+	}
+	r.NextNeed(f)
+	r.NeedFor(f)
+	if !f.Mounts {
+		r.AskOf(f)
+	}
+}
+
+func (r *podReader) kindOf(pod *corev1.Pod) *Alike {
+	key := r.key.kind(pod)
+	k, ok := r.kinds[string(key)]
+	if !ok {
+		k = &Alike{Sample: pod}
+		r.kinds[string(key)] = k
+	}
+	return k
+}
+
+func (r *podReader) ownerNamed(name string) *OwnerFacts {
+	o := r.Owned[name]
+	if o == nil {
+		o = &OwnerFacts{Name: name}
+		r.Owned[name] = o
+	}
+	return o
+}
+
+func (r *podReader) workOf(name workloadName) *workloadFacts {
+	w := r.works[name]
+	if w == nil {
+		w = &workloadFacts{name: name}
+		r.works[name] = w
+	}
+	return w
+}
+
+// NeedFor is what the pod requests.
+func (r *podReader) NeedFor(f *PodFacts) *PodNeed {
+	if f.need == nil {
+		f.need = r.readNeed(f.Pod)
+	}
+	return f.need
+}
+
+// NextNeed is what the pod's successor requests.
+func (r *podReader) NextNeed(f *PodFacts) *PodNeed {
+	if f.next == nil {
+		var template *corev1.PodSpec
+		if f.Owner != nil {
+			template = r.templates[f.Owner.Name]
+		}
+		if s := successor(f.Pod, template); s == f.Pod {
+			f.next = r.NeedFor(f)
+		} else {
+			f.next = r.readNeed(s)
+		}
+	}
+	return f.next
+}
+
+func (r *podReader) readNeed(pod *corev1.Pod) *PodNeed {
+	key := r.key.need(pod)
+	n, ok := r.needs[string(key)]
+	if !ok {
+		n = &PodNeed{Text: string(key), List: kube.PodRequests(pod)}
+		r.needs[n.Text] = n
+	}
+	return n
+}
+
+// AskOf is what the pod asks for beside resources and volumes, of which it has none.
+func (r *podReader) AskOf(f *PodFacts) *PodAsk {
+	if f.ask != nil {
+		return f.ask
+	}
+	key := r.key.Wish(f.Pod, f.Pod.Spec.TopologySpreadConstraints, &volume.PodVolumes{})
+	a, ok := r.asks[string(key)]
+	if !ok {
+		a = &PodAsk{string(key)}
+		r.asks[a.Text] = a
+	}
+	f.ask = a
+	return a
+}

@@ -1,0 +1,151 @@
+package inventory
+
+import (
+	"math"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+
+	v1 "tenon.sh/api/v1"
+	"tenon.sh/engine"
+	"tenon.sh/engine/kube"
+)
+
+// PriceBook finds what machines cost by what their labels say of them.
+type PriceBook struct {
+	byClass kube.TypeIndex
+	anyType map[string]*engine.InstanceType
+}
+
+// NewPriceBook reads the catalogs of the snapshot's classes.
+func NewPriceBook(s *engine.Snapshot) *PriceBook { return newPriceBook(s, kube.NewTypeIndex(s)) }
+
+func newPriceBook(s *engine.Snapshot, types kube.TypeIndex) *PriceBook {
+	b := &PriceBook{types, map[string]*engine.InstanceType{}}
+	for i := range s.Classes {
+		for j := range s.Classes[i].InstanceTypes {
+			if t := &s.Classes[i].InstanceTypes[j]; b.anyType[t.Name] == nil {
+				b.anyType[t.Name] = t
+			}
+		}
+	}
+	return b
+}
+
+// Price is what a machine with these labels costs an hour, in USD, after the catalog of its class; class may be nil, and
+// then any catalog's figure is taken. It is not known if no catalog has such an offering, or none with a price.
+func (b *PriceBook) Price(labels map[string]string, class *v1.NodeClassReference) (usd float64, known bool) {
+	return b.priceOf(MachineOffering(labels), labels, class)
+}
+
+// priceOf is Price of a machine with labels that name that offering.
+func (b *PriceBook) priceOf(id engine.OfferingID, labels map[string]string, class *v1.NodeClassReference) (usd float64, known bool) {
+	t := b.anyType[id.InstanceType]
+	if class != nil && b.byClass[*class] != nil {
+		t = b.byClass[*class][id.InstanceType]
+	}
+	if t == nil {
+		return 0, false
+	}
+	var best *engine.Offering
+	for i := range t.Offerings {
+		o := &t.Offerings[i]
+		if o.Zone != id.Zone || o.CapacityType != id.CapacityType {
+			continue
+		}
+		// Reservations share zone and capacity type; what their labels say tells them apart.
+		if best == nil || carries(labels, o.Labels) && (!carries(labels, best.Labels) || len(o.Labels) > len(best.Labels)) {
+			best = o
+		}
+	}
+	if best == nil || !(best.Price > 0) || math.IsInf(best.Price, 1) {
+		return 0, false
+	}
+	return best.Price, true
+}
+
+func carries(labels, wanted map[string]string) bool {
+	for key, value := range wanted {
+		if labels[key] != value {
+			return false
+		}
+	}
+	return true
+}
+
+// MachineOffering reads a machine's labels: those that every cluster has, and those by which clouds without Karpenter say
+// that a node is a spot machine. A node that does not say so counts as one on demand.
+func MachineOffering(labels map[string]string) engine.OfferingID {
+	first := func(keys ...string) string {
+		for _, key := range keys {
+			if labels[key] != "" {
+				return labels[key]
+			}
+		}
+		return ""
+	}
+	id := engine.OfferingID{
+		InstanceType: first(corev1.LabelInstanceTypeStable, corev1.LabelInstanceType),
+		Zone:         first(corev1.LabelTopologyZone, corev1.LabelFailureDomainBetaZone),
+		CapacityType: labels[v1.CapacityTypeLabelKey],
+	}
+	if id.CapacityType != "" {
+		return id
+	}
+	id.CapacityType = v1.CapacityTypeOnDemand
+	for key, value := range map[string]string{
+		"eks.amazonaws.com/capacityType":        "SPOT",
+		"cloud.google.com/gke-spot":             "true",
+		"cloud.google.com/gke-preemptible":      "true",
+		"kubernetes.azure.com/scalesetpriority": "spot",
+		"node.kubernetes.io/lifecycle":          "spot",
+	} {
+		if labels[key] == value {
+			id.CapacityType = v1.CapacityTypeSpot
+		}
+	}
+	return id
+}
+
+// offer is what classes sell, with what finds it.
+type offer struct {
+	catalogs []soldBy
+	Types    kube.TypeIndex
+	Drivers  []string // of which some type takes only so many volumes
+	prices   *PriceBook
+}
+
+// soldBy tells a class's catalog from others. One that was read anew is another one.
+type soldBy struct {
+	class v1.NodeClassReference
+	first *engine.InstanceType
+	types int
+}
+
+// OfferOf is what the snapshot's classes sell. A nil memo remembers nothing.
+func (m *Memo) OfferOf(s *engine.Snapshot) *offer {
+	var catalogs []soldBy
+	for i := range s.Classes {
+		by := soldBy{class: s.Classes[i].Ref, types: len(s.Classes[i].InstanceTypes)}
+		if by.types > 0 {
+			by.first = &s.Classes[i].InstanceTypes[0]
+		}
+		catalogs = append(catalogs, by)
+	}
+	if m != nil && m.offer != nil && slices.Equal(m.offer.catalogs, catalogs) {
+		return m.offer
+	}
+	types := kube.NewTypeIndex(s)
+	out := &offer{catalogs: catalogs, Types: types, Drivers: kube.LimitedDrivers(s), prices: newPriceBook(s, types)}
+	if m != nil {
+		m.offer = out
+		for _, f := range m.nodes { // what was sold before is not kept for nodes that nobody asks for any more
+			if m.fleet == nil || f.fleet != m.fleet.number {
+				f.machine, f.offer = nil, nil
+			}
+		}
+	}
+	return out
+}
+
+func (m *Memo) TypesOf(s *engine.Snapshot) kube.TypeIndex { return m.OfferOf(s).Types }

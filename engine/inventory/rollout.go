@@ -1,0 +1,152 @@
+package inventory
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"tenon.sh/engine"
+)
+
+// rolloutPatience is how long after its newest pod a workload with pods of two revisions counts as rolling out. It is what
+// Deployments give a rollout to make progress.
+const rolloutPatience = 10 * time.Minute
+
+// workload names what pods of several revisions belong to.
+type workloadName struct{ namespace, kind, name string }
+
+func (w workloadName) String() string { return w.kind + " " + w.namespace + "/" + w.name }
+
+// revisionOf says to which workload and revision of it the pod belongs, by what the controllers of Deployments and StatefulSets
+// write on pods; ok is false for others.
+func revisionOf(pod *corev1.Pod) (w workloadName, revision string, ok bool) {
+	owner := metav1.GetControllerOfNoCopy(pod)
+	if owner == nil {
+		return w, "", false
+	}
+	switch owner.Kind {
+	case "ReplicaSet":
+		revision = pod.Labels[appsv1.DefaultDeploymentUniqueLabelKey]
+		name, found := strings.CutSuffix(owner.Name, "-"+revision)
+		return workloadName{pod.Namespace, "Deployment", name}, revision, found && revision != ""
+	case "StatefulSet":
+		revision = pod.Labels[appsv1.ControllerRevisionHashLabelKey]
+		return workloadName{pod.Namespace, "StatefulSet", owner.Name}, revision, revision != ""
+	}
+	return w, "", false
+}
+
+// Rollouts are the workloads that are replacing their pods by those of a newer revision now.
+type Rollouts struct {
+	Newest map[workloadName]*corev1.Pod // the youngest pod
+	old    map[workloadName]int         // pods of other revisions than its
+	total  map[workloadName]int
+	next   map[*corev1.Pod]workloadName // pods that do not exist yet and will
+}
+
+// workloadFacts is what a pass counts of a workload.
+type workloadFacts struct {
+	name       workloadName
+	pass       uint64 // the last call that counted
+	seen       uint64 // the last call that saw a pod of it, and forgot others
+	newest     *PodFacts
+	total, old int
+	mixed      bool      // has pods of several revisions
+	rolling    *Rollouts // the last ones that it is one of
+}
+
+func RolloutsOf(c *Census, now time.Time) *Rollouts {
+	r := &Rollouts{Newest: map[workloadName]*corev1.Pod{}, old: map[workloadName]int{}, total: map[workloadName]int{}, next: map[*corev1.Pod]workloadName{}}
+	mixed := false
+	for _, f := range c.all {
+		w := f.workload
+		if w == nil || !f.Active() {
+			continue
+		}
+		if w.pass != c.Memo.Pass {
+			*w = workloadFacts{name: w.name, pass: c.Memo.Pass, seen: w.seen, newest: f}
+		}
+		w.total++
+		w.mixed = w.mixed || f.revision != w.newest.revision
+		mixed = mixed || w.mixed
+		if younger(f, w.newest) {
+			w.newest = f
+		}
+	}
+	if !mixed {
+		return r
+	}
+	for _, f := range c.all {
+		if w := f.workload; w != nil && w.mixed && f.Active() && f.revision != w.newest.revision {
+			w.old++
+		}
+	}
+	for _, f := range c.all {
+		w := f.workload
+		if w != nil && w.mixed && w.newest == f && now.Sub(f.Pod.CreationTimestamp.Time) < rolloutPatience {
+			r.Newest[w.name], r.old[w.name], r.total[w.name], w.rolling = f.Pod, w.old, w.total, r
+		}
+	}
+	return r
+}
+
+func younger(a, b *PodFacts) bool {
+	if !a.created.Equal(b.created) {
+		return b.created.Before(a.created)
+	}
+	return a.Pod.Name > b.Pod.Name
+}
+
+// Leaving names the workload whose rollout is about to replace the pod, "" if none is.
+func (r *Rollouts) Leaving(f *PodFacts) string {
+	w := f.workload
+	if w == nil || w.rolling != r || !f.Active() || f.revision == w.newest.revision {
+		return ""
+	}
+	return w.name.String()
+}
+
+// Owner names the workload of a pod that does not exist yet, "" for all others.
+func (r *Rollouts) Owner(pod *corev1.Pod) string {
+	if w, ok := r.next[pod]; ok {
+		return w.String()
+	}
+	return ""
+}
+
+// Foreseen is the snapshot with the pods that rollouts will want to run next beside the old ones: a quarter of all, which is
+// what Deployments make at a time. It is s itself if there are none.
+func (r *Rollouts) Foreseen(s *engine.Snapshot) *engine.Snapshot {
+	var next []*corev1.Pod
+	names := slices.SortedFunc(maps.Keys(r.Newest), func(a, b workloadName) int { return cmp.Compare(a.String(), b.String()) })
+	for _, w := range names {
+		sample := r.Newest[w]
+		if w.kind != "Deployment" {
+			continue // StatefulSets take the old pod away first
+		}
+		for i := range min(r.old[w], (r.total[w]+3)/4) {
+			pod := sample.DeepCopy()
+			pod.Name, pod.UID = fmt.Sprintf("%s-next-%d", w.name, i+1), types.UID(fmt.Sprintf("%s next %d", sample.UID, i+1))
+			pod.Spec.NodeName = ""
+			pod.Status = corev1.PodStatus{Phase: corev1.PodPending, Conditions: []corev1.PodCondition{
+				{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable},
+			}}
+			r.next[pod] = w
+			next = append(next, pod)
+		}
+	}
+	if len(next) == 0 {
+		return s
+	}
+	out := *s
+	out.Pods = append(slices.Clone(s.Pods), next...)
+	return &out
+}

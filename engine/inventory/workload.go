@@ -1,0 +1,59 @@
+package inventory
+
+import (
+	"slices"
+	"time"
+
+	"tenon.sh/engine/kube"
+)
+
+// OwnerFacts is what the engine asks of the pods of an owner again and again.
+type OwnerFacts struct {
+	Name  string
+	Facts []*PodFacts
+	crew
+	start     time.Duration // as median of the pods, below zero for none; known once startRead
+	startRead bool
+}
+
+// Active counts the pods that have not ended, or begun to.
+func (o *OwnerFacts) Active() int {
+	n := 0
+	for _, f := range o.Facts {
+		if kube.IsActive(f.Pod) {
+			n++
+		}
+	}
+	return n
+}
+
+// First is when the first of the pods was made.
+func (o *OwnerFacts) First() time.Time {
+	at := o.Facts[0].Pod.CreationTimestamp.Time
+	for _, f := range o.Facts {
+		if t := f.Pod.CreationTimestamp.Time; t.Before(at) {
+			at = t
+		}
+	}
+	return at
+}
+
+// startTime is how long the pods take from being bound to being ready: the median over those that run, below zero if that is
+// not known.
+func (o *OwnerFacts) startTime() time.Duration {
+	if o.startRead {
+		return o.start
+	}
+	o.start, o.startRead = -1, true
+	var took []time.Duration
+	for _, f := range o.Facts {
+		if t := f.startTime(); f.roll != nil && t >= 0 {
+			took = append(took, t)
+		}
+	}
+	if len(took) > 0 {
+		slices.Sort(took)
+		o.start = took[len(took)/2]
+	}
+	return o.start
+}

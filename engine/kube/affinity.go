@@ -1,0 +1,220 @@
+package kube
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	v1 "tenon.sh/api/v1"
+	"tenon.sh/engine"
+	"tenon.sh/engine/requirement"
+)
+
+// IsHost reports whether every node is a domain of its own for the key.
+func IsHost(key string) bool { return key == corev1.LabelHostname }
+
+func PortText(p HostPort) string {
+	text := strconv.Itoa(int(p.Port)) + "/" + p.Protocol
+	if p.Address != EveryAddress {
+		text += " on " + p.Address
+	}
+	return text
+}
+
+// NodeNameKey stands for a node's name where affinity refers to the field instead of a label.
+const NodeNameKey = "metadata.name"
+
+// Demand is what a pod asks of a node, room aside.
+type Demand struct {
+	// Terms are alternatives; a node must meet every expression of one of them. They include the node selector.
+	Terms       [][]requirement.Expression
+	Tolerations []corev1.Toleration
+	// Told are the terms as they were read, for reasons: terms may leave out what no machine has.
+	Told [][]requirement.Expression
+	// Strict are the terms without what volumes add: spreads count nodes by them.
+	Strict [][]requirement.Expression
+	// Features are what a node has to declare.
+	Features []string
+	// Avoid keeps pods off nodes that should rather be avoided (PreferNoSchedule).
+	Avoid bool
+}
+
+func DemandOf(spec *corev1.PodSpec) Demand {
+	var selector []requirement.Expression
+	for _, key := range SortedKeys(spec.NodeSelector) {
+		selector = append(selector, Expression(key, corev1.NodeSelectorOpIn, []string{spec.NodeSelector[key]}))
+	}
+	d := Demand{Tolerations: spec.Tolerations}
+	for _, term := range RequiredTerms(spec) {
+		if _, text := NodeTermProblem(term); text != "" || IsEmptyTerm(term) {
+			continue // kube-scheduler passes over terms that it cannot read, and an empty term matches no node
+		}
+		d.Terms = append(d.Terms, slices.Concat(selector, ExpressionsOf(term)))
+	}
+	if !HasRequired(spec) {
+		d.Terms = [][]requirement.Expression{selector}
+	}
+	d.Told = d.Terms
+	return d
+}
+
+// ExpressionsOf is what the term asks for, fields as labels.
+func ExpressionsOf(term corev1.NodeSelectorTerm) []requirement.Expression {
+	all := make([]requirement.Expression, 0, len(term.MatchExpressions)+len(term.MatchFields))
+	for _, e := range term.MatchExpressions {
+		all = append(all, Expression(e.Key, e.Operator, e.Values))
+	}
+	for _, e := range term.MatchFields {
+		all = append(all, Expression(NodeNameKey, e.Operator, e.Values))
+	}
+	return all
+}
+
+func HasRequired(spec *corev1.PodSpec) bool {
+	return spec.Affinity != nil && spec.Affinity.NodeAffinity != nil &&
+		spec.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution != nil
+}
+
+func RequiredTerms(spec *corev1.PodSpec) []corev1.NodeSelectorTerm {
+	if !HasRequired(spec) {
+		return nil
+	}
+	return spec.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms
+}
+
+func Expression(key string, op corev1.NodeSelectorOperator, values []string) requirement.Expression {
+	return requirement.Expect(v1.NormalizeLabel(key), requirement.Operator(op), values)
+}
+
+func PoolExpression(r v1.Requirement) requirement.Expression {
+	return requirement.Expect(v1.NormalizeLabel(r.Key), requirement.Operator(r.Operator), r.Values)
+}
+
+// Text writes the demand so that equal demands, and only these, read alike.
+func (d Demand) Text() string {
+	terms := make([]string, 0, len(d.Terms))
+	for _, term := range d.Terms {
+		parts := make([]string, 0, len(term))
+		for _, e := range term {
+			values := slices.Clone(e.Values)
+			slices.Sort(values)
+			parts = append(parts, fmt.Sprintf("%q %s %q", e.Key, e.Op, values))
+		}
+		slices.Sort(parts)
+		// In brackets: one term that asks for nothing is another thing than no term, which no node can meet.
+		terms = append(terms, "("+strings.Join(slices.Compact(parts), "&")+")")
+	}
+	// The order of the terms stays: alternatives are tried in it.
+	tolerations := make([]string, 0, len(d.Tolerations))
+	for _, t := range d.Tolerations {
+		tolerations = append(tolerations, fmt.Sprintf("%q %s %q %s", t.Key, t.Operator, t.Value, t.Effect))
+	}
+	slices.Sort(tolerations)
+	return strings.Join(terms, "|") + "\n" + strings.Join(slices.Compact(tolerations), "|") +
+		fmt.Sprintf("\n%t %q", d.Avoid, d.Features)
+}
+
+func ListText(list corev1.ResourceList) string {
+	var b strings.Builder
+	names := make([]string, 0, len(list))
+	for name := range list {
+		names = append(names, string(name))
+	}
+	slices.Sort(names)
+	for _, name := range names {
+		if n := Amount(corev1.ResourceName(name), list[corev1.ResourceName(name)]); n != 0 {
+			fmt.Fprintf(&b, "%s=%020d ", name, n)
+		}
+	}
+	return b.String()
+}
+
+// OlderFirst orders pods by age, then by name in the way people count: web-2 before web-10.
+func OlderFirst(a, b *corev1.Pod) int {
+	if n := a.CreationTimestamp.Compare(b.CreationTimestamp.Time); n != 0 {
+		return n
+	}
+	if n := strings.Compare(a.Namespace, b.Namespace); n != 0 {
+		return n
+	}
+	return Naturally(a.Name, b.Name)
+}
+
+// Naturally compares names by what stands before the number at their end, then by that number: the shorter one is the
+// smaller one.
+func Naturally(a, b string) int {
+	if n := strings.Compare(stem(a), stem(b)); n != 0 {
+		return n
+	}
+	if n := cmp.Compare(len(a), len(b)); n != 0 {
+		return n
+	}
+	return strings.Compare(a, b)
+}
+
+// stem is the name without the number at its end.
+func stem(name string) string {
+	n := len(name)
+	for n > 0 && name[n-1] >= '0' && name[n-1] <= '9' {
+		n--
+	}
+	return name[:n]
+}
+
+func SortedKeys[V any](m map[string]V) []string {
+	keys := make([]string, 0, len(m))
+	for k := range m {
+		keys = append(keys, k)
+	}
+	slices.Sort(keys)
+	return keys
+}
+
+func ExpressionText(e requirement.Expression) string {
+	switch e.Op {
+	case requirement.Exists, requirement.DoesNotExist:
+		return string(e.Op)
+	case requirement.In, requirement.NotIn:
+		values := slices.Clone(e.Values)
+		slices.Sort(values)
+		return fmt.Sprintf("%s (%s)", e.Op, engine.Shortened(values, 6))
+	}
+	return fmt.Sprintf("%s %s", e.Op, strings.Join(e.Values, ","))
+}
+
+func TermText(term []requirement.Expression) string {
+	parts := make([]string, 0, len(term))
+	for _, e := range term {
+		parts = append(parts, e.Key+" "+ExpressionText(e))
+	}
+	return strings.Join(parts, " and ")
+}
+
+// Text writes an amount for people: cores as a decimal number, the rest as a quantity.
+func Text(name corev1.ResourceName, n int64) string {
+	if name == corev1.ResourceCPU {
+		return strconv.FormatFloat(float64(n)/1000, 'f', -1, 64)
+	}
+	q := Quantity(name, n)
+	return q.String()
+}
+
+func TaintText(t corev1.Taint) string {
+	if t.Value == "" {
+		return t.Key + ":" + string(t.Effect)
+	}
+	return t.Key + "=" + t.Value + ":" + string(t.Effect)
+}
+
+// Preferring adds a preferred node term to each of the required ones.
+func Preferring(terms [][]requirement.Expression, term []requirement.Expression) [][]requirement.Expression {
+	out := make([][]requirement.Expression, 0, len(terms))
+	for _, t := range terms {
+		out = append(out, slices.Concat(t, term))
+	}
+	return out
+}

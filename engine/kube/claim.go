@@ -1,0 +1,126 @@
+package kube
+
+import (
+	"hash/fnv"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	v1 "tenon.sh/api/v1"
+	"tenon.sh/engine"
+)
+
+// HasJoined reports whether the claim's machine has had a registered node, be it there still or not.
+func HasJoined(claim *v1.NodeClaim) bool {
+	return claim.Status.NodeName != "" || v1.IsTrue(claim, v1.ConditionRegistered)
+}
+
+// PlannedPodsAnnotation, on a NodeClaim, lists the UIDs of the pods that its machine was started for, separated by
+// commas. It is how a plan outlives the process that made it: until those pods are bound, their room is spoken for.
+const PlannedPodsAnnotation = v1.PlannedPodsAnnotationKey
+
+// mostPlannedPods bounds the annotation's size: annotations of one object may not exceed 256 KiB together.
+const mostPlannedPods = 4000
+
+// NewClaim writes a launch down as the NodeClaim that asks for its machine. The API server gives it its name. It has its
+// finalizer from the start, so that no machine can be started for a claim that is then forgotten.
+func NewClaim(pool *v1.NodePool, launch engine.Launch) *v1.NodeClaim {
+	template := pool.Spec.Template.DeepCopy()
+	ref := template.Spec.NodeClassRef
+	labels := map[string]string{}
+	maps.Copy(labels, template.Labels)
+	maps.Copy(labels, launch.Labels)
+	labels[v1.NodePoolLabelKey] = pool.Name
+	labels[ref.LabelKey()] = ref.Name
+	annotations := map[string]string{}
+	maps.Copy(annotations, template.Annotations)
+	annotations[v1.NodePoolHashAnnotationKey] = pool.Hash()
+	annotations[v1.NodePoolHashVersionAnnotationKey] = v1.HashVersion
+	annotations[v1.MinValuesRelaxedAnnotationKey] = strconv.FormatBool(launch.MinValuesRelaxed)
+	if uids := uids(launch); uids != "" {
+		annotations[PlannedPodsAnnotation] = uids
+	}
+	block := true
+	return &v1.NodeClaim{
+		ObjectMeta: metav1.ObjectMeta{
+			GenerateName: pool.Name + "-",
+			Labels:       labels,
+			Annotations:  annotations,
+			Finalizers:   []string{v1.TerminationFinalizer},
+			OwnerReferences: []metav1.OwnerReference{{
+				APIVersion: v1.GroupVersion.String(), Kind: "NodePool", Name: pool.Name, UID: pool.UID, BlockOwnerDeletion: &block,
+			}},
+		},
+		Spec: v1.NodeClaimSpec{
+			Taints:                 template.Spec.Taints,
+			StartupTaints:          template.Spec.StartupTaints,
+			Requirements:           launch.Requirements,
+			Resources:              v1.ResourceRequirements{Requests: claimRequests(launch.Requests)},
+			NodeClassRef:           ref,
+			TerminationGracePeriod: template.Spec.TerminationGracePeriod,
+			ExpireAfter:            template.Spec.ExpireAfter,
+		},
+	}
+}
+
+// claimRequests leaves out the pseudo-resources by which limits count machines and drivers volumes: no node reports them.
+func claimRequests(list corev1.ResourceList) corev1.ResourceList {
+	out := maps.Clone(list)
+	delete(out, v1.ResourceNodes)
+	maps.DeleteFunc(out, func(name corev1.ResourceName, _ resource.Quantity) bool {
+		return strings.HasPrefix(string(name), AttachPrefix)
+	})
+	return out
+}
+
+func uids(l engine.Launch) string {
+	var uids []string
+	for _, pod := range l.Pods {
+		if pod.UID != "" && len(uids) < mostPlannedPods {
+			uids = append(uids, string(pod.UID))
+		}
+	}
+	slices.Sort(uids)
+	return strings.Join(uids, ",")
+}
+
+// PlannedPods lists the UIDs of the pods that the claim's machine was started for.
+func PlannedPods(claim *v1.NodeClaim) []string {
+	if text := claim.Annotations[PlannedPodsAnnotation]; text != "" {
+		return strings.Split(text, ",")
+	}
+	return nil
+}
+
+// IsPlannedFor reports whether the machine was started for certain pods.
+func IsPlannedFor(claim *v1.NodeClaim) bool { return claim.Annotations[PlannedPodsAnnotation] != "" }
+
+const (
+	// softShare and softMost bound how long before its end a machine may be replaced: a tenth of its life, a day at most.
+	softShare = 10
+	softMost  = 24 * time.Hour
+	// jitterShare is the part of that time over which the beginnings of machines that are equally old are spread, in quarters.
+	jitterShare = 3
+)
+
+// SoftExpiry is when the claim's machine may be replaced because of its age, if budgets and pods allow it; ok is false for
+// one that never expires. At the end, which is its creation plus expireAfter, it goes whatever they say.
+func SoftExpiry(claim *v1.NodeClaim) (at time.Time, ok bool) {
+	if claim.Spec.ExpireAfter.Duration == nil {
+		return time.Time{}, false
+	}
+	life := *claim.Spec.ExpireAfter.Duration
+	window := max(min(life/softShare, softMost), 0)
+	hash := fnv.New64a()
+	_, _ = hash.Write([]byte(claim.UID)) // never fails
+	jitter := time.Duration(float64(window) / 4 * jitterShare * float64(Mixed(hash.Sum64())>>11) / (1 << 53))
+	return claim.CreationTimestamp.Add(life - window + jitter), true
+}
+
+func ExpiresAt(claim *v1.NodeClaim) time.Time { return claim.CreationTimestamp.Add(ExpireAfter(claim)) }

@@ -1,0 +1,237 @@
+package kube
+
+import (
+	"maps"
+	"slices"
+	"strconv"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"tenon.sh/engine"
+)
+
+// DefaultSpreads gives pods that name no spread constraints those that the cluster is configured with. What they count
+// is deduced from the Services that select the pod and from the controller that owns it, as kube-scheduler does. It is to
+// be used from one goroutine.
+type DefaultSpreads struct {
+	opt      engine.Options
+	Anywhere bool                     // some scheduler's pods get constraints
+	services map[string]*serviceIndex // by namespace
+	owners   map[ownerID]*metav1.LabelSelector
+	known    map[string]deducedSpreads
+}
+
+// ownerID names a controller. kube-scheduler finds it by its name, whatever its UID.
+type ownerID struct{ namespace, kind, name string }
+
+// deducedSpreads are shared by all pods of one owner that the same Services can tell from no other.
+type deducedSpreads struct {
+	configured, system []corev1.TopologySpreadConstraint
+}
+
+// serviceIndex holds the Services of one namespace.
+type serviceIndex struct {
+	byLabel map[[2]string][]map[string]string // selectors, by their first label
+	keys    []string                          // every key that some selector asks for
+}
+
+const replicationController = "ReplicationController"
+
+func NewDefaultSpreads(s *engine.Snapshot, opt engine.Options) *DefaultSpreads {
+	d := &DefaultSpreads{
+		opt:      opt,
+		services: map[string]*serviceIndex{},
+		owners:   map[ownerID]*metav1.LabelSelector{},
+		known:    map[string]deducedSpreads{},
+	}
+	d.Anywhere = len(opt.DefaultConstraints) > 0 ||
+		slices.ContainsFunc(opt.Profiles, func(p engine.SchedulerProfile) bool { return len(p.DefaultConstraints) > 0 })
+	for _, service := range s.Services {
+		d.addService(service.Namespace, service.Spec.Selector)
+	}
+	for _, x := range d.services {
+		slices.Sort(x.keys)
+		x.keys = slices.Compact(x.keys)
+	}
+	for _, r := range s.ReplicaSets {
+		d.owners[ownerID{r.Namespace, "ReplicaSet", r.Name}] = r.Spec.Selector
+	}
+	for _, r := range s.StatefulSets {
+		d.owners[ownerID{r.Namespace, "StatefulSet", r.Name}] = r.Spec.Selector
+	}
+	for _, r := range s.ReplicationControllers {
+		d.owners[ownerID{r.Namespace, replicationController, r.Name}] = &metav1.LabelSelector{MatchLabels: r.Spec.Selector}
+	}
+	return d
+}
+
+// addService files the selector under one of its labels: a Service without a selector selects nothing, and one with an
+// empty selector, which selects all pods, says nothing about them.
+func (d *DefaultSpreads) addService(namespace string, selector map[string]string) {
+	if len(selector) == 0 {
+		return
+	}
+	x := d.services[namespace]
+	if x == nil {
+		x = &serviceIndex{byLabel: map[[2]string][]map[string]string{}}
+		d.services[namespace] = x
+	}
+	keys := SortedKeys(selector)
+	place := [2]string{keys[0], selector[keys[0]]}
+	x.byLabel[place] = append(x.byLabel[place], selector)
+	x.keys = append(x.keys, keys...)
+}
+
+// ConstraintsOf gives the pod's own constraints if it has any, else the configured ones; none if there is nothing to
+// deduce what they should count. The result may be shared between pods and is not to be changed.
+func (d *DefaultSpreads) ConstraintsOf(pod *corev1.Pod) []corev1.TopologySpreadConstraint {
+	if !d.Deduces(pod) {
+		return pod.Spec.TopologySpreadConstraints
+	}
+	return d.deduce(pod).configured
+}
+
+// Deduces reports whether the pod's constraints are not its own.
+func (d *DefaultSpreads) Deduces(pod *corev1.Pod) bool {
+	if len(pod.Spec.TopologySpreadConstraints) > 0 || !d.Anywhere {
+		return false
+	}
+	constraints, _ := d.configured(pod)
+	return len(constraints) > 0
+}
+
+// configured are the constraints of pods that name none and have the pod's scheduler; system says that they are kube-scheduler's
+// own.
+func (d *DefaultSpreads) configured(pod *corev1.Pod) (constraints []corev1.TopologySpreadConstraint, system bool) {
+	return d.opt.ConstraintsOf(d.profileOf(pod))
+}
+
+func (d *DefaultSpreads) profileOf(pod *corev1.Pod) *engine.SchedulerProfile {
+	if i := d.opt.ProfileOf(pod.Spec.SchedulerName); i >= 0 {
+		return &d.opt.Profiles[i]
+	}
+	return nil
+}
+
+// systemConstraintsOf gives the soft constraints that kube-scheduler scores nodes by where neither the pod nor the
+// cluster's configuration names any. They are never reasons to start a machine. Beside them, kube-scheduler also scores
+// nodes that lack a zone label.
+func (d *DefaultSpreads) systemConstraintsOf(pod *corev1.Pod) []corev1.TopologySpreadConstraint {
+	if _, system := d.configured(pod); len(pod.Spec.TopologySpreadConstraints) > 0 || !system {
+		return nil
+	}
+	return d.deduce(pod).system
+}
+
+func (d *DefaultSpreads) deduce(pod *corev1.Pod) deducedSpreads {
+	owner := metav1.GetControllerOfNoCopy(pod)
+	x := d.services[pod.Namespace]
+	if owner == nil && x == nil {
+		return deducedSpreads{}
+	}
+	key := make([]byte, 0, 128)
+	key = strconv.AppendInt(key, int64(d.opt.ProfileOf(pod.Spec.SchedulerName)), 10)
+	key = strconv.AppendQuote(key, pod.Namespace)
+	if owner != nil {
+		for _, part := range []string{owner.APIVersion, owner.Kind, owner.Name, string(owner.UID)} {
+			key = strconv.AppendQuote(key, part)
+		}
+	}
+	if x != nil {
+		// Labels that no Service asks for, such as the one with a StatefulSet pod's own name, make no difference.
+		for i, k := range x.keys {
+			if value, ok := pod.Labels[k]; ok {
+				key = strconv.AppendQuote(strconv.AppendInt(key, int64(i), 10), value)
+			}
+		}
+	}
+	if known, ok := d.known[string(key)]; ok {
+		return known
+	}
+	deduced := deducedSpreads{}
+	if selector := d.selectorOf(pod, owner, x); selector != nil {
+		configured, _ := d.configured(pod)
+		deduced.configured = withSelector(configured, selector)
+		deduced.system = withSelector(systemSpreads(), selector)
+	}
+	d.known[string(key)] = deduced
+	return deduced
+}
+
+// systemSpreads are kube-scheduler's own default constraints.
+func systemSpreads() []corev1.TopologySpreadConstraint {
+	return []corev1.TopologySpreadConstraint{
+		{TopologyKey: corev1.LabelHostname, WhenUnsatisfiable: corev1.ScheduleAnyway, MaxSkew: 3},
+		{TopologyKey: corev1.LabelTopologyZone, WhenUnsatisfiable: corev1.ScheduleAnyway, MaxSkew: 5},
+	}
+}
+
+func withSelector(constraints []corev1.TopologySpreadConstraint, selector *metav1.LabelSelector) []corev1.TopologySpreadConstraint {
+	out := slices.Clone(constraints)
+	for i := range out {
+		out[i].LabelSelector, out[i].MatchLabelKeys = selector, nil
+	}
+	return out
+}
+
+// selectorOf merges the selectors of all Services that select the pod, then adds its controller's: that of a
+// ReplicationController takes the place of the same labels, that of a ReplicaSet or StatefulSet has to hold as well. It is
+// nil if that comes to nothing, because an empty selector would count every pod of the namespace.
+func (d *DefaultSpreads) selectorOf(pod *corev1.Pod, owner *metav1.OwnerReference, x *serviceIndex) *metav1.LabelSelector {
+	out := &metav1.LabelSelector{MatchLabels: x.selecting(pod)}
+	if owner != nil && ownerKindCounts(owner) {
+		own := d.owners[ownerID{pod.Namespace, owner.Kind, owner.Name}]
+		switch {
+		case own == nil:
+		case owner.Kind == replicationController:
+			maps.Copy(out.MatchLabels, own.MatchLabels)
+		case SelectorProblem(own) == "":
+			for _, key := range SortedKeys(own.MatchLabels) {
+				out.MatchExpressions = append(out.MatchExpressions, metav1.LabelSelectorRequirement{
+					Key: key, Operator: metav1.LabelSelectorOpIn, Values: []string{own.MatchLabels[key]},
+				})
+			}
+			out.MatchExpressions = append(out.MatchExpressions, own.MatchExpressions...)
+		}
+	}
+	if isEmptySelector(out) {
+		return nil
+	}
+	return out
+}
+
+func ownerKindCounts(owner *metav1.OwnerReference) bool {
+	switch owner.Kind {
+	case "ReplicaSet", "StatefulSet":
+		return owner.APIVersion == "apps/v1"
+	case replicationController:
+		return owner.APIVersion == "v1"
+	}
+	return false
+}
+
+// selecting merges the labels that the Services ask for which select the pod. They cannot contradict each other.
+func (x *serviceIndex) selecting(pod *corev1.Pod) map[string]string {
+	out := map[string]string{}
+	if x == nil {
+		return out
+	}
+	for key, value := range pod.Labels {
+		for _, selector := range x.byLabel[[2]string{key, value}] {
+			if hasAll(pod.Labels, selector) {
+				maps.Copy(out, selector)
+			}
+		}
+	}
+	return out
+}
+
+func hasAll(labels, wanted map[string]string) bool {
+	for key, value := range wanted {
+		if have, ok := labels[key]; !ok || have != value {
+			return false
+		}
+	}
+	return true
+}

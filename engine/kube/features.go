@@ -1,0 +1,128 @@
+package kube
+
+import (
+	"cmp"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	resourcev1 "k8s.io/api/resource/v1"
+
+	"tenon.sh/engine"
+)
+
+// DeviceResources knows the extended resources that no machine has by itself: a DeviceClass stands behind them, and
+// kube-scheduler allocates devices for them.
+type DeviceResources struct {
+	class map[corev1.ResourceName]*resourcev1.DeviceClass // the one behind the resource
+}
+
+// NewDeviceResources leaves out what a node or an instance type lists as ordinary capacity: there it is counted like any
+// other resource.
+func NewDeviceResources(s *engine.Snapshot) *DeviceResources {
+	d := &DeviceResources{class: map[corev1.ResourceName]*resourcev1.DeviceClass{}}
+	for _, c := range s.DeviceClasses {
+		d.add(c, corev1.ResourceName(resourcev1.ResourceDeviceClassPrefix+c.Name))
+		if c.Spec.ExtendedResourceName != nil {
+			d.add(c, corev1.ResourceName(*c.Spec.ExtendedResourceName))
+		}
+	}
+	if len(d.class) == 0 {
+		return d
+	}
+	for _, n := range s.Nodes {
+		d.remove(n.Status.Allocatable)
+	}
+	for i := range s.Classes {
+		for j := range s.Classes[i].InstanceTypes {
+			d.remove(s.Classes[i].InstanceTypes[j].Capacity)
+		}
+	}
+	return d
+}
+
+// add keeps of several classes the one that was created last, and of those created in the same second the first by name, as
+// kube-scheduler does.
+func (d *DeviceResources) add(class *resourcev1.DeviceClass, name corev1.ResourceName) {
+	other := d.class[name]
+	if other == nil || cmp.Or(class.CreationTimestamp.Compare(other.CreationTimestamp.Time), cmp.Compare(other.Name, class.Name)) > 0 {
+		d.class[name] = class
+	}
+}
+
+func (d *DeviceResources) remove(ordinary corev1.ResourceList) {
+	for name, q := range ordinary {
+		if q.Sign() > 0 {
+			delete(d.class, name)
+		}
+	}
+}
+
+// ProblemOf says why a pod with these requests cannot be planned for: it asks for devices under the name of a resource.
+func (d *DeviceResources) ProblemOf(requests corev1.ResourceList) engine.Reason {
+	first := corev1.ResourceName("")
+	for name, q := range requests {
+		if d.class[name] != nil && q.Sign() > 0 && (first == "" || name < first) {
+			first = name
+		}
+	}
+	if first == "" {
+		return engine.Reason{}
+	}
+	return notSupported("dynamic resource allocation: " + string(first) + " stands for devices of DeviceClass " + d.class[first].Name)
+}
+
+// UnsupportedOf says what the pod uses that takes more than looking at one pod and one node: devices that are claimed,
+// or pods that start together or not at all.
+func UnsupportedOf(spec *corev1.PodSpec) engine.Reason {
+	if len(spec.ResourceClaims) > 0 {
+		names := make([]string, 0, len(spec.ResourceClaims))
+		for i := range spec.ResourceClaims {
+			names = append(names, spec.ResourceClaims[i].Name)
+		}
+		return notSupported("dynamic resource allocation: resource claims " + strings.Join(names, ", "))
+	}
+	if g := spec.SchedulingGroup; g != nil {
+		name := ""
+		if g.PodGroupName != nil {
+			name = " " + *g.PodGroupName
+		}
+		return notSupported("gang scheduling: it belongs to pod group" + name)
+	}
+	return engine.Reason{}
+}
+
+// Features that nodes declare in their status and that kube-scheduler asks of a node for some pods.
+const (
+	restartAllFeature = "RestartAllContainersOnContainerExits"
+	hostUsersFeature  = "UserNamespacesHostNetworkSupport"
+)
+
+// DeclaredFeatures lists every feature that requiredFeatures may name: what a new node is taken to declare.
+func DeclaredFeatures() []string { return []string{restartAllFeature, hostUsersFeature} }
+
+// RequiredFeatures lists, by name, what a node must declare for the pod to run there.
+func RequiredFeatures(spec *corev1.PodSpec) []string {
+	var out []string
+	if restartsAll(spec.Containers) || restartsAll(spec.InitContainers) {
+		out = append(out, restartAllFeature)
+	}
+	if spec.HostNetwork && spec.HostUsers != nil && !*spec.HostUsers {
+		out = append(out, hostUsersFeature)
+	}
+	return out
+}
+
+func restartsAll(containers []corev1.Container) bool {
+	for i := range containers {
+		for _, rule := range containers[i].RestartPolicyRules {
+			if rule.Action == corev1.ContainerRestartRuleActionRestartAllContainers {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+func notSupported(what string) engine.Reason {
+	return engine.Reason{Code: engine.FeatureNotSupported, Key: what}
+}

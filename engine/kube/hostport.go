@@ -1,0 +1,63 @@
+package kube
+
+import (
+	"cmp"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// EveryAddress is the address that stands for all addresses of a node.
+const EveryAddress = "0.0.0.0"
+
+// HostPort is a port that a pod takes of its node's own.
+type HostPort struct {
+	Protocol, Address string
+	Port              int32
+}
+
+// Collides reports whether two pods that have these ports cannot share a node. Like kube-scheduler it knows one address
+// that stands for all, 0.0.0.0, and takes any other for itself only.
+func (p HostPort) Collides(other HostPort) bool {
+	return p.Port == other.Port && p.Protocol == other.Protocol &&
+		(p.Address == other.Address || p.Address == EveryAddress || other.Address == EveryAddress)
+}
+
+// HostPortsOf lists the ports that the pod holds as long as it runs, in order and none of them twice: those of its
+// containers and of the init containers that keep running. On the host's network every port of a container is one of
+// the host, as the API server has it.
+func HostPortsOf(spec *corev1.PodSpec) []HostPort {
+	var out []HostPort
+	for i := range spec.InitContainers {
+		if c := &spec.InitContainers[i]; c.RestartPolicy != nil && *c.RestartPolicy == corev1.ContainerRestartPolicyAlways {
+			out = appendPorts(out, c.Ports, spec.HostNetwork)
+		}
+	}
+	for i := range spec.Containers {
+		out = appendPorts(out, spec.Containers[i].Ports, spec.HostNetwork)
+	}
+	slices.SortFunc(out, func(a, b HostPort) int {
+		return cmp.Or(cmp.Compare(a.Port, b.Port), cmp.Compare(a.Protocol, b.Protocol), cmp.Compare(a.Address, b.Address))
+	})
+	return slices.Compact(out)
+}
+
+func appendPorts(out []HostPort, ports []corev1.ContainerPort, onHost bool) []HostPort {
+	for i := range ports {
+		p := HostPort{Protocol: string(ports[i].Protocol), Address: ports[i].HostIP, Port: ports[i].HostPort}
+		if p.Port == 0 && onHost {
+			p.Port = ports[i].ContainerPort
+		}
+		if p.Port <= 0 {
+			continue
+		}
+		if p.Protocol == "" {
+			p.Protocol = string(corev1.ProtocolTCP)
+		}
+		if p.Address == "" {
+			p.Address = EveryAddress
+		}
+		out = append(out, p)
+	}
+	return out
+}

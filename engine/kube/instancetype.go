@@ -1,0 +1,197 @@
+package kube
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	v1 "tenon.sh/api/v1"
+	"tenon.sh/engine"
+	"tenon.sh/engine/requirement"
+)
+
+func OfferingLabels(o *engine.Offering) map[string]string {
+	labels := map[string]string{corev1.LabelTopologyZone: o.Zone, v1.CapacityTypeLabelKey: o.CapacityType}
+	for key, value := range o.Labels {
+		labels[key] = value
+	}
+	return labels
+}
+
+// OsRank prefers Linux between equals: pods that name no system are made for it.
+func OsRank(t *engine.InstanceType) int {
+	if slices.Contains(t.Labels[corev1.LabelOSStable], "linux") {
+		return 0
+	}
+	return 1
+}
+
+// SortedOfferings orders a type's offerings by price, then by name.
+func SortedOfferings(kind *engine.InstanceType) []*engine.Offering {
+	out := make([]*engine.Offering, 0, len(kind.Offerings))
+	for i := range kind.Offerings {
+		out = append(out, &kind.Offerings[i])
+	}
+	slices.SortFunc(out, func(a, b *engine.Offering) int {
+		return cmp.Or(
+			cmp.Compare(a.Price, b.Price), cmp.Compare(a.Zone, b.Zone), cmp.Compare(a.CapacityType, b.CapacityType),
+			cmp.Compare(LabelText(a.Labels), LabelText(b.Labels)))
+	})
+	return out
+}
+
+// Variants lists the ways in which a type can turn out: one value for each label. Where a label can have several values
+// and nothing in the problem tells them apart, the first is taken.
+func Variants(kind *engine.InstanceType, u *requirement.Universe) []map[string]string {
+	out := []map[string]string{{corev1.LabelInstanceTypeStable: kind.Name}}
+	for _, key := range SortedKeys(kind.Labels) {
+		values := kind.Labels[key]
+		if len(values) == 0 || SaidElsewhere(key) {
+			continue
+		}
+		if len(values) > 1 && u.Key(key) < 0 {
+			values = values[:1]
+		}
+		out = Multiplied(out, key, values)
+	}
+	return out
+}
+
+// SaidElsewhere reports whether a label follows from the type's name or from the offering.
+func SaidElsewhere(key string) bool {
+	return key == corev1.LabelTopologyZone || key == v1.CapacityTypeLabelKey || key == corev1.LabelInstanceTypeStable
+}
+
+// mostVariants bounds the variants of a type; no real catalog comes near it.
+const mostVariants = 64
+
+func Multiplied(variants []map[string]string, key string, values []string) []map[string]string {
+	if len(values) == 1 {
+		for _, v := range variants {
+			v[key] = values[0]
+		}
+		return variants
+	}
+	var out []map[string]string
+	for _, value := range values {
+		for _, v := range variants {
+			if len(out) == mostVariants {
+				return out
+			}
+			clone := make(map[string]string, len(v)+1)
+			for k, x := range v {
+				clone[k] = x
+			}
+			clone[key] = value
+			out = append(out, clone)
+		}
+	}
+	return out
+}
+
+// SeveralValued lists the labels for which a machine of the type can have one of several values.
+func SeveralValued(kind *engine.InstanceType) []string {
+	var keys []string
+	for key, values := range kind.Labels {
+		if len(values) > 1 {
+			keys = append(keys, key)
+		}
+	}
+	slices.Sort(keys)
+	return keys
+}
+
+func LabelText(labels map[string]string) string {
+	var b strings.Builder
+	for _, key := range SortedKeys(labels) {
+		fmt.Fprintf(&b, "%s=%s,", key, labels[key])
+	}
+	return b.String()
+}
+
+// PinnedLabels are the labels that the requirements leave no choice about.
+func PinnedLabels(requirements []v1.Requirement) map[string]string {
+	labels := map[string]string{}
+	for _, r := range requirements {
+		if r.Operator == v1.In && len(r.Values) == 1 {
+			labels[v1.NormalizeLabel(r.Key)] = r.Values[0]
+		}
+	}
+	return labels
+}
+
+// Listed are the values that the requirements name for a key, in their order.
+func Listed(requirements []v1.Requirement, key string) []string {
+	for _, r := range requirements {
+		if r.Operator == v1.In && v1.NormalizeLabel(r.Key) == key {
+			return r.Values
+		}
+	}
+	return nil
+}
+
+func AllowsValue(requirements []v1.Requirement, key, value string) bool {
+	return !slices.ContainsFunc(requirements, func(r v1.Requirement) bool {
+		e := PoolExpression(r)
+		return e.Key == key && !e.Admits(value, true)
+	})
+}
+
+func FindPool(s *engine.Snapshot, name string) *v1.NodePool {
+	for _, p := range s.NodePools {
+		if p.Name == name {
+			return p
+		}
+	}
+	return nil
+}
+
+func VolumeTerms(pv *corev1.PersistentVolume) []corev1.NodeSelectorTerm {
+	if pv.Spec.NodeAffinity == nil || pv.Spec.NodeAffinity.Required == nil {
+		return nil
+	}
+	return pv.Spec.NodeAffinity.Required.NodeSelectorTerms
+}
+
+// TypeIndex finds instance types by class and name.
+type TypeIndex map[v1.NodeClassReference]map[string]*engine.InstanceType
+
+func NewTypeIndex(s *engine.Snapshot) TypeIndex {
+	out := TypeIndex{}
+	for i := range s.Classes {
+		c := &s.Classes[i]
+		types := out[c.Ref]
+		if types == nil {
+			types = make(map[string]*engine.InstanceType, len(c.InstanceTypes))
+		}
+		for j := range c.InstanceTypes {
+			types[c.InstanceTypes[j].Name] = &c.InstanceTypes[j]
+		}
+		out[c.Ref] = types
+	}
+	return out
+}
+
+// Find is the type of that name; nil if the class does not list it, or is nil.
+func (x TypeIndex) Find(class *v1.NodeClassReference, name string) *engine.InstanceType {
+	if class == nil {
+		return nil
+	}
+	return x[*class][name]
+}
+
+// LimitedDrivers are those of which some type takes only so many volumes, in order.
+func LimitedDrivers(s *engine.Snapshot) []string {
+	drivers := map[string]bool{}
+	for i := range s.Classes {
+		for j := range s.Classes[i].InstanceTypes {
+			for driver := range s.Classes[i].InstanceTypes[j].AttachLimits {
+				drivers[driver] = true
+			}
+		}
+	}
+	return SortedKeys(drivers)
+}

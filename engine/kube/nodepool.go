@@ -1,0 +1,86 @@
+package kube
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	v1 "tenon.sh/api/v1"
+	"tenon.sh/engine"
+)
+
+func WeightOf(pool *v1.NodePool) int32 {
+	if pool.Spec.Weight == nil {
+		return 0
+	}
+	return *pool.Spec.Weight
+}
+
+func FindClass(s *engine.Snapshot, ref *v1.NodeClassReference) *engine.Class {
+	for i := range s.Classes {
+		if ref != nil && s.Classes[i].Ref == *ref {
+			return &s.Classes[i]
+		}
+	}
+	return nil
+}
+
+// PoolProblem says why the pool cannot start machines now. A pool without a Ready condition counts as ready: it has just
+// been made, or it was read from a file.
+func PoolProblem(pool *v1.NodePool, class *engine.Class) engine.Reason {
+	problem := func(format string, args ...any) engine.Reason {
+		return engine.Reason{Code: engine.NodePoolNotReady, NodePool: pool.Name, Have: fmt.Sprintf(format, args...)}
+	}
+	ref := pool.Spec.Template.Spec.NodeClassRef
+	ready := v1.GetCondition(pool, v1.ConditionReady)
+	switch {
+	case pool.DeletionTimestamp != nil:
+		return problem("it is being deleted")
+	case pool.Annotations[v1.RetireAnnotationKey] != "" && pool.Annotations[v1.RetireAnnotationKey] != "false":
+		return problem("it is retired and starts no more machines")
+	case pool.Spec.Replicas != nil:
+		return problem("it has a fixed number of replicas and takes no pods by itself")
+	case ref == nil:
+		return problem("it names no node class")
+	case class == nil:
+		return problem("%s %s is not found", ref.Kind, ref.Name)
+	case strings.Contains(class.Problem, ref.Kind+" "+ref.Name):
+		return problem("%s", class.Problem)
+	case class.Problem != "":
+		return problem("%s %s: %s", ref.Kind, ref.Name, class.Problem)
+	case ready != nil && ready.Status != "True":
+		return problem("%s", unready(pool, ready))
+	}
+	return engine.Reason{}
+}
+
+// unready says what keeps the pool from being ready: the message of the condition that fails.
+func unready(pool *v1.NodePool, ready *metav1.Condition) string {
+	for _, name := range pool.DependentConditions() {
+		if c := v1.GetCondition(pool, name); c != nil && c.Status != "True" && c.Message != "" {
+			return c.Message
+		}
+	}
+	return cmp.Or(ready.Message, fmt.Sprintf("its Ready condition is %s (%s)", ready.Status, ready.Reason))
+}
+
+// PoolLabels are the labels that a machine of the pool gets whatever its type.
+func PoolLabels(pool *v1.NodePool) map[string]string {
+	labels := map[string]string{v1.NodePoolLabelKey: pool.Name, v1.RegisteredLabelKey: "true", v1.InitializedLabelKey: "true"}
+	for key, value := range pool.Spec.Template.Labels {
+		labels[v1.NormalizeLabel(key)] = value
+	}
+	ref := pool.Spec.Template.Spec.NodeClassRef
+	labels[ref.LabelKey()] = ref.Name
+	return labels
+}
+
+// ByName is the list in order of name: sums of prices depend on the order in their last bits.
+func ByName[T metav1.Object](list []T) []T {
+	out := slices.Clone(list)
+	slices.SortFunc(out, func(a, b T) int { return cmp.Compare(a.GetName(), b.GetName()) })
+	return out
+}

@@ -1,0 +1,45 @@
+package kube
+
+import (
+	"math"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+
+	v1 "tenon.sh/api/v1"
+	"tenon.sh/engine/enginetest"
+)
+
+func TestWhatEvictingAPodCosts(t *testing.T) {
+	t.Parallel()
+	deletion := func(text string) map[string]string { return map[string]string{v1.PodDeletionCostAnnotationKey: text} }
+	plain := EvictionCost(&corev1.Pod{})
+	if plain != 1 {
+		t.Errorf("a plain pod costs %g, want exactly 1", plain)
+	}
+	rising := []*corev1.Pod{
+		enginetest.CostlyPod(0, deletion("-2147483648")), enginetest.CostlyPod(0, deletion("-100")), enginetest.CostlyPod(0, nil), enginetest.CostlyPod(0, deletion("99")),
+		enginetest.CostlyPod(0, deletion("100")), enginetest.CostlyPod(0, deletion("101")), enginetest.CostlyPod(math.MaxInt32, nil),
+	}
+	for i := range rising[1:] {
+		if a, b := EvictionCost(rising[i]), EvictionCost(rising[i+1]); a >= b {
+			t.Errorf("pod %d costs %g, the next %g", i, a, b)
+		}
+	}
+	if up, down := EvictionCost(enginetest.CostlyPod(1, nil)), EvictionCost(enginetest.CostlyPod(-1, nil)); up <= 1 || down >= 1 {
+		t.Errorf("priorities 1 and -1 cost %g and %g", up, down)
+	}
+	for _, text := range []string{"1.5", "much", "2147483648", ""} {
+		if cost := EvictionCost(enginetest.CostlyPod(0, deletion(text))); cost != 1 {
+			t.Errorf("deletion cost %q counts: %g", text, cost)
+		}
+	}
+	both := map[string]string{v1.DisruptionCostAnnotationKey: "unreadable", v1.PodDeletionCostAnnotationKey: "100"}
+	if cost := EvictionCost(enginetest.CostlyPod(0, both)); cost != 1 {
+		t.Errorf("the deletion cost counts beside a disruption cost: %g", cost)
+	}
+	both[v1.DisruptionCostAnnotationKey] = "200"
+	if cost := EvictionCost(enginetest.CostlyPod(0, both)); cost != EvictionCost(enginetest.CostlyPod(0, deletion("200"))) {
+		t.Errorf("the disruption cost does not win: %g", cost)
+	}
+}

@@ -1,0 +1,115 @@
+package kube
+
+import (
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"tenon.sh/engine/requirement"
+)
+
+// wideSelector is how many namespaces a selector may name and still be looked up by namespace.
+const wideSelector = 8
+
+// SelectorIndex finds the selectors that are about a pod without trying all of them: most ask for a value of some label,
+// and are looked up by it.
+type SelectorIndex struct {
+	selectors []*PodSelector
+	byLabel   map[string]map[labelValue][]int32 // by the label's key
+	// others ask for no value of any label; they are tried for every pod, or for every pod of one namespace.
+	others map[string][]int32
+}
+
+// labelValue is the value of a label in a namespace; the empty namespace stands for all of them.
+type labelValue struct{ namespace, value string }
+
+func NewSelectorIndex(selectors []*PodSelector) *SelectorIndex {
+	x := &SelectorIndex{selectors: selectors, byLabel: map[string]map[labelValue][]int32{}, others: map[string][]int32{}}
+	common := map[[2]string]int{} // by key and value
+	for _, s := range selectors {
+		for _, e := range s.Rules {
+			if e.Op != requirement.In {
+				continue
+			}
+			for _, v := range e.Values {
+				common[[2]string{e.Key, v}]++
+			}
+		}
+	}
+	for i, s := range selectors {
+		if !s.Nothing {
+			x.add(int32(i), s, common)
+		}
+	}
+	return x
+}
+
+// add files the selector under the values of its least common label, because few selectors are then tried in vain.
+func (x *SelectorIndex) add(i int32, s *PodSelector, common map[[2]string]int) {
+	namespaces := s.namespaces
+	if s.anywhere || len(namespaces) > wideSelector {
+		namespaces = []string{""}
+	}
+	var rarest *requirement.Expression
+	least := 0
+	for j := range s.Rules {
+		e := &s.Rules[j]
+		if e.Op != requirement.In {
+			continue
+		}
+		n := 0
+		for _, v := range e.Values {
+			n += common[[2]string{e.Key, v}]
+		}
+		if rarest == nil || n < least {
+			rarest, least = e, n
+		}
+	}
+	for _, namespace := range namespaces {
+		if rarest == nil {
+			x.others[namespace] = append(x.others[namespace], i)
+			continue
+		}
+		values := x.byLabel[rarest.Key]
+		if values == nil {
+			values = map[labelValue][]int32{}
+			x.byLabel[rarest.Key] = values
+		}
+		for _, v := range rarest.Values {
+			at := labelValue{namespace, v}
+			values[at] = append(values[at], i)
+		}
+	}
+}
+
+// Match appends the places, in the list that the index was made from, of all selectors that are about the pod, in
+// ascending order.
+func (x *SelectorIndex) Match(pod *corev1.Pod, into []int) []int {
+	start := len(into)
+	try := func(places []int32) {
+		for _, i := range places {
+			if x.selectors[i].matches(pod) {
+				into = append(into, int(i))
+			}
+		}
+	}
+	// A pod has one value of a label, so that no selector comes up twice.
+	if len(x.byLabel) > 0 {
+		for key, value := range pod.Labels {
+			values := x.byLabel[key]
+			if values == nil {
+				continue
+			}
+			try(values[labelValue{"", value}])
+			if pod.Namespace != "" {
+				try(values[labelValue{pod.Namespace, value}])
+			}
+		}
+	}
+	try(x.others[""])
+	if pod.Namespace != "" {
+		try(x.others[pod.Namespace])
+	}
+	slices.Sort(into[start:])
+	return into
+}

@@ -1,0 +1,77 @@
+package kube
+
+import (
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	v1 "tenon.sh/api/v1"
+)
+
+// Tolerates reports whether any of the tolerations covers the taint, as kube-scheduler's TaintToleration does.
+func Tolerates(tolerations []corev1.Toleration, taint corev1.Taint) bool {
+	for i := range tolerations {
+		if toleration := &tolerations[i]; covers(toleration, &taint) {
+			return true
+		}
+	}
+	return false
+}
+
+func covers(t *corev1.Toleration, taint *corev1.Taint) bool {
+	if t.Effect != "" && t.Effect != taint.Effect {
+		return false
+	}
+	if t.Key != "" && t.Key != taint.Key {
+		return false
+	}
+	switch t.Operator {
+	case "", corev1.TolerationOpEqual:
+		return t.Value == taint.Value // an API server wants a key beside it, kube-scheduler does not
+	case corev1.TolerationOpExists:
+		return true
+	}
+	return false
+}
+
+// Untolerated returns the first taint that keeps a pod with these tolerations off the node, nil if none does. Only
+// NoSchedule and NoExecute keep anybody off.
+func Untolerated(tolerations []corev1.Toleration, taints []corev1.Taint) *corev1.Taint {
+	for i := range taints {
+		keepsOff := taints[i].Effect == corev1.TaintEffectNoSchedule || taints[i].Effect == corev1.TaintEffectNoExecute
+		if keepsOff && !Tolerates(tolerations, taints[i]) {
+			return &taints[i]
+		}
+	}
+	return nil
+}
+
+// ToleratesAll reports whether none of the taints keeps a pod with these tolerations off its node.
+func ToleratesAll(tolerations []corev1.Toleration, taints []corev1.Taint) bool {
+	return Untolerated(tolerations, taints) == nil
+}
+
+// Unwelcome reports whether a taint asks pods with these tolerations to rather go elsewhere.
+func Unwelcome(tolerations []corev1.Toleration, taints []corev1.Taint) bool {
+	for i := range taints {
+		if taints[i].Effect == corev1.TaintEffectPreferNoSchedule && !Tolerates(tolerations, taints[i]) {
+			return true
+		}
+	}
+	return false
+}
+
+// IsEphemeralTaint reports whether the taint is one that every starting node carries for a while.
+func IsEphemeralTaint(t corev1.Taint) bool {
+	switch t.Key {
+	case corev1.TaintNodeNotReady:
+		return t.Effect == corev1.TaintEffectNoSchedule || t.Effect == corev1.TaintEffectNoExecute
+	case corev1.TaintNodeUnreachable, "node.cloudprovider.kubernetes.io/uninitialized":
+		return t.Effect == corev1.TaintEffectNoSchedule
+	case v1.UnregisteredTaintKey:
+		return t.Effect == corev1.TaintEffectNoExecute
+	case OpeningTaint().Key:
+		return true
+	}
+	return strings.HasPrefix(t.Key, "readiness.k8s.io/")
+}

@@ -1,0 +1,282 @@
+package kube
+
+import (
+	"strconv"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"tenon.sh/engine"
+	"tenon.sh/engine/requirement"
+)
+
+// ProblemOf says what is wrong with a pod that no node could ever take, however many there are: the zero Reason if
+// nothing is. An API server refuses most of these pods, but files may hold them. Only what kube-scheduler's filters read
+// counts: a soft term that cannot be read is nobody's hindrance.
+func ProblemOf(pod *corev1.Pod) engine.Reason {
+	spec := &pod.Spec
+	if r := RequestProblem(spec); !r.OK() {
+		return r
+	}
+	for key, value := range spec.NodeSelector {
+		if !validKey(key) || !validValue(value) {
+			return nodeSelectorProblem(spec.NodeSelector)
+		}
+	}
+	if r := nodeAffinityProblem(spec); !r.OK() {
+		return r
+	}
+	for i := range spec.TopologySpreadConstraints {
+		if field, text := spreadProblem(&spec.TopologySpreadConstraints[i]); text != "" {
+			return invalid("spec.topologySpreadConstraints", i, "."+field, text)
+		}
+	}
+	return podAffinityProblem(spec)
+}
+
+func invalid(list string, i int, rest, text string) engine.Reason {
+	return engine.Reason{Code: engine.InvalidPod, Key: list + "[" + strconv.Itoa(i) + "]" + rest, Have: text}
+}
+
+// RequestProblem finds amounts below zero and ports that do not exist. Amounts too large to count are no problem here:
+// they are more than any machine has, and are refused for that.
+func RequestProblem(spec *corev1.PodSpec) engine.Reason {
+	if r := containerProblem("spec.initContainers", spec.InitContainers); !r.OK() {
+		return r
+	}
+	if r := containerProblem("spec.containers", spec.Containers); !r.OK() {
+		return r
+	}
+	if spec.Resources != nil {
+		if name := below0(spec.Resources.Requests); name != "" {
+			return amountProblem("spec.resources.requests."+name, spec.Resources.Requests, name)
+		}
+	}
+	if name := below0(spec.Overhead); name != "" {
+		return amountProblem("spec.overhead."+name, spec.Overhead, name)
+	}
+	return engine.Reason{}
+}
+
+func containerProblem(list string, containers []corev1.Container) engine.Reason {
+	for i := range containers {
+		c := &containers[i]
+		if name := below0(c.Resources.Requests); name != "" {
+			return amountProblem(list+"["+strconv.Itoa(i)+"].resources.requests."+name, c.Resources.Requests, name)
+		}
+		for j := range c.Ports {
+			if p := c.Ports[j].HostPort; p < 0 || p > 65535 {
+				return invalid(list, i, ".ports["+strconv.Itoa(j)+"].hostPort", strconv.Itoa(int(p))+" is not a port")
+			}
+		}
+	}
+	return engine.Reason{}
+}
+
+func amountProblem(path string, list corev1.ResourceList, name string) engine.Reason {
+	q := list[corev1.ResourceName(name)]
+	return engine.Reason{Code: engine.InvalidPod, Key: path, Have: q.String() + " is below zero"}
+}
+
+// below0 gives the first resource, by name, of which the list asks for less than nothing.
+func below0(list corev1.ResourceList) string {
+	first := ""
+	for name, q := range list {
+		if q.Sign() < 0 && (first == "" || string(name) < first) {
+			first = string(name)
+		}
+	}
+	return first
+}
+
+func nodeSelectorProblem(selector map[string]string) engine.Reason {
+	for _, key := range SortedKeys(selector) {
+		path := "spec.nodeSelector[" + key + "]"
+		if !validKey(key) {
+			return engine.Reason{Code: engine.InvalidPod, Key: path, Have: strconv.Quote(key) + " is not a label key"}
+		}
+		if value := selector[key]; !validValue(value) {
+			return engine.Reason{Code: engine.InvalidPod, Key: path, Have: strconv.Quote(value) + " is not a label value"}
+		}
+	}
+	return engine.Reason{}
+}
+
+// nodeAffinityProblem: terms are alternatives, and kube-scheduler passes over those that it cannot read, so that one
+// readable term is enough. Without any, no node matches.
+func nodeAffinityProblem(spec *corev1.PodSpec) engine.Reason {
+	if !HasRequired(spec) {
+		return engine.Reason{}
+	}
+	const path = "spec.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms"
+	first := engine.Reason{Code: engine.InvalidPod, Key: path, Have: "there is no term with an expression, so no node matches"}
+	for i, term := range RequiredTerms(spec) {
+		field, text := NodeTermProblem(term)
+		if text == "" && !IsEmptyTerm(term) {
+			return engine.Reason{}
+		}
+		if text != "" && first.Key == path {
+			first = invalid(path, i, "."+field, text)
+		}
+	}
+	return first
+}
+
+// IsEmptyTerm reports whether the term asks for nothing, which means that it matches no node.
+func IsEmptyTerm(term corev1.NodeSelectorTerm) bool {
+	return len(term.MatchExpressions)+len(term.MatchFields) == 0
+}
+
+// NodeTermProblem says which field of a node selector term kube-scheduler cannot read, and why; such a term matches no
+// node. Both are empty for a term in order.
+func NodeTermProblem(term corev1.NodeSelectorTerm) (field, text string) {
+	for i, e := range term.MatchExpressions {
+		if text := expressionProblem(e.Key, requirement.Operator(e.Operator), e.Values, true); text != "" {
+			return "matchExpressions[" + strconv.Itoa(i) + "]", text
+		}
+	}
+	for i, e := range term.MatchFields {
+		field := "matchFields[" + strconv.Itoa(i) + "]"
+		switch {
+		case e.Key != NodeNameKey:
+			return field, strconv.Quote(e.Key) + " is not a field that nodes can be selected by"
+		case e.Operator != corev1.NodeSelectorOpIn && e.Operator != corev1.NodeSelectorOpNotIn:
+			return field, "the operator " + strconv.Quote(string(e.Operator)) + " is not one that fields have"
+		case len(e.Values) != 1:
+			return field, "needs one value, has " + strconv.Itoa(len(e.Values))
+		}
+	}
+	return "", ""
+}
+
+// expressionProblem says why an expression cannot be read; numeric operators are for nodes only.
+func expressionProblem(key string, op requirement.Operator, values []string, numeric bool) string {
+	if !validKey(key) {
+		return strconv.Quote(key) + " is not a label key"
+	}
+	switch op {
+	case requirement.In, requirement.NotIn:
+		if len(values) == 0 {
+			return string(op) + " needs values, has none"
+		}
+	case requirement.Exists, requirement.DoesNotExist:
+		if len(values) > 0 {
+			return string(op) + " takes no values"
+		}
+	case requirement.Gt, requirement.Lt:
+		if !numeric {
+			return "the operator " + strconv.Quote(string(op)) + " is not one that label selectors have"
+		}
+		if len(values) != 1 {
+			return string(op) + " needs one value, has " + strconv.Itoa(len(values))
+		}
+		if _, err := strconv.ParseInt(values[0], 10, 64); err != nil {
+			return string(op) + " needs an integer, not " + strconv.Quote(values[0])
+		}
+	default:
+		return "the operator " + strconv.Quote(string(op)) + " does not exist"
+	}
+	for _, v := range values {
+		if !validValue(v) {
+			return strconv.Quote(v) + " is not a label value"
+		}
+	}
+	return ""
+}
+
+// SelectorProblem says why a label selector cannot be read, empty if it can.
+func SelectorProblem(s *metav1.LabelSelector) string {
+	for key, value := range s.MatchLabels {
+		if !validKey(key) || !validValue(value) {
+			return matchLabelsProblem(s.MatchLabels)
+		}
+	}
+	for i, r := range s.MatchExpressions {
+		if text := expressionProblem(r.Key, requirement.Operator(r.Operator), r.Values, false); text != "" {
+			return "matchExpressions[" + strconv.Itoa(i) + "]: " + text
+		}
+	}
+	return ""
+}
+
+func matchLabelsProblem(labels map[string]string) string {
+	for _, key := range SortedKeys(labels) {
+		if text := expressionProblem(key, requirement.In, []string{labels[key]}, false); text != "" {
+			return "matchLabels: " + text
+		}
+	}
+	return ""
+}
+
+// spreadProblem says which field of a spread constraint is wrong, and why.
+func spreadProblem(c *corev1.TopologySpreadConstraint) (field, text string) {
+	switch {
+	case c.WhenUnsatisfiable != corev1.DoNotSchedule && c.WhenUnsatisfiable != corev1.ScheduleAnyway:
+		return "whenUnsatisfiable", strconv.Quote(string(c.WhenUnsatisfiable)) + " is neither DoNotSchedule nor ScheduleAnyway"
+	case c.WhenUnsatisfiable == corev1.ScheduleAnyway:
+		return "", ""
+	case c.TopologyKey == "":
+		return "topologyKey", "is empty"
+	case c.MaxSkew <= 0:
+		return "maxSkew", strconv.Itoa(int(c.MaxSkew)) + " is not above zero"
+	case c.MinDomains != nil && *c.MinDomains <= 0:
+		return "minDomains", strconv.Itoa(int(*c.MinDomains)) + " is not above zero"
+	case !validPolicy(c.NodeAffinityPolicy):
+		return "nodeAffinityPolicy", strconv.Quote(string(*c.NodeAffinityPolicy)) + " is neither Honor nor Ignore"
+	case !validPolicy(c.NodeTaintsPolicy):
+		return "nodeTaintsPolicy", strconv.Quote(string(*c.NodeTaintsPolicy)) + " is neither Honor nor Ignore"
+	case c.LabelSelector != nil:
+		return "labelSelector", SelectorProblem(c.LabelSelector)
+	}
+	return "", ""
+}
+
+func validPolicy(p *corev1.NodeInclusionPolicy) bool {
+	return p == nil || *p == corev1.NodeInclusionPolicyHonor || *p == corev1.NodeInclusionPolicyIgnore
+}
+
+// podAffinityProblem: kube-scheduler reads the preferred terms with the required ones, and a pod with a selector that it
+// cannot read stays where it is, whichever kind the term is.
+func podAffinityProblem(spec *corev1.PodSpec) engine.Reason {
+	if spec.Affinity == nil {
+		return engine.Reason{}
+	}
+	if a := spec.Affinity.PodAffinity; a != nil {
+		if r := termsProblem("spec.affinity.podAffinity.", a.RequiredDuringSchedulingIgnoredDuringExecution, a.PreferredDuringSchedulingIgnoredDuringExecution); !r.OK() {
+			return r
+		}
+	}
+	if a := spec.Affinity.PodAntiAffinity; a != nil {
+		return termsProblem("spec.affinity.podAntiAffinity.", a.RequiredDuringSchedulingIgnoredDuringExecution, a.PreferredDuringSchedulingIgnoredDuringExecution)
+	}
+	return engine.Reason{}
+}
+
+func termsProblem(path string, required []corev1.PodAffinityTerm, preferred []corev1.WeightedPodAffinityTerm) engine.Reason {
+	for i := range required {
+		if required[i].TopologyKey == "" {
+			return invalid(path+"requiredDuringSchedulingIgnoredDuringExecution", i, ".topologyKey", "is empty")
+		}
+		if field, text := termSelectorProblem(&required[i]); text != "" {
+			return invalid(path+"requiredDuringSchedulingIgnoredDuringExecution", i, "."+field, text)
+		}
+	}
+	for i := range preferred {
+		if field, text := termSelectorProblem(&preferred[i].PodAffinityTerm); text != "" {
+			return invalid(path+"preferredDuringSchedulingIgnoredDuringExecution", i, ".podAffinityTerm."+field, text)
+		}
+	}
+	return engine.Reason{}
+}
+
+func termSelectorProblem(t *corev1.PodAffinityTerm) (field, text string) {
+	if t.LabelSelector != nil {
+		if text := SelectorProblem(t.LabelSelector); text != "" {
+			return "labelSelector", text
+		}
+	}
+	if t.NamespaceSelector != nil {
+		return "namespaceSelector", SelectorProblem(t.NamespaceSelector)
+	}
+	return "", ""
+}

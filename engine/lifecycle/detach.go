@@ -1,0 +1,84 @@
+package lifecycle
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	v1 "tenon.sh/api/v1"
+	"tenon.sh/engine"
+	"tenon.sh/engine/kube"
+)
+
+// detachCheck is how long to wait for volumes before looking again when nothing happens.
+const detachCheck = 5 * time.Second
+
+// detach waits until the volumes of pods that had to go are detached; a machine that vanishes before that keeps them
+// from their next node for minutes. It reports whether to go on.
+func (x *leaving) detach() bool {
+	if len(x.nodes) == 0 {
+		return true
+	}
+	names := blockingAttachments(x.Life)
+	if len(names) == 0 {
+		x.condition(v1.ConditionVolumesDetached, metav1.ConditionTrue, "", "")
+		return true
+	}
+	if !x.deadline.IsZero() && !x.Now.Before(x.deadline) {
+		x.condition(v1.ConditionVolumesDetached, metav1.ConditionFalse, "TerminationGracePeriodElapsed", "volumes are still attached: "+engine.AtMost(names, 5))
+		return true
+	}
+	x.condition(v1.ConditionVolumesDetached, metav1.ConditionUnknown, "AwaitingVolumeDetachment", "volumes are still attached: "+engine.AtMost(names, 5))
+	for _, n := range x.nodes {
+		x.tell(n, false, eventAwaitingDetachment, fmt.Sprintf("waiting for volumes to be detached: %s", engine.AtMost(names, 5)))
+	}
+	x.step.by(detachCheck)
+	if !x.deadline.IsZero() {
+		x.step.by(x.deadline.Sub(x.Now))
+	}
+	return false
+}
+
+// blockingAttachments names the attachments that will go away by themselves, in order. Volumes of pods that stay to the
+// end (DaemonSets that tolerate everything, for example) stay attached.
+func blockingAttachments(l Life) []string {
+	stay := map[string]bool{}
+	for _, key := range KeptVolumeClaims(l.Pods, l.Now) {
+		for _, pvc := range l.VolumeClaims {
+			if pvc.Namespace == key.Namespace && pvc.Name == key.Name {
+				stay[pvc.Spec.VolumeName] = true
+			}
+		}
+	}
+	var names []string
+	for _, a := range l.Attachments {
+		if pv := a.Spec.Source.PersistentVolumeName; pv != nil && !stay[*pv] {
+			names = append(names, a.Name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+// KeptVolumeClaims lists the volume claims of the pods that no drain waits for.
+func KeptVolumeClaims(pods []*corev1.Pod, now time.Time) []types.NamespacedName {
+	var keys []types.NamespacedName
+	for _, p := range pods {
+		if kube.IsDrainable(p, now) {
+			continue
+		}
+		for _, v := range p.Spec.Volumes {
+			switch {
+			case v.PersistentVolumeClaim != nil:
+				keys = append(keys, types.NamespacedName{Namespace: p.Namespace, Name: v.PersistentVolumeClaim.ClaimName})
+			case v.Ephemeral != nil:
+				keys = append(keys, types.NamespacedName{Namespace: p.Namespace, Name: p.Name + "-" + v.Name})
+			}
+		}
+	}
+	return keys
+}

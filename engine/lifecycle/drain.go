@@ -1,0 +1,168 @@
+package lifecycle
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	v1 "tenon.sh/api/v1"
+	"tenon.sh/engine"
+	"tenon.sh/engine/kube"
+)
+
+const (
+	// drainCheck is how long a drain goes without being looked at when nothing happens.
+	drainCheck = 10 * time.Second
+	// tellAfter is how long a drain may be held before people are told by what: every drain of a pod that a budget covers is
+	// held for a moment.
+	tellAfter = 5 * time.Second
+	// quietDrain is how long a drain may take before people are told what it waits for.
+	quietDrain = 30 * time.Second
+	// podGrace is what the API server gives a pod that names no grace period.
+	podGrace = 30 * time.Second
+)
+
+// drain sends the pods away, in four tiers, and reports whether all are gone. That nothing is left is believed only when
+// the pods were listed from the API server itself after the taint.
+func (x *leaving) drain() bool {
+	if len(x.nodes) == 0 {
+		return true
+	}
+	waiting := waitingPods(x.Pods, x.Now)
+	if len(waiting) > 0 {
+		if x.claim != nil && v1.GetCondition(x.claim, v1.ConditionDrained) == nil {
+			x.condition(v1.ConditionDrained, metav1.ConditionUnknown, "Draining", "")
+		}
+		x.evict(waiting)
+		return false
+	}
+	if left := x.unsettled(); left > 0 {
+		x.step.by(left)
+		return false
+	}
+	if !x.Fresh {
+		x.step.Ask = AskPods
+		return false
+	}
+	x.condition(v1.ConditionDrained, metav1.ConditionTrue, "", "")
+	return true
+}
+
+// unsettled is how long the nodes' taint is still too young.
+func (x *leaving) unsettled() time.Duration {
+	if x.claim == nil {
+		return x.nodes[0].DeletionTimestamp.Add(settle).Sub(x.Now)
+	}
+	c := v1.GetCondition(x.claim, v1.ConditionDrained)
+	if c.Status == metav1.ConditionTrue {
+		return 0
+	}
+	return c.LastTransitionTime.Add(settle).Sub(x.Now)
+}
+
+// waitingPods are those that hold a drain, the large ones first.
+func waitingPods(pods []*corev1.Pod, now time.Time) []*corev1.Pod {
+	var waiting []*corev1.Pod
+	size := make(map[*corev1.Pod]int64, len(pods)) // every pod is compared several times
+	for _, p := range pods {
+		if kube.IsDrainable(p, now) && !kube.IsTerminal(p) {
+			waiting = append(waiting, p)
+			size[p] = kube.PodSize(p)
+		}
+	}
+	slices.SortFunc(waiting, func(a, b *corev1.Pod) int {
+		return cmp.Or(cmp.Compare(size[b], size[a]), cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name), cmp.Compare(a.UID, b.UID))
+	})
+	return waiting
+}
+
+// evict chooses the pods to send away now: those that the deadline leaves no more time, and the first tier of the rest
+// that still has pods. Pods that are protected or already ending keep their tier occupied.
+func (x *leaving) evict(waiting []*corev1.Pod) {
+	x.step.by(drainCheck)
+	var patient []*corev1.Pod
+	for _, p := range waiting {
+		if !x.overdue(p) {
+			patient = append(patient, p)
+			continue
+		}
+		if grace := x.graceLeft(); !kube.IsTerminating(p) || p.DeletionTimestamp.Sub(x.Now) > time.Duration(grace+1)*time.Second {
+			x.step.Evict = append(x.step.Evict, Eviction{Pod: p, Force: true, Grace: grace})
+		}
+	}
+	tier := firstTier(patient)
+	for _, p := range tier {
+		protection := kube.ProtectionOf(p, x.Now)
+		if protection.Invalid != "" {
+			x.tell(p, true, eventInvalidProtection, fmt.Sprintf("annotation %s is %q: want \"true\" or a duration such as 30m; it is ignored",
+				v1.DoNotDisruptAnnotationKey, protection.Invalid))
+		}
+		switch {
+		case kube.IsTerminating(p):
+			x.step.by(p.DeletionTimestamp.Add(time.Minute + time.Second).Sub(x.Now))
+		case protection.Active:
+			if !protection.Until.IsZero() {
+				x.step.by(protection.Until.Sub(x.Now))
+				x.step.Events = append(x.step.Events, engine.ProtectedUntil(p, protection.Until))
+			}
+		default:
+			if !protection.Until.IsZero() {
+				x.tell(p, false, eventProtectionEnded, fmt.Sprintf("annotation %s protected the pod until %s", v1.DoNotDisruptAnnotationKey, engine.ClockText(protection.Until)))
+			}
+			x.step.Evict = append(x.step.Evict, Eviction{Pod: p})
+		}
+	}
+	x.tellDrain(len(waiting), tier)
+}
+
+// overdue reports whether the deadline leaves the pod no more time than its own grace period, or less. It asks to look
+// again when that will be so.
+func (x *leaving) overdue(p *corev1.Pod) bool {
+	if x.deadline.IsZero() {
+		return false
+	}
+	if kube.IsTerminating(p) {
+		return p.DeletionTimestamp.After(x.deadline)
+	}
+	grace := podGrace
+	if p.Spec.TerminationGracePeriodSeconds != nil {
+		grace = time.Duration(*p.Spec.TerminationGracePeriodSeconds) * time.Second
+	}
+	left := x.deadline.Add(-grace).Sub(x.Now)
+	if left > 0 {
+		x.step.by(left)
+	}
+	return left <= 0
+}
+
+// graceLeft is how many seconds a pod that is forced out may take; never 0, which would remove the pod from the API
+// while it still runs.
+func (x *leaving) graceLeft() int64 {
+	return max(int64(x.deadline.Sub(x.Now)/time.Second), 1)
+}
+
+// firstTier is the first group of pods that go together: ordinary pods before critical ones, and within each, DaemonSet
+// pods last, because the others may need them to the end.
+func firstTier(pods []*corev1.Pod) []*corev1.Pod {
+	var tiers [4][]*corev1.Pod
+	for _, p := range pods {
+		i := 0
+		if p.Spec.PriorityClassName == "system-cluster-critical" || p.Spec.PriorityClassName == "system-node-critical" {
+			i = 2
+		}
+		if kube.OwnedByDaemonSet(p) {
+			i++
+		}
+		tiers[i] = append(tiers[i], p)
+	}
+	for _, tier := range tiers {
+		if len(tier) > 0 {
+			return tier
+		}
+	}
+	return nil
+}

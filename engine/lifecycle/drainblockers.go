@@ -1,0 +1,141 @@
+package lifecycle
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	v1 "tenon.sh/api/v1"
+	"tenon.sh/engine"
+	"tenon.sh/engine/budget"
+	"tenon.sh/engine/kube"
+)
+
+// mostHolds is how many things that hold a drain a message names.
+const mostHolds = 3
+
+// hold is something that keeps a drain from going on.
+type hold struct{ pod, text string }
+
+// tellDrain says what a drain waits for, on the claim's condition and in events: within ten seconds if something holds it
+// that does not end by itself, later if it just takes long.
+func (x *leaving) tellDrain(waiting int, tier []*corev1.Pod) {
+	since := x.drainingSince()
+	age := x.Now.Sub(since)
+	if age < tellAfter {
+		x.step.by(tellAfter - age)
+		return
+	}
+	var holds []hold
+	for _, p := range tier {
+		if text := x.holdOf(p); text != "" {
+			holds = append(holds, hold{kube.PodID(p).String(), text})
+		}
+	}
+	text := holdText(holds)
+	x.condition(v1.ConditionDrained, metav1.ConditionUnknown, "Draining", text)
+	if text == "" {
+		if age < quietDrain {
+			return
+		}
+		text = "no pod is protected; they are being evicted or are ending"
+	}
+	event := engine.Event{Warning: true, Reason: eventDraining, Message: fmt.Sprintf("%s waiting to be evicted: %s", pluralAre(waiting, "pod"), text)}
+	if len(holds) > 0 {
+		event.Key = holds[0].pod
+	}
+	for _, n := range x.nodes {
+		event.Object = n
+		x.step.Events = append(x.step.Events, event)
+	}
+	if x.claim != nil && len(holds) > 0 {
+		event.Object = x.Claim
+		x.step.Events = append(x.step.Events, event)
+	}
+}
+
+func pluralAre(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun + " is"
+	}
+	return engine.Plural(n, noun) + " are"
+}
+
+func (x *leaving) drainingSince() time.Time {
+	if x.claim != nil {
+		return v1.GetCondition(x.claim, v1.ConditionDrained).LastTransitionTime.Time
+	}
+	return x.nodes[0].DeletionTimestamp.Time
+}
+
+func holdText(holds []hold) string {
+	var texts []string
+	for _, h := range holds[:min(len(holds), mostHolds)] {
+		texts = append(texts, h.text)
+	}
+	if len(holds) > mostHolds {
+		texts = append(texts, "and more")
+	}
+	return strings.Join(texts, "; ")
+}
+
+// holdOf says what keeps the pod on its node, "" if it is just about to be sent away.
+func (x *leaving) holdOf(p *corev1.Pod) string {
+	name := kube.PodID(p).String()
+	protection := kube.ProtectionOf(p, x.Now)
+	switch {
+	case kube.IsTerminating(p):
+		return x.endOf(p)
+	case protection.Active && protection.Until.IsZero():
+		return fmt.Sprintf("pod %s carries the annotation %s", name, v1.DoNotDisruptAnnotationKey)
+	case protection.Active:
+		return fmt.Sprintf("pod %s carries the annotation %s until %s", name, v1.DoNotDisruptAnnotationKey, engine.ClockText(protection.Until))
+	}
+	var covering []string
+	evictable := true
+	for _, b := range x.Budgets {
+		if budget.Selects(b, p) {
+			covering = append(covering, b.Namespace+"/"+b.Name)
+			evictable = b.Status.DisruptionsAllowed > 0 || budget.EvictsUnready(b) && !budget.IsReady(p)
+		}
+	}
+	slices.Sort(covering)
+	switch {
+	case len(covering) > 1:
+		return fmt.Sprintf("pod %s is covered by PodDisruptionBudgets %s, and the eviction API refuses pods that more than one covers", name, strings.Join(covering, ", "))
+	case len(covering) == 1 && !evictable:
+		return fmt.Sprintf("PodDisruptionBudget %s allows no eviction of pod %s now", covering[0], name)
+	}
+	return ""
+}
+
+// endOf says what is to be known of a pod that has been told to end.
+func (x *leaving) endOf(p *corev1.Pod) string {
+	name := kube.PodID(p).String()
+	switch {
+	case p.DeletionTimestamp.After(x.Now):
+		return fmt.Sprintf("pod %s is ending and has until %s", name, engine.ClockText(p.DeletionTimestamp.Time))
+	case len(p.Finalizers) > 0:
+		return fmt.Sprintf("pod %s has ended but is held by finalizers %s", name, strings.Join(p.Finalizers, ", "))
+	}
+	return fmt.Sprintf("pod %s should have ended at %s", name, engine.ClockText(p.DeletionTimestamp.Time))
+}
+
+// tellHeldNodes says on the claim which nodes stay though their machine is gone, because somebody else's finalizers hold
+// them.
+func (x *leaving) tellHeldNodes() {
+	var texts []string
+	for _, n := range x.nodes {
+		if n.DeletionTimestamp != nil && !ours(n) && len(n.Finalizers) > 0 {
+			texts = append(texts, fmt.Sprintf("Node %s is held by finalizers %s", n.Name, strings.Join(n.Finalizers, ", ")))
+		}
+	}
+	if len(texts) > 0 {
+		slices.Sort(texts)
+		x.condition(v1.ConditionInstanceTerminating, metav1.ConditionTrue, "", "the machine is gone; "+strings.Join(texts, "; "))
+	}
+}

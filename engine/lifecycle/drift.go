@@ -1,0 +1,174 @@
+package lifecycle
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	v1 "tenon.sh/api/v1"
+	"tenon.sh/engine"
+	"tenon.sh/engine/kube"
+)
+
+const (
+	// typeDriftAge is how old a claim must be before a type that the catalog does not list counts as drift: catalogs and labels
+	// may be incomplete at first.
+	typeDriftAge = time.Hour
+	// driftCheck is how often drift is looked for if nothing but the catalog changes.
+	driftCheck = 5 * time.Minute
+	// DriftPatience is how long a replacement may take to be ready before no more nodes of its pool are replaced.
+	DriftPatience = 10 * time.Minute
+)
+
+// Reasons of the condition Drifted, beside those of traits.
+const (
+	PoolDrifted          = "NodePoolDrifted"
+	RequirementsDrifted  = "RequirementsDrifted"
+	InstanceTypeNotFound = "InstanceTypeNotFound"
+)
+
+// DriftOf says in which way the claim's machine is not what its pool and class ask for now; the reason is empty if it is. The
+// class may be nil: then nothing is known of it, and nothing follows from that.
+func DriftOf(claim *v1.NodeClaim, pool *v1.NodePool, class *engine.Class, now time.Time) (reason, message string) {
+	if hashDrifted(claim, pool) {
+		return PoolDrifted, "the pool's template has changed since the machine was started"
+	}
+	if class != nil && (class.Problem != "" && len(class.InstanceTypes) == 0) {
+		class = nil
+	}
+	if message = requirementsDrift(claim, pool, class); message != "" {
+		return RequirementsDrifted, message
+	}
+	if class == nil {
+		return "", ""
+	}
+	if !class.Assumed && now.Sub(claim.CreationTimestamp.Time) > typeDriftAge && len(class.InstanceTypes) > 0 {
+		if message = typeDrift(claim, class); message != "" {
+			return InstanceTypeNotFound, message
+		}
+	}
+	return traitDrift(claim, class)
+}
+
+// hashDrifted compares fingerprints. Those of different versions cannot be compared, and what carries none has not drifted.
+func hashDrifted(claim *v1.NodeClaim, pool *v1.NodePool) bool {
+	return HashComparable(claim, pool) && claim.Annotations[v1.NodePoolHashAnnotationKey] != pool.Annotations[v1.NodePoolHashAnnotationKey]
+}
+
+func HashComparable(claim *v1.NodeClaim, pool *v1.NodePool) bool {
+	version := claim.Annotations[v1.NodePoolHashVersionAnnotationKey]
+	return claim.Annotations[v1.NodePoolHashAnnotationKey] != "" && pool.Annotations[v1.NodePoolHashAnnotationKey] != "" &&
+		version != "" && version == pool.Annotations[v1.NodePoolHashVersionAnnotationKey]
+}
+
+// requirementsDrift finds the first of the pool's requirements that the machine's labels do not meet. What the claim does not
+// carry its instance type may say.
+func requirementsDrift(claim *v1.NodeClaim, pool *v1.NodePool, class *engine.Class) string {
+	kind := typeIn(class, claim.Labels[corev1.LabelInstanceTypeStable])
+	for _, r := range pool.Spec.Template.Spec.Requirements {
+		e := kube.PoolExpression(r)
+		value, there := claim.Labels[e.Key]
+		if !there && kind != nil && len(kind.Labels[e.Key]) == 1 {
+			value, there = kind.Labels[e.Key][0], true
+		}
+		if !e.Admits(value, there) {
+			have := "does not carry it"
+			if there {
+				have = "has " + value
+			}
+			return fmt.Sprintf("the pool requires %s %s, the machine %s", e.Key, requirementWords(r), have)
+		}
+	}
+	return ""
+}
+
+func requirementWords(r v1.Requirement) string {
+	return strings.TrimSpace(string(r.Operator) + " " + strings.Join(r.Values, ", "))
+}
+
+func typeIn(class *engine.Class, name string) *engine.InstanceType {
+	if class == nil {
+		return nil
+	}
+	for i := range class.InstanceTypes {
+		if class.InstanceTypes[i].Name == name {
+			return &class.InstanceTypes[i]
+		}
+	}
+	return nil
+}
+
+// typeDrift says that the machine's type is not offered any more where and as the machine was bought, sold out or not. A
+// reserved machine goes on as one on demand.
+func typeDrift(claim *v1.NodeClaim, class *engine.Class) string {
+	name := claim.Labels[corev1.LabelInstanceTypeStable]
+	kind := typeIn(class, name)
+	switch {
+	case name == "":
+		return "the claim does not say which instance type the machine has"
+	case kind == nil:
+		return "instance type " + name + " is not in the catalog any more"
+	}
+	zone, capacity := claim.Labels[corev1.LabelTopologyZone], claim.Labels[v1.CapacityTypeLabelKey]
+	for i := range kind.Offerings {
+		o := &kind.Offerings[i]
+		same := o.CapacityType == capacity || capacity == "" || capacity == v1.CapacityTypeReserved && o.CapacityType == v1.CapacityTypeOnDemand
+		if same && (zone == "" || o.Zone == zone) {
+			return ""
+		}
+	}
+	return fmt.Sprintf("instance type %s is not offered any more in %s as %s", name, zone, capacity)
+}
+
+// traitDrift finds the first trait that the class would not choose any more.
+func traitDrift(claim *v1.NodeClaim, class *engine.Class) (reason, message string) {
+	for _, t := range class.Traits {
+		if _, meant := slices.BinarySearch(t.Types, claim.Labels[corev1.LabelInstanceTypeStable]); len(t.Types) > 0 && !meant {
+			continue
+		}
+		value, there := claim.Annotations[t.Key]
+		if !there {
+			value, there = claim.Labels[t.Key]
+		}
+		if t.Key == engine.ImageTrait {
+			value, there = claim.Status.ImageID, claim.Status.ImageID != ""
+		}
+		if there && len(t.Accepts) > 0 && !slices.Contains(t.Accepts, value) {
+			return cmp.Or(t.Reason, "NodeClassDrift"), fmt.Sprintf("the machine's %s is %s, the node class asks for %s", t.Key, value, engine.AtMost(t.Accepts, 3))
+		}
+	}
+	return "", ""
+}
+
+// observeDrift keeps the condition Drifted of a claim.
+func observeDrift(l Life, claim *v1.NodeClaim, step *Step) {
+	if !v1.IsTrue(claim, v1.ConditionLaunched) {
+		v1.RemoveCondition(claim, v1.ConditionDrifted, l.Now)
+		return
+	}
+	if l.Pool == nil {
+		return
+	}
+	if l.Class != nil {
+		step.by(driftCheck)
+	}
+	reason, message := DriftOf(claim, l.Pool, l.Class, l.Now)
+	if reason == "" {
+		if !l.classUnknown(claim) {
+			v1.RemoveCondition(claim, v1.ConditionDrifted, l.Now)
+		}
+		return
+	}
+	kube.Set(claim, v1.ConditionDrifted, metav1.ConditionTrue, reason, message, l.Now)
+}
+
+// classUnknown reports whether the claim drifted from its class, and nobody can say now whether it still does.
+func (l Life) classUnknown(claim *v1.NodeClaim) bool {
+	c := v1.GetCondition(claim, v1.ConditionDrifted)
+	return l.Class == nil && c != nil && c.Reason != PoolDrifted && c.Reason != RequirementsDrifted
+}

@@ -1,0 +1,266 @@
+package lifecycle
+
+import (
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	v1 "tenon.sh/api/v1"
+	"tenon.sh/engine"
+	"tenon.sh/engine/inventory"
+	"tenon.sh/engine/kube"
+)
+
+const (
+	launchTimeout = 5 * time.Minute
+
+	// readinessTimeout is how long a node may take from its registration until it is ready for the first time. What else
+	// keeps it from being initialized, such as a startup taint, is somebody's will, and may take as long as it likes.
+	readinessTimeout = 15 * time.Minute
+
+	// longestMessage is how much of a cloud's error a condition keeps.
+	longestMessage = 1024
+)
+
+// Advance decides the next step of one claim, from the first finalizer to the last. It reads only l and changes none of
+// it; the same input always gives the same step.
+func Advance(l Life) Step {
+	switch {
+	case l.Claim == nil:
+		return leave(l)
+	case l.Claim.DeletionTimestamp != nil:
+		if !slices.Contains(l.Claim.Finalizers, v1.TerminationFinalizer) {
+			return Step{}
+		}
+		return leave(l)
+	}
+	if claim := adopted(l.Claim); claim != l.Claim {
+		return Step{Claim: claim}
+	}
+	if kube.HasJoined(l.Claim) && !anyRegistered(l.Nodes) && !l.Sought {
+		return Step{Ask: AskNode}
+	}
+	if d, wait := overdue(l); d != nil {
+		step := Step{Delete: d}
+		if d.Cause == engine.CauseGarbageCollected {
+			step.Events = append(step.Events, tellNodeGone(l.Claim))
+		}
+		return step
+	} else if !v1.IsTrue(l.Claim, v1.ConditionLaunched) {
+		step := Step{Launch: true}
+		step.by(wait)
+		return step
+	} else {
+		return live(l, wait)
+	}
+}
+
+// adopted adds what a claim must carry before its machine is started: the finalizer, without which a deletion could
+// leave the machine behind, and the label of its node class.
+func adopted(claim *v1.NodeClaim) *v1.NodeClaim {
+	ref := claim.Spec.NodeClassRef
+	labelled := ref == nil || claim.Labels[ref.LabelKey()] != ""
+	if labelled && slices.Contains(claim.Finalizers, v1.TerminationFinalizer) {
+		return claim
+	}
+	claim = claim.DeepCopy()
+	if !slices.Contains(claim.Finalizers, v1.TerminationFinalizer) {
+		claim.Finalizers = append(claim.Finalizers, v1.TerminationFinalizer)
+	}
+	if !labelled {
+		claim.Labels = kube.With(claim.Labels, ref.LabelKey(), ref.Name)
+	}
+	return claim
+}
+
+// overdue says whether the claim has to go because of its age, or of the age of something it waits for. If not, it says
+// how long until that may be, 0 for never.
+func overdue(l Life) (*Deletion, time.Duration) {
+	for _, node := range l.Nodes {
+		if node.DeletionTimestamp != nil && slices.Contains(node.Finalizers, v1.TerminationFinalizer) {
+			return &Deletion{}, 0
+		}
+	}
+	limits := []struct {
+		active bool
+		since  time.Time
+		limit  time.Duration
+		cause  string
+	}{
+		{!v1.IsTrue(l.Claim, v1.ConditionLaunched), inventory.WaitingSince(l.Claim, v1.ConditionLaunched), launchTimeout, engine.CauseLaunchTimeout},
+		{isNodeGone(l), inventory.WaitingSince(l.Claim, v1.ConditionRegistered), nodePatience, engine.CauseGarbageCollected},
+		{!v1.IsTrue(l.Claim, v1.ConditionRegistered), inventory.WaitingSince(l.Claim, v1.ConditionRegistered), inventory.RegistrationTimeout, engine.CauseRegistrationTimeout},
+		{neverReady(l), inventory.ReadySince(l.Claim, l.Nodes), readinessTimeout, engine.CauseReadinessTimeout},
+		{neverWhole(l), inventory.ReadySince(l.Claim, l.Nodes), inventory.ResourceTimeout, engine.CauseReadinessTimeout},
+		{l.Claim.Spec.ExpireAfter.Duration != nil, l.Claim.CreationTimestamp.Time, kube.ExpireAfter(l.Claim), engine.CauseExpired},
+	}
+	var next Step
+	for _, x := range limits {
+		if !x.active {
+			continue
+		}
+		left := x.since.Add(x.limit).Sub(l.Now)
+		if left <= 0 {
+			return &Deletion{Cause: x.cause}, 0
+		}
+		next.by(left)
+	}
+	return nil, next.After
+}
+
+// neverReady reports whether the claim's node is registered and not ready, or one of several, which are not initialized, and has
+// never been of any use: no pods run there but those that every node has.
+func neverReady(l Life) bool {
+	return neverUsed(l) && (len(l.Nodes) > 1 || len(l.Nodes) == 1 && !kube.NodeReady(l.Nodes[0]))
+}
+
+// neverWhole reports whether all that keeps the claim's node from being initialized is a resource that it does not have, and it has
+// never been of any use.
+func neverWhole(l Life) bool {
+	return neverUsed(l) && len(l.Nodes) == 1 && inventory.MissesResource(l.Claim, l.Nodes[0])
+}
+
+func neverUsed(l Life) bool {
+	return v1.IsTrue(l.Claim, v1.ConditionRegistered) && !v1.IsTrue(l.Claim, v1.ConditionInitialized) &&
+		!slices.ContainsFunc(l.Pods, func(pod *corev1.Pod) bool {
+			return !kube.IsTerminal(pod) && !kube.OwnedByDaemonSet(pod) && !kube.IsMirror(pod)
+		})
+}
+
+// live is the step of a launched claim that nobody has deleted.
+func live(l Life, wait time.Duration) Step {
+	var step Step
+	if wait > 0 {
+		step.by(wait)
+	}
+	claim := draftOf(l.Claim)
+	restamp(claim, l.Now)
+	node := register(l, claim, &step)
+	if node != nil && v1.IsTrue(claim, v1.ConditionRegistered) {
+		initialize(l, claim, node, &step)
+	}
+	if node != nil && v1.IsTrue(claim, v1.ConditionInitialized) {
+		checkConsistency(l, claim, node, &step)
+	}
+	observePods(l, claim)
+	observeDrift(l, claim, &step)
+	consolidatable(l, claim, &step)
+	if node != nil && !sameNode(node, l.Nodes[0]) {
+		step.Nodes = append(step.Nodes, node.DeepCopy())
+	}
+	step.Claim = changed(l.Claim, claim)
+	return step
+}
+
+// Launched is the claim after its machine was started. Labels that the claim has already were promised to pods, so they
+// stay; annotations are the machine's to decide.
+func Launched(claim *v1.NodeClaim, m engine.Machine, now time.Time) *v1.NodeClaim {
+	claim = claim.DeepCopy()
+	labels, annotations := map[string]string{}, map[string]string{}
+	for _, from := range []map[string]string{m.Labels, claim.Labels} {
+		for k, v := range from {
+			labels[k] = v
+		}
+	}
+	for _, from := range []map[string]string{claim.Annotations, m.Annotations} {
+		for k, v := range from {
+			annotations[k] = v
+		}
+	}
+	claim.Labels, claim.Annotations = labels, annotations
+	claim.Status.ProviderID = string(m.ID)
+	claim.Status.ImageID = m.ImageID
+	claim.Status.Capacity = m.Capacity.DeepCopy()
+	claim.Status.Allocatable = m.Allocatable.DeepCopy()
+	kube.Set(claim, v1.ConditionLaunched, metav1.ConditionTrue, "", "", now)
+	if v1.GetCondition(claim, v1.ConditionRegistered).Reason == v1.ReasonAwaitingReconciliation {
+		kube.Set(claim, v1.ConditionRegistered, metav1.ConditionUnknown, "NodeNotFound", "the machine has not joined the cluster yet", now)
+	}
+	return claim
+}
+
+// LaunchFailed is the claim after a launch that will be tried again.
+func LaunchFailed(claim *v1.NodeClaim, reason, message string, now time.Time) *v1.NodeClaim {
+	claim = claim.DeepCopy()
+	kube.Set(claim, v1.ConditionLaunched, metav1.ConditionUnknown, reason, CutMessage(message), now)
+	return claim
+}
+
+// CutMessage shortens a cloud's error to what conditions and events keep of it.
+func CutMessage(message string) string {
+	if len(message) <= longestMessage {
+		return message
+	}
+	return strings.ToValidUTF8(message[:longestMessage-3], "") + "..."
+}
+
+// restamp tells readers of the conditions that they hold for the claim's newest generation.
+func restamp(claim *v1.NodeClaim, now time.Time) {
+	for _, t := range claim.DependentConditions() {
+		if c := v1.GetCondition(claim, t); c != nil && c.ObservedGeneration != claim.Generation {
+			kube.Set(claim, t, c.Status, c.Reason, c.Message, now)
+		}
+	}
+}
+
+// draftOf is the claim for a step to change: its plain values, and its finalizers. All else is shared, because most steps find
+// nothing to change: with and set replace labels, annotations and conditions as a whole.
+func draftOf(claim *v1.NodeClaim) *v1.NodeClaim {
+	draft := *claim
+	draft.ObjectMeta = draftMeta(claim.ObjectMeta)
+	return &draft
+}
+
+// draftOfNode is the same of a node: a step changes its metadata and its taints.
+func draftOfNode(node *corev1.Node) *corev1.Node {
+	draft := *node
+	draft.ObjectMeta = draftMeta(node.ObjectMeta)
+	draft.Spec.Taints = slices.Clone(node.Spec.Taints)
+	return &draft
+}
+
+func draftMeta(meta metav1.ObjectMeta) metav1.ObjectMeta {
+	meta.Finalizers, meta.OwnerReferences = slices.Clone(meta.Finalizers), slices.Clone(meta.OwnerReferences)
+	return meta
+}
+
+// changed returns what a step has made of its draft of the claim, nil if that is no different.
+func changed(before, draft *v1.NodeClaim) *v1.NodeClaim {
+	if sameMeta(before, draft) && sameStatus(before.Status, draft.Status) {
+		return nil
+	}
+	return draft.DeepCopy()
+}
+
+// sameMeta compares the metadata that steps change. These comparisons are made for every claim again and again, and most find
+// nothing, so they look at no more than they have to.
+func sameMeta(a, b metav1.Object) bool {
+	return sameMap(a.GetLabels(), b.GetLabels()) && sameMap(a.GetAnnotations(), b.GetAnnotations()) && slices.Equal(a.GetFinalizers(), b.GetFinalizers())
+}
+
+func sameMap(a, b map[string]string) bool {
+	return reflect.ValueOf(a).UnsafePointer() == reflect.ValueOf(b).UnsafePointer() || maps.Equal(a, b)
+}
+
+func sameStatus(a, b v1.NodeClaimStatus) bool {
+	shared := len(a.Conditions) > 0 && len(a.Conditions) == len(b.Conditions) && &a.Conditions[0] == &b.Conditions[0]
+	same := shared || slices.EqualFunc(a.Conditions, b.Conditions, func(x, y metav1.Condition) bool {
+		at := x.LastTransitionTime.Equal(&y.LastTransitionTime)
+		x.LastTransitionTime, y.LastTransitionTime = metav1.Time{}, metav1.Time{}
+		return at && x == y
+	})
+	a.Capacity, a.Allocatable, b.Capacity, b.Allocatable = nil, nil, nil, nil // a draft shares them
+	a.Conditions, b.Conditions = nil, nil                                     // reflection is slow
+	return same && equality.Semantic.DeepEqual(a, b)
+}
+
+// sameNode compares what steps change of a node: metadata, owners and taints.
+func sameNode(a, b *corev1.Node) bool {
+	return sameMeta(a, b) && slices.Equal(a.OwnerReferences, b.OwnerReferences) && slices.Equal(a.Spec.Taints, b.Spec.Taints)
+}

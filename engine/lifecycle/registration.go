@@ -1,0 +1,192 @@
+package lifecycle
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	v1 "tenon.sh/api/v1"
+	"tenon.sh/engine"
+	"tenon.sh/engine/inventory"
+	"tenon.sh/engine/kube"
+)
+
+// register finds the claim's node, gives it what the claim promises, and opens it for pods. It returns the node as it
+// should be, nil if there is none. The node is written before the claim says so.
+func register(l Life, claim *v1.NodeClaim, step *Step) *corev1.Node {
+	registered := v1.IsTrue(claim, v1.ConditionRegistered)
+	switch {
+	case registered && !anyRegistered(l.Nodes):
+		takeBack(l, claim)
+		return nil
+	case len(l.Nodes) == 0:
+		kube.Set(claim, v1.ConditionRegistered, metav1.ConditionUnknown, "NodeNotFound", notFound(claim), l.Now)
+		return nil
+	case len(l.Nodes) > 1: // none of them is touched
+		tellSeveral(l, claim, step)
+		return nil
+	}
+	node := draftOfNode(l.Nodes[0])
+	if registered {
+		if v1.GetCondition(claim, v1.ConditionRegistered).Message != "" { // there were several
+			kube.Set(claim, v1.ConditionRegistered, metav1.ConditionTrue, "", "", l.Now)
+		}
+		hydrate(node, claim)
+		open(l, claim, node, step)
+		return node
+	}
+	if !isSynced(node) {
+		if !kube.HasTaint(node, v1.UnregisteredTaint()) && node.Labels[v1.RegisteredLabelKey] != "true" {
+			step.Events = append(step.Events, engine.Event{Object: l.Claim, Warning: true, Reason: eventTaintMissing,
+				Message: fmt.Sprintf("node %s joined without the taint %s; pods may have run there before its labels and taints were complete",
+					node.Name, v1.UnregisteredTaintKey)})
+		}
+		sync(node, claim)
+		if l.Nominating && kube.IsPlannedFor(claim) {
+			node.Spec.Taints = append(node.Spec.Taints, kube.OpeningTaint())
+		}
+	}
+	claim.Status.NodeName = node.Name
+	kube.Set(claim, v1.ConditionRegistered, metav1.ConditionTrue, "", "", l.Now)
+	open(l, claim, node, step)
+	return node
+}
+
+// OpeningPatience is how long a registered node may stay closed for the sake of nominations. It ends the wait if what
+// makes the node ready should itself be kept off by the taint.
+const OpeningPatience = 30 * time.Second
+
+// open lets pods on the node once nothing but the opening taint keeps them off: first they are nominated, then the taint
+// goes.
+func open(l Life, claim *v1.NodeClaim, node *corev1.Node, step *Step) {
+	if !kube.HasTaint(node, kube.OpeningTaint()) {
+		return
+	}
+	left := inventory.WaitingSince(claim, v1.ConditionRegistered).Add(OpeningPatience).Sub(l.Now)
+	if left > 0 && !ripe(claim, node) {
+		step.by(left)
+		return
+	}
+	step.Nominate = node.Name
+	node.Spec.Taints = slices.DeleteFunc(node.Spec.Taints, func(t corev1.Taint) bool { return t.Key == kube.OpeningTaint().Key })
+}
+
+// ripe reports whether the node could take pods but for the opening taint.
+func ripe(claim *v1.NodeClaim, node *corev1.Node) bool {
+	return kube.NodeReady(node) && !slices.ContainsFunc(node.Spec.Taints, func(t corev1.Taint) bool {
+		return t.Key != kube.OpeningTaint().Key && (kube.IsEphemeralTaint(t) || kube.IsStartupTaint(claim, t))
+	})
+}
+
+// tellSeveral says which nodes claim the machine. One that was registered before stays so: pods run there.
+func tellSeveral(l Life, claim *v1.NodeClaim, step *Step) {
+	var names []string
+	for _, n := range l.Nodes {
+		names = append(names, n.Name)
+	}
+	slices.Sort(names)
+	message := "several nodes carry the machine's provider ID: " + strings.Join(names, ", ") + "; delete those without a kubelet"
+	if c := v1.GetCondition(claim, v1.ConditionRegistered); c == nil || c.Message != message {
+		step.Events = append(step.Events, engine.Event{Object: l.Claim, Warning: true, Reason: eventSeveralNodes, Message: message, Key: message})
+	}
+	if v1.IsTrue(claim, v1.ConditionRegistered) {
+		kube.Set(claim, v1.ConditionRegistered, metav1.ConditionTrue, "", message, l.Now)
+	} else {
+		kube.Set(claim, v1.ConditionRegistered, metav1.ConditionFalse, eventSeveralNodes, message, l.Now)
+	}
+}
+
+// isSynced says that an earlier step, cut short before the claim said so, has registered the node already. Startup
+// taints that were taken off since must not come back.
+func isSynced(node *corev1.Node) bool {
+	return node.Labels[v1.RegisteredLabelKey] == "true" && !kube.HasTaint(node, v1.UnregisteredTaint()) &&
+		slices.Contains(node.Finalizers, v1.TerminationFinalizer)
+}
+
+// sync writes the claim's promises on the node and opens it. A node that the claim owns has had its startup taints.
+func sync(node *corev1.Node, claim *v1.NodeClaim) {
+	if !slices.Contains(node.Finalizers, v1.TerminationFinalizer) {
+		node.Finalizers = append(node.Finalizers, v1.TerminationFinalizer)
+	}
+	taints := v1.CoreTaints(claim.Spec.Taints)
+	if own(node, claim) {
+		taints = slices.Concat(taints, v1.CoreTaints(claim.Spec.StartupTaints))
+	}
+	if node.Labels[v1.DoNotSyncTaintsLabelKey] != "true" {
+		for _, t := range taints {
+			if !kube.HasTaint(node, t) {
+				node.Spec.Taints = append(node.Spec.Taints, t)
+			}
+		}
+	}
+	node.Labels, node.Annotations = kube.Merged(node.Labels, claim.Labels), kube.Merged(node.Annotations, claim.Annotations)
+	// The planned pods are the claim's business: on the node they would only be a long line that nobody reads.
+	delete(node.Annotations, kube.PlannedPodsAnnotation)
+	node.Labels[v1.RegisteredLabelKey] = "true"
+	node.Spec.Taints = slices.DeleteFunc(node.Spec.Taints, func(t corev1.Taint) bool {
+		return t.Key == v1.UnregisteredTaintKey && t.Effect == corev1.TaintEffectNoExecute
+	})
+}
+
+// own makes the claim the node's owner. It reports false if it was before.
+func own(node *corev1.Node, claim *v1.NodeClaim) bool {
+	for _, o := range node.OwnerReferences {
+		if o.UID == claim.UID {
+			return false
+		}
+	}
+	block := true
+	node.OwnerReferences = append(node.OwnerReferences, metav1.OwnerReference{
+		APIVersion: v1.GroupVersion.String(), Kind: "NodeClaim", Name: claim.Name, UID: claim.UID, BlockOwnerDeletion: &block,
+	})
+	return true
+}
+
+// hydrate adds the node class label to a node that was registered before there was one.
+func hydrate(node *corev1.Node, claim *v1.NodeClaim) {
+	if ref := claim.Spec.NodeClassRef; ref != nil && node.Labels[ref.LabelKey()] == "" {
+		node.Labels = kube.With(node.Labels, ref.LabelKey(), ref.Name)
+	}
+}
+
+// initialize sees whether pods may count on the node. The first thing that is missing is the condition's reason.
+func initialize(l Life, claim *v1.NodeClaim, node *corev1.Node, step *Step) {
+	if v1.IsTrue(claim, v1.ConditionInitialized) {
+		return
+	}
+	if reason, message := inventory.Uninitialized(claim, node); reason != "" {
+		kube.Set(claim, v1.ConditionInitialized, metav1.ConditionUnknown, reason, message, l.Now)
+		return
+	}
+	node.Labels = kube.With(node.Labels, v1.InitializedLabelKey, "true")
+	kube.Set(claim, v1.ConditionInitialized, metav1.ConditionTrue, "", "", l.Now)
+}
+
+// checkConsistency compares what the node turned out to have with what the cloud said it would have.
+func checkConsistency(l Life, claim *v1.NodeClaim, node *corev1.Node, step *Step) {
+	var problems []string
+	for _, name := range slices.Sorted(maps.Keys(claim.Spec.Resources.Requests)) {
+		expected, found := claim.Status.Capacity[name], node.Status.Capacity[name]
+		if wanted := claim.Spec.Resources.Requests[name]; wanted.IsZero() || expected.IsZero() {
+			continue
+		}
+		if share := found.AsApproximateFloat64() / expected.AsApproximateFloat64(); share < 0.9 {
+			problems = append(problems, fmt.Sprintf("expected %s of resource %s, but found %s (%.1f%% of expected)",
+				expected.String(), name, found.String(), share*100))
+		}
+	}
+	if len(problems) == 0 {
+		kube.Set(claim, v1.ConditionConsistentStateFound, metav1.ConditionTrue, "", "", l.Now)
+		return
+	}
+	message := strings.Join(problems, "; ")
+	if c := v1.GetCondition(claim, v1.ConditionConsistentStateFound); c == nil || c.Message != message {
+		step.Events = append(step.Events, engine.Event{Object: l.Claim, Warning: true, Reason: eventInconsistent, Message: message, Key: message})
+	}
+	kube.Set(claim, v1.ConditionConsistentStateFound, metav1.ConditionFalse, "ConsistencyCheckFailed", message, l.Now)
+}

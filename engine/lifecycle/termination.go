@@ -1,0 +1,246 @@
+package lifecycle
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	v1 "tenon.sh/api/v1"
+	"tenon.sh/engine"
+	"tenon.sh/engine/kube"
+)
+
+// settle is how long at least a node must have been tainted before it counts as drained: kube-scheduler may have chosen
+// it an instant before it saw the taint. Peers wait five seconds and trust their cache; here the pods are listed from the
+// API server itself after the wait and directly before the machine is stopped, so that the wait only has to outlast the
+// scheduler's watch. Conditions keep whole seconds, which leaves between half a second and one and a half.
+const settle = 1500 * time.Millisecond
+
+// leaving is one claim's removal in progress.
+type leaving struct {
+	Life
+	claim    *v1.NodeClaim // as it should be; nil if there is none
+	nodes    []*corev1.Node
+	deadline time.Time // when pods have to be gone, zero for never
+	step     Step
+}
+
+// leave is the step of a claim, or of a node without one, that is being removed: close the node, send its pods away, let
+// go of its volumes, stop the machine, and only then let the objects go.
+func leave(l Life) Step {
+	x := &leaving{Life: l}
+	if l.Claim != nil {
+		x.claim = draftOf(l.Claim)
+		restamp(x.claim, l.Now)
+	}
+	x.nodes = nodesInUse(l)
+	x.setDeadline()
+	x.run()
+	if x.step.Ask != AskNothing {
+		return Step{Ask: x.step.Ask}
+	}
+	if x.claim != nil {
+		x.step.Claim = changed(l.Claim, x.claim)
+	}
+	return x.step
+}
+
+// nodesInUse are the nodes on which pods may run. A machine's first node that still carries the unregistered taint is left to the
+// cloud controller: nothing of ours is on it. A later one of the same name has the pods of the one before.
+func nodesInUse(l Life) []*corev1.Node {
+	if l.Claim == nil || kube.HasJoined(l.Claim) {
+		return l.Nodes
+	}
+	var out []*corev1.Node
+	for _, n := range l.Nodes {
+		if inUse(n) {
+			out = append(out, n)
+		}
+	}
+	return out
+}
+
+// inUse reports whether pods may run on the node.
+func inUse(n *corev1.Node) bool {
+	return n.Labels[v1.RegisteredLabelKey] == "true" || !kube.HasTaint(n, v1.UnregisteredTaint())
+}
+
+// setDeadline reads or writes down when pods have to be gone.
+func (x *leaving) setDeadline() {
+	if x.claim == nil {
+		return
+	}
+	text, ok := x.claim.Annotations[v1.NodeClaimTerminationTimestampAnnotationKey]
+	if ok {
+		t, err := time.Parse(time.RFC3339, text)
+		if err != nil {
+			x.tell(x.Claim, true, eventDraining, fmt.Sprintf("annotation %s is %q, which is no RFC 3339 time: draining without a deadline; correct or remove it",
+				v1.NodeClaimTerminationTimestampAnnotationKey, text))
+			return
+		}
+		x.deadline = t
+		return
+	}
+	if period := x.claim.Spec.TerminationGracePeriod; period != nil {
+		x.deadline = x.claim.DeletionTimestamp.Add(period.Duration)
+		x.claim.Annotations = kube.With(x.claim.Annotations, v1.NodeClaimTerminationTimestampAnnotationKey, x.deadline.UTC().Format(time.RFC3339))
+		x.tell(x.Claim, true, eventDeadline, x.deadlineMessage())
+	}
+}
+
+// DrainDeadline is what to write on a claim that is to be deleted now and whose drain may take so long at most, nil for as long as
+// the claim says; ok is false if it says something sooner already.
+func DrainDeadline(claim *v1.NodeClaim, within *time.Duration, now time.Time) (text string, ok bool) {
+	if within == nil {
+		return "", false
+	}
+	at := now.Add(*within).UTC()
+	said, err := time.Parse(time.RFC3339, claim.Annotations[v1.NodeClaimTerminationTimestampAnnotationKey])
+	return at.Format(time.RFC3339), err != nil || at.Before(said)
+}
+
+func (x *leaving) deadlineMessage() string {
+	return fmt.Sprintf("all pods will be deleted by %s", x.deadline.UTC().Format(time.RFC3339))
+}
+
+func (x *leaving) run() {
+	if !x.terminating() {
+		if len(x.nodes) == 0 && x.claim != nil && kube.HasJoined(x.claim) && !x.Sought {
+			x.step.Ask = AskNode // pods may run on one that the cache does not show
+			return
+		}
+		if !x.dropDead() || !x.closeNodes() || !x.drain() || !x.detach() {
+			return
+		}
+	}
+	switch x.Machine {
+	case MachineUnknown, MachinePresent:
+		x.step.Ask = AskTerminate
+	case MachineLeaving:
+		x.condition(v1.ConditionInstanceTerminating, metav1.ConditionTrue, "", "")
+		x.step.by(x.pollMachine())
+	case MachineGone:
+		x.release()
+	}
+}
+
+// terminating says that the cloud has accepted to stop the machine: nothing before that matters any more.
+func (x *leaving) terminating() bool {
+	return x.claim != nil && v1.IsTrue(x.claim, v1.ConditionInstanceTerminating)
+}
+
+// dropDead lets go of nodes that are not Ready and whose machine is gone: nobody there can end pods or detach volumes.
+// It reports whether to go on.
+func (x *leaving) dropDead() bool {
+	dead := 0
+	for _, n := range x.nodes {
+		if kube.NodeReady(n) || n.DeletionTimestamp == nil {
+			continue
+		}
+		if x.Machine == MachineUnknown {
+			x.step.Ask = AskMachine
+			return false
+		}
+		if x.Machine == MachineGone && ours(n) {
+			x.step.ReleaseNodes = append(x.step.ReleaseNodes, n.Name)
+			dead++
+		}
+	}
+	return dead == 0
+}
+
+// closeNodes taints the nodes and then deletes them; our finalizer keeps them. It reports whether all were closed before.
+func (x *leaving) closeNodes() bool {
+	done := true
+	for _, n := range x.nodes {
+		closed := closedNode(n)
+		if closed != n {
+			x.step.Nodes = append(x.step.Nodes, closed)
+		}
+		if n.DeletionTimestamp == nil {
+			x.step.DeleteNodes = append(x.step.DeleteNodes, n.Name)
+		}
+		if closed != n || n.DeletionTimestamp == nil {
+			done = false
+			if x.Nominating {
+				x.step.Withdraw = append(x.step.Withdraw, n.Name)
+			}
+			if !x.deadline.IsZero() {
+				x.tell(n, true, eventDeadline, x.deadlineMessage())
+			}
+		}
+	}
+	if len(x.nodes) > 0 && x.claim != nil && v1.GetCondition(x.claim, v1.ConditionDrained) == nil {
+		x.condition(v1.ConditionDrained, metav1.ConditionUnknown, "Draining", "")
+		if notice := x.nodes[0].Annotations[v1.NoticeAnnotationKey]; notice != "" {
+			x.condition(v1.ConditionDisruptionReason, metav1.ConditionTrue, notice, notice)
+		}
+	}
+	return done
+}
+
+// closedNode is the node as it should be while it is being removed, n itself if it is so already.
+func closedNode(n *corev1.Node) *corev1.Node {
+	taints := slices.DeleteFunc(slices.Clone(n.Spec.Taints), func(t corev1.Taint) bool {
+		return t.Key == v1.DisruptedTaintKey && t.Effect != corev1.TaintEffectNoSchedule
+	})
+	tainted := kube.HasTaint(n, v1.DisruptedTaint()) && len(taints) == len(n.Spec.Taints)
+	held := ours(n) || n.DeletionTimestamp != nil // finalizers cannot be added once an object is being deleted
+	if _, excluded := n.Labels[v1.ExcludeBalancersLabelKey]; tainted && held && excluded {
+		return n
+	}
+	closed := n.DeepCopy()
+	if !held {
+		closed.Finalizers = append(closed.Finalizers, v1.TerminationFinalizer)
+	}
+	if !kube.HasTaint(n, v1.DisruptedTaint()) {
+		taints = append(taints, v1.DisruptedTaint())
+	}
+	closed.Spec.Taints = taints
+	if _, excluded := n.Labels[v1.ExcludeBalancersLabelKey]; !excluded {
+		closed.Labels = kube.With(closed.Labels, v1.ExcludeBalancersLabelKey, v1.ExcludeBalancersValue)
+	}
+	return closed
+}
+
+// pollMachine is how long to wait before the cloud is asked again whether the machine is gone.
+func (x *leaving) pollMachine() time.Duration {
+	since := x.Now
+	if x.claim != nil {
+		since = v1.GetCondition(x.claim, v1.ConditionInstanceTerminating).LastTransitionTime.Time
+	} else if len(x.nodes) > 0 {
+		since = x.nodes[0].DeletionTimestamp.Time
+	}
+	return min(max(x.Now.Sub(since)/2, time.Second), 5*time.Second)
+}
+
+// release lets the nodes go, and the claim once they are gone. A node that is not being deleted joined again while its
+// machine was stopping.
+func (x *leaving) release() {
+	for _, n := range x.nodes {
+		if n.DeletionTimestamp == nil {
+			x.step.DeleteNodes = append(x.step.DeleteNodes, n.Name)
+		}
+		if ours(n) {
+			x.step.ReleaseNodes = append(x.step.ReleaseNodes, n.Name)
+		}
+	}
+	x.tellHeldNodes()
+	x.step.Release = x.claim != nil && len(x.nodes) == 0
+}
+
+func ours(n *corev1.Node) bool { return slices.Contains(n.Finalizers, v1.TerminationFinalizer) }
+
+// condition sets a condition on the claim, if there is one.
+func (x *leaving) condition(t string, status metav1.ConditionStatus, reason, message string) {
+	if x.claim != nil {
+		kube.Set(x.claim, t, status, reason, message, x.Now)
+	}
+}
+
+func (x *leaving) tell(object engine.Object, warning bool, reason, message string) {
+	x.step.Events = append(x.step.Events, engine.Event{Object: object, Warning: warning, Reason: reason, Message: message})
+}

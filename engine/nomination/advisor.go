@@ -1,0 +1,170 @@
+package nomination
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	v1 "tenon.sh/api/v1"
+	"tenon.sh/engine"
+	"tenon.sh/engine/kube"
+)
+
+// ignoredAfter is how long a pod may wait for a node that takes pods and that it is nominated to.
+const ignoredAfter = 15 * time.Second
+
+// Advisor says which pods to point at the existing nodes that plans put them on, and which advice to take back. The pods
+// that a machine was started for are left to the Opener of its node. The zero Advisor has given no advice yet; it is to be
+// used from one goroutine.
+type Advisor struct {
+	given map[types.UID]string // the nodes that pods were pointed at
+	since map[types.UID]sighting
+}
+
+// sighting is when a pod was first seen to be nominated to a node that takes pods.
+type sighting struct {
+	node string
+	at   time.Time
+}
+
+// Advise says what to write after a plan for the snapshot, ordered by pod. Where the queue is long only those pods are nominated
+// that need it.
+func (a *Advisor) Advise(s *engine.Snapshot, opt engine.Options, plan *engine.Plan) []engine.Nomination {
+	x := newAdvice(s, plan)
+	x.nominateFew(s, opt, plan)
+	var out []engine.Nomination
+	for _, pod := range x.waiting {
+		node, change := a.decide(pod, x)
+		if change && node != "" && !mayJoin(x.nominated, pod, node) || !change && !a.isIgnored(pod, x) {
+			continue
+		}
+		out = append(out, engine.Nomination{Pod: pod, Node: node})
+	}
+	waits := map[types.UID]bool{}
+	for _, pod := range x.waiting {
+		waits[pod.UID] = true
+	}
+	maps.DeleteFunc(a.given, func(uid types.UID, _ string) bool { return !waits[uid] })
+	maps.DeleteFunc(a.since, func(uid types.UID, _ sighting) bool { return !waits[uid] })
+	return out
+}
+
+// Written remembers advice that was given, or taken back.
+func (a *Advisor) Written(n engine.Nomination) {
+	if n.Node == "" {
+		delete(a.given, n.Pod.UID)
+		delete(a.since, n.Pod.UID)
+		return
+	}
+	if a.given == nil {
+		a.given = map[types.UID]string{}
+	}
+	a.given[n.Pod.UID] = n.Node
+}
+
+// decide says where a pod is to be nominated, "" for nowhere, and whether that is a change. A nomination that is not the
+// Advisor's own is kube-scheduler's, which preempts for it; it is only taken back when its node is gone.
+func (a *Advisor) decide(pod *corev1.Pod, x *advice) (node string, change bool) {
+	wanted, current := x.wanted[pod.UID], pod.Status.NominatedNodeName
+	ours := current != "" && a.given[pod.UID] == current
+	switch {
+	case wanted != "" && (current == "" || ours):
+		return wanted, wanted != current
+	case current == "":
+		return "", false
+	case ours && x.elsewhere[pod.UID], ours && kube.LeavesSoon(x.nodes[current]), x.nodes[current] == nil:
+		return "", true
+	}
+	return "", false
+}
+
+// isIgnored reports whether kube-scheduler will not have the pod where it is nominated to. As long as others stop there,
+// the pod waits for their room.
+func (a *Advisor) isIgnored(pod *corev1.Pod, x *advice) bool {
+	node := x.nodes[pod.Status.NominatedNodeName]
+	if node == nil || !kube.IsPending(pod) || node.Labels[v1.NodePoolLabelKey] != "" && !takesPods(node) || x.stopping[node.Name] {
+		delete(a.since, pod.UID)
+		return false
+	}
+	if seen, ok := a.since[pod.UID]; ok && seen.node == node.Name {
+		return x.now.Sub(seen.at) > ignoredAfter
+	}
+	if a.since == nil {
+		a.since = map[types.UID]sighting{}
+	}
+	a.since[pod.UID] = sighting{node.Name, x.now}
+	return false
+}
+
+// advice is what a plan wants of the pods that wait.
+type advice struct {
+	now       time.Time
+	nodes     map[string]*corev1.Node
+	waiting   []*corev1.Pod        // by name
+	wanted    map[types.UID]string // the nodes that take pods and that the plan puts these on
+	elsewhere map[types.UID]bool   // pods that the plan does not leave to an existing node
+	stopping  map[string]bool      // nodes on which pods are being stopped
+	nominated map[nominees]int
+}
+
+func newAdvice(s *engine.Snapshot, plan *engine.Plan) *advice {
+	x := &advice{s.Now, map[string]*corev1.Node{}, nil, map[types.UID]string{}, map[types.UID]bool{}, map[string]bool{}, map[nominees]int{}}
+	for _, n := range s.Nodes {
+		x.nodes[n.Name] = n
+	}
+	for _, pod := range s.Pods {
+		switch {
+		case pod.Spec.NodeName == "":
+			x.waiting = append(x.waiting, pod)
+			x.nominated[nomineesOf(pod, pod.Status.NominatedNodeName)]++
+		case kube.IsTerminating(pod):
+			x.stopping[pod.Spec.NodeName] = true
+		}
+	}
+	slices.SortFunc(x.waiting, func(a, b *corev1.Pod) int {
+		return cmp.Or(strings.Compare(a.Namespace, b.Namespace), strings.Compare(a.Name, b.Name))
+	})
+	for _, p := range plan.Placements {
+		if node := x.nodes[p.Node]; p.Claim != "" && node != nil && takesPods(node) {
+			x.wanted[p.Pod.UID] = p.Node
+		}
+	}
+	for _, l := range plan.Launches {
+		for _, id := range l.Pods {
+			x.elsewhere[id.UID] = true
+		}
+	}
+	for _, u := range plan.Unplaced {
+		x.elsewhere[u.Pod.UID] = true
+	}
+	return x
+}
+
+// nominateFew wants of the pods that are nominated to no node yet only those nominated that need it, if the queue is long.
+func (x *advice) nominateFew(s *engine.Snapshot, opt engine.Options, plan *engine.Plan) {
+	queue, fresh := 0, map[engine.PodID]string{}
+	for _, pod := range x.waiting {
+		if kube.IsQueued(pod) {
+			queue++
+		}
+		if node := x.wanted[pod.UID]; node != "" && pod.Status.NominatedNodeName == "" {
+			fresh[kube.PodID(pod)] = node
+		}
+	}
+	if !NominationsAreDear(len(fresh), queue) {
+		return
+	}
+	few := needHints(*ReplayOf(s, opt, plan, false), fresh, queue)
+	for id := range fresh {
+		if few[id] == "" {
+			delete(x.wanted, id.UID)
+		}
+	}
+}
+
+func takesPods(node *corev1.Node) bool { return node.Labels[v1.InitializedLabelKey] == "true" }

@@ -1,0 +1,242 @@
+package nomination
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"tenon.sh/engine"
+	"tenon.sh/engine/kube"
+)
+
+// mostNominations is how often a pod is nominated while nodes open: each time that it loses its nomination,
+// kube-scheduler tries others again.
+const mostNominations = 5
+
+// seating knows where pods have room that was bought for them.
+type seating struct {
+	// parties are by the UID of the ReplicaSet, of which one pod is as good as another, or else of the single pod.
+	parties map[types.UID]*party
+	tries   map[types.UID]int // how often each pod was nominated
+	// tried says in which order kube-scheduler last found no node for the pods, which is how it will try them again: it
+	// writes that down on each of them.
+	tried map[types.UID]uint64
+	open  map[string]bool // the nodes that are open, as far as this opening did it
+}
+
+// party is a number of equal pods and as many rooms, in the same order.
+type party struct {
+	pods   []types.UID
+	rooms  []room
+	spread *corev1.TopologySpreadConstraint // what kube-scheduler will hold against a pod that comes too early; nil for nothing
+}
+
+// room is room for one pod, on a node in a zone.
+type room struct{ node, zone string }
+
+// newSeating lists who has room on the nodes.
+func newSeating(nodes []Opening) *seating {
+	s := &seating{map[types.UID]*party{}, map[types.UID]int{}, map[types.UID]uint64{}, map[string]bool{}}
+	for _, o := range nodes {
+		for _, pod := range o.Pods {
+			key := partyOf(pod)
+			if s.parties[key] == nil {
+				s.parties[key] = &party{spread: strictSpread(pod)}
+			}
+			p := s.parties[key]
+			p.pods = append(p.pods, pod.UID)
+			p.rooms = append(p.rooms, room{o.Node.Name, o.Node.Labels[corev1.LabelTopologyZone]})
+		}
+	}
+	return s
+}
+
+// partyOf is the same for pods of which one is as good as another.
+func partyOf(pod *corev1.Pod) types.UID {
+	if owner := metav1.GetControllerOfNoCopy(pod); owner != nil && owner.Kind == "ReplicaSet" {
+		return owner.UID
+	}
+	return pod.UID
+}
+
+// nominees are pods of one controller that are nominated to one node.
+type nominees struct {
+	controller types.UID
+	node       string
+}
+
+func nomineesOf(pod *corev1.Pod, node string) nominees {
+	if owner := metav1.GetControllerOfNoCopy(pod); owner != nil {
+		return nominees{owner.UID, node}
+	}
+	return nominees{pod.UID, node}
+}
+
+// mayJoin counts the pod among those nominated to the node, if it may be one of them. kube-scheduler counts those that are
+// nominated there as if they ran there, but not those that are nominated elsewhere, so that too many of those that must be
+// spread keep each other out.
+func mayJoin(nominated map[nominees]int, pod *corev1.Pod, node string) bool {
+	key := nomineesOf(pod, node)
+	if spread := strictSpread(pod); spread != nil && nominated[key] >= max(1, int(spread.MaxSkew)-1) {
+		return false
+	}
+	nominated[key]++
+	return true
+}
+
+// strictSpread is the pod's constraint that has to hold: that over zones, or else over nodes.
+func strictSpread(pod *corev1.Pod) *corev1.TopologySpreadConstraint {
+	for _, key := range []string{corev1.LabelTopologyZone, corev1.LabelHostname} {
+		for i, c := range pod.Spec.TopologySpreadConstraints {
+			if c.WhenUnsatisfiable == corev1.DoNotSchedule && c.TopologyKey == key {
+				return &pod.Spec.TopologySpreadConstraints[i]
+			}
+		}
+	}
+	return nil
+}
+
+// deal gives the pods that kube-scheduler will try first the first rooms of their party. Pods that have to be spread find
+// their nodes only if it comes to the zones in turn: the second one may not go to a zone before the first ones are in the
+// others.
+func (s *seating) deal(pods map[types.UID]*corev1.Pod) {
+	s.note(pods)
+	for _, p := range s.parties {
+		slices.SortFunc(p.pods, s.triedBefore)
+		p.rooms = p.inTurn(p.rooms)
+	}
+}
+
+// note remembers when the pods were tried that are nominated to no node: what was last written on them says so.
+func (s *seating) note(pods map[types.UID]*corev1.Pod) {
+	for uid, pod := range pods {
+		if pod.Status.NominatedNodeName == "" {
+			s.tried[uid], _ = strconv.ParseUint(pod.ResourceVersion, 10, 64)
+		}
+	}
+}
+
+func (s *seating) triedBefore(a, b types.UID) int {
+	return cmp.Or(cmp.Compare(s.tried[a], s.tried[b]), strings.Compare(string(a), string(b)))
+}
+
+// nominate says which pods to nominate now, and how many pods wait.
+func (s *seating) nominate(pods map[types.UID]*corev1.Pod) (out []engine.Nomination, waiting int) {
+	s.note(pods)
+	nominated := map[nominees]int{}
+	for _, pod := range pods {
+		nominated[nomineesOf(pod, pod.Status.NominatedNodeName)]++
+		if kube.IsQueued(pod) {
+			waiting++
+		}
+	}
+	for _, key := range slices.Sorted(maps.Keys(s.parties)) {
+		for _, n := range s.assign(s.parties[key], pods, nominated) {
+			if s.tries[n.Pod.UID]++; s.tries[n.Pod.UID] <= mostNominations {
+				out = append(out, n)
+			}
+		}
+	}
+	return out, waiting
+}
+
+// assign gives pods of the party that wait without a nomination a room that is left: their own as long as its node is
+// closed, and if kube-scheduler would not have that afterwards, or another pod took it, one that an equal pod did not take.
+func (s *seating) assign(p *party, pods map[types.UID]*corev1.Pod, nominated map[nominees]int) (out []engine.Nomination) {
+	left := slices.Clone(p.rooms)
+	find := func(node string) int {
+		return slices.IndexFunc(left, func(r room) bool { return r.node == node })
+	}
+	for _, uid := range p.pods {
+		if pod := pods[uid]; pod != nil { // nominated to another node where kube-scheduler preempts for it
+			if i := find(cmp.Or(pod.Spec.NodeName, pod.Status.NominatedNodeName)); i >= 0 {
+				left = slices.Delete(left, i, i+1)
+			}
+		}
+	}
+	nominate := func(uid types.UID, node string) bool {
+		i := find(node)
+		if i < 0 || !mayJoin(nominated, pods[uid], node) {
+			return false
+		}
+		left = slices.Delete(left, i, i+1)
+		out = append(out, engine.Nomination{Pod: pods[uid], Node: node})
+		return true
+	}
+	var others []types.UID
+	for i, uid := range p.pods {
+		pod := pods[uid]
+		if pod == nil || pod.Status.NominatedNodeName != "" || !kube.IsQueued(pod) {
+			continue
+		}
+		if refused := s.tries[uid] > 0 && s.open[p.rooms[i].node]; refused || !nominate(uid, p.rooms[i].node) {
+			others = append(others, uid)
+		}
+	}
+	slices.SortFunc(others, s.triedBefore)
+	for _, uid := range others {
+		for _, r := range p.inTurn(left) {
+			if nominate(uid, r.node) {
+				break
+			}
+		}
+	}
+	return out
+}
+
+// order puts those nodes last whose pods kube-scheduler will try first.
+func (s *seating) order(nodes []Opening) []string {
+	names := make([]string, len(nodes))
+	for i, n := range nodes {
+		names[i] = n.Node.Name
+	}
+	first := map[string]types.UID{}
+	for _, p := range s.parties {
+		for i, uid := range p.pods {
+			node := p.rooms[i].node
+			if best, ok := first[node]; !ok || s.triedBefore(uid, best) < 0 {
+				first[node] = uid
+			}
+		}
+	}
+	slices.SortFunc(names, func(a, b string) int { return cmp.Or(s.triedBefore(first[b], first[a]), strings.Compare(a, b)) })
+	return names
+}
+
+// inTurn orders the rooms of pods that are spread so that the nodes take turns, and above that the zones.
+func (p *party) inTurn(rooms []room) []room {
+	if p.spread == nil {
+		return rooms
+	}
+	rooms = inTurn(rooms, func(r room) string { return r.node })
+	if p.spread.TopologyKey == corev1.LabelTopologyZone {
+		rooms = inTurn(rooms, func(r room) string { return r.zone })
+	}
+	return rooms
+}
+
+// inTurn orders rooms so that the domains take turns, those with more rooms left first, and of these the one that was dealt
+// fewer: two zones that share what a third one is short of must not overtake it.
+func inTurn(rooms []room, domain func(room) string) []room {
+	byDomain := map[string][]room{}
+	for _, r := range rooms {
+		byDomain[domain(r)] = append(byDomain[domain(r)], r)
+	}
+	domains, dealt := slices.Sorted(maps.Keys(byDomain)), map[string]int{}
+	out := make([]room, 0, len(rooms))
+	for range rooms {
+		next := slices.MaxFunc(domains, func(a, b string) int {
+			return cmp.Or(cmp.Compare(len(byDomain[a]), len(byDomain[b])), cmp.Compare(dealt[b], dealt[a]))
+		})
+		out = append(out, byDomain[next][0])
+		byDomain[next] = byDomain[next][1:]
+		dealt[next]++
+	}
+	return out
+}

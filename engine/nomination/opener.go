@@ -1,0 +1,136 @@
+package nomination
+
+import (
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"tenon.sh/engine"
+)
+
+const (
+	// openingCalm is for how long kube-scheduler has to leave the pods alone before they are nominated, and again before
+	// their nodes open. openingUnrest ends either wait.
+	openingCalm, openingUnrest = 300 * time.Millisecond, 8 * time.Second
+	// openingsAtOnce is how many nodes open at a time. Pods that are tried meanwhile fail, or go where room is left over, so
+	// that all should open in one go; but those that fail have to get their nominations back before long.
+	openingsAtOnce = 64
+	// openingRest ends the wait for pods to which nothing has happened for so long, openingLongest the wait for all of them.
+	openingRest, openingLongest = 3 * time.Second, 30 * time.Second
+)
+
+// Opener says step by step how nodes open together, so that every pod finds the room that was bought for it.
+//
+// Whenever a node opens, kube-scheduler tries all waiting pods again. A pod that it finds no node for loses its nomination,
+// and its room is open to all. So pods are nominated when kube-scheduler has stopped trying them, which their versions tell:
+// it writes down each time that it finds no node. When all nominations have come through the watch, and nothing has happened
+// for as long as that took, the nodes open as fast as they can be written; last those whose pods it will try first. While it
+// fails with these, it leaves the others alone. Pods that lose their nomination get it back.
+type Opener struct {
+	nodes   []Opening
+	seats   *seating
+	phase   openerPhase
+	began   time.Time     // of the phase
+	calm    time.Time     // since when nothing has happened
+	need    time.Duration // for how long that has to be so
+	written time.Time     // when the first nominations had been written
+	heard   bool          // they all have come through the watch
+	version map[types.UID]string
+	closed  []string // nodes that are to open
+}
+
+type openerPhase int
+
+const (
+	openerSettles openerPhase = iota
+	openerNominates
+	openerOpens
+)
+
+// PodSight is a pod as far as is known.
+type PodSight struct {
+	Pod *corev1.Pod // nil if it is gone
+	// Unseen says that the watch does not show yet how the pod was nominated.
+	Unseen bool
+}
+
+// OpenerStep is what to do now, in this order: write the nominations, open the nodes, look again a moment later unless
+// all is done.
+type OpenerStep struct {
+	Nominate []engine.Nomination
+	Open     []string
+	// Opened says that no node is left to open after this step, Done that nothing is left to do.
+	Opened, Done bool
+}
+
+// NewOpener begins to open nodes.
+func NewOpener(nodes []Opening, now time.Time) *Opener {
+	o := &Opener{nodes: nodes, seats: newSeating(nodes), began: now, calm: now, version: map[types.UID]string{}}
+	if len(nodes) > 1 {
+		o.need = openingCalm
+	}
+	return o
+}
+
+// Next says what to do now. It finds pods by their UIDs.
+func (o *Opener) Next(now time.Time, find func(types.UID) PodSight) OpenerStep {
+	pods, unseen := o.look(now, find)
+	switch {
+	case o.phase == openerSettles && !o.settled(now):
+		return OpenerStep{}
+	case o.phase == openerSettles:
+		o.seats.deal(pods)
+		o.phase, o.began, o.calm = openerNominates, now, now
+	case o.written.IsZero():
+		o.written, o.began = now, now
+	}
+	if !o.written.IsZero() && !o.heard && !unseen && len(o.nodes) > 1 {
+		o.need, o.heard = max(o.need, now.Sub(o.written)), true
+	}
+	nominations, waiting := o.seats.nominate(pods)
+	if len(nominations) > 0 {
+		o.calm = now
+	}
+	if o.phase == openerNominates && (waiting == 0 || o.settled(now)) {
+		o.phase, o.closed, o.began = openerOpens, o.seats.order(o.nodes), now
+	}
+	if o.phase != openerOpens {
+		return OpenerStep{Nominate: nominations}
+	}
+	next := o.closed[:min(openingsAtOnce, len(o.closed))]
+	if o.closed = o.closed[len(next):]; len(next) > 0 {
+		o.calm = now
+	}
+	for _, node := range next {
+		o.seats.open[node] = true
+	}
+	opened := len(o.closed) == 0
+	done := opened && (waiting == 0 || now.Sub(o.calm) > openingRest || now.Sub(o.began) > openingLongest)
+	return OpenerStep{nominations, next, opened, done}
+}
+
+// look finds the pods, and notices whether anything has happened to them.
+func (o *Opener) look(now time.Time, find func(types.UID) PodSight) (pods map[types.UID]*corev1.Pod, unseen bool) {
+	pods = map[types.UID]*corev1.Pod{}
+	for _, n := range o.nodes {
+		for _, planned := range n.Pods {
+			sight := find(planned.UID)
+			version := ""
+			if sight.Pod != nil {
+				pods[planned.UID] = sight.Pod
+				version = sight.Pod.ResourceVersion
+			}
+			if old, known := o.version[planned.UID]; known && old != version || sight.Unseen {
+				o.calm = now
+			}
+			o.version[planned.UID] = version
+			unseen = unseen || sight.Unseen
+		}
+	}
+	return pods, unseen
+}
+
+func (o *Opener) settled(now time.Time) bool {
+	return now.Sub(o.calm) >= o.need || now.Sub(o.began) >= openingUnrest
+}

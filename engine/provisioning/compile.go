@@ -1,0 +1,389 @@
+package provisioning
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"tenon.sh/engine"
+	"tenon.sh/engine/bitset"
+	"tenon.sh/engine/budget"
+	"tenon.sh/engine/capacity"
+	"tenon.sh/engine/constraints"
+	"tenon.sh/engine/inventory"
+	"tenon.sh/engine/kube"
+	"tenon.sh/engine/packing"
+	"tenon.sh/engine/requirement"
+	"tenon.sh/engine/volume"
+)
+
+// Problem is a snapshot turned into numbers and sets, together with what they stand for.
+type Problem struct {
+	Snapshot    *engine.Snapshot
+	opt         engine.Options
+	trial       *Trial         // nil for none
+	guards      *budget.Guards // nil until they are asked for
+	Census      *inventory.Census
+	Constraints *constraints.Reader
+	InterPod    *constraints.InterPod
+	Names       *kube.ResourceNames
+	namesText   string // the names in their order
+	universe    *requirement.Universe
+	Hosts       []*inventory.Host // every machine
+	Targets     []*inventory.Host // those that may take pods: the nodes of the packing problem
+	Pools       []*poolModel
+	broken      []engine.Note // pools that cannot be used, and why
+	Classes     []*podClass
+	Backoffs    *constraints.LaunchBackoffs
+	values      *labelValues
+	daemons     []constraints.DaemonSet
+	pending     []*constraints.DaemonSet // room for those that a machine has not got yet
+	refused     []engine.Unplaced        // pods that are not part of the packing problem
+	places      map[string]*where
+	levels      map[levelKey][]packing.Level
+	requests    map[*inventory.PodNeed]capacity.Vector
+	moving      map[*corev1.Pod]bool // pods that leave their machine
+	// proposed is the machine that was started for a pod that leaves: it goes there, if there is room.
+	proposed map[*corev1.Pod]*inventory.Host
+	// reservations numbers capacity reservations by name; learned holds the memory of running machines by type.
+	reservations map[string]int
+	learned      map[*engine.InstanceType]*resource.Quantity
+	owners       capacity.Names // controllers of waiting pods
+	// shared numbers the volumes of waiting pods that more than one pod may use on a node.
+	shared  map[volume.Attachment]int
+	Packing *packing.Problem
+	first   map[int]*podClass // of each set, once asked
+	looked  int               // values and rules, for those who count
+}
+
+type levelKey struct {
+	wish    *constraints.PodConstraints
+	matched string
+}
+
+// CompileProblem reads everything that the packing needs out of the snapshot.
+func CompileProblem(s *engine.Snapshot, opt engine.Options, memo *inventory.Memo) *Problem {
+	return CompileTrial(s, opt, memo.Take(s, opt.Threads), nil)
+}
+
+// CompileTrial compiles the snapshot as if some machines were leaving; with nil it is the snapshot as it is.
+func CompileTrial(s *engine.Snapshot, opt engine.Options, pods *inventory.Census, t *Trial) *Problem {
+	p := ReadProblem(s, opt, pods, t)
+	p.Model()
+	return p
+}
+
+// ReadProblem reads the machines and what pods need a place, without what it takes to find them one.
+func ReadProblem(s *engine.Snapshot, opt engine.Options, pods *inventory.Census, t *Trial) *Problem {
+	p := &Problem{Snapshot: s, opt: opt, trial: t, Census: pods, Hosts: pods.Machines(s), daemons: constraints.DaemonSets(pods.Burdens(s)), places: map[string]*where{},
+		levels: map[levelKey][]packing.Level{}, requests: map[*inventory.PodNeed]capacity.Vector{}}
+	t.mark(p.Hosts)
+	if t != nil {
+		p.guards = t.Guards
+	}
+	p.learned = pods.Memo.FleetOf(s).Memory()
+	pods.Memo.Crowds++
+	p.Pools, p.broken = poolsOf(s, pods.Memo, p.Hosts)
+	p.values = newLabelValues(p.Pools, p.Hosts)
+	p.Constraints, p.InterPod = constraints.NewReader(s, opt, pods, p.values), constraints.NewInterPod(pods.Memo.Crowds)
+	p.loseDisks()
+	p.moving = p.leavers()
+	p.promise()
+	p.Constraints.Volumes.Leave(p.moving)
+	known := inventory.KeptBy[knownBackoffs](pods.Memo)
+	if known.pass != pods.Memo.Pass {
+		*known = knownBackoffs{pods.Memo.Pass, p.ReadBackoffs()}
+	}
+	p.Backoffs, p.Constraints.Backoffs = known.LaunchBackoffs, known.LaunchBackoffs
+	waiting := p.toPlan(p.SortPods())
+	p.meet(waiting)
+	p.Classes = p.classesOf(waiting)
+	return p
+}
+
+// sell lists what the pools can buy; nobody has to be placed.
+func (p *Problem) sell() {
+	p.prepare()
+	for _, pool := range p.Pools {
+		pool.options = pool.list(p).options
+	}
+}
+
+// prepare finds out what the problem tells apart.
+func (p *Problem) prepare() {
+	p.Names = p.resources()
+	p.namesText = p.Names.Text()
+	p.InterPod.Number(p.selected(), p.daemons)
+	p.judgeDaemons()
+	p.mention()
+}
+
+// Model describes the problem to the packing.
+func (p *Problem) Model() {
+	opt := p.opt
+	p.prepare()
+	for _, c := range p.Classes {
+		c.Request = p.Names.Vector(c.need)
+	}
+	p.Packing = &packing.Problem{
+		Effort: opt.EffectiveEffort(), PriceBand: opt.EffectivePriceBand(), MaxTypes: opt.EffectiveMaxTypes(), Threads: opt.Threads,
+		Weighted: opt.Preferences == engine.Weighted, Devices: p.Names.Devices(),
+	}
+	p.Packing.Unit = p.Names.Vector(corev1.ResourceList{corev1.ResourceCPU: kube.Quantity(corev1.ResourceCPU, 1000)})
+	p.reserve()
+	p.share()
+	for _, pool := range p.Pools {
+		pool.compile(p)
+		p.Packing.Pools = append(p.Packing.Pools, pool.Model)
+	}
+	p.settleHosts()
+	for _, c := range p.Classes {
+		p.Packing.Classes = append(p.Packing.Classes, p.classOf(c))
+	}
+	p.Packing.Layout, p.Packing.Places = p.InterPod.Layout, p.InterPod.List
+}
+
+// meet collects what pods want of each other.
+func (p *Problem) meet(waiting []waitingLot) {
+	seen := map[*constraints.PodConstraints]bool{}
+	for _, w := range waiting {
+		if !seen[w.wish] {
+			seen[w.wish] = true
+			p.InterPod.Want(w.wish)
+		}
+	}
+	for _, h := range p.Hosts {
+		for _, f := range h.Roll.Particular {
+			p.InterPod.Ran(p.Constraints, f)
+		}
+	}
+	p.meetDaemons()
+	p.InterPod.Close()
+}
+
+// selected holds the selectors that are about any waiting pod.
+func (p *Problem) selected() bitset.Set {
+	out := bitset.New(len(p.InterPod.Selectors))
+	for _, c := range p.Classes {
+		for _, m := range c.matched {
+			out.Add(m)
+		}
+	}
+	return out
+}
+
+// budgetsOfPods finds the PodDisruptionBudgets that cover pods.
+func (p *Problem) budgetsOfPods() *budget.Guards {
+	if p.guards == nil {
+		p.guards = budget.NewGuards(p.Snapshot, p.Census)
+	}
+	return p.guards
+}
+
+// asked collects the resources that pods, DaemonSets or limits name.
+func (p *Problem) asked() map[corev1.ResourceName]bool {
+	asked := map[corev1.ResourceName]bool{}
+	for _, c := range p.Classes {
+		for name := range c.need {
+			asked[name] = true
+		}
+	}
+	for _, d := range p.daemons {
+		for name := range d.Need {
+			asked[name] = true
+		}
+	}
+	for _, pool := range p.Pools {
+		for name := range pool.pool.Spec.Limits {
+			asked[name] = true
+		}
+	}
+	return asked
+}
+
+// mention tells the universe every key and value that something in the problem tells apart.
+func (p *Problem) mention() {
+	u := &requirement.Universe{}
+	p.universe = u
+	demands := make([]*kube.Demand, 0, len(p.Classes)+len(p.daemons))
+	seen := map[*constraints.PodConstraints]bool{}
+	for _, c := range p.Classes {
+		if seen[c.PodConstraints] {
+			continue
+		}
+		seen[c.PodConstraints] = true
+		demands = append(demands, &c.Demand, &kube.Demand{Terms: c.Strict}) // spreads count nodes by the strict terms
+		for i := range c.Soft {
+			if term := c.Soft[i].Node; term != nil {
+				demands = append(demands, &kube.Demand{Terms: [][]requirement.Expression{term}})
+			}
+		}
+	}
+	for _, key := range p.InterPod.LabelKeys() {
+		u.Mention(key)
+	}
+	for i := range p.daemons {
+		demands = append(demands, &p.daemons[i].Demand)
+	}
+	for _, d := range demands {
+		for _, term := range d.Told { // reasons ask for keys of which no value matters
+			for _, e := range term {
+				if !p.values.isAbsent(e.Key) {
+					u.Mention(e.Key)
+				}
+			}
+		}
+		for _, term := range d.Terms {
+			for _, e := range term {
+				u.MentionExpression(e)
+			}
+		}
+	}
+	for _, pool := range p.Pools {
+		for _, e := range pool.required {
+			u.MentionExpression(e)
+		}
+		for _, key := range kube.SortedKeys(pool.labels) {
+			u.Mention(key, pool.labels[key])
+		}
+	}
+	for _, h := range p.Hosts {
+		if h.Open == nil {
+			continue
+		}
+		for _, r := range h.Claim.Spec.Requirements {
+			u.MentionExpression(kube.PoolExpression(r))
+		}
+	}
+	// Types have labels by the dozen; only the keys that something above asks for matter.
+	for _, pool := range p.Pools {
+		pool.mentionTypes(u)
+	}
+	for _, h := range p.Hosts {
+		if h.Open != nil {
+			for _, t := range h.Open.Types {
+				mentionType(u, t)
+			}
+		}
+	}
+	u.Close()
+}
+
+// mentionType tells the universe the values that a type's labels have, for the keys that it knows already.
+func mentionType(u *requirement.Universe, t *engine.InstanceType) {
+	for key, values := range t.Labels {
+		if u.Key(key) >= 0 {
+			u.Mention(key, values...)
+		}
+	}
+}
+
+// share numbers the volumes that classes share.
+func (p *Problem) share() {
+	p.shared = map[volume.Attachment]int{}
+	for _, c := range p.Classes {
+		for _, a := range c.Volumes.Shared {
+			if _, known := p.shared[a]; !known {
+				p.shared[a] = len(p.shared)
+			}
+		}
+	}
+	p.Packing.Things = len(p.shared)
+}
+
+// requestOf is what the pod requests, as a vector; pods that request the same share it.
+func (p *Problem) requestOf(pod *corev1.Pod) capacity.Vector {
+	return p.RequestFor(p.Census.Memo.NeedOf(pod))
+}
+
+// RequestFor is the need as a vector.
+func (p *Problem) RequestFor(need *inventory.PodNeed) capacity.Vector {
+	v, ok := p.requests[need]
+	if !ok {
+		v = p.Names.Vector(need.List)
+		p.requests[need] = v
+	}
+	return v
+}
+
+// classOf says where the class may go.
+func (p *Problem) classOf(c *podClass) packing.Class {
+	c.levels = p.sharedLevels(c)
+	out := packing.Class{Request: c.Request, Count: len(c.Pods), Priority: int(c.Priority), Levels: c.levels, Batch: c.batch}
+	if !p.trial.counts() {
+		out.Owners = p.ownersOf(c)
+	}
+	for _, a := range c.Volumes.Shared {
+		resource := p.Names.Find(string(kube.AttachResource(a.Driver)))
+		out.Shared = append(out.Shared, packing.Shared{Thing: p.shared[a], Resource: resource})
+	}
+	if c.Home != nil {
+		out.Home, out.Proposed = c.Home.Target+1, c.proposed
+	}
+	return out
+}
+
+// ownersOf numbers the controllers of the class's pods; nil if none has one.
+func (p *Problem) ownersOf(c *podClass) []int {
+	var out []int
+	for i, pod := range c.Pods {
+		name := p.Census.Memo.OwnerOf(pod)
+		if name == "" {
+			continue
+		}
+		if out == nil {
+			out = slices.Repeat([]int{-1}, len(c.Pods))
+		}
+		out[i] = p.owners.Index(name)
+	}
+	return out
+}
+
+// sharedLevels are the levels of the class's wish; classes that differ in requests only share them.
+func (p *Problem) sharedLevels(c *podClass) []packing.Level {
+	key := levelKey{c.PodConstraints, fmt.Sprint(c.matched)}
+	levels, ok := p.levels[key]
+	if !ok {
+		levels = p.levelsOf(c.PodConstraints, c.matched)
+		p.levels[key] = levels
+	}
+	return levels
+}
+
+// resources are the resources of the problem.
+func (p *Problem) resources() *kube.ResourceNames {
+	asked := p.asked()
+	if len(asked) <= kube.FewNames {
+		return kube.NewResourceNames(asked)
+	}
+	there := map[corev1.ResourceName]bool{}
+	for _, pool := range p.Pools {
+		for name := range pool.pool.Spec.Limits {
+			there[name] = true
+		}
+		for i := range pool.catalog.types {
+			for name := range pool.catalog.types[i].Capacity {
+				there[name] = true
+			}
+		}
+	}
+	for _, h := range p.Hosts {
+		for name := range h.Allocatable {
+			there[name] = true
+		}
+	}
+	missing := map[string]bool{}
+	for name := range asked {
+		if !there[name] && !strings.HasPrefix(string(name), kube.AttachPrefix) {
+			missing[string(name)] = true
+			delete(asked, name)
+		}
+	}
+	r := kube.NewResourceNames(asked)
+	r.Nowhere = missing
+	r.Index(kube.Nowhere)
+	return r
+}

@@ -1,0 +1,202 @@
+package provisioning
+
+import (
+	"cmp"
+	"slices"
+	"strconv"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"tenon.sh/engine"
+	"tenon.sh/engine/constraints"
+	"tenon.sh/engine/inventory"
+	"tenon.sh/engine/kube"
+)
+
+// This file bounds what pods may ask of one plan. Everybody who may make pods may have them ask for any number of things, and
+// what the pods of one namespace ask must not keep those of all others waiting.
+
+const (
+	// mostRules is how many rules the levels of all waiting pods may have together, a wish counted once: a thousand workloads ask
+	// for a few thousand.
+	mostRules = 100_000
+	// mostMeetings is how many pairs there may be of a selector and of pods that it is about, pods alike counted once.
+	mostMeetings = 300_000
+	// keyRules is how many rules a label that divides machines into domains counts for: it is looked up for everything that can be
+	// bought.
+	keyRules = 1000
+	// usualSpreads is how many spread constraints pods have at most; each further one counts for spreadRules, because the pods of
+	// every new machine are counted for it. Those who write pods need two.
+	usualSpreads = 4
+	spreadRules  = 200
+	// ofAll is how many times as much may be asked where all pods of a cluster are looked at, not only those that wait.
+	ofAll = 10
+)
+
+// rules is how many rules the levels of the wish have: those that it may not give up are in each of them.
+func rules(w *constraints.PodConstraints) int {
+	hard := len(w.Spreads) + len(w.Affinity) + len(w.Anti) + len(w.Ports) + len(w.Volumes.Disks) + len(w.Volumes.Once) + len(w.Volumes.Soles) + len(w.Volumes.Takes) + len(w.Terms)
+	spreads, soft := len(w.Spreads), 0
+	for i := range w.Soft {
+		switch s := &w.Soft[i]; {
+		case s.Spread != nil:
+			spreads++
+			soft++
+		case s.Near != nil, s.Apart != nil:
+			soft++
+		}
+	}
+	return len(w.Soft) + len(stops(len(w.Soft)))*(hard+soft/2) + spreadRules*max(0, spreads-usualSpreads)
+}
+
+// asker is the waiting pods of one namespace that have the same wish.
+type asker struct {
+	namespace string
+	wish      *constraints.PodConstraints
+	first     *corev1.Pod
+	rules     int
+	theirs    int // rules of all wishes of the namespace
+	refused   bool
+}
+
+type askerKey struct {
+	namespace string
+	wish      *constraints.PodConstraints
+}
+
+// bounded takes out the pods for which what pods ask of the plan would be too much. Those of namespaces that ask for little come
+// first, so that nobody keeps all others waiting; who is left out may find a place in the next plan, when the others have theirs.
+func (p *Problem) bounded(lots []waitingLot) []waitingLot {
+	askers, of := askersOf(lots)
+	times := 1
+	if p.trial.counts() {
+		times = ofAll
+	}
+	refused := refuseRules(askers, times*mostRules)
+	refused = refuseMeetings(askers, lots, times*mostMeetings) || refused
+	if !refused {
+		return lots
+	}
+	out := lots[:0]
+	for i, lot := range lots {
+		a := of[i]
+		if !a.refused {
+			out = append(out, lot)
+			continue
+		}
+		r := engine.Reason{Code: engine.TooComplex, Need: strconv.Itoa(a.rules), Have: strconv.Itoa(a.theirs)}
+		for _, pod := range lot.Pods {
+			p.refused = append(p.refused, engine.Unplaced{Pod: kube.PodID(pod), Reasons: []engine.Reason{r}})
+		}
+	}
+	return out
+}
+
+// askersOf lists those who ask, who asks for least first, and of each lot its own. Namespaces stay together.
+func askersOf(lots []waitingLot) (askers, of []*asker) {
+	known := map[askerKey]*asker{}
+	theirs := map[string]int{}
+	for _, lot := range lots {
+		pod := lot.facts.Pod
+		key := askerKey{pod.Namespace, lot.wish}
+		a := known[key]
+		if a == nil {
+			a = &asker{namespace: pod.Namespace, wish: lot.wish, first: pod, rules: rules(lot.wish)}
+			known[key] = a
+			askers = append(askers, a)
+			theirs[a.namespace] += a.rules
+		}
+		of = append(of, a)
+	}
+	for _, a := range askers {
+		a.theirs = theirs[a.namespace]
+	}
+	slices.SortFunc(askers, func(a, b *asker) int {
+		return cmp.Or(cmp.Compare(a.theirs, b.theirs), cmp.Compare(a.namespace, b.namespace), cmp.Compare(b.wish.Priority, a.wish.Priority),
+			cmp.Compare(a.rules, b.rules), kube.OlderFirst(a.first, b.first))
+	})
+	return askers, of
+}
+
+// refuseRules refuses whom there is no room for among that many rules; it answers false if that is nobody.
+func refuseRules(askers []*asker, most int) bool {
+	taken := map[*constraints.PodConstraints]bool{}
+	keys := map[string]bool{}
+	sum, any := 0, false
+	for _, a := range askers {
+		if taken[a.wish] {
+			continue
+		}
+		n := a.rules
+		var fresh []string
+		for _, key := range a.wish.Topologies() {
+			if !keys[key] && !slices.Contains(fresh, key) {
+				fresh = append(fresh, key)
+			}
+		}
+		if n += keyRules * len(fresh); sum+n > most {
+			a.refused, any = true, true
+			continue
+		}
+		sum += n
+		taken[a.wish] = true
+		for _, key := range fresh {
+			keys[key] = true
+		}
+	}
+	return any
+}
+
+// refuseMeetings refuses whose selectors are about too many pods.
+func refuseMeetings(askers []*asker, lots []waitingLot, most int) bool {
+	kinds := map[*inventory.Alike]bool{}
+	for _, lot := range lots {
+		kinds[lot.facts.Kind] = true
+	}
+	number := map[*kube.PodSelector]int{}
+	var all []*kube.PodSelector
+	for _, a := range askers {
+		if a.refused {
+			continue
+		}
+		for _, s := range a.wish.Selectors() {
+			if _, known := number[s]; !known {
+				number[s] = len(all)
+				all = append(all, s)
+			}
+		}
+	}
+	if len(all)*len(kinds) <= most {
+		return false
+	}
+	index, about := kube.NewSelectorIndex(all), make([]int, len(all))
+	var matched []int
+	for k := range kinds {
+		matched = index.Match(k.Sample, matched[:0])
+		for _, s := range matched {
+			about[s]++
+		}
+	}
+	taken := make([]bool, len(all))
+	sum, any := 0, false
+	for _, a := range askers {
+		if a.refused {
+			continue
+		}
+		n := 0
+		for _, s := range a.wish.Selectors() {
+			if !taken[number[s]] {
+				n += about[number[s]]
+			}
+		}
+		if sum+n > most {
+			a.refused, any = true, true
+			continue
+		}
+		sum += n
+		for _, s := range a.wish.Selectors() {
+			taken[number[s]] = true
+		}
+	}
+	return any
+}

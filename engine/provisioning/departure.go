@@ -1,0 +1,22 @@
+package provisioning
+
+import (
+	corev1 "k8s.io/api/core/v1"
+
+	"tenon.sh/engine/packing"
+)
+
+// PlacedOnHosts solves the problem without new machines and says which pods find a place.
+func (p *Problem) PlacedOnHosts() map[*corev1.Pod]bool {
+	existing := *p.Packing
+	existing.Pools = nil
+	placed := map[*corev1.Pod]bool{}
+	for _, shares := range packing.Solve(&existing).OnNodes {
+		for _, share := range shares {
+			for _, n := range share.Pods {
+				placed[p.Classes[share.Class].Pods[n]] = true
+			}
+		}
+	}
+	return placed
+}

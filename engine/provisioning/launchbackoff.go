@@ -1,0 +1,222 @@
+package provisioning
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	v1 "tenon.sh/api/v1"
+	"tenon.sh/engine"
+	"tenon.sh/engine/bitset"
+	"tenon.sh/engine/constraints"
+	"tenon.sh/engine/inventory"
+	"tenon.sh/engine/kube"
+)
+
+// knownBackoffs are those that the first compilation of a call has read: the call's others share them.
+type knownBackoffs struct {
+	pass uint64
+	*constraints.LaunchBackoffs
+}
+
+// ReadBackoffs reads what the pools remember, and adds what their machines show.
+func (p *Problem) ReadBackoffs() *constraints.LaunchBackoffs {
+	s, memo := p.Snapshot, p.Census.Memo
+	pools := make(map[string]*constraints.LaunchBackoff, len(s.NodePools))
+	for _, pool := range s.NodePools {
+		pools[pool.Name] = &constraints.LaunchBackoff{Failures: constraints.LaunchFailures(s, pool)}
+	}
+	unbound := map[string]*corev1.Pod{}
+	for _, pod := range p.Census.Unbound {
+		if kube.IsPending(pod) && !kube.OwnedByDaemonSet(pod) {
+			unbound[string(pod.UID)] = pod
+		}
+	}
+	out := &constraints.LaunchBackoffs{ByShape: map[string]*constraints.ShapeBackoff{}, Unfit: map[*corev1.Pod]*inventory.Machine{}, Unwritten: map[*inventory.Machine]*corev1.Pod{}, Dear: map[*corev1.Pod]*constraints.ShapeBackoff{}}
+	found := map[string][]engine.LaunchFinding{}
+	for _, h := range p.Hosts {
+		b := pools[h.Pool()]
+		if b == nil || !shows(h, s.Now) {
+			continue
+		}
+		b.Correct(h, memo)
+		var finding engine.LaunchFinding
+		for _, uid := range h.Planned {
+			pod := unbound[uid]
+			if pod == nil {
+				continue
+			}
+			f := memo.FactsOf(pod)
+			why := p.unfit(h, f)
+			if why == "" {
+				continue
+			}
+			out.Unfit[pod] = h.Machine
+			if b.Note(h, constraints.ShapeOf(memo, f), why, s.Now) {
+				out.Unwritten[h.Machine] = pod
+				finding.Pods, finding.Why = append(finding.Pods, kube.PodID(pod)), why
+			}
+		}
+		if finding.Pods != nil {
+			finding.Claim = h.Claim
+			found[h.Pool()] = append(found[h.Pool()], finding)
+		}
+	}
+	for _, pool := range s.NodePools {
+		b := pools[pool.Name]
+		b.Bound()
+		for i := range b.Failures {
+			out.Add(pool.Name, &b.Failures[i], s.Now)
+		}
+		if text := b.Text(s, pool); text != pool.Annotations[v1.LaunchBackoffAnnotationKey] {
+			out.Changes = append(out.Changes, engine.BackoffChange{NodePool: pool.Name, Text: text, Found: found[pool.Name]})
+		}
+	}
+	slices.SortFunc(out.Changes, func(a, b engine.BackoffChange) int { return strings.Compare(a.NodePool, b.NodePool) })
+	return out
+}
+
+// shows reports whether the machine shows how much it has: its node is registered, and has been ready for not too long.
+func shows(h *inventory.Host, now time.Time) bool {
+	if h.Arrived.Known && now.Sub(h.Arrived.At) >= constraints.LaunchJudged { // the claim may say it a moment later than the node
+		return false
+	}
+	return len(h.Planned) > 0 && h.IsRegistered() && !h.Goes
+}
+
+// showsAll reports whether it shows all else too: it is ready, or has been so for long enough to miss what it does not have, and
+// nothing that passes keeps pods off.
+func showsAll(h *inventory.Host) bool {
+	return (h.IsInitialized() || h.Misses) && h.Ready && !slices.ContainsFunc(h.Taints, passes)
+}
+
+// passes reports whether the taint says how the node does at the moment, not what it is.
+func passes(t corev1.Taint) bool {
+	domain, _, _ := strings.Cut(t.Key, "/")
+	return domain == "node.kubernetes.io" || domain == "node.cloudprovider.kubernetes.io" || strings.HasSuffix(domain, "karpenter.sh") || domain == "tenon.sh" ||
+		kube.IsEphemeralTaint(t)
+}
+
+// unfit says why the machine, which was started for the pod, cannot run it, whatever other pods are there; empty if it could.
+func (p *Problem) unfit(h *inventory.Host, f *inventory.PodFacts) string {
+	subject := fmt.Sprintf("machine %s (%s) was started for such a pod and cannot run it: ", h.Claim.Name, h.Labels[corev1.LabelInstanceTypeStable])
+	need := p.Census.Memo.NeedFor(f).List
+	taken := need.DeepCopy()
+	for _, pod := range h.Bound {
+		if kube.OwnedByDaemonSet(pod) || kube.IsMirror(pod) {
+			kube.AddList(taken, p.Census.Memo.NeedOf(pod).List)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(need)) {
+		all, have := taken[name], h.Usable()[name]
+		if q := need[name]; q.Sign() > 0 && all.Cmp(have) > 0 {
+			promised := h.Claim.Status.Allocatable[name]
+			return subject + fmt.Sprintf("its node has %s %s for pods instead of %s, and with the DaemonSets' pods %s are asked for", have.String(), name, promised.String(), all.String())
+		}
+	}
+	if !showsAll(h) {
+		return ""
+	}
+	w := p.Constraints.OfFacts(f)
+	if t := kube.Untolerated(w.Tolerations, h.Taints); t != nil {
+		return subject + fmt.Sprintf("its node has the taint %s, which the pool does not name; name it under startupTaints if it goes by itself, under taints if it stays", kube.TaintText(*t))
+	}
+	if text := mislabelled(h, w); text != "" {
+		return subject + "its node has " + text
+	}
+	if text := p.unattachable(h, w); text != "" {
+		return subject + text
+	}
+	for _, pod := range h.Bound {
+		if !kube.OwnedByDaemonSet(pod) && !kube.IsMirror(pod) {
+			continue
+		}
+		for _, held := range kube.HostPortsOf(&pod.Spec) {
+			if slices.ContainsFunc(w.Ports, held.Collides) {
+				return subject + fmt.Sprintf("pod %s of its node holds the port %s", kube.PodID(pod), kube.PortText(held))
+			}
+		}
+	}
+	return ""
+}
+
+// mislabelled says which label that matters to pods of the wish the machine has other than was planned.
+func mislabelled(h *inventory.Host, w *constraints.PodConstraints) string {
+	keys := map[string]bool{}
+	for _, term := range w.Told {
+		for _, e := range term {
+			keys[e.Key] = true
+		}
+	}
+	for _, spread := range w.Spreads {
+		keys[spread.Key] = true
+	}
+	for _, t := range slices.Concat(w.Affinity, w.Anti) {
+		keys[t.Key] = true
+	}
+	for _, key := range kube.SortedKeys(keys) {
+		want, promised := h.Claim.Labels[key]
+		if have, there := h.Label(key); promised && (!there || have != want) {
+			return fmt.Sprintf("label %s=%s instead of %s", key, cmp.Or(have, "(none)"), want)
+		}
+	}
+	return ""
+}
+
+// unattachable says for which driver the machine takes fewer volumes than pods of the wish have.
+func (p *Problem) unattachable(h *inventory.Host, w *constraints.PodConstraints) string {
+	count := map[string]int{}
+	for _, a := range w.Volumes.Attach {
+		count[a.Driver]++
+	}
+	limits := p.Constraints.Volumes.LimitsOf(h.Name(), nil)
+	for _, driver := range slices.Sorted(maps.Keys(count)) {
+		if limit, known := limits[driver]; known && limit < count[driver] {
+			return fmt.Sprintf("its driver %s takes %s, the pod has %d", driver, engine.Plural(limit, "volume"), count[driver])
+		}
+	}
+	return ""
+}
+
+// optionsOf are those of the pool that machines for the pods may not have now, in a retry once the wait is over any; nil for none.
+func optionsOf(b *constraints.ShapeBackoff, m *poolModel, now time.Time, retry bool) bitset.Set {
+	if b == nil {
+		return nil
+	}
+	f := b.ByPool[m.pool.Name]
+	most, limited := b.Most[m.pool.Name]
+	if f != nil && retry && !now.Before(f.Until()) {
+		f = nil
+	}
+	if f == nil && !limited {
+		return nil
+	}
+	if f != nil && now.Before(f.Closed()) {
+		return bitset.Full(len(m.options))
+	}
+	out := bitset.New(len(m.options))
+	for i := range m.options {
+		if f != nil && slices.Contains(f.InstanceTypes, m.options[i].kind.Name) || limited && m.options[i].offering.Price > most {
+			out.Add(i)
+		}
+	}
+	return out
+}
+
+// launchRefusal says that the pool starts no machine for the class now because earlier ones did not take such pods, or because those
+// that can be had are too dear; the zero Reason means that nothing of the kind keeps it from that.
+func (p *Problem) launchRefusal(pool *poolModel, c *podClass) engine.Reason {
+	if c.Backoff == nil {
+		return engine.Reason{}
+	}
+	f := c.Backoff.ByPool[pool.pool.Name]
+	if f == nil || !p.Snapshot.Now.Before(f.Until()) {
+		return c.Backoff.Dear[pool.pool.Name]
+	}
+	return engine.Reason{Code: engine.LaunchesBackedOff, Need: engine.ClockText(f.Until()), Have: f.Why}
+}

@@ -1,0 +1,70 @@
+package provisioning_test
+
+import (
+	"testing"
+
+	"tenon.sh/engine"
+	"tenon.sh/engine/provisioning"
+	"tenon.sh/scenario/workload"
+)
+
+// A pool that asks for several values of something (minValues), of one key or of four, makes a plan take at most three times the
+// work that it takes otherwise, on the full catalog of EC2: the search knows what it spends, and ends.
+func TestMinValuesTakeNoMoreThanThreeTimesTheWork(t *testing.T) {
+	t.Parallel()
+	const pods, enough = 30, 3000 // units that are too few to compare
+	worst := 0.0
+	for seed := range uint64(10) {
+		plain := provisioning.Compile(workload.Flexible(pods, seed, 0), engine.Options{}, nil).Work()
+		for keys := 1; keys <= 4; keys++ {
+			work := provisioning.Compile(workload.Flexible(pods, seed, keys), engine.Options{}, nil).Work()
+			worst = max(worst, float64(work)/float64(max(plain, enough)))
+			t.Logf("seed %d: %d units with minValues on %d keys, %d without", seed, work, keys, plain)
+		}
+	}
+	if worst > 3 {
+		t.Errorf("minValues take up to %.1f times the work", worst)
+	}
+}
+
+// Whoever makes pods of one namespace can have them ask for as much as their bytes allow, of everything that pods may ask for. The
+// work of a plan grows with the bytes and not faster, at most by what a second takes for each megabyte, and the pods of others have
+// their places all the same. What reasons say is bounded too.
+func TestWhatPodsAskForTakesWorkByTheByte(t *testing.T) {
+	t.Parallel()
+	// Of all kinds disks take most time for a unit: 0.44 s and 0.05 units a byte for a megabyte, so that a second is 0.12 of them.
+	const bytes, unitsPerByte, textPerPod = 200_000, 0.12, 2500
+	kinds := workload.HostileKinds()
+	for seed := range uint64(len(kinds) + 4) {
+		some := kinds
+		if int(seed) < len(kinds) {
+			some = kinds[seed : seed+1]
+		}
+		hostile, plain := workload.Hostile(workload.Flexible(30, seed, 0), bytes, seed, some...)
+		idle, before := provisioning.Compile(plain, engine.Options{}, nil).PlanAndWork()
+		plan, work := provisioning.Compile(hostile, engine.Options{}, nil).PlanAndWork()
+		if most := before + int64(unitsPerByte*bytes); work > most {
+			t.Errorf("seed %d, %v: %d units of work, at most %d are fair", seed, some, work, most)
+		}
+		if n, without := unplacedIn(plan, "default"), unplacedIn(idle, "default"); n > without {
+			t.Errorf("seed %d, %v: %d pods of others have no place, %d otherwise", seed, some, n, without)
+		}
+		text := 0
+		for _, u := range plan.Unplaced {
+			text += len(engine.Sentence(u.Reasons))
+		}
+		if text > textPerPod*len(plan.Unplaced) {
+			t.Errorf("seed %d, %v: the reasons of %d pods take %d bytes", seed, some, len(plan.Unplaced), text)
+		}
+		t.Logf("seed %d, %v: %d units, %d without, %d of %d pods have no place", seed, some, work, before, len(plan.Unplaced), len(hostile.Pods))
+	}
+}
+
+func unplacedIn(plan *engine.Plan, namespace string) (n int) {
+	for _, u := range plan.Unplaced {
+		if u.Pod.Namespace == namespace {
+			n++
+		}
+	}
+	return n
+}

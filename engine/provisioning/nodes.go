@@ -1,0 +1,226 @@
+package provisioning
+
+import (
+	"slices"
+	"strings"
+
+	"tenon.sh/engine/bitset"
+	"tenon.sh/engine/capacity"
+	"tenon.sh/engine/constraints"
+	"tenon.sh/engine/inventory"
+	"tenon.sh/engine/kube"
+	"tenon.sh/engine/packing"
+	"tenon.sh/engine/requirement"
+	"tenon.sh/engine/topology"
+	"tenon.sh/engine/volume"
+)
+
+// settleHosts works out what is free on every machine that may take pods, and counts the pods that are there.
+func (p *Problem) settleHosts() {
+	c := p.InterPod
+	for _, pool := range p.Pools {
+		pool.settlePlaces(p)
+	}
+	at := make([]int, len(p.Hosts))
+	maybe := make([]constraints.Possible, len(p.Hosts))
+	for i, h := range p.Hosts {
+		if h.Open != nil {
+			maybe[i] = p.guess(h)
+		}
+		at[i] = c.Place(func(key string) (string, bool) { return h.KnownLabel(key, p.universe) }, func(f int) int32 {
+			switch {
+			case p.passes(h, &c.Filters[f]):
+				return 1
+			case maybe[i] != nil && maybe[i][f] != nil:
+				return topology.Open
+			}
+			return 0
+		}, nobody)
+	}
+	c.Settle()
+	p.Targets, p.Packing.Nodes = make([]*inventory.Host, 0, len(p.Hosts)), make([]packing.Node, 0, len(p.Hosts))
+	var scratch []int
+	for i, h := range p.Hosts {
+		if h.Gone {
+			continue
+		}
+		standing := c.Machine(at[i])
+		c.MayBe(at[i], maybe[i])
+		if h.Leaving || len(h.Expected) > 0 {
+			for _, f := range h.Roll.Facts {
+				if !p.moving[f.Pod] {
+					scratch = c.Runs(p.Constraints, standing, f, scratch, h.Awaits(f.Pod))
+				}
+			}
+		} else {
+			c.RunAll(p.Constraints, standing, h.Roll)
+		}
+		if h.Leaving {
+			c.Emptied(at[i])
+			continue
+		}
+		if h.Late && h.Node != nil {
+			c.Emptied(at[i]) // kube-scheduler counts its pods, though none can come
+		}
+		if h.Late || p.trial.closes(h) {
+			continue
+		}
+		h.Free, h.Target = p.roomOf(h, standing), len(p.Targets)
+		p.Targets = append(p.Targets, h)
+		node := standing.Node(h.Free)
+		node.Has = p.has(h)
+		p.Packing.Nodes = append(p.Packing.Nodes, node)
+	}
+}
+
+// guess says where a machine may turn out to be that has not been launched, as each spread sees it.
+func (p *Problem) guess(h *inventory.Host) constraints.Possible {
+	guess := make(constraints.Possible, len(p.InterPod.Filters))
+	for f := range p.InterPod.Filters {
+		if terms := p.mayPass(h, &p.InterPod.Filters[f]); len(terms) > 0 {
+			guess[f] = p.possible(h, terms)
+		}
+	}
+	return guess
+}
+
+// possible lists, for each key of places, the domains in which the machine may be if it meets one of the terms.
+func (p *Problem) possible(h *inventory.Host, terms [][]requirement.Expression) [][]int {
+	c := p.InterPod
+	out := make([][]int, c.Keys.Len())
+	for i := range out {
+		key, ok := strings.CutPrefix(c.Keys.Name(i), "label ")
+		if !ok {
+			continue
+		}
+		value, known := h.KnownLabel(key, p.universe)
+		switch {
+		case known:
+			out[i] = []int{c.Domains[i].Index(value)}
+		case value == kube.OpenValue:
+			for _, value := range p.openValues(h, key, terms) {
+				out[i] = append(out[i], c.Domains[i].Index(value))
+			}
+		}
+	}
+	return out
+}
+
+// openValues lists the values that a label of the machine may get if it meets one of the terms.
+func (p *Problem) openValues(h *inventory.Host, key string, terms [][]requirement.Expression) []string {
+	u, k := p.universe, p.universe.Key(key)
+	all := bitset.New(u.Size(k))
+	for _, term := range terms {
+		set := h.Open.Set(u, k)
+		for _, e := range term {
+			if e.Key == key {
+				set.And(u.Set(e))
+			}
+		}
+		all.Or(set)
+	}
+	var out []string
+	for b := all.Next(0); b >= 0; b = all.Next(b + 1) {
+		if value, named := u.Value(k, b); named {
+			out = append(out, value)
+		}
+	}
+	return out
+}
+
+// roomOf is what the pods that run on the machine leave of it.
+func (p *Problem) roomOf(h *inventory.Host, at *constraints.NodeCounts) capacity.Vector {
+	free := p.sizeOf(h)
+	free.Add(p.usedBy(h.Roll), -1)
+	for _, pod := range h.Promised {
+		free.Add(p.requestOf(pod), -1)
+	}
+	pending := p.pending[:0]
+	for i := range p.daemons {
+		d := &p.daemons[i]
+		if slices.Contains(h.Roll.DaemonKeys(), d.Key) || !h.Runs(&d.Daemon, p.universe) {
+			continue
+		}
+		free.Add(p.Names.Vector(d.Need), -1)
+		p.InterPod.HoldPorts(at, d.Ports)
+		pending = append(pending, d)
+	}
+	p.pending = pending
+	p.expectDaemons(h, at, free)
+	if drivers := p.Names.Drivers(); len(drivers) > 0 {
+		h.Volumes = p.Constraints.Volumes.AttachedTo(h.Name(), h.ExpectedType(), h.Bound)
+		for driver, d := range drivers {
+			free[d] = h.Volumes.Free(driver)
+		}
+	}
+	return free
+}
+
+// sizeOf is what pods can use of the machine, to be changed by the caller.
+func (p *Problem) sizeOf(h *inventory.Host) capacity.Vector {
+	if !h.IsInitialized() {
+		return p.Names.Vector(h.Usable())
+	}
+	return h.Facts.Vector(p.Names, p.namesText, h.Node).Clone()
+}
+
+// has holds the shared volumes that are on the machine, and stay there.
+func (p *Problem) has(h *inventory.Host) bitset.Set {
+	if len(p.shared) == 0 {
+		return nil
+	}
+	out := bitset.New(len(p.shared))
+	on := h.Volumes
+	if slices.ContainsFunc(h.Bound, h.Awaits) {
+		staying := slices.DeleteFunc(slices.Clone(h.Bound), h.Awaits)
+		on = p.Constraints.Volumes.AttachedTo(h.Name(), h.ExpectedType(), staying)
+	}
+	for _, list := range []map[volume.Attachment]bool{on.InUse, on.Others} {
+		for a := range list {
+			if i, ok := p.shared[a]; ok {
+				out.Add(i)
+			}
+		}
+	}
+	return out
+}
+
+// passes reports whether a spread with this filter counts the machine.
+func (p *Problem) passes(h *inventory.Host, f *constraints.NodeFilter) bool {
+	for _, key := range f.Keys {
+		if kube.IsHost(key) {
+			continue // every machine has one
+		}
+		if _, ok := h.KnownLabel(key, p.universe); !ok {
+			return false
+		}
+	}
+	if f.Honour && kube.Untolerated(f.Taints, h.Taints) != nil {
+		return false
+	}
+	return f.Demand == nil || slices.ContainsFunc(f.Demand.Terms, func(term []requirement.Expression) bool {
+		return !slices.ContainsFunc(term, func(e requirement.Expression) bool { return !h.Meets(e, p.universe) })
+	})
+}
+
+// mayPass lists the terms by which the spread may turn out to count the machine, none if it cannot.
+func (p *Problem) mayPass(h *inventory.Host, f *constraints.NodeFilter) [][]requirement.Expression {
+	for _, key := range f.Keys {
+		if value, ok := h.KnownLabel(key, p.universe); !ok && value != kube.OpenValue {
+			return nil
+		}
+	}
+	if f.Honour && kube.Untolerated(f.Taints, h.Taints) != nil {
+		return nil
+	}
+	if f.Demand == nil {
+		return [][]requirement.Expression{nil}
+	}
+	var out [][]requirement.Expression
+	for _, term := range f.Demand.Terms {
+		if !slices.ContainsFunc(term, func(e requirement.Expression) bool { return !h.MayMeet(e, p.universe) }) {
+			out = append(out, term)
+		}
+	}
+	return out
+}

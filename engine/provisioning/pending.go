@@ -1,0 +1,266 @@
+package provisioning
+
+import (
+	"cmp"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"tenon.sh/engine"
+	"tenon.sh/engine/capacity"
+	"tenon.sh/engine/constraints"
+	"tenon.sh/engine/inventory"
+	"tenon.sh/engine/kube"
+)
+
+// usedBy adds up what the pods of the roll request.
+func (p *Problem) usedBy(r *inventory.Roll) capacity.Vector {
+	if len(r.Facts) == 0 {
+		return make(capacity.Vector, p.Names.Len())
+	}
+	if r.UsedFor != p.namesText {
+		r.Used, r.UsedFor = make(capacity.Vector, p.Names.Len()), p.namesText
+		for _, f := range r.Facts {
+			r.Used.Add(p.RequestFor(p.Census.Memo.NeedFor(f)), 1)
+		}
+	}
+	return r.Used
+}
+
+// promise keeps room on replacements for the pods that are planned on them and still run on the nodes that go.
+func (p *Problem) promise() {
+	byPlan := map[string]*inventory.Host{}
+	for _, h := range p.Hosts {
+		if h.Replaces && !h.Leaving {
+			for _, uid := range h.Planned {
+				byPlan[uid] = h
+			}
+		}
+	}
+	if len(byPlan) == 0 {
+		return
+	}
+	for _, h := range p.Hosts {
+		if !h.Ordered || h.Leaving {
+			continue
+		}
+		for _, pod := range h.Bound {
+			if to := byPlan[string(pod.UID)]; to != nil && kube.IsReschedulable(pod) {
+				to.Promised = append(to.Promised, pod)
+			}
+		}
+	}
+}
+
+// waitingLot is pods to plan for that ask for the same. Home is the machine that they are expected on, nil for none.
+type waitingLot struct {
+	Pods  []*corev1.Pod
+	facts *inventory.PodFacts // of one that is like them
+	wish  *constraints.PodConstraints
+	home  *inventory.Host
+	// proposed is true where the home is only a proposal: room has to be there.
+	proposed bool
+	batch    int
+	From     *inventory.Host // in a trial that only counts pods, the machine on which they run; nil for pods that wait
+}
+
+// SortPods settles, for every pod that runs nowhere, whether it is expected on some machine. It returns those that are not.
+func (p *Problem) SortPods() []*corev1.Pod {
+	if p.trial != nil {
+		return p.sortTrial()
+	}
+	byName := map[string]*inventory.Host{} // those that pods are nominated to
+	for _, pod := range p.Census.Unbound {
+		if name := pod.Status.NominatedNodeName; name != "" {
+			byName[name] = nil
+		}
+	}
+	byPlan := map[string]*inventory.Host{} // the newest machine that was started for a pod
+	early := map[string]*inventory.Host{}  // the same, where kube-scheduler may not have tried it yet
+	leaves := map[string]bool{}            // pods on machines that are being removed: only they ask for a machine where all were tried
+	for _, h := range p.Hosts {
+		if h.Leaving {
+			for _, pod := range h.Bound {
+				leaves[string(pod.UID)] = true
+			}
+		}
+	}
+	for _, h := range p.Hosts {
+		if h.Leaving || h.Late || h.Gone {
+			continue
+		}
+		if _, asked := byName[h.Name()]; asked {
+			byName[h.Name()] = h
+		}
+		if h.Claim == nil {
+			continue
+		}
+		tried := h.IsTried(p.Snapshot.Now)
+		if tried && len(leaves) == 0 {
+			continue
+		}
+		for _, uid := range h.Planned {
+			if tried && !leaves[uid] {
+				continue
+			}
+			// A pod that could not run on its first machine was planned for anew: the newest plan holds.
+			if other := byPlan[uid]; other == nil || !h.Claim.CreationTimestamp.Before(&other.Claim.CreationTimestamp) {
+				byPlan[uid] = h
+			}
+			if other := early[uid]; !tried && (other == nil || !h.Claim.CreationTimestamp.Before(&other.Claim.CreationTimestamp)) {
+				early[uid] = h
+			}
+		}
+	}
+	var waiting, untried []*corev1.Pod
+	for _, pod := range p.Census.Unbound {
+		if !kube.IsActive(pod) || kube.OwnedByDaemonSet(pod) || kube.IsMirror(pod) {
+			continue
+		}
+		h := early[string(pod.UID)]
+		if n := byName[pod.Status.NominatedNodeName]; n != nil {
+			h = n
+		}
+		if h != nil && p.Backoffs.Unfit[pod] == h.Machine {
+			h = nil
+		}
+		switch {
+		case h != nil && (kube.IsQueued(pod) || pod.Status.NominatedNodeName != ""):
+			h.Expected = append(h.Expected, pod)
+		case kube.IsPending(pod):
+			waiting = append(waiting, pod)
+		case kube.IsUntried(pod):
+			untried = append(untried, pod)
+		}
+	}
+	for _, pod := range p.recheckExpected() {
+		if kube.IsPending(pod) {
+			waiting = append(waiting, pod)
+		} else if kube.IsUntried(pod) {
+			untried = append(untried, pod)
+		}
+	}
+	waiting = append(waiting, p.willBeRefused(untried, waiting)...)
+	p.proposed = map[*corev1.Pod]*inventory.Host{}
+	for _, h := range p.Hosts {
+		if !h.Leaving {
+			continue
+		}
+		for _, pod := range p.LeavingPods(h) {
+			waiting = append(waiting, pod)
+			if to := byPlan[string(pod.UID)]; to != nil {
+				p.proposed[pod] = to
+			}
+		}
+	}
+	return waiting
+}
+
+// recheckExpected keeps pods expected on a machine as long as they fit beside what runs there now, and as long as the
+// machine, once it is initialized, still admits them; it returns the others, which wait like any pod. Pods that are being
+// preempted there do not count, nor do the DaemonSets' reserves, which the plan knew.
+func (p *Problem) recheckExpected() (others []*corev1.Pod) {
+	for _, h := range p.Hosts {
+		if len(h.Expected) == 0 {
+			continue
+		}
+		slices.SortFunc(h.Expected, kube.OlderFirst)
+		taken := corev1.ResourceList{}
+		for _, pod := range h.Bound {
+			if !kube.IsTerminating(pod) {
+				kube.AddList(taken, p.Census.Memo.NeedOf(pod).List)
+			}
+		}
+		var kept []*corev1.Pod
+		for _, pod := range h.Expected {
+			with, need := taken.DeepCopy(), p.Census.Memo.NeedOf(pod).List
+			kube.AddList(with, need)
+			d := p.Constraints.Of(pod).Demand
+			if listFits(need, with, h.Usable()) && (!h.IsInitialized() || h.Admits(&d, nil)) {
+				taken = with
+				kept = append(kept, pod)
+			} else {
+				others = append(others, pod)
+			}
+		}
+		h.Expected = kept
+	}
+	return others
+}
+
+// listFits reports whether, of what is needed, there is enough for all; what others have overdrawn does not matter.
+func listFits(need, all, have corev1.ResourceList) bool {
+	for name, q := range need {
+		sum, h := all[name], have[name]
+		if q.Sign() > 0 && sum.Cmp(h) > 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// LeavingPods lists the pods that need another place because their machine is being removed.
+func (p *Problem) LeavingPods(h *inventory.Host) []*corev1.Pod {
+	var out []*corev1.Pod
+	for _, pod := range h.Bound {
+		if h.Supposed && p.trial.Held && kube.IsReschedulable(pod) {
+			out = append(out, pod)
+		} else if kube.IsReschedulable(pod) && !kube.ProtectionOf(pod, p.Snapshot.Now).Active && !p.budgetsOfPods().NeverAllow(pod) {
+			out = append(out, pod)
+		}
+	}
+	return out
+}
+
+// toPlan adds the pods that are expected somewhere, whose first choice is that machine, and takes out those that cannot be
+// planned for at all.
+func (p *Problem) toPlan(pods []*corev1.Pod) []waitingLot {
+	home := map[*corev1.Pod]*inventory.Host{}
+	for _, h := range p.Hosts {
+		for _, pod := range h.Expected {
+			home[pod] = h
+			pods = append(pods, pod)
+		}
+	}
+	proposed := p.proposed
+	if p.trial != nil && len(p.trial.Hints) > 0 {
+		proposed = map[*corev1.Pod]*inventory.Host{}
+		for _, pod := range pods {
+			if h := p.trial.homeOf(pod, p.Hosts); h != nil && home[pod] == nil {
+				proposed[pod] = h
+			}
+		}
+	}
+	out := make([]waitingLot, 0, len(pods))
+	if p.trial == nil { // in trials the order in which pods are met makes no difference: classes have their own
+		slices.SortFunc(pods, kube.OlderFirst)
+	}
+	for i, pod := range pods {
+		f := p.Census.Memo.FactsOf(pod)
+		w := p.Constraints.OfFacts(f)
+		if !w.Objection.OK() {
+			p.refused = append(p.refused, engine.Unplaced{Pod: kube.PodID(pod), Reasons: []engine.Reason{w.Objection}})
+			continue
+		}
+		to := proposed[pod]
+		out = append(out, waitingLot{pods[i : i+1 : i+1], f, w, cmp.Or(home[pod], to), to != nil, p.trial.batchOf(pod), nil})
+	}
+	if p.trial.counts() {
+		out = append(out, p.lotsToPlan()...)
+	}
+	return p.bounded(out)
+}
+
+// leavers are the pods that leave their machine because it is being removed, whether there is another place for them or not.
+func (p *Problem) leavers() map[*corev1.Pod]bool {
+	out := map[*corev1.Pod]bool{}
+	for _, h := range p.Hosts {
+		if !h.Leaving {
+			continue
+		}
+		for _, pod := range p.LeavingPods(h) {
+			out[pod] = true
+		}
+	}
+	return out
+}

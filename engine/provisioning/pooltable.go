@@ -1,0 +1,256 @@
+package provisioning
+
+import (
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	v1 "tenon.sh/api/v1"
+	"tenon.sh/engine"
+	"tenon.sh/engine/bitset"
+	"tenon.sh/engine/capacity"
+	"tenon.sh/engine/kube"
+	"tenon.sh/engine/packing"
+	"tenon.sh/engine/requirement"
+)
+
+// poolTable lists the options of a pool as far as they follow from its catalog and from what it requires itself. As long as
+// no type can turn out in several ways it is the same for every problem, and kept with the catalog.
+type poolTable struct {
+	rules   optionRules
+	options []poolOption
+	// model is what the packing is told of each option, sizes, places and reservations aside.
+	model []packing.Option
+	// spans are the options of each type.
+	spans []tableSpan
+	// settled holds, for the labels that were asked for, the options with each value.
+	settled map[string][]tableValue
+	pass    uint64 // the last call that used it
+}
+
+type tableSpan struct {
+	kind     *soldType
+	from, to int
+}
+
+// tableValue are the options whose machines have a value of some label, or have none (absent).
+type tableValue struct {
+	value   string
+	absent  bool
+	options bitset.Set
+}
+
+// table is the pool's table for a problem with these keys and values.
+func (m *poolModel) table(u *requirement.Universe) *poolTable {
+	rules := m.rules()
+	lasting := len(m.chosen) == 0 && !m.catalog.several
+	if known := m.catalog.tables[m.pool.Name]; lasting && known != nil && known.rules.equal(rules) {
+		known.pass = m.catalog.pass
+		return known
+	}
+	t := &poolTable{rules: rules, settled: map[string][]tableValue{}, pass: m.catalog.pass}
+	for i := range m.catalog.types {
+		t.add(&m.catalog.types[i], m.turnsOut(&m.catalog.types[i], u))
+	}
+	t.number(kube.SortedKeys(m.chosen))
+	if lasting {
+		m.catalog.tables[m.pool.Name] = t
+	}
+	return t
+}
+
+// turnsOut lists the ways in which machines of the type can turn out in the pool.
+func (m *poolModel) turnsOut(t *soldType, u *requirement.Universe) []map[string]string {
+	all := t.only
+	if all == nil {
+		all = kube.Variants(t.InstanceType, u)
+	}
+	if len(m.chosen) > 0 {
+		all = clonedAll(all)
+	}
+	for _, key := range kube.SortedKeys(m.chosen) {
+		all = kube.Multiplied(all, key, m.chosen[key])
+	}
+	return all
+}
+
+// add adds every variant and offering of a type that meets the pool's own requirements.
+func (t *poolTable) add(kind *soldType, variants []map[string]string) {
+	span := tableSpan{kind, len(t.options), len(t.options)}
+	for _, variant := range variants {
+		for _, offering := range kind.offerings {
+			o := poolOption{kind.InstanceType, offering, variant}
+			if !t.rules.admit(&o) {
+				continue
+			}
+			t.options = append(t.options, o)
+			t.model = append(t.model, packing.Option{
+				Price: offering.Price, Listed: !offering.SoldOut, Reservation: -1, Wide: offering.CapacityType == v1.CapacityTypeSpot,
+			})
+		}
+	}
+	if span.to = len(t.options); span.to > span.from {
+		t.spans = append(t.spans, span)
+	}
+}
+
+// number gives each option its type, slot and group. Options that differ in a label that no list of types, zones and
+// capacity types can express are in different groups.
+func (t *poolTable) number(chosen []string) {
+	var types, slots, groups capacity.Names
+	var kind *engine.InstanceType
+	var several []string
+	for i := range t.options {
+		o := &t.options[i]
+		t.model[i].Type = types.Index(o.kind.Name)
+		t.model[i].Slot = slots.Index(o.offering.Zone + "\x00" + kube.LabelText(o.offering.Labels))
+		choice := []string{o.offering.CapacityType, o.variant[corev1.LabelOSStable], o.offering.Reservation}
+		for _, key := range chosen {
+			choice = append(choice, o.variant[key])
+		}
+		if o.kind != kind {
+			kind, several = o.kind, kube.SeveralValued(o.kind)
+		}
+		for _, key := range several {
+			choice = append(choice, key, o.variant[key])
+		}
+		t.model[i].Group = groups.Index(strings.Join(choice, "\x00"))
+	}
+}
+
+// valuesOf are the options with each value of a label.
+func (t *poolTable) valuesOf(key string) []tableValue {
+	if list, known := t.settled[key]; known {
+		return list
+	}
+	list := []tableValue{}
+	at := map[string]int{}
+	none := -1
+	for i := range t.options {
+		value, there := t.options[i].label(key)
+		j, known := at[value]
+		if !there {
+			j, known = none, none >= 0
+		}
+		if !known {
+			j = len(list)
+			list = append(list, tableValue{value, !there, bitset.New(len(t.options))})
+			if there {
+				at[value] = j
+			} else {
+				none = j
+			}
+		}
+		list[j].options.Add(i)
+	}
+	t.settled[key] = list
+	return list
+}
+
+// valueOptions are the options whose machines have the values of one bit.
+type valueOptions struct {
+	bit     int
+	options bitset.Set
+}
+
+// byBit holds the options with each value that the problem tells apart, without those that none has. An option has one of them.
+func (t *poolTable) byBit(u *requirement.Universe, k int) []valueOptions {
+	var out []valueOptions
+	at := map[int]int{}
+	for _, v := range t.valuesOf(u.Name(k)) {
+		bit := requirement.Absent
+		if !v.absent {
+			bit = u.Bit(k, v.value)
+		}
+		if i, shared := at[bit]; shared {
+			out[i].options = out[i].options.Clone()
+			out[i].options.Or(v.options)
+			continue
+		}
+		at[bit] = len(out)
+		out = append(out, valueOptions{bit, v.options})
+	}
+	return out
+}
+
+// take makes the table's options those of the pool, with the sizes and reservations that they have in the problem.
+func (m *poolModel) take(p *Problem, t *poolTable) {
+	m.options, m.Model.Options = t.options, slices.Clone(t.model)
+	text, plain := p.namesText, len(p.Names.Drivers()) == 0 && p.opt.MaxPodsPerNode == 0
+	for i := range t.spans {
+		span := &t.spans[i]
+		size := span.kind.sizeFor(p.Names, text)
+		allocatable := size.allocatable
+		if !plain || p.learned[span.kind.InstanceType] != nil {
+			allocatable = m.sizeOf(p, span.kind.InstanceType, size.allocatable.Clone())
+		}
+		for o := span.from; o < span.to; o++ {
+			option := &m.Model.Options[o]
+			option.Allocatable, option.Charge = allocatable, size.charge
+			if offering := t.options[o].offering; offering.Reservation != "" {
+				option.Listed = option.Listed && p.slotsLeft(offering)
+				option.Reservation = p.reservationOf(offering)
+			}
+		}
+	}
+}
+
+// typeSize is a type in numbers, in the order of resources that text names.
+type typeSize struct {
+	text                string
+	allocatable, charge capacity.Vector
+}
+
+// sizeFor is the type in numbers; nobody may change them.
+func (t *soldType) sizeFor(names *kube.ResourceNames, text string) *typeSize {
+	if t.size.text != text {
+		charge := names.Vector(t.Capacity)
+		charge[names.Find(string(v1.ResourceNodes))] = 1
+		t.size = typeSize{text, names.Vector(t.allocatable), charge}
+	}
+	return &t.size
+}
+
+// optionRules is what a pool's requirements and labels say of labels that its options settle.
+type optionRules struct {
+	required []requirement.Expression
+	labels   [][2]string
+}
+
+func (m *poolModel) rules() optionRules {
+	var r optionRules
+	for _, e := range m.required {
+		if m.keys[e.Key] {
+			r.required = append(r.required, e)
+		}
+	}
+	for _, key := range kube.SortedKeys(m.labels) {
+		if m.keys[key] {
+			r.labels = append(r.labels, [2]string{key, m.labels[key]})
+		}
+	}
+	return r
+}
+
+func (r optionRules) equal(other optionRules) bool {
+	same := func(a, b requirement.Expression) bool {
+		return a.Key == b.Key && a.Op == b.Op && slices.Equal(a.Values, b.Values)
+	}
+	return slices.EqualFunc(r.required, other.required, same) && slices.Equal(r.labels, other.labels)
+}
+
+// admit reports whether a machine of the option meets them.
+func (r optionRules) admit(o *poolOption) bool {
+	for _, e := range r.required {
+		if value, there := o.label(e.Key); !e.Admits(value, there) {
+			return false
+		}
+	}
+	for _, l := range r.labels {
+		if have, _ := o.label(l[0]); have != l[1] {
+			return false
+		}
+	}
+	return true
+}

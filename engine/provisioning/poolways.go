@@ -1,0 +1,170 @@
+package provisioning
+
+import (
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+
+	v1 "tenon.sh/api/v1"
+	"tenon.sh/engine"
+	"tenon.sh/engine/bitset"
+	"tenon.sh/engine/capacity"
+	"tenon.sh/engine/kube"
+	"tenon.sh/engine/packing"
+	"tenon.sh/engine/requirement"
+)
+
+// domain holds the values that a label may have which no type settles: what the pool's labels and requirements say. A
+// well-known label that the pool leaves open can be given any value; a label of the user's own must be defined by the
+// pool. Every machine gets a hostname, and a name, that nothing has named yet.
+func (m *poolModel) domain(u *requirement.Universe, k int) bitset.Set {
+	key := u.Name(k)
+	if key == corev1.LabelHostname || key == kube.NodeNameKey {
+		return bitset.Of(u.Size(k), u.Size(k)-1)
+	}
+	set := u.Any(k)
+	defined := slices.Contains(v1.WellKnownLabels(), key)
+	if value, ok := m.labels[key]; ok {
+		set.And(u.Only(k, value))
+		defined = true
+	}
+	for _, e := range m.required {
+		if e.Key == key {
+			set.And(u.Set(e))
+			defined = true
+		}
+	}
+	if !defined {
+		return u.Missing(k)
+	}
+	return set
+}
+
+// subtractDaemons takes what DaemonSets will use off the options that they will run on.
+func (m *poolModel) subtractDaemons(p *Problem) {
+	for i := range p.daemons {
+		d := &p.daemons[i]
+		need := p.Names.Vector(d.Need)
+		burdened := bitset.New(len(m.options))
+		for _, way := range m.ways(&d.Demand, p.universe) {
+			burdened.Or(way.Options)
+		}
+		m.burdened = append(m.burdened, burdened)
+		// Options of the same type, which stand side by side, share vectors.
+		var kind *engine.InstanceType
+		var heavy, light []capacity.Vector
+		for o := burdened.Next(0); o >= 0; o = burdened.Next(o + 1) {
+			if m.options[o].kind != kind {
+				kind, heavy, light = m.options[o].kind, heavy[:0], light[:0]
+			}
+			old := m.Model.Options[o].Allocatable
+			at := slices.IndexFunc(heavy, func(v capacity.Vector) bool { return &v[0] == &old[0] })
+			if at < 0 {
+				at = len(heavy)
+				heavy, light = append(heavy, old), append(light, old.Clone())
+				light[at].Add(need, -1)
+			}
+			m.Model.Options[o].Allocatable = light[at]
+		}
+	}
+}
+
+// without takes options out of ways; nil takes out none.
+func (m *poolModel) without(ways []packing.Way, options bitset.Set) []packing.Way {
+	if options == nil {
+		return ways
+	}
+	var out []packing.Way
+	for _, way := range ways {
+		left := way.Options.Clone()
+		for o := options.Next(0); o >= 0; o = options.Next(o + 1) {
+			left.Remove(o)
+		}
+		if !left.Empty() {
+			out = append(out, packing.Way{Options: left, Free: way.Free})
+		}
+	}
+	return out
+}
+
+// ways lists how a pod with this demand may use the pool's machines.
+func (m *poolModel) ways(d *kube.Demand, u *requirement.Universe) []packing.Way {
+	if kube.Untolerated(d.Tolerations, m.taints) != nil || d.Avoid && kube.Unwelcome(d.Tolerations, m.taints) {
+		return nil
+	}
+	return m.tolerantWays(d, u)
+}
+
+// tolerantWays is ways whatever the pool's taints are.
+func (m *poolModel) tolerantWays(d *kube.Demand, u *requirement.Universe) []packing.Way {
+	var out []packing.Way
+	for _, term := range d.Terms {
+		way, ok := m.way(term, u)
+		if !ok {
+			continue
+		}
+		// Alternatives that leave every free key open are one: any of their options.
+		if len(out) > 0 && allNil(way.Free) && allNil(out[len(out)-1].Free) {
+			out[len(out)-1].Options.Or(way.Options)
+			continue
+		}
+		out = append(out, way)
+	}
+	return out
+}
+
+func allNil(sets []bitset.Set) bool {
+	return !slices.ContainsFunc(sets, func(s bitset.Set) bool { return s != nil })
+}
+
+// way is what one term leaves; ok is false if that is nothing.
+func (m *poolModel) way(term []requirement.Expression, u *requirement.Universe) (w packing.Way, ok bool) {
+	w.Options = bitset.Full(len(m.options))
+	w.Free = make([]bitset.Set, len(m.free))
+	for _, e := range term {
+		k := u.Key(e.Key)
+		if byBit, settled := m.settled[k]; settled {
+			m.keepOptions(w.Options, byBit, u.Set(e))
+			continue
+		}
+		i := m.freeIndex[k]
+		set := u.Set(e)
+		if m.Model.Free[i].Within(set) && w.Free[i] == nil {
+			continue
+		}
+		if w.Free[i] == nil {
+			w.Free[i] = m.Model.Free[i].Clone()
+		}
+		w.Free[i].And(set)
+		if w.Free[i].Empty() {
+			return w, false
+		}
+	}
+	return w, !w.Options.Empty()
+}
+
+// keepOptions leaves the options that have one of the values. It looks at these, or at the others, whichever are fewer: an
+// expression may name a thousand values, or all but a few.
+func (m *poolModel) keepOptions(options bitset.Set, byBit []valueOptions, values bitset.Set) {
+	n := 0
+	for _, v := range byBit {
+		if values.Has(v.bit) {
+			n++
+		}
+	}
+	if 2*n > len(byBit) {
+		for _, v := range byBit {
+			if !values.Has(v.bit) {
+				options.AndNot(v.options)
+			}
+		}
+		return
+	}
+	kept := bitset.New(len(m.options))
+	for _, v := range byBit {
+		if values.Has(v.bit) {
+			kept.Or(v.options)
+		}
+	}
+	options.And(kept)
+}

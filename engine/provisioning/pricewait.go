@@ -1,0 +1,133 @@
+package provisioning
+
+import (
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"time"
+
+	"tenon.sh/engine"
+	"tenon.sh/engine/bitset"
+	"tenon.sh/engine/constraints"
+	"tenon.sh/engine/packing"
+)
+
+// Where everything cheap is sold out, what is left may cost a hundred times as much, and the cheap is often back within minutes. So
+// pods wait before a machine of many times the usual price is started for them: the longer they have waited, the more is paid.
+
+const (
+	// priceAtOnce is how many times the usual price is paid without a wait. It doubles each usualPricePatience, or what the pool
+	// says instead.
+	priceAtOnce = 4
+
+	// mostPriceRounds bounds how often a plan is made anew without machines that are too dear. Each round takes them from a pool,
+	// and other pools may have dear ones as well.
+	mostPriceRounds = 4
+)
+
+// tooDear finds machines of the solution that cost more than their pods pay now, and remembers up to what price the pool may start
+// a machine for them. It reports whether there are any. What a machine's list offers beside its cheapest costs little more.
+func (p *Problem) tooDear(s *packing.Solution) bool {
+	found, short := false, map[*poolModel]bool{} // whether anything that the pool could buy is sold out
+	for i := range s.New {
+		m := &s.New[i]
+		pool := p.Pools[m.Pool]
+		patience, since := pool.patience, p.waitingSince(m)
+		if patience == 0 || since.IsZero() {
+			continue
+		}
+		if _, known := short[pool]; !known {
+			short[pool] = slices.ContainsFunc(pool.Model.Options, func(o packing.Option) bool { return !o.Listed })
+		}
+		if !short[pool] {
+			continue
+		}
+		usual, cheapest := p.usualPrice(m)
+		most := usual * priceAtOnce * math.Exp2(p.Snapshot.Now.Sub(since).Minutes()/patience.Minutes())
+		if usual > 0 && cheapest > most { // a reservation costs nothing, and says nothing about prices
+			times := pool.Model.Options[m.Chosen].Price / usual
+			until := since.Add(time.Duration(math.Log2(times/priceAtOnce) * float64(patience)))
+			p.priceLimit(m, pool.pool.Name, most, engine.Reason{
+				Code: engine.CheaperSoldOut, Need: engine.ClockText(until.Add(time.Second)), Have: fmt.Sprintf("%s, which costs %.3g times as much", pool.options[m.Chosen].id(), times),
+			})
+			found = true
+		}
+	}
+	return found
+}
+
+// waitingSince is when the first of the machine's pods was made; zero if any of them runs somewhere.
+func (p *Problem) waitingSince(m *packing.Machine) time.Time {
+	since := p.Snapshot.Now
+	for _, share := range m.Pods {
+		for _, n := range share.Pods {
+			pod := p.Classes[share.Class].Pods[n]
+			if pod.Spec.NodeName != "" {
+				return time.Time{}
+			}
+			if at := pod.CreationTimestamp.Time; at.Before(since) {
+				since = at
+			}
+		}
+	}
+	return since
+}
+
+// usualPrice is what a machine for these pods costs in its zone, sold out or not: the cheapest of the capacity type of which the
+// cheapest is dearest, because who may buy spot pays for on-demand where there is none. Cheapest is what can be bought.
+func (p *Problem) usualPrice(m *packing.Machine) (usual, cheapest float64) {
+	pool := p.Pools[m.Pool]
+	able := bitset.Full(len(pool.options))
+	for _, share := range m.Pods {
+		c, one := p.Classes[share.Class], bitset.New(len(pool.options))
+		for _, way := range p.where(&c.Demand, c.Ports, nil, false).ways.Pools[m.Pool] {
+			one.Or(way.Options)
+		}
+		able.And(one)
+	}
+	zones := map[string]bool{}
+	for _, o := range m.Listed {
+		zones[pool.options[o].offering.Zone] = true
+	}
+	sum, cheapest := p.sum(m), math.Inf(1)
+	byCapacity := map[string]float64{}
+	for o := able.Next(0); o >= 0; o = able.Next(o + 1) {
+		option, offering := &pool.Model.Options[o], pool.options[o].offering
+		if !zones[offering.Zone] || !sum.Fits(option.Allocatable) || option.Large && !pool.Model.Options[m.Chosen].Large {
+			continue
+		}
+		if old, known := byCapacity[offering.CapacityType]; !known || option.Price < old {
+			byCapacity[offering.CapacityType] = option.Price
+		}
+		if option.Listed {
+			cheapest = min(cheapest, option.Price)
+		}
+	}
+	for _, price := range byCapacity {
+		usual = max(usual, price)
+	}
+	return usual, cheapest
+}
+
+// priceLimit remembers what the machine's pods pay in the pool.
+func (p *Problem) priceLimit(m *packing.Machine, pool string, most float64, r engine.Reason) {
+	limits := map[*constraints.ShapeBackoff]*constraints.ShapeBackoff{} // by what was known of such pods before
+	for _, share := range m.Pods {
+		c := p.Classes[share.Class]
+		limit := limits[c.Backoff]
+		if limit == nil {
+			limit = &constraints.ShapeBackoff{Most: map[string]float64{}, Dear: map[string]engine.Reason{}}
+			if c.Backoff != nil {
+				limit.Shape, limit.ByPool, limit.Retry = c.Backoff.Shape, c.Backoff.ByPool, c.Backoff.Retry
+				maps.Copy(limit.Most, c.Backoff.Most)
+				maps.Copy(limit.Dear, c.Backoff.Dear)
+			}
+			limit.Most[pool], limit.Dear[pool] = most, r
+			limits[c.Backoff] = limit
+		}
+		for _, n := range share.Pods {
+			p.Backoffs.Dear[c.Pods[n]] = limit
+		}
+	}
+}

@@ -1,0 +1,293 @@
+package provisioning
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	v1 "tenon.sh/api/v1"
+	"tenon.sh/engine"
+	"tenon.sh/engine/capacity"
+	"tenon.sh/engine/inventory"
+	"tenon.sh/engine/kube"
+	"tenon.sh/engine/packing"
+)
+
+// Provision decides how to run the pods that no node runs yet: on nodes that exist, on machines that have been asked
+// for, or on new ones. It reads only s and opt (memo, which may be nil, only saves work); the same input always gives
+// the same Plan.
+func Provision(s *engine.Snapshot, opt engine.Options, memo *inventory.Memo) *engine.Plan {
+	pods := memo.Take(s, opt.Threads)
+	p := ReadProblem(s, opt, pods, nil)
+	if len(p.Classes) == 0 { // at rest
+		p.sell()
+		return &engine.Plan{Unplaced: p.refused, Notes: p.notes(), Backoffs: p.Backoffs.Changes}
+	}
+	p.Model()
+	solution := packing.Solve(p.Packing)
+	for range mostPriceRounds {
+		if !p.tooDear(solution) {
+			break
+		}
+		p = CompileTrial(s, opt, pods, nil)
+		solution = packing.Solve(p.Packing)
+	}
+	plan := NewPlan(p, solution)
+	if len(plan.Unplaced) == 0 || !slices.ContainsFunc(p.Hosts, func(h *inventory.Host) bool { return h.Late }) {
+		return plan
+	}
+	pods.Patient = true // a machine that is late is better than none
+	p = CompileTrial(s, opt, pods, nil)
+	if patient := NewPlan(p, packing.Solve(p.Packing)); len(patient.Unplaced) < len(plan.Unplaced) {
+		return patient
+	}
+	return plan
+}
+
+// NewPlan gives the solution its names, prices and reasons.
+func NewPlan(p *Problem, s *packing.Solution) *engine.Plan {
+	plan := &engine.Plan{Unplaced: p.refused, Notes: p.notes(), Backoffs: p.Backoffs.Changes}
+	for i, h := range p.Targets {
+		for _, id := range p.podsOf(s.OnNodes[i]) {
+			plan.Placements = append(plan.Placements, engine.Placement{Pod: id, Node: h.Name(), Claim: h.ClaimName()})
+		}
+	}
+	slices.SortFunc(plan.Placements, func(a, b engine.Placement) int { return ComparePods(a.Pod, b.Pod) })
+	for _, pod := range s.Order {
+		plan.Sequence = append(plan.Sequence, kube.PodID(p.Classes[pod.Class].Pods[pod.Number]))
+	}
+	count := map[string]int{}
+	for i := range s.New {
+		m := &s.New[i]
+		pool := p.Pools[m.Pool]
+		count[pool.pool.Name]++
+		launch := p.launch(m, p.podsOf(m.Pods))
+		launch.Name = fmt.Sprintf("%s-%d", pool.pool.Name, count[pool.pool.Name])
+		plan.Launches = append(plan.Launches, launch)
+		plan.Cost.LaunchesPerHour += launch.Price
+		plan.Cost.Worst += launch.Offerings[len(launch.Offerings)-1].Price
+	}
+	for i, left := range s.Left {
+		if len(left) == 0 {
+			continue
+		}
+		reasons := p.explain(i, s)
+		for _, n := range left {
+			pod := p.Classes[i].Pods[n]
+			plan.Unplaced = append(plan.Unplaced, engine.Unplaced{Pod: kube.PodID(pod), Reasons: p.Constraints.Volumes.Named(pod, reasons)})
+		}
+	}
+	slices.SortFunc(plan.Unplaced, func(a, b engine.Unplaced) int { return ComparePods(a.Pod, b.Pod) })
+	if plan.Cost.Bound = s.Bound; s.Bound > 0 {
+		plan.Cost.Gap = gapOf(plan.Cost.LaunchesPerHour, s.Bound)
+	}
+	plan.Cost.Prices = p.prices(s.Worth)
+	return plan
+}
+
+// noise is the share of a price below which a difference comes of the arithmetic alone.
+const noise = 1e-9
+
+// gapOf is by what share the cost is above its bound; nothing where the two differ by no more than the last digits.
+func gapOf(cost, bound float64) float64 {
+	if gap := cost/bound - 1; math.Abs(gap) > noise {
+		return gap
+	}
+	return 0
+}
+
+// podsOf names the pods of the shares, in order of their names.
+func (p *Problem) podsOf(shares []packing.Share) []engine.PodID {
+	var ids []engine.PodID
+	for _, share := range shares {
+		for _, n := range share.Pods {
+			ids = append(ids, kube.PodID(p.Classes[share.Class].Pods[n]))
+		}
+	}
+	slices.SortFunc(ids, ComparePods)
+	return ids
+}
+
+// prices says what a unit of each resource is worth, for people: a core, a GiB, a device.
+func (p *Problem) prices(worth []float64) []engine.ResourcePrice {
+	var out []engine.ResourcePrice
+	for d, u := range worth {
+		if u <= 0 {
+			continue
+		}
+		name := corev1.ResourceName(p.Names.Name(d))
+		price := engine.ResourcePrice{Resource: name, Unit: "1", PerHour: u}
+		switch q := kube.Quantity(name, 1); {
+		case name == corev1.ResourceCPU:
+			price.Unit, price.PerHour = "core", u*1000
+		case q.Format == resource.BinarySI:
+			price.Unit, price.PerHour = "GiB", u*(1<<30)
+		}
+		out = append(out, price)
+	}
+	return out
+}
+
+// notes tell of the pools that cannot be used, whether any pod asks for them or not.
+func (p *Problem) notes() []engine.Note {
+	notes := slices.Clone(p.broken)
+	for _, pool := range p.Pools {
+		if len(pool.options) == 0 {
+			name := pool.pool.Name
+			notes = append(notes, engine.Note{Object: "NodePool " + name, Reason: pool.emptiness(p.universe)})
+		}
+	}
+	slices.SortFunc(notes, func(a, b engine.Note) int { return cmp.Compare(a.Object, b.Object) })
+	return notes
+}
+
+func ComparePods(a, b engine.PodID) int {
+	if n := strings.Compare(a.Namespace, b.Namespace); n != 0 {
+		return n
+	}
+	if n := kube.Naturally(a.Name, b.Name); n != 0 {
+		return n
+	}
+	return strings.Compare(string(a.UID), string(b.UID))
+}
+
+// launch describes a new machine.
+func (p *Problem) launch(m *packing.Machine, pods []engine.PodID) engine.Launch {
+	pool := p.Pools[m.Pool]
+	l := engine.Launch{NodePool: pool.pool.Name, Price: pool.Model.Options[m.Chosen].Price, Pods: pods, MinValuesRelaxed: m.Relaxed}
+	for _, o := range m.Listed {
+		option := &pool.options[o]
+		l.Offerings = append(l.Offerings, engine.LaunchOffering{OfferingID: option.id(), Price: option.offering.Price})
+		if !slices.Contains(l.InstanceTypes, option.kind.Name) {
+			l.InstanceTypes = append(l.InstanceTypes, option.kind.Name)
+		}
+	}
+	sum := p.sum(m)
+	for i := range p.daemons {
+		if pool.burdened[i].Has(m.Chosen) {
+			sum.Add(p.Names.Vector(p.daemons[i].Need), 1)
+		}
+	}
+	l.Requests = p.Names.List(p.offered(pool, m, sum))
+	l.Requirements, l.Labels = p.pin(pool, m)
+	l.Instead = p.homesOf(m)
+	l.Why = p.why(pool, m, sum)
+	return l
+}
+
+// homesOf names the machines that the pods of a new machine were expected on.
+func (p *Problem) homesOf(m *packing.Machine) []string {
+	var names []string
+	for _, share := range m.Pods {
+		if c := p.Classes[share.Class]; c.Home != nil && !c.proposed {
+			names = append(names, c.Home.ID())
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// offered leaves out what not every listed type has: DaemonSets may ask for devices that a machine lacks, and a machine
+// that was asked for them would never count as initialized.
+func (p *Problem) offered(pool *poolModel, m *packing.Machine, sum capacity.Vector) capacity.Vector {
+	out := sum.Clone()
+	for _, o := range m.Listed {
+		have := p.Names.Vector(pool.options[o].kind.Allocatable())
+		for i := range out {
+			if have[i] <= 0 {
+				out[i] = 0
+			}
+		}
+	}
+	return out
+}
+
+func (p *Problem) sum(m *packing.Machine) capacity.Vector {
+	sum := make(capacity.Vector, p.Names.Len())
+	for _, share := range m.Pods {
+		sum.Add(p.Classes[share.Class].Request, int64(len(share.Pods)))
+	}
+	return sum
+}
+
+// pin writes down what the machine may be: the listed types, zones and capacity types, what else the pool requires, and
+// a value for each label that the pods need and that no type settles.
+func (p *Problem) pin(pool *poolModel, m *packing.Machine) ([]v1.Requirement, map[string]string) {
+	pinned := map[string][]string{}
+	chosen := &pool.options[m.Chosen]
+	keys := []string{corev1.LabelInstanceTypeStable, corev1.LabelTopologyZone, v1.CapacityTypeLabelKey, corev1.LabelArchStable, corev1.LabelOSStable}
+	keys = append(keys, kube.SeveralValued(chosen.kind)...)
+	keys = append(keys, kube.SortedKeys(pool.chosen)...)
+	for key := range chosen.offering.Labels {
+		keys = append(keys, key)
+	}
+	for _, key := range keys {
+		for _, o := range m.Listed { // cheapest first
+			if value, ok := pool.options[o].label(key); ok && !slices.Contains(pinned[key], value) {
+				pinned[key] = append(pinned[key], value)
+			}
+		}
+	}
+	labels := map[string]string{}
+	for key := range pool.chosen {
+		labels[key], _ = chosen.label(key)
+	}
+	for i, k := range pool.free {
+		key := p.universe.Name(k)
+		if _, given := pool.labels[key]; given || key == corev1.LabelHostname || key == kube.NodeNameKey {
+			continue
+		}
+		set := m.Free[i]
+		if set.Has(0) { // the label may be absent
+			continue
+		}
+		value, _ := p.universe.Value(k, set.Next(0))
+		labels[key] = value
+		pinned[key] = []string{value}
+	}
+	return pool.requirements(pinned), labels
+}
+
+// requirements joins what the pool requires with what the launch pins, by key.
+func (m *poolModel) requirements(pinned map[string][]string) []v1.Requirement {
+	var out []v1.Requirement
+	for _, r := range m.pool.Spec.Template.Spec.Requirements {
+		if _, ok := pinned[v1.NormalizeLabel(r.Key)]; !ok {
+			out = append(out, r)
+		}
+	}
+	for _, key := range kube.SortedKeys(pinned) {
+		r := v1.Requirement{Key: key, Operator: v1.In, Values: pinned[key]}
+		for _, own := range m.pool.Spec.Template.Spec.Requirements {
+			if v1.NormalizeLabel(own.Key) == key && own.MinValues != nil && *own.MinValues <= len(r.Values) {
+				r.MinValues = own.MinValues
+			}
+		}
+		out = append(out, r)
+	}
+	slices.SortStableFunc(out, func(a, b v1.Requirement) int { return cmp.Compare(a.Key, b.Key) })
+	return out
+}
+
+// why explains the choice of the cheapest offering.
+func (p *Problem) why(pool *poolModel, m *packing.Machine, sum capacity.Vector) engine.Choice {
+	c := engine.Choice{Considered: m.Fitting}
+	if m.RunnerUp >= 0 {
+		c.RunnerUp = pool.options[m.RunnerUp].id()
+		c.PriceDifference = pool.options[m.RunnerUp].offering.Price - pool.options[m.Chosen].offering.Price
+	}
+	have := p.Names.Vector(pool.options[m.Chosen].kind.Allocatable())
+	for i, n := range sum {
+		if name := corev1.ResourceName(p.Names.Name(i)); have[i] > 0 && have[i] < capacity.Most && name != corev1.ResourcePods {
+			if share := float64(n) / float64(have[i]); share > c.Filled {
+				c.Filled, c.FilledBy = share, name
+			}
+		}
+	}
+	return c
+}

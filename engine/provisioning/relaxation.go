@@ -1,0 +1,350 @@
+package provisioning
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"tenon.sh/engine"
+	"tenon.sh/engine/bitset"
+	"tenon.sh/engine/constraints"
+	"tenon.sh/engine/kube"
+	"tenon.sh/engine/packing"
+	"tenon.sh/engine/requirement"
+	"tenon.sh/engine/topology"
+	"tenon.sh/engine/volume"
+)
+
+// levelsOf turns a wish of pods that the matched selectors are about into what is tried for them, the most first: every
+// preference is treated as a demand, and given up where that cannot be met. Where preferences have a price, those about
+// single machines are asked for all together, or not at all.
+func (p *Problem) levelsOf(w *constraints.PodConstraints, matched []int) []packing.Level {
+	b := &levelMaker{p: p, w: w, matched: matched, concern: p.InterPod.Concerns(matched)}
+	all := b.softWishes()
+	if len(all) >= mostLevels { // what no machine has is given up at once
+		all = slices.DeleteFunc(all, func(s constraints.Preference) bool { return slices.ContainsFunc(s.Node, isVain) })
+	}
+	soft := all
+	if p.opt.Preferences == engine.Weighted {
+		soft = slices.DeleteFunc(slices.Clone(all), func(s constraints.Preference) bool { return byHost(&s) })
+	}
+	levels := make([]packing.Level, 0, min(len(soft), mostLevels)+2)
+	if len(soft) < len(all) {
+		whole := b.level(all)
+		whole.Lone = true
+		levels = append(levels, whole)
+	}
+	missed := 0
+	for _, s := range all {
+		if byHost(&s) && len(soft) < len(all) {
+			missed += s.Weight
+		}
+	}
+	given := 0
+	for _, stop := range stops(len(soft)) {
+		for ; given < stop; given++ {
+			missed += soft[given].Weight
+		}
+		level := b.level(soft[given:])
+		level.Miss = float64(missed) / 100 * p.opt.EffectivePreferenceShare()
+		levels = append(levels, level)
+	}
+	levels = append(levels, b.anywhere(levels[len(levels)-1])...)
+	if w.Backoff != nil && w.Backoff.Retry { // better the same machine once more than none
+		last := levels[len(levels)-1]
+		last.Ways = p.where(&w.Demand, w.Ports, w.Backoff, true).ways
+		levels = append(levels, last)
+	}
+	return levels
+}
+
+// mostLevels bounds the levels of a pod: of more preferences several are given up at a time.
+const mostLevels = 32
+
+// stops lists how many of n preferences are given up at each level, from none to all.
+func stops(n int) []int {
+	steps := min(n, mostLevels-1)
+	out := make([]int, 0, steps+1)
+	for i := range steps {
+		out = append(out, i*n/steps)
+	}
+	return append(out, n)
+}
+
+// anywhere is a level after the last one, for pools that ask for several values (minValues): a machine that may turn out to be in
+// one zone or another has no place where preferences could count its pods, so these give way. There is none where that changes
+// nothing.
+func (b *levelMaker) anywhere(last packing.Level) []packing.Level {
+	if last.Rules == nil || !slices.ContainsFunc(b.p.Pools, func(m *poolModel) bool { return len(m.Model.Variety) > 0 }) {
+		return nil
+	}
+	c := b.p.InterPod
+	r := *last.Rules
+	r.Groups = slices.DeleteFunc(slices.Clone(r.Groups), func(g int) bool { return !c.Groups[g].Required })
+	r.Sets = slices.DeleteFunc(slices.Clone(r.Sets), func(s int) bool { return !c.Sets[s].Required })
+	liked := map[int]bool{}
+	for i := range c.Terms {
+		if t := &c.Terms[i]; !t.Required {
+			liked[t.Selected] = true
+		}
+	}
+	r.Bears = slices.DeleteFunc(slices.Clone(r.Bears), func(mark int) bool { return liked[mark] })
+	if len(r.Groups)+len(r.Sets)+len(r.Bears) == len(last.Rules.Groups)+len(last.Rules.Sets)+len(last.Rules.Bears) {
+		return nil
+	}
+	last.Rules = &r
+	if isNothing(&r) {
+		last.Rules = nil
+	}
+	return []packing.Level{last}
+}
+
+type levelMaker struct {
+	p       *Problem
+	w       *constraints.PodConstraints
+	matched []int // ascending
+	concern constraints.Concern
+}
+
+// softWishes lists what is given up first first. What pods that run would rather not have beside them comes before what
+// the pod itself would like.
+func (b *levelMaker) softWishes() []constraints.Preference {
+	var out []constraints.Preference
+	if slices.ContainsFunc(b.concern.Terms, func(t int) bool { return b.p.InterPod.Terms[t].Soft >= 0 }) {
+		out = append(out, constraints.Preference{Weight: 1, OfOthers: true})
+	}
+	return append(out, b.w.Soft...)
+}
+
+func byHost(s *constraints.Preference) bool {
+	return s.Near != nil && kube.IsHost(s.Near.Key) || s.Apart != nil && kube.IsHost(s.Apart.Key) || s.Spread != nil && kube.IsHost(s.Spread.Key)
+}
+
+func (b *levelMaker) level(soft []constraints.Preference) packing.Level {
+	var node []requirement.Expression
+	avoid, inverse := false, false
+	for i := range soft {
+		s := &soft[i]
+		if s.Node != nil && node == nil {
+			node = s.Node // the heaviest that is left
+		}
+		avoid = avoid || s.Tolerate
+		inverse = inverse || s.OfOthers
+	}
+	d := b.w.Demand
+	d.Avoid = avoid
+	if node != nil {
+		d.Terms = kube.Preferring(d.Terms, node)
+	}
+	where := b.p.where(&d, b.w.Ports, b.w.Backoff, false)
+	return packing.Level{Nodes: where.nodes, Ways: where.ways, Rules: b.rules(soft, inverse)}
+}
+
+// rules is what the wish, with these preferences, asks for and changes between pods; nil if that is nothing.
+func (b *levelMaker) rules(soft []constraints.Preference, inverse bool) *topology.Rules {
+	c := b.p.InterPod
+	r := &topology.Rules{}
+	m := marker{layout: &c.Layout, r: r, bears: bitset.New(len(c.Layout.Marks)), shuns: bitset.New(len(c.Layout.Marks))}
+	for i := range b.w.Spreads {
+		r.Spread = append(r.Spread, b.spread(&b.w.Spreads[i]))
+	}
+	if b.w.Set >= 0 {
+		r.Affinity = append(r.Affinity, b.near(b.w.Set))
+	}
+	for _, t := range b.w.Anti {
+		term := &c.Terms[c.Term[t]]
+		m.shun(term.Selected, term.Key)
+		m.bear(term.Owned, term.Key) // the owner of a required term keeps those away that it selects
+	}
+	for i := range soft {
+		s := &soft[i]
+		switch {
+		case s.Spread != nil:
+			r.Spread = append(r.Spread, b.spread(s.Spread))
+		case s.Near != nil:
+			if near := b.near(s.Set); !slices.Contains(r.Affinity, near) {
+				r.Affinity = append(r.Affinity, near)
+			}
+		case s.Apart != nil:
+			term := &c.Terms[c.Term[*s.Apart]]
+			m.shun(term.Selected, term.Key)
+		}
+	}
+	b.selected(&m, inverse)
+	b.holds(r)
+	b.p.looked += r.Len() + len(b.concern.Terms)
+	if isNothing(r) {
+		return nil
+	}
+	return r
+}
+
+func isNothing(r *topology.Rules) bool {
+	return len(r.Spread)+len(r.Affinity)+len(r.Groups)+len(r.Sets)+len(r.Bears)+len(r.Shuns)+len(r.Takes) == 0 && r.HostBears == nil && r.HostShuns == nil
+}
+
+func (b *levelMaker) spread(s *constraints.SpreadConstraint) topology.Spread {
+	return topology.Spread{
+		Group: s.Group, MaxSkew: s.MaxSkew, MinDomains: s.MinDomains, Self: b.isMatched(b.p.InterPod.Groups[s.Group].Selector),
+	}
+}
+
+func (b *levelMaker) near(set int) topology.Affinity {
+	return topology.Affinity{Set: set, Self: b.p.InterPod.InSet(set, b.matched)}
+}
+
+func (b *levelMaker) isMatched(selector int) bool {
+	_, matched := slices.BinarySearch(b.matched, selector)
+	return matched
+}
+
+// marker notes the marks of rules, each once.
+type marker struct {
+	layout       *topology.Layout
+	r            *topology.Rules
+	bears, shuns bitset.Set // of domains
+}
+
+func (m *marker) bear(mark int, key string) { m.note(&m.r.Bears, m.bears, &m.r.HostBears, mark, key) }
+
+func (m *marker) shun(mark int, key string) { m.note(&m.r.Shuns, m.shuns, &m.r.HostShuns, mark, key) }
+
+func (m *marker) note(marks *[]int, noted bitset.Set, host *bitset.Set, mark int, key string) {
+	switch {
+	case mark < 0:
+	case !kube.IsHost(key):
+		if !noted.Has(mark) {
+			noted.Add(mark)
+			*marks = append(*marks, mark)
+		}
+	default:
+		if *host == nil {
+			*host = bitset.New(m.layout.HostMarks)
+		}
+		host.Add(mark)
+	}
+}
+
+// selected adds what others' constraints make of the pod.
+func (b *levelMaker) selected(m *marker, inverse bool) {
+	c := b.p.InterPod
+	for _, g := range b.concern.Groups {
+		if !c.Selectors[c.Groups[g].Selector].Everything() {
+			m.r.Groups = append(m.r.Groups, g)
+		}
+	}
+	for _, s := range b.concern.Sets {
+		if c.InSet(s, b.matched) {
+			m.r.Sets = append(m.r.Sets, s)
+		}
+	}
+	for _, i := range b.concern.Terms {
+		t := &c.Terms[i]
+		m.bear(t.Selected, t.Key)
+		m.shun(t.Owned, t.Key)
+		if inverse {
+			m.shun(t.Soft, t.Key)
+		}
+	}
+}
+
+// holds adds ports and disks, which one pod at a time may have on a node, claims that one may have at all, and those whose
+// pods have to keep together.
+func (b *levelMaker) holds(r *topology.Rules) {
+	c := b.p.InterPod
+	hold := func(mine int, shunned func(yield func(int))) {
+		if r.HostBears == nil {
+			r.HostBears = bitset.New(c.Layout.HostMarks)
+		}
+		if r.HostShuns == nil {
+			r.HostShuns = bitset.New(c.Layout.HostMarks)
+		}
+		r.HostBears.Add(mine)
+		shunned(func(mark int) { r.HostShuns.Add(mark) })
+	}
+	for _, port := range b.w.Ports {
+		hold(c.PortMark(c.PortAt[port]), func(yield func(int)) { c.Colliding(port, func(i int) { yield(c.PortMark(i)) }) })
+	}
+	for _, d := range b.w.Volumes.Disks {
+		i, _ := slices.BinarySearchFunc(c.Disks, d, volume.CompareDisks)
+		hold(c.DiskMark(i), func(yield func(int)) {
+			for j := max(0, i-1); j < min(i+2, len(c.Disks)); j++ { // the others with the same ID stand beside it
+				if d.Conflicts(c.Disks[j]) {
+					yield(c.DiskMark(j))
+				}
+			}
+		})
+	}
+	for i := range b.w.Volumes.Undecided {
+		set := c.SetOfClaim(&b.w.Volumes.Undecided[i])
+		r.Sets, r.Affinity = append(r.Sets, set), append(r.Affinity, topology.Affinity{Set: set, Self: true})
+	}
+	for _, s := range b.w.Volumes.Soles {
+		mine, others := c.SoleMarks(s)
+		r.Bears, r.Shuns = append(r.Bears, mine), append(r.Shuns, others...)
+	}
+	r.Takes = c.Takes(b.w.Volumes.Takes)
+	for _, name := range b.w.Volumes.Once {
+		i, _ := slices.BinarySearch(c.Onces, name)
+		r.Bears, r.Shuns = append(r.Bears, c.OnceMark(i)), append(r.Shuns, c.OnceMark(i))
+	}
+}
+
+// where is where a demand can be met: existing nodes, and ways to use the pools' machines.
+type where struct {
+	nodes bitset.Set
+	ways  *packing.Ways
+}
+
+// where looks the demand up; equal demands share the answer. The backoff, which may be nil, keeps
+// machines from being started, in a retry only as long as a pool still waits.
+func (p *Problem) where(d *kube.Demand, ports []kube.HostPort, backoff *constraints.ShapeBackoff, retry bool) *where {
+	var b strings.Builder
+	b.WriteString(d.Text())
+	if backoff != nil {
+		fmt.Fprintf(&b, "\nshape %s %t", backoff.Shape, retry)
+	}
+	for _, port := range ports {
+		b.WriteString("\nport " + kube.PortText(port))
+	}
+	key := b.String()
+	if have, ok := p.places[key]; ok {
+		return have
+	}
+	out := &where{nodes: bitset.New(len(p.Targets)), ways: &packing.Ways{}}
+	for _, term := range d.Terms {
+		for _, e := range term {
+			p.looked += (1 + len(e.Values)) * len(p.Pools)
+			p.looked += (1 + p.universe.Size(p.universe.Key(e.Key))/64) * (len(p.Pools) + len(p.Targets))
+		}
+	}
+	for i, h := range p.Targets {
+		if h.Admits(d, p.universe) {
+			out.nodes.Add(i)
+		}
+	}
+	for _, pool := range p.Pools {
+		ways := pool.ways(d, p.universe)
+		ways = pool.without(ways, p.collisions(pool, ports))
+		out.ways.Pools = append(out.ways.Pools, pool.without(ways, optionsOf(backoff, pool, p.Snapshot.Now, retry)))
+	}
+	p.places[key] = out
+	return out
+}
+
+// collisions are the options on which a DaemonSet holds one of the ports.
+func (p *Problem) collisions(pool *poolModel, ports []kube.HostPort) bitset.Set {
+	var out bitset.Set
+	for i := range p.daemons {
+		clash := slices.ContainsFunc(p.daemons[i].Ports, func(held kube.HostPort) bool {
+			return slices.ContainsFunc(ports, held.Collides)
+		})
+		if clash {
+			if out == nil {
+				out = bitset.New(len(pool.options))
+			}
+			out.Or(pool.burdened[i])
+		}
+	}
+	return out
+}

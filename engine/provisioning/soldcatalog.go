@@ -1,0 +1,125 @@
+package provisioning
+
+import (
+	"maps"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+
+	v1 "tenon.sh/api/v1"
+	"tenon.sh/engine"
+	"tenon.sh/engine/inventory"
+	"tenon.sh/engine/kube"
+)
+
+// soldCatalog is a catalog in order, with what every compilation asks of it. A catalog that was read anew is another one.
+type soldCatalog struct {
+	types []soldType
+	// settled are the labels that some type or offering settles: a type that does not name such a key does not carry it.
+	settled map[string]bool
+	// values are those that types and offerings have for each label.
+	values map[string][]string
+	known  map[[2]string]bool // the same, by key and value
+	// several is true if some type can turn out in several ways; tables are those of pools, by name.
+	several bool
+	tables  map[string]*poolTable
+	pass    uint64 // the last call that asked
+}
+
+// soldType is a type of the catalog.
+type soldType struct {
+	*engine.InstanceType
+	offerings   []*engine.Offering // the cheapest first
+	allocatable corev1.ResourceList
+	// only is the way in which the type turns out whatever the problem; nil if there may be several.
+	only []map[string]string
+	size typeSize
+}
+
+// soldCatalogs are those that a memo remembers, by their first types.
+type soldCatalogs struct {
+	byFirst map[*engine.InstanceType]*soldCatalog
+	pass    uint64 // the last call that asked for any
+}
+
+// catalogOf reads a catalog, or remembers it: types by structure (size and price) first and by name between equals.
+func catalogOf(m *inventory.Memo, types []engine.InstanceType) *soldCatalog {
+	if len(types) == 0 {
+		return newSoldCatalog(nil)
+	}
+	known := inventory.KeptBy[soldCatalogs](m)
+	known.forget(m.Pass)
+	c := known.byFirst[&types[0]]
+	if c == nil || len(c.types) != len(types) {
+		c = newSoldCatalog(types)
+		known.byFirst[&types[0]] = c
+	}
+	c.pass = m.Pass
+	return c
+}
+
+// forget drops, once in a call, those that the last call did not ask for, and of the others the tables of pools that it did not see.
+func (k *soldCatalogs) forget(pass uint64) {
+	if k.pass == pass {
+		return
+	}
+	if k.byFirst == nil {
+		k.byFirst = map[*engine.InstanceType]*soldCatalog{}
+	}
+	for first, c := range k.byFirst {
+		if c.pass < k.pass {
+			delete(k.byFirst, first)
+		}
+		maps.DeleteFunc(c.tables, func(_ string, t *poolTable) bool { return t.pass < k.pass })
+	}
+	k.pass = pass
+}
+
+func newSoldCatalog(types []engine.InstanceType) *soldCatalog {
+	c := &soldCatalog{
+		settled: map[string]bool{corev1.LabelInstanceTypeStable: true, corev1.LabelTopologyZone: true, v1.CapacityTypeLabelKey: true},
+		values:  map[string][]string{}, known: map[[2]string]bool{}, tables: map[string]*poolTable{},
+	}
+	note := func(key, value string) {
+		if at := [2]string{key, value}; !c.known[at] {
+			c.known[at] = true
+			c.values[key] = append(c.values[key], value)
+		}
+	}
+	for i := range types {
+		t := &types[i]
+		sold := soldType{InstanceType: t, offerings: kube.SortedOfferings(t), allocatable: t.Allocatable()}
+		several := false
+		for _, key := range kube.SortedKeys(t.Labels) {
+			c.settled[key] = true
+			several = several || len(t.Labels[key]) > 1 && !kube.SaidElsewhere(key)
+			for _, value := range t.Labels[key] {
+				note(key, value)
+			}
+		}
+		if c.several = c.several || several; !several {
+			sold.only = kube.Variants(t, nil)
+		}
+		note(corev1.LabelInstanceTypeStable, t.Name)
+		for j := range t.Offerings {
+			o := &t.Offerings[j]
+			note(corev1.LabelTopologyZone, o.Zone)
+			note(v1.CapacityTypeLabelKey, o.CapacityType)
+			for _, key := range kube.SortedKeys(o.Labels) {
+				c.settled[key] = true
+				note(key, o.Labels[key])
+			}
+		}
+		c.types = append(c.types, sold)
+	}
+	slices.SortFunc(c.types, func(a, b soldType) int { return compareTypes(a.InstanceType, b.InstanceType) })
+	return c
+}
+
+func clonedAll(list []map[string]string) []map[string]string {
+	out := make([]map[string]string, 0, len(list))
+	for _, m := range list {
+		out = append(out, maps.Clone(m))
+	}
+	return out
+}

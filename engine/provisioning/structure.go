@@ -1,0 +1,89 @@
+package provisioning
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	v1 "tenon.sh/api/v1"
+	"tenon.sh/engine"
+	"tenon.sh/engine/kube"
+)
+
+// compareTypes orders types by size and price first, then by whatever else they are, and by name between equals.
+func compareTypes(a, b *engine.InstanceType) int {
+	least := func(t *engine.InstanceType) float64 {
+		p := 0.0
+		for i, o := range t.Offerings {
+			if i == 0 || o.Price < p {
+				p = o.Price
+			}
+		}
+		return p
+	}
+	size := func(t *engine.InstanceType, r corev1.ResourceName) int64 { return kube.Amount(r, t.Capacity[r]) }
+	if n := cmp.Or(
+		cmp.Compare(least(a), least(b)),
+		cmp.Compare(size(a, corev1.ResourceCPU), size(b, corev1.ResourceCPU)),
+		cmp.Compare(size(a, corev1.ResourceMemory), size(b, corev1.ResourceMemory)),
+		cmp.Compare(kube.OsRank(a), kube.OsRank(b)),
+	); n != 0 {
+		return n
+	}
+	return cmp.Or(cmp.Compare(typeStructure(a), typeStructure(b)), cmp.Compare(a.Name, b.Name))
+}
+
+func typeStructure(t *engine.InstanceType) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s\n%s", kube.ListText(t.Capacity), kube.ListText(t.Overhead))
+	for _, key := range kube.SortedKeys(t.Labels) {
+		fmt.Fprintf(&b, "\n%s %q", key, t.Labels[key])
+	}
+	for _, driver := range kube.SortedKeys(t.AttachLimits) {
+		fmt.Fprintf(&b, "\n%s %d", driver, t.AttachLimits[driver])
+	}
+	for _, o := range kube.SortedOfferings(t) {
+		fmt.Fprintf(&b, "\n%g %s %s %t %d", o.Price, o.Zone, o.CapacityType, o.SoldOut, o.Slots)
+	}
+	return b.String()
+}
+
+// comparePools orders pools by weight, heaviest first, then by what they allow, and by name between equals. Those of Windows alone
+// come last among equal weights: most pods that do not say their system are for Linux.
+func comparePools(a, b *poolModel) int {
+	if n := cmp.Compare(b.weight(), a.weight()); n != 0 {
+		return n
+	}
+	if a.windows != b.windows {
+		if a.windows {
+			return 1
+		}
+		return -1
+	}
+	return cmp.Or(cmp.Compare(poolStructure(a), poolStructure(b)), cmp.Compare(a.pool.Name, b.pool.Name))
+}
+
+func poolStructure(m *poolModel) string {
+	var b strings.Builder
+	spec := &m.pool.Spec.Template.Spec
+	for _, r := range spec.Requirements {
+		values := slices.Clone(r.Values)
+		slices.Sort(values)
+		fmt.Fprintf(&b, "%s %s %q %d\n", v1.NormalizeLabel(r.Key), r.Operator, values, minValuesOf(r))
+	}
+	fmt.Fprintf(&b, "%v\n%s\n%s\n", m.taints, kube.ListText(corev1.ResourceList(m.pool.Spec.Limits)), kube.ListText(m.used))
+	for _, key := range kube.SortedKeys(m.pool.Spec.Template.Labels) {
+		fmt.Fprintf(&b, "%s=%s\n", key, m.pool.Spec.Template.Labels[key])
+	}
+	return b.String()
+}
+
+func minValuesOf(r v1.Requirement) int {
+	if r.MinValues == nil {
+		return 0
+	}
+	return *r.MinValues
+}

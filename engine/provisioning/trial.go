@@ -1,0 +1,108 @@
+package provisioning
+
+import (
+	corev1 "k8s.io/api/core/v1"
+
+	"tenon.sh/engine"
+	"tenon.sh/engine/budget"
+	"tenon.sh/engine/inventory"
+)
+
+// Trial is what compile takes for granted beside the snapshot: some machines are leaving although nothing in the cluster
+// says so.
+type Trial struct {
+	Gone inventory.HostSet // their pods need another place
+	Left inventory.HostSet // their pods have one already, or none
+	// Held is true if pods of gone machines move even if something protects them.
+	Held   bool
+	Closed inventory.HostSet // these take no pods
+	Guards *budget.Guards    // what covers pods does not change from trial to trial
+	// Homes are the machines, by number, where pods are to run that need a place anyway; those that are not listed are left out of
+	// the trial.
+	Homes map[*corev1.Pod]int
+	// Also are machines that stay; their pods are to be planned for all the same, in lots.
+	Also inventory.HostSet
+	// Hints are the machines, by number, where pods of gone machines had better go.
+	Hints map[*corev1.Pod]int
+	// Batches keeps apart the machines that are bought in the place of many: none replaces machines of two batches.
+	Batches map[string]int // by node
+}
+
+// counts reports whether the trial is only about which pods are alike: then it does not matter who comes first.
+func (t *Trial) counts() bool { return t != nil && t.Also != nil }
+
+func (t *Trial) batchOf(pod *corev1.Pod) int {
+	if t == nil || len(t.Batches) == 0 {
+		return 0
+	}
+	if _, hinted := t.Hints[pod]; hinted {
+		return 0
+	}
+	return t.Batches[pod.Spec.NodeName]
+}
+
+// homeOf is the machine that a hint names; nil for none that takes pods.
+func (t *Trial) homeOf(pod *corev1.Pod, hosts []*inventory.Host) *inventory.Host {
+	number, ok := t.Hints[pod]
+	if !ok || t.closes(hosts[number]) || hosts[number].Leaving {
+		return nil
+	}
+	return hosts[number]
+}
+
+func (t *Trial) mark(hosts []*inventory.Host) {
+	if t == nil {
+		return
+	}
+	for _, h := range hosts {
+		if !h.Leaving && (t.Gone.Has(h) || t.Left.Has(h)) {
+			h.Leaving, h.Supposed = true, true
+		}
+	}
+}
+
+// loseDisks counts on disks inside of machines no more that the trial takes away: they go with their machines, as those of a
+// host that is gone.
+func (p *Problem) loseDisks() {
+	if p.trial == nil {
+		return
+	}
+	for _, h := range p.Hosts {
+		if h.Supposed {
+			delete(p.Constraints.Volumes.Hostnames, h.Labels[corev1.LabelHostname])
+		}
+	}
+}
+
+func (t *Trial) closes(h *inventory.Host) bool { return t != nil && t.Closed.Has(h) }
+
+// sortTrial settles, for a trial, where the pods are expected that need a place anyway. It returns those that the trial is
+// about.
+func (p *Problem) sortTrial() []*corev1.Pod {
+	for pod, number := range p.trial.Homes {
+		if h := p.Hosts[number]; !h.Leaving && !p.trial.closes(h) {
+			h.Expected = append(h.Expected, pod)
+		}
+	}
+	p.recheckExpected() // what does not fit after all is somebody else's affair
+	var waiting []*corev1.Pod
+	for _, h := range p.Hosts {
+		if p.trial.Gone.Has(h) {
+			waiting = append(waiting, p.LeavingPods(h)...)
+		}
+	}
+	return waiting
+}
+
+// Part is machines that go together, and what replaces them. Whom that moves is filled in for those that go.
+type Part struct {
+	Hosts    []*inventory.Host
+	Launches []engine.Launch
+	Pods     []engine.PodID
+	Moves    []engine.Placement
+}
+
+// CompareNames orders machines by name.
+func CompareNames(a, b *inventory.Host) int {
+	return inventory.CompareMachineNames(a.Machine, b.Machine)
+}

@@ -1,0 +1,95 @@
+package provisioning
+
+import (
+	corev1 "k8s.io/api/core/v1"
+
+	"tenon.sh/engine/constraints"
+	"tenon.sh/engine/inventory"
+	"tenon.sh/engine/kube"
+)
+
+// willBeRefused are those of the pods which kube-scheduler has not tried yet for which it will find no node once it comes to them:
+// it tries one pod after the other, and for thousands of pods takes minutes. Either it has found none for another pod of the same
+// controller with the same labels, or no node has room left once those that machines were started for have found theirs. Other
+// schedulers may wait for more than room, for the rest of a gang: of theirs only replicas of refused pods are meant.
+func (p *Problem) willBeRefused(untried, waiting []*corev1.Pod) (out []*corev1.Pod) {
+	if len(untried) == 0 {
+		return nil
+	}
+	type replica struct {
+		owner *inventory.OwnerFacts
+		kind  *inventory.Alike
+	}
+	memo, refused, works := p.Census.Memo, map[replica]bool{}, false // works says that kube-scheduler does
+	for _, pod := range p.Census.Unbound {
+		if f := memo.FactsOf(pod); kube.IsPending(pod) {
+			refused[replica{f.Owner, f.Kind}] = true
+			works = works || p.opt.IsKubeScheduler(pod.Spec.SchedulerName)
+		}
+	}
+	if len(refused) == 0 {
+		return nil
+	}
+	free := p.freeNow(waiting)
+	for _, pod := range untried {
+		f := memo.FactsOf(pod)
+		foreseen := works && p.opt.IsKubeScheduler(pod.Spec.SchedulerName)
+		if f.Owner != nil && refused[replica{f.Owner, f.Kind}] || foreseen && !free.mayTake(p.Constraints.OfFacts(f), memo.NeedFor(f).UsageOf()) {
+			out = append(out, pod)
+		}
+	}
+	return out
+}
+
+// freeNodes are the nodes that are there, with the cpu and the memory that nobody has there or is expected to take.
+type freeNodes struct {
+	hosts []*inventory.Host
+	free  []kube.Usage
+	left  kube.Usage // of all nodes: where others have taken a pod's room, it will take theirs
+	known map[freeKey]bool
+}
+
+type freeKey struct {
+	wish *constraints.PodConstraints
+	need kube.Usage
+}
+
+// freeNow is what the nodes have once the waiting pods run that they were started for. Pods that no machine was started for were
+// refused with what is there.
+func (p *Problem) freeNow(waiting []*corev1.Pod) *freeNodes {
+	out, memo := &freeNodes{known: map[freeKey]bool{}}, p.Census.Memo
+	waits := make(map[string]*corev1.Pod, len(waiting))
+	for _, pod := range waiting {
+		waits[string(pod.UID)] = pod
+	}
+	for _, h := range p.Hosts {
+		if h.Node == nil {
+			continue
+		}
+		free := h.Facts.UsageOf(h.Node)
+		for _, f := range h.Roll.Facts {
+			free = free.Less(memo.NeedFor(f).UsageOf())
+		}
+		for _, pod := range h.Expected {
+			free = free.Less(memo.NeedOf(pod).UsageOf())
+		}
+		for _, uid := range h.Planned {
+			if pod := waits[uid]; pod != nil {
+				free = free.Less(memo.NeedOf(pod).UsageOf())
+			}
+		}
+		out.hosts, out.free, out.left = append(out.hosts, h), append(out.free, free), out.left.Plus(free)
+	}
+	return out
+}
+
+// mayTake reports whether a node has room for such a pod and keeps it off by no taint: what else the pod asks for is left aside.
+func (n *freeNodes) mayTake(w *constraints.PodConstraints, need kube.Usage) bool {
+	key := freeKey{w, need}
+	may, known := n.known[key]
+	for i := 0; !known && !may && need.Within(n.left) && i < len(n.hosts); i++ {
+		may = need.Within(n.free[i]) && kube.Untolerated(w.Tolerations, n.hosts[i].Node.Spec.Taints) == nil
+	}
+	n.known[key] = may
+	return may
+}

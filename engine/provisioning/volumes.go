@@ -1,0 +1,38 @@
+package provisioning
+
+import (
+	"tenon.sh/engine"
+	"tenon.sh/engine/topology"
+	"tenon.sh/engine/volume"
+)
+
+// volumeTaken names the claim of the class whose volume the plan has given to another claim.
+func (p *Problem) volumeTaken(c *podClass, w *topology.World) engine.Reason {
+	for _, s := range c.Volumes.Soles {
+		_, others := p.InterPod.SoleMarks(s)
+		for _, place := range p.InterPod.List {
+			if _, ok := w.Allows(&topology.Rules{Shuns: others}, place); !ok {
+				return engine.Reason{Code: engine.VolumeNotReady, Key: s.Claim.String(), Have: volume.NoVolumeFree(volume.VolumeClass(p.Constraints.Volumes.Persistent[s.Volume]))}
+			}
+		}
+	}
+	return engine.Reason{}
+}
+
+// supplyGone reports the class of which the plan has given away the last volumes that the pods could use.
+func (p *Problem) supplyGone(c *podClass, w *topology.World) engine.Reason {
+	if len(c.Volumes.Takes) == 0 {
+		return engine.Reason{}
+	}
+	rules := &topology.Rules{Takes: p.InterPod.Takes(c.Volumes.Takes)}
+	for _, place := range p.InterPod.List {
+		if _, ok := w.Allows(rules, place); ok {
+			return engine.Reason{}
+		}
+	}
+	from := c.Volumes.Takes[0].From
+	if from.Makes {
+		return engine.Reason{Code: engine.VolumeNotReady, Have: "all free volumes that suit are taken, and its storage class " + from.Class + " makes new ones elsewhere only"}
+	}
+	return engine.Reason{Code: engine.VolumeNotReady, Have: volume.NoVolumeFree(from.Class)}
+}

@@ -1,0 +1,272 @@
+package provisioning
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"tenon.sh/engine"
+	"tenon.sh/engine/bitset"
+	"tenon.sh/engine/constraints"
+	"tenon.sh/engine/kube"
+	"tenon.sh/engine/topology"
+)
+
+// between says which rule between pods keeps one more pod of the class off every new machine of a pool; the zero Reason
+// means that none does.
+func (p *Problem) between(pool, class int, w *topology.World) engine.Reason {
+	c := p.Classes[class]
+	level := &c.levels[len(c.levels)-1]
+	if level.Rules == nil {
+		return engine.Reason{}
+	}
+	var places []topology.Place
+	var kept engine.Reason
+	seen := bitset.New(len(p.InterPod.List))
+	for _, way := range level.Ways.Pools[pool] {
+		for o := way.Options.Next(0); o >= 0; o = way.Options.Next(o + 1) {
+			option := &p.Packing.Pools[pool].Options[o]
+			if place := p.InterPod.List[option.Place]; !seen.Has(option.Place) && option.Listed && c.Request.Fits(option.Allocatable) {
+				seen.Add(option.Place)
+				if r := p.keptOffBy(level.Rules, place); !r.OK() {
+					kept = r
+					continue
+				}
+				if _, ok := w.Allows(level.Rules, place); ok {
+					return p.companyMissing(c, level.Rules, w)
+				}
+				places = append(places, place)
+			}
+		}
+	}
+	if len(places) == 0 {
+		return kept
+	}
+	return p.broke(c, level.Rules, places, w)
+}
+
+// keptOffBy says which DaemonSet's pod, that new machines of the place have or may have, keeps pods with these rules off them.
+func (p *Problem) keptOffBy(rules *topology.Rules, place topology.Place) engine.Reason {
+	for i := range p.daemons {
+		d := &p.daemons[i]
+		if !d.Resident {
+			continue
+		}
+		r := &p.InterPod.Layout.Residents[d.Number]
+		if place[r.Key] <= topology.Absent {
+			continue
+		}
+		for m := rules.HostShuns.Next(0); m >= 0; m = rules.HostShuns.Next(m + 1) {
+			if r.HostBears.Has(m) {
+				return p.hostShunReason(m, d)
+			}
+		}
+	}
+	return engine.Reason{}
+}
+
+func (p *Problem) hostShunReason(mark int, d *constraints.DaemonSet) engine.Reason {
+	r := engine.Reason{Code: engine.AntiAffinityNotMet, Key: corev1.LabelHostname, Need: "pods of DaemonSet " + d.Key + ", which want to be apart from it,"}
+	for i := range p.InterPod.Terms {
+		if t := &p.InterPod.Terms[i]; kube.IsHost(t.Key) && mark == t.Selected {
+			r.Need = "pods with " + p.InterPod.Selectors[t.Selector].String() + " (those of DaemonSet " + d.Key + ")"
+		}
+	}
+	return r
+}
+
+// broke names the rule that no place meets by itself; if each is met somewhere, the first that is broken anywhere.
+func (p *Problem) broke(c *podClass, r *topology.Rules, places []topology.Place, w *topology.World) engine.Reason {
+	first := engine.Reason{}
+	try := func(only topology.Rules, explain func() engine.Reason) bool {
+		broken := 0
+		for _, place := range places {
+			if _, ok := w.Allows(&only, place); !ok {
+				broken++
+			}
+		}
+		if broken > 0 && first.OK() {
+			first = explain()
+		}
+		if broken == len(places) && broken > 0 {
+			first = explain()
+			return true
+		}
+		return false
+	}
+	for i := range r.Spread {
+		s := r.Spread[i]
+		if try(topology.Rules{Spread: []topology.Spread{s}}, func() engine.Reason { return p.spreadReason(c, s, w) }) {
+			return first
+		}
+	}
+	for _, a := range r.Affinity {
+		if try(topology.Rules{Affinity: []topology.Affinity{a}}, func() engine.Reason { return p.affinityReason(c, a, w) }) {
+			return first
+		}
+	}
+	for _, m := range r.Shuns {
+		if try(topology.Rules{Shuns: []int{m}}, func() engine.Reason { return p.shunReason(m) }) {
+			return first
+		}
+	}
+	return first
+}
+
+// spreadReason shows the counts, domain by domain.
+func (p *Problem) spreadReason(c *podClass, s topology.Spread, w *topology.World) engine.Reason {
+	g := &p.InterPod.Groups[s.Group]
+	r := engine.Reason{Code: engine.SpreadNotMet, Key: g.Key, Need: fmt.Sprintf("at most %d apart", s.MaxSkew)}
+	if s.MinDomains > 0 {
+		r.Need += fmt.Sprintf(", in %d domains or more", s.MinDomains)
+	}
+	key := p.InterPod.Layout.Groups[s.Group].Key
+	var counts []string
+	for d, n := range w.Count(s.Group) {
+		if n >= 0 {
+			counts = append(counts, fmt.Sprintf("%s has %d", p.InterPod.Domains[key].Name(d), n))
+		}
+	}
+	slices.Sort(counts)
+	if r.Have = engine.Shortened(counts, 6); len(counts) == 0 {
+		r.Have = "no node can have this label"
+	}
+	return r
+}
+
+// affinityReason says where the company is that the pod needs, or that it waits for pods that wait for it.
+func (p *Problem) affinityReason(c *podClass, a topology.Affinity, w *topology.World) engine.Reason {
+	set := &p.InterPod.Sets[a.Set]
+	if set.Claim != nil {
+		return p.claimReason(a, w)
+	}
+	var keys, who []string
+	for _, t := range set.Terms {
+		keys = append(keys, t.Key)
+		who = append(who, p.InterPod.Selectors[t.Selector].String())
+	}
+	slices.Sort(keys)
+	r := engine.Reason{Code: engine.AffinityNotMet, Key: strings.Join(slices.Compact(keys), " and "), Need: "pods with " + strings.Join(slices.Compact(who), " and ")}
+	if w.Total(a.Set) == 0 {
+		if cycle := p.cycle(c, a.Set); cycle != "" {
+			return engine.Reason{Code: engine.AffinityCycle, Need: cycle}
+		}
+		r.Have = "and there are none"
+		return r
+	}
+	var where []string
+	for i, k := range p.InterPod.Layout.Sets[a.Set].Keys {
+		if k == topology.Host {
+			continue
+		}
+		for _, d := range w.Domains(a.Set, i) {
+			where = append(where, p.InterPod.Domains[k].Name(d))
+		}
+	}
+	slices.Sort(where)
+	if r.Have = "which are in " + engine.Shortened(where, 6); len(where) == 0 {
+		r.Have = "and no node that has them takes it"
+	}
+	return r
+}
+
+// claimReason says where the volume will be that the pod shares with others.
+func (p *Problem) claimReason(a topology.Affinity, w *topology.World) engine.Reason {
+	var where []string
+	for i, k := range p.InterPod.Layout.Sets[a.Set].Keys {
+		if k == topology.Host {
+			continue
+		}
+		for _, d := range w.Domains(a.Set, i) {
+			where = append(where, p.InterPod.Domains[k].Name(d))
+		}
+	}
+	slices.Sort(where)
+	return engine.Reason{
+		Code: engine.VolumeNotReady, Key: p.InterPod.Sets[a.Set].Claim.ID.String(),
+		Have: "its volume will be made for another pod, " + cmp.Or(engine.Shortened(where, 6), "on its node"),
+	}
+}
+
+// companyMissing is for pods whose domains are right but whose companions run on machines that have no room.
+func (p *Problem) companyMissing(c *podClass, r *topology.Rules, w *topology.World) engine.Reason {
+	for _, a := range r.Affinity {
+		if p.InterPod.Layout.Sets[a.Set].WithHost() {
+			if w.Total(a.Set) == 0 {
+				return p.affinityReason(c, a, w)
+			}
+			set := &p.InterPod.Sets[a.Set]
+			if set.Claim != nil {
+				return engine.Reason{Code: engine.VolumeNotReady, Key: set.Claim.ID.String(), Have: "its volume will be made on the node of another pod, which has no room"}
+			}
+			return engine.Reason{
+				Code: engine.AffinityNotMet, Key: corev1.LabelHostname, Need: "pods with " + p.InterPod.Selectors[set.Terms[0].Selector].String(),
+				Have: "and no machine that has them has room",
+			}
+		}
+	}
+	return engine.Reason{}
+}
+
+// mostInCycle is how many pods of a cycle are named.
+const mostInCycle = 8
+
+// cycle names classes that wait for each other, starting with the given one; empty if its chain of affinities ends.
+func (p *Problem) cycle(c *podClass, set int) string {
+	names := []string{kube.PodID(c.Pods[0]).String()}
+	at, more := set, 0
+	for range p.Classes {
+		other := p.firstOf(at)
+		if other == nil {
+			return ""
+		}
+		name := kube.PodID(other.Pods[0]).String()
+		switch {
+		case other == c && more > 0:
+			return strings.Join(names, " waits for ") + fmt.Sprintf(", and so on over %d more pods, the last of which waits for ", more) + name
+		case other == c:
+			return strings.Join(append(names, name), " waits for ")
+		case len(names) == mostInCycle:
+			more++
+		default:
+			names = append(names, name)
+		}
+		if at = other.Set; at < 0 {
+			return ""
+		}
+	}
+	return ""
+}
+
+// firstOf is the first class of the set; nil if there is none.
+func (p *Problem) firstOf(set int) *podClass {
+	if p.first == nil {
+		p.first = map[int]*podClass{}
+		for _, c := range slices.Backward(p.Classes) {
+			for _, s := range p.InterPod.Concerns(c.matched).Sets {
+				if p.InterPod.InSet(s, c.matched) {
+					p.first[s] = c
+				}
+			}
+		}
+	}
+	return p.first[set]
+}
+
+func (p *Problem) shunReason(mark int) engine.Reason {
+	for i := range p.InterPod.Terms {
+		t := &p.InterPod.Terms[i]
+		if kube.IsHost(t.Key) || mark != t.Selected && mark != t.Owned {
+			continue
+		}
+		who := "pods with " + p.InterPod.Selectors[t.Selector].String()
+		if mark == t.Owned {
+			who = "pods that want to be apart from it"
+		}
+		return engine.Reason{Code: engine.AntiAffinityNotMet, Key: t.Key, Need: who}
+	}
+	return engine.Reason{Code: engine.VolumeNotReady, Key: p.InterPod.Onces[max(0, mark-p.InterPod.OnceMark(0))], Have: "only one pod may use it at a time (ReadWriteOncePod)"}
+}

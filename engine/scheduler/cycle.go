@@ -1,0 +1,185 @@
+package scheduler
+
+import (
+	"slices"
+
+	"tenon.sh/engine"
+	"tenon.sh/engine/kube"
+)
+
+// mostRounds bounds how often pods are tried again. Only chains of pods that wait for each other in the order opposite to
+// that of the queue need more than a few rounds.
+const mostRounds = 30
+
+// run binds the pods one after another. Those that no node takes are tried again as long as something has changed since.
+func (w *landingWorld) run() (stranded []*landingPod) {
+	queue := w.queue
+	for round := 0; len(queue) > 0; round++ {
+		var left []*landingPod
+		for i, p := range queue {
+			if round == 0 && (i == 0 || queue[i-1].priority() != p.priority()) {
+				w.promiseLevel(queue[i:])
+			}
+			n := w.choose(p, i)
+			if n < 0 {
+				left = append(left, p)
+				continue
+			}
+			w.bind(p, n)
+			w.nodes[n].used = true
+			w.placements, w.landedOn = append(w.placements, w.placement(p, n)), append(w.landedOn, n)
+		}
+		if len(left) == len(queue) || round == mostRounds {
+			return left
+		}
+		queue = left
+	}
+	return nil
+}
+
+func (w *landingWorld) placement(p *landingPod, n int) engine.Placement {
+	node := w.nodes[n]
+	out := engine.Placement{Pod: kube.PodID(p.pod), Node: node.name}
+	if node.claim != nil {
+		out.Claim = node.claim.Name
+	}
+	return out
+}
+
+// promiseLevel keeps room for the nominated pods of the level of priority that the queue begins with: no pod of that
+// level or a lower one may take it. Every pod's nomination ends with its first attempt: it is bound, or kube-scheduler
+// drops the nomination.
+func (w *landingWorld) promiseLevel(queue []*landingPod) {
+	for _, p := range queue {
+		if p.priority() != queue[0].priority() {
+			return
+		}
+		if p.hint >= 0 {
+			w.promise(p, 1)
+		}
+	}
+}
+
+func (w *landingWorld) promise(p *landingPod, by int32) {
+	n := w.nodes[p.hint]
+	w.room.take(p.hint, p.need, int64(by))
+	if by > 0 {
+		n.promisedPorts = append(n.promisedPorts, p.ports...)
+	} else {
+		for _, port := range p.ports {
+			if i := slices.Index(n.promisedPorts, port); i >= 0 {
+				n.promisedPorts = slices.Delete(n.promisedPorts, i, i+1)
+			}
+		}
+	}
+	for _, t := range w.countedBy(p) {
+		t.promise(p.hint, by)
+	}
+}
+
+// choose finds the node for a pod, -1 if there is none. turn stands for the dice that kube-scheduler would throw.
+func (w *landingWorld) choose(p *landingPod, turn int) int {
+	hint := p.hint
+	if hint >= 0 {
+		w.promise(p, -1)
+		p.hint = -1
+	}
+	if p.lost {
+		return -1
+	}
+	if hint >= 0 && w.passes(p, hint) {
+		return hint
+	}
+	w.feasible = w.feasible[:0]
+	plain, free := p.ground.plain, p.isFree()
+	w.room.each(p, p.scoring.nodesToScore(len(w.nodes)), func(from, to int, roomy bool) int {
+		before := len(w.feasible)
+		if roomy && plain && free {
+			for i := from; i < to; i++ {
+				w.feasible = append(w.feasible, i)
+			}
+			return to - from
+		}
+		for i := from; i < to; i++ {
+			if (roomy || p.fits(w.room.of(i))) && (free && (plain || w.verdict(p.ground, i).admitted) || !free && w.admits(p, i)) {
+				w.feasible = append(w.feasible, i)
+			}
+		}
+		return len(w.feasible) - before
+	})
+	switch len(w.feasible) {
+	case 0:
+		return -1
+	case 1:
+		return w.feasible[0]
+	}
+	w.score(p)
+	return w.best(turn)
+}
+
+// best is the node with the highest score, of several the one that the dice choose.
+func (w *landingWorld) best(turn int) int {
+	lot := func(i int) uint64 { return kube.Mixed(uint64(turn)<<32 | uint64(w.feasible[i])) }
+	best, bestLot := 0, lot(0)
+	for i, total := range w.totals {
+		switch {
+		case total > w.totals[best]:
+			best, bestLot = i, lot(i)
+		case total == w.totals[best] && lot(i) > bestLot:
+			best, bestLot = i, lot(i)
+		}
+	}
+	return w.feasible[best]
+}
+
+// bind puts the pod on node i.
+func (w *landingWorld) bind(p *landingPod, i int) {
+	n := w.nodes[i]
+	w.room.take(i, p.need, 1)
+	w.loads[i].add(p.requested, p.scored)
+	w.addExtras(i, p.request, 1)
+	w.scores[i].series = 0
+	n.ports = append(n.ports, p.ports...)
+	for _, v := range p.volumes {
+		n.attach(v)
+	}
+	for _, t := range w.countedBy(p) {
+		t.add(i, 1)
+	}
+}
+
+// countedBy lists the tallies that the pod counts in once it is bound.
+func (w *landingWorld) countedBy(p *landingPod) []*tally {
+	if p.counted != nil || len(w.reader.matchers) == 0 {
+		return p.counted
+	}
+	if p.labels == nil {
+		p.labels = w.labelKind(p.pod.Namespace, p.pod.Labels)
+	}
+	p.counted = w.talliesOf(countedKey{p.labels, p.rules, kube.IsTerminating(p.pod) && p.wish == nil})
+	return p.counted
+}
+
+// talliesOf lists the tallies in which such pods count.
+func (w *landingWorld) talliesOf(key countedKey) []*tally {
+	list, ok := w.counted[key]
+	if !ok {
+		list = []*tally{}
+		for m := key.labels.matched.Next(0); m >= 0; m = key.labels.matched.Next(m + 1) {
+			for _, t := range w.reader.matchers[m].tallies {
+				if !t.live || !key.ending {
+					list = appendOnce(list, t)
+				}
+			}
+		}
+		if key.rules != nil {
+			for _, h := range key.rules.held {
+				if h.owned != nil {
+					list = append(list, h.owned)
+				}
+			}
+		}
+		w.counted[key] = list
+	}
+	return list
+}

@@ -1,0 +1,83 @@
+package scheduler
+
+import (
+	"slices"
+
+	"tenon.sh/engine/kube"
+)
+
+// passes reports whether kube-scheduler's filters let the pod onto node i.
+func (w *landingWorld) passes(p *landingPod, i int) bool {
+	return p.fits(w.room.of(i)) && w.admits(p, i)
+}
+
+// admits is passes, room aside.
+func (w *landingWorld) admits(p *landingPod, i int) bool {
+	n := w.nodes[i]
+	return w.verdict(p.ground, i).admitted && n.portsFree(p.ports) && n.attachable(p.volumes) && p.wish.passes(i)
+}
+
+// isFree is true for a pod, as most are, that any node admits if the node's own verdict does and if there is room.
+func (p *landingPod) isFree() bool {
+	return len(p.ports) == 0 && len(p.volumes) == 0 && len(p.wish.forbidden) == 0 && len(p.wish.together) == 0 && len(p.wish.hard) == 0
+}
+
+func (n *landingNode) portsFree(ports []kube.HostPort) bool {
+	return !slices.ContainsFunc(ports, func(p kube.HostPort) bool {
+		return slices.ContainsFunc(n.ports, p.Collides) || slices.ContainsFunc(n.promisedPorts, p.Collides)
+	})
+}
+
+// attachable reports whether the node's attach limits leave room for the volumes that it has not got yet.
+func (n *landingNode) attachable(volumes []podVolume) bool {
+	return !slices.ContainsFunc(volumes, func(v podVolume) bool {
+		limit, limited := n.limits[v.driver]
+		more := n.lacks(volumes, v.driver)
+		return limited && more > 0 && n.attached[v.driver]+more > limit
+	})
+}
+
+// lacks counts the volumes of a driver that are not attached to the node.
+func (n *landingNode) lacks(volumes []podVolume, driver string) int {
+	count := 0
+	for i, v := range volumes {
+		if _, there := n.volumes[v.handle]; v.driver == driver && !there && !slices.Contains(volumes[:i], v) {
+			count++
+		}
+	}
+	return count
+}
+
+// passes reports whether the pods around let a pod with this wish onto node n.
+func (w *landingWish) passes(n int) bool {
+	for _, t := range w.forbidden {
+		if t.at(n) > 0 {
+			return false
+		}
+	}
+	return w.meetsTogether(n) && w.meetsSpread(n)
+}
+
+func (w *landingWish) meetsTogether(n int) bool {
+	there, any := true, false
+	for _, t := range w.together {
+		d := t.of[n]
+		if d < 0 {
+			return false
+		}
+		// A pod that is only nominated is not there yet.
+		there = there && t.counts[d] > 0
+		any = any || t.total > 0
+	}
+	return there || w.first && !any
+}
+
+func (w *landingWish) meetsSpread(n int) bool {
+	for i := range w.hard {
+		h := &w.hard[i]
+		if h.of[n] < 0 || h.at(n)+h.self-h.minimum(h.minDomains) > h.maxSkew {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,160 @@
+package scheduler
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+
+	v1 "tenon.sh/api/v1"
+	"tenon.sh/engine"
+	"tenon.sh/engine/inventory"
+	"tenon.sh/engine/kube"
+)
+
+// landingNode is a node of a replay: one that exists, as it will be once it is initialized, or one that is only planned.
+type landingNode struct {
+	name   string // of the Node, of its claim as long as there is none, or of the launch
+	claim  *v1.NodeClaim
+	launch *engine.Launch // nil for what exists
+	node   *corev1.Node
+	facts  *inventory.NodeFacts
+	csi    *storagev1.CSINode
+	taints []corev1.Taint
+
+	used             bool // a pod of the replay has landed here
+	ports            []kube.HostPort
+	volumes          map[string]string // attached volumes with their drivers; nil for none
+	limits, attached map[string]int    // volumes by driver; nil for none
+	promisedPorts    []kube.HostPort
+	daemons          []string // DaemonSets that have a pod here
+}
+
+// landingNodes lists the nodes that pods can land on: existing ones by name, then claims without a node, then launches
+// in their order.
+func (w *landingWorld) landingNodes() {
+	r := w.replay
+	csi := map[string]*storagev1.CSINode{}
+	for _, c := range r.Snapshot.CSINodes {
+		csi[c.Name] = c
+	}
+	f := w.memo.FleetOf(r.Snapshot)
+	slab := make([]landingNode, 0, len(f.ByName))
+	for _, i := range f.ByName {
+		h := f.Machines[i]
+		if r.On != nil && !r.On(h.Node) || r.On == nil && (h.Goes || r.Removed[h.Node.Name] || h.Claim != nil && r.Removed[h.Claim.Name]) {
+			continue
+		}
+		slab = append(slab, landingNode{name: h.Node.Name, claim: h.Claim, node: h.Node, csi: csi[h.Node.Name]})
+		n := &slab[len(slab)-1]
+		if h.Initialized || h.Bare || r.On != nil {
+			n.facts = f.Facts[i]
+		} else { // the node is made for this replay only
+			n.node = asInitialized(h.Node, h.Claim)
+		}
+		w.addNode(n)
+	}
+	if r.On != nil {
+		return
+	}
+	var p *predictor // only few replays need one
+	predict := func() *predictor {
+		if p == nil {
+			p = newPredictor(r.Snapshot, w.memo)
+		}
+		return p
+	}
+	for _, i := range f.Nodeless {
+		claim := f.Machines[i].Claim
+		if f.Machines[i].Goes || f.Machines[i].IsGone(r.Snapshot.Now) || r.Removed[claim.Name] {
+			continue
+		}
+		node, csi := predict().claim(claim)
+		w.addNode(&landingNode{name: claim.Name, claim: claim, node: node, csi: csi})
+	}
+	for i := range r.Launches {
+		l := &r.Launches[i]
+		if len(l.Offerings) == 0 {
+			continue
+		}
+		cheapest := slices.MinFunc(l.Offerings, func(a, b engine.LaunchOffering) int { return cmp.Compare(a.Price, b.Price) })
+		if node, csi := predict().launch(l, cheapest.OfferingID); node != nil {
+			w.addNode(&landingNode{name: l.Name, launch: l, node: node, csi: csi})
+		}
+	}
+}
+
+func (w *landingWorld) addNode(n *landingNode) {
+	n.taints = n.node.Spec.Taints
+	if n.facts == nil {
+		n.facts = &inventory.NodeFacts{}
+	}
+	w.byName[n.name] = len(w.nodes)
+	w.nodes = append(w.nodes, n)
+}
+
+// asInitialized is the node once nothing of its start is left: the claim's labels, no startup taints, and what the cloud
+// expects of every resource that it does not report yet.
+func asInitialized(node *corev1.Node, claim *v1.NodeClaim) *corev1.Node {
+	if claim == nil || node.Labels[v1.InitializedLabelKey] == "true" {
+		return node
+	}
+	out := *node
+	out.Labels = kube.PinnedLabels(claim.Spec.Requirements)
+	maps.Copy(out.Labels, claim.Labels)
+	maps.Copy(out.Labels, node.Labels)
+	out.Labels[v1.RegisteredLabelKey], out.Labels[v1.InitializedLabelKey] = "true", "true"
+	taints := node.Spec.Taints
+	if node.Labels[v1.RegisteredLabelKey] != "true" {
+		taints = slices.Concat(taints, v1.CoreTaints(claim.Spec.Taints))
+	}
+	out.Spec.Taints = slices.DeleteFunc(slices.Clone(taints), func(t corev1.Taint) bool {
+		return kube.IsEphemeralTaint(t) || kube.IsStartupTaint(claim, t)
+	})
+	out.Status.Allocatable = kube.Filled(node.Status.Allocatable, claim.Status.Allocatable)
+	return &out
+}
+
+// furnish reads what the node offers to volumes.
+func (n *landingNode) furnish() {
+	if n.csi == nil {
+		return
+	}
+	n.limits = map[string]int{}
+	for _, d := range n.csi.Spec.Drivers {
+		if d.Allocatable != nil && d.Allocatable.Count != nil {
+			n.limits[d.Name] = int(*d.Allocatable.Count)
+		}
+	}
+}
+
+// look writes down what tells nodes apart for pods that mention these labels.
+func (n *landingNode) look(keys []string) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%t", n.node.Spec.Unschedulable)
+	for _, key := range keys {
+		if value, there := n.label(key); there {
+			fmt.Fprintf(&b, "%q", value)
+		}
+		b.WriteByte(0)
+	}
+	for _, t := range n.taints {
+		fmt.Fprintf(&b, "%q%q%q", t.Key, t.Value, t.Effect)
+	}
+	return b.String()
+}
+
+// attach counts a volume on the node, once.
+func (n *landingNode) attach(v podVolume) {
+	if n.volumes == nil {
+		n.attached, n.volumes = map[string]int{}, map[string]string{}
+	}
+	if _, ok := n.volumes[v.handle]; !ok {
+		n.volumes[v.handle] = v.driver
+		n.attached[v.driver]++
+	}
+}

@@ -1,0 +1,156 @@
+package scheduler
+
+import (
+	"cmp"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"tenon.sh/engine/capacity"
+	"tenon.sh/engine/inventory"
+	"tenon.sh/engine/kube"
+)
+
+// landingPod is a pod of a replay.
+type landingPod struct {
+	pod     *corev1.Pod
+	request *inventory.PodNeed
+	need    capacity.Vector
+	// asked are the amounts of need that are above zero.
+	asked             []askedAmount
+	requested, scored kube.Usage
+	size              int64 // podSize of pods that have to land
+	ports             []kube.HostPort
+	volumes           []podVolume
+	rules             *podRules // nil for a running pod that asks nothing of others
+	labels            *labelKind
+	// counted are the tallies that change when the pod is bound.
+	counted []*tally
+
+	// Only pods that have to land have these.
+	ground  *ground
+	wish    *landingWish
+	fit     kube.Usage // what NodeResourcesFit scores of the pod
+	scoring *scoring
+	extras  []int64 // what it requests of landingWorld.extraNames
+	hint    int     // the node that the pod is nominated to, -1 for none
+	lost    bool
+}
+
+// measured is what pods take of a node that request the same, in the replay's order of resources.
+type measured struct {
+	need      capacity.Vector
+	asked     []askedAmount
+	requested kube.Usage
+}
+
+// askedAmount is how much a pod asks for of one resource.
+type askedAmount struct {
+	resource int
+	n        int64
+}
+
+// measure fills in what the pod takes of a node; f is nil for one that the memo does not know.
+func (w *landingWorld) measure(p *landingPod, f *inventory.PodFacts) {
+	p.request = w.memo.NeedKnown(p.pod, f)
+	m := w.measuredOf(p.request)
+	p.need, p.asked, p.requested = m.need, m.asked, m.requested
+	if f != nil {
+		p.scored = scoredOf(f, p.requested)
+	} else {
+		p.scored = scoredUsage(p.pod, p.requested)
+	}
+	p.ports = kube.HostPortsOf(&p.pod.Spec)
+}
+
+// scoredOf is scoredUsage of a pod that the memo knows.
+func scoredOf(f *inventory.PodFacts, requested kube.Usage) kube.Usage {
+	if !f.ScoredRead {
+		f.Scored, f.ScoredRead = scoredUsage(f.Pod, requested), true
+	}
+	return f.Scored
+}
+
+func (w *landingWorld) measuredOf(request *inventory.PodNeed) *measured {
+	m := w.measured[request]
+	if m == nil {
+		m = &measured{need: w.names.Vector(request.List), requested: request.UsageOf()}
+		for i, n := range m.need {
+			if n > 0 {
+				m.asked = append(m.asked, askedAmount{i, n})
+			}
+		}
+		w.measured[request] = m
+	}
+	return m
+}
+
+// scoredUsage is what LeastAllocated counts of a pod: containers that name no request count with a default one.
+func scoredUsage(pod *corev1.Pod, requested kube.Usage) kube.Usage {
+	names := func(c *corev1.Container) bool {
+		_, cpu := c.Resources.Requests[corev1.ResourceCPU]
+		_, memory := c.Resources.Requests[corev1.ResourceMemory]
+		return cpu && memory
+	}
+	all := true
+	for _, list := range [][]corev1.Container{pod.Spec.Containers, pod.Spec.InitContainers} {
+		for i := range list { // containers are too large to be copied
+			all = all && names(&list[i])
+		}
+	}
+	if all {
+		return requested
+	}
+	full := *pod
+	full.Spec.Containers = withDefaults(pod.Spec.Containers)
+	full.Spec.InitContainers = withDefaults(pod.Spec.InitContainers)
+	return kube.UsageOf(kube.PodRequests(&full))
+}
+
+// fitUsage is what NodeResourcesFit counts of a pod that waits: what it asks for as a whole (spec.resources), which counts once it
+// is bound, kube-scheduler 1.36 overlooks there.
+func fitUsage(pod *corev1.Pod, scored kube.Usage) kube.Usage {
+	if pod.Spec.Resources == nil {
+		return scored
+	}
+	own := *pod
+	own.Spec.Resources = nil
+	return scoredUsage(&own, kube.UsageOf(kube.PodRequests(&own)))
+}
+
+func withDefaults(containers []corev1.Container) []corev1.Container {
+	out := slices.Clone(containers)
+	for i := range out {
+		out[i].Resources.Requests = kube.WithMissing(out[i].Resources.Requests.DeepCopy(), corev1.ResourceList{
+			corev1.ResourceCPU:    kube.Quantity(corev1.ResourceCPU, defaultMilliCPU),
+			corev1.ResourceMemory: kube.Quantity(corev1.ResourceMemory, defaultMemory),
+		})
+	}
+	return out
+}
+
+func (p *landingPod) priority() int32 {
+	if p.pod.Spec.Priority == nil {
+		return 0
+	}
+	return *p.pod.Spec.Priority
+}
+
+// queued orders pods as kube-scheduler takes them: by priority, then by the time they have waited. A pod that runs now
+// has no successor yet; it comes after those that wait.
+func queued(a, b *landingPod) int {
+	runs := func(p *landingPod) int {
+		if p.pod.Spec.NodeName != "" {
+			return 1
+		}
+		return 0
+	}
+	larger := 0
+	if runs(a) == 1 && runs(b) == 1 { // drains send the large ones away first
+		larger = cmp.Compare(b.size, a.size)
+	}
+	if n := cmp.Or(cmp.Compare(b.priority(), a.priority()), cmp.Compare(runs(a), runs(b)), larger); n != 0 {
+		return n
+	}
+	return cmp.Or(kube.OlderFirst(a.pod, b.pod), cmp.Compare(a.pod.UID, b.pod.UID))
+}

@@ -1,0 +1,263 @@
+package scheduler
+
+import (
+	"math"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"tenon.sh/engine"
+	"tenon.sh/engine/inventory"
+	"tenon.sh/engine/kube"
+)
+
+// scoring is a profile made ready for a replay.
+type scoring struct {
+	strategy      engine.ScoringStrategy
+	shape         []engine.ShapePoint
+	fit, balanced []scoredResource
+	// plain says that the strategy is LeastAllocated and that both count cpu and memory alike, as nearly everywhere.
+	plain                                                                bool
+	fitWeight, balancedWeight, taints, nodeAffinity, podAffinity, spread int64
+	hardPodAffinity                                                      int64
+	ignoreTermsOfOthers                                                  bool
+	percentage                                                           int64
+	constraints                                                          []corev1.TopologySpreadConstraint
+	system                                                               bool
+}
+
+// scoredResource is a resource that a plugin counts.
+type scoredResource struct {
+	index  int // 0 for cpu, 1 for memory; those of landingWorld.extraNames follow
+	weight int64
+	asked  bool // counts only for pods that ask for some
+}
+
+// extraLoad is what scores look at of a node beside cpu and memory, by landingWorld.extraNames.
+type extraLoad struct{ allocatable, requested []int64 }
+
+// scoringOf is how kube-scheduler ranks nodes for the pod.
+func (w *landingWorld) scoringOf(pod *corev1.Pod) *scoring {
+	return w.scorings[w.replay.Options.ProfileOf(pod.Spec.SchedulerName)+1]
+}
+
+// readProfiles makes the profiles ready: the default one, then those of the options.
+func (w *landingWorld) readProfiles() {
+	w.scorings = []*scoring{w.newScoring(&engine.SchedulerProfile{})}
+	for i := range w.replay.Options.Profiles {
+		w.scorings = append(w.scorings, w.newScoring(&w.replay.Options.Profiles[i]))
+	}
+}
+
+func (w *landingWorld) newScoring(p *engine.SchedulerProfile) *scoring {
+	weights := engine.ScorePlugins()
+	for name, weight := range p.Weights {
+		weights[name] = weight
+	}
+	s := &scoring{
+		strategy: p.Strategy, shape: p.Shape, percentage: p.PercentageOfNodesToScore, ignoreTermsOfOthers: p.IgnoreTermsOfOthers,
+		fitWeight: weights[engine.NodeResourcesFit], balancedWeight: weights[engine.NodeResourcesBalancedAllocation], taints: weights[engine.TaintToleration],
+		nodeAffinity: weights[engine.NodeAffinity], podAffinity: weights[engine.InterPodAffinity], spread: weights[engine.PodTopologySpread],
+		hardPodAffinity: hardPodAffinity,
+	}
+	if p.HardPodAffinityWeight != nil {
+		s.hardPodAffinity = *p.HardPodAffinityWeight
+	}
+	standard := []engine.ResourceWeight{{Name: corev1.ResourceCPU, Weight: 1}, {Name: corev1.ResourceMemory, Weight: 1}}
+	fit, balanced := p.Resources, []engine.ResourceWeight{}
+	for _, name := range p.Balanced {
+		balanced = append(balanced, engine.ResourceWeight{Name: name, Weight: 1})
+	}
+	if len(fit) == 0 {
+		fit = standard
+	}
+	if len(balanced) == 0 {
+		balanced = standard
+	}
+	s.fit, s.balanced = w.scoredResources(fit), w.scoredResources(balanced)
+	s.constraints, s.system = w.replay.Options.ConstraintsOf(p)
+	s.plain = p.Strategy == engine.LeastAllocated && isStandard(s.fit) && isStandard(s.balanced)
+	return s
+}
+
+// scoredResources leaves out what kube-scheduler finds on no node.
+func (w *landingWorld) scoredResources(list []engine.ResourceWeight) []scoredResource {
+	var out []scoredResource
+	for _, r := range list {
+		asked := strings.Contains(string(r.Name), "/") || strings.HasPrefix(string(r.Name), corev1.ResourceHugePagesPrefix)
+		switch r.Name {
+		case corev1.ResourceCPU:
+			out = append(out, scoredResource{0, r.Weight, false})
+		case corev1.ResourceMemory:
+			out = append(out, scoredResource{1, r.Weight, false})
+		default:
+			if !asked && r.Name != corev1.ResourceEphemeralStorage {
+				continue
+			}
+			at := slices.Index(w.extraNames, r.Name)
+			if at < 0 {
+				at = len(w.extraNames)
+				w.extraNames = append(w.extraNames, r.Name)
+			}
+			out = append(out, scoredResource{len(kube.Usage{}) + at, r.Weight, asked})
+		}
+	}
+	return out
+}
+
+// isStandard reports whether the resources are cpu and memory, and count alike.
+func isStandard(list []scoredResource) bool {
+	return len(list) == 2 && list[0].index+list[1].index == 1 && list[0].weight == list[1].weight
+}
+
+// extrasOf is how much a list has of the resources beside cpu and memory that scores look at.
+func (w *landingWorld) extrasOf(list corev1.ResourceList) []int64 {
+	out := make([]int64, len(w.extraNames))
+	for i, name := range w.extraNames {
+		out[i] = kube.Amount(name, list[name])
+	}
+	return out
+}
+
+// addExtras counts n pods on node i that request the same.
+func (w *landingWorld) addExtras(i int, need *inventory.PodNeed, n int64) {
+	for x, name := range w.extraNames {
+		if q, ok := need.List[name]; ok {
+			w.extras[i].requested[x] += n * kube.Amount(name, q)
+		}
+	}
+}
+
+// resourceScore is what the resources of node k give for the pod, by the profile.
+func (w *landingWorld) resourceScore(p *landingPod, k int) int64 {
+	s, l := p.scoring, &w.loads[k]
+	if s.plain {
+		score := s.fitWeight * leastAllocated(l.scored.Plus(p.fit), l.allocatable)
+		if p.requested != (kube.Usage{}) {
+			score += s.balancedWeight * balancedAllocation(evenness(l.requested.Plus(p.requested), l.allocatable), l.even)
+		}
+		return score
+	}
+	score := s.fitWeight * s.fitScore(w.amounts(p, k, s.fit, p.fit, l.scored))
+	amounts := w.amounts(p, k, s.balanced, p.requested, l.requested)
+	if slices.ContainsFunc(s.balanced, func(r scoredResource) bool { return p.asks(r.index) > 0 }) {
+		score += s.balancedWeight * balancedAllocation(evennessOf(amounts, true), evennessOf(amounts, false))
+	}
+	return score
+}
+
+// asks is how much the pod requests of a resource.
+func (p *landingPod) asks(index int) int64 {
+	if index < len(p.requested) {
+		return p.requested[index]
+	}
+	return p.extras[index-len(p.requested)]
+}
+
+// scoredAmount is how much of a resource a node has, how much of it is taken, and how much the pod adds to that.
+type scoredAmount struct{ allocatable, taken, adds, weight int64 }
+
+// amounts lists those of the resources that count for the pod on node k; asks and taken are of cpu and memory.
+func (w *landingWorld) amounts(p *landingPod, k int, of []scoredResource, asks, taken kube.Usage) []scoredAmount {
+	w.amountsRoom = w.amountsRoom[:0]
+	for _, r := range of {
+		var a scoredAmount
+		if r.index < len(asks) {
+			a = scoredAmount{w.loads[k].allocatable[r.index], taken[r.index], asks[r.index], r.weight}
+		} else if x := r.index - len(asks); !r.asked || p.extras[x] > 0 {
+			a = scoredAmount{w.extras[k].allocatable[x], w.extras[k].requested[x], p.extras[x], r.weight}
+		}
+		if a.allocatable > 0 {
+			w.amountsRoom = append(w.amountsRoom, a)
+		}
+	}
+	return w.amountsRoom
+}
+
+// fitScore is NodeResourcesFit's score by the strategy.
+func (s *scoring) fitScore(amounts []scoredAmount) int64 {
+	var sum, weight int64
+	for _, a := range amounts {
+		score := s.strategyScore(a.taken+a.adds, a.allocatable)
+		if s.strategy == engine.RequestedToCapacityRatio && score == 0 {
+			continue
+		}
+		sum += score * a.weight
+		weight += a.weight
+	}
+	switch {
+	case weight == 0:
+		return 0
+	case s.strategy == engine.RequestedToCapacityRatio:
+		return int64(math.Round(float64(sum) / float64(weight)))
+	}
+	return sum / weight
+}
+
+func (s *scoring) strategyScore(requested, allocatable int64) int64 {
+	switch s.strategy {
+	case engine.MostAllocated:
+		return share(min(requested, allocatable), allocatable)
+	case engine.RequestedToCapacityRatio:
+		return s.shapeScore(share(min(requested, allocatable), allocatable))
+	}
+	return share(max(allocatable-requested, 0), allocatable)
+}
+
+// shapeScore is the height of the shape above a utilization in percent.
+func (s *scoring) shapeScore(utilization int64) int64 {
+	const scale = mostScore / engine.MostShapeScore
+	for i, to := range s.shape {
+		if utilization > to.Utilization {
+			continue
+		}
+		if i == 0 {
+			return to.Score * scale
+		}
+		from := s.shape[i-1]
+		return from.Score*scale + (to.Score-from.Score)*scale*(utilization-from.Utilization)/(to.Utilization-from.Utilization)
+	}
+	if len(s.shape) == 0 {
+		return 0
+	}
+	return s.shape[len(s.shape)-1].Score * scale
+}
+
+// evennessOf is evenness of any resources, with or without the pod.
+func evennessOf(amounts []scoredAmount, with bool) int64 {
+	share := func(a scoredAmount) float64 {
+		taken := a.taken
+		if with {
+			taken += a.adds
+		}
+		return min(float64(taken)/float64(a.allocatable), 1)
+	}
+	switch len(amounts) {
+	case 0, 1:
+		return mostScore
+	case 2:
+		return int64((1 - math.Abs((share(amounts[0])-share(amounts[1]))/2)) * mostScore)
+	}
+	var sum, squares float64
+	for _, a := range amounts {
+		sum += share(a)
+	}
+	mean := sum / float64(len(amounts))
+	for _, a := range amounts {
+		d := share(a) - mean
+		squares += float64(d * d) // the conversion keeps machines that fuse the two from rounding otherwise
+	}
+	return int64((1 - math.Sqrt(squares/float64(len(amounts)))) * mostScore)
+}
+
+// nodesToScore is how many nodes that can take a pod kube-scheduler looks for before it compares their scores. Without a
+// percentage that is half of few nodes, a twentieth of many. It is never less than 100.
+func (s *scoring) nodesToScore(nodes int) int {
+	const least, leastPercent = 100, 5
+	percent := int(s.percentage)
+	if percent == 0 {
+		percent = max(50-nodes/125, leastPercent)
+	}
+	return max(nodes*percent/100, min(nodes, least))
+}

@@ -1,0 +1,162 @@
+package scheduler
+
+import (
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+
+	"tenon.sh/engine"
+	"tenon.sh/engine/kube"
+	"tenon.sh/engine/requirement"
+)
+
+// podVolume is a volume that has to be attached to the pod's node.
+type podVolume struct{ driver, handle string }
+
+// volumeIndex finds what a snapshot knows of volumes.
+type volumeIndex struct {
+	claims  map[string]*corev1.PersistentVolumeClaim // by namespace/name
+	volumes map[string]*corev1.PersistentVolume
+	classes map[string]*storagev1.StorageClass
+}
+
+func newVolumeIndex(s *engine.Snapshot) *volumeIndex {
+	x := &volumeIndex{map[string]*corev1.PersistentVolumeClaim{}, map[string]*corev1.PersistentVolume{}, map[string]*storagev1.StorageClass{}}
+	for _, c := range s.PersistentVolumeClaims {
+		x.claims[c.Namespace+"/"+c.Name] = c
+	}
+	for _, v := range s.PersistentVolumes {
+		x.volumes[v.Name] = v
+	}
+	for _, c := range s.StorageClasses {
+		x.classes[c.Name] = c
+	}
+	return x
+}
+
+// of lists the volumes that count against attach limits, and for each volume that is tied to a place the alternatives
+// that a node must meet. ok is false for a pod that kube-scheduler lets wait wherever: a claim is missing, or has to be
+// bound before.
+func (x *volumeIndex) of(pod *corev1.Pod) (volumes []podVolume, places [][][]requirement.Expression, ok bool) {
+	ok = true
+	for i := range pod.Spec.Volumes {
+		claim := x.claim(pod, &pod.Spec.Volumes[i])
+		if claim == nil {
+			ok = ok && pod.Spec.Volumes[i].PersistentVolumeClaim == nil
+			continue
+		}
+		if pv := x.volumes[claim.Spec.VolumeName]; pv != nil {
+			places = append(places, boundPlaces(pv)...)
+			if pv.Spec.CSI != nil {
+				volumes = append(volumes, podVolume{pv.Spec.CSI.Driver, pv.Spec.CSI.Driver + "/" + pv.Spec.CSI.VolumeHandle})
+			}
+			continue
+		}
+		class := x.classOf(claim)
+		if claim.Spec.VolumeName != "" || class == nil || class.VolumeBindingMode == nil || *class.VolumeBindingMode != storagev1.VolumeBindingWaitForFirstConsumer {
+			ok = false
+			continue
+		}
+		if terms := allowedTerms(class); terms != nil {
+			places = append(places, terms)
+		}
+		volumes = append(volumes, podVolume{class.Provisioner, class.Provisioner + "/" + claim.Namespace + "/" + claim.Name})
+	}
+	return volumes, places, ok
+}
+
+// claim is the claim behind a volume, nil if there is none; that of an ephemeral volume need not be there yet.
+func (x *volumeIndex) claim(pod *corev1.Pod, v *corev1.Volume) *corev1.PersistentVolumeClaim {
+	switch {
+	case v.PersistentVolumeClaim != nil:
+		return x.claims[pod.Namespace+"/"+v.PersistentVolumeClaim.ClaimName]
+	case v.Ephemeral != nil && v.Ephemeral.VolumeClaimTemplate != nil:
+		name := pod.Name + "-" + v.Name
+		if claim := x.claims[pod.Namespace+"/"+name]; claim != nil {
+			return claim
+		}
+		claim := &corev1.PersistentVolumeClaim{Spec: v.Ephemeral.VolumeClaimTemplate.Spec}
+		claim.Namespace, claim.Name = pod.Namespace, name
+		return claim
+	}
+	return nil
+}
+
+func (x *volumeIndex) classOf(claim *corev1.PersistentVolumeClaim) *storagev1.StorageClass {
+	if name := claim.Annotations[corev1.BetaStorageClassAnnotation]; name != "" {
+		return x.classes[name]
+	}
+	if claim.Spec.StorageClassName != nil {
+		return x.classes[*claim.Spec.StorageClassName]
+	}
+	return nil
+}
+
+// placeLabels are the labels of a volume that tie it to nodes with the same label, in the order of kube-scheduler's VolumeZone.
+func placeLabels() []string {
+	return []string{corev1.LabelFailureDomainBetaZone, corev1.LabelFailureDomainBetaRegion, corev1.LabelTopologyZone, corev1.LabelTopologyRegion}
+}
+
+// boundPlaces are the places of a volume that exists: its node affinity, and its zone labels, which hold for nodes that
+// have any such label.
+func boundPlaces(pv *corev1.PersistentVolume) [][][]requirement.Expression {
+	var out [][][]requirement.Expression
+	if terms := kube.VolumeTerms(pv); terms != nil {
+		alternatives := [][]requirement.Expression{}
+		for i := range terms {
+			if all := termExpressions(&terms[i]); len(all) > 0 {
+				alternatives = append(alternatives, all)
+			}
+		}
+		out = append(out, alternatives)
+	}
+	var nowhere []requirement.Expression
+	for _, key := range placeLabels() {
+		nowhere = append(nowhere, requirement.Expression{Key: key, Op: requirement.DoesNotExist})
+	}
+	for _, key := range placeLabels() {
+		if value, ok := pv.Labels[key]; ok {
+			here := requirement.Expression{Key: key, Op: requirement.In, Values: strings.Split(value, "__")}
+			out = append(out, [][]requirement.Expression{{here}, nowhere, {newerPlace(here)}})
+		}
+	}
+	return out
+}
+
+// newerPlace is the same place by the newer name of its label.
+func newerPlace(e requirement.Expression) requirement.Expression {
+	switch e.Key {
+	case corev1.LabelFailureDomainBetaZone:
+		e.Key = corev1.LabelTopologyZone
+	case corev1.LabelFailureDomainBetaRegion:
+		e.Key = corev1.LabelTopologyRegion
+	}
+	return e
+}
+
+func allowedTerms(class *storagev1.StorageClass) [][]requirement.Expression {
+	var out [][]requirement.Expression
+	for _, t := range class.AllowedTopologies {
+		all := make([]requirement.Expression, 0, len(t.MatchLabelExpressions))
+		for _, e := range t.MatchLabelExpressions {
+			all = append(all, requirement.Expression{Key: e.Key, Op: requirement.In, Values: slices.Clone(e.Values)})
+		}
+		out = append(out, all)
+	}
+	return out
+}
+
+// attachRunning counts the volumes that are attached or attaching already.
+func (w *landingWorld) attachRunning() {
+	for _, a := range w.replay.Snapshot.VolumeAttachments {
+		i, ok := w.byNodeName[a.Spec.NodeName]
+		if !ok || a.Spec.Source.PersistentVolumeName == nil {
+			continue
+		}
+		if pv := w.volumes.volumes[*a.Spec.Source.PersistentVolumeName]; pv != nil && pv.Spec.CSI != nil {
+			w.nodes[i].attach(podVolume{pv.Spec.CSI.Driver, pv.Spec.CSI.Driver + "/" + pv.Spec.CSI.VolumeHandle})
+		}
+	}
+}

@@ -1,0 +1,156 @@
+package volume
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"tenon.sh/engine"
+	"tenon.sh/engine/capacity"
+	"tenon.sh/engine/kube"
+)
+
+// attachmentOf is how the claim's volume is or will be attached; without a driver if that is not known, or if nothing is
+// attached. A volume that does not exist yet goes by the name of its claim.
+func (v *Volumes) attachmentOf(claim *corev1.PersistentVolumeClaim) Attachment {
+	if volume := v.Persistent[claim.Spec.VolumeName]; claim.Spec.VolumeName != "" && volume != nil {
+		return volumeAttachment(volume)
+	}
+	class := v.classes[claimClass(claim)]
+	if class == nil {
+		return Attachment{}
+	}
+	return Attachment{Driver: provisionerDriver(class.Provisioner), handle: claim.Namespace + "/" + claim.Name}
+}
+
+// attached lists the volumes of the pod that count against some driver's limit, by driver and handle, none of them twice;
+// what the pod takes from stocks of free volumes is counted in the same way.
+// Claims that are missing are passed over.
+func (v *Volumes) attached(pod *corev1.Pod) []Attachment {
+	if len(v.limited) == 0 {
+		return nil
+	}
+	var out []Attachment
+	for i := range pod.Spec.Volumes {
+		volume := &pod.Spec.Volumes[i]
+		a := inlineAttachment(&volume.VolumeSource)
+		if facts, _ := v.factsOf(pod, volume); facts != nil {
+			a = facts.attach
+			out = append(out, facts.taken...)
+		}
+		if v.limited[a.Driver] && a.handle != "" {
+			out = append(out, a)
+		}
+	}
+	if len(out) > 1 {
+		slices.SortFunc(out, func(a, b Attachment) int {
+			return cmp.Or(cmp.Compare(a.Driver, b.Driver), cmp.Compare(a.handle, b.handle))
+		})
+		out = slices.Compact(out)
+	}
+	return out
+}
+
+// requests counts, as resources, the volumes that the pod will attach wherever it goes: those that no other pod uses.
+func (p *PodVolumes) requests() corev1.ResourceList {
+	if len(p.Attach) == len(p.Shared) {
+		return nil
+	}
+	list := corev1.ResourceList{}
+	for _, a := range p.Attach {
+		if !slices.Contains(p.Shared, a) {
+			kube.AddList(list, corev1.ResourceList{kube.AttachResource(a.Driver): *resource.NewQuantity(1, resource.DecimalSI)})
+		}
+	}
+	return list
+}
+
+// NodeVolumes is what is attached to a machine, and how much more can be.
+type NodeVolumes struct {
+	Limits map[string]int
+	InUse  map[Attachment]bool // by pods of the node
+	Others map[Attachment]bool // attached, or attaching, without a pod
+	Used   map[string]int      // by pods, and volumes that are attached or attaching without one
+}
+
+// AttachedTo counts what is attached to the node with these pods, and what is still attaching. A node takes as many
+// volumes of a driver as its CSINode says, any number if that does not say; expected, which may be nil, stands in for
+// drivers that a node which is still starting has not reported yet.
+func (v *Volumes) AttachedTo(node string, expected *engine.InstanceType, pods []*corev1.Pod) NodeVolumes {
+	n := NodeVolumes{Limits: v.LimitsOf(node, expected)}
+	if len(n.Limits) == 0 {
+		return n
+	}
+	n.InUse, n.Others, n.Used = map[Attachment]bool{}, map[Attachment]bool{}, map[string]int{}
+	for _, pod := range pods {
+		for _, a := range v.attached(pod) {
+			if !n.InUse[a] {
+				n.InUse[a] = true
+				n.Used[a.Driver]++
+			}
+		}
+	}
+	for _, va := range v.attachments[node] {
+		a, ok := v.attachmentBehind(va)
+		if ok && !n.InUse[a] && !n.Others[a] {
+			n.Others[a] = true
+			n.Used[a.Driver]++
+		}
+	}
+	return n
+}
+
+func (v *Volumes) LimitsOf(node string, expected *engine.InstanceType) map[string]int {
+	limits := map[string]int{}
+	maps.Copy(limits, v.ofTypes.All(expected))
+	for _, st := range v.stocks {
+		limits[st.name] = st.hosts[v.hostnameOf[node]]
+	}
+	csi := v.csiNodes[node]
+	if csi == nil {
+		return limits
+	}
+	for _, d := range csi.Spec.Drivers {
+		delete(limits, d.Name)
+		if d.Allocatable != nil && d.Allocatable.Count != nil {
+			limits[d.Name] = int(*d.Allocatable.Count)
+		}
+	}
+	return limits
+}
+
+// attachmentBehind reads a VolumeAttachment; only those of CSI volumes that exist count.
+func (v *Volumes) attachmentBehind(va *storagev1.VolumeAttachment) (Attachment, bool) {
+	name := va.Spec.Source.PersistentVolumeName
+	if name == nil || va.Spec.Attacher == "" {
+		return Attachment{}, false
+	}
+	volume := v.Persistent[*name]
+	if volume == nil || volume.Spec.CSI == nil {
+		return Attachment{}, false
+	}
+	return Attachment{va.Spec.Attacher, volume.Spec.CSI.VolumeHandle}, true
+}
+
+// Free is how many more volumes of the driver the node takes; below zero if there are too many, capacity.Most if there is
+// no limit.
+func (n *NodeVolumes) Free(driver string) int64 {
+	limit, ok := n.Limits[driver]
+	if !ok {
+		return capacity.Most
+	}
+	return int64(limit - n.Used[driver])
+}
+
+// FreeOn is the same for a new machine of the type.
+func (v *Volumes) FreeOn(t *engine.InstanceType, driver string) int64 {
+	limit, ok := v.ofTypes.of(t, driver)
+	if !ok && !isStock(driver) {
+		return capacity.Most
+	}
+	return int64(limit)
+}

@@ -1,0 +1,146 @@
+package volume
+
+import (
+	"cmp"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// CSI drivers that have taken the place of volume plugins that were once part of Kubernetes.
+const (
+	ebsDriver       = "ebs.csi.aws.com"
+	gceDriver       = "pd.csi.storage.gke.io"
+	azureDiskDriver = "disk.csi.azure.com"
+	cinderDriver    = "cinder.csi.openstack.org"
+	portworxDriver  = "pxd.portworx.com"
+)
+
+// provisionerDriver is the CSI driver behind a class's provisioner. kube-scheduler does not count volumes of the plugins
+// for which the result is empty.
+func provisionerDriver(provisioner string) string {
+	switch provisioner {
+	case "kubernetes.io/aws-ebs":
+		return ebsDriver
+	case "kubernetes.io/gce-pd":
+		return gceDriver
+	case "kubernetes.io/azure-disk":
+		return azureDiskDriver
+	case "kubernetes.io/cinder":
+		return cinderDriver
+	case "kubernetes.io/portworx-volume":
+		return portworxDriver
+	case "kubernetes.io/azure-file", "kubernetes.io/vsphere-volume":
+		return ""
+	}
+	return provisioner
+}
+
+// volumeAttachment is how a PersistentVolume is attached, under the name of the CSI driver that has taken over if it is
+// of an older kind; without a driver if nothing is attached.
+func volumeAttachment(p *corev1.PersistentVolume) Attachment {
+	s := &p.Spec.PersistentVolumeSource
+	switch {
+	case s.CSI != nil:
+		return Attachment{s.CSI.Driver, s.CSI.VolumeHandle}
+	case s.AWSElasticBlockStore != nil:
+		return ebsAttachment(s.AWSElasticBlockStore)
+	case s.GCEPersistentDisk != nil:
+		return Attachment{gceDriver, gceHandle(p)}
+	case s.AzureDisk != nil:
+		return Attachment{azureDiskDriver, s.AzureDisk.DataDiskURI}
+	case s.Cinder != nil:
+		return Attachment{cinderDriver, s.Cinder.VolumeID}
+	case s.PortworxVolume != nil:
+		return Attachment{portworxDriver, s.PortworxVolume.VolumeID}
+	}
+	return Attachment{}
+}
+
+// inlineAttachment is the same for a volume that a pod names directly.
+func inlineAttachment(s *corev1.VolumeSource) Attachment {
+	switch {
+	case s.AWSElasticBlockStore != nil:
+		return ebsAttachment(s.AWSElasticBlockStore)
+	case s.GCEPersistentDisk != nil:
+		return Attachment{gceDriver, gceDisk("zones", unspecified, s.GCEPersistentDisk.PDName)}
+	case s.AzureDisk != nil:
+		return Attachment{azureDiskDriver, s.AzureDisk.DataDiskURI}
+	case s.Cinder != nil:
+		return Attachment{cinderDriver, s.Cinder.VolumeID}
+	case s.PortworxVolume != nil:
+		return Attachment{portworxDriver, s.PortworxVolume.VolumeID}
+	}
+	return Attachment{}
+}
+
+// ebsAttachment drops the zone that older IDs may start with: aws://us-east-1a/vol-1.
+func ebsAttachment(s *corev1.AWSElasticBlockStoreVolumeSource) Attachment {
+	rest, ok := strings.CutPrefix(s.VolumeID, "aws://")
+	if !ok {
+		return Attachment{ebsDriver, s.VolumeID}
+	}
+	_, id, _ := strings.Cut(rest, "/")
+	if id = strings.Trim(id, "/"); !strings.HasPrefix(id, "vol-") || strings.Contains(id, "/") {
+		return Attachment{} // kube-scheduler cannot read it either, and does not count it
+	}
+	return Attachment{ebsDriver, id}
+}
+
+const unspecified = "UNSPECIFIED"
+
+// gceHandle names the disk by its zone or, if it is in several, by their region.
+func gceHandle(p *corev1.PersistentVolume) string {
+	label := cmp.Or(p.Labels[corev1.LabelFailureDomainBetaZone], p.Labels[corev1.LabelTopologyZone], unspecified)
+	name := p.Spec.GCEPersistentDisk.PDName
+	first, _, several := strings.Cut(label, "__")
+	if !several {
+		return gceDisk("zones", first, name)
+	}
+	region := first
+	if i := strings.LastIndexByte(first, '-'); i > 0 {
+		region = first[:i]
+	}
+	return gceDisk("regions", region, name)
+}
+
+func gceDisk(kind, place, name string) string {
+	return "projects/" + unspecified + "/" + kind + "/" + place + "/disks/" + name
+}
+
+// Disk is a disk that pods name directly, without a claim. Two pods with the same one cannot share a node, unless both
+// only read it.
+type Disk struct {
+	ID       string
+	readOnly bool
+}
+
+func (d Disk) Conflicts(other Disk) bool { return d.ID == other.ID && !(d.readOnly && other.readOnly) }
+
+func CompareDisks(a, b Disk) int {
+	if c := cmp.Compare(a.ID, b.ID); c != 0 || a.readOnly == b.readOnly {
+		return c
+	}
+	if a.readOnly {
+		return 1
+	}
+	return -1
+}
+
+// appendDisks lists the disks of a volume. Reading an EBS volume only does not help; a Ceph image is the same one if
+// any monitor is.
+func appendDisks(out []Disk, volume *corev1.Volume) []Disk {
+	switch s := &volume.VolumeSource; {
+	case s.AWSElasticBlockStore != nil:
+		out = append(out, Disk{ID: "ebs " + s.AWSElasticBlockStore.VolumeID})
+	case s.GCEPersistentDisk != nil:
+		out = append(out, Disk{ID: "gce " + s.GCEPersistentDisk.PDName, readOnly: s.GCEPersistentDisk.ReadOnly})
+	case s.ISCSI != nil:
+		out = append(out, Disk{ID: "iscsi " + s.ISCSI.IQN, readOnly: s.ISCSI.ReadOnly})
+	case s.RBD != nil:
+		for _, monitor := range s.RBD.CephMonitors {
+			out = append(out, Disk{ID: "rbd " + monitor + " " + s.RBD.RBDPool + " " + s.RBD.RBDImage, readOnly: s.RBD.ReadOnly})
+		}
+	}
+	return out
+}

@@ -1,0 +1,112 @@
+package volume
+
+import (
+	"fmt"
+	"hash/fnv"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+
+	"tenon.sh/engine"
+)
+
+// stockPrefix starts the names of stocks, which are counted where the volumes of CSI drivers are.
+const stockPrefix = "storage class "
+
+// A stock is the free volumes, each on the disk of one host, that a claim can be bound to if its class makes none: every
+// claim takes one of them. Claims that differ in what suits them have stocks of their own, and take from all that hold
+// everything they could use.
+type stock struct {
+	name    string
+	volumes []string       // by name
+	hosts   map[string]int // how many there are, by hostname
+}
+
+// isStock reports whether what is counted like a driver's volumes is a stock of free ones.
+func isStock(driver string) bool { return strings.HasPrefix(driver, stockPrefix) }
+
+// StockText is the stock for people, who know the class.
+func StockText(name string) string {
+	text, _, _ := strings.Cut(name, " #")
+	return text
+}
+
+// indexStocks finds the stocks of all claims that wait for a volume which nobody makes.
+func (v *Volumes) indexStocks(s *engine.Snapshot) {
+	for _, claim := range s.PersistentVolumeClaims {
+		class := v.classes[claimClass(claim)]
+		if claim.Spec.VolumeName != "" || class == nil || !makesNone(class) || len(v.available[class.Name]) == 0 || v.supplies[class.Name] != nil {
+			continue
+		}
+		if st := v.stockOf(claim, class); st != nil && !slices.ContainsFunc(v.stocks, func(other *stock) bool { return other.name == st.name }) {
+			v.stocks = append(v.stocks, st)
+			v.limited[st.name] = true
+		}
+	}
+}
+
+// makesNone reports whether volumes of the class are there already or not at all, and are chosen with the node.
+func makesNone(class *storagev1.StorageClass) bool {
+	return (class.Provisioner == "" || class.Provisioner == noProvisioner) &&
+		class.VolumeBindingMode != nil && *class.VolumeBindingMode == storagev1.VolumeBindingWaitForFirstConsumer
+}
+
+// stockOf is the claim's stock, nil if a volume is kept for it or one of those that suit can be reached from several hosts.
+func (v *Volumes) stockOf(claim *corev1.PersistentVolumeClaim, class *storagev1.StorageClass) *stock {
+	if len(v.reserved[ClaimID{claim.Namespace, claim.Name}]) > 0 {
+		return nil
+	}
+	st := &stock{hosts: map[string]int{}}
+	for _, volume := range v.available[class.Name] {
+		if !suits(volume, claim) {
+			continue
+		}
+		host := hostOf(volume)
+		if host == "" {
+			return nil
+		}
+		st.hosts[host]++
+		st.volumes = append(st.volumes, volume.Name)
+	}
+	slices.Sort(st.volumes)
+	sum := fnv.New64a()
+	for _, name := range st.volumes {
+		sum.Write([]byte(name + "\n"))
+	}
+	st.name = fmt.Sprintf("%s%s #%016x", stockPrefix, class.Name, sum.Sum64())
+	return st
+}
+
+// hostOf is the only host from which the volume can be reached, empty if there are others.
+func hostOf(volume *corev1.PersistentVolume) string {
+	if volume.Spec.NodeAffinity == nil || volume.Spec.NodeAffinity.Required == nil || len(volume.Spec.NodeAffinity.Required.NodeSelectorTerms) != 1 {
+		return ""
+	}
+	for _, e := range volume.Spec.NodeAffinity.Required.NodeSelectorTerms[0].MatchExpressions {
+		if e.Key == corev1.LabelHostname && e.Operator == corev1.NodeSelectorOpIn && len(e.Values) == 1 {
+			return e.Values[0]
+		}
+	}
+	return ""
+}
+
+// taken lists what the claim takes from the stocks, as things that are attached.
+func (v *Volumes) taken(claim *corev1.PersistentVolumeClaim) []Attachment {
+	class := v.classes[claimClass(claim)]
+	if len(v.stocks) == 0 || claim.Spec.VolumeName != "" || class == nil || !makesNone(class) || v.supplies[class.Name] != nil {
+		return nil
+	}
+	mine := v.stockOf(claim, class)
+	if mine == nil {
+		return nil
+	}
+	var out []Attachment
+	for _, st := range v.stocks {
+		if !slices.ContainsFunc(mine.volumes, func(name string) bool { _, found := slices.BinarySearch(st.volumes, name); return !found }) {
+			out = append(out, Attachment{Driver: st.name, handle: claim.Namespace + "/" + claim.Name})
+		}
+	}
+	return out
+}

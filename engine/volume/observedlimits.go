@@ -1,0 +1,146 @@
+package volume
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+
+	v1 "tenon.sh/api/v1"
+	"tenon.sh/engine"
+	"tenon.sh/engine/kube"
+)
+
+// AttachLimits says how many volumes machines take of which driver, as far as catalogs or nodes tell.
+type AttachLimits struct {
+	// reported is what drivers say on nodes, by instance type and driver: the number that most nodes of the type have, of several
+	// the lowest.
+	reported map[string]map[string]int
+	// lowest is the lowest of these numbers, by driver. told is the same of the types that the catalog has a higher number of:
+	// whoever runs the driver has told it how many volumes to take.
+	lowest, told map[string]int
+}
+
+// LearnLimits reads what drivers report. A node on which no volume has room at all says nothing of others.
+func LearnLimits(s *engine.Snapshot, types kube.TypeIndex) AttachLimits {
+	l := AttachLimits{reported: map[string]map[string]int{}, lowest: map[string]int{}, told: map[string]int{}}
+	if len(s.CSINodes) == 0 {
+		return l
+	}
+	type report struct {
+		kind, driver string
+		count        int
+	}
+	pools, kinds, sold := kube.PoolsByName(s), make(map[string]string, len(s.Nodes)), map[string]map[*engine.InstanceType]bool{}
+	for _, n := range s.Nodes {
+		kind := n.Labels[corev1.LabelInstanceTypeStable]
+		kinds[n.Name] = kind
+		pool := pools[n.Labels[v1.NodePoolLabelKey]]
+		if pool == nil {
+			continue
+		}
+		if t := types.Find(pool.Spec.Template.Spec.NodeClassRef, kind); t != nil {
+			if sold[kind] == nil {
+				sold[kind] = map[*engine.InstanceType]bool{}
+			}
+			sold[kind][t] = true
+		}
+	}
+	seen := map[report]int{}
+	for _, n := range s.CSINodes {
+		for _, d := range n.Spec.Drivers {
+			if kind := kinds[n.Name]; kind != "" && d.Allocatable != nil && d.Allocatable.Count != nil && *d.Allocatable.Count > 0 {
+				seen[report{kind, d.Name, int(*d.Allocatable.Count)}]++
+			}
+		}
+	}
+	for r, n := range seen {
+		if l.reported[r.kind] == nil {
+			l.reported[r.kind] = map[string]int{}
+		}
+		have := l.reported[r.kind][r.driver]
+		if most := seen[report{r.kind, r.driver, have}]; cmp.Or(cmp.Compare(n, most), cmp.Compare(have, r.count)) > 0 {
+			l.reported[r.kind][r.driver] = r.count
+		}
+	}
+	for kind, counts := range l.reported {
+		for driver, count := range counts {
+			keepLower(l.lowest, driver, count)
+			if isTold(sold[kind], driver, count) {
+				keepLower(l.told, driver, count)
+			}
+		}
+	}
+	return l
+}
+
+// isTold reports whether a driver on nodes of these types would say more by itself. It may say less than the catalog does for
+// what else is attached where its volumes would be.
+func isTold(types map[*engine.InstanceType]bool, driver string, count int) bool {
+	known := false
+	for t := range types {
+		limit, ok := t.AttachLimits[driver]
+		if ok && count >= limit-t.AttachShared[driver] {
+			return false
+		}
+		known = known || ok
+	}
+	return known
+}
+
+func keepLower(list map[string]int, driver string, count int) {
+	if have, ok := list[driver]; !ok || count < have {
+		list[driver] = count
+	}
+}
+
+// of is how many volumes of the driver a machine of the type takes; false if there is no limit. What nodes of the type say comes
+// first, then what the catalog says, or less if the driver was told so. A driver that counts its volumes elsewhere is not without
+// a limit where nothing else is known.
+func (l *AttachLimits) of(t *engine.InstanceType, driver string) (int, bool) {
+	if n, ok := l.reported[t.Name][driver]; ok {
+		return n, true
+	}
+	n, ok := t.AttachLimits[driver]
+	if !ok {
+		n, ok = l.lowest[driver]
+		return n, ok
+	}
+	if told, ok := l.told[driver]; ok {
+		n = min(n, told)
+	}
+	return n, true
+}
+
+// All is the same for every driver with a limit; nil for no type.
+func (l *AttachLimits) All(t *engine.InstanceType) map[string]int {
+	if t == nil {
+		return nil
+	}
+	out := maps.Clone(l.lowest)
+	if out == nil {
+		out = map[string]int{}
+	}
+	maps.Copy(out, t.AttachLimits)
+	for driver := range out {
+		out[driver], _ = l.of(t, driver)
+	}
+	return out
+}
+
+// In is the classes with these limits in their catalogs, for a plan without the nodes that say them.
+func (l *AttachLimits) In(classes []engine.Class) []engine.Class {
+	if len(l.reported) == 0 {
+		return classes
+	}
+	out := slices.Clone(classes)
+	for i := range out {
+		out[i].InstanceTypes = slices.Clone(out[i].InstanceTypes)
+		for j := range out[i].InstanceTypes {
+			t := &out[i].InstanceTypes[j]
+			t.AttachLimits = l.All(t)
+		}
+	}
+	return out
+}

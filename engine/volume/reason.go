@@ -1,0 +1,71 @@
+package volume
+
+import (
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"tenon.sh/engine"
+	"tenon.sh/engine/kube"
+	"tenon.sh/engine/requirement"
+)
+
+// Named gives reasons that are about a claim of each of several pods the name of this one's.
+func (v *Volumes) Named(pod *corev1.Pod, reasons []engine.Reason) []engine.Reason {
+	if len(pod.Spec.Volumes) == 0 {
+		return reasons
+	}
+	out := slices.Clone(reasons)
+	for i, r := range out {
+		switch r.Code {
+		case engine.VolumeNotReady:
+			if r.Key == "" {
+				out[i].Key = v.taker(pod)
+			}
+		case engine.LabelMismatch:
+			out[i] = v.elsewhere(pod, r, r.Key, r.Need, "the pool offers "+r.Have)
+		case engine.LabelNotDefined:
+			out[i] = v.elsewhere(pod, r, r.Key, r.Need, "which the pool does not define")
+		case engine.NoExistingNodeMatches:
+			need := kube.ExpressionText(requirement.Expression{Op: requirement.In, Values: []string{r.Need}})
+			out[i] = v.elsewhere(pod, r, corev1.LabelHostname, need, "a node that cannot take the pod, and no new node will have that name")
+		}
+	}
+	return out
+}
+
+// taker is the claim of the pod that takes from a supply of free volumes, "" if there is none.
+func (v *Volumes) taker(pod *corev1.Pod) string {
+	for i := range pod.Spec.Volumes {
+		if facts, id := v.factsOf(pod, &pod.Spec.Volumes[i]); facts != nil && facts.take != nil {
+			return id.String()
+		}
+	}
+	return ""
+}
+
+// elsewhere says of a label that no machine has for the pod that it is one of its volumes that needs it, if the pod itself does not
+// ask for it.
+func (v *Volumes) elsewhere(pod *corev1.Pod, r engine.Reason, key, need, have string) engine.Reason {
+	asks := func(terms [][]requirement.Expression) bool {
+		return slices.ContainsFunc(terms, func(term []requirement.Expression) bool {
+			return slices.ContainsFunc(term, func(e requirement.Expression) bool { return e.Key == key && kube.ExpressionText(e) == need })
+		})
+	}
+	if asks(kube.DemandOf(&pod.Spec).Told) {
+		return r
+	}
+	for i := range pod.Spec.Volumes {
+		facts, id := v.factsOf(pod, &pod.Spec.Volumes[i])
+		if facts == nil || !asks(facts.named) {
+			continue
+		}
+		what := "its volume can only be made or found"
+		if claim := v.claims[id]; claim != nil && claim.Spec.VolumeName != "" {
+			what = "its volume " + claim.Spec.VolumeName + " is"
+		}
+		return engine.Reason{Code: engine.VolumeElsewhere, NodePool: r.NodePool, Key: id.String(), Need: fmt.Sprintf("%s where %s %s", what, key, need), Have: have}.Bounded()
+	}
+	return r
+}

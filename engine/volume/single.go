@@ -1,0 +1,44 @@
+package volume
+
+import (
+	"cmp"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// SoleVolume is a free volume that is the only one a claim can be bound to: of several claims that wait for it, one gets
+// it, and the pods of the others can run nowhere.
+type SoleVolume struct {
+	Volume string
+	Claim  ClaimID
+}
+
+func CompareSoles(a, b SoleVolume) int {
+	return cmp.Or(cmp.Compare(a.Volume, b.Volume), cmp.Compare(a.Claim.String(), b.Claim.String()))
+}
+
+// soleOf is the volume of the class that alone can be bound to the claim, empty if there are others.
+func soleOf(suiting []*corev1.PersistentVolume) string {
+	if len(suiting) != 1 || suiting[0].Spec.ClaimRef != nil {
+		return ""
+	}
+	return suiting[0].Name
+}
+
+// compete notes which volume the claim waits for. It answers false if another claim of the pod waits for the same.
+func (p *PodVolumes) compete(id ClaimID, facts *claimFacts) bool {
+	mine := SoleVolume{facts.sole, id}
+	if facts.sole == "" || slices.Contains(p.Soles, mine) {
+		return true
+	}
+	if slices.ContainsFunc(p.Soles, func(s SoleVolume) bool { return s.Volume == mine.Volume }) {
+		return false
+	}
+	p.Soles = append(p.Soles, mine)
+	return true
+}
+
+func NoVolumeFree(class string) string {
+	return "its storage class " + class + " makes no volumes, and none that suits is free"
+}
