@@ -51,23 +51,36 @@ var importRules = []importRule{
 	{packages: "api/crds", ours: []string{"api/..."}, also: []string{"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1", "sigs.k8s.io/yaml"}},
 	{packages: "api/...", ours: []string{"api/..."}, also: []string{"github.com/mitchellh/hashstructure/v2", "sigs.k8s.io/controller-runtime/pkg/scheme"}},
 
-	{packages: "engine", ours: []string{"engine/...", "api/..."}, also: []string{"github.com/robfig/cron/v3"}, never: notInTheEngine, pure: true},
-	{packages: "engine/capacity", pure: true, alone: true, never: notInTheEngine},
+	// The engine, from the bottom to the top: each may import what stands above it here.
 	{packages: "engine/bitset", pure: true, alone: true, never: notInTheEngine},
+	{packages: "engine/capacity", pure: true, alone: true, never: notInTheEngine},
 	{packages: "engine/parallel", pure: true, alone: true, never: notInTheEngine},
 	{packages: "engine/requirement", ours: []string{"engine/bitset"}, pure: true, alone: true, never: notInTheEngine},
-	{packages: "engine/topology", ours: []string{"engine/bitset", "engine/capacity", "engine/requirement"}, pure: true, alone: true, never: notInTheEngine},
-	{packages: "engine/packing", ours: []string{"engine/bitset", "engine/capacity", "engine/parallel", "engine/requirement", "engine/topology"}, pure: true, alone: true, never: notInTheEngine},
-	{packages: "engine/disruption", ours: []string{"engine/bitset", "engine/capacity", "engine/parallel", "engine/requirement", "engine/topology", "engine/packing"}, pure: true, alone: true, never: notInTheEngine},
+	{packages: "engine/topology", ours: []string{"engine/bitset"}, pure: true, alone: true, never: notInTheEngine},
+	{packages: "engine/packing", ours: []string{"engine/bitset", "engine/capacity", "engine/parallel", "engine/topology"}, pure: true, alone: true, never: notInTheEngine},
+	{packages: "engine/consolidation", ours: []string{"engine/bitset", "engine/capacity", "engine/parallel"}, pure: true, alone: true, never: notInTheEngine},
+	{packages: "engine", ours: []string{"engine/parallel", "api/..."}, never: notInTheEngine, pure: true},
+	{packages: "engine/enginetest", ours: []string{"engine", "api/..."}, also: []string{"sigs.k8s.io/yaml"}, never: notInTheEngine, pure: true},
+	{packages: "engine/kube", ours: []string{"engine", "api/...", "engine/capacity", "engine/requirement"}, never: notInTheEngine, pure: true},
+	{packages: "engine/volume", ours: []string{"engine", "api/...", "engine/kube", "engine/bitset", "engine/capacity", "engine/requirement"}, never: notInTheEngine, pure: true},
+	{packages: "engine/inventory", ours: []string{"engine", "api/...", "engine/kube", "engine/volume", "engine/bitset", "engine/capacity", "engine/parallel", "engine/requirement"}, never: notInTheEngine, pure: true},
+	{packages: "engine/budget", ours: []string{"engine", "api/...", "engine/kube", "engine/inventory"}, also: []string{"github.com/robfig/cron/v3"}, never: notInTheEngine, pure: true},
+	{packages: "engine/lifecycle", ours: []string{"engine", "api/...", "engine/kube", "engine/inventory", "engine/budget"}, never: notInTheEngine, pure: true},
+	{packages: "engine/scheduler", ours: []string{"engine", "api/...", "engine/kube", "engine/volume", "engine/inventory", "engine/bitset", "engine/capacity", "engine/requirement"}, never: notInTheEngine, pure: true},
+	{packages: "engine/constraints", ours: []string{"engine", "api/...", "engine/kube", "engine/volume", "engine/inventory", "engine/bitset", "engine/capacity", "engine/requirement", "engine/topology", "engine/packing"}, never: notInTheEngine, pure: true},
+	{packages: "engine/provisioning", ours: []string{"engine", "api/...", "engine/kube", "engine/volume", "engine/inventory", "engine/budget", "engine/constraints", "engine/bitset", "engine/capacity", "engine/requirement", "engine/topology", "engine/packing"}, never: notInTheEngine, pure: true},
+	{packages: "engine/nomination", ours: []string{"engine", "api/...", "engine/kube", "engine/inventory", "engine/lifecycle", "engine/scheduler", "engine/provisioning"}, never: notInTheEngine, pure: true},
+	{packages: "engine/disruption", ours: []string{"engine", "api/...", "engine/kube", "engine/inventory", "engine/budget", "engine/lifecycle", "engine/scheduler", "engine/constraints", "engine/provisioning", "engine/nomination", "engine/bitset", "engine/capacity", "engine/topology", "engine/packing", "engine/consolidation"}, never: notInTheEngine, pure: true},
+	{packages: "engine/explain", ours: []string{"engine", "api/...", "engine/kube", "engine/volume", "engine/inventory", "engine/budget", "engine/provisioning", "engine/disruption"}, never: notInTheEngine, pure: true},
 
-	{packages: "scenario/...", ours: []string{"scenario/...", "engine", "api/...", "provider/catalog", "unrendered"}, also: []string{"sigs.k8s.io/yaml", "k8s.io/utils/ptr", "k8s.io/apiextensions-apiserver", "k8s.io/apiserver", "k8s.io/kube-openapi"}},
+	{packages: "scenario/...", ours: []string{"scenario/...", "engine", "engine/...", "api/...", "provider/catalog", "unrendered"}, also: []string{"sigs.k8s.io/yaml", "k8s.io/utils/ptr", "k8s.io/apiextensions-apiserver", "k8s.io/apiserver", "k8s.io/kube-openapi"}},
 
 	{packages: "provider", ours: []string{"engine", "api/..."}},
 	{packages: "provider/catalog/...", ours: slices.Concat([]string{"provider", "engine", "api/...", "provider/catalog"}, pureAWS)},
 	{packages: "provider/offer", ours: []string{"engine", "api/..."}},
 	{packages: "provider/providertest", ours: []string{"provider", "provider/catalog", "engine", "api/..."}, also: []string{"k8s.io/utils"}},
 	{packages: "provider/simulated", ours: []string{"provider", "provider/catalog", "provider/offer", "engine", "api/..."}, also: []string{"k8s.io/utils"}},
-	{packages: "provider/kwok", ours: []string{"provider", "provider/catalog", "provider/simulated", "engine", "api/..."}, also: append(kubernetesClient, logging...)},
+	{packages: "provider/kwok", ours: []string{"provider", "provider/catalog", "provider/simulated", "engine", "engine/kube", "api/..."}, also: append(kubernetesClient, logging...)},
 	{packages: "provider/aws/size", ours: []string{"provider/aws/kubelet", "provider/aws/expression", "engine", "api/..."}},
 	{packages: "provider/aws/images", ours: []string{"engine", "api/..."}},
 	{packages: "provider/aws/assortment", ours: []string{"provider/aws/size", "provider/aws/images", "provider/aws/expression", "engine", "api/..."}},
@@ -76,31 +89,28 @@ var importRules = []importRule{
 	{packages: "provider/aws/userdata", also: []string{"github.com/pelletier/go-toml/v2", "sigs.k8s.io/yaml"}},
 	{packages: "provider/aws/...", ours: []string{"provider/aws/...", "provider", "provider/catalog", "provider/offer", "engine", "api/..."},
 		also: append([]string{"github.com/aws", "github.com/google/cel-go", "k8s.io/kubelet/config/v1beta1", "sigs.k8s.io/json", "github.com/prometheus/client_golang"}, kubernetesClient...)},
-	{packages: "provider/azure/...", ours: []string{"provider/azure/...", "provider", "provider/catalog", "engine", "api/..."}, also: []string{"github.com/Azure"}},
-	{packages: "provider/clusterapi/...", ours: []string{"provider/clusterapi/...", "provider", "provider/catalog", "engine", "api/..."}, also: kubernetesClient},
 
 	{packages: "cluster/lane", alone: true},
 	{packages: "cluster/term", also: slices.Concat(kubernetesClient, logging)},
-	{packages: "cluster", ours: []string{"engine", "api/...", "provider"}, also: slices.Concat(kubernetesClient, logging, []string{"k8s.io/apiextensions-apiserver"})},
+	{packages: "cluster", ours: []string{"engine", "engine/kube", "engine/budget", "api/...", "provider"}, also: slices.Concat(kubernetesClient, logging, []string{"k8s.io/apiextensions-apiserver"})},
 	{packages: "cluster/clustertest", ours: []string{"api/...", "engine", "cluster", "provider/...", "report/..."}, also: slices.Concat(kubernetesClient, logging, prometheus)},
-	{packages: "report/...", ours: []string{"report/...", "engine", "cluster", "api/...", "provider"}, also: slices.Concat(kubernetesClient, logging, prometheus)},
-	{packages: "controller/...", ours: []string{"controller", "engine", "cluster", "cluster/lane", "provider", "api/...", "report/..."}, also: slices.Concat(kubernetesClient, logging, prometheus)},
+	{packages: "report/...", ours: []string{"report/...", "engine", "engine/...", "cluster", "api/...", "provider"}, also: slices.Concat(kubernetesClient, logging, prometheus)},
+	{packages: "controller/...", ours: []string{"controller", "engine", "engine/...", "cluster", "cluster/lane", "provider", "api/...", "report/..."}, also: slices.Concat(kubernetesClient, logging, prometheus)},
 
-	{packages: "simulator", ours: []string{"engine", "scenario", "provider", "provider/simulated", "provider/catalog", "provider/offer", "api/..."}, also: []string{"github.com/robfig/cron/v3"}},
-	{packages: "explore", ours: []string{"api/...", "engine", "scenario/...", "provider/...", "cluster", "controller/...", "report/...", "simulator", "playground"}, also: slices.Concat(kubernetesClient, logging, prometheus)},
-	{packages: "web", ours: []string{"engine"}},
-	{packages: "doctor", ours: []string{"provider", "engine", "api/..."}, also: []string{"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"}},
-	{packages: "uninstall", ours: []string{"provider", "engine", "api/..."}},
+	{packages: "simulator", ours: []string{"engine", "engine/...", "scenario", "provider", "provider/simulated", "provider/catalog", "provider/offer", "api/..."}, also: []string{"github.com/robfig/cron/v3"}},
+	{packages: "explore", ours: []string{"api/...", "engine", "engine/kube", "engine/lifecycle", "scenario/...", "provider/...", "cluster", "controller/...", "report/...", "simulator", "playground"}, also: slices.Concat(kubernetesClient, logging, prometheus)},
+	{packages: "doctor", ours: []string{"provider", "engine", "engine/kube", "engine/provisioning", "engine/explain", "api/..."}, also: []string{"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"}},
+	{packages: "uninstall", ours: []string{"provider", "engine", "engine/kube", "api/..."}},
 	{packages: "unrendered", alone: true},
 	{packages: "convert", ours: []string{"api/...", "unrendered"}, also: []string{"go.yaml.in/yaml/v3"}},
 	{packages: "playground", ours: []string{"api/..."}, also: append([]string{"k8s.io/apiextensions-apiserver", "golang.org/x/sys"}, kubernetesClient...)},
 	{packages: "playground/playgroundtest", ours: []string{"playground", "api/...", "cluster"}, also: kubernetesClient},
-	{packages: "oracle", ours: []string{"engine", "api/...", "playground"}, also: []string{"k8s.io/utils"}},
+	{packages: "oracle", ours: []string{"engine", "engine/kube", "engine/scheduler", "api/...", "playground"}, also: []string{"k8s.io/utils"}},
 	{packages: "endtoend/..."}, // nothing but tests
 	{packages: "examples"},
 	{packages: "deploy/image", also: []string{"github.com/google/go-containerregistry"}}, // a module of its own
 	{packages: "deploy/..."},
-	{packages: "cli", ours: []string{"api/...", "engine", "scenario/...", "provider/...", "cluster", "cluster/lane", "cluster/term", "controller/...", "report/...", "simulator", "explore", "web", "convert", "doctor", "uninstall", "playground", "examples", "deploy/..."},
+	{packages: "cli", ours: []string{"api/...", "engine", "engine/...", "scenario/...", "provider/...", "cluster", "cluster/lane", "cluster/term", "controller/...", "report/...", "simulator", "explore", "web", "convert", "doctor", "uninstall", "playground", "examples", "deploy/..."},
 		also: slices.Concat(kubernetesClient, logging, prometheus, []string{"github.com/spf13/cobra", "github.com/spf13/pflag", "golang.org/x/term", "k8s.io/apiextensions-apiserver", "k8s.io/apiserver/pkg/authentication", "k8s.io/kube-scheduler/config/v1"})},
 
 	// A module of its own: it imports nothing of ours, and what Kubernetes needs is its own affair.
@@ -108,7 +118,7 @@ var importRules = []importRule{
 }
 
 // testOnly lists packages that hold tests for others to run. They may import "testing", and only test files may import them.
-var testOnly = []string{"cluster/clustertest", "playground/playgroundtest", "provider/aws/awstest", "provider/providertest"}
+var testOnly = []string{"cluster/clustertest", "engine/enginetest", "playground/playgroundtest", "provider/aws/awstest", "provider/providertest"}
 
 // bannedNames say nothing about what they name. bannedEndings say no more at the end of a type's name.
 var (

@@ -1,11 +1,24 @@
-// Package engine holds Tenon's decisions: which machines to start for pods that no node can run, which nodes to remove,
-// and what the next step of one NodeClaim is.
+// Package engine holds the words of Tenon's decisions: a Snapshot of the cluster, the Plan that follows from it with a Reason for
+// everything, the Options that tune it, the Events that tell of it. Nothing is decided here.
 //
-// Every entry point is a function of values. Provision and Disrupt read a Snapshot and give a Plan, Advance gives the
-// next Step of one claim, Check says whether part of an older plan is still right. Nothing here does I/O, reads a
-// clock, logs, or keeps state between calls: the same input always gives the same output, on any machine.
+// Who decides stands above it, from the bottom to the top:
 //
-// What a Kubernetes object means (when a pod is pending, which labels a new node will carry, what a budget allows) is
-// decided here too; numbers, sets and graphs are left to the subpackages capacity, requirement and packing.
-// Reading the cluster, writing to it and telling the user belong to the packages that call the engine.
+//	kube          what one Kubernetes object says
+//	volume        what a pod's volumes need of a node
+//	inventory     what there is: pods, machines, prices, what has begun
+//	budget        how much may be disrupted
+//	lifecycle     the next step of one NodeClaim (Advance)
+//	scheduler     kube-scheduler replayed
+//	constraints   what pods ask of nodes and of each other
+//	provisioning  which machines to start (Provision)
+//	nomination    which pods are nominated to which node, and when nodes open
+//	disruption    which nodes go (Disrupt, Progress, Checker)
+//	explain       why
+//
+// Numbers, sets and graphs are left to packages that know nothing of Kubernetes: bitset, capacity, parallel, requirement, topology,
+// packing (which machines hold a set of pods at the least price) and consolidation (which machines are not worth theirs).
+// Package enginetest builds what their tests start from.
+//
+// Every entry point is a function of values: it does no I/O, reads no clock, logs nothing, and the same input always gives the same
+// output, on any machine. Reading the cluster, writing to it and telling the user belong to the packages that call the engine.
 package engine

@@ -1,4 +1,4 @@
-// Package disruption looks for machines that are not worth their price: whose pods find room elsewhere, or on cheaper
+// Package consolidation looks for machines that are not worth their price: whose pods find room elsewhere, or on cheaper
 // machines. It knows numbers and sets only, and no rules between pods but how many of a kind a machine takes: what it
 // proposes is a state to aim at, and whoever asked has to look whether all rules allow it.
 package consolidation

@@ -1,3 +1,4 @@
+// Package enginetest builds the objects that tests of the engine start from.
 package enginetest
 
 import (
