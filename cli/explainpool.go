@@ -12,7 +12,7 @@ import (
 )
 
 // writePoolStory writes what a pool can do now, for people.
-func writePoolStory(t *terminal, s *explain.PoolStory) {
+func writePoolStory(t *terminal, s *explain.PoolExplanation) {
 	t.line("%s %s: %s", t.paint(bold, "NodePool"), s.NodePool, s.Summary)
 	t.line("")
 	nodes := fmt.Sprintf("%s, %s/h", count(s.Nodes, "node"), engine.Dollars(s.PricePerHour))
@@ -57,7 +57,7 @@ func writePoolStory(t *terminal, s *explain.PoolStory) {
 const timeLayout = "Mon 2 Jan 15:04 MST"
 
 // budgetFacts says what each budget bounds now, and what they leave together.
-func budgetFacts(s *explain.PoolStory) []fact {
+func budgetFacts(s *explain.PoolExplanation) []fact {
 	var facts []fact
 	if s.Paused != "" {
 		facts = append(facts, fact{"paused", s.Paused})

@@ -16,7 +16,7 @@ import (
 )
 
 // writePodStory writes what becomes of a pod for people.
-func writePodStory(t *terminal, s *explain.PodStory) {
+func writePodStory(t *terminal, s *explain.PodExplanation) {
 	t.line("%s %s: %s", t.paint(bold, "Pod"), s.Pod, headline(s))
 	for _, r := range s.Reasons {
 		t.line("  %s", reasonLine(r.Reason()))
@@ -50,7 +50,7 @@ func requestWords(requests map[string]string) string {
 }
 
 // headline is the story's sentence; where the reasons or the machine follow line by line, only its beginning.
-func headline(s *explain.PodStory) string {
+func headline(s *explain.PodExplanation) string {
 	from := ""
 	if s.From != "" {
 		from = "its node " + s.From + " is leaving, and "
@@ -147,7 +147,7 @@ func launchFacts(l *explain.LaunchRecord) []fact {
 }
 
 // writeNodeStory writes what a node is and why it stays, for people.
-func writeNodeStory(t *terminal, name string, s *explain.NodeStory) {
+func writeNodeStory(t *terminal, name string, s *explain.NodeExplanation) {
 	t.line("%s %s: %s", t.paint(bold, "Node"), name, s.Summary)
 	t.line("")
 	condition := "not ready"
@@ -183,7 +183,7 @@ func writeNodeStory(t *terminal, name string, s *explain.NodeStory) {
 	writeNodePods(t, s)
 }
 
-func writeNodePods(t *terminal, s *explain.NodeStory) {
+func writeNodePods(t *terminal, s *explain.NodeExplanation) {
 	if len(s.Pods) > 0 {
 		t.line("")
 		rows := [][]string{{"POD", "LARGEST SHARE", ""}}

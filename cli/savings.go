@@ -67,7 +67,7 @@ func (o *savingsOptions) run(command *cobra.Command) error {
 		return err
 	}
 	notes.notes(reading.Notes)
-	account := explain.NewAccount(s, reading.Options)
+	account := explain.NewSavings(s, reading.Options)
 	if o.output == "json" {
 		return writeRecord(command.OutOrStdout(), "Savings", account)
 	}

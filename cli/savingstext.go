@@ -12,7 +12,7 @@ import (
 const mostRows = 5
 
 // writeAccount writes the comparison for people.
-func writeAccount(t *terminal, a *explain.Account) {
+func writeAccount(t *terminal, a *explain.Savings) {
 	for _, line := range accountHead(a) {
 		t.line("%s", line)
 	}
@@ -47,7 +47,7 @@ func writeAccount(t *terminal, a *explain.Account) {
 }
 
 // accountHead says in a few lines what the comparison comes to.
-func accountHead(a *explain.Account) []string {
+func accountHead(a *explain.Savings) []string {
 	if a.NowPerHour == 0 {
 		return []string{"There is no node of a pool whose price is known: nothing can be compared."}
 	}
@@ -69,7 +69,7 @@ func accountHead(a *explain.Account) []string {
 }
 
 // writeFirstChanges says what would go first: what the controller would remove now, or else where most money is idle.
-func writeFirstChanges(t *terminal, a *explain.Account) {
+func writeFirstChanges(t *terminal, a *explain.Savings) {
 	if len(a.Changes) > 0 {
 		t.line("")
 		for i, d := range a.Changes {
@@ -98,7 +98,7 @@ func writeFirstChanges(t *terminal, a *explain.Account) {
 }
 
 // writeStaying says why nodes stay: in the plan, and as things are now.
-func writeStaying(t *terminal, a *explain.Account) {
+func writeStaying(t *terminal, a *explain.Savings) {
 	if len(a.Staying) > 0 {
 		t.line("")
 		t.line("%s, for nothing else can run some pod of theirs:", capital(count(len(a.Staying), "node")+" the plan keeps"))
@@ -126,7 +126,7 @@ func writeStaying(t *terminal, a *explain.Account) {
 }
 
 // writeLeftOut says what neither side of the comparison counts.
-func writeLeftOut(t *terminal, a *explain.Account) {
+func writeLeftOut(t *terminal, a *explain.Savings) {
 	var lines []string
 	if n := len(a.Unpriced); n > 0 {
 		lines = append(lines, fmt.Sprintf("%s of unknown price: %s", count(n, "node"), some(a.Unpriced, mostRows)))

@@ -65,7 +65,7 @@ func pools(p *Picture) []provider.Finding {
 	return l.or(count(len(p.Snapshot.NodePools), "pool") + " can launch")
 }
 
-func (l *list) pool(p *Picture, pool *v1.NodePool, story explain.PoolStory) {
+func (l *list) pool(p *Picture, pool *v1.NodePool, story explain.PoolExplanation) {
 	object := "NodePool " + pool.Name
 	explain := "tenon explain nodepool " + pool.Name
 	limited := zeroLimit(pool)

@@ -24,7 +24,7 @@ func TestPassesAfterOneThatFoundNothingSeeWhatHasChanged(t *testing.T) {
 	if len(s.Nodes) < 400 {
 		t.Fatalf("the cluster has %d nodes: too few to be looked at in part", len(s.Nodes))
 	}
-	memo := &inventory.Memo{}
+	memo := &inventory.Cache{}
 	first := disruption.DisruptAgain(s, opt, memo)
 	if len(first.Disruptions) > 0 {
 		t.Fatal("there is something to be had")
@@ -109,7 +109,7 @@ func TestWhatIsSoldOutSinceTheLastLookMakesNoOtherOne(t *testing.T) {
 		{"another price", same, dearer, true},
 	} {
 		full, free := receding(t)
-		memo := &inventory.Memo{LookAgain: time.Hour}
+		memo := &inventory.Cache{LookAgain: time.Hour}
 		if plan := disruption.DisruptAgain(sells(full, c.before), engine.Options{}, memo); len(plan.Disruptions) > 0 {
 			t.Fatalf("%s: n1 goes though there is no room: %v", c.name, plan.Disruptions)
 		}
@@ -146,7 +146,7 @@ func TestWhatWasLookedAtWhileSomethingWasSoldOutIsLookedAtAgain(t *testing.T) {
 		s.Classes = slices.Clone(s.Classes)
 		s.Classes[0].InstanceTypes = list
 	}
-	memo := &inventory.Memo{LookAgain: time.Hour}
+	memo := &inventory.Cache{LookAgain: time.Hour}
 	goes := func() bool {
 		s.Now = s.Now.Add(time.Minute)
 		return len(disruption.DisruptAgain(s, engine.Options{}, memo).Disruptions) > 0
@@ -183,7 +183,7 @@ func TestHowOftenAllMachinesAreLookedAtIsUpToTheCaller(t *testing.T) {
 			fmt.Sprintf("pod small-%d cpu=100m node=idle-%d select=tier:idle owner=Deployment age=10h", i, i))
 	}
 	s := clusterOf(t, lines...)
-	memo := &inventory.Memo{LookAgain: time.Hour}
+	memo := &inventory.Cache{LookAgain: time.Hour}
 	goes := func() bool {
 		return slices.ContainsFunc(disruption.DisruptAgain(s, engine.Options{}, memo).Disruptions, func(d engine.Disruption) bool { return slices.Contains(d.Nodes, "n1") })
 	}

@@ -40,7 +40,7 @@ func asController() engine.Options { return engine.Options{Threads: runtime.GOMA
 
 // BenchmarkDisrupt times whole passes over clusters where much is to be had. A controller's are warm.
 func BenchmarkDisrupt(b *testing.B) {
-	pass := func(name string, draw func() *engine.Snapshot, memo *inventory.Memo) {
+	pass := func(name string, draw func() *engine.Snapshot, memo *inventory.Cache) {
 		b.Run(name, func(b *testing.B) {
 			s := draw()
 			if memo != nil {
@@ -65,7 +65,7 @@ func BenchmarkDisrupt(b *testing.B) {
 	for _, pods := range []int{6_000, manyRunning} {
 		pass(fmt.Sprint("web/", pods), func() *engine.Snapshot { return quiet(workload.Web, pods) }, nil)
 		pass(fmt.Sprint("mix/", pods), func() *engine.Snapshot { return quiet(workload.Mix, pods) }, nil)
-		pass(fmt.Sprint("mix-warm/", pods), func() *engine.Snapshot { return quiet(workload.Mix, pods) }, &inventory.Memo{})
+		pass(fmt.Sprint("mix-warm/", pods), func() *engine.Snapshot { return quiet(workload.Mix, pods) }, &inventory.Cache{})
 		pass(fmt.Sprint("uneven/", pods), func() *engine.Snapshot { return uneven(pods / 20) }, nil)
 	}
 }
@@ -83,7 +83,7 @@ func nodesOf(plan *engine.Plan) int {
 func BenchmarkDisruptIncremental(b *testing.B) {
 	s := consolidated(quiet(workload.Web, manyRunning), hasty(16))
 	pass := func(b *testing.B, change func(pods []*corev1.Pod, i int) []*corev1.Pod) {
-		memo, next := &inventory.Memo{}, *s
+		memo, next := &inventory.Cache{}, *s
 		disruption.DisruptAgain(s, asController(), memo)
 		runtime.GC()
 		b.ReportAllocs()

@@ -88,7 +88,7 @@ func BenchmarkIncremental(b *testing.B) {
 	const added = 100
 	base := workload.Running(workload.Cost(workload.Mix, added, 1, v1.CapacityTypeOnDemand), manyNodes, manyRunning, 1)
 	running := slices.DeleteFunc(slices.Clone(base.Pods), kube.IsPending)
-	pass := func(b *testing.B, memo *inventory.Memo) {
+	pass := func(b *testing.B, memo *inventory.Cache) {
 		provisioning.Provision(base, engine.Options{}, memo)
 		runtime.GC()
 		b.ReportAllocs()
@@ -104,7 +104,7 @@ func BenchmarkIncremental(b *testing.B) {
 		}
 		report(b, plan, added)
 	}
-	b.Run("warm", func(b *testing.B) { pass(b, &inventory.Memo{}) })
+	b.Run("warm", func(b *testing.B) { pass(b, &inventory.Cache{}) })
 	b.Run("cold", func(b *testing.B) { pass(b, nil) })
 }
 

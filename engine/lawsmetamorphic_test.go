@@ -254,7 +254,7 @@ func TestAMemoNeverShows(t *testing.T) {
 	t.Parallel()
 	eachRandom(t, func(t *testing.T, seed uint64, s *engine.Snapshot) {
 		r := rand.New(rand.NewPCG(seed, 8))
-		memo := &inventory.Memo{}
+		memo := &inventory.Cache{}
 		for step := range 4 {
 			if want, got := text(t, provisioning.Provision(s, engine.Options{}, nil)), text(t, provisioning.Provision(s, engine.Options{}, memo)); got != want {
 				t.Fatalf("seed %d, step %d: with a memo another plan:\n%s", seed, step, firstDifference(got, want))

@@ -35,7 +35,7 @@ func TestANodeIsNotGoneBecauseItsClaimIsSeenFirst(t *testing.T) {
 	if plan := provisioning.Provision(s, engine.Options{}, nil); len(plan.Launches) > 0 {
 		t.Errorf("launches %v for a pod whose node has just registered", plan.Launches)
 	}
-	memo := &inventory.Memo{}
+	memo := &inventory.Cache{}
 	provisioning.Provision(s, engine.Options{}, memo)
 	later := *s
 	later.Now = s.Now.Add(time.Minute)

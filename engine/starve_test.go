@@ -71,7 +71,7 @@ pod fast-# cpu=1 node=l# owner=Deployment age=5h select=disk:ssd
 		if err != nil {
 			t.Fatal(err)
 		}
-		s, memo := *file.Snapshot, &inventory.Memo{}
+		s, memo := *file.Snapshot, &inventory.Cache{}
 		gone := ""
 		for pass := 0; pass < 3 && gone == ""; pass++ {
 			for _, d := range disruption.DisruptAgain(&s, engine.Options{}, memo).Disruptions {

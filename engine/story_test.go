@@ -52,8 +52,8 @@ func TestEverythingCanBeExplained(t *testing.T) {
 			story := explain.ExplainPool(s, plan, pool)
 			record(story, story.Summary)
 		}
-		written(t, explain.NewAccount(s, engine.Options{}))
-		written(t, explain.NewAccount(explain.AssumePools(s, catalog.KWOK()), engine.Options{}))
+		written(t, explain.NewSavings(s, engine.Options{}))
+		written(t, explain.NewSavings(explain.AssumePools(s, catalog.KWOK()), engine.Options{}))
 		if written(t, s) != before {
 			t.Errorf("seed %d: explaining changed the snapshot", seed)
 		}
@@ -75,7 +75,7 @@ func TestAnAccountAddsUp(t *testing.T) {
 	for seed := range uint64(30) {
 		s := scenario.Random(seed, scenario.Size{})
 		for name, s := range map[string]*engine.Snapshot{"pools": s, "assumed": explain.AssumePools(s, catalog.KWOK())} {
-			a := explain.NewAccount(s, engine.Options{})
+			a := explain.NewSavings(s, engine.Options{})
 			now, planned, nodes := 0.0, 0.0, len(a.Unpriced)+a.Outside
 			for _, p := range a.Pools {
 				now, planned, nodes = now+p.NowPerHour, planned+p.PlannedPerHour, nodes+p.Nodes

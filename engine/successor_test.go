@@ -21,7 +21,7 @@ func TestAMemoSeesThatAnOwnersTemplateHasChanged(t *testing.T) {
 		"statefulset db", "pod db cpu=1 node=n1 owner=StatefulSet/db age=5h", "pod other cpu=2 node=n2 do-not-disrupt")
 	pod := s.Pods[0]
 	pod.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "app", Resources: &corev1.ResourceRequirements{Requests: pod.Spec.Containers[0].Resources.Requests}}}
-	memo := &inventory.Memo{}
+	memo := &inventory.Cache{}
 	for i, c := range []struct {
 		cpu   string
 		moves bool

@@ -21,7 +21,7 @@ import (
 type leaving struct {
 	s     *engine.Snapshot
 	begun time.Time
-	memo  inventory.Memo
+	memo  inventory.Cache
 }
 
 func newLeaving() *leaving {

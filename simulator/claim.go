@@ -113,7 +113,7 @@ func (w *World) stepClaim(ctx context.Context, name string) {
 		if !w.read(&life, name) {
 			return
 		}
-		step := lifecycle.Advance(life)
+		step := lifecycle.Next(life)
 		if step.Ask != lifecycle.AskNothing {
 			if !w.answer(ctx, name, &life, step.Ask) {
 				return

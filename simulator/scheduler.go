@@ -105,7 +105,7 @@ func (w *World) refuse(u *unit) {
 
 // replay is what kube-scheduler sees when it tries the pods, less the nodes that have no room and that matter to none of them.
 func (w *World) replay(ctx context.Context, units []*unit) scheduler.Replay {
-	r := scheduler.Replay{Snapshot: w.snapshot(ctx), Options: w.cfg.Options, Hints: map[engine.PodID]string{}}
+	r := scheduler.Replay{Snapshot: w.snapshot(ctx), Options: w.cfg.Options, Nominations: map[engine.PodID]string{}}
 	var shapes []*shape
 	for _, u := range units {
 		r.Pods = append(r.Pods, u.pod)
@@ -113,7 +113,7 @@ func (w *World) replay(ctx context.Context, units []*unit) scheduler.Replay {
 			shapes = append(shapes, u.shape)
 		}
 		if name := u.pod.Status.NominatedNodeName; name != "" {
-			r.Hints[engine.PodID{Namespace: u.pod.Namespace, Name: u.pod.Name, UID: u.pod.UID}] = name
+			r.Nominations[engine.PodID{Namespace: u.pod.Namespace, Name: u.pod.Name, UID: u.pod.UID}] = name
 		}
 	}
 	// A node that is full matters where a pod runs that one of those that wait looks at.

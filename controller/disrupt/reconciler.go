@@ -48,9 +48,9 @@ type Config struct {
 // Reconciler makes passes. It is to be used from one goroutine.
 type Reconciler struct {
 	Config
-	memo inventory.Memo
+	memo inventory.Cache
 	// progress is the memory of engine.Progress.
-	progress inventory.Memo
+	progress inventory.Cache
 	churn    disruption.ChurnMemo
 	// bare holds the nodes that the last pass found closed though nothing on their claims says why, and since when.
 	bare   map[types.UID]time.Time

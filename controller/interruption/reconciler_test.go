@@ -177,7 +177,7 @@ func TestADrainHasNothingToAddToAClosedNode(t *testing.T) {
 	node := &corev1.Node{}
 	w.Must(w.Client.Get(w, client.ObjectKey{Name: "general-0"}, node))
 	node.Finalizers = []string{v1.TerminationFinalizer} // as every registered node has it
-	step := lifecycle.Advance(lifecycle.Life{Now: w.Clock.Now(), Claim: &w.Claims()[0], Nodes: []*corev1.Node{node}})
+	step := lifecycle.Next(lifecycle.Life{Now: w.Clock.Now(), Claim: &w.Claims()[0], Nodes: []*corev1.Node{node}})
 	if len(step.Nodes) != 0 || !slices.Equal(step.DeleteNodes, []string{"general-0"}) {
 		t.Errorf("the node is to be written as %+v, and %v to be deleted", step.Nodes, step.DeleteNodes)
 	}

@@ -161,7 +161,7 @@ func (a *application) openAll(ctx context.Context, nodes []opening, opened func(
 		}
 	}
 	group = a.nominees(ctx, group)
-	opener, pods := nomination.NewOpener(group, a.Cluster.Clock.Now()), a.viewOf(group)
+	opener, pods := nomination.NewStartupGate(group, a.Cluster.Clock.Now()), a.viewOf(group)
 	for {
 		step := opener.Next(a.Cluster.Clock.Now(), func(uid types.UID) nomination.PodSight { return pods.find(ctx, uid) })
 		pods.nominate(ctx, step.Nominate)

@@ -156,7 +156,7 @@ func (r *Reconciler) run(ctx context.Context, mem *memory, claim *v1.NodeClaim, 
 func (r *Reconciler) steps(ctx context.Context, mem *memory, life lifecycle.Life) (after time.Duration, err error) {
 	for range stepsAtOnce {
 		life.Now = r.Cluster.Clock.Now()
-		step := lifecycle.Advance(life)
+		step := lifecycle.Next(life)
 		for _, e := range step.Events {
 			r.Recorder.Publish(report.Engine(e))
 		}

@@ -28,13 +28,13 @@ func (a Allowance) Left() int { return max(0, a.Allowed-a.Disrupting) }
 
 // PoolAllowance says what the pool's budgets allow for a reason at the snapshot's time.
 func PoolAllowance(s *engine.Snapshot, pool *v1.NodePool, reason v1.DisruptionReason) Allowance {
-	return RulesOf(s, pool).Allowance(s.Now, reason, CountNodes(pool.Name, inventory.HostsOf(s, (*inventory.Memo)(nil).Take(s, 1))))
+	return RulesOf(s, pool).Allowance(s.Now, reason, CountNodes(pool.Name, inventory.MachinesOf(s, (*inventory.Cache)(nil).Take(s, 1))))
 }
 
 // PoolOpens says when the pool's budgets next allow a node to go for the reason, if nothing but time changes: now if they do,
 // the zero time if that is not within sight.
 func PoolOpens(s *engine.Snapshot, pool *v1.NodePool, reason v1.DisruptionReason) time.Time {
-	return RulesOf(s, pool).Opens(s.Now, reason, CountNodes(pool.Name, inventory.HostsOf(s, (*inventory.Memo)(nil).Take(s, 1))))
+	return RulesOf(s, pool).Opens(s.Now, reason, CountNodes(pool.Name, inventory.MachinesOf(s, (*inventory.Cache)(nil).Take(s, 1))))
 }
 
 // PoolNodes are the nodes of a pool as its budgets count them.
@@ -46,7 +46,7 @@ type PoolNodes struct {
 }
 
 // CountNodes leaves out nodes that have not been initialized, and those whose machine is being stopped.
-func CountNodes(pool string, hosts []*inventory.Host) PoolNodes {
+func CountNodes(pool string, hosts []*inventory.Machine) PoolNodes {
 	var t PoolNodes
 	for _, h := range hosts {
 		if h.Claim == nil || h.Pool() != pool || !h.IsInitialized() || h.Stopping {

@@ -55,12 +55,12 @@ func (g *Guard) Name() string { return g.text }
 type Guards struct {
 	ByNamespace map[string][]*Guard
 	Broken      []engine.Note
-	census      *inventory.Census             // may be nil
-	byKind      map[*inventory.Alike][]*Guard // what covering has found
+	pods        *inventory.PodIndex                // may be nil
+	byKind      map[*inventory.LabelClass][]*Guard // what covering has found
 }
 
-func NewGuards(s *engine.Snapshot, c *inventory.Census) *Guards {
-	g := &Guards{ByNamespace: map[string][]*Guard{}, census: c, byKind: map[*inventory.Alike][]*Guard{}}
+func NewGuards(s *engine.Snapshot, c *inventory.PodIndex) *Guards {
+	g := &Guards{ByNamespace: map[string][]*Guard{}, pods: c, byKind: map[*inventory.LabelClass][]*Guard{}}
 	for _, b := range s.PodDisruptionBudgets {
 		if b.Spec.Selector == nil {
 			continue
@@ -91,21 +91,21 @@ func NewGuards(s *engine.Snapshot, c *inventory.Census) *Guards {
 
 // covering lists the budgets that cover the pod.
 func (g *Guards) covering(pod *corev1.Pod) []*Guard {
-	if g.census == nil {
+	if g.pods == nil {
 		return g.find(pod)
 	}
-	if f := g.census.Memo.Pods[pod]; f != nil {
+	if f := g.pods.Cache.Pods[pod]; f != nil {
 		return g.coveringFacts(f)
 	}
 	return g.find(pod)
 }
 
 // coveringFacts is covering the pod of the facts; those that are alike share the answer.
-func (g *Guards) coveringFacts(f *inventory.PodFacts) []*Guard {
-	covering, known := g.byKind[f.Kind]
+func (g *Guards) coveringFacts(f *inventory.PodInfo) []*Guard {
+	covering, known := g.byKind[f.Labels]
 	if !known {
 		covering = g.find(f.Pod)
-		g.byKind[f.Kind] = covering
+		g.byKind[f.Labels] = covering
 	}
 	return covering
 }
@@ -150,7 +150,7 @@ type GuardNeed struct {
 
 // Needs counts, for each budget, the pods whose eviction it would have to allow, in the order of the budgets' names. A pod that
 // several budgets cover can never be evicted: the eviction API refuses it.
-func (g *Guards) Needs(pods []*inventory.PodFacts) ([]GuardNeed, engine.Reason) {
+func (g *Guards) Needs(pods []*inventory.PodInfo) ([]GuardNeed, engine.Reason) {
 	if len(g.ByNamespace) == 0 {
 		return nil, engine.Reason{}
 	}
@@ -177,7 +177,7 @@ func (g *Guards) Needs(pods []*inventory.PodFacts) ([]GuardNeed, engine.Reason) 
 
 // Allow says whether all the pods may be evicted now. A budget that can never allow that many at a time has to allow all that
 // it ever can: then they go one after another.
-func (g *Guards) Allow(pods []*inventory.PodFacts) engine.Reason {
+func (g *Guards) Allow(pods []*inventory.PodInfo) engine.Reason {
 	needs, r := g.Needs(pods)
 	if !r.OK() {
 		return r
@@ -194,7 +194,7 @@ func (g *Guards) Allow(pods []*inventory.PodFacts) engine.Reason {
 }
 
 // Use takes what the pods need off what the budgets allow; n is -1 to give it back.
-func (g *Guards) Use(pods []*inventory.PodFacts, n int) {
+func (g *Guards) Use(pods []*inventory.PodInfo, n int) {
 	needs, _ := g.Needs(pods)
 	for _, x := range needs {
 		x.Left -= n * x.N

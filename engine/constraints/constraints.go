@@ -70,7 +70,7 @@ func (w *PodConstraints) Selectors() []*kube.PodSelector {
 
 // PodConstraints is what a pod asks of the place where it runs, room aside. Pods with the same wish share it.
 type PodConstraints struct {
-	kube.Demand
+	kube.NodeConstraints
 	ID        int
 	Backoff   *ShapeBackoff // nil where every machine that was started for such pods took them, or may have
 	Priority  int32
@@ -137,25 +137,25 @@ type Reader struct {
 	values    offered
 	avoided   bool // some pool or node has a PreferNoSchedule taint
 	byKey     map[string]*PodConstraints
-	byAsk     map[*inventory.PodAsk]*PodConstraints // of pods whose wish hangs on nothing but themselves
+	byClass   map[*inventory.ConstraintClass]*PodConstraints // of pods whose wish hangs on nothing but themselves
 	byApart   map[apartKey]*AntiAffinity
-	byBackoff map[wishBackoff]*PodConstraints
+	byBackoff map[backoffKey]*PodConstraints
 	Backoffs  *LaunchBackoffs // nil until they are known
 	list      []*PodConstraints
-	memo      *inventory.Memo
+	cache     *inventory.Cache
 	key       inventory.KeyWriter
 }
 
 // NewReader reads what pods of the census ask for; of terms it leaves out the values that are not offered, nil for none.
-func NewReader(s *engine.Snapshot, opt engine.Options, c *inventory.Census, values offered) *Reader {
+func NewReader(s *engine.Snapshot, opt engine.Options, c *inventory.PodIndex, values offered) *Reader {
 	if values == nil {
 		values = anyValue{}
 	}
-	sold := c.Memo.OfferOf(s)
+	sold := c.Cache.CatalogsOf(s)
 	return &Reader{
-		s: s, opt: opt, values: values, selectors: kube.NewSelectors(s), Volumes: volume.NewVolumes(s, c.Mounts, sold.Drivers, sold.Types), memo: c.Memo, Spreads: kube.NewDefaultSpreads(s, opt),
-		devices: kube.NewDeviceResources(s), avoided: hasAvoidedTaint(s), byKey: map[string]*PodConstraints{}, byAsk: map[*inventory.PodAsk]*PodConstraints{}, byApart: map[apartKey]*AntiAffinity{},
-		byBackoff: map[wishBackoff]*PodConstraints{},
+		s: s, opt: opt, values: values, selectors: kube.NewSelectors(s), Volumes: volume.NewVolumes(s, c.Mounts, sold.Drivers, sold.Types), cache: c.Cache, Spreads: kube.NewDefaultSpreads(s, opt),
+		devices: kube.NewDeviceResources(s), avoided: hasAvoidedTaint(s), byKey: map[string]*PodConstraints{}, byClass: map[*inventory.ConstraintClass]*PodConstraints{}, byApart: map[apartKey]*AntiAffinity{},
+		byBackoff: map[backoffKey]*PodConstraints{},
 	}
 }
 
@@ -179,21 +179,21 @@ func hasAvoidedTaint(s *engine.Snapshot) bool {
 }
 
 // Of is the pod's wish.
-func (w *Reader) Of(pod *corev1.Pod) *PodConstraints { return w.OfFacts(w.memo.FactsOf(pod)) }
+func (w *Reader) Of(pod *corev1.Pod) *PodConstraints { return w.OfInfo(w.cache.InfoOf(pod)) }
 
-// OfFacts is the wish of the pod of the facts.
-func (w *Reader) OfFacts(f *inventory.PodFacts) *PodConstraints {
+// OfInfo is the wish of the pod of the facts.
+func (w *Reader) OfInfo(f *inventory.PodInfo) *PodConstraints {
 	if r := f.RequestProblem(); !r.OK() {
-		return &PodConstraints{Demand: kube.DemandOf(&f.Pod.Spec), Objection: r} // nobody shares that: requests are no part of a wish
+		return &PodConstraints{NodeConstraints: kube.NodeConstraintsOf(&f.Pod.Spec), Objection: r} // nobody shares that: requests are no part of a wish
 	}
 	if f.Mounts || w.Spreads.Deduces(f.Pod) {
 		return w.backedOff(w.find(f.Pod), f) // what the pod asks for hangs on other objects
 	}
-	ask := w.memo.AskOf(f)
-	have, ok := w.byAsk[ask]
+	ask := w.cache.ConstraintsOf(f)
+	have, ok := w.byClass[ask]
 	if !ok {
 		have = w.find(f.Pod)
-		w.byAsk[ask] = have
+		w.byClass[ask] = have
 	}
 	return w.backedOff(have, f)
 }
@@ -205,7 +205,7 @@ func (w *Reader) find(pod *corev1.Pod) *PodConstraints {
 	if volume.HasVolumes(&pod.Spec) {
 		volumes = w.Volumes.Of(pod)
 	}
-	key := w.key.Wish(pod, spreads, &volumes)
+	key := w.key.Constraints(pod, spreads, &volumes)
 	if have, ok := w.byKey[string(key)]; ok {
 		return have
 	}
@@ -218,7 +218,7 @@ func (w *Reader) find(pod *corev1.Pod) *PodConstraints {
 }
 
 // WithVolumes adds the volumes that a pod with this wish attaches where nobody has them yet. It returns the sum also as text.
-func (w *PodConstraints) WithVolumes(need *inventory.PodNeed) (corev1.ResourceList, string) {
+func (w *PodConstraints) WithVolumes(need *inventory.RequestClass) (corev1.ResourceList, string) {
 	if len(w.Volumes.Attach) == 0 {
 		if need.Size == "" {
 			need.Size = kube.ListText(need.List)
@@ -233,7 +233,7 @@ func (w *PodConstraints) WithVolumes(need *inventory.PodNeed) (corev1.ResourceLi
 }
 
 func (w *Reader) read(pod *corev1.Pod, spreads []corev1.TopologySpreadConstraint, volumes volume.PodVolumes) *PodConstraints {
-	out := &PodConstraints{Demand: kube.DemandOf(&pod.Spec), Volumes: volumes, Ports: kube.HostPortsOf(&pod.Spec)}
+	out := &PodConstraints{NodeConstraints: kube.NodeConstraintsOf(&pod.Spec), Volumes: volumes, Ports: kube.HostPortsOf(&pod.Spec)}
 	if pod.Spec.Priority != nil {
 		out.Priority = *pod.Spec.Priority
 	}
@@ -326,7 +326,7 @@ func (w *Reader) Terms(pod *corev1.Pod, terms []corev1.PodAffinityTerm) []Affini
 // apartKey is what the terms of a pod's anti-affinity follow from. It is told apart by its address: the pods of a simulation
 // share it, and of any other it is asked twice.
 type apartKey struct {
-	kind     *inventory.Alike
+	kind     *inventory.LabelClass
 	affinity *corev1.PodAntiAffinity
 }
 
@@ -337,12 +337,12 @@ type AntiAffinity struct {
 }
 
 // ApartOf are the terms of the pod's anti-affinity, nil if it has none.
-func (w *Reader) ApartOf(f *inventory.PodFacts) *AntiAffinity {
+func (w *Reader) ApartOf(f *inventory.PodInfo) *AntiAffinity {
 	if f.Pod.Spec.Affinity == nil || f.Pod.Spec.Affinity.PodAntiAffinity == nil {
 		return nil
 	}
 	a := f.Pod.Spec.Affinity.PodAntiAffinity
-	key := apartKey{f.Kind, a}
+	key := apartKey{f.Labels, a}
 	out := w.byApart[key]
 	if out == nil {
 		out = &AntiAffinity{Required: w.Terms(f.Pod, a.RequiredDuringSchedulingIgnoredDuringExecution)}

@@ -18,7 +18,7 @@ import (
 // DaemonSet is a DaemonSet as one compilation sees it: what its pod takes of nodes, what it means to other pods, and they to it.
 type DaemonSet struct {
 	inventory.Daemon
-	Facts *inventory.PodFacts
+	Info *inventory.PodInfo
 	// Resident is true if it matters to a pod that waits: its number as such, and the layout's, are those of its key.
 	Resident bool
 	Number   int
@@ -38,10 +38,10 @@ func DaemonSets(burdens []inventory.Daemon) []DaemonSet {
 	return out
 }
 
-// houses makes the DaemonSet's pod a resident of new machines, if it matters to a pod that waits.
-func (c *InterPod) houses(d *DaemonSet, i int) {
+// addDaemonSet makes the DaemonSet's pod a resident of new machines, if it matters to a pod that waits.
+func (c *InterPod) addDaemonSet(d *DaemonSet, i int) {
 	r := topology.Resident{}
-	matched := d.Facts.Kind.Match(c.ID, c.Index)
+	matched := d.Info.Labels.Match(c.ID, c.Index)
 	for g := range c.Groups {
 		if s := c.Groups[g].Selector; slices.Contains(matched, s) && !c.Selectors[s].Everything() {
 			r.Groups = append(r.Groups, g)
@@ -55,20 +55,20 @@ func (c *InterPod) houses(d *DaemonSet, i int) {
 	for k := range c.Terms {
 		t := &c.Terms[k]
 		if slices.Contains(matched, t.Selector) {
-			c.residentBears(&r, t.Selected, t.Key)
+			c.residentOwns(&r, t.Selected, t.Key)
 		}
 	}
 	if d.Apart != nil {
 		for _, t := range d.Apart.Required {
-			c.residentBears(&r, c.Terms[c.Term[t]].Owned, t.Key)
+			c.residentOwns(&r, c.Terms[c.Term[t]].Owned, t.Key)
 		}
 		for _, t := range d.Apart.preferred {
 			if k, ok := c.Term[t]; ok {
-				c.residentBears(&r, c.Terms[k].Soft, t.Key)
+				c.residentOwns(&r, c.Terms[k].Soft, t.Key)
 			}
 		}
 	}
-	if len(r.Groups)+len(r.Sets)+len(r.Bears)+len(r.HostBears) == 0 {
+	if len(r.Groups)+len(r.Sets)+len(r.Owns)+len(r.HostOwns) == 0 {
 		return
 	}
 	r.Key = c.Keys.Index("resident " + strconv.Itoa(i))
@@ -76,16 +76,16 @@ func (c *InterPod) houses(d *DaemonSet, i int) {
 	c.Layout.Residents = append(c.Layout.Residents, r)
 }
 
-func (c *InterPod) residentBears(r *topology.Resident, mark int, key string) {
+func (c *InterPod) residentOwns(r *topology.Resident, mark int, key string) {
 	switch {
 	case mark < 0:
 	case kube.IsHost(key):
-		if r.HostBears == nil {
-			r.HostBears = bitset.New(c.Layout.HostMarks)
+		if r.HostOwns == nil {
+			r.HostOwns = bitset.New(c.Layout.HostMarks)
 		}
-		r.HostBears.Add(mark)
-	case !slices.Contains(r.Bears, mark):
-		r.Bears = append(r.Bears, mark)
+		r.HostOwns.Add(mark)
+	case !slices.Contains(r.Owns, mark):
+		r.Owns = append(r.Owns, mark)
 	}
 }
 
@@ -100,7 +100,7 @@ func (d *DaemonSet) Follows(c *InterPod, other *DaemonSet) bool {
 }
 
 func (d *DaemonSet) IsSelected(c *InterPod, t AffinityTerm) bool {
-	return slices.Contains(d.Facts.Kind.Match(c.ID, c.Index), c.Selector[t.Selector])
+	return slices.Contains(d.Info.Labels.Match(c.ID, c.Index), c.Selector[t.Selector])
 }
 
 // Spreads reports whether pods elsewhere decide whether there is one on a machine.
@@ -115,7 +115,7 @@ func (c *InterPod) KeptOut(d *DaemonSet) bool {
 	if d.Apart != nil && slices.ContainsFunc(d.Apart.Required, func(t AffinityTerm) bool { return !kube.IsHost(t.Key) }) {
 		return true
 	}
-	matched := d.Facts.Kind.Match(c.ID, c.Index)
+	matched := d.Info.Labels.Match(c.ID, c.Index)
 	return slices.ContainsFunc(c.Terms, func(t antiAffinityTerm) bool {
 		return t.running && !kube.IsHost(t.Key) && slices.Contains(matched, t.Selector)
 	})
@@ -150,13 +150,13 @@ func (c *InterPod) Expects(at *NodeCounts, r *topology.Resident, certain bool) {
 			c.joinSet(at, s, place, 1)
 		}
 	}
-	for _, m := range r.Bears {
-		c.bearMark(at, m)
+	for _, m := range r.Owns {
+		c.ownMark(at, m)
 	}
-	if len(r.HostBears) > 0 {
-		if at.bears == nil {
-			at.bears = bitset.New(c.Layout.HostMarks)
+	if len(r.HostOwns) > 0 {
+		if at.owns == nil {
+			at.owns = bitset.New(c.Layout.HostMarks)
 		}
-		at.bears.Or(r.HostBears)
+		at.owns.Or(r.HostOwns)
 	}
 }

@@ -125,22 +125,22 @@ type ShapeBackoff struct {
 type LaunchBackoffs struct {
 	ByShape map[string]*ShapeBackoff
 	Changes []engine.BackoffChange
-	Unfit   map[*corev1.Pod]*inventory.Machine // the one that was started for the pod and cannot run it
+	Unfit   map[*corev1.Pod]*inventory.MachineInfo // the one that was started for the pod and cannot run it
 	// Dear are the pods that wait until there are cheaper machines, or until they have waited long enough for dear ones.
 	Dear map[*corev1.Pod]*ShapeBackoff
 	// Unwritten holds the machines that show what no pool remembers yet, with one of the pods: they stay until it does.
-	Unwritten map[*inventory.Machine]*corev1.Pod
+	Unwritten map[*inventory.MachineInfo]*corev1.Pod
 }
 
-type wishBackoff struct {
-	wish    *PodConstraints
+type backoffKey struct {
+	of      *PodConstraints
 	backoff *ShapeBackoff
 }
 
 // ShapeOf stands for what the pod asks for: pods of the same namespace that ask for the same have the same one.
-func ShapeOf(m *inventory.Memo, f *inventory.PodFacts) string {
+func ShapeOf(m *inventory.Cache, f *inventory.PodInfo) string {
 	sum := fnv.New64a()
-	fmt.Fprintf(sum, "%q %q %q", f.Pod.Namespace, m.NeedFor(f).Text, m.AskOf(f).Text)
+	fmt.Fprintf(sum, "%q %q %q", f.Pod.Namespace, m.RequestsFor(f).Text, m.ConstraintsOf(f).Text)
 	for i := range f.Pod.Spec.Volumes {
 		if v := &f.Pod.Spec.Volumes[i]; v.PersistentVolumeClaim != nil || v.Ephemeral != nil {
 			sum.Write([]byte{'v'})
@@ -161,7 +161,7 @@ func (l *LaunchBackoffs) Add(pool string, f *LaunchFailure, now time.Time) {
 
 // Note writes down that the machine does not take pods of the shape. It reports whether that was not known yet. Machines that were
 // asked for before the last failure was found out belong to it.
-func (b *LaunchBackoff) Note(h *inventory.Host, shape, why string, now time.Time) bool {
+func (b *LaunchBackoff) Note(h *inventory.Machine, shape, why string, now time.Time) bool {
 	kind := h.Labels[corev1.LabelInstanceTypeStable]
 	i := slices.IndexFunc(b.Failures, func(f LaunchFailure) bool { return f.Shape == shape })
 	if i < 0 {
@@ -184,12 +184,12 @@ func (b *LaunchBackoff) Note(h *inventory.Host, shape, why string, now time.Time
 }
 
 // Correct forgets of a type that it does not take pods that the machine, which was asked for later, has taken.
-func (b *LaunchBackoff) Correct(h *inventory.Host, memo *inventory.Memo) {
+func (b *LaunchBackoff) Correct(h *inventory.Machine, memo *inventory.Cache) {
 	kind := h.Labels[corev1.LabelInstanceTypeStable]
 	b.Failures = slices.DeleteFunc(b.Failures, func(f LaunchFailure) bool {
 		return len(f.InstanceTypes) == 1 && f.InstanceTypes[0] == kind && h.Claim.CreationTimestamp.After(f.Last) &&
 			slices.ContainsFunc(h.Bound, func(pod *corev1.Pod) bool {
-				return slices.Contains(h.Planned, string(pod.UID)) && ShapeOf(memo, memo.FactsOf(pod)) == f.Shape
+				return slices.Contains(h.Planned, string(pod.UID)) && ShapeOf(memo, memo.InfoOf(pod)) == f.Shape
 			})
 	})
 }
@@ -201,18 +201,18 @@ func (b *LaunchBackoff) Bound() {
 }
 
 // backedOff is the wish of the pod with what is known of machines that did not take such pods.
-func (w *Reader) backedOff(have *PodConstraints, f *inventory.PodFacts) *PodConstraints {
+func (w *Reader) backedOff(have *PodConstraints, f *inventory.PodInfo) *PodConstraints {
 	if w.Backoffs == nil {
 		return have
 	}
 	b := w.Backoffs.Dear[f.Pod]
 	if b == nil && len(w.Backoffs.ByShape) > 0 {
-		b = w.Backoffs.ByShape[ShapeOf(w.memo, f)]
+		b = w.Backoffs.ByShape[ShapeOf(w.cache, f)]
 	}
 	if b == nil {
 		return have
 	}
-	key := wishBackoff{have, b}
+	key := backoffKey{have, b}
 	out := w.byBackoff[key]
 	if out == nil {
 		clone := *have

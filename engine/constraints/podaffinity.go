@@ -106,7 +106,7 @@ type antiAffinityTerm struct {
 // NodeFilter tells the nodes that a spread counts from those that it does not.
 type NodeFilter struct {
 	Keys   []string
-	Demand *kube.Demand // node affinity to be honoured; nil for none
+	Demand *kube.NodeConstraints // node affinity to be honoured; nil for none
 	Taints []corev1.Toleration
 	Honour bool // of taints
 }
@@ -119,8 +119,8 @@ func NewInterPod(id uint64) *InterPod {
 	}
 }
 
-// Want collects what a waiting wish is about.
-func (c *InterPod) Want(w *PodConstraints) {
+// Add collects what a waiting wish is about.
+func (c *InterPod) Add(w *PodConstraints) {
 	filters := w.filters()
 	for i := range w.Spreads {
 		w.Spreads[i].Group = c.groupOf(filters, &w.Spreads[i], filters.hard)
@@ -187,7 +187,7 @@ func (c *InterPod) groupOf(of *spreadFilters, s *SpreadConstraint, keys []string
 	f := NodeFilter{Honour: s.taints, Keys: keys}
 	text := ""
 	if s.affinity && !(len(w.Strict) == 1 && len(w.Strict[0]) == 0) {
-		f.Demand = &kube.Demand{Terms: w.Strict}
+		f.Demand = &kube.NodeConstraints{Terms: w.Strict}
 		if of.demand == "" {
 			of.demand = f.Demand.Text()
 		}
@@ -196,7 +196,7 @@ func (c *InterPod) groupOf(of *spreadFilters, s *SpreadConstraint, keys []string
 	if s.taints {
 		f.Taints = w.Tolerations
 		if of.taints == "" {
-			of.taints = "\ntaints " + kube.Demand{Tolerations: w.Tolerations}.Text()
+			of.taints = "\ntaints " + kube.NodeConstraints{Tolerations: w.Tolerations}.Text()
 		}
 		text += of.taints
 	}
@@ -261,8 +261,8 @@ func (c *InterPod) termOf(t AffinityTerm) int {
 	return at
 }
 
-// Ran collects the anti-affinity of pods that run.
-func (c *InterPod) Ran(w *Reader, f *inventory.PodFacts) {
+// AddRunning collects the anti-affinity of pods that run.
+func (c *InterPod) AddRunning(w *Reader, f *inventory.PodInfo) {
 	a := w.ApartOf(f)
 	if a == nil || a.ran {
 		return
@@ -397,7 +397,7 @@ func (c *InterPod) Number(selected bitset.Set, daemons []DaemonSet) {
 	c.numberSupplies()
 	c.Layout.HostMarks += len(c.ports) + len(c.Disks)
 	for i := range daemons {
-		c.houses(&daemons[i], i)
+		c.addDaemonSet(&daemons[i], i)
 	}
 	c.Domains = make([]capacity.Names, c.Keys.Len())
 }

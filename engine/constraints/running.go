@@ -24,11 +24,11 @@ func (c *InterPod) Emptied(place int) {
 
 // NodeCounts is what is counted of one machine.
 type NodeCounts struct {
-	place        int
-	bears, shuns bitset.Set
-	groups, sets []packing.Tally // each of them once
-	doubtful     []packing.Tally // of the groups' pods, those that may not come
-	ending       []packing.Tally
+	place         int
+	owns, rejects bitset.Set
+	groups, sets  []packing.Tally // each of them once
+	doubtful      []packing.Tally // of the groups' pods, those that may not come
+	ending        []packing.Tally
 }
 
 // Machine notes that a machine is there, with or without pods.
@@ -44,7 +44,7 @@ func (c *InterPod) Machine(place int) *NodeCounts {
 
 // Runs counts a pod that runs on the machine. Pods that are stopping keep others out, but are no part of what is spread;
 // where another pod waits for that, they may be no company either.
-func (c *InterPod) Runs(w *Reader, at *NodeCounts, f *inventory.PodFacts, scratch []int, awaited bool) []int {
+func (c *InterPod) Runs(w *Reader, at *NodeCounts, f *inventory.PodInfo, scratch []int, awaited bool) []int {
 	matched := c.Index.Match(f.Pod, scratch[:0])
 	if len(matched) > 0 {
 		ending := 0
@@ -58,7 +58,7 @@ func (c *InterPod) Runs(w *Reader, at *NodeCounts, f *inventory.PodFacts, scratc
 }
 
 // RunAll counts all pods of a node.
-func (c *InterPod) RunAll(w *Reader, at *NodeCounts, r *inventory.Roll) {
+func (c *InterPod) RunAll(w *Reader, at *NodeCounts, r *inventory.NodePods) {
 	if len(c.Selectors) > 0 {
 		for _, k := range r.Kinds {
 			if matched := k.Kind.Match(c.ID, c.Index); len(matched) > 0 {
@@ -72,14 +72,14 @@ func (c *InterPod) RunAll(w *Reader, at *NodeCounts, r *inventory.Roll) {
 }
 
 // holds notes what the pod keeps others from on its node.
-func (c *InterPod) holds(w *Reader, at *NodeCounts, f *inventory.PodFacts) {
+func (c *InterPod) holds(w *Reader, at *NodeCounts, f *inventory.PodInfo) {
 	if a := w.ApartOf(f); a != nil {
 		for _, t := range a.Required {
-			c.bear(at, c.Terms[c.Term[t]].Owned, t.Key)
+			c.own(at, c.Terms[c.Term[t]].Owned, t.Key)
 		}
 		for _, t := range a.preferred {
 			if term, ok := c.Term[t]; ok {
-				c.bear(at, c.Terms[term].Soft, t.Key)
+				c.own(at, c.Terms[term].Soft, t.Key)
 			}
 		}
 	}
@@ -119,7 +119,7 @@ func (c *InterPod) selected(at *NodeCounts, matched []int, n, ending int, awaite
 	}
 	for i := range c.Terms {
 		if t := &c.Terms[i]; t.Selected >= 0 && slices.Contains(matched, t.Selector) {
-			c.bear(at, t.Selected, t.Key)
+			c.own(at, t.Selected, t.Key)
 		}
 	}
 }
@@ -149,23 +149,23 @@ func (c *InterPod) joinSet(at *NodeCounts, set int, place topology.Place, n int)
 	}
 }
 
-// bear puts a mark on the machine, or on its domain.
-func (c *InterPod) bear(at *NodeCounts, mark int, key string) {
+// own puts a mark on the machine, or on its domain.
+func (c *InterPod) own(at *NodeCounts, mark int, key string) {
 	if mark < 0 {
 		return
 	}
 	if kube.IsHost(key) {
-		if at.bears == nil {
-			at.bears = bitset.New(c.Layout.HostMarks)
+		if at.owns == nil {
+			at.owns = bitset.New(c.Layout.HostMarks)
 		}
-		at.bears.Add(mark)
+		at.owns.Add(mark)
 		return
 	}
-	c.bearMark(at, mark)
+	c.ownMark(at, mark)
 }
 
-// bearMark puts a mark on the machine's domain.
-func (c *InterPod) bearMark(at *NodeCounts, mark int) {
+// ownMark puts a mark on the machine's domain.
+func (c *InterPod) ownMark(at *NodeCounts, mark int) {
 	m := &c.Layout.Marks[mark]
 	switch d := c.List[at.place][m.Key]; {
 	case d >= 0:
@@ -175,16 +175,16 @@ func (c *InterPod) bearMark(at *NodeCounts, mark int) {
 	}
 }
 
-func (c *InterPod) shun(at *NodeCounts, mark int) {
-	if at.shuns == nil {
-		at.shuns = bitset.New(c.Layout.HostMarks)
+func (c *InterPod) reject(at *NodeCounts, mark int) {
+	if at.rejects == nil {
+		at.rejects = bitset.New(c.Layout.HostMarks)
 	}
-	at.shuns.Add(mark)
+	at.rejects.Add(mark)
 }
 
 func (c *InterPod) HoldPorts(at *NodeCounts, ports []kube.HostPort) {
 	for _, held := range ports {
-		c.Colliding(held, func(i int) { c.shun(at, c.PortMark(i)) })
+		c.Colliding(held, func(i int) { c.reject(at, c.PortMark(i)) })
 	}
 }
 
@@ -193,7 +193,7 @@ func (c *InterPod) holdDisks(at *NodeCounts, disks []volume.Disk) {
 		i, _ := slices.BinarySearchFunc(c.Disks, held.ID, func(d volume.Disk, id string) int { return strings.Compare(d.ID, id) })
 		for ; i < len(c.Disks) && c.Disks[i].ID == held.ID; i++ {
 			if held.Conflicts(c.Disks[i]) {
-				c.shun(at, c.DiskMark(i))
+				c.reject(at, c.DiskMark(i))
 			}
 		}
 	}
@@ -215,5 +215,5 @@ func (at *NodeCounts) Node(free capacity.Vector) packing.Node {
 	for _, list := range [][]packing.Tally{at.groups, at.sets, at.doubtful} {
 		slices.SortFunc(list, func(a, b packing.Tally) int { return cmp.Compare(a.Of, b.Of) })
 	}
-	return packing.Node{Free: free, Place: at.place, Bears: at.bears, Shuns: at.shuns, Groups: at.groups, Sets: at.sets, Doubtful: at.doubtful, Ending: at.ending}
+	return packing.Node{Free: free, Place: at.place, Bears: at.owns, Shuns: at.rejects, Groups: at.groups, Sets: at.sets, Doubtful: at.doubtful, Ending: at.ending}
 }

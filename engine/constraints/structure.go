@@ -16,7 +16,7 @@ func (w *PodConstraints) Structure() string {
 		return w.shape
 	}
 	var b strings.Builder
-	b.WriteString(w.Demand.Text())
+	b.WriteString(w.NodeConstraints.Text())
 	for i := range w.Spreads {
 		fmt.Fprintf(&b, "\nspread %s %t %t", w.Spreads[i].text, w.Spreads[i].affinity, w.Spreads[i].taints)
 	}

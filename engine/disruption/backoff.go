@@ -69,7 +69,7 @@ func NextFailure(claim *v1.NodeClaim, reason v1.DisruptionReason, why engine.Rea
 }
 
 // takenBack says that the machine is left alone for a while, because a disruption of it was taken back. A broken one is not.
-func (d *disruptor) takenBack(h *inventory.Host) engine.Reason {
+func (d *planner) takenBack(h *inventory.Machine) engine.Reason {
 	if h.Claim == nil {
 		return engine.Reason{}
 	}

@@ -64,8 +64,8 @@ func TestADisruptionThatStrandsAPodWaitsAlone(t *testing.T) {
 		}
 		return ok
 	}
-	d := &disruptor{s: &engine.Snapshot{NodeClaims: []*v1.NodeClaim{claim}}}
-	h := &inventory.Host{Machine: &inventory.Machine{Claim: claim}}
+	d := &planner{s: &engine.Snapshot{NodeClaims: []*v1.NodeClaim{claim}}}
+	h := &inventory.Machine{MachineInfo: &inventory.MachineInfo{Claim: claim}}
 	for _, minutes := range []time.Duration{1, 2, 4} {
 		if !write(engine.PodStranded) {
 			t.Fatal("not written down")

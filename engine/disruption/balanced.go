@@ -24,9 +24,9 @@ const (
 type balance struct{ price, disruption float64 }
 
 // balances adds up every node with a pool's label. Those of unknown price count with their pods only.
-func (d *disruptor) balances() map[string]balance {
+func (d *planner) balances() map[string]balance {
 	out := map[string]balance{}
-	for _, h := range d.p.Hosts { // ordered by name: sums depend on the order in their last bits
+	for _, h := range d.p.Machines { // ordered by name: sums depend on the order in their last bits
 		if h.Claim == nil || h.Node == nil || h.Pool() == "" {
 			continue
 		}
@@ -53,14 +53,14 @@ func (b balance) score(saving, disruption float64) float64 {
 func balanced(score float64) bool { return score >= BalanceThreshold }
 
 // note writes down what was decided of a move, and what speaks against it.
-func (c *consolidator) note(p provisioning.Part, r engine.Reason) {
+func (c *consolidator) note(p provisioning.Group, r engine.Reason) {
 	var nodes, claims []string
-	for _, h := range p.Hosts {
+	for _, h := range p.Machines {
 		nodes, claims = append(nodes, h.Name()), append(claims, h.ClaimName())
 	}
-	scores := c.scores(p.Hosts, p.Launches)
+	scores := c.scores(p.Machines, p.Launches)
 	seen := map[string]bool{}
-	for _, h := range p.Hosts {
+	for _, h := range p.Machines {
 		b := c.budgets[h.Pool()]
 		if b == nil || seen[h.Pool()] {
 			continue
@@ -75,7 +75,7 @@ func (c *consolidator) note(p provisioning.Part, r engine.Reason) {
 }
 
 // unbalanced says which pool of the policy Balanced the move disturbs more than it saves there.
-func (d *disruptor) unbalanced(gone []*inventory.Host, replacements []engine.Launch) engine.Reason {
+func (d *planner) unbalanced(gone []*inventory.Machine, replacements []engine.Launch) engine.Reason {
 	scores := d.scores(gone, replacements)
 	for _, pool := range kube.SortedKeys(scores) {
 		if score := scores[pool].Score; !balanced(score) {
@@ -87,7 +87,7 @@ func (d *disruptor) unbalanced(gone []*inventory.Host, replacements []engine.Lau
 
 // scores are those of the move for the pools of the policy Balanced: what replacements cost is shared among the pools by the
 // price of what they lose.
-func (d *disruptor) scores(gone []*inventory.Host, replacements []engine.Launch) map[string]engine.Balance {
+func (d *planner) scores(gone []*inventory.Machine, replacements []engine.Launch) map[string]engine.Balance {
 	var pools []*v1.NodePool
 	for _, pool := range d.s.NodePools {
 		if pool.Spec.Disruption.ConsolidationPolicy == v1.Balanced {

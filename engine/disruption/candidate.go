@@ -14,9 +14,9 @@ import (
 	"tenon.sh/engine/kube"
 )
 
-// barred says why nobody may disrupt the machine now, whatever for and whatever runs there. The checks are in the order in
+// ineligible says why nobody may disrupt the machine now, whatever for and whatever runs there. The checks are in the order in
 // which people would ask.
-func (d *disruptor) barred(h *inventory.Host) engine.Reason {
+func (d *planner) ineligible(h *inventory.Machine) engine.Reason {
 	pool := h.Pool()
 	switch {
 	case h.IsRebooting():
@@ -25,8 +25,8 @@ func (d *disruptor) barred(h *inventory.Host) engine.Reason {
 		return engine.Reason{Code: engine.AlreadyLeaving, NodePool: pool}
 	case h.Gone && h.Node == nil:
 		return h.NodeGone()
-	case h.Late:
-		patience := d.memo.FleetOf(d.s).PatienceFor(h.Start)
+	case h.Overdue:
+		patience := d.cache.MachineListOf(d.s).PatienceFor(h.Start)
 		return engine.Reason{Code: engine.MachineLate, NodePool: pool, Need: patience.Round(time.Second).String()}
 	case h.Node == nil || !h.IsInitialized():
 		return engine.Reason{Code: engine.NotInitialized, NodePool: pool}
@@ -34,7 +34,7 @@ func (d *disruptor) barred(h *inventory.Host) engine.Reason {
 	if r := h.OrderRefusal(); !r.OK() {
 		return r
 	}
-	if r := d.barredByPool(h); !r.OK() {
+	if r := d.ineligibleByPool(h); !r.OK() {
 		return r
 	}
 	if h.Node.Annotations[v1.DoNotDisruptAnnotationKey] == "true" {
@@ -43,16 +43,16 @@ func (d *disruptor) barred(h *inventory.Host) engine.Reason {
 	if len(h.Expected) > 0 {
 		return engine.Reason{Code: engine.PodsExpected, NodePool: pool, Need: kube.PodID(h.Expected[0]).String()}
 	}
-	if pod := d.p.Backoffs.Unwritten[h.Machine]; pod != nil {
+	if pod := d.p.Backoffs.Unwritten[h.MachineInfo]; pod != nil {
 		return engine.Reason{Code: engine.PodsExpected, NodePool: pool, Need: kube.PodID(pod).String()}
 	}
 	return engine.Reason{}
 }
 
-// barredByPool says what about the machine's claim and pool keeps it from being disrupted.
-func (d *disruptor) barredByPool(h *inventory.Host) engine.Reason {
+// ineligibleByPool says what about the machine's claim and pool keeps it from being disrupted.
+func (d *planner) ineligibleByPool(h *inventory.Machine) engine.Reason {
 	pool := h.Pool()
-	if r := d.barredByNodes(h); !r.OK() {
+	if r := d.ineligibleByNodes(h); !r.OK() {
 		return r
 	}
 	b := d.budgets[pool]
@@ -70,15 +70,15 @@ func (d *disruptor) barredByPool(h *inventory.Host) engine.Reason {
 	return b.rules.Pause()
 }
 
-// barredByNodes keeps a machine that has several nodes: removing the claim would drain them all. If no pod would have to leave any
+// ineligibleByNodes keeps a machine that has several nodes: removing the claim would drain them all. If no pod would have to leave any
 // of them, the machine can go, with the first one that was initialized.
-func (d *disruptor) barredByNodes(h *inventory.Host) engine.Reason {
+func (d *planner) ineligibleByNodes(h *inventory.Machine) engine.Reason {
 	all := d.nodes[h.Claim]
 	if len(all) < 2 {
 		return engine.Reason{}
 	}
-	first := slices.IndexFunc(all, (*inventory.Host).IsInitialized)
-	idle := !slices.ContainsFunc(all, func(o *inventory.Host) bool { return len(d.evictees(o)) > 0 })
+	first := slices.IndexFunc(all, (*inventory.Machine).IsInitialized)
+	idle := !slices.ContainsFunc(all, func(o *inventory.Machine) bool { return len(d.evictees(o)) > 0 })
 	if idle && first >= 0 && all[first] == h {
 		return engine.Reason{}
 	}
@@ -98,8 +98,8 @@ func because(class *engine.Class) string {
 
 // held says which pods keep the machine: one that is protected, or that may not be moved at this time. With several, the one
 // that does so for longest.
-func (d *disruptor) held(h *inventory.Host) engine.Reason {
-	if !h.Roll.Annotated {
+func (d *planner) held(h *inventory.Machine) engine.Reason {
+	if !h.Pods.Annotated {
 		return engine.Reason{}
 	}
 	if pod, until := d.protector(h); pod != nil {
@@ -123,7 +123,7 @@ func (d *disruptor) held(h *inventory.Host) engine.Reason {
 
 // protector is the pod whose annotation keeps the machine, for longest if there are several; nil for none. The time is zero if
 // that does not end by itself.
-func (d *disruptor) protector(h *inventory.Host) (longest *corev1.Pod, until time.Time) {
+func (d *planner) protector(h *inventory.Machine) (longest *corev1.Pod, until time.Time) {
 	for _, pod := range h.Bound {
 		switch p := kube.ProtectionOf(pod, d.s.Now); {
 		case !p.Active:
@@ -136,7 +136,7 @@ func (d *disruptor) protector(h *inventory.Host) (longest *corev1.Pod, until tim
 	return longest, until
 }
 
-func (d *disruptor) zoneOf(h *inventory.Host) *time.Location {
+func (d *planner) zoneOf(h *inventory.Machine) *time.Location {
 	if b := d.budgets[h.Pool()]; b != nil {
 		return b.rules.Zone
 	}
@@ -144,7 +144,7 @@ func (d *disruptor) zoneOf(h *inventory.Host) *time.Location {
 }
 
 // blocked says which PodDisruptionBudgets keep the machine's pods, all together, from being evicted now.
-func (d *disruptor) blocked(h *inventory.Host) engine.Reason {
+func (d *planner) blocked(h *inventory.Machine) engine.Reason {
 	if len(d.guards.ByNamespace) == 0 {
 		return engine.Reason{}
 	}
@@ -156,28 +156,28 @@ func (d *disruptor) blocked(h *inventory.Host) engine.Reason {
 }
 
 // hasDeadline reports whether pods that cannot be evicted hold the machine for a limited time only, once it is to go.
-func hasDeadline(h *inventory.Host) bool { return h.Claim.Spec.TerminationGracePeriod != nil }
+func hasDeadline(h *inventory.Machine) bool { return h.Claim.Spec.TerminationGracePeriod != nil }
 
 // moving are the machine's pods that need another one if it goes, oldest first.
-func (d *disruptor) moving(h *inventory.Host) []*corev1.Pod {
-	h.Roll.ReadMovable()
-	return h.Roll.Movable
+func (d *planner) moving(h *inventory.Machine) []*corev1.Pod {
+	h.Pods.ReadMovable()
+	return h.Pods.Movable
 }
 
 // movers are the facts of the pods that moving lists.
-func (d *disruptor) movers(h *inventory.Host) []*inventory.PodFacts {
-	h.Roll.ReadMovable()
-	return h.Roll.Movers
+func (d *planner) movers(h *inventory.Machine) []*inventory.PodInfo {
+	h.Pods.ReadMovable()
+	return h.Pods.Movers
 }
 
 // consolidatable says why nobody may remove the machine to save money, pods and budgets aside: the first of what people would
 // ask. Whether it is empty or not makes a difference in the policy WhenEmpty only.
-func (d *disruptor) consolidatable(h *inventory.Host, empty bool) engine.Reason {
+func (d *planner) consolidatable(h *inventory.Machine, empty bool) engine.Reason {
 	if empty {
 		return d.readConsolidatable(h, true)
 	}
 	if d.stays == nil {
-		d.stays = make([]*engine.Reason, len(d.p.Hosts))
+		d.stays = make([]*engine.Reason, len(d.p.Machines))
 	}
 	r := d.stays[h.Number]
 	if r == nil { // two methods ask
@@ -188,7 +188,7 @@ func (d *disruptor) consolidatable(h *inventory.Host, empty bool) engine.Reason 
 	return *r
 }
 
-func (d *disruptor) readConsolidatable(h *inventory.Host, empty bool) engine.Reason {
+func (d *planner) readConsolidatable(h *inventory.Machine, empty bool) engine.Reason {
 	b := d.budgets[h.Pool()]
 	disruption := &b.rules.Pool.Spec.Disruption
 	switch {
@@ -211,7 +211,7 @@ func (d *disruptor) readConsolidatable(h *inventory.Host, empty bool) engine.Rea
 }
 
 // underutilizable says why a machine that runs pods is not consolidated whatever it would save.
-func (d *disruptor) underutilizable(h *inventory.Host) engine.Reason {
+func (d *planner) underutilizable(h *inventory.Machine) engine.Reason {
 	rules := d.budgets[h.Pool()].rules
 	if rules.Pool.Spec.Disruption.ConsolidationPolicy == v1.WhenEmpty {
 		return engine.Reason{Code: engine.OnlyWhenEmpty, NodePool: h.Pool(), Have: engine.Plural(len(d.moving(h)), "pod")}
@@ -232,7 +232,7 @@ func (d *disruptor) underutilizable(h *inventory.Host) engine.Reason {
 	if len(d.rollouts.Newest) == 0 {
 		return engine.Reason{}
 	}
-	for _, f := range h.Roll.Facts {
+	for _, f := range h.Pods.Infos {
 		if owner := d.rollouts.Leaving(f); owner != "" {
 			return engine.Reason{Code: engine.RollingOut, NodePool: h.Pool(), Key: owner, Need: kube.PodID(f.Pod).String()}
 		}
@@ -241,27 +241,27 @@ func (d *disruptor) underutilizable(h *inventory.Host) engine.Reason {
 }
 
 // price is what the machine costs an hour, 0 if the catalog does not know it.
-func (d *disruptor) price(h *inventory.Host) float64 { return h.Price }
+func (d *planner) price(h *inventory.Machine) float64 { return h.Price }
 
 // ranked lists the managed machines by what removing them saves, most first.
-func (d *disruptor) ranked() []*inventory.Host {
+func (d *planner) ranked() []*inventory.Machine {
 	if d.order != nil {
 		return d.order
 	}
-	for _, number := range d.memo.FleetOf(d.s).DearestFirst() {
-		d.order = append(d.order, d.p.Hosts[number])
+	for _, number := range d.cache.MachineListOf(d.s).DearestFirst() {
+		d.order = append(d.order, d.p.Machines[number])
 	}
 	return d.order
 }
 
 // quietUntil is when the machine will have been quiet for its pool's consolidateAfter: since the last pod came or went,
 // recorded on the claim or not, or since it was initialized. It is the zero time if consolidateAfter is Never or 0.
-func (d *disruptor) quietUntil(h *inventory.Host, pool *v1.NodePool) time.Time {
+func (d *planner) quietUntil(h *inventory.Machine, pool *v1.NodePool) time.Time {
 	after := pool.Spec.Disruption.ConsolidateAfter.Duration
 	if after == nil || *after == 0 {
 		return time.Time{}
 	}
-	a := d.p.Census.ActivityOn(h.Node.Name)
+	a := d.p.Pods.ActivityOn(h.Node.Name)
 	a.Lasting, a.Brief = kube.Latest(a.Lasting, h.Claim.Status.LastPodEventTime.Time), kube.Latest(a.Brief, inventory.BriefPodLeft(h.Claim))
 	return a.QuietSince(h.Begun, *after).Add(*after)
 }

@@ -21,16 +21,16 @@ func Check(a engine.Action, s *engine.Snapshot) engine.Reason { return NewChecke
 
 // Checker checks many actions against one snapshot. It is to be used from one goroutine.
 type Checker struct {
-	s       *engine.Snapshot
-	pools   map[string]*v1.NodePool
-	types   kube.TypeIndex
-	problem *provisioning.Problem          // hosts, and where pods are expected
-	waiting map[engine.PodID]bool          // pods that need a machine
-	home    map[engine.PodID]string        // the machines on which pods are expected
-	opening map[engine.PodID]string        // pods whose machine takes pods only now, and which that is
-	used    map[string]corev1.ResourceList // by the machines of each pool, and by the launches found right so far
-	disrupt *engine.Plan                   // what Disrupt says now; nil until it is needed
-	options engine.Options                 // for Disrupt
+	s        *engine.Snapshot
+	pools    map[string]*v1.NodePool
+	types    kube.TypeIndex
+	problem  *provisioning.Problem          // hosts, and where pods are expected
+	waiting  map[engine.PodID]bool          // pods that need a machine
+	assigned map[engine.PodID]string        // the machines on which pods are expected
+	opening  map[engine.PodID]string        // pods whose machine takes pods only now, and which that is
+	used     map[string]corev1.ResourceList // by the machines of each pool, and by the launches found right so far
+	disrupt  *engine.Plan                   // what Disrupt says now; nil until it is needed
+	options  engine.Options                 // for Disrupt
 }
 
 // NewCheckerWith is NewChecker for plans that were made with these options.
@@ -42,16 +42,16 @@ func NewCheckerWith(s *engine.Snapshot, opt engine.Options) *Checker {
 
 // NewChecker prepares for checking actions against s.
 func NewChecker(s *engine.Snapshot) *Checker {
-	c := &Checker{s: s, pools: kube.PoolsByName(s), types: kube.NewTypeIndex(s), waiting: map[engine.PodID]bool{}, home: map[engine.PodID]string{}, used: map[string]corev1.ResourceList{}}
-	pods := (*inventory.Memo)(nil).Take(s, 1)
-	c.problem = &provisioning.Problem{Snapshot: s, Census: pods, Hosts: inventory.HostsOf(s, pods), Constraints: constraints.NewReader(s, engine.Options{}, pods, nil)}
+	c := &Checker{s: s, pools: kube.PoolsByName(s), types: kube.NewTypeIndex(s), waiting: map[engine.PodID]bool{}, assigned: map[engine.PodID]string{}, used: map[string]corev1.ResourceList{}}
+	pods := (*inventory.Cache)(nil).Take(s, 1)
+	c.problem = &provisioning.Problem{Snapshot: s, Pods: pods, Machines: inventory.MachinesOf(s, pods), Constraints: constraints.NewReader(s, engine.Options{}, pods, nil)}
 	c.problem.Backoffs = c.problem.ReadBackoffs()
 	for _, pod := range c.problem.SortPods() {
 		c.waiting[kube.PodID(pod)] = true
 	}
-	for _, h := range c.problem.Hosts {
+	for _, h := range c.problem.Machines {
 		for _, pod := range h.Expected {
-			c.home[kube.PodID(pod)] = h.ID()
+			c.assigned[kube.PodID(pod)] = h.ID()
 		}
 	}
 	c.opening = nomination.PodsOfOpening(s)
@@ -110,7 +110,7 @@ func (c *Checker) opens(l engine.Launch) engine.Reason {
 
 // needs reports whether the pod still needs the launch: it waits, or it is expected where the plan says that it cannot run.
 func (c *Checker) needs(l engine.Launch, id engine.PodID) bool {
-	return c.waiting[id] || slices.Contains(l.Instead, c.home[id])
+	return c.waiting[id] || slices.Contains(l.Instead, c.assigned[id])
 }
 
 // spend counts the largest listed type of the launch against the pool's limits.
@@ -120,7 +120,7 @@ func (c *Checker) spend(l engine.Launch, pool *v1.NodePool) engine.Reason {
 	}
 	used, ok := c.used[pool.Name]
 	if !ok {
-		used = inventory.PoolUsage(c.problem.Hosts, pool.Name)
+		used = inventory.PoolUsage(c.problem.Machines, pool.Name)
 	}
 	most := corev1.ResourceList{v1.ResourceNodes: kube.Quantity(v1.ResourceNodes, 1)}
 	for _, name := range l.InstanceTypes {
@@ -154,7 +154,7 @@ func LimitNames(pool *v1.NodePool) []corev1.ResourceName {
 
 // checkPlacement: the machine is still there, and the pod is expected on it or free to go there.
 func (c *Checker) checkPlacement(p engine.Placement) engine.Reason {
-	for _, h := range c.problem.Hosts {
+	for _, h := range c.problem.Machines {
 		if h.Leaving || h.Gone || h.Name() != p.Node && (p.Claim == "" || h.ClaimName() != p.Claim) {
 			continue
 		}
@@ -216,8 +216,8 @@ func (c *Checker) Room(l engine.Launch) engine.Reason {
 // occupied is what the machines of a pool of fixed size use of its limits, those included that are on their way out: they
 // are there.
 func (c *Checker) occupied(pool string) corev1.ResourceList {
-	used := inventory.PoolUsage(c.problem.Hosts, pool)
-	for _, h := range c.problem.Hosts {
+	used := inventory.PoolUsage(c.problem.Machines, pool)
+	for _, h := range c.problem.Machines {
 		if h.Claim != nil && h.Claim.DeletionTimestamp != nil && h.Pool() == pool {
 			kube.AddList(used, corev1.ResourceList{v1.ResourceNodes: kube.Quantity(v1.ResourceNodes, 1)})
 		}

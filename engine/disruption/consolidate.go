@@ -47,25 +47,25 @@ const (
 // consolidate removes and replaces machines whose pods can be had for less. Numbers are searched first (package disruption);
 // what is found there is planned with all rules, and what does not hold, or does not pay, is left out. Of the rest goes now
 // what budgets allow. With again, what the last pass has looked at is not looked at again.
-func (d *disruptor) consolidate(again bool) {
+func (d *planner) consolidate(again bool) {
 	c := d.newConsolidation(again)
-	c.again = again && c.changed()
+	c.incremental = again && c.changed()
 	gaveUp := map[string]bool{} // pools
 	for round := 1; len(c.sources) > 0; round++ {
 		begun := len(d.plan.Disruptions)
 		c.search()
 		aims := mostAims
-		if c.again {
+		if c.incremental {
 			aims = fewAims
 		}
 		found := c.aim(c.found, aims)
 		c.explain(found)
-		if wave := c.wave(found); len(wave) > 0 {
-			c.carry(wave)
+		if wave := c.batchNow(found); len(wave) > 0 {
+			c.execute(wave)
 		}
 		c.noteLook()
 		inVain := len(c.found) > 0 && len(d.plan.Disruptions) == begun
-		if c.again || len(c.sources) > fewSources {
+		if c.incremental || len(c.sources) > fewSources {
 			return
 		}
 		c.last.looked.cutShort = round > mostRetries || round == mostRetries && inVain
@@ -79,16 +79,16 @@ func (d *disruptor) consolidate(again bool) {
 		if round == 2*mostRetries {
 			return
 		}
-		c.leaveOut(func(h *inventory.Host) bool {
+		c.leaveOut(func(h *inventory.Machine) bool {
 			return slices.Contains(c.found, h) || round >= mostRetries && gaveUp[h.Pool()]
 		})
 	}
 }
 
 // giveUp notes that the machine was found in vain, unless time alone changes that, or the memo says how often all are looked at.
-func (c *consolidator) giveUp(h *inventory.Host) {
+func (c *consolidator) giveUp(h *inventory.Machine) {
 	switch code := c.why[h].Code; {
-	case c.memo.LookAgain > 0, code == engine.BudgetExhausted, code == engine.EvictionBlocked, code == engine.OwnerMoved:
+	case c.cache.LookAgain > 0, code == engine.BudgetExhausted, code == engine.EvictionBlocked, code == engine.OwnerMoved:
 	default:
 		c.last.looked.failed[h.Key()] = c.s.Now
 		c.passed = append(c.passed, h)
@@ -96,47 +96,47 @@ func (c *consolidator) giveUp(h *inventory.Host) {
 }
 
 // leaveOut begins anew without machines that cannot go after all: others must not wait for ever behind those that look best.
-func (c *consolidator) leaveOut(out func(h *inventory.Host) bool) {
+func (c *consolidator) leaveOut(out func(h *inventory.Machine) bool) {
 	c.drop(out)
-	*c = consolidator{disruptor: c.disruptor, sources: c.sources, index: c.index, hints: map[*corev1.Pod]int{}, passed: c.passed}
+	*c = consolidator{planner: c.planner, sources: c.sources, index: c.index, nominations: map[*corev1.Pod]int{}, passed: c.passed}
 }
 
 // consolidator is the state of one consolidate.
 type consolidator struct {
-	*disruptor
-	sources []*inventory.Host
-	index   []int                          // of each source, by its number
-	cost    []float64                      // of moving the pods of each source, in USD
-	settled []float64                      // the same once none of them is young
-	worth   []float64                      // of a unit of each resource, in USD per hour
-	values  map[*inventory.PodNeed]float64 // of pods, by what they request, in USD per hour
-	core    float64                        // what a core is worth
-	problem *provisioning.Problem          // in which the pods of the sources are to be planned
-	classes []searchClass
-	domains map[ruledPlace]string // of the places of the problem
-	found   []*inventory.Host
-	hints   map[*corev1.Pod]int // the numbers of the machines where the search puts pods
-	batches map[string]int      // of the nodes that are replaced
-	tried   attempted
-	passed  []*inventory.Host // left out because another pass has tried them just now
-	again   bool              // only what has changed since the last look is looked at
+	*planner
+	sources     []*inventory.Machine
+	index       []int                               // of each source, by its number
+	cost        []float64                           // of moving the pods of each source, in USD
+	settled     []float64                           // the same once none of them is young
+	worth       []float64                           // of a unit of each resource, in USD per hour
+	values      map[*inventory.RequestClass]float64 // of pods, by what they request, in USD per hour
+	core        float64                             // what a core is worth
+	problem     *provisioning.Problem               // in which the pods of the sources are to be planned
+	classes     []searchClass
+	domains     map[ruledPlace]string // of the places of the problem
+	found       []*inventory.Machine
+	nominations map[*corev1.Pod]int // the numbers of the machines where the search puts pods
+	batches     map[string]int      // of the nodes that are replaced
+	tried       attempted
+	passed      []*inventory.Machine // left out because another pass has tried them just now
+	incremental bool                 // only what has changed since the last look is looked at
 }
 
 // attempted is the last trial: a wave is often all that was found.
 type attempted struct {
 	tried
-	gone []*inventory.Host
+	gone []*inventory.Machine
 }
 
-func (d *disruptor) newConsolidation(again bool) *consolidator {
+func (d *planner) newConsolidation(again bool) *consolidator {
 	var unsettled map[string]engine.Reason
 	if again {
-		unsettled = d.unsettled()
+		unsettled = d.scaledDownLately()
 	}
-	c := &consolidator{disruptor: d, index: make([]int, len(d.p.Hosts)), hints: map[*corev1.Pod]int{}}
+	c := &consolidator{planner: d, index: make([]int, len(d.p.Machines)), nominations: map[*corev1.Pod]int{}}
 	for _, h := range d.free() {
 		if r := cmp.Or(d.consolidationRefusal(h), unsettled[h.Pool()]); !r.OK() {
-			d.keep(h, r)
+			d.refuse(h, r)
 			continue
 		}
 		c.index[h.Number] = len(c.sources)
@@ -146,7 +146,7 @@ func (d *disruptor) newConsolidation(again bool) *consolidator {
 }
 
 // consolidationRefusal says why a machine is not looked at.
-func (d *disruptor) consolidationRefusal(h *inventory.Host) engine.Reason {
+func (d *planner) consolidationRefusal(h *inventory.Machine) engine.Reason {
 	if len(d.moving(h)) == 0 {
 		return engine.Reason{Code: engine.NotEmpty, NodePool: h.Pool(), Have: "0 pods"} // what keeps it is known already
 	}
@@ -163,7 +163,7 @@ func (d *disruptor) consolidationRefusal(h *inventory.Host) engine.Reason {
 }
 
 // horizon is how soon a move of the machine's pods must have paid for itself, in hours.
-func (c *consolidator) horizon(h *inventory.Host) float64 {
+func (c *consolidator) horizon(h *inventory.Machine) float64 {
 	if b := c.budgets[h.Pool()]; b != nil && b.rules.Payback > 0 {
 		return b.rules.Payback.Hours()
 	}
@@ -172,7 +172,7 @@ func (c *consolidator) horizon(h *inventory.Host) float64 {
 
 // moveCosts is what moving the pods of a machine costs, in USD, as if all had the usual payback. Settled is what it costs once
 // none of them is young any more.
-func (c *consolidator) moveCosts(h *inventory.Host) (cost, settled float64) {
+func (c *consolidator) moveCosts(h *inventory.Machine) (cost, settled float64) {
 	for _, f := range c.movers(h) {
 		once := f.SettledCost(c.podValue(f), f.OwnersStart())
 		cost += once * f.Young(c.s.Now)
@@ -183,8 +183,8 @@ func (c *consolidator) moveCosts(h *inventory.Host) (cost, settled float64) {
 }
 
 // podValue is what a pod is worth, in USD per hour.
-func (c *consolidator) podValue(f *inventory.PodFacts) float64 {
-	need := c.memo.NeedFor(f)
+func (c *consolidator) podValue(f *inventory.PodInfo) float64 {
+	need := c.cache.RequestsFor(f)
 	value, known := c.values[need]
 	if known {
 		return value
@@ -201,16 +201,16 @@ func (c *consolidator) podValue(f *inventory.PodFacts) float64 {
 // search looks for machines whose pods can be had for less.
 func (c *consolidator) search() {
 	t := c.newTrial(nil, trialOptions{closed: c.goesSoon})
-	t.Also = inventory.HostsIn(len(c.p.Hosts), c.sources)
+	t.Also = inventory.MachineSetOf(len(c.p.Machines), c.sources)
 	opt := c.opt
-	c.problem = provisioning.CompileTrial(c.s, opt, c.p.Census, t)
+	c.problem = provisioning.CompileTrial(c.s, opt, c.p.Pods, t)
 	options, listed := c.options()
-	if c.again {
+	if c.incremental {
 		c.worth = c.last.looked.worthIn(c.problem.Names)
 	} else {
 		c.worth = c.price(options)
 	}
-	c.values = map[*inventory.PodNeed]float64{}
+	c.values = map[*inventory.RequestClass]float64{}
 	c.core = 1000 * c.worth[c.problem.Names.Find(string(corev1.ResourceCPU))]
 	p := &consolidation.Problem{
 		Options: options, Worth: c.worth, Horizon: usualPayback.Hours(), Floor: leastCore * c.core, Share: leastShare,
@@ -218,7 +218,7 @@ func (c *consolidator) search() {
 	}
 	machineOf := c.machines(p)
 	c.expectElsewhere(p, machineOf)
-	var caps []func(h *inventory.Host) engine.Reason
+	var caps []func(h *inventory.Machine) engine.Reason
 	c.opt.Parallel(
 		func() { c.readClasses(p, machineOf, listed) },
 		func() { caps = c.caps(p, machineOf) },
@@ -228,7 +228,7 @@ func (c *consolidator) search() {
 		func() { result = consolidation.Search(p) },
 		c.foreseeReplay,
 	)
-	at := make([]*inventory.Host, len(p.Machines))
+	at := make([]*inventory.Machine, len(p.Machines))
 	for _, h := range c.sources {
 		at[machineOf[h.Number]] = h
 	}
@@ -236,7 +236,7 @@ func (c *consolidator) search() {
 		c.found = append(c.found, at[i])
 	}
 	for _, x := range result.PutOff {
-		c.insist(at[x.Of], caps[x.N](at[x.Of]))
+		c.setReason(at[x.Of], caps[x.N](at[x.Of]))
 	}
 	c.hint(result, machineOf)
 	c.batch()
@@ -248,8 +248,8 @@ func (c *consolidator) foreseeReplay() {
 	if c.opt.Threads <= 1 {
 		return
 	}
-	for _, h := range c.problem.Hosts {
-		scheduler.LandingOf(c.memo, h.Roll)
+	for _, h := range c.problem.Machines {
+		scheduler.NodePodsOf(c.cache, h.Pods)
 	}
 }
 
@@ -258,7 +258,7 @@ func (c *consolidator) batch() {
 	replaced := 0
 	c.batches = map[string]int{}
 	for _, h := range c.found {
-		if !slices.ContainsFunc(c.moving(h), func(pod *corev1.Pod) bool { _, hinted := c.hints[pod]; return !hinted }) {
+		if !slices.ContainsFunc(c.moving(h), func(pod *corev1.Pod) bool { _, hinted := c.nominations[pod]; return !hinted }) {
 			continue
 		}
 		c.batches[h.Name()] = 1 + replaced/batchSize
@@ -269,7 +269,7 @@ func (c *consolidator) batch() {
 // machines lists the machines that take pods, or whose pods are to move; it returns the place of each in the list, by the host's
 // number, -1 for the others.
 func (c *consolidator) machines(p *consolidation.Problem) []int {
-	machineOf := slices.Repeat([]int{-1}, len(c.problem.Hosts))
+	machineOf := slices.Repeat([]int{-1}, len(c.problem.Machines))
 	for i, h := range c.problem.Targets {
 		machineOf[h.Number] = i
 		p.Machines = append(p.Machines, consolidation.Machine{Free: c.problem.Packing.Nodes[i].Free, Takes: true})
@@ -284,14 +284,14 @@ func (c *consolidator) machines(p *consolidation.Problem) []int {
 			p.Machines = append(p.Machines, consolidation.Machine{Free: make(capacity.Vector, c.problem.Names.Len())})
 		}
 		m := &p.Machines[i]
-		m.Goes, m.Price, m.Cost = true, c.disruptor.price(h), c.cost[j]
+		m.Goes, m.Price, m.Cost = true, c.planner.price(h), c.cost[j]
 	}
 	return machineOf
 }
 
 // expectElsewhere takes off the room of pods that need a place anyway.
 func (c *consolidator) expectElsewhere(p *consolidation.Problem, machineOf []int) {
-	for pod, number := range c.homes {
+	for pod, number := range c.assigned {
 		if i := machineOf[number]; i >= 0 {
 			p.Machines[i].Free = p.Machines[i].Free.Clone()
 			p.Machines[i].Free.Add(c.problem.Names.Vector(kube.PodRequests(pod)), -1)
@@ -315,30 +315,30 @@ func (c *consolidator) price(options []consolidation.Option) []float64 {
 
 // aim plans the cluster without the machines, with all rules, and leaves out those that do not pay. What is left is a state
 // that holds, and is cheaper by more than it costs.
-func (c *consolidator) aim(gone []*inventory.Host, aims int) []provisioning.Part {
+func (c *consolidator) aim(gone []*inventory.Machine, aims int) []provisioning.Group {
 	for left := aims - 1; left >= 0; left-- {
 		if len(gone) == 0 {
 			return nil
 		}
 		t := c.attempt(gone)
-		parts := t.parts(gone)
+		parts := t.groups(gone)
 		stranded := t.stranded()
-		var keep []*inventory.Host
+		var keep []*inventory.Machine
 		complete := true
-		var good []provisioning.Part
+		var good []provisioning.Group
 		for _, part := range parts {
 			r := c.judgePart(part, stranded)
 			if r.OK() {
 				good = append(good, part)
-				keep = append(keep, part.Hosts...)
+				keep = append(keep, part.Machines...)
 				continue
 			}
 			complete = false
 			c.note(part, r)
-			for _, h := range part.Hosts {
-				c.insist(h, r)
+			for _, h := range part.Machines {
+				c.setReason(h, r)
 			}
-			if len(part.Hosts) > 1 { // without the one that gains least the others may pay
+			if len(part.Machines) > 1 { // without the one that gains least the others may pay
 				keep = append(keep, c.better(part, stranded)...)
 			}
 		}
@@ -346,7 +346,7 @@ func (c *consolidator) aim(gone []*inventory.Host, aims int) []provisioning.Part
 			return good
 		}
 		if left == 1 || len(c.sources) > manySources { // a later pass looks at the others again
-			keep = hostsOfParts(good)
+			keep = machinesOfGroups(good)
 		}
 		gone = keep
 	}
@@ -354,36 +354,36 @@ func (c *consolidator) aim(gone []*inventory.Host, aims int) []provisioning.Part
 }
 
 // attempt is a trial with the hints of the search.
-func (c *consolidator) attempt(gone []*inventory.Host) tried {
+func (c *consolidator) attempt(gone []*inventory.Machine) tried {
 	if c.tried.covers(gone, len(c.sources) > manySources) {
 		return c.tried.part(gone)
 	}
 	opt := c.opt
 	opt.PriceBand = min(opt.EffectivePriceBand(), narrowBand)
 	opt.Effort = max(1, opt.EffectiveEffort()/8)
-	if c.again || len(c.sources) > manySources {
+	if c.incremental || len(c.sources) > manySources {
 		opt.Effort = -1
 	}
 	c.tried.gone = slices.Clone(gone)
-	c.tried.tried = c.try(gone, trialOptions{closed: c.goesSoon, hints: c.hints, options: &opt, batches: c.batches})
+	c.tried.tried = c.try(gone, trialOptions{closed: c.goesSoon, nominations: c.nominations, options: &opt, batches: c.batches})
 	return c.tried.tried
 }
 
 // covers reports whether the trial has told already what it takes to remove the machines: it was about them, or also about
 // others that they do not depend on.
-func (a *attempted) covers(gone []*inventory.Host, parts bool) bool {
+func (a *attempted) covers(gone []*inventory.Machine, parts bool) bool {
 	if len(gone) > len(a.gone) || len(gone) < len(a.gone) && !(parts && a.apart) {
 		return false
 	}
-	in := make(map[*inventory.Host]bool, len(a.gone))
+	in := make(map[*inventory.Machine]bool, len(a.gone))
 	for _, h := range a.gone {
 		in[h] = true
 	}
-	return !slices.ContainsFunc(gone, func(h *inventory.Host) bool { return !in[h] })
+	return !slices.ContainsFunc(gone, func(h *inventory.Machine) bool { return !in[h] })
 }
 
 // part is what the trial has told about these of its machines.
-func (a *attempted) part(gone []*inventory.Host) tried {
+func (a *attempted) part(gone []*inventory.Machine) tried {
 	if len(gone) == len(a.gone) {
 		return a.tried
 	}
@@ -391,22 +391,22 @@ func (a *attempted) part(gone []*inventory.Host) tried {
 }
 
 // judgePart says why the machines of a part do not go.
-func (c *consolidator) judgePart(p provisioning.Part, stranded map[*inventory.Host]engine.Reason) engine.Reason {
-	for _, h := range p.Hosts {
+func (c *consolidator) judgePart(p provisioning.Group, stranded map[*inventory.Machine]engine.Reason) engine.Reason {
+	for _, h := range p.Machines {
 		if r := stranded[h]; !r.OK() {
 			return r
 		}
 	}
 	price, cost := 0.0, 0.0
-	for _, h := range p.Hosts {
-		price += c.disruptor.price(h)
+	for _, h := range p.Machines {
+		price += c.planner.price(h)
 		cost += c.cost[c.index[h.Number]]
 	}
 	worst := 0.0
 	for i := range p.Launches {
 		worst += p.Launches[i].Worst()
 	}
-	h := p.Hosts[0]
+	h := p.Machines[0]
 	moving := cost / usualPayback.Hours()
 	if len(p.Launches) > 0 {
 		moving *= strictness
@@ -421,14 +421,14 @@ func (c *consolidator) judgePart(p provisioning.Part, stranded map[*inventory.Ho
 	if r := c.spotRefusal(p); !r.OK() {
 		return r
 	}
-	return c.unbalanced(p.Hosts, p.Launches)
+	return c.unbalanced(p.Machines, p.Launches)
 }
 
 func (c *consolidator) least(price float64) float64 { return max(leastShare*price, leastCore*c.core) }
 
 func dollars(x float64) string { return fmt.Sprintf("$%.3f/h", x) }
 
-func replacementWord(p provisioning.Part) string {
+func replacementWord(p provisioning.Group) string {
 	switch len(p.Launches) {
 	case 0:
 		return "no other machine"
@@ -439,25 +439,25 @@ func replacementWord(p provisioning.Part) string {
 }
 
 // better is the part without the machine that gains least.
-func (c *consolidator) better(p provisioning.Part, stranded map[*inventory.Host]engine.Reason) []*inventory.Host {
-	var fine []*inventory.Host
-	for _, h := range p.Hosts {
+func (c *consolidator) better(p provisioning.Group, stranded map[*inventory.Machine]engine.Reason) []*inventory.Machine {
+	var fine []*inventory.Machine
+	for _, h := range p.Machines {
 		if r := stranded[h]; r.OK() {
 			fine = append(fine, h)
 		}
 	}
-	if len(fine) < len(p.Hosts) {
+	if len(fine) < len(p.Machines) {
 		return fine
 	}
-	gain := func(h *inventory.Host) float64 {
-		return c.disruptor.price(h) - c.value(h) - strictness*c.cost[c.index[h.Number]]/usualPayback.Hours()
+	gain := func(h *inventory.Machine) float64 {
+		return c.planner.price(h) - c.value(h) - strictness*c.cost[c.index[h.Number]]/usualPayback.Hours()
 	}
-	slices.SortStableFunc(fine, func(a, b *inventory.Host) int { return cmp.Compare(gain(b), gain(a)) })
+	slices.SortStableFunc(fine, func(a, b *inventory.Machine) int { return cmp.Compare(gain(b), gain(a)) })
 	return fine[:len(fine)-max(1, len(fine)/4)]
 }
 
 // value is what the pods of the machine are worth, in USD per hour.
-func (c *consolidator) value(h *inventory.Host) float64 {
+func (c *consolidator) value(h *inventory.Machine) float64 {
 	sum := 0.0
 	for _, f := range c.movers(h) {
 		sum += c.podValue(f)
@@ -470,8 +470,8 @@ func (c *consolidator) value(h *inventory.Host) float64 {
 const leastSpot = 15
 
 // spotRefusal keeps spot machines from being replaced by spot machines, unless that is asked for and there is a choice.
-func (c *consolidator) spotRefusal(p provisioning.Part) engine.Reason {
-	for _, h := range p.Hosts {
+func (c *consolidator) spotRefusal(p provisioning.Group) engine.Reason {
+	for _, h := range p.Machines {
 		if h.Labels[v1.CapacityTypeLabelKey] != v1.CapacityTypeSpot {
 			return engine.Reason{}
 		}
@@ -481,11 +481,11 @@ func (c *consolidator) spotRefusal(p provisioning.Part) engine.Reason {
 		if !slices.ContainsFunc(l.Offerings, func(o engine.LaunchOffering) bool { return o.CapacityType == v1.CapacityTypeSpot }) {
 			continue
 		}
-		pool := p.Hosts[0].Pool()
+		pool := p.Machines[0].Pool()
 		if !c.opt.SpotToSpot {
 			return engine.Reason{Code: engine.SpotToSpot, NodePool: pool, Have: "replacing spot machines by spot machines is switched off"}
 		}
-		if n := len(l.InstanceTypes); len(p.Hosts) == 1 && n < leastSpot {
+		if n := len(l.InstanceTypes); len(p.Machines) == 1 && n < leastSpot {
 			return engine.Reason{Code: engine.SpotToSpot, NodePool: pool, Have: fmt.Sprintf("a cheaper machine could be of %s only, and %d are needed", engine.Plural(n, "spot type"), leastSpot)}
 		}
 	}
@@ -493,10 +493,10 @@ func (c *consolidator) spotRefusal(p provisioning.Part) engine.Reason {
 }
 
 // explain says of the machines that stay what could be had at most by moving their pods.
-func (c *consolidator) explain(found []provisioning.Part) {
-	going := map[*inventory.Host]bool{}
+func (c *consolidator) explain(found []provisioning.Group) {
+	going := map[*inventory.Machine]bool{}
 	for _, p := range found {
-		for _, h := range p.Hosts {
+		for _, h := range p.Machines {
 			going[h] = true
 		}
 	}
@@ -507,12 +507,12 @@ func (c *consolidator) explain(found []provisioning.Part) {
 		if old, known := c.why[h]; known && old.Code != engine.NotEmpty {
 			continue
 		}
-		waste := max(0, c.disruptor.price(h)-c.value(h))
-		need := c.settled[j]/usualPayback.Hours() + c.least(c.disruptor.price(h))
+		waste := max(0, c.planner.price(h)-c.value(h))
+		need := c.settled[j]/usualPayback.Hours() + c.least(c.planner.price(h))
 		r := engine.Reason{Code: engine.NoCheaperPlace, NodePool: h.Pool(), Have: dollars(waste)}
 		if waste <= need {
 			r.Code, r.Have, r.Need = engine.SavesTooLittle, dollars(waste)+" at most", dollars(need)
 		}
-		c.insist(h, r)
+		c.setReason(h, r)
 	}
 }

@@ -16,12 +16,12 @@ import (
 
 // Disrupt decides which nodes are to go: those that are broken, empty, out of date, old, or not worth their price. It reads
 // only s and opt; the same input always gives the same Plan.
-func Disrupt(s *engine.Snapshot, opt engine.Options, memo *inventory.Memo) *engine.Plan {
+func Disrupt(s *engine.Snapshot, opt engine.Options, memo *inventory.Cache) *engine.Plan {
 	return disrupt(s, opt, memo, false)
 }
 
-func disrupt(s *engine.Snapshot, opt engine.Options, memo *inventory.Memo, again bool) *engine.Plan {
-	d := newDisruptor(s, opt, memo)
+func disrupt(s *engine.Snapshot, opt engine.Options, memo *inventory.Cache, again bool) *engine.Plan {
+	d := newPlanner(s, opt, memo)
 	d.judge()
 	d.repair()
 	d.driftStatic()
@@ -32,37 +32,37 @@ func disrupt(s *engine.Snapshot, opt engine.Options, memo *inventory.Memo, again
 	return d.finish()
 }
 
-// disruptor is the state of one Disrupt.
-type disruptor struct {
+// planner is the state of one Disrupt.
+type planner struct {
 	s        *engine.Snapshot
 	opt      engine.Options
-	memo     *inventory.Memo
+	cache    *inventory.Cache
 	last     *lastPasses
 	p        *provisioning.Problem
 	budgets  map[string]*poolBudget // by pool
 	guards   *budget.Guards
 	moves    *ownerMoves
 	rollouts *inventory.Rollouts
-	expected map[*inventory.Host]*corev1.Pod // a pod that will run on the machine
-	homes    map[*corev1.Pod]int             // the numbers of the machines where pods will run that need a place anyway
-	nodes    map[*v1.NodeClaim][]*inventory.Host
-	verdicts map[*inventory.Host]engine.Reason // why a machine stays whatever for
-	taken    map[*inventory.Host]bool          // machines that go
-	why      map[*inventory.Host]engine.Reason // why a machine stays
-	halts    map[string]engine.Reason          // pools whose nodes are not replaced for now; nil until it is asked
-	launched map[string]int                    // launches of each pool
-	stamps   map[string]stamp                  // of static pools
-	check    *Checker                          // nil until it is asked
-	replaced map[string]int                    // nodes of static pools that this pass replaces
-	totals   map[string]balance                // of pools; nil until it is asked
-	order    []*inventory.Host                 // ranked
-	stays    []*engine.Reason                  // why machines are not consolidatable, by number; nil until it is asked
+	expected map[*inventory.Machine]*corev1.Pod // a pod that will run on the machine
+	assigned map[*corev1.Pod]int                // the numbers of the machines where pods will run that need a place anyway
+	nodes    map[*v1.NodeClaim][]*inventory.Machine
+	verdicts map[*inventory.Machine]engine.Reason // why a machine stays whatever for
+	taken    map[*inventory.Machine]bool          // machines that go
+	why      map[*inventory.Machine]engine.Reason // why a machine stays
+	halts    map[string]engine.Reason             // pools whose nodes are not replaced for now; nil until it is asked
+	launched map[string]int                       // launches of each pool
+	stamps   map[string]stamp                     // of static pools
+	check    *Checker                             // nil until it is asked
+	replaced map[string]int                       // nodes of static pools that this pass replaces
+	totals   map[string]balance                   // of pools; nil until it is asked
+	order    []*inventory.Machine                 // ranked
+	stays    []*engine.Reason                     // why machines are not consolidatable, by number; nil until it is asked
 	plan     *engine.Plan
 }
 
-func newDisruptor(s *engine.Snapshot, opt engine.Options, memo *inventory.Memo) *disruptor {
+func newPlanner(s *engine.Snapshot, opt engine.Options, memo *inventory.Cache) *planner {
 	if memo == nil {
-		memo = &inventory.Memo{} // trials of one pass share it
+		memo = &inventory.Cache{} // trials of one pass share it
 	}
 	pods := memo.Take(s, opt.Threads)
 	rollouts := inventory.RolloutsOf(pods, s.Now)
@@ -71,16 +71,16 @@ func newDisruptor(s *engine.Snapshot, opt engine.Options, memo *inventory.Memo) 
 	}
 	pods.ReadActivity(s.Now)
 	p := provisioning.ReadProblem(s, opt, pods, nil)
-	d := &disruptor{
-		s: s, opt: opt, memo: memo, last: inventory.KeptBy[lastPasses](memo), p: p, budgets: map[string]*poolBudget{},
-		guards: budget.NewGuards(s, p.Census), moves: &ownerMoves{s: s, memo: memo, left: map[string]int{}}, rollouts: rollouts, expected: map[*inventory.Host]*corev1.Pod{}, homes: map[*corev1.Pod]int{},
-		nodes: map[*v1.NodeClaim][]*inventory.Host{}, verdicts: map[*inventory.Host]engine.Reason{}, taken: map[*inventory.Host]bool{},
-		why: make(map[*inventory.Host]engine.Reason, len(p.Hosts)), launched: map[string]int{}, replaced: map[string]int{}, stamps: map[string]stamp{}, plan: &engine.Plan{},
+	d := &planner{
+		s: s, opt: opt, cache: memo, last: inventory.KeptBy[lastPasses](memo), p: p, budgets: map[string]*poolBudget{},
+		guards: budget.NewGuards(s, p.Pods), moves: &ownerMoves{s: s, cache: memo, left: map[string]int{}}, rollouts: rollouts, expected: map[*inventory.Machine]*corev1.Pod{}, assigned: map[*corev1.Pod]int{},
+		nodes: map[*v1.NodeClaim][]*inventory.Machine{}, verdicts: map[*inventory.Machine]engine.Reason{}, taken: map[*inventory.Machine]bool{},
+		why: make(map[*inventory.Machine]engine.Reason, len(p.Machines)), launched: map[string]int{}, replaced: map[string]int{}, stamps: map[string]stamp{}, plan: &engine.Plan{},
 	}
 	for _, pool := range s.NodePools {
-		d.budgets[pool.Name] = &poolBudget{rules: budget.RulesOf(s, pool), counts: budget.CountNodes(pool.Name, p.Hosts)}
+		d.budgets[pool.Name] = &poolBudget{rules: budget.RulesOf(s, pool), counts: budget.CountNodes(pool.Name, p.Machines)}
 	}
-	for _, h := range p.Hosts {
+	for _, h := range p.Machines {
 		if h.Node != nil && h.Claim != nil {
 			d.nodes[h.Claim] = append(d.nodes[h.Claim], h)
 		}
@@ -93,7 +93,7 @@ func newDisruptor(s *engine.Snapshot, opt engine.Options, memo *inventory.Memo) 
 }
 
 // expect finds the machines that pods will use which need a place anyway; they are not idle, whatever runs there now.
-func (d *disruptor) expect() {
+func (d *planner) expect() {
 	if len(d.p.Classes) == 0 {
 		return
 	}
@@ -105,7 +105,7 @@ func (d *disruptor) expect() {
 		for _, share := range solution.OnNodes[i] {
 			for _, n := range share.Pods {
 				pod := d.p.Classes[share.Class].Pods[n]
-				d.homes[pod] = h.Number
+				d.assigned[pod] = h.Number
 				d.receives(h, pod)
 			}
 		}
@@ -113,21 +113,21 @@ func (d *disruptor) expect() {
 }
 
 // judge says of every machine that nobody may disrupt it, where that is so.
-func (d *disruptor) judge() {
-	for _, h := range d.p.Hosts {
+func (d *planner) judge() {
+	for _, h := range d.p.Machines {
 		if h.Claim == nil {
 			continue
 		}
-		if r := d.barred(h); !r.OK() {
+		if r := d.ineligible(h); !r.OK() {
 			d.verdicts[h] = r
-			d.keep(h, r)
+			d.refuse(h, r)
 		}
 	}
 }
 
 // free are the managed machines that somebody may disrupt and that do not go yet, those that save most first.
-func (d *disruptor) free() []*inventory.Host {
-	var out []*inventory.Host
+func (d *planner) free() []*inventory.Machine {
+	var out []*inventory.Machine
 	for _, h := range d.ranked() {
 		if _, barred := d.verdicts[h]; !barred && !d.taken[h] {
 			out = append(out, h)
@@ -136,37 +136,37 @@ func (d *disruptor) free() []*inventory.Host {
 	return out
 }
 
-// keep writes down why a machine stays. The first reason counts, unless it says no more than that somebody else has to look.
-func (d *disruptor) keep(h *inventory.Host, r engine.Reason) {
+// refuse writes down why a machine stays. The first reason counts, unless it says no more than that somebody else has to look.
+func (d *planner) refuse(h *inventory.Machine, r engine.Reason) {
 	if old, known := d.why[h]; !known || old.Code == engine.NotEmpty {
 		d.why[h] = r
 	}
 }
 
-// insist is keep for a reason that says more than why the machine is not removed to save money.
-func (d *disruptor) insist(h *inventory.Host, r engine.Reason) {
+// setReason is keep for a reason that says more than why the machine is not removed to save money.
+func (d *planner) setReason(h *inventory.Machine, r engine.Reason) {
 	if d.verdicts[h].OK() || r.Code == engine.TooManyUnhealthy || r.Code == engine.DoNotRepair {
 		d.why[h] = r
 	}
 }
 
 // removeEmpty removes the machines that run nothing which would have to move.
-func (d *disruptor) removeEmpty() {
+func (d *planner) removeEmpty() {
 	for _, h := range d.free() {
 		r := d.emptyRefusal(h)
 		if r.OK() {
 			r = d.spend(h)
 		}
 		if !r.OK() {
-			d.keep(h, r)
+			d.refuse(h, r)
 			continue
 		}
-		d.add(provisioning.Part{Hosts: []*inventory.Host{h}}, method{reason: v1.Empty})
+		d.add(provisioning.Group{Machines: []*inventory.Machine{h}}, method{reason: v1.Empty})
 	}
 }
 
 // emptyRefusal says why the machine may not be removed as empty, budgets aside.
-func (d *disruptor) emptyRefusal(h *inventory.Host) engine.Reason {
+func (d *planner) emptyRefusal(h *inventory.Machine) engine.Reason {
 	if r := d.held(h); !r.OK() {
 		return r
 	}
@@ -192,7 +192,7 @@ func (d *disruptor) emptyRefusal(h *inventory.Host) engine.Reason {
 }
 
 // spend takes one empty node off what the pool's budgets allow.
-func (d *disruptor) spend(h *inventory.Host) engine.Reason {
+func (d *planner) spend(h *inventory.Machine) engine.Reason {
 	b := d.budgets[h.Pool()]
 	if r := b.verb(d.s.Now, v1.Empty, false, 1); !r.OK() {
 		return r
@@ -206,9 +206,9 @@ func (d *disruptor) spend(h *inventory.Host) engine.Reason {
 }
 
 // finish lists why machines stay, and what could not be read.
-func (d *disruptor) finish() *engine.Plan {
-	for _, number := range d.memo.FleetOf(d.s).InNames() {
-		h := d.p.Hosts[number]
+func (d *planner) finish() *engine.Plan {
+	for _, number := range d.cache.MachineListOf(d.s).InNames() {
+		h := d.p.Machines[number]
 		if r, kept := d.why[h]; kept && !d.taken[h] {
 			k := engine.Kept{Node: h.Name(), Claim: h.ClaimName(), NodePool: h.Pool(), Reason: r}
 			if r.Code == engine.DoNotDisrupt && r.Have != "" { // for a limited time

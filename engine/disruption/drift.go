@@ -14,12 +14,12 @@ import (
 	"tenon.sh/engine/lifecycle"
 )
 
-func isDrifted(h *inventory.Host) bool { return h.Drifted }
+func isDrifted(h *inventory.Machine) bool { return h.Drifted }
 
 // drift replaces machines that have drifted: first those without pods, then those that drifted first. Their pods rather go
 // where they need not move again.
-func (d *disruptor) drift() {
-	var candidates []*inventory.Host
+func (d *planner) drift() {
+	var candidates []*inventory.Machine
 	for _, h := range d.free() {
 		if isDrifted(h) && d.budgets[h.Pool()].rules.Pool.Spec.Replicas == nil {
 			candidates = append(candidates, h)
@@ -28,17 +28,17 @@ func (d *disruptor) drift() {
 	if len(candidates) == 0 {
 		return
 	}
-	d.emptiesFirst(candidates, func(a, b *inventory.Host) int {
-		return kube.Since(a.Claim, v1.ConditionDrifted).Compare(kube.Since(b.Claim, v1.ConditionDrifted))
+	d.emptiesFirst(candidates, func(a, b *inventory.Machine) int {
+		return kube.TrueSince(a.Claim, v1.ConditionDrifted).Compare(kube.TrueSince(b.Claim, v1.ConditionDrifted))
 	})
-	d.carry(candidates, method{
+	d.execute(candidates, method{
 		reason: v1.Drifted, refusal: d.driftRefusal, trial: trialOptions{closed: d.goesSoon},
-		heeds: func(h *inventory.Host) bool { return !hasDeadline(h) },
+		heeds: func(h *inventory.Machine) bool { return !hasDeadline(h) },
 	})
 }
 
 // goesSoon says of a machine that pods which move there would have to move again.
-func (d *disruptor) goesSoon(h *inventory.Host) bool {
+func (d *planner) goesSoon(h *inventory.Machine) bool {
 	if h.Claim == nil {
 		return false
 	}
@@ -50,7 +50,7 @@ func (d *disruptor) goesSoon(h *inventory.Host) bool {
 }
 
 // driftRefusal says why a machine that has drifted stays for now.
-func (d *disruptor) driftRefusal(h *inventory.Host) engine.Reason {
+func (d *planner) driftRefusal(h *inventory.Machine) engine.Reason {
 	if d.budgets[h.Pool()].rules.Observed {
 		return engine.Reason{Code: engine.DriftObserved, NodePool: h.Pool(), Have: v1.GetCondition(h.Claim, v1.ConditionDrifted).Reason}
 	}
@@ -65,7 +65,7 @@ func (d *disruptor) driftRefusal(h *inventory.Host) engine.Reason {
 
 // halted stops the replacing of a pool's nodes while replacements do not become ready: going on would take away what still
 // works. A machine whose own replacing was taken back waits too.
-func (d *disruptor) halted(h *inventory.Host) engine.Reason {
+func (d *planner) halted(h *inventory.Machine) engine.Reason {
 	if r := d.takenBack(h); !r.OK() {
 		return r
 	}
@@ -80,7 +80,7 @@ func (d *disruptor) halted(h *inventory.Host) engine.Reason {
 	return r
 }
 
-func (d *disruptor) haltedPools() map[string]engine.Reason {
+func (d *planner) haltedPools() map[string]engine.Reason {
 	out := map[string]engine.Reason{}
 	halt := func(pool, why string) {
 		if out[pool].OK() {

@@ -14,52 +14,52 @@ import (
 // consolidating is the method of consolidate: budgets for nodes and for pods hold.
 func (c *consolidator) consolidating() method {
 	return method{
-		reason: v1.Underutilized, refusal: func(*inventory.Host) engine.Reason { return engine.Reason{} }, heeds: func(*inventory.Host) bool { return true },
-		trial: trialOptions{closed: c.goesSoon, hints: c.hints},
+		reason: v1.Underutilized, refusal: func(*inventory.Machine) engine.Reason { return engine.Reason{} }, heeds: func(*inventory.Machine) bool { return true },
+		trial: trialOptions{closed: c.goesSoon, nominations: c.nominations},
 	}
 }
 
-// wave takes of what was found what budgets allow to begin now: the parts that gain most for each machine first. The others
+// batchNow takes of what was found what budgets allow to begin now: the parts that gain most for each machine first. The others
 // are put off, with the budget that is in the way.
-func (c *consolidator) wave(found []provisioning.Part) []*inventory.Host {
-	gain := func(p provisioning.Part) float64 {
+func (c *consolidator) batchNow(found []provisioning.Group) []*inventory.Machine {
+	gain := func(p provisioning.Group) float64 {
 		sum := 0.0
-		for _, h := range p.Hosts {
-			sum += c.disruptor.price(h) - c.cost[c.index[h.Number]]/usualPayback.Hours()
+		for _, h := range p.Machines {
+			sum += c.planner.price(h) - c.cost[c.index[h.Number]]/usualPayback.Hours()
 		}
 		for i := range p.Launches {
 			sum -= p.Launches[i].Worst()
 		}
-		return sum / float64(len(p.Hosts))
+		return sum / float64(len(p.Machines))
 	}
-	slices.SortStableFunc(found, func(a, b provisioning.Part) int { return cmp.Compare(gain(b), gain(a)) })
+	slices.SortStableFunc(found, func(a, b provisioning.Group) int { return cmp.Compare(gain(b), gain(a)) })
 	m := c.consolidating()
-	var out []*inventory.Host
+	var out []*inventory.Machine
 	for _, p := range found {
 		if c.reserveAll(p, m) {
-			out = append(out, p.Hosts...)
+			out = append(out, p.Machines...)
 		}
 	}
 	return out
 }
 
 // reserveAll takes the places of all machines of a part in all budgets, or of none.
-func (c *consolidator) reserveAll(p provisioning.Part, m method) bool {
+func (c *consolidator) reserveAll(p provisioning.Group, m method) bool {
 	owners := c.ownersOf(p)
 	if r := c.moves.allow(owners); !r.OK() {
-		for _, h := range p.Hosts {
+		for _, h := range p.Machines {
 			r.NodePool = h.Pool()
-			c.insist(h, r)
+			c.setReason(h, r)
 		}
 		return false
 	}
-	for i, h := range p.Hosts {
+	for i, h := range p.Machines {
 		if r := c.reserve(h, m); !r.OK() {
-			for _, other := range p.Hosts[:i] {
-				c.giveBack(other, m, r)
+			for _, other := range p.Machines[:i] {
+				c.release(other, m, r)
 			}
-			for _, other := range p.Hosts {
-				c.insist(other, r)
+			for _, other := range p.Machines {
+				c.setReason(other, r)
 			}
 			return false
 		}
@@ -68,21 +68,21 @@ func (c *consolidator) reserveAll(p provisioning.Part, m method) bool {
 	return true
 }
 
-// carry begins the wave: what was found for more machines together is planned once more for those that go now, and replayed as
+// execute begins the wave: what was found for more machines together is planned once more for those that go now, and replayed as
 // kube-scheduler would place the pods.
-func (c *consolidator) carry(wave []*inventory.Host) {
+func (c *consolidator) execute(wave []*inventory.Machine) {
 	m := c.consolidating()
-	stay := func(p provisioning.Part, r engine.Reason) {
+	stay := func(p provisioning.Group, r engine.Reason) {
 		c.note(p, r)
-		for _, h := range p.Hosts {
-			c.giveBack(h, m, r)
+		for _, h := range p.Machines {
+			c.release(h, m, r)
 		}
 	}
 	for range mostAims {
 		t := c.attempt(wave)
 		stranded := t.stranded()
-		var good []provisioning.Part
-		parts := t.parts(wave)
+		var good []provisioning.Group
+		parts := t.groups(wave)
 		for _, p := range parts {
 			if r := c.judgePart(p, stranded); r.OK() {
 				good = append(good, p)
@@ -91,7 +91,7 @@ func (c *consolidator) carry(wave []*inventory.Host) {
 			}
 		}
 		landing := c.landing(&t, good, stay)
-		if wave = hostsOfParts(landing); len(wave) == 0 {
+		if wave = machinesOfGroups(landing); len(wave) == 0 {
 			return
 		}
 		if c.tried.covers(wave, len(c.sources) > manySources) {
@@ -103,14 +103,14 @@ func (c *consolidator) carry(wave []*inventory.Host) {
 		}
 	}
 	for _, h := range wave {
-		c.giveBack(h, m, engine.Reason{Code: engine.BudgetExhausted, NodePool: h.Pool(), Have: "what goes with it has to go first"})
+		c.release(h, m, engine.Reason{Code: engine.BudgetExhausted, NodePool: h.Pool(), Have: "what goes with it has to go first"})
 	}
 }
 
-func hostsOfParts(parts []provisioning.Part) []*inventory.Host {
-	var out []*inventory.Host
+func machinesOfGroups(parts []provisioning.Group) []*inventory.Machine {
+	var out []*inventory.Machine
 	for _, p := range parts {
-		out = append(out, p.Hosts...)
+		out = append(out, p.Machines...)
 	}
 	return out
 }
@@ -120,7 +120,7 @@ const mostReplays = 16
 
 // landing leaves out what kube-scheduler would find no room for, placing pods as its scores say: of the parts that have such
 // pods the worse half, as often as it takes.
-func (c *consolidator) landing(t *tried, parts []provisioning.Part, stay func(p provisioning.Part, r engine.Reason)) []provisioning.Part {
+func (c *consolidator) landing(t *tried, parts []provisioning.Group, stay func(p provisioning.Group, r engine.Reason)) []provisioning.Group {
 	filled := false
 	for range mostReplays {
 		if len(parts) == 0 {
@@ -153,7 +153,7 @@ func (c *consolidator) landing(t *tried, parts []provisioning.Part, stay func(p 
 		out := map[int]bool{}
 		for _, i := range worst[:max(1, len(worst)/6)] {
 			out[i] = true
-			stay(parts[i], engine.Reason{Code: engine.WouldStrand, NodePool: parts[i].Hosts[0].Pool(), Key: sample[i].String()})
+			stay(parts[i], engine.Reason{Code: engine.WouldStrand, NodePool: parts[i].Machines[0].Pool(), Key: sample[i].String()})
 		}
 		kept := parts[:0:0]
 		for i, p := range parts {
@@ -164,20 +164,20 @@ func (c *consolidator) landing(t *tried, parts []provisioning.Part, stay func(p 
 		parts = kept
 	}
 	for _, p := range parts {
-		stay(p, engine.Reason{Code: engine.WouldStrand, NodePool: p.Hosts[0].Pool(), Key: p.Pods[0].String()})
+		stay(p, engine.Reason{Code: engine.WouldStrand, NodePool: p.Machines[0].Pool(), Key: p.Pods[0].String()})
 	}
 	return nil
 }
 
 // replay says which pods no node takes if kube-scheduler places them once the parts have gone.
-func (c *consolidator) replay(parts []provisioning.Part) map[engine.PodID]bool {
-	r := &scheduler.Replay{Snapshot: c.s, Options: c.opt, Removed: map[string]bool{}, Memo: c.memo}
+func (c *consolidator) replay(parts []provisioning.Group) map[engine.PodID]bool {
+	r := &scheduler.Replay{Snapshot: c.s, Options: c.opt, Removed: map[string]bool{}, Cache: c.cache}
 	for h := range c.taken {
 		r.Removed[h.Name()] = true
 	}
 	for _, p := range parts {
 		r.Launches = append(r.Launches, p.Launches...)
-		for _, h := range p.Hosts {
+		for _, h := range p.Machines {
 			r.Removed[h.Name()] = true
 			r.Pods = append(r.Pods, c.moving(h)...)
 		}

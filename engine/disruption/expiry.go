@@ -7,14 +7,14 @@ import (
 	"tenon.sh/engine/kube"
 )
 
-func (d *disruptor) softlyExpired(h *inventory.Host) bool {
+func (d *planner) softlyExpired(h *inventory.Machine) bool {
 	// At the end somebody else removes it.
 	return !h.SoftEnd.IsZero() && !d.s.Now.Before(h.SoftEnd) && d.s.Now.Before(kube.ExpiresAt(h.Claim))
 }
 
 // expire replaces machines that are near the end of their lives, before they have to go without a replacement.
-func (d *disruptor) expire() {
-	var candidates []*inventory.Host
+func (d *planner) expire() {
+	var candidates []*inventory.Machine
 	for _, h := range d.free() {
 		if d.softlyExpired(h) && d.budgets[h.Pool()].rules.Pool.Spec.Replicas == nil {
 			candidates = append(candidates, h)
@@ -23,14 +23,14 @@ func (d *disruptor) expire() {
 	if len(candidates) == 0 {
 		return
 	}
-	d.emptiesFirst(candidates, func(a, b *inventory.Host) int { return kube.ExpiresAt(a.Claim).Compare(kube.ExpiresAt(b.Claim)) })
-	d.carry(candidates, method{
+	d.emptiesFirst(candidates, func(a, b *inventory.Machine) int { return kube.ExpiresAt(a.Claim).Compare(kube.ExpiresAt(b.Claim)) })
+	d.execute(candidates, method{
 		reason: v1.Expired, refusal: d.expiryRefusal, trial: trialOptions{closed: d.goesSoon},
-		heeds: func(*inventory.Host) bool { return true },
+		heeds: func(*inventory.Machine) bool { return true },
 	})
 }
 
-func (d *disruptor) expiryRefusal(h *inventory.Host) engine.Reason {
+func (d *planner) expiryRefusal(h *inventory.Machine) engine.Reason {
 	if r := d.halted(h); !r.OK() {
 		return r
 	}

@@ -34,11 +34,11 @@ const (
 // be consolidated, the next ones within a minute (or Memo.LookAgain) look only at those whose pods have changed or that a budget
 // put off, and at those that could use the room most; all other methods look at all machines each time. It also moves no pods
 // of pools that are unsettled. So it may leave to a later pass what Disrupt would find now.
-func DisruptAgain(s *engine.Snapshot, opt engine.Options, memo *inventory.Memo) *engine.Plan {
+func DisruptAgain(s *engine.Snapshot, opt engine.Options, memo *inventory.Cache) *engine.Plan {
 	return disrupt(s, opt, memo, true)
 }
 
-func lookAgainAfter(m *inventory.Memo) time.Duration {
+func lookAgainAfter(m *inventory.Cache) time.Duration {
 	if m.LookAgain <= 0 {
 		return lookAgain
 	}
@@ -48,35 +48,35 @@ func lookAgainAfter(m *inventory.Memo) time.Duration {
 // lastPasses is what DisruptAgain remembers of the passes before.
 type lastPasses struct {
 	// looked is what they have looked at for nothing; nil before the first.
-	looked *lookedAt
-	// unsettled is since when pools have been seen to be, by name.
-	unsettled map[string]time.Time
+	looked *lastLook
+	// scaledDown is since when pools have been seen to be, by name.
+	scaledDown map[string]time.Time
 }
 
-// lookedAt is what passes have looked at for nothing.
-type lookedAt struct {
+// lastLook is what passes have looked at for nothing.
+type lastLook struct {
 	at       time.Time
-	pools    string                     // as textOfPools has them
-	classes  []engine.Class             // as they were then
-	last     []engine.Class             // as the last pass saw them: they sell no more than then
-	since    map[inventory.HostKey]bool // machines that later passes have looked at
-	rolls    map[inventory.HostKey]rollStamp
-	why      map[inventory.HostKey]engine.Reason
-	wasteful []inventory.HostKey
+	pools    string                        // as textOfPools has them
+	classes  []engine.Class                // as they were then
+	last     []engine.Class                // as the last pass saw them: they sell no more than then
+	since    map[inventory.MachineKey]bool // machines that later passes have looked at
+	stamps   map[inventory.MachineKey]podStamp
+	why      map[inventory.MachineKey]engine.Reason
+	wasteful []inventory.MachineKey
 	worth    map[string]float64 // by resource
 	// cutShort is true if a small cluster had more machines that could not go than one pass tries.
 	cutShort bool
 	// failed is when machines that had been found turned out not to be able to go.
-	failed map[inventory.HostKey]time.Time
+	failed map[inventory.MachineKey]time.Time
 }
 
-// rollStamp tells whether the pods of a machine are the same as before.
-type rollStamp struct {
+// podStamp tells whether the pods of a machine are the same as before.
+type podStamp struct {
 	sum   uint64
 	count int
 }
 
-func stampOf(h *inventory.Host) rollStamp { return rollStamp{h.Roll.Sum, h.Roll.Count} }
+func stampOf(h *inventory.Machine) podStamp { return podStamp{h.Pods.Sum, h.Pods.Count} }
 
 // changed narrows the sources to those that have to be looked at again, and says of the others what was found before. It
 // answers false if all have to be.
@@ -85,19 +85,19 @@ func (c *consolidator) changed() bool {
 	if l == nil || c.s.Now.Before(l.at) || l.pools != textOfPools(c.s) || !l.holds(c.s) {
 		return false
 	}
-	if len(c.sources) <= fewSources && c.memo.LookAgain <= 0 {
+	if len(c.sources) <= fewSources && c.cache.LookAgain <= 0 {
 		if l.cutShort {
 			c.passOver(l, behind)
 		}
 		return false
 	}
-	if c.s.Now.Sub(l.at) >= lookAgainAfter(c.memo) {
+	if c.s.Now.Sub(l.at) >= lookAgainAfter(c.cache) {
 		return false
 	}
-	look := map[inventory.HostKey]bool{}
+	look := map[inventory.MachineKey]bool{}
 	freed := false
 	for _, h := range c.sources {
-		before, known := l.rolls[h.Key()]
+		before, known := l.stamps[h.Key()]
 		switch {
 		case !known:
 			look[h.Key()] = true
@@ -105,8 +105,8 @@ func (c *consolidator) changed() bool {
 			look[h.Key()], freed = true, true
 		} // with more pods than before they are worth more, and have less room for those of others
 	}
-	if len(look) > mostWasteful && c.memo.LookAgain <= 0 {
-		c.passOver(l, lookAgainAfter(c.memo))
+	if len(look) > mostWasteful && c.cache.LookAgain <= 0 {
+		c.passOver(l, lookAgainAfter(c.cache))
 		return false
 	}
 	if freed {
@@ -114,9 +114,9 @@ func (c *consolidator) changed() bool {
 			look[key] = look[key] || l.why[key].Code != engine.WouldStrand
 		}
 	}
-	c.drop(func(h *inventory.Host) bool {
+	c.drop(func(h *inventory.Machine) bool {
 		if why, known := l.why[h.Key()]; known && !look[h.Key()] {
-			c.insist(h, why)
+			c.setReason(h, why)
 		}
 		return !look[h.Key()]
 	})
@@ -125,20 +125,20 @@ func (c *consolidator) changed() bool {
 
 // passOver leaves out machines that a pass has found for nothing not longer ago than that, and that have not changed since:
 // where budgets are small, others would wait for ever behind them.
-func (c *consolidator) passOver(l *lookedAt, within time.Duration) {
-	c.drop(func(h *inventory.Host) bool {
+func (c *consolidator) passOver(l *lastLook, within time.Duration) {
+	c.drop(func(h *inventory.Machine) bool {
 		at, failed := l.failed[h.Key()]
-		if !failed || c.s.Now.Sub(at) >= within || l.rolls[h.Key()] != stampOf(h) {
+		if !failed || c.s.Now.Sub(at) >= within || l.stamps[h.Key()] != stampOf(h) {
 			return false
 		}
-		c.insist(h, l.why[h.Key()])
+		c.setReason(h, l.why[h.Key()])
 		c.passed = append(c.passed, h)
 		return true
 	})
 }
 
 // drop takes away sources.
-func (c *consolidator) drop(gone func(h *inventory.Host) bool) {
+func (c *consolidator) drop(gone func(h *inventory.Machine) bool) {
 	c.sources = slices.DeleteFunc(c.sources, gone)
 	for i, h := range c.sources {
 		c.index[h.Number] = i
@@ -148,11 +148,11 @@ func (c *consolidator) drop(gone func(h *inventory.Host) bool) {
 // noteLook writes down which machines are not worth another look as long as they stay the same: all but those that go, or
 // that would go but for a budget.
 func (c *consolidator) noteLook() {
-	if !c.again {
+	if !c.incremental {
 		before := c.last.looked
-		c.last.looked = &lookedAt{
-			at: c.s.Now, pools: textOfPools(c.s), classes: c.s.Classes, last: c.s.Classes, since: map[inventory.HostKey]bool{},
-			rolls: map[inventory.HostKey]rollStamp{}, why: map[inventory.HostKey]engine.Reason{}, worth: map[string]float64{}, failed: map[inventory.HostKey]time.Time{},
+		c.last.looked = &lastLook{
+			at: c.s.Now, pools: textOfPools(c.s), classes: c.s.Classes, last: c.s.Classes, since: map[inventory.MachineKey]bool{},
+			stamps: map[inventory.MachineKey]podStamp{}, why: map[inventory.MachineKey]engine.Reason{}, worth: map[string]float64{}, failed: map[inventory.MachineKey]time.Time{},
 		}
 		for _, h := range c.passed {
 			c.last.looked.keep(h, c.why[h], c.s.Now)
@@ -165,10 +165,10 @@ func (c *consolidator) noteLook() {
 	}
 	for _, h := range c.sources {
 		if l := c.last.looked; c.taken[h] || c.why[h].Code == engine.BudgetExhausted || c.why[h].Code == engine.EvictionBlocked {
-			delete(l.rolls, h.Key())
+			delete(l.stamps, h.Key())
 		} else {
 			l.keep(h, c.why[h], c.s.Now)
-			if c.again {
+			if c.incremental {
 				l.since[h.Key()] = true
 			}
 		}
@@ -176,8 +176,8 @@ func (c *consolidator) noteLook() {
 }
 
 // keep notes why the machine stays, and since when that is known.
-func (l *lookedAt) keep(h *inventory.Host, why engine.Reason, at time.Time) {
-	l.rolls[h.Key()], l.why[h.Key()] = stampOf(h), why
+func (l *lastLook) keep(h *inventory.Machine, why engine.Reason, at time.Time) {
+	l.stamps[h.Key()], l.why[h.Key()] = stampOf(h), why
 	delete(l.failed, h.Key())
 	if why.Code == engine.WouldStrand || why.Code == engine.CannotMove {
 		l.failed[h.Key()] = at
@@ -185,14 +185,14 @@ func (l *lookedAt) keep(h *inventory.Host, why engine.Reason, at time.Time) {
 }
 
 // mostWasteful lists the machines that have most to gain for what moving their pods costs.
-func (c *consolidator) mostWasteful() []inventory.HostKey {
+func (c *consolidator) mostWasteful() []inventory.MachineKey {
 	ranked := slices.Clone(c.sources)
-	rate := make(map[*inventory.Host]float64, len(ranked))
+	rate := make(map[*inventory.Machine]float64, len(ranked))
 	for j, h := range ranked {
-		rate[h] = (c.disruptor.price(h) - c.value(h)) / (c.cost[j] + 1e-9)
+		rate[h] = (c.planner.price(h) - c.value(h)) / (c.cost[j] + 1e-9)
 	}
-	slices.SortStableFunc(ranked, func(a, b *inventory.Host) int { return cmp.Compare(rate[b], rate[a]) })
-	var out []inventory.HostKey
+	slices.SortStableFunc(ranked, func(a, b *inventory.Machine) int { return cmp.Compare(rate[b], rate[a]) })
+	var out []inventory.MachineKey
 	for _, h := range ranked[:min(mostWasteful, len(ranked))] {
 		out = append(out, h.Key())
 	}
@@ -200,7 +200,7 @@ func (c *consolidator) mostWasteful() []inventory.HostKey {
 }
 
 // worthIn is what a unit of each of the resources is worth.
-func (l *lookedAt) worthIn(names *kube.ResourceNames) []float64 {
+func (l *lastLook) worthIn(names *kube.ResourceNames) []float64 {
 	out := make([]float64, names.Len())
 	for i := range out {
 		out[i] = l.worth[names.Name(i)]
@@ -219,7 +219,7 @@ func textOfPools(s *engine.Snapshot) string {
 // holds reports whether what the whole look has found still holds, as far as what is sold matters: nothing is to be had that was
 // not, or at another price. What is sold out since then makes no machine worth another look. Once some of that is to be had again,
 // those machines are looked at again that were looked at meanwhile.
-func (l *lookedAt) holds(s *engine.Snapshot) bool {
+func (l *lastLook) holds(s *engine.Snapshot) bool {
 	if slices.EqualFunc(l.last, s.Classes, sameList) {
 		return true
 	}
@@ -228,7 +228,7 @@ func (l *lookedAt) holds(s *engine.Snapshot) bool {
 	}
 	if !slices.EqualFunc(l.last, s.Classes, offersNoMore) {
 		for key := range l.since {
-			delete(l.rolls, key)
+			delete(l.stamps, key)
 		}
 		clear(l.since)
 	}

@@ -18,10 +18,10 @@ import (
 // caps tells the search what may go at a time: of each pool as many nodes as its budgets allow, of each PodDisruptionBudget's
 // pods as many as may be evicted, and half of each owner's an hour. For each cap it returns what to say of a machine that it
 // keeps.
-func (c *consolidator) caps(p *consolidation.Problem, machineOf []int) []func(h *inventory.Host) engine.Reason {
-	var say []func(h *inventory.Host) engine.Reason
+func (c *consolidator) caps(p *consolidation.Problem, machineOf []int) []func(h *inventory.Machine) engine.Reason {
+	var say []func(h *inventory.Machine) engine.Reason
 	index := map[any]int{}
-	cap := func(key any, left int, why func(h *inventory.Host) engine.Reason) int {
+	cap := func(key any, left int, why func(h *inventory.Machine) engine.Reason) int {
 		i, known := index[key]
 		if !known {
 			i = len(say)
@@ -34,17 +34,17 @@ func (c *consolidator) caps(p *consolidation.Problem, machineOf []int) []func(h 
 	for _, h := range c.sources {
 		b := c.budgets[h.Pool()]
 		a := b.rules.Allowance(c.s.Now, v1.Underutilized, b.counts)
-		uses := []consolidation.Lot{{Of: cap(b, max(0, a.Left()-b.used), func(h *inventory.Host) engine.Reason {
+		uses := []consolidation.Lot{{Of: cap(b, max(0, a.Left()-b.used), func(h *inventory.Machine) engine.Reason {
 			return engine.Reason{Code: engine.BudgetExhausted, NodePool: b.rules.Pool.Name, Have: "no more node now" + b.opening(c.s.Now, v1.Underutilized, a)}
 		}), N: 1}}
 		needs, _ := c.guards.Needs(c.evictees(h))
 		for _, x := range needs {
-			uses = append(uses, consolidation.Lot{Of: cap(x.Guard, x.Left, func(h *inventory.Host) engine.Reason { return c.guardedBy(x, h) }), N: min(x.N, max(x.Most, 1))})
+			uses = append(uses, consolidation.Lot{Of: cap(x.Guard, x.Left, func(h *inventory.Machine) engine.Reason { return c.guardedBy(x, h) }), N: min(x.N, max(x.Most, 1))})
 		}
-		owners := c.ownersOf(provisioning.Part{Hosts: []*inventory.Host{h}})
+		owners := c.ownersOf(provisioning.Group{Machines: []*inventory.Machine{h}})
 		for _, owner := range slices.Sorted(maps.Keys(owners)) {
-			uses = append(uses, consolidation.Lot{Of: cap(owner, c.moves.of(owner), func(h *inventory.Host) engine.Reason {
-				r := c.moves.refusal(owner, cmp.Or(c.ownersOf(provisioning.Part{Hosts: []*inventory.Host{h}})[owner], owners[owner]))
+			uses = append(uses, consolidation.Lot{Of: cap(owner, c.moves.of(owner), func(h *inventory.Machine) engine.Reason {
+				r := c.moves.refusal(owner, cmp.Or(c.ownersOf(provisioning.Group{Machines: []*inventory.Machine{h}})[owner], owners[owner]))
 				r.NodePool = h.Pool()
 				return r
 			}), N: owners[owner]})
@@ -56,7 +56,7 @@ func (c *consolidator) caps(p *consolidation.Problem, machineOf []int) []func(h 
 
 // guardedBy says that the budget keeps pods of the machine, and names the first of them; x.first if it has none and would go with
 // machines that have.
-func (c *consolidator) guardedBy(x budget.GuardNeed, h *inventory.Host) engine.Reason {
+func (c *consolidator) guardedBy(x budget.GuardNeed, h *inventory.Machine) engine.Reason {
 	needs, _ := c.guards.Needs(c.evictees(h))
 	if i := slices.IndexFunc(needs, func(own budget.GuardNeed) bool { return own.Guard == x.Guard }); i >= 0 {
 		x = needs[i]

@@ -6,7 +6,7 @@ import (
 )
 
 // legacyCost is upstream's cost of disrupting a machine: what its pods cost to evict, times the share of its life that is left.
-func (d *disruptor) legacyCost(h *inventory.Host) float64 {
+func (d *planner) legacyCost(h *inventory.Machine) float64 {
 	sum := 0.0
 	for _, pod := range h.Bound {
 		sum += kube.EvictionCost(pod)
@@ -16,7 +16,7 @@ func (d *disruptor) legacyCost(h *inventory.Host) float64 {
 
 // reschedulingCost is upstream's cost of moving a machine's pods: 1 for the machine, and what the pods that need another place
 // cost to evict.
-func (d *disruptor) reschedulingCost(h *inventory.Host) float64 {
+func (d *planner) reschedulingCost(h *inventory.Machine) float64 {
 	cost := 1.0
 	for _, pod := range d.moving(h) {
 		cost += max(0, kube.EvictionCost(pod))

@@ -51,17 +51,17 @@ func TestTheScoreOfBalancedMoves(t *testing.T) {
 func TestMovesAreJudgedByTheirPools(t *testing.T) {
 	t.Parallel()
 	s := &engine.Snapshot{Classes: []engine.Class{{InstanceTypes: []engine.InstanceType{{Name: "two", Offerings: []engine.Offering{{Zone: "a", CapacityType: "on-demand", Price: 4.84}}}}}}}
-	machine := func(pool, name, kind string, pods int) *inventory.Host {
+	machine := func(pool, name, kind string, pods int) *inventory.Machine {
 		labels := map[string]string{v1.NodePoolLabelKey: pool, corev1.LabelInstanceTypeStable: kind, corev1.LabelTopologyZone: "a", v1.CapacityTypeLabelKey: "on-demand"}
-		h := &inventory.Host{Machine: &inventory.Machine{Node: &corev1.Node{}, Claim: &v1.NodeClaim{}, Labels: labels, PoolName: pool}}
+		h := &inventory.Machine{MachineInfo: &inventory.MachineInfo{Node: &corev1.Node{}, Claim: &v1.NodeClaim{}, Labels: labels, PoolName: pool}}
 		h.Node.Name, h.Claim.Name = name, name
 		h.Price, _ = inventory.NewPriceBook(s).Price(labels, nil)
-		h.Roll = &inventory.Roll{}
+		h.Pods = &inventory.NodePods{}
 		for range pods {
 			pod := &corev1.Pod{}
-			h.Roll.Bound, h.Roll.Facts = append(h.Roll.Bound, pod), append(h.Roll.Facts, &inventory.PodFacts{Pod: pod})
+			h.Pods.Bound, h.Pods.Infos = append(h.Pods.Bound, pod), append(h.Pods.Infos, &inventory.PodInfo{Pod: pod})
 		}
-		h.Bound = h.Roll.Bound
+		h.Bound = h.Pods.Bound
 		return h
 	}
 	for name, policy := range map[string]v1.ConsolidationPolicy{"even": v1.Balanced, "other": v1.Balanced, "free": v1.WhenEmptyOrUnderutilized} {
@@ -69,29 +69,29 @@ func TestMovesAreJudgedByTheirPools(t *testing.T) {
 		pool.Name, pool.Spec.Disruption.ConsolidationPolicy = name, policy
 		s.NodePools = append(s.NodePools, pool)
 	}
-	var hosts []*inventory.Host
+	var hosts []*inventory.Machine
 	for i := range 5 {
 		hosts = append(hosts, machine("even", string(rune('a'+i)), "two", 1))
 	}
 	full, spare, unknown, free := machine("other", "f", "two", 50), machine("other", "g", "two", 0), machine("even", "h", "gone", 1), machine("free", "i", "two", 90)
 	hosts = append(hosts, full, spare, unknown, free)
-	d := &disruptor{s: s, p: &provisioning.Problem{Hosts: hosts}}
+	d := &planner{s: s, p: &provisioning.Problem{Machines: hosts}}
 	d.totals = d.balances()
 	if b := d.totals["even"]; math.Abs(b.price-5*4.84) > 1e-9 || b.disruption != 12 {
 		t.Errorf("pool even: %+v, want 24.20 and 12: a node of unknown price disturbs all the same", b)
 	}
 	for name, c := range map[string]struct {
-		gone []*inventory.Host
+		gone []*inventory.Machine
 		new  []engine.Launch
 		want bool
 	}{
 		"one of equal nodes":                     {hosts[:1], nil, true},
-		"a full node for nothing cheaper":        {[]*inventory.Host{full}, []engine.Launch{{Price: 4.80}}, false},
-		"an empty one":                           {[]*inventory.Host{spare}, nil, true},
-		"a node of unknown price saves nothing":  {[]*inventory.Host{unknown}, nil, false},
-		"other policies do not ask":              {[]*inventory.Host{free}, []engine.Launch{{Price: 4.83}}, true},
-		"one pool of two says no":                {[]*inventory.Host{hosts[0], full}, []engine.Launch{{Price: 9.6}}, false},
-		"a pool that asks and one that does not": {[]*inventory.Host{hosts[0], free}, nil, true},
+		"a full node for nothing cheaper":        {[]*inventory.Machine{full}, []engine.Launch{{Price: 4.80}}, false},
+		"an empty one":                           {[]*inventory.Machine{spare}, nil, true},
+		"a node of unknown price saves nothing":  {[]*inventory.Machine{unknown}, nil, false},
+		"other policies do not ask":              {[]*inventory.Machine{free}, []engine.Launch{{Price: 4.83}}, true},
+		"one pool of two says no":                {[]*inventory.Machine{hosts[0], full}, []engine.Launch{{Price: 9.6}}, false},
+		"a pool that asks and one that does not": {[]*inventory.Machine{hosts[0], free}, nil, true},
 	} {
 		if r := d.unbalanced(c.gone, c.new); r.OK() != c.want {
 			t.Errorf("%s: %s", name, r)

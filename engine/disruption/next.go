@@ -14,14 +14,14 @@ const mostNext = 10
 
 // next names nodes that would go now if budgets allowed it. Those with the fewest pods come first: they may drain by themselves
 // if nothing more is put on them.
-func (d *disruptor) next() []string {
-	var waiting []*inventory.Host
+func (d *planner) next() []string {
+	var waiting []*inventory.Machine
 	for h, r := range d.why {
 		if r.Code == engine.BudgetExhausted && !d.taken[h] && h.Node != nil {
 			waiting = append(waiting, h)
 		}
 	}
-	slices.SortFunc(waiting, func(a, b *inventory.Host) int {
+	slices.SortFunc(waiting, func(a, b *inventory.Machine) int {
 		return cmp.Or(cmp.Compare(len(d.moving(a)), len(d.moving(b))), provisioning.CompareNames(a, b))
 	})
 	var names []string

@@ -17,10 +17,10 @@ import (
 // moved in the last hour shows in the pods themselves: those that replaced others are younger than that, and younger than
 // their owner. Where that cannot be told yet it is written down: RecordMoves.
 type ownerMoves struct {
-	s    *engine.Snapshot
-	memo *inventory.Memo
-	made map[string]time.Time // when owners were made, as far as that is known; nil until it is asked
-	left map[string]int       // of owners that were asked for
+	s     *engine.Snapshot
+	cache *inventory.Cache
+	made  map[string]time.Time // when owners were made, as far as that is known; nil until it is asked
+	left  map[string]int       // of owners that were asked for
 	// recorded is how many pods of owners were moved as far as pools remember; nil until it is asked.
 	recorded map[string]int
 }
@@ -37,7 +37,7 @@ func (m *ownerMoves) of(owner string) int {
 	if known {
 		return n
 	}
-	if o := m.memo.Owned[owner]; o != nil && o.Count > 0 {
+	if o := m.cache.Owned[owner]; o != nil && o.Count > 0 {
 		n = max(0, (o.Active()+1)/2-m.moved(o))
 	}
 	m.left[owner] = n
@@ -45,21 +45,21 @@ func (m *ownerMoves) of(owner string) int {
 }
 
 // moved counts the owner's pods that were moved within the last hour: as far as it is remembered, and as others replaced them.
-func (m *ownerMoves) moved(o *inventory.OwnerFacts) int {
+func (m *ownerMoves) moved(o *inventory.OwnerInfo) int {
 	if m.recorded == nil {
 		m.recorded = recordedMoves(m.s)
 	}
 	// While the first pods of an owner come its cluster is being filled, and much is worth moving: each pod may move once.
 	recorded := (m.recorded[o.Name] + 1) / 2
-	young := func(f *inventory.PodFacts) bool {
+	young := func(f *inventory.PodInfo) bool {
 		return kube.IsActive(f.Pod) && m.s.Now.Sub(f.Pod.CreationTimestamp.Time) < moveHour
 	}
-	if !slices.ContainsFunc(o.Facts, young) {
+	if !slices.ContainsFunc(o.Infos, young) {
 		return recorded
 	}
 	since := m.firstPods(o)
 	n := 0
-	for _, f := range o.Facts {
+	for _, f := range o.Infos {
 		if young(f) && f.Pod.CreationTimestamp.Sub(since) > firstPods {
 			n++
 		}
@@ -68,7 +68,7 @@ func (m *ownerMoves) moved(o *inventory.OwnerFacts) int {
 }
 
 // firstPods is when the first pods of the owner began to come.
-func (m *ownerMoves) firstPods(o *inventory.OwnerFacts) time.Time {
+func (m *ownerMoves) firstPods(o *inventory.OwnerInfo) time.Time {
 	first := o.First()
 	since, known := m.madeAt(o.Name)
 	if late := first.Sub(since); !known || o.Active() > 1 && late > 0 && late < moveHour {
@@ -81,7 +81,7 @@ func (m *ownerMoves) firstPods(o *inventory.OwnerFacts) time.Time {
 
 // newOwners counts the pods that leave the machines, by owners of which more first pods may come, so that nobody could tell what
 // comes in the place of these.
-func (d *disruptor) newOwners(hosts []*inventory.Host) map[string]int {
+func (d *planner) newOwners(hosts []*inventory.Machine) map[string]int {
 	var out map[string]int
 	for _, h := range hosts {
 		for _, f := range d.movers(h) {
@@ -118,9 +118,9 @@ func (m *ownerMoves) madeAt(owner string) (time.Time, bool) {
 }
 
 // ownersOf counts the pods of each owner that a part moves.
-func (c *consolidator) ownersOf(p provisioning.Part) map[string]int {
+func (c *consolidator) ownersOf(p provisioning.Group) map[string]int {
 	out := map[string]int{}
-	for _, h := range p.Hosts {
+	for _, h := range p.Machines {
 		for _, f := range c.movers(h) {
 			if f.Owner != nil {
 				out[f.Owner.Name]++
@@ -147,7 +147,7 @@ func (m *ownerMoves) allow(owners map[string]int) engine.Reason {
 // refusal says that n pods of the owner are more than may move now, or at any time, or that those of other nodes come first.
 func (m *ownerMoves) refusal(owner string, n int) engine.Reason {
 	have := engine.Plural(m.of(owner), "more pod")
-	if o := m.memo.Owned[owner]; o != nil && n > (o.Active()+1)/2 {
+	if o := m.cache.Owned[owner]; o != nil && n > (o.Active()+1)/2 {
 		have = fmt.Sprintf("half, %s,", engine.Plural((o.Active()+1)/2, "pod"))
 	}
 	need := engine.Plural(n, "pod")

@@ -6,13 +6,13 @@ import (
 )
 
 // evictees are the pods that a drain would send away through the eviction API.
-func (d *disruptor) evictees(h *inventory.Host) []*inventory.PodFacts {
-	r := h.Roll
+func (d *planner) evictees(h *inventory.Machine) []*inventory.PodInfo {
+	r := h.Pods
 	if r.EvicteesRead && (r.EvicteesLast || r.EvicteesAt.Equal(d.s.Now)) {
 		return r.Evictees
 	}
 	r.Evictees, r.EvicteesAt, r.EvicteesRead, r.EvicteesLast = nil, d.s.Now, true, true
-	for _, f := range r.Facts {
+	for _, f := range r.Infos {
 		if !f.Active() || !f.Drainable { // what is active is not stuck
 			continue
 		}

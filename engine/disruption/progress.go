@@ -22,21 +22,21 @@ type orders struct {
 	claims map[string]*v1.NodeClaim
 	nodes  map[string]*corev1.Node // by provider ID; the first by name
 	pools  map[string]*v1.NodePool
-	list   []*inventory.Order // the oldest first
+	list   []*inventory.InProgress // the oldest first
 	// replacing holds the claims that orders wait for or will need, by name.
-	replacing map[string]*inventory.Order
+	replacing map[string]*inventory.InProgress
 }
 
 // ordersOf collects the orders of a snapshot.
 func ordersOf(s *engine.Snapshot) *orders {
-	o := &orders{s: s, claims: map[string]*v1.NodeClaim{}, replacing: map[string]*inventory.Order{}}
-	if !slices.ContainsFunc(s.NodeClaims, inventory.HasPart) {
+	o := &orders{s: s, claims: map[string]*v1.NodeClaim{}, replacing: map[string]*inventory.InProgress{}}
+	if !slices.ContainsFunc(s.NodeClaims, inventory.HasPartInDisruption) {
 		return o
 	}
 	for _, c := range s.NodeClaims {
 		o.claims[c.Name] = c
 	}
-	if o.list = inventory.InProgress(s); len(o.list) == 0 {
+	if o.list = inventory.DisruptionsInProgress(s); len(o.list) == 0 {
 		return o
 	}
 	for _, x := range o.list {
@@ -101,7 +101,7 @@ type Order struct {
 // Progress decides how disruptions with replacements go on, the oldest first. It reads only its arguments: whatever is
 // known of an order stands in the claims, so that it does not matter who began it. A replacement that belongs to no order
 // any more, and is not ready, is an order of its own that is to be taken back.
-func Progress(s *engine.Snapshot, opt engine.Options, memo *inventory.Memo) []Order {
+func Progress(s *engine.Snapshot, opt engine.Options, memo *inventory.Cache) []Order {
 	o := ordersOf(s)
 	limit := o.patience()
 	pods := o.podsByNode()
@@ -131,7 +131,7 @@ func Progress(s *engine.Snapshot, opt engine.Options, memo *inventory.Memo) []Or
 			out[i].Surrender = o.affordable(&out[i], o.idle(out[i].Replacements, pods))
 		}
 	}
-	return append(out, o.strays()...)
+	return append(out, o.orphanedReplacements()...)
 }
 
 // patience is how long an order may take, by the number of claims that are to go.
@@ -149,7 +149,7 @@ func patienceFor(claims int) time.Duration {
 
 // isOverdue reports whether a broken machine goes though its replacements are not ready: they do not come, or have been waited for
 // as long as its drain may take.
-func isOverdue(x *inventory.Order, objection engine.Reason, now time.Time) bool {
+func isOverdue(x *inventory.InProgress, objection engine.Reason, now time.Time) bool {
 	if x.Reason != v1.Unhealthy {
 		return false
 	}
@@ -186,7 +186,7 @@ func (o *orders) podsByNode() map[string][]*corev1.Pod {
 	return pods
 }
 
-func (o *orders) describe(x *inventory.Order, pods map[string][]*corev1.Pod) Order {
+func (o *orders) describe(x *inventory.InProgress, pods map[string][]*corev1.Pod) Order {
 	out := Order{ID: x.ID, Reason: x.Reason, Decided: x.Decided, Replacements: x.Replacements}
 	for _, c := range x.Leaving {
 		out.Claims = append(out.Claims, c.Name)
@@ -219,7 +219,7 @@ func (o *orders) isReady(claim *v1.NodeClaim) bool {
 }
 
 // objection says why the order cannot go on, the zero Reason if it can.
-func (o *orders) objection(x *inventory.Order, pods map[string][]*corev1.Pod) engine.Reason {
+func (o *orders) objection(x *inventory.InProgress, pods map[string][]*corev1.Pod) engine.Reason {
 	if x.Reason == "" {
 		return engine.Reason{Code: engine.OrderBroken, Key: x.Claims[0], Have: "its annotation " + inventory.DisruptionAnnotation + " cannot be read"}
 	}
@@ -243,7 +243,7 @@ func (o *orders) objection(x *inventory.Order, pods map[string][]*corev1.Pod) en
 }
 
 // veto says what has come up since the decision that keeps the node.
-func (o *orders) veto(x *inventory.Order, c *v1.NodeClaim, pods map[string][]*corev1.Pod) engine.Reason {
+func (o *orders) veto(x *inventory.InProgress, c *v1.NodeClaim, pods map[string][]*corev1.Pod) engine.Reason {
 	pool := c.Labels[v1.NodePoolLabelKey]
 	node := o.nodeOf(c)
 	switch {
@@ -327,9 +327,9 @@ func (o *orders) isNominated(node string) bool {
 	})
 }
 
-// strays are replacements that no order waits for any more, though what they were to replace stays, and that are not ready
+// orphanedReplacements are replacements that no order waits for any more, though what they were to replace stays, and that are not ready
 // yet: whoever took the order back could not delete them. One that is ready is a machine like any other.
-func (o *orders) strays() []Order {
+func (o *orders) orphanedReplacements() []Order {
 	var out []Order
 	for _, c := range o.s.NodeClaims {
 		r, ok := inventory.ReplacesOf(c)

@@ -17,7 +17,7 @@ import (
 // wait for a machine they may have what was meant for it, so then the order waits for their machines too. A pool with replicas
 // has as many machines after as before, and pods that wait may get none but its own: where it is too full its machines could
 // never be replaced, so who has a place on them is left open.
-func (o *orders) settle(list []Order, ready []int, opt engine.Options, memo *inventory.Memo) {
+func (o *orders) settle(list []Order, ready []int, opt engine.Options, memo *inventory.Cache) {
 	if len(ready) == 0 {
 		return
 	}
@@ -27,7 +27,7 @@ func (o *orders) settle(list []Order, ready []int, opt engine.Options, memo *inv
 			going[name] = true
 		}
 	}
-	t := tryWithout(o.s, going, opt, memo)
+	t := recheckWithout(o.s, going, opt, memo)
 	for _, i := range ready {
 		for _, name := range list[i].Claims {
 			pod, ok := t.stranded[name]
@@ -43,16 +43,16 @@ func (o *orders) settle(list []Order, ready []int, opt engine.Options, memo *inv
 	}
 }
 
-// departure is what would happen if some machines went now and nothing were started.
-type departure struct {
+// recheck is what would happen if some machines went now and nothing were started.
+type recheck struct {
 	// stranded holds, by claim that goes, the first of its pods that would have no place.
 	stranded map[string]*corev1.Pod
 	// others is true if other pods wait for a machine too, and none is on its way for them.
 	others bool
 }
 
-// tryWithout asks where the pods of some claims would go on the machines that are there.
-func tryWithout(s *engine.Snapshot, going map[string]bool, opt engine.Options, memo *inventory.Memo) departure {
+// recheckWithout asks where the pods of some claims would go on the machines that are there.
+func recheckWithout(s *engine.Snapshot, going map[string]bool, opt engine.Options, memo *inventory.Cache) recheck {
 	without := *s
 	without.NodePools, without.NodeClaims = nil, slices.Clone(s.NodeClaims)
 	now := metav1.NewTime(s.Now)
@@ -64,10 +64,10 @@ func tryWithout(s *engine.Snapshot, going map[string]bool, opt engine.Options, m
 		}
 	}
 	p := provisioning.CompileProblem(&without, opt, memo)
-	placed := p.PlacedOnHosts()
-	out := departure{stranded: map[string]*corev1.Pod{}}
+	placed := p.PlacedOnMachines()
+	out := recheck{stranded: map[string]*corev1.Pod{}}
 	from := map[*corev1.Pod]bool{}
-	for _, h := range p.Hosts {
+	for _, h := range p.Machines {
 		if h.Claim == nil || !going[h.Claim.Name] {
 			continue
 		}
@@ -79,7 +79,7 @@ func tryWithout(s *engine.Snapshot, going map[string]bool, opt engine.Options, m
 		}
 	}
 	for _, c := range p.Classes {
-		out.others = out.others || c.Home == nil && slices.ContainsFunc(c.Pods, func(pod *corev1.Pod) bool { return !from[pod] })
+		out.others = out.others || c.Assigned == nil && slices.ContainsFunc(c.Pods, func(pod *corev1.Pod) bool { return !from[pod] })
 	}
 	return out
 }

@@ -47,7 +47,7 @@ func Refresh(s *engine.Snapshot) (fresh *engine.Snapshot, notes []string) {
 func refreshDrift(s *engine.Snapshot, claim *v1.NodeClaim, pool *v1.NodePool) {
 	reason, message := lifecycle.DriftOf(claim, pool, kube.FindClass(s, pool.Spec.Template.Spec.NodeClassRef), s.Now)
 	if reason != "" {
-		kube.Set(claim, v1.ConditionDrifted, metav1.ConditionTrue, reason, message, s.Now)
+		kube.SetCondition(claim, v1.ConditionDrifted, metav1.ConditionTrue, reason, message, s.Now)
 		return
 	}
 	c := v1.GetCondition(claim, v1.ConditionDrifted)

@@ -25,7 +25,7 @@ func TestASnapshotIsRefreshed(t *testing.T) {
 	}
 	written := func(reason string) func(*v1.NodeClaim, *v1.NodePool) {
 		return func(c *v1.NodeClaim, _ *v1.NodePool) {
-			kube.Set(c, v1.ConditionDrifted, metav1.ConditionTrue, reason, "", enginetest.LifeStart)
+			kube.SetCondition(c, v1.ConditionDrifted, metav1.ConditionTrue, reason, "", enginetest.LifeStart)
 		}
 	}
 	require := func(_ *v1.NodeClaim, p *v1.NodePool) {

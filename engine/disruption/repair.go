@@ -26,9 +26,9 @@ const (
 
 // repairer decides which broken nodes are replaced.
 type repairer struct {
-	d        *disruptor
+	d        *planner
 	patterns map[string]*regexp.Regexp // nil for those that cannot be read
-	faults   map[*inventory.Host]*fault
+	faults   map[*inventory.Machine]*fault
 	sick     map[string]int // nodes of each pool with any such condition, however young
 	all      map[string]int // nodes of each pool
 }
@@ -41,23 +41,23 @@ type fault struct {
 }
 
 // repair replaces machines whose nodes say that they are broken.
-func (d *disruptor) repair() {
+func (d *planner) repair() {
 	if !slices.ContainsFunc(d.s.Classes, func(c engine.Class) bool { return len(c.Repairs) > 0 }) {
 		return
 	}
-	r := &repairer{d, map[string]*regexp.Regexp{}, map[*inventory.Host]*fault{}, map[string]int{}, map[string]int{}}
+	r := &repairer{d, map[string]*regexp.Regexp{}, map[*inventory.Machine]*fault{}, map[string]int{}, map[string]int{}}
 	r.readPatterns()
 	r.examine()
-	var candidates []*inventory.Host
+	var candidates []*inventory.Machine
 	for h, f := range r.faults {
 		if f.policy != nil {
 			candidates = append(candidates, h)
 		}
 	}
-	slices.SortFunc(candidates, func(a, b *inventory.Host) int {
+	slices.SortFunc(candidates, func(a, b *inventory.Machine) int {
 		return cmp.Or(cmp.Compare(r.faults[b].score, r.faults[a].score), cmp.Compare(d.legacyCost(a), d.legacyCost(b)), provisioning.CompareNames(a, b))
 	})
-	r.carry(candidates)
+	r.execute(candidates)
 }
 
 // BrokenBy is the condition for which the node has to be replaced by now; "" if there is none.
@@ -66,9 +66,9 @@ func BrokenBy(s *engine.Snapshot, node *corev1.Node, claim *v1.NodeClaim) string
 	if class == nil {
 		return ""
 	}
-	r := &repairer{d: &disruptor{s: s, plan: &engine.Plan{}}, patterns: map[string]*regexp.Regexp{}}
+	r := &repairer{d: &planner{s: s, plan: &engine.Plan{}}, patterns: map[string]*regexp.Regexp{}}
 	r.readPatterns()
-	f, _ := r.fault(&inventory.Host{Machine: &inventory.Machine{Node: node, Claim: claim}}, class.Repairs)
+	f, _ := r.fault(&inventory.Machine{MachineInfo: &inventory.MachineInfo{Node: node, Claim: claim}}, class.Repairs)
 	if f.policy == nil {
 		return ""
 	}
@@ -94,7 +94,7 @@ func (r *repairer) readPatterns() {
 
 // examine looks at every node with the label of a pool whose class says what broken means.
 func (r *repairer) examine() {
-	for _, h := range r.d.p.Hosts {
+	for _, h := range r.d.p.Machines {
 		b := r.d.budgets[h.Pool()]
 		if h.Node == nil || b == nil {
 			continue
@@ -115,7 +115,7 @@ func (r *repairer) examine() {
 }
 
 // fault brings together what the policies say of the node's conditions.
-func (r *repairer) fault(h *inventory.Host, policies []engine.RepairPolicy) (f *fault, sick bool) {
+func (r *repairer) fault(h *inventory.Machine, policies []engine.RepairPolicy) (f *fault, sick bool) {
 	f = &fault{}
 	ranks := priorityRanks(policies)
 	var due []*engine.RepairPolicy
@@ -172,13 +172,13 @@ func (r *repairer) applying(c *corev1.NodeCondition, policies []engine.RepairPol
 
 // counted is when the condition's toleration began: with the condition, even if that is older than the node, which may have been
 // registered anew; with the node if the condition does not say. A node that was rebooted gets all of it.
-func (r *repairer) counted(h *inventory.Host, c *corev1.NodeCondition) time.Time {
+func (r *repairer) counted(h *inventory.Machine, c *corev1.NodeCondition) time.Time {
 	at := c.LastTransitionTime.Time
 	if at.IsZero() {
 		at = h.Node.CreationTimestamp.Time
 	}
 	if h.Claim != nil && !h.IsRebooting() {
-		at = kube.Latest(at, kube.Since(h.Claim, v1.ConditionRebooting))
+		at = kube.Latest(at, kube.TrueSince(h.Claim, v1.ConditionRebooting))
 	}
 	return at
 }
@@ -197,21 +197,21 @@ func priorityRanks(policies []engine.RepairPolicy) map[int]int {
 	return ranks
 }
 
-// carry removes the broken machines in their order. They go at once, whatever their pods say and wherever these will run: a
+// execute removes the broken machines in their order. They go at once, whatever their pods say and wherever these will run: a
 // machine that does not work is of no use to them. Only where a policy gives the drain some time, what replaces the machine
 // is started first.
-func (r *repairer) carry(candidates []*inventory.Host) {
+func (r *repairer) execute(candidates []*inventory.Machine) {
 	m := method{
 		reason: v1.Unhealthy, refusal: r.refusal,
-		trial:       trialOptions{held: true, closed: func(h *inventory.Host) bool { return r.faults[h] != nil || r.d.goesSoon(h) }},
-		heeds:       func(*inventory.Host) bool { return false },
+		trial:       trialOptions{held: true, closed: func(h *inventory.Machine) bool { return r.faults[h] != nil || r.d.goesSoon(h) }},
+		heeds:       func(*inventory.Machine) bool { return false },
 		drainWithin: r.drainWithin,
 	}
-	var now, pools, static []*inventory.Host
+	var now, pools, static []*inventory.Machine
 	for _, h := range candidates {
 		switch refused := r.refusal(h); {
 		case !refused.OK():
-			r.d.insist(h, refused)
+			r.d.setReason(h, refused)
 		case r.faults[h].grace == 0 || !h.IsInitialized() || !r.d.halted(h).OK():
 			now = append(now, h)
 		case r.d.budgets[h.Pool()].rules.Pool.Spec.Replicas != nil:
@@ -222,19 +222,19 @@ func (r *repairer) carry(candidates []*inventory.Host) {
 	}
 	r.remove(now, m)
 	r.d.replaceStatic(static, m)
-	r.d.carry(pools, m)
-	r.remove(slices.DeleteFunc(slices.Concat(static, pools), func(h *inventory.Host) bool { // nothing can be started in their place
+	r.d.execute(pools, m)
+	r.remove(slices.DeleteFunc(slices.Concat(static, pools), func(h *inventory.Machine) bool { // nothing can be started in their place
 		return r.d.taken[h] || r.d.why[h].Code == engine.BudgetExhausted
 	}), m)
 }
 
 // remove removes machines without waiting for anything. What their pods need is started as for those of any machine that is
 // leaving.
-func (r *repairer) remove(hosts []*inventory.Host, m method) {
-	hosts = slices.DeleteFunc(hosts, func(h *inventory.Host) bool {
+func (r *repairer) remove(hosts []*inventory.Machine, m method) {
+	hosts = slices.DeleteFunc(hosts, func(h *inventory.Machine) bool {
 		refused := r.spend(h)
 		if !refused.OK() {
-			r.d.insist(h, refused)
+			r.d.setReason(h, refused)
 		}
 		return !refused.OK()
 	})
@@ -244,9 +244,9 @@ func (r *repairer) remove(hosts []*inventory.Host, m method) {
 	t := r.d.try(hosts, m.trial)
 	launches := t.plan.Launches
 	t.plan.Launches = nil
-	parts := make([]provisioning.Part, len(hosts))
+	parts := make([]provisioning.Group, len(hosts))
 	for i, h := range hosts {
-		parts[i].Hosts = []*inventory.Host{h}
+		parts[i].Machines = []*inventory.Machine{h}
 	}
 	t.fill(parts)
 	first := len(r.d.plan.Disruptions)
@@ -254,7 +254,7 @@ func (r *repairer) remove(hosts []*inventory.Host, m method) {
 		r.d.add(p, m)
 	}
 	for _, l := range launches {
-		if i := slices.IndexFunc(hosts, func(h *inventory.Host) bool { return h == t.leaves(l.Pods[0]) }); i >= 0 {
+		if i := slices.IndexFunc(hosts, func(h *inventory.Machine) bool { return h == t.leaves(l.Pods[0]) }); i >= 0 {
 			r.d.plan.Disruptions[first+i].SavingPerHour -= l.Price
 		}
 	}
@@ -262,7 +262,7 @@ func (r *repairer) remove(hosts []*inventory.Host, m method) {
 }
 
 // spend takes the machine's place in the budgets that are about repairs. One that was never ready needs none and uses none.
-func (r *repairer) spend(h *inventory.Host) engine.Reason {
+func (r *repairer) spend(h *inventory.Machine) engine.Reason {
 	if !h.IsInitialized() {
 		return engine.Reason{}
 	}
@@ -279,7 +279,7 @@ func (r *repairer) spend(h *inventory.Host) engine.Reason {
 
 // refusal says why the broken machine is not repaired now. What protects a node or its pods from being disrupted does not
 // protect a broken one.
-func (r *repairer) refusal(h *inventory.Host) engine.Reason {
+func (r *repairer) refusal(h *inventory.Machine) engine.Reason {
 	pool := h.Pool()
 	switch mark, _ := inventory.MarkOf(h.Claim); {
 	case h.IsRebooting():
@@ -291,7 +291,7 @@ func (r *repairer) refusal(h *inventory.Host) engine.Reason {
 	case mark.Reason == v1.Unhealthy:
 		return engine.Reason{Code: engine.BeingReplaced, NodePool: pool}
 	}
-	if refused := r.d.barredByPool(h); !refused.OK() {
+	if refused := r.d.ineligibleByPool(h); !refused.OK() {
 		return refused
 	}
 	if h.Node.Annotations[v1.DoNotRepairAnnotationKey] == "true" {
@@ -304,7 +304,7 @@ func (r *repairer) refusal(h *inventory.Host) engine.Reason {
 }
 
 // drainWithin is how long the drain may take: what the policies or the claim set, whichever is less.
-func (r *repairer) drainWithin(h *inventory.Host) *time.Duration {
+func (r *repairer) drainWithin(h *inventory.Machine) *time.Duration {
 	within := r.faults[h].grace
 	if hasDeadline(h) {
 		within = min(within, h.Claim.Spec.TerminationGracePeriod.Duration)

@@ -19,14 +19,14 @@ import (
 type method struct {
 	reason v1.DisruptionReason
 	// refusal says why a machine that the method wants stays for the time being, budgets aside.
-	refusal func(h *inventory.Host) engine.Reason
+	refusal func(h *inventory.Machine) engine.Reason
 	trial   trialOptions
 	// unbound says of a machine that budgets do not matter.
-	unbound func(h *inventory.Host) bool
+	unbound func(h *inventory.Machine) bool
 	// heeds says of a machine that budgets for pods keep it.
-	heeds func(h *inventory.Host) bool
+	heeds func(h *inventory.Machine) bool
 	// drainWithin is how long the drain may take, nil to leave it to the claim.
-	drainWithin func(h *inventory.Host) *time.Duration
+	drainWithin func(h *inventory.Machine) *time.Duration
 }
 
 // Machines that are planned together may come to depend on one another's replacements, and one that fails takes all of them
@@ -39,18 +39,18 @@ const (
 // mostTrials bounds the trials of one method, so that nodes that cannot be replaced do not make a pass endless.
 const mostTrials = 40
 
-// carry removes as many of the candidates as can go now, in their order: as many as budgets allow are tried together; those
+// execute removes as many of the candidates as can go now, in their order: as many as budgets allow are tried together; those
 // with a pod that nothing else can run stay, and others take their turn.
-func (d *disruptor) carry(candidates []*inventory.Host, m method) {
+func (d *planner) execute(candidates []*inventory.Machine, m method) {
 	trials := 0
 	for len(candidates) > 0 && trials < mostTrials {
-		var chosen, rest []*inventory.Host
+		var chosen, rest []*inventory.Machine
 		for _, h := range candidates {
 			if r := d.reserve(h, m); r.Code == engine.BudgetExhausted || r.Code == engine.EvictionBlocked {
-				d.insist(h, r)
+				d.setReason(h, r)
 				rest = append(rest, h)
 			} else if !r.OK() {
-				d.insist(h, r)
+				d.setReason(h, r)
 			} else {
 				chosen = append(chosen, h)
 			}
@@ -70,7 +70,7 @@ func (d *disruptor) carry(candidates []*inventory.Host, m method) {
 }
 
 // reserve takes the machine's place in all budgets, if there is one.
-func (d *disruptor) reserve(h *inventory.Host, m method) engine.Reason {
+func (d *planner) reserve(h *inventory.Machine, m method) engine.Reason {
 	if r := m.refusal(h); !r.OK() {
 		return r
 	}
@@ -91,9 +91,9 @@ func (d *disruptor) reserve(h *inventory.Host, m method) engine.Reason {
 	return engine.Reason{}
 }
 
-// giveBack frees what reserve took for a machine that stays.
-func (d *disruptor) giveBack(h *inventory.Host, m method, r engine.Reason) {
-	d.insist(h, r)
+// release frees what reserve took for a machine that stays.
+func (d *planner) release(h *inventory.Machine, m method, r engine.Reason) {
+	d.setReason(h, r)
 	if !m.isUnbound(h) {
 		d.budgets[h.Pool()].used--
 	}
@@ -102,10 +102,10 @@ func (d *disruptor) giveBack(h *inventory.Host, m method, r engine.Reason) {
 	}
 }
 
-func (m *method) isUnbound(h *inventory.Host) bool { return m.unbound != nil && m.unbound(h) }
+func (m *method) isUnbound(h *inventory.Machine) bool { return m.unbound != nil && m.unbound(h) }
 
 // settle plans the removal of the chosen machines in one trial, and begins what it can of it. It returns how many stay.
-func (d *disruptor) settle(chosen []*inventory.Host, m method, trials *int) (stayed int) {
+func (d *planner) settle(chosen []*inventory.Machine, m method, trials *int) (stayed int) {
 	for len(chosen) > 0 {
 		*trials++
 		t := d.try(chosen, m.trial)
@@ -118,7 +118,7 @@ func (d *disruptor) settle(chosen []*inventory.Host, m method, trials *int) (sta
 		if len(stranded) == 0 {
 			return stayed + d.begin(t, chosen, m)
 		}
-		var fine []*inventory.Host
+		var fine []*inventory.Machine
 		for _, h := range chosen {
 			if stranded[h].OK() {
 				fine = append(fine, h)
@@ -128,7 +128,7 @@ func (d *disruptor) settle(chosen []*inventory.Host, m method, trials *int) (sta
 			// Together they take away from one another what each could have: try fewer.
 			half := (len(chosen) + 1) / 2
 			for _, h := range chosen[half:] {
-				d.giveBack(h, m, stranded[h])
+				d.release(h, m, stranded[h])
 			}
 			stayed += len(chosen) - half
 			chosen = chosen[:half]
@@ -136,7 +136,7 @@ func (d *disruptor) settle(chosen []*inventory.Host, m method, trials *int) (sta
 		}
 		for _, h := range chosen {
 			if r := stranded[h]; !r.OK() {
-				d.giveBack(h, m, r)
+				d.release(h, m, r)
 				stayed++
 			}
 		}
@@ -147,15 +147,15 @@ func (d *disruptor) settle(chosen []*inventory.Host, m method, trials *int) (sta
 
 // begin writes down the disruptions of a trial that found a place for every pod. It returns how many machines stay because
 // the budgets for their way to go are spent.
-func (d *disruptor) begin(t tried, chosen []*inventory.Host, m method) (stayed int) {
-	parts := t.parts(chosen)
+func (d *planner) begin(t tried, chosen []*inventory.Machine, m method) (stayed int) {
+	parts := t.groups(chosen)
 	t.fill(parts)
 	for _, part := range parts {
 		if r := d.takeVerb(part, m); !r.OK() {
-			for _, h := range part.Hosts {
-				d.giveBack(h, m, r)
+			for _, h := range part.Machines {
+				d.release(h, m, r)
 			}
-			stayed += len(part.Hosts)
+			stayed += len(part.Machines)
 			continue
 		}
 		d.add(part, m)
@@ -174,13 +174,13 @@ func (t *tried) moved() map[*corev1.Pod]string {
 }
 
 // takeVerb takes the machines' places in the budgets for nodes that are replaced, or that are not.
-func (d *disruptor) takeVerb(p provisioning.Part, m method) engine.Reason {
+func (d *planner) takeVerb(p provisioning.Group, m method) engine.Reason {
 	replacing := len(p.Launches) > 0
 	count := map[string]int{}
-	for _, h := range p.Hosts {
+	for _, h := range p.Machines {
 		count[h.Pool()]++
 	}
-	for _, h := range p.Hosts {
+	for _, h := range p.Machines {
 		if r := d.budgets[h.Pool()].verb(d.s.Now, m.reason, replacing, count[h.Pool()]); !r.OK() {
 			return r
 		}
@@ -192,9 +192,9 @@ func (d *disruptor) takeVerb(p provisioning.Part, m method) engine.Reason {
 }
 
 // add begins the disruption of machines.
-func (d *disruptor) add(p provisioning.Part, m method) {
+func (d *planner) add(p provisioning.Group, m method) {
 	x := engine.Disruption{Reason: m.reason, Replacements: p.Launches, Pods: p.Pods, Moves: p.Moves}
-	for _, h := range p.Hosts {
+	for _, h := range p.Machines {
 		x.Nodes, x.Claims = append(x.Nodes, h.Node.Name), append(x.Claims, h.Claim.Name)
 		x.SavingPerHour += d.price(h)
 		d.taken[h] = true
@@ -203,7 +203,7 @@ func (d *disruptor) add(p provisioning.Part, m method) {
 		}
 	}
 	if m.reason == v1.Underutilized {
-		x.NewOwners = d.newOwners(p.Hosts)
+		x.NewOwners = d.newOwners(p.Machines)
 	}
 	x.Held = d.heldBack(p)
 	for i := range p.Launches {
@@ -216,9 +216,9 @@ func (d *disruptor) add(p provisioning.Part, m method) {
 }
 
 // heldBack lists the pods of the part's machines that do not move though they are no less movable than others.
-func (d *disruptor) heldBack(p provisioning.Part) []engine.PodID {
+func (d *planner) heldBack(p provisioning.Group) []engine.PodID {
 	all := 0
-	for _, h := range p.Hosts {
+	for _, h := range p.Machines {
 		all += len(d.moving(h))
 	}
 	if all == len(p.Pods) { // the pods that move are some of those, mostly all
@@ -229,7 +229,7 @@ func (d *disruptor) heldBack(p provisioning.Part) []engine.PodID {
 		known[id] = true
 	}
 	var out []engine.PodID
-	for _, h := range p.Hosts {
+	for _, h := range p.Machines {
 		for _, pod := range d.moving(h) {
 			if id := kube.PodID(pod); !known[id] {
 				out = append(out, id)
@@ -247,9 +247,9 @@ func shorter(a, b *time.Duration) *time.Duration {
 }
 
 // remember keeps in mind where the pods of machines that go will run, for the methods that come after.
-func (d *disruptor) remember(gone []*inventory.Host, on map[*corev1.Pod]string) {
-	byName := map[string]*inventory.Host{}
-	for _, h := range d.p.Hosts {
+func (d *planner) remember(gone []*inventory.Machine, on map[*corev1.Pod]string) {
+	byName := map[string]*inventory.Machine{}
+	for _, h := range d.p.Machines {
 		byName[h.Name()] = h
 	}
 	for _, h := range gone {
@@ -258,7 +258,7 @@ func (d *disruptor) remember(gone []*inventory.Host, on map[*corev1.Pod]string) 
 		}
 		for _, pod := range h.Bound {
 			if to := byName[on[pod]]; to != nil {
-				d.homes[pod] = to.Number
+				d.assigned[pod] = to.Number
 				d.receives(to, pod)
 			}
 		}
@@ -266,7 +266,7 @@ func (d *disruptor) remember(gone []*inventory.Host, on map[*corev1.Pod]string) 
 }
 
 // receives says that the pod is going to run on the machine.
-func (d *disruptor) receives(h *inventory.Host, pod *corev1.Pod) {
+func (d *planner) receives(h *inventory.Machine, pod *corev1.Pod) {
 	if d.expected[h] == nil {
 		d.expected[h] = pod
 	}
@@ -336,8 +336,8 @@ func (b *poolBudget) useVerb(replacing bool, n int) {
 }
 
 // emptiesFirst puts machines without pods that would have to move first.
-func (d *disruptor) emptiesFirst(hosts []*inventory.Host, before func(a, b *inventory.Host) int) {
-	slices.SortFunc(hosts, func(a, b *inventory.Host) int {
+func (d *planner) emptiesFirst(hosts []*inventory.Machine, before func(a, b *inventory.Machine) int) {
+	slices.SortFunc(hosts, func(a, b *inventory.Machine) int {
 		if x, y := len(d.moving(a)) == 0, len(d.moving(b)) == 0; x != y {
 			if x {
 				return -1

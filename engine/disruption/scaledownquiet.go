@@ -22,41 +22,41 @@ const (
 	patience = 10
 )
 
-// unsettled says why pods of some pools' nodes are not moved yet. Where many pods leave within a minute or two, whatever moves
+// scaledDownLately says why pods of some pools' nodes are not moved yet. Where many pods leave within a minute or two, whatever moves
 // before that is over is planned for a cluster that will not be: it would use up what the pods' owners allow to be moved in an
 // hour, and the bill would stay high for as long. Pods that are moved leave nodes that go themselves, which do not count.
-func (d *disruptor) unsettled() map[string]engine.Reason {
-	if d.last.unsettled == nil {
-		d.last.unsettled = map[string]time.Time{}
+func (d *planner) scaledDownLately() map[string]engine.Reason {
+	if d.last.scaledDown == nil {
+		d.last.scaledDown = map[string]time.Time{}
 	}
 	nodes, busy := map[string]int{}, map[string]int{}
-	for _, h := range d.p.Hosts {
+	for _, h := range d.p.Machines {
 		if h.Node == nil || h.Claim == nil || h.Leaving || d.budgets[h.Pool()] == nil {
 			continue
 		}
 		nodes[h.Pool()]++
-		a := d.p.Census.ActivityOn(h.Node.Name)
+		a := d.p.Pods.ActivityOn(h.Node.Name)
 		if last := h.Claim.Status.LastPodEventTime.Time; last.After(a.Came) { // nobody is there who came then
 			a.Left = kube.Latest(a.Left, last)
 		}
-		if d.s.Now.Sub(a.Left) < calmOf(d.budgets[h.Pool()].rules.Pool) {
+		if d.s.Now.Sub(a.Left) < scaleDownQuiet(d.budgets[h.Pool()].rules.Pool) {
 			busy[h.Pool()]++
 		}
 	}
-	maps.DeleteFunc(d.last.unsettled, func(name string, _ time.Time) bool { return d.budgets[name] == nil })
+	maps.DeleteFunc(d.last.scaledDown, func(name string, _ time.Time) bool { return d.budgets[name] == nil })
 	out := map[string]engine.Reason{}
 	for name, b := range d.budgets {
 		n := busy[name]
 		if n < fewBusy || n*busyShare <= nodes[name] {
-			delete(d.last.unsettled, name)
+			delete(d.last.scaledDown, name)
 			continue
 		}
-		since, known := d.last.unsettled[name]
+		since, known := d.last.scaledDown[name]
 		if !known || since.After(d.s.Now) {
 			since = d.s.Now
-			d.last.unsettled[name] = since
+			d.last.scaledDown[name] = since
 		}
-		if end := since.Add(patience * calmOf(b.rules.Pool)); d.s.Now.Before(end) {
+		if end := since.Add(patience * scaleDownQuiet(b.rules.Pool)); d.s.Now.Before(end) {
 			out[name] = engine.Reason{
 				Code: engine.Unsettled, NodePool: name, Have: fmt.Sprintf("%d of %s", n, engine.Plural(nodes[name], "node")), Need: end.UTC().Format(time.RFC3339),
 			}
@@ -65,8 +65,8 @@ func (d *disruptor) unsettled() map[string]engine.Reason {
 	return out
 }
 
-// calmOf is how long nodes of the pool have to have been left alone by pods to count as calm.
-func calmOf(pool *v1.NodePool) time.Duration {
+// scaleDownQuiet is how long nodes of the pool have to have been left alone by pods to count as calm.
+func scaleDownQuiet(pool *v1.NodePool) time.Duration {
 	after := longestCalm
 	if d := pool.Spec.Disruption.ConsolidateAfter.Duration; d != nil {
 		after = *d

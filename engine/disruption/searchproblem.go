@@ -117,7 +117,7 @@ func (c *consolidator) readClasses(p *consolidation.Problem, machineOf []int, li
 		byPlace := map[string]int{}
 		level := c.levelOf(i)
 		rules := c.problem.Packing.Classes[i].Levels[level].Rules
-		for _, lot := range class.Lots {
+		for _, lot := range class.Classes {
 			machine := machineOf[lot.From.Number]
 			place := -1
 			if machine < len(c.problem.Targets) {
@@ -249,8 +249,8 @@ func (c *consolidator) kindOf(r *topology.Rules, kinds map[string]int) (kind, mo
 			text, most = fmt.Sprint("group ", sp.Group), sp.MaxSkew
 		}
 	}
-	if meets(r.HostShuns, r.HostBears) {
-		text, most = fmt.Sprint("marks ", r.HostBears), 1
+	if meets(r.HostRejects, r.HostOwns) {
+		text, most = fmt.Sprint("marks ", r.HostOwns), 1
 	}
 	if text == "" {
 		return -1, 0
@@ -283,7 +283,7 @@ func (c *consolidator) countKinds(p *consolidation.Problem, kinds map[string]int
 					}
 				}
 			}
-			if meets(level.Rules.HostShuns, node.Bears) || meets(level.Rules.HostBears, node.Shuns) {
+			if meets(level.Rules.HostRejects, node.Bears) || meets(level.Rules.HostOwns, node.Shuns) {
 				n = max(n, class.Most)
 			}
 			if n > 0 {
@@ -305,7 +305,7 @@ func (c *consolidator) hint(r *consolidation.Result, machineOf []int) {
 	for _, x := range r.Placed {
 		pods, id := c.classes[x.Class].on(x.From), [2]int{x.Class, x.From}
 		for range x.N {
-			c.hints[pods[next[id]]] = number[x.To]
+			c.nominations[pods[next[id]]] = number[x.To]
 			next[id]++
 		}
 	}

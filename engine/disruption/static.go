@@ -52,21 +52,21 @@ func Resize(s *engine.Snapshot, opt engine.Options) []Resizing {
 
 // resizer is the state of one Resize.
 type resizer struct {
-	s     *engine.Snapshot
-	opt   engine.Options
-	hosts map[string][]*inventory.Host // those that have a claim, by pool and in order of name
-	check *Checker
+	s        *engine.Snapshot
+	opt      engine.Options
+	machines map[string][]*inventory.Machine // those that have a claim, by pool and in order of name
+	check    *Checker
 }
 
 func newResizer(s *engine.Snapshot, opt engine.Options) *resizer {
-	x := &resizer{s: s, opt: opt, hosts: map[string][]*inventory.Host{}}
-	pods := (*inventory.Memo)(nil).Take(s, 1)
-	all := inventory.HostsOf(s, pods)
-	x.check = limitsChecker(&provisioning.Problem{Snapshot: s, Census: pods, Hosts: all})
+	x := &resizer{s: s, opt: opt, machines: map[string][]*inventory.Machine{}}
+	pods := (*inventory.Cache)(nil).Take(s, 1)
+	all := inventory.MachinesOf(s, pods)
+	x.check = limitsChecker(&provisioning.Problem{Snapshot: s, Pods: pods, Machines: all})
 	for _, h := range all {
 		if h.Claim != nil {
 			pool := h.Claim.Labels[v1.NodePoolLabelKey]
-			x.hosts[pool] = append(x.hosts[pool], h)
+			x.machines[pool] = append(x.machines[pool], h)
 		}
 	}
 	return x
@@ -74,9 +74,9 @@ func newResizer(s *engine.Snapshot, opt engine.Options) *resizer {
 
 func (x *resizer) resize(pool *v1.NodePool) Resizing {
 	r := Resizing{NodePool: pool.Name}
-	var stay []*inventory.Host
+	var stay []*inventory.Machine
 	coming := 0
-	for _, h := range x.hosts[pool.Name] {
+	for _, h := range x.machines[pool.Name] {
 		if h.Leaving {
 			continue
 		}
@@ -100,7 +100,7 @@ func (x *resizer) resize(pool *v1.NodePool) Resizing {
 func (x *resizer) fill(r *Resizing, pool *v1.NodePool, missing int) {
 	n := missing
 	if limit, ok := pool.Spec.Limits[v1.ResourceNodes]; ok {
-		left := int(max(0, limit.Value()-int64(len(x.hosts[pool.Name]))))
+		left := int(max(0, limit.Value()-int64(len(x.machines[pool.Name]))))
 		if left < missing {
 			n = left
 			r.Why = engine.Reason{Code: engine.LimitReached, NodePool: pool.Name, Key: string(v1.ResourceNodes),
@@ -116,7 +116,7 @@ func (x *resizer) fill(r *Resizing, pool *v1.NodePool, missing int) {
 		return
 	}
 	seen := []string{string(pool.UID)}
-	for _, h := range x.hosts[pool.Name] {
+	for _, h := range x.machines[pool.Name] {
 		seen = append(seen, string(h.Claim.UID))
 	}
 	slices.Sort(seen)
@@ -135,9 +135,9 @@ func (x *resizer) fill(r *Resizing, pool *v1.NodePool, missing int) {
 // pods are the cheapest to move, protected ones last. Machines that have a part in a replacement come after all of these. Of
 // each kind those go first that have drifted, and would have to be replaced: where waiting pods take what a drifted machine was
 // to be replaced by, the next replacement would come and go for ever.
-func (x *resizer) surplus(hosts []*inventory.Host, n int) []string {
+func (x *resizer) surplus(hosts []*inventory.Machine, n int) []string {
 	type ranked struct {
-		h    *inventory.Host
+		h    *inventory.Machine
 		tier int
 		good int // 0 for those that have drifted
 		cost float64
@@ -152,7 +152,7 @@ func (x *resizer) surplus(hosts []*inventory.Host, n int) []string {
 		list = append(list, r)
 	}
 	slices.SortFunc(list, func(a, b ranked) int {
-		return cmp.Or(cmp.Compare(a.tier, b.tier), cmp.Compare(a.good, b.good), cmp.Compare(a.cost, b.cost), kube.Naturally(a.h.Claim.Name, b.h.Claim.Name))
+		return cmp.Or(cmp.Compare(a.tier, b.tier), cmp.Compare(a.good, b.good), cmp.Compare(a.cost, b.cost), kube.CompareNaturally(a.h.Claim.Name, b.h.Claim.Name))
 	})
 	var out []string
 	for _, r := range list[:min(n, len(list))] {
@@ -161,7 +161,7 @@ func (x *resizer) surplus(hosts []*inventory.Host, n int) []string {
 	return out
 }
 
-func (x *resizer) scaleDownCost(h *inventory.Host) (tier int, cost float64) {
+func (x *resizer) scaleDownCost(h *inventory.Machine) (tier int, cost float64) {
 	moving := false
 	protected := h.Node != nil && h.Node.Annotations[v1.DoNotDisruptAnnotationKey] == "true"
 	for _, p := range h.Bound {

@@ -14,8 +14,8 @@ import (
 )
 
 // driftStatic replaces machines of static pools that have drifted or are old, one for one.
-func (d *disruptor) driftStatic() {
-	var drifted, expired []*inventory.Host
+func (d *planner) driftStatic() {
+	var drifted, expired []*inventory.Machine
 	for _, h := range d.free() {
 		switch {
 		case d.budgets[h.Pool()].rules.Pool.Spec.Replicas == nil:
@@ -25,22 +25,22 @@ func (d *disruptor) driftStatic() {
 			expired = append(expired, h)
 		}
 	}
-	byAge := func(a, b *inventory.Host) int {
-		return kube.Since(a.Claim, v1.ConditionDrifted).Compare(kube.Since(b.Claim, v1.ConditionDrifted))
+	byAge := func(a, b *inventory.Machine) int {
+		return kube.TrueSince(a.Claim, v1.ConditionDrifted).Compare(kube.TrueSince(b.Claim, v1.ConditionDrifted))
 	}
 	d.emptiesFirst(drifted, byAge)
-	d.replaceStatic(drifted, method{reason: v1.Drifted, refusal: d.driftRefusal, heeds: func(h *inventory.Host) bool { return !hasDeadline(h) }})
-	d.emptiesFirst(expired, func(a, b *inventory.Host) int { return kube.ExpiresAt(a.Claim).Compare(kube.ExpiresAt(b.Claim)) })
-	d.replaceStatic(expired, method{reason: v1.Expired, refusal: d.expiryRefusal, heeds: func(*inventory.Host) bool { return true }})
+	d.replaceStatic(drifted, method{reason: v1.Drifted, refusal: d.driftRefusal, heeds: func(h *inventory.Machine) bool { return !hasDeadline(h) }})
+	d.emptiesFirst(expired, func(a, b *inventory.Machine) int { return kube.ExpiresAt(a.Claim).Compare(kube.ExpiresAt(b.Claim)) })
+	d.replaceStatic(expired, method{reason: v1.Expired, refusal: d.expiryRefusal, heeds: func(*inventory.Machine) bool { return true }})
 }
 
 // replaceStatic gives each machine one replacement from its pool's template. Where its pods go is their own affair: the pool has
 // as many machines after as before.
-func (d *disruptor) replaceStatic(hosts []*inventory.Host, m method) {
+func (d *planner) replaceStatic(hosts []*inventory.Machine, m method) {
 	for _, h := range hosts {
 		launch, r := d.staticReplacement(h, m)
 		if !r.OK() {
-			d.insist(h, r)
+			d.setReason(h, r)
 			continue
 		}
 		d.replaced[h.Pool()]++
@@ -49,12 +49,12 @@ func (d *disruptor) replaceStatic(hosts []*inventory.Host, m method) {
 			pods = append(pods, kube.PodID(pod))
 		}
 		slices.SortFunc(pods, provisioning.ComparePods)
-		d.add(provisioning.Part{Hosts: []*inventory.Host{h}, Launches: []engine.Launch{launch}, Pods: pods}, m)
+		d.add(provisioning.Group{Machines: []*inventory.Machine{h}, Launches: []engine.Launch{launch}, Pods: pods}, m)
 	}
 }
 
 // staticReplacement takes the machine's place in all budgets and limits; it says why not if it cannot be replaced now.
-func (d *disruptor) staticReplacement(h *inventory.Host, m method) (engine.Launch, engine.Reason) {
+func (d *planner) staticReplacement(h *inventory.Machine, m method) (engine.Launch, engine.Reason) {
 	pool := d.budgets[h.Pool()].rules.Pool
 	if r := d.staticRoom(pool); !r.OK() {
 		return engine.Launch{}, r
@@ -72,17 +72,17 @@ func (d *disruptor) staticReplacement(h *inventory.Host, m method) (engine.Launc
 		r = d.checker().spend(stamp.launch, pool)
 	}
 	if r.OK() {
-		r = d.takeVerb(provisioning.Part{Hosts: []*inventory.Host{h}, Launches: []engine.Launch{stamp.launch}}, m)
+		r = d.takeVerb(provisioning.Group{Machines: []*inventory.Machine{h}, Launches: []engine.Launch{stamp.launch}}, m)
 	}
 	if !r.OK() {
-		d.giveBack(h, m, r)
+		d.release(h, m, r)
 	}
 	return stamp.launch, r
 }
 
 // checker counts what is begun against the limits of pools as it will be counted again at the moment of acting: what would be
 // refused then is not begun.
-func (d *disruptor) checker() *Checker {
+func (d *planner) checker() *Checker {
 	if d.check == nil {
 		d.check = limitsChecker(d.p)
 	}
@@ -92,7 +92,7 @@ func (d *disruptor) checker() *Checker {
 // limitsChecker is a Checker for nothing but limits. The API server lets pools with replicas limit nothing but their nodes; old
 // ones may.
 func limitsChecker(p *provisioning.Problem) *Checker {
-	return &Checker{s: p.Snapshot, problem: p, types: p.Census.Memo.TypesOf(p.Snapshot), used: map[string]corev1.ResourceList{}}
+	return &Checker{s: p.Snapshot, problem: p, types: p.Pods.Cache.TypesOf(p.Snapshot), used: map[string]corev1.ResourceList{}}
 }
 
 // stamp is a machine as a pool's template asks for it, or why there is none.
@@ -103,9 +103,9 @@ type stamp struct {
 
 // staticRoom says why the pool may not have one more machine for the time of a replacement: it has too many, or its limit is
 // reached. Machines that are on their way out are still there.
-func (d *disruptor) staticRoom(pool *v1.NodePool) engine.Reason {
+func (d *planner) staticRoom(pool *v1.NodePool) engine.Reason {
 	all, stay := 0, 0
-	for _, h := range d.p.Hosts {
+	for _, h := range d.p.Machines {
 		if h.Claim == nil || h.Claim.Labels[v1.NodePoolLabelKey] != pool.Name {
 			continue
 		}

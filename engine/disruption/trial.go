@@ -15,16 +15,16 @@ import (
 // trialOptions vary a trial.
 type trialOptions struct {
 	held   bool
-	closed func(h *inventory.Host) bool // beside the machines that no pod is moved to anyway; nil for none
-	// hints is where pods had better go, options what to plan with instead of the disruptor's; both may be nil.
-	hints   map[*corev1.Pod]int
-	options *engine.Options
-	batches map[string]int // as those of trial
+	closed func(h *inventory.Machine) bool // beside the machines that no pod is moved to anyway; nil for none
+	// nominations is where pods had better go, options what to plan with instead of the disruptor's; both may be nil.
+	nominations map[*corev1.Pod]int
+	options     *engine.Options
+	batches     map[string]int // as those of trial
 }
 
 // without is what it takes to run the cluster without the machines: Launches replace them, Placements say where their other
 // pods go, and Unplaced whom nothing can run. Pods that need a place anyway come first, and are not part of the answer.
-func (d *disruptor) without(gone []*inventory.Host) *engine.Plan {
+func (d *planner) without(gone []*inventory.Machine) *engine.Plan {
 	return d.try(gone, trialOptions{}).plan
 }
 
@@ -33,7 +33,7 @@ type tried struct {
 	plan *engine.Plan
 	on   map[engine.PodID]leaver // the pods that leave
 	// chosen are the machines that it is about, nil for all that were tried.
-	chosen map[*inventory.Host]bool
+	chosen map[*inventory.Machine]bool
 	// apart is true if no pod minds where others are: what holds for many machines holds for some of them.
 	apart bool
 }
@@ -41,11 +41,11 @@ type tried struct {
 // leaver is a pod that leaves its machine.
 type leaver struct {
 	pod  *corev1.Pod
-	from *inventory.Host
+	from *inventory.Machine
 }
 
 // leaves is the machine that the pod leaves; nil if the outcome is not about it.
-func (t *tried) leaves(id engine.PodID) *inventory.Host {
+func (t *tried) leaves(id engine.PodID) *inventory.Machine {
 	h := t.on[id].from
 	if t.chosen != nil && !t.chosen[h] {
 		return nil
@@ -54,45 +54,45 @@ func (t *tried) leaves(id engine.PodID) *inventory.Host {
 }
 
 // only is the outcome for some of the machines, with which all that share new machines have to be. Both share the plan.
-func (t *tried) only(hosts []*inventory.Host) tried {
+func (t *tried) only(hosts []*inventory.Machine) tried {
 	out := *t
-	out.chosen = make(map[*inventory.Host]bool, len(hosts))
+	out.chosen = make(map[*inventory.Machine]bool, len(hosts))
 	for _, h := range hosts {
 		out.chosen[h] = true
 	}
 	return out
 }
 
-func (d *disruptor) try(gone []*inventory.Host, opt trialOptions) tried {
+func (d *planner) try(gone []*inventory.Machine, opt trialOptions) tried {
 	t := d.newTrial(gone, opt)
 	options := d.opt
 	if opt.options != nil {
 		options = *opt.options
 	}
-	p := provisioning.CompileTrial(d.s, options, d.p.Census, t)
+	p := provisioning.CompileTrial(d.s, options, d.p.Pods, t)
 	out := tried{plan: provisioning.NewPlan(p, packing.Solve(p.Packing)), on: map[engine.PodID]leaver{}}
 	out.apart = !slices.ContainsFunc(p.Packing.Classes, func(c packing.Class) bool {
 		return slices.ContainsFunc(c.Levels, func(l packing.Level) bool { return l.Rules != nil })
 	})
-	for _, h := range p.Hosts {
+	for _, h := range p.Machines {
 		if t.Gone.Has(h) {
 			for _, pod := range p.LeavingPods(h) {
-				out.on[kube.PodID(pod)] = leaver{pod, d.p.Hosts[h.Number]}
+				out.on[kube.PodID(pod)] = leaver{pod, d.p.Machines[h.Number]}
 			}
 		}
 	}
-	if len(t.Homes) > 0 {
+	if len(t.AssignedNodes) > 0 {
 		out.keepOwn()
 	}
 	return out
 }
 
-func (d *disruptor) newTrial(gone []*inventory.Host, opt trialOptions) *provisioning.Trial {
+func (d *planner) newTrial(gone []*inventory.Machine, opt trialOptions) *provisioning.Trial {
 	t := &provisioning.Trial{
-		Gone: inventory.HostsIn(len(d.p.Hosts), gone), Left: make(inventory.HostSet, len(d.p.Hosts)), Closed: make(inventory.HostSet, len(d.p.Hosts)), Held: opt.held, Homes: d.homes, Guards: d.guards,
-		Hints: opt.hints, Batches: opt.batches,
+		Gone: inventory.MachineSetOf(len(d.p.Machines), gone), Left: make(inventory.MachineSet, len(d.p.Machines)), Closed: make(inventory.MachineSet, len(d.p.Machines)), Held: opt.held, AssignedNodes: d.assigned, Guards: d.guards,
+		Nominations: opt.nominations, Batches: opt.batches,
 	}
-	for i, h := range d.p.Hosts {
+	for i, h := range d.p.Machines {
 		switch {
 		case d.taken[h]:
 			t.Left[i] = true
@@ -104,7 +104,7 @@ func (d *disruptor) newTrial(gone []*inventory.Host, opt trialOptions) *provisio
 }
 
 // takesNobody says of a machine that pods are not moved there: it is not ready to take them, or it is to go itself.
-func (d *disruptor) takesNobody(h *inventory.Host) bool {
+func (d *planner) takesNobody(h *inventory.Machine) bool {
 	if !h.IsInitialized() || h.Node != nil && !h.Ready {
 		return true
 	}
@@ -122,8 +122,8 @@ func (t *tried) keepOwn() {
 }
 
 // stranded lists the machines that have a pod which nothing else can run, each with the first such pod's reason.
-func (t *tried) stranded() map[*inventory.Host]engine.Reason {
-	out := map[*inventory.Host]engine.Reason{}
+func (t *tried) stranded() map[*inventory.Machine]engine.Reason {
+	out := map[*inventory.Machine]engine.Reason{}
 	for _, u := range t.plan.Unplaced {
 		h := t.leaves(u.Pod)
 		if _, known := out[h]; h != nil && !known {
@@ -133,18 +133,18 @@ func (t *tried) stranded() map[*inventory.Host]engine.Reason {
 	return out
 }
 
-// parts cuts the outcome into disruptions that do not depend on one another: machines whose pods share a new machine go
+// groups cuts the outcome into disruptions that do not depend on one another: machines whose pods share a new machine go
 // together. They come in the order of their first machines.
-func (t *tried) parts(gone []*inventory.Host) []provisioning.Part {
-	group := map[*inventory.Host]*inventory.Host{}
-	find := func(h *inventory.Host) *inventory.Host {
+func (t *tried) groups(gone []*inventory.Machine) []provisioning.Group {
+	group := map[*inventory.Machine]*inventory.Machine{}
+	find := func(h *inventory.Machine) *inventory.Machine {
 		for group[h] != nil {
 			h = group[h]
 		}
 		return h
 	}
 	for i := range t.plan.Launches {
-		var first *inventory.Host
+		var first *inventory.Machine
 		for _, id := range t.plan.Launches[i].Pods {
 			h := t.leaves(id)
 			if h == nil {
@@ -157,17 +157,17 @@ func (t *tried) parts(gone []*inventory.Host) []provisioning.Part {
 			}
 		}
 	}
-	var out []provisioning.Part
-	index := map[*inventory.Host]int{}
+	var out []provisioning.Group
+	index := map[*inventory.Machine]int{}
 	for _, h := range gone {
 		root := find(h)
 		i, known := index[root]
 		if !known {
 			i = len(out)
 			index[root] = i
-			out = append(out, provisioning.Part{})
+			out = append(out, provisioning.Group{})
 		}
-		out[i].Hosts = append(out[i].Hosts, h)
+		out[i].Machines = append(out[i].Machines, h)
 	}
 	for _, l := range t.plan.Launches {
 		for _, id := range l.Pods {
@@ -182,10 +182,10 @@ func (t *tried) parts(gone []*inventory.Host) []provisioning.Part {
 }
 
 // fill lists what pods the parts move, and where to.
-func (t *tried) fill(parts []provisioning.Part) {
-	index := map[*inventory.Host]int{}
+func (t *tried) fill(parts []provisioning.Group) {
+	index := map[*inventory.Machine]int{}
 	for i, p := range parts {
-		for _, h := range p.Hosts {
+		for _, h := range p.Machines {
 			index[h] = i
 		}
 	}

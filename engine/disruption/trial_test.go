@@ -27,15 +27,15 @@ func TestATrialOfRemovingMachinesLeavesNoTrace(t *testing.T) {
 		running.Status = corev1.PodStatus{Phase: corev1.PodRunning}
 		s.NodeClaims, s.Nodes, s.Pods = append(s.NodeClaims, claim), append(s.Nodes, node), append(s.Pods, running)
 	}
-	d := newDisruptor(s, engine.Options{}, nil)
-	one, both := d.without(d.p.Hosts[:1]), d.without(d.p.Hosts)
+	d := newPlanner(s, engine.Options{}, nil)
+	one, both := d.without(d.p.Machines[:1]), d.without(d.p.Machines)
 	if len(one.Placements)+len(one.Launches) != 1 || len(one.Unplaced) > 0 {
 		t.Errorf("without n1: %+v", one)
 	}
 	if len(both.Launches) == 0 || len(both.Placements) > 0 || len(both.Unplaced) > 0 {
 		t.Errorf("without both: %+v", both)
 	}
-	again := d.without(d.p.Hosts[:1])
+	again := d.without(d.p.Machines[:1])
 	if len(again.Placements) != len(one.Placements) || len(again.Launches) != len(one.Launches) {
 		t.Errorf("asked again: %+v, before: %+v", again, one)
 	}

@@ -15,8 +15,8 @@ import (
 	"tenon.sh/engine/kube"
 )
 
-// NodeStory is the record of what a node is, what it runs, and why it stays or goes.
-type NodeStory struct {
+// NodeExplanation is the record of what a node is, what it runs, and why it stays or goes.
+type NodeExplanation struct {
 	Summary string `json:"summary"`
 	MachineRecord
 	Created  metav1.Time `json:"created"`
@@ -57,12 +57,12 @@ type DisruptionRecord struct {
 
 // ExplainNode says what the node of that name is, or the claim of that name, and why it stays or goes; ok is false if
 // there is neither. The plan is what Provision answers for the snapshot, disrupt what Disrupt does.
-func ExplainNode(s *engine.Snapshot, plan, disrupt *engine.Plan, name string) (story NodeStory, ok bool) {
+func ExplainNode(s *engine.Snapshot, plan, disrupt *engine.Plan, name string) (story NodeExplanation, ok bool) {
 	node, claim := nodeAndClaim(s, name)
 	if node == nil && claim == nil {
 		return story, false
 	}
-	story = NodeStory{Conditions: []ConditionRecord{}, Resources: []ResourceUse{}, Pods: []NodePodRecord{}, Expected: []string{}}
+	story = NodeExplanation{Conditions: []ConditionRecord{}, Resources: []ResourceUse{}, Pods: []NodePodRecord{}, Expected: []string{}}
 	story.Leaving = inventory.IsLeaving(node, claim)
 	var labels map[string]string
 	var class *v1.NodeClassReference
@@ -113,7 +113,7 @@ func nodeAndClaim(s *engine.Snapshot, name string) (node *corev1.Node, claim *v1
 }
 
 // addPods lists what runs on the node and what that asks for.
-func (n *NodeStory) addPods(s *engine.Snapshot, allocatable corev1.ResourceList) {
+func (n *NodeExplanation) addPods(s *engine.Snapshot, allocatable corev1.ResourceList) {
 	used := corev1.ResourceList{}
 	var pods []*corev1.Pod
 	for _, pod := range s.Pods {
@@ -149,7 +149,7 @@ func worthShowing(used, allocatable corev1.ResourceList) []corev1.ResourceName {
 }
 
 // judge finds the node in what Disrupt says.
-func (n *NodeStory) judge(disrupt *engine.Plan) {
+func (n *NodeExplanation) judge(disrupt *engine.Plan) {
 	for i := range disrupt.Disruptions {
 		d := &disrupt.Disruptions[i]
 		if n.Node == "" || !slices.Contains(d.Nodes, n.Node) {

@@ -18,9 +18,9 @@ type Overattached struct {
 
 // FindOverattached lists such nodes, in order of the snapshot's nodes.
 func FindOverattached(s *engine.Snapshot) []Overattached {
-	p := provisioning.ReadProblem(s, engine.Options{}, (&inventory.Memo{}).Take(s, 1), nil)
+	p := provisioning.ReadProblem(s, engine.Options{}, (&inventory.Cache{}).Take(s, 1), nil)
 	var out []Overattached
-	for _, h := range p.Hosts {
+	for _, h := range p.Machines {
 		if h.Node == nil {
 			continue
 		}

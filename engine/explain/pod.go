@@ -30,8 +30,8 @@ const (
 	OutcomeEnding    Outcome = "Ending"    // it has been told to stop
 )
 
-// PodStory is the record of what becomes of one pod, and why.
-type PodStory struct {
+// PodExplanation is the record of what becomes of one pod, and why.
+type PodExplanation struct {
 	Pod      string            `json:"pod"`
 	Outcome  Outcome           `json:"outcome"`
 	Summary  string            `json:"summary"`
@@ -73,9 +73,9 @@ func (m *MachineRecord) Words() string {
 }
 
 // ExplainPod says what becomes of the pod. The plan is what Provision answers for the snapshot and the options.
-func ExplainPod(s *engine.Snapshot, opt engine.Options, plan *engine.Plan, pod *corev1.Pod) PodStory {
+func ExplainPod(s *engine.Snapshot, opt engine.Options, plan *engine.Plan, pod *corev1.Pod) PodExplanation {
 	x := &podExplainer{s: s, opt: opt, plan: plan, pod: pod, prices: inventory.NewPriceBook(s)}
-	x.story = PodStory{Pod: kube.PodID(pod).String(), Requests: quantityTexts(kube.PodRequests(pod))}
+	x.story = PodExplanation{Pod: kube.PodID(pod).String(), Requests: quantityTexts(kube.PodRequests(pod))}
 	x.settle()
 	x.story.Summary = x.summary()
 	return x.story
@@ -88,7 +88,7 @@ type podExplainer struct {
 	plan   *engine.Plan
 	pod    *corev1.Pod
 	prices *inventory.PriceBook
-	story  PodStory
+	story  PodExplanation
 }
 
 func (x *podExplainer) settle() {

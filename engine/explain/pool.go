@@ -18,8 +18,8 @@ import (
 	"tenon.sh/engine/provisioning"
 )
 
-// PoolStory is the record of what a pool can do now, and of what it refuses.
-type PoolStory struct {
+// PoolExplanation is the record of what a pool can do now, and of what it refuses.
+type PoolExplanation struct {
 	NodePool string `json:"nodePool"`
 	Class    string `json:"class"`
 	Summary  string `json:"summary"`
@@ -91,10 +91,10 @@ type RefusedRecord struct {
 }
 
 // ExplainPool says what the pool can do now. The plan is what Provision answers for the snapshot.
-func ExplainPool(s *engine.Snapshot, plan *engine.Plan, pool *v1.NodePool) PoolStory {
+func ExplainPool(s *engine.Snapshot, plan *engine.Plan, pool *v1.NodePool) PoolExplanation {
 	ref := pool.Spec.Template.Spec.NodeClassRef
 	class := kube.FindClass(s, ref)
-	story := PoolStory{
+	story := PoolExplanation{
 		NodePool: pool.Name, Problem: kube.PoolProblem(pool, class).Have, Weight: kube.WeightOf(pool), Limits: limitUse(s, pool),
 		SoldOut: []string{}, Budgets: []BudgetRecord{}, Allowances: []AllowedRecord{}, Refused: []RefusedRecord{},
 		Launches: []string{}, Notes: []string{}, Conditions: conditionRecords(pool.Status.Conditions),
@@ -120,7 +120,7 @@ func ExplainPool(s *engine.Snapshot, plan *engine.Plan, pool *v1.NodePool) PoolS
 	return story
 }
 
-func (p *PoolStory) summary() string {
+func (p *PoolExplanation) summary() string {
 	switch {
 	case p.Problem != "":
 		return "it cannot be used: " + p.Problem
@@ -133,7 +133,7 @@ func (p *PoolStory) summary() string {
 }
 
 // countMachines looks at the nodes with the pool's label, and at claims whose node is not there yet.
-func (p *PoolStory) countMachines(s *engine.Snapshot, pool *v1.NodePool) {
+func (p *PoolExplanation) countMachines(s *engine.Snapshot, pool *v1.NodePool) {
 	prices := inventory.NewPriceBook(s)
 	count := func(labels map[string]string) {
 		p.Nodes++
@@ -158,7 +158,7 @@ func (p *PoolStory) countMachines(s *engine.Snapshot, pool *v1.NodePool) {
 	}
 }
 
-func (p *PoolStory) countOfferings(pool *v1.NodePool, class *engine.Class) {
+func (p *PoolExplanation) countOfferings(pool *v1.NodePool, class *engine.Class) {
 	kinds := map[string]bool{}
 	for _, o := range provisioning.OfferingsOf(pool, class) {
 		if o.Offering.SoldOut {
@@ -174,9 +174,9 @@ func (p *PoolStory) countOfferings(pool *v1.NodePool, class *engine.Class) {
 	p.InstanceTypes = len(kinds)
 }
 
-func (p *PoolStory) readBudgets(s *engine.Snapshot, pool *v1.NodePool) {
+func (p *PoolExplanation) readBudgets(s *engine.Snapshot, pool *v1.NodePool) {
 	rules := budget.RulesOf(s, pool)
-	counts := budget.CountNodes(pool.Name, inventory.HostsOf(s, (*inventory.Memo)(nil).Take(s, 1)))
+	counts := budget.CountNodes(pool.Name, inventory.MachinesOf(s, (*inventory.Cache)(nil).Take(s, 1)))
 	p.Retired = rules.NoLaunch
 	if r := rules.Pause(); !r.OK() {
 		p.Paused = r.Message()
@@ -207,7 +207,7 @@ func (p *PoolStory) readBudgets(s *engine.Snapshot, pool *v1.NodePool) {
 	}
 }
 
-func (p *PoolStory) addBudgets(now time.Time, rules *budget.PoolRules, bounds string, budgets []v1.Budget, total int) {
+func (p *PoolExplanation) addBudgets(now time.Time, rules *budget.PoolRules, bounds string, budgets []v1.Budget, total int) {
 	for i := range budgets {
 		b := &budgets[i]
 		r := BudgetRecord{Bounds: bounds, Nodes: b.Nodes, Reasons: b.Reasons}
@@ -250,7 +250,7 @@ func allowedIn(n int, a budget.Allowance) *int {
 }
 
 // groupRefused brings the pods together that the pool refuses for the same reason; the largest groups come first.
-func (p *PoolStory) groupRefused(plan *engine.Plan) {
+func (p *PoolExplanation) groupRefused(plan *engine.Plan) {
 	index := map[engine.Reason]int{}
 	for _, u := range plan.Unplaced {
 		for _, r := range u.Reasons {
@@ -277,7 +277,7 @@ func limitUse(s *engine.Snapshot, pool *v1.NodePool) []ResourceUse {
 	if len(pool.Spec.Limits) == 0 {
 		return []ResourceUse{}
 	}
-	return useOf(inventory.PoolUsage(inventory.HostsOf(s, (*inventory.Memo)(nil).Take(s, 1)), pool.Name), corev1.ResourceList(pool.Spec.Limits), disruption.LimitNames(pool))
+	return useOf(inventory.PoolUsage(inventory.MachinesOf(s, (*inventory.Cache)(nil).Take(s, 1)), pool.Name), corev1.ResourceList(pool.Spec.Limits), disruption.LimitNames(pool))
 }
 
 func limitWords(limits []ResourceUse) string {

@@ -5,10 +5,10 @@ import (
 	"tenon.sh/engine/disruption"
 )
 
-// Account compares what the machines of the pools cost with what a plan for the very same pods would cost, were they all
+// Savings compares what the machines of the pools cost with what a plan for the very same pods would cost, were they all
 // free to move at once. Prices are in USD per hour.
-type Account struct {
-	Pools          []PoolAccount `json:"pools"`
+type Savings struct {
+	Pools          []PoolSavings `json:"pools"`
 	NowPerHour     float64       `json:"nowPerHour"`
 	PlannedPerHour float64       `json:"plannedPerHour"`
 	// BoundPerHour is what no plan can cost less than, null if it is not known.
@@ -33,8 +33,8 @@ type Account struct {
 	Kept    []KeptRecord       `json:"kept"`
 }
 
-// PoolAccount is the share of one pool.
-type PoolAccount struct {
+// PoolSavings is the share of one pool.
+type PoolSavings struct {
 	NodePool       string  `json:"nodePool"`
 	Nodes          int     `json:"nodes"`
 	NowPerHour     float64 `json:"nowPerHour"`
@@ -78,11 +78,11 @@ type KeptRecord struct {
 	Message  string      `json:"message"`
 }
 
-// NewAccount makes the comparison. It changes nothing, and neither does the plan in it: nobody would move everything at
+// NewSavings makes the comparison. It changes nothing, and neither does the plan in it: nobody would move everything at
 // once, but it says how far the bill is from what it could be.
-func NewAccount(s *engine.Snapshot, opt engine.Options) *Account {
-	a := &accountant{s: s, opt: opt, price: map[string]float64{}, staying: map[string]bool{}}
-	a.out = &Account{Pools: []PoolAccount{}, Unpriced: []string{}, Staying: []StayingRecord{}, Planned: []MachineCount{},
+func NewSavings(s *engine.Snapshot, opt engine.Options) *Savings {
+	a := &savingsPlan{s: s, opt: opt, price: map[string]float64{}, staying: map[string]bool{}}
+	a.out = &Savings{Pools: []PoolSavings{}, Unpriced: []string{}, Staying: []StayingRecord{}, Planned: []MachineCount{},
 		Changes: []DisruptionRecord{}, Idle: []IdleRecord{}, Kept: []KeptRecord{}}
 	a.priceNodes()
 	a.expectPods()

@@ -15,24 +15,24 @@ import (
 	"tenon.sh/engine/volume"
 )
 
-// accountant is the state of one NewAccount.
-type accountant struct {
+// savingsPlan is the state of one NewAccount.
+type savingsPlan struct {
 	s        *engine.Snapshot
 	opt      engine.Options
 	nodes    []*corev1.Node          // of the pools and with a price, by name
 	price    map[string]float64      // of those nodes
 	expected map[engine.PodID]string // pods that wait and fit compared nodes as they are: these nodes are not idle
 	staying  map[string]bool         // nodes that the plan cannot do without
-	pools    map[string]*PoolAccount
+	pools    map[string]*PoolSavings
 	classes  []engine.Class // what they sell, with what the nodes say of it
-	out      *Account
+	out      *Savings
 }
 
 // priceNodes settles which nodes are compared, and what they cost now.
-func (a *accountant) priceNodes() {
-	a.pools = map[string]*PoolAccount{}
+func (a *savingsPlan) priceNodes() {
+	a.pools = map[string]*PoolSavings{}
 	for _, pool := range a.s.NodePools {
-		a.pools[pool.Name] = &PoolAccount{NodePool: pool.Name}
+		a.pools[pool.Name] = &PoolSavings{NodePool: pool.Name}
 	}
 	known, prices := kube.PoolsByName(a.s), inventory.NewPriceBook(a.s)
 	for _, n := range kube.ByName(a.s.Nodes) {
@@ -55,7 +55,7 @@ func (a *accountant) priceNodes() {
 }
 
 // expectPods finds the pods that wait and that the compared nodes have room for.
-func (a *accountant) expectPods() {
+func (a *savingsPlan) expectPods() {
 	a.expected = map[engine.PodID]string{}
 	for _, p := range provisioning.Provision(a.s, a.opt, nil).Placements {
 		if _, compared := a.price[p.Node]; compared {
@@ -76,7 +76,7 @@ const mostRefits = 8
 
 // plan makes the plan for the pods of the compared nodes. A node with a pod that the plan refuses is put back, for the
 // comparison would be false without it.
-func (a *accountant) plan() *engine.Plan {
+func (a *savingsPlan) plan() *engine.Plan {
 	plan := &engine.Plan{}
 	limits := volume.LearnLimits(a.s, kube.NewTypeIndex(a.s))
 	a.classes = limits.In(a.s.Classes)
@@ -90,7 +90,7 @@ func (a *accountant) plan() *engine.Plan {
 }
 
 // without is the snapshot with the compared nodes gone, but those that stay, and their pods pending.
-func (a *accountant) without() *engine.Snapshot {
+func (a *savingsPlan) without() *engine.Snapshot {
 	gone := map[string]bool{}
 	for _, n := range a.nodes {
 		gone[n.Name] = !a.staying[n.Name]
@@ -126,7 +126,7 @@ func (a *accountant) without() *engine.Snapshot {
 	return &s
 }
 
-func (a *accountant) podsWithout(gone map[string]bool) []*corev1.Pod {
+func (a *savingsPlan) podsWithout(gone map[string]bool) []*corev1.Pod {
 	var pods []*corev1.Pod
 	for _, pod := range a.s.Pods {
 		switch {
@@ -164,7 +164,7 @@ func unbound(pod *corev1.Pod) *corev1.Pod {
 }
 
 // putBack lets the nodes of refused pods stay; it reports whether there were any that did not yet.
-func (a *accountant) putBack(plan *engine.Plan) bool {
+func (a *savingsPlan) putBack(plan *engine.Plan) bool {
 	nodeOf := map[engine.PodID]string{}
 	for _, pod := range a.s.Pods {
 		nodeOf[kube.PodID(pod)] = cmp.Or(pod.Spec.NodeName, a.expected[kube.PodID(pod)])
@@ -178,12 +178,12 @@ func (a *accountant) putBack(plan *engine.Plan) bool {
 		a.staying[node], more = true, true
 		a.out.Staying = append(a.out.Staying, StayingRecord{node, u.Pod.String(), reasonRecords(u.Reasons)})
 	}
-	slices.SortFunc(a.out.Staying, func(x, y StayingRecord) int { return kube.Naturally(x.Node, y.Node) })
+	slices.SortFunc(a.out.Staying, func(x, y StayingRecord) int { return kube.CompareNaturally(x.Node, y.Node) })
 	return more
 }
 
 // setPlanned adds up what the plan costs, with the nodes that stay.
-func (a *accountant) setPlanned(plan *engine.Plan) {
+func (a *savingsPlan) setPlanned(plan *engine.Plan) {
 	counts := map[MachineCount]int{}
 	add := func(pool, kind, capacity string, price float64) {
 		a.pools[pool].PlannedNodes++
@@ -219,7 +219,7 @@ func (a *accountant) setPlanned(plan *engine.Plan) {
 	}
 }
 
-func sortedPools(pools map[string]*PoolAccount) []string {
+func sortedPools(pools map[string]*PoolSavings) []string {
 	names := make([]string, 0, len(pools))
 	for name := range pools {
 		names = append(names, name)
@@ -229,7 +229,7 @@ func sortedPools(pools map[string]*PoolAccount) []string {
 }
 
 // setIdle ranks the compared nodes by what is paid for nothing.
-func (a *accountant) setIdle() {
+func (a *savingsPlan) setIdle() {
 	used := map[string]corev1.ResourceList{}
 	for _, pod := range a.s.Pods {
 		if _, compared := a.price[pod.Spec.NodeName]; !compared || kube.IsTerminal(pod) {
@@ -248,12 +248,12 @@ func (a *accountant) setIdle() {
 		})
 	}
 	slices.SortFunc(a.out.Idle, func(x, y IdleRecord) int {
-		return cmp.Or(cmp.Compare(y.IdlePerHour, x.IdlePerHour), kube.Naturally(x.Node, y.Node))
+		return cmp.Or(cmp.Compare(y.IdlePerHour, x.IdlePerHour), kube.CompareNaturally(x.Node, y.Node))
 	})
 }
 
 // setChanges says what would go first, and brings those that stay together by their reasons.
-func (a *accountant) setChanges(plan *engine.Plan) {
+func (a *savingsPlan) setChanges(plan *engine.Plan) {
 	for i := range plan.Disruptions {
 		a.out.Changes = append(a.out.Changes, disruptionRecord(&plan.Disruptions[i]))
 	}

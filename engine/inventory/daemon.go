@@ -14,10 +14,10 @@ import (
 
 // Daemon is a DaemonSet as a burden: what its pod will take of every node that it runs on.
 type Daemon struct {
-	kube.Demand
-	Set  *appsv1.DaemonSet
-	Pod  *corev1.Pod
-	Need corev1.ResourceList
+	kube.NodeConstraints
+	Set      *appsv1.DaemonSet
+	Pod      *corev1.Pod
+	Requests corev1.ResourceList
 	// Ports are those that its pod takes of the node.
 	Ports []kube.HostPort
 	Key   string // as daemonKey has it
@@ -31,7 +31,7 @@ func daemonsOf(pods []daemonPod) []Daemon {
 	for _, pod := range pods {
 		spec := &pod.Pod.Spec
 		key := pod.set.Namespace + "/" + pod.set.Name
-		out = append(out, Daemon{Set: pod.set, Pod: pod.Pod, Need: kube.PodRequests(pod.Pod), Demand: kube.DemandOf(spec), Ports: kube.HostPortsOf(spec), Key: key, Priority: DaemonPriority(pod.Pod)})
+		out = append(out, Daemon{Set: pod.set, Pod: pod.Pod, Requests: kube.PodRequests(pod.Pod), NodeConstraints: kube.NodeConstraintsOf(spec), Ports: kube.HostPortsOf(spec), Key: key, Priority: DaemonPriority(pod.Pod)})
 	}
 	return out
 }
@@ -40,21 +40,21 @@ func daemonsOf(pods []daemonPod) []Daemon {
 type knownDaemons struct {
 	sets   []*appsv1.DaemonSet
 	ranges []*corev1.LimitRange
-	facts  []*PodFacts
+	infos  []*PodInfo
 	newest map[string]*corev1.Pod // as newestOfDaemons found them among the facts
 	pods   []daemonPod
 	list   []Daemon // of the pods
 }
 
 // ofDaemonSets finds out what the DaemonSets ask for, given the facts of the pods that they have.
-func (k *knownDaemons) ofDaemonSets(s *engine.Snapshot, facts []*PodFacts) {
+func (k *knownDaemons) ofDaemonSets(s *engine.Snapshot, facts []*PodInfo) {
 	same := slices.Equal(k.sets, s.DaemonSets) && slices.Equal(k.ranges, s.LimitRanges)
-	if same && slices.Equal(k.facts, facts) {
+	if same && slices.Equal(k.infos, facts) {
 		return
 	}
 	newest := newestOfDaemons(facts)
 	if same && maps.Equal(k.newest, newest) {
-		k.facts = facts
+		k.infos = facts
 		return
 	}
 	pods := daemonPods(s, newest)
@@ -62,15 +62,15 @@ func (k *knownDaemons) ofDaemonSets(s *engine.Snapshot, facts []*PodFacts) {
 }
 
 // DaemonPods is the pods that the snapshot's DaemonSets will make; they are shared, not to be changed.
-func (m *Memo) DaemonPods(s *engine.Snapshot) []daemonPod {
+func (m *Cache) DaemonPods(s *engine.Snapshot) []daemonPod {
 	m.daemons.ofDaemonSets(s, m.ofDaemons)
 	return m.daemons.pods
 }
 
-// Burdens is what the snapshot's DaemonSets will take of nodes; it is shared, not to be changed.
-func (c *Census) Burdens(s *engine.Snapshot) []Daemon {
-	c.Memo.daemons.ofDaemonSets(s, c.ofDaemons)
-	return c.Memo.daemons.list
+// Daemons is what the snapshot's DaemonSets will take of nodes; it is shared, not to be changed.
+func (c *PodIndex) Daemons(s *engine.Snapshot) []Daemon {
+	c.Cache.daemons.ofDaemonSets(s, c.ofDaemons)
+	return c.Cache.daemons.list
 }
 
 // daemonPod is the pod that a DaemonSet will make for the next node.
@@ -124,8 +124,8 @@ func DaemonPriority(pod *corev1.Pod) int32 {
 
 // newestOfDaemons finds the newest pod of each DaemonSet, by its daemonKey, that has neither ended nor been told to; of several
 // that are equally new the first by name.
-func newestOfDaemons(facts []*PodFacts) map[string]*corev1.Pod {
-	newest := map[string]*PodFacts{}
+func newestOfDaemons(facts []*PodInfo) map[string]*corev1.Pod {
+	newest := map[string]*PodInfo{}
 	for _, f := range facts {
 		if !f.Active() || f.DaemonKey == "" {
 			continue
@@ -145,7 +145,7 @@ func newerPod(a, b *corev1.Pod) bool {
 	if !a.CreationTimestamp.Equal(&b.CreationTimestamp) {
 		return b.CreationTimestamp.Before(&a.CreationTimestamp)
 	}
-	return kube.Naturally(a.Name, b.Name) < 0
+	return kube.CompareNaturally(a.Name, b.Name) < 0
 }
 
 // daemonTolerations are those that the DaemonSet controller gives to every pod it makes.

@@ -12,8 +12,8 @@ import (
 // Most pods of a snapshot are those of the one before. A memo looks for the difference only, and has the nodes and owners that
 // have lost or got pods read theirs anew.
 
-// crew is a set of pods that changes a little from call to call.
-type crew struct {
+// podSet is a set of pods that changes a little from call to call.
+type podSet struct {
 	Sum   uint64 // tells whether the pods are still the same
 	Count int
 	// While a call finds out what has changed, before is what the set was, and came are those that are new in it.
@@ -21,12 +21,12 @@ type crew struct {
 		sum   uint64
 		count int
 	}
-	came    []*PodFacts
+	came    []*PodInfo
 	altered bool
 }
 
 // alter adds the pod, or takes it away, in the given call; it reports whether this is the first change of the set.
-func (c *crew) alter(f *PodFacts, comes bool, pass uint64) bool {
+func (c *podSet) alter(f *PodInfo, comes bool, pass uint64) bool {
 	first := !c.altered
 	if first {
 		c.altered, c.before.sum, c.before.count = true, c.Sum, c.Count
@@ -45,13 +45,13 @@ func (c *crew) alter(f *PodFacts, comes bool, pass uint64) bool {
 
 // settle ends the changes. If the pods are not the same it returns those that the set has now: first those that have stayed, in
 // their order, then those that came.
-func (c *crew) settle(facts []*PodFacts) (now []*PodFacts, stayed int, changed bool) {
+func (c *podSet) settle(facts []*PodInfo) (now []*PodInfo, stayed int, changed bool) {
 	came := c.came
 	c.came, c.altered = nil, false
 	if c.Sum == c.before.sum && c.Count == c.before.count {
 		return facts, len(facts), false
 	}
-	now = make([]*PodFacts, 0, c.Count)
+	now = make([]*PodInfo, 0, c.Count)
 	for _, f := range facts {
 		if f.Listed {
 			now = append(now, f)
@@ -70,10 +70,10 @@ const (
 	ofDaemonSet
 )
 
-func (f *PodFacts) mark() mark {
+func (f *PodInfo) mark() mark {
 	var out mark
 	switch {
-	case f.roll == nil:
+	case f.node == nil:
 		out |= isUnbound
 	case !f.counts:
 		out |= hasEnded
@@ -91,9 +91,9 @@ func (f *PodFacts) mark() mark {
 const mostShifted = 8
 
 // follow goes from the pods of the last call to these: most are where they were, or a little further on.
-func (m *Memo) follow(pods []*corev1.Pod, threads int) {
-	last, marks := sized(m.spareFacts, len(pods)), sized(m.spareMarks, len(pods))
-	var missed []*PodFacts
+func (m *Cache) follow(pods []*corev1.Pod, threads int) {
+	last, marks := sized(m.spareInfos, len(pods)), sized(m.spareMarks, len(pods))
+	var missed []*PodInfo
 	var new []int
 	i, j := 0, 0
 	for j < len(pods) {
@@ -133,7 +133,7 @@ func (m *Memo) follow(pods []*corev1.Pod, threads int) {
 	}
 	clear(m.list)
 	clear(m.last)
-	m.spareFacts, m.spareMarks = m.last, m.marks
+	m.spareInfos, m.spareMarks = m.last, m.marks
 	m.list, m.last, m.marks = append(m.list[:0], pods...), last, marks
 }
 
@@ -162,12 +162,12 @@ func shift(old, new []*corev1.Pod) (gone, come int) {
 }
 
 // alter has the pod's node and owner know that it has come, or that it is gone.
-func (m *Memo) alter(f *PodFacts, comes bool) {
+func (m *Cache) alter(f *PodInfo, comes bool) {
 	if o := f.Owner; o != nil && o.alter(f, comes, m.Pass) {
 		m.otherOwners = append(m.otherOwners, o)
 	}
-	if r := f.roll; r != nil && f.counts && r.alter(f, comes, m.Pass) {
-		m.otherRolls = append(m.otherRolls, r)
+	if r := f.node; r != nil && f.counts && r.alter(f, comes, m.Pass) {
+		m.otherNodes = append(m.otherNodes, r)
 	}
 }
 
@@ -175,13 +175,13 @@ func (m *Memo) alter(f *PodFacts, comes bool) {
 const fewRolls = 100
 
 // refresh writes the rolls and owners anew whose pods are not those of the last call.
-func (m *Memo) refresh(threads int) {
+func (m *Cache) refresh(threads int) {
 	var parts []func()
-	for _, x := range parallel.Ranges(len(m.otherRolls), threads, fewRolls) {
+	for _, x := range parallel.Ranges(len(m.otherNodes), threads, fewRolls) {
 		parts = append(parts, func() {
-			for _, r := range m.otherRolls[x.From:x.To] {
-				if facts, stayed, changed := r.settle(r.Facts); changed {
-					*r = Roll{Facts: facts, crew: r.crew, seen: r.seen}
+			for _, r := range m.otherNodes[x.From:x.To] {
+				if facts, stayed, changed := r.settle(r.Infos); changed {
+					*r = NodePods{Infos: facts, podSet: r.podSet, seen: r.seen}
 					r.close(stayed)
 				}
 			}
@@ -189,11 +189,11 @@ func (m *Memo) refresh(threads int) {
 	}
 	parallel.Run(parts...)
 	for _, o := range m.otherOwners {
-		if facts, _, changed := o.settle(o.Facts); changed {
-			o.Facts, o.startRead = facts, false
+		if facts, _, changed := o.settle(o.Infos); changed {
+			o.Infos, o.startRead = facts, false
 		}
 	}
-	m.otherRolls, m.otherOwners = m.otherRolls[:0], m.otherOwners[:0]
+	m.otherNodes, m.otherOwners = m.otherNodes[:0], m.otherOwners[:0]
 }
 
 // fewCame is how many pods are put in order one by one.
@@ -201,24 +201,24 @@ const fewCame = 8
 
 // close sorts a roll that has been written anew, of which the first pods that have stayed are in order, and counts its pods by
 // their labels.
-func (r *Roll) close(stayed int) {
-	if came := len(r.Facts) - stayed; came > fewCame {
-		slices.SortFunc(r.Facts, func(a, b *PodFacts) int { return kube.OlderFirst(a.Pod, b.Pod) })
+func (r *NodePods) close(stayed int) {
+	if came := len(r.Infos) - stayed; came > fewCame {
+		slices.SortFunc(r.Infos, func(a, b *PodInfo) int { return kube.OlderFirst(a.Pod, b.Pod) })
 	} else {
-		for i := stayed; i < len(r.Facts); i++ { // they are the youngest most of the time
-			f, at := r.Facts[i], i
-			for ; at > 0 && kube.OlderFirst(f.Pod, r.Facts[at-1].Pod) < 0; at-- {
-				r.Facts[at] = r.Facts[at-1]
+		for i := stayed; i < len(r.Infos); i++ { // they are the youngest most of the time
+			f, at := r.Infos[i], i
+			for ; at > 0 && kube.OlderFirst(f.Pod, r.Infos[at-1].Pod) < 0; at-- {
+				r.Infos[at] = r.Infos[at-1]
 			}
-			r.Facts[at] = f
+			r.Infos[at] = f
 		}
 	}
-	for _, f := range r.Facts {
+	for _, f := range r.Infos {
 		r.Bound, r.Annotated = append(r.Bound, f.Pod), r.Annotated || len(f.Pod.Annotations) > 0
-		i := slices.IndexFunc(r.Kinds, func(k kindCount) bool { return k.Kind == f.Kind })
+		i := slices.IndexFunc(r.Kinds, func(k kindCount) bool { return k.Kind == f.Labels })
 		if i < 0 {
 			i = len(r.Kinds)
-			r.Kinds = append(r.Kinds, kindCount{Kind: f.Kind})
+			r.Kinds = append(r.Kinds, kindCount{Kind: f.Labels})
 		}
 		r.Kinds[i].N++
 		if f.Ending {

@@ -22,16 +22,16 @@ func TestPodsThatStandElsewhereInTheListAreCountedOnce(t *testing.T) {
 		pod.Spec.NodeName, pod.Status.Phase = "n", corev1.PodRunning
 		pods = append(pods, pod)
 	}
-	memo := &Memo{}
+	memo := &Cache{}
 	memo.Take(&engine.Snapshot{Pods: pods[:30]}, 1)
 	others := slices.Clone(pods[5:]) // some are gone, some have come, and all stand elsewhere
 	slices.Reverse(others)
 	census := memo.Take(&engine.Snapshot{Pods: others}, 1)
-	want := (&Memo{}).Take(&engine.Snapshot{Pods: others}, 1).of("n").Bound
-	if got := census.of("n").Bound; !slices.Equal(got, want) {
+	want := (&Cache{}).Take(&engine.Snapshot{Pods: others}, 1).PodsOn("n").Bound
+	if got := census.PodsOn("n").Bound; !slices.Equal(got, want) {
 		t.Errorf("the node has %d pods, want %d, oldest first", len(got), len(want))
 	}
-	if owner := memo.FactsOf(pods[7]).Owner; len(owner.Facts) != len(others) {
-		t.Errorf("the owner has %d pods, want %d", len(owner.Facts), len(others))
+	if owner := memo.InfoOf(pods[7]).Owner; len(owner.Infos) != len(others) {
+		t.Errorf("the owner has %d pods, want %d", len(owner.Infos), len(others))
 	}
 }

@@ -27,8 +27,8 @@ func (k *KeyWriter) number(n int64) { k.b = append(strconv.AppendInt(k.b, n, 10)
 
 func (k *KeyWriter) mark(c byte) { k.b = append(k.b, c) }
 
-// Wish writes everything that the pod asks for beside resources.
-func (k *KeyWriter) Wish(pod *corev1.Pod, spreads []corev1.TopologySpreadConstraint, volumes *volume.PodVolumes) []byte {
+// Constraints writes everything that the pod asks for beside resources.
+func (k *KeyWriter) Constraints(pod *corev1.Pod, spreads []corev1.TopologySpreadConstraint, volumes *volume.PodVolumes) []byte {
 	k.b = k.b[:0]
 	spec := &pod.Spec
 	if spec.Priority != nil {
@@ -255,8 +255,8 @@ func (k *KeyWriter) kind(pod *corev1.Pod) []byte {
 	return k.b
 }
 
-// need writes what the pod requests.
-func (k *KeyWriter) need(pod *corev1.Pod) []byte {
+// requests writes what the pod requests.
+func (k *KeyWriter) requests(pod *corev1.Pod) []byte {
 	k.b = k.b[:0]
 	named := len(pod.Status.ContainerStatuses)+len(pod.Status.InitContainerStatuses) > 0
 	for _, list := range [][]corev1.Container{pod.Spec.Containers, pod.Spec.InitContainers} {
@@ -315,32 +315,34 @@ func (k *KeyWriter) list(list corev1.ResourceList) {
 	k.mark(';')
 }
 
-// Lot is pods of one node that would move with it and that nothing tells apart: they ask for the same, request the same, and the
+// EquivalenceClass is pods of one node that would move with it and that nothing tells apart: they ask for the same, request the same, and the
 // same selectors are about them.
-type Lot struct {
-	Facts *PodFacts // of the oldest
+type EquivalenceClass struct {
+	First *PodInfo // of the oldest
 	Pods  []*corev1.Pod
 }
 
-// LotsOf sorts the movable pods of the roll into lots. What a pod with volumes asks for hangs on other objects, so that it is a
+// ClassesOf sorts the movable pods of the roll into lots. What a pod with volumes asks for hangs on other objects, so that it is a
 // lot of its own; so is one whose requests make no sense.
-func (m *Memo) LotsOf(r *Roll) []Lot {
-	if r.lotsRead {
-		return r.lots
+func (m *Cache) ClassesOf(r *NodePods) []EquivalenceClass {
+	if r.classesRead {
+		return r.classes
 	}
-	r.lotsRead = true
+	r.classesRead = true
 	r.ReadMovable()
 	for _, f := range r.Movers {
 		i := -1
 		if !f.Mounts && f.RequestProblem().OK() {
-			ask, need := m.AskOf(f), m.NextNeed(f)
-			i = slices.IndexFunc(r.lots, func(l Lot) bool { return l.Facts.ask == ask && l.Facts.next == need && l.Facts.Kind == f.Kind })
+			ask, need := m.ConstraintsOf(f), m.NextRequests(f)
+			i = slices.IndexFunc(r.classes, func(l EquivalenceClass) bool {
+				return l.First.constraints == ask && l.First.nextRequests == need && l.First.Labels == f.Labels
+			})
 		}
 		if i < 0 {
-			i = len(r.lots)
-			r.lots = append(r.lots, Lot{Facts: f})
+			i = len(r.classes)
+			r.classes = append(r.classes, EquivalenceClass{First: f})
 		}
-		r.lots[i].Pods = append(r.lots[i].Pods, f.Pod)
+		r.classes[i].Pods = append(r.classes[i].Pods, f.Pod)
 	}
-	return r.lots
+	return r.classes
 }

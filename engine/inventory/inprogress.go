@@ -128,17 +128,17 @@ func IsReplacement(claim *v1.NodeClaim, id string) bool {
 	return ok && r.ID == id
 }
 
-// Order is one of them.
-type Order struct {
+// InProgress is one of them.
+type InProgress struct {
 	Mark
 	// Leaving are the claims that are still there and have not been told to go, in order of name.
 	Leaving []*v1.NodeClaim
 }
 
-// InProgress lists the disruptions with replacements that the claims are marked for, the oldest first.
-func InProgress(s *engine.Snapshot) []*Order {
-	var list []*Order
-	byID := map[string]*Order{}
+// DisruptionsInProgress lists the disruptions with replacements that the claims are marked for, the oldest first.
+func DisruptionsInProgress(s *engine.Snapshot) []*InProgress {
+	var list []*InProgress
+	byID := map[string]*InProgress{}
 	for _, c := range s.NodeClaims {
 		m, marked := MarkOf(c)
 		if !marked || c.DeletionTimestamp != nil {
@@ -148,20 +148,20 @@ func InProgress(s *engine.Snapshot) []*Order {
 			m = Mark{ID: "unreadable " + c.Name, Claims: []string{c.Name}}
 		}
 		if byID[m.ID] == nil {
-			byID[m.ID] = &Order{Mark: m}
+			byID[m.ID] = &InProgress{Mark: m}
 			list = append(list, byID[m.ID])
 		}
 		byID[m.ID].Leaving = append(byID[m.ID].Leaving, c)
 	}
-	slices.SortFunc(list, func(a, b *Order) int { return cmp.Or(a.Decided.Compare(b.Decided), cmp.Compare(a.ID, b.ID)) })
+	slices.SortFunc(list, func(a, b *InProgress) int { return cmp.Or(a.Decided.Compare(b.Decided), cmp.Compare(a.ID, b.ID)) })
 	for _, x := range list {
 		slices.SortFunc(x.Leaving, func(a, b *v1.NodeClaim) int { return cmp.Compare(a.Name, b.Name) })
 	}
 	return list
 }
 
-// HasPart reports whether the claim has, or had, a part in an order.
-func HasPart(c *v1.NodeClaim) bool {
+// HasPartInDisruption reports whether the claim has, or had, a part in an order.
+func HasPartInDisruption(c *v1.NodeClaim) bool {
 	_, goes := c.Annotations[DisruptionAnnotation]
 	_, comes := c.Annotations[ReplacesAnnotation]
 	return goes || comes
@@ -169,7 +169,7 @@ func HasPart(c *v1.NodeClaim) bool {
 
 // OrderRefusal says why a machine that has a part in an order is not disrupted for another reason, the zero Reason if it
 // has none.
-func (h *Host) OrderRefusal() engine.Reason {
+func (h *Machine) OrderRefusal() engine.Reason {
 	switch {
 	case h.Ordered:
 		return engine.Reason{Code: engine.BeingReplaced, NodePool: h.Pool()}

@@ -50,20 +50,20 @@ const nodeLag = 10 * time.Second
 func isBare(node *corev1.Node, claim *v1.NodeClaim) bool {
 	created := node.CreationTimestamp
 	return v1.IsTrue(claim, v1.ConditionRegistered) && node.Labels[v1.RegisteredLabelKey] != "true" &&
-		(created.IsZero() || created.After(kube.Since(claim, v1.ConditionRegistered)))
+		(created.IsZero() || created.After(kube.TrueSince(claim, v1.ConditionRegistered)))
 }
 
 // IsGone reports whether the machine has lost its node: it costs money, and no pod can run there. What has been registered a moment
 // ago may be a node that the snapshot does not show yet.
-func (m *Machine) IsGone(now time.Time) bool {
+func (m *MachineInfo) IsGone(now time.Time) bool {
 	if m.Node != nil || !kube.HasJoined(m.Claim) {
 		return false
 	}
-	return !v1.IsTrue(m.Claim, v1.ConditionRegistered) || now.Sub(kube.Since(m.Claim, v1.ConditionRegistered)) > nodeLag
+	return !v1.IsTrue(m.Claim, v1.ConditionRegistered) || now.Sub(kube.TrueSince(m.Claim, v1.ConditionRegistered)) > nodeLag
 }
 
 // NodeGone is why nobody counts on such a machine.
-func (h *Host) NodeGone() engine.Reason {
+func (h *Machine) NodeGone() engine.Reason {
 	return engine.Reason{Code: engine.NodeGone, NodePool: h.Pool(), Need: cmp.Or(h.Claim.Status.NodeName, h.Claim.Name)}
 }
 

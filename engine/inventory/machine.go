@@ -22,7 +22,7 @@ import (
 
 // PoolUsage adds up what the machines of a pool count against its limits, each until its claim is being deleted: that its node
 // is, or that the cloud will take it, does not mean that it is gone.
-func PoolUsage(hosts []*Host, pool string) corev1.ResourceList {
+func PoolUsage(hosts []*Machine, pool string) corev1.ResourceList {
 	used := corev1.ResourceList{}
 	for _, h := range hosts {
 		if h.Claim == nil || h.Pool() != pool || h.Claim.DeletionTimestamp != nil {
@@ -34,9 +34,9 @@ func PoolUsage(hosts []*Host, pool string) corev1.ResourceList {
 	return used
 }
 
-// Machine is what nodes, claims and catalogs tell of a machine that exists or has been asked for: a Node, a NodeClaim, or both.
+// MachineInfo is what nodes, claims and catalogs tell of a machine that exists or has been asked for: a Node, a NodeClaim, or both.
 // All compilations share it; once it is made nobody changes it.
-type Machine struct {
+type MachineInfo struct {
 	Node  *corev1.Node // nil until the machine has joined the cluster
 	Claim *v1.NodeClaim
 	// Labels are those of the node; until it is registered, the claim's come before them.
@@ -76,19 +76,19 @@ type Machine struct {
 	kind                                *engine.InstanceType // by the claim; nil if the catalog does not list it
 	Sold                                *engine.InstanceType // the same by the labels
 	Price                               float64              // USD per hour, 0 if it is not known
-	teaches                             *resource.Quantity   // the memory that others of its type will have; nil if it does not tell
+	observed                            *resource.Quantity   // the memory that others of its type will have; nil if it does not tell
 }
 
-// Host is a machine as one compilation sees it.
-type Host struct {
-	*Machine
+// Machine is a machine as one compilation sees it.
+type Machine struct {
+	*MachineInfo
 	Number int // its place in the list of all, the same in all compilations of a snapshot
 	// Ordered is true for a machine that goes once its replacements are ready, replaces for one that others wait for.
 	Ordered, Replaces bool
 	// Leaving is true for a machine that is being removed: nothing new goes there and its pods need another place.
 	Leaving bool
-	// Late is true for a machine that has been started and should be ready by now: nobody counts on it until it is.
-	Late bool
+	// Overdue is true for a machine that has been started and should be ready by now: nobody counts on it until it is.
+	Overdue bool
 	// Misses is true for a machine that has been ready for so long that resources it does not show are not to be expected.
 	Misses bool
 	// Gone is true for a machine whose node is gone, and for a node that is not registered because its machine has others.
@@ -97,8 +97,8 @@ type Host struct {
 	Supposed bool
 	// Promised are pods that still run on machines that go, and for which room is kept here.
 	Promised []*corev1.Pod
-	Roll     *Roll
-	Facts    *NodeFacts    // nil without a node
+	Pods     *NodePods
+	Info     *NodeInfo     // nil without a node
 	Bound    []*corev1.Pod // oldest first; shared, not to be changed
 	// Expected are unbound pods that the machine was started for or that are nominated to it.
 	Expected []*corev1.Pod
@@ -108,7 +108,7 @@ type Host struct {
 }
 
 // Name is the Node's name, or the claim's as long as there is no Node.
-func (m *Machine) Name() string {
+func (m *MachineInfo) Name() string {
 	if m.Node != nil {
 		return m.Node.Name
 	}
@@ -116,45 +116,45 @@ func (m *Machine) Name() string {
 }
 
 // ID is the claim's name, or the Node's if there is no claim: it stays the same while the machine starts.
-func (m *Machine) ID() string { return cmp.Or(m.ClaimName(), m.Name()) }
+func (m *MachineInfo) ID() string { return cmp.Or(m.ClaimName(), m.Name()) }
 
-func (m *Machine) ClaimName() string {
+func (m *MachineInfo) ClaimName() string {
 	if m.Claim == nil {
 		return ""
 	}
 	return m.Claim.Name
 }
 
-func (m *Machine) Pool() string { return m.PoolName }
+func (m *MachineInfo) Pool() string { return m.PoolName }
 
-func (m *Machine) IsRegistered() bool { return m.registered }
+func (m *MachineInfo) IsRegistered() bool { return m.registered }
 
-func (m *Machine) IsInitialized() bool { return m.Initialized }
+func (m *MachineInfo) IsInitialized() bool { return m.Initialized }
 
-func (m *Machine) IsRebooting() bool { return m.rebooting }
+func (m *MachineInfo) IsRebooting() bool { return m.rebooting }
 
-// HostKey tells machines apart from one snapshot to the next.
-type HostKey struct{ node, claim string }
+// MachineKey tells machines apart from one snapshot to the next.
+type MachineKey struct{ node, claim string }
 
-func (h *Host) Key() HostKey {
+func (h *Machine) Key() MachineKey {
 	if h.Node == nil {
-		return HostKey{claim: h.Claim.Name}
+		return MachineKey{claim: h.Claim.Name}
 	}
-	return HostKey{h.Node.Name, h.ClaimName()}
+	return MachineKey{h.Node.Name, h.ClaimName()}
 }
 
-// HostSet holds machines by their numbers; nil is empty.
-type HostSet []bool
+// MachineSet holds machines by their numbers; nil is empty.
+type MachineSet []bool
 
-func HostsIn(all int, hosts []*Host) HostSet {
-	out := make(HostSet, all)
+func MachineSetOf(all int, hosts []*Machine) MachineSet {
+	out := make(MachineSet, all)
 	for _, h := range hosts {
 		out[h.Number] = true
 	}
 	return out
 }
 
-func (s HostSet) Has(h *Host) bool { return len(s) > 0 && s[h.Number] }
+func (s MachineSet) Has(h *Machine) bool { return len(s) > 0 && s[h.Number] }
 
 // triedAfter is how long after a machine is ready kube-scheduler has tried all pods there that the machine was started for.
 const triedAfter = 15 * time.Second
@@ -162,15 +162,15 @@ const triedAfter = 15 * time.Second
 // IsTried reports whether the pods that the machine was started for and that still wait were refused there: it has been
 // ready for long enough. A spread may have gone another way, another pod may have taken their port. They are planned
 // anew, on this machine too if it will have them.
-func (h *Host) IsTried(now time.Time) bool {
+func (h *Machine) IsTried(now time.Time) bool {
 	return h.IsInitialized() && h.Arrived.Known && now.Sub(h.Arrived.At) > triedAfter
 }
 
 // usualLabels are the keys of a machine's usual labels.
 var usualLabels = [...]string{corev1.LabelTopologyZone, corev1.LabelHostname, corev1.LabelInstanceTypeStable, v1.CapacityTypeLabelKey, v1.NodePoolLabelKey}
 
-func newMachine(node *corev1.Node, claim *v1.NodeClaim, offer *offer) *Machine {
-	m := &Machine{Node: node, Claim: claim, Ready: node != nil && kube.NodeReady(node)}
+func newMachine(node *corev1.Node, claim *v1.NodeClaim, offer *catalogs) *MachineInfo {
+	m := &MachineInfo{Node: node, Claim: claim, Ready: node != nil && kube.NodeReady(node)}
 	m.read(offer.Types)
 	m.PoolName = m.Labels[v1.NodePoolLabelKey]
 	if m.Bare {
@@ -190,22 +190,22 @@ func newMachine(node *corev1.Node, claim *v1.NodeClaim, offer *offer) *Machine {
 	if claim != nil {
 		_, m.marked = claim.Annotations[DisruptionAnnotation]
 		m.Planned, m.offering = kube.PlannedPods(claim), MachineOffering(m.Labels)
-		m.sell(offer)
+		m.readCatalogs(offer)
 	}
 	return m
 }
 
-// sell reads what a machine with a claim is sold as.
-func (m *Machine) sell(offer *offer) {
+// readCatalogs reads what a machine with a claim is sold as.
+func (m *MachineInfo) readCatalogs(offer *catalogs) {
 	class := m.Claim.Spec.NodeClassRef
 	m.kind = offer.Types.Find(class, m.Claim.Labels[corev1.LabelInstanceTypeStable])
 	m.Sold = offer.Types.Find(class, m.Labels[corev1.LabelInstanceTypeStable])
 	m.Price, _ = offer.prices.priceOf(m.offering, m.Labels, class)
-	m.teaches = m.memoryTaught()
+	m.observed = m.observeMemory()
 }
 
-// resold is the machine once something else is sold than before.
-func (m *Machine) resold(offer *offer) *Machine {
+// withCatalogs is the machine once something else is sold than before.
+func (m *MachineInfo) withCatalogs(offer *catalogs) *MachineInfo {
 	switch {
 	case m.Claim == nil:
 		return m
@@ -213,17 +213,17 @@ func (m *Machine) resold(offer *offer) *Machine {
 		return newMachine(m.Node, m.Claim, offer)
 	}
 	out := *m
-	out.sell(offer)
+	out.readCatalogs(offer)
 	return &out
 }
 
 // missing reports whether the machine misses a resource that was asked for, and has been ready for too long to wait for it.
-func (m *Machine) missing(now time.Time) bool {
+func (m *MachineInfo) missing(now time.Time) bool {
 	return m.registered && now.Sub(ReadySince(m.Claim, []*corev1.Node{m.Node})) >= resourcePatience && MissesResource(m.Claim, m.Node)
 }
 
 // Usable is what pods can use of the machine, before anything is taken.
-func (h *Host) Usable() corev1.ResourceList {
+func (h *Machine) Usable() corev1.ResourceList {
 	if h.Misses {
 		return h.Node.Status.Allocatable
 	}
@@ -231,21 +231,21 @@ func (h *Host) Usable() corev1.ResourceList {
 }
 
 // Machines is hostsOf for one more compilation of the same snapshot.
-func (c *Census) Machines(s *engine.Snapshot) []*Host {
-	if c.hosts == nil {
-		c.hosts = HostsOf(s, c)
+func (c *PodIndex) Machines(s *engine.Snapshot) []*Machine {
+	if c.machines == nil {
+		c.machines = MachinesOf(s, c)
 	}
-	copies, out := make([]Host, len(c.hosts)), make([]*Host, len(c.hosts))
-	for i, h := range c.hosts {
+	copies, out := make([]Machine, len(c.machines)), make([]*Machine, len(c.machines))
+	for i, h := range c.machines {
 		copies[i] = *h
-		copies[i].Late = h.Late && !c.Patient
+		copies[i].Overdue = h.Overdue && !c.Patient
 		out[i] = &copies[i]
 	}
 	return out
 }
 
-func compareMachines(a, b *Machine) int {
-	rank := func(m *Machine) int {
+func compareMachines(a, b *MachineInfo) int {
+	rank := func(m *MachineInfo) int {
 		switch {
 		case m.IsInitialized():
 			return 0
@@ -266,7 +266,7 @@ func compareMachines(a, b *Machine) int {
 // read settles which of node and claim is believed. Until the node is registered the claim's labels come before its own,
 // and its taints are those of the claim; until it is initialized, amounts that it does not report yet are those that the cloud
 // expects (see usable).
-func (m *Machine) read(types kube.TypeIndex) {
+func (m *MachineInfo) read(types kube.TypeIndex) {
 	m.Goes = IsLeaving(m.Node, m.Claim)
 	m.registered = m.Node != nil && (m.Claim == nil || m.Node.Labels[v1.RegisteredLabelKey] == "true")
 	m.Initialized = m.Node != nil && (m.Claim == nil || m.Node.Labels[v1.InitializedLabelKey] == "true")
@@ -302,11 +302,11 @@ func (m *Machine) read(types kube.TypeIndex) {
 	}
 }
 
-func (m *Machine) readConditions() {
+func (m *MachineInfo) readConditions() {
 	m.rebooting, m.Stopping = v1.IsTrue(m.Claim, v1.ConditionRebooting), v1.IsTrue(m.Claim, v1.ConditionInstanceTerminating)
 	m.Drifted, m.Begun = v1.IsTrue(m.Claim, v1.ConditionDrifted), m.Claim.CreationTimestamp.Time
 	if v1.IsTrue(m.Claim, v1.ConditionInitialized) {
-		m.Begun = kube.Since(m.Claim, v1.ConditionInitialized)
+		m.Begun = kube.TrueSince(m.Claim, v1.ConditionInitialized)
 	}
 	m.SoftEnd, _ = kube.SoftExpiry(m.Claim)
 	m.launched, m.Arrived = momentOf(m.Claim, v1.ConditionLaunched), momentOf(m.Claim, v1.ConditionInitialized)
@@ -328,7 +328,7 @@ func momentOf(claim *v1.NodeClaim, condition string) moment {
 
 // startingLabels are those of a machine that is not registered: the claim's, and what else a node that has joined carries
 // already, which registration leaves alone.
-func (m *Machine) startingLabels() map[string]string {
+func (m *MachineInfo) startingLabels() map[string]string {
 	if m.Node == nil {
 		return m.Claim.Labels
 	}
@@ -341,7 +341,7 @@ func (m *Machine) startingLabels() map[string]string {
 }
 
 // Awaits reports whether a pod that is ending makes room for another that is nominated to the machine.
-func (h *Host) Awaits(pod *corev1.Pod) bool {
+func (h *Machine) Awaits(pod *corev1.Pod) bool {
 	return kube.IsTerminating(pod) && slices.ContainsFunc(h.Expected, func(other *corev1.Pod) bool { return other.Status.NominatedNodeName == h.Name() })
 }
 
@@ -494,7 +494,7 @@ func (o *OpenLabels) fromOfferings(u *requirement.Universe, k int) (set bitset.S
 
 // Admits reports whether the host meets one of the demand's terms and its taints are tolerated, room aside. A label that
 // is still open must do whatever becomes of it.
-func (h *Host) Admits(d *kube.Demand, u *requirement.Universe) bool {
+func (h *Machine) Admits(d *kube.NodeConstraints, u *requirement.Universe) bool {
 	if kube.Untolerated(d.Tolerations, h.Taints) != nil || d.Avoid && kube.Unwelcome(d.Tolerations, h.Taints) {
 		return false
 	}
@@ -509,7 +509,7 @@ func (h *Host) Admits(d *kube.Demand, u *requirement.Universe) bool {
 }
 
 // KnownLabel is the value of the label if it is settled; openValue says that it is not, but will be.
-func (h *Host) KnownLabel(key string, u *requirement.Universe) (string, bool) {
+func (h *Machine) KnownLabel(key string, u *requirement.Universe) (string, bool) {
 	if value, ok := h.Label(key); ok || h.Open == nil || u.Key(key) < 0 {
 		return value, ok
 	}
@@ -522,7 +522,7 @@ func (h *Host) KnownLabel(key string, u *requirement.Universe) (string, bool) {
 }
 
 // ExpectedType is the type of a machine whose node has not reported everything yet, nil if that is over.
-func (h *Host) ExpectedType() *engine.InstanceType {
+func (h *Machine) ExpectedType() *engine.InstanceType {
 	if h.IsInitialized() {
 		return nil
 	}
@@ -532,7 +532,7 @@ func (h *Host) ExpectedType() *engine.InstanceType {
 	return h.kind
 }
 
-func (h *Host) Meets(e requirement.Expression, u *requirement.Universe) bool {
+func (h *Machine) Meets(e requirement.Expression, u *requirement.Universe) bool {
 	if set := h.openSet(e, u); set != nil {
 		return set.Within(u.Set(e))
 	}
@@ -540,7 +540,7 @@ func (h *Host) Meets(e requirement.Expression, u *requirement.Universe) bool {
 }
 
 // MayMeet reports whether the host meets the expression, or can turn out to.
-func (h *Host) MayMeet(e requirement.Expression, u *requirement.Universe) bool {
+func (h *Machine) MayMeet(e requirement.Expression, u *requirement.Universe) bool {
 	if set := h.openSet(e, u); set != nil {
 		return set.Meets(u.Set(e))
 	}
@@ -548,14 +548,14 @@ func (h *Host) MayMeet(e requirement.Expression, u *requirement.Universe) bool {
 }
 
 // openSet holds what may become of a label that is still open, nil if it is not.
-func (h *Host) openSet(e requirement.Expression, u *requirement.Universe) bitset.Set {
+func (h *Machine) openSet(e requirement.Expression, u *requirement.Universe) bitset.Set {
 	if _, there := h.Label(e.Key); there || h.Open == nil || u == nil {
 		return nil
 	}
 	return h.Open.Set(u, u.Key(e.Key))
 }
 
-func (m *Machine) Label(key string) (value string, there bool) {
+func (m *MachineInfo) Label(key string) (value string, there bool) {
 	for i := range m.usual {
 		if l := &m.usual[i]; l.key == key {
 			return l.value, l.there
@@ -564,7 +564,7 @@ func (m *Machine) Label(key string) (value string, there bool) {
 	return m.findLabel(key)
 }
 
-func (m *Machine) findLabel(key string) (value string, there bool) {
+func (m *MachineInfo) findLabel(key string) (value string, there bool) {
 	if key == kube.NodeNameKey {
 		return m.Name(), true
 	}
@@ -576,7 +576,7 @@ func (m *Machine) findLabel(key string) (value string, there bool) {
 }
 
 // MayHave reports whether the machine has the label, or may get it.
-func (h *Host) MayHave(key string) bool {
+func (h *Machine) MayHave(key string) bool {
 	if _, there := h.Label(key); there || h.Open == nil {
 		return there
 	}
@@ -586,12 +586,14 @@ func (h *Host) MayHave(key string) bool {
 }
 
 // Runs reports whether the DaemonSet will have a pod on the machine, or may have one as long as labels are open.
-func (h *Host) Runs(d *Daemon, u *requirement.Universe) bool { return h.accepts(d, u, h.MayMeet) }
+func (h *Machine) Runs(d *Daemon, u *requirement.Universe) bool { return h.accepts(d, u, h.MayMeet) }
 
 // SurelyRuns is runs whatever becomes of labels.
-func (h *Host) SurelyRuns(d *Daemon, u *requirement.Universe) bool { return h.accepts(d, u, h.Meets) }
+func (h *Machine) SurelyRuns(d *Daemon, u *requirement.Universe) bool {
+	return h.accepts(d, u, h.Meets)
+}
 
-func (h *Host) accepts(d *Daemon, u *requirement.Universe, meets func(requirement.Expression, *requirement.Universe) bool) bool {
+func (h *Machine) accepts(d *Daemon, u *requirement.Universe, meets func(requirement.Expression, *requirement.Universe) bool) bool {
 	if kube.Untolerated(d.Tolerations, h.Taints) != nil {
 		return false
 	}
@@ -606,7 +608,7 @@ func (h *Host) accepts(d *Daemon, u *requirement.Universe, meets func(requiremen
 }
 
 // LifetimeLeft is the share of the machine's life that is left until it expires, 1 if it never does.
-func (h *Host) LifetimeLeft(s *engine.Snapshot) float64 {
+func (h *Machine) LifetimeLeft(s *engine.Snapshot) float64 {
 	life := kube.ExpireAfter(h.Claim)
 	if life <= 0 {
 		return 1

@@ -13,21 +13,21 @@ import (
 	"tenon.sh/engine/kube"
 )
 
-// fleet is the machines of a snapshot as far as its nodes, claims and catalogs tell: the same as long as these are, in whatever
+// machineList is the machines of a snapshot as far as its nodes, claims and catalogs tell: the same as long as these are, in whatever
 // order they are listed.
-type fleet struct {
+type machineList struct {
 	number   uint64 // of all fleets that the memo has known
 	nodes    []*corev1.Node
 	claims   []*v1.NodeClaim
 	isClaim  map[*v1.NodeClaim]bool // of the claims; nil until it is asked for
-	offer    *offer
-	Machines []*Machine // as hostsOf orders them
+	catalogs *catalogs
+	Machines []*MachineInfo // as hostsOf orders them
 	// ByName are the numbers of the machines that have a node, by the node's name; nodeless are those of the others, by the
 	// claim's. facts are those of the nodes, by number.
 	ByName, Nodeless []int
 	// several are those of machines of which there are several nodes, less the registered ones: they are not going to be.
 	several []int
-	Facts   []*NodeFacts
+	Infos   []*NodeInfo
 	// ordered and replaces tell, by number, what part machines have in orders, once ordersRead; nil if there are no orders.
 	ordered, replaces []bool
 	ordersRead        bool
@@ -41,16 +41,16 @@ type fleet struct {
 	patience map[startKind]time.Duration
 }
 
-// FleetOf is the machines of the snapshot.
-func (m *Memo) FleetOf(s *engine.Snapshot) *fleet {
-	if offer := m.OfferOf(s); m.fleet == nil || m.fleet.offer != offer || !m.fleet.isOf(s, m) {
-		m.fleet = m.newFleet(s, offer)
+// MachineListOf is the machines of the snapshot.
+func (m *Cache) MachineListOf(s *engine.Snapshot) *machineList {
+	if offer := m.CatalogsOf(s); m.machines == nil || m.machines.catalogs != offer || !m.machines.isOf(s, m) {
+		m.machines = m.newMachineList(s, offer)
 	}
-	return m.fleet
+	return m.machines
 }
 
 // isOf reports whether the nodes and claims are those of the snapshot.
-func (f *fleet) isOf(s *engine.Snapshot, m *Memo) bool {
+func (f *machineList) isOf(s *engine.Snapshot, m *Cache) bool {
 	if len(f.nodes) != len(s.Nodes) || len(f.claims) != len(s.NodeClaims) {
 		return false
 	}
@@ -58,7 +58,7 @@ func (f *fleet) isOf(s *engine.Snapshot, m *Memo) bool {
 		return true
 	}
 	for _, n := range s.Nodes {
-		if facts := m.nodes[n]; facts == nil || facts.fleet != f.number {
+		if facts := m.nodes[n]; facts == nil || facts.machineList != f.number {
 			return false
 		}
 	}
@@ -71,8 +71,8 @@ func (f *fleet) isOf(s *engine.Snapshot, m *Memo) bool {
 	return !slices.ContainsFunc(s.NodeClaims, func(c *v1.NodeClaim) bool { return !f.isClaim[c] })
 }
 
-// newFleet joins nodes and claims by provider ID.
-func (m *Memo) newFleet(s *engine.Snapshot, offer *offer) *fleet {
+// newMachineList joins nodes and claims by provider ID.
+func (m *Cache) newMachineList(s *engine.Snapshot, offer *catalogs) *machineList {
 	byID := make(map[string]*v1.NodeClaim, len(s.NodeClaims))
 	for _, c := range s.NodeClaims {
 		id := c.Status.ProviderID
@@ -80,7 +80,7 @@ func (m *Memo) newFleet(s *engine.Snapshot, offer *offer) *fleet {
 			byID[id] = c
 		}
 	}
-	machines := make([]*Machine, 0, len(s.Nodes))
+	machines := make([]*MachineInfo, 0, len(s.Nodes))
 	joined, twice := make(map[*v1.NodeClaim]bool, len(s.NodeClaims)), map[*v1.NodeClaim]bool{}
 	for _, node := range s.Nodes {
 		var claim *v1.NodeClaim
@@ -101,10 +101,10 @@ func (m *Memo) newFleet(s *engine.Snapshot, offer *offer) *fleet {
 		}
 	}
 	slices.SortFunc(machines, compareMachines)
-	m.fleets++
-	f := &fleet{
-		number: m.fleets, nodes: slices.Clone(s.Nodes), claims: slices.Clone(s.NodeClaims), offer: offer, Machines: machines,
-		Facts: make([]*NodeFacts, len(machines)),
+	m.machineLists++
+	f := &machineList{
+		number: m.machineLists, nodes: slices.Clone(s.Nodes), claims: slices.Clone(s.NodeClaims), catalogs: offer, Machines: machines,
+		Infos: make([]*NodeInfo, len(machines)),
 	}
 	for i, x := range machines {
 		if !x.Initialized && !x.Goes && x.launched.Known && !x.Arrived.Known && (x.Node != nil || !kube.HasJoined(x.Claim)) {
@@ -117,31 +117,31 @@ func (m *Memo) newFleet(s *engine.Snapshot, offer *offer) *fleet {
 		if x.Claim != nil && twice[x.Claim] && !x.registered {
 			f.several = append(f.several, i)
 		}
-		f.ByName, f.Facts[i] = append(f.ByName, i), m.nodeOf(x.Node)
-		f.Facts[i].fleet = f.number
+		f.ByName, f.Infos[i] = append(f.ByName, i), m.nodeOf(x.Node)
+		f.Infos[i].machineList = f.number
 	}
 	slices.SortStableFunc(f.ByName, func(a, b int) int { return cmp.Compare(f.Machines[a].Node.Name, f.Machines[b].Node.Name) })
 	return f
 }
 
 // Memory is what running machines tell of the memory of others, by type.
-func (f *fleet) Memory() map[*engine.InstanceType]*resource.Quantity {
+func (f *machineList) Memory() map[*engine.InstanceType]*resource.Quantity {
 	if f.learned == nil {
-		f.learned = learn(f.Machines)
+		f.learned = observedMemory(f.Machines)
 	}
 	return f.learned
 }
 
 // readOrders finds out what part machines have in orders; replays do not ask.
-func (f *fleet) readOrders(s *engine.Snapshot) {
+func (f *machineList) readOrders(s *engine.Snapshot) {
 	if f.ordersRead {
 		return
 	}
 	f.ordersRead = true
-	if !slices.ContainsFunc(f.Machines, func(x *Machine) bool { return x.marked }) {
+	if !slices.ContainsFunc(f.Machines, func(x *MachineInfo) bool { return x.marked }) {
 		return
 	}
-	list := InProgress(s)
+	list := DisruptionsInProgress(s)
 	if len(list) == 0 {
 		return
 	}
@@ -158,7 +158,7 @@ func (f *fleet) readOrders(s *engine.Snapshot) {
 }
 
 // InNames are the numbers of the machines, by name.
-func (f *fleet) InNames() []int {
+func (f *machineList) InNames() []int {
 	if f.named == nil {
 		for i := range f.Machines {
 			f.named = append(f.named, i)
@@ -171,7 +171,7 @@ func (f *fleet) InNames() []int {
 }
 
 // DearestFirst are the numbers of the machines that have a claim, those that cost most first, then by name.
-func (f *fleet) DearestFirst() []int {
+func (f *machineList) DearestFirst() []int {
 	if f.dearest == nil {
 		for _, i := range f.InNames() {
 			if f.Machines[i].Claim != nil {
@@ -184,36 +184,36 @@ func (f *fleet) DearestFirst() []int {
 }
 
 // machineOf is newMachine of a node, remembered.
-func (m *Memo) machineOf(node *corev1.Node, claim *v1.NodeClaim, offer *offer) *Machine {
+func (m *Cache) machineOf(node *corev1.Node, claim *v1.NodeClaim, offer *catalogs) *MachineInfo {
 	f := m.nodeOf(node)
 	switch {
 	case f.machine == nil || f.machine.Claim != claim:
 		f.machine = newMachine(node, claim, offer)
-	case f.offer != offer:
-		f.machine = f.machine.resold(offer)
+	case f.catalogs != offer:
+		f.machine = f.machine.withCatalogs(offer)
 	}
-	f.offer = offer
+	f.catalogs = offer
 	return f.machine
 }
 
-// HostsOf lists the machines of the snapshot, initialized ones first, then by name.
-func HostsOf(s *engine.Snapshot, c *Census) []*Host {
-	f := c.Memo.FleetOf(s)
+// MachinesOf lists the machines of the snapshot, initialized ones first, then by name.
+func MachinesOf(s *engine.Snapshot, c *PodIndex) []*Machine {
+	f := c.Cache.MachineListOf(s)
 	f.readOrders(s)
-	all, out := make([]Host, len(f.Machines)), make([]*Host, len(f.Machines))
+	all, out := make([]Machine, len(f.Machines)), make([]*Machine, len(f.Machines))
 	for i := range all {
 		h := &all[i]
-		h.Machine, h.Number = f.Machines[i], i
+		h.MachineInfo, h.Number = f.Machines[i], i
 		h.Leaving = h.Goes
 		if f.ordered != nil {
 			h.Ordered, h.Replaces = f.ordered[i], f.replaces[i]
 		}
-		if h.Facts = f.Facts[i]; h.Node == nil {
-			h.Roll = &Roll{}
+		if h.Info = f.Infos[i]; h.Node == nil {
+			h.Pods = &NodePods{}
 		} else {
-			h.Roll = c.of(h.Node.Name)
+			h.Pods = c.PodsOn(h.Node.Name)
 		}
-		h.Bound, out[i] = h.Roll.Bound, h
+		h.Bound, out[i] = h.Pods.Bound, h
 	}
 	for _, i := range f.Nodeless {
 		all[i].Gone = f.Machines[i].IsGone(s.Now)
@@ -224,12 +224,12 @@ func HostsOf(s *engine.Snapshot, c *Census) []*Host {
 	for _, i := range f.starting {
 		all[i].Misses = f.Machines[i].missing(s.Now)
 	}
-	for _, i := range f.late(s.Now) {
-		all[i].Late = !all[i].Misses
+	for _, i := range f.overdue(s.Now) {
+		all[i].Overdue = !all[i].Misses
 	}
 	return out
 }
 
-func CompareMachineNames(a, b *Machine) int {
-	return cmp.Or(kube.Naturally(a.Name(), b.Name()), cmp.Compare(a.ClaimName(), b.ClaimName()))
+func CompareMachineNames(a, b *MachineInfo) int {
+	return cmp.Or(kube.CompareNaturally(a.Name(), b.Name()), cmp.Compare(a.ClaimName(), b.ClaimName()))
 }

@@ -19,7 +19,7 @@ const (
 )
 
 // startTime is how long the pod took from being bound to being ready, below zero if that is not known.
-func (f *PodFacts) startTime() time.Duration {
+func (f *PodInfo) startTime() time.Duration {
 	if f.startedKnown {
 		return f.started
 	}
@@ -33,7 +33,7 @@ func (f *PodFacts) startTime() time.Duration {
 }
 
 // OwnerOf is ownerKey, remembered.
-func (m *Memo) OwnerOf(pod *corev1.Pod) string {
+func (m *Cache) OwnerOf(pod *corev1.Pod) string {
 	if f := m.Pods[pod]; f != nil && f.Owner != nil {
 		return f.Owner.Name
 	}
@@ -50,7 +50,7 @@ func ownerKey(pod *corev1.Pod) string {
 }
 
 // OwnersStart is how long pods of the pod's owner take from being bound to being ready.
-func (f *PodFacts) OwnersStart() time.Duration {
+func (f *PodInfo) OwnersStart() time.Duration {
 	if f.Owner != nil {
 		if took := f.Owner.startTime(); took >= 0 {
 			return took
@@ -61,12 +61,12 @@ func (f *PodFacts) OwnersStart() time.Duration {
 
 // SettledCost is what moving a pod costs in USD that has run for long: what it is worth an hour, for as long as moving disturbs
 // it, more for pods of high priority or deletion cost.
-func (f *PodFacts) SettledCost(perHour float64, start time.Duration) float64 {
+func (f *PodInfo) SettledCost(perHour float64, start time.Duration) float64 {
 	return perHour * (moveTime + 2*start).Hours() * f.weight
 }
 
 // Young is how many times that it costs to move the pod at its age.
-func (f *PodFacts) Young(now time.Time) float64 {
+func (f *PodInfo) Young(now time.Time) float64 {
 	times := float64(dearestYoung)
 	if age := now.Sub(f.boundAt); age > 0 {
 		times = min(times, 1+float64(youngAge)/float64(age))

@@ -7,13 +7,13 @@ import (
 	"tenon.sh/engine/kube"
 )
 
-// NodeFacts is what the engine asks of a node again and again.
-type NodeFacts struct {
+// NodeInfo is what the engine asks of a node again and again.
+type NodeInfo struct {
 	pass uint64 // the last call that asked
 	// machine is the node with the claim that it had last; offer is what was sold then, nil before.
-	machine *Machine
-	offer   *offer
-	fleet   uint64 // number of the last fleet that it was part of
+	machine     *MachineInfo
+	catalogs    *catalogs
+	machineList uint64 // number of the last fleet that it was part of
 	// size is what pods can use, in the order of resources that sizeFor names.
 	size    capacity.Vector
 	sizeFor string
@@ -35,7 +35,7 @@ type labelFact struct {
 const mostLabels = 8
 
 // Label is the value of a label of the node, which has dozens.
-func (f *NodeFacts) Label(node *corev1.Node, key string) (value string, there bool) {
+func (f *NodeInfo) Label(node *corev1.Node, key string) (value string, there bool) {
 	for i := range f.labels {
 		if l := &f.labels[i]; l.key == key {
 			return l.value, l.there
@@ -50,12 +50,12 @@ func (f *NodeFacts) Label(node *corev1.Node, key string) (value string, there bo
 }
 
 // nodeOf is what is known of a node.
-func (m *Memo) nodeOf(node *corev1.Node) *NodeFacts {
+func (m *Cache) nodeOf(node *corev1.Node) *NodeInfo {
 	f := m.nodes[node]
 	if f == nil {
-		f = &NodeFacts{}
+		f = &NodeInfo{}
 		if m.nodes == nil {
-			m.nodes = map[*corev1.Node]*NodeFacts{}
+			m.nodes = map[*corev1.Node]*NodeInfo{}
 		}
 		m.nodes[node] = f
 	}
@@ -64,7 +64,7 @@ func (m *Memo) nodeOf(node *corev1.Node) *NodeFacts {
 }
 
 // Vector is what pods can use of the node; nobody may change it.
-func (f *NodeFacts) Vector(names *kube.ResourceNames, text string, node *corev1.Node) capacity.Vector {
+func (f *NodeInfo) Vector(names *kube.ResourceNames, text string, node *corev1.Node) capacity.Vector {
 	if f.sizeFor != text {
 		f.size, f.sizeFor = names.Vector(node.Status.Allocatable), text
 	}
@@ -72,7 +72,7 @@ func (f *NodeFacts) Vector(names *kube.ResourceNames, text string, node *corev1.
 }
 
 // UsageOf is what pods can use of the node, as scores count it.
-func (f *NodeFacts) UsageOf(node *corev1.Node) kube.Usage {
+func (f *NodeInfo) UsageOf(node *corev1.Node) kube.Usage {
 	if !f.used {
 		f.usage, f.used = kube.UsageOf(node.Status.Allocatable), true
 	}
@@ -80,12 +80,12 @@ func (f *NodeFacts) UsageOf(node *corev1.Node) kube.Usage {
 }
 
 // forgetNodes drops nodes that the last calls have not asked for, once there are many of them.
-func (m *Memo) forgetNodes(live int) {
+func (m *Cache) forgetNodes(live int) {
 	if len(m.nodes) <= 2*live+100 {
 		return
 	}
-	if m.fleet != nil {
-		for _, f := range m.fleet.Facts { // nobody has to ask for these
+	if m.machines != nil {
+		for _, f := range m.machines.Infos { // nobody has to ask for these
 			if f != nil {
 				f.pass = m.Pass
 			}

@@ -10,12 +10,12 @@ import (
 	"tenon.sh/engine"
 )
 
-// learn finds what memory pods can use on running machines, by type: the least that a node of the newest image reports. A
+// observedMemory finds what memory pods can use on running machines, by type: the least that a node of the newest image reports. A
 // catalog can only estimate it.
-func learn(machines []*Machine) map[*engine.InstanceType]*resource.Quantity {
+func observedMemory(machines []*MachineInfo) map[*engine.InstanceType]*resource.Quantity {
 	var newest []*v1.NodeClaim // one of each node class: there are few
 	for _, m := range machines {
-		if m.teaches == nil {
+		if m.observed == nil {
 			continue
 		}
 		i := classIn(newest, m.Claim)
@@ -28,11 +28,11 @@ func learn(machines []*Machine) map[*engine.InstanceType]*resource.Quantity {
 	}
 	learned := map[*engine.InstanceType]*resource.Quantity{}
 	for _, m := range machines {
-		if m.teaches == nil || newest[classIn(newest, m.Claim)].Status.ImageID != m.Claim.Status.ImageID {
+		if m.observed == nil || newest[classIn(newest, m.Claim)].Status.ImageID != m.Claim.Status.ImageID {
 			continue
 		}
-		if have := learned[m.kind]; have == nil || m.teaches.Cmp(*have) < 0 {
-			learned[m.kind] = m.teaches
+		if have := learned[m.kind]; have == nil || m.observed.Cmp(*have) < 0 {
+			learned[m.kind] = m.observed
 		}
 	}
 	return learned
@@ -43,8 +43,8 @@ func classIn(claims []*v1.NodeClaim, claim *v1.NodeClaim) int {
 	return slices.IndexFunc(claims, func(c *v1.NodeClaim) bool { return *c.Spec.NodeClassRef == *claim.Spec.NodeClassRef })
 }
 
-// memoryTaught is the memory that pods can use, of a machine that tells what others of its type will have; nil for others.
-func (m *Machine) memoryTaught() *resource.Quantity {
+// observeMemory is the memory that pods can use, of a machine that tells what others of its type will have; nil for others.
+func (m *MachineInfo) observeMemory() *resource.Quantity {
 	if m.Claim == nil || m.Claim.Spec.NodeClassRef == nil || !m.IsInitialized() || m.kind == nil {
 		return nil
 	}

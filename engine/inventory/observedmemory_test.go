@@ -18,18 +18,18 @@ import (
 func TestTheLeastMemoryOfTheNewestImageIsLearned(t *testing.T) {
 	t.Parallel()
 	kind := &engine.InstanceType{Name: "m5.large"}
-	running := func(memory, image string, age time.Duration) *Machine {
+	running := func(memory, image string, age time.Duration) *MachineInfo {
 		claim := enginetest.LifeClaim(enginetest.LifeRunning)
 		claim.CreationTimestamp, claim.Status.ImageID = metav1.NewTime(enginetest.LifeStart.Add(-age)), image
-		m := &Machine{Claim: claim, Node: enginetest.LifeNode(enginetest.LifeOpen), Initialized: true, kind: kind,
+		m := &MachineInfo{Claim: claim, Node: enginetest.LifeNode(enginetest.LifeOpen), Initialized: true, kind: kind,
 			Allocatable: corev1.ResourceList{corev1.ResourceMemory: resource.MustParse(memory)}}
-		m.teaches = m.memoryTaught()
+		m.observed = m.observeMemory()
 		return m
 	}
 	other := running("1Gi", "new", 0)
 	other.Claim.Spec.NodeClassRef = &v1.NodeClassReference{Group: "karpenter.kwok.sh", Kind: "KWOKNodeClass", Name: "other"}
 	other.kind = &engine.InstanceType{Name: "m5.large"}
-	learned := learn([]*Machine{running("5Gi", "old", 2*time.Hour), running("7Gi", "new", time.Hour), running("6Gi", "new", 0), other})
+	learned := observedMemory([]*MachineInfo{running("5Gi", "old", 2*time.Hour), running("7Gi", "new", time.Hour), running("6Gi", "new", 0), other})
 	if got := learned[kind]; got == nil || got.String() != "6Gi" {
 		t.Errorf("learned %v, want 6Gi", got)
 	}

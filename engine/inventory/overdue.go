@@ -25,8 +25,8 @@ const (
 // startKind is machines of which one tells how long another takes to start.
 type startKind struct{ pool, instanceType string }
 
-// late lists the machines that should be ready by now, by number.
-func (f *fleet) late(now time.Time) []int {
+// overdue lists the machines that should be ready by now, by number.
+func (f *machineList) overdue(now time.Time) []int {
 	if len(f.starting) == 0 {
 		return nil
 	}
@@ -34,7 +34,7 @@ func (f *fleet) late(now time.Time) []int {
 	count := map[string]int{}
 	for _, i := range f.starting {
 		x := f.Machines[i]
-		from := kube.Latest(kube.Since(x.Claim, v1.ConditionLaunched), kube.Since(x.Claim, v1.ConditionRegistered)) // or since its node is gone
+		from := kube.Latest(kube.TrueSince(x.Claim, v1.ConditionLaunched), kube.TrueSince(x.Claim, v1.ConditionRegistered)) // or since its node is gone
 		if now.Sub(from) > f.PatienceFor(x.Start) {
 			count[x.Pool()]++
 			out = append(out, i)
@@ -45,7 +45,7 @@ func (f *fleet) late(now time.Time) []int {
 	}
 	begun := map[string]int{} // machines of each pool that were started lately, and are not about to go
 	for _, x := range f.Machines {
-		if x.Claim != nil && !x.Goes && (!x.Initialized || now.Sub(kube.Since(x.Claim, v1.ConditionLaunched)) < usualPatience) {
+		if x.Claim != nil && !x.Goes && (!x.Initialized || now.Sub(kube.TrueSince(x.Claim, v1.ConditionLaunched)) < usualPatience) {
 			begun[x.Pool()]++
 		}
 	}
@@ -57,7 +57,7 @@ func (f *fleet) late(now time.Time) []int {
 
 // PatienceFor is how long machines of the kind are counted on: twice as long as nearly all of them took that are ready by now.
 // Where none of the type is ready it is twice as long as for the pool's others.
-func (f *fleet) PatienceFor(kind startKind) time.Duration {
+func (f *machineList) PatienceFor(kind startKind) time.Duration {
 	if p, known := f.patience[kind]; known {
 		return p
 	}
@@ -87,8 +87,8 @@ func (f *fleet) PatienceFor(kind startKind) time.Duration {
 }
 
 // cameAgain reports whether the machine's node is not its first: a first one registers sooner, or not at all.
-func (m *Machine) cameAgain() bool {
-	return kube.Since(m.Claim, v1.ConditionRegistered).Sub(m.launched.At) > RegistrationTimeout
+func (m *MachineInfo) cameAgain() bool {
+	return kube.TrueSince(m.Claim, v1.ConditionRegistered).Sub(m.launched.At) > RegistrationTimeout
 }
 
 func patienceAfter(took []time.Duration) time.Duration {

@@ -102,17 +102,17 @@ func podEvent(pod *corev1.Pod) time.Time {
 }
 
 // ReadActivity says as of when activityOn is asked, and reads when pods ended.
-func (c *Census) ReadActivity(now time.Time) {
-	c.now, c.endings = now, map[*Roll]Activity{}
+func (c *PodIndex) ReadActivity(now time.Time) {
+	c.now, c.endings = now, map[*NodePods]Activity{}
 	for _, f := range c.ended {
-		a := c.endings[f.roll]
+		a := c.endings[f.node]
 		a.read(f, now)
-		c.endings[f.roll] = a
+		c.endings[f.node] = a
 	}
 }
 
 // read notes when the pod came to its node or left it, unless that is still to come.
-func (a *Activity) read(f *PodFacts, now time.Time) {
+func (a *Activity) read(f *PodInfo, now time.Time) {
 	if f.DaemonKey != "" || f.event.After(now) {
 		return
 	}
@@ -127,8 +127,8 @@ func (a *Activity) read(f *PodFacts, now time.Time) {
 }
 
 // ActivityOn is when pods came to the node or left it.
-func (c *Census) ActivityOn(node string) Activity {
-	r := c.Memo.rolls[node]
+func (c *PodIndex) ActivityOn(node string) Activity {
+	r := c.Cache.podsByNode[node]
 	if r == nil {
 		return Activity{}
 	}
@@ -141,12 +141,12 @@ func (c *Census) ActivityOn(node string) Activity {
 
 // activityAt is when pods that have not ended came to the node, or began to leave it, remembered once nothing of that is still to
 // come.
-func (r *Roll) activityAt(now time.Time) Activity {
+func (r *NodePods) activityAt(now time.Time) Activity {
 	if r.activityRead && !now.Before(r.activityNow) {
 		return r.activity
 	}
 	r.activity, r.activityNow, r.activityRead = Activity{}, now, true
-	for _, f := range r.Facts {
+	for _, f := range r.Infos {
 		r.activity.read(f, now)
 		r.activityRead = r.activityRead && !f.event.After(now)
 	}

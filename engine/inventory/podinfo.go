@@ -12,12 +12,12 @@ import (
 )
 
 // ReadMovable finds the pods of the roll that would need another machine.
-func (r *Roll) ReadMovable() {
+func (r *NodePods) ReadMovable() {
 	if r.movableRead {
 		return
 	}
 	r.movableRead = true
-	for _, f := range r.Facts {
+	for _, f := range r.Infos {
 		if kube.IsReschedulable(f.Pod) {
 			r.Movable, r.Movers = append(r.Movable, f.Pod), append(r.Movers, f)
 		}
@@ -25,10 +25,10 @@ func (r *Roll) ReadMovable() {
 }
 
 // DaemonKeys names the DaemonSets that have a pod on the node.
-func (r *Roll) DaemonKeys() []string {
+func (r *NodePods) DaemonKeys() []string {
 	if !r.daemonsRead {
 		r.daemonsRead = true
-		for _, f := range r.Facts {
+		for _, f := range r.Infos {
 			if key := f.DaemonKey; key != "" && !slices.Contains(r.daemons, key) {
 				r.daemons = append(r.daemons, key)
 			}
@@ -49,12 +49,12 @@ func daemonKey(pod *corev1.Pod) string {
 
 // podReader reads pods. What several of them have in common it keeps once, by its name or its text.
 type podReader struct {
-	rolls map[string]*Roll
-	kinds map[string]*Alike
-	needs map[string]*PodNeed
-	asks  map[string]*PodAsk
-	works map[workloadName]*workloadFacts
-	Owned map[string]*OwnerFacts
+	podsByNode        map[string]*NodePods
+	kinds             map[string]*LabelClass
+	requestClasses    map[string]*RequestClass
+	constraintClasses map[string]*ConstraintClass
+	works             map[workloadName]*workloadInfo
+	Owned             map[string]*OwnerInfo
 	// templates are what owners make their pods from, by the owners' keys; all readers of a memo share them.
 	templates map[string]*corev1.PodSpec
 	key       KeyWriter
@@ -62,8 +62,8 @@ type podReader struct {
 
 func newPodReader() podReader {
 	return podReader{
-		rolls: map[string]*Roll{}, kinds: map[string]*Alike{}, needs: map[string]*PodNeed{}, asks: map[string]*PodAsk{},
-		works: map[workloadName]*workloadFacts{}, Owned: map[string]*OwnerFacts{},
+		podsByNode: map[string]*NodePods{}, kinds: map[string]*LabelClass{}, requestClasses: map[string]*RequestClass{}, constraintClasses: map[string]*ConstraintClass{},
+		works: map[workloadName]*workloadInfo{}, Owned: map[string]*OwnerInfo{},
 	}
 }
 
@@ -71,8 +71,8 @@ func newPodReader() podReader {
 const fewUnread = 1000
 
 // readAll reads pods that the memo does not know yet.
-func (m *Memo) readAll(pods []*corev1.Pod, threads int) {
-	facts, first := make([]*PodFacts, len(pods)), m.next+1
+func (m *Cache) readAll(pods []*corev1.Pod, threads int) {
+	facts, first := make([]*PodInfo, len(pods)), m.next+1
 	m.next += uint64(len(pods))
 	ranges := parallel.Ranges(len(pods), threads, fewUnread)
 	readers, parts := make([]*podReader, len(ranges)), make([]func(), len(ranges))
@@ -105,11 +105,11 @@ func (m *Memo) readAll(pods []*corev1.Pod, threads int) {
 }
 
 // join makes the facts that another reader has read this one's.
-func (r *podReader) join(other *podReader, facts []*PodFacts) {
-	rolls, kinds, works := joined(r.rolls, other.rolls), joined(r.kinds, other.kinds), joined(r.works, other.works)
-	needs, asks, owned := joined(r.needs, other.needs), joined(r.asks, other.asks), joined(r.Owned, other.Owned)
+func (r *podReader) join(other *podReader, facts []*PodInfo) {
+	rolls, kinds, works := joined(r.podsByNode, other.podsByNode), joined(r.kinds, other.kinds), joined(r.works, other.works)
+	needs, asks, owned := joined(r.requestClasses, other.requestClasses), joined(r.constraintClasses, other.constraintClasses), joined(r.Owned, other.Owned)
 	for _, f := range facts {
-		f.roll, f.Kind, f.need, f.next, f.ask = rolls[f.roll], kinds[f.Kind], needs[f.need], needs[f.next], asks[f.ask]
+		f.node, f.Labels, f.requests, f.nextRequests, f.constraints = rolls[f.node], kinds[f.Labels], needs[f.requests], needs[f.nextRequests], asks[f.constraints]
 		f.workload, f.Owner = works[f.workload], owned[f.Owner]
 	}
 }
@@ -127,17 +127,17 @@ func joined[K comparable, V any](mine, others map[K]*V) map[*V]*V {
 }
 
 // read reads a pod, the one of that number.
-func (r *podReader) read(pod *corev1.Pod, number uint64) *PodFacts {
-	f := &PodFacts{
+func (r *podReader) read(pod *corev1.Pod, number uint64) *PodInfo {
+	f := &PodInfo{
 		Pod: pod, id: kube.Mixed(number), counts: !kube.IsTerminal(pod), Ending: kube.IsTerminating(pod), Mounts: volume.HasVolumes(&pod.Spec),
-		Kind: r.kindOf(pod), event: podEvent(pod), brief: IsBrief(pod), DaemonKey: daemonKey(pod),
+		Labels: r.kindOf(pod), event: podEvent(pod), brief: IsBrief(pod), DaemonKey: daemonKey(pod),
 		created: pod.CreationTimestamp.Time, boundAt: boundAt(pod), weight: min(max(kube.EvictionCost(pod), 0.1), 10),
 	}
 	if name := ownerKey(pod); name != "" {
 		f.Owner = r.ownerNamed(name)
 	}
 	if w, revision, ok := revisionOf(pod); ok {
-		f.workload, f.revision = r.workOf(w), revision
+		f.workload, f.revision = r.workloadOf(w), revision
 	}
 	ports, a := len(kube.HostPortsOf(&pod.Spec)) > 0, pod.Spec.Affinity
 	f.particular = a != nil && a.PodAntiAffinity != nil || ports || f.Mounts
@@ -145,100 +145,100 @@ func (r *podReader) read(pod *corev1.Pod, number uint64) *PodFacts {
 	f.Drainable = !kube.IsMirror(pod) && !kube.ToleratesDisruption(pod)
 	_, f.Guarded = pod.Annotations[v1.DoNotDisruptAnnotationKey]
 	if pod.Spec.NodeName != "" {
-		f.roll = r.rolls[pod.Spec.NodeName]
-		if f.roll == nil {
-			f.roll = &Roll{}
-			r.rolls[pod.Spec.NodeName] = f.roll
+		f.node = r.podsByNode[pod.Spec.NodeName]
+		if f.node == nil {
+			f.node = &NodePods{}
+			r.podsByNode[pod.Spec.NodeName] = f.node
 		}
 	}
 	return f
 }
 
 // readAhead reads what will be asked of most pods that run.
-func (r *podReader) readAhead(f *PodFacts) {
-	if f.roll == nil || !f.counts || !f.RequestProblem().OK() {
+func (r *podReader) readAhead(f *PodInfo) {
+	if f.node == nil || !f.counts || !f.RequestProblem().OK() {
 		return
 	}
-	r.NextNeed(f)
-	r.NeedFor(f)
+	r.NextRequests(f)
+	r.RequestsFor(f)
 	if !f.Mounts {
-		r.AskOf(f)
+		r.ConstraintsOf(f)
 	}
 }
 
-func (r *podReader) kindOf(pod *corev1.Pod) *Alike {
+func (r *podReader) kindOf(pod *corev1.Pod) *LabelClass {
 	key := r.key.kind(pod)
 	k, ok := r.kinds[string(key)]
 	if !ok {
-		k = &Alike{Sample: pod}
+		k = &LabelClass{Sample: pod}
 		r.kinds[string(key)] = k
 	}
 	return k
 }
 
-func (r *podReader) ownerNamed(name string) *OwnerFacts {
+func (r *podReader) ownerNamed(name string) *OwnerInfo {
 	o := r.Owned[name]
 	if o == nil {
-		o = &OwnerFacts{Name: name}
+		o = &OwnerInfo{Name: name}
 		r.Owned[name] = o
 	}
 	return o
 }
 
-func (r *podReader) workOf(name workloadName) *workloadFacts {
+func (r *podReader) workloadOf(name workloadName) *workloadInfo {
 	w := r.works[name]
 	if w == nil {
-		w = &workloadFacts{name: name}
+		w = &workloadInfo{name: name}
 		r.works[name] = w
 	}
 	return w
 }
 
-// NeedFor is what the pod requests.
-func (r *podReader) NeedFor(f *PodFacts) *PodNeed {
-	if f.need == nil {
-		f.need = r.readNeed(f.Pod)
+// RequestsFor is what the pod requests.
+func (r *podReader) RequestsFor(f *PodInfo) *RequestClass {
+	if f.requests == nil {
+		f.requests = r.readRequests(f.Pod)
 	}
-	return f.need
+	return f.requests
 }
 
-// NextNeed is what the pod's successor requests.
-func (r *podReader) NextNeed(f *PodFacts) *PodNeed {
-	if f.next == nil {
+// NextRequests is what the pod's successor requests.
+func (r *podReader) NextRequests(f *PodInfo) *RequestClass {
+	if f.nextRequests == nil {
 		var template *corev1.PodSpec
 		if f.Owner != nil {
 			template = r.templates[f.Owner.Name]
 		}
 		if s := successor(f.Pod, template); s == f.Pod {
-			f.next = r.NeedFor(f)
+			f.nextRequests = r.RequestsFor(f)
 		} else {
-			f.next = r.readNeed(s)
+			f.nextRequests = r.readRequests(s)
 		}
 	}
-	return f.next
+	return f.nextRequests
 }
 
-func (r *podReader) readNeed(pod *corev1.Pod) *PodNeed {
-	key := r.key.need(pod)
-	n, ok := r.needs[string(key)]
+func (r *podReader) readRequests(pod *corev1.Pod) *RequestClass {
+	key := r.key.requests(pod)
+	n, ok := r.requestClasses[string(key)]
 	if !ok {
-		n = &PodNeed{Text: string(key), List: kube.PodRequests(pod)}
-		r.needs[n.Text] = n
+		n = &RequestClass{Text: string(key), List: kube.PodRequests(pod)}
+		r.requestClasses[n.Text] = n
 	}
 	return n
 }
 
-// AskOf is what the pod asks for beside resources and volumes, of which it has none.
-func (r *podReader) AskOf(f *PodFacts) *PodAsk {
-	if f.ask != nil {
-		return f.ask
+// ConstraintsOf is what the pod asks for beside resources and volumes, of which it has none.
+func (r *podReader) ConstraintsOf(f *PodInfo) *ConstraintClass {
+	if f.constraints != nil {
+		return f.constraints
 	}
-	key := r.key.Wish(f.Pod, f.Pod.Spec.TopologySpreadConstraints, &volume.PodVolumes{})
-	a, ok := r.asks[string(key)]
+	key := r.key.Constraints(f.Pod, f.Pod.Spec.TopologySpreadConstraints, &volume.PodVolumes{})
+	a, ok := r.constraintClasses[string(key)]
 	if !ok {
-		a = &PodAsk{string(key)}
-		r.asks[a.Text] = a
+		a = &ConstraintClass{string(key)}
+		r.constraintClasses[a.Text] = a
 	}
-	f.ask = a
+	f.constraints = a
 	return a
 }

@@ -39,40 +39,40 @@ func manyPods() []*corev1.Pod {
 func TestManyGoroutinesReadPodsAsOneDoes(t *testing.T) {
 	t.Parallel()
 	pods := manyPods()
-	one, many := &Memo{}, &Memo{}
-	compareMemos(t, one, many, pods[:2*fewUnread])
-	compareMemos(t, one, many, pods[fewUnread:]) // of whose nodes and owners half are known
+	one, many := &Cache{}, &Cache{}
+	compareCaches(t, one, many, pods[:2*fewUnread])
+	compareCaches(t, one, many, pods[fewUnread:]) // of whose nodes and owners half are known
 }
 
-// compareMemos has one goroutine read the pods into the first memo, and several into the other.
-func compareMemos(t *testing.T, one, many *Memo, pods []*corev1.Pod) {
+// compareCaches has one goroutine read the pods into the first memo, and several into the other.
+func compareCaches(t *testing.T, one, many *Cache, pods []*corev1.Pod) {
 	t.Helper()
 	s := &engine.Snapshot{Pods: pods}
 	a, b := one.Take(s, 1), many.Take(s, 3)
-	sizes := func(m *Memo) []int {
-		return []int{len(m.Pods), len(m.rolls), len(m.kinds), len(m.works), len(m.Owned)}
+	sizes := func(m *Cache) []int {
+		return []int{len(m.Pods), len(m.podsByNode), len(m.kinds), len(m.works), len(m.Owned)}
 	}
 	if got, want := sizes(many), sizes(one); !slices.Equal(got, want) {
 		t.Fatalf("pods, nodes, kinds, workloads and owners: %d, want %d", got, want)
 	}
 	for i, pod := range pods {
 		x, y := a.all[i], b.all[i]
-		if x.id != y.id || x.counts != y.counts || x.Mounts != y.Mounts || one.NeedFor(x).Text != many.NeedFor(y).Text || one.NextNeed(x).Text != many.NextNeed(y).Text {
+		if x.id != y.id || x.counts != y.counts || x.Mounts != y.Mounts || one.RequestsFor(x).Text != many.RequestsFor(y).Text || one.NextRequests(x).Text != many.NextRequests(y).Text {
 			t.Fatalf("pod %s is read as %+v, want %+v", pod.Name, y, x)
 		}
-		if y.Kind != many.kindOf(pod) || y.Kind.Sample != x.Kind.Sample || y.Owner != many.ownerNamed(x.Owner.Name) || y.workload != many.workOf(x.workload.name) {
+		if y.Labels != many.kindOf(pod) || y.Labels.Sample != x.Labels.Sample || y.Owner != many.ownerNamed(x.Owner.Name) || y.workload != many.workloadOf(x.workload.name) {
 			t.Fatalf("pod %s shares nothing with those that other goroutines have read", pod.Name)
 		}
-		if y.need != many.readNeed(pod) || !y.Mounts && many.AskOf(y) != many.asks[one.AskOf(x).Text] {
+		if y.requests != many.readRequests(pod) || !y.Mounts && many.ConstraintsOf(y) != many.constraintClasses[one.ConstraintsOf(x).Text] {
 			t.Fatalf("what pod %s asks for is shared with no other", pod.Name)
 		}
-		if name := pod.Spec.NodeName; name != "" && (y.roll != many.rolls[name] || !slices.Equal(y.roll.Bound, x.roll.Bound)) {
+		if name := pod.Spec.NodeName; name != "" && (y.node != many.podsByNode[name] || !slices.Equal(y.node.Bound, x.node.Bound)) {
 			t.Fatalf("node %s has other pods", name)
 		}
 	}
 	for name, o := range one.Owned {
-		if got := many.Owned[name]; len(got.Facts) != len(o.Facts) {
-			t.Errorf("%s has %d pods, want %d", name, len(got.Facts), len(o.Facts))
+		if got := many.Owned[name]; len(got.Infos) != len(o.Infos) {
+			t.Errorf("%s has %d pods, want %d", name, len(got.Infos), len(o.Infos))
 		}
 	}
 }

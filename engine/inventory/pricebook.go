@@ -107,45 +107,45 @@ func MachineOffering(labels map[string]string) engine.OfferingID {
 	return id
 }
 
-// offer is what classes sell, with what finds it.
-type offer struct {
-	catalogs []soldBy
-	Types    kube.TypeIndex
-	Drivers  []string // of which some type takes only so many volumes
-	prices   *PriceBook
+// catalogs is what classes sell, with what finds it.
+type catalogs struct {
+	keys    []catalogKey
+	Types   kube.TypeIndex
+	Drivers []string // of which some type takes only so many volumes
+	prices  *PriceBook
 }
 
-// soldBy tells a class's catalog from others. One that was read anew is another one.
-type soldBy struct {
+// catalogKey tells a class's catalog from others. One that was read anew is another one.
+type catalogKey struct {
 	class v1.NodeClassReference
 	first *engine.InstanceType
 	types int
 }
 
-// OfferOf is what the snapshot's classes sell. A nil memo remembers nothing.
-func (m *Memo) OfferOf(s *engine.Snapshot) *offer {
-	var catalogs []soldBy
+// CatalogsOf is what the snapshot's classes sell. A nil memo remembers nothing.
+func (m *Cache) CatalogsOf(s *engine.Snapshot) *catalogs {
+	var keys []catalogKey
 	for i := range s.Classes {
-		by := soldBy{class: s.Classes[i].Ref, types: len(s.Classes[i].InstanceTypes)}
+		by := catalogKey{class: s.Classes[i].Ref, types: len(s.Classes[i].InstanceTypes)}
 		if by.types > 0 {
 			by.first = &s.Classes[i].InstanceTypes[0]
 		}
-		catalogs = append(catalogs, by)
+		keys = append(keys, by)
 	}
-	if m != nil && m.offer != nil && slices.Equal(m.offer.catalogs, catalogs) {
-		return m.offer
+	if m != nil && m.catalogs != nil && slices.Equal(m.catalogs.keys, keys) {
+		return m.catalogs
 	}
 	types := kube.NewTypeIndex(s)
-	out := &offer{catalogs: catalogs, Types: types, Drivers: kube.LimitedDrivers(s), prices: newPriceBook(s, types)}
+	out := &catalogs{keys: keys, Types: types, Drivers: kube.LimitedDrivers(s), prices: newPriceBook(s, types)}
 	if m != nil {
-		m.offer = out
+		m.catalogs = out
 		for _, f := range m.nodes { // what was sold before is not kept for nodes that nobody asks for any more
-			if m.fleet == nil || f.fleet != m.fleet.number {
-				f.machine, f.offer = nil, nil
+			if m.machines == nil || f.machineList != m.machines.number {
+				f.machine, f.catalogs = nil, nil
 			}
 		}
 	}
 	return out
 }
 
-func (m *Memo) TypesOf(s *engine.Snapshot) kube.TypeIndex { return m.OfferOf(s).Types }
+func (m *Cache) TypesOf(s *engine.Snapshot) kube.TypeIndex { return m.CatalogsOf(s).Types }

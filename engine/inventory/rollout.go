@@ -52,18 +52,18 @@ type Rollouts struct {
 	next   map[*corev1.Pod]workloadName // pods that do not exist yet and will
 }
 
-// workloadFacts is what a pass counts of a workload.
-type workloadFacts struct {
+// workloadInfo is what a pass counts of a workload.
+type workloadInfo struct {
 	name       workloadName
 	pass       uint64 // the last call that counted
 	seen       uint64 // the last call that saw a pod of it, and forgot others
-	newest     *PodFacts
+	newest     *PodInfo
 	total, old int
 	mixed      bool      // has pods of several revisions
 	rolling    *Rollouts // the last ones that it is one of
 }
 
-func RolloutsOf(c *Census, now time.Time) *Rollouts {
+func RolloutsOf(c *PodIndex, now time.Time) *Rollouts {
 	r := &Rollouts{Newest: map[workloadName]*corev1.Pod{}, old: map[workloadName]int{}, total: map[workloadName]int{}, next: map[*corev1.Pod]workloadName{}}
 	mixed := false
 	for _, f := range c.all {
@@ -71,8 +71,8 @@ func RolloutsOf(c *Census, now time.Time) *Rollouts {
 		if w == nil || !f.Active() {
 			continue
 		}
-		if w.pass != c.Memo.Pass {
-			*w = workloadFacts{name: w.name, pass: c.Memo.Pass, seen: w.seen, newest: f}
+		if w.pass != c.Cache.Pass {
+			*w = workloadInfo{name: w.name, pass: c.Cache.Pass, seen: w.seen, newest: f}
 		}
 		w.total++
 		w.mixed = w.mixed || f.revision != w.newest.revision
@@ -98,7 +98,7 @@ func RolloutsOf(c *Census, now time.Time) *Rollouts {
 	return r
 }
 
-func younger(a, b *PodFacts) bool {
+func younger(a, b *PodInfo) bool {
 	if !a.created.Equal(b.created) {
 		return b.created.Before(a.created)
 	}
@@ -106,7 +106,7 @@ func younger(a, b *PodFacts) bool {
 }
 
 // Leaving names the workload whose rollout is about to replace the pod, "" if none is.
-func (r *Rollouts) Leaving(f *PodFacts) string {
+func (r *Rollouts) Leaving(f *PodInfo) string {
 	w := f.workload
 	if w == nil || w.rolling != r || !f.Active() || f.revision == w.newest.revision {
 		return ""

@@ -67,7 +67,7 @@ func raisedTo(own, template corev1.ResourceRequirements) corev1.ResourceRequirem
 
 // learnTemplates reads what owners make their pods from. Pods of owners that request something else now are asked anew what their
 // successors request.
-func (m *Memo) learnTemplates(s *engine.Snapshot) {
+func (m *Cache) learnTemplates(s *engine.Snapshot) {
 	before := m.templates
 	m.templates = make(map[string]*corev1.PodSpec, len(before))
 	note := func(kind string, o metav1.Object, t *corev1.PodTemplateSpec) {
@@ -85,18 +85,18 @@ func (m *Memo) learnTemplates(s *engine.Snapshot) {
 		note("ReplicationController", o, o.Spec.Template)
 	}
 	for name, owner := range m.Owned {
-		if old, now := before[name], m.templates[name]; old == now || old != nil && now != nil && m.sameNeed(old, now) {
+		if old, now := before[name], m.templates[name]; old == now || old != nil && now != nil && m.sameRequests(old, now) {
 			continue
 		}
-		for _, f := range owner.Facts {
-			if f.next = nil; f.roll != nil {
-				f.roll.lots, f.roll.lotsRead = nil, false
+		for _, f := range owner.Infos {
+			if f.nextRequests = nil; f.node != nil {
+				f.node.classes, f.node.classesRead = nil, false
 			}
 		}
 	}
 }
 
-func (m *Memo) sameNeed(a, b *corev1.PodSpec) bool {
-	key := bytes.Clone(m.key.need(&corev1.Pod{Spec: *a}))
-	return bytes.Equal(key, m.key.need(&corev1.Pod{Spec: *b}))
+func (m *Cache) sameRequests(a, b *corev1.PodSpec) bool {
+	key := bytes.Clone(m.key.requests(&corev1.Pod{Spec: *a}))
+	return bytes.Equal(key, m.key.requests(&corev1.Pod{Spec: *b}))
 }

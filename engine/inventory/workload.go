@@ -7,19 +7,19 @@ import (
 	"tenon.sh/engine/kube"
 )
 
-// OwnerFacts is what the engine asks of the pods of an owner again and again.
-type OwnerFacts struct {
+// OwnerInfo is what the engine asks of the pods of an owner again and again.
+type OwnerInfo struct {
 	Name  string
-	Facts []*PodFacts
-	crew
+	Infos []*PodInfo
+	podSet
 	start     time.Duration // as median of the pods, below zero for none; known once startRead
 	startRead bool
 }
 
 // Active counts the pods that have not ended, or begun to.
-func (o *OwnerFacts) Active() int {
+func (o *OwnerInfo) Active() int {
 	n := 0
-	for _, f := range o.Facts {
+	for _, f := range o.Infos {
 		if kube.IsActive(f.Pod) {
 			n++
 		}
@@ -28,9 +28,9 @@ func (o *OwnerFacts) Active() int {
 }
 
 // First is when the first of the pods was made.
-func (o *OwnerFacts) First() time.Time {
-	at := o.Facts[0].Pod.CreationTimestamp.Time
-	for _, f := range o.Facts {
+func (o *OwnerInfo) First() time.Time {
+	at := o.Infos[0].Pod.CreationTimestamp.Time
+	for _, f := range o.Infos {
 		if t := f.Pod.CreationTimestamp.Time; t.Before(at) {
 			at = t
 		}
@@ -40,14 +40,14 @@ func (o *OwnerFacts) First() time.Time {
 
 // startTime is how long the pods take from being bound to being ready: the median over those that run, below zero if that is
 // not known.
-func (o *OwnerFacts) startTime() time.Duration {
+func (o *OwnerInfo) startTime() time.Duration {
 	if o.startRead {
 		return o.start
 	}
 	o.start, o.startRead = -1, true
 	var took []time.Duration
-	for _, f := range o.Facts {
-		if t := f.startTime(); f.roll != nil && t >= 0 {
+	for _, f := range o.Infos {
+		if t := f.startTime(); f.node != nil && t >= 0 {
 			took = append(took, t)
 		}
 	}

@@ -28,8 +28,8 @@ func PortText(p HostPort) string {
 // NodeNameKey stands for a node's name where affinity refers to the field instead of a label.
 const NodeNameKey = "metadata.name"
 
-// Demand is what a pod asks of a node, room aside.
-type Demand struct {
+// NodeConstraints is what a pod asks of a node, room aside.
+type NodeConstraints struct {
 	// Terms are alternatives; a node must meet every expression of one of them. They include the node selector.
 	Terms       [][]requirement.Expression
 	Tolerations []corev1.Toleration
@@ -43,12 +43,12 @@ type Demand struct {
 	Avoid bool
 }
 
-func DemandOf(spec *corev1.PodSpec) Demand {
+func NodeConstraintsOf(spec *corev1.PodSpec) NodeConstraints {
 	var selector []requirement.Expression
 	for _, key := range SortedKeys(spec.NodeSelector) {
 		selector = append(selector, Expression(key, corev1.NodeSelectorOpIn, []string{spec.NodeSelector[key]}))
 	}
-	d := Demand{Tolerations: spec.Tolerations}
+	d := NodeConstraints{Tolerations: spec.Tolerations}
 	for _, term := range RequiredTerms(spec) {
 		if _, text := NodeTermProblem(term); text != "" || IsEmptyTerm(term) {
 			continue // kube-scheduler passes over terms that it cannot read, and an empty term matches no node
@@ -95,7 +95,7 @@ func PoolExpression(r v1.Requirement) requirement.Expression {
 }
 
 // Text writes the demand so that equal demands, and only these, read alike.
-func (d Demand) Text() string {
+func (d NodeConstraints) Text() string {
 	terms := make([]string, 0, len(d.Terms))
 	for _, term := range d.Terms {
 		parts := make([]string, 0, len(term))
@@ -141,12 +141,12 @@ func OlderFirst(a, b *corev1.Pod) int {
 	if n := strings.Compare(a.Namespace, b.Namespace); n != 0 {
 		return n
 	}
-	return Naturally(a.Name, b.Name)
+	return CompareNaturally(a.Name, b.Name)
 }
 
-// Naturally compares names by what stands before the number at their end, then by that number: the shorter one is the
+// CompareNaturally compares names by what stands before the number at their end, then by that number: the shorter one is the
 // smaller one.
-func Naturally(a, b string) int {
+func CompareNaturally(a, b string) int {
 	if n := strings.Compare(stem(a), stem(b)); n != 0 {
 		return n
 	}

@@ -19,7 +19,7 @@ func ExpireAfter(claim *v1.NodeClaim) time.Duration {
 	return *claim.Spec.ExpireAfter.Duration
 }
 
-func Set(claim *v1.NodeClaim, condition string, status metav1.ConditionStatus, reason, message string, now time.Time) {
+func SetCondition(claim *v1.NodeClaim, condition string, status metav1.ConditionStatus, reason, message string, now time.Time) {
 	v1.SetCondition(claim, condition, status, reason, message, now)
 }
 
@@ -49,8 +49,8 @@ func PoolsByName(s *engine.Snapshot) map[string]*v1.NodePool {
 	return pools
 }
 
-// Since is when the condition became what it is, the zero time if the claim has none of this type.
-func Since(claim *v1.NodeClaim, condition string) time.Time {
+// TrueSince is when the condition became what it is, the zero time if the claim has none of this type.
+func TrueSince(claim *v1.NodeClaim, condition string) time.Time {
 	if c := v1.GetCondition(claim, condition); c != nil {
 		return c.LastTransitionTime.Time
 	}

@@ -9,10 +9,10 @@ import (
 	"tenon.sh/engine/requirement"
 )
 
-// Fold rewrites expressions that must all hold so that what means the same reads the same: in order of their keys, with
+// Intersect rewrites expressions that must all hold so that what means the same reads the same: in order of their keys, with
 // one expression for each key where that is possible, values sorted and none of them twice. It reports false if no node
 // or pod can meet them all.
-func Fold(all []requirement.Expression) ([]requirement.Expression, bool) {
+func Intersect(all []requirement.Expression) ([]requirement.Expression, bool) {
 	all = slices.Clone(all)
 	slices.SortStableFunc(all, func(a, b requirement.Expression) int { return strings.Compare(a.Key, b.Key) })
 	out := make([]requirement.Expression, 0, len(all))
@@ -20,7 +20,7 @@ func Fold(all []requirement.Expression) ([]requirement.Expression, bool) {
 		for end < len(all) && all[end].Key == all[start].Key {
 			end++
 		}
-		folded, ok := foldKey(all[start:end])
+		folded, ok := intersectKey(all[start:end])
 		if !ok {
 			return nil, false
 		}
@@ -29,22 +29,22 @@ func Fold(all []requirement.Expression) ([]requirement.Expression, bool) {
 	return out, true
 }
 
-// foldKey is fold for expressions of one key.
-func foldKey(same []requirement.Expression) ([]requirement.Expression, bool) {
+// intersectKey is fold for expressions of one key.
+func intersectKey(same []requirement.Expression) ([]requirement.Expression, bool) {
 	for _, e := range same {
 		if e.Op == requirement.In {
-			return foldIn(e, same)
+			return intersectIn(e, same)
 		}
 	}
 	if slices.ContainsFunc(same, func(e requirement.Expression) bool { return e.Op == requirement.DoesNotExist }) {
 		absent := requirement.Expression{Key: same[0].Key, Op: requirement.DoesNotExist}
 		return []requirement.Expression{absent}, !slices.ContainsFunc(same, func(e requirement.Expression) bool { return !e.Admits("", false) })
 	}
-	return foldOpen(same)
+	return intersectOpen(same)
 }
 
-// foldIn keeps the values of in that every other expression admits.
-func foldIn(in requirement.Expression, same []requirement.Expression) ([]requirement.Expression, bool) {
+// intersectIn keeps the values of in that every other expression admits.
+func intersectIn(in requirement.Expression, same []requirement.Expression) ([]requirement.Expression, bool) {
 	var values []string
 	for _, v := range in.Values {
 		if !slices.ContainsFunc(same, func(e requirement.Expression) bool { return !e.Admits(v, true) }) {
@@ -55,8 +55,8 @@ func foldIn(in requirement.Expression, same []requirement.Expression) ([]require
 	return []requirement.Expression{requirement.Expect(in.Key, requirement.In, slices.Compact(values))}, len(values) > 0
 }
 
-// foldOpen joins expressions that leave infinitely many values: those that rule values out, and bounds of integers.
-func foldOpen(same []requirement.Expression) ([]requirement.Expression, bool) {
+// intersectOpen joins expressions that leave infinitely many values: those that rule values out, and bounds of integers.
+func intersectOpen(same []requirement.Expression) ([]requirement.Expression, bool) {
 	key := same[0].Key
 	var without []string
 	exists, above, below := false, int64(math.MinInt64), int64(math.MaxInt64) // the bounds themselves are outside
@@ -150,7 +150,7 @@ func Combine(a, b [][]requirement.Expression, most int) ([][]requirement.Express
 	var out [][]requirement.Expression
 	for _, x := range a {
 		for _, y := range b {
-			if both, ok := Fold(slices.Concat(x, y)); ok {
+			if both, ok := Intersect(slices.Concat(x, y)); ok {
 				out = append(out, both)
 			}
 		}

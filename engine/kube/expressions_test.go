@@ -19,7 +19,7 @@ func TestFoldingKeepsTheMeaning(t *testing.T) {
 		for i := range all {
 			all[i] = drawRule(r)
 		}
-		folded, ok := Fold(all)
+		folded, ok := Intersect(all)
 		meaning := meaningOf(all)
 		if got := meaningOf(folded); ok && got != meaning {
 			t.Fatalf("%v folded to %v", all, folded)
@@ -27,14 +27,14 @@ func TestFoldingKeepsTheMeaning(t *testing.T) {
 		if !ok && slices.Contains([]byte(meaning), '+') {
 			t.Fatalf("%v is said to be impossible", all)
 		}
-		again, _ := Fold(folded)
+		again, _ := Intersect(folded)
 		text := string(AppendExpressions(nil, folded))
 		if ok && string(AppendExpressions(nil, again)) != text {
 			t.Fatalf("%v folded twice is %v", folded, again)
 		}
 		backwards := slices.Clone(all)
 		slices.Reverse(backwards)
-		other, _ := Fold(backwards)
+		other, _ := Intersect(backwards)
 		if string(AppendExpressions(nil, other)) != text {
 			t.Fatalf("%v folds to %v, backwards to %v", all, folded, other)
 		}

@@ -21,8 +21,8 @@ func OfferingLabels(o *engine.Offering) map[string]string {
 	return labels
 }
 
-// OsRank prefers Linux between equals: pods that name no system are made for it.
-func OsRank(t *engine.InstanceType) int {
+// OSRank prefers Linux between equals: pods that name no system are made for it.
+func OSRank(t *engine.InstanceType) int {
 	if slices.Contains(t.Labels[corev1.LabelOSStable], "linux") {
 		return 0
 	}

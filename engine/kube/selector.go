@@ -150,7 +150,7 @@ func (s *Selectors) read(selector *metav1.LabelSelector, more []requirement.Expr
 	if text := SelectorProblem(selector); text != "" {
 		return s.nowhere, engine.Reason{Code: engine.InvalidPod, Key: "labelSelector", Have: text}
 	}
-	rules, ok := Fold(append(SelectorRules(selector), more...))
+	rules, ok := Intersect(append(SelectorRules(selector), more...))
 	if !ok {
 		return s.nowhere, engine.Reason{}
 	}
@@ -169,7 +169,7 @@ func (s *Selectors) read(selector *metav1.LabelSelector, more []requirement.Expr
 
 // namespacesOf lists the namespaces whose labels match, by name.
 func (s *Selectors) namespacesOf(selector *metav1.LabelSelector) []string {
-	rules, ok := Fold(SelectorRules(selector))
+	rules, ok := Intersect(SelectorRules(selector))
 	if !ok {
 		return nil
 	}

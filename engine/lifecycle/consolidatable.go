@@ -50,5 +50,5 @@ func consolidatable(l Life, claim *v1.NodeClaim, step *Step) {
 		step.by(left)
 		return
 	}
-	kube.Set(claim, v1.ConditionConsolidatable, metav1.ConditionTrue, "", "", l.Now)
+	kube.SetCondition(claim, v1.ConditionConsolidatable, metav1.ConditionTrue, "", "", l.Now)
 }

@@ -19,7 +19,7 @@ const detachCheck = 5 * time.Second
 
 // detach waits until the volumes of pods that had to go are detached; a machine that vanishes before that keeps them
 // from their next node for minutes. It reports whether to go on.
-func (x *leaving) detach() bool {
+func (x *termination) detach() bool {
 	if len(x.nodes) == 0 {
 		return true
 	}

@@ -28,7 +28,7 @@ const (
 
 // drain sends the pods away, in four tiers, and reports whether all are gone. That nothing is left is believed only when
 // the pods were listed from the API server itself after the taint.
-func (x *leaving) drain() bool {
+func (x *termination) drain() bool {
 	if len(x.nodes) == 0 {
 		return true
 	}
@@ -53,7 +53,7 @@ func (x *leaving) drain() bool {
 }
 
 // unsettled is how long the nodes' taint is still too young.
-func (x *leaving) unsettled() time.Duration {
+func (x *termination) unsettled() time.Duration {
 	if x.claim == nil {
 		return x.nodes[0].DeletionTimestamp.Add(settle).Sub(x.Now)
 	}
@@ -82,7 +82,7 @@ func waitingPods(pods []*corev1.Pod, now time.Time) []*corev1.Pod {
 
 // evict chooses the pods to send away now: those that the deadline leaves no more time, and the first tier of the rest
 // that still has pods. Pods that are protected or already ending keep their tier occupied.
-func (x *leaving) evict(waiting []*corev1.Pod) {
+func (x *termination) evict(waiting []*corev1.Pod) {
 	x.step.by(drainCheck)
 	var patient []*corev1.Pod
 	for _, p := range waiting {
@@ -121,7 +121,7 @@ func (x *leaving) evict(waiting []*corev1.Pod) {
 
 // overdue reports whether the deadline leaves the pod no more time than its own grace period, or less. It asks to look
 // again when that will be so.
-func (x *leaving) overdue(p *corev1.Pod) bool {
+func (x *termination) overdue(p *corev1.Pod) bool {
 	if x.deadline.IsZero() {
 		return false
 	}
@@ -141,7 +141,7 @@ func (x *leaving) overdue(p *corev1.Pod) bool {
 
 // graceLeft is how many seconds a pod that is forced out may take; never 0, which would remove the pod from the API
 // while it still runs.
-func (x *leaving) graceLeft() int64 {
+func (x *termination) graceLeft() int64 {
 	return max(int64(x.deadline.Sub(x.Now)/time.Second), 1)
 }
 

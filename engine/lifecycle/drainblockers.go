@@ -18,25 +18,25 @@ import (
 // mostHolds is how many things that hold a drain a message names.
 const mostHolds = 3
 
-// hold is something that keeps a drain from going on.
-type hold struct{ pod, text string }
+// drainBlocker is something that keeps a drain from going on.
+type drainBlocker struct{ pod, text string }
 
 // tellDrain says what a drain waits for, on the claim's condition and in events: within ten seconds if something holds it
 // that does not end by itself, later if it just takes long.
-func (x *leaving) tellDrain(waiting int, tier []*corev1.Pod) {
+func (x *termination) tellDrain(waiting int, tier []*corev1.Pod) {
 	since := x.drainingSince()
 	age := x.Now.Sub(since)
 	if age < tellAfter {
 		x.step.by(tellAfter - age)
 		return
 	}
-	var holds []hold
+	var holds []drainBlocker
 	for _, p := range tier {
-		if text := x.holdOf(p); text != "" {
-			holds = append(holds, hold{kube.PodID(p).String(), text})
+		if text := x.blockerOf(p); text != "" {
+			holds = append(holds, drainBlocker{kube.PodID(p).String(), text})
 		}
 	}
-	text := holdText(holds)
+	text := blockerText(holds)
 	x.condition(v1.ConditionDrained, metav1.ConditionUnknown, "Draining", text)
 	if text == "" {
 		if age < quietDrain {
@@ -65,14 +65,14 @@ func pluralAre(n int, noun string) string {
 	return engine.Plural(n, noun) + " are"
 }
 
-func (x *leaving) drainingSince() time.Time {
+func (x *termination) drainingSince() time.Time {
 	if x.claim != nil {
 		return v1.GetCondition(x.claim, v1.ConditionDrained).LastTransitionTime.Time
 	}
 	return x.nodes[0].DeletionTimestamp.Time
 }
 
-func holdText(holds []hold) string {
+func blockerText(holds []drainBlocker) string {
 	var texts []string
 	for _, h := range holds[:min(len(holds), mostHolds)] {
 		texts = append(texts, h.text)
@@ -83,8 +83,8 @@ func holdText(holds []hold) string {
 	return strings.Join(texts, "; ")
 }
 
-// holdOf says what keeps the pod on its node, "" if it is just about to be sent away.
-func (x *leaving) holdOf(p *corev1.Pod) string {
+// blockerOf says what keeps the pod on its node, "" if it is just about to be sent away.
+func (x *termination) blockerOf(p *corev1.Pod) string {
 	name := kube.PodID(p).String()
 	protection := kube.ProtectionOf(p, x.Now)
 	switch {
@@ -114,7 +114,7 @@ func (x *leaving) holdOf(p *corev1.Pod) string {
 }
 
 // endOf says what is to be known of a pod that has been told to end.
-func (x *leaving) endOf(p *corev1.Pod) string {
+func (x *termination) endOf(p *corev1.Pod) string {
 	name := kube.PodID(p).String()
 	switch {
 	case p.DeletionTimestamp.After(x.Now):
@@ -127,7 +127,7 @@ func (x *leaving) endOf(p *corev1.Pod) string {
 
 // tellHeldNodes says on the claim which nodes stay though their machine is gone, because somebody else's finalizers hold
 // them.
-func (x *leaving) tellHeldNodes() {
+func (x *termination) tellHeldNodes() {
 	var texts []string
 	for _, n := range x.nodes {
 		if n.DeletionTimestamp != nil && !ours(n) && len(n.Finalizers) > 0 {

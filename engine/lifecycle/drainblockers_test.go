@@ -57,7 +57,7 @@ func TestADrainSaysWhichPodAndWhichBudgetHoldIt(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			life := leavingLife(func(l *Life) { l.Pods, l.Budgets = c.pods, c.budgets })
-			step := Advance(life)
+			step := Next(life)
 			if c.want == "" {
 				if step.Claim != nil || len(step.Events) > 0 {
 					t.Errorf("claim %+v, events %+v: there is nothing to tell", step.Claim, step.Events)
@@ -78,7 +78,7 @@ func TestADrainSaysWhichPodAndWhichBudgetHoldIt(t *testing.T) {
 				t.Errorf("told to %s", kinds)
 			}
 			life.Claim = step.Claim
-			if again := Advance(life); again.Claim != nil {
+			if again := Next(life); again.Claim != nil {
 				t.Error("the claim is written again though nothing has changed")
 			}
 		})
@@ -90,7 +90,7 @@ func TestWhatHoldsADrainIsToldWithinTenSecondsAndNotAtOnce(t *testing.T) {
 	life := leavingLife(func(l *Life) {
 		l.Now, l.Pods, l.Budgets = enginetest.LifeStart.Add(time.Second), []*corev1.Pod{enginetest.LifePod("a")}, []*policyv1.PodDisruptionBudget{lifeBudget("one", 0)}
 	})
-	step := Advance(life)
+	step := Next(life)
 	if step.Claim != nil || len(step.Events) > 0 {
 		t.Error("every drain of a pod with a budget waits for a moment")
 	}
@@ -103,7 +103,7 @@ func TestWhatHoldsADrainIsToldWithinTenSecondsAndNotAtOnce(t *testing.T) {
 func TestAPodThatStaysIsEvictedAgainWithoutAnyEvent(t *testing.T) {
 	t.Parallel()
 	for _, after := range []time.Duration{time.Second, time.Minute, time.Hour} {
-		step := Advance(leavingLife(func(l *Life) { l.Now, l.Pods = enginetest.LifeStart.Add(after), []*corev1.Pod{enginetest.LifePod("a")} }))
+		step := Next(leavingLife(func(l *Life) { l.Now, l.Pods = enginetest.LifeStart.Add(after), []*corev1.Pod{enginetest.LifePod("a")} }))
 		if evictions(step) != "a" || step.After == 0 || step.After > 10*time.Second {
 			t.Errorf("after %v: evicts %q, looks again after %v", after, evictions(step), step.After)
 		}
@@ -112,7 +112,7 @@ func TestAPodThatStaysIsEvictedAgainWithoutAnyEvent(t *testing.T) {
 
 func TestANodeWithoutClaimSaysWhatHoldsItsDrain(t *testing.T) {
 	t.Parallel()
-	step := Advance(leavingLife(func(l *Life) {
+	step := Next(leavingLife(func(l *Life) {
 		l.Claim, l.Pods, l.Budgets = nil, []*corev1.Pod{enginetest.LifePod("a")}, []*policyv1.PodDisruptionBudget{lifeBudget("one", 0)}
 	}))
 	if len(step.Events) != 1 || !slices.Contains(strings.Fields(step.Events[0].Message), "ns/one") {

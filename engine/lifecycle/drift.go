@@ -164,7 +164,7 @@ func observeDrift(l Life, claim *v1.NodeClaim, step *Step) {
 		}
 		return
 	}
-	kube.Set(claim, v1.ConditionDrifted, metav1.ConditionTrue, reason, message, l.Now)
+	kube.SetCondition(claim, v1.ConditionDrifted, metav1.ConditionTrue, reason, message, l.Now)
 }
 
 // classUnknown reports whether the claim drifted from its class, and nobody can say now whether it still does.

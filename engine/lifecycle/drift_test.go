@@ -222,7 +222,7 @@ func TestTheConditionDrifted(t *testing.T) {
 		"nothing has drifted":                    {enginetest.LifeClaim(enginetest.LifeRunning), enginetest.LifePool(0), nil, "absent"},
 	} {
 		claim := c.claim
-		step := Advance(Life{Now: enginetest.LifeStart.Add(time.Minute), Claim: claim, Nodes: []*corev1.Node{enginetest.LifeNode(enginetest.LifeOpen)}, Pool: c.pool, Class: c.class})
+		step := Next(Life{Now: enginetest.LifeStart.Add(time.Minute), Claim: claim, Nodes: []*corev1.Node{enginetest.LifeNode(enginetest.LifeOpen)}, Pool: c.pool, Class: c.class})
 		if step.Claim != nil {
 			claim = step.Claim
 		}
@@ -250,7 +250,7 @@ func TestDriftAndQuietAreKeptTogetherExceptInStaticPools(t *testing.T) {
 	static.Spec.Replicas = new(int64)
 	for pool, want := range map[*v1.NodePool]string{enginetest.LifePool(0): "True", static: "absent"} {
 		pool.Spec.Template.Spec.Requirements = []v1.Requirement{{Key: "team", Operator: v1.In, Values: []string{"other"}}}
-		step := Advance(Life{Now: enginetest.LifeStart.Add(time.Minute), Claim: enginetest.LifeClaim(enginetest.LifeRunning), Nodes: []*corev1.Node{enginetest.LifeNode(enginetest.LifeOpen)}, Pool: pool})
+		step := Next(Life{Now: enginetest.LifeStart.Add(time.Minute), Claim: enginetest.LifeClaim(enginetest.LifeRunning), Nodes: []*corev1.Node{enginetest.LifeNode(enginetest.LifeOpen)}, Pool: pool})
 		if got := enginetest.ConditionText(step.Claim, v1.ConditionDrifted); got != "True RequirementsDrifted" {
 			t.Errorf("Drifted: %s", got)
 		}

@@ -28,17 +28,17 @@ const (
 	longestMessage = 1024
 )
 
-// Advance decides the next step of one claim, from the first finalizer to the last. It reads only l and changes none of
+// Next decides the next step of one claim, from the first finalizer to the last. It reads only l and changes none of
 // it; the same input always gives the same step.
-func Advance(l Life) Step {
+func Next(l Life) Step {
 	switch {
 	case l.Claim == nil:
-		return leave(l)
+		return terminate(l)
 	case l.Claim.DeletionTimestamp != nil:
 		if !slices.Contains(l.Claim.Finalizers, v1.TerminationFinalizer) {
 			return Step{}
 		}
-		return leave(l)
+		return terminate(l)
 	}
 	if claim := adopted(l.Claim); claim != l.Claim {
 		return Step{Claim: claim}
@@ -178,9 +178,9 @@ func Launched(claim *v1.NodeClaim, m engine.Machine, now time.Time) *v1.NodeClai
 	claim.Status.ImageID = m.ImageID
 	claim.Status.Capacity = m.Capacity.DeepCopy()
 	claim.Status.Allocatable = m.Allocatable.DeepCopy()
-	kube.Set(claim, v1.ConditionLaunched, metav1.ConditionTrue, "", "", now)
+	kube.SetCondition(claim, v1.ConditionLaunched, metav1.ConditionTrue, "", "", now)
 	if v1.GetCondition(claim, v1.ConditionRegistered).Reason == v1.ReasonAwaitingReconciliation {
-		kube.Set(claim, v1.ConditionRegistered, metav1.ConditionUnknown, "NodeNotFound", "the machine has not joined the cluster yet", now)
+		kube.SetCondition(claim, v1.ConditionRegistered, metav1.ConditionUnknown, "NodeNotFound", "the machine has not joined the cluster yet", now)
 	}
 	return claim
 }
@@ -188,7 +188,7 @@ func Launched(claim *v1.NodeClaim, m engine.Machine, now time.Time) *v1.NodeClai
 // LaunchFailed is the claim after a launch that will be tried again.
 func LaunchFailed(claim *v1.NodeClaim, reason, message string, now time.Time) *v1.NodeClaim {
 	claim = claim.DeepCopy()
-	kube.Set(claim, v1.ConditionLaunched, metav1.ConditionUnknown, reason, CutMessage(message), now)
+	kube.SetCondition(claim, v1.ConditionLaunched, metav1.ConditionUnknown, reason, CutMessage(message), now)
 	return claim
 }
 
@@ -204,7 +204,7 @@ func CutMessage(message string) string {
 func restamp(claim *v1.NodeClaim, now time.Time) {
 	for _, t := range claim.DependentConditions() {
 		if c := v1.GetCondition(claim, t); c != nil && c.ObservedGeneration != claim.Generation {
-			kube.Set(claim, t, c.Status, c.Reason, c.Message, now)
+			kube.SetCondition(claim, t, c.Status, c.Reason, c.Message, now)
 		}
 	}
 }

@@ -21,7 +21,7 @@ import (
 func TestClaimGetsFinalizerAndClassLabelBeforeItsMachine(t *testing.T) {
 	t.Parallel()
 	bare := enginetest.LifeClaim(func(c *v1.NodeClaim) { c.Finalizers, c.Labels = nil, nil })
-	step := Advance(Life{Now: enginetest.LifeStart, Claim: bare})
+	step := Next(Life{Now: enginetest.LifeStart, Claim: bare})
 	if step.Launch || step.Claim == nil {
 		t.Fatalf("step %+v: want only the claim changed", step)
 	}
@@ -31,7 +31,7 @@ func TestClaimGetsFinalizerAndClassLabelBeforeItsMachine(t *testing.T) {
 	if len(bare.Finalizers) != 0 {
 		t.Error("the claim that was read has changed")
 	}
-	if next := Advance(Life{Now: enginetest.LifeStart, Claim: step.Claim}); !next.Launch {
+	if next := Next(Life{Now: enginetest.LifeStart, Claim: step.Claim}); !next.Launch {
 		t.Errorf("with the finalizer: %+v, want a launch", next)
 	}
 }
@@ -87,7 +87,7 @@ func TestTimeLimitsOfAClaim(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			step := Advance(Life{Now: enginetest.LifeStart.Add(tt.age), Claim: tt.claim, Nodes: tt.nodes})
+			step := Next(Life{Now: enginetest.LifeStart.Add(tt.age), Claim: tt.claim, Nodes: tt.nodes})
 			got := ""
 			if step.Delete != nil {
 				if got = step.Delete.Cause; got == "" {
@@ -130,7 +130,7 @@ func TestRegistrationSyncsTheNode(t *testing.T) {
 	claim := enginetest.LifeClaim(enginetest.LifeLaunched, func(c *v1.NodeClaim) {
 		c.Annotations = map[string]string{"note": "x", kube.PlannedPodsAnnotation: "uid-1,uid-2"}
 	})
-	step := Advance(Life{Now: enginetest.LifeStart, Claim: claim, Nodes: []*corev1.Node{enginetest.LifeNode(enginetest.LifeNotReady)}})
+	step := Next(Life{Now: enginetest.LifeStart, Claim: claim, Nodes: []*corev1.Node{enginetest.LifeNode(enginetest.LifeNotReady)}})
 	if len(step.Nodes) != 1 || step.Claim == nil {
 		t.Fatalf("step %+v", step)
 	}
@@ -155,7 +155,7 @@ func TestRegistrationSyncsTheNode(t *testing.T) {
 		enginetest.ConditionText(step.Claim, v1.ConditionInitialized) != "Unknown NodeNotReady" {
 		t.Errorf("claim status %+v", step.Claim.Status)
 	}
-	again := Advance(Life{Now: enginetest.LifeStart, Claim: step.Claim, Nodes: step.Nodes})
+	again := Next(Life{Now: enginetest.LifeStart, Claim: step.Claim, Nodes: step.Nodes})
 	if !again.Quiet() {
 		t.Errorf("the same again: %+v, want nothing to do", again)
 	}
@@ -169,13 +169,13 @@ func TestNodesOfLongAgoGetTheLabelOfTheirClass(t *testing.T) {
 		"registered, not initialized": enginetest.LifeClaim(enginetest.LifeLaunched, enginetest.LifeTrue(v1.ConditionRegistered)),
 		"initialized":                 enginetest.LifeClaim(enginetest.LifeRunning),
 	} {
-		step := Advance(Life{Now: enginetest.LifeStart, Claim: claim, Nodes: []*corev1.Node{enginetest.LifeNode(without, enginetest.LifeNotReady)}})
+		step := Next(Life{Now: enginetest.LifeStart, Claim: claim, Nodes: []*corev1.Node{enginetest.LifeNode(without, enginetest.LifeNotReady)}})
 		if len(step.Nodes) != 1 || step.Nodes[0].Labels[label] != "default" {
 			t.Errorf("%s: nodes %v", name, step.Nodes)
 		}
 	}
 	other := func(n *corev1.Node) { enginetest.LifeOpen(n); n.Labels[label] = "other" }
-	if step := Advance(Life{Now: enginetest.LifeStart, Claim: enginetest.LifeClaim(enginetest.LifeRunning), Nodes: []*corev1.Node{enginetest.LifeNode(other)}}); len(step.Nodes) != 0 {
+	if step := Next(Life{Now: enginetest.LifeStart, Claim: enginetest.LifeClaim(enginetest.LifeRunning), Nodes: []*corev1.Node{enginetest.LifeNode(other)}}); len(step.Nodes) != 0 {
 		t.Errorf("a label that somebody has set is written over: %v", step.Nodes[0].Labels)
 	}
 }
@@ -183,7 +183,7 @@ func TestNodesOfLongAgoGetTheLabelOfTheirClass(t *testing.T) {
 func TestRegistrationDoesNotSyncTaintsOnDemand(t *testing.T) {
 	t.Parallel()
 	node := enginetest.LifeNode(func(n *corev1.Node) { n.Labels[v1.DoNotSyncTaintsLabelKey] = "true" })
-	step := Advance(Life{Now: enginetest.LifeStart, Claim: enginetest.LifeClaim(enginetest.LifeLaunched), Nodes: []*corev1.Node{node}})
+	step := Next(Life{Now: enginetest.LifeStart, Claim: enginetest.LifeClaim(enginetest.LifeLaunched), Nodes: []*corev1.Node{node}})
 	if got := step.Nodes[0]; len(got.Spec.Taints) != 0 || got.Labels["team"] != "a" {
 		t.Errorf("taints %v, labels %v", got.Spec.Taints, got.Labels)
 	}
@@ -191,7 +191,7 @@ func TestRegistrationDoesNotSyncTaintsOnDemand(t *testing.T) {
 
 func TestRegistrationCutShortDoesNotBringStartupTaintsBack(t *testing.T) {
 	t.Parallel()
-	step := Advance(Life{Now: enginetest.LifeStart, Claim: enginetest.LifeClaim(enginetest.LifeLaunched), Nodes: []*corev1.Node{enginetest.LifeNode(enginetest.LifeOpen)}})
+	step := Next(Life{Now: enginetest.LifeStart, Claim: enginetest.LifeClaim(enginetest.LifeLaunched), Nodes: []*corev1.Node{enginetest.LifeNode(enginetest.LifeOpen)}})
 	for _, n := range step.Nodes {
 		if len(n.Spec.Taints) != 0 {
 			t.Errorf("taints %v", n.Spec.Taints)
@@ -204,7 +204,7 @@ func TestRegistrationCutShortDoesNotBringStartupTaintsBack(t *testing.T) {
 
 func TestRegistrationWithoutTheUnregisteredTaintIsTold(t *testing.T) {
 	t.Parallel()
-	step := Advance(Life{Now: enginetest.LifeStart, Claim: enginetest.LifeClaim(enginetest.LifeLaunched), Nodes: []*corev1.Node{enginetest.LifeNode(func(n *corev1.Node) { n.Spec.Taints = nil })}})
+	step := Next(Life{Now: enginetest.LifeStart, Claim: enginetest.LifeClaim(enginetest.LifeLaunched), Nodes: []*corev1.Node{enginetest.LifeNode(func(n *corev1.Node) { n.Spec.Taints = nil })}})
 	if enginetest.ConditionText(step.Claim, v1.ConditionRegistered) != "True" || len(step.Events) != 1 || step.Events[0].Reason != "UnregisteredTaintMissing" {
 		t.Errorf("events %v", step.Events)
 	}
@@ -212,12 +212,12 @@ func TestRegistrationWithoutTheUnregisteredTaintIsTold(t *testing.T) {
 
 func TestRegistrationWaitsOrRefuses(t *testing.T) {
 	t.Parallel()
-	none := Advance(Life{Now: enginetest.LifeStart, Claim: enginetest.LifeClaim(enginetest.LifeTrue(v1.ConditionLaunched))})
+	none := Next(Life{Now: enginetest.LifeStart, Claim: enginetest.LifeClaim(enginetest.LifeTrue(v1.ConditionLaunched))})
 	if got := enginetest.ConditionText(none.Claim, v1.ConditionRegistered); got != "Unknown NodeNotFound" {
 		t.Errorf("without a node: %s", got)
 	}
 	two := []*corev1.Node{enginetest.LifeNode(), enginetest.LifeNode(func(n *corev1.Node) { n.Name = "node-2" })}
-	several := Advance(Life{Now: enginetest.LifeStart, Claim: enginetest.LifeClaim(enginetest.LifeLaunched), Nodes: two})
+	several := Next(Life{Now: enginetest.LifeStart, Claim: enginetest.LifeClaim(enginetest.LifeLaunched), Nodes: two})
 	if got := enginetest.ConditionText(several.Claim, v1.ConditionRegistered); got != "False MultipleNodesFound" || len(several.Nodes) != 0 {
 		t.Errorf("with two nodes: %s, %d nodes written", got, len(several.Nodes))
 	}
@@ -243,7 +243,7 @@ func TestInitializationChecksInOrder(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			step := Advance(Life{Now: enginetest.LifeStart, Claim: enginetest.LifeClaim(enginetest.LifeLaunched, enginetest.LifeTrue(v1.ConditionRegistered)), Nodes: []*corev1.Node{tt.node}})
+			step := Next(Life{Now: enginetest.LifeStart, Claim: enginetest.LifeClaim(enginetest.LifeLaunched, enginetest.LifeTrue(v1.ConditionRegistered)), Nodes: []*corev1.Node{tt.node}})
 			if got := enginetest.ConditionText(step.Claim, v1.ConditionInitialized); got != tt.want {
 				t.Errorf("Initialized is %s, want %s", got, tt.want)
 			}
@@ -258,20 +258,20 @@ func TestInitializationChecksInOrder(t *testing.T) {
 func TestReadyNodeIsRegisteredAndInitializedInOneStep(t *testing.T) {
 	t.Parallel()
 	claim := enginetest.LifeClaim(enginetest.LifeLaunched, func(c *v1.NodeClaim) { c.Spec.StartupTaints = nil })
-	step := Advance(Life{Now: enginetest.LifeStart, Claim: claim, Nodes: []*corev1.Node{enginetest.LifeNode()}, Pool: enginetest.LifePool(0)})
+	step := Next(Life{Now: enginetest.LifeStart, Claim: claim, Nodes: []*corev1.Node{enginetest.LifeNode()}, Pool: enginetest.LifePool(0)})
 	for _, c := range []string{v1.ConditionRegistered, v1.ConditionInitialized, v1.ConditionReady, v1.ConditionConsistentStateFound, v1.ConditionConsolidatable} {
 		if got := enginetest.ConditionText(step.Claim, c); got != "True" {
 			t.Errorf("%s is %s", c, got)
 		}
 	}
-	if again := Advance(Life{Now: enginetest.LifeStart, Claim: step.Claim, Nodes: step.Nodes, Pool: enginetest.LifePool(0)}); !again.Quiet() {
+	if again := Next(Life{Now: enginetest.LifeStart, Claim: step.Claim, Nodes: step.Nodes, Pool: enginetest.LifePool(0)}); !again.Quiet() {
 		t.Errorf("the same again: %+v, want nothing to do", again)
 	}
 }
 
 func TestInitializedStaysWhenTheNodeFails(t *testing.T) {
 	t.Parallel()
-	step := Advance(Life{Now: enginetest.LifeStart, Claim: enginetest.LifeClaim(enginetest.LifeRunning), Nodes: []*corev1.Node{enginetest.LifeNode(enginetest.LifeOpen, enginetest.LifeNotReady)}})
+	step := Next(Life{Now: enginetest.LifeStart, Claim: enginetest.LifeClaim(enginetest.LifeRunning), Nodes: []*corev1.Node{enginetest.LifeNode(enginetest.LifeOpen, enginetest.LifeNotReady)}})
 	if !step.Quiet() {
 		t.Errorf("step %+v, want nothing to do", step)
 	}
@@ -280,7 +280,7 @@ func TestInitializedStaysWhenTheNodeFails(t *testing.T) {
 func TestConditionsFollowTheGeneration(t *testing.T) {
 	t.Parallel()
 	claim := enginetest.LifeClaim(enginetest.LifeRunning, func(c *v1.NodeClaim) { c.Generation = 2 })
-	step := Advance(Life{Now: enginetest.LifeStart, Claim: claim, Nodes: []*corev1.Node{enginetest.LifeNode(enginetest.LifeOpen)}})
+	step := Next(Life{Now: enginetest.LifeStart, Claim: claim, Nodes: []*corev1.Node{enginetest.LifeNode(enginetest.LifeOpen)}})
 	for _, t2 := range append(claim.DependentConditions(), v1.ConditionReady) {
 		if c := v1.GetCondition(step.Claim, t2); c.ObservedGeneration != 2 || c.Status != metav1.ConditionTrue {
 			t.Errorf("%s: generation %d, %s", t2, c.ObservedGeneration, c.Status)
@@ -291,11 +291,11 @@ func TestConditionsFollowTheGeneration(t *testing.T) {
 func TestMuchLessCapacityThanExpectedIsTold(t *testing.T) {
 	t.Parallel()
 	small := enginetest.LifeNode(enginetest.LifeOpen, func(n *corev1.Node) { n.Status.Capacity["cpu"] = resource.MustParse("3500m") })
-	step := Advance(Life{Now: enginetest.LifeStart, Claim: enginetest.LifeClaim(enginetest.LifeRunning), Nodes: []*corev1.Node{small}})
+	step := Next(Life{Now: enginetest.LifeStart, Claim: enginetest.LifeClaim(enginetest.LifeRunning), Nodes: []*corev1.Node{small}})
 	if got := enginetest.ConditionText(step.Claim, v1.ConditionConsistentStateFound); got != "False ConsistencyCheckFailed" || len(step.Events) != 1 {
 		t.Errorf("%s, events %v", got, step.Events)
 	}
-	if again := Advance(Life{Now: enginetest.LifeStart, Claim: step.Claim, Nodes: []*corev1.Node{small}}); !again.Quiet() || len(again.Events) != 0 {
+	if again := Next(Life{Now: enginetest.LifeStart, Claim: step.Claim, Nodes: []*corev1.Node{small}}); !again.Quiet() || len(again.Events) != 0 {
 		t.Errorf("told twice: %+v", again)
 	}
 }
@@ -332,7 +332,7 @@ func TestPodEventsAreRecordedFromThePodsThemselves(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			claim := tt.claim
-			step := Advance(Life{Now: now, Claim: claim, Nodes: []*corev1.Node{enginetest.LifeNode(enginetest.LifeOpen)}, Pods: tt.pods, PodLeft: tt.left})
+			step := Next(Life{Now: now, Claim: claim, Nodes: []*corev1.Node{enginetest.LifeNode(enginetest.LifeOpen)}, Pods: tt.pods, PodLeft: tt.left})
 			if step.Claim != nil {
 				claim = step.Claim
 			}
@@ -351,7 +351,7 @@ func TestThatABriefPodLeftIsRecordedBesideOthers(t *testing.T) {
 			c.Status.LastPodEventTime = metav1.NewTime(enginetest.LifeStart)
 			c.Annotations = map[string]string{v1.BriefPodLeftAnnotationKey: recorded.Format(time.RFC3339)}
 		})
-		step := Advance(Life{Now: enginetest.LifeStart.Add(time.Hour), Claim: claim, Nodes: []*corev1.Node{enginetest.LifeNode(enginetest.LifeOpen)}, BriefPodLeft: recorded.Add(after)})
+		step := Next(Life{Now: enginetest.LifeStart.Add(time.Hour), Claim: claim, Nodes: []*corev1.Node{enginetest.LifeNode(enginetest.LifeOpen)}, BriefPodLeft: recorded.Add(after)})
 		if !inventory.BriefPodLeft(claim).Equal(recorded) {
 			t.Error("the claim that was read has changed")
 		}
@@ -405,7 +405,7 @@ func TestConsolidatableAfterAQuietTime(t *testing.T) {
 				enginetest.LifeNotReady(node)
 			}
 			claim := tt.claim
-			step := Advance(Life{Now: enginetest.LifeStart.Add(tt.now), Claim: claim, Nodes: []*corev1.Node{node}, Pool: tt.pool})
+			step := Next(Life{Now: enginetest.LifeStart.Add(tt.now), Claim: claim, Nodes: []*corev1.Node{node}, Pool: tt.pool})
 			if step.Claim != nil {
 				claim = step.Claim
 			}
@@ -423,11 +423,11 @@ func TestANodeOnWhichPodsRunIsNotGivenUpBecauseItWasNeverInitialized(t *testing.
 		Now: enginetest.LifeStart.Add(time.Hour), Claim: enginetest.LifeClaim(enginetest.LifeLaunched, enginetest.LifeTrue(v1.ConditionRegistered)), Nodes: []*corev1.Node{enginetest.LifeNode(enginetest.LifeOpen, enginetest.LifeNotReady)},
 		Pods: []*corev1.Pod{pod},
 	}
-	if step := Advance(life); step.Delete != nil {
+	if step := Next(life); step.Delete != nil {
 		t.Errorf("deleted: %s", step.Delete.Cause)
 	}
 	pod.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "DaemonSet", Name: "agent"}}
-	if step := Advance(life); step.Delete == nil || step.Delete.Cause != engine.CauseReadinessTimeout {
+	if step := Next(life); step.Delete == nil || step.Delete.Cause != engine.CauseReadinessTimeout {
 		t.Errorf("a node with nothing but a DaemonSet's pod stays: %+v", step)
 	}
 }
@@ -448,7 +448,7 @@ func TestAStepSharesNothingWithWhatWasRead(t *testing.T) {
 			t.Parallel()
 			l.Now = enginetest.LifeStart.Add(time.Minute)
 			claim, node := l.Claim.DeepCopy(), l.Nodes[0].DeepCopy()
-			step := Advance(l)
+			step := Next(l)
 			if step.Claim == nil || len(step.Nodes) == 0 {
 				t.Fatalf("step %+v: want one that writes both", step)
 			}

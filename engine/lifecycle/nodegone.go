@@ -36,8 +36,8 @@ func isNodeGone(l Life) bool {
 // takeBack takes back that the node is registered and initialized: it is gone. What comes in its place is registered like any
 // other.
 func takeBack(l Life, claim *v1.NodeClaim) {
-	kube.Set(claim, v1.ConditionRegistered, metav1.ConditionUnknown, "NodeNotFound", notFound(claim), l.Now)
-	kube.Set(claim, v1.ConditionInitialized, metav1.ConditionUnknown, "NodeNotFound", "the node that was registered is gone", l.Now)
+	kube.SetCondition(claim, v1.ConditionRegistered, metav1.ConditionUnknown, "NodeNotFound", notFound(claim), l.Now)
+	kube.SetCondition(claim, v1.ConditionInitialized, metav1.ConditionUnknown, "NodeNotFound", "the node that was registered is gone", l.Now)
 }
 
 // notFound says why the claim has no node.

@@ -17,7 +17,7 @@ import (
 // lifeGone is a claim whose node was found to be gone at lifeStart.
 func lifeGone(t *testing.T, change ...func(*v1.NodeClaim)) *v1.NodeClaim {
 	t.Helper()
-	step := Advance(Life{Now: enginetest.LifeStart, Claim: enginetest.LifeClaim(enginetest.LifeRunning), Sought: true})
+	step := Next(Life{Now: enginetest.LifeStart, Claim: enginetest.LifeClaim(enginetest.LifeRunning), Sought: true})
 	if step.Claim == nil {
 		t.Fatalf("step %+v: want the claim to say that its node is gone", step)
 	}
@@ -30,11 +30,11 @@ func lifeGone(t *testing.T, change ...func(*v1.NodeClaim)) *v1.NodeClaim {
 func TestAClaimWhoseNodeIsGoneSaysSo(t *testing.T) {
 	t.Parallel()
 	claim := enginetest.LifeClaim(enginetest.LifeRunning, enginetest.LifeTrue(v1.ConditionConsolidatable))
-	if step := Advance(Life{Now: enginetest.LifeStart, Claim: claim}); step.Ask != AskNode {
+	if step := Next(Life{Now: enginetest.LifeStart, Claim: claim}); step.Ask != AskNode {
 		t.Fatalf("step %+v: want the API server asked, the cache may be behind", step)
 	}
 	now := enginetest.LifeStart.Add(time.Hour)
-	step := Advance(Life{Now: now, Claim: claim, Pool: enginetest.LifePool(0), Sought: true})
+	step := Next(Life{Now: now, Claim: claim, Pool: enginetest.LifePool(0), Sought: true})
 	if step.Delete != nil || step.Claim == nil {
 		t.Fatalf("step %+v: want the claim changed, and kept", step)
 	}
@@ -49,7 +49,7 @@ func TestAClaimWhoseNodeIsGoneSaysSo(t *testing.T) {
 	if c := v1.GetCondition(step.Claim, v1.ConditionRegistered); !c.LastTransitionTime.Time.Equal(now) || !strings.HasPrefix(c.Message, "Node node-1 is gone") {
 		t.Errorf("condition %+v", c)
 	}
-	again := Advance(Life{Now: enginetest.LifeStart.Add(time.Minute), Claim: lifeGone(t), Sought: true})
+	again := Next(Life{Now: enginetest.LifeStart.Add(time.Minute), Claim: lifeGone(t), Sought: true})
 	if !again.Quiet() || again.After != nodePatience-time.Minute {
 		t.Errorf("a minute later: %+v, want nothing to do until the patience ends", again)
 	}
@@ -58,13 +58,13 @@ func TestAClaimWhoseNodeIsGoneSaysSo(t *testing.T) {
 func TestAClaimWhoseNodeDoesNotComeAgainGoes(t *testing.T) {
 	t.Parallel()
 	claim := lifeGone(t)
-	if step := Advance(Life{Now: enginetest.LifeStart.Add(nodePatience), Claim: claim}); step.Ask != AskNode {
+	if step := Next(Life{Now: enginetest.LifeStart.Add(nodePatience), Claim: claim}); step.Ask != AskNode {
 		t.Errorf("step %+v: want the API server asked before the machine goes", step)
 	}
-	if step := Advance(Life{Now: enginetest.LifeStart.Add(nodePatience - time.Second), Claim: claim, Sought: true}); step.Delete != nil {
+	if step := Next(Life{Now: enginetest.LifeStart.Add(nodePatience - time.Second), Claim: claim, Sought: true}); step.Delete != nil {
 		t.Errorf("deleted a second early: %+v", step.Delete)
 	}
-	step := Advance(Life{Now: enginetest.LifeStart.Add(nodePatience), Claim: claim, Sought: true})
+	step := Next(Life{Now: enginetest.LifeStart.Add(nodePatience), Claim: claim, Sought: true})
 	if step.Delete == nil || step.Delete.Cause != engine.CauseGarbageCollected {
 		t.Fatalf("step %+v: want the claim deleted", step)
 	}
@@ -77,12 +77,12 @@ func TestANodeThatIsMadeAnewIsRegisteredLikeTheFirst(t *testing.T) {
 	t.Parallel()
 	anew := func(n *corev1.Node) { n.UID = "another" }
 	now := enginetest.LifeStart.Add(2 * time.Minute)
-	missed := Advance(Life{Now: now, Claim: enginetest.LifeClaim(enginetest.LifeRunning, enginetest.LifePlanned), Nodes: []*corev1.Node{enginetest.LifeNode(anew)}, Sought: true})
+	missed := Next(Life{Now: now, Claim: enginetest.LifeClaim(enginetest.LifeRunning, enginetest.LifePlanned), Nodes: []*corev1.Node{enginetest.LifeNode(anew)}, Sought: true})
 	if missed.Claim == nil || len(missed.Nodes) > 0 {
 		t.Fatalf("step %+v: want the claim to take back what it says before the node is written", missed)
 	}
 	for name, claim := range map[string]*v1.NodeClaim{"after a while": lifeGone(t, enginetest.LifePlanned), "at once": missed.Claim} {
-		step := Advance(Life{Now: now, Claim: claim, Nodes: []*corev1.Node{enginetest.LifeNode(anew)}, Sought: true, Nominating: true})
+		step := Next(Life{Now: now, Claim: claim, Nodes: []*corev1.Node{enginetest.LifeNode(anew)}, Sought: true, Nominating: true})
 		if len(step.Nodes) != 1 || step.Claim == nil {
 			t.Fatalf("%s: step %+v", name, step)
 		}
@@ -102,7 +102,7 @@ func TestANodeThatIsMadeAnewIsRegisteredLikeTheFirst(t *testing.T) {
 		}
 		open := node.DeepCopy()
 		open.Spec.Taints = nil
-		last := Advance(Life{Now: now, Claim: step.Claim, Nodes: []*corev1.Node{open}})
+		last := Next(Life{Now: now, Claim: step.Claim, Nodes: []*corev1.Node{open}})
 		if c := v1.GetCondition(last.Claim, v1.ConditionInitialized); c.Status != metav1.ConditionTrue || !c.LastTransitionTime.Time.Equal(now) {
 			t.Errorf("%s: at last Initialized is %+v", name, c)
 		}
@@ -114,7 +114,7 @@ func TestStartupTaintsDoNotComeBackOnANodeThatHadThem(t *testing.T) {
 	t.Parallel()
 	claim := lifeGone(t)
 	node := enginetest.LifeNode(enginetest.LifeOpen, func(n *corev1.Node) { delete(n.Labels, v1.RegisteredLabelKey); own(n, claim) })
-	step := Advance(Life{Now: enginetest.LifeStart, Claim: claim, Nodes: []*corev1.Node{node}, Sought: true})
+	step := Next(Life{Now: enginetest.LifeStart, Claim: claim, Nodes: []*corev1.Node{node}, Sought: true})
 	if len(step.Nodes) != 1 || step.Nodes[0].Labels[v1.RegisteredLabelKey] != "true" {
 		t.Fatalf("step %+v", step)
 	}
@@ -135,7 +135,7 @@ func TestASecondNodeOfTheMachineIsToldOnce(t *testing.T) {
 		"after it":            {enginetest.LifeClaim(enginetest.LifeRunning), enginetest.LifeNode(enginetest.LifeOpen), "True"},
 	} {
 		both := []*corev1.Node{second, x.first}
-		step := Advance(Life{Now: enginetest.LifeStart, Claim: x.claim, Nodes: both})
+		step := Next(Life{Now: enginetest.LifeStart, Claim: x.claim, Nodes: both})
 		if step.Claim == nil || len(step.Nodes) > 0 || len(step.Events) != 1 || step.Events[0].Reason != "MultipleNodesFound" {
 			t.Fatalf("%s: step %+v", name, step)
 		}
@@ -147,10 +147,10 @@ func TestASecondNodeOfTheMachineIsToldOnce(t *testing.T) {
 				t.Errorf("%s: told %q", name, text)
 			}
 		}
-		if again := Advance(Life{Now: enginetest.LifeStart, Claim: step.Claim, Nodes: both}); !again.Quiet() || len(again.Events) > 0 {
+		if again := Next(Life{Now: enginetest.LifeStart, Claim: step.Claim, Nodes: both}); !again.Quiet() || len(again.Events) > 0 {
 			t.Errorf("%s: told twice: %+v", name, again)
 		}
-		alone := Advance(Life{Now: enginetest.LifeStart, Claim: step.Claim, Nodes: []*corev1.Node{x.first}})
+		alone := Next(Life{Now: enginetest.LifeStart, Claim: step.Claim, Nodes: []*corev1.Node{x.first}})
 		if c := v1.GetCondition(alone.Claim, v1.ConditionRegistered); c.Status != metav1.ConditionTrue || c.Message != "" {
 			t.Errorf("%s: once the second is gone, Registered is %+v", name, c)
 		}

@@ -44,7 +44,7 @@ func TestPlannedPodsAreNominatedWhenTheNodeOpensAndNotBefore(t *testing.T) {
 		{name: "is not ready for long", claim: registered, node: enginetest.LifeNode(lifeOpening, enginetest.LifeNotReady), after: OpeningPatience, nominate: true},
 		{name: "is open already", claim: registered, node: enginetest.LifeNode(enginetest.LifeOpen)},
 	} {
-		step := Advance(Life{Now: enginetest.LifeStart.Add(c.after), Claim: c.claim, Nodes: []*corev1.Node{c.node}, Nominating: !c.off})
+		step := Next(Life{Now: enginetest.LifeStart.Add(c.after), Claim: c.claim, Nodes: []*corev1.Node{c.node}, Nominating: !c.off})
 		if (step.Nominate != "") != c.nominate {
 			t.Errorf("a node that %s: nominate %q", c.name, step.Nominate)
 		}

@@ -25,7 +25,7 @@ func register(l Life, claim *v1.NodeClaim, step *Step) *corev1.Node {
 		takeBack(l, claim)
 		return nil
 	case len(l.Nodes) == 0:
-		kube.Set(claim, v1.ConditionRegistered, metav1.ConditionUnknown, "NodeNotFound", notFound(claim), l.Now)
+		kube.SetCondition(claim, v1.ConditionRegistered, metav1.ConditionUnknown, "NodeNotFound", notFound(claim), l.Now)
 		return nil
 	case len(l.Nodes) > 1: // none of them is touched
 		tellSeveral(l, claim, step)
@@ -34,7 +34,7 @@ func register(l Life, claim *v1.NodeClaim, step *Step) *corev1.Node {
 	node := draftOfNode(l.Nodes[0])
 	if registered {
 		if v1.GetCondition(claim, v1.ConditionRegistered).Message != "" { // there were several
-			kube.Set(claim, v1.ConditionRegistered, metav1.ConditionTrue, "", "", l.Now)
+			kube.SetCondition(claim, v1.ConditionRegistered, metav1.ConditionTrue, "", "", l.Now)
 		}
 		hydrate(node, claim)
 		open(l, claim, node, step)
@@ -52,7 +52,7 @@ func register(l Life, claim *v1.NodeClaim, step *Step) *corev1.Node {
 		}
 	}
 	claim.Status.NodeName = node.Name
-	kube.Set(claim, v1.ConditionRegistered, metav1.ConditionTrue, "", "", l.Now)
+	kube.SetCondition(claim, v1.ConditionRegistered, metav1.ConditionTrue, "", "", l.Now)
 	open(l, claim, node, step)
 	return node
 }
@@ -68,7 +68,7 @@ func open(l Life, claim *v1.NodeClaim, node *corev1.Node, step *Step) {
 		return
 	}
 	left := inventory.WaitingSince(claim, v1.ConditionRegistered).Add(OpeningPatience).Sub(l.Now)
-	if left > 0 && !ripe(claim, node) {
+	if left > 0 && !couldOpen(claim, node) {
 		step.by(left)
 		return
 	}
@@ -76,8 +76,8 @@ func open(l Life, claim *v1.NodeClaim, node *corev1.Node, step *Step) {
 	node.Spec.Taints = slices.DeleteFunc(node.Spec.Taints, func(t corev1.Taint) bool { return t.Key == kube.OpeningTaint().Key })
 }
 
-// ripe reports whether the node could take pods but for the opening taint.
-func ripe(claim *v1.NodeClaim, node *corev1.Node) bool {
+// couldOpen reports whether the node could take pods but for the opening taint.
+func couldOpen(claim *v1.NodeClaim, node *corev1.Node) bool {
 	return kube.NodeReady(node) && !slices.ContainsFunc(node.Spec.Taints, func(t corev1.Taint) bool {
 		return t.Key != kube.OpeningTaint().Key && (kube.IsEphemeralTaint(t) || kube.IsStartupTaint(claim, t))
 	})
@@ -95,9 +95,9 @@ func tellSeveral(l Life, claim *v1.NodeClaim, step *Step) {
 		step.Events = append(step.Events, engine.Event{Object: l.Claim, Warning: true, Reason: eventSeveralNodes, Message: message, Key: message})
 	}
 	if v1.IsTrue(claim, v1.ConditionRegistered) {
-		kube.Set(claim, v1.ConditionRegistered, metav1.ConditionTrue, "", message, l.Now)
+		kube.SetCondition(claim, v1.ConditionRegistered, metav1.ConditionTrue, "", message, l.Now)
 	} else {
-		kube.Set(claim, v1.ConditionRegistered, metav1.ConditionFalse, eventSeveralNodes, message, l.Now)
+		kube.SetCondition(claim, v1.ConditionRegistered, metav1.ConditionFalse, eventSeveralNodes, message, l.Now)
 	}
 }
 
@@ -160,11 +160,11 @@ func initialize(l Life, claim *v1.NodeClaim, node *corev1.Node, step *Step) {
 		return
 	}
 	if reason, message := inventory.Uninitialized(claim, node); reason != "" {
-		kube.Set(claim, v1.ConditionInitialized, metav1.ConditionUnknown, reason, message, l.Now)
+		kube.SetCondition(claim, v1.ConditionInitialized, metav1.ConditionUnknown, reason, message, l.Now)
 		return
 	}
 	node.Labels = kube.With(node.Labels, v1.InitializedLabelKey, "true")
-	kube.Set(claim, v1.ConditionInitialized, metav1.ConditionTrue, "", "", l.Now)
+	kube.SetCondition(claim, v1.ConditionInitialized, metav1.ConditionTrue, "", "", l.Now)
 }
 
 // checkConsistency compares what the node turned out to have with what the cloud said it would have.
@@ -181,12 +181,12 @@ func checkConsistency(l Life, claim *v1.NodeClaim, node *corev1.Node, step *Step
 		}
 	}
 	if len(problems) == 0 {
-		kube.Set(claim, v1.ConditionConsistentStateFound, metav1.ConditionTrue, "", "", l.Now)
+		kube.SetCondition(claim, v1.ConditionConsistentStateFound, metav1.ConditionTrue, "", "", l.Now)
 		return
 	}
 	message := strings.Join(problems, "; ")
 	if c := v1.GetCondition(claim, v1.ConditionConsistentStateFound); c == nil || c.Message != message {
 		step.Events = append(step.Events, engine.Event{Object: l.Claim, Warning: true, Reason: eventInconsistent, Message: message, Key: message})
 	}
-	kube.Set(claim, v1.ConditionConsistentStateFound, metav1.ConditionFalse, "ConsistencyCheckFailed", message, l.Now)
+	kube.SetCondition(claim, v1.ConditionConsistentStateFound, metav1.ConditionFalse, "ConsistencyCheckFailed", message, l.Now)
 }

@@ -19,8 +19,8 @@ import (
 // scheduler's watch. Conditions keep whole seconds, which leaves between half a second and one and a half.
 const settle = 1500 * time.Millisecond
 
-// leaving is one claim's removal in progress.
-type leaving struct {
+// termination is one claim's removal in progress.
+type termination struct {
 	Life
 	claim    *v1.NodeClaim // as it should be; nil if there is none
 	nodes    []*corev1.Node
@@ -28,10 +28,10 @@ type leaving struct {
 	step     Step
 }
 
-// leave is the step of a claim, or of a node without one, that is being removed: close the node, send its pods away, let
+// terminate is the step of a claim, or of a node without one, that is being removed: close the node, send its pods away, let
 // go of its volumes, stop the machine, and only then let the objects go.
-func leave(l Life) Step {
-	x := &leaving{Life: l}
+func terminate(l Life) Step {
+	x := &termination{Life: l}
 	if l.Claim != nil {
 		x.claim = draftOf(l.Claim)
 		restamp(x.claim, l.Now)
@@ -69,7 +69,7 @@ func inUse(n *corev1.Node) bool {
 }
 
 // setDeadline reads or writes down when pods have to be gone.
-func (x *leaving) setDeadline() {
+func (x *termination) setDeadline() {
 	if x.claim == nil {
 		return
 	}
@@ -102,11 +102,11 @@ func DrainDeadline(claim *v1.NodeClaim, within *time.Duration, now time.Time) (t
 	return at.Format(time.RFC3339), err != nil || at.Before(said)
 }
 
-func (x *leaving) deadlineMessage() string {
+func (x *termination) deadlineMessage() string {
 	return fmt.Sprintf("all pods will be deleted by %s", x.deadline.UTC().Format(time.RFC3339))
 }
 
-func (x *leaving) run() {
+func (x *termination) run() {
 	if !x.terminating() {
 		if len(x.nodes) == 0 && x.claim != nil && kube.HasJoined(x.claim) && !x.Sought {
 			x.step.Ask = AskNode // pods may run on one that the cache does not show
@@ -128,13 +128,13 @@ func (x *leaving) run() {
 }
 
 // terminating says that the cloud has accepted to stop the machine: nothing before that matters any more.
-func (x *leaving) terminating() bool {
+func (x *termination) terminating() bool {
 	return x.claim != nil && v1.IsTrue(x.claim, v1.ConditionInstanceTerminating)
 }
 
 // dropDead lets go of nodes that are not Ready and whose machine is gone: nobody there can end pods or detach volumes.
 // It reports whether to go on.
-func (x *leaving) dropDead() bool {
+func (x *termination) dropDead() bool {
 	dead := 0
 	for _, n := range x.nodes {
 		if kube.NodeReady(n) || n.DeletionTimestamp == nil {
@@ -153,7 +153,7 @@ func (x *leaving) dropDead() bool {
 }
 
 // closeNodes taints the nodes and then deletes them; our finalizer keeps them. It reports whether all were closed before.
-func (x *leaving) closeNodes() bool {
+func (x *termination) closeNodes() bool {
 	done := true
 	for _, n := range x.nodes {
 		closed := closedNode(n)
@@ -207,7 +207,7 @@ func closedNode(n *corev1.Node) *corev1.Node {
 }
 
 // pollMachine is how long to wait before the cloud is asked again whether the machine is gone.
-func (x *leaving) pollMachine() time.Duration {
+func (x *termination) pollMachine() time.Duration {
 	since := x.Now
 	if x.claim != nil {
 		since = v1.GetCondition(x.claim, v1.ConditionInstanceTerminating).LastTransitionTime.Time
@@ -219,7 +219,7 @@ func (x *leaving) pollMachine() time.Duration {
 
 // release lets the nodes go, and the claim once they are gone. A node that is not being deleted joined again while its
 // machine was stopping.
-func (x *leaving) release() {
+func (x *termination) release() {
 	for _, n := range x.nodes {
 		if n.DeletionTimestamp == nil {
 			x.step.DeleteNodes = append(x.step.DeleteNodes, n.Name)
@@ -235,12 +235,12 @@ func (x *leaving) release() {
 func ours(n *corev1.Node) bool { return slices.Contains(n.Finalizers, v1.TerminationFinalizer) }
 
 // condition sets a condition on the claim, if there is one.
-func (x *leaving) condition(t string, status metav1.ConditionStatus, reason, message string) {
+func (x *termination) condition(t string, status metav1.ConditionStatus, reason, message string) {
 	if x.claim != nil {
-		kube.Set(x.claim, t, status, reason, message, x.Now)
+		kube.SetCondition(x.claim, t, status, reason, message, x.Now)
 	}
 }
 
-func (x *leaving) tell(object engine.Object, warning bool, reason, message string) {
+func (x *termination) tell(object engine.Object, warning bool, reason, message string) {
 	x.step.Events = append(x.step.Events, engine.Event{Object: object, Warning: warning, Reason: reason, Message: message})
 }

@@ -47,11 +47,11 @@ func TestDeletedClaimClosesItsNodeFirst(t *testing.T) {
 		n.Annotations = map[string]string{v1.NoticeAnnotationKey: engine.NoticeSpotInterruption}
 	})
 	life := Life{Now: enginetest.LifeStart, Claim: enginetest.LifeClaim(enginetest.LifeRunning, enginetest.LifeDeleted), Nodes: []*corev1.Node{open}}
-	if step := Advance(life); !slices.Equal(step.DeleteNodes, []string{"node-1"}) || len(step.Withdraw) > 0 {
+	if step := Next(life); !slices.Equal(step.DeleteNodes, []string{"node-1"}) || len(step.Withdraw) > 0 {
 		t.Errorf("with nominations off: delete %v, withdraw %v", step.DeleteNodes, step.Withdraw)
 	}
 	life.Nominating = true
-	step := Advance(life)
+	step := Next(life)
 	if len(step.Nodes) != 1 {
 		t.Fatalf("step %+v", step)
 	}
@@ -73,11 +73,11 @@ func TestDeletedClaimClosesItsNodeFirst(t *testing.T) {
 func TestUnregisteredNodeIsLeftToTheCloudController(t *testing.T) {
 	t.Parallel()
 	deleted := enginetest.LifeClaim(enginetest.LifeLaunched, enginetest.LifeDeleted)
-	step := Advance(Life{Now: enginetest.LifeStart, Claim: deleted, Nodes: []*corev1.Node{enginetest.LifeNode()}})
+	step := Next(Life{Now: enginetest.LifeStart, Claim: deleted, Nodes: []*corev1.Node{enginetest.LifeNode()}})
 	if step.Ask != AskTerminate {
 		t.Errorf("step %+v, want the machine terminated", step)
 	}
-	step = Advance(Life{Now: enginetest.LifeStart, Claim: deleted, Nodes: []*corev1.Node{enginetest.LifeNode()}, Machine: MachineGone})
+	step = Next(Life{Now: enginetest.LifeStart, Claim: deleted, Nodes: []*corev1.Node{enginetest.LifeNode()}, Machine: MachineGone})
 	if !step.Release || len(step.DeleteNodes) != 0 || len(step.ReleaseNodes) != 0 {
 		t.Errorf("step %+v, want the claim released", step)
 	}
@@ -85,7 +85,7 @@ func TestUnregisteredNodeIsLeftToTheCloudController(t *testing.T) {
 
 func TestNodeThatOpenedBeforeItsClaimSaidSoIsDrained(t *testing.T) {
 	t.Parallel()
-	step := Advance(Life{Now: enginetest.LifeStart, Claim: enginetest.LifeClaim(enginetest.LifeLaunched, enginetest.LifeDeleted), Nodes: []*corev1.Node{enginetest.LifeNode(enginetest.LifeOpen)}})
+	step := Next(Life{Now: enginetest.LifeStart, Claim: enginetest.LifeClaim(enginetest.LifeLaunched, enginetest.LifeDeleted), Nodes: []*corev1.Node{enginetest.LifeNode(enginetest.LifeOpen)}})
 	if len(step.Nodes) != 1 || len(step.DeleteNodes) != 1 {
 		t.Errorf("step %+v, want the node closed", step)
 	}
@@ -93,7 +93,7 @@ func TestNodeThatOpenedBeforeItsClaimSaidSoIsDrained(t *testing.T) {
 
 func TestClaimWithoutOurFinalizerIsLeftAlone(t *testing.T) {
 	t.Parallel()
-	step := Advance(leavingLife(func(l *Life) { l.Claim.Finalizers = []string{"other"} }))
+	step := Next(leavingLife(func(l *Life) { l.Claim.Finalizers = []string{"other"} }))
 	if !step.Quiet() {
 		t.Errorf("step %+v", step)
 	}
@@ -133,7 +133,7 @@ func TestDrainTiers(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			step := Advance(leavingLife(func(l *Life) { l.Pods = tt.pods }))
+			step := Next(leavingLife(func(l *Life) { l.Pods = tt.pods }))
 			if got := evictions(step); got != tt.want {
 				t.Errorf("evicts %q, want %q", got, tt.want)
 			}
@@ -173,7 +173,7 @@ func TestDeadline(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			step := Advance(leavingLife(func(l *Life) {
+			step := Next(leavingLife(func(l *Life) {
 				l.Now, l.Pods = enginetest.LifeStart.Add(tt.now), tt.pods
 				l.Claim.Spec.TerminationGracePeriod = &metav1.Duration{Duration: patience}
 			}))
@@ -193,7 +193,7 @@ func TestDeadline(t *testing.T) {
 func TestDeadlineAnnotation(t *testing.T) {
 	t.Parallel()
 	period := &metav1.Duration{Duration: 300 * time.Second}
-	existing := Advance(leavingLife(func(l *Life) {
+	existing := Next(leavingLife(func(l *Life) {
 		l.Claim.Spec.TerminationGracePeriod = period
 		l.Claim.Annotations = map[string]string{v1.NodeClaimTerminationTimestampAnnotationKey: "2030-01-02T03:04:05Z"}
 		l.Pods = []*corev1.Pod{enginetest.LifePod("x", enginetest.LifeProtected("true"))}
@@ -201,7 +201,7 @@ func TestDeadlineAnnotation(t *testing.T) {
 	if evictions(existing) != "x!1" {
 		t.Errorf("evicts %q: an existing deadline stands", evictions(existing))
 	}
-	extended := Advance(leavingLife(func(l *Life) {
+	extended := Next(leavingLife(func(l *Life) {
 		l.Now = enginetest.LifeStart.Add(400 * time.Second)
 		l.Claim.Spec.TerminationGracePeriod = period
 		l.Claim.Annotations = map[string]string{v1.NodeClaimTerminationTimestampAnnotationKey: "2030-01-02T04:04:00Z"}
@@ -210,14 +210,14 @@ func TestDeadlineAnnotation(t *testing.T) {
 	if evictions(extended) != "" {
 		t.Errorf("evicts %q: a deadline that somebody has put off has not come", evictions(extended))
 	}
-	bad := Advance(leavingLife(func(l *Life) {
+	bad := Next(leavingLife(func(l *Life) {
 		l.Claim.Annotations = map[string]string{v1.NodeClaimTerminationTimestampAnnotationKey: "tomorrow"}
 		l.Pods = []*corev1.Pod{enginetest.LifePod("x")}
 	}))
 	if evictions(bad) != "x" || len(bad.Events) != 1 || !strings.Contains(bad.Events[0].Message, "tomorrow") {
 		t.Errorf("evicts %q, events %v: a deadline that cannot be read is told and ignored", evictions(bad), bad.Events)
 	}
-	none := Advance(leavingLife(func(l *Life) { l.Pods = []*corev1.Pod{enginetest.LifePod("x")} }))
+	none := Next(leavingLife(func(l *Life) { l.Pods = []*corev1.Pod{enginetest.LifePod("x")} }))
 	if none.Claim != nil && none.Claim.Annotations[v1.NodeClaimTerminationTimestampAnnotationKey] != "" {
 		t.Error("a claim without a grace period got a deadline")
 	}
@@ -225,7 +225,7 @@ func TestDeadlineAnnotation(t *testing.T) {
 
 func TestProtectionOfLimitedLengthWakesTheDrain(t *testing.T) {
 	t.Parallel()
-	step := Advance(leavingLife(func(l *Life) {
+	step := Next(leavingLife(func(l *Life) {
 		started := metav1.NewTime(enginetest.LifeStart)
 		l.Pods = []*corev1.Pod{enginetest.LifePod("x", enginetest.LifeProtected("15s"), func(p *corev1.Pod) { p.Status.StartTime = &started })}
 	}))
@@ -240,7 +240,7 @@ func TestProtectionOfLimitedLengthWakesTheDrain(t *testing.T) {
 		told["x"].Reason != "DoNotDisruptUntil" || !strings.Contains(told["x"].Message, "2030-01-02T03:04:15Z") {
 		t.Errorf("events %v: the pod that holds the drain is named on node and claim, and told until when", step.Events)
 	}
-	step = Advance(leavingLife(func(l *Life) {
+	step = Next(leavingLife(func(l *Life) {
 		started := metav1.NewTime(enginetest.LifeStart.Add(-time.Minute))
 		l.Pods = []*corev1.Pod{enginetest.LifePod("x", enginetest.LifeProtected("15s"), func(p *corev1.Pod) { p.Status.StartTime = &started })}
 	}))
@@ -252,24 +252,24 @@ func TestProtectionOfLimitedLengthWakesTheDrain(t *testing.T) {
 func TestNothingIsTerminatedOnTheWordOfACache(t *testing.T) {
 	t.Parallel()
 	young := leavingLife(func(l *Life) { l.Now = enginetest.LifeStart.Add(time.Second) })
-	if step := Advance(young); step.Ask != AskNothing || step.After != 500*time.Millisecond {
+	if step := Next(young); step.Ask != AskNothing || step.After != 500*time.Millisecond {
 		t.Errorf("taint just put: %+v, want to wait until the scheduler has seen it", step)
 	}
-	if step := Advance(leavingLife()); step.Ask != AskPods {
+	if step := Next(leavingLife()); step.Ask != AskPods {
 		t.Errorf("no pods in the cache: ask %v, want the pods listed", step.Ask)
 	}
 	late := leavingLife(func(l *Life) { l.Fresh, l.Pods = true, []*corev1.Pod{enginetest.LifePod("late")} })
-	if step := Advance(late); evictions(step) != "late" || step.Ask != AskNothing {
+	if step := Next(late); evictions(step) != "late" || step.Ask != AskNothing {
 		t.Errorf("bound just before the taint: %+v, want it evicted", step)
 	}
-	if step := Advance(leavingLife(func(l *Life) { l.Fresh = true })); step.Ask != AskTerminate {
+	if step := Next(leavingLife(func(l *Life) { l.Fresh = true })); step.Ask != AskTerminate {
 		t.Errorf("no pods at all: ask %v, want the machine terminated", step.Ask)
 	}
 }
 
 func TestMachineBeforeNodeBeforeClaim(t *testing.T) {
 	t.Parallel()
-	told := Advance(leavingLife(func(l *Life) { l.Fresh, l.Machine = true, MachineLeaving }))
+	told := Next(leavingLife(func(l *Life) { l.Fresh, l.Machine = true, MachineLeaving }))
 	for condition, want := range map[string]string{v1.ConditionDrained: "True", v1.ConditionVolumesDetached: "True", v1.ConditionInstanceTerminating: "True"} {
 		if got := enginetest.ConditionText(told.Claim, condition); got != want {
 			t.Errorf("%s is %s", condition, got)
@@ -279,30 +279,30 @@ func TestMachineBeforeNodeBeforeClaim(t *testing.T) {
 		t.Errorf("machine still there: %+v", told)
 	}
 	stillThere := Life{Now: enginetest.LifeStart.Add(time.Minute), Claim: told.Claim, Nodes: []*corev1.Node{enginetest.LifeNode(enginetest.LifeClosed)}, Pods: []*corev1.Pod{enginetest.LifePod("x")}}
-	if step := Advance(stillThere); step.Ask != AskTerminate {
+	if step := Next(stillThere); step.Ask != AskTerminate {
 		t.Errorf("told already: %+v, want only the machine asked for", step)
 	}
 	stillThere.Machine = MachineGone
-	gone := Advance(stillThere)
+	gone := Next(stillThere)
 	if !slices.Equal(gone.ReleaseNodes, []string{"node-1"}) || gone.Release {
 		t.Errorf("machine gone: %+v, want the node released before the claim", gone)
 	}
 	stillThere.Nodes = []*corev1.Node{enginetest.LifeNode(enginetest.LifeClosed, func(n *corev1.Node) { n.Finalizers = []string{"other"} })}
-	held := Advance(stillThere)
+	held := Next(stillThere)
 	if c := v1.GetCondition(held.Claim, v1.ConditionInstanceTerminating); c.Message != "the machine is gone; Node node-1 is held by finalizers other" || held.Release {
 		t.Errorf("node held by somebody else: %+v, want that told", c)
 	}
 	told.Claim, stillThere.Claim = stillThere.Claim, held.Claim
-	if step := Advance(stillThere); !step.Quiet() {
+	if step := Next(stillThere); !step.Quiet() {
 		t.Errorf("node held by somebody else: %+v, want to wait for it", step)
 	}
 	stillThere.Claim = told.Claim
 	stillThere.Nodes = []*corev1.Node{enginetest.LifeNode()}
-	if step := Advance(stillThere); !slices.Equal(step.DeleteNodes, []string{"node-1"}) || step.Release {
+	if step := Next(stillThere); !slices.Equal(step.DeleteNodes, []string{"node-1"}) || step.Release {
 		t.Errorf("node joined again: %+v, want it deleted", step)
 	}
 	stillThere.Nodes = nil
-	if step := Advance(stillThere); !step.Release {
+	if step := Next(stillThere); !step.Release {
 		t.Errorf("node gone: %+v, want the claim released", step)
 	}
 }
@@ -313,19 +313,19 @@ func TestDeadNodeIsNotDrained(t *testing.T) {
 		l.Nodes = []*corev1.Node{enginetest.LifeNode(enginetest.LifeClosed, enginetest.LifeNotReady)}
 		l.Pods = []*corev1.Pod{enginetest.LifePod("x")}
 	})
-	if step := Advance(dead); step.Ask != AskMachine {
+	if step := Next(dead); step.Ask != AskMachine {
 		t.Errorf("not Ready: %+v, want the machine looked for", step)
 	}
 	dead.Machine = MachineGone
-	if step := Advance(dead); !slices.Equal(step.ReleaseNodes, []string{"node-1"}) || len(step.Evict) != 0 {
+	if step := Next(dead); !slices.Equal(step.ReleaseNodes, []string{"node-1"}) || len(step.Evict) != 0 {
 		t.Errorf("not Ready and gone: %+v, want the node released", step)
 	}
 	dead.Machine = MachinePresent
-	if step := Advance(dead); evictions(step) != "x" {
+	if step := Next(dead); evictions(step) != "x" {
 		t.Errorf("not Ready but there: %+v, want a drain", step)
 	}
 	alive := leavingLife(func(l *Life) { l.Machine, l.Pods = MachineGone, []*corev1.Pod{enginetest.LifePod("x")} })
-	if step := Advance(alive); evictions(step) != "x" || len(step.ReleaseNodes) != 0 {
+	if step := Next(alive); evictions(step) != "x" || len(step.ReleaseNodes) != 0 {
 		t.Errorf("Ready but gone: %+v, want a drain", step)
 	}
 }
@@ -333,7 +333,7 @@ func TestDeadNodeIsNotDrained(t *testing.T) {
 func TestSeveralNodesOfOneMachineAllGo(t *testing.T) {
 	t.Parallel()
 	other := func(n *corev1.Node) { n.Name = "node-2" }
-	step := Advance(Life{Now: enginetest.LifeStart, Claim: enginetest.LifeClaim(enginetest.LifeRunning, enginetest.LifeDeleted), Nodes: []*corev1.Node{enginetest.LifeNode(enginetest.LifeOpen), enginetest.LifeNode(enginetest.LifeOpen, other)}})
+	step := Next(Life{Now: enginetest.LifeStart, Claim: enginetest.LifeClaim(enginetest.LifeRunning, enginetest.LifeDeleted), Nodes: []*corev1.Node{enginetest.LifeNode(enginetest.LifeOpen), enginetest.LifeNode(enginetest.LifeOpen, other)}})
 	if len(step.Nodes) != 2 || !slices.Equal(step.DeleteNodes, []string{"node-1", "node-2"}) {
 		t.Errorf("step %+v", step)
 	}
@@ -363,10 +363,10 @@ func TestVolumesAreDetachedFirst(t *testing.T) {
 			l.VolumeClaims = []*corev1.PersistentVolumeClaim{pvc("kept", "pv-kept"), pvc("agent-scratch", "pv-scratch"), pvc("gone", "pv-gone")}
 		})
 	}
-	if step := Advance(life(time.Minute, attachment("a", "pv-kept"), attachment("b", ""), attachment("c", "pv-scratch"))); step.Ask != AskTerminate {
+	if step := Next(life(time.Minute, attachment("a", "pv-kept"), attachment("b", ""), attachment("c", "pv-scratch"))); step.Ask != AskTerminate {
 		t.Errorf("only volumes of pods that stay: %+v", step)
 	}
-	waiting := Advance(life(time.Minute, attachment("a", "pv-gone")))
+	waiting := Next(life(time.Minute, attachment("a", "pv-gone")))
 	if waiting.Ask != AskNothing || enginetest.ConditionText(waiting.Claim, v1.ConditionVolumesDetached) != "Unknown AwaitingVolumeDetachment" ||
 		enginetest.ConditionText(waiting.Claim, v1.ConditionDrained) != "True" || waiting.After == 0 || len(waiting.Events) != 1 {
 		t.Errorf("a volume is attached: %+v", waiting)
@@ -374,7 +374,7 @@ func TestVolumesAreDetachedFirst(t *testing.T) {
 	late := life(10*time.Minute, attachment("a", "pv-gone"))
 	late.Claim.Spec.TerminationGracePeriod = &metav1.Duration{Duration: time.Minute}
 	late.Machine = MachineLeaving
-	if step := Advance(late); enginetest.ConditionText(step.Claim, v1.ConditionVolumesDetached) != "False TerminationGracePeriodElapsed" {
+	if step := Next(late); enginetest.ConditionText(step.Claim, v1.ConditionVolumesDetached) != "False TerminationGracePeriodElapsed" {
 		t.Errorf("after the deadline: %s", enginetest.ConditionText(step.Claim, v1.ConditionVolumesDetached))
 	}
 }
@@ -382,15 +382,15 @@ func TestVolumesAreDetachedFirst(t *testing.T) {
 func TestNodeWithoutClaimIsDrainedAndReleased(t *testing.T) {
 	t.Parallel()
 	l := Life{Now: enginetest.LifeStart.Add(10 * time.Second), Nodes: []*corev1.Node{enginetest.LifeNode(enginetest.LifeClosed)}, Pods: []*corev1.Pod{enginetest.LifePod("x")}}
-	if step := Advance(l); evictions(step) != "x" {
+	if step := Next(l); evictions(step) != "x" {
 		t.Errorf("step %+v", step)
 	}
 	l.Pods, l.Fresh = nil, true
-	if step := Advance(l); step.Ask != AskTerminate {
+	if step := Next(l); step.Ask != AskTerminate {
 		t.Errorf("step %+v", step)
 	}
 	l.Machine = MachineGone
-	if step := Advance(l); !slices.Equal(step.ReleaseNodes, []string{"node-1"}) || step.Release {
+	if step := Next(l); !slices.Equal(step.ReleaseNodes, []string{"node-1"}) || step.Release {
 		t.Errorf("step %+v", step)
 	}
 }
@@ -398,11 +398,11 @@ func TestNodeWithoutClaimIsDrainedAndReleased(t *testing.T) {
 func TestDeletedClaimThatNeverLaunchedAsksForItsMachine(t *testing.T) {
 	t.Parallel()
 	l := Life{Now: enginetest.LifeStart, Claim: enginetest.LifeClaim(enginetest.LifeDeleted)}
-	if step := Advance(l); step.Ask != AskTerminate {
+	if step := Next(l); step.Ask != AskTerminate {
 		t.Errorf("step %+v: a launch may have been cut short", step)
 	}
 	l.Machine = MachineGone
-	if step := Advance(l); !step.Release {
+	if step := Next(l); !step.Release {
 		t.Errorf("step %+v", step)
 	}
 }
@@ -411,13 +411,13 @@ func TestDeletedClaimThatNeverLaunchedAsksForItsMachine(t *testing.T) {
 func TestAClaimThatLostItsNodeIsDrainedIfItHasAnother(t *testing.T) {
 	t.Parallel()
 	claim := lifeGone(t, enginetest.LifeDeleted)
-	if step := Advance(Life{Now: enginetest.LifeStart, Claim: claim}); step.Ask != AskNode {
+	if step := Next(Life{Now: enginetest.LifeStart, Claim: claim}); step.Ask != AskNode {
 		t.Errorf("step %+v: want the node looked for before the machine is stopped", step)
 	}
-	if step := Advance(Life{Now: enginetest.LifeStart, Claim: claim, Sought: true}); step.Ask != AskTerminate {
+	if step := Next(Life{Now: enginetest.LifeStart, Claim: claim, Sought: true}); step.Ask != AskTerminate {
 		t.Errorf("step %+v: want the machine stopped, there is no node", step)
 	}
-	step := Advance(Life{Now: enginetest.LifeStart, Claim: claim, Nodes: []*corev1.Node{enginetest.LifeNode()}, Pods: []*corev1.Pod{enginetest.LifePod("x")}})
+	step := Next(Life{Now: enginetest.LifeStart, Claim: claim, Nodes: []*corev1.Node{enginetest.LifeNode()}, Pods: []*corev1.Pod{enginetest.LifePod("x")}})
 	if len(step.Nodes) != 1 || !ours(step.Nodes[0]) || !slices.Equal(step.DeleteNodes, []string{"node-1"}) {
 		t.Errorf("step %+v: want the node closed first", step)
 	}

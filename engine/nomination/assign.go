@@ -19,10 +19,10 @@ import (
 // kube-scheduler tries others again.
 const mostNominations = 5
 
-// seating knows where pods have room that was bought for them.
-type seating struct {
+// assignment knows where pods have room that was bought for them.
+type assignment struct {
 	// parties are by the UID of the ReplicaSet, of which one pod is as good as another, or else of the single pod.
-	parties map[types.UID]*party
+	parties map[types.UID]*podGroup
 	tries   map[types.UID]int // how often each pod was nominated
 	// tried says in which order kube-scheduler last found no node for the pods, which is how it will try them again: it
 	// writes that down on each of them.
@@ -30,8 +30,8 @@ type seating struct {
 	open  map[string]bool // the nodes that are open, as far as this opening did it
 }
 
-// party is a number of equal pods and as many rooms, in the same order.
-type party struct {
+// podGroup is a number of equal pods and as many rooms, in the same order.
+type podGroup struct {
 	pods   []types.UID
 	rooms  []room
 	spread *corev1.TopologySpreadConstraint // what kube-scheduler will hold against a pod that comes too early; nil for nothing
@@ -40,14 +40,14 @@ type party struct {
 // room is room for one pod, on a node in a zone.
 type room struct{ node, zone string }
 
-// newSeating lists who has room on the nodes.
-func newSeating(nodes []Opening) *seating {
-	s := &seating{map[types.UID]*party{}, map[types.UID]int{}, map[types.UID]uint64{}, map[string]bool{}}
+// newAssignment lists who has room on the nodes.
+func newAssignment(nodes []Opening) *assignment {
+	s := &assignment{map[types.UID]*podGroup{}, map[types.UID]int{}, map[types.UID]uint64{}, map[string]bool{}}
 	for _, o := range nodes {
 		for _, pod := range o.Pods {
-			key := partyOf(pod)
+			key := groupOf(pod)
 			if s.parties[key] == nil {
-				s.parties[key] = &party{spread: strictSpread(pod)}
+				s.parties[key] = &podGroup{spread: strictSpread(pod)}
 			}
 			p := s.parties[key]
 			p.pods = append(p.pods, pod.UID)
@@ -57,8 +57,8 @@ func newSeating(nodes []Opening) *seating {
 	return s
 }
 
-// partyOf is the same for pods of which one is as good as another.
-func partyOf(pod *corev1.Pod) types.UID {
+// groupOf is the same for pods of which one is as good as another.
+func groupOf(pod *corev1.Pod) types.UID {
 	if owner := metav1.GetControllerOfNoCopy(pod); owner != nil && owner.Kind == "ReplicaSet" {
 		return owner.UID
 	}
@@ -102,10 +102,10 @@ func strictSpread(pod *corev1.Pod) *corev1.TopologySpreadConstraint {
 	return nil
 }
 
-// deal gives the pods that kube-scheduler will try first the first rooms of their party. Pods that have to be spread find
+// distribute gives the pods that kube-scheduler will try first the first rooms of their party. Pods that have to be spread find
 // their nodes only if it comes to the zones in turn: the second one may not go to a zone before the first ones are in the
 // others.
-func (s *seating) deal(pods map[types.UID]*corev1.Pod) {
+func (s *assignment) distribute(pods map[types.UID]*corev1.Pod) {
 	s.note(pods)
 	for _, p := range s.parties {
 		slices.SortFunc(p.pods, s.triedBefore)
@@ -114,7 +114,7 @@ func (s *seating) deal(pods map[types.UID]*corev1.Pod) {
 }
 
 // note remembers when the pods were tried that are nominated to no node: what was last written on them says so.
-func (s *seating) note(pods map[types.UID]*corev1.Pod) {
+func (s *assignment) note(pods map[types.UID]*corev1.Pod) {
 	for uid, pod := range pods {
 		if pod.Status.NominatedNodeName == "" {
 			s.tried[uid], _ = strconv.ParseUint(pod.ResourceVersion, 10, 64)
@@ -122,12 +122,12 @@ func (s *seating) note(pods map[types.UID]*corev1.Pod) {
 	}
 }
 
-func (s *seating) triedBefore(a, b types.UID) int {
+func (s *assignment) triedBefore(a, b types.UID) int {
 	return cmp.Or(cmp.Compare(s.tried[a], s.tried[b]), strings.Compare(string(a), string(b)))
 }
 
 // nominate says which pods to nominate now, and how many pods wait.
-func (s *seating) nominate(pods map[types.UID]*corev1.Pod) (out []engine.Nomination, waiting int) {
+func (s *assignment) nominate(pods map[types.UID]*corev1.Pod) (out []engine.Nomination, waiting int) {
 	s.note(pods)
 	nominated := map[nominees]int{}
 	for _, pod := range pods {
@@ -148,7 +148,7 @@ func (s *seating) nominate(pods map[types.UID]*corev1.Pod) (out []engine.Nominat
 
 // assign gives pods of the party that wait without a nomination a room that is left: their own as long as its node is
 // closed, and if kube-scheduler would not have that afterwards, or another pod took it, one that an equal pod did not take.
-func (s *seating) assign(p *party, pods map[types.UID]*corev1.Pod, nominated map[nominees]int) (out []engine.Nomination) {
+func (s *assignment) assign(p *podGroup, pods map[types.UID]*corev1.Pod, nominated map[nominees]int) (out []engine.Nomination) {
 	left := slices.Clone(p.rooms)
 	find := func(node string) int {
 		return slices.IndexFunc(left, func(r room) bool { return r.node == node })
@@ -191,7 +191,7 @@ func (s *seating) assign(p *party, pods map[types.UID]*corev1.Pod, nominated map
 }
 
 // order puts those nodes last whose pods kube-scheduler will try first.
-func (s *seating) order(nodes []Opening) []string {
+func (s *assignment) order(nodes []Opening) []string {
 	names := make([]string, len(nodes))
 	for i, n := range nodes {
 		names[i] = n.Node.Name
@@ -210,7 +210,7 @@ func (s *seating) order(nodes []Opening) []string {
 }
 
 // inTurn orders the rooms of pods that are spread so that the nodes take turns, and above that the zones.
-func (p *party) inTurn(rooms []room) []room {
+func (p *podGroup) inTurn(rooms []room) []room {
 	if p.spread == nil {
 		return rooms
 	}

@@ -59,7 +59,7 @@ func ReplayOf(s *engine.Snapshot, opt engine.Options, plan *engine.Plan, hinted 
 	for _, p := range s.Pods {
 		pods[kube.PodID(p)] = p
 	}
-	r := &scheduler.Replay{Snapshot: s, Options: opt, Launches: plan.Launches, Hints: map[engine.PodID]string{}}
+	r := &scheduler.Replay{Snapshot: s, Options: opt, Launches: plan.Launches, Nominations: map[engine.PodID]string{}}
 	add := func(id engine.PodID, machine string) {
 		pod := pods[id]
 		if pod == nil {
@@ -69,9 +69,9 @@ func ReplayOf(s *engine.Snapshot, opt engine.Options, plan *engine.Plan, hinted 
 		switch {
 		case pod.Spec.NodeName != "":
 		case hinted && machine != "":
-			r.Hints[id] = machine
+			r.Nominations[id] = machine
 		case pod.Status.NominatedNodeName != "":
-			r.Hints[id] = pod.Status.NominatedNodeName
+			r.Nominations[id] = pod.Status.NominatedNodeName
 		}
 	}
 	for i := range plan.Launches {

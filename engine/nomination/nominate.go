@@ -61,7 +61,7 @@ const fewRounds = 4
 // that wait.
 func needHints(r scheduler.Replay, hints map[engine.PodID]string, waiting int) map[engine.PodID]string {
 	few := map[engine.PodID]string{}
-	r.Hints = few
+	r.Nominations = few
 	for range fewRounds {
 		before := len(few)
 		for _, id := range r.Land().Stranded {

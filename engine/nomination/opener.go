@@ -20,17 +20,17 @@ const (
 	openingRest, openingLongest = 3 * time.Second, 30 * time.Second
 )
 
-// Opener says step by step how nodes open together, so that every pod finds the room that was bought for it.
+// StartupGate says step by step how nodes open together, so that every pod finds the room that was bought for it.
 //
 // Whenever a node opens, kube-scheduler tries all waiting pods again. A pod that it finds no node for loses its nomination,
 // and its room is open to all. So pods are nominated when kube-scheduler has stopped trying them, which their versions tell:
 // it writes down each time that it finds no node. When all nominations have come through the watch, and nothing has happened
 // for as long as that took, the nodes open as fast as they can be written; last those whose pods it will try first. While it
 // fails with these, it leaves the others alone. Pods that lose their nomination get it back.
-type Opener struct {
+type StartupGate struct {
 	nodes   []Opening
-	seats   *seating
-	phase   openerPhase
+	seats   *assignment
+	phase   gatePhase
 	began   time.Time     // of the phase
 	calm    time.Time     // since when nothing has happened
 	need    time.Duration // for how long that has to be so
@@ -40,10 +40,10 @@ type Opener struct {
 	closed  []string // nodes that are to open
 }
 
-type openerPhase int
+type gatePhase int
 
 const (
-	openerSettles openerPhase = iota
+	openerSettles gatePhase = iota
 	openerNominates
 	openerOpens
 )
@@ -55,18 +55,18 @@ type PodSight struct {
 	Unseen bool
 }
 
-// OpenerStep is what to do now, in this order: write the nominations, open the nodes, look again a moment later unless
+// GateStep is what to do now, in this order: write the nominations, open the nodes, look again a moment later unless
 // all is done.
-type OpenerStep struct {
+type GateStep struct {
 	Nominate []engine.Nomination
 	Open     []string
 	// Opened says that no node is left to open after this step, Done that nothing is left to do.
 	Opened, Done bool
 }
 
-// NewOpener begins to open nodes.
-func NewOpener(nodes []Opening, now time.Time) *Opener {
-	o := &Opener{nodes: nodes, seats: newSeating(nodes), began: now, calm: now, version: map[types.UID]string{}}
+// NewStartupGate begins to open nodes.
+func NewStartupGate(nodes []Opening, now time.Time) *StartupGate {
+	o := &StartupGate{nodes: nodes, seats: newAssignment(nodes), began: now, calm: now, version: map[types.UID]string{}}
 	if len(nodes) > 1 {
 		o.need = openingCalm
 	}
@@ -74,13 +74,13 @@ func NewOpener(nodes []Opening, now time.Time) *Opener {
 }
 
 // Next says what to do now. It finds pods by their UIDs.
-func (o *Opener) Next(now time.Time, find func(types.UID) PodSight) OpenerStep {
+func (o *StartupGate) Next(now time.Time, find func(types.UID) PodSight) GateStep {
 	pods, unseen := o.look(now, find)
 	switch {
 	case o.phase == openerSettles && !o.settled(now):
-		return OpenerStep{}
+		return GateStep{}
 	case o.phase == openerSettles:
-		o.seats.deal(pods)
+		o.seats.distribute(pods)
 		o.phase, o.began, o.calm = openerNominates, now, now
 	case o.written.IsZero():
 		o.written, o.began = now, now
@@ -96,7 +96,7 @@ func (o *Opener) Next(now time.Time, find func(types.UID) PodSight) OpenerStep {
 		o.phase, o.closed, o.began = openerOpens, o.seats.order(o.nodes), now
 	}
 	if o.phase != openerOpens {
-		return OpenerStep{Nominate: nominations}
+		return GateStep{Nominate: nominations}
 	}
 	next := o.closed[:min(openingsAtOnce, len(o.closed))]
 	if o.closed = o.closed[len(next):]; len(next) > 0 {
@@ -107,11 +107,11 @@ func (o *Opener) Next(now time.Time, find func(types.UID) PodSight) OpenerStep {
 	}
 	opened := len(o.closed) == 0
 	done := opened && (waiting == 0 || now.Sub(o.calm) > openingRest || now.Sub(o.began) > openingLongest)
-	return OpenerStep{nominations, next, opened, done}
+	return GateStep{nominations, next, opened, done}
 }
 
 // look finds the pods, and notices whether anything has happened to them.
-func (o *Opener) look(now time.Time, find func(types.UID) PodSight) (pods map[types.UID]*corev1.Pod, unseen bool) {
+func (o *StartupGate) look(now time.Time, find func(types.UID) PodSight) (pods map[types.UID]*corev1.Pod, unseen bool) {
 	pods = map[types.UID]*corev1.Pod{}
 	for _, n := range o.nodes {
 		for _, planned := range n.Pods {
@@ -131,6 +131,6 @@ func (o *Opener) look(now time.Time, find func(types.UID) PodSight) (pods map[ty
 	return pods, unseen
 }
 
-func (o *Opener) settled(now time.Time) bool {
+func (o *StartupGate) settled(now time.Time) bool {
 	return now.Sub(o.calm) >= o.need || now.Sub(o.began) >= openingUnrest
 }

@@ -19,7 +19,7 @@ import (
 // foyer is a number of nodes that open, and the pods that wait for them, on a clock that stands still between steps.
 type foyer struct {
 	now    time.Time
-	opener *Opener
+	opener *StartupGate
 	pods   map[types.UID]*corev1.Pod
 	unseen bool // the watch shows no nomination yet
 	opened []string
@@ -41,7 +41,7 @@ func newFoyer(spread bool, nodes ...string) *foyer {
 		}
 		openings = append(openings, o)
 	}
-	f.opener = NewOpener(openings, f.now)
+	f.opener = NewStartupGate(openings, f.now)
 	return f
 }
 
@@ -60,7 +60,7 @@ func (f *foyer) add(name string, spread bool) *corev1.Pod {
 }
 
 // step does what the opener says; everything that is written gets a higher version.
-func (f *foyer) step() OpenerStep {
+func (f *foyer) step() GateStep {
 	f.now = f.now.Add(foyerStep)
 	step := f.opener.Next(f.now, func(uid types.UID) PodSight {
 		return PodSight{Pod: f.pods[uid], Unseen: f.unseen && f.pods[uid].Status.NominatedNodeName != ""}

@@ -104,9 +104,9 @@ func (d *drawer) residents(r *rand.Rand) {
 	}
 	n := 1 + r.IntN(2)
 	for range n {
-		res := topology.Resident{Key: len(l.Domains), Groups: some(len(l.Groups), 4), Sets: some(len(l.Sets), 3), Bears: some(len(l.Marks), 6)}
+		res := topology.Resident{Key: len(l.Domains), Groups: some(len(l.Groups), 4), Sets: some(len(l.Sets), 3), Owns: some(len(l.Marks), 6)}
 		if marks := some(l.HostMarks, 4); len(marks) > 0 {
-			res.HostBears = bitset.Of(l.HostMarks, marks...)
+			res.HostOwns = bitset.Of(l.HostMarks, marks...)
 		}
 		l.Domains, l.Residents = append(l.Domains, 3), append(l.Residents, res)
 	}
@@ -146,8 +146,8 @@ func (d *drawer) wishes(r *rand.Rand) {
 			continue
 		}
 		rules := *levels[0].Rules
-		rules.HostShuns = rules.HostShuns.Clone()
-		mark(&rules.HostShuns, d.p.Layout.HostMarks, r.IntN(d.p.Layout.HostMarks))
+		rules.HostRejects = rules.HostRejects.Clone()
+		mark(&rules.HostRejects, d.p.Layout.HostMarks, r.IntN(d.p.Layout.HostMarks))
 		levels[0].Rules, levels[0].Lone = &rules, true
 		for l := range levels[1:] {
 			levels[1+l].Miss += 0.05
@@ -443,7 +443,7 @@ func (d *drawer) class(n int, k kinds) {
 		for range levels - 1 - i {
 			extra := d.rules()
 			r.Spread = append(slices.Clip(r.Spread), own(extra.Spread, &r)...)
-			r.Shuns = slices.Compact(slices.Sorted(slices.Values(append(slices.Clone(r.Shuns), extra.Shuns...))))
+			r.Rejects = slices.Compact(slices.Sorted(slices.Values(append(slices.Clone(r.Rejects), extra.Rejects...))))
 		}
 		c.Levels = append(c.Levels, packing.Level{Nodes: nodes, Ways: ways, Rules: &r, Miss: 0.02 * float64(i)})
 	}
@@ -485,18 +485,18 @@ func (d *drawer) rules() *topology.Rules {
 	}
 	for m := range l.Marks {
 		if d.IntN(12) == 0 {
-			r.Bears = append(r.Bears, m)
+			r.Owns = append(r.Owns, m)
 		}
 		if d.IntN(12) == 0 {
-			r.Shuns = append(r.Shuns, m)
+			r.Rejects = append(r.Rejects, m)
 		}
 	}
 	for m := range l.HostMarks {
 		if d.IntN(12) == 0 {
-			mark(&r.HostBears, l.HostMarks, m)
+			mark(&r.HostOwns, l.HostMarks, m)
 		}
 		if d.IntN(12) == 0 {
-			mark(&r.HostShuns, l.HostMarks, m)
+			mark(&r.HostRejects, l.HostMarks, m)
 		}
 	}
 	return r

@@ -155,7 +155,7 @@ func (s *solver) hostRulesOf(r *topology.Rules, shared []Shared) *hostRules {
 }
 
 func (s *solver) readHostRules(r *topology.Rules, shared []Shared) *hostRules {
-	out := &hostRules{bears: nonEmpty(r.HostBears), shuns: nonEmpty(r.HostShuns), shared: s.sharing(shared)}
+	out := &hostRules{bears: nonEmpty(r.HostOwns), shuns: nonEmpty(r.HostRejects), shared: s.sharing(shared)}
 	for _, g := range r.Groups {
 		if h := s.host.groups[g]; h >= 0 {
 			out.groups = append(out.groups, h)

@@ -30,7 +30,7 @@ func (s *solver) besideResidents(ls *levelState, place topology.Place) *hostRule
 		if place[r.Key] <= topology.Absent {
 			continue
 		}
-		if meets(ls.host.shuns, r.HostBears) {
+		if meets(ls.host.shuns, r.HostOwns) {
 			return nil
 		}
 		for _, g := range r.Groups {
@@ -166,7 +166,7 @@ func (s *solver) settleIn(node *nodeState, m *Machine) {
 		if !slices.ContainsFunc(places, func(p topology.Place) bool { return p[r.Key] > topology.Absent }) {
 			continue
 		}
-		node.bears = union(node.bears, nonEmpty(r.HostBears))
+		node.bears = union(node.bears, nonEmpty(r.HostOwns))
 		certain := !slices.ContainsFunc(places, func(p topology.Place) bool { return p[r.Key] != topology.Certain })
 		for _, set := range r.Sets {
 			if h := s.host.sets[set]; h >= 0 && certain {
@@ -188,14 +188,14 @@ func (s *solver) settleIn(node *nodeState, m *Machine) {
 // disturbs reports whether a machine of the place has residents that count for pods that have their place already.
 func (s *solver) disturbs(place topology.Place) bool {
 	return slices.ContainsFunc(s.p.Layout.Residents, func(r topology.Resident) bool {
-		return place[r.Key] > topology.Absent && (len(r.Bears) > 0 || slices.ContainsFunc(r.Groups, func(g int) bool { return s.host.groups[g] < 0 }))
+		return place[r.Key] > topology.Absent && (len(r.Owns) > 0 || slices.ContainsFunc(r.Groups, func(g int) bool { return s.host.groups[g] < 0 }))
 	})
 }
 
 // learnArrivals notes which machines come with residents that count beyond them, if pods had no place because nobody knew. It
 // answers false if there is nothing to try anew.
 func (s *solver) learnArrivals() bool {
-	if !slices.ContainsFunc(s.p.Layout.Residents, func(r topology.Resident) bool { return len(r.Bears)+len(r.Groups)+len(r.Sets) > 0 }) ||
+	if !slices.ContainsFunc(s.p.Layout.Residents, func(r topology.Resident) bool { return len(r.Owns)+len(r.Groups)+len(r.Sets) > 0 }) ||
 		counted(s.without()) == 0 {
 		return false
 	}

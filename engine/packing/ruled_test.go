@@ -187,7 +187,7 @@ func (d *ruled) narrowed(without int) *packing.Ways {
 }
 
 func isNothing(r *topology.Rules) bool {
-	return len(r.Spread)+len(r.Affinity)+len(r.Groups)+len(r.Sets)+len(r.Bears)+len(r.Shuns) == 0 && r.HostBears == nil && r.HostShuns == nil
+	return len(r.Spread)+len(r.Affinity)+len(r.Groups)+len(r.Sets)+len(r.Owns)+len(r.Rejects) == 0 && r.HostOwns == nil && r.HostRejects == nil
 }
 
 // tell says what the class wishes in the problem's terms.
@@ -204,16 +204,16 @@ func (d *ruled) tell(c int) {
 	}
 	// apart makes owner and selected shun each other, with marks as anti-affinity terms have them.
 	apart := func(owner, selected int) {
-		hostMark(&of(owner).HostBears, 2*owner)
-		hostMark(&of(owner).HostShuns, 2*owner+1)
-		hostMark(&of(selected).HostBears, 2*owner+1)
-		hostMark(&of(selected).HostShuns, 2*owner)
+		hostMark(&of(owner).HostOwns, 2*owner)
+		hostMark(&of(owner).HostRejects, 2*owner+1)
+		hostMark(&of(selected).HostOwns, 2*owner+1)
+		hostMark(&of(selected).HostRejects, 2*owner)
 	}
 	zoneApart := func(owner, selected int) {
 		n := len(l.Marks)
 		l.Marks = append(l.Marks, topology.Mark{At: bitset.New(d.zones)}, topology.Mark{At: bitset.New(d.zones)})
-		of(owner).Bears, of(owner).Shuns = append(of(owner).Bears, n), append(of(owner).Shuns, n+1)
-		of(selected).Bears, of(selected).Shuns = append(of(selected).Bears, n+1), append(of(selected).Shuns, n)
+		of(owner).Owns, of(owner).Rejects = append(of(owner).Owns, n), append(of(owner).Rejects, n+1)
+		of(selected).Owns, of(selected).Rejects = append(of(selected).Owns, n+1), append(of(selected).Rejects, n)
 	}
 	spread := func(key, skew, domains int) {
 		g := topology.Group{Key: key, Filter: -1}

@@ -69,8 +69,8 @@ func minds(r, others *topology.Rules) bool {
 	}
 	return slices.ContainsFunc(r.Spread, func(sp topology.Spread) bool { return slices.Contains(others.Groups, sp.Group) }) ||
 		slices.ContainsFunc(r.Affinity, func(a topology.Affinity) bool { return slices.Contains(others.Sets, a.Set) }) ||
-		slices.ContainsFunc(r.Shuns, func(m int) bool { return slices.Contains(others.Bears, m) }) ||
-		meets(r.HostShuns, others.HostBears)
+		slices.ContainsFunc(r.Rejects, func(m int) bool { return slices.Contains(others.Owns, m) }) ||
+		meets(r.HostRejects, others.HostOwns)
 }
 
 // plain is the problem without what pods only would like.

@@ -112,7 +112,7 @@ func (v *verifier) settleIn(h *standing) {
 			continue
 		}
 		for m := range v.p.Layout.HostMarks {
-			if r.HostBears.Has(m) {
+			if r.HostOwns.Has(m) {
 				h.bears.Add(m)
 			}
 		}
@@ -481,10 +481,10 @@ func (v *verifier) order() {
 			h.sets[s]++
 		}
 		for m := range v.p.Layout.HostMarks {
-			if r.HostBears.Has(m) {
+			if r.HostOwns.Has(m) {
 				h.bears.Add(m)
 			}
-			if r.HostShuns.Has(m) {
+			if r.HostRejects.Has(m) {
 				h.shuns.Add(m)
 			}
 		}
@@ -525,11 +525,11 @@ func (v *verifier) allows(l *packing.Level, h *standing) string {
 		}
 	}
 	for m := range v.p.Layout.HostMarks {
-		if l.Rules.HostShuns.Has(m) && h.bears.Has(m) || l.Rules.HostBears.Has(m) && h.shuns.Has(m) {
+		if l.Rules.HostRejects.Has(m) && h.bears.Has(m) || l.Rules.HostOwns.Has(m) && h.shuns.Has(m) {
 			return fmt.Sprintf("host mark %d keeps it out", m)
 		}
 	}
-	for _, m := range l.Rules.Shuns {
+	for _, m := range l.Rules.Rejects {
 		if d := h.place[v.p.Layout.Marks[m].Key]; d >= 0 && v.marked(m, d) {
 			return fmt.Sprintf("mark %d keeps it out", m)
 		}
@@ -584,9 +584,9 @@ func matched(takers []taken, gone map[int]bool) bool {
 
 func (v *verifier) marked(m int, domain int32) bool {
 	mark := &v.p.Layout.Marks[m]
-	sure, may := v.resident(mark.Key, -1, domain, func(r *topology.Resident) bool { return slices.Contains(r.Bears, m) })
+	sure, may := v.resident(mark.Key, -1, domain, func(r *topology.Resident) bool { return slices.Contains(r.Owns, m) })
 	return sure+may > 0 || mark.At.Has(int(domain)) || slices.ContainsFunc(v.put, func(x located) bool {
-		return slices.Contains(x.rules.Bears, m) && x.host.place[mark.Key] == domain
+		return slices.Contains(x.rules.Owns, m) && x.host.place[mark.Key] == domain
 	})
 }
 

@@ -1,8 +1,6 @@
 package packing
 
-import (
-	"slices"
-)
+import "slices"
 
 // Whether what pods would like of single machines is worth its price shows only when the machines are bought: being alone is
 // free for a few pods among many others, and dear for many of a kind. So the problem is solved without such wishes for new
@@ -77,7 +75,7 @@ func (p *Problem) crowds() []int {
 		if rules == nil {
 			continue
 		}
-		for m := rules.HostBears.Next(0); m >= 0; m = rules.HostBears.Next(m + 1) {
+		for m := rules.HostOwns.Next(0); m >= 0; m = rules.HostOwns.Next(m + 1) {
 			marks[m] += p.Classes[c].Count
 		}
 		for _, g := range rules.Groups {
@@ -90,7 +88,7 @@ func (p *Problem) crowds() []int {
 		if rules == nil {
 			continue
 		}
-		for m := rules.HostShuns.Next(0); m >= 0; m = rules.HostShuns.Next(m + 1) {
+		for m := rules.HostRejects.Next(0); m >= 0; m = rules.HostRejects.Next(m + 1) {
 			out[c] = max(out[c], marks[m])
 		}
 		for _, s := range rules.Spread {

@@ -26,14 +26,14 @@ type Problem struct {
 	opt         engine.Options
 	trial       *Trial         // nil for none
 	guards      *budget.Guards // nil until they are asked for
-	Census      *inventory.Census
+	Pods        *inventory.PodIndex
 	Constraints *constraints.Reader
 	InterPod    *constraints.InterPod
 	Names       *kube.ResourceNames
 	namesText   string // the names in their order
 	universe    *requirement.Universe
-	Hosts       []*inventory.Host // every machine
-	Targets     []*inventory.Host // those that may take pods: the nodes of the packing problem
+	Machines    []*inventory.Machine // every machine
+	Targets     []*inventory.Machine // those that may take pods: the nodes of the packing problem
 	Pools       []*poolModel
 	broken      []engine.Note // pools that cannot be used, and why
 	Classes     []*podClass
@@ -43,11 +43,11 @@ type Problem struct {
 	pending     []*constraints.DaemonSet // room for those that a machine has not got yet
 	refused     []engine.Unplaced        // pods that are not part of the packing problem
 	places      map[string]*where
-	levels      map[levelKey][]packing.Level
-	requests    map[*inventory.PodNeed]capacity.Vector
+	levels      map[relaxationKey][]packing.Level
+	requests    map[*inventory.RequestClass]capacity.Vector
 	moving      map[*corev1.Pod]bool // pods that leave their machine
 	// proposed is the machine that was started for a pod that leaves: it goes there, if there is room.
-	proposed map[*corev1.Pod]*inventory.Host
+	proposed map[*corev1.Pod]*inventory.Machine
 	// reservations numbers capacity reservations by name; learned holds the memory of running machines by type.
 	reservations map[string]int
 	learned      map[*engine.InstanceType]*resource.Quantity
@@ -59,43 +59,43 @@ type Problem struct {
 	looked  int               // values and rules, for those who count
 }
 
-type levelKey struct {
-	wish    *constraints.PodConstraints
-	matched string
+type relaxationKey struct {
+	constraints *constraints.PodConstraints
+	matched     string
 }
 
 // CompileProblem reads everything that the packing needs out of the snapshot.
-func CompileProblem(s *engine.Snapshot, opt engine.Options, memo *inventory.Memo) *Problem {
+func CompileProblem(s *engine.Snapshot, opt engine.Options, memo *inventory.Cache) *Problem {
 	return CompileTrial(s, opt, memo.Take(s, opt.Threads), nil)
 }
 
 // CompileTrial compiles the snapshot as if some machines were leaving; with nil it is the snapshot as it is.
-func CompileTrial(s *engine.Snapshot, opt engine.Options, pods *inventory.Census, t *Trial) *Problem {
+func CompileTrial(s *engine.Snapshot, opt engine.Options, pods *inventory.PodIndex, t *Trial) *Problem {
 	p := ReadProblem(s, opt, pods, t)
 	p.Model()
 	return p
 }
 
 // ReadProblem reads the machines and what pods need a place, without what it takes to find them one.
-func ReadProblem(s *engine.Snapshot, opt engine.Options, pods *inventory.Census, t *Trial) *Problem {
-	p := &Problem{Snapshot: s, opt: opt, trial: t, Census: pods, Hosts: pods.Machines(s), daemons: constraints.DaemonSets(pods.Burdens(s)), places: map[string]*where{},
-		levels: map[levelKey][]packing.Level{}, requests: map[*inventory.PodNeed]capacity.Vector{}}
-	t.mark(p.Hosts)
+func ReadProblem(s *engine.Snapshot, opt engine.Options, pods *inventory.PodIndex, t *Trial) *Problem {
+	p := &Problem{Snapshot: s, opt: opt, trial: t, Pods: pods, Machines: pods.Machines(s), daemons: constraints.DaemonSets(pods.Daemons(s)), places: map[string]*where{},
+		levels: map[relaxationKey][]packing.Level{}, requests: map[*inventory.RequestClass]capacity.Vector{}}
+	t.mark(p.Machines)
 	if t != nil {
 		p.guards = t.Guards
 	}
-	p.learned = pods.Memo.FleetOf(s).Memory()
-	pods.Memo.Crowds++
-	p.Pools, p.broken = poolsOf(s, pods.Memo, p.Hosts)
-	p.values = newLabelValues(p.Pools, p.Hosts)
-	p.Constraints, p.InterPod = constraints.NewReader(s, opt, pods, p.values), constraints.NewInterPod(pods.Memo.Crowds)
+	p.learned = pods.Cache.MachineListOf(s).Memory()
+	pods.Cache.InterPods++
+	p.Pools, p.broken = poolsOf(s, pods.Cache, p.Machines)
+	p.values = newLabelValues(p.Pools, p.Machines)
+	p.Constraints, p.InterPod = constraints.NewReader(s, opt, pods, p.values), constraints.NewInterPod(pods.Cache.InterPods)
 	p.loseDisks()
 	p.moving = p.leavers()
 	p.promise()
 	p.Constraints.Volumes.Leave(p.moving)
-	known := inventory.KeptBy[knownBackoffs](pods.Memo)
-	if known.pass != pods.Memo.Pass {
-		*known = knownBackoffs{pods.Memo.Pass, p.ReadBackoffs()}
+	known := inventory.KeptBy[knownBackoffs](pods.Cache)
+	if known.pass != pods.Cache.Pass {
+		*known = knownBackoffs{pods.Cache.Pass, p.ReadBackoffs()}
 	}
 	p.Backoffs, p.Constraints.Backoffs = known.LaunchBackoffs, known.LaunchBackoffs
 	waiting := p.toPlan(p.SortPods())
@@ -126,7 +126,7 @@ func (p *Problem) Model() {
 	opt := p.opt
 	p.prepare()
 	for _, c := range p.Classes {
-		c.Request = p.Names.Vector(c.need)
+		c.Request = p.Names.Vector(c.requests)
 	}
 	p.Packing = &packing.Problem{
 		Effort: opt.EffectiveEffort(), PriceBand: opt.EffectivePriceBand(), MaxTypes: opt.EffectiveMaxTypes(), Threads: opt.Threads,
@@ -139,7 +139,7 @@ func (p *Problem) Model() {
 		pool.compile(p)
 		p.Packing.Pools = append(p.Packing.Pools, pool.Model)
 	}
-	p.settleHosts()
+	p.readMachines()
 	for _, c := range p.Classes {
 		p.Packing.Classes = append(p.Packing.Classes, p.classOf(c))
 	}
@@ -147,17 +147,17 @@ func (p *Problem) Model() {
 }
 
 // meet collects what pods want of each other.
-func (p *Problem) meet(waiting []waitingLot) {
+func (p *Problem) meet(waiting []pendingClass) {
 	seen := map[*constraints.PodConstraints]bool{}
 	for _, w := range waiting {
-		if !seen[w.wish] {
-			seen[w.wish] = true
-			p.InterPod.Want(w.wish)
+		if !seen[w.constraints] {
+			seen[w.constraints] = true
+			p.InterPod.Add(w.constraints)
 		}
 	}
-	for _, h := range p.Hosts {
-		for _, f := range h.Roll.Particular {
-			p.InterPod.Ran(p.Constraints, f)
+	for _, h := range p.Machines {
+		for _, f := range h.Pods.Particular {
+			p.InterPod.AddRunning(p.Constraints, f)
 		}
 	}
 	p.meetDaemons()
@@ -178,7 +178,7 @@ func (p *Problem) selected() bitset.Set {
 // budgetsOfPods finds the PodDisruptionBudgets that cover pods.
 func (p *Problem) budgetsOfPods() *budget.Guards {
 	if p.guards == nil {
-		p.guards = budget.NewGuards(p.Snapshot, p.Census)
+		p.guards = budget.NewGuards(p.Snapshot, p.Pods)
 	}
 	return p.guards
 }
@@ -187,12 +187,12 @@ func (p *Problem) budgetsOfPods() *budget.Guards {
 func (p *Problem) asked() map[corev1.ResourceName]bool {
 	asked := map[corev1.ResourceName]bool{}
 	for _, c := range p.Classes {
-		for name := range c.need {
+		for name := range c.requests {
 			asked[name] = true
 		}
 	}
 	for _, d := range p.daemons {
-		for name := range d.Need {
+		for name := range d.Requests {
 			asked[name] = true
 		}
 	}
@@ -208,17 +208,17 @@ func (p *Problem) asked() map[corev1.ResourceName]bool {
 func (p *Problem) mention() {
 	u := &requirement.Universe{}
 	p.universe = u
-	demands := make([]*kube.Demand, 0, len(p.Classes)+len(p.daemons))
+	demands := make([]*kube.NodeConstraints, 0, len(p.Classes)+len(p.daemons))
 	seen := map[*constraints.PodConstraints]bool{}
 	for _, c := range p.Classes {
 		if seen[c.PodConstraints] {
 			continue
 		}
 		seen[c.PodConstraints] = true
-		demands = append(demands, &c.Demand, &kube.Demand{Terms: c.Strict}) // spreads count nodes by the strict terms
+		demands = append(demands, &c.NodeConstraints, &kube.NodeConstraints{Terms: c.Strict}) // spreads count nodes by the strict terms
 		for i := range c.Soft {
 			if term := c.Soft[i].Node; term != nil {
-				demands = append(demands, &kube.Demand{Terms: [][]requirement.Expression{term}})
+				demands = append(demands, &kube.NodeConstraints{Terms: [][]requirement.Expression{term}})
 			}
 		}
 	}
@@ -226,7 +226,7 @@ func (p *Problem) mention() {
 		u.Mention(key)
 	}
 	for i := range p.daemons {
-		demands = append(demands, &p.daemons[i].Demand)
+		demands = append(demands, &p.daemons[i].NodeConstraints)
 	}
 	for _, d := range demands {
 		for _, term := range d.Told { // reasons ask for keys of which no value matters
@@ -250,7 +250,7 @@ func (p *Problem) mention() {
 			u.Mention(key, pool.labels[key])
 		}
 	}
-	for _, h := range p.Hosts {
+	for _, h := range p.Machines {
 		if h.Open == nil {
 			continue
 		}
@@ -262,7 +262,7 @@ func (p *Problem) mention() {
 	for _, pool := range p.Pools {
 		pool.mentionTypes(u)
 	}
-	for _, h := range p.Hosts {
+	for _, h := range p.Machines {
 		if h.Open != nil {
 			for _, t := range h.Open.Types {
 				mentionType(u, t)
@@ -296,11 +296,11 @@ func (p *Problem) share() {
 
 // requestOf is what the pod requests, as a vector; pods that request the same share it.
 func (p *Problem) requestOf(pod *corev1.Pod) capacity.Vector {
-	return p.RequestFor(p.Census.Memo.NeedOf(pod))
+	return p.RequestFor(p.Pods.Cache.RequestsOf(pod))
 }
 
 // RequestFor is the need as a vector.
-func (p *Problem) RequestFor(need *inventory.PodNeed) capacity.Vector {
+func (p *Problem) RequestFor(need *inventory.RequestClass) capacity.Vector {
 	v, ok := p.requests[need]
 	if !ok {
 		v = p.Names.Vector(need.List)
@@ -311,7 +311,7 @@ func (p *Problem) RequestFor(need *inventory.PodNeed) capacity.Vector {
 
 // classOf says where the class may go.
 func (p *Problem) classOf(c *podClass) packing.Class {
-	c.levels = p.sharedLevels(c)
+	c.levels = p.sharedRelaxations(c)
 	out := packing.Class{Request: c.Request, Count: len(c.Pods), Priority: int(c.Priority), Levels: c.levels, Batch: c.batch}
 	if !p.trial.counts() {
 		out.Owners = p.ownersOf(c)
@@ -320,8 +320,8 @@ func (p *Problem) classOf(c *podClass) packing.Class {
 		resource := p.Names.Find(string(kube.AttachResource(a.Driver)))
 		out.Shared = append(out.Shared, packing.Shared{Thing: p.shared[a], Resource: resource})
 	}
-	if c.Home != nil {
-		out.Home, out.Proposed = c.Home.Target+1, c.proposed
+	if c.Assigned != nil {
+		out.Home, out.Proposed = c.Assigned.Target+1, c.proposed
 	}
 	return out
 }
@@ -330,7 +330,7 @@ func (p *Problem) classOf(c *podClass) packing.Class {
 func (p *Problem) ownersOf(c *podClass) []int {
 	var out []int
 	for i, pod := range c.Pods {
-		name := p.Census.Memo.OwnerOf(pod)
+		name := p.Pods.Cache.OwnerOf(pod)
 		if name == "" {
 			continue
 		}
@@ -342,12 +342,12 @@ func (p *Problem) ownersOf(c *podClass) []int {
 	return out
 }
 
-// sharedLevels are the levels of the class's wish; classes that differ in requests only share them.
-func (p *Problem) sharedLevels(c *podClass) []packing.Level {
-	key := levelKey{c.PodConstraints, fmt.Sprint(c.matched)}
+// sharedRelaxations are the levels of the class's wish; classes that differ in requests only share them.
+func (p *Problem) sharedRelaxations(c *podClass) []packing.Level {
+	key := relaxationKey{c.PodConstraints, fmt.Sprint(c.matched)}
 	levels, ok := p.levels[key]
 	if !ok {
-		levels = p.levelsOf(c.PodConstraints, c.matched)
+		levels = p.relaxationsOf(c.PodConstraints, c.matched)
 		p.levels[key] = levels
 	}
 	return levels
@@ -370,7 +370,7 @@ func (p *Problem) resources() *kube.ResourceNames {
 			}
 		}
 	}
-	for _, h := range p.Hosts {
+	for _, h := range p.Machines {
 		for name := range h.Allocatable {
 			there[name] = true
 		}

@@ -51,22 +51,22 @@ func rules(w *constraints.PodConstraints) int {
 
 // asker is the waiting pods of one namespace that have the same wish.
 type asker struct {
-	namespace string
-	wish      *constraints.PodConstraints
-	first     *corev1.Pod
-	rules     int
-	theirs    int // rules of all wishes of the namespace
-	refused   bool
+	namespace   string
+	constraints *constraints.PodConstraints
+	first       *corev1.Pod
+	rules       int
+	theirs      int // rules of all wishes of the namespace
+	refused     bool
 }
 
 type askerKey struct {
-	namespace string
-	wish      *constraints.PodConstraints
+	namespace   string
+	constraints *constraints.PodConstraints
 }
 
 // bounded takes out the pods for which what pods ask of the plan would be too much. Those of namespaces that ask for little come
 // first, so that nobody keeps all others waiting; who is left out may find a place in the next plan, when the others have theirs.
-func (p *Problem) bounded(lots []waitingLot) []waitingLot {
+func (p *Problem) bounded(lots []pendingClass) []pendingClass {
 	askers, of := askersOf(lots)
 	times := 1
 	if p.trial.counts() {
@@ -93,15 +93,15 @@ func (p *Problem) bounded(lots []waitingLot) []waitingLot {
 }
 
 // askersOf lists those who ask, who asks for least first, and of each lot its own. Namespaces stay together.
-func askersOf(lots []waitingLot) (askers, of []*asker) {
+func askersOf(lots []pendingClass) (askers, of []*asker) {
 	known := map[askerKey]*asker{}
 	theirs := map[string]int{}
 	for _, lot := range lots {
-		pod := lot.facts.Pod
-		key := askerKey{pod.Namespace, lot.wish}
+		pod := lot.info.Pod
+		key := askerKey{pod.Namespace, lot.constraints}
 		a := known[key]
 		if a == nil {
-			a = &asker{namespace: pod.Namespace, wish: lot.wish, first: pod, rules: rules(lot.wish)}
+			a = &asker{namespace: pod.Namespace, constraints: lot.constraints, first: pod, rules: rules(lot.constraints)}
 			known[key] = a
 			askers = append(askers, a)
 			theirs[a.namespace] += a.rules
@@ -112,7 +112,7 @@ func askersOf(lots []waitingLot) (askers, of []*asker) {
 		a.theirs = theirs[a.namespace]
 	}
 	slices.SortFunc(askers, func(a, b *asker) int {
-		return cmp.Or(cmp.Compare(a.theirs, b.theirs), cmp.Compare(a.namespace, b.namespace), cmp.Compare(b.wish.Priority, a.wish.Priority),
+		return cmp.Or(cmp.Compare(a.theirs, b.theirs), cmp.Compare(a.namespace, b.namespace), cmp.Compare(b.constraints.Priority, a.constraints.Priority),
 			cmp.Compare(a.rules, b.rules), kube.OlderFirst(a.first, b.first))
 	})
 	return askers, of
@@ -124,12 +124,12 @@ func refuseRules(askers []*asker, most int) bool {
 	keys := map[string]bool{}
 	sum, any := 0, false
 	for _, a := range askers {
-		if taken[a.wish] {
+		if taken[a.constraints] {
 			continue
 		}
 		n := a.rules
 		var fresh []string
-		for _, key := range a.wish.Topologies() {
+		for _, key := range a.constraints.Topologies() {
 			if !keys[key] && !slices.Contains(fresh, key) {
 				fresh = append(fresh, key)
 			}
@@ -139,7 +139,7 @@ func refuseRules(askers []*asker, most int) bool {
 			continue
 		}
 		sum += n
-		taken[a.wish] = true
+		taken[a.constraints] = true
 		for _, key := range fresh {
 			keys[key] = true
 		}
@@ -148,10 +148,10 @@ func refuseRules(askers []*asker, most int) bool {
 }
 
 // refuseMeetings refuses whose selectors are about too many pods.
-func refuseMeetings(askers []*asker, lots []waitingLot, most int) bool {
-	kinds := map[*inventory.Alike]bool{}
+func refuseMeetings(askers []*asker, lots []pendingClass, most int) bool {
+	kinds := map[*inventory.LabelClass]bool{}
 	for _, lot := range lots {
-		kinds[lot.facts.Kind] = true
+		kinds[lot.info.Labels] = true
 	}
 	number := map[*kube.PodSelector]int{}
 	var all []*kube.PodSelector
@@ -159,7 +159,7 @@ func refuseMeetings(askers []*asker, lots []waitingLot, most int) bool {
 		if a.refused {
 			continue
 		}
-		for _, s := range a.wish.Selectors() {
+		for _, s := range a.constraints.Selectors() {
 			if _, known := number[s]; !known {
 				number[s] = len(all)
 				all = append(all, s)
@@ -184,7 +184,7 @@ func refuseMeetings(askers []*asker, lots []waitingLot, most int) bool {
 			continue
 		}
 		n := 0
-		for _, s := range a.wish.Selectors() {
+		for _, s := range a.constraints.Selectors() {
 			if !taken[number[s]] {
 				n += about[number[s]]
 			}
@@ -194,7 +194,7 @@ func refuseMeetings(askers []*asker, lots []waitingLot, most int) bool {
 			continue
 		}
 		sum += n
-		for _, s := range a.wish.Selectors() {
+		for _, s := range a.constraints.Selectors() {
 			taken[number[s]] = true
 		}
 	}

@@ -6,8 +6,8 @@ import (
 	"tenon.sh/engine/packing"
 )
 
-// PlacedOnHosts solves the problem without new machines and says which pods find a place.
-func (p *Problem) PlacedOnHosts() map[*corev1.Pod]bool {
+// PlacedOnMachines solves the problem without new machines and says which pods find a place.
+func (p *Problem) PlacedOnMachines() map[*corev1.Pod]bool {
 	existing := *p.Packing
 	existing.Pools = nil
 	placed := map[*corev1.Pod]bool{}

@@ -10,21 +10,21 @@ import (
 	"tenon.sh/engine/kube"
 )
 
-// lotsToPlan lists the pods of the machines that the trial plans for although they stay.
-func (p *Problem) lotsToPlan() []waitingLot {
-	var out []waitingLot
-	for _, h := range p.Hosts {
+// pendingOfTrial lists the pods of the machines that the trial plans for although they stay.
+func (p *Problem) pendingOfTrial() []pendingClass {
+	var out []pendingClass
+	for _, h := range p.Machines {
 		if !p.trial.Also.Has(h) {
 			continue
 		}
-		for _, l := range p.Census.Memo.LotsOf(h.Roll) {
+		for _, l := range p.Pods.Cache.ClassesOf(h.Pods) {
 			if pods := p.mayLeave(h, l); len(pods) == 0 {
 				continue
 			} else if !p.Constraints.Spreads.Anywhere {
-				out = p.planLot(out, h, l.Facts, pods)
+				out = p.planClass(out, h, l.First, pods)
 			} else { // what they ask for hangs on whom they belong to
 				for i, pod := range pods {
-					out = p.planLot(out, h, p.Census.Memo.FactsOf(pod), pods[i:i+1:i+1])
+					out = p.planClass(out, h, p.Pods.Cache.InfoOf(pod), pods[i:i+1:i+1])
 				}
 			}
 		}
@@ -33,9 +33,9 @@ func (p *Problem) lotsToPlan() []waitingLot {
 }
 
 // mayLeave is the pods of the lot that nothing protects for good.
-func (p *Problem) mayLeave(h *inventory.Host, l inventory.Lot) []*corev1.Pod {
+func (p *Problem) mayLeave(h *inventory.Machine, l inventory.EquivalenceClass) []*corev1.Pod {
 	g := p.budgetsOfPods()
-	if !h.Roll.Annotated && !g.MayForbid(l.Facts.Pod) {
+	if !h.Pods.Annotated && !g.MayForbid(l.First.Pod) {
 		return l.Pods
 	}
 	stays := func(pod *corev1.Pod) bool { return kube.ProtectionOf(pod, p.Snapshot.Now).Active || g.NeverAllow(pod) }
@@ -45,11 +45,11 @@ func (p *Problem) mayLeave(h *inventory.Host, l inventory.Lot) []*corev1.Pod {
 	return slices.DeleteFunc(slices.Clone(l.Pods), stays)
 }
 
-// planLot adds the pods to those that are planned for, or to those that nothing can be planned for.
-func (p *Problem) planLot(out []waitingLot, h *inventory.Host, f *inventory.PodFacts, pods []*corev1.Pod) []waitingLot {
-	w := p.Constraints.OfFacts(f)
+// planClass adds the pods to those that are planned for, or to those that nothing can be planned for.
+func (p *Problem) planClass(out []pendingClass, h *inventory.Machine, f *inventory.PodInfo, pods []*corev1.Pod) []pendingClass {
+	w := p.Constraints.OfInfo(f)
 	if w.Objection.OK() {
-		return append(out, waitingLot{Pods: pods, facts: f, wish: w, From: h})
+		return append(out, pendingClass{Pods: pods, info: f, constraints: w, From: h})
 	}
 	for _, pod := range pods {
 		p.refused = append(p.refused, engine.Unplaced{Pod: kube.PodID(pod), Reasons: []engine.Reason{w.Objection}})

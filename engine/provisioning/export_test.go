@@ -12,7 +12,7 @@ import (
 type Compiled = Problem
 
 // Compile is the first half of Provision.
-func Compile(s *engine.Snapshot, opt engine.Options, memo *inventory.Memo) *Compiled {
+func Compile(s *engine.Snapshot, opt engine.Options, memo *inventory.Cache) *Compiled {
 	return CompileProblem(s, opt, memo)
 }
 

@@ -26,7 +26,7 @@ func TestAMemoThatForgetsStillSeesRollouts(t *testing.T) {
 		pod.Spec.NodeName, pod.Status.Phase = "n", corev1.PodRunning
 		return pod
 	}
-	old, memo := replica("web-old", "1", time.Hour), &inventory.Memo{}
+	old, memo := replica("web-old", "1", time.Hour), &inventory.Cache{}
 	memo.Take(&engine.Snapshot{Pods: []*corev1.Pod{old}}, 1)
 	for i := range 3 { // every status is another object
 		var pods []*corev1.Pod
@@ -39,7 +39,7 @@ func TestAMemoThatForgetsStillSeesRollouts(t *testing.T) {
 	}
 	memo.Take(&engine.Snapshot{Pods: []*corev1.Pod{old}}, 1)
 	pods := memo.Take(&engine.Snapshot{Pods: []*corev1.Pod{old, replica("web-new", "2", time.Minute)}}, 1)
-	if r := inventory.RolloutsOf(pods, now); r.Leaving(memo.FactsOf(old)) == "" {
+	if r := inventory.RolloutsOf(pods, now); r.Leaving(memo.InfoOf(old)) == "" {
 		t.Error("the old pod is about to be replaced, and nobody sees it")
 	}
 }
@@ -51,7 +51,7 @@ func TestAPodThatComesLaterThanTheClockSaysIsNotForgotten(t *testing.T) {
 		{Type: corev1.PodScheduled, Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(now.Add(time.Minute))},
 	}}}
 	pod.Namespace, pod.Name, pod.Spec.NodeName = "default", "web", "n1"
-	memo := &inventory.Memo{}
+	memo := &inventory.Cache{}
 	for _, c := range []struct {
 		after time.Duration
 		came  bool
@@ -74,7 +74,7 @@ func TestAMemoForgetsPoolsThatAreGone(t *testing.T) {
 		p.Spec.Template.Spec.NodeClassRef = &class.Ref
 		return p
 	}
-	memo, stays := &inventory.Memo{}, pool("stays")
+	memo, stays := &inventory.Cache{}, pool("stays")
 	var kept *poolTable
 	for i := range 10 {
 		Provision(&engine.Snapshot{NodePools: []*v1.NodePool{stays, pool(fmt.Sprint("passing-", i))}, Classes: []engine.Class{class}}, engine.Options{}, memo)

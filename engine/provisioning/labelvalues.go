@@ -14,15 +14,15 @@ import (
 // labelValues knows the values that labels have on machines that are there, or can get on those that can be started. Whoever
 // makes pods may name any number of others, and of other labels: no machine ever has these, so they are all one.
 type labelValues struct {
-	pools []*poolModel
-	hosts []*inventory.Host
+	pools    []*poolModel
+	machines []*inventory.Machine
 	// The labels that were asked for: those that may get any value, those that no machine has, and the values on hosts.
 	open, absent map[string]bool
 	there        map[string]map[string]bool
 }
 
-func newLabelValues(pools []*poolModel, hosts []*inventory.Host) *labelValues {
-	return &labelValues{pools: pools, hosts: hosts, open: map[string]bool{}, absent: map[string]bool{}, there: map[string]map[string]bool{}}
+func newLabelValues(pools []*poolModel, hosts []*inventory.Machine) *labelValues {
+	return &labelValues{pools: pools, machines: hosts, open: map[string]bool{}, absent: map[string]bool{}, there: map[string]map[string]bool{}}
 }
 
 // isAbsent reports whether no machine has the label, or can get it.
@@ -34,7 +34,7 @@ func (x *labelValues) isAbsent(key string) bool {
 	if !known {
 		absent = !slices.Contains(v1.WellKnownLabels(), key) &&
 			!slices.ContainsFunc(x.pools, func(m *poolModel) bool { return m.knows(key) }) &&
-			!slices.ContainsFunc(x.hosts, func(h *inventory.Host) bool { return h.MayHave(key) })
+			!slices.ContainsFunc(x.machines, func(h *inventory.Machine) bool { return h.MayHave(key) })
 		x.absent[key] = absent
 	}
 	return absent
@@ -59,7 +59,7 @@ func (x *labelValues) isOpen(key string) bool {
 	}
 	open := key != corev1.LabelHostname && key != kube.NodeNameKey &&
 		(slices.ContainsFunc(x.pools, func(m *poolModel) bool { return !m.catalog.settled[key] }) ||
-			slices.ContainsFunc(x.hosts, func(h *inventory.Host) bool { return h.Open != nil && len(h.Open.Types) == 0 }))
+			slices.ContainsFunc(x.machines, func(h *inventory.Machine) bool { return h.Open != nil && len(h.Open.Types) == 0 }))
 	x.open[key] = open
 	return open
 }
@@ -69,7 +69,7 @@ func (x *labelValues) onHosts(key string) map[string]bool {
 		return values
 	}
 	values := map[string]bool{}
-	for _, h := range x.hosts {
+	for _, h := range x.machines {
 		if value, there := h.Label(key); there {
 			values[value] = true
 		}

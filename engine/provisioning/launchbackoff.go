@@ -26,20 +26,20 @@ type knownBackoffs struct {
 
 // ReadBackoffs reads what the pools remember, and adds what their machines show.
 func (p *Problem) ReadBackoffs() *constraints.LaunchBackoffs {
-	s, memo := p.Snapshot, p.Census.Memo
+	s, memo := p.Snapshot, p.Pods.Cache
 	pools := make(map[string]*constraints.LaunchBackoff, len(s.NodePools))
 	for _, pool := range s.NodePools {
 		pools[pool.Name] = &constraints.LaunchBackoff{Failures: constraints.LaunchFailures(s, pool)}
 	}
 	unbound := map[string]*corev1.Pod{}
-	for _, pod := range p.Census.Unbound {
+	for _, pod := range p.Pods.Unbound {
 		if kube.IsPending(pod) && !kube.OwnedByDaemonSet(pod) {
 			unbound[string(pod.UID)] = pod
 		}
 	}
-	out := &constraints.LaunchBackoffs{ByShape: map[string]*constraints.ShapeBackoff{}, Unfit: map[*corev1.Pod]*inventory.Machine{}, Unwritten: map[*inventory.Machine]*corev1.Pod{}, Dear: map[*corev1.Pod]*constraints.ShapeBackoff{}}
+	out := &constraints.LaunchBackoffs{ByShape: map[string]*constraints.ShapeBackoff{}, Unfit: map[*corev1.Pod]*inventory.MachineInfo{}, Unwritten: map[*inventory.MachineInfo]*corev1.Pod{}, Dear: map[*corev1.Pod]*constraints.ShapeBackoff{}}
 	found := map[string][]engine.LaunchFinding{}
-	for _, h := range p.Hosts {
+	for _, h := range p.Machines {
 		b := pools[h.Pool()]
 		if b == nil || !shows(h, s.Now) {
 			continue
@@ -51,14 +51,14 @@ func (p *Problem) ReadBackoffs() *constraints.LaunchBackoffs {
 			if pod == nil {
 				continue
 			}
-			f := memo.FactsOf(pod)
+			f := memo.InfoOf(pod)
 			why := p.unfit(h, f)
 			if why == "" {
 				continue
 			}
-			out.Unfit[pod] = h.Machine
+			out.Unfit[pod] = h.MachineInfo
 			if b.Note(h, constraints.ShapeOf(memo, f), why, s.Now) {
-				out.Unwritten[h.Machine] = pod
+				out.Unwritten[h.MachineInfo] = pod
 				finding.Pods, finding.Why = append(finding.Pods, kube.PodID(pod)), why
 			}
 		}
@@ -82,7 +82,7 @@ func (p *Problem) ReadBackoffs() *constraints.LaunchBackoffs {
 }
 
 // shows reports whether the machine shows how much it has: its node is registered, and has been ready for not too long.
-func shows(h *inventory.Host, now time.Time) bool {
+func shows(h *inventory.Machine, now time.Time) bool {
 	if h.Arrived.Known && now.Sub(h.Arrived.At) >= constraints.LaunchJudged { // the claim may say it a moment later than the node
 		return false
 	}
@@ -91,7 +91,7 @@ func shows(h *inventory.Host, now time.Time) bool {
 
 // showsAll reports whether it shows all else too: it is ready, or has been so for long enough to miss what it does not have, and
 // nothing that passes keeps pods off.
-func showsAll(h *inventory.Host) bool {
+func showsAll(h *inventory.Machine) bool {
 	return (h.IsInitialized() || h.Misses) && h.Ready && !slices.ContainsFunc(h.Taints, passes)
 }
 
@@ -103,13 +103,13 @@ func passes(t corev1.Taint) bool {
 }
 
 // unfit says why the machine, which was started for the pod, cannot run it, whatever other pods are there; empty if it could.
-func (p *Problem) unfit(h *inventory.Host, f *inventory.PodFacts) string {
+func (p *Problem) unfit(h *inventory.Machine, f *inventory.PodInfo) string {
 	subject := fmt.Sprintf("machine %s (%s) was started for such a pod and cannot run it: ", h.Claim.Name, h.Labels[corev1.LabelInstanceTypeStable])
-	need := p.Census.Memo.NeedFor(f).List
+	need := p.Pods.Cache.RequestsFor(f).List
 	taken := need.DeepCopy()
 	for _, pod := range h.Bound {
 		if kube.OwnedByDaemonSet(pod) || kube.IsMirror(pod) {
-			kube.AddList(taken, p.Census.Memo.NeedOf(pod).List)
+			kube.AddList(taken, p.Pods.Cache.RequestsOf(pod).List)
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(need)) {
@@ -122,7 +122,7 @@ func (p *Problem) unfit(h *inventory.Host, f *inventory.PodFacts) string {
 	if !showsAll(h) {
 		return ""
 	}
-	w := p.Constraints.OfFacts(f)
+	w := p.Constraints.OfInfo(f)
 	if t := kube.Untolerated(w.Tolerations, h.Taints); t != nil {
 		return subject + fmt.Sprintf("its node has the taint %s, which the pool does not name; name it under startupTaints if it goes by itself, under taints if it stays", kube.TaintText(*t))
 	}
@@ -146,7 +146,7 @@ func (p *Problem) unfit(h *inventory.Host, f *inventory.PodFacts) string {
 }
 
 // mislabelled says which label that matters to pods of the wish the machine has other than was planned.
-func mislabelled(h *inventory.Host, w *constraints.PodConstraints) string {
+func mislabelled(h *inventory.Machine, w *constraints.PodConstraints) string {
 	keys := map[string]bool{}
 	for _, term := range w.Told {
 		for _, e := range term {
@@ -169,7 +169,7 @@ func mislabelled(h *inventory.Host, w *constraints.PodConstraints) string {
 }
 
 // unattachable says for which driver the machine takes fewer volumes than pods of the wish have.
-func (p *Problem) unattachable(h *inventory.Host, w *constraints.PodConstraints) string {
+func (p *Problem) unattachable(h *inventory.Machine, w *constraints.PodConstraints) string {
 	count := map[string]int{}
 	for _, a := range w.Volumes.Attach {
 		count[a.Driver]++

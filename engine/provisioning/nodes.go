@@ -15,15 +15,15 @@ import (
 	"tenon.sh/engine/volume"
 )
 
-// settleHosts works out what is free on every machine that may take pods, and counts the pods that are there.
-func (p *Problem) settleHosts() {
+// readMachines works out what is free on every machine that may take pods, and counts the pods that are there.
+func (p *Problem) readMachines() {
 	c := p.InterPod
 	for _, pool := range p.Pools {
 		pool.settlePlaces(p)
 	}
-	at := make([]int, len(p.Hosts))
-	maybe := make([]constraints.Possible, len(p.Hosts))
-	for i, h := range p.Hosts {
+	at := make([]int, len(p.Machines))
+	maybe := make([]constraints.Possible, len(p.Machines))
+	for i, h := range p.Machines {
 		if h.Open != nil {
 			maybe[i] = p.guess(h)
 		}
@@ -38,31 +38,31 @@ func (p *Problem) settleHosts() {
 		}, nobody)
 	}
 	c.Settle()
-	p.Targets, p.Packing.Nodes = make([]*inventory.Host, 0, len(p.Hosts)), make([]packing.Node, 0, len(p.Hosts))
+	p.Targets, p.Packing.Nodes = make([]*inventory.Machine, 0, len(p.Machines)), make([]packing.Node, 0, len(p.Machines))
 	var scratch []int
-	for i, h := range p.Hosts {
+	for i, h := range p.Machines {
 		if h.Gone {
 			continue
 		}
 		standing := c.Machine(at[i])
 		c.MayBe(at[i], maybe[i])
 		if h.Leaving || len(h.Expected) > 0 {
-			for _, f := range h.Roll.Facts {
+			for _, f := range h.Pods.Infos {
 				if !p.moving[f.Pod] {
 					scratch = c.Runs(p.Constraints, standing, f, scratch, h.Awaits(f.Pod))
 				}
 			}
 		} else {
-			c.RunAll(p.Constraints, standing, h.Roll)
+			c.RunAll(p.Constraints, standing, h.Pods)
 		}
 		if h.Leaving {
 			c.Emptied(at[i])
 			continue
 		}
-		if h.Late && h.Node != nil {
+		if h.Overdue && h.Node != nil {
 			c.Emptied(at[i]) // kube-scheduler counts its pods, though none can come
 		}
-		if h.Late || p.trial.closes(h) {
+		if h.Overdue || p.trial.closes(h) {
 			continue
 		}
 		h.Free, h.Target = p.roomOf(h, standing), len(p.Targets)
@@ -74,7 +74,7 @@ func (p *Problem) settleHosts() {
 }
 
 // guess says where a machine may turn out to be that has not been launched, as each spread sees it.
-func (p *Problem) guess(h *inventory.Host) constraints.Possible {
+func (p *Problem) guess(h *inventory.Machine) constraints.Possible {
 	guess := make(constraints.Possible, len(p.InterPod.Filters))
 	for f := range p.InterPod.Filters {
 		if terms := p.mayPass(h, &p.InterPod.Filters[f]); len(terms) > 0 {
@@ -85,7 +85,7 @@ func (p *Problem) guess(h *inventory.Host) constraints.Possible {
 }
 
 // possible lists, for each key of places, the domains in which the machine may be if it meets one of the terms.
-func (p *Problem) possible(h *inventory.Host, terms [][]requirement.Expression) [][]int {
+func (p *Problem) possible(h *inventory.Machine, terms [][]requirement.Expression) [][]int {
 	c := p.InterPod
 	out := make([][]int, c.Keys.Len())
 	for i := range out {
@@ -107,7 +107,7 @@ func (p *Problem) possible(h *inventory.Host, terms [][]requirement.Expression) 
 }
 
 // openValues lists the values that a label of the machine may get if it meets one of the terms.
-func (p *Problem) openValues(h *inventory.Host, key string, terms [][]requirement.Expression) []string {
+func (p *Problem) openValues(h *inventory.Machine, key string, terms [][]requirement.Expression) []string {
 	u, k := p.universe, p.universe.Key(key)
 	all := bitset.New(u.Size(k))
 	for _, term := range terms {
@@ -129,19 +129,19 @@ func (p *Problem) openValues(h *inventory.Host, key string, terms [][]requiremen
 }
 
 // roomOf is what the pods that run on the machine leave of it.
-func (p *Problem) roomOf(h *inventory.Host, at *constraints.NodeCounts) capacity.Vector {
+func (p *Problem) roomOf(h *inventory.Machine, at *constraints.NodeCounts) capacity.Vector {
 	free := p.sizeOf(h)
-	free.Add(p.usedBy(h.Roll), -1)
+	free.Add(p.usedBy(h.Pods), -1)
 	for _, pod := range h.Promised {
 		free.Add(p.requestOf(pod), -1)
 	}
 	pending := p.pending[:0]
 	for i := range p.daemons {
 		d := &p.daemons[i]
-		if slices.Contains(h.Roll.DaemonKeys(), d.Key) || !h.Runs(&d.Daemon, p.universe) {
+		if slices.Contains(h.Pods.DaemonKeys(), d.Key) || !h.Runs(&d.Daemon, p.universe) {
 			continue
 		}
-		free.Add(p.Names.Vector(d.Need), -1)
+		free.Add(p.Names.Vector(d.Requests), -1)
 		p.InterPod.HoldPorts(at, d.Ports)
 		pending = append(pending, d)
 	}
@@ -157,15 +157,15 @@ func (p *Problem) roomOf(h *inventory.Host, at *constraints.NodeCounts) capacity
 }
 
 // sizeOf is what pods can use of the machine, to be changed by the caller.
-func (p *Problem) sizeOf(h *inventory.Host) capacity.Vector {
+func (p *Problem) sizeOf(h *inventory.Machine) capacity.Vector {
 	if !h.IsInitialized() {
 		return p.Names.Vector(h.Usable())
 	}
-	return h.Facts.Vector(p.Names, p.namesText, h.Node).Clone()
+	return h.Info.Vector(p.Names, p.namesText, h.Node).Clone()
 }
 
 // has holds the shared volumes that are on the machine, and stay there.
-func (p *Problem) has(h *inventory.Host) bitset.Set {
+func (p *Problem) has(h *inventory.Machine) bitset.Set {
 	if len(p.shared) == 0 {
 		return nil
 	}
@@ -186,7 +186,7 @@ func (p *Problem) has(h *inventory.Host) bitset.Set {
 }
 
 // passes reports whether a spread with this filter counts the machine.
-func (p *Problem) passes(h *inventory.Host, f *constraints.NodeFilter) bool {
+func (p *Problem) passes(h *inventory.Machine, f *constraints.NodeFilter) bool {
 	for _, key := range f.Keys {
 		if kube.IsHost(key) {
 			continue // every machine has one
@@ -204,7 +204,7 @@ func (p *Problem) passes(h *inventory.Host, f *constraints.NodeFilter) bool {
 }
 
 // mayPass lists the terms by which the spread may turn out to count the machine, none if it cannot.
-func (p *Problem) mayPass(h *inventory.Host, f *constraints.NodeFilter) [][]requirement.Expression {
+func (p *Problem) mayPass(h *inventory.Machine, f *constraints.NodeFilter) [][]requirement.Expression {
 	for _, key := range f.Keys {
 		if value, ok := h.KnownLabel(key, p.universe); !ok && value != kube.OpenValue {
 			return nil

@@ -14,14 +14,14 @@ import (
 )
 
 // usedBy adds up what the pods of the roll request.
-func (p *Problem) usedBy(r *inventory.Roll) capacity.Vector {
-	if len(r.Facts) == 0 {
+func (p *Problem) usedBy(r *inventory.NodePods) capacity.Vector {
+	if len(r.Infos) == 0 {
 		return make(capacity.Vector, p.Names.Len())
 	}
 	if r.UsedFor != p.namesText {
 		r.Used, r.UsedFor = make(capacity.Vector, p.Names.Len()), p.namesText
-		for _, f := range r.Facts {
-			r.Used.Add(p.RequestFor(p.Census.Memo.NeedFor(f)), 1)
+		for _, f := range r.Infos {
+			r.Used.Add(p.RequestFor(p.Pods.Cache.RequestsFor(f)), 1)
 		}
 	}
 	return r.Used
@@ -29,8 +29,8 @@ func (p *Problem) usedBy(r *inventory.Roll) capacity.Vector {
 
 // promise keeps room on replacements for the pods that are planned on them and still run on the nodes that go.
 func (p *Problem) promise() {
-	byPlan := map[string]*inventory.Host{}
-	for _, h := range p.Hosts {
+	byPlan := map[string]*inventory.Machine{}
+	for _, h := range p.Machines {
 		if h.Replaces && !h.Leaving {
 			for _, uid := range h.Planned {
 				byPlan[uid] = h
@@ -40,7 +40,7 @@ func (p *Problem) promise() {
 	if len(byPlan) == 0 {
 		return
 	}
-	for _, h := range p.Hosts {
+	for _, h := range p.Machines {
 		if !h.Ordered || h.Leaving {
 			continue
 		}
@@ -52,16 +52,16 @@ func (p *Problem) promise() {
 	}
 }
 
-// waitingLot is pods to plan for that ask for the same. Home is the machine that they are expected on, nil for none.
-type waitingLot struct {
-	Pods  []*corev1.Pod
-	facts *inventory.PodFacts // of one that is like them
-	wish  *constraints.PodConstraints
-	home  *inventory.Host
+// pendingClass is pods to plan for that ask for the same. Home is the machine that they are expected on, nil for none.
+type pendingClass struct {
+	Pods        []*corev1.Pod
+	info        *inventory.PodInfo // of one that is like them
+	constraints *constraints.PodConstraints
+	assigned    *inventory.Machine
 	// proposed is true where the home is only a proposal: room has to be there.
 	proposed bool
 	batch    int
-	From     *inventory.Host // in a trial that only counts pods, the machine on which they run; nil for pods that wait
+	From     *inventory.Machine // in a trial that only counts pods, the machine on which they run; nil for pods that wait
 }
 
 // SortPods settles, for every pod that runs nowhere, whether it is expected on some machine. It returns those that are not.
@@ -69,24 +69,24 @@ func (p *Problem) SortPods() []*corev1.Pod {
 	if p.trial != nil {
 		return p.sortTrial()
 	}
-	byName := map[string]*inventory.Host{} // those that pods are nominated to
-	for _, pod := range p.Census.Unbound {
+	byName := map[string]*inventory.Machine{} // those that pods are nominated to
+	for _, pod := range p.Pods.Unbound {
 		if name := pod.Status.NominatedNodeName; name != "" {
 			byName[name] = nil
 		}
 	}
-	byPlan := map[string]*inventory.Host{} // the newest machine that was started for a pod
-	early := map[string]*inventory.Host{}  // the same, where kube-scheduler may not have tried it yet
-	leaves := map[string]bool{}            // pods on machines that are being removed: only they ask for a machine where all were tried
-	for _, h := range p.Hosts {
+	byPlan := map[string]*inventory.Machine{} // the newest machine that was started for a pod
+	early := map[string]*inventory.Machine{}  // the same, where kube-scheduler may not have tried it yet
+	leaves := map[string]bool{}               // pods on machines that are being removed: only they ask for a machine where all were tried
+	for _, h := range p.Machines {
 		if h.Leaving {
 			for _, pod := range h.Bound {
 				leaves[string(pod.UID)] = true
 			}
 		}
 	}
-	for _, h := range p.Hosts {
-		if h.Leaving || h.Late || h.Gone {
+	for _, h := range p.Machines {
+		if h.Leaving || h.Overdue || h.Gone {
 			continue
 		}
 		if _, asked := byName[h.Name()]; asked {
@@ -113,7 +113,7 @@ func (p *Problem) SortPods() []*corev1.Pod {
 		}
 	}
 	var waiting, untried []*corev1.Pod
-	for _, pod := range p.Census.Unbound {
+	for _, pod := range p.Pods.Unbound {
 		if !kube.IsActive(pod) || kube.OwnedByDaemonSet(pod) || kube.IsMirror(pod) {
 			continue
 		}
@@ -121,7 +121,7 @@ func (p *Problem) SortPods() []*corev1.Pod {
 		if n := byName[pod.Status.NominatedNodeName]; n != nil {
 			h = n
 		}
-		if h != nil && p.Backoffs.Unfit[pod] == h.Machine {
+		if h != nil && p.Backoffs.Unfit[pod] == h.MachineInfo {
 			h = nil
 		}
 		switch {
@@ -141,8 +141,8 @@ func (p *Problem) SortPods() []*corev1.Pod {
 		}
 	}
 	waiting = append(waiting, p.willBeRefused(untried, waiting)...)
-	p.proposed = map[*corev1.Pod]*inventory.Host{}
-	for _, h := range p.Hosts {
+	p.proposed = map[*corev1.Pod]*inventory.Machine{}
+	for _, h := range p.Machines {
 		if !h.Leaving {
 			continue
 		}
@@ -160,7 +160,7 @@ func (p *Problem) SortPods() []*corev1.Pod {
 // machine, once it is initialized, still admits them; it returns the others, which wait like any pod. Pods that are being
 // preempted there do not count, nor do the DaemonSets' reserves, which the plan knew.
 func (p *Problem) recheckExpected() (others []*corev1.Pod) {
-	for _, h := range p.Hosts {
+	for _, h := range p.Machines {
 		if len(h.Expected) == 0 {
 			continue
 		}
@@ -168,14 +168,14 @@ func (p *Problem) recheckExpected() (others []*corev1.Pod) {
 		taken := corev1.ResourceList{}
 		for _, pod := range h.Bound {
 			if !kube.IsTerminating(pod) {
-				kube.AddList(taken, p.Census.Memo.NeedOf(pod).List)
+				kube.AddList(taken, p.Pods.Cache.RequestsOf(pod).List)
 			}
 		}
 		var kept []*corev1.Pod
 		for _, pod := range h.Expected {
-			with, need := taken.DeepCopy(), p.Census.Memo.NeedOf(pod).List
+			with, need := taken.DeepCopy(), p.Pods.Cache.RequestsOf(pod).List
 			kube.AddList(with, need)
-			d := p.Constraints.Of(pod).Demand
+			d := p.Constraints.Of(pod).NodeConstraints
 			if listFits(need, with, h.Usable()) && (!h.IsInitialized() || h.Admits(&d, nil)) {
 				taken = with
 				kept = append(kept, pod)
@@ -200,7 +200,7 @@ func listFits(need, all, have corev1.ResourceList) bool {
 }
 
 // LeavingPods lists the pods that need another place because their machine is being removed.
-func (p *Problem) LeavingPods(h *inventory.Host) []*corev1.Pod {
+func (p *Problem) LeavingPods(h *inventory.Machine) []*corev1.Pod {
 	var out []*corev1.Pod
 	for _, pod := range h.Bound {
 		if h.Supposed && p.trial.Held && kube.IsReschedulable(pod) {
@@ -214,39 +214,39 @@ func (p *Problem) LeavingPods(h *inventory.Host) []*corev1.Pod {
 
 // toPlan adds the pods that are expected somewhere, whose first choice is that machine, and takes out those that cannot be
 // planned for at all.
-func (p *Problem) toPlan(pods []*corev1.Pod) []waitingLot {
-	home := map[*corev1.Pod]*inventory.Host{}
-	for _, h := range p.Hosts {
+func (p *Problem) toPlan(pods []*corev1.Pod) []pendingClass {
+	home := map[*corev1.Pod]*inventory.Machine{}
+	for _, h := range p.Machines {
 		for _, pod := range h.Expected {
 			home[pod] = h
 			pods = append(pods, pod)
 		}
 	}
 	proposed := p.proposed
-	if p.trial != nil && len(p.trial.Hints) > 0 {
-		proposed = map[*corev1.Pod]*inventory.Host{}
+	if p.trial != nil && len(p.trial.Nominations) > 0 {
+		proposed = map[*corev1.Pod]*inventory.Machine{}
 		for _, pod := range pods {
-			if h := p.trial.homeOf(pod, p.Hosts); h != nil && home[pod] == nil {
+			if h := p.trial.assignedNodeOf(pod, p.Machines); h != nil && home[pod] == nil {
 				proposed[pod] = h
 			}
 		}
 	}
-	out := make([]waitingLot, 0, len(pods))
+	out := make([]pendingClass, 0, len(pods))
 	if p.trial == nil { // in trials the order in which pods are met makes no difference: classes have their own
 		slices.SortFunc(pods, kube.OlderFirst)
 	}
 	for i, pod := range pods {
-		f := p.Census.Memo.FactsOf(pod)
-		w := p.Constraints.OfFacts(f)
+		f := p.Pods.Cache.InfoOf(pod)
+		w := p.Constraints.OfInfo(f)
 		if !w.Objection.OK() {
 			p.refused = append(p.refused, engine.Unplaced{Pod: kube.PodID(pod), Reasons: []engine.Reason{w.Objection}})
 			continue
 		}
 		to := proposed[pod]
-		out = append(out, waitingLot{pods[i : i+1 : i+1], f, w, cmp.Or(home[pod], to), to != nil, p.trial.batchOf(pod), nil})
+		out = append(out, pendingClass{pods[i : i+1 : i+1], f, w, cmp.Or(home[pod], to), to != nil, p.trial.batchOf(pod), nil})
 	}
 	if p.trial.counts() {
-		out = append(out, p.lotsToPlan()...)
+		out = append(out, p.pendingOfTrial()...)
 	}
 	return p.bounded(out)
 }
@@ -254,7 +254,7 @@ func (p *Problem) toPlan(pods []*corev1.Pod) []waitingLot {
 // leavers are the pods that leave their machine because it is being removed, whether there is another place for them or not.
 func (p *Problem) leavers() map[*corev1.Pod]bool {
 	out := map[*corev1.Pod]bool{}
-	for _, h := range p.Hosts {
+	for _, h := range p.Machines {
 		if !h.Leaving {
 			continue
 		}

@@ -19,46 +19,46 @@ import (
 // constraints of others are about them, and they are expected on the same machine, if on any.
 type podClass struct {
 	*constraints.PodConstraints
-	need     corev1.ResourceList
+	requests corev1.ResourceList
 	size     string // need as text, in order of size
 	Request  capacity.Vector
-	matched  []int         // selectors that are about the pods
-	Pods     []*corev1.Pod // oldest first; in a trial that only counts pods, the first is the oldest
-	Lots     []waitingLot  // those that run somewhere, in such a trial
-	unmanned bool          // asks for nodes that no pool owns
+	matched  []int          // selectors that are about the pods
+	Pods     []*corev1.Pod  // oldest first; in a trial that only counts pods, the first is the oldest
+	Classes  []pendingClass // those that run somewhere, in such a trial
+	unmanned bool           // asks for nodes that no pool owns
 	levels   []packing.Level
-	Home     *inventory.Host // the machine that the pods are expected on, nil for none
-	proposed bool            // or had better go to, if there is room
-	batch    int             // the pods share new machines with those of the same batch only
+	Assigned *inventory.Machine // the machine that the pods are expected on, nil for none
+	proposed bool               // or had better go to, if there is room
+	batch    int                // the pods share new machines with those of the same batch only
 }
 
 // classesOf groups the pods. Classes are in order of what they ask for, so that the plan does not hang on names.
-func (p *Problem) classesOf(lots []waitingLot) []*podClass {
+func (p *Problem) classesOf(lots []pendingClass) []*podClass {
 	type key struct {
 		wish     int
-		need     *inventory.PodNeed
+		need     *inventory.RequestClass
 		matched  string
-		home     *inventory.Host
+		home     *inventory.Machine
 		proposed bool
 		batch    int
 	}
 	byKey := map[key]*podClass{}
 	var keys []key
 	for _, w := range lots {
-		matched := w.facts.Kind.Match(p.InterPod.ID, p.InterPod.Index)
+		matched := w.info.Labels.Match(p.InterPod.ID, p.InterPod.Index)
 		p.looked += len(matched)
-		requested := p.Census.Memo.NextNeed(w.facts)
-		k := key{w.wish.ID, requested, w.facts.Kind.Text, w.home, w.proposed, w.batch}
+		requested := p.Pods.Cache.NextRequests(w.info)
+		k := key{w.constraints.ID, requested, w.info.Labels.Text, w.assigned, w.proposed, w.batch}
 		c, ok := byKey[k]
 		if !ok {
-			need, size := w.wish.WithVolumes(requested)
-			c = &podClass{PodConstraints: w.wish, need: need, size: size, matched: slices.Clone(matched), unmanned: asksForUnmanaged(w.wish.Demand), Home: w.home, proposed: w.proposed, batch: w.batch}
+			need, size := w.constraints.WithVolumes(requested)
+			c = &podClass{PodConstraints: w.constraints, requests: need, size: size, matched: slices.Clone(matched), unmanned: asksForUnmanaged(w.constraints.NodeConstraints), Assigned: w.assigned, proposed: w.proposed, batch: w.batch}
 			byKey[k] = c
 			keys = append(keys, k)
 		}
 		c.Pods = append(c.Pods, w.Pods...)
 		if w.From != nil {
-			c.Lots = append(c.Lots, w)
+			c.Classes = append(c.Classes, w)
 		}
 	}
 	classes := make([]*podClass, 0, len(keys))
@@ -78,8 +78,8 @@ func (p *Problem) classesOf(lots []waitingLot) []*podClass {
 // oldestFirst brings the oldest pod to the front, for classes whose order does not matter otherwise. Lots begin with theirs.
 func (c *podClass) oldestFirst() {
 	oldest, at := 0, len(c.Pods)
-	for i := len(c.Lots) - 1; i >= 0; i-- {
-		if at -= len(c.Lots[i].Pods); kube.OlderFirst(c.Pods[at], c.Pods[oldest]) <= 0 {
+	for i := len(c.Classes) - 1; i >= 0; i-- {
+		if at -= len(c.Classes[i].Pods); kube.OlderFirst(c.Pods[at], c.Pods[oldest]) <= 0 {
 			oldest = at
 		}
 	}
@@ -106,7 +106,7 @@ func compareClasses(a, b *podClass) int {
 }
 
 // asksForUnmanaged reports whether every alternative rules out nodes that belong to a pool.
-func asksForUnmanaged(d kube.Demand) bool {
+func asksForUnmanaged(d kube.NodeConstraints) bool {
 	for _, term := range d.Told {
 		if !slices.ContainsFunc(term, func(e requirement.Expression) bool {
 			return e.Key == v1.NodePoolLabelKey && e.Op == requirement.DoesNotExist

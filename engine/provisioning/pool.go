@@ -54,7 +54,7 @@ type poolModel struct {
 
 // poolsOf lists the pools that can be used, in an order that depends on weight first and on names last, and says what
 // is wrong with the others.
-func poolsOf(s *engine.Snapshot, memo *inventory.Memo, hosts []*inventory.Host) (pools []*poolModel, broken []engine.Note) {
+func poolsOf(s *engine.Snapshot, memo *inventory.Cache, hosts []*inventory.Machine) (pools []*poolModel, broken []engine.Note) {
 	for _, pool := range s.NodePools {
 		class := kube.FindClass(s, pool.Spec.Template.Spec.NodeClassRef)
 		if r := kube.PoolProblem(pool, class); !r.OK() {
@@ -218,7 +218,7 @@ func (m *poolModel) passing(p *Problem, f *constraints.NodeFilter) bitset.Set {
 	if f.Honour && kube.Untolerated(f.Taints, m.taints) != nil {
 		return out
 	}
-	d := kube.Demand{Terms: [][]requirement.Expression{nil}}
+	d := kube.NodeConstraints{Terms: [][]requirement.Expression{nil}}
 	if f.Demand != nil {
 		d.Terms = f.Demand.Terms
 	}

@@ -44,9 +44,9 @@ func (m *poolModel) domain(u *requirement.Universe, k int) bitset.Set {
 func (m *poolModel) subtractDaemons(p *Problem) {
 	for i := range p.daemons {
 		d := &p.daemons[i]
-		need := p.Names.Vector(d.Need)
+		need := p.Names.Vector(d.Requests)
 		burdened := bitset.New(len(m.options))
-		for _, way := range m.ways(&d.Demand, p.universe) {
+		for _, way := range m.ways(&d.NodeConstraints, p.universe) {
 			burdened.Or(way.Options)
 		}
 		m.burdened = append(m.burdened, burdened)
@@ -88,7 +88,7 @@ func (m *poolModel) without(ways []packing.Way, options bitset.Set) []packing.Wa
 }
 
 // ways lists how a pod with this demand may use the pool's machines.
-func (m *poolModel) ways(d *kube.Demand, u *requirement.Universe) []packing.Way {
+func (m *poolModel) ways(d *kube.NodeConstraints, u *requirement.Universe) []packing.Way {
 	if kube.Untolerated(d.Tolerations, m.taints) != nil || d.Avoid && kube.Unwelcome(d.Tolerations, m.taints) {
 		return nil
 	}
@@ -96,7 +96,7 @@ func (m *poolModel) ways(d *kube.Demand, u *requirement.Universe) []packing.Way 
 }
 
 // tolerantWays is ways whatever the pool's taints are.
-func (m *poolModel) tolerantWays(d *kube.Demand, u *requirement.Universe) []packing.Way {
+func (m *poolModel) tolerantWays(d *kube.NodeConstraints, u *requirement.Universe) []packing.Way {
 	var out []packing.Way
 	for _, term := range d.Terms {
 		way, ok := m.way(term, u)

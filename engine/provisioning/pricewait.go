@@ -81,7 +81,7 @@ func (p *Problem) usualPrice(m *packing.Machine) (usual, cheapest float64) {
 	able := bitset.Full(len(pool.options))
 	for _, share := range m.Pods {
 		c, one := p.Classes[share.Class], bitset.New(len(pool.options))
-		for _, way := range p.where(&c.Demand, c.Ports, nil, false).ways.Pools[m.Pool] {
+		for _, way := range p.where(&c.NodeConstraints, c.Ports, nil, false).ways.Pools[m.Pool] {
 			one.Or(way.Options)
 		}
 		able.And(one)

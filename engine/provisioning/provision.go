@@ -21,7 +21,7 @@ import (
 // Provision decides how to run the pods that no node runs yet: on nodes that exist, on machines that have been asked
 // for, or on new ones. It reads only s and opt (memo, which may be nil, only saves work); the same input always gives
 // the same Plan.
-func Provision(s *engine.Snapshot, opt engine.Options, memo *inventory.Memo) *engine.Plan {
+func Provision(s *engine.Snapshot, opt engine.Options, memo *inventory.Cache) *engine.Plan {
 	pods := memo.Take(s, opt.Threads)
 	p := ReadProblem(s, opt, pods, nil)
 	if len(p.Classes) == 0 { // at rest
@@ -38,7 +38,7 @@ func Provision(s *engine.Snapshot, opt engine.Options, memo *inventory.Memo) *en
 		solution = packing.Solve(p.Packing)
 	}
 	plan := NewPlan(p, solution)
-	if len(plan.Unplaced) == 0 || !slices.ContainsFunc(p.Hosts, func(h *inventory.Host) bool { return h.Late }) {
+	if len(plan.Unplaced) == 0 || !slices.ContainsFunc(p.Machines, func(h *inventory.Machine) bool { return h.Overdue }) {
 		return plan
 	}
 	pods.Patient = true // a machine that is late is better than none
@@ -150,7 +150,7 @@ func ComparePods(a, b engine.PodID) int {
 	if n := strings.Compare(a.Namespace, b.Namespace); n != 0 {
 		return n
 	}
-	if n := kube.Naturally(a.Name, b.Name); n != 0 {
+	if n := kube.CompareNaturally(a.Name, b.Name); n != 0 {
 		return n
 	}
 	return strings.Compare(string(a.UID), string(b.UID))
@@ -170,22 +170,22 @@ func (p *Problem) launch(m *packing.Machine, pods []engine.PodID) engine.Launch 
 	sum := p.sum(m)
 	for i := range p.daemons {
 		if pool.burdened[i].Has(m.Chosen) {
-			sum.Add(p.Names.Vector(p.daemons[i].Need), 1)
+			sum.Add(p.Names.Vector(p.daemons[i].Requests), 1)
 		}
 	}
 	l.Requests = p.Names.List(p.offered(pool, m, sum))
 	l.Requirements, l.Labels = p.pin(pool, m)
-	l.Instead = p.homesOf(m)
+	l.Instead = p.assignedNodes(m)
 	l.Why = p.why(pool, m, sum)
 	return l
 }
 
-// homesOf names the machines that the pods of a new machine were expected on.
-func (p *Problem) homesOf(m *packing.Machine) []string {
+// assignedNodes names the machines that the pods of a new machine were expected on.
+func (p *Problem) assignedNodes(m *packing.Machine) []string {
 	var names []string
 	for _, share := range m.Pods {
-		if c := p.Classes[share.Class]; c.Home != nil && !c.proposed {
-			names = append(names, c.Home.ID())
+		if c := p.Classes[share.Class]; c.Assigned != nil && !c.proposed {
+			names = append(names, c.Assigned.ID())
 		}
 	}
 	slices.Sort(names)

@@ -15,11 +15,11 @@ import (
 	"tenon.sh/engine/volume"
 )
 
-// levelsOf turns a wish of pods that the matched selectors are about into what is tried for them, the most first: every
+// relaxationsOf turns a wish of pods that the matched selectors are about into what is tried for them, the most first: every
 // preference is treated as a demand, and given up where that cannot be met. Where preferences have a price, those about
 // single machines are asked for all together, or not at all.
-func (p *Problem) levelsOf(w *constraints.PodConstraints, matched []int) []packing.Level {
-	b := &levelMaker{p: p, w: w, matched: matched, concern: p.InterPod.Concerns(matched)}
+func (p *Problem) relaxationsOf(w *constraints.PodConstraints, matched []int) []packing.Level {
+	b := &relaxation{p: p, w: w, matched: matched, concern: p.InterPod.Concerns(matched)}
 	all := b.softWishes()
 	if len(all) >= mostLevels { // what no machine has is given up at once
 		all = slices.DeleteFunc(all, func(s constraints.Preference) bool { return slices.ContainsFunc(s.Node, isVain) })
@@ -52,7 +52,7 @@ func (p *Problem) levelsOf(w *constraints.PodConstraints, matched []int) []packi
 	levels = append(levels, b.anywhere(levels[len(levels)-1])...)
 	if w.Backoff != nil && w.Backoff.Retry { // better the same machine once more than none
 		last := levels[len(levels)-1]
-		last.Ways = p.where(&w.Demand, w.Ports, w.Backoff, true).ways
+		last.Ways = p.where(&w.NodeConstraints, w.Ports, w.Backoff, true).ways
 		levels = append(levels, last)
 	}
 	return levels
@@ -74,7 +74,7 @@ func stops(n int) []int {
 // anywhere is a level after the last one, for pools that ask for several values (minValues): a machine that may turn out to be in
 // one zone or another has no place where preferences could count its pods, so these give way. There is none where that changes
 // nothing.
-func (b *levelMaker) anywhere(last packing.Level) []packing.Level {
+func (b *relaxation) anywhere(last packing.Level) []packing.Level {
 	if last.Rules == nil || !slices.ContainsFunc(b.p.Pools, func(m *poolModel) bool { return len(m.Model.Variety) > 0 }) {
 		return nil
 	}
@@ -88,8 +88,8 @@ func (b *levelMaker) anywhere(last packing.Level) []packing.Level {
 			liked[t.Selected] = true
 		}
 	}
-	r.Bears = slices.DeleteFunc(slices.Clone(r.Bears), func(mark int) bool { return liked[mark] })
-	if len(r.Groups)+len(r.Sets)+len(r.Bears) == len(last.Rules.Groups)+len(last.Rules.Sets)+len(last.Rules.Bears) {
+	r.Owns = slices.DeleteFunc(slices.Clone(r.Owns), func(mark int) bool { return liked[mark] })
+	if len(r.Groups)+len(r.Sets)+len(r.Owns) == len(last.Rules.Groups)+len(last.Rules.Sets)+len(last.Rules.Owns) {
 		return nil
 	}
 	last.Rules = &r
@@ -99,7 +99,7 @@ func (b *levelMaker) anywhere(last packing.Level) []packing.Level {
 	return []packing.Level{last}
 }
 
-type levelMaker struct {
+type relaxation struct {
 	p       *Problem
 	w       *constraints.PodConstraints
 	matched []int // ascending
@@ -108,7 +108,7 @@ type levelMaker struct {
 
 // softWishes lists what is given up first first. What pods that run would rather not have beside them comes before what
 // the pod itself would like.
-func (b *levelMaker) softWishes() []constraints.Preference {
+func (b *relaxation) softWishes() []constraints.Preference {
 	var out []constraints.Preference
 	if slices.ContainsFunc(b.concern.Terms, func(t int) bool { return b.p.InterPod.Terms[t].Soft >= 0 }) {
 		out = append(out, constraints.Preference{Weight: 1, OfOthers: true})
@@ -120,7 +120,7 @@ func byHost(s *constraints.Preference) bool {
 	return s.Near != nil && kube.IsHost(s.Near.Key) || s.Apart != nil && kube.IsHost(s.Apart.Key) || s.Spread != nil && kube.IsHost(s.Spread.Key)
 }
 
-func (b *levelMaker) level(soft []constraints.Preference) packing.Level {
+func (b *relaxation) level(soft []constraints.Preference) packing.Level {
 	var node []requirement.Expression
 	avoid, inverse := false, false
 	for i := range soft {
@@ -131,7 +131,7 @@ func (b *levelMaker) level(soft []constraints.Preference) packing.Level {
 		avoid = avoid || s.Tolerate
 		inverse = inverse || s.OfOthers
 	}
-	d := b.w.Demand
+	d := b.w.NodeConstraints
 	d.Avoid = avoid
 	if node != nil {
 		d.Terms = kube.Preferring(d.Terms, node)
@@ -141,10 +141,10 @@ func (b *levelMaker) level(soft []constraints.Preference) packing.Level {
 }
 
 // rules is what the wish, with these preferences, asks for and changes between pods; nil if that is nothing.
-func (b *levelMaker) rules(soft []constraints.Preference, inverse bool) *topology.Rules {
+func (b *relaxation) rules(soft []constraints.Preference, inverse bool) *topology.Rules {
 	c := b.p.InterPod
 	r := &topology.Rules{}
-	m := marker{layout: &c.Layout, r: r, bears: bitset.New(len(c.Layout.Marks)), shuns: bitset.New(len(c.Layout.Marks))}
+	m := marker{layout: &c.Layout, r: r, owns: bitset.New(len(c.Layout.Marks)), rejects: bitset.New(len(c.Layout.Marks))}
 	for i := range b.w.Spreads {
 		r.Spread = append(r.Spread, b.spread(&b.w.Spreads[i]))
 	}
@@ -153,8 +153,8 @@ func (b *levelMaker) rules(soft []constraints.Preference, inverse bool) *topolog
 	}
 	for _, t := range b.w.Anti {
 		term := &c.Terms[c.Term[t]]
-		m.shun(term.Selected, term.Key)
-		m.bear(term.Owned, term.Key) // the owner of a required term keeps those away that it selects
+		m.reject(term.Selected, term.Key)
+		m.own(term.Owned, term.Key) // the owner of a required term keeps those away that it selects
 	}
 	for i := range soft {
 		s := &soft[i]
@@ -167,7 +167,7 @@ func (b *levelMaker) rules(soft []constraints.Preference, inverse bool) *topolog
 			}
 		case s.Apart != nil:
 			term := &c.Terms[c.Term[*s.Apart]]
-			m.shun(term.Selected, term.Key)
+			m.reject(term.Selected, term.Key)
 		}
 	}
 	b.selected(&m, inverse)
@@ -180,34 +180,36 @@ func (b *levelMaker) rules(soft []constraints.Preference, inverse bool) *topolog
 }
 
 func isNothing(r *topology.Rules) bool {
-	return len(r.Spread)+len(r.Affinity)+len(r.Groups)+len(r.Sets)+len(r.Bears)+len(r.Shuns)+len(r.Takes) == 0 && r.HostBears == nil && r.HostShuns == nil
+	return len(r.Spread)+len(r.Affinity)+len(r.Groups)+len(r.Sets)+len(r.Owns)+len(r.Rejects)+len(r.Takes) == 0 && r.HostOwns == nil && r.HostRejects == nil
 }
 
-func (b *levelMaker) spread(s *constraints.SpreadConstraint) topology.Spread {
+func (b *relaxation) spread(s *constraints.SpreadConstraint) topology.Spread {
 	return topology.Spread{
 		Group: s.Group, MaxSkew: s.MaxSkew, MinDomains: s.MinDomains, Self: b.isMatched(b.p.InterPod.Groups[s.Group].Selector),
 	}
 }
 
-func (b *levelMaker) near(set int) topology.Affinity {
+func (b *relaxation) near(set int) topology.Affinity {
 	return topology.Affinity{Set: set, Self: b.p.InterPod.InSet(set, b.matched)}
 }
 
-func (b *levelMaker) isMatched(selector int) bool {
+func (b *relaxation) isMatched(selector int) bool {
 	_, matched := slices.BinarySearch(b.matched, selector)
 	return matched
 }
 
 // marker notes the marks of rules, each once.
 type marker struct {
-	layout       *topology.Layout
-	r            *topology.Rules
-	bears, shuns bitset.Set // of domains
+	layout        *topology.Layout
+	r             *topology.Rules
+	owns, rejects bitset.Set // of domains
 }
 
-func (m *marker) bear(mark int, key string) { m.note(&m.r.Bears, m.bears, &m.r.HostBears, mark, key) }
+func (m *marker) own(mark int, key string) { m.note(&m.r.Owns, m.owns, &m.r.HostOwns, mark, key) }
 
-func (m *marker) shun(mark int, key string) { m.note(&m.r.Shuns, m.shuns, &m.r.HostShuns, mark, key) }
+func (m *marker) reject(mark int, key string) {
+	m.note(&m.r.Rejects, m.rejects, &m.r.HostRejects, mark, key)
+}
 
 func (m *marker) note(marks *[]int, noted bitset.Set, host *bitset.Set, mark int, key string) {
 	switch {
@@ -226,7 +228,7 @@ func (m *marker) note(marks *[]int, noted bitset.Set, host *bitset.Set, mark int
 }
 
 // selected adds what others' constraints make of the pod.
-func (b *levelMaker) selected(m *marker, inverse bool) {
+func (b *relaxation) selected(m *marker, inverse bool) {
 	c := b.p.InterPod
 	for _, g := range b.concern.Groups {
 		if !c.Selectors[c.Groups[g].Selector].Everything() {
@@ -240,27 +242,27 @@ func (b *levelMaker) selected(m *marker, inverse bool) {
 	}
 	for _, i := range b.concern.Terms {
 		t := &c.Terms[i]
-		m.bear(t.Selected, t.Key)
-		m.shun(t.Owned, t.Key)
+		m.own(t.Selected, t.Key)
+		m.reject(t.Owned, t.Key)
 		if inverse {
-			m.shun(t.Soft, t.Key)
+			m.reject(t.Soft, t.Key)
 		}
 	}
 }
 
 // holds adds ports and disks, which one pod at a time may have on a node, claims that one may have at all, and those whose
 // pods have to keep together.
-func (b *levelMaker) holds(r *topology.Rules) {
+func (b *relaxation) holds(r *topology.Rules) {
 	c := b.p.InterPod
 	hold := func(mine int, shunned func(yield func(int))) {
-		if r.HostBears == nil {
-			r.HostBears = bitset.New(c.Layout.HostMarks)
+		if r.HostOwns == nil {
+			r.HostOwns = bitset.New(c.Layout.HostMarks)
 		}
-		if r.HostShuns == nil {
-			r.HostShuns = bitset.New(c.Layout.HostMarks)
+		if r.HostRejects == nil {
+			r.HostRejects = bitset.New(c.Layout.HostMarks)
 		}
-		r.HostBears.Add(mine)
-		shunned(func(mark int) { r.HostShuns.Add(mark) })
+		r.HostOwns.Add(mine)
+		shunned(func(mark int) { r.HostRejects.Add(mark) })
 	}
 	for _, port := range b.w.Ports {
 		hold(c.PortMark(c.PortAt[port]), func(yield func(int)) { c.Colliding(port, func(i int) { yield(c.PortMark(i)) }) })
@@ -281,12 +283,12 @@ func (b *levelMaker) holds(r *topology.Rules) {
 	}
 	for _, s := range b.w.Volumes.Soles {
 		mine, others := c.SoleMarks(s)
-		r.Bears, r.Shuns = append(r.Bears, mine), append(r.Shuns, others...)
+		r.Owns, r.Rejects = append(r.Owns, mine), append(r.Rejects, others...)
 	}
 	r.Takes = c.Takes(b.w.Volumes.Takes)
 	for _, name := range b.w.Volumes.Once {
 		i, _ := slices.BinarySearch(c.Onces, name)
-		r.Bears, r.Shuns = append(r.Bears, c.OnceMark(i)), append(r.Shuns, c.OnceMark(i))
+		r.Owns, r.Rejects = append(r.Owns, c.OnceMark(i)), append(r.Rejects, c.OnceMark(i))
 	}
 }
 
@@ -298,7 +300,7 @@ type where struct {
 
 // where looks the demand up; equal demands share the answer. The backoff, which may be nil, keeps
 // machines from being started, in a retry only as long as a pool still waits.
-func (p *Problem) where(d *kube.Demand, ports []kube.HostPort, backoff *constraints.ShapeBackoff, retry bool) *where {
+func (p *Problem) where(d *kube.NodeConstraints, ports []kube.HostPort, backoff *constraints.ShapeBackoff, retry bool) *where {
 	var b strings.Builder
 	b.WriteString(d.Text())
 	if backoff != nil {

@@ -30,7 +30,7 @@ func (p *Problem) reserve() {
 		p.reservations[name] = i
 		p.Packing.Reservations = append(p.Packing.Reservations, slots[name])
 	}
-	for _, h := range p.Hosts {
+	for _, h := range p.Machines {
 		if h.Open == nil || h.Leaving {
 			continue
 		}

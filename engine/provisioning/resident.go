@@ -16,9 +16,9 @@ import (
 func (p *Problem) meetDaemons() {
 	for i := range p.daemons {
 		d := &p.daemons[i]
-		d.Facts = p.Census.Memo.FactsOf(d.Pod)
-		d.Apart = p.Constraints.ApartOf(d.Facts)
-		p.InterPod.Ran(p.Constraints, d.Facts)
+		d.Info = p.Pods.Cache.InfoOf(d.Pod)
+		d.Apart = p.Constraints.ApartOf(d.Info)
+		p.InterPod.AddRunning(p.Constraints, d.Info)
 		if a := d.Pod.Spec.Affinity; a != nil && a.PodAffinity != nil {
 			d.Near = p.Constraints.Terms(d.Pod, a.PodAffinity.RequiredDuringSchedulingIgnoredDuringExecution)
 			for _, t := range d.Near {
@@ -95,12 +95,12 @@ func (m *poolModel) houseDaemons(p *Problem) {
 // room for all DaemonSets' pods.
 func (m *poolModel) holding(p *Problem, d *constraints.DaemonSet) bitset.Set {
 	out := bitset.New(len(m.options))
-	for _, way := range m.ways(&d.Demand, p.universe) {
+	for _, way := range m.ways(&d.NodeConstraints, p.universe) {
 		if allNil(way.Free) {
 			out.Or(way.Options)
 		}
 	}
-	need := p.Names.Vector(d.Need)
+	need := p.Names.Vector(d.Requests)
 	for o := out.Next(0); o >= 0; o = out.Next(o + 1) {
 		if lacks(m.Model.Options[o].Allocatable, need) {
 			out.Remove(o)
@@ -135,12 +135,12 @@ func nobody(int) int32 { return topology.Nowhere }
 
 // expectDaemons counts the pods of DaemonSets that the machine has not got yet, as far as they matter; free is what all of them
 // leave.
-func (p *Problem) expectDaemons(h *inventory.Host, at *constraints.NodeCounts, free capacity.Vector) {
+func (p *Problem) expectDaemons(h *inventory.Machine, at *constraints.NodeCounts, free capacity.Vector) {
 	for _, d := range p.pending {
 		if !d.Resident || p.isKeptOff(h, d) {
 			continue
 		}
-		certain, rivaled := !d.Doubtful && !lacks(free, p.Names.Vector(d.Need)) && h.SurelyRuns(&d.Daemon, p.universe), false
+		certain, rivaled := !d.Doubtful && !lacks(free, p.Names.Vector(d.Requests)) && h.SurelyRuns(&d.Daemon, p.universe), false
 		for _, other := range p.pending {
 			if slices.ContainsFunc(d.Rivals, func(i int) bool { return &p.daemons[i] == other }) && other.Priority >= d.Priority {
 				rivaled = true
@@ -154,23 +154,23 @@ func (p *Problem) expectDaemons(h *inventory.Host, at *constraints.NodeCounts, f
 }
 
 // leads reports whether the machine has the DaemonSet's pod already, or surely will.
-func (p *Problem) leads(h *inventory.Host, d *constraints.DaemonSet) bool {
-	return slices.Contains(h.Roll.DaemonKeys(), d.Key) || slices.Contains(p.pending, d) && !d.Doubtful && len(d.Rivals) == 0 && h.SurelyRuns(&d.Daemon, p.universe)
+func (p *Problem) leads(h *inventory.Machine, d *constraints.DaemonSet) bool {
+	return slices.Contains(h.Pods.DaemonKeys(), d.Key) || slices.Contains(p.pending, d) && !d.Doubtful && len(d.Rivals) == 0 && h.SurelyRuns(&d.Daemon, p.universe)
 }
 
 // isKeptOff reports whether pods that run on the machine, and stay, keep the DaemonSet's pod off it.
-func (p *Problem) isKeptOff(h *inventory.Host, d *constraints.DaemonSet) bool {
+func (p *Problem) isKeptOff(h *inventory.Machine, d *constraints.DaemonSet) bool {
 	c := p.InterPod
 	if d.Apart != nil {
 		for _, t := range d.Apart.Required {
-			for _, k := range h.Roll.Kinds {
+			for _, k := range h.Pods.Kinds {
 				if k.N > k.Ending && slices.Contains(k.Kind.Match(c.ID, c.Index), c.Selector[t.Selector]) {
 					return true
 				}
 			}
 		}
 	}
-	return slices.ContainsFunc(h.Roll.Particular, func(f *inventory.PodFacts) bool {
+	return slices.ContainsFunc(h.Pods.Particular, func(f *inventory.PodInfo) bool {
 		a := p.Constraints.ApartOf(f)
 		return a != nil && !f.Ending && slices.ContainsFunc(a.Required, func(t constraints.AffinityTerm) bool { return d.IsSelected(c, t) })
 	})

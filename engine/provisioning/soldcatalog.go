@@ -43,7 +43,7 @@ type soldCatalogs struct {
 }
 
 // catalogOf reads a catalog, or remembers it: types by structure (size and price) first and by name between equals.
-func catalogOf(m *inventory.Memo, types []engine.InstanceType) *soldCatalog {
+func catalogOf(m *inventory.Cache, types []engine.InstanceType) *soldCatalog {
 	if len(types) == 0 {
 		return newSoldCatalog(nil)
 	}

@@ -29,7 +29,7 @@ func compareTypes(a, b *engine.InstanceType) int {
 		cmp.Compare(least(a), least(b)),
 		cmp.Compare(size(a, corev1.ResourceCPU), size(b, corev1.ResourceCPU)),
 		cmp.Compare(size(a, corev1.ResourceMemory), size(b, corev1.ResourceMemory)),
-		cmp.Compare(kube.OsRank(a), kube.OsRank(b)),
+		cmp.Compare(kube.OSRank(a), kube.OSRank(b)),
 	); n != 0 {
 		return n
 	}

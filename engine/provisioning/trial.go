@@ -11,19 +11,19 @@ import (
 // Trial is what compile takes for granted beside the snapshot: some machines are leaving although nothing in the cluster
 // says so.
 type Trial struct {
-	Gone inventory.HostSet // their pods need another place
-	Left inventory.HostSet // their pods have one already, or none
+	Gone inventory.MachineSet // their pods need another place
+	Left inventory.MachineSet // their pods have one already, or none
 	// Held is true if pods of gone machines move even if something protects them.
 	Held   bool
-	Closed inventory.HostSet // these take no pods
-	Guards *budget.Guards    // what covers pods does not change from trial to trial
-	// Homes are the machines, by number, where pods are to run that need a place anyway; those that are not listed are left out of
+	Closed inventory.MachineSet // these take no pods
+	Guards *budget.Guards       // what covers pods does not change from trial to trial
+	// AssignedNodes are the machines, by number, where pods are to run that need a place anyway; those that are not listed are left out of
 	// the trial.
-	Homes map[*corev1.Pod]int
+	AssignedNodes map[*corev1.Pod]int
 	// Also are machines that stay; their pods are to be planned for all the same, in lots.
-	Also inventory.HostSet
-	// Hints are the machines, by number, where pods of gone machines had better go.
-	Hints map[*corev1.Pod]int
+	Also inventory.MachineSet
+	// Nominations are the machines, by number, where pods of gone machines had better go.
+	Nominations map[*corev1.Pod]int
 	// Batches keeps apart the machines that are bought in the place of many: none replaces machines of two batches.
 	Batches map[string]int // by node
 }
@@ -35,22 +35,22 @@ func (t *Trial) batchOf(pod *corev1.Pod) int {
 	if t == nil || len(t.Batches) == 0 {
 		return 0
 	}
-	if _, hinted := t.Hints[pod]; hinted {
+	if _, hinted := t.Nominations[pod]; hinted {
 		return 0
 	}
 	return t.Batches[pod.Spec.NodeName]
 }
 
-// homeOf is the machine that a hint names; nil for none that takes pods.
-func (t *Trial) homeOf(pod *corev1.Pod, hosts []*inventory.Host) *inventory.Host {
-	number, ok := t.Hints[pod]
+// assignedNodeOf is the machine that a hint names; nil for none that takes pods.
+func (t *Trial) assignedNodeOf(pod *corev1.Pod, hosts []*inventory.Machine) *inventory.Machine {
+	number, ok := t.Nominations[pod]
 	if !ok || t.closes(hosts[number]) || hosts[number].Leaving {
 		return nil
 	}
 	return hosts[number]
 }
 
-func (t *Trial) mark(hosts []*inventory.Host) {
+func (t *Trial) mark(hosts []*inventory.Machine) {
 	if t == nil {
 		return
 	}
@@ -67,26 +67,26 @@ func (p *Problem) loseDisks() {
 	if p.trial == nil {
 		return
 	}
-	for _, h := range p.Hosts {
+	for _, h := range p.Machines {
 		if h.Supposed {
 			delete(p.Constraints.Volumes.Hostnames, h.Labels[corev1.LabelHostname])
 		}
 	}
 }
 
-func (t *Trial) closes(h *inventory.Host) bool { return t != nil && t.Closed.Has(h) }
+func (t *Trial) closes(h *inventory.Machine) bool { return t != nil && t.Closed.Has(h) }
 
 // sortTrial settles, for a trial, where the pods are expected that need a place anyway. It returns those that the trial is
 // about.
 func (p *Problem) sortTrial() []*corev1.Pod {
-	for pod, number := range p.trial.Homes {
-		if h := p.Hosts[number]; !h.Leaving && !p.trial.closes(h) {
+	for pod, number := range p.trial.AssignedNodes {
+		if h := p.Machines[number]; !h.Leaving && !p.trial.closes(h) {
 			h.Expected = append(h.Expected, pod)
 		}
 	}
 	p.recheckExpected() // what does not fit after all is somebody else's affair
 	var waiting []*corev1.Pod
-	for _, h := range p.Hosts {
+	for _, h := range p.Machines {
 		if p.trial.Gone.Has(h) {
 			waiting = append(waiting, p.LeavingPods(h)...)
 		}
@@ -94,15 +94,15 @@ func (p *Problem) sortTrial() []*corev1.Pod {
 	return waiting
 }
 
-// Part is machines that go together, and what replaces them. Whom that moves is filled in for those that go.
-type Part struct {
-	Hosts    []*inventory.Host
+// Group is machines that go together, and what replaces them. Whom that moves is filled in for those that go.
+type Group struct {
+	Machines []*inventory.Machine
 	Launches []engine.Launch
 	Pods     []engine.PodID
 	Moves    []engine.Placement
 }
 
 // CompareNames orders machines by name.
-func CompareNames(a, b *inventory.Host) int {
-	return inventory.CompareMachineNames(a.Machine, b.Machine)
+func CompareNames(a, b *inventory.Machine) int {
+	return inventory.CompareMachineNames(a.MachineInfo, b.MachineInfo)
 }

@@ -17,13 +17,13 @@ func (p *Problem) willBeRefused(untried, waiting []*corev1.Pod) (out []*corev1.P
 		return nil
 	}
 	type replica struct {
-		owner *inventory.OwnerFacts
-		kind  *inventory.Alike
+		owner *inventory.OwnerInfo
+		kind  *inventory.LabelClass
 	}
-	memo, refused, works := p.Census.Memo, map[replica]bool{}, false // works says that kube-scheduler does
-	for _, pod := range p.Census.Unbound {
-		if f := memo.FactsOf(pod); kube.IsPending(pod) {
-			refused[replica{f.Owner, f.Kind}] = true
+	memo, refused, works := p.Pods.Cache, map[replica]bool{}, false // works says that kube-scheduler does
+	for _, pod := range p.Pods.Unbound {
+		if f := memo.InfoOf(pod); kube.IsPending(pod) {
+			refused[replica{f.Owner, f.Labels}] = true
 			works = works || p.opt.IsKubeScheduler(pod.Spec.SchedulerName)
 		}
 	}
@@ -32,9 +32,9 @@ func (p *Problem) willBeRefused(untried, waiting []*corev1.Pod) (out []*corev1.P
 	}
 	free := p.freeNow(waiting)
 	for _, pod := range untried {
-		f := memo.FactsOf(pod)
+		f := memo.InfoOf(pod)
 		foreseen := works && p.opt.IsKubeScheduler(pod.Spec.SchedulerName)
-		if f.Owner != nil && refused[replica{f.Owner, f.Kind}] || foreseen && !free.mayTake(p.Constraints.OfFacts(f), memo.NeedFor(f).UsageOf()) {
+		if f.Owner != nil && refused[replica{f.Owner, f.Labels}] || foreseen && !free.mayTake(p.Constraints.OfInfo(f), memo.RequestsFor(f).UsageOf()) {
 			out = append(out, pod)
 		}
 	}
@@ -43,42 +43,42 @@ func (p *Problem) willBeRefused(untried, waiting []*corev1.Pod) (out []*corev1.P
 
 // freeNodes are the nodes that are there, with the cpu and the memory that nobody has there or is expected to take.
 type freeNodes struct {
-	hosts []*inventory.Host
-	free  []kube.Usage
-	left  kube.Usage // of all nodes: where others have taken a pod's room, it will take theirs
-	known map[freeKey]bool
+	machines []*inventory.Machine
+	free     []kube.Usage
+	left     kube.Usage // of all nodes: where others have taken a pod's room, it will take theirs
+	known    map[freeKey]bool
 }
 
 type freeKey struct {
-	wish *constraints.PodConstraints
-	need kube.Usage
+	constraints *constraints.PodConstraints
+	requests    kube.Usage
 }
 
 // freeNow is what the nodes have once the waiting pods run that they were started for. Pods that no machine was started for were
 // refused with what is there.
 func (p *Problem) freeNow(waiting []*corev1.Pod) *freeNodes {
-	out, memo := &freeNodes{known: map[freeKey]bool{}}, p.Census.Memo
+	out, memo := &freeNodes{known: map[freeKey]bool{}}, p.Pods.Cache
 	waits := make(map[string]*corev1.Pod, len(waiting))
 	for _, pod := range waiting {
 		waits[string(pod.UID)] = pod
 	}
-	for _, h := range p.Hosts {
+	for _, h := range p.Machines {
 		if h.Node == nil {
 			continue
 		}
-		free := h.Facts.UsageOf(h.Node)
-		for _, f := range h.Roll.Facts {
-			free = free.Less(memo.NeedFor(f).UsageOf())
+		free := h.Info.UsageOf(h.Node)
+		for _, f := range h.Pods.Infos {
+			free = free.Less(memo.RequestsFor(f).UsageOf())
 		}
 		for _, pod := range h.Expected {
-			free = free.Less(memo.NeedOf(pod).UsageOf())
+			free = free.Less(memo.RequestsOf(pod).UsageOf())
 		}
 		for _, uid := range h.Planned {
 			if pod := waits[uid]; pod != nil {
-				free = free.Less(memo.NeedOf(pod).UsageOf())
+				free = free.Less(memo.RequestsOf(pod).UsageOf())
 			}
 		}
-		out.hosts, out.free, out.left = append(out.hosts, h), append(out.free, free), out.left.Plus(free)
+		out.machines, out.free, out.left = append(out.machines, h), append(out.free, free), out.left.Plus(free)
 	}
 	return out
 }
@@ -87,8 +87,8 @@ func (p *Problem) freeNow(waiting []*corev1.Pod) *freeNodes {
 func (n *freeNodes) mayTake(w *constraints.PodConstraints, need kube.Usage) bool {
 	key := freeKey{w, need}
 	may, known := n.known[key]
-	for i := 0; !known && !may && need.Within(n.left) && i < len(n.hosts); i++ {
-		may = need.Within(n.free[i]) && kube.Untolerated(w.Tolerations, n.hosts[i].Node.Spec.Taints) == nil
+	for i := 0; !known && !may && need.Within(n.left) && i < len(n.machines); i++ {
+		may = need.Within(n.free[i]) && kube.Untolerated(w.Tolerations, n.machines[i].Node.Spec.Taints) == nil
 	}
 	n.known[key] = may
 	return may

@@ -11,7 +11,7 @@ func (p *Problem) volumeTaken(c *podClass, w *topology.World) engine.Reason {
 	for _, s := range c.Volumes.Soles {
 		_, others := p.InterPod.SoleMarks(s)
 		for _, place := range p.InterPod.List {
-			if _, ok := w.Allows(&topology.Rules{Shuns: others}, place); !ok {
+			if _, ok := w.Allows(&topology.Rules{Rejects: others}, place); !ok {
 				return engine.Reason{Code: engine.VolumeNotReady, Key: s.Claim.String(), Have: volume.NoVolumeFree(volume.VolumeClass(p.Constraints.Volumes.Persistent[s.Volume]))}
 			}
 		}

@@ -36,7 +36,7 @@ func (p *Problem) between(pool, class int, w *topology.World) engine.Reason {
 					continue
 				}
 				if _, ok := w.Allows(level.Rules, place); ok {
-					return p.companyMissing(c, level.Rules, w)
+					return p.affinityMissing(c, level.Rules, w)
 				}
 				places = append(places, place)
 			}
@@ -59,16 +59,16 @@ func (p *Problem) keptOffBy(rules *topology.Rules, place topology.Place) engine.
 		if place[r.Key] <= topology.Absent {
 			continue
 		}
-		for m := rules.HostShuns.Next(0); m >= 0; m = rules.HostShuns.Next(m + 1) {
-			if r.HostBears.Has(m) {
-				return p.hostShunReason(m, d)
+		for m := rules.HostRejects.Next(0); m >= 0; m = rules.HostRejects.Next(m + 1) {
+			if r.HostOwns.Has(m) {
+				return p.nodeRejectReason(m, d)
 			}
 		}
 	}
 	return engine.Reason{}
 }
 
-func (p *Problem) hostShunReason(mark int, d *constraints.DaemonSet) engine.Reason {
+func (p *Problem) nodeRejectReason(mark int, d *constraints.DaemonSet) engine.Reason {
 	r := engine.Reason{Code: engine.AntiAffinityNotMet, Key: corev1.LabelHostname, Need: "pods of DaemonSet " + d.Key + ", which want to be apart from it,"}
 	for i := range p.InterPod.Terms {
 		if t := &p.InterPod.Terms[i]; kube.IsHost(t.Key) && mark == t.Selected {
@@ -108,8 +108,8 @@ func (p *Problem) broke(c *podClass, r *topology.Rules, places []topology.Place,
 			return first
 		}
 	}
-	for _, m := range r.Shuns {
-		if try(topology.Rules{Shuns: []int{m}}, func() engine.Reason { return p.shunReason(m) }) {
+	for _, m := range r.Rejects {
+		if try(topology.Rules{Rejects: []int{m}}, func() engine.Reason { return p.rejectReason(m) }) {
 			return first
 		}
 	}
@@ -191,8 +191,8 @@ func (p *Problem) claimReason(a topology.Affinity, w *topology.World) engine.Rea
 	}
 }
 
-// companyMissing is for pods whose domains are right but whose companions run on machines that have no room.
-func (p *Problem) companyMissing(c *podClass, r *topology.Rules, w *topology.World) engine.Reason {
+// affinityMissing is for pods whose domains are right but whose companions run on machines that have no room.
+func (p *Problem) affinityMissing(c *podClass, r *topology.Rules, w *topology.World) engine.Reason {
 	for _, a := range r.Affinity {
 		if p.InterPod.Layout.Sets[a.Set].WithHost() {
 			if w.Total(a.Set) == 0 {
@@ -256,7 +256,7 @@ func (p *Problem) firstOf(set int) *podClass {
 	return p.first[set]
 }
 
-func (p *Problem) shunReason(mark int) engine.Reason {
+func (p *Problem) rejectReason(mark int) engine.Reason {
 	for i := range p.InterPod.Terms {
 		t := &p.InterPod.Terms[i]
 		if kube.IsHost(t.Key) || mark != t.Selected && mark != t.Owned {

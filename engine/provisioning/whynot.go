@@ -40,7 +40,7 @@ func (p *Problem) explain(class int, s *packing.Solution) []engine.Reason {
 		left := p.left(i, s)
 		ways, backedOff := last.Ways.Pools[i], p.launchRefusal(pool, c)
 		if !backedOff.OK() {
-			ways = p.where(&c.Demand, c.Ports, nil, false).ways.Pools[i]
+			ways = p.where(&c.NodeConstraints, c.Ports, nil, false).ways.Pools[i]
 		}
 		r, beside := p.refusal(pool, c, ways, left)
 		if r.OK() {
@@ -52,7 +52,7 @@ func (p *Problem) explain(class int, s *packing.Solution) []engine.Reason {
 			}
 		}
 		if r.OK() {
-			r, beside = p.inSpots(i, class, left, s.World)
+			r, beside = p.inDomains(i, class, left, s.World)
 		}
 		for _, r := range []engine.Reason{r, beside} {
 			if r.NodePool = pool.pool.Name; !r.OK() {
@@ -130,12 +130,12 @@ func (p *Problem) refusal(pool *poolModel, c *podClass, ways []packing.Way, left
 	if fitting.Empty() {
 		return p.roomRefusal(pool, c, able), engine.Reason{}
 	}
-	return p.marketRefusal(pool, fitting, left)
+	return p.supplyRefusal(pool, fitting, left)
 }
 
-// marketRefusal says why none of these options, which would do, can be had; the zero Reason means that some can. What is sold out
+// supplyRefusal says why none of these options, which would do, can be had; the zero Reason means that some can. What is sold out
 // comes first, and beside it the limit that the rest is above: without the shortage there would be no need of the rest.
-func (p *Problem) marketRefusal(pool *poolModel, options bitset.Set, left []int64) (first, beside engine.Reason) {
+func (p *Problem) supplyRefusal(pool *poolModel, options bitset.Set, left []int64) (first, beside engine.Reason) {
 	gone, within := bitset.New(len(pool.options)), bitset.New(len(pool.options))
 	for o := options.Next(0); o >= 0; o = options.Next(o + 1) {
 		if option := &pool.Model.Options[o]; !option.Listed {
@@ -192,7 +192,7 @@ func note(values map[int]map[int]bool, key, value int) int {
 
 // portRefusal names the DaemonSet that holds a port of the class on the machines that the pool has for it otherwise.
 func (p *Problem) portRefusal(pool *poolModel, c *podClass) engine.Reason {
-	if len(c.Ports) == 0 || len(pool.ways(&c.Demand, p.universe)) == 0 {
+	if len(c.Ports) == 0 || len(pool.ways(&c.NodeConstraints, p.universe)) == 0 {
 		return engine.Reason{}
 	}
 	for i := range p.daemons {
@@ -354,8 +354,8 @@ func (p *Problem) roomRefusal(pool *poolModel, c *podClass, able bitset.Set) eng
 			}
 		}
 		if name == kube.Nowhere {
-			name = p.Names.Missing(c.need)
-			need = kube.Amount(name, c.need[name])
+			name = p.Names.Missing(c.requests)
+			need = kube.Amount(name, c.requests[name])
 		}
 		r := lack(name, kube.Text(name, need), "")
 		switch {
@@ -399,7 +399,7 @@ func (p *Problem) combinedRefusal(pool *poolModel, c *podClass, able bitset.Set)
 func (p *Problem) takenByDaemons(pool *poolModel, o, d int) (taken int64, who string) {
 	most, name := int64(0), corev1.ResourceName(p.Names.Name(d))
 	for i := range p.daemons {
-		n := kube.Amount(name, p.daemons[i].Need[name])
+		n := kube.Amount(name, p.daemons[i].Requests[name])
 		if n <= 0 || !pool.burdened[i].Has(o) {
 			continue
 		}

@@ -10,18 +10,18 @@ import (
 	"tenon.sh/engine/topology"
 )
 
-// inSpots says why no machine of the pool can be had though one could hold a pod of the class, and the rules between pods leave
+// inDomains says why no machine of the pool can be had though one could hold a pod of the class, and the rules between pods leave
 // it places: they fix where the machine is, and there it has too few values for minValues, or is above a limit. If neither is
 // so, it names all that has to be met together.
-func (p *Problem) inSpots(i, class int, left []int64, w *topology.World) (first, beside engine.Reason) {
+func (p *Problem) inDomains(i, class int, left []int64, w *topology.World) (first, beside engine.Reason) {
 	c, pool := p.Classes[class], p.Pools[i]
 	level := &c.levels[len(c.levels)-1]
 	if level.Rules == nil {
 		return p.together(pool, nil), engine.Reason{}
 	}
 	keys := level.Rules.Interest(&p.InterPod.Layout)
-	for _, options := range p.spots(i, class, keys, w) {
-		r, second := p.marketRefusal(pool, options, left)
+	for _, options := range p.domains(i, class, keys, w) {
+		r, second := p.supplyRefusal(pool, options, left)
 		if r.OK() {
 			return p.together(pool, level.Rules), engine.Reason{}
 		}
@@ -36,8 +36,8 @@ func (p *Problem) inSpots(i, class int, left []int64, w *topology.World) (first,
 	return first, beside
 }
 
-// spots are the options, sold out or not, that hold a pod of the class, by where the rules between pods allow them.
-func (p *Problem) spots(i, class int, keys []int, w *topology.World) []bitset.Set {
+// domains are the options, sold out or not, that hold a pod of the class, by where the rules between pods allow them.
+func (p *Problem) domains(i, class int, keys []int, w *topology.World) []bitset.Set {
 	c, pool := p.Classes[class], p.Pools[i]
 	level := &c.levels[len(c.levels)-1]
 	var order []string
@@ -106,7 +106,7 @@ func betweenText(r *topology.Rules) string {
 	}
 	add(len(r.Spread) > 0, "topology spread")
 	add(len(r.Affinity) > 0, "pod affinity")
-	add(len(r.Shuns) > 0 || !r.HostShuns.Empty(), "pod anti-affinity")
+	add(len(r.Rejects) > 0 || !r.HostRejects.Empty(), "pod anti-affinity")
 	add(len(r.Takes) > 0, "volumes")
 	add(len(parts) == 0, "what other pods ask for")
 	return strings.Join(parts, " with ")

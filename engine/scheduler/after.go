@@ -31,7 +31,7 @@ func StartedFor(s *engine.Snapshot) map[types.UID]string {
 
 // After is the snapshot once everything has landed that can: planned machines are nodes with claims, so that they count
 // against limits, and of the pods without a node only the stranded ones are left.
-func (w *landingWorld) After(stranded []*landingPod, turn int) *engine.Snapshot {
+func (w *replayState) After(stranded []*podInfo, turn int) *engine.Snapshot {
 	s := *w.replay.Snapshot
 	s.Nodes, s.NodeClaims, s.CSINodes, s.Pods = nil, nil, nil, nil
 	names := make([]string, len(w.nodes))
@@ -64,10 +64,10 @@ func (w *landingWorld) After(stranded []*landingPod, turn int) *engine.Snapshot 
 }
 
 // podsAfter are the pods that run, with those that have landed, and the stranded ones.
-func (w *landingWorld) podsAfter(stranded []*landingPod, landed map[engine.PodID]string) []*corev1.Pod {
+func (w *replayState) podsAfter(stranded []*podInfo, landed map[engine.PodID]string) []*corev1.Pod {
 	var out []*corev1.Pod
 	for _, pod := range w.replay.Snapshot.Pods {
-		if _, ok := w.byNodeName[pod.Spec.NodeName]; ok && pod.Spec.NodeName != "" && !kube.IsTerminal(pod) && !w.lands(w.memo.FactsOf(pod)) {
+		if _, ok := w.byNodeName[pod.Spec.NodeName]; ok && pod.Spec.NodeName != "" && !kube.IsTerminal(pod) && !w.lands(w.cache.InfoOf(pod)) {
 			out = append(out, pod)
 		}
 	}
@@ -91,7 +91,7 @@ func (w *landingWorld) podsAfter(stranded []*landingPod, landed map[engine.PodID
 }
 
 // predictedClaim is the claim that a launch is written down as.
-func predictedClaim(s *engine.Snapshot, n *landingNode, name string) *v1.NodeClaim {
+func predictedClaim(s *engine.Snapshot, n *nodeInfo, name string) *v1.NodeClaim {
 	claim := kube.NewClaim(kube.FindPool(s, n.launch.NodePool), *n.launch)
 	claim.Name, claim.GenerateName = name, ""
 	claim.Annotations = nil // the pods that it was started for have landed

@@ -5,17 +5,17 @@ import (
 	"slices"
 )
 
-// landingTopology numbers the values of one label over all nodes of a replay.
-type landingTopology struct {
+// topologyDomains numbers the values of one label over all nodes of a replay.
+type topologyDomains struct {
 	of     []int32 // by node, -1 where the label is missing
 	values int
 }
 
-func newTopology(nodes []*landingNode, key string) *landingTopology {
-	t := &landingTopology{of: make([]int32, len(nodes))}
+func newTopology(nodes []*nodeInfo, key string) *topologyDomains {
+	t := &topologyDomains{of: make([]int32, len(nodes))}
 	index := map[string]int32{}
 	for i, n := range nodes {
-		value, ok := n.facts.Label(n.node, key)
+		value, ok := n.info.Label(n.node, key)
 		if !ok {
 			t.of[i] = -1
 			continue
@@ -32,17 +32,17 @@ func newTopology(nodes []*landingNode, key string) *landingTopology {
 }
 
 // eachNode is the topology in which every node is a domain of its own.
-func eachNode(nodes int) *landingTopology {
-	t := &landingTopology{of: make([]int32, nodes), values: nodes}
+func eachNode(nodes int) *topologyDomains {
+	t := &topologyDomains{of: make([]int32, nodes), values: nodes}
 	for i := range t.of {
 		t.of[i] = int32(i)
 	}
 	return t
 }
 
-// tally counts pods of one sort (those that a selector matches, or those that own a term) by domain of a topology.
-type tally struct {
-	*landingTopology
+// matchCount counts pods of one sort (those that a selector matches, or those that own a term) by domain of a topology.
+type matchCount struct {
+	*topologyDomains
 	// within says which nodes count; nil means all.
 	within []bool
 	// live tallies pass over pods that are being deleted.
@@ -59,8 +59,8 @@ type tally struct {
 	leastOf int32
 }
 
-func newTally(t *landingTopology, within []bool, live bool) *tally {
-	out := &tally{landingTopology: t, within: within, live: live, counts: make([]int32, t.values), domains: make([]bool, t.values)}
+func newMatchCount(t *topologyDomains, within []bool, live bool) *matchCount {
+	out := &matchCount{topologyDomains: t, within: within, live: live, counts: make([]int32, t.values), domains: make([]bool, t.values)}
 	for n, d := range t.of {
 		if d >= 0 && (within == nil || within[n]) && !out.domains[d] {
 			out.domains[d] = true
@@ -71,7 +71,7 @@ func newTally(t *landingTopology, within []bool, live bool) *tally {
 }
 
 // add counts so many pods on node n.
-func (t *tally) add(n int, pods int32) {
+func (t *matchCount) add(n int, pods int32) {
 	d := t.of[n]
 	if d < 0 || t.within != nil && !t.within[n] {
 		return
@@ -84,7 +84,7 @@ func (t *tally) add(n int, pods int32) {
 }
 
 // promise counts a pod that is nominated to node n; by is -1 once it is not any more.
-func (t *tally) promise(n int, by int32) {
+func (t *matchCount) promise(n int, by int32) {
 	if t.promised == nil {
 		t.promised = make([]int32, len(t.of))
 	}
@@ -92,7 +92,7 @@ func (t *tally) promise(n int, by int32) {
 }
 
 // at is the count of the domain of node n, with what is promised to that node; a node without the label has none.
-func (t *tally) at(n int) int32 {
+func (t *matchCount) at(n int) int32 {
 	d := t.of[n]
 	if d < 0 {
 		return 0
@@ -104,7 +104,7 @@ func (t *tally) at(n int) int32 {
 }
 
 // minimum is the smallest count over the domains, 0 where there are fewer than wanted.
-func (t *tally) minimum(wanted int32) int32 {
+func (t *matchCount) minimum(wanted int32) int32 {
 	if t.size < max(wanted, 1) {
 		return 0
 	}
@@ -124,7 +124,7 @@ func (t *tally) minimum(wanted int32) int32 {
 }
 
 // appendOnce adds a tally to a list that it is not in yet.
-func appendOnce(list []*tally, t *tally) []*tally {
+func appendOnce(list []*matchCount, t *matchCount) []*matchCount {
 	if slices.Contains(list, t) {
 		return list
 	}

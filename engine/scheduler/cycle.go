@@ -12,10 +12,10 @@ import (
 const mostRounds = 30
 
 // run binds the pods one after another. Those that no node takes are tried again as long as something has changed since.
-func (w *landingWorld) run() (stranded []*landingPod) {
+func (w *replayState) run() (stranded []*podInfo) {
 	queue := w.queue
 	for round := 0; len(queue) > 0; round++ {
-		var left []*landingPod
+		var left []*podInfo
 		for i, p := range queue {
 			if round == 0 && (i == 0 || queue[i-1].priority() != p.priority()) {
 				w.promiseLevel(queue[i:])
@@ -37,7 +37,7 @@ func (w *landingWorld) run() (stranded []*landingPod) {
 	return nil
 }
 
-func (w *landingWorld) placement(p *landingPod, n int) engine.Placement {
+func (w *replayState) placement(p *podInfo, n int) engine.Placement {
 	node := w.nodes[n]
 	out := engine.Placement{Pod: kube.PodID(p.pod), Node: node.name}
 	if node.claim != nil {
@@ -49,20 +49,20 @@ func (w *landingWorld) placement(p *landingPod, n int) engine.Placement {
 // promiseLevel keeps room for the nominated pods of the level of priority that the queue begins with: no pod of that
 // level or a lower one may take it. Every pod's nomination ends with its first attempt: it is bound, or kube-scheduler
 // drops the nomination.
-func (w *landingWorld) promiseLevel(queue []*landingPod) {
+func (w *replayState) promiseLevel(queue []*podInfo) {
 	for _, p := range queue {
 		if p.priority() != queue[0].priority() {
 			return
 		}
-		if p.hint >= 0 {
+		if p.nomination >= 0 {
 			w.promise(p, 1)
 		}
 	}
 }
 
-func (w *landingWorld) promise(p *landingPod, by int32) {
-	n := w.nodes[p.hint]
-	w.room.take(p.hint, p.need, int64(by))
+func (w *replayState) promise(p *podInfo, by int32) {
+	n := w.nodes[p.nomination]
+	w.room.take(p.nomination, p.requests, int64(by))
 	if by > 0 {
 		n.promisedPorts = append(n.promisedPorts, p.ports...)
 	} else {
@@ -73,16 +73,16 @@ func (w *landingWorld) promise(p *landingPod, by int32) {
 		}
 	}
 	for _, t := range w.countedBy(p) {
-		t.promise(p.hint, by)
+		t.promise(p.nomination, by)
 	}
 }
 
 // choose finds the node for a pod, -1 if there is none. turn stands for the dice that kube-scheduler would throw.
-func (w *landingWorld) choose(p *landingPod, turn int) int {
-	hint := p.hint
+func (w *replayState) choose(p *podInfo, turn int) int {
+	hint := p.nomination
 	if hint >= 0 {
 		w.promise(p, -1)
-		p.hint = -1
+		p.nomination = -1
 	}
 	if p.lost {
 		return -1
@@ -91,7 +91,7 @@ func (w *landingWorld) choose(p *landingPod, turn int) int {
 		return hint
 	}
 	w.feasible = w.feasible[:0]
-	plain, free := p.ground.plain, p.isFree()
+	plain, free := p.filter.plain, p.isFree()
 	w.room.each(p, p.scoring.nodesToScore(len(w.nodes)), func(from, to int, roomy bool) int {
 		before := len(w.feasible)
 		if roomy && plain && free {
@@ -101,7 +101,7 @@ func (w *landingWorld) choose(p *landingPod, turn int) int {
 			return to - from
 		}
 		for i := from; i < to; i++ {
-			if (roomy || p.fits(w.room.of(i))) && (free && (plain || w.verdict(p.ground, i).admitted) || !free && w.admits(p, i)) {
+			if (roomy || p.fits(w.room.of(i))) && (free && (plain || w.filterResult(p.filter, i).admitted) || !free && w.admits(p, i)) {
 				w.feasible = append(w.feasible, i)
 			}
 		}
@@ -118,7 +118,7 @@ func (w *landingWorld) choose(p *landingPod, turn int) int {
 }
 
 // best is the node with the highest score, of several the one that the dice choose.
-func (w *landingWorld) best(turn int) int {
+func (w *replayState) best(turn int) int {
 	lot := func(i int) uint64 { return kube.Mixed(uint64(turn)<<32 | uint64(w.feasible[i])) }
 	best, bestLot := 0, lot(0)
 	for i, total := range w.totals {
@@ -133,9 +133,9 @@ func (w *landingWorld) best(turn int) int {
 }
 
 // bind puts the pod on node i.
-func (w *landingWorld) bind(p *landingPod, i int) {
+func (w *replayState) bind(p *podInfo, i int) {
 	n := w.nodes[i]
-	w.room.take(i, p.need, 1)
+	w.room.take(i, p.requests, 1)
 	w.loads[i].add(p.requested, p.scored)
 	w.addExtras(i, p.request, 1)
 	w.scores[i].series = 0
@@ -149,24 +149,24 @@ func (w *landingWorld) bind(p *landingPod, i int) {
 }
 
 // countedBy lists the tallies that the pod counts in once it is bound.
-func (w *landingWorld) countedBy(p *landingPod) []*tally {
+func (w *replayState) countedBy(p *podInfo) []*matchCount {
 	if p.counted != nil || len(w.reader.matchers) == 0 {
 		return p.counted
 	}
 	if p.labels == nil {
 		p.labels = w.labelKind(p.pod.Namespace, p.pod.Labels)
 	}
-	p.counted = w.talliesOf(countedKey{p.labels, p.rules, kube.IsTerminating(p.pod) && p.wish == nil})
+	p.counted = w.countsOf(countedKey{p.labels, p.rules, kube.IsTerminating(p.pod) && p.constraints == nil})
 	return p.counted
 }
 
-// talliesOf lists the tallies in which such pods count.
-func (w *landingWorld) talliesOf(key countedKey) []*tally {
+// countsOf lists the tallies in which such pods count.
+func (w *replayState) countsOf(key countedKey) []*matchCount {
 	list, ok := w.counted[key]
 	if !ok {
-		list = []*tally{}
+		list = []*matchCount{}
 		for m := key.labels.matched.Next(0); m >= 0; m = key.labels.matched.Next(m + 1) {
-			for _, t := range w.reader.matchers[m].tallies {
+			for _, t := range w.reader.matchers[m].counts {
 				if !t.live || !key.ending {
 					list = appendOnce(list, t)
 				}

@@ -7,29 +7,29 @@ import (
 )
 
 // passes reports whether kube-scheduler's filters let the pod onto node i.
-func (w *landingWorld) passes(p *landingPod, i int) bool {
+func (w *replayState) passes(p *podInfo, i int) bool {
 	return p.fits(w.room.of(i)) && w.admits(p, i)
 }
 
 // admits is passes, room aside.
-func (w *landingWorld) admits(p *landingPod, i int) bool {
+func (w *replayState) admits(p *podInfo, i int) bool {
 	n := w.nodes[i]
-	return w.verdict(p.ground, i).admitted && n.portsFree(p.ports) && n.attachable(p.volumes) && p.wish.passes(i)
+	return w.filterResult(p.filter, i).admitted && n.portsFree(p.ports) && n.attachable(p.volumes) && p.constraints.passes(i)
 }
 
 // isFree is true for a pod, as most are, that any node admits if the node's own verdict does and if there is room.
-func (p *landingPod) isFree() bool {
-	return len(p.ports) == 0 && len(p.volumes) == 0 && len(p.wish.forbidden) == 0 && len(p.wish.together) == 0 && len(p.wish.hard) == 0
+func (p *podInfo) isFree() bool {
+	return len(p.ports) == 0 && len(p.volumes) == 0 && len(p.constraints.forbidden) == 0 && len(p.constraints.together) == 0 && len(p.constraints.hard) == 0
 }
 
-func (n *landingNode) portsFree(ports []kube.HostPort) bool {
+func (n *nodeInfo) portsFree(ports []kube.HostPort) bool {
 	return !slices.ContainsFunc(ports, func(p kube.HostPort) bool {
 		return slices.ContainsFunc(n.ports, p.Collides) || slices.ContainsFunc(n.promisedPorts, p.Collides)
 	})
 }
 
 // attachable reports whether the node's attach limits leave room for the volumes that it has not got yet.
-func (n *landingNode) attachable(volumes []podVolume) bool {
+func (n *nodeInfo) attachable(volumes []podVolume) bool {
 	return !slices.ContainsFunc(volumes, func(v podVolume) bool {
 		limit, limited := n.limits[v.driver]
 		more := n.lacks(volumes, v.driver)
@@ -38,7 +38,7 @@ func (n *landingNode) attachable(volumes []podVolume) bool {
 }
 
 // lacks counts the volumes of a driver that are not attached to the node.
-func (n *landingNode) lacks(volumes []podVolume, driver string) int {
+func (n *nodeInfo) lacks(volumes []podVolume, driver string) int {
 	count := 0
 	for i, v := range volumes {
 		if _, there := n.volumes[v.handle]; v.driver == driver && !there && !slices.Contains(volumes[:i], v) {
@@ -49,7 +49,7 @@ func (n *landingNode) lacks(volumes []podVolume, driver string) int {
 }
 
 // passes reports whether the pods around let a pod with this wish onto node n.
-func (w *landingWish) passes(n int) bool {
+func (w *podConstraints) passes(n int) bool {
 	for _, t := range w.forbidden {
 		if t.at(n) > 0 {
 			return false
@@ -58,7 +58,7 @@ func (w *landingWish) passes(n int) bool {
 	return w.meetsTogether(n) && w.meetsSpread(n)
 }
 
-func (w *landingWish) meetsTogether(n int) bool {
+func (w *podConstraints) meetsTogether(n int) bool {
 	there, any := true, false
 	for _, t := range w.together {
 		d := t.of[n]
@@ -72,7 +72,7 @@ func (w *landingWish) meetsTogether(n int) bool {
 	return there || w.first && !any
 }
 
-func (w *landingWish) meetsSpread(n int) bool {
+func (w *podConstraints) meetsSpread(n int) bool {
 	for i := range w.hard {
 		h := &w.hard[i]
 		if h.of[n] < 0 || h.at(n)+h.self-h.minimum(h.minDomains) > h.maxSkew {

@@ -2,9 +2,9 @@ package scheduler
 
 import "tenon.sh/engine/capacity"
 
-// landingRoom is what is free on the nodes of a replay, less what is kept for nominated pods: numbers side by side, because
+// freeByNode is what is free on the nodes of a replay, less what is kept for nominated pods: numbers side by side, because
 // every pod is compared with every node.
-type landingRoom struct {
+type freeByNode struct {
 	dims, nodes int
 	free        []int64 // node by node
 	// most holds, for each block of nodes, amounts of which no node there has more; least, of which none has less.
@@ -16,7 +16,7 @@ type landingRoom struct {
 // roomBlock is the number of nodes of a block.
 const roomBlock = 32
 
-func (r *landingRoom) start(dims, nodes int) {
+func (r *freeByNode) start(dims, nodes int) {
 	r.dims, r.nodes = dims, nodes
 	r.free = make([]int64, dims*nodes)
 	for from := 0; from < nodes; from += roomBlock {
@@ -29,16 +29,16 @@ func (r *landingRoom) start(dims, nodes int) {
 }
 
 // put says what is free on node i.
-func (r *landingRoom) put(i int, free capacity.Vector) {
+func (r *freeByNode) put(i int, free capacity.Vector) {
 	copy(r.of(i), free)
 	r.least[i/roomBlock].Min(free)
 }
 
 // of is what is free on node i.
-func (r *landingRoom) of(i int) capacity.Vector { return r.free[i*r.dims : (i+1)*r.dims] }
+func (r *freeByNode) of(i int) capacity.Vector { return r.free[i*r.dims : (i+1)*r.dims] }
 
 // take takes the need n times from node i; -1 gives it back.
-func (r *landingRoom) take(i int, need capacity.Vector, n int64) {
+func (r *freeByNode) take(i int, need capacity.Vector, n int64) {
 	free := r.of(i)
 	free.Add(need, -n)
 	if b := i / roomBlock; n < 0 {
@@ -52,7 +52,7 @@ func (r *landingRoom) take(i int, need capacity.Vector, n int64) {
 // each calls look with blocks of nodes, of which some may have room for the pod, until enough nodes have taken it or all have
 // been asked. Look says how many of the nodes from, up to but not including to, did; roomy means that all have room for it. Like
 // kube-scheduler it begins where it has stopped the last time.
-func (r *landingRoom) each(p *landingPod, enough int, look func(from, to int, roomy bool) int) {
+func (r *freeByNode) each(p *podInfo, enough int, look func(from, to int, roomy bool) int) {
 	taken := 0
 	for range r.most {
 		b := r.next
@@ -71,7 +71,7 @@ func (r *landingRoom) each(p *landingPod, enough int, look func(from, to int, ro
 	}
 }
 
-func (r *landingRoom) tighten(b int) {
+func (r *freeByNode) tighten(b int) {
 	if !r.stale[b] {
 		return
 	}
@@ -83,7 +83,7 @@ func (r *landingRoom) tighten(b int) {
 }
 
 // fits reports whether there is room for what the pod asks for.
-func (p *landingPod) fits(room capacity.Vector) bool {
+func (p *podInfo) fits(room capacity.Vector) bool {
 	for _, a := range p.asked {
 		if a.n > room[a.resource] {
 			return false

@@ -16,13 +16,13 @@ import (
 	"tenon.sh/engine/kube"
 )
 
-// landingNode is a node of a replay: one that exists, as it will be once it is initialized, or one that is only planned.
-type landingNode struct {
+// nodeInfo is a node of a replay: one that exists, as it will be once it is initialized, or one that is only planned.
+type nodeInfo struct {
 	name   string // of the Node, of its claim as long as there is none, or of the launch
 	claim  *v1.NodeClaim
 	launch *engine.Launch // nil for what exists
 	node   *corev1.Node
-	facts  *inventory.NodeFacts
+	info   *inventory.NodeInfo
 	csi    *storagev1.CSINode
 	taints []corev1.Taint
 
@@ -34,25 +34,25 @@ type landingNode struct {
 	daemons          []string // DaemonSets that have a pod here
 }
 
-// landingNodes lists the nodes that pods can land on: existing ones by name, then claims without a node, then launches
+// readNodes lists the nodes that pods can land on: existing ones by name, then claims without a node, then launches
 // in their order.
-func (w *landingWorld) landingNodes() {
+func (w *replayState) readNodes() {
 	r := w.replay
 	csi := map[string]*storagev1.CSINode{}
 	for _, c := range r.Snapshot.CSINodes {
 		csi[c.Name] = c
 	}
-	f := w.memo.FleetOf(r.Snapshot)
-	slab := make([]landingNode, 0, len(f.ByName))
+	f := w.cache.MachineListOf(r.Snapshot)
+	slab := make([]nodeInfo, 0, len(f.ByName))
 	for _, i := range f.ByName {
 		h := f.Machines[i]
 		if r.On != nil && !r.On(h.Node) || r.On == nil && (h.Goes || r.Removed[h.Node.Name] || h.Claim != nil && r.Removed[h.Claim.Name]) {
 			continue
 		}
-		slab = append(slab, landingNode{name: h.Node.Name, claim: h.Claim, node: h.Node, csi: csi[h.Node.Name]})
+		slab = append(slab, nodeInfo{name: h.Node.Name, claim: h.Claim, node: h.Node, csi: csi[h.Node.Name]})
 		n := &slab[len(slab)-1]
 		if h.Initialized || h.Bare || r.On != nil {
-			n.facts = f.Facts[i]
+			n.info = f.Infos[i]
 		} else { // the node is made for this replay only
 			n.node = asInitialized(h.Node, h.Claim)
 		}
@@ -64,7 +64,7 @@ func (w *landingWorld) landingNodes() {
 	var p *predictor // only few replays need one
 	predict := func() *predictor {
 		if p == nil {
-			p = newPredictor(r.Snapshot, w.memo)
+			p = newPredictor(r.Snapshot, w.cache)
 		}
 		return p
 	}
@@ -74,7 +74,7 @@ func (w *landingWorld) landingNodes() {
 			continue
 		}
 		node, csi := predict().claim(claim)
-		w.addNode(&landingNode{name: claim.Name, claim: claim, node: node, csi: csi})
+		w.addNode(&nodeInfo{name: claim.Name, claim: claim, node: node, csi: csi})
 	}
 	for i := range r.Launches {
 		l := &r.Launches[i]
@@ -83,15 +83,15 @@ func (w *landingWorld) landingNodes() {
 		}
 		cheapest := slices.MinFunc(l.Offerings, func(a, b engine.LaunchOffering) int { return cmp.Compare(a.Price, b.Price) })
 		if node, csi := predict().launch(l, cheapest.OfferingID); node != nil {
-			w.addNode(&landingNode{name: l.Name, launch: l, node: node, csi: csi})
+			w.addNode(&nodeInfo{name: l.Name, launch: l, node: node, csi: csi})
 		}
 	}
 }
 
-func (w *landingWorld) addNode(n *landingNode) {
+func (w *replayState) addNode(n *nodeInfo) {
 	n.taints = n.node.Spec.Taints
-	if n.facts == nil {
-		n.facts = &inventory.NodeFacts{}
+	if n.info == nil {
+		n.info = &inventory.NodeInfo{}
 	}
 	w.byName[n.name] = len(w.nodes)
 	w.nodes = append(w.nodes, n)
@@ -120,7 +120,7 @@ func asInitialized(node *corev1.Node, claim *v1.NodeClaim) *corev1.Node {
 }
 
 // furnish reads what the node offers to volumes.
-func (n *landingNode) furnish() {
+func (n *nodeInfo) furnish() {
 	if n.csi == nil {
 		return
 	}
@@ -133,7 +133,7 @@ func (n *landingNode) furnish() {
 }
 
 // look writes down what tells nodes apart for pods that mention these labels.
-func (n *landingNode) look(keys []string) string {
+func (n *nodeInfo) look(keys []string) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%t", n.node.Spec.Unschedulable)
 	for _, key := range keys {
@@ -149,7 +149,7 @@ func (n *landingNode) look(keys []string) string {
 }
 
 // attach counts a volume on the node, once.
-func (n *landingNode) attach(v podVolume) {
+func (n *nodeInfo) attach(v podVolume) {
 	if n.volumes == nil {
 		n.attached, n.volumes = map[string]int{}, map[string]string{}
 	}

@@ -9,9 +9,9 @@ import (
 	"tenon.sh/engine/requirement"
 )
 
-// ground is what a pod asks of a node itself, room and other pods aside. Label names are taken as they are written: a
+// nodeFilter is what a pod asks of a node itself, room and other pods aside. Label names are taken as they are written: a
 // replay is about what kube-scheduler sees.
-type ground struct {
+type nodeFilter struct {
 	// terms are alternatives; nil means that any node will do.
 	terms       [][]requirement.Expression
 	preferred   []preferredTerm
@@ -22,8 +22,8 @@ type ground struct {
 	// affinityText and tolerationText tell grounds apart for spread constraints, which count only nodes that the pod
 	// could use.
 	affinityText, tolerationText string
-	verdicts                     []verdict // by kind of node
-	plain                        bool      // known to admit pods to all nodes alike
+	verdicts                     []filterResult // by kind of node
+	plain                        bool           // known to admit pods to all nodes alike
 }
 
 type preferredTerm struct {
@@ -31,8 +31,8 @@ type preferredTerm struct {
 	all    []requirement.Expression
 }
 
-// verdict is what a ground says of one kind of node.
-type verdict struct {
+// filterResult is what a ground says of one kind of node.
+type filterResult struct {
 	known bool
 	// affine and tolerated say whether node affinity and taints admit the pod; admitted, whether these and volumes do.
 	affine, tolerated, admitted bool
@@ -85,7 +85,7 @@ func preferredTerms(spec *corev1.PodSpec) []preferredTerm {
 }
 
 // mention notes the labels that the ground tells nodes apart by.
-func (g *ground) mention(keys map[string]bool) {
+func (g *nodeFilter) mention(keys map[string]bool) {
 	note := func(terms [][]requirement.Expression) {
 		for _, term := range terms {
 			for _, e := range term {
@@ -102,8 +102,8 @@ func (g *ground) mention(keys map[string]bool) {
 	}
 }
 
-// verdict is what the ground says of node i.
-func (w *landingWorld) verdict(g *ground, i int) *verdict {
+// filterResult is what the ground says of node i.
+func (w *replayState) filterResult(g *nodeFilter, i int) *filterResult {
 	v := &g.verdicts[w.kindOf[i]]
 	if !v.known {
 		g.judge(v, w.nodes[i])
@@ -115,15 +115,15 @@ func (w *landingWorld) verdict(g *ground, i int) *verdict {
 const fewKinds = 16
 
 // isPlain reports whether the ground admits pods to all nodes alike, of which there is one of each kind in kinds.
-func (w *landingWorld) isPlain(g *ground, kinds []int) bool {
+func (w *replayState) isPlain(g *nodeFilter, kinds []int) bool {
 	return len(kinds) <= fewKinds && !slices.ContainsFunc(kinds, func(i int) bool {
-		v := w.verdict(g, i)
+		v := w.filterResult(g, i)
 		return !v.admitted || v.taints > 0 || v.preferred != 0
 	})
 }
 
 // judge works out the verdict on a kind of node, of which n is one.
-func (g *ground) judge(v *verdict, n *landingNode) {
+func (g *nodeFilter) judge(v *filterResult, n *nodeInfo) {
 	v.known = true
 	v.affine = g.terms == nil || n.meetsOne(g.terms)
 	v.tolerated = kube.Untolerated(g.tolerations, n.taints) == nil
@@ -146,15 +146,15 @@ func cordonTaint() corev1.Taint {
 	return corev1.Taint{Key: corev1.TaintNodeUnschedulable, Effect: corev1.TaintEffectNoSchedule}
 }
 
-func (n *landingNode) meetsOne(terms [][]requirement.Expression) bool {
+func (n *nodeInfo) meetsOne(terms [][]requirement.Expression) bool {
 	return slices.ContainsFunc(terms, n.meetsAll)
 }
 
-func (n *landingNode) meetsAll(term []requirement.Expression) bool {
+func (n *nodeInfo) meetsAll(term []requirement.Expression) bool {
 	return !slices.ContainsFunc(term, func(e requirement.Expression) bool { return !e.Admits(n.label(e.Key)) })
 }
 
-func (n *landingNode) label(key string) (value string, there bool) {
+func (n *nodeInfo) label(key string) (value string, there bool) {
 	if key == kube.NodeNameKey {
 		return n.node.Name, true
 	}

@@ -8,56 +8,56 @@ import (
 	"tenon.sh/engine/kube"
 )
 
-// landingRoll is what the pods of a node mean to a replay, worked out once as long as they stay the same.
-type landingRoll struct {
+// nodePods is what the pods of a node mean to a replay, worked out once as long as they stay the same.
+type nodePods struct {
 	requested, scored kube.Usage
-	needs             []landingNeed
+	requests          []requestCount
 	total             capacity.Vector // of the needs, in the order of resources that totalFor names
 	totalFor          string
-	kinds             []landingKind
+	kinds             []labelCount
 	daemons           []string // DaemonSets that have a pod here
 	// apart are the pods that every replay reads for itself: they have volumes or host ports, or ask something of others.
 	// They count in daemons only.
-	apart []*inventory.PodFacts
+	apart []*inventory.PodInfo
 }
 
-// landingNeed is so many pods that request the same.
-type landingNeed struct {
-	need *inventory.PodNeed
-	n    int64
+// requestCount is so many pods that request the same.
+type requestCount struct {
+	class *inventory.RequestClass
+	n     int64
 }
 
-// landingKind is so many pods that count alike.
-type landingKind struct {
-	kind   *inventory.Alike
+// labelCount is so many pods that count alike.
+type labelCount struct {
+	kind   *inventory.LabelClass
 	ending bool
 	n      int32
 }
 
-// LandingOf is what the pods of the roll mean to a replay.
-func LandingOf(m *inventory.Memo, r *inventory.Roll) *landingRoll {
-	if known, ok := r.Replay.(*landingRoll); ok {
+// NodePodsOf is what the pods of the roll mean to a replay.
+func NodePodsOf(m *inventory.Cache, r *inventory.NodePods) *nodePods {
+	if known, ok := r.Replay.(*nodePods); ok {
 		return known
 	}
-	out := &landingRoll{daemons: r.DaemonKeys()}
-	for _, f := range r.Facts {
+	out := &nodePods{daemons: r.DaemonKeys()}
+	for _, f := range r.Infos {
 		if f.Apart {
 			out.apart = append(out.apart, f)
 			continue
 		}
-		need := m.NeedFor(f)
+		need := m.RequestsFor(f)
 		requested := need.UsageOf()
 		out.requested, out.scored = out.requested.Plus(requested), out.scored.Plus(scoredOf(f, requested))
-		i := slices.IndexFunc(out.needs, func(x landingNeed) bool { return x.need == need })
+		i := slices.IndexFunc(out.requests, func(x requestCount) bool { return x.class == need })
 		if i < 0 {
-			i = len(out.needs)
-			out.needs = append(out.needs, landingNeed{need: need})
+			i = len(out.requests)
+			out.requests = append(out.requests, requestCount{class: need})
 		}
-		out.needs[i].n++
-		i = slices.IndexFunc(out.kinds, func(x landingKind) bool { return x.kind == f.Kind && x.ending == f.Ending })
+		out.requests[i].n++
+		i = slices.IndexFunc(out.kinds, func(x labelCount) bool { return x.kind == f.Labels && x.ending == f.Ending })
 		if i < 0 {
 			i = len(out.kinds)
-			out.kinds = append(out.kinds, landingKind{kind: f.Kind, ending: f.Ending})
+			out.kinds = append(out.kinds, labelCount{kind: f.Labels, ending: f.Ending})
 		}
 		out.kinds[i].n++
 	}
@@ -66,39 +66,39 @@ func LandingOf(m *inventory.Memo, r *inventory.Roll) *landingRoll {
 }
 
 // bindRoll binds all pods of the roll to node i but those that are apart.
-func (w *landingWorld) bindRoll(r *landingRoll, i int) {
+func (w *replayState) bindRoll(r *nodePods, i int) {
 	if r.totalFor != w.namesText {
 		r.total, r.totalFor = make(capacity.Vector, w.names.Len()), w.namesText
-		for _, x := range r.needs {
-			r.total.Add(w.measuredOf(x.need).need, x.n)
+		for _, x := range r.requests {
+			r.total.Add(w.measuredOf(x.class).requests, x.n)
 		}
 	}
 	w.room.take(i, r.total, 1)
 	w.loads[i].add(r.requested, r.scored)
 	if len(w.extraNames) > 0 {
-		for _, x := range r.needs {
-			w.addExtras(i, x.need, x.n)
+		for _, x := range r.requests {
+			w.addExtras(i, x.class, x.n)
 		}
 	}
 	if len(w.reader.matchers) == 0 {
 		return
 	}
 	for _, x := range r.kinds {
-		for _, t := range w.talliesOfKind(x.kind, x.ending) {
+		for _, t := range w.countsOfLabels(x.kind, x.ending) {
 			t.add(i, x.n)
 		}
 	}
 }
 
-// kindTallies is in which tallies pods count that are alike: those that stay, and those that are ending.
-type kindTallies [2][]*tally
+// labelCounts is in which tallies pods count that are alike: those that stay, and those that are ending.
+type labelCounts [2][]*matchCount
 
-// talliesOfKind lists the tallies in which such pods count that ask nothing of others.
-func (w *landingWorld) talliesOfKind(k *inventory.Alike, ending bool) []*tally {
+// countsOfLabels lists the tallies in which such pods count that ask nothing of others.
+func (w *replayState) countsOfLabels(k *inventory.LabelClass, ending bool) []*matchCount {
 	at := w.ofKind[k]
 	if at == nil {
 		labels := w.labelKind(k.Sample.Namespace, k.Sample.Labels)
-		at = &kindTallies{w.talliesOf(countedKey{labels: labels}), w.talliesOf(countedKey{labels: labels, ending: true})}
+		at = &labelCounts{w.countsOf(countedKey{labels: labels}), w.countsOf(countedKey{labels: labels, ending: true})}
 		w.ofKind[k] = at
 	}
 	if ending {

@@ -5,9 +5,9 @@ import (
 	"tenon.sh/engine/kube"
 )
 
-// landingLoad is what the scores look at of a node. Every pod is scored on hundreds of nodes, so that it is kept apart from the
+// nodeLoad is what the scores look at of a node. Every pod is scored on hundreds of nodes, so that it is kept apart from the
 // rest of the node, side by side.
-type landingLoad struct {
+type nodeLoad struct {
 	allocatable       kube.Usage
 	requested, scored kube.Usage // what pods ask for; scored with what counts for containers that name nothing
 	even              int64      // evenness as it is
@@ -21,7 +21,7 @@ type seriesScore struct {
 }
 
 // add counts what is bound to the node.
-func (l *landingLoad) add(requested, scored kube.Usage) {
+func (l *nodeLoad) add(requested, scored kube.Usage) {
 	l.requested, l.scored = l.requested.Plus(requested), l.scored.Plus(scored)
 	l.even = evenness(l.requested, l.allocatable)
 }
@@ -30,11 +30,11 @@ func (l *landingLoad) add(requested, scored kube.Usage) {
 type seriesAsks struct {
 	scoring        *scoring
 	requested, fit kube.Usage
-	extras         *inventory.PodNeed // nil if scores look at nothing beside cpu and memory
+	extras         *inventory.RequestClass // nil if scores look at nothing beside cpu and memory
 }
 
 // scoreResources fills in what the resources of the nodes give, the share left over and the balance.
-func (w *landingWorld) scoreResources(p *landingPod) {
+func (w *replayState) scoreResources(p *podInfo) {
 	asks := seriesAsks{scoring: p.scoring, requested: p.requested, fit: p.fit}
 	if len(w.extraNames) > 0 {
 		asks.extras = p.request

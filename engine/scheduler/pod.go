@@ -11,11 +11,11 @@ import (
 	"tenon.sh/engine/kube"
 )
 
-// landingPod is a pod of a replay.
-type landingPod struct {
-	pod     *corev1.Pod
-	request *inventory.PodNeed
-	need    capacity.Vector
+// podInfo is a pod of a replay.
+type podInfo struct {
+	pod      *corev1.Pod
+	request  *inventory.RequestClass
+	requests capacity.Vector
 	// asked are the amounts of need that are above zero.
 	asked             []askedAmount
 	requested, scored kube.Usage
@@ -25,21 +25,21 @@ type landingPod struct {
 	rules             *podRules // nil for a running pod that asks nothing of others
 	labels            *labelKind
 	// counted are the tallies that change when the pod is bound.
-	counted []*tally
+	counted []*matchCount
 
 	// Only pods that have to land have these.
-	ground  *ground
-	wish    *landingWish
-	fit     kube.Usage // what NodeResourcesFit scores of the pod
-	scoring *scoring
-	extras  []int64 // what it requests of landingWorld.extraNames
-	hint    int     // the node that the pod is nominated to, -1 for none
-	lost    bool
+	filter      *nodeFilter
+	constraints *podConstraints
+	fit         kube.Usage // what NodeResourcesFit scores of the pod
+	scoring     *scoring
+	extras      []int64 // what it requests of landingWorld.extraNames
+	nomination  int     // the node that the pod is nominated to, -1 for none
+	lost        bool
 }
 
 // measured is what pods take of a node that request the same, in the replay's order of resources.
 type measured struct {
-	need      capacity.Vector
+	requests  capacity.Vector
 	asked     []askedAmount
 	requested kube.Usage
 }
@@ -51,10 +51,10 @@ type askedAmount struct {
 }
 
 // measure fills in what the pod takes of a node; f is nil for one that the memo does not know.
-func (w *landingWorld) measure(p *landingPod, f *inventory.PodFacts) {
-	p.request = w.memo.NeedKnown(p.pod, f)
+func (w *replayState) measure(p *podInfo, f *inventory.PodInfo) {
+	p.request = w.cache.RequestsKnown(p.pod, f)
 	m := w.measuredOf(p.request)
-	p.need, p.asked, p.requested = m.need, m.asked, m.requested
+	p.requests, p.asked, p.requested = m.requests, m.asked, m.requested
 	if f != nil {
 		p.scored = scoredOf(f, p.requested)
 	} else {
@@ -64,18 +64,18 @@ func (w *landingWorld) measure(p *landingPod, f *inventory.PodFacts) {
 }
 
 // scoredOf is scoredUsage of a pod that the memo knows.
-func scoredOf(f *inventory.PodFacts, requested kube.Usage) kube.Usage {
+func scoredOf(f *inventory.PodInfo, requested kube.Usage) kube.Usage {
 	if !f.ScoredRead {
 		f.Scored, f.ScoredRead = scoredUsage(f.Pod, requested), true
 	}
 	return f.Scored
 }
 
-func (w *landingWorld) measuredOf(request *inventory.PodNeed) *measured {
+func (w *replayState) measuredOf(request *inventory.RequestClass) *measured {
 	m := w.measured[request]
 	if m == nil {
-		m = &measured{need: w.names.Vector(request.List), requested: request.UsageOf()}
-		for i, n := range m.need {
+		m = &measured{requests: w.names.Vector(request.List), requested: request.UsageOf()}
+		for i, n := range m.requests {
 			if n > 0 {
 				m.asked = append(m.asked, askedAmount{i, n})
 			}
@@ -129,7 +129,7 @@ func withDefaults(containers []corev1.Container) []corev1.Container {
 	return out
 }
 
-func (p *landingPod) priority() int32 {
+func (p *podInfo) priority() int32 {
 	if p.pod.Spec.Priority == nil {
 		return 0
 	}
@@ -138,8 +138,8 @@ func (p *landingPod) priority() int32 {
 
 // queued orders pods as kube-scheduler takes them: by priority, then by the time they have waited. A pod that runs now
 // has no successor yet; it comes after those that wait.
-func queued(a, b *landingPod) int {
-	runs := func(p *landingPod) int {
+func queued(a, b *podInfo) int {
+	runs := func(p *podInfo) int {
 		if p.pod.Spec.NodeName != "" {
 			return 1
 		}

@@ -17,8 +17,8 @@ import (
 type matcher struct {
 	id    int
 	terms []podTerm
-	// tallies count the pods that match.
-	tallies []*tally
+	// counts count the pods that match.
+	counts []*matchCount
 }
 
 // podTerm selects pods by namespace and labels.
@@ -86,12 +86,12 @@ type spreadRule struct {
 type heldTerm struct {
 	podRule
 	apart bool
-	owned *tally
+	owned *matchCount
 }
 
 // ruleReader reads what pods ask of each other, once for all that ask the same.
 type ruleReader struct {
-	world     *landingWorld
+	world     *replayState
 	rules     map[string]*podRules
 	known     map[rulesKey]*podRules
 	matchers  []*matcher
@@ -102,12 +102,12 @@ type ruleReader struct {
 	mentioned map[string]bool
 }
 
-func newRuleReader(w *landingWorld) *ruleReader {
+func newRuleReader(w *replayState) *ruleReader {
 	return &ruleReader{world: w, rules: map[string]*podRules{}, known: map[rulesKey]*podRules{}, byText: map[string]*matcher{}, heldIndex: map[string]*heldTerm{}, mentioned: map[string]bool{}}
 }
 
 // running reads the rules of a pod that runs: only its affinity matters to others. They are nil if it has none.
-func (r *ruleReader) running(pod *corev1.Pod, f *inventory.PodFacts) *podRules {
+func (r *ruleReader) running(pod *corev1.Pod, f *inventory.PodInfo) *podRules {
 	if a := pod.Spec.Affinity; a == nil || a.PodAffinity == nil && a.PodAntiAffinity == nil {
 		return nil
 	}
@@ -115,7 +115,7 @@ func (r *ruleReader) running(pod *corev1.Pod, f *inventory.PodFacts) *podRules {
 }
 
 // waiting reads the rules of a pod that has to land.
-func (r *ruleReader) waiting(pod *corev1.Pod, f *inventory.PodFacts) *podRules {
+func (r *ruleReader) waiting(pod *corev1.Pod, f *inventory.PodInfo) *podRules {
 	return r.remembered(pod, f, true, func() *podRules {
 		var owners labels.Selector
 		if len(pod.Spec.TopologySpreadConstraints) == 0 {
@@ -130,7 +130,7 @@ func (r *ruleReader) waiting(pod *corev1.Pod, f *inventory.PodFacts) *podRules {
 type rulesKey struct {
 	waiting  bool
 	scoring  *scoring // of pods that wait
-	kind     *inventory.Alike
+	kind     *inventory.LabelClass
 	affinity *corev1.Affinity
 	spread   *corev1.TopologySpreadConstraint
 	spreads  int
@@ -140,11 +140,11 @@ type rulesKey struct {
 
 // remembered are the rules of the pod, read if no other pod has told them before, or if the memo does not know it: then f is
 // nil.
-func (r *ruleReader) remembered(pod *corev1.Pod, f *inventory.PodFacts, waiting bool, read func() *podRules) *podRules {
+func (r *ruleReader) remembered(pod *corev1.Pod, f *inventory.PodInfo, waiting bool, read func() *podRules) *podRules {
 	if f == nil {
 		return read()
 	}
-	key := rulesKey{waiting: waiting, kind: f.Kind, affinity: pod.Spec.Affinity, spreads: len(pod.Spec.TopologySpreadConstraints)}
+	key := rulesKey{waiting: waiting, kind: f.Labels, affinity: pod.Spec.Affinity, spreads: len(pod.Spec.TopologySpreadConstraints)}
 	if waiting {
 		key.scoring = r.world.scoringOf(pod)
 	}

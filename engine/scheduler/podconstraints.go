@@ -17,37 +17,37 @@ type labelKind struct {
 	matched bitset.Set
 }
 
-// landingWish is what a pod asks of the pods on and around a node, in terms of tallies.
-type landingWish struct {
+// podConstraints is what a pod asks of the pods on and around a node, in terms of tallies.
+type podConstraints struct {
 	// forbidden tallies must be 0 where the pod goes; together, above 0, unless nothing matches anywhere and the pod
 	// itself does (first).
-	forbidden, together []*tally
+	forbidden, together []*matchCount
 	first               bool
 	hard                []hardSpread
 	soft                []softSpread
 	everywhere          bool
-	scores              []weighedTally
+	scores              []weighedCount
 }
 
 type hardSpread struct {
-	*tally
+	*matchCount
 	maxSkew, minDomains, self int32
 }
 
 type softSpread struct {
-	*tally
-	key     *landingTopology
+	*matchCount
+	key     *topologyDomains
 	perNode bool // hostnames: every node counts by itself
 	maxSkew int32
 }
 
-type weighedTally struct {
-	*tally
+type weighedCount struct {
+	*matchCount
 	weight int64
 }
 
 // labelKind interns what a pod's labels mean to the selectors.
-func (w *landingWorld) labelKind(namespace string, set labels.Set) *labelKind {
+func (w *replayState) labelKind(namespace string, set labels.Set) *labelKind {
 	b := append(append(w.text[:0], namespace...), 0)
 	for _, key := range w.mentioned {
 		if value, ok := set[key]; ok {
@@ -69,23 +69,23 @@ func (w *landingWorld) labelKind(namespace string, set labels.Set) *labelKind {
 	return k
 }
 
-// wishKey tells wishes apart.
-type wishKey struct {
+// constraintsKey tells wishes apart.
+type constraintsKey struct {
 	rules  *podRules
 	labels *labelKind
-	ground *ground
+	filter *nodeFilter
 	// hardPodAffinity is that of the pod's profile.
 	hardPodAffinity int64
 }
 
-// wishOf interns the wish of a pod that has to land.
-func (w *landingWorld) wishOf(p *landingPod) *landingWish {
-	key := wishKey{p.rules, p.labels, p.ground, p.scoring.hardPodAffinity}
-	if out, ok := w.wishes[key]; ok {
+// constraintsOf interns the wish of a pod that has to land.
+func (w *replayState) constraintsOf(p *podInfo) *podConstraints {
+	key := constraintsKey{p.rules, p.labels, p.filter, p.scoring.hardPodAffinity}
+	if out, ok := w.constraints[key]; ok {
 		return out
 	}
-	out := &landingWish{everywhere: p.rules.everywhere}
-	w.wishes[key] = out
+	out := &podConstraints{everywhere: p.rules.everywhere}
+	w.constraints[key] = out
 	for _, r := range p.rules.apart {
 		out.forbidden = appendOnce(out.forbidden, w.matching(r.match, r.key))
 	}
@@ -96,7 +96,7 @@ func (w *landingWorld) wishOf(p *landingPod) *landingWish {
 		}
 	}
 	for _, r := range p.rules.prefer {
-		out.scores = append(out.scores, weighedTally{w.matching(r.match, r.key), r.weight})
+		out.scores = append(out.scores, weighedCount{w.matching(r.match, r.key), r.weight})
 	}
 	for _, h := range w.reader.held {
 		switch {
@@ -105,10 +105,10 @@ func (w *landingWorld) wishOf(p *landingPod) *landingWish {
 			out.forbidden = appendOnce(out.forbidden, w.owned(h))
 		case h.hard:
 			if weight := p.scoring.hardPodAffinity; weight > 0 {
-				out.scores = append(out.scores, weighedTally{w.owned(h), weight})
+				out.scores = append(out.scores, weighedCount{w.owned(h), weight})
 			}
 		default:
-			out.scores = append(out.scores, weighedTally{w.owned(h), h.weight})
+			out.scores = append(out.scores, weighedCount{w.owned(h), h.weight})
 		}
 	}
 	for _, r := range p.rules.hard {
@@ -116,7 +116,7 @@ func (w *landingWorld) wishOf(p *landingPod) *landingWish {
 		if p.labels.matched.Has(r.match.id) {
 			self = 1
 		}
-		out.hard = append(out.hard, hardSpread{w.spreading(r, p.rules.hard, p.ground, true), r.maxSkew, r.minDomains, self})
+		out.hard = append(out.hard, hardSpread{w.spreading(r, p.rules.hard, p.filter, true), r.maxSkew, r.minDomains, self})
 	}
 	for _, r := range p.rules.soft {
 		out.soft = append(out.soft, w.softSpread(r, p))
@@ -125,25 +125,25 @@ func (w *landingWorld) wishOf(p *landingPod) *landingWish {
 }
 
 // matching is the tally of pods that match, by domain of a label, on all nodes.
-func (w *landingWorld) matching(m *matcher, key string) *tally {
-	return w.tally(fmt.Sprintf("matching %d %s", m.id, key), func() *tally {
-		t := newTally(w.topology(key), nil, false)
-		m.tallies = append(m.tallies, t)
+func (w *replayState) matching(m *matcher, key string) *matchCount {
+	return w.matchCount(fmt.Sprintf("matching %d %s", m.id, key), func() *matchCount {
+		t := newMatchCount(w.topology(key), nil, false)
+		m.counts = append(m.counts, t)
 		return t
 	})
 }
 
 // owned is the tally of pods that own a term.
-func (w *landingWorld) owned(h *heldTerm) *tally {
+func (w *replayState) owned(h *heldTerm) *matchCount {
 	if h.owned == nil {
-		h.owned = newTally(w.topology(h.key), nil, false)
+		h.owned = newMatchCount(w.topology(h.key), nil, false)
 	}
 	return h.owned
 }
 
 // spreading is the tally that a spread constraint goes by: pods of the selector on nodes that have the labels of all
 // the pod's constraints of that kind and that the pod could use, as far as its policies say.
-func (w *landingWorld) spreading(r spreadRule, siblings []spreadRule, g *ground, everywhere bool) *tally {
+func (w *replayState) spreading(r spreadRule, siblings []spreadRule, g *nodeFilter, everywhere bool) *matchCount {
 	var keys []string
 	if everywhere {
 		for _, s := range siblings {
@@ -159,47 +159,47 @@ func (w *landingWorld) spreading(r spreadRule, siblings []spreadRule, g *ground,
 		tolerant = g.tolerationText
 	}
 	text := fmt.Sprintf("spreading %d %t %s %q %t %q %t %q", r.match.id, r.counts, r.key, keys, affine != "", affine, r.honorTaints, tolerant)
-	return w.tally(text, func() *tally {
+	return w.matchCount(text, func() *matchCount {
 		within := make([]bool, len(w.nodes))
 		for i := range w.nodes {
-			v := w.verdict(g, i)
+			v := w.filterResult(g, i)
 			within[i] = (affine == "" || v.affine) && (!r.honorTaints || v.tolerated) &&
 				!slices.ContainsFunc(keys, func(key string) bool { return w.topology(key).of[i] < 0 })
 		}
-		t := newTally(w.topology(r.key), within, true)
+		t := newMatchCount(w.topology(r.key), within, true)
 		if r.counts {
-			r.match.tallies = append(r.match.tallies, t)
+			r.match.counts = append(r.match.counts, t)
 		}
 		return t
 	})
 }
 
-func (w *landingWorld) softSpread(r spreadRule, p *landingPod) softSpread {
+func (w *replayState) softSpread(r spreadRule, p *podInfo) softSpread {
 	out := softSpread{key: w.topology(r.key), maxSkew: r.maxSkew, perNode: r.key == corev1.LabelHostname}
 	if !out.perNode {
-		out.tally = w.spreading(r, p.rules.soft, p.ground, p.rules.everywhere)
+		out.matchCount = w.spreading(r, p.rules.soft, p.filter, p.rules.everywhere)
 		return out
 	}
-	out.tally = w.tally(fmt.Sprintf("on each node %d %t", r.match.id, r.counts), func() *tally {
-		t := newTally(eachNode(len(w.nodes)), nil, true)
+	out.matchCount = w.matchCount(fmt.Sprintf("on each node %d %t", r.match.id, r.counts), func() *matchCount {
+		t := newMatchCount(eachNode(len(w.nodes)), nil, true)
 		if r.counts {
-			r.match.tallies = append(r.match.tallies, t)
+			r.match.counts = append(r.match.counts, t)
 		}
 		return t
 	})
 	return out
 }
 
-func (w *landingWorld) tally(text string, make func() *tally) *tally {
-	if t, ok := w.tallies[text]; ok {
+func (w *replayState) matchCount(text string, make func() *matchCount) *matchCount {
+	if t, ok := w.counts[text]; ok {
 		return t
 	}
 	t := make()
-	w.tallies[text] = t
+	w.counts[text] = t
 	return t
 }
 
-func (w *landingWorld) topology(key string) *landingTopology {
+func (w *replayState) topology(key string) *topologyDomains {
 	if t, ok := w.topologies[key]; ok {
 		return t
 	}

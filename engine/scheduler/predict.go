@@ -41,7 +41,7 @@ type predictor struct {
 	limits   volume.AttachLimits
 }
 
-func newPredictor(s *engine.Snapshot, memo *inventory.Memo) *predictor {
+func newPredictor(s *engine.Snapshot, memo *inventory.Cache) *predictor {
 	p := &predictor{snapshot: s, types: memo.TypesOf(s), drivers: volume.DriversSeen(s), features: featuresSeen(s)}
 	p.limits = volume.LearnLimits(s, p.types)
 	p.sources = volume.TopologySources(s, p.drivers)

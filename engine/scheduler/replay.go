@@ -27,11 +27,11 @@ type Replay struct {
 	// On, if not nil, makes this a replay of now instead of what will be: it says whether a node that is there takes part, as it is.
 	// Machines that have no node take none, and no DaemonSet makes pods.
 	On func(node *corev1.Node) bool
-	// Hints name the nodes (or claims, or launches) that pods are nominated to: kube-scheduler tries these first, and
+	// Nominations name the nodes (or claims, or launches) that pods are nominated to: kube-scheduler tries these first, and
 	// keeps room there as long as the pod waits.
-	Hints map[engine.PodID]string
+	Nominations map[engine.PodID]string
 
-	Memo *inventory.Memo // nil for an empty one
+	Cache *inventory.Cache // nil for an empty one
 }
 
 // Landing is where kube-scheduler's default scores would put pods.
@@ -60,18 +60,18 @@ func (r *Replay) Land() Landing {
 }
 
 // LandAgain is Land for a caller that keeps memo from replay to replay.
-func (r *Replay) LandAgain(memo *inventory.Memo) Landing {
+func (r *Replay) LandAgain(memo *inventory.Cache) Landing {
 	again := *r
-	again.Memo = memo.Take(r.Snapshot, r.Options.Threads).Memo
+	again.Cache = memo.Take(r.Snapshot, r.Options.Threads).Cache
 	return again.Land()
 }
 
-func (r *Replay) Run() (*landingWorld, []*landingPod) {
-	w := newLandingWorld(r)
+func (r *Replay) Run() (*replayState, []*podInfo) {
+	w := newReplayState(r)
 	return w, w.run()
 }
 
-func (r *Replay) Landing(w *landingWorld, stranded []*landingPod) Landing {
+func (r *Replay) Landing(w *replayState, stranded []*podInfo) Landing {
 	out := Landing{Placements: w.placements}
 	for i := range r.Launches {
 		out.PerHour += r.Launches[i].Price

@@ -38,19 +38,19 @@ type scoredResource struct {
 type extraLoad struct{ allocatable, requested []int64 }
 
 // scoringOf is how kube-scheduler ranks nodes for the pod.
-func (w *landingWorld) scoringOf(pod *corev1.Pod) *scoring {
+func (w *replayState) scoringOf(pod *corev1.Pod) *scoring {
 	return w.scorings[w.replay.Options.ProfileOf(pod.Spec.SchedulerName)+1]
 }
 
 // readProfiles makes the profiles ready: the default one, then those of the options.
-func (w *landingWorld) readProfiles() {
+func (w *replayState) readProfiles() {
 	w.scorings = []*scoring{w.newScoring(&engine.SchedulerProfile{})}
 	for i := range w.replay.Options.Profiles {
 		w.scorings = append(w.scorings, w.newScoring(&w.replay.Options.Profiles[i]))
 	}
 }
 
-func (w *landingWorld) newScoring(p *engine.SchedulerProfile) *scoring {
+func (w *replayState) newScoring(p *engine.SchedulerProfile) *scoring {
 	weights := engine.ScorePlugins()
 	for name, weight := range p.Weights {
 		weights[name] = weight
@@ -82,7 +82,7 @@ func (w *landingWorld) newScoring(p *engine.SchedulerProfile) *scoring {
 }
 
 // scoredResources leaves out what kube-scheduler finds on no node.
-func (w *landingWorld) scoredResources(list []engine.ResourceWeight) []scoredResource {
+func (w *replayState) scoredResources(list []engine.ResourceWeight) []scoredResource {
 	var out []scoredResource
 	for _, r := range list {
 		asked := strings.Contains(string(r.Name), "/") || strings.HasPrefix(string(r.Name), corev1.ResourceHugePagesPrefix)
@@ -112,7 +112,7 @@ func isStandard(list []scoredResource) bool {
 }
 
 // extrasOf is how much a list has of the resources beside cpu and memory that scores look at.
-func (w *landingWorld) extrasOf(list corev1.ResourceList) []int64 {
+func (w *replayState) extrasOf(list corev1.ResourceList) []int64 {
 	out := make([]int64, len(w.extraNames))
 	for i, name := range w.extraNames {
 		out[i] = kube.Amount(name, list[name])
@@ -121,7 +121,7 @@ func (w *landingWorld) extrasOf(list corev1.ResourceList) []int64 {
 }
 
 // addExtras counts n pods on node i that request the same.
-func (w *landingWorld) addExtras(i int, need *inventory.PodNeed, n int64) {
+func (w *replayState) addExtras(i int, need *inventory.RequestClass, n int64) {
 	for x, name := range w.extraNames {
 		if q, ok := need.List[name]; ok {
 			w.extras[i].requested[x] += n * kube.Amount(name, q)
@@ -130,7 +130,7 @@ func (w *landingWorld) addExtras(i int, need *inventory.PodNeed, n int64) {
 }
 
 // resourceScore is what the resources of node k give for the pod, by the profile.
-func (w *landingWorld) resourceScore(p *landingPod, k int) int64 {
+func (w *replayState) resourceScore(p *podInfo, k int) int64 {
 	s, l := p.scoring, &w.loads[k]
 	if s.plain {
 		score := s.fitWeight * leastAllocated(l.scored.Plus(p.fit), l.allocatable)
@@ -148,7 +148,7 @@ func (w *landingWorld) resourceScore(p *landingPod, k int) int64 {
 }
 
 // asks is how much the pod requests of a resource.
-func (p *landingPod) asks(index int) int64 {
+func (p *podInfo) asks(index int) int64 {
 	if index < len(p.requested) {
 		return p.requested[index]
 	}
@@ -159,7 +159,7 @@ func (p *landingPod) asks(index int) int64 {
 type scoredAmount struct{ allocatable, taken, adds, weight int64 }
 
 // amounts lists those of the resources that count for the pod on node k; asks and taken are of cpu and memory.
-func (w *landingWorld) amounts(p *landingPod, k int, of []scoredResource, asks, taken kube.Usage) []scoredAmount {
+func (w *replayState) amounts(p *podInfo, k int, of []scoredResource, asks, taken kube.Usage) []scoredAmount {
 	w.amountsRoom = w.amountsRoom[:0]
 	for _, r := range of {
 		var a scoredAmount

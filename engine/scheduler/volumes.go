@@ -149,7 +149,7 @@ func allowedTerms(class *storagev1.StorageClass) [][]requirement.Expression {
 }
 
 // attachRunning counts the volumes that are attached or attaching already.
-func (w *landingWorld) attachRunning() {
+func (w *replayState) attachRunning() {
 	for _, a := range w.replay.Snapshot.VolumeAttachments {
 		i, ok := w.byNodeName[a.Spec.NodeName]
 		if !ok || a.Spec.Source.PersistentVolumeName == nil {

@@ -14,17 +14,17 @@ import (
 	"tenon.sh/engine/requirement"
 )
 
-// landingWorld is a replay turned into numbers. What pods ask for is read once for all that ask alike; what changes when
+// replayState is a replay turned into numbers. What pods ask for is read once for all that ask alike; what changes when
 // a pod is bound is kept in counters.
-type landingWorld struct {
+type replayState struct {
 	replay     *Replay
-	memo       *inventory.Memo
+	cache      *inventory.Cache
 	names      *kube.ResourceNames
 	namesText  string // the names in their order
 	number     uint64 // of all worlds that the memo has known
-	nodes      []*landingNode
-	room       landingRoom
-	loads      []landingLoad // by node
+	nodes      []*nodeInfo
+	room       freeByNode
+	loads      []nodeLoad    // by node
 	scores     []seriesScore // by node
 	extras     []extraLoad   // by node; none if there are no extraNames
 	scorings   []*scoring    // that without a profile, then by profile
@@ -35,24 +35,24 @@ type landingWorld struct {
 	volumes    *volumeIndex
 	owners     *podOwners
 	reader     *ruleReader
-	grounds    map[string]*ground
+	filters    map[string]*nodeFilter
 	namespaces map[string]labels.Set
 	// mentioned are the labels of pods that selectors look at, in order.
-	mentioned  []string
-	labelKinds map[string]*labelKind
-	wishes     map[wishKey]*landingWish
-	counted    map[countedKey][]*tally
-	ofKind     map[*inventory.Alike]*kindTallies
-	measured   map[*inventory.PodNeed]*measured
-	tallies    map[string]*tally
-	topologies map[string]*landingTopology
+	mentioned   []string
+	labelKinds  map[string]*labelKind
+	constraints map[constraintsKey]*podConstraints
+	counted     map[countedKey][]*matchCount
+	ofKind      map[*inventory.LabelClass]*labelCounts
+	measured    map[*inventory.RequestClass]*measured
+	counts      map[string]*matchCount
+	topologies  map[string]*topologyDomains
 
-	// rolls are the pods that run on the nodes, nil where each is read for itself: these are running, on the nodes of the
+	// nodePods are the pods that run on the nodes, nil where each is read for itself: these are running, on the nodes of the
 	// same index in at.
-	rolls   []*landingRoll
-	running []*landingPod
-	at      []int
-	queue   []*landingPod
+	nodePods []*nodePods
+	running  []*podInfo
+	at       []int
+	queue    []*podInfo
 	// strangers are those pods that have to land and that the memo does not know.
 	strangers map[engine.PodID]bool
 
@@ -77,42 +77,42 @@ type countedKey struct {
 	ending bool
 }
 
-func newLandingWorld(r *Replay) *landingWorld {
-	w := &landingWorld{
-		replay: r, memo: r.Memo, byName: make(map[string]int, len(r.Snapshot.Nodes)), byNodeName: make(map[string]int, len(r.Snapshot.Nodes)), volumes: newVolumeIndex(r.Snapshot), owners: newPodOwners(r.Snapshot),
-		grounds: map[string]*ground{}, namespaces: map[string]labels.Set{}, labelKinds: map[string]*labelKind{}, wishes: map[wishKey]*landingWish{},
-		counted: map[countedKey][]*tally{}, tallies: map[string]*tally{}, topologies: map[string]*landingTopology{}, strangers: map[engine.PodID]bool{},
-		ofKind: map[*inventory.Alike]*kindTallies{}, measured: map[*inventory.PodNeed]*measured{},
+func newReplayState(r *Replay) *replayState {
+	w := &replayState{
+		replay: r, cache: r.Cache, byName: make(map[string]int, len(r.Snapshot.Nodes)), byNodeName: make(map[string]int, len(r.Snapshot.Nodes)), volumes: newVolumeIndex(r.Snapshot), owners: newPodOwners(r.Snapshot),
+		filters: map[string]*nodeFilter{}, namespaces: map[string]labels.Set{}, labelKinds: map[string]*labelKind{}, constraints: map[constraintsKey]*podConstraints{},
+		counted: map[countedKey][]*matchCount{}, counts: map[string]*matchCount{}, topologies: map[string]*topologyDomains{}, strangers: map[engine.PodID]bool{},
+		ofKind: map[*inventory.LabelClass]*labelCounts{}, measured: map[*inventory.RequestClass]*measured{},
 	}
-	if w.memo == nil {
-		w.memo = &inventory.Memo{}
-		w.memo.Take(r.Snapshot, r.Options.Threads)
+	if w.cache == nil {
+		w.cache = &inventory.Cache{}
+		w.cache.Take(r.Snapshot, r.Options.Threads)
 	}
-	w.memo.Worlds++
-	w.number = w.memo.Worlds
+	w.cache.Worlds++
+	w.number = w.cache.Worlds
 	w.readProfiles()
 	w.reader = newRuleReader(w)
 	for _, n := range r.Snapshot.Namespaces {
 		w.namespaces[n.Name] = n.Labels
 	}
-	w.landingNodes()
+	w.readNodes()
 	for i, n := range w.nodes {
 		w.byNodeName[n.node.Name] = i
 	}
 	w.readPods()
-	var daemons []*landingPod
+	var daemons []*podInfo
 	if r.On == nil {
 		daemons = w.readDaemons()
 	}
 	w.sortNodes(daemons)
 	w.mentioned = kube.SortedKeys(w.reader.mentioned)
-	for _, list := range [][]*landingPod{w.queue, daemons} {
+	for _, list := range [][]*podInfo{w.queue, daemons} {
 		for _, p := range list {
 			p.labels = w.labelKind(p.pod.Namespace, p.pod.Labels)
-			p.wish = w.wishOf(p)
+			p.constraints = w.constraintsOf(p)
 		}
 	}
-	for i, r := range w.rolls {
+	for i, r := range w.nodePods {
 		if r != nil {
 			w.bindRoll(r, i)
 		}
@@ -128,33 +128,33 @@ func newLandingWorld(r *Replay) *landingWorld {
 }
 
 // readPods sorts the snapshot's pods into those that run and those that have to land.
-func (w *landingWorld) readPods() {
+func (w *replayState) readPods() {
 	r := w.replay
 	asked, left := map[corev1.ResourceName]bool{}, map[string]bool{}
 	for _, pod := range r.Pods {
-		if f := w.memo.Pods[pod]; f != nil && f.Listed {
-			f.Landing = w.number
+		if f := w.cache.Pods[pod]; f != nil && f.Listed {
+			f.Replay = w.number
 		} else {
 			w.strangers[kube.PodID(pod)] = true
 		}
 		left[pod.Spec.NodeName] = true
-		for name := range w.memo.NeedOf(pod).List {
+		for name := range w.cache.RequestsOf(pod).List {
 			asked[name] = true
 		}
 	}
 	w.names = kube.NewResourceNames(asked)
 	w.namesText = w.names.Text()
 	w.room.start(w.names.Len(), len(w.nodes))
-	w.rolls = make([]*landingRoll, len(w.nodes))
-	w.loads, w.scores, w.kindOf = make([]landingLoad, len(w.nodes)), make([]seriesScore, len(w.nodes)), make([]int32, len(w.nodes))
+	w.nodePods = make([]*nodePods, len(w.nodes))
+	w.loads, w.scores, w.kindOf = make([]nodeLoad, len(w.nodes)), make([]seriesScore, len(w.nodes)), make([]int32, len(w.nodes))
 	for i, n := range w.nodes {
 		n.furnish()
-		w.loads[i].allocatable = n.facts.UsageOf(n.node)
+		w.loads[i].allocatable = n.info.UsageOf(n.node)
 		if len(w.extraNames) > 0 {
 			w.extras = append(w.extras, extraLoad{w.extrasOf(n.node.Status.Allocatable), make([]int64, len(w.extraNames))})
 		}
 		w.loads[i].add(kube.Usage{}, kube.Usage{})
-		w.room.put(i, n.facts.Vector(w.names, w.namesText, n.node))
+		w.room.put(i, n.info.Vector(w.names, w.namesText, n.node))
 		w.readNode(i, left[n.node.Name])
 	}
 	for _, pod := range r.Pods {
@@ -164,17 +164,17 @@ func (w *landingWorld) readPods() {
 }
 
 // readNode reads the pods that run on node i and stay there; some is true if others leave it.
-func (w *landingWorld) readNode(i int, some bool) {
+func (w *replayState) readNode(i int, some bool) {
 	if w.byNodeName[w.nodes[i].node.Name] != i {
 		return // another node of that name has them
 	}
-	roll := w.memo.RollOf(w.nodes[i].node.Name)
-	all := LandingOf(w.memo, roll)
+	roll := w.cache.PodsOn(w.nodes[i].node.Name)
+	all := NodePodsOf(w.cache, roll)
 	single := all.apart
 	if some {
-		single = roll.Facts
+		single = roll.Infos
 	} else {
-		w.rolls[i] = all
+		w.nodePods[i] = all
 		w.nodes[i].daemons = all.daemons
 	}
 	for _, f := range single {
@@ -189,38 +189,38 @@ func (w *landingWorld) readNode(i int, some bool) {
 }
 
 // lands reports whether the pod of the facts is one of those that have to land.
-func (w *landingWorld) lands(f *inventory.PodFacts) bool {
-	return f.Landing == w.number || len(w.strangers) > 0 && w.strangers[kube.PodID(f.Pod)]
+func (w *replayState) lands(f *inventory.PodInfo) bool {
+	return f.Replay == w.number || len(w.strangers) > 0 && w.strangers[kube.PodID(f.Pod)]
 }
 
 // runningPod is a pod that runs; f is nil for one that the memo does not know.
-func (w *landingWorld) runningPod(pod *corev1.Pod, f *inventory.PodFacts) *landingPod {
-	p := &landingPod{pod: pod, rules: w.reader.running(pod, f)}
+func (w *replayState) runningPod(pod *corev1.Pod, f *inventory.PodInfo) *podInfo {
+	p := &podInfo{pod: pod, rules: w.reader.running(pod, f)}
 	w.measure(p, f)
 	p.volumes, _, _ = w.volumes.of(pod)
 	return p
 }
 
-func (w *landingWorld) waitingPod(pod *corev1.Pod) *landingPod {
-	f := w.memo.Pods[pod]
-	p := &landingPod{pod: pod, rules: w.reader.waiting(pod, f), hint: -1, size: kube.SizeOf(w.memo.NeedKnown(pod, f).List)}
+func (w *replayState) waitingPod(pod *corev1.Pod) *podInfo {
+	f := w.cache.Pods[pod]
+	p := &podInfo{pod: pod, rules: w.reader.waiting(pod, f), nomination: -1, size: kube.SizeOf(w.cache.RequestsKnown(pod, f).List)}
 	w.measure(p, f)
 	p.scoring, p.extras, p.fit = w.scoringOf(pod), w.extrasOf(p.request.List), fitUsage(pod, p.scored)
 	var places [][][]requirement.Expression
 	var ok bool
 	p.volumes, places, ok = w.volumes.of(pod)
 	p.lost = !ok || p.rules.invalid
-	p.ground = w.groundOf(&pod.Spec, places)
-	if name, hinted := w.replay.Hints[kube.PodID(pod)]; hinted {
+	p.filter = w.nodeFilterOf(&pod.Spec, places)
+	if name, hinted := w.replay.Nominations[kube.PodID(pod)]; hinted {
 		if i, known := w.byName[name]; known {
-			p.hint = i
+			p.nomination = i
 		}
 	}
 	return p
 }
 
-// groundOf interns what a pod asks of a node itself.
-func (w *landingWorld) groundOf(spec *corev1.PodSpec, places [][][]requirement.Expression) *ground {
+// nodeFilterOf interns what a pod asks of a node itself.
+func (w *replayState) nodeFilterOf(spec *corev1.PodSpec, places [][][]requirement.Expression) *nodeFilter {
 	selector := corev1.PodSpec{NodeSelector: spec.NodeSelector}
 	all := corev1.PodSpec{NodeSelector: spec.NodeSelector, Tolerations: spec.Tolerations}
 	if spec.Affinity != nil && spec.Affinity.NodeAffinity != nil {
@@ -235,14 +235,14 @@ func (w *landingWorld) groundOf(spec *corev1.PodSpec, places [][][]requirement.E
 		}
 		key += "\n"
 	}
-	if g, ok := w.grounds[key]; ok {
+	if g, ok := w.filters[key]; ok {
 		return g
 	}
-	g := &ground{
+	g := &nodeFilter{
 		terms: nodeTerms(spec), preferred: preferredTerms(spec), tolerations: spec.Tolerations, volumes: places,
 		affinityText: specText(&selector), tolerationText: specText(&corev1.PodSpec{Tolerations: spec.Tolerations}),
 	}
-	w.grounds[key] = g
+	w.filters[key] = g
 	return g
 }
 
@@ -252,9 +252,9 @@ func specText(spec *corev1.PodSpec) string {
 }
 
 // sortNodes tells the kinds of nodes apart that some pod can tell apart.
-func (w *landingWorld) sortNodes(daemons []*landingPod) {
+func (w *replayState) sortNodes(daemons []*podInfo) {
 	mentioned := map[string]bool{}
-	for _, g := range w.grounds {
+	for _, g := range w.filters {
 		g.mention(mentioned)
 	}
 	keys := kube.SortedKeys(mentioned)
@@ -262,38 +262,38 @@ func (w *landingWorld) sortNodes(daemons []*landingPod) {
 	kinds := map[string]int{}
 	var samples []int // one node of each kind
 	for i, n := range w.nodes {
-		look := lookOf(n.facts, n, keys, text)
+		look := lookOf(n.info, n, keys, text)
 		if _, ok := kinds[look]; !ok {
 			kinds[look] = len(kinds)
 			samples = append(samples, i)
 		}
 		w.kindOf[i] = int32(kinds[look])
 	}
-	for _, g := range w.grounds {
-		g.verdicts = make([]verdict, len(kinds))
+	for _, g := range w.filters {
+		g.verdicts = make([]filterResult, len(kinds))
 		g.plain = w.isPlain(g, samples)
 	}
 }
 
 // readDaemons makes of every DaemonSet the pod that it will have on nodes that have none of it yet, the most important first.
-func (w *landingWorld) readDaemons() []*landingPod {
-	var out []*landingPod
-	for _, d := range w.memo.DaemonPods(w.replay.Snapshot) {
-		p := &landingPod{pod: d.Pod, rules: w.reader.read(d.Pod, true, nil)}
+func (w *replayState) readDaemons() []*podInfo {
+	var out []*podInfo
+	for _, d := range w.cache.DaemonPods(w.replay.Snapshot) {
+		p := &podInfo{pod: d.Pod, rules: w.reader.read(d.Pod, true, nil)}
 		w.measure(p, nil)
 		p.scoring, p.extras = w.scoringOf(d.Pod), w.extrasOf(p.request.List)
 		p.volumes, _, _ = w.volumes.of(d.Pod)
-		p.ground = w.groundOf(&d.Pod.Spec, nil)
+		p.filter = w.nodeFilterOf(&d.Pod.Spec, nil)
 		out = append(out, p)
 	}
-	slices.SortStableFunc(out, func(a, b *landingPod) int {
+	slices.SortStableFunc(out, func(a, b *podInfo) int {
 		return cmp.Compare(inventory.DaemonPriority(b.pod), inventory.DaemonPriority(a.pod))
 	})
 	return out
 }
 
 // spreadDaemon puts a DaemonSet's pod on every node that it is for, that has none of it and where kube-scheduler lets it run.
-func (w *landingWorld) spreadDaemon(p *landingPod) {
+func (w *replayState) spreadDaemon(p *podInfo) {
 	key := p.pod.Namespace + "/" + p.pod.Name
 	for i, n := range w.nodes {
 		if !slices.Contains(n.daemons, key) && w.passes(p, i) {

@@ -79,7 +79,7 @@ func (p *plainWorld) total(set int) int {
 func (p *plainWorld) marked(mark, domain int) bool {
 	return p.l.Marks[mark].At.Has(domain) || slices.ContainsFunc(p.placed, func(x placed) bool {
 		d := x.place[p.l.Marks[mark].Key]
-		return slices.Contains(x.rules.Bears, mark) && (int(d) == domain || d == Open) // which one it is may turn out to be any
+		return slices.Contains(x.rules.Owns, mark) && (int(d) == domain || d == Open) // which one it is may turn out to be any
 	})
 }
 
@@ -156,7 +156,7 @@ func (p *plainWorld) allows(r *Rules, place Place) bool {
 	if !p.couldTake(r, place) {
 		return false
 	}
-	for _, m := range r.Shuns {
+	for _, m := range r.Rejects {
 		if d := place[p.l.Marks[m].Key]; d >= 0 && p.marked(m, int(d)) {
 			return false
 		}
@@ -330,10 +330,10 @@ func drawRules(r *rand.Rand, l *Layout) Rules {
 	}
 	for m := range l.Marks {
 		if r.IntN(3) == 0 {
-			out.Bears = append(out.Bears, m)
+			out.Owns = append(out.Owns, m)
 		}
 		if r.IntN(3) == 0 {
-			out.Shuns = append(out.Shuns, m)
+			out.Rejects = append(out.Rejects, m)
 		}
 	}
 	return out

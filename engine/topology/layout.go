@@ -77,8 +77,8 @@ type Mark struct {
 type Resident struct {
 	Key int
 	// Groups and Sets count it, Bears and HostBears are the marks that it leaves.
-	Groups, Sets, Bears []int
-	HostBears           bitset.Set
+	Groups, Sets, Owns []int
+	HostOwns           bitset.Set
 }
 
 // The domains of a resident's key.
@@ -94,10 +94,10 @@ type Rules struct {
 	Affinity []Affinity
 	// Groups and Sets count the pod.
 	Groups, Sets []int
-	// Bears are the marks that the pod leaves in its domain, Shuns those that keep it out.
-	Bears, Shuns []int
-	// HostBears and HostShuns are the same for single machines; nil where there are none.
-	HostBears, HostShuns bitset.Set
+	// Owns are the marks that the pod leaves in its domain, Shuns those that keep it out.
+	Owns, Rejects []int
+	// HostOwns and HostShuns are the same for single machines; nil where there are none.
+	HostOwns, HostRejects bitset.Set
 	// Takes lists what the pod takes, one thing each, from supplies.
 	Takes []Take
 }
@@ -121,12 +121,12 @@ type Affinity struct {
 
 // Len counts the rules that are not about single machines.
 func (r *Rules) Len() int {
-	return len(r.Spread) + len(r.Affinity) + len(r.Groups) + len(r.Sets) + len(r.Bears) + len(r.Shuns) + len(r.Takes)
+	return len(r.Spread) + len(r.Affinity) + len(r.Groups) + len(r.Sets) + len(r.Owns) + len(r.Rejects) + len(r.Takes)
 }
 
 // ByHost reports whether the rule set says anything about single machines.
 func (r *Rules) ByHost(l *Layout) bool {
-	if !r.HostBears.Empty() || !r.HostShuns.Empty() {
+	if !r.HostOwns.Empty() || !r.HostRejects.Empty() {
 		return true
 	}
 	for _, s := range r.Spread {
@@ -179,7 +179,7 @@ func (r *Rules) Interest(l *Layout) []int {
 			add(k)
 		}
 	}
-	for _, marks := range [][]int{r.Bears, r.Shuns} {
+	for _, marks := range [][]int{r.Owns, r.Rejects} {
 		for _, m := range marks {
 			add(l.Marks[m].Key)
 		}
@@ -205,6 +205,6 @@ func (r *Rules) minds(l *Layout, resident *Resident) bool {
 	return slices.ContainsFunc(r.Spread, func(s Spread) bool { return slices.Contains(resident.Groups, s.Group) }) ||
 		slices.ContainsFunc(r.Groups, func(g int) bool { return l.Groups[g].Key == Host && slices.Contains(resident.Groups, g) }) ||
 		slices.ContainsFunc(r.Affinity, func(a Affinity) bool { return slices.Contains(resident.Sets, a.Set) }) ||
-		slices.ContainsFunc(r.Shuns, func(m int) bool { return slices.Contains(resident.Bears, m) }) ||
-		len(r.HostShuns) > 0 && len(resident.HostBears) > 0 && r.HostShuns.Meets(resident.HostBears)
+		slices.ContainsFunc(r.Rejects, func(m int) bool { return slices.Contains(resident.Owns, m) }) ||
+		len(r.HostRejects) > 0 && len(resident.HostOwns) > 0 && r.HostRejects.Meets(resident.HostOwns)
 }

@@ -30,7 +30,7 @@ func (l *Layout) Settles(place Place) bool {
 // or because others would be the company that they need.
 func (r *Rules) Barred(l *Layout, place Place) bool {
 	for i := range l.Residents {
-		if resident := &l.Residents[i]; place[resident.Key] > Absent && len(resident.HostBears) > 0 && len(r.HostShuns) > 0 && r.HostShuns.Meets(resident.HostBears) {
+		if resident := &l.Residents[i]; place[resident.Key] > Absent && len(resident.HostOwns) > 0 && len(r.HostRejects) > 0 && r.HostRejects.Meets(resident.HostOwns) {
 			return true
 		}
 	}
@@ -75,7 +75,7 @@ func (w *World) Arrive(places []Place, first bool) {
 		for _, s := range r.Sets {
 			w.joinSet(i, s, places, add)
 		}
-		for _, m := range r.Bears {
+		for _, m := range r.Owns {
 			domains, _ := r.domains(places, w.l.Marks[m].Key, anywhere)
 			for _, d := range domains {
 				add(arrival{i, toMark, m, 0, d})

@@ -141,7 +141,7 @@ func (w *World) Allows(r *Rules, place Place) (uneven int, ok bool) {
 		w.Arrive([]Place{place}, true)
 		defer w.Undo(mark)
 	}
-	for _, m := range r.Shuns {
+	for _, m := range r.Rejects {
 		if d := place[w.l.Marks[m].Key]; d >= 0 && w.marks[m].Has(int(d)) {
 			return 0, false
 		}
@@ -279,7 +279,7 @@ func (w *World) Domains(set, i int) []int {
 func (w *World) Put(r *Rules, place Place, n int) {
 	ch := change{rules: r, place: place, n: n}
 	w.count(r, place, n)
-	for _, m := range r.Bears {
+	for _, m := range r.Owns {
 		key := w.l.Marks[m].Key
 		for d := range w.l.Domains[key] {
 			// Where it is open which domain it is, it may be any.

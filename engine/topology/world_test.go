@@ -226,9 +226,9 @@ func TestRunningPodsAreCompany(t *testing.T) {
 func TestMarksKeepApartWhicheverComesFirst(t *testing.T) {
 	t.Parallel()
 	// Mark 0 is "a pod that the term selects", mark 1 "an owner of the term".
-	owner := &topology.Rules{Bears: []int{1}, Shuns: []int{0}}
-	selected := &topology.Rules{Bears: []int{0}, Shuns: []int{1}}
-	both := &topology.Rules{Bears: []int{0, 1}, Shuns: []int{0, 1}}
+	owner := &topology.Rules{Owns: []int{1}, Rejects: []int{0}}
+	selected := &topology.Rules{Owns: []int{0}, Rejects: []int{1}}
+	both := &topology.Rules{Owns: []int{0, 1}, Rejects: []int{0, 1}}
 	none := &topology.Rules{}
 	for _, c := range []struct {
 		name          string
@@ -257,7 +257,7 @@ func TestMarksKeepApartWhicheverComesFirst(t *testing.T) {
 
 func TestNoDomainBearsNoMark(t *testing.T) {
 	t.Parallel()
-	alone := &topology.Rules{Bears: []int{0}, Shuns: []int{0}}
+	alone := &topology.Rules{Owns: []int{0}, Rejects: []int{0}}
 	w := topology.NewWorld(&topology.Layout{Domains: []int{3, 2, 2}, Marks: []topology.Mark{{Key: zoneKey}}})
 	w.Put(alone, zone(topology.Nowhere), 1)
 	if _, ok := w.Allows(alone, zone(topology.Nowhere)); !ok || answers(w, alone) != "yyy" {
@@ -287,10 +287,10 @@ func TestInterestIsEveryKeyThatMatters(t *testing.T) {
 		{"affinity", topology.Rules{Affinity: []topology.Affinity{{Set: 0}}}, []int{rackKey}, true},
 		{"being company", topology.Rules{Sets: []int{1}}, []int{zoneKey}, false},
 		{"being company on a machine", topology.Rules{Sets: []int{0}}, []int{rackKey}, true},
-		{"marks", topology.Rules{Bears: []int{0}}, []int{rackKey}, false},
-		{"marks of others", topology.Rules{Shuns: []int{0}, Groups: []int{0}}, []int{zoneKey, rackKey, filterKey}, false},
-		{"host marks", topology.Rules{HostBears: bitset.Of(3, 1)}, nil, true},
-		{"host marks of others", topology.Rules{HostShuns: bitset.Of(3, 1)}, nil, true},
+		{"marks", topology.Rules{Owns: []int{0}}, []int{rackKey}, false},
+		{"marks of others", topology.Rules{Rejects: []int{0}, Groups: []int{0}}, []int{zoneKey, rackKey, filterKey}, false},
+		{"host marks", topology.Rules{HostOwns: bitset.Of(3, 1)}, nil, true},
+		{"host marks of others", topology.Rules{HostRejects: bitset.Of(3, 1)}, nil, true},
 	} {
 		if got := c.rules.Interest(l); !slices.Equal(got, c.want) {
 			t.Errorf("%s: interest is %v, want %v", c.name, got, c.want)

@@ -152,7 +152,7 @@ func (v *Volumes) placesOf(volume *corev1.PersistentVolume, forget bool) ([][]re
 		if len(all) == 0 {
 			return nil, true // this term holds anywhere
 		}
-		if folded, ok := kube.Fold(all); ok {
+		if folded, ok := kube.Intersect(all); ok {
 			places = append(places, folded)
 		}
 	}
@@ -193,7 +193,7 @@ func labelPlaces(volume *corev1.PersistentVolume) [][]requirement.Expression {
 		kube.Expression(corev1.LabelTopologyRegion, corev1.NodeSelectorOpDoesNotExist, nil),
 		kube.Expression(corev1.LabelTopologyZone, corev1.NodeSelectorOpDoesNotExist, nil),
 	}}
-	if folded, ok := kube.Fold(all); ok {
+	if folded, ok := kube.Intersect(all); ok {
 		places = append(places, folded)
 	}
 	return kube.Alternatives(places)
@@ -297,7 +297,7 @@ func classPlaces(class *storagev1.StorageClass) ([][]requirement.Expression, boo
 		for _, e := range term.MatchLabelExpressions {
 			all = append(all, kube.Expression(e.Key, corev1.NodeSelectorOpIn, e.Values))
 		}
-		if folded, ok := kube.Fold(all); ok && len(all) > 0 {
+		if folded, ok := kube.Intersect(all); ok && len(all) > 0 {
 			places = append(places, folded)
 		}
 	}
@@ -322,7 +322,7 @@ func suits(volume *corev1.PersistentVolume, claim *corev1.PersistentVolumeClaim)
 	if claim.Spec.Selector == nil {
 		return true
 	}
-	rules, ok := kube.Fold(kube.SelectorRules(claim.Spec.Selector))
+	rules, ok := kube.Intersect(kube.SelectorRules(claim.Spec.Selector))
 	of := kube.PodSelector{Rules: rules, Nothing: !ok || kube.SelectorProblem(claim.Spec.Selector) != ""}
 	return of.MatchesLabels(volume.Labels)
 }

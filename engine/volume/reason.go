@@ -53,7 +53,7 @@ func (v *Volumes) elsewhere(pod *corev1.Pod, r engine.Reason, key, need, have st
 			return slices.ContainsFunc(term, func(e requirement.Expression) bool { return e.Key == key && kube.ExpressionText(e) == need })
 		})
 	}
-	if asks(kube.DemandOf(&pod.Spec).Told) {
+	if asks(kube.NodeConstraintsOf(&pod.Spec).Told) {
 		return r
 	}
 	for i := range pod.Spec.Volumes {

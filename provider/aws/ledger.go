@@ -16,8 +16,8 @@ import (
 // is gone.
 const ledgerAge = time.Hour
 
-// ledger knows which machine was started for which claim, before anybody could write that down.
-type ledger struct {
+// launchLog knows which machine was started for which claim, before anybody could write that down.
+type launchLog struct {
 	clock clock.PassiveClock
 
 	mu     sync.Mutex // guards what follows
@@ -42,12 +42,12 @@ type owner struct {
 	at   time.Time
 }
 
-func newLedger(clock clock.PassiveClock) *ledger {
-	return &ledger{clock: clock, claims: map[types.UID]*entry{}, owners: map[string]owner{}, reserved: map[string]string{}}
+func newLaunchLog(clock clock.PassiveClock) *launchLog {
+	return &launchLog{clock: clock, claims: map[types.UID]*entry{}, owners: map[string]owner{}, reserved: map[string]string{}}
 }
 
 // entry finds or makes what is known of a claim. The lock is held.
-func (l *ledger) entry(uid types.UID) *entry {
+func (l *launchLog) entry(uid types.UID) *entry {
 	now := l.clock.Now()
 	e := l.claims[uid]
 	if e == nil {
@@ -59,7 +59,7 @@ func (l *ledger) entry(uid types.UID) *entry {
 }
 
 // forget drops what is old. It is called now and then.
-func (l *ledger) forget() {
+func (l *launchLog) forget() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	now := l.clock.Now()
@@ -76,7 +76,7 @@ func (l *ledger) forget() {
 }
 
 // lock keeps others from launching the same claim at the same time.
-func (l *ledger) lock(ctx context.Context, uid types.UID) (unlock func(), err error) {
+func (l *launchLog) lock(ctx context.Context, uid types.UID) (unlock func(), err error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
@@ -92,7 +92,7 @@ func (l *ledger) lock(ctx context.Context, uid types.UID) (unlock func(), err er
 }
 
 // started is the claim's machine, if one was started for it.
-func (l *ledger) started(uid types.UID) (engine.Machine, bool) {
+func (l *launchLog) started(uid types.UID) (engine.Machine, bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if e := l.entry(uid); e.machine != nil {
@@ -102,20 +102,20 @@ func (l *ledger) started(uid types.UID) (engine.Machine, bool) {
 }
 
 // noted remembers the token that was written on a claim.
-func (l *ledger) noted(uid types.UID, token string) {
+func (l *launchLog) noted(uid types.UID, token string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.entry(uid).token = token
 }
 
-func (l *ledger) token(uid types.UID) string {
+func (l *launchLog) token(uid types.UID) string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.entry(uid).token
 }
 
 // own notes whose a machine is. Of several claims the first has it.
-func (l *ledger) own(id, name string, uid types.UID) bool {
+func (l *launchLog) own(id, name string, uid types.UID) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if have, taken := l.owners[id]; taken {
@@ -125,7 +125,7 @@ func (l *ledger) own(id, name string, uid types.UID) bool {
 	return true
 }
 
-func (l *ledger) ownerOf(id string) (owner, bool) {
+func (l *launchLog) ownerOf(id string) (owner, bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	o, found := l.owners[id]
@@ -133,7 +133,7 @@ func (l *ledger) ownerOf(id string) (owner, bool) {
 }
 
 // owned is the machine that a claim was dealt, "" if none.
-func (l *ledger) owned(uid types.UID) string {
+func (l *launchLog) owned(uid types.UID) string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for id, o := range l.owners {
@@ -144,14 +144,14 @@ func (l *ledger) owned(uid types.UID) string {
 	return ""
 }
 
-func (l *ledger) settle(claim *v1.NodeClaim, m engine.Machine) {
+func (l *launchLog) settle(claim *v1.NodeClaim, m engine.Machine) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.entry(claim.UID).machine = &m
 }
 
 // reserve notes that a machine is in a reservation; release takes that back once, and returns the reservation.
-func (l *ledger) reserve(id, reservation string) {
+func (l *launchLog) reserve(id, reservation string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if reservation != "" {
@@ -159,7 +159,7 @@ func (l *ledger) reserve(id, reservation string) {
 	}
 }
 
-func (l *ledger) release(id string) string {
+func (l *launchLog) release(id string) string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	reservation := l.reserved[id]

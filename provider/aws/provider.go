@@ -56,14 +56,14 @@ type Provider struct {
 	templates *template.Templates
 	fleet     *fleet.Fleet
 	machines  *machine.Machines
-	ledger    *ledger
+	ledger    *launchLog
 	dealing   sync.Mutex // held while machines are given to claims
 	listed    *fresh.Cache[string, listing]
 	shifts    shifts
 	mail      *mail // nil without a queue
 	health    *health
 	metrics   *metrics
-	showcase  *showcase
+	showcase  *metricsExporter
 	// profilesCleaned is when instance profiles were last looked for that nobody needs. Only Clean uses it.
 	profilesCleaned time.Time
 }
@@ -115,9 +115,9 @@ func New(ctx context.Context, cfg Config) (*Provider, error) {
 // prepareLaunches makes the parts that machines are started, watched and stopped with.
 func (p *Provider) prepareLaunches() {
 	cfg := &p.config
-	p.showcase = newShowcase(p.clock, p.market.Prices)
+	p.showcase = newMetricsExporter(p.clock, p.market.Prices)
 	cfg.Registry.MustRegister(p.showcase)
-	p.ledger = newLedger(p.clock)
+	p.ledger = newLaunchLog(p.clock)
 	p.listed = fresh.New[string, listing](p.clock, listedFor)
 	p.templates = template.NewTemplates(p.cloud, p.clock, cfg.ClusterName)
 	p.machines = machine.New(machine.Config{Cloud: p.cloud, Clock: p.clock, Cluster: cfg.ClusterName, Observe: p.metrics.batch})

@@ -17,8 +17,8 @@ import (
 // shownFor is how long a catalog that nobody asks for is counted.
 const shownFor = 30 * time.Minute
 
-// showcase exports what there is to buy: the catalogs of all classes, as they were asked for last.
-type showcase struct {
+// metricsExporter exports what there is to buy: the catalogs of all classes, as they were asked for last.
+type metricsExporter struct {
 	clock  clock.PassiveClock
 	prices *price.Prices
 
@@ -33,12 +33,12 @@ type shown struct {
 	at    time.Time
 }
 
-func newShowcase(clock clock.PassiveClock, prices *price.Prices) *showcase {
+func newMetricsExporter(clock clock.PassiveClock, prices *price.Prices) *metricsExporter {
 	desc := func(name, help string, labels ...string) *prometheus.Desc {
 		return prometheus.NewDesc(name, help, labels, nil)
 	}
 	const prefix = "karpenter_cloudprovider_instance_type_"
-	return &showcase{
+	return &metricsExporter{
 		clock: clock, prices: prices, catalogs: map[string]shown{},
 		available: desc(prefix+"offering_available", "Whether an offering can be bought by any class; 1 or 0.", "instance_type", "capacity_type", "zone"),
 		estimate:  desc(prefix+"offering_price_estimate", "What a machine of an offering costs, in USD per hour.", "instance_type", "capacity_type", "zone"),
@@ -49,14 +49,14 @@ func newShowcase(clock clock.PassiveClock, prices *price.Prices) *showcase {
 }
 
 // show keeps the catalog of a class.
-func (s *showcase) show(class string, types []engine.InstanceType) {
+func (s *metricsExporter) show(class string, types []engine.InstanceType) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.catalogs[class] = shown{types, s.clock.Now()}
 }
 
 // Describe is part of prometheus.Collector.
-func (s *showcase) Describe(out chan<- *prometheus.Desc) {
+func (s *metricsExporter) Describe(out chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{s.available, s.estimate, s.cores, s.memory, s.age} {
 		out <- d
 	}
@@ -69,7 +69,7 @@ type counted struct {
 }
 
 // Collect is part of prometheus.Collector.
-func (s *showcase) Collect(out chan<- prometheus.Metric) {
+func (s *metricsExporter) Collect(out chan<- prometheus.Metric) {
 	gauge := func(d *prometheus.Desc, value float64, labels ...string) {
 		out <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, value, labels...)
 	}
@@ -97,7 +97,7 @@ func (s *showcase) Collect(out chan<- prometheus.Metric) {
 
 // merge puts the catalogs together. What no class has reserved is reserved nowhere: its series are there, so that
 // dashboards need not guess.
-func (s *showcase) merge() (map[string]*engine.InstanceType, map[engine.OfferingID]counted) {
+func (s *metricsExporter) merge() (map[string]*engine.InstanceType, map[engine.OfferingID]counted) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	types, offerings := map[string]*engine.InstanceType{}, map[engine.OfferingID]counted{}
