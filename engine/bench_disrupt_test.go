@@ -79,7 +79,7 @@ func nodesOf(plan *engine.Plan) int {
 }
 
 // BenchmarkDisruptIncremental times the pass after one change in a cluster where nothing is to be had any more, and that
-// the memo remembers otherwise: one more pod has come, or left.
+// the cache remembers otherwise: one more pod has come, or left.
 func BenchmarkDisruptIncremental(b *testing.B) {
 	s := consolidated(quiet(workload.Web, manyRunning), hasty(16))
 	pass := func(b *testing.B, change func(pods []*corev1.Pod, i int) []*corev1.Pod) {

@@ -83,7 +83,7 @@ func BenchmarkCost(b *testing.B) {
 }
 
 // BenchmarkIncremental times the pass that a busy controller makes most often: 100 pods are new since the last one, on a
-// large cluster that is otherwise as it was, and the memo remembers it.
+// large cluster that is otherwise as it was, and the cache remembers it.
 func BenchmarkIncremental(b *testing.B) {
 	const added = 100
 	base := workload.Running(workload.Cost(workload.Mix, added, 1, v1.CapacityTypeOnDemand), manyNodes, manyRunning, 1)

@@ -110,7 +110,7 @@ func reasonsOf(plan *engine.Plan) []string {
 	return out
 }
 
-// Of many preferences several are given up at a time, but what no machine has is given up first of all: a light wish that can be met
+// Of many preferences several are given up at a time, but what no machine has is given up first of all: a light preference that can be met
 // is met behind hundreds of heavier ones that cannot.
 func TestAPreferenceIsMetBehindManyThatCannotBe(t *testing.T) {
 	t.Parallel()

@@ -380,7 +380,7 @@ func TestTerminatingPodsHoldRoomButDoNotCountForSpread(t *testing.T) {
 	}
 }
 
-// Nothing in a pod's wishes depends on the order in which pods are bound, save room, which hints keep.
+// Nothing in a pod's constraints depends on the order in which pods are bound, save room, which hints keep.
 func orderFree(s *engine.Snapshot) bool {
 	return !slices.ContainsFunc(s.Pods, func(p *corev1.Pod) bool {
 		a := p.Spec.Affinity

@@ -12,7 +12,7 @@ import (
 	"tenon.sh/engine/inventory"
 )
 
-// Pods stay as they are while what their owner would make in their place changes: one memo answers as a new one does.
+// Pods stay as they are while what their owner would make in their place changes: one cache answers as a new one does.
 func TestAMemoSeesThatAnOwnersTemplateHasChanged(t *testing.T) {
 	t.Parallel()
 	s := clusterOf(t,

@@ -163,7 +163,7 @@ func codes(reasons []engine.Reason) string {
 	return strings.Join(slices.Compact(out), "+")
 }
 
-// tally is "2 a, 1 b", the names in order.
+// count is "2 a, 1 b", the names in order.
 func tally(count map[string]int) string {
 	var out []string
 	for _, name := range slices.Sorted(maps.Keys(count)) {

@@ -100,7 +100,7 @@ func (g *Guards) covering(pod *corev1.Pod) []*Guard {
 	return g.find(pod)
 }
 
-// coveringFacts is covering the pod of the facts; those that are alike share the answer.
+// coveringFacts is covering the pod of that info; those that are alike share the answer.
 func (g *Guards) coveringFacts(f *inventory.PodInfo) []*Guard {
 	covering, known := g.byKind[f.Labels]
 	if !known {

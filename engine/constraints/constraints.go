@@ -15,7 +15,7 @@ import (
 	"tenon.sh/engine/volume"
 )
 
-// Topologies lists the labels by which the wish's rules count domains.
+// Topologies lists the labels by which the constraints' rules count domains.
 func (w *PodConstraints) Topologies() []string {
 	var keys []string
 	add := func(key string) {
@@ -44,7 +44,7 @@ func (w *PodConstraints) Topologies() []string {
 	return keys
 }
 
-// Selectors lists what the wish's rules are about.
+// Selectors lists what the constraints' rules are about.
 func (w *PodConstraints) Selectors() []*kube.PodSelector {
 	var out []*kube.PodSelector
 	for i := range w.Spreads {
@@ -68,7 +68,7 @@ func (w *PodConstraints) Selectors() []*kube.PodSelector {
 	return out
 }
 
-// PodConstraints is what a pod asks of the place where it runs, room aside. Pods with the same wish share it.
+// PodConstraints is what a pod asks of the place where it runs, room aside. Pods with the same constraints share it.
 type PodConstraints struct {
 	kube.NodeConstraints
 	ID        int
@@ -78,7 +78,7 @@ type PodConstraints struct {
 	Ports     []kube.HostPort
 	Spreads   []SpreadConstraint // DoNotSchedule
 	Affinity  []AffinityTerm
-	Set       int // of the crowd, that the affinity is about; -1 for none
+	Set       int // of InterPod, that the affinity is about; -1 for none
 	Anti      []AffinityTerm
 	Soft      []Preference  // in the order in which they are given up
 	Objection engine.Reason // why the pods cannot be planned for at all
@@ -92,7 +92,7 @@ type SpreadConstraint struct {
 	MaxSkew, MinDomains int
 	affinity, taints    bool // nodeAffinityPolicy and nodeTaintsPolicy are Honor
 	text                string
-	Group               int // of the crowd
+	Group               int // of InterPod
 }
 
 // AffinityTerm is a term of pod affinity or anti-affinity.
@@ -110,7 +110,7 @@ type Preference struct {
 	Node     []requirement.Expression
 	Tolerate bool // of the taints that should rather be avoided
 	OfOthers bool // what running pods would rather have apart from them
-	Set      int  // of the crowd, that near is about
+	Set      int  // of InterPod, that near is about
 }
 
 // offered leaves out of terms the values that no machine has.
@@ -137,7 +137,7 @@ type Reader struct {
 	values    offered
 	avoided   bool // some pool or node has a PreferNoSchedule taint
 	byKey     map[string]*PodConstraints
-	byClass   map[*inventory.ConstraintClass]*PodConstraints // of pods whose wish hangs on nothing but themselves
+	byClass   map[*inventory.ConstraintClass]*PodConstraints // of pods whose constraints hang on nothing but themselves
 	byApart   map[apartKey]*AntiAffinity
 	byBackoff map[backoffKey]*PodConstraints
 	Backoffs  *LaunchBackoffs // nil until they are known
@@ -146,7 +146,7 @@ type Reader struct {
 	key       inventory.KeyWriter
 }
 
-// NewReader reads what pods of the census ask for; of terms it leaves out the values that are not offered, nil for none.
+// NewReader reads what pods of the index ask for; of terms it leaves out the values that are not offered, nil for none.
 func NewReader(s *engine.Snapshot, opt engine.Options, c *inventory.PodIndex, values offered) *Reader {
 	if values == nil {
 		values = anyValue{}
@@ -178,13 +178,13 @@ func hasAvoidedTaint(s *engine.Snapshot) bool {
 	return false
 }
 
-// Of is the pod's wish.
+// Of is what the pod asks for.
 func (w *Reader) Of(pod *corev1.Pod) *PodConstraints { return w.OfInfo(w.cache.InfoOf(pod)) }
 
-// OfInfo is the wish of the pod of the facts.
+// OfInfo are the constraints of the pod of that info.
 func (w *Reader) OfInfo(f *inventory.PodInfo) *PodConstraints {
 	if r := f.RequestProblem(); !r.OK() {
-		return &PodConstraints{NodeConstraints: kube.NodeConstraintsOf(&f.Pod.Spec), Objection: r} // nobody shares that: requests are no part of a wish
+		return &PodConstraints{NodeConstraints: kube.NodeConstraintsOf(&f.Pod.Spec), Objection: r} // nobody shares that: requests are no part of it
 	}
 	if f.Mounts || w.Spreads.Deduces(f.Pod) {
 		return w.backedOff(w.find(f.Pod), f) // what the pod asks for hangs on other objects
@@ -198,7 +198,7 @@ func (w *Reader) OfInfo(f *inventory.PodInfo) *PodConstraints {
 	return w.backedOff(have, f)
 }
 
-// find is the wish of a pod whose requests make sense.
+// find are the constraints of a pod whose requests make sense.
 func (w *Reader) find(pod *corev1.Pod) *PodConstraints {
 	spreads := w.Spreads.ConstraintsOf(pod)
 	var volumes volume.PodVolumes
@@ -217,7 +217,7 @@ func (w *Reader) find(pod *corev1.Pod) *PodConstraints {
 	return made
 }
 
-// WithVolumes adds the volumes that a pod with this wish attaches where nobody has them yet. It returns the sum also as text.
+// WithVolumes adds the volumes that a pod with these constraints attaches where nobody has them yet. It returns the sum also as text.
 func (w *PodConstraints) WithVolumes(need *inventory.RequestClass) (corev1.ResourceList, string) {
 	if len(w.Volumes.Attach) == 0 {
 		if need.Size == "" {
@@ -333,7 +333,7 @@ type apartKey struct {
 // AntiAffinity are the terms of an anti-affinity.
 type AntiAffinity struct {
 	Required, preferred []AffinityTerm
-	ran                 bool // the crowd knows that a running pod has them
+	ran                 bool // InterPod knows that a running pod has them
 }
 
 // ApartOf are the terms of the pod's anti-affinity, nil if it has none.

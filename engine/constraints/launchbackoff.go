@@ -184,12 +184,12 @@ func (b *LaunchBackoff) Note(h *inventory.Machine, shape, why string, now time.T
 }
 
 // Correct forgets of a type that it does not take pods that the machine, which was asked for later, has taken.
-func (b *LaunchBackoff) Correct(h *inventory.Machine, memo *inventory.Cache) {
+func (b *LaunchBackoff) Correct(h *inventory.Machine, cache *inventory.Cache) {
 	kind := h.Labels[corev1.LabelInstanceTypeStable]
 	b.Failures = slices.DeleteFunc(b.Failures, func(f LaunchFailure) bool {
 		return len(f.InstanceTypes) == 1 && f.InstanceTypes[0] == kind && h.Claim.CreationTimestamp.After(f.Last) &&
 			slices.ContainsFunc(h.Bound, func(pod *corev1.Pod) bool {
-				return slices.Contains(h.Planned, string(pod.UID)) && ShapeOf(memo, memo.InfoOf(pod)) == f.Shape
+				return slices.Contains(h.Planned, string(pod.UID)) && ShapeOf(cache, cache.InfoOf(pod)) == f.Shape
 			})
 	})
 }
@@ -200,7 +200,7 @@ func (b *LaunchBackoff) Bound() {
 	b.Failures = b.Failures[:min(len(b.Failures), mostShapes)]
 }
 
-// backedOff is the wish of the pod with what is known of machines that did not take such pods.
+// backedOff are the constraints of the pod with what is known of machines that did not take such pods.
 func (w *Reader) backedOff(have *PodConstraints, f *inventory.PodInfo) *PodConstraints {
 	if w.Backoffs == nil {
 		return have

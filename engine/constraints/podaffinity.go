@@ -19,7 +19,7 @@ import (
 // InterPod turns what pods want of each other into a topology.Layout: it collects the constraints of the waiting pods, and
 // those of running pods that are about waiting ones, finds out which pods they select, and counts the running ones.
 type InterPod struct {
-	ID        uint64 // of all crowds that the memo has known
+	ID        uint64 // of all that the cache has known
 	Selectors []*kube.PodSelector
 	Selector  map[*kube.PodSelector]int
 	Index     *kube.SelectorIndex
@@ -119,7 +119,7 @@ func NewInterPod(id uint64) *InterPod {
 	}
 }
 
-// Add collects what a waiting wish is about.
+// Add collects what the constraints of a waiting pod are about.
 func (c *InterPod) Add(w *PodConstraints) {
 	filters := w.filters()
 	for i := range w.Spreads {
@@ -163,7 +163,7 @@ func (c *InterPod) SelectorOf(s *kube.PodSelector) int {
 	return i
 }
 
-// spreadFilters are the parts of the filters of a wish's spreads, as text too.
+// spreadFilters are the parts of the filters of a pod's spreads, as text too.
 type spreadFilters struct {
 	w              *PodConstraints
 	hard           []string // keys of the hard spreads, sorted
@@ -180,7 +180,7 @@ func (w *PodConstraints) filters() *spreadFilters {
 	return f
 }
 
-// groupOf is the group that one of the wish's spreads counts. All keys of a pod's hard spreads must be there for a node
+// groupOf is the group that one of the constraints' spreads counts. All keys of a pod's hard spreads must be there for a node
 // to count for any of them.
 func (c *InterPod) groupOf(of *spreadFilters, s *SpreadConstraint, keys []string) int {
 	w := of.w

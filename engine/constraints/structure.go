@@ -10,7 +10,7 @@ import (
 // This file writes down what things are apart from their names, so that ties are broken by structure first: a cluster in
 // which everything has another name gets the same plan under these names.
 
-// Structure is what a pod with this wish asks for.
+// Structure is what a pod with these constraints asks for.
 func (w *PodConstraints) Structure() string {
 	if w.shape != "" {
 		return w.shape

@@ -164,7 +164,7 @@ func (d *planner) moving(h *inventory.Machine) []*corev1.Pod {
 	return h.Pods.Movable
 }
 
-// movers are the facts of the pods that moving lists.
+// movers are the infos of the pods that moving lists.
 func (d *planner) movers(h *inventory.Machine) []*inventory.PodInfo {
 	h.Pods.ReadMovable()
 	return h.Pods.Movers

@@ -24,7 +24,7 @@ type Checker struct {
 	s        *engine.Snapshot
 	pools    map[string]*v1.NodePool
 	types    kube.TypeIndex
-	problem  *provisioning.Problem          // hosts, and where pods are expected
+	problem  *provisioning.Problem          // machines, and where pods are expected
 	waiting  map[engine.PodID]bool          // pods that need a machine
 	assigned map[engine.PodID]string        // the machines on which pods are expected
 	opening  map[engine.PodID]string        // pods whose machine takes pods only now, and which that is

@@ -85,7 +85,7 @@ func (d *planner) consolidate(again bool) {
 	}
 }
 
-// giveUp notes that the machine was found in vain, unless time alone changes that, or the memo says how often all are looked at.
+// giveUp notes that the machine was found in vain, unless time alone changes that, or the cache says how often all are looked at.
 func (c *consolidator) giveUp(h *inventory.Machine) {
 	switch code := c.why[h].Code; {
 	case c.cache.LookAgain > 0, code == engine.BudgetExhausted, code == engine.EvictionBlocked, code == engine.OwnerMoved:
@@ -242,7 +242,7 @@ func (c *consolidator) search() {
 	c.batch()
 }
 
-// foreseeReplay reads what pods mean to a replay, which comes next if anything is found, while the search leaves the memo alone.
+// foreseeReplay reads what pods mean to a replay, which comes next if anything is found, while the search leaves the cache alone.
 // Where there is one goroutine only, the replay reads what it needs.
 func (c *consolidator) foreseeReplay() {
 	if c.opt.Threads <= 1 {
@@ -266,7 +266,7 @@ func (c *consolidator) batch() {
 	}
 }
 
-// machines lists the machines that take pods, or whose pods are to move; it returns the place of each in the list, by the host's
+// machines lists the machines that take pods, or whose pods are to move; it returns the place of each in the list, by the machine's
 // number, -1 for the others.
 func (c *consolidator) machines(p *consolidation.Problem) []int {
 	machineOf := slices.Repeat([]int{-1}, len(c.problem.Machines))

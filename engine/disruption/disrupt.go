@@ -16,12 +16,12 @@ import (
 
 // Disrupt decides which nodes are to go: those that are broken, empty, out of date, old, or not worth their price. It reads
 // only s and opt; the same input always gives the same Plan.
-func Disrupt(s *engine.Snapshot, opt engine.Options, memo *inventory.Cache) *engine.Plan {
-	return disrupt(s, opt, memo, false)
+func Disrupt(s *engine.Snapshot, opt engine.Options, cache *inventory.Cache) *engine.Plan {
+	return disrupt(s, opt, cache, false)
 }
 
-func disrupt(s *engine.Snapshot, opt engine.Options, memo *inventory.Cache, again bool) *engine.Plan {
-	d := newPlanner(s, opt, memo)
+func disrupt(s *engine.Snapshot, opt engine.Options, cache *inventory.Cache, again bool) *engine.Plan {
+	d := newPlanner(s, opt, cache)
 	d.judge()
 	d.repair()
 	d.driftStatic()
@@ -60,20 +60,20 @@ type planner struct {
 	plan     *engine.Plan
 }
 
-func newPlanner(s *engine.Snapshot, opt engine.Options, memo *inventory.Cache) *planner {
-	if memo == nil {
-		memo = &inventory.Cache{} // trials of one pass share it
+func newPlanner(s *engine.Snapshot, opt engine.Options, cache *inventory.Cache) *planner {
+	if cache == nil {
+		cache = &inventory.Cache{} // trials of one pass share it
 	}
-	pods := memo.Take(s, opt.Threads)
+	pods := cache.Take(s, opt.Threads)
 	rollouts := inventory.RolloutsOf(pods, s.Now)
 	if next := rollouts.Foreseen(s); next != s {
-		s, pods = next, memo.Take(next, opt.Threads)
+		s, pods = next, cache.Take(next, opt.Threads)
 	}
 	pods.ReadActivity(s.Now)
 	p := provisioning.ReadProblem(s, opt, pods, nil)
 	d := &planner{
-		s: s, opt: opt, cache: memo, last: inventory.KeptBy[lastPasses](memo), p: p, budgets: map[string]*poolBudget{},
-		guards: budget.NewGuards(s, p.Pods), moves: &ownerMoves{s: s, cache: memo, left: map[string]int{}}, rollouts: rollouts, expected: map[*inventory.Machine]*corev1.Pod{}, assigned: map[*corev1.Pod]int{},
+		s: s, opt: opt, cache: cache, last: inventory.KeptBy[lastPasses](cache), p: p, budgets: map[string]*poolBudget{},
+		guards: budget.NewGuards(s, p.Pods), moves: &ownerMoves{s: s, cache: cache, left: map[string]int{}}, rollouts: rollouts, expected: map[*inventory.Machine]*corev1.Pod{}, assigned: map[*corev1.Pod]int{},
 		nodes: map[*v1.NodeClaim][]*inventory.Machine{}, verdicts: map[*inventory.Machine]engine.Reason{}, taken: map[*inventory.Machine]bool{},
 		why: make(map[*inventory.Machine]engine.Reason, len(p.Machines)), launched: map[string]int{}, replaced: map[string]int{}, stamps: map[string]stamp{}, plan: &engine.Plan{},
 	}

@@ -17,10 +17,10 @@ import (
 )
 
 const (
-	// lookAgain is how old a look at everything may be that DisruptAgain goes on from, unless the memo says. Within it pods grow
+	// lookAgain is how old a look at everything may be that DisruptAgain goes on from, unless the cache says. Within it pods grow
 	// older, and so cheaper to move, by little.
 	lookAgain = time.Minute
-	// fewSources is the number of machines up to which everything is looked at unless the memo says how often: that takes no
+	// fewSources is the number of machines up to which everything is looked at unless the cache says how often: that takes no
 	// time.
 	fewSources = 300
 	// mostWasteful is how many machines are looked at beside those that have changed: those that had most to gain.
@@ -30,12 +30,12 @@ const (
 	behind = 10 * time.Minute
 )
 
-// DisruptAgain is Disrupt for a caller that keeps memo from pass to pass. Once a pass has looked at all machines for what could
+// DisruptAgain is Disrupt for a caller that keeps a cache from pass to pass. Once a pass has looked at all machines for what could
 // be consolidated, the next ones within a minute (or Memo.LookAgain) look only at those whose pods have changed or that a budget
 // put off, and at those that could use the room most; all other methods look at all machines each time. It also moves no pods
 // of pools that are unsettled. So it may leave to a later pass what Disrupt would find now.
-func DisruptAgain(s *engine.Snapshot, opt engine.Options, memo *inventory.Cache) *engine.Plan {
-	return disrupt(s, opt, memo, true)
+func DisruptAgain(s *engine.Snapshot, opt engine.Options, cache *inventory.Cache) *engine.Plan {
+	return disrupt(s, opt, cache, true)
 }
 
 func lookAgainAfter(m *inventory.Cache) time.Duration {

@@ -101,7 +101,7 @@ type Order struct {
 // Progress decides how disruptions with replacements go on, the oldest first. It reads only its arguments: whatever is
 // known of an order stands in the claims, so that it does not matter who began it. A replacement that belongs to no order
 // any more, and is not ready, is an order of its own that is to be taken back.
-func Progress(s *engine.Snapshot, opt engine.Options, memo *inventory.Cache) []Order {
+func Progress(s *engine.Snapshot, opt engine.Options, cache *inventory.Cache) []Order {
 	o := ordersOf(s)
 	limit := o.patience()
 	pods := o.podsByNode()
@@ -125,7 +125,7 @@ func Progress(s *engine.Snapshot, opt engine.Options, memo *inventory.Cache) []O
 		}
 		out = append(out, order)
 	}
-	o.settle(out, ready, opt, memo)
+	o.settle(out, ready, opt, cache)
 	for i := range out {
 		if out[i].Step == OrderRollBack {
 			out[i].Surrender = o.affordable(&out[i], o.idle(out[i].Replacements, pods))

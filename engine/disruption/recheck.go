@@ -17,7 +17,7 @@ import (
 // wait for a machine they may have what was meant for it, so then the order waits for their machines too. A pool with replicas
 // has as many machines after as before, and pods that wait may get none but its own: where it is too full its machines could
 // never be replaced, so who has a place on them is left open.
-func (o *orders) settle(list []Order, ready []int, opt engine.Options, memo *inventory.Cache) {
+func (o *orders) settle(list []Order, ready []int, opt engine.Options, cache *inventory.Cache) {
 	if len(ready) == 0 {
 		return
 	}
@@ -27,7 +27,7 @@ func (o *orders) settle(list []Order, ready []int, opt engine.Options, memo *inv
 			going[name] = true
 		}
 	}
-	t := recheckWithout(o.s, going, opt, memo)
+	t := recheckWithout(o.s, going, opt, cache)
 	for _, i := range ready {
 		for _, name := range list[i].Claims {
 			pod, ok := t.stranded[name]
@@ -52,7 +52,7 @@ type recheck struct {
 }
 
 // recheckWithout asks where the pods of some claims would go on the machines that are there.
-func recheckWithout(s *engine.Snapshot, going map[string]bool, opt engine.Options, memo *inventory.Cache) recheck {
+func recheckWithout(s *engine.Snapshot, going map[string]bool, opt engine.Options, cache *inventory.Cache) recheck {
 	without := *s
 	without.NodePools, without.NodeClaims = nil, slices.Clone(s.NodeClaims)
 	now := metav1.NewTime(s.Now)
@@ -63,7 +63,7 @@ func recheckWithout(s *engine.Snapshot, going map[string]bool, opt engine.Option
 			without.NodeClaims[i] = &leaving
 		}
 	}
-	p := provisioning.CompileProblem(&without, opt, memo)
+	p := provisioning.CompileProblem(&without, opt, cache)
 	placed := p.PlacedOnMachines()
 	out := recheck{stranded: map[string]*corev1.Pod{}}
 	from := map[*corev1.Pod]bool{}

@@ -30,7 +30,7 @@ type searchLot struct {
 	pods    []*corev1.Pod // oldest first
 }
 
-// add counts the pods of a lot; those of one machine come one after another.
+// add counts the pods of a class; those of one machine come one after another.
 func (s *searchClass) add(machine int, pods []*corev1.Pod) {
 	last := len(s.lots) - 1
 	if last < 0 || s.lots[last].machine != machine {

@@ -40,12 +40,12 @@ type Cache struct {
 	spareInfos []*PodInfo
 	spareMarks []mark
 	nodes      map[*corev1.Node]*NodeInfo
-	// catalogs is what the classes of the last call sell, fleet its machines.
+	// catalogs is what the classes of the last call sell, machines its machines.
 	catalogs     *catalogs
 	machines     *machineList
-	machineLists uint64 // number of the last fleet
+	machineLists uint64 // number of the last list of machines
 	daemons      knownDaemons
-	// ofDaemons are the facts of the last call's pods of DaemonSets.
+	// ofDaemons are the infos of the last call's pods of DaemonSets.
 	ofDaemons []*PodInfo
 	Pass      uint64
 	kept      map[reflect.Type]any // see keptBy
@@ -54,10 +54,10 @@ type Cache struct {
 	otherOwners []*OwnerInfo
 	next        uint64 // number of the next pod
 	Worlds      uint64 // number of the last replay
-	InterPods   uint64 // ID of the last crowd
+	InterPods   uint64 // ID of the last InterPod
 }
 
-// KeptBy is what a decider keeps of its own from call to call: the T of the memo, empty when it is asked for first.
+// KeptBy is what a decider keeps of its own from call to call: the T of the cache, empty when it is asked for first.
 func KeptBy[T any](m *Cache) *T {
 	kind := reflect.TypeFor[T]()
 	if m.kept == nil {
@@ -121,14 +121,14 @@ type RequestClass struct {
 	used  bool
 }
 
-// ConstraintClass is what pods ask for beside resources and volumes; equal ones share it as long as the memo knows it.
+// ConstraintClass is what pods ask for beside resources and volumes; equal ones share it as long as the cache knows it.
 type ConstraintClass struct{ Text string }
 
 // LabelClass is pods with the same namespace and labels: the same selectors are about them.
 type LabelClass struct {
 	Sample   *corev1.Pod
 	pass     uint64
-	interPod uint64 // ID of the crowd for which matched was worked out
+	interPod uint64 // ID of the InterPod for which matched was worked out
 	matched  []int
 	Text     string // of matched
 }
@@ -138,7 +138,7 @@ type NodePods struct {
 	Infos []*PodInfo // oldest pod first
 	Bound []*corev1.Pod
 	Kinds []kindCount
-	// Particular are the facts of pods that keep others off the node.
+	// Particular are the infos of pods that keep others off the node.
 	Particular []*PodInfo
 	podSet
 	seen         uint64        // the last call that saw any pods, ended ones too, and forgot others
@@ -174,7 +174,7 @@ type PodIndex struct {
 	Unbound []*corev1.Pod
 	Mounts  []*corev1.Pod
 	ended   []*PodInfo // of those that had a node
-	// ofDaemons are the facts of those of DaemonSets.
+	// ofDaemons are the infos of those of DaemonSets.
 	ofDaemons []*PodInfo
 	// endings is when those ended, by node, as far as now.
 	endings map[*NodePods]Activity
@@ -185,7 +185,7 @@ type PodIndex struct {
 	Patient bool
 }
 
-// Take counts the pods of the snapshot. A nil memo is an empty one.
+// Take counts the pods of the snapshot. A nil cache is an empty one.
 func (m *Cache) Take(s *engine.Snapshot, threads int) *PodIndex {
 	if m == nil {
 		m = &Cache{}
@@ -233,7 +233,7 @@ func (m *Cache) InfoOf(pod *corev1.Pod) *PodInfo {
 // RequestsOf is what the pod requests.
 func (m *Cache) RequestsOf(pod *corev1.Pod) *RequestClass { return m.RequestsKnown(pod, m.Pods[pod]) }
 
-// RequestsKnown is needOf for a caller that has the facts of the pod, nil for one that the memo does not know.
+// RequestsKnown is RequestsOf for a caller that has the pod's info, nil for one that the cache does not know.
 func (m *Cache) RequestsKnown(pod *corev1.Pod, f *PodInfo) *RequestClass {
 	if f != nil {
 		return m.RequestsFor(f)
@@ -301,7 +301,7 @@ func (m *Cache) forget(live int) {
 	}
 }
 
-// PodsOn is the roll of a node.
+// PodsOn are the pods of a node.
 func (c *PodIndex) PodsOn(node string) *NodePods { return c.Cache.PodsOn(node) }
 
 func (m *Cache) PodsOn(node string) *NodePods {
@@ -311,7 +311,7 @@ func (m *Cache) PodsOn(node string) *NodePods {
 	return &NodePods{}
 }
 
-// Match is the selectors of the index that are about pods with these labels; crowd is the ID of those whose index it is.
+// Match is the selectors of the index that are about pods with these labels; interPod is the ID of those whose index it is.
 func (k *LabelClass) Match(crowd uint64, index *kube.SelectorIndex) []int {
 	if k.interPod != crowd {
 		k.interPod, k.matched = crowd, index.Match(k.Sample, k.matched[:0])

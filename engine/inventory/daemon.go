@@ -46,19 +46,19 @@ type knownDaemons struct {
 	list   []Daemon // of the pods
 }
 
-// ofDaemonSets finds out what the DaemonSets ask for, given the facts of the pods that they have.
-func (k *knownDaemons) ofDaemonSets(s *engine.Snapshot, facts []*PodInfo) {
+// ofDaemonSets finds out what the DaemonSets ask for, given the infos of the pods that they have.
+func (k *knownDaemons) ofDaemonSets(s *engine.Snapshot, infos []*PodInfo) {
 	same := slices.Equal(k.sets, s.DaemonSets) && slices.Equal(k.ranges, s.LimitRanges)
-	if same && slices.Equal(k.infos, facts) {
+	if same && slices.Equal(k.infos, infos) {
 		return
 	}
-	newest := newestOfDaemons(facts)
+	newest := newestOfDaemons(infos)
 	if same && maps.Equal(k.newest, newest) {
-		k.infos = facts
+		k.infos = infos
 		return
 	}
 	pods := daemonPods(s, newest)
-	*k = knownDaemons{slices.Clone(s.DaemonSets), slices.Clone(s.LimitRanges), facts, newest, pods, daemonsOf(pods)}
+	*k = knownDaemons{slices.Clone(s.DaemonSets), slices.Clone(s.LimitRanges), infos, newest, pods, daemonsOf(pods)}
 }
 
 // DaemonPods is the pods that the snapshot's DaemonSets will make; they are shared, not to be changed.
@@ -124,9 +124,9 @@ func DaemonPriority(pod *corev1.Pod) int32 {
 
 // newestOfDaemons finds the newest pod of each DaemonSet, by its daemonKey, that has neither ended nor been told to; of several
 // that are equally new the first by name.
-func newestOfDaemons(facts []*PodInfo) map[string]*corev1.Pod {
+func newestOfDaemons(infos []*PodInfo) map[string]*corev1.Pod {
 	newest := map[string]*PodInfo{}
-	for _, f := range facts {
+	for _, f := range infos {
 		if !f.Active() || f.DaemonKey == "" {
 			continue
 		}

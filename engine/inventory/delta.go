@@ -9,7 +9,7 @@ import (
 	"tenon.sh/engine/parallel"
 )
 
-// Most pods of a snapshot are those of the one before. A memo looks for the difference only, and has the nodes and owners that
+// Most pods of a snapshot are those of the one before. A cache looks for the difference only, and has the nodes and owners that
 // have lost or got pods read theirs anew.
 
 // podSet is a set of pods that changes a little from call to call.
@@ -45,14 +45,14 @@ func (c *podSet) alter(f *PodInfo, comes bool, pass uint64) bool {
 
 // settle ends the changes. If the pods are not the same it returns those that the set has now: first those that have stayed, in
 // their order, then those that came.
-func (c *podSet) settle(facts []*PodInfo) (now []*PodInfo, stayed int, changed bool) {
+func (c *podSet) settle(infos []*PodInfo) (now []*PodInfo, stayed int, changed bool) {
 	came := c.came
 	c.came, c.altered = nil, false
 	if c.Sum == c.before.sum && c.Count == c.before.count {
-		return facts, len(facts), false
+		return infos, len(infos), false
 	}
 	now = make([]*PodInfo, 0, c.Count)
-	for _, f := range facts {
+	for _, f := range infos {
 		if f.Listed {
 			now = append(now, f)
 		}
@@ -171,17 +171,17 @@ func (m *Cache) alter(f *PodInfo, comes bool) {
 	}
 }
 
-// fewRolls is how many rolls are not worth a goroutine of their own.
+// fewRolls is how many nodes are not worth a goroutine of their own.
 const fewRolls = 100
 
-// refresh writes the rolls and owners anew whose pods are not those of the last call.
+// refresh writes the pods of nodes and owners anew whose pods are not those of the last call.
 func (m *Cache) refresh(threads int) {
 	var parts []func()
 	for _, x := range parallel.Ranges(len(m.otherNodes), threads, fewRolls) {
 		parts = append(parts, func() {
 			for _, r := range m.otherNodes[x.From:x.To] {
-				if facts, stayed, changed := r.settle(r.Infos); changed {
-					*r = NodePods{Infos: facts, podSet: r.podSet, seen: r.seen}
+				if infos, stayed, changed := r.settle(r.Infos); changed {
+					*r = NodePods{Infos: infos, podSet: r.podSet, seen: r.seen}
 					r.close(stayed)
 				}
 			}
@@ -189,8 +189,8 @@ func (m *Cache) refresh(threads int) {
 	}
 	parallel.Run(parts...)
 	for _, o := range m.otherOwners {
-		if facts, _, changed := o.settle(o.Infos); changed {
-			o.Infos, o.startRead = facts, false
+		if infos, _, changed := o.settle(o.Infos); changed {
+			o.Infos, o.startRead = infos, false
 		}
 	}
 	m.otherNodes, m.otherOwners = m.otherNodes[:0], m.otherOwners[:0]
@@ -199,7 +199,7 @@ func (m *Cache) refresh(threads int) {
 // fewCame is how many pods are put in order one by one.
 const fewCame = 8
 
-// close sorts a roll that has been written anew, of which the first pods that have stayed are in order, and counts its pods by
+// close sorts a node's list that has been written anew, of which the first pods that have stayed are in order, and counts its pods by
 // their labels.
 func (r *NodePods) close(stayed int) {
 	if came := len(r.Infos) - stayed; came > fewCame {

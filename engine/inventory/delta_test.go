@@ -22,16 +22,16 @@ func TestPodsThatStandElsewhereInTheListAreCountedOnce(t *testing.T) {
 		pod.Spec.NodeName, pod.Status.Phase = "n", corev1.PodRunning
 		pods = append(pods, pod)
 	}
-	memo := &Cache{}
-	memo.Take(&engine.Snapshot{Pods: pods[:30]}, 1)
+	cache := &Cache{}
+	cache.Take(&engine.Snapshot{Pods: pods[:30]}, 1)
 	others := slices.Clone(pods[5:]) // some are gone, some have come, and all stand elsewhere
 	slices.Reverse(others)
-	census := memo.Take(&engine.Snapshot{Pods: others}, 1)
+	census := cache.Take(&engine.Snapshot{Pods: others}, 1)
 	want := (&Cache{}).Take(&engine.Snapshot{Pods: others}, 1).PodsOn("n").Bound
 	if got := census.PodsOn("n").Bound; !slices.Equal(got, want) {
 		t.Errorf("the node has %d pods, want %d, oldest first", len(got), len(want))
 	}
-	if owner := memo.InfoOf(pods[7]).Owner; len(owner.Infos) != len(others) {
+	if owner := cache.InfoOf(pods[7]).Owner; len(owner.Infos) != len(others) {
 		t.Errorf("the owner has %d pods, want %d", len(owner.Infos), len(others))
 	}
 }

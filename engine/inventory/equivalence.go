@@ -322,8 +322,8 @@ type EquivalenceClass struct {
 	Pods  []*corev1.Pod
 }
 
-// ClassesOf sorts the movable pods of the roll into lots. What a pod with volumes asks for hangs on other objects, so that it is a
-// lot of its own; so is one whose requests make no sense.
+// ClassesOf sorts the movable pods of the node into classes. What a pod with volumes asks for hangs on other objects, so that it is a
+// class of its own; so is one whose requests make no sense.
 func (m *Cache) ClassesOf(r *NodePods) []EquivalenceClass {
 	if r.classesRead {
 		return r.classes

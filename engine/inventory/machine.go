@@ -230,7 +230,7 @@ func (h *Machine) Usable() corev1.ResourceList {
 	return h.Allocatable
 }
 
-// Machines is hostsOf for one more compilation of the same snapshot.
+// Machines is MachinesOf for one more compilation of the same snapshot.
 func (c *PodIndex) Machines(s *engine.Snapshot) []*Machine {
 	if c.machines == nil {
 		c.machines = MachinesOf(s, c)
@@ -492,7 +492,7 @@ func (o *OpenLabels) fromOfferings(u *requirement.Universe, k int) (set bitset.S
 	return set, all
 }
 
-// Admits reports whether the host meets one of the demand's terms and its taints are tolerated, room aside. A label that
+// Admits reports whether the machine meets one of the constraints' terms and its taints are tolerated, room aside. A label that
 // is still open must do whatever becomes of it.
 func (h *Machine) Admits(d *kube.NodeConstraints, u *requirement.Universe) bool {
 	if kube.Untolerated(d.Tolerations, h.Taints) != nil || d.Avoid && kube.Unwelcome(d.Tolerations, h.Taints) {
@@ -539,7 +539,7 @@ func (h *Machine) Meets(e requirement.Expression, u *requirement.Universe) bool 
 	return e.Admits(h.Label(e.Key))
 }
 
-// MayMeet reports whether the host meets the expression, or can turn out to.
+// MayMeet reports whether the machine meets the expression, or can turn out to.
 func (h *Machine) MayMeet(e requirement.Expression, u *requirement.Universe) bool {
 	if set := h.openSet(e, u); set != nil {
 		return set.Meets(u.Set(e))

@@ -16,12 +16,12 @@ import (
 // machineList is the machines of a snapshot as far as its nodes, claims and catalogs tell: the same as long as these are, in whatever
 // order they are listed.
 type machineList struct {
-	number   uint64 // of all fleets that the memo has known
+	number   uint64 // of all lists that the cache has known
 	nodes    []*corev1.Node
 	claims   []*v1.NodeClaim
 	isClaim  map[*v1.NodeClaim]bool // of the claims; nil until it is asked for
 	catalogs *catalogs
-	Machines []*MachineInfo // as hostsOf orders them
+	Machines []*MachineInfo // as MachinesOf orders them
 	// ByName are the numbers of the machines that have a node, by the node's name; nodeless are those of the others, by the
 	// claim's. facts are those of the nodes, by number.
 	ByName, Nodeless []int
@@ -58,7 +58,7 @@ func (f *machineList) isOf(s *engine.Snapshot, m *Cache) bool {
 		return true
 	}
 	for _, n := range s.Nodes {
-		if facts := m.nodes[n]; facts == nil || facts.machineList != f.number {
+		if infos := m.nodes[n]; infos == nil || infos.machineList != f.number {
 			return false
 		}
 	}

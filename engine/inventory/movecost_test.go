@@ -26,9 +26,9 @@ func TestWhatMovingAPodCosts(t *testing.T) {
 		"half an hour old costs twice as much":          {30 * time.Minute, 0, 2 * 0.6 * 10 / 60},
 		"a newborn three times":                         {0, 0, 3 * 0.6 * 10 / 60},
 	} {
-		memo := &Cache{}
-		memo.Take(&engine.Snapshot{}, 1)
-		f := memo.read(aged(c.age), 1)
+		cache := &Cache{}
+		cache.Take(&engine.Snapshot{}, 1)
+		f := cache.read(aged(c.age), 1)
 		if got := f.SettledCost(0.6, c.start) * f.Young(now); math.Abs(got-c.want) > 1e-6 {
 			t.Errorf("%s: %g, want %g", name, got, c.want)
 		}
@@ -51,16 +51,16 @@ func TestStartTimesAreThoseOfTheOwnersOtherPods(t *testing.T) {
 	}
 	waiting := owned("new", 0)
 	waiting.Status.Conditions = nil
-	memo, pods := &Cache{}, []*corev1.Pod{owned("slow", 9*time.Minute), owned("slow", 5*time.Minute), owned("slow", time.Hour), owned("fast", time.Second), waiting}
-	memo.Take(&engine.Snapshot{Pods: pods}, 1)
-	if got := memo.InfoOf(pods[0]).OwnersStart(); got != 9*time.Minute {
+	cache, pods := &Cache{}, []*corev1.Pod{owned("slow", 9*time.Minute), owned("slow", 5*time.Minute), owned("slow", time.Hour), owned("fast", time.Second), waiting}
+	cache.Take(&engine.Snapshot{Pods: pods}, 1)
+	if got := cache.InfoOf(pods[0]).OwnersStart(); got != 9*time.Minute {
 		t.Errorf("slow: %s, want the median", got)
 	}
-	if got := memo.InfoOf(waiting).OwnersStart(); got != usualStart {
+	if got := cache.InfoOf(waiting).OwnersStart(); got != usualStart {
 		t.Errorf("unknown: %s", got)
 	}
-	memo.Take(&engine.Snapshot{Pods: pods[1:]}, 1)
-	if got := memo.InfoOf(pods[1]).OwnersStart(); got != time.Hour {
+	cache.Take(&engine.Snapshot{Pods: pods[1:]}, 1)
+	if got := cache.InfoOf(pods[1]).OwnersStart(); got != time.Hour {
 		t.Errorf("slow, once one has left: %s, want the median of the others", got)
 	}
 }

@@ -13,7 +13,7 @@ type NodeInfo struct {
 	// machine is the node with the claim that it had last; offer is what was sold then, nil before.
 	machine     *MachineInfo
 	catalogs    *catalogs
-	machineList uint64 // number of the last fleet that it was part of
+	machineList uint64 // number of the last list of machines that it was on
 	// size is what pods can use, in the order of resources that sizeFor names.
 	size    capacity.Vector
 	sizeFor string

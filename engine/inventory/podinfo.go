@@ -11,7 +11,7 @@ import (
 	"tenon.sh/engine/volume"
 )
 
-// ReadMovable finds the pods of the roll that would need another machine.
+// ReadMovable finds the pods of the node that would need another machine.
 func (r *NodePods) ReadMovable() {
 	if r.movableRead {
 		return
@@ -55,7 +55,7 @@ type podReader struct {
 	constraintClasses map[string]*ConstraintClass
 	works             map[workloadName]*workloadInfo
 	Owned             map[string]*OwnerInfo
-	// templates are what owners make their pods from, by the owners' keys; all readers of a memo share them.
+	// templates are what owners make their pods from, by the owners' keys; all readers of a cache share them.
 	templates map[string]*corev1.PodSpec
 	key       KeyWriter
 }
@@ -70,9 +70,9 @@ func newPodReader() podReader {
 // fewUnread is how many pods are not worth a goroutine of their own.
 const fewUnread = 1000
 
-// readAll reads pods that the memo does not know yet.
+// readAll reads pods that the cache does not know yet.
 func (m *Cache) readAll(pods []*corev1.Pod, threads int) {
-	facts, first := make([]*PodInfo, len(pods)), m.next+1
+	infos, first := make([]*PodInfo, len(pods)), m.next+1
 	m.next += uint64(len(pods))
 	ranges := parallel.Ranges(len(pods), threads, fewUnread)
 	readers, parts := make([]*podReader, len(ranges)), make([]func(), len(ranges))
@@ -86,9 +86,9 @@ func (m *Cache) readAll(pods []*corev1.Pod, threads int) {
 		readers[i] = reader
 		parts[i] = func() {
 			for j := x.From; j < x.To; j++ {
-				facts[j] = reader.read(pods[j], first+uint64(j))
+				infos[j] = reader.read(pods[j], first+uint64(j))
 				if len(ranges) > 1 {
-					reader.readAhead(facts[j])
+					reader.readAhead(infos[j])
 				}
 			}
 		}
@@ -96,19 +96,19 @@ func (m *Cache) readAll(pods []*corev1.Pod, threads int) {
 	parallel.Run(parts...)
 	for i, x := range ranges {
 		if i > 0 {
-			m.join(readers[i], facts[x.From:x.To])
+			m.join(readers[i], infos[x.From:x.To])
 		}
 	}
 	for i, pod := range pods {
-		m.Pods[pod] = facts[i]
+		m.Pods[pod] = infos[i]
 	}
 }
 
 // join makes the facts that another reader has read this one's.
-func (r *podReader) join(other *podReader, facts []*PodInfo) {
+func (r *podReader) join(other *podReader, infos []*PodInfo) {
 	rolls, kinds, works := joined(r.podsByNode, other.podsByNode), joined(r.kinds, other.kinds), joined(r.works, other.works)
 	needs, asks, owned := joined(r.requestClasses, other.requestClasses), joined(r.constraintClasses, other.constraintClasses), joined(r.Owned, other.Owned)
-	for _, f := range facts {
+	for _, f := range infos {
 		f.node, f.Labels, f.requests, f.nextRequests, f.constraints = rolls[f.node], kinds[f.Labels], needs[f.requests], needs[f.nextRequests], asks[f.constraints]
 		f.workload, f.Owner = works[f.workload], owned[f.Owner]
 	}

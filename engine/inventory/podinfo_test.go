@@ -44,7 +44,7 @@ func TestManyGoroutinesReadPodsAsOneDoes(t *testing.T) {
 	compareCaches(t, one, many, pods[fewUnread:]) // of whose nodes and owners half are known
 }
 
-// compareCaches has one goroutine read the pods into the first memo, and several into the other.
+// compareCaches has one goroutine read the pods into the first cache, and several into the other.
 func compareCaches(t *testing.T, one, many *Cache, pods []*corev1.Pod) {
 	t.Helper()
 	s := &engine.Snapshot{Pods: pods}

@@ -122,7 +122,7 @@ type catalogKey struct {
 	types int
 }
 
-// CatalogsOf is what the snapshot's classes sell. A nil memo remembers nothing.
+// CatalogsOf is what the snapshot's classes sell. A nil cache remembers nothing.
 func (m *Cache) CatalogsOf(s *engine.Snapshot) *catalogs {
 	var keys []catalogKey
 	for i := range s.Classes {

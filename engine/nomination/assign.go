@@ -102,7 +102,7 @@ func strictSpread(pod *corev1.Pod) *corev1.TopologySpreadConstraint {
 	return nil
 }
 
-// distribute gives the pods that kube-scheduler will try first the first rooms of their party. Pods that have to be spread find
+// distribute gives the pods that kube-scheduler will try first the first rooms of their group. Pods that have to be spread find
 // their nodes only if it comes to the zones in turn: the second one may not go to a zone before the first ones are in the
 // others.
 func (s *assignment) distribute(pods map[types.UID]*corev1.Pod) {
@@ -146,7 +146,7 @@ func (s *assignment) nominate(pods map[types.UID]*corev1.Pod) (out []engine.Nomi
 	return out, waiting
 }
 
-// assign gives pods of the party that wait without a nomination a room that is left: their own as long as its node is
+// assign gives pods of the group that wait without a nomination a room that is left: their own as long as its node is
 // closed, and if kube-scheduler would not have that afterwards, or another pod took it, one that an equal pod did not take.
 func (s *assignment) assign(p *podGroup, pods map[types.UID]*corev1.Pod, nominated map[nominees]int) (out []engine.Nomination) {
 	left := slices.Clone(p.rooms)

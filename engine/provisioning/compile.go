@@ -65,8 +65,8 @@ type relaxationKey struct {
 }
 
 // CompileProblem reads everything that the packing needs out of the snapshot.
-func CompileProblem(s *engine.Snapshot, opt engine.Options, memo *inventory.Cache) *Problem {
-	return CompileTrial(s, opt, memo.Take(s, opt.Threads), nil)
+func CompileProblem(s *engine.Snapshot, opt engine.Options, cache *inventory.Cache) *Problem {
+	return CompileTrial(s, opt, cache.Take(s, opt.Threads), nil)
 }
 
 // CompileTrial compiles the snapshot as if some machines were leaving; with nil it is the snapshot as it is.
@@ -342,7 +342,7 @@ func (p *Problem) ownersOf(c *podClass) []int {
 	return out
 }
 
-// sharedRelaxations are the levels of the class's wish; classes that differ in requests only share them.
+// sharedRelaxations are the levels of the class's constraints; classes that differ in requests only share them.
 func (p *Problem) sharedRelaxations(c *podClass) []packing.Level {
 	key := relaxationKey{c.PodConstraints, fmt.Sprint(c.matched)}
 	levels, ok := p.levels[key]

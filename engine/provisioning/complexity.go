@@ -17,7 +17,7 @@ import (
 // what the pods of one namespace ask must not keep those of all others waiting.
 
 const (
-	// mostRules is how many rules the levels of all waiting pods may have together, a wish counted once: a thousand workloads ask
+	// mostRules is how many rules the levels of all waiting pods may have together, pods with the same constraints counted once: a thousand workloads ask
 	// for a few thousand.
 	mostRules = 100_000
 	// mostMeetings is how many pairs there may be of a selector and of pods that it is about, pods alike counted once.
@@ -33,7 +33,7 @@ const (
 	ofAll = 10
 )
 
-// rules is how many rules the levels of the wish have: those that it may not give up are in each of them.
+// rules is how many rules the levels of the constraints have: those that may not be given up are in each of them.
 func rules(w *constraints.PodConstraints) int {
 	hard := len(w.Spreads) + len(w.Affinity) + len(w.Anti) + len(w.Ports) + len(w.Volumes.Disks) + len(w.Volumes.Once) + len(w.Volumes.Soles) + len(w.Volumes.Takes) + len(w.Terms)
 	spreads, soft := len(w.Spreads), 0
@@ -49,13 +49,13 @@ func rules(w *constraints.PodConstraints) int {
 	return len(w.Soft) + len(stops(len(w.Soft)))*(hard+soft/2) + spreadRules*max(0, spreads-usualSpreads)
 }
 
-// asker is the waiting pods of one namespace that have the same wish.
+// asker is the waiting pods of one namespace that have the same constraints.
 type asker struct {
 	namespace   string
 	constraints *constraints.PodConstraints
 	first       *corev1.Pod
 	rules       int
-	theirs      int // rules of all wishes of the namespace
+	theirs      int // rules of all constraints of the namespace
 	refused     bool
 }
 
@@ -92,7 +92,7 @@ func (p *Problem) bounded(lots []pendingClass) []pendingClass {
 	return out
 }
 
-// askersOf lists those who ask, who asks for least first, and of each lot its own. Namespaces stay together.
+// askersOf lists those who ask, who asks for least first, and of each class its own. Namespaces stay together.
 func askersOf(lots []pendingClass) (askers, of []*asker) {
 	known := map[askerKey]*asker{}
 	theirs := map[string]int{}

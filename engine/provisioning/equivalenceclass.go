@@ -32,7 +32,7 @@ func (p *Problem) pendingOfTrial() []pendingClass {
 	return out
 }
 
-// mayLeave is the pods of the lot that nothing protects for good.
+// mayLeave is the pods of the class that nothing protects for good.
 func (p *Problem) mayLeave(h *inventory.Machine, l inventory.EquivalenceClass) []*corev1.Pod {
 	g := p.budgetsOfPods()
 	if !h.Pods.Annotated && !g.MayForbid(l.First.Pod) {

@@ -12,8 +12,8 @@ import (
 type Compiled = Problem
 
 // Compile is the first half of Provision.
-func Compile(s *engine.Snapshot, opt engine.Options, memo *inventory.Cache) *Compiled {
-	return CompileProblem(s, opt, memo)
+func Compile(s *engine.Snapshot, opt engine.Options, cache *inventory.Cache) *Compiled {
+	return CompileProblem(s, opt, cache)
 }
 
 // Solve is the second half of Provision, without names and reasons.

@@ -13,7 +13,7 @@ import (
 	"tenon.sh/engine/inventory"
 )
 
-// However much a memo has seen and forgotten, a rollout is one: pods that it has known for long and new ones count together.
+// However much a cache has seen and forgotten, a rollout is one: pods that it has known for long and new ones count together.
 func TestAMemoThatForgetsStillSeesRollouts(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
@@ -26,8 +26,8 @@ func TestAMemoThatForgetsStillSeesRollouts(t *testing.T) {
 		pod.Spec.NodeName, pod.Status.Phase = "n", corev1.PodRunning
 		return pod
 	}
-	old, memo := replica("web-old", "1", time.Hour), &inventory.Cache{}
-	memo.Take(&engine.Snapshot{Pods: []*corev1.Pod{old}}, 1)
+	old, cache := replica("web-old", "1", time.Hour), &inventory.Cache{}
+	cache.Take(&engine.Snapshot{Pods: []*corev1.Pod{old}}, 1)
 	for i := range 3 { // every status is another object
 		var pods []*corev1.Pod
 		for j := range 600 {
@@ -35,11 +35,11 @@ func TestAMemoThatForgetsStillSeesRollouts(t *testing.T) {
 			pod.Name = fmt.Sprint(pod.Name, "-", i)
 			pods = append(pods, pod)
 		}
-		memo.Take(&engine.Snapshot{Pods: append(pods, old)}, 1)
+		cache.Take(&engine.Snapshot{Pods: append(pods, old)}, 1)
 	}
-	memo.Take(&engine.Snapshot{Pods: []*corev1.Pod{old}}, 1)
-	pods := memo.Take(&engine.Snapshot{Pods: []*corev1.Pod{old, replica("web-new", "2", time.Minute)}}, 1)
-	if r := inventory.RolloutsOf(pods, now); r.Leaving(memo.InfoOf(old)) == "" {
+	cache.Take(&engine.Snapshot{Pods: []*corev1.Pod{old}}, 1)
+	pods := cache.Take(&engine.Snapshot{Pods: []*corev1.Pod{old, replica("web-new", "2", time.Minute)}}, 1)
+	if r := inventory.RolloutsOf(pods, now); r.Leaving(cache.InfoOf(old)) == "" {
 		t.Error("the old pod is about to be replaced, and nobody sees it")
 	}
 }
@@ -51,12 +51,12 @@ func TestAPodThatComesLaterThanTheClockSaysIsNotForgotten(t *testing.T) {
 		{Type: corev1.PodScheduled, Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(now.Add(time.Minute))},
 	}}}
 	pod.Namespace, pod.Name, pod.Spec.NodeName = "default", "web", "n1"
-	memo := &inventory.Cache{}
+	cache := &inventory.Cache{}
 	for _, c := range []struct {
 		after time.Duration
 		came  bool
 	}{{0, false}, {2 * time.Minute, true}, {3 * time.Minute, true}, {30 * time.Second, false}} {
-		pods := memo.Take(&engine.Snapshot{Pods: []*corev1.Pod{pod}}, 1)
+		pods := cache.Take(&engine.Snapshot{Pods: []*corev1.Pod{pod}}, 1)
 		pods.ReadActivity(now.Add(c.after))
 		if came := !pods.ActivityOn("n1").Came.IsZero(); came != c.came {
 			t.Errorf("%s later the pod has come: %t", c.after, came)
@@ -64,7 +64,7 @@ func TestAPodThatComesLaterThanTheClockSaysIsNotForgotten(t *testing.T) {
 	}
 }
 
-// Pools come and go: what a memo keeps of a catalog is what the pools that there are need.
+// Pools come and go: what a cache keeps of a catalog is what the pools that there are need.
 func TestAMemoForgetsPoolsThatAreGone(t *testing.T) {
 	t.Parallel()
 	class := engine.Class{Ref: v1.NodeClassReference{Group: "karpenter.kwok.sh", Kind: "KWOKNodeClass", Name: "default"}}
@@ -74,11 +74,11 @@ func TestAMemoForgetsPoolsThatAreGone(t *testing.T) {
 		p.Spec.Template.Spec.NodeClassRef = &class.Ref
 		return p
 	}
-	memo, stays := &inventory.Cache{}, pool("stays")
+	cache, stays := &inventory.Cache{}, pool("stays")
 	var kept *poolTable
 	for i := range 10 {
-		Provision(&engine.Snapshot{NodePools: []*v1.NodePool{stays, pool(fmt.Sprint("passing-", i))}, Classes: []engine.Class{class}}, engine.Options{}, memo)
-		tables := inventory.KeptBy[soldCatalogs](memo).byFirst[&class.InstanceTypes[0]].tables
+		Provision(&engine.Snapshot{NodePools: []*v1.NodePool{stays, pool(fmt.Sprint("passing-", i))}, Classes: []engine.Class{class}}, engine.Options{}, cache)
+		tables := inventory.KeptBy[soldCatalogs](cache).byFirst[&class.InstanceTypes[0]].tables
 		if i == 0 {
 			kept = tables["stays"]
 		}

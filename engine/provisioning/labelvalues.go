@@ -16,7 +16,7 @@ import (
 type labelValues struct {
 	pools    []*poolModel
 	machines []*inventory.Machine
-	// The labels that were asked for: those that may get any value, those that no machine has, and the values on hosts.
+	// The labels that were asked for: those that may get any value, those that no machine has, and the values on machines.
 	open, absent map[string]bool
 	there        map[string]map[string]bool
 }

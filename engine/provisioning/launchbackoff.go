@@ -26,7 +26,7 @@ type knownBackoffs struct {
 
 // ReadBackoffs reads what the pools remember, and adds what their machines show.
 func (p *Problem) ReadBackoffs() *constraints.LaunchBackoffs {
-	s, memo := p.Snapshot, p.Pods.Cache
+	s, cache := p.Snapshot, p.Pods.Cache
 	pools := make(map[string]*constraints.LaunchBackoff, len(s.NodePools))
 	for _, pool := range s.NodePools {
 		pools[pool.Name] = &constraints.LaunchBackoff{Failures: constraints.LaunchFailures(s, pool)}
@@ -44,20 +44,20 @@ func (p *Problem) ReadBackoffs() *constraints.LaunchBackoffs {
 		if b == nil || !shows(h, s.Now) {
 			continue
 		}
-		b.Correct(h, memo)
+		b.Correct(h, cache)
 		var finding engine.LaunchFinding
 		for _, uid := range h.Planned {
 			pod := unbound[uid]
 			if pod == nil {
 				continue
 			}
-			f := memo.InfoOf(pod)
+			f := cache.InfoOf(pod)
 			why := p.unfit(h, f)
 			if why == "" {
 				continue
 			}
 			out.Unfit[pod] = h.MachineInfo
-			if b.Note(h, constraints.ShapeOf(memo, f), why, s.Now) {
+			if b.Note(h, constraints.ShapeOf(cache, f), why, s.Now) {
 				out.Unwritten[h.MachineInfo] = pod
 				finding.Pods, finding.Why = append(finding.Pods, kube.PodID(pod)), why
 			}
@@ -145,7 +145,7 @@ func (p *Problem) unfit(h *inventory.Machine, f *inventory.PodInfo) string {
 	return ""
 }
 
-// mislabelled says which label that matters to pods of the wish the machine has other than was planned.
+// mislabelled says which label that matters to pods with the constraints the machine has other than was planned.
 func mislabelled(h *inventory.Machine, w *constraints.PodConstraints) string {
 	keys := map[string]bool{}
 	for _, term := range w.Told {
@@ -168,7 +168,7 @@ func mislabelled(h *inventory.Machine, w *constraints.PodConstraints) string {
 	return ""
 }
 
-// unattachable says for which driver the machine takes fewer volumes than pods of the wish have.
+// unattachable says for which driver the machine takes fewer volumes than pods with the constraints have.
 func (p *Problem) unattachable(h *inventory.Machine, w *constraints.PodConstraints) string {
 	count := map[string]int{}
 	for _, a := range w.Volumes.Attach {

@@ -13,7 +13,7 @@ import (
 	"tenon.sh/engine/kube"
 )
 
-// usedBy adds up what the pods of the roll request.
+// usedBy adds up what the pods of the node request.
 func (p *Problem) usedBy(r *inventory.NodePods) capacity.Vector {
 	if len(r.Infos) == 0 {
 		return make(capacity.Vector, p.Names.Len())

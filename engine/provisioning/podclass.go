@@ -15,7 +15,7 @@ import (
 	"tenon.sh/engine/requirement"
 )
 
-// podClass is a number of pods that the engine cannot tell apart: they have the same wish, request the same, the same
+// podClass is a number of pods that the engine cannot tell apart: they have the same constraints, request the same, the same
 // constraints of others are about them, and they are expected on the same machine, if on any.
 type podClass struct {
 	*constraints.PodConstraints

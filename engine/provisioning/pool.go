@@ -54,14 +54,14 @@ type poolModel struct {
 
 // poolsOf lists the pools that can be used, in an order that depends on weight first and on names last, and says what
 // is wrong with the others.
-func poolsOf(s *engine.Snapshot, memo *inventory.Cache, hosts []*inventory.Machine) (pools []*poolModel, broken []engine.Note) {
+func poolsOf(s *engine.Snapshot, cache *inventory.Cache, hosts []*inventory.Machine) (pools []*poolModel, broken []engine.Note) {
 	for _, pool := range s.NodePools {
 		class := kube.FindClass(s, pool.Spec.Template.Spec.NodeClassRef)
 		if r := kube.PoolProblem(pool, class); !r.OK() {
 			broken = append(broken, engine.Note{Object: "NodePool " + pool.Name, Reason: r})
 			continue
 		}
-		m := &poolModel{pool: pool, class: class, catalog: catalogOf(memo, class.InstanceTypes)}
+		m := &poolModel{pool: pool, class: class, catalog: catalogOf(cache, class.InstanceTypes)}
 		if len(pool.Spec.Limits) > 0 {
 			m.used = inventory.PoolUsage(hosts, pool.Name)
 		}

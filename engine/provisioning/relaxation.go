@@ -15,7 +15,7 @@ import (
 	"tenon.sh/engine/volume"
 )
 
-// relaxationsOf turns a wish of pods that the matched selectors are about into what is tried for them, the most first: every
+// relaxationsOf turns the constraints of pods that the matched selectors are about into what is tried for them, the most first: every
 // preference is treated as a demand, and given up where that cannot be met. Where preferences have a price, those about
 // single machines are asked for all together, or not at all.
 func (p *Problem) relaxationsOf(w *constraints.PodConstraints, matched []int) []packing.Level {
@@ -140,7 +140,7 @@ func (b *relaxation) level(soft []constraints.Preference) packing.Level {
 	return packing.Level{Nodes: where.nodes, Ways: where.ways, Rules: b.rules(soft, inverse)}
 }
 
-// rules is what the wish, with these preferences, asks for and changes between pods; nil if that is nothing.
+// rules is what the constraints, with these preferences, ask for and change between pods; nil if that is nothing.
 func (b *relaxation) rules(soft []constraints.Preference, inverse bool) *topology.Rules {
 	c := b.p.InterPod
 	r := &topology.Rules{}

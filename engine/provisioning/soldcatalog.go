@@ -36,7 +36,7 @@ type soldType struct {
 	size typeSize
 }
 
-// soldCatalogs are those that a memo remembers, by their first types.
+// soldCatalogs are those that a cache remembers, by their first types.
 type soldCatalogs struct {
 	byFirst map[*engine.InstanceType]*soldCatalog
 	pass    uint64 // the last call that asked for any

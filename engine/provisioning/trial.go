@@ -20,7 +20,7 @@ type Trial struct {
 	// AssignedNodes are the machines, by number, where pods are to run that need a place anyway; those that are not listed are left out of
 	// the trial.
 	AssignedNodes map[*corev1.Pod]int
-	// Also are machines that stay; their pods are to be planned for all the same, in lots.
+	// Also are machines that stay; their pods are to be planned for all the same, in classes.
 	Also inventory.MachineSet
 	// Nominations are the machines, by number, where pods of gone machines had better go.
 	Nominations map[*corev1.Pod]int
@@ -62,7 +62,7 @@ func (t *Trial) mark(hosts []*inventory.Machine) {
 }
 
 // loseDisks counts on disks inside of machines no more that the trial takes away: they go with their machines, as those of a
-// host that is gone.
+// machine that is gone.
 func (p *Problem) loseDisks() {
 	if p.trial == nil {
 		return

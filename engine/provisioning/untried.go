@@ -20,9 +20,9 @@ func (p *Problem) willBeRefused(untried, waiting []*corev1.Pod) (out []*corev1.P
 		owner *inventory.OwnerInfo
 		kind  *inventory.LabelClass
 	}
-	memo, refused, works := p.Pods.Cache, map[replica]bool{}, false // works says that kube-scheduler does
+	cache, refused, works := p.Pods.Cache, map[replica]bool{}, false // works says that kube-scheduler does
 	for _, pod := range p.Pods.Unbound {
-		if f := memo.InfoOf(pod); kube.IsPending(pod) {
+		if f := cache.InfoOf(pod); kube.IsPending(pod) {
 			refused[replica{f.Owner, f.Labels}] = true
 			works = works || p.opt.IsKubeScheduler(pod.Spec.SchedulerName)
 		}
@@ -32,9 +32,9 @@ func (p *Problem) willBeRefused(untried, waiting []*corev1.Pod) (out []*corev1.P
 	}
 	free := p.freeNow(waiting)
 	for _, pod := range untried {
-		f := memo.InfoOf(pod)
+		f := cache.InfoOf(pod)
 		foreseen := works && p.opt.IsKubeScheduler(pod.Spec.SchedulerName)
-		if f.Owner != nil && refused[replica{f.Owner, f.Labels}] || foreseen && !free.mayTake(p.Constraints.OfInfo(f), memo.RequestsFor(f).UsageOf()) {
+		if f.Owner != nil && refused[replica{f.Owner, f.Labels}] || foreseen && !free.mayTake(p.Constraints.OfInfo(f), cache.RequestsFor(f).UsageOf()) {
 			out = append(out, pod)
 		}
 	}
@@ -57,7 +57,7 @@ type freeKey struct {
 // freeNow is what the nodes have once the waiting pods run that they were started for. Pods that no machine was started for were
 // refused with what is there.
 func (p *Problem) freeNow(waiting []*corev1.Pod) *freeNodes {
-	out, memo := &freeNodes{known: map[freeKey]bool{}}, p.Pods.Cache
+	out, cache := &freeNodes{known: map[freeKey]bool{}}, p.Pods.Cache
 	waits := make(map[string]*corev1.Pod, len(waiting))
 	for _, pod := range waiting {
 		waits[string(pod.UID)] = pod
@@ -68,14 +68,14 @@ func (p *Problem) freeNow(waiting []*corev1.Pod) *freeNodes {
 		}
 		free := h.Info.UsageOf(h.Node)
 		for _, f := range h.Pods.Infos {
-			free = free.Less(memo.RequestsFor(f).UsageOf())
+			free = free.Less(cache.RequestsFor(f).UsageOf())
 		}
 		for _, pod := range h.Expected {
-			free = free.Less(memo.RequestsOf(pod).UsageOf())
+			free = free.Less(cache.RequestsOf(pod).UsageOf())
 		}
 		for _, uid := range h.Planned {
 			if pod := waits[uid]; pod != nil {
-				free = free.Less(memo.RequestsOf(pod).UsageOf())
+				free = free.Less(cache.RequestsOf(pod).UsageOf())
 			}
 		}
 		out.machines, out.free, out.left = append(out.machines, h), append(out.free, free), out.left.Plus(free)

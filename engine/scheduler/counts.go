@@ -45,7 +45,7 @@ type matchCount struct {
 	*topologyDomains
 	// within says which nodes count; nil means all.
 	within []bool
-	// live tallies pass over pods that are being deleted.
+	// live counts pass over pods that are being deleted.
 	live   bool
 	counts []int32
 	total  int
@@ -123,7 +123,7 @@ func (t *matchCount) minimum(wanted int32) int32 {
 	return t.least
 }
 
-// appendOnce adds a tally to a list that it is not in yet.
+// appendOnce adds a count to a list that it is not in yet.
 func appendOnce(list []*matchCount, t *matchCount) []*matchCount {
 	if slices.Contains(list, t) {
 		return list

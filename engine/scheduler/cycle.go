@@ -148,7 +148,7 @@ func (w *replayState) bind(p *podInfo, i int) {
 	}
 }
 
-// countedBy lists the tallies that the pod counts in once it is bound.
+// countedBy lists the counts that the pod counts in once it is bound.
 func (w *replayState) countedBy(p *podInfo) []*matchCount {
 	if p.counted != nil || len(w.reader.matchers) == 0 {
 		return p.counted
@@ -160,7 +160,7 @@ func (w *replayState) countedBy(p *podInfo) []*matchCount {
 	return p.counted
 }
 
-// countsOf lists the tallies in which such pods count.
+// countsOf lists the counts in which such pods count.
 func (w *replayState) countsOf(key countedKey) []*matchCount {
 	list, ok := w.counted[key]
 	if !ok {

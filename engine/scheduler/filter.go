@@ -17,7 +17,7 @@ func (w *replayState) admits(p *podInfo, i int) bool {
 	return w.filterResult(p.filter, i).admitted && n.portsFree(p.ports) && n.attachable(p.volumes) && p.constraints.passes(i)
 }
 
-// isFree is true for a pod, as most are, that any node admits if the node's own verdict does and if there is room.
+// isFree is true for a pod, as most are, that any node admits if the filter's result for the node does and if there is room.
 func (p *podInfo) isFree() bool {
 	return len(p.ports) == 0 && len(p.volumes) == 0 && len(p.constraints.forbidden) == 0 && len(p.constraints.together) == 0 && len(p.constraints.hard) == 0
 }
@@ -48,7 +48,7 @@ func (n *nodeInfo) lacks(volumes []podVolume, driver string) int {
 	return count
 }
 
-// passes reports whether the pods around let a pod with this wish onto node n.
+// passes reports whether the pods around let a pod with these constraints onto node n.
 func (w *podConstraints) passes(n int) bool {
 	for _, t := range w.forbidden {
 		if t.at(n) > 0 {

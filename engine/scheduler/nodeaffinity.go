@@ -31,7 +31,7 @@ type preferredTerm struct {
 	all    []requirement.Expression
 }
 
-// filterResult is what a ground says of one kind of node.
+// filterResult is what a node filter says of one kind of node.
 type filterResult struct {
 	known bool
 	// affine and tolerated say whether node affinity and taints admit the pod; admitted, whether these and volumes do.
@@ -84,7 +84,7 @@ func preferredTerms(spec *corev1.PodSpec) []preferredTerm {
 	return out
 }
 
-// mention notes the labels that the ground tells nodes apart by.
+// mention notes the labels that the node filter tells nodes apart by.
 func (g *nodeFilter) mention(keys map[string]bool) {
 	note := func(terms [][]requirement.Expression) {
 		for _, term := range terms {
@@ -102,7 +102,7 @@ func (g *nodeFilter) mention(keys map[string]bool) {
 	}
 }
 
-// filterResult is what the ground says of node i.
+// filterResult is what the node filter says of node i.
 func (w *replayState) filterResult(g *nodeFilter, i int) *filterResult {
 	v := &g.verdicts[w.kindOf[i]]
 	if !v.known {
@@ -111,10 +111,10 @@ func (w *replayState) filterResult(g *nodeFilter, i int) *filterResult {
 	return v
 }
 
-// fewKinds is of how many kinds of nodes one looks beforehand whether a ground is plain: most are.
+// fewKinds is of how many kinds of nodes one looks beforehand whether a node filter is plain: most are.
 const fewKinds = 16
 
-// isPlain reports whether the ground admits pods to all nodes alike, of which there is one of each kind in kinds.
+// isPlain reports whether the node filter admits pods to all nodes alike, of which there is one of each kind in kinds.
 func (w *replayState) isPlain(g *nodeFilter, kinds []int) bool {
 	return len(kinds) <= fewKinds && !slices.ContainsFunc(kinds, func(i int) bool {
 		v := w.filterResult(g, i)
@@ -122,7 +122,7 @@ func (w *replayState) isPlain(g *nodeFilter, kinds []int) bool {
 	})
 }
 
-// judge works out the verdict on a kind of node, of which n is one.
+// judge works out the result of the filter for a kind of node, of which n is one.
 func (g *nodeFilter) judge(v *filterResult, n *nodeInfo) {
 	v.known = true
 	v.affine = g.terms == nil || n.meetsOne(g.terms)

@@ -34,7 +34,7 @@ type labelCount struct {
 	n      int32
 }
 
-// NodePodsOf is what the pods of the roll mean to a replay.
+// NodePodsOf is what the pods of the node mean to a replay.
 func NodePodsOf(m *inventory.Cache, r *inventory.NodePods) *nodePods {
 	if known, ok := r.Replay.(*nodePods); ok {
 		return known
@@ -65,7 +65,7 @@ func NodePodsOf(m *inventory.Cache, r *inventory.NodePods) *nodePods {
 	return out
 }
 
-// bindRoll binds all pods of the roll to node i but those that are apart.
+// bindRoll binds all pods of the node to node i but those that are apart.
 func (w *replayState) bindRoll(r *nodePods, i int) {
 	if r.totalFor != w.namesText {
 		r.total, r.totalFor = make(capacity.Vector, w.names.Len()), w.namesText
@@ -90,10 +90,10 @@ func (w *replayState) bindRoll(r *nodePods, i int) {
 	}
 }
 
-// labelCounts is in which tallies pods count that are alike: those that stay, and those that are ending.
+// labelCounts are the counts that pods with the same labels change: those that stay, and those that are ending.
 type labelCounts [2][]*matchCount
 
-// countsOfLabels lists the tallies in which such pods count that ask nothing of others.
+// countsOfLabels lists the counts in which such pods count that ask nothing of others.
 func (w *replayState) countsOfLabels(k *inventory.LabelClass, ending bool) []*matchCount {
 	at := w.ofKind[k]
 	if at == nil {

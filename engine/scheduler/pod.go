@@ -24,7 +24,7 @@ type podInfo struct {
 	volumes           []podVolume
 	rules             *podRules // nil for a running pod that asks nothing of others
 	labels            *labelKind
-	// counted are the tallies that change when the pod is bound.
+	// counted are the counts that change when the pod is bound.
 	counted []*matchCount
 
 	// Only pods that have to land have these.
@@ -32,7 +32,7 @@ type podInfo struct {
 	constraints *podConstraints
 	fit         kube.Usage // what NodeResourcesFit scores of the pod
 	scoring     *scoring
-	extras      []int64 // what it requests of landingWorld.extraNames
+	extras      []int64 // what it requests of replayState.extraNames
 	nomination  int     // the node that the pod is nominated to, -1 for none
 	lost        bool
 }
@@ -50,7 +50,7 @@ type askedAmount struct {
 	n        int64
 }
 
-// measure fills in what the pod takes of a node; f is nil for one that the memo does not know.
+// measure fills in what the pod takes of a node; f is nil for one that the cache does not know.
 func (w *replayState) measure(p *podInfo, f *inventory.PodInfo) {
 	p.request = w.cache.RequestsKnown(p.pod, f)
 	m := w.measuredOf(p.request)
@@ -63,7 +63,7 @@ func (w *replayState) measure(p *podInfo, f *inventory.PodInfo) {
 	p.ports = kube.HostPortsOf(&p.pod.Spec)
 }
 
-// scoredOf is scoredUsage of a pod that the memo knows.
+// scoredOf is scoredUsage of a pod that the cache knows.
 func scoredOf(f *inventory.PodInfo, requested kube.Usage) kube.Usage {
 	if !f.ScoredRead {
 		f.Scored, f.ScoredRead = scoredUsage(f.Pod, requested), true

@@ -138,7 +138,7 @@ type rulesKey struct {
 	version, ownerKind, owner string
 }
 
-// remembered are the rules of the pod, read if no other pod has told them before, or if the memo does not know it: then f is
+// remembered are the rules of the pod, read if no other pod has told them before, or if the cache does not know it: then f is
 // nil.
 func (r *ruleReader) remembered(pod *corev1.Pod, f *inventory.PodInfo, waiting bool, read func() *podRules) *podRules {
 	if f == nil {

@@ -17,9 +17,9 @@ type labelKind struct {
 	matched bitset.Set
 }
 
-// podConstraints is what a pod asks of the pods on and around a node, in terms of tallies.
+// podConstraints is what a pod asks of the pods on and around a node, in terms of counts.
 type podConstraints struct {
-	// forbidden tallies must be 0 where the pod goes; together, above 0, unless nothing matches anywhere and the pod
+	// forbidden counts must be 0 where the pod goes; together, above 0, unless nothing matches anywhere and the pod
 	// itself does (first).
 	forbidden, together []*matchCount
 	first               bool
@@ -69,7 +69,7 @@ func (w *replayState) labelKind(namespace string, set labels.Set) *labelKind {
 	return k
 }
 
-// constraintsKey tells wishes apart.
+// constraintsKey tells constraints apart.
 type constraintsKey struct {
 	rules  *podRules
 	labels *labelKind
@@ -78,7 +78,7 @@ type constraintsKey struct {
 	hardPodAffinity int64
 }
 
-// constraintsOf interns the wish of a pod that has to land.
+// constraintsOf interns the constraints of a pod that has to land.
 func (w *replayState) constraintsOf(p *podInfo) *podConstraints {
 	key := constraintsKey{p.rules, p.labels, p.filter, p.scoring.hardPodAffinity}
 	if out, ok := w.constraints[key]; ok {
@@ -124,7 +124,7 @@ func (w *replayState) constraintsOf(p *podInfo) *podConstraints {
 	return out
 }
 
-// matching is the tally of pods that match, by domain of a label, on all nodes.
+// matching is the count of pods that match, by domain of a label, on all nodes.
 func (w *replayState) matching(m *matcher, key string) *matchCount {
 	return w.matchCount(fmt.Sprintf("matching %d %s", m.id, key), func() *matchCount {
 		t := newMatchCount(w.topology(key), nil, false)
@@ -133,7 +133,7 @@ func (w *replayState) matching(m *matcher, key string) *matchCount {
 	})
 }
 
-// owned is the tally of pods that own a term.
+// owned is the count of pods that own a term.
 func (w *replayState) owned(h *heldTerm) *matchCount {
 	if h.owned == nil {
 		h.owned = newMatchCount(w.topology(h.key), nil, false)
@@ -141,7 +141,7 @@ func (w *replayState) owned(h *heldTerm) *matchCount {
 	return h.owned
 }
 
-// spreading is the tally that a spread constraint goes by: pods of the selector on nodes that have the labels of all
+// spreading is the count that a spread constraint goes by: pods of the selector on nodes that have the labels of all
 // the pod's constraints of that kind and that the pod could use, as far as its policies say.
 func (w *replayState) spreading(r spreadRule, siblings []spreadRule, g *nodeFilter, everywhere bool) *matchCount {
 	var keys []string

@@ -41,8 +41,8 @@ type predictor struct {
 	limits   volume.AttachLimits
 }
 
-func newPredictor(s *engine.Snapshot, memo *inventory.Cache) *predictor {
-	p := &predictor{snapshot: s, types: memo.TypesOf(s), drivers: volume.DriversSeen(s), features: featuresSeen(s)}
+func newPredictor(s *engine.Snapshot, cache *inventory.Cache) *predictor {
+	p := &predictor{snapshot: s, types: cache.TypesOf(s), drivers: volume.DriversSeen(s), features: featuresSeen(s)}
 	p.limits = volume.LearnLimits(s, p.types)
 	p.sources = volume.TopologySources(s, p.drivers)
 	return p

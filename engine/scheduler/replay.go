@@ -59,10 +59,10 @@ func (r *Replay) Land() Landing {
 	return r.Landing(w, stranded)
 }
 
-// LandAgain is Land for a caller that keeps memo from replay to replay.
-func (r *Replay) LandAgain(memo *inventory.Cache) Landing {
+// LandAgain is Land for a caller that keeps a cache from replay to replay.
+func (r *Replay) LandAgain(cache *inventory.Cache) Landing {
 	again := *r
-	again.Cache = memo.Take(r.Snapshot, r.Options.Threads).Cache
+	again.Cache = cache.Take(r.Snapshot, r.Options.Threads).Cache
 	return again.Land()
 }
 

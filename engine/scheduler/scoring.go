@@ -29,12 +29,12 @@ type scoring struct {
 
 // scoredResource is a resource that a plugin counts.
 type scoredResource struct {
-	index  int // 0 for cpu, 1 for memory; those of landingWorld.extraNames follow
+	index  int // 0 for cpu, 1 for memory; those of replayState.extraNames follow
 	weight int64
 	asked  bool // counts only for pods that ask for some
 }
 
-// extraLoad is what scores look at of a node beside cpu and memory, by landingWorld.extraNames.
+// extraLoad is what scores look at of a node beside cpu and memory, by replayState.extraNames.
 type extraLoad struct{ allocatable, requested []int64 }
 
 // scoringOf is how kube-scheduler ranks nodes for the pod.

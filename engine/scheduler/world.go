@@ -21,7 +21,7 @@ type replayState struct {
 	cache      *inventory.Cache
 	names      *kube.ResourceNames
 	namesText  string // the names in their order
-	number     uint64 // of all worlds that the memo has known
+	number     uint64 // of all worlds that the cache has known
 	nodes      []*nodeInfo
 	room       freeByNode
 	loads      []nodeLoad    // by node
@@ -53,7 +53,7 @@ type replayState struct {
 	running  []*podInfo
 	at       []int
 	queue    []*podInfo
-	// strangers are those pods that have to land and that the memo does not know.
+	// strangers are those pods that have to land and that the cache does not know.
 	strangers map[engine.PodID]bool
 
 	// series numbers runs of pods in the queue that ask for the same, seriesAsks is what those of the last one ask for.
@@ -70,7 +70,7 @@ type replayState struct {
 	placements  []engine.Placement
 }
 
-// countedKey tells apart pods that change different tallies when they are bound.
+// countedKey tells apart pods that change different counts when they are bound.
 type countedKey struct {
 	labels *labelKind
 	rules  *podRules
@@ -188,12 +188,12 @@ func (w *replayState) readNode(i int, some bool) {
 	}
 }
 
-// lands reports whether the pod of the facts is one of those that have to land.
+// lands reports whether the pod of that info is one of those that have to land.
 func (w *replayState) lands(f *inventory.PodInfo) bool {
 	return f.Replay == w.number || len(w.strangers) > 0 && w.strangers[kube.PodID(f.Pod)]
 }
 
-// runningPod is a pod that runs; f is nil for one that the memo does not know.
+// runningPod is a pod that runs; f is nil for one that the cache does not know.
 func (w *replayState) runningPod(pod *corev1.Pod, f *inventory.PodInfo) *podInfo {
 	p := &podInfo{pod: pod, rules: w.reader.running(pod, f)}
 	w.measure(p, f)
