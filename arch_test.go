@@ -57,7 +57,8 @@ var importRules = []importRule{
 	{packages: "engine/parallel", pure: true, alone: true, never: notInTheEngine},
 	{packages: "engine/requirement", ours: []string{"engine/bitset"}, pure: true, alone: true, never: notInTheEngine},
 	{packages: "engine/topology", ours: []string{"engine/bitset"}, pure: true, alone: true, never: notInTheEngine},
-	{packages: "engine/packing", ours: []string{"engine/bitset", "engine/capacity", "engine/parallel", "engine/topology"}, pure: true, alone: true, never: notInTheEngine},
+	{packages: "engine/bound", ours: []string{"engine/bitset", "engine/capacity"}, pure: true, alone: true, never: notInTheEngine},
+	{packages: "engine/packing", ours: []string{"engine/bitset", "engine/bound", "engine/capacity", "engine/parallel", "engine/topology"}, pure: true, alone: true, never: notInTheEngine},
 	{packages: "engine/consolidation", ours: []string{"engine/bitset", "engine/capacity", "engine/parallel"}, pure: true, alone: true, never: notInTheEngine},
 	{packages: "engine", ours: []string{"engine/parallel", "api/..."}, never: notInTheEngine, pure: true},
 	{packages: "engine/enginetest", ours: []string{"engine", "api/..."}, also: []string{"sigs.k8s.io/yaml"}, never: notInTheEngine, pure: true},
@@ -70,7 +71,7 @@ var importRules = []importRule{
 	{packages: "engine/constraints", ours: []string{"engine", "api/...", "engine/kube", "engine/volume", "engine/inventory", "engine/bitset", "engine/capacity", "engine/requirement", "engine/topology", "engine/packing"}, never: notInTheEngine, pure: true},
 	{packages: "engine/provisioning", ours: []string{"engine", "api/...", "engine/kube", "engine/volume", "engine/inventory", "engine/budget", "engine/constraints", "engine/bitset", "engine/capacity", "engine/requirement", "engine/topology", "engine/packing"}, never: notInTheEngine, pure: true},
 	{packages: "engine/nomination", ours: []string{"engine", "api/...", "engine/kube", "engine/inventory", "engine/lifecycle", "engine/scheduler", "engine/provisioning"}, never: notInTheEngine, pure: true},
-	{packages: "engine/disruption", ours: []string{"engine", "api/...", "engine/kube", "engine/inventory", "engine/budget", "engine/lifecycle", "engine/scheduler", "engine/constraints", "engine/provisioning", "engine/nomination", "engine/bitset", "engine/capacity", "engine/topology", "engine/packing", "engine/consolidation"}, never: notInTheEngine, pure: true},
+	{packages: "engine/disruption", ours: []string{"engine", "api/...", "engine/kube", "engine/inventory", "engine/budget", "engine/lifecycle", "engine/scheduler", "engine/constraints", "engine/provisioning", "engine/nomination", "engine/bitset", "engine/capacity", "engine/topology", "engine/packing", "engine/bound", "engine/consolidation"}, never: notInTheEngine, pure: true},
 	{packages: "engine/explain", ours: []string{"engine", "api/...", "engine/kube", "engine/volume", "engine/inventory", "engine/budget", "engine/provisioning", "engine/disruption"}, never: notInTheEngine, pure: true},
 
 	{packages: "scenario/...", ours: []string{"scenario/...", "engine", "engine/...", "api/...", "provider/catalog", "unrendered"}, also: []string{"sigs.k8s.io/yaml", "k8s.io/utils/ptr", "k8s.io/apiextensions-apiserver", "k8s.io/apiserver", "k8s.io/kube-openapi"}},

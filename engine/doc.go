@@ -16,7 +16,7 @@
 //	explain       why
 //
 // Numbers, sets and graphs are left to packages that know nothing of Kubernetes: bitset, capacity, parallel, requirement, topology,
-// packing (which machines hold a set of pods at the least price) and consolidation (which machines are not worth theirs).
+// packing (which machines hold a set of pods at the least price), bound (what these cost at least) and consolidation (which machines are not worth theirs).
 // Package enginetest builds what their tests start from.
 //
 // Every entry point is a function of values: it does no I/O, reads no clock, logs nothing, and the same input always gives the same

@@ -1,7 +1,10 @@
 // Package bitset holds sets of small integers as bits in words. What the integers stand for is the caller's business.
 package bitset
 
-import "math/bits"
+import (
+	"encoding/binary"
+	"math/bits"
+)
 
 // Set is a set of integers from 0 up. The zero value is an empty set without room; New makes room. Sets that are
 // combined must have been made with the same size.
@@ -115,4 +118,12 @@ func (s Set) Next(i int) int {
 		}
 	}
 	return -1
+}
+
+// AppendText appends the set as text that only equal sets of the same length share.
+func (s Set) AppendText(text []byte) []byte {
+	for _, w := range s {
+		text = binary.LittleEndian.AppendUint64(text, w)
+	}
+	return text
 }

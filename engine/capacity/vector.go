@@ -2,6 +2,8 @@
 // caller's: the engine counts cpu in thousandths of a core, memory and storage in bytes, everything else in pieces.
 package capacity
 
+import "encoding/binary"
+
 // Most is the largest amount that a vector may hold. It leaves room to add up many of them.
 const Most = int64(1) << 56
 
@@ -64,6 +66,15 @@ func (v Vector) Min(w Vector) {
 	for i := range v {
 		v[i] = min(v[i], w[i])
 	}
+}
+
+// Text is the vector as text that only equal vectors share.
+func (v Vector) Text() string {
+	text := make([]byte, 0, 8*len(v))
+	for _, n := range v {
+		text = binary.LittleEndian.AppendUint64(text, uint64(n))
+	}
+	return string(text)
 }
 
 // Names gives every resource name its index.

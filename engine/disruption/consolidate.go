@@ -10,11 +10,11 @@ import (
 
 	v1 "tenon.sh/api/v1"
 	"tenon.sh/engine"
+	"tenon.sh/engine/bound"
 	"tenon.sh/engine/capacity"
 	"tenon.sh/engine/consolidation"
 	"tenon.sh/engine/inventory"
 	"tenon.sh/engine/kube"
-	"tenon.sh/engine/packing"
 	"tenon.sh/engine/provisioning"
 	"tenon.sh/engine/scheduler"
 )
@@ -310,7 +310,7 @@ func (c *consolidator) price(options []consolidation.Option) []float64 {
 	for i := range options {
 		prices[i], sizes[i] = options[i].Price, options[i].Allocatable
 	}
-	return packing.Worth(total, sizes, prices)
+	return bound.DualPrices(total, sizes, prices)
 }
 
 // aim plans the cluster without the machines, with all rules, and leaves out those that do not pay. What is left is a state

@@ -61,7 +61,7 @@ func (s *solver) moveOne(owner, from int, on map[int][]int) {
 	for k := 1; k < min(len(s.drafts), mostPartners); k++ {
 		at := (from + k) % len(s.drafts)
 		b := s.drafts[at]
-		if !s.welcomes(b, pod.Class) {
+		if !s.accepts(b, pod.Class) {
 			continue
 		}
 		with := b.sum.Clone()
@@ -73,7 +73,7 @@ func (s *solver) moveOne(owner, from int, on map[int][]int) {
 		}
 		for j, other := range b.pinned {
 			o := s.ownerOf(other)
-			if o < 0 || o == owner || slices.Contains(on[o], from) || !s.welcomes(a, other.Class) {
+			if o < 0 || o == owner || slices.Contains(on[o], from) || !s.accepts(a, other.Class) {
 				continue
 			}
 			theirs := s.p.Classes[other.Class].Request
@@ -90,8 +90,8 @@ func (s *solver) moveOne(owner, from int, on map[int][]int) {
 	}
 }
 
-// welcomes reports whether every option of the draft is open to the class.
-func (s *solver) welcomes(d *draft, class int) bool {
+// accepts reports whether every option of the draft is open to the class.
+func (s *solver) accepts(d *openBin, class int) bool {
 	for _, way := range s.p.Classes[class].Levels[0].Ways.Pools[d.pool] {
 		if allNil(way.Free) && d.ways.Within(way.Options) {
 			return true
@@ -102,12 +102,12 @@ func (s *solver) welcomes(d *draft, class int) bool {
 
 // holds reports whether the draft's own option has room for that much, and the list of options is none of its pool's
 // concerns.
-func (s *solver) holds(d *draft, sum capacity.Vector) bool {
+func (s *solver) holds(d *openBin, sum capacity.Vector) bool {
 	return d.variety == nil && sum.Fits(s.pools[d.pool].Options[d.option].Allocatable)
 }
 
 // swap moves pod i of a to b, and pod j of b to a unless j is below 0.
-func (s *solver) swap(a *draft, i int, b *draft, j int) {
+func (s *solver) swap(a *openBin, i int, b *openBin, j int) {
 	pod := a.pinned[i]
 	a.sum, b.sum = a.sum.Clone(), b.sum.Clone()
 	a.pinned, b.pinned = slices.Clone(a.pinned), slices.Clone(b.pinned)

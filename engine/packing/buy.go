@@ -13,7 +13,7 @@ func (s *solver) buy(pools []int) {
 	turns := s.turns()
 	if len(turns) > 1 && !s.batched() {
 		// What is bought in several turns may share machines: only all of it together has a bound.
-		if m := s.newMarket(pools, s.items); len(m.items) > 0 {
+		if m := s.newSupply(pools, s.items); len(m.demands) > 0 {
 			defer func() { s.bound += s.boundOf(m) }()
 		}
 	}
@@ -21,11 +21,11 @@ func (s *solver) buy(pools []int) {
 		s.low = nil
 		held := s.drafts
 		s.drafts = nil
-		s.buyCompany(pools, items)
+		s.buyColocated(pools, items)
 		company := s.drafts
 		s.drafts = held
-		m := s.newMarket(pools, items)
-		if len(m.items) == 0 {
+		m := s.newSupply(pools, items)
+		if len(m.demands) == 0 {
 			s.drafts = append(s.drafts, company...)
 			continue
 		}
@@ -42,7 +42,7 @@ func (s *solver) buy(pools []int) {
 		}
 	}
 	if len(turns) == 1 && len(pools) == len(s.pools) {
-		s.gather(pools, turns[0])
+		s.split(pools, turns[0])
 	}
 }
 
@@ -52,18 +52,18 @@ const equallyCheap = 1.005
 // machinesFor finds machines for the pods of the market. Where few are far above the bound, though no rules between pods make
 // them so, others are tried: with prices that are worked out anew as pods go, and without the largest machines, of which the
 // last one may stay half empty.
-func (s *solver) machinesFor(m *market, left []int) []*draft {
+func (s *solver) machinesFor(m *supply, left []int) []*openBin {
 	before := slices.Clone(left)
 	best := s.machinesOnce(m, left)
 	if s.p.Effort == 0 || len(best) > fewRenewals || m.forDevices() || m.ruled(s) {
 		return best
 	}
-	for _, way := range []func(left []int) []*draft{
-		func(left []int) []*draft { drafts, _ := s.renewing(m, left, false); return drafts },
-		func(left []int) []*draft { return s.small(m, left) },
+	for _, way := range []func(left []int) []*openBin{
+		func(left []int) []*openBin { drafts, _ := s.renewing(m, left, false); return drafts },
+		func(left []int) []*openBin { return s.small(m, left) },
 	} {
 		price := priceOf(best)
-		if price <= m.bound.value*renewed {
+		if price <= m.bound.Value*renewed {
 			break
 		}
 		for _, d := range best {
@@ -71,7 +71,7 @@ func (s *solver) machinesFor(m *market, left []int) []*draft {
 		}
 		again := slices.Clone(before)
 		m.apart = m.measureApart(s)
-		others := s.improve(m, way(again))
+		others := s.searchLocally(m, way(again))
 		m.apart = false
 		if slices.Equal(again, left) && priceOf(others) < price {
 			best = others
@@ -91,40 +91,40 @@ func (s *solver) machinesFor(m *market, left []int) []*draft {
 const smallShare = 24
 
 // small buys no large machines, unless pods need them.
-func (s *solver) small(m *market, left []int) []*draft {
+func (s *solver) small(m *supply, left []int) []*openBin {
 	g := s.newGreedy(m, left)
-	g.skip = func(i int) bool { return m.goods[i].price > m.bound.value/smallShare }
+	g.skip = func(i int) bool { return m.offerings[i].price > m.bound.Value/smallShare }
 	g.run()
 	if slices.ContainsFunc(left, func(n int) bool { return n > 0 }) {
 		g.reset(nil)
 		g.buyAll()
 	}
-	return g.drafts
+	return g.bins
 }
 
 // ruled reports whether rules between pods say where some of them may be.
-func (m *market) ruled(s *solver) bool {
-	return slices.ContainsFunc(m.items, func(it *item) bool { return s.p.Classes[it.class].Levels[it.level].Rules != nil })
+func (m *supply) ruled(s *solver) bool {
+	return slices.ContainsFunc(m.demands, func(it *demand) bool { return s.p.Classes[it.class].Levels[it.level].Rules != nil })
 }
 
 // machinesOnce finds machines for the pods: if it is about as cheap, such that none holds much of a workload.
-func (s *solver) machinesOnce(m *market, left []int) []*draft {
+func (s *solver) machinesOnce(m *supply, left []int) []*openBin {
 	if s.p.Effort == 0 || !m.measureApart(s) {
-		return s.improve(m, s.first(m, left))
+		return s.searchLocally(m, s.first(m, left))
 	}
 	spread := slices.Clone(left)
 	m.apart = true
-	some := s.improve(m, s.first(m, spread))
+	some := s.searchLocally(m, s.first(m, spread))
 	m.apart = false
 	price := priceOf(some)
-	if price <= m.bound.value*equallyCheap && !slices.ContainsFunc(spread, func(n int) bool { return n > 0 }) {
+	if price <= m.bound.Value*equallyCheap && !slices.ContainsFunc(spread, func(n int) bool { return n > 0 }) {
 		copy(left, spread)
 		return some
 	}
 	for _, d := range some {
 		s.charge(d, -1)
 	}
-	all := s.improve(m, s.first(m, left))
+	all := s.searchLocally(m, s.first(m, left))
 	if priceOf(all)*equallyCheap < price || !slices.Equal(left, spread) {
 		return all
 	}
@@ -137,7 +137,7 @@ func (s *solver) machinesOnce(m *market, left []int) []*draft {
 	return some
 }
 
-func priceOf(drafts []*draft) float64 {
+func priceOf(drafts []*openBin) float64 {
 	sum := 0.0
 	for _, d := range drafts {
 		sum += d.price
@@ -149,7 +149,7 @@ func priceOf(drafts []*draft) float64 {
 const apartShare = 3
 
 // measureApart works out how many pods of each lot a machine should have. It answers false if it does not matter.
-func (m *market) measureApart(s *solver) bool {
+func (m *supply) measureApart(s *solver) bool {
 	any := false
 	for i := range m.lots {
 		l := &m.lots[i]
@@ -180,23 +180,23 @@ const renewed = 1.01
 // first buys the first machines. Where resources are worth nothing as long as others are short, the prices of the whole say
 // nothing about the rest: then the prices are worked out again as pods go. Machines with devices may come first, as they
 // have to be bought in any case.
-func (s *solver) first(m *market, left []int) []*draft {
+func (s *solver) first(m *supply, left []int) []*openBin {
 	before := slices.Clone(left)
 	g := s.newGreedy(m, left)
 	g.run()
-	if s.p.Effort == 0 || !m.forDevices() || g.cost <= m.bound.value*renewed || len(g.drafts) > mostRenewals {
-		return g.drafts
+	if s.p.Effort == 0 || !m.forDevices() || g.cost <= m.bound.Value*renewed || len(g.bins) > mostRenewals {
+		return g.bins
 	}
-	best, cost, after := g.drafts, g.cost, slices.Clone(left)
-	for _, way := range []func(left []int) ([]*draft, float64){
-		func(left []int) ([]*draft, float64) {
+	best, cost, after := g.bins, g.cost, slices.Clone(left)
+	for _, way := range []func(left []int) ([]*openBin, float64){
+		func(left []int) ([]*openBin, float64) {
 			g := s.newGreedy(m, left)
 			g.forced = true
 			g.run()
-			return g.drafts, g.cost
+			return g.bins, g.cost
 		},
-		func(left []int) ([]*draft, float64) { return s.renewing(m, left, false) },
-		func(left []int) ([]*draft, float64) { return s.renewing(m, left, true) },
+		func(left []int) ([]*openBin, float64) { return s.renewing(m, left, false) },
+		func(left []int) ([]*openBin, float64) { return s.renewing(m, left, true) },
 	} {
 		again := slices.Clone(before)
 		for _, d := range best {
@@ -219,7 +219,7 @@ func (s *solver) first(m *market, left []int) []*draft {
 
 // forDevices reports whether some pods need machines with devices: these have to be bought in any case, and what is left on
 // them decides what else is.
-func (m *market) forDevices() bool {
+func (m *supply) forDevices() bool {
 	return slices.ContainsFunc(m.lots, func(l lot) bool { return l.needsDevices })
 }
 
@@ -229,10 +229,10 @@ const (
 	fewRenewals  = 60
 )
 
-func (s *solver) renewing(m *market, left []int, forced bool) ([]*draft, float64) {
+func (s *solver) renewing(m *supply, left []int, forced bool) ([]*openBin, float64) {
 	own := *m
-	own.shapes, own.goods = slices.Clone(m.shapes), slices.Clone(m.goods)
-	var drafts []*draft
+	own.shapes, own.offerings = slices.Clone(m.shapes), slices.Clone(m.offerings)
+	var drafts []*openBin
 	cost := 0.0
 	for {
 		own.renew(s, left)
@@ -241,16 +241,16 @@ func (s *solver) renewing(m *market, left []int, forced bool) ([]*draft, float64
 		if best == nil || !g.take(best, true) {
 			return drafts, cost
 		}
-		drafts, cost = append(drafts, g.drafts...), cost+g.cost
+		drafts, cost = append(drafts, g.bins...), cost+g.cost
 	}
 }
 
 // turns divides the items into those that buy together: all of a batch, or one priority after another once room has run
 // short.
-func (s *solver) turns() [][]*item {
-	var out [][]*item
+func (s *solver) turns() [][]*demand {
+	var out [][]*demand
 	for _, items := range s.byPriority() {
-		batches := map[int][]*item{}
+		batches := map[int][]*demand{}
 		for _, it := range items {
 			b := s.p.Classes[it.class].Batch
 			batches[b] = append(batches[b], it)
@@ -267,13 +267,13 @@ func (s *solver) batched() bool {
 	return slices.ContainsFunc(s.p.Classes, func(c Class) bool { return c.Batch != s.p.Classes[0].Batch })
 }
 
-func (s *solver) byPriority() [][]*item {
+func (s *solver) byPriority() [][]*demand {
 	if !s.lessons.ranked {
-		return [][]*item{s.items}
+		return [][]*demand{s.items}
 	}
-	var out [][]*item
+	var out [][]*demand
 	for _, r := range s.unplaced() { // highest first
-		var turn []*item
+		var turn []*demand
 		for _, it := range s.items {
 			if s.p.Classes[it.class].Priority == r.priority {
 				turn = append(turn, it)
@@ -285,22 +285,22 @@ func (s *solver) byPriority() [][]*item {
 }
 
 // boundOf is the market's bound for the pods that were bought for.
-func (s *solver) boundOf(m *market) float64 {
-	counts := make([]int, len(m.items))
+func (s *solver) boundOf(m *supply) float64 {
+	counts := make([]int, len(m.demands))
 	all := true
-	for i, it := range m.items {
+	for i, it := range m.demands {
 		counts[i] = m.before[i] - it.left
 		all = all && it.left == 0
 	}
 	if all {
-		return m.bound.value
+		return m.bound.Value
 	}
-	return s.newBound(m, counts).value
+	return s.boundFor(m, counts).Value
 }
 
 // hand gives the drafts the pods that they stand for. Pods of one lot are dealt out in turn, so that those that follow each
 // other, replicas of one owner, come to different machines where that costs nothing.
-func (s *solver) hand(m *market, drafts []*draft) {
+func (s *solver) hand(m *supply, drafts []*openBin) {
 	type part struct{ draft, n int }
 	parts := make([][]part, len(m.lots))
 	for i, d := range drafts {
@@ -328,7 +328,7 @@ func (s *solver) hand(m *market, drafts []*draft) {
 }
 
 // next is the first item of the lot that has pods left.
-func (m *market) next(lot int) *item {
+func (m *supply) next(lot int) *demand {
 	l := &m.lots[lot]
 	for l.items[0].left == 0 {
 		l.items = l.items[1:]
@@ -347,7 +347,7 @@ func within(charge, left capacity.Vector) bool {
 }
 
 // spend charges the draft against limits and reservations; it changes nothing and answers false if they forbid it.
-func (s *solver) spend(d *draft) bool {
+func (s *solver) spend(d *openBin) bool {
 	sh := &s.pools[d.pool]
 	if sh.limited && !within(s.billOf(d), sh.left) || !s.slotLeft(d.pool, d.option) {
 		return false
@@ -357,7 +357,7 @@ func (s *solver) spend(d *draft) bool {
 }
 
 // charge counts the draft's option n times; -1 gives it back.
-func (s *solver) charge(d *draft, n int) {
+func (s *solver) charge(d *openBin, n int) {
 	sh := &s.pools[d.pool]
 	if sh.limited {
 		sh.left.Add(s.billOf(d), -int64(n))
@@ -368,7 +368,7 @@ func (s *solver) charge(d *draft, n int) {
 }
 
 // billOf is what the draft counts against the limits: its option, or the largest of those that it has to list.
-func (s *solver) billOf(d *draft) capacity.Vector {
+func (s *solver) billOf(d *openBin) capacity.Vector {
 	if d.bill != nil {
 		return d.bill
 	}
@@ -382,7 +382,7 @@ func (s *solver) slotLeft(p, o int) bool {
 
 // cheapest gives the draft the cheapest option that holds it and that limits and reservations allow. Nothing that holds
 // the pods costs less than floor.
-func (s *solver) cheapest(d *draft, floor float64) bool {
+func (s *solver) cheapest(d *openBin, floor float64) bool {
 	sh := &s.pools[d.pool]
 	from := 0
 	if len(s.p.Reservations) == 0 && floor > 0 {
@@ -411,7 +411,7 @@ func (s *solver) cheapest(d *draft, floor float64) bool {
 }
 
 // suits reports whether an option that is bought only for certain pods may be bought for the draft's.
-func (s *solver) suits(d *draft, o int) bool {
+func (s *solver) suits(d *openBin, o int) bool {
 	sh := &s.pools[d.pool]
 	if sh.Options[o].Large && !d.large {
 		return false

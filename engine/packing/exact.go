@@ -4,6 +4,7 @@ import (
 	"math"
 	"slices"
 
+	"tenon.sh/engine/bound"
 	"tenon.sh/engine/capacity"
 )
 
@@ -13,7 +14,7 @@ const fewPods = 7
 
 // exact finds the cheapest machines for the pods of the drafts by trying everything; ok is false where that is too much
 // or where limits make the order matter.
-func (s *solver) exact(m *market, drafts []*draft) (best []*draft, ok bool) {
+func (s *solver) exact(m *supply, drafts []*openBin) (best []*openBin, ok bool) {
 	e := &exhaustive{s: s, m: m, best: drafts}
 	for _, d := range drafts {
 		e.bestCost += d.price
@@ -42,15 +43,15 @@ func (s *solver) exact(m *market, drafts []*draft) (best []*draft, ok bool) {
 
 type exhaustive struct {
 	s        *solver
-	m        *market
+	m        *supply
 	lots     []int // the lot of each pod, equal ones together
 	at       []int // the machine that each pod is on
-	best     []*draft
+	best     []*openBin
 	bestCost float64
 }
 
 // place puts pod i, and those after it, on the machines so far or on a new one.
-func (e *exhaustive) place(i int, machines []*draft, cost float64) {
+func (e *exhaustive) place(i int, machines []*openBin, cost float64) {
 	if cost > e.bestCost*(1+1e-9) || e.s.effort <= 0 {
 		return
 	}
@@ -74,7 +75,7 @@ func (e *exhaustive) place(i int, machines []*draft, cost float64) {
 		}
 	}
 	for _, p := range e.m.pools {
-		empty := &draft{pool: p, sum: make(capacity.Vector, len(e.s.p.Classes[0].Request)), free: e.s.pools[p].Free}
+		empty := &openBin{pool: p, sum: make(capacity.Vector, len(e.s.p.Classes[0].Request)), free: e.s.pools[p].Free}
 		if d := e.with(empty, lot); d != nil {
 			e.at[i] = len(machines)
 			e.place(i+1, append(machines, d), cost+d.price)
@@ -83,7 +84,7 @@ func (e *exhaustive) place(i int, machines []*draft, cost float64) {
 }
 
 // with is the machine with one more pod on it, nil if no option holds that.
-func (e *exhaustive) with(old *draft, lot int) *draft {
+func (e *exhaustive) with(old *openBin, lot int) *openBin {
 	e.s.use(1)
 	l := &e.m.lots[lot]
 	kind := &e.m.kinds[l.kind]
@@ -105,8 +106,8 @@ func (e *exhaustive) with(old *draft, lot int) *draft {
 }
 
 // joined is the draft with one more pod, on the cheapest option that holds that; nil if there is none.
-func (s *solver) joined(old *draft, ways *Ways, host *hostRules, request capacity.Vector, large, devices bool) *draft {
-	var best *draft
+func (s *solver) joined(old *openBin, ways *Ways, host *hostRules, request capacity.Vector, large, devices bool) *openBin {
+	var best *openBin
 	need := lacking(request, host.shared, old.has)
 	for i := range ways.Pools[old.pool] {
 		way := &ways.Pools[old.pool][i]
@@ -133,15 +134,15 @@ func (s *solver) joined(old *draft, ways *Ways, host *hostRules, request capacit
 }
 
 // leastPrice is no more than any option that holds the draft costs.
-func (s *solver) leastPrice(d *draft) float64 {
+func (s *solver) leastPrice(d *openBin) float64 {
 	if len(s.low) == 0 {
 		return 0
 	}
-	return worth(d.sum, s.low)
+	return bound.WorthOf(d.sum, s.low)
 }
 
 // accepts reports whether the rules of one more pod agree with those of the draft's pods.
-func (d *draft) accepts(r *hostRules, groups int) bool {
+func (d *openBin) accepts(r *hostRules, groups int) bool {
 	if r.none() && groups == 0 {
 		return true
 	}

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"tenon.sh/engine/bitset"
+	"tenon.sh/engine/bound"
 	"tenon.sh/engine/capacity"
 )
 
@@ -22,13 +23,13 @@ type scratch struct {
 	room   capacity.Vector
 	roomy  []int64 // the room of the resources that matter
 	// trial is the last draft that was filled, kept the best one of the good so far: most are thrown away at once.
-	trial, kept draft
+	trial, kept openBin
 }
 
 // fill puts pods on the option until nothing more fits: each time the shape that is most like the room that is left, and
 // that is worth most. Then it takes the cheapest option that holds them. The draft is the trial one; it answers false if there
 // is none.
-func (g *greedy) fill(good *good, exponent int) bool {
+func (g *greedy) fill(good *offering, exponent int) bool {
 	option := &g.s.pools[good.pool].Options[good.option]
 	d := &g.trial
 	d.begin(good.pool, len(option.Allocatable), g.s.pools[good.pool].Free)
@@ -39,20 +40,20 @@ func (g *greedy) fill(good *good, exponent int) bool {
 		g.restore(p.lot, p.n)
 	}
 	d.has = g.things
-	return len(d.loads) > 0 && g.s.cheapest(d, worth(d.sum, g.m.low))
+	return len(d.loads) > 0 && g.s.cheapest(d, bound.WorthOf(d.sum, g.m.low))
 }
 
 // begin empties the draft; what room it has for sums and loads it keeps.
-func (d *draft) begin(pool, dims int, free []bitset.Set) {
+func (d *openBin) begin(pool, dims int, free []bitset.Set) {
 	sum := slices.Grow(d.sum[:0], dims)[:dims]
 	clear(sum)
-	*d = draft{pool: pool, sum: sum, loads: d.loads[:0], free: free}
+	*d = openBin{pool: pool, sum: sum, loads: d.loads[:0], free: free}
 }
 
 // lasting is a copy that stays when the draft begins again. It takes the place of spare, if there is one.
-func (d *draft) lasting(spare *draft) *draft {
+func (d *openBin) lasting(spare *openBin) *openBin {
 	if spare == nil {
-		spare = &draft{}
+		spare = &openBin{}
 	}
 	sum, loads := append(spare.sum[:0], d.sum...), append(spare.loads[:0], d.loads...)
 	*spare = *d
@@ -60,7 +61,7 @@ func (d *draft) lasting(spare *draft) *draft {
 	return spare
 }
 
-func (g *greedy) reopen(good *good) {
+func (g *greedy) reopen(good *offering) {
 	g.open = g.open[:0]
 	for i := range good.shapes {
 		if !g.avail[good.shapes[i].shape].Empty() {
@@ -69,7 +70,7 @@ func (g *greedy) reopen(good *good) {
 	}
 }
 
-func (g *greedy) begin(good *good, room capacity.Vector) {
+func (g *greedy) begin(good *offering, room capacity.Vector) {
 	g.work += 8
 	g.room = append(g.room[:0], room...)
 	g.reopen(good)
@@ -86,7 +87,7 @@ func (g *greedy) begin(good *good, room capacity.Vector) {
 
 // lead puts on what the machine is bought for: one of the pods that make the number of machines what it is, and, on an
 // option that is bought only for certain pods, one of these.
-func (g *greedy) lead(good *good, d *draft) {
+func (g *greedy) lead(good *offering, d *openBin) {
 	sh := &g.s.pools[good.pool]
 	large, devices := sh.Options[good.option].Large, sh.devices[good.option]
 	if large || devices {
@@ -106,7 +107,7 @@ func (g *greedy) lead(good *good, d *draft) {
 
 // scatter puts on pods of which a machine takes only a few, if there are so many of them left that every further machine
 // of this size has to take its part: put off, they would each need a machine of their own in the end.
-func (g *greedy) scatter(good *good, d *draft) {
+func (g *greedy) scatter(good *offering, d *openBin) {
 	machines := g.value / good.price
 	for _, k := range g.m.capped {
 		most := g.m.kinds[k].most
@@ -123,7 +124,7 @@ func (g *greedy) scatter(good *good, d *draft) {
 }
 
 // first puts on one pod of a lot that will do.
-func (g *greedy) first(good *good, d *draft, will func(l *lot) bool) bool {
+func (g *greedy) first(good *offering, d *openBin, will func(l *lot) bool) bool {
 	for _, gs := range good.shapes {
 		h := gs.shape
 		if !g.m.shapes[h].request.Fits(g.room) {
@@ -139,7 +140,7 @@ func (g *greedy) first(good *good, d *draft, will func(l *lot) bool) bool {
 }
 
 // pour fills the room that is left.
-func (g *greedy) pour(good *good, d *draft, exponent int) {
+func (g *greedy) pour(good *offering, d *openBin, exponent int) {
 	a := g.s.pools[good.pool].Options[good.option].Allocatable
 	dims := len(g.m.dims)
 	room, shape := g.roomy[:dims], g.shape[:dims]
@@ -196,7 +197,7 @@ func holds(room, asks []int64) bool {
 }
 
 // readmit lets the parked kinds come after all; it answers false if there are none.
-func (g *greedy) readmit(good *good) bool {
+func (g *greedy) readmit(good *offering) bool {
 	if g.again {
 		return false
 	}
@@ -215,7 +216,7 @@ func (g *greedy) readmit(good *good) bool {
 }
 
 // put puts an eighth of what fits, at least one pod, of the first kind of the shape that the machine may take.
-func (g *greedy) put(good *good, d *draft, h, fits int) {
+func (g *greedy) put(good *offering, d *openBin, h, fits int) {
 	for k := nextIn(g.avail[h], g.compat, 0); k >= 0; k = nextIn(g.avail[h], g.compat, k+1) {
 		if g.putKind(good, d, h, k, fits) {
 			return
@@ -237,7 +238,7 @@ func nextIn(a, b bitset.Set, i int) int {
 	return -1
 }
 
-func (g *greedy) putKind(good *good, d *draft, h, k, fits int) bool {
+func (g *greedy) putKind(good *offering, d *openBin, h, k, fits int) bool {
 	shape := &g.m.shapes[h]
 	lot := g.m.lotOf(h, k)
 	kind := &g.m.kinds[k]
@@ -277,7 +278,7 @@ func (g *greedy) putKind(good *good, d *draft, h, k, fits int) bool {
 
 // bring puts on the machine what the pods of a kind share, which the first of them needs beside what the others do. It
 // answers how many of them the machine takes then.
-func (g *greedy) bring(d *draft, host *hostRules, first, other capacity.Vector) int {
+func (g *greedy) bring(d *openBin, host *hostRules, first, other capacity.Vector) int {
 	g.room.Add(first, -1)
 	g.room.Add(other, 1)
 	d.sum.Add(first, 1)
@@ -287,7 +288,7 @@ func (g *greedy) bring(d *draft, host *hostRules, first, other capacity.Vector) 
 }
 
 // spare is how many more pods of the lot should come to the machine.
-func (g *greedy) spare(d *draft, lot int) int {
+func (g *greedy) spare(d *openBin, lot int) int {
 	most := g.m.lots[lot].most
 	if most == 0 || !g.apart {
 		return math.MaxInt
@@ -301,7 +302,7 @@ func (g *greedy) spare(d *draft, lot int) int {
 }
 
 // shut keeps the lot from the machine once it has as many of its pods as it should.
-func (g *greedy) shut(d *draft, lot int) {
+func (g *greedy) shut(d *openBin, lot int) {
 	if g.left[lot] > 0 && g.spare(d, lot) <= 0 {
 		l := &g.m.lots[lot]
 		g.avail[l.shape].Remove(l.kind)
@@ -313,7 +314,7 @@ func (g *greedy) mostOf(kind *kind) int {
 	if kind.host.none() {
 		return math.MaxInt
 	}
-	if meets(kind.host.bears, kind.host.shuns) {
+	if meets(kind.host.owns, kind.host.rejects) {
 		return 1
 	}
 	n := math.MaxInt
@@ -375,7 +376,7 @@ func takes(r *hostRules, count, most []int) bool {
 
 // join narrows the draft to what one of the kind's ways leaves, with option still among it. It changes nothing and
 // answers false if no way does, or if the draft's list of options would become too short.
-func (g *greedy) join(d *draft, k *kind, option int, request capacity.Vector) bool {
+func (g *greedy) join(d *openBin, k *kind, option int, request capacity.Vector) bool {
 	ways := k.ways.Pools[d.pool]
 	for i := range ways {
 		way := &ways[i]

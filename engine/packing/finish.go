@@ -79,7 +79,7 @@ func (s *solver) finish() *Solution {
 
 func (s *solver) priceOf(m *Machine) float64 { return s.pools[m.Pool].Options[m.Chosen].Price }
 
-func (s *solver) machine(d *draft) Machine {
+func (s *solver) machine(d *openBin) Machine {
 	sh := &s.pools[d.pool]
 	m := Machine{Pool: d.pool, Chosen: d.option, Free: d.free, RunnerUp: -1, Relaxed: d.relaxed}
 	fitting := bitset.New(len(sh.Options))
@@ -128,7 +128,7 @@ func (s *solver) useSlots() {
 // augment gives reservation r one more machine, from another reservation if need be, if that makes the plan cheaper.
 func (s *solver) augment(r int, seen bitset.Set) bool {
 	seen.Add(r)
-	best, option, gain := (*draft)(nil), -1, 0.0
+	best, option, gain := (*openBin)(nil), -1, 0.0
 	for _, d := range s.drafts {
 		sh := &s.pools[d.pool]
 		if sh.Options[d.option].Reservation >= 0 {
@@ -162,7 +162,7 @@ func (s *solver) augment(r int, seen bitset.Set) bool {
 }
 
 // optionIn is the cheapest option of the reservation that holds the draft, -1 if there is none.
-func (s *solver) optionIn(d *draft, r int) int {
+func (s *solver) optionIn(d *openBin, r int) int {
 	sh := &s.pools[d.pool]
 	if d.variety != nil {
 		return -1
@@ -176,13 +176,13 @@ func (s *solver) optionIn(d *draft, r int) int {
 }
 
 // mayMove reports whether limits allow the draft another option instead of its own.
-func (s *solver) mayMove(d *draft, o int) bool {
+func (s *solver) mayMove(d *openBin, o int) bool {
 	s.charge(d, -1)
 	defer s.charge(d, 1)
 	return s.affordable(d.pool, o)
 }
 
-func (s *solver) move(d *draft, o int) {
+func (s *solver) move(d *openBin, o int) {
 	s.charge(d, -1)
 	d.option, d.price = o, s.pools[d.pool].Options[o].Price
 	s.charge(d, 1)
@@ -197,7 +197,7 @@ const (
 
 // box grows the product of types and slots around the chosen option: all its members fit, and cost at most the price
 // band more than the cheapest. Slots (zones) come first: they give the most choice at the least price.
-func (s *solver) box(sh *shop, fitting bitset.Set, d *draft) []int {
+func (s *solver) box(sh *supplyPool, fitting bitset.Set, d *openBin) []int {
 	first := &sh.Options[d.option]
 	b := &boxed{s: s, sh: sh, first: first, at: map[[2]int]int{}}
 	for _, o := range sh.byPrice {
@@ -240,7 +240,7 @@ func (s *solver) box(sh *shop, fitting bitset.Set, d *draft) []int {
 // boxed is a box that grows.
 type boxed struct {
 	s            *solver
-	sh           *shop
+	sh           *supplyPool
 	first        *Option
 	at           map[[2]int]int // (type, slot) -> option
 	byPrice      []int          // types
@@ -278,7 +278,7 @@ func (b *boxed) grow(band float64, most int) {
 	}
 }
 
-func (s *solver) sortByPrice(sh *shop, options []int) {
+func (s *solver) sortByPrice(sh *supplyPool, options []int) {
 	slices.SortFunc(options, func(a, b int) int {
 		return cmp.Or(cmp.Compare(sh.Options[a].Price, sh.Options[b].Price), cmp.Compare(a, b))
 	})
@@ -361,7 +361,7 @@ func (s *solver) shorten(p int) {
 }
 
 // typesOf lists the types of the options in the order in which they first appear.
-func typesOf(sh *shop, options []int) []int {
+func typesOf(sh *supplyPool, options []int) []int {
 	var types []int
 	for _, o := range options {
 		if t := sh.Options[o].Type; !slices.Contains(types, t) {

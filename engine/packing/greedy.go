@@ -10,8 +10,8 @@ import (
 // exponents say how much a pod's worth counts beside its shape when a machine is filled; each makes other patterns.
 var exponents = [4]float64{0.3, 0.6, 1, 1.5}
 
-// draft is a new machine whose option is still open: the cheapest that holds its pods.
-type draft struct {
+// openBin is a new machine whose option is still open: the cheapest that holds its pods.
+type openBin struct {
 	pool    int
 	sum     capacity.Vector
 	ways    bitset.Set // options that every pod on it may use, room aside
@@ -52,7 +52,7 @@ const roominess = 30
 // greedy buys the machine that gives the most worth for its price, again and again.
 type greedy struct {
 	s         *solver
-	m         *market
+	m         *supply
 	left      []int        // of each lot
 	avail     []bitset.Set // of each shape, the kinds of which pods are left
 	ofKind    []int        // pods left of each kind
@@ -62,7 +62,7 @@ type greedy struct {
 	forced    bool                // first what has devices, then the rest: that has to be bought in any case
 	skip      func(good int) bool // goods to leave out; nil for none
 	roominess float64             // how often the price of a node counts in the choice of a pattern
-	drafts    []*draft
+	bins      []*openBin
 	cost      float64 // planning price of the drafts
 	ceiling   float64 // give up once the cost reaches it; 0 means never
 
@@ -70,14 +70,14 @@ type greedy struct {
 	// looked at again (M. Minoux, Accelerated greedy algorithms, 1978).
 	stale  []float64
 	fresh  []int // the purchase at which it was worked out
-	drafty []*draft
+	drafty []*openBin
 	heap   []int // goods, the one that may be worth most first
 	bought int
 	work   int // comparisons that are not charged yet
 	scratch
 }
 
-func (s *solver) newGreedy(m *market, left []int) *greedy {
+func (s *solver) newGreedy(m *supply, left []int) *greedy {
 	g := &greedy{s: s, m: m, left: left, apart: m.apart, exponents: []int{0, 1, 2, 3}, roominess: roominess}
 	g.avail, g.ofKind = make([]bitset.Set, len(m.shapes)), make([]int, len(m.kinds))
 	words := len(bitset.New(len(m.kinds)))
@@ -92,7 +92,7 @@ func (s *solver) newGreedy(m *market, left []int) *greedy {
 			}
 		}
 	}
-	g.stale, g.fresh, g.drafty = make([]float64, len(m.goods)), make([]int, len(m.goods)), make([]*draft, len(m.goods))
+	g.stale, g.fresh, g.drafty = make([]float64, len(m.offerings)), make([]int, len(m.offerings)), make([]*openBin, len(m.offerings))
 	g.count, g.most = make([]int, s.host.nGroups), make([]int, s.host.nGroups)
 	g.shape, g.roomy = make([]float64, len(m.dims)), make([]int64, len(m.dims))
 	return g
@@ -110,12 +110,12 @@ func (g *greedy) run() {
 
 // scarce reports whether the good has devices that few have: it is bought only for pods that ask for them.
 func (g *greedy) scarce(i int) bool {
-	good := &g.m.goods[i]
+	good := &g.m.offerings[i]
 	return g.s.pools[good.pool].devices[good.option]
 }
 
 // next is what to buy next; with forced, what has devices comes first.
-func (g *greedy) next(forced bool) *draft {
+func (g *greedy) next(forced bool) *openBin {
 	if forced {
 		g.reset(func(i int) bool { return !g.scarce(i) })
 		if d := g.best(); d != nil {
@@ -149,7 +149,7 @@ func (g *greedy) buyAll() {
 }
 
 // take adds a copy of the pattern to the drafts, unless limits forbid it.
-func (g *greedy) take(d *draft, first bool) bool {
+func (g *greedy) take(d *openBin, first bool) bool {
 	if !g.s.spend(d) {
 		return false
 	}
@@ -161,7 +161,7 @@ func (g *greedy) take(d *draft, first bool) bool {
 		copied := *d
 		d = &copied
 	}
-	g.drafts = append(g.drafts, d)
+	g.bins = append(g.bins, d)
 	return true
 }
 
@@ -188,9 +188,9 @@ func (g *greedy) tally(l *lot, n int) {
 // reset forgets what goods were worth; skip, which may be nil, says which of them to leave out.
 func (g *greedy) reset(skip func(good int) bool) {
 	g.heap = g.heap[:0]
-	for i := range g.m.goods {
+	for i := range g.m.offerings {
 		if skip == nil || !skip(i) {
-			g.stale[i], g.fresh[i] = g.m.goods[i].promise, -1
+			g.stale[i], g.fresh[i] = g.m.offerings[i].promise, -1
 			g.heap = append(g.heap, i) // goods are sorted by promise, so that this is a heap
 		}
 	}
@@ -199,7 +199,7 @@ func (g *greedy) reset(skip func(good int) bool) {
 
 // best fills the most promising options anew until one is worth more than all others can be. It is asked again after a purchase,
 // or a reset, only.
-func (g *greedy) best() *draft {
+func (g *greedy) best() *openBin {
 	for len(g.heap) > 0 {
 		top := g.heap[0]
 		if g.fresh[top] == g.bought {
@@ -244,7 +244,7 @@ func (g *greedy) before(a, b int) bool {
 }
 
 func (g *greedy) refresh(i int) {
-	good := &g.m.goods[i]
+	good := &g.m.offerings[i]
 	spare := g.drafty[i]
 	g.fresh[i], g.stale[i], g.drafty[i] = g.bought, 0, nil
 	for _, e := range g.exponents {
@@ -268,7 +268,7 @@ func (g *greedy) refresh(i int) {
 	}
 }
 
-func (g *greedy) valueOf(d *draft) float64 {
+func (g *greedy) valueOf(d *openBin) float64 {
 	sum, driver := 0.0, false
 	for _, p := range d.loads {
 		l := &g.m.lots[p.lot]

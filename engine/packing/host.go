@@ -98,15 +98,15 @@ func (s *solver) bring(c, n int) {
 
 // hostRules is the part of a level's rules that concerns single machines. Equal ones are the same pointer.
 type hostRules struct {
-	id           int
-	bears, shuns bitset.Set
-	groups       []int // numbers of the host groups that count the pod
-	bounds       []int // of each of these, what the pod's own spreads bound it to
-	spread       []hostSpread
-	others       []hostSpread // those of groups that do not count the pod
-	touched      []int        // the groups that the rules count or bound, each once
-	spreads      []int        // groups of other keys over which the pod is spread: better not twice on one machine
-	shared       []Shared     // what the pod takes of the machine only if it is the first there
+	id            int
+	owns, rejects bitset.Set
+	groups        []int // numbers of the host groups that count the pod
+	bounds        []int // of each of these, what the pod's own spreads bound it to
+	spread        []hostSpread
+	others        []hostSpread // those of groups that do not count the pod
+	touched       []int        // the groups that the rules count or bound, each once
+	spreads       []int        // groups of other keys over which the pod is spread: better not twice on one machine
+	shared        []Shared     // what the pod takes of the machine only if it is the first there
 }
 
 // hostSpread bounds a host group on each machine.
@@ -117,11 +117,11 @@ type hostSpread struct {
 
 // none reports whether the rules say nothing about other pods.
 func (r *hostRules) none() bool {
-	return r.bears == nil && r.shuns == nil && len(r.groups) == 0 && len(r.spread) == 0
+	return r.owns == nil && r.rejects == nil && len(r.groups) == 0 && len(r.spread) == 0
 }
 
 // alone reports whether two pods with these rules cannot share a machine.
-func (r *hostRules) alone() bool { return meets(r.bears, r.shuns) || r.most() == 1 }
+func (r *hostRules) alone() bool { return meets(r.owns, r.rejects) || r.most() == 1 }
 
 // most is how many pods with these rules a machine takes; 0 means any number.
 func (r *hostRules) most() int {
@@ -137,7 +137,7 @@ func (r *hostRules) most() int {
 func meets(a, b bitset.Set) bool { return len(a) > 0 && len(b) > 0 && a.Meets(b) }
 
 // clash reports whether pods with these rules cannot share a machine because of their marks.
-func clash(a, b *hostRules) bool { return meets(a.bears, b.shuns) || meets(b.bears, a.shuns) }
+func clash(a, b *hostRules) bool { return meets(a.owns, b.rejects) || meets(b.owns, a.rejects) }
 
 func (s *solver) hostRulesOf(r *topology.Rules, shared []Shared) *hostRules {
 	if r == nil {
@@ -155,7 +155,7 @@ func (s *solver) hostRulesOf(r *topology.Rules, shared []Shared) *hostRules {
 }
 
 func (s *solver) readHostRules(r *topology.Rules, shared []Shared) *hostRules {
-	out := &hostRules{bears: nonEmpty(r.HostOwns), shuns: nonEmpty(r.HostRejects), shared: s.sharing(shared)}
+	out := &hostRules{owns: nonEmpty(r.HostOwns), rejects: nonEmpty(r.HostRejects), shared: s.sharing(shared)}
 	for _, g := range r.Groups {
 		if h := s.host.groups[g]; h >= 0 {
 			out.groups = append(out.groups, h)
@@ -197,7 +197,7 @@ func (r *hostRules) bound() {
 
 // intern makes equal rules the same pointer.
 func (s *solver) intern(r *hostRules) *hostRules {
-	key := fmt.Sprint(r.bears, r.shuns, r.groups, r.spread, r.spreads, r.shared)
+	key := fmt.Sprint(r.owns, r.rejects, r.groups, r.spread, r.spreads, r.shared)
 	if have, ok := s.hostIDs[key]; ok {
 		return have
 	}

@@ -22,12 +22,12 @@ func (r *replay) buyLate(pod Pod, l int) bool {
 	if r.bought == mostLate || r.relied {
 		return false
 	}
-	var spots []spotChoice
-	for _, choice := range r.spotsOf(c, l) {
-		if len(r.companyIn(ls, ls.view.spots[choice.spot])) > 0 {
+	var spots []domainChoice
+	for _, choice := range r.choicesOf(c, l) {
+		if len(r.affinityIn(ls, ls.view.domains[choice.spot])) > 0 {
 			continue
 		}
-		if _, ok := r.world.Allows(ls.rules, ls.view.spots[choice.spot]); ok {
+		if _, ok := r.world.Allows(ls.rules, ls.view.domains[choice.spot]); ok {
 			spots = append(spots, choice)
 		}
 	}
@@ -44,8 +44,8 @@ func (r *replay) buyLate(pod Pod, l int) bool {
 }
 
 // lateMachine is the cheapest machine of the pools for one pod of the class in one of the spots.
-func (r *replay) lateMachine(c int, spots []spotChoice, pools []int) (m Machine, ok bool) {
-	var best *draft
+func (r *replay) lateMachine(c int, spots []domainChoice, pools []int) (m Machine, ok bool) {
+	var best *openBin
 	for _, choice := range spots {
 		for _, p := range pools {
 			if d := r.lateDraft(c, choice, p); d != nil && (best == nil || d.price < best.price) {
@@ -70,7 +70,7 @@ func (r *replay) lateMachine(c int, spots []spotChoice, pools []int) (m Machine,
 }
 
 // lateDraft is the cheapest machine of the pool for one pod of the class in the spot, nil if none may be bought.
-func (r *replay) lateDraft(c int, choice spotChoice, p int) *draft {
+func (r *replay) lateDraft(c int, choice domainChoice, p int) *openBin {
 	s := r.round
 	request := r.p.Classes[c].Request
 	pools := make([]int, len(s.pools))
@@ -78,8 +78,8 @@ func (r *replay) lateDraft(c int, choice spotChoice, p int) *draft {
 		pools[i] = i
 	}
 	s.low = nil // it was of what has been bought for
-	large, devices := s.special(pools, &item{class: c, ways: choice.ways, request: request})
-	empty := &draft{pool: p, sum: make(capacity.Vector, len(request)), free: s.pools[p].Free}
+	large, devices := s.special(pools, &demand{class: c, ways: choice.ways, request: request})
+	empty := &openBin{pool: p, sum: make(capacity.Vector, len(request)), free: s.pools[p].Free}
 	d := s.joined(empty, choice.ways, s.hostRulesOf(nil, r.p.Classes[c].Shared), request, large, devices)
 	if d == nil || r.opens(p, d.option) {
 		return nil

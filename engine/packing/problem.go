@@ -56,9 +56,9 @@ type Class struct {
 	Priority int
 	// Levels are what the pods ask for, the most first: where one cannot be met, the next is tried.
 	Levels []Level
-	// Home is one more than the index of the node that the pods are expected on, 0 for none. They go there before any other
+	// Assigned is one more than the index of the node that the pods are expected on, 0 for none. They go there before any other
 	// pod goes anywhere, whether there is room or not, if the rules between pods allow it; else they are pods like others.
-	Home int
+	Assigned int
 	// Proposed homes are taken only where there is room.
 	Proposed bool
 	// Batch keeps new machines apart: none has pods of two batches.

@@ -43,7 +43,7 @@ func productsOf(c *selection, group int, slots []bitset.Set) (out []*product) {
 	known := map[string]bool{}
 	var sets []bitset.Set
 	add := func(set bitset.Set) {
-		if text := setText(set); !known[text] && !set.Empty() {
+		if text := string(set.AppendText(nil)); !known[text] && !set.Empty() {
 			known[text] = true
 			sets = append(sets, set)
 		}

@@ -108,7 +108,7 @@ func (r *replay) addMachine(m *Machine) {
 		node.room.Min(options[o].Allocatable)
 	}
 	node.groups, node.sets = make([]int, r.host.nGroups), make([]int, r.host.nSets)
-	r.settleIn(&node, m)
+	r.placeIn(&node, m)
 	seen := bitset.New(len(r.p.Places))
 	for _, o := range m.Listed {
 		if seen.Has(options[o].Place) {
@@ -196,7 +196,7 @@ func (r *replay) findLate(pod Pod) bool {
 	}
 	for l := range r.p.Classes[c].Levels {
 		r.prepare(c, l)
-		if n := r.p.Classes[c].Home - 1; n >= 0 && r.takes(c, l, n) {
+		if n := r.p.Classes[c].Assigned - 1; n >= 0 && r.takes(c, l, n) {
 			r.putLate(pod, l, n)
 			return true
 		}
@@ -204,7 +204,7 @@ func (r *replay) findLate(pod Pod) bool {
 	for l := range r.p.Classes[c].Levels {
 		ls := &r.classes[c].levels[l]
 		for _, n := range r.candidates(c, l) {
-			spot := ls.view.spots[ls.view.spotOf[r.nodes[n].place]]
+			spot := ls.view.domains[ls.view.spotOf[r.nodes[n].place]]
 			if !slices.Contains(spot, topology.Open) && r.takes(c, l, n) {
 				r.putLate(pod, l, n)
 				return true

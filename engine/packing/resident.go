@@ -30,7 +30,7 @@ func (s *solver) besideResidents(ls *levelState, place topology.Place) *hostRule
 		if place[r.Key] <= topology.Absent {
 			continue
 		}
-		if meets(ls.host.shuns, r.HostOwns) {
+		if meets(ls.host.rejects, r.HostOwns) {
 			return nil
 		}
 		for _, g := range r.Groups {
@@ -116,10 +116,10 @@ func (s *solver) hasResidents(group int) bool {
 	return slices.ContainsFunc(s.p.Layout.Residents, func(r topology.Resident) bool { return slices.Contains(r.Groups, group) })
 }
 
-// companyIn lists the sets of which the next pod needs a pod on its own machine, those aside that have a resident on every machine of
+// affinityIn lists the sets of which the next pod needs a pod on its own machine, those aside that have a resident on every machine of
 // the place.
-func (s *solver) companyIn(ls *levelState, place topology.Place) []int {
-	return s.lacking(s.companyOf(ls), place)
+func (s *solver) affinityIn(ls *levelState, place topology.Place) []int {
+	return s.lacking(s.affinityOf(ls), place)
 }
 
 // lacking leaves out the sets of which a machine of the place has a resident.
@@ -153,8 +153,8 @@ func (s *solver) placesOf(m *Machine) []topology.Place {
 	return out
 }
 
-// settleIn puts the residents of a new machine on it.
-func (s *solver) settleIn(node *nodeState, m *Machine) {
+// placeIn puts the residents of a new machine on it.
+func (s *solver) placeIn(node *nodeState, m *Machine) {
 	l := &s.p.Layout
 	if len(l.Residents) == 0 {
 		return

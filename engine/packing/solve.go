@@ -19,8 +19,8 @@ const mostRounds = 6
 // problem is solved in rounds: each settles places pod by pod with exact counts, then buys machines; what could not be
 // bought as settled is a lesson for the next round. The best round counts.
 func Solve(p *Problem) *Solution {
-	if p.wishful() {
-		return p.solveWishes().finish()
+	if p.hasPreferences() {
+		return p.solvePreferences().finish()
 	}
 	return p.solve().finish()
 }
@@ -47,10 +47,10 @@ func (s *solver) inTheWay() bool {
 		if n == 0 || !slices.ContainsFunc(s.p.Classes, func(other Class) bool { return len(other.Levels) > 1 }) {
 			continue
 		}
-		if s.prepare(c, last); len(s.spotsOf(c, last))+len(s.candidates(c, last)) == 0 {
+		if s.prepare(c, last); len(s.choicesOf(c, last))+len(s.candidates(c, last)) == 0 {
 			continue
 		}
-		if last > 0 || len(s.p.Reservations) > 0 || slices.ContainsFunc(s.pools, func(sh shop) bool { return sh.limited }) {
+		if last > 0 || len(s.p.Reservations) > 0 || slices.ContainsFunc(s.pools, func(sh supplyPool) bool { return sh.limited }) {
 			return true
 		}
 		for i := range s.p.Classes {
@@ -85,11 +85,11 @@ func (p *Problem) plain() *Problem {
 
 // solveLevels solves the problem in rounds.
 func (p *Problem) solveLevels() *solver {
-	l := &lessons{caps: map[spotKey]int{}, open: map[[2]int]bool{}, shut: map[[2]int]bool{}, zero: bitset.New(len(p.Layout.Groups)), awaited: bitset.New(len(p.Nodes))}
+	l := &learnedLimits{caps: map[domainKey]int{}, open: map[[2]int]bool{}, shut: map[[2]int]bool{}, zero: bitset.New(len(p.Layout.Groups)), awaited: bitset.New(len(p.Nodes))}
 	var best *solver
 	for range mostRounds {
 		s := newSolver(p, l, 0)
-		s.settle()
+		s.placePods()
 		for _, tier := range s.tiers() {
 			s.buy(tier)
 		}
@@ -104,13 +104,13 @@ func (p *Problem) solveLevels() *solver {
 			break
 		}
 	}
-	return steer(p, l, best)
+	return searchDomains(p, l, best)
 }
 
-// lessons are what one round teaches the next.
-type lessons struct {
+// learnedLimits are what one round teaches the next.
+type learnedLimits struct {
 	// caps bounds the pods of a class on new machines in a spot.
-	caps map[spotKey]int
+	caps map[domainKey]int
 	// open holds groups and domains in which machines were started though no owner of the group could use them.
 	open map[[2]int]bool
 	// shut holds groups and domains in which machines could be started, and none was, though pods were left behind because
@@ -127,17 +127,17 @@ type lessons struct {
 	// ranked is true once room has run short: pods of higher priority buy first.
 	ranked bool
 	// quota bounds the pods of a class on new machines in a spot too, to steer them elsewhere.
-	quota map[spotKey]int
+	quota map[domainKey]int
 	// frame is nil before the first round.
 	frame *frame
 }
 
-type spotKey struct{ class, level, spot int }
+type domainKey struct{ class, level, spot int }
 
 // solver is the state of one round.
 type solver struct {
 	p         *Problem
-	lessons   *lessons
+	lessons   *learnedLimits
 	views     views
 	world     *topology.World
 	host      hostIndex
@@ -145,8 +145,8 @@ type solver struct {
 	nodes     []nodeState
 	roomy     []int // of the nodes, once roomyRead
 	roomyRead bool
-	items     []*item
-	byKey     map[spotKey]*item
+	items     []*demand
+	byKey     map[domainKey]*demand
 	narrow    map[narrowKey]*Ways
 	hostIDs   map[string]*hostRules
 	hostRead  map[*topology.Rules]*hostRules // of classes that share nothing
@@ -154,9 +154,9 @@ type solver struct {
 	own       []capacity.Vector              // of each class, its request without what others may have brought to the machine
 	sharers   []int                          // of each thing, the pods that share it
 	rates     map[rateKey]*rating
-	unsoldTo  map[unsoldKey][]follower
+	unsoldTo  map[unsoldKey][]dependant
 	// followers lists, for each set, who wants to be with its pods.
-	followers [][]follower
+	followers [][]dependant
 	// members counts, for each group, the classes that it counts.
 	members []int
 	setLeft []int // pods of each set that are in items
@@ -168,9 +168,9 @@ type solver struct {
 	placed   [][]Share
 	order    []Pod
 	levels   []int // of each pod in order, the level at which it is placed
-	pools    []shop
+	pools    []supplyPool
 	slots    []int // left in each reservation
-	drafts   []*draft
+	drafts   []*openBin
 	machines []Machine
 	bound    float64
 	worth    []float64
@@ -184,7 +184,7 @@ type solver struct {
 	complete   bool // every machine is among the nodes
 }
 
-type follower struct{ class, level int }
+type dependant struct{ class, level int }
 
 // classState is what is left of a class.
 type classState struct {
@@ -192,8 +192,8 @@ type classState struct {
 	levels []levelState
 }
 
-// shop is a pool with what the search needs to know of it.
-type shop struct {
+// supplyPool is a pool with what the search needs to know of it.
+type supplyPool struct {
 	*Pool
 	byPrice []int // listed options, cheapest first
 	left    capacity.Vector
@@ -206,12 +206,12 @@ type shop struct {
 }
 
 // newSolver begins a round; more is for how many further nodes there is room.
-func newSolver(p *Problem, l *lessons, more int) *solver {
+func newSolver(p *Problem, l *learnedLimits, more int) *solver {
 	s := &solver{
 		p: p, lessons: l, views: views{p: p}, world: topology.NewWorld(&p.Layout), effort: p.Effort,
-		placed: make([][]Share, len(p.Nodes)), byKey: map[spotKey]*item{}, narrow: map[narrowKey]*Ways{},
-		hostIDs: map[string]*hostRules{}, hostRead: map[*topology.Rules]*hostRules{}, setLeft: make([]int, len(p.Layout.Sets)), rates: map[rateKey]*rating{}, unsoldTo: map[unsoldKey][]follower{},
-		slots: slices.Clone(p.Reservations), pools: make([]shop, len(p.Pools)),
+		placed: make([][]Share, len(p.Nodes)), byKey: map[domainKey]*demand{}, narrow: map[narrowKey]*Ways{},
+		hostIDs: map[string]*hostRules{}, hostRead: map[*topology.Rules]*hostRules{}, setLeft: make([]int, len(p.Layout.Sets)), rates: map[rateKey]*rating{}, unsoldTo: map[unsoldKey][]dependant{},
+		slots: slices.Clone(p.Reservations), pools: make([]supplyPool, len(p.Pools)),
 	}
 	s.host.build(&p.Layout)
 	s.countSharers()
@@ -239,17 +239,17 @@ func newSolver(p *Problem, l *lessons, more int) *solver {
 
 // frame is what all rounds of a problem have in common.
 type frame struct {
-	shops     []shop
-	followers [][]follower
+	shops     []supplyPool
+	followers [][]dependant
 	members   []int
 	shapeOf   []int
 	fresh     []int // of each host group, how many of its pods every new machine has that it counts
 }
 
 func newFrame(p *Problem, own []capacity.Vector) *frame {
-	f := &frame{followers: make([][]follower, len(p.Layout.Sets)), members: make([]int, len(p.Layout.Groups))}
+	f := &frame{followers: make([][]dependant, len(p.Layout.Sets)), members: make([]int, len(p.Layout.Groups))}
 	for i := range p.Pools {
-		f.shops = append(f.shops, newShop(p, &p.Pools[i]))
+		f.shops = append(f.shops, newSupplyPool(p, &p.Pools[i]))
 	}
 	f.fresh = p.fresh()
 	shapes := map[string]int{}
@@ -262,7 +262,7 @@ func newFrame(p *Problem, own []capacity.Vector) *frame {
 				continue
 			}
 			for _, a := range r.Affinity {
-				f.followers[a.Set] = append(f.followers[a.Set], follower{i, l})
+				f.followers[a.Set] = append(f.followers[a.Set], dependant{i, l})
 			}
 			for _, g := range r.Groups {
 				counted.Add(g)
@@ -271,9 +271,9 @@ func newFrame(p *Problem, own []capacity.Vector) *frame {
 		for g := counted.Next(0); g >= 0; g = counted.Next(g + 1) {
 			f.members[g]++
 		}
-		text := vectorText(c.Request)
+		text := c.Request.Text()
 		if len(c.Shared) > 0 {
-			text += vectorText(own[i])
+			text += own[i].Text()
 		}
 		if _, ok := shapes[text]; !ok {
 			shapes[text] = len(shapes)
@@ -283,19 +283,8 @@ func newFrame(p *Problem, own []capacity.Vector) *frame {
 	return f
 }
 
-// vectorText is the vector as text that only equal vectors share.
-func vectorText(v capacity.Vector) string {
-	text := make([]byte, 0, 8*len(v))
-	for _, n := range v {
-		for b := range 8 {
-			text = append(text, byte(uint64(n)>>(8*b)))
-		}
-	}
-	return string(text)
-}
-
-func newShop(problem *Problem, p *Pool) shop {
-	sh := shop{Pool: p, devices: make([]bool, len(p.Options))}
+func newSupplyPool(problem *Problem, p *Pool) supplyPool {
+	sh := supplyPool{Pool: p, devices: make([]bool, len(p.Options))}
 	for i := range p.Options {
 		if p.Options[i].Listed {
 			sh.byPrice = append(sh.byPrice, i)
@@ -341,15 +330,15 @@ func (s *solver) tiers() [][]int {
 func (s *solver) learn() bool {
 	learned := false
 	l := s.lessons
-	had := map[spotKey]int{} // a pod that starts somewhere and those that have to join it are different items
+	had := map[domainKey]int{} // a pod that starts somewhere and those that have to join it are different items
 	for _, it := range s.items {
-		had[spotKey{it.class, it.level, it.spot}] += len(it.queue) - it.left
+		had[domainKey{it.class, it.level, it.spot}] += len(it.queue) - it.left
 	}
 	for _, it := range s.items {
 		if it.left == 0 {
 			continue
 		}
-		key := spotKey{it.class, it.level, it.spot}
+		key := domainKey{it.class, it.level, it.spot}
 		bought := had[key]
 		last := it.level == len(s.p.Classes[it.class].Levels)-1
 		if before, ok := l.caps[key]; (!ok || before > bought) && !(last && it.single) {

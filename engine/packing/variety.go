@@ -35,7 +35,7 @@ func linesOf(p *Pool, byPrice []int) (lines []line, of []int) {
 // variety.
 type selection struct {
 	s        *solver
-	sh       *shop
+	sh       *supplyPool
 	options  bitset.Set
 	devices  string // that are asked for
 	large    bool
@@ -49,19 +49,19 @@ type selection struct {
 }
 
 // selectionOf is the selection for the draft if it had this sum and could use the options.
-func (s *solver) selectionOf(d *draft, options bitset.Set, sum capacity.Vector, wanted []int) *selection {
+func (s *solver) selectionOf(d *openBin, options bitset.Set, sum capacity.Vector, wanted []int) *selection {
 	devices := s.askedDevices(sum)
 	if c := d.selection; c != nil && c.s == s && c.large == d.large && c.device == d.device && c.devices == devices && slices.Equal(c.wanted, wanted) && slices.Equal(c.options, options) {
 		return c
 	}
 	key := appendNumbers(make([]byte, 0, 8*(len(options)+len(wanted))+16), d.pool, asInt(d.large), asInt(d.device))
-	key = append(appendNumbers(appendSet(key, options), wanted...), devices...)
+	key = append(appendNumbers(options.AppendText(key), wanted...), devices...)
 	if s.selections == nil {
 		s.selections = map[string]*selection{}
 	}
 	c := s.selections[string(key)]
 	if c == nil {
-		c = s.newSelection(&draft{pool: d.pool, sum: sum, large: d.large, device: d.device}, options.Clone(), wanted)
+		c = s.newSelection(&openBin{pool: d.pool, sum: sum, large: d.large, device: d.device}, options.Clone(), wanted)
 		c.devices = devices
 		s.selections[string(key)] = c
 	}
@@ -79,7 +79,7 @@ func (s *solver) askedDevices(sum capacity.Vector) string {
 	return string(asked)
 }
 
-func (s *solver) newSelection(d *draft, options bitset.Set, wanted []int) *selection {
+func (s *solver) newSelection(d *openBin, options bitset.Set, wanted []int) *selection {
 	sh := &s.pools[d.pool]
 	c := &selection{
 		s: s, sh: sh, options: options, large: d.large, device: d.device, wanted: wanted,
@@ -141,7 +141,7 @@ func (c *selection) with(o int, sum capacity.Vector) *product {
 // lower is how much of each variety there can be for the sum at best: what is wanted of those that are hard, and of the soft
 // ones what the product has that falls short by the least.
 func (c *selection) lower(sum capacity.Vector) []int {
-	text := vectorText(sum)
+	text := sum.Text()
 	if known, ok := c.lowered[text]; ok {
 		return known
 	}
@@ -174,7 +174,7 @@ func (c *selection) lower(sum capacity.Vector) []int {
 
 // varied reports whether the draft's options would keep the variety that the pool asks for with one more pod. For the
 // first pod it settles how much that is.
-func (s *solver) varied(d *draft, options bitset.Set, request capacity.Vector) bool {
+func (s *solver) varied(d *openBin, options bitset.Set, request capacity.Vector) bool {
 	sum := d.sum.Clone()
 	sum.Add(request, 1)
 	wanted, relaxed := d.variety, d.relaxed
@@ -200,7 +200,7 @@ func (s *solver) varied(d *draft, options bitset.Set, request capacity.Vector) b
 
 // mostVaried is how many pods, at most n, may join the draft at once, of which the first asks for something else than the others.
 // One may.
-func (s *solver) mostVaried(d *draft, first, other capacity.Vector, n int) int {
+func (s *solver) mostVaried(d *openBin, first, other capacity.Vector, n int) int {
 	for ; n > 1; n /= 2 {
 		sum := d.sum.Clone()
 		sum.Add(first, 1)
@@ -214,7 +214,7 @@ func (s *solver) mostVaried(d *draft, first, other capacity.Vector, n int) int {
 
 // cheapestVaried is cheapest for a pool that asks for variety: the option has to be part of a product that has it. The cloud
 // may choose any that is listed, so limits have to leave room for the largest.
-func (s *solver) cheapestVaried(d *draft, options []int) bool {
+func (s *solver) cheapestVaried(d *openBin, options []int) bool {
 	sh := &s.pools[d.pool]
 	c := s.selectionOf(d, d.ways, d.sum, d.variety)
 	for _, o := range options {
@@ -242,7 +242,7 @@ func (s *solver) cheapestVaried(d *draft, options []int) bool {
 }
 
 // most is, of each resource, the most that an option of the list counts against the limits.
-func (sh *shop) most(list []int) capacity.Vector {
+func (sh *supplyPool) most(list []int) capacity.Vector {
 	out := sh.Options[list[0]].Charge.Clone()
 	for _, o := range list[1:] {
 		out.Max(sh.Options[o].Charge)
@@ -252,7 +252,7 @@ func (sh *shop) most(list []int) capacity.Vector {
 
 // varietyBox is the list of options for a machine of such a pool: the cheapest types that are enough, and beside them those
 // within the price band.
-func (s *solver) varietyBox(d *draft, band float64) []int {
+func (s *solver) varietyBox(d *openBin, band float64) []int {
 	c := s.selectionOf(d, d.ways, d.sum, d.variety)
 	return c.with(d.option, d.sum).list(d.option, d.sum, s.pools[d.pool].Options[d.option].Price*band*(1+1e-12))
 }

@@ -12,8 +12,8 @@ type view struct {
 	keys []int
 	// spotOf maps each place to its spot.
 	spotOf []int
-	// spots holds each spot as a place: the other keys are nowhere.
-	spots []topology.Place
+	// domains holds each spot as a place: the other keys are nowhere.
+	domains []topology.Place
 	// options holds, for each spot and pool, the options there.
 	options [][]bitset.Set
 }
@@ -45,15 +45,15 @@ func newView(p *Problem, keys []int) *view {
 		for _, k := range keys {
 			spot[k] = place[k]
 		}
-		at := slices.IndexFunc(v.spots, func(s topology.Place) bool { return slices.Equal(s, spot) })
+		at := slices.IndexFunc(v.domains, func(s topology.Place) bool { return slices.Equal(s, spot) })
 		if at < 0 {
-			at = len(v.spots)
-			v.spots = append(v.spots, spot)
+			at = len(v.domains)
+			v.domains = append(v.domains, spot)
 		}
 		v.spotOf[i] = at
 	}
-	v.options = make([][]bitset.Set, len(v.spots))
-	for s := range v.spots {
+	v.options = make([][]bitset.Set, len(v.domains))
+	for s := range v.domains {
 		for i := range p.Pools {
 			v.options[s] = append(v.options[s], bitset.New(len(p.Pools[i].Options)))
 		}
@@ -68,7 +68,7 @@ func newView(p *Problem, keys []int) *view {
 
 // narrowed is what the ways leave in one spot; nil if that is nothing.
 func (v *view) narrowed(ways *Ways, spot int) *Ways {
-	if len(v.spots) == 1 {
+	if len(v.domains) == 1 {
 		return ways
 	}
 	out := &Ways{Pools: make([][]Way, len(v.options[spot]))}

@@ -321,7 +321,7 @@ func (p *Problem) classOf(c *podClass) packing.Class {
 		out.Shared = append(out.Shared, packing.Shared{Thing: p.shared[a], Resource: resource})
 	}
 	if c.Assigned != nil {
-		out.Home, out.Proposed = c.Assigned.Target+1, c.proposed
+		out.Assigned, out.Proposed = c.Assigned.Target+1, c.proposed
 	}
 	return out
 }

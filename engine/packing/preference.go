@@ -1,12 +1,16 @@
 package packing
 
-import "slices"
+import (
+	"slices"
+
+	"tenon.sh/engine/bound"
+)
 
 // Whether what pods would like of single machines is worth its price shows only when the machines are bought: being alone is
 // free for a few pods among many others, and dear for many of a kind. So the problem is solved without such wishes for new
 // machines, then with all of them, and if that does not pay with those for which there may be machines enough in any case. What
 // costs least in all counts: machines, and what is missed.
-func (p *Problem) solveWishes() *solver {
+func (p *Problem) solvePreferences() *solver {
 	none := p.granting(func(int) bool { return false })
 	best := none.solve()
 	worth, bound := best.worth, best.bound
@@ -14,11 +18,11 @@ func (p *Problem) solveWishes() *solver {
 		return best // nothing has to be bought, and nothing is for a wish alone
 	}
 	least := best.total(p, worth)
-	crowds := p.crowds()
+	crowds := p.machinesAsked()
 	enough := len(p.Nodes) + len(best.machines)
 	some, all := 0, 0
 	for c := range p.Classes {
-		if p.Classes[c].wishes() {
+		if p.Classes[c].prefers() {
 			all++
 			if crowds[c] <= enough {
 				some++
@@ -44,12 +48,12 @@ func (p *Problem) solveWishes() *solver {
 // noise is the share of a price below which a difference comes of the arithmetic alone.
 const noise = 1e-9
 
-// wishes reports whether the class's first level asks something of single machines that it need not have.
-func (c *Class) wishes() bool { return len(c.Levels) > 1 && c.Levels[0].Lone }
+// prefers reports whether the class's first level asks something of single machines that it need not have.
+func (c *Class) prefers() bool { return len(c.Levels) > 1 && c.Levels[0].Lone }
 
-// wishful reports whether some class wishes for something that has a price.
-func (p *Problem) wishful() bool {
-	return p.Weighted && slices.ContainsFunc(p.Classes, func(c Class) bool { return c.wishes() })
+// hasPreferences reports whether some class wishes for something that has a price.
+func (p *Problem) hasPreferences() bool {
+	return p.Weighted && slices.ContainsFunc(p.Classes, func(c Class) bool { return c.prefers() })
 }
 
 // granting is the problem with the wishes of some classes only, as far as new machines are concerned.
@@ -58,7 +62,7 @@ func (p *Problem) granting(grant func(class int) bool) *Problem {
 	out.Classes = slices.Clone(p.Classes)
 	nowhere := &Ways{Pools: make([][]Way, len(p.Pools))}
 	for c := range out.Classes {
-		if class := &out.Classes[c]; class.wishes() && !grant(c) {
+		if class := &out.Classes[c]; class.prefers() && !grant(c) {
 			class.Levels = slices.Clone(class.Levels)
 			class.Levels[0].Ways = nowhere
 		}
@@ -66,9 +70,9 @@ func (p *Problem) granting(grant func(class int) bool) *Problem {
 	return &out
 }
 
-// crowds says how many machines each class's wish takes: one for every pod that it keeps away, or one for so many of those
+// machinesAsked says how many machines each class's wish takes: one for every pod that it keeps away, or one for so many of those
 // that are spread.
-func (p *Problem) crowds() []int {
+func (p *Problem) machinesAsked() []int {
 	marks, groups := make([]int, p.Layout.HostMarks), make([]int, len(p.Layout.Groups))
 	for c := range p.Classes {
 		rules := p.Classes[c].Levels[0].Rules
@@ -116,7 +120,7 @@ func (s *solver) total(p *Problem, worths []float64) float64 {
 	for i, pod := range r.order {
 		class := &p.Classes[pod.Class]
 		if miss := class.Levels[r.levels[i]].Miss; miss > 0 && len(worths) > 0 {
-			sum += float64(miss * worth(class.Request, worths))
+			sum += float64(miss * bound.WorthOf(class.Request, worths))
 		}
 	}
 	return sum

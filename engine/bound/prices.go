@@ -1,4 +1,4 @@
-package packing
+package bound
 
 import (
 	"math"
@@ -6,14 +6,14 @@ import (
 	"tenon.sh/engine/capacity"
 )
 
-// extract reads the prices, shrinks them until every option is worth its price at most in the arithmetic at hand, and
+// extract reads the prices, shrinks them until every supply is worth its price at most in the arithmetic at hand, and
 // adds up what the pods are worth: any such prices give a bound, rounding can only weaken it.
-func (b *bound) extract(c *columns, x []float64) {
+func (b *Bound) extract(c *columns, x []float64) {
 	b.u = make([][]float64, max(1, len(b.blocks)))
 	for k := range b.u {
 		b.u[k] = make([]float64, len(b.total))
 	}
-	b.device = make([][]float64, len(b.options))
+	b.device = make([][]float64, len(b.supplies))
 	if c == nil {
 		return
 	}
@@ -23,35 +23,35 @@ func (b *bound) extract(c *columns, x []float64) {
 		}
 	}
 	b.add = max(0, x[c.add])
-	for i := range b.options {
+	for i := range b.supplies {
 		b.device[i] = make([]float64, len(b.total))
-		if col := b.options[i].column; col >= 0 {
+		if col := b.supplies[i].column; col >= 0 {
 			for j, d := range b.devices {
 				b.device[i][d] = max(0, x[col+j])
 			}
 		}
 	}
 	over := 1.0
-	for i := range b.options {
-		o := &b.options[i]
-		full := worth(o.size, b.u[o.block]) + worth(o.size, b.device[i]) + b.add
-		if full > o.price {
-			if o.price <= 0 {
+	for i := range b.supplies {
+		o := &b.supplies[i]
+		full := WorthOf(o.size, b.u[o.block]) + WorthOf(o.size, b.device[i]) + b.add
+		if full > o.Price {
+			if o.Price <= 0 {
 				over = math.Inf(1)
 				break
 			}
-			over = max(over, full/o.price)
+			over = max(over, full/o.Price)
 		}
 	}
 	b.shrink(over)
-	for i := range b.wants {
-		b.value += float64(float64(b.wants[i].n) * b.podWorth(&b.wants[i]))
+	for i := range b.demands {
+		b.Value += float64(float64(b.demands[i].Count) * b.podWorth(&b.demands[i]))
 	}
-	b.value += float64(float64(b.machine) * b.add)
-	b.value *= 1 - 1e-12
+	b.Value += float64(float64(b.machines) * b.add)
+	b.Value *= 1 - 1e-12
 }
 
-func (b *bound) shrink(over float64) {
+func (b *Bound) shrink(over float64) {
 	for k := range b.u {
 		for d := range b.u[k] {
 			b.u[k][d] /= over
@@ -67,7 +67,7 @@ func (b *bound) shrink(over float64) {
 
 // podWorth is what one pod is worth wherever it may run: the least of its places. Ordinary pods are worth the least of
 // each resource, which is never more.
-func (b *bound) podWorth(w *want) float64 {
+func (b *Bound) podWorth(w *demand) float64 {
 	if !w.devices {
 		sum := 0.0
 		for _, d := range b.dims {
@@ -76,15 +76,15 @@ func (b *bound) podWorth(w *want) float64 {
 				least = min(least, b.u[k][d])
 			}
 			if len(w.blocks) > 0 {
-				sum += float64(float64(w.request[d]) * least)
+				sum += float64(float64(w.Request[d]) * least)
 			}
 		}
 		return sum
 	}
 	least := math.Inf(1)
-	for i := range b.options {
-		if o := &b.options[i]; b.able(w, o) {
-			least = min(least, worth(w.request, b.u[o.block])+worth(w.request, b.device[i]))
+	for i := range b.supplies {
+		if o := &b.supplies[i]; able(w, o) {
+			least = min(least, WorthOf(w.Request, b.u[o.block])+WorthOf(w.Request, b.device[i]))
 		}
 	}
 	if math.IsInf(least, 1) {
@@ -93,15 +93,15 @@ func (b *bound) podWorth(w *want) float64 {
 	return least
 }
 
-// shared is one price for each resource, for choices that do not look at blocks: the mean of the blocks, by what is asked
+// Shared is one price for each resource, for choices that do not look at blocks: the mean of the blocks, by what is asked
 // of each. Devices have the mean of what pods with devices pay for them.
-func (b *bound) shared() (u []float64, add float64) {
+func (b *Bound) Shared() (u []float64, add float64) {
 	u = make([]float64, len(b.total))
 	for _, d := range b.dims {
 		asked, sum := 0.0, 0.0
-		for i := range b.wants {
-			w := &b.wants[i]
-			amount := float64(w.n) * float64(w.request[d])
+		for i := range b.demands {
+			w := &b.demands[i]
+			amount := float64(w.Count) * float64(w.Request[d])
 			least := math.Inf(1)
 			for _, k := range w.blocks {
 				least = min(least, b.u[k][d])
@@ -117,11 +117,11 @@ func (b *bound) shared() (u []float64, add float64) {
 	}
 	for _, d := range b.devices {
 		asked, sum := 0.0, 0.0
-		for i := range b.wants {
-			w := &b.wants[i]
-			if w.request[d] > 0 {
-				asked += float64(w.n) * float64(w.request[d])
-				sum += float64(float64(w.n) * max(0, b.podWorth(w)-worth(w.request, u)))
+		for i := range b.demands {
+			w := &b.demands[i]
+			if w.Request[d] > 0 {
+				asked += float64(w.Count) * float64(w.Request[d])
+				sum += float64(float64(w.Count) * max(0, b.podWorth(w)-WorthOf(w.Request, u)))
 			}
 		}
 		if asked > 0 {
@@ -131,9 +131,9 @@ func (b *bound) shared() (u []float64, add float64) {
 	return u, b.add
 }
 
-// low is, of each ordinary resource, the least price in any block: no option that holds an amount costs less than that is
+// Low is, of each ordinary resource, the least price in any block: no supply that holds an amount costs less than that is
 // worth at these.
-func (b *bound) low() []float64 {
+func (b *Bound) Low() []float64 {
 	u := make([]float64, len(b.total))
 	for _, d := range b.dims {
 		u[d] = b.u[0][d]
@@ -144,15 +144,15 @@ func (b *bound) low() []float64 {
 	return u
 }
 
-// values is what one pod of each shape is worth at the bound.
-func (b *bound) values() map[string]float64 {
+// Values is what one pod is worth at the bound, by its request as text (capacity.Vector.Text).
+func (b *Bound) Values() map[string]float64 {
 	out := map[string]float64{}
 	count := map[string]float64{}
-	for i := range b.wants {
-		w := &b.wants[i]
-		text := vectorText(w.request)
-		out[text] += float64(float64(w.n) * b.podWorth(w))
-		count[text] += float64(w.n)
+	for i := range b.demands {
+		w := &b.demands[i]
+		text := w.Request.Text()
+		out[text] += float64(float64(w.Count) * b.podWorth(w))
+		count[text] += float64(w.Count)
 	}
 	for text := range out {
 		out[text] /= count[text]
@@ -160,8 +160,8 @@ func (b *bound) values() map[string]float64 {
 	return out
 }
 
-// worth is the value of a vector at the prices u.
-func worth(v capacity.Vector, u []float64) float64 {
+// WorthOf is the value of a vector at the prices u.
+func WorthOf(v capacity.Vector, u []float64) float64 {
 	sum := 0.0
 	for d, n := range v {
 		if u[d] != 0 {

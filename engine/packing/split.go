@@ -7,24 +7,24 @@ import (
 	"tenon.sh/engine/capacity"
 )
 
-// gathering tries every way to divide a few pods among machines, those that have to share one with certain others, or that
+// splitting tries every way to divide a few pods among machines, those that have to share one with certain others, or that
 // compete for limits and reservations, included. It places the pods in the order in which they were settled, so that
 // whoever a pod wants to be with has a machine before it.
-type gathering struct {
+type splitting struct {
 	s     *solver
 	pools []int
-	pods  []*item // the item of each pod
-	big   []bool  // of each pod: only large options hold it
-	fine  []bool  // of each pod: only options with devices hold it
-	at    []int   // the machine that each pod is on
-	order map[*item]int
+	pods  []*demand // the item of each pod
+	big   []bool    // of each pod: only large options hold it
+	fine  []bool    // of each pod: only options with devices hold it
+	at    []int     // the machine that each pod is on
+	order map[*demand]int
 
-	best     []*draft
+	best     []*openBin
 	bestCost float64
 }
 
-// gather finds the cheapest machines for the few pods of the items, of which others have found some already.
-func (s *solver) gather(pools []int, items []*item) {
+// split finds the cheapest machines for the few pods of the items, of which others have found some already.
+func (s *solver) split(pools []int, items []*demand) {
 	hard, total := len(s.p.Reservations) > 0, 0
 	for _, p := range pools {
 		hard = hard || s.pools[p].limited
@@ -37,26 +37,26 @@ func (s *solver) gather(pools []int, items []*item) {
 		return
 	}
 	s.low = nil // it holds for the pods of one market
-	if !s.gatherMore(pools, items) {
-		s.gatherSome(pools, items, nil)
+	if !s.splitMore(pools, items) {
+		s.splitSome(pools, items, nil)
 	}
 }
 
-// gatherMore looks for places for the pods that have none yet, one after the other; it answers false if there are none.
-func (s *solver) gatherMore(pools []int, items []*item) bool {
+// splitMore looks for places for the pods that have none yet, one after the other; it answers false if there are none.
+func (s *solver) splitMore(pools []int, items []*demand) bool {
 	found := false
 	for _, it := range items {
-		for it.left > 0 && s.gatherSome(pools, items, it) {
+		for it.left > 0 && s.splitSome(pools, items, it) {
 			found = true
 		}
 	}
 	return found
 }
 
-// gatherSome gathers the pods that have a place, and one more of an item unless it is nil. It changes nothing and answers
+// splitSome gathers the pods that have a place, and one more of an item unless it is nil. It changes nothing and answers
 // false if it finds no machines for them, or only such as cost as much.
-func (s *solver) gatherSome(pools []int, items []*item, more *item) bool {
-	g := &gathering{s: s, pools: pools, order: map[*item]int{}, bestCost: math.Inf(1)}
+func (s *solver) splitSome(pools []int, items []*demand, more *demand) bool {
+	g := &splitting{s: s, pools: pools, order: map[*demand]int{}, bestCost: math.Inf(1)}
 	for i, it := range items {
 		g.order[it] = i
 		big, fine := s.special(pools, it)
@@ -91,7 +91,7 @@ func (s *solver) gatherSome(pools []int, items []*item, more *item) bool {
 }
 
 // special reports whether a pod of the item fits only large options, or only those with devices.
-func (s *solver) special(pools []int, it *item) (large, devices bool) {
+func (s *solver) special(pools []int, it *demand) (large, devices bool) {
 	large, devices = true, true
 	for _, p := range pools {
 		sh := &s.pools[p]
@@ -105,7 +105,7 @@ func (s *solver) special(pools []int, it *item) (large, devices bool) {
 }
 
 // place puts pod i, and those after it, on the machines so far or on a new one. All these machines are charged.
-func (g *gathering) place(i int, machines []*draft, cost float64) {
+func (g *splitting) place(i int, machines []*openBin, cost float64) {
 	if cost >= g.bestCost || g.s.effort <= 0 {
 		return
 	}
@@ -119,7 +119,7 @@ func (g *gathering) place(i int, machines []*draft, cost float64) {
 	}
 	for j := from; j < len(machines); j++ {
 		old := machines[j]
-		if !g.keepsCompany(i, j) || !old.accepts(it.host, g.s.host.nGroups) {
+		if !g.isColocated(i, j) || !old.accepts(it.host, g.s.host.nGroups) {
 			continue
 		}
 		g.s.charge(old, -1)
@@ -136,7 +136,7 @@ func (g *gathering) place(i int, machines []*draft, cost float64) {
 		return
 	}
 	for _, p := range g.pools {
-		empty := &draft{pool: p, sum: make(capacity.Vector, len(it.request)), free: g.s.pools[p].Free}
+		empty := &openBin{pool: p, sum: make(capacity.Vector, len(it.request)), free: g.s.pools[p].Free}
 		if d := g.with(empty, i); d != nil {
 			g.s.charge(d, 1)
 			g.at[i] = len(machines)
@@ -146,8 +146,8 @@ func (g *gathering) place(i int, machines []*draft, cost float64) {
 	}
 }
 
-// keepsCompany reports whether pods that were settled before are on the machine for everybody that the pod needs there.
-func (g *gathering) keepsCompany(i, machine int) bool {
+// isColocated reports whether pods that were settled before are on the machine for everybody that the pod needs there.
+func (g *splitting) isColocated(i, machine int) bool {
 	return !slices.ContainsFunc(g.pods[i].company, func(set int) bool {
 		for k := range i {
 			if g.at[k] == machine && g.order[g.pods[k]] < g.order[g.pods[i]] && slices.Contains(g.pods[k].rules.Sets, set) {
@@ -159,7 +159,7 @@ func (g *gathering) keepsCompany(i, machine int) bool {
 }
 
 // with is the machine with pod i on it as well, nil if no option holds that.
-func (g *gathering) with(old *draft, i int) *draft {
+func (g *splitting) with(old *openBin, i int) *openBin {
 	g.s.use(1)
 	it := g.pods[i]
 	d := g.s.joined(old, it.ways, it.host, it.request, g.big[i], g.fine[i])

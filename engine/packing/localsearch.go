@@ -19,9 +19,9 @@ const (
 // fewGoods is about how many options are looked at in one try; others are drawn the next time.
 const fewGoods = 60
 
-// improve takes a few machines away, packs their pods anew and keeps what is cheaper, until the price is near the
+// searchLocally takes a few machines away, packs their pods anew and keeps what is cheaper, until the price is near the
 // bound, nothing is gained any more, or the effort is spent.
-func (s *solver) improve(m *market, drafts []*draft) []*draft {
+func (s *solver) searchLocally(m *supply, drafts []*openBin) []*openBin {
 	if len(drafts) == 0 {
 		return drafts
 	}
@@ -29,13 +29,13 @@ func (s *solver) improve(m *market, drafts []*draft) []*draft {
 	if best, ok := s.exact(m, drafts); ok {
 		return best
 	}
-	drafts = s.dissolve(m, drafts)
+	drafts = s.closeBins(m, drafts)
 	random := newRandom(drafts)
 	total := 0.0
 	for _, d := range drafts {
 		total += d.price
 	}
-	floor := m.bound.value
+	floor := m.bound.Value
 	before := total
 	teams := s.teams(m)
 	stubborn := stubborn
@@ -52,7 +52,7 @@ func (s *solver) improve(m *market, drafts []*draft) []*draft {
 		chosen := s.draw(m, drafts, len(teams), random)
 		better := s.repackAll(teams, drafts, chosen)
 		var gone []int
-		var by []*draft
+		var by []*openBin
 		for i, r := range better {
 			s.effort -= r.effort
 			if r.drafts != nil {
@@ -71,14 +71,14 @@ func (s *solver) improve(m *market, drafts []*draft) []*draft {
 // many of them are really worked on at a time.
 const teamSize = 4
 
-// team repacks one place of the plan, with a solver and arrays of its own.
-type team struct {
+// worker repacks one place of the plan, with a solver and arrays of its own.
+type worker struct {
 	s *solver
 	g *greedy
 }
 
 // teams are one or several: where limits or reservations are shared, places hang together and are looked at one by one.
-func (s *solver) teams(m *market) []team {
+func (s *solver) teams(m *supply) []worker {
 	n := teamSize
 	for _, p := range m.pools {
 		if s.pools[p].limited {
@@ -88,11 +88,11 @@ func (s *solver) teams(m *market) []team {
 	if len(s.p.Reservations) > 0 {
 		n = 1
 	}
-	out := make([]team, n)
+	out := make([]worker, n)
 	for i := range out {
 		own := *s
 		own.selections = nil
-		out[i] = team{s: &own, g: nil}
+		out[i] = worker{s: &own, g: nil}
 		if n == 1 {
 			out[i].s = s
 		}
@@ -101,8 +101,8 @@ func (s *solver) teams(m *market) []team {
 	return out
 }
 
-// place is some machines that are to be packed anew, and the chance that goes with it.
-type place struct {
+// neighbourhood is some machines that are to be packed anew, and the chance that goes with it.
+type neighbourhood struct {
 	drafts    []int
 	exponent  int
 	roominess float64
@@ -111,16 +111,16 @@ type place struct {
 }
 
 // draw draws places that share no machine.
-func (s *solver) draw(m *market, drafts []*draft, n int, random *random) []place {
-	var out []place
+func (s *solver) draw(m *supply, drafts []*openBin, n int, random *random) []neighbourhood {
+	var out []neighbourhood
 	taken := bitset.New(len(drafts))
 	for range n {
-		p := place{drafts: s.neighbours(m, drafts, random, taken), exponent: random.below(len(exponents)), roominess: 1, mask: random.next()}
+		p := neighbourhood{drafts: s.neighbours(m, drafts, random, taken), exponent: random.below(len(exponents)), roominess: 1, mask: random.next()}
 		if random.below(2) == 0 {
 			p.roominess = roominess
 		}
 		p.forced = len(s.p.Devices) > 0 && random.below(2) == 0
-		for k := len(m.goods); k > 4*fewGoods; k /= 2 {
+		for k := len(m.offerings); k > 4*fewGoods; k /= 2 {
 			p.mask &= random.next()
 		}
 		if len(p.drafts) > 0 {
@@ -132,13 +132,13 @@ func (s *solver) draw(m *market, drafts []*draft, n int, random *random) []place
 
 // repacked is what became of one place: nil drafts if nothing better was found.
 type repacked struct {
-	drafts []*draft
+	drafts []*openBin
 	gain   float64
 	effort int
 }
 
 // repackAll looks at every place, on as many threads as the problem allows.
-func (s *solver) repackAll(teams []team, drafts []*draft, places []place) []repacked {
+func (s *solver) repackAll(teams []worker, drafts []*openBin, places []neighbourhood) []repacked {
 	out := make([]repacked, len(places))
 	work := func(i int) {
 		t := &teams[i]
@@ -168,7 +168,7 @@ func (s *solver) repackAll(teams []team, drafts []*draft, places []place) []repa
 
 // neighbours draws some machines that are not taken yet, the wasteful ones more often than the tight ones, as ascending
 // indexes.
-func (s *solver) neighbours(m *market, drafts []*draft, random *random, taken bitset.Set) []int {
+func (s *solver) neighbours(m *supply, drafts []*openBin, random *random, taken bitset.Set) []int {
 	n := min(2+random.below(11), len(drafts))
 	relative := random.below(2) == 0
 	var chosen []int
@@ -194,7 +194,7 @@ func (s *solver) neighbours(m *market, drafts []*draft, random *random, taken bi
 }
 
 // worth is what the draft's pods are worth.
-func (m *market) worth(d *draft) float64 {
+func (m *supply) worth(d *openBin) float64 {
 	sum := 0.0
 	for _, p := range d.loads {
 		sum += float64(float64(p.n) * m.shapes[m.lots[p.lot].shape].value)
@@ -203,10 +203,10 @@ func (m *market) worth(d *draft) float64 {
 }
 
 // repack packs the pods of the chosen machines anew. It returns nil unless that is cheaper, and what it gains otherwise.
-func (s *solver) repack(g *greedy, drafts []*draft, p *place) (better []*draft, gain float64) {
+func (s *solver) repack(g *greedy, drafts []*openBin, p *neighbourhood) (better []*openBin, gain float64) {
 	chosen := p.drafts
 	old, paid := 0.0, 0.0
-	g.drafts, g.cost = nil, 0
+	g.bins, g.cost = nil, 0
 	for _, i := range chosen {
 		d := drafts[i]
 		old += d.price + g.m.perNode
@@ -228,12 +228,12 @@ func (s *solver) repack(g *greedy, drafts []*draft, p *place) (better []*draft, 
 		}
 	}
 	if complete && g.cost < g.ceiling {
-		for _, d := range g.drafts {
+		for _, d := range g.bins {
 			paid -= d.price
 		}
-		return g.drafts, paid
+		return g.bins, paid
 	}
-	for _, d := range g.drafts {
+	for _, d := range g.bins {
 		s.charge(d, -1)
 	}
 	for _, i := range chosen {
@@ -247,8 +247,8 @@ func (s *solver) repack(g *greedy, drafts []*draft, p *place) (better []*draft, 
 	return nil, 0
 }
 
-func replaced(drafts []*draft, chosen []int, by []*draft) []*draft {
-	out := make([]*draft, 0, len(drafts)-len(chosen)+len(by))
+func replaced(drafts []*openBin, chosen []int, by []*openBin) []*openBin {
+	out := make([]*openBin, 0, len(drafts)-len(chosen)+len(by))
 	for i, d := range drafts {
 		if !slices.Contains(chosen, i) {
 			out = append(out, d)
@@ -261,7 +261,7 @@ func replaced(drafts []*draft, chosen []int, by []*draft) []*draft {
 // problem is searched in the same way.
 type random struct{ state uint64 }
 
-func newRandom(drafts []*draft) *random {
+func newRandom(drafts []*openBin) *random {
 	r := &random{state: uint64(len(drafts))}
 	for _, d := range drafts {
 		for _, n := range d.sum {

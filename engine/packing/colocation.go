@@ -7,23 +7,23 @@ import (
 	"tenon.sh/engine/capacity"
 )
 
-// buyCompany places the pods that have to share a machine with certain others. Each joins the machine of its company
+// buyColocated places the pods that have to share a machine with certain others. Each joins the machine of its company
 // that grows at the least price; where there is none yet, one is started with one of those that it wants to be with.
-func (s *solver) buyCompany(pools []int, items []*item) {
+func (s *solver) buyColocated(pools []int, items []*demand) {
 	for _, it := range items {
 		if len(it.company) == 0 {
 			continue
 		}
-		for it.left > 0 && s.joinCompany(pools, it) {
+		for it.left > 0 && s.joinColocated(pools, it) {
 			it.left--
 		}
 	}
 }
 
-func (s *solver) joinCompany(pools []int, it *item) bool {
-	best, at, least := (*draft)(nil), -1, math.Inf(1)
+func (s *solver) joinColocated(pools []int, it *demand) bool {
+	best, at, least := (*openBin)(nil), -1, math.Inf(1)
 	for i, d := range s.drafts {
-		if !s.keepsCompany(d, it) || !slices.Contains(pools, d.pool) || !d.accepts(it.host, s.host.nGroups) {
+		if !s.isColocated(d, it) || !slices.Contains(pools, d.pool) || !d.accepts(it.host, s.host.nGroups) {
 			continue
 		}
 		s.charge(d, -1)
@@ -37,17 +37,17 @@ func (s *solver) joinCompany(pools []int, it *item) bool {
 		}
 	}
 	if best == nil {
-		return s.startCompany(pools, it)
+		return s.startColocated(pools, it)
 	}
 	s.charge(s.drafts[at], -1)
 	s.charge(best, 1)
-	s.welcome(best, it)
+	s.accept(best, it)
 	s.drafts[at] = best
 	return true
 }
 
-// welcome notes the next pod of the item on the draft.
-func (s *solver) welcome(d *draft, it *item) {
+// accept notes the next pod of the item on the draft.
+func (s *solver) accept(d *openBin, it *demand) {
 	d.pinned = append(d.pinned[:len(d.pinned):len(d.pinned)], Pod{it.class, it.queue[len(it.queue)-it.left]})
 	d.host = append(d.host[:len(d.host):len(d.host)], it.host)
 	sets := make([]int, s.host.nSets)
@@ -60,32 +60,32 @@ func (s *solver) welcome(d *draft, it *item) {
 	d.sets = sets
 }
 
-// startCompany starts a machine with one pod that the item wants to be with, and one of the item's. Large machines and
+// startColocated starts a machine with one pod that the item wants to be with, and one of the item's. Large machines and
 // those with devices are taken only if nothing else holds the two.
-func (s *solver) startCompany(pools []int, it *item) bool {
-	best, host := s.newCompany(pools, it, false)
+func (s *solver) startColocated(pools []int, it *demand) bool {
+	best, host := s.newColocated(pools, it, false)
 	if best == nil {
-		best, host = s.newCompany(pools, it, true)
+		best, host = s.newColocated(pools, it, true)
 	}
 	if best == nil || !s.spend(best) {
 		return false
 	}
 	best.host = nil
-	s.welcome(best, host)
+	s.accept(best, host)
 	host.left--
-	s.welcome(best, it)
+	s.accept(best, it)
 	s.drafts = append(s.drafts, best)
 	return true
 }
 
-// newCompany is the cheapest machine for a pod of the item and one that it wants to be with, which host has.
-func (s *solver) newCompany(pools []int, it *item, special bool) (best *draft, host *item) {
+// newColocated is the cheapest machine for a pod of the item and one that it wants to be with, which host has.
+func (s *solver) newColocated(pools []int, it *demand, special bool) (best *openBin, host *demand) {
 	for _, other := range s.items {
 		if other == it || other.left == 0 || len(other.company) > 0 || !allIn(it.company, other.rules.Sets) {
 			continue
 		}
 		for _, p := range pools {
-			empty := &draft{pool: p, sum: make(capacity.Vector, len(it.request)), free: s.pools[p].Free}
+			empty := &openBin{pool: p, sum: make(capacity.Vector, len(it.request)), free: s.pools[p].Free}
 			d := s.joined(empty, other.ways, other.host, other.request, special, special)
 			if d == nil {
 				continue
@@ -102,8 +102,8 @@ func (s *solver) newCompany(pools []int, it *item, special bool) (best *draft, h
 	return best, host
 }
 
-// keepsCompany reports whether the draft has all the company that the item needs.
-func (s *solver) keepsCompany(d *draft, it *item) bool {
+// isColocated reports whether the draft has all the company that the item needs.
+func (s *solver) isColocated(d *openBin, it *demand) bool {
 	return d.sets != nil && !slices.ContainsFunc(it.company, func(set int) bool { return d.sets[s.host.sets[set]] == 0 })
 }
 

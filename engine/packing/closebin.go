@@ -14,7 +14,7 @@ type guests struct {
 	count, most  []int
 }
 
-func (s *solver) guestsOf(m *market, d *draft) *guests {
+func (s *solver) guestsOf(m *supply, d *openBin) *guests {
 	g := &guests{}
 	for _, r := range d.host {
 		g.add(r, 1, s.host.nGroups)
@@ -35,7 +35,7 @@ func (g *guests) add(r *hostRules, n, groups int) {
 			g.most[i] = math.MaxInt
 		}
 	}
-	g.bears, g.shuns = union(g.bears, r.bears), union(g.shuns, r.shuns)
+	g.bears, g.shuns = union(g.bears, r.owns), union(g.shuns, r.rejects)
 	for _, group := range r.groups {
 		g.count[group] += n
 	}
@@ -49,7 +49,7 @@ func (g *guests) accept(r *hostRules) bool {
 	if r.none() || g.count == nil {
 		return true
 	}
-	return !meets(r.shuns, g.bears) && !meets(r.bears, g.shuns) && takes(r, g.count, g.most)
+	return !meets(r.rejects, g.bears) && !meets(r.owns, g.shuns) && takes(r, g.count, g.most)
 }
 
 // mostHosts is how many machines are compared for one pod of a machine that is given up.
@@ -58,8 +58,8 @@ const mostHosts = 24
 // mostGuests is the number of pods above which giving up a machine is not tried: it hardly ever pays.
 const mostGuests = 12
 
-// dissolve gives up machines whose pods cost less as guests of other machines, the least valuable ones first.
-func (s *solver) dissolve(m *market, drafts []*draft) []*draft {
+// closeBins gives up machines whose pods cost less as guests of other machines, the least valuable ones first.
+func (s *solver) closeBins(m *supply, drafts []*openBin) []*openBin {
 	order := make([]int, 0, len(drafts))
 	value := make([]float64, len(drafts))
 	for i, d := range drafts {
@@ -85,11 +85,11 @@ func (s *solver) dissolve(m *market, drafts []*draft) []*draft {
 			failed++
 		}
 	}
-	return slices.DeleteFunc(v.drafts, func(d *draft) bool { return d == nil })
+	return slices.DeleteFunc(v.drafts, func(d *openBin) bool { return d == nil })
 }
 
 // squeeze puts pods for which no machine could be bought, because of limits, on those that were.
-func (s *solver) squeeze(m *market, left []int, drafts []*draft) []*draft {
+func (s *solver) squeeze(m *supply, left []int, drafts []*openBin) []*openBin {
 	v := &visit{s: s, m: m, drafts: drafts, guests: make([]*guests, len(drafts))}
 	for lot := range m.lots {
 		v.invite(lot, left, math.Inf(1))
@@ -98,7 +98,7 @@ func (s *solver) squeeze(m *market, left []int, drafts []*draft) []*draft {
 }
 
 // topUp fills the room that is left on machines that are there for pods which keep each other company.
-func (s *solver) topUp(m *market, company []*draft, left []int) {
+func (s *solver) topUp(m *supply, company []*openBin, left []int) {
 	if len(company) == 0 {
 		return
 	}
@@ -128,15 +128,15 @@ func (v *visit) invite(lot int, left []int, limit float64) {
 // visit is a try to place the pods of one machine on others.
 type visit struct {
 	s      *solver
-	m      *market
-	drafts []*draft
+	m      *supply
+	drafts []*openBin
 	guests []*guests
 	next   int // where to look first, so that not all go to the same machine
 }
 
 type earlier struct {
 	at     int
-	draft  *draft
+	draft  *openBin
 	guests *guests
 }
 
@@ -173,7 +173,7 @@ func (v *visit) undo(list []earlier) {
 	}
 }
 
-func (v *visit) move(at int, grown *draft, lot int) {
+func (v *visit) move(at int, grown *openBin, lot int) {
 	v.s.charge(v.drafts[at], -1)
 	v.s.charge(grown, 1)
 	grown.loads = slices.Clone(grown.loads)
@@ -187,11 +187,11 @@ func (v *visit) move(at int, grown *draft, lot int) {
 }
 
 // host finds the machine that grows at the least price, less than limit, when a pod of the lot joins it.
-func (v *visit) host(lot int, limit float64) (int, *draft) {
+func (v *visit) host(lot int, limit float64) (int, *openBin) {
 	l := &v.m.lots[lot]
 	kind := &v.m.kinds[l.kind]
 	request := v.m.shapes[l.shape].whole
-	at, best, least := -1, (*draft)(nil), limit
+	at, best, least := -1, (*openBin)(nil), limit
 	tried := 0
 	for k := range v.drafts {
 		i := (v.next + k) % len(v.drafts)

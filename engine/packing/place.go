@@ -10,8 +10,8 @@ import (
 	"tenon.sh/engine/topology"
 )
 
-// item is what is to be bought for: some pods of one class, at one level, on new machines in one spot.
-type item struct {
+// demand is what is to be bought for: some pods of one class, at one level, on new machines in one spot.
+type demand struct {
 	class, level, spot int
 	single             bool // the view has no other spot
 	ways               *Ways
@@ -34,7 +34,7 @@ type levelState struct {
 	free      bool // no rule at all: pods need not be looked at one by one
 	nodes     []int
 	nodesRead bool
-	spots     []spotChoice
+	spots     []domainChoice
 	spotsRead bool
 }
 
@@ -46,18 +46,18 @@ type narrowKey struct {
 
 var noRules = &topology.Rules{}
 
-// settle finds for every pod an existing node, or a spot in which to buy a machine for it. Pods that wait for others are
+// placePods finds for every pod an existing node, or a spot in which to buy a machine for it. Pods that wait for others are
 // tried again as long as anything moves.
-func (s *solver) settle() {
+func (s *solver) placePods() {
 	s.knowDomains()
-	s.settleHomes()
+	s.placeAssigned()
 	s.openDomains()
 	order := s.queueOrder()
 	for moved := true; moved; {
 		moved = false
 		for _, c := range order {
 			before := s.classes[c].next
-			s.settleClass(c)
+			s.placeClass(c)
 			moved = moved || s.classes[c].next > before
 		}
 	}
@@ -114,7 +114,7 @@ func (s *solver) openFor(group, c, l int) {
 	ways, request := s.p.Classes[c].Levels[l].Ways, s.p.Classes[c].Request
 	done := bitset.New(len(s.p.Places))
 	for i := range s.p.Places {
-		if most, capped := s.lessons.caps[spotKey{c, l, ls.view.spotOf[i]}]; capped && most == 0 {
+		if most, capped := s.lessons.caps[domainKey{c, l, ls.view.spotOf[i]}]; capped && most == 0 {
 			done.Add(i)
 		}
 	}
@@ -255,8 +255,8 @@ func (s *solver) depths() []int {
 	return depth
 }
 
-// settleClass places as many pods of the class as can be.
-func (s *solver) settleClass(c int) {
+// placeClass places as many pods of the class as can be.
+func (s *solver) placeClass(c int) {
 	class := &s.p.Classes[c]
 	state := &s.classes[c]
 	if state.next == class.Count {
@@ -266,11 +266,11 @@ func (s *solver) settleClass(c int) {
 		s.prepare(c, l)
 	}
 	if state.levels[0].free && len(class.Levels) == 1 {
-		s.settleFree(c)
+		s.placeFree(c)
 		return
 	}
 	for state.next < class.Count {
-		if !s.settleOne(c) {
+		if !s.placeOne(c) {
 			return
 		}
 	}
@@ -292,8 +292,8 @@ func (s *solver) prepare(c, l int) {
 	ls.free = len(ls.view.keys) == 0 && len(s.p.Classes[c].Shared) == 0 && ls.host.none() && !ls.rules.ByHost(&s.p.Layout)
 }
 
-// settleFree places pods that mind nobody: the fullest nodes first, the rest on new machines.
-func (s *solver) settleFree(c int) {
+// placeFree places pods that mind nobody: the fullest nodes first, the rest on new machines.
+func (s *solver) placeFree(c int) {
 	class := &s.p.Classes[c]
 	state := &s.classes[c]
 	for _, n := range s.candidates(c, 0) {
@@ -308,22 +308,22 @@ func (s *solver) settleFree(c int) {
 	if left == 0 {
 		return
 	}
-	if spots := s.spotsOf(c, 0); len(spots) > 0 {
+	if spots := s.choicesOf(c, 0); len(spots) > 0 {
 		s.onNew(c, 0, spots[0], left)
 	}
 }
 
-// settleOne places the next pod of the class; ok is false if it has no place.
-func (s *solver) settleOne(c int) (ok bool) {
+// placeOne places the next pod of the class; ok is false if it has no place.
+func (s *solver) placeOne(c int) (ok bool) {
 	class := &s.p.Classes[c]
-	if class.Home > 0 && s.needs(c, class.Home-1).Fits(s.nodes[class.Home-1].room) && s.goHome(c) {
+	if class.Assigned > 0 && s.needs(c, class.Assigned-1).Fits(s.nodes[class.Assigned-1].room) && s.placeOnAssigned(c) {
 		return true // the others that have come since let it
 	}
-	best := settled{cost: math.Inf(1)}
+	best := placement{cost: math.Inf(1)}
 	for l := range class.Levels {
 		found := s.findNode(c, l)
 		if found.node < 0 {
-			found = s.findSpot(c, l)
+			found = s.findDomain(c, l)
 		}
 		if found.node < 0 && found.choice == nil {
 			continue
@@ -357,23 +357,23 @@ func (s *solver) batch(c, l int) int {
 		return 1
 	}
 	n := s.p.Classes[c].Count - s.classes[c].next
-	if most, capped := s.lessons.caps[spotKey{c, l, 0}]; capped {
-		n = min(n, most-s.inItem(spotKey{c, l, 0}))
+	if most, capped := s.lessons.caps[domainKey{c, l, 0}]; capped {
+		n = min(n, most-s.inItem(domainKey{c, l, 0}))
 	}
 	return n
 }
 
-func (s *solver) inItem(key spotKey) int {
+func (s *solver) inItem(key domainKey) int {
 	if it := s.byKey[key]; it != nil {
 		return len(it.queue)
 	}
 	return 0
 }
 
-// settled is a place for one pod.
-type settled struct {
+// placement is a place for one pod.
+type placement struct {
 	level  int
 	node   int // -1 for a new machine
-	choice *spotChoice
+	choice *domainChoice
 	cost   float64 // share of the pod's worth that has to be paid
 }

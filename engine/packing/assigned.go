@@ -6,15 +6,15 @@ import (
 	"tenon.sh/engine/topology"
 )
 
-// settleHomes puts pods on the nodes that they are expected on, and only then, into what room these leave, those to whom a
+// placeAssigned puts pods on the nodes that they are expected on, and only then, into what room these leave, those to whom a
 // node is proposed.
-func (s *solver) settleHomes() {
-	s.sendHome(false)
-	s.sendHome(true)
+func (s *solver) placeAssigned() {
+	s.placeAllAssigned(false)
+	s.placeAllAssigned(true)
 	s.noteClosed()
 	arrived := make([]bool, len(s.nodes))
 	for c := range s.p.Classes {
-		if n := s.p.Classes[c].Home; n > 0 && s.classes[c].next > 0 {
+		if n := s.p.Classes[c].Assigned; n > 0 && s.classes[c].next > 0 {
 			arrived[n-1] = true
 		}
 	}
@@ -26,16 +26,16 @@ func (s *solver) settleHomes() {
 	s.countEnding(s.stay)
 }
 
-// sendHome puts pods on their nodes. One may have to wait for another: whoever could not go is asked again as long as anybody
+// placeAllAssigned puts pods on their nodes. One may have to wait for another: whoever could not go is asked again as long as anybody
 // moves.
-func (s *solver) sendHome(proposed bool) {
+func (s *solver) placeAllAssigned(proposed bool) {
 	for moved := true; moved; {
 		moved = false
 		for c := range s.p.Classes {
-			if s.p.Classes[c].Home == 0 || s.p.Classes[c].Proposed != proposed {
+			if s.p.Classes[c].Assigned == 0 || s.p.Classes[c].Proposed != proposed {
 				continue
 			}
-			for state := &s.classes[c]; state.next < s.p.Classes[c].Count && s.goHome(c); {
+			for state := &s.classes[c]; state.next < s.p.Classes[c].Count && s.placeOnAssigned(c); {
 				moved = true
 			}
 		}
@@ -59,7 +59,7 @@ func (s *solver) countEnding(nodes []int) {
 func (s *solver) cameLate() bool {
 	found := false
 	for _, n := range s.stay {
-		if slices.ContainsFunc(s.placed[n], func(share Share) bool { return s.p.Classes[share.Class].Home == n+1 }) {
+		if slices.ContainsFunc(s.placed[n], func(share Share) bool { return s.p.Classes[share.Class].Assigned == n+1 }) {
 			s.lessons.awaited.Add(n)
 			found = true
 		}
@@ -67,10 +67,10 @@ func (s *solver) cameLate() bool {
 	return found
 }
 
-// goHome puts the next pod of the class on its own node, at the first level that allows it.
-func (s *solver) goHome(c int) bool {
+// placeOnAssigned puts the next pod of the class on its own node, at the first level that allows it.
+func (s *solver) placeOnAssigned(c int) bool {
 	class := &s.p.Classes[c]
-	n := class.Home - 1
+	n := class.Assigned - 1
 	for l := range class.Levels {
 		s.prepare(c, l)
 		ls := &s.classes[c].levels[l]
@@ -95,7 +95,7 @@ func (s *solver) proposable(c, l, n int) bool {
 func (s *solver) noteClosed() {
 	s.closed = make([][]int, len(s.p.Layout.Groups))
 	for c := range s.p.Classes {
-		if s.p.Classes[c].Home == 0 || s.classes[c].next == 0 {
+		if s.p.Classes[c].Assigned == 0 || s.classes[c].next == 0 {
 			continue
 		}
 		for l := range s.p.Classes[c].Levels {

@@ -6,33 +6,34 @@ import (
 	"slices"
 
 	"tenon.sh/engine/bitset"
+	"tenon.sh/engine/bound"
 	"tenon.sh/engine/capacity"
 )
 
-// market is what the greedy search chooses from: the items and options of one tier of pools, and what resources are
+// supply is what the greedy search chooses from: the items and options of one tier of pools, and what resources are
 // worth there. Items are looked at as shapes (equal requests) and kinds (equal rules and ways): what a machine may take
 // next depends on the kind, what fits depends on the shape.
-type market struct {
-	apart   bool // replicas of one workload are kept apart
-	pools   []int
-	items   []*item
-	shapes  []shape
-	kinds   []kind
-	goods   []good
-	clashes []bitset.Set // of each kind, the kinds that cannot share a machine with it; nil for none
-	twins   []bitset.Set // of each kind, the kinds that had better not share a machine with it; nil for none
-	u       []float64    // price of a unit of each resource
-	low     []float64    // no more than any option asks for it
-	perNode float64      // added to each machine's price while planning: fewer machines for the same money
-	perAdd  float64      // worth of being one more machine, where rules between pods ask for many
-	bound   *bound
-	before  []int // pods that each item had left at first
-	lots    []lot
-	avail   []bitset.Set // of each shape, the kinds of which pods are left
-	near    []bitset.Set // of each kind, those that one of its host groups concerns; nil for none
-	drivers bitset.Set   // the kinds that make the number of machines what it is
-	capped  []int        // the kinds of which a machine takes only so many
-	dims    []int        // resources that matter
+type supply struct {
+	apart     bool // replicas of one workload are kept apart
+	pools     []int
+	demands   []*demand
+	shapes    []shape
+	kinds     []kind
+	offerings []offering
+	clashes   []bitset.Set // of each kind, the kinds that cannot share a machine with it; nil for none
+	twins     []bitset.Set // of each kind, the kinds that had better not share a machine with it; nil for none
+	u         []float64    // price of a unit of each resource
+	low       []float64    // no more than any option asks for it
+	perNode   float64      // added to each machine's price while planning: fewer machines for the same money
+	perAdd    float64      // worth of being one more machine, where rules between pods ask for many
+	bound     *bound.Bound
+	before    []int // pods that each item had left at first
+	lots      []lot
+	avail     []bitset.Set // of each shape, the kinds of which pods are left
+	near      []bitset.Set // of each kind, those that one of its host groups concerns; nil for none
+	drivers   bitset.Set   // the kinds that make the number of machines what it is
+	capped    []int        // the kinds of which a machine takes only so many
+	dims      []int        // resources that matter
 }
 
 // shape is the items with one request.
@@ -47,7 +48,7 @@ type shape struct {
 // lot is all pods of one shape and kind, whatever classes they are of: once they are settled nothing tells them apart.
 type lot struct {
 	shape, kind int
-	items       []*item
+	items       []*demand
 	n           int // pods
 	// needsLarge and needsDevices mark pods for which only such options will do.
 	needsLarge, needsDevices bool
@@ -63,39 +64,39 @@ type kind struct {
 	most   int  // how many of the pods a machine takes; 0 means any number
 }
 
-// good is an option worth starting a machine with: no option that the same items can use has as much for less.
-type good struct {
+// offering is an option worth starting a machine with: no option that the same items can use has as much for less.
+type offering struct {
 	pool, option int
 	price        float64
 	promise      float64 // worth of all its resources per unit of price: no filling is better
 	kinds        bitset.Set
 	weight       []float64 // how much each of the market's resources counts when shapes are compared
-	shapes       []goodShape
+	shapes       []offeringFit
 	// asks is what the shapes ask for of the market's resources, shape after shape; shares is the same as weighted shares of
 	// the machine. They are read all the time, and so lie close together.
 	asks   []int64
 	shares []float64
 }
 
-// goodShape is a shape as this option sees it.
-type goodShape struct {
+// offeringFit is a shape as this option sees it.
+type offeringFit struct {
 	shape int
 	score [4]float64
 }
 
-func (s *solver) newMarket(pools []int, items []*item) *market {
-	m := &market{pools: pools}
+func (s *solver) newSupply(pools []int, items []*demand) *supply {
+	m := &supply{pools: pools}
 	for _, it := range items {
 		if it.left > 0 && len(it.company) == 0 && s.sellsIn(pools, it) {
-			m.items = append(m.items, it)
+			m.demands = append(m.demands, it)
 		}
 	}
-	if len(m.items) == 0 {
+	if len(m.demands) == 0 {
 		return m
 	}
 	m.sort()
 	for _, p := range pools {
-		m.goods = append(m.goods, s.goodsOf(m, p)...)
+		m.offerings = append(m.offerings, s.offeringsOf(m, p)...)
 	}
 	m.special(s)
 	m.price(s)
@@ -103,7 +104,7 @@ func (s *solver) newMarket(pools []int, items []*item) *market {
 }
 
 // sellsIn reports whether some option of the pools can hold one pod of the item.
-func (s *solver) sellsIn(pools []int, it *item) bool {
+func (s *solver) sellsIn(pools []int, it *demand) bool {
 	for _, p := range pools {
 		if len(it.ways.Pools[p]) > 0 && s.poolSells(it.ways.Pools[p], p, it.request) {
 			return true
@@ -113,7 +114,7 @@ func (s *solver) sellsIn(pools []int, it *item) bool {
 }
 
 // sort divides the items into shapes and kinds.
-func (m *market) sort() {
+func (m *supply) sort() {
 	type kindKey struct {
 		ways *Ways
 		host *hostRules
@@ -121,8 +122,8 @@ func (m *market) sort() {
 	kinds := map[kindKey]int{}
 	shapes := map[string]int{}
 	// Items with rules for single machines come first: they find a machine less easily.
-	slices.SortStableFunc(m.items, func(a, b *item) int { return cmp.Compare(strictness(b.host), strictness(a.host)) })
-	for _, it := range m.items {
+	slices.SortStableFunc(m.demands, func(a, b *demand) int { return cmp.Compare(strictness(b.host), strictness(a.host)) })
+	for _, it := range m.demands {
 		key := kindKey{it.ways, it.host}
 		k, ok := kinds[key]
 		if !ok {
@@ -130,9 +131,9 @@ func (m *market) sort() {
 			kinds[key] = k
 			m.kinds = append(m.kinds, kind{ways: it.ways, host: it.host})
 		}
-		text := vectorText(it.request)
+		text := it.request.Text()
 		if &it.own[0] != &it.request[0] {
-			text += vectorText(it.own)
+			text += it.own.Text()
 		}
 		h, ok := shapes[text]
 		if !ok {
@@ -159,7 +160,7 @@ func (m *market) sort() {
 	}
 	m.clashes = make([]bitset.Set, len(m.kinds))
 	for a := range m.kinds {
-		if m.kinds[a].host.bears == nil && m.kinds[a].host.shuns == nil {
+		if m.kinds[a].host.owns == nil && m.kinds[a].host.rejects == nil {
 			continue
 		}
 		m.clashes[a] = bitset.New(len(m.kinds))
@@ -206,7 +207,7 @@ func strictness(r *hostRules) int {
 }
 
 // add puts an item into the lot of its shape and kind.
-func (m *market) add(h, k int, it *item) {
+func (m *supply) add(h, k int, it *demand) {
 	shape := &m.shapes[h]
 	at, there := slices.BinarySearch(shape.kinds, k)
 	if !there {
@@ -220,7 +221,7 @@ func (m *market) add(h, k int, it *item) {
 }
 
 // lotOf is the lot of a shape and a kind that it has.
-func (m *market) lotOf(h, k int) int {
+func (m *supply) lotOf(h, k int) int {
 	at, _ := slices.BinarySearch(m.shapes[h].kinds, k)
 	return m.shapes[h].lots[at]
 }
@@ -228,7 +229,7 @@ func (m *market) lotOf(h, k int) int {
 // machines counts the machines that rules between pods ask for: the most pods of which no two, or no more than a few, may
 // share one. A pod that lets a machine have so many of its group takes up one part in so many of it, whatever the others
 // allow. It marks the kinds of the group that asks for the most.
-func (m *market) machines(counts []int) int {
+func (m *supply) machines(counts []int) int {
 	marks, groups := map[int]float64{}, map[int]float64{}
 	each := func(r *hostRules, f func(parts map[int]float64, at, most int)) {
 		r.each(func(byMark bool, at, most int) {
@@ -239,13 +240,13 @@ func (m *market) machines(counts []int) int {
 			}
 		})
 	}
-	for i, it := range m.items {
+	for i, it := range m.demands {
 		each(it.host, func(parts map[int]float64, at, most int) { parts[at] += float64(counts[i]) / float64(most) })
 	}
 	m.drivers = bitset.New(len(m.kinds))
 	need := func(parts map[int]float64, at int) int { return int(math.Ceil(parts[at] - 1e-9)) }
 	n := 0
-	for _, it := range m.items {
+	for _, it := range m.demands {
 		each(it.host, func(parts map[int]float64, at, _ int) { n = max(n, need(parts, at)) })
 	}
 	for k := range m.kinds {
@@ -259,11 +260,11 @@ func (m *market) machines(counts []int) int {
 	return n
 }
 
-// goodsOf lists the options of a pool that are worth starting with.
-func (s *solver) goodsOf(m *market, p int) []good {
+// offeringsOf lists the options of a pool that are worth starting with.
+func (s *solver) offeringsOf(m *supply, p int) []offering {
 	sh := &s.pools[p]
 	byUsers := map[string][]int{} // kept options of each set of users
-	var goods []good
+	var goods []offering
 	kinds := bitset.New(len(m.kinds)) // of one option after the other: few are kept
 	var users []byte
 	for _, o := range sh.byPrice {
@@ -276,14 +277,14 @@ func (s *solver) goodsOf(m *market, p int) []good {
 			continue
 		}
 		byUsers[string(users)] = append(same, o)
-		goods = append(goods, good{pool: p, option: o, price: sh.Options[o].Price, kinds: kinds.Clone()})
+		goods = append(goods, offering{pool: p, option: o, price: sh.Options[o].Price, kinds: kinds.Clone()})
 	}
 	return goods
 }
 
 // usersOf writes into kinds those of which one pod fits the option, and into the empty text the same of kinds and shapes, so
 // that equal sets share it; the text stays empty if nothing that the option may be bought for fits.
-func (s *solver) usersOf(m *market, p, o int, kinds bitset.Set, text []byte) []byte {
+func (s *solver) usersOf(m *supply, p, o int, kinds bitset.Set, text []byte) []byte {
 	sh := &s.pools[p]
 	option := &sh.Options[o]
 	clear(kinds)
@@ -295,7 +296,7 @@ func (s *solver) usersOf(m *market, p, o int, kinds bitset.Set, text []byte) []b
 	if kinds.Empty() {
 		return text
 	}
-	text = appendSet(text, kinds)
+	text = kinds.AppendText(text)
 	some, bits := false, byte(0)
 	for h := range m.shapes {
 		if h%8 == 0 && h > 0 {
@@ -313,12 +314,12 @@ func (s *solver) usersOf(m *market, p, o int, kinds bitset.Set, text []byte) []b
 }
 
 // special finds the lots for which only large options, or only options with devices, will do.
-func (m *market) special(s *solver) {
+func (m *supply) special(s *solver) {
 	for i := range m.lots {
 		l := &m.lots[i]
 		l.needsLarge, l.needsDevices = true, true
-		for j := range m.goods {
-			g := &m.goods[j]
+		for j := range m.offerings {
+			g := &m.offerings[j]
 			sh := &s.pools[g.pool]
 			o := &sh.Options[g.option]
 			if !g.kinds.Has(l.kind) || (o.Large || !l.needsLarge) && (sh.devices[g.option] || !l.needsDevices) {
@@ -333,7 +334,7 @@ func (m *market) special(s *solver) {
 }
 
 // asksFor reports whether the request names a device that the option has.
-func (s *solver) asksFor(request capacity.Vector, sh *shop, o int) bool {
+func (s *solver) asksFor(request capacity.Vector, sh *supplyPool, o int) bool {
 	for d, device := range s.p.Devices {
 		if device && request[d] > 0 && sh.Options[o].Allocatable[d] > 0 {
 			return true
@@ -343,7 +344,7 @@ func (s *solver) asksFor(request capacity.Vector, sh *shop, o int) bool {
 }
 
 // dominated reports whether one of the kept options, which all cost no more, has no less of anything.
-func (s *solver) dominated(sh *shop, o int, kept []int) bool {
+func (s *solver) dominated(sh *supplyPool, o int, kept []int) bool {
 	option := &sh.Options[o]
 	for _, k := range kept {
 		other := &sh.Options[k]
@@ -365,25 +366,25 @@ func (s *solver) dominated(sh *shop, o int, kept []int) bool {
 }
 
 // price finds what resources are worth, and what follows from it.
-func (m *market) price(s *solver) {
-	counts := make([]int, len(m.items))
-	for i, it := range m.items {
+func (m *supply) price(s *solver) {
+	counts := make([]int, len(m.demands))
+	for i, it := range m.demands {
 		counts[i] = it.left
 	}
 	m.before = counts
-	m.bound = s.newBound(m, counts)
-	m.u, m.perAdd = m.bound.shared()
-	m.low = m.bound.low()
+	m.bound = s.boundFor(m, counts)
+	m.u, m.perAdd = m.bound.Shared()
+	m.low = m.bound.Low()
 	if s.worth == nil {
 		s.worth = m.u
 	}
 	m.perNode = nodeShare * s.unitPrice(m)
 	demand := make(capacity.Vector, len(m.u))
-	for _, it := range m.items {
+	for _, it := range m.demands {
 		demand.Add(it.own, int64(it.left))
 	}
 	least := math.Inf(1)
-	for _, g := range m.goods {
+	for _, g := range m.offerings {
 		least = min(least, g.price)
 	}
 	for d := range demand {
@@ -391,22 +392,22 @@ func (m *market) price(s *solver) {
 			m.dims = append(m.dims, d)
 		}
 	}
-	values := m.bound.values()
+	values := m.bound.Values()
 	for h := range m.shapes {
 		r := m.shapes[h].request
-		m.shapes[h].value = max(values[vectorText(r)]+float64(1e-4*least*share(r, demand)), 1e-12)
+		m.shapes[h].value = max(values[r.Text()]+float64(1e-4*least*share(r, demand)), 1e-12)
 	}
-	for i := range m.goods {
-		m.goods[i].measure(s, m)
+	for i := range m.offerings {
+		m.offerings[i].measure(s, m)
 	}
-	slices.SortStableFunc(m.goods, func(a, b good) int { return cmp.Compare(b.promise, a.promise) })
+	slices.SortStableFunc(m.offerings, func(a, b offering) int { return cmp.Compare(b.promise, a.promise) })
 }
 
 // renew works out the prices for the pods that are left.
-func (m *market) renew(s *solver, left []int) {
-	counts := make([]int, len(m.items))
-	at := map[*item]int{}
-	for i, it := range m.items {
+func (m *supply) renew(s *solver, left []int) {
+	counts := make([]int, len(m.demands))
+	at := map[*demand]int{}
+	for i, it := range m.demands {
 		at[it] = i
 	}
 	for lot := range m.lots {
@@ -417,18 +418,18 @@ func (m *market) renew(s *solver, left []int) {
 			n -= k
 		}
 	}
-	b := s.newBound(m, counts)
-	m.u, m.perAdd = b.shared()
-	values := b.values()
+	b := s.boundFor(m, counts)
+	m.u, m.perAdd = b.Shared()
+	values := b.Values()
 	for h := range m.shapes {
-		m.shapes[h].value = max(values[vectorText(m.shapes[h].request)], m.shapes[h].value*1e-6)
+		m.shapes[h].value = max(values[m.shapes[h].request.Text()], m.shapes[h].value*1e-6)
 	}
-	for i := range m.goods {
-		g := &m.goods[i]
+	for i := range m.offerings {
+		g := &m.offerings[i]
 		g.shapes, g.asks, g.shares = nil, nil, nil
 		g.measure(s, m)
 	}
-	slices.SortStableFunc(m.goods, func(a, b good) int { return cmp.Compare(b.promise, a.promise) })
+	slices.SortStableFunc(m.offerings, func(a, b offering) int { return cmp.Compare(b.promise, a.promise) })
 }
 
 // nodeShare is the part of the price of one core that every machine costs beside its own price while planning. It
@@ -438,17 +439,17 @@ const nodeShare = 0.05
 
 // unitPrice is the price of one unit of the problem's main resource (one core): its dual, or where that is 0 the least
 // that any option asks for it.
-func (s *solver) unitPrice(m *market) float64 {
+func (s *solver) unitPrice(m *supply) float64 {
 	unit := s.p.Unit
 	if len(unit) == 0 {
 		return 0
 	}
-	if p := worth(unit, m.u); p > 0 {
+	if p := bound.WorthOf(unit, m.u); p > 0 {
 		return p
 	}
 	least := math.Inf(1)
-	for i := range m.goods {
-		g := &m.goods[i]
+	for i := range m.offerings {
+		g := &m.offerings[i]
 		if n := unit.Times(s.pools[g.pool].Options[g.option].Allocatable, math.MaxInt32); n > 0 {
 			least = min(least, g.price/float64(n))
 		}
@@ -471,7 +472,7 @@ func share(r, demand capacity.Vector) float64 {
 }
 
 // measure prepares the comparison of shapes on this option.
-func (g *good) measure(s *solver, m *market) {
+func (g *offering) measure(s *solver, m *supply) {
 	option := &s.pools[g.pool].Options[g.option]
 	a := option.Allocatable
 	full := 0.0
@@ -498,7 +499,7 @@ func (g *good) measure(s *solver, m *market) {
 		if !m.shapes[h].whole.Fits(a) {
 			continue
 		}
-		gs := goodShape{shape: h}
+		gs := offeringFit{shape: h}
 		square := 0.0
 		for i, d := range m.dims {
 			share := 0.0

@@ -1,4 +1,4 @@
-package packing
+package bound
 
 import (
 	"cmp"
@@ -8,10 +8,10 @@ import (
 	"tenon.sh/engine/capacity"
 )
 
-// Worth is what a unit of each resource is worth, in the currency of the prices: the prices at which all of total is worth
+// DualPrices is what a unit of each resource is worth, in the currency of the prices: the prices at which all of total is worth
 // most, while no machine of these sizes is worth more than it costs. It is the dual of buying fractions of machines, and what
 // total is worth at it is a bound for what machines that hold it cost.
-func Worth(total capacity.Vector, sizes []capacity.Vector, prices []float64) []float64 {
+func DualPrices(total capacity.Vector, sizes []capacity.Vector, prices []float64) []float64 {
 	worth := make([]float64, len(total))
 	var dims []int
 	for d, n := range total {

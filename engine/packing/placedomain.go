@@ -9,8 +9,8 @@ import (
 	"tenon.sh/engine/topology"
 )
 
-// spotChoice is a spot in which a new machine can hold a pod of the class.
-type spotChoice struct {
+// domainChoice is a spot in which a new machine can hold a pod of the class.
+type domainChoice struct {
 	spot   int
 	tier   int     // rank of the heaviest pool there
 	dear   float64 // by how much what the pods need costs more than in the cheapest spot, as a share of that
@@ -44,7 +44,7 @@ func (s *solver) buyableFrom(c, l int) bool {
 // buyable reports whether some new machine holds all that is left of the class.
 func (s *solver) buyable(c, l int) bool {
 	all := s.together(c, s.p.Classes[c].Count-s.classes[c].next)
-	for _, choice := range s.spotsOf(c, l) {
+	for _, choice := range s.choicesOf(c, l) {
 		if s.cheapestFor(choice.ways, all) {
 			return true
 		}
@@ -66,31 +66,31 @@ func (s *solver) cheapestFor(ways *Ways, v capacity.Vector) bool {
 	return false
 }
 
-// findSpot looks for a spot in which to buy a machine for one more pod of the class: the most even one that its rules
+// findDomain looks for a spot in which to buy a machine for one more pod of the class: the most even one that its rules
 // allow, then the cheapest.
-func (s *solver) findSpot(c, l int) settled {
-	out := settled{level: l, node: -1}
+func (s *solver) findDomain(c, l int) placement {
+	out := placement{level: l, node: -1}
 	ls := &s.classes[c].levels[l]
-	company := s.companyOf(ls)
+	company := s.affinityOf(ls)
 	if l+1 < len(s.p.Classes[c].Levels) && s.startsByHost(ls) && !s.buyable(c, l) && s.buyableFrom(c, l+1) {
 		return out // what it would like has no room for its companions
 	}
-	spots := s.spotsOf(c, l)
+	spots := s.choicesOf(c, l)
 	least := 0
 	for i := range spots {
 		choice := &spots[i]
-		key := spotKey{c, l, choice.spot}
+		key := domainKey{c, l, choice.spot}
 		if most, capped := s.lessons.caps[key]; capped && s.inItem(key) >= most {
 			continue
 		}
 		if most, steered := s.lessons.quota[key]; steered && s.inItem(key) >= most {
 			continue
 		}
-		if s.isLonely(company, ls.view.spots[choice.spot]) {
+		if s.isLonely(company, ls.view.domains[choice.spot]) {
 			continue
 		}
 		s.look(1 + ls.rules.Len())
-		uneven, ok := s.world.Allows(ls.rules, ls.view.spots[choice.spot])
+		uneven, ok := s.world.Allows(ls.rules, ls.view.domains[choice.spot])
 		if !ok {
 			continue
 		}
@@ -102,34 +102,34 @@ func (s *solver) findSpot(c, l int) settled {
 	return out
 }
 
-func before(a *spotChoice, unevenA int, b *spotChoice, unevenB int) bool {
+func before(a *domainChoice, unevenA int, b *domainChoice, unevenB int) bool {
 	if a.wanted != b.wanted {
 		return a.wanted
 	}
 	return cmp.Or(cmp.Compare(unevenA, unevenB), cmp.Compare(a.tier, b.tier), cmp.Compare(a.dear, b.dear)) < 0
 }
 
-// shunned are the marks that a pod of the class keeps off its node: in the end only those that it has to.
-func (s *solver) shunned(c int, ls *levelState) bitset.Set {
+// rejected are the marks that a pod of the class keeps off its node: in the end only those that it has to.
+func (s *solver) rejected(c int, ls *levelState) bitset.Set {
 	if !s.complete {
-		return ls.host.shuns
+		return ls.host.rejects
 	}
 	last := len(s.p.Classes[c].Levels) - 1
 	s.prepare(c, last)
-	return s.classes[c].levels[last].host.shuns
+	return s.classes[c].levels[last].host.rejects
 }
 
 // onNew puts the next n pods of the class down for new machines in a spot.
-func (s *solver) onNew(c, l int, choice spotChoice, count int) {
+func (s *solver) onNew(c, l int, choice domainChoice, count int) {
 	state := &s.classes[c]
 	ls := &state.levels[l]
-	key := spotKey{c, l, choice.spot}
-	company := s.companyIn(ls, ls.view.spots[choice.spot])
+	key := domainKey{c, l, choice.spot}
+	company := s.affinityIn(ls, ls.view.domains[choice.spot])
 	it := s.byKey[key]
 	if it == nil || !slices.Equal(it.company, company) {
-		it = &item{
-			class: c, level: l, spot: choice.spot, single: len(ls.view.spots) == 1, ways: choice.ways,
-			place: ls.view.spots[choice.spot], rules: ls.rules, host: choice.host, request: s.p.Classes[c].Request, own: s.own[c], company: company,
+		it = &demand{
+			class: c, level: l, spot: choice.spot, single: len(ls.view.domains) == 1, ways: choice.ways,
+			place: ls.view.domains[choice.spot], rules: ls.rules, host: choice.host, request: s.p.Classes[c].Request, own: s.own[c], company: company,
 		}
 		s.byKey[key] = it
 		s.items = append(s.items, it)

@@ -3,9 +3,9 @@ package packing
 // apart is a bound of another kind, for so many pods of each item. No machine that holds a pod costs less than the cheapest
 // that does; where rules let a machine have only a few pods of some group, each of these has to pay for its part of one. Other
 // pods may use what room is left: groups do not add up, the dearest counts.
-func (s *solver) apart(m *market, counts []int) float64 {
+func (s *solver) apart(m *supply, counts []int) float64 {
 	marks, groups := map[int]float64{}, map[int]float64{}
-	for i, it := range m.items {
+	for i, it := range m.demands {
 		if counts[i] == 0 || it.host.none() {
 			continue
 		}
@@ -31,7 +31,7 @@ func (s *solver) apart(m *market, counts []int) float64 {
 }
 
 // leastFor is the price of the cheapest option that holds a pod of the item, wherever it was settled; 0 if there is none.
-func (s *solver) leastFor(pools []int, it *item) float64 {
+func (s *solver) leastFor(pools []int, it *demand) float64 {
 	ways := s.p.Classes[it.class].Levels[it.level].Ways
 	least, found := 0.0, false
 	for _, p := range pools {
@@ -50,9 +50,9 @@ func (s *solver) leastFor(pools []int, it *item) float64 {
 
 // each lists what the rules bound on a machine: marks that only one pod may bear, and groups of which it takes so many.
 func (r *hostRules) each(f func(byMark bool, at, most int)) {
-	if r.bears != nil && r.shuns != nil {
-		for b := r.bears.Next(0); b >= 0; b = r.bears.Next(b + 1) {
-			if r.shuns.Has(b) {
+	if r.owns != nil && r.rejects != nil {
+		for b := r.owns.Next(0); b >= 0; b = r.owns.Next(b + 1) {
+			if r.rejects.Has(b) {
 				f(true, b, 1)
 			}
 		}

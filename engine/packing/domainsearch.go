@@ -15,26 +15,26 @@ const (
 	steerEffort = 50
 )
 
-// steering looks for better spots for a few pods. Where a pod has to go is settled before anybody knows what machines
+// domainSearch looks for better spots for a few pods. Where a pod has to go is settled before anybody knows what machines
 // will be bought, so that the last pods of a spread, or all of a group that stays together, may end up where they need a
 // machine of their own. For few pods every way to divide them among spots can be tried.
-type steering struct {
+type domainSearch struct {
 	p       *Problem
-	lessons *lessons
+	lessons *learnedLimits
 	best    *solver
 	left    int // rounds
-	classes []steered
+	classes []searched
 }
 
-// steered is a class with several spots to choose from.
-type steered struct {
+// searched is a class with several spots to choose from.
+type searched struct {
 	class, level int
 	spots        []int
 	n            int // its pods that no existing node takes
 }
 
-func steer(p *Problem, l *lessons, best *solver) *solver {
-	st := &steering{p: p, lessons: l, best: best, left: min(mostSteered, p.Effort/steerEffort)}
+func searchDomains(p *Problem, l *learnedLimits, best *solver) *solver {
+	st := &domainSearch{p: p, lessons: l, best: best, left: min(mostSteered, p.Effort/steerEffort)}
 	if !st.find() {
 		return best
 	}
@@ -46,7 +46,7 @@ func steer(p *Problem, l *lessons, best *solver) *solver {
 		st.all()
 		return st.best
 	}
-	quota := map[spotKey]int{}
+	quota := map[domainKey]int{}
 	// Too many: one class at a time, the others staying where they are best.
 	for before := (*solver)(nil); before != st.best && st.left > 0; {
 		before = st.best
@@ -65,7 +65,7 @@ func steer(p *Problem, l *lessons, best *solver) *solver {
 }
 
 // find lists what can be steered; it answers false where that is nothing, too much, or not worth it.
-func (st *steering) find() bool {
+func (st *domainSearch) find() bool {
 	s := st.best
 	count := make([]int, len(s.classes))
 	level := make([]int, len(s.classes))
@@ -83,7 +83,7 @@ func (st *steering) find() bool {
 		level[it.class] = it.level
 		total += len(it.queue)
 	}
-	if total > fewPods || total == 0 || s.settled() {
+	if total > fewPods || total == 0 || s.isBest() {
 		return false
 	}
 	for c, n := range count {
@@ -91,11 +91,11 @@ func (st *steering) find() bool {
 			continue
 		}
 		s.prepare(c, level[c])
-		spots := s.spotsOf(c, level[c])
+		spots := s.choicesOf(c, level[c])
 		if len(spots) < 2 {
 			continue
 		}
-		made := steered{class: c, level: level[c], n: n}
+		made := searched{class: c, level: level[c], n: n}
 		for i := range spots {
 			made.spots = append(made.spots, spots[i].spot)
 		}
@@ -104,8 +104,8 @@ func (st *steering) find() bool {
 	return len(st.classes) > 0
 }
 
-// settled reports whether the round cannot be bettered: every pod has what it wants most, at the bound.
-func (s *solver) settled() bool {
+// isBest reports whether the round cannot be bettered: every pod has what it wants most, at the bound.
+func (s *solver) isBest() bool {
 	return counted(s.without()) == 0 && !s.broken && s.missed() == 0 && s.price() <= s.bound*(1+1e-6)
 }
 
@@ -122,8 +122,8 @@ func divisions(n, k int) int {
 }
 
 // all tries every division of the classes; there are mostSteered at most.
-func (st *steering) all() {
-	quota, quotas := map[spotKey]int{}, []map[spotKey]int{}
+func (st *domainSearch) all() {
+	quota, quotas := map[domainKey]int{}, []map[domainKey]int{}
 	var list func(i int)
 	list = func(i int) {
 		if i == len(st.classes) {
@@ -137,8 +137,8 @@ func (st *steering) all() {
 }
 
 // divide calls f for every division of the class's pods, with the numbers in quota.
-func (st *steering) divide(c *steered, at, left int, quota map[spotKey]int, f func()) {
-	key := spotKey{c.class, c.level, c.spots[at]}
+func (st *domainSearch) divide(c *searched, at, left int, quota map[domainKey]int, f func()) {
+	key := domainKey{c.class, c.level, c.spots[at]}
 	if at == len(c.spots)-1 {
 		quota[key] = left
 		f()
@@ -151,14 +151,16 @@ func (st *steering) divide(c *steered, at, left int, quota map[spotKey]int, f fu
 }
 
 // try solves the problem with no more pods in each spot than the quota says.
-func (st *steering) try(quota map[spotKey]int) { st.take(quota, st.play(quota, st.toBeat(), st.left)) }
+func (st *domainSearch) try(quota map[domainKey]int) {
+	st.take(quota, st.play(quota, st.toBeat(), st.left))
+}
 
 // tryAll tries one quota after another, on as many threads as the problem allows: what some of them come to is found out at the
 // same time, and looked at in their order.
-func (st *steering) tryAll(quotas []map[spotKey]int) {
+func (st *domainSearch) tryAll(quotas []map[domainKey]int) {
 	for threads := max(1, st.p.Threads); st.left > 0 && len(quotas) > 0; quotas = quotas[min(threads, len(quotas)):] {
 		some := quotas[:min(threads, len(quotas))]
-		played := make([][]steeredRound, len(some))
+		played := make([][]searchRound, len(some))
 		toBeat := st.toBeat()
 		plays := make([]func(), len(some))
 		for i := range some {
@@ -172,7 +174,7 @@ func (st *steering) tryAll(quotas []map[spotKey]int) {
 }
 
 // most is how many pods a round may leave without a place, once they are settled, to be of any use.
-func (st *steering) most() int { return counted(st.best.without()) }
+func (st *domainSearch) most() int { return counted(st.best.without()) }
 
 // toBeat is what a round has to better to be of any use.
 type toBeat struct {
@@ -181,7 +183,7 @@ type toBeat struct {
 	price  float64 // infinite as long as pods have no place, or a lesson is to be learned
 }
 
-func (st *steering) toBeat() toBeat {
+func (st *domainSearch) toBeat() toBeat {
 	t := toBeat{st.most(), st.best.missed(), math.Inf(1)}
 	if t.most == 0 && !st.best.broken {
 		t.price = st.best.price()
@@ -206,7 +208,7 @@ func (t toBeat) inVain(s *solver) bool {
 
 // floorOf is a price below which nothing holds the pods of the items where they are settled: items that may share no machine
 // need one each, large enough for one pod.
-func (s *solver) floorOf(items []*item) float64 {
+func (s *solver) floorOf(items []*demand) float64 {
 	type group struct {
 		options []bitset.Set // of each pool
 		price   float64
@@ -250,26 +252,26 @@ func (s *solver) floorOf(items []*item) float64 {
 	return sum
 }
 
-// steeredRound is a round that a quota came to. A solver of nil says that it was given up once its pods were settled: too many of
+// searchRound is a round that a quota came to. A solver of nil says that it was given up once its pods were settled: too many of
 // them are without a place, or the rest is in vain.
-type steeredRound struct {
+type searchRound struct {
 	solver    *solver
 	unsettled int
 	inVain    bool
 }
 
 // play finds out what the quota comes to: several rounds where one brings domains that it did not know of.
-func (st *steering) play(quota map[spotKey]int, t toBeat, rounds int) []steeredRound {
+func (st *domainSearch) play(quota map[domainKey]int, t toBeat, rounds int) []searchRound {
 	l := *st.lessons
 	l.caps, l.open, l.shut, l.quota = maps.Clone(l.caps), maps.Clone(l.open), maps.Clone(l.shut), quota
 	l.zero, l.awaited = l.zero.Clone(), l.awaited.Clone()
-	var out []steeredRound
+	var out []searchRound
 	for range rounds {
 		s := newSolver(st.p, &l, 0)
-		s.settle()
-		unsettled := s.unsettled()
+		s.placePods()
+		unsettled := s.notPlaced()
 		if unsettled > t.most || t.inVain(s) {
-			return append(out, steeredRound{nil, unsettled, unsettled <= t.most})
+			return append(out, searchRound{nil, unsettled, unsettled <= t.most})
 		}
 		for _, tier := range s.tiers() {
 			s.buy(tier)
@@ -278,7 +280,7 @@ func (st *steering) play(quota map[spotKey]int, t toBeat, rounds int) []steeredR
 		known := len(l.open)
 		s.learn()
 		s.replay()
-		out = append(out, steeredRound{s, unsettled, false})
+		out = append(out, searchRound{s, unsettled, false})
 		if len(l.open) == known {
 			break
 		}
@@ -287,7 +289,7 @@ func (st *steering) play(quota map[spotKey]int, t toBeat, rounds int) []steeredR
 }
 
 // take keeps the best of the rounds of a quota. They were played when another round may have been the best.
-func (st *steering) take(quota map[spotKey]int, rounds []steeredRound) {
+func (st *domainSearch) take(quota map[domainKey]int, rounds []searchRound) {
 	for i := 0; i < len(rounds) && st.left > 0; i++ {
 		st.left--
 		if rounds[i].unsettled > st.most() || rounds[i].inVain {
@@ -302,8 +304,8 @@ func (st *steering) take(quota map[spotKey]int, rounds []steeredRound) {
 	}
 }
 
-// unsettled counts the pods that settling found no place for.
-func (s *solver) unsettled() int {
+// notPlaced counts the pods that settling found no place for.
+func (s *solver) notPlaced() int {
 	n := 0
 	for c := range s.classes {
 		n += s.p.Classes[c].Count - s.classes[c].next

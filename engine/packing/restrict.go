@@ -2,9 +2,9 @@ package packing
 
 import "tenon.sh/engine/topology"
 
-// confines reports whether the next pod of the class decides in which domain all its companions have to run, and there is
+// restricts reports whether the next pod of the class decides in which domain all its companions have to run, and there is
 // less room for them in that of the place than where new machines can be had.
-func (s *solver) confines(c, l int, place topology.Place) bool {
+func (s *solver) restricts(c, l int, place topology.Place) bool {
 	ls := &s.classes[c].levels[l]
 	keys := s.startKeys(ls)
 	if len(keys) == 0 {
@@ -14,8 +14,8 @@ func (s *solver) confines(c, l int, place topology.Place) bool {
 	if here == s.p.Classes[c].Count-s.classes[c].next {
 		return false
 	}
-	for _, choice := range s.spotsOf(c, l) {
-		there := ls.view.spots[choice.spot]
+	for _, choice := range s.choicesOf(c, l) {
+		there := ls.view.domains[choice.spot]
 		if s.bounded(c, l, choice.spot) == 0 {
 			continue
 		}
@@ -56,8 +56,8 @@ func (s *solver) roomNear(c, l int, keys []int, place topology.Place) int {
 		return true
 	}
 	room := 0
-	for _, choice := range s.spotsOf(c, l) {
-		if near(ls.view.spots[choice.spot]) {
+	for _, choice := range s.choicesOf(c, l) {
+		if near(ls.view.domains[choice.spot]) {
 			room += s.bounded(c, l, choice.spot)
 		}
 	}
@@ -75,7 +75,7 @@ func (s *solver) roomNear(c, l int, keys []int, place topology.Place) int {
 // bounded is how many pods that are left the class may have on new machines in the spot, as far as that is known.
 func (s *solver) bounded(c, l, spot int) int {
 	left := s.p.Classes[c].Count - s.classes[c].next
-	key := spotKey{c, l, spot}
+	key := domainKey{c, l, spot}
 	if most, capped := s.lessons.caps[key]; capped {
 		return max(0, min(left, most-s.inItem(key)))
 	}

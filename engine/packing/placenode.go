@@ -57,13 +57,13 @@ func (s *solver) roomyNodes() []int {
 }
 
 func (s *solver) clashes(r *hostRules, n int) bool {
-	return meets(r.shuns, s.nodes[n].bears) || meets(r.bears, s.nodes[n].shuns)
+	return meets(r.rejects, s.nodes[n].bears) || meets(r.owns, s.nodes[n].shuns)
 }
 
 // findNode looks for an existing node for one more pod of the class. Nodes that can never take another one are
 // forgotten.
-func (s *solver) findNode(c, l int) settled {
-	none := settled{level: l, node: -1}
+func (s *solver) findNode(c, l int) placement {
+	none := placement{level: l, node: -1}
 	ls := &s.classes[c].levels[l]
 	list := s.candidates(c, l)
 	if len(list) == 0 {
@@ -71,7 +71,7 @@ func (s *solver) findNode(c, l int) settled {
 	}
 	class := &s.p.Classes[c]
 	whole := s.startsByHost(ls)
-	allowed := make([]int8, len(ls.view.spots)) // 0 not asked, 1 yes, -1 no
+	allowed := make([]int8, len(ls.view.domains)) // 0 not asked, 1 yes, -1 no
 	kept := list[:0]
 	found := -1
 	for i, n := range list {
@@ -87,8 +87,8 @@ func (s *solver) findNode(c, l int) settled {
 		if allowed[spot] == 0 {
 			allowed[spot] = -1
 			s.look(1 + ls.rules.Len())
-			if _, ok := s.world.Allows(ls.rules, s.p.Places[node.place]); ok && !slices.Contains(ls.view.spots[spot], topology.Open) &&
-				!s.confines(c, l, s.p.Places[node.place]) {
+			if _, ok := s.world.Allows(ls.rules, s.p.Places[node.place]); ok && !slices.Contains(ls.view.domains[spot], topology.Open) &&
+				!s.restricts(c, l, s.p.Places[node.place]) {
 				allowed[spot] = 1
 			}
 		}
@@ -102,7 +102,7 @@ func (s *solver) findNode(c, l int) settled {
 	if found < 0 {
 		return none
 	}
-	return settled{level: l, node: found, cost: -1}
+	return placement{level: l, node: found, cost: -1}
 }
 
 // startsByHost reports whether the next pod decides on which machine all its companions have to run.
@@ -115,8 +115,8 @@ func (s *solver) startsByHost(ls *levelState) bool {
 	return false
 }
 
-// companyOf lists the sets of which the next pod needs a pod on its own machine.
-func (s *solver) companyOf(ls *levelState) []int {
+// affinityOf lists the sets of which the next pod needs a pod on its own machine.
+func (s *solver) affinityOf(ls *levelState) []int {
 	var sets []int
 	for i := range ls.rules.Affinity {
 		if a := &ls.rules.Affinity[i]; s.host.sets[a.Set] >= 0 && !s.world.Starts(a) {
@@ -147,7 +147,7 @@ func (s *solver) hostAllows(ls *levelState, n int) bool {
 		}
 		s.relied = s.relied || count > sp.MaxSkew
 	}
-	for _, set := range s.companyOf(ls) {
+	for _, set := range s.affinityOf(ls) {
 		if node.sets[s.host.sets[set]] == 0 {
 			return false
 		}
@@ -226,7 +226,7 @@ func (s *solver) occupy(c, l, n, count int) {
 	}
 	place := s.p.Places[node.place]
 	s.world.Put(ls.rules, place, count)
-	node.bears, node.shuns = union(node.bears, ls.host.bears), union(node.shuns, s.shunned(c, ls))
+	node.bears, node.shuns = union(node.bears, ls.host.owns), union(node.shuns, s.rejected(c, ls))
 	for _, g := range ls.rules.Groups {
 		if h := s.host.groups[g]; h >= 0 && s.world.Counts(g, place) {
 			node.groups[h] += count

@@ -7,25 +7,25 @@ import (
 	"tenon.sh/engine/capacity"
 )
 
-// spotsOf lists the spots in which some listed option holds a pod of the class.
-func (s *solver) spotsOf(c, l int) []spotChoice {
+// choicesOf lists the spots in which some listed option holds a pod of the class.
+func (s *solver) choicesOf(c, l int) []domainChoice {
 	ls := &s.classes[c].levels[l]
 	if ls.spotsRead {
 		return ls.spots
 	}
 	ls.spotsRead = true
 	class := &s.p.Classes[c]
-	for spot := range ls.view.spots {
+	for spot := range ls.view.domains {
 		ways := s.narrowed(class.Levels[l].Ways, ls.view, spot)
 		if ways == nil {
 			continue
 		}
-		host := s.besideResidents(ls, ls.view.spots[spot])
+		host := s.besideResidents(ls, ls.view.domains[spot])
 		if host == nil {
 			continue
 		}
 		if tier, ok := s.sellsClass(ways, c); ok {
-			ls.spots = append(ls.spots, spotChoice{spot: spot, tier: tier, ways: ways, host: host})
+			ls.spots = append(ls.spots, domainChoice{spot: spot, tier: tier, ways: ways, host: host})
 		}
 	}
 	if len(ls.spots) > 1 || s.p.Weighted {
@@ -118,7 +118,7 @@ func (s *solver) compare(c, l int) {
 	ls := &s.classes[c].levels[l]
 	least := s.leastRate(c, ls.spots)
 	if last := len(s.p.Classes[c].Levels) - 1; s.p.Weighted && l < last {
-		least = min(least, s.leastRate(c, s.spotsOf(c, last)))
+		least = min(least, s.leastRate(c, s.choicesOf(c, last)))
 	}
 	for i := range ls.spots {
 		ls.spots[i].dear = s.rateClass(ls.spots[i].ways, c)
@@ -129,7 +129,7 @@ func (s *solver) compare(c, l int) {
 	}
 }
 
-func (s *solver) leastRate(c int, spots []spotChoice) float64 {
+func (s *solver) leastRate(c int, spots []domainChoice) float64 {
 	least := math.Inf(1)
 	for i := range spots {
 		least = min(least, s.rateClass(spots[i].ways, c))
@@ -164,7 +164,7 @@ func (s *solver) wanted(c, l, spot int) bool {
 	ls := &s.classes[c].levels[l]
 	for _, set := range ls.rules.Sets {
 		for _, f := range s.unsold(set, ls.view, spot) {
-			if f.class != c && !s.hasNode(f, set, ls.view.spots[spot]) {
+			if f.class != c && !s.hasNode(f, set, ls.view.domains[spot]) {
 				return false
 			}
 		}
@@ -179,13 +179,13 @@ type unsoldKey struct {
 }
 
 // unsold lists the followers of the set for which no machine can be bought in the domains of the spot.
-func (s *solver) unsold(set int, v *view, spot int) []follower {
+func (s *solver) unsold(set int, v *view, spot int) []dependant {
 	key := unsoldKey{set, v, spot}
 	list, known := s.unsoldTo[key]
 	if !known {
 		s.look(len(s.followers[set]))
 		for _, f := range s.followers[set] {
-			if !s.buysIn(f, set, v.spots[spot]) {
+			if !s.buysIn(f, set, v.domains[spot]) {
 				list = append(list, f)
 			}
 		}
@@ -200,10 +200,10 @@ func (s *solver) sameDomains(set int, place, other []int32) bool {
 }
 
 // buysIn reports whether a follower has a spot in the same domains.
-func (s *solver) buysIn(f follower, set int, place []int32) bool {
+func (s *solver) buysIn(f dependant, set int, place []int32) bool {
 	s.prepare(f.class, f.level)
 	v := s.classes[f.class].levels[f.level].view
-	for spot, at := range v.spots {
+	for spot, at := range v.domains {
 		if s.sameDomains(set, place, at) {
 			if ways := s.narrowed(s.p.Classes[f.class].Levels[f.level].Ways, v, spot); ways != nil {
 				if _, ok := s.sellsClass(ways, f.class); ok {
@@ -216,7 +216,7 @@ func (s *solver) buysIn(f follower, set int, place []int32) bool {
 }
 
 // hasNode reports whether a follower has a node in the same domains.
-func (s *solver) hasNode(f follower, set int, place []int32) bool {
+func (s *solver) hasNode(f dependant, set int, place []int32) bool {
 	nodes := s.p.Classes[f.class].Levels[f.level].Nodes
 	for n := nodes.Next(0); n >= 0; n = nodes.Next(n + 1) {
 		if s.sameDomains(set, place, s.p.Places[s.nodes[n].place]) && s.needs(f.class, n).Fits(s.nodes[n].room) {

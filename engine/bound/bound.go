@@ -1,0 +1,361 @@
+// Package bound is a lower bound for what machines cost that hold a set of pods, with the prices of resources that prove it. It knows
+// demands (how many pods request what), supplies (what can be bought) and which demand may use which supply.
+package bound
+
+import (
+	"math"
+	"slices"
+
+	"tenon.sh/engine/bitset"
+	"tenon.sh/engine/capacity"
+)
+
+// Problem is what is asked for and what can be bought. All vectors have the same length.
+type Problem struct {
+	Demands []Demand
+	// Supplies lists what can be bought, in any number. Of equal ones the first is kept, so that the cheapest had better come first.
+	Supplies []Supply
+	// Users is the number of different users that demands name.
+	Users int
+	// Devices says of each resource whether it is one that few machines have.
+	Devices []bool
+	// Machines is how many machines there are at least, whatever they cost.
+	Machines int
+}
+
+// Demand is a number of equal pods.
+type Demand struct {
+	// User stands for which supplies the pods may use: those that list it.
+	User    int
+	Request capacity.Vector
+	Count   int
+}
+
+// Supply is a kind of machine.
+type Supply struct {
+	Allocatable capacity.Vector
+	Price       float64
+	Users       bitset.Set // those that may use it
+}
+
+// Bound is a lower bound, and the prices that prove it. It is the dual of a linear program (Gilmore and Gomory 1961 give the idea for
+// cutting stock): buy fractions of supplies and put fractions of pods on those supplies on which one such pod fits, so that the sums
+// of all requests fit.
+//
+//	max Σ n·π + N·ν   with   π ≤ r·u(supply) where the pod fits,   a(supply)·u(supply) + ν ≤ price(supply),   all ≥ 0
+//
+// One linear program for all: sums of the bounds of groups of pods are no bound, because groups share machines. A price u
+// of an ordinary resource holds for a block of supplies, those that the same pods may use; a price of a device holds for
+// one supply, because pods with devices fit the fewest. N is Problem.Machines.
+type Bound struct {
+	// Value is what machines that hold the pods cost at least.
+	Value float64
+
+	demands  []demand
+	machines int
+	supplies []supply
+	blocks   []block
+	dims     []int // ordinary resources that are asked for
+	devices  []int // devices that are asked for
+	step     capacity.Vector
+	total    capacity.Vector
+	// u holds the price of each ordinary resource in each block, device that of each device on each supply, add is ν.
+	u      [][]float64
+	device [][]float64
+	add    float64
+}
+
+type demand struct {
+	Demand
+	blocks  []int
+	devices bool
+}
+
+type supply struct {
+	*Supply
+	block  int
+	size   capacity.Vector
+	column int // of its first device price, -1 if it has none
+}
+
+// block is the supplies that the same users may use.
+type block struct {
+	text  string
+	users bitset.Set
+}
+
+// mostBlocks bounds the size of the linear program. Further blocks share the prices of the last one: that weakens the
+// bound and keeps it a bound.
+const mostBlocks = 12
+
+// Of solves the problem.
+func Of(p *Problem) *Bound {
+	b := &Bound{machines: p.Machines}
+	for _, d := range p.Demands {
+		b.demands = append(b.demands, demand{Demand: d})
+	}
+	b.measure(p)
+	b.supply(p)
+	b.solve()
+	return b
+}
+
+// measure finds which resources matter and in which steps they are asked for: sums of requests are multiples of that, so
+// what a supply has beyond a multiple is never used.
+func (b *Bound) measure(p *Problem) {
+	width := len(p.Devices)
+	b.step, b.total = make(capacity.Vector, width), make(capacity.Vector, width)
+	for _, w := range b.demands {
+		b.total.Add(w.Request, int64(w.Count))
+		for d, n := range w.Request {
+			b.step[d] = gcd(b.step[d], n)
+		}
+	}
+	for d := range width {
+		switch {
+		case b.total[d] <= 0:
+		case p.Devices[d]:
+			b.devices = append(b.devices, d)
+		default:
+			b.dims = append(b.dims, d)
+		}
+	}
+	for i := range b.demands {
+		for _, d := range b.devices {
+			b.demands[i].devices = b.demands[i].devices || b.demands[i].Request[d] > 0
+		}
+	}
+}
+
+func gcd(a, b int64) int64 {
+	for b != 0 {
+		a, b = b, a%b
+	}
+	return a
+}
+
+// supply lists the supplies that matter: one that has no less of anything, at no more, stands for the others of its
+// block on which the same pods with devices fit.
+func (b *Bound) supply(p *Problem) {
+	kept := map[string][]int{}
+	// Most supplies are beaten, so that what is worked out of each is written over that of the one before.
+	deviceUsers := bitset.New(len(b.demands))
+	size := make(capacity.Vector, len(b.total))
+	var text []byte
+	for i := range p.Supplies {
+		o := &p.Supplies[i]
+		if o.Users.Empty() {
+			continue
+		}
+		clear(deviceUsers)
+		for i := range b.demands {
+			if w := &b.demands[i]; w.devices && o.Users.Has(w.User) && w.Request.Fits(o.Allocatable) {
+				deviceUsers.Add(i)
+			}
+		}
+		text = o.Users.AppendText(text[:0])
+		at := b.blockOf(o.Users, text)
+		b.round(size, o.Allocatable)
+		text = deviceUsers.AppendText(text)
+		if same := kept[string(text)]; !b.beaten(size, o.Price, same) {
+			kept[string(text)] = append(same, len(b.supplies))
+			b.supplies = append(b.supplies, supply{Supply: o, block: at, size: size.Clone(), column: -1})
+		}
+	}
+	for i := range b.demands {
+		for k := range b.blocks {
+			if b.blocks[k].users.Has(b.demands[i].User) {
+				b.demands[i].blocks = append(b.demands[i].blocks, k)
+			}
+		}
+	}
+}
+
+// blockOf is the block of supplies with these users; text is that of the set.
+func (b *Bound) blockOf(users bitset.Set, text []byte) int {
+	for i := range b.blocks {
+		if b.blocks[i].text == string(text) {
+			return i
+		}
+	}
+	if len(b.blocks) == mostBlocks {
+		b.blocks[mostBlocks-1].users.Or(users)
+		return mostBlocks - 1
+	}
+	b.blocks = append(b.blocks, block{string(text), users.Clone()})
+	return len(b.blocks) - 1
+}
+
+// round writes into out what of the size can be used.
+func (b *Bound) round(out, size capacity.Vector) {
+	for d, n := range size {
+		n = max(0, n)
+		if b.total[d] > 0 && n > b.total[d] {
+			n = b.total[d] // more than all pods together ask for is never used
+		}
+		if b.step[d] > 1 {
+			n -= n % b.step[d]
+		}
+		out[d] = n
+	}
+}
+
+// beaten reports whether one of the supplies costs no more and has no less of anything. Supplies from elsewhere may cost more.
+func (b *Bound) beaten(size capacity.Vector, price float64, kept []int) bool {
+	for _, k := range kept {
+		have := b.supplies[k].size
+		ok := b.supplies[k].Price <= price
+		for _, d := range b.dims {
+			ok = ok && have[d] >= size[d]
+		}
+		for _, d := range b.devices {
+			ok = ok && have[d] >= size[d]
+		}
+		if ok {
+			return true
+		}
+	}
+	return false
+}
+
+// columns of the linear program: u by block and resource, then w by kind of demand and resource (demands that may use several
+// blocks), then π of demands with devices, then the devices of each supply, then ν.
+type columns struct {
+	n    int
+	w    map[string]int // first column of each set of blocks
+	sets []string
+	of   map[string][]int // the blocks of each set
+	pi   []int            // of each demand, -1 if it has none
+	add  int
+}
+
+func (b *Bound) columns() *columns {
+	c := &columns{w: map[string]int{}, of: map[string][]int{}, n: len(b.blocks) * len(b.dims), pi: make([]int, len(b.demands))}
+	for i := range b.demands {
+		w := &b.demands[i]
+		c.pi[i] = -1
+		if w.devices {
+			continue
+		}
+		if text := blocksText(w.blocks); len(w.blocks) > 1 {
+			if _, ok := c.w[text]; !ok {
+				c.w[text], c.of[text] = c.n, w.blocks
+				c.sets = append(c.sets, text)
+				c.n += len(b.dims)
+			}
+		}
+	}
+	for i := range b.demands {
+		if b.demands[i].devices {
+			c.pi[i] = c.n
+			c.n++
+		}
+	}
+	for i := range b.supplies {
+		if slices.ContainsFunc(b.devices, func(d int) bool { return b.supplies[i].size[d] > 0 }) {
+			b.supplies[i].column = c.n
+			c.n += len(b.devices)
+		}
+	}
+	c.add = c.n
+	c.n++
+	return c
+}
+
+func blocksText(blocks []int) string {
+	text := make([]byte, 0, len(blocks))
+	for _, k := range blocks {
+		text = append(text, byte(k))
+	}
+	return string(text)
+}
+
+func (b *Bound) solve() {
+	if len(b.demands) == 0 || len(b.supplies) == 0 {
+		b.extract(nil, nil)
+		return
+	}
+	c := b.columns()
+	objective := make([]float64, c.n)
+	for i := range b.demands {
+		w := &b.demands[i]
+		if c.pi[i] >= 0 {
+			objective[c.pi[i]] += float64(w.Count)
+			continue
+		}
+		first := c.n
+		if len(w.blocks) > 1 {
+			first = c.w[blocksText(w.blocks)]
+		} else if len(w.blocks) == 1 {
+			first = w.blocks[0] * len(b.dims)
+		}
+		for k, d := range b.dims {
+			objective[first+k] += float64(w.Count) * float64(w.Request[d]) / float64(b.total[d])
+		}
+	}
+	objective[c.add] = float64(b.machines)
+	var rows [][]float64
+	var right []float64
+	row := func(rhs float64) []float64 {
+		r := make([]float64, c.n)
+		rows, right = append(rows, r), append(right, rhs)
+		return r
+	}
+	for i := range b.supplies {
+		o := &b.supplies[i]
+		r := row(o.Price)
+		for k, d := range b.dims {
+			r[o.block*len(b.dims)+k] = float64(o.size[d]) / float64(b.total[d])
+		}
+		for k, d := range b.devices {
+			if o.column >= 0 {
+				r[o.column+k] = float64(o.size[d])
+			}
+		}
+		r[c.add] = 1
+	}
+	for _, text := range c.sets {
+		for _, at := range c.of[text] {
+			for k := range b.dims {
+				r := row(0)
+				r[c.w[text]+k], r[at*len(b.dims)+k] = 1, -1
+			}
+		}
+	}
+	for i := range b.demands {
+		if c.pi[i] < 0 {
+			continue
+		}
+		for j := range b.supplies {
+			if o := &b.supplies[j]; able(&b.demands[i], o) {
+				r := row(0)
+				r[c.pi[i]] = 1
+				for k, d := range b.dims {
+					r[o.block*len(b.dims)+k] = -float64(b.demands[i].Request[d]) / float64(b.total[d])
+				}
+				for k, d := range b.devices {
+					if o.column >= 0 {
+						r[o.column+k] = -float64(b.demands[i].Request[d])
+					}
+				}
+			}
+		}
+	}
+	// Prices are brought near one by a power of two, which changes no digit: the answer does not hang on the currency.
+	dearest := slices.Max(right)
+	_, exponent := math.Frexp(dearest)
+	// Rows that end in zero make the simplex method turn in circles: they get a little room, each another. What that gives
+	// away is taken back when the prices are read.
+	for i := range right {
+		if right[i] = math.Ldexp(right[i], -exponent); right[i] == 0 {
+			right[i] = 1e-5 * (1 + float64(i*7919%997)/997)
+		}
+	}
+	x := maximise(objective, rows, right, 40*(len(rows)+c.n))
+	for i := range x {
+		x[i] = math.Ldexp(x[i], exponent)
+	}
+	b.extract(c, x)
+}
+
+func able(w *demand, o *supply) bool { return o.Users.Has(w.User) && w.Request.Fits(o.Allocatable) }

@@ -1,0 +1,124 @@
+package bound
+
+import (
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"tenon.sh/engine/bitset"
+	"tenon.sh/engine/capacity"
+)
+
+func users(all int, list ...int) bitset.Set {
+	s := bitset.New(all)
+	for _, i := range list {
+		s.Add(i)
+	}
+	return s
+}
+
+func TestPodsThatFillMachinesAreBoundedByWhatTheseCost(t *testing.T) {
+	t.Parallel()
+	small, large := Supply{capacity.Vector{2, 8}, 1, users(2, 0, 1)}, Supply{capacity.Vector{8, 32}, 3, users(2, 0)}
+	for _, c := range []struct {
+		name    string
+		demands []Demand
+		least   int // machines
+		want    float64
+	}{
+		{"the cheapest cpu", []Demand{{0, capacity.Vector{1, 1}, 8}}, 0, 3},
+		{"who may not use it pays more", []Demand{{1, capacity.Vector{1, 1}, 8}}, 0, 4},
+		{"together they share machines", []Demand{{0, capacity.Vector{1, 1}, 8}, {1, capacity.Vector{0, 1}, 1}}, 0, 3},
+		{"so many machines there are at least", []Demand{{0, capacity.Vector{1, 1}, 1}}, 4, 4},
+		{"nothing is asked for", nil, 0, 0},
+	} {
+		b := Of(&Problem{Demands: c.demands, Supplies: []Supply{small, large}, Users: 2, Devices: make([]bool, 2), Machines: c.least})
+		if math.Abs(b.Value-c.want) > 0.13*c.want { // another 1/8 for what memory adds
+			t.Errorf("%s: %g, want about %g", c.name, b.Value, c.want)
+		}
+	}
+}
+
+// However pods are put on machines, these cost no less than the bound; and at its prices no machine is worth more than it costs.
+func TestLawNoPackingIsCheaperThanTheBound(t *testing.T) {
+	t.Parallel()
+	tight := 0
+	for seed := range uint64(300) {
+		random := rand.New(rand.NewPCG(seed, 25))
+		p := Problem{Users: 2, Devices: []bool{false, false, random.IntN(3) == 0}}
+		for range 1 + random.IntN(4) {
+			u := users(2)
+			for i := range 2 {
+				if random.IntN(3) > 0 {
+					u.Add(i)
+				}
+			}
+			p.Supplies = append(p.Supplies, Supply{capacity.Vector{2 + random.Int64N(6), 2 + random.Int64N(6), random.Int64N(3)}, 1 + float64(random.IntN(8)), u})
+		}
+		p.Supplies = append(p.Supplies, Supply{capacity.Vector{8, 8, 2}, 9, users(2, 0, 1)})
+		for range 1 + random.IntN(3) {
+			p.Demands = append(p.Demands, Demand{random.IntN(2), capacity.Vector{1 + random.Int64N(3), 1 + random.Int64N(3), random.Int64N(2)}, 1 + random.IntN(2)})
+		}
+		b, best := Of(&p), cheapest(&p)
+		if b.Value > best*(1+1e-9) {
+			t.Errorf("seed %d: the bound is %g, and %g is enough", seed, b.Value, best)
+		}
+		for i := range b.supplies {
+			o := &b.supplies[i]
+			if worth := WorthOf(o.size, b.u[o.block]) + WorthOf(o.size, b.device[i]) + b.add; worth > o.Price*(1+1e-9) {
+				t.Errorf("seed %d: a machine of %g is worth %g", seed, o.Price, worth)
+			}
+		}
+		if b.Value > 0.6*best {
+			tight++
+		}
+	}
+	if tight < 150 {
+		t.Errorf("only %d of 300 bounds are above 60%% of the cheapest packing: that says nothing", tight)
+	}
+}
+
+// cheapest tries all ways to put the pods on machines.
+func cheapest(p *Problem) float64 {
+	var pods []Demand
+	for _, d := range p.Demands {
+		for range d.Count {
+			pods = append(pods, d)
+		}
+	}
+	type machine struct {
+		of   int
+		left capacity.Vector
+	}
+	best := math.Inf(1)
+	var open []machine
+	var try func(pod int, cost float64)
+	try = func(pod int, cost float64) {
+		if cost >= best {
+			return
+		}
+		if pod == len(pods) {
+			best = cost
+			return
+		}
+		d := pods[pod]
+		for i := range open {
+			if p.Supplies[open[i].of].Users.Has(d.User) && d.Request.Fits(open[i].left) {
+				open[i].left.Add(d.Request, -1)
+				try(pod+1, cost)
+				open[i].left.Add(d.Request, 1)
+			}
+		}
+		for i := range p.Supplies {
+			if s := &p.Supplies[i]; s.Users.Has(d.User) && d.Request.Fits(s.Allocatable) {
+				left := s.Allocatable.Clone()
+				left.Add(d.Request, -1)
+				open = append(open, machine{i, left})
+				try(pod+1, cost+s.Price)
+				open = open[:len(open)-1]
+			}
+		}
+	}
+	try(0, 0)
+	return best
+}

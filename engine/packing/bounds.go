@@ -1,0 +1,118 @@
+package packing
+
+import (
+	"slices"
+
+	"tenon.sh/engine/bitset"
+	"tenon.sh/engine/bound"
+	"tenon.sh/engine/topology"
+)
+
+// boundFor bounds the price of machines for n pods of each of the market's items.
+func (s *solver) boundFor(m *supply, n []int) *bound.Bound {
+	ways, demands := s.boundDemands(m, n)
+	p := bound.Problem{Demands: demands, Users: len(ways), Devices: make([]bool, len(s.p.Classes[0].Request)), Machines: m.machines(n)}
+	copy(p.Devices, s.p.Devices)
+	for _, pool := range m.pools {
+		sh := &s.pools[pool]
+		for _, o := range sh.byPrice {
+			users := bitset.New(len(ways))
+			for i, w := range ways {
+				if admits(w.Pools[pool], o) {
+					users.Add(i)
+				}
+			}
+			p.Supplies = append(p.Supplies, bound.Supply{Allocatable: sh.Options[o].Allocatable, Price: sh.Options[o].Price, Users: users})
+		}
+	}
+	b := bound.Of(&p)
+	b.Value = max(b.Value, s.apart(m, n))
+	return b
+}
+
+// boundDemands lists what the pods ask for whatever was settled, and the ways that they may go: settled spots are one way to do it among
+// others. Only what every plan has to put into a domain, because of a spread, is held to it.
+func (s *solver) boundDemands(m *supply, counts []int) (known []*Ways, out []bound.Demand) {
+	type key struct{ way, shape int }
+	index := map[key]int{}
+	ways := map[*Ways]int{}
+	add := func(w *Ways, class, n int) {
+		if n <= 0 {
+			return
+		}
+		if _, ok := ways[w]; !ok {
+			ways[w] = len(known)
+			known = append(known, w)
+		}
+		k := key{ways[w], s.shapeOf[class]}
+		at, ok := index[k]
+		if !ok {
+			at = len(out)
+			index[k] = at
+			out = append(out, bound.Demand{User: ways[w], Request: s.own[class]})
+		}
+		out[at].Count += n
+	}
+	type part struct{ class, level int }
+	count := map[part]int{}
+	var parts []part
+	for i, it := range m.demands {
+		p := part{it.class, it.level}
+		if _, ok := count[p]; !ok {
+			parts = append(parts, p)
+		}
+		count[p] += counts[i]
+	}
+	for _, p := range parts {
+		n := count[p]
+		for _, fixed := range s.fixedShares(p.class, p.level, n) {
+			add(fixed.ways, p.class, fixed.n)
+			n -= fixed.n
+		}
+		add(s.p.Classes[p.class].Levels[p.level].Ways, p.class, n)
+	}
+	return known, out
+}
+
+type fixedShare struct {
+	ways *Ways
+	n    int
+}
+
+// fixedShares says how many of the n pods of a class every plan has to put into each domain: of k domains that stay
+// within a skew of each other, none may have less than (n − (k−1)·skew)/k.
+func (s *solver) fixedShares(class, level, n int) []fixedShare {
+	c := &s.p.Classes[class]
+	rules := c.Levels[level].Rules
+	if rules == nil || n != c.Count {
+		return nil
+	}
+	for _, sp := range rules.Spread {
+		g := &s.p.Layout.Groups[sp.Group]
+		if g.Key == topology.Host || !sp.Self || g.Filter >= 0 || s.members[sp.Group] != 1 || slices.Max(append(g.Count, 0)) > 0 || s.hasResidents(sp.Group) {
+			continue
+		}
+		there := s.world.Count(sp.Group)
+		k := 0
+		for _, m := range there {
+			if m >= 0 {
+				k++
+			}
+		}
+		least := (n - (k-1)*sp.MaxSkew + k - 1) / max(k, 1)
+		if k < 2 || least <= 0 || least*k > n {
+			continue
+		}
+		v := s.views.of([]int{g.Key})
+		var out []fixedShare
+		for spot, at := range v.domains {
+			if d := at[g.Key]; d >= 0 && there[d] >= 0 {
+				if ways := s.narrowed(c.Levels[level].Ways, v, spot); ways != nil {
+					out = append(out, fixedShare{ways, least})
+				}
+			}
+		}
+		return out
+	}
+	return nil
+}
