@@ -215,5 +215,5 @@ func (at *NodeCounts) Node(free capacity.Vector) packing.Node {
 	for _, list := range [][]packing.Tally{at.groups, at.sets, at.doubtful} {
 		slices.SortFunc(list, func(a, b packing.Tally) int { return cmp.Compare(a.Of, b.Of) })
 	}
-	return packing.Node{Free: free, Place: at.place, Bears: at.owns, Shuns: at.rejects, Groups: at.groups, Sets: at.sets, Doubtful: at.doubtful, Ending: at.ending}
+	return packing.Node{Free: free, Place: at.place, Owns: at.owns, Rejects: at.rejects, Groups: at.groups, Sets: at.sets, Doubtful: at.doubtful, Ending: at.ending}
 }

@@ -283,7 +283,7 @@ func (c *consolidator) countKinds(p *consolidation.Problem, kinds map[string]int
 					}
 				}
 			}
-			if meets(level.Rules.HostRejects, node.Bears) || meets(level.Rules.HostOwns, node.Shuns) {
+			if meets(level.Rules.HostRejects, node.Owns) || meets(level.Rules.HostOwns, node.Rejects) {
 				n = max(n, class.Most)
 			}
 			if n > 0 {

@@ -10,13 +10,13 @@ import (
 // with room, or in exchange for a pod there. Nobody asked for it, but the failure of one machine should not take down a
 // whole workload without need.
 func (s *solver) keepApart() {
-	if len(s.drafts) < 2 {
+	if len(s.bins) < 2 {
 		return
 	}
-	on := map[int][]int{} // the drafts with pods of each owner
+	on := map[int][]int{} // the open bins with pods of each owner
 	pods := map[int]int{}
 	var owners []int
-	for i, d := range s.drafts {
+	for i, d := range s.bins {
 		for _, pod := range d.pinned {
 			owner := s.ownerOf(pod)
 			if owner < 0 {
@@ -51,16 +51,16 @@ func (s *solver) ownerOf(pod Pod) int {
 const mostPartners = 64
 
 func (s *solver) moveOne(owner, from int, on map[int][]int) {
-	a := s.drafts[from]
+	a := s.bins[from]
 	i := slices.IndexFunc(a.pinned, func(pod Pod) bool { return s.ownerOf(pod) == owner })
 	if i < 0 {
 		return // they went elsewhere in exchange for those of another owner
 	}
 	pod := a.pinned[i]
 	request := s.p.Classes[pod.Class].Request
-	for k := 1; k < min(len(s.drafts), mostPartners); k++ {
-		at := (from + k) % len(s.drafts)
-		b := s.drafts[at]
+	for k := 1; k < min(len(s.bins), mostPartners); k++ {
+		at := (from + k) % len(s.bins)
+		b := s.bins[at]
 		if !s.accepts(b, pod.Class) {
 			continue
 		}
@@ -90,7 +90,7 @@ func (s *solver) moveOne(owner, from int, on map[int][]int) {
 	}
 }
 
-// accepts reports whether every option of the draft is open to the class.
+// accepts reports whether every option of the open bin is open to the class.
 func (s *solver) accepts(d *openBin, class int) bool {
 	for _, way := range s.p.Classes[class].Levels[0].Ways.Pools[d.pool] {
 		if allNil(way.Free) && d.ways.Within(way.Options) {
@@ -100,7 +100,7 @@ func (s *solver) accepts(d *openBin, class int) bool {
 	return false
 }
 
-// holds reports whether the draft's own option has room for that much, and the list of options is none of its pool's
+// holds reports whether the bin's own option has room for that much, and the list of options is none of its pool's
 // concerns.
 func (s *solver) holds(d *openBin, sum capacity.Vector) bool {
 	return d.variety == nil && sum.Fits(s.pools[d.pool].Options[d.option].Allocatable)

@@ -1,6 +1,6 @@
 package packing
 
-// apart is a bound of another kind, for so many pods of each item. No machine that holds a pod costs less than the cheapest
+// apart is a bound of another kind, for so many pods of each demand. No machine that holds a pod costs less than the cheapest
 // that does; where rules let a machine have only a few pods of some group, each of these has to pay for its part of one. Other
 // pods may use what room is left: groups do not add up, the dearest counts.
 func (s *solver) apart(m *supply, counts []int) float64 {
@@ -30,7 +30,7 @@ func (s *solver) apart(m *supply, counts []int) float64 {
 	return most * (1 - 1e-12)
 }
 
-// leastFor is the price of the cheapest option that holds a pod of the item, wherever it was settled; 0 if there is none.
+// leastFor is the price of the cheapest option that holds a pod of the demand, wherever it was placed; 0 if there is none.
 func (s *solver) leastFor(pools []int, it *demand) float64 {
 	ways := s.p.Classes[it.class].Levels[it.level].Ways
 	least, found := 0.0, false
@@ -48,7 +48,7 @@ func (s *solver) leastFor(pools []int, it *demand) float64 {
 	return least
 }
 
-// each lists what the rules bound on a machine: marks that only one pod may bear, and groups of which it takes so many.
+// each lists what the rules bound on a machine: marks that only one pod may own, and groups of which it takes so many.
 func (r *hostRules) each(f func(byMark bool, at, most int)) {
 	if r.owns != nil && r.rejects != nil {
 		for b := r.owns.Next(0); b >= 0; b = r.owns.Next(b + 1) {

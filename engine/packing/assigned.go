@@ -55,7 +55,7 @@ func (s *solver) countEnding(nodes []int) {
 	}
 }
 
-// cameLate notes nodes to which pods went home although they were taken to stay away.
+// cameLate notes nodes that pods were put on because they are assigned to them, although they were taken to stay away.
 func (s *solver) cameLate() bool {
 	found := false
 	for _, n := range s.stay {
@@ -90,7 +90,7 @@ func (s *solver) proposable(c, l, n int) bool {
 	return s.p.Classes[c].Levels[l].Nodes.Has(n) && s.needs(c, n).Fits(s.nodes[n].room)
 }
 
-// noteClosed remembers which domains were not there when pods went home: if machines are bought there after all, some of
+// noteClosed remembers which domains were not there when pods were put on their assigned nodes: if machines are bought there after all, some of
 // these pods may be ahead of an emptier domain than they knew of.
 func (s *solver) noteClosed() {
 	s.closed = make([][]int, len(s.p.Layout.Groups))
@@ -115,7 +115,7 @@ func (ls *levelState) spreads() []topology.Spread {
 	return ls.rules.Spread
 }
 
-// wasClosed reports whether pods went home when nothing was in the domain yet.
+// wasClosed reports whether pods were put on their assigned nodes when nothing was in the domain yet.
 func (s *solver) wasClosed(group, domain int) bool {
 	return s.closed[group] != nil && s.closed[group][domain] < 0
 }

@@ -8,7 +8,7 @@ import (
 	"tenon.sh/engine/topology"
 )
 
-// boundFor bounds the price of machines for n pods of each of the market's items.
+// boundFor bounds the price of machines for n pods of each of the supply's demands.
 func (s *solver) boundFor(m *supply, n []int) *bound.Bound {
 	ways, demands := s.boundDemands(m, n)
 	p := bound.Problem{Demands: demands, Users: len(ways), Devices: make([]bool, len(s.p.Classes[0].Request)), Machines: m.machines(n)}
@@ -30,7 +30,7 @@ func (s *solver) boundFor(m *supply, n []int) *bound.Bound {
 	return b
 }
 
-// boundDemands lists what the pods ask for whatever was settled, and the ways that they may go: settled spots are one way to do it among
+// boundDemands lists what the pods ask for whatever was placed, and the ways that they may go: chosen domains are one way to do it among
 // others. Only what every plan has to put into a domain, because of a spread, is held to it.
 func (s *solver) boundDemands(m *supply, counts []int) (known []*Ways, out []bound.Demand) {
 	type key struct{ way, shape int }

@@ -13,20 +13,20 @@ func (s *solver) buy(pools []int) {
 	turns := s.turns()
 	if len(turns) > 1 && !s.batched() {
 		// What is bought in several turns may share machines: only all of it together has a bound.
-		if m := s.newSupply(pools, s.items); len(m.demands) > 0 {
+		if m := s.newSupply(pools, s.demands); len(m.demands) > 0 {
 			defer func() { s.bound += s.boundOf(m) }()
 		}
 	}
-	for _, items := range turns {
+	for _, demands := range turns {
 		s.low = nil
-		held := s.drafts
-		s.drafts = nil
-		s.buyColocated(pools, items)
-		company := s.drafts
-		s.drafts = held
-		m := s.newSupply(pools, items)
+		held := s.bins
+		s.bins = nil
+		s.buyColocated(pools, demands)
+		company := s.bins
+		s.bins = held
+		m := s.newSupply(pools, demands)
 		if len(m.demands) == 0 {
-			s.drafts = append(s.drafts, company...)
+			s.bins = append(s.bins, company...)
 			continue
 		}
 		s.low = m.low
@@ -35,8 +35,8 @@ func (s *solver) buy(pools []int) {
 			left[i] = m.lots[i].n
 		}
 		s.topUp(m, company, left)
-		drafts := s.machinesFor(m, left)
-		s.hand(m, s.squeeze(m, left, append(drafts, company...)))
+		bins := s.machinesFor(m, left)
+		s.hand(m, s.squeeze(m, left, append(bins, company...)))
 		if len(turns) == 1 {
 			s.bound += s.boundOf(m)
 		}
@@ -49,7 +49,7 @@ func (s *solver) buy(pools []int) {
 // equallyCheap is how much dearer machines may be that keep the replicas of workloads apart, though nobody asked for it.
 const equallyCheap = 1.005
 
-// machinesFor finds machines for the pods of the market. Where few are far above the bound, though no rules between pods make
+// machinesFor finds machines for the pods of the supply. Where few are far above the bound, though no rules between pods make
 // them so, others are tried: with prices that are worked out anew as pods go, and without the largest machines, of which the
 // last one may stay half empty.
 func (s *solver) machinesFor(m *supply, left []int) []*openBin {
@@ -59,7 +59,7 @@ func (s *solver) machinesFor(m *supply, left []int) []*openBin {
 		return best
 	}
 	for _, way := range []func(left []int) []*openBin{
-		func(left []int) []*openBin { drafts, _ := s.renewing(m, left, false); return drafts },
+		func(left []int) []*openBin { bins, _ := s.renewing(m, left, false); return bins },
 		func(left []int) []*openBin { return s.small(m, left) },
 	} {
 		price := priceOf(best)
@@ -137,9 +137,9 @@ func (s *solver) machinesOnce(m *supply, left []int) []*openBin {
 	return some
 }
 
-func priceOf(drafts []*openBin) float64 {
+func priceOf(bins []*openBin) float64 {
 	sum := 0.0
-	for _, d := range drafts {
+	for _, d := range bins {
 		sum += d.price
 	}
 	return sum
@@ -154,7 +154,7 @@ func (m *supply) measureApart(s *solver) bool {
 	for i := range m.lots {
 		l := &m.lots[i]
 		owner := -1
-		for _, it := range l.items {
+		for _, it := range l.demands {
 			owners := s.p.Classes[it.class].Owners
 			for _, pod := range it.queue[len(it.queue)-it.left:] {
 				switch {
@@ -232,26 +232,26 @@ const (
 func (s *solver) renewing(m *supply, left []int, forced bool) ([]*openBin, float64) {
 	own := *m
 	own.shapes, own.offerings = slices.Clone(m.shapes), slices.Clone(m.offerings)
-	var drafts []*openBin
+	var bins []*openBin
 	cost := 0.0
 	for {
 		own.renew(s, left)
 		g := s.newGreedy(&own, left)
 		best := g.next(forced)
 		if best == nil || !g.take(best, true) {
-			return drafts, cost
+			return bins, cost
 		}
-		drafts, cost = append(drafts, g.bins...), cost+g.cost
+		bins, cost = append(bins, g.bins...), cost+g.cost
 	}
 }
 
-// turns divides the items into those that buy together: all of a batch, or one priority after another once room has run
+// turns divides the demands into those that buy together: all of a batch, or one priority after another once room has run
 // short.
 func (s *solver) turns() [][]*demand {
 	var out [][]*demand
-	for _, items := range s.byPriority() {
+	for _, demands := range s.byPriority() {
 		batches := map[int][]*demand{}
-		for _, it := range items {
+		for _, it := range demands {
 			b := s.p.Classes[it.class].Batch
 			batches[b] = append(batches[b], it)
 		}
@@ -269,12 +269,12 @@ func (s *solver) batched() bool {
 
 func (s *solver) byPriority() [][]*demand {
 	if !s.lessons.ranked {
-		return [][]*demand{s.items}
+		return [][]*demand{s.demands}
 	}
 	var out [][]*demand
 	for _, r := range s.unplaced() { // highest first
 		var turn []*demand
-		for _, it := range s.items {
+		for _, it := range s.demands {
 			if s.p.Classes[it.class].Priority == r.priority {
 				turn = append(turn, it)
 			}
@@ -284,7 +284,7 @@ func (s *solver) byPriority() [][]*demand {
 	return out
 }
 
-// boundOf is the market's bound for the pods that were bought for.
+// boundOf is the supply's bound for the pods that were bought for.
 func (s *solver) boundOf(m *supply) float64 {
 	counts := make([]int, len(m.demands))
 	all := true
@@ -298,12 +298,12 @@ func (s *solver) boundOf(m *supply) float64 {
 	return s.boundFor(m, counts).Value
 }
 
-// hand gives the drafts the pods that they stand for. Pods of one lot are dealt out in turn, so that those that follow each
+// hand gives the open bins the pods that they stand for. Pods of one lot are dealt out in turn, so that those that follow each
 // other, replicas of one owner, come to different machines where that costs nothing.
-func (s *solver) hand(m *supply, drafts []*openBin) {
-	type part struct{ draft, n int }
+func (s *solver) hand(m *supply, bins []*openBin) {
+	type part struct{ bin, n int }
 	parts := make([][]part, len(m.lots))
-	for i, d := range drafts {
+	for i, d := range bins {
 		for _, p := range d.loads {
 			parts[p.lot] = append(parts[p.lot], part{i, p.n})
 		}
@@ -314,26 +314,26 @@ func (s *solver) hand(m *supply, drafts []*openBin) {
 			kept := list[:0]
 			for _, p := range list {
 				it := m.next(lot)
-				d := drafts[p.draft]
+				d := bins[p.bin]
 				d.pinned = append(d.pinned, Pod{it.class, it.queue[len(it.queue)-it.left]})
 				it.left--
 				if p.n > 1 {
-					kept = append(kept, part{p.draft, p.n - 1})
+					kept = append(kept, part{p.bin, p.n - 1})
 				}
 			}
 			list = kept
 		}
 	}
-	s.drafts = append(s.drafts, drafts...)
+	s.bins = append(s.bins, bins...)
 }
 
-// next is the first item of the lot that has pods left.
+// next is the first demand of the lot that has pods left.
 func (m *supply) next(lot int) *demand {
 	l := &m.lots[lot]
-	for l.items[0].left == 0 {
-		l.items = l.items[1:]
+	for l.demands[0].left == 0 {
+		l.demands = l.demands[1:]
 	}
-	return l.items[0]
+	return l.demands[0]
 }
 
 // within reports whether the charge is left; unlike Fits it minds every resource, also one that is overdrawn already.
@@ -346,7 +346,7 @@ func within(charge, left capacity.Vector) bool {
 	return true
 }
 
-// spend charges the draft against limits and reservations; it changes nothing and answers false if they forbid it.
+// spend charges the open bin against limits and reservations; it changes nothing and answers false if they forbid it.
 func (s *solver) spend(d *openBin) bool {
 	sh := &s.pools[d.pool]
 	if sh.limited && !within(s.billOf(d), sh.left) || !s.slotLeft(d.pool, d.option) {
@@ -356,7 +356,7 @@ func (s *solver) spend(d *openBin) bool {
 	return true
 }
 
-// charge counts the draft's option n times; -1 gives it back.
+// charge counts the bin's option n times; -1 gives it back.
 func (s *solver) charge(d *openBin, n int) {
 	sh := &s.pools[d.pool]
 	if sh.limited {
@@ -367,7 +367,7 @@ func (s *solver) charge(d *openBin, n int) {
 	}
 }
 
-// billOf is what the draft counts against the limits: its option, or the largest of those that it has to list.
+// billOf is what the open bin counts against the limits: its option, or the largest of those that it has to list.
 func (s *solver) billOf(d *openBin) capacity.Vector {
 	if d.bill != nil {
 		return d.bill
@@ -380,7 +380,7 @@ func (s *solver) slotLeft(p, o int) bool {
 	return r < 0 || s.slots[r] > 0
 }
 
-// cheapest gives the draft the cheapest option that holds it and that limits and reservations allow. Nothing that holds
+// cheapest gives the open bin the cheapest option that holds it and that limits and reservations allow. Nothing that holds
 // the pods costs less than floor.
 func (s *solver) cheapest(d *openBin, floor float64) bool {
 	sh := &s.pools[d.pool]
@@ -410,7 +410,7 @@ func (s *solver) cheapest(d *openBin, floor float64) bool {
 	return false
 }
 
-// suits reports whether an option that is bought only for certain pods may be bought for the draft's.
+// suits reports whether an option that is bought only for certain pods may be bought for the bin's.
 func (s *solver) suits(d *openBin, o int) bool {
 	sh := &s.pools[d.pool]
 	if sh.Options[o].Large && !d.large {

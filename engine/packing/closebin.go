@@ -59,10 +59,10 @@ const mostHosts = 24
 const mostGuests = 12
 
 // closeBins gives up machines whose pods cost less as guests of other machines, the least valuable ones first.
-func (s *solver) closeBins(m *supply, drafts []*openBin) []*openBin {
-	order := make([]int, 0, len(drafts))
-	value := make([]float64, len(drafts))
-	for i, d := range drafts {
+func (s *solver) closeBins(m *supply, bins []*openBin) []*openBin {
+	order := make([]int, 0, len(bins))
+	value := make([]float64, len(bins))
+	for i, d := range bins {
 		value[i] = m.worth(d)
 		pods := 0
 		for _, p := range d.loads {
@@ -73,7 +73,7 @@ func (s *solver) closeBins(m *supply, drafts []*openBin) []*openBin {
 		}
 	}
 	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(value[a], value[b]) })
-	v := &visit{s: s, m: m, drafts: slices.Clone(drafts), guests: make([]*guests, len(drafts))}
+	v := &visit{s: s, m: m, bins: slices.Clone(bins), guests: make([]*guests, len(bins))}
 	failed := 0
 	for _, i := range order {
 		if s.effort <= s.p.Effort*4/5 || failed > 40 {
@@ -85,24 +85,24 @@ func (s *solver) closeBins(m *supply, drafts []*openBin) []*openBin {
 			failed++
 		}
 	}
-	return slices.DeleteFunc(v.drafts, func(d *openBin) bool { return d == nil })
+	return slices.DeleteFunc(v.bins, func(d *openBin) bool { return d == nil })
 }
 
 // squeeze puts pods for which no machine could be bought, because of limits, on those that were.
-func (s *solver) squeeze(m *supply, left []int, drafts []*openBin) []*openBin {
-	v := &visit{s: s, m: m, drafts: drafts, guests: make([]*guests, len(drafts))}
+func (s *solver) squeeze(m *supply, left []int, bins []*openBin) []*openBin {
+	v := &visit{s: s, m: m, bins: bins, guests: make([]*guests, len(bins))}
 	for lot := range m.lots {
 		v.invite(lot, left, math.Inf(1))
 	}
-	return v.drafts
+	return v.bins
 }
 
-// topUp fills the room that is left on machines that are there for pods which keep each other company.
+// topUp fills the room that is left on machines that are there for pods which have to share machines.
 func (s *solver) topUp(m *supply, company []*openBin, left []int) {
 	if len(company) == 0 {
 		return
 	}
-	v := &visit{s: s, m: m, drafts: company, guests: make([]*guests, len(company))}
+	v := &visit{s: s, m: m, bins: company, guests: make([]*guests, len(company))}
 	order := make([]int, len(m.lots))
 	for i := range order {
 		order[i] = i
@@ -129,21 +129,21 @@ func (v *visit) invite(lot int, left []int, limit float64) {
 type visit struct {
 	s      *solver
 	m      *supply
-	drafts []*openBin
+	bins   []*openBin
 	guests []*guests
 	next   int // where to look first, so that not all go to the same machine
 }
 
 type earlier struct {
 	at     int
-	draft  *openBin
+	bin    *openBin
 	guests *guests
 }
 
 // give gives up machine i if that is cheaper.
 func (v *visit) give(i int) bool {
-	gone := v.drafts[i]
-	v.drafts[i] = nil
+	gone := v.bins[i]
+	v.bins[i] = nil
 	v.s.charge(gone, -1)
 	limit := (gone.price + v.m.perNode) * (1 - 1e-9)
 	var undo []earlier
@@ -153,12 +153,12 @@ func (v *visit) give(i int) bool {
 			at, grown := v.host(p.lot, limit-paid)
 			if grown == nil {
 				v.undo(undo)
-				v.drafts[i] = gone
+				v.bins[i] = gone
 				v.s.charge(gone, 1)
 				return false
 			}
-			undo = append(undo, earlier{at, v.drafts[at], v.guests[at]})
-			paid += grown.price - v.drafts[at].price
+			undo = append(undo, earlier{at, v.bins[at], v.guests[at]})
+			paid += grown.price - v.bins[at].price
 			v.move(at, grown, p.lot)
 		}
 	}
@@ -167,14 +167,14 @@ func (v *visit) give(i int) bool {
 
 func (v *visit) undo(list []earlier) {
 	for _, b := range slices.Backward(list) {
-		v.s.charge(v.drafts[b.at], -1)
-		v.drafts[b.at], v.guests[b.at] = b.draft, b.guests
-		v.s.charge(b.draft, 1)
+		v.s.charge(v.bins[b.at], -1)
+		v.bins[b.at], v.guests[b.at] = b.bin, b.guests
+		v.s.charge(b.bin, 1)
 	}
 }
 
 func (v *visit) move(at int, grown *openBin, lot int) {
-	v.s.charge(v.drafts[at], -1)
+	v.s.charge(v.bins[at], -1)
 	v.s.charge(grown, 1)
 	grown.loads = slices.Clone(grown.loads)
 	if i := slices.IndexFunc(grown.loads, func(l load) bool { return l.lot == lot }); i >= 0 {
@@ -182,7 +182,7 @@ func (v *visit) move(at int, grown *openBin, lot int) {
 	} else {
 		grown.loads = append(grown.loads, load{lot, 1})
 	}
-	v.drafts[at] = grown
+	v.bins[at] = grown
 	v.guests[at] = v.s.guestsOf(v.m, grown)
 }
 
@@ -193,9 +193,9 @@ func (v *visit) host(lot int, limit float64) (int, *openBin) {
 	request := v.m.shapes[l.shape].whole
 	at, best, least := -1, (*openBin)(nil), limit
 	tried := 0
-	for k := range v.drafts {
-		i := (v.next + k) % len(v.drafts)
-		d := v.drafts[i]
+	for k := range v.bins {
+		i := (v.next + k) % len(v.bins)
+		d := v.bins[i]
 		if d == nil || len(kind.ways.Pools[d.pool]) == 0 {
 			continue
 		}

@@ -7,10 +7,10 @@ import (
 	"tenon.sh/engine/capacity"
 )
 
-// buyColocated places the pods that have to share a machine with certain others. Each joins the machine of its company
+// buyColocated places the pods that have to share a machine with certain others. Each joins the machine of those pods
 // that grows at the least price; where there is none yet, one is started with one of those that it wants to be with.
-func (s *solver) buyColocated(pools []int, items []*demand) {
-	for _, it := range items {
+func (s *solver) buyColocated(pools []int, demands []*demand) {
+	for _, it := range demands {
 		if len(it.company) == 0 {
 			continue
 		}
@@ -22,7 +22,7 @@ func (s *solver) buyColocated(pools []int, items []*demand) {
 
 func (s *solver) joinColocated(pools []int, it *demand) bool {
 	best, at, least := (*openBin)(nil), -1, math.Inf(1)
-	for i, d := range s.drafts {
+	for i, d := range s.bins {
 		if !s.isColocated(d, it) || !slices.Contains(pools, d.pool) || !d.accepts(it.host, s.host.nGroups) {
 			continue
 		}
@@ -39,14 +39,14 @@ func (s *solver) joinColocated(pools []int, it *demand) bool {
 	if best == nil {
 		return s.startColocated(pools, it)
 	}
-	s.charge(s.drafts[at], -1)
+	s.charge(s.bins[at], -1)
 	s.charge(best, 1)
 	s.accept(best, it)
-	s.drafts[at] = best
+	s.bins[at] = best
 	return true
 }
 
-// accept notes the next pod of the item on the draft.
+// accept notes the next pod of the demand on the open bin.
 func (s *solver) accept(d *openBin, it *demand) {
 	d.pinned = append(d.pinned[:len(d.pinned):len(d.pinned)], Pod{it.class, it.queue[len(it.queue)-it.left]})
 	d.host = append(d.host[:len(d.host):len(d.host)], it.host)
@@ -60,7 +60,7 @@ func (s *solver) accept(d *openBin, it *demand) {
 	d.sets = sets
 }
 
-// startColocated starts a machine with one pod that the item wants to be with, and one of the item's. Large machines and
+// startColocated starts a machine with one pod that the demand wants to be with, and one of the demand's. Large machines and
 // those with devices are taken only if nothing else holds the two.
 func (s *solver) startColocated(pools []int, it *demand) bool {
 	best, host := s.newColocated(pools, it, false)
@@ -74,13 +74,13 @@ func (s *solver) startColocated(pools []int, it *demand) bool {
 	s.accept(best, host)
 	host.left--
 	s.accept(best, it)
-	s.drafts = append(s.drafts, best)
+	s.bins = append(s.bins, best)
 	return true
 }
 
-// newColocated is the cheapest machine for a pod of the item and one that it wants to be with, which host has.
+// newColocated is the cheapest machine for a pod of the demand and one that it wants to be with, which host has.
 func (s *solver) newColocated(pools []int, it *demand, special bool) (best *openBin, host *demand) {
-	for _, other := range s.items {
+	for _, other := range s.demands {
 		if other == it || other.left == 0 || len(other.company) > 0 || !allIn(it.company, other.rules.Sets) {
 			continue
 		}
@@ -102,7 +102,7 @@ func (s *solver) newColocated(pools []int, it *demand, special bool) (best *open
 	return best, host
 }
 
-// isColocated reports whether the draft has all the company that the item needs.
+// isColocated reports whether the open bin has all the pods that the demand needs.
 func (s *solver) isColocated(d *openBin, it *demand) bool {
 	return d.sets != nil && !slices.ContainsFunc(it.company, func(set int) bool { return d.sets[s.host.sets[set]] == 0 })
 }

@@ -7,7 +7,7 @@ import (
 	"tenon.sh/engine/capacity"
 )
 
-// choicesOf lists the spots in which some listed option holds a pod of the class.
+// choicesOf lists the domains in which some listed option holds a pod of the class.
 func (s *solver) choicesOf(c, l int) []domainChoice {
 	ls := &s.classes[c].levels[l]
 	if ls.spotsRead {
@@ -111,9 +111,9 @@ func admits(ways []Way, o int) bool {
 	return false
 }
 
-// compare works out how much dearer each spot is than the cheapest for what the class asks for, and in which ones its
-// followers can be. Where what a level misses has a price, the cheapest is that of the last level: what an earlier one asks
-// for may be dear in every spot.
+// compare works out how much dearer each domain is than the cheapest for what the class asks for, and in which ones its
+// dependants can be. Where what a level misses has a price, the cheapest is that of the last level: what an earlier one asks
+// for may be dear in every domain.
 func (s *solver) compare(c, l int) {
 	ls := &s.classes[c].levels[l]
 	least := s.leastRate(c, ls.spots)
@@ -159,7 +159,7 @@ func (s *solver) rate(ways *Ways, request capacity.Vector) float64 {
 	return best
 }
 
-// wanted reports whether every class that wants to be with this one can be in the spot.
+// wanted reports whether every class that wants to be with this one can be in the domain.
 func (s *solver) wanted(c, l, spot int) bool {
 	ls := &s.classes[c].levels[l]
 	for _, set := range ls.rules.Sets {
@@ -178,7 +178,7 @@ type unsoldKey struct {
 	spot int
 }
 
-// unsold lists the followers of the set for which no machine can be bought in the domains of the spot.
+// unsold lists the dependants of the set for which no machine can be bought in the label domains of the domain.
 func (s *solver) unsold(set int, v *view, spot int) []dependant {
 	key := unsoldKey{set, v, spot}
 	list, known := s.unsoldTo[key]
@@ -199,7 +199,7 @@ func (s *solver) sameDomains(set int, place, other []int32) bool {
 	return !slices.ContainsFunc(s.p.Layout.Sets[set].Keys, func(key int) bool { return key >= 0 && place[key] >= 0 && other[key] != place[key] })
 }
 
-// buysIn reports whether a follower has a spot in the same domains.
+// buysIn reports whether a dependant has a domain in the same label domains.
 func (s *solver) buysIn(f dependant, set int, place []int32) bool {
 	s.prepare(f.class, f.level)
 	v := s.classes[f.class].levels[f.level].view
@@ -215,7 +215,7 @@ func (s *solver) buysIn(f dependant, set int, place []int32) bool {
 	return false
 }
 
-// hasNode reports whether a follower has a node in the same domains.
+// hasNode reports whether a dependant has a node in the same label domains.
 func (s *solver) hasNode(f dependant, set int, place []int32) bool {
 	nodes := s.p.Classes[f.class].Levels[f.level].Nodes
 	for n := nodes.Next(0); n >= 0; n = nodes.Next(n + 1) {

@@ -9,15 +9,15 @@ import (
 	"tenon.sh/engine/parallel"
 )
 
-// mostSteered is the number of rounds that steering may take, steerEffort what one of them counts for.
+// mostSteered is the number of rounds that the search may take, steerEffort what one of them counts for.
 const (
 	mostSteered = 400
 	steerEffort = 50
 )
 
-// domainSearch looks for better spots for a few pods. Where a pod has to go is settled before anybody knows what machines
+// domainSearch looks for better domains for a few pods. Where a pod has to go is decided before anybody knows what machines
 // will be bought, so that the last pods of a spread, or all of a group that stays together, may end up where they need a
-// machine of their own. For few pods every way to divide them among spots can be tried.
+// machine of their own. For few pods every way to divide them among domains can be tried.
 type domainSearch struct {
 	p       *Problem
 	lessons *learnedLimits
@@ -26,7 +26,7 @@ type domainSearch struct {
 	classes []searched
 }
 
-// searched is a class with several spots to choose from.
+// searched is a class with several domains to choose from.
 type searched struct {
 	class, level int
 	spots        []int
@@ -64,7 +64,7 @@ func searchDomains(p *Problem, l *learnedLimits, best *solver) *solver {
 	return st.best
 }
 
-// find lists what can be steered; it answers false where that is nothing, too much, or not worth it.
+// find lists what can be searched; it answers false where that is nothing, too much, or not worth it.
 func (st *domainSearch) find() bool {
 	s := st.best
 	count := make([]int, len(s.classes))
@@ -75,7 +75,7 @@ func (st *domainSearch) find() bool {
 		level[c] = len(s.p.Classes[c].Levels) - 1
 		total += count[c]
 	}
-	for _, it := range s.items {
+	for _, it := range s.demands {
 		if count[it.class] > 0 && level[it.class] != it.level {
 			return false // the pods of the class are at several levels
 		}
@@ -109,7 +109,7 @@ func (s *solver) isBest() bool {
 	return counted(s.without()) == 0 && !s.broken && s.missed() == 0 && s.price() <= s.bound*(1+1e-6)
 }
 
-// divisions counts the ways to divide n pods among k spots.
+// divisions counts the ways to divide n pods among k domains.
 func divisions(n, k int) int {
 	ways := 1
 	for i := 1; i < k; i++ {
@@ -150,7 +150,7 @@ func (st *domainSearch) divide(c *searched, at, left int, quota map[domainKey]in
 	}
 }
 
-// try solves the problem with no more pods in each spot than the quota says.
+// try solves the problem with no more pods in each domain than the quota says.
 func (st *domainSearch) try(quota map[domainKey]int) {
 	st.take(quota, st.play(quota, st.toBeat(), st.left))
 }
@@ -173,7 +173,7 @@ func (st *domainSearch) tryAll(quotas []map[domainKey]int) {
 	}
 }
 
-// most is how many pods a round may leave without a place, once they are settled, to be of any use.
+// most is how many pods a round may leave without a place, once they are placed, to be of any use.
 func (st *domainSearch) most() int { return counted(st.best.without()) }
 
 // toBeat is what a round has to better to be of any use.
@@ -194,27 +194,27 @@ func (st *domainSearch) toBeat() toBeat {
 // anything is what every round betters.
 var anything = toBeat{math.MaxInt, math.MaxInt, math.Inf(1)}
 
-// inVain reports whether the round, whose pods are settled, cannot be better: where they are settled, the machines cost too much.
+// inVain reports whether the round, whose pods are placed, cannot be better: where they are placed, the machines cost too much.
 func (t toBeat) inVain(s *solver) bool {
 	if math.IsInf(t.price, 1) {
 		return false
 	}
 	missed := 0
-	for _, it := range s.items {
+	for _, it := range s.demands {
 		missed += it.level * len(it.queue)
 	}
-	return missed > t.missed || missed == t.missed && s.floorOf(s.items) >= t.price*(1-1e-9)
+	return missed > t.missed || missed == t.missed && s.floorOf(s.demands) >= t.price*(1-1e-9)
 }
 
-// floorOf is a price below which nothing holds the pods of the items where they are settled: items that may share no machine
+// floorOf is a price below which nothing holds the pods of the demands where they are placed: demands that may share no machine
 // need one each, large enough for one pod.
-func (s *solver) floorOf(items []*demand) float64 {
+func (s *solver) floorOf(demands []*demand) float64 {
 	type group struct {
 		options []bitset.Set // of each pool
 		price   float64
 	}
 	var groups []group
-	for _, it := range items {
+	for _, it := range demands {
 		g := group{make([]bitset.Set, len(s.pools)), math.Inf(1)}
 		for p := range s.pools {
 			sh := &s.pools[p]
@@ -252,7 +252,7 @@ func (s *solver) floorOf(items []*demand) float64 {
 	return sum
 }
 
-// searchRound is a round that a quota came to. A solver of nil says that it was given up once its pods were settled: too many of
+// searchRound is a round that a quota came to. A solver of nil says that it was given up once its pods were placed: too many of
 // them are without a place, or the rest is in vain.
 type searchRound struct {
 	solver    *solver
@@ -304,7 +304,7 @@ func (st *domainSearch) take(quota map[domainKey]int, rounds []searchRound) {
 	}
 }
 
-// notPlaced counts the pods that settling found no place for.
+// notPlaced counts the pods that placing found no place for.
 func (s *solver) notPlaced() int {
 	n := 0
 	for c := range s.classes {

@@ -135,7 +135,7 @@ func (d *drawer) residents(r *rand.Rand) {
 	}
 }
 
-// wishes lets some pods wish to be alone, where wishes have a price.
+// preferences lets some pods be alone, where preferences have a price.
 func (d *drawer) wishes(r *rand.Rand) {
 	if !d.p.Weighted {
 		return
@@ -372,10 +372,10 @@ func (d *drawer) nodes() {
 			}
 		}
 		if d.IntN(3) == 0 {
-			n.Bears = bitset.Of(l.HostMarks, d.IntN(l.HostMarks))
+			n.Owns = bitset.Of(l.HostMarks, d.IntN(l.HostMarks))
 		}
 		if d.IntN(3) == 0 {
-			n.Shuns = bitset.Of(l.HostMarks, d.IntN(l.HostMarks))
+			n.Rejects = bitset.Of(l.HostMarks, d.IntN(l.HostMarks))
 		}
 		if m := d.IntN(12); m < len(l.Marks) {
 			l.Marks[m].At.Add(int(at[zoneKey]))

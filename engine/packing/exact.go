@@ -12,11 +12,11 @@ import (
 // most of them cut short.
 const fewPods = 7
 
-// exact finds the cheapest machines for the pods of the drafts by trying everything; ok is false where that is too much
+// exact finds the cheapest machines for the pods of the open bins by trying everything; ok is false where that is too much
 // or where limits make the order matter.
-func (s *solver) exact(m *supply, drafts []*openBin) (best []*openBin, ok bool) {
-	e := &exhaustive{s: s, m: m, best: drafts}
-	for _, d := range drafts {
+func (s *solver) exact(m *supply, bins []*openBin) (best []*openBin, ok bool) {
+	e := &exhaustive{s: s, m: m, best: bins}
+	for _, d := range bins {
 		e.bestCost += d.price
 		for _, p := range d.loads {
 			if len(e.lots)+p.n > fewPods {
@@ -105,7 +105,7 @@ func (e *exhaustive) with(old *openBin, lot int) *openBin {
 	return d
 }
 
-// joined is the draft with one more pod, on the cheapest option that holds that; nil if there is none.
+// joined is the open bin with one more pod, on the cheapest option that holds that; nil if there is none.
 func (s *solver) joined(old *openBin, ways *Ways, host *hostRules, request capacity.Vector, large, devices bool) *openBin {
 	var best *openBin
 	need := lacking(request, host.shared, old.has)
@@ -133,7 +133,7 @@ func (s *solver) joined(old *openBin, ways *Ways, host *hostRules, request capac
 	return best
 }
 
-// leastPrice is no more than any option that holds the draft costs.
+// leastPrice is no more than any option that holds the open bin costs.
 func (s *solver) leastPrice(d *openBin) float64 {
 	if len(s.low) == 0 {
 		return 0
@@ -141,7 +141,7 @@ func (s *solver) leastPrice(d *openBin) float64 {
 	return bound.WorthOf(d.sum, s.low)
 }
 
-// accepts reports whether the rules of one more pod agree with those of the draft's pods.
+// accepts reports whether the rules of one more pod agree with those of the bin's pods.
 func (d *openBin) accepts(r *hostRules, groups int) bool {
 	if r.none() && groups == 0 {
 		return true

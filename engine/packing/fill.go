@@ -22,12 +22,12 @@ type scratch struct {
 	shape  []float64
 	room   capacity.Vector
 	roomy  []int64 // the room of the resources that matter
-	// trial is the last draft that was filled, kept the best one of the good so far: most are thrown away at once.
+	// trial is the last open bin that was filled, kept the best one of the offering so far: most are thrown away at once.
 	trial, kept openBin
 }
 
 // fill puts pods on the option until nothing more fits: each time the shape that is most like the room that is left, and
-// that is worth most. Then it takes the cheapest option that holds them. The draft is the trial one; it answers false if there
+// that is worth most. Then it takes the cheapest option that holds them. The open bin is the trial one; it answers false if there
 // is none.
 func (g *greedy) fill(good *offering, exponent int) bool {
 	option := &g.s.pools[good.pool].Options[good.option]
@@ -43,14 +43,14 @@ func (g *greedy) fill(good *offering, exponent int) bool {
 	return len(d.loads) > 0 && g.s.cheapest(d, bound.WorthOf(d.sum, g.m.low))
 }
 
-// begin empties the draft; what room it has for sums and loads it keeps.
+// begin empties the open bin; what room it has for sums and loads it keeps.
 func (d *openBin) begin(pool, dims int, free []bitset.Set) {
 	sum := slices.Grow(d.sum[:0], dims)[:dims]
 	clear(sum)
 	*d = openBin{pool: pool, sum: sum, loads: d.loads[:0], free: free}
 }
 
-// lasting is a copy that stays when the draft begins again. It takes the place of spare, if there is one.
+// lasting is a copy that stays when the open bin begins again. It takes the place of spare, if there is one.
 func (d *openBin) lasting(spare *openBin) *openBin {
 	if spare == nil {
 		spare = &openBin{}
@@ -374,8 +374,8 @@ func takes(r *hostRules, count, most []int) bool {
 	return true
 }
 
-// join narrows the draft to what one of the kind's ways leaves, with option still among it. It changes nothing and
-// answers false if no way does, or if the draft's list of options would become too short.
+// join narrows the open bin to what one of the kind's ways leaves, with option still among it. It changes nothing and
+// answers false if no way does, or if the bin's list of options would become too short.
 func (g *greedy) join(d *openBin, k *kind, option int, request capacity.Vector) bool {
 	ways := k.ways.Pools[d.pool]
 	for i := range ways {

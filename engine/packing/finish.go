@@ -8,7 +8,7 @@ import (
 	"tenon.sh/engine/capacity"
 )
 
-// makeMachines turns the drafts into machines with the options that each may be met with.
+// makeMachines turns the open bins into machines with the options that each may be met with.
 func (s *solver) makeMachines() {
 	s.useSlots()
 	s.keepApart()
@@ -18,7 +18,7 @@ func (s *solver) makeMachines() {
 		option int
 	}
 	known := map[pattern]Machine{}
-	for _, d := range s.drafts {
+	for _, d := range s.bins {
 		key := pattern{&d.sum[0], d.option}
 		m, ok := known[key]
 		if !ok {
@@ -129,7 +129,7 @@ func (s *solver) useSlots() {
 func (s *solver) augment(r int, seen bitset.Set) bool {
 	seen.Add(r)
 	best, option, gain := (*openBin)(nil), -1, 0.0
-	for _, d := range s.drafts {
+	for _, d := range s.bins {
 		sh := &s.pools[d.pool]
 		if sh.Options[d.option].Reservation >= 0 {
 			continue
@@ -142,7 +142,7 @@ func (s *solver) augment(r int, seen bitset.Set) bool {
 		s.move(best, option)
 		return true
 	}
-	for _, d := range s.drafts {
+	for _, d := range s.bins {
 		other := s.pools[d.pool].Options[d.option].Reservation
 		if other < 0 || seen.Has(other) {
 			continue
@@ -161,7 +161,7 @@ func (s *solver) augment(r int, seen bitset.Set) bool {
 	return false
 }
 
-// optionIn is the cheapest option of the reservation that holds the draft, -1 if there is none.
+// optionIn is the cheapest option of the reservation that holds the open bin, -1 if there is none.
 func (s *solver) optionIn(d *openBin, r int) int {
 	sh := &s.pools[d.pool]
 	if d.variety != nil {
@@ -175,7 +175,7 @@ func (s *solver) optionIn(d *openBin, r int) int {
 	return -1
 }
 
-// mayMove reports whether limits allow the draft another option instead of its own.
+// mayMove reports whether limits allow the open bin another option instead of its own.
 func (s *solver) mayMove(d *openBin, o int) bool {
 	s.charge(d, -1)
 	defer s.charge(d, 1)
@@ -354,7 +354,7 @@ func (s *solver) dropDearest(p int, machines []Machine) bool {
 func (s *solver) shorten(p int) {
 	for i := range s.machines {
 		if m := &s.machines[i]; m.Pool == p && m.varied {
-			m.Listed = s.varietyBox(s.drafts[i], 0)
+			m.Listed = s.varietyBox(s.bins[i], 0)
 			m.Chosen = m.Listed[0]
 		}
 	}

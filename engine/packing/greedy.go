@@ -24,11 +24,11 @@ type openBin struct {
 	device  bool       // some pod may use only options with devices
 	variety []int      // how many values of each of the pool's varieties the options must keep; nil until there is a pod
 	relaxed bool
-	// selection is what can be listed for the draft as it was when it was last looked at.
+	// selection is what can be listed for the open bin as it was when it was last looked at.
 	selection *selection
 	bill      capacity.Vector // what it counts against the pool's limits; nil means what its option does
 
-	// What follows is for drafts that are grown pod by pod.
+	// What follows is for open bins that are grown pod by pod.
 	host   []*hostRules // of its pods
 	sets   []int        // number of pods of each host set
 	pinned []Pod        // pods that are here for the company
@@ -58,20 +58,20 @@ type greedy struct {
 	ofKind    []int        // pods left of each kind
 	value     float64      // what all pods that are left are worth
 	exponents []int
-	apart     bool                // keep replicas apart
-	forced    bool                // first what has devices, then the rest: that has to be bought in any case
-	skip      func(good int) bool // goods to leave out; nil for none
-	roominess float64             // how often the price of a node counts in the choice of a pattern
+	apart     bool                    // keep replicas apart
+	forced    bool                    // first what has devices, then the rest: that has to be bought in any case
+	skip      func(offering int) bool // offerings to leave out; nil for none
+	roominess float64                 // how often the price of a node counts in the choice of a pattern
 	bins      []*openBin
-	cost      float64 // planning price of the drafts
+	cost      float64 // planning price of the open bins
 	ceiling   float64 // give up once the cost reaches it; 0 means never
 
-	// stale holds what each good was last worth per unit of price: as pods go, that falls, so that most goods need not be
+	// stale holds what each offering was last worth per unit of price: as pods go, that falls, so that most offerings need not be
 	// looked at again (M. Minoux, Accelerated greedy algorithms, 1978).
 	stale  []float64
 	fresh  []int // the purchase at which it was worked out
 	drafty []*openBin
-	heap   []int // goods, the one that may be worth most first
+	heap   []int // offerings, the one that may be worth most first
 	bought int
 	work   int // comparisons that are not charged yet
 	scratch
@@ -108,7 +108,7 @@ func (g *greedy) run() {
 	g.buyAll()
 }
 
-// scarce reports whether the good has devices that few have: it is bought only for pods that ask for them.
+// scarce reports whether the offering has devices that few have: it is bought only for pods that ask for them.
 func (g *greedy) scarce(i int) bool {
 	good := &g.m.offerings[i]
 	return g.s.pools[good.pool].devices[good.option]
@@ -148,7 +148,7 @@ func (g *greedy) buyAll() {
 	}
 }
 
-// take adds a copy of the pattern to the drafts, unless limits forbid it.
+// take adds a copy of the pattern to the open bins, unless limits forbid it.
 func (g *greedy) take(d *openBin, first bool) bool {
 	if !g.s.spend(d) {
 		return false
@@ -185,13 +185,13 @@ func (g *greedy) tally(l *lot, n int) {
 	g.value += float64(float64(n) * g.m.shapes[l.shape].value)
 }
 
-// reset forgets what goods were worth; skip, which may be nil, says which of them to leave out.
+// reset forgets what offerings were worth; skip, which may be nil, says which of them to leave out.
 func (g *greedy) reset(skip func(good int) bool) {
 	g.heap = g.heap[:0]
 	for i := range g.m.offerings {
 		if skip == nil || !skip(i) {
 			g.stale[i], g.fresh[i] = g.m.offerings[i].promise, -1
-			g.heap = append(g.heap, i) // goods are sorted by promise, so that this is a heap
+			g.heap = append(g.heap, i) // offerings are sorted by promise, so that this is a heap
 		}
 	}
 	g.bought = 0
@@ -304,7 +304,7 @@ func (s *solver) use(units int) {
 	}
 }
 
-// look counts what settling looks at: it is done in any case, and spends no effort.
+// look counts what placing looks at: it is done in any case, and spends no effort.
 func (s *solver) look(n int) {
 	if s.p.Work == nil {
 		return

@@ -71,7 +71,7 @@ func newNodeStates(nodes []Node, h *hostIndex, more int) []nodeState {
 		from := len(free)
 		free = append(free, n.Free...)
 		s := &out[i]
-		*s = nodeState{room: free[from:len(free):len(free)], place: n.Place, has: n.Has, bears: n.Bears, shuns: n.Shuns}
+		*s = nodeState{room: free[from:len(free):len(free)], place: n.Place, has: n.Has, bears: n.Owns, shuns: n.Rejects}
 		s.groups, s.sets = take(h.nGroups), take(h.nSets)
 		for _, t := range n.Groups {
 			s.groups[h.groups[t.Of]] = t.Count

@@ -17,7 +17,7 @@ func (r *replay) buyLate(pod Pod, l int) bool {
 	c := pod.Class
 	ls := &r.classes[c].levels[l]
 	if r.p.Weighted && l < len(r.p.Classes[c].Levels)-1 {
-		return false // a wish alone is not worth a machine
+		return false // a preference alone is not worth a machine
 	}
 	if r.bought == mostLate || r.relied {
 		return false
@@ -43,7 +43,7 @@ func (r *replay) buyLate(pod Pod, l int) bool {
 	return false
 }
 
-// lateMachine is the cheapest machine of the pools for one pod of the class in one of the spots.
+// lateMachine is the cheapest machine of the pools for one pod of the class in one of the domains.
 func (r *replay) lateMachine(c int, spots []domainChoice, pools []int) (m Machine, ok bool) {
 	var best *openBin
 	for _, choice := range spots {
@@ -69,7 +69,7 @@ func (r *replay) lateMachine(c int, spots []domainChoice, pools []int) (m Machin
 	return m, true
 }
 
-// lateDraft is the cheapest machine of the pool for one pod of the class in the spot, nil if none may be bought.
+// lateDraft is the cheapest machine of the pool for one pod of the class in the domain, nil if none may be bought.
 func (r *replay) lateDraft(c int, choice domainChoice, p int) *openBin {
 	s := r.round
 	request := r.p.Classes[c].Request

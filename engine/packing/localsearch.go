@@ -21,18 +21,18 @@ const fewGoods = 60
 
 // searchLocally takes a few machines away, packs their pods anew and keeps what is cheaper, until the price is near the
 // bound, nothing is gained any more, or the effort is spent.
-func (s *solver) searchLocally(m *supply, drafts []*openBin) []*openBin {
-	if len(drafts) == 0 {
-		return drafts
+func (s *solver) searchLocally(m *supply, bins []*openBin) []*openBin {
+	if len(bins) == 0 {
+		return bins
 	}
 	s.effort = s.p.Effort // the first machines had to be found in any case
-	if best, ok := s.exact(m, drafts); ok {
+	if best, ok := s.exact(m, bins); ok {
 		return best
 	}
-	drafts = s.closeBins(m, drafts)
-	random := newRandom(drafts)
+	bins = s.closeBins(m, bins)
+	random := newRandom(bins)
 	total := 0.0
-	for _, d := range drafts {
+	for _, d := range bins {
 		total += d.price
 	}
 	floor := m.bound.Value
@@ -43,28 +43,28 @@ func (s *solver) searchLocally(m *supply, drafts []*openBin) []*openBin {
 		stubborn = 0
 	}
 	for tries := 0; s.effort > 0 && total > floor*1.002; tries += len(teams) {
-		if tries >= patience && (total <= floor*far || tries >= stubborn*len(drafts)) {
+		if tries >= patience && (total <= floor*far || tries >= stubborn*len(bins)) {
 			if before-total < total*worthwhile {
 				break
 			}
 			before, tries = total, 0
 		}
-		chosen := s.draw(m, drafts, len(teams), random)
-		better := s.repackAll(teams, drafts, chosen)
+		chosen := s.draw(m, bins, len(teams), random)
+		better := s.repackAll(teams, bins, chosen)
 		var gone []int
 		var by []*openBin
 		for i, r := range better {
 			s.effort -= r.effort
-			if r.drafts != nil {
+			if r.bins != nil {
 				total -= r.gain
-				gone, by = append(gone, chosen[i].drafts...), append(by, r.drafts...)
+				gone, by = append(gone, chosen[i].bins...), append(by, r.bins...)
 			}
 		}
 		if gone != nil {
-			drafts = replaced(drafts, gone, by)
+			bins = replaced(bins, gone, by)
 		}
 	}
-	return drafts
+	return bins
 }
 
 // teamSize is how many places of the plan are looked at together. It is fixed, so that the result does not depend on how
@@ -103,7 +103,7 @@ func (s *solver) teams(m *supply) []worker {
 
 // neighbourhood is some machines that are to be packed anew, and the chance that goes with it.
 type neighbourhood struct {
-	drafts    []int
+	bins      []int
 	exponent  int
 	roominess float64
 	mask      uint64
@@ -111,11 +111,11 @@ type neighbourhood struct {
 }
 
 // draw draws places that share no machine.
-func (s *solver) draw(m *supply, drafts []*openBin, n int, random *random) []neighbourhood {
+func (s *solver) draw(m *supply, bins []*openBin, n int, random *random) []neighbourhood {
 	var out []neighbourhood
-	taken := bitset.New(len(drafts))
+	taken := bitset.New(len(bins))
 	for range n {
-		p := neighbourhood{drafts: s.neighbours(m, drafts, random, taken), exponent: random.below(len(exponents)), roominess: 1, mask: random.next()}
+		p := neighbourhood{bins: s.neighbours(m, bins, random, taken), exponent: random.below(len(exponents)), roominess: 1, mask: random.next()}
 		if random.below(2) == 0 {
 			p.roominess = roominess
 		}
@@ -123,27 +123,27 @@ func (s *solver) draw(m *supply, drafts []*openBin, n int, random *random) []nei
 		for k := len(m.offerings); k > 4*fewGoods; k /= 2 {
 			p.mask &= random.next()
 		}
-		if len(p.drafts) > 0 {
+		if len(p.bins) > 0 {
 			out = append(out, p)
 		}
 	}
 	return out
 }
 
-// repacked is what became of one place: nil drafts if nothing better was found.
+// repacked is what became of one neighbourhood: nil open bins if nothing better was found.
 type repacked struct {
-	drafts []*openBin
+	bins   []*openBin
 	gain   float64
 	effort int
 }
 
 // repackAll looks at every place, on as many threads as the problem allows.
-func (s *solver) repackAll(teams []worker, drafts []*openBin, places []neighbourhood) []repacked {
+func (s *solver) repackAll(teams []worker, bins []*openBin, places []neighbourhood) []repacked {
 	out := make([]repacked, len(places))
 	work := func(i int) {
 		t := &teams[i]
 		before := t.s.effort
-		out[i].drafts, out[i].gain = t.s.repack(t.g, drafts, &places[i])
+		out[i].bins, out[i].gain = t.s.repack(t.g, bins, &places[i])
 		out[i].effort = before - t.s.effort
 		t.s.effort = before
 	}
@@ -168,17 +168,17 @@ func (s *solver) repackAll(teams []worker, drafts []*openBin, places []neighbour
 
 // neighbours draws some machines that are not taken yet, the wasteful ones more often than the tight ones, as ascending
 // indexes.
-func (s *solver) neighbours(m *supply, drafts []*openBin, random *random, taken bitset.Set) []int {
-	n := min(2+random.below(11), len(drafts))
+func (s *solver) neighbours(m *supply, bins []*openBin, random *random, taken bitset.Set) []int {
+	n := min(2+random.below(11), len(bins))
 	relative := random.below(2) == 0
 	var chosen []int
 	for range n {
 		best, most := -1, 0.0
 		for range 3 {
-			i := random.below(len(drafts))
-			waste := drafts[i].price + m.perNode - m.worth(drafts[i])
+			i := random.below(len(bins))
+			waste := bins[i].price + m.perNode - m.worth(bins[i])
 			if relative {
-				waste /= drafts[i].price + m.perNode
+				waste /= bins[i].price + m.perNode
 			}
 			if best < 0 || waste > most {
 				best, most = i, waste
@@ -193,7 +193,7 @@ func (s *solver) neighbours(m *supply, drafts []*openBin, random *random, taken 
 	return chosen
 }
 
-// worth is what the draft's pods are worth.
+// worth is what the bin's pods are worth.
 func (m *supply) worth(d *openBin) float64 {
 	sum := 0.0
 	for _, p := range d.loads {
@@ -203,12 +203,12 @@ func (m *supply) worth(d *openBin) float64 {
 }
 
 // repack packs the pods of the chosen machines anew. It returns nil unless that is cheaper, and what it gains otherwise.
-func (s *solver) repack(g *greedy, drafts []*openBin, p *neighbourhood) (better []*openBin, gain float64) {
-	chosen := p.drafts
+func (s *solver) repack(g *greedy, bins []*openBin, p *neighbourhood) (better []*openBin, gain float64) {
+	chosen := p.bins
 	old, paid := 0.0, 0.0
 	g.bins, g.cost = nil, 0
 	for _, i := range chosen {
-		d := drafts[i]
+		d := bins[i]
 		old += d.price + g.m.perNode
 		paid += d.price
 		for _, l := range d.loads {
@@ -223,7 +223,7 @@ func (s *solver) repack(g *greedy, drafts []*openBin, p *neighbourhood) (better 
 	g.run()
 	complete := true
 	for _, i := range chosen {
-		for _, p := range drafts[i].loads {
+		for _, p := range bins[i].loads {
 			complete = complete && g.left[p.lot] == 0
 		}
 	}
@@ -237,8 +237,8 @@ func (s *solver) repack(g *greedy, drafts []*openBin, p *neighbourhood) (better 
 		s.charge(d, -1)
 	}
 	for _, i := range chosen {
-		s.charge(drafts[i], 1)
-		for _, p := range drafts[i].loads {
+		s.charge(bins[i], 1)
+		for _, p := range bins[i].loads {
 			if g.left[p.lot] > 0 {
 				g.remove(p.lot, g.left[p.lot])
 			}
@@ -247,9 +247,9 @@ func (s *solver) repack(g *greedy, drafts []*openBin, p *neighbourhood) (better 
 	return nil, 0
 }
 
-func replaced(drafts []*openBin, chosen []int, by []*openBin) []*openBin {
-	out := make([]*openBin, 0, len(drafts)-len(chosen)+len(by))
-	for i, d := range drafts {
+func replaced(bins []*openBin, chosen []int, by []*openBin) []*openBin {
+	out := make([]*openBin, 0, len(bins)-len(chosen)+len(by))
+	for i, d := range bins {
 		if !slices.Contains(chosen, i) {
 			out = append(out, d)
 		}
@@ -261,9 +261,9 @@ func replaced(drafts []*openBin, chosen []int, by []*openBin) []*openBin {
 // problem is searched in the same way.
 type random struct{ state uint64 }
 
-func newRandom(drafts []*openBin) *random {
-	r := &random{state: uint64(len(drafts))}
-	for _, d := range drafts {
+func newRandom(bins []*openBin) *random {
+	r := &random{state: uint64(len(bins))}
+	for _, d := range bins {
 		for _, n := range d.sum {
 			r.state = r.state*31 + uint64(n)
 		}

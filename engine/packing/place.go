@@ -10,10 +10,10 @@ import (
 	"tenon.sh/engine/topology"
 )
 
-// demand is what is to be bought for: some pods of one class, at one level, on new machines in one spot.
+// demand is what is to be bought for: some pods of one class, at one level, on new machines in one domain.
 type demand struct {
 	class, level, spot int
-	single             bool // the view has no other spot
+	single             bool // the view has no other domain
 	ways               *Ways
 	place              topology.Place
 	rules              *topology.Rules
@@ -46,7 +46,7 @@ type narrowKey struct {
 
 var noRules = &topology.Rules{}
 
-// placePods finds for every pod an existing node, or a spot in which to buy a machine for it. Pods that wait for others are
+// placePods finds for every pod an existing node, or a domain in which to buy a machine for it. Pods that wait for others are
 // tried again as long as anything moves.
 func (s *solver) placePods() {
 	s.knowDomains()
@@ -347,7 +347,7 @@ func (s *solver) placeOne(c int) (ok bool) {
 	return true
 }
 
-// batch is how many pods of the class go the same way at once: all of them if the rules do not look at spots.
+// batch is how many pods of the class go the same way at once: all of them if the rules do not look at domains.
 func (s *solver) batch(c, l int) int {
 	ls := &s.classes[c].levels[l]
 	if len(ls.view.keys) > 0 || s.p.Weighted {

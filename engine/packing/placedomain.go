@@ -9,14 +9,14 @@ import (
 	"tenon.sh/engine/topology"
 )
 
-// domainChoice is a spot in which a new machine can hold a pod of the class.
+// domainChoice is a domain in which a new machine can hold a pod of the class.
 type domainChoice struct {
 	spot   int
 	tier   int     // rank of the heaviest pool there
-	dear   float64 // by how much what the pods need costs more than in the cheapest spot, as a share of that
+	dear   float64 // by how much what the pods need costs more than in the cheapest domain, as a share of that
 	ways   *Ways
 	host   *hostRules // what the rules leave beside the residents of machines there
-	wanted bool       // followers can come along
+	wanted bool       // dependants can come along
 }
 
 // isShut reports whether nobody has opened the place's domain when it could be.
@@ -66,7 +66,7 @@ func (s *solver) cheapestFor(ways *Ways, v capacity.Vector) bool {
 	return false
 }
 
-// findDomain looks for a spot in which to buy a machine for one more pod of the class: the most even one that its rules
+// findDomain looks for a domain in which to buy a machine for one more pod of the class: the most even one that its rules
 // allow, then the cheapest.
 func (s *solver) findDomain(c, l int) placement {
 	out := placement{level: l, node: -1}
@@ -119,7 +119,7 @@ func (s *solver) rejected(c int, ls *levelState) bitset.Set {
 	return s.classes[c].levels[last].host.rejects
 }
 
-// onNew puts the next n pods of the class down for new machines in a spot.
+// onNew puts the next n pods of the class down for new machines in a domain.
 func (s *solver) onNew(c, l int, choice domainChoice, count int) {
 	state := &s.classes[c]
 	ls := &state.levels[l]
@@ -132,7 +132,7 @@ func (s *solver) onNew(c, l int, choice domainChoice, count int) {
 			place: ls.view.domains[choice.spot], rules: ls.rules, host: choice.host, request: s.p.Classes[c].Request, own: s.own[c], company: company,
 		}
 		s.byKey[key] = it
-		s.items = append(s.items, it)
+		s.demands = append(s.demands, it)
 	}
 	for i := range count {
 		it.queue = append(it.queue, state.next+i)

@@ -7,7 +7,7 @@ import (
 )
 
 // Whether what pods would like of single machines is worth its price shows only when the machines are bought: being alone is
-// free for a few pods among many others, and dear for many of a kind. So the problem is solved without such wishes for new
+// free for a few pods among many others, and dear for many of a kind. So the problem is solved without such preferences for new
 // machines, then with all of them, and if that does not pay with those for which there may be machines enough in any case. What
 // costs least in all counts: machines, and what is missed.
 func (p *Problem) solvePreferences() *solver {
@@ -15,7 +15,7 @@ func (p *Problem) solvePreferences() *solver {
 	best := none.solve()
 	worth, bound := best.worth, best.bound
 	if len(best.machines) == 0 {
-		return best // nothing has to be bought, and nothing is for a wish alone
+		return best // nothing has to be bought, and nothing is for a preference alone
 	}
 	least := best.total(p, worth)
 	crowds := p.machinesAsked()
@@ -41,7 +41,7 @@ func (p *Problem) solvePreferences() *solver {
 	if !try(func(int) bool { return true }) && some > 0 && some < all {
 		try(func(c int) bool { return crowds[c] <= enough })
 	}
-	best.bound, best.worth = min(best.bound, bound), worth // no wish has to be granted
+	best.bound, best.worth = min(best.bound, bound), worth // no preference has to be granted
 	return best
 }
 
@@ -51,12 +51,12 @@ const noise = 1e-9
 // prefers reports whether the class's first level asks something of single machines that it need not have.
 func (c *Class) prefers() bool { return len(c.Levels) > 1 && c.Levels[0].Lone }
 
-// hasPreferences reports whether some class wishes for something that has a price.
+// hasPreferences reports whether some class prefers something that has a price.
 func (p *Problem) hasPreferences() bool {
 	return p.Weighted && slices.ContainsFunc(p.Classes, func(c Class) bool { return c.prefers() })
 }
 
-// granting is the problem with the wishes of some classes only, as far as new machines are concerned.
+// granting is the problem with the preferences of some classes only, as far as new machines are concerned.
 func (p *Problem) granting(grant func(class int) bool) *Problem {
 	out := *p
 	out.Classes = slices.Clone(p.Classes)
@@ -70,7 +70,7 @@ func (p *Problem) granting(grant func(class int) bool) *Problem {
 	return &out
 }
 
-// machinesAsked says how many machines each class's wish takes: one for every pod that it keeps away, or one for so many of those
+// machinesAsked says how many machines each class's preference takes: one for every pod that it keeps away, or one for so many of those
 // that are spread.
 func (p *Problem) machinesAsked() []int {
 	marks, groups := make([]int, p.Layout.HostMarks), make([]int, len(p.Layout.Groups))

@@ -1,6 +1,6 @@
 // Package packing decides how many machines of which kind hold a set of pods at the least price. It knows numbers and
 // sets only: amounts of resources, options that can be bought, which classes of pods may use which option, and rules
-// between pods (package topology). What these stand for in Kubernetes is settled before (package engine compiles a
+// between pods (package topology). What these stand for in Kubernetes is decided before (package engine compiles a
 // Problem) and after (it names the result).
 package packing
 
@@ -27,7 +27,7 @@ type Problem struct {
 	Things int
 	// Effort is how many patterns may be built to make the first solution cheaper.
 	Effort int
-	// Work, unless it is nil, counts the units of effort that are spent, on the first solution too, and what settling looks at in
+	// Work, unless it is nil, counts the units of effort that are spent, on the first solution too, and what placing looks at in
 	// the same units.
 	Work *atomic.Int64
 	// Unit is one unit of the resource that machines are mostly sold by: one core.
@@ -100,8 +100,8 @@ type Node struct {
 	Place int
 	// Has holds the shared things that somebody has there; nil for none.
 	Has bitset.Set
-	// Bears holds the host marks that the node bears already, Shuns those that its pods keep out; nil means none.
-	Bears, Shuns bitset.Set
+	// Owns holds the host marks that the node owns already, Rejects those that its pods keep out; nil means none.
+	Owns, Rejects bitset.Set
 	// Groups and Sets count the pods on the node, for those counted by machine; what is not listed is 0. Doubtful are those of the
 	// groups' pods that may not come.
 	Groups, Sets, Doubtful []Tally
@@ -126,7 +126,7 @@ type Pool struct {
 	// Weight orders the pools strictly: pods go to a heavier pool if it can take them, whatever its price.
 	Weight  int
 	Options []Option
-	// Free holds the values that each free key may take: labels that no option settles.
+	// Free holds the values that each free key may take: labels that no option fixes.
 	Free []bitset.Set
 	// Left is what the pool's limits leave; capacity.Most where there is none.
 	Left capacity.Vector

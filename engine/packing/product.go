@@ -10,7 +10,7 @@ import (
 
 // product is a set of slots of one group with the types that are in all of them: what one machine can be asked for with.
 // Which sums of pods leave it enough different values is found out when it is asked, and remembered as two staircases: rooms
-// of choices of types that are enough, and sums that are too much for any. A draft that grows pod by pod mostly meets what
+// of choices of types that are enough, and sums that are too much for any. An open bin that grows pod by pod mostly meets what
 // is known already.
 type product struct {
 	*selection

@@ -72,7 +72,7 @@ func (s *solver) roomNear(c, l int, keys []int, place topology.Place) int {
 	return min(room, left)
 }
 
-// bounded is how many pods that are left the class may have on new machines in the spot, as far as that is known.
+// bounded is how many pods that are left the class may have on new machines in the domain, as far as that is known.
 func (s *solver) bounded(c, l, spot int) int {
 	left := s.p.Classes[c].Count - s.classes[c].next
 	key := domainKey{c, l, spot}

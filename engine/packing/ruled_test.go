@@ -10,7 +10,7 @@ import (
 	"tenon.sh/engine/topology"
 )
 
-// ruled is a small problem whose pods have rules for each other: at most 7 pods, 4 types, 3 zones. The wishes say the same
+// ruled is a small problem whose pods have rules for each other: at most 7 pods, 4 types, 3 zones. The preferences say the same
 // as the problem's layout, in words that brute force can follow without it.
 type ruled struct {
 	p      *packing.Problem
@@ -34,7 +34,7 @@ type wish struct {
 	without   int  // the zone that they may not use; -1
 }
 
-// features are what classes may wish. Each is tried by itself, with classes that wish nothing beside it, and all of them
+// features are what classes may ask for. Each is tried by itself, with classes that ask for nothing beside it, and all of them
 // together.
 func features() []string {
 	return []string{
@@ -190,11 +190,11 @@ func isNothing(r *topology.Rules) bool {
 	return len(r.Spread)+len(r.Affinity)+len(r.Groups)+len(r.Sets)+len(r.Owns)+len(r.Rejects) == 0 && r.HostOwns == nil && r.HostRejects == nil
 }
 
-// tell says what the class wishes in the problem's terms.
+// tell says what the class prefers in the problem's terms.
 func (d *ruled) tell(c int) {
 	l, w := &d.p.Layout, d.wishes[c]
 	of := func(class int) *topology.Rules { return d.p.Classes[class].Levels[0].Rules }
-	const hostMarks = 16 // two for each class: its pods, and those that it shuns
+	const hostMarks = 16 // two for each class: its pods, and those that it rejects
 	l.HostMarks = hostMarks
 	hostMark := func(set *bitset.Set, mark int) {
 		if *set == nil {
@@ -202,7 +202,7 @@ func (d *ruled) tell(c int) {
 		}
 		set.Add(mark)
 	}
-	// apart makes owner and selected shun each other, with marks as anti-affinity terms have them.
+	// apart makes owner and selected reject each other, with marks as anti-affinity terms have them.
 	apart := func(owner, selected int) {
 		hostMark(&of(owner).HostOwns, 2*owner)
 		hostMark(&of(owner).HostRejects, 2*owner+1)

@@ -16,7 +16,7 @@ const mostRounds = 6
 // machines, cheaply. The same problem always has the same solution.
 //
 // Rules between pods depend on where others go, and how many machines can be had shows only when they are bought. So a
-// problem is solved in rounds: each settles places pod by pod with exact counts, then buys machines; what could not be
+// problem is solved in rounds: each places pod by pod with exact counts, then buys machines; what could not be
 // bought as settled is a lesson for the next round. The best round counts.
 func Solve(p *Problem) *Solution {
 	if p.hasPreferences() {
@@ -109,7 +109,7 @@ func (p *Problem) solveLevels() *solver {
 
 // learnedLimits are what one round teaches the next.
 type learnedLimits struct {
-	// caps bounds the pods of a class on new machines in a spot.
+	// caps bounds the pods of a class on new machines in a domain.
 	caps map[domainKey]int
 	// open holds groups and domains in which machines were started though no owner of the group could use them.
 	open map[[2]int]bool
@@ -118,7 +118,7 @@ type learnedLimits struct {
 	shut map[[2]int]bool
 	// zero holds host groups of which some new machine has no pod.
 	zero bitset.Set
-	// awaited holds nodes to which pods went home after all, when others had been placed: there is no company in the pods
+	// awaited holds nodes that assigned pods were put on after all, when others had been placed: nobody can be beside the pods
 	// that end for these.
 	awaited bitset.Set
 	// arrived holds the machines that the last round started, each as the places in which it may turn out, where their residents
@@ -126,7 +126,7 @@ type learnedLimits struct {
 	arrived [][]topology.Place
 	// ranked is true once room has run short: pods of higher priority buy first.
 	ranked bool
-	// quota bounds the pods of a class on new machines in a spot too, to steer them elsewhere.
+	// quota bounds the pods of a class on new machines in a domain too, to steer them elsewhere.
 	quota map[domainKey]int
 	// frame is nil before the first round.
 	frame *frame
@@ -145,7 +145,7 @@ type solver struct {
 	nodes     []nodeState
 	roomy     []int // of the nodes, once roomyRead
 	roomyRead bool
-	items     []*demand
+	demands   []*demand
 	byKey     map[domainKey]*demand
 	narrow    map[narrowKey]*Ways
 	hostIDs   map[string]*hostRules
@@ -155,11 +155,11 @@ type solver struct {
 	sharers   []int                          // of each thing, the pods that share it
 	rates     map[rateKey]*rating
 	unsoldTo  map[unsoldKey][]dependant
-	// followers lists, for each set, who wants to be with its pods.
+	// dependants lists, for each set, who wants to be with its pods.
 	followers [][]dependant
 	// members counts, for each group, the classes that it counts.
 	members []int
-	setLeft []int // pods of each set that are in items
+	setLeft []int // pods of each set that are in demands
 	// closed holds, for each group by which a pod that went home is spread, the counts at that time, -1 for no machine.
 	closed [][]int
 	stay   []int // nodes whose pods do not end, because nobody came for whom they would
@@ -170,11 +170,11 @@ type solver struct {
 	levels   []int // of each pod in order, the level at which it is placed
 	pools    []supplyPool
 	slots    []int // left in each reservation
-	drafts   []*openBin
+	bins     []*openBin
 	machines []Machine
 	bound    float64
 	worth    []float64
-	low      []float64 // of the market that is being bought on
+	low      []float64 // of the supply that is being bought on
 	effort   int
 	scanned  int // comparisons that are not charged yet
 	looked   int // the same, of what is not charged but counted
@@ -221,7 +221,7 @@ func newSolver(p *Problem, l *learnedLimits, more int) *solver {
 	s.followers, s.members, s.shapeOf = l.frame.followers, l.frame.members, l.frame.shapeOf
 	s.nodes = newNodeStates(p.Nodes, &s.host, more)
 	for i := range p.Pools {
-		s.pools[i] = l.frame.shops[i]
+		s.pools[i] = l.frame.pools[i]
 		s.pools[i].left = p.Pools[i].Left.Clone()
 	}
 	s.classes = make([]classState, len(p.Classes))
@@ -239,7 +239,7 @@ func newSolver(p *Problem, l *learnedLimits, more int) *solver {
 
 // frame is what all rounds of a problem have in common.
 type frame struct {
-	shops     []supplyPool
+	pools     []supplyPool
 	followers [][]dependant
 	members   []int
 	shapeOf   []int
@@ -249,7 +249,7 @@ type frame struct {
 func newFrame(p *Problem, own []capacity.Vector) *frame {
 	f := &frame{followers: make([][]dependant, len(p.Layout.Sets)), members: make([]int, len(p.Layout.Groups))}
 	for i := range p.Pools {
-		f.shops = append(f.shops, newSupplyPool(p, &p.Pools[i]))
+		f.pools = append(f.pools, newSupplyPool(p, &p.Pools[i]))
 	}
 	f.fresh = p.fresh()
 	shapes := map[string]int{}
@@ -326,15 +326,15 @@ func (s *solver) tiers() [][]int {
 	return tiers
 }
 
-// learn compares what was settled with what could be bought. It answers false if there is nothing to try anew.
+// learn compares what was placed with what could be bought. It answers false if there is nothing to try anew.
 func (s *solver) learn() bool {
 	learned := false
 	l := s.lessons
-	had := map[domainKey]int{} // a pod that starts somewhere and those that have to join it are different items
-	for _, it := range s.items {
+	had := map[domainKey]int{} // a pod that starts somewhere and those that have to join it are different demands
+	for _, it := range s.demands {
 		had[domainKey{it.class, it.level, it.spot}] += len(it.queue) - it.left
 	}
-	for _, it := range s.items {
+	for _, it := range s.demands {
 		if it.left == 0 {
 			continue
 		}
@@ -395,7 +395,7 @@ func (s *solver) brought(group, domain int) bool {
 // short reports whether pods of different priorities compete for machines that cannot be had.
 func (s *solver) short() bool {
 	least, most, left := 0, 0, false
-	for i, it := range s.items {
+	for i, it := range s.demands {
 		n := s.p.Classes[it.class].Priority
 		if i == 0 || n < least {
 			least = n
@@ -464,7 +464,7 @@ func (s *solver) unplaced() []rank {
 	for c := range s.classes {
 		left[c] = s.p.Classes[c].Count - s.classes[c].next
 	}
-	for _, it := range s.items {
+	for _, it := range s.demands {
 		left[it.class] += it.left
 	}
 	return s.ranked(left)
@@ -517,7 +517,7 @@ func (s *solver) ranked(left []int) []rank {
 // missed counts the pods that are not at their first level.
 func (s *solver) missed() int {
 	n := 0
-	for _, it := range s.items {
+	for _, it := range s.demands {
 		n += it.level * (len(it.queue) - it.left)
 	}
 	return n

@@ -8,12 +8,12 @@ import (
 )
 
 // splitting tries every way to divide a few pods among machines, those that have to share one with certain others, or that
-// compete for limits and reservations, included. It places the pods in the order in which they were settled, so that
+// compete for limits and reservations, included. It places the pods in the order in which they were placed, so that
 // whoever a pod wants to be with has a machine before it.
 type splitting struct {
 	s     *solver
 	pools []int
-	pods  []*demand // the item of each pod
+	pods  []*demand // the demand of each pod
 	big   []bool    // of each pod: only large options hold it
 	fine  []bool    // of each pod: only options with devices hold it
 	at    []int     // the machine that each pod is on
@@ -23,41 +23,41 @@ type splitting struct {
 	bestCost float64
 }
 
-// split finds the cheapest machines for the few pods of the items, of which others have found some already.
-func (s *solver) split(pools []int, items []*demand) {
+// split finds the cheapest machines for the few pods of the demands, of which others have found some already.
+func (s *solver) split(pools []int, demands []*demand) {
 	hard, total := len(s.p.Reservations) > 0, 0
 	for _, p := range pools {
 		hard = hard || s.pools[p].limited
 	}
-	for _, it := range items {
+	for _, it := range demands {
 		hard = hard || len(it.company) > 0
 		total += len(it.queue)
 	}
 	if !hard || total == 0 || total > fewPods {
 		return
 	}
-	s.low = nil // it holds for the pods of one market
-	if !s.splitMore(pools, items) {
-		s.splitSome(pools, items, nil)
+	s.low = nil // it holds for the pods of one supply
+	if !s.splitMore(pools, demands) {
+		s.splitSome(pools, demands, nil)
 	}
 }
 
 // splitMore looks for places for the pods that have none yet, one after the other; it answers false if there are none.
-func (s *solver) splitMore(pools []int, items []*demand) bool {
+func (s *solver) splitMore(pools []int, demands []*demand) bool {
 	found := false
-	for _, it := range items {
-		for it.left > 0 && s.splitSome(pools, items, it) {
+	for _, it := range demands {
+		for it.left > 0 && s.splitSome(pools, demands, it) {
 			found = true
 		}
 	}
 	return found
 }
 
-// splitSome gathers the pods that have a place, and one more of an item unless it is nil. It changes nothing and answers
+// splitSome splits the pods that have a place, and one more of a demand unless it is nil. It changes nothing and answers
 // false if it finds no machines for them, or only such as cost as much.
-func (s *solver) splitSome(pools []int, items []*demand, more *demand) bool {
+func (s *solver) splitSome(pools []int, demands []*demand, more *demand) bool {
 	g := &splitting{s: s, pools: pools, order: map[*demand]int{}, bestCost: math.Inf(1)}
-	for i, it := range items {
+	for i, it := range demands {
 		g.order[it] = i
 		big, fine := s.special(pools, it)
 		n := len(it.queue) - it.left
@@ -69,7 +69,7 @@ func (s *solver) splitSome(pools []int, items []*demand, more *demand) bool {
 		}
 	}
 	cost := 0.0
-	for _, d := range s.drafts {
+	for _, d := range s.bins {
 		s.charge(d, -1)
 		cost += d.price
 	}
@@ -79,18 +79,18 @@ func (s *solver) splitSome(pools []int, items []*demand, more *demand) bool {
 	g.at = make([]int, len(g.pods))
 	g.place(0, nil, 0)
 	if g.best != nil {
-		s.drafts = g.best
+		s.bins = g.best
 		if more != nil {
 			more.left--
 		}
 	}
-	for _, d := range s.drafts {
+	for _, d := range s.bins {
 		s.charge(d, 1)
 	}
 	return g.best != nil
 }
 
-// special reports whether a pod of the item fits only large options, or only those with devices.
+// special reports whether a pod of the demand fits only large options, or only those with devices.
 func (s *solver) special(pools []int, it *demand) (large, devices bool) {
 	large, devices = true, true
 	for _, p := range pools {
@@ -146,7 +146,7 @@ func (g *splitting) place(i int, machines []*openBin, cost float64) {
 	}
 }
 
-// isColocated reports whether pods that were settled before are on the machine for everybody that the pod needs there.
+// isColocated reports whether pods that were placed before are on the machine for everybody that the pod needs there.
 func (g *splitting) isColocated(i, machine int) bool {
 	return !slices.ContainsFunc(g.pods[i].company, func(set int) bool {
 		for k := range i {

@@ -10,7 +10,7 @@ import (
 	"tenon.sh/engine/capacity"
 )
 
-// supply is what the greedy search chooses from: the items and options of one tier of pools, and what resources are
+// supply is what the greedy search chooses from: the demands and options of one tier of pools, and what resources are
 // worth there. Items are looked at as shapes (equal requests) and kinds (equal rules and ways): what a machine may take
 // next depends on the kind, what fits depends on the shape.
 type supply struct {
@@ -27,7 +27,7 @@ type supply struct {
 	perNode   float64      // added to each machine's price while planning: fewer machines for the same money
 	perAdd    float64      // worth of being one more machine, where rules between pods ask for many
 	bound     *bound.Bound
-	before    []int // pods that each item had left at first
+	before    []int // pods that each demand had left at first
 	lots      []lot
 	avail     []bitset.Set // of each shape, the kinds of which pods are left
 	near      []bitset.Set // of each kind, those that one of its host groups concerns; nil for none
@@ -36,7 +36,7 @@ type supply struct {
 	dims      []int        // resources that matter
 }
 
-// shape is the items with one request.
+// shape is the demands with one request.
 type shape struct {
 	request capacity.Vector // without what others may have brought to the machine
 	whole   capacity.Vector // with it
@@ -45,10 +45,10 @@ type shape struct {
 	lots    []int           // of each of the kinds
 }
 
-// lot is all pods of one shape and kind, whatever classes they are of: once they are settled nothing tells them apart.
+// lot is all pods of one shape and kind, whatever classes they are of: once they are placed nothing tells them apart.
 type lot struct {
 	shape, kind int
-	items       []*demand
+	demands     []*demand
 	n           int // pods
 	// needsLarge and needsDevices mark pods for which only such options will do.
 	needsLarge, needsDevices bool
@@ -56,7 +56,7 @@ type lot struct {
 	most int
 }
 
-// kind is the items with the same ways and rules.
+// kind is the demands with the same ways and rules.
 type kind struct {
 	ways   *Ways
 	host   *hostRules
@@ -64,15 +64,15 @@ type kind struct {
 	most   int  // how many of the pods a machine takes; 0 means any number
 }
 
-// offering is an option worth starting a machine with: no option that the same items can use has as much for less.
+// offering is an option worth starting a machine with: no option that the same demands can use has as much for less.
 type offering struct {
 	pool, option int
 	price        float64
 	promise      float64 // worth of all its resources per unit of price: no filling is better
 	kinds        bitset.Set
-	weight       []float64 // how much each of the market's resources counts when shapes are compared
+	weight       []float64 // how much each of the supply's resources counts when shapes are compared
 	shapes       []offeringFit
-	// asks is what the shapes ask for of the market's resources, shape after shape; shares is the same as weighted shares of
+	// asks is what the shapes ask for of the supply's resources, shape after shape; shares is the same as weighted shares of
 	// the machine. They are read all the time, and so lie close together.
 	asks   []int64
 	shares []float64
@@ -84,9 +84,9 @@ type offeringFit struct {
 	score [4]float64
 }
 
-func (s *solver) newSupply(pools []int, items []*demand) *supply {
+func (s *solver) newSupply(pools []int, demands []*demand) *supply {
 	m := &supply{pools: pools}
-	for _, it := range items {
+	for _, it := range demands {
 		if it.left > 0 && len(it.company) == 0 && s.sellsIn(pools, it) {
 			m.demands = append(m.demands, it)
 		}
@@ -103,7 +103,7 @@ func (s *solver) newSupply(pools []int, items []*demand) *supply {
 	return m
 }
 
-// sellsIn reports whether some option of the pools can hold one pod of the item.
+// sellsIn reports whether some option of the pools can hold one pod of the demand.
 func (s *solver) sellsIn(pools []int, it *demand) bool {
 	for _, p := range pools {
 		if len(it.ways.Pools[p]) > 0 && s.poolSells(it.ways.Pools[p], p, it.request) {
@@ -113,7 +113,7 @@ func (s *solver) sellsIn(pools []int, it *demand) bool {
 	return false
 }
 
-// sort divides the items into shapes and kinds.
+// sort divides the demands into shapes and kinds.
 func (m *supply) sort() {
 	type kindKey struct {
 		ways *Ways
@@ -206,7 +206,7 @@ func strictness(r *hostRules) int {
 	return 1
 }
 
-// add puts an item into the lot of its shape and kind.
+// add puts a demand into the lot of its shape and kind.
 func (m *supply) add(h, k int, it *demand) {
 	shape := &m.shapes[h]
 	at, there := slices.BinarySearch(shape.kinds, k)
@@ -216,7 +216,7 @@ func (m *supply) add(h, k int, it *demand) {
 		m.lots = append(m.lots, lot{shape: h, kind: k})
 	}
 	l := &m.lots[shape.lots[at]]
-	l.items = append(l.items, it)
+	l.demands = append(l.demands, it)
 	l.n += it.left
 }
 
@@ -264,7 +264,7 @@ func (m *supply) machines(counts []int) int {
 func (s *solver) offeringsOf(m *supply, p int) []offering {
 	sh := &s.pools[p]
 	byUsers := map[string][]int{} // kept options of each set of users
-	var goods []offering
+	var offerings []offering
 	kinds := bitset.New(len(m.kinds)) // of one option after the other: few are kept
 	var users []byte
 	for _, o := range sh.byPrice {
@@ -277,9 +277,9 @@ func (s *solver) offeringsOf(m *supply, p int) []offering {
 			continue
 		}
 		byUsers[string(users)] = append(same, o)
-		goods = append(goods, offering{pool: p, option: o, price: sh.Options[o].Price, kinds: kinds.Clone()})
+		offerings = append(offerings, offering{pool: p, option: o, price: sh.Options[o].Price, kinds: kinds.Clone()})
 	}
-	return goods
+	return offerings
 }
 
 // usersOf writes into kinds those of which one pod fits the option, and into the empty text the same of kinds and shapes, so
@@ -412,7 +412,7 @@ func (m *supply) renew(s *solver, left []int) {
 	}
 	for lot := range m.lots {
 		n := left[lot]
-		for _, it := range slices.Backward(m.lots[lot].items) {
+		for _, it := range slices.Backward(m.lots[lot].demands) {
 			k := min(n, it.left)
 			counts[at[it]] = k
 			n -= k

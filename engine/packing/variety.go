@@ -31,7 +31,7 @@ func linesOf(p *Pool, byPrice []int) (lines []line, of []int) {
 	return lines, of
 }
 
-// selection is what can be listed for drafts of a pool that may use the same options, with so many different values of each
+// selection is what can be listed for open bins of a pool that may use the same options, with so many different values of each
 // variety.
 type selection struct {
 	s        *solver
@@ -41,14 +41,14 @@ type selection struct {
 	large    bool
 	device   bool
 	wanted   []int
-	slotsOf  []bitset.Set // of each line, where the drafts may use it
+	slotsOf  []bitset.Set // of each line, where the open bins may use it
 	products []*product
 	lowered  map[string][]int // of each sum, what soft varieties come to
 	seen     [][]int          // of each variety and value, the last round in which a tally had it
 	round    int
 }
 
-// selectionOf is the selection for the draft if it had this sum and could use the options.
+// selectionOf is the selection for the open bin if it had this sum and could use the options.
 func (s *solver) selectionOf(d *openBin, options bitset.Set, sum capacity.Vector, wanted []int) *selection {
 	devices := s.askedDevices(sum)
 	if c := d.selection; c != nil && c.s == s && c.large == d.large && c.device == d.device && c.devices == devices && slices.Equal(c.wanted, wanted) && slices.Equal(c.options, options) {
@@ -172,8 +172,8 @@ func (c *selection) lower(sum capacity.Vector) []int {
 	return out
 }
 
-// varied reports whether the draft's options would keep the variety that the pool asks for with one more pod. For the
-// first pod it settles how much that is.
+// varied reports whether the bin's options would keep the variety that the pool asks for with one more pod. For the
+// first pod it decides how much that is.
 func (s *solver) varied(d *openBin, options bitset.Set, request capacity.Vector) bool {
 	sum := d.sum.Clone()
 	sum.Add(request, 1)
@@ -198,7 +198,7 @@ func (s *solver) varied(d *openBin, options bitset.Set, request capacity.Vector)
 	return true
 }
 
-// mostVaried is how many pods, at most n, may join the draft at once, of which the first asks for something else than the others.
+// mostVaried is how many pods, at most n, may join the open bin at once, of which the first asks for something else than the others.
 // One may.
 func (s *solver) mostVaried(d *openBin, first, other capacity.Vector, n int) int {
 	for ; n > 1; n /= 2 {

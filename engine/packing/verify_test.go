@@ -71,8 +71,8 @@ func (v *verifier) standing() {
 			name: fmt.Sprintf("node %d", i), node: i, place: v.p.Places[n.Place], bears: bitset.New(v.p.Layout.HostMarks), shuns: bitset.New(v.p.Layout.HostMarks),
 			groups: map[int]int{}, sets: map[int]int{},
 		}
-		copy(h.bears, n.Bears)
-		copy(h.shuns, n.Shuns)
+		copy(h.bears, n.Owns)
+		copy(h.shuns, n.Rejects)
 		for _, t := range n.Groups {
 			h.groups[t.Of] = t.Count
 		}
@@ -185,7 +185,7 @@ func (v *verifier) note(h *standing, shares []packing.Share) {
 	}
 }
 
-// onePlace finds out which domains are settled: all the offerings of the machine are there.
+// onePlace finds out which domains are fixed: all the offerings of the machine are there.
 func (v *verifier) onePlace(h *standing) {
 	h.place = slices.Clone(h.place)
 	for _, o := range h.machine.Listed {

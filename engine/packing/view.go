@@ -7,14 +7,14 @@ import (
 	"tenon.sh/engine/topology"
 )
 
-// view is the world as rules see it that depend on some keys only: places that do not differ in these keys are one spot.
+// view is the world as rules see it that depend on some keys only: places that do not differ in these keys are one domain.
 type view struct {
 	keys []int
-	// spotOf maps each place to its spot.
+	// spotOf maps each place to its domain.
 	spotOf []int
-	// domains holds each spot as a place: the other keys are nowhere.
+	// domains holds each domain as a place: the other keys are nowhere.
 	domains []topology.Place
-	// options holds, for each spot and pool, the options there.
+	// options holds, for each domain and pool, the options there.
 	options [][]bitset.Set
 }
 
@@ -66,7 +66,7 @@ func newView(p *Problem, keys []int) *view {
 	return v
 }
 
-// narrowed is what the ways leave in one spot; nil if that is nothing.
+// narrowed is what the ways leave in one domain; nil if that is nothing.
 func (v *view) narrowed(ways *Ways, spot int) *Ways {
 	if len(v.domains) == 1 {
 		return ways

@@ -68,7 +68,7 @@ type Set struct {
 // selects.
 type Mark struct {
 	Key int
-	At  bitset.Set // the domains that bear the mark already
+	At  bitset.Set // the domains that own the mark already
 }
 
 // Resident is a pod that new machines have before any other comes. Its key tells the places of machines that have none from
@@ -76,7 +76,7 @@ type Mark struct {
 // are there already are Nowhere: who is on them is counted.
 type Resident struct {
 	Key int
-	// Groups and Sets count it, Bears and HostBears are the marks that it leaves.
+	// Groups and Sets count it, Owns and HostOwns are the marks that it leaves.
 	Groups, Sets, Owns []int
 	HostOwns           bitset.Set
 }
@@ -94,9 +94,9 @@ type Rules struct {
 	Affinity []Affinity
 	// Groups and Sets count the pod.
 	Groups, Sets []int
-	// Owns are the marks that the pod leaves in its domain, Shuns those that keep it out.
+	// Owns are the marks that the pod leaves in its domain, Rejects those that keep it out.
 	Owns, Rejects []int
-	// HostOwns and HostShuns are the same for single machines; nil where there are none.
+	// HostOwns and HostRejects are the same for single machines; nil where there are none.
 	HostOwns, HostRejects bitset.Set
 	// Takes lists what the pod takes, one thing each, from supplies.
 	Takes []Take

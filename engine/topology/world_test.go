@@ -255,7 +255,7 @@ func TestMarksKeepApartWhicheverComesFirst(t *testing.T) {
 	}
 }
 
-func TestNoDomainBearsNoMark(t *testing.T) {
+func TestNoDomainOwnsNoMark(t *testing.T) {
 	t.Parallel()
 	alone := &topology.Rules{Owns: []int{0}, Rejects: []int{0}}
 	w := topology.NewWorld(&topology.Layout{Domains: []int{3, 2, 2}, Marks: []topology.Mark{{Key: zoneKey}}})
