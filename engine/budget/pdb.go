@@ -95,13 +95,13 @@ func (g *Guards) covering(pod *corev1.Pod) []*Guard {
 		return g.find(pod)
 	}
 	if f := g.pods.Cache.Pods[pod]; f != nil {
-		return g.coveringFacts(f)
+		return g.coveringInfo(f)
 	}
 	return g.find(pod)
 }
 
-// coveringFacts is covering the pod of that info; those that are alike share the answer.
-func (g *Guards) coveringFacts(f *inventory.PodInfo) []*Guard {
+// coveringInfo is covering the pod of that info; those that are alike share the answer.
+func (g *Guards) coveringInfo(f *inventory.PodInfo) []*Guard {
 	covering, known := g.byKind[f.Labels]
 	if !known {
 		covering = g.find(f.Pod)
@@ -156,7 +156,7 @@ func (g *Guards) Needs(pods []*inventory.PodInfo) ([]GuardNeed, engine.Reason) {
 	}
 	var out []GuardNeed
 	for _, f := range pods {
-		pod, covering := f.Pod, g.coveringFacts(f)
+		pod, covering := f.Pod, g.coveringInfo(f)
 		switch {
 		case len(covering) == 0:
 		case len(covering) > 1:

@@ -336,8 +336,8 @@ type AntiAffinity struct {
 	ran                 bool // InterPod knows that a running pod has them
 }
 
-// ApartOf are the terms of the pod's anti-affinity, nil if it has none.
-func (w *Reader) ApartOf(f *inventory.PodInfo) *AntiAffinity {
+// AntiAffinityOf are the terms of the pod's anti-affinity, nil if it has none.
+func (w *Reader) AntiAffinityOf(f *inventory.PodInfo) *AntiAffinity {
 	if f.Pod.Spec.Affinity == nil || f.Pod.Spec.Affinity.PodAntiAffinity == nil {
 		return nil
 	}

@@ -9,8 +9,8 @@ import (
 	"tenon.sh/engine/volume"
 )
 
-// SoleMarks are the mark of the claim that waits for a volume, and those of the other claims that wait for it.
-func (c *InterPod) SoleMarks(s volume.SoleVolume) (mine int, others []int) {
+// SingleMarks are the mark of the claim that waits for a volume, and those of the other claims that wait for it.
+func (c *InterPod) SingleMarks(s volume.SingleVolume) (mine int, others []int) {
 	for i, other := range c.soles {
 		mark := c.OnceMark(0) - len(c.soles) + i
 		switch {
@@ -23,8 +23,8 @@ func (c *InterPod) SoleMarks(s volume.SoleVolume) (mine int, others []int) {
 	return mine, others
 }
 
-// supplyOf is the number of the supply in the layout; it has none before somebody takes from it.
-func (c *InterPod) supplyOf(s *volume.Supply) int {
+// availableOf is the number of the available volumes in the layout; it has none before somebody takes from it.
+func (c *InterPod) availableOf(s *volume.AvailableVolumes) int {
 	i := slices.Index(c.supplies, s)
 	if i < 0 {
 		i = len(c.supplies)
@@ -33,23 +33,23 @@ func (c *InterPod) supplyOf(s *volume.Supply) int {
 	return i
 }
 
-// numberSupplies adds the supplies to the layout, and the labels that they depend on to the keys of places.
-func (c *InterPod) numberSupplies() {
+// numberAvailable adds the available volumes to the layout, and the labels that they depend on to the keys of places.
+func (c *InterPod) numberAvailable() {
 	for i, s := range c.supplies {
 		for _, key := range s.Keys() {
 			c.Keys.Index("label " + key)
 		}
-		c.Layout.Supplies = append(c.Layout.Supplies, topology.Supply{Key: c.Keys.Index(fmt.Sprintf("supply %d", i)), Things: len(s.Volumes)})
+		c.Layout.Available = append(c.Layout.Available, topology.Available{Key: c.Keys.Index(fmt.Sprintf("supply %d", i)), Things: len(s.Volumes)})
 	}
 }
 
-// supplyAt is the domain of a node with these labels for supply i: nodes where the same can be had are one domain.
-func (c *InterPod) supplyAt(i int, label func(key string) (string, bool)) int32 {
+// availableAt is the domain of a node with these labels for available volumes i: nodes where the same can be had are one domain.
+func (c *InterPod) availableAt(i int, label func(key string) (string, bool)) int32 {
 	things, endless, open := c.supplies[i].At(label)
 	if open {
 		return topology.Open
 	}
-	s := &c.Layout.Supplies[i]
+	s := &c.Layout.Available[i]
 	d := c.Domains[s.Key].Index(fmt.Sprintf("%x %t", things, endless))
 	if d == len(s.Reach) {
 		s.Reach = append(s.Reach, things)
@@ -60,10 +60,10 @@ func (c *InterPod) supplyAt(i int, label func(key string) (string, bool)) int32 
 	return int32(d)
 }
 
-// settleSupplies notes in which domains volumes can be made.
-func (c *InterPod) settleSupplies() {
-	for i := range c.Layout.Supplies {
-		s := &c.Layout.Supplies[i]
+// closeAvailable notes in which domains volumes can be made.
+func (c *InterPod) closeAvailable() {
+	for i := range c.Layout.Available {
+		s := &c.Layout.Available[i]
 		s.Endless = bitset.New(len(s.Reach))
 		for _, e := range c.endless {
 			if e[0] == i {
@@ -77,7 +77,7 @@ func (c *InterPod) settleSupplies() {
 func (c *InterPod) Takes(list []*volume.SupplyTake) []topology.Take {
 	var out []topology.Take
 	for _, t := range list {
-		take := topology.Take{Supply: c.supplyOf(t.From), Suits: t.Suits}
+		take := topology.Take{Supply: c.availableOf(t.From), Suits: t.Suits}
 		if t.Joint != (volume.ClaimID{}) {
 			take.Joint = c.joint.Index(t.Joint.String()) + 1
 		}

@@ -43,9 +43,9 @@ func (c *podSet) alter(f *PodInfo, comes bool, pass uint64) bool {
 	return first
 }
 
-// settle ends the changes. If the pods are not the same it returns those that the set has now: first those that have stayed, in
+// finish ends the changes. If the pods are not the same it returns those that the set has now: first those that have stayed, in
 // their order, then those that came.
-func (c *podSet) settle(infos []*PodInfo) (now []*PodInfo, stayed int, changed bool) {
+func (c *podSet) finish(infos []*PodInfo) (now []*PodInfo, stayed int, changed bool) {
 	came := c.came
 	c.came, c.altered = nil, false
 	if c.Sum == c.before.sum && c.Count == c.before.count {
@@ -180,7 +180,7 @@ func (m *Cache) refresh(threads int) {
 	for _, x := range parallel.Ranges(len(m.otherNodes), threads, fewRolls) {
 		parts = append(parts, func() {
 			for _, r := range m.otherNodes[x.From:x.To] {
-				if infos, stayed, changed := r.settle(r.Infos); changed {
+				if infos, stayed, changed := r.finish(r.Infos); changed {
 					*r = NodePods{Infos: infos, podSet: r.podSet, seen: r.seen}
 					r.close(stayed)
 				}
@@ -189,7 +189,7 @@ func (m *Cache) refresh(threads int) {
 	}
 	parallel.Run(parts...)
 	for _, o := range m.otherOwners {
-		if infos, _, changed := o.settle(o.Infos); changed {
+		if infos, _, changed := o.finish(o.Infos); changed {
 			o.Infos, o.startRead = infos, false
 		}
 	}

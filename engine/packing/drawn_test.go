@@ -169,14 +169,14 @@ func (d *drawer) supply(r *rand.Rand) {
 		}
 		return out
 	}
-	s := topology.Supply{Key: zoneKey, Things: 1 + r.IntN(8), Endless: bitset.New(d.zones)}
+	s := topology.Available{Key: zoneKey, Things: 1 + r.IntN(8), Endless: bitset.New(d.zones)}
 	for zone := range d.zones {
 		s.Reach = append(s.Reach, some(s.Things))
 		if r.IntN(8) == 0 {
 			s.Endless.Add(zone)
 		}
 	}
-	d.p.Layout.Supplies = []topology.Supply{s}
+	d.p.Layout.Available = []topology.Available{s}
 	for c := range d.p.Classes {
 		if r.IntN(2) == 0 {
 			continue

@@ -65,7 +65,7 @@ func (r *replay) dropIdle() bool {
 // ruled reports whether there is any rule between pods.
 func (s *solver) ruled() bool {
 	l := &s.p.Layout
-	return len(l.Groups)+len(l.Sets)+len(l.Marks)+l.HostMarks+len(l.Supplies) > 0
+	return len(l.Groups)+len(l.Sets)+len(l.Marks)+l.HostMarks+len(l.Available) > 0
 }
 
 func newReplay(s *solver) *replay {

@@ -554,7 +554,7 @@ func (v *verifier) allows(l *packing.Level, h *standing) string {
 
 // taker is what the pod takes on the machine; it answers false where it needs nothing.
 func (v *verifier) taker(t *topology.Take, h *standing) (taken, bool) {
-	s := &v.p.Layout.Supplies[t.Supply]
+	s := &v.p.Layout.Available[t.Supply]
 	d := h.place[s.Key]
 	if s.Endless.Has(int(d)) || t.Joint > 0 && slices.ContainsFunc(v.taken, func(o taken) bool { return o.joint == t.Joint }) {
 		return taken{}, false

@@ -35,7 +35,7 @@ const (
 
 // rules is how many rules the levels of the constraints have: those that may not be given up are in each of them.
 func rules(w *constraints.PodConstraints) int {
-	hard := len(w.Spreads) + len(w.Affinity) + len(w.Anti) + len(w.Ports) + len(w.Volumes.Disks) + len(w.Volumes.Once) + len(w.Volumes.Soles) + len(w.Volumes.Takes) + len(w.Terms)
+	hard := len(w.Spreads) + len(w.Affinity) + len(w.Anti) + len(w.Ports) + len(w.Volumes.Disks) + len(w.Volumes.Once) + len(w.Volumes.Singles) + len(w.Volumes.Takes) + len(w.Terms)
 	spreads, soft := len(w.Spreads), 0
 	for i := range w.Soft {
 		switch s := &w.Soft[i]; {

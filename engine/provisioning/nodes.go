@@ -37,7 +37,7 @@ func (p *Problem) readMachines() {
 			return 0
 		}, nobody)
 	}
-	c.Settle()
+	c.Finish()
 	p.Targets, p.Packing.Nodes = make([]*inventory.Machine, 0, len(p.Machines)), make([]packing.Node, 0, len(p.Machines))
 	var scratch []int
 	for i, h := range p.Machines {

@@ -281,8 +281,8 @@ func (b *relaxation) holds(r *topology.Rules) {
 		set := c.SetOfClaim(&b.w.Volumes.Undecided[i])
 		r.Sets, r.Affinity = append(r.Sets, set), append(r.Affinity, topology.Affinity{Set: set, Self: true})
 	}
-	for _, s := range b.w.Volumes.Soles {
-		mine, others := c.SoleMarks(s)
+	for _, s := range b.w.Volumes.Singles {
+		mine, others := c.SingleMarks(s)
 		r.Owns, r.Rejects = append(r.Owns, mine), append(r.Rejects, others...)
 	}
 	r.Takes = c.Takes(b.w.Volumes.Takes)

@@ -31,7 +31,7 @@ func (p *Problem) explain(class int, s *packing.Solution) []engine.Reason {
 	if r := p.volumeTaken(c, s.World); !r.OK() {
 		return []engine.Reason{r}
 	}
-	if r := p.supplyGone(c, s.World); !r.OK() {
+	if r := p.noVolumeLeft(c, s.World); !r.OK() {
 		return []engine.Reason{r}
 	}
 	last := &c.levels[len(c.levels)-1]
@@ -424,7 +424,7 @@ func (p *Problem) besideDaemons(pool *poolModel, o, d int) string {
 // lack says that there is too little of a resource; volumes are counted as resources, but are something else to people.
 func lack(name corev1.ResourceName, need, have string) engine.Reason {
 	if driver, ok := strings.CutPrefix(string(name), kube.AttachPrefix); ok {
-		return engine.Reason{Code: engine.AttachLimit, Key: volume.StockText(driver), Need: need, Have: have}
+		return engine.Reason{Code: engine.AttachLimit, Key: volume.LocalPoolText(driver), Need: need, Have: have}
 	}
 	return engine.Reason{Code: engine.NotEnoughResources, Key: string(name), Need: need, Have: have}
 }

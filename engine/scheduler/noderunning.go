@@ -65,8 +65,8 @@ func NodePodsOf(m *inventory.Cache, r *inventory.NodePods) *nodePods {
 	return out
 }
 
-// bindRoll binds all pods of the node to node i but those that are apart.
-func (w *replayState) bindRoll(r *nodePods, i int) {
+// bindNodePods binds all pods of the node to node i but those that are apart.
+func (w *replayState) bindNodePods(r *nodePods, i int) {
 	if r.totalFor != w.namesText {
 		r.total, r.totalFor = make(capacity.Vector, w.names.Len()), w.namesText
 		for _, x := range r.requests {

@@ -83,10 +83,10 @@ func (p *plainWorld) marked(mark, domain int) bool {
 	})
 }
 
-// taken lists what has been taken of a supply, as the things that would have done for each taker: who comes too late has
+// taken lists what has been taken of available volumes, as the things that would have done for each taker: who comes too late has
 // nothing.
 func (p *plainWorld) taken(supply int, also ...placed) (have []plainTaker) {
-	s := &p.l.Supplies[supply]
+	s := &p.l.Available[supply]
 	for _, x := range slices.Concat(p.placed, also) {
 		for _, ask := range x.rules.Takes {
 			d := x.place[s.Key]
@@ -133,12 +133,12 @@ func matched(takers []plainTaker, gone map[int]bool) bool {
 
 // couldTake reports whether a pod could take all that it asks for, as if nobody had come too late.
 func (p *plainWorld) couldTake(r *Rules, place Place) bool {
-	for s := range p.l.Supplies {
+	for s := range p.l.Available {
 		have := p.taken(s)
 		after := p.taken(s, placed{r, place})
 		asked := 0
 		for _, ask := range r.Takes {
-			if d := place[p.l.Supplies[s].Key]; ask.Supply == s && !(d >= 0 && p.l.Supplies[s].Endless.Has(int(d))) {
+			if d := place[p.l.Available[s].Key]; ask.Supply == s && !(d >= 0 && p.l.Available[s].Endless.Has(int(d))) {
 				if ask.Joint > 0 && slices.ContainsFunc(have, func(t plainTaker) bool { return t.joint == ask.Joint }) {
 					continue
 				}
@@ -265,7 +265,7 @@ func draw(r *rand.Rand) *drawn {
 		d.l.Marks = append(d.l.Marks, m)
 	}
 	for range r.IntN(3) {
-		s := Supply{Key: r.IntN(keys), Things: 1 + r.IntN(5)}
+		s := Available{Key: r.IntN(keys), Things: 1 + r.IntN(5)}
 		s.Endless = bitset.New(d.l.Domains[s.Key])
 		for domain := range d.l.Domains[s.Key] {
 			s.Reach = append(s.Reach, drawSome(r, s.Things))
@@ -273,7 +273,7 @@ func draw(r *rand.Rand) *drawn {
 				s.Endless.Add(domain)
 			}
 		}
-		d.l.Supplies = append(d.l.Supplies, s)
+		d.l.Available = append(d.l.Available, s)
 	}
 	for range 1 + r.IntN(5) {
 		d.rules = append(d.rules, drawRules(r, &d.l))
@@ -303,13 +303,13 @@ func drawSome(r *rand.Rand, n int) bitset.Set {
 
 func drawRules(r *rand.Rand, l *Layout) Rules {
 	var out Rules
-	for s := range l.Supplies {
+	for s := range l.Available {
 		if r.IntN(2) == 0 {
 			continue
 		}
-		out.Takes = append(out.Takes, Take{Supply: s, Suits: drawSome(r, l.Supplies[s].Things)})
+		out.Takes = append(out.Takes, Take{Supply: s, Suits: drawSome(r, l.Available[s].Things)})
 		if r.IntN(3) == 0 {
-			out.Takes = append(out.Takes, Take{Supply: s, Suits: drawSome(r, l.Supplies[s].Things), Joint: 1 + r.IntN(2)})
+			out.Takes = append(out.Takes, Take{Supply: s, Suits: drawSome(r, l.Available[s].Things), Joint: 1 + r.IntN(2)})
 		}
 	}
 	for g := range l.Groups {

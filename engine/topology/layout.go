@@ -32,7 +32,7 @@ type Layout struct {
 	Marks   []Mark
 	// HostMarks counts the marks that concern single machines; they are numbered apart.
 	HostMarks int
-	Supplies  []Supply
+	Available []Available
 	Residents []Resident
 }
 
@@ -98,7 +98,7 @@ type Rules struct {
 	Owns, Rejects []int
 	// HostOwns and HostRejects are the same for single machines; nil where there are none.
 	HostOwns, HostRejects bitset.Set
-	// Takes lists what the pod takes, one thing each, from supplies.
+	// Takes lists what the pod takes, one thing each, from available volumes.
 	Takes []Take
 }
 
@@ -185,7 +185,7 @@ func (r *Rules) Interest(l *Layout) []int {
 		}
 	}
 	for i := range r.Takes {
-		add(l.Supplies[r.Takes[i].Supply].Key)
+		add(l.Available[r.Takes[i].Supply].Key)
 	}
 	for i := range l.Residents {
 		if r.minds(l, &l.Residents[i]) {

@@ -6,8 +6,8 @@ import (
 	"tenon.sh/engine/bitset"
 )
 
-// Supply is a number of things of which each can be had once.
-type Supply struct {
+// Available is a number of things of which each can be had once.
+type Available struct {
 	// Key tells apart the places from which different things can be had.
 	Key    int
 	Things int
@@ -17,7 +17,7 @@ type Supply struct {
 	Endless bitset.Set
 }
 
-// Take asks for one of some things of a supply.
+// Take asks for one of some things of available volumes.
 type Take struct {
 	Supply int
 	Suits  bitset.Set
@@ -36,12 +36,12 @@ type taker struct {
 	joint int
 }
 
-func newTaking(s *Supply) taking { return taking{by: slices.Repeat([]int{-1}, s.Things)} }
+func newTaking(s *Available) taking { return taking{by: slices.Repeat([]int{-1}, s.Things)} }
 
 // take gives the taker a thing, along a chain of others that make way (H. W. Kuhn, The Hungarian method, 1955). It changes
 // nothing and answers false if there is none.
 func (t *taking) take(l *Layout, ask *Take, place Place) bool {
-	s := &l.Supplies[ask.Supply]
+	s := &l.Available[ask.Supply]
 	d := place[s.Key]
 	if d >= 0 && s.Endless.Has(int(d)) || ask.Joint > 0 && slices.ContainsFunc(t.takers, func(o taker) bool { return o.joint == ask.Joint }) {
 		return true
@@ -82,7 +82,7 @@ func (t *taking) augment(who int, seen bitset.Set) bool {
 	return false
 }
 
-// supplied is how a supply stood before a change.
+// supplied is how available volumes stood before a change.
 type supplied struct {
 	supply, takers int
 	by             []int

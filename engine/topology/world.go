@@ -42,7 +42,7 @@ type change struct {
 	n     int
 	// marked holds the marks, and their domains, that were not there before.
 	marked [][2]int
-	// supplied is how the supplies stood from which the pods took something.
+	// supplied is how the available volumes stood from which the pods took something.
 	supplied []supplied
 	// arrived is what residents brought, if that is what the change is.
 	arrived  []arrival
@@ -82,8 +82,8 @@ func NewWorld(l *Layout) *World {
 		copy(m, l.Marks[i].At)
 		w.marks = append(w.marks, m)
 	}
-	for i := range l.Supplies {
-		w.takings = append(w.takings, newTaking(&l.Supplies[i]))
+	for i := range l.Available {
+		w.takings = append(w.takings, newTaking(&l.Available[i]))
 	}
 	return w
 }

@@ -28,7 +28,7 @@ func (v *Volumes) attachmentOf(claim *corev1.PersistentVolumeClaim) Attachment {
 }
 
 // attached lists the volumes of the pod that count against some driver's limit, by driver and handle, none of them twice;
-// what the pod takes from stocks of free volumes is counted in the same way.
+// what the pod takes from local pools of free volumes is counted in the same way.
 // Claims that are missing are passed over.
 func (v *Volumes) attached(pod *corev1.Pod) []Attachment {
 	if len(v.limited) == 0 {
@@ -149,7 +149,7 @@ func (n *NodeVolumes) Free(driver string) int64 {
 // FreeOn is the same for a new machine of the type.
 func (v *Volumes) FreeOn(t *engine.InstanceType, driver string) int64 {
 	limit, ok := v.ofTypes.of(t, driver)
-	if !ok && !isStock(driver) {
+	if !ok && !isLocalPool(driver) {
 		return capacity.Most
 	}
 	return int64(limit)

@@ -13,9 +13,9 @@ import (
 	"tenon.sh/engine/requirement"
 )
 
-// A supply is the free volumes of a class, some of which several hosts can reach. Every claim takes one of them, unless the
-// class can make a volume there; which one it takes is a matching. Where each volume is on one host they are stocks.
-type Supply struct {
+// AvailableVolumes are the free volumes of a class, some of which several hosts can reach. Every claim takes one of them, unless the
+// class can make a volume there; which one it takes is a matching. Where each volume is on one host they are local pools.
+type AvailableVolumes struct {
 	Class   string
 	Volumes []string                     // by name
 	places  [][][]requirement.Expression // of each volume; none mean anywhere
@@ -25,19 +25,19 @@ type Supply struct {
 
 // SupplyTake is what a claim takes: one of the volumes that suit.
 type SupplyTake struct {
-	From  *Supply
+	From  *AvailableVolumes
 	Suits bitset.Set
 	Joint ClaimID // of several waiting pods; empty for a claim of one pod
 }
 
-// indexSupplies finds the classes whose claims compete for free volumes.
-func (v *Volumes) indexSupplies() {
+// indexAvailable finds the classes whose claims compete for free volumes.
+func (v *Volumes) indexAvailable() {
 	for name, free := range v.available {
 		class := v.classes[name]
 		if class == nil || class.VolumeBindingMode == nil || *class.VolumeBindingMode != storagev1.VolumeBindingWaitForFirstConsumer {
 			continue
 		}
-		s := &Supply{Class: name, Makes: !makesNone(class)}
+		s := &AvailableVolumes{Class: name, Makes: !makesNone(class)}
 		if s.Makes {
 			places, ok := classPlaces(class)
 			if ok && len(places) == 0 {
@@ -54,12 +54,12 @@ func (v *Volumes) indexSupplies() {
 				s.Volumes, s.places = append(s.Volumes, volume.Name), append(s.places, places)
 			}
 		}
-		v.supplies[name] = s
+		v.availableOf[name] = s
 	}
 }
 
 // take is what a claim takes that these volumes suit; nil if it takes nothing.
-func (s *Supply) take(suiting []*corev1.PersistentVolume) *SupplyTake {
+func (s *AvailableVolumes) take(suiting []*corev1.PersistentVolume) *SupplyTake {
 	if s == nil || len(suiting) == 0 {
 		return nil
 	}
@@ -89,11 +89,13 @@ func (t *SupplyTake) text() string {
 }
 
 // Keys lists the labels that say what can be had on a node.
-func (s *Supply) Keys() []string { return labelsOf(slices.Concat(slices.Concat(s.places...), s.made)) }
+func (s *AvailableVolumes) Keys() []string {
+	return labelsOf(slices.Concat(slices.Concat(s.places...), s.made))
+}
 
 // At is what can be had on a node with these labels: the volumes, or any number of new ones. It answers open if that is not
 // known, because a label is not.
-func (s *Supply) At(label func(key string) (string, bool)) (things bitset.Set, endless, open bool) {
+func (s *AvailableVolumes) At(label func(key string) (string, bool)) (things bitset.Set, endless, open bool) {
 	meets := func(places [][]requirement.Expression) bool {
 		return len(places) == 0 || slices.ContainsFunc(places, func(term []requirement.Expression) bool {
 			return !slices.ContainsFunc(term, func(e requirement.Expression) bool {

@@ -12,35 +12,35 @@ import (
 	"tenon.sh/engine"
 )
 
-// stockPrefix starts the names of stocks, which are counted where the volumes of CSI drivers are.
+// stockPrefix starts the names of local pools, which are counted where the volumes of CSI drivers are.
 const stockPrefix = "storage class "
 
-// A stock is the free volumes, each on the disk of one host, that a claim can be bound to if its class makes none: every
-// claim takes one of them. Claims that differ in what suits them have stocks of their own, and take from all that hold
+// A local pool is the free volumes, each on the disk of one host, that a claim can be bound to if its class makes none: every
+// claim takes one of them. Claims that differ in what suits them have local pools of their own, and take from all that hold
 // everything they could use.
-type stock struct {
+type localPool struct {
 	name    string
 	volumes []string       // by name
 	hosts   map[string]int // how many there are, by hostname
 }
 
-// isStock reports whether what is counted like a driver's volumes is a stock of free ones.
-func isStock(driver string) bool { return strings.HasPrefix(driver, stockPrefix) }
+// isLocalPool reports whether what is counted like a driver's volumes is a local pool of free ones.
+func isLocalPool(driver string) bool { return strings.HasPrefix(driver, stockPrefix) }
 
-// StockText is the stock for people, who know the class.
-func StockText(name string) string {
+// LocalPoolText is the local pool for people, who know the class.
+func LocalPoolText(name string) string {
 	text, _, _ := strings.Cut(name, " #")
 	return text
 }
 
-// indexStocks finds the stocks of all claims that wait for a volume which nobody makes.
-func (v *Volumes) indexStocks(s *engine.Snapshot) {
+// indexLocalPools finds the local pools of all claims that wait for a volume which nobody makes.
+func (v *Volumes) indexLocalPools(s *engine.Snapshot) {
 	for _, claim := range s.PersistentVolumeClaims {
 		class := v.classes[claimClass(claim)]
-		if claim.Spec.VolumeName != "" || class == nil || !makesNone(class) || len(v.available[class.Name]) == 0 || v.supplies[class.Name] != nil {
+		if claim.Spec.VolumeName != "" || class == nil || !makesNone(class) || len(v.available[class.Name]) == 0 || v.availableOf[class.Name] != nil {
 			continue
 		}
-		if st := v.stockOf(claim, class); st != nil && !slices.ContainsFunc(v.stocks, func(other *stock) bool { return other.name == st.name }) {
+		if st := v.localPoolOf(claim, class); st != nil && !slices.ContainsFunc(v.stocks, func(other *localPool) bool { return other.name == st.name }) {
 			v.stocks = append(v.stocks, st)
 			v.limited[st.name] = true
 		}
@@ -53,12 +53,12 @@ func makesNone(class *storagev1.StorageClass) bool {
 		class.VolumeBindingMode != nil && *class.VolumeBindingMode == storagev1.VolumeBindingWaitForFirstConsumer
 }
 
-// stockOf is the claim's stock, nil if a volume is kept for it or one of those that suit can be reached from several hosts.
-func (v *Volumes) stockOf(claim *corev1.PersistentVolumeClaim, class *storagev1.StorageClass) *stock {
+// localPoolOf is the claim's local pool, nil if a volume is kept for it or one of those that suit can be reached from several hosts.
+func (v *Volumes) localPoolOf(claim *corev1.PersistentVolumeClaim, class *storagev1.StorageClass) *localPool {
 	if len(v.reserved[ClaimID{claim.Namespace, claim.Name}]) > 0 {
 		return nil
 	}
-	st := &stock{hosts: map[string]int{}}
+	st := &localPool{hosts: map[string]int{}}
 	for _, volume := range v.available[class.Name] {
 		if !suits(volume, claim) {
 			continue
@@ -92,13 +92,13 @@ func hostOf(volume *corev1.PersistentVolume) string {
 	return ""
 }
 
-// taken lists what the claim takes from the stocks, as things that are attached.
+// taken lists what the claim takes from the local pools, as things that are attached.
 func (v *Volumes) taken(claim *corev1.PersistentVolumeClaim) []Attachment {
 	class := v.classes[claimClass(claim)]
-	if len(v.stocks) == 0 || claim.Spec.VolumeName != "" || class == nil || !makesNone(class) || v.supplies[class.Name] != nil {
+	if len(v.stocks) == 0 || claim.Spec.VolumeName != "" || class == nil || !makesNone(class) || v.availableOf[class.Name] != nil {
 		return nil
 	}
-	mine := v.stockOf(claim, class)
+	mine := v.localPoolOf(claim, class)
 	if mine == nil {
 		return nil
 	}

@@ -35,7 +35,7 @@ func (v *Volumes) Named(pod *corev1.Pod, reasons []engine.Reason) []engine.Reaso
 	return out
 }
 
-// taker is the claim of the pod that takes from a supply of free volumes, "" if there is none.
+// taker is the claim of the pod that takes from the free volumes of a class, "" if there is none.
 func (v *Volumes) taker(pod *corev1.Pod) string {
 	for i := range pod.Spec.Volumes {
 		if facts, id := v.factsOf(pod, &pod.Spec.Volumes[i]); facts != nil && facts.take != nil {

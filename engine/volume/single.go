@@ -7,19 +7,19 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// SoleVolume is a free volume that is the only one a claim can be bound to: of several claims that wait for it, one gets
+// SingleVolume is a free volume that is the only one a claim can be bound to: of several claims that wait for it, one gets
 // it, and the pods of the others can run nowhere.
-type SoleVolume struct {
+type SingleVolume struct {
 	Volume string
 	Claim  ClaimID
 }
 
-func CompareSoles(a, b SoleVolume) int {
+func CompareSingles(a, b SingleVolume) int {
 	return cmp.Or(cmp.Compare(a.Volume, b.Volume), cmp.Compare(a.Claim.String(), b.Claim.String()))
 }
 
-// soleOf is the volume of the class that alone can be bound to the claim, empty if there are others.
-func soleOf(suiting []*corev1.PersistentVolume) string {
+// singleOf is the volume of the class that alone can be bound to the claim, empty if there are others.
+func singleOf(suiting []*corev1.PersistentVolume) string {
 	if len(suiting) != 1 || suiting[0].Spec.ClaimRef != nil {
 		return ""
 	}
@@ -28,14 +28,14 @@ func soleOf(suiting []*corev1.PersistentVolume) string {
 
 // compete notes which volume the claim waits for. It answers false if another claim of the pod waits for the same.
 func (p *PodVolumes) compete(id ClaimID, facts *claimFacts) bool {
-	mine := SoleVolume{facts.sole, id}
-	if facts.sole == "" || slices.Contains(p.Soles, mine) {
+	mine := SingleVolume{facts.sole, id}
+	if facts.sole == "" || slices.Contains(p.Singles, mine) {
 		return true
 	}
-	if slices.ContainsFunc(p.Soles, func(s SoleVolume) bool { return s.Volume == mine.Volume }) {
+	if slices.ContainsFunc(p.Singles, func(s SingleVolume) bool { return s.Volume == mine.Volume }) {
 		return false
 	}
-	p.Soles = append(p.Soles, mine)
+	p.Singles = append(p.Singles, mine)
 	return true
 }
 

@@ -34,10 +34,10 @@ type Volumes struct {
 	csiNodes    map[string]*storagev1.CSINode
 	attachments map[string][]*storagev1.VolumeAttachment // by node
 	ofTypes     AttachLimits
-	limited     map[string]bool     // drivers of which some machine takes only so many volumes
-	stocks      []*stock            // free volumes that claims compete for
-	supplies    map[string]*Supply  // the same, by class, where they are not on one host each
-	topologies  map[string][]string // the labels by which drivers tell nodes apart, nil as long as nobody has asked
+	limited     map[string]bool              // drivers of which some machine takes only so many volumes
+	stocks      []*localPool                 // free volumes that claims compete for
+	availableOf map[string]*AvailableVolumes // the same, by class, where they are not on one host each
+	topologies  map[string][]string          // the labels by which drivers tell nodes apart, nil as long as nobody has asked
 
 	facts map[ClaimID]*claimFacts
 	users map[Attachment]int      // pods that use the volume, of drivers that are limited
@@ -77,9 +77,9 @@ type PodVolumes struct {
 	// Once names claims that one pod at a time may use in the whole cluster (ReadWriteOncePod) and that another pod of
 	// the snapshot uses too.
 	Once []string
-	// Soles lists the claims that can be bound to a single volume only, which others may be waiting for too.
-	Soles []SoleVolume
-	// Takes lists what the claims take from supplies of free volumes.
+	// Singles lists the claims that can be bound to a single volume only, which others may be waiting for too.
+	Singles []SingleVolume
+	// Takes lists what the claims take from free volumes.
 	Takes []*SupplyTake
 	// Disks may conflict with those of other pods on the same node.
 	Disks []Disk
@@ -102,7 +102,7 @@ func NewVolumes(s *engine.Snapshot, pods []*corev1.Pod, drivers []string, types 
 		csiNodes:    map[string]*storagev1.CSINode{},
 		attachments: map[string][]*storagev1.VolumeAttachment{},
 		limited:     map[string]bool{},
-		supplies:    map[string]*Supply{},
+		availableOf: map[string]*AvailableVolumes{},
 		facts:       map[ClaimID]*claimFacts{},
 		users:       map[Attachment]int{},
 		held:        map[Attachment]bool{},
@@ -123,8 +123,8 @@ func NewVolumes(s *engine.Snapshot, pods []*corev1.Pod, drivers []string, types 
 	if len(pods) > 0 {
 		v.ofTypes = LearnLimits(s, types)
 	}
-	v.indexSupplies()
-	v.indexStocks(s)
+	v.indexAvailable()
+	v.indexLocalPools(s)
 	for _, pod := range pods {
 		v.countUse(pod)
 	}
@@ -277,7 +277,7 @@ func (v *Volumes) Of(pod *corev1.Pod) PodVolumes {
 			}
 		}
 		slices.Sort(out.Once)
-		slices.SortFunc(out.Soles, CompareSoles)
+		slices.SortFunc(out.Singles, CompareSingles)
 		slices.SortFunc(out.Takes, func(a, b *SupplyTake) int { return strings.Compare(a.text(), b.text()) })
 		slices.SortFunc(out.Undecided, func(a, b SharedClaim) int { return cmp.Compare(a.ID.String(), b.ID.String()) })
 		slices.SortFunc(out.Disks, CompareDisks)
@@ -312,7 +312,7 @@ func (v *Volumes) usedElsewhere(pod *corev1.Pod, id ClaimID, out *PodVolumes) st
 // Key writes the needs so that pods with the same text can stand for each other. Names of claims and handles do not
 // matter as long as only one pod uses them.
 func (p *PodVolumes) Key() string {
-	if len(p.Alternatives)+len(p.Attach)+len(p.Once)+len(p.Soles)+len(p.Disks)+len(p.Undecided)+len(p.Takes) == 0 {
+	if len(p.Alternatives)+len(p.Attach)+len(p.Once)+len(p.Singles)+len(p.Disks)+len(p.Undecided)+len(p.Takes) == 0 {
 		return ""
 	}
 	b := make([]byte, 0, 128)
@@ -336,7 +336,7 @@ func (p *PodVolumes) Key() string {
 	for _, name := range p.Once {
 		b = strconv.AppendQuote(append(b, "\nonce "...), name)
 	}
-	for _, s := range p.Soles {
+	for _, s := range p.Singles {
 		b = strconv.AppendQuote(strconv.AppendQuote(append(b, "\nsole "...), s.Volume), s.Claim.String())
 	}
 	for _, s := range p.Undecided {

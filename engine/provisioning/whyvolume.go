@@ -8,8 +8,8 @@ import (
 
 // volumeTaken names the claim of the class whose volume the plan has given to another claim.
 func (p *Problem) volumeTaken(c *podClass, w *topology.World) engine.Reason {
-	for _, s := range c.Volumes.Soles {
-		_, others := p.InterPod.SoleMarks(s)
+	for _, s := range c.Volumes.Singles {
+		_, others := p.InterPod.SingleMarks(s)
 		for _, place := range p.InterPod.List {
 			if _, ok := w.Allows(&topology.Rules{Rejects: others}, place); !ok {
 				return engine.Reason{Code: engine.VolumeNotReady, Key: s.Claim.String(), Have: volume.NoVolumeFree(volume.VolumeClass(p.Constraints.Volumes.Persistent[s.Volume]))}
@@ -19,8 +19,8 @@ func (p *Problem) volumeTaken(c *podClass, w *topology.World) engine.Reason {
 	return engine.Reason{}
 }
 
-// supplyGone reports the class of which the plan has given away the last volumes that the pods could use.
-func (p *Problem) supplyGone(c *podClass, w *topology.World) engine.Reason {
+// noVolumeLeft reports the class of which the plan has given away the last volumes that the pods could use.
+func (p *Problem) noVolumeLeft(c *podClass, w *topology.World) engine.Reason {
 	if len(c.Volumes.Takes) == 0 {
 		return engine.Reason{}
 	}

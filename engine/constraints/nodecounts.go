@@ -73,7 +73,7 @@ func (c *InterPod) RunAll(w *Reader, at *NodeCounts, r *inventory.NodePods) {
 
 // holds notes what the pod keeps others from on its node.
 func (c *InterPod) holds(w *Reader, at *NodeCounts, f *inventory.PodInfo) {
-	if a := w.ApartOf(f); a != nil {
+	if a := w.AntiAffinityOf(f); a != nil {
 		for _, t := range a.Required {
 			c.own(at, c.Terms[c.Term[t]].Owned, t.Key)
 		}

@@ -114,7 +114,7 @@ func newReplayState(r *Replay) *replayState {
 	}
 	for i, r := range w.nodePods {
 		if r != nil {
-			w.bindRoll(r, i)
+			w.bindNodePods(r, i)
 		}
 	}
 	for i, p := range w.running {

@@ -36,14 +36,14 @@ type InterPod struct {
 	portsOf  map[kube.HostPort][]int // the places of those that differ in the address only, by the port without it
 	Disks    []volume.Disk
 	Onces    []string
-	soles    []volume.SoleVolume
-	supplies []*volume.Supply
-	endless  [][2]int       // supplies and their domains in which volumes can be made
+	soles    []volume.SingleVolume
+	supplies []*volume.AvailableVolumes
+	endless  [][2]int       // available volumes and their domains in which volumes can be made
 	joint    capacity.Names // claims that several pods use
 	Filters  []NodeFilter
 	filter   map[string]int
 
-	Keys    capacity.Names // of places: label keys, filters, the cluster as a whole, supplies
+	Keys    capacity.Names // of places: label keys, filters, the cluster as a whole, available volumes
 	Domains []capacity.Names
 	read    []placeKey // keys, taken apart
 	places  map[string]int
@@ -146,7 +146,7 @@ func (c *InterPod) Add(w *PodConstraints) {
 	}
 	c.ports = append(c.ports, w.Ports...)
 	c.Disks = append(c.Disks, w.Volumes.Disks...)
-	c.Onces, c.soles = append(c.Onces, w.Volumes.Once...), append(c.soles, w.Volumes.Soles...)
+	c.Onces, c.soles = append(c.Onces, w.Volumes.Once...), append(c.soles, w.Volumes.Singles...)
 	for i := range w.Volumes.Undecided {
 		c.Sets[c.SetOfClaim(&w.Volumes.Undecided[i])].Required = true
 	}
@@ -263,7 +263,7 @@ func (c *InterPod) termOf(t AffinityTerm) int {
 
 // AddRunning collects the anti-affinity of pods that run.
 func (c *InterPod) AddRunning(w *Reader, f *inventory.PodInfo) {
-	a := w.ApartOf(f)
+	a := w.AntiAffinityOf(f)
 	if a == nil || a.ran {
 		return
 	}
@@ -288,7 +288,7 @@ func (c *InterPod) Close() {
 	c.Disks = slices.Compact(c.Disks)
 	slices.Sort(c.Onces)
 	c.Onces = slices.Compact(c.Onces)
-	slices.SortFunc(c.soles, volume.CompareSoles)
+	slices.SortFunc(c.soles, volume.CompareSingles)
 	c.soles = slices.Compact(c.soles)
 	c.PortAt, c.portsOf = make(map[kube.HostPort]int, len(c.ports)), map[kube.HostPort][]int{}
 	for i, p := range c.ports {
@@ -394,7 +394,7 @@ func (c *InterPod) Number(selected bitset.Set, daemons []DaemonSet) {
 			c.Layout.Marks = append(c.Layout.Marks, topology.Mark{Key: k})
 		}
 	}
-	c.numberSupplies()
+	c.numberAvailable()
 	c.Layout.HostMarks += len(c.ports) + len(c.Disks)
 	for i := range daemons {
 		c.addDaemonSet(&daemons[i], i)
@@ -441,7 +441,7 @@ func (c *InterPod) Place(label func(key string) (string, bool), passes, houses f
 		case "filter":
 			at = passes(key.n)
 		case "supply":
-			at = c.supplyAt(key.n, label)
+			at = c.availableAt(key.n, label)
 		case "resident":
 			at = houses(key.n)
 		default:
@@ -459,8 +459,8 @@ func (c *InterPod) Place(label func(key string) (string, bool), passes, houses f
 	return at
 }
 
-// Settle makes the layout: all places are known. Filters that every place passes are none.
-func (c *InterPod) Settle() {
+// Finish makes the layout: all places are known. Filters that every place passes are none.
+func (c *InterPod) Finish() {
 	for k := range c.Keys.Len() {
 		n := c.Domains[k].Len()
 		switch kind, _, _ := strings.Cut(c.Keys.Name(k), " "); kind {
@@ -472,7 +472,7 @@ func (c *InterPod) Settle() {
 		}
 		c.Layout.Domains = append(c.Layout.Domains, n)
 	}
-	c.settleSupplies()
+	c.closeAvailable()
 	for i := range c.Layout.Groups {
 		g := &c.Layout.Groups[i]
 		if !slices.ContainsFunc(c.List, func(p topology.Place) bool { return p[g.Filter] != 1 }) {

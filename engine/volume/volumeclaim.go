@@ -31,11 +31,11 @@ type claimFacts struct {
 	// reach lists the labels that say where the volume will be, of a claim whose volume is found or made where its first
 	// pod runs.
 	reach []string
-	// taken is what the claim takes from stocks of free volumes.
+	// taken is what the claim takes from local pools of free volumes.
 	taken []Attachment
 	// sole is the only volume that the claim can be bound to.
 	sole string
-	// take is what the claim takes of a supply, nil for nothing.
+	// take is what the claim takes of available volumes, nil for nothing.
 	take *SupplyTake
 }
 
@@ -267,10 +267,10 @@ func (v *Volumes) readDelayed(claim *corev1.PersistentVolumeClaim, class *storag
 		facts.reach = v.reachOf(provisionerDriver(class.Provisioner))
 	}
 	if !made {
-		facts.sole, facts.taken = soleOf(reachable), v.taken(claim)
+		facts.sole, facts.taken = singleOf(reachable), v.taken(claim)
 	}
 	if !kept {
-		facts.take = v.supplies[class.Name].take(reachable)
+		facts.take = v.availableOf[class.Name].take(reachable)
 	}
 	return facts
 }

@@ -17,7 +17,7 @@ func (p *Problem) meetDaemons() {
 	for i := range p.daemons {
 		d := &p.daemons[i]
 		d.Info = p.Pods.Cache.InfoOf(d.Pod)
-		d.Apart = p.Constraints.ApartOf(d.Info)
+		d.Apart = p.Constraints.AntiAffinityOf(d.Info)
 		p.InterPod.AddRunning(p.Constraints, d.Info)
 		if a := d.Pod.Spec.Affinity; a != nil && a.PodAffinity != nil {
 			d.Near = p.Constraints.Terms(d.Pod, a.PodAffinity.RequiredDuringSchedulingIgnoredDuringExecution)
@@ -171,7 +171,7 @@ func (p *Problem) isKeptOff(h *inventory.Machine, d *constraints.DaemonSet) bool
 		}
 	}
 	return slices.ContainsFunc(h.Pods.Particular, func(f *inventory.PodInfo) bool {
-		a := p.Constraints.ApartOf(f)
+		a := p.Constraints.AntiAffinityOf(f)
 		return a != nil && !f.Ending && slices.ContainsFunc(a.Required, func(t constraints.AffinityTerm) bool { return d.IsSelected(c, t) })
 	})
 }
