@@ -135,14 +135,14 @@ func (o *benchConsolidateOptions) measure(command *cobra.Command, c workload.Cos
 	}
 	s := workload.ScaledDown(workload.Cost(c.Kind, c.Pods, o.seed, capacityTypes...), opt, o.leave, o.seed)
 	m := consolidationMeasurement{Workload: c.Name(), Capacity: o.capacity, NodesBefore: len(s.Nodes), Pods: len(s.Pods)}
-	m.Bound = provisioning.Provision(scenario.Unbound(s), opt, nil).Cost.Bound
+	m.Bound = provisioning.Plan(scenario.Unbound(s), opt, nil).Cost.Bound
 	m.RatioBefore = costOfNodes(s) / max(m.Bound, 1e-9)
 	for range o.passes {
 		if command.Context().Err() != nil {
 			return m, errInterrupted
 		}
 		began := time.Now()
-		plan := disruption.Disrupt(s, opt, nil)
+		plan := disruption.Plan(s, opt, nil)
 		m.LongestPass = max(m.LongestPass, time.Since(began).Seconds())
 		if len(plan.Disruptions) == 0 {
 			break
@@ -152,7 +152,7 @@ func (o *benchConsolidateOptions) measure(command *cobra.Command, c workload.Cos
 			m.Evictions += len(d.Pods)
 		}
 		s = scenario.MoveOver(s, plan)
-		s = scenario.CarryOut(s, provisioning.Provision(s, opt, nil)) // for pods that have no place after all
+		s = scenario.CarryOut(s, provisioning.Plan(s, opt, nil)) // for pods that have no place after all
 		s.Now = s.Now.Add(betweenPasses)
 	}
 	m.NodesAfter, m.RatioAfter = len(s.Nodes), costOfNodes(s)/max(m.Bound, 1e-9)

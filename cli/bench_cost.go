@@ -167,7 +167,7 @@ type costMeasurement struct {
 
 func measureCost(s *engine.Snapshot, opt engine.Options) costMeasurement {
 	began := time.Now()
-	plan := provisioning.Provision(s, opt, nil)
+	plan := provisioning.Plan(s, opt, nil)
 	took := time.Since(began)
 	nomination.Foresee(s, opt, plan)
 	m := costMeasurement{

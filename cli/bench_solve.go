@@ -172,7 +172,7 @@ func (m *solveMeasurement) solve(s *engine.Snapshot, opt engine.Options, empty i
 	runtime.ReadMemStats(&before)
 	peak := watchHeap()
 	began := time.Now()
-	plan := provisioning.Provision(s, opt, nil)
+	plan := provisioning.Plan(s, opt, nil)
 	took := time.Since(began)
 	m.PeakHeapBytes = peak() - full
 	runtime.ReadMemStats(&after)

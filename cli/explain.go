@@ -156,7 +156,7 @@ func (o *explainOptions) pod(out io.Writer, reading *scenario.Reading, name stri
 		}
 		return notFound("pod", name, " in namespace "+namespace, names)
 	}
-	plan := provisioning.Provision(s, reading.Options, nil)
+	plan := provisioning.Plan(s, reading.Options, nil)
 	story := explain.ExplainPod(s, reading.Options, plan, s.Pods[i])
 	if o.output == "json" {
 		return writeRecord(out, "PodExplanation", story)
@@ -167,8 +167,8 @@ func (o *explainOptions) pod(out io.Writer, reading *scenario.Reading, name stri
 
 func (o *explainOptions) node(out io.Writer, reading *scenario.Reading, name string) error {
 	s := reading.Snapshot
-	plan := provisioning.Provision(s, reading.Options, nil)
-	story, ok := explain.ExplainNode(s, plan, disruption.Disrupt(s, reading.Options, nil), name)
+	plan := provisioning.Plan(s, reading.Options, nil)
+	story, ok := explain.ExplainNode(s, plan, disruption.Plan(s, reading.Options, nil), name)
 	if !ok {
 		return notFound("node", name, "", append(namesOf(s.Nodes), namesOf(s.NodeClaims)...))
 	}
@@ -185,7 +185,7 @@ func (o *explainOptions) pool(out io.Writer, reading *scenario.Reading, name str
 	if i < 0 {
 		return notFound("nodepool", name, "", namesOf(s.NodePools))
 	}
-	story := explain.ExplainPool(s, provisioning.Provision(s, reading.Options, nil), s.NodePools[i])
+	story := explain.ExplainPool(s, provisioning.Plan(s, reading.Options, nil), s.NodePools[i])
 	story.Notes = append(story.Notes, nodepool.Unsupported(s.NodePools[i], false)...)
 	if o.output == "json" {
 		return writeRecord(out, "NodePoolExplanation", story)

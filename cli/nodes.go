@@ -93,7 +93,7 @@ func (o *nodesOptions) look(ctx context.Context, command *cobra.Command, notes *
 	notes.notes(reading.Notes)
 	o.override(command.Flags(), &reading.Options)
 	reading.Options.Threads = runtime.GOMAXPROCS(0)
-	list := newNodeTable(reading.Snapshot, disruption.Disrupt(reading.Snapshot, reading.Options, nil))
+	list := newNodeTable(reading.Snapshot, disruption.Plan(reading.Snapshot, reading.Options, nil))
 	list.order(o.sort)
 	return list, nil
 }

@@ -62,7 +62,7 @@ type nodeRow struct {
 	age time.Duration
 }
 
-// newNodeTable lists the nodes of the snapshot. The plan is what Disrupt answers for it.
+// newNodeTable lists the nodes of the snapshot. The plan is what disruption.Plan answers for it.
 func newNodeTable(s *engine.Snapshot, plan *engine.Plan) *nodeTable {
 	t := &nodeTable{Nodes: []nodeRow{}}
 	claims := map[string]*v1.NodeClaim{}

@@ -42,7 +42,7 @@ func tableOf(t *testing.T, text string) func() (*nodeTable, error) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		list := newNodeTable(file.Snapshot, disruption.Disrupt(file.Snapshot, engine.Options{}, nil))
+		list := newNodeTable(file.Snapshot, disruption.Plan(file.Snapshot, engine.Options{}, nil))
 		list.order("pool")
 		return list, nil
 	}

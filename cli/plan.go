@@ -95,10 +95,10 @@ func (o *planOptions) run(command *cobra.Command) error {
 	notes.notes(reading.Notes)
 	o.override(command.Flags(), &reading.Options)
 	reading.Options.Threads = runtime.GOMAXPROCS(0)
-	plan := provisioning.Provision(reading.Snapshot, reading.Options, nil)
+	plan := provisioning.Plan(reading.Snapshot, reading.Options, nil)
 	nomination.Foresee(reading.Snapshot, reading.Options, plan)
 	if o.disrupt {
-		disruption := disruption.Disrupt(reading.Snapshot, reading.Options, nil)
+		disruption := disruption.Plan(reading.Snapshot, reading.Options, nil)
 		plan.Disruptions, plan.Kept = disruption.Disruptions, disruption.Kept
 	}
 	if err := o.print(command.OutOrStdout(), plan); err != nil {

@@ -52,7 +52,7 @@ func pools(p *Picture) []provider.Finding {
 	if p.Snapshot == nil {
 		return nil
 	}
-	plan := provisioning.Provision(p.Snapshot, p.Options, nil)
+	plan := provisioning.Plan(p.Snapshot, p.Options, nil)
 	for _, pool := range p.Snapshot.NodePools {
 		if ref := pool.Spec.Template.Spec.NodeClassRef; ref != nil && ref.Group == "eks.amazonaws.com" {
 			continue // Auto Mode's

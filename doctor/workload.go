@@ -29,7 +29,7 @@ func daemonSets(p *Picture) []provider.Finding {
 	for _, ds := range p.Snapshot.DaemonSets {
 		ask.Pods = append(ask.Pods, pretended(ds, p.Now))
 	}
-	for _, u := range provisioning.Provision(&ask, p.Options, nil).Unplaced {
+	for _, u := range provisioning.Plan(&ask, p.Options, nil).Unplaced {
 		why := ""
 		if len(u.Reasons) > 0 {
 			why = ": " + u.Reasons[0].Message()

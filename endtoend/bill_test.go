@@ -129,7 +129,7 @@ func billOf(t testing.TB, c billedCase) bill {
 	w.settled(claims)
 	controller.end(syscall.SIGTERM)
 	snapshot := w.allWaiting(drawn.Classes)
-	plan := provisioning.Provision(snapshot, engine.Options{}, nil)
+	plan := provisioning.Plan(snapshot, engine.Options{}, nil)
 	if len(plan.Unplaced) > 0 {
 		w.Fatalf("the plan for all pods refuses %d, the first because of %v", len(plan.Unplaced), plan.Unplaced[0].Reasons)
 	}

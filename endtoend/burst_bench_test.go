@@ -69,7 +69,7 @@ func burst(b *testing.B, apps int, replicas int32) {
 	controller.end(syscall.SIGTERM)
 
 	snapshot := w.allWaiting(drawn.Classes)
-	plan := provisioning.Provision(snapshot, engine.Options{}, nil)
+	plan := provisioning.Plan(snapshot, engine.Options{}, nil)
 	realised := claims.perHour(b, inventory.NewPriceBook(snapshot))
 	cpu, _ := utilisation(w)
 	nodes, share := len(w.nodes()), landed(w)

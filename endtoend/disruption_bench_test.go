@@ -241,7 +241,7 @@ func BenchmarkBillAfterScaleDown(b *testing.B) {
 		w.running(left, time.Minute)
 		claims.check(b)
 		snapshot := w.allWaiting(drawn.Classes)
-		plan := provisioning.Provision(snapshot, engine.Options{LargestCPU: cores}, nil)
+		plan := provisioning.Plan(snapshot, engine.Options{LargestCPU: cores}, nil)
 		book := inventory.NewPriceBook(snapshot)
 		b.ReportMetric(w.billed(book)/plan.Cost.Bound, "x-bound-at-first")
 		b.Logf("after %.0fs %d nodes; why they stay:\n%s", took.Seconds(), len(w.nodes()), w.kept(controller))

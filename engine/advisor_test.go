@@ -17,7 +17,7 @@ import (
 
 // advised is where the advisor points pod web-1 of a cluster with one node, "-" for no change.
 func advised(a *nomination.Advisor, s *engine.Snapshot) string {
-	advice := a.Advise(s, engine.Options{}, provisioning.Provision(s, engine.Options{}, nil))
+	advice := a.Advise(s, engine.Options{}, provisioning.Plan(s, engine.Options{}, nil))
 	for _, n := range advice {
 		a.Written(n)
 		n.Pod.Status.NominatedNodeName = n.Node
@@ -82,7 +82,7 @@ func TestPodsThatMustBeSpreadAreAdvisedOneAtATime(t *testing.T) {
 	t.Parallel()
 	s := clusterOf(t, "pool general", "type four cpu=4 mem=8Gi zones=a price=0.1", "node n1 pool=general type=four zone=a",
 		"pods web x3 cpu=1 mem=1Gi spread=(zone) owner=StatefulSet/web", "pods job x2 cpu=100m mem=1Gi")
-	advice := (&nomination.Advisor{}).Advise(s, engine.Options{}, provisioning.Provision(s, engine.Options{}, nil))
+	advice := (&nomination.Advisor{}).Advise(s, engine.Options{}, provisioning.Plan(s, engine.Options{}, nil))
 	var names []string
 	for _, n := range advice {
 		names = append(names, n.Pod.Name+"@"+n.Node)
@@ -118,7 +118,7 @@ func TestNoMachineIsStartedForPodsWhoseMachineIsOpening(t *testing.T) {
 	} {
 		s := clusterOf(t, "pool general", "type two cpu=2 mem=4Gi zones=a price=0.05", "node n1 pool=general type=two zone=a planned=web-1",
 			"pods thief x1 cpu=1500m mem=1Gi node=n1", "pods web x1 cpu=1 mem=1Gi")
-		plan := provisioning.Provision(s, engine.Options{}, nil)
+		plan := provisioning.Plan(s, engine.Options{}, nil)
 		if len(plan.Launches) != 1 {
 			t.Fatalf("%s: %d launches", c.name, len(plan.Launches))
 		}

@@ -25,13 +25,13 @@ func TestPassesAfterOneThatFoundNothingSeeWhatHasChanged(t *testing.T) {
 		t.Fatalf("the cluster has %d nodes: too few to be looked at in part", len(s.Nodes))
 	}
 	memo := &inventory.Cache{}
-	first := disruption.DisruptAgain(s, opt, memo)
+	first := disruption.PlanAgain(s, opt, memo)
 	if len(first.Disruptions) > 0 {
 		t.Fatal("there is something to be had")
 	}
 	next := *s
 	next.Now = s.Now.Add(10 * time.Second)
-	same := disruption.DisruptAgain(&next, opt, memo)
+	same := disruption.PlanAgain(&next, opt, memo)
 	if len(same.Disruptions) > 0 || !slices.Equal(same.Kept, first.Kept) {
 		t.Error("nothing has changed, and the plan is another one")
 		for i := range same.Kept {
@@ -50,13 +50,13 @@ func TestPassesAfterOneThatFoundNothingSeeWhatHasChanged(t *testing.T) {
 		return p.Spec.NodeName == bare && left > 1
 	})
 	next.Now = s.Now.Add(20 * time.Second)
-	plan := disruption.DisruptAgain(&next, opt, memo)
+	plan := disruption.PlanAgain(&next, opt, memo)
 	if !slices.ContainsFunc(plan.Disruptions, func(d engine.Disruption) bool { return slices.Contains(d.Nodes, bare) }) {
 		t.Errorf("%s has one pod left of %d, and stays: %+v", bare, left, plan.Disruptions)
 	}
 
 	next.Pods, next.Now = s.Pods, s.Now.Add(2*time.Minute)
-	later, whole := disruption.DisruptAgain(&next, opt, memo), disruption.Disrupt(&next, opt, nil)
+	later, whole := disruption.PlanAgain(&next, opt, memo), disruption.Plan(&next, opt, nil)
 	if !slices.Equal(later.Kept, whole.Kept) {
 		t.Error("a minute later not everything was looked at")
 	}
@@ -110,15 +110,15 @@ func TestWhatIsSoldOutSinceTheLastLookMakesNoOtherOne(t *testing.T) {
 	} {
 		full, free := receding(t)
 		memo := &inventory.Cache{LookAgain: time.Hour}
-		if plan := disruption.DisruptAgain(sells(full, c.before), engine.Options{}, memo); len(plan.Disruptions) > 0 {
+		if plan := disruption.PlanAgain(sells(full, c.before), engine.Options{}, memo); len(plan.Disruptions) > 0 {
 			t.Fatalf("%s: n1 goes though there is no room: %v", c.name, plan.Disruptions)
 		}
 		free = sells(free, c.after)
-		if plan := disruption.Disrupt(free, engine.Options{}, nil); len(plan.Disruptions) != 1 {
+		if plan := disruption.Plan(free, engine.Options{}, nil); len(plan.Disruptions) != 1 {
 			t.Fatalf("%s: n1 does not go though there is room: %v", c.name, plan.Kept)
 		}
 		for range 2 { // what one pass has found out of a list the next one remembers
-			plan := disruption.DisruptAgain(free, engine.Options{}, memo)
+			plan := disruption.PlanAgain(free, engine.Options{}, memo)
 			if looked := len(plan.Disruptions) > 0; looked != c.looks {
 				t.Errorf("%s: all machines were looked at: %v", c.name, looked)
 			}
@@ -149,7 +149,7 @@ func TestWhatWasLookedAtWhileSomethingWasSoldOutIsLookedAtAgain(t *testing.T) {
 	memo := &inventory.Cache{LookAgain: time.Hour}
 	goes := func() bool {
 		s.Now = s.Now.Add(time.Minute)
-		return len(disruption.DisruptAgain(s, engine.Options{}, memo).Disruptions) > 0
+		return len(disruption.PlanAgain(s, engine.Options{}, memo).Disruptions) > 0
 	}
 	if goes() {
 		t.Fatal("big goes though it is full")
@@ -185,7 +185,7 @@ func TestHowOftenAllMachinesAreLookedAtIsUpToTheCaller(t *testing.T) {
 	s := clusterOf(t, lines...)
 	memo := &inventory.Cache{LookAgain: time.Hour}
 	goes := func() bool {
-		return slices.ContainsFunc(disruption.DisruptAgain(s, engine.Options{}, memo).Disruptions, func(d engine.Disruption) bool { return slices.Contains(d.Nodes, "n1") })
+		return slices.ContainsFunc(disruption.PlanAgain(s, engine.Options{}, memo).Disruptions, func(d engine.Disruption) bool { return slices.Contains(d.Nodes, "n1") })
 	}
 	if goes() {
 		t.Fatal("n1 goes though there is no room")

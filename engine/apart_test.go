@@ -20,7 +20,7 @@ func TestReplicasAreKeptApartWithoutLosingAny(t *testing.T) {
 			pod.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: pod.Labels["app"], UID: "u", Controller: &controller}}
 		}
 		placed := map[engine.PodID]int{}
-		for _, l := range provisioning.Provision(s, engine.Options{LargestCPU: 32}, nil).Launches {
+		for _, l := range provisioning.Plan(s, engine.Options{LargestCPU: 32}, nil).Launches {
 			for _, id := range l.Pods {
 				placed[id]++
 			}

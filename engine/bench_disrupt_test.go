@@ -44,13 +44,13 @@ func BenchmarkDisrupt(b *testing.B) {
 		b.Run(name, func(b *testing.B) {
 			s := draw()
 			if memo != nil {
-				disruption.Disrupt(s, asController(), memo)
+				disruption.Plan(s, asController(), memo)
 			}
 			runtime.GC()
 			b.ReportAllocs()
 			gone, saving := 0, 0.0
 			for b.Loop() {
-				plan := disruption.Disrupt(s, asController(), memo)
+				plan := disruption.Plan(s, asController(), memo)
 				gone, saving = nodesOf(plan), 0
 				for _, d := range plan.Disruptions {
 					saving += d.SavingPerHour
@@ -84,7 +84,7 @@ func BenchmarkDisruptIncremental(b *testing.B) {
 	s := consolidated(quiet(workload.Web, manyRunning), hasty(16))
 	pass := func(b *testing.B, change func(pods []*corev1.Pod, i int) []*corev1.Pod) {
 		memo, next := &inventory.Cache{}, *s
-		disruption.DisruptAgain(s, asController(), memo)
+		disruption.PlanAgain(s, asController(), memo)
 		runtime.GC()
 		b.ReportAllocs()
 		gone, i := 0, 0
@@ -94,7 +94,7 @@ func BenchmarkDisruptIncremental(b *testing.B) {
 			changed := next
 			changed.Pods = change(next.Pods, i)
 			b.StartTimer()
-			if plan := disruption.DisruptAgain(&changed, asController(), memo); len(plan.Disruptions) == 0 {
+			if plan := disruption.PlanAgain(&changed, asController(), memo); len(plan.Disruptions) == 0 {
 				next = changed
 			} else {
 				gone++
@@ -123,12 +123,12 @@ func BenchmarkDisruptIncremental(b *testing.B) {
 // consolidated plays passes until one finds nothing.
 func consolidated(s *engine.Snapshot, opt engine.Options) *engine.Snapshot {
 	for {
-		plan := disruption.Disrupt(s, opt, nil)
+		plan := disruption.Plan(s, opt, nil)
 		if len(plan.Disruptions) == 0 {
 			return s
 		}
 		s = scenario.MoveOver(s, plan)
-		s = scenario.CarryOut(s, provisioning.Provision(s, opt, nil))
+		s = scenario.CarryOut(s, provisioning.Plan(s, opt, nil))
 		s.Now = s.Now.Add(61 * time.Minute)
 	}
 }
@@ -144,7 +144,7 @@ func BenchmarkDisruptGrowth(b *testing.B) {
 		for i, s := range snapshots {
 			runtime.GC()
 			began := time.Now()
-			disruption.Disrupt(s, asController(), nil)
+			disruption.Plan(s, asController(), nil)
 			fastest[i] = min(fastest[i], time.Since(began).Seconds())
 		}
 	}
@@ -161,7 +161,7 @@ func BenchmarkDisruptMemory(b *testing.B) {
 	full := heapAfterGC()
 	peak := watchedPeak(func() {
 		for b.Loop() {
-			disruption.Disrupt(s, asController(), nil)
+			disruption.Plan(s, asController(), nil)
 		}
 	})
 	b.ReportMetric(float64(full-empty)/(1<<20), "snapshot-MiB")

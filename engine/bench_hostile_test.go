@@ -19,8 +19,8 @@ func BenchmarkHostile(b *testing.B) {
 			var beyond time.Duration
 			unplaced := 0
 			for b.Loop() {
-				beyond += elapsed(func() { unplaced = len(provisioning.Provision(hostile, engine.Options{}, nil).Unplaced) })
-				beyond -= elapsed(func() { provisioning.Provision(plain, engine.Options{}, nil) })
+				beyond += elapsed(func() { unplaced = len(provisioning.Plan(hostile, engine.Options{}, nil).Unplaced) })
+				beyond -= elapsed(func() { provisioning.Plan(plain, engine.Options{}, nil) })
 			}
 			b.ReportMetric(beyond.Seconds()/float64(b.N)/float64(megabytes), "s/MB")
 			b.ReportMetric(float64(len(hostile.Pods)), "pods")

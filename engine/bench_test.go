@@ -38,7 +38,7 @@ func provision(b *testing.B, s *engine.Snapshot, opt engine.Options) {
 	b.ReportAllocs()
 	var plan *engine.Plan
 	for b.Loop() {
-		plan = provisioning.Provision(s, opt, nil)
+		plan = provisioning.Plan(s, opt, nil)
 	}
 	report(b, plan, pods)
 }
@@ -89,7 +89,7 @@ func BenchmarkIncremental(b *testing.B) {
 	base := workload.Running(workload.Cost(workload.Mix, added, 1, v1.CapacityTypeOnDemand), manyNodes, manyRunning, 1)
 	running := slices.DeleteFunc(slices.Clone(base.Pods), kube.IsPending)
 	pass := func(b *testing.B, memo *inventory.Cache) {
-		provisioning.Provision(base, engine.Options{}, memo)
+		provisioning.Plan(base, engine.Options{}, memo)
 		runtime.GC()
 		b.ReportAllocs()
 		var plan *engine.Plan
@@ -100,7 +100,7 @@ func BenchmarkIncremental(b *testing.B) {
 			next := *base
 			next.Pods = slices.Concat(running, mixed(added, seed))
 			b.StartTimer()
-			plan = provisioning.Provision(&next, engine.Options{}, memo)
+			plan = provisioning.Plan(&next, engine.Options{}, memo)
 		}
 		report(b, plan, added)
 	}
@@ -125,7 +125,7 @@ func BenchmarkGrowth(b *testing.B) {
 		for i, s := range snapshots {
 			runtime.GC()
 			began := time.Now()
-			provisioning.Provision(s, engine.Options{}, nil)
+			provisioning.Plan(s, engine.Options{}, nil)
 			fastest[i] = min(fastest[i], time.Since(began).Seconds())
 		}
 	}
@@ -155,7 +155,7 @@ func BenchmarkMemory(b *testing.B) {
 		full := heapAfterGC()
 		peak := watchedPeak(func() {
 			for b.Loop() {
-				provisioning.Provision(s, engine.Options{}, nil)
+				provisioning.Plan(s, engine.Options{}, nil)
 			}
 		})
 		b.ReportMetric(float64(full-empty)/(1<<20), "snapshot-MiB")

@@ -23,7 +23,7 @@ func TestAnEmptyNodeStaysForItsQuietTimeAfterABriefPodLeft(t *testing.T) {
 	} {
 		s := clusterOf(t, "pool general consolidate-after=30s", "type two cpu=2 mem=4Gi zones=a price=0.05", "node n1 pool=general type=two zone=a quiet="+c.lasting.String())
 		s.NodeClaims[0].Annotations = map[string]string{v1.BriefPodLeftAnnotationKey: s.Now.Add(-c.brief).Format(time.RFC3339)}
-		if plan := disruption.Disrupt(s, engine.Options{}, nil); (len(plan.Disruptions) == 0) != c.stays {
+		if plan := disruption.Plan(s, engine.Options{}, nil); (len(plan.Disruptions) == 0) != c.stays {
 			t.Errorf("%v after a lasting pod, %v after a brief one: %d nodes go, stays should be %v", c.lasting, c.brief, len(plan.Disruptions), c.stays)
 		}
 	}

@@ -72,7 +72,7 @@ func TestWhatNoMachineHasMakesNoDifference(t *testing.T) {
 				corev1.NodeSelectorTerm{MatchExpressions: []corev1.NodeSelectorRequirement{expecting(corev1.LabelTopologyZone, corev1.NodeSelectorOpIn, own...)}},
 				corev1.NodeSelectorTerm{MatchExpressions: []corev1.NodeSelectorRequirement{expecting(own[2], corev1.NodeSelectorOpExists)}})
 		})
-		want, got := provisioning.Provision(plain, engine.Options{}, nil), provisioning.Provision(wordy, engine.Options{}, nil)
+		want, got := provisioning.Plan(plain, engine.Options{}, nil), provisioning.Plan(wordy, engine.Options{}, nil)
 		if len(want.Unplaced) != len(got.Unplaced) || math.Abs(want.Cost.LaunchesPerHour-got.Cost.LaunchesPerHour) > 1e-9 {
 			t.Errorf("seed %d: %d pods without a place at $%g/h, %d at $%g/h where they name what no machine has", seed,
 				len(want.Unplaced), want.Cost.LaunchesPerHour, len(got.Unplaced), got.Cost.LaunchesPerHour)
@@ -96,7 +96,7 @@ func TestReasonsNameWhatNoMachineHas(t *testing.T) {
 				{MatchExpressions: []corev1.NodeSelectorRequirement{c.ask}},
 			}}
 		})
-		if got := reasonsOf(provisioning.Provision(s, engine.Options{}, nil)); len(got) != 1 || !strings.Contains(got[0], c.want) {
+		if got := reasonsOf(provisioning.Plan(s, engine.Options{}, nil)); len(got) != 1 || !strings.Contains(got[0], c.want) {
 			t.Errorf("%v: %q, want one that says %q", c.ask, got, c.want)
 		}
 	}
@@ -127,7 +127,7 @@ func TestAPreferenceIsMetBehindManyThatCannotBe(t *testing.T) {
 		}
 		prefer(1, "us-east-1c")
 	})
-	plan := provisioning.Provision(s, engine.Options{}, nil)
+	plan := provisioning.Plan(s, engine.Options{}, nil)
 	if len(plan.Launches) != 1 || slices.ContainsFunc(plan.Launches[0].Offerings, func(o engine.LaunchOffering) bool { return o.Zone != "us-east-1c" }) {
 		t.Errorf("the pod is planned for elsewhere: %v", plan.Launches)
 	}
@@ -152,7 +152,7 @@ func TestPodsThatAskForTooMuchComeLast(t *testing.T) {
 			}})
 		}
 	})
-	plan := provisioning.Provision(s, engine.Options{}, nil)
+	plan := provisioning.Plan(s, engine.Options{}, nil)
 	for _, u := range plan.Unplaced {
 		if u.Pod.Namespace != "greedy" || len(u.Reasons) != 1 || u.Reasons[0].Code != engine.TooComplex ||
 			!strings.Contains(u.Reasons[0].Message(), "too much for one plan") {
@@ -166,7 +166,7 @@ func TestPodsThatAskForTooMuchComeLast(t *testing.T) {
 	again.Pods = slices.DeleteFunc(slices.Clone(s.Pods), func(pod *corev1.Pod) bool {
 		return !slices.ContainsFunc(plan.Unplaced, func(u engine.Unplaced) bool { return u.Pod.Name == pod.Name })
 	})
-	if next := provisioning.Provision(&again, engine.Options{}, nil); len(next.Unplaced) > 0 && len(next.Launches) == 0 {
+	if next := provisioning.Plan(&again, engine.Options{}, nil); len(next.Unplaced) > 0 && len(next.Launches) == 0 {
 		t.Errorf("none of the refused pods has a place when the others are out of the way")
 	}
 }
@@ -180,7 +180,7 @@ func TestResourcesThatNoMachineHasAreNamed(t *testing.T) {
 		c.Resources.Requests[corev1.ResourceName(fmt.Sprint("example.com/own-", i))] = resource.MustParse("3")
 		pod.Spec.Containers = []corev1.Container{c}
 	})
-	plan := provisioning.Provision(s, engine.Options{}, nil)
+	plan := provisioning.Plan(s, engine.Options{}, nil)
 	if len(plan.Unplaced) != pods {
 		t.Fatalf("%d pods of %d have no place", len(plan.Unplaced), pods)
 	}

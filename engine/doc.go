@@ -7,12 +7,12 @@
 //	volume        what a pod's volumes need of a node
 //	inventory     what there is: pods, machines, prices, what has begun
 //	budget        how much may be disrupted
-//	lifecycle     the next step of one NodeClaim (Advance)
+//	lifecycle     the next step of one NodeClaim (Next)
 //	scheduler     kube-scheduler replayed
 //	constraints   what pods ask of nodes and of each other
-//	provisioning  which machines to start (Provision)
+//	provisioning  which machines to start (Plan)
 //	nomination    which pods are nominated to which node, and when nodes open
-//	disruption    which nodes go (Disrupt, Progress, Checker)
+//	disruption    which nodes go (Plan, Progress, Checker)
 //	explain       why
 //
 // Numbers, sets and graphs are left to packages that know nothing of Kubernetes: bitset, capacity, parallel, requirement, topology,

@@ -25,7 +25,7 @@ func TestMovesAreWrittenDownWithTheirScores(t *testing.T) {
 		t.Fatal(err)
 	}
 	var got []string
-	for _, j := range disruption.Disrupt(file.Snapshot, file.Options, nil).Judgements {
+	for _, j := range disruption.Plan(file.Snapshot, file.Options, nil).Judgements {
 		line := fmt.Sprintf("%s %s %s %t", j.NodePool, j.Policy, strings.Join(j.Nodes, ","), j.Approved)
 		if b := j.Balance; (b != nil) != (j.Policy == v1.Balanced) {
 			t.Errorf("%s: balance %+v", line, b)

@@ -335,7 +335,7 @@ func TestPodsOfAStartingMachineAreHintedToIt(t *testing.T) {
 	t.Parallel()
 	s := clusterOf(t, "pool m", "type four cpu=4 mem=64Gi zones=a price=0.1", "node n1 cpu=8 mem=64Gi",
 		"claim c1 pool=m type=four zone=a planned=p-1,p-2", "pods p x2 cpu=2 mem=1Gi")
-	plan := provisioning.Provision(s, engine.Options{}, nil)
+	plan := provisioning.Plan(s, engine.Options{}, nil)
 	if got := landed(nomination.Land(s, engine.Options{}, plan, true)); got != "c1: p-1 p-2" {
 		t.Errorf("hinted, landed as %q", got)
 	}
@@ -399,7 +399,7 @@ func TestHintedPodsAreNeverStrandedWhereOrderDoesNotMatter(t *testing.T) {
 		for _, p := range s.Pods {
 			runs[idOf(p)] = p.Spec.NodeName != ""
 		}
-		plan := provisioning.Provision(s, engine.Options{}, nil)
+		plan := provisioning.Plan(s, engine.Options{}, nil)
 		l := nomination.Land(s, engine.Options{}, plan, true)
 		at := map[engine.PodID]string{}
 		for _, p := range l.Placements {
@@ -428,7 +428,7 @@ func TestHintedPodsAreNeverStrandedWhereOrderDoesNotMatter(t *testing.T) {
 func TestALandingAccountsForEveryPlannedPod(t *testing.T) {
 	t.Parallel()
 	eachRandom(t, func(t *testing.T, seed uint64, s *engine.Snapshot) {
-		plan := provisioning.Provision(s, engine.Options{}, nil)
+		plan := provisioning.Plan(s, engine.Options{}, nil)
 		planned := len(plan.Placements)
 		for _, l := range plan.Launches {
 			planned += len(l.Pods)

@@ -90,13 +90,13 @@ func TestAMachineThatDoesNotTakeItsPodIsNotStartedAgainAtOnce(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			s := aMachineThatTakesNothing(t, c.differs, c.pod)
-			plan := provisioning.Provision(s, engine.Options{}, nil)
+			plan := provisioning.Plan(s, engine.Options{}, nil)
 			if len(plan.Launches) > 0 || len(plan.Unplaced) != 1 {
 				t.Fatalf("launches %v, unplaced %v", plan.Launches, plan.Unplaced)
 			}
 			carryOut(s, plan)
 			s.Nodes, s.NodeClaims = nil, nil
-			gone := provisioning.Provision(s, engine.Options{}, nil)
+			gone := provisioning.Plan(s, engine.Options{}, nil)
 			if len(gone.Launches) > 0 || len(gone.Unplaced) != 1 {
 				t.Fatalf("once the machine is gone: launches %v, unplaced %v", gone.Launches, gone.Unplaced)
 			}
@@ -109,7 +109,7 @@ func TestAMachineThatDoesNotTakeItsPodIsNotStartedAgainAtOnce(t *testing.T) {
 			}
 
 			other := aMachineThatTakesNothing(t, c.differs, c.pod, "type three cpu=3 mem=6Gi ephemeral-storage=20Gi zones=a price=0.09")
-			if got := bought(provisioning.Provision(other, engine.Options{}, nil)); !slices.Equal(got, []string{"three"}) {
+			if got := bought(provisioning.Plan(other, engine.Options{}, nil)); !slices.Equal(got, []string{"three"}) {
 				t.Errorf("with another type: launches %v, want one of type three", got)
 			}
 		})
@@ -122,12 +122,12 @@ func TestAMachineThatDoesNotTakeItsPodStaysUntilItsPoolRemembersThat(t *testing.
 	s := aMachineThatTakesNothing(t, tainted("example.com/a"), "pods web x1 cpu=1")
 	s.NodePools[0].Spec.Disruption.ConsolidateAfter = v1.DurationOf(0)
 	v1.SetCondition(s.NodeClaims[0], v1.ConditionConsolidatable, metav1.ConditionTrue, "", "", s.Now)
-	plan := disruption.Disrupt(s, engine.Options{}, nil)
+	plan := disruption.Plan(s, engine.Options{}, nil)
 	if len(plan.Disruptions) > 0 || len(plan.Kept) != 1 || plan.Kept[0].Reason.Code != engine.PodsExpected {
 		t.Fatalf("before: %+v, kept %+v", plan.Disruptions, plan.Kept)
 	}
-	carryOut(s, provisioning.Provision(s, engine.Options{}, nil))
-	if plan = disruption.Disrupt(s, engine.Options{}, nil); len(plan.Disruptions) != 1 {
+	carryOut(s, provisioning.Plan(s, engine.Options{}, nil))
+	if plan = disruption.Plan(s, engine.Options{}, nil); len(plan.Disruptions) != 1 {
 		t.Errorf("after: %+v, kept %+v", plan.Disruptions, plan.Kept)
 	}
 }
@@ -137,7 +137,7 @@ func TestAMachineShowsItselfBeforeItsClaimSaysThatItIsReady(t *testing.T) {
 	t.Parallel()
 	s := aMachineThatTakesNothing(t, tainted("example.com/a"), "pods web x1 cpu=1")
 	v1.GetCondition(s.NodeClaims[0], v1.ConditionInitialized).Status = metav1.ConditionUnknown
-	if plan := provisioning.Provision(s, engine.Options{}, nil); len(plan.Launches) > 0 || len(plan.Backoffs) != 1 {
+	if plan := provisioning.Plan(s, engine.Options{}, nil); len(plan.Launches) > 0 || len(plan.Backoffs) != 1 {
 		t.Errorf("launches %v, backoffs %+v", plan.Launches, plan.Backoffs)
 	}
 }
@@ -152,7 +152,7 @@ func TestHowMuchANodeHasIsKnownBeforeItIsReady(t *testing.T) {
 		"node n pool=general type=two zone=a age=1m planned=web uninitialized not-ready allocatable=cpu:500m",
 		"pod web cpu=1",
 	)
-	plan := provisioning.Provision(s, engine.Options{}, nil)
+	plan := provisioning.Plan(s, engine.Options{}, nil)
 	if got := bought(plan); !slices.Equal(got, []string{"four"}) || len(plan.Backoffs) != 1 {
 		t.Errorf("machines of types %v are started, written down: %+v; want one of type four, and what two did not take", got, plan.Backoffs)
 	}
@@ -181,7 +181,7 @@ func TestAResourceThatANodeNeverShowsIsNotCountedOn(t *testing.T) {
 			)
 			s.NodeClaims[0].Spec.Resources.Requests = corev1.ResourceList{"cpu": resource.MustParse("1"), "example.com/npu": resource.MustParse("1")}
 			delete(s.Nodes[0].Status.Allocatable, "example.com/npu")
-			plan := provisioning.Provision(s, engine.Options{}, nil)
+			plan := provisioning.Plan(s, engine.Options{}, nil)
 			if got := bought(plan); !slices.Equal(got, c.want) {
 				t.Errorf("machines of types %v are started, want %v", got, c.want)
 			}
@@ -203,7 +203,7 @@ func TestAResourceThatANodeNeverShowsIsNotCountedOn(t *testing.T) {
 func TestALaunchInsteadOfAMachineThatDoesNotTakeItsPodIsRight(t *testing.T) {
 	t.Parallel()
 	s := aMachineThatTakesNothing(t, tainted("example.com/a"), "pods web x1 cpu=1", "type three cpu=3 mem=6Gi zones=a price=0.09")
-	plan := provisioning.Provision(s, engine.Options{}, nil)
+	plan := provisioning.Plan(s, engine.Options{}, nil)
 	if r := disruption.Check(plan.Launches[0], s); !r.OK() {
 		t.Errorf("the launch is dropped: %v", r)
 	}
@@ -214,7 +214,7 @@ func TestTheWaitDoublesUpToAnHour(t *testing.T) {
 	t.Parallel()
 	s := aMachineThatTakesNothing(t, tainted("example.com/a"), "pods web x1 cpu=1")
 	for _, wait := range []time.Duration{1, 2, 4, 8, 16, 32, 60, 60} {
-		plan := provisioning.Provision(s, engine.Options{}, nil)
+		plan := provisioning.Plan(s, engine.Options{}, nil)
 		if len(plan.Launches) > 0 || len(plan.Backoffs) != 1 || len(plan.Backoffs[0].Found) != 1 {
 			t.Fatalf("launches %v, backoffs %+v", plan.Launches, plan.Backoffs)
 		}
@@ -222,11 +222,11 @@ func TestTheWaitDoublesUpToAnHour(t *testing.T) {
 		nodes, claims := s.Nodes, s.NodeClaims
 		s.Nodes, s.NodeClaims = nil, nil
 		s.Now = s.Now.Add(wait*time.Minute - time.Second)
-		if plan = provisioning.Provision(s, engine.Options{}, nil); len(plan.Launches) > 0 || len(plan.Backoffs) > 0 {
+		if plan = provisioning.Plan(s, engine.Options{}, nil); len(plan.Launches) > 0 || len(plan.Backoffs) > 0 {
 			t.Fatalf("a second before %v min are over: launches %v, backoffs %+v", wait, plan.Launches, plan.Backoffs)
 		}
 		s.Now = s.Now.Add(time.Second)
-		if got := bought(provisioning.Provision(s, engine.Options{}, nil)); !slices.Equal(got, []string{"two"}) {
+		if got := bought(provisioning.Plan(s, engine.Options{}, nil)); !slices.Equal(got, []string{"two"}) {
 			t.Fatalf("after %v min: launches %v", wait, got)
 		}
 		s.Now = s.Now.Add(time.Minute) // the machine comes, and is the same
@@ -240,9 +240,9 @@ func TestTheWaitDoublesUpToAnHour(t *testing.T) {
 func TestAMachineThatDidNotTakeItsPodCountsOnce(t *testing.T) {
 	t.Parallel()
 	s := aMachineThatTakesNothing(t, tainted("example.com/a"), "pods web x1 cpu=1")
-	carryOut(s, provisioning.Provision(s, engine.Options{}, nil))
+	carryOut(s, provisioning.Plan(s, engine.Options{}, nil))
 	s.Now = s.Now.Add(20 * time.Second)
-	if plan := provisioning.Provision(s, engine.Options{}, nil); len(plan.Backoffs) > 0 {
+	if plan := provisioning.Plan(s, engine.Options{}, nil); len(plan.Backoffs) > 0 {
 		t.Errorf("written down again: %+v", plan.Backoffs)
 	}
 }
@@ -252,19 +252,19 @@ func TestWhereNoTypeTakesThePodTheNextOneWaitsToo(t *testing.T) {
 	t.Parallel()
 	s := aMachineThatTakesNothing(t, tainted("example.com/a"), "pods web x1 cpu=1", "type three cpu=3 mem=6Gi zones=a price=0.09",
 		"type four cpu=4 mem=8Gi zones=a price=0.12")
-	carryOut(s, provisioning.Provision(s, engine.Options{}, nil))
+	carryOut(s, provisioning.Plan(s, engine.Options{}, nil))
 	s.Now = s.Now.Add(30 * time.Second)
 	s.Nodes[0].Labels[corev1.LabelInstanceTypeStable], s.NodeClaims[0].Labels[corev1.LabelInstanceTypeStable] = "three", "three"
 	s.NodeClaims[0].CreationTimestamp = metav1.NewTime(s.Now.Add(-25 * time.Second))
 	ready(s, time.Second)
-	plan := provisioning.Provision(s, engine.Options{}, nil)
+	plan := provisioning.Plan(s, engine.Options{}, nil)
 	carryOut(s, plan)
 	s.Nodes, s.NodeClaims = nil, nil
 	if len(plan.Launches) > 0 || plan.Unplaced[0].Reasons[0].Code != engine.LaunchesBackedOff {
 		t.Fatalf("right after the second: launches %v, unplaced %v", plan.Launches, plan.Unplaced)
 	}
 	s.Now = s.Now.Add(time.Minute)
-	if got := bought(provisioning.Provision(s, engine.Options{}, nil)); !slices.Equal(got, []string{"four"}) {
+	if got := bought(provisioning.Plan(s, engine.Options{}, nil)); !slices.Equal(got, []string{"four"}) {
 		t.Errorf("a minute later: launches %v, want one of type four", got)
 	}
 }
@@ -293,10 +293,10 @@ func TestWhatMachinesDidNotTakeIsForgotten(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			s := aMachineThatTakesNothing(t, tainted("example.com/a"), "pods web x1 cpu=1")
-			carryOut(s, provisioning.Provision(s, engine.Options{}, nil))
+			carryOut(s, provisioning.Plan(s, engine.Options{}, nil))
 			s.Nodes, s.NodeClaims = nil, nil
 			c.change(s)
-			if got := bought(provisioning.Provision(s, engine.Options{}, nil)); !slices.Equal(got, []string{"two"}) {
+			if got := bought(provisioning.Plan(s, engine.Options{}, nil)); !slices.Equal(got, []string{"two"}) {
 				t.Errorf("launches %v", got)
 			}
 		})
@@ -307,13 +307,13 @@ func TestWhatMachinesDidNotTakeIsForgotten(t *testing.T) {
 func TestAPodWithFewerVolumesIsAnother(t *testing.T) {
 	t.Parallel()
 	s := aMachineThatTakesNothing(t, tainted("example.com/a"), "volume a zone=a claim=a", "volume b zone=a claim=b", "pods web x1 cpu=1 disk=a,b")
-	carryOut(s, provisioning.Provision(s, engine.Options{}, nil))
+	carryOut(s, provisioning.Plan(s, engine.Options{}, nil))
 	s.Nodes, s.NodeClaims = nil, nil
-	if got := bought(provisioning.Provision(s, engine.Options{}, nil)); len(got) > 0 {
+	if got := bought(provisioning.Plan(s, engine.Options{}, nil)); len(got) > 0 {
 		t.Errorf("the same pod: launches %v", got)
 	}
 	s.Pods[0].Spec.Volumes = s.Pods[0].Spec.Volumes[:1]
-	if got := bought(provisioning.Provision(s, engine.Options{}, nil)); !slices.Equal(got, []string{"two"}) {
+	if got := bought(provisioning.Plan(s, engine.Options{}, nil)); !slices.Equal(got, []string{"two"}) {
 		t.Errorf("the pod with one volume: launches %v", got)
 	}
 }
@@ -326,11 +326,11 @@ func TestAPoolIsTriedAgainWhileAnotherWaits(t *testing.T) {
 		s.NodeClaims[0].Labels[v1.NodePoolLabelKey], s.Nodes[0].Labels[v1.NodePoolLabelKey] = pool, pool
 		s.NodeClaims[0].CreationTimestamp = metav1.NewTime(s.Now.Add(-25 * time.Second))
 		ready(s, time.Second)
-		carryOut(s, provisioning.Provision(s, engine.Options{}, nil))
+		carryOut(s, provisioning.Plan(s, engine.Options{}, nil))
 		s.Now = s.Now.Add(50 * time.Second)
 	}
 	s.Nodes, s.NodeClaims, s.Now = nil, nil, s.Now.Add(-35*time.Second)
-	plan := provisioning.Provision(s, engine.Options{}, nil)
+	plan := provisioning.Plan(s, engine.Options{}, nil)
 	if len(plan.Launches) != 1 || plan.Launches[0].NodePool != "general" {
 		t.Errorf("launches %+v, unplaced %v", plan.Launches, plan.Unplaced)
 	}
@@ -340,13 +340,13 @@ func TestAPoolIsTriedAgainWhileAnotherWaits(t *testing.T) {
 func TestAMachineThatTakesThePodClearsItsType(t *testing.T) {
 	t.Parallel()
 	s := aMachineThatTakesNothing(t, tainted("example.com/a"), "pods web x1 cpu=1")
-	carryOut(s, provisioning.Provision(s, engine.Options{}, nil))
+	carryOut(s, provisioning.Plan(s, engine.Options{}, nil))
 	s.Now = s.Now.Add(2 * time.Minute)
 	s.Nodes[0].Spec.Taints = nil
 	s.NodeClaims[0].CreationTimestamp = metav1.NewTime(s.Now.Add(-50 * time.Second))
 	ready(s, 5*time.Second)
 	s.Pods[0].Spec.NodeName, s.Pods[0].Status.Phase = s.Nodes[0].Name, corev1.PodRunning
-	plan := provisioning.Provision(s, engine.Options{}, nil)
+	plan := provisioning.Plan(s, engine.Options{}, nil)
 	if len(plan.Backoffs) != 1 || plan.Backoffs[0].Text != "" {
 		t.Errorf("what is written down: %+v", plan.Backoffs)
 	}
@@ -364,7 +364,7 @@ func TestAPoolRemembersSoManyShapes(t *testing.T) {
 	for _, p := range s.Pods {
 		s.NodeClaims[0].Annotations[v1.PlannedPodsAnnotationKey] += string(p.UID) + ","
 	}
-	carryOut(s, provisioning.Provision(s, engine.Options{}, nil))
+	carryOut(s, provisioning.Plan(s, engine.Options{}, nil))
 	if n := len(constraints.LaunchFailures(s, s.NodePools[0])); n != 32 {
 		t.Errorf("%d shapes are remembered", n)
 	}
@@ -390,7 +390,7 @@ func TestWhatPassesIsNotLearned(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			s := aMachineThatTakesNothing(t, c.differs, append(c.more, "pods web x1 cpu=1")...)
-			if plan := provisioning.Provision(s, engine.Options{}, nil); len(plan.Backoffs) > 0 {
+			if plan := provisioning.Plan(s, engine.Options{}, nil); len(plan.Backoffs) > 0 {
 				t.Errorf("what is written down: %+v", plan.Backoffs)
 			}
 		})

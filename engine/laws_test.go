@@ -61,7 +61,7 @@ func firstDifference(got, want string) string {
 func TestEveryPlacementFits(t *testing.T) {
 	t.Parallel()
 	eachRandom(t, func(t *testing.T, seed uint64, s *engine.Snapshot) {
-		plan := provisioning.Provision(s, engine.Options{}, nil)
+		plan := provisioning.Plan(s, engine.Options{}, nil)
 		for _, fault := range faults(s, plan) {
 			t.Errorf("seed %d: %s", seed, fault)
 		}
@@ -71,7 +71,7 @@ func TestEveryPlacementFits(t *testing.T) {
 func TestEveryPendingPodIsAnsweredOnce(t *testing.T) {
 	t.Parallel()
 	eachRandom(t, func(t *testing.T, seed uint64, s *engine.Snapshot) {
-		plan := provisioning.Provision(s, engine.Options{}, nil)
+		plan := provisioning.Plan(s, engine.Options{}, nil)
 		answers := map[engine.PodID]int{}
 		for _, l := range plan.Launches {
 			for _, p := range l.Pods {
@@ -99,8 +99,8 @@ func TestEveryPendingPodIsAnsweredOnce(t *testing.T) {
 func TestPlanningAgainAfterApplyingGivesNothing(t *testing.T) {
 	t.Parallel()
 	eachRandom(t, func(t *testing.T, seed uint64, s *engine.Snapshot) {
-		plan := provisioning.Provision(s, engine.Options{}, nil)
-		again := provisioning.Provision(scenario.CarryOut(s, plan), engine.Options{}, nil)
+		plan := provisioning.Plan(s, engine.Options{}, nil)
+		again := provisioning.Plan(scenario.CarryOut(s, plan), engine.Options{}, nil)
 		if len(again.Launches)+len(again.Placements) > 0 {
 			t.Errorf("seed %d: after\n%swas carried out, the engine wants\n%s", seed, scenario.Print(plan), scenario.Print(again))
 		}
@@ -110,10 +110,10 @@ func TestPlanningAgainAfterApplyingGivesNothing(t *testing.T) {
 func TestPlanningAgainWhileMachinesStartLaunchesNothing(t *testing.T) {
 	t.Parallel()
 	eachRandom(t, func(t *testing.T, seed uint64, s *engine.Snapshot) {
-		plan := provisioning.Provision(s, engine.Options{}, nil)
+		plan := provisioning.Plan(s, engine.Options{}, nil)
 		// kube-scheduler binds what fits existing nodes at once; the machines take a while.
 		bound := scenario.CarryOut(s, &engine.Plan{Placements: plan.Placements})
-		again := provisioning.Provision(scenario.WriteDown(bound, plan), engine.Options{}, nil)
+		again := provisioning.Plan(scenario.WriteDown(bound, plan), engine.Options{}, nil)
 		// Pods that kube-scheduler has not tried are planned for once others have taken the room that there was for them.
 		untried := map[engine.PodID]bool{}
 		for _, p := range s.Pods {
@@ -131,14 +131,14 @@ func TestPlanningAgainWhileMachinesStartLaunchesNothing(t *testing.T) {
 func TestInputOrderDoesNotMatter(t *testing.T) {
 	t.Parallel()
 	check := func(name any, s *engine.Snapshot) {
-		want := text(t, provisioning.Provision(s, engine.Options{}, nil))
-		wantDisrupt := text(t, disruption.Disrupt(s, engine.Options{}, nil))
+		want := text(t, provisioning.Plan(s, engine.Options{}, nil))
+		wantDisrupt := text(t, disruption.Plan(s, engine.Options{}, nil))
 		for seed := range uint64(4) {
 			other := shuffle(s, seed)
-			if got := text(t, provisioning.Provision(other, engine.Options{}, nil)); got != want {
+			if got := text(t, provisioning.Plan(other, engine.Options{}, nil)); got != want {
 				t.Fatalf("%v: another plan with order %d:\n%s", name, seed, firstDifference(got, want))
 			}
-			if got := text(t, disruption.Disrupt(other, engine.Options{}, nil)); got != wantDisrupt {
+			if got := text(t, disruption.Plan(other, engine.Options{}, nil)); got != wantDisrupt {
 				t.Fatalf("%v: another disruption with order %d:\n%s", name, seed, firstDifference(got, wantDisrupt))
 			}
 		}
@@ -164,10 +164,10 @@ func TestASnapshotFileGivesTheSamePlan(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%v: %v", name, err)
 		}
-		if want, got := text(t, provisioning.Provision(s, engine.Options{}, nil)), text(t, provisioning.Provision(r.Snapshot, r.Options, nil)); got != want {
+		if want, got := text(t, provisioning.Plan(s, engine.Options{}, nil)), text(t, provisioning.Plan(r.Snapshot, r.Options, nil)); got != want {
 			t.Errorf("%v: the file gives\n%s\nnot\n%s", name, got, want)
 		}
-		if want, got := text(t, disruption.Disrupt(s, engine.Options{}, nil)), text(t, disruption.Disrupt(r.Snapshot, r.Options, nil)); got != want {
+		if want, got := text(t, disruption.Plan(s, engine.Options{}, nil)), text(t, disruption.Plan(r.Snapshot, r.Options, nil)); got != want {
 			t.Errorf("%v: the file gives\n%s\nnot\n%s", name, got, want)
 		}
 	}
@@ -183,8 +183,8 @@ func TestASnapshotFileGivesTheSamePlan(t *testing.T) {
 func TestScalingAllPricesChangesOnlyPrices(t *testing.T) {
 	t.Parallel()
 	eachRandom(t, func(t *testing.T, seed uint64, s *engine.Snapshot) {
-		want := provisioning.Provision(s, engine.Options{}, nil)
-		got := provisioning.Provision(scaled(s, 8), engine.Options{}, nil)
+		want := provisioning.Plan(s, engine.Options{}, nil)
+		got := provisioning.Plan(scaled(s, 8), engine.Options{}, nil)
 		scalePlan(want, 8)
 		if text(t, got) != text(t, want) {
 			t.Errorf("seed %d: eight times the prices give\n%snot\n%s", seed, scenario.Print(got), scenario.Print(want))
@@ -195,7 +195,7 @@ func TestScalingAllPricesChangesOnlyPrices(t *testing.T) {
 func TestPodsOfAPlanPassTheCheckOfTheSameSnapshot(t *testing.T) {
 	t.Parallel()
 	eachRandom(t, func(t *testing.T, seed uint64, s *engine.Snapshot) {
-		plan := provisioning.Provision(s, engine.Options{}, nil)
+		plan := provisioning.Plan(s, engine.Options{}, nil)
 		for _, l := range plan.Launches {
 			if r := disruption.Check(l, s); !r.OK() {
 				t.Errorf("seed %d: launch %s: %s", seed, l.Name, r)
@@ -206,7 +206,7 @@ func TestPodsOfAPlanPassTheCheckOfTheSameSnapshot(t *testing.T) {
 				t.Errorf("seed %d: placement of %s on %s: %s", seed, p.Pod, p.Node, r)
 			}
 		}
-		for _, d := range disruption.Disrupt(s, engine.Options{}, nil).Disruptions {
+		for _, d := range disruption.Plan(s, engine.Options{}, nil).Disruptions {
 			if r := disruption.Check(d, s); !r.OK() {
 				t.Errorf("seed %d: disruption of %v: %s", seed, d.Nodes, r)
 			}
@@ -292,7 +292,7 @@ func TestAtRestPoolsAreToldOfAsEver(t *testing.T) {
 				ObjectMeta: metav1.ObjectMeta{Name: "waits", Namespace: "default", UID: "waits"},
 				Status:     corev1.PodStatus{Conditions: []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable}}},
 			})
-			got, want := provisioning.Provision(&resting, engine.Options{}, nil).Notes, provisioning.Provision(&busy, engine.Options{}, nil).Notes
+			got, want := provisioning.Plan(&resting, engine.Options{}, nil).Notes, provisioning.Plan(&busy, engine.Options{}, nil).Notes
 			if !reflect.DeepEqual(got, want) {
 				t.Errorf("seed %d: %+v, with a pod that waits %+v", seed, got, want)
 			}

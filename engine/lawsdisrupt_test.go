@@ -24,7 +24,7 @@ func TestNoBudgetIsExceeded(t *testing.T) {
 	disrupted := 0
 	eachRandom(t, func(t *testing.T, seed uint64, s *engine.Snapshot) {
 		gone := map[string]int{}
-		for _, d := range disruption.Disrupt(s, engine.Options{}, nil).Disruptions {
+		for _, d := range disruption.Plan(s, engine.Options{}, nil).Disruptions {
 			for _, claim := range d.Claims {
 				gone[poolOfClaim(s, claim)]++
 				disrupted++
@@ -44,8 +44,8 @@ func TestNoBudgetIsExceeded(t *testing.T) {
 func TestThreadsDoNotChangeWhatIsDisrupted(t *testing.T) {
 	t.Parallel()
 	eachRandom(t, func(t *testing.T, seed uint64, s *engine.Snapshot) {
-		want := text(t, disruption.Disrupt(s, engine.Options{}, nil))
-		if got := text(t, disruption.Disrupt(s, engine.Options{Threads: 4}, nil)); got != want {
+		want := text(t, disruption.Plan(s, engine.Options{}, nil))
+		if got := text(t, disruption.Plan(s, engine.Options{Threads: 4}, nil)); got != want {
 			t.Errorf("seed %d: with four threads another plan:\n%s", seed, firstDifference(got, want))
 		}
 	})
@@ -54,7 +54,7 @@ func TestThreadsDoNotChangeWhatIsDisrupted(t *testing.T) {
 func TestEmptyNodesThatGoRunNothingThatWouldHaveToMove(t *testing.T) {
 	t.Parallel()
 	eachRandom(t, func(t *testing.T, seed uint64, s *engine.Snapshot) {
-		for _, d := range disruption.Disrupt(s, engine.Options{}, nil).Disruptions {
+		for _, d := range disruption.Plan(s, engine.Options{}, nil).Disruptions {
 			if d.Reason != v1.Empty {
 				continue
 			}
@@ -129,7 +129,7 @@ func TestNobodyIsStrandedByReplacingDriftedNodes(t *testing.T) {
 	replaced, moved := 0, 0
 	eachRandom(t, func(t *testing.T, seed uint64, s *engine.Snapshot) {
 		s = drifting(s)
-		plan := disruption.Disrupt(s, engine.Options{}, nil)
+		plan := disruption.Plan(s, engine.Options{}, nil)
 		moving := map[string]bool{}
 		for _, d := range plan.Disruptions {
 			for _, id := range d.Pods {
@@ -138,7 +138,7 @@ func TestNobodyIsStrandedByReplacingDriftedNodes(t *testing.T) {
 			replaced += len(d.Replacements)
 		}
 		moved += len(moving)
-		after := provisioning.Provision(scenario.CarryOut(s, plan), engine.Options{}, nil)
+		after := provisioning.Plan(scenario.CarryOut(s, plan), engine.Options{}, nil)
 		for _, u := range after.Unplaced {
 			if moving[u.Pod.String()] {
 				t.Errorf("seed %d: %s has no place after the nodes have gone: %v", seed, u.Pod, u.Reasons)
@@ -162,7 +162,7 @@ func TestNoBudgetIsExceededByReplacingDriftedNodes(t *testing.T) {
 	eachRandom(t, func(t *testing.T, seed uint64, s *engine.Snapshot) {
 		s = drifting(s)
 		gone, seen := map[string]int{}, map[string]bool{}
-		for _, d := range disruption.Disrupt(s, engine.Options{}, nil).Disruptions {
+		for _, d := range disruption.Plan(s, engine.Options{}, nil).Disruptions {
 			for _, claim := range d.Claims {
 				gone[poolOfClaim(s, claim)]++
 				if seen[claim] {
@@ -183,7 +183,7 @@ func TestEveryMachineThatStaysSaysWhy(t *testing.T) {
 	t.Parallel()
 	eachRandom(t, func(t *testing.T, seed uint64, s *engine.Snapshot) {
 		s = drifting(s)
-		plan := disruption.Disrupt(s, engine.Options{}, nil)
+		plan := disruption.Plan(s, engine.Options{}, nil)
 		said := map[string]int{}
 		for _, k := range plan.Kept {
 			said[k.Claim]++
@@ -221,7 +221,7 @@ func TestMachinesThatAreBeingStoppedCountInNoBudget(t *testing.T) {
 		s.NodeClaims[i] = s.NodeClaims[i].DeepCopy()
 		v1.SetCondition(s.NodeClaims[i], v1.ConditionInstanceTerminating, metav1.ConditionTrue, "", "", s.Now)
 	}
-	if n := len(disruption.Disrupt(s, engine.Options{}, nil).Disruptions); n != 4 {
+	if n := len(disruption.Plan(s, engine.Options{}, nil).Disruptions); n != 4 {
 		t.Errorf("%d of 8 nodes go, 4 are allowed", n)
 	}
 }

@@ -77,7 +77,7 @@ func TestLawMachinesThatAreNotWhatTheCatalogSaysAreNotStartedForEver(t *testing.
 				s := clusterOf(t, lawCluster(d, kinds, shapes)...)
 				vain, started := 0, 0
 				for end := s.Now.Add(hours * time.Hour); s.Now.Before(end); {
-					plan := provisioning.Provision(s, engine.Options{}, nil)
+					plan := provisioning.Plan(s, engine.Options{}, nil)
 					for _, x := range plan.Placements {
 						if !runsHere(s, x.Node, all) {
 							t.Fatalf("%v: pod %s is to run on node %s, which cannot run it", s.Now, x.Pod, x.Node)

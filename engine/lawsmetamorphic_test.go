@@ -105,12 +105,12 @@ func TestMoreToChooseFromNeverRaisesTheBound(t *testing.T) {
 	compared := 0
 	eachRandom(t, func(t *testing.T, seed uint64, s *engine.Snapshot) {
 		s = unlimited(s)
-		before := provisioning.Provision(s, engine.Options{}, nil)
+		before := provisioning.Plan(s, engine.Options{}, nil)
 		for _, name := range slices.Sorted(mapKeys(offers())) {
 			if name == "a zone more" && seed%2 == 1 {
 				continue
 			}
-			after := provisioning.Provision(offers()[name](s, rand.New(rand.NewPCG(seed, 5))), engine.Options{}, nil)
+			after := provisioning.Plan(offers()[name](s, rand.New(rand.NewPCG(seed, 5))), engine.Options{}, nil)
 			if !slices.Equal(launched(before), launched(after)) {
 				continue
 			}
@@ -172,7 +172,7 @@ func TestMoreToChooseFromLeavesCostWorkloadsNearTheOldBound(t *testing.T) {
 		t.Run(c.Name(), func(t *testing.T) {
 			t.Parallel()
 			s := workload.Cost(c.Kind, c.Pods, 1, v1.CapacityTypeOnDemand)
-			before := provisioning.Provision(s, engine.Options{}, nil)
+			before := provisioning.Plan(s, engine.Options{}, nil)
 			limit := before.Cost.Bound
 			if c.Pods < 1000 {
 				limit = before.Cost.LaunchesPerHour
@@ -181,7 +181,7 @@ func TestMoreToChooseFromLeavesCostWorkloadsNearTheOldBound(t *testing.T) {
 				if c.Pods >= 1000 && i%4 != j {
 					continue // they take longer: one change each
 				}
-				after := provisioning.Provision(offers()[name](s, rand.New(rand.NewPCG(1, 5))), engine.Options{}, nil)
+				after := provisioning.Plan(offers()[name](s, rand.New(rand.NewPCG(1, 5))), engine.Options{}, nil)
 				t.Logf("%s: %.4f, the old bound %.4f: %.4f", name, after.Cost.LaunchesPerHour, before.Cost.Bound, after.Cost.LaunchesPerHour/before.Cost.Bound)
 				if after.Cost.LaunchesPerHour > limit*goal(c.Kind) {
 					t.Errorf("with %s the plan costs %.4f, more than %g times %.4f", name, after.Cost.LaunchesPerHour, goal(c.Kind), limit)
@@ -198,7 +198,7 @@ func TestMoreToChooseFromLeavesCostWorkloadsNearTheOldBound(t *testing.T) {
 func TestSplittingADeploymentChangesNothing(t *testing.T) {
 	t.Parallel()
 	eachRandom(t, func(t *testing.T, seed uint64, s *engine.Snapshot) {
-		want := text(t, provisioning.Provision(s, engine.Options{}, nil))
+		want := text(t, provisioning.Plan(s, engine.Options{}, nil))
 		out := *s
 		out.Pods = slices.Clone(s.Pods)
 		for i, pod := range out.Pods {
@@ -211,7 +211,7 @@ func TestSplittingADeploymentChangesNothing(t *testing.T) {
 				out.Pods[i] = pod
 			}
 		}
-		if got := text(t, provisioning.Provision(&out, engine.Options{}, nil)); got != want {
+		if got := text(t, provisioning.Plan(&out, engine.Options{}, nil)); got != want {
 			t.Errorf("seed %d: the halves are planned otherwise:\n%s", seed, firstDifference(got, want))
 		}
 	})
@@ -220,9 +220,9 @@ func TestSplittingADeploymentChangesNothing(t *testing.T) {
 func TestThreadsDoNotShow(t *testing.T) {
 	t.Parallel()
 	check := func(name string, s *engine.Snapshot) {
-		want := text(t, provisioning.Provision(s, engine.Options{}, nil))
+		want := text(t, provisioning.Plan(s, engine.Options{}, nil))
 		for _, threads := range []int{1, 2, 8} {
-			if got := text(t, provisioning.Provision(s, engine.Options{Threads: threads}, nil)); got != want {
+			if got := text(t, provisioning.Plan(s, engine.Options{Threads: threads}, nil)); got != want {
 				t.Errorf("%s: another plan with %d threads:\n%s", name, threads, firstDifference(got, want))
 			}
 		}
@@ -239,7 +239,7 @@ func TestEveryEffortGivesAValidPlan(t *testing.T) {
 	t.Parallel()
 	eachRandom(t, func(t *testing.T, seed uint64, s *engine.Snapshot) {
 		for _, effort := range []int{-1, 100, 100_000} {
-			plan := provisioning.Provision(s, engine.Options{Effort: effort}, nil)
+			plan := provisioning.Plan(s, engine.Options{Effort: effort}, nil)
 			for _, fault := range append(faults(s, plan), sequenceFaults(s, plan, func(int) int { return 0 }, map[string]int{})...) {
 				t.Errorf("seed %d, effort %d: %s", seed, effort, fault)
 			}
@@ -256,11 +256,11 @@ func TestAMemoNeverShows(t *testing.T) {
 		r := rand.New(rand.NewPCG(seed, 8))
 		memo := &inventory.Cache{}
 		for step := range 4 {
-			if want, got := text(t, provisioning.Provision(s, engine.Options{}, nil)), text(t, provisioning.Provision(s, engine.Options{}, memo)); got != want {
+			if want, got := text(t, provisioning.Plan(s, engine.Options{}, nil)), text(t, provisioning.Plan(s, engine.Options{}, memo)); got != want {
 				t.Fatalf("seed %d, step %d: with a memo another plan:\n%s", seed, step, firstDifference(got, want))
 			}
 			if step%2 == 1 {
-				if want, got := text(t, disruption.Disrupt(s, engine.Options{}, nil)), text(t, disruption.Disrupt(s, engine.Options{}, memo)); got != want {
+				if want, got := text(t, disruption.Plan(s, engine.Options{}, nil)), text(t, disruption.Plan(s, engine.Options{}, memo)); got != want {
 					t.Fatalf("seed %d, step %d: with a memo another disruption:\n%s", seed, step, firstDifference(got, want))
 				}
 			}

@@ -29,7 +29,7 @@ func TestLawPodsWaitBeforeTheyPayManyTimesThePrice(t *testing.T) {
 		for s.Now.Sub(began) < 2*time.Hour {
 			s = at(s, s.Now.Add(10*time.Second), refused)
 			waited := s.Now.Sub(began)
-			plan := provisioning.Provision(s, engine.Options{}, nil)
+			plan := provisioning.Plan(s, engine.Options{}, nil)
 			if len(plan.Launches) == 0 {
 				continue
 			}

@@ -19,7 +19,7 @@ func TestWithoutWhatARefusalNamesItIsAnother(t *testing.T) {
 	t.Parallel()
 	tried := map[engine.Code]int{}
 	law := func(seed uint64, s *engine.Snapshot) {
-		plan := provisioning.Provision(s, engine.Options{}, nil)
+		plan := provisioning.Plan(s, engine.Options{}, nil)
 		seen := map[engine.Reason]bool{}
 		for _, u := range plan.Unplaced {
 			for _, r := range u.Reasons {
@@ -29,7 +29,7 @@ func TestWithoutWhatARefusalNamesItIsAnother(t *testing.T) {
 				}
 				seen[r] = true
 				tried[r.Code]++
-				for _, still := range reasonsFor(provisioning.Provision(without, engine.Options{}, nil), u.Pod) {
+				for _, still := range reasonsFor(provisioning.Plan(without, engine.Options{}, nil), u.Pod) {
 					if still.Code == r.Code && still.NodePool == r.NodePool && still.Key == r.Key {
 						t.Errorf("seed %d, %s: without it, the pod is refused for the same: %s", seed, r, still)
 					}

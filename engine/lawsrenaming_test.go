@@ -54,7 +54,7 @@ func TestRenamingGivesTheSamePlanUnderOtherNames(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		a, b := provisioning.Provision(plain.Snapshot, engine.Options{}, nil), provisioning.Provision(other.Snapshot, engine.Options{}, nil)
+		a, b := provisioning.Plan(plain.Snapshot, engine.Options{}, nil), provisioning.Plan(other.Snapshot, engine.Options{}, nil)
 		want := shapes(a, func(name string) string { return renamed(name) })
 		if got := shapes(b, func(name string) string { return name }); !slices.Equal(got, want) {
 			t.Errorf("seed %d: under other names\n%s\nnot\n%s", seed, strings.Join(got, "\n"), strings.Join(want, "\n"))

@@ -101,7 +101,7 @@ func TestPodsOfDaemonSetsAreThereFirstOnEveryNewNode(t *testing.T) {
 	tried, beside := map[string]int{}, 0
 	eachRandom(t, func(t *testing.T, seed uint64, s *engine.Snapshot) {
 		withCrews(seed, s)
-		plan := provisioning.Provision(s, engine.Options{}, nil)
+		plan := provisioning.Plan(s, engine.Options{}, nil)
 		backwards := slices.Clone(s.DaemonSets)
 		slices.Reverse(backwards)
 		for _, sets := range [][]*appsv1.DaemonSet{s.DaemonSets, backwards} {

@@ -583,7 +583,7 @@ func TestEveryPlacementKeepsTheRulesBetweenPodsInSequence(t *testing.T) {
 	t.Parallel()
 	tried := map[string]int{}
 	eachRandom(t, func(t *testing.T, seed uint64, s *engine.Snapshot) {
-		plan := provisioning.Provision(s, engine.Options{}, nil)
+		plan := provisioning.Plan(s, engine.Options{}, nil)
 		for name, pick := range map[string]func(int) int{
 			"cheapest": func(int) int { return 0 }, "dearest": func(n int) int { return n - 1 }, "middle": func(n int) int { return n / 2 },
 		} {

@@ -23,7 +23,7 @@ func TestPreferencesLeaveNoPodWithoutAPlace(t *testing.T) {
 		}
 		for _, policy := range []engine.PreferencePolicy{engine.Respect, engine.Weighted} {
 			opt := engine.Options{Preferences: policy}
-			with, plain := provisioning.Provision(s, opt, nil), provisioning.Provision(&without, opt, nil)
+			with, plain := provisioning.Plan(s, opt, nil), provisioning.Plan(&without, opt, nil)
 			if len(with.Unplaced) > len(plain.Unplaced) {
 				t.Errorf("seed %d, %s: %d pods have no place, without preferences %d: %v", seed, policy, len(with.Unplaced), len(plain.Unplaced), with.Unplaced)
 			}

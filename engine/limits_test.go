@@ -22,12 +22,12 @@ pod web cpu=1 node=n1 owner=Deployment
 		t.Fatal(err)
 	}
 	s := file.Snapshot
-	if plan := provisioning.Provision(s, engine.Options{}, nil); len(plan.Launches) != 1 {
+	if plan := provisioning.Plan(s, engine.Options{}, nil); len(plan.Launches) != 1 {
 		t.Errorf("its claim is being deleted, and %d machines are started for its pod", len(plan.Launches))
 	}
 	s.NodeClaims[0] = s.NodeClaims[0].DeepCopy()
 	s.NodeClaims[0].DeletionTimestamp = nil
-	if plan := provisioning.Provision(s, engine.Options{}, nil); len(plan.Launches) != 0 {
+	if plan := provisioning.Plan(s, engine.Options{}, nil); len(plan.Launches) != 0 {
 		t.Errorf("one machine may be there, and beside the one that is there %+v is started", plan.Launches)
 	}
 }

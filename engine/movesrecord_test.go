@@ -22,7 +22,7 @@ func TestPodsOfANewOwnerAreNotMovedAgainAndAgain(t *testing.T) {
 			"replicaset web", "pod web cpu=1 node="+node+" owner=ReplicaSet/web age=1m", "pod other cpu=2 node=n2 do-not-disrupt")
 	}
 	first := at("n1")
-	plan := disruption.Disrupt(first, engine.Options{}, nil)
+	plan := disruption.Plan(first, engine.Options{}, nil)
 	if len(plan.Disruptions) != 1 {
 		t.Fatalf("%d nodes go", len(plan.Disruptions))
 	}
@@ -44,7 +44,7 @@ func TestPodsOfANewOwnerAreNotMovedAgainAndAgain(t *testing.T) {
 		s.Pods[0].CreationTimestamp.Time = s.Now.Add(-30 * time.Second)
 		s.ReplicaSets[0].CreationTimestamp.Time = s.Now.Add(-time.Minute)
 		s.NodePools[0].Annotations = map[string]string{v1.MovedPodsAnnotationKey: c.text}
-		plan := disruption.Disrupt(s, engine.Options{}, nil)
+		plan := disruption.Plan(s, engine.Options{}, nil)
 		if len(plan.Disruptions) > 0 != c.moves {
 			t.Errorf("%s: %d nodes go, kept: %v", c.name, len(plan.Disruptions), plan.Kept)
 		}
@@ -63,7 +63,7 @@ func TestEachPodOfANewOwnerMovesOnce(t *testing.T) {
 		s.NodePools[0].Annotations = map[string]string{v1.MovedPodsAnnotationKey: disruption.RecordMoves(s.NodePools[0], engine.Disruption{
 			NewOwners: map[string]int{"default/ReplicaSet/web": moved}}, s.Now)}
 		n := 0
-		for _, d := range disruption.Disrupt(s, engine.Options{}, nil).Disruptions {
+		for _, d := range disruption.Plan(s, engine.Options{}, nil).Disruptions {
 			n += len(d.Pods)
 		}
 		if n != more {

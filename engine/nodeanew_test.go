@@ -32,14 +32,14 @@ func TestANodeIsNotGoneBecauseItsClaimIsSeenFirst(t *testing.T) {
 	t.Parallel()
 	s := clusterOf(t, "pool general", "type two cpu=2 mem=4Gi price=0.05", "node n1 pool=general type=two zone=a", "pod web cpu=2")
 	s.Nodes = nil
-	if plan := provisioning.Provision(s, engine.Options{}, nil); len(plan.Launches) > 0 {
+	if plan := provisioning.Plan(s, engine.Options{}, nil); len(plan.Launches) > 0 {
 		t.Errorf("launches %v for a pod whose node has just registered", plan.Launches)
 	}
 	memo := &inventory.Cache{}
-	provisioning.Provision(s, engine.Options{}, memo)
+	provisioning.Plan(s, engine.Options{}, memo)
 	later := *s
 	later.Now = s.Now.Add(time.Minute)
-	if plan := provisioning.Provision(&later, engine.Options{}, memo); len(plan.Launches) != 1 {
+	if plan := provisioning.Plan(&later, engine.Options{}, memo); len(plan.Launches) != 1 {
 		t.Errorf("launches %v a minute later, want one: there is no node", plan.Launches)
 	}
 }
@@ -63,7 +63,7 @@ func TestANodeThatIsSeenAsBeforeItsRegistrationIsNotBare(t *testing.T) {
 		"pod web cpu=2 select=karpenter.sh/nodepool:general")
 	since(s, "n1", v1.ConditionRegistered, metav1.ConditionTrue, 0)
 	delete(s.Nodes[0].Labels, v1.NodePoolLabelKey)
-	if plan := provisioning.Provision(s, engine.Options{}, nil); len(plan.Launches) > 0 {
+	if plan := provisioning.Plan(s, engine.Options{}, nil); len(plan.Launches) > 0 {
 		t.Errorf("launches %v for a pod whose node has just registered", plan.Launches)
 	}
 }
@@ -85,7 +85,7 @@ func TestAMachineWhoseNodeComesAgainIsNotLate(t *testing.T) {
 	s := clusterOf(t, "pool general", "type two cpu=2 mem=4Gi price=0.05", "node n1 pool=general type=two zone=a unregistered planned=web", "pod web cpu=2")
 	since(s, "n1", v1.ConditionLaunched, metav1.ConditionTrue, 240*time.Hour)
 	since(s, "n1", v1.ConditionRegistered, metav1.ConditionUnknown, time.Minute)
-	if plan := provisioning.Provision(s, engine.Options{}, nil); len(plan.Launches) > 0 {
+	if plan := provisioning.Plan(s, engine.Options{}, nil); len(plan.Launches) > 0 {
 		t.Errorf("launches %v: the machine is about to take its pod", plan.Launches)
 	}
 }
@@ -96,7 +96,7 @@ func TestAMachineWhoseNodeCameAgainTellsNothingOfOthers(t *testing.T) {
 		"claim slow pool=general type=two zone=a planned=web", "pod web cpu=2")
 	since(s, "n1", v1.ConditionLaunched, metav1.ConditionTrue, 240*time.Hour)
 	since(s, "slow", v1.ConditionLaunched, metav1.ConditionTrue, time.Hour)
-	if plan := provisioning.Provision(s, engine.Options{}, nil); len(plan.Launches) != 1 {
+	if plan := provisioning.Plan(s, engine.Options{}, nil); len(plan.Launches) != 1 {
 		t.Errorf("launches %v, want one: the other machine is not waited for any more", plan.Launches)
 	}
 }
@@ -109,7 +109,7 @@ func TestAMachineWhoseNodeIsGoneDoesNotMakeOthersLookLate(t *testing.T) {
 		since(s, "n1", condition, metav1.ConditionUnknown, 20*time.Minute)
 	}
 	since(s, "slow", v1.ConditionLaunched, metav1.ConditionTrue, time.Hour)
-	if plan := provisioning.Provision(s, engine.Options{}, nil); len(plan.Launches) != 1 {
+	if plan := provisioning.Plan(s, engine.Options{}, nil); len(plan.Launches) != 1 {
 		t.Errorf("launches %v, want one: one machine is late, not two of two", plan.Launches)
 	}
 }
@@ -126,7 +126,7 @@ func TestAFixedPoolDoesNotReplaceAMachineWhoseNodeMayComeAgain(t *testing.T) {
 func TestAMachineThatIsReadAsABareNodeIsNoCandidate(t *testing.T) {
 	t.Parallel()
 	s := clusterOf(t, "pool general budget=100% consolidate-after=1s", "type two cpu=2 mem=4Gi price=0.05", "node n1 pool=general type=two zone=a bare")
-	plan := disruption.Disrupt(s, engine.Options{}, nil)
+	plan := disruption.Plan(s, engine.Options{}, nil)
 	if len(plan.Disruptions) > 0 || !slices.ContainsFunc(plan.Kept, func(k engine.Kept) bool { return k.Reason.Code == engine.NotInitialized }) {
 		t.Errorf("disrupts %v, keeps %v", plan.Disruptions, plan.Kept)
 	}

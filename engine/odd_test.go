@@ -48,7 +48,7 @@ node b pool=general type=two zone=a quiet=10m
 pod web cpu=1 node=a
 `)
 	s.Nodes[1].Spec.ProviderID = s.Nodes[0].Spec.ProviderID
-	plan := disruption.Disrupt(s, engine.Options{}, nil)
+	plan := disruption.Plan(s, engine.Options{}, nil)
 	if len(plan.Disruptions) > 0 {
 		t.Fatalf("disrupts %v: web would be evicted", plan.Disruptions)
 	}
@@ -70,7 +70,7 @@ pod api cpu=1500m
 `)
 	s.Nodes[1].Spec.ProviderID, s.Nodes[1].CreationTimestamp = s.Nodes[0].Spec.ProviderID, s.Nodes[0].CreationTimestamp
 	s.NodeClaims = s.NodeClaims[:1]
-	plan := provisioning.Provision(s, engine.Options{}, nil)
+	plan := provisioning.Plan(s, engine.Options{}, nil)
 	if len(plan.Launches) != 1 {
 		t.Errorf("placed %v, launched %v; want a machine for api", plan.Placements, plan.Launches)
 	}
@@ -87,7 +87,7 @@ node b pool=general type=two zone=a quiet=10m
 `)
 	s.Nodes[1].Spec.ProviderID = s.Nodes[0].Spec.ProviderID
 	s.NodeClaims = s.NodeClaims[:1]
-	plan := disruption.Disrupt(s, engine.Options{}, nil)
+	plan := disruption.Plan(s, engine.Options{}, nil)
 	if len(plan.Disruptions) != 1 || !slices.Equal(plan.Disruptions[0].Claims, []string{"a"}) {
 		t.Errorf("disrupts %v, want claim a once; kept %v", plan.Disruptions, plan.Kept)
 	}
@@ -104,7 +104,7 @@ func TestClaimsWithOneProviderIDGiveOnePlan(t *testing.T) {
 		if turned {
 			slices.Reverse(s.NodeClaims)
 		}
-		plans = append(plans, text(t, provisioning.Provision(s, engine.Options{}, nil))+text(t, disruption.Disrupt(s, engine.Options{}, nil)))
+		plans = append(plans, text(t, provisioning.Plan(s, engine.Options{}, nil))+text(t, disruption.Plan(s, engine.Options{}, nil)))
 	}
 	if plans[0] != plans[1] {
 		t.Errorf("the order of the claims decides:\n%s\n%s", plans[0], plans[1])
@@ -120,7 +120,7 @@ type two cpu=2 mem=4Gi price=0.05
 daemonset devices cpu=100m nvidia.com/gpu=1
 pod web cpu=1
 `)
-	plan := provisioning.Provision(s, engine.Options{}, nil)
+	plan := provisioning.Plan(s, engine.Options{}, nil)
 	if len(plan.Launches) != 1 {
 		t.Fatalf("launches %v", plan.Launches)
 	}
@@ -166,11 +166,11 @@ func TestOddObjectsDoNotStopTheEngine(t *testing.T) {
 			t.Parallel()
 			s := snapshotOf(t, twoMachines)
 			odd(s)
-			plan := provisioning.Provision(s, engine.Options{}, nil)
+			plan := provisioning.Plan(s, engine.Options{}, nil)
 			if n := len(plan.Placements) + len(plan.Unplaced); n == 0 && len(plan.Launches) == 0 {
 				t.Error("no pod was answered")
 			}
-			disruption.Disrupt(s, engine.Options{}, nil)
+			disruption.Plan(s, engine.Options{}, nil)
 			for _, l := range plan.Launches {
 				disruption.Check(l, s)
 				kube.NewClaim(s.NodePools[0], l)
@@ -261,7 +261,7 @@ func TestBadInputIsNobodyElsesFault(t *testing.T) {
 			t.Parallel()
 			s := snapshotOf(t, oddAndPlain)
 			odd(s)
-			plan := provisioning.Provision(s, engine.Options{}, nil)
+			plan := provisioning.Plan(s, engine.Options{}, nil)
 			if n := len(answers(plan)); n != 6 {
 				t.Errorf("%d of 6 pods were answered, or some twice", n)
 			}
@@ -273,7 +273,7 @@ func TestBadInputIsNobodyElsesFault(t *testing.T) {
 					t.Errorf("%s has no reason", u.Pod)
 				}
 			}
-			disruption.Disrupt(s, engine.Options{}, nil)
+			disruption.Plan(s, engine.Options{}, nil)
 		})
 	}
 }

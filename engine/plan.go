@@ -56,11 +56,11 @@ type Plan struct {
 	Unplaced    []Unplaced
 	Disruptions []Disruption
 	Cost        Cost
-	// Kept says of every node that could be looked at for disruption and stays why it stays. Only Disrupt fills it.
+	// Kept says of every node that could be looked at for disruption and stays why it stays. Only disruption.Plan fills it.
 	Kept []Kept
-	// Judgements are the moves that consolidation has looked at. Only Disrupt fills it.
+	// Judgements are the moves that consolidation has looked at. Only disruption.Plan fills it.
 	Judgements []Judgement `json:"-"`
-	// Next names some of the nodes that go next, by pods: new pods had better not be put on them. Only Disrupt fills it.
+	// Next names some of the nodes that go next, by pods: new pods had better not be put on them. Only disruption.Plan fills it.
 	Next []string `json:",omitempty"`
 	// Notes says what the engine left out of account: a pool that cannot be used, an object that it cannot read.
 	Notes []Note
@@ -68,7 +68,7 @@ type Plan struct {
 	// constraints when those before it run and all planned machines are there.
 	Sequence []PodID
 	// Backoffs says what to write on pools about machines that did not take their pods, in order of the pools' names. Only
-	// Provision fills it.
+	// provisioning.Plan fills it.
 	Backoffs []BackoffChange `json:"-"`
 }
 

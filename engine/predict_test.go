@@ -143,7 +143,7 @@ func TestEveryListedOfferingIsPredictedAsANodeThatAdmitsThePods(t *testing.T) {
 		for _, p := range s.Pods {
 			pods[idOf(p)] = p
 		}
-		plan := provisioning.Provision(s, engine.Options{}, nil)
+		plan := provisioning.Plan(s, engine.Options{}, nil)
 		for i := range plan.Launches {
 			l := &plan.Launches[i]
 			for _, o := range l.Offerings {

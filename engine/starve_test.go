@@ -27,16 +27,16 @@ func TestWhatABudgetOfOneNodeDelaysGoesInTheEnd(t *testing.T) {
 		}
 		budget("1")
 		for {
-			plan := disruption.Disrupt(s, engine.Options{}, nil)
+			plan := disruption.Plan(s, engine.Options{}, nil)
 			if len(plan.Disruptions) == 0 {
 				break
 			}
 			s = scenario.MoveOver(s, plan)
-			s = scenario.CarryOut(s, provisioning.Provision(s, engine.Options{}, nil))
+			s = scenario.CarryOut(s, provisioning.Plan(s, engine.Options{}, nil))
 			s.Now = s.Now.Add(61 * time.Minute)
 		}
 		budget("100%")
-		if plan := disruption.Disrupt(s, engine.Options{}, nil); len(plan.Disruptions) > 0 {
+		if plan := disruption.Plan(s, engine.Options{}, nil); len(plan.Disruptions) > 0 {
 			t.Errorf("seed %d: with a budget of one node nothing goes any more; without it: %+v", seed, plan.Disruptions[0])
 		}
 	}
@@ -74,7 +74,7 @@ pod fast-# cpu=1 node=l# owner=Deployment age=5h select=disk:ssd
 		s, memo := *file.Snapshot, &inventory.Cache{}
 		gone := ""
 		for pass := 0; pass < 3 && gone == ""; pass++ {
-			for _, d := range disruption.DisruptAgain(&s, engine.Options{}, memo).Disruptions {
+			for _, d := range disruption.PlanAgain(&s, engine.Options{}, memo).Disruptions {
 				gone += strings.Join(d.Nodes, " ")
 			}
 			s.Now = s.Now.Add(2 * time.Minute)

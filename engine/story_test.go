@@ -23,7 +23,7 @@ func TestEverythingCanBeExplained(t *testing.T) {
 	for seed := range uint64(30) {
 		s := scenario.Random(seed, scenario.Size{})
 		before := written(t, s)
-		plan, disrupt := provisioning.Provision(s, engine.Options{}, nil), disruption.Disrupt(s, engine.Options{}, nil)
+		plan, disrupt := provisioning.Plan(s, engine.Options{}, nil), disruption.Plan(s, engine.Options{}, nil)
 		record := func(story any, summary string) {
 			if summary == "" {
 				t.Errorf("seed %d: no summary of %+v", seed, story)

@@ -33,7 +33,7 @@ func TestAMemoSeesThatAnOwnersTemplateHasChanged(t *testing.T) {
 				Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(c.cpu)}}}}
 		}
 		next.StatefulSets = []*appsv1.StatefulSet{set}
-		if plan := disruption.Disrupt(&next, engine.Options{}, memo); (len(plan.Disruptions) > 0) != c.moves {
+		if plan := disruption.Plan(&next, engine.Options{}, memo); (len(plan.Disruptions) > 0) != c.moves {
 			t.Errorf("step %d: with %q cpu in the template %d nodes go", i+1, c.cpu, len(plan.Disruptions))
 		}
 	}

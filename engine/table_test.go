@@ -97,7 +97,7 @@ func TestDecisionsChangeOnPurposeOnly(t *testing.T) {
 // stands for everything that the rest of the line leaves out: which pods go where in which order, and what else a launch lists.
 func decisions(s *engine.Snapshot, opt engine.Options) string {
 	digest := fnv.New32a()
-	plan := provisioning.Provision(s, opt, nil)
+	plan := provisioning.Plan(s, opt, nil)
 	out := fmt.Sprintf("%.4f/h", plan.Cost.LaunchesPerHour)
 	if len(plan.Launches) > 0 {
 		out += " " + machineList(plan.Launches)
@@ -121,7 +121,7 @@ func decisions(s *engine.Snapshot, opt engine.Options) string {
 	if len(refused) > 0 {
 		out += ", refused " + tally(refused)
 	}
-	gone, kept := disruption.Disrupt(s, opt, nil), map[string]int{}
+	gone, kept := disruption.Plan(s, opt, nil), map[string]int{}
 	for _, d := range gone.Disruptions {
 		out += fmt.Sprintf("; %s %s", d.Reason, strings.Join(d.Nodes, "+"))
 		if len(d.Replacements) > 0 {

@@ -28,7 +28,7 @@ func TestAPodThatItsMachineDoesNotTakeIsPlannedAnew(t *testing.T) {
 		for _, claim := range s.NodeClaims {
 			v1.GetCondition(claim, v1.ConditionInitialized).LastTransitionTime = metav1.NewTime(s.Now.Add(-c.ready))
 		}
-		plan := provisioning.Provision(s, engine.Options{}, nil)
+		plan := provisioning.Plan(s, engine.Options{}, nil)
 		if len(plan.Placements) != 1 || plan.Placements[0].Node != c.goes {
 			t.Errorf("%v after its machine was ready: placements %v, want one on %s", c.ready, plan.Placements, c.goes)
 		}

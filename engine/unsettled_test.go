@@ -43,7 +43,7 @@ func (l *leaving) pass(after time.Duration, oneIn int) *engine.Plan {
 		next.NodeClaims = append(next.NodeClaims, c)
 	}
 	l.s = &next
-	return disruption.DisruptAgain(&next, engine.Options{}, &l.memo)
+	return disruption.PlanAgain(&next, engine.Options{}, &l.memo)
 }
 
 func keptFor(plan *engine.Plan, code engine.Code) int {
@@ -133,7 +133,7 @@ func TestWhichPodsCountAsMovedByTheAgeOfTheirOwner(t *testing.T) {
 			}
 		}
 		moved := 0
-		for _, d := range disruption.Disrupt(s, engine.Options{}, nil).Disruptions {
+		for _, d := range disruption.Plan(s, engine.Options{}, nil).Disruptions {
 			moved += len(d.Pods)
 		}
 		if many := moved > len(s.Pods)/50; many != c.moves {

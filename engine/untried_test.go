@@ -40,7 +40,7 @@ func TestPodsThatAreNotTriedYetArePlannedForWithThoseThatWere(t *testing.T) {
 			s := clusterOf(t, "pool general", "type two cpu=2 mem=4Gi zones=a price=0.05", "pods web x3 cpu=1 owner=ReplicaSet")
 			c.change(s.Pods)
 			planned := 0
-			for _, l := range provisioning.Provision(s, engine.Options{}, nil).Launches {
+			for _, l := range provisioning.Plan(s, engine.Options{}, nil).Launches {
 				planned += len(l.Pods)
 			}
 			if planned != c.want {
@@ -55,7 +55,7 @@ func TestAReplicaThatIsNotTriedYetIsExpectedOnItsMachine(t *testing.T) {
 	t.Parallel()
 	s := clusterOf(t, "pool general", "type two cpu=2 mem=4Gi zones=a price=0.05",
 		"claim general-1 pool=general type=two zone=a planned=web-1", "pods web x1 cpu=1500m untried", "pods other x1 cpu=1")
-	plan := provisioning.Provision(s, engine.Options{}, nil)
+	plan := provisioning.Plan(s, engine.Options{}, nil)
 	if len(plan.Launches) != 1 || len(plan.Launches[0].Pods) != 1 {
 		t.Errorf("launches %v: want another machine for the other pod", plan.Launches)
 	}

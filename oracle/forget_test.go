@@ -50,7 +50,7 @@ func (a ablation) isMissed(t *testing.T, seed uint64, most int) (found string, p
 		if a.options != nil {
 			a.options(&without)
 		}
-		plan := provisioning.Provision(part, without, nil)
+		plan := provisioning.Plan(part, without, nil)
 		if reflect.DeepEqual(whole, part) && reflect.DeepEqual(opt, without) {
 			placements += len(plan.Sequence)
 			continue

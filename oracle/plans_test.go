@@ -79,7 +79,7 @@ func judgePlans(t *testing.T, seed uint64, placements int) (total Report, last u
 func judgePlan(scheduler *Scheduler, seed uint64) (Report, error) {
 	s, opt := Draw(seed), options(seed)
 	j := &Judge{Scheduler: scheduler, Seed: seed, DefaultConstraints: opt.DefaultConstraints, Preferences: opt.Preferences}
-	report, err := j.Judge(s, provisioning.Provision(s, opt, nil))
+	report, err := j.Judge(s, provisioning.Plan(s, opt, nil))
 	if err != nil {
 		return report, fmt.Errorf("seed %d: %w", seed, err)
 	}

@@ -249,7 +249,7 @@ func TestAPodThatIsJustPendingWaits(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		launches := len(provisioning.Provision(r.Snapshot, r.Options, nil).Launches)
+		launches := len(provisioning.Plan(r.Snapshot, r.Options, nil).Launches)
 		if noted := strings.Contains(strings.Join(r.Notes, "\n"), "Pod d/p: its status says Pending and no more"); (launches == 1) != want || noted != want {
 			t.Errorf("%s: %d launches, noted %v", status, launches, noted)
 		}

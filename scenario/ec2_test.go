@@ -174,7 +174,7 @@ func TestManifestsForAutoModeAreUnderstood(t *testing.T) {
 	const pod = "---\napiVersion: v1\nkind: Pod\nmetadata: {name: web}\nspec:\n  nodeSelector: {eks.amazonaws.com/compute-type: auto}\n" +
 		"  containers: [{name: c, resources: {requests: {cpu: 1, ephemeral-storage: 100Gi}}}]\n"
 	r := readBack(t, []byte(class+pool+pod))
-	plan := provisioning.Provision(r.Snapshot, r.Options, nil)
+	plan := provisioning.Plan(r.Snapshot, r.Options, nil)
 	if len(plan.Launches) != 1 || len(plan.Unplaced) != 0 {
 		t.Fatalf("%d launches, refused %v", len(plan.Launches), plan.Unplaced)
 	}

@@ -80,7 +80,7 @@ func FuzzPlanNeverPanics(f *testing.F) {
 		}
 		opt := file.Options
 		opt.Effort = 200
-		plan := provisioning.Provision(file.Snapshot, opt, nil)
+		plan := provisioning.Plan(file.Snapshot, opt, nil)
 		seen := map[engine.PodID]bool{}
 		once := func(id engine.PodID) {
 			if seen[id] {
@@ -96,6 +96,6 @@ func FuzzPlanNeverPanics(f *testing.F) {
 		for _, p := range plan.Placements {
 			once(p.Pod)
 		}
-		disruption.Disrupt(file.Snapshot, opt, nil)
+		disruption.Plan(file.Snapshot, opt, nil)
 	})
 }

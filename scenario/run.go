@@ -140,10 +140,10 @@ func (b *builder) run(c command, last *engine.Plan) (string, *engine.Plan) {
 	s := b.take()
 	switch c.verb {
 	case "provision":
-		plan := provisioning.Provision(s, c.options, nil)
+		plan := provisioning.Plan(s, c.options, nil)
 		return c.print(plan), plan
 	case "disrupt":
-		plan := disruption.Disrupt(s, c.options, nil)
+		plan := disruption.Plan(s, c.options, nil)
 		return c.print(plan), plan
 	case "progress":
 		return printOrders(disruption.Progress(s, c.options, nil)), last

@@ -37,7 +37,7 @@ func (w *World) atEnd(ctx context.Context) AtEnd {
 
 // forgotten counts the pods that have waited for long although a plan finds a place for them.
 func (w *World) forgotten(s *engine.Snapshot) int {
-	plan := provisioning.Provision(s, w.cfg.Options, nil)
+	plan := provisioning.Plan(s, w.cfg.Options, nil)
 	hopeless := map[engine.PodID]bool{}
 	for _, u := range plan.Unplaced {
 		hopeless[u.Pod] = true

@@ -234,7 +234,7 @@ func (w *World) anew(ctx context.Context) func() engine.Cost {
 				s.Pods = append(s.Pods, asNew(pod))
 			}
 		}
-		return provisioning.Provision(s, opt, nil).Cost
+		return provisioning.Plan(s, opt, nil).Cost
 	}
 }
 

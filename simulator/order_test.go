@@ -40,7 +40,7 @@ func before(t *testing.T, more string) (*World, engine.Disruption) {
 		free.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable}}
 		s.Pods[i] = &free
 	}
-	plan := provisioning.Provision(s, engine.Options{}, nil)
+	plan := provisioning.Plan(s, engine.Options{}, nil)
 	return w, engine.Disruption{Nodes: []string{claim.Name}, Claims: []string{claim.Name}, Reason: v1.Drifted, Replacements: plan.Launches}
 }
 

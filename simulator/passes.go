@@ -85,7 +85,7 @@ func (w *World) provision(ctx context.Context) {
 		return
 	}
 	w.meter.Passes++
-	plan := provisioning.Provision(w.snapshot(ctx), w.cfg.Options, &w.memo)
+	plan := provisioning.Plan(w.snapshot(ctx), w.cfg.Options, &w.memo)
 	for _, launch := range plan.Launches {
 		if pool := w.pool(launch.NodePool); pool != nil {
 			w.addClaim(pool, launch, nil)
@@ -160,7 +160,7 @@ func (w *World) disrupt(ctx context.Context) {
 	w.meter.Passes++
 	s := w.snapshot(ctx)
 	w.memo.LookAgain = max(1, time.Duration(len(s.Nodes))*lookAgain)
-	plan := disruption.DisruptAgain(s, w.cfg.Options, &w.memo)
+	plan := disruption.PlanAgain(s, w.cfg.Options, &w.memo)
 	w.kept = plan.Kept
 	w.pressing = slices.ContainsFunc(plan.Disruptions, func(d engine.Disruption) bool { return d.Reason != v1.Underutilized && d.Reason != v1.Empty })
 	if w.cfg.Audit {

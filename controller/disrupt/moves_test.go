@@ -138,7 +138,7 @@ func TestRepairsAreCountedByCondition(t *testing.T) {
 		for i := range snap.Classes {
 			snap.Classes[i].Repairs = []engine.RepairPolicy{{Condition: "DiskBroken", Status: "True", Toleration: time.Minute}}
 		}
-		w.Must(newReconciler(w).CarryOut(w, snap, disruption.Disrupt(snap, engine.Options{}, nil)))
+		w.Must(newReconciler(w).CarryOut(w, snap, disruption.Plan(snap, engine.Options{}, nil)))
 		repaired := metric(w, `karpenter_nodeclaims_unhealthy_disrupted_total{capacity_type="on-demand",condition="disk_broken",image_id="",nodepool="general",termination_mode="forceful"}`)
 		if told := w.Events()["NodePool NodeRepairBlocked"]; repaired != c.repaired || told != c.told {
 			t.Errorf("%d of %d broken: %v repaired, the pool's owner was told %d times", c.broken, c.broken+c.healthy, repaired, told)

@@ -437,7 +437,7 @@ func TestAnEmptyReplacementIsNotRemovedAsEmpty(t *testing.T) {
 	w.world()
 	snap, err := w.Cluster.Snapshot(w)
 	w.Must(err)
-	if d := disruption.Disrupt(snap, engine.Options{}, nil).Disruptions; len(d) > 0 {
+	if d := disruption.Plan(snap, engine.Options{}, nil).Disruptions; len(d) > 0 {
 		t.Errorf("%+v", d)
 	}
 }

@@ -176,7 +176,7 @@ func (w *orderWorld) decide() *engine.Plan {
 		gone.DeletionTimestamp = &at
 		leaving.NodeClaims = append(leaving.NodeClaims, gone)
 	}
-	plan := provisioning.Provision(&leaving, engine.Options{}, nil)
+	plan := provisioning.Plan(&leaving, engine.Options{}, nil)
 	if len(plan.Launches) != 1 || len(plan.Launches[0].Pods) != 2 {
 		w.Fatalf("want one machine for both pods, got %d launches, unplaced %v", len(plan.Launches), plan.Unplaced)
 	}

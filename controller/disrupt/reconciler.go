@@ -72,7 +72,7 @@ func (r *Reconciler) Reconcile(ctx context.Context) error {
 		return err
 	}
 	began := r.Cluster.Clock.Now()
-	plan, err := controller.Compute(ctx, func() *engine.Plan { return disruption.DisruptAgain(snap, r.Options, &r.memo) })
+	plan, err := controller.Compute(ctx, func() *engine.Plan { return disruption.PlanAgain(snap, r.Options, &r.memo) })
 	if err != nil {
 		return err
 	}

@@ -63,7 +63,7 @@ func (w *repairWorld) pass(meanwhile ...func()) {
 	for _, do := range meanwhile {
 		do()
 	}
-	w.Must(w.reconciler.CarryOut(w, snap, disruption.Disrupt(snap, engine.Options{}, nil)))
+	w.Must(w.reconciler.CarryOut(w, snap, disruption.Plan(snap, engine.Options{}, nil)))
 }
 
 // heal has the kubelet report that the node is ready.

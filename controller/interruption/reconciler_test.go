@@ -113,7 +113,7 @@ func TestFiveHundredNoticesAreActedOnInOnePass(t *testing.T) {
 		hurried++
 		snap, err := w.Cluster.Snapshot(w)
 		w.Must(err)
-		for _, l := range provisioning.Provision(snap, engine.Options{Effort: -1}, nil).Launches {
+		for _, l := range provisioning.Plan(snap, engine.Options{Effort: -1}, nil).Launches {
 			planned += len(l.Pods)
 		}
 	})
@@ -395,7 +395,7 @@ func TestWhereALimitIsReachedOthersAreAskedForOnceMachinesAreLeft(t *testing.T) 
 	w.Must(act(w, newReconciler(w, m, func() {
 		snap, err := w.Cluster.Snapshot(w)
 		w.Must(err)
-		launches += len(provisioning.Provision(snap, engine.Options{}, nil).Launches)
+		launches += len(provisioning.Plan(snap, engine.Options{}, nil).Launches)
 	})))
 	if launches != 1 {
 		t.Errorf("%d machines were planned, want one", launches)

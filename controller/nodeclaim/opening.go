@@ -28,7 +28,7 @@ const (
 )
 
 // openings collects nodes that could open, because nodes that become ready at about the same time have to open together:
-// engine.Opener says why, and how.
+// nomination.StartupGate says why, and how.
 type openings struct {
 	mu      sync.Mutex // guards what follows
 	waiting map[types.UID]opening

@@ -69,7 +69,7 @@ func (r *Reconciler) Reconcile(ctx context.Context) error {
 		return err
 	}
 	began := r.Cluster.Clock.Now()
-	plan, err := controller.Compute(ctx, func() *engine.Plan { return provisioning.Provision(snap, r.Options, &r.memo) })
+	plan, err := controller.Compute(ctx, func() *engine.Plan { return provisioning.Plan(snap, r.Options, &r.memo) })
 	if err != nil {
 		return err
 	}

@@ -29,8 +29,8 @@ type Checker struct {
 	assigned map[engine.PodID]string        // the machines on which pods are expected
 	opening  map[engine.PodID]string        // pods whose machine takes pods only now, and which that is
 	used     map[string]corev1.ResourceList // by the machines of each pool, and by the launches found right so far
-	disrupt  *engine.Plan                   // what Disrupt says now; nil until it is needed
-	options  engine.Options                 // for Disrupt
+	disrupt  *engine.Plan                   // what disruption.Plan says now; nil until it is needed
+	options  engine.Options                 // for Plan
 }
 
 // NewCheckerWith is NewChecker for plans that were made with these options.
@@ -170,7 +170,7 @@ func (c *Checker) checkPlacement(p engine.Placement) engine.Reason {
 // checkDisruption: planning anew would still remove every one of the nodes, for the same reason.
 func (c *Checker) checkDisruption(d engine.Disruption) engine.Reason {
 	if c.disrupt == nil {
-		c.disrupt = Disrupt(c.s, c.options, nil)
+		c.disrupt = Plan(c.s, c.options, nil)
 	}
 	still := map[string]v1.DisruptionReason{}
 	for _, other := range c.disrupt.Disruptions {

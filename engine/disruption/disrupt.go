@@ -14,9 +14,9 @@ import (
 	"tenon.sh/engine/provisioning"
 )
 
-// Disrupt decides which nodes are to go: those that are broken, empty, out of date, old, or not worth their price. It reads
+// Plan decides which nodes are to go: those that are broken, empty, out of date, old, or not worth their price. It reads
 // only s and opt; the same input always gives the same Plan.
-func Disrupt(s *engine.Snapshot, opt engine.Options, cache *inventory.Cache) *engine.Plan {
+func Plan(s *engine.Snapshot, opt engine.Options, cache *inventory.Cache) *engine.Plan {
 	return disrupt(s, opt, cache, false)
 }
 
@@ -32,7 +32,7 @@ func disrupt(s *engine.Snapshot, opt engine.Options, cache *inventory.Cache, aga
 	return d.finish()
 }
 
-// planner is the state of one Disrupt.
+// planner is the state of one Plan.
 type planner struct {
 	s        *engine.Snapshot
 	opt      engine.Options

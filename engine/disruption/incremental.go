@@ -17,7 +17,7 @@ import (
 )
 
 const (
-	// lookAgain is how old a look at everything may be that DisruptAgain goes on from, unless the cache says. Within it pods grow
+	// lookAgain is how old a look at everything may be that PlanAgain goes on from, unless the cache says. Within it pods grow
 	// older, and so cheaper to move, by little.
 	lookAgain = time.Minute
 	// fewSources is the number of machines up to which everything is looked at unless the cache says how often: that takes no
@@ -30,11 +30,11 @@ const (
 	behind = 10 * time.Minute
 )
 
-// DisruptAgain is Disrupt for a caller that keeps a cache from pass to pass. Once a pass has looked at all machines for what could
-// be consolidated, the next ones within a minute (or Memo.LookAgain) look only at those whose pods have changed or that a budget
+// PlanAgain is Plan for a caller that keeps a cache from pass to pass. Once a pass has looked at all machines for what could
+// be consolidated, the next ones within a minute (or Cache.LookAgain) look only at those whose pods have changed or that a budget
 // put off, and at those that could use the room most; all other methods look at all machines each time. It also moves no pods
-// of pools that are unsettled. So it may leave to a later pass what Disrupt would find now.
-func DisruptAgain(s *engine.Snapshot, opt engine.Options, cache *inventory.Cache) *engine.Plan {
+// of pools that are unsettled. So it may leave to a later pass what Plan would find now.
+func PlanAgain(s *engine.Snapshot, opt engine.Options, cache *inventory.Cache) *engine.Plan {
 	return disrupt(s, opt, cache, true)
 }
 
@@ -45,7 +45,7 @@ func lookAgainAfter(m *inventory.Cache) time.Duration {
 	return m.LookAgain
 }
 
-// lastPasses is what DisruptAgain remembers of the passes before.
+// lastPasses is what PlanAgain remembers of the passes before.
 type lastPasses struct {
 	// looked is what they have looked at for nothing; nil before the first.
 	looked *lastLook

@@ -36,7 +36,7 @@ func oneTypeWorld() (*engine.Snapshot, *v1.NodePool, *corev1.Pod) {
 func TestLaunchesCheckedTogetherStayWithinTheLimits(t *testing.T) {
 	t.Parallel()
 	s, pool, _ := oneTypeWorld()
-	plan := provisioning.Provision(s, engine.Options{}, nil)
+	plan := provisioning.Plan(s, engine.Options{}, nil)
 	if len(plan.Launches) != 1 {
 		t.Fatalf("%d launches, want one", len(plan.Launches))
 	}
@@ -55,7 +55,7 @@ func TestPoolsOfFixedSizeTakeNoPodsByThemselves(t *testing.T) {
 	s, pool, _ := oneTypeWorld()
 	replicas := int64(3)
 	pool.Spec.Replicas = &replicas
-	plan := provisioning.Provision(s, engine.Options{}, nil)
+	plan := provisioning.Plan(s, engine.Options{}, nil)
 	if len(plan.Launches) != 0 || len(plan.Unplaced) != 1 || plan.Unplaced[0].Reasons[0].Code != engine.NodePoolNotReady {
 		t.Errorf("launches %v, unplaced %+v", plan.Launches, plan.Unplaced)
 	}
@@ -67,7 +67,7 @@ func TestAnEmptyAffinityTermMatchesNoNode(t *testing.T) {
 	pod.Spec.Affinity = &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{
 		RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{}}},
 	}}
-	if plan := provisioning.Provision(s, engine.Options{}, nil); len(plan.Launches) != 0 || len(plan.Unplaced) != 1 {
+	if plan := provisioning.Plan(s, engine.Options{}, nil); len(plan.Launches) != 0 || len(plan.Unplaced) != 1 {
 		t.Errorf("launches %v, unplaced %v: kube-scheduler would place the pod nowhere", plan.Launches, plan.Unplaced)
 	}
 }

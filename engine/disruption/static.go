@@ -201,7 +201,7 @@ func stampLaunch(s *engine.Snapshot, opt engine.Options, pool *v1.NodePool) (eng
 		Namespaces: s.Namespaces, Classes: s.Classes,
 	}
 	opt.DefaultConstraints, opt.Profiles = nil, nil
-	plan := provisioning.Provision(alone, opt, nil)
+	plan := provisioning.Plan(alone, opt, nil)
 	if len(plan.Launches) == 1 {
 		launch := plan.Launches[0]
 		launch.Pods = nil

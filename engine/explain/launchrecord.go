@@ -125,7 +125,7 @@ func (x *podExplainer) whatIf(pool *v1.NodePool) []engine.ReasonRecord {
 	s := *x.s
 	s.NodePools = []*v1.NodePool{pool}
 	s.Pods = slices.DeleteFunc(slices.Clone(x.s.Pods), func(p *corev1.Pod) bool { return p != x.pod && p.Spec.NodeName == "" })
-	plan := provisioning.Provision(&s, x.opt, nil)
+	plan := provisioning.Plan(&s, x.opt, nil)
 	for _, u := range plan.Unplaced {
 		if u.Pod == kube.PodID(x.pod) {
 			return reasonRecords(u.Reasons)

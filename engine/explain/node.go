@@ -56,7 +56,7 @@ type DisruptionRecord struct {
 }
 
 // ExplainNode says what the node of that name is, or the claim of that name, and why it stays or goes; ok is false if
-// there is neither. The plan is what Provision answers for the snapshot, disrupt what Disrupt does.
+// there is neither. The plan is what provisioning.Plan answers for the snapshot, disrupt what disruption.Plan does.
 func ExplainNode(s *engine.Snapshot, plan, disrupt *engine.Plan, name string) (story NodeExplanation, ok bool) {
 	node, claim := nodeAndClaim(s, name)
 	if node == nil && claim == nil {
@@ -148,7 +148,7 @@ func worthShowing(used, allocatable corev1.ResourceList) []corev1.ResourceName {
 	return names
 }
 
-// judge finds the node in what Disrupt says.
+// judge finds the node in what disruption.Plan says.
 func (n *NodeExplanation) judge(disrupt *engine.Plan) {
 	for i := range disrupt.Disruptions {
 		d := &disrupt.Disruptions[i]

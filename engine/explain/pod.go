@@ -72,7 +72,7 @@ func (m *MachineRecord) Words() string {
 	return text
 }
 
-// ExplainPod says what becomes of the pod. The plan is what Provision answers for the snapshot and the options.
+// ExplainPod says what becomes of the pod. The plan is what provisioning.Plan answers for the snapshot and the options.
 func ExplainPod(s *engine.Snapshot, opt engine.Options, plan *engine.Plan, pod *corev1.Pod) PodExplanation {
 	x := &podExplainer{s: s, opt: opt, plan: plan, pod: pod, prices: inventory.NewPriceBook(s)}
 	x.story = PodExplanation{Pod: kube.PodID(pod).String(), Requests: quantityTexts(kube.PodRequests(pod))}

@@ -90,7 +90,7 @@ type RefusedRecord struct {
 	PodIDs []engine.PodID `json:"-"`
 }
 
-// ExplainPool says what the pool can do now. The plan is what Provision answers for the snapshot.
+// ExplainPool says what the pool can do now. The plan is what provisioning.Plan answers for the snapshot.
 func ExplainPool(s *engine.Snapshot, plan *engine.Plan, pool *v1.NodePool) PoolExplanation {
 	ref := pool.Spec.Template.Spec.NodeClassRef
 	class := kube.FindClass(s, ref)

@@ -88,6 +88,6 @@ func NewSavings(s *engine.Snapshot, opt engine.Options) *Savings {
 	a.expectPods()
 	a.setPlanned(a.plan())
 	a.setIdle()
-	a.setChanges(disruption.Disrupt(s, opt, nil))
+	a.setChanges(disruption.Plan(s, opt, nil))
 	return a.out
 }

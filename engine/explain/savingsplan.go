@@ -57,7 +57,7 @@ func (a *savingsPlan) priceNodes() {
 // expectPods finds the pods that wait and that the compared nodes have room for.
 func (a *savingsPlan) expectPods() {
 	a.expected = map[engine.PodID]string{}
-	for _, p := range provisioning.Provision(a.s, a.opt, nil).Placements {
+	for _, p := range provisioning.Plan(a.s, a.opt, nil).Placements {
 		if _, compared := a.price[p.Node]; compared {
 			a.expected[p.Pod] = p.Node
 		}
@@ -81,7 +81,7 @@ func (a *savingsPlan) plan() *engine.Plan {
 	limits := volume.LearnLimits(a.s, kube.NewTypeIndex(a.s))
 	a.classes = limits.In(a.s.Classes)
 	for range mostRefits {
-		plan = provisioning.Provision(a.without(), a.opt, nil)
+		plan = provisioning.Plan(a.without(), a.opt, nil)
 		if !a.putBack(plan) {
 			break
 		}

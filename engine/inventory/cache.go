@@ -21,13 +21,13 @@ func (n *RequestClass) UsageOf() kube.Usage {
 	return n.usage
 }
 
-// Cache keeps what one call has worked out for the next; it changes how long a call takes, never (but for DisruptAgain) what it
+// Cache keeps what one call has worked out for the next; it changes how long a call takes, never (but for PlanAgain) what it
 // answers. Its owner calls the engine with it from one goroutine at a time.
 //
 // It remembers objects by their address: a snapshot never changes them, so that one that has changed is another object.
 // What the last calls have not seen is forgotten.
 type Cache struct {
-	// LookAgain is how old a look at everything may be that DisruptAgain goes on from, also in a cluster of few machines and
+	// LookAgain is how old a look at everything may be that PlanAgain goes on from, also in a cluster of few machines and
 	// however many of them have changed; 0 means a minute where there are many machines and few have changed.
 	LookAgain time.Duration
 

@@ -74,7 +74,7 @@ func priorityOf(pod *corev1.Pod) int32 {
 }
 
 // IsPending reports whether the pod waits for a machine: kube-scheduler has tried it and found no node, and it is not
-// one that a DaemonSet or a kubelet runs. A pod that is nominated to a node waits no longer; Provision looks at that
+// one that a DaemonSet or a kubelet runs. A pod that is nominated to a node waits no longer; provisioning.Plan looks at that
 // itself, because the node may be gone.
 func IsPending(pod *corev1.Pod) bool {
 	if pod.Spec.NodeName != "" || !IsActive(pod) || OwnedByDaemonSet(pod) || IsMirror(pod) {

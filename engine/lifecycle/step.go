@@ -11,7 +11,7 @@ import (
 	"tenon.sh/engine"
 )
 
-// Life is one NodeClaim with everything that its next step depends on. Advance changes none of it.
+// Life is one NodeClaim with everything that its next step depends on. Next changes none of it.
 type Life struct {
 	Now time.Time
 	// Claim is nil for a Node that carries our finalizer and has no claim, or more than one.
@@ -57,7 +57,7 @@ const (
 )
 
 // Step is what to do next for one claim. Its fields are in the order in which they must be carried out; after any of
-// them changed an object, Advance is asked again with the changed object, until it wants nothing more. So a step that
+// them changed an object, Next is asked again with the changed object, until it wants nothing more. So a step that
 // was cut short anywhere is taken up again by whoever calls next.
 type Step struct {
 	// Ask is something that has to be found out first. A step that asks wants nothing else.

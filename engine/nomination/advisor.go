@@ -19,7 +19,7 @@ import (
 const ignoredAfter = 15 * time.Second
 
 // Advisor says which pods to point at the existing nodes that plans put them on, and which advice to take back. The pods
-// that a machine was started for are left to the Opener of its node. The zero Advisor has given no advice yet; it is to be
+// that a machine was started for are left to the StartupGate of its node. The zero Advisor has given no advice yet; it is to be
 // used from one goroutine.
 type Advisor struct {
 	given map[types.UID]string // the nodes that pods were pointed at

@@ -26,7 +26,7 @@ func Foresee(s *engine.Snapshot, opt engine.Options, plan *engine.Plan) {
 // Land replays how the plan's pods would land on the cluster's nodes and the plan's machines. With hints, every pod that
 // waits for a planned or starting machine is nominated to it, unless the options say that nobody is; pods that run now cannot be, because their successors do
 // not exist yet.
-// PerHour includes what further plans for stranded pods would launch, so Provision must not call it for plans that are
+// PerHour includes what further plans for stranded pods would launch, so provisioning.Plan must not call it for plans that are
 // made for this purpose: those have an Effort below zero.
 func Land(s *engine.Snapshot, opt engine.Options, plan *engine.Plan, hinted bool) scheduler.Landing {
 	return landPlan(s, opt, plan, hinted && !opt.NoNominations, mostFurtherPlans)
@@ -46,7 +46,7 @@ func landPlan(s *engine.Snapshot, opt engine.Options, plan *engine.Plan, hinted 
 	}
 	opt.Effort = -1 // what is left over is small; a first packing will do
 	after := w.After(stranded, mostFurtherPlans-further+1)
-	next := provisioning.Provision(after, opt, nil)
+	next := provisioning.Plan(after, opt, nil)
 	if len(next.Launches) > 0 {
 		out.PerHour += landPlan(after, opt, next, hinted, further-1).PerHour
 	}

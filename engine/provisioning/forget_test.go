@@ -77,7 +77,7 @@ func TestAMemoForgetsPoolsThatAreGone(t *testing.T) {
 	cache, stays := &inventory.Cache{}, pool("stays")
 	var kept *poolTable
 	for i := range 10 {
-		Provision(&engine.Snapshot{NodePools: []*v1.NodePool{stays, pool(fmt.Sprint("passing-", i))}, Classes: []engine.Class{class}}, engine.Options{}, cache)
+		Plan(&engine.Snapshot{NodePools: []*v1.NodePool{stays, pool(fmt.Sprint("passing-", i))}, Classes: []engine.Class{class}}, engine.Options{}, cache)
 		tables := inventory.KeptBy[soldCatalogs](cache).byFirst[&class.InstanceTypes[0]].tables
 		if i == 0 {
 			kept = tables["stays"]

@@ -18,10 +18,10 @@ import (
 	"tenon.sh/engine/packing"
 )
 
-// Provision decides how to run the pods that no node runs yet: on nodes that exist, on machines that have been asked
+// Plan decides how to run the pods that no node runs yet: on nodes that exist, on machines that have been asked
 // for, or on new ones. It reads only s and opt (cache, which may be nil, only saves work); the same input always gives
 // the same Plan.
-func Provision(s *engine.Snapshot, opt engine.Options, cache *inventory.Cache) *engine.Plan {
+func Plan(s *engine.Snapshot, opt engine.Options, cache *inventory.Cache) *engine.Plan {
 	pods := cache.Take(s, opt.Threads)
 	p := ReadProblem(s, opt, pods, nil)
 	if len(p.Classes) == 0 { // at rest

@@ -255,7 +255,7 @@ func TestNoPlanIsBelowTheIndependentBound(t *testing.T) {
 				t.Run(fmt.Sprintf("%s/%s/seed-%d", c.Name(), market, seed+1), func(t *testing.T) {
 					t.Parallel()
 					s := workload.Cost(c.Kind, c.Pods, seed+1, markets[market]...)
-					plan := provisioning.Provision(s, engine.Options{}, nil)
+					plan := provisioning.Plan(s, engine.Options{}, nil)
 					bound := checkedBound(s, launchedPods(s, plan))
 					cost := plan.Cost
 					if cost.LaunchesPerHour < bound*(1-1e-9) {

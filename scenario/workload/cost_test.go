@@ -124,7 +124,7 @@ func TestThePoolBuysOnlyWhatItMay(t *testing.T) {
 		{workload.GPU, []string{v1.CapacityTypeOnDemand, v1.CapacityTypeSpot}, "cmrg"},
 	} {
 		s := workload.Cost(c.kind, 60, 1, c.capacity...)
-		plan := provisioning.Provision(s, engine.Options{}, nil)
+		plan := provisioning.Plan(s, engine.Options{}, nil)
 		if len(plan.Unplaced) > 0 || len(plan.Launches) == 0 {
 			t.Errorf("%s: %d launches, not placed: %v", c.kind, len(plan.Launches), plan.Unplaced)
 		}

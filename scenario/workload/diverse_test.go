@@ -99,7 +99,7 @@ func TestPreferencePodsOnlyWish(t *testing.T) {
 			t.Fatalf("pod %s: %+v", pod.Name, a)
 		}
 	}
-	if plan := provisioning.Provision(s, engine.Options{Preferences: engine.Ignore}, nil); len(plan.Unplaced) > 0 {
+	if plan := provisioning.Plan(s, engine.Options{Preferences: engine.Ignore}, nil); len(plan.Unplaced) > 0 {
 		t.Errorf("without the wishes, %d pods have no place", len(plan.Unplaced))
 	}
 }

@@ -59,7 +59,7 @@ func TestRunningNodesTakePendingPods(t *testing.T) {
 	t.Parallel()
 	pending := workload.Cost(workload.Web, 100, 1, v1.CapacityTypeOnDemand)
 	s := workload.Running(pending, 100, 2000, 1)
-	plan := provisioning.Provision(s, engine.Options{}, nil)
+	plan := provisioning.Plan(s, engine.Options{}, nil)
 	if len(plan.Placements) == 0 || len(plan.Unplaced) > 0 {
 		t.Errorf("%d pods on existing nodes, %d nowhere", len(plan.Placements), len(plan.Unplaced))
 	}

@@ -20,7 +20,7 @@ func ScaledDown(s *engine.Snapshot, opt engine.Options, share float64, seed uint
 	for _, pod := range s.Pods {
 		pod.OwnerReferences = []metav1.OwnerReference{ownerOf(pod)}
 	}
-	s = scenario.CarryOut(s, provisioning.Provision(s, opt, nil))
+	s = scenario.CarryOut(s, provisioning.Plan(s, opt, nil))
 	s.Now = s.Now.Add(2 * time.Hour)
 	return scenario.ScaleDown(s, share, seed)
 }
