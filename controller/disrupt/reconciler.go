@@ -49,7 +49,7 @@ type Config struct {
 type Reconciler struct {
 	Config
 	memo inventory.Cache
-	// progress is the memory of engine.Progress.
+	// progress is the memory of disruption.Progress.
 	progress inventory.Cache
 	churn    disruption.ChurnMemo
 	// bare holds the nodes that the last pass found closed though nothing on their claims says why, and since when.

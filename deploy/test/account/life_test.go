@@ -19,6 +19,7 @@ import (
 	"tenon.sh/api/awsv1"
 	v1 "tenon.sh/api/v1"
 	"tenon.sh/engine"
+	"tenon.sh/engine/lifecycle"
 	"tenon.sh/provider"
 	tenonaws "tenon.sh/provider/aws"
 	"tenon.sh/provider/aws/awstest"
@@ -139,7 +140,7 @@ func live(t *testing.T, account *awstest.Account) []awstest.Call {
 		must(err)
 		machines = append(machines, m)
 		must(objects.Get(ctx, client.ObjectKeyFromObject(claim), claim))
-		claim = engine.Launched(claim, m, clock.Now())
+		claim = lifecycle.Launched(claim, m, clock.Now())
 		claim.Status.NodeName = "node-" + capacity
 		must(objects.Status().Update(ctx, claim))
 	}
