@@ -10,7 +10,7 @@ import (
 type Options struct {
 	// Preferences says what soft constraints of pods are worth.
 	Preferences PreferencePolicy `json:"preferences,omitempty"`
-	// MinValues says what happens when a pool's minValues cannot be met.
+	// MinValues says what happens when a pool's MinValues cannot be met.
 	MinValues MinValuesPolicy `json:"minValues,omitempty"`
 	// Effort is the number of units of work to spend on looking for a cheaper plan; 0 means 150,000, below 0 none.
 	Effort int `json:"effort,omitempty"`
@@ -43,7 +43,7 @@ type Options struct {
 // PreferencePolicy says what soft constraints of pods are worth.
 type PreferencePolicy string
 
-// MinValuesPolicy says what happens when a pool's minValues cannot be met.
+// MinValuesPolicy says what happens when a pool's MinValues cannot be met.
 type MinValuesPolicy string
 
 const (

@@ -102,7 +102,7 @@ type Launch struct {
 	// Instead names the machines, by claim or node, that some of the pods were expected on and cannot run on after all.
 	Instead []string `json:",omitempty"`
 	Why     Choice
-	// MinValuesRelaxed is true where the offerings could not keep the pool's minValues and the policy allows fewer.
+	// MinValuesRelaxed is true where the offerings could not keep the pool's MinValues and the policy allows fewer.
 	MinValuesRelaxed bool
 }
 

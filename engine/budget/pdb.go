@@ -135,7 +135,7 @@ func (g *Guards) NeverAllow(pod *corev1.Pod) bool {
 	return len(covering) > 1
 }
 
-// MayForbid reports whether neverAllow could be true of the pod or of one with its namespace and labels.
+// MayForbid reports whether NeverAllow could be true of the pod or of one with its namespace and labels.
 func (g *Guards) MayForbid(pod *corev1.Pod) bool {
 	covering := g.covering(pod)
 	return len(covering) > 1 || len(covering) == 1 && allowsNone(covering[0].budget)

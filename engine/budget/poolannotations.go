@@ -32,7 +32,7 @@ type PoolRules struct {
 	Closed string
 	// Replacing and deleting bound the nodes that go with and without a replacement; nil is no bound.
 	Replacing, Deleting *VerbBudgets
-	// Payback is how soon a move must have paid for itself, 0 for the default; noMoves is true if that cannot be read.
+	// Payback is how soon a move must have paid for itself, 0 for the default; NoMoves is true if that cannot be read.
 	Payback  time.Duration
 	NoMoves  bool
 	Problems []engine.Reason

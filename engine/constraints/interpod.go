@@ -413,7 +413,7 @@ func (c *InterPod) LabelKeys() []string {
 	return keys
 }
 
-// PortMark, diskMark and onceMark are the marks of things that one pod holds at a time.
+// PortMark, DiskMark and OnceMark are the marks of things that one pod holds at a time.
 func (c *InterPod) PortMark(i int) int { return c.Layout.HostMarks - len(c.Disks) - len(c.ports) + i }
 
 func (c *InterPod) DiskMark(i int) int { return c.Layout.HostMarks - len(c.Disks) + i }

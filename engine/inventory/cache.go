@@ -48,7 +48,7 @@ type Cache struct {
 	// ofDaemons are the infos of the last call's pods of DaemonSets.
 	ofDaemons []*PodInfo
 	Pass      uint64
-	kept      map[reflect.Type]any // see keptBy
+	kept      map[reflect.Type]any // see KeptBy
 	// otherNodes and otherOwners are those that have lost or got pods since the last call.
 	otherNodes  []*NodePods
 	otherOwners []*OwnerInfo
@@ -105,7 +105,7 @@ type PodInfo struct {
 	DaemonKey        string // of its DaemonSet, as daemonKey has it
 	// started is how long the pod took to become ready, known only once it was asked for.
 	started time.Duration
-	Scored  kube.Usage // what scores count of it, once scoredRead
+	Scored  kube.Usage // what scores count of it, once ScoredRead
 	Replay  uint64     // number of the last replay in which it had to land
 }
 
@@ -142,12 +142,12 @@ type NodePods struct {
 	Particular []*PodInfo
 	podSet
 	seen         uint64        // the last call that saw any pods, ended ones too, and forgot others
-	Movable      []*corev1.Pod // reschedulable pods, once movableRead; movers are their facts
+	Movable      []*corev1.Pod // reschedulable pods, once movableRead; Movers are their infos
 	Movers       []*PodInfo
 	movableRead  bool
-	classes      []EquivalenceClass // of the movers, once lotsRead
+	classes      []EquivalenceClass // of the movers, once classesRead
 	classesRead  bool
-	Evictees     []*PodInfo // of pods that a drain would send away at evicteesAt, once evicteesRead
+	Evictees     []*PodInfo // of pods that a drain would send away at EvicteesAt, once EvicteesRead
 	EvicteesAt   time.Time
 	EvicteesRead bool
 	EvicteesLast bool // and at any other time
@@ -155,7 +155,7 @@ type NodePods struct {
 	activity     Activity
 	activityNow  time.Time // when activity was read, once activityRead
 	activityRead bool
-	Used         capacity.Vector // by all pods, in the order of resources that usedFor names
+	Used         capacity.Vector // by all pods, in the order of resources that UsedFor names
 	UsedFor      string
 	Replay       any      // what engine/scheduler has worked out about the pods, nil before
 	daemons      []string // DaemonSets that have a pod here, once daemonsRead

@@ -17,7 +17,7 @@ import (
 const RegistrationTimeout = 15 * time.Minute
 
 // resourcePatience is how long after its node is ready a resource that was asked for may be missing until nobody counts on it;
-// a device's driver takes minutes to be installed. The machine goes after resourceTimeout, so that before that it can be
+// a device's driver takes minutes to be installed. The machine goes after ResourceTimeout, so that before that it can be
 // written down what it did not have.
 const resourcePatience, ResourceTimeout = 15 * time.Minute, 30 * time.Minute
 

@@ -58,7 +58,7 @@ type MachineInfo struct {
 	registered, Initialized bool
 	// Bare is true for a node that came in the place of one that was registered: it is read as it is.
 	Bare bool
-	// Begun is since when the claim is initialized, or when it was made, softEnd when it is to be replaced for its age; zero for
+	// Begun is since when the claim is initialized, or when it was made, SoftEnd when it is to be replaced for its age; zero for
 	// never.
 	Begun, SoftEnd time.Time
 	// launched and arrived are when the claim's conditions of being launched and initialized became true.
@@ -508,7 +508,7 @@ func (h *Machine) Admits(d *kube.NodeConstraints, u *requirement.Universe) bool 
 	})
 }
 
-// KnownLabel is the value of the label if it is settled; openValue says that it is not, but will be.
+// KnownLabel is the value of the label if it is settled; OpenValue says that it is not, but will be.
 func (h *Machine) KnownLabel(key string, u *requirement.Universe) (string, bool) {
 	if value, ok := h.Label(key); ok || h.Open == nil || u.Key(key) < 0 {
 		return value, ok

@@ -19,7 +19,7 @@ type NodeInfo struct {
 	sizeFor string
 	usage   kube.Usage
 	used    bool // usage is known
-	// Look is what tells the node from others for pods that mention the labels that lookFor names.
+	// Look is what tells the node from others for pods that mention the labels that LookFor names.
 	Look, LookFor string
 	// labels are those that replays asked for lately.
 	labels []labelFact

@@ -101,7 +101,7 @@ func podEvent(pod *corev1.Pod) time.Time {
 	return last
 }
 
-// ReadActivity says as of when activityOn is asked, and reads when pods ended.
+// ReadActivity says as of when ActivityOn is asked, and reads when pods ended.
 func (c *PodIndex) ReadActivity(now time.Time) {
 	c.now, c.endings = now, map[*NodePods]Activity{}
 	for _, f := range c.ended {

@@ -97,7 +97,7 @@ const (
 	hostUsersFeature  = "UserNamespacesHostNetworkSupport"
 )
 
-// DeclaredFeatures lists every feature that requiredFeatures may name: what a new node is taken to declare.
+// DeclaredFeatures lists every feature that RequiredFeatures may name: what a new node is taken to declare.
 func DeclaredFeatures() []string { return []string{restartAllFeature, hostUsersFeature} }
 
 // RequiredFeatures lists, by name, what a node must declare for the pod to run there.

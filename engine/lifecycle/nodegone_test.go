@@ -14,7 +14,7 @@ import (
 	"tenon.sh/engine/enginetest"
 )
 
-// lifeGone is a claim whose node was found to be gone at lifeStart.
+// lifeGone is a claim whose node was found to be gone at LifeStart.
 func lifeGone(t *testing.T, change ...func(*v1.NodeClaim)) *v1.NodeClaim {
 	t.Helper()
 	step := Next(Life{Now: enginetest.LifeStart, Claim: enginetest.LifeClaim(enginetest.LifeRunning), Sought: true})

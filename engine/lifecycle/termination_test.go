@@ -146,7 +146,7 @@ func TestDrainTiers(t *testing.T) {
 
 func TestDeadline(t *testing.T) {
 	t.Parallel()
-	patience := 300 * time.Second // from lifeStart
+	patience := 300 * time.Second // from LifeStart
 	ended := func(p *corev1.Pod) { p.Status.Phase = corev1.PodSucceeded }
 	tolerant := func(p *corev1.Pod) {
 		p.Spec.Tolerations = []corev1.Toleration{{Key: v1.DisruptedTaintKey, Operator: corev1.TolerationOpExists}}

@@ -53,7 +53,7 @@ func AwaitSiblings(ready, claims []*v1.NodeClaim, since, now time.Time) bool {
 }
 
 // openingWhile is how long after its machine is ready a pod may still find its place, or another one that a pod with the
-// same trouble left. Until then no second machine is started for it. openingPatience bounds how long it takes until then.
+// same trouble left. Until then no second machine is started for it. OpeningPatience bounds how long it takes until then.
 const openingWhile = 10 * time.Second
 
 // PodsOfOpening finds the unbound pods that a machine was started for which is opening, or has opened just now.

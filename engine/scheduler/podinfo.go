@@ -19,7 +19,7 @@ type podInfo struct {
 	// asked are the amounts of need that are above zero.
 	asked             []askedAmount
 	requested, scored kube.Usage
-	size              int64 // podSize of pods that have to land
+	size              int64 // PodSize of pods that have to land
 	ports             []kube.HostPort
 	volumes           []podVolume
 	rules             *podRules // nil for a running pod that asks nothing of others
