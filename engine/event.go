@@ -11,12 +11,6 @@ import (
 	v1 "tenon.sh/api/v1"
 )
 
-// ProtectedUntil tells the owner of a pod until when its annotation keeps it, and its node, from being disrupted.
-func ProtectedUntil(pod *corev1.Pod, until time.Time) Event {
-	return Event{Object: pod, Reason: eventProtectedUntil, Key: ClockText(until), Message: fmt.Sprintf(
-		"annotation %s protects the pod until %s", v1.DoNotDisruptAnnotationKey, ClockText(until))}
-}
-
 // Object is any Kubernetes object.
 type Object interface {
 	metav1.Object
@@ -46,3 +40,9 @@ const (
 	CauseRegistrationTimeout  = "registration_timeout"
 	CauseReadinessTimeout     = "readiness_timeout"
 )
+
+// ProtectedUntil tells the owner of a pod until when its annotation keeps it, and its node, from being disrupted.
+func ProtectedUntil(pod *corev1.Pod, until time.Time) Event {
+	return Event{Object: pod, Reason: eventProtectedUntil, Key: ClockText(until), Message: fmt.Sprintf(
+		"annotation %s protects the pod until %s", v1.DoNotDisruptAnnotationKey, ClockText(until))}
+}

@@ -9,45 +9,6 @@ import (
 	v1 "tenon.sh/api/v1"
 )
 
-// Judgement is what became of a move that consolidation weighed, for one of the pools that it would take machines from.
-type Judgement struct {
-	NodePool string
-	Policy   v1.ConsolidationPolicy
-	// Approved is true for moves that begin.
-	Approved bool
-	// Nodes and Claims are those that would go, of all pools.
-	Nodes, Claims []string
-	// Balance is nil for other policies than Balanced, and where something else speaks against the move.
-	Balance *Balance
-}
-
-// Balance is the score of a move under the policy Balanced: the share of the pool's price that it saves, against the share of
-// the pool's disruption that it causes.
-type Balance struct{ Score, Saving, Disruption float64 }
-
-// Worst is what the launch costs if the cloud picks the dearest of what it lists.
-func (l *Launch) Worst() float64 {
-	if len(l.Offerings) == 0 {
-		return l.Price
-	}
-	return l.Offerings[len(l.Offerings)-1].Price
-}
-
-// LaunchFinding is a machine that does not take pods that it was started for.
-type LaunchFinding struct {
-	Claim *v1.NodeClaim
-	Pods  []PodID
-	Why   string
-}
-
-// BackoffChange is what a plan wants written on a pool about machines that did not take their pods; an empty Text removes what is
-// there. Found lists those that were found out now.
-type BackoffChange struct {
-	NodePool string
-	Text     string
-	Found    []LaunchFinding
-}
-
 // Plan is everything the engine wants done, and everything it refused, with reasons. Its lists are in a fixed order:
 // the same snapshot gives the same plan, byte for byte, whatever the order of the objects in it.
 type Plan struct {
@@ -219,4 +180,43 @@ func (Disruption) isAction() {}
 type Nomination struct {
 	Pod  *corev1.Pod
 	Node string
+}
+
+// Judgement is what became of a move that consolidation weighed, for one of the pools that it would take machines from.
+type Judgement struct {
+	NodePool string
+	Policy   v1.ConsolidationPolicy
+	// Approved is true for moves that begin.
+	Approved bool
+	// Nodes and Claims are those that would go, of all pools.
+	Nodes, Claims []string
+	// Balance is nil for other policies than Balanced, and where something else speaks against the move.
+	Balance *Balance
+}
+
+// Balance is the score of a move under the policy Balanced: the share of the pool's price that it saves, against the share of
+// the pool's disruption that it causes.
+type Balance struct{ Score, Saving, Disruption float64 }
+
+// Worst is what the launch costs if the cloud picks the dearest of what it lists.
+func (l *Launch) Worst() float64 {
+	if len(l.Offerings) == 0 {
+		return l.Price
+	}
+	return l.Offerings[len(l.Offerings)-1].Price
+}
+
+// LaunchFinding is a machine that does not take pods that it was started for.
+type LaunchFinding struct {
+	Claim *v1.NodeClaim
+	Pods  []PodID
+	Why   string
+}
+
+// BackoffChange is what a plan wants written on a pool about machines that did not take their pods; an empty Text removes what is
+// there. Found lists those that were found out now.
+type BackoffChange struct {
+	NodePool string
+	Text     string
+	Found    []LaunchFinding
 }

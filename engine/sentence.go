@@ -10,30 +10,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-func Plural(n int, noun string) string {
-	if n == 1 {
-		return "1 " + noun
-	}
-	return fmt.Sprintf("%d %ss", n, noun)
-}
-
-// AtMost lists the first n names and how many more there are.
-func AtMost(names []string, n int) string {
-	if len(names) <= n {
-		return strings.Join(names, ", ")
-	}
-	return fmt.Sprintf("%s and %d more", strings.Join(names[:n], ", "), len(names)-n)
-}
-
-func Shortened(names []string, n int) string {
-	if len(names) > n {
-		return strings.Join(names[:n], ", ") + fmt.Sprintf(" and %d more", len(names)-n)
-	}
-	return strings.Join(names, ", ")
-}
-
-func ClockText(t time.Time) string { return t.UTC().Format(time.RFC3339) }
-
 // This file says what was decided in one sentence for people. Events, log lines and commands all take their words from
 // here, so that whoever has seen one of them recognises the others.
 
@@ -192,3 +168,27 @@ func bytesWords(n float64) string {
 	}
 	return strings.TrimSuffix(strconv.FormatFloat(n, 'f', 1, 64), ".0") + units[unit]
 }
+
+func Plural(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
+}
+
+// AtMost lists the first n names and how many more there are.
+func AtMost(names []string, n int) string {
+	if len(names) <= n {
+		return strings.Join(names, ", ")
+	}
+	return fmt.Sprintf("%s and %d more", strings.Join(names[:n], ", "), len(names)-n)
+}
+
+func Shortened(names []string, n int) string {
+	if len(names) > n {
+		return strings.Join(names[:n], ", ") + fmt.Sprintf(" and %d more", len(names)-n)
+	}
+	return strings.Join(names, ", ")
+}
+
+func ClockText(t time.Time) string { return t.UTC().Format(time.RFC3339) }

@@ -14,33 +14,6 @@ import (
 	v1 "tenon.sh/api/v1"
 )
 
-// Allocatable is what pods can use of a machine of this type: its capacity less the overhead, and of memory less the
-// huge pages as well, never below zero.
-func (t *InstanceType) Allocatable() corev1.ResourceList {
-	out := corev1.ResourceList{}
-	for name, q := range t.Capacity {
-		q = q.DeepCopy()
-		if kept, ok := t.Overhead[name]; ok {
-			q.Sub(kept)
-		}
-		out[name] = q
-	}
-	if memory, ok := out[corev1.ResourceMemory]; ok {
-		for name, q := range t.Capacity {
-			if strings.HasPrefix(string(name), "hugepages-") {
-				memory.Sub(q)
-			}
-		}
-		out[corev1.ResourceMemory] = memory
-	}
-	for name, q := range out {
-		if q.Sign() < 0 {
-			out[name] = resource.Quantity{Format: q.Format}
-		}
-	}
-	return out
-}
-
 // Snapshot is the cluster at one instant. It never changes: the engine reads it, and whoever made it may share the
 // objects in it with others. The order of its lists never matters.
 type Snapshot struct {
@@ -204,4 +177,31 @@ type Machine struct {
 	Created     time.Time
 	// Leaving is true once the machine has been told to stop; it may be listed, and billed, for a while after.
 	Leaving bool
+}
+
+// Allocatable is what pods can use of a machine of this type: its capacity less the overhead, and of memory less the
+// huge pages as well, never below zero.
+func (t *InstanceType) Allocatable() corev1.ResourceList {
+	out := corev1.ResourceList{}
+	for name, q := range t.Capacity {
+		q = q.DeepCopy()
+		if kept, ok := t.Overhead[name]; ok {
+			q.Sub(kept)
+		}
+		out[name] = q
+	}
+	if memory, ok := out[corev1.ResourceMemory]; ok {
+		for name, q := range t.Capacity {
+			if strings.HasPrefix(string(name), "hugepages-") {
+				memory.Sub(q)
+			}
+		}
+		out[corev1.ResourceMemory] = memory
+	}
+	for name, q := range out {
+		if q.Sign() < 0 {
+			out[name] = resource.Quantity{Format: q.Format}
+		}
+	}
+	return out
 }

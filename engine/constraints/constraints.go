@@ -15,59 +15,6 @@ import (
 	"tenon.sh/engine/volume"
 )
 
-// Topologies lists the labels by which the constraints' rules count domains.
-func (w *PodConstraints) Topologies() []string {
-	var keys []string
-	add := func(key string) {
-		if !kube.IsHost(key) {
-			keys = append(keys, key)
-		}
-	}
-	for i := range w.Spreads {
-		add(w.Spreads[i].Key)
-	}
-	for _, list := range [][]AffinityTerm{w.Affinity, w.Anti} {
-		for _, t := range list {
-			add(t.Key)
-		}
-	}
-	for i := range w.Soft {
-		switch s := &w.Soft[i]; {
-		case s.Spread != nil:
-			add(s.Spread.Key)
-		case s.Near != nil:
-			add(s.Near.Key)
-		case s.Apart != nil:
-			add(s.Apart.Key)
-		}
-	}
-	return keys
-}
-
-// Selectors lists what the constraints' rules are about.
-func (w *PodConstraints) Selectors() []*kube.PodSelector {
-	var out []*kube.PodSelector
-	for i := range w.Spreads {
-		out = append(out, w.Spreads[i].selector)
-	}
-	for _, list := range [][]AffinityTerm{w.Affinity, w.Anti} {
-		for _, t := range list {
-			out = append(out, t.Selector)
-		}
-	}
-	for i := range w.Soft {
-		switch s := &w.Soft[i]; {
-		case s.Spread != nil:
-			out = append(out, s.Spread.selector)
-		case s.Near != nil:
-			out = append(out, s.Near.Selector)
-		case s.Apart != nil:
-			out = append(out, s.Apart.Selector)
-		}
-	}
-	return out
-}
-
 // PodConstraints is what a pod asks of the place where it runs, room aside. Pods with the same constraints share it.
 type PodConstraints struct {
 	kube.NodeConstraints
@@ -399,4 +346,57 @@ func (w *Reader) preferences(pod *corev1.Pod, spreads []corev1.TopologySpreadCon
 		out = append(out, list...)
 	}
 	return append(out, rest...)
+}
+
+// Topologies lists the labels by which the constraints' rules count domains.
+func (w *PodConstraints) Topologies() []string {
+	var keys []string
+	add := func(key string) {
+		if !kube.IsHost(key) {
+			keys = append(keys, key)
+		}
+	}
+	for i := range w.Spreads {
+		add(w.Spreads[i].Key)
+	}
+	for _, list := range [][]AffinityTerm{w.Affinity, w.Anti} {
+		for _, t := range list {
+			add(t.Key)
+		}
+	}
+	for i := range w.Soft {
+		switch s := &w.Soft[i]; {
+		case s.Spread != nil:
+			add(s.Spread.Key)
+		case s.Near != nil:
+			add(s.Near.Key)
+		case s.Apart != nil:
+			add(s.Apart.Key)
+		}
+	}
+	return keys
+}
+
+// Selectors lists what the constraints' rules are about.
+func (w *PodConstraints) Selectors() []*kube.PodSelector {
+	var out []*kube.PodSelector
+	for i := range w.Spreads {
+		out = append(out, w.Spreads[i].selector)
+	}
+	for _, list := range [][]AffinityTerm{w.Affinity, w.Anti} {
+		for _, t := range list {
+			out = append(out, t.Selector)
+		}
+	}
+	for i := range w.Soft {
+		switch s := &w.Soft[i]; {
+		case s.Spread != nil:
+			out = append(out, s.Spread.selector)
+		case s.Near != nil:
+			out = append(out, s.Near.Selector)
+		case s.Apart != nil:
+			out = append(out, s.Apart.Selector)
+		}
+	}
+	return out
 }

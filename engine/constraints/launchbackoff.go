@@ -17,11 +17,6 @@ import (
 	"tenon.sh/engine/kube"
 )
 
-// Doubled is how long to wait after so many failures, at least one: twice as long each time.
-func Doubled(first, most time.Duration, failures int) time.Duration {
-	return min(first<<min(failures-1, 10), most)
-}
-
 // A machine may turn out to be another one than was planned: something taints it, its volume driver takes fewer volumes, it has less
 // memory or other labels. The pods that it was started for do not run there, it goes because it is empty, and the next one would be
 // the same. What did not take its pods is therefore written down on the pool, where it outlives the node: such pods get another
@@ -221,4 +216,9 @@ func (w *Reader) backedOff(have *PodConstraints, f *inventory.PodInfo) *PodConst
 		w.list = append(w.list, out)
 	}
 	return out
+}
+
+// Doubled is how long to wait after so many failures, at least one: twice as long each time.
+func Doubled(first, most time.Duration, failures int) time.Duration {
+	return min(first<<min(failures-1, 10), most)
 }

@@ -13,14 +13,6 @@ import (
 	"tenon.sh/engine/volume"
 )
 
-// UsageOf is what scores count of the request.
-func (n *RequestClass) UsageOf() kube.Usage {
-	if !n.used {
-		n.usage, n.used = kube.UsageOf(n.List), true
-	}
-	return n.usage
-}
-
 // Cache keeps what one call has worked out for the next; it changes how long a call takes, never (but for PlanAgain) what it
 // answers. Its owner calls the engine with it from one goroutine at a time.
 //
@@ -322,4 +314,12 @@ func (k *LabelClass) Match(crowd uint64, index *kube.SelectorIndex) []int {
 		k.Text = string(text)
 	}
 	return k.matched
+}
+
+// UsageOf is what scores count of the request.
+func (n *RequestClass) UsageOf() kube.Usage {
+	if !n.used {
+		n.usage, n.used = kube.UsageOf(n.List), true
+	}
+	return n.usage
 }

@@ -20,20 +20,6 @@ import (
 	"tenon.sh/engine/volume"
 )
 
-// PoolUsage adds up what the machines of a pool count against its limits, each until its claim is being deleted: that its node
-// is, or that the cloud will take it, does not mean that it is gone.
-func PoolUsage(hosts []*Machine, pool string) corev1.ResourceList {
-	used := corev1.ResourceList{}
-	for _, h := range hosts {
-		if h.Claim == nil || h.Pool() != pool || h.Claim.DeletionTimestamp != nil {
-			continue
-		}
-		kube.AddList(used, h.capacity)
-		kube.AddList(used, corev1.ResourceList{v1.ResourceNodes: kube.Quantity(v1.ResourceNodes, 1)})
-	}
-	return used
-}
-
 // MachineInfo is what nodes, claims and catalogs tell of a machine that exists or has been asked for: a Node, a NodeClaim, or both.
 // All compilations share it; once it is made nobody changes it.
 type MachineInfo struct {
@@ -615,4 +601,18 @@ func (h *Machine) LifetimeLeft(s *engine.Snapshot) float64 {
 	}
 	left := h.Claim.CreationTimestamp.Add(life).Sub(s.Now)
 	return min(max(left.Seconds()/life.Seconds(), 0), 1)
+}
+
+// PoolUsage adds up what the machines of a pool count against its limits, each until its claim is being deleted: that its node
+// is, or that the cloud will take it, does not mean that it is gone.
+func PoolUsage(hosts []*Machine, pool string) corev1.ResourceList {
+	used := corev1.ResourceList{}
+	for _, h := range hosts {
+		if h.Claim == nil || h.Pool() != pool || h.Claim.DeletionTimestamp != nil {
+			continue
+		}
+		kube.AddList(used, h.capacity)
+		kube.AddList(used, corev1.ResourceList{v1.ResourceNodes: kube.Quantity(v1.ResourceNodes, 1)})
+	}
+	return used
 }

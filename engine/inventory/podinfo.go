@@ -11,42 +11,6 @@ import (
 	"tenon.sh/engine/volume"
 )
 
-// ReadMovable finds the pods of the node that would need another machine.
-func (r *NodePods) ReadMovable() {
-	if r.movableRead {
-		return
-	}
-	r.movableRead = true
-	for _, f := range r.Infos {
-		if kube.IsReschedulable(f.Pod) {
-			r.Movable, r.Movers = append(r.Movable, f.Pod), append(r.Movers, f)
-		}
-	}
-}
-
-// DaemonKeys names the DaemonSets that have a pod on the node.
-func (r *NodePods) DaemonKeys() []string {
-	if !r.daemonsRead {
-		r.daemonsRead = true
-		for _, f := range r.Infos {
-			if key := f.DaemonKey; key != "" && !slices.Contains(r.daemons, key) {
-				r.daemons = append(r.daemons, key)
-			}
-		}
-	}
-	return r.daemons
-}
-
-// daemonKey names the DaemonSet that a pod belongs to, "" for none.
-func daemonKey(pod *corev1.Pod) string {
-	for _, o := range pod.OwnerReferences {
-		if o.Kind == "DaemonSet" && o.APIVersion == "apps/v1" {
-			return pod.Namespace + "/" + o.Name
-		}
-	}
-	return ""
-}
-
 // podReader reads pods. What several of them have in common it keeps once, by its name or its text.
 type podReader struct {
 	podsByNode        map[string]*NodePods
@@ -241,4 +205,40 @@ func (r *podReader) ConstraintsOf(f *PodInfo) *ConstraintClass {
 	}
 	f.constraints = a
 	return a
+}
+
+// ReadMovable finds the pods of the node that would need another machine.
+func (r *NodePods) ReadMovable() {
+	if r.movableRead {
+		return
+	}
+	r.movableRead = true
+	for _, f := range r.Infos {
+		if kube.IsReschedulable(f.Pod) {
+			r.Movable, r.Movers = append(r.Movable, f.Pod), append(r.Movers, f)
+		}
+	}
+}
+
+// DaemonKeys names the DaemonSets that have a pod on the node.
+func (r *NodePods) DaemonKeys() []string {
+	if !r.daemonsRead {
+		r.daemonsRead = true
+		for _, f := range r.Infos {
+			if key := f.DaemonKey; key != "" && !slices.Contains(r.daemons, key) {
+				r.daemons = append(r.daemons, key)
+			}
+		}
+	}
+	return r.daemons
+}
+
+// daemonKey names the DaemonSet that a pod belongs to, "" for none.
+func daemonKey(pod *corev1.Pod) string {
+	for _, o := range pod.OwnerReferences {
+		if o.Kind == "DaemonSet" && o.APIVersion == "apps/v1" {
+			return pod.Namespace + "/" + o.Name
+		}
+	}
+	return ""
 }

@@ -14,17 +14,6 @@ import (
 	"tenon.sh/engine/requirement"
 )
 
-// IsHost reports whether every node is a domain of its own for the key.
-func IsHost(key string) bool { return key == corev1.LabelHostname }
-
-func PortText(p HostPort) string {
-	text := strconv.Itoa(int(p.Port)) + "/" + p.Protocol
-	if p.Address != EveryAddress {
-		text += " on " + p.Address
-	}
-	return text
-}
-
 // NodeNameKey stands for a node's name where affinity refers to the field instead of a label.
 const NodeNameKey = "metadata.name"
 
@@ -217,4 +206,15 @@ func Preferring(terms [][]requirement.Expression, term []requirement.Expression)
 		out = append(out, slices.Concat(t, term))
 	}
 	return out
+}
+
+// IsHost reports whether every node is a domain of its own for the key.
+func IsHost(key string) bool { return key == corev1.LabelHostname }
+
+func PortText(p HostPort) string {
+	text := strconv.Itoa(int(p.Port)) + "/" + p.Protocol
+	if p.Address != EveryAddress {
+		text += " on " + p.Address
+	}
+	return text
 }

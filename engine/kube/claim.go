@@ -16,11 +16,6 @@ import (
 	"tenon.sh/engine"
 )
 
-// HasJoined reports whether the claim's machine has had a registered node, be it there still or not.
-func HasJoined(claim *v1.NodeClaim) bool {
-	return claim.Status.NodeName != "" || v1.IsTrue(claim, v1.ConditionRegistered)
-}
-
 // PlannedPodsAnnotation, on a NodeClaim, lists the UIDs of the pods that its machine was started for, separated by
 // commas. It is how a plan outlives the process that made it: until those pods are bound, their room is spoken for.
 const PlannedPodsAnnotation = v1.PlannedPodsAnnotationKey
@@ -124,3 +119,8 @@ func SoftExpiry(claim *v1.NodeClaim) (at time.Time, ok bool) {
 }
 
 func ExpiresAt(claim *v1.NodeClaim) time.Time { return claim.CreationTimestamp.Add(ExpireAfter(claim)) }
+
+// HasJoined reports whether the claim's machine has had a registered node, be it there still or not.
+func HasJoined(claim *v1.NodeClaim) bool {
+	return claim.Status.NodeName != "" || v1.IsTrue(claim, v1.ConditionRegistered)
+}

@@ -12,13 +12,6 @@ import (
 	"tenon.sh/engine"
 )
 
-func WeightOf(pool *v1.NodePool) int32 {
-	if pool.Spec.Weight == nil {
-		return 0
-	}
-	return *pool.Spec.Weight
-}
-
 func FindClass(s *engine.Snapshot, ref *v1.NodeClassReference) *engine.Class {
 	for i := range s.Classes {
 		if ref != nil && s.Classes[i].Ref == *ref {
@@ -83,4 +76,11 @@ func ByName[T metav1.Object](list []T) []T {
 	out := slices.Clone(list)
 	slices.SortFunc(out, func(a, b T) int { return cmp.Compare(a.GetName(), b.GetName()) })
 	return out
+}
+
+func WeightOf(pool *v1.NodePool) int32 {
+	if pool.Spec.Weight == nil {
+		return 0
+	}
+	return *pool.Spec.Weight
 }

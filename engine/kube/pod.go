@@ -12,67 +12,6 @@ import (
 	"tenon.sh/engine"
 )
 
-// DefaultRequests fills in the requests that the API server would: the defaults of the namespace's LimitRanges, then
-// the limits, for every container that names none. It changes the pod.
-func DefaultRequests(pod *corev1.Pod, ranges []*corev1.LimitRange) {
-	for _, containers := range [][]corev1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
-		for i := range containers {
-			defaultContainer(&containers[i].Resources, ranges)
-		}
-	}
-	if r := pod.Spec.Resources; r != nil {
-		r.Requests = WithMissing(r.Requests, r.Limits)
-	}
-}
-
-func defaultContainer(r *corev1.ResourceRequirements, ranges []*corev1.LimitRange) {
-	// A limit that the author wrote comes before the range's default request, as in the API server.
-	r.Requests = WithMissing(r.Requests, r.Limits)
-	for _, lr := range ranges {
-		for _, item := range lr.Spec.Limits {
-			if item.Type == corev1.LimitTypeContainer {
-				r.Limits = WithMissing(r.Limits, item.Default)
-				r.Requests = WithMissing(r.Requests, item.DefaultRequest)
-			}
-		}
-	}
-	r.Requests = WithMissing(r.Requests, r.Limits)
-}
-
-// EvictionCost is upstream's cost of evicting a pod, 1 for one that says nothing about it, between -10 and 10.
-func EvictionCost(pod *corev1.Pod) float64 {
-	cost := 1 + float64(deletionCost(pod))/(1<<27) + float64(priorityOf(pod))/(1<<25)
-	return min(max(cost, -10), 10)
-}
-
-// deletionCost is what the pod says of itself: the annotation for disruption, even if it cannot be read, before the one for
-// scaling down. A value that is no 32-bit number counts as 0.
-func deletionCost(pod *corev1.Pod) int32 {
-	if len(pod.Annotations) == 0 {
-		return 0
-	}
-	text, ok := pod.Annotations[v1.DisruptionCostAnnotationKey]
-	if !ok {
-		text, ok = pod.Annotations[v1.PodDeletionCostAnnotationKey]
-	}
-	if !ok {
-		return 0 // as most pods
-	}
-	n, err := strconv.ParseInt(text, 10, 32)
-	if err != nil {
-		return 0
-	}
-	return int32(n)
-}
-
-// priorityOf is the pod's priority, 0 unless said.
-func priorityOf(pod *corev1.Pod) int32 {
-	if pod.Spec.Priority == nil {
-		return 0
-	}
-	return *pod.Spec.Priority
-}
-
 // IsPending reports whether the pod waits for a machine: kube-scheduler has tried it and found no node, and it is not
 // one that a DaemonSet or a kubelet runs. A pod that is nominated to a node waits no longer; provisioning.Plan looks at that
 // itself, because the node may be gone.
@@ -180,4 +119,65 @@ func ProtectionOf(pod *corev1.Pod, now time.Time) Protection {
 
 func PodID(pod metav1.Object) engine.PodID {
 	return engine.PodID{Namespace: pod.GetNamespace(), Name: pod.GetName(), UID: pod.GetUID()}
+}
+
+// DefaultRequests fills in the requests that the API server would: the defaults of the namespace's LimitRanges, then
+// the limits, for every container that names none. It changes the pod.
+func DefaultRequests(pod *corev1.Pod, ranges []*corev1.LimitRange) {
+	for _, containers := range [][]corev1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
+		for i := range containers {
+			defaultContainer(&containers[i].Resources, ranges)
+		}
+	}
+	if r := pod.Spec.Resources; r != nil {
+		r.Requests = WithMissing(r.Requests, r.Limits)
+	}
+}
+
+func defaultContainer(r *corev1.ResourceRequirements, ranges []*corev1.LimitRange) {
+	// A limit that the author wrote comes before the range's default request, as in the API server.
+	r.Requests = WithMissing(r.Requests, r.Limits)
+	for _, lr := range ranges {
+		for _, item := range lr.Spec.Limits {
+			if item.Type == corev1.LimitTypeContainer {
+				r.Limits = WithMissing(r.Limits, item.Default)
+				r.Requests = WithMissing(r.Requests, item.DefaultRequest)
+			}
+		}
+	}
+	r.Requests = WithMissing(r.Requests, r.Limits)
+}
+
+// EvictionCost is upstream's cost of evicting a pod, 1 for one that says nothing about it, between -10 and 10.
+func EvictionCost(pod *corev1.Pod) float64 {
+	cost := 1 + float64(deletionCost(pod))/(1<<27) + float64(priorityOf(pod))/(1<<25)
+	return min(max(cost, -10), 10)
+}
+
+// deletionCost is what the pod says of itself: the annotation for disruption, even if it cannot be read, before the one for
+// scaling down. A value that is no 32-bit number counts as 0.
+func deletionCost(pod *corev1.Pod) int32 {
+	if len(pod.Annotations) == 0 {
+		return 0
+	}
+	text, ok := pod.Annotations[v1.DisruptionCostAnnotationKey]
+	if !ok {
+		text, ok = pod.Annotations[v1.PodDeletionCostAnnotationKey]
+	}
+	if !ok {
+		return 0 // as most pods
+	}
+	n, err := strconv.ParseInt(text, 10, 32)
+	if err != nil {
+		return 0
+	}
+	return int32(n)
+}
+
+// priorityOf is the pod's priority, 0 unless said.
+func priorityOf(pod *corev1.Pod) int32 {
+	if pod.Spec.Priority == nil {
+		return 0
+	}
+	return *pod.Spec.Priority
 }

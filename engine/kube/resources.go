@@ -12,36 +12,6 @@ import (
 	"tenon.sh/engine/capacity"
 )
 
-// AttachPrefix starts the names of the resources that volumes of a driver are counted as.
-const AttachPrefix = "attachable-volumes-"
-
-// AttachResource is the resource that stands for one more volume of the CSI driver on a node.
-func AttachResource(driver string) corev1.ResourceName {
-	return corev1.ResourceName(AttachPrefix + driver)
-}
-
-func WithMissing(list, from corev1.ResourceList) corev1.ResourceList {
-	for name, q := range from {
-		if _, ok := list[name]; ok {
-			continue
-		}
-		if list == nil {
-			list = corev1.ResourceList{}
-		}
-		list[name] = q
-	}
-	return list
-}
-
-// Text lists the resources in their order.
-func (r *ResourceNames) Text() string {
-	var b strings.Builder
-	for i := range r.Len() {
-		b.WriteString(strconv.Quote(r.Name(i)))
-	}
-	return b.String()
-}
-
 // PodRequests is what the pod needs on a node, as kube-scheduler counts it: the larger of what runs together and of
 // each step of its start, init containers that keep running counted with both, requests of the pod as a whole instead
 // where there are any, its overhead, and one pod. A resize in place counts with the larger of wish and reality.
@@ -248,4 +218,34 @@ func (r *ResourceNames) List(v capacity.Vector) corev1.ResourceList {
 		}
 	}
 	return list
+}
+
+// AttachPrefix starts the names of the resources that volumes of a driver are counted as.
+const AttachPrefix = "attachable-volumes-"
+
+// AttachResource is the resource that stands for one more volume of the CSI driver on a node.
+func AttachResource(driver string) corev1.ResourceName {
+	return corev1.ResourceName(AttachPrefix + driver)
+}
+
+func WithMissing(list, from corev1.ResourceList) corev1.ResourceList {
+	for name, q := range from {
+		if _, ok := list[name]; ok {
+			continue
+		}
+		if list == nil {
+			list = corev1.ResourceList{}
+		}
+		list[name] = q
+	}
+	return list
+}
+
+// Text lists the resources in their order.
+func (r *ResourceNames) Text() string {
+	var b strings.Builder
+	for i := range r.Len() {
+		b.WriteString(strconv.Quote(r.Name(i)))
+	}
+	return b.String()
 }

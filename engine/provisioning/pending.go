@@ -13,45 +13,6 @@ import (
 	"tenon.sh/engine/kube"
 )
 
-// usedBy adds up what the pods of the node request.
-func (p *Problem) usedBy(r *inventory.NodePods) capacity.Vector {
-	if len(r.Infos) == 0 {
-		return make(capacity.Vector, p.Names.Len())
-	}
-	if r.UsedFor != p.namesText {
-		r.Used, r.UsedFor = make(capacity.Vector, p.Names.Len()), p.namesText
-		for _, f := range r.Infos {
-			r.Used.Add(p.RequestFor(p.Pods.Cache.RequestsFor(f)), 1)
-		}
-	}
-	return r.Used
-}
-
-// promise keeps room on replacements for the pods that are planned on them and still run on the nodes that go.
-func (p *Problem) promise() {
-	byPlan := map[string]*inventory.Machine{}
-	for _, h := range p.Machines {
-		if h.Replaces && !h.Leaving {
-			for _, uid := range h.Planned {
-				byPlan[uid] = h
-			}
-		}
-	}
-	if len(byPlan) == 0 {
-		return
-	}
-	for _, h := range p.Machines {
-		if !h.Ordered || h.Leaving {
-			continue
-		}
-		for _, pod := range h.Bound {
-			if to := byPlan[string(pod.UID)]; to != nil && kube.IsReschedulable(pod) {
-				to.Promised = append(to.Promised, pod)
-			}
-		}
-	}
-}
-
 // pendingClass is pods to plan for that ask for the same. Home is the machine that they are expected on, nil for none.
 type pendingClass struct {
 	Pods        []*corev1.Pod
@@ -263,4 +224,43 @@ func (p *Problem) leavers() map[*corev1.Pod]bool {
 		}
 	}
 	return out
+}
+
+// usedBy adds up what the pods of the node request.
+func (p *Problem) usedBy(r *inventory.NodePods) capacity.Vector {
+	if len(r.Infos) == 0 {
+		return make(capacity.Vector, p.Names.Len())
+	}
+	if r.UsedFor != p.namesText {
+		r.Used, r.UsedFor = make(capacity.Vector, p.Names.Len()), p.namesText
+		for _, f := range r.Infos {
+			r.Used.Add(p.RequestFor(p.Pods.Cache.RequestsFor(f)), 1)
+		}
+	}
+	return r.Used
+}
+
+// promise keeps room on replacements for the pods that are planned on them and still run on the nodes that go.
+func (p *Problem) promise() {
+	byPlan := map[string]*inventory.Machine{}
+	for _, h := range p.Machines {
+		if h.Replaces && !h.Leaving {
+			for _, uid := range h.Planned {
+				byPlan[uid] = h
+			}
+		}
+	}
+	if len(byPlan) == 0 {
+		return
+	}
+	for _, h := range p.Machines {
+		if !h.Ordered || h.Leaving {
+			continue
+		}
+		for _, pod := range h.Bound {
+			if to := byPlan[string(pod.UID)]; to != nil && kube.IsReschedulable(pod) {
+				to.Promised = append(to.Promised, pod)
+			}
+		}
+	}
 }
