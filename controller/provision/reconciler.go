@@ -43,7 +43,7 @@ type Config struct {
 	Pods *report.PodObserver
 	// Options say, among others, whether pods are pointed at the existing nodes that the plan puts them on.
 	Options engine.Options
-	// AtOnce is how many claims or pods are written at the same time; 0 means 16.
+	// AtOnce is how many claims or pods are written at the same time; 0 means writeAtOnce.
 	AtOnce int
 }
 
