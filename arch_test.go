@@ -93,7 +93,7 @@ var importRules = []importRule{
 
 	{packages: "cluster/lane", alone: true},
 	{packages: "cluster/term", also: slices.Concat(kubernetesClient, logging)},
-	{packages: "cluster", ours: []string{"engine", "engine/kube", "engine/budget", "api/...", "provider"}, also: slices.Concat(kubernetesClient, logging, []string{"k8s.io/apiextensions-apiserver"})},
+	{packages: "cluster", ours: []string{"engine", "engine/kube", "engine/inventory", "engine/budget", "api/...", "provider"}, also: slices.Concat(kubernetesClient, logging, []string{"k8s.io/apiextensions-apiserver"})},
 	{packages: "cluster/clustertest", ours: []string{"api/...", "engine", "cluster", "provider/...", "report/..."}, also: slices.Concat(kubernetesClient, logging, prometheus)},
 	{packages: "report/...", ours: []string{"report/...", "engine", "engine/...", "cluster", "api/...", "provider"}, also: slices.Concat(kubernetesClient, logging, prometheus)},
 	{packages: "controller/...", ours: []string{"controller", "engine", "engine/...", "cluster", "cluster/lane", "provider", "api/...", "report/..."}, also: slices.Concat(kubernetesClient, logging, prometheus)},

@@ -14,6 +14,7 @@ import (
 
 	v1 "tenon.sh/api/v1"
 	"tenon.sh/engine"
+	"tenon.sh/engine/inventory"
 	"tenon.sh/provider"
 )
 
@@ -39,7 +40,7 @@ type catalog struct {
 	failure    string                // why the provider gave no catalog the last time
 	asked      string                // the version of the class that it was asked for then
 
-	soldOut map[engine.OfferingID]*soldOut
+	soldOut map[engine.OfferingID]inventory.SoldOut
 	// marked is types with the sold-out offerings marked as such; it holds until one of them is over.
 	marked      []engine.InstanceType
 	markedUntil time.Time
@@ -200,7 +201,7 @@ func (c *catalogs) put(class provider.Class, types []engine.InstanceType, err er
 	defer c.mu.Unlock()
 	k := c.byClass[class.Ref]
 	if k == nil {
-		k = &catalog{soldOut: map[engine.OfferingID]*soldOut{}}
+		k = &catalog{soldOut: map[engine.OfferingID]inventory.SoldOut{}}
 		c.byClass[class.Ref] = k
 	}
 	if k.generation != class.Object.GetGeneration() {

@@ -7,20 +7,8 @@ import (
 
 	v1 "tenon.sh/api/v1"
 	"tenon.sh/engine"
+	"tenon.sh/engine/inventory"
 )
-
-const (
-	soldOutFirst  = 3 * time.Minute  // how long a sold-out offering is left alone
-	soldOutMost   = 30 * time.Minute // however often it was sold out before
-	soldOutMemory = time.Hour        // without being sold out again for this long, it counts as a new case
-)
-
-// soldOut says until when an offering is left alone. Each time that it is sold out again the time doubles, so that a
-// machine which cannot be had is asked for less and less often.
-type soldOut struct {
-	until time.Time
-	times int
-}
 
 // MarkSoldOut keeps offerings of a node class from being planned for a while.
 func (c *Cluster) MarkSoldOut(class v1.NodeClassReference, ids []engine.OfferingID) {
@@ -43,18 +31,7 @@ func (c *catalogs) markSoldOut(class v1.NodeClassReference, ids []engine.Offerin
 	return slices.Clone(c.changed)
 }
 
-func (k *catalog) mark(id engine.OfferingID, now time.Time) {
-	s := k.soldOut[id]
-	switch {
-	case s == nil || now.Sub(s.until) > soldOutMemory:
-		s = &soldOut{}
-		k.soldOut[id] = s
-	case now.Before(s.until): // several launches fail at once: that is one case
-		return
-	}
-	s.until = now.Add(min(soldOutFirst<<min(s.times, 10), soldOutMost))
-	s.times++
-}
+func (k *catalog) mark(id engine.OfferingID, now time.Time) { k.soldOut[id] = k.soldOut[id].Again(now) }
 
 // show returns the catalog with the offerings marked that are sold out now. Only the types concerned are copied, and
 // only when something has changed.
@@ -64,14 +41,14 @@ func (k *catalog) show(now time.Time) []engine.InstanceType {
 	}
 	k.markedUntil = time.Time{}
 	out := map[string]bool{}
-	maps.DeleteFunc(k.soldOut, func(_ engine.OfferingID, s *soldOut) bool { return now.Sub(s.until) > soldOutMemory })
+	maps.DeleteFunc(k.soldOut, func(_ engine.OfferingID, s inventory.SoldOut) bool { return s.IsOver(now) })
 	for id, s := range k.soldOut {
-		if !now.Before(s.until) {
+		if !s.Holds(now) {
 			continue
 		}
 		out[id.InstanceType] = true
-		if k.markedUntil.IsZero() || s.until.Before(k.markedUntil) {
-			k.markedUntil = s.until
+		if k.markedUntil.IsZero() || s.Until().Before(k.markedUntil) {
+			k.markedUntil = s.Until()
 		}
 	}
 	k.marked = k.types
@@ -93,7 +70,7 @@ func (k *catalog) markOfferings(t engine.InstanceType, now time.Time) []engine.O
 		whole := id
 		whole.Reservation = "" // a cloud that names no reservation means all of them
 		for _, id := range []engine.OfferingID{id, whole} {
-			if s := k.soldOut[id]; s != nil && now.Before(s.until) {
+			if k.soldOut[id].Holds(now) {
 				offerings[i].SoldOut = true
 			}
 		}
