@@ -155,7 +155,7 @@ daemonset agent cpu=100m mem=64Mi tolerate=*
 		r := w.replay(t.Context(), w.unbound.list)
 		want := placements(r.Land())
 		for range 2 {
-			if got := placements(r.LandAgain(&w.memo)); got != want {
+			if got := placements(r.LandAgain(&w.cache)); got != want {
 				t.Errorf("%s: with memory\n%s\nwithout\n%s", l.key, got, want)
 			}
 		}

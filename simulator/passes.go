@@ -85,7 +85,7 @@ func (w *World) provision(ctx context.Context) {
 		return
 	}
 	w.meter.Passes++
-	plan := provisioning.Plan(w.snapshot(ctx), w.cfg.Options, &w.memo)
+	plan := provisioning.Plan(w.snapshot(ctx), w.cfg.Options, &w.cache)
 	for _, launch := range plan.Launches {
 		if pool := w.pool(launch.NodePool); pool != nil {
 			w.addClaim(pool, launch, nil)
@@ -159,8 +159,8 @@ func (w *World) disrupt(ctx context.Context) {
 	w.observe(ctx)
 	w.meter.Passes++
 	s := w.snapshot(ctx)
-	w.memo.LookAgain = max(1, time.Duration(len(s.Nodes))*lookAgain)
-	plan := disruption.PlanAgain(s, w.cfg.Options, &w.memo)
+	w.cache.LookAgain = max(1, time.Duration(len(s.Nodes))*lookAgain)
+	plan := disruption.PlanAgain(s, w.cfg.Options, &w.cache)
 	w.kept = plan.Kept
 	w.pressing = slices.ContainsFunc(plan.Disruptions, func(d engine.Disruption) bool { return d.Reason != v1.Underutilized && d.Reason != v1.Empty })
 	if w.cfg.Audit {

@@ -44,7 +44,7 @@ func (w *World) schedule(ctx context.Context) {
 	}
 	if units := w.hopeful(); len(units) > 0 {
 		replay := w.replay(ctx, units)
-		for _, p := range replay.LandAgain(&w.memo).Placements {
+		for _, p := range replay.LandAgain(&w.cache).Placements {
 			u, _ := w.units.get(string(p.Pod.UID))
 			w.bind(u, w.seats[p.Node])
 		}

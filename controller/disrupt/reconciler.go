@@ -48,7 +48,7 @@ type Config struct {
 // Reconciler makes passes. It is to be used from one goroutine.
 type Reconciler struct {
 	Config
-	memo inventory.Cache
+	cache inventory.Cache
 	// progress is the memory of disruption.Progress.
 	progress inventory.Cache
 	churn    disruption.ChurnMemo
@@ -72,7 +72,7 @@ func (r *Reconciler) Reconcile(ctx context.Context) error {
 		return err
 	}
 	began := r.Cluster.Clock.Now()
-	plan, err := controller.Compute(ctx, func() *engine.Plan { return disruption.PlanAgain(snap, r.Options, &r.memo) })
+	plan, err := controller.Compute(ctx, func() *engine.Plan { return disruption.PlanAgain(snap, r.Options, &r.cache) })
 	if err != nil {
 		return err
 	}

@@ -50,7 +50,7 @@ type Config struct {
 // Reconciler makes passes. It is to be used from one goroutine.
 type Reconciler struct {
 	Config
-	memo     inventory.Cache
+	cache     inventory.Cache
 	advisor  nomination.Advisor
 	refusals *report.Refusals
 	refused  uint64 // stands for the pods that the last plan refused, to log them once
@@ -69,7 +69,7 @@ func (r *Reconciler) Reconcile(ctx context.Context) error {
 		return err
 	}
 	began := r.Cluster.Clock.Now()
-	plan, err := controller.Compute(ctx, func() *engine.Plan { return provisioning.Plan(snap, r.Options, &r.memo) })
+	plan, err := controller.Compute(ctx, func() *engine.Plan { return provisioning.Plan(snap, r.Options, &r.cache) })
 	if err != nil {
 		return err
 	}

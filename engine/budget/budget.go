@@ -31,12 +31,6 @@ func PoolAllowance(s *engine.Snapshot, pool *v1.NodePool, reason v1.DisruptionRe
 	return RulesOf(s, pool).Allowance(s.Now, reason, CountNodes(pool.Name, inventory.MachinesOf(s, (*inventory.Cache)(nil).Take(s, 1))))
 }
 
-// PoolOpens says when the pool's budgets next allow a node to go for the reason, if nothing but time changes: now if they do,
-// the zero time if that is not within sight.
-func PoolOpens(s *engine.Snapshot, pool *v1.NodePool, reason v1.DisruptionReason) time.Time {
-	return RulesOf(s, pool).Opens(s.Now, reason, CountNodes(pool.Name, inventory.MachinesOf(s, (*inventory.Cache)(nil).Take(s, 1))))
-}
-
 // PoolNodes are the nodes of a pool as its budgets count them.
 type PoolNodes struct {
 	Total            int

@@ -40,11 +40,6 @@ type Backoff struct {
 	Failure
 }
 
-// Reason is the backoff as a reason why a node stays.
-func (b Backoff) Reason() engine.Reason {
-	return engine.Reason{Code: engine.BackedOff, NodePool: b.NodePool, Need: engine.ClockText(b.Until), Have: b.Why}
-}
-
 // NextFailure is what to write on a claim whose disruption, for that reason, was taken back once more; ok is false if nothing is.
 // Replacements that failed concern the pool. That they were ready and a pod would have had no place concerns the claim alone:
 // the next pass may make the same plan again, but what holds for its pods says nothing about another node's.
