@@ -304,9 +304,9 @@ func (m *Cache) PodsOn(node string) *NodePods {
 }
 
 // Match is the selectors of the index that are about pods with these labels; interPod is the ID of those whose index it is.
-func (k *LabelClass) Match(crowd uint64, index *kube.SelectorIndex) []int {
-	if k.interPod != crowd {
-		k.interPod, k.matched = crowd, index.Match(k.Sample, k.matched[:0])
+func (k *LabelClass) Match(interPod uint64, index *kube.SelectorIndex) []int {
+	if k.interPod != interPod {
+		k.interPod, k.matched = interPod, index.Match(k.Sample, k.matched[:0])
 		var text []byte
 		for _, m := range k.matched {
 			text = append(strconv.AppendInt(text, int64(m), 10), ' ')

@@ -70,10 +70,10 @@ func (m *Cache) readAll(pods []*corev1.Pod, threads int) {
 
 // join makes the facts that another reader has read this one's.
 func (r *podReader) join(other *podReader, infos []*PodInfo) {
-	rolls, kinds, works := joined(r.podsByNode, other.podsByNode), joined(r.kinds, other.kinds), joined(r.works, other.works)
+	nodes, kinds, works := joined(r.podsByNode, other.podsByNode), joined(r.kinds, other.kinds), joined(r.works, other.works)
 	needs, asks, owned := joined(r.requestClasses, other.requestClasses), joined(r.constraintClasses, other.constraintClasses), joined(r.Owned, other.Owned)
 	for _, f := range infos {
-		f.node, f.Labels, f.requests, f.nextRequests, f.constraints = rolls[f.node], kinds[f.Labels], needs[f.requests], needs[f.nextRequests], asks[f.constraints]
+		f.node, f.Labels, f.requests, f.nextRequests, f.constraints = nodes[f.node], kinds[f.Labels], needs[f.requests], needs[f.nextRequests], asks[f.constraints]
 		f.workload, f.Owner = works[f.workload], owned[f.Owner]
 	}
 }

@@ -14,7 +14,7 @@ import (
 
 // PodRequests is what the pod needs on a node, as kube-scheduler counts it: the larger of what runs together and of
 // each step of its start, init containers that keep running counted with both, requests of the pod as a whole instead
-// where there are any, its overhead, and one pod. A resize in place counts with the larger of wish and reality.
+// where there are any, its overhead, and one pod. A resize in place counts with the larger of what is asked for and reality.
 func PodRequests(pod *corev1.Pod) corev1.ResourceList {
 	running := corev1.ResourceList{}
 	for i := range pod.Spec.Containers {
@@ -67,7 +67,7 @@ func containerRequests(pod *corev1.Pod, c *corev1.Container, statuses []corev1.C
 }
 
 // resized is what counts of a resize in place: the largest of what is wished, what is and what the kubelet has promised.
-// A wish that the kubelet has said it can never meet does not count.
+// What the kubelet has said it can never give does not count.
 func resized(pod *corev1.Pod, wished, actual, promised corev1.ResourceList) corev1.ResourceList {
 	need := corev1.ResourceList{}
 	if !ResizeIsHopeless(pod) {

@@ -66,26 +66,26 @@ type askerKey struct {
 
 // bounded takes out the pods for which what pods ask of the plan would be too much. Those of namespaces that ask for little come
 // first, so that nobody keeps all others waiting; who is left out may find a place in the next plan, when the others have theirs.
-func (p *Problem) bounded(lots []pendingClass) []pendingClass {
-	askers, of := askersOf(lots)
+func (p *Problem) bounded(pending []pendingClass) []pendingClass {
+	askers, of := askersOf(pending)
 	times := 1
 	if p.trial.counts() {
 		times = ofAll
 	}
 	refused := refuseRules(askers, times*mostRules)
-	refused = refuseMeetings(askers, lots, times*mostMeetings) || refused
+	refused = refuseMeetings(askers, pending, times*mostMeetings) || refused
 	if !refused {
-		return lots
+		return pending
 	}
-	out := lots[:0]
-	for i, lot := range lots {
+	out := pending[:0]
+	for i, class := range pending {
 		a := of[i]
 		if !a.refused {
-			out = append(out, lot)
+			out = append(out, class)
 			continue
 		}
 		r := engine.Reason{Code: engine.TooComplex, Need: strconv.Itoa(a.rules), Have: strconv.Itoa(a.theirs)}
-		for _, pod := range lot.Pods {
+		for _, pod := range class.Pods {
 			p.refused = append(p.refused, engine.Unplaced{Pod: kube.PodID(pod), Reasons: []engine.Reason{r}})
 		}
 	}
@@ -93,15 +93,15 @@ func (p *Problem) bounded(lots []pendingClass) []pendingClass {
 }
 
 // askersOf lists those who ask, who asks for least first, and of each class its own. Namespaces stay together.
-func askersOf(lots []pendingClass) (askers, of []*asker) {
+func askersOf(pending []pendingClass) (askers, of []*asker) {
 	known := map[askerKey]*asker{}
 	theirs := map[string]int{}
-	for _, lot := range lots {
-		pod := lot.info.Pod
-		key := askerKey{pod.Namespace, lot.constraints}
+	for _, class := range pending {
+		pod := class.info.Pod
+		key := askerKey{pod.Namespace, class.constraints}
 		a := known[key]
 		if a == nil {
-			a = &asker{namespace: pod.Namespace, constraints: lot.constraints, first: pod, rules: rules(lot.constraints)}
+			a = &asker{namespace: pod.Namespace, constraints: class.constraints, first: pod, rules: rules(class.constraints)}
 			known[key] = a
 			askers = append(askers, a)
 			theirs[a.namespace] += a.rules
@@ -148,10 +148,10 @@ func refuseRules(askers []*asker, most int) bool {
 }
 
 // refuseMeetings refuses whose selectors are about too many pods.
-func refuseMeetings(askers []*asker, lots []pendingClass, most int) bool {
+func refuseMeetings(askers []*asker, pending []pendingClass, most int) bool {
 	kinds := map[*inventory.LabelClass]bool{}
-	for _, lot := range lots {
-		kinds[lot.info.Labels] = true
+	for _, class := range pending {
+		kinds[class.info.Labels] = true
 	}
 	number := map[*kube.PodSelector]int{}
 	var all []*kube.PodSelector

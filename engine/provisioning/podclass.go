@@ -33,18 +33,18 @@ type podClass struct {
 }
 
 // classesOf groups the pods. Classes are in order of what they ask for, so that the plan does not hang on names.
-func (p *Problem) classesOf(lots []pendingClass) []*podClass {
+func (p *Problem) classesOf(pending []pendingClass) []*podClass {
 	type key struct {
-		wish     int
-		need     *inventory.RequestClass
-		matched  string
-		home     *inventory.Machine
-		proposed bool
-		batch    int
+		constraints int
+		requests    *inventory.RequestClass
+		matched     string
+		assigned    *inventory.Machine
+		proposed    bool
+		batch       int
 	}
 	byKey := map[key]*podClass{}
 	var keys []key
-	for _, w := range lots {
+	for _, w := range pending {
 		matched := w.info.Labels.Match(p.InterPod.ID, p.InterPod.Index)
 		p.looked += len(matched)
 		requested := p.Pods.Cache.NextRequests(w.info)

@@ -168,11 +168,11 @@ func (w *replayState) readNode(i int, some bool) {
 	if w.byNodeName[w.nodes[i].node.Name] != i {
 		return // another node of that name has them
 	}
-	roll := w.cache.PodsOn(w.nodes[i].node.Name)
-	all := NodePodsOf(w.cache, roll)
+	pods := w.cache.PodsOn(w.nodes[i].node.Name)
+	all := NodePodsOf(w.cache, pods)
 	single := all.apart
 	if some {
-		single = roll.Infos
+		single = pods.Infos
 	} else {
 		w.nodePods[i] = all
 		w.nodes[i].daemons = all.daemons
