@@ -118,7 +118,7 @@ type World struct {
 	scheduled, disrupted time.Time
 	again                time.Duration
 
-	cache       inventory.Cache
+	cache      inventory.Cache
 	kept       []engine.Kept
 	pressing   bool // the last look at the nodes found some that go for another reason than their price
 	departed   int  // pods that have left nodes since, but for nodes that go themselves

@@ -50,7 +50,7 @@ type Config struct {
 // Reconciler makes passes. It is to be used from one goroutine.
 type Reconciler struct {
 	Config
-	cache     inventory.Cache
+	cache    inventory.Cache
 	advisor  nomination.Advisor
 	refusals *report.Refusals
 	refused  uint64 // stands for the pods that the last plan refused, to log them once
