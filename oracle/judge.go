@@ -22,7 +22,7 @@ type Judge struct {
 	Preferences engine.PreferencePolicy
 	// Others is how many further nodes each placed pod is asked about; 0 means 2, below 0 none.
 	Others int
-	// Predict says what a launch will be; nil means engine.Predict.
+	// Predict says what a launch will be; nil means scheduler.Predict.
 	Predict func(*engine.Snapshot, *engine.Launch, engine.OfferingID) (*corev1.Node, *storagev1.CSINode)
 	// Opinion, if there is one, is compared with every verdict on a node that the pod is not placed on.
 	Opinion Opinion

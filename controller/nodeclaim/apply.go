@@ -21,7 +21,7 @@ import (
 	"tenon.sh/engine/lifecycle"
 )
 
-// application carries out one step, in the order of engine.Step's fields, and keeps life as it is after each write.
+// application carries out one step, in the order of lifecycle.Step's fields, and keeps life as it is after each write.
 type application struct {
 	*Reconciler
 	mem  *memory

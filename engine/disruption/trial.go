@@ -16,7 +16,7 @@ import (
 type trialOptions struct {
 	held   bool
 	closed func(h *inventory.Machine) bool // beside the machines that no pod is moved to anyway; nil for none
-	// nominations is where pods had better go, options what to plan with instead of the disruptor's; both may be nil.
+	// nominations is where pods had better go, options what to plan with instead of the planner's; both may be nil.
 	nominations map[*corev1.Pod]int
 	options     *engine.Options
 	batches     map[string]int // as those of trial

@@ -161,7 +161,9 @@ type kindCount struct {
 
 // PodIndex is the pods of a snapshot, sorted by what has to be done with them.
 type PodIndex struct {
-	Cache   *Cache
+	Cache *Cache
+	// Pass is the number of the call that the index is of.
+	Pass    uint64
 	all     []*PodInfo // in the order of the snapshot
 	Unbound []*corev1.Pod
 	Mounts  []*corev1.Pod
@@ -190,7 +192,7 @@ func (m *Cache) Take(s *engine.Snapshot, threads int) *PodIndex {
 	m.learnTemplates(s)
 	m.follow(s.Pods, threads)
 	m.refresh(threads)
-	c := &PodIndex{Cache: m, all: m.last}
+	c := &PodIndex{Cache: m, Pass: m.Pass, all: m.last}
 	for i, mark := range m.marks {
 		if mark == 0 {
 			continue

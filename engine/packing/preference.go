@@ -18,13 +18,13 @@ func (p *Problem) solvePreferences() *solver {
 		return best // nothing has to be bought, and nothing is for a preference alone
 	}
 	least := best.total(p, worth)
-	crowds := p.machinesAsked()
+	machines := p.machinesAsked()
 	enough := len(p.Nodes) + len(best.machines)
 	some, all := 0, 0
 	for c := range p.Classes {
 		if p.Classes[c].prefers() {
 			all++
-			if crowds[c] <= enough {
+			if machines[c] <= enough {
 				some++
 			}
 		}
@@ -39,7 +39,7 @@ func (p *Problem) solvePreferences() *solver {
 		return true
 	}
 	if !try(func(int) bool { return true }) && some > 0 && some < all {
-		try(func(c int) bool { return crowds[c] <= enough })
+		try(func(c int) bool { return machines[c] <= enough })
 	}
 	best.bound, best.worth = min(best.bound, bound), worth // no preference has to be granted
 	return best

@@ -94,8 +94,8 @@ func ReadProblem(s *engine.Snapshot, opt engine.Options, pods *inventory.PodInde
 	p.promise()
 	p.Constraints.Volumes.Leave(p.moving)
 	known := inventory.KeptBy[knownBackoffs](pods.Cache)
-	if known.pass != pods.Cache.Pass {
-		*known = knownBackoffs{pods.Cache.Pass, p.ReadBackoffs()}
+	if known.pass != pods.Pass {
+		*known = knownBackoffs{pods.Pass, p.ReadBackoffs()}
 	}
 	p.Backoffs, p.Constraints.Backoffs = known.LaunchBackoffs, known.LaunchBackoffs
 	waiting := p.toPlan(p.SortPods())
