@@ -168,6 +168,7 @@ func TestAResourceThatANodeNeverShowsIsNotCountedOn(t *testing.T) {
 	}{
 		{"it may still come", 14 * time.Minute, nil},
 		{"it has not come", 15 * time.Minute, []string{"four"}},
+		{"it has not come, and the machine is overdue", 20 * time.Minute, []string{"four"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -175,7 +176,7 @@ func TestAResourceThatANodeNeverShowsIsNotCountedOn(t *testing.T) {
 				"pool general",
 				"type two  cpu=2 mem=4Gi example.com/npu=1 zones=a price=0.05",
 				"type four cpu=4 mem=8Gi example.com/npu=1 zones=a price=0.11",
-				fmt.Sprintf("node n pool=general type=two zone=a age=20m registered=%v planned=web uninitialized", c.after),
+				fmt.Sprintf("node n pool=general type=two zone=a age=30m launched=%v registered=%[1]v planned=web uninitialized", c.after),
 				"pod web cpu=1 example.com/npu=1",
 				"pod small cpu=500m",
 			)
@@ -383,6 +384,10 @@ func TestWhatPassesIsNotLearned(t *testing.T) {
 		{"somebody closed the node", func(s *engine.Snapshot) { s.Nodes[0].Spec.Unschedulable = true }, nil},
 		{"the node is not ready", func(s *engine.Snapshot) {
 			s.Nodes[0].Status.Conditions[0].Status = corev1.ConditionFalse
+			tainted("example.com/a")(s)
+		}, nil},
+		{"the node is not initialized yet", func(s *engine.Snapshot) {
+			delete(s.Nodes[0].Labels, v1.InitializedLabelKey)
 			tainted("example.com/a")(s)
 		}, nil},
 		{"the node is there for long", func(s *engine.Snapshot) { ready(s, time.Hour); tainted("example.com/a")(s) }, nil},
