@@ -7,6 +7,9 @@ import (
 	"time"
 
 	v1 "tenon.sh/api/v1"
+	"tenon.sh/engine"
+	"tenon.sh/engine/provisioning"
+	"tenon.sh/provider/catalog"
 )
 
 // TestDisruption runs its cases side by side, each in a corner of one cluster: most of what they do is to wait.
@@ -36,7 +39,10 @@ func TestDisruption(t *testing.T) {
 	group.Wait()
 }
 
-// scaleDown takes 30 of 100 pods away.
+// scaleDown takes 30 of 100 pods away. kube-controller-manager chooses which, and so whether a few moves make machines free or
+// only dearer ones with new machines would: in fifteen runs the nodes came to 1.04 to 1.16 times what they would cost planned anew,
+// and what was left at 1.16 were machines of which each lacked room for one more pod, which too little would have been saved by
+// packing anew.
 func scaleDown(w *world) {
 	w.pool(w.corner, func(p *v1.NodePool) { p.Spec.Disruption.ConsolidateAfter = v1.DurationOf(5 * time.Second) })
 	w.poolReady(w.corner)
@@ -60,8 +66,14 @@ func scaleDown(w *world) {
 	cpu, memory := utilisation(w)
 	w.Logf("%d nodes for $%.3f/h became %d for $%.3f/h, %.1f %% of the cpu and %.1f %% of the memory requested", nodes, before,
 		len(w.nodes()), after, cpu*100, memory*100)
-	if after > 0.78*before {
-		w.Errorf("70 %% of the pods cost %.1f %% of what all did", after/before*100)
+	anew := provisioning.Plan(w.allWaiting([]engine.Class{{Ref: kwokClass, InstanceTypes: catalog.KWOK()}}), engine.Options{}, nil)
+	if len(anew.Unplaced) > 0 {
+		w.Fatalf("planned anew, %d pods have no node", len(anew.Unplaced))
+	}
+	ratio := after / anew.Cost.LaunchesPerHour
+	w.Logf("the nodes cost %.3f times what they would planned anew", ratio)
+	if ratio > 1.25 {
+		w.Error("that is more than 1.25 times")
 	}
 }
 
