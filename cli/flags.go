@@ -22,6 +22,7 @@ type ControllerOptions struct {
 	InstanceTypesFile string // replaces Catalog
 	BootDelay         time.Duration
 	RepairAfter       time.Duration
+	RecordDisruptions string // folder; empty for none
 	FaultsFile        string // what goes wrong in the simulated cloud, and when
 
 	MetricsPort     int // 0 means any free port, below 0 none
@@ -108,7 +109,7 @@ func environment() map[string]string {
 	out["repair-after"] = "TENON_REPAIR_AFTER"
 	out["faults"] = "TENON_FAULTS"
 	out["log-format"] = "TENON_LOG_FORMAT"
-	for _, ours := range []string{"nominate-pods", "preference-share", "largest-cpu", "max-pods-per-node", "instance-status-dry-run"} {
+	for _, ours := range []string{"nominate-pods", "preference-share", "largest-cpu", "max-pods-per-node", "instance-status-dry-run", "record-disruptions"} {
 		out[ours] = "TENON_" + strings.ToUpper(strings.ReplaceAll(ours, "-", "_"))
 	}
 	return out
@@ -121,6 +122,7 @@ func (o *ControllerOptions) addFlags(flags *pflag.FlagSet) {
 	flags.DurationVar(&o.BootDelay, "boot-delay", o.BootDelay, "how long a machine of the simulated cloud takes until its node registers")
 	flags.DurationVar(&o.RepairAfter, "repair-after", o.RepairAfter, "with the feature gate NodeRepair: how long a node of the simulated cloud must have been not ready to be replaced")
 	flags.StringVar(&o.FaultsFile, "faults", o.FaultsFile, "a file with what goes wrong in the simulated cloud, and when after the start")
+	flags.StringVar(&o.RecordDisruptions, "record-disruptions", o.RecordDisruptions, "a folder for what each of the last 100 passes that disrupted nodes saw, as snapshot files, and what it decided: tenon plan --disrupt -f makes the same plan again; takes time and room in a large cluster; empty for none")
 	flags.IntVar(&o.MetricsPort, "metrics-port", o.MetricsPort, "where metrics are served; 0 for any free port, -1 for none")
 	flags.IntVar(&o.HealthProbePort, "health-probe-port", o.HealthProbePort, "where /healthz and /readyz are served; 0 for any free port, -1 for none")
 	flags.IntVar(&o.KubeClientQPS, "kube-client-qps", o.KubeClientQPS, "requests to the API server per second")
@@ -213,6 +215,9 @@ func (o ControllerOptions) check() error {
 		if p.port > 65535 {
 			return fmt.Errorf("--%s (%s) is %d: a port is at most 65535", p.flag, environment()[p.flag], p.port)
 		}
+	}
+	if err := checkRecord(o.RecordDisruptions); err != nil {
+		return fmt.Errorf("%s is %q: %w", flagAndVariable("record-disruptions"), o.RecordDisruptions, err)
 	}
 	if err := o.engineFlags.check(); err != nil || o.CloudProvider != cloudAWS {
 		return err

@@ -161,7 +161,11 @@ func (p *parts) makeLoops() {
 	provisioner := provision.New(provision.Config{
 		Cluster: p.cluster, Recorder: p.recorder, Metrics: p.lasting.metrics, Pods: p.pods, Options: options,
 	})
-	disruptor := disrupt.New(disrupt.Config{Cluster: p.cluster, Recorder: p.recorder, Metrics: p.lasting.metrics, Options: options})
+	disruption := disrupt.Config{Cluster: p.cluster, Recorder: p.recorder, Metrics: p.lasting.metrics, Options: options}
+	if dir := p.opt.RecordDisruptions; dir != "" {
+		disruption.Record = (&disruptionRecord{dir, p.opt.engineOptions()}).add
+	}
+	disruptor := disrupt.New(disruption)
 	provisioning := p.loop("provisioner", provisioner.Reconcile, p.opt.BatchIdleDuration, p.opt.BatchMaxDuration, 10*time.Second)
 	p.provisioning = provisioning
 	disrupting := p.loop("disruption", disruptor.Reconcile, time.Second, 5*time.Second, 10*time.Second)

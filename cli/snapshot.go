@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	v1 "tenon.sh/api/v1"
@@ -25,8 +24,8 @@ func newSnapshot() *cobra.Command {
 		Use:   "snapshot",
 		Short: "Write the live cluster, as far as Tenon's decisions depend on it, to a file",
 		Long: `Writes the objects that Tenon's decisions depend on as YAML, and last a document of kind Catalog with what no object of
-the cluster holds: what there is to buy, as the controller sees it now, its options, and the time. tenon plan -f gives
-the same plan for it, anywhere.
+the cluster holds: what there is to buy, as the controller sees it now, its options, what its passes of disruption have
+found so far, and the time. tenon plan -f gives the same plan for it, anywhere.
 
 Secrets, and the environments, arguments, commands and probes of containers, are left out. The cluster is only read.`,
 		Args: cobra.NoArgs,
@@ -83,7 +82,7 @@ func builtInCatalog(documents []scenario.Document, notes *terminal) (*engine.Cat
 	}
 	notes.notes(reading.Notes)
 	return &engine.CatalogDocument{
-		APIVersion: engine.CatalogAPIVersion, Kind: engine.CatalogKind, Time: metav1.NewTime(reading.Snapshot.Now),
+		APIVersion: engine.CatalogAPIVersion, Kind: engine.CatalogKind, Time: reading.Snapshot.Now,
 		Classes: reading.Snapshot.Classes,
 	}, nil
 }

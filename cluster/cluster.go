@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 	"unsafe"
 
@@ -64,6 +65,8 @@ type Cluster struct {
 	claims *written[*v1.NodeClaim]
 	nodes  *written[*corev1.Node]
 	pods   *written[*corev1.Pod]
+
+	passes atomic.Pointer[engine.EarlierPasses]
 }
 
 // New returns the mirror of a cluster.
@@ -88,7 +91,7 @@ func (c *Cluster) Snapshot(ctx context.Context) (*engine.Snapshot, error) {
 		return nil, fmt.Errorf("snapshot: %w", err)
 	}
 	c.confirmUnseen(ctx)
-	s := &engine.Snapshot{Now: c.Clock.Now()}
+	s := &engine.Snapshot{Now: c.Clock.Now(), EarlierPasses: cmp.Or(c.passes.Load(), &engine.EarlierPasses{})}
 	if err := c.listWritten(ctx, s); err != nil {
 		return nil, fmt.Errorf("snapshot: %w", err)
 	}
@@ -106,6 +109,9 @@ func (c *Cluster) Snapshot(ctx context.Context) (*engine.Snapshot, error) {
 	s.Zones = c.zones.of(s)
 	return s, nil
 }
+
+// KeepPasses has the next snapshots say what passes of disruption have left. A process begins without any.
+func (c *Cluster) KeepPasses(passes *engine.EarlierPasses) { c.passes.Store(passes) }
 
 // begin asks the API server itself which claims there are, at the start and after a creation without a clear answer. The
 // caches may begin with lists that are older than what an earlier process wrote just before its end; whoever believed them

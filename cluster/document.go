@@ -3,8 +3,6 @@ package cluster
 import (
 	"context"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
 	"tenon.sh/engine"
 )
 
@@ -17,8 +15,10 @@ func (c *Cluster) CatalogDocument(ctx context.Context, opt engine.Options) (engi
 	return engine.CatalogDocument{
 		APIVersion: engine.CatalogAPIVersion,
 		Kind:       engine.CatalogKind,
-		Time:       metav1.NewTime(s.Now),
+		Time:       s.Now,
 		Options:    opt,
 		Classes:    s.Classes,
+
+		EarlierPasses: s.EarlierPasses,
 	}, nil
 }

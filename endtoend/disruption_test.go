@@ -12,10 +12,11 @@ import (
 	"tenon.sh/provider/catalog"
 )
 
-// TestDisruption runs its cases side by side, each in a corner of one cluster: most of what they do is to wait.
+// TestDisruption runs its cases side by side, each in a corner of one cluster: most of what they do is to wait. What the
+// controller decides can be computed again from the files that it records.
 func TestDisruption(t *testing.T) {
-	w := newWorld(t)
-	w.start("--feature-gates=StaticCapacity=true,NodeRepair=true", "--repair-after=5s")
+	w, records := newWorld(t), t.TempDir()
+	w.start("--feature-gates=StaticCapacity=true,NodeRepair=true", "--repair-after=5s", "--record-disruptions="+records)
 	var group sync.WaitGroup
 	for _, c := range []struct {
 		corner, rule string
@@ -32,11 +33,13 @@ func TestDisruption(t *testing.T) {
 		{"protected", "a protected pod keeps its node as long as it is protected", doNotDisrupt},
 		{"period", "a termination grace period ends a drain that a budget blocks", terminationGracePeriod},
 		{"window", "a budget's window keeps nodes until it ends", budgetWindow},
+		{"churn", "pods come and go all the time", churn},
 		{"static", "a pool of fixed size keeps its size", staticPool},
 	} {
 		group.Go(func() { t.Run(c.rule, func(t *testing.T) { c.run(w.in(t, c.corner)) }) })
 	}
 	group.Wait()
+	replayed(t, records)
 }
 
 // scaleDown takes 30 of 100 pods away. kube-controller-manager chooses which, and so whether a few moves make machines free or

@@ -1,12 +1,14 @@
 package engine_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"slices"
 	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/conversion"
 
 	v1 "tenon.sh/api/v1"
 	"tenon.sh/engine"
@@ -14,6 +16,36 @@ import (
 	"tenon.sh/engine/inventory"
 	"tenon.sh/scenario/workload"
 )
+
+// passes makes passes of disruption, each with what the one before has left, as a file would keep it.
+type passes struct {
+	testing.TB
+	left  *engine.EarlierPasses
+	cache inventory.Cache
+}
+
+var sameButForZones = conversion.EqualitiesOrDie(time.Time.Equal)
+
+func newPasses(t testing.TB) *passes { return &passes{TB: t, left: &engine.EarlierPasses{}} }
+
+func (p *passes) plan(s *engine.Snapshot, opt engine.Options) *engine.Plan {
+	p.Helper()
+	next := *s
+	next.EarlierPasses = p.left
+	plan := disruption.Plan(&next, opt, &p.cache)
+	text, err := json.Marshal(plan.Passes)
+	if err == nil {
+		p.left = &engine.EarlierPasses{}
+		err = json.Unmarshal(text, p.left)
+	}
+	if err != nil {
+		p.Fatal(err)
+	}
+	if !sameButForZones.DeepEqual(plan.Passes, p.left) {
+		p.Errorf("a pass left\n%+v\nof which a file keeps\n%+v", plan.Passes, p.left)
+	}
+	return plan
+}
 
 // After a pass that has found nothing, the next one finds the machine whose pods have left, and says of the others what was
 // found before.
@@ -24,14 +56,14 @@ func TestPassesAfterOneThatFoundNothingSeeWhatHasChanged(t *testing.T) {
 	if len(s.Nodes) < 400 {
 		t.Fatalf("the cluster has %d nodes: too few to be looked at in part", len(s.Nodes))
 	}
-	memo := &inventory.Cache{}
-	first := disruption.PlanAgain(s, opt, memo)
+	passes := newPasses(t)
+	first := passes.plan(s, opt)
 	if len(first.Disruptions) > 0 {
 		t.Fatal("there is something to be had")
 	}
 	next := *s
 	next.Now = s.Now.Add(10 * time.Second)
-	same := disruption.PlanAgain(&next, opt, memo)
+	same := passes.plan(&next, opt)
 	if len(same.Disruptions) > 0 || !slices.Equal(same.Kept, first.Kept) {
 		t.Error("nothing has changed, and the plan is another one")
 		for i := range same.Kept {
@@ -50,13 +82,13 @@ func TestPassesAfterOneThatFoundNothingSeeWhatHasChanged(t *testing.T) {
 		return p.Spec.NodeName == bare && left > 1
 	})
 	next.Now = s.Now.Add(20 * time.Second)
-	plan := disruption.PlanAgain(&next, opt, memo)
+	plan := passes.plan(&next, opt)
 	if !slices.ContainsFunc(plan.Disruptions, func(d engine.Disruption) bool { return slices.Contains(d.Nodes, bare) }) {
 		t.Errorf("%s has one pod left of %d, and stays: %+v", bare, left, plan.Disruptions)
 	}
 
 	next.Pods, next.Now = s.Pods, s.Now.Add(2*time.Minute)
-	later, whole := disruption.PlanAgain(&next, opt, memo), disruption.Plan(&next, opt, nil)
+	later, whole := passes.plan(&next, opt), disruption.Plan(&next, opt, nil)
 	if !slices.Equal(later.Kept, whole.Kept) {
 		t.Error("a minute later not everything was looked at")
 	}
@@ -109,8 +141,8 @@ func TestWhatIsSoldOutSinceTheLastLookMakesNoOtherOne(t *testing.T) {
 		{"another price", same, dearer, true},
 	} {
 		full, free := receding(t)
-		memo := &inventory.Cache{LookAgain: time.Hour}
-		if plan := disruption.PlanAgain(sells(full, c.before), engine.Options{}, memo); len(plan.Disruptions) > 0 {
+		passes := newPasses(t)
+		if plan := passes.plan(sells(full, c.before), engine.Options{LookAgain: time.Hour}); len(plan.Disruptions) > 0 {
 			t.Fatalf("%s: n1 goes though there is no room: %v", c.name, plan.Disruptions)
 		}
 		free = sells(free, c.after)
@@ -118,7 +150,7 @@ func TestWhatIsSoldOutSinceTheLastLookMakesNoOtherOne(t *testing.T) {
 			t.Fatalf("%s: n1 does not go though there is room: %v", c.name, plan.Kept)
 		}
 		for range 2 { // what one pass has found out of a list the next one remembers
-			plan := disruption.PlanAgain(free, engine.Options{}, memo)
+			plan := passes.plan(free, engine.Options{LookAgain: time.Hour})
 			if looked := len(plan.Disruptions) > 0; looked != c.looks {
 				t.Errorf("%s: all machines were looked at: %v", c.name, looked)
 			}
@@ -146,10 +178,10 @@ func TestWhatWasLookedAtWhileSomethingWasSoldOutIsLookedAtAgain(t *testing.T) {
 		s.Classes = slices.Clone(s.Classes)
 		s.Classes[0].InstanceTypes = list
 	}
-	memo := &inventory.Cache{LookAgain: time.Hour}
+	passes := newPasses(t)
 	goes := func() bool {
 		s.Now = s.Now.Add(time.Minute)
-		return len(disruption.PlanAgain(s, engine.Options{}, memo).Disruptions) > 0
+		return len(passes.plan(s, engine.Options{LookAgain: time.Hour}).Disruptions) > 0
 	}
 	if goes() {
 		t.Fatal("big goes though it is full")
@@ -183,9 +215,9 @@ func TestHowOftenAllMachinesAreLookedAtIsUpToTheCaller(t *testing.T) {
 			fmt.Sprintf("pod small-%d cpu=100m node=idle-%d select=tier:idle owner=Deployment age=10h", i, i))
 	}
 	s := clusterOf(t, lines...)
-	memo := &inventory.Cache{LookAgain: time.Hour}
+	passes := newPasses(t)
 	goes := func() bool {
-		return slices.ContainsFunc(disruption.PlanAgain(s, engine.Options{}, memo).Disruptions, func(d engine.Disruption) bool { return slices.Contains(d.Nodes, "n1") })
+		return slices.ContainsFunc(passes.plan(s, engine.Options{LookAgain: time.Hour}).Disruptions, func(d engine.Disruption) bool { return slices.Contains(d.Nodes, "n1") })
 	}
 	if goes() {
 		t.Fatal("n1 goes though there is no room")

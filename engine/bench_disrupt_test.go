@@ -84,7 +84,8 @@ func BenchmarkDisruptIncremental(b *testing.B) {
 	s := consolidated(quiet(workload.Web, manyRunning), hasty(16))
 	pass := func(b *testing.B, change func(pods []*corev1.Pod, i int) []*corev1.Pod) {
 		memo, next := &inventory.Cache{}, *s
-		disruption.PlanAgain(s, asController(), memo)
+		next.EarlierPasses = &engine.EarlierPasses{}
+		next.EarlierPasses = disruption.Plan(&next, asController(), memo).Passes
 		runtime.GC()
 		b.ReportAllocs()
 		gone, i := 0, 0
@@ -94,8 +95,10 @@ func BenchmarkDisruptIncremental(b *testing.B) {
 			changed := next
 			changed.Pods = change(next.Pods, i)
 			b.StartTimer()
-			if plan := disruption.PlanAgain(&changed, asController(), memo); len(plan.Disruptions) == 0 {
-				next = changed
+			plan := disruption.Plan(&changed, asController(), memo)
+			next.EarlierPasses = plan.Passes
+			if len(plan.Disruptions) == 0 {
+				next.Pods = changed.Pods
 			} else {
 				gone++
 			}

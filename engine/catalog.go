@@ -1,6 +1,6 @@
 package engine
 
-import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+import "time"
 
 // The kind under which a catalog is written into a snapshot file, beside the Kubernetes objects.
 const (
@@ -14,7 +14,9 @@ type CatalogDocument struct {
 	APIVersion string `json:"apiVersion"`
 	Kind       string `json:"kind"`
 	// Time is the instant that the catalog shows.
-	Time    metav1.Time `json:"time"`
-	Options Options     `json:"options"`
-	Classes []Class     `json:"classes"`
+	Time    time.Time `json:"time"`
+	Options Options   `json:"options"`
+	Classes []Class   `json:"classes"`
+	// EarlierPasses is what the controller remembers of its passes of disruption.
+	EarlierPasses *EarlierPasses `json:"earlierPasses,omitempty"`
 }

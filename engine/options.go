@@ -1,6 +1,8 @@
 package engine
 
 import (
+	"time"
+
 	corev1 "k8s.io/api/core/v1"
 
 	"tenon.sh/engine/parallel"
@@ -36,6 +38,9 @@ type Options struct {
 	MaxPodsPerNode int `json:"maxPodsPerNode,omitempty"`
 	// SpotToSpot lets consolidation replace spot machines by spot machines.
 	SpotToSpot bool `json:"spotToSpot,omitempty"`
+	// LookAgain is how old a look at everything may be that a pass of disruption goes on from, also in a cluster of few machines
+	// and however many of them have changed; 0 means a minute where there are many machines and few have changed.
+	LookAgain time.Duration `json:"lookAgain,omitempty"`
 	// Threads is how many goroutines may work at a time; the plan does not depend on it. 0 means 1.
 	Threads int `json:"threads,omitempty"`
 }

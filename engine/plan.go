@@ -21,6 +21,8 @@ type Plan struct {
 	Kept []Kept
 	// Judgements are the moves that consolidation has looked at. Only disruption.Plan fills it.
 	Judgements []Judgement `json:"-"`
+	// Passes is what to give the next pass, as Snapshot.EarlierPasses. Only disruption.Plan fills it, and only if it was given one.
+	Passes *EarlierPasses `json:"-"`
 	// Next names some of the nodes that go next, by pods: new pods had better not be put on them. Only disruption.Plan fills it.
 	Next []string `json:",omitempty"`
 	// Notes says what the engine left out of account: a pool that cannot be used, an object that it cannot read.

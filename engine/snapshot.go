@@ -50,6 +50,10 @@ type Snapshot struct {
 	// Classes holds, for every node class that a pool refers to, what its provider says of it.
 	Classes []Class
 
+	// EarlierPasses is what passes of disruption have left for the next one, empty before the first; nil makes each pass look at
+	// everything.
+	EarlierPasses *EarlierPasses
+
 	// Zones are the time zones of TimeZones, by name, as far as there are such. They are loaded outside: the engine reads no
 	// files.
 	Zones map[string]*time.Location `json:"-"`

@@ -8,7 +8,6 @@ import (
 	v1 "tenon.sh/api/v1"
 	"tenon.sh/engine"
 	"tenon.sh/engine/disruption"
-	"tenon.sh/engine/inventory"
 	"tenon.sh/engine/provisioning"
 	"tenon.sh/scenario"
 	"tenon.sh/scenario/workload"
@@ -71,10 +70,10 @@ pod fast-# cpu=1 node=l# owner=Deployment age=5h select=disk:ssd
 		if err != nil {
 			t.Fatal(err)
 		}
-		s, memo := *file.Snapshot, &inventory.Cache{}
+		s, passes := *file.Snapshot, newPasses(t)
 		gone := ""
 		for pass := 0; pass < 3 && gone == ""; pass++ {
-			for _, d := range disruption.PlanAgain(&s, engine.Options{}, memo).Disruptions {
+			for _, d := range passes.plan(&s, engine.Options{}).Disruptions {
 				gone += strings.Join(d.Nodes, " ")
 			}
 			s.Now = s.Now.Add(2 * time.Minute)

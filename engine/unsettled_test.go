@@ -12,22 +12,21 @@ import (
 	v1 "tenon.sh/api/v1"
 	"tenon.sh/engine"
 	"tenon.sh/engine/disruption"
-	"tenon.sh/engine/inventory"
 	"tenon.sh/scenario/workload"
 )
 
 // leaving is a cluster with much to be had, at a time after its beginning: from now on pods leave one in so many of its nodes
 // all the time.
 type leaving struct {
+	*passes
 	s     *engine.Snapshot
 	begun time.Time
-	memo  inventory.Cache
 }
 
-func newLeaving() *leaving {
+func newLeaving(t *testing.T) *leaving {
 	s := quiet(workload.Mix, 1000)
 	s.NodePools[0].Spec.Disruption.ConsolidateAfter = v1.DurationOf(30 * time.Second)
-	return &leaving{s: s, begun: s.Now}
+	return &leaving{passes: newPasses(t), s: s, begun: s.Now}
 }
 
 // pass makes a pass at that time, when pods have just left one in so many nodes.
@@ -43,7 +42,7 @@ func (l *leaving) pass(after time.Duration, oneIn int) *engine.Plan {
 		next.NodeClaims = append(next.NodeClaims, c)
 	}
 	l.s = &next
-	return disruption.PlanAgain(&next, engine.Options{}, &l.memo)
+	return l.plan(&next, engine.Options{})
 }
 
 func keptFor(plan *engine.Plan, code engine.Code) int {
@@ -59,7 +58,7 @@ func keptFor(plan *engine.Plan, code engine.Code) int {
 // What moves while pods leave everywhere is planned for a cluster that will not be.
 func TestPodsAreNotMovedWhileOthersLeaveEverywhere(t *testing.T) {
 	t.Parallel()
-	l := newLeaving()
+	l := newLeaving(t)
 	for after := time.Duration(0); after < time.Minute; after += 10 * time.Second {
 		plan := l.pass(after, 3)
 		if len(plan.Disruptions) > 0 || keptFor(plan, engine.Unsettled) == 0 {
@@ -74,7 +73,7 @@ func TestPodsAreNotMovedWhileOthersLeaveEverywhere(t *testing.T) {
 // Where pods come and go for ever, nothing would ever be consolidated.
 func TestAPoolWhosePodsComeAndGoForEverIsConsolidated(t *testing.T) {
 	t.Parallel()
-	l := newLeaving()
+	l := newLeaving(t)
 	for after := time.Duration(0); after < 5*time.Minute; after += 10 * time.Second {
 		if plan := l.pass(after, 3); len(plan.Disruptions) > 0 {
 			t.Fatalf("after %s: %+v", after, plan.Disruptions)
@@ -90,7 +89,7 @@ func TestAPoolWhosePodsComeAndGoForEverIsConsolidated(t *testing.T) {
 
 func TestAFewNodesWhosePodsLeaveHoldNothingUp(t *testing.T) {
 	t.Parallel()
-	if plan := newLeaving().pass(0, 20); len(plan.Disruptions) == 0 {
+	if plan := newLeaving(t).pass(0, 20); len(plan.Disruptions) == 0 {
 		t.Errorf("kept %+v", plan.Kept)
 	}
 }
@@ -98,7 +97,7 @@ func TestAFewNodesWhosePodsLeaveHoldNothingUp(t *testing.T) {
 // Nodes without pods go whatever happens elsewhere.
 func TestEmptyNodesGoWhilePodsLeaveEverywhere(t *testing.T) {
 	t.Parallel()
-	l := newLeaving()
+	l := newLeaving(t)
 	empty := l.s.Nodes[1].Name
 	l.s.Pods = slices.DeleteFunc(slices.Clone(l.s.Pods), func(p *corev1.Pod) bool { return p.Spec.NodeName == empty })
 	plan := l.pass(0, 3)
@@ -145,7 +144,7 @@ func TestWhichPodsCountAsMovedByTheAgeOfTheirOwner(t *testing.T) {
 // Pods that consolidation has moved come to nodes: the next ones need not wait for that.
 func TestPodsThatComeHoldNothingUp(t *testing.T) {
 	t.Parallel()
-	l := newLeaving()
+	l := newLeaving(t)
 	l.s.NodePools[0].Spec.Disruption.ConsolidateAfter = v1.DurationOf(0)
 	came := metav1.NewTime(l.begun.Add(-5 * time.Second))
 	for i, p := range l.s.Pods {

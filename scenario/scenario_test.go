@@ -196,7 +196,8 @@ deviceclass gpu resource=example.com/gpu
 `).Snapshot
 	v, from := reflect.ValueOf(s).Elem(), reflect.ValueOf(full).Elem()
 	for i := range v.NumField() {
-		if v.Type().Field(i).Type == reflect.TypeFor[[]engine.Class]() || v.Type().Field(i).Name == "Now" {
+		switch v.Type().Field(i).Name {
+		case "Now", "Classes", "EarlierPasses":
 			continue
 		}
 		// Kubernetes objects are the API's own to marshal: one of each kind is enough.
@@ -207,6 +208,8 @@ deviceclass gpu resource=example.com/gpu
 	}
 	s.Classes = []engine.Class{{}}
 	fillValue(t, reflect.ValueOf(&s.Classes[0]).Elem())
+	s.EarlierPasses = &engine.EarlierPasses{}
+	fillValue(t, reflect.ValueOf(s.EarlierPasses).Elem())
 	s.Classes[0].Ref = *full.NodePools[0].Spec.Template.Spec.NodeClassRef
 	opt := engine.Options{}
 	fillValue(t, reflect.ValueOf(&opt).Elem())
@@ -224,6 +227,9 @@ deviceclass gpu resource=example.com/gpu
 	}
 	if first.String() != second.String() {
 		t.Errorf("written again: %s", firstDifference(first.String(), second.String()))
+	}
+	if !reflect.DeepEqual(got.Snapshot.EarlierPasses, s.EarlierPasses) {
+		t.Errorf("earlier passes: got %+v, want %+v", got.Snapshot.EarlierPasses, s.EarlierPasses)
 	}
 	if !reflect.DeepEqual(normal(got.Snapshot.Classes), normal(s.Classes)) {
 		t.Errorf("classes: got %+v, want %+v", got.Snapshot.Classes, s.Classes)
@@ -273,6 +279,9 @@ func fillValue(t *testing.T, v reflect.Value) {
 	switch v.Interface().(type) {
 	case corev1.ResourceList:
 		v.Set(reflect.ValueOf(corev1.ResourceList{"cpu": resource.MustParse("3")}))
+		return
+	case time.Time:
+		v.Set(reflect.ValueOf(time.Date(2026, 1, 2, 3, 4, 5, 6, time.UTC)))
 		return
 	}
 	switch v.Kind() {

@@ -10,7 +10,6 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/yaml"
@@ -26,7 +25,8 @@ func Write(out io.Writer, s *engine.Snapshot, opt engine.Options) error {
 		return err
 	}
 	return WriteDocuments(out, documents, engine.CatalogDocument{
-		APIVersion: engine.CatalogAPIVersion, Kind: engine.CatalogKind, Time: metav1.NewTime(s.Now), Options: opt, Classes: s.Classes,
+		APIVersion: engine.CatalogAPIVersion, Kind: engine.CatalogKind, Time: s.Now, Options: opt, Classes: s.Classes,
+		EarlierPasses: s.EarlierPasses,
 	})
 }
 

@@ -1,18 +1,24 @@
 package simulator
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"time"
 
 	v1 "tenon.sh/api/v1"
 	"tenon.sh/engine"
 	"tenon.sh/engine/budget"
+	"tenon.sh/engine/disruption"
 	"tenon.sh/engine/provisioning"
 )
 
 // settled is how long a pod may wait for a machine before it counts as forgotten: longer than the slowest of the usual
 // boots and a second attempt.
 const settled = 15 * time.Minute
+
+// replayEvery is how often a pass is computed again: it takes longer than one that goes on from the one before.
+const replayEvery = 4
 
 // atEnd looks at the world for the last time.
 func (w *World) atEnd(ctx context.Context) AtEnd {
@@ -52,8 +58,12 @@ func (w *World) forgotten(s *engine.Snapshot) int {
 	return n
 }
 
-// audit checks that a plan keeps to the budgets of every pool, counting for itself.
-func (w *World) audit(s *engine.Snapshot, plan *engine.Plan) {
+// audit checks that a plan keeps to the budgets of every pool, counting for itself, and that whoever has the snapshot in a file
+// makes the same plan.
+func (w *World) audit(s *engine.Snapshot, opt engine.Options, plan *engine.Plan) {
+	if w.meter.Passes%replayEvery == 0 {
+		w.auditReplay(*s, opt, plan)
+	}
 	begun := map[string]map[v1.DisruptionReason]int{}
 	for _, d := range plan.Disruptions {
 		for _, name := range d.Claims {
@@ -84,4 +94,25 @@ func (w *World) audit(s *engine.Snapshot, plan *engine.Plan) {
 			}
 		}
 	}
+}
+
+// auditReplay makes the plan again without the cache, from what would stand in a file.
+func (w *World) auditReplay(s engine.Snapshot, opt engine.Options, plan *engine.Plan) {
+	text := asJSON(s.EarlierPasses)
+	s.EarlierPasses = &engine.EarlierPasses{}
+	if err := json.Unmarshal(text, s.EarlierPasses); err != nil {
+		w.violate("what the passes before have left cannot be read: %v", err)
+	}
+	again := disruption.Plan(&s, opt, nil)
+	if !bytes.Equal(asJSON(plan), asJSON(again)) || !bytes.Equal(asJSON(plan.Passes), asJSON(again.Passes)) {
+		w.violate("the pass found %d disruptions, and found again, without what this process remembers, %d or others", len(plan.Disruptions), len(again.Disruptions))
+	}
+}
+
+func asJSON(x any) []byte {
+	text, err := json.Marshal(x)
+	if err != nil {
+		panic(err) // there is nothing in it that has no JSON
+	}
+	return text
 }

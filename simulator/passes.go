@@ -159,12 +159,15 @@ func (w *World) disrupt(ctx context.Context) {
 	w.observe(ctx)
 	w.meter.Passes++
 	s := w.snapshot(ctx)
-	w.cache.LookAgain = max(1, time.Duration(len(s.Nodes))*lookAgain)
-	plan := disruption.PlanAgain(s, w.cfg.Options, &w.cache)
+	s.EarlierPasses = w.passes
+	opt := w.cfg.Options
+	opt.LookAgain = max(1, time.Duration(len(s.Nodes))*lookAgain)
+	plan := disruption.Plan(s, opt, &w.cache)
+	w.passes = plan.Passes
 	w.kept = plan.Kept
 	w.pressing = slices.ContainsFunc(plan.Disruptions, func(d engine.Disruption) bool { return d.Reason != v1.Underutilized && d.Reason != v1.Empty })
 	if w.cfg.Audit {
-		w.audit(s, plan)
+		w.audit(s, opt, plan)
 	}
 	for _, d := range plan.Disruptions {
 		w.beginOrder(d)

@@ -119,6 +119,7 @@ type World struct {
 	again                time.Duration
 
 	cache      inventory.Cache
+	passes     *engine.EarlierPasses // of disruption
 	kept       []engine.Kept
 	pressing   bool // the last look at the nodes found some that go for another reason than their price
 	departed   int  // pods that have left nodes since, but for nodes that go themselves
@@ -141,6 +142,7 @@ func New(cfg Config) (*World, error) {
 		resources: resources{}, shapes: map[string]*shape{}, seats: map[string]*seat{}, claims: newShelf[*v1.NodeClaim](), claimByID: map[string]string{},
 		nodeNames: map[engine.MachineID]string{}, causes: map[string]string{}, wakes: map[string]time.Time{}, due: map[string]time.Time{}, ripe: map[string]time.Time{},
 		loadByKey: map[string]*load{}, labels: map[string]map[string]string{}, again: againFirst, needBudgets: true,
+		passes: &engine.EarlierPasses{},
 	}
 	w.meter = newMeter(w)
 	w.readPools()

@@ -41,6 +41,8 @@ type Config struct {
 	Recorder *report.Recorder
 	Metrics  *report.Metrics
 	Options  engine.Options
+	// Record, unless nil, is told of each pass that disrupts nodes, before it does.
+	Record func(context.Context, *engine.Snapshot, *engine.Plan)
 	// AtOnce is how many disruptions are carried out at the same time; 0 means 8.
 	AtOnce int
 }
@@ -72,9 +74,13 @@ func (r *Reconciler) Reconcile(ctx context.Context) error {
 		return err
 	}
 	began := r.Cluster.Clock.Now()
-	plan, err := controller.Compute(ctx, func() *engine.Plan { return disruption.PlanAgain(snap, r.Options, &r.cache) })
+	plan, err := controller.Compute(ctx, func() *engine.Plan { return disruption.Plan(snap, r.Options, &r.cache) })
 	if err != nil {
 		return err
+	}
+	r.Cluster.KeepPasses(plan.Passes)
+	if r.Record != nil && len(plan.Disruptions) > 0 {
+		r.Record(ctx, snap, plan)
 	}
 	took := r.Cluster.Clock.Since(began)
 	eligible := map[v1.DisruptionReason]int{}

@@ -46,10 +46,10 @@ const (
 
 // consolidate removes and replaces machines whose pods can be had for less. Numbers are searched first (package disruption);
 // what is found there is planned with all rules, and what does not hold, or does not pay, is left out. Of the rest goes now
-// what budgets allow. With again, what the last pass has looked at is not looked at again.
-func (d *planner) consolidate(again bool) {
-	c := d.newConsolidation(again)
-	c.incremental = again && c.changed()
+// what budgets allow. After an earlier pass, what that has looked at is not looked at again.
+func (d *planner) consolidate() {
+	c := d.newConsolidation()
+	c.incremental = d.s.EarlierPasses != nil && c.changed()
 	gaveUp := map[string]bool{} // pools
 	for round := 1; len(c.sources) > 0; round++ {
 		begun := len(d.plan.Disruptions)
@@ -68,7 +68,7 @@ func (d *planner) consolidate(again bool) {
 		if c.incremental || len(c.sources) > fewSources {
 			return
 		}
-		c.last.looked.cutShort = round > mostRetries || round == mostRetries && inVain
+		c.passes.Look.CutShort = round > mostRetries || round == mostRetries && inVain
 		if !inVain {
 			return
 		}
@@ -85,12 +85,15 @@ func (d *planner) consolidate(again bool) {
 	}
 }
 
-// giveUp notes that the machine was found in vain, unless time alone changes that, or the cache says how often all are looked at.
+// giveUp notes that the machine was found in vain, unless time alone changes that, or the options say how often all are looked at.
 func (c *consolidator) giveUp(h *inventory.Machine) {
 	switch code := c.why[h].Code; {
-	case c.cache.LookAgain > 0, code == engine.BudgetExhausted, code == engine.EvictionBlocked, code == engine.OwnerMoved:
+	case c.opt.LookAgain > 0, code == engine.BudgetExhausted, code == engine.EvictionBlocked, code == engine.OwnerMoved:
 	default:
-		c.last.looked.failed[h.Key()] = c.s.Now
+		if m, known := c.passes.Look.Machines[h.Key()]; known {
+			m.Failed = c.s.Now.Round(0)
+			c.passes.Look.Machines[h.Key()] = m
+		}
 		c.passed = append(c.passed, h)
 	}
 }
@@ -128,9 +131,9 @@ type attempted struct {
 	gone []*inventory.Machine
 }
 
-func (d *planner) newConsolidation(again bool) *consolidator {
+func (d *planner) newConsolidation() *consolidator {
 	var unsettled map[string]engine.Reason
-	if again {
+	if d.s.EarlierPasses != nil {
 		unsettled = d.scaledDownLately()
 	}
 	c := &consolidator{planner: d, index: make([]int, len(d.p.Machines)), nominations: map[*corev1.Pod]int{}}
@@ -206,7 +209,7 @@ func (c *consolidator) search() {
 	c.problem = provisioning.CompileTrial(c.s, opt, c.p.Pods, t)
 	options, listed := c.options()
 	if c.incremental {
-		c.worth = c.last.looked.worthIn(c.problem.Names)
+		c.worth = worthIn(c.passes.Look, c.problem.Names)
 	} else {
 		c.worth = c.price(options)
 	}

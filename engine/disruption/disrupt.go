@@ -16,11 +16,13 @@ import (
 
 // Plan decides which nodes are to go: those that are broken, empty, out of date, old, or not worth their price. It reads
 // only s and opt; the same input always gives the same Plan.
+//
+// With s.EarlierPasses it is the next pass of a caller that keeps what each pass leaves (Plan.Passes). Once a pass has looked at
+// all machines for what could be consolidated, the next ones within a minute (or Options.LookAgain) look only at those whose pods
+// have changed or that a budget put off, and at those that could use the room most; all other methods look at all machines each
+// time. Such a pass also moves no pods of pools that are scaled down just now. So it may leave to a later pass what Plan would find
+// otherwise.
 func Plan(s *engine.Snapshot, opt engine.Options, cache *inventory.Cache) *engine.Plan {
-	return disrupt(s, opt, cache, false)
-}
-
-func disrupt(s *engine.Snapshot, opt engine.Options, cache *inventory.Cache, again bool) *engine.Plan {
 	d := newPlanner(s, opt, cache)
 	d.judge()
 	d.repair()
@@ -28,7 +30,7 @@ func disrupt(s *engine.Snapshot, opt engine.Options, cache *inventory.Cache, aga
 	d.removeEmpty()
 	d.drift()
 	d.expire()
-	d.consolidate(again)
+	d.consolidate()
 	return d.finish()
 }
 
@@ -37,7 +39,7 @@ type planner struct {
 	s        *engine.Snapshot
 	opt      engine.Options
 	cache    *inventory.Cache
-	last     *lastPasses
+	passes   *engine.EarlierPasses
 	p        *provisioning.Problem
 	budgets  map[string]*poolBudget // by pool
 	guards   *budget.Guards
@@ -72,7 +74,7 @@ func newPlanner(s *engine.Snapshot, opt engine.Options, cache *inventory.Cache) 
 	pods.ReadActivity(s.Now)
 	p := provisioning.ReadProblem(s, opt, pods, nil)
 	d := &planner{
-		s: s, opt: opt, cache: cache, last: inventory.KeptBy[lastPasses](cache), p: p, budgets: map[string]*poolBudget{},
+		s: s, opt: opt, cache: cache, passes: passesOf(s), p: p, budgets: map[string]*poolBudget{},
 		guards: budget.NewGuards(s, p.Pods), moves: &ownerMoves{s: s, cache: cache, left: map[string]int{}}, rollouts: rollouts, expected: map[*inventory.Machine]*corev1.Pod{}, assigned: map[*corev1.Pod]int{},
 		nodes: map[*v1.NodeClaim][]*inventory.Machine{}, verdicts: map[*inventory.Machine]engine.Reason{}, taken: map[*inventory.Machine]bool{},
 		why: make(map[*inventory.Machine]engine.Reason, len(p.Machines)), launched: map[string]int{}, replaced: map[string]int{}, stamps: map[string]stamp{}, plan: &engine.Plan{},
@@ -218,6 +220,9 @@ func (d *planner) finish() *engine.Plan {
 		}
 	}
 	d.plan.Next = d.next()
+	if d.s.EarlierPasses != nil {
+		d.plan.Passes = d.passes
+	}
 	for _, pool := range kube.ByName(d.s.NodePools) {
 		for _, r := range d.budgets[pool.Name].rules.Problems {
 			d.plan.Notes = append(d.plan.Notes, engine.Note{Object: "NodePool " + pool.Name, Reason: r})

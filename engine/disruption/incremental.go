@@ -3,13 +3,13 @@ package disruption
 import (
 	"cmp"
 	"fmt"
+	"hash/fnv"
 	"maps"
 	"slices"
-	"strings"
+	"strconv"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
 
 	"tenon.sh/engine"
 	"tenon.sh/engine/inventory"
@@ -17,10 +17,10 @@ import (
 )
 
 const (
-	// lookAgain is how old a look at everything may be that PlanAgain goes on from, unless the cache says. Within it pods grow
+	// lookAgain is how old a look at everything may be that a pass goes on from, unless the options say. Within it pods grow
 	// older, and so cheaper to move, by little.
 	lookAgain = time.Minute
-	// fewSources is the number of machines up to which everything is looked at unless the cache says how often: that takes no
+	// fewSources is the number of machines up to which everything is looked at unless the options say how often: that takes no
 	// time.
 	fewSources = 300
 	// mostWasteful is how many machines are looked at beside those that have changed: those that had most to gain.
@@ -30,93 +30,71 @@ const (
 	behind = 10 * time.Minute
 )
 
-// PlanAgain is Plan for a caller that keeps a cache from pass to pass. Once a pass has looked at all machines for what could
-// be consolidated, the next ones within a minute (or Cache.LookAgain) look only at those whose pods have changed or that a budget
-// put off, and at those that could use the room most; all other methods look at all machines each time. It also moves no pods
-// of pools that are unsettled. So it may leave to a later pass what Plan would find now.
-func PlanAgain(s *engine.Snapshot, opt engine.Options, cache *inventory.Cache) *engine.Plan {
-	return disrupt(s, opt, cache, true)
-}
-
-func lookAgainAfter(m *inventory.Cache) time.Duration {
-	if m.LookAgain <= 0 {
-		return lookAgain
+func (c *consolidator) lookAgainAfter() time.Duration {
+	if c.opt.LookAgain > 0 {
+		return c.opt.LookAgain
 	}
-	return m.LookAgain
+	return lookAgain
 }
 
-// lastPasses is what PlanAgain remembers of the passes before.
-type lastPasses struct {
-	// looked is what they have looked at for nothing; nil before the first.
-	looked *lastLook
-	// scaledDown is since when pools have been seen to be, by name.
-	scaledDown map[string]time.Time
+// passesOf is what this pass leaves for the next one: to begin with, what the passes before have left, in maps of its own.
+func passesOf(s *engine.Snapshot) *engine.EarlierPasses {
+	out := &engine.EarlierPasses{ScaledDown: map[string]time.Time{}}
+	if before := s.EarlierPasses; before != nil {
+		maps.Copy(out.ScaledDown, before.ScaledDown)
+		if before.Look != nil {
+			out.Look = new(*before.Look)
+			out.Look.Machines = maps.Clone(before.Look.Machines)
+		}
+	}
+	return out
 }
 
-// lastLook is what passes have looked at for nothing.
-type lastLook struct {
-	at       time.Time
-	pools    string                        // as textOfPools has them
-	classes  []engine.Class                // as they were then
-	last     []engine.Class                // as the last pass saw them: they sell no more than then
-	since    map[inventory.MachineKey]bool // machines that later passes have looked at
-	stamps   map[inventory.MachineKey]podStamp
-	why      map[inventory.MachineKey]engine.Reason
-	wasteful []inventory.MachineKey
-	worth    map[string]float64 // by resource
-	// cutShort is true if a small cluster had more machines that could not go than one pass tries.
-	cutShort bool
-	// failed is when machines that had been found turned out not to be able to go.
-	failed map[inventory.MachineKey]time.Time
+// stampOf tells whether the pods of a machine are the same as before.
+func stampOf(h *inventory.Machine) (pods string, count int) {
+	return strconv.FormatUint(h.Pods.Stamp, 36), h.Pods.Count
 }
-
-// podStamp tells whether the pods of a machine are the same as before.
-type podStamp struct {
-	sum   uint64
-	count int
-}
-
-func stampOf(h *inventory.Machine) podStamp { return podStamp{h.Pods.Sum, h.Pods.Count} }
 
 // changed narrows the sources to those that have to be looked at again, and says of the others what was found before. It
 // answers false if all have to be.
 func (c *consolidator) changed() bool {
-	l := c.last.looked
-	if l == nil || c.s.Now.Before(l.at) || l.pools != textOfPools(c.s) || !l.holds(c.s) {
+	l := c.passes.Look
+	if l == nil || c.s.Now.Before(l.At) || l.Pools != hashOfPools(c.s) || !c.offersHold(l) {
 		return false
 	}
-	if len(c.sources) <= fewSources && c.cache.LookAgain <= 0 {
-		if l.cutShort {
+	if len(c.sources) <= fewSources && c.opt.LookAgain <= 0 {
+		if l.CutShort {
 			c.passOver(l, behind)
 		}
 		return false
 	}
-	if c.s.Now.Sub(l.at) >= lookAgainAfter(c.cache) {
+	if c.s.Now.Sub(l.At) >= c.lookAgainAfter() {
 		return false
 	}
-	look := map[inventory.MachineKey]bool{}
+	look := map[string]bool{}
 	freed := false
 	for _, h := range c.sources {
-		before, known := l.stamps[h.Key()]
+		before, known := l.Machines[h.Key()]
+		pods, count := stampOf(h)
 		switch {
 		case !known:
 			look[h.Key()] = true
-		case before != stampOf(h) && stampOf(h).count <= before.count:
+		case before.Pods != pods && count <= before.Count:
 			look[h.Key()], freed = true, true
 		} // with more pods than before they are worth more, and have less room for those of others
 	}
-	if len(look) > mostWasteful && c.cache.LookAgain <= 0 {
-		c.passOver(l, lookAgainAfter(c.cache))
+	if len(look) > mostWasteful && c.opt.LookAgain <= 0 {
+		c.passOver(l, c.lookAgainAfter())
 		return false
 	}
 	if freed {
-		for _, key := range l.wasteful {
-			look[key] = look[key] || l.why[key].Code != engine.WouldStrand
+		for _, key := range l.Wasteful {
+			look[key] = look[key] || l.Machines[key].Why.Code != engine.WouldStrand
 		}
 	}
 	c.drop(func(h *inventory.Machine) bool {
-		if why, known := l.why[h.Key()]; known && !look[h.Key()] {
-			c.setReason(h, why)
+		if m, known := l.Machines[h.Key()]; known && !look[h.Key()] {
+			c.setReason(h, m.Why)
 		}
 		return !look[h.Key()]
 	})
@@ -125,13 +103,13 @@ func (c *consolidator) changed() bool {
 
 // passOver leaves out machines that a pass has found for nothing not longer ago than that, and that have not changed since:
 // where budgets are small, others would wait for ever behind them.
-func (c *consolidator) passOver(l *lastLook, within time.Duration) {
+func (c *consolidator) passOver(l *engine.ConsolidationLook, within time.Duration) {
 	c.drop(func(h *inventory.Machine) bool {
-		at, failed := l.failed[h.Key()]
-		if !failed || c.s.Now.Sub(at) >= within || l.stamps[h.Key()] != stampOf(h) {
+		m := l.Machines[h.Key()]
+		if pods, count := stampOf(h); m.Failed.IsZero() || c.s.Now.Sub(m.Failed) >= within || m.Pods != pods || m.Count != count {
 			return false
 		}
-		c.setReason(h, l.why[h.Key()])
+		c.setReason(h, m.Why)
 		c.passed = append(c.passed, h)
 		return true
 	})
@@ -149,50 +127,52 @@ func (c *consolidator) drop(gone func(h *inventory.Machine) bool) {
 // that would go but for a budget.
 func (c *consolidator) noteLook() {
 	if !c.incremental {
-		before := c.last.looked
-		c.last.looked = &lastLook{
-			at: c.s.Now, pools: textOfPools(c.s), classes: c.s.Classes, last: c.s.Classes, since: map[inventory.MachineKey]bool{},
-			stamps: map[inventory.MachineKey]podStamp{}, why: map[inventory.MachineKey]engine.Reason{}, worth: map[string]float64{}, failed: map[inventory.MachineKey]time.Time{},
+		before, offers := c.passes.Look, c.offers()
+		now := &engine.ConsolidationLook{
+			At: c.s.Now.Round(0), Pools: hashOfPools(c.s), Offers: offers, LastOffers: offers, Machines: map[string]engine.LookedMachine{},
+			Wasteful: c.mostWasteful(), Worth: map[string]float64{},
 		}
 		for _, h := range c.passed {
-			c.last.looked.keep(h, c.why[h], c.s.Now)
-			c.last.looked.failed[h.Key()] = before.failed[h.Key()]
+			m := c.looked(h)
+			m.Failed = before.Machines[h.Key()].Failed
+			now.Machines[h.Key()] = m
 		}
 		for i, worth := range c.worth {
-			c.last.looked.worth[c.problem.Names.Name(i)] = worth
+			now.Worth[c.problem.Names.Name(i)] = worth
 		}
-		c.last.looked.wasteful = c.mostWasteful()
+		c.passes.Look = now
 	}
+	l := c.passes.Look
 	for _, h := range c.sources {
-		if l := c.last.looked; c.taken[h] || c.why[h].Code == engine.BudgetExhausted || c.why[h].Code == engine.EvictionBlocked {
-			delete(l.stamps, h.Key())
-		} else {
-			l.keep(h, c.why[h], c.s.Now)
-			if c.incremental {
-				l.since[h.Key()] = true
-			}
+		if c.taken[h] || c.why[h].Code == engine.BudgetExhausted || c.why[h].Code == engine.EvictionBlocked {
+			delete(l.Machines, h.Key())
+			continue
 		}
+		m := c.looked(h)
+		m.Since = c.incremental
+		l.Machines[h.Key()] = m
 	}
 }
 
-// keep notes why the machine stays, and since when that is known.
-func (l *lastLook) keep(h *inventory.Machine, why engine.Reason, at time.Time) {
-	l.stamps[h.Key()], l.why[h.Key()] = stampOf(h), why
-	delete(l.failed, h.Key())
-	if why.Code == engine.WouldStrand || why.Code == engine.CannotMove {
-		l.failed[h.Key()] = at
+// looked is what this pass has found of the machine.
+func (c *consolidator) looked(h *inventory.Machine) engine.LookedMachine {
+	m := engine.LookedMachine{Why: c.why[h]}
+	m.Pods, m.Count = stampOf(h)
+	if m.Why.Code == engine.WouldStrand || m.Why.Code == engine.CannotMove {
+		m.Failed = c.s.Now.Round(0)
 	}
+	return m
 }
 
-// mostWasteful lists the machines that have most to gain for what moving their pods costs.
-func (c *consolidator) mostWasteful() []inventory.MachineKey {
+// mostWasteful names the machines that have most to gain for what moving their pods costs.
+func (c *consolidator) mostWasteful() []string {
 	ranked := slices.Clone(c.sources)
 	rate := make(map[*inventory.Machine]float64, len(ranked))
 	for j, h := range ranked {
 		rate[h] = (c.planner.price(h) - c.value(h)) / (c.cost[j] + 1e-9)
 	}
 	slices.SortStableFunc(ranked, func(a, b *inventory.Machine) int { return cmp.Compare(rate[b], rate[a]) })
-	var out []inventory.MachineKey
+	var out []string
 	for _, h := range ranked[:min(mostWasteful, len(ranked))] {
 		out = append(out, h.Key())
 	}
@@ -200,64 +180,43 @@ func (c *consolidator) mostWasteful() []inventory.MachineKey {
 }
 
 // worthIn is what a unit of each of the resources is worth.
-func (l *lastLook) worthIn(names *kube.ResourceNames) []float64 {
+func worthIn(l *engine.ConsolidationLook, names *kube.ResourceNames) []float64 {
 	out := make([]float64, names.Len())
 	for i := range out {
-		out[i] = l.worth[names.Name(i)]
+		out[i] = l.Worth[names.Name(i)]
 	}
 	return out
 }
 
-func textOfPools(s *engine.Snapshot) string {
-	var b strings.Builder
+func hashOfPools(s *engine.Snapshot) string {
+	h := digest{fnv.New64a()}
 	for _, p := range kube.ByName(s.NodePools) {
-		fmt.Fprintf(&b, "%q %d %q %t\n", p.Name, p.Generation, p.Annotations, p.DeletionTimestamp != nil)
+		h.text(p.Name)
+		h.number(int(p.Generation))
+		annotations := maps.Clone(p.Annotations)
+		delete(annotations, corev1.LastAppliedConfigAnnotation) // what a file of the cluster does not have
+		writeMap(h, annotations, h.text)
+		h.text(fmt.Sprint(p.DeletionTimestamp != nil))
 	}
-	return b.String()
+	return h.String()
 }
 
-// holds reports whether what the whole look has found still holds, as far as what is sold matters: nothing is to be had that was
-// not, or at another price. What is sold out since then makes no machine worth another look. Once some of that is to be had again,
-// those machines are looked at again that were looked at meanwhile.
-func (l *lastLook) holds(s *engine.Snapshot) bool {
-	if slices.EqualFunc(l.last, s.Classes, sameList) {
-		return true
-	}
-	if !slices.EqualFunc(l.classes, s.Classes, offersNoMore) {
+// offers is what is sold now.
+func (c *consolidator) offers() []engine.ClassOffers {
+	return inventory.KeptBy[offersRead](c.cache).of(c.s.Classes)
+}
+
+// offersHold reports whether what the whole look has found still holds, as far as what is sold matters: nothing is to be had that
+// was not, or at another price. What is sold out since then makes no machine worth another look. Once some of that is to be had
+// again, those machines are looked at again that were looked at meanwhile.
+func (c *consolidator) offersHold(l *engine.ConsolidationLook) bool {
+	now := c.offers()
+	if !noMore(l.Offers, now) {
 		return false
 	}
-	if !slices.EqualFunc(l.last, s.Classes, offersNoMore) {
-		for key := range l.since {
-			delete(l.stamps, key)
-		}
-		clear(l.since)
+	if !noMore(l.LastOffers, now) {
+		maps.DeleteFunc(l.Machines, func(_ string, m engine.LookedMachine) bool { return m.Since })
 	}
-	l.last = s.Classes
+	l.LastOffers = now
 	return true
-}
-
-// sameList reports whether the class still has the very catalog that it had.
-func sameList(before, after engine.Class) bool {
-	return before.Ref == after.Ref && before.Problem == after.Problem && len(before.InstanceTypes) == len(after.InstanceTypes) &&
-		(len(after.InstanceTypes) == 0 || &before.InstanceTypes[0] == &after.InstanceTypes[0])
-}
-
-// offersNoMore reports whether the class sells what it sold or less, at the same prices.
-func offersNoMore(before, after engine.Class) bool {
-	return sameList(before, after) || before.Ref == after.Ref && (before.Problem == "" || after.Problem != "") &&
-		slices.EqualFunc(before.InstanceTypes, after.InstanceTypes, sellsNoMore)
-}
-
-// sellsNoMore reports whether the type is the same as before, but that offerings may be sold out.
-func sellsNoMore(before, after engine.InstanceType) bool {
-	return before.Name == after.Name && maps.EqualFunc(before.Labels, after.Labels, slices.Equal[[]string]) &&
-		sameAmounts(before.Capacity, after.Capacity) && sameAmounts(before.Overhead, after.Overhead) && maps.Equal(before.AttachLimits, after.AttachLimits) && maps.Equal(before.AttachShared, after.AttachShared) &&
-		slices.EqualFunc(before.Offerings, after.Offerings, func(a, b engine.Offering) bool {
-			return a.Zone == b.Zone && a.CapacityType == b.CapacityType && a.Price == b.Price && (b.SoldOut || !a.SoldOut) &&
-				a.Reservation == b.Reservation && a.Slots >= b.Slots && maps.Equal(a.Labels, b.Labels)
-		})
-}
-
-func sameAmounts(a, b corev1.ResourceList) bool {
-	return maps.EqualFunc(a, b, func(x, y resource.Quantity) bool { return x.Cmp(y) == 0 })
 }

@@ -26,9 +26,6 @@ const (
 // before that is over is planned for a cluster that will not be: it would use up what the pods' owners allow to be moved in an
 // hour, and the bill would stay high for as long. Pods that are moved leave nodes that go themselves, which do not count.
 func (d *planner) scaledDownLately() map[string]engine.Reason {
-	if d.last.scaledDown == nil {
-		d.last.scaledDown = map[string]time.Time{}
-	}
 	nodes, busy := map[string]int{}, map[string]int{}
 	for _, h := range d.p.Machines {
 		if h.Node == nil || h.Claim == nil || h.Leaving || d.budgets[h.Pool()] == nil {
@@ -43,18 +40,18 @@ func (d *planner) scaledDownLately() map[string]engine.Reason {
 			busy[h.Pool()]++
 		}
 	}
-	maps.DeleteFunc(d.last.scaledDown, func(name string, _ time.Time) bool { return d.budgets[name] == nil })
+	maps.DeleteFunc(d.passes.ScaledDown, func(name string, _ time.Time) bool { return d.budgets[name] == nil })
 	out := map[string]engine.Reason{}
 	for name, b := range d.budgets {
 		n := busy[name]
 		if n < fewBusy || n*busyShare <= nodes[name] {
-			delete(d.last.scaledDown, name)
+			delete(d.passes.ScaledDown, name)
 			continue
 		}
-		since, known := d.last.scaledDown[name]
+		since, known := d.passes.ScaledDown[name]
 		if !known || since.After(d.s.Now) {
-			since = d.s.Now
-			d.last.scaledDown[name] = since
+			since = d.s.Now.Round(0)
+			d.passes.ScaledDown[name] = since
 		}
 		if end := since.Add(patience * scaleDownQuiet(b.rules.Pool)); d.s.Now.Before(end) {
 			out[name] = engine.Reason{

@@ -88,6 +88,8 @@ func NewSavings(s *engine.Snapshot, opt engine.Options) *Savings {
 	a.expectPods()
 	a.setPlanned(a.plan())
 	a.setIdle()
-	a.setChanges(disruption.Plan(s, opt, nil))
+	whole := *s
+	whole.EarlierPasses = nil
+	a.setChanges(disruption.Plan(&whole, opt, nil))
 	return a.out
 }

@@ -13,16 +13,11 @@ import (
 	"tenon.sh/engine/volume"
 )
 
-// Cache keeps what one call has worked out for the next; it changes how long a call takes, never (but for PlanAgain) what it
-// answers. Its owner calls the engine with it from one goroutine at a time.
+// Cache keeps what one call has worked out for the next; it changes how long a call takes, never what it answers. Its owner calls the engine with it from one goroutine at a time.
 //
 // It remembers objects by their address: a snapshot never changes them, so that one that has changed is another object.
 // What the last calls have not seen is forgotten.
 type Cache struct {
-	// LookAgain is how old a look at everything may be that PlanAgain goes on from, also in a cluster of few machines and
-	// however many of them have changed; 0 means a minute where there are many machines and few have changed.
-	LookAgain time.Duration
-
 	podReader
 	Pods  map[*corev1.Pod]*PodInfo
 	list  []*corev1.Pod // of the last call
@@ -66,6 +61,7 @@ type PodInfo struct {
 	// What every call reads of every pod stands first: it fits one line of the processor's cache.
 	Pod   *corev1.Pod
 	id    uint64     // random, so that sums tell apart sets of pods
+	stamp uint64     // a hash of which pod it is, in which state
 	left  uint64     // the last call that missed the pod where it stood before
 	node  *NodePods  // of its node; nil if it has none
 	Owner *OwnerInfo // nil for pods that nobody owns
@@ -128,6 +124,7 @@ type LabelClass struct {
 // NodePods is the pods of one node.
 type NodePods struct {
 	Infos []*PodInfo // oldest pod first
+	Stamp uint64     // the sum of theirs: it tells, from one process to another, whether the pods are still the same
 	Bound []*corev1.Pod
 	Kinds []kindCount
 	// Particular are the infos of pods that keep others off the node.

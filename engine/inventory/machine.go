@@ -119,14 +119,12 @@ func (m *MachineInfo) IsInitialized() bool { return m.Initialized }
 
 func (m *MachineInfo) IsRebooting() bool { return m.rebooting }
 
-// MachineKey tells machines apart from one snapshot to the next.
-type MachineKey struct{ node, claim string }
-
-func (h *Machine) Key() MachineKey {
+// Key tells machines apart from one snapshot to the next.
+func (h *Machine) Key() string {
 	if h.Node == nil {
-		return MachineKey{claim: h.Claim.Name}
+		return "/" + h.Claim.Name
 	}
-	return MachineKey{h.Node.Name, h.ClaimName()}
+	return h.Node.Name + "/" + h.ClaimName()
 }
 
 // MachineSet holds machines by their numbers; nil is empty.
