@@ -51,9 +51,10 @@ func (b *builder) live(c command) string {
 	if !x.read() {
 		return "there is no claim " + c.life.name + ", and no node of that name without one\n"
 	}
-	for range mostSteps {
-		if !x.step() || !x.read() {
-			break
+	steps := 0
+	for x.step() && x.read() {
+		if steps++; steps == mostSteps {
+			return x.out.String() + "and so on\n"
 		}
 	}
 	if x.out.Len() == 0 {
