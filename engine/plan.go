@@ -11,6 +11,20 @@ import (
 
 // Plan is everything the engine wants done, and everything it refused, with reasons. Its lists are in a fixed order:
 // the same snapshot gives the same plan, byte for byte, whatever the order of the objects in it.
+//
+// Its parts are carried out in this order. A part that fails keeps none of the others from being carried out: the next plan meets it
+// again, as it does what a crash cut short.
+//
+//  1. Backoffs, because a machine that was asked for before a failure was found out counts as part of that failure. Were it found out
+//     anew after the launches, new machines that fail as well would not make the wait any longer.
+//  2. Launches, each provided that it is still right in the newest snapshot with those before it counted against the limits. Their
+//     pods are not nominated here: the claim keeps whom it is for, and lifecycle.Step names its node when that can open.
+//  3. Placements, as advice to kube-scheduler. Machines take longer to come than pods to be bound, so they are not kept waiting.
+//  4. Disruptions, in any order among themselves, once it has been taken back what earlier plans began and this one does not want.
+//     Each has an order of its own.
+//  5. Next, a preference that nothing else depends on.
+//
+// Nothing is to be done about the others; people are told.
 type Plan struct {
 	Launches    []Launch
 	Placements  []Placement
@@ -104,7 +118,10 @@ type Unplaced struct {
 	Reasons []Reason
 }
 
-// Disruption is a set of nodes to remove together, with what replaces them and why.
+// Disruption is a set of nodes to remove together, with what replaces them and why. NewOwners are written down first, because nobody
+// could count them afterwards. Then each claim says that it goes, and then its node is closed: a closed node whose claim says nothing
+// is opened again. With Replacements, these are asked for next, and disruption.Progress says how it goes on. Without, each node is
+// looked at once more for pods that have just come, DrainWithin is written on its claim, and the claim is deleted.
 type Disruption struct {
 	// Nodes and Claims hold the names of the nodes and of their NodeClaims, in the same order.
 	Nodes  []string

@@ -12,7 +12,7 @@ import (
 
 var rewrite = flag.Bool("rewrite", false, "write what the engine answers into the scenarios of testdata")
 
-// TestScenarios runs every scenario of testdata. A file's name is the rule that it protects.
+// TestScenarios runs every scenario, of plans and of claims' lives. A file's name is the rule that it protects.
 func TestScenarios(t *testing.T) {
 	t.Parallel()
 	for _, path := range scenarioFiles(t) {
@@ -34,11 +34,15 @@ func TestScenarios(t *testing.T) {
 
 func scenarioFiles(t *testing.T) []string {
 	t.Helper()
-	files, err := filepath.Glob("testdata/*.txt")
-	if err != nil || len(files) == 0 {
-		t.Fatalf("no scenarios in testdata: %v", err)
+	var all []string
+	for _, pattern := range []string{"testdata/*.txt", "lifecycle/testdata/*.txt"} {
+		files, err := filepath.Glob(pattern)
+		if err != nil || len(files) == 0 {
+			t.Fatalf("no scenarios in %s: %v", pattern, err)
+		}
+		all = append(all, files...)
 	}
-	return files
+	return all
 }
 
 func loadScenario(t *testing.T, path string) *scenario.File {

@@ -67,6 +67,8 @@ func (b *builder) build(words []word) error {
 		return b.order(name, r)
 	case "delete":
 		return b.delete(name, r)
+	case "patch":
+		return b.patch(name, r)
 	}
 	return b.buildOther(words[0], name, r)
 }
@@ -103,8 +105,8 @@ func (b *builder) buildOther(statement, name word, r *reader) error {
 	}
 	return statement.errorf("unknown statement; there are pool, class, type, catalog, node, claim, pod, pods, " +
 		"daemonset, pdb, limitrange, namespace, service, replicaset, statefulset, replicationcontroller, storageclass, volume, " +
-		"disk, deviceclass, deployment, cronjob, cloud, fault, order, delete, now, wait, yaml; and the commands provision, disrupt, drift, " +
-		"progress, resize, check, apply")
+		"disk, deviceclass, deployment, cronjob, cloud, fault, order, delete, patch, now, wait, yaml; and the commands provision, disrupt, drift, " +
+		"progress, resize, check, apply, life")
 }
 
 func (b *builder) now(words []word) error {

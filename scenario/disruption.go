@@ -84,7 +84,7 @@ func (m *machineLine) disruptionWord(w word) (handled bool, err error) {
 	case "taken-back":
 		m.takenBack, m.takenBackFor, err = w.takenBack()
 	case "broken":
-		c, err := w.nodeCondition()
+		c, err := w.nodeCondition("broken")
 		m.broken = append(m.broken, c)
 		return true, err
 	case "rebooting":
@@ -104,8 +104,8 @@ type brokenCondition struct {
 }
 
 // nodeCondition reads broken=(Ready False for=40m reason=KubeletStopped).
-func (w word) nodeCondition() (c brokenCondition, err error) {
-	r, err := w.group("broken")
+func (w word) nodeCondition(of string) (c brokenCondition, err error) {
+	r, err := w.group(of)
 	if err != nil {
 		return c, err
 	}
@@ -158,6 +158,12 @@ func (m *machineLine) mark(claim *v1.NodeClaim, node *corev1.Node, now time.Time
 		v1.SetCondition(claim, v1.ConditionRebooting, metav1.ConditionTrue, "RebootRequested", "", now)
 	}
 	claim.Status.ImageID = m.image
+	if m.draining {
+		v1.SetCondition(claim, v1.ConditionDrained, metav1.ConditionUnknown, "Draining", "", now.Add(-m.deletedFor))
+	}
+	for _, c := range m.conditions {
+		v1.SetCondition(claim, string(c.Type), metav1.ConditionStatus(c.Status), c.Reason, "", now.Add(-c.age))
+	}
 	if node == nil {
 		return
 	}

@@ -57,15 +57,18 @@
 //	                               drifted drifted=1h unregistered uninitialized rebooting image= broken=(Ready False for=40m reason=Kernel) backoff=5m taken-back=1m,Drifted gone (only the claim is left) bare (a
 //	                               kubelet has made the node anew). Without pool= it is nobody's: cpu= mem=. Both: labels= annotations=
 //	                               taint= allocatable=nvidia.com/gpu:0 attach=DRIVER:3 (instead of the type's; what
-//	                               its CSINode says) age= not-ready cordoned deleting
+//	                               its CSINode says) age= not-ready cordoned deleting deleting=10s (told so long ago) draining=10s (and
+//	                               closed since) finalizers=a,b (instead of ours) condition=(Registered False for=10m reason=Why) of
+//	                               the claim. With machine=CLAIM a kubelet has made it for the claim's machine: unregistered where it
+//	                               brings that taint
 //	claim NAME                     a NodeClaim whose node is not there yet, with the same words; without zone= it has not been
 //	                               launched, and type= may name several
 //	pod NAME, pods NAME xN         pending pods; NAME xN makes NAME-1 to NAME-N. Requests as resources (extended ones are
 //	                               limits as well), limits= container=(...) init=(...) sidecar=(...) overhead= pod-level=
 //	                               select=zone:a tolerate= prefer=(zone in (a) weight=10) spread= together= apart= (below)
 //	                               port=8080 port=53/udp@10.0.0.1 (of containers too) disk=NAME,NAME scratch=CLASS (a volume that
-//	                               comes and goes with the pod) priority= labels= (app:NAME beside them, unless said) annotations=
-//	                               do-not-disrupt do-not-disrupt=10m owner=Deployment/name (NAME unless said) ns= age= deleting
+//	                               comes and goes with the pod) priority= (a number or a class) labels= (app:NAME beside them, unless said) annotations=
+//	                               do-not-disrupt do-not-disrupt=10m owner=Deployment/name (NAME unless said) ns= age= deleting deleting=10s (told so long ago) grace=30s (to end) finalizers=a,b
 //	                               move-window="0 14 * * sun for 3h" scheduler=NAME unready phase= node=NAME (it runs there) nominated=NAME gated untried (kube-scheduler has not tried
 //	                               it), and requirements: all of them, or the next ones after the word or
 //	daemonset NAME                 a DaemonSet whose pods are described with the words of a pod
@@ -86,7 +89,9 @@
 //	                               claims or nodes that replace them (they need not exist), reason=Drifted age=1m within=5m (how
 //	                               long the drain may take)
 //	delete KIND NAME               takes back a pod, node (with its claim), claim, pool, daemonset, pdb, namespace, service, volume,
-//	                               disk, storageclass or class
+//	                               attachment, disk, storageclass or class
+//	patch KIND NAME                what somebody has changed of a node, claim or pool by now: labels= annotations= finalizers= deleting,
+//	                               and of a node taint= untaint=KEY allocatable= ready not-ready gone (the claim stays)
 //	yaml ... end                   Kubernetes objects, as YAML between the two lines, for whatever else there is
 //
 // # Statements for simulations
@@ -132,6 +137,7 @@
 //	             shrink; apply claims only writes the NodeClaims
 //	drift        says which machines have drifted, and marks their claims
 //	check        checks every part of the last plan against the cluster as it is now
+//	life NAME    takes the steps of a claim's life (or of a node without a claim) until nothing is left to do now, and prints them
 //
 // Provision and disrupt take the engine's options, preferences=respect|ignore|weighted preference-share= default-spread= (like
 // spread=, without what pods it counts) scheduler=(...) (below) largest-cpu= max-pods-per-node= min-values=strict|besteffort effort= (0 for what a
@@ -142,4 +148,26 @@
 // whose scheduler has no profile) fit=LeastAllocated|MostAllocated|RequestedToCapacityRatio resources=cpu:1,mem:2 (with weights)
 // shape=0:0,100:10 balanced=cpu,mem weights=NodeAffinity:5,TaintToleration:0 (of score plugins, 0 for off) hard-affinity= ignore-others
 // score-nodes=50 (percent of the nodes that it looks at) default-spread=(...) no-system-spread.
+//
+// # A life
+//
+// The command life is the caller of lifecycle.Next: it finds out what a step asks for, carries the step out, and says each part of it
+// in the order in which it is carried out:
+//
+//	node n draining=10s ...
+//	life n machine-gone
+//	----
+//	list pods
+//	terminate machine: gone
+//	claim n
+//	  Drained True
+//	  VolumesDetached True
+//	release node n
+//	release claim n
+//
+// Below a node or claim stand its values that are new (+), no longer there (-), or different. It launches the cheapest machine that
+// can be had. What else changes, statements say: the machine's node joins (node n machine=n) and becomes ready (patch node n ready),
+// evicted pods end (delete pod web), volumes are detached (delete attachment csi-data-n). Words: machine-gone (what the cloud says of
+// the machine; else it is there, and leaving once it is told to stop) pod-left=3m brief-pod-left=3m (so long ago a pod vanished from
+// the node) unseen=POD,POD (the cache does not show them yet) no-nominations.
 package scenario

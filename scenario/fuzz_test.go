@@ -31,6 +31,24 @@ func FuzzParseNeverPanics(f *testing.F) {
 	})
 }
 
+// Whatever a scenario tells of claims' lives, their steps can be taken.
+func FuzzLifeNeverPanics(f *testing.F) {
+	files, _ := filepath.Glob("../engine/lifecycle/testdata/*.txt")
+	for _, path := range files {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(string(text))
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		file, err := scenario.Parse(text)
+		if err == nil && len(file.Snapshot.Pods) < 100 && len(file.Snapshot.Nodes) < 100 {
+			file.Run()
+		}
+	})
+}
+
 // Whatever is in a file of objects, it is read or refused.
 func FuzzReadNeverPanics(f *testing.F) {
 	for _, text := range []string{

@@ -15,7 +15,7 @@ import (
 	"tenon.sh/engine/kube"
 )
 
-const nodeWords = "pool= type= zone= capacity= labels= annotations= taint= age= launched= registered= ready= quiet= planned= allocatable= attach= reserved= drifted= broken= rebooting backoff= taken-back= image=, any " +
+const nodeWords = "pool= type= zone= capacity= labels= annotations= taint= age= launched= registered= ready= quiet= planned= allocatable= attach= reserved= drifted= broken= rebooting backoff= taken-back= image= machine= finalizers= condition= deleting= draining=, any " +
 	"resource, not-ready unregistered uninitialized cordoned deleting drifted gone bare"
 
 // machineLine is what a node or claim statement says of a machine.
@@ -40,6 +40,12 @@ type machineLine struct {
 	rebooting                      bool
 	broken                         []brokenCondition
 	image                          string
+
+	machine    string        // whose claim it is, for a node without a pool
+	finalizers *[]string     // nil: the usual ones
+	deletedFor time.Duration // if deleting
+	draining   bool
+	conditions []brokenCondition // of the claim
 }
 
 func (b *builder) readMachine(name word, r *reader) (m machineLine, err error) {
@@ -104,8 +110,6 @@ func (m *machineLine) word(w word, r *reader) (err error) {
 		m.uninitialized = true
 	case "cordoned":
 		m.cordoned = true
-	case "deleting":
-		m.deleting = true
 	case "gone":
 		m.gone = true
 	case "bare":
@@ -114,9 +118,34 @@ func (m *machineLine) word(w word, r *reader) (err error) {
 		if handled, err := m.disruptionWord(w); handled || err != nil {
 			return err
 		}
+		if handled, err := m.lifeWord(w); handled || err != nil {
+			return err
+		}
 		return r.unknown(w, nodeWords)
 	}
 	return err
+}
+
+// lifeWord reads the words about where in its life a claim is.
+func (m *machineLine) lifeWord(w word) (handled bool, err error) {
+	switch key, value := w.cut(); key {
+	case "deleting", "draining":
+		m.deleting, m.draining = true, key == "draining"
+		if w.hasValue() {
+			m.deletedFor, err = w.duration()
+		}
+	case "machine":
+		m.machine = value
+	case "finalizers":
+		m.finalizers = new(w.list())
+	case "condition":
+		c, err := w.nodeCondition("condition")
+		m.conditions = append(m.conditions, c)
+		return true, err
+	default:
+		return false, nil
+	}
+	return true, err
 }
 
 // node reads node NAME with its words. A node of a pool gets a NodeClaim of the same name.
@@ -129,7 +158,11 @@ func (b *builder) node(name word, r *reader) error {
 		return err
 	}
 	if m.pool == "" {
-		b.snapshot.Nodes = append(b.snapshot.Nodes, b.unmanagedNode(m))
+		n, err := b.unmanagedNode(name, m)
+		if err != nil {
+			return err
+		}
+		b.snapshot.Nodes = append(b.snapshot.Nodes, n)
 		b.addCSINode(m, nil)
 		return nil
 	}
@@ -177,6 +210,9 @@ func (b *builder) claim(name word, r *reader) error {
 	} else {
 		claim.Status = v1.NodeClaimStatus{}
 		v1.InitializeConditions(claim, b.snapshot.Now)
+	}
+	if m.finalizers != nil {
+		claim.Finalizers = *m.finalizers
 	}
 	m.mark(claim, nil, b.snapshot.Now)
 	b.snapshot.NodeClaims = append(b.snapshot.NodeClaims, claim)
@@ -241,6 +277,7 @@ func (b *builder) claimOf(x machine, m machineLine) *v1.NodeClaim {
 	if len(x.types) == 1 && m.zone != "" {
 		c.Labels = maps.Clone(x.labels)
 	}
+	maps.Copy(c.Labels, m.labels)
 	c.Status.ProviderID = "kwok://" + m.name
 	c.Status.Capacity, c.Status.Allocatable = x.types[0].Capacity, x.types[0].Allocatable()
 	if m.quiet != nil {
@@ -252,9 +289,9 @@ func (b *builder) claimOf(x machine, m machineLine) *v1.NodeClaim {
 		}
 		c.Annotations[kube.PlannedPodsAnnotation] = plannedUIDs(m.planned)
 	}
+	c.Finalizers = []string{v1.TerminationFinalizer}
 	if m.deleting {
-		now := metav1.NewTime(b.snapshot.Now)
-		c.DeletionTimestamp, c.Finalizers = &now, []string{v1.TerminationFinalizer}
+		c.DeletionTimestamp = new(b.ago(m.deletedFor))
 	}
 	return c
 }
@@ -294,6 +331,7 @@ func markRegistered(c *v1.NodeClaim, m machineLine, now, at time.Time) {
 	}
 	if !m.uninitialized {
 		reach(c, v1.ConditionInitialized, m.ready, now, at)
+		reach(c, v1.ConditionConsistentStateFound, m.ready, now, at)
 	}
 }
 
@@ -309,7 +347,9 @@ func reach(c *v1.NodeClaim, condition string, ago *time.Duration, now, at time.T
 func (b *builder) nodeOf(x machine, m machineLine) *corev1.Node {
 	n := b.emptyNode(m)
 	n.Spec.ProviderID = "kwok://" + m.name
-	n.Finalizers = []string{v1.TerminationFinalizer}
+	if m.finalizers == nil {
+		n.Finalizers = []string{v1.TerminationFinalizer}
+	}
 	maps.Copy(n.Labels, x.labels)
 	maps.Copy(n.Labels, m.labels)
 	if m.unregistered {
@@ -320,6 +360,10 @@ func (b *builder) nodeOf(x machine, m machineLine) *corev1.Node {
 	}
 	if !m.uninitialized {
 		n.Labels[v1.InitializedLabelKey] = "true"
+	}
+	if m.draining {
+		n.Spec.Taints = append(n.Spec.Taints, v1.DisruptedTaint())
+		n.Labels[v1.ExcludeBalancersLabelKey] = v1.ExcludeBalancersValue
 	}
 	n.Status.Capacity, n.Status.Allocatable = x.types[0].Capacity.DeepCopy(), x.types[0].Allocatable()
 	maps.Copy(n.Status.Capacity, m.allocatable)
@@ -333,9 +377,19 @@ func (b *builder) strip(n *corev1.Node, m machineLine) {
 	maps.DeleteFunc(n.Labels, func(key, _ string) bool { return !strings.Contains(key, "kubernetes.io/") })
 }
 
-// unmanagedNode is a Node that no pool owns.
-func (b *builder) unmanagedNode(m machineLine) *corev1.Node {
+// unmanagedNode is a Node that no pool owns, or one that has joined for the machine of a claim.
+func (b *builder) unmanagedNode(name word, m machineLine) (*corev1.Node, error) {
 	n := b.emptyNode(m)
+	if m.machine != "" {
+		i := slices.IndexFunc(b.snapshot.NodeClaims, func(c *v1.NodeClaim) bool { return c.Name == m.machine && c.Status.ProviderID != "" })
+		if i < 0 {
+			return nil, name.errorf("there is no claim %q above whose machine has been launched", m.machine)
+		}
+		n.Spec.ProviderID, m.resources = b.snapshot.NodeClaims[i].Status.ProviderID, b.snapshot.NodeClaims[i].Status.Capacity
+		if m.unregistered {
+			n.Spec.Taints = append(n.Spec.Taints, v1.UnregisteredTaint())
+		}
+	}
 	if m.zone != "" {
 		n.Labels[corev1.LabelTopologyZone] = m.zone
 	}
@@ -346,7 +400,7 @@ func (b *builder) unmanagedNode(m machineLine) *corev1.Node {
 	n.Status.Capacity = withPods(m.resources)
 	n.Status.Allocatable = withPods(m.resources)
 	maps.Copy(n.Status.Allocatable, m.allocatable)
-	return n
+	return n, nil
 }
 
 func (b *builder) emptyNode(m machineLine) *corev1.Node {
@@ -365,8 +419,10 @@ func (b *builder) emptyNode(m machineLine) *corev1.Node {
 		n.Spec.Taints = append(n.Spec.Taints, corev1.Taint{Key: corev1.TaintNodeUnschedulable, Effect: corev1.TaintEffectNoSchedule})
 	}
 	if m.deleting {
-		now := metav1.NewTime(b.snapshot.Now)
-		n.DeletionTimestamp, n.Finalizers = &now, []string{v1.TerminationFinalizer}
+		n.DeletionTimestamp, n.Finalizers = new(b.ago(m.deletedFor)), []string{v1.TerminationFinalizer}
+	}
+	if m.finalizers != nil {
+		n.Finalizers = *m.finalizers
 	}
 	ready := corev1.ConditionTrue
 	if m.notReady {

@@ -18,7 +18,7 @@ import (
 
 const podWords = "x3 ns= cpu= mem= or any other resource, limits= container= init= sidecar= overhead= pod-level= " +
 	"select= tolerate= prefer= spread= together= apart= port= disk= scratch= labels= annotations= do-not-disrupt owner= node= " +
-	"nominated= priority= phase= age= move-window= scheduler= unready gated untried deleting, and requirements: zone in (a,b) or arch in (arm64)"
+	"nominated= priority= phase= age= move-window= scheduler= unready gated untried deleting= grace= finalizers=, and requirements: zone in (a,b) or arch in (arm64)"
 
 // podLine is what a pod, pods or daemonset statement says.
 type podLine struct {
@@ -33,6 +33,9 @@ type podLine struct {
 	unready  bool
 	untried  bool
 	deleting bool
+	// deletedFor is for how long it has been deleting; finalizers nil: somebody's.
+	deletedFor time.Duration
+	finalizers *[]string
 }
 
 func (b *builder) readPod(name word, r *reader) (*podLine, error) {
@@ -164,6 +167,15 @@ func (p *podLine) statusWord(w word) (handled bool, err error) {
 		p.untried = true
 	case "deleting":
 		p.deleting = true
+		if w.hasValue() {
+			p.deletedFor, err = w.duration()
+		}
+	case "grace":
+		var grace time.Duration
+		grace, err = w.duration()
+		p.pod.Spec.TerminationGracePeriodSeconds = ptr.To(int64(grace / time.Second))
+	case "finalizers":
+		p.finalizers = new(w.list())
 	default:
 		return false, nil
 	}
@@ -213,8 +225,12 @@ func (b *builder) podOf(p *podLine, name string) *corev1.Pod {
 		pod.Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: "example.com/gate"}}
 	}
 	if p.deleting {
-		now := metav1.NewTime(b.snapshot.Now)
-		pod.DeletionTimestamp, pod.Finalizers = &now, []string{"example.com/wait"}
+		grace := ptr.Deref(pod.Spec.TerminationGracePeriodSeconds, 0)
+		pod.DeletionTimestamp, pod.DeletionGracePeriodSeconds = new(b.ago(p.deletedFor-time.Duration(grace)*time.Second)), &grace
+		pod.Finalizers = []string{"example.com/wait"}
+	}
+	if p.finalizers != nil {
+		pod.Finalizers = *p.finalizers
 	}
 	setPodStatus(pod, p)
 	return pod

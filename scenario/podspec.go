@@ -54,6 +54,10 @@ func (p *podLine) specWord(w word) (handled bool, err error) {
 	case "port":
 		return true, w.addPort(&p.app)
 	case "priority":
+		if _, value := w.cut(); strings.Trim(value, "-0123456789") != "" {
+			spec.PriorityClassName = value
+			return true, nil
+		}
 		n, err := w.number32()
 		spec.Priority = &n
 		return true, err

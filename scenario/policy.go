@@ -137,6 +137,8 @@ func (b *builder) delete(kind word, r *reader) error {
 		s.Namespaces, ok = without(s.Namespaces, "", name.text)
 	case "volume":
 		s.PersistentVolumes, ok = without(s.PersistentVolumes, "", name.text)
+	case "attachment":
+		s.VolumeAttachments, ok = without(s.VolumeAttachments, "", name.text)
 	case "disk":
 		s.PersistentVolumeClaims, ok = without(s.PersistentVolumeClaims, namespace, name.text)
 	case "storageclass":
@@ -153,7 +155,7 @@ func (b *builder) delete(kind word, r *reader) error {
 		}
 		ok = len(s.Classes) < before
 	default:
-		return kind.errorf("delete knows pod, node, claim, pool, daemonset, pdb, namespace, service, volume, disk, storageclass, class")
+		return kind.errorf("delete knows pod, node, claim, pool, daemonset, pdb, namespace, service, volume, attachment, disk, storageclass, class")
 	}
 	if !ok {
 		return name.errorf("there is no such %s", kind.text)

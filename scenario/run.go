@@ -22,11 +22,12 @@ type command struct {
 	cost    bool
 	why     bool
 	claims  bool
+	life    lifeWords
 }
 
 func isCommand(words []word) bool {
 	switch words[0].text {
-	case "provision", "disrupt", "drift", "progress", "resize", "check", "apply":
+	case "provision", "disrupt", "drift", "progress", "resize", "check", "apply", "life":
 		return true
 	}
 	return false
@@ -35,6 +36,12 @@ func isCommand(words []word) bool {
 func readCommand(words []word) (command, error) {
 	c := command{verb: words[0].text}
 	r := &reader{of: c.verb, words: words[1:]}
+	if c.verb == "life" {
+		if !r.more() {
+			return c, words[0].errorf("write whose: life NAME")
+		}
+		c.life.name = r.next().text
+	}
 	for r.more() {
 		if err := c.word(r); err != nil {
 			return c, err
@@ -45,6 +52,11 @@ func readCommand(words []word) (command, error) {
 
 func (c *command) word(r *reader) (err error) {
 	w := r.next()
+	if c.verb == "life" {
+		if handled, err := c.life.word(w); handled || err != nil {
+			return err
+		}
+	}
 	opt := &c.options
 	switch key, _ := w.cut(); key {
 	case "preferences":
@@ -91,7 +103,8 @@ func (c *command) word(r *reader) (err error) {
 		c.claims = true
 	default:
 		return r.unknown(w, "preferences= preference-share= default-spread= scheduler= largest-cpu= max-pods-per-node= min-values= effort= "+
-			"max-types= price-band= threads= spot-to-spot no-nominations cost why; apply has claims")
+			"max-types= price-band= threads= spot-to-spot no-nominations cost why; apply has claims; "+
+			"life has no-nominations machine-gone pod-left= brief-pod-left= unseen=")
 	}
 	return err
 }
@@ -155,6 +168,8 @@ func (b *builder) run(c command, last *engine.Plan) (string, *engine.Plan) {
 		answer := lookForDrift(s)
 		b.snapshot.NodeClaims = s.NodeClaims
 		return answer, last
+	case "life":
+		return b.live(c), last
 	}
 	if c.claims {
 		b.snapshot = *WriteDown(s, last)

@@ -63,12 +63,6 @@ func LifeDeleted(c *v1.NodeClaim) {
 	c.DeletionTimestamp = &at
 }
 
-func LifeDrainingSince(t time.Time) func(*v1.NodeClaim) {
-	return func(c *v1.NodeClaim) {
-		v1.SetCondition(c, v1.ConditionDrained, metav1.ConditionUnknown, "Draining", "", t)
-	}
-}
-
 // LifeNode is a node that has just joined.
 func LifeNode(change ...func(*corev1.Node)) *corev1.Node {
 	node := &corev1.Node{
@@ -88,26 +82,11 @@ func LifeNode(change ...func(*corev1.Node)) *corev1.Node {
 
 func LifeNotReady(n *corev1.Node) { n.Status.Conditions[0].Status = corev1.ConditionFalse }
 
-func LifeWithoutCPU(n *corev1.Node) { n.Status.Allocatable = corev1.ResourceList{} }
-
-func LifeTaint(key string, effect corev1.TaintEffect) func(*corev1.Node) {
-	return func(n *corev1.Node) { n.Spec.Taints = append(n.Spec.Taints, corev1.Taint{Key: key, Effect: effect}) }
-}
-
 func LifeOpen(n *corev1.Node) {
 	n.Finalizers = []string{v1.TerminationFinalizer}
 	n.Labels[v1.RegisteredLabelKey] = "true"
 	n.Labels["karpenter.kwok.sh/kwoknodeclass"] = "default"
 	n.Spec.Taints = nil
-}
-
-// LifeClosed is a node that is being removed.
-func LifeClosed(n *corev1.Node) {
-	LifeOpen(n)
-	at := metav1.NewTime(LifeStart)
-	n.DeletionTimestamp = &at
-	n.Labels[v1.ExcludeBalancersLabelKey] = v1.ExcludeBalancersValue
-	n.Spec.Taints = []corev1.Taint{v1.DisruptedTaint()}
 }
 
 func LifePod(name string, change ...func(*corev1.Pod)) *corev1.Pod {
@@ -121,27 +100,6 @@ func LifePod(name string, change ...func(*corev1.Pod)) *corev1.Pod {
 		f(pod)
 	}
 	return pod
-}
-
-func LifeOwned(apiVersion, kind string) func(*corev1.Pod) {
-	return func(p *corev1.Pod) {
-		p.OwnerReferences = append(p.OwnerReferences, metav1.OwnerReference{APIVersion: apiVersion, Kind: kind, Name: "x"})
-	}
-}
-
-func LifeCritical(p *corev1.Pod) { p.Spec.PriorityClassName = "system-node-critical" }
-
-func LifeProtected(value string) func(*corev1.Pod) {
-	return func(p *corev1.Pod) { p.Annotations = map[string]string{v1.DoNotDisruptAnnotationKey: value} }
-}
-
-func LifeGrace(seconds int64) func(*corev1.Pod) {
-	return func(p *corev1.Pod) { p.Spec.TerminationGracePeriodSeconds = &seconds }
-}
-
-// LifeEnding is a pod that will be gone at t.
-func LifeEnding(t time.Time) func(*corev1.Pod) {
-	return func(p *corev1.Pod) { at := metav1.NewTime(t); p.DeletionTimestamp = &at }
 }
 
 func LifePool(consolidateAfter time.Duration) *v1.NodePool {

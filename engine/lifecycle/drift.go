@@ -145,12 +145,8 @@ func traitDrift(claim *v1.NodeClaim, class *engine.Class) (reason, message strin
 	return "", ""
 }
 
-// observeDrift keeps the condition Drifted of a claim.
+// observeDrift keeps the condition Drifted of a launched claim.
 func observeDrift(l Life, claim *v1.NodeClaim, step *Step) {
-	if !v1.IsTrue(claim, v1.ConditionLaunched) {
-		v1.RemoveCondition(claim, v1.ConditionDrifted, l.Now)
-		return
-	}
 	if l.Pool == nil {
 		return
 	}

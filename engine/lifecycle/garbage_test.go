@@ -27,7 +27,7 @@ func TestLostClaims(t *testing.T) {
 		{"node Ready", []*v1.NodeClaim{enginetest.LifeClaim(enginetest.LifeRunning)}, []*corev1.Node{enginetest.LifeNode(enginetest.LifeOpen)}, nil, ""},
 		{"machine listed", []*v1.NodeClaim{enginetest.LifeClaim(enginetest.LifeRunning)}, nil, []engine.Machine{{ID: "sim://1"}}, ""},
 		{"never registered", []*v1.NodeClaim{enginetest.LifeClaim(enginetest.LifeLaunched)}, nil, nil, ""},
-		{"known to have lost its node", []*v1.NodeClaim{lifeGone(t)}, nil, nil, "general-1"},
+		{"known to have lost its node", []*v1.NodeClaim{enginetest.LifeClaim(enginetest.LifeLaunched, func(c *v1.NodeClaim) { c.Status.NodeName = "node-1" })}, nil, nil, "general-1"},
 		{"already deleted", []*v1.NodeClaim{enginetest.LifeClaim(enginetest.LifeRunning, enginetest.LifeDeleted)}, nil, nil, ""},
 	}
 	for _, tt := range tests {

@@ -1,0 +1,264 @@
+package scenario
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	v1 "tenon.sh/api/v1"
+	"tenon.sh/engine"
+	"tenon.sh/engine/kube"
+	"tenon.sh/engine/lifecycle"
+)
+
+// This file takes the steps of one claim's life, as the controller of claims does.
+
+// lifeWords is what the caller of a life says about the world outside the cluster.
+type lifeWords struct {
+	name                  string
+	machineGone           bool
+	podLeft, briefPodLeft *time.Duration // how long ago, nil for never
+	unseen                []string       // pods that the cache does not show yet
+}
+
+func (l *lifeWords) word(w word) (handled bool, err error) {
+	switch key, _ := w.cut(); key {
+	case "machine-gone":
+		l.machineGone = true
+	case "pod-left":
+		err = w.since(&l.podLeft)
+	case "brief-pod-left":
+		err = w.since(&l.briefPodLeft)
+	case "unseen":
+		l.unseen = w.list()
+	default:
+		return false, nil
+	}
+	return true, err
+}
+
+// mostSteps is more than any life takes at once.
+const mostSteps = 20
+
+// live takes the steps of a life until nothing is left to do now, and prints them. Events come after what they tell of.
+func (b *builder) live(c command) string {
+	x := lifeRun{s: &b.snapshot, words: c.life, nominating: !c.options.NoNominations, told: map[string]bool{}}
+	if !x.read() {
+		return "there is no claim " + c.life.name + ", and no node of that name without one\n"
+	}
+	steps := 0
+	for x.step() && x.read() {
+		if steps++; steps == mostSteps {
+			return x.out.String() + "and so on\n"
+		}
+	}
+	if x.out.Len() == 0 {
+		return "nothing to do\n"
+	}
+	return x.out.String()
+}
+
+// lifeRun is a life whose steps are being taken.
+type lifeRun struct {
+	s          *engine.Snapshot
+	words      lifeWords
+	nominating bool
+	life       lifecycle.Life
+	out        strings.Builder
+	told       map[string]bool // events
+}
+
+// read collects what the next step depends on, beside what has been found out already. It reports false for a life that has ended.
+func (x *lifeRun) read() bool {
+	old := x.life
+	l := lifecycle.Life{Now: x.s.Now, Sought: old.Sought, Fresh: old.Fresh, Machine: old.Machine, Nominating: x.nominating}
+	id := ""
+	if l.Claim = named(x.s.NodeClaims, x.words.name); l.Claim != nil {
+		id = l.Claim.Status.ProviderID
+		l.Pool = poolNamed(x.s, l.Claim.Labels[v1.NodePoolLabelKey])
+		l.Class = classOf(x.s, l.Claim.Spec.NodeClassRef)
+	}
+	for _, n := range x.s.Nodes {
+		if l.Claim == nil && n.Name == x.words.name && n.DeletionTimestamp != nil || id != "" && n.Spec.ProviderID == id {
+			l.Nodes = append(l.Nodes, n)
+		}
+	}
+	for _, p := range x.s.Pods {
+		if onAny(l.Nodes, p.Spec.NodeName) && (l.Fresh || !slices.Contains(x.words.unseen, p.Name)) {
+			l.Pods = append(l.Pods, p)
+		}
+	}
+	for _, ago := range []struct {
+		said *time.Duration
+		at   *time.Time
+	}{{x.words.podLeft, &l.PodLeft}, {x.words.briefPodLeft, &l.BriefPodLeft}} {
+		if ago.said != nil {
+			*ago.at = x.s.Now.Add(-*ago.said)
+		}
+	}
+	if l.Claim == nil || l.Claim.DeletionTimestamp != nil {
+		l.VolumeClaims = x.s.PersistentVolumeClaims
+		l.Attachments = slices.DeleteFunc(slices.Clone(x.s.VolumeAttachments), func(a *storagev1.VolumeAttachment) bool { return !onAny(l.Nodes, a.Spec.NodeName) })
+		l.Budgets = slices.DeleteFunc(slices.Clone(x.s.PodDisruptionBudgets), func(b *policyv1.PodDisruptionBudget) bool {
+			return !slices.ContainsFunc(l.Pods, func(p *corev1.Pod) bool { return p.Namespace == b.Namespace })
+		})
+	}
+	x.life = l
+	return l.Claim != nil || len(l.Nodes) > 0
+}
+
+func onAny(nodes []*corev1.Node, name string) bool {
+	return slices.ContainsFunc(nodes, func(n *corev1.Node) bool { return n.Name == name })
+}
+
+// step takes one step. It reports whether another may follow at once: what pods do, and how a deletion goes on, takes time.
+func (x *lifeRun) step() (more bool) {
+	step := lifecycle.Next(x.life)
+	if step.Ask != lifecycle.AskNothing {
+		x.answer(step.Ask)
+		return true
+	}
+	switch {
+	case step.Delete != nil:
+		x.say("delete claim %s", x.life.Claim.Name)
+		if step.Delete.Cause != "" {
+			x.out.WriteString(": " + step.Delete.Cause)
+		}
+		x.out.WriteString("\n")
+		deleteNow(&x.s.NodeClaims, x.life.Claim.DeepCopy(), x.s.Now)
+	case step.Launch:
+		more = x.launch()
+	default:
+		more = x.write(step)
+	}
+	x.printEvents(step.Events)
+	if !more && step.After > 0 {
+		x.say("look again after %s\n", durationText(step.After))
+	}
+	return more
+}
+
+// answer finds out what a step asks for.
+func (x *lifeRun) answer(ask lifecycle.Ask) {
+	there := !x.words.machineGone && (x.life.Claim == nil || x.life.Claim.Status.ProviderID != "")
+	switch ask {
+	case lifecycle.AskNode:
+		x.life.Sought = true
+		x.say("look for node %s\n", x.life.Claim.Status.NodeName)
+	case lifecycle.AskPods:
+		x.life.Fresh = true
+		x.say("list pods\n")
+	case lifecycle.AskMachine:
+		x.life.Machine = x.tellMachine("look for machine", there, "there", lifecycle.MachinePresent)
+	case lifecycle.AskTerminate:
+		x.life.Machine = x.tellMachine("terminate machine", there, "leaving", lifecycle.MachineLeaving)
+	}
+}
+
+func (x *lifeRun) tellMachine(what string, there bool, how string, presence lifecycle.Presence) lifecycle.Presence {
+	if !there {
+		how, presence = "gone", lifecycle.MachineGone
+	}
+	x.say("%s: %s\n", what, how)
+	return presence
+}
+
+// launch starts the cheapest machine that the claim leaves over.
+func (x *lifeRun) launch() bool {
+	claim := x.life.Claim
+	id := offeringOf(x.s, claim)
+	t := findType(x.s, claim.Spec.NodeClassRef, id.InstanceType)
+	i := -1
+	if t != nil {
+		i = slices.IndexFunc(t.Offerings, func(o engine.Offering) bool { return idOf(t, o) == id })
+	}
+	if i < 0 {
+		x.say("launch machine: nothing can be had\n")
+		return false
+	}
+	x.say("launch machine: %s\n", id)
+	launched := lifecycle.Launched(claim, engine.Machine{
+		ID: engine.MachineID("kwok://" + claim.Name), Labels: machineLabels(t, t.Offerings[i]), Capacity: t.Capacity, Allocatable: t.Allocatable(),
+	}, x.s.Now)
+	useSlots(x.s, *claim.Spec.NodeClassRef, id.Reservation, 1)
+	x.putClaim(launched)
+	return true
+}
+
+// write carries out the rest of a step, in the order of its fields.
+func (x *lifeRun) write(step lifecycle.Step) (more bool) {
+	if step.Nominate != "" {
+		x.say("nominate planned pods to node %s\n", step.Nominate)
+		x.nominate(step.Nominate, func(p *corev1.Pod) bool { return slices.Contains(kube.PlannedPods(x.life.Claim), string(p.UID)) })
+	}
+	for _, n := range step.Nodes {
+		x.putNode(n)
+	}
+	if step.Claim != nil {
+		x.putClaim(step.Claim)
+	}
+	for _, name := range step.DeleteNodes {
+		x.say("delete node %s\n", name)
+		deleteNow(&x.s.Nodes, named(x.s.Nodes, name).DeepCopy(), x.s.Now)
+	}
+	for _, name := range step.Withdraw {
+		x.say("withdraw nominations to node %s\n", name)
+		x.nominate("", func(p *corev1.Pod) bool { return p.Status.NominatedNodeName == name })
+	}
+	for _, e := range step.Evict {
+		name := PodNames([]engine.PodID{kube.PodID(e.Pod)})
+		if e.Force {
+			x.say("delete pod %s within %ds\n", name, e.Grace)
+		} else {
+			x.say("evict pod %s\n", name)
+		}
+	}
+	for _, name := range step.ReleaseNodes {
+		x.say("release node %s\n", name)
+		release(&x.s.Nodes, named(x.s.Nodes, name).DeepCopy())
+	}
+	if step.Release {
+		x.say("release claim %s\n", x.life.Claim.Name)
+		release(&x.s.NodeClaims, named(x.s.NodeClaims, x.life.Claim.Name).DeepCopy())
+		return false
+	}
+	wrote := step.Nominate != "" || len(step.Nodes) > 0 || step.Claim != nil || len(step.ReleaseNodes) > 0
+	return wrote && len(step.DeleteNodes) == 0 && len(step.Evict) == 0
+}
+
+func (x *lifeRun) nominate(node string, which func(*corev1.Pod) bool) {
+	for i, p := range x.s.Pods {
+		if p.Spec.NodeName == "" && which(p) {
+			x.s.Pods[i] = p.DeepCopy()
+			x.s.Pods[i].Status.NominatedNodeName = node
+		}
+	}
+}
+
+// deleteNow tells an object to go.
+func deleteNow[T metav1.Object](list *[]T, o T, now time.Time) {
+	if o.GetDeletionTimestamp() == nil {
+		o.SetDeletionTimestamp(new(metav1.NewTime(now)))
+	}
+	put(list, o)
+}
+
+// release takes our finalizer off an object.
+func release[T metav1.Object](list *[]T, o T) {
+	o.SetFinalizers(slices.DeleteFunc(o.GetFinalizers(), func(f string) bool { return f == v1.TerminationFinalizer }))
+	put(list, o)
+}
+
+// put puts an object in the place of what it was. One that is being deleted and that nothing holds is gone.
+func put[T metav1.Object](list *[]T, o T) {
+	i := slices.IndexFunc(*list, func(other T) bool { return other.GetName() == o.GetName() })
+	(*list)[i] = o
+	if o.GetDeletionTimestamp() != nil && len(o.GetFinalizers()) == 0 {
+		*list = slices.Delete(*list, i, i+1)
+	}
+}
