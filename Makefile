@@ -46,6 +46,7 @@ demo-aws: build ## The same with the AWS provider, against moto, which is instal
 playground: build ## A local cluster with Tenon and a simulated cloud, until Ctrl-C. See ARGS=--help.
 	@exec bin/tenon playground $(ARGS)
 
+test: export TENON_DRAWS = all
 test: bin/controlplane ## Run all tests of all modules.
 	@cd controlplane && go test -timeout $(TEST_TIMEOUT) ./...
 	@cd deploy/test && go test -timeout $(TEST_TIMEOUT) ./...
@@ -53,6 +54,7 @@ test: bin/controlplane ## Run all tests of all modules.
 	@go test -p $(PACKAGES_AT_A_TIME) -timeout $(TEST_TIMEOUT) ./...
 
 race: export CGO_ENABLED = 1
+race: export TENON_DRAWS = all
 race: bin/controlplane ## Run the same tests under the race detector (this one needs a C compiler).
 	@go test -race -p $(PACKAGES_AT_A_TIME) -timeout $(TEST_TIMEOUT) ./...
 

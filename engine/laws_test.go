@@ -15,6 +15,7 @@ import (
 	v1 "tenon.sh/api/v1"
 	"tenon.sh/engine"
 	"tenon.sh/engine/disruption"
+	"tenon.sh/engine/enginetest"
 	"tenon.sh/engine/kube"
 	"tenon.sh/engine/provisioning"
 	"tenon.sh/scenario"
@@ -24,14 +25,10 @@ import (
 // is scenario.RandomText(seed, scenario.Size{Topology: seed%2 == 1}): every other one has rules between pods.
 const seeds = 100
 
-// eachRandom calls law with the random snapshots of all seeds.
+// eachRandom calls law with the random snapshots of the seeds.
 func eachRandom(t *testing.T, law func(t *testing.T, seed uint64, s *engine.Snapshot)) {
 	t.Helper()
-	n := uint64(seeds)
-	if testing.Short() {
-		n = 20
-	}
-	for seed := range n {
+	for seed := range enginetest.Draws(seeds) {
 		law(t, seed, scenario.Random(seed, scenario.Size{Topology: seed%2 == 1}))
 	}
 }
@@ -143,7 +140,7 @@ func TestInputOrderDoesNotMatter(t *testing.T) {
 			}
 		}
 	}
-	for _, file := range scenarioFiles(t) {
+	for _, file := range drawnFiles(t) {
 		check(file, loadScenario(t, file).Snapshot)
 	}
 	eachRandom(t, func(t *testing.T, seed uint64, s *engine.Snapshot) { check(seed, s) })
@@ -171,10 +168,10 @@ func TestASnapshotFileGivesTheSamePlan(t *testing.T) {
 			t.Errorf("%v: the file gives\n%s\nnot\n%s", name, got, want)
 		}
 	}
-	for _, file := range scenarioFiles(t) {
+	for _, file := range drawnFiles(t) {
 		check(file, loadScenario(t, file).Snapshot)
 	}
-	for seed := range uint64(20) {
+	for seed := range enginetest.Draws(20) {
 		check(seed, scenario.Random(seed, scenario.Size{}))
 	}
 }

@@ -14,6 +14,7 @@ import (
 	v1 "tenon.sh/api/v1"
 	"tenon.sh/engine"
 	"tenon.sh/engine/disruption"
+	"tenon.sh/engine/enginetest"
 	"tenon.sh/engine/inventory"
 	"tenon.sh/engine/kube"
 	"tenon.sh/engine/provisioning"
@@ -227,7 +228,7 @@ func TestThreadsDoNotShow(t *testing.T) {
 			}
 		}
 	}
-	for seed := range uint64(20) {
+	for seed := range enginetest.Draws(20) {
 		check(fmt.Sprintf("seed %d", seed), scenario.Random(seed, scenario.Size{Topology: seed%2 == 1}))
 	}
 	for _, kind := range []string{workload.Mix, workload.Spread, workload.GPU} {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"tenon.sh/engine"
+	"tenon.sh/engine/enginetest"
 	"tenon.sh/engine/provisioning"
 )
 
@@ -16,7 +17,7 @@ import (
 // as much after each five minutes; and once something cheap is there, it gets that.
 func TestLawPodsWaitBeforeTheyPayManyTimesThePrice(t *testing.T) {
 	t.Parallel()
-	for seed := range uint64(20) {
+	for seed := range enginetest.Draws(20) {
 		random := rand.New(rand.NewPCG(seed, 6))
 		lines := []string{"pool general", "pod web cpu=1 zone in (b)"}
 		for i := range 10 {

@@ -8,6 +8,7 @@ import (
 
 	v1 "tenon.sh/api/v1"
 	"tenon.sh/engine"
+	"tenon.sh/engine/enginetest"
 	"tenon.sh/engine/provisioning"
 	"tenon.sh/scenario"
 	"tenon.sh/scenario/workload"
@@ -37,15 +38,15 @@ func TestWithoutWhatARefusalNamesItIsAnother(t *testing.T) {
 			}
 		}
 	}
-	for seed := range uint64(60) {
+	for seed := range enginetest.Draws(60) {
 		law(seed, scenario.Random(seed, scenario.Size{Topology: true}))
 	}
-	for seed := range uint64(8) {
+	for seed := range enginetest.Draws(8) {
 		law(seed, workload.Flexible(30, seed, 4))
 	}
 	t.Logf("reasons tried: %v", tried)
 	for _, code := range []engine.Code{engine.LimitReached, engine.MinValuesNotMet, engine.SpreadNotMet, engine.AntiAffinityNotMet, engine.AffinityNotMet} {
-		if tried[code] == 0 {
+		if tried[code] == 0 && enginetest.Draws(60) == 60 {
 			t.Errorf("no pod is refused for %s: the law says nothing of it", code)
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"tenon.sh/engine"
+	"tenon.sh/engine/enginetest"
 	"tenon.sh/engine/provisioning"
 	"tenon.sh/scenario"
 )
@@ -40,11 +41,7 @@ func shapes(plan *engine.Plan, rename func(string) string) []string {
 
 func TestRenamingGivesTheSamePlanUnderOtherNames(t *testing.T) {
 	t.Parallel()
-	n := uint64(seeds)
-	if testing.Short() {
-		n = 20
-	}
-	for seed := range n {
+	for seed := range enginetest.Draws(seeds) {
 		words := scenario.RandomText(seed, scenario.Size{Topology: seed%2 == 1})
 		plain, err := scenario.Parse(words)
 		if err != nil {

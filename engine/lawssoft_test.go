@@ -6,6 +6,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"tenon.sh/engine"
+	"tenon.sh/engine/enginetest"
 	"tenon.sh/engine/provisioning"
 	"tenon.sh/scenario"
 	"tenon.sh/scenario/workload"
@@ -29,10 +30,10 @@ func TestPreferencesLeaveNoPodWithoutAPlace(t *testing.T) {
 			}
 		}
 	}
-	for seed := range uint64(400) {
+	for seed := range enginetest.Draws(400) {
 		law(t, seed, scenario.Random(seed, scenario.Size{Topology: true}))
 	}
-	for seed := range uint64(40) {
+	for seed := range enginetest.Draws(40) {
 		law(t, seed, workload.Flexible(30, seed, int(seed%4)+1))
 	}
 }

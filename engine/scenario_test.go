@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"tenon.sh/engine/enginetest"
 	"tenon.sh/scenario"
 )
 
@@ -43,6 +44,18 @@ func scenarioFiles(t *testing.T) []string {
 		all = append(all, files...)
 	}
 	return all
+}
+
+// drawnFiles are some scenarios for a law, spread over all.
+func drawnFiles(t *testing.T) []string {
+	t.Helper()
+	all := scenarioFiles(t)
+	var out []string
+	n := int(enginetest.Draws(len(all)))
+	for i := range n {
+		out = append(out, all[i*len(all)/n])
+	}
+	return out
 }
 
 func loadScenario(t *testing.T, path string) *scenario.File {

@@ -10,6 +10,7 @@ import (
 
 	"tenon.sh/engine"
 	"tenon.sh/engine/disruption"
+	"tenon.sh/engine/enginetest"
 	"tenon.sh/engine/explain"
 	"tenon.sh/engine/inventory"
 	"tenon.sh/engine/provisioning"
@@ -20,7 +21,7 @@ import (
 // Whatever there is in a cluster, it can be explained, the record can be written, and explaining it changes nothing.
 func TestEverythingCanBeExplained(t *testing.T) {
 	t.Parallel()
-	for seed := range uint64(30) {
+	for seed := range enginetest.Draws(30) {
 		s := scenario.Random(seed, scenario.Size{})
 		before := written(t, s)
 		plan, disrupt := provisioning.Plan(s, engine.Options{}, nil), disruption.Plan(s, engine.Options{}, nil)
@@ -72,7 +73,7 @@ func written(t *testing.T, v any) string {
 // The pools' shares add up, and no plan costs less than the bound.
 func TestAnAccountAddsUp(t *testing.T) {
 	t.Parallel()
-	for seed := range uint64(30) {
+	for seed := range enginetest.Draws(30) {
 		s := scenario.Random(seed, scenario.Size{})
 		for name, s := range map[string]*engine.Snapshot{"pools": s, "assumed": explain.AssumePools(s, catalog.KWOK())} {
 			a := explain.NewSavings(s, engine.Options{})

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -68,6 +69,9 @@ func Read(in Input) (*Reading, error) {
 	return out, nil
 }
 
+// definitions are compiled once.
+var definitions = sync.OnceValues(schema.New)
+
 // manifest collects objects and completes them.
 type manifest struct {
 	snapshot   engine.Snapshot
@@ -90,7 +94,6 @@ type manifest struct {
 	refusedBy map[*corev1.Pod]string
 	ignored   map[string]int // objects that are not read, by kind and group
 	said      []string
-	schemas   *schema.Schemas
 	unfilled  map[string]string // what is to be said of files that hold templates or variables
 }
 
@@ -259,7 +262,7 @@ func decode[T any, P interface {
 	object := P(new(T))
 	err := runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(u.Object, object, true)
 	if strict, ok := runtime.AsStrictDecodingError(err); ok {
-		if !m.schemas.Knows(u) { // whose unknown fields have been noted
+		if schemas, err := definitions(); err != nil || !schemas.Knows(u) { // whose unknown fields have been noted
 			m.noteUnknown(u, strict.Errors(), *object)
 		}
 		err = nil
@@ -297,21 +300,18 @@ func (m *manifest) addCatalog(u *unstructured.Unstructured) error {
 // checked fills in the defaults of one of our own kinds and applies its rules. An object that an API server has
 // accepted once is not refused for rules that came later.
 func (m *manifest) checked(u *unstructured.Unstructured) error {
-	if m.schemas == nil {
-		s, err := schema.New()
-		if err != nil {
-			return err
-		}
-		m.schemas = s
+	schemas, err := definitions()
+	if err != nil {
+		return err
 	}
-	unknown, err := m.schemas.UnknownFields(u)
+	unknown, err := schemas.UnknownFields(u)
 	if err != nil {
 		return withoutName(u, err)
 	}
 	for _, field := range unknown {
 		m.note("%s: %s", identity(u), unknownField(field, typeOfKind(u.GetKind())))
 	}
-	err = m.schemas.Apply(u)
+	err = schemas.Apply(u)
 	if err != nil && u.GetResourceVersion() != "" {
 		m.note("%v", err)
 		return nil

@@ -4,6 +4,7 @@ import (
 	"reflect"
 	"testing"
 
+	"tenon.sh/engine/enginetest"
 	"tenon.sh/engine/packing"
 )
 
@@ -13,7 +14,7 @@ const drawnProblems = 600
 func TestEveryRuleHoldsInEverySolution(t *testing.T) {
 	t.Parallel()
 	placed, left, machines := 0, 0, 0
-	for seed := range uint64(drawnProblems) {
+	for seed := range enginetest.Draws(drawnProblems) {
 		p, _ := drawProblem(seed)
 		s := packing.Solve(p)
 		for _, fault := range verify(p, s) {
@@ -29,7 +30,7 @@ func TestEveryRuleHoldsInEverySolution(t *testing.T) {
 
 func TestPlanIsNotBelowItsBound(t *testing.T) {
 	t.Parallel()
-	for seed := range uint64(drawnProblems) {
+	for seed := range enginetest.Draws(drawnProblems) {
 		p, _ := drawProblem(seed)
 		if s := packing.Solve(p); s.Bound > price(p, s)*(1+1e-9) {
 			t.Errorf("seed %d: costs %.6f, the bound is %.6f", seed, price(p, s), s.Bound)
@@ -39,7 +40,7 @@ func TestPlanIsNotBelowItsBound(t *testing.T) {
 
 func TestNeitherThreadsNorTimeShow(t *testing.T) {
 	t.Parallel()
-	for seed := range uint64(drawnProblems / 6) {
+	for seed := range enginetest.Draws(drawnProblems / 6) {
 		p, _ := drawProblem(seed)
 		want := packing.Solve(p)
 		for _, threads := range []int{1, 2, 8} {
@@ -55,7 +56,7 @@ func TestNeitherThreadsNorTimeShow(t *testing.T) {
 // Effort buys cheaper plans; whatever it is, they are right.
 func TestEveryEffortGivesARightSolution(t *testing.T) {
 	t.Parallel()
-	for seed := range uint64(drawnProblems / 6) {
+	for seed := range enginetest.Draws(drawnProblems / 6) {
 		for _, effort := range []int{0, 10, 100_000} {
 			p, _ := drawProblem(seed)
 			p.Effort = effort

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"tenon.sh/engine"
+	"tenon.sh/engine/enginetest"
 	"tenon.sh/engine/provisioning"
 	"tenon.sh/scenario/workload"
 )
@@ -14,7 +15,7 @@ func TestMinValuesTakeNoMoreThanThreeTimesTheWork(t *testing.T) {
 	t.Parallel()
 	const pods, enough = 30, 3000 // units that are too few to compare
 	worst := 0.0
-	for seed := range uint64(10) {
+	for seed := range enginetest.Draws(10) {
 		plain := provisioning.Compile(workload.Flexible(pods, seed, 0), engine.Options{}, nil).Work()
 		for keys := 1; keys <= 4; keys++ {
 			work := provisioning.Compile(workload.Flexible(pods, seed, keys), engine.Options{}, nil).Work()

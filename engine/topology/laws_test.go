@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"tenon.sh/engine/bitset"
+	"tenon.sh/engine/enginetest"
 )
 
 // This file holds laws on random layouts. A second implementation that remembers nothing but the list of what was placed,
@@ -413,7 +414,7 @@ func (d *drawn) step(r *rand.Rand, w *World, p *plainWorld) {
 
 func TestAWorldAnswersWhatRecountingEverythingWould(t *testing.T) {
 	t.Parallel()
-	for seed := range uint64(2000) {
+	for seed := range enginetest.Draws(2000) {
 		r := rand.New(rand.NewPCG(seed, 11))
 		d := draw(r)
 		w, p := NewWorld(&d.l), &plainWorld{l: &d.l}
@@ -449,7 +450,7 @@ func everything(w *World) string {
 
 func TestUndoIsExact(t *testing.T) {
 	t.Parallel()
-	for seed := range uint64(2000) {
+	for seed := range enginetest.Draws(2000) {
 		r := rand.New(rand.NewPCG(seed, 12))
 		d := draw(r)
 		w := NewWorld(&d.l)
