@@ -9,6 +9,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	v1 "tenon.sh/api/v1"
@@ -210,6 +211,45 @@ func TestPodsLandOnlyWhereTheFiltersLetThem(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// The API server merges matchLabelKeys into a term's selector when it makes the pod; kube-scheduler goes by that.
+func TestAReplayGoesByMergedLabelKeysAndNotByLaterLabels(t *testing.T) {
+	t.Parallel()
+	s := clusterOf(t, "node n1 cpu=8 mem=8Gi", "node n2 cpu=8 mem=8Gi", "pod run cpu=1 node=n1", "pod p cpu=1 apart=(hostname of=app:run)", "pod q cpu=1 together=(hostname of=app:run)")
+	for _, p := range s.Pods {
+		p.Labels["hash"] = "1"
+		merge := func(term *corev1.PodAffinityTerm) {
+			term.MatchLabelKeys = []string{"hash"}
+			term.LabelSelector.MatchExpressions = append(term.LabelSelector.MatchExpressions, metav1.LabelSelectorRequirement{Key: "hash", Operator: metav1.LabelSelectorOpIn, Values: []string{"1"}})
+			p.Labels["hash"] = "2"
+		}
+		if a := p.Spec.Affinity; a != nil && a.PodAffinity != nil {
+			merge(&a.PodAffinity.RequiredDuringSchedulingIgnoredDuringExecution[0])
+		} else if a != nil {
+			merge(&a.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution[0])
+		}
+	}
+	if got := landed(scheduler.LandOn(s, engine.Options{}, waiting(s), nil)); got != "n1: q; n2: p" {
+		t.Errorf("landed as %q", got)
+	}
+}
+
+// A file may hold terms that an API server refuses; kube-scheduler passes over them.
+func TestAReplayPassesOverNodeTermsThatCannotBeRead(t *testing.T) {
+	t.Parallel()
+	s := clusterOf(t, "node n1 cpu=8 mem=8Gi", "node n2 cpu=8 mem=8Gi zone=a", "pod p cpu=1 zone in (a)", "pod q cpu=1 zone in (a)")
+	for i, term := range []corev1.NodeSelectorTerm{
+		{MatchExpressions: []corev1.NodeSelectorRequirement{{Key: corev1.LabelTopologyZone, Operator: corev1.NodeSelectorOpNotIn}}},
+		{MatchFields: []corev1.NodeSelectorRequirement{{Key: "metadata.namespace", Operator: corev1.NodeSelectorOpIn, Values: []string{"n1"}}}},
+	} {
+		terms := &s.Pods[i].Spec.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms
+		*terms = append(*terms, term)
+		s.Nodes[0].Status.Allocatable[corev1.ResourceCPU] = resource.MustParse("64") // so that n1 would be the better one
+	}
+	if got := landed(scheduler.LandOn(s, engine.Options{}, waiting(s), nil)); got != "n2: p q" {
+		t.Errorf("landed as %q", got)
 	}
 }
 

@@ -106,8 +106,8 @@ func (s *Selectors) Spread(pod *corev1.Pod, c *corev1.TopologySpreadConstraint) 
 func (s *Selectors) Affinity(pod *corev1.Pod, t *corev1.PodAffinityTerm) (*PodSelector, engine.Reason) {
 	var more []requirement.Expression
 	merge := func(keys []string, op metav1.LabelSelectorOperator) {
-		for _, key := range keys {
-			if value, ok := pod.Labels[key]; ok && !mentions(t.LabelSelector, key, op) {
+		for _, key := range Unmerged(t.LabelSelector, keys, op) {
+			if value, ok := pod.Labels[key]; ok {
 				more = append(more, requirement.Expression{Key: key, Op: requirement.Operator(op), Values: []string{value}})
 			}
 		}
@@ -134,10 +134,15 @@ func (s *Selectors) Affinity(pod *corev1.Pod, t *corev1.PodAffinityTerm) (*PodSe
 	return s.read(t.LabelSelector, more, namespaces)
 }
 
-// mentions reports whether the selector already asks for the key in the way that the API server writes what it merges.
-func mentions(selector *metav1.LabelSelector, key string, op metav1.LabelSelectorOperator) bool {
-	return selector != nil && slices.ContainsFunc(selector.MatchExpressions, func(r metav1.LabelSelectorRequirement) bool {
-		return r.Key == key && r.Operator == op && len(r.Values) == 1
+// Unmerged are the keys that the selector does not ask for yet in the way that the API server writes what it merges.
+func Unmerged(selector *metav1.LabelSelector, keys []string, op metav1.LabelSelectorOperator) []string {
+	if selector == nil {
+		return keys
+	}
+	return slices.DeleteFunc(slices.Clone(keys), func(key string) bool {
+		return slices.ContainsFunc(selector.MatchExpressions, func(r metav1.LabelSelectorRequirement) bool {
+			return r.Key == key && r.Operator == op && len(r.Values) == 1
+		})
 	})
 }
 

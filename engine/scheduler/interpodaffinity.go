@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/selection"
 
 	"tenon.sh/engine/inventory"
+	"tenon.sh/engine/kube"
 )
 
 // matcher says which pods something is about: those that match all its terms.
@@ -276,7 +277,7 @@ func (r *ruleReader) readAffinity(pod *corev1.Pod, a *corev1.Affinity, rules *po
 }
 
 // term reads one affinity term of a pod. Label keys that it has in common with, or not with, the pod are part of the
-// selector; the API server writes them there as well, which changes nothing.
+// selector.
 func (r *ruleReader) term(pod *corev1.Pod, t *corev1.PodAffinityTerm) (podTerm, bool) {
 	selector, err := metav1.LabelSelectorAsSelector(t.LabelSelector)
 	if err != nil {
@@ -291,7 +292,9 @@ func (r *ruleReader) term(pod *corev1.Pod, t *corev1.PodAffinityTerm) (podTerm, 
 	} else if len(out.namespaces) == 0 {
 		out.namespaces = []string{pod.Namespace}
 	}
-	out.selector = withKeys(withKeys(selector, pod, t.MatchLabelKeys, selection.In), pod, t.MismatchLabelKeys, selection.NotIn)
+	// What the API server has merged holds, whatever labels the pod has got since.
+	match, mismatch := kube.Unmerged(t.LabelSelector, t.MatchLabelKeys, metav1.LabelSelectorOpIn), kube.Unmerged(t.LabelSelector, t.MismatchLabelKeys, metav1.LabelSelectorOpNotIn)
+	out.selector = withKeys(withKeys(selector, pod, match, selection.In), pod, mismatch, selection.NotIn)
 	return out, true
 }
 

@@ -53,7 +53,7 @@ func nodeTerms(spec *corev1.PodSpec) [][]requirement.Expression {
 	}
 	terms := [][]requirement.Expression{}
 	for _, t := range kube.RequiredTerms(spec) {
-		if all := termExpressions(&t); len(all) > 0 { // an empty term matches no node
+		if all := termExpressions(&t); len(all) > 0 { // no node matches an empty term, or one that cannot be read
 			terms = append(terms, slices.Concat(selector, all))
 		}
 	}
@@ -61,6 +61,9 @@ func nodeTerms(spec *corev1.PodSpec) [][]requirement.Expression {
 }
 
 func termExpressions(t *corev1.NodeSelectorTerm) []requirement.Expression {
+	if _, text := kube.NodeTermProblem(*t); text != "" {
+		return nil
+	}
 	var all []requirement.Expression
 	for _, e := range t.MatchExpressions {
 		all = append(all, requirement.Expect(e.Key, requirement.Operator(e.Operator), e.Values))
