@@ -38,6 +38,12 @@ func idOf(p *corev1.Pod) engine.PodID {
 	return engine.PodID{Namespace: p.Namespace, Name: p.Name, UID: p.UID}
 }
 
+// landOn replays how the pods would land on the nodes that there are, without those that are removed.
+func landOn(s *engine.Snapshot, pods []*corev1.Pod, removed map[string]bool) scheduler.Landing {
+	r := scheduler.Replay{Snapshot: s, Pods: pods, Removed: removed}
+	return r.Land()
+}
+
 // landed writes a landing as "node: pods; …; stranded: pods", by name.
 func landed(l scheduler.Landing) string {
 	at := map[string][]string{}
@@ -146,7 +152,7 @@ func TestPodsLandWhereTheScoresSay(t *testing.T) {
 			if c.edit != nil {
 				c.edit(s)
 			}
-			l := scheduler.LandOn(s, engine.Options{}, waiting(s), nil)
+			l := landOn(s, waiting(s), nil)
 			got := landed(l)
 			if c.want == "2 2" { // which pod goes where is a matter of dice
 				got = fmt.Sprint(strings.Count(strings.Split(got, ";")[0], "p-"), strings.Count(strings.Split(got, ";")[1], "p-"))
@@ -182,7 +188,7 @@ func TestPodsLandOnlyWhereTheFiltersLetThem(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			s := clusterOf(t, c.lines...)
-			l := scheduler.LandOn(s, engine.Options{}, waiting(s), nil)
+			l := landOn(s, waiting(s), nil)
 			got := landed(l)
 			at := map[string]int{}
 			for _, p := range l.Placements {
@@ -231,7 +237,7 @@ func TestAReplayGoesByMergedLabelKeysAndNotByLaterLabels(t *testing.T) {
 			merge(&a.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution[0])
 		}
 	}
-	if got := landed(scheduler.LandOn(s, engine.Options{}, waiting(s), nil)); got != "n1: q; n2: p" {
+	if got := landed(landOn(s, waiting(s), nil)); got != "n1: q; n2: p" {
 		t.Errorf("landed as %q", got)
 	}
 }
@@ -248,7 +254,7 @@ func TestAReplayPassesOverNodeTermsThatCannotBeRead(t *testing.T) {
 		*terms = append(*terms, term)
 		s.Nodes[0].Status.Allocatable[corev1.ResourceCPU] = resource.MustParse("64") // so that n1 would be the better one
 	}
-	if got := landed(scheduler.LandOn(s, engine.Options{}, waiting(s), nil)); got != "n2: p q" {
+	if got := landed(landOn(s, waiting(s), nil)); got != "n2: p q" {
 		t.Errorf("landed as %q", got)
 	}
 }
@@ -261,7 +267,7 @@ func TestAPodThatNeedsALaterOneIsTriedAgain(t *testing.T) {
 			a.PodAffinity.RequiredDuringSchedulingIgnoredDuringExecution[0].LabelSelector.MatchLabels = map[string]string{"app": "second"}
 		}
 	}
-	l := scheduler.LandOn(s, engine.Options{}, waiting(s), nil)
+	l := landOn(s, waiting(s), nil)
 	if len(l.Placements) != 2 || l.Placements[0].Pod.Name != "second" || l.Placements[0].Node != l.Placements[1].Node {
 		t.Errorf("landed as %v", l.Placements)
 	}
@@ -270,7 +276,7 @@ func TestAPodThatNeedsALaterOneIsTriedAgain(t *testing.T) {
 func TestPriorityComesBeforeAge(t *testing.T) {
 	t.Parallel()
 	s := clusterOf(t, "node n1 cpu=1 mem=8Gi", "pod old cpu=1 age=9m", "pod high cpu=1 age=1m priority=10")
-	if got := landed(scheduler.LandOn(s, engine.Options{}, waiting(s), nil)); got != "n1: high; stranded: old" {
+	if got := landed(landOn(s, waiting(s), nil)); got != "n1: high; stranded: old" {
 		t.Errorf("landed as %q", got)
 	}
 }
@@ -285,7 +291,7 @@ func TestPodsOfRemovedNodesLandElsewhere(t *testing.T) {
 			moved = append(moved, p)
 		}
 	}
-	l := scheduler.LandOn(s, engine.Options{}, moved, map[string]bool{"n1": true})
+	l := landOn(s, moved, map[string]bool{"n1": true})
 	if got := landed(l); got != "n2: p-1; stranded: p-2" {
 		t.Errorf("landed as %q", got)
 	}
@@ -311,7 +317,7 @@ func TestVolumesKeepPodsOffNodes(t *testing.T) {
 			MatchExpressions: []corev1.NodeSelectorRequirement{{Key: corev1.LabelTopologyZone, Operator: corev1.NodeSelectorOpIn, Values: []string{[]string{"b", "b", "a"}[i]}}}}}}}
 		s.PersistentVolumes = append(s.PersistentVolumes, pv)
 	}
-	l := scheduler.LandOn(s, engine.Options{}, waiting(s), nil)
+	l := landOn(s, waiting(s), nil)
 	if got := landed(l); got != "n1: r; n2: p; stranded: q" {
 		t.Errorf("landed as %q", got)
 	}
@@ -402,7 +408,7 @@ func TestDaemonSetsTakeTheirRoomBeforePodsLand(t *testing.T) {
 	t.Parallel()
 	s := clusterOf(t, "pool m", "type four cpu=4 mem=64Gi zones=a price=0.1", "node n1 pool=m type=four zone=a",
 		"daemonset d cpu=1 mem=1Gi", "pods p x4 cpu=1 mem=1Gi")
-	l := scheduler.LandOn(s, engine.Options{}, waiting(s), nil)
+	l := landOn(s, waiting(s), nil)
 	if len(l.Placements) != 3 || len(l.Stranded) != 1 {
 		t.Errorf("landed as %q", landed(l))
 	}
@@ -415,7 +421,7 @@ func TestTerminatingPodsHoldRoomButDoNotCountForSpread(t *testing.T) {
 	for _, p := range s.Pods {
 		p.Labels = map[string]string{"app": "p"}
 	}
-	if got := landed(scheduler.LandOn(s, engine.Options{}, waiting(s), nil)); got != "n1: p-1" {
+	if got := landed(landOn(s, waiting(s), nil)); got != "n1: p-1" {
 		t.Errorf("landed as %q", got)
 	}
 }
@@ -506,7 +512,7 @@ func TestRoomIsKeptForWhatTheNewestPodOfADaemonSetRequests(t *testing.T) {
 				pod.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "DaemonSet", Name: "agent", UID: s.DaemonSets[0].UID}}
 			}
 		}
-		if landed := scheduler.LandOn(s, engine.Options{}, waiting(s), nil); (len(landed.Placements) == 1) != c.room {
+		if landed := landOn(s, waiting(s), nil); (len(landed.Placements) == 1) != c.room {
 			t.Errorf("the agent takes %s of 2 cpu: web lands %v, stranded %v", c.cpu, landed.Placements, landed.Stranded)
 		}
 	}

@@ -75,7 +75,6 @@ func (anyValue) ReducedTerm(term []requirement.Expression) []requirement.Express
 
 // Reader reads pods' specs, each kind once. It is to be used from one goroutine.
 type Reader struct {
-	s         *engine.Snapshot
 	opt       engine.Options
 	Selectors *kube.Selectors
 	Volumes   *volume.Volumes
@@ -100,7 +99,7 @@ func NewReader(s *engine.Snapshot, opt engine.Options, c *inventory.PodIndex, va
 	}
 	sold := c.Cache.CatalogsOf(s)
 	return &Reader{
-		s: s, opt: opt, values: values, Selectors: kube.NewSelectors(s), Volumes: volume.NewVolumes(s, c.Mounts, sold.Drivers, sold.Types), cache: c.Cache, Spreads: kube.NewDefaultSpreads(s, opt),
+		opt: opt, values: values, Selectors: kube.NewSelectors(s), Volumes: volume.NewVolumes(s, c.Mounts, sold.Drivers, sold.Types), cache: c.Cache, Spreads: kube.NewDefaultSpreads(s, opt),
 		devices: kube.NewDeviceResources(s), avoided: hasAvoidedTaint(s), byKey: map[string]*PodConstraints{}, byClass: map[*inventory.ConstraintClass]*PodConstraints{}, byApart: map[apartKey]*AntiAffinity{},
 		byBackoff: map[backoffKey]*PodConstraints{},
 	}

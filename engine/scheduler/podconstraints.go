@@ -12,7 +12,6 @@ import (
 
 // labelKind is a sort of pod to every selector of the replay.
 type labelKind struct {
-	id int
 	// matched holds the matchers that match such pods.
 	matched bitset.Set
 }
@@ -59,7 +58,7 @@ func (w *replayState) labelKind(namespace string, set map[string]string) *labelK
 	if k, ok := w.labelKinds[string(b)]; ok {
 		return k
 	}
-	k := &labelKind{id: len(w.labelKinds), matched: bitset.New(len(w.reader.matchers))}
+	k := &labelKind{matched: bitset.New(len(w.reader.matchers))}
 	w.labelKinds[string(b)] = k
 	for _, m := range w.reader.matchers {
 		if !slices.ContainsFunc(m.selectors, func(s *kube.PodSelector) bool { return !s.Matches(namespace, set) }) {
