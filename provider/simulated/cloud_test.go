@@ -443,10 +443,11 @@ func TestTheSameSeedAndCallsMeetTheSameFate(t *testing.T) {
 		}
 		return fmt.Sprintf("%+v %+v %+v", s.Boots(), s.Notices(), s.Counters())
 	}
-	if run(1) != run(1) {
+	first := run(1)
+	if second := run(1); first != second {
 		t.Error("two runs differ")
 	}
-	if run(1) == run(2) {
+	if first == run(2) {
 		t.Error("another seed makes no difference")
 	}
 }
