@@ -68,12 +68,10 @@ func (c *autoscaler) newCloud(ctx context.Context, p *parts) (provider.Provider,
 // leader may have changed them.
 func (c *autoscaler) newKWOK(mgr manager.Manager, sells []engine.InstanceType, faults []simulated.Fault) (*kwok.Provider, error) {
 	cloud, err := simulated.NewCloud(simulated.Config{
-		Clock:   clock.RealClock{},
-		Catalog: sells,
-		Faults:  faults,
-		Profile: simulated.Profile{
-			Name: "fixed", Boot: simulated.BootModel{Fixed: c.opt.BootDelay}, Spot: simulated.SpotModel{Notice: interruptionNotice},
-		},
+		Clock:    clock.RealClock{},
+		Catalog:  sells,
+		Faults:   faults,
+		Profile:  simulated.Profile{Boot: simulated.BootModel{Fixed: c.opt.BootDelay}, Spot: simulated.SpotModel{Notice: interruptionNotice}},
 		IDPrefix: kwok.IDPrefix,
 	})
 	if err != nil {

@@ -9,6 +9,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	v1 "tenon.sh/api/v1"
@@ -35,6 +36,12 @@ func waiting(s *engine.Snapshot) []*corev1.Pod {
 
 func idOf(p *corev1.Pod) engine.PodID {
 	return engine.PodID{Namespace: p.Namespace, Name: p.Name, UID: p.UID}
+}
+
+// landOn replays how the pods would land on the nodes that there are, without those that are removed.
+func landOn(s *engine.Snapshot, pods []*corev1.Pod, removed map[string]bool) scheduler.Landing {
+	r := scheduler.Replay{Snapshot: s, Pods: pods, Removed: removed}
+	return r.Land()
 }
 
 // landed writes a landing as "node: pods; …; stranded: pods", by name.
@@ -145,7 +152,7 @@ func TestPodsLandWhereTheScoresSay(t *testing.T) {
 			if c.edit != nil {
 				c.edit(s)
 			}
-			l := scheduler.LandOn(s, engine.Options{}, waiting(s), nil)
+			l := landOn(s, waiting(s), nil)
 			got := landed(l)
 			if c.want == "2 2" { // which pod goes where is a matter of dice
 				got = fmt.Sprint(strings.Count(strings.Split(got, ";")[0], "p-"), strings.Count(strings.Split(got, ";")[1], "p-"))
@@ -181,7 +188,7 @@ func TestPodsLandOnlyWhereTheFiltersLetThem(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			s := clusterOf(t, c.lines...)
-			l := scheduler.LandOn(s, engine.Options{}, waiting(s), nil)
+			l := landOn(s, waiting(s), nil)
 			got := landed(l)
 			at := map[string]int{}
 			for _, p := range l.Placements {
@@ -213,6 +220,45 @@ func TestPodsLandOnlyWhereTheFiltersLetThem(t *testing.T) {
 	}
 }
 
+// The API server merges matchLabelKeys into a term's selector when it makes the pod; kube-scheduler goes by that.
+func TestAReplayGoesByMergedLabelKeysAndNotByLaterLabels(t *testing.T) {
+	t.Parallel()
+	s := clusterOf(t, "node n1 cpu=8 mem=8Gi", "node n2 cpu=8 mem=8Gi", "pod run cpu=1 node=n1", "pod p cpu=1 apart=(hostname of=app:run)", "pod q cpu=1 together=(hostname of=app:run)")
+	for _, p := range s.Pods {
+		p.Labels["hash"] = "1"
+		merge := func(term *corev1.PodAffinityTerm) {
+			term.MatchLabelKeys = []string{"hash"}
+			term.LabelSelector.MatchExpressions = append(term.LabelSelector.MatchExpressions, metav1.LabelSelectorRequirement{Key: "hash", Operator: metav1.LabelSelectorOpIn, Values: []string{"1"}})
+			p.Labels["hash"] = "2"
+		}
+		if a := p.Spec.Affinity; a != nil && a.PodAffinity != nil {
+			merge(&a.PodAffinity.RequiredDuringSchedulingIgnoredDuringExecution[0])
+		} else if a != nil {
+			merge(&a.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution[0])
+		}
+	}
+	if got := landed(landOn(s, waiting(s), nil)); got != "n1: q; n2: p" {
+		t.Errorf("landed as %q", got)
+	}
+}
+
+// A file may hold terms that an API server refuses; kube-scheduler passes over them.
+func TestAReplayPassesOverNodeTermsThatCannotBeRead(t *testing.T) {
+	t.Parallel()
+	s := clusterOf(t, "node n1 cpu=8 mem=8Gi", "node n2 cpu=8 mem=8Gi zone=a", "pod p cpu=1 zone in (a)", "pod q cpu=1 zone in (a)")
+	for i, term := range []corev1.NodeSelectorTerm{
+		{MatchExpressions: []corev1.NodeSelectorRequirement{{Key: corev1.LabelTopologyZone, Operator: corev1.NodeSelectorOpNotIn}}},
+		{MatchFields: []corev1.NodeSelectorRequirement{{Key: "metadata.namespace", Operator: corev1.NodeSelectorOpIn, Values: []string{"n1"}}}},
+	} {
+		terms := &s.Pods[i].Spec.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms
+		*terms = append(*terms, term)
+		s.Nodes[0].Status.Allocatable[corev1.ResourceCPU] = resource.MustParse("64") // so that n1 would be the better one
+	}
+	if got := landed(landOn(s, waiting(s), nil)); got != "n2: p q" {
+		t.Errorf("landed as %q", got)
+	}
+}
+
 func TestAPodThatNeedsALaterOneIsTriedAgain(t *testing.T) {
 	t.Parallel()
 	s := clusterOf(t, "node n1 cpu=8 mem=8Gi", "node n2 cpu=8 mem=8Gi", "pod first cpu=1 age=9m together=hostname", "pod second cpu=1 age=1m")
@@ -221,7 +267,7 @@ func TestAPodThatNeedsALaterOneIsTriedAgain(t *testing.T) {
 			a.PodAffinity.RequiredDuringSchedulingIgnoredDuringExecution[0].LabelSelector.MatchLabels = map[string]string{"app": "second"}
 		}
 	}
-	l := scheduler.LandOn(s, engine.Options{}, waiting(s), nil)
+	l := landOn(s, waiting(s), nil)
 	if len(l.Placements) != 2 || l.Placements[0].Pod.Name != "second" || l.Placements[0].Node != l.Placements[1].Node {
 		t.Errorf("landed as %v", l.Placements)
 	}
@@ -230,7 +276,7 @@ func TestAPodThatNeedsALaterOneIsTriedAgain(t *testing.T) {
 func TestPriorityComesBeforeAge(t *testing.T) {
 	t.Parallel()
 	s := clusterOf(t, "node n1 cpu=1 mem=8Gi", "pod old cpu=1 age=9m", "pod high cpu=1 age=1m priority=10")
-	if got := landed(scheduler.LandOn(s, engine.Options{}, waiting(s), nil)); got != "n1: high; stranded: old" {
+	if got := landed(landOn(s, waiting(s), nil)); got != "n1: high; stranded: old" {
 		t.Errorf("landed as %q", got)
 	}
 }
@@ -245,7 +291,7 @@ func TestPodsOfRemovedNodesLandElsewhere(t *testing.T) {
 			moved = append(moved, p)
 		}
 	}
-	l := scheduler.LandOn(s, engine.Options{}, moved, map[string]bool{"n1": true})
+	l := landOn(s, moved, map[string]bool{"n1": true})
 	if got := landed(l); got != "n2: p-1; stranded: p-2" {
 		t.Errorf("landed as %q", got)
 	}
@@ -271,7 +317,7 @@ func TestVolumesKeepPodsOffNodes(t *testing.T) {
 			MatchExpressions: []corev1.NodeSelectorRequirement{{Key: corev1.LabelTopologyZone, Operator: corev1.NodeSelectorOpIn, Values: []string{[]string{"b", "b", "a"}[i]}}}}}}}
 		s.PersistentVolumes = append(s.PersistentVolumes, pv)
 	}
-	l := scheduler.LandOn(s, engine.Options{}, waiting(s), nil)
+	l := landOn(s, waiting(s), nil)
 	if got := landed(l); got != "n1: r; n2: p; stranded: q" {
 		t.Errorf("landed as %q", got)
 	}
@@ -362,7 +408,7 @@ func TestDaemonSetsTakeTheirRoomBeforePodsLand(t *testing.T) {
 	t.Parallel()
 	s := clusterOf(t, "pool m", "type four cpu=4 mem=64Gi zones=a price=0.1", "node n1 pool=m type=four zone=a",
 		"daemonset d cpu=1 mem=1Gi", "pods p x4 cpu=1 mem=1Gi")
-	l := scheduler.LandOn(s, engine.Options{}, waiting(s), nil)
+	l := landOn(s, waiting(s), nil)
 	if len(l.Placements) != 3 || len(l.Stranded) != 1 {
 		t.Errorf("landed as %q", landed(l))
 	}
@@ -375,7 +421,7 @@ func TestTerminatingPodsHoldRoomButDoNotCountForSpread(t *testing.T) {
 	for _, p := range s.Pods {
 		p.Labels = map[string]string{"app": "p"}
 	}
-	if got := landed(scheduler.LandOn(s, engine.Options{}, waiting(s), nil)); got != "n1: p-1" {
+	if got := landed(landOn(s, waiting(s), nil)); got != "n1: p-1" {
 		t.Errorf("landed as %q", got)
 	}
 }
@@ -466,7 +512,7 @@ func TestRoomIsKeptForWhatTheNewestPodOfADaemonSetRequests(t *testing.T) {
 				pod.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "DaemonSet", Name: "agent", UID: s.DaemonSets[0].UID}}
 			}
 		}
-		if landed := scheduler.LandOn(s, engine.Options{}, waiting(s), nil); (len(landed.Placements) == 1) != c.room {
+		if landed := landOn(s, waiting(s), nil); (len(landed.Placements) == 1) != c.room {
 			t.Errorf("the agent takes %s of 2 cpu: web lands %v, stranded %v", c.cpu, landed.Placements, landed.Stranded)
 		}
 	}

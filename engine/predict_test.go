@@ -108,33 +108,6 @@ func TestAPredictedNodeHasTheStorageDriversOfTheOthers(t *testing.T) {
 	}
 }
 
-func TestAClaimIsPredictedFromItsStatusOrAsTheSmallestItMayBecome(t *testing.T) {
-	t.Parallel()
-	s := clusterOf(t, "pool general taint=a=b:NoSchedule", "type large cpu=8 mem=16Gi zones=a,b,c price=0.1", "type small cpu=4 mem=16Gi zones=a,b price=0.2",
-		"claim launched pool=general type=large zone=c", "claim open pool=general type=large,small")
-	byName := map[string]*v1.NodeClaim{}
-	for _, c := range s.NodeClaims {
-		byName[c.Name] = c
-	}
-	node, _ := scheduler.PredictClaim(s, byName["launched"])
-	if got := labelsOf(node, corev1.LabelInstanceTypeStable, corev1.LabelTopologyZone, corev1.LabelHostname); got != "node.kubernetes.io/instance-type=large topology.kubernetes.io/zone=c kubernetes.io/hostname=launched" {
-		t.Errorf("launched: %s", got)
-	}
-	if cpu := node.Status.Allocatable[corev1.ResourceCPU]; cpu.String() != "8" || len(node.Spec.Taints) != 1 {
-		t.Errorf("launched: cpu %s, taints %v", cpu.String(), node.Spec.Taints)
-	}
-	open := byName["open"]
-	open.Spec.Requirements = append(open.Spec.Requirements, v1.Requirement{Key: corev1.LabelTopologyZone, Operator: v1.In, Values: []string{"b", "a"}})
-	node, _ = scheduler.PredictClaim(s, open)
-	if got := labelsOf(node, corev1.LabelInstanceTypeStable, corev1.LabelTopologyZone); got != "node.kubernetes.io/instance-type=small topology.kubernetes.io/zone=b" {
-		t.Errorf("open: %s", got)
-	}
-	s.Classes = nil
-	if node, _ = scheduler.PredictClaim(s, open); node == nil {
-		t.Error("nothing is predicted for a claim whose class is gone")
-	}
-}
-
 // Whatever the cloud picks, the pods can run there.
 func TestEveryListedOfferingIsPredictedAsANodeThatAdmitsThePods(t *testing.T) {
 	t.Parallel()

@@ -16,22 +16,17 @@ const (
 	ConsolidationApproved      = "ConsolidationApproved"
 	ConsolidationRejected      = "ConsolidationRejected"
 
-	TerminatingOnInterruption    = "TerminatingOnInterruption"
-	InsufficientCapacityError    = "InsufficientCapacityError"
-	LaunchFailed                 = "LaunchFailed"  // ours
-	MachineLate                  = "MachineLate"   // ours
-	PodsDidNotFit                = "PodsDidNotFit" // ours
-	SlowPass                     = "SlowPass"      // ours
-	MachineChurn                 = "MachineChurn"  // ours
-	UnregisteredTaintMissing     = "UnregisteredTaintMissing"
-	FailedConsistencyCheck       = "FailedConsistencyCheck"
-	FailedDraining               = "FailedDraining"
-	TerminationGracePeriodExpiry = "TerminationGracePeriodExpiring"
-	AwaitingVolumeDetachment     = "AwaitingVolumeDetachment"
-	Evicted                      = "Evicted"
-	Disrupted                    = "Disrupted"
-	InvalidDoNotDisrupt          = "InvalidDoNotDisruptAnnotation"
-	DoNotDisruptUntil            = "DoNotDisruptUntil"
-	DoNotDisruptElapsed          = "DoNotDisruptGracePeriodElapsed"
-	Finalized                    = "Finalized"
+	TerminatingOnInterruption = "TerminatingOnInterruption"
+	InsufficientCapacityError = "InsufficientCapacityError"
+	LaunchFailed              = "LaunchFailed"  // ours
+	MachineLate               = "MachineLate"   // ours
+	PodsDidNotFit             = "PodsDidNotFit" // ours
+	SlowPass                  = "SlowPass"      // ours
+	MachineChurn              = "MachineChurn"  // ours
+	FailedDraining            = "FailedDraining"
+	Evicted                   = "Evicted"
+	Disrupted                 = "Disrupted"
+	DoNotDisruptUntil         = "DoNotDisruptUntil"
+	DoNotDisruptElapsed       = "DoNotDisruptGracePeriodElapsed"
+	Finalized                 = "Finalized"
 )

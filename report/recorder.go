@@ -56,7 +56,6 @@ type Recorder struct {
 
 // telling is one event, and how often it was told.
 type telling struct {
-	key   string
 	until time.Time
 	event corev1.Event
 	sent  bool // the event exists in the API server
@@ -146,7 +145,7 @@ func (r *Recorder) publish(e Event) bool {
 		if err != nil {
 			return false
 		}
-		t = &telling{key: key, event: fresh}
+		t = &telling{event: fresh}
 	}
 	t.event.Count++
 	t.event.LastTimestamp = metav1.NewTime(now)

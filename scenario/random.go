@@ -78,7 +78,6 @@ type dice struct {
 type typeName struct {
 	name  string
 	zones []string
-	cpu   int
 }
 
 func (d *dice) line(format string, args ...any) { fmt.Fprintf(&d.out, format+"\n", args...) }
@@ -97,7 +96,7 @@ func (d *dice) types() {
 		}
 		factor := pick(d, 2, 4, 4, 8)
 		price := float64(cpu) * (0.02 + 0.005*float64(factor)) * (0.8 + 0.4*d.Float64())
-		t := typeName{name: fmt.Sprintf("t%d", i), cpu: cpu, zones: []string{"a"}}
+		t := typeName{name: fmt.Sprintf("t%d", i), zones: []string{"a"}}
 		for _, z := range []string{"b", "c"} {
 			if !d.chance(3) {
 				t.zones = append(t.zones, z)

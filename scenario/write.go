@@ -11,7 +11,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/yaml"
 
 	v1 "tenon.sh/api/v1"
@@ -230,10 +229,4 @@ func cleanContainer(fields map[string]any) {
 	for _, key := range []string{"env", "envFrom", "args", "command", "lifecycle", "livenessProbe", "readinessProbe", "startupProbe"} {
 		delete(fields, key)
 	}
-}
-
-// FromObject makes a document of a typed object.
-func FromObject(object runtime.Object) (Document, error) {
-	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(object)
-	return Document{Object: &unstructured.Unstructured{Object: content}}, err
 }

@@ -15,8 +15,6 @@ type Problem struct {
 	Demands []Demand
 	// Supplies lists what can be bought, in any number. Of equal ones the first is kept, so that the cheapest had better come first.
 	Supplies []Supply
-	// Users is the number of different users that demands name.
-	Users int
 	// Devices says of each resource whether it is one that few machines have.
 	Devices []bool
 	// Machines is how many machines there are at least, whatever they cost.

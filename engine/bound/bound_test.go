@@ -32,7 +32,7 @@ func TestPodsThatFillMachinesAreBoundedByWhatTheseCost(t *testing.T) {
 		{"so many machines there are at least", []Demand{{0, capacity.Vector{1, 1}, 1}}, 4, 4},
 		{"nothing is asked for", nil, 0, 0},
 	} {
-		b := Of(&Problem{Demands: c.demands, Supplies: []Supply{small, large}, Users: 2, Devices: make([]bool, 2), Machines: c.least})
+		b := Of(&Problem{Demands: c.demands, Supplies: []Supply{small, large}, Devices: make([]bool, 2), Machines: c.least})
 		if math.Abs(b.Value-c.want) > 0.13*c.want { // another 1/8 for what memory adds
 			t.Errorf("%s: %g, want about %g", c.name, b.Value, c.want)
 		}
@@ -45,7 +45,7 @@ func TestLawNoPackingIsCheaperThanTheBound(t *testing.T) {
 	tight := 0
 	for seed := range uint64(300) {
 		random := rand.New(rand.NewPCG(seed, 25))
-		p := Problem{Users: 2, Devices: []bool{false, false, random.IntN(3) == 0}}
+		p := Problem{Devices: []bool{false, false, random.IntN(3) == 0}}
 		for range 1 + random.IntN(4) {
 			u := users(2)
 			for i := range 2 {

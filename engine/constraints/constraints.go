@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 
+	v1 "tenon.sh/api/v1"
 	"tenon.sh/engine"
 	"tenon.sh/engine/inventory"
 	"tenon.sh/engine/kube"
@@ -24,9 +25,9 @@ type PodConstraints struct {
 	Volumes   volume.PodVolumes
 	Ports     []kube.HostPort
 	Spreads   []SpreadConstraint // DoNotSchedule
-	Affinity  []AffinityTerm
+	Affinity  []kube.AffinityTerm
 	Set       int // of InterPod, that the affinity is about; -1 for none
-	Anti      []AffinityTerm
+	Anti      []kube.AffinityTerm
 	Soft      []Preference  // in the order in which they are given up
 	Objection engine.Reason // why the pods cannot be planned for at all
 	shape     string        // of structure
@@ -34,25 +35,24 @@ type PodConstraints struct {
 
 // SpreadConstraint is a topology spread constraint.
 type SpreadConstraint struct {
-	selector            *kube.PodSelector
-	Key                 string
-	MaxSkew, MinDomains int
-	affinity, taints    bool // nodeAffinityPolicy and nodeTaintsPolicy are Honor
-	text                string
-	Group               int // of InterPod
+	kube.SpreadConstraint
+	Group int // of InterPod
 }
 
-// AffinityTerm is a term of pod affinity or anti-affinity.
-type AffinityTerm struct {
-	Selector *kube.PodSelector
-	Key      string
+// text is what the constraint asks for, apart from names.
+func (s *SpreadConstraint) text() string {
+	text := s.Key + ", at most " + strconv.Itoa(s.MaxSkew) + " apart"
+	if s.MinDomains > 0 {
+		text += ", at least " + strconv.Itoa(s.MinDomains) + " domains"
+	}
+	return text
 }
 
 // Preference is one thing that the pod would like. Exactly one of the fields but weight is set.
 type Preference struct {
 	Weight   int
-	Near     *AffinityTerm
-	Apart    *AffinityTerm
+	Near     *kube.AffinityTerm
+	Apart    *kube.AffinityTerm
 	Spread   *SpreadConstraint
 	Node     []requirement.Expression
 	Tolerate bool // of the taints that should rather be avoided
@@ -75,9 +75,8 @@ func (anyValue) ReducedTerm(term []requirement.Expression) []requirement.Express
 
 // Reader reads pods' specs, each kind once. It is to be used from one goroutine.
 type Reader struct {
-	s         *engine.Snapshot
 	opt       engine.Options
-	selectors *kube.Selectors
+	Selectors *kube.Selectors
 	Volumes   *volume.Volumes
 	Spreads   *kube.DefaultSpreads
 	devices   *kube.DeviceResources
@@ -100,7 +99,7 @@ func NewReader(s *engine.Snapshot, opt engine.Options, c *inventory.PodIndex, va
 	}
 	sold := c.Cache.CatalogsOf(s)
 	return &Reader{
-		s: s, opt: opt, values: values, selectors: kube.NewSelectors(s), Volumes: volume.NewVolumes(s, c.Mounts, sold.Drivers, sold.Types), cache: c.Cache, Spreads: kube.NewDefaultSpreads(s, opt),
+		opt: opt, values: values, Selectors: kube.NewSelectors(s), Volumes: volume.NewVolumes(s, c.Mounts, sold.Drivers, sold.Types), cache: c.Cache, Spreads: kube.NewDefaultSpreads(s, opt),
 		devices: kube.NewDeviceResources(s), avoided: hasAvoidedTaint(s), byKey: map[string]*PodConstraints{}, byClass: map[*inventory.ConstraintClass]*PodConstraints{}, byApart: map[apartKey]*AntiAffinity{},
 		byBackoff: map[backoffKey]*PodConstraints{},
 	}
@@ -188,11 +187,12 @@ func (w *Reader) read(pod *corev1.Pod, spreads []corev1.TopologySpreadConstraint
 	if !out.Objection.OK() {
 		return out
 	}
+	var soft []SpreadConstraint
 	for i := range spreads {
-		c := &spreads[i]
-		read := w.spread(pod, c)
-		if c.WhenUnsatisfiable == corev1.DoNotSchedule {
-			out.Spreads = append(out.Spreads, read)
+		if c := (SpreadConstraint{SpreadConstraint: w.Selectors.SpreadOf(pod, &spreads[i])}); c.Soft {
+			soft = append(soft, c)
+		} else {
+			out.Spreads = append(out.Spreads, c)
 		}
 	}
 	combined, ok := kube.Combine(out.Told, volumes.Alternatives, volume.MostAlternatives)
@@ -202,16 +202,10 @@ func (w *Reader) read(pod *corev1.Pod, spreads []corev1.TopologySpreadConstraint
 	out.Strict = w.values.Reduced(out.Told)
 	out.Told, out.Terms = combined, w.values.Reduced(combined)
 	out.Features = kube.RequiredFeatures(&pod.Spec)
-	if a := pod.Spec.Affinity; a != nil {
-		if a.PodAffinity != nil {
-			out.Affinity = w.Terms(pod, a.PodAffinity.RequiredDuringSchedulingIgnoredDuringExecution)
-		}
-		if a.PodAntiAffinity != nil {
-			out.Anti = w.Terms(pod, a.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution)
-		}
-	}
+	near, apart := w.Selectors.AffinityOf(pod), w.Selectors.AntiAffinityOf(pod)
+	out.Affinity, out.Anti = near.Required, apart.Required
 	if w.opt.Preferences != engine.Ignore {
-		out.Soft = w.preferences(pod, spreads)
+		out.Soft = w.preferences(pod, near.Preferred, apart.Preferred, soft)
 	}
 	return out
 }
@@ -242,34 +236,6 @@ func (w *Reader) objection(pod *corev1.Pod, volumes *volume.PodVolumes) engine.R
 	return volumes.Problem
 }
 
-func (w *Reader) spread(pod *corev1.Pod, c *corev1.TopologySpreadConstraint) SpreadConstraint {
-	selector, _ := w.selectors.Spread(pod, c)
-	out := SpreadConstraint{selector: selector, Key: c.TopologyKey, MaxSkew: int(c.MaxSkew), affinity: true}
-	if c.MinDomains != nil {
-		out.MinDomains = int(*c.MinDomains)
-	}
-	if c.NodeAffinityPolicy != nil {
-		out.affinity = *c.NodeAffinityPolicy == corev1.NodeInclusionPolicyHonor
-	}
-	if c.NodeTaintsPolicy != nil {
-		out.taints = *c.NodeTaintsPolicy == corev1.NodeInclusionPolicyHonor
-	}
-	out.text = c.TopologyKey + ", at most " + strconv.Itoa(out.MaxSkew) + " apart"
-	if out.MinDomains > 0 {
-		out.text += ", at least " + strconv.Itoa(out.MinDomains) + " domains"
-	}
-	return out
-}
-
-func (w *Reader) Terms(pod *corev1.Pod, terms []corev1.PodAffinityTerm) []AffinityTerm {
-	var out []AffinityTerm
-	for i := range terms {
-		selector, _ := w.selectors.Affinity(pod, &terms[i])
-		out = append(out, AffinityTerm{selector, terms[i].TopologyKey})
-	}
-	return out
-}
-
 // apartKey is what the terms of a pod's anti-affinity follow from. It is told apart by its address: the pods of a simulation
 // share it, and of any other it is asked twice.
 type apartKey struct {
@@ -279,8 +245,8 @@ type apartKey struct {
 
 // AntiAffinity are the terms of an anti-affinity.
 type AntiAffinity struct {
-	Required, preferred []AffinityTerm
-	ran                 bool // InterPod knows that a running pod has them
+	kube.AffinityTerms
+	ran bool // InterPod knows that a running pod has them
 }
 
 // AntiAffinityOf are the terms of the pod's anti-affinity, nil if it has none.
@@ -288,16 +254,10 @@ func (w *Reader) AntiAffinityOf(f *inventory.PodInfo) *AntiAffinity {
 	if f.Pod.Spec.Affinity == nil || f.Pod.Spec.Affinity.PodAntiAffinity == nil {
 		return nil
 	}
-	a := f.Pod.Spec.Affinity.PodAntiAffinity
-	key := apartKey{f.Labels, a}
+	key := apartKey{f.Labels, f.Pod.Spec.Affinity.PodAntiAffinity}
 	out := w.byApart[key]
 	if out == nil {
-		out = &AntiAffinity{Required: w.Terms(f.Pod, a.RequiredDuringSchedulingIgnoredDuringExecution)}
-		for i := range a.PreferredDuringSchedulingIgnoredDuringExecution {
-			t := &a.PreferredDuringSchedulingIgnoredDuringExecution[i].PodAffinityTerm
-			selector, _ := w.selectors.Affinity(f.Pod, t)
-			out.preferred = append(out.preferred, AffinityTerm{selector, t.TopologyKey})
-		}
+		out = &AntiAffinity{AffinityTerms: w.Selectors.AntiAffinityOf(f.Pod)}
 		w.byApart[key] = out
 	}
 	return out
@@ -305,37 +265,19 @@ func (w *Reader) AntiAffinityOf(f *inventory.PodInfo) *AntiAffinity {
 
 // preferences lists what the pod would like, in the order in which it is given up: affinity to pods, then being apart
 // from pods, then nodes, each the heaviest first, then soft spreads, then taints that should rather be avoided.
-func (w *Reader) preferences(pod *corev1.Pod, spreads []corev1.TopologySpreadConstraint) []Preference {
+func (w *Reader) preferences(pod *corev1.Pod, together, asunder []kube.WeightedAffinityTerm, spreads []SpreadConstraint) []Preference {
 	var near, apart, node, rest []Preference
-	if a := pod.Spec.Affinity; a != nil {
-		if a.PodAffinity != nil {
-			for i := range a.PodAffinity.PreferredDuringSchedulingIgnoredDuringExecution {
-				t := &a.PodAffinity.PreferredDuringSchedulingIgnoredDuringExecution[i]
-				selector, _ := w.selectors.Affinity(pod, &t.PodAffinityTerm)
-				near = append(near, Preference{Weight: int(t.Weight), Near: &AffinityTerm{selector, t.PodAffinityTerm.TopologyKey}})
-			}
-		}
-		if a.PodAntiAffinity != nil {
-			for i := range a.PodAntiAffinity.PreferredDuringSchedulingIgnoredDuringExecution {
-				t := &a.PodAntiAffinity.PreferredDuringSchedulingIgnoredDuringExecution[i]
-				selector, _ := w.selectors.Affinity(pod, &t.PodAffinityTerm)
-				apart = append(apart, Preference{Weight: int(t.Weight), Apart: &AffinityTerm{selector, t.PodAffinityTerm.TopologyKey}})
-			}
-		}
-		if a.NodeAffinity != nil {
-			for i := range a.NodeAffinity.PreferredDuringSchedulingIgnoredDuringExecution {
-				t := &a.NodeAffinity.PreferredDuringSchedulingIgnoredDuringExecution[i]
-				if _, text := kube.NodeTermProblem(t.Preference); text == "" && !kube.IsEmptyTerm(t.Preference) {
-					node = append(node, Preference{Weight: int(t.Weight), Node: w.values.ReducedTerm(kube.ExpressionsOf(t.Preference))})
-				}
-			}
-		}
+	for i := range together {
+		near = append(near, Preference{Weight: together[i].Weight, Near: &together[i].AffinityTerm})
+	}
+	for i := range asunder {
+		apart = append(apart, Preference{Weight: asunder[i].Weight, Apart: &asunder[i].AffinityTerm})
+	}
+	for _, t := range kube.PreferredTermsOf(&pod.Spec, v1.NormalizeLabel) {
+		node = append(node, Preference{Weight: t.Weight, Node: w.values.ReducedTerm(t.Term)})
 	}
 	for i := range spreads {
-		if c := &spreads[i]; c.WhenUnsatisfiable == corev1.ScheduleAnyway {
-			read := w.spread(pod, c)
-			rest = append(rest, Preference{Weight: 50, Spread: &read})
-		}
+		rest = append(rest, Preference{Weight: 50, Spread: &spreads[i]})
 	}
 	if w.avoided {
 		rest = append(rest, Preference{Weight: 50, Tolerate: true})
@@ -359,7 +301,7 @@ func (w *PodConstraints) Topologies() []string {
 	for i := range w.Spreads {
 		add(w.Spreads[i].Key)
 	}
-	for _, list := range [][]AffinityTerm{w.Affinity, w.Anti} {
+	for _, list := range [][]kube.AffinityTerm{w.Affinity, w.Anti} {
 		for _, t := range list {
 			add(t.Key)
 		}
@@ -381,9 +323,9 @@ func (w *PodConstraints) Topologies() []string {
 func (w *PodConstraints) Selectors() []*kube.PodSelector {
 	var out []*kube.PodSelector
 	for i := range w.Spreads {
-		out = append(out, w.Spreads[i].selector)
+		out = append(out, w.Spreads[i].Selector)
 	}
-	for _, list := range [][]AffinityTerm{w.Affinity, w.Anti} {
+	for _, list := range [][]kube.AffinityTerm{w.Affinity, w.Anti} {
 		for _, t := range list {
 			out = append(out, t.Selector)
 		}
@@ -391,7 +333,7 @@ func (w *PodConstraints) Selectors() []*kube.PodSelector {
 	for i := range w.Soft {
 		switch s := &w.Soft[i]; {
 		case s.Spread != nil:
-			out = append(out, s.Spread.selector)
+			out = append(out, s.Spread.Selector)
 		case s.Near != nil:
 			out = append(out, s.Near.Selector)
 		case s.Apart != nil:

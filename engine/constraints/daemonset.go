@@ -23,7 +23,7 @@ type DaemonSet struct {
 	Resident bool
 	Number   int
 	Apart    *AntiAffinity // nil for none
-	Near     []AffinityTerm
+	Near     []kube.AffinityTerm
 	// Leaders are the DaemonSets beside whose pods it has to run, rivals those with which it shares no machine.
 	Leaders, Rivals []int
 	// Doubtful is true if whether it runs on a machine hangs on more than the machine and the DaemonSets there.
@@ -62,8 +62,8 @@ func (c *InterPod) addDaemonSet(d *DaemonSet, i int) {
 		for _, t := range d.Apart.Required {
 			c.residentOwns(&r, c.Terms[c.Term[t]].Owned, t.Key)
 		}
-		for _, t := range d.Apart.preferred {
-			if k, ok := c.Term[t]; ok {
+		for _, t := range d.Apart.Preferred {
+			if k, ok := c.Term[t.AffinityTerm]; ok {
 				c.residentOwns(&r, c.Terms[k].Soft, t.Key)
 			}
 		}
@@ -91,15 +91,15 @@ func (c *InterPod) residentOwns(r *topology.Resident, mark int, key string) {
 
 // Excludes reports whether the DaemonSet's pod accepts none of the other on its machine.
 func (d *DaemonSet) Excludes(c *InterPod, other *DaemonSet) bool {
-	return d.Apart != nil && slices.ContainsFunc(d.Apart.Required, func(t AffinityTerm) bool { return other.IsSelected(c, t) })
+	return d.Apart != nil && slices.ContainsFunc(d.Apart.Required, func(t kube.AffinityTerm) bool { return other.IsSelected(c, t) })
 }
 
 // Follows reports whether the DaemonSet's pod is content with the other on its machine.
 func (d *DaemonSet) Follows(c *InterPod, other *DaemonSet) bool {
-	return !slices.ContainsFunc(d.Near, func(t AffinityTerm) bool { return !kube.IsHost(t.Key) || !other.IsSelected(c, t) })
+	return !slices.ContainsFunc(d.Near, func(t kube.AffinityTerm) bool { return !kube.IsHost(t.Key) || !other.IsSelected(c, t) })
 }
 
-func (d *DaemonSet) IsSelected(c *InterPod, t AffinityTerm) bool {
+func (d *DaemonSet) IsSelected(c *InterPod, t kube.AffinityTerm) bool {
 	return slices.Contains(d.Info.Labels.Match(c.ID, c.Index), c.Selector[t.Selector])
 }
 
@@ -112,7 +112,7 @@ func (d *DaemonSet) Spreads() bool {
 
 // KeptOut reports whether pods on other machines may keep the DaemonSet's pod out.
 func (c *InterPod) KeptOut(d *DaemonSet) bool {
-	if d.Apart != nil && slices.ContainsFunc(d.Apart.Required, func(t AffinityTerm) bool { return !kube.IsHost(t.Key) }) {
+	if d.Apart != nil && slices.ContainsFunc(d.Apart.Required, func(t kube.AffinityTerm) bool { return !kube.IsHost(t.Key) }) {
 		return true
 	}
 	matched := d.Info.Labels.Match(c.ID, c.Index)

@@ -29,7 +29,7 @@ type InterPod struct {
 	Sets     []affinitySet
 	set      map[string]int
 	Terms    []antiAffinityTerm
-	Term     map[AffinityTerm]int
+	Term     map[kube.AffinityTerm]int
 	concern  []Concern // of each selector
 	ports    []kube.HostPort
 	PortAt   map[kube.HostPort]int   // its place among the ports
@@ -114,7 +114,7 @@ type NodeFilter struct {
 func NewInterPod(id uint64) *InterPod {
 	return &InterPod{
 		ID:       id,
-		Selector: map[*kube.PodSelector]int{}, group: map[string]int{}, set: map[string]int{}, Term: map[AffinityTerm]int{},
+		Selector: map[*kube.PodSelector]int{}, group: map[string]int{}, set: map[string]int{}, Term: map[kube.AffinityTerm]int{},
 		filter: map[string]int{}, places: map[string]int{},
 	}
 }
@@ -137,7 +137,7 @@ func (c *InterPod) Add(w *PodConstraints) {
 		s := &w.Soft[i]
 		switch {
 		case s.Near != nil:
-			s.Set = c.setOf([]AffinityTerm{*s.Near})
+			s.Set = c.setOf([]kube.AffinityTerm{*s.Near})
 		case s.Apart != nil:
 			c.Terms[c.termOf(*s.Apart)].wanted = true
 		case s.Spread != nil:
@@ -184,16 +184,16 @@ func (w *PodConstraints) filters() *spreadFilters {
 // to count for any of them.
 func (c *InterPod) groupOf(of *spreadFilters, s *SpreadConstraint, keys []string) int {
 	w := of.w
-	f := NodeFilter{Honour: s.taints, Keys: keys}
+	f := NodeFilter{Honour: s.HonorTaints, Keys: keys}
 	text := ""
-	if s.affinity && !(len(w.Strict) == 1 && len(w.Strict[0]) == 0) {
+	if s.HonorAffinity && !kube.AnyNode(w.Strict) {
 		f.Demand = &kube.NodeConstraints{Terms: w.Strict}
 		if of.demand == "" {
 			of.demand = f.Demand.Text()
 		}
 		text = of.demand
 	}
-	if s.taints {
+	if s.HonorTaints {
 		f.Taints = w.Tolerations
 		if of.taints == "" {
 			of.taints = "\ntaints " + kube.NodeConstraints{Tolerations: w.Tolerations}.Text()
@@ -207,7 +207,7 @@ func (c *InterPod) groupOf(of *spreadFilters, s *SpreadConstraint, keys []string
 		c.filter[text] = at
 		c.Filters = append(c.Filters, f)
 	}
-	selector := c.SelectorOf(s.selector)
+	selector := c.SelectorOf(s.Selector)
 	key := strconv.Itoa(selector) + " " + strconv.Itoa(at) + " " + s.Key
 	g, ok := c.group[key]
 	if !ok {
@@ -219,7 +219,7 @@ func (c *InterPod) groupOf(of *spreadFilters, s *SpreadConstraint, keys []string
 }
 
 // setOf is the set of pods that an affinity with these terms looks for, -1 for no terms.
-func (c *InterPod) setOf(terms []AffinityTerm) int {
+func (c *InterPod) setOf(terms []kube.AffinityTerm) int {
 	if len(terms) == 0 {
 		return -1
 	}
@@ -251,7 +251,7 @@ func (c *InterPod) SetOfClaim(claim *volume.SharedClaim) int {
 	return at
 }
 
-func (c *InterPod) termOf(t AffinityTerm) int {
+func (c *InterPod) termOf(t kube.AffinityTerm) int {
 	at, ok := c.Term[t]
 	if !ok {
 		at = len(c.Terms)
@@ -274,8 +274,8 @@ func (c *InterPod) AddRunning(w *Reader, f *inventory.PodInfo) {
 	if w.opt.Preferences == engine.Ignore {
 		return
 	}
-	for _, t := range a.preferred {
-		c.Terms[c.termOf(t)].preferred = true
+	for _, t := range a.Preferred {
+		c.Terms[c.termOf(t.AffinityTerm)].preferred = true
 	}
 }
 

@@ -77,8 +77,8 @@ func (c *InterPod) holds(w *Reader, at *NodeCounts, f *inventory.PodInfo) {
 		for _, t := range a.Required {
 			c.own(at, c.Terms[c.Term[t]].Owned, t.Key)
 		}
-		for _, t := range a.preferred {
-			if term, ok := c.Term[t]; ok {
+		for _, t := range a.Preferred {
+			if term, ok := c.Term[t.AffinityTerm]; ok {
 				c.own(at, c.Terms[term].Soft, t.Key)
 			}
 		}

@@ -18,7 +18,7 @@ func (w *PodConstraints) Structure() string {
 	var b strings.Builder
 	b.WriteString(w.NodeConstraints.Text())
 	for i := range w.Spreads {
-		fmt.Fprintf(&b, "\nspread %s %t %t", w.Spreads[i].text, w.Spreads[i].affinity, w.Spreads[i].taints)
+		fmt.Fprintf(&b, "\nspread %s %t %t", w.Spreads[i].text(), w.Spreads[i].HonorAffinity, w.Spreads[i].HonorTaints)
 	}
 	for _, t := range w.Affinity {
 		b.WriteString("\nnear " + t.Key)
@@ -35,7 +35,7 @@ func (w *PodConstraints) Structure() string {
 		case s.Apart != nil:
 			b.WriteString(" apart " + s.Apart.Key)
 		case s.Spread != nil:
-			b.WriteString(" spread " + s.Spread.text)
+			b.WriteString(" spread " + s.Spread.text())
 		}
 	}
 	for _, p := range w.Ports {

@@ -37,7 +37,7 @@ func (d *planner) ineligible(h *inventory.Machine) engine.Reason {
 	if r := d.ineligibleByPool(h); !r.OK() {
 		return r
 	}
-	if h.Node.Annotations[v1.DoNotDisruptAnnotationKey] == "true" {
+	if kube.IsProtected(h.Node) {
 		return engine.Reason{Code: engine.DoNotDisrupt, NodePool: pool, Key: "the node"}
 	}
 	if len(h.Expected) > 0 {

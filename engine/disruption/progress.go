@@ -256,7 +256,7 @@ func (o *orders) veto(x *inventory.InProgress, c *v1.NodeClaim, pods map[string]
 			return engine.Reason{Code: engine.DoNotRepair, NodePool: pool}
 		}
 		return engine.Reason{}
-	case node.Annotations[v1.DoNotDisruptAnnotationKey] == "true":
+	case kube.IsProtected(node):
 		return engine.Reason{Code: engine.DoNotDisrupt, NodePool: pool, Key: "the node"}
 	case x.Reason == v1.Drifted && c.Spec.TerminationGracePeriod != nil: // it goes whatever its pods say, once their time is over
 		return engine.Reason{}

@@ -163,7 +163,7 @@ func (x *resizer) surplus(hosts []*inventory.Machine, n int) []string {
 
 func (x *resizer) scaleDownCost(h *inventory.Machine) (tier int, cost float64) {
 	moving := false
-	protected := h.Node != nil && h.Node.Annotations[v1.DoNotDisruptAnnotationKey] == "true"
+	protected := kube.IsProtected(h.Node)
 	for _, p := range h.Bound {
 		protected = protected || kube.ProtectionOf(p, x.s.Now).Active
 		moving = moving || kube.IsReschedulable(p)

@@ -22,12 +22,6 @@ type trialOptions struct {
 	batches     map[string]int // as those of trial
 }
 
-// without is what it takes to run the cluster without the machines: Launches replace them, Placements say where their other
-// pods go, and Unplaced whom nothing can run. Pods that need a place anyway come first, and are not part of the answer.
-func (d *planner) without(gone []*inventory.Machine) *engine.Plan {
-	return d.try(gone, trialOptions{}).plan
-}
-
 // tried is the outcome of a trial.
 type tried struct {
 	plan *engine.Plan

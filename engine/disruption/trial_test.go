@@ -8,6 +8,7 @@ import (
 
 	v1 "tenon.sh/api/v1"
 	"tenon.sh/engine"
+	"tenon.sh/engine/inventory"
 )
 
 // A trial says where the pods of machines would go, and changes nothing: asked again it says the same.
@@ -28,14 +29,15 @@ func TestATrialOfRemovingMachinesLeavesNoTrace(t *testing.T) {
 		s.NodeClaims, s.Nodes, s.Pods = append(s.NodeClaims, claim), append(s.Nodes, node), append(s.Pods, running)
 	}
 	d := newPlanner(s, engine.Options{}, nil)
-	one, both := d.without(d.p.Machines[:1]), d.without(d.p.Machines)
+	without := func(gone []*inventory.Machine) *engine.Plan { return d.try(gone, trialOptions{}).plan }
+	one, both := without(d.p.Machines[:1]), without(d.p.Machines)
 	if len(one.Placements)+len(one.Launches) != 1 || len(one.Unplaced) > 0 {
 		t.Errorf("without n1: %+v", one)
 	}
 	if len(both.Launches) == 0 || len(both.Placements) > 0 || len(both.Unplaced) > 0 {
 		t.Errorf("without both: %+v", both)
 	}
-	again := d.without(d.p.Machines[:1])
+	again := without(d.p.Machines[:1])
 	if len(again.Placements) != len(one.Placements) || len(again.Launches) != len(one.Launches) {
 		t.Errorf("asked again: %+v, before: %+v", again, one)
 	}

@@ -35,18 +35,11 @@ func (k *KeyWriter) Constraints(pod *corev1.Pod, spreads []corev1.TopologySpread
 		k.number(int64(*spec.Priority))
 	}
 	k.labels(spec.NodeSelector)
-	for i := range spec.Tolerations {
-		t := &spec.Tolerations[i]
-		k.mark('t')
-		k.word(t.Key)
-		k.word(string(t.Operator))
-		k.word(t.Value)
-		k.word(string(t.Effect))
-	}
+	k.tolerations(spec)
 	k.spreads(pod, spreads)
-	if spec.Affinity != nil {
-		k.affinity(pod, spec.Affinity)
-	}
+	k.requiredTerms(spec)
+	k.preferredTerms(spec)
+	k.podAffinity(pod)
 	if !volumes.Problem.OK() {
 		k.mark('x')
 		k.word(volumes.Problem.Key)
@@ -66,6 +59,36 @@ func (k *KeyWriter) Constraints(pod *corev1.Pod, spreads []corev1.TopologySpread
 		k.word(f)
 	}
 	k.oddities(spec)
+	return k.b
+}
+
+// Rules writes what the pod asks of other pods.
+func (k *KeyWriter) Rules(pod *corev1.Pod, spreads []corev1.TopologySpreadConstraint) []byte {
+	k.b = k.b[:0]
+	k.spreads(pod, spreads)
+	k.podAffinity(pod)
+	return k.b
+}
+
+// RequiredNodes writes what the pod requires of a node.
+func (k *KeyWriter) RequiredNodes(spec *corev1.PodSpec) []byte {
+	k.b = k.b[:0]
+	k.labels(spec.NodeSelector)
+	k.requiredTerms(spec)
+	return k.b
+}
+
+// PreferredNodes writes which nodes the pod would rather be on.
+func (k *KeyWriter) PreferredNodes(spec *corev1.PodSpec) []byte {
+	k.b = k.b[:0]
+	k.preferredTerms(spec)
+	return k.b
+}
+
+// Tolerations writes which taints the pod tolerates.
+func (k *KeyWriter) Tolerations(spec *corev1.PodSpec) []byte {
+	k.b = k.b[:0]
+	k.tolerations(spec)
 	return k.b
 }
 
@@ -186,20 +209,44 @@ func (k *KeyWriter) spreads(pod *corev1.Pod, spreads []corev1.TopologySpreadCons
 	}
 }
 
-func (k *KeyWriter) affinity(pod *corev1.Pod, a *corev1.Affinity) {
-	if n := a.NodeAffinity; n != nil {
-		if r := n.RequiredDuringSchedulingIgnoredDuringExecution; r != nil {
-			k.mark('N')
-			for i := range r.NodeSelectorTerms {
-				k.nodeTerm(&r.NodeSelectorTerms[i])
-			}
-		}
-		for i := range n.PreferredDuringSchedulingIgnoredDuringExecution {
-			t := &n.PreferredDuringSchedulingIgnoredDuringExecution[i]
-			k.mark('w')
-			k.number(int64(t.Weight))
-			k.nodeTerm(&t.Preference)
-		}
+func (k *KeyWriter) tolerations(spec *corev1.PodSpec) {
+	for i := range spec.Tolerations {
+		t := &spec.Tolerations[i]
+		k.mark('t')
+		k.word(t.Key)
+		k.word(string(t.Operator))
+		k.word(t.Value)
+		k.word(string(t.Effect))
+	}
+}
+
+func (k *KeyWriter) requiredTerms(spec *corev1.PodSpec) {
+	if !kube.HasRequired(spec) {
+		return
+	}
+	k.mark('N')
+	terms := kube.RequiredTerms(spec)
+	for i := range terms {
+		k.nodeTerm(&terms[i])
+	}
+}
+
+func (k *KeyWriter) preferredTerms(spec *corev1.PodSpec) {
+	if spec.Affinity == nil || spec.Affinity.NodeAffinity == nil {
+		return
+	}
+	for i := range spec.Affinity.NodeAffinity.PreferredDuringSchedulingIgnoredDuringExecution {
+		t := &spec.Affinity.NodeAffinity.PreferredDuringSchedulingIgnoredDuringExecution[i]
+		k.mark('w')
+		k.number(int64(t.Weight))
+		k.nodeTerm(&t.Preference)
+	}
+}
+
+func (k *KeyWriter) podAffinity(pod *corev1.Pod) {
+	a := pod.Spec.Affinity
+	if a == nil {
+		return
 	}
 	if p := a.PodAffinity; p != nil {
 		k.word(pod.Namespace)

@@ -33,32 +33,67 @@ type NodeConstraints struct {
 }
 
 func NodeConstraintsOf(spec *corev1.PodSpec) NodeConstraints {
-	var selector []requirement.Expression
-	for _, key := range SortedKeys(spec.NodeSelector) {
-		selector = append(selector, Expression(key, corev1.NodeSelectorOpIn, []string{spec.NodeSelector[key]}))
-	}
-	d := NodeConstraints{Tolerations: spec.Tolerations}
-	for _, term := range RequiredTerms(spec) {
-		if _, text := NodeTermProblem(term); text != "" || IsEmptyTerm(term) {
-			continue // kube-scheduler passes over terms that it cannot read, and an empty term matches no node
-		}
-		d.Terms = append(d.Terms, slices.Concat(selector, ExpressionsOf(term)))
-	}
-	if !HasRequired(spec) {
-		d.Terms = [][]requirement.Expression{selector}
-	}
-	d.Told = d.Terms
-	return d
+	terms := NodeTermsOf(spec, v1.NormalizeLabel)
+	return NodeConstraints{Terms: terms, Told: terms, Tolerations: spec.Tolerations}
 }
 
-// ExpressionsOf is what the term asks for, fields as labels.
-func ExpressionsOf(term corev1.NodeSelectorTerm) []requirement.Expression {
+// AsWritten leaves the name of a label as it is. kube-scheduler knows no other names of it, as v1.NormalizeLabel does.
+func AsWritten(label string) string { return label }
+
+// NodeTermsOf reads the pod's node selector and required node affinity, with the labels' names that the function gives:
+// alternatives, of which a node must meet every expression of one. A single one without any is met by every node.
+func NodeTermsOf(spec *corev1.PodSpec, name func(label string) string) [][]requirement.Expression {
+	var selector []requirement.Expression
+	for _, key := range SortedKeys(spec.NodeSelector) {
+		selector = append(selector, requirement.Expect(name(key), requirement.In, []string{spec.NodeSelector[key]}))
+	}
+	if !HasRequired(spec) {
+		return [][]requirement.Expression{selector}
+	}
+	var out [][]requirement.Expression
+	for _, term := range RequiredTerms(spec) {
+		if all := ExpressionsOf(term, name); len(all) > 0 {
+			out = append(out, slices.Concat(selector, all))
+		}
+	}
+	return out
+}
+
+// AnyNode reports whether every node meets the alternatives.
+func AnyNode(terms [][]requirement.Expression) bool { return len(terms) == 1 && len(terms[0]) == 0 }
+
+// PreferredTerm is a term of preferred node affinity.
+type PreferredTerm struct {
+	Weight int
+	Term   []requirement.Expression
+}
+
+// PreferredTermsOf reads the pod's preferred node affinity.
+func PreferredTermsOf(spec *corev1.PodSpec, name func(label string) string) []PreferredTerm {
+	if spec.Affinity == nil || spec.Affinity.NodeAffinity == nil {
+		return nil
+	}
+	var out []PreferredTerm
+	for _, t := range spec.Affinity.NodeAffinity.PreferredDuringSchedulingIgnoredDuringExecution {
+		if all := ExpressionsOf(t.Preference, name); len(all) > 0 {
+			out = append(out, PreferredTerm{int(t.Weight), all})
+		}
+	}
+	return out
+}
+
+// ExpressionsOf is what the term asks for, fields as labels. There are none for an empty term, which matches no node, and for one
+// that kube-scheduler cannot read and passes over.
+func ExpressionsOf(term corev1.NodeSelectorTerm, name func(label string) string) []requirement.Expression {
+	if _, text := NodeTermProblem(term); text != "" {
+		return nil
+	}
 	all := make([]requirement.Expression, 0, len(term.MatchExpressions)+len(term.MatchFields))
 	for _, e := range term.MatchExpressions {
-		all = append(all, Expression(e.Key, e.Operator, e.Values))
+		all = append(all, requirement.Expect(name(e.Key), requirement.Operator(e.Operator), e.Values))
 	}
 	for _, e := range term.MatchFields {
-		all = append(all, Expression(NodeNameKey, e.Operator, e.Values))
+		all = append(all, requirement.Expect(NodeNameKey, requirement.Operator(e.Operator), e.Values))
 	}
 	return all
 }

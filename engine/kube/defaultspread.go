@@ -114,10 +114,10 @@ func (d *DefaultSpreads) profileOf(pod *corev1.Pod) *engine.SchedulerProfile {
 	return nil
 }
 
-// systemConstraintsOf gives the soft constraints that kube-scheduler scores nodes by where neither the pod nor the
+// SystemConstraintsOf gives the soft constraints that kube-scheduler scores nodes by where neither the pod nor the
 // cluster's configuration names any. They are never reasons to start a machine. Beside them, kube-scheduler also scores
 // nodes that lack a zone label.
-func (d *DefaultSpreads) systemConstraintsOf(pod *corev1.Pod) []corev1.TopologySpreadConstraint {
+func (d *DefaultSpreads) SystemConstraintsOf(pod *corev1.Pod) []corev1.TopologySpreadConstraint {
 	if _, system := d.configured(pod); len(pod.Spec.TopologySpreadConstraints) > 0 || !system {
 		return nil
 	}

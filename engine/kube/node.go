@@ -14,6 +14,11 @@ func LeavesSoon(node *corev1.Node) bool {
 	return node == nil || node.DeletionTimestamp != nil || HasTaint(node, v1.DisruptedTaint())
 }
 
+// IsProtected reports whether the node's own do-not-disrupt annotation keeps it; what its pods' annotations do ProtectionOf says.
+func IsProtected(node *corev1.Node) bool {
+	return node != nil && node.Annotations[v1.DoNotDisruptAnnotationKey] == "true"
+}
+
 // OpenValue stands for a label's value that is not known yet; no label can have it.
 const OpenValue = "?"
 

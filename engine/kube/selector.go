@@ -13,18 +13,18 @@ import (
 )
 
 // PodSelector says which pods a constraint is about: a label selector that has been read, and the namespaces that it
-// looks into. Selectors that mean the same have the same text, and come from one selectors as the same pointer.
+// looks into. Selectors that mean the same come from one Selectors as the same pointer.
 type PodSelector struct {
 	anywhere   bool     // in every namespace
 	namespaces []string // sorted; only read if not anywhere
 	Rules      []requirement.Expression
 	Nothing    bool // no pod can match
-	text       string
+	Unreadable bool // because it is not valid; kube-scheduler keeps a pod that asks so off all nodes
 }
 
-// matches reports whether the selector is about the pod.
-func (p *PodSelector) matches(pod *corev1.Pod) bool {
-	return p.looksInto(pod.Namespace) && p.MatchesLabels(pod.Labels)
+// Matches reports whether the selector is about pods of the namespace with these labels.
+func (p *PodSelector) Matches(namespace string, labels map[string]string) bool {
+	return p.looksInto(namespace) && p.MatchesLabels(labels)
 }
 
 func (p *PodSelector) looksInto(namespace string) bool {
@@ -76,7 +76,8 @@ type Selectors struct {
 	namespaces []*corev1.Namespace // by name
 	known      map[string]*PodSelector
 	resolved   map[string][]string // names of the namespaces that a namespace selector stands for, by its text
-	nowhere    *PodSelector        // about no pod
+	// Both are about no pod.
+	nowhere, unreadable *PodSelector
 }
 
 func NewSelectors(s *engine.Snapshot) *Selectors {
@@ -84,75 +85,21 @@ func NewSelectors(s *engine.Snapshot) *Selectors {
 	slices.SortFunc(sorted, func(a, b *corev1.Namespace) int { return strings.Compare(a.Name, b.Name) })
 	return &Selectors{
 		namespaces: sorted, known: map[string]*PodSelector{}, resolved: map[string][]string{},
-		nowhere: &PodSelector{Nothing: true, text: "nothing"},
+		nowhere: &PodSelector{Nothing: true}, unreadable: &PodSelector{Nothing: true, Unreadable: true},
 	}
 }
 
-// Spread reads the selector of a spread constraint of the pod: pods of its own namespace. The values that the pod has
-// now of matchLabelKeys are required too, as kube-scheduler does whether or not the API server has merged them already.
-func (s *Selectors) Spread(pod *corev1.Pod, c *corev1.TopologySpreadConstraint) (*PodSelector, engine.Reason) {
-	var more []requirement.Expression
-	for _, key := range c.MatchLabelKeys {
-		if value, ok := pod.Labels[key]; ok {
-			more = append(more, requirement.Expression{Key: key, Op: requirement.In, Values: []string{value}})
-		}
-	}
-	return s.read(c.LabelSelector, more, []string{pod.Namespace})
-}
-
-// Affinity reads the selector and the namespaces of a term of the pod's affinity or anti-affinity. The API server
-// merges matchLabelKeys and mismatchLabelKeys into the selector when the pod is made, and kube-scheduler relies on it;
-// for pods that no API server has seen they are merged here.
-func (s *Selectors) Affinity(pod *corev1.Pod, t *corev1.PodAffinityTerm) (*PodSelector, engine.Reason) {
-	var more []requirement.Expression
-	merge := func(keys []string, op metav1.LabelSelectorOperator) {
-		for _, key := range keys {
-			if value, ok := pod.Labels[key]; ok && !mentions(t.LabelSelector, key, op) {
-				more = append(more, requirement.Expression{Key: key, Op: requirement.Operator(op), Values: []string{value}})
-			}
-		}
-	}
-	merge(t.MatchLabelKeys, metav1.LabelSelectorOpIn)
-	merge(t.MismatchLabelKeys, metav1.LabelSelectorOpNotIn)
-	if t.NamespaceSelector != nil && isEmptySelector(t.NamespaceSelector) {
-		return s.read(t.LabelSelector, more, nil)
-	}
-	namespaces := slices.Clone(t.Namespaces)
-	if t.NamespaceSelector != nil {
-		if text := SelectorProblem(t.NamespaceSelector); text != "" {
-			return s.nowhere, engine.Reason{Code: engine.InvalidPod, Key: "namespaceSelector", Have: text}
-		}
-		namespaces = append(namespaces, s.namespacesOf(t.NamespaceSelector)...)
-	} else if len(namespaces) == 0 {
-		namespaces = []string{pod.Namespace}
-	}
-	slices.Sort(namespaces)
-	namespaces = slices.Compact(namespaces)
-	if len(namespaces) == 0 {
-		return s.nowhere, engine.Reason{} // a namespace selector that no namespace matches now
-	}
-	return s.read(t.LabelSelector, more, namespaces)
-}
-
-// mentions reports whether the selector already asks for the key in the way that the API server writes what it merges.
-func mentions(selector *metav1.LabelSelector, key string, op metav1.LabelSelectorOperator) bool {
-	return selector != nil && slices.ContainsFunc(selector.MatchExpressions, func(r metav1.LabelSelectorRequirement) bool {
-		return r.Key == key && r.Operator == op && len(r.Values) == 1
-	})
-}
-
-// read gives the selector over the sorted namespaces; none at all stand for every namespace. A nil selector is about no
-// pod, and so is one that is not valid.
-func (s *Selectors) read(selector *metav1.LabelSelector, more []requirement.Expression, namespaces []string) (*PodSelector, engine.Reason) {
+// read gives the selector over the sorted namespaces; none at all stand for every namespace. A nil selector is about no pod.
+func (s *Selectors) read(selector *metav1.LabelSelector, more []requirement.Expression, namespaces []string) *PodSelector {
 	if selector == nil {
-		return s.nowhere, engine.Reason{}
+		return s.nowhere
 	}
-	if text := SelectorProblem(selector); text != "" {
-		return s.nowhere, engine.Reason{Code: engine.InvalidPod, Key: "labelSelector", Have: text}
+	if SelectorProblem(selector) != "" {
+		return s.unreadable
 	}
 	rules, ok := Intersect(append(SelectorRules(selector), more...))
 	if !ok {
-		return s.nowhere, engine.Reason{}
+		return s.nowhere
 	}
 	text := make([]byte, 0, 128)
 	for _, n := range namespaces {
@@ -160,11 +107,11 @@ func (s *Selectors) read(selector *metav1.LabelSelector, more []requirement.Expr
 	}
 	text = AppendExpressions(append(text, ':'), rules)
 	if known, ok := s.known[string(text)]; ok {
-		return known, engine.Reason{}
+		return known
 	}
-	p := &PodSelector{anywhere: len(namespaces) == 0, namespaces: namespaces, Rules: rules, text: string(text)}
-	s.known[p.text] = p
-	return p, engine.Reason{}
+	p := &PodSelector{anywhere: len(namespaces) == 0, namespaces: namespaces, Rules: rules}
+	s.known[string(text)] = p
+	return p
 }
 
 // namespacesOf lists the namespaces whose labels match, by name.

@@ -30,14 +30,14 @@ func TestSelectorsMatchAsKubernetesDoes(t *testing.T) {
 	for range 20000 {
 		selector := drawSelector(r)
 		reference, err := metav1.LabelSelectorAsSelector(selector)
-		own, reason := s.read(selector, nil, []string{"default"})
-		if (err == nil) != reason.OK() {
-			t.Fatalf("%v: %v, Kubernetes says %v", selector, reason, err)
+		own := s.read(selector, nil, []string{"default"})
+		if (err != nil) != own.Unreadable {
+			t.Fatalf("%v: unreadable %t, Kubernetes says %v", selector, own.Unreadable, err)
 		}
 		for range 4 {
 			pod := drawLabelled(r)
 			want := err == nil && pod.Namespace == "default" && reference.Matches(labels.Set(pod.Labels))
-			if own.matches(pod) != want {
+			if own.Matches(pod.Namespace, pod.Labels) != want {
 				t.Fatalf("%v matches %v: %v, want %v", selector, pod.Labels, !want, want)
 			}
 		}
@@ -118,23 +118,19 @@ metadata: {name: default}
 	} {
 		term := &corev1.PodAffinityTerm{}
 		enginetest.Parse(t, c.term, term)
-		selector, reason := s.Affinity(own, term)
-		if !reason.OK() {
-			t.Errorf("%s: %v", c.name, reason)
-		}
-		checkSelects(t, c.name, selector, c.yes, c.no)
+		checkSelects(t, c.name, s.term(own, term).Selector, c.yes, c.no)
 	}
 }
 
 func checkSelects(t *testing.T, name string, selector *PodSelector, yes, no []*corev1.Pod) {
 	t.Helper()
 	for _, pod := range yes {
-		if !selector.matches(pod) {
+		if !selector.Matches(pod.Namespace, pod.Labels) {
 			t.Errorf("%s: %s/%v is not selected", name, pod.Namespace, pod.Labels)
 		}
 	}
 	for _, pod := range no {
-		if selector.matches(pod) {
+		if selector.Matches(pod.Namespace, pod.Labels) {
 			t.Errorf("%s: %s/%v is selected", name, pod.Namespace, pod.Labels)
 		}
 	}
@@ -156,14 +152,10 @@ func TestSpreadSelectsPods(t *testing.T) {
 	} {
 		constraint := &corev1.TopologySpreadConstraint{}
 		enginetest.Parse(t, c.constraint, constraint)
-		selector, reason := s.Spread(own, constraint)
-		if !reason.OK() {
-			t.Errorf("%s: %v", c.name, reason)
-		}
-		checkSelects(t, c.name, selector, c.yes, c.no)
+		checkSelects(t, c.name, s.SpreadOf(own, constraint).Selector, c.yes, c.no)
 	}
-	all, _ := s.Spread(own, &corev1.TopologySpreadConstraint{LabelSelector: &metav1.LabelSelector{}})
-	none, _ := s.Spread(own, &corev1.TopologySpreadConstraint{})
+	all := s.SpreadOf(own, &corev1.TopologySpreadConstraint{LabelSelector: &metav1.LabelSelector{}}).Selector
+	none := s.SpreadOf(own, &corev1.TopologySpreadConstraint{}).Selector
 	if !all.Everything() || none.Everything() {
 		t.Error("everything is said of the wrong selector")
 	}
@@ -185,11 +177,11 @@ func TestInvalidSelectorsSelectNothingAndSayWhy(t *testing.T) {
 	} {
 		term := &corev1.PodAffinityTerm{}
 		enginetest.Parse(t, c.term, term)
-		selector, reason := s.Affinity(own, term)
-		if reason.Code != engine.InvalidPod || reason.Key != c.key || !strings.Contains(reason.Have, c.have) {
-			t.Errorf("%s: %v", c.term, reason)
+		if field, text := termSelectorProblem(term); field != c.key || !strings.Contains(text, c.have) {
+			t.Errorf("%s: %s %s", c.term, field, text)
 		}
-		if selector.matches(own) || selector.matches(labelled("default")) {
+		selector := s.term(own, term).Selector
+		if !selector.Unreadable || selector.Matches(own.Namespace, own.Labels) || selector.Matches("default", nil) {
 			t.Errorf("%s selects something", c.term)
 		}
 	}
@@ -201,8 +193,7 @@ func TestEqualSelectorsAreOne(t *testing.T) {
 	read := func(selector string, namespaces ...string) *PodSelector {
 		l := &metav1.LabelSelector{}
 		enginetest.Parse(t, selector, l)
-		p, _ := s.read(l, nil, namespaces)
-		return p
+		return s.read(l, nil, namespaces)
 	}
 	one := read(`{matchLabels: {a: x, b: y}}`, "default")
 	for _, same := range []string{
@@ -238,15 +229,14 @@ func TestSelectorIndexFindsWhatTryingAllFinds(t *testing.T) {
 				}
 				namespaces = append(namespaces, "other")
 			}
-			p, _ := s.read(drawSelector(r), nil, namespaces)
-			all = append(all, p)
+			all = append(all, s.read(drawSelector(r), nil, namespaces))
 		}
 		index := NewSelectorIndex(all)
 		for range 20 {
 			pod := drawLabelled(r)
 			want := []int{-1}
 			for i, p := range all {
-				if p.matches(pod) {
+				if p.Matches(pod.Namespace, pod.Labels) {
 					want = append(want, i)
 				}
 			}

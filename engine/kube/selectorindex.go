@@ -88,7 +88,7 @@ func (x *SelectorIndex) Match(pod *corev1.Pod, into []int) []int {
 	start := len(into)
 	try := func(places []int32) {
 		for _, i := range places {
-			if x.selectors[i].matches(pod) {
+			if x.selectors[i].Matches(pod.Namespace, pod.Labels) {
 				into = append(into, int(i))
 			}
 		}

@@ -11,7 +11,7 @@ import (
 // boundFor bounds the price of machines for n pods of each of the supply's demands.
 func (s *solver) boundFor(m *supply, n []int) *bound.Bound {
 	ways, demands := s.boundDemands(m, n)
-	p := bound.Problem{Demands: demands, Users: len(ways), Devices: make([]bool, len(s.p.Classes[0].Request)), Machines: m.machines(n)}
+	p := bound.Problem{Demands: demands, Devices: make([]bool, len(s.p.Classes[0].Request)), Machines: m.machines(n)}
 	copy(p.Devices, s.p.Devices)
 	for _, pool := range m.pools {
 		sh := &s.pools[pool]

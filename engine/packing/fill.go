@@ -176,8 +176,8 @@ func (g *greedy) pour(good *offering, d *openBin, exponent int) {
 			continue
 		}
 		if at < 0 {
-			g.s.use(g.work / comparisons)
-			g.work %= comparisons
+			g.s.use(g.work / Comparisons)
+			g.work %= Comparisons
 			return
 		}
 		h := good.shapes[at].shape

@@ -199,7 +199,7 @@ const (
 // band more than the cheapest. Slots (zones) come first: they give the most choice at the least price.
 func (s *solver) box(sh *supplyPool, fitting bitset.Set, d *openBin) []int {
 	first := &sh.Options[d.option]
-	b := &boxed{s: s, sh: sh, first: first, at: map[[2]int]int{}}
+	b := &boxed{sh: sh, first: first, at: map[[2]int]int{}}
 	for _, o := range sh.byPrice {
 		option := &sh.Options[o]
 		if !fitting.Has(o) || option.Group != first.Group || option.Reservation != first.Reservation {
@@ -239,7 +239,6 @@ func (s *solver) box(sh *supplyPool, fitting bitset.Set, d *openBin) []int {
 
 // boxed is a box that grows.
 type boxed struct {
-	s            *solver
 	sh           *supplyPool
 	first        *Option
 	at           map[[2]int]int // (type, slot) -> option

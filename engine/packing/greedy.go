@@ -39,11 +39,8 @@ type load struct {
 	lot, n int
 }
 
-// comparisons of a shape with the room on a machine make up one unit of effort.
-const comparisons = 128
-
-// Comparisons is the same for those who count what they compare.
-const Comparisons = comparisons
+// Comparisons of a shape with the room on a machine make up one unit of effort.
+const Comparisons = 128
 
 // roominess is how much more than while improving a machine counts while the first ones are bought. Small machines can
 // always be filled to the brim with a few chosen pods; what is left over then fits nothing well.
@@ -73,7 +70,7 @@ type greedy struct {
 	drafty []*openBin
 	heap   []int // offerings, the one that may be worth most first
 	bought int
-	work   int // comparisons that are not charged yet
+	work   int // Comparisons that are not charged yet
 	scratch
 }
 
@@ -310,13 +307,13 @@ func (s *solver) look(n int) {
 		return
 	}
 	s.looked += n
-	s.p.Work.Add(int64(s.looked / comparisons))
-	s.looked %= comparisons
+	s.p.Work.Add(int64(s.looked / Comparisons))
+	s.looked %= Comparisons
 }
 
 // scan spends the effort that a number of comparisons is.
 func (s *solver) scan(n int) {
 	s.scanned += n
-	s.use(s.scanned / comparisons)
-	s.scanned %= comparisons
+	s.use(s.scanned / Comparisons)
+	s.scanned %= Comparisons
 }

@@ -98,7 +98,6 @@ func (s *solver) bring(c, n int) {
 
 // hostRules is the part of a level's rules that concerns single machines. Equal ones are the same pointer.
 type hostRules struct {
-	id            int
 	owns, rejects bitset.Set
 	groups        []int // numbers of the host groups that count the pod
 	bounds        []int // of each of these, what the pod's own spreads bound it to
@@ -201,7 +200,6 @@ func (s *solver) intern(r *hostRules) *hostRules {
 	if have, ok := s.hostIDs[key]; ok {
 		return have
 	}
-	r.id = len(s.hostIDs)
 	s.hostIDs[key] = r
 	return r
 }

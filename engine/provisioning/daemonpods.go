@@ -19,11 +19,9 @@ func (p *Problem) meetDaemons() {
 		d.Info = p.Pods.Cache.InfoOf(d.Pod)
 		d.Apart = p.Constraints.AntiAffinityOf(d.Info)
 		p.InterPod.AddRunning(p.Constraints, d.Info)
-		if a := d.Pod.Spec.Affinity; a != nil && a.PodAffinity != nil {
-			d.Near = p.Constraints.Terms(d.Pod, a.PodAffinity.RequiredDuringSchedulingIgnoredDuringExecution)
-			for _, t := range d.Near {
-				p.InterPod.SelectorOf(t.Selector)
-			}
+		d.Near = p.Constraints.Selectors.AffinityOf(d.Pod).Required
+		for _, t := range d.Near {
+			p.InterPod.SelectorOf(t.Selector)
 		}
 	}
 }
@@ -172,6 +170,6 @@ func (p *Problem) isKeptOff(h *inventory.Machine, d *constraints.DaemonSet) bool
 	}
 	return slices.ContainsFunc(h.Pods.Particular, func(f *inventory.PodInfo) bool {
 		a := p.Constraints.AntiAffinityOf(f)
-		return a != nil && !f.Ending && slices.ContainsFunc(a.Required, func(t constraints.AffinityTerm) bool { return d.IsSelected(c, t) })
+		return a != nil && !f.Ending && slices.ContainsFunc(a.Required, func(t kube.AffinityTerm) bool { return d.IsSelected(c, t) })
 	})
 }

@@ -34,15 +34,10 @@ func (p *Problem) pendingOfTrial() []pendingClass {
 
 // mayLeave is the pods of the class that nothing protects for good.
 func (p *Problem) mayLeave(h *inventory.Machine, l inventory.EquivalenceClass) []*corev1.Pod {
-	g := p.budgetsOfPods()
-	if !h.Pods.Annotated && !g.MayForbid(l.First.Pod) {
+	if !h.Pods.Annotated && !p.budgetsOfPods().MayForbid(l.First.Pod) || !slices.ContainsFunc(l.Pods, p.stays) {
 		return l.Pods
 	}
-	stays := func(pod *corev1.Pod) bool { return kube.ProtectionOf(pod, p.Snapshot.Now).Active || g.NeverAllow(pod) }
-	if !slices.ContainsFunc(l.Pods, stays) {
-		return l.Pods
-	}
-	return slices.DeleteFunc(slices.Clone(l.Pods), stays)
+	return slices.DeleteFunc(slices.Clone(l.Pods), p.stays)
 }
 
 // planClass adds the pods to those that are planned for, or to those that nothing can be planned for.

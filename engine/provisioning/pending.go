@@ -164,13 +164,16 @@ func listFits(need, all, have corev1.ResourceList) bool {
 func (p *Problem) LeavingPods(h *inventory.Machine) []*corev1.Pod {
 	var out []*corev1.Pod
 	for _, pod := range h.Bound {
-		if h.Supposed && p.trial.Held && kube.IsReschedulable(pod) {
-			out = append(out, pod)
-		} else if kube.IsReschedulable(pod) && !kube.ProtectionOf(pod, p.Snapshot.Now).Active && !p.budgetsOfPods().NeverAllow(pod) {
+		if kube.IsReschedulable(pod) && (h.Supposed && p.trial.Held || !p.stays(pod)) {
 			out = append(out, pod)
 		}
 	}
 	return out
+}
+
+// stays reports whether no drain sends the pod away: its annotation protects it now, or no eviction of it is ever allowed.
+func (p *Problem) stays(pod *corev1.Pod) bool {
+	return kube.ProtectionOf(pod, p.Snapshot.Now).Active || p.budgetsOfPods().NeverAllow(pod)
 }
 
 // toPlan adds the pods that are expected somewhere, whose first choice is that machine, and takes out those that cannot be

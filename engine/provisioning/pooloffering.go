@@ -100,24 +100,7 @@ func (o poolOffering) meets(asked []requirement.Expression) bool {
 
 // Admits reports whether the labels that a type settles leave a way for the pod.
 func (o poolOffering) Admits(pod *corev1.Pod) bool {
-	for key, value := range pod.Spec.NodeSelector {
-		e := requirement.Expression{Key: v1.NormalizeLabel(key), Op: requirement.In, Values: []string{value}}
-		if !o.meets([]requirement.Expression{e}) {
-			return false
-		}
-	}
-	a := pod.Spec.Affinity
-	if a == nil || a.NodeAffinity == nil || a.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution == nil {
-		return true
-	}
-	terms := a.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms
-	return slices.ContainsFunc(terms, func(term corev1.NodeSelectorTerm) bool {
-		var asked []requirement.Expression
-		for _, e := range term.MatchExpressions {
-			asked = append(asked, kube.Expression(e.Key, e.Operator, e.Values))
-		}
-		return len(term.MatchExpressions)+len(term.MatchFields) > 0 && o.meets(asked)
-	})
+	return slices.ContainsFunc(kube.NodeTermsOf(&pod.Spec, v1.NormalizeLabel), o.meets)
 }
 
 // Holds reports whether a machine of the offering has room for so much.

@@ -1,54 +1,24 @@
 package scheduler
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
-	"strings"
+	"strconv"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/apimachinery/pkg/selection"
 
 	"tenon.sh/engine/inventory"
+	"tenon.sh/engine/kube"
 )
 
-// matcher says which pods something is about: those that match all its terms.
+// matcher says which pods something is about: those that all its selectors are about.
 type matcher struct {
-	id    int
-	terms []podTerm
+	id        int
+	selectors []*kube.PodSelector
 	// counts count the pods that match.
 	counts []*matchCount
-}
-
-// podTerm selects pods by namespace and labels.
-type podTerm struct {
-	namespaces        []string
-	namespaceSelector labels.Selector // nil for none
-	selector          labels.Selector
-}
-
-func (t *podTerm) matches(namespace string, ofNamespace, ofPod labels.Set) bool {
-	if !slices.Contains(t.namespaces, namespace) && (t.namespaceSelector == nil || !t.namespaceSelector.Matches(ofNamespace)) {
-		return false
-	}
-	return t.selector.Matches(ofPod)
-}
-
-// text tells terms apart.
-func (t *podTerm) text() string {
-	return fmt.Sprintf("%q %s %s", t.namespaces, selectorText(t.namespaceSelector), selectorText(t.selector))
-}
-
-// selectorText tells a selector that matches everything from one that matches nothing, which print alike.
-func selectorText(s labels.Selector) string {
-	switch {
-	case s == nil:
-		return "-"
-	case s.Empty():
-		return "*"
-	}
-	return "(" + s.String() + ")"
 }
 
 // podRules is what a pod asks of other pods.
@@ -75,11 +45,8 @@ type podRule struct {
 }
 
 type spreadRule struct {
-	match                      *matcher
-	counts                     bool // false for a selector of everything, which kube-scheduler counts as nothing
-	key                        string
-	maxSkew, minDomains        int32
-	honorAffinity, honorTaints bool
+	kube.SpreadConstraint
+	match *matcher
 }
 
 // heldTerm is an affinity term that pods own: it draws, or keeps off, the pods that it matches.
@@ -94,8 +61,12 @@ type ruleReader struct {
 	world     *replayState
 	rules     map[string]*podRules
 	known     map[rulesKey]*podRules
+	key       inventory.KeyWriter
+	selectors *kube.Selectors
+	defaults  *kube.DefaultSpreads
 	matchers  []*matcher
-	byText    map[string]*matcher
+	of        map[*kube.PodSelector]*matcher
+	joint     map[string]*matcher // of several selectors
 	held      []*heldTerm
 	heldIndex map[string]*heldTerm
 	// mentioned are the labels of pods that some selector looks at.
@@ -103,7 +74,10 @@ type ruleReader struct {
 }
 
 func newRuleReader(w *replayState) *ruleReader {
-	return &ruleReader{world: w, rules: map[string]*podRules{}, known: map[rulesKey]*podRules{}, byText: map[string]*matcher{}, heldIndex: map[string]*heldTerm{}, mentioned: map[string]bool{}}
+	return &ruleReader{
+		world: w, rules: map[string]*podRules{}, known: map[rulesKey]*podRules{}, selectors: kube.NewSelectors(w.replay.Snapshot), defaults: kube.NewDefaultSpreads(w.replay.Snapshot, w.replay.Options),
+		of: map[*kube.PodSelector]*matcher{}, joint: map[string]*matcher{}, heldIndex: map[string]*heldTerm{}, mentioned: map[string]bool{},
+	}
 }
 
 // running reads the rules of a pod that runs: only its affinity matters to others. They are nil if it has none.
@@ -111,17 +85,16 @@ func (r *ruleReader) running(pod *corev1.Pod, f *inventory.PodInfo) *podRules {
 	if a := pod.Spec.Affinity; a == nil || a.PodAffinity == nil && a.PodAntiAffinity == nil {
 		return nil
 	}
-	return r.remembered(pod, f, false, func() *podRules { return r.read(pod, false, nil) })
+	return r.remembered(pod, f, false, func() *podRules { return r.read(pod, false, nil, false) })
 }
 
 // waiting reads the rules of a pod that has to land.
 func (r *ruleReader) waiting(pod *corev1.Pod, f *inventory.PodInfo) *podRules {
 	return r.remembered(pod, f, true, func() *podRules {
-		var owners labels.Selector
-		if len(pod.Spec.TopologySpreadConstraints) == 0 {
-			owners = r.world.owners.selector(pod)
+		if system := r.defaults.SystemConstraintsOf(pod); len(system) > 0 {
+			return r.read(pod, true, system, false)
 		}
-		return r.read(pod, true, owners)
+		return r.read(pod, true, r.defaults.ConstraintsOf(pod), true)
 	})
 }
 
@@ -161,174 +134,97 @@ func (r *ruleReader) remembered(pod *corev1.Pod, f *inventory.PodInfo, waiting b
 	return rules
 }
 
-func (r *ruleReader) read(pod *corev1.Pod, waiting bool, owners labels.Selector) *podRules {
-	key := rulesText(pod, waiting, owners)
-	if waiting {
-		key = fmt.Sprint(r.world.replay.Options.ProfileOf(pod.Spec.SchedulerName), " ", key)
-	}
+// read reads the rules of a pod with these spread constraints; everywhere is false where they are kube-scheduler's own.
+func (r *ruleReader) read(pod *corev1.Pod, waiting bool, spreads []corev1.TopologySpreadConstraint, everywhere bool) *podRules {
+	key := fmt.Sprintf("%t %t %s", waiting, everywhere, r.key.Rules(pod, spreads))
 	if rules, ok := r.rules[key]; ok {
 		return rules
 	}
-	rules := &podRules{}
+	rules := &podRules{everywhere: everywhere}
 	r.rules[key] = rules
-	if a := pod.Spec.Affinity; a != nil {
-		r.readAffinity(pod, a, rules)
-	}
-	if waiting {
-		r.readSpread(pod, owners, rules)
+	r.readAffinity(pod, rules)
+	for i := range spreads {
+		rule := spreadRule{SpreadConstraint: r.selectors.SpreadOf(pod, &spreads[i])}
+		rule.match = r.matcher(rule.Selector)
+		rules.invalid = rules.invalid || rule.Selector.Unreadable
+		if rule.Soft {
+			rules.soft = append(rules.soft, rule)
+		} else {
+			rules.hard = append(rules.hard, rule)
+		}
 	}
 	return rules
 }
 
-// rulesText tells apart pods with different rules.
-func rulesText(pod *corev1.Pod, waiting bool, owners labels.Selector) string {
-	spec := corev1.PodSpec{}
-	var keys []string
-	if a := pod.Spec.Affinity; a != nil {
-		spec.Affinity = &corev1.Affinity{PodAffinity: a.PodAffinity, PodAntiAffinity: a.PodAntiAffinity}
-		for _, t := range slices.Concat(affinityTerms(a), antiAffinityTerms(a)) {
-			keys = append(keys, slices.Concat(t.term.MatchLabelKeys, t.term.MismatchLabelKeys)...)
+func (r *ruleReader) readAffinity(pod *corev1.Pod, rules *podRules) {
+	rule := func(t kube.AffinityTerm, weight int) podRule {
+		rules.invalid = rules.invalid || t.Selector.Unreadable
+		return podRule{match: r.matcher(t.Selector), key: t.Key, weight: int64(weight)}
+	}
+	prefer := func(terms []kube.WeightedAffinityTerm, sign int) {
+		for _, t := range terms {
+			if t.Weight != 0 {
+				p := rule(t.AffinityTerm, sign*t.Weight)
+				rules.prefer, rules.held = append(rules.prefer, p), append(rules.held, r.hold(p, false))
+			}
 		}
 	}
-	if waiting {
-		spec.TopologySpreadConstraints = pod.Spec.TopologySpreadConstraints
-		for _, c := range spec.TopologySpreadConstraints {
-			keys = append(keys, c.MatchLabelKeys...)
-		}
-	}
-	var b strings.Builder
-	fmt.Fprintf(&b, "%t %s %s", waiting, pod.Namespace, selectorText(owners))
-	for _, k := range keys {
-		value, ok := pod.Labels[k]
-		fmt.Fprintf(&b, " %q %t", value, ok)
-	}
-	text, _ := spec.Marshal() // writing to memory cannot fail
-	return b.String() + "\x00" + string(text)
-}
-
-// weighedTerm is an affinity term with its weight, 0 for a required one.
-type weighedTerm struct {
-	term   *corev1.PodAffinityTerm
-	weight int64
-}
-
-func affinityTerms(a *corev1.Affinity) (out []weighedTerm) {
-	if a.PodAffinity == nil {
-		return nil
-	}
-	return weighedTerms(a.PodAffinity.RequiredDuringSchedulingIgnoredDuringExecution, a.PodAffinity.PreferredDuringSchedulingIgnoredDuringExecution)
-}
-
-func antiAffinityTerms(a *corev1.Affinity) (out []weighedTerm) {
-	if a.PodAntiAffinity == nil {
-		return nil
-	}
-	return weighedTerms(a.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution, a.PodAntiAffinity.PreferredDuringSchedulingIgnoredDuringExecution)
-}
-
-func weighedTerms(required []corev1.PodAffinityTerm, preferred []corev1.WeightedPodAffinityTerm) (out []weighedTerm) {
-	for i := range required {
-		out = append(out, weighedTerm{&required[i], 0})
-	}
-	for i := range preferred {
-		if preferred[i].Weight != 0 {
-			out = append(out, weighedTerm{&preferred[i].PodAffinityTerm, int64(preferred[i].Weight)})
-		}
-	}
-	return out
-}
-
-func (r *ruleReader) readAffinity(pod *corev1.Pod, a *corev1.Affinity, rules *podRules) {
-	var all []podTerm
-	for _, t := range affinityTerms(a) {
-		term, ok := r.term(pod, t.term)
-		if !ok {
-			rules.invalid = true
-			continue
-		}
-		rule := podRule{match: r.matcher(term), key: t.term.TopologyKey, weight: t.weight}
-		if t.weight != 0 {
-			rules.prefer = append(rules.prefer, rule)
-		} else {
-			rules.together = append(rules.together, rule)
-			all = append(all, term)
-			rule.hard = true
-		}
-		rules.held = append(rules.held, r.hold(rule, false))
+	near, apart := r.selectors.AffinityOf(pod), r.selectors.AntiAffinityOf(pod)
+	var all []*matcher
+	for _, t := range near.Required {
+		p := rule(t, 0)
+		rules.together, all = append(rules.together, p), append(all, p.match)
+		p.hard = true
+		rules.held = append(rules.held, r.hold(p, false))
 	}
 	if len(all) > 0 {
-		rules.all = r.matcher(all...)
+		rules.all = r.allOf(all)
 	}
-	for _, t := range antiAffinityTerms(a) {
-		term, ok := r.term(pod, t.term)
-		if !ok {
-			rules.invalid = true
-			continue
-		}
-		rule := podRule{match: r.matcher(term), key: t.term.TopologyKey, weight: -t.weight}
-		if t.weight != 0 {
-			rules.prefer = append(rules.prefer, rule)
-		} else {
-			rules.apart = append(rules.apart, rule)
-		}
-		rules.held = append(rules.held, r.hold(rule, t.weight == 0))
+	prefer(near.Preferred, 1)
+	for _, t := range apart.Required {
+		p := rule(t, 0)
+		rules.apart, rules.held = append(rules.apart, p), append(rules.held, r.hold(p, true))
 	}
+	prefer(apart.Preferred, -1)
 }
 
-// term reads one affinity term of a pod. Label keys that it has in common with, or not with, the pod are part of the
-// selector; the API server writes them there as well, which changes nothing.
-func (r *ruleReader) term(pod *corev1.Pod, t *corev1.PodAffinityTerm) (podTerm, bool) {
-	selector, err := metav1.LabelSelectorAsSelector(t.LabelSelector)
-	if err != nil {
-		return podTerm{}, false
-	}
-	out := podTerm{namespaces: slices.Clone(t.Namespaces)}
-	slices.Sort(out.namespaces)
-	if t.NamespaceSelector != nil {
-		if out.namespaceSelector, err = metav1.LabelSelectorAsSelector(t.NamespaceSelector); err != nil {
-			return podTerm{}, false
-		}
-	} else if len(out.namespaces) == 0 {
-		out.namespaces = []string{pod.Namespace}
-	}
-	out.selector = withKeys(withKeys(selector, pod, t.MatchLabelKeys, selection.In), pod, t.MismatchLabelKeys, selection.NotIn)
-	return out, true
-}
-
-// withKeys narrows a selector to pods that have, or have not, the pod's own values of the keys.
-func withKeys(s labels.Selector, pod *corev1.Pod, keys []string, op selection.Operator) labels.Selector {
-	if _, selectable := s.Requirements(); !selectable {
-		return s
-	}
-	for _, key := range keys {
-		value, ok := pod.Labels[key]
-		if !ok {
-			continue
-		}
-		if requirement, err := labels.NewRequirement(key, op, []string{value}); err == nil {
-			s = s.Add(*requirement)
-		}
-	}
-	return s
-}
-
-// matcher interns a set of terms.
-func (r *ruleReader) matcher(terms ...podTerm) *matcher {
-	texts := make([]string, 0, len(terms))
-	for i := range terms {
-		texts = append(texts, terms[i].text())
-		requirements, _ := terms[i].selector.Requirements()
-		for _, q := range requirements {
-			r.mentioned[q.Key()] = true
-		}
-	}
-	slices.Sort(texts)
-	key := strings.Join(slices.Compact(texts), "\n")
-	m, ok := r.byText[key]
+// matcher is that of one selector.
+func (r *ruleReader) matcher(s *kube.PodSelector) *matcher {
+	m, ok := r.of[s]
 	if !ok {
-		m = &matcher{id: len(r.matchers), terms: terms}
-		r.byText[key] = m
-		r.matchers = append(r.matchers, m)
+		m = r.newMatcher(s)
+		r.of[s] = m
+	}
+	return m
+}
+
+func (r *ruleReader) newMatcher(selectors ...*kube.PodSelector) *matcher {
+	m := &matcher{id: len(r.matchers), selectors: selectors}
+	r.matchers = append(r.matchers, m)
+	for _, s := range selectors {
+		for i := range s.Rules {
+			r.mentioned[s.Rules[i].Key] = true
+		}
+	}
+	return m
+}
+
+// allOf is the matcher of the pods that all of these match, each of which has one selector.
+func (r *ruleReader) allOf(list []*matcher) *matcher {
+	slices.SortFunc(list, func(a, b *matcher) int { return cmp.Compare(a.id, b.id) })
+	list = slices.Compact(list)
+	if len(list) == 1 {
+		return list[0]
+	}
+	var key []byte
+	var selectors []*kube.PodSelector
+	for _, m := range list {
+		key, selectors = append(strconv.AppendInt(key, int64(m.id), 10), ' '), append(selectors, m.selectors...)
+	}
+	m, ok := r.joint[string(key)]
+	if !ok {
+		m = r.newMatcher(selectors...)
+		r.joint[string(key)] = m
 	}
 	return m
 }

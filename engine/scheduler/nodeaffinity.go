@@ -12,9 +12,8 @@ import (
 // nodeFilter is what a pod asks of a node itself, room and other pods aside. Label names are taken as they are written: a
 // replay is about what kube-scheduler sees.
 type nodeFilter struct {
-	// terms are alternatives; nil means that any node will do.
-	terms       [][]requirement.Expression
-	preferred   []preferredTerm
+	terms       [][]requirement.Expression // alternatives
+	preferred   []kube.PreferredTerm
 	tolerations []corev1.Toleration
 	// volumes holds, for each volume that is tied to a place, the alternatives.
 	volumes [][][]requirement.Expression
@@ -26,11 +25,6 @@ type nodeFilter struct {
 	plain                        bool           // known to admit pods to all nodes alike
 }
 
-type preferredTerm struct {
-	weight int64
-	all    []requirement.Expression
-}
-
 // filterResult is what a node filter says of one kind of node.
 type filterResult struct {
 	known bool
@@ -38,50 +32,6 @@ type filterResult struct {
 	affine, tolerated, admitted bool
 	// taints counts those that the pod should rather avoid, preferred is the weight of the preferred terms that it meets.
 	taints, preferred int64
-}
-
-func nodeTerms(spec *corev1.PodSpec) [][]requirement.Expression {
-	var selector []requirement.Expression
-	for _, key := range kube.SortedKeys(spec.NodeSelector) {
-		selector = append(selector, requirement.Expression{Key: key, Op: requirement.In, Values: []string{spec.NodeSelector[key]}})
-	}
-	if !kube.HasRequired(spec) {
-		if selector == nil {
-			return nil
-		}
-		return [][]requirement.Expression{selector}
-	}
-	terms := [][]requirement.Expression{}
-	for _, t := range kube.RequiredTerms(spec) {
-		if all := termExpressions(&t); len(all) > 0 { // an empty term matches no node
-			terms = append(terms, slices.Concat(selector, all))
-		}
-	}
-	return terms
-}
-
-func termExpressions(t *corev1.NodeSelectorTerm) []requirement.Expression {
-	var all []requirement.Expression
-	for _, e := range t.MatchExpressions {
-		all = append(all, requirement.Expect(e.Key, requirement.Operator(e.Operator), e.Values))
-	}
-	for _, e := range t.MatchFields {
-		all = append(all, requirement.Expression{Key: kube.NodeNameKey, Op: requirement.Operator(e.Operator), Values: e.Values})
-	}
-	return all
-}
-
-func preferredTerms(spec *corev1.PodSpec) []preferredTerm {
-	if spec.Affinity == nil || spec.Affinity.NodeAffinity == nil {
-		return nil
-	}
-	var out []preferredTerm
-	for _, t := range spec.Affinity.NodeAffinity.PreferredDuringSchedulingIgnoredDuringExecution {
-		if all := termExpressions(&t.Preference); len(all) > 0 && t.Weight != 0 {
-			out = append(out, preferredTerm{int64(t.Weight), all})
-		}
-	}
-	return out
 }
 
 // mention notes the labels that the node filter tells nodes apart by.
@@ -98,7 +48,7 @@ func (g *nodeFilter) mention(keys map[string]bool) {
 		note(v)
 	}
 	for _, p := range g.preferred {
-		note([][]requirement.Expression{p.all})
+		note([][]requirement.Expression{p.Term})
 	}
 }
 
@@ -125,7 +75,7 @@ func (w *replayState) isPlain(g *nodeFilter, kinds []int) bool {
 // judge works out the result of the filter for a kind of node, of which n is one.
 func (g *nodeFilter) judge(v *filterResult, n *nodeInfo) {
 	v.known = true
-	v.affine = g.terms == nil || n.meetsOne(g.terms)
+	v.affine = n.meetsOne(g.terms)
 	v.tolerated = kube.Untolerated(g.tolerations, n.taints) == nil
 	open := !n.node.Spec.Unschedulable || kube.Tolerates(g.tolerations, cordonTaint())
 	v.admitted = v.affine && v.tolerated && open && !slices.ContainsFunc(g.volumes, func(terms [][]requirement.Expression) bool { return !n.meetsOne(terms) })
@@ -135,8 +85,8 @@ func (g *nodeFilter) judge(v *filterResult, n *nodeInfo) {
 		}
 	}
 	for _, p := range g.preferred {
-		if n.meetsAll(p.all) {
-			v.preferred += p.weight
+		if n.meetsAll(p.Term) {
+			v.preferred += int64(p.Weight)
 		}
 	}
 }

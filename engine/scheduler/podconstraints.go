@@ -5,14 +5,13 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/labels"
 
 	"tenon.sh/engine/bitset"
+	"tenon.sh/engine/kube"
 )
 
 // labelKind is a sort of pod to every selector of the replay.
 type labelKind struct {
-	id int
 	// matched holds the matchers that match such pods.
 	matched bitset.Set
 }
@@ -47,7 +46,7 @@ type weighedCount struct {
 }
 
 // labelKind interns what a pod's labels mean to the selectors.
-func (w *replayState) labelKind(namespace string, set labels.Set) *labelKind {
+func (w *replayState) labelKind(namespace string, set map[string]string) *labelKind {
 	b := append(append(w.text[:0], namespace...), 0)
 	for _, key := range w.mentioned {
 		if value, ok := set[key]; ok {
@@ -59,10 +58,10 @@ func (w *replayState) labelKind(namespace string, set labels.Set) *labelKind {
 	if k, ok := w.labelKinds[string(b)]; ok {
 		return k
 	}
-	k := &labelKind{id: len(w.labelKinds), matched: bitset.New(len(w.reader.matchers))}
+	k := &labelKind{matched: bitset.New(len(w.reader.matchers))}
 	w.labelKinds[string(b)] = k
 	for _, m := range w.reader.matchers {
-		if !slices.ContainsFunc(m.terms, func(t podTerm) bool { return !t.matches(namespace, w.namespaces[namespace], set) }) {
+		if !slices.ContainsFunc(m.selectors, func(s *kube.PodSelector) bool { return !s.Matches(namespace, set) }) {
 			k.matched.Add(m.id)
 		}
 	}
@@ -116,7 +115,7 @@ func (w *replayState) constraintsOf(p *podInfo) *podConstraints {
 		if p.labels.matched.Has(r.match.id) {
 			self = 1
 		}
-		out.hard = append(out.hard, hardSpread{w.spreading(r, p.rules.hard, p.filter, true), r.maxSkew, r.minDomains, self})
+		out.hard = append(out.hard, hardSpread{w.spreading(r, p.rules.hard, p.filter, true), int32(r.MaxSkew), int32(r.MinDomains), self})
 	}
 	for _, r := range p.rules.soft {
 		out.soft = append(out.soft, w.softSpread(r, p))
@@ -147,27 +146,27 @@ func (w *replayState) spreading(r spreadRule, siblings []spreadRule, g *nodeFilt
 	var keys []string
 	if everywhere {
 		for _, s := range siblings {
-			keys = append(keys, s.key)
+			keys = append(keys, s.Key)
 		}
 		slices.Sort(keys)
 	}
 	affine, tolerant := "", ""
-	if r.honorAffinity && g.terms != nil {
+	if r.HonorAffinity && !kube.AnyNode(g.terms) {
 		affine = g.affinityText
 	}
-	if r.honorTaints {
+	if r.HonorTaints {
 		tolerant = g.tolerationText
 	}
-	text := fmt.Sprintf("spreading %d %t %s %q %t %q %t %q", r.match.id, r.counts, r.key, keys, affine != "", affine, r.honorTaints, tolerant)
+	text := fmt.Sprintf("spreading %d %s %q %t %q %t %q", r.match.id, r.Key, keys, affine != "", affine, r.HonorTaints, tolerant)
 	return w.matchCount(text, func() *matchCount {
 		within := make([]bool, len(w.nodes))
 		for i := range w.nodes {
 			v := w.filterResult(g, i)
-			within[i] = (affine == "" || v.affine) && (!r.honorTaints || v.tolerated) &&
+			within[i] = (affine == "" || v.affine) && (!r.HonorTaints || v.tolerated) &&
 				!slices.ContainsFunc(keys, func(key string) bool { return w.topology(key).of[i] < 0 })
 		}
-		t := newMatchCount(w.topology(r.key), within, true)
-		if r.counts {
+		t := newMatchCount(w.topology(r.Key), within, true)
+		if !r.Selector.Everything() { // kube-scheduler counts these as nothing
 			r.match.counts = append(r.match.counts, t)
 		}
 		return t
@@ -175,14 +174,14 @@ func (w *replayState) spreading(r spreadRule, siblings []spreadRule, g *nodeFilt
 }
 
 func (w *replayState) softSpread(r spreadRule, p *podInfo) softSpread {
-	out := softSpread{key: w.topology(r.key), maxSkew: r.maxSkew, perNode: r.key == corev1.LabelHostname}
+	out := softSpread{key: w.topology(r.Key), maxSkew: int32(r.MaxSkew), perNode: r.Key == corev1.LabelHostname}
 	if !out.perNode {
 		out.matchCount = w.spreading(r, p.rules.soft, p.filter, p.rules.everywhere)
 		return out
 	}
-	out.matchCount = w.matchCount(fmt.Sprintf("on each node %d %t", r.match.id, r.counts), func() *matchCount {
+	out.matchCount = w.matchCount(fmt.Sprintf("on each node %d", r.match.id), func() *matchCount {
 		t := newMatchCount(eachNode(len(w.nodes)), nil, true)
-		if r.counts {
+		if !r.Selector.Everything() {
 			r.match.counts = append(r.match.counts, t)
 		}
 		return t

@@ -23,12 +23,6 @@ func Predict(s *engine.Snapshot, l *engine.Launch, id engine.OfferingID) (*corev
 	return newPredictor(s, nil).launch(l, id)
 }
 
-// PredictClaim returns the Node that a claim without one will become, and the CSINode beside it. Of a claim that is not
-// launched yet it is known only what it may become: the smallest of its types in the first of its zones is taken.
-func PredictClaim(s *engine.Snapshot, claim *v1.NodeClaim) (*corev1.Node, *storagev1.CSINode) {
-	return newPredictor(s, nil).claim(claim)
-}
-
 // predictor keeps what all machines of a cluster have in common.
 type predictor struct {
 	snapshot *engine.Snapshot
@@ -71,6 +65,8 @@ func (p *predictor) launch(l *engine.Launch, id engine.OfferingID) (*corev1.Node
 	return p.objects(&m)
 }
 
+// claim returns the Node that a claim without one will become, and the CSINode beside it. Of a claim that is not launched yet
+// it is known only what it may become: the smallest of its types in the first of its zones is taken.
 func (p *predictor) claim(claim *v1.NodeClaim) (*corev1.Node, *storagev1.CSINode) {
 	m := prediction{
 		name: cmp.Or(claim.Status.NodeName, claim.Name), labels: kube.PinnedLabels(claim.Spec.Requirements), taints: v1.CoreTaints(claim.Spec.Taints),

@@ -47,12 +47,6 @@ type Landing struct {
 	PerHour float64
 }
 
-// LandOn replays how the pods would land on the nodes that there are, without those that are removed.
-func LandOn(s *engine.Snapshot, opt engine.Options, pods []*corev1.Pod, removed map[string]bool) Landing {
-	r := Replay{Snapshot: s, Options: opt, Pods: pods, Removed: removed}
-	return r.Land()
-}
-
 // Land replays. The order of the lists does not matter. PerHour is that of the launches alone.
 func (r *Replay) Land() Landing {
 	w, stranded := r.Run()

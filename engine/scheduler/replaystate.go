@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/labels"
 
 	"tenon.sh/engine"
 	"tenon.sh/engine/inventory"
@@ -33,10 +32,8 @@ type replayState struct {
 	byName     map[string]int // by the name that placements use
 	byNodeName map[string]int
 	volumes    *volumeIndex
-	owners     *podOwners
 	reader     *ruleReader
 	filters    map[string]*nodeFilter
-	namespaces map[string]labels.Set
 	// mentioned are the labels of pods that selectors look at, in order.
 	mentioned   []string
 	labelKinds  map[string]*labelKind
@@ -79,8 +76,8 @@ type countedKey struct {
 
 func newReplayState(r *Replay) *replayState {
 	w := &replayState{
-		replay: r, cache: r.Cache, byName: make(map[string]int, len(r.Snapshot.Nodes)), byNodeName: make(map[string]int, len(r.Snapshot.Nodes)), volumes: newVolumeIndex(r.Snapshot), owners: newPodOwners(r.Snapshot),
-		filters: map[string]*nodeFilter{}, namespaces: map[string]labels.Set{}, labelKinds: map[string]*labelKind{}, constraints: map[constraintsKey]*podConstraints{},
+		replay: r, cache: r.Cache, byName: make(map[string]int, len(r.Snapshot.Nodes)), byNodeName: make(map[string]int, len(r.Snapshot.Nodes)), volumes: newVolumeIndex(r.Snapshot),
+		filters: map[string]*nodeFilter{}, labelKinds: map[string]*labelKind{}, constraints: map[constraintsKey]*podConstraints{},
 		counted: map[countedKey][]*matchCount{}, counts: map[string]*matchCount{}, topologies: map[string]*topologyDomains{}, strangers: map[engine.PodID]bool{},
 		ofKind: map[*inventory.LabelClass]*labelCounts{}, measured: map[*inventory.RequestClass]*measured{},
 	}
@@ -92,9 +89,6 @@ func newReplayState(r *Replay) *replayState {
 	w.number = w.cache.Worlds
 	w.readProfiles()
 	w.reader = newRuleReader(w)
-	for _, n := range r.Snapshot.Namespaces {
-		w.namespaces[n.Name] = n.Labels
-	}
 	w.readNodes()
 	for i, n := range w.nodes {
 		w.byNodeName[n.node.Name] = i
@@ -221,14 +215,8 @@ func (w *replayState) waitingPod(pod *corev1.Pod) *podInfo {
 
 // nodeFilterOf interns what a pod asks of a node itself.
 func (w *replayState) nodeFilterOf(spec *corev1.PodSpec, places [][][]requirement.Expression) *nodeFilter {
-	selector := corev1.PodSpec{NodeSelector: spec.NodeSelector}
-	all := corev1.PodSpec{NodeSelector: spec.NodeSelector, Tolerations: spec.Tolerations}
-	if spec.Affinity != nil && spec.Affinity.NodeAffinity != nil {
-		all.Affinity = &corev1.Affinity{NodeAffinity: spec.Affinity.NodeAffinity}
-		selector.Affinity = &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{
-			RequiredDuringSchedulingIgnoredDuringExecution: spec.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution}}
-	}
-	key := specText(&all)
+	affinity, tolerations := string(w.reader.key.RequiredNodes(spec)), string(w.reader.key.Tolerations(spec))
+	key := affinity + tolerations + string(w.reader.key.PreferredNodes(spec))
 	for _, alternatives := range places {
 		for _, term := range alternatives {
 			key = string(kube.AppendExpressions([]byte(key+"|"), term))
@@ -239,16 +227,11 @@ func (w *replayState) nodeFilterOf(spec *corev1.PodSpec, places [][][]requiremen
 		return g
 	}
 	g := &nodeFilter{
-		terms: nodeTerms(spec), preferred: preferredTerms(spec), tolerations: spec.Tolerations, volumes: places,
-		affinityText: specText(&selector), tolerationText: specText(&corev1.PodSpec{Tolerations: spec.Tolerations}),
+		terms: kube.NodeTermsOf(spec, kube.AsWritten), preferred: kube.PreferredTermsOf(spec, kube.AsWritten), tolerations: spec.Tolerations, volumes: places,
+		affinityText: affinity, tolerationText: tolerations,
 	}
 	w.filters[key] = g
 	return g
-}
-
-func specText(spec *corev1.PodSpec) string {
-	text, _ := spec.Marshal() // writing to memory cannot fail
-	return string(text)
 }
 
 // sortNodes tells the kinds of nodes apart that some pod can tell apart.
@@ -279,7 +262,7 @@ func (w *replayState) sortNodes(daemons []*podInfo) {
 func (w *replayState) readDaemons() []*podInfo {
 	var out []*podInfo
 	for _, d := range w.cache.DaemonPods(w.replay.Snapshot) {
-		p := &podInfo{pod: d.Pod, rules: w.reader.read(d.Pod, true, nil)}
+		p := &podInfo{pod: d.Pod, rules: w.reader.read(d.Pod, true, d.Pod.Spec.TopologySpreadConstraints, true)}
 		w.measure(p, nil)
 		p.scoring, p.extras = w.scoringOf(d.Pod), w.extrasOf(p.request.List)
 		p.volumes, _, _ = w.volumes.of(d.Pod)

@@ -19,10 +19,6 @@ const (
 	// What LeastAllocated counts for a container that names no request.
 	defaultMilliCPU = 100
 	defaultMemory   = 200 << 20
-
-	// The soft constraints of pods that name none and that a service or a controller selects.
-	systemHostSkew = 3
-	systemZoneSkew = 5
 )
 
 // leastAllocated is NodeResourcesFit's score: the share that stays free with the pod, averaged over cpu and memory.

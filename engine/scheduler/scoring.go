@@ -23,8 +23,6 @@ type scoring struct {
 	hardPodAffinity                                                      int64
 	ignoreTermsOfOthers                                                  bool
 	percentage                                                           int64
-	constraints                                                          []corev1.TopologySpreadConstraint
-	system                                                               bool
 }
 
 // scoredResource is a resource that a plugin counts.
@@ -76,7 +74,6 @@ func (w *replayState) newScoring(p *engine.SchedulerProfile) *scoring {
 		balanced = standard
 	}
 	s.fit, s.balanced = w.scoredResources(fit), w.scoredResources(balanced)
-	s.constraints, s.system = w.replay.Options.ConstraintsOf(p)
 	s.plain = p.Strategy == engine.LeastAllocated && isStandard(s.fit) && isStandard(s.balanced)
 	return s
 }

@@ -106,7 +106,7 @@ func boundPlaces(pv *corev1.PersistentVolume) [][][]requirement.Expression {
 	if terms := kube.VolumeTerms(pv); terms != nil {
 		alternatives := [][]requirement.Expression{}
 		for i := range terms {
-			if all := termExpressions(&terms[i]); len(all) > 0 {
+			if all := kube.ExpressionsOf(terms[i], kube.AsWritten); len(all) > 0 {
 				alternatives = append(alternatives, all)
 			}
 		}

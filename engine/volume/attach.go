@@ -7,11 +7,9 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
 
 	"tenon.sh/engine"
 	"tenon.sh/engine/capacity"
-	"tenon.sh/engine/kube"
 )
 
 // attachmentOf is how the claim's volume is or will be attached; without a driver if that is not known, or if nothing is
@@ -53,20 +51,6 @@ func (v *Volumes) attached(pod *corev1.Pod) []Attachment {
 		out = slices.Compact(out)
 	}
 	return out
-}
-
-// requests counts, as resources, the volumes that the pod will attach wherever it goes: those that no other pod uses.
-func (p *PodVolumes) requests() corev1.ResourceList {
-	if len(p.Attach) == len(p.Shared) {
-		return nil
-	}
-	list := corev1.ResourceList{}
-	for _, a := range p.Attach {
-		if !slices.Contains(p.Shared, a) {
-			kube.AddList(list, corev1.ResourceList{kube.AttachResource(a.Driver): *resource.NewQuantity(1, resource.DecimalSI)})
-		}
-	}
-	return list
 }
 
 // NodeVolumes is what is attached to a machine, and how much more can be.

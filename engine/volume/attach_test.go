@@ -151,13 +151,6 @@ func TestSharedVolumesAreNotCountedByThePod(t *testing.T) {
 	if fmt.Sprint(got.Shared) != "[{ebs.csi.aws.com vol-1}]" || len(got.Attach) != 3 {
 		t.Errorf("shared are %v of %v", got.Shared, got.Attach)
 	}
-	if n := got.requests()[kube.AttachResource(ebs)]; n.Value() != 2 || len(got.requests()) != 1 {
-		t.Errorf("the pod by itself needs %v", got.requests())
-	}
-	alone := v.Of(usingClaims(t, "one"))
-	if alone.requests() != nil {
-		t.Errorf("a pod with a shared volume only needs %v", alone.requests())
-	}
 }
 
 func TestRoomForVolumesOnANode(t *testing.T) {

@@ -37,19 +37,6 @@ func (c *Cloud) Counters() Counters {
 	return sum
 }
 
-// CostPerHour is what all machines that are not gone cost now, in USD per hour.
-func (c *Cloud) CostPerHour() float64 {
-	now := c.lock()
-	defer c.mu.Unlock()
-	sum := 0.0
-	for _, r := range c.ordered() {
-		if !r.gone(now) {
-			sum += c.price(r.Offering, now)
-		}
-	}
-	return sum
-}
-
 // bill brings a machine's cost up to now. Prices change only where a step begins.
 func (c *Cloud) bill(r *Record, now time.Time) {
 	if r.gone(now) {

@@ -118,8 +118,7 @@ func (c *Cloud) clear() {
 	c.done, c.silent, c.counters, c.listed = 0, 0, Counters{}, listing{}
 }
 
-// Seed is the seed of the cloud, Profile how it behaves: a report names both.
-func (c *Cloud) Seed() uint64     { return c.cfg.Seed }
+// Profile is how the cloud behaves.
 func (c *Cloud) Profile() Profile { return c.cfg.Profile }
 
 // Now is the time on the cloud's clock.

@@ -1,11 +1,9 @@
 package simulated_test
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
-	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -373,9 +371,6 @@ func TestMachinesAreBilledUntilTheyAreGone(t *testing.T) {
 	s := newSky(t, simulated.Config{Profile: simulated.Profile{Termination: simulated.Stage{Median: time.Hour}}})
 	s.fleet(t, "a", 2, onDemandA)
 	price := s.Price(onDemandA)
-	if got := s.CostPerHour(); math.Abs(got-2*price) > 1e-9 {
-		t.Errorf("%v per hour, want %v", got, 2*price)
-	}
 	s.at(10 * time.Hour)
 	if err := s.Terminate("simulated://a-0"); err != nil {
 		t.Fatal(err)
@@ -437,7 +432,7 @@ func TestASoldOutOfferingIsTriedAgainAfterThreeMinutes(t *testing.T) {
 }
 
 func TestTheSameSeedAndCallsMeetTheSameFate(t *testing.T) {
-	run := func(seed uint64, restore bool) string {
+	run := func(seed uint64) string {
 		cfg := simulated.Config{Seed: seed, Profile: profile(t, "aws-tight"), Faults: []simulated.Fault{
 			{At: metav1.Duration{Duration: 3 * time.Hour}, What: simulated.FaultReclaim, Share: 0.5}}}
 		s := newSky(t, cfg)
@@ -445,51 +440,16 @@ func TestTheSameSeedAndCallsMeetTheSameFate(t *testing.T) {
 			s.at(time.Duration(hour) * time.Hour)
 			f := simulated.Fleet{Targets: []simulated.Target{{Claim: fmt.Sprint(hour)}}, Overrides: []simulated.Override{{OfferingID: spotA}, {OfferingID: spotB}, {OfferingID: onDemandB}}}
 			_, _ = s.CreateFleet(f) // refusals are part of the fate
-			if restore && hour%7 == 0 {
-				s = restart(t, s, cfg)
-			}
 		}
-		state, err := json.Marshal(s.State())
-		if err != nil {
-			t.Fatal(err)
-		}
-		return string(state)
+		return fmt.Sprintf("%+v %+v %+v", s.Boots(), s.Notices(), s.Counters())
 	}
-	first := run(1, false)
-	if second := run(1, false); first != second {
+	first := run(1)
+	if second := run(1); first != second {
 		t.Error("two runs differ")
 	}
-	if first != run(1, true) {
-		t.Error("a run with restarts differs")
-	}
-	if run(1, false) == run(2, false) {
+	if first == run(2) {
 		t.Error("another seed makes no difference")
 	}
-}
-
-// restart puts the state through JSON into a new cloud.
-func restart(t *testing.T, old sky, cfg simulated.Config) sky {
-	t.Helper()
-	text, err := json.Marshal(old.State())
-	if err != nil {
-		t.Fatal(err)
-	}
-	var state simulated.Remembered
-	if err := json.Unmarshal(text, &state); err != nil {
-		t.Fatal(err)
-	}
-	fresh := newSky(t, cfg)
-	fresh.clock.SetTime(old.clock.Now())
-	if err := fresh.Restore(state); err != nil {
-		t.Fatal(err)
-	}
-	if err := newSky(t, simulated.Config{Seed: cfg.Seed + 1}).Restore(state); err == nil {
-		t.Error("a state of another seed was accepted")
-	}
-	if !reflect.DeepEqual(fresh.Boots(), old.Boots()) {
-		t.Error("the machines differ after a restart")
-	}
-	return fresh
 }
 
 func TestNextIsWhenSomethingHappens(t *testing.T) {

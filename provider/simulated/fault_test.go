@@ -123,7 +123,7 @@ func TestABadFaultScriptIsRefusedInOneLine(t *testing.T) {
 	}
 }
 
-// What machines bring is drawn when they start, of those that a fault selects while it lasts, and outlives a restart.
+// What machines bring is drawn when they start, of those that a fault selects while it lasts.
 func TestMachinesComeAsFaultsSay(t *testing.T) {
 	minute := metav1.Duration{Duration: time.Minute}
 	cfg := simulated.Config{Faults: []simulated.Fault{
@@ -140,39 +140,32 @@ func TestMachinesComeAsFaultsSay(t *testing.T) {
 	s.at(2 * time.Minute)
 	s.fleet(t, "after", 1, onDemandA)
 
-	other := newSky(t, cfg)
-	other.at(2 * time.Minute)
-	if err := other.Restore(s.State()); err != nil {
-		t.Fatal(err)
+	less := map[string]int{}
+	for _, b := range s.Boots() {
+		m, allocatable, _ := s.Inspect(b.ID)
+		node := &corev1.Node{Spec: corev1.NodeSpec{ProviderID: string(b.ID)}, Status: corev1.NodeStatus{Capacity: m.Capacity, Allocatable: allocatable}}
+		s.Dress(node)
+		group, _, _ := strings.Cut(b.Claim, "-")
+		switch {
+		case node.Status.Capacity.Cpu().MilliValue() == m.Capacity.Cpu().MilliValue()/4 && node.Status.Allocatable.Cpu().MilliValue() == allocatable.Cpu().MilliValue()/4:
+			less[group]++
+		case node.Status.Allocatable.Pods().IsZero():
+			less["no pods in "+group]++
+		}
+		if late := b.Registers.Sub(m.Created) == time.Minute; late != (group == "b") {
+			t.Errorf("machine %s registers at %v", b.ID, b.Registers)
+		}
 	}
-	for name, s := range map[string]sky{"first": s, "restored": other} {
-		less := map[string]int{}
-		for _, b := range s.Boots() {
-			m, allocatable, _ := s.Inspect(b.ID)
-			node := &corev1.Node{Spec: corev1.NodeSpec{ProviderID: string(b.ID)}, Status: corev1.NodeStatus{Capacity: m.Capacity, Allocatable: allocatable}}
-			s.Dress(node)
-			group, _, _ := strings.Cut(b.Claim, "-")
-			switch {
-			case node.Status.Capacity.Cpu().MilliValue() == m.Capacity.Cpu().MilliValue()/4 && node.Status.Allocatable.Cpu().MilliValue() == allocatable.Cpu().MilliValue()/4:
-				less[group]++
-			case node.Status.Allocatable.Pods().IsZero():
-				less["no pods in "+group]++
-			}
-			if late := b.Registers.Sub(m.Created) == time.Minute; late != (group == "b") {
-				t.Errorf("%s: machine %s registers at %v", name, b.ID, b.Registers)
-			}
-		}
-		if less["before"] > 0 || less["after"] > 0 || less["a"] < 30 || less["a"] > 70 || less["no pods in b"] != 1 {
-			t.Errorf("%s: machines with less: %v, want about half of a, and b", name, less)
-		}
-		s.at(5 * time.Minute)
-		if n := len(s.NodeFaults()); n < 30 || n > 70 {
-			t.Errorf("%s: %d of 102 machines have a second node, want about half", name, n)
-		}
-		s.Settle(s.NodeFaults()[0].ID)
-		if n := len(s.NodeFaults()); n < 29 || n > 69 {
-			t.Errorf("%s: %d after one is settled", name, n)
-		}
+	if less["before"] > 0 || less["after"] > 0 || less["a"] < 30 || less["a"] > 70 || less["no pods in b"] != 1 {
+		t.Errorf("machines with less: %v, want about half of a, and b", less)
+	}
+	s.at(5 * time.Minute)
+	if n := len(s.NodeFaults()); n < 30 || n > 70 {
+		t.Errorf("%d of 102 machines have a second node, want about half", n)
+	}
+	s.Settle(s.NodeFaults()[0].ID)
+	if n := len(s.NodeFaults()); n < 29 || n > 69 {
+		t.Errorf("%d after one is settled", n)
 	}
 }
 

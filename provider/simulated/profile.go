@@ -4,7 +4,6 @@ import "time"
 
 // Profile says how a cloud behaves. Every part is a knob of its own; the zero value of a part switches it off.
 type Profile struct {
-	Name     string
 	Boot     BootModel
 	Shortage ShortageModel
 	Spot     SpotModel

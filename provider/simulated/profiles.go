@@ -17,26 +17,25 @@ func ProfileNames() []string {
 func ProfileByName(name string) (Profile, error) {
 	switch name {
 	case "instant": // nothing takes time, nothing goes wrong
-		return Profile{Name: name}, nil
+		return Profile{}, nil
 	case "fixed30":
-		return Profile{Name: name, Boot: BootModel{Fixed: 30 * time.Second}}, nil
+		return Profile{Boot: BootModel{Fixed: 30 * time.Second}}, nil
 	case "aws-typical":
-		return awsTypical(name), nil
+		return awsTypical(), nil
 	case "azure-typical":
-		return azureTypical(name), nil
+		return azureTypical(), nil
 	case "gpu-scarce":
-		return gpuScarce(name), nil
+		return gpuScarce(), nil
 	case "aws-tight":
-		return awsTight(name), nil
+		return awsTight(), nil
 	case "bad-day":
-		return badDay(name), nil
+		return badDay(), nil
 	}
 	return Profile{}, fmt.Errorf("there is no cloud profile %q: it is one of %s", name, strings.Join(ProfileNames(), ", "))
 }
 
-func awsTypical(name string) Profile {
+func awsTypical() Profile {
 	return Profile{
-		Name: name,
 		Boot: awsBoot(),
 		Shortage: ShortageModel{
 			Common:     Shortage{0.003, 20 * time.Minute},
@@ -62,8 +61,8 @@ func awsTypical(name string) Profile {
 }
 
 // awsTight is a cloud under pressure: slower, scarcer, harder on callers.
-func awsTight(name string) Profile {
-	p := awsTypical(name)
+func awsTight() Profile {
+	p := awsTypical()
 	p.Boot.Factor = 1.3
 	for _, s := range []*Shortage{&p.Shortage.Common, &p.Shortage.Newest, &p.Shortage.GPU, &p.Shortage.SpotCommon, &p.Shortage.SpotGPU} {
 		s.Share = min(5*s.Share, 0.8)
@@ -78,16 +77,16 @@ func awsTight(name string) Profile {
 }
 
 // gpuScarce is a cloud in which machines with GPUs are hard to get and all machines boot as slowly as those.
-func gpuScarce(name string) Profile {
-	p := awsTypical(name)
+func gpuScarce() Profile {
+	p := awsTypical()
 	p.Shortage = ShortageModel{GPU: p.Shortage.GPU, SpotGPU: p.Shortage.SpotGPU}
 	p.Boot.Linux, p.Boot.Spot = p.Boot.GPU, p.Boot.GPU
 	return p
 }
 
 // azureTypical accepts launches that it gives up later, refills its buckets slowly and lists with a lag of 10 s.
-func azureTypical(name string) Profile {
-	p := awsTypical(name)
+func azureTypical() Profile {
+	p := awsTypical()
 	p.Boot = azureBoot()
 	p.FailsLater = 0.02
 	p.Spot.Notice = 30 * time.Second
@@ -99,8 +98,8 @@ func azureTypical(name string) Profile {
 
 // badDay is a game day: one zone is out for two hours from minute 30 on, most spot machines are taken at minute 60, and
 // calls are throttled hard for ten minutes at minute 90.
-func badDay(name string) Profile {
-	p := awsTypical(name)
+func badDay() Profile {
+	p := awsTypical()
 	p.Boot.Factor = 2
 	p.Lag.List = 60 * time.Second
 	at := func(minutes int) metav1.Duration {

@@ -51,9 +51,6 @@ func New(cloud *Cloud) *Provider {
 // Name is "simulated".
 func (p *Provider) Name() string { return "simulated" }
 
-// Cloud is the cloud behind the provider.
-func (p *Provider) Cloud() *Cloud { return p.cloud }
-
 // Kinds is KWOKNodeClass.
 func (p *Provider) Kinds() []schema.GroupVersionKind {
 	return []schema.GroupVersionKind{kwokv1alpha1.GroupVersion.WithKind("KWOKNodeClass")}

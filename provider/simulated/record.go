@@ -27,7 +27,7 @@ type Record struct {
 	// Allocatable is what the node really reports; the machine's own field is the estimate.
 	Allocatable corev1.ResourceList
 	// Comes is what makes the machine another one than was bought.
-	Comes []Fault `json:",omitempty"`
+	Comes []Fault
 	// Cost is what the machine has cost up to Billed, in USD.
 	Cost   float64
 	Billed time.Time

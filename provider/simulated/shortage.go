@@ -87,17 +87,6 @@ func (c *Cloud) take(id engine.OfferingID, now time.Time) {
 	c.taken[id] = taken
 }
 
-// Short reports whether an offering is short of machines now; it may have a few left.
-func (c *Cloud) Short(id engine.OfferingID) bool {
-	now := c.lock()
-	defer c.mu.Unlock()
-	if c.inOutage(id, now) || now.Before(c.forced[id]) {
-		return true
-	}
-	_, short := c.short(id, now)
-	return short
-}
-
 // short reports whether an offering is short of machines, and since when.
 func (c *Cloud) short(id engine.OfferingID, now time.Time) (since time.Time, short bool) {
 	name, s := c.shortage(id)

@@ -19,7 +19,6 @@ type queueState struct {
 	attributesErr error
 	policy        string
 	waiting       int // messages that nobody has read
-	hidden        int // messages that somebody is acting on
 }
 
 func (x *Examiner) lookAtQueue(ctx context.Context) (q queueState) {
@@ -40,7 +39,6 @@ func (x *Examiner) lookAtQueue(ctx context.Context) (q queueState) {
 	}
 	q.policy = answer.Attributes[string(sqstypes.QueueAttributeNamePolicy)]
 	q.waiting, _ = strconv.Atoi(answer.Attributes[string(sqstypes.QueueAttributeNameApproximateNumberOfMessages)])
-	q.hidden, _ = strconv.Atoi(answer.Attributes[string(sqstypes.QueueAttributeNameApproximateNumberOfMessagesNotVisible)])
 	return q
 }
 

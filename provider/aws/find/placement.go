@@ -14,7 +14,7 @@ import (
 
 // PlacementGroup is a placement group of the account.
 type PlacementGroup struct {
-	ID, Name string
+	ID string
 	// Strategy is cluster, partition or spread.
 	Strategy string
 	// Partitions is the number of its partitions, if it has any.
@@ -61,7 +61,7 @@ func (f *Finder) describePlacementGroup(ctx context.Context, selector awsv1.Plac
 	}
 	g := answer.PlacementGroups[0]
 	return &PlacementGroup{
-		ID: aws.ToString(g.GroupId), Name: aws.ToString(g.GroupName), Strategy: string(g.Strategy),
+		ID: aws.ToString(g.GroupId), Strategy: string(g.Strategy),
 		Partitions: int(aws.ToInt32(g.PartitionCount)), SpreadLevel: string(g.SpreadLevel),
 	}, nil
 }

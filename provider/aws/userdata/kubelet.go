@@ -63,27 +63,6 @@ func ReadKubelet(fields map[string]any) (Kubelet, error) {
 	return out, nil
 }
 
-// Unsupported says, a line each, which parts of spec.kubelet the family has no place for.
-func Unsupported(family Family, fields map[string]any) []string {
-	if family == AL2023 || family == Custom {
-		return nil
-	}
-	var out []string
-	for _, name := range slices.Sorted(maps.Keys(fields)) {
-		if !slices.Contains(knownEverywhere(), name) {
-			out = append(out, fmt.Sprintf("spec.kubelet.%s: AMI family %s does not take it, AL2023 does", name, family))
-		}
-	}
-	if _, ok := fields["podsPerCore"]; ok && family == Bottlerocket {
-		out = append(out, "spec.kubelet.podsPerCore: AMI family Bottlerocket does not take it; set maxPods instead")
-	}
-	if dns, ok := fields["clusterDNS"].([]any); ok && len(dns) > 1 {
-		out = append(out, fmt.Sprintf("spec.kubelet.clusterDNS: AMI family %s takes one address, and %d are given", family, len(dns)))
-	}
-	slices.Sort(out)
-	return out
-}
-
 // firstDNS is the address of the DNS for families that take only one.
 func (k Kubelet) firstDNS() string {
 	if len(k.ClusterDNS) == 0 {

@@ -117,34 +117,6 @@ func TestNodesRegisterWithAllTaintsAndTheUnregisteredOne(t *testing.T) {
 	}
 }
 
-func TestKubeletFieldsThatAFamilyDoesNotTakeAreNamed(t *testing.T) {
-	t.Parallel()
-	fields := map[string]any{
-		"podsPerCore": 10, "maxPods": 5, "clusterDNS": []any{"10.0.0.10", "10.0.0.11"}, "maxParallelImagePulls": 4, "authentication": map[string]any{},
-	}
-	for family, want := range map[userdata.Family][]string{
-		userdata.AL2023:       nil,
-		userdata.Custom:       nil,
-		userdata.AL2:          {"authentication", "clusterDNS", "maxParallelImagePulls"},
-		userdata.Windows2022:  {"authentication", "clusterDNS", "maxParallelImagePulls"},
-		userdata.Bottlerocket: {"authentication", "clusterDNS", "maxParallelImagePulls", "podsPerCore"},
-	} {
-		var named []string
-		for _, line := range userdata.Unsupported(family, fields) {
-			name, _, _ := strings.Cut(strings.TrimPrefix(line, "spec.kubelet."), ":")
-			named = append(named, name)
-		}
-		if !slices.Equal(named, want) {
-			t.Errorf("%s: %v, want %v", family, named, want)
-		}
-		managed := kubelet()
-		delete(managed, "podsPerCore")
-		if lines := userdata.Unsupported(family, managed); lines != nil {
-			t.Errorf("%s: %v", family, lines)
-		}
-	}
-}
-
 func TestArchivesCanBeReadAgain(t *testing.T) {
 	t.Parallel()
 	in := node(userdata.AL2023)

@@ -1,0 +1,133 @@
+package kube
+
+import (
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"tenon.sh/engine/requirement"
+)
+
+// AffinityTerm is a term of pod affinity or anti-affinity. Terms that one Selectors has read are equal if they mean the same.
+type AffinityTerm struct {
+	Selector *PodSelector
+	Key      string
+}
+
+// WeightedAffinityTerm is a preferred one.
+type WeightedAffinityTerm struct {
+	AffinityTerm
+	Weight int
+}
+
+// AffinityTerms is what a pod's affinity, or its anti-affinity, to other pods asks for.
+type AffinityTerms struct {
+	Required  []AffinityTerm
+	Preferred []WeightedAffinityTerm
+}
+
+// SpreadConstraint is a topology spread constraint of a pod.
+type SpreadConstraint struct {
+	Selector                   *PodSelector
+	Key                        string
+	MaxSkew, MinDomains        int  // MinDomains is 0 where it is not set
+	HonorAffinity, HonorTaints bool // nodeAffinityPolicy and nodeTaintsPolicy
+	Soft                       bool // ScheduleAnyway
+}
+
+// AffinityOf reads the pod's affinity to other pods.
+func (s *Selectors) AffinityOf(pod *corev1.Pod) AffinityTerms {
+	if a := pod.Spec.Affinity; a != nil && a.PodAffinity != nil {
+		return s.terms(pod, a.PodAffinity.RequiredDuringSchedulingIgnoredDuringExecution, a.PodAffinity.PreferredDuringSchedulingIgnoredDuringExecution)
+	}
+	return AffinityTerms{}
+}
+
+// AntiAffinityOf reads the pod's anti-affinity to other pods.
+func (s *Selectors) AntiAffinityOf(pod *corev1.Pod) AffinityTerms {
+	if a := pod.Spec.Affinity; a != nil && a.PodAntiAffinity != nil {
+		return s.terms(pod, a.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution, a.PodAntiAffinity.PreferredDuringSchedulingIgnoredDuringExecution)
+	}
+	return AffinityTerms{}
+}
+
+func (s *Selectors) terms(pod *corev1.Pod, required []corev1.PodAffinityTerm, preferred []corev1.WeightedPodAffinityTerm) AffinityTerms {
+	var out AffinityTerms
+	for i := range required {
+		out.Required = append(out.Required, s.term(pod, &required[i]))
+	}
+	for i := range preferred {
+		out.Preferred = append(out.Preferred, WeightedAffinityTerm{s.term(pod, &preferred[i].PodAffinityTerm), int(preferred[i].Weight)})
+	}
+	return out
+}
+
+// term reads the selector and the namespaces of a term. The API server merges matchLabelKeys and mismatchLabelKeys into the
+// selector when the pod is made, and kube-scheduler relies on it; for pods that no API server has seen they are merged here.
+func (s *Selectors) term(pod *corev1.Pod, t *corev1.PodAffinityTerm) AffinityTerm {
+	return AffinityTerm{s.selectorOf(pod, t), t.TopologyKey}
+}
+
+func (s *Selectors) selectorOf(pod *corev1.Pod, t *corev1.PodAffinityTerm) *PodSelector {
+	var more []requirement.Expression
+	merge := func(keys []string, op metav1.LabelSelectorOperator) {
+		for _, key := range keys {
+			if value, ok := pod.Labels[key]; ok && !mentions(t.LabelSelector, key, op) {
+				more = append(more, requirement.Expression{Key: key, Op: requirement.Operator(op), Values: []string{value}})
+			}
+		}
+	}
+	merge(t.MatchLabelKeys, metav1.LabelSelectorOpIn)
+	merge(t.MismatchLabelKeys, metav1.LabelSelectorOpNotIn)
+	if t.NamespaceSelector != nil && isEmptySelector(t.NamespaceSelector) {
+		return s.read(t.LabelSelector, more, nil)
+	}
+	namespaces := slices.Clone(t.Namespaces)
+	if t.NamespaceSelector != nil {
+		if SelectorProblem(t.NamespaceSelector) != "" {
+			return s.unreadable
+		}
+		namespaces = append(namespaces, s.namespacesOf(t.NamespaceSelector)...)
+	} else if len(namespaces) == 0 {
+		namespaces = []string{pod.Namespace}
+	}
+	slices.Sort(namespaces)
+	namespaces = slices.Compact(namespaces)
+	if len(namespaces) == 0 {
+		return s.nowhere // a namespace selector that no namespace matches now
+	}
+	return s.read(t.LabelSelector, more, namespaces)
+}
+
+// mentions reports whether the selector already asks for the key in the way that the API server writes what it merges.
+func mentions(selector *metav1.LabelSelector, key string, op metav1.LabelSelectorOperator) bool {
+	return selector != nil && slices.ContainsFunc(selector.MatchExpressions, func(r metav1.LabelSelectorRequirement) bool {
+		return r.Key == key && r.Operator == op && len(r.Values) == 1
+	})
+}
+
+// SpreadOf reads a spread constraint of the pod, which is about pods of its own namespace. The values that the pod has now of
+// matchLabelKeys are required too, as kube-scheduler does whether or not the API server has merged them already.
+func (s *Selectors) SpreadOf(pod *corev1.Pod, c *corev1.TopologySpreadConstraint) SpreadConstraint {
+	var more []requirement.Expression
+	for _, key := range c.MatchLabelKeys {
+		if value, ok := pod.Labels[key]; ok {
+			more = append(more, requirement.Expression{Key: key, Op: requirement.In, Values: []string{value}})
+		}
+	}
+	out := SpreadConstraint{
+		Selector: s.read(c.LabelSelector, more, []string{pod.Namespace}), Key: c.TopologyKey, MaxSkew: int(c.MaxSkew),
+		HonorAffinity: true, Soft: c.WhenUnsatisfiable == corev1.ScheduleAnyway,
+	}
+	if c.MinDomains != nil {
+		out.MinDomains = int(*c.MinDomains)
+	}
+	if c.NodeAffinityPolicy != nil {
+		out.HonorAffinity = *c.NodeAffinityPolicy == corev1.NodeInclusionPolicyHonor
+	}
+	if c.NodeTaintsPolicy != nil {
+		out.HonorTaints = *c.NodeTaintsPolicy == corev1.NodeInclusionPolicyHonor
+	}
+	return out
+}
