@@ -158,6 +158,20 @@ func TestWhatIsSoldOutSinceTheLastLookMakesNoOtherOne(t *testing.T) {
 	}
 }
 
+// A pass of which every machine goes leaves nothing about any, and a file then has no list of them.
+func TestAPassAfterOneInWhichEveryMachineGoes(t *testing.T) {
+	t.Parallel()
+	full, free := receding(t)
+	passes, opt := newPasses(t), engine.Options{LookAgain: time.Hour}
+	if plan := passes.plan(free, opt); len(plan.Disruptions) != 1 {
+		t.Fatalf("n1 does not go though there is room: %v", plan.Kept)
+	}
+	full.Now = free.Now.Add(time.Minute)
+	if plan := passes.plan(full, opt); len(plan.Disruptions) > 0 || len(plan.Kept) != 2 {
+		t.Errorf("n1 goes though there is no room any more: %v, kept %v", plan.Disruptions, plan.Kept)
+	}
+}
+
 // A machine that lost pods while the cheap type was sold out is looked at again once that is to be had.
 func TestWhatWasLookedAtWhileSomethingWasSoldOutIsLookedAtAgain(t *testing.T) {
 	t.Parallel()

@@ -44,7 +44,8 @@ func passesOf(s *engine.Snapshot) *engine.EarlierPasses {
 		maps.Copy(out.ScaledDown, before.ScaledDown)
 		if before.Look != nil {
 			out.Look = new(*before.Look)
-			out.Look.Machines = maps.Clone(before.Look.Machines)
+			out.Look.Machines = make(map[string]engine.LookedMachine, len(before.Look.Machines))
+			maps.Copy(out.Look.Machines, before.Look.Machines)
 		}
 	}
 	return out

@@ -139,12 +139,6 @@ const (
 	eventProtectionEnded = "DoNotDisruptGracePeriodElapsed"
 )
 
-// Quiet reports whether nothing is left to do now.
-func (s Step) Quiet() bool {
-	return s.Ask == AskNothing && s.Delete == nil && !s.Launch && s.Claim == nil && len(s.Nodes) == 0 &&
-		len(s.DeleteNodes) == 0 && len(s.Evict) == 0 && len(s.ReleaseNodes) == 0 && !s.Release
-}
-
 // by asks to look again no later than d from now.
 func (s *Step) by(d time.Duration) {
 	d = max(d, time.Millisecond)
