@@ -40,17 +40,17 @@ func asController() engine.Options { return engine.Options{Threads: runtime.GOMA
 
 // BenchmarkDisrupt times whole passes over clusters where much is to be had. A controller's are warm.
 func BenchmarkDisrupt(b *testing.B) {
-	pass := func(name string, draw func() *engine.Snapshot, memo *inventory.Cache) {
+	pass := func(name string, draw func() *engine.Snapshot, cache *inventory.Cache) {
 		b.Run(name, func(b *testing.B) {
 			s := draw()
-			if memo != nil {
-				disruption.Plan(s, asController(), memo)
+			if cache != nil {
+				disruption.Plan(s, asController(), cache)
 			}
 			runtime.GC()
 			b.ReportAllocs()
 			gone, saving := 0, 0.0
 			for b.Loop() {
-				plan := disruption.Plan(s, asController(), memo)
+				plan := disruption.Plan(s, asController(), cache)
 				gone, saving = nodesOf(plan), 0
 				for _, d := range plan.Disruptions {
 					saving += d.SavingPerHour
@@ -83,9 +83,9 @@ func nodesOf(plan *engine.Plan) int {
 func BenchmarkDisruptIncremental(b *testing.B) {
 	s := consolidated(quiet(workload.Web, manyRunning), hasty(16))
 	pass := func(b *testing.B, change func(pods []*corev1.Pod, i int) []*corev1.Pod) {
-		memo, next := &inventory.Cache{}, *s
+		cache, next := &inventory.Cache{}, *s
 		next.EarlierPasses = &engine.EarlierPasses{}
-		next.EarlierPasses = disruption.Plan(&next, asController(), memo).Passes
+		next.EarlierPasses = disruption.Plan(&next, asController(), cache).Passes
 		runtime.GC()
 		b.ReportAllocs()
 		gone, i := 0, 0
@@ -95,7 +95,7 @@ func BenchmarkDisruptIncremental(b *testing.B) {
 			changed := next
 			changed.Pods = change(next.Pods, i)
 			b.StartTimer()
-			plan := disruption.Plan(&changed, asController(), memo)
+			plan := disruption.Plan(&changed, asController(), cache)
 			next.EarlierPasses = plan.Passes
 			if len(plan.Disruptions) == 0 {
 				next.Pods = changed.Pods

@@ -88,8 +88,8 @@ func BenchmarkIncremental(b *testing.B) {
 	const added = 100
 	base := workload.Running(workload.Cost(workload.Mix, added, 1, v1.CapacityTypeOnDemand), manyNodes, manyRunning, 1)
 	running := slices.DeleteFunc(slices.Clone(base.Pods), kube.IsPending)
-	pass := func(b *testing.B, memo *inventory.Cache) {
-		provisioning.Plan(base, engine.Options{}, memo)
+	pass := func(b *testing.B, cache *inventory.Cache) {
+		provisioning.Plan(base, engine.Options{}, cache)
 		runtime.GC()
 		b.ReportAllocs()
 		var plan *engine.Plan
@@ -100,7 +100,7 @@ func BenchmarkIncremental(b *testing.B) {
 			next := *base
 			next.Pods = slices.Concat(running, mixed(added, seed))
 			b.StartTimer()
-			plan = provisioning.Plan(&next, engine.Options{}, memo)
+			plan = provisioning.Plan(&next, engine.Options{}, cache)
 		}
 		report(b, plan, added)
 	}

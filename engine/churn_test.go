@@ -19,7 +19,7 @@ import (
 
 // comings is a cluster whose machines come and go as a test says.
 type comings struct {
-	disruption.ChurnMemo
+	disruption.ChurnHistory
 	now    time.Time
 	pool   *v1.NodePool
 	prices []engine.Class

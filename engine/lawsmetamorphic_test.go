@@ -251,18 +251,18 @@ func TestEveryEffortGivesAValidPlan(t *testing.T) {
 	})
 }
 
-func TestAMemoNeverShows(t *testing.T) {
+func TestACacheNeverShows(t *testing.T) {
 	t.Parallel()
 	eachRandom(t, func(t *testing.T, seed uint64, s *engine.Snapshot) {
 		r := rand.New(rand.NewPCG(seed, 8))
-		memo := &inventory.Cache{}
+		cache := &inventory.Cache{}
 		for step := range 4 {
-			if want, got := text(t, provisioning.Plan(s, engine.Options{}, nil)), text(t, provisioning.Plan(s, engine.Options{}, memo)); got != want {
-				t.Fatalf("seed %d, step %d: with a memo another plan:\n%s", seed, step, firstDifference(got, want))
+			if want, got := text(t, provisioning.Plan(s, engine.Options{}, nil)), text(t, provisioning.Plan(s, engine.Options{}, cache)); got != want {
+				t.Fatalf("seed %d, step %d: with a cache another plan:\n%s", seed, step, firstDifference(got, want))
 			}
 			if step%2 == 1 {
-				if want, got := text(t, disruption.Plan(s, engine.Options{}, nil)), text(t, disruption.Plan(s, engine.Options{}, memo)); got != want {
-					t.Fatalf("seed %d, step %d: with a memo another disruption:\n%s", seed, step, firstDifference(got, want))
+				if want, got := text(t, disruption.Plan(s, engine.Options{}, nil)), text(t, disruption.Plan(s, engine.Options{}, cache)); got != want {
+					t.Fatalf("seed %d, step %d: with a cache another disruption:\n%s", seed, step, firstDifference(got, want))
 				}
 			}
 			s = changed(s, r, step)

@@ -35,11 +35,11 @@ func TestANodeIsNotGoneBecauseItsClaimIsSeenFirst(t *testing.T) {
 	if plan := provisioning.Plan(s, engine.Options{}, nil); len(plan.Launches) > 0 {
 		t.Errorf("launches %v for a pod whose node has just registered", plan.Launches)
 	}
-	memo := &inventory.Cache{}
-	provisioning.Plan(s, engine.Options{}, memo)
+	cache := &inventory.Cache{}
+	provisioning.Plan(s, engine.Options{}, cache)
 	later := *s
 	later.Now = s.Now.Add(time.Minute)
-	if plan := provisioning.Plan(&later, engine.Options{}, memo); len(plan.Launches) != 1 {
+	if plan := provisioning.Plan(&later, engine.Options{}, cache); len(plan.Launches) != 1 {
 		t.Errorf("launches %v a minute later, want one: there is no node", plan.Launches)
 	}
 }

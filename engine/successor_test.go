@@ -13,7 +13,7 @@ import (
 )
 
 // Pods stay as they are while what their owner would make in their place changes: one cache answers as a new one does.
-func TestAMemoSeesThatAnOwnersTemplateHasChanged(t *testing.T) {
+func TestACacheSeesThatAnOwnersTemplateHasChanged(t *testing.T) {
 	t.Parallel()
 	s := clusterOf(t,
 		"pool general budget=100%", "type four cpu=4 mem=8Gi price=0.10",
@@ -21,7 +21,7 @@ func TestAMemoSeesThatAnOwnersTemplateHasChanged(t *testing.T) {
 		"statefulset db", "pod db cpu=1 node=n1 owner=StatefulSet/db age=5h", "pod other cpu=2 node=n2 do-not-disrupt")
 	pod := s.Pods[0]
 	pod.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "app", Resources: &corev1.ResourceRequirements{Requests: pod.Spec.Containers[0].Resources.Requests}}}
-	memo := &inventory.Cache{}
+	cache := &inventory.Cache{}
 	for i, c := range []struct {
 		cpu   string
 		moves bool
@@ -33,7 +33,7 @@ func TestAMemoSeesThatAnOwnersTemplateHasChanged(t *testing.T) {
 				Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(c.cpu)}}}}
 		}
 		next.StatefulSets = []*appsv1.StatefulSet{set}
-		if plan := disruption.Plan(&next, engine.Options{}, memo); (len(plan.Disruptions) > 0) != c.moves {
+		if plan := disruption.Plan(&next, engine.Options{}, cache); (len(plan.Disruptions) > 0) != c.moves {
 			t.Errorf("step %d: with %q cpu in the template %d nodes go", i+1, c.cpu, len(plan.Disruptions))
 		}
 	}

@@ -53,7 +53,7 @@ type Reconciler struct {
 	cache inventory.Cache
 	// progress is the memory of disruption.Progress.
 	progress inventory.Cache
-	churn    disruption.ChurnMemo
+	churn    disruption.ChurnHistory
 	// bare holds the nodes that the last pass found closed though nothing on their claims says why, and since when.
 	bare   map[types.UID]time.Time
 	checks checks

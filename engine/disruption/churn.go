@@ -68,9 +68,9 @@ func durationText(d time.Duration) string {
 	return text
 }
 
-// ChurnMemo remembers which machines came and went. Its zero value remembers nothing, and after a restart it takes an hour until
+// ChurnHistory remembers which machines came and went. Its zero value remembers nothing, and after a restart it takes an hour until
 // it knows as much as before.
-type ChurnMemo struct {
+type ChurnHistory struct {
 	running map[types.UID]*machineStay
 	past    map[churner]*churnHistory
 	pass    uint64
@@ -94,7 +94,7 @@ type churnHistory struct {
 }
 
 // Follow looks at the next snapshot of the same cluster and returns what people have not heard of for an hour.
-func (m *ChurnMemo) Follow(s *engine.Snapshot) []Churn {
+func (m *ChurnHistory) Follow(s *engine.Snapshot) []Churn {
 	if m.running == nil {
 		m.running, m.past = map[types.UID]*machineStay{}, map[churner]*churnHistory{}
 	}
@@ -122,7 +122,7 @@ func (m *ChurnMemo) Follow(s *engine.Snapshot) []Churn {
 }
 
 // note takes in the claims that are there now.
-func (m *ChurnMemo) note(s *engine.Snapshot) {
+func (m *ChurnHistory) note(s *engine.Snapshot) {
 	var pods map[types.UID]*corev1.Pod
 	var prices *inventory.PriceBook
 	for _, claim := range s.NodeClaims {
@@ -154,7 +154,7 @@ func (m *ChurnMemo) note(s *engine.Snapshot) {
 }
 
 // add remembers a machine that is gone, unless there is no room for it.
-func (m *ChurnMemo) add(stay *machineStay, now time.Time) bool {
+func (m *ChurnHistory) add(stay *machineStay, now time.Time) bool {
 	h := m.past[stay.of]
 	if h == nil {
 		if len(m.past) >= mostChurners {

@@ -12,11 +12,11 @@ import (
 
 const (
 	// A pool is unsettled while pods leave more than one in busyShare of its nodes, and fewBusy at least, within its
-	// consolidateAfter, but no less than shortestCalm and no more than longestCalm.
+	// consolidateAfter, but no less than shortestQuiet and no more than longestQuiet.
 	busyShare    = 10
 	fewBusy      = 2
-	shortestCalm = 10 * time.Second
-	longestCalm  = time.Minute
+	shortestQuiet = 10 * time.Second
+	longestQuiet  = time.Minute
 	// patience is how many times as long consolidation waits for that to end. Pools that pods leave all the time are
 	// consolidated all the same.
 	patience = 10
@@ -62,11 +62,11 @@ func (d *planner) scaledDownLately() map[string]engine.Reason {
 	return out
 }
 
-// scaleDownQuiet is how long nodes of the pool have to have been left alone by pods to count as calm.
+// scaleDownQuiet is how long nodes of the pool have to have been left alone by pods to count as quiet.
 func scaleDownQuiet(pool *v1.NodePool) time.Duration {
-	after := longestCalm
+	after := longestQuiet
 	if d := pool.Spec.Disruption.ConsolidateAfter.Duration; d != nil {
 		after = *d
 	}
-	return min(max(after, shortestCalm), longestCalm)
+	return min(max(after, shortestQuiet), longestQuiet)
 }

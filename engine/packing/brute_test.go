@@ -13,8 +13,8 @@ import (
 // among machines. Rules hold of the final counts, as they do whatever order the pods are bound in.
 type brute struct {
 	*ruled
-	memo []map[string][]bill // of each zone: what machines for these pods may cost
-	best float64
+	cache []map[string][]bill // of each zone: what machines for these pods may cost
+	best  float64
 }
 
 // bill is what some machines cost: a price, and what they take of the limit and of the reservation.
@@ -27,7 +27,7 @@ type bill struct {
 func (d *ruled) brute() *brute {
 	b := &brute{ruled: d}
 	for range d.zones {
-		b.memo = append(b.memo, map[string][]bill{})
+		b.cache = append(b.cache, map[string][]bill{})
 	}
 	return b
 }
@@ -138,7 +138,7 @@ func (b *brute) machines(z int, pods []int) []bill {
 		return []bill{{}}
 	}
 	key := string(bytesOf(pods))
-	if known, ok := b.memo[z][key]; ok {
+	if known, ok := b.cache[z][key]; ok {
 		return known
 	}
 	var out []bill
@@ -161,7 +161,7 @@ func (b *brute) machines(z int, pods []int) []bill {
 	}
 	fill(0)
 	out = frontier(out)
-	b.memo[z][key] = out
+	b.cache[z][key] = out
 	return out
 }
 

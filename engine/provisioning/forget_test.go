@@ -14,7 +14,7 @@ import (
 )
 
 // However much a cache has seen and forgotten, a rollout is one: pods that it has known for long and new ones count together.
-func TestAMemoThatForgetsStillSeesRollouts(t *testing.T) {
+func TestACacheThatForgetsStillSeesRollouts(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
 	replica := func(name, revision string, age time.Duration) *corev1.Pod {
@@ -65,7 +65,7 @@ func TestAPodThatComesLaterThanTheClockSaysIsNotForgotten(t *testing.T) {
 }
 
 // Pools come and go: what a cache keeps of a catalog is what the pools that there are need.
-func TestAMemoForgetsPoolsThatAreGone(t *testing.T) {
+func TestACacheForgetsPoolsThatAreGone(t *testing.T) {
 	t.Parallel()
 	class := engine.Class{Ref: v1.NodeClassReference{Group: "karpenter.kwok.sh", Kind: "KWOKNodeClass", Name: "default"}}
 	class.InstanceTypes = []engine.InstanceType{{Name: "small", Offerings: []engine.Offering{{Zone: "a", CapacityType: v1.CapacityTypeOnDemand, Price: 1}}}}
@@ -83,7 +83,7 @@ func TestAMemoForgetsPoolsThatAreGone(t *testing.T) {
 			kept = tables["stays"]
 		}
 		if len(tables) > 3 { // those of this call, and of the last one
-			t.Fatalf("after %d calls with two pools each the memo keeps the tables of %d", i+1, len(tables))
+			t.Fatalf("after %d calls with two pools each the cache keeps the tables of %d", i+1, len(tables))
 		}
 		if kept == nil || tables["stays"] != kept {
 			t.Fatalf("call %d: the table of the pool that stays was made anew", i+1)

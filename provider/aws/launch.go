@@ -101,9 +101,9 @@ func (p *Provider) buy(ctx context.Context, claim *v1.NodeClaim, c *awsv1.EC2Nod
 		return engine.Machine{}, &provider.LaunchError{Reason: "InstanceTypeResolutionFailed", Err: fmt.Errorf("launch %s: %w", claim.Name, err)}
 	}
 	soldOut := &refusals{}
-	for _, tier := range tiers(list, claim) {
+	for _, kind := range capacityTypeOrder(list, claim) {
 		for range rounds {
-			left := p.available(c, tier, soldOut)
+			left := p.available(c, kind, soldOut)
 			if len(left) == 0 {
 				break
 			}
@@ -119,7 +119,7 @@ func (p *Provider) buy(ctx context.Context, claim *v1.NodeClaim, c *awsv1.EC2Nod
 				return engine.Machine{}, err
 			}
 		}
-		soldOut.markedIn(tier, p, c)
+		soldOut.markedIn(kind, p, c)
 	}
 	return engine.Machine{}, soldOut.asError(claim.Name)
 }
@@ -191,9 +191,9 @@ func orderError(claim *v1.NodeClaim, c *awsv1.EC2NodeClass, err error) error {
 	return &provider.LaunchError{Reason: reason, Err: cloud.Worded{Err: fmt.Errorf("launch %s with EC2NodeClass %s: %w", claim.Name, c.Name, err)}}
 }
 
-// available are the offers of a tier that nothing is known against.
-func (p *Provider) available(c *awsv1.EC2NodeClass, tier []offer.Offer, soldOut *refusals) []offer.Offer {
-	return slices.DeleteFunc(slices.Clone(tier), func(o offer.Offer) bool {
+// available are the offers of a kind that nothing is known against.
+func (p *Provider) available(c *awsv1.EC2NodeClass, kind []offer.Offer, soldOut *refusals) []offer.Offer {
+	return slices.DeleteFunc(slices.Clone(kind), func(o offer.Offer) bool {
 		return o.SoldOut || soldOut.has(o.OfferingID) || p.marked(c, o) != ""
 	})
 }

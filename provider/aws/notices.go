@@ -22,8 +22,8 @@ import (
 )
 
 const (
-	// mailEvery is how long after a look at the queue the next one begins: a look waits for messages.
-	mailEvery = 100 * time.Millisecond
+	// queueEvery is how long after a look at the queue the next one begins: a look waits for messages.
+	queueEvery = 100 * time.Millisecond
 	// openFor is how long a message is kept that was not acted on: by then the queue has handed it out again, or dropped it.
 	openFor = 10 * time.Minute
 	// heldFor is how long a message waits for a claim to name its machine: the time that a spot machine has.
@@ -35,14 +35,14 @@ var _ provider.Hearer = &Provider{}
 // Sources are the queue of interruptions, if there is one, and what EC2 is asked now and then.
 func (p *Provider) Sources() []provider.Source {
 	sources := []provider.Source{{Name: "health", Notifier: p.health, Every: healthEvery}}
-	if p.mail != nil {
-		sources = append(sources, provider.Source{Name: "queue", Notifier: p.mail, Every: mailEvery})
+	if p.queue != nil {
+		sources = append(sources, provider.Source{Name: "queue", Notifier: p.queue, Every: queueEvery})
 	}
 	return sources
 }
 
-// mail is what was read from the queue and has not been acted on.
-type mail struct {
+// queueSource is what was read from the queue and has not been acted on.
+type queueSource struct {
 	*Provider
 	queue   *notice.Queue
 	deletes *batch.Batcher[notice.Message, struct{}]
@@ -59,8 +59,8 @@ type openMessage struct {
 	first, read time.Time
 }
 
-func newMail(p *Provider, queue *notice.Queue) *mail {
-	return &mail{
+func newQueueSource(p *Provider, queue *notice.Queue) *queueSource {
+	return &queueSource{
 		Provider: p, queue: queue, messages: map[string]*openMessage{},
 		deletes: batch.New(batch.Config[notice.Message, struct{}]{
 			Window: batch.Window{Idle: 20 * time.Millisecond, Most: 200 * time.Millisecond, Items: 10},
@@ -77,7 +77,7 @@ func newMail(p *Provider, queue *notice.Queue) *mail {
 }
 
 // Notices reads the queue. One without messages is listened to for a while.
-func (m *mail) Notices(ctx context.Context) ([]provider.Notice, error) {
+func (m *queueSource) Notices(ctx context.Context) ([]provider.Notice, error) {
 	messages, err := m.queue.Messages(ctx)
 	if err != nil || len(messages) == 0 {
 		return nil, err
@@ -100,7 +100,7 @@ func (m *mail) Notices(ctx context.Context) ([]provider.Notice, error) {
 
 // early are those machines of messages that a claim is about to name: the call that started them has not been written down,
 // or may have started them. EC2 is asked only while there is such a claim; a machine that it does not show is taken for one.
-func (m *mail) early(ctx context.Context, messages []notice.Message, list []v1.NodeClaim, claims map[string]*v1.NodeClaim) map[string]bool {
+func (m *queueSource) early(ctx context.Context, messages []notice.Message, list []v1.NodeClaim, claims map[string]*v1.NodeClaim) map[string]bool {
 	tokens := map[string]bool{}
 	for i := range list {
 		c := &list[i]
@@ -134,7 +134,7 @@ func (m *mail) early(ctx context.Context, messages []notice.Message, list []v1.N
 
 // take keeps a message until everything that it says has been acted on. What it says of machines that no claim names yet
 // is kept back: the queue hands the message out again, but not for long.
-func (m *mail) take(message notice.Message, claims map[string]*v1.NodeClaim, early map[string]bool) (out []provider.Notice) {
+func (m *queueSource) take(message notice.Message, claims map[string]*v1.NodeClaim, early map[string]bool) (out []provider.Notice) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	now := m.clock.Now()
@@ -167,7 +167,7 @@ func (m *mail) take(message notice.Message, claims map[string]*v1.NodeClaim, ear
 }
 
 // Acknowledge takes a message off the queue once all that it says has been acted on.
-func (m *mail) Acknowledge(ctx context.Context, n provider.Notice) error {
+func (m *queueSource) Acknowledge(ctx context.Context, n provider.Notice) error {
 	message, done := m.close(n.ID)
 	if !done {
 		return nil
@@ -177,7 +177,7 @@ func (m *mail) Acknowledge(ctx context.Context, n provider.Notice) error {
 }
 
 // close notes that a notice was acted on, and returns its message if it was the last.
-func (m *mail) close(noticeID string) (notice.Message, bool) {
+func (m *queueSource) close(noticeID string) (notice.Message, bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	messageID, id, _ := strings.Cut(noticeID, "/")

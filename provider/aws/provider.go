@@ -60,7 +60,7 @@ type Provider struct {
 	dealing   sync.Mutex // held while machines are given to claims
 	listed    *fresh.Cache[string, listing]
 	shifts    shifts
-	mail      *mail // nil without a queue
+	queue     *queueSource // nil without a queue
 	health    *health
 	metrics   *metrics
 	showcase  *metricsExporter
@@ -127,7 +127,7 @@ func (p *Provider) prepareLaunches() {
 		Refused: p.metrics.refused, Dealt: p.dealt,
 	})
 	if cfg.InterruptionQueue != "" {
-		p.mail = newMail(p, notice.NewQueue(p.cloud, p.clock, cfg.InterruptionQueue, cfg.QueueWait, p.metrics))
+		p.queue = newQueueSource(p, notice.NewQueue(p.cloud, p.clock, cfg.InterruptionQueue, cfg.QueueWait, p.metrics))
 	}
 	p.health = &health{Provider: p, ailing: map[notice.Ailment]bool{}}
 	p.profilesCleaned = p.clock.Now()

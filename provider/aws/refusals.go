@@ -51,9 +51,9 @@ func (r *refusals) add(list []fleet.Refusal, asked []offer.Offer) {
 	}
 }
 
-// markedIn notes the offers of a tier that the catalog or the marks call sold out.
-func (r *refusals) markedIn(tier []offer.Offer, p *Provider, c *awsv1.EC2NodeClass) {
-	for _, o := range tier {
+// markedIn notes the offers of a kind that the catalog or the marks call sold out.
+func (r *refusals) markedIn(kind []offer.Offer, p *Provider, c *awsv1.EC2NodeClass) {
+	for _, o := range kind {
 		why := p.marked(c, o)
 		if why == "" && o.SoldOut {
 			why = "SoldOut"

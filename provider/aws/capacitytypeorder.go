@@ -15,10 +15,10 @@ import (
 // mostTypes is how many instance types one call names.
 const mostTypes = 60
 
-// tiers are the kinds of capacity that a launch asks for, one after the other: reservations first, because they are paid
-// for, then spot, then on-demand, and last spot that costs more than on-demand. Within a tier the offers are in order of
+// capacityTypeOrder is the kinds of capacity that a launch asks for, one after the other: reservations first, because they are paid
+// for, then spot, then on-demand, and last spot that costs more than on-demand. Within a kind the offers are in order of
 // price. Machines with accelerators, and those without a hypervisor, are left out if anything else will do.
-func tiers(list []offer.Offer, claim *v1.NodeClaim) [][]offer.Offer {
+func capacityTypeOrder(list []offer.Offer, claim *v1.NodeClaim) [][]offer.Offer {
 	flexible := false // what a claim with minValues lists is needed in its variety
 	for _, r := range claim.Spec.Requirements {
 		flexible = flexible || r.MinValues != nil
@@ -42,13 +42,13 @@ func tiers(list []offer.Offer, claim *v1.NodeClaim) [][]offer.Offer {
 		}
 		spot = slices.DeleteFunc(slices.Clone(spot), isDear)
 	}
-	out := reservedTiers(byKind[v1.CapacityTypeReserved])
-	for _, tier := range [][]offer.Offer{spot, onDemand, dear} {
+	out := reservedOffers(byKind[v1.CapacityTypeReserved])
+	for _, kind := range [][]offer.Offer{spot, onDemand, dear} {
 		if !flexible {
-			tier = cheapestTypes(tier)
+			kind = cheapestTypes(kind)
 		}
-		if len(tier) > 0 {
-			out = append(out, tier)
+		if len(kind) > 0 {
+			out = append(out, kind)
 		}
 	}
 	return out
@@ -63,20 +63,20 @@ func unlessExotic(list []offer.Offer) []offer.Offer {
 }
 
 // cheapestTypes leaves so many types as one call can name, and what is sold out anyway.
-func cheapestTypes(tier []offer.Offer) []offer.Offer {
+func cheapestTypes(kind []offer.Offer) []offer.Offer {
 	kept := map[string]bool{}
-	for _, o := range tier {
+	for _, o := range kind {
 		if len(kept) < mostTypes && !o.SoldOut {
 			kept[o.InstanceType] = true
 		}
 	}
-	return slices.DeleteFunc(slices.Clone(tier), func(o offer.Offer) bool { return !kept[o.InstanceType] && !o.SoldOut })
+	return slices.DeleteFunc(slices.Clone(kind), func(o offer.Offer) bool { return !kept[o.InstanceType] && !o.SoldOut })
 }
 
-// reservedTiers sorts reservations by kind, as one call can only ask for one: the kind with the cheapest offer first; of
+// reservedOffers sorts reservations by kind, as one call can only ask for one: the kind with the cheapest offer first; of
 // equal ones ordinary reservations, then capacity blocks, then those that can be taken back. A call names one reservation
 // for each type and zone, the one with most room, and a single capacity block.
-func reservedTiers(reserved []offer.Offer) (out [][]offer.Offer) {
+func reservedOffers(reserved []offer.Offer) (out [][]offer.Offer) {
 	kinds := make([][]offer.Offer, 3)
 	for _, o := range reserved {
 		kind := 0
