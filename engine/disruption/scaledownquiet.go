@@ -13,8 +13,8 @@ import (
 const (
 	// A pool is unsettled while pods leave more than one in busyShare of its nodes, and fewBusy at least, within its
 	// consolidateAfter, but no less than shortestQuiet and no more than longestQuiet.
-	busyShare    = 10
-	fewBusy      = 2
+	busyShare     = 10
+	fewBusy       = 2
 	shortestQuiet = 10 * time.Second
 	longestQuiet  = time.Minute
 	// patience is how many times as long consolidation waits for that to end. Pools that pods leave all the time are
