@@ -5,6 +5,8 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -19,8 +21,11 @@ import (
 // mostRecorded bounds how many passes are on record.
 const mostRecorded = 100
 
-// recordedPrefix begins the names of the files of a record, which say the time after it.
-const recordedPrefix = "disruptions-"
+// The names of a pass's files begin with recordedPrefix and the time, so that they are in order.
+const (
+	recordedPrefix = "disruptions-"
+	recordedTime   = "20060102T150405.000000"
+)
 
 // disruptionRecord keeps, in a folder, for each of the last passes that disrupted nodes what it saw, as a snapshot file, and
 // beside it what it decided: tenon plan --disrupt -f makes the same plan again.
@@ -45,42 +50,38 @@ func (r *disruptionRecord) write(s *engine.Snapshot, plan *engine.Plan) error {
 	if err != nil {
 		return err
 	}
-	name := recordedPrefix + s.Now.UTC().Format("20060102T150405.000000Z")
+	name := recordedPrefix + strings.Replace(s.Now.UTC().Format(recordedTime), ".", "-", 1)
 	return errors.Join(r.file(name+".json", decided), r.file(name+".yaml", seen.Bytes())) // who sees the second file finds the first
 }
 
-// file writes a file that is there whole or not at all.
+// file writes a file that is there whole or not at all. What a killed process leaves of one has a name of its pass, and goes with it.
 func (r *disruptionRecord) file(name string, text []byte) error {
-	f, err := os.CreateTemp(r.dir, "."+name+"-")
-	if err != nil {
-		return err
+	path := filepath.Join(r.dir, name)
+	err := os.WriteFile(path+".part", text, 0o600)
+	if err == nil {
+		err = os.Rename(path+".part", path)
 	}
-	_, err = f.Write(text)
-	if err = errors.Join(err, f.Close()); err == nil {
-		err = os.Rename(f.Name(), filepath.Join(r.dir, name))
-	}
-	if err != nil {
-		return errors.Join(err, os.Remove(f.Name()))
-	}
-	return nil
+	return err
 }
 
-// trim removes the oldest records.
+// trim removes all files of the oldest passes.
 func (r *disruptionRecord) trim() error {
 	entries, err := os.ReadDir(r.dir)
 	if err != nil {
 		return err
 	}
-	var names []string
+	files := map[string][]string{} // by pass
 	for _, e := range entries {
-		if name, ok := strings.CutSuffix(e.Name(), ".yaml"); ok && strings.HasPrefix(name, recordedPrefix) {
-			names = append(names, name)
+		if pass, _, ok := strings.Cut(e.Name(), "."); ok && strings.HasPrefix(pass, recordedPrefix) {
+			files[pass] = append(files[pass], e.Name())
 		}
 	}
-	slices.Sort(names)
+	passes := slices.Sorted(maps.Keys(files))
 	var errs []error
-	for _, name := range names[:max(0, len(names)-mostRecorded)] {
-		errs = append(errs, os.Remove(filepath.Join(r.dir, name+".yaml")), os.Remove(filepath.Join(r.dir, name+".json")))
+	for _, pass := range passes[:max(0, len(passes)-mostRecorded)] {
+		for _, name := range files[pass] {
+			errs = append(errs, os.Remove(filepath.Join(r.dir, name)))
+		}
 	}
 	return errors.Join(errs...)
 }
@@ -90,9 +91,13 @@ func checkRecord(dir string) error {
 	if dir == "" {
 		return nil
 	}
-	f, err := os.CreateTemp(dir, "."+recordedPrefix)
-	if err != nil {
-		return err
+	path := filepath.Join(dir, recordedPrefix+"check.part")
+	err := os.WriteFile(path, nil, 0o600)
+	if err == nil {
+		err = os.Remove(path)
 	}
-	return errors.Join(f.Close(), os.Remove(f.Name()))
+	if err != nil {
+		return fmt.Errorf("the folder has to be there, and writable: %w", err)
+	}
+	return nil
 }

@@ -41,8 +41,8 @@ type LookedMachine struct {
 	Count int    `json:"count"`
 	// Why is why it stays.
 	Why Reason `json:"why"`
-	// Since is true if a later pass than the look at all machines has looked at it.
-	Since bool `json:"since,omitempty"`
+	// Later is true if a later pass than the look at all machines has looked at it.
+	Later bool `json:"later,omitempty"`
 	// Failed is when it had been found and turned out not to be able to go.
 	Failed time.Time `json:"failed,omitzero"`
 }

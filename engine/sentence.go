@@ -184,11 +184,15 @@ func AtMost(names []string, n int) string {
 	return fmt.Sprintf("%s and %d more", strings.Join(names[:n], ", "), len(names)-n)
 }
 
-func Shortened(names []string, n int) string {
-	if len(names) > n {
-		return strings.Join(names[:n], ", ") + fmt.Sprintf(" and %d more", len(names)-n)
+// DurationText is 5m rather than 5m0s.
+func DurationText(d time.Duration) string {
+	text := d.String()
+	for _, zero := range []string{"m0s", "h0m"} {
+		if strings.HasSuffix(text, zero) {
+			text = text[:len(text)-2]
+		}
 	}
-	return strings.Join(names, ", ")
+	return text
 }
 
 func ClockText(t time.Time) string { return t.UTC().Format(time.RFC3339) }

@@ -138,7 +138,7 @@ func (x *lifeRun) step() (more bool) {
 	}
 	x.printEvents(step.Events)
 	if !more && step.After > 0 {
-		x.say("look again after %s\n", durationText(step.After))
+		x.say("look again after %s\n", engine.DurationText(step.After))
 	}
 	return more
 }

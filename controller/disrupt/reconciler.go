@@ -78,11 +78,11 @@ func (r *Reconciler) Reconcile(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	took := r.Cluster.Clock.Since(began)
 	r.Cluster.KeepPasses(plan.Passes)
 	if r.Record != nil && len(plan.Disruptions) > 0 {
 		r.Record(ctx, snap, plan)
 	}
-	took := r.Cluster.Clock.Since(began)
 	eligible := map[v1.DisruptionReason]int{}
 	for _, d := range plan.Disruptions {
 		eligible[d.Reason] += len(d.Nodes)

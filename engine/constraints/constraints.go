@@ -217,7 +217,7 @@ func volumesElsewhere(own, volumes [][]requirement.Expression) engine.Reason {
 		for _, term := range terms {
 			texts = append(texts, kube.TermText(term))
 		}
-		return engine.Shortened(texts, 3)
+		return engine.AtMost(texts, 3)
 	}
 	return engine.Reason{Code: engine.RequirementsConflict, Have: words(own) + " for itself, but for its volumes " + words(volumes)}
 }

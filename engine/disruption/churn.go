@@ -49,21 +49,9 @@ func (c Churn) Message() string {
 	if c.Cost > 0 {
 		text += fmt.Sprintf(", for %s", engine.Dollars(c.Cost))
 	}
-	text += fmt.Sprintf(". With consolidateAfter %s instead of %s a machine waits for the next of them", durationText(c.Longer), durationText(c.After))
+	text += fmt.Sprintf(". With consolidateAfter %s instead of %s a machine waits for the next of them", engine.DurationText(c.Longer.Round(time.Second)), engine.DurationText(c.After.Round(time.Second)))
 	if c.Cost > 0 {
 		text += fmt.Sprintf(", for about %s; machines that stay cost %s an hour", engine.Dollars(c.LongerCost), engine.Dollars(c.KeptCost))
-	}
-	return text
-}
-
-// durationText writes whole minutes and seconds as people do: 1m30s, 2m.
-func durationText(d time.Duration) string {
-	text := d.Round(time.Second).String()
-	if strings.HasSuffix(text, "m0s") {
-		text = strings.TrimSuffix(text, "0s")
-	}
-	if strings.HasSuffix(text, "h0m") {
-		text = strings.TrimSuffix(text, "0m")
 	}
 	return text
 }
@@ -72,7 +60,7 @@ func durationText(d time.Duration) string {
 // it knows as much as before.
 type ChurnHistory struct {
 	running map[types.UID]*machineStay
-	past    map[churner]*churnHistory
+	past    map[churner]*churnedStays
 	pass    uint64
 }
 
@@ -88,7 +76,7 @@ type machineStay struct {
 	pass         uint64
 }
 
-type churnHistory struct {
+type churnedStays struct {
 	stays []machineStay // the earliest end first
 	told  time.Time
 }
@@ -96,7 +84,7 @@ type churnHistory struct {
 // Follow looks at the next snapshot of the same cluster and returns what people have not heard of for an hour.
 func (m *ChurnHistory) Follow(s *engine.Snapshot) []Churn {
 	if m.running == nil {
-		m.running, m.past = map[types.UID]*machineStay{}, map[churner]*churnHistory{}
+		m.running, m.past = map[types.UID]*machineStay{}, map[churner]*churnedStays{}
 	}
 	m.pass++
 	m.note(s)
@@ -158,12 +146,12 @@ func (m *ChurnHistory) add(stay *machineStay, now time.Time) bool {
 	h := m.past[stay.of]
 	if h == nil {
 		if len(m.past) >= mostChurners {
-			maps.DeleteFunc(m.past, func(_ churner, h *churnHistory) bool { return !h.within(now) })
+			maps.DeleteFunc(m.past, func(_ churner, h *churnedStays) bool { return !h.within(now) })
 		}
 		if len(m.past) >= mostChurners {
 			return false
 		}
-		h = &churnHistory{}
+		h = &churnedStays{}
 		m.past[stay.of] = h
 	}
 	stay.ended = now
@@ -173,13 +161,13 @@ func (m *ChurnHistory) add(stay *machineStay, now time.Time) bool {
 }
 
 // within forgets what is too long ago and reports whether anything is left.
-func (h *churnHistory) within(now time.Time) bool {
+func (h *churnedStays) within(now time.Time) bool {
 	h.stays = slices.DeleteFunc(h.stays, func(x machineStay) bool { return now.Sub(x.ended) > churnSpan })
 	return len(h.stays) > 0
 }
 
 // churn is what there is to say of the machines that came and went, if there is.
-func (h *churnHistory) churn(of churner, s *engine.Snapshot) (Churn, bool) {
+func (h *churnedStays) churn(of churner, s *engine.Snapshot) (Churn, bool) {
 	at := slices.IndexFunc(s.NodePools, func(p *v1.NodePool) bool { return p.Name == of.pool })
 	if len(h.stays) < churnFrom || at < 0 || !h.told.IsZero() && s.Now.Sub(h.told) < churnSpan {
 		return Churn{}, false

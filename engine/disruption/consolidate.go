@@ -44,7 +44,7 @@ const (
 	narrowBand = 1.05
 )
 
-// consolidate removes and replaces machines whose pods can be had for less. Numbers are searched first (package disruption);
+// consolidate removes and replaces machines whose pods can be had for less. Numbers are searched first (package consolidation);
 // what is found there is planned with all rules, and what does not hold, or does not pay, is left out. Of the rest goes now
 // what budgets allow. After an earlier pass, what that has looked at is not looked at again.
 func (d *planner) consolidate() {

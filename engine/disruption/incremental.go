@@ -2,11 +2,8 @@ package disruption
 
 import (
 	"cmp"
-	"fmt"
-	"hash/fnv"
 	"maps"
 	"slices"
-	"strconv"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -51,9 +48,9 @@ func passesOf(s *engine.Snapshot) *engine.EarlierPasses {
 	return out
 }
 
-// stampOf tells whether the pods of a machine are the same as before.
-func stampOf(h *inventory.Machine) (pods string, count int) {
-	return strconv.FormatUint(h.Pods.Stamp, 36), h.Pods.Count
+// podsOf tells whether the pods of a machine are the same as before: a hash of them, and how many they are.
+func podsOf(h *inventory.Machine) (hash string, count int) {
+	return kube.Digest(h.Pods.Hash).String(), h.Pods.Count
 }
 
 // changed narrows the sources to those that have to be looked at again, and says of the others what was found before. It
@@ -76,7 +73,7 @@ func (c *consolidator) changed() bool {
 	freed := false
 	for _, h := range c.sources {
 		before, known := l.Machines[h.Key()]
-		pods, count := stampOf(h)
+		pods, count := podsOf(h)
 		switch {
 		case !known:
 			look[h.Key()] = true
@@ -107,7 +104,7 @@ func (c *consolidator) changed() bool {
 func (c *consolidator) passOver(l *engine.ConsolidationLook, within time.Duration) {
 	c.drop(func(h *inventory.Machine) bool {
 		m := l.Machines[h.Key()]
-		if pods, count := stampOf(h); m.Failed.IsZero() || c.s.Now.Sub(m.Failed) >= within || m.Pods != pods || m.Count != count {
+		if pods, count := podsOf(h); m.Failed.IsZero() || c.s.Now.Sub(m.Failed) >= within || m.Pods != pods || m.Count != count {
 			return false
 		}
 		c.setReason(h, m.Why)
@@ -150,7 +147,7 @@ func (c *consolidator) noteLook() {
 			continue
 		}
 		m := c.looked(h)
-		m.Since = c.incremental
+		m.Later = c.incremental
 		l.Machines[h.Key()] = m
 	}
 }
@@ -158,7 +155,7 @@ func (c *consolidator) noteLook() {
 // looked is what this pass has found of the machine.
 func (c *consolidator) looked(h *inventory.Machine) engine.LookedMachine {
 	m := engine.LookedMachine{Why: c.why[h]}
-	m.Pods, m.Count = stampOf(h)
+	m.Pods, m.Count = podsOf(h)
 	if m.Why.Code == engine.WouldStrand || m.Why.Code == engine.CannotMove {
 		m.Failed = c.s.Now.Round(0)
 	}
@@ -190,16 +187,16 @@ func worthIn(l *engine.ConsolidationLook, names *kube.ResourceNames) []float64 {
 }
 
 func hashOfPools(s *engine.Snapshot) string {
-	h := digest{fnv.New64a()}
+	d := kube.NewDigest()
 	for _, p := range kube.ByName(s.NodePools) {
-		h.text(p.Name)
-		h.number(int(p.Generation))
 		annotations := maps.Clone(p.Annotations)
 		delete(annotations, corev1.LastAppliedConfigAnnotation) // what a file of the cluster does not have
-		writeMap(h, annotations, h.text)
-		h.text(fmt.Sprint(p.DeletionTimestamp != nil))
+		d = withMap(d.Text(p.Name).Number(int(p.Generation)), annotations, kube.Digest.Text)
+		if p.DeletionTimestamp != nil {
+			d = d.Text("deleting")
+		}
 	}
-	return h.String()
+	return d.String()
 }
 
 // offers is what is sold now.
@@ -216,7 +213,7 @@ func (c *consolidator) offersHold(l *engine.ConsolidationLook) bool {
 		return false
 	}
 	if !noMore(l.LastOffers, now) {
-		maps.DeleteFunc(l.Machines, func(_ string, m engine.LookedMachine) bool { return m.Since })
+		maps.DeleteFunc(l.Machines, func(_ string, m engine.LookedMachine) bool { return m.Later })
 	}
 	l.LastOffers = now
 	return true

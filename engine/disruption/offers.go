@@ -1,18 +1,14 @@
 package disruption
 
 import (
-	"encoding/binary"
-	"hash"
-	"hash/fnv"
-	"io"
 	"maps"
 	"slices"
 	"strconv"
 
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"tenon.sh/engine"
+	"tenon.sh/engine/kube"
 )
 
 // offersRead keeps what the classes of the last pass sell: a catalog is read once, and most stay from pass to pass.
@@ -43,19 +39,16 @@ func sameCatalog(a, b engine.Class) bool {
 
 func offersOf(types []engine.InstanceType) engine.ClassOffers {
 	var out engine.ClassOffers
-	h := digest{Hash64: fnv.New64a()}
+	d := kube.NewDigest()
 	n := 0
 	for _, t := range types {
-		h.text(t.Name)
-		writeMap(h, t.Labels, func(values []string) { h.list(values) })
-		h.amounts(t.Capacity)
-		h.amounts(t.Overhead)
-		writeMap(h, t.AttachLimits, h.number)
-		writeMap(h, t.AttachShared, h.number)
-		h.number(len(t.Offerings))
+		d = withMap(d.Text(t.Name), t.Labels, withTexts)
+		d = withMap(withMap(d, t.Capacity, withAmount), t.Overhead, withAmount)
+		d = withMap(withMap(d, t.AttachLimits, kube.Digest.Number), t.AttachShared, kube.Digest.Number)
+		d = d.Number(len(t.Offerings))
 		for _, o := range t.Offerings {
-			h.list([]string{o.Zone, o.CapacityType, o.Reservation, strconv.FormatFloat(o.Price, 'g', -1, 64)})
-			writeMap(h, o.Labels, h.text)
+			d = d.Text(o.Zone).Text(o.CapacityType).Text(o.Reservation).Text(strconv.FormatFloat(o.Price, 'g', -1, 64))
+			d = withMap(d, o.Labels, kube.Digest.Text)
 			if o.SoldOut {
 				out.SoldOut = append(out.SoldOut, n)
 			}
@@ -65,7 +58,7 @@ func offersOf(types []engine.InstanceType) engine.ClassOffers {
 			n++
 		}
 	}
-	out.Types = h.String()
+	out.Types = d.String()
 	return out
 }
 
@@ -78,37 +71,19 @@ func noMore(before, after []engine.ClassOffers) bool {
 	})
 }
 
-// digest is a hash of texts and numbers of which each says where it ends.
-type digest struct{ hash.Hash64 }
-
-func (d digest) String() string { return strconv.FormatUint(d.Sum64(), 36) }
-
-func (d digest) number(n int) {
-	var word [8]byte
-	_, _ = d.Write(binary.LittleEndian.AppendUint64(word[:0], uint64(n)))
-}
-
-func (d digest) text(s string) {
-	d.number(len(s))
-	_, _ = io.WriteString(d, s)
-}
-
-func (d digest) list(values []string) {
-	d.number(len(values))
+func withTexts(d kube.Digest, values []string) kube.Digest {
 	for _, v := range values {
-		d.text(v)
+		d = d.Text(v)
 	}
+	return d.Number(len(values))
 }
 
-func (d digest) amounts(list corev1.ResourceList) {
-	writeMap(d, list, func(q resource.Quantity) { d.text(q.String()) })
-}
+func withAmount(d kube.Digest, q resource.Quantity) kube.Digest { return d.Text(q.String()) }
 
-// writeMap writes the map in order of its keys.
-func writeMap[K ~string, V any](d digest, m map[K]V, value func(V)) {
-	d.number(len(m))
+// withMap is the digest with the map, in order of its keys.
+func withMap[K ~string, V any](d kube.Digest, m map[K]V, with func(kube.Digest, V) kube.Digest) kube.Digest {
 	for _, key := range slices.Sorted(maps.Keys(m)) {
-		d.text(string(key))
-		value(m[key])
+		d = with(d.Text(string(key)), m[key])
 	}
+	return d.Number(len(m))
 }

@@ -13,7 +13,8 @@ import (
 	"tenon.sh/engine/volume"
 )
 
-// Cache keeps what one call has worked out for the next; it changes how long a call takes, never what it answers. Its owner calls the engine with it from one goroutine at a time.
+// Cache keeps what one call has worked out for the next; it changes how long a call takes, never what it answers. Its
+// owner calls the engine with it from one goroutine at a time.
 //
 // It remembers objects by their address: a snapshot never changes them, so that one that has changed is another object.
 // What the last calls have not seen is forgotten.
@@ -61,7 +62,7 @@ type PodInfo struct {
 	// What every call reads of every pod stands first: it fits one line of the processor's cache.
 	Pod   *corev1.Pod
 	id    uint64     // random, so that sums tell apart sets of pods
-	stamp uint64     // a hash of which pod it is, in which state
+	hash  uint64     // of which pod it is, in which state
 	left  uint64     // the last call that missed the pod where it stood before
 	node  *NodePods  // of its node; nil if it has none
 	Owner *OwnerInfo // nil for pods that nobody owns
@@ -124,7 +125,7 @@ type LabelClass struct {
 // NodePods is the pods of one node.
 type NodePods struct {
 	Infos []*PodInfo // oldest pod first
-	Stamp uint64     // the sum of theirs: it tells, from one process to another, whether the pods are still the same
+	Hash  uint64     // of which pods they are, in which state; the same in every process
 	Bound []*corev1.Pod
 	Kinds []kindCount
 	// Particular are the infos of pods that keep others off the node.

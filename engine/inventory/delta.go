@@ -214,7 +214,7 @@ func (r *NodePods) close(stayed int) {
 		}
 	}
 	for _, f := range r.Infos {
-		r.Stamp += f.stamp
+		r.Hash += f.hash
 		r.Bound, r.Annotated = append(r.Bound, f.Pod), r.Annotated || len(f.Pod.Annotations) > 0
 		i := slices.IndexFunc(r.Kinds, func(k kindCount) bool { return k.Kind == f.Labels })
 		if i < 0 {

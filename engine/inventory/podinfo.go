@@ -90,22 +90,16 @@ func joined[K comparable, V any](mine, others map[K]*V) map[*V]*V {
 	return out
 }
 
-// stampOf hashes which pod it is and in which state: the API server changes the version with every change. (FNV-1a, 64 bits.)
-func stampOf(pod *corev1.Pod) uint64 {
-	h := uint64(0xcbf29ce484222325)
-	for _, text := range [...]string{pod.Namespace, pod.Name, string(pod.UID), pod.ResourceVersion} {
-		for i := range len(text) {
-			h = (h ^ uint64(text[i])) * 0x100000001b3
-		}
-		h *= 0x100000001b3 // a byte 0
-	}
-	return kube.Mixed(h)
+// hashOf is a hash of which pod it is and in which state: the API server changes the version with every change.
+func hashOf(pod *corev1.Pod) uint64 {
+	d := kube.NewDigest().Text(pod.Namespace).Text(pod.Name).Text(string(pod.UID)).Text(pod.ResourceVersion)
+	return kube.Mixed(uint64(d)) // sums tell apart sets of such
 }
 
 // read reads a pod, the one of that number.
 func (r *podReader) read(pod *corev1.Pod, number uint64) *PodInfo {
 	f := &PodInfo{
-		Pod: pod, id: kube.Mixed(number), stamp: stampOf(pod), counts: !kube.IsTerminal(pod), Ending: kube.IsTerminating(pod), Mounts: volume.HasVolumes(&pod.Spec),
+		Pod: pod, id: kube.Mixed(number), hash: hashOf(pod), counts: !kube.IsTerminal(pod), Ending: kube.IsTerminating(pod), Mounts: volume.HasVolumes(&pod.Spec),
 		Labels: r.kindOf(pod), event: podEvent(pod), brief: IsBrief(pod), DaemonKey: daemonKey(pod),
 		created: pod.CreationTimestamp.Time, boundAt: boundAt(pod), weight: min(max(kube.EvictionCost(pod), 0.1), 10),
 	}

@@ -205,7 +205,7 @@ func ExpressionText(e requirement.Expression) string {
 	case requirement.In, requirement.NotIn:
 		values := slices.Clone(e.Values)
 		slices.Sort(values)
-		return fmt.Sprintf("%s (%s)", e.Op, engine.Shortened(values, 6))
+		return fmt.Sprintf("%s (%s)", e.Op, engine.AtMost(values, 6))
 	}
 	return fmt.Sprintf("%s %s", e.Op, strings.Join(e.Values, ","))
 }

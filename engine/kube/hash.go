@@ -1,5 +1,7 @@
 package kube
 
+import "strconv"
+
 // Mixed spreads the bits of n (the finalizer of splitmix64): the fixed order in which equal nodes are taken, in place of
 // kube-scheduler's dice.
 func Mixed(n uint64) uint64 {
@@ -8,3 +10,31 @@ func Mixed(n uint64) uint64 {
 	n = (n ^ n>>27) * 0x94d049bb133111eb
 	return n ^ n>>31
 }
+
+// Digest is a hash of texts and numbers, the same in every process (FNV-1a of 64 bits). Each text is followed by its length, so that
+// what ends one and begins the next counts.
+type Digest uint64
+
+// NewDigest is that of nothing.
+func NewDigest() Digest { return 0xcbf29ce484222325 }
+
+const digestPrime = 0x100000001b3
+
+// Text is the digest with one more text.
+func (d Digest) Text(s string) Digest {
+	for i := range len(s) {
+		d = (d ^ Digest(s[i])) * digestPrime
+	}
+	return d.Number(len(s))
+}
+
+// Number is the digest with one more number.
+func (d Digest) Number(n int) Digest {
+	for range 8 {
+		d = (d ^ Digest(n&0xff)) * digestPrime
+		n >>= 8
+	}
+	return d
+}
+
+func (d Digest) String() string { return strconv.FormatUint(uint64(d), 36) }

@@ -17,7 +17,7 @@ type OldName struct {
 }
 
 // Who names some of the objects.
-func (o OldName) Who() string { return engine.Shortened(o.Objects, 3) }
+func (o OldName) Who() string { return engine.AtMost(o.Objects, 3) }
 
 // Sentence says what that means.
 func (o OldName) Sentence() string {

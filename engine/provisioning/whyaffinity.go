@@ -131,7 +131,7 @@ func (p *Problem) spreadReason(c *podClass, s topology.Spread, w *topology.World
 		}
 	}
 	slices.Sort(counts)
-	if r.Have = engine.Shortened(counts, 6); len(counts) == 0 {
+	if r.Have = engine.AtMost(counts, 6); len(counts) == 0 {
 		r.Have = "no node can have this label"
 	}
 	return r
@@ -167,7 +167,7 @@ func (p *Problem) affinityReason(c *podClass, a topology.Affinity, w *topology.W
 		}
 	}
 	slices.Sort(where)
-	if r.Have = "which are in " + engine.Shortened(where, 6); len(where) == 0 {
+	if r.Have = "which are in " + engine.AtMost(where, 6); len(where) == 0 {
 		r.Have = "and no node that has them takes it"
 	}
 	return r
@@ -187,7 +187,7 @@ func (p *Problem) claimReason(a topology.Affinity, w *topology.World) engine.Rea
 	slices.Sort(where)
 	return engine.Reason{
 		Code: engine.VolumeNotReady, Key: p.InterPod.Sets[a.Set].Claim.ID.String(),
-		Have: "its volume will be made for another pod, " + cmp.Or(engine.Shortened(where, 6), "on its node"),
+		Have: "its volume will be made for another pod, " + cmp.Or(engine.AtMost(where, 6), "on its node"),
 	}
 }
 

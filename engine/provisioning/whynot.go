@@ -216,7 +216,7 @@ func (m *poolModel) emptiness(u *requirement.Universe) engine.Reason {
 		}
 		met, have := m.offers(e)
 		if !met {
-			r.Have = fmt.Sprintf(": %s %s, on offer are %s", e.Key, kube.ExpressionText(e), cmp.Or(engine.Shortened(have, 6), "none"))
+			r.Have = fmt.Sprintf(": %s %s, on offer are %s", e.Key, kube.ExpressionText(e), cmp.Or(engine.AtMost(have, 6), "none"))
 			return r
 		}
 	}
@@ -327,7 +327,7 @@ func (p *Problem) valuesText(k int, set bitset.Set) string {
 		}
 		values = append(values, value)
 	}
-	return engine.Shortened(values, 6)
+	return engine.AtMost(values, 6)
 }
 
 // roomRefusal names the resource that no able option has enough of, with the largest there is.
@@ -466,5 +466,5 @@ func (m *poolModel) names(options bitset.Set, n int) string {
 		names = append(names, m.options[o].id().String())
 	}
 	slices.Sort(names)
-	return engine.Shortened(slices.Compact(names), n)
+	return engine.AtMost(slices.Compact(names), n)
 }

@@ -85,16 +85,16 @@ func (r *ruleReader) running(pod *corev1.Pod, f *inventory.PodInfo) *podRules {
 	if a := pod.Spec.Affinity; a == nil || a.PodAffinity == nil && a.PodAntiAffinity == nil {
 		return nil
 	}
-	return r.remembered(pod, f, false, func() *podRules { return r.read(pod, false, nil, false) })
+	return r.remembered(pod, f, false, func() *podRules { return r.read(pod, nil, false) })
 }
 
 // waiting reads the rules of a pod that has to land.
 func (r *ruleReader) waiting(pod *corev1.Pod, f *inventory.PodInfo) *podRules {
 	return r.remembered(pod, f, true, func() *podRules {
 		if system := r.defaults.SystemConstraintsOf(pod); len(system) > 0 {
-			return r.read(pod, true, system, false)
+			return r.read(pod, system, false)
 		}
-		return r.read(pod, true, r.defaults.ConstraintsOf(pod), true)
+		return r.read(pod, r.defaults.ConstraintsOf(pod), true)
 	})
 }
 
@@ -135,8 +135,8 @@ func (r *ruleReader) remembered(pod *corev1.Pod, f *inventory.PodInfo, waiting b
 }
 
 // read reads the rules of a pod with these spread constraints; everywhere is false where they are kube-scheduler's own.
-func (r *ruleReader) read(pod *corev1.Pod, waiting bool, spreads []corev1.TopologySpreadConstraint, everywhere bool) *podRules {
-	key := fmt.Sprintf("%t %t %s", waiting, everywhere, r.key.Rules(pod, spreads))
+func (r *ruleReader) read(pod *corev1.Pod, spreads []corev1.TopologySpreadConstraint, everywhere bool) *podRules {
+	key := fmt.Sprintf("%t %s", everywhere, r.key.Rules(pod, spreads))
 	if rules, ok := r.rules[key]; ok {
 		return rules
 	}

@@ -262,7 +262,7 @@ func (w *replayState) sortNodes(daemons []*podInfo) {
 func (w *replayState) readDaemons() []*podInfo {
 	var out []*podInfo
 	for _, d := range w.cache.DaemonPods(w.replay.Snapshot) {
-		p := &podInfo{pod: d.Pod, rules: w.reader.read(d.Pod, true, d.Pod.Spec.TopologySpreadConstraints, true)}
+		p := &podInfo{pod: d.Pod, rules: w.reader.read(d.Pod, d.Pod.Spec.TopologySpreadConstraints, true)}
 		w.measure(p, nil)
 		p.scoring, p.extras = w.scoringOf(d.Pod), w.extrasOf(p.request.List)
 		p.volumes, _, _ = w.volumes.of(d.Pod)

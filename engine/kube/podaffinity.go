@@ -27,15 +27,6 @@ type AffinityTerms struct {
 	Preferred []WeightedAffinityTerm
 }
 
-// SpreadConstraint is a topology spread constraint of a pod.
-type SpreadConstraint struct {
-	Selector                   *PodSelector
-	Key                        string
-	MaxSkew, MinDomains        int  // MinDomains is 0 where it is not set
-	HonorAffinity, HonorTaints bool // nodeAffinityPolicy and nodeTaintsPolicy
-	Soft                       bool // ScheduleAnyway
-}
-
 // AffinityOf reads the pod's affinity to other pods.
 func (s *Selectors) AffinityOf(pod *corev1.Pod) AffinityTerms {
 	if a := pod.Spec.Affinity; a != nil && a.PodAffinity != nil {
@@ -105,29 +96,4 @@ func mentions(selector *metav1.LabelSelector, key string, op metav1.LabelSelecto
 	return selector != nil && slices.ContainsFunc(selector.MatchExpressions, func(r metav1.LabelSelectorRequirement) bool {
 		return r.Key == key && r.Operator == op && len(r.Values) == 1
 	})
-}
-
-// SpreadOf reads a spread constraint of the pod, which is about pods of its own namespace. The values that the pod has now of
-// matchLabelKeys are required too, as kube-scheduler does whether or not the API server has merged them already.
-func (s *Selectors) SpreadOf(pod *corev1.Pod, c *corev1.TopologySpreadConstraint) SpreadConstraint {
-	var more []requirement.Expression
-	for _, key := range c.MatchLabelKeys {
-		if value, ok := pod.Labels[key]; ok {
-			more = append(more, requirement.Expression{Key: key, Op: requirement.In, Values: []string{value}})
-		}
-	}
-	out := SpreadConstraint{
-		Selector: s.read(c.LabelSelector, more, []string{pod.Namespace}), Key: c.TopologyKey, MaxSkew: int(c.MaxSkew),
-		HonorAffinity: true, Soft: c.WhenUnsatisfiable == corev1.ScheduleAnyway,
-	}
-	if c.MinDomains != nil {
-		out.MinDomains = int(*c.MinDomains)
-	}
-	if c.NodeAffinityPolicy != nil {
-		out.HonorAffinity = *c.NodeAffinityPolicy == corev1.NodeInclusionPolicyHonor
-	}
-	if c.NodeTaintsPolicy != nil {
-		out.HonorTaints = *c.NodeTaintsPolicy == corev1.NodeInclusionPolicyHonor
-	}
-	return out
 }
