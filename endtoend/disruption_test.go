@@ -2,14 +2,16 @@ package endtoend_test
 
 import (
 	"fmt"
+	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
 	v1 "tenon.sh/api/v1"
-	"tenon.sh/engine"
-	"tenon.sh/engine/provisioning"
-	"tenon.sh/provider/catalog"
 )
 
 // TestDisruption runs its cases side by side, each in a corner of one cluster: most of what they do is to wait. What the
@@ -42,10 +44,8 @@ func TestDisruption(t *testing.T) {
 	replayed(t, records)
 }
 
-// scaleDown takes 30 of 100 pods away. kube-controller-manager chooses which, and so whether a few moves make machines free or
-// only dearer ones with new machines would: in fifteen runs the nodes came to 1.04 to 1.16 times what they would cost planned anew,
-// and what was left at 1.16 were machines of which each lacked room for one more pod, which too little would have been saved by
-// packing anew.
+// scaleDown takes 30 of 100 pods away, of each node about as many as of the others: where kube-controller-manager chooses by
+// chance, so does chance what the rest can be moved together to.
 func scaleDown(w *world) {
 	w.pool(w.corner, func(p *v1.NodePool) { p.Spec.Disruption.ConsolidateAfter = v1.DurationOf(5 * time.Second) })
 	w.poolReady(w.corner)
@@ -55,6 +55,7 @@ func scaleDown(w *world) {
 	w.running(100, 2*time.Minute)
 	w.quiet(10*time.Second, 2*time.Minute)
 	before, nodes := w.perHour(), len(w.nodes())
+	w.leaveEvenly(15, "light", "heavy")
 	w.scale("light", 35)
 	w.scale("heavy", 35)
 	w.running(70, time.Minute)
@@ -69,14 +70,30 @@ func scaleDown(w *world) {
 	cpu, memory := utilisation(w)
 	w.Logf("%d nodes for $%.3f/h became %d for $%.3f/h, %.1f %% of the cpu and %.1f %% of the memory requested", nodes, before,
 		len(w.nodes()), after, cpu*100, memory*100)
-	anew := provisioning.Plan(w.allWaiting([]engine.Class{{Ref: kwokClass, InstanceTypes: catalog.KWOK()}}), engine.Options{}, nil)
-	if len(anew.Unplaced) > 0 {
-		w.Fatalf("planned anew, %d pods have no node", len(anew.Unplaced))
+	if after > 0.78*before {
+		w.Errorf("70 %% of the pods cost %.1f %% of what all did", after/before*100)
 	}
-	ratio := after / anew.Cost.LaunchesPerHour
-	w.Logf("the nodes cost %.3f times what they would planned anew", ratio)
-	if ratio > 1.25 {
-		w.Error("that is more than 1.25 times")
+}
+
+// leaveEvenly has so many pods of each app leave first when it is scaled down, spread over the nodes in order of what they run.
+func (w *world) leaveEvenly(n int, apps ...string) {
+	w.Helper()
+	runs := map[string]map[string]int{} // by node, by app
+	for _, p := range w.pods() {
+		if runs[p.Spec.NodeName] == nil {
+			runs[p.Spec.NodeName] = map[string]int{}
+		}
+		runs[p.Spec.NodeName][p.Labels["app"]]++
+	}
+	key := func(p corev1.Pod) string { return fmt.Sprint(runs[p.Spec.NodeName], p.Spec.NodeName) }
+	for _, app := range apps {
+		pods := slices.DeleteFunc(w.pods(), func(p corev1.Pod) bool { return p.Labels["app"] != app })
+		slices.SortFunc(pods, func(a, b corev1.Pod) int { return strings.Compare(key(a), key(b)) })
+		for i := range n {
+			p := &pods[i*len(pods)/n]
+			patch := fmt.Appendf(nil, `{"metadata":{"annotations":{%q:"-1"}}}`, corev1.PodDeletionCost)
+			w.must(w.Patch(w, p, client.RawPatch("application/merge-patch+json", patch)))
+		}
 	}
 }
 

@@ -206,16 +206,13 @@ func (t *tenon) tail() string {
 	return strings.Join(lines[max(0, len(lines)-25):], "\n")
 }
 
-// kwokClass is the class of all pools that name none.
-var kwokClass = v1.NodeClassReference{Group: "karpenter.kwok.sh", Kind: "KWOKNodeClass", Name: "default"}
-
 // pool makes a node class and a pool of machines below 32 cpu, on-demand.
 func (w *world) pool(name string, change func(*v1.NodePool)) {
 	w.Helper()
 	class := &kwokv1alpha1.KWOKNodeClass{ObjectMeta: metav1.ObjectMeta{Name: "default"}}
 	w.must(client.IgnoreAlreadyExists(w.Create(w, class)))
 	pool := &v1.NodePool{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: w.cornerLabels()}}
-	pool.Spec.Template.Spec.NodeClassRef = new(kwokClass)
+	pool.Spec.Template.Spec.NodeClassRef = &v1.NodeClassReference{Group: "karpenter.kwok.sh", Kind: "KWOKNodeClass", Name: "default"}
 	pool.Spec.Template.Spec.Requirements = []v1.Requirement{
 		{Key: corev1.LabelOSStable, Operator: v1.In, Values: []string{"linux"}},
 		{Key: corev1.LabelArchStable, Operator: v1.In, Values: []string{"amd64"}},
