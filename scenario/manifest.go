@@ -2,6 +2,7 @@ package scenario
 
 import (
 	"cmp"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -290,7 +291,14 @@ func (m *manifest) addCatalog(u *unstructured.Unstructured) error {
 		return fmt.Errorf("there is a second %s document", engine.CatalogKind)
 	}
 	c := &engine.CatalogDocument{}
-	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, c); err != nil {
+	text, err := json.Marshal(u.Object)
+	if err == nil {
+		err = json.Unmarshal(text, c)
+	}
+	if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
+		return fmt.Errorf("read the %s document: %s cannot be a value of this kind: %s", engine.CatalogKind, wrong.Field, wrong.Value)
+	}
+	if err != nil {
 		return fmt.Errorf("read the %s document: %w", engine.CatalogKind, err)
 	}
 	m.catalog = c

@@ -375,3 +375,22 @@ func TestAScenarioWhoseExpectationsHoldComesBackUnchanged(t *testing.T) {
 		t.Errorf("got:\n%s", got)
 	}
 }
+
+// Who has changed a snapshot file by hand is told which field makes no sense.
+func TestACatalogThatCannotBeReadNamesTheField(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		"earlierPasses: 5":                       "earlierPasses cannot be a value of this kind: number",
+		"earlierPasses: {look: {machines: [a]}}": "earlierPasses.look.machines cannot be a value of this kind: array",
+		"earlierPasses: {look: {at: yesterday}}": `cannot parse "yesterday"`,
+		"classes: {}":                            "classes cannot be a value of this kind: object",
+	} {
+		documents, err := scenario.Documents(scenario.Source{Name: "s.yaml", Data: []byte("apiVersion: tenon.sh/v1alpha1\nkind: Catalog\n" + text)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err = scenario.Read(scenario.Input{Documents: documents}); err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "s.yaml, document 1") {
+			t.Errorf("%s: %v", text, err)
+		}
+	}
+}
