@@ -37,7 +37,7 @@ type ConsolidationLook struct {
 // LookedMachine is what was found of one machine.
 type LookedMachine struct {
 	// Pods is a hash of the pods that it had, Count how many they were.
-	Pods  string `json:"pods"`
+	Pods  uint64 `json:"pods,string"`
 	Count int    `json:"count"`
 	// Why is why it stays.
 	Why Reason `json:"why"`

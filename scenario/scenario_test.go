@@ -291,6 +291,8 @@ func fillValue(t *testing.T, v reflect.Value) {
 		v.SetBool(true)
 	case reflect.Int, reflect.Int32, reflect.Int64:
 		v.SetInt(7)
+	case reflect.Uint64:
+		v.SetUint(1<<63 + 7) // more than a float64 holds
 	case reflect.Float64:
 		v.SetFloat(0.25)
 	case reflect.Pointer:

@@ -49,9 +49,7 @@ func passesOf(s *engine.Snapshot) *engine.EarlierPasses {
 }
 
 // podsOf tells whether the pods of a machine are the same as before: a hash of them, and how many they are.
-func podsOf(h *inventory.Machine) (hash string, count int) {
-	return kube.Digest(h.Pods.Hash).String(), h.Pods.Count
-}
+func podsOf(h *inventory.Machine) (hash uint64, count int) { return h.Pods.Hash, h.Pods.Count }
 
 // changed narrows the sources to those that have to be looked at again, and says of the others what was found before. It
 // answers false if all have to be.
