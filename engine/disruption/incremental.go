@@ -197,8 +197,11 @@ func hashOfPools(s *engine.Snapshot) string {
 	return d.String()
 }
 
-// offers is what is sold now.
+// offers is what is sold now, as far as a later pass may ask.
 func (c *consolidator) offers() []engine.ClassOffers {
+	if c.s.EarlierPasses == nil {
+		return nil
+	}
 	return inventory.KeptBy[offersRead](c.cache).of(c.s.Classes)
 }
 
