@@ -78,7 +78,7 @@ var importRules = []importRule{
 
 	{packages: "provider", ours: []string{"engine", "api/..."}},
 	{packages: "provider/catalog/...", ours: slices.Concat([]string{"provider", "engine", "api/...", "provider/catalog"}, pureAWS)},
-	{packages: "provider/offer", ours: []string{"engine", "api/..."}},
+	{packages: "provider/offer", ours: []string{"engine", "engine/kube", "api/..."}},
 	{packages: "provider/providertest", ours: []string{"provider", "provider/catalog", "engine", "api/..."}, also: []string{"k8s.io/utils"}},
 	{packages: "provider/simulated", ours: []string{"provider", "provider/catalog", "provider/offer", "engine", "api/..."}, also: []string{"k8s.io/utils"}},
 	{packages: "provider/kwok", ours: []string{"provider", "provider/catalog", "provider/simulated", "engine", "engine/kube", "api/..."}, also: append(kubernetesClient, logging...)},

@@ -134,6 +134,8 @@ type Offering struct {
 	CapacityType string `json:"capacityType"`
 	// Labels holds further labels that machines of this offering carry, a reservation's for example.
 	Labels map[string]string `json:"labels,omitempty"`
+	// Taints are those that nodes of it register with and keep: only pools that have them too can use the offering.
+	Taints []corev1.Taint `json:"taints,omitempty"`
 	// Price is in USD per hour.
 	Price float64 `json:"price"`
 	// SoldOut marks an offering that had no capacity when it was last asked for.

@@ -159,6 +159,12 @@ func (w word) offering() (engine.Offering, error) {
 			}
 		case "labels":
 			w.addLabels(&o.Labels)
+		case "taint":
+			t, err := w.taint()
+			if err != nil {
+				return o, err
+			}
+			o.Taints = append(o.Taints, t)
 		case "reserved":
 			o.Reservation, o.CapacityType = value, v1.CapacityTypeReserved
 			addLabel(&o.Labels, catalog.ReservationLabel, value)
@@ -169,7 +175,7 @@ func (w word) offering() (engine.Offering, error) {
 		case "sold-out":
 			o.SoldOut = true
 		default:
-			return o, r.unknown(w, "zone= capacity= price= labels= reserved= slots= sold-out")
+			return o, r.unknown(w, "zone= capacity= price= labels= taint= reserved= slots= sold-out")
 		}
 	}
 	if o.Reservation == "" {

@@ -45,7 +45,7 @@
 //	                               priority=50) trait=(imageID a,b types=two,four reason=ImageDrift); Kind/NAME for kinds other than KWOKNodeClass
 //	type NAME                      an instance type of a class: resources (pods=110 unless said), overhead=cpu:100m,
 //	                               zones=a,b (a unless said), price= and spot= for offerings on demand and spot in each of
-//	                               them, offer=(zone=a capacity=spot price=0.02 labels=k:v sold-out) for others,
+//	                               them, offer=(zone=a capacity=spot price=0.02 labels=k:v taint=K:NoSchedule sold-out) for others,
 //	                               offer=(zone=a reserved=NAME slots=3 price=0.01) for what a reservation has left, sold-out,
 //	                               sold-out=b,spot,a/spot, arch= os= (amd64 and linux unless said), labels=family:c,gen:3|4
 //	                               (several values: the machine may have either; none: it does not carry the label), class=

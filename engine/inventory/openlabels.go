@@ -57,12 +57,14 @@ func newOpenLabels(c *v1.NodeClaim, types kube.TypeIndex) *OpenLabels {
 
 func (o *OpenLabels) listOfferings() {
 	var soldOut []map[string]string
+	taints := v1.CoreTaints(o.Claim.Spec.Taints)
 	for _, t := range o.Types {
 		for i := range t.Offerings {
 			offering := &t.Offerings[i]
 			switch {
 			case !kube.AllowsValue(o.Claim.Spec.Requirements, corev1.LabelTopologyZone, offering.Zone),
-				!kube.AllowsValue(o.Claim.Spec.Requirements, v1.CapacityTypeLabelKey, offering.CapacityType):
+				!kube.AllowsValue(o.Claim.Spec.Requirements, v1.CapacityTypeLabelKey, offering.CapacityType),
+				!kube.HasTaints(taints, offering.Taints):
 			case offering.SoldOut:
 				soldOut = append(soldOut, kube.OfferingLabels(offering))
 			default:

@@ -1,6 +1,8 @@
 package kube
 
 import (
+	"slices"
+
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -49,6 +51,18 @@ func Untolerated(tolerations []corev1.Toleration, taints []corev1.Taint) *corev1
 // ToleratesAll reports whether none of the taints keeps a pod with these tolerations off its node.
 func ToleratesAll(tolerations []corev1.Toleration, taints []corev1.Taint) bool {
 	return Untolerated(tolerations, taints) == nil
+}
+
+// SameTaint reports whether two taints keep off the same pods.
+func SameTaint(a, b corev1.Taint) bool {
+	return a.Key == b.Key && a.Value == b.Value && a.Effect == b.Effect
+}
+
+// HasTaints reports whether a list of taints has all of some.
+func HasTaints(list, some []corev1.Taint) bool {
+	return !slices.ContainsFunc(some, func(t corev1.Taint) bool {
+		return !slices.ContainsFunc(list, func(have corev1.Taint) bool { return SameTaint(have, t) })
+	})
 }
 
 // Unwelcome reports whether a taint asks pods with these tolerations to rather go elsewhere.

@@ -35,13 +35,13 @@ func OfferingsOf(pool *v1.NodePool, class *engine.Class) []poolOffering {
 			}
 		}
 	}
-	asked := poolAsks(pool)
+	asked, taints := poolAsks(pool), v1.CoreTaints(pool.Spec.Template.Spec.Taints)
 	var out []poolOffering
 	for i := range class.InstanceTypes {
 		kind := &class.InstanceTypes[i]
 		for j := range kind.Offerings {
 			o := poolOffering{kind, &kind.Offerings[j], settled}
-			if o.meets(asked) {
+			if o.meets(asked) && kube.HasTaints(taints, o.Offering.Taints) {
 				out = append(out, o)
 			}
 		}

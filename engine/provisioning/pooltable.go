@@ -216,10 +216,11 @@ func (t *soldType) sizeFor(names *kube.ResourceNames, text string) *typeSize {
 type optionRules struct {
 	required []requirement.Expression
 	labels   [][2]string
+	taints   []corev1.Taint
 }
 
 func (m *poolModel) rules() optionRules {
-	var r optionRules
+	r := optionRules{taints: m.taints}
 	for _, e := range m.required {
 		if m.keys[e.Key] {
 			r.required = append(r.required, e)
@@ -237,7 +238,8 @@ func (r optionRules) equal(other optionRules) bool {
 	same := func(a, b requirement.Expression) bool {
 		return a.Key == b.Key && a.Op == b.Op && slices.Equal(a.Values, b.Values)
 	}
-	return slices.EqualFunc(r.required, other.required, same) && slices.Equal(r.labels, other.labels)
+	return slices.EqualFunc(r.required, other.required, same) && slices.Equal(r.labels, other.labels) &&
+		slices.EqualFunc(r.taints, other.taints, kube.SameTaint)
 }
 
 // admit reports whether a machine of the option meets them.
@@ -252,5 +254,5 @@ func (r optionRules) admit(o *poolOption) bool {
 			return false
 		}
 	}
-	return true
+	return kube.HasTaints(r.taints, o.offering.Taints)
 }

@@ -113,7 +113,8 @@ func smallest(s *engine.Snapshot, claim *v1.NodeClaim) (*engine.InstanceType, *e
 		}
 		for _, o := range kube.SortedOfferings(t) {
 			if !kube.AllowsValue(claim.Spec.Requirements, corev1.LabelTopologyZone, o.Zone) ||
-				!kube.AllowsValue(claim.Spec.Requirements, v1.CapacityTypeLabelKey, o.CapacityType) {
+				!kube.AllowsValue(claim.Spec.Requirements, v1.CapacityTypeLabelKey, o.CapacityType) ||
+				!kube.HasTaints(v1.CoreTaints(claim.Spec.Taints), o.Taints) {
 				continue
 			}
 			if offering == nil || rank(o) < rank(offering) {

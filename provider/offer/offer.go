@@ -12,6 +12,7 @@ import (
 
 	v1 "tenon.sh/api/v1"
 	"tenon.sh/engine"
+	"tenon.sh/engine/kube"
 )
 
 // Offer is an offering that meets a claim's requirements.
@@ -40,7 +41,7 @@ func For(types []engine.InstanceType, claim *v1.NodeClaim) ([]Offer, error) {
 			}
 		}
 	}
-	list, tooSmall := []Offer{}, ""
+	list, tooSmall, taints := []Offer{}, "", v1.CoreTaints(claim.Spec.Taints)
 	for i := range types {
 		t := &types[i]
 		if !w.Allows(corev1.LabelInstanceTypeStable, t.Name) {
@@ -54,7 +55,7 @@ func For(types []engine.InstanceType, claim *v1.NodeClaim) ([]Offer, error) {
 			tooSmall = cmp.Or(tooSmall, what)
 			continue
 		}
-		list = append(list, w.offeringsOf(t, labels, offeringKeys)...)
+		list = append(list, w.offeringsOf(t, labels, offeringKeys, taints)...)
 	}
 	if len(list) == 0 && tooSmall != "" {
 		return nil, fmt.Errorf("no instance type that the requirements allow is large enough: %s", tooSmall)
@@ -102,10 +103,10 @@ func (w Wanted) labelsOf(t *engine.InstanceType) (map[string]string, bool) {
 	return labels, true
 }
 
-func (w Wanted) offeringsOf(t *engine.InstanceType, labels map[string]string, offeringKeys map[string]bool) []Offer {
+func (w Wanted) offeringsOf(t *engine.InstanceType, labels map[string]string, offeringKeys map[string]bool, taints []corev1.Taint) []Offer {
 	list := []Offer{}
 	for _, o := range t.Offerings {
-		if !w.Allows(corev1.LabelTopologyZone, o.Zone) || !w.Allows(v1.CapacityTypeLabelKey, o.CapacityType) || !w.meets(o, offeringKeys) {
+		if !w.Allows(corev1.LabelTopologyZone, o.Zone) || !w.Allows(v1.CapacityTypeLabelKey, o.CapacityType) || !w.meets(o, offeringKeys) || !kube.HasTaints(taints, o.Taints) {
 			continue
 		}
 		all := labels // shared: whoever starts a machine copies them
