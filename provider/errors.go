@@ -46,6 +46,17 @@ type ThrottledError struct {
 
 func (e *ThrottledError) Error() string { return "throttled by the cloud: " + e.Call }
 
+// PendingError means that a machine is on its way to which the cloud has given no ID yet. Launch is to be called again, and then
+// returns it or says the same; such a claim may take as long to be launched as others to register.
+type PendingError struct {
+	// What is waited for, "Machine default/workers-x7k2p is Provisioning".
+	What string
+	// RetryAfter is how long to wait.
+	RetryAfter time.Duration
+}
+
+func (e *PendingError) Error() string { return e.What }
+
 // LaunchError is a launch that failed for a reason that a condition can name.
 type LaunchError struct {
 	// Reason is a CamelCase word for the Launched condition.

@@ -87,6 +87,7 @@ func (a *application) launchFailed(ctx context.Context, ref v1.NodeClassReferenc
 	var soldOut *provider.SoldOutError
 	var notReady *provider.ClassNotReadyError
 	var throttled *provider.ThrottledError
+	var pending *provider.PendingError
 	claim := a.life.Claim
 	switch {
 	case cluster.Expected(err): // somebody else wrote to the claim while the provider wanted to
@@ -97,6 +98,10 @@ func (a *application) launchFailed(ctx context.Context, ref v1.NodeClassReferenc
 		return a.launchRefused(ctx, engine.CauseInsufficientCapacity, err.Error())
 	case errors.As(err, &notReady):
 		return a.launchRefused(ctx, engine.CauseNodeClassNotReady, err.Error())
+	case errors.As(err, &pending):
+		a.after = pending.RetryAfter
+		a.mem.launches.next = a.Cluster.Clock.Now().Add(a.after)
+		return a.writeClaim(ctx, lifecycle.LaunchPending(claim, err.Error(), a.Cluster.Clock.Now()))
 	case errors.As(err, &throttled):
 		now := a.Cluster.Clock.Now()
 		a.after = max(throttled.RetryAfter, a.mem.launches.failed(now, launchRetryFirst, launchRetryMost))

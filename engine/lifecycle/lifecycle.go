@@ -129,6 +129,19 @@ func LaunchFailed(claim *v1.NodeClaim, reason, message string, now time.Time) *v
 	return claim
 }
 
+// reasonPending is the reason of the condition Launched while a machine is on its way that has no ID yet.
+const reasonPending = "MachinePending"
+
+// LaunchPending is the claim while its machine is on its way and has no ID yet; what says what is waited for.
+func LaunchPending(claim *v1.NodeClaim, what string, now time.Time) *v1.NodeClaim {
+	return LaunchFailed(claim, reasonPending, what, now)
+}
+
+func isPending(claim *v1.NodeClaim) bool {
+	c := v1.GetCondition(claim, v1.ConditionLaunched)
+	return c != nil && c.Reason == reasonPending
+}
+
 // CutMessage shortens a cloud's error to what conditions and events keep of it.
 func CutMessage(message string) string {
 	if len(message) <= longestMessage {

@@ -34,7 +34,7 @@ func overdue(l Life) (*Deletion, time.Duration) {
 		limit  time.Duration
 		cause  string
 	}{
-		{!v1.IsTrue(l.Claim, v1.ConditionLaunched), inventory.WaitingSince(l.Claim, v1.ConditionLaunched), launchTimeout, engine.CauseLaunchTimeout},
+		{!v1.IsTrue(l.Claim, v1.ConditionLaunched) && !isPending(l.Claim), inventory.WaitingSince(l.Claim, v1.ConditionLaunched), launchTimeout, engine.CauseLaunchTimeout},
 		{isNodeGone(l), inventory.WaitingSince(l.Claim, v1.ConditionRegistered), nodePatience, engine.CauseGarbageCollected},
 		{!v1.IsTrue(l.Claim, v1.ConditionRegistered), inventory.WaitingSince(l.Claim, v1.ConditionRegistered), inventory.RegistrationTimeout, engine.CauseRegistrationTimeout},
 		{neverReady(l), inventory.ReadySince(l.Claim, l.Nodes), readinessTimeout, engine.CauseReadinessTimeout},
