@@ -11,6 +11,7 @@ import (
 
 	autoscalingv1beta1 "tenon.sh/api/autoscalingv1beta1"
 	awsv1 "tenon.sh/api/awsv1"
+	"tenon.sh/api/clusterapiv1alpha1"
 	kwokv1alpha1 "tenon.sh/api/kwokv1alpha1"
 	v1 "tenon.sh/api/v1"
 	v1alpha1 "tenon.sh/api/v1alpha1"
@@ -20,7 +21,7 @@ import (
 // allowed, and reads them back into the Go types.
 func checkTyped(t *testing.T, s server) {
 	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{v1.AddToScheme, v1alpha1.AddToScheme, kwokv1alpha1.AddToScheme, autoscalingv1beta1.AddToScheme, awsv1.AddToScheme} {
+	for _, add := range []func(*runtime.Scheme) error{v1.AddToScheme, v1alpha1.AddToScheme, kwokv1alpha1.AddToScheme, autoscalingv1beta1.AddToScheme, awsv1.AddToScheme, clusterapiv1alpha1.AddToScheme} {
 		if err := add(scheme); err != nil {
 			t.Fatal(err)
 		}
@@ -37,6 +38,9 @@ func checkTyped(t *testing.T, s server) {
 		}},
 		&v1alpha1.NodeOverlay{ObjectMeta: meta, Spec: v1alpha1.NodeOverlaySpec{Requirements: []v1alpha1.Requirement{}}},
 		&kwokv1alpha1.KWOKNodeClass{ObjectMeta: meta},
+		&clusterapiv1alpha1.ClusterAPINodeClass{ObjectMeta: meta, Spec: clusterapiv1alpha1.ClusterAPINodeClassSpec{
+			Prices: []clusterapiv1alpha1.Price{{InstanceType: "metal-1", Price: "0.35"}},
+		}},
 		&awsv1.EC2NodeClass{ObjectMeta: meta, Spec: awsv1.EC2NodeClassSpec{
 			Role: "nodes", AMISelectorTerms: []awsv1.AMISelectorTerm{{Alias: "al2023@latest"}},
 			SubnetSelectorTerms: []awsv1.SubnetSelectorTerm{{ID: "subnet-1"}}, SecurityGroupSelectorTerms: []awsv1.SecurityGroupSelectorTerm{{Name: "nodes"}},
@@ -92,6 +96,10 @@ func checkFilledIn(t *testing.T, object runtime.Object) {
 	case *kwokv1alpha1.KWOKNodeClass:
 		if !v1.IsTrue(o, v1.ConditionReady) {
 			t.Errorf("status %+v, want Ready", o.Status)
+		}
+	case *clusterapiv1alpha1.ClusterAPINodeClass:
+		if o.Spec.DriftPolicy != clusterapiv1alpha1.DriftReplace || o.Spec.Prices[0].CapacityType != v1.CapacityTypeOnDemand {
+			t.Errorf("spec %+v", o.Spec)
 		}
 	case *awsv1.EC2NodeClass:
 		if m := o.Spec.MetadataOptions; m == nil || *m.HTTPTokens != "required" || *m.HTTPPutResponseHopLimit != 1 {

@@ -23,6 +23,8 @@ func TestNamesScopesAndSubresources(t *testing.T) {
 	}{
 		{name: "capacitybuffers.autoscaling.x-k8s.io", kind: "CapacityBuffer", version: "v1beta1", short: []string{"cb"}, categories: []string{"autoscaling"}, scope: "Namespaced",
 			columns: "Strategy PodTemplate Replicas ConditionsType ConditionsStatus ConditionsReason Age |"},
+		{name: "clusterapinodeclasses.karpenter.cluster.x-k8s.io", kind: "ClusterAPINodeClass", version: "v1alpha1", short: []string{"capinc", "capincs"}, categories: []string{"karpenter"}, scope: "Cluster",
+			columns: "Cluster MachineDeployments Ready Age |"},
 		{name: "ec2nodeclasses.karpenter.k8s.aws", kind: "EC2NodeClass", version: "v1", short: []string{"ec2nc", "ec2ncs"}, categories: []string{"karpenter"}, scope: "Cluster",
 			columns: "Ready Age | Role"},
 		{name: "kwoknodeclasses.karpenter.kwok.sh", kind: "KWOKNodeClass", version: "v1alpha1", short: []string{"kwoknc", "kwokncs"}, categories: []string{"karpenter"}, scope: "Cluster",

@@ -27,6 +27,13 @@ const (
 	LaunchTokenAnnotationKey       = "tenon.sh/launch-token" // also a tag of the machine
 	LeaderAnnotationKey            = "tenon.sh/leader"
 	NoticeAnnotationKey            = "tenon.sh/notice"
+	MachineDeploymentAnnotationKey = "tenon.sh/machine-deployment"
+	MachineTemplateAnnotationKey   = "tenon.sh/machine-template"
+
+	// On a Machine of Cluster API, written by this program.
+	MachineClaimAnnotationKey    = "tenon.sh/nodeclaim"
+	MachineClaimUIDAnnotationKey = "tenon.sh/nodeclaim-uid"
+	MachineClusterAnnotationKey  = "tenon.sh/cluster-uid"
 )
 
 // PausingNamespace is the namespace whose annotations pause the whole cluster.
@@ -136,6 +143,31 @@ func Annotations() []Annotation {
 			Key: LeaderAnnotationKey, On: "NodeClaim", Ours: true, Values: "the holder of the Lease by which leaders are elected",
 			Meaning:    "who created the claim; no machine is started for it if it turns up after another leader has begun to plan",
 			Unreadable: "as another leader's",
+		},
+		{
+			Key: MachineClusterAnnotationKey, On: "Machine (Cluster API)", Ours: true, Values: "the UID of a namespace kube-system",
+			Meaning:    "the cluster whose NodeClaim the machine belongs to; others in the same management cluster leave it alone",
+			Unreadable: "as another cluster's",
+		},
+		{
+			Key: MachineDeploymentAnnotationKey, On: "NodeClaim", Ours: true, Values: "`<namespace>/<name>`",
+			Meaning:    "the MachineDeployment of Cluster API that the machine comes from, or was asked of",
+			Unreadable: "another is asked",
+		},
+		{
+			Key: MachineTemplateAnnotationKey, On: "NodeClaim", Ours: true, Values: "the label `machine-template-hash` of a Machine",
+			Meaning:    "what the machine was made from; where its MachineDeployment has another template and the strategy OnDelete, it has drifted",
+			Unreadable: "the machine has drifted",
+		},
+		{
+			Key: MachineClaimAnnotationKey, On: "Machine (Cluster API)", Ours: true, Values: "the name of a NodeClaim",
+			Meaning:    "the claim that the machine belongs to",
+			Unreadable: "",
+		},
+		{
+			Key: MachineClaimUIDAnnotationKey, On: "Machine (Cluster API)", Ours: true, Values: "the UID of a NodeClaim",
+			Meaning:    "the claim that the machine belongs to; without it, the machine is for the next claim that wants one, or goes",
+			Unreadable: "the machine is stopped as one that no claim owns",
 		},
 		{
 			Key: NoticeAnnotationKey, On: "Node", Ours: true, Values: "the kind of a notice, such as `SpotInterruption`",

@@ -43,13 +43,14 @@ func NormalizeLabel(key string) string {
 // RestrictedDomains are the label domains, sub-domains included, in which only
 // the labels of ProviderLabels, and karpenter.sh's well-known ones, may be used.
 func RestrictedDomains() []string {
-	return []string{awsDomain, azureDomain, kwokDomain, Group}
+	return []string{awsDomain, azureDomain, clusterAPIDomain, kwokDomain, Group}
 }
 
 const (
-	awsDomain   = "karpenter.k8s.aws"
-	azureDomain = "karpenter.azure.com"
-	kwokDomain  = "karpenter.kwok.sh"
+	awsDomain        = "karpenter.k8s.aws"
+	azureDomain      = "karpenter.azure.com"
+	clusterAPIDomain = "karpenter.cluster.x-k8s.io"
+	kwokDomain       = "karpenter.kwok.sh"
 )
 
 // ProviderLabels are the labels of one restricted domain that machines carry,
@@ -62,6 +63,8 @@ func ProviderLabels(domain string) []string {
 		names = awsLabels
 	case azureDomain:
 		names = azureLabels
+	case clusterAPIDomain:
+		names = clusterAPILabels
 	case kwokDomain:
 		names = kwokLabels
 	}
@@ -86,7 +89,8 @@ const (
 		aksnodeclass placement-scope sku-cpu sku-family sku-gpu-count sku-gpu-manufacturer sku-gpu-name
 		sku-hyperv-generation sku-memory sku-name sku-networking-accelerated sku-series
 		sku-storage-ephemeralos-maxsize sku-storage-premium-capable sku-storage-ultra-ssd sku-version`
-	kwokLabels = `instance-cpu instance-family instance-memory instance-size kwoknodeclass`
+	clusterAPILabels = `clusterapinodeclass instance-cpu instance-family instance-memory instance-size`
+	kwokLabels       = `instance-cpu instance-family instance-memory instance-size kwoknodeclass`
 )
 
 // LabelRestriction says in one line why neither pools nor pods may use a label;
