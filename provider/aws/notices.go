@@ -16,9 +16,9 @@ import (
 	v1 "tenon.sh/api/v1"
 	"tenon.sh/engine"
 	"tenon.sh/provider"
-	"tenon.sh/provider/aws/batch"
 	"tenon.sh/provider/aws/machine"
 	"tenon.sh/provider/aws/notice"
+	"tenon.sh/provider/batch"
 )
 
 const (

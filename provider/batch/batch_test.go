@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"tenon.sh/provider/aws/batch"
+	"tenon.sh/provider/batch"
 )
 
 // echo gives everybody back what they came with, and counts calls and callers.

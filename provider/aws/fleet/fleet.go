@@ -12,12 +12,12 @@ import (
 
 	"k8s.io/utils/clock"
 
-	"tenon.sh/provider/aws/batch"
 	"tenon.sh/provider/aws/cloud"
 	"tenon.sh/provider/aws/find"
 	"tenon.sh/provider/aws/pace"
 	"tenon.sh/provider/aws/soldout"
 	"tenon.sh/provider/aws/template"
+	"tenon.sh/provider/batch"
 )
 
 // Config is what a Fleet is made from.

@@ -16,9 +16,9 @@ import (
 	"tenon.sh/api/awsv1"
 	v1 "tenon.sh/api/v1"
 	"tenon.sh/provider"
-	"tenon.sh/provider/aws/batch"
 	"tenon.sh/provider/aws/cloud"
 	"tenon.sh/provider/aws/pace"
+	"tenon.sh/provider/batch"
 )
 
 const (

@@ -1,0 +1,161 @@
+package clusterapi
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"tenon.sh/api/clusterapiv1alpha1"
+	v1 "tenon.sh/api/v1"
+	"tenon.sh/engine"
+	"tenon.sh/engine/kube"
+	"tenon.sh/provider"
+	"tenon.sh/provider/clusterapi/assortment"
+	"tenon.sh/provider/clusterapi/contract"
+)
+
+// Clean takes away what no claim is waiting for: Machines that belong to nobody and on which nobody runs, and replicas.
+func (p *Provider) Clean(ctx context.Context) error {
+	m, err := p.management()
+	if err != nil {
+		return err
+	}
+	if err := p.adopt(ctx, m); err != nil {
+		return err
+	}
+	deployments, err := p.looked(ctx, m)
+	if err != nil {
+		return err
+	}
+	machines, err := p.machinesByDeployment(ctx, m)
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for _, key := range slices.Sorted(maps.Keys(deployments)) {
+		errs = append(errs, p.cleanOne(ctx, m, deployments[key], machines[key]))
+	}
+	return errors.Join(errs...)
+}
+
+// looked are the MachineDeployments that some class selects, from the cache.
+func (p *Provider) looked(ctx context.Context, m *Management) (map[string]*contract.MachineDeployment, error) {
+	var classes clusterapiv1alpha1.ClusterAPINodeClassList
+	if err := p.cfg.Client.List(ctx, &classes); err != nil {
+		return nil, fmt.Errorf("list ClusterAPINodeClasses: %w", err)
+	}
+	var list contract.MachineDeploymentList
+	if err := m.Cached.List(ctx, &list); err != nil {
+		return nil, fmt.Errorf("list MachineDeployments: %w", err)
+	}
+	out := map[string]*contract.MachineDeployment{}
+	for i := range classes.Items {
+		class := &classes.Items[i]
+		if !v1.IsTrue(class, clusterapiv1alpha1.ConditionMachineDeploymentsReady) {
+			continue // it may select those of another cluster
+		}
+		selector, err := metav1.LabelSelectorAsSelector(class.Spec.ScalableResourceSelector)
+		if err != nil {
+			continue // the class says so
+		}
+		if class.Spec.ScalableResourceSelector == nil {
+			selector = labels.Everything()
+		}
+		for j := range list.Items {
+			if d := &list.Items[j]; selects(class, selector, d) {
+				out[assortment.Key(d)] = d
+			}
+		}
+	}
+	return out, nil
+}
+
+// cleanOne looks at one MachineDeployment, first in the cache: it is read anew only if something is left over.
+func (p *Provider) cleanOne(ctx context.Context, m *Management, d *contract.MachineDeployment, cached []*contract.Machine) error {
+	key := assortment.Key(d)
+	if tidy, err := p.isTidy(ctx, key, take(d, cached, nil)); err != nil || tidy {
+		return err
+	}
+	d, c, err := p.census(ctx, m, key)
+	if err != nil {
+		return client.IgnoreNotFound(err)
+	}
+	waiting, err := p.waitingFor(ctx, key, c)
+	if err != nil {
+		return err
+	}
+	for _, machine := range c.free[min(len(c.free), len(waiting)):] {
+		if c.blocked != "" || c.live() <= int(c.least) {
+			break
+		}
+		if keep, err := p.keeps(ctx, machine); err != nil {
+			return err
+		} else if keep {
+			continue
+		}
+		log.FromContext(ctx).Info("removing Machine that belongs to no NodeClaim", "Machine", machine.Namespace+"/"+machine.Name)
+		if err := p.remove(ctx, machine); err != nil && !errors.Is(err, provider.ErrGone) {
+			return err
+		}
+		c.free = slices.DeleteFunc(slices.Clone(c.free), func(other *contract.Machine) bool { return other == machine })
+	}
+	_, err = p.scales.Do(ctx, key, order{key: key}, nil)
+	return err
+}
+
+// isTidy says whether there is as much of a MachineDeployment as there is to be.
+func (p *Provider) isTidy(ctx context.Context, key string, c *census) (bool, error) {
+	waiting, err := p.waitingFor(ctx, key, c)
+	return len(c.free) == 0 && len(c.marked) == 0 && c.target(len(waiting)) == c.replicas, err
+}
+
+// keeps says whether a Machine that belongs to no claim stays: it is young, so that a claim may come for it, or pods run on its
+// node.
+func (p *Provider) keeps(ctx context.Context, machine *contract.Machine) (bool, error) {
+	if p.cfg.Clock.Since(machine.CreationTimestamp.Time) < p.cfg.Grace {
+		return true, nil
+	}
+	name := machine.Status.NodeRef.Name
+	if name == "" {
+		return false, nil
+	}
+	var pods corev1.PodList
+	if err := p.cfg.Client.List(ctx, &pods, client.MatchingFields{"spec.nodeName": name}); err != nil {
+		return false, fmt.Errorf("list the pods of Node %s: %w", name, err)
+	}
+	return slices.ContainsFunc(pods.Items, func(pod corev1.Pod) bool {
+		return !kube.IsTerminal(&pod) && !kube.OwnedByDaemonSet(&pod) && !kube.IsMirror(&pod)
+	}), nil
+}
+
+// Release lets go of a Machine: it stays, and belongs to no claim.
+func (p *Provider) Release(ctx context.Context, id engine.MachineID) error {
+	m, err := p.management()
+	if err != nil {
+		return err
+	}
+	machine, err := p.machine(ctx, m, id, m.Live)
+	if err != nil {
+		return err
+	}
+	before := client.MergeFrom(machine.DeepCopy())
+	for _, key := range []string{v1.MachineClaimAnnotationKey, v1.MachineClaimUIDAnnotationKey, v1.MachineClusterAnnotationKey} {
+		delete(machine.Annotations, key)
+	}
+	if err := m.Live.Patch(ctx, machine, before); err != nil {
+		return fmt.Errorf("release Machine %s/%s: %w", machine.Namespace, machine.Name, err)
+	}
+	p.forget(id)
+	return nil
+}
+
+// ReleaseClass has nothing to do: nothing is made for a class.
+func (p *Provider) ReleaseClass(context.Context, provider.Class) ([]string, error) { return nil, nil }

@@ -1,0 +1,199 @@
+package clusterapi
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"tenon.sh/provider/clusterapi/contract"
+)
+
+// Connection is the way to a management cluster. It reads Cluster API's objects in the best version that is served there, and
+// goes on in another when that one is served no longer. Start keeps it up; until it is, and while it is lost, Management says why.
+type Connection struct {
+	config    *rest.Config
+	discovery discovery.DiscoveryInterface
+
+	mu   sync.Mutex // guards the two below
+	now  *Management
+	lost error
+}
+
+const (
+	// reachTimeout is how long an answer may take, syncTimeout how long the first lists may.
+	reachTimeout, syncTimeout = 10 * time.Second, time.Minute
+	// lookEvery is how often it is looked whether the connection is as it was.
+	lookEvery = 10 * time.Second
+)
+
+// NewConnection makes a connection that is not up yet.
+func NewConnection(config *rest.Config) (*Connection, error) {
+	config = rest.CopyConfig(config)
+	config.Timeout = 0 // watches last
+	short := rest.CopyConfig(config)
+	short.Timeout = reachTimeout
+	d, err := discovery.NewDiscoveryClientForConfig(short)
+	if err != nil {
+		return nil, fmt.Errorf("reach the management cluster: %w", err)
+	}
+	return &Connection{config: config, discovery: d, lost: errors.New("not connected yet")}, nil
+}
+
+// Management is the way to the management cluster as it is now.
+func (c *Connection) Management() (*Management, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.lost != nil {
+		return nil, c.lost
+	}
+	return c.now, nil
+}
+
+func (c *Connection) set(now *Management, lost error) (changed bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	changed = (c.lost == nil) != (lost == nil)
+	c.now, c.lost = now, lost
+	return changed
+}
+
+// Start keeps the connection up until ctx ends.
+func (c *Connection) Start(ctx context.Context) error {
+	logger := log.FromContext(ctx).WithName("management-cluster")
+	for ctx.Err() == nil {
+		version, err := c.version(ctx)
+		if err == nil {
+			err = c.hold(ctx, version)
+		}
+		if ctx.Err() == nil && c.set(nil, err) {
+			logger.Error(err, "management cluster is out of reach, no machines are started until it is back")
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(lookEvery):
+		}
+	}
+	return nil
+}
+
+// version is the best version that is served.
+func (c *Connection) version(context.Context) (string, error) {
+	group, err := c.discovery.ServerGroups()
+	if err != nil {
+		return "", fmt.Errorf("ask which versions of %s are served: %w", contract.Group, err)
+	}
+	var served []string
+	for _, g := range group.Groups {
+		if g.Name == contract.Group {
+			for _, v := range g.Versions {
+				served = append(served, v.Version)
+			}
+		}
+	}
+	for _, version := range contract.Versions {
+		if slices.Contains(served, version) {
+			return version, nil
+		}
+	}
+	if len(served) == 0 {
+		return "", fmt.Errorf("it has no kinds of group %s: install Cluster API there, or name another with --cluster-api-kubeconfig", contract.Group)
+	}
+	return "", fmt.Errorf("it serves %s in the versions %v, and none of %v: use a release of Cluster API that does", contract.Group, served, contract.Versions)
+}
+
+// hold reads in one version, until that is no longer the best one that is served or ctx ends.
+func (c *Connection) hold(ctx context.Context, version string) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	scheme := runtime.NewScheme()
+	contract.AddToScheme(scheme, version)
+	httpClient, err := rest.HTTPClientFor(c.config)
+	if err != nil {
+		return err
+	}
+	defer httpClient.CloseIdleConnections()
+	mapper, err := apiutil.NewDynamicRESTMapper(c.config, httpClient)
+	if err != nil {
+		return err
+	}
+	cached, err := cache.New(c.config, cache.Options{Scheme: scheme, HTTPClient: httpClient, Mapper: mapper, DefaultTransform: slim})
+	if err != nil {
+		return err
+	}
+	live, err := client.New(c.config, client.Options{Scheme: scheme, HTTPClient: httpClient, Mapper: mapper})
+	if err != nil {
+		return err
+	}
+	for _, object := range []client.Object{&contract.Cluster{}, &contract.MachineDeployment{}, &contract.MachineSet{}, &contract.Machine{}} {
+		if _, err := cached.GetInformer(ctx, object, cache.BlockUntilSynced(false)); err != nil {
+			return fmt.Errorf("watch %T: %w", object, err)
+		}
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- cached.Start(ctx) }()
+	synced, stop := context.WithTimeout(ctx, syncTimeout)
+	ok := cached.WaitForCacheSync(synced)
+	stop()
+	if !ok {
+		return c.refused(ctx, live)
+	}
+	if c.set(&Management{Live: live, Cached: cached}, nil) {
+		log.FromContext(ctx).Info("connected to the management cluster", "group", schema.GroupVersion{Group: contract.Group, Version: version}.String())
+	}
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case err := <-ended:
+			return err
+		case <-time.After(lookEvery):
+		}
+		best, err := c.version(ctx)
+		if err == nil && best != version {
+			return fmt.Errorf("it serves %s now in version %s: connecting again", contract.Group, best)
+		}
+		if err != nil {
+			c.set(&Management{Live: live, Cached: cached}, err)
+			continue
+		}
+		c.set(&Management{Live: live, Cached: cached}, nil)
+	}
+}
+
+// refused says why the first lists did not come.
+func (c *Connection) refused(ctx context.Context, live client.Client) error {
+	ctx, cancel := context.WithTimeout(ctx, reachTimeout)
+	defer cancel()
+	for _, list := range []client.ObjectList{&contract.ClusterList{}, &contract.MachineDeploymentList{}, &contract.MachineSetList{}, &contract.MachineList{}} {
+		if err := live.List(ctx, list, client.Limit(1)); err != nil {
+			if apierrors.IsForbidden(err) {
+				return fmt.Errorf("%w: see docs/guide/cluster-api.md for the rights that it takes", err)
+			}
+			return err
+		}
+	}
+	return fmt.Errorf("its objects could not be listed within %s", syncTimeout)
+}
+
+// slim drops what nothing here reads.
+func slim(object any) (any, error) {
+	if o, ok := object.(client.Object); ok {
+		o.SetManagedFields(nil)
+		o.SetOwnerReferences(nil)
+		o.SetFinalizers(nil)
+	}
+	return object, nil
+}

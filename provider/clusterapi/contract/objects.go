@@ -1,0 +1,284 @@
+package contract
+
+import (
+	"cmp"
+	"slices"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// Versions are those of the API that can be read, the better one first.
+var Versions = []string{"v1beta2", "v1beta1"}
+
+// AddToScheme makes the kinds known in one version.
+func AddToScheme(s *runtime.Scheme, version string) {
+	gv := schema.GroupVersion{Group: Group, Version: version}
+	s.AddKnownTypes(gv, &Cluster{}, &ClusterList{}, &MachineDeployment{}, &MachineDeploymentList{}, &MachineSet{}, &MachineSetList{}, &Machine{}, &MachineList{})
+	metav1.AddToGroupVersion(s, gv)
+}
+
+// Cluster is a workload cluster.
+//
+// +kubebuilder:object:root=true
+type Cluster struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	Spec ClusterSpec `json:"spec,omitempty"`
+}
+
+// ClusterSpec is what is read of it.
+type ClusterSpec struct {
+	Paused   bool      `json:"paused,omitempty"`
+	Topology *Topology `json:"topology,omitempty"`
+}
+
+// Topology is what a ClusterClass makes.
+type Topology struct {
+	Workers TopologyWorkers `json:"workers,omitempty"`
+}
+
+// TopologyWorkers are the MachineDeployments of a topology.
+type TopologyWorkers struct {
+	MachineDeployments []TopologyMachineDeployment `json:"machineDeployments,omitempty"`
+}
+
+// TopologyMachineDeployment is one of them. Where Replicas is set, Cluster API resets those of the MachineDeployment to it.
+type TopologyMachineDeployment struct {
+	Name     string `json:"name"`
+	Replicas *int32 `json:"replicas,omitempty"`
+}
+
+// ClusterList is a list of Clusters.
+//
+// +kubebuilder:object:root=true
+type ClusterList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+	Items           []Cluster `json:"items"`
+}
+
+// MachineDeployment is a number of like machines.
+//
+// +kubebuilder:object:root=true
+type MachineDeployment struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	Spec   MachineDeploymentSpec   `json:"spec,omitempty"`
+	Status MachineDeploymentStatus `json:"status,omitempty"`
+}
+
+// MachineDeploymentSpec is what is read of it.
+type MachineDeploymentSpec struct {
+	ClusterName string          `json:"clusterName,omitempty"`
+	Replicas    *int32          `json:"replicas,omitempty"`
+	Paused      bool            `json:"paused,omitempty"`
+	Template    MachineTemplate `json:"template,omitempty"`
+	// Strategy is where v1beta1 has it, Rollout where v1beta2 has it.
+	Strategy *Strategy `json:"strategy,omitempty"`
+	Rollout  *Rollout  `json:"rollout,omitempty"`
+}
+
+// Rollout says how machines follow their template.
+type Rollout struct {
+	Strategy Strategy `json:"strategy,omitempty"`
+}
+
+// Strategy is RollingUpdate or OnDelete.
+type Strategy struct {
+	Type string `json:"type,omitempty"`
+}
+
+// MachineTemplate is what machines are made from.
+type MachineTemplate struct {
+	Metadata TemplateMetadata `json:"metadata,omitempty"`
+	Spec     MachineSpec      `json:"spec,omitempty"`
+}
+
+// TemplateMetadata is handed on to Machines.
+type TemplateMetadata struct {
+	Labels map[string]string `json:"labels,omitempty"`
+}
+
+// MachineDeploymentStatus is what is read of it.
+type MachineDeploymentStatus struct {
+	ObservedGeneration int64  `json:"observedGeneration,omitempty"`
+	Replicas           *int32 `json:"replicas,omitempty"`
+}
+
+// OnDelete says whether a new template is only for new machines.
+func (d *MachineDeployment) OnDelete() bool {
+	return d.Spec.Strategy != nil && d.Spec.Strategy.Type == "OnDelete" || d.Spec.Rollout != nil && d.Spec.Rollout.Strategy.Type == "OnDelete"
+}
+
+// MachineDeploymentList is a list of MachineDeployments.
+//
+// +kubebuilder:object:root=true
+type MachineDeploymentList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+	Items           []MachineDeployment `json:"items"`
+}
+
+// MachineSet is the machines of a MachineDeployment that were made from one form of its template.
+//
+// +kubebuilder:object:root=true
+type MachineSet struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	Spec   MachineSetSpec   `json:"spec,omitempty"`
+	Status MachineSetStatus `json:"status,omitempty"`
+}
+
+// MachineSetSpec is what is read of it.
+type MachineSetSpec struct {
+	Replicas *int32 `json:"replicas,omitempty"`
+}
+
+// MachineSetStatus is what is read of it.
+type MachineSetStatus struct {
+	Replicas   *int32        `json:"replicas,omitempty"`
+	Conditions Conditions    `json:"conditions,omitempty"`
+	V1Beta2    V1Beta2Status `json:"v1beta2,omitempty"`
+}
+
+// MachineSetList is a list of MachineSets.
+//
+// +kubebuilder:object:root=true
+type MachineSetList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+	Items           []MachineSet `json:"items"`
+}
+
+// Machine is one machine.
+//
+// +kubebuilder:object:root=true
+type Machine struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	Spec   MachineSpec   `json:"spec,omitempty"`
+	Status MachineStatus `json:"status,omitempty"`
+}
+
+// MachineSpec is what is read of a Machine, and of what it is made from.
+type MachineSpec struct {
+	ClusterName       string    `json:"clusterName,omitempty"`
+	ProviderID        string    `json:"providerID,omitempty"`
+	FailureDomain     string    `json:"failureDomain,omitempty"`
+	Version           string    `json:"version,omitempty"`
+	InfrastructureRef Reference `json:"infrastructureRef,omitempty"`
+	Taints            []Taint   `json:"taints,omitempty"`
+}
+
+// Reference names another object: by apiVersion in v1beta1, by apiGroup in v1beta2.
+type Reference struct {
+	APIVersion string `json:"apiVersion,omitempty"`
+	APIGroup   string `json:"apiGroup,omitempty"`
+	Kind       string `json:"kind,omitempty"`
+	Namespace  string `json:"namespace,omitempty"`
+	Name       string `json:"name,omitempty"`
+}
+
+// GroupKind is the kind of the other object.
+func (r Reference) GroupKind() schema.GroupKind {
+	gv, _ := schema.ParseGroupVersion(r.APIVersion)
+	return schema.GroupKind{Group: cmp.Or(r.APIGroup, gv.Group), Kind: r.Kind}
+}
+
+// Taint is one that Cluster API puts on nodes.
+type Taint struct {
+	Key    string `json:"key"`
+	Value  string `json:"value,omitempty"`
+	Effect string `json:"effect"`
+	// Propagation is Always or OnInitialization.
+	Propagation string `json:"propagation,omitempty"`
+}
+
+// MachineStatus is what is read of it.
+type MachineStatus struct {
+	Phase         string        `json:"phase,omitempty"`
+	FailureDomain string        `json:"failureDomain,omitempty"`
+	NodeRef       NodeRef       `json:"nodeRef,omitempty"`
+	Conditions    Conditions    `json:"conditions,omitempty"`
+	V1Beta2       V1Beta2Status `json:"v1beta2,omitempty"`
+	FailureReason string        `json:"failureReason,omitempty"`
+	// FailureMessage says why the machine cannot be made.
+	FailureMessage string           `json:"failureMessage,omitempty"`
+	Deprecated     DeprecatedStatus `json:"deprecated,omitempty"`
+}
+
+// NodeRef names the machine's Node.
+type NodeRef struct {
+	Name string `json:"name,omitempty"`
+}
+
+// DeprecatedStatus is where v1beta2 keeps what v1beta1 said.
+type DeprecatedStatus struct {
+	V1Beta1 FailureStatus `json:"v1beta1,omitempty"`
+}
+
+// FailureStatus says why a machine cannot be made.
+type FailureStatus struct {
+	FailureReason  string `json:"failureReason,omitempty"`
+	FailureMessage string `json:"failureMessage,omitempty"`
+}
+
+// Failure says why the machine can never be made, "" if it can.
+func (m *Machine) Failure() string {
+	old := m.Status.Deprecated.V1Beta1
+	text := cmp.Or(m.Status.FailureMessage, old.FailureMessage, m.Status.FailureReason, old.FailureReason)
+	if text == "" && m.Status.Phase == "Failed" {
+		text = "its phase is Failed"
+	}
+	return text
+}
+
+// Condition is one of the conditions of v1beta2.
+func (m *Machine) Condition(kind string) *Condition {
+	return condition(m.Status.V1Beta2.Conditions, m.Status.Conditions, kind)
+}
+
+// Condition is one of the conditions of v1beta2.
+func (s *MachineSet) Condition(kind string) *Condition {
+	return condition(s.Status.V1Beta2.Conditions, s.Status.Conditions, kind)
+}
+
+func condition(first, second Conditions, kind string) *Condition {
+	for _, list := range []Conditions{first, second} {
+		if i := slices.IndexFunc(list, func(c Condition) bool { return c.Type == kind }); i >= 0 {
+			return &list[i]
+		}
+	}
+	return nil
+}
+
+// MachineList is a list of Machines.
+//
+// +kubebuilder:object:root=true
+type MachineList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+	Items           []Machine `json:"items"`
+}
+
+// Conditions are those of an object.
+type Conditions []Condition
+
+// V1Beta2Status is where v1beta1 keeps the conditions of v1beta2.
+type V1Beta2Status struct {
+	Conditions Conditions `json:"conditions,omitempty"`
+}
+
+// Condition is what both versions have of a condition.
+type Condition struct {
+	Type    string `json:"type"`
+	Status  string `json:"status"`
+	Reason  string `json:"reason,omitempty"`
+	Message string `json:"message,omitempty"`
+}

@@ -1,0 +1,140 @@
+// Package clusterapi takes machines from MachineDeployments of Cluster API: a NodeClaim is one replica more, and its end takes
+// exactly its Machine away.
+//
+// What is true stands on the Machines, in the management cluster: an annotation says which NodeClaim a Machine belongs to. How
+// many replicas a MachineDeployment is to have is counted anew from its Machines and the claims that wait for one, each time,
+// and never added up, so that neither repeated calls nor restarts double or lose a machine.
+package clusterapi
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"tenon.sh/api/clusterapiv1alpha1"
+	"tenon.sh/engine"
+	"tenon.sh/provider"
+	"tenon.sh/provider/batch"
+	"tenon.sh/provider/clusterapi/contract"
+)
+
+var (
+	_ provider.Provider    = &Provider{}
+	_ provider.Foreteller  = &Provider{}
+	_ provider.Inspector   = &Provider{}
+	_ provider.Housekeeper = &Provider{}
+	_ provider.Releaser    = &Provider{}
+)
+
+// Management reaches the API server that holds Cluster API's objects.
+type Management struct {
+	// Live reads and writes past any cache, Cached reads from one.
+	Live   client.Client
+	Cached client.Reader
+}
+
+// Config is what a Provider is made from.
+type Config struct {
+	// Client reads NodeClaims and Nodes of the workload cluster, from a cache; Reader reads past it.
+	Client, Reader client.Reader
+	// Management is the way to the management cluster as it is now, or says why there is none.
+	Management func() (*Management, error)
+	Clock      clock.Clock
+	// Tell hears of what people should know.
+	Tell provider.Tell
+	// Wait is how long a launch waits for a machine before it says that it is pending; 0 means 5 seconds.
+	Wait time.Duration
+	// Grace is how long a Machine that belongs to no claim is left for one; 0 means 2 minutes.
+	Grace time.Duration
+}
+
+// Provider is the provider for Cluster API. All its methods may be called from several goroutines.
+type Provider struct {
+	cfg    Config
+	scales *batch.Batcher[order, *contract.Machine]
+
+	mu sync.Mutex // guards what follows
+	// cluster is the UID of the workload cluster, "" until it is known.
+	cluster string
+	// waiting holds the claims that are being launched, by MachineDeployment, and since when.
+	waiting map[string]map[types.UID]time.Time
+	// held says why no machines are asked of a MachineDeployment for now.
+	held map[string]hold
+	// names holds where Machines with a provider ID are, for when they are gone from the cache.
+	names map[engine.MachineID]types.NamespacedName
+	// templates are those that were read lately.
+	templates map[string]readAt
+}
+
+// hold is a MachineDeployment that makes no machines although it could.
+type hold struct {
+	why   string
+	until time.Time
+}
+
+// New makes a provider. It reads and writes nothing yet.
+func New(cfg Config) (*Provider, error) {
+	if cfg.Client == nil || cfg.Reader == nil || cfg.Management == nil || cfg.Clock == nil {
+		return nil, errors.New("make the provider for Cluster API: it needs clients for both clusters and a clock")
+	}
+	cfg.Wait, cfg.Grace = cmp.Or(cfg.Wait, 5*time.Second), cmp.Or(cfg.Grace, 2*time.Minute)
+	if cfg.Tell == nil {
+		cfg.Tell = func(provider.Event) {}
+	}
+	p := &Provider{cfg: cfg, waiting: map[string]map[types.UID]time.Time{}, held: map[string]hold{}, names: map[engine.MachineID]types.NamespacedName{}, templates: map[string]readAt{}}
+	p.scales = batch.New(batch.Config[order, *contract.Machine]{
+		Window: batch.Window{Idle: 100 * time.Millisecond, Most: time.Second, Items: 1000}, Call: p.scale,
+	})
+	return p, nil
+}
+
+// Name is "clusterapi".
+func (p *Provider) Name() string { return "clusterapi" }
+
+// Kinds is ClusterAPINodeClass.
+func (p *Provider) Kinds() []schema.GroupVersionKind {
+	return []schema.GroupVersionKind{clusterapiv1alpha1.GroupVersion.WithKind("ClusterAPINodeClass")}
+}
+
+// classOf is the class as a type of Go.
+func classOf(class provider.Class) (*clusterapiv1alpha1.ClusterAPINodeClass, error) {
+	c, ok := class.Object.(*clusterapiv1alpha1.ClusterAPINodeClass)
+	if !ok {
+		return nil, fmt.Errorf("node class %s is a %T, not a ClusterAPINodeClass", class.Ref.Name, class.Object)
+	}
+	return c, nil
+}
+
+// management is the way to the management cluster.
+func (p *Provider) management() (*Management, error) {
+	m, err := p.cfg.Management()
+	if err != nil {
+		return nil, fmt.Errorf("reach the management cluster: %w", err)
+	}
+	return m, nil
+}
+
+// clusterUID is the UID of the workload cluster's namespace kube-system. By it the Machines of this cluster are told from those
+// that other clusters have in the same management cluster.
+func (p *Provider) clusterUID(ctx context.Context) (string, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.cluster != "" {
+		return p.cluster, nil
+	}
+	ns := &corev1.Namespace{}
+	if err := p.cfg.Reader.Get(ctx, client.ObjectKey{Name: "kube-system"}, ns); err != nil {
+		return "", fmt.Errorf("find out which cluster this is: read namespace kube-system: %w", err)
+	}
+	p.cluster = string(ns.UID)
+	return p.cluster, nil
+}

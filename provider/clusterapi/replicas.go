@@ -1,0 +1,104 @@
+package clusterapi
+
+import (
+	"cmp"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	v1 "tenon.sh/api/v1"
+	"tenon.sh/provider/clusterapi/assortment"
+	"tenon.sh/provider/clusterapi/contract"
+)
+
+// census is what there is of a MachineDeployment at one moment.
+type census struct {
+	// bound are Machines that belong to a claim, by its UID; free are those that belong to none. Marked ones are to go, and wait
+	// for replicas to be taken away. Those that are being deleted are none of these.
+	bound        map[types.UID]*contract.Machine
+	free, marked []*contract.Machine
+	// replicas is how many the MachineDeployment is to have, seen how many Machines Cluster API says there are.
+	replicas, seen int32
+	// sets are its MachineSets that have machines, the oldest first.
+	sets []*contract.MachineSet
+	// least and most bound the replicas; most is -1 without a bound.
+	least, most int32
+	// blocked says why replicas are not to be touched now, "" if they may be.
+	blocked string
+}
+
+// take counts the Machines of a MachineDeployment. Owners are the claims, by UID, that Karpenter bound to Machines, by key.
+func take(d *contract.MachineDeployment, machines []*contract.Machine, owners map[string]types.UID) *census {
+	c := &census{bound: map[types.UID]*contract.Machine{}, seen: -1}
+	for _, m := range machines {
+		uid := types.UID(m.Annotations[v1.MachineClaimUIDAnnotationKey])
+		if uid == "" {
+			uid = owners[m.Namespace+"/"+m.Name]
+		}
+		_, marked := m.Annotations[contract.DeleteAnnotation]
+		switch {
+		case m.DeletionTimestamp != nil:
+		case marked:
+			c.marked = append(c.marked, m)
+		case uid != "":
+			c.bound[uid] = m
+		default:
+			c.free = append(c.free, m)
+		}
+	}
+	// Those that are furthest come first: they are of use soonest.
+	slices.SortFunc(c.free, func(a, b *contract.Machine) int {
+		return cmp.Or(cmp.Compare(progress(b), progress(a)), a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.Name, b.Name))
+	})
+	c.least, c.most, _ = assortment.Sizes(d) // what cannot be read bounds nothing
+	c.replicas = int32(len(machines))
+	if d.Spec.Replicas != nil {
+		c.replicas = *d.Spec.Replicas
+	}
+	if d.Status.Replicas != nil && d.Status.ObservedGeneration >= d.Generation {
+		c.seen = *d.Status.Replicas
+	}
+	return c
+}
+
+// progress is how far a machine is on its way to a node.
+func progress(m *contract.Machine) int {
+	switch {
+	case m.Status.NodeRef.Name != "":
+		return 2
+	case m.Spec.ProviderID != "":
+		return 1
+	}
+	return 0
+}
+
+// live is how many Machines stay.
+func (c *census) live() int { return len(c.bound) + len(c.free) }
+
+// room is how many more claims may wait for a Machine beside those that wait already.
+func (c *census) room(waiting int) int {
+	if c.most < 0 {
+		return waiting + 1<<20
+	}
+	return int(c.most) - len(c.bound) - waiting
+}
+
+// target is how many replicas there are to be when so many claims wait for a Machine: one for each Machine that belongs to a
+// claim, one for each claim that waits, and those that are free if there are more of them. It is counted and never added up, so
+// that repeating changes nothing.
+func (c *census) target(waiting int) int32 {
+	return max(int32(len(c.bound)+max(len(c.free), waiting)), c.least)
+}
+
+// mayLower says whether replicas can be taken away now, so that those that are marked go and no others: not while Machines are
+// being made that nobody has seen yet, and while there are several MachineSets only if it is known which of them shrinks.
+func (c *census) mayLower(d *contract.MachineDeployment, blocked bool) bool {
+	if len(c.sets) <= 1 {
+		return len(c.marked) > 0 || blocked || c.seen >= 0 && int(c.seen) <= c.live()
+	}
+	if !d.OnDelete() {
+		return false // the rollout takes marked Machines first, and ends
+	}
+	oldest := c.sets[0].Name
+	return !slices.ContainsFunc(c.marked, func(m *contract.Machine) bool { return m.Labels[contract.SetNameLabel] != oldest })
+}

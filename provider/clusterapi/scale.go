@@ -1,0 +1,276 @@
+package clusterapi
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	autoscalingv1 "k8s.io/api/autoscaling/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	v1 "tenon.sh/api/v1"
+	"tenon.sh/provider/batch"
+	"tenon.sh/provider/clusterapi/assortment"
+	"tenon.sh/provider/clusterapi/contract"
+)
+
+// order asks for a Machine of a MachineDeployment, or that its replicas be counted anew.
+type order struct {
+	// key names the MachineDeployment.
+	key string
+	// claim is who the Machine is for, nil to count only.
+	claim *v1.NodeClaim
+}
+
+// errFull says that a MachineDeployment makes no more machines.
+var errFull = errors.New("the MachineDeployment takes no more replicas")
+
+// tries is how often replicas are counted anew when somebody else wrote to the MachineDeployment.
+const tries = 5
+
+// scale gives claims of one moment their Machines, and the MachineDeployment its replicas. A claim that has to wait gets nil.
+func (p *Provider) scale(ctx context.Context, _ string, orders []order) []batch.Result[*contract.Machine] {
+	results := make([]batch.Result[*contract.Machine], len(orders))
+	err := errors.New("never tried")
+	for try := 0; try < tries && err != nil; try++ {
+		if err = p.scaleOnce(ctx, orders, results); !apierrors.IsConflict(err) {
+			break
+		}
+	}
+	if err != nil {
+		for i := range results {
+			if results[i].Value == nil && results[i].Err == nil {
+				results[i].Err = fmt.Errorf("scale MachineDeployment %s: %w", orders[0].key, err)
+			}
+		}
+	}
+	return results
+}
+
+func (p *Provider) scaleOnce(ctx context.Context, orders []order, results []batch.Result[*contract.Machine]) error {
+	m, err := p.management()
+	if err != nil {
+		return err
+	}
+	key := orders[0].key
+	d, c, err := p.census(ctx, m, key)
+	if apierrors.IsNotFound(err) {
+		for i := range results {
+			results[i].Err = errFull // there is none
+		}
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	waiting, err := p.waitingFor(ctx, key, c)
+	if err != nil {
+		return err
+	}
+	for i, o := range orders {
+		if o.claim == nil || results[i].Value != nil || results[i].Err != nil {
+			continue
+		}
+		machine := c.bound[o.claim.UID]
+		if machine == nil && len(c.free) > 0 {
+			machine = c.free[0]
+			if err := p.bind(ctx, m, machine, o.claim); err != nil {
+				return err
+			}
+			c.free, c.bound[o.claim.UID] = c.free[1:], machine
+		}
+		if machine != nil {
+			results[i].Value = machine
+			p.stopWaiting(key, o.claim.UID)
+			delete(waiting, o.claim.UID)
+			continue
+		}
+		if !waiting[o.claim.UID] && c.room(len(waiting)) <= 0 || c.blocked != "" {
+			results[i].Err = errFull
+			continue
+		}
+		p.startWaiting(key, o.claim.UID)
+		waiting[o.claim.UID] = true
+	}
+	if c.blocked != "" {
+		return nil // nothing would come of it; it is counted again when that has ended
+	}
+	return p.setReplicas(ctx, m, d, c, len(waiting))
+}
+
+// setReplicas writes how many replicas there are to be, if that is another number.
+func (p *Provider) setReplicas(ctx context.Context, m *Management, d *contract.MachineDeployment, c *census, waiting int) error {
+	want := c.target(waiting)
+	if want < c.replicas && !c.mayLower(d, p.isHeld(assortment.Key(d))) {
+		return nil // the next count does
+	}
+	if want != c.replicas || d.Spec.Replicas == nil {
+		scale := &autoscalingv1.Scale{
+			ObjectMeta: metav1.ObjectMeta{Namespace: d.Namespace, Name: d.Name, ResourceVersion: d.ResourceVersion},
+			Spec:       autoscalingv1.ScaleSpec{Replicas: want},
+		}
+		if err := m.Live.SubResource("scale").Update(ctx, d, client.WithSubResourceBody(scale)); err != nil {
+			return err
+		}
+		log.FromContext(ctx).Info("scaled MachineDeployment", "MachineDeployment", assortment.Key(d), "from", c.replicas, "to", want, "waiting", waiting)
+	}
+	// Where others are to come in their place, no replicas are taken away for marked Machines: these are deleted themselves.
+	for _, machine := range c.marked[:min(len(c.marked), max(0, int(want)-c.live()))] {
+		if err := m.Live.Delete(ctx, machine, client.Preconditions{UID: &machine.UID}); client.IgnoreNotFound(err) != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// census reads what there is of a MachineDeployment now, past the cache.
+func (p *Provider) census(ctx context.Context, m *Management, key string) (*contract.MachineDeployment, *census, error) {
+	namespace, name, _ := strings.Cut(key, "/")
+	d := &contract.MachineDeployment{}
+	if err := m.Live.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, d); err != nil {
+		return nil, nil, err
+	}
+	own := []client.ListOption{client.InNamespace(namespace), client.MatchingLabels{contract.DeploymentNameLabel: name}}
+	var machines contract.MachineList
+	if err := m.Live.List(ctx, &machines, own...); err != nil {
+		return nil, nil, err
+	}
+	var sets contract.MachineSetList
+	if err := m.Live.List(ctx, &sets, own...); err != nil {
+		return nil, nil, err
+	}
+	owners, err := p.karpenterOwners(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	c := take(d, pointers(machines.Items), owners)
+	cluster := &contract.Cluster{}
+	if err := m.Live.Get(ctx, client.ObjectKey{Namespace: namespace, Name: d.Spec.ClusterName}, cluster); apierrors.IsNotFound(err) {
+		cluster = nil
+	} else if err != nil {
+		return nil, nil, err
+	}
+	c.blocked = assortment.Blocked(d, cluster)
+	for i := range sets.Items {
+		if s := &sets.Items[i]; s.Spec.Replicas != nil && *s.Spec.Replicas > 0 {
+			c.sets = append(c.sets, s)
+		}
+	}
+	slices.SortFunc(c.sets, func(a, b *contract.MachineSet) int { return a.CreationTimestamp.Compare(b.CreationTimestamp.Time) })
+	return d, c, nil
+}
+
+func pointers(machines []contract.Machine) []*contract.Machine {
+	out := make([]*contract.Machine, len(machines))
+	for i := range machines {
+		out[i] = &machines[i]
+	}
+	return out
+}
+
+// karpenterOwners are the claims that name their Machine as Karpenter writes it, by the Machine's key.
+func (p *Provider) karpenterOwners(ctx context.Context) (map[string]types.UID, error) {
+	var claims v1.NodeClaimList
+	if err := p.cfg.Client.List(ctx, &claims); err != nil {
+		return nil, fmt.Errorf("list NodeClaims: %w", err)
+	}
+	owners := map[string]types.UID{}
+	for i := range claims.Items {
+		if key := claims.Items[i].Annotations[contract.KarpenterMachineAnnotation]; strings.Contains(key, "/") {
+			owners[key] = claims.Items[i].UID
+		}
+	}
+	return owners, nil
+}
+
+// waitingFor are the claims that wait for a Machine of a MachineDeployment: those that this process is launching, and those that
+// say so from before it began.
+func (p *Provider) waitingFor(ctx context.Context, key string, c *census) (map[types.UID]bool, error) {
+	var claims v1.NodeClaimList
+	if err := p.cfg.Client.List(ctx, &claims); err != nil {
+		return nil, fmt.Errorf("list NodeClaims: %w", err)
+	}
+	out, gone := map[types.UID]bool{}, map[types.UID]bool{}
+	for i := range claims.Items {
+		claim := &claims.Items[i]
+		if claim.DeletionTimestamp != nil {
+			gone[claim.UID] = true
+		} else if claim.Annotations[v1.MachineDeploymentAnnotationKey] == key && claim.Status.ProviderID == "" && c.bound[claim.UID] == nil {
+			out[claim.UID] = true
+		}
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for uid := range p.waiting[key] {
+		if gone[uid] {
+			delete(p.waiting[key], uid)
+		} else if c.bound[uid] == nil {
+			out[uid] = true
+		}
+	}
+	return out, nil
+}
+
+func (p *Provider) startWaiting(key string, claim types.UID) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.waiting[key] == nil {
+		p.waiting[key] = map[types.UID]time.Time{}
+	}
+	if _, known := p.waiting[key][claim]; !known {
+		p.waiting[key][claim] = p.cfg.Clock.Now()
+	}
+}
+
+func (p *Provider) stopWaiting(key string, claim types.UID) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.waiting[key], claim)
+}
+
+func (p *Provider) isHeld(key string) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	held, ok := p.held[key]
+	return ok && p.cfg.Clock.Now().Before(held.until)
+}
+
+// bind makes a Machine that of a claim. It fails if somebody else wrote to the Machine meanwhile.
+func (p *Provider) bind(ctx context.Context, m *Management, machine *contract.Machine, claim *v1.NodeClaim) error {
+	cluster, err := p.clusterUID(ctx)
+	if err != nil {
+		return err
+	}
+	before := client.MergeFromWithOptions(machine.DeepCopy(), client.MergeFromWithOptimisticLock{})
+	annotate(machine, v1.MachineClaimAnnotationKey, claim.Name)
+	annotate(machine, v1.MachineClaimUIDAnnotationKey, string(claim.UID))
+	annotate(machine, v1.MachineClusterAnnotationKey, cluster)
+	for key, value := range claim.Labels {
+		if assortment.HandedOn(key) && key != contract.MemberLabel {
+			if machine.Labels == nil {
+				machine.Labels = map[string]string{}
+			}
+			machine.Labels[key] = value
+		}
+	}
+	if err := m.Live.Patch(ctx, machine, before); err != nil {
+		return fmt.Errorf("write on Machine %s/%s that it is that of NodeClaim %s: %w", machine.Namespace, machine.Name, claim.Name, err)
+	}
+	return nil
+}
+
+func annotate(o client.Object, key, value string) {
+	annotations := o.GetAnnotations()
+	if annotations == nil {
+		annotations = map[string]string{}
+	}
+	annotations[key] = value
+	o.SetAnnotations(annotations)
+}
