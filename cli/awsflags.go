@@ -12,8 +12,9 @@ import (
 
 // The clouds.
 const (
-	cloudKWOK = "kwok"
-	cloudAWS  = "aws"
+	cloudKWOK       = "kwok"
+	cloudAWS        = "aws"
+	cloudClusterAPI = "clusterapi"
 )
 
 // awsFlags are what the AWS provider can be told. Names and defaults are those that installations of Karpenter use.

@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
 	"tenon.sh/api/awsv1"
+	"tenon.sh/api/clusterapiv1alpha1"
 	"tenon.sh/api/kwokv1alpha1"
 	"tenon.sh/engine"
 	"tenon.sh/provider"
@@ -30,10 +31,24 @@ const queueWait = 20 * time.Second
 func (c *autoscaler) classKinds() []schema.GroupVersionKind { return classKindsOf(c.opt.CloudProvider) }
 
 func classKindsOf(cloud string) []schema.GroupVersionKind {
-	if cloud == cloudAWS {
+	switch cloud {
+	case cloudAWS:
 		return []schema.GroupVersionKind{awsv1.GroupVersion.WithKind("EC2NodeClass")}
+	case cloudClusterAPI:
+		return []schema.GroupVersionKind{clusterapiv1alpha1.GroupVersion.WithKind("ClusterAPINodeClass")}
 	}
 	return []schema.GroupVersionKind{kwokv1alpha1.GroupVersion.WithKind("KWOKNodeClass")}
+}
+
+// clouds are all that machines can run in.
+func clouds() []string { return []string{cloudKWOK, cloudAWS, cloudClusterAPI} }
+
+// allClassKinds are those of all clouds.
+func allClassKinds() (out []schema.GroupVersionKind) {
+	for _, cloud := range clouds() {
+		out = append(out, classKindsOf(cloud)...)
+	}
+	return out
 }
 
 // sells is what the simulated cloud sells; a real one knows that itself.
@@ -58,8 +73,11 @@ func (c *autoscaler) sells() ([]engine.InstanceType, error) {
 
 // newCloud makes the provider of the chosen cloud.
 func (c *autoscaler) newCloud(ctx context.Context, p *parts) (provider.Provider, error) {
-	if c.opt.CloudProvider == cloudAWS {
+	switch c.opt.CloudProvider {
+	case cloudAWS:
 		return c.newAWS(ctx, p)
+	case cloudClusterAPI:
+		return c.newClusterAPI(p.mgr, p)
 	}
 	return c.newKWOK(p.mgr, p.lasting.sells, p.lasting.faults)
 }

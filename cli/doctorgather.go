@@ -86,7 +86,7 @@ func (g *gatherer) gather(ctx context.Context, o *doctorOptions, command *cobra.
 		o.cloud = false
 		g.gap("the cloud", err)
 	}
-	kinds := append(classKindsOf(cloudAWS), classKindsOf(cloudKWOK)...)
+	kinds := allClassKinds()
 	if inv, err := g.take(ctx, kinds); err != nil {
 		g.gap("node classes", err)
 	} else {

@@ -117,21 +117,25 @@ func RightsOf(cloud, namespace string) (out []authorizationv1.ResourceAttributes
 			out = append(out, flattened(role.Rules, namespace)...)
 		}
 	}
-	if cloud != cloudAWS {
+	simulated, kind := classKindsOf(cloudKWOK)[0].Group, classKindsOf(cloud)[0]
+	if kind.Group == simulated {
 		return out, nil
 	}
-	simulated := classKindsOf(cloudKWOK)[0].Group
 	out = slices.DeleteFunc(out, func(r authorizationv1.ResourceAttributes) bool {
 		return (r.Resource == "nodes" || r.Resource == "csinodes") && r.Verb == "create" || r.Group == simulated && r.Verb == "get"
 	})
+	classes := strings.ToLower(kind.Kind) + "es"
 	for i := range out {
 		if r := &out[i]; r.Group == simulated {
-			r.Group, r.Resource = classKindsOf(cloudAWS)[0].Group, "ec2nodeclasses"
+			r.Group, r.Resource = kind.Group, classes
 		}
 	}
-	return append(out,
-		authorizationv1.ResourceAttributes{Group: classKindsOf(cloudAWS)[0].Group, Resource: "ec2nodeclasses", Verb: "patch"},
-		authorizationv1.ResourceAttributes{Resource: "services", Verb: "get", Namespace: "kube-system", Name: "kube-dns"}), nil
+	if cloud == cloudAWS {
+		out = append(out,
+			authorizationv1.ResourceAttributes{Group: kind.Group, Resource: classes, Verb: "patch"},
+			authorizationv1.ResourceAttributes{Resource: "services", Verb: "get", Namespace: "kube-system", Name: "kube-dns"})
+	}
+	return out, nil
 }
 
 func flattened(rules []rbacv1.PolicyRule, namespace string) (out []authorizationv1.ResourceAttributes) {

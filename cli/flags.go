@@ -45,6 +45,7 @@ type ControllerOptions struct {
 	FeatureGates      map[string]bool
 	engineFlags
 	awsFlags
+	clusterAPIFlags
 
 	// Accepted so that installations made for Karpenter start; they change nothing.
 	KarpenterService        string
@@ -100,7 +101,7 @@ func environment() map[string]string {
 		karpenter-service`) {
 		out[flag] = strings.ToUpper(strings.ReplaceAll(flag, "-", "_"))
 	}
-	for _, flag := range awsFlagNames() {
+	for _, flag := range append(awsFlagNames(), clusterAPIFlagNames()...) {
 		out[flag] = strings.ToUpper(strings.ReplaceAll(flag, "-", "_"))
 	}
 	out["cloud-provider"] = "TENON_CLOUD_PROVIDER"
@@ -116,7 +117,7 @@ func environment() map[string]string {
 }
 
 func (o *ControllerOptions) addFlags(flags *pflag.FlagSet) {
-	flags.StringVar(&o.CloudProvider, "cloud-provider", o.CloudProvider, "the cloud that machines are started in: kwok or aws")
+	flags.StringVar(&o.CloudProvider, "cloud-provider", o.CloudProvider, "the cloud that machines are started in: kwok, aws or clusterapi")
 	flags.StringVar(&o.Catalog, "catalog", o.Catalog, "what the simulated cloud sells: kwok or aws")
 	flags.StringVar(&o.InstanceTypesFile, "instance-types-file-path", o.InstanceTypesFile, "a file with what the simulated cloud sells, instead of --catalog")
 	flags.DurationVar(&o.BootDelay, "boot-delay", o.BootDelay, "how long a machine of the simulated cloud takes until its node registers")
@@ -141,6 +142,7 @@ func (o *ControllerOptions) addFlags(flags *pflag.FlagSet) {
 	flags.DurationVar(&o.BatchIdleDuration, "batch-idle-duration", o.BatchIdleDuration, "pending pods are planned for once no other has come for so long")
 	o.engineFlags.addFlags(flags)
 	o.awsFlags.addFlags(flags)
+	o.clusterAPIFlags.addFlags(flags)
 	flags.Var(gatesValue{&o.FeatureGates}, "feature-gates", "features to switch on or off: Name=true,Other=false")
 	flags.StringVar(&o.KarpenterService, "karpenter-service", o.KarpenterService, "accepted, changes nothing")
 	flags.BoolVar(&o.DisableControllerWarmup, "disable-controller-warmup", o.DisableControllerWarmup, "accepted, changes nothing: followers always keep warm")
@@ -188,7 +190,7 @@ func (o ControllerOptions) check() error {
 		flag, value string
 		allowed     []string
 	}{
-		{"cloud-provider", o.CloudProvider, []string{cloudKWOK, cloudAWS}},
+		{"cloud-provider", o.CloudProvider, clouds()},
 		{"catalog", o.Catalog, []string{"kwok", "aws"}},
 		{"log-level", cmp.Or(o.LogLevel, "info"), []string{"debug", "info", "error"}},
 		{"log-format", o.LogFormat, []string{"json", "console"}},
@@ -219,10 +221,16 @@ func (o ControllerOptions) check() error {
 	if err := checkRecord(o.RecordDisruptions); err != nil {
 		return fmt.Errorf("%s is %q: %w", flagAndVariable("record-disruptions"), o.RecordDisruptions, err)
 	}
-	if err := o.engineFlags.check(); err != nil || o.CloudProvider != cloudAWS {
+	if err := o.engineFlags.check(); err != nil {
 		return err
 	}
-	return o.awsFlags.check()
+	switch o.CloudProvider {
+	case cloudAWS:
+		return o.awsFlags.check()
+	case cloudClusterAPI:
+		return o.clusterAPIFlags.check()
+	}
+	return nil
 }
 
 func wrongChoice(flag, value string, allowed []string) error {

@@ -141,8 +141,12 @@ func (in *installation) complete(flags *pflag.FlagSet, opt *ControllerOptions, g
 		return err
 	}
 	_, named := lookup(environment()["cloud-provider"])
-	if !named && !flags.Changed("cloud-provider") && slices.Contains(groups, "karpenter.k8s.aws") {
-		opt.CloudProvider = cloudAWS
+	if !named && !flags.Changed("cloud-provider") {
+		for _, cloud := range clouds() {
+			if slices.Contains(groups, classKindsOf(cloud)[0].Group) {
+				opt.CloudProvider = cloud
+			}
+		}
 	}
 	opt.LeaderElectionNamespace = "kube-system"
 	if in.lease != nil {
@@ -153,6 +157,7 @@ func (in *installation) complete(flags *pflag.FlagSet, opt *ControllerOptions, g
 
 // addCloudFlags adds the flags that say which cloud the machines run in, and how to reach it.
 func (o *ControllerOptions) addCloudFlags(flags *pflag.FlagSet) {
-	flags.StringVar(&o.CloudProvider, "cloud-provider", o.CloudProvider, "the cloud that machines run in: kwok or aws")
+	flags.StringVar(&o.CloudProvider, "cloud-provider", o.CloudProvider, "the cloud that machines run in: kwok, aws or clusterapi")
 	o.awsFlags.addFlags(flags)
+	o.clusterAPIFlags.addFlags(flags)
 }

@@ -51,7 +51,7 @@ func (p *parts) registered(claim *v1.NodeClaim, ok bool) {
 }
 
 func (p *parts) claimsAtOnce() int {
-	if p.opt.CloudProvider == cloudAWS {
+	if p.opt.CloudProvider != cloudKWOK {
 		return launchesAtOnce
 	}
 	return claimsAtOnce

@@ -90,7 +90,7 @@ func (s stock) takeClasses(ctx context.Context, inv *uninstall.Inventory, kind s
 // neither, they are those of the classes that are still there, else those that nodes are labelled with, else the one whose kind
 // alone is installed.
 func (s stock) groups(ctx context.Context) (out []string) {
-	known := append(classKindsOf(cloudAWS), classKindsOf(cloudKWOK)...)
+	known := allClassKinds()
 	inv, err := s.take(ctx, known)
 	if err != nil {
 		return nil // whoever reads next says why

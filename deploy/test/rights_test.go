@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io"
 	"io/fs"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -120,6 +121,44 @@ func TestTheChartGrantsWhatTheControllerNeedsAndNoMore(t *testing.T) {
 	}
 }
 
+func TestClusterAPIIsScaledAndMarkedAndNothingElse(t *testing.T) {
+	t.Parallel()
+	aws := rightsOf(t, render(t, gettingStarted()))
+	joined := rightsOf(t, render(t, gettingStarted().with("settings.cloudProvider=clusterapi")))
+	apart := rightsOf(t, render(t, gettingStarted().with("settings.cloudProvider=clusterapi", "settings.clusterAPI.kubeconfigSecret=management")))
+	want := []string{
+		"everywhere: list clusterapinodeclasses.karpenter.cluster.x-k8s.io",
+		"everywhere: patch clusterapinodeclasses/status.karpenter.cluster.x-k8s.io",
+		"everywhere: watch clusterapinodeclasses.karpenter.cluster.x-k8s.io",
+	}
+	if more := without(apart, aws); !slices.Equal(more, want) {
+		t.Errorf("two clusters: the chart grants %q beside what AWS needs, want %q", more, want)
+	}
+	text, err := os.ReadFile("../clusterapi/rbac.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var objects []*unstructured.Unstructured
+	for _, document := range strings.Split(string(text), "\n---\n") {
+		o := &unstructured.Unstructured{}
+		if err := yaml.Unmarshal([]byte(document), &o.Object); err != nil {
+			t.Fatal(err)
+		}
+		objects = append(objects, o)
+	}
+	management := rightsOf(t, objects)
+	if more := without(joined, apart); !slices.Equal(more, management) {
+		t.Errorf("one cluster: the chart grants %q for the management cluster, and deploy/clusterapi %q", more, management)
+	}
+	for _, right := range management {
+		if strings.Contains(right, "patch") || strings.Contains(right, "delete") {
+			if !strings.HasSuffix(right, " machines.cluster.x-k8s.io") && !strings.HasSuffix(right, " machinedeployments/scale.cluster.x-k8s.io") {
+				t.Error(right)
+			}
+		}
+	}
+}
+
 func TestWithoutNominationsNobodyMayWriteTheStatusOfPods(t *testing.T) {
 	t.Parallel()
 	with := rightsOf(t, render(t, gettingStarted()))
@@ -132,7 +171,7 @@ func TestWithoutNominationsNobodyMayWriteTheStatusOfPods(t *testing.T) {
 // Which rights a controller uses, a test of it as a whole knows; those that only AWS's does, nobody but moto sees.
 func TestAllThatIsUpdatedIsTheLeaseAndFinalizers(t *testing.T) {
 	t.Parallel()
-	for _, cloud := range []string{"aws", "kwok"} {
+	for _, cloud := range []string{"aws", "kwok", "clusterapi"} {
 		for _, right := range rightsOf(t, render(t, gettingStarted().with("settings.cloudProvider="+cloud))) {
 			reads := strings.Contains(right, ": get ") || strings.Contains(right, ": list ") || strings.Contains(right, ": watch ")
 			switch {
@@ -179,7 +218,7 @@ func TestTheAccountForSnapshotsReadsTheCatalogAndNothingElse(t *testing.T) {
 // Doctor asks about what the chart grants: it must not find fault with an installation that is as it should be.
 func TestDoctorAsksForNoRightThatTheChartDoesNotGrant(t *testing.T) {
 	t.Parallel()
-	for _, cloud := range []string{"aws", "kwok"} {
+	for _, cloud := range []string{"aws", "kwok", "clusterapi"} {
 		granted := rightsOf(t, render(t, gettingStarted().with("settings.cloudProvider="+cloud)))
 		asked, err := cli.RightsOf(cloud, "kube-system")
 		if err != nil || len(asked) < 50 {

@@ -150,7 +150,7 @@ func (p *Provider) Release(ctx context.Context, id engine.MachineID) error {
 	for _, key := range []string{v1.MachineClaimAnnotationKey, v1.MachineClaimUIDAnnotationKey, v1.MachineClusterAnnotationKey} {
 		delete(machine.Annotations, key)
 	}
-	if err := m.Live.Patch(ctx, machine, before); err != nil {
+	if err := p.patchMachine(ctx, m, machine, before); err != nil {
 		return fmt.Errorf("release Machine %s/%s: %w", machine.Namespace, machine.Name, err)
 	}
 	p.forget(id)

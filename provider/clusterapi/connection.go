@@ -133,7 +133,9 @@ func (c *Connection) hold(ctx context.Context, version string) error {
 	if err != nil {
 		return err
 	}
-	live, err := client.New(c.config, client.Options{Scheme: scheme, HTTPClient: httpClient, Mapper: mapper})
+	short := rest.CopyConfig(c.config)
+	short.Timeout = reachTimeout
+	live, err := client.New(short, client.Options{Scheme: scheme, Mapper: mapper})
 	if err != nil {
 		return err
 	}

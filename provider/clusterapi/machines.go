@@ -251,7 +251,7 @@ func (p *Provider) remove(ctx context.Context, machine *contract.Machine) error 
 		annotate(machine, contract.ExcludeDrainAnnotation, "true")
 		annotate(machine, contract.ExcludeVolumesAnnotation, "true")
 		annotate(machine, contract.DeleteAnnotation, p.cfg.Clock.Now().UTC().Format(time.RFC3339))
-		if err := m.Live.Patch(ctx, machine, before); apierrors.IsNotFound(err) {
+		if err := p.patchMachine(ctx, m, machine, before); apierrors.IsNotFound(err) {
 			return provider.ErrGone
 		} else if err != nil {
 			return fmt.Errorf("mark Machine %s/%s as the one to go: %w", machine.Namespace, machine.Name, err)
@@ -267,7 +267,7 @@ func (p *Provider) remove(ctx context.Context, machine *contract.Machine) error 
 	if machine.DeletionTimestamp != nil {
 		return nil
 	}
-	if err := m.Live.Delete(ctx, machine, client.Preconditions{UID: &machine.UID}); client.IgnoreNotFound(err) != nil {
+	if err := p.deleteMachine(ctx, m, machine); err != nil {
 		return fmt.Errorf("delete Machine %s/%s, which has no MachineDeployment: %w", machine.Namespace, machine.Name, err)
 	}
 	return nil

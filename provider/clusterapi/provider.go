@@ -44,13 +44,13 @@ type Management struct {
 
 // Config is what a Provider is made from.
 type Config struct {
-	// Client reads NodeClaims and Nodes of the workload cluster, from a cache; Reader reads past it.
-	Client, Reader client.Reader
+	// Client reads the workload cluster, from a cache.
+	Client client.Reader
 	// Management is the way to the management cluster as it is now, or says why there is none.
 	Management func() (*Management, error)
 	Clock      clock.Clock
-	// Tell hears of what people should know.
-	Tell provider.Tell
+	// May, unless it is nil, says before anything is written what speaks against it.
+	May func(what string) error
 	// Wait is how long a launch waits for a machine before it says that it is pending; 0 means 5 seconds.
 	Wait time.Duration
 	// Grace is how long a Machine that belongs to no claim is left for one; 0 means 2 minutes.
@@ -83,12 +83,12 @@ type hold struct {
 
 // New makes a provider. It reads and writes nothing yet.
 func New(cfg Config) (*Provider, error) {
-	if cfg.Client == nil || cfg.Reader == nil || cfg.Management == nil || cfg.Clock == nil {
-		return nil, errors.New("make the provider for Cluster API: it needs clients for both clusters and a clock")
+	if cfg.Client == nil || cfg.Management == nil || cfg.Clock == nil {
+		return nil, errors.New("make the provider for Cluster API: it needs both clusters and a clock")
 	}
 	cfg.Wait, cfg.Grace = cmp.Or(cfg.Wait, 5*time.Second), cmp.Or(cfg.Grace, 2*time.Minute)
-	if cfg.Tell == nil {
-		cfg.Tell = func(provider.Event) {}
+	if cfg.May == nil {
+		cfg.May = func(string) error { return nil }
 	}
 	p := &Provider{cfg: cfg, waiting: map[string]map[types.UID]time.Time{}, held: map[string]hold{}, names: map[engine.MachineID]types.NamespacedName{}, templates: map[string]readAt{}}
 	p.scales = batch.New(batch.Config[order, *contract.Machine]{
@@ -132,7 +132,7 @@ func (p *Provider) clusterUID(ctx context.Context) (string, error) {
 		return p.cluster, nil
 	}
 	ns := &corev1.Namespace{}
-	if err := p.cfg.Reader.Get(ctx, client.ObjectKey{Name: "kube-system"}, ns); err != nil {
+	if err := p.cfg.Client.Get(ctx, client.ObjectKey{Name: "kube-system"}, ns); err != nil {
 		return "", fmt.Errorf("find out which cluster this is: read namespace kube-system: %w", err)
 	}
 	p.cluster = string(ns.UID)

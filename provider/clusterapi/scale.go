@@ -10,7 +10,6 @@ import (
 
 	autoscalingv1 "k8s.io/api/autoscaling/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
@@ -112,22 +111,30 @@ func (p *Provider) setReplicas(ctx context.Context, m *Management, d *contract.M
 		return nil // the next count does
 	}
 	if want != c.replicas || d.Spec.Replicas == nil {
-		scale := &autoscalingv1.Scale{
-			ObjectMeta: metav1.ObjectMeta{Namespace: d.Namespace, Name: d.Name, ResourceVersion: d.ResourceVersion},
-			Spec:       autoscalingv1.ScaleSpec{Replicas: want},
+		if err := p.cfg.May("scale MachineDeployment " + assortment.Key(d)); err != nil {
+			return err
 		}
-		if err := m.Live.SubResource("scale").Update(ctx, d, client.WithSubResourceBody(scale)); err != nil {
+		// Nothing is written if somebody else has written meanwhile.
+		patch := fmt.Sprintf(`{"metadata":{"resourceVersion":%q},"spec":{"replicas":%d}}`, d.ResourceVersion, want)
+		if err := m.Live.SubResource("scale").Patch(ctx, d, client.RawPatch(types.MergePatchType, []byte(patch)), client.WithSubResourceBody(&autoscalingv1.Scale{})); err != nil {
 			return err
 		}
 		log.FromContext(ctx).Info("scaled MachineDeployment", "MachineDeployment", assortment.Key(d), "from", c.replicas, "to", want, "waiting", waiting)
 	}
 	// Where others are to come in their place, no replicas are taken away for marked Machines: these are deleted themselves.
 	for _, machine := range c.marked[:min(len(c.marked), max(0, int(want)-c.live()))] {
-		if err := m.Live.Delete(ctx, machine, client.Preconditions{UID: &machine.UID}); client.IgnoreNotFound(err) != nil {
+		if err := p.deleteMachine(ctx, m, machine); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+func (p *Provider) deleteMachine(ctx context.Context, m *Management, machine *contract.Machine) error {
+	if err := p.cfg.May("delete Machine " + machine.Namespace + "/" + machine.Name); err != nil {
+		return err
+	}
+	return client.IgnoreNotFound(m.Live.Delete(ctx, machine, client.Preconditions{UID: &machine.UID}))
 }
 
 // census reads what there is of a MachineDeployment now, past the cache.
@@ -260,10 +267,17 @@ func (p *Provider) bind(ctx context.Context, m *Management, machine *contract.Ma
 			machine.Labels[key] = value
 		}
 	}
-	if err := m.Live.Patch(ctx, machine, before); err != nil {
+	if err := p.patchMachine(ctx, m, machine, before); err != nil {
 		return fmt.Errorf("write on Machine %s/%s that it is that of NodeClaim %s: %w", machine.Namespace, machine.Name, claim.Name, err)
 	}
 	return nil
+}
+
+func (p *Provider) patchMachine(ctx context.Context, m *Management, machine *contract.Machine, patch client.Patch) error {
+	if err := p.cfg.May("write to Machine " + machine.Namespace + "/" + machine.Name); err != nil {
+		return err
+	}
+	return m.Live.Patch(ctx, machine, patch)
 }
 
 func annotate(o client.Object, key, value string) {

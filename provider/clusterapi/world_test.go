@@ -3,6 +3,7 @@ package clusterapi_test
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -65,7 +66,7 @@ func newWorld(t *testing.T, deployments ...*contract.MachineDeployment) *world {
 	manage := runtime.NewScheme()
 	contract.AddToScheme(manage, "v1beta2")
 	w.management = fake.NewClientBuilder().WithScheme(manage).WithInterceptorFuncs(interceptor.Funcs{
-		SubResourceUpdate: w.updateScale, Get: w.get, List: w.list, Patch: w.patch,
+		SubResourcePatch: w.patchScale, Get: w.get, List: w.list, Patch: w.patch,
 	}).Build()
 	w.create(t, w.management, &contract.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "prod"}})
 	for _, d := range deployments {
@@ -81,7 +82,7 @@ func newWorld(t *testing.T, deployments ...*contract.MachineDeployment) *world {
 func (w *world) restart(t *testing.T) {
 	t.Helper()
 	p, err := clusterapi.New(clusterapi.Config{
-		Client: w.workload, Reader: w.workload, Clock: clock.RealClock{}, Wait: 3 * time.Second, Grace: time.Nanosecond,
+		Client: w.workload, Clock: clock.RealClock{}, Wait: 3 * time.Second, Grace: time.Nanosecond,
 		Management: func() (*clusterapi.Management, error) {
 			return &clusterapi.Management{Live: w.management, Cached: w.management}, nil
 		},
@@ -127,13 +128,18 @@ func (w *world) patch(ctx context.Context, c client.WithWatch, o client.Object, 
 	return c.Patch(ctx, o, p, opts...)
 }
 
-// updateScale writes replicas, and lets Cluster API act.
-func (w *world) updateScale(ctx context.Context, c client.Client, _ string, o client.Object, opts ...client.SubResourceUpdateOption) error {
+// patchScale writes replicas, and lets Cluster API act.
+func (w *world) patchScale(ctx context.Context, c client.Client, _ string, o client.Object, p client.Patch, _ ...client.SubResourcePatchOption) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	options := client.SubResourceUpdateOptions{}
-	options.ApplyOptions(opts)
-	scale := options.SubResourceBody.(*autoscalingv1.Scale)
+	data, err := p.Data(o)
+	if err != nil {
+		return err
+	}
+	scale := &autoscalingv1.Scale{}
+	if err := json.Unmarshal(data, scale); err != nil {
+		return err
+	}
 	d := &contract.MachineDeployment{}
 	if err := c.Get(ctx, client.ObjectKeyFromObject(o), d); err != nil {
 		return err

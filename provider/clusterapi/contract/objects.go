@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"slices"
 
+	autoscalingv1 "k8s.io/api/autoscaling/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -12,8 +13,9 @@ import (
 // Versions are those of the API that can be read, the better one first.
 var Versions = []string{"v1beta2", "v1beta1"}
 
-// AddToScheme makes the kinds known in one version.
+// AddToScheme makes the kinds known in one version, and the one in which replicas are written.
 func AddToScheme(s *runtime.Scheme, version string) {
+	s.AddKnownTypes(autoscalingv1.SchemeGroupVersion, &autoscalingv1.Scale{})
 	gv := schema.GroupVersion{Group: Group, Version: version}
 	s.AddKnownTypes(gv, &Cluster{}, &ClusterList{}, &MachineDeployment{}, &MachineDeploymentList{}, &MachineSet{}, &MachineSetList{}, &Machine{}, &MachineList{})
 	metav1.AddToGroupVersion(s, gv)

@@ -45,6 +45,9 @@
   (list "TENON_NOMINATE_PODS" (.nominatePods | toString | eq "true" | ternary "" "false"))
   (list "DISABLE_CLUSTER_STATE_OBSERVABILITY" .disableClusterStateObservability)
 ) -}}
+{{- if and (eq .cloudProvider "clusterapi") .clusterAPI.kubeconfigSecret -}}
+{{- $values = append $values (list "CLUSTER_API_KUBECONFIG" "/etc/karpenter/cluster-api/value") -}}
+{{- end -}}
 {{- if $aws -}}
 {{- $values = concat $values (list
   (list "CLUSTER_CA_BUNDLE" .clusterCABundle)
