@@ -16,17 +16,19 @@ func TestTheManagementClusterIsThisOneUnlessAnotherIsNamed(t *testing.T) {
 	own := &rest.Config{Host: "https://own", QPS: 7, Burst: 8}
 	file, token := filepath.Join(t.TempDir(), "kubeconfig"), filepath.Join(t.TempDir(), "token")
 	kubeconfig := "apiVersion: v1\nkind: Config\ncurrent-context: m\nclusters: [{name: m, cluster: {server: 'https://file'}}]\n" +
-		"users: [{name: m, user: {tokenFile: /run/token}}]\ncontexts: [{name: m, context: {cluster: m, user: m}}]\n"
-	if err := os.WriteFile(file, []byte(kubeconfig), 0o600); err != nil {
-		t.Fatal(err)
+		"users: [{name: m, user: {tokenFile: " + token + "}}]\ncontexts: [{name: m, context: {cluster: m, user: m}}]\n"
+	for name, content := range map[string]string{file: kubeconfig, token: "abc"} {
+		if err := os.WriteFile(name, []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
 	}
 	for name, c := range map[string]struct {
 		flags       clusterAPIFlags
 		host, token string
 	}{
 		"joined":     {clusterAPIFlags{}, "https://own", ""},
-		"URL":        {clusterAPIFlags{ClusterAPIURL: "https://url", ClusterAPITokenFile: "/run/token"}, "https://url", "/run/token"},
-		"kubeconfig": {clusterAPIFlags{ClusterAPIURL: "https://url", ClusterAPIKubeconfig: file}, "https://file", "/run/token"},
+		"URL":        {clusterAPIFlags{ClusterAPIURL: "https://url", ClusterAPITokenFile: token}, "https://url", token},
+		"kubeconfig": {clusterAPIFlags{ClusterAPIURL: "https://url", ClusterAPIKubeconfig: file}, "https://file", token},
 	} {
 		got, err := c.flags.managementConfig(own)
 		if err != nil || got.Host != c.host || got.BearerTokenFile != c.token || got.QPS != 7 || got.Burst != 8 {
