@@ -12,6 +12,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
@@ -203,8 +204,11 @@ func readTemplate(ctx context.Context, m *Management, d *contract.MachineDeploym
 		return nil, nil
 	}
 	mapping, err := m.Live.RESTMapper().RESTMapping(kind)
-	if err != nil { // its kind is not installed; the MachineDeployment may be described by annotations all the same
+	if meta.IsNoMatchError(err) { // the MachineDeployment may be described by annotations all the same
 		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("find out in which version %s is served: %w", kind, err)
 	}
 	object := &unstructured.Unstructured{}
 	object.SetGroupVersionKind(mapping.GroupVersionKind)

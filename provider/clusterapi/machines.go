@@ -72,7 +72,7 @@ func (p *Provider) ours(ctx context.Context, m *Management) ([]*contract.Machine
 // adopt takes over the Machines that Karpenter bound to claims.
 func (p *Provider) adopt(ctx context.Context, m *Management) error {
 	var claims v1.NodeClaimList
-	if err := p.cfg.Client.List(ctx, &claims); err != nil {
+	if err := p.cfg.Client.List(ctx, &claims, client.UnsafeDisableDeepCopy); err != nil {
 		return fmt.Errorf("list NodeClaims: %w", err)
 	}
 	for i := range claims.Items {

@@ -141,7 +141,7 @@ func (p *Provider) Traits(ctx context.Context, class provider.Class) ([]engine.T
 		}
 	}
 	traits := []engine.Trait{from}
-	if c.Spec.DriftPolicy == "" || c.Spec.DriftPolicy == clusterapiv1alpha1.DriftReplace {
+	if len(template.Accepts) > 0 && (c.Spec.DriftPolicy == "" || c.Spec.DriftPolicy == clusterapiv1alpha1.DriftReplace) {
 		traits = append(traits, template)
 	}
 	for i := range traits {

@@ -92,6 +92,7 @@ func (p *Provider) scaleOnce(ctx context.Context, orders []order, results []batc
 			continue
 		}
 		if !waiting[o.claim.UID] && c.room(len(waiting)) <= 0 || c.blocked != "" {
+			p.stopWaiting(key, o.claim.UID)
 			results[i].Err = errFull
 			continue
 		}
@@ -185,7 +186,7 @@ func pointers(machines []contract.Machine) []*contract.Machine {
 // karpenterOwners are the claims that name their Machine as Karpenter writes it, by the Machine's key.
 func (p *Provider) karpenterOwners(ctx context.Context) (map[string]types.UID, error) {
 	var claims v1.NodeClaimList
-	if err := p.cfg.Client.List(ctx, &claims); err != nil {
+	if err := p.cfg.Client.List(ctx, &claims, client.UnsafeDisableDeepCopy); err != nil {
 		return nil, fmt.Errorf("list NodeClaims: %w", err)
 	}
 	owners := map[string]types.UID{}
@@ -201,22 +202,24 @@ func (p *Provider) karpenterOwners(ctx context.Context) (map[string]types.UID, e
 // say so from before it began.
 func (p *Provider) waitingFor(ctx context.Context, key string, c *census) (map[types.UID]bool, error) {
 	var claims v1.NodeClaimList
-	if err := p.cfg.Client.List(ctx, &claims); err != nil {
+	if err := p.cfg.Client.List(ctx, &claims, client.UnsafeDisableDeepCopy); err != nil {
 		return nil, fmt.Errorf("list NodeClaims: %w", err)
 	}
-	out, gone := map[types.UID]bool{}, map[types.UID]bool{}
+	out, there := map[types.UID]bool{}, map[types.UID]bool{}
 	for i := range claims.Items {
 		claim := &claims.Items[i]
 		if claim.DeletionTimestamp != nil {
-			gone[claim.UID] = true
-		} else if claim.Annotations[v1.MachineDeploymentAnnotationKey] == key && claim.Status.ProviderID == "" && c.bound[claim.UID] == nil {
+			continue
+		}
+		there[claim.UID] = true
+		if claim.Annotations[v1.MachineDeploymentAnnotationKey] == key && claim.Status.ProviderID == "" && c.bound[claim.UID] == nil {
 			out[claim.UID] = true
 		}
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for uid := range p.waiting[key] {
-		if gone[uid] {
+		if !there[uid] {
 			delete(p.waiting[key], uid)
 		} else if c.bound[uid] == nil {
 			out[uid] = true
