@@ -41,6 +41,7 @@ type mirror struct {
 // mirroredNode is a Node that was made. One that somebody removes is not made again: kubelets register once.
 type mirroredNode struct {
 	cluster             types.UID
+	born                metav1.Time       // of the one in memory, which has no UID
 	labels, annotations map[string]string // as they were written last
 }
 
@@ -177,9 +178,13 @@ func (m *mirror) register(ctx context.Context, cluster *clusterv1.Cluster, node 
 	return err
 }
 
-// follow writes the labels and annotations that Cluster API has given to the Node, and takes away those that it took away.
+// follow writes the labels and annotations that Cluster API has given to the Node, and takes away those that it took away. What a
+// provider that was started again has forgotten was not taken away.
 func (m *mirror) follow(ctx context.Context, node *corev1.Node) error {
 	mirrored := m.mirrored[node.Name]
+	if mirrored != nil && !mirrored.born.Equal(&node.CreationTimestamp) {
+		mirrored.born, mirrored.labels, mirrored.annotations = node.CreationTimestamp, nil, nil
+	}
 	if mirrored == nil || maps.Equal(mirrored.labels, node.Labels) && maps.Equal(mirrored.annotations, node.Annotations) {
 		return nil
 	}

@@ -8,6 +8,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
@@ -54,26 +55,43 @@ func TestMachineDeploymentsScale(t *testing.T) {
 	}
 }
 
+func TestWebhooksFillInAndConvert(t *testing.T) {
+	c := newWorld(t).cluster()
+	md := c.machineDeployment("sized", sized("2", "8Gi"), func(md *clusterv1.MachineDeployment) {
+		md.Annotations = map[string]string{clusterv1.AutoscalerMinSizeAnnotation: "0", clusterv1.AutoscalerMaxSizeAnnotation: "5"}
+		md.Spec.Replicas = nil
+	})
+	if md.Spec.Replicas == nil || *md.Spec.Replicas != 0 {
+		t.Errorf("the replicas are %v, want the smallest number", md.Spec.Replicas)
+	}
+	older := &unstructured.Unstructured{}
+	older.SetAPIVersion("cluster.x-k8s.io/v1beta1")
+	older.SetKind("MachineDeployment")
+	c.must(c.Get(c, client.ObjectKeyFromObject(md), older))
+	reference, _, err := unstructured.NestedStringMap(older.Object, "spec", "template", "spec", "infrastructureRef")
+	c.must(err)
+	if want := "infrastructure.cluster.x-k8s.io/v1beta2"; reference["apiVersion"] != want || reference["name"] != md.Name {
+		t.Errorf("in v1beta1, the machines' template is %v, want one of %s", reference, want)
+	}
+}
+
 // What was asked for while a controller was away happens when it is back, and what ran goes on running.
 func TestControllersGoOnAfterTheyWereKilled(t *testing.T) {
 	w := newWorld(t)
 	c := w.cluster()
 	md := c.machineDeployment("restarted", sized("2", "8Gi"), nil)
 	c.scale(md, 1)
-	first := c.running(md, 1)
-	before := c.nodes(md)
+	c.running(md, 1)
+	first := c.nodes(md)[0]
 	for i, controller := range w.controllers() {
 		controller.kill()
 		c.scale(md, int32(2+i))
 		w.must(controller.start(w))
-		machines := c.running(md, 2+i)
-		if !slices.Contains(machineNames(machines), first[0].Name) {
-			t.Fatalf("%s was killed: %v run, and %s does not", controller.name, machineNames(machines), first[0].Name)
-		}
-	}
-	for _, node := range c.nodes(md) {
-		if node.Name == before[0].Name && node.UID != before[0].UID {
-			t.Errorf("node %s was made anew", node.Name)
+		c.running(md, 2+i)
+		var node corev1.Node
+		w.must(w.Get(w, client.ObjectKeyFromObject(&first), &node))
+		if node.UID != first.UID {
+			t.Errorf("after %s was killed, node %s was made anew", controller.name, node.Name)
 		}
 	}
 }
