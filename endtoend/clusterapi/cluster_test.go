@@ -40,12 +40,12 @@ type capiCluster struct {
 // cluster is a Cluster that tests share: making one takes half a minute.
 func (w *world) cluster() *capiCluster {
 	w.Helper()
-	shared.mu.Lock()
-	defer shared.mu.Unlock()
-	if shared.cluster == nil {
-		shared.cluster = w.newCluster("shared", "shared")
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.sharedCluster == nil {
+		w.sharedCluster = w.newCluster("shared", "shared")
 	}
-	c := *shared.cluster
+	c := *w.sharedCluster
 	c.world = w
 	return &c
 }

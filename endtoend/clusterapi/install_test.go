@@ -39,6 +39,9 @@ const startPatience = 3 * time.Minute
 type clusterAPI struct {
 	core, bootstrap, controlPlane, infrastructure *controller
 	mirror                                        *mirror
+
+	mu            sync.Mutex // guards the field below
+	sharedCluster *capiCluster
 }
 
 func (a *clusterAPI) controllers() []*controller {

@@ -35,23 +35,33 @@ func TestMain(m *testing.M) {
 type withControllers struct{ *testing.M }
 
 func (w withControllers) Run() int {
-	status := w.M.Run()
-	shared.mu.Lock()
-	defer shared.mu.Unlock()
-	if shared.clusterAPI != nil {
-		shared.clusterAPI.end()
-	}
-	return status
+	defer shared.end()
+	return w.M.Run()
 }
 
 // shared is the Cluster API of this test binary. It is a package variable because testing offers no other way from TestMain to
 // the tests.
-var shared struct {
-	mu         sync.Mutex // guards the fields below
-	started    bool
-	clusterAPI *clusterAPI
-	err        error
-	cluster    *capiCluster // of which the name counts, not the test
+var shared sharedClusterAPI
+
+type sharedClusterAPI struct {
+	start sync.Once
+	api   *clusterAPI
+	err   error
+}
+
+// get returns it, started by the first test that asks.
+func (s *sharedClusterAPI) get(start func() (*clusterAPI, error)) (*clusterAPI, error) {
+	s.start.Do(func() {
+		s.err = errors.New("the first test that asked for it ended before it was started")
+		s.api, s.err = start()
+	})
+	return s.api, s.err
+}
+
+func (s *sharedClusterAPI) end() {
+	if s.api != nil {
+		s.api.end()
+	}
 }
 
 // world is a test's view of the control plane, on which Cluster API runs. It is the management cluster and, with a node for each
@@ -73,20 +83,17 @@ func newWorld(t testing.TB) *world {
 	if err != nil {
 		t.Fatal(err)
 	}
-	shared.mu.Lock()
-	defer shared.mu.Unlock()
-	if !shared.started {
-		shared.started = true
+	api, err := shared.get(func() (*clusterAPI, error) {
 		dir, err := os.MkdirTemp(p.Dir(), "cluster-api-")
 		if err != nil {
-			t.Fatal(err)
+			return nil, err
 		}
-		shared.clusterAPI, shared.err = startClusterAPI(t, ctx, p, c, dir)
+		return startClusterAPI(t, ctx, p, c, dir)
+	})
+	if err != nil {
+		t.Fatal(err)
 	}
-	if shared.err != nil {
-		t.Fatal(shared.err)
-	}
-	w := &world{TB: t, Context: ctx, Client: c, playground: p, clusterAPI: shared.clusterAPI}
+	w := &world{TB: t, Context: ctx, Client: c, playground: p, clusterAPI: api}
 	t.Cleanup(func() {
 		if t.Failed() {
 			t.Logf("the node mirror's last error: %v", w.mirror.lastError())
