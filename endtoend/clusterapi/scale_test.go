@@ -47,6 +47,16 @@ func TestMachineDeploymentsScale(t *testing.T) {
 			t.Errorf("node %s has the taints %v", node.Name, node.Spec.Taints)
 		}
 	}
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "blue", Namespace: metav1.NamespaceDefault}}
+	pod.Spec.NodeSelector = map[string]string{"node.cluster.x-k8s.io/team": "blue"}
+	pod.Spec.Tolerations = []corev1.Toleration{{Key: "dedicated", Operator: corev1.TolerationOpExists}}
+	pod.Spec.Containers = []corev1.Container{{Name: "pause", Image: "registry.k8s.io/pause:3.10"}}
+	c.must(c.Create(c, pod))
+	c.until(machinePatience, func() (bool, string) {
+		c.must(c.Get(c, client.ObjectKeyFromObject(pod), pod))
+		return pod.Status.Phase == corev1.PodRunning, fmt.Sprintf("the pod is %s: %+v", pod.Status.Phase, pod.Status.Conditions)
+	})
+	c.must(c.Delete(c, pod, client.GracePeriodSeconds(0)))
 
 	c.mark(&three[1])
 	c.scale(md, 2)
