@@ -13,8 +13,9 @@ TEST_TIMEOUT ?= 30m
 
 # What bin/tenon is built from: Go files and what they embed. Go's own cache decides what is compiled again.
 sources := $(shell find . \( -path './.?*' -o -path ./bin -o -path ./controlplane -o -path ./docs -o -path ./tools \
-	-o -path ./deploy/charts -o -path ./deploy/cloudformation -o -path ./deploy/image -o -path ./deploy/monitoring -o -path ./deploy/terraform -o -path ./deploy/test -o -name testdata \) -prune -o -type f ! -name '*_test.go' ! -name '*.md' -print)
+	-o -path ./deploy/charts -o -path ./deploy/cloudformation -o -path ./deploy/image -o -path ./deploy/monitoring -o -path ./deploy/terraform -o -path ./deploy/test -o -path ./endtoend/clusterapi -o -name testdata \) -prune -o -type f ! -name '*_test.go' ! -name '*.md' -print)
 controlplane_sources := $(shell find controlplane -type f ! -name '*_test.go' ! -name '*.md')
+clusterapi := $(addprefix bin/clusterapi/,core bootstrap controlplane infrastructure)
 go_tool := go tool -modfile=tools/go.mod
 
 # What a container image is called, and what it is for. The chart's version is that of the image that it starts.
@@ -22,7 +23,7 @@ VERSION ?= $(shell awk '/^appVersion:/ { print $$2 }' deploy/charts/karpenter/Ch
 REVISION ?= $(shell git describe --always --dirty --abbrev=40 --exclude='*' 2>/dev/null)
 PLATFORMS ?= linux/amd64 linux/arm64
 
-.PHONY: help build controlplane image demo demo-aws playground test oracle explore check race bench generate clean
+.PHONY: help build controlplane clusterapi bin/clusterapi image demo demo-aws playground test oracle explore check race bench generate clean
 .DEFAULT_GOAL := help
 
 help: ## Show this list.
@@ -31,6 +32,9 @@ help: ## Show this list.
 build: bin/controlplane bin/tenon ## Build bin/tenon and bin/controlplane.
 
 controlplane: bin/controlplane ## Build bin/controlplane only: what the tests need.
+
+clusterapi: bin/clusterapi ## Build Cluster API's controllers in bin/clusterapi: what their tests need beside it.
+bin/clusterapi: $(clusterapi)
 
 image: ## Build a container image for amd64 and arm64 in bin/image, an OCI layout. PUSH=registry/repository:tag pushes it.
 	@tools/image.sh '$(VERSION)' '$(REVISION)' '$(PLATFORMS)' '$(PUSH)'
@@ -47,10 +51,11 @@ playground: build ## A local cluster with Tenon and a simulated cloud, until Ctr
 	@exec bin/tenon playground $(ARGS)
 
 test: export TENON_DRAWS = all
-test: bin/controlplane ## Run all tests of all modules.
+test: bin/controlplane bin/clusterapi ## Run all tests of all modules.
 	@cd controlplane && go test -timeout $(TEST_TIMEOUT) ./...
 	@cd deploy/test && go test -timeout $(TEST_TIMEOUT) ./...
 	@cd deploy/image && go test -timeout $(TEST_TIMEOUT) ./...
+	@cd endtoend/clusterapi && go test -timeout $(TEST_TIMEOUT) ./...
 	@go test -p $(PACKAGES_AT_A_TIME) -timeout $(TEST_TIMEOUT) ./...
 
 race: export CGO_ENABLED = 1
@@ -71,7 +76,7 @@ bench: bin/controlplane ## Run the benchmarks. BENCH=regexp chooses, PKG=./engin
 
 check: ## Format, vet, staticcheck, the architecture test, generated files.
 	@echo '==> gofmt' && tools/gofmt.sh
-	@echo '==> go vet' && go vet ./... && (cd controlplane && go vet ./...) && (cd deploy/test && go vet ./...) && (cd deploy/image && go vet ./...)
+	@echo '==> go vet' && go vet ./... && (cd controlplane && go vet ./...) && (cd deploy/test && go vet ./...) && (cd deploy/image && go vet ./...) && (cd endtoend/clusterapi && go vet ./...)
 	@echo '==> staticcheck' && $(go_tool) staticcheck ./...
 	@echo '==> architecture' && go test -run Architecture .
 	@echo '==> generated files' && tools/check-generated.sh
@@ -88,3 +93,11 @@ bin/tenon: $(sources)
 
 bin/controlplane: $(controlplane_sources)
 	@tools/build.sh controlplane bin/controlplane "about 4 minutes on 2 cores, but only the first time"
+
+# Cluster API's own programs, from its modules. Two of the packages have the same name.
+bin/clusterapi/core: package := sigs.k8s.io/cluster-api/core
+bin/clusterapi/bootstrap: package := sigs.k8s.io/cluster-api/bootstrap/kubeadm
+bin/clusterapi/controlplane: package := sigs.k8s.io/cluster-api/controlplane/kubeadm
+bin/clusterapi/infrastructure: package := sigs.k8s.io/cluster-api/test/infrastructure/docker
+$(clusterapi): endtoend/clusterapi/go.mod endtoend/clusterapi/go.sum
+	@tools/build.sh endtoend/clusterapi $@ "about 5 minutes on 2 cores, but only the first time" $(package)

@@ -1,9 +1,10 @@
 #!/bin/sh
-# Builds the Go module in folder $1 into the file $2, saying how far it is: the first build compiles more than a thousand
-# packages of Kubernetes and takes minutes, which looks like a hang if nothing is printed. $3 says what to expect.
+# Builds the Go module in folder $1, or of the modules that it requires the package $4, into the file $2, saying how far it is:
+# the first build compiles more than a thousand packages of Kubernetes and takes minutes, which looks like a hang if nothing is
+# printed. $3 says what to expect.
 # There is no -trimpath: with it nothing could be shared with the build cache of go vet and go test.
 set -eu
-folder=$1 output=$PWD/$2 expect=${3:-"the first time takes longest"}
+folder=$1 output=$PWD/$2 expect=${3:-"the first time takes longest"} package=${4:-.}
 log=$(mktemp)
 build=
 finish() {
@@ -21,10 +22,10 @@ elapsed() { echo $(($(date +%s) - started)); }
 mkdir -p "$(dirname "$output")"
 cd "$folder"
 echo "building $2"
-total=$(go list -deps . | wc -l)
+total=$(go list -deps "$package" | wc -l)
 flags='-s -w'
 if [ -x ldflags.sh ]; then flags="$flags $(./ldflags.sh)"; fi # what this module has to be linked with
-go build -v -ldflags "$flags" -o "$output" . >"$log" 2>&1 &
+go build -v -ldflags "$flags" -o "$output" "$package" >"$log" 2>&1 &
 build=$!
 
 # A terminal gets one line that changes, a log file a new line now and then.
