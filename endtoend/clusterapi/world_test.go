@@ -11,17 +11,22 @@ import (
 
 	"github.com/go-logr/logr"
 	autoscalingv1 "k8s.io/api/autoscaling/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/klog/v2"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"tenon.sh/cli"
 	"tenon.sh/cluster"
 	"tenon.sh/playground"
 	"tenon.sh/playground/playgroundtest"
 )
 
 func TestMain(m *testing.M) {
+	if os.Getenv(asTenon) != "" {
+		os.Exit(cli.Main())
+	}
 	if program := os.Getenv(asKeeper); program != "" {
 		os.Exit(keep(program))
 	}
@@ -79,6 +84,9 @@ func newWorld(t testing.TB) *world {
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
 	t.Cleanup(cancel)
 	p := playgroundtest.Get(t)
+	if err := cluster.ApplyCRDs(ctx, p.RESTConfig()); err != nil {
+		t.Fatal(err)
+	}
 	c, err := newClient(p)
 	if err != nil {
 		t.Fatal(err)
@@ -108,7 +116,7 @@ func newWorld(t testing.TB) *world {
 // newClient is the administrator's client for the kinds of Cluster API, Tenon and Kubernetes.
 func newClient(p *playground.Playground) (client.Client, error) {
 	scheme := cluster.Scheme()
-	if err := errors.Join(clusterv1.AddToScheme(scheme), autoscalingv1.AddToScheme(scheme)); err != nil {
+	if err := errors.Join(clusterv1.AddToScheme(scheme), autoscalingv1.AddToScheme(scheme), rbacv1.AddToScheme(scheme)); err != nil {
 		return nil, err
 	}
 	return client.New(p.RESTConfig(), client.Options{Scheme: scheme})

@@ -80,7 +80,7 @@ func IsEphemeralTaint(t corev1.Taint) bool {
 	switch t.Key {
 	case corev1.TaintNodeNotReady:
 		return t.Effect == corev1.TaintEffectNoSchedule || t.Effect == corev1.TaintEffectNoExecute
-	case corev1.TaintNodeUnreachable, "node.cloudprovider.kubernetes.io/uninitialized":
+	case corev1.TaintNodeUnreachable, "node.cloudprovider.kubernetes.io/uninitialized", "node.cluster.x-k8s.io/uninitialized":
 		return t.Effect == corev1.TaintEffectNoSchedule
 	case v1.UnregisteredTaintKey:
 		return t.Effect == corev1.TaintEffectNoExecute

@@ -51,7 +51,7 @@ type world struct {
 	clashes int // how many writes of replicas answer that somebody else wrote
 }
 
-func newWorld(t *testing.T, deployments ...*contract.MachineDeployment) *world {
+func newWorld(t testing.TB, deployments ...*contract.MachineDeployment) *world {
 	t.Helper()
 	w := &world{writes: map[string]int{}}
 	work := runtime.NewScheme()
@@ -79,7 +79,7 @@ func newWorld(t *testing.T, deployments ...*contract.MachineDeployment) *world {
 }
 
 // restart forgets all that the provider has in memory.
-func (w *world) restart(t *testing.T) {
+func (w *world) restart(t testing.TB) {
 	t.Helper()
 	p, err := clusterapi.New(clusterapi.Config{
 		Client: w.workload, Clock: clock.RealClock{}, Wait: 3 * time.Second, Grace: time.Nanosecond,
@@ -93,7 +93,7 @@ func (w *world) restart(t *testing.T) {
 	w.provider = p
 }
 
-func (w *world) create(t *testing.T, c client.Client, object client.Object) {
+func (w *world) create(t testing.TB, c client.Client, object client.Object) {
 	t.Helper()
 	if err := c.Create(t.Context(), object); err != nil {
 		t.Fatal(err)
