@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 
+	v1 "tenon.sh/api/v1"
 	"tenon.sh/engine"
 	"tenon.sh/engine/kube"
 	"tenon.sh/engine/requirement"
@@ -21,15 +22,7 @@ const MostAlternatives = 64
 // VolumeRestrictions and NodeVolumeLimits. It keeps what it has worked out about a claim, and is to be used from one
 // goroutine.
 type Volumes struct {
-	snapshot    *engine.Snapshot
-	claims      map[ClaimID]*corev1.PersistentVolumeClaim
-	Persistent  map[string]*corev1.PersistentVolume
-	available   map[string][]*corev1.PersistentVolume  // volumes that wait for any claim, by class
-	reserved    map[ClaimID][]*corev1.PersistentVolume // volumes that name the claim they are for
-	classes     map[string]*storagev1.StorageClass
-	standard    string // the class of claims that name none
-	nodes       map[string]bool
-	Hostnames   map[string]bool
+	Reader
 	hostnameOf  map[string]string // by node
 	csiNodes    map[string]*storagev1.CSINode
 	attachments map[string][]*storagev1.VolumeAttachment // by node
@@ -37,7 +30,6 @@ type Volumes struct {
 	limited     map[string]bool              // drivers of which some machine takes only so many volumes
 	stocks      []*localPool                 // free volumes that claims compete for
 	availableOf map[string]*AvailableVolumes // the same, by class, where they are not on one host each
-	topologies  map[string][]string          // the labels by which drivers tell nodes apart, nil as long as nobody has asked
 
 	facts map[ClaimID]*claimFacts
 	users map[Attachment]int      // pods that use the volume, of drivers that are limited
@@ -89,15 +81,8 @@ type PodVolumes struct {
 // the catalogs takes only so many volumes.
 func NewVolumes(s *engine.Snapshot, pods []*corev1.Pod, drivers []string, types kube.TypeIndex) *Volumes {
 	v := &Volumes{
-		snapshot:    s,
+		Reader:      NewReader(s, v1.NormalizeLabel),
 		waiting:     map[ClaimID]int{},
-		claims:      map[ClaimID]*corev1.PersistentVolumeClaim{},
-		Persistent:  map[string]*corev1.PersistentVolume{},
-		available:   map[string][]*corev1.PersistentVolume{},
-		reserved:    map[ClaimID][]*corev1.PersistentVolume{},
-		classes:     map[string]*storagev1.StorageClass{},
-		nodes:       map[string]bool{},
-		Hostnames:   map[string]bool{},
 		hostnameOf:  map[string]string{},
 		csiNodes:    map[string]*storagev1.CSINode{},
 		attachments: map[string][]*storagev1.VolumeAttachment{},
@@ -108,17 +93,13 @@ func NewVolumes(s *engine.Snapshot, pods []*corev1.Pod, drivers []string, types 
 		held:        map[Attachment]bool{},
 		once:        map[ClaimID]*claimUsers{},
 	}
-	for _, c := range s.PersistentVolumeClaims {
-		v.claims[ClaimID{c.Namespace, c.Name}] = c
-	}
+	v.Hostnames = map[string]bool{}
 	if len(pods)+len(s.PersistentVolumes)+len(s.PersistentVolumeClaims) > 0 {
 		for _, n := range s.Nodes {
-			v.nodes[n.Name] = true
 			v.Hostnames[n.Labels[corev1.LabelHostname]] = true
 			v.hostnameOf[n.Name] = n.Labels[corev1.LabelHostname]
 		}
 	}
-	v.indexStorage(s)
 	v.indexLimits(s, drivers)
 	if len(pods) > 0 {
 		v.ofTypes = LearnLimits(s, types)
@@ -129,35 +110,6 @@ func NewVolumes(s *engine.Snapshot, pods []*corev1.Pod, drivers []string, types 
 		v.countUse(pod)
 	}
 	return v
-}
-
-func (v *Volumes) indexStorage(s *engine.Snapshot) {
-	for _, p := range s.PersistentVolumes {
-		v.Persistent[p.Name] = p
-		switch ref := p.Spec.ClaimRef; {
-		case p.DeletionTimestamp != nil:
-		case ref != nil:
-			id := ClaimID{ref.Namespace, ref.Name}
-			v.reserved[id] = append(v.reserved[id], p)
-		case p.Status.Phase == corev1.VolumeAvailable:
-			v.available[VolumeClass(p)] = append(v.available[VolumeClass(p)], p)
-		}
-	}
-	var standard *storagev1.StorageClass
-	for _, c := range s.StorageClasses {
-		v.classes[c.Name] = c
-		if c.Annotations["storageclass.kubernetes.io/is-default-class"] == "true" && (standard == nil || newerClass(c, standard)) {
-			standard, v.standard = c, c.Name
-		}
-	}
-}
-
-// newerClass orders default classes as the API server does: the newest one counts, then the first by name.
-func newerClass(a, b *storagev1.StorageClass) bool {
-	if !a.CreationTimestamp.Equal(&b.CreationTimestamp) {
-		return b.CreationTimestamp.Before(&a.CreationTimestamp)
-	}
-	return a.Name < b.Name
 }
 
 // indexLimits notes of which drivers some machine takes only so many volumes; drivers are those of which the catalogs say so.
@@ -238,6 +190,92 @@ func HasVolumes(spec *corev1.PodSpec) bool {
 	})
 }
 
+// claimFacts is what planning goes by of a claim.
+type claimFacts struct {
+	Claim
+	// places are where the volume is, or can be found or made; named is the same for pods that name the claim, for which the
+	// volume's labels count as well.
+	places, named [][]requirement.Expression
+	namedProblem  string
+	// reach lists the labels that say where the volume will be, of a claim whose volume is found or made where its first
+	// pod runs.
+	reach []string
+	// taken is what the claim takes from local pools of free volumes.
+	taken []Attachment
+	// sole is the only volume that the claim can be bound to.
+	sole string
+	// take is what the claim takes of available volumes, nil for nothing.
+	take *SupplyTake
+}
+
+// factsOf finds the claim behind a volume; nil for a volume without a claim.
+func (v *Volumes) factsOf(pod *corev1.Pod, volume *corev1.Volume) (*claimFacts, ClaimID) {
+	claim, id, problem := v.ClaimOf(pod, volume)
+	switch {
+	case problem != "":
+		return &claimFacts{Claim: Claim{Problem: problem}}, id
+	case claim == nil:
+		return nil, id
+	case v.claims[id] == nil:
+		return v.factsFrom(claim), id
+	}
+	facts := v.facts[id]
+	if facts == nil {
+		facts = v.factsFrom(claim)
+		v.facts[id] = facts
+	}
+	return facts, id
+}
+
+func (v *Volumes) factsFrom(claim *corev1.PersistentVolumeClaim) *claimFacts {
+	facts := &claimFacts{Claim: v.Read(claim)}
+	switch {
+	case facts.Problem != "":
+	case facts.Waits:
+		v.addDelayed(facts, claim)
+		facts.named = facts.places
+	default:
+		facts.places, facts.named = facts.Places, facts.Places
+		if facts.Labelled != nil {
+			var ok bool
+			if facts.named, ok = kube.Combine(facts.places, facts.Labelled, MostAlternatives); !ok {
+				facts.namedProblem = "the labels of its volume " + claim.Spec.VolumeName + " contradict its node affinity"
+			}
+		}
+	}
+	return facts
+}
+
+// addDelayed: the volume of the claim is one of those that are free, or made.
+func (v *Volumes) addDelayed(facts *claimFacts, claim *corev1.PersistentVolumeClaim) {
+	made := !facts.Kept && !makesNone(facts.class)
+	if made {
+		facts.reach = v.reachOf(provisionerDriver(facts.class.Provisioner))
+	}
+	if facts.Makes && len(facts.Places) == 0 {
+		return // there is always another one to be had
+	}
+	places, anywhere := facts.Places, false
+	for _, volume := range facts.Free {
+		places, anywhere = append(places, volume.Places...), anywhere || len(volume.Places) == 0
+	}
+	switch {
+	case anywhere:
+		facts.reach = nil
+	default:
+		facts.places = bounded(kube.Alternatives(places))
+		if !made {
+			facts.reach = labelsOf(places)
+		}
+	}
+	if !made {
+		facts.sole, facts.taken = singleOf(facts.Free), v.taken(claim)
+	}
+	if !facts.Kept {
+		facts.take = v.availableOf[facts.class.Name].take(facts.Free)
+	}
+}
+
 // Of says what the pod's volumes need.
 func (v *Volumes) Of(pod *corev1.Pod) PodVolumes {
 	var out PodVolumes
@@ -248,7 +286,7 @@ func (v *Volumes) Of(pod *corev1.Pod) PodVolumes {
 			out.Disks = appendDisks(out.Disks, volume)
 			continue
 		}
-		problem, places := facts.problem, facts.places
+		problem, places := facts.Problem, facts.places
 		if volume.Ephemeral == nil && problem == "" {
 			if places, problem = facts.named, facts.namedProblem; problem == "" {
 				problem = v.usedElsewhere(pod, id, &out)

@@ -8,6 +8,7 @@ import (
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"tenon.sh/engine"
 	"tenon.sh/engine/kube"
 	"tenon.sh/engine/requirement"
 )
@@ -19,111 +20,146 @@ const (
 	noProvisioner = "kubernetes.io/no-provisioner"
 )
 
-// claimFacts is what a claim needs of a node, the same for every pod that uses it.
-type claimFacts struct {
-	problem string // why no pod can use the claim now; empty if one can
-	// places are where the volume is or can be made; none mean anywhere.
-	places [][]requirement.Expression
-	// named and namedProblem are the same for pods that name the claim; for them the volume's labels count as well.
-	named        [][]requirement.Expression
-	namedProblem string
-	attach       Attachment // without a driver if no CSI driver attaches it
-	// reach lists the labels that say where the volume will be, of a claim whose volume is found or made where its first
-	// pod runs.
-	reach []string
-	// taken is what the claim takes from local pools of free volumes.
-	taken []Attachment
-	// sole is the only volume that the claim can be bound to.
-	sole string
-	// take is what the claim takes of available volumes, nil for nothing.
-	take *SupplyTake
+// Reader reads what a snapshot says of claims, as kube-scheduler's VolumeBinding and VolumeZone judge them.
+type Reader struct {
+	snapshot   *engine.Snapshot
+	name       func(label string) string // v1.NormalizeLabel or kube.AsWritten
+	claims     map[ClaimID]*corev1.PersistentVolumeClaim
+	Persistent map[string]*corev1.PersistentVolume
+	available  map[string][]*corev1.PersistentVolume  // volumes that wait for any claim, by class
+	reserved   map[ClaimID][]*corev1.PersistentVolume // volumes that name the claim they are for
+	classes    map[string]*storagev1.StorageClass
+	standard   string // the class of claims that name none
+	// Hostnames are those of nodes that are there; nil where disks of hosts that are gone count as any other.
+	Hostnames  map[string]bool
+	topologies map[string][]string // the labels by which drivers tell nodes apart, nil as long as nobody has asked
 }
 
-// factsOf finds the claim behind a volume; nil for a volume without a claim.
-func (v *Volumes) factsOf(pod *corev1.Pod, volume *corev1.Volume) (*claimFacts, ClaimID) {
-	if id, ok := namedClaim(pod, volume); ok {
-		return v.facts1(id), id
+// NewReader indexes the snapshot. Labels go by the names that the function gives.
+func NewReader(s *engine.Snapshot, name func(label string) string) Reader {
+	r := Reader{
+		snapshot:   s,
+		name:       name,
+		claims:     make(map[ClaimID]*corev1.PersistentVolumeClaim, len(s.PersistentVolumeClaims)),
+		Persistent: make(map[string]*corev1.PersistentVolume, len(s.PersistentVolumes)),
+		available:  map[string][]*corev1.PersistentVolume{},
+		reserved:   map[ClaimID][]*corev1.PersistentVolume{},
+		classes:    map[string]*storagev1.StorageClass{},
+	}
+	for _, c := range s.PersistentVolumeClaims {
+		r.claims[ClaimID{c.Namespace, c.Name}] = c
+	}
+	for _, p := range s.PersistentVolumes {
+		r.Persistent[p.Name] = p
+		switch ref := p.Spec.ClaimRef; {
+		case p.DeletionTimestamp != nil:
+		case ref != nil:
+			id := ClaimID{ref.Namespace, ref.Name}
+			r.reserved[id] = append(r.reserved[id], p)
+		case p.Status.Phase == corev1.VolumeAvailable:
+			r.available[VolumeClass(p)] = append(r.available[VolumeClass(p)], p)
+		}
+	}
+	var standard *storagev1.StorageClass
+	for _, c := range s.StorageClasses {
+		r.classes[c.Name] = c
+		if c.Annotations["storageclass.kubernetes.io/is-default-class"] == "true" && (standard == nil || newerClass(c, standard)) {
+			standard, r.standard = c, c.Name
+		}
+	}
+	return r
+}
+
+// newerClass orders default classes as the API server does: the newest one counts, then the first by name.
+func newerClass(a, b *storagev1.StorageClass) bool {
+	if !a.CreationTimestamp.Equal(&b.CreationTimestamp) {
+		return b.CreationTimestamp.Before(&a.CreationTimestamp)
+	}
+	return a.Name < b.Name
+}
+
+// Claim is what a claim needs of a node, the same for every pod that uses it.
+type Claim struct {
+	// Problem says why no pod can use the claim now.
+	Problem string
+	// Places are where its volume is or, for a claim without one, where a new one can be made. None mean anywhere.
+	Places [][]requirement.Expression
+	// Labelled are where the labels of its volume say that it is, to pods that name the claim.
+	Labelled [][]requirement.Expression
+	// Waits is true for a claim whose volume is found or made where its first pod runs: it takes one of Free, which are kept for
+	// no other claim if Kept is true, or where there is none a new one, if Makes is true.
+	Waits, Kept, Makes bool
+	Free               []FreeVolume
+	class              *storagev1.StorageClass
+}
+
+// FreeVolume is one that a claim can be bound to, and where it is; no places mean anywhere.
+type FreeVolume struct {
+	*corev1.PersistentVolume
+	Places [][]requirement.Expression
+}
+
+// ClaimOf finds the claim behind a volume, or why there is none for the pod; the claim of an ephemeral volume that will be made in a
+// moment is made up. All are empty for a volume without a claim.
+func (r *Reader) ClaimOf(pod *corev1.Pod, volume *corev1.Volume) (claim *corev1.PersistentVolumeClaim, id ClaimID, problem string) {
+	if volume.PersistentVolumeClaim != nil {
+		id = ClaimID{pod.Namespace, volume.PersistentVolumeClaim.ClaimName}
+		if claim = r.claims[id]; claim == nil {
+			problem = "it does not exist"
+		}
+		return claim, id, problem
 	}
 	if volume.Ephemeral == nil {
-		return nil, ClaimID{}
+		return nil, id, ""
 	}
-	id := ClaimID{pod.Namespace, pod.Name + "-" + volume.Name}
-	claim := v.claims[id]
+	id = ClaimID{pod.Namespace, pod.Name + "-" + volume.Name}
+	claim, template := r.claims[id], volume.Ephemeral.VolumeClaimTemplate
 	switch {
-	case claim == nil:
-		return v.expectedFacts(id, volume.Ephemeral.VolumeClaimTemplate), id
-	case !metav1.IsControlledBy(claim, pod):
-		return &claimFacts{problem: "it was not made for the pod, whose ephemeral volume " + volume.Name + " needs a claim of this name"}, id
+	case claim != nil && !metav1.IsControlledBy(claim, pod):
+		return nil, id, "it was not made for the pod, whose ephemeral volume " + volume.Name + " needs a claim of this name"
+	case claim != nil:
+		return claim, id, ""
+	case template == nil:
+		return nil, id, "the pod's ephemeral volume has no template to make it from"
 	}
-	return v.facts1(id), id
-}
-
-// facts1 works out the facts of one claim the first time that it is asked for.
-func (v *Volumes) facts1(id ClaimID) *claimFacts {
-	facts := v.facts[id]
-	if facts == nil {
-		facts = v.read(v.claims[id])
-		v.facts[id] = facts
-	}
-	return facts
-}
-
-// expectedFacts are those of a claim that will be made from a pod's template in a moment.
-func (v *Volumes) expectedFacts(id ClaimID, template *corev1.PersistentVolumeClaimTemplate) *claimFacts {
-	if template == nil {
-		return &claimFacts{problem: "the pod's ephemeral volume has no template to make it from"}
-	}
-	claim := &corev1.PersistentVolumeClaim{ObjectMeta: *template.ObjectMeta.DeepCopy(), Spec: template.Spec}
+	claim = &corev1.PersistentVolumeClaim{ObjectMeta: *template.ObjectMeta.DeepCopy(), Spec: template.Spec}
 	claim.Namespace, claim.Name = id.namespace, id.name
-	if claim.Spec.StorageClassName == nil && claimClass(claim) == "" && v.standard != "" {
-		claim.Spec.StorageClassName = &v.standard
+	if claim.Spec.StorageClassName == nil && claimClass(claim) == "" && r.standard != "" {
+		claim.Spec.StorageClassName = &r.standard
 	}
-	return v.read(claim)
+	return claim, id, ""
 }
 
-func (v *Volumes) read(claim *corev1.PersistentVolumeClaim) *claimFacts {
+// Read says what the claim needs.
+func (r *Reader) Read(claim *corev1.PersistentVolumeClaim) Claim {
 	switch {
-	case claim == nil:
-		return &claimFacts{problem: "it does not exist"}
 	case claim.Status.Phase == corev1.ClaimLost:
-		return &claimFacts{problem: "it is lost: its volume " + claim.Spec.VolumeName + " is gone", attach: v.attachmentOf(claim)}
+		return Claim{Problem: "it is lost: its volume " + claim.Spec.VolumeName + " is gone"}
 	case claim.DeletionTimestamp != nil:
-		return &claimFacts{problem: "it is being deleted", attach: v.attachmentOf(claim)}
+		return Claim{Problem: "it is being deleted"}
+	case claim.Spec.VolumeName != "":
+		return r.readBound(claim)
 	}
-	var facts *claimFacts
-	if claim.Spec.VolumeName != "" {
-		facts = v.readBound(claim)
-	} else {
-		facts = v.readUnbound(claim)
-		facts.named = facts.places
-	}
-	facts.attach = v.attachmentOf(claim)
-	return facts
+	return r.readUnbound(claim)
 }
 
 // readBound: the node must be where the volume is.
-func (v *Volumes) readBound(claim *corev1.PersistentVolumeClaim) *claimFacts {
+func (r *Reader) readBound(claim *corev1.PersistentVolumeClaim) Claim {
 	name := claim.Spec.VolumeName
-	volume := v.Persistent[name]
+	volume := r.Persistent[name]
 	switch {
 	case !metav1.HasAnnotation(claim.ObjectMeta, bindCompleted):
-		return &claimFacts{problem: "it is not bound to its volume " + name + " yet"}
+		return Claim{Problem: "it is not bound to its volume " + name + " yet"}
 	case volume == nil:
-		return &claimFacts{problem: "its volume " + name + " does not exist"}
+		return Claim{Problem: "its volume " + name + " does not exist"}
 	case volume.DeletionTimestamp != nil:
-		return &claimFacts{problem: "its volume " + name + " is being deleted"}
+		return Claim{Problem: "its volume " + name + " is being deleted"}
 	}
-	places, ok := v.placesOf(volume, true)
+	places, ok := r.placesOf(volume, r.Hostnames != nil)
 	if !ok {
-		return &claimFacts{problem: "the node affinity of its volume " + name + " matches no node"}
+		return Claim{Problem: "the node affinity of its volume " + name + " matches no node"}
 	}
-	facts := &claimFacts{places: places, named: places}
-	if zones := labelPlaces(volume); zones != nil {
-		if facts.named, ok = kube.Combine(places, zones, MostAlternatives); !ok {
-			facts.namedProblem = "the labels of its volume " + name + " contradict its node affinity"
-		}
-	}
-	return facts
+	return Claim{Places: places, Labelled: r.labelPlaces(volume)}
 }
 
 // placesOf reads the volume's node affinity: nil for none, false if no node can match. Like kube-scheduler it passes over
@@ -132,7 +168,7 @@ func (v *Volumes) readBound(claim *corev1.PersistentVolumeClaim) *claimFacts {
 // A bound volume on a disk of a host that is gone keeps its pod from running for ever. With forget, what the volume says
 // of such a host is passed over, as Karpenter does: the pod is planned for as if the volume were made anew. As long as the
 // host is there, it holds.
-func (v *Volumes) placesOf(volume *corev1.PersistentVolume, forget bool) ([][]requirement.Expression, bool) {
+func (r *Reader) placesOf(volume *corev1.PersistentVolume, forget bool) ([][]requirement.Expression, bool) {
 	if volume.Spec.NodeAffinity == nil || volume.Spec.NodeAffinity.Required == nil {
 		return nil, true
 	}
@@ -144,10 +180,10 @@ func (v *Volumes) placesOf(volume *corev1.PersistentVolume, forget bool) ([][]re
 		}
 		var all []requirement.Expression
 		for _, e := range term.MatchExpressions {
-			if forget && e.Key == corev1.LabelHostname && e.Operator == corev1.NodeSelectorOpIn && !v.anyHost(e.Values) {
+			if forget && e.Key == corev1.LabelHostname && e.Operator == corev1.NodeSelectorOpIn && !r.anyHost(e.Values) {
 				continue
 			}
-			all = append(all, kube.Expression(e.Key, e.Operator, e.Values))
+			all = append(all, r.expression(e.Key, e.Operator, e.Values))
 		}
 		if len(all) == 0 {
 			return nil, true // this term holds anywhere
@@ -159,8 +195,12 @@ func (v *Volumes) placesOf(volume *corev1.PersistentVolume, forget bool) ([][]re
 	return bounded(kube.Alternatives(places)), len(places) > 0
 }
 
-func (v *Volumes) anyHost(names []string) bool {
-	return slices.ContainsFunc(names, func(name string) bool { return v.Hostnames[name] })
+func (r *Reader) expression(key string, op corev1.NodeSelectorOperator, values []string) requirement.Expression {
+	return requirement.Expect(r.name(key), requirement.Operator(op), values)
+}
+
+func (r *Reader) anyHost(names []string) bool {
+	return slices.ContainsFunc(names, func(name string) bool { return r.Hostnames[name] })
 }
 
 func bounded(places [][]requirement.Expression) [][]requirement.Expression {
@@ -169,7 +209,7 @@ func bounded(places [][]requirement.Expression) [][]requirement.Expression {
 
 // labelPlaces reads the labels by which older volumes say where they are: zones and regions, several of them parted by
 // two underscores. They do not bind nodes that have no such label at all.
-func labelPlaces(volume *corev1.PersistentVolume) [][]requirement.Expression {
+func (r *Reader) labelPlaces(volume *corev1.PersistentVolume) [][]requirement.Expression {
 	var all []requirement.Expression
 	for _, key := range []string{
 		corev1.LabelFailureDomainBetaZone, corev1.LabelFailureDomainBetaRegion, corev1.LabelTopologyZone, corev1.LabelTopologyRegion,
@@ -183,7 +223,7 @@ func labelPlaces(volume *corev1.PersistentVolume) [][]requirement.Expression {
 			values[i] = strings.TrimSpace(values[i])
 		}
 		if !slices.Contains(values, "") {
-			all = append(all, kube.Expression(key, corev1.NodeSelectorOpIn, values))
+			all = append(all, r.expression(key, corev1.NodeSelectorOpIn, values))
 		}
 	}
 	if len(all) == 0 {
@@ -200,79 +240,59 @@ func labelPlaces(volume *corev1.PersistentVolume) [][]requirement.Expression {
 }
 
 // readUnbound: the volume will be found or made where the pod is, unless the claim has to be bound before.
-func (v *Volumes) readUnbound(claim *corev1.PersistentVolumeClaim) *claimFacts {
+func (r *Reader) readUnbound(claim *corev1.PersistentVolumeClaim) Claim {
 	name := claimClass(claim)
-	class := v.classes[name]
+	class := r.classes[name]
 	switch {
 	case name == "":
-		return &claimFacts{problem: "it is not bound and names no storage class"}
+		return Claim{Problem: "it is not bound and names no storage class"}
 	case class == nil:
-		return &claimFacts{problem: "it is not bound, and its storage class " + name + " does not exist"}
+		return Claim{Problem: "it is not bound, and its storage class " + name + " does not exist"}
 	case class.VolumeBindingMode == nil || *class.VolumeBindingMode != storagev1.VolumeBindingWaitForFirstConsumer:
-		return &claimFacts{problem: "it is not bound yet, and its storage class " + name + " binds volumes before pods are placed"}
+		return Claim{Problem: "it is not bound yet, and its storage class " + name + " binds volumes before pods are placed"}
 	}
-	if node, ok := claim.Annotations[selectedNode]; ok {
-		if !v.nodes[node] {
-			return &claimFacts{problem: "its volume is being made for node " + node + ", which is gone"}
-		}
-		places, ok := classPlaces(class)
-		if !ok {
-			return &claimFacts{problem: nowhereAllowed(class)}
-		}
-		there := [][]requirement.Expression{{kube.Expression(kube.NodeNameKey, corev1.NodeSelectorOpIn, []string{node})}}
-		places, _ = kube.Combine(there, places, MostAlternatives)
-		return &claimFacts{places: places}
+	node, ok := claim.Annotations[selectedNode]
+	if !ok {
+		return r.readDelayed(claim, class)
 	}
-	return v.readDelayed(claim, class)
+	if !slices.ContainsFunc(r.snapshot.Nodes, func(n *corev1.Node) bool { return n.Name == node }) {
+		return Claim{Problem: "its volume is being made for node " + node + ", which is gone"}
+	}
+	places, ok := r.classPlaces(class)
+	if !ok {
+		return Claim{Problem: nowhereAllowed(class)}
+	}
+	there := [][]requirement.Expression{{kube.Expression(kube.NodeNameKey, corev1.NodeSelectorOpIn, []string{node})}}
+	places, _ = kube.Combine(there, places, MostAlternatives)
+	return Claim{Places: places}
 }
 
 // readDelayed: a pod can go where a volume that waits for a claim is, or where the class can make one. Where a volume is kept
 // for the claim, no other will do.
-func (v *Volumes) readDelayed(claim *corev1.PersistentVolumeClaim, class *storagev1.StorageClass) *claimFacts {
-	suiting := suitingOf(v.reserved[ClaimID{claim.Namespace, claim.Name}], claim)
-	kept := len(suiting) > 0
-	made := !kept && class.Provisioner != "" && class.Provisioner != noProvisioner
-	var places [][]requirement.Expression
-	if made {
-		var ok bool
-		if places, ok = classPlaces(class); ok && len(places) == 0 {
-			return &claimFacts{reach: v.reachOf(provisionerDriver(class.Provisioner))}
+func (r *Reader) readDelayed(claim *corev1.PersistentVolumeClaim, class *storagev1.StorageClass) Claim {
+	out := Claim{Waits: true, class: class}
+	suiting := suitingOf(r.reserved[ClaimID{claim.Namespace, claim.Name}], claim)
+	if out.Kept = len(suiting) > 0; !out.Kept {
+		suiting = suitingOf(r.available[class.Name], claim)
+		if class.Provisioner != "" && class.Provisioner != noProvisioner {
+			out.Places, out.Makes = r.classPlaces(class)
 		}
 	}
-	if !kept {
-		suiting = suitingOf(v.available[class.Name], claim)
-	}
-	var reachable []*corev1.PersistentVolume
-	anywhere := false
 	for _, volume := range suiting {
-		if found, ok := v.placesOf(volume, false); ok {
-			reachable, places = append(reachable, volume), append(places, found...)
-			anywhere = anywhere || len(found) == 0
+		if places, ok := r.placesOf(volume, false); ok {
+			out.Free = append(out.Free, FreeVolume{volume, places})
 		}
 	}
-	if kept && len(reachable) == 0 {
-		return &claimFacts{problem: "the node affinity of the volume that is kept for it matches no node"}
+	switch {
+	case out.Makes || len(out.Free) > 0:
+	case out.Kept:
+		out.Problem = "the node affinity of the volume that is kept for it matches no node"
+	case makesNone(class):
+		out.Problem = NoVolumeFree(class.Name)
+	default:
+		out.Problem = nowhereAllowed(class)
 	}
-	if made && len(places) == 0 && !anywhere {
-		return &claimFacts{problem: nowhereAllowed(class)}
-	}
-	if !made && len(reachable) == 0 {
-		return &claimFacts{problem: NoVolumeFree(class.Name)}
-	}
-	facts := &claimFacts{}
-	if !anywhere {
-		facts.places, facts.reach = bounded(kube.Alternatives(places)), labelsOf(places)
-	}
-	if made && !anywhere {
-		facts.reach = v.reachOf(provisionerDriver(class.Provisioner))
-	}
-	if !made {
-		facts.sole, facts.taken = singleOf(reachable), v.taken(claim)
-	}
-	if !kept {
-		facts.take = v.availableOf[class.Name].take(reachable)
-	}
-	return facts
+	return out
 }
 
 func suitingOf(volumes []*corev1.PersistentVolume, claim *corev1.PersistentVolumeClaim) []*corev1.PersistentVolume {
@@ -290,12 +310,12 @@ func nowhereAllowed(class *storagev1.StorageClass) string {
 }
 
 // classPlaces reads the class's allowed topologies: nil for none, false if no node can match.
-func classPlaces(class *storagev1.StorageClass) ([][]requirement.Expression, bool) {
+func (r *Reader) classPlaces(class *storagev1.StorageClass) ([][]requirement.Expression, bool) {
 	var places [][]requirement.Expression
 	for _, term := range class.AllowedTopologies {
 		var all []requirement.Expression
 		for _, e := range term.MatchLabelExpressions {
-			all = append(all, kube.Expression(e.Key, corev1.NodeSelectorOpIn, e.Values))
+			all = append(all, r.expression(e.Key, corev1.NodeSelectorOpIn, e.Values))
 		}
 		if folded, ok := kube.Intersect(all); ok && len(all) > 0 {
 			places = append(places, folded)
