@@ -11,6 +11,7 @@ import (
 	"tenon.sh/engine/inventory"
 	"tenon.sh/engine/kube"
 	"tenon.sh/engine/requirement"
+	"tenon.sh/engine/volume"
 )
 
 // replayState is a replay turned into numbers. What pods ask for is read once for all that ask alike; what changes when
@@ -31,7 +32,7 @@ type replayState struct {
 	kindOf     []int32        // by node: those of one kind look alike to every pod
 	byName     map[string]int // by the name that placements use
 	byNodeName map[string]int
-	volumes    *volumeIndex
+	volumes    volumeReader
 	reader     *ruleReader
 	filters    map[string]*nodeFilter
 	// mentioned are the labels of pods that selectors look at, in order.
@@ -76,7 +77,7 @@ type countedKey struct {
 
 func newReplayState(r *Replay) *replayState {
 	w := &replayState{
-		replay: r, cache: r.Cache, byName: make(map[string]int, len(r.Snapshot.Nodes)), byNodeName: make(map[string]int, len(r.Snapshot.Nodes)), volumes: newVolumeIndex(r.Snapshot),
+		replay: r, cache: r.Cache, byName: make(map[string]int, len(r.Snapshot.Nodes)), byNodeName: make(map[string]int, len(r.Snapshot.Nodes)), volumes: volumeReader{volume.NewReader(r.Snapshot, kube.AsWritten)},
 		filters: map[string]*nodeFilter{}, labelKinds: map[string]*labelKind{}, constraints: map[constraintsKey]*podConstraints{},
 		counted: map[countedKey][]*matchCount{}, counts: map[string]*matchCount{}, topologies: map[string]*topologyDomains{}, strangers: map[engine.PodID]bool{},
 		ofKind: map[*inventory.LabelClass]*labelCounts{}, measured: map[*inventory.RequestClass]*measured{},

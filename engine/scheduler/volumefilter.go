@@ -7,54 +7,36 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 
-	"tenon.sh/engine"
 	"tenon.sh/engine/kube"
 	"tenon.sh/engine/requirement"
+	"tenon.sh/engine/volume"
 )
 
 // podVolume is a volume that has to be attached to the pod's node.
 type podVolume struct{ driver, handle string }
 
-// volumeIndex finds what a snapshot knows of volumes.
-type volumeIndex struct {
-	claims  map[string]*corev1.PersistentVolumeClaim // by namespace/name
-	volumes map[string]*corev1.PersistentVolume
-	classes map[string]*storagev1.StorageClass
-}
-
-func newVolumeIndex(s *engine.Snapshot) *volumeIndex {
-	x := &volumeIndex{map[string]*corev1.PersistentVolumeClaim{}, map[string]*corev1.PersistentVolume{}, map[string]*storagev1.StorageClass{}}
-	for _, c := range s.PersistentVolumeClaims {
-		x.claims[c.Namespace+"/"+c.Name] = c
-	}
-	for _, v := range s.PersistentVolumes {
-		x.volumes[v.Name] = v
-	}
-	for _, c := range s.StorageClasses {
-		x.classes[c.Name] = c
-	}
-	return x
-}
+// volumeReader finds what a snapshot knows of volumes.
+type volumeReader struct{ volume.Reader }
 
 // of lists the volumes that count against attach limits, and for each volume that is tied to a place the alternatives
 // that a node must meet. ok is false for a pod that kube-scheduler lets wait wherever: a claim is missing, or has to be
 // bound before.
-func (x *volumeIndex) of(pod *corev1.Pod) (volumes []podVolume, places [][][]requirement.Expression, ok bool) {
+func (x *volumeReader) of(pod *corev1.Pod) (volumes []podVolume, places [][][]requirement.Expression, ok bool) {
 	ok = true
 	for i := range pod.Spec.Volumes {
-		claim := x.claim(pod, &pod.Spec.Volumes[i])
+		claim, _, problem := x.ClaimOf(pod, &pod.Spec.Volumes[i])
+		ok = ok && problem == ""
 		if claim == nil {
-			ok = ok && pod.Spec.Volumes[i].PersistentVolumeClaim == nil
 			continue
 		}
-		if pv := x.volumes[claim.Spec.VolumeName]; pv != nil {
+		if pv := x.Persistent[claim.Spec.VolumeName]; pv != nil {
 			places = append(places, boundPlaces(pv)...)
 			if pv.Spec.CSI != nil {
 				volumes = append(volumes, podVolume{pv.Spec.CSI.Driver, pv.Spec.CSI.Driver + "/" + pv.Spec.CSI.VolumeHandle})
 			}
 			continue
 		}
-		class := x.classOf(claim)
+		class := x.ClassOf(claim)
 		if claim.Spec.VolumeName != "" || class == nil || class.VolumeBindingMode == nil || *class.VolumeBindingMode != storagev1.VolumeBindingWaitForFirstConsumer {
 			ok = false
 			continue
@@ -65,33 +47,6 @@ func (x *volumeIndex) of(pod *corev1.Pod) (volumes []podVolume, places [][][]req
 		volumes = append(volumes, podVolume{class.Provisioner, class.Provisioner + "/" + claim.Namespace + "/" + claim.Name})
 	}
 	return volumes, places, ok
-}
-
-// claim is the claim behind a volume, nil if there is none; that of an ephemeral volume need not be there yet.
-func (x *volumeIndex) claim(pod *corev1.Pod, v *corev1.Volume) *corev1.PersistentVolumeClaim {
-	switch {
-	case v.PersistentVolumeClaim != nil:
-		return x.claims[pod.Namespace+"/"+v.PersistentVolumeClaim.ClaimName]
-	case v.Ephemeral != nil && v.Ephemeral.VolumeClaimTemplate != nil:
-		name := pod.Name + "-" + v.Name
-		if claim := x.claims[pod.Namespace+"/"+name]; claim != nil {
-			return claim
-		}
-		claim := &corev1.PersistentVolumeClaim{Spec: v.Ephemeral.VolumeClaimTemplate.Spec}
-		claim.Namespace, claim.Name = pod.Namespace, name
-		return claim
-	}
-	return nil
-}
-
-func (x *volumeIndex) classOf(claim *corev1.PersistentVolumeClaim) *storagev1.StorageClass {
-	if name := claim.Annotations[corev1.BetaStorageClassAnnotation]; name != "" {
-		return x.classes[name]
-	}
-	if claim.Spec.StorageClassName != nil {
-		return x.classes[*claim.Spec.StorageClassName]
-	}
-	return nil
 }
 
 // placeLabels are the labels of a volume that tie it to nodes with the same label, in the order of kube-scheduler's VolumeZone.
@@ -155,7 +110,7 @@ func (w *replayState) attachRunning() {
 		if !ok || a.Spec.Source.PersistentVolumeName == nil {
 			continue
 		}
-		if pv := w.volumes.volumes[*a.Spec.Source.PersistentVolumeName]; pv != nil && pv.Spec.CSI != nil {
+		if pv := w.volumes.Persistent[*a.Spec.Source.PersistentVolumeName]; pv != nil && pv.Spec.CSI != nil {
 			w.nodes[i].attach(podVolume{pv.Spec.CSI.Driver, pv.Spec.CSI.Driver + "/" + pv.Spec.CSI.VolumeHandle})
 		}
 	}

@@ -375,3 +375,8 @@ func VolumeClass(volume *corev1.PersistentVolume) string {
 	}
 	return volume.Spec.StorageClassName
 }
+
+// ClassOf is the storage class of the claim, nil for none that is there.
+func (r *Reader) ClassOf(claim *corev1.PersistentVolumeClaim) *storagev1.StorageClass {
+	return r.classes[claimClass(claim)]
+}
