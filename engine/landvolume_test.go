@@ -32,10 +32,25 @@ delete disk p-scratch`, "b: p"},
 storageclass fast wait
 disk p-scratch-1 class=fast
 pod p scratch=fast`, "stranded: p"},
+		{"volumes of older kinds are attached by the driver that has taken over", `
+storageclass old driver=kubernetes.io/aws-ebs wait zones=a
+volume v driver=ebs.csi.aws.com zone=a claim=data
+pod p cpu=2 disk=data
+pod q cpu=1 scratch=old`, "a: p; stranded: q"},
+		{"what is attaching counts by who attaches it", `
+volume v driver=other.example.com
+yaml
+apiVersion: storage.k8s.io/v1
+kind: VolumeAttachment
+metadata: {name: v}
+spec: {attacher: ebs.csi.aws.com, nodeName: a, source: {persistentVolumeName: v}}
+end
+volume w driver=ebs.csi.aws.com zone=a claim=data
+pod p disk=data`, "stranded: p"},
 	} {
 		t.Run(c.rule, func(t *testing.T) {
 			t.Parallel()
-			s := clusterOf(t, append([]string{"node a cpu=4 mem=8Gi zone=a", "node b cpu=4 mem=8Gi zone=b"}, strings.Split(c.lines, "\n")...)...)
+			s := clusterOf(t, append([]string{"node a cpu=4 mem=8Gi zone=a attach=ebs.csi.aws.com:1", "node b cpu=4 mem=8Gi zone=b"}, strings.Split(c.lines, "\n")...)...)
 			if got := landed(landOn(s, waiting(s), nil)); got != c.want {
 				t.Errorf("landed as %q, want %q", got, c.want)
 			}

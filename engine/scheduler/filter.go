@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"tenon.sh/engine/kube"
+	"tenon.sh/engine/volume"
 )
 
 // passes reports whether kube-scheduler's filters let the pod onto node i.
@@ -29,19 +30,19 @@ func (n *nodeInfo) portsFree(ports []kube.HostPort) bool {
 }
 
 // attachable reports whether the node's attach limits leave room for the volumes that it has not got yet.
-func (n *nodeInfo) attachable(volumes []podVolume) bool {
-	return !slices.ContainsFunc(volumes, func(v podVolume) bool {
-		limit, limited := n.limits[v.driver]
-		more := n.lacks(volumes, v.driver)
-		return limited && more > 0 && n.attached[v.driver]+more > limit
+func (n *nodeInfo) attachable(volumes []volume.Attachment) bool {
+	return !slices.ContainsFunc(volumes, func(v volume.Attachment) bool {
+		limit, limited := n.limits[v.Driver]
+		more := n.lacks(volumes, v.Driver)
+		return limited && more > 0 && n.attached[v.Driver]+more > limit
 	})
 }
 
 // lacks counts the volumes of a driver that are not attached to the node.
-func (n *nodeInfo) lacks(volumes []podVolume, driver string) int {
+func (n *nodeInfo) lacks(volumes []volume.Attachment, driver string) int {
 	count := 0
-	for i, v := range volumes {
-		if _, there := n.volumes[v.handle]; v.driver == driver && !there && !slices.Contains(volumes[:i], v) {
+	for _, v := range volumes {
+		if v.Driver == driver && !n.volumes[v] {
 			count++
 		}
 	}

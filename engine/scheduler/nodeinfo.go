@@ -14,6 +14,7 @@ import (
 	"tenon.sh/engine"
 	"tenon.sh/engine/inventory"
 	"tenon.sh/engine/kube"
+	"tenon.sh/engine/volume"
 )
 
 // nodeInfo is a node of a replay: one that exists, as it will be once it is initialized, or one that is only planned.
@@ -28,8 +29,8 @@ type nodeInfo struct {
 
 	used             bool // a pod of the replay has landed here
 	ports            []kube.HostPort
-	volumes          map[string]string // attached volumes with their drivers; nil for none
-	limits, attached map[string]int    // volumes by driver; nil for none
+	volumes          map[volume.Attachment]bool // that are attached; nil for none
+	limits, attached map[string]int             // volumes by driver; nil for none
 	promisedPorts    []kube.HostPort
 	daemons          []string // DaemonSets that have a pod here
 }
@@ -149,13 +150,13 @@ func (n *nodeInfo) look(keys []string) string {
 }
 
 // attach counts a volume on the node, once.
-func (n *nodeInfo) attach(v podVolume) {
+func (n *nodeInfo) attach(v volume.Attachment) {
 	if n.volumes == nil {
-		n.attached, n.volumes = map[string]int{}, map[string]string{}
+		n.attached, n.volumes = map[string]int{}, map[volume.Attachment]bool{}
 	}
-	if _, ok := n.volumes[v.handle]; !ok {
-		n.volumes[v.handle] = v.driver
-		n.attached[v.driver]++
+	if !n.volumes[v] {
+		n.volumes[v] = true
+		n.attached[v.Driver]++
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"tenon.sh/engine/capacity"
 	"tenon.sh/engine/inventory"
 	"tenon.sh/engine/kube"
+	"tenon.sh/engine/volume"
 )
 
 // podInfo is a pod of a replay.
@@ -21,7 +22,7 @@ type podInfo struct {
 	requested, scored kube.Usage
 	size              int64 // PodSize of pods that have to land
 	ports             []kube.HostPort
-	volumes           []podVolume
+	volumes           []volume.Attachment
 	rules             *podRules // nil for a running pod that asks nothing of others
 	labels            *labelKind
 	// counted are the counts that change when the pod is bound.

@@ -192,7 +192,7 @@ func (w *replayState) lands(f *inventory.PodInfo) bool {
 func (w *replayState) runningPod(pod *corev1.Pod, f *inventory.PodInfo) *podInfo {
 	p := &podInfo{pod: pod, rules: w.reader.running(pod, f)}
 	w.measure(p, f)
-	p.volumes, _, _ = w.volumes.of(pod)
+	p.volumes = w.volumes.Attached(pod)
 	return p
 }
 
@@ -201,9 +201,8 @@ func (w *replayState) waitingPod(pod *corev1.Pod) *podInfo {
 	p := &podInfo{pod: pod, rules: w.reader.waiting(pod, f), nomination: -1, size: kube.SizeOf(w.cache.RequestsKnown(pod, f).List)}
 	w.measure(p, f)
 	p.scoring, p.extras, p.fit = w.scoringOf(pod), w.extrasOf(p.request.List), fitUsage(pod, p.scored)
-	var places [][][]requirement.Expression
-	var ok bool
-	p.volumes, places, ok = w.volumes.of(pod)
+	p.volumes = w.volumes.Attached(pod)
+	places, ok := w.volumes.of(pod)
 	p.lost = !ok || p.rules.invalid
 	p.filter = w.nodeFilterOf(&pod.Spec, places)
 	if name, hinted := w.replay.Nominations[kube.PodID(pod)]; hinted {
@@ -266,7 +265,7 @@ func (w *replayState) readDaemons() []*podInfo {
 		p := &podInfo{pod: d.Pod, rules: w.reader.read(d.Pod, d.Pod.Spec.TopologySpreadConstraints, true)}
 		w.measure(p, nil)
 		p.scoring, p.extras = w.scoringOf(d.Pod), w.extrasOf(p.request.List)
-		p.volumes, _, _ = w.volumes.of(d.Pod)
+		p.volumes = w.volumes.Attached(d.Pod)
 		p.filter = w.nodeFilterOf(&d.Pod.Spec, nil)
 		out = append(out, p)
 	}

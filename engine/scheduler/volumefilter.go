@@ -12,16 +12,12 @@ import (
 	"tenon.sh/engine/volume"
 )
 
-// podVolume is a volume that has to be attached to the pod's node.
-type podVolume struct{ driver, handle string }
-
 // volumeReader finds what a snapshot knows of volumes.
 type volumeReader struct{ volume.Reader }
 
-// of lists the volumes that count against attach limits, and for each volume that is tied to a place the alternatives
-// that a node must meet. ok is false for a pod that kube-scheduler lets wait wherever: a claim is missing, or has to be
+// of lists, for each volume that is tied to a place, the alternatives that a node must meet. ok is false for a pod that kube-scheduler lets wait wherever: a claim is missing, or has to be
 // bound before.
-func (x *volumeReader) of(pod *corev1.Pod) (volumes []podVolume, places [][][]requirement.Expression, ok bool) {
+func (x *volumeReader) of(pod *corev1.Pod) (places [][][]requirement.Expression, ok bool) {
 	ok = true
 	for i := range pod.Spec.Volumes {
 		claim, _, problem := x.ClaimOf(pod, &pod.Spec.Volumes[i])
@@ -31,9 +27,6 @@ func (x *volumeReader) of(pod *corev1.Pod) (volumes []podVolume, places [][][]re
 		}
 		if pv := x.Persistent[claim.Spec.VolumeName]; pv != nil {
 			places = append(places, boundPlaces(pv)...)
-			if pv.Spec.CSI != nil {
-				volumes = append(volumes, podVolume{pv.Spec.CSI.Driver, pv.Spec.CSI.Driver + "/" + pv.Spec.CSI.VolumeHandle})
-			}
 			continue
 		}
 		class := x.ClassOf(claim)
@@ -44,9 +37,8 @@ func (x *volumeReader) of(pod *corev1.Pod) (volumes []podVolume, places [][][]re
 		if terms := allowedTerms(class); terms != nil {
 			places = append(places, terms)
 		}
-		volumes = append(volumes, podVolume{class.Provisioner, class.Provisioner + "/" + claim.Namespace + "/" + claim.Name})
 	}
-	return volumes, places, ok
+	return places, ok
 }
 
 // placeLabels are the labels of a volume that tie it to nodes with the same label, in the order of kube-scheduler's VolumeZone.
@@ -106,12 +98,9 @@ func allowedTerms(class *storagev1.StorageClass) [][]requirement.Expression {
 // attachRunning counts the volumes that are attached or attaching already.
 func (w *replayState) attachRunning() {
 	for _, a := range w.replay.Snapshot.VolumeAttachments {
-		i, ok := w.byNodeName[a.Spec.NodeName]
-		if !ok || a.Spec.Source.PersistentVolumeName == nil {
-			continue
-		}
-		if pv := w.volumes.Persistent[*a.Spec.Source.PersistentVolumeName]; pv != nil && pv.Spec.CSI != nil {
-			w.nodes[i].attach(podVolume{pv.Spec.CSI.Driver, pv.Spec.CSI.Driver + "/" + pv.Spec.CSI.VolumeHandle})
+		i, there := w.byNodeName[a.Spec.NodeName]
+		if behind, ok := w.volumes.AttachmentBehind(a); ok && there {
+			w.nodes[i].attach(behind)
 		}
 	}
 }

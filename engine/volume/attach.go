@@ -96,7 +96,7 @@ func (v *Volumes) AttachedTo(node string, expected *engine.InstanceType, pods []
 		}
 	}
 	for _, va := range v.attachments[node] {
-		a, ok := v.attachmentBehind(va)
+		a, ok := v.AttachmentBehind(va)
 		if ok && !n.InUse[a] && !n.Others[a] {
 			n.Others[a] = true
 			n.Used[a.Driver]++
@@ -124,8 +124,8 @@ func (v *Volumes) LimitsOf(node string, expected *engine.InstanceType) map[strin
 	return limits
 }
 
-// attachmentBehind reads a VolumeAttachment; only those of CSI volumes that exist count.
-func (r *Reader) attachmentBehind(va *storagev1.VolumeAttachment) (Attachment, bool) {
+// AttachmentBehind reads a VolumeAttachment; only those of CSI volumes that exist count.
+func (r *Reader) AttachmentBehind(va *storagev1.VolumeAttachment) (Attachment, bool) {
 	name := va.Spec.Source.PersistentVolumeName
 	if name == nil || va.Spec.Attacher == "" {
 		return Attachment{}, false

@@ -133,7 +133,7 @@ func (v *Volumes) indexLimits(s *engine.Snapshot, drivers []string) {
 	}
 	for _, a := range s.VolumeAttachments {
 		v.attachments[a.Spec.NodeName] = append(v.attachments[a.Spec.NodeName], a)
-		if behind, ok := v.attachmentBehind(a); ok && !leaving[a.Spec.NodeName] {
+		if behind, ok := v.AttachmentBehind(a); ok && !leaving[a.Spec.NodeName] {
 			v.held[behind] = true
 		}
 	}
