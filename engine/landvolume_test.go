@@ -20,6 +20,14 @@ end
 func TestPodsLandWhereTheirVolumesLetThem(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ rule, lines, want string }{
+		{"a node takes so many volumes, and those of its zone", `
+node c cpu=4 mem=8Gi zone=c attach=disk.example.com:1
+volume v zone=c claim=one
+volume w zone=c claim=two
+volume x zone=a claim=three
+pod p cpu=1 disk=one
+pod q cpu=1 disk=two
+pod r cpu=1 disk=three`, "a: r; c: p; stranded: q"},
 		{"an ephemeral volume whose claim is not made yet will have the default class", standardClass + `
 yaml
 apiVersion: v1
@@ -47,6 +55,81 @@ spec: {attacher: ebs.csi.aws.com, nodeName: a, source: {persistentVolumeName: v}
 end
 volume w driver=ebs.csi.aws.com zone=a claim=data
 pod p disk=data`, "stranded: p"},
+		{"a claim that is going, that is lost or that is not bound yet is of no use", `
+volume v
+volume w
+volume x
+disk going volume=v deleting
+disk lost volume=w lost
+disk half volume=x
+yaml
+apiVersion: v1
+kind: PersistentVolumeClaim
+metadata: {name: half}
+spec: {volumeName: x}
+status: {phase: Pending}
+end
+pod p disk=going
+pod q disk=lost
+pod r disk=half`, "stranded: p q r"},
+		{"nothing is made by a class that makes nothing, nor where its class allows no place", `
+storageclass hand driver=kubernetes.io/no-provisioner wait
+yaml
+apiVersion: storage.k8s.io/v1
+kind: StorageClass
+metadata: {name: nowhere}
+provisioner: disk.example.com
+volumeBindingMode: WaitForFirstConsumer
+allowedTopologies: [{matchLabelExpressions: []}]
+end
+pod p scratch=hand
+pod q scratch=nowhere`, "stranded: p q"},
+		{"a volume that is being made for a node holds its pod there", `
+storageclass fast wait
+disk here class=fast selected=b
+disk gone class=fast selected=z
+pods p x3 disk=here
+pod q disk=gone`, "b: p-1 p-2 p-3; stranded: q"},
+		{"the labels of a volume are read as kube-scheduler reads them", `
+volume v labels=failure-domain.beta.kubernetes.io/zone:b__c claim=older
+yaml
+apiVersion: v1
+kind: PersistentVolume
+metadata: {name: w, labels: {topology.kubernetes.io/zone: "a__ b"}}
+---
+apiVersion: v1
+kind: PersistentVolume
+metadata: {name: x, labels: {topology.kubernetes.io/zone: "c__"}}
+end
+disk spaced volume=w
+disk unreadable volume=x
+pod p disk=older
+pod q disk=spaced select=zone:b
+pod r disk=unreadable select=zone:a`, "a: r; b: p q"},
+		{"the labels of an ephemeral volume say nothing", `
+yaml
+apiVersion: v1
+kind: PersistentVolume
+metadata: {name: v, labels: {topology.kubernetes.io/zone: b}}
+---
+apiVersion: v1
+kind: PersistentVolumeClaim
+metadata:
+  name: p-scratch-1
+  annotations: {pv.kubernetes.io/bind-completed: "yes"}
+  ownerReferences: [{apiVersion: v1, kind: Pod, name: p, uid: default/p, controller: true}]
+spec: {volumeName: v}
+end
+pod p scratch=fast select=zone:a`, "a: p"},
+		{"fields of a volume's node affinity say nothing", `
+yaml
+apiVersion: v1
+kind: PersistentVolume
+metadata: {name: v}
+spec: {nodeAffinity: {required: {nodeSelectorTerms: [{matchFields: [{key: metadata.name, operator: In, values: [z]}]}]}}}
+end
+disk data volume=v
+pod p disk=data select=zone:b`, "b: p"},
 	} {
 		t.Run(c.rule, func(t *testing.T) {
 			t.Parallel()

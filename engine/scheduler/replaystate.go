@@ -32,7 +32,7 @@ type replayState struct {
 	kindOf     []int32        // by node: those of one kind look alike to every pod
 	byName     map[string]int // by the name that placements use
 	byNodeName map[string]int
-	volumes    volumeReader
+	volumes    volume.Reader
 	reader     *ruleReader
 	filters    map[string]*nodeFilter
 	// mentioned are the labels of pods that selectors look at, in order.
@@ -77,7 +77,7 @@ type countedKey struct {
 
 func newReplayState(r *Replay) *replayState {
 	w := &replayState{
-		replay: r, cache: r.Cache, byName: make(map[string]int, len(r.Snapshot.Nodes)), byNodeName: make(map[string]int, len(r.Snapshot.Nodes)), volumes: volumeReader{volume.NewReader(r.Snapshot, kube.AsWritten)},
+		replay: r, cache: r.Cache, byName: make(map[string]int, len(r.Snapshot.Nodes)), byNodeName: make(map[string]int, len(r.Snapshot.Nodes)), volumes: volume.NewReader(r.Snapshot, kube.AsWritten),
 		filters: map[string]*nodeFilter{}, labelKinds: map[string]*labelKind{}, constraints: map[constraintsKey]*podConstraints{},
 		counted: map[countedKey][]*matchCount{}, counts: map[string]*matchCount{}, topologies: map[string]*topologyDomains{}, strangers: map[engine.PodID]bool{},
 		ofKind: map[*inventory.LabelClass]*labelCounts{}, measured: map[*inventory.RequestClass]*measured{},
@@ -202,7 +202,7 @@ func (w *replayState) waitingPod(pod *corev1.Pod) *podInfo {
 	w.measure(p, f)
 	p.scoring, p.extras, p.fit = w.scoringOf(pod), w.extrasOf(p.request.List), fitUsage(pod, p.scored)
 	p.volumes = w.volumes.Attached(pod)
-	places, ok := w.volumes.of(pod)
+	places, ok := w.placesOf(pod)
 	p.lost = !ok || p.rules.invalid
 	p.filter = w.nodeFilterOf(&pod.Spec, places)
 	if name, hinted := w.replay.Nominations[kube.PodID(pod)]; hinted {

@@ -8,6 +8,7 @@ import (
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	v1 "tenon.sh/api/v1"
 	"tenon.sh/engine"
 	"tenon.sh/engine/kube"
 	"tenon.sh/engine/requirement"
@@ -208,35 +209,38 @@ func bounded(places [][]requirement.Expression) [][]requirement.Expression {
 }
 
 // labelPlaces reads the labels by which older volumes say where they are: zones and regions, several of them parted by
-// two underscores. They do not bind nodes that have no such label at all.
+// two underscores. They do not bind nodes that have no such label at all. Nodes need not have the older name of a label.
 func (r *Reader) labelPlaces(volume *corev1.PersistentVolume) [][]requirement.Expression {
-	var all []requirement.Expression
+	var here [][]requirement.Expression
+	var absent []requirement.Expression
+	meets, labelled := true, false
 	for _, key := range []string{
 		corev1.LabelFailureDomainBetaZone, corev1.LabelFailureDomainBetaRegion, corev1.LabelTopologyZone, corev1.LabelTopologyRegion,
 	} {
+		without := r.expression(key, corev1.NodeSelectorOpDoesNotExist, nil)
+		absent = append(absent, without)
 		text, ok := volume.Labels[key]
-		if !ok {
-			continue
-		}
 		values := strings.Split(text, "__")
 		for i := range values {
 			values[i] = strings.TrimSpace(values[i])
 		}
-		if !slices.Contains(values, "") {
-			all = append(all, r.expression(key, corev1.NodeSelectorOpIn, values))
+		if !ok || slices.Contains(values, "") {
+			continue
+		}
+		labelled = true
+		ways := [][]requirement.Expression{{r.expression(key, corev1.NodeSelectorOpIn, values)}}
+		if newer := v1.NormalizeLabel(key); newer != r.name(key) {
+			ways = append(ways, []requirement.Expression{without, requirement.Expect(newer, requirement.In, values)})
+		}
+		if meets {
+			here, meets = kube.Combine(here, ways, MostAlternatives)
 		}
 	}
-	if len(all) == 0 {
+	if !labelled {
 		return nil
 	}
-	places := [][]requirement.Expression{{
-		kube.Expression(corev1.LabelTopologyRegion, corev1.NodeSelectorOpDoesNotExist, nil),
-		kube.Expression(corev1.LabelTopologyZone, corev1.NodeSelectorOpDoesNotExist, nil),
-	}}
-	if folded, ok := kube.Intersect(all); ok {
-		places = append(places, folded)
-	}
-	return kube.Alternatives(places)
+	absent, _ = kube.Intersect(absent)
+	return kube.Alternatives(append(here, absent))
 }
 
 // readUnbound: the volume will be found or made where the pod is, unless the claim has to be bound before.
@@ -374,9 +378,4 @@ func VolumeClass(volume *corev1.PersistentVolume) string {
 		return class
 	}
 	return volume.Spec.StorageClassName
-}
-
-// ClassOf is the storage class of the claim, nil for none that is there.
-func (r *Reader) ClassOf(claim *corev1.PersistentVolumeClaim) *storagev1.StorageClass {
-	return r.classes[claimClass(claim)]
 }
