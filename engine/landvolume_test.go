@@ -3,6 +3,10 @@ package engine_test
 import (
 	"strings"
 	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"tenon.sh/engine/scheduler"
 )
 
 // standardClass is the class of claims that name none, whose volumes are made in zone b.
@@ -130,6 +134,14 @@ spec: {nodeAffinity: {required: {nodeSelectorTerms: [{matchFields: [{key: metada
 end
 disk data volume=v
 pod p disk=data select=zone:b`, "b: p"},
+		{"one pod at a time uses a claim that says so, wherever it runs", `
+volume v
+volume w
+disk taken volume=v rwop
+disk free volume=w rwop
+pod old disk=taken node=b
+pod next disk=taken
+pods pair x2 disk=free`, "a: pair-1; stranded: next pair-2"},
 	} {
 		t.Run(c.rule, func(t *testing.T) {
 			t.Parallel()
@@ -138,5 +150,19 @@ pod p disk=data select=zone:b`, "b: p"},
 				t.Errorf("landed as %q, want %q", got, c.want)
 			}
 		})
+	}
+}
+
+func TestAClaimThatOnePodUsesAtATimeIsFreeForThatPodWhereverItMoves(t *testing.T) {
+	t.Parallel()
+	s := clusterOf(t, "node a cpu=4 mem=8Gi", "node b cpu=4 mem=8Gi", "volume v", "disk data volume=v rwop", "pod p disk=data node=a")
+	if got := landed(landOn(s, s.Pods, map[string]bool{"a": true})); got != "b: p" {
+		t.Errorf("landed as %q", got)
+	}
+	waits := *s.Pods[0]
+	waits.Name, waits.UID, waits.Spec.NodeName = "q", "q", ""
+	r := scheduler.Replay{Snapshot: s, Pods: []*corev1.Pod{&waits}, On: func(n *corev1.Node) bool { return n.Name == "b" }}
+	if got := landed(r.Land()); got != "stranded: q" {
+		t.Errorf("while the other pod runs on a node that takes no part, landed as %q", got)
 	}
 }

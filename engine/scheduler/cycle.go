@@ -5,6 +5,7 @@ import (
 
 	"tenon.sh/engine"
 	"tenon.sh/engine/kube"
+	"tenon.sh/engine/volume"
 )
 
 // mostRounds bounds how often pods are tried again. Only chains of pods that wait for each other in the order opposite to
@@ -84,7 +85,7 @@ func (w *replayState) choose(p *podInfo, turn int) int {
 		w.promise(p, -1)
 		p.nomination = -1
 	}
-	if p.lost {
+	if p.lost || slices.ContainsFunc(p.once, func(id volume.ClaimID) bool { return w.inUse[id] > 0 }) {
 		return -1
 	}
 	if hint >= 0 && w.passes(p, hint) {
@@ -143,6 +144,7 @@ func (w *replayState) bind(p *podInfo, i int) {
 	for _, v := range p.volumes {
 		n.attach(v)
 	}
+	w.use(p.once)
 	for _, t := range w.countedBy(p) {
 		t.add(i, 1)
 	}

@@ -34,7 +34,8 @@ type podInfo struct {
 	fit         kube.Usage // what NodeResourcesFit scores of the pod
 	scoring     *scoring
 	extras      []int64 // what it requests of replayState.extraNames
-	nomination  int     // the node that the pod is nominated to, -1 for none
+	once        []volume.ClaimID
+	nomination  int // the node that the pod is nominated to, -1 for none
 	lost        bool
 }
 

@@ -33,6 +33,7 @@ type replayState struct {
 	byName     map[string]int // by the name that placements use
 	byNodeName map[string]int
 	volumes    volume.Reader
+	inUse      map[volume.ClaimID]int // pods that use a claim which one pod at a time may use
 	reader     *ruleReader
 	filters    map[string]*nodeFilter
 	// mentioned are the labels of pods that selectors look at, in order.
@@ -156,6 +157,7 @@ func (w *replayState) readPods() {
 		w.queue = append(w.queue, w.waitingPod(pod))
 	}
 	slices.SortFunc(w.queue, queued)
+	w.countUsers()
 }
 
 // readNode reads the pods that run on node i and stay there; some is true if others leave it.
@@ -203,7 +205,7 @@ func (w *replayState) waitingPod(pod *corev1.Pod) *podInfo {
 	p.scoring, p.extras, p.fit = w.scoringOf(pod), w.extrasOf(p.request.List), fitUsage(pod, p.scored)
 	p.volumes = w.volumes.Attached(pod)
 	places, ok := w.placesOf(pod)
-	p.lost = !ok || p.rules.invalid
+	p.once, p.lost = w.volumes.Once(pod), !ok || p.rules.invalid
 	p.filter = w.nodeFilterOf(&pod.Spec, places)
 	if name, hinted := w.replay.Nominations[kube.PodID(pod)]; hinted {
 		if i, known := w.byName[name]; known {

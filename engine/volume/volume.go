@@ -47,7 +47,6 @@ func (c ClaimID) String() string { return c.namespace + "/" + c.name }
 // claimUsers says which pods use a claim that only one pod may use.
 type claimUsers struct {
 	pods  int
-	last  *corev1.Pod   // counted last: a pod may use a claim by two volumes
 	bound []*corev1.Pod // those that run
 }
 
@@ -156,18 +155,14 @@ func (v *Volumes) countUse(pod *corev1.Pod) {
 		if claim.Spec.VolumeName == "" && pod.Spec.NodeName == "" {
 			v.waiting[id]++
 		}
-		if !slices.Contains(claim.Spec.AccessModes, corev1.ReadWriteOncePod) {
-			continue
-		}
+	}
+	for _, id := range v.Once(pod) {
 		users := v.once[id]
 		if users == nil {
 			users = &claimUsers{}
 			v.once[id] = users
 		}
-		if users.last == pod {
-			continue
-		}
-		users.pods, users.last = users.pods+1, pod
+		users.pods++
 		if pod.Spec.NodeName != "" {
 			users.bound = append(users.bound, pod)
 		}
@@ -180,6 +175,18 @@ func namedClaim(pod *corev1.Pod, volume *corev1.Volume) (ClaimID, bool) {
 		return ClaimID{}, false
 	}
 	return ClaimID{pod.Namespace, volume.PersistentVolumeClaim.ClaimName}, true
+}
+
+// Once lists the claims that the pod names, each once, and that one pod at a time may use in the whole cluster (ReadWriteOncePod).
+func (r *Reader) Once(pod *corev1.Pod) []ClaimID {
+	var out []ClaimID
+	for i := range pod.Spec.Volumes {
+		id, ok := namedClaim(pod, &pod.Spec.Volumes[i])
+		if claim := r.claims[id]; ok && claim != nil && slices.Contains(claim.Spec.AccessModes, corev1.ReadWriteOncePod) && !slices.Contains(out, id) {
+			out = append(out, id)
+		}
+	}
+	return out
 }
 
 // HasVolumes reports whether the pod has volumes that matter to where it runs. Those that any kubelet makes out of nothing, as
