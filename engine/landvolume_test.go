@@ -142,6 +142,27 @@ disk free volume=w rwop
 pod old disk=taken node=b
 pod next disk=taken
 pods pair x2 disk=free`, "a: pair-1; stranded: next pair-2"},
+		{"two pods share a disk that they name only where both read it", `
+yaml
+apiVersion: v1
+kind: Pod
+metadata: {name: old, uid: old}
+spec:
+  nodeName: a
+  containers: [{name: app, image: app}]
+  volumes: [{name: data, gcePersistentDisk: {pdName: one}}, {name: more, gcePersistentDisk: {pdName: two, readOnly: true}}]
+status: {phase: Running}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: p, uid: p}
+spec: {containers: [{name: app, image: app}], nodeSelector: {topology.kubernetes.io/zone: a}, volumes: [{name: data, gcePersistentDisk: {pdName: one, readOnly: true}}]}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: q, uid: q}
+spec: {containers: [{name: app, image: app}], nodeSelector: {topology.kubernetes.io/zone: a}, volumes: [{name: more, gcePersistentDisk: {pdName: two, readOnly: true}}]}
+end`, "a: q; stranded: p"},
 	} {
 		t.Run(c.rule, func(t *testing.T) {
 			t.Parallel()

@@ -141,6 +141,7 @@ func (w *replayState) bind(p *podInfo, i int) {
 	w.addExtras(i, p.request, 1)
 	w.scores[i].series = 0
 	n.ports = append(n.ports, p.ports...)
+	n.disks = append(n.disks, p.disks...)
 	for _, v := range p.volumes {
 		n.attach(v)
 	}

@@ -15,18 +15,23 @@ func (w *replayState) passes(p *podInfo, i int) bool {
 // admits is passes, room aside.
 func (w *replayState) admits(p *podInfo, i int) bool {
 	n := w.nodes[i]
-	return w.filterResult(p.filter, i).admitted && n.portsFree(p.ports) && n.attachable(p.volumes) && p.constraints.passes(i)
+	return w.filterResult(p.filter, i).admitted && n.portsFree(p.ports) && n.attachable(p.volumes) && n.disksFree(p.disks) && p.constraints.passes(i)
 }
 
 // isFree is true for a pod, as most are, that any node admits if the filter's result for the node does and if there is room.
 func (p *podInfo) isFree() bool {
-	return len(p.ports) == 0 && len(p.volumes) == 0 && len(p.constraints.forbidden) == 0 && len(p.constraints.together) == 0 && len(p.constraints.hard) == 0
+	return len(p.ports) == 0 && len(p.volumes) == 0 && len(p.disks) == 0 && len(p.constraints.forbidden) == 0 && len(p.constraints.together) == 0 && len(p.constraints.hard) == 0
 }
 
 func (n *nodeInfo) portsFree(ports []kube.HostPort) bool {
 	return !slices.ContainsFunc(ports, func(p kube.HostPort) bool {
 		return slices.ContainsFunc(n.ports, p.Collides) || slices.ContainsFunc(n.promisedPorts, p.Collides)
 	})
+}
+
+// disksFree reports whether no pod on the node keeps a disk from the pod.
+func (n *nodeInfo) disksFree(disks []volume.Disk) bool {
+	return !slices.ContainsFunc(disks, func(d volume.Disk) bool { return slices.ContainsFunc(n.disks, d.Conflicts) })
 }
 
 // attachable reports whether the node's attach limits leave room for the volumes that it has not got yet.

@@ -31,6 +31,7 @@ type nodeInfo struct {
 	ports            []kube.HostPort
 	volumes          map[volume.Attachment]bool // that are attached; nil for none
 	limits, attached map[string]int             // volumes by driver; nil for none
+	disks            []volume.Disk
 	promisedPorts    []kube.HostPort
 	daemons          []string // DaemonSets that have a pod here
 }

@@ -23,6 +23,7 @@ type podInfo struct {
 	size              int64 // PodSize of pods that have to land
 	ports             []kube.HostPort
 	volumes           []volume.Attachment
+	disks             []volume.Disk
 	rules             *podRules // nil for a running pod that asks nothing of others
 	labels            *labelKind
 	// counted are the counts that change when the pod is bound.

@@ -194,7 +194,7 @@ func (w *replayState) lands(f *inventory.PodInfo) bool {
 func (w *replayState) runningPod(pod *corev1.Pod, f *inventory.PodInfo) *podInfo {
 	p := &podInfo{pod: pod, rules: w.reader.running(pod, f)}
 	w.measure(p, f)
-	p.volumes = w.volumes.Attached(pod)
+	p.volumes, p.disks = w.volumes.Attached(pod), volume.DisksOf(pod)
 	return p
 }
 
@@ -203,7 +203,7 @@ func (w *replayState) waitingPod(pod *corev1.Pod) *podInfo {
 	p := &podInfo{pod: pod, rules: w.reader.waiting(pod, f), nomination: -1, size: kube.SizeOf(w.cache.RequestsKnown(pod, f).List)}
 	w.measure(p, f)
 	p.scoring, p.extras, p.fit = w.scoringOf(pod), w.extrasOf(p.request.List), fitUsage(pod, p.scored)
-	p.volumes = w.volumes.Attached(pod)
+	p.volumes, p.disks = w.volumes.Attached(pod), volume.DisksOf(pod)
 	places, ok := w.placesOf(pod)
 	p.once, p.lost = w.volumes.Once(pod), !ok || p.rules.invalid
 	p.filter = w.nodeFilterOf(&pod.Spec, places)

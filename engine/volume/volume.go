@@ -290,7 +290,6 @@ func (v *Volumes) Of(pod *corev1.Pod) PodVolumes {
 		volume := &pod.Spec.Volumes[i]
 		facts, id := v.factsOf(pod, volume)
 		if facts == nil {
-			out.Disks = appendDisks(out.Disks, volume)
 			continue
 		}
 		problem, places := facts.Problem, facts.places
@@ -325,8 +324,7 @@ func (v *Volumes) Of(pod *corev1.Pod) PodVolumes {
 		slices.SortFunc(out.Singles, CompareSingles)
 		slices.SortFunc(out.Takes, func(a, b *SupplyTake) int { return strings.Compare(a.text(), b.text()) })
 		slices.SortFunc(out.Undecided, func(a, b SharedClaim) int { return cmp.Compare(a.ID.String(), b.ID.String()) })
-		slices.SortFunc(out.Disks, CompareDisks)
-		out.Disks = slices.Compact(out.Disks)
+		out.Disks = DisksOf(pod)
 	}
 	return out
 }
