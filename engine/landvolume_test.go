@@ -163,6 +163,30 @@ kind: Pod
 metadata: {name: q, uid: q}
 spec: {containers: [{name: app, image: app}], nodeSelector: {topology.kubernetes.io/zone: a}, volumes: [{name: more, gcePersistentDisk: {pdName: two, readOnly: true}}]}
 end`, "a: q; stranded: p"},
+		{"a claim takes the smallest free volume of the node, and nobody else gets that", `
+storageclass hand driver=kubernetes.io/no-provisioner wait
+yaml
+apiVersion: v1
+kind: PersistentVolume
+metadata: {name: large}
+spec: {storageClassName: hand, accessModes: [ReadWriteOnce], capacity: {storage: 2Gi}, nodeAffinity: {required: {nodeSelectorTerms: [{matchExpressions: [{key: topology.kubernetes.io/zone, operator: In, values: [a, b]}]}]}}}
+end
+volume small class=hand zone=a
+pod p scratch=hand select=zone:a
+pod q scratch=hand
+pod r scratch=hand`, "a: p; b: q; stranded: r"},
+		{"where no volume is free a class makes one as far as it may", `
+storageclass fast wait zones=b
+volume v class=fast zone=a
+pod p scratch=fast select=zone:a
+pod q scratch=fast select=zone:a
+pod r scratch=fast`, "a: p; b: r; stranded: q"},
+		{"each claim of a pod takes another volume", `
+storageclass hand driver=kubernetes.io/no-provisioner wait
+volume v class=hand zone=a
+volume w class=hand zone=b
+volume x class=hand zone=b
+pod p scratch=hand,hand`, "b: p"},
 	} {
 		t.Run(c.rule, func(t *testing.T) {
 			t.Parallel()

@@ -146,6 +146,7 @@ func (w *replayState) bind(p *podInfo, i int) {
 		n.attach(v)
 	}
 	w.use(p.once)
+	w.takeVolumes(p, n)
 	for _, t := range w.countedBy(p) {
 		t.add(i, 1)
 	}

@@ -15,12 +15,12 @@ func (w *replayState) passes(p *podInfo, i int) bool {
 // admits is passes, room aside.
 func (w *replayState) admits(p *podInfo, i int) bool {
 	n := w.nodes[i]
-	return w.filterResult(p.filter, i).admitted && n.portsFree(p.ports) && n.attachable(p.volumes) && n.disksFree(p.disks) && p.constraints.passes(i)
+	return w.filterResult(p.filter, i).admitted && n.portsFree(p.ports) && n.attachable(p.volumes) && n.disksFree(p.disks) && w.bindable(p, n) && p.constraints.passes(i)
 }
 
 // isFree is true for a pod, as most are, that any node admits if the filter's result for the node does and if there is room.
 func (p *podInfo) isFree() bool {
-	return len(p.ports) == 0 && len(p.volumes) == 0 && len(p.disks) == 0 && len(p.constraints.forbidden) == 0 && len(p.constraints.together) == 0 && len(p.constraints.hard) == 0
+	return len(p.ports) == 0 && len(p.volumes) == 0 && len(p.disks) == 0 && len(p.unbound) == 0 && len(p.constraints.forbidden) == 0 && len(p.constraints.together) == 0 && len(p.constraints.hard) == 0
 }
 
 func (n *nodeInfo) portsFree(ports []kube.HostPort) bool {

@@ -36,6 +36,7 @@ type podInfo struct {
 	scoring     *scoring
 	extras      []int64 // what it requests of replayState.extraNames
 	once        []volume.ClaimID
+	unbound     []unboundClaim
 	nomination  int // the node that the pod is nominated to, -1 for none
 	lost        bool
 }

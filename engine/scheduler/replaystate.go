@@ -34,6 +34,7 @@ type replayState struct {
 	byNodeName map[string]int
 	volumes    volume.Reader
 	inUse      map[volume.ClaimID]int // pods that use a claim which one pod at a time may use
+	taken      map[string]bool        // volumes that were free
 	reader     *ruleReader
 	filters    map[string]*nodeFilter
 	// mentioned are the labels of pods that selectors look at, in order.
@@ -79,7 +80,7 @@ type countedKey struct {
 func newReplayState(r *Replay) *replayState {
 	w := &replayState{
 		replay: r, cache: r.Cache, byName: make(map[string]int, len(r.Snapshot.Nodes)), byNodeName: make(map[string]int, len(r.Snapshot.Nodes)), volumes: volume.NewReader(r.Snapshot, kube.AsWritten),
-		filters: map[string]*nodeFilter{}, labelKinds: map[string]*labelKind{}, constraints: map[constraintsKey]*podConstraints{},
+		taken: map[string]bool{}, filters: map[string]*nodeFilter{}, labelKinds: map[string]*labelKind{}, constraints: map[constraintsKey]*podConstraints{},
 		counted: map[countedKey][]*matchCount{}, counts: map[string]*matchCount{}, topologies: map[string]*topologyDomains{}, strangers: map[engine.PodID]bool{},
 		ofKind: map[*inventory.LabelClass]*labelCounts{}, measured: map[*inventory.RequestClass]*measured{},
 	}
@@ -204,7 +205,7 @@ func (w *replayState) waitingPod(pod *corev1.Pod) *podInfo {
 	w.measure(p, f)
 	p.scoring, p.extras, p.fit = w.scoringOf(pod), w.extrasOf(p.request.List), fitUsage(pod, p.scored)
 	p.volumes, p.disks = w.volumes.Attached(pod), volume.DisksOf(pod)
-	places, ok := w.placesOf(pod)
+	places, ok := w.readClaims(p)
 	p.once, p.lost = w.volumes.Once(pod), !ok || p.rules.invalid
 	p.filter = w.nodeFilterOf(&pod.Spec, places)
 	if name, hinted := w.replay.Nominations[kube.PodID(pod)]; hinted {

@@ -4,18 +4,26 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 
 	"tenon.sh/engine/kube"
 	"tenon.sh/engine/requirement"
 	"tenon.sh/engine/volume"
 )
 
-// placesOf lists, for each volume that is tied to a place, the alternatives that a node must meet. ok is false for a pod that
-// kube-scheduler lets wait wherever.
-func (w *replayState) placesOf(pod *corev1.Pod) (places [][][]requirement.Expression, ok bool) {
-	for i := range pod.Spec.Volumes {
-		mount := &pod.Spec.Volumes[i]
-		claim, _, problem := w.volumes.ClaimOf(pod, mount)
+// unboundClaim is a claim that takes a free volume where its pod lands, or has one made.
+type unboundClaim struct {
+	id    volume.ClaimID
+	size  resource.Quantity
+	needs volume.Claim
+}
+
+// readClaims lists, for each volume of the pod that is tied to a place, the alternatives that a node must meet. ok is false for a
+// pod that kube-scheduler lets wait wherever.
+func (w *replayState) readClaims(p *podInfo) (places [][][]requirement.Expression, ok bool) {
+	for i := range p.pod.Spec.Volumes {
+		mount := &p.pod.Spec.Volumes[i]
+		claim, id, problem := w.volumes.ClaimOf(p.pod, mount)
 		if problem != "" {
 			return nil, false
 		}
@@ -23,15 +31,60 @@ func (w *replayState) placesOf(pod *corev1.Pod) (places [][][]requirement.Expres
 			continue
 		}
 		needs := w.volumes.Read(claim)
-		if needs.Problem != "" {
+		switch {
+		case needs.Problem != "":
 			return nil, false
+		case len(needs.Free) > 0:
+			p.unbound = append(p.unbound, unboundClaim{id, claim.Spec.Resources.Requests[corev1.ResourceStorage], needs})
+			continue
 		}
 		places = append(places, needs.Places)
 		if mount.Ephemeral == nil {
 			places = append(places, needs.Labelled)
 		}
 	}
+	slices.SortStableFunc(p.unbound, func(a, b unboundClaim) int { return a.size.Cmp(b.size) })
 	return slices.DeleteFunc(places, func(terms [][]requirement.Expression) bool { return len(terms) == 0 }), true
+}
+
+// bindable reports whether all claims of the pod get a volume on the node.
+func (w *replayState) bindable(p *podInfo, n *nodeInfo) bool {
+	var taken []string
+	defer func() {
+		for _, name := range taken {
+			delete(w.taken, name)
+		}
+	}()
+	for i := range p.unbound {
+		name, ok := w.find(&p.unbound[i], n)
+		if !ok {
+			return false
+		}
+		if name != "" {
+			w.taken[name], taken = true, append(taken, name)
+		}
+	}
+	return true
+}
+
+// find is the free volume that the claim takes on the node, empty if one is made; false if it gets none.
+func (w *replayState) find(c *unboundClaim, n *nodeInfo) (name string, ok bool) {
+	there := func(places [][]requirement.Expression) bool { return len(places) == 0 || n.meetsOne(places) }
+	for _, v := range c.needs.Free {
+		if !w.taken[v.Name] && there(v.Places) {
+			return v.Name, true
+		}
+	}
+	return "", c.needs.Makes && there(c.needs.Places)
+}
+
+// takeVolumes gives the claims of a pod that lands on the node their volumes.
+func (w *replayState) takeVolumes(p *podInfo, n *nodeInfo) {
+	for i := range p.unbound {
+		if name, _ := w.find(&p.unbound[i], n); name != "" {
+			w.taken[name] = true
+		}
+	}
 }
 
 // countUsers counts the pods that run and use claims which one pod at a time may use.

@@ -1,6 +1,7 @@
 package volume
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 
@@ -87,8 +88,8 @@ type Claim struct {
 	Places [][]requirement.Expression
 	// Labelled are where the labels of its volume say that it is, to pods that name the claim.
 	Labelled [][]requirement.Expression
-	// Waits is true for a claim whose volume is found or made where its first pod runs: it takes one of Free, which are kept for
-	// no other claim if Kept is true, or where there is none a new one, if Makes is true.
+	// Waits is true for a claim whose volume is found or made where its first pod runs: it takes the first of Free that is there,
+	// all of which are kept for it if Kept is true, or where there is none a new one, if Makes is true.
 	Waits, Kept, Makes bool
 	Free               []FreeVolume
 	class              *storagev1.StorageClass
@@ -287,6 +288,10 @@ func (r *Reader) readDelayed(claim *corev1.PersistentVolumeClaim, class *storage
 			out.Free = append(out.Free, FreeVolume{volume, places})
 		}
 	}
+	slices.SortFunc(out.Free, func(a, b FreeVolume) int {
+		have, other := a.Spec.Capacity[corev1.ResourceStorage], b.Spec.Capacity[corev1.ResourceStorage]
+		return cmp.Or(have.Cmp(other), strings.Compare(a.Name, b.Name))
+	})
 	switch {
 	case out.Makes || len(out.Free) > 0:
 	case out.Kept:
