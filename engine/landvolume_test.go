@@ -187,6 +187,19 @@ volume v class=hand zone=a
 volume w class=hand zone=b
 volume x class=hand zone=b
 pod p scratch=hand,hand`, "b: p"},
+		{"pods of one claim follow the first of them to its volume", `
+storageclass fast wait
+disk data class=fast rwx
+node c cpu=1 mem=8Gi zone=c
+pod p cpu=1 disk=data select=zone:c
+pods q x2 cpu=1 disk=data
+storageclass hand driver=kubernetes.io/no-provisioner wait
+volume v class=hand zone=b
+volume w class=hand zone in (a,c)
+disk found class=hand
+pod r priority=1 disk=found select=zone:a
+pod s disk=found select=zone:b
+pod t disk=found`, "a: r t; c: p; stranded: q-1 q-2 s"},
 	} {
 		t.Run(c.rule, func(t *testing.T) {
 			t.Parallel()

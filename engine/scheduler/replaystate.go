@@ -35,8 +35,11 @@ type replayState struct {
 	volumes    volume.Reader
 	inUse      map[volume.ClaimID]int // pods that use a claim which one pod at a time may use
 	taken      map[string]bool        // volumes that were free
-	reader     *ruleReader
-	filters    map[string]*nodeFilter
+	users      map[volume.ClaimID]int // pods that have to land and that use a claim without a volume
+	// bound holds, of claims without a volume that several pods use, where that is which the first of them got.
+	bound   map[volume.ClaimID][][]requirement.Expression
+	reader  *ruleReader
+	filters map[string]*nodeFilter
 	// mentioned are the labels of pods that selectors look at, in order.
 	mentioned   []string
 	labelKinds  map[string]*labelKind
@@ -80,7 +83,7 @@ type countedKey struct {
 func newReplayState(r *Replay) *replayState {
 	w := &replayState{
 		replay: r, cache: r.Cache, byName: make(map[string]int, len(r.Snapshot.Nodes)), byNodeName: make(map[string]int, len(r.Snapshot.Nodes)), volumes: volume.NewReader(r.Snapshot, kube.AsWritten),
-		taken: map[string]bool{}, filters: map[string]*nodeFilter{}, labelKinds: map[string]*labelKind{}, constraints: map[constraintsKey]*podConstraints{},
+		taken: map[string]bool{}, users: map[volume.ClaimID]int{}, bound: map[volume.ClaimID][][]requirement.Expression{}, filters: map[string]*nodeFilter{}, labelKinds: map[string]*labelKind{}, constraints: map[constraintsKey]*podConstraints{},
 		counted: map[countedKey][]*matchCount{}, counts: map[string]*matchCount{}, topologies: map[string]*topologyDomains{}, strangers: map[engine.PodID]bool{},
 		ofKind: map[*inventory.LabelClass]*labelCounts{}, measured: map[*inventory.RequestClass]*measured{},
 	}

@@ -31,15 +31,19 @@ func (w *replayState) readClaims(p *podInfo) (places [][][]requirement.Expressio
 			continue
 		}
 		needs := w.volumes.Read(claim)
-		switch {
-		case needs.Problem != "":
+		if needs.Problem != "" {
 			return nil, false
-		case len(needs.Free) > 0:
+		}
+		named := mount.Ephemeral == nil
+		if needs.Waits && (named || len(needs.Free) > 0) {
 			p.unbound = append(p.unbound, unboundClaim{id, claim.Spec.Resources.Requests[corev1.ResourceStorage], needs})
+			w.users[id]++
+		}
+		if len(needs.Free) > 0 {
 			continue
 		}
 		places = append(places, needs.Places)
-		if mount.Ephemeral == nil {
+		if named {
 			places = append(places, needs.Labelled)
 		}
 	}
@@ -67,9 +71,12 @@ func (w *replayState) bindable(p *podInfo, n *nodeInfo) bool {
 	return true
 }
 
-// find is the free volume that the claim takes on the node, empty if one is made; false if it gets none.
+// find is the free volume that the claim takes on the node, empty if it has one or one is made; false if it gets none.
 func (w *replayState) find(c *unboundClaim, n *nodeInfo) (name string, ok bool) {
 	there := func(places [][]requirement.Expression) bool { return len(places) == 0 || n.meetsOne(places) }
+	if places, bound := w.bound[c.id]; bound {
+		return "", there(places)
+	}
 	for _, v := range c.needs.Free {
 		if !w.taken[v.Name] && there(v.Places) {
 			return v.Name, true
@@ -78,13 +85,35 @@ func (w *replayState) find(c *unboundClaim, n *nodeInfo) (name string, ok bool) 
 	return "", c.needs.Makes && there(c.needs.Places)
 }
 
-// takeVolumes gives the claims of a pod that lands on the node their volumes.
+// takeVolumes gives the claims of a pod that lands on the node their volumes. Where these can be reached other pods of the claims
+// have to go.
 func (w *replayState) takeVolumes(p *podInfo, n *nodeInfo) {
 	for i := range p.unbound {
-		if name, _ := w.find(&p.unbound[i], n); name != "" {
+		c := &p.unbound[i]
+		name, _ := w.find(c, n)
+		if name != "" {
 			w.taken[name] = true
 		}
+		if _, bound := w.bound[c.id]; !bound && w.users[c.id] > 1 {
+			w.bound[c.id] = w.reached(c, name, n)
+		}
 	}
+}
+
+// reached is from where the volume can be reached that the claim gets on the node.
+func (w *replayState) reached(c *unboundClaim, name string, n *nodeInfo) [][]requirement.Expression {
+	for _, v := range c.needs.Free {
+		if v.Name == name {
+			return v.Places
+		}
+	}
+	var here []requirement.Expression
+	for _, key := range w.volumes.Reach(&c.needs) {
+		if value, ok := n.label(key); ok {
+			here = append(here, requirement.Expect(key, requirement.In, []string{value}))
+		}
+	}
+	return [][]requirement.Expression{here}
 }
 
 // countUsers counts the pods that run and use claims which one pod at a time may use.

@@ -25,13 +25,13 @@ func (v *Volumes) decide(out *PodVolumes, id ClaimID, facts *claimFacts) {
 	}
 }
 
-// reachOf lists the labels by which a new volume of the driver will say where it can be reached: those by which the driver
-// tells the nodes apart that it runs on. As long as it runs nowhere, the zone is assumed.
-func (r *Reader) reachOf(driver string) []string {
+// Reach lists the labels by which a new volume of the claim will say where it can be reached: those by which its driver tells the
+// nodes apart that it runs on. As long as it runs nowhere, the zone is assumed.
+func (r *Reader) Reach(c *Claim) []string {
 	if r.topologies == nil {
 		r.topologies = DriversSeen(r.snapshot)
 	}
-	keys, known := r.topologies[driver]
+	keys, known := r.topologies[provisionerDriver(c.class.Provisioner)]
 	if !known {
 		return []string{corev1.LabelTopologyZone}
 	}

@@ -257,7 +257,7 @@ func (v *Volumes) factsFrom(claim *corev1.PersistentVolumeClaim) *claimFacts {
 func (v *Volumes) addDelayed(facts *claimFacts, claim *corev1.PersistentVolumeClaim) {
 	made := !facts.Kept && !makesNone(facts.class)
 	if made {
-		facts.reach = v.reachOf(provisionerDriver(facts.class.Provisioner))
+		facts.reach = v.Reach(&facts.Claim)
 	}
 	if facts.Makes && len(facts.Places) == 0 {
 		return // there is always another one to be had
