@@ -200,6 +200,12 @@ disk found class=hand
 pod r priority=1 disk=found select=zone:a
 pod s disk=found select=zone:b
 pod t disk=found`, "a: r t; c: p; stranded: q-1 q-2 s"},
+		{"a node that has not reported its limits yet takes what its type takes", `
+pool general
+type two cpu=2 mem=4Gi zones=c price=0.05 attach=slow.example.com:1
+node starts pool=general type=two zone=c uninitialized
+storageclass slow driver=slow.example.com wait zones=c
+pods p x2 scratch=slow`, "starts: p-1; stranded: p-2"},
 	} {
 		t.Run(c.rule, func(t *testing.T) {
 			t.Parallel()

@@ -44,6 +44,14 @@ func (w *replayState) readNodes() {
 	for _, c := range r.Snapshot.CSINodes {
 		csi[c.Name] = c
 	}
+	var p *predictor // only few replays need one
+	predict := func() *predictor {
+		if p == nil {
+			p = newPredictor(r.Snapshot, w.cache)
+		}
+		return p
+	}
+	mounts := slices.ContainsFunc(r.Pods, func(p *corev1.Pod) bool { return volume.HasVolumes(&p.Spec) })
 	f := w.cache.MachineListOf(r.Snapshot)
 	slab := make([]nodeInfo, 0, len(f.ByName))
 	for _, i := range f.ByName {
@@ -57,18 +65,14 @@ func (w *replayState) readNodes() {
 			n.info = f.Infos[i]
 		} else { // the node is made for this replay only
 			n.node = asInitialized(h.Node, h.Claim)
+			if expected := h.ExpectedType(); expected != nil && mounts {
+				n.limits = predict().limits.On(n.csi, expected)
+			}
 		}
 		w.addNode(n)
 	}
 	if r.On != nil {
 		return
-	}
-	var p *predictor // only few replays need one
-	predict := func() *predictor {
-		if p == nil {
-			p = newPredictor(r.Snapshot, w.cache)
-		}
-		return p
 	}
 	for _, i := range f.Nodeless {
 		claim := f.Machines[i].Claim
@@ -95,6 +99,9 @@ func (w *replayState) addNode(n *nodeInfo) {
 	if n.info == nil {
 		n.info = &inventory.NodeInfo{}
 	}
+	if n.limits == nil && n.csi != nil {
+		n.limits = new(volume.AttachLimits).On(n.csi, nil)
+	}
 	w.byName[n.name] = len(w.nodes)
 	w.nodes = append(w.nodes, n)
 }
@@ -119,19 +126,6 @@ func asInitialized(node *corev1.Node, claim *v1.NodeClaim) *corev1.Node {
 	})
 	out.Status.Allocatable = kube.Filled(node.Status.Allocatable, claim.Status.Allocatable)
 	return &out
-}
-
-// furnish reads what the node offers to volumes.
-func (n *nodeInfo) furnish() {
-	if n.csi == nil {
-		return
-	}
-	n.limits = map[string]int{}
-	for _, d := range n.csi.Spec.Drivers {
-		if d.Allocatable != nil && d.Allocatable.Count != nil {
-			n.limits[d.Name] = int(*d.Allocatable.Count)
-		}
-	}
 }
 
 // look writes down what tells nodes apart for pods that mention these labels.

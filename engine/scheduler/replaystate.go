@@ -148,7 +148,6 @@ func (w *replayState) readPods() {
 	w.nodePods = make([]*nodePods, len(w.nodes))
 	w.loads, w.scores, w.kindOf = make([]nodeLoad, len(w.nodes)), make([]seriesScore, len(w.nodes)), make([]int32, len(w.nodes))
 	for i, n := range w.nodes {
-		n.furnish()
 		w.loads[i].allocatable = n.info.UsageOf(n.node)
 		if len(w.extraNames) > 0 {
 			w.extras = append(w.extras, extraLoad{w.extrasOf(n.node.Status.Allocatable), make([]int64, len(w.extraNames))})

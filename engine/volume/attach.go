@@ -2,7 +2,6 @@ package volume
 
 import (
 	"cmp"
-	"maps"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -78,9 +77,7 @@ type NodeVolumes struct {
 	Used   map[string]int      // by pods, and volumes that are attached or attaching without one
 }
 
-// AttachedTo counts what is attached to the node with these pods, and what is still attaching. A node takes as many
-// volumes of a driver as its CSINode says, any number if that does not say; expected, which may be nil, stands in for
-// drivers that a node which is still starting has not reported yet.
+// AttachedTo counts what is attached to the node with these pods, and what is still attaching.
 func (v *Volumes) AttachedTo(node string, expected *engine.InstanceType, pods []*corev1.Pod) NodeVolumes {
 	n := NodeVolumes{Limits: v.LimitsOf(node, expected)}
 	if len(n.Limits) == 0 {
@@ -106,20 +103,9 @@ func (v *Volumes) AttachedTo(node string, expected *engine.InstanceType, pods []
 }
 
 func (v *Volumes) LimitsOf(node string, expected *engine.InstanceType) map[string]int {
-	limits := map[string]int{}
-	maps.Copy(limits, v.ofTypes.All(expected))
+	limits := v.ofTypes.On(v.csiNodes[node], expected)
 	for _, st := range v.stocks {
 		limits[st.name] = st.hosts[v.hostnameOf[node]]
-	}
-	csi := v.csiNodes[node]
-	if csi == nil {
-		return limits
-	}
-	for _, d := range csi.Spec.Drivers {
-		delete(limits, d.Name)
-		if d.Allocatable != nil && d.Allocatable.Count != nil {
-			limits[d.Name] = int(*d.Allocatable.Count)
-		}
 	}
 	return limits
 }
