@@ -31,7 +31,7 @@ type Volumes struct {
 	stocks      []*localPool                 // free volumes that claims compete for
 	availableOf map[string]*AvailableVolumes // the same, by class, where they are not on one host each
 
-	facts map[ClaimID]*claimFacts
+	facts map[claimUse]*claimFacts
 	users map[Attachment]int      // pods that use the volume, of drivers that are limited
 	held  map[Attachment]bool     // volumes that are attached to some node that stays
 	once  map[ClaimID]*claimUsers // claims that only one pod may use, and that pods of the snapshot use
@@ -41,6 +41,12 @@ type Volumes struct {
 
 // ClaimID names a claim. Claims are looked up for every pod, so that it is no text.
 type ClaimID struct{ namespace, name string }
+
+// claimUse is how pods use a claim: by its name, or as an ephemeral volume.
+type claimUse struct {
+	ClaimID
+	named bool
+}
 
 func (c ClaimID) String() string { return c.namespace + "/" + c.name }
 
@@ -87,7 +93,7 @@ func NewVolumes(s *engine.Snapshot, pods []*corev1.Pod, drivers []string, types 
 		attachments: map[string][]*storagev1.VolumeAttachment{},
 		limited:     map[string]bool{},
 		availableOf: map[string]*AvailableVolumes{},
-		facts:       map[ClaimID]*claimFacts{},
+		facts:       map[claimUse]*claimFacts{},
 		users:       map[Attachment]int{},
 		held:        map[Attachment]bool{},
 		once:        map[ClaimID]*claimUsers{},
@@ -200,10 +206,8 @@ func HasVolumes(spec *corev1.PodSpec) bool {
 // claimFacts is what planning goes by of a claim.
 type claimFacts struct {
 	Claim
-	// places are where the volume is, or can be found or made; named is the same for pods that name the claim, for which the
-	// volume's labels count as well.
-	places, named [][]requirement.Expression
-	namedProblem  string
+	// places are where the volume is, or can be found or made.
+	places [][]requirement.Expression
 	// reach lists the labels that say where the volume will be, of a claim whose volume is found or made where its first
 	// pod runs.
 	reach []string
@@ -224,31 +228,29 @@ func (v *Volumes) factsOf(pod *corev1.Pod, volume *corev1.Volume) (*claimFacts, 
 	case claim == nil:
 		return nil, id
 	case v.claims[id] == nil:
-		return v.factsFrom(claim), id
+		return v.factsFrom(claim, false), id
 	}
-	facts := v.facts[id]
+	key := claimUse{id, volume.Ephemeral == nil}
+	facts := v.facts[key]
 	if facts == nil {
-		facts = v.factsFrom(claim)
-		v.facts[id] = facts
+		facts = v.factsFrom(claim, key.named)
+		v.facts[key] = facts
 	}
 	return facts, id
 }
 
-func (v *Volumes) factsFrom(claim *corev1.PersistentVolumeClaim) *claimFacts {
+// factsFrom reads the claim for pods that name it, or for the one whose ephemeral volume it is.
+func (v *Volumes) factsFrom(claim *corev1.PersistentVolumeClaim, named bool) *claimFacts {
 	facts := &claimFacts{Claim: v.Read(claim)}
-	switch {
-	case facts.Problem != "":
-	case facts.Waits:
-		v.addDelayed(facts, claim)
-		facts.named = facts.places
-	default:
-		facts.places, facts.named = facts.Places, facts.Places
-		if facts.Labelled != nil {
-			var ok bool
-			if facts.named, ok = kube.Combine(facts.places, facts.Labelled, MostAlternatives); !ok {
-				facts.namedProblem = "the labels of its volume " + claim.Spec.VolumeName + " contradict its node affinity"
-			}
+	facts.places = facts.Places
+	if named && facts.Labelled != nil {
+		var ok bool
+		if facts.places, ok = kube.Combine(facts.Places, facts.Labelled, MostAlternatives); !ok {
+			facts.Problem = "the labels of its volume " + claim.Spec.VolumeName + " contradict its node affinity"
 		}
+	}
+	if facts.Waits && facts.Problem == "" {
+		v.addDelayed(facts, claim)
 	}
 	return facts
 }
@@ -256,24 +258,21 @@ func (v *Volumes) factsFrom(claim *corev1.PersistentVolumeClaim) *claimFacts {
 // addDelayed: the volume of the claim is one of those that are free, or made.
 func (v *Volumes) addDelayed(facts *claimFacts, claim *corev1.PersistentVolumeClaim) {
 	made := !facts.Kept && !makesNone(facts.class)
-	if made {
+	if facts.Makes && len(facts.Places) == 0 { // there is always another one to be had
 		facts.reach = v.Reach(&facts.Claim)
+		return
 	}
-	if facts.Makes && len(facts.Places) == 0 {
-		return // there is always another one to be had
-	}
-	places, anywhere := facts.Places, false
+	places, anywhere := slices.Clone(facts.Places), false
 	for _, volume := range facts.Free {
 		places, anywhere = append(places, volume.Places...), anywhere || len(volume.Places) == 0
 	}
-	switch {
+	switch facts.places = bounded(kube.Alternatives(places)); {
 	case anywhere:
-		facts.reach = nil
+		facts.places = nil
+	case made:
+		facts.reach = v.Reach(&facts.Claim)
 	default:
-		facts.places = bounded(kube.Alternatives(places))
-		if !made {
-			facts.reach = labelsOf(places)
-		}
+		facts.reach = labelsOf(places)
 	}
 	if !made {
 		facts.sole, facts.taken = singleOf(facts.Free), v.taken(claim)
@@ -294,10 +293,8 @@ func (v *Volumes) Of(pod *corev1.Pod) PodVolumes {
 		}
 		problem, places := facts.Problem, facts.places
 		if volume.Ephemeral == nil && problem == "" {
-			if places, problem = facts.named, facts.namedProblem; problem == "" {
-				problem = v.usedElsewhere(pod, id, &out)
-				v.decide(&out, id, facts)
-			}
+			problem = v.usedElsewhere(pod, id, &out)
+			v.decide(&out, id, facts)
 		}
 		if problem == "" && !out.compete(id, facts) {
 			problem = NoVolumeFree(VolumeClass(v.Persistent[facts.sole]))

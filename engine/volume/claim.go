@@ -218,7 +218,7 @@ func (r *Reader) labelPlaces(volume *corev1.PersistentVolume) [][]requirement.Ex
 	for _, key := range []string{
 		corev1.LabelFailureDomainBetaZone, corev1.LabelFailureDomainBetaRegion, corev1.LabelTopologyZone, corev1.LabelTopologyRegion,
 	} {
-		without := r.expression(key, corev1.NodeSelectorOpDoesNotExist, nil)
+		without := requirement.Expression{Key: r.name(key), Op: requirement.DoesNotExist}
 		absent = append(absent, without)
 		text, ok := volume.Labels[key]
 		values := strings.Split(text, "__")
@@ -229,7 +229,7 @@ func (r *Reader) labelPlaces(volume *corev1.PersistentVolume) [][]requirement.Ex
 			continue
 		}
 		labelled = true
-		ways := [][]requirement.Expression{{r.expression(key, corev1.NodeSelectorOpIn, values)}}
+		ways := [][]requirement.Expression{{requirement.Expect(r.name(key), requirement.In, values)}}
 		if newer := v1.NormalizeLabel(key); newer != r.name(key) {
 			ways = append(ways, []requirement.Expression{without, requirement.Expect(newer, requirement.In, values)})
 		}
