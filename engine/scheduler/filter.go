@@ -15,7 +15,11 @@ func (w *replayState) passes(p *podInfo, i int) bool {
 // admits is passes, room aside.
 func (w *replayState) admits(p *podInfo, i int) bool {
 	n := w.nodes[i]
-	return w.filterResult(p.filter, i).admitted && n.portsFree(p.ports) && n.attachable(p.volumes) && n.disksFree(p.disks) && w.bindable(p, n) && p.constraints.passes(i)
+	if !w.filterResult(p.filter, i).admitted || !n.portsFree(p.ports) || !n.attachable(p.volumes) || !n.disksFree(p.disks) || !p.constraints.passes(i) {
+		return false
+	}
+	_, found := w.volumesOn(p, n)
+	return found
 }
 
 // isFree is true for a pod, as most are, that any node admits if the filter's result for the node does and if there is room.

@@ -51,69 +51,56 @@ func (w *replayState) readClaims(p *podInfo) (places [][][]requirement.Expressio
 	return slices.DeleteFunc(places, func(terms [][]requirement.Expression) bool { return len(terms) == 0 }), true
 }
 
-// bindable reports whether all claims of the pod get a volume on the node.
-func (w *replayState) bindable(p *podInfo, n *nodeInfo) bool {
-	var taken []string
-	defer func() {
-		for _, name := range taken {
-			delete(w.taken, name)
-		}
-	}()
-	for i := range p.unbound {
-		name, ok := w.find(&p.unbound[i], n)
-		if !ok {
-			return false
-		}
-		if name != "" {
-			w.taken[name], taken = true, append(taken, name)
-		}
-	}
-	return true
-}
-
-// find is the free volume that the claim takes on the node, empty if it has one or one is made; false if it gets none.
-func (w *replayState) find(c *unboundClaim, n *nodeInfo) (name string, ok bool) {
+// volumesOn says for each unbound claim of the pod which free volume it takes on the node, nil where it has a volume by now or one
+// is made; false if some claim gets none.
+func (w *replayState) volumesOn(p *podInfo, n *nodeInfo) ([]*volume.FreeVolume, bool) {
 	there := func(places [][]requirement.Expression) bool { return len(places) == 0 || n.meetsOne(places) }
-	if places, bound := w.bound[c.id]; bound {
-		return "", there(places)
-	}
-	for _, v := range c.needs.Free {
-		if !w.taken[v.Name] && there(v.Places) {
-			return v.Name, true
+	out := make([]*volume.FreeVolume, len(p.unbound))
+	for i := range p.unbound {
+		c := &p.unbound[i]
+		if places, bound := w.bound[c.id]; bound {
+			if !there(places) {
+				return nil, false
+			}
+			continue
+		}
+		at := slices.IndexFunc(c.needs.Free, func(v volume.FreeVolume) bool {
+			return !w.taken[v.Name] && there(v.Places) && !slices.ContainsFunc(out, func(other *volume.FreeVolume) bool { return other != nil && other.Name == v.Name })
+		})
+		switch {
+		case at >= 0:
+			out[i] = &c.needs.Free[at]
+		case !c.needs.Makes || !there(c.needs.Places):
+			return nil, false
 		}
 	}
-	return "", c.needs.Makes && there(c.needs.Places)
+	return out, true
 }
 
 // takeVolumes gives the claims of a pod that lands on the node their volumes. Where these can be reached other pods of the claims
 // have to go.
 func (w *replayState) takeVolumes(p *podInfo, n *nodeInfo) {
-	for i := range p.unbound {
+	found, _ := w.volumesOn(p, n)
+	for i, v := range found {
 		c := &p.unbound[i]
-		name, _ := w.find(c, n)
-		if name != "" {
-			w.taken[name] = true
+		_, bound := w.bound[c.id]
+		if v != nil {
+			w.taken[v.Name] = true
 		}
-		if _, bound := w.bound[c.id]; !bound && w.users[c.id] > 1 {
-			w.bound[c.id] = w.reached(c, name, n)
-		}
-	}
-}
-
-// reached is from where the volume can be reached that the claim gets on the node.
-func (w *replayState) reached(c *unboundClaim, name string, n *nodeInfo) [][]requirement.Expression {
-	for _, v := range c.needs.Free {
-		if v.Name == name {
-			return v.Places
-		}
-	}
-	var here []requirement.Expression
-	for _, key := range w.volumes.Reach(&c.needs) {
-		if value, ok := n.label(key); ok {
-			here = append(here, requirement.Expect(key, requirement.In, []string{value}))
+		switch {
+		case bound || w.users[c.id] < 2:
+		case v != nil:
+			w.bound[c.id] = v.Places
+		default:
+			var here []requirement.Expression
+			for _, key := range w.volumes.Reach(&c.needs) {
+				if value, ok := n.label(key); ok {
+					here = append(here, requirement.Expect(key, requirement.In, []string{value}))
+				}
+			}
+			w.bound[c.id] = [][]requirement.Expression{here}
 		}
 	}
-	return [][]requirement.Expression{here}
 }
 
 // countUsers counts the pods that run and use claims which one pod at a time may use.
