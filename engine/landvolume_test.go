@@ -223,6 +223,9 @@ func TestAClaimThatOnePodUsesAtATimeIsFreeForThatPodWhereverItMoves(t *testing.T
 	if got := landed(landOn(s, s.Pods, map[string]bool{"a": true})); got != "b: p" {
 		t.Errorf("landed as %q", got)
 	}
+	if got := landed(landOn(s, s.Pods, nil)); strings.Contains(got, "stranded") {
+		t.Errorf("while its node stays, landed as %q", got)
+	}
 	waits := *s.Pods[0]
 	waits.Name, waits.UID, waits.Spec.NodeName = "q", "q", ""
 	r := scheduler.Replay{Snapshot: s, Pods: []*corev1.Pod{&waits}, On: func(n *corev1.Node) bool { return n.Name == "b" }}
