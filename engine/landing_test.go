@@ -8,7 +8,6 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
-	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -293,32 +292,6 @@ func TestPodsOfRemovedNodesLandElsewhere(t *testing.T) {
 	}
 	l := landOn(s, moved, map[string]bool{"n1": true})
 	if got := landed(l); got != "n2: p-1; stranded: p-2" {
-		t.Errorf("landed as %q", got)
-	}
-}
-
-func TestVolumesKeepPodsOffNodes(t *testing.T) {
-	t.Parallel()
-	s := clusterOf(t, "node n1 cpu=8 mem=8Gi zone=a", "node n2 cpu=8 mem=8Gi zone=b", "pod p cpu=1", "pod q cpu=1", "pod r cpu=1")
-	limit := int32(1)
-	for _, n := range s.Nodes {
-		s.CSINodes = append(s.CSINodes, &storagev1.CSINode{ObjectMeta: metav1.ObjectMeta{Name: n.Name}, Spec: storagev1.CSINodeSpec{
-			Drivers: []storagev1.CSINodeDriver{{Name: "disk", NodeID: n.Name, Allocatable: &storagev1.VolumeNodeResources{Count: &limit}}}}})
-	}
-	for i, p := range s.Pods {
-		name := fmt.Sprintf("disk-%d", i)
-		p.Spec.Volumes = []corev1.Volume{{Name: "disk", VolumeSource: corev1.VolumeSource{
-			PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: name}}}}
-		s.PersistentVolumeClaims = append(s.PersistentVolumeClaims, &corev1.PersistentVolumeClaim{
-			ObjectMeta: metav1.ObjectMeta{Namespace: p.Namespace, Name: name}, Spec: corev1.PersistentVolumeClaimSpec{VolumeName: name}})
-		pv := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: name}}
-		pv.Spec.CSI = &corev1.CSIPersistentVolumeSource{Driver: "disk", VolumeHandle: name}
-		pv.Spec.NodeAffinity = &corev1.VolumeNodeAffinity{Required: &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{
-			MatchExpressions: []corev1.NodeSelectorRequirement{{Key: corev1.LabelTopologyZone, Operator: corev1.NodeSelectorOpIn, Values: []string{[]string{"b", "b", "a"}[i]}}}}}}}
-		s.PersistentVolumes = append(s.PersistentVolumes, pv)
-	}
-	l := landOn(s, waiting(s), nil)
-	if got := landed(l); got != "n1: r; n2: p; stranded: q" {
 		t.Errorf("landed as %q", got)
 	}
 }

@@ -385,14 +385,14 @@ func (h *Machine) KnownLabel(key string, u *requirement.Universe) (string, bool)
 }
 
 // ExpectedType is the type of a machine whose node has not reported everything yet, nil if that is over.
-func (h *Machine) ExpectedType() *engine.InstanceType {
-	if h.IsInitialized() {
+func (m *MachineInfo) ExpectedType() *engine.InstanceType {
+	if m.IsInitialized() {
 		return nil
 	}
-	if h.Open != nil && len(h.Open.Types) > 0 {
-		return h.Open.Types[0]
+	if m.Open != nil && len(m.Open.Types) > 0 {
+		return m.Open.Types[0]
 	}
-	return h.kind
+	return m.kind
 }
 
 func (h *Machine) Meets(e requirement.Expression, u *requirement.Universe) bool {

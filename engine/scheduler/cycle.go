@@ -5,6 +5,7 @@ import (
 
 	"tenon.sh/engine"
 	"tenon.sh/engine/kube"
+	"tenon.sh/engine/volume"
 )
 
 // mostRounds bounds how often pods are tried again. Only chains of pods that wait for each other in the order opposite to
@@ -84,7 +85,7 @@ func (w *replayState) choose(p *podInfo, turn int) int {
 		w.promise(p, -1)
 		p.nomination = -1
 	}
-	if p.lost {
+	if p.lost || slices.ContainsFunc(p.once, func(id volume.ClaimID) bool { return w.inUse[id] > 0 }) {
 		return -1
 	}
 	if hint >= 0 && w.passes(p, hint) {
@@ -140,9 +141,12 @@ func (w *replayState) bind(p *podInfo, i int) {
 	w.addExtras(i, p.request, 1)
 	w.scores[i].series = 0
 	n.ports = append(n.ports, p.ports...)
+	n.disks = append(n.disks, p.disks...)
 	for _, v := range p.volumes {
 		n.attach(v)
 	}
+	w.use(p.once)
+	w.takeVolumes(p, n)
 	for _, t := range w.countedBy(p) {
 		t.add(i, 1)
 	}

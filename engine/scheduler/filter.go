@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"tenon.sh/engine/kube"
+	"tenon.sh/engine/volume"
 )
 
 // passes reports whether kube-scheduler's filters let the pod onto node i.
@@ -14,12 +15,16 @@ func (w *replayState) passes(p *podInfo, i int) bool {
 // admits is passes, room aside.
 func (w *replayState) admits(p *podInfo, i int) bool {
 	n := w.nodes[i]
-	return w.filterResult(p.filter, i).admitted && n.portsFree(p.ports) && n.attachable(p.volumes) && p.constraints.passes(i)
+	if !w.filterResult(p.filter, i).admitted || !n.portsFree(p.ports) || !n.attachable(p.volumes) || !n.disksFree(p.disks) || !p.constraints.passes(i) {
+		return false
+	}
+	_, found := w.volumesOn(p, n)
+	return found
 }
 
 // isFree is true for a pod, as most are, that any node admits if the filter's result for the node does and if there is room.
 func (p *podInfo) isFree() bool {
-	return len(p.ports) == 0 && len(p.volumes) == 0 && len(p.constraints.forbidden) == 0 && len(p.constraints.together) == 0 && len(p.constraints.hard) == 0
+	return len(p.ports) == 0 && len(p.volumes) == 0 && len(p.disks) == 0 && len(p.unbound) == 0 && len(p.constraints.forbidden) == 0 && len(p.constraints.together) == 0 && len(p.constraints.hard) == 0
 }
 
 func (n *nodeInfo) portsFree(ports []kube.HostPort) bool {
@@ -28,20 +33,25 @@ func (n *nodeInfo) portsFree(ports []kube.HostPort) bool {
 	})
 }
 
+// disksFree reports whether no pod on the node keeps a disk from the pod.
+func (n *nodeInfo) disksFree(disks []volume.Disk) bool {
+	return !slices.ContainsFunc(disks, func(d volume.Disk) bool { return slices.ContainsFunc(n.disks, d.Conflicts) })
+}
+
 // attachable reports whether the node's attach limits leave room for the volumes that it has not got yet.
-func (n *nodeInfo) attachable(volumes []podVolume) bool {
-	return !slices.ContainsFunc(volumes, func(v podVolume) bool {
-		limit, limited := n.limits[v.driver]
-		more := n.lacks(volumes, v.driver)
-		return limited && more > 0 && n.attached[v.driver]+more > limit
+func (n *nodeInfo) attachable(volumes []volume.Attachment) bool {
+	return !slices.ContainsFunc(volumes, func(v volume.Attachment) bool {
+		limit, limited := n.limits[v.Driver]
+		more := n.lacks(volumes, v.Driver)
+		return limited && more > 0 && n.attached[v.Driver]+more > limit
 	})
 }
 
 // lacks counts the volumes of a driver that are not attached to the node.
-func (n *nodeInfo) lacks(volumes []podVolume, driver string) int {
+func (n *nodeInfo) lacks(volumes []volume.Attachment, driver string) int {
 	count := 0
-	for i, v := range volumes {
-		if _, there := n.volumes[v.handle]; v.driver == driver && !there && !slices.Contains(volumes[:i], v) {
+	for _, v := range volumes {
+		if v.Driver == driver && !n.volumes[v] {
 			count++
 		}
 	}

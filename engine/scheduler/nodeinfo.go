@@ -14,6 +14,7 @@ import (
 	"tenon.sh/engine"
 	"tenon.sh/engine/inventory"
 	"tenon.sh/engine/kube"
+	"tenon.sh/engine/volume"
 )
 
 // nodeInfo is a node of a replay: one that exists, as it will be once it is initialized, or one that is only planned.
@@ -28,8 +29,9 @@ type nodeInfo struct {
 
 	used             bool // a pod of the replay has landed here
 	ports            []kube.HostPort
-	volumes          map[string]string // attached volumes with their drivers; nil for none
-	limits, attached map[string]int    // volumes by driver; nil for none
+	volumes          map[volume.Attachment]bool // that are attached; nil for none
+	limits, attached map[string]int             // volumes by driver; nil for none
+	disks            []volume.Disk
 	promisedPorts    []kube.HostPort
 	daemons          []string // DaemonSets that have a pod here
 }
@@ -42,6 +44,14 @@ func (w *replayState) readNodes() {
 	for _, c := range r.Snapshot.CSINodes {
 		csi[c.Name] = c
 	}
+	var p *predictor // only few replays need one
+	predict := func() *predictor {
+		if p == nil {
+			p = newPredictor(r.Snapshot, w.cache)
+		}
+		return p
+	}
+	mounts := slices.ContainsFunc(r.Pods, func(p *corev1.Pod) bool { return volume.HasVolumes(&p.Spec) })
 	f := w.cache.MachineListOf(r.Snapshot)
 	slab := make([]nodeInfo, 0, len(f.ByName))
 	for _, i := range f.ByName {
@@ -55,18 +65,14 @@ func (w *replayState) readNodes() {
 			n.info = f.Infos[i]
 		} else { // the node is made for this replay only
 			n.node = asInitialized(h.Node, h.Claim)
+			if expected := h.ExpectedType(); expected != nil && mounts {
+				n.limits = predict().limits.On(n.csi, expected)
+			}
 		}
 		w.addNode(n)
 	}
 	if r.On != nil {
 		return
-	}
-	var p *predictor // only few replays need one
-	predict := func() *predictor {
-		if p == nil {
-			p = newPredictor(r.Snapshot, w.cache)
-		}
-		return p
 	}
 	for _, i := range f.Nodeless {
 		claim := f.Machines[i].Claim
@@ -92,6 +98,9 @@ func (w *replayState) addNode(n *nodeInfo) {
 	n.taints = n.node.Spec.Taints
 	if n.info == nil {
 		n.info = &inventory.NodeInfo{}
+	}
+	if n.limits == nil && n.csi != nil {
+		n.limits = new(volume.AttachLimits).On(n.csi, nil)
 	}
 	w.byName[n.name] = len(w.nodes)
 	w.nodes = append(w.nodes, n)
@@ -119,19 +128,6 @@ func asInitialized(node *corev1.Node, claim *v1.NodeClaim) *corev1.Node {
 	return &out
 }
 
-// furnish reads what the node offers to volumes.
-func (n *nodeInfo) furnish() {
-	if n.csi == nil {
-		return
-	}
-	n.limits = map[string]int{}
-	for _, d := range n.csi.Spec.Drivers {
-		if d.Allocatable != nil && d.Allocatable.Count != nil {
-			n.limits[d.Name] = int(*d.Allocatable.Count)
-		}
-	}
-}
-
 // look writes down what tells nodes apart for pods that mention these labels.
 func (n *nodeInfo) look(keys []string) string {
 	var b strings.Builder
@@ -149,13 +145,13 @@ func (n *nodeInfo) look(keys []string) string {
 }
 
 // attach counts a volume on the node, once.
-func (n *nodeInfo) attach(v podVolume) {
+func (n *nodeInfo) attach(v volume.Attachment) {
 	if n.volumes == nil {
-		n.attached, n.volumes = map[string]int{}, map[string]string{}
+		n.attached, n.volumes = map[string]int{}, map[volume.Attachment]bool{}
 	}
-	if _, ok := n.volumes[v.handle]; !ok {
-		n.volumes[v.handle] = v.driver
-		n.attached[v.driver]++
+	if !n.volumes[v] {
+		n.volumes[v] = true
+		n.attached[v.Driver]++
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"tenon.sh/engine/capacity"
 	"tenon.sh/engine/inventory"
 	"tenon.sh/engine/kube"
+	"tenon.sh/engine/volume"
 )
 
 // podInfo is a pod of a replay.
@@ -21,7 +22,8 @@ type podInfo struct {
 	requested, scored kube.Usage
 	size              int64 // PodSize of pods that have to land
 	ports             []kube.HostPort
-	volumes           []podVolume
+	volumes           []volume.Attachment
+	disks             []volume.Disk
 	rules             *podRules // nil for a running pod that asks nothing of others
 	labels            *labelKind
 	// counted are the counts that change when the pod is bound.
@@ -33,7 +35,9 @@ type podInfo struct {
 	fit         kube.Usage // what NodeResourcesFit scores of the pod
 	scoring     *scoring
 	extras      []int64 // what it requests of replayState.extraNames
-	nomination  int     // the node that the pod is nominated to, -1 for none
+	once        []volume.ClaimID
+	unbound     []unboundClaim
+	nomination  int // the node that the pod is nominated to, -1 for none
 	lost        bool
 }
 

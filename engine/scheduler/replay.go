@@ -10,8 +10,8 @@ import (
 
 // A plan says where pods could go; kube-scheduler decides where they do go, and its scores spread them. This replay of
 // its default filters and scores tells beforehand whether pods will land as planned, and what it costs if they do not.
-// It knows no preemption, no extenders and no other profiles, and breaks ties in a fixed order. Of volumes it knows node affinity, allowed topologies and attach limits, not which
-// unbound volume would be chosen.
+// It knows no preemption, no extenders and no other profiles, and breaks ties in a fixed order: of free volumes of one size a
+// claim takes the first by name.
 
 // Replay is a what-if, unless On is set: pods that wait for kube-scheduler, on the nodes of a snapshot less those that go and with the
 // machines that are planned, all of them ready. Machines that are leaving take no part.

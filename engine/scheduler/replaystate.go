@@ -11,6 +11,7 @@ import (
 	"tenon.sh/engine/inventory"
 	"tenon.sh/engine/kube"
 	"tenon.sh/engine/requirement"
+	"tenon.sh/engine/volume"
 )
 
 // replayState is a replay turned into numbers. What pods ask for is read once for all that ask alike; what changes when
@@ -31,9 +32,14 @@ type replayState struct {
 	kindOf     []int32        // by node: those of one kind look alike to every pod
 	byName     map[string]int // by the name that placements use
 	byNodeName map[string]int
-	volumes    *volumeIndex
-	reader     *ruleReader
-	filters    map[string]*nodeFilter
+	volumes    volume.Reader
+	inUse      map[volume.ClaimID]int // pods that use a claim which one pod at a time may use
+	taken      map[string]bool        // volumes that were free
+	users      map[volume.ClaimID]int // pods that have to land and that use a claim without a volume
+	// bound holds, of claims without a volume that several pods use, where that is which the first of them got.
+	bound   map[volume.ClaimID][][]requirement.Expression
+	reader  *ruleReader
+	filters map[string]*nodeFilter
 	// mentioned are the labels of pods that selectors look at, in order.
 	mentioned   []string
 	labelKinds  map[string]*labelKind
@@ -76,8 +82,8 @@ type countedKey struct {
 
 func newReplayState(r *Replay) *replayState {
 	w := &replayState{
-		replay: r, cache: r.Cache, byName: make(map[string]int, len(r.Snapshot.Nodes)), byNodeName: make(map[string]int, len(r.Snapshot.Nodes)), volumes: newVolumeIndex(r.Snapshot),
-		filters: map[string]*nodeFilter{}, labelKinds: map[string]*labelKind{}, constraints: map[constraintsKey]*podConstraints{},
+		replay: r, cache: r.Cache, byName: make(map[string]int, len(r.Snapshot.Nodes)), byNodeName: make(map[string]int, len(r.Snapshot.Nodes)), volumes: volume.NewReader(r.Snapshot, kube.AsWritten),
+		taken: map[string]bool{}, users: map[volume.ClaimID]int{}, bound: map[volume.ClaimID][][]requirement.Expression{}, filters: map[string]*nodeFilter{}, labelKinds: map[string]*labelKind{}, constraints: map[constraintsKey]*podConstraints{},
 		counted: map[countedKey][]*matchCount{}, counts: map[string]*matchCount{}, topologies: map[string]*topologyDomains{}, strangers: map[engine.PodID]bool{},
 		ofKind: map[*inventory.LabelClass]*labelCounts{}, measured: map[*inventory.RequestClass]*measured{},
 	}
@@ -142,7 +148,6 @@ func (w *replayState) readPods() {
 	w.nodePods = make([]*nodePods, len(w.nodes))
 	w.loads, w.scores, w.kindOf = make([]nodeLoad, len(w.nodes)), make([]seriesScore, len(w.nodes)), make([]int32, len(w.nodes))
 	for i, n := range w.nodes {
-		n.furnish()
 		w.loads[i].allocatable = n.info.UsageOf(n.node)
 		if len(w.extraNames) > 0 {
 			w.extras = append(w.extras, extraLoad{w.extrasOf(n.node.Status.Allocatable), make([]int64, len(w.extraNames))})
@@ -155,6 +160,7 @@ func (w *replayState) readPods() {
 		w.queue = append(w.queue, w.waitingPod(pod))
 	}
 	slices.SortFunc(w.queue, queued)
+	w.countUsers()
 }
 
 // readNode reads the pods that run on node i and stay there; some is true if others leave it.
@@ -191,7 +197,7 @@ func (w *replayState) lands(f *inventory.PodInfo) bool {
 func (w *replayState) runningPod(pod *corev1.Pod, f *inventory.PodInfo) *podInfo {
 	p := &podInfo{pod: pod, rules: w.reader.running(pod, f)}
 	w.measure(p, f)
-	p.volumes, _, _ = w.volumes.of(pod)
+	p.volumes, p.disks = w.volumes.Attached(pod), volume.DisksOf(pod)
 	return p
 }
 
@@ -200,10 +206,9 @@ func (w *replayState) waitingPod(pod *corev1.Pod) *podInfo {
 	p := &podInfo{pod: pod, rules: w.reader.waiting(pod, f), nomination: -1, size: kube.SizeOf(w.cache.RequestsKnown(pod, f).List)}
 	w.measure(p, f)
 	p.scoring, p.extras, p.fit = w.scoringOf(pod), w.extrasOf(p.request.List), fitUsage(pod, p.scored)
-	var places [][][]requirement.Expression
-	var ok bool
-	p.volumes, places, ok = w.volumes.of(pod)
-	p.lost = !ok || p.rules.invalid
+	p.volumes, p.disks = w.volumes.Attached(pod), volume.DisksOf(pod)
+	places, ok := w.readClaims(p)
+	p.once, p.lost = w.volumes.Once(pod), !ok || p.rules.invalid
 	p.filter = w.nodeFilterOf(&pod.Spec, places)
 	if name, hinted := w.replay.Nominations[kube.PodID(pod)]; hinted {
 		if i, known := w.byName[name]; known {
@@ -265,7 +270,7 @@ func (w *replayState) readDaemons() []*podInfo {
 		p := &podInfo{pod: d.Pod, rules: w.reader.read(d.Pod, d.Pod.Spec.TopologySpreadConstraints, true)}
 		w.measure(p, nil)
 		p.scoring, p.extras = w.scoringOf(d.Pod), w.extrasOf(p.request.List)
-		p.volumes, _, _ = w.volumes.of(d.Pod)
+		p.volumes = w.volumes.Attached(d.Pod)
 		p.filter = w.nodeFilterOf(&d.Pod.Spec, nil)
 		out = append(out, p)
 	}

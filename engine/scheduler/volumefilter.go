@@ -2,161 +2,133 @@ package scheduler
 
 import (
 	"slices"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
-	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 
-	"tenon.sh/engine"
 	"tenon.sh/engine/kube"
 	"tenon.sh/engine/requirement"
+	"tenon.sh/engine/volume"
 )
 
-// podVolume is a volume that has to be attached to the pod's node.
-type podVolume struct{ driver, handle string }
-
-// volumeIndex finds what a snapshot knows of volumes.
-type volumeIndex struct {
-	claims  map[string]*corev1.PersistentVolumeClaim // by namespace/name
-	volumes map[string]*corev1.PersistentVolume
-	classes map[string]*storagev1.StorageClass
+// unboundClaim is a claim that takes a free volume where its pod lands, or has one made.
+type unboundClaim struct {
+	id    volume.ClaimID
+	size  resource.Quantity
+	needs volume.Claim
 }
 
-func newVolumeIndex(s *engine.Snapshot) *volumeIndex {
-	x := &volumeIndex{map[string]*corev1.PersistentVolumeClaim{}, map[string]*corev1.PersistentVolume{}, map[string]*storagev1.StorageClass{}}
-	for _, c := range s.PersistentVolumeClaims {
-		x.claims[c.Namespace+"/"+c.Name] = c
-	}
-	for _, v := range s.PersistentVolumes {
-		x.volumes[v.Name] = v
-	}
-	for _, c := range s.StorageClasses {
-		x.classes[c.Name] = c
-	}
-	return x
-}
-
-// of lists the volumes that count against attach limits, and for each volume that is tied to a place the alternatives
-// that a node must meet. ok is false for a pod that kube-scheduler lets wait wherever: a claim is missing, or has to be
-// bound before.
-func (x *volumeIndex) of(pod *corev1.Pod) (volumes []podVolume, places [][][]requirement.Expression, ok bool) {
-	ok = true
-	for i := range pod.Spec.Volumes {
-		claim := x.claim(pod, &pod.Spec.Volumes[i])
+// readClaims lists, for each volume of the pod that is tied to a place, the alternatives that a node must meet. ok is false for a
+// pod that kube-scheduler lets wait wherever.
+func (w *replayState) readClaims(p *podInfo) (places [][][]requirement.Expression, ok bool) {
+	for i := range p.pod.Spec.Volumes {
+		mount := &p.pod.Spec.Volumes[i]
+		claim, id, problem := w.volumes.ClaimOf(p.pod, mount)
+		if problem != "" {
+			return nil, false
+		}
 		if claim == nil {
-			ok = ok && pod.Spec.Volumes[i].PersistentVolumeClaim == nil
 			continue
 		}
-		if pv := x.volumes[claim.Spec.VolumeName]; pv != nil {
-			places = append(places, boundPlaces(pv)...)
-			if pv.Spec.CSI != nil {
-				volumes = append(volumes, podVolume{pv.Spec.CSI.Driver, pv.Spec.CSI.Driver + "/" + pv.Spec.CSI.VolumeHandle})
+		needs := w.volumes.Read(claim)
+		if needs.Problem != "" {
+			return nil, false
+		}
+		named := mount.Ephemeral == nil
+		if needs.Waits && (named || len(needs.Free) > 0) {
+			p.unbound = append(p.unbound, unboundClaim{id, claim.Spec.Resources.Requests[corev1.ResourceStorage], needs})
+			w.users[id]++
+		}
+		if len(needs.Free) > 0 {
+			continue
+		}
+		places = append(places, needs.Places)
+		if named {
+			places = append(places, needs.Labelled)
+		}
+	}
+	slices.SortStableFunc(p.unbound, func(a, b unboundClaim) int { return a.size.Cmp(b.size) })
+	return slices.DeleteFunc(places, func(terms [][]requirement.Expression) bool { return len(terms) == 0 }), true
+}
+
+// volumesOn says for each unbound claim of the pod which free volume it takes on the node, nil where it has a volume by now or one
+// is made; false if some claim gets none.
+func (w *replayState) volumesOn(p *podInfo, n *nodeInfo) ([]*volume.FreeVolume, bool) {
+	there := func(places [][]requirement.Expression) bool { return len(places) == 0 || n.meetsOne(places) }
+	out := make([]*volume.FreeVolume, len(p.unbound))
+	for i := range p.unbound {
+		c := &p.unbound[i]
+		if places, bound := w.bound[c.id]; bound {
+			if !there(places) {
+				return nil, false
 			}
 			continue
 		}
-		class := x.classOf(claim)
-		if claim.Spec.VolumeName != "" || class == nil || class.VolumeBindingMode == nil || *class.VolumeBindingMode != storagev1.VolumeBindingWaitForFirstConsumer {
-			ok = false
-			continue
+		at := slices.IndexFunc(c.needs.Free, func(v volume.FreeVolume) bool {
+			return !w.taken[v.Name] && there(v.Places) && !slices.ContainsFunc(out, func(other *volume.FreeVolume) bool { return other != nil && other.Name == v.Name })
+		})
+		switch {
+		case at >= 0:
+			out[i] = &c.needs.Free[at]
+		case !c.needs.Makes || !there(c.needs.Places):
+			return nil, false
 		}
-		if terms := allowedTerms(class); terms != nil {
-			places = append(places, terms)
+	}
+	return out, true
+}
+
+// takeVolumes gives the claims of a pod that lands on the node their volumes. Where these can be reached other pods of the claims
+// have to go.
+func (w *replayState) takeVolumes(p *podInfo, n *nodeInfo) {
+	found, _ := w.volumesOn(p, n)
+	for i, v := range found {
+		c := &p.unbound[i]
+		_, bound := w.bound[c.id]
+		if v != nil {
+			w.taken[v.Name] = true
 		}
-		volumes = append(volumes, podVolume{class.Provisioner, class.Provisioner + "/" + claim.Namespace + "/" + claim.Name})
-	}
-	return volumes, places, ok
-}
-
-// claim is the claim behind a volume, nil if there is none; that of an ephemeral volume need not be there yet.
-func (x *volumeIndex) claim(pod *corev1.Pod, v *corev1.Volume) *corev1.PersistentVolumeClaim {
-	switch {
-	case v.PersistentVolumeClaim != nil:
-		return x.claims[pod.Namespace+"/"+v.PersistentVolumeClaim.ClaimName]
-	case v.Ephemeral != nil && v.Ephemeral.VolumeClaimTemplate != nil:
-		name := pod.Name + "-" + v.Name
-		if claim := x.claims[pod.Namespace+"/"+name]; claim != nil {
-			return claim
-		}
-		claim := &corev1.PersistentVolumeClaim{Spec: v.Ephemeral.VolumeClaimTemplate.Spec}
-		claim.Namespace, claim.Name = pod.Namespace, name
-		return claim
-	}
-	return nil
-}
-
-func (x *volumeIndex) classOf(claim *corev1.PersistentVolumeClaim) *storagev1.StorageClass {
-	if name := claim.Annotations[corev1.BetaStorageClassAnnotation]; name != "" {
-		return x.classes[name]
-	}
-	if claim.Spec.StorageClassName != nil {
-		return x.classes[*claim.Spec.StorageClassName]
-	}
-	return nil
-}
-
-// placeLabels are the labels of a volume that tie it to nodes with the same label, in the order of kube-scheduler's VolumeZone.
-func placeLabels() []string {
-	return []string{corev1.LabelFailureDomainBetaZone, corev1.LabelFailureDomainBetaRegion, corev1.LabelTopologyZone, corev1.LabelTopologyRegion}
-}
-
-// boundPlaces are the places of a volume that exists: its node affinity, and its zone labels, which hold for nodes that
-// have any such label.
-func boundPlaces(pv *corev1.PersistentVolume) [][][]requirement.Expression {
-	var out [][][]requirement.Expression
-	if terms := kube.VolumeTerms(pv); terms != nil {
-		alternatives := [][]requirement.Expression{}
-		for i := range terms {
-			if all := kube.ExpressionsOf(terms[i], kube.AsWritten); len(all) > 0 {
-				alternatives = append(alternatives, all)
+		switch {
+		case bound || w.users[c.id] < 2:
+		case v != nil:
+			w.bound[c.id] = v.Places
+		default:
+			var here []requirement.Expression
+			for _, key := range w.volumes.Reach(&c.needs) {
+				if value, ok := n.label(key); ok {
+					here = append(here, requirement.Expect(key, requirement.In, []string{value}))
+				}
 			}
-		}
-		out = append(out, alternatives)
-	}
-	var nowhere []requirement.Expression
-	for _, key := range placeLabels() {
-		nowhere = append(nowhere, requirement.Expression{Key: key, Op: requirement.DoesNotExist})
-	}
-	for _, key := range placeLabels() {
-		if value, ok := pv.Labels[key]; ok {
-			here := requirement.Expression{Key: key, Op: requirement.In, Values: strings.Split(value, "__")}
-			out = append(out, [][]requirement.Expression{{here}, nowhere, {newerPlace(here)}})
+			w.bound[c.id] = [][]requirement.Expression{here}
 		}
 	}
-	return out
 }
 
-// newerPlace is the same place by the newer name of its label.
-func newerPlace(e requirement.Expression) requirement.Expression {
-	switch e.Key {
-	case corev1.LabelFailureDomainBetaZone:
-		e.Key = corev1.LabelTopologyZone
-	case corev1.LabelFailureDomainBetaRegion:
-		e.Key = corev1.LabelTopologyRegion
+// countUsers counts the pods that run and use claims which one pod at a time may use.
+func (w *replayState) countUsers() {
+	if !slices.ContainsFunc(w.queue, func(p *podInfo) bool { return len(p.once) > 0 }) {
+		return
 	}
-	return e
+	w.inUse = map[volume.ClaimID]int{}
+	for _, pod := range w.replay.Snapshot.Pods {
+		_, stays := w.byNodeName[pod.Spec.NodeName]
+		if stays = stays || w.replay.On != nil; stays && pod.Spec.NodeName != "" && !kube.IsTerminal(pod) && !w.lands(w.cache.InfoOf(pod)) {
+			w.use(w.volumes.Once(pod))
+		}
+	}
 }
 
-func allowedTerms(class *storagev1.StorageClass) [][]requirement.Expression {
-	var out [][]requirement.Expression
-	for _, t := range class.AllowedTopologies {
-		all := make([]requirement.Expression, 0, len(t.MatchLabelExpressions))
-		for _, e := range t.MatchLabelExpressions {
-			all = append(all, requirement.Expression{Key: e.Key, Op: requirement.In, Values: slices.Clone(e.Values)})
-		}
-		out = append(out, all)
+func (w *replayState) use(claims []volume.ClaimID) {
+	for _, id := range claims {
+		w.inUse[id]++
 	}
-	return out
 }
 
 // attachRunning counts the volumes that are attached or attaching already.
 func (w *replayState) attachRunning() {
 	for _, a := range w.replay.Snapshot.VolumeAttachments {
-		i, ok := w.byNodeName[a.Spec.NodeName]
-		if !ok || a.Spec.Source.PersistentVolumeName == nil {
-			continue
-		}
-		if pv := w.volumes.volumes[*a.Spec.Source.PersistentVolumeName]; pv != nil && pv.Spec.CSI != nil {
-			w.nodes[i].attach(podVolume{pv.Spec.CSI.Driver, pv.Spec.CSI.Driver + "/" + pv.Spec.CSI.VolumeHandle})
+		i, there := w.byNodeName[a.Spec.NodeName]
+		if behind, ok := w.volumes.AttachmentBehind(a); ok && there {
+			w.nodes[i].attach(behind)
 		}
 	}
 }

@@ -2,7 +2,6 @@ package volume
 
 import (
 	"cmp"
-	"maps"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -14,43 +13,60 @@ import (
 
 // attachmentOf is how the claim's volume is or will be attached; without a driver if that is not known, or if nothing is
 // attached. A volume that does not exist yet goes by the name of its claim.
-func (v *Volumes) attachmentOf(claim *corev1.PersistentVolumeClaim) Attachment {
-	if volume := v.Persistent[claim.Spec.VolumeName]; claim.Spec.VolumeName != "" && volume != nil {
+func (r *Reader) attachmentOf(claim *corev1.PersistentVolumeClaim) Attachment {
+	if volume := r.Persistent[claim.Spec.VolumeName]; claim.Spec.VolumeName != "" && volume != nil {
 		return volumeAttachment(volume)
 	}
-	class := v.classes[claimClass(claim)]
+	class := r.classes[claimClass(claim)]
 	if class == nil {
 		return Attachment{}
 	}
 	return Attachment{Driver: provisionerDriver(class.Provisioner), handle: claim.Namespace + "/" + claim.Name}
 }
 
-// attached lists the volumes of the pod that count against some driver's limit, by driver and handle, none of them twice;
-// what the pod takes from local pools of free volumes is counted in the same way.
-// Claims that are missing are passed over.
-func (v *Volumes) attached(pod *corev1.Pod) []Attachment {
-	if len(v.limited) == 0 {
-		return nil
-	}
+// Attached lists the volumes that a CSI driver attaches for the pod, by driver and handle, none of them twice. Claims that are
+// missing are passed over.
+func (r *Reader) Attached(pod *corev1.Pod) []Attachment {
 	var out []Attachment
 	for i := range pod.Spec.Volumes {
 		volume := &pod.Spec.Volumes[i]
 		a := inlineAttachment(&volume.VolumeSource)
-		if facts, _ := v.factsOf(pod, volume); facts != nil {
-			a = facts.attach
-			out = append(out, facts.taken...)
+		if claim, _, _ := r.ClaimOf(pod, volume); claim != nil {
+			a = r.attachmentOf(claim)
 		}
-		if v.limited[a.Driver] && a.handle != "" {
+		if a.Driver != "" && a.handle != "" {
 			out = append(out, a)
 		}
 	}
-	if len(out) > 1 {
-		slices.SortFunc(out, func(a, b Attachment) int {
+	return sortedAttachments(out)
+}
+
+func sortedAttachments(list []Attachment) []Attachment {
+	if len(list) > 1 {
+		slices.SortFunc(list, func(a, b Attachment) int {
 			return cmp.Or(cmp.Compare(a.Driver, b.Driver), cmp.Compare(a.handle, b.handle))
 		})
-		out = slices.Compact(out)
+		list = slices.Compact(list)
 	}
-	return out
+	return list
+}
+
+// attached lists the volumes of the pod that count against some driver's limit; what the pod takes from local pools of free
+// volumes is counted in the same way.
+func (v *Volumes) attached(pod *corev1.Pod) []Attachment {
+	if len(v.limited) == 0 {
+		return nil
+	}
+	out := slices.DeleteFunc(v.Attached(pod), func(a Attachment) bool { return !v.limited[a.Driver] })
+	if len(v.stocks) == 0 {
+		return out
+	}
+	for i := range pod.Spec.Volumes {
+		if facts, _ := v.factsOf(pod, &pod.Spec.Volumes[i]); facts != nil {
+			out = append(out, facts.taken...)
+		}
+	}
+	return sortedAttachments(out)
 }
 
 // NodeVolumes is what is attached to a machine, and how much more can be.
@@ -61,9 +77,7 @@ type NodeVolumes struct {
 	Used   map[string]int      // by pods, and volumes that are attached or attaching without one
 }
 
-// AttachedTo counts what is attached to the node with these pods, and what is still attaching. A node takes as many
-// volumes of a driver as its CSINode says, any number if that does not say; expected, which may be nil, stands in for
-// drivers that a node which is still starting has not reported yet.
+// AttachedTo counts what is attached to the node with these pods, and what is still attaching.
 func (v *Volumes) AttachedTo(node string, expected *engine.InstanceType, pods []*corev1.Pod) NodeVolumes {
 	n := NodeVolumes{Limits: v.LimitsOf(node, expected)}
 	if len(n.Limits) == 0 {
@@ -79,7 +93,7 @@ func (v *Volumes) AttachedTo(node string, expected *engine.InstanceType, pods []
 		}
 	}
 	for _, va := range v.attachments[node] {
-		a, ok := v.attachmentBehind(va)
+		a, ok := v.AttachmentBehind(va)
 		if ok && !n.InUse[a] && !n.Others[a] {
 			n.Others[a] = true
 			n.Used[a.Driver]++
@@ -89,31 +103,20 @@ func (v *Volumes) AttachedTo(node string, expected *engine.InstanceType, pods []
 }
 
 func (v *Volumes) LimitsOf(node string, expected *engine.InstanceType) map[string]int {
-	limits := map[string]int{}
-	maps.Copy(limits, v.ofTypes.All(expected))
+	limits := v.ofTypes.On(v.csiNodes[node], expected)
 	for _, st := range v.stocks {
 		limits[st.name] = st.hosts[v.hostnameOf[node]]
-	}
-	csi := v.csiNodes[node]
-	if csi == nil {
-		return limits
-	}
-	for _, d := range csi.Spec.Drivers {
-		delete(limits, d.Name)
-		if d.Allocatable != nil && d.Allocatable.Count != nil {
-			limits[d.Name] = int(*d.Allocatable.Count)
-		}
 	}
 	return limits
 }
 
-// attachmentBehind reads a VolumeAttachment; only those of CSI volumes that exist count.
-func (v *Volumes) attachmentBehind(va *storagev1.VolumeAttachment) (Attachment, bool) {
+// AttachmentBehind reads a VolumeAttachment; only those of CSI volumes that exist count.
+func (r *Reader) AttachmentBehind(va *storagev1.VolumeAttachment) (Attachment, bool) {
 	name := va.Spec.Source.PersistentVolumeName
 	if name == nil || va.Spec.Attacher == "" {
 		return Attachment{}, false
 	}
-	volume := v.Persistent[*name]
+	volume := r.Persistent[*name]
 	if volume == nil || volume.Spec.CSI == nil {
 		return Attachment{}, false
 	}

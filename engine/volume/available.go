@@ -39,7 +39,7 @@ func (v *Volumes) indexAvailable() {
 		}
 		s := &AvailableVolumes{Class: name, Makes: !makesNone(class)}
 		if s.Makes {
-			places, ok := classPlaces(class)
+			places, ok := v.classPlaces(class)
 			if ok && len(places) == 0 {
 				continue // there is always another one to be had
 			}
@@ -59,7 +59,7 @@ func (v *Volumes) indexAvailable() {
 }
 
 // take is what a claim takes that these volumes suit; nil if it takes nothing.
-func (s *AvailableVolumes) take(suiting []*corev1.PersistentVolume) *SupplyTake {
+func (s *AvailableVolumes) take(suiting []FreeVolume) *SupplyTake {
 	if s == nil || len(suiting) == 0 {
 		return nil
 	}

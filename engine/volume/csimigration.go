@@ -2,6 +2,7 @@ package volume
 
 import (
 	"cmp"
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -127,20 +128,24 @@ func CompareDisks(a, b Disk) int {
 	return -1
 }
 
-// appendDisks lists the disks of a volume. Reading an EBS volume only does not help; a Ceph image is the same one if
-// any monitor is.
-func appendDisks(out []Disk, volume *corev1.Volume) []Disk {
-	switch s := &volume.VolumeSource; {
-	case s.AWSElasticBlockStore != nil:
-		out = append(out, Disk{ID: "ebs " + s.AWSElasticBlockStore.VolumeID})
-	case s.GCEPersistentDisk != nil:
-		out = append(out, Disk{ID: "gce " + s.GCEPersistentDisk.PDName, readOnly: s.GCEPersistentDisk.ReadOnly})
-	case s.ISCSI != nil:
-		out = append(out, Disk{ID: "iscsi " + s.ISCSI.IQN, readOnly: s.ISCSI.ReadOnly})
-	case s.RBD != nil:
-		for _, monitor := range s.RBD.CephMonitors {
-			out = append(out, Disk{ID: "rbd " + monitor + " " + s.RBD.RBDPool + " " + s.RBD.RBDImage, readOnly: s.RBD.ReadOnly})
+// DisksOf lists the disks that the pod names. Reading an EBS volume only does not help; a Ceph image is the same one if any
+// monitor is.
+func DisksOf(pod *corev1.Pod) []Disk {
+	var out []Disk
+	for i := range pod.Spec.Volumes {
+		switch s := &pod.Spec.Volumes[i].VolumeSource; {
+		case s.AWSElasticBlockStore != nil:
+			out = append(out, Disk{ID: "ebs " + s.AWSElasticBlockStore.VolumeID})
+		case s.GCEPersistentDisk != nil:
+			out = append(out, Disk{ID: "gce " + s.GCEPersistentDisk.PDName, readOnly: s.GCEPersistentDisk.ReadOnly})
+		case s.ISCSI != nil:
+			out = append(out, Disk{ID: "iscsi " + s.ISCSI.IQN, readOnly: s.ISCSI.ReadOnly})
+		case s.RBD != nil:
+			for _, monitor := range s.RBD.CephMonitors {
+				out = append(out, Disk{ID: "rbd " + monitor + " " + s.RBD.RBDPool + " " + s.RBD.RBDImage, readOnly: s.RBD.ReadOnly})
+			}
 		}
 	}
-	return out
+	slices.SortFunc(out, CompareDisks)
+	return slices.Compact(out)
 }

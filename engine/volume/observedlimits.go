@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
 
 	v1 "tenon.sh/api/v1"
 	"tenon.sh/engine"
@@ -127,6 +128,23 @@ func (l *AttachLimits) All(t *engine.InstanceType) map[string]int {
 		out[driver], _ = l.of(t, driver)
 	}
 	return out
+}
+
+// On is how many volumes of which driver a node takes: as its CSINode says, which may be nil, any number if that does not say.
+// Expected, nil for none, stands in for drivers that a node which is still starting has not reported yet.
+func (l *AttachLimits) On(csi *storagev1.CSINode, expected *engine.InstanceType) map[string]int {
+	limits := map[string]int{}
+	maps.Copy(limits, l.All(expected))
+	if csi == nil {
+		return limits
+	}
+	for _, d := range csi.Spec.Drivers {
+		delete(limits, d.Name)
+		if d.Allocatable != nil && d.Allocatable.Count != nil {
+			limits[d.Name] = int(*d.Allocatable.Count)
+		}
+	}
+	return limits
 }
 
 // In is the classes with these limits in their catalogs, for a plan without the nodes that say them.

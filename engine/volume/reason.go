@@ -58,7 +58,7 @@ func (v *Volumes) elsewhere(pod *corev1.Pod, r engine.Reason, key, need, have st
 	}
 	for i := range pod.Spec.Volumes {
 		facts, id := v.factsOf(pod, &pod.Spec.Volumes[i])
-		if facts == nil || !asks(facts.named) {
+		if facts == nil || !asks(facts.places) {
 			continue
 		}
 		what := "its volume can only be made or found"

@@ -25,19 +25,19 @@ func (v *Volumes) decide(out *PodVolumes, id ClaimID, facts *claimFacts) {
 	}
 }
 
-// reachOf lists the labels by which a new volume of the driver will say where it can be reached: those by which the driver
-// tells the nodes apart that it runs on. As long as it runs nowhere, the zone is assumed.
-func (v *Volumes) reachOf(driver string) []string {
-	if v.topologies == nil {
-		v.topologies = DriversSeen(v.snapshot)
+// Reach lists the labels by which a new volume of the claim will say where it can be reached: those by which its driver tells the
+// nodes apart that it runs on. As long as it runs nowhere, the zone is assumed.
+func (r *Reader) Reach(c *Claim) []string {
+	if r.topologies == nil {
+		r.topologies = DriversSeen(r.snapshot)
 	}
-	keys, known := v.topologies[driver]
+	keys, known := r.topologies[provisionerDriver(c.class.Provisioner)]
 	if !known {
 		return []string{corev1.LabelTopologyZone}
 	}
 	var out []string
 	for _, key := range keys {
-		if source := repeats(v.snapshot, key); source != "" {
+		if source := repeats(r.snapshot, key); source != "" {
 			key = source
 		}
 		if !slices.Contains(out, key) {

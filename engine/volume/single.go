@@ -3,8 +3,6 @@ package volume
 import (
 	"cmp"
 	"slices"
-
-	corev1 "k8s.io/api/core/v1"
 )
 
 // SingleVolume is a free volume that is the only one a claim can be bound to: of several claims that wait for it, one gets
@@ -19,7 +17,7 @@ func CompareSingles(a, b SingleVolume) int {
 }
 
 // singleOf is the volume of the class that alone can be bound to the claim, empty if there are others.
-func singleOf(suiting []*corev1.PersistentVolume) string {
+func singleOf(suiting []FreeVolume) string {
 	if len(suiting) != 1 || suiting[0].Spec.ClaimRef != nil {
 		return ""
 	}

@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 
+	v1 "tenon.sh/api/v1"
 	"tenon.sh/engine"
 	"tenon.sh/engine/kube"
 	"tenon.sh/engine/requirement"
@@ -21,15 +22,7 @@ const MostAlternatives = 64
 // VolumeRestrictions and NodeVolumeLimits. It keeps what it has worked out about a claim, and is to be used from one
 // goroutine.
 type Volumes struct {
-	snapshot    *engine.Snapshot
-	claims      map[ClaimID]*corev1.PersistentVolumeClaim
-	Persistent  map[string]*corev1.PersistentVolume
-	available   map[string][]*corev1.PersistentVolume  // volumes that wait for any claim, by class
-	reserved    map[ClaimID][]*corev1.PersistentVolume // volumes that name the claim they are for
-	classes     map[string]*storagev1.StorageClass
-	standard    string // the class of claims that name none
-	nodes       map[string]bool
-	Hostnames   map[string]bool
+	Reader
 	hostnameOf  map[string]string // by node
 	csiNodes    map[string]*storagev1.CSINode
 	attachments map[string][]*storagev1.VolumeAttachment // by node
@@ -37,9 +30,8 @@ type Volumes struct {
 	limited     map[string]bool              // drivers of which some machine takes only so many volumes
 	stocks      []*localPool                 // free volumes that claims compete for
 	availableOf map[string]*AvailableVolumes // the same, by class, where they are not on one host each
-	topologies  map[string][]string          // the labels by which drivers tell nodes apart, nil as long as nobody has asked
 
-	facts map[ClaimID]*claimFacts
+	facts map[claimUse]*claimFacts
 	users map[Attachment]int      // pods that use the volume, of drivers that are limited
 	held  map[Attachment]bool     // volumes that are attached to some node that stays
 	once  map[ClaimID]*claimUsers // claims that only one pod may use, and that pods of the snapshot use
@@ -50,12 +42,17 @@ type Volumes struct {
 // ClaimID names a claim. Claims are looked up for every pod, so that it is no text.
 type ClaimID struct{ namespace, name string }
 
+// claimUse is how pods use a claim: by its name, or as an ephemeral volume.
+type claimUse struct {
+	ClaimID
+	named bool
+}
+
 func (c ClaimID) String() string { return c.namespace + "/" + c.name }
 
 // claimUsers says which pods use a claim that only one pod may use.
 type claimUsers struct {
 	pods  int
-	last  *corev1.Pod   // counted last: a pod may use a claim by two volumes
 	bound []*corev1.Pod // those that run
 }
 
@@ -89,36 +86,25 @@ type PodVolumes struct {
 // the catalogs takes only so many volumes.
 func NewVolumes(s *engine.Snapshot, pods []*corev1.Pod, drivers []string, types kube.TypeIndex) *Volumes {
 	v := &Volumes{
-		snapshot:    s,
+		Reader:      NewReader(s, v1.NormalizeLabel),
 		waiting:     map[ClaimID]int{},
-		claims:      map[ClaimID]*corev1.PersistentVolumeClaim{},
-		Persistent:  map[string]*corev1.PersistentVolume{},
-		available:   map[string][]*corev1.PersistentVolume{},
-		reserved:    map[ClaimID][]*corev1.PersistentVolume{},
-		classes:     map[string]*storagev1.StorageClass{},
-		nodes:       map[string]bool{},
-		Hostnames:   map[string]bool{},
 		hostnameOf:  map[string]string{},
 		csiNodes:    map[string]*storagev1.CSINode{},
 		attachments: map[string][]*storagev1.VolumeAttachment{},
 		limited:     map[string]bool{},
 		availableOf: map[string]*AvailableVolumes{},
-		facts:       map[ClaimID]*claimFacts{},
+		facts:       map[claimUse]*claimFacts{},
 		users:       map[Attachment]int{},
 		held:        map[Attachment]bool{},
 		once:        map[ClaimID]*claimUsers{},
 	}
-	for _, c := range s.PersistentVolumeClaims {
-		v.claims[ClaimID{c.Namespace, c.Name}] = c
-	}
+	v.Hostnames = map[string]bool{}
 	if len(pods)+len(s.PersistentVolumes)+len(s.PersistentVolumeClaims) > 0 {
 		for _, n := range s.Nodes {
-			v.nodes[n.Name] = true
 			v.Hostnames[n.Labels[corev1.LabelHostname]] = true
 			v.hostnameOf[n.Name] = n.Labels[corev1.LabelHostname]
 		}
 	}
-	v.indexStorage(s)
 	v.indexLimits(s, drivers)
 	if len(pods) > 0 {
 		v.ofTypes = LearnLimits(s, types)
@@ -129,35 +115,6 @@ func NewVolumes(s *engine.Snapshot, pods []*corev1.Pod, drivers []string, types 
 		v.countUse(pod)
 	}
 	return v
-}
-
-func (v *Volumes) indexStorage(s *engine.Snapshot) {
-	for _, p := range s.PersistentVolumes {
-		v.Persistent[p.Name] = p
-		switch ref := p.Spec.ClaimRef; {
-		case p.DeletionTimestamp != nil:
-		case ref != nil:
-			id := ClaimID{ref.Namespace, ref.Name}
-			v.reserved[id] = append(v.reserved[id], p)
-		case p.Status.Phase == corev1.VolumeAvailable:
-			v.available[VolumeClass(p)] = append(v.available[VolumeClass(p)], p)
-		}
-	}
-	var standard *storagev1.StorageClass
-	for _, c := range s.StorageClasses {
-		v.classes[c.Name] = c
-		if c.Annotations["storageclass.kubernetes.io/is-default-class"] == "true" && (standard == nil || newerClass(c, standard)) {
-			standard, v.standard = c, c.Name
-		}
-	}
-}
-
-// newerClass orders default classes as the API server does: the newest one counts, then the first by name.
-func newerClass(a, b *storagev1.StorageClass) bool {
-	if !a.CreationTimestamp.Equal(&b.CreationTimestamp) {
-		return b.CreationTimestamp.Before(&a.CreationTimestamp)
-	}
-	return a.Name < b.Name
 }
 
 // indexLimits notes of which drivers some machine takes only so many volumes; drivers are those of which the catalogs say so.
@@ -181,7 +138,7 @@ func (v *Volumes) indexLimits(s *engine.Snapshot, drivers []string) {
 	}
 	for _, a := range s.VolumeAttachments {
 		v.attachments[a.Spec.NodeName] = append(v.attachments[a.Spec.NodeName], a)
-		if behind, ok := v.attachmentBehind(a); ok && !leaving[a.Spec.NodeName] {
+		if behind, ok := v.AttachmentBehind(a); ok && !leaving[a.Spec.NodeName] {
 			v.held[behind] = true
 		}
 	}
@@ -204,18 +161,14 @@ func (v *Volumes) countUse(pod *corev1.Pod) {
 		if claim.Spec.VolumeName == "" && pod.Spec.NodeName == "" {
 			v.waiting[id]++
 		}
-		if !slices.Contains(claim.Spec.AccessModes, corev1.ReadWriteOncePod) {
-			continue
-		}
+	}
+	for _, id := range v.Once(pod) {
 		users := v.once[id]
 		if users == nil {
 			users = &claimUsers{}
 			v.once[id] = users
 		}
-		if users.last == pod {
-			continue
-		}
-		users.pods, users.last = users.pods+1, pod
+		users.pods++
 		if pod.Spec.NodeName != "" {
 			users.bound = append(users.bound, pod)
 		}
@@ -230,12 +183,103 @@ func namedClaim(pod *corev1.Pod, volume *corev1.Volume) (ClaimID, bool) {
 	return ClaimID{pod.Namespace, volume.PersistentVolumeClaim.ClaimName}, true
 }
 
+// Once lists the claims that the pod names, each once, and that one pod at a time may use in the whole cluster (ReadWriteOncePod).
+func (r *Reader) Once(pod *corev1.Pod) []ClaimID {
+	var out []ClaimID
+	for i := range pod.Spec.Volumes {
+		id, ok := namedClaim(pod, &pod.Spec.Volumes[i])
+		if claim := r.claims[id]; ok && claim != nil && slices.Contains(claim.Spec.AccessModes, corev1.ReadWriteOncePod) && !slices.Contains(out, id) {
+			out = append(out, id)
+		}
+	}
+	return out
+}
+
 // HasVolumes reports whether the pod has volumes that matter to where it runs. Those that any kubelet makes out of nothing, as
 // that with the service account's token that almost every pod has, do not.
 func HasVolumes(spec *corev1.PodSpec) bool {
 	return slices.ContainsFunc(spec.Volumes, func(v corev1.Volume) bool {
 		return v.Projected == nil && v.EmptyDir == nil && v.ConfigMap == nil && v.Secret == nil && v.DownwardAPI == nil && v.HostPath == nil
 	})
+}
+
+// claimFacts is what planning goes by of a claim.
+type claimFacts struct {
+	Claim
+	// places are where the volume is, or can be found or made.
+	places [][]requirement.Expression
+	// reach lists the labels that say where the volume will be, of a claim whose volume is found or made where its first
+	// pod runs.
+	reach []string
+	// taken is what the claim takes from local pools of free volumes.
+	taken []Attachment
+	// sole is the only volume that the claim can be bound to.
+	sole string
+	// take is what the claim takes of available volumes, nil for nothing.
+	take *SupplyTake
+}
+
+// factsOf finds the claim behind a volume; nil for a volume without a claim.
+func (v *Volumes) factsOf(pod *corev1.Pod, volume *corev1.Volume) (*claimFacts, ClaimID) {
+	claim, id, problem := v.ClaimOf(pod, volume)
+	switch {
+	case problem != "":
+		return &claimFacts{Claim: Claim{Problem: problem}}, id
+	case claim == nil:
+		return nil, id
+	case v.claims[id] == nil:
+		return v.factsFrom(claim, false), id
+	}
+	key := claimUse{id, volume.Ephemeral == nil}
+	facts := v.facts[key]
+	if facts == nil {
+		facts = v.factsFrom(claim, key.named)
+		v.facts[key] = facts
+	}
+	return facts, id
+}
+
+// factsFrom reads the claim for pods that name it, or for the one whose ephemeral volume it is.
+func (v *Volumes) factsFrom(claim *corev1.PersistentVolumeClaim, named bool) *claimFacts {
+	facts := &claimFacts{Claim: v.Read(claim)}
+	facts.places = facts.Places
+	if named && facts.Labelled != nil {
+		var ok bool
+		if facts.places, ok = kube.Combine(facts.Places, facts.Labelled, MostAlternatives); !ok {
+			facts.Problem = "the labels of its volume " + claim.Spec.VolumeName + " contradict its node affinity"
+		}
+	}
+	if facts.Waits && facts.Problem == "" {
+		v.addDelayed(facts, claim)
+	}
+	return facts
+}
+
+// addDelayed: the volume of the claim is one of those that are free, or made.
+func (v *Volumes) addDelayed(facts *claimFacts, claim *corev1.PersistentVolumeClaim) {
+	made := !facts.Kept && !makesNone(facts.class)
+	if facts.Makes && len(facts.Places) == 0 { // there is always another one to be had
+		facts.reach = v.Reach(&facts.Claim)
+		return
+	}
+	places, anywhere := slices.Clone(facts.Places), false
+	for _, volume := range facts.Free {
+		places, anywhere = append(places, volume.Places...), anywhere || len(volume.Places) == 0
+	}
+	switch facts.places = bounded(kube.Alternatives(places)); {
+	case anywhere:
+		facts.places = nil
+	case made:
+		facts.reach = v.Reach(&facts.Claim)
+	default:
+		facts.reach = labelsOf(places)
+	}
+	if !made {
+		facts.sole, facts.taken = singleOf(facts.Free), v.taken(claim)
+	}
+	if !facts.Kept {
+		facts.take = v.availableOf[facts.class.Name].take(facts.Free)
+	}
 }
 
 // Of says what the pod's volumes need.
@@ -245,15 +289,12 @@ func (v *Volumes) Of(pod *corev1.Pod) PodVolumes {
 		volume := &pod.Spec.Volumes[i]
 		facts, id := v.factsOf(pod, volume)
 		if facts == nil {
-			out.Disks = appendDisks(out.Disks, volume)
 			continue
 		}
-		problem, places := facts.problem, facts.places
+		problem, places := facts.Problem, facts.places
 		if volume.Ephemeral == nil && problem == "" {
-			if places, problem = facts.named, facts.namedProblem; problem == "" {
-				problem = v.usedElsewhere(pod, id, &out)
-				v.decide(&out, id, facts)
-			}
+			problem = v.usedElsewhere(pod, id, &out)
+			v.decide(&out, id, facts)
 		}
 		if problem == "" && !out.compete(id, facts) {
 			problem = NoVolumeFree(VolumeClass(v.Persistent[facts.sole]))
@@ -280,8 +321,7 @@ func (v *Volumes) Of(pod *corev1.Pod) PodVolumes {
 		slices.SortFunc(out.Singles, CompareSingles)
 		slices.SortFunc(out.Takes, func(a, b *SupplyTake) int { return strings.Compare(a.text(), b.text()) })
 		slices.SortFunc(out.Undecided, func(a, b SharedClaim) int { return cmp.Compare(a.ID.String(), b.ID.String()) })
-		slices.SortFunc(out.Disks, CompareDisks)
-		out.Disks = slices.Compact(out.Disks)
+		out.Disks = DisksOf(pod)
 	}
 	return out
 }

@@ -1,0 +1,386 @@
+package volume
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	v1 "tenon.sh/api/v1"
+	"tenon.sh/engine"
+	"tenon.sh/engine/kube"
+	"tenon.sh/engine/requirement"
+)
+
+// Annotations by which the parts of Kubernetes that bind volumes talk to each other.
+const (
+	bindCompleted = "pv.kubernetes.io/bind-completed"
+	selectedNode  = "volume.kubernetes.io/selected-node"
+	noProvisioner = "kubernetes.io/no-provisioner"
+)
+
+// Reader reads what a snapshot says of claims, as kube-scheduler's VolumeBinding and VolumeZone judge them.
+type Reader struct {
+	snapshot   *engine.Snapshot
+	name       func(label string) string // v1.NormalizeLabel or kube.AsWritten
+	claims     map[ClaimID]*corev1.PersistentVolumeClaim
+	Persistent map[string]*corev1.PersistentVolume
+	available  map[string][]*corev1.PersistentVolume  // volumes that wait for any claim, by class
+	reserved   map[ClaimID][]*corev1.PersistentVolume // volumes that name the claim they are for
+	classes    map[string]*storagev1.StorageClass
+	standard   string // the class of claims that name none
+	// Hostnames are those of nodes that are there; nil where disks of hosts that are gone count as any other.
+	Hostnames  map[string]bool
+	topologies map[string][]string // the labels by which drivers tell nodes apart, nil as long as nobody has asked
+}
+
+// NewReader indexes the snapshot. Labels go by the names that the function gives.
+func NewReader(s *engine.Snapshot, name func(label string) string) Reader {
+	r := Reader{
+		snapshot:   s,
+		name:       name,
+		claims:     make(map[ClaimID]*corev1.PersistentVolumeClaim, len(s.PersistentVolumeClaims)),
+		Persistent: make(map[string]*corev1.PersistentVolume, len(s.PersistentVolumes)),
+		available:  map[string][]*corev1.PersistentVolume{},
+		reserved:   map[ClaimID][]*corev1.PersistentVolume{},
+		classes:    map[string]*storagev1.StorageClass{},
+	}
+	for _, c := range s.PersistentVolumeClaims {
+		r.claims[ClaimID{c.Namespace, c.Name}] = c
+	}
+	for _, p := range s.PersistentVolumes {
+		r.Persistent[p.Name] = p
+		switch ref := p.Spec.ClaimRef; {
+		case p.DeletionTimestamp != nil:
+		case ref != nil:
+			id := ClaimID{ref.Namespace, ref.Name}
+			r.reserved[id] = append(r.reserved[id], p)
+		case p.Status.Phase == corev1.VolumeAvailable:
+			r.available[VolumeClass(p)] = append(r.available[VolumeClass(p)], p)
+		}
+	}
+	var standard *storagev1.StorageClass
+	for _, c := range s.StorageClasses {
+		r.classes[c.Name] = c
+		if c.Annotations["storageclass.kubernetes.io/is-default-class"] == "true" && (standard == nil || newerClass(c, standard)) {
+			standard, r.standard = c, c.Name
+		}
+	}
+	return r
+}
+
+// newerClass orders default classes as the API server does: the newest one counts, then the first by name.
+func newerClass(a, b *storagev1.StorageClass) bool {
+	if !a.CreationTimestamp.Equal(&b.CreationTimestamp) {
+		return b.CreationTimestamp.Before(&a.CreationTimestamp)
+	}
+	return a.Name < b.Name
+}
+
+// Claim is what a claim needs of a node, the same for every pod that uses it.
+type Claim struct {
+	// Problem says why no pod can use the claim now.
+	Problem string
+	// Places are where its volume is or, for a claim without one, where a new one can be made. None mean anywhere.
+	Places [][]requirement.Expression
+	// Labelled are where the labels of its volume say that it is, to pods that name the claim.
+	Labelled [][]requirement.Expression
+	// Waits is true for a claim whose volume is found or made where its first pod runs: it takes the first of Free that is there,
+	// all of which are kept for it if Kept is true, or where there is none a new one, if Makes is true.
+	Waits, Kept, Makes bool
+	Free               []FreeVolume
+	class              *storagev1.StorageClass
+}
+
+// FreeVolume is one that a claim can be bound to, and where it is; no places mean anywhere.
+type FreeVolume struct {
+	*corev1.PersistentVolume
+	Places [][]requirement.Expression
+}
+
+// ClaimOf finds the claim behind a volume, or why there is none for the pod; the claim of an ephemeral volume that will be made in a
+// moment is made up. All are empty for a volume without a claim.
+func (r *Reader) ClaimOf(pod *corev1.Pod, volume *corev1.Volume) (claim *corev1.PersistentVolumeClaim, id ClaimID, problem string) {
+	if volume.PersistentVolumeClaim != nil {
+		id = ClaimID{pod.Namespace, volume.PersistentVolumeClaim.ClaimName}
+		if claim = r.claims[id]; claim == nil {
+			problem = "it does not exist"
+		}
+		return claim, id, problem
+	}
+	if volume.Ephemeral == nil {
+		return nil, id, ""
+	}
+	id = ClaimID{pod.Namespace, pod.Name + "-" + volume.Name}
+	claim, template := r.claims[id], volume.Ephemeral.VolumeClaimTemplate
+	switch {
+	case claim != nil && !metav1.IsControlledBy(claim, pod):
+		return nil, id, "it was not made for the pod, whose ephemeral volume " + volume.Name + " needs a claim of this name"
+	case claim != nil:
+		return claim, id, ""
+	case template == nil:
+		return nil, id, "the pod's ephemeral volume has no template to make it from"
+	}
+	claim = &corev1.PersistentVolumeClaim{ObjectMeta: *template.ObjectMeta.DeepCopy(), Spec: template.Spec}
+	claim.Namespace, claim.Name = id.namespace, id.name
+	if claim.Spec.StorageClassName == nil && claimClass(claim) == "" && r.standard != "" {
+		claim.Spec.StorageClassName = &r.standard
+	}
+	return claim, id, ""
+}
+
+// Read says what the claim needs.
+func (r *Reader) Read(claim *corev1.PersistentVolumeClaim) Claim {
+	switch {
+	case claim.Status.Phase == corev1.ClaimLost:
+		return Claim{Problem: "it is lost: its volume " + claim.Spec.VolumeName + " is gone"}
+	case claim.DeletionTimestamp != nil:
+		return Claim{Problem: "it is being deleted"}
+	case claim.Spec.VolumeName != "":
+		return r.readBound(claim)
+	}
+	return r.readUnbound(claim)
+}
+
+// readBound: the node must be where the volume is.
+func (r *Reader) readBound(claim *corev1.PersistentVolumeClaim) Claim {
+	name := claim.Spec.VolumeName
+	volume := r.Persistent[name]
+	switch {
+	case !metav1.HasAnnotation(claim.ObjectMeta, bindCompleted):
+		return Claim{Problem: "it is not bound to its volume " + name + " yet"}
+	case volume == nil:
+		return Claim{Problem: "its volume " + name + " does not exist"}
+	case volume.DeletionTimestamp != nil:
+		return Claim{Problem: "its volume " + name + " is being deleted"}
+	}
+	places, ok := r.placesOf(volume, r.Hostnames != nil)
+	if !ok {
+		return Claim{Problem: "the node affinity of its volume " + name + " matches no node"}
+	}
+	return Claim{Places: places, Labelled: r.labelPlaces(volume)}
+}
+
+// placesOf reads the volume's node affinity: nil for none, false if no node can match. Like kube-scheduler it passes over
+// terms that cannot be read, and over fields.
+//
+// A bound volume on a disk of a host that is gone keeps its pod from running for ever. With forget, what the volume says
+// of such a host is passed over, as Karpenter does: the pod is planned for as if the volume were made anew. As long as the
+// host is there, it holds.
+func (r *Reader) placesOf(volume *corev1.PersistentVolume, forget bool) ([][]requirement.Expression, bool) {
+	if volume.Spec.NodeAffinity == nil || volume.Spec.NodeAffinity.Required == nil {
+		return nil, true
+	}
+	forget = forget && (volume.Spec.Local != nil || volume.Spec.HostPath != nil)
+	var places [][]requirement.Expression
+	for _, term := range volume.Spec.NodeAffinity.Required.NodeSelectorTerms {
+		if _, text := kube.NodeTermProblem(term); text != "" || kube.IsEmptyTerm(term) {
+			continue
+		}
+		var all []requirement.Expression
+		for _, e := range term.MatchExpressions {
+			if forget && e.Key == corev1.LabelHostname && e.Operator == corev1.NodeSelectorOpIn && !r.anyHost(e.Values) {
+				continue
+			}
+			all = append(all, r.expression(e.Key, e.Operator, e.Values))
+		}
+		if len(all) == 0 {
+			return nil, true // this term holds anywhere
+		}
+		if folded, ok := kube.Intersect(all); ok {
+			places = append(places, folded)
+		}
+	}
+	return bounded(kube.Alternatives(places)), len(places) > 0
+}
+
+func (r *Reader) expression(key string, op corev1.NodeSelectorOperator, values []string) requirement.Expression {
+	return requirement.Expect(r.name(key), requirement.Operator(op), values)
+}
+
+func (r *Reader) anyHost(names []string) bool {
+	return slices.ContainsFunc(names, func(name string) bool { return r.Hostnames[name] })
+}
+
+func bounded(places [][]requirement.Expression) [][]requirement.Expression {
+	return places[:min(len(places), MostAlternatives)]
+}
+
+// labelPlaces reads the labels by which older volumes say where they are: zones and regions, several of them parted by
+// two underscores. They do not bind nodes that have no such label at all. Nodes need not have the older name of a label.
+func (r *Reader) labelPlaces(volume *corev1.PersistentVolume) [][]requirement.Expression {
+	var here [][]requirement.Expression
+	var absent []requirement.Expression
+	meets, labelled := true, false
+	for _, key := range []string{
+		corev1.LabelFailureDomainBetaZone, corev1.LabelFailureDomainBetaRegion, corev1.LabelTopologyZone, corev1.LabelTopologyRegion,
+	} {
+		without := requirement.Expression{Key: r.name(key), Op: requirement.DoesNotExist}
+		absent = append(absent, without)
+		text, ok := volume.Labels[key]
+		values := strings.Split(text, "__")
+		for i := range values {
+			values[i] = strings.TrimSpace(values[i])
+		}
+		if !ok || slices.Contains(values, "") {
+			continue
+		}
+		labelled = true
+		ways := [][]requirement.Expression{{requirement.Expect(r.name(key), requirement.In, values)}}
+		if newer := v1.NormalizeLabel(key); newer != r.name(key) {
+			ways = append(ways, []requirement.Expression{without, requirement.Expect(newer, requirement.In, values)})
+		}
+		if meets {
+			here, meets = kube.Combine(here, ways, MostAlternatives)
+		}
+	}
+	if !labelled {
+		return nil
+	}
+	absent, _ = kube.Intersect(absent)
+	return kube.Alternatives(append(here, absent))
+}
+
+// readUnbound: the volume will be found or made where the pod is, unless the claim has to be bound before.
+func (r *Reader) readUnbound(claim *corev1.PersistentVolumeClaim) Claim {
+	name := claimClass(claim)
+	class := r.classes[name]
+	switch {
+	case name == "":
+		return Claim{Problem: "it is not bound and names no storage class"}
+	case class == nil:
+		return Claim{Problem: "it is not bound, and its storage class " + name + " does not exist"}
+	case class.VolumeBindingMode == nil || *class.VolumeBindingMode != storagev1.VolumeBindingWaitForFirstConsumer:
+		return Claim{Problem: "it is not bound yet, and its storage class " + name + " binds volumes before pods are placed"}
+	}
+	node, ok := claim.Annotations[selectedNode]
+	if !ok {
+		return r.readDelayed(claim, class)
+	}
+	if !slices.ContainsFunc(r.snapshot.Nodes, func(n *corev1.Node) bool { return n.Name == node }) {
+		return Claim{Problem: "its volume is being made for node " + node + ", which is gone"}
+	}
+	places, ok := r.classPlaces(class)
+	if !ok {
+		return Claim{Problem: nowhereAllowed(class)}
+	}
+	there := [][]requirement.Expression{{kube.Expression(kube.NodeNameKey, corev1.NodeSelectorOpIn, []string{node})}}
+	places, _ = kube.Combine(there, places, MostAlternatives)
+	return Claim{Places: places}
+}
+
+// readDelayed: a pod can go where a volume that waits for a claim is, or where the class can make one. Where a volume is kept
+// for the claim, no other will do.
+func (r *Reader) readDelayed(claim *corev1.PersistentVolumeClaim, class *storagev1.StorageClass) Claim {
+	out := Claim{Waits: true, class: class}
+	suiting := suitingOf(r.reserved[ClaimID{claim.Namespace, claim.Name}], claim)
+	if out.Kept = len(suiting) > 0; !out.Kept {
+		suiting = suitingOf(r.available[class.Name], claim)
+		if class.Provisioner != "" && class.Provisioner != noProvisioner {
+			out.Places, out.Makes = r.classPlaces(class)
+		}
+	}
+	for _, volume := range suiting {
+		if places, ok := r.placesOf(volume, false); ok {
+			out.Free = append(out.Free, FreeVolume{volume, places})
+		}
+	}
+	slices.SortFunc(out.Free, func(a, b FreeVolume) int {
+		have, other := a.Spec.Capacity[corev1.ResourceStorage], b.Spec.Capacity[corev1.ResourceStorage]
+		return cmp.Or(have.Cmp(other), strings.Compare(a.Name, b.Name))
+	})
+	switch {
+	case out.Makes || len(out.Free) > 0:
+	case out.Kept:
+		out.Problem = "the node affinity of the volume that is kept for it matches no node"
+	case makesNone(class):
+		out.Problem = NoVolumeFree(class.Name)
+	default:
+		out.Problem = nowhereAllowed(class)
+	}
+	return out
+}
+
+func suitingOf(volumes []*corev1.PersistentVolume, claim *corev1.PersistentVolumeClaim) []*corev1.PersistentVolume {
+	var out []*corev1.PersistentVolume
+	for _, volume := range volumes {
+		if suits(volume, claim) {
+			out = append(out, volume)
+		}
+	}
+	return out
+}
+
+func nowhereAllowed(class *storagev1.StorageClass) string {
+	return "the allowed topologies of its storage class " + class.Name + " match no node"
+}
+
+// classPlaces reads the class's allowed topologies: nil for none, false if no node can match.
+func (r *Reader) classPlaces(class *storagev1.StorageClass) ([][]requirement.Expression, bool) {
+	var places [][]requirement.Expression
+	for _, term := range class.AllowedTopologies {
+		var all []requirement.Expression
+		for _, e := range term.MatchLabelExpressions {
+			all = append(all, r.expression(e.Key, corev1.NodeSelectorOpIn, e.Values))
+		}
+		if folded, ok := kube.Intersect(all); ok && len(all) > 0 {
+			places = append(places, folded)
+		}
+	}
+	return bounded(kube.Alternatives(places)), len(places) > 0 || len(class.AllowedTopologies) == 0
+}
+
+// suits reports whether the claim could be bound to a volume that exists already.
+func suits(volume *corev1.PersistentVolume, claim *corev1.PersistentVolumeClaim) bool {
+	have, need := volume.Spec.Capacity[corev1.ResourceStorage], claim.Spec.Resources.Requests[corev1.ResourceStorage]
+	if VolumeClass(volume) != claimClass(claim) || have.Cmp(need) < 0 || volumeMode(volume.Spec.VolumeMode) != volumeMode(claim.Spec.VolumeMode) ||
+		deref(volume.Spec.VolumeAttributesClassName) != deref(claim.Spec.VolumeAttributesClassName) {
+		return false
+	}
+	if ref := volume.Spec.ClaimRef; ref != nil {
+		return ref.Namespace == claim.Namespace && ref.Name == claim.Name && (ref.UID == "" || ref.UID == claim.UID)
+	}
+	for _, mode := range claim.Spec.AccessModes {
+		if !slices.Contains(volume.Spec.AccessModes, mode) {
+			return false
+		}
+	}
+	if claim.Spec.Selector == nil {
+		return true
+	}
+	rules, ok := kube.Intersect(kube.SelectorRules(claim.Spec.Selector))
+	of := kube.PodSelector{Rules: rules, Nothing: !ok || kube.SelectorProblem(claim.Spec.Selector) != ""}
+	return of.MatchesLabels(volume.Labels)
+}
+
+func volumeMode(m *corev1.PersistentVolumeMode) corev1.PersistentVolumeMode {
+	if m == nil {
+		return corev1.PersistentVolumeFilesystem
+	}
+	return *m
+}
+
+func deref(text *string) string {
+	if text == nil {
+		return ""
+	}
+	return *text
+}
+
+// claimClass is the storage class of the claim, empty for none. An old annotation still goes before the field.
+func claimClass(claim *corev1.PersistentVolumeClaim) string {
+	if class, ok := claim.Annotations[corev1.BetaStorageClassAnnotation]; ok {
+		return class
+	}
+	return deref(claim.Spec.StorageClassName)
+}
+
+func VolumeClass(volume *corev1.PersistentVolume) string {
+	if class, ok := volume.Annotations[corev1.BetaStorageClassAnnotation]; ok {
+		return class
+	}
+	return volume.Spec.StorageClassName
+}
