@@ -18,7 +18,6 @@ func (s *solver) buy(pools []int) {
 		}
 	}
 	for _, demands := range turns {
-		s.low = nil
 		held := s.bins
 		s.bins = nil
 		s.buyColocated(pools, demands)
@@ -29,13 +28,14 @@ func (s *solver) buy(pools []int) {
 			s.bins = append(s.bins, company...)
 			continue
 		}
-		s.low = m.low
 		left := make([]int, len(m.lots))
 		for i := range m.lots {
 			left[i] = m.lots[i].n
 		}
 		s.topUp(m, company, left)
+		s.low = m.low
 		bins := s.machinesFor(m, left)
+		s.low = nil // it does not hold for machines with others' pods
 		s.hand(m, s.squeeze(m, left, append(bins, company...)))
 		if len(turns) == 1 {
 			s.bound += s.boundOf(m)
