@@ -137,10 +137,6 @@ type NodePods struct {
 	movableRead  bool
 	classes      []EquivalenceClass // of the movers, once classesRead
 	classesRead  bool
-	Evictees     []*PodInfo // of pods that a drain would send away at EvicteesAt, once EvicteesRead
-	EvicteesAt   time.Time
-	EvicteesRead bool
-	EvicteesLast bool // and at any other time
 	Annotated    bool // some pod has annotations
 	activity     Activity
 	activityNow  time.Time // when activity was read, once activityRead
