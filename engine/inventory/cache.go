@@ -24,10 +24,7 @@ type Cache struct {
 	list  []*corev1.Pod // of the last call
 	last  []*PodInfo    // of these
 	marks []mark        // of these
-	// spareInfos and spareMarks are those of the call before, to be written over.
-	spareInfos []*PodInfo
-	spareMarks []mark
-	nodes      map[*corev1.Node]*NodeInfo
+	nodes map[*corev1.Node]*NodeInfo
 	// catalogs is what the classes of the last call sell, machines its machines.
 	catalogs     *catalogs
 	machines     *machineList
