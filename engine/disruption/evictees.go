@@ -6,23 +6,12 @@ import (
 )
 
 // evictees are the pods that a drain would send away through the eviction API.
-func (d *planner) evictees(h *inventory.Machine) []*inventory.PodInfo {
-	r := h.Pods
-	if r.EvicteesRead && (r.EvicteesLast || r.EvicteesAt.Equal(d.s.Now)) {
-		return r.Evictees
-	}
-	r.Evictees, r.EvicteesAt, r.EvicteesRead, r.EvicteesLast = nil, d.s.Now, true, true
-	for _, f := range r.Infos {
-		if !f.Active() || !f.Drainable { // what is active is not stuck
+func (d *planner) evictees(h *inventory.Machine) (out []*inventory.PodInfo) {
+	for _, f := range h.Pods.Infos {
+		if !f.Active() || !f.Drainable || f.Guarded && kube.ProtectionOf(f.Pod, d.s.Now).Active { // what is active is not stuck
 			continue
 		}
-		if f.Guarded {
-			r.EvicteesLast = false
-			if kube.ProtectionOf(f.Pod, d.s.Now).Active {
-				continue
-			}
-		}
-		r.Evictees = append(r.Evictees, f)
+		out = append(out, f)
 	}
-	return r.Evictees
+	return out
 }

@@ -24,10 +24,7 @@ type Cache struct {
 	list  []*corev1.Pod // of the last call
 	last  []*PodInfo    // of these
 	marks []mark        // of these
-	// spareInfos and spareMarks are those of the call before, to be written over.
-	spareInfos []*PodInfo
-	spareMarks []mark
-	nodes      map[*corev1.Node]*NodeInfo
+	nodes map[*corev1.Node]*NodeInfo
 	// catalogs is what the classes of the last call sell, machines its machines.
 	catalogs     *catalogs
 	machines     *machineList
@@ -137,10 +134,6 @@ type NodePods struct {
 	movableRead  bool
 	classes      []EquivalenceClass // of the movers, once classesRead
 	classesRead  bool
-	Evictees     []*PodInfo // of pods that a drain would send away at EvicteesAt, once EvicteesRead
-	EvicteesAt   time.Time
-	EvicteesRead bool
-	EvicteesLast bool // and at any other time
 	Annotated    bool // some pod has annotations
 	activity     Activity
 	activityNow  time.Time // when activity was read, once activityRead

@@ -92,7 +92,7 @@ const mostShifted = 8
 
 // follow goes from the pods of the last call to these: most are where they were, or a little further on.
 func (m *Cache) follow(pods []*corev1.Pod, threads int) {
-	last, marks := sized(m.spareInfos, len(pods)), sized(m.spareMarks, len(pods))
+	last, marks := make([]*PodInfo, len(pods)), make([]mark, len(pods))
 	var missed []*PodInfo
 	var new []int
 	i, j := 0, 0
@@ -131,18 +131,7 @@ func (m *Cache) follow(pods []*corev1.Pod, threads int) {
 		m.alter(f, true)
 		last[j], marks[j] = f, f.mark()
 	}
-	clear(m.list)
-	clear(m.last)
-	m.spareInfos, m.spareMarks = m.last, m.marks
-	m.list, m.last, m.marks = append(m.list[:0], pods...), last, marks
-}
-
-// sized is a list of that many, in the place of one that nobody needs, if it has room.
-func sized[T any](spare []T, n int) []T {
-	if cap(spare) < n {
-		return make([]T, n, n+n/8)
-	}
-	return spare[:n]
+	m.list, m.last, m.marks = slices.Clone(pods), last, marks
 }
 
 // shift says how many of the old pods are missing and how many of the new ones have come where the two lists part.

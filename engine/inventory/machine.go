@@ -65,6 +65,12 @@ type MachineInfo struct {
 	observed                            *resource.Quantity   // the memory that others of its type will have; nil if it does not tell
 }
 
+// labelFact is the value of a label that a node has, or has not.
+type labelFact struct {
+	key, value string
+	there      bool
+}
+
 // Machine is a machine as one compilation sees it.
 type Machine struct {
 	*MachineInfo

@@ -17,36 +17,6 @@ type NodeInfo struct {
 	// size is what pods can use, in the order of resources that sizeFor names.
 	size    capacity.Vector
 	sizeFor string
-	usage   kube.Usage
-	used    bool // usage is known
-	// Look is what tells the node from others for pods that mention the labels that LookFor names.
-	Look, LookFor string
-	// labels are those that replays asked for lately.
-	labels []labelFact
-}
-
-// labelFact is the value of a label that a node has, or has not.
-type labelFact struct {
-	key, value string
-	there      bool
-}
-
-// mostLabels is how many labels of a node are remembered: replays ask for a few all the time.
-const mostLabels = 8
-
-// Label is the value of a label of the node, which has dozens.
-func (f *NodeInfo) Label(node *corev1.Node, key string) (value string, there bool) {
-	for i := range f.labels {
-		if l := &f.labels[i]; l.key == key {
-			return l.value, l.there
-		}
-	}
-	value, there = node.Labels[key]
-	if len(f.labels) == mostLabels {
-		f.labels = f.labels[:0]
-	}
-	f.labels = append(f.labels, labelFact{key, value, there})
-	return value, there
 }
 
 // nodeOf is what is known of a node.
@@ -69,14 +39,6 @@ func (f *NodeInfo) Vector(names *kube.ResourceNames, text string, node *corev1.N
 		f.size, f.sizeFor = names.Vector(node.Status.Allocatable), text
 	}
 	return f.size
-}
-
-// UsageOf is what pods can use of the node, as scores count it.
-func (f *NodeInfo) UsageOf(node *corev1.Node) kube.Usage {
-	if !f.used {
-		f.usage, f.used = kube.UsageOf(node.Status.Allocatable), true
-	}
-	return f.usage
 }
 
 // forgetNodes drops nodes that the last calls have not asked for, once there are many of them.

@@ -18,7 +18,6 @@ func (s *solver) buy(pools []int) {
 		}
 	}
 	for _, demands := range turns {
-		s.low = nil
 		held := s.bins
 		s.bins = nil
 		s.buyColocated(pools, demands)
@@ -29,13 +28,14 @@ func (s *solver) buy(pools []int) {
 			s.bins = append(s.bins, company...)
 			continue
 		}
-		s.low = m.low
 		left := make([]int, len(m.lots))
 		for i := range m.lots {
 			left[i] = m.lots[i].n
 		}
 		s.topUp(m, company, left)
+		s.low = m.low
 		bins := s.machinesFor(m, left)
+		s.low = nil // it does not hold for machines with others' pods
 		s.hand(m, s.squeeze(m, left, append(bins, company...)))
 		if len(turns) == 1 {
 			s.bound += s.boundOf(m)
@@ -49,66 +49,8 @@ func (s *solver) buy(pools []int) {
 // equallyCheap is how much dearer machines may be that keep the replicas of workloads apart, though nobody asked for it.
 const equallyCheap = 1.005
 
-// machinesFor finds machines for the pods of the supply. Where few are far above the bound, though no rules between pods make
-// them so, others are tried: with prices that are worked out anew as pods go, and without the largest machines, of which the
-// last one may stay half empty.
+// machinesFor finds machines for the pods of the supply: if it is about as cheap, such that none holds much of a workload.
 func (s *solver) machinesFor(m *supply, left []int) []*openBin {
-	before := slices.Clone(left)
-	best := s.machinesOnce(m, left)
-	if s.p.Effort == 0 || len(best) > fewRenewals || m.forDevices() || m.ruled(s) {
-		return best
-	}
-	for _, way := range []func(left []int) []*openBin{
-		func(left []int) []*openBin { bins, _ := s.renewing(m, left, false); return bins },
-		func(left []int) []*openBin { return s.small(m, left) },
-	} {
-		price := priceOf(best)
-		if price <= m.bound.Value*renewed {
-			break
-		}
-		for _, d := range best {
-			s.charge(d, -1)
-		}
-		again := slices.Clone(before)
-		m.apart = m.measureApart(s)
-		others := s.searchLocally(m, way(again))
-		m.apart = false
-		if slices.Equal(again, left) && priceOf(others) < price {
-			best = others
-			continue
-		}
-		for _, d := range others {
-			s.charge(d, -1)
-		}
-		for _, d := range best {
-			s.charge(d, 1)
-		}
-	}
-	return best
-}
-
-// smallShare bounds the price of small machines: that of all pods has so many times as much room.
-const smallShare = 24
-
-// small buys no large machines, unless pods need them.
-func (s *solver) small(m *supply, left []int) []*openBin {
-	g := s.newGreedy(m, left)
-	g.skip = func(i int) bool { return m.offerings[i].price > m.bound.Value/smallShare }
-	g.run()
-	if slices.ContainsFunc(left, func(n int) bool { return n > 0 }) {
-		g.reset(nil)
-		g.buyAll()
-	}
-	return g.bins
-}
-
-// ruled reports whether rules between pods say where some of them may be.
-func (m *supply) ruled(s *solver) bool {
-	return slices.ContainsFunc(m.demands, func(it *demand) bool { return s.p.Classes[it.class].Levels[it.level].Rules != nil })
-}
-
-// machinesOnce finds machines for the pods: if it is about as cheap, such that none holds much of a workload.
-func (s *solver) machinesOnce(m *supply, left []int) []*openBin {
 	if s.p.Effort == 0 || !m.measureApart(s) {
 		return s.searchLocally(m, s.first(m, left))
 	}
@@ -121,19 +63,13 @@ func (s *solver) machinesOnce(m *supply, left []int) []*openBin {
 		copy(left, spread)
 		return some
 	}
-	for _, d := range some {
-		s.charge(d, -1)
-	}
+	s.chargeAll(some, -1)
 	all := s.searchLocally(m, s.first(m, left))
 	if priceOf(all)*equallyCheap < price || !slices.Equal(left, spread) {
 		return all
 	}
-	for _, d := range all {
-		s.charge(d, -1)
-	}
-	for _, d := range some {
-		s.charge(d, 1)
-	}
+	s.chargeAll(all, -1)
+	s.chargeAll(some, 1)
 	return some
 }
 
@@ -173,76 +109,37 @@ func (m *supply) measureApart(s *solver) bool {
 	return any
 }
 
-// renewed is how far above the bound the first machines may be before they are looked for once more, with prices that are
-// worked out anew for what remains.
-const renewed = 1.01
+// nearBound is how far above the bound the first machines may be before those with devices are bought first, in plans of up to so
+// many machines.
+const (
+	nearBound      = 1.01
+	mostToBuyTwice = 400
+)
 
-// first buys the first machines. Where resources are worth nothing as long as others are short, the prices of the whole say
-// nothing about the rest: then the prices are worked out again as pods go. Machines with devices may come first, as they
-// have to be bought in any case.
+// first buys the first machines. Those with devices may come first, as they have to be bought in any case and have room for others.
 func (s *solver) first(m *supply, left []int) []*openBin {
-	before := slices.Clone(left)
+	again := slices.Clone(left)
 	g := s.newGreedy(m, left)
 	g.run()
-	if s.p.Effort == 0 || !m.forDevices() || g.cost <= m.bound.Value*renewed || len(g.bins) > mostRenewals {
+	if s.p.Effort == 0 || !m.forDevices() || g.cost <= m.bound.Value*nearBound || len(g.bins) > mostToBuyTwice {
 		return g.bins
 	}
-	best, cost, after := g.bins, g.cost, slices.Clone(left)
-	for _, way := range []func(left []int) ([]*openBin, float64){
-		func(left []int) ([]*openBin, float64) {
-			g := s.newGreedy(m, left)
-			g.forced = true
-			g.run()
-			return g.bins, g.cost
-		},
-		func(left []int) ([]*openBin, float64) { return s.renewing(m, left, false) },
-		func(left []int) ([]*openBin, float64) { return s.renewing(m, left, true) },
-	} {
-		again := slices.Clone(before)
-		for _, d := range best {
-			s.charge(d, -1)
-		}
-		others, price := way(again)
-		if slices.Equal(again, after) && price < cost {
-			best, cost = others, price
-			continue
-		}
-		for _, d := range others {
-			s.charge(d, -1)
-		}
-		for _, d := range best {
-			s.charge(d, 1)
-		}
+	s.chargeAll(g.bins, -1)
+	other := s.newGreedy(m, again)
+	other.forced = true
+	other.run()
+	if slices.Equal(again, left) && other.cost < g.cost {
+		return other.bins
 	}
-	return best
+	s.chargeAll(other.bins, -1)
+	s.chargeAll(g.bins, 1)
+	return g.bins
 }
 
 // forDevices reports whether some pods need machines with devices: these have to be bought in any case, and what is left on
 // them decides what else is.
 func (m *supply) forDevices() bool {
 	return slices.ContainsFunc(m.lots, func(l lot) bool { return l.needsDevices })
-}
-
-// mostRenewals bounds the plans for which prices are worked out anew, in machines; fewRenewals does where no pod needs devices.
-const (
-	mostRenewals = 400
-	fewRenewals  = 60
-)
-
-func (s *solver) renewing(m *supply, left []int, forced bool) ([]*openBin, float64) {
-	own := *m
-	own.shapes, own.offerings = slices.Clone(m.shapes), slices.Clone(m.offerings)
-	var bins []*openBin
-	cost := 0.0
-	for {
-		own.renew(s, left)
-		g := s.newGreedy(&own, left)
-		best := g.next(forced)
-		if best == nil || !g.take(best, true) {
-			return bins, cost
-		}
-		bins, cost = append(bins, g.bins...), cost+g.cost
-	}
 }
 
 // turns divides the demands into those that buy together: all of a batch, or one priority after another once room has run
@@ -364,6 +261,12 @@ func (s *solver) charge(d *openBin, n int) {
 	}
 	if r := sh.Options[d.option].Reservation; r >= 0 {
 		s.slots[r] -= n
+	}
+}
+
+func (s *solver) chargeAll(bins []*openBin, n int) {
+	for _, d := range bins {
+		s.charge(d, n)
 	}
 }
 

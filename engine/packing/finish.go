@@ -10,7 +10,6 @@ import (
 
 // makeMachines turns the open bins into machines with the options that each may be met with.
 func (s *solver) makeMachines() {
-	s.useSlots()
 	s.keepApart()
 	// Copies of one pattern share their options.
 	type pattern struct {
@@ -114,78 +113,6 @@ func shares(pods []Pod) []Share {
 		last.Pods = append(last.Pods, p.Number)
 	}
 	return out
-}
-
-// useSlots moves machines to reservations that still have room: along chains, so that a machine that could use several
-// makes way for one that can use only one (H. W. Kuhn, The Hungarian method, 1955, gives augmenting paths).
-func (s *solver) useSlots() {
-	for r := range s.slots {
-		for s.slots[r] > 0 && s.augment(r, bitset.New(len(s.slots))) {
-		}
-	}
-}
-
-// augment gives reservation r one more machine, from another reservation if need be, if that makes the plan cheaper.
-func (s *solver) augment(r int, seen bitset.Set) bool {
-	seen.Add(r)
-	best, option, gain := (*openBin)(nil), -1, 0.0
-	for _, d := range s.bins {
-		sh := &s.pools[d.pool]
-		if sh.Options[d.option].Reservation >= 0 {
-			continue
-		}
-		if o := s.optionIn(d, r); o >= 0 && d.price-sh.Options[o].Price > gain*(1+1e-12) {
-			best, option, gain = d, o, d.price-sh.Options[o].Price
-		}
-	}
-	if best != nil {
-		s.move(best, option)
-		return true
-	}
-	for _, d := range s.bins {
-		other := s.pools[d.pool].Options[d.option].Reservation
-		if other < 0 || seen.Has(other) {
-			continue
-		}
-		o := s.optionIn(d, r)
-		if o < 0 {
-			continue
-		}
-		before := d.option
-		s.move(d, o)
-		if s.augment(other, seen) {
-			return true
-		}
-		s.move(d, before)
-	}
-	return false
-}
-
-// optionIn is the cheapest option of the reservation that holds the open bin, -1 if there is none.
-func (s *solver) optionIn(d *openBin, r int) int {
-	sh := &s.pools[d.pool]
-	if d.variety != nil {
-		return -1
-	}
-	for _, o := range sh.byPrice {
-		if sh.Options[o].Reservation == r && d.ways.Has(o) && d.sum.Fits(sh.Options[o].Allocatable) && s.suits(d, o) && s.mayMove(d, o) {
-			return o
-		}
-	}
-	return -1
-}
-
-// mayMove reports whether limits allow the open bin another option instead of its own.
-func (s *solver) mayMove(d *openBin, o int) bool {
-	s.charge(d, -1)
-	defer s.charge(d, 1)
-	return s.affordable(d.pool, o)
-}
-
-func (s *solver) move(d *openBin, o int) {
-	s.charge(d, -1)
-	d.option, d.price = o, s.pools[d.pool].Options[o].Price
-	s.charge(d, 1)
 }
 
 // wideTypes is how many types a launch should list where its group asks for a wide choice, and wideBand how far the

@@ -111,18 +111,6 @@ func (g *greedy) scarce(i int) bool {
 	return g.s.pools[good.pool].devices[good.option]
 }
 
-// next is what to buy next; with forced, what has devices comes first.
-func (g *greedy) next(forced bool) *openBin {
-	if forced {
-		g.reset(func(i int) bool { return !g.scarce(i) })
-		if d := g.best(); d != nil {
-			return d
-		}
-	}
-	g.reset(nil)
-	return g.best()
-}
-
 func (g *greedy) buyAll() {
 	for {
 		best := g.best()

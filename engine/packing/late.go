@@ -77,7 +77,6 @@ func (r *replay) lateDraft(c int, choice domainChoice, p int) *openBin {
 	for i := range pools {
 		pools[i] = i
 	}
-	s.low = nil // it was of what has been bought for
 	large, devices := s.special(pools, &demand{class: c, ways: choice.ways, request: request})
 	empty := &openBin{pool: p, sum: make(capacity.Vector, len(request)), free: s.pools[p].Free}
 	d := s.joined(empty, choice.ways, s.hostRulesOf(nil, r.p.Classes[c].Shared), request, large, devices)

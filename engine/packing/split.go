@@ -36,7 +36,6 @@ func (s *solver) split(pools []int, demands []*demand) {
 	if !hard || total == 0 || total > fewPods {
 		return
 	}
-	s.low = nil // it holds for the pods of one supply
 	if !s.splitMore(pools, demands) {
 		s.splitSome(pools, demands, nil)
 	}

@@ -403,35 +403,6 @@ func (m *supply) price(s *solver) {
 	slices.SortStableFunc(m.offerings, func(a, b offering) int { return cmp.Compare(b.promise, a.promise) })
 }
 
-// renew works out the prices for the pods that are left.
-func (m *supply) renew(s *solver, left []int) {
-	counts := make([]int, len(m.demands))
-	at := map[*demand]int{}
-	for i, it := range m.demands {
-		at[it] = i
-	}
-	for lot := range m.lots {
-		n := left[lot]
-		for _, it := range slices.Backward(m.lots[lot].demands) {
-			k := min(n, it.left)
-			counts[at[it]] = k
-			n -= k
-		}
-	}
-	b := s.boundFor(m, counts)
-	m.u, m.perAdd = b.Shared()
-	values := b.Values()
-	for h := range m.shapes {
-		m.shapes[h].value = max(values[m.shapes[h].request.Text()], m.shapes[h].value*1e-6)
-	}
-	for i := range m.offerings {
-		g := &m.offerings[i]
-		g.shapes, g.asks, g.shares = nil, nil, nil
-		g.measure(s, m)
-	}
-	slices.SortStableFunc(m.offerings, func(a, b offering) int { return cmp.Compare(b.promise, a.promise) })
-}
-
 // nodeShare is the part of the price of one core that every machine costs beside its own price while planning. It
 // stands for what is in no price list (kubelet, images, addresses) and keeps the search out of the flat country of
 // hundreds of tiny machines.

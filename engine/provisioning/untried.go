@@ -66,7 +66,7 @@ func (p *Problem) freeNow(waiting []*corev1.Pod) *freeNodes {
 		if h.Node == nil {
 			continue
 		}
-		free := h.Info.UsageOf(h.Node)
+		free := kube.UsageOf(h.Node.Status.Allocatable)
 		for _, f := range h.Pods.Infos {
 			free = free.Less(cache.RequestsFor(f).UsageOf())
 		}

@@ -15,7 +15,7 @@ func newTopology(nodes []*nodeInfo, key string) *topologyDomains {
 	t := &topologyDomains{of: make([]int32, len(nodes))}
 	index := map[string]int32{}
 	for i, n := range nodes {
-		value, ok := n.info.Label(n.node, key)
+		value, ok := n.node.Labels[key]
 		if !ok {
 			t.of[i] = -1
 			continue

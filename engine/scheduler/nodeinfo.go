@@ -154,11 +154,3 @@ func (n *nodeInfo) attach(v volume.Attachment) {
 		n.attached[v.Driver]++
 	}
 }
-
-// lookOf writes down what tells the node from others; text lists the keys.
-func lookOf(f *inventory.NodeInfo, n *nodeInfo, keys []string, text string) string {
-	if f.Look == "" || f.LookFor != text {
-		f.Look, f.LookFor = n.look(keys), text
-	}
-	return f.Look
-}

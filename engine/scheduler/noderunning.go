@@ -3,7 +3,6 @@ package scheduler
 import (
 	"slices"
 
-	"tenon.sh/engine/capacity"
 	"tenon.sh/engine/inventory"
 	"tenon.sh/engine/kube"
 )
@@ -12,8 +11,6 @@ import (
 type nodePods struct {
 	requested, scored kube.Usage
 	requests          []requestCount
-	total             capacity.Vector // of the needs, in the order of resources that totalFor names
-	totalFor          string
 	kinds             []labelCount
 	daemons           []string // DaemonSets that have a pod here
 	// apart are the pods that every replay reads for itself: they have volumes or host ports, or ask something of others.
@@ -67,13 +64,9 @@ func NodePodsOf(m *inventory.Cache, r *inventory.NodePods) *nodePods {
 
 // bindNodePods binds all pods of the node to node i but those that are apart.
 func (w *replayState) bindNodePods(r *nodePods, i int) {
-	if r.totalFor != w.namesText {
-		r.total, r.totalFor = make(capacity.Vector, w.names.Len()), w.namesText
-		for _, x := range r.requests {
-			r.total.Add(w.measuredOf(x.class).requests, x.n)
-		}
+	for _, x := range r.requests {
+		w.room.take(i, w.measuredOf(x.class).requests, x.n)
 	}
-	w.room.take(i, r.total, 1)
 	w.loads[i].add(r.requested, r.scored)
 	if len(w.extraNames) > 0 {
 		for _, x := range r.requests {

@@ -3,7 +3,6 @@ package scheduler
 import (
 	"cmp"
 	"slices"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -148,7 +147,7 @@ func (w *replayState) readPods() {
 	w.nodePods = make([]*nodePods, len(w.nodes))
 	w.loads, w.scores, w.kindOf = make([]nodeLoad, len(w.nodes)), make([]seriesScore, len(w.nodes)), make([]int32, len(w.nodes))
 	for i, n := range w.nodes {
-		w.loads[i].allocatable = n.info.UsageOf(n.node)
+		w.loads[i].allocatable = kube.UsageOf(n.node.Status.Allocatable)
 		if len(w.extraNames) > 0 {
 			w.extras = append(w.extras, extraLoad{w.extrasOf(n.node.Status.Allocatable), make([]int64, len(w.extraNames))})
 		}
@@ -246,11 +245,10 @@ func (w *replayState) sortNodes(daemons []*podInfo) {
 		g.mention(mentioned)
 	}
 	keys := kube.SortedKeys(mentioned)
-	text := strings.Join(keys, "\x00")
 	kinds := map[string]int{}
 	var samples []int // one node of each kind
 	for i, n := range w.nodes {
-		look := lookOf(n.info, n, keys, text)
+		look := n.look(keys)
 		if _, ok := kinds[look]; !ok {
 			kinds[look] = len(kinds)
 			samples = append(samples, i)
