@@ -274,6 +274,50 @@ func TestAMachineOfNobodyIsTakenByTheNextClaimOrCollected(t *testing.T) {
 	w.wantMachines(t, "small-a-002", busy.Name)
 }
 
+func TestReplicasAreNotTakenAwayWhileMachinesAreBeingMade(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, deployment("small-a", "small", "a", "0.10"))
+	w.markReady(t)
+	stays := w.launch(t, w.newClaim(t, "stays", nil, nil))
+	w.makesNone = true
+	given := w.newClaim(t, "given-up", nil, nil)
+	_, err := w.provider.Launch(t.Context(), given, w.classRef())
+	if pending := (*provider.PendingError)(nil); !errors.As(err, &pending) {
+		t.Fatalf("launch: %v", err)
+	}
+	if err := w.workload.Delete(t.Context(), given); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.provider.Clean(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	w.wantReplicas(t, "small-a", 2) // its Machine may come any moment, and another go for it
+	w.makesNone = false
+	for range 3 {
+		w.settle(t)
+		if err := w.provider.Clean(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.wantReplicas(t, "small-a", 1)
+	w.wantMachines(t, strings.TrimPrefix(string(stays.ID), "fake://"))
+}
+
+func TestAMachineWhoseMachineDeploymentIsGoneGoes(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, deployment("small-a", "small", "a", "0.10"))
+	m := w.launch(t, w.newClaim(t, "a", nil, nil))
+	if err := w.management.Delete(t.Context(), w.deployment(t, "small-a")); err != nil {
+		t.Fatal(err)
+	}
+	w.terminate(t, m)
+	w.settle(t)
+	w.wantMachines(t)
+	if list, err := w.provider.Machines(t.Context()); err != nil || len(list) > 0 {
+		t.Errorf("machines %+v, %v", list, err)
+	}
+}
+
 func TestTheMachinesOfAnotherClusterAreLeftAlone(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, deployment("small-a", "small", "a", "0.10"))

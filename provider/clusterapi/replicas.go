@@ -17,8 +17,9 @@ type census struct {
 	// for replicas to be taken away. Those that are being deleted are none of these.
 	bound        map[types.UID]*contract.Machine
 	free, marked []*contract.Machine
-	// replicas is how many the MachineDeployment is to have, seen how many Machines Cluster API says there are.
-	replicas, seen int32
+	// replicas is how many the MachineDeployment is to have, seen how many Machines Cluster API says there are (-1 if it has not
+	// said so yet), and listed how many there are.
+	replicas, seen, listed int32
 	// sets are its MachineSets that have machines, the oldest first.
 	sets []*contract.MachineSet
 	// least and most bound the replicas; most is -1 without a bound.
@@ -51,7 +52,8 @@ func take(d *contract.MachineDeployment, machines []*contract.Machine, owners ma
 		return cmp.Or(cmp.Compare(progress(b), progress(a)), a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.Name, b.Name))
 	})
 	c.least, c.most, _ = assortment.Sizes(d) // what cannot be read bounds nothing
-	c.replicas = int32(len(machines))
+	c.listed = int32(len(machines))
+	c.replicas = c.listed
 	if d.Spec.Replicas != nil {
 		c.replicas = *d.Spec.Replicas
 	}
@@ -90,15 +92,20 @@ func (c *census) target(waiting int) int32 {
 	return max(int32(len(c.bound)+max(len(c.free), waiting)), c.least)
 }
 
-// mayLower says whether replicas can be taken away now, so that those that are marked go and no others: not while Machines are
-// being made that nobody has seen yet, and while there are several MachineSets only if it is known which of them shrinks.
-func (c *census) mayLower(d *contract.MachineDeployment, blocked bool) bool {
-	if len(c.sets) <= 1 {
-		return len(c.marked) > 0 || blocked || c.seen >= 0 && int(c.seen) <= c.live()
+// lowest is how many replicas there may be at least for now, so that those that are marked go and no others. Held says that Cluster
+// API makes no Machines of it at the moment.
+func (c *census) lowest(d *contract.MachineDeployment, held bool) int32 {
+	if len(c.sets) > 1 {
+		// A rollout takes marked Machines first, and ends. With OnDelete the oldest MachineSet shrinks.
+		oldest := c.sets[0].Name
+		other := func(m *contract.Machine) bool { return m.Labels[contract.SetNameLabel] != oldest }
+		if !d.OnDelete() || slices.ContainsFunc(c.marked, other) {
+			return c.replicas
+		}
 	}
-	if !d.OnDelete() {
-		return false // the rollout takes marked Machines first, and ends
+	if held || c.seen >= c.replicas && c.listed >= c.seen {
+		return 0
 	}
-	oldest := c.sets[0].Name
-	return !slices.ContainsFunc(c.marked, func(m *contract.Machine) bool { return m.Labels[contract.SetNameLabel] != oldest })
+	// Machines are being made that nobody has seen yet: they might stay in the place of others.
+	return c.replicas - int32(len(c.marked))
 }

@@ -61,8 +61,10 @@ func (p *Provider) scaleOnce(ctx context.Context, orders []order, results []batc
 	key := orders[0].key
 	d, c, err := p.census(ctx, m, key)
 	if apierrors.IsNotFound(err) {
-		for i := range results {
-			results[i].Err = errFull // there is none
+		for i, o := range orders {
+			if results[i].Err = err; o.claim != nil {
+				results[i].Err = errFull
+			}
 		}
 		return nil
 	}
@@ -108,8 +110,8 @@ func (p *Provider) scaleOnce(ctx context.Context, orders []order, results []batc
 // setReplicas writes how many replicas there are to be, if that is another number.
 func (p *Provider) setReplicas(ctx context.Context, m *Management, d *contract.MachineDeployment, c *census, waiting int) error {
 	want := c.target(waiting)
-	if want < c.replicas && !c.mayLower(d, p.isHeld(assortment.Key(d))) {
-		return nil // the next count does
+	if want < c.replicas {
+		want = min(c.replicas, max(want, c.lowest(d, p.isHeld(assortment.Key(d)))))
 	}
 	if want != c.replicas || d.Spec.Replicas == nil {
 		if err := p.cfg.May("scale MachineDeployment " + assortment.Key(d)); err != nil {

@@ -42,13 +42,14 @@ type world struct {
 	provider             *clusterapi.Provider
 	class                *clusterapiv1alpha1.ClusterAPINodeClass
 
-	mu      sync.Mutex
-	writes  map[string]int // how often replicas were written, by MachineDeployment
-	made    int
-	without bool        // Machines get no provider ID
-	lost    atomic.Bool // the management cluster does not answer
-	failing string
-	clashes int // how many writes of replicas answer that somebody else wrote
+	mu        sync.Mutex
+	writes    map[string]int // how often replicas were written, by MachineDeployment
+	made      int
+	without   bool        // Machines get no provider ID
+	makesNone bool        // Cluster API makes no Machines for now
+	lost      atomic.Bool // the management cluster does not answer
+	failing   string
+	clashes   int // how many writes of replicas answer that somebody else wrote
 }
 
 func newWorld(t testing.TB, deployments ...*contract.MachineDeployment) *world {
@@ -156,7 +157,7 @@ func (w *world) patchScale(ctx context.Context, c client.Client, _ string, o cli
 }
 
 // act does what a MachineSet does: marked Machines go first, and those that are being deleted count until they are gone.
-func (w *world) act(ctx context.Context, c client.Client, d *contract.MachineDeployment) error {
+func (w *world) act(ctx context.Context, c client.Client, d *contract.MachineDeployment) (err error) {
 	if _, paused := d.Annotations[contract.PausedAnnotation]; paused {
 		return nil
 	}
@@ -164,7 +165,15 @@ func (w *world) act(ctx context.Context, c client.Client, d *contract.MachineDep
 	if err := c.List(ctx, &list, client.InNamespace(d.Namespace), client.MatchingLabels{contract.DeploymentNameLabel: d.Name}); err != nil {
 		return err
 	}
+	defer func() {
+		if err == nil {
+			err = w.count(ctx, c, d)
+		}
+	}()
 	for range int(*d.Spec.Replicas) - len(list.Items) {
+		if w.makesNone {
+			break
+		}
 		w.made++
 		m := &contract.Machine{ObjectMeta: metav1.ObjectMeta{
 			Namespace: d.Namespace, Name: fmt.Sprintf("%s-%03d", d.Name, w.made), Finalizers: []string{"machine.cluster.x-k8s.io"},
@@ -199,6 +208,20 @@ func (w *world) act(ctx context.Context, c client.Client, d *contract.MachineDep
 		}
 	}
 	return nil
+}
+
+// count says in the status how many Machines there are.
+func (w *world) count(ctx context.Context, c client.Client, d *contract.MachineDeployment) error {
+	var list contract.MachineList
+	if err := c.List(ctx, &list, client.InNamespace(d.Namespace), client.MatchingLabels{contract.DeploymentNameLabel: d.Name}); err != nil {
+		return err
+	}
+	now := &contract.MachineDeployment{}
+	if err := c.Get(ctx, client.ObjectKeyFromObject(d), now); err != nil {
+		return err
+	}
+	now.Status.Replicas, now.Status.ObservedGeneration = ptr.To(int32(len(list.Items))), now.Generation
+	return c.Update(ctx, now)
 }
 
 // settle lets Machines that are being deleted go, and Cluster API act.
