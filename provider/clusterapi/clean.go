@@ -84,7 +84,7 @@ func (p *Provider) cleanOne(ctx context.Context, m *Management, d *contract.Mach
 	if tidy, err := p.isTidy(ctx, key, take(d, cached, nil)); err != nil || tidy {
 		return err
 	}
-	d, c, err := p.census(ctx, m, key)
+	_, c, err := p.census(ctx, m, key)
 	if err != nil {
 		return client.IgnoreNotFound(err)
 	}

@@ -89,12 +89,53 @@ func TestTheMachineOfTheClaimGoesAndNoOther(t *testing.T) {
 		w.terminate(t, first)
 	}
 	w.wantReplicas(t, "small-a", 1)
+	for _, m := range w.machines(t) {
+		for _, key := range []string{contract.DeleteAnnotation, contract.ExcludeDrainAnnotation, contract.ExcludeVolumesAnnotation} {
+			if goes := m.Spec.ProviderID == string(first.ID); goes != (m.Annotations[key] != "") {
+				t.Errorf("Machine %s has annotation %s=%q", m.Name, key, m.Annotations[key])
+			}
+		}
+	}
 	w.settle(t)
 	w.wantMachines(t, strings.TrimPrefix(string(second.ID), "fake://"))
-	for _, m := range w.machines(t) {
-		if m.Annotations[contract.DeleteAnnotation] != "" {
-			t.Errorf("Machine %s is marked", m.Name)
+}
+
+func TestAMachineThatGoesDoesNotTakeThePlaceOfOneThatComes(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, deployment("small-a", "small", "a", "0.10"))
+	first := w.launch(t, w.newClaim(t, "a", nil, nil))
+	w.change(t, "small-a", annotated(contract.PausedAnnotation, "")) // it is marked, and not taken away yet
+	w.terminate(t, first)
+	w.change(t, "small-a", func(d *contract.MachineDeployment) { delete(d.Annotations, contract.PausedAnnotation) })
+	next := w.newClaim(t, "b", nil, nil)
+	for range 2 {
+		if _, err := w.provider.Launch(t.Context(), next, w.classRef()); err != nil {
+			if pending := (*provider.PendingError)(nil); !errors.As(err, &pending) {
+				t.Fatal(err)
+			}
 		}
+		w.settle(t)
+	}
+	w.launch(t, next)
+	w.wantReplicas(t, "small-a", 1)
+	w.wantMachines(t, "small-a-002")
+}
+
+func TestTheLeastReplicasAreKeptAlsoIfNoClaimWantsThem(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, deployment("small-a", "small", "a", "0.10", annotated(contract.MinSizeAnnotation, "2")))
+	w.change(t, "small-a", func(d *contract.MachineDeployment) { d.Spec.Replicas = ptr.To[int32](3) })
+	w.settle(t)
+	w.markReady(t)
+	for range 3 {
+		if err := w.provider.Clean(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		w.settle(t)
+	}
+	w.wantReplicas(t, "small-a", 2)
+	if n := w.made; n != 3 {
+		t.Errorf("%d Machines were made, want 3: none comes and goes", n)
 	}
 }
 
