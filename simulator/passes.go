@@ -26,8 +26,8 @@ const (
 	// the more there are, and matters less. 500 nodes are once in 100 minutes.
 	lookAgain = 12 * time.Second
 	// enough is the share of all pods that have to leave nodes until it is worth looking at the nodes again soon: room that may
-	// be saved. Otherwise a look is calm times as far behind the one before.
-	enough, calm = 0.015, 3
+	// be saved. Otherwise a look is quietTimes as far behind the one before.
+	enough, quietTimes = 0.015, 3
 	// awaitEvery is how often a plan is made anew while a machine that was started is not ready.
 	awaitEvery = 2 * time.Minute
 	// collectEvery is how often the world looks for machines without claims, and claims without machines.
@@ -139,7 +139,7 @@ func (w *World) anyToMove() bool {
 func (w *World) noteChange() {
 	pause := w.cfg.disruptEvery()
 	if !w.pressing && float64(w.departed) < enough*float64(len(w.units.list)) {
-		pause *= calm
+		pause *= quietTimes
 	}
 	at := later(w.clock.now.Add(batchIdle), w.disrupted.Add(pause))
 	if !w.looks.IsZero() && !at.Before(w.looks) {

@@ -28,16 +28,16 @@ const (
 // for as long as that took, the nodes open as fast as they can be written; last those whose pods it will try first. While it
 // fails with these, it leaves the others alone. Pods that lose their nomination get it back.
 type StartupGate struct {
-	nodes   []Opening
-	seats   *assignment
-	phase   gatePhase
-	began   time.Time     // of the phase
-	calm    time.Time     // since when nothing has happened
-	need    time.Duration // for how long that has to be so
-	written time.Time     // when the first nominations had been written
-	heard   bool          // they all have come through the watch
-	version map[types.UID]string
-	closed  []string // nodes that are to open
+	nodes      []Opening
+	seats      *assignment
+	phase      gatePhase
+	began      time.Time     // of the phase
+	quietSince time.Time     // since when nothing has happened
+	need       time.Duration // for how long that has to be so
+	written    time.Time     // when the first nominations had been written
+	heard      bool          // they all have come through the watch
+	version    map[types.UID]string
+	closed     []string // nodes that are to open
 }
 
 type gatePhase int
@@ -66,7 +66,7 @@ type GateStep struct {
 
 // NewStartupGate begins to open nodes.
 func NewStartupGate(nodes []Opening, now time.Time) *StartupGate {
-	o := &StartupGate{nodes: nodes, seats: newAssignment(nodes), began: now, calm: now, version: map[types.UID]string{}}
+	o := &StartupGate{nodes: nodes, seats: newAssignment(nodes), began: now, quietSince: now, version: map[types.UID]string{}}
 	if len(nodes) > 1 {
 		o.need = openingCalm
 	}
@@ -81,7 +81,7 @@ func (o *StartupGate) Next(now time.Time, find func(types.UID) PodSight) GateSte
 		return GateStep{}
 	case o.phase == openerSettles:
 		o.seats.distribute(pods)
-		o.phase, o.began, o.calm = openerNominates, now, now
+		o.phase, o.began, o.quietSince = openerNominates, now, now
 	case o.written.IsZero():
 		o.written, o.began = now, now
 	}
@@ -90,7 +90,7 @@ func (o *StartupGate) Next(now time.Time, find func(types.UID) PodSight) GateSte
 	}
 	nominations, waiting := o.seats.nominate(pods)
 	if len(nominations) > 0 {
-		o.calm = now
+		o.quietSince = now
 	}
 	if o.phase == openerNominates && (waiting == 0 || o.settled(now)) {
 		o.phase, o.closed, o.began = openerOpens, o.seats.order(o.nodes), now
@@ -100,13 +100,13 @@ func (o *StartupGate) Next(now time.Time, find func(types.UID) PodSight) GateSte
 	}
 	next := o.closed[:min(openingsAtOnce, len(o.closed))]
 	if o.closed = o.closed[len(next):]; len(next) > 0 {
-		o.calm = now
+		o.quietSince = now
 	}
 	for _, node := range next {
 		o.seats.open[node] = true
 	}
 	opened := len(o.closed) == 0
-	done := opened && (waiting == 0 || now.Sub(o.calm) > openingRest || now.Sub(o.began) > openingLongest)
+	done := opened && (waiting == 0 || now.Sub(o.quietSince) > openingRest || now.Sub(o.began) > openingLongest)
 	return GateStep{nominations, next, opened, done}
 }
 
@@ -122,7 +122,7 @@ func (o *StartupGate) look(now time.Time, find func(types.UID) PodSight) (pods m
 				version = sight.Pod.ResourceVersion
 			}
 			if old, known := o.version[planned.UID]; known && old != version || sight.Unseen {
-				o.calm = now
+				o.quietSince = now
 			}
 			o.version[planned.UID] = version
 			unseen = unseen || sight.Unseen
@@ -132,5 +132,5 @@ func (o *StartupGate) look(now time.Time, find func(types.UID) PodSight) (pods m
 }
 
 func (o *StartupGate) settled(now time.Time) bool {
-	return now.Sub(o.calm) >= o.need || now.Sub(o.began) >= openingUnrest
+	return now.Sub(o.quietSince) >= o.need || now.Sub(o.began) >= openingUnrest
 }
