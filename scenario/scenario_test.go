@@ -11,6 +11,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	v1 "tenon.sh/api/v1"
 	"tenon.sh/engine"
@@ -279,6 +280,9 @@ func fillValue(t *testing.T, v reflect.Value) {
 	switch v.Interface().(type) {
 	case corev1.ResourceList:
 		v.Set(reflect.ValueOf(corev1.ResourceList{"cpu": resource.MustParse("3")}))
+		return
+	case metav1.Time: // in JSON it has whole seconds, and it comes back in the local zone
+		v.Set(reflect.ValueOf(metav1.NewTime(time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC).Local())))
 		return
 	case time.Time:
 		v.Set(reflect.ValueOf(time.Date(2026, 1, 2, 3, 4, 5, 6, time.UTC)))
