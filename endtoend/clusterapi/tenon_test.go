@@ -2,6 +2,7 @@ package clusterapi_test
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"net/http"
 	"os"
 	"os/exec"
@@ -41,7 +42,7 @@ type tenon struct {
 }
 
 // tenon runs a controller until it is stopped or the test ends.
-func (w *world) tenon() *tenon {
+func (w *world) tenon(args ...string) *tenon {
 	w.Helper()
 	health := strconv.Itoa(playgroundtest.FreePort(w.TB))
 	dir := os.Getenv("TENON_LOGS")
@@ -51,8 +52,8 @@ func (w *world) tenon() *tenon {
 	file, err := os.Create(filepath.Join(dir, "tenon-"+health+".log"))
 	w.must(err)
 	defer file.Close()
-	c := exec.Command(os.Args[0], "controller", "--cloud-provider", "clusterapi", "--kubeconfig", w.account(),
-		"--leader-election-namespace", deploy.Namespace, "--metrics-port", "-1", "--health-probe-port", health)
+	c := exec.Command(os.Args[0], append([]string{"controller", "--cloud-provider", "clusterapi", "--kubeconfig", w.account(),
+		"--leader-election-namespace", deploy.Namespace, "--metrics-port", "-1", "--health-probe-port", health}, args...)...)
 	c.Env = append(os.Environ(), asTenon+"=1")
 	c.Stdout, c.Stderr = file, file
 	w.must(c.Start())
@@ -209,22 +210,187 @@ func (c *capiCluster) balanced(want map[*clusterv1.MachineDeployment]int) {
 	})
 }
 
-func TestPodsScaleMachineDeploymentsUpAndDown(t *testing.T) {
-	c := newWorld(t).cluster()
+// nodesOf are the names of the nodes that the Deployment's pods run on, each once.
+func (w *world) nodesOf(d *appsv1.Deployment) []string {
+	w.Helper()
+	var pods corev1.PodList
+	w.must(w.List(w, &pods, client.MatchingLabels{"app": d.Name}))
+	var names []string
+	for i := range pods.Items {
+		names = append(names, pods.Items[i].Spec.NodeName)
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// A journey, which make demo-capi shows: machines come from the MachineDeployment that is cheapest for what waits, exactly those go
+// that nobody needs, and in the end nothing is left.
+func TestMachineDeploymentsFollowThePods(t *testing.T) {
+	w := newWorld(t)
+	w.say("Cluster API's core, bootstrap, control plane and infrastructure controllers run")
+	c := w.cluster()
+	w.say("Cluster %s has a control plane", c.name)
 	small, large := c.member("small", "2", "8Gi", "0.10", nil), c.member("large", "16", "64Gi", "1.50", nil)
 	c.pool("general")
+	w.say("MachineDeployments small (2 cpu, $0.10 an hour) and large (16 cpu, $1.50 an hour), a ClusterAPINodeClass and a NodePool")
 	c.tenon()
 	web := c.pods("web", 20, "1500m")
+	w.say("20 pods wait for 1.5 cpu each")
 	c.run(web, 20)
 	c.balanced(map[*clusterv1.MachineDeployment]int{small: 20, large: 0})
-	for _, m := range c.machines(small) {
-		if m.Annotations[v1.MachineClaimAnnotationKey] == "" {
-			t.Errorf("Machine %s belongs to no NodeClaim", m.Name)
-		}
-	}
+	w.say("they run on 20 Machines of small, $2.00 an hour; large has none")
+
 	c.resize(web, 5)
 	c.run(web, 5)
+	needed := c.nodesOf(web)
 	c.balanced(map[*clusterv1.MachineDeployment]int{small: 5, large: 0})
+	var left []string
+	for _, m := range c.machines(small) {
+		left = append(left, m.Status.NodeRef.Name)
+	}
+	if slices.Sort(left); !slices.Equal(left, needed) {
+		t.Errorf("Machines of the nodes %v are left, want those of %v, where pods run", left, needed)
+	}
+	w.say("15 pods have gone, and 15 Machines: the five that are left are those that pods run on")
+
 	c.resize(web, 0)
 	c.balanced(map[*clusterv1.MachineDeployment]int{small: 0, large: 0})
+	w.say("no pods, no Machines")
+}
+
+// say tells a journey: on the terminal in the demo, else in the test's log.
+func (w *world) say(format string, values ...any) {
+	w.Helper()
+	text := fmt.Sprintf("%6.1f s  ", time.Since(began).Seconds()) + fmt.Sprintf(format, values...)
+	if os.Getenv("TENON_DEMO") == "" {
+		w.Log(text)
+		return
+	}
+	fmt.Println(text)
+}
+
+// began is when the tests did.
+var began = time.Now()
+
+// emptied takes all pods away and waits for the machines to go, which nobody would do after the controller.
+func (c *capiCluster) emptied(d *appsv1.Deployment, md *clusterv1.MachineDeployment) {
+	c.Helper()
+	c.resize(d, 0)
+	c.balanced(map[*clusterv1.MachineDeployment]int{md: 0})
+}
+
+// claims are those that are not on their way out, by name.
+func (w *world) claims() []v1.NodeClaim {
+	w.Helper()
+	var list v1.NodeClaimList
+	w.must(w.List(w, &list))
+	return slices.DeleteFunc(list.Items, func(c v1.NodeClaim) bool { return c.DeletionTimestamp != nil })
+}
+
+// While a Cluster is paused, replicas that are taken away twice would take a healthy machine along.
+func TestDeletionsWhileAClusterIsPausedTakeTheirOwnMachines(t *testing.T) {
+	c := newWorld(t).cluster()
+	md := c.member("paused", "2", "8Gi", "0.10", nil)
+	c.pool("paused")
+	c.tenon()
+	web := c.pods("paused", 3, "1500m")
+	c.run(web, 3)
+	c.balanced(map[*clusterv1.MachineDeployment]int{md: 3})
+
+	c.pause(true)
+	defer c.pause(false)
+	claims := c.claims()
+	stays := claims[2].Status.ProviderID
+	c.resize(web, 1)
+	for i := range claims[:2] {
+		c.must(c.Delete(c, &claims[i]))
+	}
+	c.until(machinePatience, func() (bool, string) {
+		marked := 0
+		for _, m := range c.machines(md) {
+			if _, ok := m.Annotations[clusterv1.DeleteMachineAnnotation]; ok {
+				marked++
+			}
+		}
+		return marked == 2, fmt.Sprintf("%d Machines are marked, want 2", marked)
+	})
+	now := &clusterv1.MachineDeployment{}
+	c.must(c.Get(c, client.ObjectKeyFromObject(md), now))
+	if n := ptr.Deref(now.Spec.Replicas, -1); n != 3 {
+		t.Errorf("%d replicas although the Cluster is paused, want 3", n)
+	}
+	c.pause(false)
+	c.balanced(map[*clusterv1.MachineDeployment]int{md: 1})
+	if left := c.machines(md)[0]; left.Spec.ProviderID != stays {
+		t.Errorf("%s is left, want %s", left.Spec.ProviderID, stays)
+	}
+	c.emptied(web, md)
+}
+
+func (c *capiCluster) pause(paused bool) {
+	c.Helper()
+	cluster := &clusterv1.Cluster{}
+	c.must(c.Get(c, client.ObjectKey{Namespace: c.namespace, Name: c.name}, cluster))
+	before := client.MergeFrom(cluster.DeepCopy())
+	cluster.Spec.Paused = &paused
+	c.must(c.Patch(c, cluster, before))
+}
+
+// A Machine that somebody deletes, as a MachineHealthCheck does, is replaced by Cluster API at once, and its pods by the controller.
+func TestAMachineThatIsDeletedIsReplacedOnce(t *testing.T) {
+	c := newWorld(t).cluster()
+	md := c.member("deleted", "2", "8Gi", "0.10", nil)
+	c.pool("deleted")
+	c.tenon()
+	web := c.pods("deleted", 3, "1500m")
+	c.run(web, 3)
+	c.balanced(map[*clusterv1.MachineDeployment]int{md: 3})
+	victim := c.machines(md)[0]
+	c.must(c.Delete(c, &victim))
+	c.until(machinePatience, func() (bool, string) {
+		gone := !slices.ContainsFunc(c.machines(md), func(m clusterv1.Machine) bool { return m.Name == victim.Name })
+		return gone, victim.Name + " is still there"
+	})
+	c.run(web, 3)
+	c.balanced(map[*clusterv1.MachineDeployment]int{md: 3})
+	c.emptied(web, md)
+}
+
+// Whenever the controller dies, and whichever part of Cluster API, nothing is doubled and nothing is lost.
+func TestNothingIsDoubledOrLostByKills(t *testing.T) {
+	c := newWorld(t).cluster()
+	md := c.member("killed", "2", "8Gi", "0.10", nil)
+	c.pool("killed")
+	web := c.pods("killed", 8, "1500m")
+	seed := uint64(time.Now().UnixNano())
+	t.Logf("seed %d", seed)
+	draw := rand.New(rand.NewPCG(seed, 0))
+	kills := func(n int) {
+		for range n {
+			running := c.tenon("--disable-leader-election")
+			moment := time.NewTimer(time.Duration(draw.IntN(4000)) * time.Millisecond)
+			select {
+			case <-moment.C:
+			case <-running.ended:
+				t.Fatal("the controller ended by itself")
+			}
+			running.end(syscall.SIGKILL)
+			if draw.IntN(3) == 0 {
+				part := c.controllers()[draw.IntN(4)]
+				part.kill()
+				c.must(part.start(c))
+			}
+		}
+	}
+	kills(5)
+	last := c.tenon("--disable-leader-election")
+	c.run(web, 8)
+	c.balanced(map[*clusterv1.MachineDeployment]int{md: 8})
+	last.end(syscall.SIGKILL)
+	c.resize(web, 2)
+	kills(5)
+	c.tenon("--disable-leader-election")
+	c.run(web, 2)
+	c.balanced(map[*clusterv1.MachineDeployment]int{md: 2})
+	c.emptied(web, md)
 }
