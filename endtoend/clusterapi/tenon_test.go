@@ -2,7 +2,6 @@ package clusterapi_test
 
 import (
 	"fmt"
-	"math/rand/v2"
 	"net/http"
 	"os"
 	"os/exec"
@@ -353,44 +352,5 @@ func TestAMachineThatIsDeletedIsReplacedOnce(t *testing.T) {
 	})
 	c.run(web, 3)
 	c.balanced(map[*clusterv1.MachineDeployment]int{md: 3})
-	c.emptied(web, md)
-}
-
-// Whenever the controller dies, and whichever part of Cluster API, nothing is doubled and nothing is lost.
-func TestNothingIsDoubledOrLostByKills(t *testing.T) {
-	c := newWorld(t).cluster()
-	md := c.member("killed", "2", "8Gi", "0.10", nil)
-	c.pool("killed")
-	web := c.pods("killed", 8, "1500m")
-	seed := uint64(time.Now().UnixNano())
-	t.Logf("seed %d", seed)
-	draw := rand.New(rand.NewPCG(seed, 0))
-	kills := func(n int) {
-		for range n {
-			running := c.tenon("--disable-leader-election")
-			moment := time.NewTimer(time.Duration(draw.IntN(4000)) * time.Millisecond)
-			select {
-			case <-moment.C:
-			case <-running.ended:
-				t.Fatal("the controller ended by itself")
-			}
-			running.end(syscall.SIGKILL)
-			if draw.IntN(3) == 0 {
-				part := c.controllers()[draw.IntN(4)]
-				part.kill()
-				c.must(part.start(c))
-			}
-		}
-	}
-	kills(5)
-	last := c.tenon("--disable-leader-election")
-	c.run(web, 8)
-	c.balanced(map[*clusterv1.MachineDeployment]int{md: 8})
-	last.end(syscall.SIGKILL)
-	c.resize(web, 2)
-	kills(5)
-	c.tenon("--disable-leader-election")
-	c.run(web, 2)
-	c.balanced(map[*clusterv1.MachineDeployment]int{md: 2})
 	c.emptied(web, md)
 }
