@@ -41,7 +41,7 @@ type tenon struct {
 }
 
 // tenon runs a controller until it is stopped or the test ends.
-func (w *world) tenon(args ...string) *tenon {
+func (w *world) tenon() *tenon {
 	w.Helper()
 	health := strconv.Itoa(playgroundtest.FreePort(w.TB))
 	dir := os.Getenv("TENON_LOGS")
@@ -51,8 +51,8 @@ func (w *world) tenon(args ...string) *tenon {
 	file, err := os.Create(filepath.Join(dir, "tenon-"+health+".log"))
 	w.must(err)
 	defer file.Close()
-	c := exec.Command(os.Args[0], append([]string{"controller", "--cloud-provider", "clusterapi", "--kubeconfig", w.account(),
-		"--leader-election-namespace", deploy.Namespace, "--metrics-port", "-1", "--health-probe-port", health}, args...)...)
+	c := exec.Command(os.Args[0], "controller", "--cloud-provider", "clusterapi", "--kubeconfig", w.account(),
+		"--leader-election-namespace", deploy.Namespace, "--metrics-port", "-1", "--health-probe-port", health)
 	c.Env = append(os.Environ(), asTenon+"=1")
 	c.Stdout, c.Stderr = file, file
 	w.must(c.Start())
