@@ -32,6 +32,9 @@ type Connection struct {
 	lost error
 }
 
+// ErrNotConnected is why there is no way to the management cluster in the first moments.
+var ErrNotConnected = errors.New("not connected yet")
+
 const (
 	// reachTimeout is how long an answer may take, syncTimeout how long the first lists may.
 	reachTimeout, syncTimeout = 10 * time.Second, time.Minute
@@ -49,7 +52,7 @@ func NewConnection(config *rest.Config) (*Connection, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reach the management cluster: %w", err)
 	}
-	return &Connection{config: config, discovery: d, lost: errors.New("not connected yet")}, nil
+	return &Connection{config: config, discovery: d, lost: ErrNotConnected}, nil
 }
 
 // Management is the way to the management cluster as it is now.

@@ -1,7 +1,9 @@
 package clusterapi
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -24,8 +26,8 @@ func (p *Provider) Resolve(ctx context.Context, class provider.Class) (problem s
 	}
 	now := p.cfg.Clock.Now()
 	f, err := p.find(ctx, c)
-	if ctx.Err() != nil {
-		return "", fmt.Errorf("resolve ClusterAPINodeClass %s: %w", c.Name, ctx.Err())
+	if ctx.Err() != nil || errors.Is(err, ErrNotConnected) { // what was found before a restart holds
+		return "", fmt.Errorf("resolve ClusterAPINodeClass %s: %w", c.Name, cmp.Or(ctx.Err(), err))
 	}
 	if err != nil {
 		v1.SetCondition(c, clusterapiv1alpha1.ConditionManagementClusterReady, metav1.ConditionFalse, "OutOfReach", err.Error(), now)

@@ -1,6 +1,8 @@
 package clusterapi_test
 
 import (
+	"errors"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -12,6 +14,7 @@ import (
 	"tenon.sh/api/clusterapiv1alpha1"
 	v1 "tenon.sh/api/v1"
 	"tenon.sh/engine"
+	"tenon.sh/provider/clusterapi"
 	"tenon.sh/provider/clusterapi/contract"
 )
 
@@ -80,6 +83,17 @@ func TestAClassSaysWhatItsMachineDeploymentsLack(t *testing.T) {
 				t.Errorf("problem %q, message %q, %d MachineDeployments", problem, message, w.class.Status.MachineDeployments)
 			}
 		})
+	}
+}
+
+func TestAClassStaysAsItWasUntilTheManagementClusterIsConnected(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, deployment("a", "small", "a", "0.1"))
+	w.markReady(t)
+	before := w.class.DeepCopy()
+	w.starting.Store(true)
+	if problem, err := w.provider.Resolve(t.Context(), w.classRef()); problem != "" || !errors.Is(err, clusterapi.ErrNotConnected) || !reflect.DeepEqual(w.class.Status, before.Status) {
+		t.Errorf("problem %q, error %v, status %+v", problem, err, w.class.Status)
 	}
 }
 

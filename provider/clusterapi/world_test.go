@@ -47,6 +47,7 @@ type world struct {
 	made      int
 	without   bool        // Machines get no provider ID
 	makesNone bool        // Cluster API makes no Machines for now
+	starting  atomic.Bool // the provider has not connected yet
 	lost      atomic.Bool // the management cluster does not answer
 	failing   string
 	clashes   int // how many writes of replicas answer that somebody else wrote
@@ -85,6 +86,9 @@ func (w *world) restart(t testing.TB) {
 	p, err := clusterapi.New(clusterapi.Config{
 		Client: w.workload, Clock: clock.RealClock{}, Wait: 3 * time.Second, Grace: time.Nanosecond,
 		Management: func() (*clusterapi.Management, error) {
+			if w.starting.Load() {
+				return nil, clusterapi.ErrNotConnected
+			}
 			return &clusterapi.Management{Live: w.management, Cached: w.management}, nil
 		},
 	})
