@@ -229,7 +229,7 @@ func (w *World) collect(ctx context.Context) {
 		}
 		s := w.snapshot(ctx)
 		claims := s.NodeClaims
-		for _, orphan := range lifecycle.Orphans(claims, s.Nodes, machines, w.clock.now) {
+		for _, orphan := range lifecycle.Orphans(claims, s.Nodes, machines, "", w.clock.now) {
 			w.violate("machine %s has no claim", orphan.Machine.ID)
 			if orphan.Terminate {
 				_ = m.provider.Terminate(ctx, orphan.Machine.ID) // what failed is tried again by the next round

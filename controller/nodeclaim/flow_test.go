@@ -14,6 +14,7 @@ import (
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"tenon.sh/api/kwokv1alpha1"
 	v1 "tenon.sh/api/v1"
 	"tenon.sh/engine"
 	"tenon.sh/engine/kube"
@@ -412,6 +413,26 @@ func TestLaunchThatCannotSucceed(t *testing.T) {
 				t.Errorf("%d launches, events %v", w.provider.launches, w.events.events)
 			}
 		})
+	}
+}
+
+// The machine was started by a controller that did not live to record it, and its successor finds the class not ready.
+func TestAClaimThatIsRefusedTakesTheMachineAlongThatWasAskedForBefore(t *testing.T) {
+	t.Parallel()
+	claim := newClaim("general-1")
+	claim.Annotations = kube.With(claim.Annotations, v1.LaunchTokenAnnotationKey, "asked-for")
+	w := newWorld(t, claim)
+	stored := w.claims()[0]
+	class := &kwokv1alpha1.KWOKNodeClass{ObjectMeta: metav1.ObjectMeta{Name: "default"}}
+	if _, err := w.provider.Provider.Launch(t.Context(), stored, provider.Class{Ref: *stored.Spec.NodeClassRef, Object: class}); err != nil {
+		t.Fatal(err)
+	}
+	w.failLaunch = &provider.ClassNotReadyError{Class: "default", Problem: "no image"}
+	for range 20 {
+		w.pass(time.Second)
+	}
+	if n := len(w.machines()); n > 0 || len(w.claims()) > 0 {
+		t.Errorf("%d machines and %d claims are left", n, len(w.claims()))
 	}
 }
 

@@ -80,8 +80,9 @@ func (r *Reconciler) removeLost(ctx context.Context, claim *v1.NodeClaim) error 
 
 // removeOrphans looks at the machines again with the claims as the API server has them, if any seems to have none.
 func (r *Reconciler) removeOrphans(ctx context.Context, claims []*v1.NodeClaim, nodes []*corev1.Node, machines []engine.Machine) error {
-	now := r.Cluster.Clock.Now()
-	if len(lifecycle.Orphans(claims, nodes, machines, now)) == 0 {
+	now, kind := r.Cluster.Clock.Now(), r.Cluster.Provider.Kinds()[0]
+	class := (&v1.NodeClassReference{Group: kind.Group, Kind: kind.Kind}).LabelKey()
+	if len(lifecycle.Orphans(claims, nodes, machines, class, now)) == 0 {
 		return nil
 	}
 	claims, err := r.listClaims(ctx, r.Cluster.API)
@@ -89,7 +90,7 @@ func (r *Reconciler) removeOrphans(ctx context.Context, claims []*v1.NodeClaim, 
 		return err
 	}
 	var errs []error
-	for _, orphan := range lifecycle.Orphans(claims, nodes, machines, now) {
+	for _, orphan := range lifecycle.Orphans(claims, nodes, machines, class, now) {
 		errs = append(errs, r.removeOrphan(ctx, orphan, nodes))
 	}
 	return errors.Join(errs...)

@@ -14,6 +14,7 @@ import (
 	v1 "tenon.sh/api/v1"
 	"tenon.sh/cluster"
 	"tenon.sh/engine"
+	"tenon.sh/engine/kube"
 	"tenon.sh/engine/lifecycle"
 	"tenon.sh/provider"
 	"tenon.sh/report"
@@ -122,7 +123,8 @@ func (a *application) launchFailed(ctx context.Context, ref v1.NodeClassReferenc
 
 // launchRefused gives the claim up: its pods are planned anew, on something else.
 func (a *application) launchRefused(ctx context.Context, cause, why string) error {
-	a.mem.unlaunched = a.life.Claim.Status.ProviderID == ""
+	// Who has left word on the claim may have been given a machine and not have lived to write that down.
+	a.mem.unlaunched = a.life.Claim.Status.ProviderID == "" && (cause == engine.CauseInsufficientCapacity || !kube.LaunchForetold(a.life.Claim))
 	log.FromContext(ctx).Info("no machine for claim", "cause", cause, "why", why)
 	return a.deleteClaim(ctx, cause)
 }

@@ -52,8 +52,9 @@ type Orphan struct {
 }
 
 // Orphans lists the machines that no claim owns, by UID, provider ID or name, in order of ID. The claims must have been
-// read after the machines were listed, from the API server itself.
-func Orphans(claims []*v1.NodeClaim, nodes []*corev1.Node, machines []engine.Machine, now time.Time) []Orphan {
+// read after the machines were listed, from the API server itself. Whoever drains nodes knows its own by classLabel, the label of
+// their class.
+func Orphans(claims []*v1.NodeClaim, nodes []*corev1.Node, machines []engine.Machine, classLabel string, now time.Time) []Orphan {
 	uids, ids, names := map[string]bool{}, map[string]bool{}, map[string]bool{}
 	for _, c := range claims {
 		uids[string(c.UID)], ids[c.Status.ProviderID], names[c.Name] = true, true, true
@@ -62,17 +63,20 @@ func Orphans(claims []*v1.NodeClaim, nodes []*corev1.Node, machines []engine.Mac
 	for _, m := range machines {
 		owned := ids[string(m.ID)] || m.ClaimUID != "" && uids[m.ClaimUID] || m.ClaimUID == "" && m.Claim != "" && names[m.Claim]
 		if !owned && now.Sub(m.Created) >= orphanGrace {
-			orphans = append(orphans, newOrphan(m, nodes))
+			orphans = append(orphans, newOrphan(m, nodes, classLabel))
 		}
 	}
 	slices.SortFunc(orphans, func(a, b Orphan) int { return cmp.Compare(a.Machine.ID, b.Machine.ID) })
 	return orphans
 }
 
+// unknownClass is the class of nodes that were never registered and yet run pods.
+const unknownClass = "unknown"
+
 // newOrphan decides how an orphan goes. A node that still runs pods is drained first, like any other; draining it ends
-// the machine too. A node that never registered holds nothing up: it lacks the labels by which it would be found and
-// drained, and no pod runs there. It goes with its machine.
-func newOrphan(m engine.Machine, nodes []*corev1.Node) Orphan {
+// the machine too. It may lack the label by which it is found for that: not every cloud's nodes come with the taint that keeps
+// pods off until they are registered. A node that has that taint holds nothing up: no pod runs there. It goes with its machine.
+func newOrphan(m engine.Machine, nodes []*corev1.Node, classLabel string) Orphan {
 	o := Orphan{Machine: m, Terminate: !m.Leaving}
 	for _, n := range nodes {
 		if n.Spec.ProviderID != string(m.ID) || !inUse(n) {
@@ -81,8 +85,13 @@ func newOrphan(m engine.Machine, nodes []*corev1.Node) Orphan {
 		if kube.NodeReady(n) {
 			o.Terminate = false
 		}
-		if n.DeletionTimestamp == nil {
-			o.Nodes = append(o.Nodes, closedNode(n))
+		closed, found := closedNode(n), n.Labels[classLabel] != ""
+		if !found {
+			closed = closed.DeepCopy()
+			closed.Labels = kube.With(closed.Labels, classLabel, unknownClass)
+		}
+		if n.DeletionTimestamp == nil || !found {
+			o.Nodes = append(o.Nodes, closed)
 		}
 	}
 	slices.SortFunc(o.Nodes, func(a, b *corev1.Node) int { return cmp.Compare(a.Name, b.Name) })

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	v1 "tenon.sh/api/v1"
 	"tenon.sh/engine"
@@ -49,6 +50,9 @@ func TestOrphans(t *testing.T) {
 	old, young := enginetest.LifeStart, enginetest.LifeStart.Add(40*time.Second)
 	now := enginetest.LifeStart.Add(time.Minute)
 	claims := []*v1.NodeClaim{enginetest.LifeClaim(enginetest.LifeLaunched)}
+	const classLabel = "karpenter.kwok.sh/kwoknodeclass"
+	// bare joined without any label of ours, and without the taint that keeps pods off until there are some.
+	bare := func(n *corev1.Node) { n.Spec.ProviderID, n.Spec.Taints, n.Labels = "sim://2", nil, nil }
 	tests := []struct {
 		name    string
 		machine engine.Machine
@@ -64,19 +68,26 @@ func TestOrphans(t *testing.T) {
 		{"nobody's, leaving already", engine.Machine{ID: "sim://2", Created: old, Leaving: true}, nil, "sim://2"},
 		{"its Ready node is drained first", engine.Machine{ID: "sim://2", Created: old}, []*corev1.Node{enginetest.LifeNode(enginetest.LifeOpen, func(n *corev1.Node) { n.Spec.ProviderID = "sim://2" })}, "sim://2 node-1"},
 		{"its dead node goes with it", engine.Machine{ID: "sim://2", Created: old}, []*corev1.Node{enginetest.LifeNode(enginetest.LifeOpen, enginetest.LifeNotReady, func(n *corev1.Node) { n.Spec.ProviderID = "sim://2" })}, "sim://2 terminate node-1"},
+		{"a Ready node without our labels is drained first", engine.Machine{ID: "sim://2", Created: old}, []*corev1.Node{enginetest.LifeNode(enginetest.LifeOpen, bare)}, "sim://2 node-1"},
+		{"also one that is being deleted already", engine.Machine{ID: "sim://2", Created: old}, []*corev1.Node{enginetest.LifeNode(enginetest.LifeOpen, bare, func(n *corev1.Node) {
+			n.Finalizers, n.DeletionTimestamp = []string{v1.TerminationFinalizer}, &metav1.Time{Time: now}
+		})}, "sim://2 node-1"},
 		{"a node that never registered does not keep it", engine.Machine{ID: "sim://2", Created: old}, []*corev1.Node{enginetest.LifeNode(func(n *corev1.Node) { n.Spec.ProviderID = "sim://2" })}, "sim://2 terminate"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			var parts []string
-			for _, o := range Orphans(claims, tt.nodes, []engine.Machine{tt.machine}, now) {
+			for _, o := range Orphans(claims, tt.nodes, []engine.Machine{tt.machine}, classLabel, now) {
 				parts = append(parts, string(o.Machine.ID))
 				if o.Terminate {
 					parts = append(parts, "terminate")
 				}
 				for _, n := range o.Nodes {
 					parts = append(parts, n.Name)
+					if n.Labels[classLabel] == "" {
+						t.Errorf("node %s would not be found to be drained", n.Name)
+					}
 					if !ours(n) {
 						t.Errorf("node %s would go before its pods", n.Name)
 					}

@@ -41,7 +41,7 @@ func (w *world) settle(class *awsv1.EC2NodeClass) {
 			for i := range claims.Items {
 				list = append(list, &claims.Items[i])
 			}
-			for _, orphan := range lifecycle.Orphans(list, nil, machines, w.clock.Now()) {
+			for _, orphan := range lifecycle.Orphans(list, nil, machines, "", w.clock.Now()) {
 				if err := w.provider.Terminate(w.Context(), orphan.Machine.ID); err != nil && !errors.Is(err, provider.ErrGone) {
 					w.Log(err)
 				}

@@ -68,7 +68,7 @@ func (w *world) tend(class string) {
 		list = append(list, claim)
 	}
 	if machines, err := w.provider.Machines(w.Context()); err == nil {
-		for _, orphan := range lifecycle.Orphans(list, nil, machines, w.clock.Now()) {
+		for _, orphan := range lifecycle.Orphans(list, nil, machines, "", w.clock.Now()) {
 			_ = w.provider.Terminate(w.Context(), orphan.Machine.ID)
 		}
 	}
