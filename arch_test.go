@@ -83,7 +83,7 @@ var importRules = []importRule{
 	{packages: "provider/providertest", ours: []string{"provider", "provider/catalog", "engine", "api/..."}, also: []string{"k8s.io/utils"}},
 	{packages: "provider/simulated", ours: []string{"provider", "provider/catalog", "provider/offer", "engine", "api/..."}, also: []string{"k8s.io/utils"}},
 	{packages: "provider/kwok", ours: []string{"provider", "provider/catalog", "provider/simulated", "engine", "engine/kube", "api/..."}, also: append(kubernetesClient, logging...)},
-	{packages: "provider/aws/size", ours: []string{"provider/aws/kubelet", "provider/aws/expression", "engine", "api/..."}},
+	{packages: "provider/aws/size", ours: []string{"provider/aws/kubelet", "provider/aws/expression", "engine", "engine/kube", "api/..."}},
 	{packages: "provider/aws/images", ours: []string{"engine", "api/..."}},
 	{packages: "provider/aws/assortment", ours: []string{"provider/aws/size", "provider/aws/images", "provider/aws/expression", "engine", "api/..."}},
 	{packages: "provider/aws/kubelet", ours: []string{"api/..."}, also: []string{"k8s.io/kubelet/config/v1beta1", "sigs.k8s.io/json"}},
@@ -92,7 +92,7 @@ var importRules = []importRule{
 	{packages: "provider/aws/...", ours: []string{"provider/aws/...", "provider", "provider/batch", "provider/catalog", "provider/offer", "engine", "api/..."},
 		also: append([]string{"github.com/aws", "github.com/google/cel-go", "k8s.io/kubelet/config/v1beta1", "sigs.k8s.io/json", "github.com/prometheus/client_golang"}, kubernetesClient...)},
 	{packages: "provider/clusterapi/contract"},
-	{packages: "provider/clusterapi/assortment", ours: []string{"provider/clusterapi/contract", "engine", "api/..."}},
+	{packages: "provider/clusterapi/assortment", ours: []string{"provider/clusterapi/contract", "engine", "engine/kube", "api/..."}},
 	{packages: "provider/clusterapi", ours: []string{"provider/clusterapi/...", "provider", "provider/batch", "provider/catalog", "provider/offer", "engine", "engine/kube", "api/..."},
 		also: append(kubernetesClient, logging...)},
 

@@ -227,7 +227,7 @@ func (w *world) newWarmNode(pool *v1.NodePool, i int) {
 			corev1.LabelInstanceTypeStable: t.Name, corev1.LabelTopologyZone: offering.Zone, v1.CapacityTypeLabelKey: offering.CapacityType,
 			corev1.LabelArchStable: "amd64", corev1.LabelOSStable: "linux",
 		},
-		Capacity: t.Capacity, Allocatable: simulated.Allocatable(&t),
+		Capacity: t.Capacity, Allocatable: t.Allocatable(),
 	}
 	w.cloud.Adopt(m, offering, w.clock.Now())
 	claim = lifecycle.Launched(claim, m, claim.CreationTimestamp.Time)

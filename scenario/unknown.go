@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"tenon.sh/api/awsv1"
+	"tenon.sh/api/clusterapiv1alpha1"
 	"tenon.sh/api/kwokv1alpha1"
 	v1 "tenon.sh/api/v1"
 )
@@ -145,6 +146,8 @@ func typeOfKind(kind string) any {
 		return v1.NodeClaim{}
 	case "EC2NodeClass":
 		return awsv1.EC2NodeClass{}
+	case "ClusterAPINodeClass":
+		return clusterapiv1alpha1.ClusterAPINodeClass{}
 	case "KWOKNodeClass":
 		return kwokv1alpha1.KWOKNodeClass{}
 	}

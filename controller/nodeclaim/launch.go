@@ -14,7 +14,6 @@ import (
 	v1 "tenon.sh/api/v1"
 	"tenon.sh/cluster"
 	"tenon.sh/engine"
-	"tenon.sh/engine/kube"
 	"tenon.sh/engine/lifecycle"
 	"tenon.sh/provider"
 	"tenon.sh/report"
@@ -123,8 +122,7 @@ func (a *application) launchFailed(ctx context.Context, ref v1.NodeClassReferenc
 
 // launchRefused gives the claim up: its pods are planned anew, on something else.
 func (a *application) launchRefused(ctx context.Context, cause, why string) error {
-	// Who has left word on the claim may have been given a machine and not have lived to write that down.
-	a.mem.unlaunched = a.life.Claim.Status.ProviderID == "" && (cause == engine.CauseInsufficientCapacity || !kube.LaunchForetold(a.life.Claim))
+	a.mem.unlaunched = lifecycle.NothingStarted(a.life.Claim, cause)
 	log.FromContext(ctx).Info("no machine for claim", "cause", cause, "why", why)
 	return a.deleteClaim(ctx, cause)
 }

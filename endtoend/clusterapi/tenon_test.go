@@ -2,6 +2,7 @@ package clusterapi_test
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"net/http"
 	"os"
 	"os/exec"
@@ -41,7 +42,7 @@ type tenon struct {
 }
 
 // tenon runs a controller until it is stopped or the test ends.
-func (w *world) tenon() *tenon {
+func (w *world) tenon(args ...string) *tenon {
 	w.Helper()
 	health := strconv.Itoa(playgroundtest.FreePort(w.TB))
 	dir := os.Getenv("TENON_LOGS")
@@ -51,8 +52,8 @@ func (w *world) tenon() *tenon {
 	file, err := os.Create(filepath.Join(dir, "tenon-"+health+".log"))
 	w.must(err)
 	defer file.Close()
-	c := exec.Command(os.Args[0], "controller", "--cloud-provider", "clusterapi", "--kubeconfig", w.account(),
-		"--leader-election-namespace", deploy.Namespace, "--metrics-port", "-1", "--health-probe-port", health)
+	c := exec.Command(os.Args[0], append([]string{"controller", "--cloud-provider", "clusterapi", "--kubeconfig", w.account(),
+		"--leader-election-namespace", deploy.Namespace, "--metrics-port", "-1", "--health-probe-port", health}, args...)...)
 	c.Env = append(os.Environ(), asTenon+"=1")
 	c.Stdout, c.Stderr = file, file
 	w.must(c.Start())
@@ -352,5 +353,44 @@ func TestAMachineThatIsDeletedIsReplacedOnce(t *testing.T) {
 	})
 	c.run(web, 3)
 	c.balanced(map[*clusterv1.MachineDeployment]int{md: 3})
+	c.emptied(web, md)
+}
+
+// Whenever the controller dies, and whichever part of Cluster API, nothing is doubled and nothing is lost.
+func TestNothingIsDoubledOrLostByKills(t *testing.T) {
+	c := newWorld(t).cluster()
+	md := c.member("killed", "2", "8Gi", "0.10", nil)
+	c.pool("killed")
+	web := c.pods("killed", 8, "1500m")
+	seed := uint64(time.Now().UnixNano())
+	t.Logf("seed %d", seed)
+	draw := rand.New(rand.NewPCG(seed, 0))
+	kills := func(n int) {
+		for range n {
+			running := c.tenon("--disable-leader-election")
+			moment := time.NewTimer(time.Duration(draw.IntN(4000)) * time.Millisecond)
+			select {
+			case <-moment.C:
+			case <-running.ended:
+				t.Fatal("the controller ended by itself")
+			}
+			running.end(syscall.SIGKILL)
+			if draw.IntN(3) == 0 {
+				part := c.controllers()[draw.IntN(4)]
+				part.kill()
+				c.must(part.start(c))
+			}
+		}
+	}
+	kills(5)
+	last := c.tenon("--disable-leader-election")
+	c.run(web, 8)
+	c.balanced(map[*clusterv1.MachineDeployment]int{md: 8})
+	last.end(syscall.SIGKILL)
+	c.resize(web, 2)
+	kills(5)
+	c.tenon("--disable-leader-election")
+	c.run(web, 2)
+	c.balanced(map[*clusterv1.MachineDeployment]int{md: 2})
 	c.emptied(web, md)
 }

@@ -124,8 +124,3 @@ func ExpiresAt(claim *v1.NodeClaim) time.Time { return claim.CreationTimestamp.A
 func HasJoined(claim *v1.NodeClaim) bool {
 	return claim.Status.NodeName != "" || v1.IsTrue(claim, v1.ConditionRegistered)
 }
-
-// LaunchForetold reports whether word was left on the claim that a cloud was about to be asked for its machine.
-func LaunchForetold(c *v1.NodeClaim) bool {
-	return c.Annotations[v1.LaunchTokenAnnotationKey] != "" || c.Annotations[v1.MachineDeploymentAnnotationKey] != ""
-}

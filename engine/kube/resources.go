@@ -1,6 +1,7 @@
 package kube
 
 import (
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -248,4 +249,21 @@ func (r *ResourceNames) Text() string {
 		b.WriteString(strconv.Quote(r.Name(i)))
 	}
 	return b.String()
+}
+
+// EvictionThreshold reads a threshold of the kubelet: a quantity, or a part of the whole, of which all means that there is none.
+// What is empty or cannot be read is as usual says.
+func EvictionThreshold(text, usual string, whole int64) resource.Quantity {
+	for _, text := range []string{text, usual} {
+		if number, ok := strings.CutSuffix(text, "%"); ok {
+			if part, err := strconv.ParseFloat(number, 64); err == nil && part == 100 {
+				return resource.Quantity{}
+			} else if err == nil {
+				return *resource.NewQuantity(int64(math.Ceil(float64(whole)/100*part)), resource.BinarySI)
+			}
+		} else if q, err := resource.ParseQuantity(text); err == nil {
+			return q
+		}
+	}
+	return resource.Quantity{}
 }

@@ -142,6 +142,13 @@ func isPending(claim *v1.NodeClaim) bool {
 	return c != nil && c.Reason == reasonPending
 }
 
+// NothingStarted reports whether it is certain that no machine was started for a claim that was given up for that cause. Who has left
+// word on it that a cloud was about to be asked may have been given one, and not have lived to write that down.
+func NothingStarted(claim *v1.NodeClaim, cause string) bool {
+	foretold := claim.Annotations[v1.LaunchTokenAnnotationKey] != "" || claim.Annotations[v1.MachineDeploymentAnnotationKey] != ""
+	return claim.Status.ProviderID == "" && (cause == engine.CauseInsufficientCapacity || !foretold)
+}
+
 // CutMessage shortens a cloud's error to what conditions and events keep of it.
 func CutMessage(message string) string {
 	if len(message) <= longestMessage {

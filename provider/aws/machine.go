@@ -77,7 +77,7 @@ func placeLabels(id engine.OfferingID, zoneID string) map[string]string {
 
 // capacityOf is what the claim's node will have. EFA interfaces are there only if they are asked for.
 func capacityOf(t *engine.InstanceType, claim *v1.NodeClaim, c *awsv1.EC2NodeClass) (capacity, allocatable corev1.ResourceList) {
-	capacity, allocatable = t.Capacity.DeepCopy(), offer.Allocatable(t)
+	capacity, allocatable = t.Capacity.DeepCopy(), t.Allocatable()
 	asked := claim.Spec.Resources.Requests[awsv1.ResourceEFA]
 	if asked.IsZero() && len(c.Spec.NetworkInterfaces) == 0 {
 		delete(capacity, awsv1.ResourceEFA)

@@ -8,8 +8,6 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/labels"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
@@ -62,12 +60,9 @@ func (p *Provider) looked(ctx context.Context, m *Management) (map[string]*contr
 		if !v1.IsTrue(class, clusterapiv1alpha1.ConditionMachineDeploymentsReady) {
 			continue // it may select those of another cluster
 		}
-		selector, err := metav1.LabelSelectorAsSelector(class.Spec.ScalableResourceSelector)
+		selector, err := selectorOf(class)
 		if err != nil {
 			continue // the class says so
-		}
-		if class.Spec.ScalableResourceSelector == nil {
-			selector = labels.Everything()
 		}
 		for j := range list.Items {
 			if d := &list.Items[j]; selects(class, selector, d) {

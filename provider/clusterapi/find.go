@@ -44,12 +44,9 @@ func (p *Provider) find(ctx context.Context, class *clusterapiv1alpha1.ClusterAP
 	if err != nil {
 		return nil, err
 	}
-	selector, err := metav1.LabelSelectorAsSelector(class.Spec.ScalableResourceSelector)
+	selector, err := selectorOf(class)
 	if err != nil {
-		return nil, fmt.Errorf("spec.scalableResourceSelector: %w", err)
-	}
-	if class.Spec.ScalableResourceSelector == nil {
-		selector = labels.Everything()
+		return nil, err
 	}
 	var list contract.MachineDeploymentList
 	if err := m.Cached.List(ctx, &list); err != nil {
@@ -101,6 +98,18 @@ func boundOf(machines []*contract.Machine) (n int) {
 		}
 	}
 	return n
+}
+
+// selectorOf is what the labels of the class's MachineDeployments have to meet, everything if the class says nothing.
+func selectorOf(class *clusterapiv1alpha1.ClusterAPINodeClass) (labels.Selector, error) {
+	if class.Spec.ScalableResourceSelector == nil {
+		return labels.Everything(), nil
+	}
+	selector, err := metav1.LabelSelectorAsSelector(class.Spec.ScalableResourceSelector)
+	if err != nil {
+		return nil, fmt.Errorf("spec.scalableResourceSelector: %w", err)
+	}
+	return selector, nil
 }
 
 // selects says whether a MachineDeployment is one of the class's.

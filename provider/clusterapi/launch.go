@@ -1,6 +1,7 @@
 package clusterapi
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -9,10 +10,10 @@ import (
 	"strings"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	corev1 "k8s.io/api/core/v1"
 	v1 "tenon.sh/api/v1"
 	"tenon.sh/engine"
 	"tenon.sh/engine/kube"
@@ -109,17 +110,13 @@ func candidatesFor(f *found, claim *v1.NodeClaim) (candidates []*assortment.Mach
 	}
 	asked := claim.Annotations[v1.MachineDeploymentAnnotationKey]
 	slices.SortStableFunc(candidates, func(a, b *assortment.Machines) int {
-		switch {
-		case a.Key == asked && b.Key != asked:
-			return -1
-		case b.Key == asked && a.Key != asked:
-			return 1
-		case a.Price < b.Price:
-			return -1
-		case a.Price > b.Price:
+		if (a.Key == asked) != (b.Key == asked) {
+			if a.Key == asked {
+				return -1
+			}
 			return 1
 		}
-		return strings.Compare(a.Key, b.Key)
+		return cmp.Or(cmp.Compare(a.Price, b.Price), strings.Compare(a.Key, b.Key))
 	})
 	return candidates, tried, nil
 }
@@ -241,7 +238,7 @@ func describe(m *contract.Machine, from *assortment.Machines) engine.Machine {
 	out.Labels[corev1.LabelTopologyZone] = from.Zone
 	out.Labels[v1.CapacityTypeLabelKey] = from.CapacityType
 	out.Capacity = maps.Clone(from.Capacity)
-	out.Allocatable = offer.Allocatable(&engine.InstanceType{Capacity: from.Capacity, Overhead: from.Overhead})
+	out.Allocatable = (&engine.InstanceType{Capacity: from.Capacity, Overhead: from.Overhead}).Allocatable()
 	return out
 }
 

@@ -135,7 +135,7 @@ func (w Wanted) meets(o engine.Offering, offeringKeys map[string]bool) bool {
 
 // lacks says which resource a type has too little of, "" if it holds the requests.
 func lacks(t *engine.InstanceType, requests corev1.ResourceList) string {
-	allocatable := Allocatable(t)
+	allocatable := t.Allocatable()
 	for _, name := range slices.Sorted(maps.Keys(requests)) {
 		want, has := requests[name], allocatable[name]
 		if want.Cmp(has) > 0 {

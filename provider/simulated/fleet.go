@@ -144,7 +144,7 @@ func (c *Cloud) start(now time.Time, id engine.MachineID, target Target, o Overr
 	labels[v1.CapacityTypeLabelKey] = o.CapacityType
 	r := &Record{Offering: o.OfferingID, Billed: now, Machine: engine.Machine{
 		ID: id, Claim: target.Claim, ClaimUID: target.ClaimUID, Labels: labels,
-		Capacity: t.Capacity, Allocatable: Allocatable(t), Created: now,
+		Capacity: t.Capacity, Allocatable: t.Allocatable(), Created: now,
 	}}
 	if old := c.machines[id]; old != nil { // gone, and its name is free again
 		c.retire(old, now)

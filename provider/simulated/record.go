@@ -9,7 +9,6 @@ import (
 
 	v1 "tenon.sh/api/v1"
 	"tenon.sh/engine"
-	"tenon.sh/provider/offer"
 )
 
 // Record is all that the cloud knows of one machine. A zero time means never.
@@ -207,6 +206,3 @@ func (c *Cloud) retire(r *Record, now time.Time) {
 func (r *Record) died(now time.Time) bool {
 	return r.gone(now) && !r.Reclaimed && r.end().Equal(r.Dies)
 }
-
-// Allocatable is what pods can use of an instance type.
-func Allocatable(t *engine.InstanceType) corev1.ResourceList { return offer.Allocatable(t) }

@@ -2,13 +2,13 @@ package size
 
 import (
 	"math"
-	"strconv"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"tenon.sh/api/awsv1"
+	"tenon.sh/engine/kube"
 )
 
 // Capacity is what a node has. learnedMiB is the memory that nodes of this type and image were seen to have, 0 if there
@@ -114,21 +114,21 @@ func (f *Figures) Overhead(s *Settings) corev1.ResourceList {
 	if own.reservesByInterface {
 		pods = f.podsByInterface(s, 0)
 	}
-	kube := corev1.ResourceList{
+	kubelet := corev1.ResourceList{
 		corev1.ResourceCPU:              *resource.NewMilliQuantity(reservedMilliCPU(f.VCPUs), resource.DecimalSI),
 		corev1.ResourceMemory:           mebibytes(int64(11*pods + 255)),
 		corev1.ResourceEphemeralStorage: *resource.NewQuantity(1<<30, resource.BinarySI),
 	}
-	reserved(kube, s.Kubelet.KubeReserved)
+	reserved(kubelet, s.Kubelet.KubeReserved)
 	system := corev1.ResourceList{}
 	reserved(system, s.Kubelet.SystemReserved)
 	storage := f.storage(s)
 	eviction := corev1.ResourceList{
-		corev1.ResourceMemory:           threshold(s.Kubelet.EvictionHard["memory.available"], f.memory(s), mebibytes(100)),
-		corev1.ResourceEphemeralStorage: threshold(s.Kubelet.EvictionHard["nodefs.available"], storage.Value(), percent(storage.Value(), 10)),
+		corev1.ResourceMemory:           kube.EvictionThreshold(s.Kubelet.EvictionHard["memory.available"], "100Mi", f.memory(s)),
+		corev1.ResourceEphemeralStorage: kube.EvictionThreshold(s.Kubelet.EvictionHard["nodefs.available"], "10%", storage.Value()),
 	}
 	total := corev1.ResourceList{}
-	for _, part := range []corev1.ResourceList{kube, system, eviction} {
+	for _, part := range []corev1.ResourceList{kubelet, system, eviction} {
 		for name, q := range part {
 			sum := total[name]
 			sum.Add(q)
@@ -136,28 +136,6 @@ func (f *Figures) Overhead(s *Settings) corev1.ResourceList {
 		}
 	}
 	return total
-}
-
-// threshold reads an eviction threshold: a quantity, or a part of the whole. All of it means that there is none.
-func threshold(text string, whole int64, otherwise resource.Quantity) resource.Quantity {
-	if number, isPercent := strings.CutSuffix(text, "%"); isPercent {
-		n, err := strconv.ParseFloat(number, 64)
-		if err != nil {
-			return otherwise
-		}
-		if n == 100 {
-			return resource.Quantity{}
-		}
-		return percent(whole, n)
-	}
-	if q, err := resource.ParseQuantity(text); text != "" && err == nil {
-		return q
-	}
-	return otherwise
-}
-
-func percent(whole int64, n float64) resource.Quantity {
-	return *resource.NewQuantity(int64(math.Ceil(float64(whole)/100*n)), resource.BinarySI)
 }
 
 // reservedMilliCPU is 6 % of the first core, 1 % of the second, 0.5 % of the next two and 0.25 % of all others.

@@ -8,11 +8,11 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
 
 	"tenon.sh/api/clusterapiv1alpha1"
 	v1 "tenon.sh/api/v1"
 	"tenon.sh/engine"
+	"tenon.sh/engine/kube"
 	"tenon.sh/provider/clusterapi/contract"
 )
 
@@ -98,10 +98,10 @@ func (r *reader) overhead(capacity corev1.ResourceList) corev1.ResourceList {
 		said = &clusterapiv1alpha1.Overhead{}
 	}
 	out := corev1.ResourceList{
-		corev1.ResourceMemory: threshold(string(said.EvictionHard["memory.available"]), *capacity.Memory(), "100Mi"),
+		corev1.ResourceMemory: kube.EvictionThreshold(string(said.EvictionHard["memory.available"]), "100Mi", capacity.Memory().Value()),
 	}
 	if disk, ok := capacity[corev1.ResourceEphemeralStorage]; ok {
-		out[corev1.ResourceEphemeralStorage] = threshold(string(said.EvictionHard["nodefs.available"]), disk, "10%")
+		out[corev1.ResourceEphemeralStorage] = kube.EvictionThreshold(string(said.EvictionHard["nodefs.available"]), "10%", disk.Value())
 	}
 	for _, reserved := range []clusterapiv1alpha1.ReservedResources{said.KubeReserved, said.SystemReserved} {
 		for name, q := range reserved {
@@ -111,23 +111,4 @@ func (r *reader) overhead(capacity corev1.ResourceList) corev1.ResourceList {
 		}
 	}
 	return out
-}
-
-// threshold reads a threshold of the kubelet: a quantity, or a part of the whole. The API server lets nothing else in.
-func threshold(text string, whole resource.Quantity, otherwise string) resource.Quantity {
-	if text == "" {
-		text = otherwise
-	}
-	if number, ok := strings.CutSuffix(text, "%"); ok {
-		part, err := strconv.ParseFloat(number, 64)
-		if err != nil || part >= 100 { // 100 % switches the threshold off
-			return resource.Quantity{}
-		}
-		return *resource.NewQuantity(int64(math.Ceil(float64(whole.Value())*part/100)), resource.BinarySI)
-	}
-	q, err := resource.ParseQuantity(text)
-	if err != nil {
-		return threshold(otherwise, whole, otherwise)
-	}
-	return q
 }
