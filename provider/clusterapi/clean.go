@@ -112,10 +112,14 @@ func (p *Provider) isTidy(ctx context.Context, key string, c *census) (bool, err
 	return len(c.free) == 0 && len(c.marked) == 0 && c.target(len(waiting)) == c.replicas, err
 }
 
-// keeps says whether a Machine that belongs to no claim stays: it is young, so that a claim may come for it, or pods run on its
-// node.
+// isYoung says whether a claim may still come for a Machine that belongs to none.
+func (p *Provider) isYoung(machine *contract.Machine) bool {
+	return p.cfg.Clock.Since(machine.CreationTimestamp.Time) < p.cfg.Grace
+}
+
+// keeps says whether a Machine that belongs to no claim stays: it is young, or pods run on its node.
 func (p *Provider) keeps(ctx context.Context, machine *contract.Machine) (bool, error) {
-	if p.cfg.Clock.Since(machine.CreationTimestamp.Time) < p.cfg.Grace {
+	if p.isYoung(machine) {
 		return true, nil
 	}
 	name := machine.Status.NodeRef.Name

@@ -19,7 +19,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"tenon.sh/api/clusterapiv1alpha1"
-	v1 "tenon.sh/api/v1"
 	"tenon.sh/engine"
 	"tenon.sh/provider/catalog"
 	"tenon.sh/provider/clusterapi/assortment"
@@ -79,7 +78,11 @@ func (p *Provider) find(ctx context.Context, class *clusterapiv1alpha1.ClusterAP
 		for _, note := range made.Notes {
 			f.notes = append(f.notes, fmt.Sprintf("MachineDeployment %s: %s", made.Key, note))
 		}
-		if bound := boundOf(machines[made.Key]); d.Spec.Replicas != nil && int(*d.Spec.Replicas) < bound {
+		c := take(d, machines[made.Key], nil)
+		if n := len(slices.DeleteFunc(c.free, p.isYoung)); n > 0 {
+			f.notes = append(f.notes, fmt.Sprintf("MachineDeployment %s: %d of its Machines belong to no NodeClaim: the next one that is launched takes one; those that no pods run on go, others stay outside of every NodePool", made.Key, n))
+		}
+		if bound := len(c.bound); d.Spec.Replicas != nil && int(*d.Spec.Replicas) < bound {
 			f.notes = append(f.notes, fmt.Sprintf("MachineDeployment %s: spec.replicas is %d, and %d of its Machines belong to NodeClaims: somebody else sets it; let GitOps leave replicas out", made.Key, *d.Spec.Replicas, bound))
 		}
 		f.machines = append(f.machines, made)
@@ -88,16 +91,6 @@ func (p *Provider) find(ctx context.Context, class *clusterapiv1alpha1.ClusterAP
 	slices.Sort(f.problems)
 	slices.SortFunc(f.machines, func(a, b *assortment.Machines) int { return cmp.Compare(a.Key, b.Key) })
 	return f, nil
-}
-
-// boundOf counts the Machines that belong to claims and stay.
-func boundOf(machines []*contract.Machine) (n int) {
-	for _, m := range machines {
-		if _, marked := m.Annotations[contract.DeleteAnnotation]; m.Annotations[v1.MachineClaimUIDAnnotationKey] != "" && !marked && m.DeletionTimestamp == nil {
-			n++
-		}
-	}
-	return n
 }
 
 // selectorOf is what the labels of the class's MachineDeployments have to meet, everything if the class says nothing.

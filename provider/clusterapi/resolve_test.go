@@ -71,6 +71,11 @@ func TestAClassSaysWhatItsMachineDeploymentsLack(t *testing.T) {
 			w.launch(t, w.newClaim(t, "c", nil, nil))
 			w.change(t, "a", func(d *contract.MachineDeployment) { d.Spec.Replicas = ptr.To[int32](0) })
 		}, "", "spec.replicas is 0, and 1 of its Machines belong to NodeClaims: somebody else sets it", 1},
+		"Machines of nobody": {[]*contract.MachineDeployment{deployment("a", "small", "a", "0.1")}, func(t *testing.T, w *world) {
+			w.launch(t, w.newClaim(t, "c", nil, nil))
+			w.change(t, "a", func(d *contract.MachineDeployment) { d.Spec.Replicas = ptr.To[int32](3) })
+			w.settle(t)
+		}, "", "2 of its Machines belong to no NodeClaim", 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
