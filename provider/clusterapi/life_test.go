@@ -1,6 +1,7 @@
 package clusterapi_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -10,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	v1 "tenon.sh/api/v1"
 	"tenon.sh/engine"
@@ -251,15 +253,25 @@ func TestReplicasStayWithinTheSizesOfTheAnnotations(t *testing.T) {
 	var group sync.WaitGroup
 	for _, claim := range claims {
 		group.Go(func() {
-			m, err := w.provider.Launch(t.Context(), claim, w.classRef())
+			note := func(ctx context.Context, annotations map[string]string) error {
+				noted := claim.DeepCopy()
+				noted.Annotations = annotations
+				return w.workload.Patch(ctx, noted, client.MergeFrom(claim))
+			}
+			m, err := w.provider.LaunchNoted(t.Context(), claim, w.classRef(), note)
 			mu.Lock()
 			defer mu.Unlock()
 			if soldOut := (*provider.SoldOutError)(nil); errors.As(err, &soldOut) {
 				full++
-			} else if err != nil {
-				t.Errorf("launch: %v", err)
-			} else {
+				err = w.workload.Delete(t.Context(), claim) // it is given up
+			} else if err == nil {
 				machines = append(machines, m)
+				launched := claim.DeepCopy()
+				launched.Status.ProviderID = string(m.ID)
+				err = w.workload.Patch(t.Context(), launched, client.MergeFrom(claim))
+			}
+			if err != nil {
+				t.Errorf("launch: %v", err)
 			}
 		})
 	}
@@ -278,6 +290,24 @@ func TestReplicasStayWithinTheSizesOfTheAnnotations(t *testing.T) {
 			t.Errorf("machine %s: %v, want it gone", m.ID, err)
 		}
 	}
+}
+
+func TestClaimsOfAnEarlierProcessAreNoMoreThanTheMostReplicas(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, deployment("small-a", "small", "a", "0.10", annotated(contract.MaxSizeAnnotation, "3")))
+	var claim *v1.NodeClaim
+	for i := range 5 {
+		claim = w.newClaim(t, fmt.Sprintf("c%d", i), nil, nil)
+		before := client.MergeFrom(claim.DeepCopy())
+		claim.Annotations = map[string]string{v1.MachineDeploymentAnnotationKey: "default/small-a"}
+		if err := w.workload.Patch(t.Context(), claim, before); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := w.provider.Launch(t.Context(), claim, w.classRef()); !errors.As(err, new(*provider.SoldOutError)) {
+		t.Errorf("launch: %v, want no room beside the four that have asked", err)
+	}
+	w.wantReplicas(t, "small-a", 3)
 }
 
 func TestAMachineOfNobodyIsTakenByTheNextClaimOrCollected(t *testing.T) {

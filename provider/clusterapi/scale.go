@@ -75,6 +75,11 @@ func (p *Provider) scaleOnce(ctx context.Context, orders []order, results []batc
 	if err != nil {
 		return err
 	}
+	for _, o := range orders { // these have asked, and are let in below
+		if o.claim != nil && !p.isWaiting(key, o.claim.UID) {
+			delete(waiting, o.claim.UID)
+		}
+	}
 	for i, o := range orders {
 		if o.claim == nil || results[i].Value != nil || results[i].Err != nil {
 			continue
@@ -239,6 +244,13 @@ func (p *Provider) startWaiting(key string, claim types.UID) {
 	if _, known := p.waiting[key][claim]; !known {
 		p.waiting[key][claim] = p.cfg.Clock.Now()
 	}
+}
+
+func (p *Provider) isWaiting(key string, claim types.UID) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	_, waits := p.waiting[key][claim]
+	return waits
 }
 
 func (p *Provider) stopWaiting(key string, claim types.UID) {
