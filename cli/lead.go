@@ -88,7 +88,7 @@ func (c *autoscaler) lead(ctx context.Context, lasting lasting) error {
 		parts.listen(cloud)
 	}
 	parts.keepHouse(cloud)
-	if err := parts.addNodeClaims(); err != nil {
+	if err := parts.addNodeClaims(cloud); err != nil {
 		return err
 	}
 	err = errors.Join(mgr.Add(everywhere(parts.becomeReady)), mgr.Add(leading(parts.lead)))

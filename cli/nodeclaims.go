@@ -6,6 +6,7 @@ import (
 
 	v1 "tenon.sh/api/v1"
 	"tenon.sh/controller/nodeclaim"
+	"tenon.sh/provider"
 )
 
 const (
@@ -20,7 +21,7 @@ const (
 )
 
 // addNodeClaims adds the controllers of claims and of nodes that have none, and the removal of what is left behind.
-func (p *parts) addNodeClaims() error {
+func (p *parts) addNodeClaims(cloud provider.Provider) error {
 	config := nodeclaim.Config{
 		Cluster: p.cluster, Recorder: p.recorder, Metrics: p.lasting.metrics,
 		Options: p.opt.engineOptions(),
@@ -30,6 +31,7 @@ func (p *parts) addNodeClaims() error {
 	if p.onlyEnds {
 		every = collectEveryAtTheEnd
 	} else {
+		config.Adopter, _ = cloud.(provider.Adopter)
 		config.Outcome = func(_ context.Context, claim *v1.NodeClaim, registered bool) { p.registered(claim, registered) }
 	}
 	claims := nodeclaim.New(config)

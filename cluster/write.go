@@ -22,7 +22,7 @@ import (
 // never be started for a claim that could vanish unnoticed, and it goes when its pool does. Every later Snapshot
 // holds it.
 func (c *Cluster) CreateClaim(ctx context.Context, pool *v1.NodePool, launch engine.Launch) (*v1.NodeClaim, error) {
-	return c.create(ctx, pool, kube.NewClaim(pool, launch))
+	return c.WriteClaim(ctx, kube.NewClaim(pool, launch))
 }
 
 // CreateNamed is CreateClaim with a name that follows from the decision, so that carrying it out twice creates nothing
@@ -32,16 +32,17 @@ func (c *Cluster) CreateNamed(ctx context.Context, pool *v1.NodePool, launch eng
 	claim := kube.NewClaim(pool, launch)
 	claim.Name, claim.GenerateName = name, ""
 	maps.Copy(claim.Annotations, annotations)
-	return c.create(ctx, pool, claim)
+	return c.WriteClaim(ctx, claim)
 }
 
-func (c *Cluster) create(ctx context.Context, pool *v1.NodePool, claim *v1.NodeClaim) (*v1.NodeClaim, error) {
+// WriteClaim creates a claim of a pool. Every later Snapshot holds it.
+func (c *Cluster) WriteClaim(ctx context.Context, claim *v1.NodeClaim) (*v1.NodeClaim, error) {
 	if c.Leader != "" {
 		claim.Annotations[v1.LeaderAnnotationKey] = c.Leader
 	}
 	if err := c.Client.Create(ctx, claim); err != nil {
 		c.doubt(err)
-		return nil, fmt.Errorf("create NodeClaim for pool %s: %w", pool.Name, err)
+		return nil, fmt.Errorf("create NodeClaim for pool %s: %w", claim.Labels[v1.NodePoolLabelKey], err)
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()

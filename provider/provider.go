@@ -110,6 +110,13 @@ type Housekeeper interface {
 	Clean(ctx context.Context) error
 }
 
+// An Adopter's cloud has controllers of its own that put machines in the place of others.
+type Adopter interface {
+	// Adoptable lists the machines that class could have started, that belong to no claim and that no claim waits for. Their
+	// annotations are those by which the provider knows the machine of a claim that carries them.
+	Adoptable(ctx context.Context, class Class) ([]engine.Machine, error)
+}
+
 // A Releaser lets go of machines without stopping them, when an installation is removed and its machines stay.
 type Releaser interface {
 	// Release makes a machine one that belongs to no cluster: no autoscaler that is installed later takes it for its own, or for

@@ -17,8 +17,8 @@ import (
 	"tenon.sh/provider"
 )
 
-// Collect makes one round of removing what is left behind: claims without a machine, machines without a claim. Nothing is
-// removed on the word of a list that failed, and nothing on the word of a cache alone.
+// Collect makes one round of looking after what is left behind: claims without a machine are removed, machines without a claim
+// too unless they can have one. Nothing is removed on the word of a list that failed, and nothing on the word of a cache alone.
 func (r *Reconciler) Collect(ctx context.Context) error {
 	claims, err := r.listClaims(ctx, r.Cluster.Client)
 	if err != nil {
@@ -39,6 +39,9 @@ func (r *Reconciler) Collect(ctx context.Context) error {
 	var errs []error
 	for _, claim := range lifecycle.Lost(claims, nodes, machines) {
 		errs = append(errs, r.removeLost(ctx, claim))
+	}
+	if r.Adopter != nil {
+		errs = append(errs, r.adopt(ctx, nodes))
 	}
 	return errors.Join(append(errs, r.removeOrphans(ctx, claims, nodes, machines))...)
 }

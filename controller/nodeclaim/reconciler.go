@@ -50,6 +50,8 @@ type Config struct {
 	// Outcome, if set, hears whether a claim's node registered or the claim was given up before; what a pool's health is
 	// made of.
 	Outcome func(ctx context.Context, claim *v1.NodeClaim, registered bool)
+	// Adopter, if set, knows machines that belong to no claim and may get one.
+	Adopter provider.Adopter
 	// Options say, among others, whether planned pods are pointed at the node that was started for them.
 	Options engine.Options
 	// Pause passes time while nodes are opened; it reports false if ctx ended before. Nil means real time.

@@ -144,14 +144,17 @@ func (c *capiCluster) removeMachineDeployment(md *clusterv1.MachineDeployment) {
 		machines, nodes := c.machines(md), c.nodes(md)
 		return apierrors.IsNotFound(err) && len(machines)+len(nodes) == 0, fmt.Sprintf("%s goes: %d machines, %d nodes: %v", md.Name, len(machines), len(nodes), err)
 	})
-	for kind, group := range map[string]string{"DevMachineTemplate": "infrastructure", "KubeadmConfigTemplate": "bootstrap"} {
-		template := &unstructured.Unstructured{}
-		template.SetAPIVersion(group + ".cluster.x-k8s.io/v1beta2")
-		template.SetKind(kind)
-		template.SetNamespace(md.Namespace)
-		template.SetName(md.Name)
-		c.must(client.IgnoreNotFound(c.Delete(c, template)))
-	}
+	c.removeTemplate("infrastructure", "DevMachineTemplate", md.Namespace, md.Name)
+	c.removeTemplate("bootstrap", "KubeadmConfigTemplate", md.Namespace, md.Name)
+}
+
+func (c *capiCluster) removeTemplate(group, kind, namespace, name string) {
+	template := &unstructured.Unstructured{}
+	template.SetAPIVersion(group + ".cluster.x-k8s.io/v1beta2")
+	template.SetKind(kind)
+	template.SetNamespace(namespace)
+	template.SetName(name)
+	c.must(client.IgnoreNotFound(c.Delete(c, template)))
 }
 
 // scale sets the replicas as a client of the scale subresource does.

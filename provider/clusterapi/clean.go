@@ -87,8 +87,10 @@ func (p *Provider) cleanOne(ctx context.Context, m *Management, d *contract.Mach
 	if err != nil {
 		return err
 	}
+	// A rollout makes machines before it takes others away, whose pods move to them.
+	rolls := len(c.sets) > 1 && !d.OnDelete()
 	for _, machine := range c.free[min(len(c.free), len(waiting)):] {
-		if c.blocked != "" || c.live() <= int(c.least) {
+		if rolls || c.blocked != "" || c.live() <= int(c.least) {
 			break
 		}
 		if keep, err := p.keeps(ctx, machine); err != nil {

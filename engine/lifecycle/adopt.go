@@ -1,0 +1,59 @@
+package lifecycle
+
+import (
+	"cmp"
+	"fmt"
+	"hash/fnv"
+	"maps"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+
+	v1 "tenon.sh/api/v1"
+	"tenon.sh/engine"
+	"tenon.sh/engine/kube"
+)
+
+// Adopt writes the claim of a machine of a class that belongs to none: one that the cloud's own controllers put in the place of
+// another, so that pods moved to it before anything was launched for them. It returns nil if no pod runs on the
+// machine's node that would need another one, and if no pool could have started the machine as it is. The heaviest pool that could
+// gets it, limits notwithstanding: the machine is there. The claim's name follows from the machine, so that none is adopted twice;
+// the machine's annotations name it to its provider. Its node has had what startup taints are for.
+func Adopt(m engine.Machine, class v1.NodeClassReference, node *corev1.Node, pods []*corev1.Pod, pools []*v1.NodePool) *v1.NodeClaim {
+	if m.Leaving || node.DeletionTimestamp != nil || !slices.ContainsFunc(pods, kube.IsReschedulable) {
+		return nil
+	}
+	launch := engine.Launch{}
+	for _, key := range []string{corev1.LabelInstanceTypeStable, corev1.LabelTopologyZone, v1.CapacityTypeLabelKey} {
+		launch.Requirements = append(launch.Requirements, v1.Requirement{Key: key, Operator: v1.In, Values: []string{m.Labels[key]}})
+	}
+	sorted := slices.SortedFunc(slices.Values(pools), func(a, b *v1.NodePool) int {
+		return cmp.Or(cmp.Compare(weight(b), weight(a)), cmp.Compare(a.Name, b.Name))
+	})
+	for _, pool := range sorted {
+		ref, template := pool.Spec.Template.Spec.NodeClassRef, &pool.Spec.Template.Spec
+		if pool.DeletionTimestamp != nil || pool.Spec.Replicas != nil || ref == nil || *ref != class ||
+			!kube.HasTaints(node.Spec.Taints, v1.CoreTaints(template.Taints)) {
+			continue
+		}
+		claim := kube.NewClaim(pool, launch)
+		maps.Copy(claim.Labels, m.Labels)
+		if requirementsDrift(claim, pool, nil) != "" {
+			continue
+		}
+		hash := fnv.New32a()
+		_, _ = hash.Write([]byte(m.ID)) // never fails
+		claim.Name, claim.GenerateName = fmt.Sprintf("%.54s-%08x", pool.Name, hash.Sum32()), ""
+		maps.Copy(claim.Annotations, m.Annotations)
+		claim.Spec.StartupTaints = nil
+		return claim
+	}
+	return nil
+}
+
+func weight(pool *v1.NodePool) int32 {
+	if pool.Spec.Weight == nil {
+		return 0
+	}
+	return *pool.Spec.Weight
+}

@@ -1,0 +1,53 @@
+package clusterapi
+
+import (
+	"context"
+
+	"tenon.sh/engine"
+	"tenon.sh/provider"
+	"tenon.sh/provider/clusterapi/contract"
+)
+
+var _ provider.Adopter = &Provider{}
+
+// Adoptable lists the Machines of the class's MachineDeployments that belong to no claim: those that Cluster API made in a rollout,
+// or in the place of one that was remediated or deleted. As many as claims wait for are left to those.
+func (p *Provider) Adoptable(ctx context.Context, class provider.Class) ([]engine.Machine, error) {
+	c, err := classOf(class)
+	if err != nil {
+		return nil, err
+	}
+	m, err := p.management()
+	if err != nil {
+		return nil, err
+	}
+	f, err := p.find(ctx, c)
+	if err != nil || problemOf(f, c) != "" {
+		return nil, err // it may select those of another cluster
+	}
+	machines, err := p.machinesByDeployment(ctx, m)
+	if err != nil {
+		return nil, err
+	}
+	owners, err := p.karpenterOwners(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var out []engine.Machine
+	for _, made := range f.machines {
+		census := take(f.deployments[made.Key], machines[made.Key], owners)
+		waiting, err := p.waitingFor(ctx, made.Key, census)
+		if err != nil {
+			return nil, err
+		}
+		for _, machine := range census.free[min(len(census.free), len(waiting)):] {
+			if machine.Spec.ProviderID == "" {
+				continue
+			}
+			adoptable := describe(machine, made)
+			adoptable.Annotations[contract.KarpenterMachineAnnotation] = machine.Namespace + "/" + machine.Name
+			out = append(out, adoptable)
+		}
+	}
+	return out, nil
+}
