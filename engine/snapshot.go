@@ -88,6 +88,8 @@ type Trait struct {
 	Types []string `json:"types,omitempty"`
 	// Reason is the reason of the condition Drifted on machines that have another value, "ImageDrift" for example.
 	Reason string `json:"reason"`
+	// Replacing lists the values of machines that the cloud's own controllers are replacing now: none of them goes to save money.
+	Replacing []string `json:"replacing,omitempty"`
 }
 
 // ImageTrait is the key of the trait that is a claim's status.imageID.

@@ -223,7 +223,7 @@ func (w word) repairPolicy() (p engine.RepairPolicy, err error) {
 	return p, err
 }
 
-// trait reads trait=(imageID ami-1,ami-2 types=small,large reason=ImageDrift).
+// trait reads trait=(imageID ami-1,ami-2 types=small,large replacing=ami-1 reason=ImageDrift).
 func (w word) trait() (t engine.Trait, err error) {
 	r, err := w.group("trait")
 	if err != nil {
@@ -235,6 +235,8 @@ func (w word) trait() (t engine.Trait, err error) {
 		switch {
 		case key == "reason" && w.hasValue():
 			t.Reason = value
+		case key == "replacing" && w.hasValue():
+			t.Replacing = splitList(value)
 		case key == "types" && w.hasValue():
 			t.Types = slices.Sorted(slices.Values(splitList(value)))
 		case at == 0:
@@ -242,7 +244,7 @@ func (w word) trait() (t engine.Trait, err error) {
 		case at == 1:
 			t.Accepts = splitList(w.text)
 		default:
-			return t, r.unknown(w, "a key, its values, types= and reason=")
+			return t, r.unknown(w, "a key, its values, types=, replacing= and reason=")
 		}
 	}
 	return t, nil

@@ -34,8 +34,9 @@ type mirror struct {
 	workloads map[types.UID]client.Client // by Cluster
 	mirrored  map[string]*mirroredNode    // by name
 
-	mu  sync.Mutex // guards the field below
-	err error
+	mu      sync.Mutex // guards the fields below
+	err     error
+	targets map[string]client.Client // by Cluster
 }
 
 // mirroredNode is a Node that was made. One that somebody removes is not made again: kubelets register once.
@@ -47,7 +48,7 @@ type mirroredNode struct {
 
 func startMirror(c client.Client) *mirror {
 	ctx, cancel := context.WithCancel(context.Background())
-	m := &mirror{Client: c, stop: cancel, ended: make(chan struct{}), workloads: map[types.UID]client.Client{}, mirrored: map[string]*mirroredNode{}}
+	m := &mirror{Client: c, stop: cancel, ended: make(chan struct{}), workloads: map[types.UID]client.Client{}, mirrored: map[string]*mirroredNode{}, targets: map[string]client.Client{}}
 	go func() {
 		defer close(m.ended)
 		ticker := time.NewTicker(250 * time.Millisecond)
@@ -69,6 +70,23 @@ func startMirror(c client.Client) *mirror {
 func (m *mirror) end() {
 	m.stop()
 	<-m.ended
+}
+
+// elsewhere makes the Nodes of a Cluster on another control plane.
+func (m *mirror) elsewhere(cluster string, c client.Client) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.targets[cluster] = c
+}
+
+// target is where the Nodes of a Cluster are made.
+func (m *mirror) target(cluster string) client.Client {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if c := m.targets[cluster]; c != nil {
+		return c
+	}
+	return m.Client
 }
 
 // lastError is why nodes of some clusters could not be mirrored.
@@ -123,13 +141,13 @@ func (m *mirror) syncCluster(ctx context.Context, cluster *clusterv1.Cluster) er
 		if m.mirrored[node.Name] == nil {
 			errs = append(errs, m.register(ctx, cluster, node, hardwareOf[node.Name]))
 		}
-		errs = append(errs, m.follow(ctx, node))
+		errs = append(errs, m.follow(ctx, cluster, node))
 	}
 	for name, mirrored := range m.mirrored {
 		if mirrored.cluster != cluster.UID || there[name] {
 			continue
 		}
-		err := m.Delete(ctx, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}})
+		err := m.target(cluster.Name).Delete(ctx, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}})
 		if err = client.IgnoreNotFound(err); err == nil {
 			delete(m.mirrored, name)
 		}
@@ -167,7 +185,7 @@ func (m *mirror) register(ctx context.Context, cluster *clusterv1.Cluster, node 
 	}
 	labels := map[string]string{corev1.LabelHostname: node.Name, corev1.LabelArchStable: "amd64", corev1.LabelOSStable: "linux"}
 	maps.Copy(labels, h.Labels)
-	err := m.Create(ctx, &corev1.Node{
+	err := m.target(cluster.Name).Create(ctx, &corev1.Node{
 		ObjectMeta: metav1.ObjectMeta{Name: node.Name, Labels: labels, Annotations: map[string]string{fakeKey: "fake"}},
 		Spec:       corev1.NodeSpec{ProviderID: node.Spec.ProviderID, Taints: append(h.Taints, node.Spec.Taints...)},
 		Status:     corev1.NodeStatus{Capacity: h.Capacity, Allocatable: h.Allocatable, Phase: corev1.NodePending},
@@ -180,7 +198,7 @@ func (m *mirror) register(ctx context.Context, cluster *clusterv1.Cluster, node 
 
 // follow writes the labels and annotations that Cluster API has given to the Node, and takes away those that it took away. What a
 // provider that was started again has forgotten was not taken away.
-func (m *mirror) follow(ctx context.Context, node *corev1.Node) error {
+func (m *mirror) follow(ctx context.Context, cluster *clusterv1.Cluster, node *corev1.Node) error {
 	mirrored := m.mirrored[node.Name]
 	if mirrored != nil && !mirrored.born.Equal(&node.CreationTimestamp) {
 		mirrored.born, mirrored.labels, mirrored.annotations = node.CreationTimestamp, nil, nil
@@ -194,7 +212,7 @@ func (m *mirror) follow(ctx context.Context, node *corev1.Node) error {
 	if err != nil {
 		return err
 	}
-	err = m.Patch(ctx, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: node.Name}}, client.RawPatch(types.MergePatchType, patch))
+	err = m.target(cluster.Name).Patch(ctx, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: node.Name}}, client.RawPatch(types.MergePatchType, patch))
 	if err == nil || apierrors.IsNotFound(err) {
 		mirrored.labels, mirrored.annotations = node.Labels, node.Annotations
 		return nil

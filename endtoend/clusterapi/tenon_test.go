@@ -19,11 +19,9 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/yaml"
 
 	"tenon.sh/api/clusterapiv1alpha1"
 	v1 "tenon.sh/api/v1"
@@ -41,8 +39,8 @@ type tenon struct {
 	log   string
 }
 
-// tenon runs a controller until it is stopped or the test ends.
-func (w *world) tenon(args ...string) *tenon {
+// tenon runs a controller with a kubeconfig until it is stopped or the test ends.
+func (w *world) tenon(kubeconfig string, args ...string) *tenon {
 	w.Helper()
 	health := strconv.Itoa(playgroundtest.FreePort(w.TB))
 	dir := os.Getenv("TENON_LOGS")
@@ -52,7 +50,7 @@ func (w *world) tenon(args ...string) *tenon {
 	file, err := os.Create(filepath.Join(dir, "tenon-"+health+".log"))
 	w.must(err)
 	defer file.Close()
-	c := exec.Command(os.Args[0], append([]string{"controller", "--cloud-provider", "clusterapi", "--kubeconfig", w.account(),
+	c := exec.Command(os.Args[0], append([]string{"controller", "--cloud-provider", "clusterapi", "--kubeconfig", kubeconfig,
 		"--leader-election-namespace", deploy.Namespace, "--metrics-port", "-1", "--health-probe-port", health}, args...)...)
 	c.Env = append(os.Environ(), asTenon+"=1")
 	c.Stdout, c.Stderr = file, file
@@ -86,25 +84,31 @@ func (t *tenon) end(signal syscall.Signal) {
 	<-t.ended
 }
 
-// account is a kubeconfig with the rights that a controller has where one cluster is both.
-func (w *world) account() string {
+// account is a kubeconfig with the rights that a controller has in a cluster: those of the workload cluster, of the management
+// cluster, or both.
+func (w *world) account(workload, management bool) string {
 	w.Helper()
 	account := rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Namespace: deploy.Namespace, Name: deploy.ServiceAccount}
-	usual, err := deploy.RBAC.ReadFile("rbac/rbac.yaml")
+	text := ""
+	var roles []string
+	if workload {
+		usual, err := deploy.RBAC.ReadFile("rbac/rbac.yaml")
+		w.must(err)
+		text += string(usual) + "\n---\n" + classRole
+		roles = append(roles, "cluster-api-classes")
+	}
+	if management {
+		theirs, err := os.ReadFile("../../deploy/clusterapi/rbac.yaml")
+		w.must(err)
+		text += "\n---\n" + string(theirs)
+		roles = append(roles, "karpenter-cluster-api")
+	}
+	objects, err := parseObjects([]byte(text))
 	w.must(err)
-	management, err := os.ReadFile("../../deploy/clusterapi/rbac.yaml")
-	w.must(err)
-	for _, text := range strings.Split(string(usual)+"\n---\n"+string(management), "\n---\n") {
-		object := &unstructured.Unstructured{}
-		w.must(yaml.Unmarshal([]byte(text), &object.Object))
+	for _, object := range objects {
 		w.must(w.Apply(w, client.ApplyConfigurationFromUnstructured(object), client.FieldOwner("test"), client.ForceOwnership))
 	}
-	classes := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "cluster-api-classes"}, Rules: []rbacv1.PolicyRule{
-		{APIGroups: []string{clusterapiv1alpha1.GroupVersion.Group}, Resources: []string{"clusterapinodeclasses"}, Verbs: []string{"list", "watch"}},
-		{APIGroups: []string{clusterapiv1alpha1.GroupVersion.Group}, Resources: []string{"clusterapinodeclasses/status"}, Verbs: []string{"patch"}},
-	}}
-	w.must(client.IgnoreAlreadyExists(w.Create(w, classes)))
-	for _, role := range []string{classes.Name, "karpenter-cluster-api"} {
+	for _, role := range roles {
 		binding := &rbacv1.ClusterRoleBinding{
 			ObjectMeta: metav1.ObjectMeta{Name: "test-" + role}, Subjects: []rbacv1.Subject{account},
 			RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role},
@@ -115,6 +119,15 @@ func (w *world) account() string {
 	w.must(err)
 	return path
 }
+
+// classRole is what the chart adds to the usual rights in the workload cluster.
+const classRole = `apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRole
+metadata: {name: cluster-api-classes}
+rules:
+- {apiGroups: [karpenter.cluster.x-k8s.io], resources: [clusterapinodeclasses], verbs: [list, watch]}
+- {apiGroups: [karpenter.cluster.x-k8s.io], resources: [clusterapinodeclasses/status], verbs: [patch]}
+`
 
 // member is a MachineDeployment for the controller: what its machines are said to be is what they are.
 func (c *capiCluster) member(name, cpu, memory, price string, change func(*clusterv1.MachineDeployment)) *clusterv1.MachineDeployment {
@@ -243,7 +256,7 @@ func TestMachineDeploymentsFollowThePods(t *testing.T) {
 	small, large := c.member("small", "2", "8Gi", "0.10", nil), c.member("large", "16", "64Gi", "1.50", nil)
 	c.pool("general")
 	w.say("MachineDeployments small (2 cpu, $0.10 an hour) and large (16 cpu, $1.50 an hour), a ClusterAPINodeClass and a NodePool")
-	c.tenon()
+	c.tenon(c.account(true, true))
 	web := c.pods("web", 20, "1500m")
 	w.say("20 pods wait for 1.5 cpu each")
 	c.run(web, 20)
@@ -302,7 +315,7 @@ func TestDeletionsWhileAClusterIsPausedTakeTheirOwnMachines(t *testing.T) {
 	c := newWorld(t).cluster()
 	md := c.member("paused", "2", "8Gi", "0.10", nil)
 	c.pool("paused", func(pool *v1.NodePool) { pool.Spec.Disruption.ConsolidateAfter.Duration = nil }) // nothing goes but what the test deletes
-	c.tenon()
+	c.tenon(c.account(true, true))
 	web := c.pods("paused", 3, "1500m")
 	c.run(web, 3)
 	c.balanced(map[*clusterv1.MachineDeployment]int{md: 3})
@@ -353,7 +366,7 @@ func TestAMachineThatIsDeletedIsReplacedOnce(t *testing.T) {
 	c := newWorld(t).cluster()
 	md := c.member("deleted", "2", "8Gi", "0.10", nil)
 	c.pool("deleted")
-	c.tenon()
+	c.tenon(c.account(true, true))
 	web := c.pods("deleted", 3, "1500m")
 	c.run(web, 3)
 	c.balanced(map[*clusterv1.MachineDeployment]int{md: 3})
@@ -379,7 +392,7 @@ func TestNothingIsDoubledOrLostByKills(t *testing.T) {
 	draw := rand.New(rand.NewPCG(seed, 0))
 	kills := func(n int) {
 		for range n {
-			running := c.tenon("--disable-leader-election")
+			running := c.tenon(c.account(true, true), "--disable-leader-election")
 			moment := time.NewTimer(time.Duration(draw.IntN(4000)) * time.Millisecond)
 			select {
 			case <-moment.C:
@@ -395,13 +408,13 @@ func TestNothingIsDoubledOrLostByKills(t *testing.T) {
 		}
 	}
 	kills(5)
-	last := c.tenon("--disable-leader-election")
+	last := c.tenon(c.account(true, true), "--disable-leader-election")
 	c.run(web, 8)
 	c.balanced(map[*clusterv1.MachineDeployment]int{md: 8})
 	last.end(syscall.SIGKILL)
 	c.resize(web, 2)
 	kills(5)
-	c.tenon("--disable-leader-election")
+	c.tenon(c.account(true, true), "--disable-leader-election")
 	c.run(web, 2)
 	c.balanced(map[*clusterv1.MachineDeployment]int{md: 2})
 	c.emptied(web, md)

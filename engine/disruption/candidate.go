@@ -204,6 +204,9 @@ func (d *planner) readConsolidatable(h *inventory.Machine, empty bool) engine.Re
 			return r
 		}
 	}
+	if r := d.replacedByCloud(h); !r.OK() {
+		return r
+	}
 	if end := d.quietUntil(h, b.rules.Pool); d.s.Now.Before(end) {
 		return engine.Reason{Code: engine.ConsolidateAfter, NodePool: h.Pool(), Need: end.UTC().Format(time.RFC3339)}
 	}
@@ -235,6 +238,21 @@ func (d *planner) underutilizable(h *inventory.Machine) engine.Reason {
 	for _, f := range h.Pods.Infos {
 		if owner := d.rollouts.Leaving(f); owner != "" {
 			return engine.Reason{Code: engine.RollingOut, NodePool: h.Pool(), Key: owner, Need: kube.PodID(f.Pod).String()}
+		}
+	}
+	return engine.Reason{}
+}
+
+// replacedByCloud keeps a machine that its cloud's own controllers are about to replace, and those that they have made for that:
+// whatever is taken away now is made again.
+func (d *planner) replacedByCloud(h *inventory.Machine) engine.Reason {
+	class := kube.FindClass(d.s, h.Claim.Spec.NodeClassRef)
+	if class == nil {
+		return engine.Reason{}
+	}
+	for _, t := range class.Traits {
+		if value, there := kube.TraitOf(h.Claim, t.Key); there && slices.Contains(t.Replacing, value) {
+			return engine.Reason{Code: engine.RollingOut, NodePool: h.Pool(), Key: value, Need: "its machines are being replaced"}
 		}
 	}
 	return engine.Reason{}

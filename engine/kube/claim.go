@@ -120,6 +120,17 @@ func SoftExpiry(claim *v1.NodeClaim) (at time.Time, ok bool) {
 
 func ExpiresAt(claim *v1.NodeClaim) time.Time { return claim.CreationTimestamp.Add(ExpireAfter(claim)) }
 
+// TraitOf is what the claim says of its machine under the key of a trait.
+func TraitOf(claim *v1.NodeClaim, key string) (value string, there bool) {
+	if key == engine.ImageTrait {
+		return claim.Status.ImageID, claim.Status.ImageID != ""
+	}
+	if value, there = claim.Annotations[key]; !there {
+		value, there = claim.Labels[key]
+	}
+	return value, there
+}
+
 // HasJoined reports whether the claim's machine has had a registered node, be it there still or not.
 func HasJoined(claim *v1.NodeClaim) bool {
 	return claim.Status.NodeName != "" || v1.IsTrue(claim, v1.ConditionRegistered)

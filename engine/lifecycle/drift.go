@@ -131,14 +131,7 @@ func traitDrift(claim *v1.NodeClaim, class *engine.Class) (reason, message strin
 		if _, meant := slices.BinarySearch(t.Types, claim.Labels[corev1.LabelInstanceTypeStable]); len(t.Types) > 0 && !meant {
 			continue
 		}
-		value, there := claim.Annotations[t.Key]
-		if !there {
-			value, there = claim.Labels[t.Key]
-		}
-		if t.Key == engine.ImageTrait {
-			value, there = claim.Status.ImageID, claim.Status.ImageID != ""
-		}
-		if there && len(t.Accepts) > 0 && !slices.Contains(t.Accepts, value) {
+		if value, there := kube.TraitOf(claim, t.Key); there && len(t.Accepts) > 0 && !slices.Contains(t.Accepts, value) {
 			return cmp.Or(t.Reason, "NodeClassDrift"), fmt.Sprintf("the machine's %s is %s, the node class asks for %s", t.Key, value, engine.AtMost(t.Accepts, 3))
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -390,6 +391,38 @@ func TestAnAdoptedMachineIsThatOfItsClaimAndOfNoOther(t *testing.T) {
 	if left := adoptable(); len(left) != 1 {
 		t.Errorf("%d can be adopted beside the one that a claim waits for, want 1", len(left))
 	}
+}
+
+// A rollout makes one Machine more before it takes one away. That one asks for no more replicas, and stays until pods move to it.
+func TestMachinesOfARolloutStayAndAskForNoMore(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, deployment("small-a", "small", "a", "0.10"))
+	w.markReady(t)
+	w.launch(t, w.newClaim(t, "a", nil, nil))
+	w.launch(t, w.newClaim(t, "b", nil, nil))
+	for _, set := range []string{"old", "new"} {
+		w.create(t, w.management, &contract.MachineSet{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: set, Labels: map[string]string{contract.DeploymentNameLabel: "small-a"}},
+			Spec:       contract.MachineSetSpec{Replicas: ptr.To[int32](2)},
+		})
+	}
+	surge := w.machines(t)[0]
+	surge.ObjectMeta = metav1.ObjectMeta{Namespace: "default", Name: "surge", Labels: surge.Labels}
+	surge.Spec.ProviderID = "fake://surge"
+	w.create(t, w.management, &surge)
+	if err := w.provider.Clean(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	w.wantReplicas(t, "small-a", 2)
+	w.wantMachines(t, "small-a-001", "small-a-002", "surge")
+
+	traits, err := w.provider.Traits(t.Context(), w.classRef())
+	if err != nil || !slices.Equal(traits[0].Replacing, []string{"default/small-a"}) {
+		t.Errorf("traits %+v, %v: want those of default/small-a to be called those that are being replaced", traits, err)
+	}
+	w.launch(t, w.newClaim(t, "c", nil, nil))
+	w.wantReplicas(t, "small-a", 3)
+	w.wantMachines(t, "small-a-001", "small-a-002", "surge")
 }
 
 func TestReplicasAreNotTakenAwayWhileMachinesAreBeingMade(t *testing.T) {

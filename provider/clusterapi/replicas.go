@@ -86,14 +86,15 @@ func (c *census) room(waiting int) int {
 }
 
 // target is how many replicas there are to be when so many claims wait for a Machine: one for each Machine that belongs to a
-// claim, one for each claim that waits as far as there may be so many, and those that are free if there are more of them. It is
-// counted and never added up, so that repeating changes nothing.
+// claim, one for each claim that waits as far as there may be so many, and as many more as there are if some are free. It is
+// counted and never added up, so that repeating changes nothing; and free Machines never ask for more of them: a rollout makes
+// some beside the replicas.
 func (c *census) target(waiting int) int32 {
 	n := len(c.bound) + waiting
 	if c.most >= 0 {
 		n = min(n, int(c.most))
 	}
-	return max(int32(max(n, c.live())), c.least)
+	return max(int32(n), min(int32(c.live()), c.replicas), c.least)
 }
 
 // lowest is how many replicas there may be at least for now, so that those that are marked go and no others. Held says that Cluster

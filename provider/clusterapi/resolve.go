@@ -134,14 +134,22 @@ func (p *Provider) Traits(ctx context.Context, class provider.Class) ([]engine.T
 	for key := range f.deployments {
 		from.Accepts = append(from.Accepts, key)
 	}
+	active := map[string]int{}
 	for i := range sets.Items {
 		set := &sets.Items[i]
-		d := f.deployments[set.Namespace+"/"+set.Labels[contract.DeploymentNameLabel]]
+		key := set.Namespace + "/" + set.Labels[contract.DeploymentNameLabel]
+		d := f.deployments[key]
 		newest := d != nil && set.Annotations[contract.RevisionAnnotation] == d.Annotations[contract.RevisionAnnotation]
 		if hash := set.Labels[contract.TemplateHashLabel]; d != nil && (newest || !d.OnDelete()) {
 			template.Accepts = append(template.Accepts, hash)
 		}
+		if d != nil && !d.OnDelete() && set.Spec.Replicas != nil && *set.Spec.Replicas > 0 {
+			if active[key]++; active[key] == 2 { // it rolls out
+				from.Replacing = append(from.Replacing, key)
+			}
+		}
 	}
+	slices.Sort(from.Replacing)
 	traits := []engine.Trait{from}
 	if len(template.Accepts) > 0 && (c.Spec.DriftPolicy == "" || c.Spec.DriftPolicy == clusterapiv1alpha1.DriftReplace) {
 		traits = append(traits, template)
