@@ -3,6 +3,7 @@ package clusterapi_test
 import (
 	"fmt"
 	"slices"
+	"syscall"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -49,13 +50,20 @@ func TestMachinesOfAnOldTemplateAreReplaced(t *testing.T) {
 		md.Spec.Rollout.Strategy.Type = clusterv1.OnDeleteMachineDeploymentStrategyType
 	})
 	c.pool("ondelete")
-	c.tenon(c.account(true, true))
+	first := c.tenon(c.account(true, true))
 	web := c.pods("ondelete", 3, "1500m")
 	c.run(web, 3)
 	c.balanced(map[*clusterv1.MachineDeployment]int{md: 3})
 
 	old := c.set(md)
 	c.upgrade(md)
+	c.until(machinePatience, func() (bool, string) {
+		var sets clusterv1.MachineSetList
+		c.must(c.List(c, &sets, client.InNamespace(md.Namespace), client.MatchingLabels{clusterv1.MachineDeploymentNameLabel: md.Name}))
+		return len(sets.Items) == 2, fmt.Sprintf("%d MachineSets, want 2", len(sets.Items))
+	})
+	first.end(syscall.SIGTERM) // one that starts looks for drift at once, others within some minutes
+	c.tenon(c.account(true, true))
 	c.until(2*machinePatience, func() (bool, string) {
 		sets := c.setsOf(md)
 		return len(sets) == 1 && sets[0] != old, fmt.Sprintf("Machines of %v, want none of %s", sets, old)
