@@ -15,7 +15,9 @@ import (
 // adoptable are machines that belong to no claim.
 type adoptable []engine.Machine
 
-func (a adoptable) Adoptable(context.Context, provider.Class) ([]engine.Machine, error) { return a, nil }
+func (a adoptable) Adoptable(context.Context, provider.Class) ([]engine.Machine, error) {
+	return a, nil
+}
 
 func TestMachineThatRunsPodsAndHasNoClaimGetsOne(t *testing.T) {
 	t.Parallel()
