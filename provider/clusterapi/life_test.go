@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -433,7 +434,7 @@ func TestAManagementClusterOutOfReachStopsLaunchesAndIsSaid(t *testing.T) {
 	m := w.launch(t, w.newClaim(t, "a", nil, nil))
 	w.lost.Store(true)
 	problem, err := w.provider.Resolve(t.Context(), w.classRef())
-	if err != nil || !strings.Contains(problem, "ManagementClusterReady: list MachineDeployments: connection refused") {
+	if err != nil || !strings.Contains(problem, "ManagementClusterReady: list MachineDeployments: Get \"https://management\": connection refused") {
 		t.Errorf("problem %q, error %v", problem, err)
 	}
 	if _, err := w.provider.Machine(t.Context(), m.ID); err == nil || errors.Is(err, provider.ErrGone) {
@@ -446,6 +447,51 @@ func TestAManagementClusterOutOfReachStopsLaunchesAndIsSaid(t *testing.T) {
 	w.terminate(t, m)
 	w.settle(t)
 	w.wantMachines(t)
+}
+
+func TestALaunchOutlastsAManagementClusterThatIsOutOfReach(t *testing.T) {
+	t.Parallel()
+	for name, lose := range map[string]func(w *world) *atomic.Bool{
+		"it does not answer":        func(w *world) *atomic.Bool { return &w.lost },
+		"the connection knows that": func(w *world) *atomic.Bool { return &w.starting },
+	} {
+		for _, restart := range []bool{false, true} {
+			t.Run(fmt.Sprint(name, ", restart ", restart), func(t *testing.T) {
+				t.Parallel()
+				w := newWorld(t, deployment("small-a", "small", "a", "0.10"), deployment("small-b", "small", "a", "0.12"))
+				w.makesNone = true
+				asked, fresh := w.newClaim(t, "asked", nil, nil), w.newClaim(t, "fresh", nil, nil)
+				note := func(ctx context.Context, annotations map[string]string) error {
+					before := client.MergeFrom(asked.DeepCopy())
+					asked.Annotations = annotations
+					return w.workload.Patch(ctx, asked, before)
+				}
+				waits := func(when string) {
+					t.Helper()
+					_, err := w.provider.LaunchNoted(t.Context(), asked, w.classRef(), note)
+					if pending := (*provider.PendingError)(nil); !errors.As(err, &pending) || pending.RetryAfter <= 0 {
+						t.Errorf("%s: %v, want the claim to wait", when, err)
+					}
+				}
+				waits("while none is made")
+				lose(w).Store(true)
+				if restart {
+					w.restart(t)
+				}
+				waits("out of reach")
+				if _, err := w.provider.Launch(t.Context(), fresh, w.classRef()); err == nil || errors.As(err, new(*provider.PendingError)) {
+					t.Errorf("launch of a claim that no MachineDeployment was asked for: %v", err)
+				}
+				lose(w).Store(false)
+				w.makesNone = false
+				w.settle(t)
+				w.launch(t, asked)
+				w.wantReplicas(t, "small-a", 1)
+				w.wantReplicas(t, "small-b", 0)
+				w.wantMachines(t, "small-a-001")
+			})
+		}
+	}
 }
 
 func TestReplicasAreCountedAnewIfSomebodyElseWroteThem(t *testing.T) {

@@ -114,11 +114,14 @@ func classOf(class provider.Class) (*clusterapiv1alpha1.ClusterAPINodeClass, err
 	return c, nil
 }
 
+// errOutOfReach begins every error that there is no way to the management cluster.
+var errOutOfReach = errors.New("reach the management cluster")
+
 // management is the way to the management cluster.
 func (p *Provider) management() (*Management, error) {
 	m, err := p.cfg.Management()
 	if err != nil {
-		return nil, fmt.Errorf("reach the management cluster: %w", err)
+		return nil, fmt.Errorf("%w: %w", errOutOfReach, err)
 	}
 	return m, nil
 }

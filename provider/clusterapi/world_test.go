@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/url"
 	"slices"
 	"strconv"
 	"sync"
@@ -107,7 +108,7 @@ func (w *world) create(t testing.TB, c client.Client, object client.Object) {
 
 func (w *world) reach() error {
 	if w.lost.Load() {
-		return errors.New("connection refused")
+		return &url.Error{Op: "Get", URL: "https://management", Err: errors.New("connection refused")}
 	}
 	return nil
 }
