@@ -88,6 +88,8 @@ type Trait struct {
 	Types []string `json:"types,omitempty"`
 	// Reason is the reason of the condition Drifted on machines that have another value, "ImageDrift" for example.
 	Reason string `json:"reason"`
+	// Observed says that it is not acted on: somebody else replaces these machines.
+	Observed bool `json:"observed,omitempty"`
 }
 
 // ImageTrait is the key of the trait that is a claim's status.imageID.

@@ -130,7 +130,7 @@ func TestMachinesOfAnOlderTemplateHaveDriftedWhereClusterAPILeavesThem(t *testin
 		}})
 	}
 	for policy, want := range map[string]string{
-		"": "kept-2 rolled-1 rolled-2", clusterapiv1alpha1.DriftReplace: "kept-2 rolled-1 rolled-2", clusterapiv1alpha1.DriftDefer: "", clusterapiv1alpha1.DriftIgnore: "",
+		"": "kept-2 rolled-1 rolled-2", clusterapiv1alpha1.DriftReplace: "kept-2 rolled-1 rolled-2", clusterapiv1alpha1.DriftDefer: "kept-2 rolled-2", clusterapiv1alpha1.DriftIgnore: "",
 	} {
 		w.class.Spec.DriftPolicy = policy
 		traits, err := w.provider.Traits(t.Context(), w.classRef())
@@ -146,6 +146,9 @@ func TestMachinesOfAnOlderTemplateHaveDriftedWhereClusterAPILeavesThem(t *testin
 		}
 		if template := got["MachineTemplateDrift"].Accepts; strings.Join(template, " ") != want {
 			t.Errorf("%s: templates %v, want %s", policy, template, want)
+		}
+		if observed := got["MachineTemplateDrift"].Observed; observed != (policy == clusterapiv1alpha1.DriftDefer) {
+			t.Errorf("%s: that a template is an older one is observed only: %v", policy, observed)
 		}
 	}
 }
