@@ -80,7 +80,7 @@ func (p *Provider) find(ctx context.Context, class *clusterapiv1alpha1.ClusterAP
 		}
 		c := take(d, machines[made.Key], nil)
 		if n := len(slices.DeleteFunc(c.free, p.isYoung)); n > 0 {
-			f.notes = append(f.notes, fmt.Sprintf("MachineDeployment %s: %d of its Machines belong to no NodeClaim: the next one that is launched takes one; those that no pods run on go, others stay outside of every NodePool", made.Key, n))
+			f.notes = append(f.notes, fmt.Sprintf("MachineDeployment %s: %d of its Machines belong to no NodeClaim: the next one that is launched takes one, and those that no pods run on go; the others stay outside of every NodePool until their nodes are drained (kubectl drain)", made.Key, n))
 		}
 		if bound := len(c.bound); d.Spec.Replicas != nil && int(*d.Spec.Replicas) < bound {
 			f.notes = append(f.notes, fmt.Sprintf("MachineDeployment %s: spec.replicas is %d, and %d of its Machines belong to NodeClaims: somebody else sets it; let GitOps leave replicas out", made.Key, *d.Spec.Replicas, bound))

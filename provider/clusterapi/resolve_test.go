@@ -75,7 +75,7 @@ func TestAClassSaysWhatItsMachineDeploymentsLack(t *testing.T) {
 			w.launch(t, w.newClaim(t, "c", nil, nil))
 			w.change(t, "a", func(d *contract.MachineDeployment) { d.Spec.Replicas = ptr.To[int32](3) })
 			w.settle(t)
-		}, "", "2 of its Machines belong to no NodeClaim", 1},
+		}, "", "2 of its Machines belong to no NodeClaim: the next one that is launched takes one, and those that no pods run on go; the others stay outside of every NodePool until their nodes are drained (kubectl drain)", 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
