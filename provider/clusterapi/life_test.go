@@ -461,14 +461,9 @@ func TestALaunchOutlastsAManagementClusterThatIsOutOfReach(t *testing.T) {
 				w := newWorld(t, deployment("small-a", "small", "a", "0.10"), deployment("small-b", "small", "a", "0.12"))
 				w.makesNone = true
 				asked, fresh := w.newClaim(t, "asked", nil, nil), w.newClaim(t, "fresh", nil, nil)
-				note := func(ctx context.Context, annotations map[string]string) error {
-					before := client.MergeFrom(asked.DeepCopy())
-					asked.Annotations = annotations
-					return w.workload.Patch(ctx, asked, before)
-				}
 				waits := func(when string) {
 					t.Helper()
-					_, err := w.provider.LaunchNoted(t.Context(), asked, w.classRef(), note)
+					err := w.launchNoted(t, asked)
 					if pending := (*provider.PendingError)(nil); !errors.As(err, &pending) || pending.RetryAfter <= 0 {
 						t.Errorf("%s: %v, want the claim to wait", when, err)
 					}
