@@ -346,6 +346,54 @@ func TestAMachineOfNobodyIsTakenByTheNextClaimOrCollected(t *testing.T) {
 	w.wantMachines(t, "small-a-002", busy.Name)
 }
 
+func TestTheMachineThatReplacesARemediatedOneIsForTheNextClaim(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, deployment("small-a", "small", "a", "0.10"))
+	w.markReady(t)
+	broken, healthy := w.launch(t, w.newClaim(t, "broken", nil, nil)), w.launch(t, w.newClaim(t, "healthy", nil, nil))
+	judge := func(healthCheck string) *contract.Machine {
+		t.Helper()
+		m := w.machine(t, broken)
+		m.Status.Conditions = contract.Conditions{{Type: "HealthCheckSucceeded", Status: healthCheck}, {Type: "OwnerRemediated", Status: "False"}}
+		if err := w.management.Update(t.Context(), m); err != nil {
+			t.Fatal(err)
+		}
+		return m
+	}
+	judge("False")
+	w.makesNone = true
+	next := w.newClaim(t, "next", nil, nil)
+	if err := w.launchNoted(t, next); !errors.As(err, new(*provider.PendingError)) {
+		t.Fatalf("launch: %v", err)
+	}
+	w.wantReplicas(t, "small-a", 2)
+	judge("True") // it was well again before anybody acted
+	if err := w.launchNoted(t, next); !errors.As(err, new(*provider.PendingError)) {
+		t.Fatalf("launch: %v", err)
+	}
+	w.wantReplicas(t, "small-a", 3)
+	if err := w.workload.Delete(t.Context(), next); err != nil {
+		t.Fatal(err)
+	}
+	w.makesNone = false
+	for range 3 {
+		w.settle(t)
+		if err := w.provider.Clean(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.wantReplicas(t, "small-a", 2)
+
+	if err := w.management.Delete(t.Context(), judge("False")); err != nil { // now it is remediated
+		t.Fatal(err)
+	}
+	w.terminate(t, broken) // its claim is repaired at the same time
+	w.settle(t)
+	w.launch(t, w.newClaim(t, "instead", nil, nil))
+	w.wantReplicas(t, "small-a", 2)
+	w.wantMachines(t, nameOf(healthy), fmt.Sprintf("small-a-%03d", w.made))
+}
+
 func TestReplicasAreNotTakenAwayWhileMachinesAreBeingMade(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, deployment("small-a", "small", "a", "0.10"))

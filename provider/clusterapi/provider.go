@@ -33,6 +33,7 @@ var (
 	_ provider.Inspector   = &Provider{}
 	_ provider.Housekeeper = &Provider{}
 	_ provider.Releaser    = &Provider{}
+	_ provider.Repairer    = &Provider{}
 )
 
 // Management reaches the API server that holds Cluster API's objects.
@@ -103,6 +104,17 @@ func (p *Provider) Name() string { return "clusterapi" }
 // Kinds is ClusterAPINodeClass.
 func (p *Provider) Kinds() []schema.GroupVersionKind {
 	return []schema.GroupVersionKind{clusterapiv1alpha1.GroupVersion.WithKind("ClusterAPINodeClass")}
+}
+
+// repairAfter is how long a node may be not ready: MachineHealthChecks, which act after 5 to 10 minutes, go first.
+const repairAfter = 30 * time.Minute
+
+// Repairs are nodes that have not been ready for long.
+func (p *Provider) Repairs() []engine.RepairPolicy {
+	return []engine.RepairPolicy{
+		{Condition: string(corev1.NodeReady), Status: string(corev1.ConditionFalse), Toleration: repairAfter},
+		{Condition: string(corev1.NodeReady), Status: string(corev1.ConditionUnknown), Toleration: repairAfter},
+	}
 }
 
 // classOf is the class as a type of Go.

@@ -17,6 +17,8 @@ type census struct {
 	// for replicas to be taken away. Those that are being deleted are none of these.
 	bound                  map[types.UID]*contract.Machine
 	free, marked, deleting []*contract.Machine
+	// remediated is how many of the bound ones Cluster API is about to put others in the place of, which belong to nobody.
+	remediated int
 	// replicas is how many the MachineDeployment is to have, seen how many Machines Cluster API says there are (-1 if it has not
 	// said so yet), and listed how many there are.
 	replicas, seen, listed int32
@@ -43,7 +45,9 @@ func take(d *contract.MachineDeployment, machines []*contract.Machine, owners ma
 		case marked:
 			c.marked = append(c.marked, m)
 		case uid != "":
-			c.bound[uid] = m
+			if c.bound[uid] = m; m.Remediated() {
+				c.remediated++
+			}
 		default:
 			c.free = append(c.free, m)
 		}
@@ -87,10 +91,11 @@ func (c *census) room(waiting int) int {
 }
 
 // target is how many replicas there are to be when so many claims wait for a Machine: one for each Machine that belongs to a
-// claim, one for each claim that waits as far as there may be so many, and those that are free if there are more of them. It is
-// counted and never added up, so that repeating changes nothing.
+// claim, one for each claim that waits as far as there may be so many, and those that are free if there are more of them. What comes in
+// the place of a Machine that is remediated is for a claim that waits. It is counted and never added up, so that repeating changes
+// nothing.
 func (c *census) target(waiting int) int32 {
-	n := len(c.bound) + waiting
+	n := len(c.bound) - c.remediated + waiting
 	if c.most >= 0 {
 		n = min(n, int(c.most))
 	}

@@ -241,6 +241,12 @@ func (m *Machine) Failure() string {
 	return text
 }
 
+// Remediated says whether a MachineHealthCheck has found the machine broken, and its MachineSet is about to put another in its place.
+func (m *Machine) Remediated() bool {
+	owner, healthy := m.Condition("OwnerRemediated"), m.Condition("HealthCheckSucceeded")
+	return owner != nil && owner.Status == "False" && (healthy == nil || healthy.Status != "True")
+}
+
 // Condition is one of the conditions of v1beta2.
 func (m *Machine) Condition(kind string) *Condition {
 	return condition(m.Status.V1Beta2.Conditions, m.Status.Conditions, kind)
