@@ -139,8 +139,7 @@ func (p *Provider) Traits(ctx context.Context, class provider.Class) ([]engine.T
 	for i := range sets.Items {
 		set := &sets.Items[i]
 		d := f.deployments[set.Namespace+"/"+set.Labels[contract.DeploymentNameLabel]]
-		newest := d != nil && set.Annotations[contract.RevisionAnnotation] == d.Annotations[contract.RevisionAnnotation]
-		if hash := set.Labels[contract.TemplateHashLabel]; d != nil && (newest || !d.OnDelete() && !deferred) {
+		if hash := set.Labels[contract.TemplateHashLabel]; d != nil && (d.IsNewest(set) || !d.OnDelete() && !deferred) {
 			template.Accepts = append(template.Accepts, hash)
 		}
 	}

@@ -116,6 +116,11 @@ func (d *MachineDeployment) OnDelete() bool {
 	return d.Spec.Strategy != nil && d.Spec.Strategy.Type == "OnDelete" || d.Spec.Rollout != nil && d.Spec.Rollout.Strategy.Type == "OnDelete"
 }
 
+// IsNewest says whether a MachineSet of the MachineDeployment is that of its template as it is now.
+func (d *MachineDeployment) IsNewest(set *MachineSet) bool {
+	return set.Annotations[RevisionAnnotation] == d.Annotations[RevisionAnnotation]
+}
+
 // MachineDeploymentList is a list of MachineDeployments.
 //
 // +kubebuilder:object:root=true
