@@ -124,6 +124,15 @@ func (c *Connection) version(context.Context) (string, error) {
 	return "", fmt.Errorf("%w: it serves %s in the versions %v, and none of %v: use a release of Cluster API that does", errUnserved, contract.Group, served, contract.Versions)
 }
 
+// look makes a client that reads one version past any cache.
+func (c *Connection) look(version string) (client.Client, error) {
+	scheme := runtime.NewScheme()
+	contract.AddToScheme(scheme, version)
+	short := rest.CopyConfig(c.config)
+	short.Timeout = reachTimeout
+	return client.New(short, client.Options{Scheme: scheme})
+}
+
 // hold reads in one version, until that is no longer the best one that is served or ctx ends.
 func (c *Connection) hold(ctx context.Context, version string) error {
 	ctx, cancel := context.WithCancel(ctx)

@@ -34,6 +34,8 @@ var (
 	_ provider.Housekeeper = &Provider{}
 	_ provider.Releaser    = &Provider{}
 	_ provider.Repairer    = &Provider{}
+	_ provider.Examiner    = &Provider{}
+	_ provider.Examiner    = Examiner{}
 )
 
 // Management reaches the API server that holds Cluster API's objects.

@@ -53,7 +53,8 @@ type world struct {
 	starting  atomic.Bool // the provider has not connected yet
 	lost      atomic.Bool // the management cluster does not answer
 	failing   string
-	clashes   int // how many writes of replicas answer that somebody else wrote
+	owners    []metav1.ManagedFieldsEntry // of the fields of MachineDeployments
+	clashes   int                         // how many writes of replicas answer that somebody else wrote
 }
 
 func newWorld(t testing.TB, deployments ...*contract.MachineDeployment) *world {
@@ -126,7 +127,13 @@ func (w *world) list(ctx context.Context, c client.WithWatch, o client.ObjectLis
 	if err := w.reach(); err != nil {
 		return err
 	}
-	return c.List(ctx, o, opts...)
+	err := c.List(ctx, o, opts...)
+	if list, ok := o.(*contract.MachineDeploymentList); ok && len(w.owners) > 0 {
+		for i := range list.Items { // the client in memory keeps none
+			list.Items[i].ManagedFields = w.owners
+		}
+	}
+	return err
 }
 
 func (w *world) patch(ctx context.Context, c client.WithWatch, o client.Object, p client.Patch, opts ...client.PatchOption) error {
