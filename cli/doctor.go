@@ -39,7 +39,8 @@ func newDoctor() *cobra.Command {
 		Long: `Looks at the definitions of our kinds, the controller and other autoscalers beside it, its rights, webhooks, node classes,
 pools that can never launch, claims, nodes and removals that do not get on, DaemonSets that fit no pool, and
 PodDisruptionBudgets that let no pod go. Of AWS it asks which actions are allowed, whether the queue of interruptions brings
-notices, and whether subnets have addresses. Nothing is changed: EC2 is asked to try only.
+notices, and whether subnets have addresses; of Cluster API, whether the management cluster can be reached with the rights that it
+takes, and what each node class makes of its MachineDeployments. Nothing is changed: EC2 is asked to try only.
 
 What the one who runs it may not see is said. How to reach the cloud is taken from flags and the environment, and else from
 the controller's Deployment.
@@ -104,6 +105,9 @@ func (o *doctorOptions) examine(command *cobra.Command) ([]provider.Finding, err
 	findings := doctor.Examine(picture)
 	if o.cloud && o.controller.CloudProvider == cloudAWS {
 		findings = append(findings, o.examineAWS(ctx, picture.Classes)...)
+	}
+	if o.cloud && o.controller.CloudProvider == cloudClusterAPI {
+		findings = append(findings, o.examineClusterAPI(ctx, g)...)
 	}
 	return findings, nil
 }

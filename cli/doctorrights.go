@@ -43,12 +43,24 @@ func (g *gatherer) rights(ctx context.Context, in *installation, cloud string, n
 	wanted = slices.DeleteFunc(wanted, func(r authorizationv1.ResourceAttributes) bool {
 		return noNominations && r.Resource == "pods" && r.Subresource == "status"
 	})
+	denied, err := deniedOf(ctx, wanted, func(ctx context.Context, r *authorizationv1.ResourceAttributes) (bool, error) {
+		return ask(ctx, account, r)
+	})
+	if err != nil {
+		g.gap("the rights of ServiceAccount "+account, err)
+		return
+	}
+	g.picture.Account, g.picture.Denied = account, denied
+}
+
+// deniedOf are those of some rights that whoever is asked about lacks.
+func deniedOf(ctx context.Context, wanted []authorizationv1.ResourceAttributes, ask func(context.Context, *authorizationv1.ResourceAttributes) (bool, error)) (out []string, err error) {
 	denied := make([]bool, len(wanted))
 	var group errgroup.Group
 	group.SetLimit(rightsAtOnce)
 	for i := range wanted {
 		group.Go(func() error {
-			allowed, err := ask(ctx, account, &wanted[i])
+			allowed, err := ask(ctx, &wanted[i])
 			denied[i] = !allowed
 			return err
 		})
@@ -57,15 +69,14 @@ func (g *gatherer) rights(ctx context.Context, in *installation, cloud string, n
 		if apierrors.IsForbidden(err) {
 			err = fmt.Errorf("asking what others may do needs the right to create subjectaccessreviews: %w", err)
 		}
-		g.gap("the rights of ServiceAccount "+account, err)
-		return
+		return nil, err
 	}
-	g.picture.Account = account
 	for i, no := range denied {
 		if no {
-			g.picture.Denied = append(g.picture.Denied, rightText(&wanted[i]))
+			out = append(out, rightText(&wanted[i]))
 		}
 	}
+	return out, nil
 }
 
 func (g *gatherer) maySelf(ctx context.Context, _ string, r *authorizationv1.ResourceAttributes) (bool, error) {
@@ -105,17 +116,8 @@ func RightsOf(cloud, namespace string) (out []authorizationv1.ResourceAttributes
 	if err != nil {
 		return nil, err
 	}
-	for _, document := range strings.Split(string(text), "\n---\n") {
-		var role rbacv1.ClusterRole // a Role has the same rules
-		if err := yaml.Unmarshal([]byte(document), &role); err != nil {
-			return nil, err
-		}
-		switch role.Kind {
-		case "ClusterRole":
-			out = append(out, flattened(role.Rules, "")...)
-		case "Role":
-			out = append(out, flattened(role.Rules, namespace)...)
-		}
+	if out, err = rightsIn(string(text), namespace); err != nil {
+		return nil, err
 	}
 	simulated, kind := classKindsOf(cloudKWOK)[0].Group, classKindsOf(cloud)[0]
 	if kind.Group == simulated {
@@ -134,6 +136,23 @@ func RightsOf(cloud, namespace string) (out []authorizationv1.ResourceAttributes
 		out = append(out,
 			authorizationv1.ResourceAttributes{Group: kind.Group, Resource: classes, Verb: "patch"},
 			authorizationv1.ResourceAttributes{Resource: "services", Verb: "get", Namespace: "kube-system", Name: "kube-dns"})
+	}
+	return out, nil
+}
+
+// rightsIn are those that manifests grant, of Roles in a namespace.
+func rightsIn(manifests, namespace string) (out []authorizationv1.ResourceAttributes, err error) {
+	for _, document := range strings.Split(manifests, "\n---\n") {
+		var role rbacv1.ClusterRole // a Role has the same rules
+		if err := yaml.Unmarshal([]byte(document), &role); err != nil {
+			return nil, err
+		}
+		switch role.Kind {
+		case "ClusterRole":
+			out = append(out, flattened(role.Rules, "")...)
+		case "Role":
+			out = append(out, flattened(role.Rules, namespace)...)
+		}
 	}
 	return out, nil
 }

@@ -12,6 +12,11 @@ import "embed"
 //go:embed rbac
 var RBAC embed.FS
 
+// ManagementRBAC is what Tenon may do in a management cluster of Cluster API.
+//
+//go:embed clusterapi/rbac.yaml
+var ManagementRBAC string
+
 // Namespace and ServiceAccount name the account of the manifests.
 const (
 	Namespace      = "kube-system"

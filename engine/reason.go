@@ -72,7 +72,7 @@ const (
 	UnknownPrice          Code = "UnknownPrice"          // Have: the offering
 	NotBalanced           Code = "NotBalanced"           // Need, Have: the score of the policy Balanced
 	CannotMove            Code = "CannotMove"            // Key: a pod that nothing else can run; Have: why
-	DriftObserved         Code = "DriftObserved"         // Have: the reason of the condition Drifted
+	DriftObserved         Code = "DriftObserved"         // Have: the reason of the condition Drifted; Key: who observes it, the pool or the node class
 	ReplacingHalted       Code = "ReplacingHalted"       // Have: what is wrong with replacements
 	StaticSurplus         Code = "StaticSurplus"         // Have, Need: how many nodes the pool has and should have
 	DoNotRepair           Code = "DoNotRepair"           // the node carries the annotation
@@ -218,7 +218,7 @@ var messages = map[Code]string{
 	UnknownPrice:          "the catalog has no price for {have}",
 	NotBalanced:           "moving its pods is worth too little: the score is {have}, Balanced wants {need}",
 	CannotMove:            "pod {key} could run nowhere else: {have}",
-	DriftObserved:         "the node has drifted ({have}), and the pool only observes that",
+	DriftObserved:         "the node has drifted ({have}), and the {key} only observes that",
 	ReplacingHalted:       "nodes of the pool are not replaced for now: {have}",
 	StaticSurplus:         "the pool has {have} and should have {need}: that comes first",
 	DoNotRepair:           "the node carries the annotation karpenter.sh/do-not-repair",

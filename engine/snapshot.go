@@ -90,6 +90,8 @@ type Trait struct {
 	Reason string `json:"reason"`
 	// Replacing lists the values of machines that the cloud's own controllers are replacing now: none of them goes to save money.
 	Replacing []string `json:"replacing,omitempty"`
+	// Observed says that it is not acted on: somebody else replaces these machines.
+	Observed bool `json:"observed,omitempty"`
 }
 
 // ImageTrait is the key of the trait that is a claim's status.imageID.

@@ -223,7 +223,7 @@ func (w word) repairPolicy() (p engine.RepairPolicy, err error) {
 	return p, err
 }
 
-// trait reads trait=(imageID ami-1,ami-2 types=small,large replacing=ami-1 reason=ImageDrift).
+// trait reads trait=(imageID ami-1,ami-2 types=small,large replacing=ami-1 reason=ImageDrift observed).
 func (w word) trait() (t engine.Trait, err error) {
 	r, err := w.group("trait")
 	if err != nil {
@@ -239,12 +239,14 @@ func (w word) trait() (t engine.Trait, err error) {
 			t.Replacing = splitList(value)
 		case key == "types" && w.hasValue():
 			t.Types = slices.Sorted(slices.Values(splitList(value)))
+		case at > 1 && w.text == "observed":
+			t.Observed = true
 		case at == 0:
 			t.Key = w.text
 		case at == 1:
 			t.Accepts = splitList(w.text)
 		default:
-			return t, r.unknown(w, "a key, its values, types=, replacing= and reason=")
+			return t, r.unknown(w, "a key, its values, types=, replacing=, reason= and observed")
 		}
 	}
 	return t, nil

@@ -65,8 +65,8 @@ type ClusterAPINodeClassSpec struct {
 	Prices []Price `json:"prices,omitempty"`
 
 	// DriftPolicy says what happens to machines whose template has changed: Replace replaces those whose MachineDeployment has
-	// the strategy OnDelete, DeferToClusterAPI and Ignore leave them to Cluster API; with DeferToClusterAPI they are said to
-	// have drifted.
+	// the strategy OnDelete, DeferToClusterAPI and Ignore leave all to Cluster API and to whoever deletes Machines; with
+	// DeferToClusterAPI they are said to have drifted, whatever the strategy.
 	// +kubebuilder:validation:Enum={Replace,DeferToClusterAPI,Ignore}
 	// +kubebuilder:default=Replace
 	// +optional

@@ -472,6 +472,38 @@ func TestThrottledLaunchWaitsAsAsked(t *testing.T) {
 	}
 }
 
+func TestAClaimWhoseMachineWasAskedForOutlastsAClassThatIsNotReadyForAWhile(t *testing.T) {
+	t.Parallel()
+	asked := newClaim("asked", func(c *v1.NodeClaim) {
+		c.Annotations = map[string]string{v1.MachineDeploymentAnnotationKey: "default/workers"}
+	})
+	w := newWorld(t, asked, newClaim("new"))
+	class := &kwokv1alpha1.KWOKNodeClass{ObjectMeta: metav1.ObjectMeta{Name: "default"}}
+	say := func(status metav1.ConditionStatus) {
+		if err := w.client.Get(t.Context(), client.ObjectKeyFromObject(class), class); err != nil {
+			t.Fatal(err)
+		}
+		class.Status.Conditions = []metav1.Condition{{Type: "Ready", Status: status, Reason: "OutOfReach"}}
+		if err := w.client.Update(t.Context(), class); err != nil {
+			t.Fatal(err)
+		}
+	}
+	say(metav1.ConditionFalse)
+	w.failLaunch = &provider.PendingError{What: "the management cluster is out of reach", RetryAfter: 5 * time.Second}
+	for range 60 {
+		w.pass(10 * time.Second)
+	}
+	if claims := w.claims(); len(claims) != 1 || claims[0].Name != "asked" || claims[0].DeletionTimestamp != nil {
+		t.Fatalf("%d claims are left, want the one whose machine was asked for", len(claims))
+	}
+	w.failLaunch = nil
+	say(metav1.ConditionTrue)
+	w.until("initialized", w.initialized)
+	if n := len(w.machines()); n != 1 {
+		t.Errorf("%d machines", n)
+	}
+}
+
 func TestMissingClassRemovesTheClaim(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, newClaim("general-1", func(c *v1.NodeClaim) { c.Spec.NodeClassRef.Name = "missing" }))

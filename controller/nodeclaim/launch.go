@@ -48,7 +48,7 @@ func (a *application) launch(ctx context.Context) (more bool, err error) {
 	case err != nil:
 		return false, err
 	}
-	if problem := cluster.Problem(class); problem != "" {
+	if problem := cluster.Problem(class); problem != "" && !lifecycle.IsForetold(claim) {
 		return false, a.launchRefused(ctx, engine.CauseNodeClassNotReady, problem)
 	}
 	a.mem.unlaunched = false

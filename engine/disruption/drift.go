@@ -3,6 +3,7 @@ package disruption
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -46,13 +47,26 @@ func (d *planner) goesSoon(h *inventory.Machine) bool {
 	if b == nil || b.rules.Retired {
 		return true
 	}
-	return isDrifted(h) && !b.rules.Observed || d.softlyExpired(h)
+	return isDrifted(h) && d.observer(h) == "" || d.softlyExpired(h)
+}
+
+// observer says of a machine that has drifted who does no more than say so: its pool or its class; "" if it is to be replaced.
+func (d *planner) observer(h *inventory.Machine) string {
+	pool := d.budgets[h.Pool()].rules
+	if pool.Observed {
+		return "pool"
+	}
+	drifted, class := v1.GetCondition(h.Claim, v1.ConditionDrifted), kube.FindClass(d.s, pool.Pool.Spec.Template.Spec.NodeClassRef)
+	if class != nil && slices.ContainsFunc(class.Traits, func(t engine.Trait) bool { return t.Observed && t.Reason == drifted.Reason }) {
+		return "node class"
+	}
+	return ""
 }
 
 // driftRefusal says why a machine that has drifted stays for now.
 func (d *planner) driftRefusal(h *inventory.Machine) engine.Reason {
-	if d.budgets[h.Pool()].rules.Observed {
-		return engine.Reason{Code: engine.DriftObserved, NodePool: h.Pool(), Have: v1.GetCondition(h.Claim, v1.ConditionDrifted).Reason}
+	if by := d.observer(h); by != "" {
+		return engine.Reason{Code: engine.DriftObserved, NodePool: h.Pool(), Key: by, Have: v1.GetCondition(h.Claim, v1.ConditionDrifted).Reason}
 	}
 	if r := d.halted(h); !r.OK() {
 		return r

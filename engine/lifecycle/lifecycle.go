@@ -145,8 +145,13 @@ func isPending(claim *v1.NodeClaim) bool {
 // NothingStarted reports whether it is certain that no machine was started for a claim that was given up for that cause. Who has left
 // word on it that a cloud was about to be asked may have been given one, and not have lived to write that down.
 func NothingStarted(claim *v1.NodeClaim, cause string) bool {
-	foretold := claim.Annotations[v1.LaunchTokenAnnotationKey] != "" || claim.Annotations[v1.MachineDeploymentAnnotationKey] != ""
-	return claim.Status.ProviderID == "" && (cause == engine.CauseInsufficientCapacity || !foretold)
+	return claim.Status.ProviderID == "" && (cause == engine.CauseInsufficientCapacity || !IsForetold(claim))
+}
+
+// IsForetold reports whether word was left on the claim that a cloud was about to be asked for its machine. Whether it still waits for
+// one only the provider can say, also while its node class cannot be used.
+func IsForetold(claim *v1.NodeClaim) bool {
+	return claim.Annotations[v1.LaunchTokenAnnotationKey] != "" || claim.Annotations[v1.MachineDeploymentAnnotationKey] != ""
 }
 
 // CutMessage shortens a cloud's error to what conditions and events keep of it.

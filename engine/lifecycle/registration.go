@@ -46,6 +46,10 @@ func register(l Life, claim *v1.NodeClaim, step *Step) *corev1.Node {
 				Message: fmt.Sprintf("node %s joined without the taint %s; pods may have run there before its labels and taints were complete",
 					node.Name, v1.UnregisteredTaintKey)})
 		}
+		if differ := otherFacts(node, claim); differ != "" {
+			step.Events = append(step.Events, engine.Event{Object: l.Claim, Warning: true, Reason: eventOtherLabels,
+				Message: fmt.Sprintf("node %s joined with %s: it carries from now on what the claim says", node.Name, differ)})
+		}
 		sync(node, claim)
 		if l.Nominating && kube.IsPlannedFor(claim) {
 			node.Spec.Taints = append(node.Spec.Taints, kube.OpeningTaint())
@@ -106,6 +110,20 @@ func tellSeveral(l Life, claim *v1.NodeClaim, step *Step) {
 func isSynced(node *corev1.Node) bool {
 	return node.Labels[v1.RegisteredLabelKey] == "true" && !kube.HasTaint(node, v1.UnregisteredTaint()) &&
 		slices.Contains(node.Finalizers, v1.TerminationFinalizer)
+}
+
+// facts are labels that clouds and kubelets put on nodes by themselves. What a claim says of them may have been predicted.
+var facts = []string{corev1.LabelInstanceTypeStable, corev1.LabelTopologyZone, corev1.LabelTopologyRegion, corev1.LabelArchStable, corev1.LabelOSStable}
+
+// otherFacts are the facts of which the node says something else than its claim.
+func otherFacts(node *corev1.Node, claim *v1.NodeClaim) string {
+	var out []string
+	for _, key := range facts {
+		if has, said := node.Labels[key], claim.Labels[key]; has != "" && said != "" && has != said {
+			out = append(out, fmt.Sprintf("%s=%s instead of %s", key, has, said))
+		}
+	}
+	return strings.Join(out, ", ")
 }
 
 // sync writes the claim's promises on the node and opens it. A node that the claim owns has had its startup taints.

@@ -122,6 +122,8 @@ type Eviction struct {
 const (
 	eventTaintMissing = "UnregisteredTaintMissing"
 
+	eventOtherLabels = "NodeLabelsDiffer"
+
 	eventDraining = "FailedDraining"
 
 	eventDeadline = "TerminationGracePeriodExpiring"

@@ -79,7 +79,7 @@ func (p *Provider) cleanOne(ctx context.Context, m *Management, d *contract.Mach
 	if tidy, err := p.isTidy(ctx, key, take(d, cached, nil)); err != nil || tidy {
 		return err
 	}
-	_, c, err := p.census(ctx, m, key)
+	d, c, err := p.census(ctx, m, key)
 	if err != nil {
 		return client.IgnoreNotFound(err)
 	}
@@ -87,11 +87,12 @@ func (p *Provider) cleanOne(ctx context.Context, m *Management, d *contract.Mach
 	if err != nil {
 		return err
 	}
-	// A rollout makes machines before it takes others away, whose pods move to them.
-	rolls := len(c.sets) > 1 && !d.OnDelete()
 	for _, machine := range c.free[min(len(c.free), len(waiting)):] {
-		if rolls || c.blocked != "" || c.live() <= int(c.least) {
+		if c.blocked != "" || c.live() <= int(c.least) {
 			break
+		}
+		if !c.shrinksFor(d, machine) {
+			continue
 		}
 		if keep, err := p.keeps(ctx, machine); err != nil {
 			return err

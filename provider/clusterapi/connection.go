@@ -26,20 +26,24 @@ import (
 type Connection struct {
 	config    *rest.Config
 	discovery discovery.DiscoveryInterface
+	every     time.Duration // how often it is looked whether the connection is as it was
 
 	mu   sync.Mutex // guards the two below
 	now  *Management
 	lost error
 }
 
-// ErrNotConnected is why there is no way to the management cluster in the first moments.
+// ErrNotConnected is why there is no way to the management cluster in the first moments, and in those in which it is changed to
+// another version.
 var ErrNotConnected = errors.New("not connected yet")
+
+// errUnserved is why there can be no connection: the management cluster has said that it does not serve what is read.
+var errUnserved = errors.New("Cluster API cannot be read there")
 
 const (
 	// reachTimeout is how long an answer may take, syncTimeout how long the first lists may.
 	reachTimeout, syncTimeout = 10 * time.Second, time.Minute
-	// lookEvery is how often it is looked whether the connection is as it was.
-	lookEvery = 10 * time.Second
+	lookEvery                 = 10 * time.Second
 )
 
 // NewConnection makes a connection that is not up yet.
@@ -52,7 +56,7 @@ func NewConnection(config *rest.Config) (*Connection, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reach the management cluster: %w", err)
 	}
-	return &Connection{config: config, discovery: d, lost: ErrNotConnected}, nil
+	return &Connection{config: config, discovery: d, every: lookEvery, lost: ErrNotConnected}, nil
 }
 
 // Management is the way to the management cluster as it is now.
@@ -81,12 +85,15 @@ func (c *Connection) Start(ctx context.Context) error {
 		if err == nil {
 			err = c.hold(ctx, version)
 		}
-		if ctx.Err() == nil && c.set(nil, err) {
+		if ctx.Err() == nil && c.set(nil, err) && !errors.Is(err, ErrNotConnected) {
 			logger.Error(err, "management cluster is out of reach, no machines are started until it is back")
+		}
+		if errors.Is(err, ErrNotConnected) {
+			continue
 		}
 		select {
 		case <-ctx.Done():
-		case <-time.After(lookEvery):
+		case <-time.After(c.every):
 		}
 	}
 	return nil
@@ -112,9 +119,18 @@ func (c *Connection) version(context.Context) (string, error) {
 		}
 	}
 	if len(served) == 0 {
-		return "", fmt.Errorf("it has no kinds of group %s: install Cluster API there, or name another with --cluster-api-kubeconfig", contract.Group)
+		return "", fmt.Errorf("%w: it has no kinds of group %s: install Cluster API, or name another cluster with --cluster-api-kubeconfig", errUnserved, contract.Group)
 	}
-	return "", fmt.Errorf("it serves %s in the versions %v, and none of %v: use a release of Cluster API that does", contract.Group, served, contract.Versions)
+	return "", fmt.Errorf("%w: it serves %s in the versions %v, and none of %v: use a release of Cluster API that does", errUnserved, contract.Group, served, contract.Versions)
+}
+
+// look makes a client that reads one version past any cache.
+func (c *Connection) look(version string) (client.Client, error) {
+	scheme := runtime.NewScheme()
+	contract.AddToScheme(scheme, version)
+	short := rest.CopyConfig(c.config)
+	short.Timeout = reachTimeout
+	return client.New(short, client.Options{Scheme: scheme})
 }
 
 // hold reads in one version, until that is no longer the best one that is served or ctx ends.
@@ -164,11 +180,14 @@ func (c *Connection) hold(ctx context.Context, version string) error {
 			return nil
 		case err := <-ended:
 			return err
-		case <-time.After(lookEvery):
+		case <-time.After(c.every):
 		}
 		best, err := c.version(ctx)
 		if err == nil && best != version {
-			return fmt.Errorf("it serves %s now in version %s: connecting again", contract.Group, best)
+			return fmt.Errorf("%w: it serves %s in version %s now", ErrNotConnected, contract.Group, best)
+		}
+		if errors.Is(err, errUnserved) { // what was read would be shown as it was, for a while, when it is served again
+			return err
 		}
 		if err != nil {
 			c.set(&Management{Live: live, Cached: cached}, err)

@@ -55,6 +55,15 @@ func (p *Provider) find(ctx context.Context, class *clusterapiv1alpha1.ClusterAP
 	if err != nil {
 		return nil, err
 	}
+	var sets contract.MachineSetList
+	if err := m.Cached.List(ctx, &sets, client.UnsafeDisableDeepCopy); err != nil {
+		return nil, fmt.Errorf("list MachineSets: %w", err)
+	}
+	setsOf := map[string][]*contract.MachineSet{}
+	for i := range sets.Items {
+		key := sets.Items[i].Namespace + "/" + sets.Items[i].Labels[contract.DeploymentNameLabel]
+		setsOf[key] = append(setsOf[key], &sets.Items[i])
+	}
 	f := &found{deployments: map[string]*contract.MachineDeployment{}}
 	for i := range list.Items {
 		d := &list.Items[i]
@@ -65,7 +74,7 @@ func (p *Provider) find(ctx context.Context, class *clusterapiv1alpha1.ClusterAP
 		if !slices.Contains(f.clusters, d.Spec.ClusterName) {
 			f.clusters = append(f.clusters, d.Spec.ClusterName)
 		}
-		source, err := p.sourceOf(ctx, m, d, machines[assortment.Key(d)])
+		source, err := p.sourceOf(ctx, m, d, machines[assortment.Key(d)], outdated(d, setsOf[assortment.Key(d)]))
 		if err != nil {
 			return nil, err
 		}
@@ -80,7 +89,7 @@ func (p *Provider) find(ctx context.Context, class *clusterapiv1alpha1.ClusterAP
 		}
 		c := take(d, machines[made.Key], nil)
 		if n := len(slices.DeleteFunc(c.free, p.isYoung)); n > 0 {
-			f.notes = append(f.notes, fmt.Sprintf("MachineDeployment %s: %d of its Machines belong to no NodeClaim: the next one that is launched takes one; those that pods run on get one if a NodePool could have started them; others go", made.Key, n))
+			f.notes = append(f.notes, fmt.Sprintf("MachineDeployment %s: %d of its Machines belong to no NodeClaim: the next one that is launched takes one, those that no pods run on go, and others get one if a NodePool could have started them; else they stay outside of every NodePool until their nodes are drained (kubectl drain)", made.Key, n))
 		}
 		if bound := len(c.bound); d.Spec.Replicas != nil && int(*d.Spec.Replicas) < bound {
 			f.notes = append(f.notes, fmt.Sprintf("MachineDeployment %s: spec.replicas is %d, and %d of its Machines belong to NodeClaims: somebody else sets it; let GitOps leave replicas out", made.Key, *d.Spec.Replicas, bound))
@@ -137,8 +146,20 @@ func deploymentOf(m *contract.Machine) string {
 	return ""
 }
 
-// sourceOf gathers what is known about the machines of a MachineDeployment.
-func (p *Provider) sourceOf(ctx context.Context, m *Management, d *contract.MachineDeployment, machines []*contract.Machine) (*assortment.Source, error) {
+// outdated are the older templates of a MachineDeployment, by their hashes.
+func outdated(d *contract.MachineDeployment, sets []*contract.MachineSet) map[string]bool {
+	out := map[string]bool{}
+	for _, set := range sets {
+		if !d.IsNewest(set) {
+			out[set.Labels[contract.TemplateHashLabel]] = true
+		}
+	}
+	return out
+}
+
+// sourceOf gathers what is known about the machines of a MachineDeployment. A node of its newest template is looked at rather than
+// one of an outdated template.
+func (p *Provider) sourceOf(ctx context.Context, m *Management, d *contract.MachineDeployment, machines []*contract.Machine, outdated map[string]bool) (*assortment.Source, error) {
 	s := &assortment.Source{Deployment: d}
 	cluster := &contract.Cluster{}
 	switch err := m.Cached.Get(ctx, client.ObjectKey{Namespace: d.Namespace, Name: d.Spec.ClusterName}, cluster); {
@@ -156,11 +177,12 @@ func (p *Provider) sourceOf(ctx context.Context, m *Management, d *contract.Mach
 		if domain := machine.Status.FailureDomain; domain != "" && !slices.Contains(s.FailureDomains, domain) {
 			s.FailureDomains = append(s.FailureDomains, domain)
 		}
-		if name := machine.Status.NodeRef.Name; s.Node == nil && name != "" {
+		old := outdated[machine.Labels[contract.TemplateHashLabel]]
+		if name := machine.Status.NodeRef.Name; name != "" && (s.Node == nil || s.Outdated && !old) {
 			node := &corev1.Node{}
 			err := p.cfg.Client.Get(ctx, client.ObjectKey{Name: name}, node)
 			if err == nil && node.Spec.ProviderID == machine.Spec.ProviderID && len(node.Status.Capacity) > 0 {
-				s.Node = node
+				s.Node, s.Outdated = node, old
 			} else if client.IgnoreNotFound(err) != nil {
 				return nil, fmt.Errorf("read Node %s: %w", name, err)
 			}

@@ -6,11 +6,14 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"net/http"
+	"net/url"
 	"slices"
 	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -26,6 +29,8 @@ import (
 const (
 	// A launch looks for its Machine after pollFirst, and then less and less often, but at least once in pollMost.
 	pollFirst, pollMost = 100 * time.Millisecond, time.Second
+	// reachAgain is how long a launch waits while the management cluster does not answer.
+	reachAgain = 5 * time.Second
 	// blockedAfter is how long a claim waits for a Machine that Cluster API says it does not make for now.
 	blockedAfter = time.Minute
 	// heldFor is how long a MachineDeployment that made none is left alone.
@@ -58,9 +63,10 @@ func (p *Provider) launch(ctx context.Context, claim *v1.NodeClaim, class provid
 	if err != nil {
 		return engine.Machine{}, err
 	}
+	asked := claim.Annotations[v1.MachineDeploymentAnnotationKey]
 	f, err := p.find(ctx, c)
 	if err != nil {
-		return engine.Machine{}, err
+		return engine.Machine{}, outlast(asked, err)
 	}
 	if problem := problemOf(f, c); problem != "" {
 		return engine.Machine{}, &provider.ClassNotReadyError{Class: c.Name, Problem: problem}
@@ -71,22 +77,42 @@ func (p *Provider) launch(ctx context.Context, claim *v1.NodeClaim, class provid
 	}
 	cause := "NoMachineDeployment"
 	for _, from := range candidates {
-		if from.Blocked != "" && claim.Annotations[v1.MachineDeploymentAnnotationKey] != from.Key {
-			cause = from.Blocked
-			continue
-		}
-		if claim.Annotations[v1.MachineDeploymentAnnotationKey] != from.Key {
+		if asked != from.Key {
+			if from.Blocked != "" {
+				cause = from.Blocked
+				continue
+			}
 			if err := note(ctx, map[string]string{v1.MachineDeploymentAnnotationKey: from.Key}); err != nil {
 				return engine.Machine{}, err
 			}
+			asked = from.Key
 		}
 		m, err := p.launchFrom(ctx, claim, from)
 		if !errors.Is(err, errFull) {
-			return m, err
+			return m, outlast(asked, err)
 		}
 		cause = strings.TrimPrefix(err.Error(), errFull.Error()+": ")
 	}
 	return engine.Machine{}, &provider.SoldOutError{Offerings: tried, Cause: cause}
+}
+
+// outlast lets a claim for which a MachineDeployment was asked wait while the management cluster does not answer: its Machine may be
+// there already.
+func outlast(asked string, err error) error {
+	if asked == "" || err == nil || !isNoAnswer(err) {
+		return err
+	}
+	return &provider.PendingError{What: fmt.Sprintf("a Machine of MachineDeployment %s is waited for, and the management cluster is out of reach: %v", asked, err), RetryAfter: reachAgain}
+}
+
+// isNoAnswer says of an error that no API server has decided anything.
+func isNoAnswer(err error) bool {
+	if errors.Is(err, context.Canceled) {
+		return false
+	}
+	status := apierrors.APIStatus(nil)
+	return errors.Is(err, errOutOfReach) || errors.As(err, new(*url.Error)) ||
+		errors.As(err, &status) && (status.Status().Code >= http.StatusInternalServerError || apierrors.IsTooManyRequests(err))
 }
 
 // candidatesFor are the MachineDeployments that a claim may get a machine from, the cheapest first, and before them the one that

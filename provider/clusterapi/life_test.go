@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -425,6 +426,54 @@ func TestMachinesOfARolloutStayAndAskForNoMore(t *testing.T) {
 	w.wantMachines(t, "small-a-001", "small-a-002", "surge")
 }
 
+func TestTheMachineThatReplacesARemediatedOneIsForTheNextClaim(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, deployment("small-a", "small", "a", "0.10"))
+	w.markReady(t)
+	broken, healthy := w.launch(t, w.newClaim(t, "broken", nil, nil)), w.launch(t, w.newClaim(t, "healthy", nil, nil))
+	judge := func(healthCheck string) *contract.Machine {
+		t.Helper()
+		m := w.machine(t, broken)
+		m.Status.Conditions = contract.Conditions{{Type: "HealthCheckSucceeded", Status: healthCheck}, {Type: "OwnerRemediated", Status: "False"}}
+		if err := w.management.Update(t.Context(), m); err != nil {
+			t.Fatal(err)
+		}
+		return m
+	}
+	judge("False")
+	w.makesNone = true
+	next := w.newClaim(t, "next", nil, nil)
+	if err := w.launchNoted(t, next); !errors.As(err, new(*provider.PendingError)) {
+		t.Fatalf("launch: %v", err)
+	}
+	w.wantReplicas(t, "small-a", 2)
+	judge("True") // it was well again before anybody acted
+	if err := w.launchNoted(t, next); !errors.As(err, new(*provider.PendingError)) {
+		t.Fatalf("launch: %v", err)
+	}
+	w.wantReplicas(t, "small-a", 3)
+	if err := w.workload.Delete(t.Context(), next); err != nil {
+		t.Fatal(err)
+	}
+	w.makesNone = false
+	for range 3 {
+		w.settle(t)
+		if err := w.provider.Clean(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.wantReplicas(t, "small-a", 2)
+
+	if err := w.management.Delete(t.Context(), judge("False")); err != nil { // now it is remediated
+		t.Fatal(err)
+	}
+	w.terminate(t, broken) // its claim is repaired at the same time
+	w.settle(t)
+	w.launch(t, w.newClaim(t, "instead", nil, nil))
+	w.wantReplicas(t, "small-a", 2)
+	w.wantMachines(t, nameOf(healthy), fmt.Sprintf("small-a-%03d", w.made))
+}
+
 func TestReplicasAreNotTakenAwayWhileMachinesAreBeingMade(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, deployment("small-a", "small", "a", "0.10"))
@@ -513,7 +562,7 @@ func TestAManagementClusterOutOfReachStopsLaunchesAndIsSaid(t *testing.T) {
 	m := w.launch(t, w.newClaim(t, "a", nil, nil))
 	w.lost.Store(true)
 	problem, err := w.provider.Resolve(t.Context(), w.classRef())
-	if err != nil || !strings.Contains(problem, "ManagementClusterReady: list MachineDeployments: connection refused") {
+	if err != nil || !strings.Contains(problem, "ManagementClusterReady: list MachineDeployments: Get \"https://management\": connection refused") {
 		t.Errorf("problem %q, error %v", problem, err)
 	}
 	if _, err := w.provider.Machine(t.Context(), m.ID); err == nil || errors.Is(err, provider.ErrGone) {
@@ -526,6 +575,46 @@ func TestAManagementClusterOutOfReachStopsLaunchesAndIsSaid(t *testing.T) {
 	w.terminate(t, m)
 	w.settle(t)
 	w.wantMachines(t)
+}
+
+func TestALaunchOutlastsAManagementClusterThatIsOutOfReach(t *testing.T) {
+	t.Parallel()
+	for name, lose := range map[string]func(w *world) *atomic.Bool{
+		"it does not answer":        func(w *world) *atomic.Bool { return &w.lost },
+		"the connection knows that": func(w *world) *atomic.Bool { return &w.starting },
+	} {
+		for _, restart := range []bool{false, true} {
+			t.Run(fmt.Sprint(name, ", restart ", restart), func(t *testing.T) {
+				t.Parallel()
+				w := newWorld(t, deployment("small-a", "small", "a", "0.10"), deployment("small-b", "small", "a", "0.12"))
+				w.makesNone = true
+				asked, fresh := w.newClaim(t, "asked", nil, nil), w.newClaim(t, "fresh", nil, nil)
+				waits := func(when string) {
+					t.Helper()
+					err := w.launchNoted(t, asked)
+					if pending := (*provider.PendingError)(nil); !errors.As(err, &pending) || pending.RetryAfter <= 0 {
+						t.Errorf("%s: %v, want the claim to wait", when, err)
+					}
+				}
+				waits("while none is made")
+				lose(w).Store(true)
+				if restart {
+					w.restart(t)
+				}
+				waits("out of reach")
+				if _, err := w.provider.Launch(t.Context(), fresh, w.classRef()); err == nil || errors.As(err, new(*provider.PendingError)) {
+					t.Errorf("launch of a claim that no MachineDeployment was asked for: %v", err)
+				}
+				lose(w).Store(false)
+				w.makesNone = false
+				w.settle(t)
+				w.launch(t, asked)
+				w.wantReplicas(t, "small-a", 1)
+				w.wantReplicas(t, "small-b", 0)
+				w.wantMachines(t, "small-a-001")
+			})
+		}
+	}
 }
 
 func TestReplicasAreCountedAnewIfSomebodyElseWroteThem(t *testing.T) {

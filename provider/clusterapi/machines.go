@@ -212,7 +212,7 @@ func (d *describer) read(ctx context.Context, key string) (*assortment.Machines,
 	} else if err != nil {
 		return nil, fmt.Errorf("read MachineDeployment %s: %w", key, err)
 	}
-	source, err := d.p.sourceOf(ctx, d.m, deployment, nil)
+	source, err := d.p.sourceOf(ctx, d.m, deployment, nil, nil)
 	if err != nil {
 		return nil, err
 	}

@@ -33,6 +33,9 @@ var (
 	_ provider.Inspector   = &Provider{}
 	_ provider.Housekeeper = &Provider{}
 	_ provider.Releaser    = &Provider{}
+	_ provider.Repairer    = &Provider{}
+	_ provider.Examiner    = &Provider{}
+	_ provider.Examiner    = Examiner{}
 )
 
 // Management reaches the API server that holds Cluster API's objects.
@@ -105,6 +108,17 @@ func (p *Provider) Kinds() []schema.GroupVersionKind {
 	return []schema.GroupVersionKind{clusterapiv1alpha1.GroupVersion.WithKind("ClusterAPINodeClass")}
 }
 
+// repairAfter is how long a node may be not ready: MachineHealthChecks, which act after 5 to 10 minutes, go first.
+const repairAfter = 30 * time.Minute
+
+// Repairs are nodes that have not been ready for long.
+func (p *Provider) Repairs() []engine.RepairPolicy {
+	return []engine.RepairPolicy{
+		{Condition: string(corev1.NodeReady), Status: string(corev1.ConditionFalse), Toleration: repairAfter},
+		{Condition: string(corev1.NodeReady), Status: string(corev1.ConditionUnknown), Toleration: repairAfter},
+	}
+}
+
 // classOf is the class as a type of Go.
 func classOf(class provider.Class) (*clusterapiv1alpha1.ClusterAPINodeClass, error) {
 	c, ok := class.Object.(*clusterapiv1alpha1.ClusterAPINodeClass)
@@ -114,11 +128,14 @@ func classOf(class provider.Class) (*clusterapiv1alpha1.ClusterAPINodeClass, err
 	return c, nil
 }
 
+// errOutOfReach begins every error that there is no way to the management cluster.
+var errOutOfReach = errors.New("reach the management cluster")
+
 // management is the way to the management cluster.
 func (p *Provider) management() (*Management, error) {
 	m, err := p.cfg.Management()
 	if err != nil {
-		return nil, fmt.Errorf("reach the management cluster: %w", err)
+		return nil, fmt.Errorf("%w: %w", errOutOfReach, err)
 	}
 	return m, nil
 }

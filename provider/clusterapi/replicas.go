@@ -15,8 +15,10 @@ import (
 type census struct {
 	// bound are Machines that belong to a claim, by its UID; free are those that belong to none. Marked ones are to go, and wait
 	// for replicas to be taken away. Those that are being deleted are none of these.
-	bound        map[types.UID]*contract.Machine
-	free, marked []*contract.Machine
+	bound                  map[types.UID]*contract.Machine
+	free, marked, deleting []*contract.Machine
+	// remediated is how many of the bound ones Cluster API is about to put others in the place of, which belong to nobody.
+	remediated int
 	// replicas is how many the MachineDeployment is to have, seen how many Machines Cluster API says there are (-1 if it has not
 	// said so yet), and listed how many there are.
 	replicas, seen, listed int32
@@ -39,10 +41,13 @@ func take(d *contract.MachineDeployment, machines []*contract.Machine, owners ma
 		_, marked := m.Annotations[contract.DeleteAnnotation]
 		switch {
 		case m.DeletionTimestamp != nil:
+			c.deleting = append(c.deleting, m)
 		case marked:
 			c.marked = append(c.marked, m)
 		case uid != "":
-			c.bound[uid] = m
+			if c.bound[uid] = m; m.Remediated() {
+				c.remediated++
+			}
 		default:
 			c.free = append(c.free, m)
 		}
@@ -86,11 +91,11 @@ func (c *census) room(waiting int) int {
 }
 
 // target is how many replicas there are to be when so many claims wait for a Machine: one for each Machine that belongs to a
-// claim, one for each claim that waits as far as there may be so many, and as many more as there are if some are free. It is
-// counted and never added up, so that repeating changes nothing; and free Machines never ask for more of them: a rollout makes
-// some beside the replicas.
+// claim, one for each claim that waits as far as there may be so many, and as many more as there are if some are free. What comes in
+// the place of a Machine that is remediated is for a claim that waits. It is counted and never added up, so that repeating changes
+// nothing; and free Machines never ask for more of them: a rollout makes some beside the replicas.
 func (c *census) target(waiting int) int32 {
-	n := len(c.bound) + waiting
+	n := len(c.bound) - c.remediated + waiting
 	if c.most >= 0 {
 		n = min(n, int(c.most))
 	}
@@ -100,17 +105,20 @@ func (c *census) target(waiting int) int32 {
 // lowest is how many replicas there may be at least for now, so that those that are marked go and no others. Held says that Cluster
 // API makes no Machines of it at the moment.
 func (c *census) lowest(d *contract.MachineDeployment, held bool) int32 {
-	if len(c.sets) > 1 {
-		// A rollout takes marked Machines first, and ends. With OnDelete the oldest MachineSet shrinks.
-		oldest := c.sets[0].Name
-		other := func(m *contract.Machine) bool { return m.Labels[contract.SetNameLabel] != oldest }
-		if !d.OnDelete() || slices.ContainsFunc(c.marked, other) {
-			return c.replicas
-		}
+	elsewhere := func(m *contract.Machine) bool { return !c.shrinksFor(d, m) }
+	if len(c.sets) > 1 && !d.OnDelete() || slices.ContainsFunc(slices.Concat(c.marked, c.deleting), elsewhere) {
+		return c.replicas
 	}
 	if held || c.seen >= c.replicas && c.listed >= c.seen {
 		return 0
 	}
 	// Machines are being made that nobody has seen yet: they might stay in the place of others.
 	return c.replicas - int32(len(c.marked))
+}
+
+// shrinksFor says whether Cluster API takes a Machine away that is marked, when replicas are lowered. While there are several MachineSets
+// it takes others, or brings another one in its place: a rollout takes marked Machines first, and ends; with OnDelete the oldest
+// MachineSet shrinks.
+func (c *census) shrinksFor(d *contract.MachineDeployment, m *contract.Machine) bool {
+	return len(c.sets) < 2 || d.OnDelete() && m.Labels[contract.SetNameLabel] == c.sets[0].Name
 }

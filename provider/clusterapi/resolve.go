@@ -111,7 +111,8 @@ func (p *Provider) Catalog(ctx context.Context, class provider.Class) ([]engine.
 }
 
 // Traits say which machines have drifted: those of MachineDeployments that the class does not select any more, and those that
-// were made from another template where Cluster API does not replace them by itself.
+// were made from another template where Cluster API does not replace them by itself; if replacing is left to it, all of another
+// template.
 func (p *Provider) Traits(ctx context.Context, class provider.Class) ([]engine.Trait, error) {
 	c, err := classOf(class)
 	if err != nil {
@@ -126,7 +127,8 @@ func (p *Provider) Traits(ctx context.Context, class provider.Class) ([]engine.T
 		return nil, err
 	}
 	from := engine.Trait{Key: v1.MachineDeploymentAnnotationKey, Reason: "MachineDeploymentDrift"}
-	template := engine.Trait{Key: v1.MachineTemplateAnnotationKey, Reason: "MachineTemplateDrift"}
+	deferred := c.Spec.DriftPolicy == clusterapiv1alpha1.DriftDefer
+	template := engine.Trait{Key: v1.MachineTemplateAnnotationKey, Reason: "MachineTemplateDrift", Observed: deferred}
 	var sets contract.MachineSetList
 	if err := m.Cached.List(ctx, &sets); err != nil {
 		return nil, fmt.Errorf("list MachineSets: %w", err)
@@ -139,8 +141,7 @@ func (p *Provider) Traits(ctx context.Context, class provider.Class) ([]engine.T
 		set := &sets.Items[i]
 		key := set.Namespace + "/" + set.Labels[contract.DeploymentNameLabel]
 		d := f.deployments[key]
-		newest := d != nil && set.Annotations[contract.RevisionAnnotation] == d.Annotations[contract.RevisionAnnotation]
-		if hash := set.Labels[contract.TemplateHashLabel]; d != nil && (newest || !d.OnDelete()) {
+		if hash := set.Labels[contract.TemplateHashLabel]; d != nil && (d.IsNewest(set) || !d.OnDelete() && !deferred) {
 			template.Accepts = append(template.Accepts, hash)
 		}
 		if d != nil && !d.OnDelete() && set.Spec.Replicas != nil && *set.Spec.Replicas > 0 {
@@ -151,7 +152,7 @@ func (p *Provider) Traits(ctx context.Context, class provider.Class) ([]engine.T
 	}
 	slices.Sort(from.Replacing)
 	traits := []engine.Trait{from}
-	if len(template.Accepts) > 0 && (c.Spec.DriftPolicy == "" || c.Spec.DriftPolicy == clusterapiv1alpha1.DriftReplace) {
+	if len(template.Accepts) > 0 && c.Spec.DriftPolicy != clusterapiv1alpha1.DriftIgnore {
 		traits = append(traits, template)
 	}
 	for i := range traits {

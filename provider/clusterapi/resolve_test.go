@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -71,11 +72,18 @@ func TestAClassSaysWhatItsMachineDeploymentsLack(t *testing.T) {
 			w.launch(t, w.newClaim(t, "c", nil, nil))
 			w.change(t, "a", func(d *contract.MachineDeployment) { d.Spec.Replicas = ptr.To[int32](0) })
 		}, "", "spec.replicas is 0, and 1 of its Machines belong to NodeClaims: somebody else sets it", 1},
+		"a node has less": {[]*contract.MachineDeployment{deployment("a", "large", "a", "0.1", revised)}, func(t *testing.T, w *world) {
+			w.newNode(t, "old", "4", "1")
+			w.newNode(t, "newest", "8", "2")
+		}, "", "default/a: node newest has 8 of cpu, where 16 are said", 1},
+		"a node of an older template has less": {[]*contract.MachineDeployment{deployment("a", "large", "a", "0.1", revised, annotated(contract.PausedAnnotation, ""))}, func(t *testing.T, w *world) {
+			w.newNode(t, "old", "4", "1")
+		}, "", "MachineDeployment default/a makes no machines now", 1},
 		"Machines of nobody": {[]*contract.MachineDeployment{deployment("a", "small", "a", "0.1")}, func(t *testing.T, w *world) {
 			w.launch(t, w.newClaim(t, "c", nil, nil))
 			w.change(t, "a", func(d *contract.MachineDeployment) { d.Spec.Replicas = ptr.To[int32](3) })
 			w.settle(t)
-		}, "", "2 of its Machines belong to no NodeClaim", 1},
+		}, "", "2 of its Machines belong to no NodeClaim: the next one that is launched takes one, those that no pods run on go, and others get one if a NodePool could have started them; else they stay outside of every NodePool until their nodes are drained (kubectl drain)", 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -84,11 +92,32 @@ func TestAClassSaysWhatItsMachineDeploymentsLack(t *testing.T) {
 				c.edit(t, w)
 			}
 			problem, message := w.says(t)
+			if strings.Contains(message, "node old") {
+				t.Errorf("message %q is about an older template", message)
+			}
 			if !strings.Contains(problem, c.problem) || (problem == "") != (c.problem == "") || !strings.Contains(message, c.message) || w.class.Status.MachineDeployments != c.count {
 				t.Errorf("problem %q, message %q, %d MachineDeployments", problem, message, w.class.Status.MachineDeployments)
 			}
 		})
 	}
+}
+
+// revised is a MachineDeployment whose template is its second.
+func revised(d *contract.MachineDeployment) { d.Annotations[contract.RevisionAnnotation] = "2" }
+
+// newNode makes a node of MachineDeployment a with so many cores, with Machine and MachineSet, of a revision of the template.
+func (w *world) newNode(t *testing.T, name, cores, revision string) {
+	t.Helper()
+	labels := map[string]string{contract.DeploymentNameLabel: "a", contract.TemplateHashLabel: name}
+	w.create(t, w.management, &contract.MachineSet{ObjectMeta: metav1.ObjectMeta{
+		Namespace: "default", Name: name, Annotations: map[string]string{contract.RevisionAnnotation: revision}, Labels: labels,
+	}})
+	machine := &contract.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name, Labels: labels}}
+	machine.Spec.ProviderID, machine.Status.NodeRef.Name = "fake://"+name, name
+	w.create(t, w.management, machine)
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: corev1.NodeSpec{ProviderID: "fake://" + name}}
+	node.Status.Capacity = corev1.ResourceList{"cpu": resource.MustParse(cores), "memory": resource.MustParse("64Gi"), "pods": resource.MustParse("110")}
+	w.create(t, w.workload, node)
 }
 
 func TestAClassStaysAsItWasUntilTheManagementClusterIsConnected(t *testing.T) {
@@ -130,7 +159,7 @@ func TestMachinesOfAnOlderTemplateHaveDriftedWhereClusterAPILeavesThem(t *testin
 		}})
 	}
 	for policy, want := range map[string]string{
-		"": "kept-2 rolled-1 rolled-2", clusterapiv1alpha1.DriftReplace: "kept-2 rolled-1 rolled-2", clusterapiv1alpha1.DriftDefer: "", clusterapiv1alpha1.DriftIgnore: "",
+		"": "kept-2 rolled-1 rolled-2", clusterapiv1alpha1.DriftReplace: "kept-2 rolled-1 rolled-2", clusterapiv1alpha1.DriftDefer: "kept-2 rolled-2", clusterapiv1alpha1.DriftIgnore: "",
 	} {
 		w.class.Spec.DriftPolicy = policy
 		traits, err := w.provider.Traits(t.Context(), w.classRef())
@@ -146,6 +175,9 @@ func TestMachinesOfAnOlderTemplateHaveDriftedWhereClusterAPILeavesThem(t *testin
 		}
 		if template := got["MachineTemplateDrift"].Accepts; strings.Join(template, " ") != want {
 			t.Errorf("%s: templates %v, want %s", policy, template, want)
+		}
+		if observed := got["MachineTemplateDrift"].Observed; observed != (policy == clusterapiv1alpha1.DriftDefer) {
+			t.Errorf("%s: that a template is an older one is observed only: %v", policy, observed)
 		}
 	}
 }

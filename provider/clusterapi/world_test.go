@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/url"
 	"slices"
 	"strconv"
 	"sync"
@@ -41,6 +42,8 @@ type world struct {
 	workload, management client.Client
 	provider             *clusterapi.Provider
 	class                *clusterapiv1alpha1.ClusterAPINodeClass
+	clock                clock.Clock
+	wait, grace          time.Duration
 
 	mu        sync.Mutex
 	writes    map[string]int // how often replicas were written, by MachineDeployment
@@ -50,12 +53,13 @@ type world struct {
 	starting  atomic.Bool // the provider has not connected yet
 	lost      atomic.Bool // the management cluster does not answer
 	failing   string
-	clashes   int // how many writes of replicas answer that somebody else wrote
+	owners    []metav1.ManagedFieldsEntry // of the fields of MachineDeployments
+	clashes   int                         // how many writes of replicas answer that somebody else wrote
 }
 
 func newWorld(t testing.TB, deployments ...*contract.MachineDeployment) *world {
 	t.Helper()
-	w := &world{writes: map[string]int{}}
+	w := &world{writes: map[string]int{}, clock: clock.RealClock{}, wait: 3 * time.Second, grace: time.Nanosecond}
 	work := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, v1.AddToScheme, clusterapiv1alpha1.AddToScheme} {
 		if err := add(work); err != nil {
@@ -84,7 +88,7 @@ func newWorld(t testing.TB, deployments ...*contract.MachineDeployment) *world {
 func (w *world) restart(t testing.TB) {
 	t.Helper()
 	p, err := clusterapi.New(clusterapi.Config{
-		Client: w.workload, Clock: clock.RealClock{}, Wait: 3 * time.Second, Grace: time.Nanosecond,
+		Client: w.workload, Clock: w.clock, Wait: w.wait, Grace: w.grace,
 		Management: func() (*clusterapi.Management, error) {
 			if w.starting.Load() {
 				return nil, clusterapi.ErrNotConnected
@@ -107,7 +111,7 @@ func (w *world) create(t testing.TB, c client.Client, object client.Object) {
 
 func (w *world) reach() error {
 	if w.lost.Load() {
-		return errors.New("connection refused")
+		return &url.Error{Op: "Get", URL: "https://management", Err: errors.New("connection refused")}
 	}
 	return nil
 }
@@ -123,7 +127,13 @@ func (w *world) list(ctx context.Context, c client.WithWatch, o client.ObjectLis
 	if err := w.reach(); err != nil {
 		return err
 	}
-	return c.List(ctx, o, opts...)
+	err := c.List(ctx, o, opts...)
+	if list, ok := o.(*contract.MachineDeploymentList); ok && len(w.owners) > 0 {
+		for i := range list.Items { // the client in memory keeps none
+			list.Items[i].ManagedFields = w.owners
+		}
+	}
+	return err
 }
 
 func (w *world) patch(ctx context.Context, c client.WithWatch, o client.Object, p client.Patch, opts ...client.PatchOption) error {
@@ -195,11 +205,17 @@ func (w *world) act(ctx context.Context, c client.Client, d *contract.MachineDep
 			return err
 		}
 	}
+	shrinks, err := shrinking(ctx, c, d)
+	if err != nil {
+		return err
+	}
 	rank := func(m contract.Machine) int {
 		_, marked := m.Annotations[contract.DeleteAnnotation]
 		switch {
 		case m.DeletionTimestamp != nil:
 			return 0
+		case shrinks != "" && m.Labels[contract.SetNameLabel] != shrinks:
+			return 3
 		case marked:
 			return 1
 		}
@@ -212,6 +228,26 @@ func (w *world) act(ctx context.Context, c client.Client, d *contract.MachineDep
 		}
 	}
 	return nil
+}
+
+// shrinking is the MachineSet that Cluster API takes replicas from while there are several, "" if it is the only one: with OnDelete the
+// oldest, else the largest.
+func shrinking(ctx context.Context, c client.Client, d *contract.MachineDeployment) (string, error) {
+	var sets contract.MachineSetList
+	if err := c.List(ctx, &sets, client.InNamespace(d.Namespace), client.MatchingLabels{contract.DeploymentNameLabel: d.Name}); err != nil {
+		return "", err
+	}
+	sets.Items = slices.DeleteFunc(sets.Items, func(s contract.MachineSet) bool { return ptr.Deref(s.Spec.Replicas, 0) == 0 })
+	if len(sets.Items) < 2 {
+		return "", nil
+	}
+	slices.SortFunc(sets.Items, func(a, b contract.MachineSet) int {
+		if size := cmp.Compare(*b.Spec.Replicas, *a.Spec.Replicas); size != 0 && !d.OnDelete() {
+			return size
+		}
+		return a.CreationTimestamp.Compare(b.CreationTimestamp.Time)
+	})
+	return sets.Items[0].Name, nil
 }
 
 // count says in the status how many Machines there are.
@@ -305,6 +341,16 @@ func (w *world) launch(t *testing.T, claim *v1.NodeClaim) engine.Machine {
 		t.Fatalf("launch %s: %v", claim.Name, err)
 	}
 	return m
+}
+
+// launchNoted launches a claim, and writes on it what the provider leaves word of.
+func (w *world) launchNoted(t *testing.T, claim *v1.NodeClaim) error {
+	_, err := w.provider.LaunchNoted(t.Context(), claim, w.classRef(), func(ctx context.Context, annotations map[string]string) error {
+		before := client.MergeFrom(claim.DeepCopy())
+		claim.Annotations = annotations
+		return w.workload.Patch(ctx, claim, before)
+	})
+	return err
 }
 
 // deployment is a MachineDeployment of a type in a zone, at a price.

@@ -100,7 +100,7 @@ func TestWhatMachinesHaveIsBelievedOfTheFirstThatSaysIt(t *testing.T) {
 		"EC2's figures":            {source(nil, aws), "m5.large  on-demand cpu=2 mem=8Gi pods=29 arch=amd64"},
 		"EC2's figures, spot":      {source(nil, template("AWSMachineTemplate", map[string]any{"instanceType": "m5.large", "spotMarketOptions": map[string]any{}})), "m5.large  spot cpu=2 mem=8Gi pods=29 arch=amd64"},
 		"a running node":           {source(nil, node(map[string]string{corev1.LabelTopologyZone: "c", corev1.LabelInstanceTypeStable: "big"})), "big c on-demand cpu=8 mem=32Gi pods=60 arch=amd64"},
-		"the template's status":    {source(nil, node(nil), template("DevMachineTemplate", map[string]any{"status": map[string]any{"capacity": map[string]any{"cpu": "16", "memory": "64Gi"}, "nodeInfo": map[string]any{"architecture": "arm64"}}})), "workers  on-demand cpu=16 mem=64Gi pods=110 arch=arm64"},
+		"the template's status":    {source(nil, node(nil), template("DevMachineTemplate", map[string]any{"status": map[string]any{"capacity": map[string]any{"cpu": "16", "memory": "64Gi"}, "nodeInfo": map[string]any{"architecture": "arm64"}}})), "workers  on-demand cpu=8 mem=32Gi pods=60 arch=arm64"},
 		"vSphere":                  {source(nil, template("VSphereMachineTemplate", map[string]any{"numCPUs": int64(4), "memoryMiB": int64(8192), "diskGiB": int64(50)})), "vsphere-4x8 on-demand"},
 		"Azure":                    {source(sized, template("AzureMachineTemplate", map[string]any{"vmSize": "Standard_D4s_v5", "spotVMOptions": map[string]any{}})), "Standard_D4s_v5  spot"},
 		"GCP":                      {source(sized, template("GCPMachineTemplate", map[string]any{"instanceType": "n2-standard-4", "preemptible": true})), "n2-standard-4  spot"},
@@ -117,6 +117,29 @@ func TestWhatMachinesHaveIsBelievedOfTheFirstThatSaysIt(t *testing.T) {
 			if !strings.Contains(text(m), part) {
 				t.Errorf("%s: %q, want %q", name, text(m), c.want)
 			}
+		}
+	}
+}
+
+func TestARunningNodeIsBelievedBeforeWhatIsSaidOfIt(t *testing.T) {
+	t.Parallel()
+	old := func(s *assortment.Source) { s.Outdated = true }
+	for name, c := range map[string]struct {
+		source       *assortment.Source
+		cores, notes string
+	}{
+		"it has less":             {source(with("cpu", "16"), node(nil)), "8", "[node  has 8 of cpu, where 16 are said: no more is counted on; correct the annotation or the template]"},
+		"it has what nobody says": {source(sized, node(nil)), "4", "[]"},
+		"it has a little less":    {source(map[string]string{"cpu": "8", "memory": "34Gi", "maxPods": "60"}, node(nil)), "8", "[]"},
+		"it has more":             {source(with("cpu", "4", "maxPods", "60"), node(nil)), "4", "[]"},
+		"it is of an older form":  {source(with("cpu", "16"), node(nil), old), "16", "[]"},
+	} {
+		m, err := assortment.Read(c.source, &clusterapiv1alpha1.ClusterAPINodeClass{}, builtIn)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if m.Capacity.Cpu().String() != c.cores || fmt.Sprint(m.Notes) != c.notes || m.Capacity.Memory().Cmp(resource.MustParse("32Gi")) > 0 {
+			t.Errorf("%s: %s cores, %s of memory, notes %s", name, m.Capacity.Cpu(), m.Capacity.Memory(), m.Notes)
 		}
 	}
 }

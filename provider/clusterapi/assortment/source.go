@@ -28,8 +28,10 @@ type Source struct {
 	Template *unstructured.Unstructured
 	// FailureDomains are those that running Machines say they are in, each once.
 	FailureDomains []string
-	// Node is a running node of the MachineDeployment, nil if there is none.
-	Node *corev1.Node
+	// Node is a running node of the MachineDeployment, nil if there is none. If it is Outdated, its Machine was made from an older
+	// template.
+	Node     *corev1.Node
+	Outdated bool
 }
 
 // Key is "<namespace>/<name>" of the MachineDeployment.
@@ -217,10 +219,31 @@ func (r *reader) capacity() (corev1.ResourceList, error) {
 	}
 	list = maps.Clone(list)
 	maps.Copy(list, annotated)
+	r.correct(list)
 	if q := list[corev1.ResourcePods]; q.Sign() <= 0 {
 		list[corev1.ResourcePods] = *resource.NewQuantity(defaultPods, resource.DecimalSI)
 	}
 	return list, nil
+}
+
+// worthNoting is the part of what is said of machines below which what a node has is worth a note: some memory never reaches the node.
+const worthNoting = 0.9
+
+// correct lowers what is said of the machines to what a running one has, and adds what nobody has said.
+func (r *reader) correct(list corev1.ResourceList) {
+	if r.Node == nil || r.Outdated {
+		return
+	}
+	for _, name := range []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory, corev1.ResourceEphemeralStorage, corev1.ResourcePods} {
+		said, has := list[name], r.Node.Status.Capacity[name]
+		if has.Sign() <= 0 || said.Sign() > 0 && has.Cmp(said) >= 0 {
+			continue
+		}
+		list[name] = has
+		if has.AsApproximateFloat64() < worthNoting*said.AsApproximateFloat64() {
+			r.note("node %s has %s of %s, where %s are said: no more is counted on; correct the annotation or the template", r.Node.Name, has.String(), name, said.String())
+		}
+	}
 }
 
 // quantity reads an annotation into a list, if it is there.

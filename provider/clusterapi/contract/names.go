@@ -34,7 +34,6 @@ const (
 	PausedAnnotation         = "cluster.x-k8s.io/paused"
 	ExcludeDrainAnnotation   = "machine.cluster.x-k8s.io/exclude-node-draining"
 	ExcludeVolumesAnnotation = "machine.cluster.x-k8s.io/exclude-wait-for-node-volume-detach"
-	RemediateAnnotation      = "cluster.x-k8s.io/remediate-machine"
 )
 
 // KarpenterMachineAnnotation is where Karpenter writes on a NodeClaim which Machine is its own, "<namespace>/<name>". On a Node

@@ -116,6 +116,11 @@ func (d *MachineDeployment) OnDelete() bool {
 	return d.Spec.Strategy != nil && d.Spec.Strategy.Type == "OnDelete" || d.Spec.Rollout != nil && d.Spec.Rollout.Strategy.Type == "OnDelete"
 }
 
+// IsNewest says whether a MachineSet of the MachineDeployment is that of its template as it is now.
+func (d *MachineDeployment) IsNewest(set *MachineSet) bool {
+	return set.Annotations[RevisionAnnotation] == d.Annotations[RevisionAnnotation]
+}
+
 // MachineDeploymentList is a list of MachineDeployments.
 //
 // +kubebuilder:object:root=true
@@ -239,6 +244,12 @@ func (m *Machine) Failure() string {
 		text = "its phase is Failed"
 	}
 	return text
+}
+
+// Remediated says whether a MachineHealthCheck has found the machine broken, and its MachineSet is about to put another in its place.
+func (m *Machine) Remediated() bool {
+	owner, healthy := m.Condition("OwnerRemediated"), m.Condition("HealthCheckSucceeded")
+	return owner != nil && owner.Status == "False" && (healthy == nil || healthy.Status != "True")
 }
 
 // Condition is one of the conditions of v1beta2.

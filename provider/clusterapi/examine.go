@@ -1,0 +1,113 @@
+package clusterapi
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"tenon.sh/provider"
+	"tenon.sh/provider/clusterapi/contract"
+)
+
+// Examiner looks at a management cluster, and at what node classes select there.
+type Examiner struct {
+	Connection *Connection
+	// Client reads the workload cluster.
+	Client client.Reader
+}
+
+const (
+	checkReach   = "management cluster"
+	checkClasses = "machine deployments"
+)
+
+// Examine says what is as it should be and what is not. Nothing is read from a cache.
+func (x Examiner) Examine(ctx context.Context, classes []provider.Class) []provider.Finding {
+	version, err := x.Connection.version(ctx)
+	var live client.Client
+	if err == nil {
+		live, err = x.Connection.look(version)
+	}
+	if err != nil {
+		return []provider.Finding{{Level: provider.Problem, Check: checkReach, Says: err.Error(),
+			Do: "see to settings.clusterAPI.kubeconfigSecret and --cluster-api-kubeconfig; in the controller's pod these are its own: kubectl exec deploy/karpenter -- tenon doctor"}}
+	}
+	out := []provider.Finding{{Level: provider.OK, Check: checkReach, Says: "it serves " + contract.Group + " in " + version}}
+	if version != contract.Versions[0] {
+		out[0].Level, out[0].Says, out[0].Do = provider.Warning, out[0].Says+" only, which later releases of Cluster API do not serve any more", "upgrade Cluster API to 1.11 or later"
+	}
+	p, err := New(Config{
+		Client: x.Client, Clock: clock.RealClock{}, May: func(what string) error { return fmt.Errorf("nothing is written: %s", what) },
+		Management: func() (*Management, error) { return &Management{Live: live, Cached: live}, nil },
+	})
+	if err != nil {
+		return append(out, provider.Finding{Level: provider.Problem, Check: checkReach, Says: err.Error()})
+	}
+	return append(out, p.Examine(ctx, classes)...)
+}
+
+// Examine looks at the MachineDeployments that classes select, in the words of their conditions.
+func (p *Provider) Examine(ctx context.Context, classes []provider.Class) (out []provider.Finding) {
+	users := map[string][]string{} // classes, by MachineDeployment
+	appliers := map[string][]string{}
+	for _, class := range classes {
+		c, err := classOf(class)
+		if err != nil {
+			continue // of another cloud
+		}
+		object := "ClusterAPINodeClass " + c.Name
+		f, err := p.find(ctx, c)
+		if err != nil {
+			out = append(out, provider.Finding{Level: provider.Problem, Check: checkClasses, Object: object, Says: err.Error(), Do: "correct the class, or the rights in the management cluster (deploy/clusterapi/rbac.yaml)"})
+			continue
+		}
+		problem := problemOf(f, c)
+		for _, says := range remarks(f, problem) {
+			level := provider.Warning
+			if says == problem {
+				level = provider.Problem
+			}
+			out = append(out, provider.Finding{Level: level, Check: checkClasses, Object: object, Says: says})
+		}
+		var made []string
+		for _, m := range f.machines {
+			made = append(made, fmt.Sprintf("%s (%s, zone %s, %s, %s cores, %s of memory, %.4f USD per hour)", m.Key, m.Type, m.Zone, m.CapacityType, m.Capacity.Cpu(), m.Capacity.Memory(), m.Price))
+		}
+		if problem == "" {
+			out = append(out, provider.Finding{Level: provider.OK, Check: checkClasses, Object: object, Says: "machines can be made from " + strings.Join(made, ", ")})
+		}
+		for key, d := range f.deployments {
+			users[key], appliers[key] = append(users[key], c.Name), applied(d.ManagedFields)
+		}
+	}
+	for _, key := range slices.Sorted(maps.Keys(users)) {
+		object := "MachineDeployment " + key
+		if len(users[key]) > 1 {
+			out = append(out, provider.Finding{Level: provider.Warning, Check: checkClasses, Object: object,
+				Says: "the ClusterAPINodeClasses " + strings.Join(users[key], ", ") + " all select it, and each says of itself what its machines cost and keep back",
+				Do:   "let spec.scalableResourceSelector, spec.namespaces or spec.clusterName keep them apart, if that is not meant"})
+		}
+		if len(appliers[key]) > 0 {
+			out = append(out, provider.Finding{Level: provider.Problem, Check: checkClasses, Object: object,
+				Says: strings.Join(appliers[key], ", ") + " applies spec.replicas, and sets it back each time: machines of NodeClaims go",
+				Do:   "leave spec.replicas out of the manifest that it applies"})
+		}
+	}
+	return out
+}
+
+// applied are those who apply the replicas of an object, again and again. Who has once written them is not among them.
+func applied(fields []metav1.ManagedFieldsEntry) (out []string) {
+	for _, f := range fields {
+		if f.Operation == metav1.ManagedFieldsOperationApply && f.FieldsV1 != nil && strings.Contains(string(f.FieldsV1.Raw), `"f:replicas"`) && !slices.Contains(out, f.Manager) {
+			out = append(out, f.Manager)
+		}
+	}
+	return out
+}
