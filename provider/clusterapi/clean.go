@@ -60,7 +60,7 @@ func (p *Provider) looked(ctx context.Context, m *Management) (map[string]*contr
 		if !v1.IsTrue(class, clusterapiv1alpha1.ConditionMachineDeploymentsReady) {
 			continue // it may select those of another cluster
 		}
-		selected, err := assortment.Selected(class, pointers(list.Items))
+		selected, _, err := assortment.Selected(class, pointers(list.Items))
 		if err != nil {
 			continue // the class says so
 		}

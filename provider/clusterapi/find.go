@@ -30,7 +30,7 @@ func (p *Provider) find(ctx context.Context, class *clusterapiv1alpha1.ClusterAP
 	if err := m.Cached.List(ctx, &list); err != nil {
 		return nil, fmt.Errorf("list MachineDeployments: %w", err)
 	}
-	selected, err := assortment.Selected(class, pointers(list.Items))
+	selected, _, err := assortment.Selected(class, pointers(list.Items))
 	if err != nil {
 		return nil, err
 	}

@@ -28,25 +28,31 @@ type Selection struct {
 	Clusters []string
 }
 
-// Selected lists the MachineDeployments that a class selects.
-func Selected(class *clusterapiv1alpha1.ClusterAPINodeClass, all []*contract.MachineDeployment) ([]*contract.MachineDeployment, error) {
+// Selected lists the MachineDeployments that a class selects. Others says of the rest, by key, why it does not select them.
+func Selected(class *clusterapiv1alpha1.ClusterAPINodeClass, all []*contract.MachineDeployment) (out []*contract.MachineDeployment, others map[string]string, err error) {
 	selector := labels.Everything()
 	if class.Spec.ScalableResourceSelector != nil {
-		var err error
 		if selector, err = metav1.LabelSelectorAsSelector(class.Spec.ScalableResourceSelector); err != nil {
-			return nil, fmt.Errorf("spec.scalableResourceSelector: %w", err)
+			return nil, nil, fmt.Errorf("spec.scalableResourceSelector: %w", err)
 		}
 	}
-	var out []*contract.MachineDeployment
+	others = map[string]string{}
 	for _, d := range all {
 		member, labelled := d.Labels[contract.MemberLabel]
-		if labelled && member == "" && selector.Matches(labels.Set(d.Labels)) &&
-			(class.Spec.ClusterName == "" || d.Spec.ClusterName == class.Spec.ClusterName) &&
-			(len(class.Spec.Namespaces) == 0 || slices.Contains(class.Spec.Namespaces, d.Namespace)) {
+		switch {
+		case !labelled || member != "":
+			others[Key(d)] = fmt.Sprintf("it has no label %s with an empty value", contract.MemberLabel)
+		case class.Spec.ClusterName != "" && d.Spec.ClusterName != class.Spec.ClusterName:
+			others[Key(d)] = fmt.Sprintf("its Cluster is %s, and spec.clusterName of the class says %s", d.Spec.ClusterName, class.Spec.ClusterName)
+		case len(class.Spec.Namespaces) > 0 && !slices.Contains(class.Spec.Namespaces, d.Namespace):
+			others[Key(d)] = "its namespace is not one of spec.namespaces of the class"
+		case !selector.Matches(labels.Set(d.Labels)):
+			others[Key(d)] = "its labels do not meet spec.scalableResourceSelector of the class"
+		default:
 			out = append(out, d)
 		}
 	}
-	return out, nil
+	return out, others, nil
 }
 
 // Select finds out what MachineDeployments make. The source of each holds what is known of it.
