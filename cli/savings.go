@@ -34,9 +34,11 @@ and changes nothing: run it beside Karpenter, Cluster Autoscaler or nothing at a
 
 Prices are those of the controller's catalog, or of the one that -f holds, or of a built-in one. Without NodePools in the
 cluster, each group of nodes (the node group of EKS, GKE, AKS or kops, by its label) counts as a pool with the group's labels
-and taints, which may buy what --catalog or --instance-types names, of the group's architectures and capacity types.`,
+and taints, which may buy what --catalog or --instance-types names, of the group's architectures and capacity types. Where -f
+holds MachineDeployments of Cluster API, each of them is a pool of what it makes.`,
 		Example: `  tenon savings
-  kubectl get pods,nodes,daemonsets,pdb,pv,pvc,sc -A -o yaml | tenon savings -f -`,
+  kubectl get pods,nodes,daemonsets,pdb,pv,pvc,sc -A -o yaml | tenon savings -f -
+  kubectl get pods,nodes,machinedeployments,machines,clusters -A -o yaml | tenon savings -f -`,
 		Args: noFileArgs,
 		RunE: func(command *cobra.Command, _ []string) error { return o.run(command) },
 	}

@@ -59,7 +59,7 @@ func (m *manifest) clusterAPIAdder(kind string) func(*unstructured.Unstructured)
 	case "Machine." + contract.Group:
 		return func(u *unstructured.Unstructured) error { return decodePart(u, &m.capi.machines) }
 	}
-	if name, group, _ := strings.Cut(kind, "."); strings.HasSuffix(name, "MachineTemplate") && group == "infrastructure."+contract.Group {
+	if name, _, _ := strings.Cut(kind, "."); strings.HasSuffix(name, "MachineTemplate") { // whoever's infrastructure it is
 		return func(u *unstructured.Unstructured) error {
 			m.capi.templates = append(m.capi.templates, u)
 			return nil
@@ -322,6 +322,9 @@ func (m *manifest) made(s *engine.Snapshot) *Made {
 	for _, made := range selection.Machines {
 		if made.Full { // machines that go make room
 			made.Blocked = ""
+		}
+		if made.Min > 0 {
+			out.Notes = append(out.Notes, fmt.Sprintf("MachineDeployment %s never has fewer than %s: the comparison does not count that", made.Key, engine.Plural(int(made.Min), "machine")))
 		}
 	}
 	for _, remark := range m.capi.remarks(selection) {
