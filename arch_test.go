@@ -74,7 +74,7 @@ var importRules = []importRule{
 	{packages: "engine/disruption", ours: []string{"engine", "api/...", "engine/kube", "engine/inventory", "engine/budget", "engine/lifecycle", "engine/scheduler", "engine/constraints", "engine/provisioning", "engine/nomination", "engine/bitset", "engine/capacity", "engine/topology", "engine/packing", "engine/bound", "engine/consolidation"}, never: notInTheEngine, pure: true},
 	{packages: "engine/explain", ours: []string{"engine", "api/...", "engine/kube", "engine/volume", "engine/inventory", "engine/budget", "engine/provisioning", "engine/disruption"}, never: notInTheEngine, pure: true},
 
-	{packages: "scenario/...", ours: []string{"scenario/...", "engine", "engine/...", "api/...", "provider/catalog", "unrendered"}, also: []string{"sigs.k8s.io/yaml", "k8s.io/utils/ptr", "k8s.io/apiextensions-apiserver", "k8s.io/apiserver", "k8s.io/kube-openapi"}},
+	{packages: "scenario/...", ours: []string{"scenario/...", "engine", "engine/...", "api/...", "provider/catalog", "provider/clusterapi/contract", "provider/clusterapi/assortment", "unrendered"}, also: []string{"sigs.k8s.io/yaml", "k8s.io/utils/ptr", "k8s.io/apiextensions-apiserver", "k8s.io/apiserver", "k8s.io/kube-openapi"}},
 
 	{packages: "provider", ours: []string{"engine", "api/..."}},
 	{packages: "provider/catalog/...", ours: slices.Concat([]string{"provider", "engine", "api/...", "provider/catalog"}, pureAWS)},

@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"tenon.sh/engine"
 	"tenon.sh/engine/disruption"
 )
 
@@ -91,6 +92,9 @@ func (o *nodesOptions) look(ctx context.Context, command *cobra.Command, notes *
 		return nil, err
 	}
 	notes.notes(reading.Notes)
+	if reading.Made != nil { // without a class, these tell prices
+		reading.Snapshot.Classes = append(reading.Snapshot.Classes, engine.Class{InstanceTypes: reading.Made.InstanceTypes})
+	}
 	o.override(command.Flags(), &reading.Options)
 	reading.Options.Threads = runtime.GOMAXPROCS(0)
 	list := newNodeTable(reading.Snapshot, disruption.Plan(reading.Snapshot, reading.Options, nil))

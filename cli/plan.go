@@ -47,7 +47,7 @@ reasons. Without -f it looks at the live cluster and changes nothing there.
 Files hold Kubernetes objects as YAML or JSON: manifests that were never applied, what kubectl prints, or a snapshot of
 tenon snapshot. A Deployment, StatefulSet, ReplicaSet or Job whose pods are not in the files is planned with the pods
 that it would have. The catalog is the one named with --instance-types, else the snapshot's, else the one built in for
-the kind of node class. The controller's options are those of the snapshot, unless a flag says otherwise.
+the kind of node class, or what the MachineDeployments of Cluster API in the files make. The controller's options are those of the snapshot, unless a flag says otherwise.
 
 The exit status is 0 if every pod can be placed, 2 if some cannot, and 1 if the input cannot be read.`,
 		Example: `  tenon plan -f pool.yaml -f deployment.yaml

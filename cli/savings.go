@@ -34,9 +34,11 @@ and changes nothing: run it beside Karpenter, Cluster Autoscaler or nothing at a
 
 Prices are those of the controller's catalog, or of the one that -f holds, or of a built-in one. Without NodePools in the
 cluster, each group of nodes (the node group of EKS, GKE, AKS or kops, by its label) counts as a pool with the group's labels
-and taints, which may buy what --catalog or --instance-types names, of the group's architectures and capacity types.`,
+and taints, which may buy what --catalog or --instance-types names, of the group's architectures and capacity types. Where -f
+holds MachineDeployments of Cluster API, each of them is a pool of what it makes.`,
 		Example: `  tenon savings
-  kubectl get pods,nodes,daemonsets,pdb,pv,pvc,sc -A -o yaml | tenon savings -f -`,
+  kubectl get pods,nodes,daemonsets,pdb,pv,pvc,sc -A -o yaml | tenon savings -f -
+  kubectl get pods,nodes,machinedeployments,machines,clusters -A -o yaml | tenon savings -f -`,
 		Args: noFileArgs,
 		RunE: func(command *cobra.Command, _ []string) error { return o.run(command) },
 	}
@@ -66,8 +68,11 @@ func (o *savingsOptions) run(command *cobra.Command) error {
 	if err != nil {
 		return err
 	}
-	notes.notes(reading.Notes)
 	account := explain.NewSavings(s, reading.Options)
+	if account.NowPerHour == 0 && account.Outside > 0 && len(reading.Snapshot.NodePools) > 0 && len(o.files) > 0 {
+		reading.Notes = append(reading.Notes, "no node belongs to a NodePool: leave NodePools out of the files to compare what the nodes cost as they are")
+	}
+	notes.notes(reading.Notes)
 	if o.output == "json" {
 		return writeRecord(command.OutOrStdout(), "Savings", account)
 	}
@@ -78,6 +83,9 @@ func (o *savingsOptions) run(command *cobra.Command) error {
 // completed is the snapshot with the catalog that was named, and with pools if it has none.
 func (o *savingsOptions) completed(reading *scenario.Reading) (*engine.Snapshot, error) {
 	s := *reading.Snapshot
+	if reading.Made != nil && o.catalog == "" && o.instanceTypes == "" {
+		return assumedMachineDeployments(reading)
+	}
 	types, name, where, err := o.types(&s)
 	if err != nil {
 		return nil, err
@@ -92,9 +100,8 @@ func (o *savingsOptions) completed(reading *scenario.Reading) (*engine.Snapshot,
 		}
 		return &s, nil
 	}
-	reading.Notes = slices.DeleteFunc(reading.Notes, func(n string) bool { return strings.Contains(n, "there is no NodePool") })
-	if len(s.Nodes) == 0 {
-		return nil, errors.New("there are no nodes to compare")
+	if err := assumable(reading); err != nil {
+		return nil, err
 	}
 	known := slices.ContainsFunc(types, func(t engine.InstanceType) bool {
 		return slices.ContainsFunc(s.Nodes, func(n *corev1.Node) bool { return inventory.MachineOffering(n.Labels).InstanceType == t.Name })
@@ -107,7 +114,30 @@ func (o *savingsOptions) completed(reading *scenario.Reading) (*engine.Snapshot,
 		prices := "prices are EC2's in us-east-1, and spot prices an estimate: bring your own with --instance-types"
 		reading.Notes = append(reading.Notes, cmp.Or(where, prices))
 	}
-	return explain.AssumePools(&s, types), nil
+	return explain.AssumePools(&s, explain.SoldHere(&s, types)), nil
+}
+
+// assumable reports whether there are nodes that could be those of pools, and leaves out the note that there are no pools.
+func assumable(reading *scenario.Reading) error {
+	reading.Notes = slices.DeleteFunc(reading.Notes, func(n string) bool { return strings.Contains(n, "there is no NodePool") })
+	if len(reading.Snapshot.Nodes) == 0 {
+		return errors.New("there are no nodes to compare")
+	}
+	return nil
+}
+
+// assumedMachineDeployments is the snapshot with a pool for each MachineDeployment.
+func assumedMachineDeployments(reading *scenario.Reading) (*engine.Snapshot, error) {
+	if err := assumable(reading); err != nil {
+		return nil, err
+	}
+	made := reading.Made
+	if made.Problem != "" {
+		return nil, fmt.Errorf("no MachineDeployment can be used: %s", made.Problem)
+	}
+	reading.Notes = append(append(reading.Notes, made.Notes...),
+		"there are no NodePools: each MachineDeployment counts as a pool")
+	return explain.AssumePools(reading.Snapshot, made.InstanceTypes), nil
 }
 
 // types is the catalog that was named, or the one that is assumed where there are no pools. The note says whose figures it has

@@ -54,7 +54,7 @@ func TestEverythingCanBeExplained(t *testing.T) {
 			record(story, story.Summary)
 		}
 		written(t, explain.NewSavings(s, engine.Options{}))
-		written(t, explain.NewSavings(explain.AssumePools(s, catalog.KWOK()), engine.Options{}))
+		written(t, explain.NewSavings(explain.AssumePools(s, explain.SoldHere(s, catalog.KWOK())), engine.Options{}))
 		if written(t, s) != before {
 			t.Errorf("seed %d: explaining changed the snapshot", seed)
 		}
@@ -75,7 +75,7 @@ func TestAnAccountAddsUp(t *testing.T) {
 	t.Parallel()
 	for seed := range enginetest.Draws(30) {
 		s := scenario.Random(seed, scenario.Size{})
-		for name, s := range map[string]*engine.Snapshot{"pools": s, "assumed": explain.AssumePools(s, catalog.KWOK())} {
+		for name, s := range map[string]*engine.Snapshot{"pools": s, "assumed": explain.AssumePools(s, explain.SoldHere(s, catalog.KWOK()))} {
 			a := explain.NewSavings(s, engine.Options{})
 			now, planned, nodes := 0.0, 0.0, len(a.Unpriced)+a.Outside
 			for _, p := range a.Pools {

@@ -22,10 +22,13 @@ func (m *manifest) addClasses(s *engine.Snapshot) error {
 		refs = append(refs, *p.Spec.Template.Spec.NodeClassRef)
 	}
 	slices.SortFunc(refs, compareRefs)
+	m.capi.match(s)
+	m.labelMachines()
 	built := map[string][]engine.InstanceType{}
 	for _, ref := range slices.Compact(refs) {
 		s.Classes = append(s.Classes, m.classOf(s, ref, built))
 	}
+	m.noteUnselected()
 	if len(s.NodePools) == 0 {
 		m.note("there is no NodePool: nothing can be launched")
 	}
@@ -106,6 +109,10 @@ func (m *manifest) builtIn(s *engine.Snapshot, class *engine.Class, built map[st
 		}
 		class.InstanceTypes = built[catalog.NameKWOK]
 		m.note("instance types of %s %s: the built-in catalog %q", class.Ref.Kind, class.Ref.Name, catalog.NameKWOK)
+	case class.Ref.Kind == "ClusterAPINodeClass" && len(m.capi.deployments) > 0:
+		m.clusterAPITypes(class)
+	case class.Ref.Kind == "ClusterAPINodeClass":
+		class.Problem = cmp.Or(class.Problem, "there are no MachineDeployments to read what they make: with -f, add what kubectl get machinedeployments -A -o yaml prints, or name a file with --instance-types")
 	default:
 		class.Problem = cmp.Or(class.Problem, fmt.Sprintf("no instance types are known for kind %s: name a file with --instance-types", class.Ref.Kind))
 	}

@@ -42,6 +42,8 @@ type Reading struct {
 	Options engine.Options
 	// Notes says what was left out or assumed, one line each.
 	Notes []string
+	// Made is what the MachineDeployments of the documents make, if there are some and no NodePool says what is to be bought.
+	Made *Made
 	// Elsewhere says that prices are those of another region, since none of their own are known.
 	Elsewhere bool
 }
@@ -63,7 +65,7 @@ func Read(in Input) (*Reading, error) {
 		return nil, err
 	}
 	loadZones(&s)
-	out := &Reading{Snapshot: &s, Notes: m.notes(), Elsewhere: m.elsewhere}
+	out := &Reading{Snapshot: &s, Made: m.made(&s), Notes: m.notes(), Elsewhere: m.elsewhere}
 	if m.catalog != nil {
 		out.Options = m.catalog.Options
 	}
@@ -81,6 +83,7 @@ type manifest struct {
 	runtimes   []*nodev1.RuntimeClass
 	quotas     []*corev1.ResourceQuota
 	classes    []*unstructured.Unstructured
+	capi       clusterAPI
 	catalog    *engine.CatalogDocument
 	override   []engine.InstanceType
 	region     string
@@ -125,6 +128,8 @@ func whyIgnored(kind string) string {
 		return "it belongs to Karpenter before v1; tenon convert -f writes it as a NodePool"
 	case "AWSNodeTemplate.karpenter.k8s.aws":
 		return "it belongs to Karpenter before v1; tenon convert -f writes it as an EC2NodeClass"
+	case "MachinePool.cluster.x-k8s.io":
+		return "of Cluster API, only MachineDeployments are scaled"
 	case "Machine.karpenter.sh":
 		return "it belongs to Karpenter before v1, where kind NodeClaim has taken its place; tenon convert -f leaves it out"
 	}
@@ -247,6 +252,9 @@ func (m *manifest) adder(kind string) func(*unstructured.Unstructured) error {
 		return func(u *unstructured.Unstructured) error { return decode(m, u, &m.quotas) }
 	case "PriorityClass.scheduling.k8s.io":
 		return func(u *unstructured.Unstructured) error { return decode(m, u, &m.priorities) }
+	}
+	if add := m.clusterAPIAdder(kind); add != nil {
+		return add
 	}
 	if name, group, _ := strings.Cut(kind, "."); strings.HasSuffix(name, "NodeClass") && groupOfClass(name) == group {
 		return m.addClass

@@ -16,8 +16,8 @@ import (
 
 // AssumePools is the snapshot of a cluster without NodePools as if it had some: one for each group of nodes, with the
 // group's labels and taints, that may buy any of the given types that are of a sort with the group's own. The nodes carry
-// the name of their pool; nodes of the control plane stay outside. The types are taken to be sold in the zones in which
-// the nodes are.
+// the name of their pool; nodes of the control plane stay outside. Where MachineDeployments of Cluster API sell the types, each is
+// such a group, with or without nodes, and has what it makes itself.
 func AssumePools(s *engine.Snapshot, types []engine.InstanceType) *engine.Snapshot {
 	out := *s
 	out.Nodes, out.NodePools, out.NodeClaims = nil, nil, nil
@@ -30,8 +30,13 @@ func AssumePools(s *engine.Snapshot, types []engine.InstanceType) *engine.Snapsh
 		name := nodeGroup(n)
 		groups[name] = append(groups[name], n)
 	}
-	x := assumption{zones: seen(s.Nodes, corev1.LabelTopologyZone, corev1.LabelFailureDomainBetaZone)}
-	x.class = engine.Class{Ref: assumedClass(), InstanceTypes: x.sellHere(s, types)}
+	x := assumption{zones: zonesOf(s), makers: makersOf(types)}
+	for name := range x.makers {
+		if groups[name] == nil {
+			groups[name] = []*corev1.Node{}
+		}
+	}
+	x.class = engine.Class{Ref: assumedClass(), InstanceTypes: types}
 	out.Classes = []engine.Class{x.class}
 	for _, name := range slices.Sorted(maps.Keys(groups)) {
 		out.NodePools = append(out.NodePools, x.pool(name, groups[name]))
@@ -46,6 +51,23 @@ func AssumePools(s *engine.Snapshot, types []engine.InstanceType) *engine.Snapsh
 type assumption struct {
 	zones []string // in which there are nodes
 	class engine.Class
+	// makers holds the taints of what each MachineDeployment makes.
+	makers map[string][]corev1.Taint
+}
+
+// makerLabel names the MachineDeployment of Cluster API that a machine comes from.
+const makerLabel = "cluster.x-k8s.io/deployment-name"
+
+func makersOf(types []engine.InstanceType) map[string][]corev1.Taint {
+	out := map[string][]corev1.Taint{}
+	for i := range types {
+		for _, o := range types[i].Offerings {
+			if name := o.Labels[makerLabel]; name != "" && len(out[name]) == 0 {
+				out[name] = o.Taints
+			}
+		}
+	}
+	return out
 }
 
 func assumedClass() v1.NodeClassReference {
@@ -55,7 +77,7 @@ func assumedClass() v1.NodeClassReference {
 // groupLabels are the labels by which clouds and tools name a group of nodes.
 func groupLabels() []string {
 	return []string{
-		v1.NodePoolLabelKey, "eks.amazonaws.com/nodegroup", "alpha.eksctl.io/nodegroup-name", "cloud.google.com/gke-nodepool",
+		makerLabel, v1.NodePoolLabelKey, "eks.amazonaws.com/nodegroup", "alpha.eksctl.io/nodegroup-name", "cloud.google.com/gke-nodepool",
 		"kubernetes.azure.com/agentpool", "agentpool", "kops.k8s.io/instancegroup",
 	}
 }
@@ -93,17 +115,21 @@ func seen(nodes []*corev1.Node, keys ...string) []string {
 	return slices.Compact(out)
 }
 
-// sellHere moves the offerings to the zones of the nodes: a catalog of another region is still right about sizes.
-func (x *assumption) sellHere(s *engine.Snapshot, types []engine.InstanceType) []engine.InstanceType {
-	regions := seen(s.Nodes, corev1.LabelTopologyRegion, corev1.LabelFailureDomainBetaRegion)
+func zonesOf(s *engine.Snapshot) []string {
+	return seen(s.Nodes, corev1.LabelTopologyZone, corev1.LabelFailureDomainBetaZone)
+}
+
+// SoldHere moves the offerings to the zones of the nodes: a catalog of another region is still right about sizes.
+func SoldHere(s *engine.Snapshot, types []engine.InstanceType) []engine.InstanceType {
+	zones, regions := zonesOf(s), seen(s.Nodes, corev1.LabelTopologyRegion, corev1.LabelFailureDomainBetaRegion)
 	out := make([]engine.InstanceType, 0, len(types))
 	for _, t := range types {
 		if len(regions) > 0 && t.Labels[corev1.LabelTopologyRegion] != nil {
 			t.Labels = maps.Clone(t.Labels)
 			t.Labels[corev1.LabelTopologyRegion] = regions
 		}
-		if len(x.zones) > 0 {
-			t.Offerings = moved(t.Offerings, x.zones)
+		if len(zones) > 0 {
+			t.Offerings = moved(t.Offerings, zones)
 		}
 		out = append(out, t)
 	}
@@ -167,7 +193,12 @@ func (x *assumption) pool(name string, nodes []*corev1.Node) *v1.NodePool {
 	ref := assumedClass()
 	p.Spec.Template.Spec.NodeClassRef = &ref
 	p.Spec.Template.Labels = x.commonLabels(nodes)
+	taints, makes := x.makers[name]
 	for _, t := range commonTaints(nodes) {
+		taints = slices.DeleteFunc(slices.Clone(taints), func(o corev1.Taint) bool { return o.MatchTaint(&t) })
+		p.Spec.Template.Spec.Taints = append(p.Spec.Template.Spec.Taints, v1.TaintFromCore(t))
+	}
+	for _, t := range taints {
 		p.Spec.Template.Spec.Taints = append(p.Spec.Template.Spec.Taints, v1.TaintFromCore(t))
 	}
 	require := func(key string, op v1.Operator, values []string) {
@@ -184,7 +215,10 @@ func (x *assumption) pool(name string, nodes []*corev1.Node) *v1.NodePool {
 	slices.Sort(capacityTypes)
 	require(v1.CapacityTypeLabelKey, v1.In, slices.Compact(capacityTypes))
 	require(categoryLabel, v1.In, x.categories(nodes))
-	if !x.sells(nodes) {
+	switch {
+	case makes:
+		require(makerLabel, v1.In, []string{name})
+	case !x.sells(nodes):
 		// Nobody knows what such machines cost, so nothing may be bought in their place.
 		require(corev1.LabelInstanceTypeStable, v1.In, []string{"unknown"})
 	}
@@ -223,6 +257,9 @@ func (x *assumption) categories(nodes []*corev1.Node) []string {
 
 // commonLabels are the labels that all nodes of a group have alike, without those that say what machine it is or where.
 func (x *assumption) commonLabels(nodes []*corev1.Node) map[string]string {
+	if len(nodes) == 0 {
+		return nil
+	}
 	common := maps.Clone(nodes[0].Labels)
 	for _, n := range nodes[1:] {
 		maps.DeleteFunc(common, func(key, value string) bool { return n.Labels[key] != value })
@@ -231,6 +268,11 @@ func (x *assumption) commonLabels(nodes []*corev1.Node) map[string]string {
 	for i := range x.class.InstanceTypes {
 		for key := range x.class.InstanceTypes[i].Labels {
 			settled[key] = true
+		}
+		for _, o := range x.class.InstanceTypes[i].Offerings {
+			for key := range o.Labels {
+				settled[key] = true
+			}
 		}
 	}
 	maps.DeleteFunc(common, func(key, _ string) bool {
@@ -244,6 +286,9 @@ func (x *assumption) commonLabels(nodes []*corev1.Node) map[string]string {
 
 // commonTaints are the taints that all nodes of a group have and that stay on them.
 func commonTaints(nodes []*corev1.Node) []corev1.Taint {
+	if len(nodes) == 0 {
+		return nil
+	}
 	var out []corev1.Taint
 	for _, t := range nodes[0].Spec.Taints {
 		passing := kube.IsEphemeralTaint(t) || t.Key == corev1.TaintNodeUnschedulable || t.Key == v1.DisruptedTaintKey || strings.HasPrefix(t.Key, "node.kubernetes.io/")

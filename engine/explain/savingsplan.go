@@ -21,6 +21,7 @@ type savingsPlan struct {
 	opt      engine.Options
 	nodes    []*corev1.Node          // of the pools and with a price, by name
 	price    map[string]float64      // of those nodes
+	places   map[string]string       // in reservations, that those of them have which draw from one
 	expected map[engine.PodID]string // pods that wait and fit compared nodes as they are: these nodes are not idle
 	staying  map[string]bool         // nodes that the plan cannot do without
 	pools    map[string]*PoolSavings
@@ -30,7 +31,7 @@ type savingsPlan struct {
 
 // priceNodes settles which nodes are compared, and what they cost now.
 func (a *savingsPlan) priceNodes() {
-	a.pools = map[string]*PoolSavings{}
+	a.pools, a.places = map[string]*PoolSavings{}, map[string]string{}
 	for _, pool := range a.s.NodePools {
 		a.pools[pool.Name] = &PoolSavings{NodePool: pool.Name}
 	}
@@ -48,6 +49,7 @@ func (a *savingsPlan) priceNodes() {
 		}
 		a.nodes = append(a.nodes, n)
 		a.price[n.Name] = price
+		a.places[n.Name] = prices.Reservation(n.Labels, pool.Spec.Template.Spec.NodeClassRef)
 		a.pools[pool.Name].Nodes++
 		a.pools[pool.Name].NowPerHour += price
 		a.out.NowPerHour += price
@@ -122,8 +124,33 @@ func (a *savingsPlan) without() *engine.Snapshot {
 	s.Pods = a.podsWithout(gone)
 	s.VolumeAttachments = slices.DeleteFunc(slices.Clone(s.VolumeAttachments), func(x *storagev1.VolumeAttachment) bool { return gone[x.Spec.NodeName] })
 	s.CSINodes = slices.DeleteFunc(slices.Clone(s.CSINodes), func(x *storagev1.CSINode) bool { return gone[x.Name] })
-	s.Classes = a.classes
+	s.Classes = a.released(gone)
 	return &s
+}
+
+// released are the classes with the places in reservations that the nodes give back which are gone.
+func (a *savingsPlan) released(gone map[string]bool) []engine.Class {
+	free := map[string]int{}
+	for _, n := range a.nodes {
+		if place := a.places[n.Name]; place != "" && gone[n.Name] {
+			free[place]++
+		}
+	}
+	if len(free) == 0 {
+		return a.classes
+	}
+	classes := slices.Clone(a.classes)
+	for i := range classes {
+		classes[i].InstanceTypes = slices.Clone(classes[i].InstanceTypes)
+		for j := range classes[i].InstanceTypes {
+			t := &classes[i].InstanceTypes[j]
+			t.Offerings = slices.Clone(t.Offerings)
+			for k := range t.Offerings {
+				t.Offerings[k].Slots += free[t.Offerings[k].Reservation]
+			}
+		}
+	}
+	return classes
 }
 
 func (a *savingsPlan) podsWithout(gone map[string]bool) []*corev1.Pod {

@@ -40,12 +40,28 @@ func (b *PriceBook) Price(labels map[string]string, class *v1.NodeClassReference
 
 // priceOf is Price of a machine with labels that name that offering.
 func (b *PriceBook) priceOf(id engine.OfferingID, labels map[string]string, class *v1.NodeClassReference) (usd float64, known bool) {
+	best := b.offering(id, labels, class)
+	if best == nil || !(best.Price > 0) || math.IsInf(best.Price, 1) {
+		return 0, false
+	}
+	return best.Price, true
+}
+
+// Reservation is the one that a machine with these labels draws from, "" if it draws from none.
+func (b *PriceBook) Reservation(labels map[string]string, class *v1.NodeClassReference) string {
+	if o := b.offering(MachineOffering(labels), labels, class); o != nil && carries(labels, o.Labels) {
+		return o.Reservation
+	}
+	return ""
+}
+
+func (b *PriceBook) offering(id engine.OfferingID, labels map[string]string, class *v1.NodeClassReference) *engine.Offering {
 	t := b.anyType[id.InstanceType]
 	if class != nil && b.byClass[*class] != nil {
 		t = b.byClass[*class][id.InstanceType]
 	}
 	if t == nil {
-		return 0, false
+		return nil
 	}
 	var best *engine.Offering
 	for i := range t.Offerings {
@@ -58,10 +74,7 @@ func (b *PriceBook) priceOf(id engine.OfferingID, labels map[string]string, clas
 			best = o
 		}
 	}
-	if best == nil || !(best.Price > 0) || math.IsInf(best.Price, 1) {
-		return 0, false
-	}
-	return best.Price, true
+	return best
 }
 
 func carries(labels, wanted map[string]string) bool {

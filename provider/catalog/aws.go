@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -26,6 +27,18 @@ const awsRegion = "us-east-1"
 //
 // Types without a price are left out, and those that Amazon Linux 2023 does not run on.
 func AWS() []engine.InstanceType { return DefaultEC2(UsualZones(awsRegion)) }
+
+// EC2Type finds an instance type in the catalog AWS; nil if it is not there.
+func EC2Type(name string) *engine.InstanceType { return ec2Types()[name] }
+
+var ec2Types = sync.OnceValue(func() map[string]*engine.InstanceType {
+	out := map[string]*engine.InstanceType{}
+	types := AWS()
+	for i := range types {
+		out[types[i].Name] = &types[i]
+	}
+	return out
+})
 
 // DefaultEC2 is the catalog AWS in other zones.
 func DefaultEC2(zones []Zone) []engine.InstanceType {

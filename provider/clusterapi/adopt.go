@@ -22,7 +22,7 @@ func (p *Provider) Adoptable(ctx context.Context, class provider.Class) ([]engin
 		return nil, err
 	}
 	f, err := p.find(ctx, c)
-	if err != nil || problemOf(f, c) != "" {
+	if err != nil || problemOf(c, f) != "" {
 		return nil, err // it may select those of another cluster
 	}
 	machines, err := p.machinesByDeployment(ctx, m)
@@ -34,8 +34,8 @@ func (p *Provider) Adoptable(ctx context.Context, class provider.Class) ([]engin
 		return nil, err
 	}
 	var out []engine.Machine
-	for _, made := range f.machines {
-		census := take(f.deployments[made.Key], machines[made.Key], owners)
+	for _, made := range f.Machines {
+		census := take(f.Deployments[made.Key], machines[made.Key], owners)
 		waiting, err := p.waitingFor(ctx, made.Key, census)
 		if err != nil {
 			return nil, err

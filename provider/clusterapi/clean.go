@@ -60,14 +60,12 @@ func (p *Provider) looked(ctx context.Context, m *Management) (map[string]*contr
 		if !v1.IsTrue(class, clusterapiv1alpha1.ConditionMachineDeploymentsReady) {
 			continue // it may select those of another cluster
 		}
-		selector, err := selectorOf(class)
+		selected, _, err := assortment.Selected(class, pointers(list.Items))
 		if err != nil {
 			continue // the class says so
 		}
-		for j := range list.Items {
-			if d := &list.Items[j]; selects(class, selector, d) {
-				out[assortment.Key(d)] = d
-			}
+		for _, d := range selected {
+			out[assortment.Key(d)] = d
 		}
 	}
 	return out, nil

@@ -67,7 +67,7 @@ func (p *Provider) Examine(ctx context.Context, classes []provider.Class) (out [
 			out = append(out, provider.Finding{Level: provider.Problem, Check: checkClasses, Object: object, Says: err.Error(), Do: "correct the class, or the rights in the management cluster (deploy/clusterapi/rbac.yaml)"})
 			continue
 		}
-		problem := problemOf(f, c)
+		problem := problemOf(c, f)
 		for _, says := range remarks(f, problem) {
 			level := provider.Warning
 			if says == problem {
@@ -76,13 +76,13 @@ func (p *Provider) Examine(ctx context.Context, classes []provider.Class) (out [
 			out = append(out, provider.Finding{Level: level, Check: checkClasses, Object: object, Says: says})
 		}
 		var made []string
-		for _, m := range f.machines {
+		for _, m := range f.Machines {
 			made = append(made, fmt.Sprintf("%s (%s, zone %s, %s, %s cores, %s of memory, %.4f USD per hour)", m.Key, m.Type, m.Zone, m.CapacityType, m.Capacity.Cpu(), m.Capacity.Memory(), m.Price))
 		}
 		if problem == "" {
 			out = append(out, provider.Finding{Level: provider.OK, Check: checkClasses, Object: object, Says: "machines can be made from " + strings.Join(made, ", ")})
 		}
-		for key, d := range f.deployments {
+		for key, d := range f.Deployments {
 			users[key], appliers[key] = append(users[key], c.Name), applied(d.ManagedFields)
 		}
 	}

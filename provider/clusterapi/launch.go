@@ -68,7 +68,7 @@ func (p *Provider) launch(ctx context.Context, claim *v1.NodeClaim, class provid
 	if err != nil {
 		return engine.Machine{}, outlast(asked, err)
 	}
-	if problem := problemOf(f, c); problem != "" {
+	if problem := problemOf(c, f); problem != "" {
 		return engine.Machine{}, &provider.ClassNotReadyError{Class: c.Name, Problem: problem}
 	}
 	candidates, tried, err := candidatesFor(f, claim)
@@ -117,8 +117,8 @@ func isNoAnswer(err error) bool {
 
 // candidatesFor are the MachineDeployments that a claim may get a machine from, the cheapest first, and before them the one that
 // was asked already; tried are all offerings that it may have.
-func candidatesFor(f *found, claim *v1.NodeClaim) (candidates []*assortment.Machines, tried []engine.OfferingID, err error) {
-	types, _ := assortment.Catalog(f.machines)
+func candidatesFor(f *assortment.Selection, claim *v1.NodeClaim) (candidates []*assortment.Machines, tried []engine.OfferingID, err error) {
+	types, _ := assortment.Catalog(f.Machines)
 	offers, err := offer.For(types, claim)
 	if err != nil {
 		return nil, nil, err
@@ -127,7 +127,7 @@ func candidatesFor(f *found, claim *v1.NodeClaim) (candidates []*assortment.Mach
 		if !slices.Contains(tried, o.OfferingID) {
 			tried = append(tried, o.OfferingID)
 		}
-		for _, m := range f.machines {
+		for _, m := range f.Machines {
 			if m.Type == o.InstanceType && m.Zone == o.Zone && m.CapacityType == o.CapacityType && !slices.Contains(candidates, m) &&
 				agree(m.Labels, o.Labels) && kube.HasTaints(v1.CoreTaints(claim.Spec.Taints), m.Taints) {
 				candidates = append(candidates, m)
@@ -251,7 +251,7 @@ func describe(m *contract.Machine, from *assortment.Machines) engine.Machine {
 	out := engine.Machine{
 		ID: idOf(m), Claim: m.Annotations[v1.MachineClaimAnnotationKey], ClaimUID: m.Annotations[v1.MachineClaimUIDAnnotationKey],
 		Created: m.CreationTimestamp.Time, Leaving: marked || m.DeletionTimestamp != nil, Labels: map[string]string{},
-		Annotations: map[string]string{v1.MachineDeploymentAnnotationKey: deploymentOf(m)},
+		Annotations: map[string]string{v1.MachineDeploymentAnnotationKey: assortment.DeploymentOf(m)},
 	}
 	if hash := m.Labels[contract.TemplateHashLabel]; hash != "" {
 		out.Annotations[v1.MachineTemplateAnnotationKey] = hash

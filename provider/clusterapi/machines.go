@@ -16,6 +16,7 @@ import (
 	v1 "tenon.sh/api/v1"
 	"tenon.sh/engine"
 	"tenon.sh/provider"
+	"tenon.sh/provider/catalog"
 	"tenon.sh/provider/clusterapi/assortment"
 	"tenon.sh/provider/clusterapi/contract"
 )
@@ -191,7 +192,7 @@ func newDescriber(p *Provider, m *Management) *describer {
 }
 
 func (d *describer) describe(ctx context.Context, machine *contract.Machine) (engine.Machine, error) {
-	key := deploymentOf(machine)
+	key := assortment.DeploymentOf(machine)
 	made, known := d.known[key]
 	if !known && key != "" {
 		var err error
@@ -216,11 +217,10 @@ func (d *describer) read(ctx context.Context, key string) (*assortment.Machines,
 	if err != nil {
 		return nil, err
 	}
-	made, err := assortment.Read(source, &clusterapiv1alpha1.ClusterAPINodeClass{}, builtIn)
+	made, err := assortment.Read(source, &clusterapiv1alpha1.ClusterAPINodeClass{}, catalog.EC2Type)
 	if err != nil {
 		return nil, nil // its class says so
 	}
-	d.p.block(made, source)
 	return made, nil
 }
 
@@ -257,7 +257,7 @@ func (p *Provider) remove(ctx context.Context, machine *contract.Machine) error 
 			return fmt.Errorf("mark Machine %s/%s as the one to go: %w", machine.Namespace, machine.Name, err)
 		}
 	}
-	key := deploymentOf(machine)
+	key := assortment.DeploymentOf(machine)
 	if key != "" {
 		_, err := p.scales.Do(ctx, key, order{key: key}, nil)
 		if err == nil || !apierrors.IsNotFound(err) {

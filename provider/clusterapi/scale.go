@@ -116,7 +116,7 @@ func (p *Provider) scaleOnce(ctx context.Context, orders []order, results []batc
 func (p *Provider) setReplicas(ctx context.Context, m *Management, d *contract.MachineDeployment, c *census, waiting int) error {
 	want := c.target(waiting)
 	if want < c.replicas {
-		want = min(c.replicas, max(want, c.lowest(d, p.isHeld(assortment.Key(d)))))
+		want = min(c.replicas, max(want, c.lowest(d, p.heldWhy(assortment.Key(d)) != "")))
 	}
 	if want != c.replicas || d.Spec.Replicas == nil {
 		if err := p.cfg.May("scale MachineDeployment " + assortment.Key(d)); err != nil {
@@ -182,10 +182,10 @@ func (p *Provider) census(ctx context.Context, m *Management, key string) (*cont
 	return d, c, nil
 }
 
-func pointers(machines []contract.Machine) []*contract.Machine {
-	out := make([]*contract.Machine, len(machines))
-	for i := range machines {
-		out[i] = &machines[i]
+func pointers[T any](list []T) []*T {
+	out := make([]*T, len(list))
+	for i := range list {
+		out[i] = &list[i]
 	}
 	return out
 }
@@ -259,11 +259,14 @@ func (p *Provider) stopWaiting(key string, claim types.UID) {
 	delete(p.waiting[key], claim)
 }
 
-func (p *Provider) isHeld(key string) bool {
+// heldWhy says why no machines are asked of a MachineDeployment for now, "" if they are.
+func (p *Provider) heldWhy(key string) string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	held, ok := p.held[key]
-	return ok && p.cfg.Clock.Now().Before(held.until)
+	if held, ok := p.held[key]; ok && p.cfg.Clock.Now().Before(held.until) {
+		return held.why
+	}
+	return ""
 }
 
 // bind makes a Machine that of a claim. It fails if somebody else wrote to the Machine meanwhile.

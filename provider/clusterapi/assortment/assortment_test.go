@@ -321,3 +321,38 @@ func TestReplicasAreLeftAloneWhereSomebodyHoldsThem(t *testing.T) {
 		}
 	}
 }
+
+func TestABoundedCatalogSellsNoMoreThanThereMayBe(t *testing.T) {
+	t.Parallel()
+	read := func(name string, annotations map[string]string, replicas int32, edits ...func(*assortment.Source)) *assortment.Machines {
+		m, err := assortment.Read(source(annotations, append(edits, func(s *assortment.Source) {
+			s.Deployment.Name, s.Deployment.Spec.Replicas = name, &replicas
+		})...), &clusterapiv1alpha1.ClusterAPINodeClass{}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return m
+	}
+	metal := with("labels", "node.kubernetes.io/instance-type=metal", contract.MaxSizeAnnotation, "5")
+	paused := func(s *assortment.Source) { s.Deployment.Spec.Paused = true }
+	free := with("labels", "node.kubernetes.io/instance-type=metal")
+	room, full, held, unbounded := read("room", metal, 3), read("full", metal, 5), read("held", metal, 1, paused), read("unbounded", free, 9)
+	types := assortment.BoundedCatalog([]*assortment.Machines{room, full, held, unbounded})
+	types = room.WithMachine(types, engine.OfferingID{InstanceType: "metal", Zone: "prod", CapacityType: "on-demand"}, nil)
+	types = room.WithMachine(types, engine.OfferingID{InstanceType: "metal", Zone: "elsewhere", CapacityType: "on-demand"}, nil)
+	types = room.WithMachine(types, engine.OfferingID{InstanceType: "before", Zone: "prod", CapacityType: "on-demand"}, nil)
+	var got []string
+	for _, it := range types {
+		for _, o := range it.Offerings {
+			got = append(got, fmt.Sprintf("%s %s %s %q %d %t", it.Name, o.Labels[contract.DeploymentNameLabel], o.Zone, o.Reservation, o.Slots, o.SoldOut))
+		}
+	}
+	want := []string{
+		`before room prod "default/room" 2 true`,
+		`metal full prod "default/full" 0 false`, `metal held prod "default/held" 4 true`, `metal room prod "default/room" 2 false`,
+		`metal unbounded prod "" 0 false`, `metal room elsewhere "default/room" 2 true`,
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+}

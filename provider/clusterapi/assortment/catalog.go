@@ -5,16 +5,30 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 
 	"tenon.sh/engine"
+	"tenon.sh/provider/clusterapi/contract"
 )
 
 // Catalog makes instance types of what MachineDeployments make: those with one name are one type, sold once for each of them.
 // Labels in which they differ belong to the offerings; where their capacity differs, the smaller one counts, and the notes say
 // so.
 func Catalog(all []*Machines) (types []engine.InstanceType, notes []string) {
+	return catalog(all, false)
+}
+
+// BoundedCatalog is a Catalog whose offerings are one MachineDeployment each, with its name as a label, and sell no more machines
+// than it may have replicas beside those that it has. It is for who plans once; a running controller hears of each machine that
+// cannot be had.
+func BoundedCatalog(all []*Machines) []engine.InstanceType {
+	types, _ := catalog(all, true)
+	return types
+}
+
+func catalog(all []*Machines, bounded bool) (types []engine.InstanceType, notes []string) {
 	all = slices.Clone(all)
 	slices.SortFunc(all, func(a, b *Machines) int { return cmp.Or(cmp.Compare(a.Type, b.Type), cmp.Compare(a.Key, b.Key)) })
 	keys := map[string]bool{}
@@ -28,13 +42,13 @@ func Catalog(all []*Machines) (types []engine.InstanceType, notes []string) {
 		for n < len(all) && all[n].Type == all[0].Type {
 			n++
 		}
-		t, more := instanceType(all[:n], keys)
+		t, more := instanceType(all[:n], keys, bounded)
 		types, notes, all = append(types, t), append(notes, more...), all[n:]
 	}
 	return types, notes
 }
 
-func instanceType(group []*Machines, keys map[string]bool) (t engine.InstanceType, notes []string) {
+func instanceType(group []*Machines, keys map[string]bool, bounded bool) (t engine.InstanceType, notes []string) {
 	first := group[0]
 	t = engine.InstanceType{Name: first.Type, Labels: map[string][]string{}, Capacity: maps.Clone(first.Capacity), Overhead: maps.Clone(first.Overhead)}
 	for _, m := range group[1:] {
@@ -63,9 +77,42 @@ func instanceType(group []*Machines, keys map[string]bool) (t engine.InstanceTyp
 				o.Labels[key] = value
 			}
 		}
+		if bounded {
+			m.bound(&o)
+		}
 		t.Offerings = merge(t.Offerings, o)
 	}
 	return t, notes
+}
+
+// WithMachine is a BoundedCatalog in which a machine is found that exists: one of another type, or in another place, than the
+// MachineDeployment makes now costs what those cost that it makes, and no more of its kind are sold.
+func (m *Machines) WithMachine(types []engine.InstanceType, id engine.OfferingID, capacity corev1.ResourceList) []engine.InstanceType {
+	o := engine.Offering{Zone: id.Zone, CapacityType: id.CapacityType, Price: m.Price}
+	m.bound(&o)
+	o.SoldOut = true
+	i, found := slices.BinarySearchFunc(types, id.InstanceType, func(t engine.InstanceType, name string) int { return cmp.Compare(t.Name, name) })
+	if !found {
+		types = slices.Insert(types, i, engine.InstanceType{Name: id.InstanceType, Capacity: capacity})
+	}
+	same := func(have engine.Offering) bool {
+		return have.Zone == o.Zone && have.CapacityType == o.CapacityType && have.Labels[contract.DeploymentNameLabel] == o.Labels[contract.DeploymentNameLabel]
+	}
+	if !slices.ContainsFunc(types[i].Offerings, same) {
+		types[i].Offerings = append(types[i].Offerings, o)
+	}
+	return types
+}
+
+// bound makes an offering that of the MachineDeployment alone.
+func (m *Machines) bound(o *engine.Offering) {
+	if o.Labels == nil {
+		o.Labels = map[string]string{}
+	}
+	_, o.Labels[contract.DeploymentNameLabel], _ = strings.Cut(m.Key, "/")
+	if m.Max >= 0 {
+		o.SoldOut, o.Reservation, o.Slots = m.Blocked != "" && !m.Full, m.Key, int(max(0, m.Max-m.Replicas))
+	}
 }
 
 // merge adds an offering. One that differs in nothing but its price is the same as what is there already: the cheaper one of

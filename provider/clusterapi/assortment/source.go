@@ -28,10 +28,14 @@ type Source struct {
 	Template *unstructured.Unstructured
 	// FailureDomains are those that running Machines say they are in, each once.
 	FailureDomains []string
+	// Sets are the MachineSets of the MachineDeployment.
+	Sets []*contract.MachineSet
 	// Node is a running node of the MachineDeployment, nil if there is none. If it is Outdated, its Machine was made from an older
 	// template.
 	Node     *corev1.Node
 	Outdated bool
+	// Held says why no machines are asked of it for now although it could make some, "" if they are.
+	Held string
 }
 
 // Key is "<namespace>/<name>" of the MachineDeployment.
@@ -60,8 +64,11 @@ type Machines struct {
 	Estimated bool
 	// Min and Max bound the replicas; Max is -1 without a bound.
 	Min, Max int32
-	// Blocked says why no more machines can be made now, "" if they can.
+	// Replicas is how many there are to be now.
+	Replicas int32
+	// Blocked says why no more machines can be made now, "" if they can. Full says that only Max stands in the way.
 	Blocked string
+	Full    bool
 	// Notes say what was passed over because it could not be read.
 	Notes []string
 }
@@ -76,7 +83,7 @@ func Read(s *Source, class *clusterapiv1alpha1.ClusterAPINodeClass, builtIn Buil
 	if r.at.machineType != "" && builtIn != nil {
 		r.builtIn = builtIn(r.at.machineType)
 	}
-	m := &Machines{Key: s.Key(), Blocked: Blocked(d, s.Cluster)}
+	m := &Machines{Key: s.Key(), Blocked: cmp.Or(Blocked(d, s.Cluster), s.managed(), s.Held)}
 	if d.Spec.Template.Spec.InfrastructureRef.Name == "" {
 		return nil, fmt.Errorf("its template names no infrastructure template (spec.template.spec.infrastructureRef)")
 	}
@@ -88,8 +95,14 @@ func Read(s *Source, class *clusterapiv1alpha1.ClusterAPINodeClass, builtIn Buil
 	if m.Min, m.Max, err = Sizes(d); err != nil {
 		return nil, err
 	}
+	if d.Spec.Replicas != nil {
+		m.Replicas = *d.Spec.Replicas
+	}
+	if m.Blocked == "" && m.Max >= 0 && d.Spec.Replicas != nil && m.Replicas >= m.Max {
+		m.Blocked, m.Full = fmt.Sprintf("it has %d replicas, and annotation %s allows no more", m.Replicas, contract.MaxSizeAnnotation), true
+	}
 	m.Type = cmp.Or(labels[corev1.LabelInstanceTypeStable], r.nodeLabel(corev1.LabelInstanceTypeStable), r.at.machineType, d.Name)
-	m.Zone = cmp.Or(labels[corev1.LabelTopologyZone], d.Spec.Template.Spec.FailureDomain, r.nodeLabel(corev1.LabelTopologyZone), r.onlyFailureDomain())
+	m.Zone = cmp.Or(labels[corev1.LabelTopologyZone], d.Spec.Template.Spec.FailureDomain, r.nodeLabel(corev1.LabelTopologyZone), r.onlyFailureDomain(), d.Spec.ClusterName)
 	m.CapacityType = cmp.Or(labels[v1.CapacityTypeLabelKey], r.at.capacityType, v1.CapacityTypeOnDemand)
 	if m.CapacityType != v1.CapacityTypeOnDemand && m.CapacityType != v1.CapacityTypeSpot {
 		return nil, fmt.Errorf("annotation %slabels says %s=%s: it must be %s or %s", contract.CapacityPrefix, v1.CapacityTypeLabelKey, m.CapacityType, v1.CapacityTypeOnDemand, v1.CapacityTypeSpot)
@@ -147,6 +160,20 @@ func Blocked(d *contract.MachineDeployment, cluster *contract.Cluster) string {
 		return fmt.Sprintf("Cluster %s is paused", d.Spec.ClusterName)
 	case d.Spec.Paused || annotated:
 		return "the MachineDeployment is paused"
+	}
+	return ""
+}
+
+// managed says who else sets the replicas, "" if nobody does.
+func (s *Source) managed() string {
+	if _, owned := s.Deployment.Labels[contract.TopologyOwnedLabel]; !owned || s.Cluster == nil || s.Cluster.Spec.Topology == nil {
+		return ""
+	}
+	name := s.Deployment.Labels[contract.TopologyNameLabel]
+	for _, t := range s.Cluster.Spec.Topology.Workers.MachineDeployments {
+		if t.Name == name && t.Replicas != nil {
+			return fmt.Sprintf("Cluster %s sets its replicas (spec.topology.workers.machineDeployments, %s): remove replicas there", s.Cluster.Name, name)
+		}
 	}
 	return ""
 }
@@ -215,7 +242,11 @@ func (r *reader) capacity() (corev1.ResourceList, error) {
 	case r.builtIn != nil:
 		list = r.builtIn.Capacity
 	default:
-		return nil, fmt.Errorf("nothing says how many cores and how much memory its machines have: set the annotations %scpu and %smemory", contract.CapacityPrefix, contract.CapacityPrefix)
+		missing := ""
+		if ref := r.Deployment.Spec.Template.Spec.InfrastructureRef; r.Template == nil {
+			missing = fmt.Sprintf(", and its %s %s could not be read", ref.Kind, ref.Name)
+		}
+		return nil, fmt.Errorf("nothing says how many cores and how much memory its machines have%s: set the annotations %scpu and %smemory", missing, contract.CapacityPrefix, contract.CapacityPrefix)
 	}
 	list = maps.Clone(list)
 	maps.Copy(list, annotated)

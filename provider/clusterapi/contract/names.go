@@ -40,5 +40,12 @@ const (
 // it is Cluster API's, with a bare name.
 const KarpenterMachineAnnotation = "cluster.x-k8s.io/machine"
 
+// Annotations of Nodes, by which Cluster API says whose machine a node is; its name stands in KarpenterMachineAnnotation.
+const (
+	NodeClusterAnnotation   = "cluster.x-k8s.io/cluster-name"
+	NodeNamespaceAnnotation = "cluster.x-k8s.io/cluster-namespace"
+	NodeOwnerAnnotation     = "cluster.x-k8s.io/owner-name" // a MachineSet, or what else has made it
+)
+
 // UninitializedTaint is on nodes until Cluster API has looked at them for the first time.
 const UninitializedTaint = "node.cluster.x-k8s.io/uninitialized"
