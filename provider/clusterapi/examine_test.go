@@ -77,7 +77,7 @@ func TestAnExaminationSaysInWhichVersionClusterAPIIsServed(t *testing.T) {
 		"v1beta1":         "\nwarning : it serves cluster.x-k8s.io in v1beta1 only, which later releases of Cluster API do not serve any more\nproblem ClusterAPINodeClass default: no MachineDeployment",
 		"":                "\nproblem : Cluster API cannot be read there: it has no kinds of group cluster.x-k8s.io",
 	} {
-		listener := httptest.NewServer(&manager{versions: strings.Fields(versions), changed: make(chan struct{})})
+		listener := httptest.NewServer(&apiServer{versions: strings.Fields(versions), changed: make(chan struct{})})
 		defer listener.Close()
 		connection, err := clusterapi.NewConnection(&rest.Config{Host: listener.URL})
 		if err != nil {
