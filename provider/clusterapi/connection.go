@@ -38,7 +38,7 @@ type Connection struct {
 var ErrNotConnected = errors.New("not connected yet")
 
 // errUnserved is why there can be no connection: the management cluster has said that it does not serve what is read.
-var errUnserved = errors.New("Cluster API cannot be read there")
+var errUnserved = errors.New("it does not serve Cluster API in a form that can be read")
 
 const (
 	// reachTimeout is how long an answer may take, syncTimeout how long the first lists may.

@@ -19,8 +19,8 @@ import (
 	"tenon.sh/provider/clusterapi/contract"
 )
 
-// manager is an API server that serves Cluster API in some versions, with one Machine.
-type manager struct {
+// apiServer is an API server that serves Cluster API in some versions, with one Machine.
+type apiServer struct {
 	mu       sync.Mutex
 	versions []string
 	machine  string        // its name
@@ -29,7 +29,7 @@ type manager struct {
 }
 
 // set changes what is served, and ends all watches.
-func (m *manager) set(machine string, versions ...string) {
+func (m *apiServer) set(machine string, versions ...string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.machine, m.versions = machine, versions
@@ -37,7 +37,7 @@ func (m *manager) set(machine string, versions ...string) {
 	m.changed = make(chan struct{})
 }
 
-func (m *manager) refuse(all bool) {
+func (m *apiServer) refuse(all bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.refuses = all
@@ -45,7 +45,7 @@ func (m *manager) refuse(all bool) {
 
 var served = map[string]string{"clusters": "Cluster", "machinedeployments": "MachineDeployment", "machinesets": "MachineSet", "machines": "Machine"}
 
-func (m *manager) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (m *apiServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	m.mu.Lock()
 	versions, machine, refuses, changed := m.versions, m.machine, m.refuses, m.changed
 	m.mu.Unlock()
@@ -117,7 +117,7 @@ func machines(ctx context.Context, c *clusterapi.Connection) string {
 
 func TestAConnectionGoesOnInTheBestVersionThatIsServed(t *testing.T) {
 	t.Parallel()
-	server := &manager{machine: "first", versions: []string{"v1beta1", "v1beta2"}, changed: make(chan struct{})}
+	server := &apiServer{machine: "first", versions: []string{"v1beta1", "v1beta2"}, changed: make(chan struct{})}
 	listener := httptest.NewServer(server)
 	ctx, stop := context.WithCancel(t.Context())
 	connection, err := clusterapi.NewConnection(&rest.Config{Host: listener.URL})

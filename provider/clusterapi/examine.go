@@ -105,7 +105,7 @@ func (p *Provider) Examine(ctx context.Context, classes []provider.Class) (out [
 // applied are those who apply the replicas of an object, again and again. Who has once written them is not among them.
 func applied(fields []metav1.ManagedFieldsEntry) (out []string) {
 	for _, f := range fields {
-		if f.Operation == metav1.ManagedFieldsOperationApply && f.FieldsV1 != nil && strings.Contains(string(f.FieldsV1.Raw), `"f:replicas"`) && !slices.Contains(out, f.Manager) {
+		if f.Operation == metav1.ManagedFieldsOperationApply && f.FieldsV1 != nil && strings.Contains(f.FieldsV1.GetRawString(), `"f:replicas"`) && !slices.Contains(out, f.Manager) {
 			out = append(out, f.Manager)
 		}
 	}

@@ -18,7 +18,7 @@ import (
 func TestAnExaminationSaysWhatClassesMakeOfTheirMachineDeployments(t *testing.T) {
 	t.Parallel()
 	owner := func(who string, how metav1.ManagedFieldsOperationType, fields string) metav1.ManagedFieldsEntry {
-		return metav1.ManagedFieldsEntry{Manager: who, Operation: how, FieldsType: "FieldsV1", FieldsV1: &metav1.FieldsV1{Raw: []byte(fields)}}
+		return metav1.ManagedFieldsEntry{Manager: who, Operation: how, FieldsType: "FieldsV1", FieldsV1: metav1.NewFieldsV1(fields)}
 	}
 	w := newWorld(t, deployment("a", "small", "a", "0.1"), deployment("b", "small", "b", "0.1", annotated(contract.CapacityPrefix+"memory", "16gb")),
 		deployment("c", "large", "c", "0.1", annotated(contract.MinSizeAnnotation, "0"), annotated(contract.MaxSizeAnnotation, "9"), func(d *contract.MachineDeployment) {
@@ -75,9 +75,9 @@ func TestAnExaminationSaysInWhichVersionClusterAPIIsServed(t *testing.T) {
 	for versions, want := range map[string]string{
 		"v1beta1 v1beta2": "\nok : it serves cluster.x-k8s.io in v1beta2\nproblem ClusterAPINodeClass default: no MachineDeployment",
 		"v1beta1":         "\nwarning : it serves cluster.x-k8s.io in v1beta1 only, which later releases of Cluster API do not serve any more\nproblem ClusterAPINodeClass default: no MachineDeployment",
-		"":                "\nproblem : Cluster API cannot be read there: it has no kinds of group cluster.x-k8s.io",
+		"":                "\nproblem : it does not serve Cluster API in a form that can be read: it has no kinds of group cluster.x-k8s.io",
 	} {
-		listener := httptest.NewServer(&manager{versions: strings.Fields(versions), changed: make(chan struct{})})
+		listener := httptest.NewServer(&apiServer{versions: strings.Fields(versions), changed: make(chan struct{})})
 		defer listener.Close()
 		connection, err := clusterapi.NewConnection(&rest.Config{Host: listener.URL})
 		if err != nil {
