@@ -92,11 +92,8 @@ func (c *clusterAPI) match(s *engine.Snapshot) {
 	}
 	known := map[*corev1.Node]bool{}
 	for _, machine := range c.machines {
-		node := c.nodes[machine.Status.NodeRef.Name]
-		if node == nil {
-			node = byID[machine.Spec.ProviderID]
-		}
-		if node != nil {
+		machine.Status.NodeRef.Name = "" // a node of another cluster may have this name
+		if node := byID[machine.Spec.ProviderID]; node != nil {
 			machine.Status.NodeRef.Name, known[node] = node.Name, true
 		}
 		c.add(machine)
@@ -246,7 +243,9 @@ func (m *manifest) clusterAPITypes(class *engine.Class) {
 		m.capi.others[key] = cmp.Or(m.capi.others[key], why)
 	}
 	problem := selection.Problem()
-	if problem != "" {
+	if problem == "" {
+		class.Traits = selection.Traits(object, m.capi.sets)
+	} else {
 		class.Problem = cmp.Or(class.Problem, notReady(problem))
 	}
 	for _, remark := range m.capi.remarks(selection) {
@@ -254,7 +253,7 @@ func (m *manifest) clusterAPITypes(class *engine.Class) {
 			m.note("%s", remark)
 		}
 	}
-	class.InstanceTypes, class.Traits = m.capi.types(selection), selection.Traits(object, m.capi.sets)
+	class.InstanceTypes = m.capi.types(selection)
 	m.note("instance types of %s %s: what its MachineDeployments make, %d of %d in the files", class.Ref.Kind, class.Ref.Name, len(selection.Machines), len(m.capi.deployments))
 }
 
@@ -318,6 +317,8 @@ func (m *manifest) made(s *engine.Snapshot) *Made {
 	case err != nil:
 		out.Problem = err.Error()
 		return out
+	case len(ours) == 0:
+		out.Problem = "none is of a Cluster of the nodes: " + strings.Join(clusters, ", ")
 	case len(selection.Clusters) > 1:
 		out.Problem = fmt.Sprintf("there are MachineDeployments of the clusters %s: leave out those of other clusters than the nodes'", strings.Join(selection.Clusters, ", "))
 	default:
