@@ -18,13 +18,13 @@ func checkAzureCounts(t *testing.T, s server) {
 		}
 		return out
 	}
-	// zones gives the cluster's list of zones that many of one name beside the two that it has to have.
-	zones := func(n int, name string) any {
-		cluster := []any{dnsZone("."), dnsZone("cluster.local")}
+	// zones gives a list that many zones of one name, beside the two that it has to have.
+	zones := func(list string, n int, name string) any {
+		var more []any
 		for i := range n {
-			cluster = append(cluster, dnsZone(fmt.Sprintf(name, i)))
+			more = append(more, dnsZone(fmt.Sprintf(name, i)))
 		}
-		return localDNS(cluster)
+		return localDNS(list, more...)
 	}
 	disks := func(n int) (out []any) {
 		for i := range n {
@@ -45,10 +45,12 @@ func checkAzureCounts(t *testing.T, s server) {
 		{"a key of 513", "spec.tags", map[string]any{strings.Repeat("k", 513): "v"}, false},
 		{"a value of 256", "spec.tags", map[string]any{"k": strings.Repeat("v", 256)}, true},
 		{"a value of 257", "spec.tags", map[string]any{"k": strings.Repeat("v", 257)}, false},
-		{"100 zones", "spec.localDNS", zones(98, "z%d.example"), true},
-		{"101 zones", "spec.localDNS", zones(99, "z%d.example"), false},
-		{"a zone of 254", "spec.localDNS", zones(1, label+label+label+strings.Repeat("a", 60)+"%d."), true},
-		{"a zone of 255", "spec.localDNS", zones(1, label+label+label+strings.Repeat("a", 61)+"%d."), false},
+		{"100 zones of the network", "spec.localDNS", zones("vnetDNSOverrides", 98, "z%d.example"), true},
+		{"101 zones of the network", "spec.localDNS.vnetDNSOverrides", zones("vnetDNSOverrides", 99, "z%d.example"), false},
+		{"100 zones of the cluster", "spec.localDNS", zones("kubeDNSOverrides", 98, "z%d.example"), true},
+		{"101 zones of the cluster", "spec.localDNS.kubeDNSOverrides", zones("kubeDNSOverrides", 99, "z%d.example"), false},
+		{"a zone of 254", "spec.localDNS", zones("kubeDNSOverrides", 1, label+label+label+strings.Repeat("a", 60)+"%d."), true},
+		{"a zone of 255", "spec.localDNS", zones("kubeDNSOverrides", 1, label+label+label+strings.Repeat("a", 61)+"%d."), false},
 		{"user data of 65535", "spec.userData", strings.Repeat("a", 65535), true},
 		{"user data of 65536", "spec.userData", strings.Repeat("a", 65536), false},
 		{"64 data disks", "spec.dataDisks", disks(64), true},
@@ -74,58 +76,63 @@ func checkAzureCounts(t *testing.T, s server) {
 func checkDNSZones(t *testing.T, s server) {
 	file := readRules(t)["aksnodeclass"]
 	newName := namer("zone")
-	for _, test := range []struct {
-		field          string
-		accept, reject []any
-	}{
-		{"queryLogging", []any{"Error", "Log"}, []any{nil, "", "Debug"}},
-		{"protocol", []any{"PreferUDP", "ForceTCP"}, []any{nil, "", "UDP"}},
-		{"forwardDestination", []any{"ClusterCoreDNS", "VnetDNS"}, []any{nil, "", "Internet"}},
-		{"forwardPolicy", []any{"Sequential", "RoundRobin", "Random"}, []any{nil, "", "First"}},
-		{"maxConcurrent", []any{0, 1000}, []any{nil, -1, "1"}},
-		{"cacheDuration", []any{"0s", "90s", "1h30m"}, []any{nil, "", "1d", "1.5h", "10", "500ms"}},
-		{"serveStaleDuration", []any{"0s", "90s", "1h30m"}, []any{nil, "", "1d", "1.5h", "10", "500ms"}},
-		{"serveStale", []any{"Verify", "Immediate", "Disable"}, []any{nil, "", "Always"}},
-	} {
-		put := func(value any, more map[string]any) error {
+	for _, list := range []string{"vnetDNSOverrides", "kubeDNSOverrides"} {
+		put := func(change map[string]any) error {
 			zone := dnsZone("example.com")
-			maps.Copy(zone, more)
-			zone[test.field] = value
-			if value == nil {
-				delete(zone, test.field)
-			}
-			at := ruleCase{Rule: test.field, At: "spec.localDNS"}
-			return s.create(file.object(t, at, newName(), localDNS([]any{dnsZone("."), dnsZone("cluster.local"), zone}), false))
+			maps.Copy(zone, change)
+			maps.DeleteFunc(zone, func(_ string, value any) bool { return value == nil })
+			at := ruleCase{Rule: list, At: "spec.localDNS"}
+			return s.create(file.object(t, at, newName(), localDNS(list, zone), false))
 		}
-		for _, value := range test.accept {
-			if err := put(value, nil); err != nil {
-				t.Errorf("%s %v was rejected: %v", test.field, value, err)
+		for _, test := range []struct {
+			field          string
+			accept, reject []any
+		}{
+			{"queryLogging", []any{"Error", "Log"}, []any{nil, "", "Debug"}},
+			{"protocol", []any{"PreferUDP", "ForceTCP"}, []any{nil, "", "UDP"}},
+			{"forwardDestination", []any{"VnetDNS"}, []any{nil, "", "Internet"}},
+			{"forwardPolicy", []any{"Sequential", "RoundRobin", "Random"}, []any{nil, "", "First"}},
+			{"maxConcurrent", []any{0, 1000}, []any{nil, -1, "1"}},
+			{"cacheDuration", []any{"0s", "90s", "1h30m"}, []any{nil, "", "1d", "1.5h", "10", "500ms"}},
+			{"serveStaleDuration", []any{"0s", "90s", "1h30m"}, []any{nil, "", "1d", "1.5h", "10", "500ms"}},
+			{"serveStale", []any{"Verify", "Immediate", "Disable"}, []any{nil, "", "Always"}},
+		} {
+			for _, value := range test.accept {
+				if err := put(map[string]any{test.field: value}); err != nil {
+					t.Errorf("%s: %s %v was rejected: %v", list, test.field, value, err)
+				}
+			}
+			for _, value := range test.reject {
+				if err := put(map[string]any{test.field: value}); err == nil || !strings.Contains(err.Error(), test.field) {
+					t.Errorf("%s: %s %v: error %v, want one naming it", list, test.field, value, err)
+				}
 			}
 		}
-		for _, value := range test.reject {
-			if err := put(value, nil); err == nil || !strings.Contains(err.Error(), test.field) {
-				t.Errorf("%s %v: error %v, want one naming it", test.field, value, err)
-			}
-		}
-		if test.field == "serveStale" {
-			if err := put("Verify", map[string]any{"protocol": "ForceTCP"}); err == nil || !strings.Contains(err.Error(), "serveStale Verify cannot be combined with protocol ForceTCP") {
-				t.Errorf("asking first over TCP: %v", err)
-			}
+		err := put(map[string]any{"serveStale": "Verify", "protocol": "ForceTCP"})
+		if err == nil || !strings.Contains(err.Error(), "serveStale Verify cannot be combined with protocol ForceTCP") {
+			t.Errorf("%s: asking first over TCP: %v", list, err)
 		}
 	}
 }
 
-// dnsZone says how names of a zone are looked up.
+// dnsZone says how names of a zone are looked up: those of the cluster by the cluster.
 func dnsZone(name string) map[string]any {
+	destination := "VnetDNS"
+	if name == "cluster.local" {
+		destination = "ClusterCoreDNS"
+	}
 	return map[string]any{
-		"zone": name, "queryLogging": "Log", "protocol": "PreferUDP", "forwardDestination": "ClusterCoreDNS", "forwardPolicy": "Random",
+		"zone": name, "queryLogging": "Log", "protocol": "PreferUDP", "forwardDestination": destination, "forwardPolicy": "Random",
 		"maxConcurrent": 1, "cacheDuration": "1s", "serveStaleDuration": "1s", "serveStale": "Disable",
 	}
 }
 
-// localDNS is a cache of DNS with this list of zones for the cluster's DNS.
-func localDNS(cluster []any) any {
-	root := dnsZone(".")
-	root["forwardDestination"] = "VnetDNS"
-	return map[string]any{"mode": "Required", "vnetDNSOverrides": []any{root, dnsZone("cluster.local")}, "kubeDNSOverrides": cluster}
+// localDNS is a cache of DNS of which one list has more zones than it has to.
+func localDNS(list string, more ...any) map[string]any {
+	out := map[string]any{"mode": "Required"}
+	for _, name := range []string{"vnetDNSOverrides", "kubeDNSOverrides"} {
+		out[name] = []any{dnsZone("."), dnsZone("cluster.local")}
+	}
+	out[list] = append(out[list].([]any), more...)
+	return out
 }
