@@ -288,6 +288,8 @@ func TestRulesWithoutAServer(t *testing.T) {
 	s := inProcess{schemas}
 	t.Run("cases", func(t *testing.T) { checkRules(t, s) })
 	t.Run("counts", func(t *testing.T) { checkCounts(t, s) })
+	t.Run("counts of Azure", func(t *testing.T) { checkAzureCounts(t, s) })
+	t.Run("zones of DNS", func(t *testing.T) { checkDNSZones(t, s) })
 	t.Run("provider labels", func(t *testing.T) { checkProviderLabels(t, s) })
 	t.Run("typed", func(t *testing.T) { checkTyped(t, s) })
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"reflect"
+	"slices"
 	"testing"
 	"time"
 
@@ -30,17 +32,25 @@ type apiServer struct {
 	ctx       context.Context
 	client    dynamic.Interface
 	resources map[schema.GroupVersionKind]schema.GroupVersionResource
+	warnings  []string // that came with answers; tests of one server run one after the other
+}
+
+// HandleWarningHeader takes what the server says beside an answer.
+func (s *apiServer) HandleWarningHeader(_ int, _ string, text string) {
+	s.warnings = append(s.warnings, text)
 }
 
 func newAPIServer(t *testing.T) *apiServer {
 	t.Helper()
 	config := playgroundtest.Get(t).RESTConfig()
 	config.QPS = -1
+	s := &apiServer{ctx: t.Context(), resources: map[schema.GroupVersionKind]schema.GroupVersionResource{}}
+	config.WarningHandler = s
 	client, err := dynamic.NewForConfig(config)
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &apiServer{ctx: t.Context(), client: client, resources: map[schema.GroupVersionKind]schema.GroupVersionResource{}}
+	s.client = client
 	definitions, err := crds.All()
 	if err != nil {
 		t.Fatal(err)
@@ -63,14 +73,21 @@ func (s *apiServer) install(t *testing.T, crd *apiextensionsv1.CustomResourceDef
 	if _, err := definitions.Create(s.ctx, &unstructured.Unstructured{Object: content}, metav1.CreateOptions{}); err != nil {
 		t.Fatalf("install %s: %v", crd.Name, err)
 	}
-	gvr := schema.GroupVersionResource{Group: crd.Spec.Group, Version: crd.Spec.Versions[0].Name, Resource: crd.Spec.Names.Plural}
+	for _, version := range crd.Spec.Versions {
+		s.await(t, crd, version.Name)
+	}
+}
+
+func (s *apiServer) await(t *testing.T, crd *apiextensionsv1.CustomResourceDefinition, version string) {
+	t.Helper()
+	gvr := schema.GroupVersionResource{Group: crd.Spec.Group, Version: version, Resource: crd.Spec.Names.Plural}
 	s.resources[gvr.GroupVersion().WithKind(crd.Spec.Names.Kind)] = gvr
-	err = wait.PollUntilContextTimeout(s.ctx, 20*time.Millisecond, time.Minute, true, func(ctx context.Context) (bool, error) {
+	err := wait.PollUntilContextTimeout(s.ctx, 20*time.Millisecond, time.Minute, true, func(ctx context.Context) (bool, error) {
 		_, err := s.client.Resource(gvr).List(ctx, metav1.ListOptions{})
 		return err == nil, nil
 	})
 	if err != nil {
-		t.Fatalf("%s cannot be listed: %v", crd.Name, err)
+		t.Fatalf("%s %s cannot be listed: %v", crd.Name, version, err)
 	}
 }
 
@@ -131,9 +148,12 @@ func TestRulesOnAnAPIServer(t *testing.T) {
 	s := newAPIServer(t)
 	t.Run("cases", func(t *testing.T) { checkRules(t, s) })
 	t.Run("counts", func(t *testing.T) { checkCounts(t, s) })
+	t.Run("counts of Azure", func(t *testing.T) { checkAzureCounts(t, s) })
+	t.Run("zones of DNS", func(t *testing.T) { checkDNSZones(t, s) })
 	t.Run("provider labels", func(t *testing.T) { checkProviderLabels(t, s) })
 	t.Run("typed", func(t *testing.T) { checkTyped(t, s) })
 	t.Run("scale", func(t *testing.T) { checkScale(t, s) })
+	t.Run("versions", func(t *testing.T) { checkVersions(t, s) })
 }
 
 // checkScale does what kubectl scale does to a static pool.
@@ -172,5 +192,36 @@ func checkScale(t *testing.T, s *apiServer) {
 	})
 	if err != nil {
 		t.Error(err)
+	}
+}
+
+// checkVersions writes a class in one version and reads it in the other.
+func checkVersions(t *testing.T, s *apiServer) {
+	const older, newer = "karpenter.azure.com/v1alpha2", "karpenter.azure.com/v1beta1"
+	in := func(version string) *unstructured.Unstructured {
+		class := &unstructured.Unstructured{Object: clone(t, readRules(t)["aksnodeclass"].Base)}
+		class.SetAPIVersion(version)
+		class.SetName("versions")
+		return class
+	}
+	for written, read := range map[string]string{older: newer, newer: older} {
+		s.warnings = nil
+		err := s.withStored(in(written), func(stored *unstructured.Unstructured) error {
+			warned := slices.Contains(s.warnings, "use v1beta1.AKSNodeClass instead")
+			if warned != (written == older) {
+				t.Errorf("writing %s warned %q", written, s.warnings)
+			}
+			back, err := s.of(in(read)).Get(s.ctx, stored.GetName(), metav1.GetOptions{})
+			if err != nil {
+				return err
+			}
+			if back.GetAPIVersion() != read || !reflect.DeepEqual(back.Object["spec"], stored.Object["spec"]) {
+				t.Errorf("written as %s and read as %s: %v, want %v", written, read, back.Object, stored.Object["spec"])
+			}
+			return nil
+		})
+		if err != nil {
+			t.Error(err)
+		}
 	}
 }

@@ -2,6 +2,7 @@ package api_test
 
 import (
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -11,6 +12,7 @@ import (
 
 	autoscalingv1beta1 "tenon.sh/api/autoscalingv1beta1"
 	awsv1 "tenon.sh/api/awsv1"
+	"tenon.sh/api/azurev1beta1"
 	"tenon.sh/api/clusterapiv1alpha1"
 	kwokv1alpha1 "tenon.sh/api/kwokv1alpha1"
 	v1 "tenon.sh/api/v1"
@@ -21,7 +23,7 @@ import (
 // allowed, and reads them back into the Go types.
 func checkTyped(t *testing.T, s server) {
 	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{v1.AddToScheme, v1alpha1.AddToScheme, kwokv1alpha1.AddToScheme, autoscalingv1beta1.AddToScheme, awsv1.AddToScheme, clusterapiv1alpha1.AddToScheme} {
+	for _, add := range []func(*runtime.Scheme) error{v1.AddToScheme, v1alpha1.AddToScheme, kwokv1alpha1.AddToScheme, autoscalingv1beta1.AddToScheme, awsv1.AddToScheme, clusterapiv1alpha1.AddToScheme, azurev1beta1.AddToScheme} {
 		if err := add(scheme); err != nil {
 			t.Fatal(err)
 		}
@@ -45,6 +47,9 @@ func checkTyped(t *testing.T, s server) {
 			Role: "nodes", AMISelectorTerms: []awsv1.AMISelectorTerm{{Alias: "al2023@latest"}},
 			SubnetSelectorTerms: []awsv1.SubnetSelectorTerm{{ID: "subnet-1"}}, SecurityGroupSelectorTerms: []awsv1.SecurityGroupSelectorTerm{{Name: "nodes"}},
 			Kubelet: &runtime.RawExtension{Raw: []byte(`{"some":{"deep":["thing",{"n":1}]}}`)},
+		}},
+		&azurev1beta1.AKSNodeClass{ObjectMeta: meta, Spec: azurev1beta1.AKSNodeClassSpec{
+			Kubelet: &azurev1beta1.KubeletConfiguration{FailSwapOn: new(false)}, GPU: &azurev1beta1.GPU{}, LinuxOSConfig: &azurev1beta1.LinuxOSConfig{SwapFileSize: "1Gi"},
 		}},
 		&autoscalingv1beta1.CapacityBuffer{ObjectMeta: metav1.ObjectMeta{Name: "typed", Namespace: "default"}},
 	}
@@ -107,6 +112,11 @@ func checkFilledIn(t *testing.T, object runtime.Object) {
 		}
 		if got := string(o.Spec.Kubelet.Raw); got != `{"some":{"deep":["thing",{"n":1}]}}` {
 			t.Errorf("kubelet %s", got)
+		}
+	case *azurev1beta1.AKSNodeClass:
+		k := o.Spec.Kubelet
+		if o.Spec.ImageFamily != azurev1beta1.FamilyUbuntu || *o.Spec.OSDiskSizeGB != 128 || o.Spec.GPU.Mode != "Driver" || !*k.CPUCFSQuota || k.CPUCFSQuotaPeriod.Duration != 100*time.Millisecond {
+			t.Errorf("spec %+v, kubelet %+v", o.Spec, k)
 		}
 	case *autoscalingv1beta1.CapacityBuffer:
 		if o.Spec.ProvisioningStrategy == nil || *o.Spec.ProvisioningStrategy != autoscalingv1beta1.ActiveCapacity {

@@ -15,6 +15,7 @@ import (
 
 	"tenon.sh/api/autoscalingv1beta1"
 	"tenon.sh/api/awsv1"
+	"tenon.sh/api/azurev1beta1"
 	"tenon.sh/api/clusterapiv1alpha1"
 	"tenon.sh/api/kwokv1alpha1"
 	v1 "tenon.sh/api/v1"
@@ -38,6 +39,7 @@ func Scheme() *runtime.Scheme {
 		autoscalingv1beta1.AddToScheme,
 		kwokv1alpha1.AddToScheme,
 		awsv1.AddToScheme,
+		azurev1beta1.AddToScheme,
 		clusterapiv1alpha1.AddToScheme,
 	} {
 		// Only two Go types for one kind could make this fail, and that is not a matter of input.

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"tenon.sh/api/awsv1"
+	"tenon.sh/api/azurev1beta1"
 	"tenon.sh/api/clusterapiv1alpha1"
 	"tenon.sh/api/kwokv1alpha1"
 	v1 "tenon.sh/api/v1"
@@ -146,6 +147,8 @@ func typeOfKind(kind string) any {
 		return v1.NodeClaim{}
 	case "EC2NodeClass":
 		return awsv1.EC2NodeClass{}
+	case "AKSNodeClass":
+		return azurev1beta1.AKSNodeClass{}
 	case "ClusterAPINodeClass":
 		return clusterapiv1alpha1.ClusterAPINodeClass{}
 	case "KWOKNodeClass":

@@ -23,6 +23,8 @@ func TestAnUnknownFieldIsNotedOnceWithWhatWasMeant(t *testing.T) {
 		{"in a list", pool("      startupTaints: [{key: a, efect: NoSchedule, effect: NoSchedule}]\n", ""), `NodePool p: unknown field "spec.template.spec.startupTaints[0].efect": did you mean spec.template.spec.startupTaints.effect?`},
 		{"nothing like it", pool("", "  zebra: 1\n"), `NodePool p: unknown field "spec.zebra"`},
 		{"a class's", ec2ClassOf("al2023@latest", "  instanceStoragePolicy: RAID0\n"), `EC2NodeClass default: unknown field "spec.instanceStoragePolicy": did you mean spec.instanceStorePolicy?`},
+		{"a class's of Azure", "apiVersion: karpenter.azure.com/v1beta1\nkind: AKSNodeClass\nmetadata: {name: default}\nspec: {osDiskSize: 100}\n", `AKSNodeClass default: unknown field "spec.osDiskSize": did you mean spec.osDiskSizeGB?`},
+		{"its older version", "apiVersion: karpenter.azure.com/v1alpha2\nkind: AKSNodeClass\nmetadata: {name: default}\nspec: {imageFamly: Ubuntu}\n", `AKSNodeClass default: unknown field "spec.imageFamly": did you mean spec.imageFamily?`},
 		{"of a Deployment", deployment + "  replica: 3\n" + template, `Deployment shop/web: unknown field "spec.replica": did you mean spec.replicas?`},
 		{"of a pod's spec", deployment + template + "      nodeselector: {a: b}\n", `Deployment shop/web: unknown field "spec.template.spec.nodeselector": did you mean spec.template.spec.nodeSelector?`},
 		{"of a pod, above it", deployment + "  tolerations: []\n" + template, `Deployment shop/web: unknown field "spec.tolerations": did you mean spec.template.spec.tolerations?`},

@@ -3,18 +3,16 @@ package awsv1
 import (
 	"bytes"
 	"cmp"
-	"crypto/sha256"
-	"encoding/binary"
 	"encoding/json"
 	"slices"
-	"strconv"
 
 	"k8s.io/apimachinery/pkg/runtime"
+
+	v1 "tenon.sh/api/v1"
 )
 
-// HashVersion names the way Hash works. Hashes of different versions cannot be compared: objects that carry another
-// version, be it an older one of ours or one of Karpenter's own, are stamped anew and have not drifted.
-const HashVersion = "tenon-v1"
+// HashVersion names the way Hash works.
+const HashVersion = v1.ClassHashVersion
 
 // Hash is a fingerprint of everything in the class whose change makes its machines drift, and is not looked at by itself:
 // selectors are not in it, because what they find is compared; nor is ipPrefixCount, nor how the family was told. The
@@ -30,13 +28,7 @@ func (c *EC2NodeClass) Hash(caBundle string) string {
 	}
 	slices.SortFunc(spec.BlockDeviceMappings, byText[BlockDeviceMapping])
 	slices.SortFunc(spec.NetworkInterfaces, byText[NetworkInterface])
-	h := sha256.New()
-	for _, part := range [][]byte{text(spec), []byte(c.Family()), []byte(caBundle), kubelet} {
-		// The length keeps apart what would read the same in one piece.
-		h.Write(binary.BigEndian.AppendUint64(nil, uint64(len(part))))
-		h.Write(part)
-	}
-	return strconv.FormatUint(binary.BigEndian.Uint64(h.Sum(nil)), 10)
+	return v1.Fingerprint(text(spec), []byte(c.Family()), []byte(caBundle), kubelet)
 }
 
 // canonical writes JSON with its keys in order. What is not JSON stands for itself.

@@ -2,8 +2,10 @@ package crds_test
 
 import (
 	"encoding/json"
+	"reflect"
 	"regexp"
 	"slices"
+	"strings"
 	"testing"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -16,11 +18,14 @@ func TestNamesScopesAndSubresources(t *testing.T) {
 	t.Parallel()
 	tests := []struct {
 		name, kind, version string
+		older               string // a version that is served too, with a warning
 		short, categories   []string
 		scope               apiextensionsv1.ResourceScope
 		columns             string // those of priority 1 after a bar
 		scale               bool
 	}{
+		{name: "aksnodeclasses.karpenter.azure.com", kind: "AKSNodeClass", version: "v1beta1", older: "v1alpha2", short: []string{"aksnc", "aksncs"}, categories: []string{"karpenter", "nap"}, scope: "Cluster",
+			columns: "Ready Age | ImageFamily"},
 		{name: "capacitybuffers.autoscaling.x-k8s.io", kind: "CapacityBuffer", version: "v1beta1", short: []string{"cb"}, categories: []string{"autoscaling"}, scope: "Namespaced",
 			columns: "Strategy PodTemplate Replicas ConditionsType ConditionsStatus ConditionsReason Age |"},
 		{name: "clusterapinodeclasses.karpenter.cluster.x-k8s.io", kind: "ClusterAPINodeClass", version: "v1alpha1", short: []string{"capinc", "capincs"}, categories: []string{"karpenter"}, scope: "Cluster",
@@ -51,18 +56,44 @@ func TestNamesScopesAndSubresources(t *testing.T) {
 			!slices.Equal(spec.Names.ShortNames, test.short) || !slices.Equal(spec.Names.Categories, test.categories) {
 			t.Errorf("%s: names %+v, scope %s", test.name, spec.Names, spec.Scope)
 		}
-		if len(spec.Versions) != 1 || spec.Versions[0].Name != test.version || !spec.Versions[0].Served || !spec.Versions[0].Storage {
-			t.Errorf("%s: want the one version %s, served and stored", test.name, test.version)
+		var served []string
+		for _, version := range spec.Versions {
+			served = append(served, version.Name)
+			if !version.Served || version.Storage != (version.Name == test.version) || version.Deprecated != (version.Name == test.older) {
+				t.Errorf("%s: version %s is served: %t, stored: %t, deprecated: %t", test.name, version.Name, version.Served, version.Storage, version.Deprecated)
+			}
+			sub := version.Subresources
+			if sub == nil || sub.Status == nil || (sub.Scale != nil) != test.scale {
+				t.Errorf("%s: subresources %+v", test.name, sub)
+			}
+			if test.scale && (sub.Scale.SpecReplicasPath != ".spec.replicas" || sub.Scale.StatusReplicasPath != ".status.nodes" || sub.Scale.LabelSelectorPath != nil) {
+				t.Errorf("%s: scale %+v", test.name, sub.Scale)
+			}
+			if got := columns(version); got != test.columns {
+				t.Errorf("%s: columns %q, want %q", test.name, got, test.columns)
+			}
 		}
-		sub := spec.Versions[0].Subresources
-		if sub == nil || sub.Status == nil || (sub.Scale != nil) != test.scale {
-			t.Errorf("%s: subresources %+v", test.name, sub)
+		if want := strings.Fields(test.older + " " + test.version); !slices.Equal(served, want) {
+			t.Errorf("%s: versions %q, want %q", test.name, served, want)
 		}
-		if test.scale && (sub.Scale.SpecReplicasPath != ".spec.replicas" || sub.Scale.StatusReplicasPath != ".status.nodes" || sub.Scale.LabelSelectorPath != nil) {
-			t.Errorf("%s: scale %+v", test.name, sub.Scale)
+	}
+}
+
+// Without a conversion webhook the API server only rewrites the name of the version.
+func TestAllVersionsOfAKindHaveTheSameFields(t *testing.T) {
+	t.Parallel()
+	definitions, err := crds.All()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, crd := range definitions {
+		for _, version := range crd.Spec.Versions {
+			if !reflect.DeepEqual(version.Schema, crd.Spec.Versions[0].Schema) {
+				t.Errorf("%s: %s and %s differ", crd.Name, version.Name, crd.Spec.Versions[0].Name)
+			}
 		}
-		if got := columns(spec.Versions[0]); got != test.columns {
-			t.Errorf("%s: columns %q, want %q", test.name, got, test.columns)
+		if c := crd.Spec.Conversion; c != nil && c.Strategy != apiextensionsv1.NoneConverter {
+			t.Errorf("%s is converted by %s", crd.Name, c.Strategy)
 		}
 	}
 }

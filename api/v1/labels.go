@@ -51,6 +51,9 @@ const (
 	azureDomain      = "karpenter.azure.com"
 	clusterAPIDomain = "karpenter.cluster.x-k8s.io"
 	kwokDomain       = "karpenter.kwok.sh"
+
+	// aksDomain is restricted by the rules of the CRDs alone: pods may ask for what nodes of AKS's own have.
+	aksDomain = "kubernetes.azure.com"
 )
 
 // ProviderLabels are the labels of one restricted domain that machines carry,
@@ -86,9 +89,9 @@ const (
 		instance-gpu-name instance-hypervisor instance-local-nvme instance-memory instance-network-bandwidth
 		instance-size instance-tenancy nitro-sandbox placement-group-id placement-group-partition`
 	azureLabels = `
-		aksnodeclass placement-scope sku-cpu sku-family sku-gpu-count sku-gpu-manufacturer sku-gpu-name
-		sku-hyperv-generation sku-memory sku-name sku-networking-accelerated sku-series
-		sku-storage-ephemeralos-maxsize sku-storage-premium-capable sku-storage-ultra-ssd sku-version`
+		aksnodeclass placement-scope sku-cpu sku-family sku-gpu-count sku-gpu-manufacturer sku-gpu-name sku-memory
+		sku-name sku-networking-accelerated sku-series sku-storage-ephemeralos-maxsize sku-storage-premium-capable
+		sku-storage-ultra-ssd sku-version`
 	clusterAPILabels = `clusterapinodeclass instance-cpu instance-family instance-memory instance-size`
 	kwokLabels       = `instance-cpu instance-family instance-memory instance-size kwoknodeclass`
 )
@@ -126,6 +129,20 @@ func closedValues(key string) []string {
 		return []string{CapacityTypeOnDemand, CapacityTypeReserved, CapacityTypeSpot}
 	case awsDomain + "/instance-tenancy":
 		return []string{"dedicated", "default"}
+	case azureDomain + "/sku-networking-accelerated", azureDomain + "/sku-storage-premium-capable", azureDomain + "/sku-storage-ultra-ssd":
+		return []string{"false", "true"}
+	case azureDomain + "/sku-gpu-manufacturer":
+		return []string{"amd", "nvidia"}
+	case azureDomain + "/placement-scope":
+		return []string{"regional", "zonal"}
+	case aksDomain + "/mode":
+		return []string{"system", "user"}
+	case aksDomain + "/scalesetpriority", aksDomain + "/priority":
+		return []string{"regular", "spot"}
+	case aksDomain + "/os-sku":
+		return []string{"AzureLinux", "Ubuntu"}
+	case aksDomain + "/fips_enabled":
+		return []string{"true"}
 	}
 	return nil
 }

@@ -7,6 +7,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"tenon.sh/api/clusterapiv1alpha1"
+	v1 "tenon.sh/api/v1"
 	"tenon.sh/engine"
 	"tenon.sh/provider/clusterapi/contract"
 	"tenon.sh/provider/providertest"
@@ -18,7 +19,7 @@ func TestProvider(t *testing.T) {
 		w := newWorld(t,
 			deployment("small-a", "small", "a", "0.10"), deployment("small-b", "small", "b", "0.12"),
 			deployment("medium-a", "medium", "a", "0.25"), deployment("large-a", "large", "a", "0.80"))
-		w.class.Spec.Overhead = &clusterapiv1alpha1.Overhead{KubeReserved: clusterapiv1alpha1.ReservedResources{"cpu": resource.MustParse("100m")}}
+		w.class.Spec.Overhead = &v1.Overhead{KubeReserved: v1.ReservedResources{"cpu": resource.MustParse("100m")}}
 		notReady := w.classRef()
 		notReady.Object = &clusterapiv1alpha1.ClusterAPINodeClass{
 			ObjectMeta: metav1.ObjectMeta{Name: "elsewhere"}, Spec: clusterapiv1alpha1.ClusterAPINodeClassSpec{ClusterName: "elsewhere"},

@@ -229,10 +229,10 @@ func TestAPriceIsNeverNothing(t *testing.T) {
 
 func TestWhatANodeKeepsBack(t *testing.T) {
 	t.Parallel()
-	class := &clusterapiv1alpha1.ClusterAPINodeClass{Spec: clusterapiv1alpha1.ClusterAPINodeClassSpec{Overhead: &clusterapiv1alpha1.Overhead{
-		KubeReserved:   clusterapiv1alpha1.ReservedResources{"cpu": resource.MustParse("100m"), "memory": resource.MustParse("1Gi")},
-		SystemReserved: clusterapiv1alpha1.ReservedResources{"cpu": resource.MustParse("50m")},
-		EvictionHard:   map[string]clusterapiv1alpha1.EvictionThreshold{"memory.available": "5%", "nodefs.available": "100%"},
+	class := &clusterapiv1alpha1.ClusterAPINodeClass{Spec: clusterapiv1alpha1.ClusterAPINodeClassSpec{Overhead: &v1.Overhead{
+		KubeReserved:   v1.ReservedResources{"cpu": resource.MustParse("100m"), "memory": resource.MustParse("1Gi")},
+		SystemReserved: v1.ReservedResources{"cpu": resource.MustParse("50m")},
+		EvictionHard:   map[string]v1.EvictionThreshold{"memory.available": "5%", "nodefs.available": "100%"},
 	}}}
 	for name, c := range map[string]struct {
 		source            *assortment.Source

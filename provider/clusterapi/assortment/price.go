@@ -95,7 +95,7 @@ func (r *reader) overhead(capacity corev1.ResourceList) corev1.ResourceList {
 	}
 	said := r.class.Spec.Overhead
 	if said == nil {
-		said = &clusterapiv1alpha1.Overhead{}
+		said = &v1.Overhead{}
 	}
 	out := corev1.ResourceList{
 		corev1.ResourceMemory: kube.EvictionThreshold(string(said.EvictionHard["memory.available"]), "100Mi", capacity.Memory().Value()),
@@ -103,7 +103,7 @@ func (r *reader) overhead(capacity corev1.ResourceList) corev1.ResourceList {
 	if disk, ok := capacity[corev1.ResourceEphemeralStorage]; ok {
 		out[corev1.ResourceEphemeralStorage] = kube.EvictionThreshold(string(said.EvictionHard["nodefs.available"]), "10%", disk.Value())
 	}
-	for _, reserved := range []clusterapiv1alpha1.ReservedResources{said.KubeReserved, said.SystemReserved} {
+	for _, reserved := range []v1.ReservedResources{said.KubeReserved, said.SystemReserved} {
 		for name, q := range reserved {
 			sum := out[corev1.ResourceName(name)]
 			sum.Add(q)
