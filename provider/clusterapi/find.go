@@ -224,7 +224,7 @@ func readTemplate(ctx context.Context, m *Management, d *contract.MachineDeploym
 	return object, nil
 }
 
-// builtIn finds an instance type of EC2, the one cloud whose figures are built in.
+// builtIn finds an instance type of EC2. Those of Azure are not looked up: their figures are those of AKS.
 func builtIn(machineType string) *engine.InstanceType { return ec2Types()[machineType] }
 
 var ec2Types = sync.OnceValue(func() map[string]*engine.InstanceType {
