@@ -81,7 +81,7 @@ func TestGPUsAreThoseThatNodesWorkWith(t *testing.T) {
 func TestSizesThatNoClassCanUse(t *testing.T) {
 	aks, own := size.Defaults("eastus"), size.Defaults("eastus")
 	own.SelfManaged = true
-	gpu := named("Standard_NV4as_v4", 4, 14*gib)
+	gpu := named("Standard_X4as_v4", 4, 14*gib)
 	gpu.GPUs = 1
 	constrained := named("Standard_E16-4ads_v5", 16, 128*gib)
 	constrained.AvailableVCPUs = 4
