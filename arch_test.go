@@ -35,6 +35,9 @@ var (
 // the built-in catalog from figures that come with the program.
 var pureAWS = []string{"provider/aws/assortment", "provider/aws/expression", "provider/aws/images", "provider/aws/kubelet", "provider/aws/size"}
 
+// pureAzure are the same of the Azure provider.
+var pureAzure = []string{"provider/azure/assortment", "provider/azure/price", "provider/azure/size"}
+
 // notInTheEngine lists the parts of the standard library through which a decision could come to depend on something other
 // than its arguments.
 var notInTheEngine = []string{"context", "crypto/rand", "log", "math/rand", "net", "os", "syscall"}
@@ -74,10 +77,10 @@ var importRules = []importRule{
 	{packages: "engine/disruption", ours: []string{"engine", "api/...", "engine/kube", "engine/inventory", "engine/budget", "engine/lifecycle", "engine/scheduler", "engine/constraints", "engine/provisioning", "engine/nomination", "engine/bitset", "engine/capacity", "engine/topology", "engine/packing", "engine/bound", "engine/consolidation"}, never: notInTheEngine, pure: true},
 	{packages: "engine/explain", ours: []string{"engine", "api/...", "engine/kube", "engine/volume", "engine/inventory", "engine/budget", "engine/provisioning", "engine/disruption"}, never: notInTheEngine, pure: true},
 
-	{packages: "scenario/...", ours: []string{"scenario/...", "engine", "engine/...", "api/...", "provider/catalog", "provider/clusterapi/contract", "provider/clusterapi/assortment", "unrendered"}, also: []string{"sigs.k8s.io/yaml", "k8s.io/utils/ptr", "k8s.io/apiextensions-apiserver", "k8s.io/apiserver", "k8s.io/kube-openapi"}},
+	{packages: "scenario/...", ours: slices.Concat([]string{"scenario/...", "engine", "engine/...", "api/...", "provider/catalog", "provider/clusterapi/contract", "provider/clusterapi/assortment", "unrendered"}, pureAzure), also: []string{"sigs.k8s.io/yaml", "k8s.io/utils/ptr", "k8s.io/apiextensions-apiserver", "k8s.io/apiserver", "k8s.io/kube-openapi"}},
 
 	{packages: "provider", ours: []string{"engine", "api/..."}},
-	{packages: "provider/catalog/...", ours: slices.Concat([]string{"provider", "engine", "api/...", "provider/catalog"}, pureAWS)},
+	{packages: "provider/catalog/...", ours: slices.Concat([]string{"provider", "engine", "api/...", "provider/catalog"}, pureAWS, pureAzure)},
 	{packages: "provider/offer", ours: []string{"engine", "engine/kube", "api/..."}},
 	{packages: "provider/batch", alone: true},
 	{packages: "provider/providertest", ours: []string{"provider", "provider/catalog", "engine", "api/..."}, also: []string{"k8s.io/utils"}},
@@ -91,6 +94,9 @@ var importRules = []importRule{
 	{packages: "provider/aws/userdata", also: []string{"github.com/pelletier/go-toml/v2", "sigs.k8s.io/yaml"}},
 	{packages: "provider/aws/...", ours: []string{"provider/aws/...", "provider", "provider/batch", "provider/catalog", "provider/offer", "engine", "api/..."},
 		also: append([]string{"github.com/aws", "github.com/google/cel-go", "k8s.io/kubelet/config/v1beta1", "sigs.k8s.io/json", "github.com/prometheus/client_golang"}, kubernetesClient...)},
+	{packages: "provider/azure/size", ours: []string{"engine/kube", "api/..."}},
+	{packages: "provider/azure/price"},
+	{packages: "provider/azure/assortment", ours: []string{"provider/azure/price", "provider/azure/size", "engine", "api/..."}},
 	{packages: "provider/clusterapi/contract"},
 	{packages: "provider/clusterapi/assortment", ours: []string{"provider/clusterapi/contract", "engine", "engine/kube", "api/..."}},
 	{packages: "provider/clusterapi", ours: []string{"provider/clusterapi/...", "provider", "provider/batch", "provider/catalog", "provider/offer", "engine", "engine/kube", "api/..."},

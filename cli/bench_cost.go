@@ -14,13 +14,14 @@ import (
 	"tenon.sh/engine"
 	"tenon.sh/engine/nomination"
 	"tenon.sh/engine/provisioning"
+	"tenon.sh/provider/catalog"
 	"tenon.sh/scenario/workload"
 )
 
 // benchCostOptions are the flags of bench cost.
 type benchCostOptions struct {
 	benchOptions
-	capacity                   string
+	capacity, catalog          string
 	pods                       int
 	maxPodsPerNode, largestCPU int
 }
@@ -36,7 +37,7 @@ func newBenchCost() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "cost",
 		Short: "Compare the cost of plans with the least that any plan can cost",
-		Long: `Plans seven workloads on EC2's instance types and prices, and prints what each plan costs in USD per hour: with the
+		Long: `Plans seven workloads on the instance types and prices of EC2, or of Azure, and prints what each plan costs in USD per hour: with the
 cheapest and with the dearest offering that each launch lists, and how both compare with the bound, which no plan can be
 below. EXPECTED and UNHINTED are what the machines would cost if kube-scheduler placed the pods, with and without the
 plan's nominations. LARGEST is the largest machine, in vCPU, that the plan chooses first.
@@ -51,6 +52,7 @@ ratios are to the bound of the first line. Workload gpu has no such line, as its
 	flags := command.Flags()
 	o.addFlags(flags, "which workloads: web, mem, cpu, mix, spread, gpu, or names such as mix-10000 (default: all)")
 	flags.StringVar(&o.capacity, "capacity", capacityOnDemand, "what may be bought: on-demand or spot-too")
+	flags.StringVar(&o.catalog, "catalog", catalog.NameAWS, "whose instance types and prices: aws or azure")
 	flags.IntVar(&o.pods, "pods", 0, "how many pods each workload has; 0 for what the benchmark says")
 	flags.IntVar(&o.maxPodsPerNode, "max-pods-per-node", 110, "second line: the most pods of a machine; 0 for any number")
 	flags.IntVar(&o.largestCPU, "largest-cpu", 32, "second line: the largest machine, in vCPU; 0 for the default size")
@@ -62,6 +64,9 @@ func (o *benchCostOptions) run(command *cobra.Command) error {
 		return err
 	}
 	if err := oneOf("capacity", o.capacity, capacityOnDemand, capacitySpotToo); err != nil {
+		return err
+	}
+	if err := oneOf("catalog", o.catalog, catalog.NameAWS, catalog.NameAzure); err != nil {
 		return err
 	}
 	if err := cmp.Or(sensible("pods", o.pods, 0), sensible("max-pods-per-node", o.maxPodsPerNode, 0), sensible("largest-cpu", o.largestCPU, 0)); err != nil {
@@ -126,6 +131,9 @@ func (o *benchCostOptions) measure(c workload.CostCase) []costMeasurement {
 		capacityTypes = append(capacityTypes, v1.CapacityTypeSpot)
 	}
 	s := workload.Cost(c.Kind, c.Pods, o.seed, capacityTypes...)
+	if o.catalog == catalog.NameAzure {
+		s = workload.OnAzure(s, c.Kind)
+	}
 	opt := o.engineOptions()
 	first := measureCost(s, opt)
 	first.Workload, first.Capacity = c.Name(), o.capacity

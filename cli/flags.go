@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"tenon.sh/engine"
+	"tenon.sh/provider/catalog"
 )
 
 // ControllerOptions are what the controller can be told. The zero value is not the default: use DefaultControllerOptions.
@@ -118,7 +119,7 @@ func environment() map[string]string {
 
 func (o *ControllerOptions) addFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&o.CloudProvider, "cloud-provider", o.CloudProvider, "the cloud that machines are started in: kwok, aws or clusterapi")
-	flags.StringVar(&o.Catalog, "catalog", o.Catalog, "what the simulated cloud sells: kwok or aws")
+	flags.StringVar(&o.Catalog, "catalog", o.Catalog, "what the simulated cloud sells: "+strings.Join(catalog.Names(), " or "))
 	flags.StringVar(&o.InstanceTypesFile, "instance-types-file-path", o.InstanceTypesFile, "a file with what the simulated cloud sells, instead of --catalog")
 	flags.DurationVar(&o.BootDelay, "boot-delay", o.BootDelay, "how long a machine of the simulated cloud takes until its node registers")
 	flags.DurationVar(&o.RepairAfter, "repair-after", o.RepairAfter, "with the feature gate NodeRepair: how long a node of the simulated cloud must have been not ready to be replaced")
@@ -191,7 +192,7 @@ func (o ControllerOptions) check() error {
 		allowed     []string
 	}{
 		{"cloud-provider", o.CloudProvider, clouds()},
-		{"catalog", o.Catalog, []string{"kwok", "aws"}},
+		{"catalog", o.Catalog, catalog.Names()},
 		{"log-level", cmp.Or(o.LogLevel, "info"), []string{"debug", "info", "error"}},
 		{"log-format", o.LogFormat, []string{"json", "console"}},
 	} {

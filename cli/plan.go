@@ -69,7 +69,7 @@ The exit status is 0 if every pod can be placed, 2 if some cannot, and 1 if the 
 // addCatalogFlags adds those that say what can be bought.
 func (o *planOptions) addCatalogFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&o.instanceTypes, "instance-types", "", "file of instance types to plan with, as JSON")
-	flags.StringVar(&o.region, "region", "", "region of EC2 whose zones the built-in catalog offers, beside those that the files name (default: us-east-1 if they name none)")
+	flags.StringVar(&o.region, "region", "", "region of EC2 or Azure whose zones the built-in catalog offers; of EC2 beside those that the files name (default: us-east-1 or eastus if they name none)")
 }
 
 // noFileArgs refuses arguments: who gives some has left out -f.
@@ -122,8 +122,8 @@ func (o *planOptions) print(out io.Writer, plan *engine.Plan) error {
 
 // read makes a snapshot of the files, or of the live cluster if none is named.
 func (o *planOptions) read(ctx context.Context, stdin io.Reader, notes *terminal) (*scenario.Reading, error) {
-	if o.region != "" && !catalog.IsRegion(o.region) {
-		return nil, fmt.Errorf("--region %s: this is no region of EC2, such as eu-west-1", o.region)
+	if o.region != "" && !catalog.IsRegion(o.region) && !catalog.IsAzureRegion(o.region) {
+		return nil, fmt.Errorf("--region %s: this is no region of EC2, such as eu-west-1, or of Azure, such as westeurope", o.region)
 	}
 	in := scenario.Input{Now: time.Now().UTC(), Region: o.region}
 	var err error

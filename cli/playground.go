@@ -25,7 +25,7 @@ continues with its cluster.`,
 	flags := command.Flags()
 	flags.StringVar(&options.dir, "dir", ".playground", "folder for the cluster's data, certificates, kubeconfig and logs")
 	flags.BoolVar(&options.controller, "controller", true, "start Tenon too; false leaves it to you")
-	flags.StringVar(&options.catalog, "catalog", catalog.NameAWS, "what the simulated cloud sells: aws (EC2's types and prices) or kwok (regular sizes)")
+	flags.StringVar(&options.catalog, "catalog", catalog.NameAWS, "what the simulated cloud sells: aws (EC2's types and prices), azure (Azure's) or kwok (regular sizes)")
 	options.addFlags(flags)
 	return command
 }

@@ -45,7 +45,7 @@ holds MachineDeployments of Cluster API, each of them is a pool of what it makes
 	flags := command.Flags()
 	flags.StringArrayVarP(&o.files, "filename", "f", nil, "file or folder of objects, - for standard input; can be repeated")
 	o.addCatalogFlags(flags)
-	flags.StringVar(&o.catalog, "catalog", "", "built-in catalog to plan with: aws or kwok; without NodePools, aws unless named")
+	flags.StringVar(&o.catalog, "catalog", "", "built-in catalog to plan with: "+strings.Join(catalog.Names(), ", ")+"; without NodePools that of the nodes' cloud, azure or else aws")
 	flags.StringVarP(&o.output, "output", "o", "text", "text or json")
 	o.engineFlags.addFlags(flags)
 	o.liveOptions.addFlags(flags)
@@ -110,9 +110,8 @@ func (o *savingsOptions) completed(reading *scenario.Reading) (*engine.Snapshot,
 		reading.Notes = append(reading.Notes, fmt.Sprintf("no node is of a type of %s: name what the cluster's cloud sells with --instance-types", name))
 	}
 	reading.Notes = append(reading.Notes, "there are no NodePools: each group of nodes counts as a pool that may buy from "+name)
-	if o.catalog != catalog.NameKWOK && o.instanceTypes == "" {
-		prices := "prices are EC2's in us-east-1, and spot prices an estimate: bring your own with --instance-types"
-		reading.Notes = append(reading.Notes, cmp.Or(where, prices))
+	if where != "" {
+		reading.Notes = append(reading.Notes, where)
 	}
 	return explain.AssumePools(&s, explain.SoldHere(&s, types)), nil
 }
@@ -140,21 +139,39 @@ func assumedMachineDeployments(reading *scenario.Reading) (*engine.Snapshot, err
 	return explain.AssumePools(reading.Snapshot, made.InstanceTypes), nil
 }
 
-// types is the catalog that was named, or the one that is assumed where there are no pools. The note says whose figures it has
-// where the cluster is.
+// types is the catalog that was named, or the one that is assumed where there are no pools. The note says whose figures it has.
 func (o *savingsOptions) types(s *engine.Snapshot) (types []engine.InstanceType, name, note string, err error) {
-	switch {
-	case o.instanceTypes != "":
+	if o.instanceTypes != "" {
 		types, err = readInstanceTypes(o.instanceTypes)
 		return types, o.instanceTypes, "", err
-	case o.catalog == catalog.NameAWS, o.catalog == "" && len(s.NodePools) == 0:
-		zones, note := scenario.EC2Zones(s, o.region)
-		return catalog.DefaultEC2(zones), fmt.Sprintf("the built-in catalog %q", catalog.NameAWS), note, nil
-	case o.catalog != "":
-		if types, err = catalog.ByName(o.catalog); err != nil {
+	}
+	named := o.catalog
+	if named == "" && len(s.NodePools) == 0 {
+		named = catalogOfNodes(s.Nodes)
+	}
+	switch named {
+	case "":
+		return nil, "", "", nil
+	case catalog.NameAWS:
+		zones, abroad := scenario.EC2Zones(s, o.region)
+		types = catalog.DefaultEC2(zones)
+		note = cmp.Or(abroad, "prices are EC2's in us-east-1, and spot prices an estimate: bring your own with --instance-types")
+	case catalog.NameAzure:
+		place, abroad := scenario.AzurePlaceOf(s, o.region)
+		types = catalog.Azure(place.Region, place.Regional)
+		note = cmp.Or(abroad, "prices are Azure's in East US: bring your own with --instance-types")
+	default:
+		if types, err = catalog.ByName(named); err != nil {
 			return nil, "", "", fmt.Errorf("--catalog: %w", err)
 		}
-		return types, fmt.Sprintf("the built-in catalog %q", o.catalog), "", nil
 	}
-	return nil, "", "", nil
+	return types, fmt.Sprintf("the built-in catalog %q", named), note, nil
+}
+
+// catalogOfNodes is the built-in catalog of the cloud that nodes are in, EC2's if they do not say.
+func catalogOfNodes(nodes []*corev1.Node) string {
+	if slices.ContainsFunc(nodes, func(n *corev1.Node) bool { return strings.HasPrefix(n.Spec.ProviderID, "azure://") }) {
+		return catalog.NameAzure
+	}
+	return catalog.NameAWS
 }

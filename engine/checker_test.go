@@ -172,7 +172,9 @@ func machineLabels(l engine.Launch, pool *v1.NodePool, t *engine.InstanceType, o
 		v1.NodePoolLabelKey: pool.Name,
 	}
 	for key, values := range t.Labels {
-		labels[key] = values[0]
+		if len(values) > 0 {
+			labels[key] = values[0]
+		}
 	}
 	maps.Copy(labels, o.Labels)
 	maps.Copy(labels, pool.Spec.Template.Labels)

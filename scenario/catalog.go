@@ -101,8 +101,10 @@ func (m *manifest) catalogClass(ref v1.NodeClassReference) *engine.Class {
 // builtIn takes the built-in catalog of the class's kind.
 func (m *manifest) builtIn(s *engine.Snapshot, class *engine.Class, built map[string][]engine.InstanceType) {
 	switch {
-	case class.Ref.Kind == "EC2NodeClass", isAutoMode(class.Ref), class.Ref.Kind == "KWOKNodeClass" && m.asksForEC2(class.Ref):
+	case class.Ref.Kind == "EC2NodeClass", isAutoMode(class.Ref), class.Ref.Kind == "KWOKNodeClass" && m.asksFor(ec2Labels, class.Ref):
 		m.ec2Types(s, class, built)
+	case class.Ref.Kind == aksKind, class.Ref.Kind == "KWOKNodeClass" && m.asksFor(azureLabels, class.Ref):
+		m.azureTypes(s, class, built)
 	case class.Ref.Kind == "KWOKNodeClass":
 		if built[catalog.NameKWOK] == nil {
 			built[catalog.NameKWOK] = catalog.KWOK()
@@ -118,18 +120,21 @@ func (m *manifest) builtIn(s *engine.Snapshot, class *engine.Class, built map[st
 	}
 }
 
-// asksForEC2 reports whether a pool of the class asks for labels that only EC2's types have, so that the simulated cloud must
+// asksFor reports whether a pool of the class asks for labels that only one cloud's types have, so that the simulated cloud must
 // be one that sells those.
-func (m *manifest) asksForEC2(ref v1.NodeClassReference) bool {
+func (m *manifest) asksFor(labels string, ref v1.NodeClassReference) bool {
 	return slices.ContainsFunc(m.snapshot.NodePools, func(p *v1.NodePool) bool {
 		return *p.Spec.Template.Spec.NodeClassRef == ref && slices.ContainsFunc(p.Spec.Template.Spec.Requirements,
 			func(r v1.Requirement) bool {
-				return strings.HasPrefix(r.Key, ec2Labels) && r.Operator != v1.NotIn && r.Operator != v1.DoesNotExist
+				return strings.HasPrefix(r.Key, labels) && r.Operator != v1.NotIn && r.Operator != v1.DoesNotExist
 			})
 	})
 }
 
-const ec2Labels = "karpenter.k8s.aws/"
+const (
+	ec2Labels   = "karpenter.k8s.aws/"
+	azureLabels = "karpenter.azure.com/"
+)
 
 // problemOf reads the Ready condition of a class; a class without status, or without object, counts as ready.
 func (m *manifest) problemOf(ref v1.NodeClassReference) string {

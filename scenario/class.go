@@ -23,7 +23,7 @@ func (b *builder) class(name word, r *reader) error {
 	return nil
 }
 
-// catalog reads catalog kwok|aws [class=NAME]: all instance types of a built-in catalog.
+// catalog reads catalog kwok|aws|azure [class=NAME]: all instance types of a built-in catalog.
 func (b *builder) catalog(name word, r *reader) error {
 	types, err := catalog.ByName(name.text)
 	if err != nil {

@@ -50,7 +50,7 @@
 //	                               sold-out=b,spot,a/spot, arch= os= (amd64 and linux unless said), labels=family:c,gen:3|4
 //	                               (several values: the machine may have either; none: it does not carry the label), class=
 //	                               attach=DRIVER:25 (how many volumes a machine takes)
-//	catalog kwok|aws               all types of a built-in catalog: class=
+//	catalog kwok|aws|azure         all types of a built-in catalog: class=
 //	node NAME                      a node. With pool= and type= it is Tenon's, registered and initialized, and has a NodeClaim
 //	                               of its name: zone= capacity= reserved= quiet=5m (since the last pod event) planned=web-1,web-2
 //	                               launched=9m registered=8m ready=5m (so long ago; just now unless said)

@@ -63,6 +63,7 @@ func (m *manifest) ec2Types(s *engine.Snapshot, class *engine.Class, built map[s
 	if isAutoMode(class.Ref) {
 		m.note("prices of %s %s are EC2's: the fee of EKS Auto Mode comes on top", class.Ref.Kind, class.Ref.Name)
 	}
+	m.noteRegion("EC2", catalog.IsRegion)
 	m.noteUnoffered(s, class)
 }
 
@@ -134,7 +135,7 @@ func (m *manifest) noteUnoffered(s *engine.Snapshot, class *engine.Class) {
 		offered[name], offered[family] = true, true
 	}
 	var missing []string
-	for _, name := range namedTypes(s, class.Ref) {
+	for _, name := range namedTypes(s, class.Ref, ec2Names, ec2Type) {
 		if offered[name] {
 			continue
 		}
@@ -149,21 +150,23 @@ func (m *manifest) noteUnoffered(s *engine.Snapshot, class *engine.Class) {
 	}
 }
 
-// namedTypes are the instance types and families that pools of the class and pods name, in order.
-func namedTypes(s *engine.Snapshot, ref v1.NodeClassReference) (names []string) {
+// namedTypes are the instance types and families that pools of the class and pods name, in order: the values of these labels. Of
+// pods only what has the form of the class's types counts: they may mean the type of another class.
+func namedTypes(s *engine.Snapshot, ref v1.NodeClassReference, keys []string, form *regexp.Regexp) (names []string) {
+	isName := func(key string) bool { return slices.Contains(keys, v1.NormalizeLabel(key)) }
 	for _, p := range s.NodePools {
 		if *p.Spec.Template.Spec.NodeClassRef != ref {
 			continue
 		}
 		for _, r := range p.Spec.Template.Spec.Requirements {
-			if namesTypes(r.Key) && r.Operator == v1.In {
+			if isName(r.Key) && r.Operator == v1.In {
 				names = append(names, r.Values...)
 			}
 		}
 	}
 	for _, p := range s.Pods {
 		for key, value := range p.Spec.NodeSelector {
-			if namesTypes(key) && ec2Type.MatchString(value) {
+			if isName(key) && form.MatchString(value) {
 				names = append(names, value)
 			}
 		}
@@ -172,10 +175,15 @@ func namedTypes(s *engine.Snapshot, ref v1.NodeClassReference) (names []string) 
 	return slices.Compact(names)
 }
 
-// namesTypes reports whether the values of a label are types or families.
-func namesTypes(key string) bool {
-	return slices.Contains([]string{corev1.LabelInstanceTypeStable, awsv1.FamilyLabelKey, autoModeGroup + "/instance-family"}, v1.NormalizeLabel(key))
+// noteRegion says that the region named on the command line is not one of this cloud's.
+func (m *manifest) noteRegion(cloud string, isRegion func(string) bool) {
+	if m.region != "" && !isRegion(m.region) {
+		m.note("%s is no region of %s", m.region, cloud)
+	}
 }
 
-// ec2Type are the names of EC2's types. A pod may mean the type of another class by another name.
-var ec2Type = regexp.MustCompile(`^[a-z0-9-]+\.[a-z0-9-]+$`)
+// ec2Names are the labels whose values are types or families of EC2, ec2Type the form of a type.
+var (
+	ec2Names = []string{corev1.LabelInstanceTypeStable, awsv1.FamilyLabelKey, autoModeGroup + "/instance-family"}
+	ec2Type  = regexp.MustCompile(`^[a-z0-9-]+\.[a-z0-9-]+$`)
+)

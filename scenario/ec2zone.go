@@ -12,6 +12,8 @@ import (
 	"tenon.sh/api/awsv1"
 	v1 "tenon.sh/api/v1"
 	"tenon.sh/engine"
+	"tenon.sh/provider/azure/assortment"
+	"tenon.sh/provider/azure/size"
 	"tenon.sh/provider/catalog"
 )
 
@@ -45,19 +47,24 @@ func figuresNote(zones []catalog.Zone) string {
 		"bring your own with --instance-types", strings.Join(slices.Compact(abroad), ", "), homeRegion)
 }
 
-// atlas collects the zones of EC2 that objects name. Names of other forms are somebody else's.
+// atlas collects the zones of EC2 that objects name, and the regions of Azure. Names of other forms are somebody else's.
 type atlas struct {
 	regions, zones, ids map[string]bool
 	idOf                map[string]string // of zones whose ID is said
+	azure               map[string]bool   // regions
+	regional            bool              // something names machines of Azure that are in no zone
 }
 
 func newAtlas() *atlas {
-	return &atlas{regions: map[string]bool{}, zones: map[string]bool{}, ids: map[string]bool{}, idOf: map[string]string{}}
+	return &atlas{regions: map[string]bool{}, zones: map[string]bool{}, ids: map[string]bool{}, idOf: map[string]string{}, azure: map[string]bool{}}
 }
 
 func (a *atlas) addRegion(region string) {
 	if catalog.IsRegion(region) {
 		a.regions[region] = true
+	}
+	if catalog.IsAzureRegion(region) {
+		a.azure[region] = true
 	}
 }
 
@@ -65,6 +72,8 @@ func (a *atlas) addZone(zone string) {
 	if region := catalog.RegionOf(zone); region != "" {
 		a.regions[region], a.zones[zone] = true, true
 	}
+	a.addRegion(catalog.AzureRegionOf(zone))
+	a.regional = a.regional || zone == assortment.RegionalZone
 }
 
 // add notes what a requirement says of zones. Zones that somebody does not want are somewhere else, but in the same region.
@@ -74,6 +83,7 @@ func (a *atlas) add(key string, unwanted bool, values ...string) {
 		case corev1.LabelTopologyZone:
 			if unwanted {
 				a.addRegion(catalog.RegionOf(value))
+				a.addRegion(catalog.AzureRegionOf(value))
 				continue
 			}
 			a.addZone(value)
@@ -81,6 +91,8 @@ func (a *atlas) add(key string, unwanted bool, values ...string) {
 			if !unwanted {
 				a.addRegion(value)
 			}
+		case size.LabelPlacementScope:
+			a.regional = a.regional || !unwanted && value == "regional"
 		case awsv1.ZoneIDLabelKey:
 			if region := catalog.RegionOfID(value); region != "" {
 				a.regions[region] = true

@@ -214,7 +214,9 @@ func (x *assumption) pool(name string, nodes []*corev1.Node) *v1.NodePool {
 	}
 	slices.Sort(capacityTypes)
 	require(v1.CapacityTypeLabelKey, v1.In, slices.Compact(capacityTypes))
-	require(categoryLabel, v1.In, x.categories(nodes))
+	for _, label := range kube.SortedKeys(ordinary) {
+		require(label, v1.In, x.categories(label, nodes))
+	}
 	switch {
 	case makes:
 		require(makerLabel, v1.In, []string{name})
@@ -232,20 +234,22 @@ func (x *assumption) sells(nodes []*corev1.Node) bool {
 	})
 }
 
-// categoryLabel sorts EC2's types: m for those of all purposes, c and r for more cores and more memory, others for what
-// nobody should get who has not asked.
-const categoryLabel = "karpenter.k8s.aws/instance-category"
+// ordinary are the values of labels that sort types: those of all purposes, those with more cores and those with more memory. Others
+// are what nobody should get who has not asked.
+var ordinary = map[string][]string{
+	"karpenter.k8s.aws/instance-category": {"c", "m", "r"},
+	"karpenter.azure.com/sku-family":      {"D", "E", "F"},
+}
 
-// categories are the three of all purposes and those that the group has already, nil if the catalog does not sort its
-// types so.
-func (x *assumption) categories(nodes []*corev1.Node) []string {
+// categories are the ordinary ones and those that the group has already, nil if the catalog does not sort its types by the label.
+func (x *assumption) categories(label string, nodes []*corev1.Node) []string {
 	sorted := false
-	out := []string{"c", "m", "r"}
+	out := slices.Clone(ordinary[label])
 	for i := range x.class.InstanceTypes {
 		t := &x.class.InstanceTypes[i]
-		sorted = sorted || len(t.Labels[categoryLabel]) > 0
+		sorted = sorted || len(t.Labels[label]) > 0
 		if slices.ContainsFunc(nodes, func(n *corev1.Node) bool { return inventory.MachineOffering(n.Labels).InstanceType == t.Name }) {
-			out = append(out, t.Labels[categoryLabel]...)
+			out = append(out, t.Labels[label]...)
 		}
 	}
 	if !sorted {

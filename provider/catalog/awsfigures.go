@@ -39,7 +39,7 @@ var builtIn = sync.OnceValues(func() ([]size.Figures, map[string]float64) {
 	return figures, prices
 })
 
-// figureReader reads one line of data/aws.txt. Figures that EC2 does not give are dashes: "" or 0.
+// figureReader reads one line of a file of figures. Those that the cloud does not give are dashes: "" or 0.
 type figureReader struct {
 	words []string
 	err   error
@@ -56,8 +56,10 @@ func (r *figureReader) text(i int) string {
 	return r.words[i]
 }
 
-func (r *figureReader) number(i int) int {
-	n, err := strconv.Atoi(orZero(r.text(i)))
+func (r *figureReader) number(i int) int { return r.parse(r.text(i)) }
+
+func (r *figureReader) parse(text string) int {
+	n, err := strconv.Atoi(orZero(text))
 	if err != nil {
 		r.err = err
 	}
@@ -72,10 +74,7 @@ func orZero(text string) string {
 }
 
 func (r *figureReader) read() (f size.Figures, price float64) {
-	price, err := strconv.ParseFloat(orZero(r.text(1)), 64)
-	if err != nil {
-		r.err = err
-	}
+	price = r.decimal(1)
 	f = size.Figures{
 		Name: r.text(0), Architecture: r.text(2), Manufacturer: r.text(3), VCPUs: r.number(4), MemoryMiB: int64(r.number(5)),
 		ClockMHz: r.number(6), Hypervisor: r.text(7), Encrypts: r.text(8) == "true", StoreGB: int64(r.number(9)),

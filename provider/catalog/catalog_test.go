@@ -15,7 +15,7 @@ import (
 )
 
 func TestEveryBuiltInCatalogIsWellFormed(t *testing.T) {
-	for _, name := range []string{NameKWOK, NameAWS} {
+	for _, name := range Names() {
 		types, err := ByName(name)
 		if err != nil {
 			t.Fatal(err)
@@ -43,7 +43,7 @@ func TestEveryBuiltInCatalogIsWellFormed(t *testing.T) {
 			}
 		}
 	}
-	if _, err := ByName("gcp"); err == nil || !strings.Contains(err.Error(), `"kwok" or "aws"`) {
+	if _, err := ByName("gcp"); err == nil || !strings.Contains(err.Error(), `["kwok" "aws" "azure"]`) {
 		t.Errorf("an unknown catalog: %v", err)
 	}
 }
@@ -191,7 +191,7 @@ func TestSpotPricesLieAroundTheUsualDiscount(t *testing.T) {
 }
 
 func TestWhatIsWrittenIsReadBack(t *testing.T) {
-	for _, name := range []string{NameKWOK, NameAWS} {
+	for _, name := range Names() {
 		want, _ := ByName(name)
 		want[0].Offerings[0].SoldOut = true
 		want[1].Offerings[0].Labels = map[string]string{"example.com/rack": "7"}

@@ -29,12 +29,16 @@ func TestProvider(t *testing.T) {
 		"fixed":    {Boot: simulated.BootModel{Fixed: 30 * time.Second}, Termination: termination},
 		"lagging":  {Lag: lagging, Termination: termination},
 		"catalogs": {Spot: simulated.SpotModel{PricesMove: true}},
+		"azure":    {Spot: simulated.SpotModel{PricesMove: true}},
 		"reserved": {Termination: termination},
 	} {
 		t.Run(name, func(t *testing.T) {
 			types := catalog.KWOK()
-			if name == "catalogs" {
+			switch name {
+			case "catalogs":
 				types = catalog.AWS()
+			case "azure":
+				types = catalog.Azure(catalog.AzureRegion, true)
 			}
 			if name == "reserved" {
 				types = withReservation(types)

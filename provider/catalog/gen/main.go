@@ -1,10 +1,11 @@
-// Command gen makes data/aws.txt, the figures of the built-in "aws" catalog, from tables in CSV, of instance types and of how many
-// volumes they take:
+// Command gen makes the figures of the built-in catalogs from tables in CSV: data/aws.txt from one of instance types and one of how
+// many volumes they take, data/azure.txt from one of VM sizes:
 //
 //	go run ./provider/catalog/gen aws-instance-types.csv aws-ebs-attachments.csv > provider/catalog/data/aws.txt
+//	go run ./provider/catalog/gen azure-vm-sizes.csv > provider/catalog/data/azure.txt
 //
-// It only shortens: every type of the first table is there, one without a price has a dash. What the figures mean for a node is
-// worked out in provider/aws/size.
+// It only shortens: every row of the first table is there, one without a price has a dash. What the figures mean for a node is
+// worked out in provider/aws/size and provider/azure/size.
 package main
 
 import (
@@ -42,8 +43,8 @@ func main() {
 }
 
 func run(names []string, out io.Writer) error {
-	if len(names) != 2 {
-		return errors.New("name two tables: of instance types, and of how many volumes they take")
+	if len(names) != 1 && len(names) != 2 {
+		return errors.New("name a table of VM sizes, or two: of instance types, and of how many volumes they take")
 	}
 	var tables []io.Reader
 	for _, name := range names {
@@ -52,6 +53,9 @@ func run(names []string, out io.Writer) error {
 			return err
 		}
 		tables = append(tables, bytes.NewReader(text))
+	}
+	if len(names) == 1 {
+		return convertAzure(tables[0], out)
 	}
 	return convert(tables[0], tables[1], out)
 }

@@ -32,3 +32,29 @@ func TestConvertKeepsEveryTypeInOrder(t *testing.T) {
 		}
 	}
 }
+
+func TestConvertAzureShortensAndCorrectsPrices(t *testing.T) {
+	in := "name,vcpu,vcpu_available,memory_gib,arch,hyperv,max_data_disks,accelerated_networking,premium_io,ephemeral_os_disk,encryption_at_host,zones," +
+		"gpus,temp_disk_mib,cached_disk_bytes,nvme_disk_mib,on_demand_usd_hour,spot_usd_hour\n" +
+		"Standard_M8-2ms,8,2,218.75,amd64,V1+V2,8,true,true,true,true,1+3,0,262144,851477266432,,1.5,0.3\n" +
+		"Standard_D4as_v5,4,4,16,amd64,V1+V2,8,true,true,false,true,1+2+3,0,,,,0.172,0.036\n" +
+		"Standard_D2as_v5,2,2,8,amd64,V1+V2,4,true,true,false,true,1+2+3,0,,,,0.178,0.018\n" +
+		"Standard_D8as_v5,8,8,32,amd64,V1+V2,16,true,true,false,true,1+2+3,0,,,,0.344,0.072\n" +
+		"Standard_NC4pas_T4_v3,4,,28,arm64,V2,,false,,,,,1,0,,,,\n"
+	var out strings.Builder
+	if err := convertAzure(strings.NewReader(in), &out); err != nil {
+		t.Fatal(err)
+	}
+	lines := strings.TrimPrefix(out.String(), azureHeader)
+	want := "D2as_v5 0.086 0.018 2 8192 12 4 ahp 123\n" +
+		"D4as_v5 0.172 0.036 4 16384 12 8 ahp 123\n" +
+		"D8as_v5 0.344 0.072 8 32768 12 16 ahp 123\n" +
+		"M8-2ms 1.5 0.3 8/2 224000 12 8 aehp 13 temp=262144 cache=851477266432\n" +
+		"NC4pas_T4_v3 - - 4 28672 2 - r - gpus=1\n"
+	if lines != want {
+		t.Errorf("got\n%swant\n%s", lines, want)
+	}
+	if err := convertAzure(strings.NewReader(""), &out); err == nil {
+		t.Error("an empty table was accepted")
+	}
+}
