@@ -165,7 +165,9 @@ func TestAnInterfaceIsKeptForAMachineThatWasRefused(t *testing.T) {
 	vm.Properties.NetworkProfile.NetworkInterfaces[0].ID = new(w.nicID("a"))
 	_, err = w.cloud.BeginVM(t.Context(), azuretest.Group, "b", vm)
 	w.fails(err, "NicReservedForAnotherVm", "")
-	w.clock.Step(181 * time.Second)
+	w.clock.Step(179 * time.Second)
+	w.fails(w.cloud.DeleteNIC(t.Context(), azuretest.Group, "a"), "NicReservedForAnotherVm", "")
+	w.clock.Step(time.Second)
 	w.must(w.cloud.DeleteNIC(t.Context(), azuretest.Group, "a"))
 }
 
