@@ -31,6 +31,9 @@ var (
 	prometheus       = []string{"github.com/prometheus/client_golang", "github.com/prometheus/client_model"}
 )
 
+// azureSDK is linked by provider/azure alone: it is large, and the engine knows no cloud.
+const azureSDK = "github.com/Azure/azure-sdk-for-go/sdk"
+
 // pureAWS are the packages of the AWS provider that only compute what a class can buy: the provider does so from EC2's answers,
 // the built-in catalog from figures that come with the program.
 var pureAWS = []string{"provider/aws/assortment", "provider/aws/expression", "provider/aws/images", "provider/aws/kubelet", "provider/aws/size"}
@@ -97,6 +100,8 @@ var importRules = []importRule{
 	{packages: "provider/azure/size", ours: []string{"engine/kube", "api/..."}},
 	{packages: "provider/azure/price"},
 	{packages: "provider/azure/assortment", ours: []string{"provider/azure/price", "provider/azure/size", "engine", "api/..."}},
+	{packages: "provider/azure/cloud", also: []string{azureSDK, "k8s.io/utils"}},
+	{packages: "provider/azure/azuretest", also: []string{azureSDK + "/azcore", "k8s.io/utils"}}, // an Azure is no client of Azure
 	{packages: "provider/clusterapi/contract"},
 	{packages: "provider/clusterapi/assortment", ours: []string{"provider/clusterapi/contract", "engine", "engine/kube", "api/..."}},
 	{packages: "provider/clusterapi", ours: []string{"provider/clusterapi/...", "provider", "provider/batch", "provider/catalog", "provider/offer", "engine", "engine/kube", "api/..."},
@@ -130,7 +135,7 @@ var importRules = []importRule{
 }
 
 // testOnly lists packages that hold tests for others to run. They may import "testing", and only test files may import them.
-var testOnly = []string{"cluster/clustertest", "engine/enginetest", "playground/playgroundtest", "provider/aws/awstest", "provider/providertest"}
+var testOnly = []string{"cluster/clustertest", "engine/enginetest", "playground/playgroundtest", "provider/aws/awstest", "provider/azure/azuretest", "provider/providertest"}
 
 // bannedNames say nothing about what they name. bannedEndings say no more at the end of a type's name.
 var (

@@ -1,0 +1,149 @@
+package azuretest
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+)
+
+// Image is something that machines start from.
+type Image struct {
+	// ID is one of
+	//   /subscriptions/S/resourceGroups/G/providers/Microsoft.Compute/galleries/GALLERY/images/NAME
+	//   /subscriptions/S/resourceGroups/G/providers/Microsoft.Compute/images/NAME
+	//   /CommunityGalleries/GALLERY/images/NAME
+	//   publisher:offer:sku
+	ID string
+	// Architecture is x64 if "", Generation V2 if "".
+	Architecture, Generation string
+	// Versions are those of a gallery or the marketplace.
+	Versions []Version
+	// Plan says that a machine has to name a plan. Unaccepted says that nobody has accepted its terms.
+	Plan, Unaccepted bool
+}
+
+// Version is a version of an image.
+type Version struct {
+	Name      string
+	Published time.Time
+	Excluded  bool // from being the latest
+}
+
+// AddImage makes an image, or takes the place of one. It returns its ID.
+func (s *Subscription) AddImage(image Image) string {
+	if image.Architecture == "" {
+		image.Architecture = "x64"
+	}
+	if image.Generation == "" {
+		image.Generation = "V2"
+	}
+	if strings.Contains(image.ID, "/providers/Microsoft.Compute/images/") {
+		target := parseTarget(image.ID)
+		s.Put(target.group, "Microsoft.Compute/images", target.name(), object{"hyperVGeneration": image.Generation})
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.images[strings.ToLower(image.ID)] = image
+	return image.ID
+}
+
+// image is the image that a call asks for.
+func (s *Subscription) image(c *Call) (Image, bool) {
+	id := ""
+	switch strings.TrimSuffix(c.kind, "/versions") {
+	case galleryKind:
+		id, _, _ = strings.Cut(c.id(), "/versions")
+	case communityKind:
+		id = "/CommunityGalleries/" + c.names[1] + "/images/" + c.names[2]
+	default:
+		id = c.names[1] + ":" + c.names[3] + ":" + c.names[4]
+	}
+	image, known := s.images[strings.ToLower(id)]
+	return image, known
+}
+
+func (s *Subscription) getImage(c *Call) answer {
+	image, known := s.image(c)
+	if !known {
+		return notFound(c)
+	}
+	return ok(object{"id": image.ID, "name": c.name(), "location": Location,
+		"properties": object{"osType": "Linux", "osState": "Generalized", "architecture": image.Architecture, "hyperVGeneration": image.Generation}})
+}
+
+func (s *Subscription) listVersions(c *Call) answer {
+	image, known := s.image(c)
+	if !known {
+		return notFound(c)
+	}
+	values := []any{}
+	for _, v := range image.Versions {
+		values = append(values, image.version(c.kind, v))
+	}
+	if c.kind == marketplaceKind+"/versions" {
+		return ok(values) // no object, as elsewhere
+	}
+	return s.page(c, values, pageSize)
+}
+
+func (s *Subscription) getVersion(c *Call) answer {
+	image, known := s.image(c)
+	if known {
+		for _, v := range image.Versions {
+			if v.Name == c.name() {
+				return ok(image.version(c.kind, v))
+			}
+		}
+	}
+	return notFound(c)
+}
+
+// version is a version as its kind of image shows it.
+func (i Image) version(kind string, v Version) object {
+	published := v.Published.UTC().Format(time.RFC3339)
+	out := object{"id": i.ID + "/versions/" + v.Name, "name": v.Name, "location": Location}
+	switch strings.TrimSuffix(kind, "/versions") {
+	case communityKind:
+		out["identifier"] = object{"uniqueId": i.ID + "/versions/" + v.Name}
+		out["properties"] = object{"publishedDate": published, "excludeFromLatest": v.Excluded}
+	case marketplaceKind:
+		out["properties"] = object{"architecture": i.Architecture, "hyperVGeneration": i.Generation}
+	default:
+		out["properties"] = object{"provisioningState": "Succeeded", "publishingProfile": object{"publishedDate": published, "excludeFromLatest": v.Excluded}}
+	}
+	return out
+}
+
+// checkImage says why a machine of a size cannot start from its image, nil if it can.
+func (s *Subscription) checkImage(size Size, body object) *Fault {
+	id, version := "", ""
+	for _, field := range []string{"id", "communityGalleryImageId", "sharedGalleryImageId"} {
+		if text := textAt(body, "properties.storageProfile.imageReference."+field); text != "" {
+			id, version, _ = strings.Cut(text, "/versions/")
+		}
+	}
+	if id == "" {
+		reference := "properties.storageProfile.imageReference."
+		id = textAt(body, reference+"publisher") + ":" + textAt(body, reference+"offer") + ":" + textAt(body, reference+"sku")
+		version = textAt(body, reference+"version")
+	}
+	image, known := s.images[strings.ToLower(id)]
+	has := version == "" || version == "latest"
+	for _, v := range image.Versions {
+		has = has || v.Name == version
+	}
+	switch {
+	case !known || !has:
+		return &Fault{Status: http.StatusNotFound, Code: "ImageNotFound", Message: fmt.Sprintf("The Image '%s' with version '%s' cannot be found in '%s' region.", id, version, Location)}
+	case image.Architecture != size.arch():
+		return &Fault{Status: http.StatusBadRequest, Code: "InvalidParameter", Message: fmt.Sprintf("Cannot create a VM of size '%s' because this VM size only supports a CPU Architecture of '%s', but an image or disk with CPU Architecture '%s' was given.", size.Name, size.arch(), image.Architecture)}
+	case !strings.Contains(size.generations(), image.Generation):
+		return &Fault{Status: http.StatusBadRequest, Code: "BadRequest", Message: fmt.Sprintf("The selected VM size '%s' cannot boot Hypervisor Generation '%s'. If this was a Create operation please check that the Hypervisor Generation of the Image matches the Hypervisor Generation of the selected VM Size.", size.Name, strings.TrimPrefix(image.Generation, "V"))}
+	case image.Plan && at(body, "plan") == nil:
+		return &Fault{Status: http.StatusBadRequest, Code: "VMMarketplaceInvalidInput", Message: "Creating a virtual machine from Marketplace image requires Plan information in the request."}
+	case image.Unaccepted:
+		return &Fault{Status: http.StatusBadRequest, Code: "MarketplacePurchaseEligibilityFailed", Message: "Marketplace purchase eligibility check returned errors. Legal terms have not been accepted for this item on this subscription."}
+	}
+	return nil
+}

@@ -1,0 +1,96 @@
+// Package cloud is the connection to Azure: the calls that a provider makes, through Azure's SDK, with errors that say what to do
+// about them. Bodies are those of the SDK; what is to be asked for is left to the packages beside it.
+package cloud
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/arm"
+	"github.com/Azure/azure-sdk-for-go/sdk/resourcemanager/compute/armcompute/v7"
+	"github.com/Azure/azure-sdk-for-go/sdk/resourcemanager/network/armnetwork/v9"
+	"github.com/Azure/azure-sdk-for-go/sdk/resourcemanager/resourcegraph/armresourcegraph"
+	"k8s.io/utils/clock"
+)
+
+// Config says how to reach Azure.
+type Config struct {
+	Subscription, Location string
+	Credential             azcore.TokenCredential
+	// Options are those of the SDK: which of the clouds, through what. The zero value is the public cloud.
+	Options arm.ClientOptions
+	// PricesURL is where the retail prices are, "" for where Azure has them.
+	PricesURL string
+	Clock     clock.Clock
+}
+
+// Cloud is a subscription in a location. It may be used from several goroutines.
+type Cloud struct {
+	Subscription, Location string
+
+	config Config
+
+	machines    *armcompute.VirtualMachinesClient
+	extensions  *armcompute.VirtualMachineExtensionsClient
+	disks       *armcompute.DisksClient
+	skus        *armcompute.ResourceSKUsClient
+	usage       *armcompute.UsageClient
+	community   *armcompute.CommunityGalleryImagesClient
+	versions    *armcompute.CommunityGalleryImageVersionsClient
+	marketplace *armcompute.VirtualMachineImagesClient
+	interfaces  *armnetwork.InterfacesClient
+	balancers   *armnetwork.LoadBalancersClient
+	security    *armnetwork.SecurityGroupsClient
+	graph       *armresourcegraph.Client
+}
+
+// New makes the clients. It calls nothing.
+func New(config Config) (*Cloud, error) {
+	if config.Subscription == "" || config.Location == "" {
+		return nil, errors.New("connect to Azure: no subscription or no location: set AZURE_SUBSCRIPTION_ID and LOCATION")
+	}
+	c := &Cloud{Subscription: config.Subscription, Location: config.Location, config: config}
+	options := &c.config.Options
+	options.DisableRPRegistration = true // that is the owner's affair
+	options.PerRetryPolicies = append(options.PerRetryPolicies[:len(options.PerRetryPolicies):len(options.PerRetryPolicies)], patience{config.Clock})
+	if options.Retry.MaxRetryDelay == 0 {
+		options.Retry.MaxRetryDelay = maxRetryDelay
+	}
+	compute, err := armcompute.NewClientFactory(config.Subscription, config.Credential, options)
+	if err != nil {
+		return nil, fmt.Errorf("connect to Azure: %w", err)
+	}
+	network, err := armnetwork.NewClientFactory(config.Subscription, config.Credential, options)
+	if err != nil {
+		return nil, fmt.Errorf("connect to Azure: %w", err)
+	}
+	if c.graph, err = armresourcegraph.NewClient(config.Credential, options); err != nil {
+		return nil, fmt.Errorf("connect to Azure: %w", err)
+	}
+	c.machines, c.extensions, c.disks = compute.NewVirtualMachinesClient(), compute.NewVirtualMachineExtensionsClient(), compute.NewDisksClient()
+	c.skus, c.usage = compute.NewResourceSKUsClient(), compute.NewUsageClient()
+	c.community, c.versions = compute.NewCommunityGalleryImagesClient(), compute.NewCommunityGalleryImageVersionsClient()
+	c.marketplace = compute.NewVirtualMachineImagesClient()
+	c.interfaces, c.balancers, c.security = network.NewInterfacesClient(), network.NewLoadBalancersClient(), network.NewSecurityGroupsClient()
+	return c, nil
+}
+
+// pager is one of the SDK's.
+type pager[Page any] interface {
+	More() bool
+	NextPage(context.Context) (Page, error)
+}
+
+// all follows a pager to its end.
+func all[Page, Item any](ctx context.Context, call, about string, pages pager[Page], items func(Page) []*Item) (out []*Item, err error) {
+	for pages.More() {
+		page, err := pages.NextPage(ctx)
+		if err != nil {
+			return nil, decode(call, about, false, err)
+		}
+		out = append(out, items(page)...)
+	}
+	return out, nil
+}

@@ -1,0 +1,243 @@
+package cloud_test
+
+import (
+	"context"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/arm"
+	azfake "github.com/Azure/azure-sdk-for-go/sdk/azcore/fake"
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
+	"github.com/Azure/azure-sdk-for-go/sdk/resourcemanager/compute/armcompute/v7"
+	"github.com/Azure/azure-sdk-for-go/sdk/resourcemanager/compute/armcompute/v7/fake"
+	"k8s.io/utils/clock"
+	clocktesting "k8s.io/utils/clock/testing"
+
+	"tenon.sh/provider/azure/azuretest"
+	"tenon.sh/provider/azure/cloud"
+)
+
+const group, nic = azuretest.Group, "/subscriptions/00000000-0000-0000-0000-000000000001/resourceGroups/nodes/providers/Microsoft.Network/networkInterfaces/a"
+
+func machine() armcompute.VirtualMachine {
+	return armcompute.VirtualMachine{Location: new(azuretest.Location), Properties: &armcompute.VirtualMachineProperties{
+		HardwareProfile: &armcompute.HardwareProfile{VMSize: new(armcompute.VirtualMachineSizeTypes("Standard_D2s_v5"))},
+		StorageProfile:  &armcompute.StorageProfile{ImageReference: &armcompute.ImageReference{Publisher: new("p"), Offer: new("o"), SKU: new("s"), Version: new("latest")}},
+		NetworkProfile:  &armcompute.NetworkProfile{NetworkInterfaces: []*armcompute.NetworkInterfaceReference{{ID: new(nic)}}},
+	}}
+}
+
+func connect(t *testing.T, options arm.ClientOptions, clock clock.Clock) *cloud.Cloud {
+	t.Helper()
+	c, err := cloud.New(cloud.Config{Subscription: "00000000-0000-0000-0000-000000000001", Location: azuretest.Location, Credential: &azfake.TokenCredential{}, Options: options, Clock: clock})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// ofOurs is our server, ready for a machine.
+func ofOurs(t *testing.T, fault *azuretest.Fault) *cloud.Cloud {
+	t.Helper()
+	now := clocktesting.NewFakeClock(time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC))
+	s := azuretest.New(t, now)
+	s.Put(group, "Microsoft.Network/networkInterfaces", "a", map[string]any{})
+	s.AddImage(azuretest.Image{ID: "p:o:s"})
+	if fault != nil {
+		s.Fail("VirtualMachines_CreateOrUpdate", *fault)
+	}
+	return connect(t, *s.Options(), now)
+}
+
+// ofTheSDK is the fake server that Microsoft generates with the SDK, which answers what it is told to.
+func ofTheSDK(t *testing.T, create func() (azfake.PollerResponder[armcompute.VirtualMachinesClientCreateOrUpdateResponse], azfake.ErrorResponder)) *cloud.Cloud {
+	t.Helper()
+	vm := armcompute.VirtualMachine{Name: new("a"), Properties: &armcompute.VirtualMachineProperties{ProvisioningState: new("Succeeded"),
+		InstanceView: &armcompute.VirtualMachineInstanceView{Statuses: []*armcompute.InstanceViewStatus{{Code: new("ProvisioningState/succeeded")}, {Code: new("PowerState/running")}}}}}
+	servers := fake.ServerFactory{
+		VirtualMachinesServer: fake.VirtualMachinesServer{
+			BeginCreateOrUpdate: func(context.Context, string, string, armcompute.VirtualMachine, *armcompute.VirtualMachinesClientBeginCreateOrUpdateOptions) (azfake.PollerResponder[armcompute.VirtualMachinesClientCreateOrUpdateResponse], azfake.ErrorResponder) {
+				return create()
+			},
+			Get: func(_ context.Context, _, name string, _ *armcompute.VirtualMachinesClientGetOptions) (out azfake.Responder[armcompute.VirtualMachinesClientGetResponse], err azfake.ErrorResponder) {
+				if name != "a" {
+					err.SetResponseError(http.StatusNotFound, "ResourceNotFound")
+					return out, err
+				}
+				out.SetResponse(http.StatusOK, armcompute.VirtualMachinesClientGetResponse{VirtualMachine: vm}, nil)
+				return out, err
+			},
+			NewListPager: func(string, *armcompute.VirtualMachinesClientListOptions) (out azfake.PagerResponder[armcompute.VirtualMachinesClientListResponse]) {
+				out.AddPage(http.StatusOK, armcompute.VirtualMachinesClientListResponse{VirtualMachineListResult: armcompute.VirtualMachineListResult{Value: []*armcompute.VirtualMachine{&vm}}}, nil)
+				return out
+			},
+			BeginDelete: func(context.Context, string, string, *armcompute.VirtualMachinesClientBeginDeleteOptions) (out azfake.PollerResponder[armcompute.VirtualMachinesClientDeleteResponse], _ azfake.ErrorResponder) {
+				out.AddNonTerminalResponse(http.StatusAccepted, nil)
+				out.SetTerminalResponse(http.StatusOK, armcompute.VirtualMachinesClientDeleteResponse{}, nil)
+				return out, azfake.ErrorResponder{}
+			},
+		},
+	}
+	now := clocktesting.NewFakeClock(time.Now())
+	return connect(t, arm.ClientOptions{ClientOptions: policy.ClientOptions{Transport: fake.NewServerFactoryTransport(&servers)}}, eager{now})
+}
+
+// eager is a clock that what waits for it moves on: the SDK's fake says nothing of when to come again.
+type eager struct{ *clocktesting.FakeClock }
+
+func (c eager) NewTimer(d time.Duration) clock.Timer {
+	timer := c.FakeClock.NewTimer(d)
+	if d < cloud.Patience {
+		c.Step(d)
+	}
+	return timer
+}
+
+type responder = azfake.PollerResponder[armcompute.VirtualMachinesClientCreateOrUpdateResponse]
+
+// Our server is not Azure, and neither is the SDK's fake. But where both know a call, they look alike to whoever makes it.
+func TestOurServerAndTheSDKsFakeAgree(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		name, code string
+		accepted   bool
+		fault      *azuretest.Fault
+		create     func() (responder, azfake.ErrorResponder)
+	}{
+		{name: "a machine comes up", create: func() (out responder, err azfake.ErrorResponder) {
+			out.AddNonTerminalResponse(http.StatusCreated, nil)
+			out.SetTerminalResponse(http.StatusOK, armcompute.VirtualMachinesClientCreateOrUpdateResponse{}, nil)
+			return out, err
+		}},
+		{name: "it is refused", code: "SkuNotAvailable", fault: &azuretest.Fault{Code: "SkuNotAvailable"}, create: func() (out responder, err azfake.ErrorResponder) {
+			err.SetResponseError(http.StatusConflict, "SkuNotAvailable")
+			return out, err
+		}},
+		{name: "it fails later", code: "ZonalAllocationFailed", accepted: true, fault: &azuretest.Fault{Code: "ZonalAllocationFailed", Async: true}, create: func() (out responder, err azfake.ErrorResponder) {
+			out.AddNonTerminalResponse(http.StatusCreated, nil)
+			out.SetTerminalError(http.StatusConflict, "ZonalAllocationFailed")
+			return out, err
+		}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			for name, c := range map[string]*cloud.Cloud{"ours": ofOurs(t, test.fault), "the SDK's": ofTheSDK(t, test.create)} {
+				operation, err := c.BeginVM(t.Context(), group, "a", machine())
+				if err == nil {
+					err = operation.Wait(t.Context())
+				}
+				if cloud.Code(err) != test.code || cloud.Accepted(err) != test.accepted || (err != nil) != (test.code != "") {
+					t.Errorf("%s: code %q, accepted %v: %v", name, cloud.Code(err), cloud.Accepted(err), err)
+				}
+			}
+		})
+	}
+	for name, c := range map[string]*cloud.Cloud{"ours": ofOurs(t, nil), "the SDK's": ofTheSDK(t, func() (out responder, err azfake.ErrorResponder) {
+		out.SetTerminalResponse(http.StatusCreated, armcompute.VirtualMachinesClientCreateOrUpdateResponse{VirtualMachine: armcompute.VirtualMachine{Properties: &armcompute.VirtualMachineProperties{ProvisioningState: new("Succeeded")}}}, nil)
+		return out, err
+	})} {
+		o, err := c.BeginVM(t.Context(), group, "a", machine())
+		if err == nil {
+			err = o.Wait(t.Context())
+		}
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		vm, err := c.VM(t.Context(), group, "a")
+		if err != nil || *vm.Name != "a" || *vm.Properties.ProvisioningState != "Succeeded" || *vm.Properties.InstanceView.Statuses[1].Code != "PowerState/running" {
+			t.Errorf("%s: %+v, %v", name, vm, err)
+		}
+		if _, err := c.VM(t.Context(), group, "none"); !cloud.NotFound(err) || cloud.Code(err) != "ResourceNotFound" {
+			t.Errorf("%s: %v", name, err)
+		}
+		if list, err := c.VMs(t.Context(), group); err != nil || len(list) != 1 || *list[0].Name != "a" {
+			t.Errorf("%s: %v, %v", name, list, err)
+		}
+		o, err = c.BeginDeleteVM(t.Context(), group, "a")
+		if err == nil {
+			err = o.Wait(t.Context())
+		}
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+func TestErrorsSayWhatToDo(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		fault azuretest.Fault
+		want  string
+	}{
+		{azuretest.Fault{Status: 401, Code: "ExpiredAuthenticationToken"}, "unknown"},
+		{azuretest.Fault{Status: 403, Code: "AuthorizationFailed"}, "denied"},
+		{azuretest.Fault{Status: 404, Code: "ResourceNotFound"}, "not-found"},
+		{azuretest.Fault{Status: 429, Code: "TooManyRequests", RetryAfter: time.Minute}, "throttled passing"},
+		{azuretest.Fault{Status: 500, Code: "InternalServerError"}, "passing"},
+		{azuretest.Fault{Status: 501, Code: "NotImplemented"}, ""},
+		{azuretest.Fault{Status: 400, Code: "InvalidParameter"}, ""},
+		{azuretest.Fault{Code: "AllocationFailed", Async: true}, "accepted"},
+	} {
+		c := ofOurs(t, &test.fault)
+		o, err := c.BeginVM(t.Context(), group, "a", machine())
+		if err == nil {
+			err = o.Wait(t.Context())
+		}
+		var got []string
+		for _, kind := range []struct {
+			name string
+			is   func(error) bool
+		}{{"unknown", cloud.Unknown}, {"denied", cloud.Denied}, {"not-found", cloud.NotFound}, {"throttled", cloud.Throttled}, {"passing", cloud.Passing}, {"accepted", cloud.Accepted}, {"canceled", cloud.Canceled}} {
+			if kind.is(err) {
+				got = append(got, kind.name)
+			}
+			if kind.is(nil) {
+				t.Errorf("no error is %s", kind.name)
+			}
+		}
+		if strings.Join(got, " ") != test.want || !strings.Contains(err.Error(), "VirtualMachines_CreateOrUpdate a") || !strings.Contains(err.Error(), test.fault.Code) {
+			t.Errorf("%+v is %q, want %q: %v", test.fault, got, test.want, err)
+		}
+	}
+}
+
+func TestTheTextOfAnErrorIsTheSameForTheSameTrouble(t *testing.T) {
+	t.Parallel()
+	c := ofOurs(t, &azuretest.Fault{Code: "AllocationFailed", Message: "none left", Details: []azuretest.Detail{{Code: "Inner", Message: "why"}}, Async: true})
+	o, err := c.BeginVM(t.Context(), group, "a", machine())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := o.Wait(t.Context()).Error(); got != "VirtualMachines_CreateOrUpdate a (after it was accepted): AllocationFailed: none left [Inner: why]" {
+		t.Errorf("got %s", got)
+	}
+}
+
+func TestWhichCloudIsMeant(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "environment.json")
+	if err := os.WriteFile(file, []byte(`{"resourceManagerEndpoint": "https://arm.example", "activeDirectoryEndpoint": "https://login.example/", "tokenAudience": "https://audience.example"}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, test := range []struct{ name, file, login, err string }{
+		{"", "", "https://login.microsoftonline.com/", ""},
+		{"AzureUSGovernment", "", "https://login.microsoftonline.us/", ""},
+		{"AzureChinaCloud", "", "https://login.chinacloudapi.cn/", ""},
+		{"", file, "https://login.example/", ""},
+		{"AzurePublicCloud", file, "", "both"},
+		{"Other", "", "", `"Other"`},
+		{"", file + "-none", "", "no such file"},
+	} {
+		t.Setenv("ARM_CLOUD", test.name)
+		t.Setenv("AZURE_ENVIRONMENT_FILEPATH", test.file)
+		config, err := cloud.Load(clock.RealClock{})
+		if (err != nil) != (test.err != "") || err != nil && !strings.Contains(err.Error(), test.err) || config.Options.Cloud.ActiveDirectoryAuthorityHost != test.login {
+			t.Errorf("%+v: %s, %v", test, config.Options.Cloud.ActiveDirectoryAuthorityHost, err)
+		}
+	}
+	if _, err := cloud.New(cloud.Config{}); err == nil || !strings.Contains(err.Error(), "AZURE_SUBSCRIPTION_ID") {
+		t.Errorf("got %v", err)
+	}
+}

@@ -1,0 +1,203 @@
+package cloud
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/runtime"
+	"github.com/Azure/azure-sdk-for-go/sdk/azidentity"
+)
+
+// An Error is what a call, or the operation that it began, ended in. Its text is the same for the same trouble.
+type Error struct {
+	// Call is the operation as Azure's descriptions name it, "VirtualMachines_CreateOrUpdate"; About the name of what it was about.
+	Call, About string
+	// Status is the HTTP status, 0 if Azure did not answer.
+	Status int
+	// Code and Message are Azure's, "" if it did not say.
+	Code, Message string
+	// Details are the errors within the error, all levels of them: Azure has the real one there at times.
+	Details []Detail
+	// RetryAfter is how long Azure asks to wait, 0 if it does not.
+	RetryAfter time.Duration
+	// Accepted means that Azure had accepted the call, and failed later. What was to be made is there then, in the state Failed.
+	Accepted bool
+	Err      error
+}
+
+// Detail is an error within an error.
+type Detail struct{ Code, Message string }
+
+func (e *Error) Error() string {
+	text := e.Call
+	if e.About != "" {
+		text += " " + e.About
+	}
+	if e.Accepted {
+		text += " (after it was accepted)"
+	}
+	if e.Code == "" && e.Message == "" {
+		return text + ": " + e.Err.Error()
+	}
+	text += ": " + e.Code + ": " + e.Message
+	for _, d := range e.Details {
+		if d.Code != e.Code || d.Message != e.Message {
+			text += " [" + d.Code + ": " + d.Message + "]"
+		}
+	}
+	return text
+}
+
+// Unwrap is what the SDK says.
+func (e *Error) Unwrap() error { return e.Err }
+
+// said is an error as ARM writes it.
+type said struct {
+	Code    string `json:"code"`
+	Message string `json:"message"`
+	Details []said `json:"details"`
+	Inner   *said  `json:"innererror"`
+}
+
+func (s said) below() (out []Detail) {
+	deeper := s.Details
+	if s.Inner != nil {
+		deeper = append(slices.Clone(deeper), *s.Inner)
+	}
+	for _, d := range deeper {
+		if d.Code != "" || d.Message != "" {
+			out = append(out, Detail{d.Code, d.Message})
+		}
+		out = append(out, d.below()...)
+	}
+	return out
+}
+
+// decode makes an Error of what the SDK returns, nil of nil.
+func decode(call, about string, accepted bool, err error) error {
+	if err == nil {
+		return nil
+	}
+	e := &Error{Call: call, About: about, Accepted: accepted, Err: err}
+	var answered *azcore.ResponseError
+	if !errors.As(err, &answered) {
+		return e
+	}
+	e.Status, e.Code = answered.StatusCode, answered.ErrorCode
+	e.Message = http.StatusText(e.Status)
+	if answered.RawResponse == nil {
+		return e
+	}
+	if wait, err := strconv.Atoi(answered.RawResponse.Header.Get("Retry-After")); err == nil {
+		e.RetryAfter = time.Duration(wait) * time.Second
+	}
+	body, _ := runtime.Payload(answered.RawResponse) // the SDK has read it already
+	var wrapped struct {
+		Error *said `json:"error"`
+		said
+	}
+	if json.Unmarshal(body, &wrapped) != nil {
+		if e.Code == "" {
+			e.Code = strconv.Itoa(e.Status)
+		}
+		return e
+	}
+	s := wrapped.said
+	if wrapped.Error != nil {
+		s = *wrapped.Error
+	}
+	e.Code, e.Message, e.Details = s.Code, s.Message, s.below()
+	if e.Code == "" {
+		e.Code, e.Message = strconv.Itoa(e.Status), http.StatusText(e.Status)
+	}
+	return e
+}
+
+// Code is the word that Azure has for an error, "" if Azure did not answer.
+func Code(err error) string {
+	if e := (*Error)(nil); errors.As(err, &e) {
+		return e.Code
+	}
+	return ""
+}
+
+// Says reports whether an error or one within it has a code, and a text in its message.
+func Says(err error, code, text string) bool {
+	e := (*Error)(nil)
+	if !errors.As(err, &e) {
+		return false
+	}
+	for _, d := range append([]Detail{{e.Code, e.Message}}, e.Details...) {
+		if d.Code == code && strings.Contains(d.Message, text) {
+			return true
+		}
+	}
+	return false
+}
+
+func status(err error) int {
+	if e := (*Error)(nil); errors.As(err, &e) {
+		return e.Status
+	}
+	return 0
+}
+
+// NotFound reports whether what was asked for, or the group that it would be in, does not exist.
+func NotFound(err error) bool { return status(err) == http.StatusNotFound }
+
+// Denied reports whether Azure knows who asks, and does not let them.
+func Denied(err error) bool { return status(err) == http.StatusForbidden }
+
+// Unknown reports whether Azure does not know who asks: there are no credentials, or they are wrong or have expired.
+func Unknown(err error) bool {
+	var failed *azidentity.AuthenticationFailedError
+	if errors.As(err, &failed) {
+		return failed.RawResponse == nil || failed.RawResponse.StatusCode < http.StatusInternalServerError
+	}
+	return status(err) == http.StatusUnauthorized || err != nil && strings.Contains(err.Error(), "failed to acquire a token")
+}
+
+// Throttled reports whether Azure asks to be called less often.
+func Throttled(err error) bool { return status(err) == http.StatusTooManyRequests }
+
+// RetryAfter is how long Azure asks to wait before the next call, 0 if it does not.
+func RetryAfter(err error) time.Duration {
+	if e := (*Error)(nil); errors.As(err, &e) {
+		return e.RetryAfter
+	}
+	return 0
+}
+
+// Accepted reports whether Azure had accepted a call that failed later.
+func Accepted(err error) bool {
+	e := (*Error)(nil)
+	return errors.As(err, &e) && e.Accepted
+}
+
+// Passing reports whether the same call may well succeed a little later: Azure is in trouble or busy, the network failed, or what
+// came was not an answer of Azure.
+func Passing(err error) bool {
+	if err == nil || Accepted(err) || Canceled(err) || Unknown(err) {
+		return false
+	}
+	code := status(err)
+	return code == 0 || code == http.StatusRequestTimeout || code == http.StatusTooManyRequests || code >= http.StatusInternalServerError && code != http.StatusNotImplemented
+}
+
+// Canceled reports whether the caller gave up.
+func Canceled(err error) bool {
+	return errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
+}
+
+// brokenError is an answer of Azure's that is not as it should be.
+func brokenError(call, about, format string, args ...any) error {
+	return &Error{Call: call, About: about, Err: fmt.Errorf(format, args...)}
+}

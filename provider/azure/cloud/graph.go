@@ -1,0 +1,33 @@
+package cloud
+
+import (
+	"context"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/resourcemanager/resourcegraph/armresourcegraph"
+)
+
+// Query asks the resource graph, which knows of what happens seconds to minutes later. Rows are objects of JSON.
+func (c *Cloud) Query(ctx context.Context, query string) (rows []map[string]any, err error) {
+	const call = "Resources"
+	format, next := armresourcegraph.ResultFormatObjectArray, (*string)(nil)
+	for {
+		answer, err := c.graph.Resources(ctx, armresourcegraph.QueryRequest{
+			Query: &query, Subscriptions: []*string{&c.Subscription}, Options: &armresourcegraph.QueryRequestOptions{ResultFormat: &format, SkipToken: next},
+		}, nil)
+		if err != nil {
+			return nil, decode(call, "", false, err)
+		}
+		data, isList := answer.Data.([]any)
+		if !isList {
+			return nil, brokenError(call, "", "the answer holds no rows")
+		}
+		for _, each := range data {
+			if row, isObject := each.(map[string]any); isObject {
+				rows = append(rows, row)
+			}
+		}
+		if next = answer.SkipToken; next == nil || *next == "" {
+			return rows, nil
+		}
+	}
+}

@@ -1,0 +1,75 @@
+package cloud
+
+import (
+	"context"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/runtime"
+	"github.com/Azure/azure-sdk-for-go/sdk/resourcemanager/compute/armcompute/v7"
+)
+
+// BeginVM asks for a machine. Asking again for the same is answered with the one that is there.
+func (c *Cloud) BeginVM(ctx context.Context, group, name string, vm armcompute.VirtualMachine) (*Operation, error) {
+	return begin(ctx, c, "VirtualMachines_CreateOrUpdate", name, func(ctx context.Context) (*runtime.Poller[armcompute.VirtualMachinesClientCreateOrUpdateResponse], error) {
+		return c.machines.BeginCreateOrUpdate(ctx, group, name, vm, nil)
+	})
+}
+
+// VM is a machine with its state.
+func (c *Cloud) VM(ctx context.Context, group, name string) (*armcompute.VirtualMachine, error) {
+	view := armcompute.InstanceViewTypesInstanceView
+	answer, err := c.machines.Get(ctx, group, name, &armcompute.VirtualMachinesClientGetOptions{Expand: &view})
+	if err != nil {
+		return nil, decode("VirtualMachines_Get", name, false, err)
+	}
+	return &answer.VirtualMachine, nil
+}
+
+// VMs are the machines of a group, whoever made them, without their states.
+func (c *Cloud) VMs(ctx context.Context, group string) ([]*armcompute.VirtualMachine, error) {
+	return all(ctx, "VirtualMachines_List", group, c.machines.NewListPager(group, nil), func(page armcompute.VirtualMachinesClientListResponse) []*armcompute.VirtualMachine {
+		return page.Value
+	})
+}
+
+// VMStates are all machines of the subscription with their IDs and states, and nothing else.
+func (c *Cloud) VMStates(ctx context.Context) ([]*armcompute.VirtualMachine, error) {
+	only := "true"
+	return all(ctx, "VirtualMachines_ListAll", "", c.machines.NewListAllPager(&armcompute.VirtualMachinesClientListAllOptions{StatusOnly: &only}),
+		func(page armcompute.VirtualMachinesClientListAllResponse) []*armcompute.VirtualMachine {
+			return page.Value
+		})
+}
+
+// UpdateVM changes tags, all of them, or adds identities.
+func (c *Cloud) UpdateVM(ctx context.Context, group, name string, update armcompute.VirtualMachineUpdate) error {
+	return done(ctx, c, "VirtualMachines_Update", name, func(ctx context.Context) (*runtime.Poller[armcompute.VirtualMachinesClientUpdateResponse], error) {
+		return c.machines.BeginUpdate(ctx, group, name, update, nil)
+	})
+}
+
+// BeginDeleteVM has a machine deleted, by force. That there is none is no error.
+func (c *Cloud) BeginDeleteVM(ctx context.Context, group, name string) (*Operation, error) {
+	force := true
+	return begin(ctx, c, "VirtualMachines_Delete", name, func(ctx context.Context) (*runtime.Poller[armcompute.VirtualMachinesClientDeleteResponse], error) {
+		return c.machines.BeginDelete(ctx, group, name, &armcompute.VirtualMachinesClientBeginDeleteOptions{ForceDeletion: &force})
+	})
+}
+
+// PutExtension adds an extension to a machine.
+func (c *Cloud) PutExtension(ctx context.Context, group, vm, name string, extension armcompute.VirtualMachineExtension) error {
+	return done(ctx, c, "VirtualMachineExtensions_CreateOrUpdate", vm, func(ctx context.Context) (*runtime.Poller[armcompute.VirtualMachineExtensionsClientCreateOrUpdateResponse], error) {
+		return c.extensions.BeginCreateOrUpdate(ctx, group, vm, name, extension, nil)
+	})
+}
+
+// Disks are the disks of a group.
+func (c *Cloud) Disks(ctx context.Context, group string) ([]*armcompute.Disk, error) {
+	return all(ctx, "Disks_ListByResourceGroup", group, c.disks.NewListByResourceGroupPager(group, nil), func(page armcompute.DisksClientListByResourceGroupResponse) []*armcompute.Disk { return page.Value })
+}
+
+// DeleteDisk deletes a disk. That there is none is no error.
+func (c *Cloud) DeleteDisk(ctx context.Context, group, name string) error {
+	return done(ctx, c, "Disks_Delete", name, func(ctx context.Context) (*runtime.Poller[armcompute.DisksClientDeleteResponse], error) {
+		return c.disks.BeginDelete(ctx, group, name, nil)
+	})
+}

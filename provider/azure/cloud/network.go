@@ -1,0 +1,62 @@
+package cloud
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/arm"
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/runtime"
+	"github.com/Azure/azure-sdk-for-go/sdk/resourcemanager/network/armnetwork/v9"
+)
+
+// PutNIC makes a network interface, or changes one.
+func (c *Cloud) PutNIC(ctx context.Context, group, name string, nic armnetwork.Interface) error {
+	return done(ctx, c, "NetworkInterfaces_CreateOrUpdate", name, func(ctx context.Context) (*runtime.Poller[armnetwork.InterfacesClientCreateOrUpdateResponse], error) {
+		return c.interfaces.BeginCreateOrUpdate(ctx, group, name, nic, nil)
+	})
+}
+
+// NICs are the network interfaces of a group, whoever made them.
+func (c *Cloud) NICs(ctx context.Context, group string) ([]*armnetwork.Interface, error) {
+	return all(ctx, "NetworkInterfaces_List", group, c.interfaces.NewListPager(group, nil), func(page armnetwork.InterfacesClientListResponse) []*armnetwork.Interface { return page.Value })
+}
+
+// TagNIC replaces the tags of a network interface, all of them.
+func (c *Cloud) TagNIC(ctx context.Context, group, name string, tags map[string]*string) error {
+	_, err := c.interfaces.UpdateTags(ctx, group, name, armnetwork.TagsObject{Tags: tags}, nil)
+	return decode("NetworkInterfaces_UpdateTags", name, false, err)
+}
+
+// DeleteNIC deletes a network interface. That there is none is no error.
+func (c *Cloud) DeleteNIC(ctx context.Context, group, name string) error {
+	return done(ctx, c, "NetworkInterfaces_Delete", name, func(ctx context.Context) (*runtime.Poller[armnetwork.InterfacesClientDeleteResponse], error) {
+		return c.interfaces.BeginDelete(ctx, group, name, nil)
+	})
+}
+
+// Subnet is a subnet by its ID, in whichever subscription, with what has addresses in it.
+func (c *Cloud) Subnet(ctx context.Context, id string) (*armnetwork.Subnet, error) {
+	parsed, err := arm.ParseResourceID(id)
+	if err != nil || parsed.Parent == nil || parsed.ResourceType.String() != "Microsoft.Network/virtualNetworks/subnets" {
+		return nil, fmt.Errorf("read subnet: %q is not the ID of one", id)
+	}
+	client, err := armnetwork.NewSubnetsClient(parsed.SubscriptionID, c.config.Credential, &c.config.Options)
+	if err != nil {
+		return nil, fmt.Errorf("read subnet %s: %w", id, err)
+	}
+	answer, err := client.Get(ctx, parsed.ResourceGroupName, parsed.Parent.Name, parsed.Name, nil)
+	if err != nil {
+		return nil, decode("Subnets_Get", parsed.Name, false, err)
+	}
+	return &answer.Subnet, nil
+}
+
+// LoadBalancers are those of a group.
+func (c *Cloud) LoadBalancers(ctx context.Context, group string) ([]*armnetwork.LoadBalancer, error) {
+	return all(ctx, "LoadBalancers_List", group, c.balancers.NewListPager(group, nil), func(page armnetwork.LoadBalancersClientListResponse) []*armnetwork.LoadBalancer { return page.Value })
+}
+
+// SecurityGroups are the network security groups of a group.
+func (c *Cloud) SecurityGroups(ctx context.Context, group string) ([]*armnetwork.SecurityGroup, error) {
+	return all(ctx, "NetworkSecurityGroups_List", group, c.security.NewListPager(group, nil), func(page armnetwork.SecurityGroupsClientListResponse) []*armnetwork.SecurityGroup { return page.Value })
+}
