@@ -8,9 +8,12 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/utils/ptr"
 
+	"tenon.sh/api/azurev1beta1"
 	v1 "tenon.sh/api/v1"
 	"tenon.sh/engine"
 	"tenon.sh/provider/azure/assortment"
@@ -21,53 +24,32 @@ import (
 // aksKind is the kind of node class of Azure.
 const aksKind = "AKSNodeClass"
 
-// aksClass is what of an AKSNodeClass its machines' sizes depend on.
-type aksClass struct {
-	Spec struct {
-		ImageFamily  string `json:"imageFamily"`
-		FIPSMode     string `json:"fipsMode"`
-		OSDiskSizeGB int64  `json:"osDiskSizeGB"`
-		MaxPods      int    `json:"maxPods"`
-		Security     struct {
-			EncryptionAtHost bool `json:"encryptionAtHost"`
-			TrustedLaunch    struct {
-				VTPM       bool `json:"vtpm"`
-				SecureBoot bool `json:"secureBoot"`
-			} `json:"trustedLaunch"`
-		} `json:"security"`
-		GPU struct {
-			Mode string `json:"mode"`
-		} `json:"gpu"`
-		LocalDNS struct {
-			Mode string `json:"mode"`
-		} `json:"localDNS"`
-		ArtifactStreaming struct {
-			Enabled bool `json:"enabled"`
-		} `json:"artifactStreaming"`
-	} `json:"spec"`
-	Status struct {
-		LocalDNSState string `json:"localDNSState"`
-		Images        []struct {
-			Requirements []corev1.NodeSelectorRequirement `json:"requirements"`
-		} `json:"images"`
-	} `json:"status"`
-}
-
 // aksSettings are those of a class in a region, u being nil for one that is not in the files.
 func aksSettings(u *unstructured.Unstructured, region string) (size.Settings, error) {
 	s := size.Defaults(region)
-	class := aksClass{}
+	class := &azurev1beta1.AKSNodeClass{}
 	if u != nil && u.GetKind() == aksKind {
-		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, &class); err != nil {
+		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, class); err != nil {
 			return s, err
 		}
 	}
 	spec := &class.Spec
-	s.ImageFamily, s.FIPS, s.OSDiskGB, s.MaxPods = spec.ImageFamily, spec.FIPSMode == "FIPS", spec.OSDiskSizeGB, spec.MaxPods
-	s.EncryptionAtHost = spec.Security.EncryptionAtHost
-	s.TrustedLaunch = spec.Security.TrustedLaunch.VTPM || spec.Security.TrustedLaunch.SecureBoot
-	s.NoGPUDriver, s.ArtifactStreaming = spec.GPU.Mode == "None", spec.ArtifactStreaming.Enabled
-	s.LocalDNS = spec.LocalDNS.Mode == "Required" || class.Status.LocalDNSState == "Enabled"
+	s.ImageFamily, s.FIPS, s.OSDiskGB, s.MaxPods = spec.ImageFamily, spec.FIPSMode == azurev1beta1.FIPSEnabled, int64(ptr.Deref(spec.OSDiskSizeGB, 0)), int(ptr.Deref(spec.MaxPods, 0))
+	if spec.Security != nil {
+		trusted := ptr.Deref(spec.Security.TrustedLaunch, azurev1beta1.TrustedLaunch{})
+		s.EncryptionAtHost, s.TrustedLaunch = spec.Security.EncryptionAtHost, trusted.VTPM || trusted.SecureBoot
+	}
+	s.NoGPUDriver = spec.GPU != nil && spec.GPU.Mode == "None"
+	s.ArtifactStreaming = spec.ArtifactStreaming != nil && ptr.Deref(spec.ArtifactStreaming.Enabled, false)
+	s.LocalDNS = spec.LocalDNS != nil && spec.LocalDNS.Mode == "Required" || ptr.Deref(class.Status.LocalDNSState, "") == "Enabled"
+	if s.SelfManaged = spec.UserData != "" || spec.ImageFamily == azurev1beta1.FamilyCustom; s.SelfManaged {
+		s.Kubelet.Reserves = size.NotAtAll
+	}
+	if o := spec.Overhead; o != nil {
+		quantity := func(q resource.Quantity) string { return q.String() }
+		s.Kubelet.KubeReserved, s.Kubelet.SystemReserved = texts(o.KubeReserved, quantity), texts(o.SystemReserved, quantity)
+		s.Kubelet.EvictionHard = texts(o.EvictionHard, func(t v1.EvictionThreshold) string { return string(t) })
+	}
 	for _, image := range class.Status.Images {
 		labels := map[string][]string{}
 		for _, r := range image.Requirements {
@@ -78,6 +60,14 @@ func aksSettings(u *unstructured.Unstructured, region string) (size.Settings, er
 		s.Images = append(s.Images, labels)
 	}
 	return s, nil
+}
+
+func texts[V any](values map[string]V, text func(V) string) map[string]string {
+	out := map[string]string{}
+	for key, v := range values {
+		out[key] = text(v)
+	}
+	return out
 }
 
 // azureTypes gives the class what Azure sells to it, with the figures that are built in. Classes that ask for the same share it.

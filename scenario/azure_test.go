@@ -24,6 +24,13 @@ func aksClassOf(spec, more string) string {
 func TestAClassOfAzureInAFileShapesItsCatalog(t *testing.T) {
 	t.Parallel()
 	const d4, arm, gen1, amd = "Standard_D4ads_v5", "Standard_D4pds_v5", "Standard_D2_v2", "Standard_NV4ads_V710_v5"
+	dns := func(mode string) string {
+		zone := func(name, to string) string {
+			return "{zone: " + name + ", forwardDestination: " + to + ", queryLogging: Error, protocol: PreferUDP, forwardPolicy: Random, maxConcurrent: 9, cacheDuration: 1h, serveStaleDuration: 1h, serveStale: Immediate}"
+		}
+		zones := "[" + zone(".", "VnetDNS") + ", " + zone("cluster.local", "ClusterCoreDNS") + "]"
+		return "localDNS: {mode: " + mode + ", vnetDNSOverrides: " + zones + ", kubeDNSOverrides: " + zones + "}"
+	}
 	for _, test := range []struct {
 		name, spec, status, offered, not string
 		resource                         corev1.ResourceName
@@ -32,12 +39,13 @@ func TestAClassOfAzureInAFileShapesItsCatalog(t *testing.T) {
 		{"nothing", "", "", d4, amd, "ephemeral-storage", "128G"},
 		{"a disk", "osDiskSizeGB: 256", "", d4, "", "ephemeral-storage", "256G"},
 		{"pods", "maxPods: 60", "", d4, "", "pods", "60"},
+		{"nodes of one's own", "userData: x, overhead: {kubeReserved: {cpu: 100m}}", "", "Standard_E16-4ads_v5", "", "cpu", "4"},
 		{"GPUs without a driver", "gpu: {mode: None}", "", amd, "", "cpu", "4"},
 		{"encryption at host", "security: {encryptionAtHost: true}", "", d4, gen1, "cpu", "4"},
 		{"trusted launch", "security: {trustedLaunch: {secureBoot: true}}", "", d4, gen1, "cpu", "4"},
 		{"artifacts that are streamed", "artifactStreaming: {enabled: true}", "", d4, arm, "cpu", "4"},
-		{"local DNS", "localDNS: {mode: Required}", "", d4, "Standard_D2ads_v5", "cpu", "4"},
-		{"local DNS where it turned out to be on", "localDNS: {mode: Preferred}", "status: {localDNSState: Enabled}\n", d4, "Standard_D2ads_v5", "cpu", "4"},
+		{"local DNS", dns("Required"), "", d4, "Standard_D2ads_v5", "cpu", "4"},
+		{"local DNS where it turned out to be on", dns("Preferred"), "status: {localDNSState: Enabled}\n", d4, "Standard_D2ads_v5", "cpu", "4"},
 		{"an image", "", "status: {images: [{id: x, requirements: [{key: kubernetes.io/arch, operator: In, values: [amd64]}, {key: karpenter.azure.com/sku-hyperv-generation, operator: In, values: [\"2\"]}]}]}\n", d4, arm, "cpu", "4"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -55,14 +63,14 @@ func TestAClassOfAzureInAFileShapesItsCatalog(t *testing.T) {
 			}
 		})
 	}
+	own := typeOf(t, readBack(t, []byte(aksClassOf("userData: x, overhead: {kubeReserved: {cpu: 100m}, evictionHard: {memory.available: 200Mi}}", "")+poolOf("p", aksRef, ""))), d4)
+	if cpu, memory := own.Overhead[corev1.ResourceCPU], own.Overhead[corev1.ResourceMemory]; cpu.String() != "100m" || memory.String() != "200Mi" {
+		t.Errorf("a node of one's own keeps %s of cpu and %s of memory back, want 100m and 200Mi", cpu.String(), memory.String())
+	}
 	linux := readBack(t, []byte(aksClassOf("imageFamily: AzureLinux, fipsMode: FIPS", "")+poolOf("p", aksRef, "")))
 	labels := typeOf(t, linux, d4).Labels
 	if got := labels["kubernetes.azure.com/os-sku"]; !slices.Equal(got, []string{"AzureLinux"}) || !slices.Equal(labels["kubernetes.azure.com/fips_enabled"], []string{"true"}) {
 		t.Errorf("labels %v", labels)
-	}
-	wrong := readBack(t, []byte(aksClassOf("osDiskSizeGB: large", "")+poolOf("p", aksRef, ""))).Snapshot.Classes[0]
-	if !strings.Contains(wrong.Problem, "AKSNodeClass default is not ready") || len(wrong.InstanceTypes) > 0 {
-		t.Errorf("problem %q", wrong.Problem)
 	}
 }
 
