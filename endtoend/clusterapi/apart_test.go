@@ -44,7 +44,7 @@ func another(t testing.TB, w *world) *world {
 // The controller runs in one cluster and takes its machines from another. While that cannot be reached, nothing is started and
 // nothing is lost.
 func TestTheManagementClusterMayBeAnother(t *testing.T) {
-	management := newWorld(t).newCluster("apart", "apart")
+	management := newWorld(t).newCluster("apart", "another")
 	workload := another(t, management.world)
 	management.mirror.elsewhere(management.name, workload.Client)
 	md := management.member("apart", "2", "8Gi", "0.10", nil)
