@@ -100,6 +100,7 @@ var importRules = []importRule{
 	{packages: "provider/azure/size", ours: []string{"engine/kube", "api/..."}},
 	{packages: "provider/azure/price"},
 	{packages: "provider/azure/assortment", ours: []string{"provider/azure/price", "provider/azure/size", "engine", "api/..."}},
+	{packages: "provider/azure/sku", ours: []string{"provider/azure/size"}, also: []string{azureSDK}},
 	{packages: "provider/azure/cloud", also: []string{azureSDK, "k8s.io/utils"}},
 	{packages: "provider/azure/azuretest", also: []string{azureSDK + "/azcore", "k8s.io/utils"}}, // an Azure is no client of Azure
 	{packages: "provider/clusterapi/contract"},

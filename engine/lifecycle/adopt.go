@@ -28,12 +28,11 @@ func Adopt(m engine.Machine, class v1.NodeClassReference, node *corev1.Node, pod
 		launch.Requirements = append(launch.Requirements, v1.Requirement{Key: key, Operator: v1.In, Values: []string{m.Labels[key]}})
 	}
 	sorted := slices.SortedFunc(slices.Values(pools), func(a, b *v1.NodePool) int {
-		return cmp.Or(cmp.Compare(weight(b), weight(a)), cmp.Compare(a.Name, b.Name))
+		return cmp.Or(cmp.Compare(kube.WeightOf(b), kube.WeightOf(a)), cmp.Compare(a.Name, b.Name))
 	})
 	for _, pool := range sorted {
 		ref, template := pool.Spec.Template.Spec.NodeClassRef, &pool.Spec.Template.Spec
-		if pool.DeletionTimestamp != nil || pool.Spec.Replicas != nil || ref == nil || *ref != class ||
-			!kube.HasTaints(node.Spec.Taints, v1.CoreTaints(template.Taints)) {
+		if ref == nil || *ref != class || !kube.PoolProblem(pool, &engine.Class{Ref: class}).OK() || !kube.HasTaints(node.Spec.Taints, v1.CoreTaints(template.Taints)) {
 			continue
 		}
 		claim := kube.NewClaim(pool, launch)
@@ -49,11 +48,4 @@ func Adopt(m engine.Machine, class v1.NodeClassReference, node *corev1.Node, pod
 		return claim
 	}
 	return nil
-}
-
-func weight(pool *v1.NodePool) int32 {
-	if pool.Spec.Weight == nil {
-		return 0
-	}
-	return *pool.Spec.Weight
 }

@@ -48,6 +48,7 @@ func TestMachinesThatRunPodsAreAdopted(t *testing.T) {
 		})}},
 		{name: "no pool that counts its nodes", pods: web, pools: []*v1.NodePool{pool("general", func(p *v1.NodePool) { p.Spec.Replicas = ptr.To[int64](3) })}},
 		{name: "no pool that is to go", pods: web, pools: []*v1.NodePool{pool("general", func(p *v1.NodePool) { p.DeletionTimestamp = &metav1.Time{Time: enginetest.LifeStart} })}},
+		{name: "no pool that is retired", pods: web, pools: []*v1.NodePool{pool("general", func(p *v1.NodePool) { p.Annotations = map[string]string{v1.RetireAnnotationKey: "true"} })}},
 		{name: "no pool that requires something else", machine: func(m *engine.Machine) { m.Labels[v1.CapacityTypeLabelKey] = "spot" }, pods: web, pools: []*v1.NodePool{pool("general")}},
 		{name: "no pool whose taints its pods have not met", pods: web, pools: []*v1.NodePool{pool("gpu", tainted)}},
 		{name: "a pool whose taints the node has", pods: web, want: "gpu", pools: []*v1.NodePool{pool("gpu", tainted)}, node: func(n *corev1.Node) {

@@ -95,12 +95,7 @@ func (m *poolModel) sellsWindows() bool {
 	return true
 }
 
-func (m *poolModel) weight() int {
-	if m.pool.Spec.Weight == nil {
-		return 0
-	}
-	return int(*m.pool.Spec.Weight)
-}
+func (m *poolModel) weight() int { return int(kube.WeightOf(m.pool)) }
 
 func (m *poolModel) mentionTypes(u *requirement.Universe) {
 	for k := range u.Keys() {

@@ -19,13 +19,14 @@ import (
 	"tenon.sh/provider/clusterapi/contract"
 )
 
-// apiServer is an API server that serves Cluster API in some versions, with one Machine.
+// apiServer is an API server that serves Cluster API in some versions, with one Machine or with other objects.
 type apiServer struct {
 	mu       sync.Mutex
 	versions []string
-	machine  string        // its name
-	refuses  bool          // nothing is answered
-	changed  chan struct{} // closed with the next change
+	machine  string           // its name
+	refuses  bool             // nothing is answered
+	changed  chan struct{}    // closed with the next change
+	objects  map[string][]any // by resource, instead of the Machine
 }
 
 // set changes what is served, and ends all watches.
@@ -90,8 +91,8 @@ func (m *apiServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		case <-r.Context().Done():
 		}
 	default:
-		items := []any{}
-		if path[3] == "machines" {
+		items := slices.Concat([]any{}, m.objects[path[3]])
+		if path[3] == "machines" && m.objects == nil {
 			items = append(items, map[string]any{"metadata": map[string]any{"namespace": "default", "name": machine, "labels": map[string]string{"version": path[2]}}})
 		}
 		answer(http.StatusOK, map[string]any{"kind": served[path[3]] + "List", "apiVersion": contract.Group + "/" + path[2], "metadata": map[string]any{"resourceVersion": "1"}, "items": items})
@@ -115,10 +116,10 @@ func machines(ctx context.Context, c *clusterapi.Connection) string {
 	return fmt.Sprint(out)
 }
 
-func TestAConnectionGoesOnInTheBestVersionThatIsServed(t *testing.T) {
-	t.Parallel()
-	server := &apiServer{machine: "first", versions: []string{"v1beta1", "v1beta2"}, changed: make(chan struct{})}
-	listener := httptest.NewServer(server)
+// connect keeps a connection up until the test ends.
+func (m *apiServer) connect(t testing.TB) *clusterapi.Connection {
+	t.Helper()
+	listener := httptest.NewServer(m)
 	ctx, stop := context.WithCancel(t.Context())
 	connection, err := clusterapi.NewConnection(&rest.Config{Host: listener.URL})
 	if err != nil {
@@ -128,11 +129,18 @@ func TestAConnectionGoesOnInTheBestVersionThatIsServed(t *testing.T) {
 	ended := make(chan struct{})
 	go func() { defer close(ended); _ = connection.Start(ctx) }()
 	t.Cleanup(func() { stop(); <-ended; listener.CloseClientConnections(); listener.Close() })
+	return connection
+}
+
+func TestAConnectionGoesOnInTheBestVersionThatIsServed(t *testing.T) {
+	t.Parallel()
+	server := &apiServer{machine: "first", versions: []string{"v1beta1", "v1beta2"}, changed: make(chan struct{})}
+	connection := server.connect(t)
 	// shows waits until the connection shows that. On the way there, it may show what it showed before, or that it is lost.
 	shows := func(want string, onTheWay ...string) {
 		t.Helper()
 		for {
-			got := machines(ctx, connection)
+			got := machines(t.Context(), connection)
 			if strings.Contains(got, want) {
 				return
 			}
