@@ -95,7 +95,15 @@ func (m *apiServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		if path[3] == "machines" && m.objects == nil {
 			items = append(items, map[string]any{"metadata": map[string]any{"namespace": "default", "name": machine, "labels": map[string]string{"version": path[2]}}})
 		}
-		answer(http.StatusOK, map[string]any{"kind": served[path[3]] + "List", "apiVersion": contract.Group + "/" + path[2], "metadata": map[string]any{"resourceVersion": "1"}, "items": items})
+		w.Header().Set("Content-Type", "application/json")
+		fmt.Fprintf(w, `{"kind": "%sList", "apiVersion": "%s/%s", "metadata": {"resourceVersion": "1"}, "items": [`, served[path[3]], contract.Group, path[2])
+		for i, item := range items { // one by one: a benchmark measures what is held
+			if i > 0 {
+				_, _ = w.Write([]byte(","))
+			}
+			_ = json.NewEncoder(w).Encode(item)
+		}
+		_, _ = w.Write([]byte("]}"))
 	}
 }
 
