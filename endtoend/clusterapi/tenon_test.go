@@ -276,44 +276,9 @@ func TestMachineDeploymentsFollowThePods(t *testing.T) {
 	}
 	w.say("15 pods have gone, and 15 Machines: the five that are left are those that pods run on")
 
-	medium := c.member("medium", "4", "16Gi", "0.40", nil)
-	c.most(small, "0")
 	c.resize(web, 0)
-	c.balanced(map[*clusterv1.MachineDeployment]int{small: 0, medium: 0, large: 0})
-	w.say("no pods, no Machines; and MachineDeployment medium (4 cpu, $0.40 an hour), while small may have no Machines")
-
-	var owners []*appsv1.Deployment
-	for _, name := range []string{"cart", "mail", "shop"} {
-		owners = append(owners, c.pods(name, 2, "1500m"))
-	}
-	for _, d := range owners {
-		c.run(d, 2)
-	}
-	c.balanced(map[*clusterv1.MachineDeployment]int{small: 0, medium: 3, large: 0})
-	w.say("3 times 2 pods run on 3 Machines of medium, $1.20 an hour")
-	c.most(small, "10")
-	for _, d := range owners {
-		c.resize(d, 1)
-	}
-	c.balanced(map[*clusterv1.MachineDeployment]int{small: 3, medium: 0, large: 0})
-	for _, d := range owners {
-		c.run(d, 1)
-	}
-	w.say("half of them have gone, and small may have Machines again: the others moved to 3 of small, $0.30 an hour, which is the least that holds them")
-
-	for _, d := range owners {
-		c.resize(d, 0)
-	}
-	c.balanced(map[*clusterv1.MachineDeployment]int{small: 0, medium: 0, large: 0})
+	c.balanced(map[*clusterv1.MachineDeployment]int{small: 0, large: 0})
 	w.say("no pods, no Machines")
-}
-
-// most bounds how many Machines a MachineDeployment may have.
-func (c *capiCluster) most(md *clusterv1.MachineDeployment, n string) {
-	c.Helper()
-	before := client.MergeFrom(md.DeepCopy())
-	md.Annotations[clusterv1.AutoscalerMaxSizeAnnotation] = n
-	c.must(c.Patch(c, md, before))
 }
 
 // say tells a journey: on the terminal in the demo, else in the test's log.

@@ -58,9 +58,8 @@ func TestMachinesOfAnOldTemplateAreReplaced(t *testing.T) {
 	old := c.set(md)
 	c.upgrade(md)
 	c.until(machinePatience, func() (bool, string) {
-		var sets clusterv1.MachineSetList
-		c.must(c.List(c, &sets, client.InNamespace(md.Namespace), client.MatchingLabels{clusterv1.MachineDeploymentNameLabel: md.Name}))
-		return len(sets.Items) == 2, fmt.Sprintf("%d MachineSets, want 2", len(sets.Items))
+		c.must(c.Get(c, client.ObjectKeyFromObject(md), md))
+		return md.Annotations[clusterv1.RevisionAnnotation] == "2", fmt.Sprintf("revision %q, want 2", md.Annotations[clusterv1.RevisionAnnotation])
 	})
 	first.end(syscall.SIGTERM) // one that starts looks for drift at once, others within some minutes
 	c.tenon(c.account(true, true))
@@ -145,5 +144,5 @@ func (c *capiCluster) breakNode(name string) {
 	c.must(workload.Get(c, client.ObjectKey{Name: name}, node))
 	before := client.MergeFrom(node.DeepCopy())
 	node.Status.Conditions = append(node.Status.Conditions, corev1.NodeCondition{Type: "Broken", Status: corev1.ConditionTrue, LastTransitionTime: metav1.Now()})
-	c.must(workload.Status().Patch(c, node, before))
+	c.must(workload.Patch(c, node, before)) // that server has no subresources
 }
