@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"reflect"
 	"slices"
 	"sync"
 	"time"
@@ -29,6 +30,7 @@ type catalogs struct {
 	mu      sync.Mutex // guards what follows; no provider is called with it held
 	byClass map[v1.NodeClassReference]*catalog
 	changed []func()
+	traited []func(v1.NodeClassReference)
 }
 
 // catalog is what can be bought with one node class.
@@ -53,6 +55,13 @@ func (c *Cluster) OnCatalogChange(f func()) {
 	c.catalogs.mu.Lock()
 	defer c.catalogs.mu.Unlock()
 	c.catalogs.changed = append(c.catalogs.changed, f)
+}
+
+// OnTraitsChange calls f after what the machines of a class have to look like has changed. It is to be called before anything runs.
+func (c *Cluster) OnTraitsChange(f func(v1.NodeClassReference)) {
+	c.catalogs.mu.Lock()
+	defer c.catalogs.mu.Unlock()
+	c.catalogs.traited = append(c.catalogs.traited, f)
 }
 
 // Class reads a node class from the API server's mirror. The object is empty if there is none.
@@ -164,7 +173,9 @@ func (c *Cluster) RefreshCatalog(ctx context.Context, class provider.Class) erro
 	if err != nil {
 		return fmt.Errorf("ask what machines of %s %s have to look like: %w", class.Ref.Kind, class.Ref.Name, err)
 	}
-	c.catalogs.putTraits(class, traits)
+	for _, f := range c.catalogs.putTraits(class, traits) {
+		f(class.Ref)
+	}
 	return nil
 }
 
@@ -220,12 +231,16 @@ func (c *catalogs) put(class provider.Class, types []engine.InstanceType, err er
 	return slices.Clone(c.changed)
 }
 
-func (c *catalogs) putTraits(class provider.Class, traits []engine.Trait) {
+// putTraits keeps what machines of the class have to look like, and returns whom to tell if that is something else.
+func (c *catalogs) putTraits(class provider.Class, traits []engine.Trait) []func(v1.NodeClassReference) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if k := c.byClass[class.Ref]; k.generation == class.Object.GetGeneration() { // those of an older one came too late
-		k.traits = traits
+	k := c.byClass[class.Ref]
+	if k.generation != class.Object.GetGeneration() || reflect.DeepEqual(k.traits, traits) { // those of an older one came too late
+		return nil
 	}
+	k.traits = traits
+	return slices.Clone(c.traited)
 }
 
 func (c *catalogs) traits(ref v1.NodeClassReference) []engine.Trait {

@@ -342,9 +342,20 @@ func TestClassesSayWhatTheirMachinesHaveToLookLike(t *testing.T) {
 	w := newLagging(t, clustertest.Pool("general"))
 	ref := w.snapshot().Classes[0].Ref
 	w.Cluster.Inspector = inspector{}
+	told := 0
+	w.Cluster.OnTraitsChange(func(of v1.NodeClassReference) {
+		if told++; of != ref {
+			t.Errorf("told of %v, want %v", of, ref)
+		}
+	})
 	class, err := w.Cluster.Class(w, ref)
 	w.Must(err)
-	w.Must(w.Cluster.RefreshCatalog(w, class))
+	for range 2 {
+		w.Must(w.Cluster.RefreshCatalog(w, class))
+	}
+	if told != 1 {
+		t.Errorf("told %d times that something changed, want once", told)
+	}
 	if traits := w.Cluster.ClassOf(w, ref).Traits; len(traits) != 1 || traits[0].Accepts[0] != "image-1" {
 		t.Errorf("the class says %+v", traits)
 	}

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	v1 "tenon.sh/api/v1"
@@ -40,8 +41,11 @@ func (r *Reconciler) adopt(ctx context.Context, nodes []*corev1.Node) error {
 
 func (r *Reconciler) adoptOf(ctx context.Context, ref v1.NodeClassReference, nodes []*corev1.Node, pools []*v1.NodePool) error {
 	class, err := r.Cluster.Class(ctx, ref)
+	if apierrors.IsNotFound(err) {
+		return nil // its pools say so
+	}
 	if err != nil {
-		return nil //nolint:nilerr // a class that is not there has no machines, and its pools say so
+		return err
 	}
 	machines, err := r.Adopter.Adoptable(ctx, class)
 	if err != nil {

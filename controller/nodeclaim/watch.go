@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	v1 "tenon.sh/api/v1"
 	"tenon.sh/cluster"
@@ -32,6 +33,7 @@ func (r *Reconciler) Register(mgr ctrl.Manager) error {
 	for _, s := range r.Sources() {
 		lifecycle = lifecycle.Watches(s.Kind, s.Handler, changes(s.Matters))
 	}
+	lifecycle = lifecycle.WatchesRawSource(source.Func(r.WakeByTraits))
 	if err := lifecycle.Complete(r); err != nil {
 		return err
 	}
@@ -174,6 +176,22 @@ func (r *Reconciler) claimsOfNode(ctx context.Context, o client.Object) []reconc
 
 func (r *Reconciler) claimsOfPool(ctx context.Context, o client.Object) []reconcile.Request {
 	return r.claimsBy(ctx, cluster.ClaimsByNodePool, o.GetName())
+}
+
+// WakeByTraits has the claims of a class looked at when what its machines have to look like has changed, so that drift is seen then.
+func (r *Reconciler) WakeByTraits(ctx context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
+	r.Cluster.OnTraitsChange(func(class v1.NodeClassReference) {
+		var list v1.NodeClaimList
+		if err := r.Cluster.Client.List(ctx, &list, client.UnsafeDisableDeepCopy); err != nil {
+			return // they are looked at from time to time anyway
+		}
+		for i := range list.Items {
+			if ref := list.Items[i].Spec.NodeClassRef; ref != nil && *ref == class {
+				queue.Add(reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&list.Items[i])})
+			}
+		}
+	})
+	return nil
 }
 
 func (r *Reconciler) claimsOfAttachment(ctx context.Context, o client.Object) []reconcile.Request {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -345,85 +344,6 @@ func TestAMachineOfNobodyIsTakenByTheNextClaimOrCollected(t *testing.T) {
 		w.settle(t)
 	}
 	w.wantMachines(t, "small-a-002", busy.Name)
-}
-
-func TestAnAdoptedMachineIsThatOfItsClaimAndOfNoOther(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t, deployment("small-a", "small", "a", "0.10"))
-	w.change(t, "small-a", func(d *contract.MachineDeployment) { d.Spec.Replicas = ptr.To[int32](3) })
-	w.settle(t)
-	adoptable := func() []engine.Machine {
-		t.Helper()
-		out, err := w.provider.Adoptable(t.Context(), w.classRef())
-		if err != nil {
-			t.Fatal(err)
-		}
-		return out
-	}
-	found := adoptable()
-	if len(found) != 3 {
-		t.Fatalf("%d can be adopted, want 3: %+v", len(found), found)
-	}
-	adopting := func(name string, m engine.Machine) *v1.NodeClaim {
-		claim := w.newClaim(t, name, []v1.Requirement{{Key: corev1.LabelInstanceTypeStable, Operator: v1.In, Values: []string{m.Labels[corev1.LabelInstanceTypeStable]}}}, nil)
-		before := client.MergeFrom(claim.DeepCopy())
-		claim.Annotations = m.Annotations
-		if err := w.workload.Patch(t.Context(), claim, before); err != nil {
-			t.Fatal(err)
-		}
-		return claim
-	}
-	last := found[2]
-	claim := adopting("adopts", last)
-	if left := adoptable(); len(left) != 2 {
-		t.Errorf("%d can be adopted beside the one that has its claim, want 2", len(left))
-	}
-	if got := w.launch(t, claim); got.ID != last.ID {
-		t.Errorf("the claim got %s, want %s", got.ID, last.ID)
-	}
-	w.wantReplicas(t, "small-a", 3)
-
-	waits := w.newClaim(t, "waits", nil, nil)
-	before := client.MergeFrom(waits.DeepCopy())
-	waits.Annotations = map[string]string{v1.MachineDeploymentAnnotationKey: "default/small-a"}
-	if err := w.workload.Patch(t.Context(), waits, before); err != nil {
-		t.Fatal(err)
-	}
-	if left := adoptable(); len(left) != 1 {
-		t.Errorf("%d can be adopted beside the one that a claim waits for, want 1", len(left))
-	}
-}
-
-// A rollout makes one Machine more before it takes one away. That one asks for no more replicas, and stays until pods move to it.
-func TestMachinesOfARolloutStayAndAskForNoMore(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t, deployment("small-a", "small", "a", "0.10"))
-	w.markReady(t)
-	w.launch(t, w.newClaim(t, "a", nil, nil))
-	w.launch(t, w.newClaim(t, "b", nil, nil))
-	for _, set := range []string{"old", "new"} {
-		w.create(t, w.management, &contract.MachineSet{
-			ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: set, Labels: map[string]string{contract.DeploymentNameLabel: "small-a"}},
-			Spec:       contract.MachineSetSpec{Replicas: ptr.To[int32](2)},
-		})
-	}
-	surge := w.machines(t)[0]
-	surge.ObjectMeta = metav1.ObjectMeta{Namespace: "default", Name: "surge", Labels: surge.Labels}
-	surge.Spec.ProviderID = "fake://surge"
-	w.create(t, w.management, &surge)
-	if err := w.provider.Clean(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	w.wantReplicas(t, "small-a", 2)
-	w.wantMachines(t, "small-a-001", "small-a-002", "surge")
-
-	traits, err := w.provider.Traits(t.Context(), w.classRef())
-	if err != nil || !slices.Equal(traits[0].Replacing, []string{"default/small-a"}) {
-		t.Errorf("traits %+v, %v: want those of default/small-a to be called those that are being replaced", traits, err)
-	}
-	w.launch(t, w.newClaim(t, "c", nil, nil))
-	w.wantReplicas(t, "small-a", 3)
-	w.wantMachines(t, "small-a-001", "small-a-002", "surge")
 }
 
 func TestTheMachineThatReplacesARemediatedOneIsForTheNextClaim(t *testing.T) {

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"runtime"
 	"testing"
-	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -36,8 +35,8 @@ func BenchmarkMachines(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	for _, err := connection.Management(); err != nil; _, err = connection.Management() {
-		time.Sleep(time.Millisecond)
+	for machines(b.Context(), connection) == clusterapi.ErrNotConnected.Error() {
+		runtime.Gosched()
 	}
 	if list, err := p.Machines(b.Context()); err != nil || len(list) != deployments*each {
 		b.Fatalf("%d machines, %v", len(list), err)
