@@ -17,7 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"tenon.sh/provider/aws/cloud"
-	"tenon.sh/provider/aws/fresh"
+	"tenon.sh/provider/fresh"
 )
 
 // clusterAge is how long it is believed what EKS says of the cluster: its version may rise.

@@ -24,7 +24,6 @@ import (
 	"tenon.sh/provider/aws/expression"
 	"tenon.sh/provider/aws/find"
 	"tenon.sh/provider/aws/fleet"
-	"tenon.sh/provider/aws/fresh"
 	"tenon.sh/provider/aws/kubelet"
 	"tenon.sh/provider/aws/machine"
 	"tenon.sh/provider/aws/market"
@@ -32,6 +31,7 @@ import (
 	"tenon.sh/provider/aws/size"
 	"tenon.sh/provider/aws/soldout"
 	"tenon.sh/provider/aws/template"
+	"tenon.sh/provider/fresh"
 )
 
 // listedFor is how long callers that wait for machines to show get the same list of them.

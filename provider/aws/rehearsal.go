@@ -19,10 +19,10 @@ import (
 	"tenon.sh/provider"
 	"tenon.sh/provider/aws/cloud"
 	"tenon.sh/provider/aws/fleet"
-	"tenon.sh/provider/aws/fresh"
 	"tenon.sh/provider/aws/images"
 	"tenon.sh/provider/aws/pace"
 	"tenon.sh/provider/aws/userdata"
+	"tenon.sh/provider/fresh"
 	"tenon.sh/provider/offer"
 )
 

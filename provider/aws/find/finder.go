@@ -15,7 +15,7 @@ import (
 
 	"tenon.sh/api/awsv1"
 	"tenon.sh/provider/aws/cloud"
-	"tenon.sh/provider/aws/fresh"
+	"tenon.sh/provider/fresh"
 )
 
 // How long answers are believed.

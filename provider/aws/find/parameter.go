@@ -9,7 +9,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/ssm"
 
 	"tenon.sh/provider/aws/cloud"
-	"tenon.sh/provider/aws/fresh"
+	"tenon.sh/provider/fresh"
 )
 
 // parameter is what an SSM parameter says; the image is "" if there is none, or if it says something else.

@@ -9,7 +9,7 @@ import (
 
 	clocktesting "k8s.io/utils/clock/testing"
 
-	"tenon.sh/provider/aws/fresh"
+	"tenon.sh/provider/fresh"
 )
 
 func TestAValueIsLoadedOnceUntilItIsTooOld(t *testing.T) {
