@@ -98,7 +98,7 @@ var importRules = []importRule{
 	{packages: "provider/aws/userdata", also: []string{"github.com/pelletier/go-toml/v2", "sigs.k8s.io/yaml"}},
 	{packages: "provider/aws/...", ours: []string{"provider/aws/...", "provider", "provider/batch", "provider/catalog", "provider/fresh", "provider/offer", "engine", "api/..."},
 		also: append([]string{"github.com/aws", "github.com/google/cel-go", "k8s.io/kubelet/config/v1beta1", "sigs.k8s.io/json", "github.com/prometheus/client_golang"}, kubernetesClient...)},
-	{packages: "provider/azure/size", ours: []string{"engine/kube", "api/..."}},
+	{packages: "provider/azure/size", ours: []string{"engine/kube", "api/..."}, also: []string{"k8s.io/utils"}},
 	{packages: "provider/azure/price"},
 	{packages: "provider/azure/assortment", ours: []string{"provider/azure/price", "provider/azure/size", "engine", "api/..."}},
 	{packages: "provider/azure/sku", ours: []string{"provider/azure/size"}, also: []string{azureSDK}},

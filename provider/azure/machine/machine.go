@@ -1,0 +1,146 @@
+// Package machine knows what a machine of Azure is made of: what is asked for it, its network interface and its disks, and what
+// Azure says of one that is there. It also keeps the list of those of a cluster, for everybody who asks at about the same time.
+package machine
+
+import (
+	"cmp"
+	"strings"
+	"time"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/arm"
+	"github.com/Azure/azure-sdk-for-go/sdk/resourcemanager/compute/armcompute/v7"
+	"k8s.io/utils/ptr"
+
+	v1 "tenon.sh/api/v1"
+	"tenon.sh/engine"
+)
+
+// State is how far a machine is.
+type State int
+
+// The states. A machine that fails may be there nonetheless: Azure gives up what a machine may still get done.
+const (
+	Creating State = iota
+	Running
+	Failed
+	Leaving
+)
+
+// Machine is a machine as Azure describes it.
+type Machine struct {
+	// Name is that of the resource, of the computer and so of the node.
+	Name  string
+	State State
+	// Size is that of VMs, "Standard_D4s_v5"; Zone a number, "" for none; CapacityType on-demand or spot.
+	Size, Zone, CapacityType string
+	// Image is how Tenon writes the image that it was started from, see package image.
+	Image *armcompute.ImageReference
+	// Tags with their keys as written. Azure heeds no case in them: see Tag.
+	Tags    map[string]string
+	Created time.Time
+	// Identities are the IDs of those that were assigned, as written.
+	Identities []string
+	// Code and Message say why it has failed. A list does not tell them.
+	Code, Message string
+	// Powered means that it runs, whatever its state is. A list does not tell it.
+	Powered bool
+}
+
+// Read makes a Machine of what Azure says.
+func Read(vm *armcompute.VirtualMachine) Machine {
+	m := Machine{Name: ptr.Deref(vm.Name, ""), CapacityType: v1.CapacityTypeOnDemand, Tags: map[string]string{}}
+	for key, value := range vm.Tags {
+		m.Tags[key] = ptr.Deref(value, "")
+	}
+	if len(vm.Zones) > 0 {
+		m.Zone = ptr.Deref(vm.Zones[0], "")
+	}
+	if vm.Identity != nil {
+		for id := range vm.Identity.UserAssignedIdentities {
+			m.Identities = append(m.Identities, id)
+		}
+	}
+	p := vm.Properties
+	if p == nil {
+		return m
+	}
+	m.State = stateOf(ptr.Deref(p.ProvisioningState, ""))
+	if p.HardwareProfile != nil {
+		m.Size = string(ptr.Deref(p.HardwareProfile.VMSize, ""))
+	}
+	if ptr.Deref(p.Priority, "") == armcompute.VirtualMachinePriorityTypesSpot {
+		m.CapacityType = v1.CapacityTypeSpot
+	}
+	if p.StorageProfile != nil {
+		m.Image = p.StorageProfile.ImageReference
+	}
+	m.Created = ptr.Deref(p.TimeCreated, time.Time{})
+	m.readView(p.InstanceView)
+	return m
+}
+
+func stateOf(provisioning string) State {
+	switch strings.ToLower(provisioning) {
+	case "deleting":
+		return Leaving
+	case "failed", "canceled":
+		return Failed
+	case "succeeded", "updating": // tags and extensions are put on what is there
+		return Running
+	}
+	return Creating
+}
+
+// readView reads what Azure says of the machine's running. The code of a failure stands at the end of that of its status,
+// "ProvisioningState/failed/AllocationFailed".
+func (m *Machine) readView(view *armcompute.VirtualMachineInstanceView) {
+	if view == nil {
+		return
+	}
+	for _, s := range view.Statuses {
+		code := ptr.Deref(s.Code, "")
+		if code == "PowerState/running" {
+			m.Powered = true
+		}
+		if rest, ok := strings.CutPrefix(code, "ProvisioningState/failed/"); ok {
+			m.Code, m.Message = rest, cmp.Or(ptr.Deref(s.Message, ""), ptr.Deref(s.DisplayStatus, ""))
+		}
+	}
+}
+
+// Tag is the value of a tag, whose key is written as labels are.
+func (m *Machine) Tag(key string) string {
+	key = TagKey(key)
+	for k, value := range m.Tags {
+		if strings.EqualFold(k, key) {
+			return value
+		}
+	}
+	return ""
+}
+
+// TagKey is how a tag's key is written: Azure takes no slash.
+func TagKey(key string) string { return strings.ReplaceAll(key, "/", "_") }
+
+// idPrefix begins provider IDs.
+const idPrefix = "azure://"
+
+// ID is the provider ID of a machine, as Azure's cloud controller writes it on nodes: the group's name is in lower case.
+func ID(subscription, group, name string) engine.MachineID {
+	return engine.MachineID(idPrefix + "/subscriptions/" + subscription + "/resourceGroups/" + strings.ToLower(group) +
+		"/providers/Microsoft.Compute/virtualMachines/" + name)
+}
+
+// ParseID reads a provider ID, whatever its case. It is false for what is not the ID of a machine of Azure's, those of scale sets
+// among it.
+func ParseID(id engine.MachineID) (subscription, group, name string, ok bool) {
+	rest, ok := strings.CutPrefix(string(id), idPrefix)
+	if !ok {
+		return "", "", "", false
+	}
+	parsed, err := arm.ParseResourceID(rest)
+	if err != nil || !strings.EqualFold(parsed.ResourceType.String(), "Microsoft.Compute/virtualMachines") {
+		return "", "", "", false
+	}
+	return parsed.SubscriptionID, parsed.ResourceGroupName, parsed.Name, true
+}

@@ -1,0 +1,196 @@
+package machine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"k8s.io/utils/clock"
+
+	"tenon.sh/provider"
+	"tenon.sh/provider/azure/cloud"
+	"tenon.sh/provider/fresh"
+)
+
+const (
+	// listedFor is how long a list is good enough for whoever waits for a machine.
+	listedFor = 4 * time.Second
+	// shownWithin is how long Azure's lists may lag behind.
+	shownWithin = 2 * time.Minute
+	// deletedAgain is after how long the deletion of a machine that is still there is asked for once more.
+	deletedAgain = 10 * time.Minute
+)
+
+// Machines are those of one cluster in one resource group. It may be used from several goroutines.
+type Machines struct {
+	cloud   *cloud.Cloud
+	clock   clock.PassiveClock
+	group   string
+	cluster string // the value of clusterTag
+	listed  *fresh.Cache[string, map[string]Machine]
+
+	mu      sync.Mutex           // guards what follows
+	asked   map[string]time.Time // when a machine was asked for, by name
+	deleted map[string]time.Time // when a machine was told to go
+}
+
+// clusterTag is the tag by which machines of several clusters in one group are told apart.
+const clusterTag = "karpenter.azure.com/cluster"
+
+// New makes an empty memory. It calls nothing.
+func New(c *cloud.Cloud, clock clock.PassiveClock, group, cluster string) *Machines {
+	return &Machines{
+		cloud: c, clock: clock, group: group, cluster: cluster,
+		listed: fresh.New[string, map[string]Machine](clock, listedFor), asked: map[string]time.Time{}, deleted: map[string]time.Time{},
+	}
+}
+
+// Ours reports whether a machine, or what has tags, belongs to the cluster.
+func (m *Machines) Ours(machine *Machine) bool { return machine.Tag(clusterTag) == m.cluster }
+
+// List lists the cluster's machines, in order of name. Those that were asked for a moment ago, and that Azure's list does not show
+// yet, are looked for one by one.
+func (m *Machines) List(ctx context.Context) ([]Machine, error) {
+	m.listed.Forget("")
+	known, err := m.list(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var out []Machine
+	for _, machine := range known {
+		out = append(out, m.overlaid(machine))
+	}
+	for _, name := range m.unshown(known) {
+		machine, err := m.Get(ctx, name)
+		if errors.Is(err, provider.ErrGone) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, machine)
+	}
+	slices.SortFunc(out, func(a, b Machine) int { return strings.Compare(a.Name, b.Name) })
+	return out, nil
+}
+
+func (m *Machines) list(ctx context.Context) (map[string]Machine, error) {
+	return m.listed.Get(ctx, "", func(ctx context.Context) (map[string]Machine, error) {
+		vms, err := m.cloud.VMs(ctx, m.group)
+		if err != nil {
+			return nil, fmt.Errorf("list the machines in resource group %s: %w", m.group, err)
+		}
+		out := map[string]Machine{}
+		for _, vm := range vms {
+			if machine := Read(vm); m.Ours(&machine) {
+				out[machine.Name] = machine
+			}
+		}
+		return out, nil
+	})
+}
+
+// overlaid is a machine with what is known better here than in a list.
+func (m *Machines) overlaid(machine Machine) Machine {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if at, told := m.deleted[machine.Name]; told && m.clock.Since(at) < deletedAgain {
+		machine.State = Leaving
+	}
+	return machine
+}
+
+// unshown are the machines that were asked for lately and that a list does not show, in order of name.
+func (m *Machines) unshown(known map[string]Machine) (out []string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for name, at := range m.asked {
+		switch _, shown := known[name]; {
+		case shown || m.clock.Since(at) > shownWithin:
+			delete(m.asked, name)
+		default:
+			out = append(out, name)
+		}
+	}
+	for name, at := range m.deleted {
+		if m.clock.Since(at) > 2*deletedAgain {
+			delete(m.deleted, name)
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+// Asked remembers that a machine was asked for, so that no list hides it.
+func (m *Machines) Asked(name string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.asked[name] = m.clock.Now()
+	delete(m.deleted, name)
+}
+
+// Get asks Azure for one machine with its state. The error is provider.ErrGone if there is none; one of another cluster's is an
+// error of its own.
+func (m *Machines) Get(ctx context.Context, name string) (Machine, error) {
+	vm, err := m.cloud.VM(ctx, m.group, name)
+	if cloud.NotFound(err) {
+		m.forget(name)
+		return Machine{}, provider.ErrGone
+	}
+	if err != nil {
+		return Machine{}, fmt.Errorf("look for machine %s in resource group %s: %w", name, m.group, err)
+	}
+	machine := Read(vm)
+	if !m.Ours(&machine) {
+		return Machine{}, fmt.Errorf("machine %s in resource group %s belongs to cluster %q, not to %q: it is left alone", name, m.group, machine.Tag(clusterTag), m.cluster)
+	}
+	return m.overlaid(machine), nil
+}
+
+// Seen is one machine as the last list has it, or as Azure says if it is not there: that a machine is gone is believed of Azure's
+// own answer alone. Many who wait for their machines so share a call.
+func (m *Machines) Seen(ctx context.Context, name string) (Machine, error) {
+	known, err := m.list(ctx)
+	if err != nil {
+		return Machine{}, err
+	}
+	if machine, shown := known[name]; shown && machine.State != Failed {
+		return m.overlaid(machine), nil
+	}
+	return m.Get(ctx, name)
+}
+
+func (m *Machines) forget(name string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.asked, name)
+	delete(m.deleted, name)
+}
+
+// Delete tells a machine to go, once. The error is provider.ErrGone if there is none.
+func (m *Machines) Delete(ctx context.Context, name string) error {
+	m.mu.Lock()
+	at, told := m.deleted[name]
+	m.mu.Unlock()
+	if told && m.clock.Since(at) < deletedAgain {
+		_, err := m.Seen(ctx, name)
+		return err
+	}
+	if _, err := m.Seen(ctx, name); err != nil { // it may be another cluster's
+		return err
+	}
+	if _, err := m.cloud.BeginDeleteVM(ctx, m.group, name); err != nil {
+		if cloud.NotFound(err) {
+			return provider.ErrGone
+		}
+		return fmt.Errorf("delete machine %s in resource group %s: %w", name, m.group, err)
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.deleted[name] = m.clock.Now()
+	return nil
+}

@@ -1,0 +1,217 @@
+package machine
+
+import (
+	"fmt"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/resourcemanager/compute/armcompute/v7"
+	"github.com/Azure/azure-sdk-for-go/sdk/resourcemanager/network/armnetwork/v9"
+
+	"tenon.sh/api/azurev1beta1"
+)
+
+// Order is a machine that is wanted.
+type Order struct {
+	// Name is that of the machine and of all that it is made of.
+	Name, Location string
+	Tags           map[string]string
+
+	// Size is the VM's, Zone a number or "" for none.
+	Size, Zone string
+	Spot       bool
+	Image      *armcompute.ImageReference
+	Plan       *armcompute.Plan
+	// CustomData is in base64.
+	CustomData string
+	// AdminUsername is who may log in with SSHPublicKey. Azure wants a user even if nobody may.
+	AdminUsername, SSHPublicKey string
+	Identities                  []string
+
+	OSDiskGB int32
+	// Placement is where on the machine's own disks that of the system is, "" for a managed disk.
+	Placement         string
+	OSDiskStorage     string
+	DiskEncryptionSet string
+	DataDisks         []azurev1beta1.DataDisk
+
+	EncryptionAtHost, VTPM, SecureBoot bool
+	// ConfidentialVM is a machine whose memory its host cannot read.
+	ConfidentialVM bool
+	UltraSSD       bool
+
+	Network Network
+}
+
+// Network is how a machine is connected.
+type Network struct {
+	Subnet            string
+	Accelerated       bool
+	SecurityGroup     string
+	ApplicationGroups []string
+	BackendPools      []string
+	// Addresses is how many the machine has for pods, beside its own.
+	Addresses int
+}
+
+// NIC is the machine's network interface.
+func (o *Order) NIC() armnetwork.Interface {
+	n := &o.Network
+	primary := &armnetwork.InterfaceIPConfigurationPropertiesFormat{
+		Primary: new(true), PrivateIPAllocationMethod: new(armnetwork.IPAllocationMethodDynamic), Subnet: &armnetwork.Subnet{ID: &n.Subnet},
+	}
+	for _, id := range n.BackendPools {
+		primary.LoadBalancerBackendAddressPools = append(primary.LoadBalancerBackendAddressPools, &armnetwork.BackendAddressPool{ID: &id})
+	}
+	groups := make([]*armnetwork.ApplicationSecurityGroup, 0, len(n.ApplicationGroups))
+	for _, id := range n.ApplicationGroups {
+		groups = append(groups, &armnetwork.ApplicationSecurityGroup{ID: &id})
+	}
+	primary.ApplicationSecurityGroups = groups
+	configurations := []*armnetwork.InterfaceIPConfiguration{{Name: &o.Name, Properties: primary}}
+	for i := range n.Addresses {
+		configurations = append(configurations, &armnetwork.InterfaceIPConfiguration{
+			Name: new(fmt.Sprintf("ipconfig%d", i+1)),
+			Properties: &armnetwork.InterfaceIPConfigurationPropertiesFormat{
+				Primary: new(false), PrivateIPAllocationMethod: new(armnetwork.IPAllocationMethodDynamic), Subnet: &armnetwork.Subnet{ID: &n.Subnet},
+				ApplicationSecurityGroups: groups, // Azure wants the same on all
+			},
+		})
+	}
+	out := armnetwork.Interface{Location: &o.Location, Tags: pointers(o.Tags), Properties: &armnetwork.InterfacePropertiesFormat{
+		IPConfigurations: configurations, EnableAcceleratedNetworking: &n.Accelerated, EnableIPForwarding: new(false),
+	}}
+	if n.SecurityGroup != "" {
+		out.Properties.NetworkSecurityGroup = &armnetwork.SecurityGroup{ID: &n.SecurityGroup}
+	}
+	return out
+}
+
+// VM is the machine itself. Its interface, and its disks, go with it.
+func (o *Order) VM(nic string) armcompute.VirtualMachine {
+	vm := armcompute.VirtualMachine{Location: &o.Location, Tags: pointers(o.Tags), Plan: o.Plan, Identity: identity(o.Identities)}
+	if o.Zone != "" {
+		vm.Zones = []*string{&o.Zone}
+	}
+	vm.Properties = &armcompute.VirtualMachineProperties{
+		HardwareProfile: &armcompute.HardwareProfile{VMSize: new(armcompute.VirtualMachineSizeTypes(o.Size))},
+		StorageProfile:  &armcompute.StorageProfile{ImageReference: o.Image, OSDisk: o.osDisk(), DataDisks: o.dataDisks()},
+		NetworkProfile: &armcompute.NetworkProfile{NetworkInterfaces: []*armcompute.NetworkInterfaceReference{{
+			ID: &nic, Properties: &armcompute.NetworkInterfaceReferenceProperties{Primary: new(true), DeleteOption: new(armcompute.DeleteOptionsDelete)},
+		}}},
+		OSProfile: o.osProfile(), SecurityProfile: o.security(), Priority: new(armcompute.VirtualMachinePriorityTypesRegular),
+	}
+	if o.Spot {
+		vm.Properties.Priority = new(armcompute.VirtualMachinePriorityTypesSpot)
+		vm.Properties.EvictionPolicy = new(armcompute.VirtualMachineEvictionPolicyTypesDelete)
+		vm.Properties.BillingProfile = &armcompute.BillingProfile{MaxPrice: new(-1.0)} // up to the price on demand
+	}
+	if o.UltraSSD {
+		vm.Properties.AdditionalCapabilities = &armcompute.AdditionalCapabilities{UltraSSDEnabled: new(true)}
+	}
+	return vm
+}
+
+func (o *Order) osDisk() *armcompute.OSDisk {
+	disk := &armcompute.OSDisk{
+		Name: &o.Name, DiskSizeGB: &o.OSDiskGB, CreateOption: new(armcompute.DiskCreateOptionTypesFromImage), DeleteOption: new(armcompute.DiskDeleteOptionTypesDelete),
+	}
+	if o.Placement != "" {
+		disk.DiffDiskSettings = &armcompute.DiffDiskSettings{
+			Option: new(armcompute.DiffDiskOptionsLocal), Placement: new(armcompute.DiffDiskPlacement(o.Placement)),
+		}
+		disk.Caching = new(armcompute.CachingTypesReadOnly) // what such disks need
+	}
+	if o.OSDiskStorage != "" || o.DiskEncryptionSet != "" || o.ConfidentialVM {
+		disk.ManagedDisk = &armcompute.ManagedDiskParameters{}
+	}
+	if o.OSDiskStorage != "" {
+		disk.ManagedDisk.StorageAccountType = new(armcompute.StorageAccountTypes(o.OSDiskStorage))
+	}
+	switch {
+	case o.ConfidentialVM:
+		disk.ManagedDisk.SecurityProfile = &armcompute.VMDiskSecurityProfile{SecurityEncryptionType: new(armcompute.SecurityEncryptionTypesVMGuestStateOnly)}
+		if o.DiskEncryptionSet != "" {
+			disk.ManagedDisk.SecurityProfile.DiskEncryptionSet = &armcompute.DiskEncryptionSetParameters{ID: &o.DiskEncryptionSet}
+			disk.ManagedDisk.SecurityProfile.SecurityEncryptionType = new(armcompute.SecurityEncryptionTypesDiskWithVMGuestState)
+		}
+	case o.DiskEncryptionSet != "":
+		disk.ManagedDisk.DiskEncryptionSet = &armcompute.DiskEncryptionSetParameters{ID: &o.DiskEncryptionSet}
+	}
+	return disk
+}
+
+func (o *Order) dataDisks() (out []*armcompute.DataDisk) {
+	for _, d := range o.DataDisks {
+		disk := &armcompute.DataDisk{
+			Lun: new(d.LUN), DiskSizeGB: new(d.SizeGB), CreateOption: new(armcompute.DiskCreateOptionTypesEmpty), DeleteOption: new(armcompute.DiskDeleteOptionTypesDelete),
+		}
+		if d.StorageAccountType != "" || o.DiskEncryptionSet != "" {
+			disk.ManagedDisk = &armcompute.ManagedDiskParameters{}
+		}
+		if d.StorageAccountType != "" {
+			disk.ManagedDisk.StorageAccountType = new(armcompute.StorageAccountTypes(d.StorageAccountType))
+		}
+		if o.DiskEncryptionSet != "" {
+			disk.ManagedDisk.DiskEncryptionSet = &armcompute.DiskEncryptionSetParameters{ID: &o.DiskEncryptionSet}
+		}
+		if d.Caching != "" {
+			disk.Caching = new(armcompute.CachingTypes(d.Caching))
+		}
+		out = append(out, disk)
+	}
+	return out
+}
+
+func (o *Order) osProfile() *armcompute.OSProfile {
+	linux := &armcompute.LinuxConfiguration{DisablePasswordAuthentication: new(true)}
+	if o.SSHPublicKey != "" {
+		linux.SSH = &armcompute.SSHConfiguration{PublicKeys: []*armcompute.SSHPublicKey{{
+			KeyData: &o.SSHPublicKey, Path: new("/home/" + o.AdminUsername + "/.ssh/authorized_keys"),
+		}}}
+	}
+	out := &armcompute.OSProfile{ComputerName: &o.Name, AdminUsername: &o.AdminUsername, LinuxConfiguration: linux}
+	if o.CustomData != "" {
+		out.CustomData = &o.CustomData
+	}
+	return out
+}
+
+func (o *Order) security() *armcompute.SecurityProfile {
+	trusted := o.VTPM || o.SecureBoot
+	if !o.EncryptionAtHost && !trusted && !o.ConfidentialVM {
+		return nil
+	}
+	out := &armcompute.SecurityProfile{}
+	if o.EncryptionAtHost {
+		out.EncryptionAtHost = new(true)
+	}
+	switch {
+	case o.ConfidentialVM:
+		out.SecurityType = new(armcompute.SecurityTypesConfidentialVM)
+		out.UefiSettings = &armcompute.UefiSettings{VTpmEnabled: new(true), SecureBootEnabled: &o.SecureBoot}
+	case trusted:
+		out.SecurityType = new(armcompute.SecurityTypesTrustedLaunch)
+		out.UefiSettings = &armcompute.UefiSettings{VTpmEnabled: &o.VTPM, SecureBootEnabled: &o.SecureBoot}
+	}
+	return out
+}
+
+func identity(ids []string) *armcompute.VirtualMachineIdentity {
+	if len(ids) == 0 {
+		return nil
+	}
+	out := &armcompute.VirtualMachineIdentity{
+		Type: new(armcompute.ResourceIdentityTypeUserAssigned), UserAssignedIdentities: map[string]*armcompute.UserAssignedIdentitiesValue{},
+	}
+	for _, id := range ids {
+		out.UserAssignedIdentities[id] = &armcompute.UserAssignedIdentitiesValue{}
+	}
+	return out
+}
+
+func pointers(m map[string]string) map[string]*string {
+	out := make(map[string]*string, len(m))
+	for key, value := range m {
+		out[key] = &value
+	}
+	return out
+}
