@@ -14,6 +14,9 @@ const (
 	MachineResourceAnnotationKey = Group + "/aks-machine-resource-id" // on claims whose machine AKS itself has made
 )
 
+// ClusterTagKey is the tag that says which cluster a machine belongs to, as all tags with _ for the slash.
+const ClusterTagKey = Group + "/cluster"
+
 // TerminationFinalizer keeps a class for as long as there are machines of it.
 const TerminationFinalizer = Group + "/termination"
 

@@ -53,7 +53,10 @@ const (
 	ReasonSubnetNotFound          = "SubnetNotFound"
 	ReasonSubnetUnknownError      = "SubnetUnknownError"
 	ReasonDiskEncryptionSetRights = "DiskEncryptionSetRBACMissing"
-	ReasonRequirementsCheckFailed = "CheckingClusterRequirementsFailed"
+	// Ours.
+	ReasonResolutionFailed = "ResolutionFailed" // what was looked for is not known: the message says why
+	ReasonValidationFailed = "ValidationFailed"
+	ReasonSubnetFull       = "SubnetFull"
 )
 
 // GetConditions are the conditions of the class.

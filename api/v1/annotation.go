@@ -29,6 +29,7 @@ const (
 	NoticeAnnotationKey            = "tenon.sh/notice"
 	MachineDeploymentAnnotationKey = "tenon.sh/machine-deployment"
 	MachineTemplateAnnotationKey   = "tenon.sh/machine-template"
+	AppliedTagsAnnotationKey       = "tenon.sh/applied-tags"
 
 	// On a Machine of Cluster API, written by this program.
 	MachineClaimAnnotationKey    = "tenon.sh/nodeclaim"
@@ -135,9 +136,14 @@ func Annotations() []Annotation {
 			Unreadable: "as if it were not there",
 		},
 		{
-			Key: LaunchTokenAnnotationKey, On: "NodeClaim", Ours: true, Values: "a time and a random number",
-			Meaning:    "the cloud was about to be asked for the machine; the machine carries the same word as a tag, so that it is found again after a crash",
+			Key: LaunchTokenAnnotationKey, On: "NodeClaim", Ours: true, Values: "a time and a random number; on Azure the name of the machine",
+			Meaning:    "the cloud was about to be asked for the machine; the machine carries the same word, so that it is found again after a crash",
 			Unreadable: "the machine is looked for all the same",
+		},
+		{
+			Key: AppliedTagsAnnotationKey, On: "NodeClaim", Ours: true, Values: "keys of tags, separated by commas",
+			Meaning:    "the tags that the machine was given (Azure); others on it are left alone when those of its node class change",
+			Unreadable: "tags that the class does not have any more stay on the machine",
 		},
 		{
 			Key: LeaderAnnotationKey, On: "NodeClaim", Ours: true, Values: "the holder of the Lease by which leaders are elected",

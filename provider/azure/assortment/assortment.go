@@ -49,7 +49,7 @@ func List(sizes []size.Figures, s *size.Settings, prices map[string]price.Price,
 			labels[key] = words.share(values)
 		}
 		t := engine.InstanceType{Name: f.Name, Labels: labels, Capacity: f.Capacity(s, learned[f.Name]), Overhead: f.Overhead(s), Offerings: offerings}
-		if n := f.DataDisks; n > 0 {
+		if n := f.DataDisks - s.DataDisks; n > 0 {
 			if limits[n] == nil {
 				limits[n] = map[string]int{size.DiskDriver: n}
 			}

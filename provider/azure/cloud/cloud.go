@@ -9,6 +9,7 @@ import (
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/arm"
+	azcloud "github.com/Azure/azure-sdk-for-go/sdk/azcore/cloud"
 	"github.com/Azure/azure-sdk-for-go/sdk/resourcemanager/compute/armcompute/v7"
 	"github.com/Azure/azure-sdk-for-go/sdk/resourcemanager/network/armnetwork/v9"
 	"github.com/Azure/azure-sdk-for-go/sdk/resourcemanager/resourcegraph/armresourcegraph"
@@ -23,7 +24,9 @@ type Config struct {
 	Options arm.ClientOptions
 	// PricesURL is where the retail prices are, "" for where Azure has them.
 	PricesURL string
-	Clock     clock.Clock
+	// May, unless it is nil, says before anything is made or deleted what speaks against it.
+	May   func(what string) error
+	Clock clock.Clock
 }
 
 // Cloud is a subscription in a location. It may be used from several goroutines.
@@ -54,7 +57,7 @@ func New(config Config) (*Cloud, error) {
 	c := &Cloud{Subscription: config.Subscription, Location: config.Location, config: config}
 	options := &c.config.Options
 	options.DisableRPRegistration = true // that is the owner's affair
-	options.PerRetryPolicies = append(options.PerRetryPolicies[:len(options.PerRetryPolicies):len(options.PerRetryPolicies)], patience{config.Clock})
+	options.PerRetryPolicies = append(options.PerRetryPolicies[:len(options.PerRetryPolicies):len(options.PerRetryPolicies)], fence{config.May}, patience{config.Clock})
 	if options.Retry.MaxRetryDelay == 0 {
 		options.Retry.MaxRetryDelay = maxRetryDelay
 	}
@@ -75,6 +78,11 @@ func New(config Config) (*Cloud, error) {
 	c.marketplace = compute.NewVirtualMachineImagesClient()
 	c.interfaces, c.balancers, c.security = network.NewInterfacesClient(), network.NewLoadBalancersClient(), network.NewSecurityGroupsClient()
 	return c, nil
+}
+
+// HasRetailPrices reports whether the cloud's prices can be asked for: only the public one's can.
+func (c *Cloud) HasRetailPrices() bool {
+	return c.config.PricesURL != "" || c.config.Options.Cloud.ActiveDirectoryAuthorityHost == azcloud.AzurePublic.ActiveDirectoryAuthorityHost || len(c.config.Options.Cloud.Services) == 0
 }
 
 // pager is one of the SDK's.

@@ -129,6 +129,14 @@ func Code(err error) string {
 	return ""
 }
 
+// Message is what Azure says beside the code, "" if it did not answer.
+func Message(err error) string {
+	if e := (*Error)(nil); errors.As(err, &e) {
+		return e.Message
+	}
+	return ""
+}
+
 // Says reports whether an error or one within it has a code, and a text in its message.
 func Says(err error, code, text string) bool {
 	e := (*Error)(nil)

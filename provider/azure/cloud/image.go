@@ -50,7 +50,7 @@ func (c *Cloud) GalleryVersions(ctx context.Context, id string) ([]*armcompute.G
 func (c *Cloud) compute(id, kind string) (*arm.ResourceID, *armcompute.ClientFactory, error) {
 	parsed, err := arm.ParseResourceID(id)
 	if err != nil || parsed.ResourceType.String() != kind {
-		return nil, nil, fmt.Errorf("read image: %q is not the ID of one of %s", id, kind)
+		return nil, nil, fmt.Errorf("read the ID of a resource: %q is not the ID of one of %s", id, kind)
 	}
 	factory, err := armcompute.NewClientFactory(parsed.SubscriptionID, c.config.Credential, &c.config.Options)
 	return parsed, factory, err

@@ -62,6 +62,16 @@ func (c *Cloud) PutExtension(ctx context.Context, group, vm, name string, extens
 	})
 }
 
+// DiskEncryptionSet looks whether there is a disk encryption set, by its ID.
+func (c *Cloud) DiskEncryptionSet(ctx context.Context, id string) error {
+	parsed, factory, err := c.compute(id, "Microsoft.Compute/diskEncryptionSets")
+	if err != nil {
+		return err
+	}
+	_, err = factory.NewDiskEncryptionSetsClient().Get(ctx, parsed.ResourceGroupName, parsed.Name, nil)
+	return decode("DiskEncryptionSets_Get", parsed.Name, false, err)
+}
+
 // Disks are the disks of a group.
 func (c *Cloud) Disks(ctx context.Context, group string) ([]*armcompute.Disk, error) {
 	return all(ctx, "Disks_ListByResourceGroup", group, c.disks.NewListByResourceGroupPager(group, nil), func(page armcompute.DisksClientListByResourceGroupResponse) []*armcompute.Disk { return page.Value })

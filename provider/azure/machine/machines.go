@@ -11,6 +11,7 @@ import (
 
 	"k8s.io/utils/clock"
 
+	"tenon.sh/api/azurev1beta1"
 	"tenon.sh/provider"
 	"tenon.sh/provider/azure/cloud"
 	"tenon.sh/provider/fresh"
@@ -30,16 +31,13 @@ type Machines struct {
 	cloud   *cloud.Cloud
 	clock   clock.PassiveClock
 	group   string
-	cluster string // the value of clusterTag
+	cluster string // the value of the tag by which clusters that share a group tell their machines apart
 	listed  *fresh.Cache[string, map[string]Machine]
 
 	mu      sync.Mutex           // guards what follows
 	asked   map[string]time.Time // when a machine was asked for, by name
 	deleted map[string]time.Time // when a machine was told to go
 }
-
-// clusterTag is the tag by which machines of several clusters in one group are told apart.
-const clusterTag = "karpenter.azure.com/cluster"
 
 // New makes an empty memory. It calls nothing.
 func New(c *cloud.Cloud, clock clock.PassiveClock, group, cluster string) *Machines {
@@ -50,7 +48,9 @@ func New(c *cloud.Cloud, clock clock.PassiveClock, group, cluster string) *Machi
 }
 
 // Ours reports whether a machine, or what has tags, belongs to the cluster.
-func (m *Machines) Ours(machine *Machine) bool { return machine.Tag(clusterTag) == m.cluster }
+func (m *Machines) Ours(machine *Machine) bool {
+	return machine.Tag(azurev1beta1.ClusterTagKey) == m.cluster
+}
 
 // List lists the cluster's machines, in order of name. Those that were asked for a moment ago, and that Azure's list does not show
 // yet, are looked for one by one.
@@ -146,7 +146,7 @@ func (m *Machines) Get(ctx context.Context, name string) (Machine, error) {
 	}
 	machine := Read(vm)
 	if !m.Ours(&machine) {
-		return Machine{}, fmt.Errorf("machine %s in resource group %s belongs to cluster %q, not to %q: it is left alone", name, m.group, machine.Tag(clusterTag), m.cluster)
+		return Machine{}, fmt.Errorf("machine %s in resource group %s belongs to cluster %q, not to %q: it is left alone", name, m.group, machine.Tag(azurev1beta1.ClusterTagKey), m.cluster)
 	}
 	return m.overlaid(machine), nil
 }

@@ -34,9 +34,7 @@ type Order struct {
 	DataDisks         []azurev1beta1.DataDisk
 
 	EncryptionAtHost, VTPM, SecureBoot bool
-	// ConfidentialVM is a machine whose memory its host cannot read.
-	ConfidentialVM bool
-	UltraSSD       bool
+	UltraSSD                           bool
 
 	Network Network
 }
@@ -87,7 +85,7 @@ func (o *Order) NIC() armnetwork.Interface {
 
 // VM is the machine itself. Its interface, and its disks, go with it.
 func (o *Order) VM(nic string) armcompute.VirtualMachine {
-	vm := armcompute.VirtualMachine{Location: &o.Location, Tags: pointers(o.Tags), Plan: o.Plan, Identity: identity(o.Identities)}
+	vm := armcompute.VirtualMachine{Location: &o.Location, Tags: pointers(o.Tags), Plan: o.Plan, Identity: Identity(o.Identities)}
 	if o.Zone != "" {
 		vm.Zones = []*string{&o.Zone}
 	}
@@ -120,20 +118,13 @@ func (o *Order) osDisk() *armcompute.OSDisk {
 		}
 		disk.Caching = new(armcompute.CachingTypesReadOnly) // what such disks need
 	}
-	if o.OSDiskStorage != "" || o.DiskEncryptionSet != "" || o.ConfidentialVM {
+	if o.OSDiskStorage != "" || o.DiskEncryptionSet != "" {
 		disk.ManagedDisk = &armcompute.ManagedDiskParameters{}
 	}
 	if o.OSDiskStorage != "" {
 		disk.ManagedDisk.StorageAccountType = new(armcompute.StorageAccountTypes(o.OSDiskStorage))
 	}
-	switch {
-	case o.ConfidentialVM:
-		disk.ManagedDisk.SecurityProfile = &armcompute.VMDiskSecurityProfile{SecurityEncryptionType: new(armcompute.SecurityEncryptionTypesVMGuestStateOnly)}
-		if o.DiskEncryptionSet != "" {
-			disk.ManagedDisk.SecurityProfile.DiskEncryptionSet = &armcompute.DiskEncryptionSetParameters{ID: &o.DiskEncryptionSet}
-			disk.ManagedDisk.SecurityProfile.SecurityEncryptionType = new(armcompute.SecurityEncryptionTypesDiskWithVMGuestState)
-		}
-	case o.DiskEncryptionSet != "":
+	if o.DiskEncryptionSet != "" {
 		disk.ManagedDisk.DiskEncryptionSet = &armcompute.DiskEncryptionSetParameters{ID: &o.DiskEncryptionSet}
 	}
 	return disk
@@ -177,25 +168,22 @@ func (o *Order) osProfile() *armcompute.OSProfile {
 
 func (o *Order) security() *armcompute.SecurityProfile {
 	trusted := o.VTPM || o.SecureBoot
-	if !o.EncryptionAtHost && !trusted && !o.ConfidentialVM {
+	if !o.EncryptionAtHost && !trusted {
 		return nil
 	}
 	out := &armcompute.SecurityProfile{}
 	if o.EncryptionAtHost {
 		out.EncryptionAtHost = new(true)
 	}
-	switch {
-	case o.ConfidentialVM:
-		out.SecurityType = new(armcompute.SecurityTypesConfidentialVM)
-		out.UefiSettings = &armcompute.UefiSettings{VTpmEnabled: new(true), SecureBootEnabled: &o.SecureBoot}
-	case trusted:
+	if trusted {
 		out.SecurityType = new(armcompute.SecurityTypesTrustedLaunch)
 		out.UefiSettings = &armcompute.UefiSettings{VTpmEnabled: &o.VTPM, SecureBootEnabled: &o.SecureBoot}
 	}
 	return out
 }
 
-func identity(ids []string) *armcompute.VirtualMachineIdentity {
+// Identity is what gives a machine user-assigned identities by their IDs, nil for none.
+func Identity(ids []string) *armcompute.VirtualMachineIdentity {
 	if len(ids) == 0 {
 		return nil
 	}

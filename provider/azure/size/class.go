@@ -1,6 +1,9 @@
 package size
 
 import (
+	"slices"
+	"strings"
+
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/utils/ptr"
@@ -13,6 +16,9 @@ import (
 func SettingsOf(class *azurev1beta1.AKSNodeClass, s Settings) Settings {
 	spec := &class.Spec
 	s.ImageFamily, s.FIPS, s.OSDiskGB, s.MaxPods = spec.ImageFamily, spec.FIPSMode == azurev1beta1.FIPSEnabled, int64(ptr.Deref(spec.OSDiskSizeGB, 0)), int(ptr.Deref(spec.MaxPods, 0))
+	s.EphemeralOSDisk, s.DataDisks = spec.OSDiskType == azurev1beta1.OSDiskEphemeral, len(spec.DataDisks)
+	s.PremiumDisks = strings.HasPrefix(spec.OSDiskStorageAccountType, "Premium") ||
+		slices.ContainsFunc(spec.DataDisks, func(d azurev1beta1.DataDisk) bool { return strings.HasPrefix(d.StorageAccountType, "Premium") })
 	if spec.Security != nil {
 		trusted := ptr.Deref(spec.Security.TrustedLaunch, azurev1beta1.TrustedLaunch{})
 		s.EncryptionAtHost, s.TrustedLaunch = spec.Security.EncryptionAtHost, trusted.VTPM || trusted.SecureBoot

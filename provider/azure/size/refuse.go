@@ -41,7 +41,14 @@ var notWithAKS = []string{"Standard_E64i_v3", "Standard_E64is_v3", "Basic_A2", "
 // Unfit says why a machine of the size cannot be what the class asks for, "" if it can.
 func (f *Figures) Unfit(s *Settings, labels map[string][]string) string {
 	name, _ := ParseName(f.Name)
+	ownDisk, _ := f.EphemeralDisk()
 	switch {
+	case s.EphemeralOSDisk && !f.Untold && ownDisk < s.diskGB():
+		return "its own disks are too small for that of the system"
+	case s.PremiumDisks && !f.PremiumStorage:
+		return "it takes no disks of premium storage"
+	case s.DataDisks > f.DataDisks && f.DataDisks > 0:
+		return "it takes too few disks"
 	case !s.SelfManaged && !s.NoGPUDriver && name.GPUMaker() == AMD:
 		return "there is no driver for its GPUs"
 	case s.EncryptionAtHost && !f.EncryptionAtHost:

@@ -37,9 +37,13 @@ type Settings struct {
 	NoGPUDriver                           bool // gpu.mode is None
 
 	OSDiskGB int64 // 0 for 128
-	MaxPods  int   // 0 for what the network plugin takes
-	Plugin   string
-	Mode     string // of the plugin
+	// EphemeralOSDisk wants the system on the machine's own disks, PremiumDisks some disk on premium storage; DataDisks is how many
+	// more disks every machine has.
+	EphemeralOSDisk, PremiumDisks bool
+	DataDisks                     int
+	MaxPods                       int // 0 for what the network plugin takes
+	Plugin                        string
+	Mode                          string // of the plugin
 	// MemoryOverhead is the part of the nominal memory that the hypervisor takes.
 	MemoryOverhead float64
 	Kubelet        Kubelet

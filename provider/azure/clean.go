@@ -1,0 +1,181 @@
+package azure
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/resourcemanager/compute/armcompute/v7"
+	"golang.org/x/sync/errgroup"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"tenon.sh/api/azurev1beta1"
+	v1 "tenon.sh/api/v1"
+	"tenon.sh/provider/azure/cloud"
+	"tenon.sh/provider/azure/machine"
+)
+
+const (
+	// nicAge is how long a network interface may be without a machine: one is made right before its machine.
+	nicAge = 5 * time.Minute
+	// updatesAtOnce is how many machines are brought up to date at the same time.
+	updatesAtOnce = 8
+)
+
+// Clean takes away what is left over, and brings tags and identities of machines up to date. What cannot be done now is done the next
+// time, and holds up nothing else.
+func (p *Provider) Clean(ctx context.Context) error {
+	p.launches.forget()
+	claims, err := p.claims(ctx)
+	if err != nil {
+		return err
+	}
+	list, err := p.machines.List(ctx)
+	if err != nil {
+		return asThrottled(err)
+	}
+	errs := []error{p.cleanNICs(ctx, claims, list), p.update(ctx, claims, list)}
+	if p.tokens != nil {
+		errs = append(errs, p.tokens.Clean(ctx))
+	}
+	return errors.Join(errs...)
+}
+
+// strayNICs is since when network interfaces are without a machine.
+type strayNICs struct {
+	mu    sync.Mutex
+	since map[string]time.Time
+}
+
+// cleanNICs deletes network interfaces of the cluster that no machine has and no claim waits for.
+func (p *Provider) cleanNICs(ctx context.Context, claims []v1.NodeClaim, list []machine.Machine) error {
+	nics, err := p.cloud.NICs(ctx, p.config.ResourceGroup)
+	if err != nil {
+		return fmt.Errorf("list network interfaces in resource group %s: %w", p.config.ResourceGroup, err)
+	}
+	used := map[string]bool{}
+	for i := range list {
+		used[list[i].Name] = true
+	}
+	for i := range claims {
+		used[p.nameOf(&claims[i])] = true
+	}
+	p.strays.mu.Lock()
+	defer p.strays.mu.Unlock()
+	now, still := p.clock.Now(), map[string]time.Time{}
+	var errs []error
+	for _, nic := range nics {
+		name := ptr.Deref(nic.Name, "")
+		of := machine.Machine{Tags: map[string]string{}}
+		for key, value := range nic.Tags {
+			of.Tags[key] = ptr.Deref(value, "")
+		}
+		if !p.machines.Ours(&of) || used[name] || nic.Properties != nil && nic.Properties.VirtualMachine != nil {
+			continue
+		}
+		since, known := p.strays.since[name]
+		if !known {
+			since = now
+		}
+		still[name] = since
+		if now.Sub(since) < nicAge {
+			continue
+		}
+		if err := p.cloud.DeleteNIC(ctx, p.config.ResourceGroup, name); err != nil {
+			errs = append(errs, fmt.Errorf("delete network interface %s, which no machine has: %w", name, err))
+			continue
+		}
+		delete(still, name)
+		log.FromContext(ctx).Info("deleted network interface that no machine has", "name", name)
+	}
+	p.strays.since = still
+	return errors.Join(errs...)
+}
+
+// inPlaceHash is a fingerprint of what is changed on running machines of a class.
+func (p *Provider) inPlaceHash(c *azurev1beta1.AKSNodeClass) string {
+	return c.InPlaceUpdateHash(p.config.NodeIdentities, p.config.AdditionalTags)
+}
+
+// update gives machines the tags and identities that their class has by now. Tags of others stay; identities are only added.
+func (p *Provider) update(ctx context.Context, claims []v1.NodeClaim, list []machine.Machine) error {
+	var classes azurev1beta1.AKSNodeClassList
+	if err := p.client.List(ctx, &classes); err != nil {
+		return fmt.Errorf("list AKSNodeClasses: %w", err)
+	}
+	byName, machines := map[string]*azurev1beta1.AKSNodeClass{}, map[string]*machine.Machine{}
+	for i := range classes.Items {
+		byName[classes.Items[i].Name] = &classes.Items[i]
+	}
+	for i := range list {
+		machines[list[i].Name] = &list[i]
+	}
+	errs := make([]error, len(claims))
+	var group errgroup.Group
+	group.SetLimit(updatesAtOnce)
+	for i := range claims {
+		claim := &claims[i]
+		c := byName[claim.Spec.NodeClassRef.Name]
+		_, _, name, ok := machine.ParseID(engineID(claim))
+		if c == nil || !ok || machines[name] == nil || machines[name].State != machine.Running || claim.DeletionTimestamp != nil ||
+			!v1.IsTrue(claim, v1.ConditionRegistered) || claim.Annotations[azurev1beta1.InPlaceUpdateAnnotationKey] == p.inPlaceHash(c) {
+			continue
+		}
+		group.Go(func() error {
+			errs[i] = p.updateOne(ctx, claim, c, machines[name])
+			return nil
+		})
+	}
+	_ = group.Wait() // every machine has its own error
+	return errors.Join(errs...)
+}
+
+func (p *Provider) updateOne(ctx context.Context, claim *v1.NodeClaim, c *azurev1beta1.AKSNodeClass, m *machine.Machine) error {
+	want := p.tagsOf(claim, c)
+	keys := map[string]bool{} // of ours, then and now
+	for _, key := range append(strings.Split(claim.Annotations[v1.AppliedTagsAnnotationKey], ","), slices.Collect(maps.Keys(want))...) {
+		keys[strings.ToLower(key)] = true
+	}
+	tags := map[string]*string{}
+	for key, value := range m.Tags {
+		if !keys[strings.ToLower(key)] {
+			tags[key] = &value
+		}
+	}
+	for key, value := range want {
+		tags[key] = &value
+	}
+	var missing []string
+	for _, id := range p.identitiesOf(c) {
+		if !slices.ContainsFunc(m.Identities, func(has string) bool { return strings.EqualFold(has, id) }) {
+			missing = append(missing, id)
+		}
+	}
+	if err := p.tag(ctx, m.Name, tags, missing); err != nil {
+		return fmt.Errorf("bring tags and identities of machine %s up to date: %w", m.Name, err)
+	}
+	changed := claim.DeepCopy()
+	annotate(changed, map[string]string{
+		azurev1beta1.InPlaceUpdateAnnotationKey: p.inPlaceHash(c), v1.AppliedTagsAnnotationKey: strings.Join(slices.Sorted(maps.Keys(want)), ","),
+	})
+	if err := p.client.Patch(ctx, changed, client.MergeFrom(claim)); client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("write on NodeClaim %s that its machine is up to date: %w", claim.Name, err)
+	}
+	return nil
+}
+
+// tag replaces the tags of a machine and of its network interface, and gives the machine more identities.
+func (p *Provider) tag(ctx context.Context, name string, tags map[string]*string, identities []string) error {
+	if err := p.cloud.TagNIC(ctx, p.config.ResourceGroup, name, tags); err != nil && !cloud.NotFound(err) {
+		return p.explained(err)
+	}
+	update := armcompute.VirtualMachineUpdate{Tags: tags, Identity: machine.Identity(identities)}
+	return p.explained(p.cloud.UpdateVM(ctx, p.config.ResourceGroup, name, update))
+}

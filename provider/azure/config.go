@@ -1,0 +1,177 @@
+package azure
+
+import (
+	"errors"
+	"fmt"
+	"net/url"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/arm"
+	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/client-go/discovery"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"tenon.sh/provider"
+	"tenon.sh/provider/azure/cloud"
+	"tenon.sh/provider/azure/size"
+)
+
+// Ways to have machines join, as option PROVISION_MODE names them.
+const (
+	// ModeUserData gives machines the user data of their class, and asks AKS for nothing.
+	ModeUserData = "userdata"
+	// ModeScriptless has images of AKS start the kubelet, from what they are told.
+	ModeScriptless = "aksscriptless"
+)
+
+// DefaultMemoryOverhead is the part of a machine's nominal memory that its hypervisor takes, at most.
+const DefaultMemoryOverhead = size.DefaultMemoryOverhead
+
+// DefaultAdminUsername is who may log in to machines.
+const DefaultAdminUsername = "azureuser"
+
+// Config is what a Provider is made from. The zero value of a setting is its default.
+type Config struct {
+	// ClusterName is required: it is in the tags of everything that is made, and tells what belongs to this cluster.
+	ClusterName string
+	// ClusterEndpoint and ClusterCABundle (base64) are what machines connect to.
+	ClusterEndpoint, ClusterCABundle string
+	// ResourceGroup is where machines are made.
+	ResourceGroup string
+	// SubnetID is where machines of classes are started that name no subnet.
+	SubnetID string
+	// Mode is ModeUserData or ModeScriptless.
+	Mode string
+	// MemoryOverhead is the part of the nominal memory that the hypervisor takes; nil means DefaultMemoryOverhead.
+	MemoryOverhead *float64
+	// NetworkPlugin and its mode are those of the cluster, "azure" and "overlay" for example. They say how many pods a node takes.
+	NetworkPlugin, NetworkPluginMode string
+	// NodeIdentities are user-assigned identities that all machines get.
+	NodeIdentities []string
+	// AdminUsername may log in with SSHPublicKey; nobody may if there is none.
+	AdminUsername, SSHPublicKey string
+	// DiskEncryptionSetID is what disks are encrypted with.
+	DiskEncryptionSetID string
+	// AdditionalTags are put on all that is made.
+	AdditionalTags map[string]string
+	// UseSIG takes images of AKS from its shared galleries, in SIGSubscription.
+	UseSIG          bool
+	SIGSubscription string
+	// SystemNamespace is the controller's, where AKS says when its nodes may be updated; "" for none.
+	SystemNamespace string
+	// JoinTokens has user data hold a token with which a machine may join, made for its claim alone.
+	JoinTokens bool
+
+	// Cloud is the connection to Azure.
+	Cloud *cloud.Cloud
+	// Client reads and writes Kubernetes objects.
+	Client client.Client
+	// Reader reads what is not worth a cache; nil means Client.
+	Reader client.Reader
+	// Version asks the API server for its version.
+	Version discovery.ServerVersionInterface
+	// Tell hears of what people should know of; nil is nobody.
+	Tell provider.Tell
+	// Registry is where metrics are registered; nil means nowhere.
+	Registry prometheus.Registerer
+	// Clock is the time; nil means the machine's.
+	Clock clock.Clock
+}
+
+var (
+	adminPattern = regexp.MustCompile(`^[A-Za-z][-A-Za-z0-9_]{0,31}$`)
+	uuidPattern  = regexp.MustCompile(`^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$`)
+)
+
+// Check says everything that is wrong with the settings, nil if nothing is. It looks at no connection.
+func (c *Config) Check() error {
+	var errs []error
+	wrong := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
+	needed := func(value, variable string) {
+		if value == "" {
+			wrong("%s is not set", variable)
+		}
+	}
+	needed(c.ClusterName, "CLUSTER_NAME")
+	needed(c.ResourceGroup, "AZURE_NODE_RESOURCE_GROUP")
+	needed(c.SubnetID, "VNET_SUBNET_ID")
+	if c.SubnetID != "" && !isID(c.SubnetID, "Microsoft.Network/virtualNetworks/subnets") {
+		wrong("VNET_SUBNET_ID is %q: want the resource ID of a subnet, /subscriptions/…/virtualNetworks/…/subnets/…", c.SubnetID)
+	}
+	switch c.Mode {
+	case ModeUserData:
+	case ModeScriptless:
+		needed(c.ClusterEndpoint, "CLUSTER_ENDPOINT")
+	default:
+		wrong("PROVISION_MODE is %q: want %s or %s; machines that AKS makes itself are not started by this program", c.Mode, ModeUserData, ModeScriptless)
+	}
+	if u, err := url.Parse(c.ClusterEndpoint); c.ClusterEndpoint != "" && (err != nil || u.Host == "" || !u.IsAbs()) {
+		wrong("CLUSTER_ENDPOINT is %q: want a URL such as https://example.com", c.ClusterEndpoint)
+	}
+	if o := c.MemoryOverhead; o != nil && !(*o >= 0 && *o < 1) {
+		wrong("VM_MEMORY_OVERHEAD_PERCENT is %v: it must be a part of one, such as 0.075", *o)
+	}
+	if c.AdminUsername != "" && !adminPattern.MatchString(c.AdminUsername) {
+		wrong("LINUX_ADMIN_USERNAME is %q: want a letter, then letters, digits, - and _, 32 in all at most", c.AdminUsername)
+	}
+	c.checkNetwork(wrong)
+	for _, id := range c.NodeIdentities {
+		if !isID(id, "Microsoft.ManagedIdentity/userAssignedIdentities") {
+			wrong("NODE_IDENTITIES holds %q: want resource IDs of user-assigned identities", id)
+		}
+	}
+	if c.DiskEncryptionSetID != "" && !isID(c.DiskEncryptionSetID, "Microsoft.Compute/diskEncryptionSets") {
+		wrong("NODE_OSDISK_DISKENCRYPTIONSET_ID is %q: want the resource ID of a disk encryption set", c.DiskEncryptionSetID)
+	}
+	if c.UseSIG && !uuidPattern.MatchString(c.SIGSubscription) {
+		wrong("USE_SIG needs SIG_SUBSCRIPTION_ID, the ID of the subscription with the galleries, not %q", c.SIGSubscription)
+	}
+	c.checkTags(wrong)
+	if len(errs) == 0 {
+		return nil
+	}
+	return fmt.Errorf("settings of the azure provider: %w", errors.Join(errs...))
+}
+
+func (c *Config) checkNetwork(wrong func(string, ...any)) {
+	if !slices.Contains([]string{"", size.PluginAzure, size.PluginNone}, c.NetworkPlugin) {
+		wrong("NETWORK_PLUGIN is %q: want %s or %s", c.NetworkPlugin, size.PluginAzure, size.PluginNone)
+	}
+	if !slices.Contains([]string{"", size.ModeOverlay}, c.NetworkPluginMode) {
+		wrong("NETWORK_PLUGIN_MODE is %q: want %s or nothing", c.NetworkPluginMode, size.ModeOverlay)
+	}
+	if c.NetworkPlugin == size.PluginNone && c.NetworkPluginMode != "" {
+		wrong("NETWORK_PLUGIN_MODE is %q, and NETWORK_PLUGIN is %s, which has no modes", c.NetworkPluginMode, size.PluginNone)
+	}
+}
+
+// checkTags looks at the tags that are put on everything. Azure heeds no case in their keys.
+func (c *Config) checkTags(wrong func(string, ...any)) {
+	seen := map[string]string{}
+	for key, value := range c.AdditionalTags {
+		switch other, again := seen[strings.ToLower(key)]; {
+		case again:
+			wrong("ADDITIONAL_TAGS holds %q and %q: Azure heeds no case in keys", min(key, other), max(key, other))
+		case len(key) > 512 || strings.ContainsAny(key, `<>%&\?/`):
+			wrong("ADDITIONAL_TAGS holds key %q: want at most 512 characters, and none of < > %% & \\ ? /", key)
+		case len(value) > 256:
+			wrong("ADDITIONAL_TAGS holds %d characters for %q: Azure takes 256", len(value), key)
+		}
+		seen[strings.ToLower(key)] = key
+	}
+}
+
+func isID(id, kind string) bool {
+	parsed, err := arm.ParseResourceID(id)
+	return err == nil && strings.EqualFold(parsed.ResourceType.String(), kind)
+}
+
+func (c *Config) reader() client.Reader {
+	if c.Reader == nil {
+		return c.Client
+	}
+	return c.Reader
+}

@@ -1,0 +1,116 @@
+package azure
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"tenon.sh/api/azurev1beta1"
+	v1 "tenon.sh/api/v1"
+	"tenon.sh/engine"
+	"tenon.sh/provider"
+	"tenon.sh/provider/azure/image"
+	"tenon.sh/provider/azure/machine"
+)
+
+// describe is a machine as Azure describes it, for the engine.
+func (p *Provider) describe(m *machine.Machine) engine.Machine {
+	labels := placeLabels(p.offeringOf(m))
+	for key, tag := range map[string]string{v1.NodePoolLabelKey: v1.NodePoolLabelKey, azurev1beta1.NodeClassLabelKey: azurev1beta1.NodeClassLabelKey} {
+		if value := m.Tag(tag); value != "" {
+			labels[key] = value
+		}
+	}
+	out := engine.Machine{
+		ID: machine.ID(p.cloud.Subscription, p.config.ResourceGroup, m.Name), Claim: m.Tag(v1.MachineClaimAnnotationKey), ClaimUID: m.Tag(v1.MachineClaimUIDAnnotationKey),
+		Labels: labels, ImageID: image.ID(m.Image), Created: m.Created, Leaving: m.State == machine.Leaving,
+	}
+	if out.Claim == "" { // Karpenter's machines tell it by their name alone
+		out.Claim = strings.TrimPrefix(m.Name, aksPrefix)
+	}
+	if out.Created.IsZero() { // nobody knows: too young to be taken for forgotten
+		out.Created = p.clock.Now()
+	}
+	return out
+}
+
+// Machines lists every machine of the cluster that is not gone.
+func (p *Provider) Machines(ctx context.Context) ([]engine.Machine, error) {
+	list, err := p.machines.List(ctx)
+	if err != nil {
+		return nil, asThrottled(err)
+	}
+	out := make([]engine.Machine, 0, len(list))
+	for i := range list {
+		out = append(out, p.describe(&list[i]))
+	}
+	slices.SortFunc(out, func(a, b engine.Machine) int { return cmp.Compare(a.ID, b.ID) })
+	return out, nil
+}
+
+// Machine returns one machine, or provider.ErrGone.
+func (p *Provider) Machine(ctx context.Context, id engine.MachineID) (engine.Machine, error) {
+	name, err := p.named(id)
+	if err != nil {
+		return engine.Machine{}, err
+	}
+	m, err := p.machines.Seen(ctx, name)
+	if err != nil {
+		return engine.Machine{}, asThrottled(err)
+	}
+	return p.describe(&m), nil
+}
+
+// Terminate tells a machine to go. Its disks and its network interface go with it.
+func (p *Provider) Terminate(ctx context.Context, id engine.MachineID) error {
+	name, err := p.named(id)
+	if err != nil {
+		return err
+	}
+	return asThrottled(p.machines.Delete(ctx, name))
+}
+
+// named is the name of a machine. That nobody here knows one of another group or subscription does not mean that it is gone.
+func (p *Provider) named(id engine.MachineID) (string, error) {
+	subscription, group, name, ok := machine.ParseID(id)
+	switch {
+	case !ok:
+		return "", provider.ErrGone
+	case !strings.EqualFold(subscription, p.cloud.Subscription) || !strings.EqualFold(group, p.config.ResourceGroup):
+		return "", fmt.Errorf("machine %s is in resource group %s of subscription %s, and Azure is asked in %s of %s: set AZURE_NODE_RESOURCE_GROUP and AZURE_SUBSCRIPTION_ID",
+			name, group, subscription, p.config.ResourceGroup, p.cloud.Subscription)
+	}
+	return name, nil
+}
+
+// Release makes a machine one that belongs to no cluster: it loses the tags that say so.
+func (p *Provider) Release(ctx context.Context, id engine.MachineID) error {
+	name, err := p.named(id)
+	if err != nil {
+		return err
+	}
+	m, err := p.machines.Get(ctx, name)
+	if err != nil {
+		return asThrottled(err)
+	}
+	tags := map[string]*string{}
+	for key, value := range m.Tags {
+		if !slices.ContainsFunc(ownTags(), func(own string) bool { return strings.EqualFold(machine.TagKey(own), key) }) {
+			tags[key] = &value
+		}
+	}
+	if err := p.tag(ctx, name, tags, nil); err != nil {
+		return asThrottled(fmt.Errorf("release machine %s: %w", name, err))
+	}
+	return nil
+}
+
+// ownTags are those that tell whose a machine is.
+func ownTags() []string {
+	return []string{azurev1beta1.ClusterTagKey, azurev1beta1.NodeClassLabelKey, v1.MachineClaimAnnotationKey, v1.MachineClaimUIDAnnotationKey, v1.NodePoolLabelKey}
+}
+
+// ReleaseClass has nothing to do: nothing is made for a class.
+func (p *Provider) ReleaseClass(context.Context, provider.Class) ([]string, error) { return nil, nil }

@@ -1,0 +1,144 @@
+package azure
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	v1 "tenon.sh/api/v1"
+	"tenon.sh/engine"
+	"tenon.sh/provider"
+	"tenon.sh/provider/azure/machine"
+)
+
+const (
+	// nodesEvery is how often conditions of nodes are looked at, in the cache: a spot machine has half a minute.
+	nodesEvery = time.Second
+	// machinesEvery is how often Azure is asked which machines are still there.
+	machinesEvery = 30 * time.Second
+)
+
+// Sources are conditions that something on the machine writes on its Node, as node-problem-detector does, and Azure's list of machines:
+// what is about to happen is told inside of the machine alone.
+func (p *Provider) Sources() []provider.Source {
+	return []provider.Source{
+		{Name: "nodes", Notifier: &announced{Provider: p, done: map[string]bool{}}, Every: nodesEvery},
+		{Name: "machines", Notifier: &vanished{p}, Every: machinesEvery},
+	}
+}
+
+// announced is what conditions of nodes say is about to happen.
+type announced struct {
+	*Provider
+
+	mu sync.Mutex // guards done
+	// done are the notices that were acted on, for as long as their condition stands.
+	done map[string]bool
+}
+
+// Notices are those that nobody has acted on.
+func (a *announced) Notices(ctx context.Context) (out []provider.Notice, err error) {
+	var nodes corev1.NodeList
+	if err := a.client.List(ctx, &nodes, client.UnsafeDisableDeepCopy); err != nil {
+		return nil, fmt.Errorf("list Nodes, to see which machines Azure takes away: %w", err)
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	still := map[string]bool{}
+	for i := range nodes.Items {
+		n := &nodes.Items[i]
+		if _, _, _, ours := machine.ParseID(engine.MachineID(n.Spec.ProviderID)); !ours {
+			continue
+		}
+		kind := eventOf(n)
+		if kind == "" {
+			continue
+		}
+		id := "node/" + n.Name + "/" + string(n.UID) + "/" + kind
+		if still[id] = a.done[id]; !still[id] {
+			out = append(out, provider.Notice{ID: id, Machine: engine.MachineID(n.Spec.ProviderID), Kind: kind})
+		}
+	}
+	a.done = still
+	return out, nil
+}
+
+// Acknowledge notes that a notice was acted on.
+func (a *announced) Acknowledge(_ context.Context, n provider.Notice) error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.done[n.ID] = true
+	return nil
+}
+
+// Conditions of nodes that tell of Azure's scheduled events. The reason of the second says which it is.
+const (
+	conditionPreemption = "PreemptionScheduled"
+	conditionEvent      = "VMEventScheduled"
+)
+
+// eventOf is the kind of what is about to happen to a node's machine, "" for nothing that ends it.
+func eventOf(n *corev1.Node) string {
+	for i := range n.Status.Conditions {
+		c := &n.Status.Conditions[i]
+		if c.Status != corev1.ConditionTrue {
+			continue
+		}
+		switch {
+		case c.Type == conditionPreemption, c.Type == conditionEvent && strings.HasPrefix(c.Reason, "Preempt"):
+			return engine.NoticeSpotInterruption
+		case c.Type != conditionEvent:
+		case strings.HasPrefix(c.Reason, "Terminate"):
+			return engine.NoticeTerminating
+		case strings.HasPrefix(c.Reason, "Redeploy"), strings.HasPrefix(c.Reason, "Reboot"):
+			return engine.NoticeScheduledChange
+		}
+		// A machine that is frozen goes on some seconds later.
+	}
+	return ""
+}
+
+// vanished are machines that Azure has taken away, or that somebody has deleted, without a word on their nodes.
+type vanished struct{ *Provider }
+
+// Notices are about machines of claims that Azure is deleting or does not have any more. Claims are acted on until they go.
+func (v *vanished) Notices(ctx context.Context) ([]provider.Notice, error) {
+	claims, err := v.claims(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var out []provider.Notice
+	var errs []error
+	for i := range claims {
+		claim := &claims[i]
+		_, _, name, ok := machine.ParseID(engineID(claim))
+		if !ok || claim.DeletionTimestamp != nil {
+			continue
+		}
+		m, err := v.machines.Seen(ctx, name)
+		if err != nil && !errors.Is(err, provider.ErrGone) {
+			errs = append(errs, err)
+			break // the same call would fail for the others
+		}
+		if err == nil && m.State != machine.Leaving {
+			continue
+		}
+		kind := engine.NoticeTerminating
+		if claim.Labels[v1.CapacityTypeLabelKey] == v1.CapacityTypeSpot {
+			kind = engine.NoticeSpotInterruption
+		}
+		out = append(out, provider.Notice{ID: "machine/" + name + "/" + string(claim.UID), Machine: engineID(claim), Kind: kind})
+	}
+	return out, asThrottled(errors.Join(errs...))
+}
+
+// Acknowledge has nothing to do: the claim goes.
+func (v *vanished) Acknowledge(context.Context, provider.Notice) error { return nil }
+
+func engineID(claim *v1.NodeClaim) engine.MachineID { return engine.MachineID(claim.Status.ProviderID) }

@@ -1,0 +1,62 @@
+package azure
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"tenon.sh/api/azurev1beta1"
+	"tenon.sh/engine"
+	"tenon.sh/provider"
+)
+
+// Reasons of the condition Drifted.
+const (
+	NodeClassDrift = "NodeClassDrift"
+	ImageDrift     = "ImageDrift"
+)
+
+// Traits are what the class wants its machines to be, in the order in which drift is looked for. What the class does not know of
+// itself yet is no reason for a machine to go.
+//
+// Fingerprints are compared only with those of the same version: a machine that carries another has not drifted.
+func (p *Provider) Traits(ctx context.Context, class provider.Class) ([]engine.Trait, error) {
+	c, err := classOf(class)
+	if err != nil {
+		return nil, err
+	}
+	claims, err := p.claimsOf(ctx, c.Name)
+	if err != nil {
+		return nil, err
+	}
+	hashes := []string{c.Hash()}
+	for i := range claims {
+		if a := claims[i].Annotations; a[azurev1beta1.HashAnnotationKey] != "" && a[azurev1beta1.HashVersionAnnotationKey] != azurev1beta1.HashVersion {
+			hashes = append(hashes, a[azurev1beta1.HashAnnotationKey])
+		}
+	}
+	out := []engine.Trait{{Key: azurev1beta1.HashAnnotationKey, Accepts: slices.Compact(slices.Sorted(slices.Values(hashes))), Reason: NodeClassDrift}}
+	var images []string
+	for _, image := range c.Status.Images {
+		images = append(images, image.ID)
+	}
+	if len(images) > 0 {
+		slices.Sort(images)
+		out = append(out, engine.Trait{Key: engine.ImageTrait, Accepts: slices.Compact(images), Reason: ImageDrift})
+	}
+	return out, nil
+}
+
+// Repairs are the conditions of a Node that mean that its machine is broken.
+func (p *Provider) Repairs() []engine.RepairPolicy {
+	policy := func(condition, status string, toleration time.Duration) engine.RepairPolicy {
+		return engine.RepairPolicy{Condition: condition, Status: status, Toleration: toleration}
+	}
+	return []engine.RepairPolicy{
+		policy(string(corev1.NodeReady), string(corev1.ConditionFalse), 10*time.Minute),
+		policy(string(corev1.NodeReady), string(corev1.ConditionUnknown), 10*time.Minute),
+		policy("kubernetes.azure.com/NodeHealthy", string(corev1.ConditionFalse), 0),
+	}
+}
