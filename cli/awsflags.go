@@ -14,6 +14,7 @@ import (
 const (
 	cloudKWOK       = "kwok"
 	cloudAWS        = "aws"
+	cloudAzure      = "azure"
 	cloudClusterAPI = "clusterapi"
 )
 

@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
 	"tenon.sh/api/awsv1"
+	"tenon.sh/api/azurev1beta1"
 	"tenon.sh/api/clusterapiv1alpha1"
 	"tenon.sh/api/kwokv1alpha1"
 	"tenon.sh/engine"
@@ -34,6 +35,8 @@ func classKindsOf(cloud string) []schema.GroupVersionKind {
 	switch cloud {
 	case cloudAWS:
 		return []schema.GroupVersionKind{awsv1.GroupVersion.WithKind("EC2NodeClass")}
+	case cloudAzure:
+		return []schema.GroupVersionKind{azurev1beta1.GroupVersion.WithKind("AKSNodeClass")}
 	case cloudClusterAPI:
 		return []schema.GroupVersionKind{clusterapiv1alpha1.GroupVersion.WithKind("ClusterAPINodeClass")}
 	}
@@ -41,7 +44,7 @@ func classKindsOf(cloud string) []schema.GroupVersionKind {
 }
 
 // clouds are all that machines can run in.
-func clouds() []string { return []string{cloudKWOK, cloudAWS, cloudClusterAPI} }
+func clouds() []string { return []string{cloudKWOK, cloudAWS, cloudAzure, cloudClusterAPI} }
 
 // allClassKinds are those of all clouds.
 func allClassKinds() (out []schema.GroupVersionKind) {
@@ -76,6 +79,8 @@ func (c *autoscaler) newCloud(ctx context.Context, p *parts) (provider.Provider,
 	switch c.opt.CloudProvider {
 	case cloudAWS:
 		return c.newAWS(ctx, p)
+	case cloudAzure:
+		return c.newAzure(p)
 	case cloudClusterAPI:
 		return c.newClusterAPI(p.mgr, p)
 	}

@@ -132,9 +132,11 @@ func RightsOf(cloud, namespace string) (out []authorizationv1.ResourceAttributes
 			r.Group, r.Resource = kind.Group, classes
 		}
 	}
+	if cloud == cloudAWS || cloud == cloudAzure { // the fingerprint on the class
+		out = append(out, authorizationv1.ResourceAttributes{Group: kind.Group, Resource: classes, Verb: "patch"})
+	}
 	if cloud == cloudAWS {
 		out = append(out,
-			authorizationv1.ResourceAttributes{Group: kind.Group, Resource: classes, Verb: "patch"},
 			authorizationv1.ResourceAttributes{Resource: "services", Verb: "get", Namespace: "kube-system", Name: "kube-dns"})
 	}
 	return out, nil

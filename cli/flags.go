@@ -47,6 +47,7 @@ type ControllerOptions struct {
 	engineFlags
 	awsFlags
 	clusterAPIFlags
+	azureFlags
 
 	// Accepted so that installations made for Karpenter start; they change nothing.
 	KarpenterService        string
@@ -77,6 +78,7 @@ func DefaultControllerOptions() ControllerOptions {
 		FeatureGates:            map[string]bool{},
 		engineFlags:             defaultEngineFlags(),
 		awsFlags:                defaultAWSFlags(),
+		azureFlags:              defaultAzureFlags(),
 		DisableControllerWarmup: true,
 		CPURequests:             1000,
 		IgnoreDRARequests:       true,
@@ -102,9 +104,10 @@ func environment() map[string]string {
 		karpenter-service`) {
 		out[flag] = strings.ToUpper(strings.ReplaceAll(flag, "-", "_"))
 	}
-	for _, flag := range append(awsFlagNames(), clusterAPIFlagNames()...) {
+	for _, flag := range slices.Concat(awsFlagNames(), azureFlagNames(), clusterAPIFlagNames()) {
 		out[flag] = strings.ToUpper(strings.ReplaceAll(flag, "-", "_"))
 	}
+	out["node-resource-group"] = "AZURE_NODE_RESOURCE_GROUP"
 	out["cloud-provider"] = "TENON_CLOUD_PROVIDER"
 	out["catalog"] = "TENON_CATALOG"
 	out["boot-delay"] = "TENON_BOOT_DELAY"
@@ -118,7 +121,7 @@ func environment() map[string]string {
 }
 
 func (o *ControllerOptions) addFlags(flags *pflag.FlagSet) {
-	flags.StringVar(&o.CloudProvider, "cloud-provider", o.CloudProvider, "the cloud that machines are started in: kwok, aws or clusterapi")
+	flags.StringVar(&o.CloudProvider, "cloud-provider", o.CloudProvider, "the cloud that machines are started in: kwok, aws, azure or clusterapi")
 	flags.StringVar(&o.Catalog, "catalog", o.Catalog, "what the simulated cloud sells: "+strings.Join(catalog.Names(), " or "))
 	flags.StringVar(&o.InstanceTypesFile, "instance-types-file-path", o.InstanceTypesFile, "a file with what the simulated cloud sells, instead of --catalog")
 	flags.DurationVar(&o.BootDelay, "boot-delay", o.BootDelay, "how long a machine of the simulated cloud takes until its node registers")
@@ -143,6 +146,7 @@ func (o *ControllerOptions) addFlags(flags *pflag.FlagSet) {
 	flags.DurationVar(&o.BatchIdleDuration, "batch-idle-duration", o.BatchIdleDuration, "pending pods are planned for once no other has come for so long")
 	o.engineFlags.addFlags(flags)
 	o.awsFlags.addFlags(flags)
+	o.azureFlags.addFlags(flags)
 	o.clusterAPIFlags.addFlags(flags)
 	flags.Var(gatesValue{&o.FeatureGates}, "feature-gates", "features to switch on or off: Name=true,Other=false")
 	flags.StringVar(&o.KarpenterService, "karpenter-service", o.KarpenterService, "accepted, changes nothing")
@@ -228,6 +232,9 @@ func (o ControllerOptions) check() error {
 	switch o.CloudProvider {
 	case cloudAWS:
 		return o.awsFlags.check()
+	case cloudAzure:
+		config := o.azureConfig()
+		return config.Check()
 	case cloudClusterAPI:
 		return o.clusterAPIFlags.check()
 	}

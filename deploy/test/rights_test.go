@@ -121,6 +121,28 @@ func TestTheChartGrantsWhatTheControllerNeedsAndNoMore(t *testing.T) {
 	}
 }
 
+func TestAzureNeedsItsClassesAndTokensOnlyIfTheyAreMade(t *testing.T) {
+	t.Parallel()
+	aws := rightsOf(t, render(t, gettingStarted()))
+	azure := rightsOf(t, render(t, gettingStarted().with("settings.cloudProvider=azure")))
+	want := []string{
+		"everywhere: list aksnodeclasses.karpenter.azure.com",
+		"everywhere: patch aksnodeclasses.karpenter.azure.com",
+		"everywhere: patch aksnodeclasses/status.karpenter.azure.com",
+		"everywhere: watch aksnodeclasses.karpenter.azure.com",
+	}
+	if more := without(azure, aws); !slices.Equal(more, want) {
+		t.Errorf("the chart grants %q beside what AWS needs, want %q", more, want)
+	}
+	tokens := rightsOf(t, render(t, gettingStarted().with("settings.cloudProvider=azure", "settings.azure.joinTokens=true")))
+	want = []string{
+		"in kube-system: create secrets", "in kube-system: delete secrets", "in kube-system: get secrets", "in kube-system: list secrets", "in kube-system: update secrets",
+	}
+	if more := without(tokens, azure); !slices.Equal(more, want) {
+		t.Errorf("with tokens the chart grants %q as well, want %q", more, want)
+	}
+}
+
 func TestClusterAPIIsScaledAndMarkedAndNothingElse(t *testing.T) {
 	t.Parallel()
 	aws := rightsOf(t, render(t, gettingStarted()))

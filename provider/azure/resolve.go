@@ -268,7 +268,7 @@ func (p *Provider) validateUserData(c *azurev1beta1.AKSNodeClass) verdict {
 		return wrong(reason, "spec.userData: %v", err)
 	}
 	if userdata.Needs(text) && p.tokens == nil {
-		return wrong(reason, "spec.userData asks for {{.JoinToken}}, and tokens are not made: set JOIN_TOKENS=true, and give the controller the rights for them (chart value settings.joinTokens)")
+		return wrong(reason, "spec.userData asks for {{.JoinToken}}, and tokens are not made: set JOIN_TOKENS=true, and give the controller the rights for them (chart value settings.azure.joinTokens)")
 	}
 	return verdict{}
 }

@@ -3,6 +3,9 @@
 {{- define "karpenter.environment" -}}
 {{- include "karpenter.oldValues" . -}}
 {{- $aws := eq .Values.settings.cloudProvider "aws" -}}
+{{- if and (eq .Values.settings.cloudProvider "azure") (not .Values.settings.clusterName) -}}
+{{- fail "settings.clusterName is empty: what is made in Azure is told by this name from what other clusters have, --set settings.clusterName=NAME" -}}
+{{- end -}}
 {{- if and $aws (not .Values.settings.clusterName) -}}
 {{- fail "settings.clusterName is empty: name the cluster as EKS knows it, with --set settings.clusterName=NAME" -}}
 {{- end -}}
@@ -47,6 +50,16 @@
 ) -}}
 {{- if and (eq .cloudProvider "clusterapi") .clusterAPI.kubeconfigSecret -}}
 {{- $values = append $values (list "CLUSTER_API_KUBECONFIG" "/etc/karpenter/cluster-api/value") -}}
+{{- end -}}
+{{- if eq .cloudProvider "azure" -}}
+{{- $values = concat $values (list
+  (list "CLUSTER_CA_BUNDLE" .clusterCABundle)
+  (list "CLUSTER_NAME" .clusterName)
+  (list "CLUSTER_ENDPOINT" .clusterEndpoint)
+  (list "VM_MEMORY_OVERHEAD_PERCENT" (.vmMemoryOverheadPercent | toString))
+  (list "PROVISION_MODE" .azure.provisionMode)
+  (list "JOIN_TOKENS" (.azure.joinTokens | toString | eq "true" | ternary "true" ""))
+) -}}
 {{- end -}}
 {{- if $aws -}}
 {{- $values = concat $values (list
