@@ -19,6 +19,8 @@ type Fault struct {
 	Code, Message string
 	// Details are the errors below, as ARM nests them.
 	Details []Detail
+	// Inner is the one below that some of Azure's services have in innererror.
+	Inner *Detail
 	// RetryAfter is when to come again, in whole seconds.
 	RetryAfter time.Duration
 	// Text is the whole body instead of an error, such as the page of a proxy.
@@ -81,6 +83,9 @@ func (f *Fault) object() object {
 	out := object{"code": f.Code, "message": f.Message}
 	if len(f.Details) > 0 {
 		out["details"] = f.Details
+	}
+	if f.Inner != nil {
+		out["innererror"] = f.Inner
 	}
 	return out
 }

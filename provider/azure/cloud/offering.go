@@ -35,9 +35,9 @@ func (c *Cloud) Usages(ctx context.Context) ([]*armcompute.Usage, error) {
 
 // Price is a row of the retail prices.
 type Price struct {
-	ArmSkuName, SkuName, MeterName, ProductName, Type, UnitOfMeasure string
-	RetailPrice                                                      float64
-	EffectiveStartDate                                               time.Time
+	ArmSkuName, SkuName, MeterName, ProductName, Type, UnitOfMeasure, CurrencyCode string
+	RetailPrice                                                                    float64
+	EffectiveStartDate                                                             time.Time
 }
 
 const (

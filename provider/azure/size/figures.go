@@ -12,6 +12,8 @@ import (
 type Figures struct {
 	// Name is Azure's, "Standard_D4ads_v5".
 	Name string
+	// QuotaFamily is under which name its cores are counted, "standardDADSv5Family"; "" if nobody said.
+	QuotaFamily string
 	// Architecture is amd64 or arm64.
 	Architecture string
 	// VCPUs is what quota counts. AvailableVCPUs is what a machine of a constrained size has, 0 where that is the same.

@@ -50,7 +50,7 @@ func capabilities(list []*armcompute.ResourceSKUCapabilities) map[string]string 
 
 func (r *reader) read(s *armcompute.ResourceSKU, region string) size.Figures {
 	f := size.Figures{
-		Name: text(s.Name), Architecture: "amd64",
+		Name: text(s.Name), QuotaFamily: text(s.Family), Architecture: "amd64",
 		VCPUs: int(r.whole("vCPUs", true)), MemoryMiB: int64(r.number("MemoryGB", true) * 1024), // of memory it says GB and means GiB
 		GPUs: int(r.whole("GPUs", false)), DataDisks: int(r.whole("MaxDataDiskCount", false)),
 		AcceleratedNetworking: r.is("AcceleratedNetworkingEnabled"), PremiumStorage: r.is("PremiumIO"),

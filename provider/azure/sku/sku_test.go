@@ -50,19 +50,19 @@ func TestSizesAreReadAsAzureSaysThem(t *testing.T) {
 	zones := []size.Zone{{Number: "1"}, {Number: "2"}, {Number: "3"}}
 	for _, want := range []size.Figures{
 		{
-			Name: "Standard_D64s_v3", Architecture: "amd64", VCPUs: 64, MemoryMiB: 256 << 10, Generations: []string{"1", "2"}, AcceleratedNetworking: true, PremiumStorage: true,
+			Name: "Standard_D64s_v3", QuotaFamily: "standardDSv3Family", Architecture: "amd64", VCPUs: 64, MemoryMiB: 256 << 10, Generations: []string{"1", "2"}, AcceleratedNetworking: true, PremiumStorage: true,
 			EncryptionAtHost: true, Spot: true, EphemeralOSDisk: true, Placements: []string{"CacheDisk", "ResourceDisk"}, CachedDiskBytes: 1717986918400, ResourceDiskMiB: 524288, Zones: zones,
 		},
 		{
-			Name: "Standard_E16-4ads_v5", Architecture: "amd64", VCPUs: 16, AvailableVCPUs: 4, MemoryMiB: 128 << 10, Generations: []string{"1", "2"}, AcceleratedNetworking: true,
+			Name: "Standard_E16-4ads_v5", QuotaFamily: "standardEADSv5Family", Architecture: "amd64", VCPUs: 16, AvailableVCPUs: 4, MemoryMiB: 128 << 10, Generations: []string{"1", "2"}, AcceleratedNetworking: true,
 			PremiumStorage: true, EncryptionAtHost: true, Spot: true, Zones: zones,
 		},
 		{
-			Name: "Standard_D4pls_v6", Architecture: "arm64", VCPUs: 4, MemoryMiB: 8 << 10, Generations: []string{"2"}, AcceleratedNetworking: true, PremiumStorage: true,
+			Name: "Standard_D4pls_v6", QuotaFamily: "StandardDplsv6Family", Architecture: "arm64", VCPUs: 4, MemoryMiB: 8 << 10, Generations: []string{"2"}, AcceleratedNetworking: true, PremiumStorage: true,
 			EncryptionAtHost: true, Spot: true, Zones: zones,
 		},
 		{
-			Name: "Standard_NC24ads_A100_v4", Architecture: "amd64", VCPUs: 24, MemoryMiB: 220 << 10, GPUs: 1, Generations: []string{"2"}, AcceleratedNetworking: true, PremiumStorage: true,
+			Name: "Standard_NC24ads_A100_v4", QuotaFamily: "StandardNCADSA100v4Family", Architecture: "amd64", VCPUs: 24, MemoryMiB: 220 << 10, GPUs: 1, Generations: []string{"2"}, AcceleratedNetworking: true, PremiumStorage: true,
 			EncryptionAtHost: true, Spot: true, EphemeralOSDisk: true, Placements: []string{"CacheDisk", "ResourceDisk"}, CachedDiskBytes: 274877906944, ResourceDiskMiB: 65536, NVMeDiskMiB: 915527,
 			Zones: []size.Zone{{Number: "3"}},
 		},

@@ -1,0 +1,91 @@
+package market
+
+import (
+	"fmt"
+	"maps"
+	"time"
+
+	"tenon.sh/provider/azure/cloud"
+	"tenon.sh/provider/azure/price"
+	"tenon.sh/provider/azure/size"
+	"tenon.sh/provider/catalog"
+)
+
+// prices are what is known of what sizes cost.
+type prices struct {
+	region string
+	own    map[string]price.Price
+	none   bool // the cloud has no retail prices
+	// retail are Azure's, nil before the first answer; asked is when that came.
+	retail map[string]price.Price
+	asked  time.Time
+}
+
+func newPrices(region string, own map[string]price.Price, none bool) prices {
+	return prices{region: region, own: maps.Clone(own), none: none}
+}
+
+// readPrices makes a table of the rows of an answer.
+func readPrices(rows []cloud.Price, now time.Time) map[string]price.Price {
+	meters := make([]price.Meter, len(rows))
+	for i, r := range rows {
+		meters[i] = price.Meter{Size: r.ArmSkuName, Product: r.ProductName, SKU: r.SkuName, Name: r.MeterName, Type: r.Type, Unit: r.UnitOfMeasure,
+			Currency: r.CurrencyCode, EffectiveFrom: r.EffectiveStartDate, Price: r.RetailPrice}
+	}
+	return price.Read(meters, now)
+}
+
+// of are the prices of these sizes: somebody's own, else Azure's with those of Windows corrected, before the first answer those that
+// are built in.
+func (p *prices) of(sizes []size.Figures) map[string]price.Price {
+	table, right := p.retail, map[string]float64(nil)
+	if table == nil {
+		_, table = catalog.BuiltInAzure()
+	} else {
+		cores := make(map[string]int, len(sizes))
+		for i := range sizes {
+			cores[sizes[i].Name] = sizes[i].VCPUs // what is paid for, not what a constrained size has
+		}
+		right = price.Corrected(table, cores, seriesOf)
+	}
+	out := make(map[string]price.Price, len(sizes))
+	for i := range sizes {
+		name := sizes[i].Name
+		usd := table[name]
+		if corrected, wrong := right[name]; wrong {
+			usd.OnDemand = corrected
+		}
+		if own := p.own[name]; own.OnDemand > 0 {
+			usd.OnDemand = own.OnDemand
+		}
+		if own := p.own[name]; own.Spot > 0 {
+			usd.Spot = own.Spot
+		}
+		if usd != (price.Price{}) {
+			out[name] = usd
+		}
+	}
+	return out
+}
+
+func seriesOf(name string) string {
+	parsed, _ := size.ParseName(name)
+	return parsed.Series
+}
+
+// note says what is to be known of the prices, given what the last call for them ended in.
+func (p *prices) note(problem error) string {
+	builtIn := "prices are built in, those of " + catalog.AzureRegion
+	if p.region != catalog.AzureRegion {
+		builtIn += " and not of " + p.region
+	}
+	switch {
+	case p.none:
+		return builtIn + ": this cloud has no retail prices"
+	case p.retail == nil:
+		return fmt.Sprintf("%s: %v", builtIn, problem)
+	case problem != nil:
+		return fmt.Sprintf("prices are of %s: %v", p.asked.UTC().Format(time.RFC3339), problem)
+	}
+	return ""
+}

@@ -1,0 +1,156 @@
+package market
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"k8s.io/utils/clock"
+
+	v1 "tenon.sh/api/v1"
+	"tenon.sh/engine"
+	"tenon.sh/provider/azure/assortment"
+	"tenon.sh/provider/azure/size"
+	"tenon.sh/provider/azure/soldout"
+)
+
+const (
+	// keptFor is how long a catalog is kept that nobody asks for, mostKept how many are.
+	keptFor  = 15 * time.Minute
+	mostKept = 32
+)
+
+// shelf keeps catalogs by what classes ask for, one of each: the latest. What nobody asked for in a while is thrown away.
+type shelf struct {
+	clock clock.PassiveClock
+	mu    sync.Mutex // guards items, and when they were asked for
+	items map[string]*item
+}
+
+// item is a catalog, and from which versions of what it was made.
+type item struct {
+	asked time.Time // last
+
+	making  sync.Mutex // held while it is made; guards what follows
+	made    listVersion
+	types   []engine.InstanceType
+	left    []assortment.Left
+	shownAs shownVersion
+	shown   []engine.InstanceType
+}
+
+// listVersion is what a list of sizes was made from, shownVersion what shows it with what cannot be had. 0 is none.
+type (
+	listVersion  struct{ stock, memory int }
+	shownVersion struct {
+		list         listVersion
+		marks, quota int
+	}
+)
+
+func newShelf(clock clock.PassiveClock) *shelf {
+	return &shelf{clock: clock, items: map[string]*item{}}
+}
+
+// item is that of a key, a new one if there is none.
+func (s *shelf) item(key string) *item {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := s.clock.Now()
+	found := s.items[key]
+	if found == nil {
+		found = &item{}
+		oldest := ""
+		for k, i := range s.items {
+			if now.Sub(i.asked) > keptFor {
+				delete(s.items, k)
+			} else if oldest == "" || i.asked.Before(s.items[oldest].asked) || i.asked.Equal(s.items[oldest].asked) && k < oldest {
+				oldest = k
+			}
+		}
+		if len(s.items) >= mostKept {
+			delete(s.items, oldest)
+		}
+		s.items[key] = found
+	}
+	found.asked = now
+	return found
+}
+
+// keyOf is the same text for the same settings.
+func keyOf(s size.Settings) string {
+	text, err := json.Marshal(s)
+	if err != nil {
+		panic(fmt.Sprintf("write %T: %v", s, err)) // they are plain values
+	}
+	return string(text)
+}
+
+// list makes the list of sizes if it is not made of the newest. making is held.
+func (i *item) list(s *stock, settings *size.Settings, memory *Memory) {
+	version := listVersion{s.edit + 1, memory.version()}
+	if i.made == version {
+		return
+	}
+	i.types, i.left = assortment.List(s.sizes, settings, s.table, memory.least())
+	if len(s.left) > 0 {
+		i.left = append(i.left, s.left...)
+		slices.SortFunc(i.left, func(a, b assortment.Left) int { return strings.Compare(a.Size, b.Size) })
+	}
+	i.made = version
+}
+
+func (i *item) leftOut(s *stock, settings *size.Settings, memory *Memory) []assortment.Left {
+	i.making.Lock()
+	defer i.making.Unlock()
+	i.list(s, settings, memory)
+	return slices.Clone(i.left)
+}
+
+// shown is the catalog for some settings, with what cannot be had at the moment.
+func (m *Market) shown(settings size.Settings) []engine.InstanceType {
+	i := m.shelf.item(keyOf(settings))
+	i.making.Lock()
+	defer i.making.Unlock()
+	s := m.known()
+	i.list(s, &settings, m.Memory)
+	full, quota := m.full(s)
+	version := shownVersion{i.made, m.marks.Edit(), quota}
+	if i.shownAs != version {
+		i.shown, i.shownAs = m.withoutSoldOut(s, i.types, full), version
+	}
+	return i.shown
+}
+
+// withoutSoldOut shows a list with what cannot be had. Types of which everything can be had are shared with it. Labels stay: what a
+// machine may be does not depend on what there is at the moment.
+func (m *Market) withoutSoldOut(s *stock, types []engine.InstanceType, full []byte) []engine.InstanceType {
+	if full == nil && m.marks.None() {
+		return types
+	}
+	out := slices.Clone(types)
+	for i := range out {
+		at := s.index[out[i].Name]
+		attempt, cloned := soldout.Attempt{Size: s.sizes[at]}, false
+		for j := range out[i].Offerings {
+			o := &out[i].Offerings[j]
+			attempt.Zone, attempt.CapacityType = o.Zone, o.CapacityType
+			bit := byte(1)
+			if o.CapacityType == v1.CapacityTypeSpot {
+				bit = 2
+			}
+			if (full == nil || full[at]&bit == 0) && m.marks.Reason(attempt) == "" {
+				continue
+			}
+			if !cloned {
+				out[i].Offerings = slices.Clone(out[i].Offerings)
+				o, cloned = &out[i].Offerings[j], true
+			}
+			o.SoldOut = true
+		}
+	}
+	return out
+}

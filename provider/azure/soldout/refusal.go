@@ -1,0 +1,200 @@
+package soldout
+
+import (
+	"errors"
+	"strconv"
+	"strings"
+	"time"
+
+	v1 "tenon.sh/api/v1"
+	"tenon.sh/provider/azure/cloud"
+)
+
+// The reasons of a NodeClaim's condition Launched when Azure had no machine for it.
+const (
+	ReasonQuota                     = "SubscriptionQuotaReached"
+	ReasonSKU                       = "SKUNotAvailable"
+	ReasonZonalAllocation           = "ZonalAllocationFailure"
+	ReasonAllocation                = "AllocationFailure"
+	ReasonOverconstrainedZonal      = "OverconstrainedZonalAllocationFailure"
+	ReasonOverconstrainedAllocation = "OverconstrainedAllocationFailure"
+)
+
+// Refusal is what an error means for the choice of machines.
+type Refusal struct {
+	// Reason is one for the condition Launched, "" if the error has nothing to do with what there is to buy.
+	Reason string
+	// Code is Azure's word, that of the error within the error if it is the one that counts.
+	Code string
+	// Other means that another offering may well be had: what was refused is marked, go on with the next.
+	Other bool
+}
+
+// How long marks hold.
+const (
+	quotaAge    = 10 * time.Minute // cores come free, or a smaller machine will do
+	noQuotaAge  = time.Hour        // the owner of the subscription has to ask for some
+	capacityAge = time.Hour
+	spotSKUAge  = time.Hour
+	skuAge      = 23 * time.Hour
+	// suspectAge is for what was not asked for: that a size cannot be had says little of the larger ones on the same hardware.
+	suspectAge = 3 * time.Minute
+)
+
+// rule says what is marked when Azure refuses with a code and a text in the message.
+type rule struct {
+	codes  []string
+	text   string // in lower case, "" for any
+	reason string
+	mark   func(m *Marks, a Attempt, message string)
+}
+
+// rules are in order: the first that fits counts.
+var rules = []rule{
+	{quotaCodes, "lowprioritycores", ReasonQuota, func(m *Marks, _ Attempt, _ string) {
+		m.larger(group{capacityType: v1.CapacityTypeSpot}, 0, ReasonQuota, noQuotaAge)
+	}},
+	{quotaCodes, "family cores quota", ReasonQuota, (*Marks).familyQuota},
+	{[]string{"SkuNotAvailable"}, "", ReasonSKU, func(m *Marks, a Attempt, _ string) {
+		age := skuAge
+		if a.CapacityType == v1.CapacityTypeSpot {
+			age = spotSKUAge
+		}
+		m.size(offering{a.Size.Name, a.Zone, a.CapacityType}, ReasonSKU, age)
+	}},
+	{[]string{"ZonalAllocationFailed"}, "", ReasonZonalAllocation, func(m *Marks, a Attempt, _ string) {
+		m.capacity(a, ReasonZonalAllocation, v1.CapacityTypeOnDemand, v1.CapacityTypeSpot)
+	}},
+	{[]string{"AllocationFailed"}, "", ReasonAllocation, func(m *Marks, a Attempt, _ string) {
+		m.capacity(a, ReasonAllocation, v1.CapacityTypeOnDemand, v1.CapacityTypeSpot)
+	}},
+	{[]string{"OverconstrainedZonalAllocationRequest"}, "", ReasonOverconstrainedZonal, func(m *Marks, a Attempt, _ string) {
+		m.capacity(a, ReasonOverconstrainedZonal, a.CapacityType)
+	}},
+	{[]string{"OverconstrainedAllocationRequest"}, "", ReasonOverconstrainedAllocation, func(m *Marks, a Attempt, _ string) {
+		m.capacity(a, ReasonOverconstrainedAllocation, a.CapacityType)
+	}},
+	{quotaCodes, "exceeding approved total regional cores quota", ReasonQuota, (*Marks).regionalQuota},
+	{[]string{"VMSizeNotSupported"}, "", ReasonSKU, (*Marks).nowhere},
+	{[]string{"BadRequest"}, "is not supported for subscription", ReasonSKU, (*Marks).nowhere},
+}
+
+var quotaCodes = []string{"OperationNotAllowed", "QuotaExceeded"}
+
+func (r *rule) fits(d cloud.Detail) bool {
+	for _, code := range r.codes {
+		if strings.EqualFold(code, d.Code) && strings.Contains(strings.ToLower(d.Message), r.text) {
+			return true
+		}
+	}
+	return false
+}
+
+// Refused finds out what an error means, that a call ended in or what it began, and marks what is not to be had.
+func (m *Marks) Refused(err error, a Attempt) Refusal {
+	e := (*cloud.Error)(nil)
+	if !errors.As(err, &e) {
+		return Refusal{}
+	}
+	if cloud.Throttled(err) { // which has the code of a quota too
+		return Refusal{Code: e.Code}
+	}
+	return m.refused(append([]cloud.Detail{{Code: e.Code, Message: e.Message}}, e.Details...), a)
+}
+
+// RefusedCode does the same with what a machine's own state says, whose code is "ProvisioningState/failed/AllocationFailed".
+func (m *Marks) RefusedCode(code, message string, a Attempt) Refusal {
+	return m.refused([]cloud.Detail{{Code: code[strings.LastIndex(code, "/")+1:], Message: message}}, a)
+}
+
+// refused applies the first rule that fits any of these, of which the first is the outermost.
+func (m *Marks) refused(said []cloud.Detail, a Attempt) Refusal {
+	for i := range rules {
+		for _, d := range said {
+			if r := &rules[i]; r.fits(d) {
+				m.mu.Lock()
+				defer m.mu.Unlock()
+				r.mark(m, a.normal(), d.Message)
+				return Refusal{Reason: r.reason, Code: d.Code, Other: true}
+			}
+		}
+	}
+	return Refusal{Code: said[0].Code}
+}
+
+// capacity marks a size where it was asked for, and for a little while the larger ones of its family there.
+func (m *Marks) capacity(a Attempt, reason string, capacityTypes ...string) {
+	for _, capacityType := range capacityTypes {
+		m.size(offering{a.Size.Name, a.Zone, capacityType}, reason, capacityAge)
+		if family := familyOf(a.Size); family != "" && a.Size.VCPUs > 0 {
+			m.larger(group{family, a.Zone, capacityType}, a.Size.VCPUs, reason, suspectAge)
+		}
+	}
+}
+
+// familyQuota marks the size, and those of its family that need more cores than were left.
+func (m *Marks) familyQuota(a Attempt, message string) {
+	q := readQuota(message)
+	age := quotaAge
+	if q.known && q.limit == 0 {
+		age = noQuotaAge
+	}
+	m.size(offering{a.Size.Name, anywhere, a.CapacityType}, ReasonQuota, age)
+	if family, from := familyOf(a.Size), q.from(a); family != "" && from > 0 {
+		m.larger(group{family, anywhere, a.CapacityType}, from, ReasonQuota, age)
+	}
+}
+
+// regionalQuota marks all sizes that need more cores than were left: otherwise the same would be asked for again and again.
+func (m *Marks) regionalQuota(a Attempt, message string) {
+	m.size(offering{a.Size.Name, anywhere, a.CapacityType}, ReasonQuota, quotaAge)
+	if from := readQuota(message).from(a); from > 0 {
+		m.larger(group{capacityType: a.CapacityType}, from, ReasonQuota, quotaAge)
+	}
+}
+
+func (m *Marks) nowhere(a Attempt, _ string) {
+	for _, capacityType := range []string{v1.CapacityTypeOnDemand, v1.CapacityTypeSpot} {
+		m.size(offering{a.Size.Name, anywhere, capacityType}, ReasonSKU, skuAge)
+	}
+}
+
+// quota is what a message says of one: "Current Limit: 10, Current Usage: 8, Additional Required: 4".
+type quota struct {
+	known                 bool
+	limit, used, required int
+}
+
+func readQuota(message string) (q quota) {
+	limit, told := figure(message, "Current Limit: ")
+	used, also := figure(message, "Current Usage: ")
+	q = quota{known: told && also, limit: limit, used: used}
+	q.required, _ = figure(message, "Additional Required: ")
+	return q
+}
+
+// from is the least number of cores that cannot be had, 0 if that cannot be told. What was asked for is among it whatever Azure counts.
+func (q quota) from(a Attempt) int {
+	from := a.Size.VCPUs
+	if from == 0 {
+		from = q.required
+	}
+	if q.known && from > 0 {
+		from = max(1, min(from, q.limit-q.used+1))
+	}
+	return from
+}
+
+// figure is the number behind a label.
+func figure(message, label string) (int, bool) {
+	_, rest, found := strings.Cut(message, label)
+	if !found {
+		return 0, false
+	}
+	end := strings.IndexFunc(rest, func(r rune) bool { return r < '0' || r > '9' })
+	if end < 0 {
+		end = len(rest)
+	}
+	n, err := strconv.Atoi(rest[:end])
+	return n, err == nil
+}
