@@ -250,13 +250,13 @@ func TestSecretsOfOthersAreLeftAlone(t *testing.T) {
 	claim := w.claim("a")
 	name := w.secret(w.token(claim)).Name
 	foreign := func(name string, labels map[string]string, kind corev1.SecretType) *corev1.Secret {
-		return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: name, Labels: labels}, Type: kind, Data: map[string][]byte{"token-id": []byte("x")}}
+		return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: name, Labels: labels}, Type: kind, Data: map[string][]byte{"token-id": []byte("cccccc")}}
 	}
 	w.must(w.client.Delete(t.Context(), w.secret(name[len("bootstrap-token-"):])))
 	others := []*corev1.Secret{
 		foreign(name, nil, corev1.SecretTypeBootstrapToken), // it has our name
 		foreign("bootstrap-token-aaaaaa", nil, corev1.SecretTypeBootstrapToken),
-		foreign("mine", map[string]string{jointoken.ClaimLabelKey: "gone"}, corev1.SecretTypeOpaque),
+		foreign("bootstrap-token-cccccc", map[string]string{jointoken.ClaimLabelKey: "gone"}, corev1.SecretTypeOpaque),
 		foreign("bootstrap-token-bbbbbb", map[string]string{jointoken.ClaimLabelKey: "gone"}, corev1.SecretTypeBootstrapToken),
 	}
 	versions := map[string]string{}
