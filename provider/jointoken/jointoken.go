@@ -1,0 +1,153 @@
+// Package jointoken mints what a machine joins a cluster with where its cloud vouches for nobody: one bootstrap token for each
+// NodeClaim, as kubeadm has them, that is worth nothing once the machine is a node. What a machine is told, and when the minter
+// is asked to clean up, is left to whoever starts machines.
+package jointoken
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"regexp"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	v1 "tenon.sh/api/v1"
+)
+
+const (
+	// Namespace is where Kubernetes looks for bootstrap tokens.
+	Namespace = "kube-system"
+	// DefaultLifetime is how long a token is worth something, unless it is renewed.
+	DefaultLifetime = 30 * time.Minute
+	// DefaultGroup is the group whose members kubeadm lets become nodes.
+	DefaultGroup = "system:bootstrappers:kubeadm:default-node-token"
+
+	// ClaimLabelKey is on the Secrets that are ours: the UID of the claim that each is for.
+	ClaimLabelKey = "tenon.sh/join-token-of"
+	// ClaimNameAnnotationKey is the name of that claim, for people.
+	ClaimNameAnnotationKey = "tenon.sh/nodeclaim"
+)
+
+// attempts is how many IDs are tried for a claim before it has none: IDs are short, and others make tokens too.
+const attempts = 8
+
+// groupPattern is what Kubernetes takes for a group of a bootstrap token. One bad group, and the token is refused.
+var groupPattern = regexp.MustCompile(`\Asystem:bootstrappers:[a-z0-9:-]{0,255}[a-z0-9]\z`)
+
+// Config says how to mint.
+type Config struct {
+	// Client writes Secrets in kube-system. It should read them from the API server: a cache would hold all that are there.
+	Client client.Client
+	Clock  clock.PassiveClock
+	// Cluster is its name. It is told to who looks at a token.
+	Cluster string
+	// Lifetime is DefaultLifetime if it is 0.
+	Lifetime time.Duration
+	// Groups are whom the token makes its bearer a member of, DefaultGroup if there are none.
+	Groups []string
+}
+
+// Minter mints tokens. It remembers nothing, and may be used from several goroutines and processes.
+type Minter struct{ config Config }
+
+// New makes a minter.
+func New(config Config) *Minter {
+	if config.Lifetime <= 0 {
+		config.Lifetime = DefaultLifetime
+	}
+	if len(config.Groups) == 0 {
+		config.Groups = []string{DefaultGroup}
+	}
+	return &Minter{config}
+}
+
+// CheckGroup says why tokens cannot have a group, nil if they can.
+func CheckGroup(group string) error {
+	if !groupPattern.MatchString(group) {
+		return fmt.Errorf("group %q of join tokens: it must begin with system:bootstrappers: and go on in small letters, digits, : and -, as in %s", group, DefaultGroup)
+	}
+	return nil
+}
+
+// Token is the token of a claim, "abcdef.0123456789abcdef". It is the same whenever the claim is asked about, for as long as its
+// Secret is there; one that will soon be worth nothing is renewed.
+func (m *Minter) Token(ctx context.Context, claim *v1.NodeClaim) (string, error) {
+	token, err := m.token(ctx, claim)
+	if err != nil {
+		return "", fmt.Errorf("mint a join token for NodeClaim %s: %w", claim.Name, err)
+	}
+	return token, nil
+}
+
+func (m *Minter) token(ctx context.Context, claim *v1.NodeClaim) (string, error) {
+	if claim.UID == "" {
+		return "", errors.New("it has no UID yet")
+	}
+	for _, group := range m.config.Groups {
+		if err := CheckGroup(group); err != nil {
+			return "", err
+		}
+	}
+	for i := range attempts {
+		id := idOf(claim.UID, i)
+		secret, made, err := m.getOrMake(ctx, claim, id)
+		if err != nil {
+			return "", fmt.Errorf("Secret %s/%s: %w%s", Namespace, secretName(id), err, advice(err))
+		}
+		if !ours(secret) || secret.Labels[ClaimLabelKey] != string(claim.UID) {
+			continue // somebody else's
+		}
+		token, err := read(secret, id)
+		if err != nil || made {
+			return token, err
+		}
+		if err := m.renew(ctx, secret); err != nil {
+			return "", fmt.Errorf("renew Secret %s/%s: %w%s", Namespace, secret.Name, err, advice(err))
+		}
+		return token, nil
+	}
+	return "", fmt.Errorf("each of the %d Secrets from %s/%s on that it could have is somebody else's: delete those that are of no use", attempts, Namespace, secretName(idOf(claim.UID, 0)))
+}
+
+// getOrMake gets the Secret of an ID, and makes it for the claim if there is none.
+func (m *Minter) getOrMake(ctx context.Context, claim *v1.NodeClaim, id string) (secret *corev1.Secret, made bool, err error) {
+	secret = &corev1.Secret{}
+	key := client.ObjectKey{Namespace: Namespace, Name: secretName(id)}
+	if err = m.config.Client.Get(ctx, key, secret); !apierrors.IsNotFound(err) {
+		return secret, false, err
+	}
+	secret = m.secret(claim, id)
+	if err = m.config.Client.Create(ctx, secret); !apierrors.IsAlreadyExists(err) {
+		return secret, true, err
+	}
+	secret = &corev1.Secret{} // somebody was faster
+	return secret, false, m.config.Client.Get(ctx, key, secret)
+}
+
+// renew has a token last for a whole lifetime again if less than half of it is left.
+func (m *Minter) renew(ctx context.Context, secret *corev1.Secret) error {
+	until, err := time.Parse(time.RFC3339, string(secret.Data[keyExpiration]))
+	now := m.config.Clock.Now()
+	if err == nil && until.Sub(now) >= m.config.Lifetime/2 {
+		return nil
+	}
+	renewed := secret.DeepCopy()
+	renewed.Data[keyExpiration] = m.expiration()
+	return m.config.Client.Update(ctx, renewed)
+}
+
+func (m *Minter) expiration() []byte {
+	return []byte(m.config.Clock.Now().Add(m.config.Lifetime).UTC().Format(time.RFC3339))
+}
+
+// advice says what to do about an error, "" if that is clear.
+func advice(err error) string {
+	if apierrors.IsForbidden(err) {
+		return ": join tokens need a Role in " + Namespace + " that allows to get, list, create, update and delete Secrets"
+	}
+	return ""
+}
