@@ -9,6 +9,7 @@ import (
 
 	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
@@ -189,10 +190,15 @@ func (w *world) left() int {
 	return len(w.names()) + len(w.Names("Microsoft.Compute/disks")) + len(w.Names("Microsoft.Network/networkInterfaces"))
 }
 
+// keepsBack has nodes keep something back.
+func keepsBack(c *azurev1beta1.AKSNodeClass) {
+	c.Spec.Overhead = &v1.Overhead{KubeReserved: map[string]resource.Quantity{"cpu": resource.MustParse("100m")}}
+}
+
 func TestProvider(t *testing.T) {
 	providertest.Run(t, func(t *testing.T) providertest.Fixture {
 		w := newWorld(t, nil)
-		ready := w.resolved("general", nil)
+		ready := w.resolved("general", keepsBack)
 		return providertest.Fixture{
 			Provider: patient{w.provider, w.clock}, Class: seen(ready),
 			NotReady: seen(w.class("broken", func(c *azurev1beta1.AKSNodeClass) { c.Spec.VNETSubnetID = w.subnet + "-none" })),

@@ -131,6 +131,7 @@ func (p *Provider) follow(ctx context.Context, claim *v1.NodeClaim, class provid
 // giveUp takes away a machine that Azure had accepted and then did not make. One that runs in spite of that is not given up.
 func (p *Provider) giveUp(ctx context.Context, claim *v1.NodeClaim, known *launch, m machine.Machine) error {
 	id := p.offeringOf(&m)
+	known.nic = "" // it goes with the machine
 	refusal := p.marks.RefusedCode(m.Code, m.Message, p.attempt(id))
 	p.metrics.failed(image.ID(m.Image), id, claim.Labels[v1.NodePoolLabelKey], "async", m.Code)
 	log.FromContext(ctx).Info("machine did not come to be", "NodeClaim", claim.Name, "machine", m.Name, "offering", id.String(), "code", m.Code, "message", m.Message)

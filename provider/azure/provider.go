@@ -15,15 +15,19 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/prometheus/client_golang/prometheus"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"tenon.sh/api/azurev1beta1"
+	v1 "tenon.sh/api/v1"
 	"tenon.sh/engine"
 	"tenon.sh/provider"
+	"tenon.sh/provider/azure/assortment"
 	"tenon.sh/provider/azure/cloud"
 	"tenon.sh/provider/azure/image"
 	"tenon.sh/provider/azure/machine"
@@ -130,7 +134,11 @@ func (p *Provider) Catalog(ctx context.Context, class provider.Class) ([]engine.
 		return nil, err
 	}
 	p.learn(ctx)
-	types, err := p.market.Catalog(ctx, p.settings(c))
+	s := p.settings(c)
+	if s.Regional, err = p.asksForRegional(ctx, c.Name); err != nil {
+		return nil, err
+	}
+	types, err := p.market.Catalog(ctx, s)
 	if err != nil {
 		return nil, fmt.Errorf("node class %s: %w", c.Name, err)
 	}
@@ -140,7 +148,7 @@ func (p *Provider) Catalog(ctx context.Context, class provider.Class) ([]engine.
 // settings are what the class asks for in this installation.
 func (p *Provider) settings(c *azurev1beta1.AKSNodeClass) size.Settings {
 	s := size.Defaults(p.cloud.Location)
-	s.Plugin, s.Mode, s.SelfManaged, s.Regional = p.config.NetworkPlugin, p.config.NetworkPluginMode, p.selfManaged(), true
+	s.Plugin, s.Mode, s.SelfManaged = p.config.NetworkPlugin, p.config.NetworkPluginMode, p.selfManaged()
 	if p.config.MemoryOverhead != nil {
 		s.MemoryOverhead = *p.config.MemoryOverhead
 	}
@@ -148,4 +156,32 @@ func (p *Provider) settings(c *azurev1beta1.AKSNodeClass) size.Settings {
 		s.Cluster = size.ClusterLabel(p.config.ResourceGroup)
 	}
 	return size.SettingsOf(c, s)
+}
+
+// asksForRegional reports whether a pool of the class asks for machines that are in no zone in particular. Where sizes are sold in
+// zones, they are offered in none only then: such machines are one more zone to pods that spread over zones.
+func (p *Provider) asksForRegional(ctx context.Context, class string) (bool, error) {
+	var pools v1.NodePoolList
+	if err := p.client.List(ctx, &pools, client.UnsafeDisableDeepCopy); err != nil {
+		return false, fmt.Errorf("list NodePools, to see whether one asks for machines in no zone: %w", err)
+	}
+	for i := range pools.Items {
+		spec := &pools.Items[i].Spec.Template.Spec
+		if ref := spec.NodeClassRef; ref == nil || ref.Group != azurev1beta1.Group || ref.Name != class {
+			continue
+		}
+		for _, r := range spec.Requirements {
+			switch v1.NormalizeLabel(r.Key) {
+			case azurev1beta1.PlacementScopeLabelKey:
+				if r.Operator == v1.In && slices.Contains(r.Values, azurev1beta1.PlacementRegional) {
+					return true, nil
+				}
+			case corev1.LabelTopologyZone:
+				if r.Operator == v1.In && (slices.Contains(r.Values, assortment.RegionalZone) || slices.Contains(r.Values, "")) {
+					return true, nil
+				}
+			}
+		}
+	}
+	return false, nil
 }
