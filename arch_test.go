@@ -102,7 +102,7 @@ var importRules = []importRule{
 	{packages: "provider/azure/price"},
 	{packages: "provider/azure/assortment", ours: []string{"provider/azure/price", "provider/azure/size", "engine", "api/..."}},
 	{packages: "provider/azure/sku", ours: []string{"provider/azure/size"}, also: []string{azureSDK}},
-	{packages: "provider/azure/cloud", also: []string{azureSDK, "k8s.io/utils"}},
+	{packages: "provider/azure/cloud", also: []string{azureSDK, "k8s.io/utils", "golang.org/x/time"}},
 	{packages: "provider/azure/azuretest", also: []string{azureSDK + "/azcore", "k8s.io/utils"}}, // an Azure is no client of Azure
 	{packages: "provider/azure/...", ours: []string{"provider/azure/...", "provider", "provider/catalog", "provider/fresh", "provider/offer", "engine", "api/..."},
 		also: append([]string{azureSDK, "github.com/prometheus/client_golang"}, kubernetesClient...)},

@@ -215,3 +215,5 @@ func TestProvider(t *testing.T) {
 		}
 	})
 }
+
+func clientKey(name string) client.ObjectKey { return client.ObjectKey{Name: name} }

@@ -57,7 +57,7 @@ func New(config Config) (*Cloud, error) {
 	c := &Cloud{Subscription: config.Subscription, Location: config.Location, config: config}
 	options := &c.config.Options
 	options.DisableRPRegistration = true // that is the owner's affair
-	options.PerRetryPolicies = append(options.PerRetryPolicies[:len(options.PerRetryPolicies):len(options.PerRetryPolicies)], fence{config.May}, patience{config.Clock})
+	options.PerRetryPolicies = append(options.PerRetryPolicies[:len(options.PerRetryPolicies):len(options.PerRetryPolicies)], newPace(config.Clock), fence{config.May}, patience{config.Clock})
 	if options.Retry.MaxRetryDelay == 0 {
 		options.Retry.MaxRetryDelay = maxRetryDelay
 	}

@@ -1,0 +1,44 @@
+package cloud
+
+import (
+	"net/http"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
+	"golang.org/x/time/rate"
+	"k8s.io/utils/clock"
+)
+
+// pace keeps calls below what ARM allows who calls, for each subscription: a bucket of tokens for reads, writes and deletions, as it
+// documents them. A little is left to others. Where Azure complains all the same, the SDK waits as long as it asks.
+type pace struct {
+	clock                  clock.Clock
+	reads, writes, deletes *rate.Limiter
+}
+
+func newPace(clock clock.Clock) pace {
+	return pace{clock: clock, reads: rate.NewLimiter(24, 240), writes: rate.NewLimiter(9.5, 190), deletes: rate.NewLimiter(9.5, 190)}
+}
+
+// Do makes one attempt, once it may be made.
+func (p pace) Do(request *policy.Request) (*http.Response, error) {
+	bucket := p.writes
+	switch request.Raw().Method {
+	case http.MethodGet:
+		bucket = p.reads
+	case http.MethodDelete:
+		bucket = p.deletes
+	}
+	now := p.clock.Now()
+	turn := bucket.ReserveN(now, 1)
+	if wait := turn.DelayFrom(now); wait > 0 {
+		timer := p.clock.NewTimer(wait)
+		defer timer.Stop()
+		select {
+		case <-timer.C():
+		case <-request.Raw().Context().Done():
+			turn.CancelAt(p.clock.Now())
+			return nil, request.Raw().Context().Err()
+		}
+	}
+	return request.Next()
+}
