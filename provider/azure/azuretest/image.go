@@ -15,8 +15,11 @@ type Image struct {
 	//   /CommunityGalleries/GALLERY/images/NAME
 	//   publisher:offer:sku
 	ID string
-	// Architecture is x64 if "", Generation V2 if "".
-	Architecture, Generation string
+	// Architecture is x64 if "", Generation V2 if "", System Linux if "". Unsaid has Azure say nothing of the architecture.
+	Architecture, Generation, System string
+	Unsaid                           bool
+	// Specialized says that it is a copy of one machine.
+	Specialized bool
 	// Versions are those of a gallery or the marketplace.
 	Versions []Version
 	// Plan says that a machine has to name a plan. Unaccepted says that nobody has accepted its terms.
@@ -28,6 +31,8 @@ type Version struct {
 	Name      string
 	Published time.Time
 	Excluded  bool // from being the latest
+	// Regions are where a gallery has it, as Azure shows them, "East US"; if there are none, nothing is said of that.
+	Regions []string
 }
 
 // AddImage makes an image, or takes the place of one. It returns its ID.
@@ -38,9 +43,13 @@ func (s *Subscription) AddImage(image Image) string {
 	if image.Generation == "" {
 		image.Generation = "V2"
 	}
+	if image.System == "" {
+		image.System = "Linux"
+	}
 	if strings.Contains(image.ID, "/providers/Microsoft.Compute/images/") {
 		target := parseTarget(image.ID)
-		s.Put(target.group, "Microsoft.Compute/images", target.name(), object{"hyperVGeneration": image.Generation})
+		s.Put(target.group, "Microsoft.Compute/images", target.name(), object{
+			"hyperVGeneration": image.Generation, "storageProfile": object{"osDisk": object{"osType": image.System, "osState": image.state()}}})
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -68,8 +77,30 @@ func (s *Subscription) getImage(c *Call) answer {
 	if !known {
 		return notFound(c)
 	}
-	return ok(object{"id": image.ID, "name": c.name(), "location": Location,
-		"properties": object{"osType": "Linux", "osState": "Generalized", "architecture": image.Architecture, "hyperVGeneration": image.Generation}})
+	properties := object{"osType": image.System, "osState": image.state(), "hyperVGeneration": image.Generation}
+	if !image.Unsaid {
+		properties["architecture"] = image.Architecture
+	}
+	if image.Plan {
+		properties["purchasePlan"] = image.plan()
+	}
+	return ok(object{"id": image.ID, "name": c.name(), "location": Location, "properties": properties})
+}
+
+func (i Image) state() string {
+	if i.Specialized {
+		return "Specialized"
+	}
+	return "Generalized"
+}
+
+// plan is that of an image that needs one. Those of galleries were made of one of the marketplace.
+func (i Image) plan() object {
+	parts := strings.Split(i.ID, ":")
+	if len(parts) != 3 {
+		parts = []string{"publisher", "offer", "sku"}
+	}
+	return object{"publisher": parts[0], "product": parts[1], "name": parts[2]}
 }
 
 func (s *Subscription) listVersions(c *Call) answer {
@@ -108,9 +139,21 @@ func (i Image) version(kind string, v Version) object {
 		out["identifier"] = object{"uniqueId": i.ID + "/versions/" + v.Name}
 		out["properties"] = object{"publishedDate": published, "excludeFromLatest": v.Excluded}
 	case marketplaceKind:
-		out["properties"] = object{"architecture": i.Architecture, "hyperVGeneration": i.Generation}
+		properties := object{"architecture": i.Architecture, "hyperVGeneration": i.Generation, "osDiskImage": object{"operatingSystem": i.System}}
+		if i.Plan {
+			properties["plan"] = i.plan()
+		}
+		out["properties"] = properties
 	default:
-		out["properties"] = object{"provisioningState": "Succeeded", "publishingProfile": object{"publishedDate": published, "excludeFromLatest": v.Excluded}}
+		profile := object{"publishedDate": published, "excludeFromLatest": v.Excluded}
+		if len(v.Regions) > 0 {
+			regions := []any{}
+			for _, name := range v.Regions {
+				regions = append(regions, object{"name": name, "regionalReplicaCount": 1})
+			}
+			profile["targetRegions"] = regions
+		}
+		out["properties"] = object{"provisioningState": "Succeeded", "publishingProfile": profile}
 	}
 	return out
 }
