@@ -53,7 +53,7 @@ func (p *Provider) nicID(name string) string {
 // order is what is asked of Azure for a claim's machine.
 func (p *Provider) order(ctx context.Context, claim *v1.NodeClaim, c *azurev1beta1.AKSNodeClass, o offer.Offer) (*machine.Order, error) {
 	figures, _ := p.market.Size(o.InstanceType)
-	chosen, found := image.Choose(c.Status.Images, o.Labels)
+	chosen, found := image.Choose(c.Status.Images, o.Type.Labels)
 	if !found {
 		return nil, launchError(claim, "ImagesNotReady", fmt.Errorf("no image of AKSNodeClass %s runs on %s", c.Name, o.InstanceType))
 	}
