@@ -83,6 +83,7 @@ func New(t testing.TB, clock clock.PassiveClock) *Subscription {
 	}
 	s.server = httptest.NewTLSServer(http.HandlerFunc(s.serve))
 	s.URL = s.server.URL
+	s.server.Client().Transport.(*http.Transport).MaxIdleConnsPerHost = 64 // a handshake for each call is not what is tested
 	t.Cleanup(func() {
 		close(s.closing)
 		s.server.Close()

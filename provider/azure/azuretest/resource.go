@@ -13,10 +13,11 @@ import (
 // resource is what a PUT made.
 type resource struct {
 	target
-	id   string // as it was made
-	body object // as a GET answers
-	made time.Time
-	end  time.Time // when it was deleted
+	id    string // as it was made
+	lower string // the same in lower case
+	body  object // as a GET answers
+	made  time.Time
+	end   time.Time // when it was deleted
 
 	machine machine // of a virtual machine
 }
@@ -32,7 +33,7 @@ type machine struct {
 }
 
 // key is the ID in lower case: ARM's IDs know no case.
-func (r *resource) key() string { return strings.ToLower(r.id) }
+func (r *resource) key() string { return r.lower }
 
 func (r *resource) tags() map[string]any {
 	tags, _ := r.body["tags"].(object)
@@ -48,7 +49,7 @@ func (s *Subscription) resourceID(group, kind, name string) string {
 
 // add keeps a resource. The lock is held.
 func (s *Subscription) add(id, kind string, body object) *resource {
-	r := &resource{target: parseTarget(id), id: id, body: body, made: s.clock.Now()}
+	r := &resource{target: parseTarget(id), id: id, lower: strings.ToLower(id), body: body, made: s.clock.Now()}
 	body["id"], body["name"], body["type"] = id, r.name(), kind
 	s.resources[r.key()] = r
 	return r

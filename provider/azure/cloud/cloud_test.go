@@ -2,6 +2,7 @@ package cloud_test
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -239,5 +240,54 @@ func TestWhichCloudIsMeant(t *testing.T) {
 	}
 	if _, err := cloud.New(cloud.Config{}); err == nil || !strings.Contains(err.Error(), "AZURE_SUBSCRIPTION_ID") {
 		t.Errorf("got %v", err)
+	}
+}
+
+// Who asks more often than Azure allows waits for its turn, and is not refused.
+func TestCallsKeepToAzuresLimits(t *testing.T) {
+	now := clocktesting.NewFakeClock(time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC))
+	s := azuretest.New(t, now)
+	s.Enforce()
+	c := connect(t, *s.Options(), waiting{now})
+	began := now.Now()
+	for i := range 300 {
+		if err := c.DeleteNIC(t.Context(), group, "none"); err != nil {
+			t.Fatalf("call %d: %v", i, err)
+		}
+	}
+	if took := now.Since(began); s.Refused() > 0 || took < 10*time.Second || took > 13*time.Second {
+		t.Errorf("%d calls were refused, it took %s", s.Refused(), took)
+	}
+}
+
+// waiting is a clock that whoever waits for a turn moves on.
+type waiting struct{ *clocktesting.FakeClock }
+
+func (w waiting) NewTimer(d time.Duration) clock.Timer {
+	timer := w.FakeClock.NewTimer(d)
+	if d < cloud.Patience {
+		w.Step(d)
+	}
+	return timer
+}
+
+// Nothing is made or deleted once something speaks against it, and the call is not tried again.
+func TestNothingIsChangedThatMayNotBe(t *testing.T) {
+	now := clocktesting.NewFakeClock(time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC))
+	s := azuretest.New(t, now)
+	asked := 0
+	c, err := cloud.New(cloud.Config{Subscription: s.ID, Location: azuretest.Location, Credential: s.Credential(), Options: *s.Options(), Clock: now, May: func(what string) error {
+		asked++
+		return errors.New("another process leads: " + what)
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = c.BeginVM(t.Context(), group, "a", machine())
+	if err == nil || !strings.Contains(err.Error(), "another process leads") || asked != 1 || len(s.Calls("")) != 0 {
+		t.Errorf("%d questions, %d calls: %v", asked, len(s.Calls("")), err)
+	}
+	if _, err := c.VMs(t.Context(), group); err != nil {
+		t.Errorf("reading: %v", err)
 	}
 }

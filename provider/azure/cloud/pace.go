@@ -2,6 +2,7 @@ package cloud
 
 import (
 	"net/http"
+	"sync"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
 	"golang.org/x/time/rate"
@@ -12,15 +13,16 @@ import (
 // documents them. A little is left to others. Where Azure complains all the same, the SDK waits as long as it asks.
 type pace struct {
 	clock                  clock.Clock
+	mu                     sync.Mutex // held while a turn is taken: buckets want times in order
 	reads, writes, deletes *rate.Limiter
 }
 
-func newPace(clock clock.Clock) pace {
-	return pace{clock: clock, reads: rate.NewLimiter(24, 240), writes: rate.NewLimiter(9.5, 190), deletes: rate.NewLimiter(9.5, 190)}
+func newPace(clock clock.Clock) *pace {
+	return &pace{clock: clock, reads: rate.NewLimiter(24, 240), writes: rate.NewLimiter(9.5, 190), deletes: rate.NewLimiter(9.5, 190)}
 }
 
 // Do makes one attempt, once it may be made.
-func (p pace) Do(request *policy.Request) (*http.Response, error) {
+func (p *pace) Do(request *policy.Request) (*http.Response, error) {
 	bucket := p.writes
 	switch request.Raw().Method {
 	case http.MethodGet:
@@ -28,8 +30,10 @@ func (p pace) Do(request *policy.Request) (*http.Response, error) {
 	case http.MethodDelete:
 		bucket = p.deletes
 	}
+	p.mu.Lock()
 	now := p.clock.Now()
 	turn := bucket.ReserveN(now, 1)
+	p.mu.Unlock()
 	if wait := turn.DelayFrom(now); wait > 0 {
 		timer := p.clock.NewTimer(wait)
 		defer timer.Stop()
