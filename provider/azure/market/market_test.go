@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"runtime"
 	"slices"
@@ -189,6 +190,33 @@ func TestWithoutSizesThereIsAnErrorThatSaysWhatToDo(t *testing.T) {
 		w.clock.Step(5 * time.Second)
 		if got := len(w.catalog()); got != 1 {
 			t.Errorf("%s: when it is over, %d types", name, got)
+		}
+	}
+}
+
+func TestASizeThatCannotBeReadIsLeftOutAlone(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.SetSizes(azuretest.Size{Name: "Standard_D2s_v5", CPUs: 2, MemoryGiB: 8, Zones: []string{"1"}}, azuretest.Size{Name: "Standard_D1_v2", CPUs: 1, MemoryGiB: 3.5},
+		azuretest.Size{Name: "Standard_D4s_v5", CPUs: 4, MemoryGiB: math.NaN()}, azuretest.Size{Name: "Standard_D2s_v5", CPUs: 2, MemoryGiB: 8})
+	want := []assortment.Left{{Size: "Standard_D1_v2", Why: "it has too few cores"}, {Size: "Standard_D4s_v5", Why: `capability MemoryGB is "NaN": want a number`}}
+	if got := w.Left(t.Context(), size.Defaults(azuretest.Location)); len(w.catalog()) != 1 || !slices.Equal(got, want) { // nor is one listed twice
+		t.Errorf("%d types, left out %q, want %q", len(w.catalog()), got, want)
+	}
+}
+
+func TestAzureIsNotAskedBeforeItSays(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.Fail("ResourceSkus_List", azuretest.Fault{Status: 429, Code: "TooManyRequests", RetryAfter: 2 * time.Minute})
+	for _, test := range []struct {
+		after time.Duration
+		again bool
+	}{{0, true}, {2*time.Minute - time.Second, false}, {time.Second, true}} {
+		w.clock.Step(test.after)
+		calls := w.count("ResourceSkus_List")
+		if _, err := w.Catalog(t.Context(), size.Defaults(azuretest.Location)); err == nil || (w.count("ResourceSkus_List") > calls) != test.again {
+			t.Errorf("%s later: %d calls, then %d: %v", test.after, calls, w.count("ResourceSkus_List"), err)
 		}
 	}
 }
