@@ -114,10 +114,7 @@ func (m *Market) Renew(ctx context.Context) error {
 func (m *Market) askSizes(ctx context.Context) (time.Duration, error) {
 	skus, err := m.cloud.Sizes(ctx)
 	if err != nil {
-		if cloud.Denied(err) || cloud.Unknown(err) {
-			err = fmt.Errorf("%w: give the identity of the autoscaler the right Microsoft.Compute/skus/read on the subscription", err)
-		}
-		return 0, err
+		return 0, withRight(err, "Microsoft.Compute/skus/read")
 	}
 	sizes, unread := sku.Figures(skus, m.cloud.Location)
 	sizes = slices.CompactFunc(sizes, func(a, b size.Figures) bool { return a.Name == b.Name })
@@ -137,6 +134,14 @@ func (m *Market) askSizes(ctx context.Context) (time.Duration, error) {
 	defer m.mu.Unlock()
 	m.restock(fresh)
 	return renewAfter, nil
+}
+
+// withRight says which right may be missing, if it is that.
+func withRight(err error, right string) error {
+	if !cloud.Denied(err) {
+		return err
+	}
+	return fmt.Errorf("%w: give the identity of the autoscaler the right %s on the subscription", err, right)
 }
 
 // askPrices asks for the prices. Those that are known stay if Azure does not answer, or with nothing.
@@ -192,7 +197,7 @@ func (m *Market) Left(ctx context.Context, s size.Settings) []assortment.Left {
 	if m.Renew(ctx) != nil {
 		return nil
 	}
-	return m.shelf.item(keyOf(s)).leftOut(m.known(), &s, m.Memory)
+	return m.leftOut(s)
 }
 
 // Size is what is known of a size; false if it is not sold in the region, or Azure was not asked yet.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"runtime"
 	"slices"
@@ -193,6 +194,33 @@ func TestWithoutSizesThereIsAnErrorThatSaysWhatToDo(t *testing.T) {
 	}
 }
 
+func TestASizeThatCannotBeReadIsLeftOutAlone(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.SetSizes(azuretest.Size{Name: "Standard_D2s_v5", CPUs: 2, MemoryGiB: 8, Zones: []string{"1"}}, azuretest.Size{Name: "Standard_D1_v2", CPUs: 1, MemoryGiB: 3.5},
+		azuretest.Size{Name: "Standard_D4s_v5", CPUs: 4, MemoryGiB: math.NaN()}, azuretest.Size{Name: "Standard_D2s_v5", CPUs: 2, MemoryGiB: 8})
+	want := []assortment.Left{{Size: "Standard_D1_v2", Why: "it has too few cores"}, {Size: "Standard_D4s_v5", Why: `capability MemoryGB is "NaN": want a number`}}
+	if got := w.Left(t.Context(), size.Defaults(azuretest.Location)); len(w.catalog()) != 1 || !slices.Equal(got, want) { // nor is one listed twice
+		t.Errorf("%d types, left out %q, want %q", len(w.catalog()), got, want)
+	}
+}
+
+func TestAzureIsNotAskedBeforeItSays(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.Fail("ResourceSkus_List", azuretest.Fault{Status: 429, Code: "TooManyRequests", RetryAfter: 2 * time.Minute})
+	for _, test := range []struct {
+		after time.Duration
+		again bool
+	}{{0, true}, {2*time.Minute - time.Second, false}, {time.Second, true}} {
+		w.clock.Step(test.after)
+		calls := w.count("ResourceSkus_List")
+		if _, err := w.Catalog(t.Context(), size.Defaults(azuretest.Location)); err == nil || (w.count("ResourceSkus_List") > calls) != test.again {
+			t.Errorf("%s later: %d calls, then %d: %v", test.after, calls, w.count("ResourceSkus_List"), err)
+		}
+	}
+}
+
 func TestSizesAreRenewedAndStayIfTheyCannotBe(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -276,29 +304,26 @@ func TestOnlyCatalogsThatSomebodyAsksForAreKept(t *testing.T) {
 func TestManyWhoAskAreOneCall(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	// Azure answers when all have asked, and one has given up: nobody else is to notice.
-	arrived := make(chan struct{})
-	w.Fail("ResourceSkus_List", azuretest.Fault{Hang: true, Times: 1, Hung: func() { close(arrived); w.clock.Step(cloud.Patience) }})
+	// Azure answers when all have asked, and the first one has given up: nobody else is to notice.
+	arrived, gone := make(chan struct{}), make(chan struct{})
+	w.Fail("ResourceSkus_List", azuretest.Fault{Hang: true, Times: 1, Hung: func() { close(arrived); <-gone; w.clock.Step(cloud.Patience) }})
 	impatient, giveUp := context.WithCancel(t.Context())
-	var group sync.WaitGroup
-	for n := range 20 {
-		group.Go(func() {
-			ctx := t.Context()
-			if n == 0 {
-				ctx = impatient
-			}
-			types, err := w.Catalog(ctx, size.Defaults(azuretest.Location))
-			if n > 0 && (err != nil || len(types) != 12) {
-				t.Errorf("%d types, %v", len(types), err)
-			}
-			if err != nil && !errors.Is(err, context.Canceled) {
-				t.Error(err)
-			}
-		})
+	ask := func(ctx context.Context) {
+		types, err := w.Catalog(ctx, size.Defaults(azuretest.Location))
+		if ctx == impatient && !errors.Is(err, context.Canceled) || ctx != impatient && (err != nil || len(types) != 12) {
+			t.Errorf("%d types, %v", len(types), err)
+		}
 	}
+	var first, others sync.WaitGroup
+	first.Go(func() { ask(impatient) })
 	<-arrived
+	for range 20 {
+		others.Go(func() { ask(t.Context()) })
+	}
 	giveUp()
-	group.Wait()
+	first.Wait()
+	close(gone)
+	others.Wait()
 	if got := w.count("ResourceSkus_List"); got != 2 { // the SDK's second attempt
 		t.Errorf("%d calls for sizes", got)
 	}

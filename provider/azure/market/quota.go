@@ -70,7 +70,7 @@ func (m *Market) askQuotas(ctx context.Context) (time.Duration, error) {
 	counted := m.quotas.whatLanded()
 	list, err := m.cloud.Usages(ctx)
 	if err != nil {
-		return 0, err
+		return 0, withRight(err, "Microsoft.Compute/locations/usages/read")
 	}
 	m.quotas.answered(list, counted)
 	return quotasAfter, nil
@@ -168,23 +168,23 @@ func (q *quotas) full(sizes []size.Figures) []byte {
 	if q.limits == nil {
 		return nil
 	}
-	out, any := make([]byte, len(sizes)), false
+	out, some := make([]byte, len(sizes)), false
 	for i := range sizes {
 		for bit, capacityType := range []string{v1.CapacityTypeOnDemand, v1.CapacityTypeSpot} {
 			if q.exceeded(&sizes[i], capacityType) != "" {
 				out[i] |= 1 << bit
-				any = true
+				some = true
 			}
 		}
 	}
-	if !any {
+	if !some {
 		return nil
 	}
 	return out
 }
 
-// Launching counts a machine against the quotas while it is being started. Call over when it is known whether there is one; it goes
-// on counting until the next answer of Azure's, in which it is or is not.
+// Launching counts a machine against the quotas that Azure does not count yet. Call over once Azure has accepted or refused it; it
+// goes on counting until the next question after that, in whose answer it is or is not.
 func (m *Market) Launching(name, capacityType string) (over func()) {
 	f, found := m.Size(name)
 	if !found {

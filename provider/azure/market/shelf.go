@@ -26,8 +26,9 @@ const (
 // shelf keeps catalogs by what classes ask for, one of each: the latest. What nobody asked for in a while is thrown away.
 type shelf struct {
 	clock clock.PassiveClock
-	mu    sync.Mutex // guards items, and when they were asked for
+	mu    sync.Mutex // guards items, when they were asked for, and last
 	items map[string]*item
+	last  []engine.InstanceType // the list that was made last, for the next to share with
 }
 
 // item is a catalog, and from which versions of what it was made.
@@ -80,6 +81,18 @@ func (s *shelf) item(key string) *item {
 	return found
 }
 
+// shared is a list that shares with the one that was made before it.
+func (s *shelf) shared(types []engine.InstanceType) []engine.InstanceType {
+	s.mu.Lock()
+	last := s.last
+	s.mu.Unlock()
+	share(types, last)
+	s.mu.Lock()
+	s.last = types
+	s.mu.Unlock()
+	return types
+}
+
 // keyOf is the same text for the same settings.
 func keyOf(s size.Settings) string {
 	text, err := json.Marshal(s)
@@ -89,13 +102,14 @@ func keyOf(s size.Settings) string {
 	return string(text)
 }
 
-// list makes the list of sizes if it is not made of the newest. making is held.
-func (i *item) list(s *stock, settings *size.Settings, memory *Memory) {
-	version := listVersion{s.edit + 1, memory.version()}
+// list makes the list of an item if it is not made of the newest. making is held.
+func (m *Market) list(i *item, s *stock, settings *size.Settings) {
+	version := listVersion{s.edit + 1, m.Memory.version()}
 	if i.made == version {
 		return
 	}
-	i.types, i.left = assortment.List(s.sizes, settings, s.table, memory.least())
+	types, left := assortment.List(s.sizes, settings, s.table, m.Memory.least())
+	i.types, i.left = m.shelf.shared(types), left
 	if len(s.left) > 0 {
 		i.left = append(i.left, s.left...)
 		slices.SortFunc(i.left, func(a, b assortment.Left) int { return strings.Compare(a.Size, b.Size) })
@@ -103,10 +117,12 @@ func (i *item) list(s *stock, settings *size.Settings, memory *Memory) {
 	i.made = version
 }
 
-func (i *item) leftOut(s *stock, settings *size.Settings, memory *Memory) []assortment.Left {
+// leftOut are the sizes that settings leave out.
+func (m *Market) leftOut(settings size.Settings) []assortment.Left {
+	i := m.shelf.item(keyOf(settings))
 	i.making.Lock()
 	defer i.making.Unlock()
-	i.list(s, settings, memory)
+	m.list(i, m.known(), &settings)
 	return slices.Clone(i.left)
 }
 
@@ -116,7 +132,7 @@ func (m *Market) shown(settings size.Settings) []engine.InstanceType {
 	i.making.Lock()
 	defer i.making.Unlock()
 	s := m.known()
-	i.list(s, &settings, m.Memory)
+	m.list(i, s, &settings)
 	full, quota := m.full(s)
 	version := shownVersion{i.made, m.marks.Edit(), quota}
 	if i.shownAs != version {

@@ -7,7 +7,12 @@ import (
 
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"tenon.sh/provider/azure/cloud"
 )
+
+// longestWait is how long Azure may ask to wait.
+const longestWait = time.Hour
 
 // source is an answer of Azure's, asked for again when it is old. Whoever needs it meanwhile waits for the same call. The call goes
 // on when they give up: who comes next will want its answer too.
@@ -45,7 +50,7 @@ func (s *source) begin(ctx context.Context) {
 func (s *source) run(ctx context.Context) {
 	believe, err := s.ask(ctx)
 	if err != nil {
-		believe = s.retry()
+		believe = max(s.retry(), min(cloud.RetryAfter(err), longestWait))
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -81,7 +81,7 @@ var rules = []rule{
 
 var quotaCodes = []string{"OperationNotAllowed", "QuotaExceeded"}
 
-func (r *rule) fits(d cloud.Detail) bool {
+func (r rule) fits(d cloud.Detail) bool {
 	for _, code := range r.codes {
 		if strings.EqualFold(code, d.Code) && strings.Contains(strings.ToLower(d.Message), r.text) {
 			return true
@@ -109,9 +109,9 @@ func (m *Marks) RefusedCode(code, message string, a Attempt) Refusal {
 
 // refused applies the first rule that fits any of these, of which the first is the outermost.
 func (m *Marks) refused(said []cloud.Detail, a Attempt) Refusal {
-	for i := range rules {
+	for _, r := range rules {
 		for _, d := range said {
-			if r := &rules[i]; r.fits(d) {
+			if r.fits(d) {
 				m.mu.Lock()
 				defer m.mu.Unlock()
 				r.mark(m, a.normal(), d.Message)
