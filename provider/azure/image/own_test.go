@@ -82,6 +82,7 @@ func TestWhatIsWrongWithAnImageOfOnesOwnIsSaid(t *testing.T) {
 	w.AddImage(azuretest.Image{ID: w.gallery("old"), Versions: []azuretest.Version{{Name: "1.0.0", Excluded: true}}})
 	w.AddImage(azuretest.Image{ID: w.managed("windows"), System: "Windows"})
 	w.AddImage(azuretest.Image{ID: w.managed("copy"), Specialized: true})
+	w.AddImage(azuretest.Image{ID: w.managed("far"), Region: "westus"})
 	w.AddImage(azuretest.Image{ID: "p:o:windows", System: "Windows", Versions: one})
 	w.publish("p:o:s", "1", "2", "3", "4", "5", "6")
 	for id, want := range map[string]string{
@@ -101,6 +102,7 @@ func TestWhatIsWrongWithAnImageOfOnesOwnIsSaid(t *testing.T) {
 		w.gallery("old/versions/2.0.0"):  "has no version 2.0.0: it has 1.0.0",
 		"p:o:s:7":                        "image p:o:s has no version 7: it has … 2, 3, 4, 5, 6",
 		w.gallery("none"):                "there is no image " + w.gallery("none") + " for machines in eastus: GalleryImageVersions_ListByGalleryImage none: ResourceNotFound",
+		w.managed("far"):                 "is in westus, and machines in eastus cannot be started from it",
 		w.managed("none"):                "there is no image " + w.managed("none"),
 		"/communityGalleries/x/images/y": "there is no image /CommunityGalleries/x/images/y",
 		"a:b:c:latest":                   "there is no image a:b:c:latest",
