@@ -87,6 +87,7 @@ var importRules = []importRule{
 	{packages: "provider/offer", ours: []string{"engine", "engine/kube", "api/..."}},
 	{packages: "provider/batch", alone: true},
 	{packages: "provider/fresh", also: []string{"k8s.io/utils"}},
+	{packages: "provider/jointoken", ours: []string{"api/..."}, also: kubernetesClient},
 	{packages: "provider/providertest", ours: []string{"provider", "provider/catalog", "engine", "api/..."}, also: []string{"k8s.io/utils"}},
 	{packages: "provider/simulated", ours: []string{"provider", "provider/catalog", "provider/offer", "engine", "api/..."}, also: []string{"k8s.io/utils"}},
 	{packages: "provider/kwok", ours: []string{"provider", "provider/catalog", "provider/simulated", "engine", "engine/kube", "api/..."}, also: append(kubernetesClient, logging...)},
@@ -103,8 +104,9 @@ var importRules = []importRule{
 	{packages: "provider/azure/assortment", ours: []string{"provider/azure/price", "provider/azure/size", "engine", "api/..."}},
 	{packages: "provider/azure/sku", ours: []string{"provider/azure/size"}, also: []string{azureSDK}},
 	{packages: "provider/azure/cloud", also: []string{azureSDK, "k8s.io/utils", "golang.org/x/time"}},
+	{packages: "provider/azure/userdata", ours: []string{"api/..."}},
 	{packages: "provider/azure/azuretest", also: []string{azureSDK + "/azcore", "k8s.io/utils"}}, // an Azure is no client of Azure
-	{packages: "provider/azure/...", ours: []string{"provider/azure/...", "provider", "provider/catalog", "provider/fresh", "provider/offer", "engine", "api/..."},
+	{packages: "provider/azure/...", ours: []string{"provider/azure/...", "provider", "provider/catalog", "provider/fresh", "provider/jointoken", "provider/offer", "engine", "api/..."},
 		also: append([]string{azureSDK, "github.com/prometheus/client_golang"}, kubernetesClient...)},
 	{packages: "provider/clusterapi/contract"},
 	{packages: "provider/clusterapi/assortment", ours: []string{"provider/clusterapi/contract", "engine", "engine/kube", "api/..."}},

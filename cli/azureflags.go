@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/pflag"
 	"k8s.io/client-go/discovery"
 	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"tenon.sh/provider/azure"
 	"tenon.sh/provider/azure/cloud"
@@ -110,6 +111,9 @@ func (c *autoscaler) newAzure(p *parts) (*azure.Provider, error) {
 	}
 	cfg.Client, cfg.Reader, cfg.Version, cfg.Clock = p.mgr.GetClient(), p.mgr.GetAPIReader(), version, clock.RealClock{}
 	cfg.Registry, cfg.Tell = p.state, p.tell
+	if cfg.Secrets, err = client.New(c.config, client.Options{Scheme: p.mgr.GetScheme()}); err != nil {
+		return nil, fmt.Errorf("reach the API server: %w", err)
+	}
 	return azure.New(cfg)
 }
 

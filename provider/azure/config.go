@@ -69,6 +69,8 @@ type Config struct {
 	Cloud *cloud.Cloud
 	// Client reads and writes Kubernetes objects.
 	Client client.Client
+	// Secrets reads and writes the Secrets of join tokens, past any cache; nil means Client.
+	Secrets client.Client
 	// Reader reads what is not worth a cache; nil means Client.
 	Reader client.Reader
 	// Version asks the API server for its version.

@@ -102,7 +102,11 @@ func New(cfg Config) (*Provider, error) {
 	p.looked = fresh.New[string, struct{}](cfg.Clock, lookedFor)
 	p.versions = fresh.New[string, string](cfg.Clock, versionFor)
 	if cfg.JoinTokens {
-		p.tokens = jointoken.New(jointoken.Config{Client: cfg.Client, Clock: cfg.Clock, Cluster: cfg.ClusterName})
+		secrets := cfg.Secrets
+		if secrets == nil {
+			secrets = cfg.Client
+		}
+		p.tokens = jointoken.New(jointoken.Config{Client: secrets, Clock: cfg.Clock, Cluster: cfg.ClusterName})
 	}
 	return p, nil
 }

@@ -20,6 +20,8 @@ type Image struct {
 	Unsaid                           bool
 	// Specialized says that it is a copy of one machine.
 	Specialized bool
+	// Region is where a managed image is, Location if "".
+	Region string
 	// Versions are those of a gallery or the marketplace.
 	Versions []Version
 	// Plan says that a machine has to name a plan. Unaccepted says that nobody has accepted its terms.
@@ -53,6 +55,9 @@ func (s *Subscription) AddImage(image Image) string {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if r := s.resources[strings.ToLower(image.ID)]; r != nil && image.Region != "" {
+		r.body["location"] = image.Region
+	}
 	s.images[strings.ToLower(image.ID)] = image
 	return image.ID
 }

@@ -11,10 +11,9 @@ import (
 
 // own is what an image that a class names comes to.
 type own struct {
-	id     string // with a version
-	pinned bool   // the class named the version, or the image has none
-	usable []string
-	traits traits
+	version string   // that is used, "" of an image that has none
+	usable  []string // versions that could be
+	traits  traits
 }
 
 // findOwn is the list of the one image that the class names.
@@ -27,11 +26,12 @@ func (f *Finder) findOwn(ctx context.Context, class *azurev1beta1.AKSNodeClass) 
 	if err != nil {
 		return nil, err
 	}
+	id := n.at(found.version)
 	if trustedLaunch(class) && found.traits.generation == "1" {
-		return nil, &unusableError{fmt.Sprintf("image %s is of Hyper-V generation 1, and trusted launch needs 2: take another image, or leave out spec.security.trustedLaunch", found.id)}
+		return nil, &unusableError{fmt.Sprintf("image %s is of Hyper-V generation 1, and trusted launch needs 2: take another image, or leave out spec.security.trustedLaunch", id)}
 	}
-	images := []azurev1beta1.NodeImage{{ID: found.id, Requirements: requirements(found.traits.architecture, found.traits.generation)}}
-	if found.pinned {
+	images := []azurev1beta1.NodeImage{{ID: id, Requirements: requirements(found.traits.architecture, found.traits.generation)}}
+	if n.kind == managed || n.version != "" {
 		return images, nil
 	}
 	return f.settle(ctx, class, images, func(version string) bool { return slices.Contains(found.usable, version) })
@@ -41,7 +41,7 @@ func (f *Finder) ownImage(ctx context.Context, n name) (own, error) {
 	return f.own.Get(ctx, strings.ToLower(n.id()), func(ctx context.Context) (own, error) {
 		if n.kind == managed {
 			t, err := f.traitsOf(ctx, n, "")
-			return own{id: n.base, pinned: true, traits: t}, err
+			return own{traits: t}, err
 		}
 		found, err := f.versions(ctx, n)
 		if err != nil {
@@ -52,7 +52,7 @@ func (f *Finder) ownImage(ctx context.Context, n name) (own, error) {
 			return own{}, err
 		}
 		t, err := f.traitsOf(ctx, n, chosen)
-		return own{n.at(chosen), n.version != "", usable, t}, err
+		return own{chosen, usable, t}, err
 	})
 }
 

@@ -33,11 +33,12 @@ func (f *Finder) Plan(ctx context.Context, id string) (*armcompute.Plan, error) 
 	return planOf(t), err
 }
 
+// planOf is a plan that may be written into.
 func planOf(t traits) *armcompute.Plan {
 	if t.plan == nil {
 		return nil
 	}
-	return new(*t.plan)
+	return &armcompute.Plan{Name: new(of(t.plan.Name)), Product: new(of(t.plan.Product)), Publisher: new(of(t.plan.Publisher))}
 }
 
 // ofAKS reports whether an image is of AKS's. Those have no plans.
