@@ -116,4 +116,3 @@ func (c *autoscaler) newAzure(p *parts) (*azure.Provider, error) {
 	}
 	return azure.New(cfg)
 }
-
