@@ -71,7 +71,6 @@ func (p *Provider) LaunchNoted(ctx context.Context, claim *v1.NodeClaim, class p
 			return engine.Machine{}, asThrottled(fmt.Errorf("launch %s: %w", claim.Name, err))
 		}
 	}
-	known.landed()
 	if err := known.failed; err != nil {
 		known.failed = nil
 		return engine.Machine{}, err
@@ -119,7 +118,6 @@ func (p *Provider) follow(ctx context.Context, claim *v1.NodeClaim, class provid
 		}
 		return pending("machine %s did not come to be (%s), and is being deleted", m.Name, m.Code)
 	}
-	known.landed()
 	described, err := p.launched(ctx, claim, class, &m)
 	if err != nil {
 		return engine.Machine{}, err
@@ -216,10 +214,7 @@ func (p *Provider) notNow(o offer.Offer) string {
 	if why := p.marks.Reason(p.attempt(o.OfferingID)); why != "" {
 		return why
 	}
-	if o.SoldOut {
-		return "SoldOut" // by quota
-	}
-	return ""
+	return p.market.NoQuota(o.InstanceType, o.CapacityType)
 }
 
 func (p *Provider) attempt(id engine.OfferingID) soldout.Attempt {
@@ -250,10 +245,10 @@ func (p *Provider) ask(ctx context.Context, claim *v1.NodeClaim, c *azurev1beta1
 	}
 	pool := claim.Labels[v1.NodePoolLabelKey]
 	p.metrics.started(image.ID(order.Image), o.OfferingID, pool)
+	decided := p.market.Launching(o.InstanceType, o.CapacityType)
 	_, err = p.cloud.BeginVM(ctx, p.config.ResourceGroup, order.Name, order.VM(p.nicID(order.Name)))
+	decided()
 	if err == nil {
-		known.landed()
-		known.offering, known.over = o.OfferingID, p.market.Launching(o.InstanceType, o.CapacityType)
 		p.machines.Asked(order.Name)
 		return soldout.Refusal{}, nil
 	}

@@ -348,7 +348,7 @@ func TestQuotaIsKnownBeforehandAndSpotHasItsOwn(t *testing.T) {
 	_, err := w.launch(w.claim("a", []v1.Requirement{family, in(v1.CapacityTypeLabelKey, "on-demand"), in(corev1.LabelInstanceTypeStable, "Standard_D2s_v5", "Standard_D4s_v5")}, nil), c)
 	w.must(err)
 	asked := len(w.Calls(putVM))
-	w.clock.Step(11 * time.Minute)
+	w.clock.Step(2 * time.Minute)
 	_, err = w.launch(w.claim("b", []v1.Requirement{in(corev1.LabelInstanceTypeStable, "Standard_D2s_v5"), in(v1.CapacityTypeLabelKey, "on-demand")}, nil), c)
 	if soldOut := (*provider.SoldOutError)(nil); !errors.As(err, &soldOut) || len(w.Calls(putVM)) != asked {
 		t.Errorf("got %v after %d calls", err, len(w.Calls(putVM))-asked)

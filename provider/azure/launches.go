@@ -32,9 +32,6 @@ type launch struct {
 	noted   bool // word was left on the claim
 	nic     string
 	machine *engine.Machine // once it runs
-	// offering is what was asked for last, over tells the market that it is no longer on its way.
-	offering engine.OfferingID
-	over     func()
 	// refused are the offerings that Azure had none of, with the reasons; cause is the first of these.
 	refused map[engine.OfferingID]string
 	cause   string
@@ -55,7 +52,7 @@ func (l *launches) lock(ctx context.Context, uid types.UID) (*launch, func(), er
 	now := l.clock.Now()
 	known := l.claims[uid]
 	if known == nil {
-		known = &launch{busy: make(chan struct{}, 1), over: func() {}, refused: map[engine.OfferingID]string{}}
+		known = &launch{busy: make(chan struct{}, 1), refused: map[engine.OfferingID]string{}}
 		l.claims[uid] = known
 	}
 	known.used = now
@@ -76,7 +73,6 @@ func (l *launches) forget() {
 		if l.clock.Since(known.used) < launchAge || len(known.busy) > 0 {
 			continue
 		}
-		known.over()
 		delete(l.claims, uid)
 	}
 }
@@ -89,10 +85,4 @@ func (l *launch) refuse(id engine.OfferingID, why string) {
 	if l.refused[id] == "" {
 		l.refused[id] = why
 	}
-}
-
-// landed says that what was asked for is there, or will not come.
-func (l *launch) landed() {
-	l.over()
-	l.over = func() {}
 }
