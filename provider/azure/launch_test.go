@@ -316,7 +316,7 @@ func TestNamesThatAreTaken(t *testing.T) {
 	}
 	w.config.ClusterName = "other"
 	w.restart()
-	if _, err := w.launch(again, c); err == nil || !strings.Contains(err.Error(), `belongs to cluster "demo", not to "other"`) {
+	if _, err := w.launch(again, c); err == nil || !strings.Contains(err.Error(), `belongs to another cluster, by its tag: to "demo", not to "other"`) {
 		t.Errorf("another cluster: %v", err)
 	}
 	if len(w.names()) != 1 {
