@@ -41,7 +41,11 @@ func (p *Provider) Clean(ctx context.Context) error {
 	if err != nil {
 		return asThrottled(err)
 	}
-	errs := []error{p.cleanNICs(ctx, claims, list), p.update(ctx, claims, list)}
+	nics, err := p.nics(ctx)
+	if err != nil {
+		return asThrottled(err)
+	}
+	errs := []error{p.cleanNICs(ctx, claims, list, nics), p.update(ctx, claims, list, nics)}
 	if p.tokens != nil {
 		errs = append(errs, p.tokens.Clean(ctx))
 	}
@@ -54,12 +58,33 @@ type strayNICs struct {
 	since map[string]time.Time
 }
 
-// cleanNICs deletes network interfaces of the cluster that no machine has and no claim waits for.
-func (p *Provider) cleanNICs(ctx context.Context, claims []v1.NodeClaim, list []machine.Machine) error {
-	nics, err := p.cloud.NICs(ctx, p.config.ResourceGroup)
+// nic is a network interface of the cluster.
+type nic struct {
+	tags map[string]string
+	used bool // by a machine
+}
+
+// nics are the cluster's network interfaces by name.
+func (p *Provider) nics(ctx context.Context) (map[string]nic, error) {
+	list, err := p.cloud.NICs(ctx, p.config.ResourceGroup)
 	if err != nil {
-		return fmt.Errorf("list network interfaces in resource group %s: %w", p.config.ResourceGroup, err)
+		return nil, fmt.Errorf("list network interfaces in resource group %s: %w", p.config.ResourceGroup, p.explained(err))
 	}
+	out := map[string]nic{}
+	for _, n := range list {
+		tags := map[string]string{}
+		for key, value := range n.Tags {
+			tags[key] = ptr.Deref(value, "")
+		}
+		if p.machines.Ours(&machine.Machine{Tags: tags}) {
+			out[ptr.Deref(n.Name, "")] = nic{tags, n.Properties != nil && n.Properties.VirtualMachine != nil}
+		}
+	}
+	return out, nil
+}
+
+// cleanNICs deletes network interfaces of the cluster that no machine has and no claim waits for.
+func (p *Provider) cleanNICs(ctx context.Context, claims []v1.NodeClaim, list []machine.Machine, nics map[string]nic) error {
 	used := map[string]bool{}
 	for i := range list {
 		used[list[i].Name] = true
@@ -71,13 +96,8 @@ func (p *Provider) cleanNICs(ctx context.Context, claims []v1.NodeClaim, list []
 	defer p.strays.mu.Unlock()
 	now, still := p.clock.Now(), map[string]time.Time{}
 	var errs []error
-	for _, nic := range nics {
-		name := ptr.Deref(nic.Name, "")
-		of := machine.Machine{Tags: map[string]string{}}
-		for key, value := range nic.Tags {
-			of.Tags[key] = ptr.Deref(value, "")
-		}
-		if !p.machines.Ours(&of) || used[name] || nic.Properties != nil && nic.Properties.VirtualMachine != nil {
+	for _, name := range slices.Sorted(maps.Keys(nics)) {
+		if used[name] || nics[name].used {
 			continue
 		}
 		since, known := p.strays.since[name]
@@ -105,7 +125,7 @@ func (p *Provider) inPlaceHash(c *azurev1beta1.AKSNodeClass) string {
 }
 
 // update gives machines the tags and identities that their class has by now. Tags of others stay; identities are only added.
-func (p *Provider) update(ctx context.Context, claims []v1.NodeClaim, list []machine.Machine) error {
+func (p *Provider) update(ctx context.Context, claims []v1.NodeClaim, list []machine.Machine, nics map[string]nic) error {
 	var classes azurev1beta1.AKSNodeClassList
 	if err := p.client.List(ctx, &classes); err != nil {
 		return fmt.Errorf("list AKSNodeClasses: %w", err)
@@ -129,7 +149,7 @@ func (p *Provider) update(ctx context.Context, claims []v1.NodeClaim, list []mac
 			continue
 		}
 		group.Go(func() error {
-			errs[i] = p.updateOne(ctx, claim, c, machines[name])
+			errs[i] = p.updateOne(ctx, claim, c, machines[name], nics[name].tags)
 			return nil
 		})
 	}
@@ -137,28 +157,16 @@ func (p *Provider) update(ctx context.Context, claims []v1.NodeClaim, list []mac
 	return errors.Join(errs...)
 }
 
-func (p *Provider) updateOne(ctx context.Context, claim *v1.NodeClaim, c *azurev1beta1.AKSNodeClass, m *machine.Machine) error {
+func (p *Provider) updateOne(ctx context.Context, claim *v1.NodeClaim, c *azurev1beta1.AKSNodeClass, m *machine.Machine, nicTags map[string]string) error {
 	want := p.tagsOf(claim, c)
-	keys := map[string]bool{} // of ours, then and now
-	for _, key := range append(strings.Split(claim.Annotations[v1.AppliedTagsAnnotationKey], ","), slices.Collect(maps.Keys(want))...) {
-		keys[strings.ToLower(key)] = true
-	}
-	tags := map[string]*string{}
-	for key, value := range m.Tags {
-		if !keys[strings.ToLower(key)] {
-			tags[key] = &value
-		}
-	}
-	for key, value := range want {
-		tags[key] = &value
-	}
+	ours := append(strings.Split(claim.Annotations[v1.AppliedTagsAnnotationKey], ","), slices.Collect(maps.Keys(want))...)
 	var missing []string
 	for _, id := range p.identitiesOf(c) {
 		if !slices.ContainsFunc(m.Identities, func(has string) bool { return strings.EqualFold(has, id) }) {
 			missing = append(missing, id)
 		}
 	}
-	if err := p.tag(ctx, m.Name, tags, missing); err != nil {
+	if err := p.tag(ctx, m.Name, changedTags(m.Tags, ours, want), changedTags(nicTags, ours, want), missing); err != nil {
 		return fmt.Errorf("bring tags and identities of machine %s up to date: %w", m.Name, err)
 	}
 	changed := claim.DeepCopy()
@@ -171,9 +179,23 @@ func (p *Provider) updateOne(ctx context.Context, claim *v1.NodeClaim, c *azurev
 	return nil
 }
 
+// changedTags are tags of which those with our keys are replaced by those that are wanted. Azure heeds no case in keys.
+func changedTags(have map[string]string, ours []string, want map[string]string) map[string]*string {
+	out := map[string]*string{}
+	for key, value := range have {
+		if !slices.ContainsFunc(ours, func(own string) bool { return strings.EqualFold(own, key) }) {
+			out[key] = &value
+		}
+	}
+	for key, value := range want {
+		out[key] = &value
+	}
+	return out
+}
+
 // tag replaces the tags of a machine and of its network interface, and gives the machine more identities.
-func (p *Provider) tag(ctx context.Context, name string, tags map[string]*string, identities []string) error {
-	if err := p.cloud.TagNIC(ctx, p.config.ResourceGroup, name, tags); err != nil && !cloud.NotFound(err) {
+func (p *Provider) tag(ctx context.Context, name string, tags, nicTags map[string]*string, identities []string) error {
+	if err := p.cloud.TagNIC(ctx, p.config.ResourceGroup, name, nicTags); err != nil && !cloud.NotFound(err) {
 		return p.explained(err)
 	}
 	update := armcompute.VirtualMachineUpdate{Tags: tags, Identity: machine.Identity(identities)}

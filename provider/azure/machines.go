@@ -95,13 +95,15 @@ func (p *Provider) Release(ctx context.Context, id engine.MachineID) error {
 	if err != nil {
 		return asThrottled(err)
 	}
-	tags := map[string]*string{}
-	for key, value := range m.Tags {
-		if !slices.ContainsFunc(ownTags(), func(own string) bool { return strings.EqualFold(machine.TagKey(own), key) }) {
-			tags[key] = &value
-		}
+	nics, err := p.nics(ctx)
+	if err != nil {
+		return asThrottled(err)
 	}
-	if err := p.tag(ctx, name, tags, nil); err != nil {
+	var own []string
+	for _, key := range ownTags() {
+		own = append(own, machine.TagKey(key))
+	}
+	if err := p.tag(ctx, name, changedTags(m.Tags, own, nil), changedTags(nics[name].tags, own, nil), nil); err != nil {
 		return asThrottled(fmt.Errorf("release machine %s: %w", name, err))
 	}
 	return nil

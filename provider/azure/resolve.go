@@ -20,6 +20,7 @@ import (
 	v1 "tenon.sh/api/v1"
 	"tenon.sh/provider"
 	"tenon.sh/provider/azure/cloud"
+	"tenon.sh/provider/azure/machine"
 	"tenon.sh/provider/azure/userdata"
 )
 
@@ -222,7 +223,7 @@ func (p *Provider) validate(ctx context.Context, c *azurev1beta1.AKSNodeClass) v
 	tags := map[string]bool{}
 	for key := range c.Spec.Tags {
 		for _, own := range ownTags() {
-			if strings.EqualFold(strings.ReplaceAll(key, "/", "_"), strings.ReplaceAll(own, "/", "_")) {
+			if strings.EqualFold(machine.TagKey(key), machine.TagKey(own)) {
 				tags[key] = true
 			}
 		}
