@@ -107,7 +107,7 @@ var importRules = []importRule{
 	{packages: "provider/azure/userdata", ours: []string{"api/..."}},
 	{packages: "provider/azure/azuretest", also: []string{azureSDK + "/azcore", "k8s.io/utils"}}, // an Azure is no client of Azure
 	{packages: "provider/azure/...", ours: []string{"provider/azure/...", "provider", "provider/catalog", "provider/fresh", "provider/jointoken", "provider/offer", "engine", "api/..."},
-		also: append([]string{azureSDK, "github.com/prometheus/client_golang"}, kubernetesClient...)},
+		also: append([]string{azureSDK, "github.com/prometheus/client_golang", "golang.org/x/crypto/ssh"}, kubernetesClient...)},
 	{packages: "provider/clusterapi/contract"},
 	{packages: "provider/clusterapi/assortment", ours: []string{"provider/clusterapi/contract", "engine", "engine/kube", "api/..."}},
 	{packages: "provider/clusterapi", ours: []string{"provider/clusterapi/...", "provider", "provider/batch", "provider/catalog", "provider/offer", "engine", "engine/kube", "api/..."},

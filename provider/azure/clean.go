@@ -144,7 +144,7 @@ func (p *Provider) update(ctx context.Context, claims []v1.NodeClaim, list []mac
 		claim := &claims[i]
 		c := byName[claim.Spec.NodeClassRef.Name]
 		_, _, name, ok := machine.ParseID(engineID(claim))
-		if c == nil || !ok || machines[name] == nil || machines[name].State != machine.Running || claim.DeletionTimestamp != nil ||
+		if c == nil || !ok || machines[name] == nil || machines[name].Phase != machine.Running || claim.DeletionTimestamp != nil ||
 			!v1.IsTrue(claim, v1.ConditionRegistered) || claim.Annotations[azurev1beta1.InPlaceUpdateAnnotationKey] == p.inPlaceHash(c) {
 			continue
 		}

@@ -107,11 +107,11 @@ func (p *Provider) follow(ctx context.Context, claim *v1.NodeClaim, class provid
 		return engine.Machine{}, &provider.PendingError{What: fmt.Sprintf(format, args...), RetryAfter: lookAgain}
 	}
 	switch {
-	case m.State == machine.Creating:
+	case m.Phase == machine.Creating:
 		return pending("machine %s is being made", m.Name)
-	case m.State == machine.Leaving:
+	case m.Phase == machine.Leaving:
 		return pending("machine %s did not come to be, and is being deleted", m.Name)
-	case m.State == machine.Failed && !m.Powered:
+	case m.Phase == machine.Failed && !m.Powered:
 		err := p.giveUp(ctx, claim, known, m)
 		if err != nil {
 			return engine.Machine{}, err

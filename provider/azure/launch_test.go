@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"path"
 	"slices"
 	"strings"
 	"testing"
@@ -101,7 +102,7 @@ func TestWhatIsAskedForAMachineOnDemand(t *testing.T) {
 		"properties.osProfile.computerName":                                      "a",
 		"properties.osProfile.adminUsername":                                     "azureuser",
 		"properties.osProfile.linuxConfiguration.disablePasswordAuthentication":  "true",
-		"properties.osProfile.linuxConfiguration.ssh.publicKeys[0].path":         "/home/azureuser/.ssh/authorized_keys",
+		"properties.osProfile.linuxConfiguration.ssh.publicKeys[0].path":         path.Join("/home", "azureuser", ".ssh", "authorized_keys"),
 		"properties.securityProfile.securityType":                                "",
 		"tags.karpenter.azure.com_cluster":                                       cluster,
 		"tags.Karpenter.azure.com_Cluster":                                       "",
@@ -166,7 +167,7 @@ func TestWhatIsAskedForASpotMachineWithEverything(t *testing.T) {
 		"identity.type": "UserAssigned", "identity.userAssignedIdentities." + identity("kubelet"): "{}", "identity.userAssignedIdentities." + identity("own"): "{}",
 		"identity.userAssignedIdentities." + identity("Kubelet"):            "",
 		"properties.osProfile.linuxConfiguration.ssh.publicKeys[0].keyData": "ssh-ed25519 AAAA me",
-		"properties.osProfile.linuxConfiguration.ssh.publicKeys[0].path":    "/home/me/.ssh/authorized_keys",
+		"properties.osProfile.linuxConfiguration.ssh.publicKeys[0].path":    path.Join("/home", "me", ".ssh", "authorized_keys"),
 	})
 	w.wants(putNIC, map[string]string{
 		"properties.networkSecurityGroup.id":                                              group,

@@ -25,7 +25,7 @@ func (p *Provider) describe(m *machine.Machine) engine.Machine {
 	}
 	out := engine.Machine{
 		ID: machine.ID(p.cloud.Subscription, p.config.ResourceGroup, m.Name), Claim: m.Tag(v1.MachineClaimAnnotationKey), ClaimUID: m.Tag(v1.MachineClaimUIDAnnotationKey),
-		Labels: labels, ImageID: image.ID(m.Image), Created: m.Created, Leaving: m.State == machine.Leaving,
+		Labels: labels, ImageID: image.ID(m.Image), Created: m.Created, Leaving: m.Phase == machine.Leaving,
 	}
 	if out.Claim == "" { // Karpenter's machines tell it by their name alone
 		out.Claim = strings.TrimPrefix(m.Name, aksPrefix)

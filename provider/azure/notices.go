@@ -126,7 +126,7 @@ func (v *vanished) Notices(ctx context.Context) ([]provider.Notice, error) {
 			errs = append(errs, err)
 			break // the same call would fail for the others
 		}
-		if err == nil && m.State != machine.Leaving {
+		if err == nil && m.Phase != machine.Leaving {
 			continue
 		}
 		kind := engine.NoticeTerminating

@@ -15,12 +15,12 @@ import (
 	"tenon.sh/engine"
 )
 
-// State is how far a machine is.
-type State int
+// Phase is how far a machine is.
+type Phase int
 
-// The states. A machine that fails may be there nonetheless: Azure gives up what a machine may still get done.
+// The phases. A machine that fails may be there nonetheless: Azure gives up what a machine may still get done.
 const (
-	Creating State = iota
+	Creating Phase = iota
 	Running
 	Failed
 	Leaving
@@ -30,7 +30,7 @@ const (
 type Machine struct {
 	// Name is that of the resource, of the computer and so of the node.
 	Name  string
-	State State
+	Phase Phase
 	// Size is that of VMs, "Standard_D4s_v5"; Zone a number, "" for none; CapacityType on-demand or spot.
 	Size, Zone, CapacityType string
 	// Image is how Tenon writes the image that it was started from, see package image.
@@ -64,7 +64,7 @@ func Read(vm *armcompute.VirtualMachine) Machine {
 	if p == nil {
 		return m
 	}
-	m.State = stateOf(ptr.Deref(p.ProvisioningState, ""))
+	m.Phase = phaseOf(ptr.Deref(p.ProvisioningState, ""))
 	if p.HardwareProfile != nil {
 		m.Size = string(ptr.Deref(p.HardwareProfile.VMSize, ""))
 	}
@@ -79,7 +79,7 @@ func Read(vm *armcompute.VirtualMachine) Machine {
 	return m
 }
 
-func stateOf(provisioning string) State {
+func phaseOf(provisioning string) Phase {
 	switch strings.ToLower(provisioning) {
 	case "deleting":
 		return Leaving

@@ -102,7 +102,7 @@ func (m *Machines) overlaid(machine Machine) Machine {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if at, told := m.deleted[machine.Name]; told && m.clock.Since(at) < deletedAgain {
-		machine.State = Leaving
+		machine.Phase = Leaving
 	}
 	return machine
 }
@@ -162,7 +162,7 @@ func (m *Machines) Seen(ctx context.Context, name string) (Machine, error) {
 	if err != nil {
 		return Machine{}, err
 	}
-	if machine, shown := known[name]; shown && machine.State != Failed {
+	if machine, shown := known[name]; shown && machine.Phase != Failed {
 		return m.overlaid(machine), nil
 	}
 	return m.Get(ctx, name)

@@ -2,6 +2,7 @@ package machine
 
 import (
 	"fmt"
+	"path"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/resourcemanager/compute/armcompute/v7"
 	"github.com/Azure/azure-sdk-for-go/sdk/resourcemanager/network/armnetwork/v9"
@@ -156,7 +157,7 @@ func (o *Order) osProfile() *armcompute.OSProfile {
 	linux := &armcompute.LinuxConfiguration{DisablePasswordAuthentication: new(true)}
 	if o.SSHPublicKey != "" {
 		linux.SSH = &armcompute.SSHConfiguration{PublicKeys: []*armcompute.SSHPublicKey{{
-			KeyData: &o.SSHPublicKey, Path: new("/home/" + o.AdminUsername + "/.ssh/authorized_keys"),
+			KeyData: &o.SSHPublicKey, Path: new(path.Join("/home", o.AdminUsername, ".ssh", "authorized_keys")),
 		}}}
 	}
 	out := &armcompute.OSProfile{ComputerName: &o.Name, AdminUsername: &o.AdminUsername, LinuxConfiguration: linux}
