@@ -106,7 +106,7 @@ func (c *Config) Check() error {
 	switch c.Mode {
 	case ModeUserData:
 	case ModeScriptless:
-		needed(c.ClusterEndpoint, "CLUSTER_ENDPOINT")
+		wrong("PROVISION_MODE is %s, which is the default: machines of AKS are not started yet; in a cluster of your own set it to %s", c.Mode, ModeUserData)
 	default:
 		wrong("PROVISION_MODE is %q: want %s or %s; machines that AKS makes itself are not started by this program", c.Mode, ModeUserData, ModeScriptless)
 	}
