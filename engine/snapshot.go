@@ -148,6 +148,9 @@ type Offering struct {
 	// machines it holds; offerings with the same reservation share them.
 	Reservation string `json:"reservation,omitempty"`
 	Slots       int    `json:"slots,omitempty"`
+	// Bound says what Reservation is if it is no capacity reservation but another supply with an end: what a sentence calls such
+	// supplies, before their names; "the largest sizes of groups by annotation max-size" for example.
+	Bound string `json:"bound,omitempty"`
 }
 
 // OfferingID names one offering of one instance type.
