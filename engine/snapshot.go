@@ -74,6 +74,8 @@ type Class struct {
 	Traits []Trait `json:"traits,omitempty"`
 	// Repairs say which conditions of a Node mean that its machine is broken; none means that nodes are not repaired.
 	Repairs []RepairPolicy `json:"repairs,omitempty"`
+	// Tended names NodeClaims, in order, whose broken machines are for the cloud's own health checks: they are not repaired beside.
+	Tended []string `json:"tended,omitempty"`
 }
 
 // Trait is something that a node class wants its machines to be: their image, their subnet, the fingerprint of the class
