@@ -61,20 +61,38 @@ func (c *capiCluster) planned(pool string, deployments []*appsv1.Deployment, mds
 	c.must(err)
 	file := filepath.Join(c.TempDir(), "objects.json")
 	c.must(os.WriteFile(file, text, 0o600))
-	command := exec.Command(os.Args[0], "plan", "-f", file, "-o", "json")
-	var notes bytes.Buffer
-	command.Env, command.Stderr = append(os.Environ(), asTenon+"=1"), &notes
-	out, err := command.Output()
-	if err != nil {
-		c.Fatalf("tenon plan: %v\n%s%s", err, out, notes.String())
-	}
 	var plan struct {
 		Cost struct {
 			LaunchesPerHour float64 `json:"launchesPerHour"`
 		} `json:"cost"`
 	}
-	c.must(json.Unmarshal(out, &plan))
+	c.command(&plan, "plan", "-f", file, "-o", "json")
 	return plan.Cost.LaunchesPerHour
+}
+
+// savings is what tenon savings makes of the live cluster without asking the controller, in USD per hour: what its nodes cost now,
+// and what those of a plan would.
+func (c *capiCluster) savings() (now, planned float64) {
+	c.Helper()
+	var account struct {
+		NowPerHour     float64 `json:"nowPerHour"`
+		PlannedPerHour float64 `json:"plannedPerHour"`
+	}
+	c.command(&account, "savings", "--kubeconfig", c.playground.Kubeconfig(), "--catalog-url", "none", "-o", "json")
+	return account.NowPerHour, account.PlannedPerHour
+}
+
+// command runs tenon and reads what it prints.
+func (c *capiCluster) command(into any, args ...string) {
+	c.Helper()
+	command := exec.Command(os.Args[0], args...)
+	var notes bytes.Buffer
+	command.Env, command.Stderr = append(os.Environ(), asTenon+"=1"), &notes
+	out, err := command.Output()
+	if err != nil {
+		c.Fatalf("tenon %s: %v\n%s%s", args[0], err, out, notes.String())
+	}
+	c.must(json.Unmarshal(out, into))
 }
 
 // within says whether two bills differ by no more than that part of the second.

@@ -309,6 +309,9 @@ func (c *capiCluster) consolidates(small, medium, large *clusterv1.MachineDeploy
 	if !within(0.01, bill, plan) {
 		c.Errorf("the nodes cost %.4f USD per hour, want the %.4f of a plan for these pods alone, within 1 %%", bill, plan)
 	}
+	if now, planned := c.savings(); !within(0.01, now, bill) || !within(0.01, planned, plan) {
+		c.Errorf("tenon savings says %.4f USD per hour now and %.4f planned, want %.4f and %.4f", now, planned, bill, plan)
+	}
 	c.say("the pods of 1.5 cpu have moved to 3 Machines of small, $%.2f an hour; for these pods alone tenon plan starts machines for $%.2f", bill, plan)
 
 	for _, d := range light {
