@@ -4,9 +4,11 @@ import (
 	"context"
 	"strings"
 
+	appsv1 "k8s.io/api/apps/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
 
 	"tenon.sh/deploy"
+	"tenon.sh/doctor"
 	"tenon.sh/provider"
 	"tenon.sh/provider/clusterapi"
 )
@@ -25,15 +27,21 @@ func (o *doctorOptions) examineClusterAPI(ctx context.Context, g *gatherer) []pr
 	if err != nil {
 		return unseen(err)
 	}
-	findings := clusterapi.Examiner{Connection: connection, Client: g.Client}.Examine(ctx, g.picture.Classes)
 	manage, err := newGatherer(config)
 	if err != nil {
-		return append(findings, unseen(err)...)
+		return unseen(err)
 	}
+	joined := o.controller.ClusterAPIKubeconfig == "" && o.controller.ClusterAPIURL == ""
+	autoscalers, findings := doctor.ClusterAutoscalers(g.picture.Deployments), []provider.Finding(nil)
+	if !joined {
+		there, finding := autoscalersOf(ctx, manage)
+		autoscalers, findings = append(autoscalers, there...), finding
+	}
+	findings = append(clusterapi.Examiner{Connection: connection, Client: g.Client, Autoscalers: autoscalers}.Examine(ctx, g.picture.Classes), findings...)
 	ask := func(ctx context.Context, r *authorizationv1.ResourceAttributes) (bool, error) {
 		return manage.maySelf(ctx, "", r)
 	}
-	account, joined := g.picture.Account, o.controller.ClusterAPIKubeconfig == "" && o.controller.ClusterAPIURL == ""
+	account := g.picture.Account
 	switch {
 	case joined && account == "": // it is not known who the controller is
 		return findings
@@ -43,6 +51,20 @@ func (o *doctorOptions) examineClusterAPI(ctx context.Context, g *gatherer) []pr
 		}
 	}
 	return append(findings, managementRights(ctx, ask)...)
+}
+
+// autoscalersOf are the Cluster Autoscalers that run in a management cluster, beside those of other workload clusters.
+func autoscalersOf(ctx context.Context, manage *gatherer) ([]*appsv1.Deployment, []provider.Finding) {
+	var list appsv1.DeploymentList
+	if err := manage.List(ctx, &list); err != nil {
+		return nil, []provider.Finding{{Level: provider.Warning, Check: "management cluster",
+			Says: "whether Cluster Autoscaler runs there is not known: " + oneLine(err), Do: "run this as somebody who may list Deployments there"}}
+	}
+	var all []*appsv1.Deployment
+	for i := range list.Items {
+		all = append(all, &list.Items[i])
+	}
+	return doctor.ClusterAutoscalers(all), nil
 }
 
 // managementRights says which of the rights that it takes in the management cluster are missing.

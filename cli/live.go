@@ -25,6 +25,8 @@ import (
 type liveOptions struct {
 	kubeconfig string
 	catalogURL string
+	// management is where MachineDeployments of Cluster API are read, nil for a command that does not ask for them.
+	management *clusterAPIFlags
 }
 
 // catalogNone, as --catalog-url, does without the controller's catalog.
@@ -100,21 +102,38 @@ func (o *liveOptions) documents(ctx context.Context, notes *terminal) ([]scenari
 	if err != nil {
 		return nil, err
 	}
-	if !hasPools(documents) && o.catalogURL == "" {
-		return documents, nil // there is no controller to ask
+	if !hasPools(documents) && o.catalogURL == "" { // there is no controller to ask
+		return o.withMachineDeployments(ctx, config, documents, notes)
 	}
 	catalog, err := o.catalog(ctx, config)
 	if err != nil {
 		notes.line("note: no catalog from the controller: %s", oneLine(err))
 	}
 	if catalog == nil {
-		return documents, nil
+		return o.withMachineDeployments(ctx, config, documents, notes)
 	}
 	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(catalog)
 	if err != nil {
 		return nil, fmt.Errorf("read the catalog: %w", err)
 	}
 	return append(documents, scenario.Document{Object: &unstructured.Unstructured{Object: content}}), nil
+}
+
+// withMachineDeployments adds what MachineDeployments of Cluster API make, for a command that asks for it.
+func (o *liveOptions) withMachineDeployments(ctx context.Context, config *rest.Config, documents []scenario.Document, notes *terminal) ([]scenario.Document, error) {
+	if o.management == nil {
+		return documents, nil
+	}
+	if err := o.management.check(); err != nil {
+		return nil, err
+	}
+	management, err := o.management.managementConfig(config)
+	if err != nil {
+		return nil, err
+	}
+	management.Timeout = patience
+	more, err := readMachineDeployments(ctx, management, notes)
+	return append(documents, more...), err
 }
 
 // hasPools reports whether there is anything that a controller could look after.

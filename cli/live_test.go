@@ -11,8 +11,8 @@ import (
 )
 
 // startBare serves what an API server without any kind of Karpenter answers to lists: one node of a node group, and two
-// pods on it.
-func startBare(t *testing.T) (kubeconfig string) {
+// pods on it. Answers are those to other paths, or other ones; one that is empty is forbidden.
+func startBare(t *testing.T, answers map[string]string) (kubeconfig string) {
 	t.Helper()
 	const pod = `{"metadata":{"name":%q,"namespace":"default","uid":%q},"spec":{"nodeName":"n1","containers":[` +
 		`{"name":"c","resources":{"requests":{"cpu":"500m","memory":"1Gi"}}}]},"status":{"phase":"Running"}}`
@@ -24,12 +24,20 @@ func startBare(t *testing.T) (kubeconfig string) {
 	}
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
-		if strings.Contains(r.URL.Path, "karpenter") {
+		answer, known := answers[r.URL.Path]
+		if strings.Contains(r.URL.Path, "karpenter") || !known && strings.HasPrefix(r.URL.Path, "/apis/") && strings.Contains(r.URL.Path, "cluster.x-k8s.io") {
 			w.WriteHeader(http.StatusNotFound)
 			fmt.Fprint(w, `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"NotFound","code":404}`)
 			return
 		}
-		fmt.Fprintf(w, `{"kind":"List","apiVersion":"v1","metadata":{},"items":[%s]}`, items[filepath.Base(r.URL.Path)])
+		switch {
+		case !known:
+			answer = fmt.Sprintf(`{"kind":"List","apiVersion":"v1","metadata":{},"items":[%s]}`, items[filepath.Base(r.URL.Path)])
+		case answer == "":
+			w.WriteHeader(http.StatusForbidden)
+			answer = `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Forbidden","message":"it is forbidden","code":403}`
+		}
+		fmt.Fprint(w, answer)
 	}))
 	t.Cleanup(server.Close)
 	kubeconfig = filepath.Join(t.TempDir(), "kubeconfig")
@@ -40,7 +48,7 @@ func startBare(t *testing.T) (kubeconfig string) {
 
 func TestAClusterWithoutTheKindsOfKarpenterCanBeRead(t *testing.T) {
 	t.Parallel()
-	kubeconfig := startBare(t)
+	kubeconfig := startBare(t, nil)
 	for _, c := range []struct {
 		args []string
 		want string

@@ -20,7 +20,8 @@ import (
 // savingsOptions are the flags of savings.
 type savingsOptions struct {
 	planOptions
-	catalog string
+	catalog    string
+	clusterAPI clusterAPIFlags
 }
 
 func newSavings() *cobra.Command {
@@ -34,8 +35,9 @@ and changes nothing: run it beside Karpenter, Cluster Autoscaler or nothing at a
 
 Prices are those of the controller's catalog, or of the one that -f holds, or of a built-in one. Without NodePools in the
 cluster, each group of nodes (the node group of EKS, GKE, AKS or kops, by its label) counts as a pool with the group's labels
-and taints, which may buy what --catalog or --instance-types names, of the group's architectures and capacity types. Where -f
-holds MachineDeployments of Cluster API, each of them is a pool of what it makes.`,
+and taints, which may buy what --catalog or --instance-types names, of the group's architectures and capacity types. Where there
+are MachineDeployments of Cluster API, in the cluster, in that of --cluster-api-kubeconfig or in -f, each of them is a pool of what
+it makes.`,
 		Example: `  tenon savings
   kubectl get pods,nodes,daemonsets,pdb,pv,pvc,sc -A -o yaml | tenon savings -f -
   kubectl get pods,nodes,machinedeployments,machines,clusters -A -o yaml | tenon savings -f -`,
@@ -49,6 +51,8 @@ holds MachineDeployments of Cluster API, each of them is a pool of what it makes
 	flags.StringVarP(&o.output, "output", "o", "text", "text or json")
 	o.engineFlags.addFlags(flags)
 	o.liveOptions.addFlags(flags)
+	o.clusterAPI.addFlags(flags)
+	o.management = &o.clusterAPI
 	return command
 }
 

@@ -39,6 +39,7 @@ type catalog struct {
 	fetched    time.Time
 	types      []engine.InstanceType // never changed, only replaced
 	traits     []engine.Trait        // the same
+	tended     []string              // the same
 	failure    string                // why the provider gave no catalog the last time
 	asked      string                // the version of the class that it was asked for then
 
@@ -121,7 +122,7 @@ func (c *Cluster) classes(ctx context.Context, pools []*v1.NodePool, now time.Ti
 func (c *Cluster) class(ctx context.Context, ref v1.NodeClassReference, now time.Time) engine.Class {
 	out := c.offers(ctx, ref, now)
 	if c.Repairer != nil {
-		out.Repairs = c.Repairer.Repairs()
+		out.Repairs, out.Tended = c.Repairer.Repairs(), c.catalogs.tended(ref)
 	}
 	return out
 }
@@ -154,8 +155,8 @@ func (c *Cluster) ClassOf(ctx context.Context, ref v1.NodeClassReference) engine
 	return c.class(ctx, ref, c.Clock.Now())
 }
 
-// RefreshCatalog asks the provider what can be bought with a node class, and what its machines have to look like. What it does
-// not say stays as it was.
+// RefreshCatalog asks the provider what can be bought with a node class, which of its machines others repair, and what its machines
+// have to look like. What it does not say stays as it was.
 func (c *Cluster) RefreshCatalog(ctx context.Context, class provider.Class) error {
 	ask, cancel := context.WithTimeout(ctx, catalogPatience)
 	defer cancel()
@@ -165,6 +166,14 @@ func (c *Cluster) RefreshCatalog(ctx context.Context, class provider.Class) erro
 	}
 	for _, f := range c.catalogs.put(class, types, err, c.Clock.Now()) {
 		f()
+	}
+	if checks, ok := c.Repairer.(provider.HealthChecker); ok && err == nil {
+		var tended []string
+		if tended, err = checks.Tended(ask, class); err != nil {
+			err = fmt.Errorf("ask which machines of %s %s others repair: %w", class.Ref.Kind, class.Ref.Name, err)
+		} else {
+			c.catalogs.putTended(class.Ref, tended)
+		}
 	}
 	if err != nil || c.Inspector == nil {
 		return err
@@ -248,6 +257,21 @@ func (c *catalogs) traits(ref v1.NodeClassReference) []engine.Trait {
 	defer c.mu.Unlock()
 	if k := c.byClass[ref]; k != nil {
 		return k.traits
+	}
+	return nil
+}
+
+func (c *catalogs) putTended(ref v1.NodeClassReference, tended []string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.byClass[ref].tended = tended
+}
+
+func (c *catalogs) tended(ref v1.NodeClassReference) []string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if k := c.byClass[ref]; k != nil {
+		return k.tended
 	}
 	return nil
 }

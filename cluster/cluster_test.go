@@ -3,6 +3,7 @@ package cluster_test
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -322,6 +323,38 @@ func TestClassesSayWhichNodesAreBrokenIfAnybodyKnows(t *testing.T) {
 	w.Cluster.Repairer = repairer{}
 	if r := w.snapshot().Classes[0].Repairs; len(r) != 1 || r[0].Condition != "Ready" {
 		t.Errorf("the class says %+v", r)
+	}
+}
+
+// healthChecker is a repairer in whose cloud others replace machines.
+type healthChecker struct {
+	repairer
+	err error
+}
+
+func (h healthChecker) Tended(context.Context, provider.Class) ([]string, error) {
+	return []string{"claim-1"}, h.err
+}
+
+func TestClassesSayWhichMachinesOthersRepair(t *testing.T) {
+	w := newLagging(t, clustertest.Pool("general"))
+	w.Cluster.Repairer = healthChecker{}
+	ref := w.snapshot().Classes[0].Ref
+	refresh := func() error {
+		class, err := w.Cluster.Class(w, ref)
+		w.Must(err)
+		return w.Cluster.RefreshCatalog(w, class)
+	}
+	w.Must(refresh())
+	if tended := w.snapshot().Classes[0].Tended; !slices.Equal(tended, []string{"claim-1"}) {
+		t.Errorf("the class says %v, want claim-1", tended)
+	}
+	w.Cluster.Repairer = healthChecker{err: errors.New("out of reach")}
+	if err := refresh(); err == nil || !strings.Contains(err.Error(), "out of reach") {
+		t.Errorf("the error is %v", err)
+	}
+	if tended := w.snapshot().Classes[0].Tended; !slices.Equal(tended, []string{"claim-1"}) {
+		t.Errorf("the class says %v while nobody can be asked, want claim-1 as before", tended)
 	}
 }
 

@@ -103,6 +103,16 @@ func isKarpenter(d *appsv1.Deployment) bool {
 	return slices.Contains([]string{"karpenter", "tenon"}, d.Spec.Template.Labels["app.kubernetes.io/name"])
 }
 
+// ClusterAutoscalers are those of the Deployments that run Cluster Autoscaler.
+func ClusterAutoscalers(all []*appsv1.Deployment) (out []*appsv1.Deployment) {
+	for _, d := range all {
+		if replicas(d) > 0 && isClusterAutoscaler(d) {
+			out = append(out, d)
+		}
+	}
+	return out
+}
+
 func isClusterAutoscaler(d *appsv1.Deployment) bool {
 	for _, c := range d.Spec.Template.Spec.Containers {
 		if strings.Contains(c.Image, "/cluster-autoscaler") || strings.HasPrefix(c.Image, "cluster-autoscaler") {

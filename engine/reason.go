@@ -76,6 +76,7 @@ const (
 	ReplacingHalted       Code = "ReplacingHalted"       // Have: what is wrong with replacements
 	StaticSurplus         Code = "StaticSurplus"         // Have, Need: how many nodes the pool has and should have
 	DoNotRepair           Code = "DoNotRepair"           // the node carries the annotation
+	RepairedElsewhere     Code = "RepairedElsewhere"     // the cloud's own health checks see to the machine
 	TooManyUnhealthy      Code = "TooManyUnhealthy"      // Have: how many of the pool's nodes; Need: how many may be
 	SavesTooLittle        Code = "SavesTooLittle"        // Have: what moving the pods saves; Need: what it has to; Key: what they would move to
 	NoCheaperPlace        Code = "NoCheaperPlace"        // Have: what at most could be saved
@@ -221,6 +222,7 @@ var messages = map[Code]string{
 	DriftObserved:         "the node has drifted ({have}), and the {key} only observes that",
 	ReplacingHalted:       "nodes of the pool are not replaced for now: {have}",
 	StaticSurplus:         "the pool has {have} and should have {need}: that comes first",
+	RepairedElsewhere:     "the cloud's own health checks see to the machine",
 	DoNotRepair:           "the node carries the annotation karpenter.sh/do-not-repair",
 	TooManyUnhealthy:      "{have} nodes of the pool are unhealthy and at most {need} may be: what is wrong with so many is not mended by replacing them",
 

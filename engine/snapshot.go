@@ -74,6 +74,8 @@ type Class struct {
 	Traits []Trait `json:"traits,omitempty"`
 	// Repairs say which conditions of a Node mean that its machine is broken; none means that nodes are not repaired.
 	Repairs []RepairPolicy `json:"repairs,omitempty"`
+	// Tended names NodeClaims, in order, whose broken machines are for the cloud's own health checks: they are not repaired beside.
+	Tended []string `json:"tended,omitempty"`
 }
 
 // Trait is something that a node class wants its machines to be: their image, their subnet, the fingerprint of the class
@@ -148,6 +150,9 @@ type Offering struct {
 	// machines it holds; offerings with the same reservation share them.
 	Reservation string `json:"reservation,omitempty"`
 	Slots       int    `json:"slots,omitempty"`
+	// Bound says what Reservation is if it is no capacity reservation but another supply with an end: what a sentence calls such
+	// supplies, before their names; "the largest sizes of groups by annotation max-size" for example.
+	Bound string `json:"bound,omitempty"`
 }
 
 // OfferingID names one offering of one instance type.

@@ -96,6 +96,13 @@ type Repairer interface {
 	Repairs() []engine.RepairPolicy
 }
 
+// A HealthChecker is a Repairer in whose cloud others replace broken machines too.
+type HealthChecker interface {
+	// Tended names the NodeClaims of the class, in order, whose machines these have found broken, or are kept from replacing. It is
+	// asked as often as the catalog.
+	Tended(ctx context.Context, class Class) ([]string, error)
+}
+
 // An Inspector knows what machines of a class have to look like. Whether one that looks otherwise has drifted is decided in
 // package engine.
 type Inspector interface {

@@ -160,7 +160,7 @@ func Blocked(node *corev1.Node, claim *v1.NodeClaim, reason engine.Reason) []Eve
 	switch reason.Code {
 	case engine.DoNotDisrupt, engine.NodePoolNotFound, engine.NoPoolLabel, engine.SeveralNodes, engine.EvictionBlocked,
 		engine.CannotMove, engine.UnreadableAnnotation, engine.ReplacingHalted, engine.StaticSurplus:
-	case engine.TooManyUnhealthy, engine.DoNotRepair:
+	case engine.TooManyUnhealthy, engine.DoNotRepair, engine.RepairedElsewhere:
 		return onBoth(node, claim, Event{Reason: NodeRepairBlocked, Warning: reason.Code == engine.TooManyUnhealthy, Message: "Cannot repair: " + reason.Message()})
 	case engine.SavesTooLittle, engine.NoCheaperPlace, engine.WouldStrand, engine.SpotToSpot, engine.OwnerMoved, engine.NotBalanced,
 		engine.UnknownPrice, engine.UnknownInstanceType, engine.MissingLabel, engine.OnlyWhenEmpty, engine.ConsolidationDisabled:

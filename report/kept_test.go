@@ -30,6 +30,7 @@ func TestANodeThatStaysSaysWhy(t *testing.T) {
 		{engine.EvictionBlocked, "DisruptionBlocked"},
 		{engine.TooManyUnhealthy, "NodeRepairBlocked"},
 		{engine.DoNotRepair, "NodeRepairBlocked"},
+		{engine.RepairedElsewhere, "NodeRepairBlocked"},
 		{engine.MachineLate, "MachineLate"},
 		{engine.NotInitialized, ""},
 		{engine.AlreadyLeaving, ""},

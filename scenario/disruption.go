@@ -188,8 +188,10 @@ func (w word) classWord(c *engine.Class, r *reader) error {
 		t, err := w.trait()
 		c.Traits = append(c.Traits, t)
 		return err
+	case "tended":
+		c.Tended = splitList(value)
 	default:
-		return r.unknown(w, "problem= repair= trait=")
+		return r.unknown(w, "problem= repair= tended= trait=")
 	}
 	return nil
 }

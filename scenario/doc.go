@@ -42,7 +42,7 @@
 //	                               payback= price-patience= replace-budget= delete-budget= (as budget=) halted="why its machines do not join", and requirements, each with min=N for
 //	                               minValues; what is not said has the API server's defaults
 //	class NAME                     a node class: problem="why it cannot be used" repair=(Ready False after=30m reason=Kernel grace=5m
-//	                               priority=50) trait=(imageID a,b types=two,four reason=ImageDrift); Kind/NAME for kinds other than KWOKNodeClass
+//	                               priority=50) tended=n1,n2 trait=(imageID a,b types=two,four reason=ImageDrift); Kind/NAME for kinds other than KWOKNodeClass
 //	type NAME                      an instance type of a class: resources (pods=110 unless said), overhead=cpu:100m,
 //	                               zones=a,b (a unless said), price= and spot= for offerings on demand and spot in each of
 //	                               them, offer=(zone=a capacity=spot price=0.02 labels=k:v taint=K:NoSchedule sold-out) for others,

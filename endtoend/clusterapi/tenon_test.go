@@ -136,7 +136,7 @@ func (c *capiCluster) member(name, cpu, memory, price string, change func(*clust
 		md.Labels = map[string]string{"node.cluster.x-k8s.io/karpenter-member": ""}
 		md.Annotations = map[string]string{
 			"capacity.cluster-autoscaler.kubernetes.io/cpu": cpu, "capacity.cluster-autoscaler.kubernetes.io/memory": memory,
-			"cluster.x-k8s.io/machine-current-price": price,
+			priceAnnotation: price,
 		}
 		if change != nil {
 			change(md)
@@ -247,26 +247,26 @@ func (w *world) nodesOf(d *appsv1.Deployment) []string {
 }
 
 // A journey, which make demo-capi shows: machines come from the MachineDeployment that is cheapest for what waits, exactly those go
-// that nobody needs, and in the end nothing is left.
+// that nobody needs, what is left on dear machines moves to cheap ones, and in the end nothing is left.
 func TestMachineDeploymentsFollowThePods(t *testing.T) {
 	w := newWorld(t)
 	w.say("Cluster API's core, bootstrap, control plane and infrastructure controllers run")
 	c := w.cluster()
 	w.say("Cluster %s has a control plane", c.name)
-	small, large := c.member("small", "2", "8Gi", "0.10", nil), c.member("large", "16", "64Gi", "1.50", nil)
+	small, medium, large := c.member("small", "2", "8Gi", "0.10", nil), c.member("medium", "4", "16Gi", "0.40", nil), c.member("large", "16", "64Gi", "1.50", nil)
 	c.pool("general")
-	w.say("MachineDeployments small (2 cpu, $0.10 an hour) and large (16 cpu, $1.50 an hour), a ClusterAPINodeClass and a NodePool")
+	w.say("MachineDeployments small (2 cpu, $0.10 an hour), medium (4 cpu, $0.40) and large (16 cpu, $1.50), a ClusterAPINodeClass and a NodePool")
 	c.tenon(c.account(true, true))
 	web := c.pods("web", 20, "1500m")
 	w.say("20 pods wait for 1.5 cpu each")
 	c.run(web, 20)
-	c.balanced(map[*clusterv1.MachineDeployment]int{small: 20, large: 0})
-	w.say("they run on 20 Machines of small, $2.00 an hour; large has none")
+	c.balanced(map[*clusterv1.MachineDeployment]int{small: 20, medium: 0, large: 0})
+	w.say("they run on 20 Machines of small, $%.2f an hour; the others have none", c.bill(small))
 
 	c.resize(web, 5)
 	c.run(web, 5)
 	needed := c.nodesOf(web)
-	c.balanced(map[*clusterv1.MachineDeployment]int{small: 5, large: 0})
+	c.balanced(map[*clusterv1.MachineDeployment]int{small: 5, medium: 0, large: 0})
 	var left []string
 	for _, m := range c.machines(small) {
 		left = append(left, m.Status.NodeRef.Name)
@@ -277,8 +277,48 @@ func TestMachineDeploymentsFollowThePods(t *testing.T) {
 	w.say("15 pods have gone, and 15 Machines: the five that are left are those that pods run on")
 
 	c.resize(web, 0)
-	c.balanced(map[*clusterv1.MachineDeployment]int{small: 0, large: 0})
-	w.say("no pods, no Machines")
+	c.consolidates(small, medium, large)
+}
+
+// consolidates is the part of the journey in which three nodes that are half empty become cheaper ones. It begins with no pods.
+func (c *capiCluster) consolidates(small, medium, large *clusterv1.MachineDeployment) {
+	c.Helper()
+	batch := c.pods("batch", 3, "2500m")
+	c.say("these five pods go too; 3 pods of 2.5 cpu wait, for which small is too small")
+	c.run(batch, 3)
+	c.balanced(map[*clusterv1.MachineDeployment]int{small: 0, medium: 3, large: 0})
+	// Each finds room beside one of the batch, and nowhere else. They are of three owners, because in an hour no more than half of an
+	// owner's pods are moved.
+	var light []*appsv1.Deployment
+	for _, name := range []string{"light-a", "light-b", "light-c"} {
+		light = append(light, c.pods(name, 1, "1500m"))
+	}
+	for _, d := range light {
+		c.run(d, 1)
+	}
+	c.balanced(map[*clusterv1.MachineDeployment]int{small: 0, medium: 3, large: 0})
+	c.say("they run on 3 Machines of medium, $%.2f an hour, with 3 pods of 1.5 cpu, of three Deployments, that found room there; small has none left", c.bill(medium))
+
+	c.resize(batch, 0)
+	c.say("the pods of 2.5 cpu have gone: three nodes of medium are more than half empty")
+	c.balanced(map[*clusterv1.MachineDeployment]int{small: 3, medium: 0, large: 0})
+	for _, d := range light {
+		c.run(d, 1)
+	}
+	bill, plan := c.bill(small, medium, large), c.planned("general", light, small, medium, large)
+	if !within(0.01, bill, plan) {
+		c.Errorf("the nodes cost %.4f USD per hour, want the %.4f of a plan for these pods alone, within 1 %%", bill, plan)
+	}
+	if now, planned := c.savings(); !within(0.01, now, bill) || !within(0.01, planned, plan) {
+		c.Errorf("tenon savings says %.4f USD per hour now and %.4f planned, want %.4f and %.4f", now, planned, bill, plan)
+	}
+	c.say("the pods of 1.5 cpu have moved to 3 Machines of small, $%.2f an hour; for these pods alone tenon plan starts machines for $%.2f", bill, plan)
+
+	for _, d := range light {
+		c.resize(d, 0)
+	}
+	c.balanced(map[*clusterv1.MachineDeployment]int{small: 0, medium: 0, large: 0})
+	c.say("no pods, no Machines")
 }
 
 // say tells a journey: on the terminal in the demo, else in the test's log.

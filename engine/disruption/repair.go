@@ -297,6 +297,9 @@ func (r *repairer) refusal(h *inventory.Machine) engine.Reason {
 	if h.Node.Annotations[v1.DoNotRepairAnnotationKey] == "true" {
 		return engine.Reason{Code: engine.DoNotRepair, NodePool: pool}
 	}
+	if class := kube.FindClass(r.d.s, h.Claim.Spec.NodeClassRef); class != nil && slices.Contains(class.Tended, h.Claim.Name) {
+		return engine.Reason{Code: engine.RepairedElsewhere, NodePool: pool}
+	}
 	if most := (mostUnhealthy*r.all[pool] + 99) / 100; r.sick[pool] > most {
 		return engine.Reason{Code: engine.TooManyUnhealthy, NodePool: pool, Have: fmt.Sprintf("%d of %d", r.sick[pool], r.all[pool]), Need: fmt.Sprint(most)}
 	}

@@ -7,6 +7,7 @@ import (
 
 	"tenon.sh/engine"
 	"tenon.sh/engine/bitset"
+	"tenon.sh/engine/kube"
 	"tenon.sh/engine/topology"
 )
 
@@ -17,20 +18,20 @@ func (p *Problem) inDomains(i, class int, left []int64, w *topology.World) (firs
 	c, pool := p.Classes[class], p.Pools[i]
 	level := &c.levels[len(c.levels)-1]
 	if level.Rules == nil {
-		return p.together(pool, nil), engine.Reason{}
+		return pool.together(nil), engine.Reason{}
 	}
 	keys := level.Rules.Interest(&p.InterPod.Layout)
 	for _, options := range p.domains(i, class, keys, w) {
 		r, second := p.supplyRefusal(pool, options, left)
 		if r.OK() {
-			return p.together(pool, level.Rules), engine.Reason{}
+			return pool.together(level.Rules), engine.Reason{}
 		}
 		if first.OK() {
 			first, beside = r, second
 		}
 	}
 	if first.OK() {
-		return p.together(pool, level.Rules), engine.Reason{}
+		return pool.together(level.Rules), engine.Reason{}
 	}
 	first.Have += ", since " + betweenText(level.Rules) + " fixes " + p.placeText(keys)
 	return first, beside
@@ -79,21 +80,42 @@ func (p *Problem) domains(i, class int, keys []int, w *topology.World) []bitset.
 }
 
 // together names what cannot be met all at once, though each part of it can.
-func (p *Problem) together(pool *poolModel, r *topology.Rules) engine.Reason {
+func (m *poolModel) together(r *topology.Rules) engine.Reason {
 	parts := []string{"what the other pods of this plan take"}
 	if r != nil {
 		parts = append(parts, betweenText(r))
 	}
-	if len(pool.Model.Variety) > 0 {
+	if len(m.Model.Variety) > 0 {
 		parts = append(parts, "minValues")
 	}
-	if len(pool.pool.Spec.Limits) > 0 {
+	if len(m.pool.Spec.Limits) > 0 {
 		parts = append(parts, "the pool's limits")
 	}
-	if len(p.Packing.Reservations) > 0 {
-		parts = append(parts, "capacity reservations")
-	}
+	parts = append(parts, m.supplies()...)
 	return engine.Reason{Code: engine.ConstraintsConflict, Have: strings.Join(parts, ", ")}
+}
+
+// mostSupplies is how many supplies of a kind a sentence names.
+const mostSupplies = 3
+
+// supplies are those with an end that the pool's machines draw from. Others than capacity reservations are named: whoever has to
+// raise one should know which.
+func (m *poolModel) supplies() (out []string) {
+	named := map[string][]string{} // by what they are
+	for i := range m.options {
+		if o := m.options[i].offering; o.Reservation != "" && !slices.Contains(named[o.Bound], o.Reservation) {
+			named[o.Bound] = append(named[o.Bound], o.Reservation)
+		}
+	}
+	for _, kind := range kube.SortedKeys(named) {
+		if kind == "" {
+			out = append(out, "capacity reservations")
+			continue
+		}
+		slices.Sort(named[kind])
+		out = append(out, fmt.Sprintf("%s (%s)", kind, engine.AtMost(named[kind], mostSupplies)))
+	}
+	return out
 }
 
 // betweenText names the kinds of rules between pods.

@@ -7,11 +7,13 @@ import (
 	"slices"
 	"strings"
 
+	appsv1 "k8s.io/api/apps/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"tenon.sh/provider"
+	"tenon.sh/provider/clusterapi/assortment"
 	"tenon.sh/provider/clusterapi/contract"
 )
 
@@ -20,6 +22,8 @@ type Examiner struct {
 	Connection *Connection
 	// Client reads the workload cluster.
 	Client client.Reader
+	// Autoscalers are the Deployments of Cluster Autoscaler that run, in either cluster.
+	Autoscalers []*appsv1.Deployment
 }
 
 const (
@@ -49,13 +53,26 @@ func (x Examiner) Examine(ctx context.Context, classes []provider.Class) []provi
 	if err != nil {
 		return append(out, provider.Finding{Level: provider.Problem, Check: checkReach, Says: err.Error()})
 	}
-	return append(out, p.Examine(ctx, classes)...)
+	return append(out, p.examine(ctx, classes, x.Autoscalers)...)
+}
+
+// selectedDeployment is a MachineDeployment with the names of the classes that select it.
+type selectedDeployment struct {
+	*contract.MachineDeployment
+	classes []string
+}
+
+func (s *selectedDeployment) object() string {
+	return "MachineDeployment " + assortment.Key(s.MachineDeployment)
 }
 
 // Examine looks at the MachineDeployments that classes select, in the words of their conditions.
-func (p *Provider) Examine(ctx context.Context, classes []provider.Class) (out []provider.Finding) {
-	users := map[string][]string{} // classes, by MachineDeployment
-	appliers := map[string][]string{}
+func (p *Provider) Examine(ctx context.Context, classes []provider.Class) []provider.Finding {
+	return p.examine(ctx, classes, nil)
+}
+
+func (p *Provider) examine(ctx context.Context, classes []provider.Class, autoscalers []*appsv1.Deployment) (out []provider.Finding) {
+	selected := map[string]*selectedDeployment{}
 	for _, class := range classes {
 		c, err := classOf(class)
 		if err != nil {
@@ -83,21 +100,31 @@ func (p *Provider) Examine(ctx context.Context, classes []provider.Class) (out [
 			out = append(out, provider.Finding{Level: provider.OK, Check: checkClasses, Object: object, Says: "machines can be made from " + strings.Join(made, ", ")})
 		}
 		for key, d := range f.Deployments {
-			users[key], appliers[key] = append(users[key], c.Name), applied(d.ManagedFields)
+			if selected[key] == nil {
+				selected[key] = &selectedDeployment{MachineDeployment: d}
+			}
+			selected[key].classes = append(selected[key].classes, c.Name)
 		}
 	}
-	for _, key := range slices.Sorted(maps.Keys(users)) {
-		object := "MachineDeployment " + key
-		if len(users[key]) > 1 {
-			out = append(out, provider.Finding{Level: provider.Warning, Check: checkClasses, Object: object,
-				Says: "the ClusterAPINodeClasses " + strings.Join(users[key], ", ") + " all select it, and each says of itself what its machines cost and keep back",
-				Do:   "let spec.scalableResourceSelector, spec.namespaces or spec.clusterName keep them apart, if that is not meant"})
-		}
-		if len(appliers[key]) > 0 {
-			out = append(out, provider.Finding{Level: provider.Problem, Check: checkClasses, Object: object,
-				Says: strings.Join(appliers[key], ", ") + " applies spec.replicas, and sets it back each time: machines of NodeClaims go",
-				Do:   "leave spec.replicas out of the manifest that it applies"})
-		}
+	var all []*selectedDeployment
+	for _, key := range slices.Sorted(maps.Keys(selected)) {
+		all = append(all, selected[key])
+		out = append(out, selected[key].shared()...)
+	}
+	return append(out, examineAutoscalers(autoscalers, all)...)
+}
+
+// shared says who else the MachineDeployment is for.
+func (s *selectedDeployment) shared() (out []provider.Finding) {
+	if len(s.classes) > 1 {
+		out = append(out, provider.Finding{Level: provider.Warning, Check: checkClasses, Object: s.object(),
+			Says: "the ClusterAPINodeClasses " + strings.Join(s.classes, ", ") + " all select it, and each says of itself what its machines cost and keep back",
+			Do:   "let spec.scalableResourceSelector, spec.namespaces or spec.clusterName keep them apart, if that is not meant"})
+	}
+	if who := applied(s.ManagedFields); len(who) > 0 {
+		out = append(out, provider.Finding{Level: provider.Problem, Check: checkClasses, Object: s.object(),
+			Says: strings.Join(who, ", ") + " applies spec.replicas, and sets it back each time: machines of NodeClaims go",
+			Do:   "leave spec.replicas out of the manifest that it applies"})
 	}
 	return out
 }

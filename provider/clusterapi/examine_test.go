@@ -3,9 +3,12 @@ package clusterapi_test
 import (
 	"fmt"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 
@@ -59,6 +62,48 @@ func TestAnExaminationSaysWhatClassesMakeOfTheirMachineDeployments(t *testing.T)
 			t.Errorf("it says %q:%s", not, lines)
 		}
 	}
+}
+
+func TestAnExaminationSaysWhatClusterAutoscalerScalesToo(t *testing.T) {
+	t.Parallel()
+	both := func(d *contract.MachineDeployment) {
+		d.Annotations[contract.MinSizeAnnotation], d.Annotations[contract.MaxSizeAnnotation] = "0", "9"
+	}
+	for name, c := range map[string]struct {
+		flags string
+		tied  []string
+	}{
+		"all with both annotations":  {"--v=4 --cloud-provider=clusterapi", []string{"both", "labelled"}},
+		"flags with a space":         {"--cloud-provider clusterapi --node-group-auto-discovery clusterapi:team=a", []string{"labelled"}},
+		"of a namespace and Cluster": {"--cloud-provider=clusterapi --node-group-auto-discovery=clusterapi:namespace=default,clusterName=prod", []string{"both", "labelled"}},
+		"of another Cluster":         {"--cloud-provider=clusterapi --node-group-auto-discovery=clusterapi:clusterName=staging", nil},
+		"of another namespace":       {"--cloud-provider=clusterapi --node-group-auto-discovery=clusterapi:namespace=ops,team=a", nil},
+		"several discoveries":        {"--cloud-provider=clusterapi --node-group-auto-discovery=clusterapi:team=b --node-group-auto-discovery=clusterapi:team=a", []string{"labelled"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, deployment("both", "small", "a", "0.1", both), deployment("labelled", "small", "b", "0.1", both, func(d *contract.MachineDeployment) { d.Labels["team"] = "a" }),
+				deployment("max", "small", "c", "0.1", annotated(contract.MaxSizeAnnotation, "9")),
+				deployment("unselected", "small", "d", "0.1", both, func(d *contract.MachineDeployment) { delete(d.Labels, contract.MemberLabel) }))
+			lines := examined(w.provider.ExamineBeside(t.Context(), []*appsv1.Deployment{autoscaler("cluster-autoscaler", c.flags), autoscaler("of-aws", "--cloud-provider=aws")}, w.classRef()))
+			for _, key := range []string{"both", "labelled", "max", "unselected"} {
+				want := "\nproblem MachineDeployment default/" + key + ": Deployment kube-system/cluster-autoscaler scales it too, by its size annotations, and ClusterAPINodeClass default selects it"
+				if strings.Contains(lines, want) != slices.Contains(c.tied, key) {
+					t.Errorf("of %s it should say so: %v:%s", key, slices.Contains(c.tied, key), lines)
+				}
+			}
+			if strings.Contains(lines, "\nok Deployment kube-system/cluster-autoscaler: it scales no MachineDeployment") != (len(c.tied) == 0) || strings.Contains(lines, "of-aws") {
+				t.Errorf("what it says of the autoscalers themselves:%s", lines)
+			}
+		})
+	}
+}
+
+// autoscaler is a Deployment of Cluster Autoscaler.
+func autoscaler(name, flags string) *appsv1.Deployment {
+	d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: name}}
+	d.Spec.Template.Spec.Containers = []corev1.Container{{Name: "autoscaler", Command: []string{"/cluster-autoscaler"}, Args: strings.Fields(flags)}}
+	return d
 }
 
 func examined(findings []provider.Finding) string {

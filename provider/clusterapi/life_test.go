@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -344,6 +345,32 @@ func TestAMachineOfNobodyIsTakenByTheNextClaimOrCollected(t *testing.T) {
 		w.settle(t)
 	}
 	w.wantMachines(t, "small-a-002", busy.Name)
+}
+
+func TestWhatAMachineHealthCheckHasFoundBrokenIsForItToReplace(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, deployment("small-a", "small", "a", "0.10"))
+	w.markReady(t)
+	for name, edit := range map[string]func(*contract.Machine){
+		"found-broken": func(m *contract.Machine) {
+			m.Status.Conditions = contract.Conditions{{Type: "HealthCheckSucceeded", Status: "False"}}
+		},
+		"found-well": func(m *contract.Machine) {
+			m.Status.Conditions = contract.Conditions{{Type: "HealthCheckSucceeded", Status: "True"}}
+		},
+		"skipped":     func(m *contract.Machine) { m.Annotations[contract.SkipRemediation] = "" },
+		"of-no-check": func(*contract.Machine) {},
+	} {
+		m := w.machine(t, w.launch(t, w.newClaim(t, name, nil, nil)))
+		edit(m)
+		if err := w.management.Update(t.Context(), m); err != nil {
+			t.Fatal(err)
+		}
+	}
+	tended, err := w.provider.Tended(t.Context(), w.classRef())
+	if err != nil || !slices.Equal(tended, []string{"found-broken", "skipped"}) {
+		t.Errorf("%v are not repaired (%v), want found-broken and skipped", tended, err)
+	}
 }
 
 func TestTheMachineThatReplacesARemediatedOneIsForTheNextClaim(t *testing.T) {

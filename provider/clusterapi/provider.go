@@ -11,6 +11,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -21,9 +22,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"tenon.sh/api/clusterapiv1alpha1"
+	v1 "tenon.sh/api/v1"
 	"tenon.sh/engine"
 	"tenon.sh/provider"
 	"tenon.sh/provider/batch"
+	"tenon.sh/provider/clusterapi/assortment"
 	"tenon.sh/provider/clusterapi/contract"
 )
 
@@ -34,8 +37,10 @@ var (
 	_ provider.Housekeeper = &Provider{}
 	_ provider.Releaser    = &Provider{}
 	_ provider.Repairer    = &Provider{}
-	_ provider.Examiner    = &Provider{}
-	_ provider.Examiner    = Examiner{}
+
+	_ provider.HealthChecker = &Provider{}
+	_ provider.Examiner      = &Provider{}
+	_ provider.Examiner      = Examiner{}
 )
 
 // Management reaches the API server that holds Cluster API's objects.
@@ -108,7 +113,8 @@ func (p *Provider) Kinds() []schema.GroupVersionKind {
 	return []schema.GroupVersionKind{clusterapiv1alpha1.GroupVersion.WithKind("ClusterAPINodeClass")}
 }
 
-// repairAfter is how long a node may be not ready: MachineHealthChecks, which act after 5 to 10 minutes, go first.
+// repairAfter is how long a node may be not ready: MachineHealthChecks, which act after 5 to 10 minutes, go first. What they have
+// found broken by then is theirs: see Tended.
 const repairAfter = 30 * time.Minute
 
 // Repairs are nodes that have not been ready for long.
@@ -117,6 +123,40 @@ func (p *Provider) Repairs() []engine.RepairPolicy {
 		{Condition: string(corev1.NodeReady), Status: string(corev1.ConditionFalse), Toleration: repairAfter},
 		{Condition: string(corev1.NodeReady), Status: string(corev1.ConditionUnknown), Toleration: repairAfter},
 	}
+}
+
+// Tended are the claims whose Machines a MachineHealthCheck has found broken. It may have its reasons to leave them for now: too
+// many are broken, or its replacements take their turn. Of Machines that are well by it, or that none looks at, nothing is said.
+func (p *Provider) Tended(ctx context.Context, class provider.Class) (out []string, err error) {
+	c, err := classOf(class)
+	if err != nil {
+		return nil, err
+	}
+	m, err := p.management()
+	if err != nil {
+		return nil, err
+	}
+	var list contract.MachineDeploymentList
+	if err := m.Cached.List(ctx, &list); err != nil {
+		return nil, fmt.Errorf("list MachineDeployments: %w", err)
+	}
+	selected, _, err := assortment.Selected(c, pointers(list.Items))
+	if err != nil {
+		return nil, err
+	}
+	machines, err := p.machinesByDeployment(ctx, m)
+	if err != nil {
+		return nil, err
+	}
+	for _, d := range selected {
+		for _, machine := range machines[assortment.Key(d)] {
+			if claim := machine.Annotations[v1.MachineClaimAnnotationKey]; claim != "" && machine.Tended() {
+				out = append(out, claim)
+			}
+		}
+	}
+	slices.Sort(out)
+	return out, nil
 }
 
 // classOf is the class as a type of Go.

@@ -112,6 +112,7 @@ func (m *Machines) bound(o *engine.Offering) {
 	_, o.Labels[contract.DeploymentNameLabel], _ = strings.Cut(m.Key, "/")
 	if m.Max >= 0 {
 		o.SoldOut, o.Reservation, o.Slots = m.Blocked != "" && !m.Full, m.Key, int(max(0, m.Max-m.Replicas))
+		o.Bound = "the largest sizes of MachineDeployments by annotation " + contract.MaxSizeAnnotation
 	}
 }
 

@@ -32,6 +32,7 @@ const (
 const (
 	DeleteAnnotation         = "cluster.x-k8s.io/delete-machine" // the first to go when replicas are taken away
 	PausedAnnotation         = "cluster.x-k8s.io/paused"
+	SkipRemediation          = "cluster.x-k8s.io/skip-remediation" // no MachineHealthCheck is to replace it
 	ExcludeDrainAnnotation   = "machine.cluster.x-k8s.io/exclude-node-draining"
 	ExcludeVolumesAnnotation = "machine.cluster.x-k8s.io/exclude-wait-for-node-volume-detach"
 )

@@ -252,6 +252,14 @@ func (m *Machine) Remediated() bool {
 	return owner != nil && owner.Status == "False" && (healthy == nil || healthy.Status != "True")
 }
 
+// Tended says whether a MachineHealthCheck has found the machine broken, and replaces it as far as it may, or somebody has said that
+// none is to.
+func (m *Machine) Tended() bool {
+	_, skipped := m.Annotations[SkipRemediation]
+	healthy := m.Condition("HealthCheckSucceeded")
+	return skipped || healthy != nil && healthy.Status == "False"
+}
+
 // Condition is one of the conditions of v1beta2.
 func (m *Machine) Condition(kind string) *Condition {
 	return condition(m.Status.V1Beta2.Conditions, m.Status.Conditions, kind)
