@@ -71,14 +71,15 @@ const soldOut = "OverconstrainedZonalAllocationRequest"
 // podsGetSpotMachines has the first machine be the cheapest, spot, in the next zone where the first has none. It returns the zone
 // that is sold out.
 func (j *journey) podsGetSpotMachines() (without string) {
-	j.chapter("Deployment web: 0 → %d pods of 1 cpu; the zone that is asked first has no spot machines left", web)
+	j.chapter("Deployment web: 0 → %d pods of 1 cpu, batch: 0 → 1; the zone that is asked first has no spot machines left", web)
 	j.Subscription.Fail("VirtualMachines_CreateOrUpdate", azuretest.Fault{Code: soldOut, Message: "Allocation failed.", Async: true, Times: 1})
 	j.scale("web", web)
+	j.scale("batch", 1)
 	j.until(patience, func() (string, bool) {
-		n := len(j.pods("web"))
-		return fmt.Sprintf("%d pods", n), n == web
+		n := len(j.pods(""))
+		return fmt.Sprintf("%d pods", n), n == web+1
 	})
-	j.step("pods pending", fmt.Sprintf("%d pods wait: kube-scheduler finds no node for them", web))
+	j.step("pods pending", fmt.Sprintf("%d pods wait: kube-scheduler finds no node for them", web+1))
 	var refused azuretest.Machine
 	j.until(patience, func() (string, bool) {
 		for _, m := range j.Machines() {
@@ -89,12 +90,13 @@ func (j *journey) podsGetSpotMachines() (without string) {
 	without = azuretest.Location + "-" + refused.Zone
 	j.Limit(azuretest.Offering{Zone: refused.Zone, CapacityType: v1.CapacityTypeSpot}, 0, soldOut)
 	j.step("sold out", fmt.Sprintf("%s: %s in %s, %s, was accepted, and has then failed", refused.Name, refused.Size.Name, without, refused.CapacityType))
-	claims := j.machinesAreStarted(nil)
-	if l := claims[0].Labels; len(claims) != 1 || claims[0].Name != refused.Name || l[v1.CapacityTypeLabelKey] != v1.CapacityTypeSpot || l[corev1.LabelTopologyZone] == without {
-		j.Errorf("machines of claims %s were started, labels %v: want spot for %s, in another zone than %s", describe(claims), l, refused.Name, without)
+	claims := j.machinesAreStarted(nil, 1)
+	if l := claims[0].Labels; claims[0].Name != refused.Name || l[v1.CapacityTypeLabelKey] != v1.CapacityTypeSpot || l[corev1.LabelTopologyZone] == without {
+		j.Errorf("claim %s has a machine, labels %v: want one of %s, spot, in another zone than %s", claims[0].Name, l, refused.Name, without)
 	}
 	j.nodesJoin()
 	j.podsRun("web", web)
+	j.podsRun("batch", 1)
 	return without
 }
 
@@ -104,11 +106,7 @@ func (j *journey) zonesGetMachines(without string) {
 	before := j.claims()
 	asked := len(j.Calls("VirtualMachines_CreateOrUpdate"))
 	j.scale("spread", spread)
-	j.until(patience, func() (string, bool) {
-		n := len(j.claims())
-		return fmt.Sprintf("%d claims", n), n == len(before)+spread
-	})
-	claims := j.machinesAreStarted(before)
+	claims := j.machinesAreStarted(before, spread)
 	for _, c := range claims {
 		want := v1.CapacityTypeSpot
 		if c.Labels[corev1.LabelTopologyZone] == without {
@@ -132,15 +130,15 @@ func (j *journey) zonesGetMachines(without string) {
 	}
 }
 
-// machinesAreStarted waits until there are claims beside those that were there before, and each has its machine.
-func (j *journey) machinesAreStarted(before []v1.NodeClaim) (claims []v1.NodeClaim) {
+// machinesAreStarted waits until there are n claims beside those that were there before, and each has its machine.
+func (j *journey) machinesAreStarted(before []v1.NodeClaim, n int) (claims []v1.NodeClaim) {
 	j.TB.Helper()
 	j.until(patience, func() (string, bool) {
 		claims = slices.DeleteFunc(j.claims(), func(c v1.NodeClaim) bool {
 			return slices.ContainsFunc(before, func(old v1.NodeClaim) bool { return old.UID == c.UID })
 		})
 		waits := slices.ContainsFunc(claims, func(c v1.NodeClaim) bool { return c.Status.ProviderID == "" })
-		return "claims: " + describe(claims), len(claims) > 0 && !waits
+		return "claims: " + describe(claims), len(claims) == n && !waits
 	})
 	var details []string
 	for i := range claims {
@@ -259,42 +257,44 @@ func (j *journey) tokens(uid any) []corev1.Secret {
 	return secrets.Items
 }
 
-// machineIsEvicted plays what node-problem-detector and then Azure do. A disruption budget keeps the pods together until there is room.
+// machineIsEvicted plays what node-problem-detector and then Azure do. The pods that may be evicted have moved by then; a disruption
+// budget keeps the last one until Azure takes the machine from under it.
 func (j *journey) machineIsEvicted() {
-	name := j.running("web")[0].Spec.NodeName
+	name := j.running("batch")[0].Spec.NodeName
 	j.chapter("Azure takes spot machine %s back: PreemptionScheduled on its Node, as node-problem-detector writes it", name)
 	before := j.claims()
 	j.must(j.joiner.condition(j, name, corev1.NodeCondition{Type: "PreemptionScheduled", Status: corev1.ConditionTrue, Reason: "Preempt", Message: "Preempt"}))
 	old := &corev1.Node{}
 	j.until(patience, func() (string, bool) {
 		j.must(j.Get(j, client.ObjectKey{Name: name}, old))
-		return fmt.Sprintf("node %s takes pods", name), len(old.Spec.Taints) > 0 || old.Spec.Unschedulable
+		closed := slices.ContainsFunc(old.Spec.Taints, func(t corev1.Taint) bool { return t.Key == v1.DisruptedTaintKey })
+		return fmt.Sprintf("node %s takes pods", name), closed
 	})
 	j.step("heard", "its node takes no more pods")
-	replacement := ""
+	j.machinesAreStarted(before, 1)
 	j.until(patience, func() (string, bool) {
-		for _, c := range j.claims() {
-			known := slices.ContainsFunc(before, func(b v1.NodeClaim) bool { return b.UID == c.UID })
-			if m := j.machine(c.Name); !known && m != nil && m.Runs() {
-				replacement = c.Name
-			}
-		}
-		return "no other machine runs; claims: " + describe(j.claims()), replacement != ""
+		moved := len(slices.DeleteFunc(j.running("web"), func(p corev1.Pod) bool { return p.Spec.NodeName == name }))
+		return fmt.Sprintf("%d of %d pods of web have left node %s; claims: %s", moved, web, name, describe(j.claims())), moved == web
 	})
 	if m := j.machine(name); m == nil || !m.Runs() {
-		j.Fatalf("machine %s went before %s, which takes its place, ran: %+v", name, replacement, m)
+		j.Fatalf("machine %s went before its last pod: %+v", name, m)
 	}
-	j.step("replacement", replacement+" runs, and "+name+" still does")
+	j.step("pods moved", fmt.Sprintf("%d of %d of web run elsewhere, and machine %s still runs", web, web, name))
 	j.Evict(name)
-	j.step("evicted", name+" is taken away")
+	j.step("evicted", name+" is taken away, from under the pod that nobody may evict")
 	j.until(patience, func() (string, bool) {
 		err := j.Get(j, client.ObjectKey{Name: name}, old)
 		there := slices.ContainsFunc(j.claims(), func(c v1.NodeClaim) bool { return c.Name == name })
 		return name + " or its claim is still there", j.machine(name) == nil && !there && apierrors.IsNotFound(err)
 	})
 	j.step("gone", "its Node and its NodeClaim are removed")
+	for _, p := range j.pods("batch") {
+		if p.Spec.NodeName == name { // kube-controller-manager does the same a minute later
+			j.must(client.IgnoreNotFound(j.Delete(j, &p, client.GracePeriodSeconds(0))))
+		}
+	}
 	j.nodesJoin()
-	j.podsRun("web", web)
+	j.podsRun("batch", 1)
 }
 
 // idleMachinesGo lets machines be consolidated when there are fewer pods.
@@ -317,13 +317,15 @@ func (j *journey) idleMachinesGo() {
 		j.Errorf("%d machines of %d are left", len(left), had)
 	}
 	j.step("terminated", fmt.Sprintf("%d of %d machines, which no pod was left on", had-len(left), had))
-	j.step("left", fmt.Sprintf("%s, %s, with all %d pods of web", left[0].Size.Name, left[0].CapacityType, web))
+	j.step("left", fmt.Sprintf("%s, %s, with all pods of web and batch", left[0].Size.Name, left[0].CapacityType))
 }
 
 func (j *journey) nothingIsLeft() {
-	j.chapter("kubectl delete deployment web, nodepool default, aksnodeclass default")
+	j.chapter("kubectl delete deployment web batch, nodepool default, aksnodeclass default")
 	j.step("before", j.inventory())
-	j.must(j.Delete(j, deployment("web"), client.PropagationPolicy("Background")))
+	for _, name := range []string{"web", "batch"} {
+		j.must(j.Delete(j, deployment(name), client.PropagationPolicy("Background")))
+	}
 	j.must(j.Delete(j, &v1.NodePool{ObjectMeta: metav1.ObjectMeta{Name: "default"}}))
 	class := &azurev1beta1.AKSNodeClass{ObjectMeta: metav1.ObjectMeta{Name: "default"}}
 	j.must(j.Delete(j, class))
