@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"tenon.sh/api/azurev1beta1"
@@ -45,8 +46,9 @@ func TestMachinesOfAzureComeAreEvictedAndLeaveNothingBehind(t *testing.T) {
 	j.classBecomesReady()
 	without := j.podsGetSpotMachines()
 	first := j.claims()[0]
+	j.joinedLongAgo(&first)
 	j.zonesGetMachines(without)
-	j.tokenGoes(first)
+	j.tokenGoes(&first)
 	j.machineIsEvicted()
 	j.idleMachinesGo()
 	j.nothingIsLeft()
@@ -219,41 +221,51 @@ func (j *journey) podsRun(app string, replicas int) {
 		}
 		return fmt.Sprintf("%d of %d pods of %s run; claims: %s", n, replicas, app, describe(j.claims())), n == replicas
 	})
-	j.step("pods running", fmt.Sprintf("%d of %d", replicas, replicas))
+	j.step("pods running", fmt.Sprintf("%d of %d of %s", replicas, replicas, app))
 }
 
-// tokenGoes has a claim have become a node six minutes ago: a token stays for five after that, and nobody wants to wait for them.
-func (j *journey) tokenGoes(claim v1.NodeClaim) {
-	j.chapter("Six minutes after node %s has joined", claim.Name)
+// joinedLongAgo has a claim have become a node six minutes ago: its token stays for five after that, and nobody wants to wait for them.
+func (j *journey) joinedLongAgo(claim *v1.NodeClaim) {
+	j.TB.Helper()
+	if n := len(j.tokens(claim.UID)); n != 1 {
+		j.Errorf("claim %s, which has just registered, has %d tokens", claim.Name, n)
+	}
 	j.until(patience, func() (string, bool) {
-		j.must(j.Get(j, client.ObjectKey{Name: claim.Name}, &claim))
+		j.must(j.Get(j, client.ObjectKeyFromObject(claim), claim))
 		old := claim.DeepCopy()
-		c := v1.GetCondition(&claim, v1.ConditionRegistered)
-		c.LastTransitionTime = metav1.NewTime(time.Now().Add(-6 * time.Minute))
-		v1.SetCondition(&claim, c.Type, c.Status, c.Reason, c.Message, c.LastTransitionTime.Time)
-		err := j.Status().Patch(j, &claim, client.MergeFromWithOptions(old, client.MergeFromWithOptimisticLock{}))
+		for i := range claim.Status.Conditions {
+			if c := &claim.Status.Conditions[i]; c.Type == v1.ConditionRegistered {
+				c.LastTransitionTime = metav1.NewTime(time.Now().Add(-6 * time.Minute))
+			}
+		}
+		err := j.Status().Patch(j, claim, client.MergeFromWithOptions(old, client.MergeFromWithOptimisticLock{}))
 		if err != nil && !apierrors.IsConflict(err) {
 			j.must(err)
 		}
 		return fmt.Sprint(err), err == nil
 	})
+}
+
+// tokenGoes waits until the token of a claim is gone that has been a node for long. Those of the others stay.
+func (j *journey) tokenGoes(claim *v1.NodeClaim) {
+	j.chapter("Six minutes after node %s has joined", claim.Name)
 	j.until(patience, func() (string, bool) {
 		n := len(j.tokens(claim.UID))
 		return fmt.Sprintf("there are %d tokens of claim %s", n, claim.Name), n == 0
 	})
 	j.step("token", "its Secret is gone from kube-system: nobody else can join with it")
 	for _, c := range j.claims() {
-		if n := len(j.tokens(c.UID)); c.UID != claim.UID && v1.IsTrue(&c, v1.ConditionRegistered) && time.Since(c.CreationTimestamp.Time) < 4*time.Minute && n != 1 {
+		if n := len(j.tokens(c.UID)); c.UID != claim.UID && time.Since(c.CreationTimestamp.Time) < 4*time.Minute && n != 1 {
 			j.Errorf("claim %s, which has just registered, has %d tokens", c.Name, n)
 		}
 	}
 }
 
 // tokens are the Secrets of a claim's tokens.
-func (j *journey) tokens(uid any) []corev1.Secret {
+func (j *journey) tokens(uid types.UID) []corev1.Secret {
 	j.TB.Helper()
 	var secrets corev1.SecretList
-	j.must(j.List(j, &secrets, client.InNamespace(metav1.NamespaceSystem), client.MatchingLabels{jointoken.ClaimLabelKey: fmt.Sprint(uid)}))
+	j.must(j.List(j, &secrets, client.InNamespace(metav1.NamespaceSystem), client.MatchingLabels{jointoken.ClaimLabelKey: string(uid)}))
 	return secrets.Items
 }
 
