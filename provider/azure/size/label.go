@@ -62,7 +62,7 @@ func (f *Figures) Labels(s *Settings) map[string][]string {
 		LabelGPUManufacturer:       one(name.GPUMaker()),
 		LabelGPUCount:              one(strconv.Itoa(f.GPUs)),
 		LabelGPUName:               nil,
-		LabelHyperVGeneration:      one(f.generation(s)),
+		LabelHyperVGeneration:      f.generations(s),
 		LabelAKSCluster:            one(s.Cluster),
 		LabelAKSMode:               {"user", "system"},
 		LabelAKSOSSKU:              {osSKU},
@@ -88,23 +88,12 @@ func (f *Figures) Labels(s *Settings) map[string][]string {
 	return labels
 }
 
-// generation is that of Hyper-V that a machine is started with: the newest that an image is for. It is one, though most sizes take two:
-// a claim that said which of them is meant would be refused, since the label is for choosing an image and users may not set it.
-func (f *Figures) generation(s *Settings) string {
+// generations are those of Hyper-V that a machine may have, the newer one first, as images are chosen.
+func (f *Figures) generations(s *Settings) []string {
 	if s.TrustedLaunch {
-		return "2"
+		return one("2")
 	}
-	newestFirst := slices.SortedFunc(slices.Values(f.Generations), func(a, b string) int { return cmp.Compare(b, a) })
-	for _, generation := range newestFirst {
-		labels := map[string][]string{corev1.LabelArchStable: one(f.Architecture), LabelHyperVGeneration: one(generation)}
-		if slices.ContainsFunc(s.Images, func(image map[string][]string) bool { return runs(image, labels) }) {
-			return generation
-		}
-	}
-	if len(newestFirst) == 0 {
-		return ""
-	}
-	return newestFirst[0]
+	return slices.SortedFunc(slices.Values(f.Generations), func(a, b string) int { return cmp.Compare(b, a) })
 }
 
 // one is the list of the one value that a label has, or of none.

