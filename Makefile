@@ -23,7 +23,7 @@ VERSION ?= $(shell awk '/^appVersion:/ { print $$2 }' deploy/charts/karpenter/Ch
 REVISION ?= $(shell git describe --always --dirty --abbrev=40 --exclude='*' 2>/dev/null)
 PLATFORMS ?= linux/amd64 linux/arm64
 
-.PHONY: help build controlplane clusterapi bin/clusterapi image demo demo-aws demo-capi playground test oracle explore check race bench generate clean
+.PHONY: help build controlplane clusterapi bin/clusterapi image demo demo-aws demo-azure demo-capi playground test oracle explore check race bench generate clean
 .DEFAULT_GOAL := help
 
 help: ## Show this list.
@@ -46,6 +46,11 @@ demo-aws: build ## The same with the AWS provider, against moto, which is instal
 	@go test -c -o bin/demo-aws ./endtoend/aws
 	@cd endtoend/aws && TENON_DEMO=1 TENON_BINARY=$(CURDIR)/bin/tenon TENON_CONTROLPLANE=$(CURDIR)/bin/controlplane \
 		exec $(CURDIR)/bin/demo-aws -test.timeout 15m -test.run '^TestMachinesOfEC2ComeAreReplacedAndLeaveNothingBehind$$'
+
+demo-azure: build ## The same with the Azure provider, against a server of our own that plays Azure.
+	@go test -c -o bin/demo-azure ./endtoend/azure
+	@cd endtoend/azure && TENON_DEMO=1 TENON_BINARY=$(CURDIR)/bin/tenon TENON_CONTROLPLANE=$(CURDIR)/bin/controlplane \
+		exec $(CURDIR)/bin/demo-azure -test.timeout 15m -test.run '^TestMachinesOfAzureComeAreEvictedAndLeaveNothingBehind$$'
 
 demo-capi: bin/controlplane bin/clusterapi ## The same with Cluster API's own controllers, on a local cluster.
 	@cd endtoend/clusterapi && go test -c -o $(CURDIR)/bin/demo-capi . && TENON_DEMO=1 \

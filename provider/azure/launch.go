@@ -25,7 +25,6 @@ import (
 	"tenon.sh/provider/azure/cloud"
 	"tenon.sh/provider/azure/image"
 	"tenon.sh/provider/azure/machine"
-	"tenon.sh/provider/azure/size"
 	"tenon.sh/provider/azure/soldout"
 	"tenon.sh/provider/offer"
 )
@@ -333,7 +332,6 @@ func (p *Provider) launched(ctx context.Context, claim *v1.NodeClaim, class prov
 	id := p.offeringOf(m)
 	i := max(0, slices.IndexFunc(offers, func(o offer.Offer) bool { return o.OfferingID == id }))
 	labels := maps.Clone(offers[i].Labels)
-	delete(labels, size.LabelHyperVGeneration) // it is for choosing an image
 	maps.Copy(labels, out.Labels)
 	out.Labels = labels
 	out.Capacity, out.Allocatable = offers[i].Type.Capacity.DeepCopy(), offers[i].Type.Allocatable()

@@ -53,7 +53,8 @@ func (p *Provider) nicID(name string) string {
 // order is what is asked of Azure for a claim's machine.
 func (p *Provider) order(ctx context.Context, claim *v1.NodeClaim, c *azurev1beta1.AKSNodeClass, o offer.Offer) (*machine.Order, error) {
 	figures, _ := p.market.Size(o.InstanceType)
-	chosen, found := image.Choose(c.Status.Images, o.Type.Labels)
+	settings := p.settings(c)
+	chosen, found := image.Choose(c.Status.Images, figures.Labels(&settings)) // of which the catalog lacks the generation of Hyper-V
 	if !found {
 		return nil, launchError(claim, "ImagesNotReady", fmt.Errorf("no image of AKSNodeClass %s runs on %s", c.Name, o.InstanceType))
 	}
@@ -102,7 +103,6 @@ func (p *Provider) customData(ctx context.Context, claim *v1.NodeClaim, c *azure
 		Region: p.cloud.Location, Zone: o.Zone, InstanceType: o.InstanceType, CapacityType: o.CapacityType, MaxPods: int(o.Type.Capacity.Pods().Value()),
 		Labels: maps.Clone(o.Labels), Taints: taintsOf(claim),
 	}
-	delete(values.Labels, size.LabelHyperVGeneration)
 	maps.Copy(values.Labels, placeLabels(o.OfferingID))
 	maps.Copy(values.Labels, claim.Labels)
 	var err error

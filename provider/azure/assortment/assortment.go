@@ -40,6 +40,8 @@ func List(sizes []size.Figures, s *size.Settings, prices map[string]price.Price,
 			left = append(left, Left{f.Name, why})
 			continue
 		}
+		// Most sizes take either generation. A claim that said which is meant would be refused: only images are chosen by it.
+		delete(labels, size.LabelHyperVGeneration)
 		offerings := maps.offerings(f, s, prices[f.Name])
 		if len(offerings) == 0 {
 			left = append(left, Left{f.Name, "the subscription may not have it in any zone"})

@@ -123,3 +123,18 @@ func memory(it *engine.InstanceType) string {
 	q := it.Capacity["memory"]
 	return q.String()
 }
+
+// A plan names each label that a size can have in several ways on the claim, and the API server takes no claim that names this one.
+func TestTheGenerationOfHyperVIsNotForPlans(t *testing.T) {
+	s := size.Defaults("eastus")
+	s.Images = []map[string][]string{{"kubernetes.io/arch": {"amd64"}, size.LabelHyperVGeneration: {"2"}}}
+	both := figures("Standard_D4s_v5", func(f *size.Figures) { f.Generations = []string{"1", "2"} })
+	gen1 := figures("Standard_D8s_v5", func(f *size.Figures) { f.Generations = []string{"1"} })
+	types, left := assortment.List([]size.Figures{both, gen1}, &s, prices, nil)
+	if len(types) != 1 || types[0].Name != both.Name || len(left) != 1 {
+		t.Fatalf("listed %v, left out %v: the image is of generation 2", types, left)
+	}
+	if values, there := types[0].Labels[size.LabelHyperVGeneration]; there {
+		t.Errorf("plans see generations %q", values)
+	}
+}
