@@ -157,7 +157,8 @@ func (in *installation) complete(flags *pflag.FlagSet, opt *ControllerOptions, g
 
 // addCloudFlags adds the flags that say which cloud the machines run in, and how to reach it.
 func (o *ControllerOptions) addCloudFlags(flags *pflag.FlagSet) {
-	flags.StringVar(&o.CloudProvider, "cloud-provider", o.CloudProvider, "the cloud that machines run in: kwok, aws or clusterapi")
+	flags.StringVar(&o.CloudProvider, "cloud-provider", o.CloudProvider, "the cloud that machines run in: kwok, aws, azure or clusterapi")
 	o.awsFlags.addFlags(flags)
+	o.azureFlags.addFlags(flags)
 	o.clusterAPIFlags.addFlags(flags)
 }
