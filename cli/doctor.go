@@ -25,6 +25,9 @@ type doctorOptions struct {
 // errProblems ends doctor when it has said already what is wrong.
 var errProblems = errors.New("there are problems")
 
+// errChangesNothing stands before calls that would change something in a cloud.
+var errChangesNothing = errors.New("tenon doctor changes nothing")
+
 // unexaminedError is why a cluster cannot be looked at.
 type unexaminedError struct{ err error }
 
@@ -39,7 +42,8 @@ func newDoctor() *cobra.Command {
 		Long: `Looks at the definitions of our kinds, the controller and other autoscalers beside it, its rights, webhooks, node classes,
 pools that can never launch, claims, nodes and removals that do not get on, DaemonSets that fit no pool, and
 PodDisruptionBudgets that let no pod go. Of AWS it asks which actions are allowed, whether the queue of interruptions brings
-notices, and whether subnets have addresses; of Cluster API, whether the management cluster can be reached with the rights that it
+notices, and whether subnets have addresses; of Azure, who asks and what may be done where, whether quotas have room, and whether
+what node classes name is there; of Cluster API, whether the management cluster can be reached with the rights that it
 takes, and what each node class makes of its MachineDeployments. Nothing is changed: EC2 is asked to try only.
 
 What the one who runs it may not see is said. How to reach the cloud is taken from flags and the environment, and else from
@@ -105,6 +109,9 @@ func (o *doctorOptions) examine(command *cobra.Command) ([]provider.Finding, err
 	findings := doctor.Examine(picture)
 	if o.cloud && o.controller.CloudProvider == cloudAWS {
 		findings = append(findings, o.examineAWS(ctx, picture.Classes)...)
+	}
+	if o.cloud && o.controller.CloudProvider == cloudAzure {
+		findings = append(findings, o.examineAzure(ctx, picture.Classes, g.installed)...)
 	}
 	if o.cloud && o.controller.CloudProvider == cloudClusterAPI {
 		findings = append(findings, o.examineClusterAPI(ctx, g)...)

@@ -30,8 +30,9 @@ import (
 // gatherer takes the picture that doctor judges. What it may not see becomes a gap.
 type gatherer struct {
 	stock
-	config  *rest.Config
-	picture *doctor.Picture
+	config    *rest.Config
+	picture   *doctor.Picture
+	installed *installation // the controller, as far as it was found
 }
 
 func newGatherer(config *rest.Config) (*gatherer, error) {
@@ -45,7 +46,7 @@ func newGatherer(config *rest.Config) (*gatherer, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read the cluster: %w", err)
 	}
-	return &gatherer{stock{c}, config, &doctor.Picture{Now: time.Now(), Notes: map[string][]string{}}}, nil
+	return &gatherer{stock{c}, config, &doctor.Picture{Now: time.Now(), Notes: map[string][]string{}}, &installation{}}, nil
 }
 
 // see reads what there is of a kind. It reports false, and notes why, if that may not be seen.
@@ -82,6 +83,7 @@ func (g *gatherer) gather(ctx context.Context, o *doctorOptions, command *cobra.
 		g.gap("the controller", err)
 		in = &installation{}
 	}
+	g.installed = in
 	if err := in.complete(command.Flags(), &o.controller, g.groups(ctx)); err != nil {
 		o.cloud = false
 		g.gap("the cloud", err)

@@ -159,5 +159,6 @@ func (in *installation) complete(flags *pflag.FlagSet, opt *ControllerOptions, g
 func (o *ControllerOptions) addCloudFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&o.CloudProvider, "cloud-provider", o.CloudProvider, "the cloud that machines run in: kwok, aws, azure or clusterapi")
 	o.awsFlags.addFlags(flags)
+	o.azureFlags.addFlags(flags)
 	o.clusterAPIFlags.addFlags(flags)
 }

@@ -14,11 +14,14 @@ import (
 
 	awssdk "github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/prometheus/client_golang/prometheus"
+	apiversion "k8s.io/apimachinery/pkg/version"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	"tenon.sh/engine"
 	"tenon.sh/provider/aws"
+	"tenon.sh/provider/azure"
+	"tenon.sh/provider/azure/cloud"
 )
 
 var rewrite = flag.Bool("rewrite", false, "write docs/reference/metrics.md anew")
@@ -30,7 +33,7 @@ const metricsPage = "docs/reference/metrics.md"
 func TestTheReferenceOfMetricsIsUpToDate(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join("..", filepath.FromSlash(metricsPage))
-	want := metricsText(declared(t), ofAWS(t))
+	want := metricsText(declared(t), ofAWS(t), ofAzure(t))
 	if *rewrite {
 		if err := os.WriteFile(path, []byte(want), 0o644); err != nil {
 			t.Fatal(err)
@@ -111,6 +114,29 @@ func ofAWS(t *testing.T) []declaration {
 	return d.sorted()
 }
 
+// version is an API server's.
+type version struct{}
+
+func (version) ServerVersion() (*apiversion.Info, error) { return &apiversion.Info{}, nil }
+
+// ofAzure is all that the Azure provider declares.
+func ofAzure(t *testing.T) []declaration {
+	d := &declarations{t: t, list: map[string]declaration{}}
+	NewStatusObserver(d, nil, clock.RealClock{}, "aksnodeclass")
+	connection, err := cloud.New(cloud.Config{Subscription: "any", Location: "eastus", Clock: clock.RealClock{}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = azure.New(azure.Config{
+		ClusterName: "any", ResourceGroup: "any", SubnetID: "/subscriptions/any/resourceGroups/any/providers/Microsoft.Network/virtualNetworks/any/subnets/any",
+		Mode: azure.ModeUserData, Cloud: connection, Client: fake.NewClientBuilder().Build(), Version: version{}, Registry: d,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d.sorted()
+}
+
 func (d *declarations) sorted() (out []declaration) {
 	for _, name := range slices.Sorted(maps.Keys(d.list)) {
 		out = append(out, d.list[name])
@@ -131,7 +157,7 @@ func declared(t *testing.T) []declaration {
 	return d.sorted()
 }
 
-func metricsText(all, aws []declaration) string {
+func metricsText(all, aws, azure []declaration) string {
 	var out strings.Builder
 	out.WriteString(`# Metrics
 
@@ -150,6 +176,13 @@ many as instance types times the zones of all classes times three capacity types
 
 `)
 	writeTable(&out, aws)
+	out.WriteString(`
+## Azure
+
+With the Azure provider there are these too.
+
+`)
+	writeTable(&out, azure)
 	return out.String()
 }
 

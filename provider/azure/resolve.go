@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/netip"
 	"strings"
 	"time"
 
@@ -178,14 +177,7 @@ func (p *Provider) findSubnet(ctx context.Context, c *azurev1beta1.AKSNodeClass)
 	case err != nil:
 		return verdict{err: err}
 	}
-	prefixes, used := []string{}, 0
-	if s := subnet.Properties; s != nil {
-		used = len(s.IPConfigurations)
-		for _, prefix := range append(s.AddressPrefixes, s.AddressPrefix) {
-			prefixes = append(prefixes, ptr.Deref(prefix, ""))
-		}
-	}
-	if all := addresses(prefixes); all > 0 && used >= all {
+	if all, used := cloud.Addresses(subnet); all > 0 && used >= all {
 		return wrong(azurev1beta1.ReasonSubnetFull, "all %d addresses of subnet %s are in use: enlarge it, or name another in spec.vnetSubnetID", all, id)
 	}
 	return verdict{}
@@ -195,16 +187,6 @@ func (p *Provider) findSubnet(ctx context.Context, c *azurev1beta1.AKSNodeClass)
 func network(subnet string) string {
 	i := strings.LastIndex(strings.ToLower(subnet), "/subnets/")
 	return subnet[:max(i, 0)]
-}
-
-// addresses is how many addresses of a subnet's IPv4 ranges are for others than Azure, which keeps five of each range.
-func addresses(prefixes []string) (n int) {
-	for _, text := range prefixes {
-		if prefix, err := netip.ParsePrefix(text); err == nil && prefix.Addr().Is4() {
-			n += max(0, 1<<(32-prefix.Bits())-5)
-		}
-	}
-	return n
 }
 
 // findLocalDNS says whether nodes run a DNS cache of their own. Preferred is off: no version of Kubernetes turns it on yet.
@@ -286,7 +268,7 @@ func (p *Provider) explained(err error) error {
 	if cloud.Unknown(err) || !errors.As(err, &call) {
 		return fmt.Errorf("%w: Azure does not know who asks: look at the controller's identity (AZURE_CLIENT_ID, AZURE_TENANT_ID, the federated credential of its service account)", err)
 	}
-	role, scope := roleFor(call.Call), "/subscriptions/"+p.cloud.Subscription+"/resourceGroups/"+p.config.ResourceGroup
+	role, scope := cloud.RoleOf(call.Call), "/subscriptions/"+p.cloud.Subscription+"/resourceGroups/"+p.config.ResourceGroup
 	switch {
 	case strings.HasPrefix(call.Call, "Subnets_"):
 		scope = "the subnet"
@@ -296,15 +278,4 @@ func (p *Provider) explained(err error) error {
 		scope = "the image"
 	}
 	return fmt.Errorf("%w: grant role %q on %s to the controller's identity", err, role, scope)
-}
-
-// roleFor is the built-in role with which a call may be made.
-func roleFor(call string) string {
-	switch service, _, _ := strings.Cut(call, "_"); service {
-	case "NetworkInterfaces", "LoadBalancers", "NetworkSecurityGroups", "Subnets":
-		return "Network Contributor"
-	case "VirtualMachines", "VirtualMachineExtensions", "Disks":
-		return "Virtual Machine Contributor"
-	}
-	return "Reader"
 }

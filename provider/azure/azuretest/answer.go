@@ -263,6 +263,7 @@ const (
 	marketplaceKind = "microsoft.compute/locations/publishers/artifacttypes/offers/skus"
 	operationKind   = "microsoft.compute/locations/operations"
 	resultKind      = "microsoft.compute/locations/operationresults"
+	permissionKind  = "microsoft.authorization/permissions" // of whatever is before it
 )
 
 // routes are all of them. The first that fits holds: lists of a whole subscription come after those of a group.
@@ -301,6 +302,7 @@ func routes() []route {
 		{"NetworkSecurityGroups_List", get, securityKind, groupList, (*Subscription).list},
 		{"ResourceSkus_List", get, "microsoft.compute/skus", list, (*Subscription).listSKUs},
 		{"Usage_List", get, "microsoft.compute/locations/usages", list, (*Subscription).listUsages},
+		{"DiskEncryptionSets_Get", get, "microsoft.compute/diskencryptionsets", item, (*Subscription).get},
 		{"Images_Get", get, "microsoft.compute/images", item, (*Subscription).get},
 		{"GalleryImages_Get", get, galleryKind, item, (*Subscription).getImage},
 		{"GalleryImageVersions_ListByGalleryImage", get, galleryKind + "/versions", list, (*Subscription).listVersions},
@@ -312,6 +314,7 @@ func routes() []route {
 		{"VirtualMachineImages_Get", get, marketplaceKind + "/versions", item, (*Subscription).getVersion},
 		{"Operations_Get", get, operationKind, item, (*Subscription).getOperation},
 		{"OperationResults_Get", get, resultKind, item, (*Subscription).getResult},
+		{"Permissions_List", get, permissionKind, list, (*Subscription).listPermissions},
 		{"Resources", post, "microsoft.resourcegraph/resources", list, (*Subscription).query},
 	}
 }

@@ -39,6 +39,10 @@ func newCall(r *http.Request, body []byte) *Call {
 }
 
 func parseTarget(path string) (t target) {
+	if of, found := cutSuffixFold(strings.TrimSuffix(path, "/"), "/providers/Microsoft.Authorization/permissions"); found {
+		above := parseTarget(of)
+		return target{subscription: above.subscription, group: above.group, kind: permissionKind, list: true}
+	}
 	parts := strings.Split(strings.Trim(path, "/"), "/")
 	take := func(word string) string {
 		if len(parts) < 2 || !strings.EqualFold(parts[0], word) {
@@ -50,7 +54,7 @@ func parseTarget(path string) (t target) {
 	}
 	t.subscription, t.group, t.kind = take("subscriptions"), take("resourceGroups"), strings.ToLower(take("providers"))
 	if t.kind == "" {
-		return target{}
+		return target{subscription: t.subscription, group: t.group}
 	}
 	for i, part := range parts {
 		if i%2 == 0 {
@@ -61,6 +65,14 @@ func parseTarget(path string) (t target) {
 	}
 	t.list = len(parts)%2 == 1
 	return t
+}
+
+func cutSuffixFold(text, end string) (before string, found bool) {
+	i := len(text) - len(end)
+	if i < 0 || !strings.EqualFold(text[i:], end) {
+		return text, false
+	}
+	return text[:i], true
 }
 
 // object is the body as JSON.

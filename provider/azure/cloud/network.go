@@ -3,6 +3,9 @@ package cloud
 import (
 	"context"
 	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/arm"
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/runtime"
@@ -49,6 +52,52 @@ func (c *Cloud) Subnet(ctx context.Context, id string) (*armnetwork.Subnet, erro
 		return nil, decode("Subnets_Get", parsed.Name, false, err)
 	}
 	return &answer.Subnet, nil
+}
+
+// Addresses are how many addresses of a subnet's IPv4 ranges are for others than Azure, which keeps five of each range, and how many of
+// them are in use. None at all means that it has no such range.
+func Addresses(subnet *armnetwork.Subnet) (all, used int) {
+	s := subnet.Properties
+	if s == nil {
+		return 0, 0
+	}
+	for _, text := range append(slices.Clip(s.AddressPrefixes), s.AddressPrefix) {
+		if text == nil {
+			continue
+		}
+		if prefix, err := netip.ParsePrefix(*text); err == nil && prefix.Addr().Is4() {
+			all += max(0, 1<<(32-prefix.Bits())-5)
+		}
+	}
+	return all, len(s.IPConfigurations)
+}
+
+// LoadBalancer is a load balancer by its ID, in whichever subscription.
+func (c *Cloud) LoadBalancer(ctx context.Context, id string) (*armnetwork.LoadBalancer, error) {
+	parsed, err := arm.ParseResourceID(id)
+	if err != nil || !strings.EqualFold(parsed.ResourceType.String(), "Microsoft.Network/loadBalancers") {
+		return nil, fmt.Errorf("read load balancer: %q is not the ID of one", id)
+	}
+	client, err := armnetwork.NewLoadBalancersClient(parsed.SubscriptionID, c.config.Credential, &c.config.Options)
+	if err != nil {
+		return nil, fmt.Errorf("read load balancer %s: %w", id, err)
+	}
+	answer, err := client.Get(ctx, parsed.ResourceGroupName, parsed.Name, nil)
+	return &answer.LoadBalancer, decode("LoadBalancers_Get", parsed.Name, false, err)
+}
+
+// SecurityGroup is a network security group by its ID, in whichever subscription.
+func (c *Cloud) SecurityGroup(ctx context.Context, id string) (*armnetwork.SecurityGroup, error) {
+	parsed, err := arm.ParseResourceID(id)
+	if err != nil || !strings.EqualFold(parsed.ResourceType.String(), "Microsoft.Network/networkSecurityGroups") {
+		return nil, fmt.Errorf("read network security group: %q is not the ID of one", id)
+	}
+	client, err := armnetwork.NewSecurityGroupsClient(parsed.SubscriptionID, c.config.Credential, &c.config.Options)
+	if err != nil {
+		return nil, fmt.Errorf("read network security group %s: %w", id, err)
+	}
+	answer, err := client.Get(ctx, parsed.ResourceGroupName, parsed.Name, nil)
+	return &answer.SecurityGroup, decode("NetworkSecurityGroups_Get", parsed.Name, false, err)
 }
 
 // LoadBalancers are those of a group.

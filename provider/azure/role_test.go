@@ -1,0 +1,184 @@
+package azure_test
+
+import (
+	"encoding/json"
+	"maps"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"tenon.sh/api/azurev1beta1"
+	v1 "tenon.sh/api/v1"
+	"tenon.sh/provider"
+	"tenon.sh/provider/azure"
+	"tenon.sh/provider/azure/azuretest"
+	"tenon.sh/provider/azure/cloud"
+	"tenon.sh/provider/azure/examine"
+)
+
+// roles are the actions of the roles of deploy/azure, by where they are assigned.
+func roles(t *testing.T) map[bool][]string {
+	t.Helper()
+	out := map[bool][]string{} // true: on the subscription
+	for file, subscription := range map[string]bool{"role.json": false, "role-subscription.json": true} {
+		text, err := os.ReadFile(filepath.Join("..", "..", "deploy", "azure", file))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var role struct{ Actions, NotActions []string }
+		if err := json.Unmarshal(text, &role); err != nil || len(role.NotActions) > 0 {
+			t.Fatalf("%s: %v, %q", file, err, role.NotActions)
+		}
+		out[subscription] = role.Actions
+	}
+	return out
+}
+
+// ofAzureItself are calls that take no right, or one that is implied: asking what becomes of a call, and prices.
+func ofAzureItself() []string {
+	return []string{"Operations_Get", "OperationResults_Get", "RetailPrices"}
+}
+
+// Least privilege, and enough of it: what the provider and doctor call is allowed, where it is called, and nothing else is.
+func TestTheRolesAllowWhatIsCalledAndNothingElse(t *testing.T) {
+	t.Parallel()
+	needed := map[bool]map[string]string{true: {}, false: {}} // why, by action
+	for call := range called(t) {
+		right, known := cloud.RightOf(call)
+		if !known {
+			t.Errorf("%s: nothing is known of the right that it takes", call)
+			continue
+		}
+		needed[right.Place == cloud.InSubscription][right.Action] = call
+		for _, r := range cloud.Implied()[call] {
+			needed[r.Place == cloud.InSubscription][r.Action] = call + ": " + r.Because
+		}
+	}
+	have := roles(t)
+	for subscription, actions := range needed {
+		for _, action := range slices.Sorted(maps.Keys(actions)) {
+			if !slices.Contains(have[subscription], action) {
+				t.Errorf("%s is needed (on the subscription: %v) for %s, and no role in deploy/azure has it", action, subscription, actions[action])
+			}
+		}
+		for _, action := range have[subscription] {
+			if actions[action] == "" {
+				t.Errorf("a role in deploy/azure (on the subscription: %v) has %s, which nothing needs", subscription, action)
+			}
+		}
+	}
+}
+
+// called are the operations of everything that the provider does, and of doctor.
+func called(t *testing.T) map[string]bool {
+	out := map[string]bool{}
+	for _, w := range []*world{aLife(t), ofAKS(t)} {
+		for _, c := range w.Calls("") {
+			if !slices.Contains(ofAzureItself(), c.Operation) {
+				out[c.Operation] = true
+			}
+		}
+	}
+	return out
+}
+
+// aLife is a subscription in which classes of every kind were resolved, and a machine came, was changed, released, and went.
+func aLife(t *testing.T) *world {
+	w := newWorld(t, func(c *azure.Config) {
+		c.DiskEncryptionSetID = "/subscriptions/00000000-0000-0000-0000-000000000001/resourceGroups/nodes/providers/Microsoft.Compute/diskEncryptionSets/own"
+		c.NodeIdentities = []string{"/subscriptions/00000000-0000-0000-0000-000000000001/resourceGroups/nodes/providers/Microsoft.ManagedIdentity/userAssignedIdentities/own"}
+	})
+	w.Put(azuretest.Group, "Microsoft.Compute/diskEncryptionSets", "own", map[string]any{})
+	group := w.Put(azuretest.Group, "Microsoft.Network/networkSecurityGroups", "own", map[string]any{})
+	pools := w.AddBalancer(azuretest.Group, "own", "workers")
+	versions := []azuretest.Version{{Name: "1.0.0", Published: w.clock.Now().Add(-time.Hour)}}
+	for name, id := range map[string]string{
+		"community": "/CommunityGalleries/public/images/ubuntu", "managed": "/subscriptions/" + w.ID + "/resourceGroups/nodes/providers/Microsoft.Compute/images/own", "market": "canonical:ubuntu:server",
+	} {
+		w.AddImage(azuretest.Image{ID: id, Versions: versions})
+		if name == "market" {
+			id += ":latest"
+		}
+		w.resolved(name, func(c *azurev1beta1.AKSNodeClass) { c.Spec.ImageID = id })
+	}
+	c := w.resolved("general", func(c *azurev1beta1.AKSNodeClass) {
+		c.Spec.NetworkSecurityGroupID, c.Spec.LoadBalancerBackendPoolIDs = group, pools
+	})
+	claim := w.claim("a", []v1.Requirement{in(corev1.LabelInstanceTypeStable, "Standard_D2s_v5")}, nil)
+	m, err := w.launch(claim, c)
+	w.must(err)
+	examine.New(examine.Config{Cloud: w.config.Cloud, Clock: w.clock, ResourceGroup: azuretest.Group, SubnetID: w.subnet, SelfManaged: true,
+		DiskEncryptionSetID: w.config.DiskEncryptionSetID, NodeIdentities: w.config.NodeIdentities}).Examine(t.Context(), []provider.Class{seen(c)})
+	_, err = w.provider.Machine(t.Context(), m.ID)
+	w.must(err)
+	other, err := w.launch(w.claim("other", []v1.Requirement{in(corev1.LabelInstanceTypeStable, "Standard_D2s_v5")}, nil), c)
+	w.must(err)
+	w.clock.Step(time.Hour)                           // no list hides it any more
+	w.must(w.provider.Release(t.Context(), other.ID)) // which changes its tags
+	w.must(w.provider.Clean(t.Context()))
+	w.must(w.provider.Terminate(t.Context(), m.ID))
+	w.Limit(azuretest.Offering{}, 0, "SkuNotAvailable") // what is left of a launch is taken away
+	_, err = w.launch(w.claim("b", []v1.Requirement{in(corev1.LabelInstanceTypeStable, "Standard_D2s_v5")}, nil), c)
+	if err == nil {
+		t.Error("a machine was started of what is sold out")
+	}
+	for range 3 {
+		w.clock.Step(10 * time.Minute)
+		w.must(w.provider.Clean(t.Context()))
+	}
+	return w
+}
+
+// ofAKS is a subscription with images of AKS.
+func ofAKS(t *testing.T) *world {
+	w := newWorld(t, func(c *azure.Config) { c.Mode = azure.ModeScriptless })
+	c := w.class("aks", func(c *azurev1beta1.AKSNodeClass) { *c = azurev1beta1.AKSNodeClass{ObjectMeta: c.ObjectMeta} })
+	w.resolve(c)
+	_, err := w.provider.Catalog(t.Context(), seen(c))
+	w.must(err)
+	return w
+}
+
+// unused are calls of package cloud that neither the provider nor doctor makes.
+func unused() []string {
+	return []string{"Disks_Delete", "Disks_ListByResourceGroup", "LoadBalancers_List", "NetworkSecurityGroups_List", "Resources", "VirtualMachineExtensions_CreateOrUpdate", "VirtualMachines_ListAll"}
+}
+
+// A call that package cloud can make, and that no test here makes, would escape the comparison.
+func TestEveryCallOfTheConnectionIsMadeOrKnownToBeUnused(t *testing.T) {
+	t.Parallel()
+	files, err := filepath.Glob("cloud/*.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	literal, all := regexp.MustCompile(`"([A-Z][a-z]\w*_[A-Z]\w+)"`), map[string]bool{"Resources": true}
+	for _, file := range files {
+		if strings.HasSuffix(file, "_test.go") || file == filepath.Join("cloud", "right.go") {
+			continue
+		}
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range literal.FindAllStringSubmatch(string(text), -1) {
+			all[m[1]] = true
+		}
+	}
+	made := called(t)
+	for _, call := range slices.Sorted(maps.Keys(all)) {
+		if made[call] == slices.Contains(unused(), call) {
+			t.Errorf("%s: made is %v, and listed as unused is %v", call, made[call], !made[call])
+		}
+	}
+	for _, call := range slices.Sorted(maps.Keys(made)) {
+		if !all[call] {
+			t.Errorf("%s is made by something else than package cloud", call)
+		}
+	}
+}
