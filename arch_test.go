@@ -105,6 +105,7 @@ var importRules = []importRule{
 	{packages: "provider/azure/sku", ours: []string{"provider/azure/size"}, also: []string{azureSDK}},
 	{packages: "provider/azure/cloud", also: []string{azureSDK, "k8s.io/utils", "golang.org/x/time"}},
 	{packages: "provider/azure/userdata", ours: []string{"api/..."}},
+	{packages: "provider/azure/bootstrap", ours: []string{"api/...", "provider/azure/userdata"}, pure: true},
 	{packages: "provider/azure/azuretest", also: []string{azureSDK + "/azcore", "k8s.io/utils"}}, // an Azure is no client of Azure
 	{packages: "provider/azure/...", ours: []string{"provider/azure/...", "provider", "provider/catalog", "provider/fresh", "provider/jointoken", "provider/offer", "engine", "api/..."},
 		also: append([]string{azureSDK, "github.com/prometheus/client_golang", "golang.org/x/crypto/ssh"}, kubernetesClient...)},

@@ -100,6 +100,23 @@ func (c *Cloud) SecurityGroup(ctx context.Context, id string) (*armnetwork.Secur
 	return &answer.SecurityGroup, decode("NetworkSecurityGroups_Get", parsed.Name, false, err)
 }
 
+// NetworkOf is the virtual network that a subnet is in, by the subnet's ID, in whichever subscription.
+func (c *Cloud) NetworkOf(ctx context.Context, subnet string) (*armnetwork.VirtualNetwork, error) {
+	parsed, err := arm.ParseResourceID(subnet)
+	if err != nil || parsed.Parent == nil || parsed.ResourceType.String() != "Microsoft.Network/virtualNetworks/subnets" {
+		return nil, fmt.Errorf("read the virtual network of a subnet: %q is not the ID of one", subnet)
+	}
+	client, err := armnetwork.NewVirtualNetworksClient(parsed.SubscriptionID, c.config.Credential, &c.config.Options)
+	if err != nil {
+		return nil, fmt.Errorf("read the virtual network of subnet %s: %w", subnet, err)
+	}
+	answer, err := client.Get(ctx, parsed.ResourceGroupName, parsed.Parent.Name, nil)
+	if err != nil {
+		return nil, decode("VirtualNetworks_Get", parsed.Parent.Name, false, err)
+	}
+	return &answer.VirtualNetwork, nil
+}
+
 // LoadBalancers are those of a group.
 func (c *Cloud) LoadBalancers(ctx context.Context, group string) ([]*armnetwork.LoadBalancer, error) {
 	return all(ctx, "LoadBalancers_List", group, c.balancers.NewListPager(group, nil), func(page armnetwork.LoadBalancersClientListResponse) []*armnetwork.LoadBalancer { return page.Value })

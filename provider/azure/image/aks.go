@@ -13,7 +13,7 @@ import (
 
 // findAKS is the list of AKS's images for a class.
 func (f *Finder) findAKS(ctx context.Context, class *azurev1beta1.AKSNodeClass, kubernetes string) ([]azurev1beta1.NodeImage, error) {
-	family := effective(class.Spec.ImageFamily, fips(class), trustedLaunch(class), kubernetes)
+	family := Effective(class, kubernetes)
 	wanted := definitions(family, fips(class), trustedLaunch(class))
 	if len(wanted) == 0 {
 		return nil, &unusableError{fmt.Sprintf("there are no images of %s with what spec.fipsMode and spec.security.trustedLaunch ask for: change one of them", family)}

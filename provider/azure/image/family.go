@@ -17,6 +17,12 @@ const (
 	azureLinux3 = "AzureLinux3"
 )
 
+// Effective is the family that the machines of a class of AKS's images really get with a version of Kubernetes: Ubuntu2004, Ubuntu2204,
+// Ubuntu2404, AzureLinux2 or AzureLinux3.
+func Effective(class *azurev1beta1.AKSNodeClass, kubernetes string) string {
+	return effective(class.Spec.ImageFamily, fips(class), trustedLaunch(class), kubernetes)
+}
+
 // effective is the family that a class's machines get with a version of Kubernetes. With one that cannot be read it is the older.
 func effective(family string, fips, trusted bool, kubernetes string) string {
 	switch family {

@@ -54,18 +54,13 @@ func (f *Figures) storage(s *Settings) resource.Quantity {
 
 // Overhead is what a node keeps back for the kubelet and the system, and for eviction to begin in time.
 func (f *Figures) Overhead(s *Settings) corev1.ResourceList {
-	kept := map[corev1.ResourceName]resource.Quantity{}
 	memoryThreshold, diskThreshold := "100Mi", "0"
 	switch s.Kubelet.Reserves {
 	case ByMachine:
-		kept[corev1.ResourceCPU], kept[corev1.ResourceMemory] = f.cpuPart(), mebibytes(f.memoryPart())
 		memoryThreshold = "750Mi"
-	case ByPods:
-		kept[corev1.ResourceCPU], kept[corev1.ResourceMemory] = f.cpuPart(), mebibytes(min(20*s.pods()+50, f.MemoryMiB/4))
 	case NotAtAll:
 		diskThreshold = "10%"
 	}
-	told(kept, s.Kubelet.KubeReserved)
 	system := map[corev1.ResourceName]resource.Quantity{}
 	told(system, s.Kubelet.SystemReserved)
 	storage := f.storage(s)
@@ -74,7 +69,7 @@ func (f *Figures) Overhead(s *Settings) corev1.ResourceList {
 		corev1.ResourceEphemeralStorage: kube.EvictionThreshold(s.Kubelet.EvictionHard["nodefs.available"], diskThreshold, storage.Value()),
 	}
 	total := corev1.ResourceList{}
-	for _, part := range []map[corev1.ResourceName]resource.Quantity{kept, system, eviction} {
+	for _, part := range []map[corev1.ResourceName]resource.Quantity{f.KubeReserved(s), system, eviction} {
 		for name, q := range part {
 			if q.IsZero() {
 				continue
@@ -85,6 +80,19 @@ func (f *Figures) Overhead(s *Settings) corev1.ResourceList {
 		}
 	}
 	return total
+}
+
+// KubeReserved is what a node keeps back for the kubelet alone, as the kubelet is told it.
+func (f *Figures) KubeReserved(s *Settings) corev1.ResourceList {
+	kept := map[corev1.ResourceName]resource.Quantity{}
+	switch s.Kubelet.Reserves {
+	case ByMachine:
+		kept[corev1.ResourceCPU], kept[corev1.ResourceMemory] = f.cpuPart(), mebibytes(f.memoryPart())
+	case ByPods:
+		kept[corev1.ResourceCPU], kept[corev1.ResourceMemory] = f.cpuPart(), mebibytes(min(20*s.pods()+50, f.MemoryMiB/4))
+	}
+	told(kept, s.Kubelet.KubeReserved)
+	return kept
 }
 
 // memoryPart is what AKS's table keeps back, in MiB: 25 % of the first 4 GiB, 20 % of the next 4, 10 % of the next 8, 6 % of the

@@ -25,7 +25,7 @@ func (v Values) call(name string, args []any) (any, error) {
 		if len(args) > 0 {
 			return nil, fmt.Errorf("labels takes nothing: write {{ labels }}")
 		}
-		out = labelList(v.Labels)
+		out = LabelList(v.Labels)
 	case "taints":
 		if len(args) > 0 {
 			return nil, fmt.Errorf("taints takes nothing: write {{ taints }}")
@@ -75,19 +75,19 @@ func texts(values []any) (out []string) {
 	return out
 }
 
-// labelList is labels as a kubelet takes them, in order of name, without those that it may not set. The others come later.
-func labelList(labels map[string]string) string {
+// LabelList is labels as a kubelet takes them, in order of name, without those that it may not set. The others come later.
+func LabelList(labels map[string]string) string {
 	var out []string
 	for _, key := range slices.Sorted(maps.Keys(labels)) {
-		if openToKubelets(key) {
+		if OpenToKubelets(key) {
 			out = append(out, key+"="+labels[key])
 		}
 	}
 	return strings.Join(out, ",")
 }
 
-// openToKubelets reports whether a kubelet may label its own node with a key. One that is told another does not start.
-func openToKubelets(key string) bool {
+// OpenToKubelets reports whether a kubelet may label its own node with a key. One that is told another does not start.
+func OpenToKubelets(key string) bool {
 	domain, _, _ := strings.Cut(key, "/")
 	within := func(parents ...string) bool {
 		return slices.ContainsFunc(parents, func(parent string) bool { return domain == parent || strings.HasSuffix(domain, "."+parent) })
@@ -101,7 +101,9 @@ func openToKubelets(key string) bool {
 	}, key)
 }
 
-// taintList is taints as a kubelet takes them.
+// TaintList is taints as a kubelet takes them: each once, in order of name, and karpenter.sh/unregistered among them.
+func TaintList(taints []corev1.Taint) string { return taintList(taintsOf(taints)) }
+
 func taintList(taints []corev1.Taint) string {
 	var out []string
 	for _, t := range taints {

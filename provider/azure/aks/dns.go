@@ -1,0 +1,44 @@
+package aks
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// DefaultDNSServiceIP is where AKS puts the cluster's DNS unless it is told otherwise.
+const DefaultDNSServiceIP = "10.0.0.10"
+
+// errNoDNS is a cluster without the Service, or with one that has no address.
+var errNoDNS = errors.New("there is none")
+
+// DNSServiceIP is the address of the cluster's DNS: as the installation was told, else that of Service kube-system/kube-dns, else
+// DefaultDNSServiceIP. That there is no such Service is not remembered for long.
+func (c *Cluster) DNSServiceIP(ctx context.Context) (string, error) {
+	if c.config.DNSServiceIP != "" {
+		return c.config.DNSServiceIP, nil
+	}
+	ip, err := c.dns.Get(ctx, "", func(ctx context.Context) (string, error) {
+		service := &corev1.Service{}
+		err := c.config.Reader.Get(ctx, client.ObjectKey{Namespace: "kube-system", Name: "kube-dns"}, service)
+		if apierrors.IsNotFound(err) {
+			return "", errNoDNS
+		}
+		if err != nil {
+			return "", fmt.Errorf("read Service kube-system/kube-dns for the address of the cluster's DNS: %w (DNS_SERVICE_IP tells it without asking)", err)
+		}
+		if _, err := netip.ParseAddr(service.Spec.ClusterIP); err != nil {
+			return "", errNoDNS
+		}
+		return service.Spec.ClusterIP, nil
+	})
+	if errors.Is(err, errNoDNS) {
+		return DefaultDNSServiceIP, nil
+	}
+	return ip, err
+}

@@ -1,0 +1,72 @@
+package bootstrap
+
+import (
+	"strings"
+
+	"tenon.sh/api/azurev1beta1"
+)
+
+// driver is a build of NVIDIA's driver as AKS packs it, in images mcr.microsoft.com/aks/aks-gpu-<kind>:<version>-<build>.
+type driver struct{ kind, version, build string }
+
+// cuda is for machines with whole GPUs, grid for those that share them.
+var (
+	cuda = driver{"cuda", "550.144.03", "20250328201547"}
+	grid = driver{"grid", "550.144.06", "20250512225043"}
+)
+
+// drivesGPU reports whether the image is to install a driver.
+func (in *Input) drivesGPU() bool {
+	return in.NVIDIA && (in.Spec.GPU == nil || in.Spec.GPU.Mode != "None")
+}
+
+// gpuVariables say what the image does for GPUs: the driver alone. What makes them a resource of the node, NVIDIA's device plugin, is
+// a DaemonSet that the user brings. Without a driver the node is one like any other, or the image would look for one.
+func (in *Input) gpuVariables() []variable {
+	d, fabric := driver{}, false
+	if in.drivesGPU() {
+		d, fabric = cuda, needsFabricManager(in.Size)
+		if strings.Contains(strings.ToLower(in.Size), "_a10_") {
+			d = grid
+		}
+	}
+	return []variable{
+		{"GPU_NODE", flag(in.drivesGPU())},
+		{"CONFIG_GPU_DRIVER_IF_NEEDED", flag(in.drivesGPU())},
+		{"ENABLE_GPU_DEVICE_PLUGIN_IF_NEEDED", no},
+		{"GPU_DRIVER_TYPE", d.kind},
+		{"GPU_DRIVER_VERSION", d.version},
+		{"GPU_IMAGE_SHA", d.build},
+		{"GPU_NEEDS_FABRIC_MANAGER", flag(fabric)},
+	}
+}
+
+// needsFabricManager reports whether the GPUs of a size are connected by switches: those of the ND series from A100 on.
+func needsFabricManager(size string) bool {
+	size = strings.ToLower(size)
+	if !strings.HasPrefix(size, "standard_nd") {
+		return false
+	}
+	for _, model := range []string{"a100_v4", "asr_v4", "_h100_", "_h200_"} {
+		if strings.Contains(size, model) {
+			return true
+		}
+	}
+	return false
+}
+
+// Ignored are the fields of a class, by path, that ask for something that images of AKS cannot be told in this way: machines are the
+// same without them. All others act.
+//
+// The DNS cache needs a configuration that AKS's own service writes. If it is not as the image expects it, no pod of the node finds
+// any name: it is left out rather than guessed. Artifact streaming needs another snapshotter, which AKS's service sets up.
+func Ignored(class *azurev1beta1.AKSNodeClass) (paths []string) {
+	spec := &class.Spec
+	if a := spec.ArtifactStreaming; a != nil && a.Enabled != nil && *a.Enabled {
+		paths = append(paths, "spec.artifactStreaming")
+	}
+	if spec.LocalDNS != nil && spec.LocalDNS.Mode != "Disabled" {
+		paths = append(paths, "spec.localDNS")
+	}
+	return paths
+}

@@ -1,0 +1,23 @@
+package bootstrap
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/util/version"
+)
+
+// unknownMinor is that of a version that cannot be read; such a version counts as an old one.
+const unknownMinor = -1
+
+// parseMinor is 34 of 1.34.2.
+func parseMinor(text string) int {
+	v, err := version.ParseGeneric(text)
+	if err != nil || v.Major() != 1 {
+		return unknownMinor
+	}
+	return int(v.Minor())
+}
+
+func sortedKeys[K cmp.Ordered, V any](m map[K]V) []K { return slices.Sorted(maps.Keys(m)) }
