@@ -33,6 +33,14 @@ const (
 // time, and holds up nothing else.
 func (p *Provider) Clean(ctx context.Context) error {
 	p.launches.forget()
+	var tokens error
+	if p.tokens != nil { // machines that boot wait for theirs: nothing of Azure holds this up
+		tokens = p.tokens.Clean(ctx)
+	}
+	return errors.Join(tokens, p.cleanAzure(ctx))
+}
+
+func (p *Provider) cleanAzure(ctx context.Context) error {
 	claims, err := p.claims(ctx)
 	if err != nil {
 		return err
@@ -45,11 +53,7 @@ func (p *Provider) Clean(ctx context.Context) error {
 	if err != nil {
 		return asThrottled(err)
 	}
-	errs := []error{p.cleanNICs(ctx, claims, list, nics), p.update(ctx, claims, list, nics)}
-	if p.tokens != nil {
-		errs = append(errs, p.tokens.Clean(ctx))
-	}
-	return errors.Join(errs...)
+	return errors.Join(p.cleanNICs(ctx, claims, list, nics), p.update(ctx, claims, list, nics))
 }
 
 // strayNICs is since when network interfaces are without a machine.
@@ -143,8 +147,8 @@ func (p *Provider) update(ctx context.Context, claims []v1.NodeClaim, list []mac
 	for i := range claims {
 		claim := &claims[i]
 		c := byName[claim.Spec.NodeClassRef.Name]
-		_, _, name, ok := machine.ParseID(engineID(claim))
-		if c == nil || !ok || machines[name] == nil || machines[name].Phase != machine.Running || claim.DeletionTimestamp != nil ||
+		name, err := p.named(engineID(claim))
+		if c == nil || err != nil || machines[name] == nil || machines[name].Phase != machine.Running || claim.DeletionTimestamp != nil ||
 			!v1.IsTrue(claim, v1.ConditionRegistered) || claim.Annotations[azurev1beta1.InPlaceUpdateAnnotationKey] == p.inPlaceHash(c) {
 			continue
 		}
@@ -166,7 +170,7 @@ func (p *Provider) updateOne(ctx context.Context, claim *v1.NodeClaim, c *azurev
 			missing = append(missing, id)
 		}
 	}
-	if err := p.tag(ctx, m.Name, changedTags(m.Tags, ours, want), changedTags(nicTags, ours, want), missing); err != nil {
+	if err := p.tag(ctx, m.Name, changedTags(m.Tags, ours, want), changedTags(nicTags, ours, want), m.Assign(missing)); err != nil {
 		return fmt.Errorf("bring tags and identities of machine %s up to date: %w", m.Name, err)
 	}
 	changed := claim.DeepCopy()
@@ -179,8 +183,12 @@ func (p *Provider) updateOne(ctx context.Context, claim *v1.NodeClaim, c *azurev
 	return nil
 }
 
-// changedTags are tags of which those with our keys are replaced by those that are wanted. Azure heeds no case in keys.
+// changedTags are tags of which those with our keys are replaced by those that are wanted, nil if it is not known which there are.
+// Azure heeds no case in keys.
 func changedTags(have map[string]string, ours []string, want map[string]string) map[string]*string {
+	if have == nil {
+		return nil
+	}
 	out := map[string]*string{}
 	for key, value := range have {
 		if !slices.ContainsFunc(ours, func(own string) bool { return strings.EqualFold(own, key) }) {
@@ -193,11 +201,13 @@ func changedTags(have map[string]string, ours []string, want map[string]string) 
 	return out
 }
 
-// tag replaces the tags of a machine and of its network interface, and gives the machine more identities.
-func (p *Provider) tag(ctx context.Context, name string, tags, nicTags map[string]*string, identities []string) error {
-	if err := p.cloud.TagNIC(ctx, p.config.ResourceGroup, name, nicTags); err != nil && !cloud.NotFound(err) {
-		return p.explained(err)
+// tag replaces the tags of a machine and of its network interface, unless they are nil, and gives the machine more identities.
+func (p *Provider) tag(ctx context.Context, name string, tags, nicTags map[string]*string, identities *armcompute.VirtualMachineIdentity) error {
+	if nicTags != nil {
+		if err := p.cloud.TagNIC(ctx, p.config.ResourceGroup, name, nicTags); err != nil && !cloud.NotFound(err) {
+			return p.explained(err)
+		}
 	}
-	update := armcompute.VirtualMachineUpdate{Tags: tags, Identity: machine.Identity(identities)}
+	update := armcompute.VirtualMachineUpdate{Tags: tags, Identity: identities}
 	return p.explained(p.cloud.UpdateVM(ctx, p.config.ResourceGroup, name, update))
 }

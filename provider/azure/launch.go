@@ -61,14 +61,12 @@ func (p *Provider) LaunchNoted(ctx context.Context, claim *v1.NodeClaim, class p
 	if known.machine != nil {
 		return *known.machine, ctx.Err()
 	}
-	if known.noted = known.noted || claim.Annotations[v1.LaunchTokenAnnotationKey] != ""; known.noted {
-		m, err := p.machines.Seen(ctx, p.nameOf(claim))
-		if err == nil {
-			return p.follow(ctx, claim, class, known, m)
-		}
-		if !errors.Is(err, provider.ErrGone) {
-			return engine.Machine{}, asThrottled(fmt.Errorf("launch %s: %w", claim.Name, err))
-		}
+	m, err := p.machines.Seen(ctx, p.nameOf(claim)) // also one of another's, which must not be touched
+	if err == nil {
+		return p.follow(ctx, claim, class, known, m)
+	}
+	if !errors.Is(err, provider.ErrGone) {
+		return engine.Machine{}, asThrottled(fmt.Errorf("launch %s: %w", claim.Name, err))
 	}
 	if err := known.failed; err != nil {
 		known.failed = nil
@@ -117,7 +115,7 @@ func (p *Provider) follow(ctx context.Context, claim *v1.NodeClaim, class provid
 		}
 		return pending("machine %s did not come to be (%s), and is being deleted", m.Name, m.Code)
 	}
-	described, err := p.launched(ctx, claim, class, &m)
+	described, err := p.launched(ctx, claim, class, known, &m)
 	if err != nil {
 		return engine.Machine{}, err
 	}
@@ -230,13 +228,16 @@ func (p *Provider) ask(ctx context.Context, claim *v1.NodeClaim, c *azurev1beta1
 	if err != nil {
 		return soldout.Refusal{}, err
 	}
-	if !known.noted {
-		if err := note(ctx, map[string]string{v1.LaunchTokenAnnotationKey: order.Name}); err != nil {
+	if word := p.word(claim, c, order.Name); !maps.Equal(known.noted, word) {
+		if err := note(ctx, word); err != nil {
 			return soldout.Refusal{}, fmt.Errorf("launch %s: leave word of it: %w", claim.Name, err)
 		}
-		known.noted = true
+		known.noted = word
 	}
 	if nic := fmt.Sprint(order.Name, order.Network.Accelerated); known.nic != nic {
+		if err := p.freeNIC(ctx, claim, order.Name); err != nil {
+			return soldout.Refusal{}, err
+		}
 		if err := p.cloud.PutNIC(ctx, p.config.ResourceGroup, order.Name, order.NIC()); err != nil {
 			return soldout.Refusal{}, p.failed(claim, "network interface", err)
 		}
@@ -262,6 +263,17 @@ func (p *Provider) ask(ctx context.Context, claim *v1.NodeClaim, c *azurev1beta1
 	}
 	known.nic = ""
 	return refusal, p.failed(claim, "machine", err)
+}
+
+// word is what is left on a claim before its machine is asked for: what it is called, and what of its class it was made as, which may
+// be another class by the time it runs.
+func (p *Provider) word(claim *v1.NodeClaim, c *azurev1beta1.AKSNodeClass, name string) map[string]string {
+	return map[string]string{
+		v1.LaunchTokenAnnotationKey:    name,
+		azurev1beta1.HashAnnotationKey: c.Hash(), azurev1beta1.HashVersionAnnotationKey: azurev1beta1.HashVersion,
+		azurev1beta1.InPlaceUpdateAnnotationKey: p.inPlaceHash(c),
+		v1.AppliedTagsAnnotationKey:             strings.Join(slices.Sorted(maps.Keys(p.tagsOf(claim, c))), ","),
+	}
 }
 
 // failed is the error of a launch that another offering would not help.
@@ -294,6 +306,20 @@ func throttled(err error) error {
 	return &provider.ThrottledError{Call: call.Call, RetryAfter: max(time.Second, cloud.RetryAfter(err)) + rand.N(2*time.Second)}
 }
 
+// freeNIC looks whether the name of a network interface is free, or ours already.
+func (p *Provider) freeNIC(ctx context.Context, claim *v1.NodeClaim, name string) error {
+	tags, err := p.cloud.NICTags(ctx, p.config.ResourceGroup, name)
+	switch {
+	case cloud.NotFound(err):
+		return nil
+	case err != nil:
+		return p.failed(claim, "network interface", err)
+	case !p.machines.Ours(&machine.Machine{Tags: tags}):
+		return launchError(claim, "NameTaken", fmt.Errorf("network interface %s in resource group %s is not this cluster's, by its tags: it is left alone", name, p.config.ResourceGroup))
+	}
+	return nil
+}
+
 // dropNIC takes away the network interface of a launch that got no machine. Azure keeps it for a while for the machine that it was
 // refused for: Clean takes it away later.
 func (p *Provider) dropNIC(ctx context.Context, known *launch) {
@@ -308,7 +334,7 @@ func (p *Provider) dropNIC(ctx context.Context, known *launch) {
 }
 
 // launched is the claim's machine with all that follows from its size and its class.
-func (p *Provider) launched(ctx context.Context, claim *v1.NodeClaim, class provider.Class, m *machine.Machine) (engine.Machine, error) {
+func (p *Provider) launched(ctx context.Context, claim *v1.NodeClaim, class provider.Class, known *launch, m *machine.Machine) (engine.Machine, error) {
 	c, err := classOf(class)
 	if err != nil {
 		return engine.Machine{}, err
@@ -319,10 +345,8 @@ func (p *Provider) launched(ctx context.Context, claim *v1.NodeClaim, class prov
 	}
 	out := p.describe(m)
 	out.Claim, out.ClaimUID = claim.Name, string(claim.UID)
-	out.Annotations = map[string]string{
-		azurev1beta1.HashAnnotationKey: c.Hash(), azurev1beta1.HashVersionAnnotationKey: azurev1beta1.HashVersion,
-		azurev1beta1.InPlaceUpdateAnnotationKey: p.inPlaceHash(c),
-		v1.AppliedTagsAnnotationKey:             strings.Join(slices.Sorted(maps.Keys(p.tagsOf(claim, c))), ","),
+	if claim.Annotations[azurev1beta1.HashAnnotationKey] == "" && known.noted == nil { // nobody has left word what it was made as
+		out.Annotations = p.word(claim, c, m.Name)
 	}
 	types = slices.DeleteFunc(slices.Clone(types), func(t engine.InstanceType) bool { return t.Name != m.Size })
 	offers, err := offer.For(types, claim)

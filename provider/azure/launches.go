@@ -29,7 +29,7 @@ type launch struct {
 	busy chan struct{} // holds a token while somebody launches the claim
 	used time.Time
 
-	noted   bool // word was left on the claim
+	noted   map[string]string // the word that was left on the claim
 	nic     string
 	machine *engine.Machine // once it runs
 	// refused are the offerings that Azure had none of, with the reasons; cause is the first of these.

@@ -3,6 +3,7 @@ package azure
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -92,6 +93,9 @@ func (p *Provider) Release(ctx context.Context, id engine.MachineID) error {
 		return err
 	}
 	m, err := p.machines.Get(ctx, name)
+	if errors.Is(err, machine.ErrOthers) {
+		return nil // it was let go before
+	}
 	if err != nil {
 		return asThrottled(err)
 	}

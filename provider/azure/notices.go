@@ -10,6 +10,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	v1 "tenon.sh/api/v1"
 	"tenon.sh/engine"
@@ -114,17 +115,19 @@ func (v *vanished) Notices(ctx context.Context) ([]provider.Notice, error) {
 		return nil, err
 	}
 	var out []provider.Notice
-	var errs []error
 	for i := range claims {
 		claim := &claims[i]
-		_, _, name, ok := machine.ParseID(engineID(claim))
-		if !ok || claim.DeletionTimestamp != nil {
+		name, err := v.named(engineID(claim))
+		if err != nil || claim.DeletionTimestamp != nil { // of another group nobody here knows anything
 			continue
 		}
 		m, err := v.machines.Seen(ctx, name)
+		if errors.Is(err, machine.ErrOthers) {
+			log.FromContext(ctx).Error(err, "whether the machine is still there is not told", "NodeClaim", claim.Name)
+			continue
+		}
 		if err != nil && !errors.Is(err, provider.ErrGone) {
-			errs = append(errs, err)
-			break // the same call would fail for the others
+			return out, asThrottled(err) // the same call would fail for the others
 		}
 		if err == nil && m.Phase != machine.Leaving {
 			continue
@@ -135,7 +138,7 @@ func (v *vanished) Notices(ctx context.Context) ([]provider.Notice, error) {
 		}
 		out = append(out, provider.Notice{ID: "machine/" + name + "/" + string(claim.UID), Machine: engineID(claim), Kind: kind})
 	}
-	return out, asThrottled(errors.Join(errs...))
+	return out, nil
 }
 
 // Acknowledge has nothing to do: the claim goes.

@@ -96,7 +96,11 @@ func New(cfg Config) (*Provider, error) {
 	}
 	p.marks = soldout.New(cfg.Clock)
 	p.market = market.New(market.Config{Cloud: cfg.Cloud, Clock: cfg.Clock, Marks: p.marks, NoRetailPrices: !cfg.Cloud.HasRetailPrices()})
-	p.images = image.New(image.Config{Cloud: cfg.Cloud, Clock: cfg.Clock, UseSIG: cfg.UseSIG, SIGSubscription: cfg.SIGSubscription, Window: p.maintenanceWindow})
+	images := image.Config{Cloud: cfg.Cloud, Clock: cfg.Clock, UseSIG: cfg.UseSIG, SIGSubscription: cfg.SIGSubscription}
+	if !p.selfManaged() { // elsewhere nobody says when nodes may be updated
+		images.Window = p.maintenanceWindow
+	}
+	p.images = image.New(images)
 	p.machines = machine.New(cfg.Cloud, cfg.Clock, cfg.ResourceGroup, cfg.ClusterName)
 	p.launches = newLaunches(cfg.Clock)
 	p.looked = fresh.New[string, struct{}](cfg.Clock, lookedFor)

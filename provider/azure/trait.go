@@ -3,6 +3,7 @@ package azure
 import (
 	"context"
 	"slices"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -41,6 +42,12 @@ func (p *Provider) Traits(ctx context.Context, class provider.Class) ([]engine.T
 	var images []string
 	for _, image := range c.Status.Images {
 		images = append(images, image.ID)
+	}
+	for i := range claims { // Azure's answers do not keep to one spelling of names
+		id := claims[i].Status.ImageID
+		if slices.ContainsFunc(c.Status.Images, func(image azurev1beta1.NodeImage) bool { return strings.EqualFold(image.ID, id) }) {
+			images = append(images, id)
+		}
 	}
 	if len(images) > 0 {
 		slices.Sort(images)

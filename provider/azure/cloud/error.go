@@ -5,7 +5,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -45,7 +47,7 @@ func (e *Error) Error() string {
 		text += " (after it was accepted)"
 	}
 	if e.Code == "" && e.Message == "" {
-		return text + ": " + e.Err.Error()
+		return text + ": " + steady(e.Err)
 	}
 	text += ": " + e.Code + ": " + e.Message
 	for _, d := range e.Details {
@@ -54,6 +56,26 @@ func (e *Error) Error() string {
 		}
 	}
 	return text
+}
+
+// entraCode is the code of Microsoft Entra's errors, and the sentence after it.
+var entraCode = regexp.MustCompile(`AADSTS\d+:? [^\n\r]*?\.(?: |\\|$)`)
+
+// steady is the text of an error without what is another each time, such as a trace ID: conditions are written only when something
+// has changed.
+func steady(err error) string {
+	var failed *azidentity.AuthenticationFailedError
+	if errors.As(err, &failed) {
+		if said := entraCode.FindString(err.Error()); said != "" {
+			return "no token was given: " + strings.TrimRight(said, ` \`)
+		}
+		return "no token was given"
+	}
+	var call *net.OpError
+	if errors.As(err, &call) {
+		return "connect: " + call.Err.Error()
+	}
+	return err.Error()
 }
 
 // Unwrap is what the SDK says.

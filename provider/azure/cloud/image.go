@@ -3,6 +3,7 @@ package cloud
 import (
 	"context"
 	"fmt"
+	"strings"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/arm"
 	"github.com/Azure/azure-sdk-for-go/sdk/resourcemanager/compute/armcompute/v7"
@@ -49,7 +50,7 @@ func (c *Cloud) GalleryVersions(ctx context.Context, id string) ([]*armcompute.G
 // compute reads the ID of something of a kind, and makes clients of its subscription.
 func (c *Cloud) compute(id, kind string) (*arm.ResourceID, *armcompute.ClientFactory, error) {
 	parsed, err := arm.ParseResourceID(id)
-	if err != nil || parsed.ResourceType.String() != kind {
+	if err != nil || !strings.EqualFold(parsed.ResourceType.String(), kind) {
 		return nil, nil, fmt.Errorf("read the ID of a resource: %q is not the ID of one of %s", id, kind)
 	}
 	factory, err := armcompute.NewClientFactory(parsed.SubscriptionID, c.config.Credential, &c.config.Options)

@@ -19,6 +19,21 @@ func (c *Cloud) PutNIC(ctx context.Context, group, name string, nic armnetwork.I
 	})
 }
 
+// NICTags are the tags of a network interface.
+func (c *Cloud) NICTags(ctx context.Context, group, name string) (map[string]string, error) {
+	answer, err := c.interfaces.Get(ctx, group, name, nil)
+	if err != nil {
+		return nil, decode("NetworkInterfaces_Get", name, false, err)
+	}
+	tags := map[string]string{}
+	for key, value := range answer.Tags {
+		if value != nil {
+			tags[key] = *value
+		}
+	}
+	return tags, nil
+}
+
 // NICs are the network interfaces of a group, whoever made them.
 func (c *Cloud) NICs(ctx context.Context, group string) ([]*armnetwork.Interface, error) {
 	return all(ctx, "NetworkInterfaces_List", group, c.interfaces.NewListPager(group, nil), func(page armnetwork.InterfacesClientListResponse) []*armnetwork.Interface { return page.Value })
@@ -40,7 +55,7 @@ func (c *Cloud) DeleteNIC(ctx context.Context, group, name string) error {
 // Subnet is a subnet by its ID, in whichever subscription, with what has addresses in it.
 func (c *Cloud) Subnet(ctx context.Context, id string) (*armnetwork.Subnet, error) {
 	parsed, err := arm.ParseResourceID(id)
-	if err != nil || parsed.Parent == nil || parsed.ResourceType.String() != "Microsoft.Network/virtualNetworks/subnets" {
+	if err != nil || parsed.Parent == nil || !strings.EqualFold(parsed.ResourceType.String(), "Microsoft.Network/virtualNetworks/subnets") {
 		return nil, fmt.Errorf("read subnet: %q is not the ID of one", id)
 	}
 	client, err := armnetwork.NewSubnetsClient(parsed.SubscriptionID, c.config.Credential, &c.config.Options)
@@ -103,7 +118,7 @@ func (c *Cloud) SecurityGroup(ctx context.Context, id string) (*armnetwork.Secur
 // NetworkOf is the virtual network that a subnet is in, by the subnet's ID, in whichever subscription.
 func (c *Cloud) NetworkOf(ctx context.Context, subnet string) (*armnetwork.VirtualNetwork, error) {
 	parsed, err := arm.ParseResourceID(subnet)
-	if err != nil || parsed.Parent == nil || parsed.ResourceType.String() != "Microsoft.Network/virtualNetworks/subnets" {
+	if err != nil || parsed.Parent == nil || !strings.EqualFold(parsed.ResourceType.String(), "Microsoft.Network/virtualNetworks/subnets") {
 		return nil, fmt.Errorf("read the virtual network of a subnet: %q is not the ID of one", subnet)
 	}
 	client, err := armnetwork.NewVirtualNetworksClient(parsed.SubscriptionID, c.config.Credential, &c.config.Options)

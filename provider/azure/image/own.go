@@ -64,7 +64,10 @@ func (f *Finder) choose(n name, found []version) (chosen string, usable []string
 		if strings.EqualFold(v.name, n.version) && v.elsewhere {
 			return "", nil, &unusableError{fmt.Sprintf("image %s is not replicated to %s: add that region to the version's target regions", n.id(), f.config.Cloud.Location)}
 		}
-		if v.elsewhere {
+		if strings.EqualFold(v.name, n.version) && v.unready != "" {
+			return "", nil, &unusableError{fmt.Sprintf("image %s is %s: machines are started from it once it is there", n.id(), v.unready)}
+		}
+		if v.elsewhere || v.unready != "" {
 			continue
 		}
 		usable = append(usable, v.name)

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/Azure/azure-sdk-for-go/sdk/resourcemanager/compute/armcompute/v7"
+
 	"tenon.sh/provider/azure/cloud"
 )
 
@@ -16,8 +18,9 @@ import (
 type version struct {
 	name      string
 	published time.Time
-	excluded  bool // from being the newest
-	elsewhere bool // it has not been copied to our region
+	excluded  bool   // from being the newest
+	elsewhere bool   // it has not been copied to our region
+	unready   string // "creating" and so on, "" if machines can be started from it
 }
 
 // versions are those of an image, in order of age by name.
@@ -49,6 +52,12 @@ func (f *Finder) galleryVersions(ctx context.Context, n name) (out []version, er
 	}
 	for _, v := range found {
 		made := version{name: of(v.Name)}
+		if p := v.Properties; p != nil && p.ProvisioningState != nil {
+			switch *p.ProvisioningState {
+			case armcompute.GalleryProvisioningStateCreating, armcompute.GalleryProvisioningStateFailed, armcompute.GalleryProvisioningStateDeleting, armcompute.GalleryProvisioningStateMigrating:
+				made.unready = strings.ToLower(string(*p.ProvisioningState)) // copying it to its regions takes an hour
+			}
+		}
 		if p := v.Properties; p != nil && p.PublishingProfile != nil {
 			made.published, made.excluded = of(p.PublishingProfile.PublishedDate), of(p.PublishingProfile.ExcludeFromLatest)
 			made.elsewhere = len(p.PublishingProfile.TargetRegions) > 0

@@ -40,6 +40,8 @@ type Machine struct {
 	Created time.Time
 	// Identities are the IDs of those that were assigned, as written.
 	Identities []string
+	// OwnIdentity means that Azure has made one for it, a system-assigned one.
+	OwnIdentity bool
 	// Code and Message say why it has failed. A list does not tell them.
 	Code, Message string
 	// Powered means that it runs, whatever its state is. A list does not tell it.
@@ -56,6 +58,7 @@ func Read(vm *armcompute.VirtualMachine) Machine {
 		m.Zone = ptr.Deref(vm.Zones[0], "")
 	}
 	if vm.Identity != nil {
+		m.OwnIdentity = strings.Contains(string(ptr.Deref(vm.Identity.Type, "")), string(armcompute.ResourceIdentityTypeSystemAssigned))
 		for id := range vm.Identity.UserAssignedIdentities {
 			m.Identities = append(m.Identities, id)
 		}

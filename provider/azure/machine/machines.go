@@ -47,8 +47,8 @@ func New(c *cloud.Cloud, clock clock.PassiveClock, group, cluster string) *Machi
 	}
 }
 
-// errOthers is why a machine is left alone.
-var errOthers = errors.New("belongs to another cluster, by its tag")
+// ErrOthers is why a machine is left alone.
+var ErrOthers = errors.New("belongs to another cluster, by its tag")
 
 // Ours reports whether a machine, or what has tags, belongs to the cluster.
 func (m *Machines) Ours(machine *Machine) bool {
@@ -69,7 +69,7 @@ func (m *Machines) List(ctx context.Context) ([]Machine, error) {
 	}
 	for _, name := range m.unshown(known) {
 		machine, err := m.Get(ctx, name)
-		if errors.Is(err, provider.ErrGone) || errors.Is(err, errOthers) {
+		if errors.Is(err, provider.ErrGone) || errors.Is(err, ErrOthers) {
 			continue
 		}
 		if err != nil {
@@ -150,7 +150,7 @@ func (m *Machines) Get(ctx context.Context, name string) (Machine, error) {
 	machine := Read(vm)
 	if !m.Ours(&machine) {
 		m.forget(name)
-		return Machine{}, fmt.Errorf("machine %s in resource group %s %w: to %q, not to %q: it is left alone", name, m.group, errOthers, machine.Tag(azurev1beta1.ClusterTagKey), m.cluster)
+		return Machine{}, fmt.Errorf("machine %s in resource group %s %w: to %q, not to %q: it is left alone", name, m.group, ErrOthers, machine.Tag(azurev1beta1.ClusterTagKey), m.cluster)
 	}
 	return m.overlaid(machine), nil
 }

@@ -86,7 +86,7 @@ func (o *Order) NIC() armnetwork.Interface {
 
 // VM is the machine itself. Its interface, and its disks, go with it.
 func (o *Order) VM(nic string) armcompute.VirtualMachine {
-	vm := armcompute.VirtualMachine{Location: &o.Location, Tags: pointers(o.Tags), Plan: o.Plan, Identity: Identity(o.Identities)}
+	vm := armcompute.VirtualMachine{Location: &o.Location, Tags: pointers(o.Tags), Plan: o.Plan, Identity: identity(o.Identities)}
 	if o.Zone != "" {
 		vm.Zones = []*string{&o.Zone}
 	}
@@ -183,8 +183,16 @@ func (o *Order) security() *armcompute.SecurityProfile {
 	return out
 }
 
-// Identity is what gives a machine user-assigned identities by their IDs, nil for none.
-func Identity(ids []string) *armcompute.VirtualMachineIdentity {
+// Assign is what gives a machine more user-assigned identities by their IDs, nil for none. One of its own stays.
+func (m *Machine) Assign(ids []string) *armcompute.VirtualMachineIdentity {
+	out := identity(ids)
+	if out != nil && m.OwnIdentity {
+		out.Type = new(armcompute.ResourceIdentityTypeSystemAssignedUserAssigned)
+	}
+	return out
+}
+
+func identity(ids []string) *armcompute.VirtualMachineIdentity {
 	if len(ids) == 0 {
 		return nil
 	}

@@ -37,6 +37,8 @@ const (
 	capacityAge = time.Hour
 	spotSKUAge  = time.Hour
 	skuAge      = 23 * time.Hour
+	// misfitAge is for sizes that Azure says cannot be what was asked for.
+	misfitAge = 10 * time.Minute
 	// suspectAge is for what was not asked for: that a size cannot be had says little of the larger ones on the same hardware.
 	suspectAge = 3 * time.Minute
 )
@@ -77,6 +79,12 @@ var rules = []rule{
 	{quotaCodes, "exceeding approved total regional cores quota", ReasonQuota, (*Marks).regionalQuota},
 	{[]string{"VMSizeNotSupported"}, "", ReasonSKU, (*Marks).nowhere},
 	{[]string{"BadRequest"}, "is not supported for subscription", ReasonSKU, (*Marks).nowhere},
+	// What is wrong with this size and this image, disk or network: another size may be right.
+	{[]string{"InvalidParameter", "BadRequest"}, "vm size", ReasonSKU, func(m *Marks, a Attempt, _ string) {
+		for _, capacityType := range []string{v1.CapacityTypeOnDemand, v1.CapacityTypeSpot} {
+			m.size(offering{a.Size.Name, a.Zone, capacityType}, ReasonSKU, misfitAge)
+		}
+	}},
 }
 
 var quotaCodes = []string{"OperationNotAllowed", "QuotaExceeded"}
