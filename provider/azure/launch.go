@@ -345,7 +345,10 @@ func (p *Provider) launched(ctx context.Context, claim *v1.NodeClaim, class prov
 	}
 	out := p.describe(m)
 	out.Claim, out.ClaimUID = claim.Name, string(claim.UID)
-	if claim.Annotations[azurev1beta1.HashAnnotationKey] == "" && known.noted == nil { // nobody has left word what it was made as
+	switch {
+	case known.noted != nil:
+		out.Annotations = maps.Clone(known.noted)
+	case claim.Annotations[azurev1beta1.HashAnnotationKey] == "": // nobody has left word of what it was made as
 		out.Annotations = p.word(claim, c, m.Name)
 	}
 	types = slices.DeleteFunc(slices.Clone(types), func(t engine.InstanceType) bool { return t.Name != m.Size })

@@ -20,6 +20,7 @@ import (
 	"tenon.sh/provider/azure/azuretest"
 	"tenon.sh/provider/azure/cloud"
 	"tenon.sh/provider/azure/examine"
+	"tenon.sh/provider/azure/image"
 )
 
 // roles are the actions of the roles of deploy/azure, by where they are assigned.
@@ -137,17 +138,16 @@ func aLife(t *testing.T) *world {
 
 // ofAKS is a subscription with images of AKS.
 func ofAKS(t *testing.T) *world {
-	w := newWorld(t, func(c *azure.Config) { c.Mode = azure.ModeScriptless })
-	c := w.class("aks", func(c *azurev1beta1.AKSNodeClass) { *c = azurev1beta1.AKSNodeClass{ObjectMeta: c.ObjectMeta} })
-	w.resolve(c)
-	_, err := w.provider.Catalog(t.Context(), seen(c))
+	w := newWorld(t, nil)
+	images := image.New(image.Config{Cloud: w.config.Cloud, Clock: w.clock})
+	_, _, err := images.Find(t.Context(), &azurev1beta1.AKSNodeClass{}, "1.34.2")
 	w.must(err)
 	return w
 }
 
 // unused are calls of package cloud that neither the provider nor doctor makes.
 func unused() []string {
-	return []string{"Disks_Delete", "Disks_ListByResourceGroup", "LoadBalancers_List", "NetworkSecurityGroups_List", "Resources", "VirtualMachineExtensions_CreateOrUpdate", "VirtualMachines_ListAll"}
+	return []string{"Disks_Delete", "Disks_ListByResourceGroup", "LoadBalancers_List", "NetworkSecurityGroups_List", "Resources", "VirtualMachineExtensions_CreateOrUpdate", "VirtualMachines_ListAll", "VirtualNetworks_Get"}
 }
 
 // A call that package cloud can make, and that no test here makes, would escape the comparison.
