@@ -223,7 +223,8 @@ func TestAThousandMachinesStayWithinAzuresLimits(t *testing.T) {
 	t.Logf("%.2f calls for each machine's life", float64(calls)/machines)
 }
 
-// rounds does something for each of n until it is done for all, by so many workers as the controller has, and lets time pass between.
+// rounds does something for each of n until it is done for all, and lets time pass between. One goes after the other: who waits
+// moves the clock on, which must not happen while calls are under way.
 func (w *world) rounds(n int, do func(i int) bool) {
 	w.Helper()
 	var open []int
@@ -231,20 +232,7 @@ func (w *world) rounds(n int, do func(i int) bool) {
 		open = append(open, i)
 	}
 	for range 300 {
-		next, mu, group := []int{}, sync.Mutex{}, sync.WaitGroup{}
-		for part := range slices.Chunk(open, (len(open)+49)/50) {
-			group.Go(func() {
-				for _, i := range part {
-					if !do(i) {
-						mu.Lock()
-						next = append(next, i)
-						mu.Unlock()
-					}
-				}
-			})
-		}
-		group.Wait()
-		if open = next; len(open) == 0 {
+		if open = slices.DeleteFunc(open, do); len(open) == 0 {
 			return
 		}
 		w.clock.Step(5 * time.Second)

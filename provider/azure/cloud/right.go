@@ -30,14 +30,17 @@ type Right struct {
 
 // RightOf is the right that a call takes; false if that is not known.
 func RightOf(call string) (Right, bool) {
-	action := actions()[call]
-	return Right{Action: action, Place: placeOf(action)}, action != ""
+	action, known := actions()[call]
+	if !known {
+		return Right{}, false
+	}
+	return Right{Action: action, Place: placeOf(action)}, true
 }
 
 // RoleOf is a role of Azure's own that allows a call.
 func RoleOf(call string) string {
 	switch service, _, _ := strings.Cut(call, "_"); service {
-	case "NetworkInterfaces", "LoadBalancers", "NetworkSecurityGroups", "Subnets":
+	case "NetworkInterfaces", "LoadBalancers", "NetworkSecurityGroups", "Subnets", "VirtualNetworks":
 		return "Network Contributor"
 	case "VirtualMachines", "VirtualMachineExtensions", "Disks":
 		return "Virtual Machine Contributor"
@@ -70,6 +73,8 @@ func actions() map[string]string {
 		"Usage_List":                              compute + "locations/usages/read",
 		"NetworkInterfaces_CreateOrUpdate":        network + "networkInterfaces/write",
 		"NetworkInterfaces_UpdateTags":            network + "networkInterfaces/write",
+		"NetworkInterfaces_Get":                   network + "networkInterfaces/read",
+		"VirtualNetworks_Get":                     network + "virtualNetworks/read",
 		"NetworkInterfaces_List":                  network + "networkInterfaces/read",
 		"NetworkInterfaces_Delete":                network + "networkInterfaces/delete",
 		"Subnets_Get":                             network + "virtualNetworks/subnets/read",
