@@ -396,3 +396,62 @@ func TestMachinesThatAreInNoZoneAreForPoolsThatAskForThem(t *testing.T) {
 		t.Errorf("labels %v", m.Labels)
 	}
 }
+
+// What stands where a machine's interface would be, and is not the cluster's, is left as it is.
+func TestAnothersNetworkInterfaceOfThatNameIsLeftAlone(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil)
+	c := w.resolved("general", nil)
+	id := w.Put(azuretest.Group, "Microsoft.Network/networkInterfaces", "a", map[string]any{})
+	w.must(w.config.Cloud.TagNIC(t.Context(), azuretest.Group, "a", map[string]*string{"owner": new("me")}))
+	_, err := w.launch(w.claim("a", nil, nil), c)
+	if launch := (*provider.LaunchError)(nil); !errors.As(err, &launch) || launch.Reason != "NameTaken" {
+		t.Errorf("got %v", err)
+	}
+	if tags := w.Tags(id); len(tags) != 1 || len(w.Calls(putNIC))+len(w.Calls(putVM)) != 0 {
+		t.Errorf("its tags are %v", tags)
+	}
+}
+
+// A class may change while a machine of it is being made: the claim says what was asked for, so that it drifts.
+func TestAClaimRemembersWhatItsMachineWasMadeAs(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil)
+	w.Take(azuretest.Timing{Create: 30 * time.Second})
+	c := w.resolved("general", func(c *azurev1beta1.AKSNodeClass) { c.Spec.Tags = map[string]string{"old": "x"} })
+	was := c.Hash()
+	claim := w.claim("a", nil, nil)
+	_, err := w.provider.Launch(t.Context(), claim, seen(c))
+	if pending := (*provider.PendingError)(nil); !errors.As(err, &pending) {
+		t.Fatal(err)
+	}
+	c.Spec.UserData, c.Spec.Tags = "another\n", map[string]string{"new": "y"}
+	w.must(w.client.Get(t.Context(), clientKey("a"), claim))
+	for _, what := range []string{"the same process", "another"} {
+		m, err := w.launch(claim, c)
+		w.must(err)
+		got := map[string]string{}
+		for _, annotations := range []map[string]string{claim.Annotations, m.Annotations} { // as the controllers write them down
+			for key, value := range annotations {
+				got[key] = value
+			}
+		}
+		if got[azurev1beta1.HashAnnotationKey] != was || got[azurev1beta1.HashAnnotationKey] == c.Hash() || !strings.Contains(got[v1.AppliedTagsAnnotationKey], "old") || strings.Contains(got[v1.AppliedTagsAnnotationKey], "new") {
+			t.Errorf("%s: %v", what, got)
+		}
+		w.restart()
+	}
+}
+
+// What is wrong with one size is passed over for a while, like what is sold out.
+func TestASizeThatCannotBeWhatIsAskedForIsPassedOver(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil)
+	c := w.resolved("general", nil)
+	w.Subscription.Fail(putVM, azuretest.Fault{Status: 400, Code: "InvalidParameter", Message: "The VM size 'Standard_D2s_v5' cannot boot with OS image or disk.", Times: 3})
+	m, err := w.launch(w.claim("a", []v1.Requirement{in(corev1.LabelInstanceTypeStable, "Standard_D2s_v5", "Standard_D4s_v5"), in(v1.CapacityTypeLabelKey, "on-demand")}, nil), c)
+	w.must(err)
+	if m.Labels[corev1.LabelInstanceTypeStable] != "Standard_D4s_v5" {
+		t.Errorf("got %v", m.Labels)
+	}
+}

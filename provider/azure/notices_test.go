@@ -5,11 +5,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/Azure/azure-sdk-for-go/sdk/resourcemanager/compute/armcompute/v7"
 	corev1 "k8s.io/api/core/v1"
 
 	v1 "tenon.sh/api/v1"
 	"tenon.sh/engine"
 	"tenon.sh/provider"
+	"tenon.sh/provider/azure/azuretest"
 )
 
 // source is where the provider hears of its machines, by name.
@@ -83,5 +85,25 @@ func TestMachinesThatAzureHasTakenAwayAreNoticed(t *testing.T) {
 	}
 	if len(got) != 2 || got[engine.MachineID(spot.Status.ProviderID)] != engine.NoticeSpotInterruption || got[engine.MachineID(onDemand.Status.ProviderID)] != engine.NoticeTerminating {
 		t.Errorf("got %v", got)
+	}
+}
+
+// One machine that is not known here hides no others, and one of another resource group is not taken for gone.
+func TestMachinesThatAreNotKnownHideNoOthers(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil)
+	c := w.resolved("general", nil)
+	w.registered("a-stray", c)
+	gone := w.registered("gone", c)
+	elsewhere := w.registered("elsewhere", c)
+	elsewhere.Status.ProviderID = "azure:///subscriptions/" + w.ID + "/resourceGroups/others/providers/Microsoft.Compute/virtualMachines/elsewhere"
+	w.must(w.client.Status().Update(t.Context(), elsewhere))
+	w.must(w.config.Cloud.UpdateVM(t.Context(), azuretest.Group, "a-stray", armcompute.VirtualMachineUpdate{Tags: map[string]*string{}}))
+	w.Remove("/subscriptions/" + w.ID + "/resourceGroups/nodes/providers/Microsoft.Compute/virtualMachines/gone")
+	w.clock.Step(30 * time.Second)
+	notices, err := w.source("machines").Notices(t.Context())
+	w.must(err)
+	if len(notices) != 1 || string(notices[0].Machine) != gone.Status.ProviderID {
+		t.Errorf("got %+v", notices)
 	}
 }

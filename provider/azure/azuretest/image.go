@@ -1,6 +1,7 @@
 package azuretest
 
 import (
+	"cmp"
 	"fmt"
 	"net/http"
 	"strings"
@@ -32,7 +33,8 @@ type Image struct {
 type Version struct {
 	Name      string
 	Published time.Time
-	Excluded  bool // from being the latest
+	Excluded  bool   // from being the latest
+	State     string // of its making, Succeeded if ""; of galleries alone
 	// Regions are where a gallery has it, as Azure shows them, "East US"; if there are none, nothing is said of that.
 	Regions []string
 }
@@ -158,7 +160,7 @@ func (i Image) version(kind string, v Version) object {
 			}
 			profile["targetRegions"] = regions
 		}
-		out["properties"] = object{"provisioningState": "Succeeded", "publishingProfile": profile}
+		out["properties"] = object{"provisioningState": cmp.Or(v.State, "Succeeded"), "publishingProfile": profile}
 	}
 	return out
 }

@@ -3,16 +3,20 @@ package cloud_test
 import (
 	"context"
 	"errors"
+	"io"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/arm"
 	azfake "github.com/Azure/azure-sdk-for-go/sdk/azcore/fake"
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
+	"github.com/Azure/azure-sdk-for-go/sdk/azidentity"
 	"github.com/Azure/azure-sdk-for-go/sdk/resourcemanager/compute/armcompute/v7"
 	"github.com/Azure/azure-sdk-for-go/sdk/resourcemanager/compute/armcompute/v7/fake"
 	"k8s.io/utils/clock"
@@ -289,5 +293,51 @@ func TestNothingIsChangedThatMayNotBe(t *testing.T) {
 	}
 	if _, err := c.VMs(t.Context(), group); err != nil {
 		t.Errorf("reading: %v", err)
+	}
+}
+
+// Conditions of classes are written when their text changes: one that names each attempt would be written without end.
+func TestTheSameTroubleHasTheSameText(t *testing.T) {
+	refused := func(trace string) error {
+		return &azidentity.AuthenticationFailedError{RawResponse: &http.Response{StatusCode: 401, Status: "401 Unauthorized", Request: httptest.NewRequest("POST", "https://login/token", nil), Body: io.NopCloser(strings.NewReader(
+			`{"error":"invalid_client","error_description":"AADSTS700213: No matching federated identity record found for presented assertion subject. Trace ID: ` + trace + `"}`))}}
+	}
+	texts := map[string]bool{}
+	for _, trace := range []string{"1", "2"} {
+		now := clocktesting.NewFakeClock(time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC))
+		s := azuretest.New(t, now)
+		c, err := cloud.New(cloud.Config{Subscription: s.ID, Location: azuretest.Location, Credential: refusing{refused(trace)}, Options: *s.Options(), Clock: now})
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = c.VMs(t.Context(), group)
+		texts[err.Error()] = true
+		if !cloud.Unknown(err) || !strings.Contains(err.Error(), "AADSTS700213: No matching federated identity record found") {
+			t.Errorf("got %v", err)
+		}
+	}
+	if len(texts) != 1 {
+		t.Errorf("the texts are %v", texts)
+	}
+}
+
+// refusing is a credential that gives no token.
+type refusing struct{ err error }
+
+func (r refusing) GetToken(context.Context, policy.TokenRequestOptions) (azcore.AccessToken, error) {
+	return azcore.AccessToken{}, r.err
+}
+
+func TestIDsKnowNoCase(t *testing.T) {
+	now := clocktesting.NewFakeClock(time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC))
+	s := azuretest.New(t, now)
+	c := connect(t, *s.Options(), now)
+	subnet := s.AddSubnet(group, "network", "machines", "10.0.0.0/24")
+	if _, err := c.Subnet(t.Context(), strings.ToLower(subnet)); err != nil {
+		t.Error(err)
+	}
+	set := s.Put(group, "Microsoft.Compute/diskEncryptionSets", "own", map[string]any{})
+	if err := c.DiskEncryptionSet(t.Context(), strings.ToLower(set)); err != nil {
+		t.Error(err)
 	}
 }

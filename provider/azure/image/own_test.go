@@ -40,6 +40,7 @@ func TestTheNewestVersionIsTheOneWithTheHighestNumber(t *testing.T) {
 	w := newWorld(t, nil)
 	w.AddImage(azuretest.Image{ID: w.gallery("golden"), Versions: []azuretest.Version{
 		{Name: "1.10.0", Regions: []string{"West US", "East US"}}, {Name: "1.9.0", Published: w.clock.Now()}, {Name: "2.0.0", Excluded: true}, {Name: "1.11.0", Regions: []string{"West US"}},
+		{Name: "1.12.0", State: "Creating"}, {Name: "1.13.0", State: "Failed"},
 	}})
 	w.expect(w.find(custom(w.gallery("golden"))), w.gallery("golden")+"/versions/1.10.0 amd64 gen2")
 	w.expect(w.find(custom(w.gallery("golden")+"/versions/2.0.0")), w.gallery("golden")+"/versions/2.0.0 amd64 gen2") // excluded, but asked for
