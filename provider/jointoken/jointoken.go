@@ -96,7 +96,7 @@ func (m *Minter) token(ctx context.Context, claim *v1.NodeClaim) (string, error)
 		id := idOf(claim.UID, i)
 		secret, made, err := m.getOrMake(ctx, claim, id)
 		if err != nil {
-			return "", fmt.Errorf("Secret %s/%s: %w%s", Namespace, secretName(id), err, advice(err))
+			return "", fmt.Errorf("read or make Secret %s/%s: %w%s", Namespace, secretName(id), err, advice(err))
 		}
 		if !ours(secret) || secret.Labels[ClaimLabelKey] != string(claim.UID) {
 			continue // somebody else's

@@ -321,7 +321,7 @@ func TestErrorsSayWhatToDoAndNothingSecret(t *testing.T) {
 	broken.Data["token-secret"] = []byte("SECRET")
 	w.must(w.client.Update(t.Context(), broken))
 	_, err = w.Token(t.Context(), claim)
-	says(err, "bootstrap-token-"+token[:6]+" holds no token any more: delete it")
+	says(err, "bootstrap-token-"+token[:6]+" cannot be read any more: delete it")
 	if strings.Contains(err.Error(), "SECRET") {
 		t.Error("the error shows what is secret")
 	}

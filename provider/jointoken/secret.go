@@ -70,7 +70,7 @@ func (m *Minter) secret(claim *v1.NodeClaim, id string) *corev1.Secret {
 func read(secret *corev1.Secret, id string) (string, error) {
 	token := id + "." + string(secret.Data[keySecret])
 	if string(secret.Data[keyID]) != id || !tokenPattern.MatchString(token) {
-		return "", fmt.Errorf("Secret %s/%s holds no token any more: delete it, and another is made", secret.Namespace, secret.Name)
+		return "", fmt.Errorf("the token in Secret %s/%s cannot be read any more: delete it, and another is made", secret.Namespace, secret.Name)
 	}
 	return token, nil
 }

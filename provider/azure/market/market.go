@@ -221,4 +221,4 @@ func (m *Market) PricesNote() string {
 	return m.prices.note(problem)
 }
 
-var errNotAsked = errors.New("Azure has not answered yet")
+var errNotAsked = errors.New("no answer of Azure yet")
