@@ -4,8 +4,8 @@
 //
 // The names of the variables, and the paths, are the contract of AKS's node images, which Microsoft keeps for AKS itself and does
 // not document. They were written down from knowledge of that contract. No machine of AKS has been started with this script: that
-// an image starts a node from it has not been seen. What was made up by nobody but is likely to age first are the versions of what
-// images download (urls.go) and of the GPU drivers (gpu.go).
+// an image starts a node from it has not been seen. Likely to be out of date first are the versions of what images download (urls.go)
+// and of the GPU drivers (gpu.go).
 //
 // What an image cannot be told in this way, Ignored says.
 package bootstrap

@@ -170,6 +170,12 @@ func TestWhatTheClassSaysOfTheSystemReachesIt(t *testing.T) {
 			t.Errorf("%s is not once in%s", line, file)
 		}
 	}
+	for _, one := range []azurev1beta1.LinuxOSConfig{{TransparentHugePageEnabled: "never"}, {TransparentHugePageDefrag: "defer"}} {
+		got := variables(t, input(func(in *bootstrap.Input) { in.Spec.LinuxOSConfig = &one }))
+		expect(t, got, map[string]string{
+			"SHOULD_CONFIG_TRANSPARENT_HUGE_PAGE": "true", "THP_ENABLED": one.TransparentHugePageEnabled, "THP_DEFRAG": one.TransparentHugePageDefrag,
+		})
+	}
 	if got := variables(t, input(func(in *bootstrap.Input) { in.Spec.LinuxOSConfig = &azurev1beta1.LinuxOSConfig{SwapFileSize: "2048K"} })); got["SWAP_FILE_SIZE_MB"] != "2" {
 		t.Errorf("2048K is %s MiB", got["SWAP_FILE_SIZE_MB"])
 	}

@@ -224,6 +224,11 @@ func TestWhatANodeKeepsBack(t *testing.T) {
 		if _, set := kept["ephemeral-storage"]; set {
 			t.Error("storage is kept back")
 		}
+		told := f.KubeReserved(&s) // without what eviction keeps
+		want(t, f.Name, told, "cpu", c.cpu)
+		if q := told["memory"]; q.Value() != c.keeps<<20 {
+			t.Errorf("%d cores, %d MiB: the kubelet is told to keep back %s of memory, want %dMi", c.cores, c.mib, q.String(), c.keeps)
+		}
 	}
 
 	f := d4()
