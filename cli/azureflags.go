@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"strings"
@@ -27,39 +28,49 @@ type azureFlags struct {
 	AdditionalTags                           map[string]string
 	UseSIG                                   bool
 	SIGSubscriptionID                        string
+	KubeletBootstrapToken                    string
+	NetworkDataplane, NetworkPolicy          string
+	DNSServiceIP, VNETGUID                   string
+	KubeletIdentityClientID                  string
 	JoinTokens                               bool
 	azureUnused                              map[string]*string
 	enableAzureSDKLogging, manageExistingAKS bool
 }
 
 func defaultAzureFlags() azureFlags {
-	return azureFlags{ProvisionMode: azure.ModeScriptless, NetworkPluginMode: size.ModeOverlay, LinuxAdminUsername: azure.DefaultAdminUsername}
+	return azureFlags{ProvisionMode: azure.ModeScriptless, NetworkPluginMode: size.ModeOverlay, NetworkDataplane: "cilium", LinuxAdminUsername: azure.DefaultAdminUsername}
 }
 
 // azureFlagNames are the flags of the Azure provider; their variables are called as they are, but for that of the group.
 func azureFlagNames() []string {
 	return append(strings.Fields(`node-resource-group vnet-subnet-id provision-mode network-plugin network-plugin-mode node-identities
-		linux-admin-username ssh-public-key node-osdisk-diskencryptionset-id additional-tags use-sig sig-subscription-id join-tokens
+		linux-admin-username ssh-public-key kubelet-bootstrap-token network-dataplane network-policy dns-service-ip vnet-guid
+		kubelet-identity-client-id node-osdisk-diskencryptionset-id additional-tags use-sig sig-subscription-id join-tokens
 		enable-azure-sdk-logging manage-existing-aks-machines`), azureUnusedFlags()...)
 }
 
 // azureUnusedFlags are accepted so that installations made for Karpenter start. They are of ways to start machines that are not ours,
 // or of what is found out.
 func azureUnusedFlags() []string {
-	return strings.Fields(`kubelet-bootstrap-token network-dataplane network-policy dns-service-ip vnet-guid kubelet-identity-client-id
-		nodebootstrapping-server-url aks-machines-pool-name sig-access-token-server-url provider-batch-idle-duration provider-batch-max-duration
+	return strings.Fields(`nodebootstrapping-server-url aks-machines-pool-name sig-access-token-server-url provider-batch-idle-duration provider-batch-max-duration
 		provider-batch-max-size`)
 }
 
 func (o *azureFlags) addFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&o.NodeResourceGroup, "node-resource-group", o.NodeResourceGroup, "resource group of Azure that machines are made in")
 	flags.StringVar(&o.VNETSubnetID, "vnet-subnet-id", o.VNETSubnetID, "resource ID of the subnet of machines whose class names none")
-	flags.StringVar(&o.ProvisionMode, "provision-mode", o.ProvisionMode, "how machines of Azure are told what to do: "+azure.ModeUserData+" as their class says, for clusters that are not AKS")
+	flags.StringVar(&o.ProvisionMode, "provision-mode", o.ProvisionMode, "how machines of Azure are told what to do: "+azure.ModeScriptless+" as images of AKS want it; "+azure.ModeUserData+" as their class says, for clusters that are not AKS")
 	flags.StringVar(&o.NetworkPlugin, "network-plugin", o.NetworkPlugin, "the cluster's network, azure or none, which says how many pods a node takes; empty for what the kubelet takes itself")
 	flags.StringVar(&o.NetworkPluginMode, "network-plugin-mode", o.NetworkPluginMode, "mode of the network plugin azure: overlay, or empty where pods have addresses of the subnet")
 	flags.StringSliceVar(&o.NodeIdentities, "node-identities", o.NodeIdentities, "resource IDs of user-assigned identities that all machines of Azure get")
 	flags.StringVar(&o.LinuxAdminUsername, "linux-admin-username", o.LinuxAdminUsername, "who may log in to machines of Azure")
 	flags.StringVar(&o.SSHPublicKey, "ssh-public-key", o.SSHPublicKey, "the key with which one may; nobody may if empty")
+	flags.StringVar(&o.KubeletBootstrapToken, "kubelet-bootstrap-token", o.KubeletBootstrapToken, "the token that machines of AKS join with; better given by its variable")
+	flags.StringVar(&o.NetworkDataplane, "network-dataplane", o.NetworkDataplane, "what forwards packets in a cluster of AKS: cilium, azure or empty")
+	flags.StringVar(&o.NetworkPolicy, "network-policy", o.NetworkPolicy, "what enforces network policies in a cluster of AKS")
+	flags.StringVar(&o.DNSServiceIP, "dns-service-ip", o.DNSServiceIP, "address of the DNS service of a cluster of AKS; found out if empty")
+	flags.StringVar(&o.VNETGUID, "vnet-guid", o.VNETGUID, "GUID of the virtual network of a cluster of AKS; found out if empty")
+	flags.StringVar(&o.KubeletIdentityClientID, "kubelet-identity-client-id", o.KubeletIdentityClientID, "client ID of the identity that nodes of AKS pull images with")
 	flags.StringVar(&o.DiskEncryptionSetID, "node-osdisk-diskencryptionset-id", o.DiskEncryptionSetID, "resource ID of what disks of Azure are encrypted with")
 	flags.StringToStringVar(&o.AdditionalTags, "additional-tags", o.AdditionalTags, "tags of everything that is made in Azure: key=value,other=value")
 	flags.BoolVar(&o.UseSIG, "use-sig", o.UseSIG, "take AKS's images from its shared galleries")
@@ -87,7 +98,9 @@ func (o *ControllerOptions) azureConfig() azure.Config {
 		SubnetID: o.VNETSubnetID, Mode: o.ProvisionMode, MemoryOverhead: &overhead, NetworkPlugin: plugin, NetworkPluginMode: mode,
 		NodeIdentities: o.NodeIdentities, AdminUsername: o.LinuxAdminUsername, SSHPublicKey: o.SSHPublicKey, DiskEncryptionSetID: o.DiskEncryptionSetID,
 		AdditionalTags: o.AdditionalTags, UseSIG: o.UseSIG, SIGSubscription: o.SIGSubscriptionID, JoinTokens: o.JoinTokens,
-		SystemNamespace: os.Getenv("SYSTEM_NAMESPACE"),
+		SystemNamespace: os.Getenv("SYSTEM_NAMESPACE"), BootstrapToken: o.KubeletBootstrapToken, NetworkDataplane: o.NetworkDataplane, NetworkPolicy: o.NetworkPolicy,
+		NetworkGUID: o.VNETGUID, DNSServiceIP: o.DNSServiceIP, KubeletIdentity: o.KubeletIdentityClientID,
+		Tenant: cmp.Or(os.Getenv("AZURE_TENANT_ID"), os.Getenv("ARM_TENANT_ID")), CloudName: os.Getenv("ARM_CLOUD"),
 	}
 }
 

@@ -134,6 +134,11 @@ func TestAzureNeedsItsClassesAndTokensOnlyIfTheyAreMade(t *testing.T) {
 	if more := without(azure, aws); !slices.Equal(more, want) {
 		t.Errorf("the chart grants %q beside what AWS needs, want %q", more, want)
 	}
+	aks := rightsOf(t, render(t, gettingStarted().with("settings.cloudProvider=azure", "settings.azure.provisionMode=aksscriptless")))
+	want = []string{"in kube-system: get configmaps upcoming-maintenance-window", "in kube-system: get services kube-dns"}
+	if more := without(aks, azure); !slices.Equal(more, want) {
+		t.Errorf("in AKS the chart grants %q as well, want %q", more, want)
+	}
 	tokens := rightsOf(t, render(t, gettingStarted().with("settings.cloudProvider=azure", "settings.azure.joinTokens=true")))
 	want = []string{
 		"in kube-system: create secrets", "in kube-system: delete secrets", "in kube-system: get secrets", "in kube-system: list secrets", "in kube-system: update secrets",

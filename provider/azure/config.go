@@ -3,6 +3,7 @@ package azure
 import (
 	"errors"
 	"fmt"
+	"net"
 	"net/url"
 	"regexp"
 	"slices"
@@ -62,6 +63,13 @@ type Config struct {
 	SIGSubscription string
 	// SystemNamespace is the controller's, where AKS says when its nodes may be updated; "" for none.
 	SystemNamespace string
+	// What images of AKS are told beside that: the token that kubelets join with, the tenant, Azure's name for itself ("" for
+	// AzurePublicCloud), the cluster's network, and the client ID of the identity that pulls images. NetworkGUID and DNSServiceIP are
+	// looked up if they are "".
+	BootstrapToken, Tenant, CloudName string
+	NetworkDataplane, NetworkPolicy   string
+	NetworkGUID, DNSServiceIP         string
+	KubeletIdentity                   string
 	// JoinTokens has user data hold a token with which a machine may join, made for its claim alone.
 	JoinTokens bool
 
@@ -106,7 +114,9 @@ func (c *Config) Check() error {
 	switch c.Mode {
 	case ModeUserData:
 	case ModeScriptless:
-		wrong("PROVISION_MODE is %s, which is the default: machines of AKS are not started yet; in a cluster of your own set it to %s", c.Mode, ModeUserData)
+		needed(c.ClusterEndpoint, "CLUSTER_ENDPOINT")
+		needed(c.BootstrapToken, "KUBELET_BOOTSTRAP_TOKEN")
+		needed(c.SSHPublicKey, "SSH_PUBLIC_KEY")
 	default:
 		wrong("PROVISION_MODE is %q: want %s or %s; machines that AKS makes itself are not started by this program", c.Mode, ModeUserData, ModeScriptless)
 	}
@@ -139,6 +149,17 @@ func (c *Config) Check() error {
 }
 
 func (c *Config) checkNetwork(wrong func(string, ...any)) {
+	if !slices.Contains([]string{"", "azure", "cilium"}, c.NetworkDataplane) {
+		wrong("NETWORK_DATAPLANE is %q: want azure, cilium or nothing", c.NetworkDataplane)
+	}
+	for variable, value := range map[string]string{"VNET_GUID": c.NetworkGUID, "KUBELET_IDENTITY_CLIENT_ID": c.KubeletIdentity} {
+		if value != "" && !uuidPattern.MatchString(value) {
+			wrong("%s is %q: want a UUID", variable, value)
+		}
+	}
+	if c.DNSServiceIP != "" && net.ParseIP(c.DNSServiceIP) == nil {
+		wrong("DNS_SERVICE_IP is %q: want an IP address", c.DNSServiceIP)
+	}
 	if !slices.Contains([]string{"", size.PluginAzure, size.PluginNone}, c.NetworkPlugin) {
 		wrong("NETWORK_PLUGIN is %q: want %s or %s", c.NetworkPlugin, size.PluginAzure, size.PluginNone)
 	}

@@ -238,7 +238,7 @@ func (p *Provider) ask(ctx context.Context, claim *v1.NodeClaim, c *azurev1beta1
 		if err := p.freeNIC(ctx, claim, order.Name); err != nil {
 			return soldout.Refusal{}, err
 		}
-		if err := p.cloud.PutNIC(ctx, p.config.ResourceGroup, order.Name, order.NIC()); err != nil {
+		if err := p.putNIC(ctx, c, order); err != nil {
 			return soldout.Refusal{}, p.failed(claim, "network interface", err)
 		}
 		known.nic = nic

@@ -90,8 +90,19 @@ func (p *Provider) order(ctx context.Context, claim *v1.NodeClaim, c *azurev1bet
 	if p.config.NetworkPlugin == size.PluginAzure && p.config.NetworkPluginMode == "" {
 		out.Network.Addresses = int(o.Type.Capacity.Pods().Value()) - 1 // pods have addresses of the machine's network
 	}
-	out.CustomData, err = p.customData(ctx, claim, c, o, out)
-	return out, err
+	if p.selfManaged() {
+		out.CustomData, err = p.customData(ctx, claim, c, o, out)
+		return out, err
+	}
+	return out, p.completeForAKS(ctx, claim, c, o, out)
+}
+
+// labelsOf are those of a claim's node.
+func labelsOf(claim *v1.NodeClaim, o offer.Offer) map[string]string {
+	labels := maps.Clone(o.Labels)
+	maps.Copy(labels, placeLabels(o.OfferingID))
+	maps.Copy(labels, claim.Labels)
+	return labels
 }
 
 // customData is what the machine is told.
@@ -101,10 +112,8 @@ func (p *Provider) customData(ctx context.Context, claim *v1.NodeClaim, c *azure
 		NodeClaim: claim.Name, NodePool: claim.Labels[v1.NodePoolLabelKey], NodeName: order.Name,
 		ProviderID: string(machine.ID(p.cloud.Subscription, p.config.ResourceGroup, order.Name)), KubernetesVersion: ptr.Deref(c.Status.KubernetesVersion, ""),
 		Region: p.cloud.Location, Zone: o.Zone, InstanceType: o.InstanceType, CapacityType: o.CapacityType, MaxPods: int(o.Type.Capacity.Pods().Value()),
-		Labels: maps.Clone(o.Labels), Taints: taintsOf(claim),
+		Labels: labelsOf(claim, o), Taints: taintsOf(claim),
 	}
-	maps.Copy(values.Labels, placeLabels(o.OfferingID))
-	maps.Copy(values.Labels, claim.Labels)
 	var err error
 	if p.config.ClusterCABundle != "" {
 		if values.CACertHash, err = caCertHash(p.config.ClusterCABundle); err != nil {

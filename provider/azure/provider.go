@@ -27,6 +27,7 @@ import (
 	v1 "tenon.sh/api/v1"
 	"tenon.sh/engine"
 	"tenon.sh/provider"
+	"tenon.sh/provider/azure/aks"
 	"tenon.sh/provider/azure/assortment"
 	"tenon.sh/provider/azure/cloud"
 	"tenon.sh/provider/azure/image"
@@ -61,6 +62,7 @@ type Provider struct {
 	machines *machine.Machines
 	launches *launches
 	tokens   *jointoken.Minter // nil if no tokens are made
+	aks      *aks.Cluster      // nil in clusters that are not AKS
 	metrics  *metrics
 	// strangersKey lets nobody in: Azure wants a key where no password is allowed.
 	strangersKey string
@@ -101,6 +103,11 @@ func New(cfg Config) (*Provider, error) {
 		images.Window = p.maintenanceWindow
 	}
 	p.images = image.New(images)
+	if !p.selfManaged() {
+		p.aks = aks.New(aks.Config{
+			Cloud: cfg.Cloud, Clock: cfg.Clock, Reader: cfg.reader(), NodeResourceGroup: cfg.ResourceGroup, NetworkGUID: cfg.NetworkGUID, DNSServiceIP: cfg.DNSServiceIP,
+		})
+	}
 	p.machines = machine.New(cfg.Cloud, cfg.Clock, cfg.ResourceGroup, cfg.ClusterName)
 	p.launches = newLaunches(cfg.Clock)
 	p.looked = fresh.New[string, struct{}](cfg.Clock, lookedFor)

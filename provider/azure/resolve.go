@@ -18,6 +18,7 @@ import (
 	"tenon.sh/api/azurev1beta1"
 	v1 "tenon.sh/api/v1"
 	"tenon.sh/provider"
+	"tenon.sh/provider/azure/bootstrap"
 	"tenon.sh/provider/azure/cloud"
 	"tenon.sh/provider/azure/machine"
 	"tenon.sh/provider/azure/userdata"
@@ -30,6 +31,8 @@ const versionFor = 15 * time.Minute
 type verdict struct {
 	// reason and message say what is wrong with it.
 	reason, message string
+	// note is said although nothing is wrong.
+	note string
 	// err means that nobody can say: what was found before holds.
 	err error
 }
@@ -90,6 +93,8 @@ func (p *Provider) judge(ctx context.Context, c *azurev1beta1.AKSNodeClass, cond
 		status, v.reason, v.message = metav1.ConditionUnknown, azurev1beta1.ReasonResolutionFailed, p.explained(v.err).Error()
 	case v.reason != "":
 		status = metav1.ConditionFalse
+	default:
+		v.message = v.note
 	}
 	v1.SetCondition(c, condition, status, v.reason, v.message, p.clock.Now())
 	if status == metav1.ConditionTrue {
@@ -189,13 +194,9 @@ func network(subnet string) string {
 	return subnet[:max(i, 0)]
 }
 
-// findLocalDNS says whether nodes run a DNS cache of their own. Preferred is off: no version of Kubernetes turns it on yet.
+// findLocalDNS says whether nodes run a DNS cache of their own: none does, see bootstrap.Ignored.
 func (p *Provider) findLocalDNS(_ context.Context, c *azurev1beta1.AKSNodeClass) verdict {
-	state := "Disabled"
-	if c.Spec.LocalDNS != nil && c.Spec.LocalDNS.Mode == "Required" && !p.selfManaged() {
-		state = "Enabled"
-	}
-	c.Status.LocalDNSState = &state
+	c.Status.LocalDNSState = new("Disabled")
 	return verdict{}
 }
 
@@ -216,8 +217,9 @@ func (p *Provider) validate(ctx context.Context, c *azurev1beta1.AKSNodeClass) v
 	if n := len(p.tagsOf(&v1.NodeClaim{}, c)); n > mostTags {
 		return wrong(reason, "machines would have %d tags with those of the controller: Azure takes %d", n, mostTags)
 	}
-	if v := p.validateUserData(c); v != (verdict{}) {
-		return v
+	userData := p.validateUserData(c)
+	if userData.reason != "" {
+		return userData
 	}
 	if id := p.config.DiskEncryptionSetID; id != "" {
 		err := p.cloud.DiskEncryptionSet(ctx, id)
@@ -228,7 +230,7 @@ func (p *Provider) validate(ctx context.Context, c *azurev1beta1.AKSNodeClass) v
 			return verdict{err: err}
 		}
 	}
-	return verdict{}
+	return userData
 }
 
 // mostTags is how many tags Azure takes on one resource.
@@ -241,6 +243,9 @@ func (p *Provider) validateUserData(c *azurev1beta1.AKSNodeClass) verdict {
 	case !p.selfManaged() && text != "":
 		return wrong(reason, "spec.userData is for clusters that are not AKS: set PROVISION_MODE=%s", ModeUserData)
 	case !p.selfManaged():
+		if ignored := bootstrap.Ignored(c); len(ignored) > 0 {
+			return verdict{note: fmt.Sprintf("%s cannot act where images start their kubelets themselves (PROVISION_MODE=%s): machines are the same without", strings.Join(ignored, " and "), ModeScriptless)}
+		}
 		return verdict{}
 	case text == "":
 		return wrong(reason, "spec.userData is empty: with PROVISION_MODE=%s it is what has machines join the cluster", ModeUserData)

@@ -20,7 +20,6 @@ import (
 	"tenon.sh/provider/azure/azuretest"
 	"tenon.sh/provider/azure/cloud"
 	"tenon.sh/provider/azure/examine"
-	"tenon.sh/provider/azure/image"
 )
 
 // roles are the actions of the roles of deploy/azure, by where they are assigned.
@@ -136,18 +135,18 @@ func aLife(t *testing.T) *world {
 	return w
 }
 
-// ofAKS is a subscription with images of AKS.
+// ofAKS is a subscription in which a machine of AKS was started.
 func ofAKS(t *testing.T) *world {
-	w := newWorld(t, nil)
-	images := image.New(image.Config{Cloud: w.config.Cloud, Clock: w.clock})
-	_, _, err := images.Find(t.Context(), &azurev1beta1.AKSNodeClass{}, "1.34.2")
+	w, c := newAKS(t)
+	w.resolve(c)
+	_, err := w.launch(w.claim("a", nil, nil), c)
 	w.must(err)
 	return w
 }
 
 // unused are calls of package cloud that neither the provider nor doctor makes.
 func unused() []string {
-	return []string{"Disks_Delete", "Disks_ListByResourceGroup", "LoadBalancers_List", "NetworkSecurityGroups_List", "Resources", "VirtualMachineExtensions_CreateOrUpdate", "VirtualMachines_ListAll", "VirtualNetworks_Get"}
+	return []string{"Disks_Delete", "Disks_ListByResourceGroup", "Resources", "VirtualMachineExtensions_CreateOrUpdate", "VirtualMachines_ListAll"}
 }
 
 // A call that package cloud can make, and that no test here makes, would escape the comparison.
