@@ -146,7 +146,8 @@ func launchesTheCheapest(t *testing.T, f Fixture) {
 	}
 	for _, it := range types {
 		for _, o := range it.Offerings { // of several at the lowest price, the cloud may choose
-			if o.Price == best.Price && slices.Contains(names, it.Name) && idOf(it, o) == got {
+			id := engine.OfferingID{InstanceType: it.Name, Zone: o.Zone, CapacityType: o.CapacityType}
+			if o.Price == best.Price && slices.Contains(names, it.Name) && id == got {
 				return
 			}
 		}
