@@ -129,6 +129,7 @@ type consolidator struct {
 type attempted struct {
 	tried
 	gone []*inventory.Machine
+	onto map[*inventory.Machine][]*inventory.Machine // see ontoIdle; nil before it is asked for
 }
 
 func (d *planner) newConsolidation() *consolidator {
@@ -367,7 +368,7 @@ func (c *consolidator) attempt(gone []*inventory.Machine) tried {
 	if c.incremental || len(c.sources) > manySources {
 		opt.Effort = -1
 	}
-	c.tried.gone = slices.Clone(gone)
+	c.tried.gone, c.tried.onto = slices.Clone(gone), nil
 	c.tried.tried = c.try(gone, trialOptions{closed: c.goesSoon, nominations: c.nominations, options: &opt, batches: c.batches})
 	return c.tried.tried
 }
@@ -414,7 +415,7 @@ func (c *consolidator) judgePart(p provisioning.Group, stranded map[*inventory.M
 	if len(p.Launches) > 0 {
 		moving *= strictness
 	}
-	saving := price - worst
+	saving := price - worst - c.kept(p)
 	if saving-moving < c.least(price) {
 		return engine.Reason{
 			Code: engine.SavesTooLittle, NodePool: h.Pool(), Need: dollars(moving + c.least(price)), Have: dollars(max(saving, 0)),
@@ -425,6 +426,45 @@ func (c *consolidator) judgePart(p provisioning.Group, stranded map[*inventory.M
 		return r
 	}
 	return c.unbalanced(p.Machines, p.Launches)
+}
+
+// kept is what the machines cost, in USD per hour, that are empty, wait only for their time to go, and would stay because pods of the
+// part come to them. Once they have gone, the part's machines are needed as they are: moving pods from one to the other saves nothing.
+func (c *consolidator) kept(p provisioning.Group) float64 {
+	if c.tried.onto == nil {
+		c.tried.onto = c.ontoIdle()
+	}
+	sum, counted := 0.0, map[*inventory.Machine]bool{}
+	for _, from := range p.Machines {
+		for _, h := range c.tried.onto[from] {
+			if !counted[h] {
+				counted[h] = true
+				sum += c.planner.price(h)
+			}
+		}
+	}
+	return sum
+}
+
+// ontoIdle lists, for each machine of the last trial, those that its pods move to and that are empty and wait for their time to go.
+func (c *consolidator) ontoIdle() map[*inventory.Machine][]*inventory.Machine {
+	idle := map[string]*inventory.Machine{}
+	for _, h := range c.free() {
+		if len(c.moving(h)) == 0 && c.emptyRefusal(h).Code == engine.ConsolidateAfter {
+			idle[h.Name()] = h
+		}
+	}
+	out := map[*inventory.Machine][]*inventory.Machine{}
+	if len(idle) == 0 {
+		return out
+	}
+	for _, to := range c.tried.plan.Placements {
+		if h := idle[to.Node]; h != nil {
+			from := c.tried.on[to.Pod].from
+			out[from] = append(out[from], h)
+		}
+	}
+	return out
 }
 
 func (c *consolidator) least(price float64) float64 { return max(leastShare*price, leastCore*c.core) }
