@@ -18,6 +18,7 @@ import (
 	"tenon.sh/engine"
 	"tenon.sh/provider/aws/assortment"
 	"tenon.sh/provider/aws/machine"
+	"tenon.sh/provider/stamp"
 )
 
 // correct writes on claims, and on their nodes, what has become of their machines since they were started: a machine whose
@@ -55,7 +56,7 @@ func (p *Provider) correctClaim(ctx context.Context, c *v1.NodeClaim, m *machine
 	if len(m.Groups) > 0 {
 		actual[awsv1.SecurityGroupsAnnotationKey] = assortment.SecurityGroups(m.Groups)
 	}
-	annotate(changed, actual)
+	stamp.Annotate(changed, actual)
 	relabelled := !maps.Equal(changed.Labels, c.Labels)
 	if relabelled { // the node first: a claim that says it already would not be looked at again
 		if err := p.correctNode(ctx, c.Status.NodeName, m); err != nil {

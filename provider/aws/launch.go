@@ -21,6 +21,7 @@ import (
 	"tenon.sh/provider/aws/soldout"
 	"tenon.sh/provider/aws/userdata"
 	"tenon.sh/provider/offer"
+	"tenon.sh/provider/stamp"
 )
 
 // rounds is how often one launch asks for offerings of the same kind: each time without those that had no capacity.
@@ -35,7 +36,7 @@ var (
 func (p *Provider) Launch(ctx context.Context, claim *v1.NodeClaim, class provider.Class) (engine.Machine, error) {
 	return p.LaunchNoted(ctx, claim, class, func(ctx context.Context, annotations map[string]string) error {
 		changed := claim.DeepCopy()
-		annotate(changed, annotations)
+		stamp.Annotate(changed, annotations)
 		return p.client.Patch(ctx, changed, client.MergeFrom(claim))
 	})
 }

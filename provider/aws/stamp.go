@@ -3,57 +3,18 @@ package aws
 import (
 	"context"
 	"fmt"
-	"maps"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"tenon.sh/api/awsv1"
 	v1 "tenon.sh/api/v1"
+	"tenon.sh/provider/stamp"
 )
 
-// stamp writes the fingerprint of the class on it, and on the claims that carry one of another version: a fingerprint that
-// was computed in another way says nothing. A claim that has drifted keeps its own, or it would stop being drifted.
+// stamp writes the fingerprint of the class on it, and on claims that carry one of another version.
 func (p *Provider) stamp(ctx context.Context, c *awsv1.EC2NodeClass) error {
-	hash, stamped := c.Hash(p.cluster.CABundle), c.Annotations[awsv1.HashVersionAnnotationKey]
-	if stamped == awsv1.HashVersion && c.Annotations[awsv1.HashAnnotationKey] == hash {
-		return nil
-	}
-	if stamped != awsv1.HashVersion {
-		if err := p.stampClaims(ctx, c.Name, hash); err != nil {
-			return err
-		}
-	}
-	before := c.DeepCopy()
-	changed := c.DeepCopy()
-	annotate(changed, map[string]string{awsv1.HashAnnotationKey: hash, awsv1.HashVersionAnnotationKey: awsv1.HashVersion})
-	if err := p.client.Patch(ctx, changed, client.MergeFrom(before)); err != nil {
-		return fmt.Errorf("write the fingerprint of EC2NodeClass %s: %w", c.Name, err)
-	}
-	c.ObjectMeta = changed.ObjectMeta
-	return nil
-}
-
-func (p *Provider) stampClaims(ctx context.Context, class, hash string) error {
-	claims, err := p.claimsOf(ctx, class)
-	if err != nil {
-		return err
-	}
-	for i := range claims {
-		claim := &claims[i]
-		if claim.Annotations[awsv1.HashVersionAnnotationKey] == awsv1.HashVersion {
-			continue
-		}
-		changed := claim.DeepCopy()
-		annotate(changed, map[string]string{awsv1.HashVersionAnnotationKey: awsv1.HashVersion})
-		if v1.GetCondition(claim, v1.ConditionDrifted) == nil {
-			annotate(changed, map[string]string{awsv1.HashAnnotationKey: hash})
-		}
-		if err := p.client.Patch(ctx, changed, client.MergeFrom(claim)); client.IgnoreNotFound(err) != nil {
-			return fmt.Errorf("write the fingerprint of EC2NodeClass %s on NodeClaim %s: %w", class, claim.Name, err)
-		}
-	}
-	return nil
+	keys := stamp.Keys{Hash: awsv1.HashAnnotationKey, HashVersion: awsv1.HashVersionAnnotationKey, Version: awsv1.HashVersion}
+	return stamp.Class(ctx, p.client, "EC2NodeClass", c, keys, c.Hash(p.cluster.CABundle), func() ([]v1.NodeClaim, error) { return p.claimsOf(ctx, c.Name) })
 }
 
 // claimsOf are the claims that refer to a class. They belong to the cache: nobody changes them.
@@ -68,13 +29,4 @@ func (p *Provider) claimsOf(ctx context.Context, class string) (out []v1.NodeCla
 		}
 	}
 	return out, nil
-}
-
-func annotate(o metav1.Object, with map[string]string) {
-	annotations := maps.Clone(o.GetAnnotations())
-	if annotations == nil {
-		annotations = map[string]string{}
-	}
-	maps.Copy(annotations, with)
-	o.SetAnnotations(annotations)
 }

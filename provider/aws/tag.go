@@ -15,6 +15,7 @@ import (
 	"tenon.sh/provider/aws/cloud"
 	"tenon.sh/provider/aws/machine"
 	"tenon.sh/provider/aws/template"
+	"tenon.sh/provider/stamp"
 )
 
 // tagsAtOnce is how many machines are tagged at the same time.
@@ -78,7 +79,7 @@ func (p *Provider) tag(ctx context.Context, c *v1.NodeClaim, m *machine.Machine)
 		}
 	}
 	changed := c.DeepCopy()
-	annotate(changed, map[string]string{awsv1.TaggedAnnotationKey: "true", awsv1.ClusterTaggedAnnotationKey: "true"})
+	stamp.Annotate(changed, map[string]string{awsv1.TaggedAnnotationKey: "true", awsv1.ClusterTaggedAnnotationKey: "true"})
 	if err := p.client.Patch(ctx, changed, client.MergeFrom(c)); client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("note on NodeClaim %s that its machine is tagged: %w", c.Name, err)
 	}

@@ -20,6 +20,7 @@ import (
 	v1 "tenon.sh/api/v1"
 	"tenon.sh/provider/azure/cloud"
 	"tenon.sh/provider/azure/machine"
+	"tenon.sh/provider/stamp"
 )
 
 const (
@@ -174,7 +175,7 @@ func (p *Provider) updateOne(ctx context.Context, claim *v1.NodeClaim, c *azurev
 		return fmt.Errorf("bring tags and identities of machine %s up to date: %w", m.Name, err)
 	}
 	changed := claim.DeepCopy()
-	annotate(changed, map[string]string{
+	stamp.Annotate(changed, map[string]string{
 		azurev1beta1.InPlaceUpdateAnnotationKey: p.inPlaceHash(c), v1.AppliedTagsAnnotationKey: strings.Join(slices.Sorted(maps.Keys(want)), ","),
 	})
 	if err := p.client.Patch(ctx, changed, client.MergeFrom(claim)); client.IgnoreNotFound(err) != nil {

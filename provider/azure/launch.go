@@ -27,6 +27,7 @@ import (
 	"tenon.sh/provider/azure/machine"
 	"tenon.sh/provider/azure/soldout"
 	"tenon.sh/provider/offer"
+	"tenon.sh/provider/stamp"
 )
 
 const (
@@ -40,7 +41,7 @@ const (
 func (p *Provider) Launch(ctx context.Context, claim *v1.NodeClaim, class provider.Class) (engine.Machine, error) {
 	return p.LaunchNoted(ctx, claim, class, func(ctx context.Context, annotations map[string]string) error {
 		changed := claim.DeepCopy()
-		annotate(changed, annotations)
+		stamp.Annotate(changed, annotations)
 		return p.client.Patch(ctx, changed, client.MergeFrom(claim))
 	})
 }

@@ -3,56 +3,18 @@ package azure
 import (
 	"context"
 	"fmt"
-	"maps"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"tenon.sh/api/azurev1beta1"
 	v1 "tenon.sh/api/v1"
+	"tenon.sh/provider/stamp"
 )
 
-// stamp writes the fingerprint of the class on it, and on the claims that carry one of another version: a fingerprint that was
-// computed in another way says nothing. A claim that has drifted keeps its own, or it would stop being drifted.
+// stamp writes the fingerprint of the class on it, and on claims that carry one of another version.
 func (p *Provider) stamp(ctx context.Context, c *azurev1beta1.AKSNodeClass) error {
-	hash, stamped := c.Hash(), c.Annotations[azurev1beta1.HashVersionAnnotationKey]
-	if stamped == azurev1beta1.HashVersion && c.Annotations[azurev1beta1.HashAnnotationKey] == hash {
-		return nil
-	}
-	if stamped != azurev1beta1.HashVersion {
-		if err := p.stampClaims(ctx, c.Name, hash); err != nil {
-			return err
-		}
-	}
-	changed := c.DeepCopy()
-	annotate(changed, map[string]string{azurev1beta1.HashAnnotationKey: hash, azurev1beta1.HashVersionAnnotationKey: azurev1beta1.HashVersion})
-	if err := p.client.Patch(ctx, changed, client.MergeFrom(c.DeepCopy())); err != nil {
-		return fmt.Errorf("write the fingerprint of AKSNodeClass %s: %w", c.Name, err)
-	}
-	c.ObjectMeta = changed.ObjectMeta
-	return nil
-}
-
-func (p *Provider) stampClaims(ctx context.Context, class, hash string) error {
-	claims, err := p.claimsOf(ctx, class)
-	if err != nil {
-		return err
-	}
-	for i := range claims {
-		claim := &claims[i]
-		if claim.Annotations[azurev1beta1.HashVersionAnnotationKey] == azurev1beta1.HashVersion {
-			continue
-		}
-		changed := claim.DeepCopy()
-		annotate(changed, map[string]string{azurev1beta1.HashVersionAnnotationKey: azurev1beta1.HashVersion})
-		if v1.GetCondition(claim, v1.ConditionDrifted) == nil {
-			annotate(changed, map[string]string{azurev1beta1.HashAnnotationKey: hash})
-		}
-		if err := p.client.Patch(ctx, changed, client.MergeFrom(claim)); client.IgnoreNotFound(err) != nil {
-			return fmt.Errorf("write the fingerprint of AKSNodeClass %s on NodeClaim %s: %w", class, claim.Name, err)
-		}
-	}
-	return nil
+	keys := stamp.Keys{Hash: azurev1beta1.HashAnnotationKey, HashVersion: azurev1beta1.HashVersionAnnotationKey, Version: azurev1beta1.HashVersion}
+	return stamp.Class(ctx, p.client, "AKSNodeClass", c, keys, c.Hash(), func() ([]v1.NodeClaim, error) { return p.claimsOf(ctx, c.Name) })
 }
 
 // claimsOf are the claims that refer to a class. They belong to the cache: nobody changes them.
@@ -81,13 +43,4 @@ func (p *Provider) claims(ctx context.Context) (out []v1.NodeClaim, err error) {
 		}
 	}
 	return out, nil
-}
-
-func annotate(o metav1.Object, with map[string]string) {
-	annotations := maps.Clone(o.GetAnnotations())
-	if annotations == nil {
-		annotations = map[string]string{}
-	}
-	maps.Copy(annotations, with)
-	o.SetAnnotations(annotations)
 }
