@@ -9,9 +9,11 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	testclock "k8s.io/utils/clock/testing"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -102,6 +104,27 @@ func TestTheMachineOfTheClaimGoesAndNoOther(t *testing.T) {
 	}
 	w.settle(t)
 	w.wantMachines(t, strings.TrimPrefix(string(second.ID), "fake://"))
+}
+
+// Cluster API sees Machines and replicas by watches of their own. What it has not seen marked it would keep, in the place of others.
+func TestReplicasAreTakenAwayOnlyAfterCouldBeSeenWhichMachinesAreToGo(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, deployment("small-a", "small", "a", "0.10"))
+	now := testclock.NewFakeClock(time.Now())
+	first, second := w.launch(t, w.newClaim(t, "a", nil, nil)), w.launch(t, w.newClaim(t, "b", nil, nil))
+	w.launch(t, w.newClaim(t, "c", nil, nil))
+	w.clock, w.settled = now, 0 // as in production
+	w.restart(t)
+	w.terminate(t, first)
+	w.wantReplicas(t, "small-a", 3)
+	now.Step(3 * time.Second)
+	w.terminate(t, second)
+	w.wantReplicas(t, "small-a", 2)
+	now.Step(3 * time.Second)
+	w.terminate(t, second)
+	w.wantReplicas(t, "small-a", 1)
+	w.settle(t)
+	w.wantMachines(t, "small-a-003")
 }
 
 func TestAMachineThatGoesDoesNotTakeThePlaceOfOneThatComes(t *testing.T) {

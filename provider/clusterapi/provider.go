@@ -63,6 +63,9 @@ type Config struct {
 	Wait time.Duration
 	// Grace is how long a Machine that belongs to no claim is left for one; 0 means 2 minutes.
 	Grace time.Duration
+	// Settle is how long a Machine has been marked before its replica is taken away; 0 means 3 seconds. Cluster API sees Machines and
+	// replicas by watches of their own: fewer replicas that it sees before the mark would take another Machine.
+	Settle time.Duration
 }
 
 // Provider is the provider for Cluster API. All its methods may be called from several goroutines.
@@ -94,7 +97,7 @@ func New(cfg Config) (*Provider, error) {
 	if cfg.Client == nil || cfg.Management == nil || cfg.Clock == nil {
 		return nil, errors.New("make the provider for Cluster API: it needs both clusters and a clock")
 	}
-	cfg.Wait, cfg.Grace = cmp.Or(cfg.Wait, 5*time.Second), cmp.Or(cfg.Grace, 2*time.Minute)
+	cfg.Wait, cfg.Grace, cfg.Settle = cmp.Or(cfg.Wait, 5*time.Second), cmp.Or(cfg.Grace, 2*time.Minute), cmp.Or(cfg.Settle, 3*time.Second)
 	if cfg.May == nil {
 		cfg.May = func(string) error { return nil }
 	}

@@ -116,6 +116,16 @@ func (c *census) lowest(d *contract.MachineDeployment, held bool) int32 {
 	return c.replicas - int32(len(c.marked))
 }
 
+// lowestOf is how many replicas there may be at least for now because Cluster API may not have seen all marks yet: it would take Machines
+// without one. Settled says that it has seen one.
+func (c *census) lowestOf(settled func(*contract.Machine) bool) int32 {
+	fresh := len(slices.DeleteFunc(slices.Clone(c.marked), settled))
+	if fresh == 0 {
+		return 0
+	}
+	return c.replicas - int32(len(c.marked)-fresh)
+}
+
 // shrinksFor says whether Cluster API takes a Machine away that is marked, when replicas are lowered. While there are several MachineSets
 // it takes others, or brings another one in its place: a rollout takes marked Machines first, and ends; with OnDelete the oldest
 // MachineSet shrinks.

@@ -118,16 +118,16 @@ func (p *Provider) setReplicas(ctx context.Context, m *Management, d *contract.M
 	if want < c.replicas {
 		want = min(c.replicas, max(want, c.lowest(d, p.heldWhy(assortment.Key(d)) != "")))
 	}
-	if want != c.replicas || d.Spec.Replicas == nil {
+	if now := max(want, min(c.replicas, c.lowestOf(p.isSettled))); now != c.replicas || d.Spec.Replicas == nil {
 		if err := p.cfg.May("scale MachineDeployment " + assortment.Key(d)); err != nil {
 			return err
 		}
 		// Nothing is written if somebody else has written meanwhile.
-		patch := fmt.Sprintf(`{"metadata":{"resourceVersion":%q},"spec":{"replicas":%d}}`, d.ResourceVersion, want)
+		patch := fmt.Sprintf(`{"metadata":{"resourceVersion":%q},"spec":{"replicas":%d}}`, d.ResourceVersion, now)
 		if err := m.Live.SubResource("scale").Patch(ctx, d, client.RawPatch(types.MergePatchType, []byte(patch)), client.WithSubResourceBody(&autoscalingv1.Scale{})); err != nil {
 			return err
 		}
-		log.FromContext(ctx).Info("scaled MachineDeployment", "MachineDeployment", assortment.Key(d), "from", c.replicas, "to", want, "waiting", waiting)
+		log.FromContext(ctx).Info("scaled MachineDeployment", "MachineDeployment", assortment.Key(d), "from", c.replicas, "to", now, "waiting", waiting)
 	}
 	// Where others are to come in their place, no replicas are taken away for marked Machines: these are deleted themselves.
 	for _, machine := range c.marked[:min(len(c.marked), max(0, int(want)-c.live()))] {
@@ -136,6 +136,12 @@ func (p *Provider) setReplicas(ctx context.Context, m *Management, d *contract.M
 		}
 	}
 	return nil
+}
+
+// isSettled says whether Cluster API has seen the mark on a Machine. Marks of others are not waited for.
+func (p *Provider) isSettled(machine *contract.Machine) bool {
+	marked, err := time.Parse(time.RFC3339, machine.Annotations[contract.DeleteAnnotation])
+	return err != nil || p.cfg.Clock.Since(marked) >= p.cfg.Settle
 }
 
 func (p *Provider) deleteMachine(ctx context.Context, m *Management, machine *contract.Machine) error {

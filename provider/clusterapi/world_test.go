@@ -43,7 +43,7 @@ type world struct {
 	provider             *clusterapi.Provider
 	class                *clusterapiv1alpha1.ClusterAPINodeClass
 	clock                clock.Clock
-	wait, grace          time.Duration
+	wait, grace, settled time.Duration
 
 	mu        sync.Mutex
 	writes    map[string]int // how often replicas were written, by MachineDeployment
@@ -59,7 +59,7 @@ type world struct {
 
 func newWorld(t testing.TB, deployments ...*contract.MachineDeployment) *world {
 	t.Helper()
-	w := &world{writes: map[string]int{}, clock: clock.RealClock{}, wait: 3 * time.Second, grace: time.Nanosecond}
+	w := &world{writes: map[string]int{}, clock: clock.RealClock{}, wait: 3 * time.Second, grace: time.Nanosecond, settled: time.Nanosecond}
 	work := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, v1.AddToScheme, clusterapiv1alpha1.AddToScheme} {
 		if err := add(work); err != nil {
@@ -88,7 +88,7 @@ func newWorld(t testing.TB, deployments ...*contract.MachineDeployment) *world {
 func (w *world) restart(t testing.TB) {
 	t.Helper()
 	p, err := clusterapi.New(clusterapi.Config{
-		Client: w.workload, Clock: w.clock, Wait: w.wait, Grace: w.grace,
+		Client: w.workload, Clock: w.clock, Wait: w.wait, Grace: w.grace, Settle: w.settled,
 		Management: func() (*clusterapi.Management, error) {
 			if w.starting.Load() {
 				return nil, clusterapi.ErrNotConnected
