@@ -9,7 +9,7 @@ MAKEFLAGS += --no-print-directory
 # How many packages are tested at a time, and how long one package may take. Several packages start a control plane each;
 # more than two at a time starve each other on a small machine.
 PACKAGES_AT_A_TIME ?= 2
-TEST_TIMEOUT ?= 30m
+TEST_TIMEOUT ?= 45m
 
 # What bin/tenon is built from: Go files and what they embed. Go's own cache decides what is compiled again.
 sources := $(shell find . \( -path './.?*' -o -path ./bin -o -path ./controlplane -o -path ./docs -o -path ./tools \
@@ -61,11 +61,7 @@ playground: build ## A local cluster with Tenon and a simulated cloud, until Ctr
 
 test: export TENON_DRAWS = all
 test: bin/controlplane bin/clusterapi ## Run all tests of all modules.
-	@cd controlplane && go test -timeout $(TEST_TIMEOUT) ./...
-	@cd deploy/test && go test -timeout $(TEST_TIMEOUT) ./...
-	@cd deploy/image && go test -timeout $(TEST_TIMEOUT) ./...
-	@cd endtoend/clusterapi && go test -timeout $(TEST_TIMEOUT) ./...
-	@go test -p $(PACKAGES_AT_A_TIME) -timeout $(TEST_TIMEOUT) ./...
+	@tools/test.sh $(PACKAGES_AT_A_TIME) $(TEST_TIMEOUT)
 
 race: export CGO_ENABLED = 1
 race: export TENON_DRAWS = all
