@@ -83,7 +83,7 @@ func builtInCatalog(documents []scenario.Document, notes *terminal) (*engine.Cat
 	notes.notes(reading.Notes)
 	return &engine.CatalogDocument{
 		APIVersion: engine.CatalogAPIVersion, Kind: engine.CatalogKind, Time: reading.Snapshot.Now,
-		Classes: reading.Snapshot.Classes,
+		Classes: reading.Snapshot.ListedClasses(),
 	}, nil
 }
 
