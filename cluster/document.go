@@ -19,6 +19,7 @@ func (c *Cluster) CatalogDocument(ctx context.Context, opt engine.Options) (engi
 		Options:    opt,
 		Classes:    s.ListedClasses(),
 
-		EarlierPasses: s.EarlierPasses,
+		EarlierPasses:   s.EarlierPasses,
+		IgnoresOverlays: !c.Overlays,
 	}, nil
 }
