@@ -51,6 +51,18 @@ func (b *PriceBook) priceOf(id engine.OfferingID, labels map[string]string, clas
 	return best.Price, true
 }
 
+// ListPrice is what the cloud's list says of a machine whose price is known, whatever NodeOverlays say; 0 if the list says nothing.
+func (b *PriceBook) ListPrice(labels map[string]string, class *v1.NodeClassReference) float64 {
+	o := b.offering(MachineOffering(labels), labels, class)
+	switch {
+	case o == nil:
+		return 0
+	case o.Overlay != "":
+		return o.ListPrice
+	}
+	return o.Price
+}
+
 // Reservation is the one that a machine with these labels draws from, "" if it draws from none.
 func (b *PriceBook) Reservation(labels map[string]string, class *v1.NodeClassReference) string {
 	if o := b.offering(MachineOffering(labels), labels, class); o != nil && carries(labels, o.Labels) {

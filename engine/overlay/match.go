@@ -16,6 +16,20 @@ import (
 type catalog struct {
 	types   []engine.InstanceType
 	matches map[string][]match // by overlay and by the labels that its pools have of those it looks at
+	// offered are the labels that offerings say.
+	offered map[string]bool
+}
+
+func newCatalog(types []engine.InstanceType) *catalog {
+	c := &catalog{types: types, matches: map[string][]match{}, offered: map[string]bool{corev1.LabelTopologyZone: true, v1.CapacityTypeLabelKey: true}}
+	for i := range types {
+		for j := range types[i].Offerings {
+			for key := range types[i].Offerings[j].Labels {
+				c.offered[key] = true
+			}
+		}
+	}
+	return c
 }
 
 // match is a type that an overlay selects, with those of its offerings that it does.
@@ -56,9 +70,9 @@ func (c *catalog) find(p *plan, labels map[string]string) []match {
 	if known, ok := c.matches[key.String()]; ok {
 		return known
 	}
-	out := []match{}
+	out := make([]match, 0, len(c.types))
 	for i := range c.types {
-		if m, ok := matchOf(p.asked, labels, &c.types[i]); ok {
+		if m, ok := c.match(p.asked, labels, &c.types[i]); ok {
 			m.kind = i
 			out = append(out, m)
 		}
@@ -67,9 +81,9 @@ func (c *catalog) find(p *plan, labels map[string]string) []match {
 	return out
 }
 
-// matchOf says which offerings of a type meet all expressions, a label that neither they nor the type nor the pool has being absent;
+// match says which offerings of a type meet all expressions, a label that neither they nor the type nor the pool has being absent;
 // ok is false if none does.
-func matchOf(asked []requirement.Expression, pool map[string]string, t *engine.InstanceType) (m match, ok bool) {
+func (c *catalog) match(asked []requirement.Expression, pool map[string]string, t *engine.InstanceType) (m match, ok bool) {
 	open := asked[:0:0] // what only offerings answer
 	for _, e := range asked {
 		if e.Key == instanceType {
@@ -78,12 +92,11 @@ func matchOf(asked []requirement.Expression, pool map[string]string, t *engine.I
 			}
 			continue
 		}
-		values := t.Labels[e.Key]
-		if soldBy(e.Key, t) {
+		if c.offered[e.Key] {
 			open = append(open, e)
 			continue
 		}
-		if len(values) > 0 {
+		if values := t.Labels[e.Key]; len(values) > 0 {
 			if !slices.ContainsFunc(values, func(v string) bool { return e.Admits(v, true) }) {
 				return m, false
 			}
@@ -102,14 +115,6 @@ func matchOf(asked []requirement.Expression, pool map[string]string, t *engine.I
 		}
 	}
 	return m, len(m.offerings) > 0
-}
-
-// soldBy reports whether offerings of the type say what the label is.
-func soldBy(key string, t *engine.InstanceType) bool {
-	if key == corev1.LabelTopologyZone || key == v1.CapacityTypeLabelKey {
-		return true
-	}
-	return slices.ContainsFunc(t.Offerings, func(o engine.Offering) bool { _, there := o.Labels[key]; return there })
 }
 
 // offers reports whether a machine of the offering meets an expression about a label that offerings have.

@@ -62,7 +62,7 @@ func Correct(overlays []*v1alpha1.NodeOverlay, pools []*v1.NodePool, classes []e
 	plans := plansOf(overlays)
 	views := viewsOf(plans, pools, classes)
 	for _, p := range plans {
-		if len(p.faults) == 0 {
+		if len(p.faults) == 0 && slices.ContainsFunc(r.inForce, func(other *plan) bool { return other.weight == p.weight }) {
 			p.clash = p.clashIn(views)
 		}
 		if len(p.faults) > 0 || p.clash != nil {
@@ -185,18 +185,16 @@ func (p *plan) setsPrice() bool { return p.price != nil || p.adjust != nil }
 // two free machines the larger one would be as good.
 const freePart = 1e-7
 
-// priceOf is the corrected price of an offering; ok is false if the overlay gives it none.
-func (p *plan) priceOf(o *engine.Offering) (usd float64, ok bool) {
-	switch {
-	case o.Unpriced && !p.unpriced:
-		return 0, false
-	case p.price != nil:
+// priceOf is the corrected price of an offering.
+func (p *plan) priceOf(o *engine.Offering) float64 {
+	usd := 0.0
+	if p.price != nil {
 		usd = *p.price
-	default:
+	} else {
 		usd = o.Price*p.adjust.factor + p.adjust.more
 	}
 	if usd <= 0 {
 		usd = max(o.Price, freePart) * freePart
 	}
-	return usd, true
+	return usd
 }

@@ -22,6 +22,7 @@ type view struct {
 	labels map[string]string // those of the pools that overlays look at
 
 	price [][]*plan // by type and offering, whose price it has; nil for types without any
+	free  []int     // by type, of how many offerings nobody has corrected the price; 0 as well for types without any in price
 	added []added   // by type
 }
 
@@ -38,7 +39,7 @@ func viewsOf(plans []*plan, pools []*v1.NodePool, classes []engine.Class) []*vie
 	}
 	var out []*view
 	for i := range classes {
-		sold := &catalog{types: classes[i].InstanceTypes, matches: map[string][]match{}}
+		sold := newCatalog(classes[i].InstanceTypes)
 		byLabels := map[string]*view{}
 		for _, pool := range kube.ByName(pools) {
 			if ref := pool.Spec.Template.Spec.NodeClassRef; ref == nil || *ref != classes[i].Ref {
@@ -48,7 +49,7 @@ func viewsOf(plans []*plan, pools []*v1.NodePool, classes []engine.Class) []*vie
 			key := kube.LabelText(labels)
 			v := byLabels[key]
 			if v == nil {
-				v = &view{class: i, sold: sold, labels: labels, price: make([][]*plan, len(sold.types)), added: make([]added, len(sold.types))}
+				v = &view{class: i, sold: sold, labels: labels, price: make([][]*plan, len(sold.types)), free: make([]int, len(sold.types)), added: make([]added, len(sold.types))}
 				byLabels[key] = v
 				out = append(out, v)
 			}
@@ -94,7 +95,9 @@ func (v *view) lay(p *plan) {
 		if p.setsPrice() {
 			v.layPrice(p, m)
 		}
-		v.layCapacity(p, m.kind)
+		if len(p.overlay.Spec.Capacity) > 0 {
+			v.layCapacity(p, m.kind)
+		}
 	}
 	if p.found.offerings+p.found.types > before {
 		p.found.pools = append(p.found.pools, v.pools...)
@@ -102,18 +105,22 @@ func (v *view) lay(p *plan) {
 }
 
 func (v *view) layPrice(p *plan, m match) {
+	if v.price[m.kind] != nil && v.free[m.kind] == 0 {
+		return
+	}
 	kind := &v.sold.types[m.kind]
 	for i := range m.each(len(kind.Offerings)) {
-		if _, ok := p.priceOf(&kind.Offerings[i]); !ok {
+		if kind.Offerings[i].Unpriced && !p.unpriced {
 			p.found.unpriced = true
 			continue
 		}
 		if v.price[m.kind] == nil {
-			v.price[m.kind] = make([]*plan, len(kind.Offerings))
+			v.price[m.kind], v.free[m.kind] = make([]*plan, len(kind.Offerings)), len(kind.Offerings)
 		}
 		if v.price[m.kind][i] == nil {
 			v.price[m.kind][i] = p
-			p.found.offerings++
+			v.free[m.kind]--
+			p.found.offerings += len(v.pools)
 		}
 	}
 }
@@ -136,7 +143,7 @@ func (v *view) layCapacity(p *plan, kind int) {
 		}
 	}
 	if set {
-		p.found.types++
+		p.found.types += len(v.pools)
 	}
 }
 
@@ -164,8 +171,7 @@ func (v *view) correct(i int, t *engine.InstanceType) {
 				continue
 			}
 			o := &t.Offerings[j]
-			price, _ := p.priceOf(o)
-			o.Overlay, o.ListPrice, o.Price = p.overlay.Name, o.Price, price
+			o.Overlay, o.ListPrice, o.Price = p.overlay.Name, o.Price, p.priceOf(o)
 			if o.Unpriced {
 				o.Unpriced, o.SoldOut = false, false
 			}
