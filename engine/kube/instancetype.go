@@ -177,7 +177,7 @@ func NewTypeIndex(s *engine.Snapshot) TypeIndex {
 			out[soldTo{class: c.Ref}] = types
 		}
 		for _, pool := range c.Pools {
-			out[soldTo{c.Ref, pool}] = types
+			out[soldTo{c.Ref, pool}], out[soldTo{pool: pool}] = types, types
 		}
 		for j := range c.InstanceTypes {
 			types[c.InstanceTypes[j].Name] = &c.InstanceTypes[j]
@@ -186,15 +186,16 @@ func NewTypeIndex(s *engine.Snapshot) TypeIndex {
 	return out
 }
 
-// Find is the type of that name, as it is sold to a pool; nil if the class does not list it, or is nil.
+// Find is the type of that name, as it is sold to a pool; nil if the class does not list it.
 func (x TypeIndex) Find(class *v1.NodeClassReference, pool, name string) *engine.InstanceType {
 	return x.Of(class, pool)[name]
 }
 
-// Of are the types of a class by name, as they are sold to a pool; nil if the class is not known, or is nil.
+// Of are the types of a class by name, as they are sold to a pool; nil if the class is not known. Where class is nil, they are those
+// that NodeOverlays correct for the pool, if they do.
 func (x TypeIndex) Of(class *v1.NodeClassReference, pool string) map[string]*engine.InstanceType {
 	if class == nil {
-		return nil
+		return x[soldTo{pool: pool}]
 	}
 	if types, corrected := x[soldTo{*class, pool}]; corrected {
 		return types
