@@ -24,9 +24,6 @@ func AddTo(m *engine.Machine, t *engine.InstanceType) {
 	}
 	for name := range t.Added {
 		q, had := t.Capacity[name], m.Capacity[name]
-		if had.Cmp(q) == 0 {
-			continue
-		}
 		m.Capacity[name], m.Allocatable[name] = q.DeepCopy(), q.DeepCopy()
 		if memory, ok := m.Allocatable[corev1.ResourceMemory]; ok && strings.HasPrefix(string(name), "hugepages-") {
 			memory.Add(had)

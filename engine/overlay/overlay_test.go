@@ -102,12 +102,13 @@ func TestPricesAreCorrectedWhereRequirementsSay(t *testing.T) {
 func TestOverlaysOfOneWeightConflict(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct{ overlays, verdicts, says string }{
-		"one price, one offering": {"overlay a price=1\noverlay b price=1", "a:Conflict b", "conflict with NodeOverlay b, which has the same weight (0) and sets the price of gpu/a/on-demand in NodePool blue too"},
-		"other offerings":         {"overlay a price=1 zone in (a)\noverlay b price=1 zone in (b)", "a b", ""},
-		"in one pool of two":      {"overlay a price=1\noverlay b price=2 pool in (green)", "a:Conflict b", "in NodePool green"},
-		"other weights":           {"overlay a price=1 weight=1\noverlay b price=2", "a b", ""},
-		"price and capacity":      {"overlay a price=1\noverlay b x.io/y=1", "a b", ""},
-		"other resources":         {"overlay a x.io/y=1\noverlay b x.io/z=1", "a b", ""},
+		"one price, one offering":           {"overlay a price=1\noverlay b price=1", "a:Conflict b", "conflict with NodeOverlay b, which has the same weight (0) and sets the price of gpu/a/on-demand in NodePool blue too"},
+		"other offerings":                   {"overlay a price=1 zone in (a)\noverlay b price=1 zone in (b)", "a b", ""},
+		"in one pool of two":                {"overlay a price=1\noverlay b price=2 pool in (green)", "a:Conflict b", "in NodePool green"},
+		"other weights":                     {"overlay a price=1 weight=1\noverlay b price=2", "a b", ""},
+		"heavier, beside one of its weight": {"overlay a price=1 x.io/z=1 weight=2\noverlay b price=2 x.io/z=2\noverlay c x.io/y=1", "a b c", ""},
+		"price and capacity":                {"overlay a price=1\noverlay b x.io/y=1", "a b", ""},
+		"other resources":                   {"overlay a x.io/y=1\noverlay b x.io/z=1", "a b", ""},
 		"with one before the last": {"overlay a x.io/y=1\noverlay b x.io/z=1\noverlay c x.io/y=2", "a:Conflict b c",
 			"conflict with NodeOverlay c, which has the same weight (0) and sets x.io/y of gpu in NodePool blue too"},
 		"what lost is not in the way": {"overlay a price=1 type in (one)\noverlay b price=1 type in (one,gpu)\noverlay c price=1 type in (gpu)", "a b:Conflict c", "NodeOverlay c"},
