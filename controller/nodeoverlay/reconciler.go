@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -71,7 +72,7 @@ func (r *Reconciler) write(ctx context.Context, v overlay.Verdict) error {
 	changed := v1.SetCondition(o, v1.ConditionValidationSucceeded, status, reason, message, now)
 	changed = v1.RemoveCondition(o, v1.ConditionNotSupported, now) || changed
 	if v.Reason != "" {
-		r.Recorder.Publish(report.Event{Object: o, Warning: true, Reason: v.Reason, Message: message, Key: message})
+		r.Recorder.Publish(report.Event{Object: o, Warning: true, Reason: v.Reason, Message: message, Key: message, Every: repeatEvery})
 	}
 	if !changed {
 		return nil
@@ -82,6 +83,9 @@ func (r *Reconciler) write(ctx context.Context, v overlay.Verdict) error {
 	}
 	return nil
 }
+
+// repeatEvery is how often an event says again that an overlay is not in force: its condition says it all the time.
+const repeatEvery = time.Hour
 
 // mostMessage bounds what a condition says: the API server takes 32 KiB, and nobody reads that.
 const mostMessage = 1024

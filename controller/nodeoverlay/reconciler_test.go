@@ -1,6 +1,8 @@
 package nodeoverlay_test
 
 import (
+	"context"
+	"slices"
 	"strings"
 	"testing"
 
@@ -17,6 +19,7 @@ import (
 	"tenon.sh/controller/nodeoverlay"
 	"tenon.sh/engine"
 	"tenon.sh/engine/kube"
+	"tenon.sh/provider"
 )
 
 func overlayNamed(name, price string) *v1alpha1.NodeOverlay {
@@ -115,6 +118,44 @@ func TestSnapshotsAndLaunchesAreCorrected(t *testing.T) {
 	w.Must(err)
 	if len(document.Classes) != 1 || document.IgnoresOverlays {
 		t.Errorf("%d classes are written", len(document.Classes))
+	}
+}
+
+// unpriced sells one type of which nobody knows the price.
+type unpriced struct{ provider.Provider }
+
+func (u unpriced) Catalog(ctx context.Context, class provider.Class) ([]engine.InstanceType, error) {
+	types, err := u.Provider.Catalog(ctx, class)
+	types = slices.Clone(types)
+	for i := range types {
+		if types[i].Name == "m-4x-amd64-linux" {
+			types[i].Offerings = []engine.Offering{{Zone: "test-zone-a", CapacityType: "on-demand", SoldOut: true, Unpriced: true}}
+		}
+	}
+	return types, err
+}
+
+func TestWhatHasNoPriceIsSoldAtAnOverlaysUnlessItIsSoldOut(t *testing.T) {
+	t.Parallel()
+	o := overlayNamed("preview", "0.001")
+	o.Spec.Requirements = []v1alpha1.Requirement{{Key: corev1.LabelInstanceTypeStable, Operator: v1.In, Values: []string{"m-4x-amd64-linux"}}}
+	w, _ := newWorld(t, o)
+	config := w.Cluster.Config
+	config.Provider = unpriced{config.Provider}
+	w.Cluster = cluster.New(config)
+	offered := func() engine.Offering {
+		s, err := w.Cluster.Snapshot(w)
+		w.Must(err)
+		types := kube.ClassOf(s, s.NodePools[0]).InstanceTypes
+		return types[slices.IndexFunc(types, func(t engine.InstanceType) bool { return t.Name == "m-4x-amd64-linux" })].Offerings[0]
+	}
+	if got := offered(); got.SoldOut || got.Price != 0.001 {
+		t.Errorf("%+v", got)
+	}
+	w.Cluster.MarkSoldOut(v1.NodeClassReference{Group: "karpenter.kwok.sh", Kind: "KWOKNodeClass", Name: "default"},
+		[]engine.OfferingID{{InstanceType: "m-4x-amd64-linux", Zone: "test-zone-a", CapacityType: "on-demand"}})
+	if got := offered(); !got.SoldOut {
+		t.Errorf("%+v", got)
 	}
 }
 
