@@ -12,6 +12,7 @@ import (
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	v1 "tenon.sh/api/v1"
 	"tenon.sh/api/v1alpha1"
@@ -38,6 +39,7 @@ func (c *Cluster) Watch(ctx context.Context) error {
 		}
 		if _, ok := kind.(*v1alpha1.NodeOverlay); ok && apimeta.IsNoMatchError(err) {
 			c.overlays.missing = true
+			log.FromContext(ctx).Info("NodeOverlays have no effect: their CustomResourceDefinition nodeoverlays.karpenter.sh is not installed; install it and restart the controller")
 			continue
 		}
 		if err != nil {
