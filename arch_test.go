@@ -69,6 +69,7 @@ var importRules = []importRule{
 	{packages: "engine", ours: []string{"engine/parallel", "api/..."}, never: notInTheEngine, pure: true},
 	{packages: "engine/enginetest", ours: []string{"engine", "api/..."}, also: []string{"sigs.k8s.io/yaml"}, never: notInTheEngine, pure: true},
 	{packages: "engine/kube", ours: []string{"engine", "api/...", "engine/capacity", "engine/requirement"}, never: notInTheEngine, pure: true},
+	{packages: "engine/overlay", ours: []string{"engine", "api/...", "engine/kube", "engine/requirement"}, never: notInTheEngine, pure: true},
 	{packages: "engine/volume", ours: []string{"engine", "api/...", "engine/kube", "engine/bitset", "engine/capacity", "engine/requirement"}, never: notInTheEngine, pure: true},
 	{packages: "engine/inventory", ours: []string{"engine", "api/...", "engine/kube", "engine/volume", "engine/bitset", "engine/capacity", "engine/parallel", "engine/requirement"}, never: notInTheEngine, pure: true},
 	{packages: "engine/budget", ours: []string{"engine", "api/...", "engine/kube", "engine/inventory"}, also: []string{"github.com/robfig/cron/v3"}, never: notInTheEngine, pure: true},
@@ -117,7 +118,7 @@ var importRules = []importRule{
 
 	{packages: "cluster/lane", alone: true},
 	{packages: "cluster/term", also: slices.Concat(kubernetesClient, logging)},
-	{packages: "cluster", ours: []string{"engine", "engine/kube", "engine/inventory", "engine/budget", "api/...", "provider"}, also: slices.Concat(kubernetesClient, logging, []string{"k8s.io/apiextensions-apiserver"})},
+	{packages: "cluster", ours: []string{"engine", "engine/kube", "engine/inventory", "engine/overlay", "engine/budget", "api/...", "provider"}, also: slices.Concat(kubernetesClient, logging, []string{"k8s.io/apiextensions-apiserver"})},
 	{packages: "cluster/clustertest", ours: []string{"api/...", "engine", "cluster", "provider/...", "report/..."}, also: slices.Concat(kubernetesClient, logging, prometheus)},
 	{packages: "report/...", ours: []string{"report/...", "engine", "engine/...", "cluster", "api/...", "provider"}, also: slices.Concat(kubernetesClient, logging, prometheus)},
 	{packages: "controller/...", ours: []string{"controller", "engine", "engine/...", "cluster", "cluster/lane", "provider", "api/...", "report/..."}, also: slices.Concat(kubernetesClient, logging, prometheus)},

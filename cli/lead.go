@@ -19,6 +19,7 @@ import (
 	"tenon.sh/controller/disrupt"
 	"tenon.sh/controller/interruption"
 	"tenon.sh/controller/nodeclass"
+	"tenon.sh/controller/nodeoverlay"
 	"tenon.sh/controller/nodepool"
 	"tenon.sh/controller/provision"
 	"tenon.sh/controller/unsupported"
@@ -75,6 +76,7 @@ func (c *autoscaler) lead(ctx context.Context, lasting lasting) error {
 	}
 	parts.cluster = cluster.New(cluster.Config{
 		Client: mgr.GetClient(), API: mgr.GetAPIReader(), Informers: mgr.GetCache(), Clock: real,
+		Overlays: c.opt.FeatureGates["NodeOverlay"],
 		Provider: starts, Inspector: inspector, Repairer: repairer, Leader: mgr.identity(), Leads: mgr.term.Ask,
 	})
 	if err := cluster.AddIndexes(ctx, mgr.GetFieldIndexer()); err != nil {
@@ -180,10 +182,15 @@ func (p *parts) makeLoops() {
 		resize = p.loop("static", static.Reconcile, 200*time.Millisecond, time.Second, 30*time.Second).Trigger
 	}
 	classes := p.loop("nodeclass", (&nodeclass.Reconciler{Cluster: p.cluster}).Reconcile, 100*time.Millisecond, time.Second, 30*time.Second)
-	noEffect := &unsupported.Reconciler{API: p.mgr.GetAPIReader(), Writer: p.mgr.GetClient(), Clock: real}
+	noEffect := &unsupported.Reconciler{API: p.mgr.GetAPIReader(), Writer: p.mgr.GetClient(), Clock: real, Overlays: p.opt.FeatureGates["NodeOverlay"]}
 	p.loop("unsupported", noEffect.Reconcile, time.Second, time.Second, time.Minute)
 
+	correct := func(string) {}
+	if p.opt.FeatureGates["NodeOverlay"] {
+		correct = p.correctCatalogs(provisioning, disrupting)
+	}
 	p.cluster.OnCatalogChange(func() {
+		correct("catalog")
 		provisioning.Trigger("catalog")
 		disrupting.Trigger("catalog")
 	})
@@ -207,6 +214,22 @@ func (p *parts) makeLoops() {
 			})
 		},
 	)
+}
+
+// correctCatalogs adds the loop that says on NodeOverlays what has become of them, and has everybody who buys look again when one
+// changes. It returns what wakes the loop.
+func (p *parts) correctCatalogs(buyers ...*controller.Loop) func(cause string) {
+	overlays := nodeoverlay.New(nodeoverlay.Config{Cluster: p.cluster, Recorder: p.recorder})
+	loop := p.loop("nodeoverlay", overlays.Reconcile, 100*time.Millisecond, time.Second, time.Minute)
+	p.watches = append(p.watches, func(ctx context.Context) error {
+		return nodeoverlay.Watch(ctx, p.mgr.GetCache(), func(cause string) {
+			loop.Trigger(cause)
+			for _, buyer := range buyers {
+				buyer.Trigger(cause)
+			}
+		})
+	})
+	return loop.Trigger
 }
 
 // listen adds two loops for each source of the cloud's notices: what it says is heard while machines are still being left.

@@ -55,6 +55,7 @@ func liveKinds() []liveKind {
 		// Nodes come before pods: a pod that is bound in between then counts twice rather than not at all.
 		of(v1.Group, "v1", "nodepools", "NodePool", true), // savings is for clusters without Karpenter too
 		of(v1.Group, "v1", "nodeclaims", "NodeClaim", true),
+		of(v1.Group, "v1alpha1", "nodeoverlays", overlayKind, true),
 		of("", "v1", "nodes", "Node", false),
 		of("", "v1", "pods", "Pod", false),
 		of("apps", "v1", "daemonsets", "DaemonSet", false),
@@ -98,7 +99,7 @@ func (o *liveOptions) documents(ctx context.Context, notes *terminal) ([]scenari
 	if err != nil {
 		return nil, err
 	}
-	documents, err := liveObjects(ctx, config)
+	documents, err := liveObjects(ctx, config, notes)
 	if err != nil {
 		return nil, err
 	}
@@ -112,6 +113,7 @@ func (o *liveOptions) documents(ctx context.Context, notes *terminal) ([]scenari
 	if catalog == nil {
 		return o.withMachineDeployments(ctx, config, documents, notes)
 	}
+	documents = inForce(documents, catalog, notes)
 	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(catalog)
 	if err != nil {
 		return nil, fmt.Errorf("read the catalog: %w", err)
@@ -136,6 +138,23 @@ func (o *liveOptions) withMachineDeployments(ctx context.Context, config *rest.C
 	return append(documents, more...), err
 }
 
+const overlayKind = "NodeOverlay"
+
+// inForce leaves out NodeOverlays where the controller does without them: its plans know nothing of them.
+func inForce(documents []scenario.Document, catalog *engine.CatalogDocument, notes *terminal) []scenario.Document {
+	if !catalog.IgnoresOverlays {
+		return documents
+	}
+	before := len(documents)
+	documents = slices.DeleteFunc(documents, func(d scenario.Document) bool {
+		return d.Object.GroupVersionKind().GroupKind() == schema.GroupKind{Group: v1.Group, Kind: overlayKind}
+	})
+	if n := before - len(documents); n > 0 {
+		notes.line("note: %d NodeOverlays left out: the controller runs without the feature gate NodeOverlay", n)
+	}
+	return documents
+}
+
 // hasPools reports whether there is anything that a controller could look after.
 func hasPools(documents []scenario.Document) bool {
 	return slices.ContainsFunc(documents, func(d scenario.Document) bool {
@@ -154,7 +173,7 @@ func (o *liveOptions) catalog(ctx context.Context, config *rest.Config) (*engine
 }
 
 // liveObjects lists what a snapshot holds, page by page.
-func liveObjects(ctx context.Context, config *rest.Config) ([]scenario.Document, error) {
+func liveObjects(ctx context.Context, config *rest.Config, notes *terminal) ([]scenario.Document, error) {
 	client, err := dynamic.NewForConfig(config)
 	if err != nil {
 		return nil, fmt.Errorf("read the cluster: %w", err)
@@ -167,6 +186,8 @@ func liveObjects(ctx context.Context, config *rest.Config) ([]scenario.Document,
 			out = append(out, documents...)
 		case apierrors.IsNotFound(err) && kind.optional:
 		case apierrors.IsForbidden(err) && strings.HasSuffix(kind.kind, "NodeClass"): // nothing follows from them
+		case apierrors.IsForbidden(err) && kind.kind == overlayKind: // whoever was given rights before overlays acted, reads the rest
+			notes.line("note: NodeOverlays are left out: %s", oneLine(err))
 		default:
 			return nil, fmt.Errorf("list objects of kind %s: %w", kind.kind, err)
 		}

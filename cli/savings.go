@@ -13,6 +13,7 @@ import (
 	"tenon.sh/engine"
 	"tenon.sh/engine/explain"
 	"tenon.sh/engine/inventory"
+	"tenon.sh/engine/overlay"
 	"tenon.sh/provider/catalog"
 	"tenon.sh/scenario"
 )
@@ -100,6 +101,7 @@ func (o *savingsOptions) completed(reading *scenario.Reading) (*engine.Snapshot,
 			for i := range s.Classes {
 				s.Classes[i].InstanceTypes, s.Classes[i].Problem = types, ""
 			}
+			overlay.Apply(&s)
 			reading.Notes = append(reading.Notes, "instance types of all classes: "+name)
 		}
 		return &s, nil
@@ -117,7 +119,7 @@ func (o *savingsOptions) completed(reading *scenario.Reading) (*engine.Snapshot,
 	if where != "" {
 		reading.Notes = append(reading.Notes, where)
 	}
-	return explain.AssumePools(&s, explain.SoldHere(&s, types)), nil
+	return corrected(explain.AssumePools(&s, explain.SoldHere(&s, types))), nil
 }
 
 // assumable reports whether there are nodes that could be those of pools, and leaves out the note that there are no pools.
@@ -140,7 +142,13 @@ func assumedMachineDeployments(reading *scenario.Reading) (*engine.Snapshot, err
 	}
 	reading.Notes = append(append(reading.Notes, made.Notes...),
 		"there are no NodePools: each MachineDeployment counts as a pool")
-	return explain.AssumePools(reading.Snapshot, made.InstanceTypes), nil
+	return corrected(explain.AssumePools(reading.Snapshot, made.InstanceTypes)), nil
+}
+
+// corrected is the snapshot with its NodeOverlays laid over catalogs that it was given.
+func corrected(s *engine.Snapshot) *engine.Snapshot {
+	overlay.Apply(s)
+	return s
 }
 
 // types is the catalog that was named, or the one that is assumed where there are no pools. The note says whose figures it has.

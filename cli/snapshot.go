@@ -55,7 +55,7 @@ func (o *liveOptions) write(ctx context.Context, out io.Writer, notes *terminal)
 	if err != nil {
 		return err
 	}
-	documents, err := liveObjects(ctx, config)
+	documents, err := liveObjects(ctx, config, notes)
 	if err != nil {
 		return err
 	}
@@ -71,7 +71,7 @@ func (o *liveOptions) write(ctx context.Context, out io.Writer, notes *terminal)
 			return err
 		}
 	}
-	return scenario.WriteDocuments(out, served(documents, document, notes), *document)
+	return scenario.WriteDocuments(out, inForce(served(documents, document, notes), document, notes), *document)
 }
 
 // builtInCatalog is what plan would take for the pools if it had no catalog.
@@ -83,7 +83,7 @@ func builtInCatalog(documents []scenario.Document, notes *terminal) (*engine.Cat
 	notes.notes(reading.Notes)
 	return &engine.CatalogDocument{
 		APIVersion: engine.CatalogAPIVersion, Kind: engine.CatalogKind, Time: reading.Snapshot.Now,
-		Classes: reading.Snapshot.Classes,
+		Classes: reading.Snapshot.ListedClasses(),
 	}, nil
 }
 

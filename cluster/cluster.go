@@ -42,6 +42,8 @@ type Config struct {
 	Inspector provider.Inspector
 	// Repairer says which nodes are broken; nil means that none is repaired.
 	Repairer provider.Repairer
+	// Overlays has NodeOverlays act; without it they are not read.
+	Overlays bool
 	Clock    clock.PassiveClock
 	// Launches is held from looking at what there is to having created what is missing; nil means a lock of its own.
 	Launches sync.Locker
@@ -55,6 +57,7 @@ type Config struct {
 type Cluster struct {
 	Config
 	catalogs *catalogs
+	overlays overlays
 	zones    zones
 	// noDeviceClasses is set by Watch, before the first Snapshot, if the API server does not serve that kind.
 	noDeviceClasses bool
@@ -106,6 +109,9 @@ func (c *Cluster) Snapshot(ctx context.Context) (*engine.Snapshot, error) {
 	s.NodePools = slices.DeleteFunc(s.NodePools, func(p *v1.NodePool) bool { return !c.Serves(p.Spec.Template.Spec.NodeClassRef) })
 	s.NodeClaims = slices.DeleteFunc(s.NodeClaims, func(n *v1.NodeClaim) bool { return !c.Serves(n.Spec.NodeClassRef) })
 	s.Classes = c.classes(ctx, s.NodePools, s.Now)
+	if err := c.correct(ctx, s); err != nil {
+		return nil, fmt.Errorf("snapshot: %w", err)
+	}
 	s.Zones = c.zones.of(s)
 	return s, nil
 }

@@ -17,8 +17,9 @@ func (c *Cluster) CatalogDocument(ctx context.Context, opt engine.Options) (engi
 		Kind:       engine.CatalogKind,
 		Time:       s.Now,
 		Options:    opt,
-		Classes:    s.Classes,
+		Classes:    s.ListedClasses(),
 
-		EarlierPasses: s.EarlierPasses,
+		EarlierPasses:   s.EarlierPasses,
+		IgnoresOverlays: !c.Overlays,
 	}, nil
 }

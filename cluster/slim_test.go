@@ -19,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	v1 "tenon.sh/api/v1"
+	"tenon.sh/api/v1alpha1"
 	"tenon.sh/cluster"
 	"tenon.sh/cluster/clustertest"
 )
@@ -126,7 +127,11 @@ func TestSnapshotHoldsEveryKind(t *testing.T) {
 		&storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: "a"}}, &storagev1.CSINode{ObjectMeta: metav1.ObjectMeta{Name: "a"}},
 		&storagev1.VolumeAttachment{ObjectMeta: metav1.ObjectMeta{Name: "a"}}, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "a"}},
 		&corev1.Service{ObjectMeta: meta("a")}, &appsv1.ReplicaSet{ObjectMeta: meta("a")}, &appsv1.StatefulSet{ObjectMeta: meta("a")},
-		&corev1.ReplicationController{ObjectMeta: meta("a")}, &resourcev1.DeviceClass{ObjectMeta: metav1.ObjectMeta{Name: "a"}})
+		&corev1.ReplicationController{ObjectMeta: meta("a")}, &resourcev1.DeviceClass{ObjectMeta: metav1.ObjectMeta{Name: "a"}},
+		&v1alpha1.NodeOverlay{ObjectMeta: metav1.ObjectMeta{Name: "a"}})
+	config := w.Cluster.Config
+	config.Overlays = true
+	w.Cluster = cluster.New(config)
 	s, err := w.Cluster.Snapshot(w)
 	w.Must(err)
 	v := reflect.ValueOf(*s)

@@ -71,7 +71,7 @@ func (k *catalog) markOfferings(t engine.InstanceType, now time.Time) []engine.O
 		whole.Reservation = "" // a cloud that names no reservation means all of them
 		for _, id := range []engine.OfferingID{id, whole} {
 			if k.soldOut[id].Holds(now) {
-				offerings[i].SoldOut = true
+				offerings[i].SoldOut, offerings[i].Unpriced = true, false
 			}
 		}
 	}

@@ -12,23 +12,34 @@ import (
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	v1 "tenon.sh/api/v1"
+	"tenon.sh/api/v1alpha1"
 )
 
 // Watch starts the watches that Snapshot reads, so that they are complete before the first Snapshot, and listens for
 // claims that go: those must not be shown any longer because this process created them. A cluster without device classes,
-// which Kubernetes before 1.34 is, shows none.
+// which Kubernetes before 1.34 is, shows none; nor does one show NodeOverlays whose definition is not installed.
 func (c *Cluster) Watch(ctx context.Context) error {
-	for _, kind := range []client.Object{
+	kinds := []client.Object{
 		&corev1.Pod{}, &corev1.Node{}, &corev1.LimitRange{}, &appsv1.DaemonSet{}, &policyv1.PodDisruptionBudget{},
 		&corev1.PersistentVolume{}, &corev1.PersistentVolumeClaim{}, &storagev1.StorageClass{}, &storagev1.CSINode{},
 		&storagev1.VolumeAttachment{}, &corev1.Namespace{}, &corev1.Service{}, &appsv1.ReplicaSet{}, &appsv1.StatefulSet{},
 		&corev1.ReplicationController{}, &resourcev1.DeviceClass{}, &v1.NodePool{}, &v1.NodeClaim{},
-	} {
+	}
+	if c.Overlays {
+		kinds = append(kinds, &v1alpha1.NodeOverlay{})
+	}
+	for _, kind := range kinds {
 		informer, err := c.Informers.GetInformer(ctx, kind)
 		if _, ok := kind.(*resourcev1.DeviceClass); ok && apimeta.IsNoMatchError(err) {
 			c.noDeviceClasses = true
+			continue
+		}
+		if _, ok := kind.(*v1alpha1.NodeOverlay); ok && apimeta.IsNoMatchError(err) {
+			c.overlays.missing = true
+			log.FromContext(ctx).Info("NodeOverlays have no effect: their CustomResourceDefinition nodeoverlays.karpenter.sh is not installed; install it and restart the controller")
 			continue
 		}
 		if err != nil {

@@ -73,7 +73,7 @@ func TestAClusterWithoutDeviceClassesIsWatched(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if err := cluster.New(cluster.Config{Informers: informers}).Watch(t.Context()); err != nil {
+			if err := cluster.New(cluster.Config{Informers: informers, Overlays: true}).Watch(t.Context()); err != nil {
 				t.Error(err)
 			}
 		})

@@ -35,7 +35,8 @@ var notAlways = map[string]string{
 	"patch capacitybuffers/status.autoscaling.x-k8s.io": "there is one: that it has no effect is said in its status",
 	"patch events":                                      "an event comes again, after two minutes at the earliest, and is counted up",
 	"patch kwoknodeclasses/status.karpenter.kwok.sh":    "a class cannot be used",
-	"patch nodeoverlays/status.karpenter.sh":            "there is one: that it has no effect is said in its status",
+	"patch nodeoverlays/status.karpenter.sh":            "there is one: whether it is in force is said in its status",
+	"watch nodeoverlays.karpenter.sh":                   "the feature gate NodeOverlay is on",
 	"update nodeclaims/finalizers.karpenter.sh":         "the API server has the plugin OwnerReferencesPermissionEnforcement: nodes block the deletion of their claim",
 	"update nodepools/finalizers.karpenter.sh":          "the same: claims block the deletion of their pool",
 }

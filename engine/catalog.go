@@ -19,4 +19,6 @@ type CatalogDocument struct {
 	Classes []Class   `json:"classes"`
 	// EarlierPasses is what the controller remembers of its passes of disruption.
 	EarlierPasses *EarlierPasses `json:"earlierPasses,omitempty"`
+	// IgnoresOverlays says that the controller runs without the feature gate NodeOverlay.
+	IgnoresOverlays bool `json:"ignoresOverlays,omitempty"`
 }

@@ -81,6 +81,10 @@ type Launch struct {
 	Why     Choice
 	// MinValuesRelaxed is true where the offerings could not keep the pool's MinValues and the policy allows fewer.
 	MinValuesRelaxed bool
+	// PriceOverlaid is true where a NodeOverlay corrects the price of something that is listed. Added names, for each resource of a
+	// listed type that a NodeOverlay sets, the overlay.
+	PriceOverlaid bool                           `json:",omitempty"`
+	Added         map[corev1.ResourceName]string `json:",omitempty"`
 }
 
 // LaunchOffering is one way in which a launch may be met.

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"slices"
 	"strings"
 	"time"
 
@@ -12,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	v1 "tenon.sh/api/v1"
+	"tenon.sh/api/v1alpha1"
 )
 
 // Snapshot is the cluster at one instant. It never changes: the engine reads it, and whoever made it may share the
@@ -47,7 +49,11 @@ type Snapshot struct {
 	// DeviceClasses say which extended resources stand for devices.
 	DeviceClasses []*resourcev1.DeviceClass
 
-	// Classes holds, for every node class that a pool refers to, what its provider says of it.
+	// NodeOverlays correct what is known of instance types. What has come of them is in Classes already.
+	NodeOverlays []*v1alpha1.NodeOverlay
+
+	// Classes holds, for every node class that a pool refers to, what its provider says of it, and once more for pools whose instance
+	// types NodeOverlays correct.
 	Classes []Class
 
 	// EarlierPasses is what passes of disruption have left for the next one, empty before the first; nil makes each pass look at
@@ -62,6 +68,9 @@ type Snapshot struct {
 // Class is one node class as its provider sees it.
 type Class struct {
 	Ref v1.NodeClassReference `json:"ref"`
+	// Pools names, in order, the pools for which NodeOverlays have corrected InstanceTypes; none for the class as its provider sees it,
+	// which all other pools buy from. It follows from the overlays and is not written into files.
+	Pools []string `json:"-"`
 	// Problem says why no machine can be started with this class now ("not found", the message of its Ready
 	// condition); empty means it is ready.
 	Problem string `json:"problem,omitempty"`
@@ -130,6 +139,8 @@ type InstanceType struct {
 	// AttachShared says, by CSI driver, how many of these places other things may take on a running machine: network interfaces,
 	// for example. A driver that reports so many less was not told to.
 	AttachShared map[string]int `json:"attachShared,omitempty"`
+	// Added names, for each resource whose amount in Capacity comes from a NodeOverlay, the overlay.
+	Added map[corev1.ResourceName]string `json:"added,omitempty"`
 	// Offerings lists where and how the type is sold.
 	Offerings []Offering `json:"offerings"`
 }
@@ -144,8 +155,13 @@ type Offering struct {
 	Taints []corev1.Taint `json:"taints,omitempty"`
 	// Price is in USD per hour.
 	Price float64 `json:"price"`
+	// Overlay names the NodeOverlay that Price comes from, empty for none; ListPrice is then what the cloud's list says.
+	Overlay   string  `json:"overlay,omitempty"`
+	ListPrice float64 `json:"listPrice,omitempty"`
 	// SoldOut marks an offering that had no capacity when it was last asked for.
 	SoldOut bool `json:"soldOut,omitempty"`
+	// Unpriced says that SoldOut has no other cause than that nobody knows the price.
+	Unpriced bool `json:"unpriced,omitempty"`
 	// Reservation names the capacity reservation that the offering draws from, empty for none. Slots says how many more
 	// machines it holds; offerings with the same reservation share them.
 	Reservation string `json:"reservation,omitempty"`
@@ -153,6 +169,11 @@ type Offering struct {
 	// Bound says what Reservation is if it is no capacity reservation but another supply with an end: what a sentence calls such
 	// supplies, before their names; "the largest sizes of groups by annotation max-size" for example.
 	Bound string `json:"bound,omitempty"`
+}
+
+// ListedClasses are the classes as their providers see them, without what NodeOverlays make of them.
+func (s *Snapshot) ListedClasses() []Class {
+	return slices.DeleteFunc(slices.Clone(s.Classes), func(c Class) bool { return len(c.Pools) > 0 })
 }
 
 // OfferingID names one offering of one instance type.

@@ -41,6 +41,17 @@ type Class struct {
 	Ref v1.NodeClassReference
 	// Object is the node class; its Go type is the provider's own.
 	Object Object
+	// Correct lays NodeOverlays over the class's catalog, for a launch: the cheapest offering by the corrected prices is started, and
+	// added resources count. It changes nothing that it is given; nil corrects nothing.
+	Correct func([]engine.InstanceType) []engine.InstanceType
+}
+
+// Corrected is a catalog of the class as the pool of a launch buys from it.
+func (c Class) Corrected(types []engine.InstanceType) []engine.InstanceType {
+	if c.Correct == nil {
+		return types
+	}
+	return c.Correct(types)
 }
 
 // What only some clouds can do is a small interface of its own.

@@ -98,7 +98,7 @@ func (x *exposition) sendResources(name string, list corev1.ResourceList, labels
 }
 
 func (x *exposition) sendPools() {
-	cost := x.costs()
+	cost, listed := x.costs()
 	for _, p := range x.s.NodePools {
 		for name, q := range p.Spec.Limits {
 			x.send("karpenter_nodepools_limit", q.AsApproximateFloat64(), resourceType(name), p.Name)
@@ -107,6 +107,7 @@ func (x *exposition) sendPools() {
 			x.send("karpenter_nodepools_usage", q.AsApproximateFloat64(), resourceType(name), p.Name)
 		}
 		x.send("karpenter_nodepools_cost_total", cost[p.Name], p.Name)
+		x.send("tenon_nodepools_list_cost_total", listed[p.Name], p.Name)
 		for _, reason := range v1.DisruptionReasons() {
 			a := budget.PoolAllowance(x.s, p, reason)
 			allowed := float64(a.Allowed)
@@ -119,19 +120,20 @@ func (x *exposition) sendPools() {
 	}
 }
 
-// costs adds up what the machines of each pool cost, at their listed prices.
-func (x *exposition) costs() map[string]float64 {
+// costs adds up what the machines of each pool cost, as NodeOverlays have it and by the cloud's list.
+func (x *exposition) costs() (cost, listed map[string]float64) {
 	prices := inventory.NewPriceBook(x.s)
-	cost := map[string]float64{}
+	cost, listed = map[string]float64{}, map[string]float64{}
 	for _, c := range x.s.NodeClaims {
 		if c.Status.ProviderID == "" || c.Spec.NodeClassRef == nil {
 			continue
 		}
 		if price, known := prices.Price(c.Labels, c.Spec.NodeClassRef); known {
 			cost[poolOf(c)] += price
+			listed[poolOf(c)] += prices.ListPrice(c.Labels, c.Spec.NodeClassRef)
 		}
 	}
-	return cost
+	return cost, listed
 }
 
 func (x *exposition) sendPods() {

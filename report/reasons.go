@@ -23,6 +23,7 @@ const (
 	PodsDidNotFit             = "PodsDidNotFit" // ours
 	SlowPass                  = "SlowPass"      // ours
 	MachineChurn              = "MachineChurn"  // ours
+	NodesDiffer               = "NodesDiffer"   // ours
 	FailedDraining            = "FailedDraining"
 	Evicted                   = "Evicted"
 	Disrupted                 = "Disrupted"

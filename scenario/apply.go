@@ -145,10 +145,7 @@ func offeringOf(s *engine.Snapshot, c *v1.NodeClaim) engine.OfferingID {
 		}
 	}
 	best, price := engine.OfferingID{}, -1.0
-	for _, class := range s.Classes {
-		if class.Ref != *c.Spec.NodeClassRef {
-			continue
-		}
+	if class := kube.ClassFor(s, c.Spec.NodeClassRef, c.Labels[v1.NodePoolLabelKey]); class != nil {
 		for _, t := range class.InstanceTypes {
 			for _, o := range t.Offerings {
 				if o.SoldOut || o.Reservation != "" && o.Slots <= 0 || !allowed(c, corev1.LabelInstanceTypeStable, t.Name) || !allowed(c, corev1.LabelTopologyZone, o.Zone) ||
@@ -180,7 +177,7 @@ func allowed(c *v1.NodeClaim, key, value string) bool {
 
 // boot makes a ready Node, named as the claim, of a claim's machine.
 func boot(s *engine.Snapshot, claim *v1.NodeClaim, id engine.OfferingID) {
-	t := findType(s, claim.Spec.NodeClassRef, id.InstanceType)
+	t := findTypeFor(s, claim.Spec.NodeClassRef, claim.Labels[v1.NodePoolLabelKey], id.InstanceType)
 	pool := poolNamed(s, claim.Labels[v1.NodePoolLabelKey])
 	i := slices.IndexFunc(t.Offerings, func(o engine.Offering) bool { return idOf(t, o) == id })
 	labels := machineLabels(t, t.Offerings[i])

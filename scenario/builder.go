@@ -11,6 +11,8 @@ import (
 	"tenon.sh/api/kwokv1alpha1"
 	v1 "tenon.sh/api/v1"
 	"tenon.sh/engine"
+	"tenon.sh/engine/kube"
+	"tenon.sh/engine/overlay"
 )
 
 // defaultClass is the node class of pools and types that name none.
@@ -51,6 +53,8 @@ func (b *builder) build(words []word) error {
 		return b.instanceType(name, r)
 	case "catalog":
 		return b.catalog(name, r)
+	case "overlay":
+		return b.overlay(name, r)
 	case "node":
 		return b.node(name, r)
 	case "claim":
@@ -103,7 +107,7 @@ func (b *builder) buildOther(statement, name word, r *reader) error {
 	case "fault":
 		return b.fault(name, r)
 	}
-	return statement.errorf("unknown statement; there are pool, class, type, catalog, node, claim, pod, pods, " +
+	return statement.errorf("unknown statement; there are pool, class, type, catalog, overlay, node, claim, pod, pods, " +
 		"daemonset, pdb, limitrange, namespace, service, replicaset, statefulset, replicationcontroller, storageclass, volume, " +
 		"disk, deviceclass, deployment, cronjob, cloud, fault, order, delete, patch, now, wait, yaml; and the commands provision, disrupt, drift, " +
 		"progress, resize, check, apply, life")
@@ -183,20 +187,26 @@ func (b *builder) classNamed(name string) *engine.Class {
 	return &b.snapshot.Classes[i]
 }
 
-// typeNamed finds an instance type of a class.
-func (b *builder) typeNamed(ref *v1.NodeClassReference, name string) *engine.InstanceType {
-	return findType(&b.snapshot, ref, name)
+// typeNamed finds an instance type that a pool can buy, as the overlays above correct it.
+func (b *builder) typeNamed(pool *v1.NodePool, name string) *engine.InstanceType {
+	s := b.snapshot
+	overlay.Apply(&s)
+	return findTypeFor(&s, pool.Spec.Template.Spec.NodeClassRef, pool.Name, name)
 }
 
 func findType(s *engine.Snapshot, ref *v1.NodeClassReference, name string) *engine.InstanceType {
-	for i := range s.Classes {
-		if s.Classes[i].Ref != *ref {
-			continue
-		}
-		types := s.Classes[i].InstanceTypes
-		if j := slices.IndexFunc(types, func(t engine.InstanceType) bool { return t.Name == name }); j >= 0 {
-			return &types[j]
-		}
+	return findTypeFor(s, ref, "", name)
+}
+
+// findTypeFor is findType of what is sold to a pool, with what overlays correct for it.
+func findTypeFor(s *engine.Snapshot, ref *v1.NodeClassReference, pool, name string) *engine.InstanceType {
+	class := kube.ClassFor(s, ref, pool)
+	if class == nil {
+		return nil
+	}
+	types := class.InstanceTypes
+	if j := slices.IndexFunc(types, func(t engine.InstanceType) bool { return t.Name == name }); j >= 0 {
+		return &types[j]
 	}
 	return nil
 }

@@ -51,6 +51,8 @@
 //	                               (several values: the machine may have either; none: it does not carry the label), class=
 //	                               attach=DRIVER:25 (how many volumes a machine takes)
 //	catalog kwok|aws|azure         all types of a built-in catalog: class=
+//	overlay NAME                   a NodeOverlay: price=0.05 or adjust=-10%, adjust=+0.02, resources that it sets such as nvidia.com/gpu=4,
+//	                               weight=, and requirements on types, offerings and labels of pools; all of them unless said
 //	node NAME                      a node. With pool= and type= it is Tenon's, registered and initialized, and has a NodeClaim
 //	                               of its name: zone= capacity= reserved= quiet=5m (since the last pod event) planned=web-1,web-2
 //	                               launched=9m registered=8m ready=5m (so long ago; just now unless said)
@@ -88,7 +90,7 @@
 //	order NAME                     a disruption with replacements that has been begun: nodes=a,b are to go, by=c,d are the
 //	                               claims or nodes that replace them (they need not exist), reason=Drifted age=1m within=5m (how
 //	                               long the drain may take)
-//	delete KIND NAME               takes back a pod, node (with its claim), claim, pool, daemonset, pdb, namespace, service, volume,
+//	delete KIND NAME               takes back a pod, node (with its claim), claim, pool, overlay, daemonset, pdb, namespace, service, volume,
 //	                               attachment, disk, storageclass or class
 //	patch KIND NAME                what somebody has changed of a node, claim or pool by now: labels= annotations= finalizers= deleting,
 //	                               and of a node taint= untaint=KEY allocatable= ready not-ready gone (the claim stays)

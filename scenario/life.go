@@ -172,7 +172,7 @@ func (x *lifeRun) tellMachine(what string, there bool, how string, presence life
 func (x *lifeRun) launch() bool {
 	claim := x.life.Claim
 	id := offeringOf(x.s, claim)
-	t := findType(x.s, claim.Spec.NodeClassRef, id.InstanceType)
+	t := findTypeFor(x.s, claim.Spec.NodeClassRef, claim.Labels[v1.NodePoolLabelKey], id.InstanceType)
 	i := -1
 	if t != nil {
 		i = slices.IndexFunc(t.Offerings, func(o engine.Offering) bool { return idOf(t, o) == id })

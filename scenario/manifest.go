@@ -64,6 +64,7 @@ func Read(in Input) (*Reading, error) {
 	if err := m.addClasses(&s); err != nil {
 		return nil, err
 	}
+	m.overlaid(&s)
 	loadZones(&s)
 	out := &Reading{Snapshot: &s, Made: m.made(&s), Notes: m.notes(), Elsewhere: m.elsewhere}
 	if m.catalog != nil {
@@ -204,7 +205,7 @@ func identity(u *unstructured.Unstructured) string {
 
 func namespaced(kind string) bool {
 	switch kind {
-	case "Node", "NodePool", "NodeClaim", "PriorityClass", "Namespace", "PersistentVolume", "StorageClass", "CSINode",
+	case "Node", "NodePool", "NodeClaim", "NodeOverlay", "PriorityClass", "Namespace", "PersistentVolume", "StorageClass", "CSINode",
 		"VolumeAttachment", "DeviceClass", "RuntimeClass":
 		return false
 	}
@@ -222,6 +223,8 @@ func (m *manifest) adder(kind string) func(*unstructured.Unstructured) error {
 		return m.addPool
 	case "NodeClaim." + v1.Group:
 		return m.addClaim
+	case "NodeOverlay." + v1.Group:
+		return m.addOverlay
 	case "DaemonSet.apps":
 		return m.addDaemonSet
 	case "Deployment.apps", "StatefulSet.apps", "ReplicaSet.apps", "Job.batch", "ReplicationController":

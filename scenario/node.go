@@ -233,7 +233,7 @@ func (b *builder) machine(name word, m machineLine) (machine, error) {
 		return out, name.errorf("there is no pool %q above: write pool=NAME", m.pool)
 	}
 	for _, typeName := range splitList(m.instanceType) {
-		t := b.typeNamed(out.pool.Spec.Template.Spec.NodeClassRef, typeName)
+		t := b.typeNamed(out.pool, typeName)
 		if t == nil {
 			return out, name.errorf("there is no type %q above in the class of pool %s", typeName, m.pool)
 		}

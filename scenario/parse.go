@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"tenon.sh/engine"
+	"tenon.sh/engine/overlay"
 )
 
 // File is a scenario: statements that describe a cluster, commands that ask the engine for a plan, and what it is
@@ -195,6 +196,7 @@ func (b *builder) yaml(st statement) error {
 // take checks the references between objects and hands out the snapshot as it is now.
 func (b *builder) take() *engine.Snapshot {
 	s := clone(&b.snapshot)
+	overlay.Apply(&s)
 	loadZones(&s)
 	return &s
 }

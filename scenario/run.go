@@ -211,6 +211,7 @@ func clone(s *engine.Snapshot) engine.Snapshot {
 	out.LimitRanges = slices.Clone(s.LimitRanges)
 	out.NodePools = slices.Clone(s.NodePools)
 	out.NodeClaims = slices.Clone(s.NodeClaims)
+	out.NodeOverlays = slices.Clone(s.NodeOverlays)
 	out.PersistentVolumes = slices.Clone(s.PersistentVolumes)
 	out.PersistentVolumeClaims = slices.Clone(s.PersistentVolumeClaims)
 	out.StorageClasses = slices.Clone(s.StorageClasses)

@@ -194,6 +194,7 @@ replicaset x
 statefulset x
 replicationcontroller x
 deviceclass gpu resource=example.com/gpu
+overlay half adjust=-50%
 `).Snapshot
 	v, from := reflect.ValueOf(s).Elem(), reflect.ValueOf(full).Elem()
 	for i := range v.NumField() {
@@ -211,6 +212,7 @@ deviceclass gpu resource=example.com/gpu
 	fillValue(t, reflect.ValueOf(&s.Classes[0]).Elem())
 	s.EarlierPasses = &engine.EarlierPasses{}
 	fillValue(t, reflect.ValueOf(s.EarlierPasses).Elem())
+	s.Classes[0].Pools = nil // what overlays make of classes follows from these, and is not written
 	s.Classes[0].Ref = *full.NodePools[0].Spec.Template.Spec.NodeClassRef
 	opt := engine.Options{}
 	fillValue(t, reflect.ValueOf(&opt).Elem())

@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	v1 "tenon.sh/api/v1"
+	"tenon.sh/api/v1alpha1"
 	"tenon.sh/engine"
 )
 
@@ -24,7 +25,7 @@ func Write(out io.Writer, s *engine.Snapshot, opt engine.Options) error {
 		return err
 	}
 	return WriteDocuments(out, documents, engine.CatalogDocument{
-		APIVersion: engine.CatalogAPIVersion, Kind: engine.CatalogKind, Time: s.Now, Options: opt, Classes: s.Classes,
+		APIVersion: engine.CatalogAPIVersion, Kind: engine.CatalogKind, Time: s.Now, Options: opt, Classes: s.ListedClasses(),
 		EarlierPasses: s.EarlierPasses,
 	})
 }
@@ -123,6 +124,9 @@ func objectsOf(s *engine.Snapshot) ([]Document, error) {
 	}
 	for _, o := range s.NodePools {
 		add(v1.GroupVersion.String(), "NodePool", o)
+	}
+	for _, o := range s.NodeOverlays {
+		add(v1alpha1.GroupVersion.String(), "NodeOverlay", o)
 	}
 	for _, o := range s.NodeClaims {
 		add(v1.GroupVersion.String(), "NodeClaim", o)

@@ -91,13 +91,23 @@ func faultOf(f scenario.Fault, from time.Duration) simulated.Fault {
 	return out
 }
 
-func (w *World) marketOf(ref *v1.NodeClassReference) *market {
+// marketOf is where a claim's machine is bought: what NodeOverlays correct for its pool is a market of its own, where machines cost
+// and have what the overlays say.
+func (w *World) marketOf(claim *v1.NodeClaim) *market {
+	ref, pool := claim.Spec.NodeClassRef, claim.Labels[v1.NodePoolLabelKey]
+	var listed *market
 	for _, m := range w.markets {
-		if ref != nil && m.class.Ref == *ref && m.cloud != nil {
+		if ref == nil || m.class.Ref != *ref || m.cloud == nil {
+			continue
+		}
+		if slices.Contains(m.class.Pools, pool) {
 			return m
 		}
+		if len(m.class.Pools) == 0 {
+			listed = m
+		}
 	}
-	return nil
+	return listed
 }
 
 // sellerOf is where a machine runs, nil if it runs nowhere.
@@ -112,7 +122,7 @@ func (w *World) sellerOf(id engine.MachineID) *market {
 
 // launch starts the machine of a claim, or gives the claim up.
 func (w *World) launch(ctx context.Context, claim *v1.NodeClaim) (more bool, retry time.Duration) {
-	m := w.marketOf(claim.Spec.NodeClassRef)
+	m := w.marketOf(claim)
 	if m == nil {
 		w.deleteClaim(claim.Name, engine.CauseNodeClassNotReady)
 		return true, 0

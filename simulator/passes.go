@@ -237,7 +237,7 @@ func (w *World) collect(ctx context.Context) {
 			}
 		}
 		for _, claim := range lifecycle.Lost(claims, s.Nodes, machines) {
-			if w.marketOf(claim.Spec.NodeClassRef) == m {
+			if w.marketOf(claim) == m {
 				w.deleteClaim(claim.Name, engine.CauseGarbageCollected)
 			}
 		}

@@ -15,6 +15,9 @@ import (
 func usable(class engine.Class, pools []*v1.NodePool) []engine.InstanceType {
 	var wanted []offer.Wanted
 	for _, p := range pools {
+		if len(class.Pools) > 0 && !slices.Contains(class.Pools, p.Name) {
+			continue
+		}
 		if spec := &p.Spec.Template.Spec; spec.NodeClassRef != nil && *spec.NodeClassRef == class.Ref {
 			wanted = append(wanted, offer.NewWanted(spec.Requirements))
 		}

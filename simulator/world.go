@@ -333,7 +333,7 @@ func (w *World) adoptStarting(c *v1.NodeClaim) {
 }
 
 func (w *World) adoptMachine(c *v1.NodeClaim, labels map[string]string, registers time.Time) {
-	m := w.marketOf(c.Spec.NodeClassRef)
+	m := w.marketOf(c)
 	if m == nil {
 		return
 	}

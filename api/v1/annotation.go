@@ -26,6 +26,7 @@ const (
 	DisruptionBackoffAnnotationKey = "tenon.sh/disruption-backoff"
 	LaunchTokenAnnotationKey       = "tenon.sh/launch-token" // also a tag of the machine
 	LeaderAnnotationKey            = "tenon.sh/leader"
+	AddedResourcesAnnotationKey    = "tenon.sh/added-resources"
 	NoticeAnnotationKey            = "tenon.sh/notice"
 	MachineDeploymentAnnotationKey = "tenon.sh/machine-deployment"
 	MachineTemplateAnnotationKey   = "tenon.sh/machine-template"
@@ -179,6 +180,11 @@ func Annotations() []Annotation {
 			Key: NoticeAnnotationKey, On: "Node", Ours: true, Values: "the kind of a notice, such as `SpotInterruption`",
 			Meaning:    "the cloud takes the machine away, and its pods are planned for elsewhere; the claim's condition `DisruptionReason` repeats it",
 			Unreadable: "",
+		},
+		{
+			Key: AddedResourcesAnnotationKey, On: "NodeClaim", Ours: true, Values: "RESOURCE=OVERLAY, separated by commas",
+			Meaning:    "the resources that a NodeOverlay says the machine will have, with the overlay: who waits for one in vain is told whose word it was",
+			Unreadable: "no overlay is named",
 		},
 		{
 			Key: PlannedPodsAnnotationKey, On: "NodeClaim", Ours: true, Values: "UIDs of pods, separated by commas",

@@ -22,6 +22,7 @@ import (
 
 	"tenon.sh/api/kwokv1alpha1"
 	v1 "tenon.sh/api/v1"
+	"tenon.sh/api/v1alpha1"
 	"tenon.sh/cluster"
 	"tenon.sh/provider/catalog"
 	"tenon.sh/provider/simulated"
@@ -45,7 +46,7 @@ func New(t testing.TB, calls interceptor.Funcs, objects ...client.Object) *World
 	t.Helper()
 	class := readyClass()
 	builder := fake.NewClientBuilder().WithScheme(cluster.Scheme()).WithInterceptorFuncs(calls).
-		WithStatusSubresource(&v1.NodePool{}, &v1.NodeClaim{}, &corev1.Pod{}, &corev1.Node{}, class).
+		WithStatusSubresource(&v1alpha1.NodeOverlay{}, &v1.NodePool{}, &v1.NodeClaim{}, &corev1.Pod{}, &corev1.Node{}, class).
 		WithObjects(class).WithObjects(objects...)
 	for _, index := range cluster.Indexes() {
 		builder = builder.WithIndex(index.Object, index.Field, index.Values)

@@ -51,12 +51,16 @@ func (a *application) launch(ctx context.Context) (more bool, err error) {
 	if problem := cluster.Problem(class); problem != "" && !lifecycle.IsForetold(claim) {
 		return false, a.launchRefused(ctx, engine.CauseNodeClassNotReady, problem)
 	}
+	if class.Correct, err = a.Cluster.Correction(ctx, claim); err != nil {
+		return false, err
+	}
 	a.mem.unlaunched = false
 	machine, err := provider.LaunchNoted(ctx, a.Cluster.Provider, claim, class, a.note)
 	if err != nil {
 		return false, a.launchFailed(ctx, ref, err)
 	}
 	a.mem.launches = pacing{}
+	machine = a.Cluster.Complete(ref, class.Correct, machine)
 	if err := a.writeClaim(ctx, lifecycle.Launched(a.life.Claim, machine, a.Cluster.Clock.Now())); err != nil {
 		return false, err
 	}

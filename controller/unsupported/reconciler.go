@@ -1,11 +1,12 @@
-// Package unsupported says on objects of kinds that are installed and not acted on yet (NodeOverlay, CapacityBuffer)
-// that they have no effect, so that nobody counts on them.
+// Package unsupported says on objects of kinds that are installed and not acted on (CapacityBuffer, and NodeOverlay without its
+// feature gate) that they have no effect, so that nobody counts on them.
 package unsupported
 
 import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -26,6 +27,8 @@ type Reconciler struct {
 	API    client.Reader
 	Writer client.Client
 	Clock  clock.PassiveClock
+	// Overlays is true if NodeOverlays have an effect.
+	Overlays bool
 
 	told map[types.UID]bool
 }
@@ -36,10 +39,11 @@ func (r *Reconciler) Reconcile(ctx context.Context) error {
 		r.told = map[types.UID]bool{}
 	}
 	var errs []error
-	for kind, list := range map[string]client.ObjectList{
-		"NodeOverlay":    &v1alpha1.NodeOverlayList{},
-		"CapacityBuffer": &autoscalingv1beta1.CapacityBufferList{},
-	} {
+	kinds := map[string]client.ObjectList{"CapacityBuffer": &autoscalingv1beta1.CapacityBufferList{}}
+	if !r.Overlays {
+		kinds["NodeOverlay"] = &v1alpha1.NodeOverlayList{}
+	}
+	for kind, list := range kinds {
 		err := r.API.List(ctx, list)
 		if apimeta.IsNoMatchError(err) || client.IgnoreNotFound(err) == nil && err != nil {
 			continue
@@ -55,6 +59,9 @@ func (r *Reconciler) Reconcile(ctx context.Context) error {
 
 func (r *Reconciler) mark(ctx context.Context, kind string, object client.Object) error {
 	message := kind + " objects are accepted, and have no effect yet"
+	if kind == "NodeOverlay" {
+		message = "NodeOverlays have no effect without the feature gate NodeOverlay: set FEATURE_GATES=NodeOverlay=true (settings.featureGates.nodeOverlay of the chart)"
+	}
 	if !r.told[object.GetUID()] {
 		r.told[object.GetUID()] = true
 		log.FromContext(ctx).Info("object has no effect yet", "kind", kind, "namespace", object.GetNamespace(), "name", object.GetName())
@@ -77,6 +84,12 @@ func setCondition(object client.Object, message string, clock clock.PassiveClock
 	}
 	switch o := object.(type) {
 	case *v1alpha1.NodeOverlay:
+		others := len(o.Status.Conditions)
+		o.Status.Conditions = slices.DeleteFunc(o.Status.Conditions, func(c metav1.Condition) bool { return c.Type != v1.ConditionNotSupported })
+		if len(o.Status.Conditions) < others { // what was said while the gate was on
+			apimeta.SetStatusCondition(&o.Status.Conditions, condition)
+			return true
+		}
 		return apimeta.SetStatusCondition(&o.Status.Conditions, condition)
 	case *autoscalingv1beta1.CapacityBuffer:
 		return apimeta.SetStatusCondition(&o.Status.Conditions, condition)

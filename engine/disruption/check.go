@@ -124,7 +124,7 @@ func (c *Checker) spend(l engine.Launch, pool *v1.NodePool) engine.Reason {
 	}
 	most := corev1.ResourceList{v1.ResourceNodes: kube.Quantity(v1.ResourceNodes, 1)}
 	for _, name := range l.InstanceTypes {
-		if t := c.types.Find(pool.Spec.Template.Spec.NodeClassRef, name); t != nil {
+		if t := c.types.Find(pool.Spec.Template.Spec.NodeClassRef, pool.Name, name); t != nil {
 			kube.MaxList(most, t.Capacity)
 		}
 	}

@@ -25,6 +25,9 @@ func (r *offersRead) of(classes []engine.Class) []engine.ClassOffers {
 			out[i] = r.offers[k]
 		} else {
 			out[i] = offersOf(classes[i].InstanceTypes)
+			for _, pool := range classes[i].Pools {
+				out[i].Types += " " + pool
+			}
 		}
 		out[i].Ref, out[i].Usable = classes[i].Ref, classes[i].Problem == ""
 	}
@@ -32,9 +35,9 @@ func (r *offersRead) of(classes []engine.Class) []engine.ClassOffers {
 	return out
 }
 
-// sameCatalog reports whether the classes have the very same list.
+// sameCatalog reports whether the classes have the very same list, for the same pools.
 func sameCatalog(a, b engine.Class) bool {
-	return len(a.InstanceTypes) == len(b.InstanceTypes) && (len(a.InstanceTypes) == 0 || &a.InstanceTypes[0] == &b.InstanceTypes[0])
+	return slices.Equal(a.Pools, b.Pools) && len(a.InstanceTypes) == len(b.InstanceTypes) && (len(a.InstanceTypes) == 0 || &a.InstanceTypes[0] == &b.InstanceTypes[0])
 }
 
 func offersOf(types []engine.InstanceType) engine.ClassOffers {

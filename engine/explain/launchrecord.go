@@ -72,7 +72,7 @@ func (x *podExplainer) launched(l *engine.Launch) {
 		m.InstanceType, m.Zone, m.CapacityType = l.Offerings[0].InstanceType, l.Offerings[0].Zone, l.Offerings[0].CapacityType
 	}
 	if pool := kube.PoolsByName(x.s)[l.NodePool]; pool != nil {
-		class := kube.FindClass(x.s, pool.Spec.Template.Spec.NodeClassRef)
+		class := kube.ClassOf(x.s, pool)
 		m.Share, m.ShareOf = largestShare(kube.PodRequests(x.pod), allocatableOf(class, m.InstanceType))
 		r.SoldOut = x.soldOut(pool, class, l)
 		r.PassedOver = x.passedOver(pool)

@@ -93,7 +93,7 @@ type RefusedRecord struct {
 // ExplainPool says what the pool can do now. The plan is what provisioning.Plan answers for the snapshot.
 func ExplainPool(s *engine.Snapshot, plan *engine.Plan, pool *v1.NodePool) PoolExplanation {
 	ref := pool.Spec.Template.Spec.NodeClassRef
-	class := kube.FindClass(s, ref)
+	class := kube.ClassOf(s, pool)
 	story := PoolExplanation{
 		NodePool: pool.Name, Problem: kube.PoolProblem(pool, class).Have, Weight: kube.WeightOf(pool), Limits: limitUse(s, pool),
 		SoldOut: []string{}, Budgets: []BudgetRecord{}, Allowances: []AllowedRecord{}, Refused: []RefusedRecord{},

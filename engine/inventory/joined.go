@@ -94,7 +94,11 @@ func Uninitialized(claim *v1.NodeClaim, node *corev1.Node) (reason, message stri
 		wanted := claim.Spec.Resources.Requests[name]
 		have := node.Status.Allocatable[name]
 		if !wanted.IsZero() && have.IsZero() {
-			return resourceNotRegistered, fmt.Sprintf("the node does not offer resource %s yet", name)
+			message := fmt.Sprintf("the node does not offer resource %s yet", name)
+			if overlay := kube.OverlayOf(claim, name); overlay != "" {
+				message += fmt.Sprintf(", which NodeOverlay %s says that it will have", overlay)
+			}
+			return resourceNotRegistered, message
 		}
 	}
 	return "", ""

@@ -188,8 +188,8 @@ func newMachine(node *corev1.Node, claim *v1.NodeClaim, offer *catalogs) *Machin
 // readCatalogs reads what a machine with a claim is sold as.
 func (m *MachineInfo) readCatalogs(offer *catalogs) {
 	class := m.Claim.Spec.NodeClassRef
-	m.kind = offer.Types.Find(class, m.Claim.Labels[corev1.LabelInstanceTypeStable])
-	m.Sold = offer.Types.Find(class, m.Labels[corev1.LabelInstanceTypeStable])
+	types := offer.Types.Of(class, m.PoolName)
+	m.kind, m.Sold = types[m.Claim.Labels[corev1.LabelInstanceTypeStable]], types[m.Labels[corev1.LabelInstanceTypeStable]]
 	m.Price, _ = offer.prices.priceOf(m.offering, m.Labels, class)
 	m.observed = m.observeMemory()
 }

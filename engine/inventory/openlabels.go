@@ -28,7 +28,7 @@ func newOpenLabels(c *v1.NodeClaim, types kube.TypeIndex) *OpenLabels {
 			continue
 		}
 		for _, name := range r.Values {
-			if t := types.Find(c.Spec.NodeClassRef, name); t != nil {
+			if t := types.Find(c.Spec.NodeClassRef, c.Labels[v1.NodePoolLabelKey], name); t != nil {
 				o.Types = append(o.Types, t)
 			}
 		}

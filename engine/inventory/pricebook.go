@@ -3,6 +3,7 @@ package inventory
 import (
 	"math"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -23,6 +24,9 @@ func NewPriceBook(s *engine.Snapshot) *PriceBook { return newPriceBook(s, kube.N
 func newPriceBook(s *engine.Snapshot, types kube.TypeIndex) *PriceBook {
 	b := &PriceBook{types, map[string]*engine.InstanceType{}}
 	for i := range s.Classes {
+		if len(s.Classes[i].Pools) > 0 {
+			continue
+		}
 		for j := range s.Classes[i].InstanceTypes {
 			if t := &s.Classes[i].InstanceTypes[j]; b.anyType[t.Name] == nil {
 				b.anyType[t.Name] = t
@@ -47,6 +51,18 @@ func (b *PriceBook) priceOf(id engine.OfferingID, labels map[string]string, clas
 	return best.Price, true
 }
 
+// ListPrice is what the cloud's list says of a machine whose price is known, whatever NodeOverlays say; 0 if the list says nothing.
+func (b *PriceBook) ListPrice(labels map[string]string, class *v1.NodeClassReference) float64 {
+	o := b.offering(MachineOffering(labels), labels, class)
+	switch {
+	case o == nil:
+		return 0
+	case o.Overlay != "":
+		return o.ListPrice
+	}
+	return o.Price
+}
+
 // Reservation is the one that a machine with these labels draws from, "" if it draws from none.
 func (b *PriceBook) Reservation(labels map[string]string, class *v1.NodeClassReference) string {
 	if o := b.offering(MachineOffering(labels), labels, class); o != nil && carries(labels, o.Labels) {
@@ -57,8 +73,8 @@ func (b *PriceBook) Reservation(labels map[string]string, class *v1.NodeClassRef
 
 func (b *PriceBook) offering(id engine.OfferingID, labels map[string]string, class *v1.NodeClassReference) *engine.Offering {
 	t := b.anyType[id.InstanceType]
-	if class != nil && b.byClass[*class] != nil {
-		t = b.byClass[*class][id.InstanceType]
+	if types := b.byClass.Of(class, labels[v1.NodePoolLabelKey]); types != nil {
+		t = types[id.InstanceType]
 	}
 	if t == nil {
 		return nil
@@ -131,6 +147,7 @@ type catalogs struct {
 // catalogKey tells a class's catalog from others. One that was read anew is another one.
 type catalogKey struct {
 	class v1.NodeClassReference
+	pools string // those that it is corrected for
 	first *engine.InstanceType
 	types int
 }
@@ -139,7 +156,7 @@ type catalogKey struct {
 func (m *Cache) CatalogsOf(s *engine.Snapshot) *catalogs {
 	var keys []catalogKey
 	for i := range s.Classes {
-		by := catalogKey{class: s.Classes[i].Ref, types: len(s.Classes[i].InstanceTypes)}
+		by := catalogKey{class: s.Classes[i].Ref, pools: strings.Join(s.Classes[i].Pools, " "), types: len(s.Classes[i].InstanceTypes)}
 		if by.types > 0 {
 			by.first = &s.Classes[i].InstanceTypes[0]
 		}

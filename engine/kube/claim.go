@@ -38,6 +38,13 @@ func NewClaim(pool *v1.NodePool, launch engine.Launch) *v1.NodeClaim {
 	annotations[v1.NodePoolHashAnnotationKey] = pool.Hash()
 	annotations[v1.NodePoolHashVersionAnnotationKey] = v1.HashVersion
 	annotations[v1.MinValuesRelaxedAnnotationKey] = strconv.FormatBool(launch.MinValuesRelaxed)
+	if launch.PriceOverlaid {
+		annotations[v1.PriceOverlayAppliedAnnotationKey] = "true"
+	}
+	if len(launch.Added) > 0 {
+		annotations[v1.CapacityOverlayAppliedAnnotationKey] = "true"
+		annotations[v1.AddedResourcesAnnotationKey] = addedResources(launch)
+	}
 	if uids := uids(launch); uids != "" {
 		annotations[PlannedPodsAnnotation] = uids
 	}
@@ -83,6 +90,25 @@ func uids(l engine.Launch) string {
 	}
 	slices.Sort(uids)
 	return strings.Join(uids, ",")
+}
+
+// addedResources lists the resources that NodeOverlays add to a launch, as the claim's annotation says them.
+func addedResources(l engine.Launch) string {
+	var out []string
+	for _, name := range slices.Sorted(maps.Keys(l.Added)) {
+		out = append(out, string(name)+"="+l.Added[name])
+	}
+	return strings.Join(out, ",")
+}
+
+// OverlayOf names the NodeOverlay that has said that the claim's machine will have a resource, "" if none has.
+func OverlayOf(claim *v1.NodeClaim, name corev1.ResourceName) string {
+	for part := range strings.SplitSeq(claim.Annotations[v1.AddedResourcesAnnotationKey], ",") {
+		if resource, overlay, ok := strings.Cut(part, "="); ok && resource == string(name) {
+			return overlay
+		}
+	}
+	return ""
 }
 
 // PlannedPods lists the UIDs of the pods that the claim's machine was started for.

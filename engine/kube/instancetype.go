@@ -156,31 +156,51 @@ func VolumeTerms(pv *corev1.PersistentVolume) []corev1.NodeSelectorTerm {
 	return pv.Spec.NodeAffinity.Required.NodeSelectorTerms
 }
 
-// TypeIndex finds instance types by class and name.
-type TypeIndex map[v1.NodeClassReference]map[string]*engine.InstanceType
+// TypeIndex finds instance types by class, pool and name.
+type TypeIndex map[soldTo]map[string]*engine.InstanceType
+
+// soldTo is a class and a pool that buys corrected types from it; an empty pool stands for all others.
+type soldTo struct {
+	class v1.NodeClassReference
+	pool  string
+}
 
 func NewTypeIndex(s *engine.Snapshot) TypeIndex {
 	out := TypeIndex{}
 	for i := range s.Classes {
 		c := &s.Classes[i]
-		types := out[c.Ref]
-		if types == nil {
-			types = make(map[string]*engine.InstanceType, len(c.InstanceTypes))
+		types := make(map[string]*engine.InstanceType, len(c.InstanceTypes))
+		if len(c.Pools) == 0 {
+			if known := out[soldTo{class: c.Ref}]; known != nil {
+				types = known
+			}
+			out[soldTo{class: c.Ref}] = types
+		}
+		for _, pool := range c.Pools {
+			out[soldTo{c.Ref, pool}], out[soldTo{pool: pool}] = types, types
 		}
 		for j := range c.InstanceTypes {
 			types[c.InstanceTypes[j].Name] = &c.InstanceTypes[j]
 		}
-		out[c.Ref] = types
 	}
 	return out
 }
 
-// Find is the type of that name; nil if the class does not list it, or is nil.
-func (x TypeIndex) Find(class *v1.NodeClassReference, name string) *engine.InstanceType {
+// Find is the type of that name, as it is sold to a pool; nil if the class does not list it.
+func (x TypeIndex) Find(class *v1.NodeClassReference, pool, name string) *engine.InstanceType {
+	return x.Of(class, pool)[name]
+}
+
+// Of are the types of a class by name, as they are sold to a pool; nil if the class is not known. Where class is nil, they are those
+// that NodeOverlays correct for the pool, if they do.
+func (x TypeIndex) Of(class *v1.NodeClassReference, pool string) map[string]*engine.InstanceType {
 	if class == nil {
-		return nil
+		return x[soldTo{pool: pool}]
 	}
-	return x[*class][name]
+	if types, corrected := x[soldTo{*class, pool}]; corrected {
+		return types
+	}
+	return x[soldTo{class: *class}]
 }
 
 // LimitedDrivers are those of which some type takes only so many volumes, in order.

@@ -12,13 +12,29 @@ import (
 	"tenon.sh/engine"
 )
 
+// FindClass is the class as its provider sees it; nil if the snapshot has none.
 func FindClass(s *engine.Snapshot, ref *v1.NodeClassReference) *engine.Class {
 	for i := range s.Classes {
-		if ref != nil && s.Classes[i].Ref == *ref {
+		if ref != nil && s.Classes[i].Ref == *ref && len(s.Classes[i].Pools) == 0 {
 			return &s.Classes[i]
 		}
 	}
 	return nil
+}
+
+// ClassOf is what the pool buys from: its class, with what NodeOverlays correct for the pool. It is nil if there is none.
+func ClassOf(s *engine.Snapshot, pool *v1.NodePool) *engine.Class {
+	return ClassFor(s, pool.Spec.Template.Spec.NodeClassRef, pool.Name)
+}
+
+// ClassFor is ClassOf for a pool of that name.
+func ClassFor(s *engine.Snapshot, ref *v1.NodeClassReference, pool string) *engine.Class {
+	for i := range s.Classes {
+		if c := &s.Classes[i]; ref != nil && c.Ref == *ref && slices.Contains(c.Pools, pool) {
+			return c
+		}
+	}
+	return FindClass(s, ref)
 }
 
 // PoolProblem says why the pool cannot start machines now. A pool without a Ready condition counts as ready: it has just

@@ -56,7 +56,7 @@ type poolModel struct {
 // is wrong with the others.
 func poolsOf(s *engine.Snapshot, cache *inventory.Cache, hosts []*inventory.Machine) (pools []*poolModel, broken []engine.Note) {
 	for _, pool := range s.NodePools {
-		class := kube.FindClass(s, pool.Spec.Template.Spec.NodeClassRef)
+		class := kube.ClassOf(s, pool)
 		if r := kube.PoolProblem(pool, class); !r.OK() {
 			broken = append(broken, engine.Note{Object: "NodePool " + pool.Name, Reason: r})
 			continue

@@ -163,6 +163,15 @@ func (p *Problem) launch(m *packing.Machine, pods []engine.PodID) engine.Launch 
 	for _, o := range m.Listed {
 		option := &pool.options[o]
 		l.Offerings = append(l.Offerings, engine.LaunchOffering{OfferingID: option.id(), Price: option.offering.Price})
+		l.PriceOverlaid = l.PriceOverlaid || option.offering.Overlay != ""
+		for name, overlay := range option.kind.Added {
+			if l.Added == nil {
+				l.Added = map[corev1.ResourceName]string{}
+			}
+			if l.Added[name] == "" { // the cheapest type comes first
+				l.Added[name] = overlay
+			}
+		}
 		if !slices.Contains(l.InstanceTypes, option.kind.Name) {
 			l.InstanceTypes = append(l.InstanceTypes, option.kind.Name)
 		}

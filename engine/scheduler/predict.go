@@ -50,7 +50,7 @@ func (p *predictor) launch(l *engine.Launch, id engine.OfferingID) (*corev1.Node
 	if pool == nil || pool.Spec.Template.Spec.NodeClassRef == nil {
 		return nil, nil
 	}
-	kind := p.types.Find(pool.Spec.Template.Spec.NodeClassRef, id.InstanceType)
+	kind := p.types.Find(pool.Spec.Template.Spec.NodeClassRef, pool.Name, id.InstanceType)
 	if kind == nil {
 		return nil, nil
 	}
@@ -75,7 +75,7 @@ func (p *predictor) claim(claim *v1.NodeClaim) (*corev1.Node, *storagev1.CSINode
 	maps.Copy(m.labels, claim.Labels)
 	m.labels[v1.RegisteredLabelKey], m.labels[v1.InitializedLabelKey] = "true", "true"
 	if kube.IsLaunched(claim) {
-		if kind := p.types.Find(claim.Spec.NodeClassRef, claim.Labels[corev1.LabelInstanceTypeStable]); kind != nil {
+		if kind := p.types.Find(claim.Spec.NodeClassRef, claim.Labels[v1.NodePoolLabelKey], claim.Labels[corev1.LabelInstanceTypeStable]); kind != nil {
 			m.attach = p.limits.All(kind)
 		}
 		return p.objects(&m)
@@ -94,7 +94,7 @@ func (p *predictor) claim(claim *v1.NodeClaim) (*corev1.Node, *storagev1.CSINode
 // smallest returns the smallest type that the claim's requirements allow, and its offering in the first zone that they
 // name; both are nil if the catalog has none.
 func smallest(s *engine.Snapshot, claim *v1.NodeClaim) (*engine.InstanceType, *engine.Offering) {
-	class := kube.FindClass(s, claim.Spec.NodeClassRef)
+	class := kube.ClassFor(s, claim.Spec.NodeClassRef, claim.Labels[v1.NodePoolLabelKey])
 	if class == nil {
 		return nil, nil
 	}

@@ -41,7 +41,7 @@ func LearnLimits(s *engine.Snapshot, types kube.TypeIndex) AttachLimits {
 		if pool == nil {
 			continue
 		}
-		if t := types.Find(pool.Spec.Template.Spec.NodeClassRef, kind); t != nil {
+		if t := types.Find(pool.Spec.Template.Spec.NodeClassRef, pool.Name, kind); t != nil {
 			if sold[kind] == nil {
 				sold[kind] = map[*engine.InstanceType]bool{}
 			}

@@ -66,7 +66,7 @@ func (p *Provider) adopted(ctx context.Context, claim *v1.NodeClaim, class provi
 	if err != nil {
 		return engine.Machine{}, fmt.Errorf("launch %s: %w", claim.Name, err)
 	}
-	offers := offersOf(types, d, claim)
+	offers := offersOf(class.Corrected(types), d, claim)
 	p.ledger.reserve(d.ID, d.Reservation)
 	m := p.launched(claim, c, offers, fleet.Started{
 		ID: d.ID, Subnet: d.Subnet, ZoneID: d.ZoneID,

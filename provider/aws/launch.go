@@ -97,7 +97,7 @@ func (p *Provider) buy(ctx context.Context, claim *v1.NodeClaim, c *awsv1.EC2Nod
 	if err != nil {
 		return engine.Machine{}, fmt.Errorf("launch %s: %w", claim.Name, err)
 	}
-	list, err := offer.For(types, withoutSwitches(claim))
+	list, err := offer.For(class.Corrected(types), withoutSwitches(claim))
 	if err != nil {
 		return engine.Machine{}, &provider.LaunchError{Reason: "InstanceTypeResolutionFailed", Err: fmt.Errorf("launch %s: %w", claim.Name, err)}
 	}

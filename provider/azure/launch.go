@@ -149,7 +149,7 @@ func (p *Provider) buy(ctx context.Context, claim *v1.NodeClaim, c *azurev1beta1
 	if err != nil {
 		return engine.Machine{}, asThrottled(fmt.Errorf("launch %s: %w", claim.Name, err))
 	}
-	list, err := offer.For(types, claim)
+	list, err := offer.For(class.Corrected(types), claim)
 	if err != nil {
 		return engine.Machine{}, &provider.LaunchError{Reason: "InstanceTypeResolutionFailed", Err: fmt.Errorf("launch %s: %w", claim.Name, err)}
 	}
@@ -352,7 +352,7 @@ func (p *Provider) launched(ctx context.Context, claim *v1.NodeClaim, class prov
 	case claim.Annotations[azurev1beta1.HashAnnotationKey] == "": // nobody has left word of what it was made as
 		out.Annotations = p.word(claim, c, m.Name)
 	}
-	types = slices.DeleteFunc(slices.Clone(types), func(t engine.InstanceType) bool { return t.Name != m.Size })
+	types = slices.DeleteFunc(slices.Clone(class.Corrected(types)), func(t engine.InstanceType) bool { return t.Name != m.Size })
 	offers, err := offer.For(types, claim)
 	if err != nil { // the catalog has changed: the machine is there all the same
 		return out, nil

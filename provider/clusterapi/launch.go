@@ -71,7 +71,7 @@ func (p *Provider) launch(ctx context.Context, claim *v1.NodeClaim, class provid
 	if problem := problemOf(c, f); problem != "" {
 		return engine.Machine{}, &provider.ClassNotReadyError{Class: c.Name, Problem: problem}
 	}
-	candidates, tried, err := candidatesFor(f, claim)
+	candidates, tried, err := candidatesFor(f, class, claim)
 	if err != nil {
 		return engine.Machine{}, &provider.LaunchError{Reason: "NoMatchingOffering", Err: err}
 	}
@@ -117,9 +117,9 @@ func isNoAnswer(err error) bool {
 
 // candidatesFor are the MachineDeployments that a claim may get a machine from, the cheapest first, and before them the one that
 // was asked already; tried are all offerings that it may have.
-func candidatesFor(f *assortment.Selection, claim *v1.NodeClaim) (candidates []*assortment.Machines, tried []engine.OfferingID, err error) {
+func candidatesFor(f *assortment.Selection, class provider.Class, claim *v1.NodeClaim) (candidates []*assortment.Machines, tried []engine.OfferingID, err error) {
 	types, _ := assortment.Catalog(f.Machines)
-	offers, err := offer.For(types, claim)
+	offers, err := offer.For(class.Corrected(types), claim)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -135,12 +135,16 @@ func candidatesFor(f *assortment.Selection, claim *v1.NodeClaim) (candidates []*
 		}
 	}
 	asked := claim.Annotations[v1.MachineDeploymentAnnotationKey]
+	_, corrected := claim.Annotations[v1.PriceOverlayAppliedAnnotationKey]
 	slices.SortStableFunc(candidates, func(a, b *assortment.Machines) int {
 		if (a.Key == asked) != (b.Key == asked) {
 			if a.Key == asked {
 				return -1
 			}
 			return 1
+		}
+		if corrected { // they stand in the order of the corrected prices
+			return 0
 		}
 		return cmp.Or(cmp.Compare(a.Price, b.Price), strings.Compare(a.Key, b.Key))
 	})

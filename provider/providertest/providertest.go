@@ -41,6 +41,7 @@ func Run(t *testing.T, newFixture func(t *testing.T) Fixture) {
 		"a class that is ready has no problem":                    resolves,
 		"a class that is not ready starts nothing":                notReadyStartsNothing,
 		"a launch is the cheapest offering that is listed":        launchesTheCheapest,
+		"a launch is the cheapest by corrected prices":            launchesTheCheapestByCorrectedPrices,
 		"a launch is what the catalog says of its type":           launchMatchesCatalog,
 		"a launch respects requirements":                          launchRespectsRequirements,
 		"a launch holds what the claim asks for":                  launchHoldsRequests,
@@ -153,6 +154,42 @@ func launchesTheCheapest(t *testing.T, f Fixture) {
 		}
 	}
 	t.Errorf("launched %s, want %s or another at %v", got, want, best.Price)
+}
+
+// launchesTheCheapestByCorrectedPrices has NodeOverlays make the dearest offering of some the cheapest.
+func launchesTheCheapestByCorrectedPrices(t *testing.T, f Fixture) {
+	types := f.catalog(t)
+	names := []string{types[0].Name, types[1].Name, types[len(types)-1].Name}
+	want, dearest := engine.OfferingID{}, -1.0
+	for _, it := range types {
+		for _, o := range it.Offerings {
+			if slices.Contains(names, it.Name) && !o.SoldOut && o.Reservation == "" && o.CapacityType == v1.CapacityTypeOnDemand && o.Price > dearest {
+				want, dearest = idOf(it, o), o.Price
+			}
+		}
+	}
+	claim := f.NewClaim(t, "a", []v1.Requirement{in(corev1.LabelInstanceTypeStable, names...), in(v1.CapacityTypeLabelKey, v1.CapacityTypeOnDemand)}, nil)
+	if claim.Annotations == nil {
+		claim.Annotations = map[string]string{}
+	}
+	claim.Annotations[v1.PriceOverlayAppliedAnnotationKey] = "true"
+	class := f.Class
+	class.Correct = func(sold []engine.InstanceType) []engine.InstanceType {
+		out := slices.Clone(sold)
+		for i := range out {
+			out[i].Offerings = slices.Clone(out[i].Offerings)
+			for j := range out[i].Offerings {
+				if o := &out[i].Offerings[j]; idOf(out[i], *o) == want {
+					o.Price, o.Overlay = 1e-6, "deal"
+				}
+			}
+		}
+		return out
+	}
+	f.Class = class
+	if got := offeringOf(f.launch(t, claim)); got.InstanceType != want.InstanceType || got.Zone != want.Zone {
+		t.Errorf("launched %s, want %s", got, want)
+	}
 }
 
 func launchMatchesCatalog(t *testing.T, f Fixture) {

@@ -145,7 +145,7 @@ func (p *Provider) Launch(ctx context.Context, claim *v1.NodeClaim, class provid
 	if err != nil {
 		return engine.Machine{}, err
 	}
-	list, err := offer.For(types, claim)
+	list, err := offer.For(class.Corrected(types), claim)
 	if err != nil {
 		return engine.Machine{}, &provider.LaunchError{Reason: "NoMatchingOffering", Err: fmt.Errorf("launch %s: %w", claim.Name, err)}
 	}

@@ -124,14 +124,14 @@ func Offerings(types []size.Figures, zones map[string][]string, prices Prices, p
 				continue
 			}
 			if f.OnDemand {
-				out[i] = append(out[i], engine.Offering{Zone: p.Zone, CapacityType: v1.CapacityTypeOnDemand, Labels: labels[j], Price: onDemand, SoldOut: !priced})
+				out[i] = append(out[i], engine.Offering{Zone: p.Zone, CapacityType: v1.CapacityTypeOnDemand, Labels: labels[j], Price: onDemand, SoldOut: !priced, Unpriced: !priced})
 			}
 			if f.Spot {
 				spot, known := prices.Spot(f.Name, p.Zone)
 				if !known {
 					spot = onDemand
 				}
-				out[i] = append(out[i], engine.Offering{Zone: p.Zone, CapacityType: v1.CapacityTypeSpot, Labels: labels[j], Price: spot, SoldOut: !known})
+				out[i] = append(out[i], engine.Offering{Zone: p.Zone, CapacityType: v1.CapacityTypeSpot, Labels: labels[j], Price: spot, SoldOut: !known, Unpriced: !known})
 			}
 		}
 		out[i] = slices.Clip(out[i])

@@ -31,14 +31,14 @@ func (m *Market) mark(types []engine.InstanceType, where []soldout.Place) []engi
 		for j := range out[i].Offerings {
 			o := &out[i].Offerings[j]
 			p := slices.IndexFunc(where, func(p soldout.Place) bool { return p.Zone == o.Zone })
-			if o.SoldOut || p < 0 || m.marks.Reason(out[i].Name, o.CapacityType, where[p]) == "" {
+			if o.SoldOut && !o.Unpriced || p < 0 || m.marks.Reason(out[i].Name, o.CapacityType, where[p]) == "" {
 				continue
 			}
 			if !cloned {
 				out[i].Offerings = slices.Clone(out[i].Offerings)
 				o, cloned = &out[i].Offerings[j], true
 			}
-			o.SoldOut = true
+			o.SoldOut, o.Unpriced = true, false
 		}
 	}
 	return out

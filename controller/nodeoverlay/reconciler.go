@@ -1,0 +1,125 @@
+// Package nodeoverlay says on NodeOverlays whether they are in force, and what to do where one is not or where nodes show something
+// else. What they do is settled before: package overlay lays them over catalogs in every Snapshot.
+package nodeoverlay
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	toolscache "k8s.io/client-go/tools/cache"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	v1 "tenon.sh/api/v1"
+	"tenon.sh/api/v1alpha1"
+	"tenon.sh/cluster"
+	"tenon.sh/engine/overlay"
+	"tenon.sh/report"
+)
+
+// Config is what a Reconciler works with.
+type Config struct {
+	Cluster  *cluster.Cluster
+	Recorder *report.Recorder
+}
+
+// Reconciler makes passes. It is to be used from one goroutine.
+type Reconciler struct {
+	Config
+	// told is what was said of nodes that show other amounts than an overlay says, by overlay: it is said once.
+	told map[string]string
+}
+
+// New returns a reconciler.
+func New(config Config) *Reconciler { return &Reconciler{Config: config, told: map[string]string{}} }
+
+// Reconcile writes the conditions of all overlays.
+func (r *Reconciler) Reconcile(ctx context.Context) error {
+	s, verdicts, err := r.Cluster.OverlayVerdicts(ctx)
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for _, v := range verdicts {
+		errs = append(errs, r.write(ctx, v))
+	}
+	differ := overlay.Differing(s)
+	for _, d := range differ {
+		if r.told[d.Overlay.Name] != d.Message {
+			r.Recorder.Publish(report.Event{Object: d.Overlay, Warning: true, Reason: report.NodesDiffer, Message: d.Message, Key: d.Message})
+		}
+	}
+	clear(r.told)
+	for _, d := range differ {
+		r.told[d.Overlay.Name] = d.Message
+	}
+	return errors.Join(errs...)
+}
+
+// write says on an overlay what has become of it. A pass that comes too late for the newest form of it leaves it to the next.
+func (r *Reconciler) write(ctx context.Context, v overlay.Verdict) error {
+	now, o := r.Cluster.Clock.Now(), v.Overlay.DeepCopy()
+	status, reason := metav1.ConditionTrue, v1.ConditionValidationSucceeded
+	if v.Reason != "" {
+		status, reason = metav1.ConditionFalse, v.Reason
+	}
+	message := cut(v.Message)
+	changed := v1.SetCondition(o, v1.ConditionValidationSucceeded, status, reason, message, now)
+	changed = v1.RemoveCondition(o, v1.ConditionNotSupported, now) || changed
+	if v.Reason != "" {
+		r.Recorder.Publish(report.Event{Object: o, Warning: true, Reason: v.Reason, Message: message, Key: message, Every: repeatEvery})
+	}
+	if !changed {
+		return nil
+	}
+	patch := client.MergeFromWithOptions(v.Overlay, client.MergeFromWithOptimisticLock{})
+	if err := r.Cluster.Client.Status().Patch(ctx, o, patch); err != nil && !cluster.Expected(err) {
+		return fmt.Errorf("write status of NodeOverlay %s: %w", o.Name, err)
+	}
+	return nil
+}
+
+// repeatEvery is how often an event says again that an overlay is not in force: its condition says it all the time.
+const repeatEvery = time.Hour
+
+// mostMessage bounds what a condition says: the API server takes 32 KiB, and nobody reads that.
+const mostMessage = 1024
+
+func cut(message string) string {
+	if len(message) <= mostMessage {
+		return message
+	}
+	return strings.ToValidUTF8(message[:mostMessage-4], "") + " ..."
+}
+
+// Watch calls trigger for every NodeOverlay that comes, goes or gets another spec, and for pools. A cluster that has no such kind has
+// nothing to watch.
+func Watch(ctx context.Context, informers cache.Informers, trigger func(cause string)) error {
+	for _, kind := range []client.Object{&v1alpha1.NodeOverlay{}, &v1.NodePool{}} {
+		informer, err := informers.GetInformer(ctx, kind)
+		if apimeta.IsNoMatchError(err) {
+			continue
+		}
+		if err != nil {
+			return fmt.Errorf("watch %T: %w", kind, err)
+		}
+		_, err = informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
+			AddFunc:    func(any) { trigger("overlay") },
+			DeleteFunc: func(any) { trigger("overlay") },
+			UpdateFunc: func(before, after any) {
+				if before.(client.Object).GetGeneration() != after.(client.Object).GetGeneration() {
+					trigger("overlay")
+				}
+			},
+		})
+		if err != nil {
+			return fmt.Errorf("watch %T: %w", kind, err)
+		}
+	}
+	return nil
+}

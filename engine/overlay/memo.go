@@ -1,0 +1,50 @@
+package overlay
+
+import (
+	"maps"
+	"slices"
+
+	v1 "tenon.sh/api/v1"
+	"tenon.sh/api/v1alpha1"
+	"tenon.sh/engine"
+	"tenon.sh/engine/kube"
+)
+
+// Memo remembers the last Result: as long as neither overlays nor pools nor catalogs change, catalogs with corrections stay the very
+// same, and nothing is computed anew. The zero value remembers nothing. It is to be used by one goroutine at a time.
+type Memo struct {
+	overlays []*v1alpha1.NodeOverlay
+	pools    []*v1.NodePool
+	classes  []engine.Class
+	result   *Result
+}
+
+// Lay is Apply, with what has come of the overlays.
+func (m *Memo) Lay(s *engine.Snapshot) *Result {
+	listed, overlays, pools := s.ListedClasses(), kube.ByName(s.NodeOverlays), kube.ByName(s.NodePools)
+	if m.result == nil || !slices.EqualFunc(m.overlays, overlays, sameOverlay) || !slices.EqualFunc(m.pools, pools, samePool) ||
+		!slices.EqualFunc(m.classes, listed, sameClass) {
+		m.overlays, m.pools, m.classes = overlays, pools, listed
+		m.result = Correct(overlays, pools, listed)
+	}
+	s.Classes = m.result.In(listed)
+	return m.result
+}
+
+func sameOverlay(a, b *v1alpha1.NodeOverlay) bool {
+	return a == b || a.UID == b.UID && a.Name == b.Name && a.ResourceVersion != "" && a.ResourceVersion == b.ResourceVersion
+}
+
+// samePool reports whether overlays cannot tell the pools apart.
+func samePool(a, b *v1.NodePool) bool {
+	x, y := &a.Spec.Template, &b.Spec.Template
+	if (x.Spec.NodeClassRef == nil) != (y.Spec.NodeClassRef == nil) {
+		return false
+	}
+	return a == b || a.Name == b.Name && maps.Equal(x.Labels, y.Labels) && (x.Spec.NodeClassRef == nil || *x.Spec.NodeClassRef == *y.Spec.NodeClassRef)
+}
+
+// sameClass reports whether the classes sell the very same list.
+func sameClass(a, b engine.Class) bool {
+	return a.Ref == b.Ref && len(a.InstanceTypes) == len(b.InstanceTypes) && (len(a.InstanceTypes) == 0 || &a.InstanceTypes[0] == &b.InstanceTypes[0])
+}

@@ -1,0 +1,190 @@
+package overlay
+
+import (
+	"maps"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	v1 "tenon.sh/api/v1"
+	"tenon.sh/engine"
+	"tenon.sh/engine/kube"
+)
+
+const instanceType = corev1.LabelInstanceTypeStable
+
+// view is a class as pools see it that no overlay can tell apart: their labels have the same values wherever one looks.
+type view struct {
+	class  int // its place among the classes
+	sold   *catalog
+	pools  []string
+	labels map[string]string // those of the pools that overlays look at
+
+	price [][]*plan // by type and offering, whose price it has; nil for types without any
+	free  []int     // by type, of how many offerings nobody has corrected the price; 0 as well for types without any in price
+	added []added   // by type
+}
+
+// added says, for each resource of a type that an overlay sets, which does.
+type added map[corev1.ResourceName]*plan
+
+// viewsOf lists the views of all pools, in order of the classes and of the pools' names.
+func viewsOf(plans []*plan, pools []*v1.NodePool, classes []engine.Class) []*view {
+	looked := map[string]bool{}
+	for _, p := range plans {
+		for _, e := range p.asked {
+			looked[e.Key] = true
+		}
+	}
+	var out []*view
+	for i := range classes {
+		sold := newCatalog(classes[i].InstanceTypes)
+		byLabels := map[string]*view{}
+		for _, pool := range kube.ByName(pools) {
+			if ref := pool.Spec.Template.Spec.NodeClassRef; ref == nil || *ref != classes[i].Ref {
+				continue
+			}
+			labels := labelsOf(pool, looked)
+			key := kube.LabelText(labels)
+			v := byLabels[key]
+			if v == nil {
+				v = &view{class: i, sold: sold, labels: labels, price: make([][]*plan, len(sold.types)), free: make([]int, len(sold.types)), added: make([]added, len(sold.types))}
+				byLabels[key] = v
+				out = append(out, v)
+			}
+			v.pools = append(v.pools, pool.Name)
+		}
+	}
+	return out
+}
+
+// labelsOf are the labels that the pool itself gives its machines, as far as somebody looks at them.
+func labelsOf(pool *v1.NodePool, looked map[string]bool) map[string]string {
+	out := map[string]string{}
+	for key, value := range pool.Spec.Template.Labels {
+		if key = v1.NormalizeLabel(key); looked[key] {
+			out[key] = value
+		}
+	}
+	if looked[v1.NodePoolLabelKey] {
+		out[v1.NodePoolLabelKey] = pool.Name
+	}
+	return out
+}
+
+// matches lists what the overlay selects in the view; none if it does not select its pools.
+func (v *view) matches(p *plan) []match {
+	for _, e := range p.asked {
+		if value, there := v.labels[e.Key]; there && !e.Admits(value, true) {
+			return nil
+		}
+	}
+	return v.sold.find(p, v.labels)
+}
+
+// lay corrects what the overlay selects and no heavier one has corrected.
+func (v *view) lay(p *plan) {
+	matches := v.matches(p)
+	if len(matches) == 0 {
+		return
+	}
+	p.found.selected = true
+	before := p.found.offerings + p.found.types
+	for _, m := range matches {
+		if p.setsPrice() {
+			v.layPrice(p, m)
+		}
+		if len(p.overlay.Spec.Capacity) > 0 {
+			v.layCapacity(p, m.kind)
+		}
+	}
+	if p.found.offerings+p.found.types > before {
+		p.found.pools = append(p.found.pools, v.pools...)
+	}
+}
+
+func (v *view) layPrice(p *plan, m match) {
+	if v.price[m.kind] != nil && v.free[m.kind] == 0 {
+		return
+	}
+	kind := &v.sold.types[m.kind]
+	for i := range m.each(len(kind.Offerings)) {
+		if kind.Offerings[i].Unpriced && !p.unpriced {
+			p.found.unpriced = true
+			continue
+		}
+		if v.price[m.kind] == nil {
+			v.price[m.kind], v.free[m.kind] = make([]*plan, len(kind.Offerings)), len(kind.Offerings)
+		}
+		if v.price[m.kind][i] == nil {
+			v.price[m.kind][i] = p
+			v.free[m.kind]--
+			p.found.offerings += len(v.pools)
+		}
+	}
+}
+
+func (v *view) layCapacity(p *plan, kind int) {
+	set := false
+	for name := range p.overlay.Spec.Capacity {
+		if v.added[kind] == nil {
+			v.added[kind] = added{}
+		}
+		if v.added[kind][name] == nil {
+			v.added[kind][name] = p
+			set = true
+		}
+		if whole, shared := strings.CutSuffix(string(name), ".shared"); shared {
+			_, has := v.sold.types[kind].Capacity[corev1.ResourceName(whole)]
+			if has && v.added[kind][corev1.ResourceName(whole)] == nil {
+				p.found.renamed = whole
+			}
+		}
+	}
+	if set {
+		p.found.types += len(v.pools)
+	}
+}
+
+// types is what the class sells, with what has been corrected; nil if that is nothing.
+func (v *view) types() []engine.InstanceType {
+	var out []engine.InstanceType
+	for i := range v.sold.types {
+		if v.price[i] == nil && v.added[i] == nil {
+			continue
+		}
+		if out == nil {
+			out = slices.Clone(v.sold.types)
+		}
+		v.correct(i, &out[i])
+	}
+	return out
+}
+
+// correct writes what overlays say of a type into a copy of it.
+func (v *view) correct(i int, t *engine.InstanceType) {
+	if v.price[i] != nil {
+		t.Offerings = slices.Clone(t.Offerings)
+		for j, p := range v.price[i] {
+			if p == nil {
+				continue
+			}
+			o := &t.Offerings[j]
+			o.Overlay, o.ListPrice, o.Price = p.overlay.Name, o.Price, p.priceOf(o)
+			if o.Unpriced {
+				o.Unpriced, o.SoldOut = false, false
+			}
+		}
+	}
+	if v.added[i] == nil {
+		return
+	}
+	t.Capacity, t.Added = maps.Clone(t.Capacity), map[corev1.ResourceName]string{}
+	if t.Capacity == nil {
+		t.Capacity = corev1.ResourceList{}
+	}
+	for name, p := range v.added[i] {
+		t.Capacity[name], t.Added[name] = p.overlay.Spec.Capacity[name].DeepCopy(), p.overlay.Name
+	}
+}
