@@ -42,7 +42,7 @@ func (p *Provider) Clean(ctx context.Context) error {
 	if err != nil {
 		return errors.Join(tokens, err)
 	}
-	return errors.Join(tokens, p.finish(ctx, claims), p.cleanAzure(ctx))
+	return errors.Join(tokens, p.finish(ctx, claims), p.noteKubelets(ctx, claims), p.cleanAzure(ctx))
 }
 
 func (p *Provider) cleanAzure(ctx context.Context) error {
