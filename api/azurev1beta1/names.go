@@ -39,6 +39,8 @@ const (
 	PlacementScopeLabelKey        = Group + "/placement-scope"
 	// SKUHyperVGenerationLabelKey is what images are chosen by. Neither pools nor pods may ask for it.
 	SKUHyperVGenerationLabelKey = Group + "/sku-hyperv-generation"
+	// SKUDiskControllerLabelKey is the same of how disks are attached, SCSI or NVMe.
+	SKUDiskControllerLabelKey = Group + "/sku-disk-controller"
 )
 
 // Labels of AKS's own that instance types have too.
@@ -51,6 +53,7 @@ const (
 	AKSFIPSEnabledLabelKey      = aksDomain + "/fips_enabled"
 	AKSCPULabelKey              = aksDomain + "/sku-cpu"
 	AKSMemoryLabelKey           = aksDomain + "/sku-memory"
+	AKSKubeletIdentityLabelKey  = aksDomain + "/kubelet-identity-client-id"
 )
 
 // Values of the label PlacementScopeLabelKey.

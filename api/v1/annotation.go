@@ -31,6 +31,8 @@ const (
 	MachineDeploymentAnnotationKey = "tenon.sh/machine-deployment"
 	MachineTemplateAnnotationKey   = "tenon.sh/machine-template"
 	AppliedTagsAnnotationKey       = "tenon.sh/applied-tags"
+	KubeletVersionAnnotationKey    = "tenon.sh/kubelet-version"
+	KubeletIdentityAnnotationKey   = "tenon.sh/kubelet-identity"
 
 	// On a Machine of Cluster API, written by this program.
 	MachineClaimAnnotationKey    = "tenon.sh/nodeclaim"
@@ -145,6 +147,16 @@ func Annotations() []Annotation {
 			Key: AppliedTagsAnnotationKey, On: "NodeClaim", Ours: true, Values: "keys of tags, separated by commas",
 			Meaning:    "the tags that the machine was given (Azure); others on it are left alone when those of its node class change",
 			Unreadable: "tags that the class does not have any more stay on the machine",
+		},
+		{
+			Key: KubeletIdentityAnnotationKey, On: "NodeClaim", Ours: true, Values: "the client ID of an identity of Azure",
+			Meaning:    "what the node pulls images with (AKS); where the installation names another, the machine has drifted (`KubeletIdentityDrift`)",
+			Unreadable: "the machine has drifted",
+		},
+		{
+			Key: KubeletVersionAnnotationKey, On: "NodeClaim", Ours: true, Values: "a version such as `1.34.2`",
+			Meaning:    "that of the node's kubelet (AKS); where the node class is at another, the machine has drifted (`K8sVersionDrift`)",
+			Unreadable: "the machine has drifted",
 		},
 		{
 			Key: LeaderAnnotationKey, On: "NodeClaim", Ours: true, Values: "the holder of the Lease by which leaders are elected",

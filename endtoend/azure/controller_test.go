@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -44,10 +45,10 @@ func (w *world) start() *tenon {
 	file, err := os.Create(filepath.Join(dir, "tenon-"+health+".log"))
 	w.must(err)
 	defer file.Close()
-	c := exec.Command(cmp.Or(os.Getenv(binary), os.Args[0]), "controller", "--cloud-provider", "azure", "--provision-mode", "userdata", "--join-tokens",
+	c := exec.Command(cmp.Or(os.Getenv(binary), os.Args[0]), append([]string{"controller", "--cloud-provider", "azure",
 		"--kubeconfig", w.rights(), "--disable-leader-election", "--metrics-port", "0", "--health-probe-port", health,
-		"--cluster-name", cluster, "--cluster-endpoint", w.playground.RESTConfig().Host, "--vnet-subnet-id", w.subnet)
-	c.Env = append(withoutAzure(os.Environ()), append(w.Environment(), asTenon+"=1")...)
+		"--cluster-name", cluster, "--vnet-subnet-id", w.subnet}, w.flags...)...)
+	c.Env = slices.Concat(withoutAzure(os.Environ()), w.Environment(), w.variables, []string{asTenon + "=1"})
 	c.Stdout, c.Stderr = file, file
 	w.must(c.Start())
 	t := &tenon{Cmd: c, ended: make(chan struct{}), log: file.Name()}
@@ -116,6 +117,8 @@ kind: Role
 metadata: {name: tenon-join-tokens, namespace: kube-system}
 rules:
 - {apiGroups: [""], resources: [secrets], verbs: [get, list, create, update, delete]}
+- {apiGroups: [""], resources: [services], resourceNames: [kube-dns], verbs: [get]}
+- {apiGroups: [""], resources: [configmaps], resourceNames: [upcoming-maintenance-window], verbs: [get]}
 ---
 apiVersion: rbac.authorization.k8s.io/v1
 kind: RoleBinding

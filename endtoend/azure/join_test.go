@@ -23,6 +23,8 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/yaml"
+
+	"tenon.sh/provider/azure/azuretest"
 )
 
 const (
@@ -34,12 +36,12 @@ const (
 
 // told is what a machine makes out of its user data, and what its token was worth when it joined.
 type told struct {
-	name, endpoint, authority string
-	token                     string
-	labels                    map[string]string
-	taints                    []corev1.Taint
-	pods                      int64
-	text                      string
+	name, endpoint, authority, version string
+	token                              string
+	labels                             map[string]string
+	taints                             []corev1.Taint
+	pods                               int64
+	text                               string
 }
 
 // joiner has machines join the cluster, as kubeadm does with what they were told. From then on KWOK is their kubelet. When a machine
@@ -47,6 +49,8 @@ type told struct {
 type joiner struct {
 	*world
 	config *rest.Config
+	// read reads what a machine was told by its custom data, and says why it cannot join with that.
+	read func(ctx context.Context, m *azuretest.Machine) (told, error)
 
 	mu      sync.Mutex // guards what follows
 	joined  map[string]told
@@ -56,6 +60,7 @@ type joiner struct {
 // join plays the boot of machines until the test ends.
 func join(w *world) *joiner {
 	j := &joiner{world: w, config: w.playground.RESTConfig(), joined: map[string]told{}, refused: map[string]bool{}}
+	j.read = j.readUserData
 	ctx, stop := context.WithCancel(context.Background())
 	ended := make(chan struct{})
 	go func() {
@@ -97,10 +102,7 @@ func (j *joiner) look(ctx context.Context) error {
 		if _, known := j.joined[m.Name]; known || j.refused[m.Name] || !m.Runs() {
 			continue
 		}
-		t, err := readUserData(m.CustomData)
-		if err == nil {
-			err = j.mayJoin(ctx, t)
-		}
+		t, err := j.read(ctx, &m)
 		if err != nil {
 			j.refused[m.Name] = true
 			j.Errorf("machine %s cannot join: %v", m.Name, err)
@@ -129,8 +131,8 @@ func (j *joiner) look(ctx context.Context) error {
 }
 
 // readUserData reads user data as cloud-init does, and what kubeadm is told in it.
-func readUserData(data string) (told, error) {
-	text, err := base64.StdEncoding.DecodeString(data)
+func (j *joiner) readUserData(ctx context.Context, m *azuretest.Machine) (told, error) {
+	text, err := base64.StdEncoding.DecodeString(m.CustomData)
 	if err != nil {
 		return told{}, fmt.Errorf("read its user data: %w", err)
 	}
@@ -173,7 +175,7 @@ func readUserData(data string) (told, error) {
 			}
 		}
 	}
-	return t, nil
+	return t, j.mayJoin(ctx, t)
 }
 
 // withoutHeader is a document without what says of which kind it is.

@@ -2,6 +2,7 @@ package azure_test
 
 import (
 	"maps"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -21,9 +22,11 @@ func newNode(m *azuretest.Machine, t told) *corev1.Node {
 		corev1.LabelHostname: m.Name, corev1.LabelOSStable: "linux", corev1.LabelArchStable: "amd64", corev1.LabelInstanceTypeStable: m.Size.Name,
 		corev1.LabelTopologyZone: zone, corev1.LabelTopologyRegion: azuretest.Location,
 	})
-	node.Spec.ProviderID = "azure://" + m.ID
+	parts := strings.Split(m.ID, "/")
+	parts[4] = strings.ToLower(parts[4]) // the resource group
+	node.Spec.ProviderID = "azure://" + strings.Join(parts, "/")
 	node.Spec.Taints = t.taints
-	node.Status.NodeInfo.Architecture, node.Status.NodeInfo.OperatingSystem = "amd64", "linux"
+	node.Status.NodeInfo = corev1.NodeSystemInfo{Architecture: "amd64", OperatingSystem: "linux", KubeletVersion: t.version}
 	node.Status.Addresses = []corev1.NodeAddress{{Type: corev1.NodeHostName, Address: m.Name}}
 	node.Status.Capacity, node.Status.Allocatable = resourcesOf(&m.Size, t.pods)
 	return node

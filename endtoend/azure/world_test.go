@@ -43,6 +43,8 @@ type world struct {
 	playground *playground.Playground
 	joiner     *joiner
 	subnet     string
+	// flags and variables are those of controllers beside the ones that all have.
+	flags, variables []string
 }
 
 func newWorld(t testing.TB) *world {
@@ -69,6 +71,7 @@ func newWorld(t testing.TB) *world {
 		ID:       "/subscriptions/" + w.ID + "/resourceGroups/" + azuretest.Group + "/providers/Microsoft.Compute/galleries/own/images/ubuntu",
 		Versions: []azuretest.Version{{Name: "1.0.0", Published: time.Now().Add(-time.Hour)}},
 	})
+	w.flags = []string{"--provision-mode", "userdata", "--join-tokens", "--cluster-endpoint", p.RESTConfig().Host}
 	w.joiner = join(w)
 	return w
 }

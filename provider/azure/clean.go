@@ -38,11 +38,15 @@ func (p *Provider) Clean(ctx context.Context) error {
 	if p.tokens != nil { // machines that boot wait for theirs: nothing of Azure holds this up
 		tokens = p.tokens.Clean(ctx)
 	}
-	return errors.Join(tokens, p.cleanAzure(ctx))
+	claims, err := p.claims(ctx)
+	if err != nil {
+		return errors.Join(tokens, err)
+	}
+	return errors.Join(tokens, p.finish(ctx, claims), p.noteKubelets(ctx, claims), p.cleanAzure(ctx))
 }
 
 func (p *Provider) cleanAzure(ctx context.Context) error {
-	claims, err := p.claims(ctx)
+	claims, err := p.claims(ctx) // as they are by now
 	if err != nil {
 		return err
 	}

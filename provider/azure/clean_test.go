@@ -105,6 +105,7 @@ func TestTagsAndIdentitiesAreChangedInPlace(t *testing.T) {
 		t.Errorf("%d updates of what is up to date", n)
 	}
 	identity := "/subscriptions/" + w.ID + "/resourceGroups/nodes/providers/Microsoft.ManagedIdentity/userAssignedIdentities/own"
+	w.must(w.client.Get(t.Context(), clientKey("general"), c)) // which is held by now
 	c.Spec.Tags, c.Spec.ManagedIdentities = map[string]string{"Team": "b"}, []string{identity}
 	w.must(w.client.Update(t.Context(), c))
 	for range 2 {

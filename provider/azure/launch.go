@@ -14,6 +14,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
@@ -269,12 +270,16 @@ func (p *Provider) ask(ctx context.Context, claim *v1.NodeClaim, c *azurev1beta1
 // word is what is left on a claim before its machine is asked for: what it is called, and what of its class it was made as, which may
 // be another class by the time it runs.
 func (p *Provider) word(claim *v1.NodeClaim, c *azurev1beta1.AKSNodeClass, name string) map[string]string {
-	return map[string]string{
+	word := map[string]string{
 		v1.LaunchTokenAnnotationKey:    name,
 		azurev1beta1.HashAnnotationKey: c.Hash(), azurev1beta1.HashVersionAnnotationKey: azurev1beta1.HashVersion,
 		azurev1beta1.InPlaceUpdateAnnotationKey: p.inPlaceHash(c),
 		v1.AppliedTagsAnnotationKey:             strings.Join(slices.Sorted(maps.Keys(p.tagsOf(claim, c))), ","),
 	}
+	if !p.selfManaged() {
+		maps.Copy(word, kubeletWord(ptr.Deref(c.Status.KubernetesVersion, ""), p.config.KubeletIdentity))
+	}
+	return word
 }
 
 // failed is the error of a launch that another offering would not help.

@@ -455,3 +455,36 @@ func TestASizeThatCannotBeWhatIsAskedForIsPassedOver(t *testing.T) {
 		t.Errorf("got %v", m.Labels)
 	}
 }
+
+func TestSizesThatTheImageCannotStartOnForItsDisksAreNotOffered(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil)
+	const nvmeOnly = "Standard_D128ds_v6"
+	offered := func(c *azurev1beta1.AKSNodeClass) bool {
+		types, err := w.provider.Catalog(t.Context(), seen(c))
+		w.must(err)
+		return slices.ContainsFunc(types, func(it engine.InstanceType) bool { return it.Name == nvmeOnly })
+	}
+	if offered(w.resolved("general", nil)) {
+		t.Errorf("%s is offered, which attaches disks by NVMe alone, and the image does not say that it can do that", nvmeOnly)
+	}
+	for name, id := range map[string]string{
+		"gallery": w.image + "-nvme", "community": "/CommunityGalleries/public/images/ubuntu", "market": "canonical:ubuntu:server",
+	} {
+		w.AddImage(azuretest.Image{ID: id, NVMe: true, Versions: []azuretest.Version{{Name: "1.0.0", Published: w.clock.Now()}}})
+		if name == "market" {
+			id += ":latest"
+		}
+		c := w.resolved(name, func(c *azurev1beta1.AKSNodeClass) { c.Spec.ImageID = id })
+		if !offered(c) {
+			t.Errorf("%s: %s is not offered, and the image says that it can do that", name, nvmeOnly)
+		}
+		if name == "gallery" {
+			m, err := w.launch(w.claim("a", []v1.Requirement{in(corev1.LabelInstanceTypeStable, nvmeOnly)}, nil), c)
+			w.must(err)
+			if _, told := m.Labels[azurev1beta1.SKUDiskControllerLabelKey]; told {
+				t.Error("a label that nobody may ask for is on the machine")
+			}
+		}
+	}
+}

@@ -7,16 +7,20 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
 
 	"tenon.sh/api/azurev1beta1"
+	v1 "tenon.sh/api/v1"
 	"tenon.sh/engine"
 	"tenon.sh/provider"
 )
 
 // Reasons of the condition Drifted.
 const (
-	NodeClassDrift = "NodeClassDrift"
-	ImageDrift     = "ImageDrift"
+	NodeClassDrift       = "NodeClassDrift"
+	VersionDrift         = "K8sVersionDrift"
+	KubeletIdentityDrift = "KubeletIdentityDrift"
+	ImageDrift           = "ImageDrift"
 )
 
 // Traits are what the class wants its machines to be, in the order in which drift is looked for. What the class does not know of
@@ -39,6 +43,12 @@ func (p *Provider) Traits(ctx context.Context, class provider.Class) ([]engine.T
 		}
 	}
 	out := []engine.Trait{{Key: azurev1beta1.HashAnnotationKey, Accepts: slices.Compact(slices.Sorted(slices.Values(hashes))), Reason: NodeClassDrift}}
+	if !p.selfManaged() { // elsewhere images have kubelets of their own
+		if version := ptr.Deref(c.Status.KubernetesVersion, ""); version != "" && v1.IsTrue(c, azurev1beta1.ConditionKubernetesVersionReady) {
+			out = append(out, engine.Trait{Key: v1.KubeletVersionAnnotationKey, Accepts: []string{version}, Reason: VersionDrift})
+		}
+		out = append(out, engine.Trait{Key: v1.KubeletIdentityAnnotationKey, Accepts: []string{p.config.KubeletIdentity}, Reason: KubeletIdentityDrift})
+	}
 	var images []string
 	for _, image := range c.Status.Images {
 		images = append(images, image.ID)

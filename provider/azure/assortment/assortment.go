@@ -42,6 +42,7 @@ func List(sizes []size.Figures, s *size.Settings, prices map[string]price.Price,
 		}
 		// Most sizes take either generation. A claim that said which is meant would be refused: only images are chosen by it.
 		delete(labels, size.LabelHyperVGeneration)
+		delete(labels, size.LabelDiskController)
 		offerings := maps.offerings(f, s, prices[f.Name])
 		if len(offerings) == 0 {
 			left = append(left, Left{f.Name, "the subscription may not have it in any zone"})

@@ -19,6 +19,8 @@ type Image struct {
 	// Architecture is x64 if "", Generation V2 if "", System Linux if "". Unsaid has Azure say nothing of the architecture.
 	Architecture, Generation, System string
 	Unsaid                           bool
+	// NVMe says that it starts where disks are attached by NVMe.
+	NVMe bool
 	// Specialized says that it is a copy of one machine.
 	Specialized bool
 	// Region is where a managed image is, Location if "".
@@ -85,6 +87,9 @@ func (s *Subscription) getImage(c *Call) answer {
 		return notFound(c)
 	}
 	properties := object{"osType": image.System, "osState": image.state(), "hyperVGeneration": image.Generation}
+	if image.NVMe {
+		properties["features"] = features()
+	}
 	if !image.Unsaid {
 		properties["architecture"] = image.Architecture
 	}
@@ -93,6 +98,9 @@ func (s *Subscription) getImage(c *Call) answer {
 	}
 	return ok(object{"id": image.ID, "name": c.name(), "location": Location, "properties": properties})
 }
+
+// features are those of an image that starts where disks are attached by NVMe.
+func features() []any { return []any{object{"name": "DiskControllerTypes", "value": "SCSI, NVMe"}} }
 
 func (i Image) state() string {
 	if i.Specialized {
@@ -147,6 +155,9 @@ func (i Image) version(kind string, v Version) object {
 		out["properties"] = object{"publishedDate": published, "excludeFromLatest": v.Excluded}
 	case marketplaceKind:
 		properties := object{"architecture": i.Architecture, "hyperVGeneration": i.Generation, "osDiskImage": object{"operatingSystem": i.System}}
+		if i.NVMe {
+			properties["features"] = features()
+		}
 		if i.Plan {
 			properties["plan"] = i.plan()
 		}
@@ -188,6 +199,8 @@ func (s *Subscription) checkImage(size Size, body object) *Fault {
 		return &Fault{Status: http.StatusNotFound, Code: "ImageNotFound", Message: fmt.Sprintf("The Image '%s' with version '%s' cannot be found in '%s' region.", id, version, Location)}
 	case image.Architecture != size.arch():
 		return &Fault{Status: http.StatusBadRequest, Code: "InvalidParameter", Message: fmt.Sprintf("Cannot create a VM of size '%s' because this VM size only supports a CPU Architecture of '%s', but an image or disk with CPU Architecture '%s' was given.", size.Name, size.arch(), image.Architecture)}
+	case size.Controllers == "NVMe" && !image.NVMe && !strings.HasPrefix(image.ID, "/CommunityGalleries/AKS"):
+		return &Fault{Status: http.StatusBadRequest, Code: "InvalidParameter", Message: fmt.Sprintf("The VM size '%s' cannot boot with OS image or disk. Please check that disk controller types supported by the OS image or disk is one of the supported disk controller types for the VM size '%s'.", size.Name, size.Name)}
 	case !strings.Contains(size.generations(), image.Generation):
 		return &Fault{Status: http.StatusBadRequest, Code: "BadRequest", Message: fmt.Sprintf("The selected VM size '%s' cannot boot Hypervisor Generation '%s'. If this was a Create operation please check that the Hypervisor Generation of the Image matches the Hypervisor Generation of the selected VM Size.", size.Name, strings.TrimPrefix(image.Generation, "V"))}
 	case image.Plan && at(body, "plan") == nil:

@@ -17,7 +17,9 @@ type Size struct {
 	MemoryGiB float64
 	// Architecture is x64 if "", Generations is "V1,V2" if "".
 	Architecture, Generations string
-	GPUs                      int
+	// Controllers are the ways in which disks may be attached, as Azure writes them; nothing is said if "".
+	Controllers string
+	GPUs        int
 	// CachedDisk is in bytes, TempDisk and NVMeDisk in MiB: what an ephemeral disk may lie on.
 	CachedDisk, TempDisk, NVMeDisk int64
 	Placements                     string // of ephemeral disks
@@ -45,7 +47,7 @@ func sizes() []Size {
 		{Name: "Standard_D2ps_v5", Family: "standardDPSv5Family", CPUs: 2, MemoryGiB: 8, Architecture: "Arm64", Generations: "V2", Zones: all, Price: 0.077, Spot: 0.016278},
 		{Name: "Standard_D4pls_v6", Family: "StandardDplsv6Family", CPUs: 4, MemoryGiB: 8, Architecture: "Arm64", Generations: "V2", Zones: all, Price: 0.124, Spot: 0.040672},
 		{Name: "Standard_D64s_v3", Family: "standardDSv3Family", CPUs: 64, MemoryGiB: 256, CachedDisk: 1717986918400, TempDisk: 524288, Placements: "CacheDisk,ResourceDisk", Zones: all, Price: 3.072, Spot: 0.602112, Windows: 6.016},
-		{Name: "Standard_D128ds_v6", Family: "StandardDdsv6Family", CPUs: 128, MemoryGiB: 512, Generations: "V2", NVMeDisk: 7208960, Placements: "NvmeDisk", Zones: all, Price: 7.973, Spot: 1.67911, Windows: 13.861},
+		{Name: "Standard_D128ds_v6", Family: "StandardDdsv6Family", CPUs: 128, MemoryGiB: 512, Generations: "V2", Controllers: "NVMe", NVMeDisk: 7208960, Placements: "NvmeDisk", Zones: all, Price: 7.973, Spot: 1.67911, Windows: 13.861},
 		{Name: "Standard_E4s_v5", Family: "standardESv5Family", CPUs: 4, MemoryGiB: 32, Zones: all, Price: 0.252, Spot: 0.053071, Windows: 0.436},
 		{Name: "Standard_E16-4ads_v5", Family: "standardEADSv5Family", CPUs: 16, Usable: 4, MemoryGiB: 128, Zones: all, Price: 1.048, Spot: 0.220709, Windows: 1.232},
 		{Name: "Standard_DC2s_v3", Family: "standardDCSv3Family", CPUs: 2, MemoryGiB: 16, Generations: "V2", Confidential: true, Zones: third, Price: 0.192, Spot: 0.040282, Windows: 0.284},
@@ -122,6 +124,9 @@ func (s Size) sku() object {
 	add("GPUs", strconv.Itoa(s.GPUs))
 	add("CpuArchitectureType", s.arch())
 	add("HyperVGenerations", s.generations())
+	if s.Controllers != "" {
+		add("DiskControllerTypes", s.Controllers)
+	}
 	add("AcceleratedNetworkingEnabled", title(!s.Slow))
 	add("PremiumIO", title(!s.Standard))
 	add("LowPriorityCapable", title(!s.NoSpot))

@@ -23,6 +23,7 @@ func NodeLabels(in Input) map[string]string {
 		out = map[string]string{}
 	}
 	delete(out, azurev1beta1.SKUHyperVGenerationLabelKey) // it is for choosing an image
+	delete(out, azurev1beta1.SKUDiskControllerLabelKey)
 	set := func(key, value string) {
 		if value != "" {
 			out[key] = value
@@ -31,7 +32,7 @@ func NodeLabels(in Input) map[string]string {
 	set(v1.DoNotSyncTaintsLabelKey, "true") // the kubelet registers all of them
 	set(aksDomain+"role", "agent")
 	set(azurev1beta1.AKSClusterLabelKey, in.Cluster)
-	set(aksDomain+"kubelet-identity-client-id", in.KubeletIdentity)
+	set(azurev1beta1.AKSKubeletIdentityLabelKey, in.KubeletIdentity)
 	if out[azurev1beta1.AKSModeLabelKey] == "" {
 		set(azurev1beta1.AKSModeLabelKey, "user")
 	}

@@ -6,6 +6,9 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/Azure/azure-sdk-for-go/sdk/resourcemanager/compute/armcompute/v7"
+	corev1 "k8s.io/api/core/v1"
+
 	"tenon.sh/api/azurev1beta1"
 )
 
@@ -30,7 +33,11 @@ func (f *Finder) findOwn(ctx context.Context, class *azurev1beta1.AKSNodeClass) 
 	if trustedLaunch(class) && found.traits.generation == "1" {
 		return nil, &unusableError{fmt.Sprintf("image %s is of Hyper-V generation 1, and trusted launch needs 2: take another image, or leave out spec.security.trustedLaunch", id)}
 	}
-	images := []azurev1beta1.NodeImage{{ID: id, Requirements: requirements(found.traits.architecture, found.traits.generation)}}
+	needs := requirements(found.traits.architecture, found.traits.generation)
+	if !found.traits.nvme { // those of AKS start either way
+		needs = append(needs, corev1.NodeSelectorRequirement{Key: azurev1beta1.SKUDiskControllerLabelKey, Operator: corev1.NodeSelectorOpIn, Values: []string{string(armcompute.DiskControllerTypesSCSI)}})
+	}
+	images := []azurev1beta1.NodeImage{{ID: id, Requirements: needs}}
 	if n.kind == managed || n.version != "" {
 		return images, nil
 	}

@@ -3,6 +3,7 @@ package image
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/resourcemanager/compute/armcompute/v7"
@@ -13,6 +14,7 @@ import (
 // traits are what machines have to know of an image.
 type traits struct {
 	architecture, generation string // as labels have them
+	nvme                     bool   // it starts where disks are attached by NVMe
 	plan                     *armcompute.Plan
 }
 
@@ -69,6 +71,7 @@ func (f *Finder) traitsOf(ctx context.Context, n name, version string) (traits, 
 // description is what Azure says of an image, whatever its kind.
 type description struct {
 	architecture, generation, system, state, location string
+	nvme                                              bool
 	plan                                              *armcompute.Plan
 }
 
@@ -80,14 +83,14 @@ func (f *Finder) describe(ctx context.Context, n name, version string) (descript
 			return description{}, err
 		}
 		p := image.Properties
-		return description{text(p.Architecture), text(p.HyperVGeneration), text(p.OSType), text(p.OSState), "", purchase(p.PurchasePlan)}, nil
+		return description{text(p.Architecture), text(p.HyperVGeneration), text(p.OSType), text(p.OSState), "", nvme(p.Features), purchase(p.PurchasePlan)}, nil
 	case community:
 		image, err := f.config.Cloud.CommunityImage(ctx, n.parts[0], n.parts[1])
 		if err != nil || image.Properties == nil {
 			return description{}, err
 		}
 		p := image.Properties
-		return description{text(p.Architecture), text(p.HyperVGeneration), text(p.OSType), text(p.OSState), "", purchase(p.PurchasePlan)}, nil
+		return description{text(p.Architecture), text(p.HyperVGeneration), text(p.OSType), text(p.OSState), "", nvme(p.Features), purchase(p.PurchasePlan)}, nil
 	case marketplace:
 		return f.describeMarketplace(ctx, n, version)
 	}
@@ -101,6 +104,9 @@ func (f *Finder) describeMarketplace(ctx context.Context, n name, version string
 	}
 	p := image.Properties
 	d.architecture, d.generation = text(p.Architecture), text(p.HyperVGeneration)
+	for _, f := range p.Features {
+		d.nvme = d.nvme || f != nil && saysNVMe(of(f.Name), of(f.Value))
+	}
 	if p.OSDiskImage != nil {
 		d.system = text(p.OSDiskImage.OperatingSystem)
 	}
@@ -125,6 +131,16 @@ func (f *Finder) describeManaged(ctx context.Context, n name) (d description, er
 		d.system, d.state = text(p.StorageProfile.OSDisk.OSType), text(p.StorageProfile.OSDisk.OSState)
 	}
 	return d, nil
+}
+
+// nvme reports whether an image says that it starts where disks are attached by NVMe. One that says nothing is not known to, and a
+// managed image cannot.
+func nvme(features []*armcompute.GalleryImageFeature) bool {
+	return slices.ContainsFunc(features, func(f *armcompute.GalleryImageFeature) bool { return f != nil && saysNVMe(of(f.Name), of(f.Value)) })
+}
+
+func saysNVMe(name, value string) bool {
+	return strings.EqualFold(name, "DiskControllerTypes") && strings.Contains(strings.ToUpper(value), "NVME")
 }
 
 // text is one of the SDK's words, "" if it is not there.
@@ -153,5 +169,5 @@ func (d description) traits(id, location string) (traits, error) {
 	case !known || generation != "1" && generation != "2":
 		return traits{}, &unusableError{fmt.Sprintf("image %s says of its Hyper-V generation %q: it must be V1 or V2; make the image definition anew with one", id, d.generation)}
 	}
-	return traits{architecture, generation, d.plan}, nil
+	return traits{architecture, generation, d.nvme, d.plan}, nil
 }

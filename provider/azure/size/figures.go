@@ -23,6 +23,8 @@ type Figures struct {
 	DataDisks             int
 	// Generations are those of Hyper-V that start it, "1" and "2".
 	Generations []string
+	// DiskControllers are the ways in which its disks may be attached; none if nobody said.
+	DiskControllers []string
 
 	AcceleratedNetworking, PremiumStorage, EncryptionAtHost bool
 	TrustedLaunchDisabled                                   bool
@@ -60,6 +62,12 @@ func (f *Figures) Usable() []Zone {
 
 // cores are those that a machine has.
 func (f *Figures) cores() int { return cmp.Or(f.AvailableVCPUs, f.VCPUs) }
+
+// How disks are attached, in Azure's words. Systems that cannot do what a size asks for do not start on it.
+const (
+	ControllerSCSI = "SCSI"
+	ControllerNVMe = "NVMe"
+)
 
 // What a machine's own disk for the system is made of, in Azure's words.
 const (

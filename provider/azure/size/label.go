@@ -24,6 +24,7 @@ const (
 	LabelGPUManufacturer       = "karpenter.azure.com/sku-gpu-manufacturer"
 	LabelGPUCount              = "karpenter.azure.com/sku-gpu-count"
 	LabelHyperVGeneration      = "karpenter.azure.com/sku-hyperv-generation"
+	LabelDiskController        = "karpenter.azure.com/sku-disk-controller"
 	LabelPlacementScope        = "karpenter.azure.com/placement-scope"
 
 	LabelAKSCPU           = "kubernetes.azure.com/sku-cpu"
@@ -63,6 +64,7 @@ func (f *Figures) Labels(s *Settings) map[string][]string {
 		LabelGPUCount:              one(strconv.Itoa(f.GPUs)),
 		LabelGPUName:               nil,
 		LabelHyperVGeneration:      f.generations(s),
+		LabelDiskController:        f.controllers(),
 		LabelAKSCluster:            one(s.Cluster),
 		LabelAKSMode:               {"user", "system"},
 		LabelAKSOSSKU:              {osSKU},
@@ -94,6 +96,14 @@ func (f *Figures) generations(s *Settings) []string {
 		return one("2")
 	}
 	return slices.SortedFunc(slices.Values(f.Generations), func(a, b string) int { return cmp.Compare(b, a) })
+}
+
+// controllers are the ways in which disks may be attached. A size that nobody has said it of may have either.
+func (f *Figures) controllers() []string {
+	if len(f.DiskControllers) == 0 {
+		return []string{ControllerSCSI, ControllerNVMe}
+	}
+	return f.DiskControllers
 }
 
 // one is the list of the one value that a label has, or of none.

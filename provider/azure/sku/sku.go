@@ -68,6 +68,13 @@ func (r *reader) read(s *armcompute.ResourceSKU, region string) size.Figures {
 	for _, generation := range words(r.has["HyperVGenerations"]) {
 		f.Generations = append(f.Generations, strings.TrimPrefix(generation, "V"))
 	}
+	for _, controller := range words(r.has["DiskControllerTypes"]) {
+		for _, known := range []string{size.ControllerSCSI, size.ControllerNVMe} {
+			if strings.EqualFold(controller, known) {
+				f.DiskControllers = append(f.DiskControllers, known)
+			}
+		}
+	}
 	f.Zones = zones(s.LocationInfo, region)
 	for _, restriction := range s.Restrictions {
 		restrict(&f, restriction, region)
