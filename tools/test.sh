@@ -1,0 +1,26 @@
+#!/bin/sh
+# Runs the tests of all modules, $1 packages at a time, none for longer than $2. Those of Cluster API wait for machines most of
+# their time, and run beside those of the root; what they say is printed when they have ended.
+set -eu
+log=$(mktemp)
+beside=
+finish() {
+	status=$?
+	if [ -n "$beside" ]; then kill "$beside" 2>/dev/null || true; fi
+	rm -f "$log"
+	exit $status
+}
+trap finish EXIT
+trap 'exit 130' INT TERM
+
+for module in controlplane deploy/test deploy/image; do
+	(cd "$module" && go test -timeout "$2" ./...)
+done
+(cd endtoend/clusterapi && exec go test -timeout "$2" ./...) >"$log" 2>&1 &
+beside=$!
+failed=0
+go test -p "$1" -timeout "$2" ./... || failed=$?
+wait "$beside" || failed=$?
+beside=
+cat "$log"
+exit "$failed"
