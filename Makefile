@@ -13,9 +13,10 @@ TEST_TIMEOUT ?= 45m
 
 # What bin/tenon is built from: Go files and what they embed. Go's own cache decides what is compiled again.
 sources := $(shell find . \( -path './.?*' -o -path ./bin -o -path ./controlplane -o -path ./docs -o -path ./tools \
-	-o -path ./deploy/charts -o -path ./deploy/cloudformation -o -path ./deploy/image -o -path ./deploy/monitoring -o -path ./deploy/terraform -o -path ./deploy/test -o -path ./endtoend/clusterapi -o -name testdata \) -prune -o -type f ! -name '*_test.go' ! -name '*.md' -print)
+	-o -path ./deploy/charts -o -path ./deploy/cloudformation -o -path ./deploy/image -o -path ./deploy/monitoring -o -path ./deploy/terraform -o -path ./deploy/test -o -path ./endtoend/clusterapi -o -path ./endtoend/keda/program -o -name testdata \) -prune -o -type f ! -name '*_test.go' ! -name '*.md' -print)
 controlplane_sources := $(shell find controlplane -type f ! -name '*_test.go' ! -name '*.md')
 clusterapi := $(addprefix bin/clusterapi/,core bootstrap controlplane infrastructure)
+keda := $(addprefix bin/keda/,operator adapter)
 go_tool := go tool -modfile=tools/go.mod
 
 # What a container image is called, and what it is for. The chart's version is that of the image that it starts.
@@ -23,7 +24,7 @@ VERSION ?= $(shell awk '/^appVersion:/ { print $$2 }' deploy/charts/karpenter/Ch
 REVISION ?= $(shell git describe --always --dirty --abbrev=40 --exclude='*' 2>/dev/null)
 PLATFORMS ?= linux/amd64 linux/arm64
 
-.PHONY: help build controlplane clusterapi bin/clusterapi image demo demo-aws demo-azure demo-capi playground test oracle explore check race bench generate clean
+.PHONY: help build controlplane clusterapi bin/clusterapi keda bin/keda image demo demo-aws demo-azure demo-capi playground test oracle explore check race bench generate clean
 .DEFAULT_GOAL := help
 
 help: ## Show this list.
@@ -35,6 +36,9 @@ controlplane: bin/controlplane ## Build bin/controlplane only: what the tests ne
 
 clusterapi: bin/clusterapi ## Build Cluster API's controllers in bin/clusterapi: what their tests need beside it.
 bin/clusterapi: $(clusterapi)
+
+keda: bin/keda ## Build KEDA's programs in bin/keda: what tests with it need beside that.
+bin/keda: $(keda)
 
 image: ## Build a container image for amd64 and arm64 in bin/image, an OCI layout. PUSH=registry/repository:tag pushes it.
 	@tools/image.sh '$(VERSION)' '$(REVISION)' '$(PLATFORMS)' '$(PUSH)'
@@ -60,12 +64,12 @@ playground: build ## A local cluster with Tenon and a simulated cloud, until Ctr
 	@exec bin/tenon playground $(ARGS)
 
 test: export TENON_DRAWS = all
-test: bin/controlplane bin/clusterapi ## Run all tests of all modules.
+test: bin/controlplane bin/clusterapi bin/keda ## Run all tests of all modules.
 	@tools/test.sh $(PACKAGES_AT_A_TIME) $(TEST_TIMEOUT)
 
 race: export CGO_ENABLED = 1
 race: export TENON_DRAWS = all
-race: bin/controlplane ## Run the same tests under the race detector (this one needs a C compiler).
+race: bin/controlplane bin/keda ## Run the same tests under the race detector (this one needs a C compiler).
 	@go test -race -p $(PACKAGES_AT_A_TIME) -timeout $(TEST_TIMEOUT) ./...
 
 oracle: bin/controlplane ## Ask kube-scheduler itself about 100,000 placements of random plans. ORACLE_SEED=n begins elsewhere.
@@ -106,3 +110,9 @@ bin/clusterapi/controlplane: package := sigs.k8s.io/cluster-api/controlplane/kub
 bin/clusterapi/infrastructure: package := sigs.k8s.io/cluster-api/test/infrastructure/docker
 $(clusterapi): endtoend/clusterapi/go.mod endtoend/clusterapi/go.sum
 	@tools/build.sh endtoend/clusterapi $@ "about 5 minutes on 2 cores, but only the first time" $(package)
+
+# KEDA's own programs, from its module.
+bin/keda/operator: package := github.com/kedacore/keda/v2/cmd/operator
+bin/keda/adapter: package := github.com/kedacore/keda/v2/cmd/adapter
+$(keda): endtoend/keda/program/go.mod endtoend/keda/program/go.sum
+	@tools/build.sh endtoend/keda/program $@ "about 10 minutes on 2 cores, but only the first time" $(package)

@@ -15,6 +15,9 @@ const (
 	clientQPS, clientBurst = 1000, 2000
 )
 
+// frontProxyClient is who the API server is to API servers behind it.
+const frontProxyClient = "front-proxy-client"
+
 // etcdFlags run a single member. Other users of this machine reach the port but not the data: clients need a certificate.
 func (p *Playground) etcdFlags(use *ports) []string {
 	file := p.folder.path
@@ -51,6 +54,12 @@ func (p *Playground) apiServerFlags(use *ports) []string {
 		"--tls-cert-file=" + file("pki", "kube-apiserver.crt"), "--tls-private-key-file=" + file("pki", "kube-apiserver.key"),
 		"--client-ca-file=" + p.cluster.certFile,
 		"--authorization-mode=RBAC",
+		// Aggregation: requests for the group of an APIService go on to its server, which is told who asked. Pods have no network
+		// here, so such a server is a process of this machine behind a Service of type ExternalName.
+		"--proxy-client-cert-file=" + file("pki", frontProxyClient+".crt"), "--proxy-client-key-file=" + file("pki", frontProxyClient+".key"),
+		"--requestheader-client-ca-file=" + p.frontProxy.certFile, "--requestheader-allowed-names=" + frontProxyClient,
+		"--requestheader-username-headers=X-Remote-User", "--requestheader-group-headers=X-Remote-Group",
+		"--requestheader-extra-headers-prefix=X-Remote-Extra-",
 		"--service-cluster-ip-range=" + serviceRange,
 		"--service-account-issuer=https://kubernetes.default.svc",
 		"--service-account-key-file=" + file("pki", "service-account.key"),

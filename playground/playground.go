@@ -68,6 +68,7 @@ type Playground struct {
 	leash      *leash
 	cluster    *authority // signs the certificates of the API server, of its clients and of users
 	etcd       *authority // signs those of etcd, so that a user's certificate opens no way around RBAC
+	frontProxy *authority // signs that by which API servers behind the API server know it; whom it names, they believe
 	admin      *rest.Config
 
 	stopping sync.Once
@@ -135,6 +136,9 @@ func (p *Playground) prepareFolder() (err error) {
 		return err
 	}
 	if p.etcd, err = openAuthority(p.folder.path("pki", "etcd-ca"), "tenon-playground-etcd"); err != nil {
+		return err
+	}
+	if p.frontProxy, err = openAuthority(p.folder.path("pki", "front-proxy-ca"), "tenon-playground-front-proxy"); err != nil {
 		return err
 	}
 	if err := ensureKey(p.folder.path("pki", "service-account.key")); err != nil {

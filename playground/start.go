@@ -111,6 +111,9 @@ func (p *Playground) writeFiles(use *ports) (err error) {
 	if err := p.writeIdentity("etcd-client")(p.etcd.client(APIServer)); err != nil {
 		return err
 	}
+	if err := p.writeIdentity(frontProxyClient)(p.frontProxy.client(frontProxyClient)); err != nil {
+		return err
+	}
 	// The controller manager acts as one administrator, not as one service account per controller: that would cost forty tokens at each start.
 	groups := map[string][]string{ControllerManager: {adminGroup}, KWOK: {adminGroup}}
 	for _, name := range []string{Scheduler, ControllerManager, KWOK} {
