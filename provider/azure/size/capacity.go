@@ -52,14 +52,14 @@ func (f *Figures) storage(s *Settings) resource.Quantity {
 	return *resource.NewScaledQuantity(s.diskGB(), resource.Giga)
 }
 
+// diskThreshold is what has to be left of the disk, to the kubelet of itself and as it is told on AKS.
+const diskThreshold = "10%"
+
 // Overhead is what a node keeps back for the kubelet and the system, and for eviction to begin in time.
 func (f *Figures) Overhead(s *Settings) corev1.ResourceList {
-	memoryThreshold, diskThreshold := "100Mi", "0"
-	switch s.Kubelet.Reserves {
-	case ByMachine:
+	memoryThreshold := "100Mi"
+	if s.Kubelet.Reserves == ByMachine {
 		memoryThreshold = "750Mi"
-	case NotAtAll:
-		diskThreshold = "10%"
 	}
 	system := map[corev1.ResourceName]resource.Quantity{}
 	told(system, s.Kubelet.SystemReserved)
