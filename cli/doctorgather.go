@@ -20,6 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"tenon.sh/api/crds"
+	v1 "tenon.sh/api/v1"
 	"tenon.sh/cluster"
 	"tenon.sh/controller/nodepool"
 	"tenon.sh/doctor"
@@ -104,7 +105,7 @@ func (g *gatherer) gather(ctx context.Context, o *doctorOptions, command *cobra.
 
 // answered reports whether a controller serves its catalog. Where there are no pools it has not been asked yet.
 func (o *doctorOptions) answered(ctx context.Context, config *rest.Config, documents []scenario.Document) bool {
-	if hasPools(documents) || o.catalogURL != "" {
+	if holds(documents, v1.Group, "NodePool") || o.catalogURL != "" {
 		return slices.ContainsFunc(documents, func(d scenario.Document) bool { return d.Object.GetKind() == engine.CatalogKind })
 	}
 	catalog, err := o.catalog(ctx, config)

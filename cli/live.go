@@ -16,6 +16,7 @@ import (
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
 
+	"tenon.sh/api/clusterapiv1alpha1"
 	v1 "tenon.sh/api/v1"
 	"tenon.sh/engine"
 	"tenon.sh/scenario"
@@ -25,7 +26,8 @@ import (
 type liveOptions struct {
 	kubeconfig string
 	catalogURL string
-	// management is where MachineDeployments of Cluster API are read, nil for a command that does not ask for them.
+	// management is where MachineDeployments of Cluster API are read, nil for a command that has no flags for that: it reads those that
+	// are in the cluster, if there are classes that may select them.
 	management *clusterAPIFlags
 }
 
@@ -103,7 +105,7 @@ func (o *liveOptions) documents(ctx context.Context, notes *terminal) ([]scenari
 	if err != nil {
 		return nil, err
 	}
-	if !hasPools(documents) && o.catalogURL == "" { // there is no controller to ask
+	if !holds(documents, v1.Group, "NodePool") && o.catalogURL == "" { // there is nothing that a controller could look after, and so none
 		return o.withMachineDeployments(ctx, config, documents, notes)
 	}
 	catalog, err := o.catalog(ctx, config)
@@ -121,15 +123,19 @@ func (o *liveOptions) documents(ctx context.Context, notes *terminal) ([]scenari
 	return append(documents, scenario.Document{Object: &unstructured.Unstructured{Object: content}}), nil
 }
 
-// withMachineDeployments adds what MachineDeployments of Cluster API make, for a command that asks for it.
+// withMachineDeployments adds what MachineDeployments of Cluster API make.
 func (o *liveOptions) withMachineDeployments(ctx context.Context, config *rest.Config, documents []scenario.Document, notes *terminal) ([]scenario.Document, error) {
-	if o.management == nil {
-		return documents, nil
+	from := o.management
+	if from == nil {
+		if !holds(documents, clusterapiv1alpha1.GroupVersion.Group, "ClusterAPINodeClass") {
+			return documents, nil
+		}
+		from = &clusterAPIFlags{}
 	}
-	if err := o.management.check(); err != nil {
+	if err := from.check(); err != nil {
 		return nil, err
 	}
-	management, err := o.management.managementConfig(config)
+	management, err := from.managementConfig(config)
 	if err != nil {
 		return nil, err
 	}
@@ -155,10 +161,10 @@ func inForce(documents []scenario.Document, catalog *engine.CatalogDocument, not
 	return documents
 }
 
-// hasPools reports whether there is anything that a controller could look after.
-func hasPools(documents []scenario.Document) bool {
+// holds reports whether some document is of a kind.
+func holds(documents []scenario.Document, group, kind string) bool {
 	return slices.ContainsFunc(documents, func(d scenario.Document) bool {
-		return d.Object.GroupVersionKind().GroupKind() == schema.GroupKind{Group: v1.Group, Kind: "NodePool"}
+		return d.Object.GroupVersionKind().GroupKind() == schema.GroupKind{Group: group, Kind: kind}
 	})
 }
 

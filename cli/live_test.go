@@ -25,7 +25,7 @@ func startBare(t *testing.T, answers map[string]string) (kubeconfig string) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
 		answer, known := answers[r.URL.Path]
-		if strings.Contains(r.URL.Path, "karpenter") || !known && strings.HasPrefix(r.URL.Path, "/apis/") && strings.Contains(r.URL.Path, "cluster.x-k8s.io") {
+		if !known && (strings.Contains(r.URL.Path, "karpenter") || strings.HasPrefix(r.URL.Path, "/apis/") && strings.Contains(r.URL.Path, "cluster.x-k8s.io")) {
 			w.WriteHeader(http.StatusNotFound)
 			fmt.Fprint(w, `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"NotFound","code":404}`)
 			return

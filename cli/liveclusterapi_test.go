@@ -66,6 +66,27 @@ func TestSavingsOfALiveClusterAreThoseOfItsMachineDeployments(t *testing.T) {
 	}
 }
 
+// Without a controller to ask, its plan follows from what is in the cluster.
+func TestPlansOfALiveClusterKnowTheMachineDeploymentsThatAClassSelects(t *testing.T) {
+	t.Parallel()
+	all := machineDeployments()
+	list := func(item string) string {
+		return `{"kind":"List","apiVersion":"v1","metadata":{},"items":[` + item + `]}`
+	}
+	deployments := "/apis/cluster.x-k8s.io/v1beta1/machinedeployments"
+	all[deployments] = strings.ReplaceAll(all[deployments], `"namespace":"default",`, `"namespace":"default","labels":{"node.cluster.x-k8s.io/karpenter-member":""},`)
+	all["/apis/karpenter.cluster.x-k8s.io/v1alpha1/clusterapinodeclasses"] = list(`{"metadata":{"name":"default"},"spec":{"clusterName":"prod"}}`)
+	all["/apis/karpenter.sh/v1/nodepools"] = list(`{"metadata":{"name":"general"},"spec":{"template":{"spec":{"requirements":[],` +
+		`"nodeClassRef":{"group":"karpenter.cluster.x-k8s.io","kind":"ClusterAPINodeClass","name":"default"}}}}}`)
+	all["/api/v1/pods"] = list(`{"metadata":{"name":"web","namespace":"default","uid":"1"},"spec":{"containers":[{"name":"web","resources":{"requests":{"cpu":"3"}}}]},` +
+		`"status":{"phase":"Pending","conditions":[{"type":"PodScheduled","status":"False","reason":"Unschedulable"}]}}`)
+	all["/api/v1/nodes"] = list("")
+	out, notes, err := run(t, "plan", "--kubeconfig", startBare(t, all), "--catalog-url", "none")
+	if err != nil || !strings.Contains(out, "1 machine to start for 1 pod") || !strings.Contains(out, " 0.1500 ") {
+		t.Errorf("%v: it says\n%s\n%s", err, out, notes)
+	}
+}
+
 func TestMachineDeploymentsThatMayNotBeListedAreNoted(t *testing.T) {
 	t.Parallel()
 	for resource, c := range map[string]struct{ note, says string }{

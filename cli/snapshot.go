@@ -60,7 +60,7 @@ func (o *liveOptions) write(ctx context.Context, out io.Writer, notes *terminal)
 		return err
 	}
 	document, err := o.catalog(ctx, config)
-	if err != nil && o.catalogURL == "" && !hasPools(documents) {
+	if err != nil && o.catalogURL == "" && !holds(documents, v1.Group, "NodePool") {
 		err = nil // there is no controller, and nothing that it could sell to
 	}
 	if err != nil {
