@@ -23,6 +23,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
@@ -172,6 +173,18 @@ func (w *world) applyAll(objects []*unstructured.Unstructured) {
 		if err := w.Apply(w, client.ApplyConfigurationFromUnstructured(o.DeepCopy()), client.FieldOwner("test"), client.ForceOwnership); err != nil {
 			w.Fatalf("apply %s %s: %v", o.GetKind(), o.GetName(), err)
 		}
+	}
+}
+
+// removeAll deletes objects while those run that take their finalizers off, and waits until they are gone.
+func (w *world) removeAll(objects []*unstructured.Unstructured) {
+	w.Helper()
+	for _, o := range slices.Backward(objects) {
+		w.must(client.IgnoreNotFound(w.Delete(w, o.DeepCopy())))
+		w.until(time.Minute, func() (bool, string) {
+			err := w.Get(w, client.ObjectKeyFromObject(o), o.DeepCopy())
+			return apierrors.IsNotFound(err), fmt.Sprintf("%s %s is still there", o.GetKind(), o.GetName())
+		})
 	}
 }
 

@@ -32,9 +32,9 @@ func TestNodesFollowTheQueue(t *testing.T) {
 	t.Cleanup(queue.Close)
 	log := w.startTenon()
 	k := w.startKEDA(queue.URL)
-	for _, file := range []string{"nodepool.yaml", "queue.yaml"} {
-		w.applyAll(w.readObjects("../../examples/keda/" + file))
-	}
+	objects := append(w.readObjects("../../examples/keda/nodepool.yaml"), w.readObjects("../../examples/keda/queue.yaml")...)
+	w.applyAll(objects)
+	defer w.removeAll(objects)
 	began := time.Now()
 	messages.Store(1000)
 	w.awaitPods("worker", 200, 2*time.Minute)
