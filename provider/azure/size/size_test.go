@@ -222,7 +222,7 @@ func TestWhatANodeKeepsBack(t *testing.T) {
 			t.Errorf("%d cores, %d MiB: keeps back %s of memory, want %dMi", c.cores, c.mib, q.String(), c.keeps+threshold)
 		}
 		want(t, f.Name, kept, "ephemeral-storage", "12500000Ki") // the kubelet evicts when less than 10 % of the disk is left
-		told := f.KubeReserved(&s) // without what eviction keeps
+		told := f.KubeReserved(&s)                               // without what eviction keeps
 		want(t, f.Name, told, "cpu", c.cpu)
 		if q := told["memory"]; q.Value() != c.keeps<<20 {
 			t.Errorf("%d cores, %d MiB: the kubelet is told to keep back %s of memory, want %dMi", c.cores, c.mib, q.String(), c.keeps)
