@@ -3,9 +3,15 @@ package cli
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 
+	appsv1 "k8s.io/api/apps/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"tenon.sh/provider"
 )
@@ -32,5 +38,29 @@ func TestWhatTheControllerMayNotDoInTheManagementClusterIsNamed(t *testing.T) {
 		if len(found) != 1 || found[0].Level != c.level || found[0].Says != c.says {
 			t.Errorf("%s: %+v, want %s: %s", name, found, c.level, c.says)
 		}
+	}
+}
+
+func TestClusterAutoscalersOfAManagementClusterAreFoundIfTheyRun(t *testing.T) {
+	t.Parallel()
+	deployment := func(namespace, image string, replicas int32) *appsv1.Deployment {
+		d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "scaler"}}
+		d.Spec.Replicas, d.Spec.Template.Spec.Containers = &replicas, []corev1.Container{{Name: "c", Image: image}}
+		return d
+	}
+	const image = "registry.k8s.io/autoscaling/cluster-autoscaler:v1.34.0"
+	manage := stocked(deployment("prod", image, 1), deployment("stopped", image, 0), deployment("other", "registry.k8s.io/pause", 1))
+	found, findings := autoscalersOf(t.Context(), &gatherer{stock: manage})
+	if len(found) != 1 || found[0].Namespace != "prod" || len(findings) != 0 {
+		t.Errorf("found %v, and it says %v", found, findings)
+	}
+	refuses := interceptor.NewClient(manage.Client.(client.WithWatch), interceptor.Funcs{
+		List: func(context.Context, client.WithWatch, client.ObjectList, ...client.ListOption) error {
+			return errors.New("forbidden")
+		},
+	})
+	found, findings = autoscalersOf(t.Context(), &gatherer{stock: stock{refuses}})
+	if len(found) != 0 || len(findings) != 1 || findings[0].Level != provider.Warning || !strings.HasSuffix(findings[0].Says, "is not known: forbidden") {
+		t.Errorf("where Deployments may not be listed, found %v, and it says %v", found, findings)
 	}
 }
