@@ -138,10 +138,12 @@ func (p *Provider) setReplicas(ctx context.Context, m *Management, d *contract.M
 	return nil
 }
 
-// isSettled says whether Cluster API has seen the mark on a Machine. Marks of others are not waited for.
+// isSettled says whether Cluster API has seen the mark on a Machine. Marks of others are not waited for, nor those that a clock which
+// is ahead has put there: they would hold the Machine until ours has come so far.
 func (p *Provider) isSettled(machine *contract.Machine) bool {
 	marked, err := time.Parse(time.RFC3339, machine.Annotations[contract.DeleteAnnotation])
-	return err != nil || p.cfg.Clock.Since(marked) >= p.cfg.Settle
+	age := p.cfg.Clock.Since(marked)
+	return err != nil || age < 0 || age >= p.cfg.Settle
 }
 
 func (p *Provider) deleteMachine(ctx context.Context, m *Management, machine *contract.Machine) error {
