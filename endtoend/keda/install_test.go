@@ -43,7 +43,6 @@ const (
 // keda is a running KEDA.
 type keda struct {
 	operator, adapter *program
-	definitions       []*unstructured.Unstructured // its CRDs
 }
 
 func (k *keda) end() {
@@ -63,13 +62,13 @@ func (w *world) startKEDA(proxy string) *keda {
 	w.must(err)
 	port := playgroundtest.FreePort(w.TB)
 
-	k := &keda{}
 	files, err := filepath.Glob(filepath.Join(config, "crd/bases/*.yaml"))
 	w.must(err)
+	var definitions []*unstructured.Unstructured // KEDA's CRDs
 	for _, file := range files {
-		k.definitions = append(k.definitions, w.readObjects(file)...)
+		definitions = append(definitions, w.readObjects(file)...)
 	}
-	w.applyAll(k.definitions)
+	w.applyAll(definitions)
 	w.applyAll([]*unstructured.Unstructured{{Object: map[string]any{"apiVersion": "v1", "kind": "Namespace", "metadata": map[string]any{"name": namespace}}}})
 	for _, file := range []string{"rbac/role.yaml", "rbac/role_binding.yaml", "service_account/service_account.yaml", "metrics-server/role.yaml", "metrics-server/role_binding.yaml"} {
 		w.applyAll(w.readObjects(filepath.Join(config, file)))
@@ -83,7 +82,8 @@ func (w *world) startKEDA(proxy string) *keda {
 		w.must(unstructured.SetNestedField(o.Object, base64.StdEncoding.EncodeToString(certificate), "spec", "caBundle"))
 		w.applyAll([]*unstructured.Unstructured{o})
 	}
-	w.establish(k.definitions)
+	w.establish(definitions)
+	k := &keda{}
 	w.must(k.prepare(w, dir, proxy, port))
 	w.must(k.operator.start(ctx))
 	w.Cleanup(k.end)
