@@ -20,6 +20,7 @@ const asKeeper = "TENON_KEDA_KEEPS"
 // keep runs the program with this process's arguments and kills it when standard input ends. That happens when the tests want
 // it, and also if they end in any other way: the kernel closes the pipe. It returns the program's status.
 func keep(program string) int {
+	_ = os.Unsetenv(asKeeper) // the program may be this test binary again
 	child := exec.Command(program, os.Args[1:]...)
 	child.Stdout, child.Stderr = os.Stdout, os.Stderr
 	if err := child.Start(); err != nil {

@@ -3,13 +3,11 @@ package keda_test
 import (
 	"context"
 	"fmt"
-	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -31,11 +29,11 @@ const (
 )
 
 func TestMain(m *testing.M) {
-	if os.Getenv(asTenon) != "" {
-		os.Exit(cli.Main())
-	}
 	if path := os.Getenv(asKeeper); path != "" {
 		os.Exit(keep(path))
+	}
+	if os.Getenv(asTenon) != "" {
+		os.Exit(cli.Main())
 	}
 	os.Exit(playgroundtest.Run(m))
 }
@@ -96,27 +94,18 @@ func (w *world) startTenon() (log string) {
 	if dir == "" {
 		dir = w.TempDir()
 	}
-	file, err := os.Create(filepath.Join(dir, "tenon.log"))
-	w.must(err)
-	defer file.Close()
-	c := exec.Command(os.Args[0], "controller", "--kubeconfig", w.playground.Kubeconfig(), "--disable-leader-election",
-		"--metrics-port", "0", "--health-probe-port", health, "--catalog", "aws", "--boot-delay", "3s")
-	c.Env = append(os.Environ(), asTenon+"=1")
-	c.Stdout, c.Stderr = file, file
-	w.must(c.Start())
-	w.Cleanup(func() {
-		_ = c.Process.Signal(syscall.SIGTERM)
-		_ = c.Wait()
-	})
-	w.until(time.Minute, func() (bool, string) {
-		response, err := http.Get("http://127.0.0.1:" + health + "/readyz")
-		if err != nil {
-			return false, err.Error()
-		}
-		defer response.Body.Close()
-		return response.StatusCode == http.StatusOK, response.Status
-	})
-	return file.Name()
+	p := &program{
+		name: "tenon", path: os.Args[0], env: []string{asTenon + "=1"}, log: filepath.Join(dir, "tenon-"+health+".log"), health: "http://127.0.0.1:" + health + "/readyz",
+		args: []string{
+			"controller", "--kubeconfig", w.playground.Kubeconfig(), "--disable-leader-election",
+			"--metrics-port", "0", "--health-probe-port", health, "--catalog", "aws", "--boot-delay", "3s",
+		},
+	}
+	ctx, cancel := context.WithTimeout(w, time.Minute)
+	defer cancel()
+	w.must(p.start(ctx))
+	w.Cleanup(p.kill)
+	return p.log
 }
 
 // tenonNodes is what tenon nodes prints.
