@@ -55,6 +55,25 @@ func (a *clusterAPI) end() {
 	}
 }
 
+// restart kills a controller and starts it again. The API servers in memory end with the infrastructure provider and count their
+// resource versions from 0 afterwards. Cluster API's core goes on watching from the version that it has, and does not see Nodes of lower
+// ones before it lists them anew, minutes later. No real API server goes back, so that core starts again after it, too.
+func (a *clusterAPI) restart(ctx context.Context, c *controller) error {
+	parts := []*controller{c}
+	if c == a.infrastructure {
+		parts = append(parts, a.core)
+	}
+	for _, part := range parts {
+		part.kill()
+	}
+	for _, part := range parts {
+		if err := part.start(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // startClusterAPI installs Cluster API as its own manifests do, but with webhooks that are reached by address, and starts its
 // programs. Logs and certificates go to the folder.
 func startClusterAPI(t testing.TB, ctx context.Context, p *playground.Playground, c client.Client, dir string) (*clusterAPI, error) {

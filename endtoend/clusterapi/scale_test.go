@@ -96,7 +96,7 @@ func TestControllersGoOnAfterTheyWereKilled(t *testing.T) {
 	for i, controller := range w.controllers() {
 		controller.kill()
 		c.scale(md, int32(2+i))
-		w.must(controller.start(w))
+		w.must(c.restart(w, controller))
 		c.running(md, 2+i)
 		var node corev1.Node
 		w.must(w.Get(w, client.ObjectKeyFromObject(&first), &node))

@@ -428,7 +428,12 @@ func TestNothingIsDoubledOrLostByKills(t *testing.T) {
 	c.pool("killed")
 	web := c.pods("killed", 8, "1500m")
 	seed := uint64(time.Now().UnixNano())
-	t.Logf("seed %d", seed)
+	if text := os.Getenv("TENON_KILL_SEED"); text != "" {
+		var err error
+		seed, err = strconv.ParseUint(text, 10, 64)
+		c.must(err)
+	}
+	t.Logf("seed %d: TENON_KILL_SEED repeats it", seed)
 	draw := rand.New(rand.NewPCG(seed, 0))
 	kills := func(n int) {
 		for range n {
@@ -441,9 +446,7 @@ func TestNothingIsDoubledOrLostByKills(t *testing.T) {
 			}
 			running.end(syscall.SIGKILL)
 			if draw.IntN(3) == 0 {
-				part := c.controllers()[draw.IntN(4)]
-				part.kill()
-				c.must(part.start(c))
+				c.must(c.restart(c, c.controllers()[draw.IntN(4)]))
 			}
 		}
 	}
