@@ -46,7 +46,7 @@ func (g gatesValue) Set(text string) error {
 }
 
 // actedOn are the gates that something acts on, and ReservedCapacity, which is on by default: nobody asked for it.
-var actedOn = [...]string{"NodeOverlay", "NodeRepair", "StaticCapacity", "SpotToSpotConsolidation", "ReservedCapacity"}
+var actedOn = [...]string{"CapacityBuffer", "NodeOverlay", "NodeRepair", "StaticCapacity", "SpotToSpotConsolidation", "ReservedCapacity"}
 
 // gatesWithoutEffect lists the gates that are on and that nothing acts on yet.
 func gatesWithoutEffect(gates map[string]bool) []string {

@@ -16,6 +16,7 @@ import (
 
 	"tenon.sh/cluster"
 	"tenon.sh/controller"
+	"tenon.sh/controller/capacitybuffer"
 	"tenon.sh/controller/disrupt"
 	"tenon.sh/controller/interruption"
 	"tenon.sh/controller/nodeclass"
@@ -76,7 +77,7 @@ func (c *autoscaler) lead(ctx context.Context, lasting lasting) error {
 	}
 	parts.cluster = cluster.New(cluster.Config{
 		Client: mgr.GetClient(), API: mgr.GetAPIReader(), Informers: mgr.GetCache(), Clock: real,
-		Overlays: c.opt.FeatureGates["NodeOverlay"],
+		Overlays: c.opt.FeatureGates["NodeOverlay"], Buffers: c.opt.FeatureGates["CapacityBuffer"],
 		Provider: starts, Inspector: inspector, Repairer: repairer, Leader: mgr.identity(), Leads: mgr.term.Ask,
 	})
 	if err := cluster.AddIndexes(ctx, mgr.GetFieldIndexer()); err != nil {
@@ -160,9 +161,14 @@ func (p *parts) makeLoops() {
 	real := clock.RealClock{}
 	options := p.opt.engineOptions()
 	options.Threads = runtime.GOMAXPROCS(0) // the plan does not depend on it, so nobody else hears of it
-	provisioner := provision.New(provision.Config{
+	provisions := provision.Config{
 		Cluster: p.cluster, Recorder: p.recorder, Metrics: p.lasting.metrics, Pods: p.pods, Options: options,
-	})
+	}
+	buffers := p.opt.FeatureGates["CapacityBuffer"]
+	if buffers {
+		provisions.Buffers = &capacitybuffer.Writer{Cluster: p.cluster, Recorder: p.recorder, Metrics: p.lasting.metrics}
+	}
+	provisioner := provision.New(provisions)
 	disruption := disrupt.Config{Cluster: p.cluster, Recorder: p.recorder, Metrics: p.lasting.metrics, Options: options}
 	if dir := p.opt.RecordDisruptions; dir != "" {
 		disruption.Record = (&disruptionRecord{dir, p.opt.engineOptions()}).add
@@ -182,7 +188,7 @@ func (p *parts) makeLoops() {
 		resize = p.loop("static", static.Reconcile, 200*time.Millisecond, time.Second, 30*time.Second).Trigger
 	}
 	classes := p.loop("nodeclass", (&nodeclass.Reconciler{Cluster: p.cluster}).Reconcile, 100*time.Millisecond, time.Second, 30*time.Second)
-	noEffect := &unsupported.Reconciler{API: p.mgr.GetAPIReader(), Writer: p.mgr.GetClient(), Clock: real, Overlays: p.opt.FeatureGates["NodeOverlay"]}
+	noEffect := &unsupported.Reconciler{API: p.mgr.GetAPIReader(), Writer: p.mgr.GetClient(), Clock: real, Overlays: p.opt.FeatureGates["NodeOverlay"], Buffers: buffers}
 	p.loop("unsupported", noEffect.Reconcile, time.Second, time.Second, time.Minute)
 
 	correct := func(string) {}
@@ -194,6 +200,9 @@ func (p *parts) makeLoops() {
 		provisioning.Trigger("catalog")
 		disrupting.Trigger("catalog")
 	})
+	if buffers {
+		p.watches = append(p.watches, func(ctx context.Context) error { return capacitybuffer.Watch(ctx, informers, provisioning.Trigger) })
+	}
 	p.watches = append(p.watches,
 		func(ctx context.Context) error {
 			return provision.Watch(ctx, informers, provisioning.Trigger, provisioning.Join)

@@ -16,6 +16,7 @@ import (
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
 
+	"tenon.sh/api/autoscalingv1beta1"
 	"tenon.sh/api/clusterapiv1alpha1"
 	v1 "tenon.sh/api/v1"
 	"tenon.sh/engine"
@@ -45,19 +46,28 @@ type liveKind struct {
 	schema.GroupVersionResource
 	kind     string
 	optional bool // a cluster may do without it
+	// forBuffers marks what only CapacityBuffers, which come before, refer to.
+	forBuffers bool
 }
 
 // liveKinds lists everything that a decision depends on. Node classes are there for people to look at: what they mean
 // is in the catalog.
 func liveKinds() []liveKind {
 	of := func(group, version, resource, kind string, optional bool) liveKind {
-		return liveKind{schema.GroupVersionResource{Group: group, Version: version, Resource: resource}, kind, optional}
+		return liveKind{schema.GroupVersionResource{Group: group, Version: version, Resource: resource}, kind, optional, false}
+	}
+	forBuffers := func(group, resource, kind string) liveKind {
+		return liveKind{schema.GroupVersionResource{Group: group, Version: "v1", Resource: resource}, kind, true, true}
 	}
 	return []liveKind{
 		// Nodes come before pods: a pod that is bound in between then counts twice rather than not at all.
 		of(v1.Group, "v1", "nodepools", "NodePool", true), // savings is for clusters without Karpenter too
 		of(v1.Group, "v1", "nodeclaims", "NodeClaim", true),
 		of(v1.Group, "v1alpha1", "nodeoverlays", overlayKind, true),
+		of(autoscalingv1beta1.GroupVersion.Group, "v1beta1", "capacitybuffers", bufferKind, true),
+		forBuffers("", "podtemplates", "PodTemplate"),
+		forBuffers("apps", "deployments", "Deployment"),
+		forBuffers("", "resourcequotas", "ResourceQuota"),
 		of("", "v1", "nodes", "Node", false),
 		of("", "v1", "pods", "Pod", false),
 		of("apps", "v1", "daemonsets", "DaemonSet", false),
@@ -144,28 +154,38 @@ func (o *liveOptions) withMachineDeployments(ctx context.Context, config *rest.C
 	return append(documents, more...), err
 }
 
-const overlayKind = "NodeOverlay"
+const (
+	overlayKind = "NodeOverlay"
+	bufferKind  = "CapacityBuffer"
+)
 
-// inForce leaves out NodeOverlays where the controller does without them: its plans know nothing of them.
+// inForce leaves out NodeOverlays and CapacityBuffers where the controller does without them: its plans know nothing of them.
 func inForce(documents []scenario.Document, catalog *engine.CatalogDocument, notes *terminal) []scenario.Document {
-	if !catalog.IgnoresOverlays {
-		return documents
-	}
-	before := len(documents)
-	documents = slices.DeleteFunc(documents, func(d scenario.Document) bool {
-		return d.Object.GroupVersionKind().GroupKind() == schema.GroupKind{Group: v1.Group, Kind: overlayKind}
-	})
-	if n := before - len(documents); n > 0 {
-		notes.line("note: %d NodeOverlays left out: the controller runs without the feature gate NodeOverlay", n)
+	for _, x := range []struct {
+		ignored     bool
+		group, kind string
+	}{
+		{catalog.IgnoresOverlays, v1.Group, overlayKind}, {catalog.IgnoresBuffers, autoscalingv1beta1.GroupVersion.Group, bufferKind},
+	} {
+		if !x.ignored {
+			continue
+		}
+		before := len(documents)
+		documents = slices.DeleteFunc(documents, func(d scenario.Document) bool { return isOf(d, x.group, x.kind) })
+		if n := before - len(documents); n > 0 {
+			notes.line("note: %d %ss left out: the controller runs without the feature gate %s", n, x.kind, x.kind)
+		}
 	}
 	return documents
 }
 
 // holds reports whether some document is of a kind.
 func holds(documents []scenario.Document, group, kind string) bool {
-	return slices.ContainsFunc(documents, func(d scenario.Document) bool {
-		return d.Object.GroupVersionKind().GroupKind() == schema.GroupKind{Group: group, Kind: kind}
-	})
+	return slices.ContainsFunc(documents, func(d scenario.Document) bool { return isOf(d, group, kind) })
+}
+
+func isOf(d scenario.Document, group, kind string) bool {
+	return d.Object.GroupVersionKind().GroupKind() == schema.GroupKind{Group: group, Kind: kind}
 }
 
 func oneLine(err error) string { return strings.Join(strings.Fields(err.Error()), " ") }
@@ -186,14 +206,17 @@ func liveObjects(ctx context.Context, config *rest.Config, notes *terminal) ([]s
 	}
 	var out []scenario.Document
 	for _, kind := range liveKinds() {
+		if kind.forBuffers && !holds(out, autoscalingv1beta1.GroupVersion.Group, bufferKind) {
+			continue
+		}
 		documents, err := liveList(ctx, client, kind)
 		switch {
 		case err == nil:
 			out = append(out, documents...)
 		case apierrors.IsNotFound(err) && kind.optional:
 		case apierrors.IsForbidden(err) && strings.HasSuffix(kind.kind, "NodeClass"): // nothing follows from them
-		case apierrors.IsForbidden(err) && kind.kind == overlayKind: // whoever was given rights before overlays acted, reads the rest
-			notes.line("note: NodeOverlays are left out: %s", oneLine(err))
+		case apierrors.IsForbidden(err) && (kind.kind == overlayKind || kind.kind == bufferKind || kind.forBuffers): // whoever was given rights before they acted, reads the rest
+			notes.line("note: %ss are left out: %s", kind.kind, oneLine(err))
 		default:
 			return nil, fmt.Errorf("list objects of kind %s: %w", kind.kind, err)
 		}

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -17,6 +18,7 @@ func writePlanText(t *terminal, plan *engine.Plan, disrupt bool) error {
 		summary(plan),
 		launchTable(t, "", plan.Launches),
 		placementTable(t, plan.Placements),
+		bufferTable(t, plan.Buffers),
 		refusals(t, plan.Unplaced),
 		disruptionTable(t, plan),
 		noteLines(t, plan.Notes),
@@ -40,13 +42,19 @@ func writePlanText(t *terminal, plan *engine.Plan, disrupt bool) error {
 
 // summary says in a line or two what the plan comes to.
 func summary(plan *engine.Plan) []string {
-	started := 0
+	started, room := 0, 0
 	for _, l := range plan.Launches {
 		started += len(l.Pods)
+		for _, b := range l.Buffers {
+			room += b.Pods
+		}
 	}
 	var parts []string
 	if n := len(plan.Launches); n > 0 {
 		parts = append(parts, fmt.Sprintf("%s to start for %s", count(n, "machine"), count(started, "pod")))
+		if room > 0 {
+			parts[0] += fmt.Sprintf(" and the room of %s that buffers keep", count(room, "pod"))
+		}
 	}
 	if n := len(plan.Placements); n > 0 {
 		parts = append(parts, fmt.Sprintf("%s on machines that are there", count(n, "pod")))
@@ -97,9 +105,41 @@ func launchTable(t *terminal, indent string, launches []engine.Launch) []string 
 			full = fmt.Sprintf("%.0f %% %s", 100*l.Why.Filled, l.Why.FilledBy)
 		}
 		rows = append(rows, []string{l.Name, some(l.InstanceTypes, 1), some(unique(zones), 2), strings.Join(unique(capacity), ","),
-			money(l.Price), full, podList(l.Pods)})
+			money(l.Price), full, launchedFor(&l)})
 	}
 	return table(t, indent, rows)
+}
+
+// launchedFor names the pods of a launch, and the buffers that it has room for.
+func launchedFor(l *engine.Launch) string {
+	var parts []string
+	if len(l.Pods) > 0 {
+		parts = append(parts, podList(l.Pods))
+	}
+	for _, b := range l.Buffers {
+		parts = append(parts, fmt.Sprintf("%d of buffer %s/%s", b.Pods, b.Namespace, b.Name))
+	}
+	return strings.Join(parts, " + ")
+}
+
+// bufferTable says of each CapacityBuffer how much of its room is there, and what it costs.
+func bufferTable(t *terminal, buffers []engine.BufferRoom) []string {
+	if len(buffers) == 0 {
+		return nil
+	}
+	rows := [][]string{{"BUFFER", "SIZE", "ON NODES", "TO COME", "NO PLACE", "USD/HOUR", "WHY"}}
+	for _, b := range buffers {
+		why := b.Problem
+		if why == "" {
+			why = engine.Sentence(b.Reasons)
+		}
+		if b.Quota != "" {
+			why = strings.TrimSpace("no more by ResourceQuota " + b.Quota + " " + why)
+		}
+		rows = append(rows, []string{b.Namespace + "/" + b.Name, fmt.Sprint(b.Size), fmt.Sprint(b.Existing), fmt.Sprint(b.Coming),
+			fmt.Sprint(b.Size - b.Existing - b.Coming), money(b.PerHour), cmp.Or(why, "-")})
+	}
+	return table(t, "", rows)
 }
 
 func placementTable(t *terminal, placements []engine.Placement) []string {

@@ -20,6 +20,6 @@ func (c *Cluster) CatalogDocument(ctx context.Context, opt engine.Options) (engi
 		Classes:    s.ListedClasses(),
 
 		EarlierPasses:   s.EarlierPasses,
-		IgnoresOverlays: !c.Overlays,
+		IgnoresOverlays: !c.Overlays, IgnoresBuffers: !c.Buffers,
 	}, nil
 }

@@ -35,6 +35,8 @@ func CacheOptions() cache.Options {
 			&appsv1.StatefulSet{}:           {Transform: slim(slimStatefulSet)},
 			&corev1.ReplicationController{}: {Transform: slim(slimReplicationController)},
 			&resourcev1.DeviceClass{}:       {Transform: slim(slimDeviceClass)},
+			&appsv1.Deployment{}:            {Transform: slim(slimDeployment)},
+			&corev1.PodTemplate{}:           {Transform: slim(slimPodTemplate)},
 		},
 	}
 }

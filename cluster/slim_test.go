@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
+	"tenon.sh/api/autoscalingv1beta1"
 	v1 "tenon.sh/api/v1"
 	"tenon.sh/api/v1alpha1"
 	"tenon.sh/cluster"
@@ -61,6 +62,8 @@ func TestSlimObjectsKeepWhatDecisionsNeed(t *testing.T) {
 	template := corev1.PodTemplateSpec{Spec: corev1.PodSpec{ServiceAccountName: "drop", Containers: []corev1.Container{{
 		Name: "keep-container", Image: "drop", Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{"keep-requests": resource.MustParse("1")}},
 	}}}}
+	placed := *template.DeepCopy()
+	placed.Labels, placed.Annotations, placed.Spec.NodeSelector = map[string]string{"app": "keep-label"}, map[string]string{"a": "drop"}, map[string]string{"a": "keep-node"}
 	size := corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}
 	binding := named("keep-name")
 	binding.Annotations["pv.kubernetes.io/bind-completed"] = "keep-binding"
@@ -77,6 +80,10 @@ func TestSlimObjectsKeepWhatDecisionsNeed(t *testing.T) {
 			`keep-name keep-selector keep-owner uid-keep "replicas":3 keep-container keep-requests`},
 		{&appsv1.StatefulSet{ObjectMeta: named("keep-name"), Spec: appsv1.StatefulSetSpec{Selector: selector, Template: template, ServiceName: "drop",
 			VolumeClaimTemplates: []corev1.PersistentVolumeClaim{{ObjectMeta: metav1.ObjectMeta{Name: "drop"}}}}}, `keep-name keep-selector keep-requests`},
+		{&appsv1.ReplicaSet{ObjectMeta: metav1.ObjectMeta{Name: "keep-name"}, Spec: appsv1.ReplicaSetSpec{Selector: selector, Template: placed}}, `keep-name keep-label keep-node keep-requests`},
+		{&appsv1.Deployment{ObjectMeta: named("keep-name"), Spec: appsv1.DeploymentSpec{Selector: selector, Template: placed, Replicas: ptr.To(int32(3)),
+			Strategy: appsv1.DeploymentStrategy{Type: "drop"}}}, `keep-name keep-label keep-node keep-requests "replicas":3`},
+		{&corev1.PodTemplate{ObjectMeta: named("keep-name"), Template: placed}, `keep-name keep-label keep-node keep-requests`},
 		{&corev1.ReplicationController{ObjectMeta: named("keep-name"), Spec: corev1.ReplicationControllerSpec{Selector: selector.MatchLabels, Template: &template}},
 			`keep-name keep-selector keep-requests`},
 		{&corev1.Service{ObjectMeta: named("keep-name"), Spec: corev1.ServiceSpec{Selector: selector.MatchLabels, ExternalName: "drop"}}, `keep-name keep-selector`},
@@ -128,9 +135,11 @@ func TestSnapshotHoldsEveryKind(t *testing.T) {
 		&storagev1.VolumeAttachment{ObjectMeta: metav1.ObjectMeta{Name: "a"}}, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "a"}},
 		&corev1.Service{ObjectMeta: meta("a")}, &appsv1.ReplicaSet{ObjectMeta: meta("a")}, &appsv1.StatefulSet{ObjectMeta: meta("a")},
 		&corev1.ReplicationController{ObjectMeta: meta("a")}, &resourcev1.DeviceClass{ObjectMeta: metav1.ObjectMeta{Name: "a"}},
-		&v1alpha1.NodeOverlay{ObjectMeta: metav1.ObjectMeta{Name: "a"}})
+		&v1alpha1.NodeOverlay{ObjectMeta: metav1.ObjectMeta{Name: "a"}},
+		&autoscalingv1beta1.CapacityBuffer{ObjectMeta: meta("a")}, &corev1.PodTemplate{ObjectMeta: meta("a")},
+		&appsv1.Deployment{ObjectMeta: meta("a")}, &corev1.ResourceQuota{ObjectMeta: meta("a")})
 	config := w.Cluster.Config
-	config.Overlays = true
+	config.Overlays, config.Buffers = true, true
 	w.Cluster = cluster.New(config)
 	s, err := w.Cluster.Snapshot(w)
 	w.Must(err)

@@ -41,17 +41,43 @@ func slimService(s *corev1.Service) {
 }
 
 func slimReplicaSet(r *appsv1.ReplicaSet) {
+	template := slimTemplate(r.Spec.Replicas, &r.Spec.Template)
+	if len(r.OwnerReferences) == 0 {
+		template = r.Spec.Template
+		slimBufferTemplate(&template)
+	}
 	*r = appsv1.ReplicaSet{
 		TypeMeta: r.TypeMeta, ObjectMeta: barely(r.ObjectMeta),
-		Spec: appsv1.ReplicaSetSpec{Selector: r.Spec.Selector, Replicas: r.Spec.Replicas, Template: slimTemplate(r.Spec.Replicas, &r.Spec.Template)},
+		Spec: appsv1.ReplicaSetSpec{Selector: r.Spec.Selector, Replicas: r.Spec.Replicas, Template: template},
 	}
 }
 
 func slimStatefulSet(s *appsv1.StatefulSet) {
+	slimBufferTemplate(&s.Spec.Template)
 	*s = appsv1.StatefulSet{
 		TypeMeta: s.TypeMeta, ObjectMeta: barely(s.ObjectMeta),
-		Spec: appsv1.StatefulSetSpec{Selector: s.Spec.Selector, Replicas: s.Spec.Replicas, Template: slimTemplate(s.Spec.Replicas, &s.Spec.Template)},
+		Spec: appsv1.StatefulSetSpec{Selector: s.Spec.Selector, Replicas: s.Spec.Replicas, Template: s.Spec.Template},
 	}
+}
+
+// slimDeployment and slimPodTemplate keep what CapacityBuffers make pods of.
+func slimDeployment(d *appsv1.Deployment) {
+	slimBufferTemplate(&d.Spec.Template)
+	*d = appsv1.Deployment{
+		TypeMeta: d.TypeMeta, ObjectMeta: barely(d.ObjectMeta),
+		Spec: appsv1.DeploymentSpec{Selector: d.Spec.Selector, Replicas: d.Spec.Replicas, Template: d.Spec.Template},
+	}
+}
+
+func slimPodTemplate(t *corev1.PodTemplate) {
+	slimBufferTemplate(&t.Template)
+	*t = corev1.PodTemplate{TypeMeta: t.TypeMeta, ObjectMeta: barely(t.ObjectMeta), Template: t.Template}
+}
+
+func slimBufferTemplate(t *corev1.PodTemplateSpec) {
+	t.ObjectMeta = metav1.ObjectMeta{Labels: t.Labels}
+	slimPodSpec(&t.Spec)
+	t.Spec.ServiceAccountName, t.Spec.DeprecatedServiceAccount = "", ""
 }
 
 func slimReplicationController(r *corev1.ReplicationController) {

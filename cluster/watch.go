@@ -14,13 +14,14 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
+	"tenon.sh/api/autoscalingv1beta1"
 	v1 "tenon.sh/api/v1"
 	"tenon.sh/api/v1alpha1"
 )
 
 // Watch starts the watches that Snapshot reads, so that they are complete before the first Snapshot, and listens for
 // claims that go: those must not be shown any longer because this process created them. A cluster without device classes,
-// which Kubernetes before 1.34 is, shows none; nor does one show NodeOverlays whose definition is not installed.
+// which Kubernetes before 1.34 is, shows none; nor does one show NodeOverlays or CapacityBuffers whose definition is not installed.
 func (c *Cluster) Watch(ctx context.Context) error {
 	kinds := []client.Object{
 		&corev1.Pod{}, &corev1.Node{}, &corev1.LimitRange{}, &appsv1.DaemonSet{}, &policyv1.PodDisruptionBudget{},
@@ -31,6 +32,9 @@ func (c *Cluster) Watch(ctx context.Context) error {
 	if c.Overlays {
 		kinds = append(kinds, &v1alpha1.NodeOverlay{})
 	}
+	if c.Buffers {
+		kinds = append(kinds, &autoscalingv1beta1.CapacityBuffer{}, &corev1.PodTemplate{}, &appsv1.Deployment{}, &corev1.ResourceQuota{})
+	}
 	for _, kind := range kinds {
 		informer, err := c.Informers.GetInformer(ctx, kind)
 		if _, ok := kind.(*resourcev1.DeviceClass); ok && apimeta.IsNoMatchError(err) {
@@ -40,6 +44,11 @@ func (c *Cluster) Watch(ctx context.Context) error {
 		if _, ok := kind.(*v1alpha1.NodeOverlay); ok && apimeta.IsNoMatchError(err) {
 			c.overlays.missing = true
 			log.FromContext(ctx).Info("NodeOverlays have no effect: their CustomResourceDefinition nodeoverlays.karpenter.sh is not installed; install it and restart the controller")
+			continue
+		}
+		if _, ok := kind.(*autoscalingv1beta1.CapacityBuffer); ok && apimeta.IsNoMatchError(err) {
+			c.noBuffers = true
+			log.FromContext(ctx).Info("CapacityBuffers have no effect: their CustomResourceDefinition capacitybuffers.autoscaling.x-k8s.io is not installed; install it and restart the controller")
 			continue
 		}
 		if err != nil {

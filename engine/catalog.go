@@ -21,4 +21,6 @@ type CatalogDocument struct {
 	EarlierPasses *EarlierPasses `json:"earlierPasses,omitempty"`
 	// IgnoresOverlays says that the controller runs without the feature gate NodeOverlay.
 	IgnoresOverlays bool `json:"ignoresOverlays,omitempty"`
+	// IgnoresBuffers says the same of CapacityBuffer.
+	IgnoresBuffers bool `json:"ignoresBuffers,omitempty"`
 }

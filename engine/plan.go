@@ -44,6 +44,8 @@ type Plan struct {
 	// Sequence lists every pod that the plan places, in an order in which kube-scheduler can bind them: each meets its
 	// constraints when those before it run and all planned machines are there.
 	Sequence []PodID
+	// Buffers says of each CapacityBuffer what has become of it, by namespace and name. Only provisioning.Plan fills it.
+	Buffers []BufferRoom `json:",omitempty"`
 	// Backoffs says what to write on pools about machines that did not take their pods, in order of the pools' names. Only
 	// provisioning.Plan fills it.
 	Backoffs []BackoffChange `json:"-"`
@@ -76,6 +78,8 @@ type Launch struct {
 	// Requests is what the pods and the DaemonSets ask for.
 	Requests corev1.ResourceList
 	Pods     []PodID
+	// Buffers lists the CapacityBuffers for which the machine has room, beside Pods: a launch may be for them alone.
+	Buffers []BufferShare `json:",omitempty"`
 	// Instead names the machines, by claim or node, that some of the pods were expected on and cannot run on after all.
 	Instead []string `json:",omitempty"`
 	Why     Choice
@@ -242,4 +246,28 @@ type BackoffChange struct {
 	NodePool string
 	Text     string
 	Found    []LaunchFinding
+}
+
+// BufferShare is room for so many pods of a CapacityBuffer.
+type BufferShare struct {
+	Namespace, Name string
+	Pods            int
+}
+
+// BufferRoom is what has become of a CapacityBuffer in a plan.
+type BufferRoom struct {
+	Namespace, Name string
+	UID             types.UID
+	// Size is how many pods room is kept for. Existing of them fit on nodes that are there, Coming on machines that have been, or are
+	// now, started; the others have no place, for Reasons.
+	Size, Existing, Coming int
+	Reasons                []Reason `json:",omitempty"`
+	// PerHour is what the room costs in USD per hour: of every machine the share of its price that the pods take of its scarcest
+	// resource. Pools are those that the machines belong to, in order.
+	PerHour float64
+	Pools   []string `json:",omitempty"`
+	// Problem says why the buffer keeps no room at all, with the reason of its condition; both are empty if it does.
+	ProblemReason, Problem string `json:",omitempty"`
+	// Quota is the ResourceQuota that keeps the buffer smaller than its spec says, empty for none.
+	Quota string `json:",omitempty"`
 }

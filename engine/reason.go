@@ -30,6 +30,7 @@ const (
 	NotOnManagedNodes     Code = "NotOnManagedNodes"     // the pod asks to stay off managed nodes
 	TooComplex            Code = "TooComplex"            // Need: how much the pod asks; Have: how much its namespace does
 	VolumeElsewhere       Code = "VolumeElsewhere"       // Key: the claim; Need: where its volume is or can be; Have: where machines are
+	PodsFirst             Code = "PodsFirst"             // room of a CapacityBuffer that waits for pods to have their places
 	NoExistingNodeMatches Code = "NoExistingNodeMatches" // the pod names a node by its hostname and that node cannot take it; Need
 )
 
@@ -182,6 +183,7 @@ var messages = map[Code]string{
 	SpreadNotMet:       "the pod's spread over {key} ({need}) cannot be met: {have}",
 	AffinityNotMet:     "the pod has to run with {need} in the same {key}, {have}",
 	AffinityCycle:      "pods wait for each other, and none of them may start: {need}",
+	PodsFirst:          "pods that wait come first",
 	AntiAffinityNotMet: "the pod may not run with {need} in the same {key}, and every {key} has some",
 	VolumeElsewhere:    "persistent volume claim {key}: {need}, {have}",
 	VolumeNotReady:     "persistent volume claim {key}: {have}",

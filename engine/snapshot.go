@@ -12,6 +12,7 @@ import (
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 
+	"tenon.sh/api/autoscalingv1beta1"
 	v1 "tenon.sh/api/v1"
 	"tenon.sh/api/v1alpha1"
 )
@@ -51,6 +52,13 @@ type Snapshot struct {
 
 	// NodeOverlays correct what is known of instance types. What has come of them is in Classes already.
 	NodeOverlays []*v1alpha1.NodeOverlay
+
+	// CapacityBuffers keep room for pods that do not exist yet. PodTemplates and Deployments, beside ReplicaSets and StatefulSets, say of
+	// what shape, ResourceQuotas how many of them could be made at most. All are empty where buffers are not acted on.
+	CapacityBuffers []*autoscalingv1beta1.CapacityBuffer
+	PodTemplates    []*corev1.PodTemplate
+	Deployments     []*appsv1.Deployment
+	ResourceQuotas  []*corev1.ResourceQuota
 
 	// Classes holds, for every node class that a pool refers to, what its provider says of it, and once more for pools whose instance
 	// types NodeOverlays correct.

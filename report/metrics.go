@@ -26,6 +26,7 @@ type Metrics struct {
 	scheduling                                                      *prometheus.HistogramVec
 	slowPasses                                                      *prometheus.CounterVec
 	unschedulable, queueDepth, planCost                             *prometheus.GaugeVec
+	bufferCost                                                      *prometheus.GaugeVec
 	ignored                                                         prometheus.Gauge
 	decisions, decisionsByPool                                      *prometheus.CounterVec
 	evaluation                                                      *prometheus.HistogramVec
@@ -87,6 +88,8 @@ func (m *Metrics) declareDecisions(f factory) {
 	m.unschedulable = f.gauges("karpenter_scheduler_unschedulable_pods_count", "Pods that the last plan found no machine for.", "controller")
 	m.planCost = f.gauges("tenon_plan_cost_dollars_per_hour",
 		"What the last plan that started machines costs, in USD per hour: planned, its lower bound, expected after kube-scheduler, worst.", "kind")
+	m.bufferCost = f.gauges("tenon_capacity_buffer_cost_dollars_per_hour",
+		"What the room that CapacityBuffers keep costs, in USD per hour, of the 1,000 first by name.", "namespace", "name")
 	m.queueDepth = f.gauges("karpenter_scheduler_queue_depth", "Pods that waited for the last plan.", "controller")
 	m.ignored = prometheus.NewGauge(prometheus.GaugeOpts{Name: "karpenter_scheduler_ignored_pods_count", Help: "Pods that the last plan could not read."})
 	f.registry.MustRegister(m.ignored)
@@ -221,6 +224,17 @@ func (m *Metrics) Priced(cost engine.Cost) {
 		"planned": cost.LaunchesPerHour, "bound": cost.Bound, "expected": cost.Expected, "worst": cost.Worst,
 	} {
 		m.planCost.WithLabelValues(kind).Set(price)
+	}
+}
+
+// mostBuffers bounds the CapacityBuffers that metrics name.
+const mostBuffers = 1000
+
+// Buffered records what the room of buffers costs.
+func (m *Metrics) Buffered(buffers []engine.BufferRoom) {
+	m.bufferCost.Reset()
+	for _, b := range buffers[:min(len(buffers), mostBuffers)] {
+		m.bufferCost.WithLabelValues(b.Namespace, b.Name).Set(b.PerHour)
 	}
 }
 

@@ -20,7 +20,7 @@ func (m *manifest) rangeRefusal(p *corev1.Pod) string {
 			item := &l.Spec.Limits[i]
 			switch item.Type {
 			case corev1.LimitTypePod:
-				if why := outOfRange(item, podNeeds(p)); why != "" {
+				if why := outOfRange(item, kube.PodNeeds(p)); why != "" {
 					return fmt.Sprintf("LimitRange %s: a pod %s", l.Name, why)
 				}
 			case corev1.LimitTypeContainer:
@@ -33,21 +33,6 @@ func (m *manifest) rangeRefusal(p *corev1.Pod) string {
 		}
 	}
 	return ""
-}
-
-// podNeeds are the requests and the limits of all containers together.
-func podNeeds(p *corev1.Pod) corev1.ResourceRequirements {
-	limited := p.DeepCopy()
-	for _, containers := range [][]corev1.Container{limited.Spec.InitContainers, limited.Spec.Containers} {
-		for i := range containers {
-			containers[i].Resources.Requests = containers[i].Resources.Limits
-		}
-	}
-	if r := limited.Spec.Resources; r != nil {
-		r.Requests = r.Limits
-	}
-	limited.Spec.Overhead = nil
-	return corev1.ResourceRequirements{Requests: kube.PodRequests(p), Limits: kube.PodRequests(limited)}
 }
 
 // outOfRange says what of the needs a limit does not allow.

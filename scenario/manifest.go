@@ -18,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 
+	"tenon.sh/api/autoscalingv1beta1"
 	v1 "tenon.sh/api/v1"
 	"tenon.sh/engine"
 	"tenon.sh/scenario/schema"
@@ -225,6 +226,10 @@ func (m *manifest) adder(kind string) func(*unstructured.Unstructured) error {
 		return m.addClaim
 	case "NodeOverlay." + v1.Group:
 		return m.addOverlay
+	case "CapacityBuffer." + autoscalingv1beta1.GroupVersion.Group:
+		return m.addBuffer
+	case "PodTemplate":
+		return func(u *unstructured.Unstructured) error { return decode(m, u, &m.snapshot.PodTemplates) }
 	case "DaemonSet.apps":
 		return m.addDaemonSet
 	case "Deployment.apps", "StatefulSet.apps", "ReplicaSet.apps", "Job.batch", "ReplicationController":
@@ -376,5 +381,6 @@ func (m *manifest) finish() engine.Snapshot {
 	for _, n := range m.snapshot.Nodes {
 		completeNode(n)
 	}
+	m.keepForBuffers()
 	return m.snapshot
 }

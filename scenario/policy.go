@@ -143,6 +143,8 @@ func (b *builder) delete(kind word, r *reader) error {
 		s.PersistentVolumeClaims, ok = without(s.PersistentVolumeClaims, namespace, name.text)
 	case "storageclass":
 		s.StorageClasses, ok = without(s.StorageClasses, "", name.text)
+	case "buffer":
+		s.CapacityBuffers, ok = without(s.CapacityBuffers, namespace, name.text)
 	case "overlay":
 		s.NodeOverlays, ok = without(s.NodeOverlays, "", name.text)
 	case "service":
@@ -157,7 +159,7 @@ func (b *builder) delete(kind word, r *reader) error {
 		}
 		ok = len(s.Classes) < before
 	default:
-		return kind.errorf("delete knows pod, node, claim, pool, daemonset, pdb, overlay, namespace, service, volume, attachment, disk, storageclass, class")
+		return kind.errorf("delete knows pod, node, claim, pool, daemonset, pdb, overlay, buffer, namespace, service, volume, attachment, disk, storageclass, class")
 	}
 	if !ok {
 		return name.errorf("there is no such %s", kind.text)

@@ -22,6 +22,7 @@ func Print(plan *engine.Plan) string {
 	}
 	printPlacements(&out, plan.Placements)
 	printUnplaced(&out, plan.Unplaced)
+	printBuffers(&out, plan.Buffers)
 	for _, d := range plan.Disruptions {
 		printDisruption(&out, d)
 	}
@@ -42,6 +43,7 @@ func Print(plan *engine.Plan) string {
 
 // launchLine is general-1 small zone=a,b 0.05/h: web-1 web-2; the capacity type is said unless it is on-demand.
 func launchLine(l engine.Launch) string {
+	pods := PodNames(l.Pods)
 	var zones, capacity, reserved []string
 	for _, o := range l.Offerings {
 		zones, capacity = append(zones, o.Zone), append(capacity, o.CapacityType)
@@ -63,7 +65,29 @@ func launchLine(l engine.Launch) string {
 		}
 		words = append(words, "labels="+strings.Join(labels, ","))
 	}
-	return fmt.Sprintf("%s %s/h: %s", strings.Join(words, " "), Price(l.Price), PodNames(l.Pods))
+	for _, b := range l.Buffers {
+		pods += fmt.Sprintf(" + %d of buffer %s/%s", b.Pods, b.Namespace, b.Name)
+	}
+	return fmt.Sprintf("%s %s/h: %s", strings.Join(words, " "), Price(l.Price), strings.TrimPrefix(pods, " "))
+}
+
+// printBuffers says what has become of each buffer.
+func printBuffers(out *strings.Builder, buffers []engine.BufferRoom) {
+	for _, b := range buffers {
+		fmt.Fprintf(out, "buffer %s/%s: ", b.Namespace, b.Name)
+		if b.ProblemReason != "" {
+			fmt.Fprintf(out, "%s: %s\n", b.ProblemReason, b.Problem)
+			continue
+		}
+		fmt.Fprintf(out, "%d, %d fit, %d to come, %s/h", b.Size, b.Existing, b.Coming, Price(b.PerHour))
+		if b.Quota != "" {
+			fmt.Fprintf(out, ", no more by ResourceQuota %s", b.Quota)
+		}
+		fmt.Fprintln(out)
+		for _, r := range b.Reasons {
+			fmt.Fprintf(out, "  %s\n", r)
+		}
+	}
 }
 
 // typeNames lists instance types, cheapest first; of many only the first three are named.

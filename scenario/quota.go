@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
 
 	"tenon.sh/engine/kube"
 )
@@ -26,8 +25,8 @@ func (m *manifest) readQuotas() quotas {
 	for _, q := range m.quotas {
 		x := &quota{q, corev1.ResourceList{}}
 		for _, p := range m.snapshot.Pods {
-			if !m.asksToEnter(p) && !kube.IsTerminal(p) && x.isFor(p) {
-				x.add(x.usage(p))
+			if !m.asksToEnter(p) && !kube.IsTerminal(p) && kube.QuotaCovers(x.ResourceQuota, p) {
+				x.add(kube.QuotaUsage(x.ResourceQuota, p))
 			}
 		}
 		for name, n := range q.Status.Used {
@@ -46,13 +45,13 @@ func (m *manifest) readQuotas() quotas {
 // take lets a pod in, or says which quota does not allow it.
 func (qs quotas) take(p *corev1.Pod) string {
 	for _, q := range qs {
-		if !q.isFor(p) {
+		if !kube.QuotaCovers(q.ResourceQuota, p) {
 			continue
 		}
 		if name := q.unsaid(p); name != "" {
 			return fmt.Sprintf("ResourceQuota %s wants every container to say its %s", q.Name, name)
 		}
-		usage := q.usage(p)
+		usage := kube.QuotaUsage(q.ResourceQuota, p)
 		for _, name := range sortedNames(usage) {
 			need, sum, most := usage[name], q.used[name], q.Spec.Hard[name]
 			before := sum.DeepCopy()
@@ -62,8 +61,8 @@ func (qs quotas) take(p *corev1.Pod) string {
 		}
 	}
 	for _, q := range qs {
-		if q.isFor(p) {
-			q.add(q.usage(p))
+		if kube.QuotaCovers(q.ResourceQuota, p) {
+			q.add(kube.QuotaUsage(q.ResourceQuota, p))
 		}
 	}
 	return ""
@@ -75,23 +74,6 @@ func (q *quota) add(usage corev1.ResourceList) {
 		sum.Add(n)
 		q.used[name] = sum
 	}
-}
-
-// usage is what a pod takes of the resources that the quota counts.
-func (q *quota) usage(p *corev1.Pod) corev1.ResourceList {
-	needs, out := podNeeds(p), corev1.ResourceList{}
-	for name := range q.Spec.Hard {
-		list, counted := needs.Requests, strings.TrimPrefix(string(name), "requests.")
-		if of, limits := strings.CutPrefix(string(name), "limits."); limits {
-			list, counted = needs.Limits, of
-		}
-		if name == corev1.ResourcePods || name == "count/pods" {
-			out[name] = *resource.NewQuantity(1, resource.DecimalSI)
-		} else if n, ok := list[corev1.ResourceName(counted)]; ok {
-			out[name] = n
-		}
-	}
-	return out
 }
 
 // unsaid is a resource of the quota that a container must name and does not.
@@ -116,78 +98,4 @@ func (q *quota) unsaid(p *corev1.Pod) corev1.ResourceName {
 		}
 	}
 	return ""
-}
-
-// isFor reports whether the quota counts the pod.
-func (q *quota) isFor(p *corev1.Pod) bool {
-	if q.Namespace != p.Namespace {
-		return false
-	}
-	for _, scope := range q.Spec.Scopes {
-		if !inScope(p, corev1.ScopedResourceSelectorRequirement{ScopeName: scope, Operator: corev1.ScopeSelectorOpExists}) {
-			return false
-		}
-	}
-	return q.Spec.ScopeSelector == nil || !slices.ContainsFunc(q.Spec.ScopeSelector.MatchExpressions, func(r corev1.ScopedResourceSelectorRequirement) bool { return !inScope(p, r) })
-}
-
-func inScope(p *corev1.Pod, r corev1.ScopedResourceSelectorRequirement) bool {
-	ends := p.Spec.ActiveDeadlineSeconds != nil && *p.Spec.ActiveDeadlineSeconds >= 0
-	switch r.ScopeName {
-	case corev1.ResourceQuotaScopeTerminating:
-		return ends
-	case corev1.ResourceQuotaScopeNotTerminating:
-		return !ends
-	case corev1.ResourceQuotaScopeBestEffort:
-		return isBestEffort(p)
-	case corev1.ResourceQuotaScopeNotBestEffort:
-		return !isBestEffort(p)
-	case corev1.ResourceQuotaScopePriorityClass:
-		class, named := p.Spec.PriorityClassName, slices.Contains(r.Values, p.Spec.PriorityClassName)
-		switch r.Operator {
-		case corev1.ScopeSelectorOpIn:
-			return named
-		case corev1.ScopeSelectorOpNotIn:
-			return !named
-		case corev1.ScopeSelectorOpDoesNotExist:
-			return class == ""
-		}
-		return class != ""
-	case corev1.ResourceQuotaScopeCrossNamespacePodAffinity:
-		return reachesOut(p)
-	}
-	return false
-}
-
-func isBestEffort(p *corev1.Pod) bool {
-	for _, c := range slices.Concat(p.Spec.InitContainers, p.Spec.Containers) {
-		for _, list := range []corev1.ResourceList{c.Resources.Requests, c.Resources.Limits} {
-			if !list.Cpu().IsZero() || !list.Memory().IsZero() {
-				return false
-			}
-		}
-	}
-	return p.Spec.Resources == nil
-}
-
-// reachesOut reports whether the pod's rules name pods of other namespaces.
-func reachesOut(p *corev1.Pod) bool {
-	a := p.Spec.Affinity
-	if a == nil {
-		return false
-	}
-	var terms []corev1.PodAffinityTerm
-	if a.PodAffinity != nil {
-		terms = append(terms, a.PodAffinity.RequiredDuringSchedulingIgnoredDuringExecution...)
-		for _, w := range a.PodAffinity.PreferredDuringSchedulingIgnoredDuringExecution {
-			terms = append(terms, w.PodAffinityTerm)
-		}
-	}
-	if a.PodAntiAffinity != nil {
-		terms = append(terms, a.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution...)
-		for _, w := range a.PodAntiAffinity.PreferredDuringSchedulingIgnoredDuringExecution {
-			terms = append(terms, w.PodAffinityTerm)
-		}
-	}
-	return slices.ContainsFunc(terms, func(t corev1.PodAffinityTerm) bool { return len(t.Namespaces) > 0 || t.NamespaceSelector != nil })
 }

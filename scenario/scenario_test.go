@@ -195,6 +195,28 @@ statefulset x
 replicationcontroller x
 deviceclass gpu resource=example.com/gpu
 overlay half adjust=-50%
+buffer room replicas=3 cpu=1
+yaml
+apiVersion: autoscaling.x-k8s.io/v1beta1
+kind: CapacityBuffer
+metadata: {name: web, namespace: default, uid: b, resourceVersion: "1"}
+spec: {scalableRef: {kind: Deployment, name: web}, percentage: 20}
+---
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: web, namespace: default, uid: d, resourceVersion: "1"}
+spec:
+  replicas: 10
+  selector: {matchLabels: {app: web}}
+  template:
+    metadata: {labels: {app: web}}
+    spec: {nodeSelector: {a: b}, containers: [{name: web, resources: {requests: {cpu: "1"}}}]}
+---
+apiVersion: v1
+kind: ResourceQuota
+metadata: {name: few, namespace: default, uid: q, resourceVersion: "1"}
+spec: {hard: {pods: "5"}}
+end
 `).Snapshot
 	v, from := reflect.ValueOf(s).Elem(), reflect.ValueOf(full).Elem()
 	for i := range v.NumField() {

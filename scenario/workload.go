@@ -124,6 +124,10 @@ func (m *manifest) remember(w workload) bool {
 	meta := *w.meta.DeepCopy()
 	meta.ManagedFields = nil
 	switch w.kind {
+	case "Deployment":
+		o := &appsv1.Deployment{TypeMeta: metav1.TypeMeta{APIVersion: "apps/v1", Kind: "Deployment"}, ObjectMeta: meta}
+		o.Spec.Selector, o.Spec.Replicas, o.Spec.Template = w.selector, ptr.To(int32(w.pods)), w.template
+		s.Deployments = append(s.Deployments, o)
 	case "ReplicaSet":
 		o := newReplicaSet(meta, w.selector, ptr.To(int32(w.pods)))
 		o.Spec.Template = w.template

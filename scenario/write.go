@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/yaml"
 
+	"tenon.sh/api/autoscalingv1beta1"
 	v1 "tenon.sh/api/v1"
 	"tenon.sh/api/v1alpha1"
 	"tenon.sh/engine"
@@ -128,6 +129,18 @@ func objectsOf(s *engine.Snapshot) ([]Document, error) {
 	for _, o := range s.NodeOverlays {
 		add(v1alpha1.GroupVersion.String(), "NodeOverlay", o)
 	}
+	for _, o := range s.CapacityBuffers {
+		add(autoscalingv1beta1.GroupVersion.String(), "CapacityBuffer", o)
+	}
+	for _, o := range s.PodTemplates {
+		add("v1", "PodTemplate", o)
+	}
+	for _, o := range s.Deployments {
+		add("apps/v1", "Deployment", o)
+	}
+	for _, o := range s.ResourceQuotas {
+		add("v1", "ResourceQuota", o)
+	}
 	for _, o := range s.NodeClaims {
 		add(v1.GroupVersion.String(), "NodeClaim", o)
 	}
@@ -154,10 +167,10 @@ func Clean(u *unstructured.Unstructured) {
 	cleanTemplate(u)
 }
 
-// cleanTemplate leaves what pods request of the template of an object that makes them.
+// cleanTemplate leaves, of the template of an object that makes pods, what they request and where they may run.
 func cleanTemplate(u *unstructured.Unstructured) {
 	spec, found, _ := unstructured.NestedMap(u.Object, "spec", "template", "spec")
-	if kind := u.GetKind(); !found || kind != "ReplicaSet" && kind != "StatefulSet" && kind != "ReplicationController" {
+	if kind := u.GetKind(); !found || kind != "Deployment" && kind != "ReplicaSet" && kind != "StatefulSet" && kind != "ReplicationController" {
 		return
 	}
 	kept := map[string]any{}
@@ -166,19 +179,23 @@ func cleanTemplate(u *unstructured.Unstructured) {
 		var out []any
 		for _, element := range list {
 			if c, ok := element.(map[string]any); ok {
-				out = append(out, only(c, "name", "resources"))
+				out = append(out, only(c, "name", "resources", "ports", "restartPolicy"))
 			}
 		}
 		if out != nil {
 			kept[key] = out
 		}
 	}
-	maps.Copy(kept, only(spec, "resources"))
+	maps.Copy(kept, only(spec, "resources", "nodeSelector", "affinity", "tolerations", "topologySpreadConstraints", "overhead", "schedulerName", "priorityClassName"))
 	if kept["containers"] == nil {
 		unstructured.RemoveNestedField(u.Object, "spec", "template")
 		return
 	}
-	_ = unstructured.SetNestedField(u.Object, map[string]any{"spec": kept}, "spec", "template") // there is such a map
+	template := map[string]any{"spec": kept}
+	if labels, found, _ := unstructured.NestedMap(u.Object, "spec", "template", "metadata", "labels"); found {
+		template["metadata"] = map[string]any{"labels": labels}
+	}
+	_ = unstructured.SetNestedField(u.Object, template, "spec", "template") // there is such a map
 }
 
 // only is what the fields say of those keys.

@@ -13,7 +13,20 @@ const ActiveCapacity = "buffer.x-k8s.io/active-capacity"
 const (
 	ConditionReadyForProvisioning = "ReadyForProvisioning"
 	ConditionProvisioning         = "Provisioning"
-	ConditionLimitedByQuotas      = "LimitedByQuotas" // reserved: another program's
+	ConditionLimitedByQuotas      = "LimitedByQuotas"
+)
+
+// Reasons of these conditions.
+const (
+	Resolved                = "Resolved"
+	PodTemplateNotFound     = "PodTemplateNotFound"
+	ScalableRefNotFound     = "ScalableRefNotFound"
+	ResolutionFailed        = "ResolutionFailed"
+	FitsExistingCapacity    = "FitsExistingCapacity"
+	RequiresNewCapacity     = "RequiresNewCapacity"
+	NotReadyForProvisioning = "NotReadyForProvisioning"
+	BufferEmpty             = "BufferEmpty"
+	ResourceQuotasAllocated = "ResourceQuotasAllocated"
 )
 
 // A CapacityBuffer keeps room for a number of pods that do not exist yet.

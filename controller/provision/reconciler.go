@@ -41,6 +41,10 @@ type Config struct {
 	Metrics  *report.Metrics
 	// Pods hears what plans say of pods; nil if nobody listens.
 	Pods *report.PodObserver
+	// Buffers is told what each plan makes of CapacityBuffers; nil if they are not acted on.
+	Buffers interface {
+		Write(context.Context, *engine.Snapshot, *engine.Plan) error
+	}
 	// Options say, among others, whether pods are pointed at the existing nodes that the plan puts them on.
 	Options engine.Options
 	// AtOnce is how many claims or pods are written at the same time; 0 means writeAtOnce.
@@ -77,6 +81,9 @@ func (r *Reconciler) Reconcile(ctx context.Context) error {
 	view := newView(snap)
 	r.report(ctx, view, plan)
 	err = errors.Join(r.backOff(ctx, view, plan), r.launch(ctx, view, plan), r.nominate(ctx, snap, view, plan))
+	if r.Buffers != nil && len(snap.CapacityBuffers) > 0 {
+		err = errors.Join(err, r.Buffers.Write(ctx, snap, plan))
+	}
 	return errors.Join(err, r.price(ctx, snap, plan))
 }
 

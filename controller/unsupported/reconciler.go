@@ -1,5 +1,5 @@
-// Package unsupported says on objects of kinds that are installed and not acted on (CapacityBuffer, and NodeOverlay without its
-// feature gate) that they have no effect, so that nobody counts on them.
+// Package unsupported says on objects of kinds that are installed and not acted on without their
+// feature gates (CapacityBuffer, NodeOverlay) that they have no effect, so that nobody counts on them.
 package unsupported
 
 import (
@@ -29,6 +29,8 @@ type Reconciler struct {
 	Clock  clock.PassiveClock
 	// Overlays is true if NodeOverlays have an effect.
 	Overlays bool
+	// Buffers is true if CapacityBuffers have an effect.
+	Buffers bool
 
 	told map[types.UID]bool
 }
@@ -39,7 +41,10 @@ func (r *Reconciler) Reconcile(ctx context.Context) error {
 		r.told = map[types.UID]bool{}
 	}
 	var errs []error
-	kinds := map[string]client.ObjectList{"CapacityBuffer": &autoscalingv1beta1.CapacityBufferList{}}
+	kinds := map[string]client.ObjectList{}
+	if !r.Buffers {
+		kinds["CapacityBuffer"] = &autoscalingv1beta1.CapacityBufferList{}
+	}
 	if !r.Overlays {
 		kinds["NodeOverlay"] = &v1alpha1.NodeOverlayList{}
 	}
@@ -58,7 +63,7 @@ func (r *Reconciler) Reconcile(ctx context.Context) error {
 }
 
 func (r *Reconciler) mark(ctx context.Context, kind string, object client.Object) error {
-	message := kind + " objects are accepted, and have no effect yet"
+	message := "CapacityBuffers have no effect without the feature gate CapacityBuffer: set FEATURE_GATES=CapacityBuffer=true (settings.featureGates.capacityBuffer of the chart)"
 	if kind == "NodeOverlay" {
 		message = "NodeOverlays have no effect without the feature gate NodeOverlay: set FEATURE_GATES=NodeOverlay=true (settings.featureGates.nodeOverlay of the chart)"
 	}

@@ -112,6 +112,9 @@ func (g *Guards) coveringInfo(f *inventory.PodInfo) []*Guard {
 
 func (g *Guards) find(pod *corev1.Pod) []*Guard {
 	var out []*Guard
+	if kube.IsBufferPod(pod) {
+		return nil
+	}
 	for _, x := range g.ByNamespace[pod.Namespace] {
 		if x.selector.Matches(labels.Set(pod.Labels)) {
 			out = append(out, x)

@@ -217,7 +217,7 @@ func (d *planner) readConsolidatable(h *inventory.Machine, empty bool) engine.Re
 func (d *planner) underutilizable(h *inventory.Machine) engine.Reason {
 	rules := d.budgets[h.Pool()].rules
 	if rules.Pool.Spec.Disruption.ConsolidationPolicy == v1.WhenEmpty {
-		return engine.Reason{Code: engine.OnlyWhenEmpty, NodePool: h.Pool(), Have: engine.Plural(len(d.moving(h)), "pod")}
+		return engine.Reason{Code: engine.OnlyWhenEmpty, NodePool: h.Pool(), Have: d.occupants(h)}
 	}
 	if rules.NoMoves {
 		return engine.Reason{Code: engine.UnreadableAnnotation, NodePool: h.Pool(), Key: v1.PaybackAnnotationKey,

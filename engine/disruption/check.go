@@ -6,6 +6,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"tenon.sh/api/autoscalingv1beta1"
 	v1 "tenon.sh/api/v1"
 	"tenon.sh/engine"
 	"tenon.sh/engine/constraints"
@@ -75,8 +76,15 @@ func (c *Checker) Check(a engine.Action) engine.Reason {
 	panic(fmt.Sprintf("%T is no part of a plan", a))
 }
 
-// checkLaunch: the pool can still be used, some of the pods still wait for a machine and will not find their first one, and the
-// pool's limits leave room.
+// isKept reports whether the buffer still asks for room.
+func (c *Checker) isKept(b engine.BufferShare) bool {
+	return slices.ContainsFunc(c.s.CapacityBuffers, func(o *autoscalingv1beta1.CapacityBuffer) bool {
+		return o.Namespace == b.Namespace && o.Name == b.Name && o.DeletionTimestamp == nil
+	})
+}
+
+// checkLaunch: the pool can still be used, some of the pods still wait for a machine and will not find their first one, or a buffer
+// still asks for room, and the pool's limits leave room.
 func (c *Checker) checkLaunch(l engine.Launch) engine.Reason {
 	pool := c.pools[l.NodePool]
 	if pool == nil {
@@ -88,6 +96,9 @@ func (c *Checker) checkLaunch(l engine.Launch) engine.Reason {
 	}
 	if len(l.Pods) > 0 && !slices.ContainsFunc(l.Pods, func(id engine.PodID) bool { return c.needs(l, id) }) {
 		return engine.Reason{Code: engine.PodGone, NodePool: l.NodePool, Need: l.Pods[0].String()}
+	}
+	if len(l.Pods) == 0 && len(l.Buffers) > 0 && !slices.ContainsFunc(l.Buffers, c.isKept) {
+		return engine.Reason{Code: engine.PodGone, NodePool: l.NodePool, Need: "of CapacityBuffer " + l.Buffers[0].Namespace + "/" + l.Buffers[0].Name}
 	}
 	if r := c.opens(l); !r.OK() {
 		return r

@@ -550,6 +550,10 @@ func (c *consolidator) explain(found []provisioning.Group) {
 		if old, known := c.why[h]; known && old.Code != engine.NotEmpty {
 			continue
 		}
+		if r := c.roomOnly(h); !r.OK() {
+			c.setReason(h, r)
+			continue
+		}
 		waste := max(0, c.planner.price(h)-c.value(h))
 		need := c.settled[j]/usualPayback.Hours() + c.least(c.planner.price(h))
 		r := engine.Reason{Code: engine.NoCheaperPlace, NodePool: h.Pool(), Have: dollars(waste)}

@@ -41,6 +41,7 @@ type planner struct {
 	opt      engine.Options
 	cache    *inventory.Cache
 	passes   *engine.EarlierPasses
+	room     provisioning.Room // the pods in s that stand for room of CapacityBuffers
 	p        *provisioning.Problem
 	budgets  map[string]*poolBudget // by pool
 	guards   *budget.Guards
@@ -67,6 +68,7 @@ func newPlanner(s *engine.Snapshot, opt engine.Options, cache *inventory.Cache) 
 	if cache == nil {
 		cache = &inventory.Cache{} // trials of one pass share it
 	}
+	s, room := provisioning.WithBuffers(s, opt, cache)
 	pods := cache.Take(s, opt.Threads)
 	rollouts := inventory.RolloutsOf(pods, s.Now)
 	if next := rollouts.Foreseen(s); next != s {
@@ -75,7 +77,7 @@ func newPlanner(s *engine.Snapshot, opt engine.Options, cache *inventory.Cache) 
 	pods.ReadActivity(s.Now)
 	p := provisioning.ReadProblem(s, opt, pods, nil)
 	d := &planner{
-		s: s, opt: opt, cache: cache, passes: passesOf(s), p: p, budgets: map[string]*poolBudget{},
+		s: s, opt: opt, cache: cache, passes: passesOf(s), room: room, p: p, budgets: map[string]*poolBudget{},
 		guards: budget.NewGuards(s, p.Pods), moves: &ownerMoves{s: s, cache: cache, left: map[string]int{}}, rollouts: rollouts, expected: map[*inventory.Machine]*corev1.Pod{}, assigned: map[*corev1.Pod]int{},
 		nodes: map[*v1.NodeClaim][]*inventory.Machine{}, verdicts: map[*inventory.Machine]engine.Reason{}, taken: map[*inventory.Machine]bool{},
 		why: make(map[*inventory.Machine]engine.Reason, len(p.Machines)), launched: map[string]int{}, replaced: map[string]int{}, stamps: map[string]stamp{}, plan: &engine.Plan{},
@@ -173,11 +175,11 @@ func (d *planner) emptyRefusal(h *inventory.Machine) engine.Reason {
 	if r := d.held(h); !r.OK() {
 		return r
 	}
-	if n := len(d.moving(h)); n > 0 {
+	if len(d.moving(h)) > 0 {
 		if r := d.consolidatable(h, false); !r.OK() && r.Code != engine.ConsolidateAfter {
 			return r
 		}
-		return engine.Reason{Code: engine.NotEmpty, NodePool: h.Pool(), Have: engine.Plural(n, "pod")}
+		return engine.Reason{Code: engine.NotEmpty, NodePool: h.Pool(), Have: d.occupants(h)}
 	}
 	if r := d.consolidatable(h, true); !r.OK() && r.Code != engine.ConsolidateAfter {
 		return r
@@ -221,6 +223,7 @@ func (d *planner) finish() *engine.Plan {
 		}
 	}
 	d.plan.Next = d.next()
+	d.takeOutRoom()
 	if d.s.EarlierPasses != nil {
 		d.plan.Passes = d.passes
 	}

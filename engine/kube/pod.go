@@ -150,6 +150,9 @@ func defaultContainer(r *corev1.ResourceRequirements, ranges []*corev1.LimitRang
 
 // EvictionCost is upstream's cost of evicting a pod, 1 for one that says nothing about it, between -10 and 10.
 func EvictionCost(pod *corev1.Pod) float64 {
+	if IsBufferPod(pod) {
+		return 0
+	}
 	cost := 1 + float64(deletionCost(pod))/(1<<27) + float64(priorityOf(pod))/(1<<25)
 	return min(max(cost, -10), 10)
 }

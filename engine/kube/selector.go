@@ -39,13 +39,15 @@ func (p *PodSelector) MatchesLabels(labels map[string]string) bool {
 	if p.Nothing {
 		return false
 	}
+	_, stands := labels[BufferPodLabel]
 	for i := range p.Rules {
 		value, ok := labels[p.Rules[i].Key]
 		if !p.Rules[i].Admits(value, ok) {
 			return false
 		}
+		stands = stands && p.Rules[i].Key != BufferPodLabel
 	}
-	return true
+	return !stands
 }
 
 // Everything reports whether all labels match. kube-scheduler's topology spread counts no running pod at all for such

@@ -12,6 +12,7 @@ import (
 
 	v1 "tenon.sh/api/v1"
 	"tenon.sh/engine"
+	"tenon.sh/engine/buffer"
 	"tenon.sh/engine/capacity"
 	"tenon.sh/engine/inventory"
 	"tenon.sh/engine/kube"
@@ -19,14 +20,38 @@ import (
 )
 
 // Plan decides how to run the pods that no node runs yet: on nodes that exist, on machines that have been asked
-// for, or on new ones. It reads only s and opt (cache, which may be nil, only saves work); the same input always gives
-// the same Plan.
+// for, or on new ones, and keeps the room of CapacityBuffers beside. It reads only s and opt (cache, which may be nil, only saves
+// work); the same input always gives the same Plan.
 func Plan(s *engine.Snapshot, opt engine.Options, cache *inventory.Cache) *engine.Plan {
+	if len(s.CapacityBuffers) == 0 {
+		plan, _ := planPods(s, opt, cache)
+		return plan
+	}
+	buffers := buffer.Resolve(s)
+	if cache == nil {
+		cache = &inventory.Cache{}
+	}
+	waiting := inventory.KeptBy[buffer.Pods](cache).Of(buffers)
+	plan, p := planPods(withPods(s, waiting), opt, cache)
+	room := roomOf(waiting)
+	if lost := room.without(plan); lost > 0 && len(waiting) > 0 {
+		// Pods come first, whatever becomes of the room: rules between pods may have led them elsewhere.
+		if alone, _ := planPods(s, opt, cache); len(alone.Unplaced) < lost {
+			p.onExisting(alone, room)
+			plan = alone
+		}
+	}
+	p.sumUp(plan, buffers, waiting)
+	return plan
+}
+
+// planPods decides for all pods of the snapshot alike. The problem is that which the plan solves.
+func planPods(s *engine.Snapshot, opt engine.Options, cache *inventory.Cache) (*engine.Plan, *Problem) {
 	pods := cache.Take(s, opt.Threads)
 	p := ReadProblem(s, opt, pods, nil)
 	if len(p.Classes) == 0 { // at rest
 		p.sell()
-		return &engine.Plan{Unplaced: p.refused, Notes: p.notes(), Backoffs: p.Backoffs.Changes}
+		return &engine.Plan{Unplaced: p.refused, Notes: p.notes(), Backoffs: p.Backoffs.Changes}, p
 	}
 	p.Model()
 	solution := packing.Solve(p.Packing)
@@ -39,14 +64,14 @@ func Plan(s *engine.Snapshot, opt engine.Options, cache *inventory.Cache) *engin
 	}
 	plan := NewPlan(p, solution)
 	if len(plan.Unplaced) == 0 || !slices.ContainsFunc(p.Machines, func(h *inventory.Machine) bool { return h.Overdue }) {
-		return plan
+		return plan, p
 	}
 	pods.Patient = true // a machine that is late is better than none
-	p = CompileTrial(s, opt, pods, nil)
-	if patient := NewPlan(p, packing.Solve(p.Packing)); len(patient.Unplaced) < len(plan.Unplaced) {
-		return patient
+	other := CompileTrial(s, opt, pods, nil)
+	if patient := NewPlan(other, packing.Solve(other.Packing)); len(patient.Unplaced) < len(plan.Unplaced) {
+		return patient, other
 	}
-	return plan
+	return plan, p
 }
 
 // NewPlan gives the solution its names, prices and reasons.

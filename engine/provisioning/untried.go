@@ -22,7 +22,7 @@ func (p *Problem) willBeRefused(untried, waiting []*corev1.Pod) (out []*corev1.P
 	}
 	cache, refused, works := p.Pods.Cache, map[replica]bool{}, false // works says that kube-scheduler does
 	for _, pod := range p.Pods.Unbound {
-		if f := cache.InfoOf(pod); kube.IsPending(pod) {
+		if f := cache.InfoOf(pod); kube.IsPending(pod) && !kube.IsBufferPod(pod) {
 			refused[replica{f.Owner, f.Labels}] = true
 			works = works || p.opt.IsKubeScheduler(pod.Spec.SchedulerName)
 		}

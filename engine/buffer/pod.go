@@ -1,0 +1,160 @@
+package buffer
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	v1 "tenon.sh/api/v1"
+	"tenon.sh/engine"
+	"tenon.sh/engine/kube"
+)
+
+// shape is a pod of the template, as the API server would let it in, that stands for room: it waits, yields to every pod, and leaves
+// its machine whenever that is wished.
+func (b *Buffer) shape(s *engine.Snapshot, template *corev1.PodTemplateSpec) *corev1.Pod {
+	o := b.Object
+	for _, r := range s.LimitRanges {
+		if r.Namespace == o.Namespace {
+			b.ranges = append(b.ranges, r)
+		}
+	}
+	b.template, template = template, template.DeepCopy()
+	pod := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: o.Namespace, CreationTimestamp: o.CreationTimestamp, Labels: template.Labels, ResourceVersion: o.ResourceVersion,
+			Annotations: map[string]string{
+				v1.BufferPodAnnotationKey: "true", v1.BufferNameAnnotationKey: o.Name, v1.BufferNamespaceAnnotationKey: o.Namespace,
+			},
+		},
+		Spec: template.Spec,
+		Status: corev1.PodStatus{Phase: corev1.PodPending, Conditions: []corev1.PodCondition{
+			{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable},
+		}},
+	}
+	metav1.SetMetaDataLabel(&pod.ObjectMeta, kube.BufferPodLabel, "true")
+	spec := &pod.Spec
+	spec.NodeName, spec.SchedulingGates = "", nil
+	spec.Priority = new(int32(math.MinInt32))
+	spec.Volumes = slices.DeleteFunc(spec.Volumes, func(v corev1.Volume) bool { return v.PersistentVolumeClaim != nil || v.Ephemeral != nil })
+	kube.DefaultRequests(pod, b.ranges)
+	for _, selector := range selectors(spec) {
+		// What always holds has the selector see such pods beside those that exist.
+		selector.MatchExpressions = append(selector.MatchExpressions, metav1.LabelSelectorRequirement{
+			Key: kube.BufferPodLabel, Operator: metav1.LabelSelectorOpNotIn, Values: []string{"never"},
+		})
+	}
+	return pod
+}
+
+// selectors are those by which the pod looks at others. One that is about no pod, or about every pod, stays what it is.
+func selectors(spec *corev1.PodSpec) []*metav1.LabelSelector {
+	var out []*metav1.LabelSelector
+	term := func(t *corev1.PodAffinityTerm) { out = append(out, t.LabelSelector) }
+	if a := spec.Affinity; a != nil {
+		if a := a.PodAffinity; a != nil {
+			for i := range a.RequiredDuringSchedulingIgnoredDuringExecution {
+				term(&a.RequiredDuringSchedulingIgnoredDuringExecution[i])
+			}
+			for i := range a.PreferredDuringSchedulingIgnoredDuringExecution {
+				term(&a.PreferredDuringSchedulingIgnoredDuringExecution[i].PodAffinityTerm)
+			}
+		}
+		if a := a.PodAntiAffinity; a != nil {
+			for i := range a.RequiredDuringSchedulingIgnoredDuringExecution {
+				term(&a.RequiredDuringSchedulingIgnoredDuringExecution[i])
+			}
+			for i := range a.PreferredDuringSchedulingIgnoredDuringExecution {
+				term(&a.PreferredDuringSchedulingIgnoredDuringExecution[i].PodAffinityTerm)
+			}
+		}
+	}
+	for i := range spec.TopologySpreadConstraints {
+		out = append(out, spec.TopologySpreadConstraints[i].LabelSelector)
+	}
+	return slices.DeleteFunc(out, func(s *metav1.LabelSelector) bool { return s == nil || len(s.MatchLabels)+len(s.MatchExpressions) == 0 })
+}
+
+// Pods makes the pods of buffers. It remembers them, so that pods that stand for the same room are the very same from pass to pass.
+// The zero value remembers nothing. It is to be used from one goroutine.
+type Pods struct {
+	waiting map[types.UID]*made
+	bound   map[boundTo]*corev1.Pod
+}
+
+// made is the pods of one buffer.
+type made struct {
+	of   *Buffer
+	pods []*corev1.Pod
+}
+
+// alike reports whether the pods of both have the same shape: they are made of the very same objects.
+func alike(a, b *Buffer) bool {
+	return a.Object == b.Object && a.template == b.template && slices.Equal(a.ranges, b.ranges)
+}
+
+type boundTo struct {
+	pod  *corev1.Pod
+	node string
+}
+
+// Of makes the waiting pods of the buffers.
+func (m *Pods) Of(buffers []*Buffer) []*corev1.Pod {
+	known := m.waiting
+	m.waiting = make(map[types.UID]*made, len(buffers))
+	var out []*corev1.Pod
+	for _, b := range buffers {
+		if b.Reason != "" || b.Size == 0 {
+			continue
+		}
+		x := known[b.Object.UID]
+		if x == nil || !alike(x.of, b) {
+			x = &made{of: b}
+		}
+		for i := len(x.pods); i < b.Size; i++ {
+			pod := *x.of.sample
+			pod.Name, pod.UID = fmt.Sprintf("capacity-buffer-%s-%d", b.Object.Name, i), types.UID(fmt.Sprintf("%s %s-%d", b.Object.UID, v1.BufferPodAnnotationKey, i))
+			x.pods = append(x.pods, &pod)
+		}
+		m.waiting[b.Object.UID] = x
+		out = append(out, x.pods[:b.Size]...)
+	}
+	return out
+}
+
+// Bind makes the pod one that runs on the node.
+func (m *Pods) Bind(pod *corev1.Pod, node string) *corev1.Pod {
+	if bound := m.bound[boundTo{pod, node}]; bound != nil {
+		return bound
+	}
+	bound := *pod
+	bound.Spec.NodeName = node
+	bound.Status = corev1.PodStatus{Phase: corev1.PodRunning, Conditions: []corev1.PodCondition{
+		{Type: corev1.PodScheduled, Status: corev1.ConditionTrue, LastTransitionTime: pod.CreationTimestamp},
+	}}
+	if m.bound == nil {
+		m.bound = map[boundTo]*corev1.Pod{}
+	}
+	m.bound[boundTo{pod, node}] = &bound
+	return &bound
+}
+
+// Forget drops the bound pods that are not among these.
+func (m *Pods) Forget(kept []*corev1.Pod) {
+	if len(m.bound) <= 2*len(kept) {
+		return
+	}
+	is := make(map[*corev1.Pod]bool, len(kept))
+	for _, pod := range kept {
+		is[pod] = true
+	}
+	for key, pod := range m.bound {
+		if !is[pod] {
+			delete(m.bound, key)
+		}
+	}
+}

@@ -1,0 +1,63 @@
+package buffer
+
+import (
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"tenon.sh/engine"
+	"tenon.sh/engine/kube"
+)
+
+// quotas say how many pods may still be made: room for pods that nobody may create is money for nothing.
+type quotas map[string][]*quota // by namespace, by name
+
+// quota is a ResourceQuota with what it leaves.
+type quota struct {
+	*corev1.ResourceQuota
+	left corev1.ResourceList
+}
+
+func readQuotas(s *engine.Snapshot) quotas {
+	out := quotas{}
+	for _, q := range s.ResourceQuotas {
+		hard := q.Status.Hard
+		if len(hard) == 0 { // nobody has looked at it yet
+			hard = q.Spec.Hard
+		}
+		left := corev1.ResourceList{}
+		for name, most := range hard {
+			most = most.DeepCopy()
+			most.Sub(q.Status.Used[name])
+			left[name] = most
+		}
+		out[q.Namespace] = append(out[q.Namespace], &quota{q, left})
+	}
+	for _, list := range out {
+		slices.SortFunc(list, func(a, b *quota) int { return strings.Compare(a.Name, b.Name) })
+	}
+	return out
+}
+
+// take is how many of n such pods the quotas of their namespace let in, and which of them stands in the way, "" for none. What it
+// lets in the next buffers of the namespace do not have any more.
+func (qs quotas) take(sample *corev1.Pod, n int) (int, string) {
+	by := ""
+	about := slices.DeleteFunc(slices.Clone(qs[sample.Namespace]), func(q *quota) bool { return !kube.QuotaCovers(q.ResourceQuota, sample) })
+	for _, q := range about {
+		if most, binds := fits(q.left, kube.QuotaUsage(q.ResourceQuota, sample)); binds && most < n {
+			n, by = most, q.Name
+		}
+	}
+	for _, q := range about {
+		for name, need := range kube.QuotaUsage(q.ResourceQuota, sample) {
+			left := q.left[name]
+			need = need.DeepCopy()
+			need.Mul(int64(n))
+			left.Sub(need)
+			q.left[name] = left
+		}
+	}
+	return n, by
+}

@@ -1,0 +1,175 @@
+package buffer
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"tenon.sh/api/autoscalingv1beta1"
+	"tenon.sh/engine"
+	"tenon.sh/engine/kube"
+)
+
+// MostPods bounds the pods of one buffer, so that a typing error buys no data centre.
+const MostPods = 10_000
+
+// Buffer is a CapacityBuffer with what its references lead to.
+type Buffer struct {
+	Object *autoscalingv1beta1.CapacityBuffer
+	// Size is how many pods room is kept for.
+	Size int
+	// PodTemplate is the template that spec.podTemplateRef names; nil if it names none.
+	PodTemplate *corev1.PodTemplate
+	// Reason and Message say why the buffer keeps no room though it should; both are empty otherwise.
+	Reason, Message string
+	// Quota says which ResourceQuota keeps the buffer smaller than its spec, empty for none.
+	Quota string
+
+	// sample is the shape of its pods, made of template and ranges; nil if there is a Reason.
+	sample   *corev1.Pod
+	template *corev1.PodTemplateSpec
+	ranges   []*corev1.LimitRange
+}
+
+// Followed reports whether the buffer asks for machines that run: other strategies are other programs' affair.
+func Followed(b *autoscalingv1beta1.CapacityBuffer) bool {
+	s := b.Spec.ProvisioningStrategy
+	return s == nil || *s == "" || *s == autoscalingv1beta1.ActiveCapacity
+}
+
+// Resolve reads the buffers of a snapshot, by namespace and name. Those of other strategies and those that are being deleted are left
+// out.
+func Resolve(s *engine.Snapshot) []*Buffer {
+	var out []*Buffer
+	for _, o := range s.CapacityBuffers {
+		if Followed(o) && o.DeletionTimestamp == nil {
+			out = append(out, &Buffer{Object: o})
+		}
+	}
+	slices.SortFunc(out, func(a, b *Buffer) int {
+		return cmp.Or(cmp.Compare(a.Object.Namespace, b.Object.Namespace), cmp.Compare(a.Object.Name, b.Object.Name))
+	})
+	quotas := readQuotas(s)
+	for _, b := range out {
+		b.resolve(s)
+		if b.Reason == "" {
+			b.Size, b.Quota = quotas.take(b.sample, b.Size)
+		}
+	}
+	return out
+}
+
+// resolve finds the shape of the buffer's pods, and how many its spec asks for.
+func (b *Buffer) resolve(s *engine.Snapshot) {
+	spec := &b.Object.Spec
+	var template *corev1.PodTemplateSpec
+	replicas := 0
+	switch {
+	case spec.PodTemplateRef != nil && spec.ScalableRef != nil:
+		b.refuse(autoscalingv1beta1.ResolutionFailed, "spec.podTemplateRef and spec.scalableRef are both set: leave one of them out")
+		return
+	case spec.PodTemplateRef != nil:
+		b.PodTemplate = named(s.PodTemplates, b.Object.Namespace, spec.PodTemplateRef.Name)
+		if b.PodTemplate == nil {
+			b.refuse(autoscalingv1beta1.PodTemplateNotFound, fmt.Sprintf("there is no PodTemplate %s in namespace %s: make one, or name another in spec.podTemplateRef", spec.PodTemplateRef.Name, b.Object.Namespace))
+			return
+		}
+		template = &b.PodTemplate.Template
+	case spec.ScalableRef != nil:
+		if template, replicas = b.workload(s, spec.ScalableRef); template == nil {
+			return
+		}
+	default:
+		b.refuse(autoscalingv1beta1.ResolutionFailed, "spec names no pods: set spec.podTemplateRef or spec.scalableRef")
+		return
+	}
+	b.sample = b.shape(s, template)
+	b.Size = b.size(replicas)
+}
+
+func (b *Buffer) refuse(reason, message string) { b.Reason, b.Message = reason, message }
+
+// workload is the template and the replicas of what the reference names; nil if that cannot be found out.
+func (b *Buffer) workload(s *engine.Snapshot, ref *autoscalingv1beta1.ScalableRef) (*corev1.PodTemplateSpec, int) {
+	if ref.APIGroup != "" && ref.APIGroup != "apps" {
+		b.refuse(autoscalingv1beta1.ResolutionFailed, fmt.Sprintf("spec.scalableRef.apiGroup is %q: workloads of the group apps can be named", ref.APIGroup))
+		return nil, 0
+	}
+	var template *corev1.PodTemplateSpec
+	var replicas *int32
+	switch ref.Kind {
+	case "Deployment":
+		if d := named(s.Deployments, b.Object.Namespace, ref.Name); d != nil {
+			template, replicas = &d.Spec.Template, d.Spec.Replicas
+		}
+	case "StatefulSet":
+		if d := named(s.StatefulSets, b.Object.Namespace, ref.Name); d != nil {
+			template, replicas = &d.Spec.Template, d.Spec.Replicas
+		}
+	case "ReplicaSet":
+		d := named(s.ReplicaSets, b.Object.Namespace, ref.Name)
+		if d != nil && metav1.GetControllerOfNoCopy(d) != nil {
+			owner := metav1.GetControllerOfNoCopy(d)
+			b.refuse(autoscalingv1beta1.ResolutionFailed, fmt.Sprintf("ReplicaSet %s belongs to %s %s, whose next change makes another one: name that in spec.scalableRef", ref.Name, owner.Kind, owner.Name))
+			return nil, 0
+		}
+		if d != nil {
+			template, replicas = &d.Spec.Template, d.Spec.Replicas
+		}
+	default:
+		b.refuse(autoscalingv1beta1.ResolutionFailed, fmt.Sprintf("spec.scalableRef.kind is %q: it can be Deployment, StatefulSet or ReplicaSet", ref.Kind))
+		return nil, 0
+	}
+	if template == nil {
+		b.refuse(autoscalingv1beta1.ScalableRefNotFound, fmt.Sprintf("there is no %s %s in namespace %s: make one, or name another in spec.scalableRef", ref.Kind, ref.Name, b.Object.Namespace))
+		return nil, 0
+	}
+	if replicas == nil {
+		return template, 1 // as the API server has it
+	}
+	return template, int(*replicas)
+}
+
+func named[T metav1.Object](list []T, namespace, name string) (found T) {
+	i := slices.IndexFunc(list, func(o T) bool { return o.GetName() == name && o.GetNamespace() == namespace })
+	if i < 0 {
+		return found
+	}
+	return list[i]
+}
+
+// size is the larger of replicas and percentage, no more than limits allow; limits alone are the size themselves. A percentage of
+// something is at least 1.
+func (b *Buffer) size(replicas int) int {
+	spec := &b.Object.Spec
+	n, asked := 0, false
+	if spec.Replicas != nil {
+		n, asked = int(max(*spec.Replicas, 0)), true
+	}
+	if spec.Percentage != nil && spec.ScalableRef != nil {
+		n, asked = max(n, int((int64(max(*spec.Percentage, 0))*int64(max(replicas, 0))+99)/100)), true
+	}
+	if most, binds := fits(spec.Limits, kube.PodRequests(b.sample)); binds && (n > most || !asked) {
+		n = most
+	}
+	return min(n, MostPods)
+}
+
+// fits is how many pods with the requests the limits allow; binds is false if they are about nothing that the pods request.
+func fits(limits, requests corev1.ResourceList) (most int, binds bool) {
+	for name, limit := range limits {
+		need, asked := requests[name]
+		if !asked || need.Sign() <= 0 {
+			continue
+		}
+		n := int(min(max(limit.AsApproximateFloat64()/need.AsApproximateFloat64()+1e-9, 0), math.MaxInt32))
+		if !binds || n < most {
+			most, binds = n, true
+		}
+	}
+	return most, binds
+}

@@ -1,0 +1,73 @@
+package disruption
+
+import (
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+
+	v1 "tenon.sh/api/v1"
+	"tenon.sh/engine"
+	"tenon.sh/engine/inventory"
+	"tenon.sh/engine/kube"
+)
+
+// occupants says what would have to move if the machine went: its pods, and the room of CapacityBuffers.
+func (d *planner) occupants(h *inventory.Machine) string {
+	pods, kept, first := 0, 0, ""
+	for _, pod := range d.moving(h) {
+		if !kube.IsBufferPod(pod) {
+			pods++
+			continue
+		}
+		kept++
+		if name := pod.Namespace + "/" + pod.Annotations[v1.BufferNameAnnotationKey]; first == "" || name < first {
+			first = name
+		}
+	}
+	if kept == 0 {
+		return engine.Plural(pods, "pod")
+	}
+	room := fmt.Sprintf("the room for %s that CapacityBuffer %s keeps", engine.Plural(kept, "pod"), first)
+	if pods == 0 {
+		return room
+	}
+	return engine.Plural(pods, "pod") + " and " + room
+}
+
+// roomOnly is the reason of a machine that nobody has pods on and that stays for the room that is kept there.
+func (d *planner) roomOnly(h *inventory.Machine) engine.Reason {
+	if len(d.room) == 0 || slices.ContainsFunc(d.moving(h), func(pod *corev1.Pod) bool { return !kube.IsBufferPod(pod) }) {
+		return engine.Reason{}
+	}
+	return engine.Reason{Code: engine.NotEmpty, NodePool: h.Pool(), Have: d.occupants(h)}
+}
+
+// onlyRoom reports whether there are pods, and all of them stand for room: nobody is disturbed who moves them.
+func (d *planner) onlyRoom(pods []engine.PodID) bool {
+	return len(pods) > 0 && !slices.ContainsFunc(pods, func(id engine.PodID) bool { return !d.room.Has(id) })
+}
+
+// takeOutRoom takes the pods that stand for room out of the plan: nobody has to move them, and no reason names them.
+func (d *planner) takeOutRoom() {
+	if len(d.room) == 0 {
+		return
+	}
+	for i := range d.plan.Disruptions {
+		x := &d.plan.Disruptions[i]
+		x.Pods, x.Held = slices.DeleteFunc(x.Pods, d.room.Has), slices.DeleteFunc(x.Held, d.room.Has)
+		x.Moves = slices.DeleteFunc(x.Moves, func(m engine.Placement) bool { return d.room.Has(m.Pod) })
+		for j := range x.Replacements {
+			d.room.TakeOut(&x.Replacements[j])
+		}
+	}
+	names := make(map[string]string, len(d.room))
+	for _, pod := range d.room {
+		names[kube.PodID(pod).String()] = "of the room of CapacityBuffer " + pod.Namespace + "/" + pod.Annotations[v1.BufferNameAnnotationKey]
+	}
+	for i := range d.plan.Kept {
+		if name := names[d.plan.Kept[i].Reason.Key]; name != "" {
+			d.plan.Kept[i].Reason.Key = name
+		}
+	}
+}
