@@ -4,6 +4,7 @@ package machine
 
 import (
 	"cmp"
+	"regexp"
 	"strings"
 	"time"
 
@@ -11,6 +12,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/resourcemanager/compute/armcompute/v7"
 	"k8s.io/utils/ptr"
 
+	"tenon.sh/api/azurev1beta1"
 	v1 "tenon.sh/api/v1"
 	"tenon.sh/engine"
 )
@@ -113,13 +115,36 @@ func (m *Machine) readView(view *armcompute.VirtualMachineInstanceView) {
 
 // Tag is the value of a tag, whose key is written as labels are.
 func (m *Machine) Tag(key string) string {
+	value, _ := m.tag(key)
+	return value
+}
+
+func (m *Machine) tag(key string) (value string, has bool) {
 	key = TagKey(key)
 	for k, value := range m.Tags {
 		if strings.EqualFold(k, key) {
-			return value
+			return value, true
 		}
 	}
-	return ""
+	return "", false
+}
+
+// MadeByAKS reports whether a machine, or what has tags, is one that AKS itself has made for a claim: AKS alone may delete it.
+func (m *Machine) MadeByAKS() bool {
+	_, has := m.tag(azurev1beta1.AKSMachineClaimTagKey)
+	return has
+}
+
+// inAgentPool is how AKS names the virtual machines of its machines: names of pools have no hyphen.
+var inAgentPool = regexp.MustCompile(`^aks-([a-z0-9]+)-(.+)-[0-9]{8}-vm$`)
+
+// InAgentPool is what a machine that AKS has made is called there, and in which of its agent pools; false if its name does not tell.
+func (m *Machine) InAgentPool() (pool, name string, ok bool) {
+	parts := inAgentPool.FindStringSubmatch(m.Name)
+	if parts == nil {
+		return "", "", false
+	}
+	return parts[1], parts[2], true
 }
 
 // TagKey is how a tag's key is written: Azure takes no slash.
