@@ -87,7 +87,7 @@ func (p *Provider) nics(ctx context.Context) (map[string]nic, error) {
 			tags[key] = ptr.Deref(value, "")
 		}
 		if tagged := (&machine.Machine{Tags: tags}); p.machines.Ours(tagged) && !tagged.MadeByAKS() {
-			out[ptr.Deref(n.Name, "")] = nic{tags, n.Properties != nil && n.Properties.VirtualMachine != nil}
+			out[strings.ToLower(ptr.Deref(n.Name, ""))] = nic{tags, n.Properties != nil && n.Properties.VirtualMachine != nil}
 		}
 	}
 	return out, nil

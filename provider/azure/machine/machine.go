@@ -30,7 +30,7 @@ const (
 
 // Machine is a machine as Azure describes it.
 type Machine struct {
-	// Name is that of the resource, of the computer and so of the node.
+	// Name is that of the resource, of the computer and so of the node, in lower case: Azure heeds none.
 	Name  string
 	Phase Phase
 	// Size is that of VMs, "Standard_D4s_v5"; Zone a number, "" for none; CapacityType on-demand or spot.
@@ -52,7 +52,7 @@ type Machine struct {
 
 // Read makes a Machine of what Azure says.
 func Read(vm *armcompute.VirtualMachine) Machine {
-	m := Machine{Name: ptr.Deref(vm.Name, ""), CapacityType: v1.CapacityTypeOnDemand, Tags: map[string]string{}}
+	m := Machine{Name: strings.ToLower(ptr.Deref(vm.Name, "")), CapacityType: v1.CapacityTypeOnDemand, Tags: map[string]string{}}
 	for key, value := range vm.Tags {
 		m.Tags[key] = ptr.Deref(value, "")
 	}
@@ -153,16 +153,16 @@ func TagKey(key string) string { return strings.ReplaceAll(key, "/", "_") }
 // idPrefix begins provider IDs.
 const idPrefix = "azure://"
 
-// ID is the provider ID of a machine, as Azure's cloud controller writes it on nodes: the group's name is in lower case.
+// ID is the provider ID of a machine, as Azure's cloud controller writes it on nodes, but in one case.
 func ID(subscription, group, name string) engine.MachineID {
-	return engine.MachineID(idPrefix + "/subscriptions/" + subscription + "/resourceGroups/" + strings.ToLower(group) +
-		"/providers/Microsoft.Compute/virtualMachines/" + name)
+	return engine.MachineID(azurev1beta1.OneCase(idPrefix + "/subscriptions/" + subscription + "/resourceGroups/" + group +
+		"/providers/Microsoft.Compute/virtualMachines/" + name))
 }
 
-// ParseID reads a provider ID, whatever its case. It is false for what is not the ID of a machine of Azure's, those of scale sets
+// ParseID reads a provider ID, whatever its case; its parts are in lower case. It is false for what is not the ID of a machine of Azure's, those of scale sets
 // among it.
 func ParseID(id engine.MachineID) (subscription, group, name string, ok bool) {
-	rest, ok := strings.CutPrefix(string(id), idPrefix)
+	rest, ok := strings.CutPrefix(azurev1beta1.OneCase(string(id)), idPrefix)
 	if !ok {
 		return "", "", "", false
 	}
