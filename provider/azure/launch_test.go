@@ -395,6 +395,10 @@ func TestMachinesThatAreInNoZoneAreForPoolsThatAskForThem(t *testing.T) {
 	if m.Labels[corev1.LabelTopologyZone] != "0" || m.Labels["karpenter.azure.com/placement-scope"] != "regional" {
 		t.Errorf("labels %v", m.Labels)
 	}
+	m, err = w.launch(w.claim("b", []v1.Requirement{in(corev1.LabelTopologyZone, "")}, nil), c) // as disks say it
+	if err != nil || m.Labels[corev1.LabelTopologyZone] != "0" {
+		t.Errorf("zone \"\": labels %v, %v", m.Labels, err)
+	}
 }
 
 // What stands where a machine's interface would be, and is not the cluster's, is left as it is.
