@@ -39,8 +39,8 @@ func newOfAKSItself(t *testing.T, change func(*azure.Config)) *ofAKSItself {
 	o := &ofAKSItself{world: w, class: c, claim: "general-with-a-name-that-is-longer-than-aks-takes-x7k2p", machine: "general-with-a-name-abcdef-x7k2p", pool: "aksmanagedap", poolGroup: "Clusters"}
 	w.resolve(c)
 	o.resource, o.vm = w.AddAKSMachine(azuretest.AKSMachine{
-		Cluster: cluster, ClusterGroup: o.poolGroup, Pool: o.pool, Name: o.machine, Size: "Standard_D4s_v5", Zone: "1",
-		Tags: map[string]string{"karpenter.azure.com_cluster": cluster, "karpenter.sh_nodepool": "pool", "karpenter.azure.com_aksmachine_nodeclaim": o.claim},
+		Cluster: clusterName, ClusterGroup: o.poolGroup, Pool: o.pool, Name: o.machine, Size: "Standard_D4s_v5", Zone: "1",
+		Tags: map[string]string{"karpenter.azure.com_cluster": clusterName, "karpenter.sh_nodepool": "pool", "karpenter.azure.com_aksmachine_nodeclaim": o.claim},
 	})
 	o.id = engine.MachineID("azure:///subscriptions/" + w.ID + "/resourceGroups/nodes/providers/Microsoft.Compute/virtualMachines/" + o.vm)
 	w.clock.Step(time.Hour)
@@ -154,7 +154,7 @@ func TestAMachineOfAKSThatNoClaimHasIsLeftAlone(t *testing.T) {
 	o := newOfAKSItself(t, func(c *azure.Config) { c.ClusterGroup = "clusters" })
 	nic := o.Put(azuretest.Group, "Microsoft.Network/networkInterfaces", "aks-aksmanagedap-next-00000001-vm-nic", map[string]any{}) // of a machine that AKS is about to make
 	o.must(o.config.Cloud.TagNIC(t.Context(), azuretest.Group, "aks-aksmanagedap-next-00000001-vm-nic", map[string]*string{
-		"karpenter.azure.com_cluster": new(cluster), "Karpenter.azure.com_AKSMachine_NodeClaim": new("next")}))
+		"karpenter.azure.com_cluster": new(clusterName), "Karpenter.azure.com_AKSMachine_NodeClaim": new("next")}))
 	var logged []string
 	ctx := log.IntoContext(t.Context(), funcr.New(func(_, line string) { logged = append(logged, line) }, funcr.Options{}))
 	for range 3 {

@@ -142,8 +142,8 @@ func ofAKS(t *testing.T) *world {
 	w.resolve(c)
 	_, err := w.launch(w.claim("a", nil, nil), c)
 	w.must(err)
-	resource, vm := w.AddAKSMachine(azuretest.AKSMachine{Cluster: cluster, ClusterGroup: "clusters", Pool: "pool", Name: "b", Size: "Standard_D4s_v5",
-		Tags: map[string]string{"karpenter.azure.com_cluster": cluster, "karpenter.azure.com_aksmachine_nodeclaim": "b"}})
+	resource, vm := w.AddAKSMachine(azuretest.AKSMachine{Cluster: clusterName, ClusterGroup: "clusters", Pool: "pool", Name: "b", Size: "Standard_D4s_v5",
+		Tags: map[string]string{"karpenter.azure.com_cluster": clusterName, "karpenter.azure.com_aksmachine_nodeclaim": "b"}})
 	b := w.claim("b", nil, nil)
 	b.Annotations = map[string]string{azurev1beta1.MachineResourceAnnotationKey: resource}
 	w.must(w.client.Update(t.Context(), b))
