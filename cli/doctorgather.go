@@ -47,7 +47,7 @@ func newGatherer(config *rest.Config) (*gatherer, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read the cluster: %w", err)
 	}
-	return &gatherer{stock{c}, config, &doctor.Picture{Now: time.Now(), Notes: map[string][]string{}}, &installation{}}, nil
+	return &gatherer{stock{cluster.OneCase(c)}, config, &doctor.Picture{Now: time.Now(), Notes: map[string][]string{}}, &installation{}}, nil
 }
 
 // see reads what there is of a kind. It reports false, and notes why, if that may not be seen.

@@ -17,6 +17,7 @@ import (
 	"k8s.io/client-go/transport"
 	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	ctrlconfig "sigs.k8s.io/controller-runtime/pkg/config"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
@@ -43,6 +44,7 @@ func (c *autoscaler) newManager(ctx context.Context) (*elected, error) {
 		Scheme:                        cluster.Scheme(),
 		Logger:                        c.log,
 		Cache:                         cluster.CacheOptions(),
+		NewClient:                     newClient,
 		Metrics:                       metricsserver.Options{BindAddress: "0"},
 		HealthProbeBindAddress:        "0",
 		LeaderElectionReleaseOnCancel: true,
@@ -70,6 +72,19 @@ func (c *autoscaler) newManager(ctx context.Context) (*elected, error) {
 	}
 	e.Manager = mgr
 	return e, nil
+}
+
+func newClient(config *rest.Config, options client.Options) (client.Client, error) {
+	c, err := client.New(config, options)
+	if err != nil {
+		return nil, err
+	}
+	return cluster.OneCase(c), nil
+}
+
+// GetAPIReader reads from the API server itself.
+func (e *elected) GetAPIReader() client.Reader {
+	return cluster.OneCaseReader(e.Manager.GetAPIReader())
 }
 
 // newLock is the Lease by which leaders are elected, for a candidate of a name that nobody had before.

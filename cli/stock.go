@@ -27,7 +27,7 @@ func newStock(config *rest.Config) (stock, error) {
 	if err != nil {
 		return stock{}, fmt.Errorf("read the cluster: %w", err)
 	}
-	return stock{c}, nil
+	return stock{cluster.OneCase(c)}, nil
 }
 
 // list reads all objects of a kind; there are none of a kind that is not installed.

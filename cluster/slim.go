@@ -10,6 +10,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	v1 "tenon.sh/api/v1"
 )
 
 // CacheOptions says what the caches keep. Most of a pod is of no interest to an autoscaler, and there are many pods.
@@ -24,6 +26,7 @@ func CacheOptions() cache.Options {
 		ByObject: map[client.Object]cache.ByObject{
 			&corev1.Pod{}:                   {Transform: slim(slimPod)},
 			&corev1.Node{}:                  {Transform: slim(slimNode)},
+			&v1.NodeClaim{}:                 {Transform: slim(slimClaim)},
 			&appsv1.DaemonSet{}:             {Transform: slim(slimDaemonSet)},
 			&corev1.PersistentVolume{}:      {Transform: slim(slimVolume)},
 			&corev1.PersistentVolumeClaim{}: {Transform: slim(slimVolumeClaim)},
@@ -147,8 +150,14 @@ func slimStatuses(statuses []corev1.ContainerStatus) {
 	}
 }
 
+func slimClaim(claim *v1.NodeClaim) {
+	slimMeta(claim)
+	oneCase(claim)
+}
+
 func slimNode(node *corev1.Node) {
 	slimMeta(node)
+	oneCase(node)
 	node.Status.Images = nil
 	node.Status.VolumesInUse = nil
 }

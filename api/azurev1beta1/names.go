@@ -17,6 +17,9 @@ const (
 // ClusterTagKey is the tag that says which cluster a machine belongs to, as all tags with _ for the slash.
 const ClusterTagKey = Group + "/cluster"
 
+// AKSMachineClaimTagKey is the tag of machines that AKS itself has made: the name of their claim.
+const AKSMachineClaimTagKey = Group + "/aksmachine_nodeclaim"
+
 // TerminationFinalizer keeps a class for as long as there are machines of it.
 const TerminationFinalizer = Group + "/termination"
 

@@ -26,7 +26,7 @@ func WellKnownLabels() []string {
 // are returned as they are.
 func NormalizeLabel(key string) string {
 	switch key {
-	case corev1.LabelFailureDomainBetaZone, "topology.ebs.csi.aws.com/zone", "topology.disk.csi.azure.com/zone":
+	case corev1.LabelFailureDomainBetaZone, "topology.ebs.csi.aws.com/zone", azureDiskZone:
 		return corev1.LabelTopologyZone
 	case corev1.LabelFailureDomainBetaRegion:
 		return corev1.LabelTopologyRegion
@@ -38,6 +38,38 @@ func NormalizeLabel(key string) string {
 		return corev1.LabelInstanceTypeStable
 	}
 	return key
+}
+
+// azureDiskZone is where disks of Azure are, by the driver that attaches them.
+const azureDiskZone = "topology.disk.csi.azure.com/zone"
+
+// noAzureZone is the zone of machines of Azure that are in none: the driver of disks calls it "".
+const noAzureZone = "0"
+
+// NormalizeValues gives the values of a label as NormalizeLabel's name of it has them: that of no zone is another.
+func NormalizeValues(key string, values []string) []string {
+	if key != azureDiskZone && key != corev1.LabelTopologyZone {
+		return values
+	}
+	i := slices.Index(values, "")
+	if i < 0 {
+		return values
+	}
+	out := slices.Clone(values)
+	for ; i < len(out); i++ {
+		if out[i] == "" {
+			out[i] = noAzureZone
+		}
+	}
+	return out
+}
+
+// ValueAs gives the value that a label has beside one whose name NormalizeLabel gives for it.
+func ValueAs(key, value string) string {
+	if key == azureDiskZone && value == noAzureZone {
+		return ""
+	}
+	return value
 }
 
 // RestrictedDomains are the label domains, sub-domains included, in which only

@@ -163,3 +163,20 @@ func TestOldLabelNamesMeanTheNewOnes(t *testing.T) {
 		}
 	}
 }
+
+func TestNoZoneOfAzuresDisksMeansTheZoneOfMachinesInNone(t *testing.T) {
+	t.Parallel()
+	const disks, zone = "topology.disk.csi.azure.com/zone", "topology.kubernetes.io/zone"
+	given := []string{"eastus-1", "", ""}
+	for _, test := range []struct{ key, want string }{{disks, "eastus-1 0 0"}, {zone, "eastus-1 0 0"}, {"team", "eastus-1  "}, {"topology.ebs.csi.aws.com/zone", "eastus-1  "}} {
+		if got := strings.Join(v1.NormalizeValues(test.key, given), " "); got != test.want {
+			t.Errorf("%s: %q", test.key, got)
+		}
+	}
+	if given[1] != "" {
+		t.Error("what was given has changed")
+	}
+	if v1.ValueAs(disks, "0") != "" || v1.ValueAs(disks, "eastus-1") != "eastus-1" || v1.ValueAs("topology.ebs.csi.aws.com/zone", "0") != "0" {
+		t.Error("the label of disks has another value than the driver gives it")
+	}
+}

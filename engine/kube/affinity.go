@@ -45,7 +45,7 @@ func AsWritten(label string) string { return label }
 func NodeTermsOf(spec *corev1.PodSpec, name func(label string) string) [][]requirement.Expression {
 	var selector []requirement.Expression
 	for _, key := range SortedKeys(spec.NodeSelector) {
-		selector = append(selector, requirement.Expect(name(key), requirement.In, []string{spec.NodeSelector[key]}))
+		selector = append(selector, ExpressionAs(name, key, corev1.NodeSelectorOpIn, []string{spec.NodeSelector[key]}))
 	}
 	if !HasRequired(spec) {
 		return [][]requirement.Expression{selector}
@@ -90,7 +90,7 @@ func ExpressionsOf(term corev1.NodeSelectorTerm, name func(label string) string)
 	}
 	all := make([]requirement.Expression, 0, len(term.MatchExpressions)+len(term.MatchFields))
 	for _, e := range term.MatchExpressions {
-		all = append(all, requirement.Expect(name(e.Key), requirement.Operator(e.Operator), e.Values))
+		all = append(all, ExpressionAs(name, e.Key, e.Operator, e.Values))
 	}
 	for _, e := range term.MatchFields {
 		all = append(all, requirement.Expect(NodeNameKey, requirement.Operator(e.Operator), e.Values))
@@ -111,11 +111,20 @@ func RequiredTerms(spec *corev1.PodSpec) []corev1.NodeSelectorTerm {
 }
 
 func Expression(key string, op corev1.NodeSelectorOperator, values []string) requirement.Expression {
-	return requirement.Expect(v1.NormalizeLabel(key), requirement.Operator(op), values)
+	return ExpressionAs(v1.NormalizeLabel, key, op, values)
+}
+
+// ExpressionAs has the name of the label that the function gives, and values as a label of that name has them.
+func ExpressionAs(name func(label string) string, key string, op corev1.NodeSelectorOperator, values []string) requirement.Expression {
+	current := name(key)
+	if current != key {
+		values = v1.NormalizeValues(key, values)
+	}
+	return requirement.Expect(current, requirement.Operator(op), values)
 }
 
 func PoolExpression(r v1.Requirement) requirement.Expression {
-	return requirement.Expect(v1.NormalizeLabel(r.Key), requirement.Operator(r.Operator), r.Values)
+	return requirement.Expect(v1.NormalizeLabel(r.Key), requirement.Operator(r.Operator), v1.NormalizeValues(r.Key, r.Values))
 }
 
 // Text writes the demand so that equal demands, and only these, read alike.

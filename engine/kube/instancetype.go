@@ -117,7 +117,7 @@ func PinnedLabels(requirements []v1.Requirement) map[string]string {
 	labels := map[string]string{}
 	for _, r := range requirements {
 		if r.Operator == v1.In && len(r.Values) == 1 {
-			labels[v1.NormalizeLabel(r.Key)] = r.Values[0]
+			labels[v1.NormalizeLabel(r.Key)] = v1.NormalizeValues(r.Key, r.Values)[0]
 		}
 	}
 	return labels
@@ -127,7 +127,7 @@ func PinnedLabels(requirements []v1.Requirement) map[string]string {
 func Listed(requirements []v1.Requirement, key string) []string {
 	for _, r := range requirements {
 		if r.Operator == v1.In && v1.NormalizeLabel(r.Key) == key {
-			return r.Values
+			return v1.NormalizeValues(r.Key, r.Values)
 		}
 	}
 	return nil

@@ -56,7 +56,7 @@ func OfferingsOf(pool *v1.NodePool, class *engine.Class) []poolOffering {
 func poolAsks(pool *v1.NodePool) []requirement.Expression {
 	var asked []requirement.Expression
 	for _, r := range pool.Spec.Template.Spec.Requirements {
-		asked = append(asked, requirement.Expression{Key: v1.NormalizeLabel(r.Key), Op: requirement.Operator(r.Operator), Values: r.Values})
+		asked = append(asked, requirement.Expression{Key: v1.NormalizeLabel(r.Key), Op: requirement.Operator(r.Operator), Values: v1.NormalizeValues(r.Key, r.Values)})
 	}
 	for key, value := range pool.Spec.Template.Labels {
 		asked = append(asked, requirement.Expression{Key: v1.NormalizeLabel(key), Op: requirement.In, Values: []string{value}})

@@ -198,7 +198,7 @@ func (p *predictor) objects(m *prediction) (*corev1.Node, *storagev1.CSINode) {
 	}
 	for key, source := range p.sources {
 		if value, ok := m.labels[source]; ok && m.labels[key] == "" {
-			m.labels[key] = value
+			m.labels[key] = v1.ValueAs(key, value)
 		}
 	}
 	node := &corev1.Node{

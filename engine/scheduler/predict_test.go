@@ -40,3 +40,25 @@ func TestAClaimIsPredictedFromItsStatusOrAsTheSmallestItMayBecome(t *testing.T) 
 		t.Error("nothing is predicted for a claim whose class is gone")
 	}
 }
+
+// The driver of Azure's disks says "" where nodes have zone 0: kube-scheduler compares what volumes say with that.
+func TestAMachineOfAzureInNoZoneIsWhereItsDiskCanBe(t *testing.T) {
+	t.Parallel()
+	const key = "topology.disk.csi.azure.com/zone"
+	f, err := scenario.Parse(strings.Join([]string{"pool general", "type d cpu=8 mem=16Gi zones=a,0 price=0.1", "claim regional pool=general type=d zone=0", "claim zonal pool=general type=d zone=a",
+		"yaml", "apiVersion: v1", "kind: PersistentVolume", "metadata: {name: v}",
+		`spec: {csi: {driver: disk.csi.azure.com, volumeHandle: v}, nodeAffinity: {required: {nodeSelectorTerms: [{matchExpressions: [{key: ` + key + `, operator: In, values: [""]}]}]}}}`, "end"}, "\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, claim := range f.Snapshot.NodeClaims {
+		labels := scheduler.PredictClaim(f.Snapshot, claim).Labels
+		zone, has := labels[key]
+		if want := map[string]string{"regional": "", "zonal": "a"}[claim.Name]; !has || zone != want {
+			t.Errorf("%s: the disk's zone is %q (%v), not %q", claim.Name, zone, has, want)
+		}
+		if want := map[string]string{"regional": "0", "zonal": "a"}[claim.Name]; labels[corev1.LabelTopologyZone] != want {
+			t.Errorf("%s: the zone is %q", claim.Name, labels[corev1.LabelTopologyZone])
+		}
+	}
+}

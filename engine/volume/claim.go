@@ -198,7 +198,7 @@ func (r *Reader) placesOf(volume *corev1.PersistentVolume, forget bool) ([][]req
 }
 
 func (r *Reader) expression(key string, op corev1.NodeSelectorOperator, values []string) requirement.Expression {
-	return requirement.Expect(r.name(key), requirement.Operator(op), values)
+	return kube.ExpressionAs(r.name, key, op, values)
 }
 
 func (r *Reader) anyHost(names []string) bool {

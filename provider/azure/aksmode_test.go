@@ -47,7 +47,7 @@ func TestMachinesOfAKSAreStartedWhereItKeepsItsNodes(t *testing.T) {
 	m, err := w.launch(w.claim("general-x7k2p", []v1.Requirement{in(corev1.LabelInstanceTypeStable, "Standard_D4s_v5"), in(v1.CapacityTypeLabelKey, "on-demand")}, nil), c)
 	w.must(err)
 	w.wants(putVM, map[string]string{
-		"properties.osProfile.computerName": "aks-general-x7k2p", "tags.compute.aks.billing": "linux", "tags.karpenter.azure.com_cluster": cluster,
+		"properties.osProfile.computerName": "aks-general-x7k2p", "tags.compute.aks.billing": "linux", "tags.karpenter.azure.com_cluster": clusterName,
 		"properties.storageProfile.imageReference.communityGalleryImageId": "/CommunityGalleries/AKSUbuntu-38d80f77-467a-481f-a8d4-09b6d4220bd2/images/2404gen2containerd/versions/202606.1.0",
 	})
 	w.wants(putNIC, map[string]string{

@@ -58,6 +58,7 @@ func (p *Provider) cleanAzure(ctx context.Context) error {
 	if err != nil {
 		return asThrottled(err)
 	}
+	p.noteUnclaimed(ctx, claims, list)
 	return errors.Join(p.cleanNICs(ctx, claims, list, nics), p.update(ctx, claims, list, nics))
 }
 
@@ -85,8 +86,8 @@ func (p *Provider) nics(ctx context.Context) (map[string]nic, error) {
 		for key, value := range n.Tags {
 			tags[key] = ptr.Deref(value, "")
 		}
-		if p.machines.Ours(&machine.Machine{Tags: tags}) {
-			out[ptr.Deref(n.Name, "")] = nic{tags, n.Properties != nil && n.Properties.VirtualMachine != nil}
+		if tagged := (&machine.Machine{Tags: tags}); p.machines.Ours(tagged) && !tagged.MadeByAKS() {
+			out[strings.ToLower(ptr.Deref(n.Name, ""))] = nic{tags, n.Properties != nil && n.Properties.VirtualMachine != nil}
 		}
 	}
 	return out, nil
@@ -133,7 +134,8 @@ func (p *Provider) inPlaceHash(c *azurev1beta1.AKSNodeClass) string {
 	return c.InPlaceUpdateHash(p.config.NodeIdentities, p.config.AdditionalTags)
 }
 
-// update gives machines the tags and identities that their class has by now. Tags of others stay; identities are only added.
+// update gives machines the tags and identities that their class has by now. Tags of others stay; identities are only added. What AKS
+// has made is as AKS has it.
 func (p *Provider) update(ctx context.Context, claims []v1.NodeClaim, list []machine.Machine, nics map[string]nic) error {
 	var classes azurev1beta1.AKSNodeClassList
 	if err := p.client.List(ctx, &classes); err != nil {
@@ -153,7 +155,7 @@ func (p *Provider) update(ctx context.Context, claims []v1.NodeClaim, list []mac
 		claim := &claims[i]
 		c := byName[claim.Spec.NodeClassRef.Name]
 		name, err := p.named(engineID(claim))
-		if c == nil || err != nil || machines[name] == nil || machines[name].Phase != machine.Running || claim.DeletionTimestamp != nil ||
+		if c == nil || err != nil || machines[name] == nil || machines[name].MadeByAKS() || machines[name].Phase != machine.Running || claim.DeletionTimestamp != nil ||
 			!v1.IsTrue(claim, v1.ConditionRegistered) || claim.Annotations[azurev1beta1.InPlaceUpdateAnnotationKey] == p.inPlaceHash(c) {
 			continue
 		}

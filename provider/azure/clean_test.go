@@ -46,8 +46,8 @@ func TestNetworkInterfacesThatNobodyHasAreTakenAway(t *testing.T) {
 		w.must(w.config.Cloud.TagNIC(t.Context(), azuretest.Group, name, map[string]*string{tag: &value}))
 		_ = id
 	}
-	put("waits", "karpenter.azure.com_cluster", cluster)
-	put("left", "Karpenter.Azure.com_cluster", cluster)
+	put("waits", "karpenter.azure.com_cluster", clusterName)
+	put("left", "Karpenter.Azure.com_cluster", clusterName)
 	put("others", "karpenter.azure.com_cluster", "another")
 	put("strange", "owner", "me")
 	nics := func() string { return strings.Join(w.Names("Microsoft.Network/networkInterfaces"), " ") }
@@ -114,7 +114,7 @@ func TestTagsAndIdentitiesAreChangedInPlace(t *testing.T) {
 	}
 	for _, kind := range []string{"Microsoft.Compute/virtualMachines", "Microsoft.Network/networkInterfaces"} {
 		tags := w.tags(kind, "a")
-		if tags["Team"] != "b" || (tags["policy"] == "applied") != (kind == "Microsoft.Compute/virtualMachines") || tags["team"] != "" || tags["old"] != "" || tags["karpenter.azure.com_cluster"] != cluster {
+		if tags["Team"] != "b" || (tags["policy"] == "applied") != (kind == "Microsoft.Compute/virtualMachines") || tags["team"] != "" || tags["old"] != "" || tags["karpenter.azure.com_cluster"] != clusterName {
 			t.Errorf("%s: %v", kind, tags)
 		}
 	}

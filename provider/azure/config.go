@@ -42,6 +42,8 @@ type Config struct {
 	ClusterEndpoint, ClusterCABundle string
 	// ResourceGroup is where machines are made.
 	ResourceGroup string
+	// ClusterGroup is where the cluster of AKS is, "" if that is not known: machines that AKS itself has made are deleted there.
+	ClusterGroup string
 	// SubnetID is where machines of classes are started that name no subnet.
 	SubnetID string
 	// Mode is ModeUserData or ModeScriptless.

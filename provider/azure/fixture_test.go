@@ -53,8 +53,8 @@ func (v version) ServerVersion() (*apiversion.Info, error) {
 	return &apiversion.Info{GitVersion: string(v)}, nil
 }
 
-// cluster is the name of the cluster.
-const cluster = "demo"
+// clusterName is the name of the cluster.
+const clusterName = "demo"
 
 // world is a subscription with a subnet and an image, and a provider for a cluster that is not AKS.
 type world struct {
@@ -82,7 +82,7 @@ func newWorld(t testing.TB, change func(*azure.Config), objects ...client.Object
 	}
 	w.client = fake.NewClientBuilder().WithScheme(scheme).WithStatusSubresource(&azurev1beta1.AKSNodeClass{}, &v1.NodeClaim{}).WithObjects(objects...).Build()
 	w.config = azure.Config{
-		ClusterName: cluster, ClusterEndpoint: "https://api.example.com:6443", ResourceGroup: azuretest.Group, SubnetID: w.subnet, Mode: azure.ModeUserData,
+		ClusterName: clusterName, ClusterEndpoint: "https://api.example.com:6443", ResourceGroup: azuretest.Group, SubnetID: w.subnet, Mode: azure.ModeUserData,
 		Client: w.client, Version: version("v1.34.2"), Clock: w.clock, Tell: func(e provider.Event) { w.told = append(w.told, e) },
 	}
 	if change != nil {

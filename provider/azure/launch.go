@@ -63,7 +63,7 @@ func (p *Provider) LaunchNoted(ctx context.Context, claim *v1.NodeClaim, class p
 	if known.machine != nil {
 		return *known.machine, ctx.Err()
 	}
-	m, err := p.machines.Seen(ctx, p.nameOf(claim)) // also one of another's, which must not be touched
+	m, err := p.machineOf(ctx, claim)
 	if err == nil {
 		return p.follow(ctx, claim, class, known, m)
 	}

@@ -104,7 +104,7 @@ func TestWhatIsAskedForAMachineOnDemand(t *testing.T) {
 		"properties.osProfile.linuxConfiguration.disablePasswordAuthentication":  "true",
 		"properties.osProfile.linuxConfiguration.ssh.publicKeys[0].path":         path.Join("/home", "azureuser", ".ssh", "authorized_keys"),
 		"properties.securityProfile.securityType":                                "",
-		"tags.karpenter.azure.com_cluster":                                       cluster,
+		"tags.karpenter.azure.com_cluster":                                       clusterName,
 		"tags.Karpenter.azure.com_Cluster":                                       "",
 		"tags.karpenter.sh_nodepool":                                             "pool",
 		"tags.tenon.sh_nodeclaim":                                                "a",
@@ -122,7 +122,7 @@ func TestWhatIsAskedForAMachineOnDemand(t *testing.T) {
 		"properties.ipConfigurations[0].properties.subnet.id": w.subnet,
 		"properties.ipConfigurations[1].name":                 "",
 		"properties.networkSecurityGroup.id":                  "",
-		"tags.karpenter.azure.com_cluster":                    cluster,
+		"tags.karpenter.azure.com_cluster":                    clusterName,
 	})
 	text, err := base64.StdEncoding.DecodeString(w.CustomData("a"))
 	w.must(err)
@@ -394,6 +394,10 @@ func TestMachinesThatAreInNoZoneAreForPoolsThatAskForThem(t *testing.T) {
 	w.wants(putVM, map[string]string{"zones[0]": ""})
 	if m.Labels[corev1.LabelTopologyZone] != "0" || m.Labels["karpenter.azure.com/placement-scope"] != "regional" {
 		t.Errorf("labels %v", m.Labels)
+	}
+	m, err = w.launch(w.claim("b", []v1.Requirement{in(corev1.LabelTopologyZone, "")}, nil), c) // as disks say it
+	if err != nil || m.Labels[corev1.LabelTopologyZone] != "0" {
+		t.Errorf("zone \"\": labels %v, %v", m.Labels, err)
 	}
 }
 

@@ -28,10 +28,13 @@ func (p *Provider) describe(m *machine.Machine) engine.Machine {
 		ID: machine.ID(p.cloud.Subscription, p.config.ResourceGroup, m.Name), Claim: m.Tag(v1.MachineClaimAnnotationKey), ClaimUID: m.Tag(v1.MachineClaimUIDAnnotationKey),
 		Labels: labels, ImageID: image.ID(m.Image), Created: m.Created, Leaving: m.Phase == machine.Leaving,
 	}
-	if out.Claim == "" { // Karpenter's machines tell it by their name alone
+	switch {
+	case m.MadeByAKS():
+		out.Claim = m.Tag(azurev1beta1.AKSMachineClaimTagKey)
+	case out.Claim == "": // Karpenter's machines tell it by their name alone
 		out.Claim = strings.TrimPrefix(m.Name, aksPrefix)
 	}
-	if out.Created.IsZero() { // nobody knows: too young to be taken for forgotten
+	if out.Created.IsZero() || m.MadeByAKS() { // nobody knows, or AKS does: too young to be taken for forgotten
 		out.Created = p.clock.Now()
 	}
 	return out
@@ -98,6 +101,9 @@ func (p *Provider) Release(ctx context.Context, id engine.MachineID) error {
 	}
 	if err != nil {
 		return asThrottled(err)
+	}
+	if m.MadeByAKS() {
+		return nil // AKS would put its tags back, and nobody takes one for forgotten
 	}
 	nics, err := p.nics(ctx)
 	if err != nil {

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
@@ -23,6 +24,8 @@ const (
 	nodesEvery = time.Second
 	// machinesEvery is how often Azure is asked which machines are still there.
 	machinesEvery = 30 * time.Second
+	// asksAtOnce is how many machines that no list shows any more are asked for at the same time: Azure takes many away at once.
+	asksAtOnce = 16
 )
 
 // Sources are conditions that something on the machine writes on its Node, as node-problem-detector does, and Azure's list of machines:
@@ -114,31 +117,48 @@ func (v *vanished) Notices(ctx context.Context) ([]provider.Notice, error) {
 	if err != nil {
 		return nil, err
 	}
-	var out []provider.Notice
+	found := make([]*provider.Notice, len(claims))
+	group, asking := errgroup.WithContext(ctx) // the same call would fail for the others
+	group.SetLimit(asksAtOnce)
 	for i := range claims {
-		claim := &claims[i]
-		name, err := v.named(engineID(claim))
-		if err != nil || claim.DeletionTimestamp != nil { // of another group nobody here knows anything
-			continue
-		}
-		m, err := v.machines.Seen(ctx, name)
-		if errors.Is(err, machine.ErrOthers) {
-			log.FromContext(ctx).Error(err, "whether the machine is still there is not told", "NodeClaim", claim.Name)
-			continue
-		}
-		if err != nil && !errors.Is(err, provider.ErrGone) {
-			return out, asThrottled(err) // the same call would fail for the others
-		}
-		if err == nil && m.Phase != machine.Leaving {
-			continue
-		}
-		kind := engine.NoticeTerminating
-		if claim.Labels[v1.CapacityTypeLabelKey] == v1.CapacityTypeSpot {
-			kind = engine.NoticeSpotInterruption
-		}
-		out = append(out, provider.Notice{ID: "machine/" + name + "/" + string(claim.UID), Machine: engineID(claim), Kind: kind})
+		group.Go(func() error {
+			var err error
+			found[i], err = v.notice(asking, &claims[i])
+			return err
+		})
 	}
-	return out, nil
+	err = group.Wait()
+	var out []provider.Notice
+	for _, n := range found {
+		if n != nil {
+			out = append(out, *n)
+		}
+	}
+	return out, asThrottled(err)
+}
+
+// notice is what there is to say of a claim's machine, nil for nothing.
+func (v *vanished) notice(ctx context.Context, claim *v1.NodeClaim) (*provider.Notice, error) {
+	name, err := v.named(engineID(claim))
+	if err != nil || claim.DeletionTimestamp != nil { // of another group nobody here knows anything
+		return nil, nil
+	}
+	m, err := v.machines.Seen(ctx, name)
+	if errors.Is(err, machine.ErrOthers) {
+		log.FromContext(ctx).Error(err, "whether the machine is still there is not told", "NodeClaim", claim.Name)
+		return nil, nil
+	}
+	if err != nil && !errors.Is(err, provider.ErrGone) {
+		return nil, err
+	}
+	if err == nil && m.Phase != machine.Leaving {
+		return nil, nil
+	}
+	kind := engine.NoticeTerminating
+	if claim.Labels[v1.CapacityTypeLabelKey] == v1.CapacityTypeSpot {
+		kind = engine.NoticeSpotInterruption
+	}
+	return &provider.Notice{ID: "machine/" + name + "/" + string(claim.UID), Machine: engineID(claim), Kind: kind}, nil
 }
 
 // Acknowledge has nothing to do: the claim goes.

@@ -70,6 +70,8 @@ type Provider struct {
 	looked   *fresh.Cache[string, struct{}] // when nodes were looked at
 	versions *fresh.Cache[string, string]
 	strays   strayNICs
+
+	unclaimed unclaimed
 }
 
 // New makes a provider. It asks Azure for nothing yet.
@@ -108,7 +110,7 @@ func New(cfg Config) (*Provider, error) {
 			Cloud: cfg.Cloud, Clock: cfg.Clock, Reader: cfg.reader(), NodeResourceGroup: cfg.ResourceGroup, NetworkGUID: cfg.NetworkGUID, DNSServiceIP: cfg.DNSServiceIP,
 		})
 	}
-	p.machines = machine.New(cfg.Cloud, cfg.Clock, cfg.ResourceGroup, cfg.ClusterName)
+	p.machines = machine.New(cfg.Cloud, cfg.Clock, cfg.ResourceGroup, cfg.ClusterName, p.agentPool)
 	p.launches = newLaunches(cfg.Clock)
 	p.looked = fresh.New[string, struct{}](cfg.Clock, lookedFor)
 	p.versions = fresh.New[string, string](cfg.Clock, versionFor)

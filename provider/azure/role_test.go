@@ -20,6 +20,7 @@ import (
 	"tenon.sh/provider/azure/azuretest"
 	"tenon.sh/provider/azure/cloud"
 	"tenon.sh/provider/azure/examine"
+	"tenon.sh/provider/azure/machine"
 )
 
 // roles are the actions of the roles of deploy/azure, by where they are assigned.
@@ -135,12 +136,18 @@ func aLife(t *testing.T) *world {
 	return w
 }
 
-// ofAKS is a subscription in which a machine of AKS was started.
+// ofAKS is a subscription in which a machine of AKS was started, and one was deleted that AKS itself had made.
 func ofAKS(t *testing.T) *world {
 	w, c := newAKS(t)
 	w.resolve(c)
 	_, err := w.launch(w.claim("a", nil, nil), c)
 	w.must(err)
+	resource, vm := w.AddAKSMachine(azuretest.AKSMachine{Cluster: clusterName, ClusterGroup: "clusters", Pool: "pool", Name: "b", Size: "Standard_D4s_v5",
+		Tags: map[string]string{"karpenter.azure.com_cluster": clusterName, "karpenter.azure.com_aksmachine_nodeclaim": "b"}})
+	b := w.claim("b", nil, nil)
+	b.Annotations = map[string]string{azurev1beta1.MachineResourceAnnotationKey: resource}
+	w.must(w.client.Update(t.Context(), b))
+	w.must(w.provider.Terminate(t.Context(), machine.ID(w.ID, azuretest.Group, vm)))
 	return w
 }
 

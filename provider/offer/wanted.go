@@ -15,6 +15,7 @@ func NewWanted(requirements []v1.Requirement) Wanted {
 	w := Wanted{}
 	for _, r := range requirements {
 		key := v1.NormalizeLabel(r.Key)
+		r.Values = v1.NormalizeValues(r.Key, r.Values)
 		w[key] = append(w[key], r)
 	}
 	return w

@@ -315,6 +315,7 @@ func routes() []route {
 		{"Operations_Get", get, operationKind, item, (*Subscription).getOperation},
 		{"OperationResults_Get", get, resultKind, item, (*Subscription).getResult},
 		{"Permissions_List", get, permissionKind, list, (*Subscription).listPermissions},
+		{"AgentPools_DeleteMachines", post, deleteMachinesKind, list, (*Subscription).deleteMachines},
 		{"Resources", post, "microsoft.resourcegraph/resources", list, (*Subscription).query},
 	}
 }

@@ -64,6 +64,7 @@ type Subscription struct {
 	timing    Timing
 	buckets   *buckets // nil: no limits
 	noAKS     bool
+	ofAKS     map[string]string   // keys of virtual machines by the IDs of AKS's machines, in lower case
 	grants    map[string][]string // actions by scope in lower case; "*" where nothing is said
 }
 
@@ -80,7 +81,7 @@ func New(t testing.TB, clock clock.PassiveClock) *Subscription {
 	s := &Subscription{
 		ID: "00000000-0000-0000-0000-000000000001", t: t, clock: clock, closing: make(chan struct{}), faults: map[string][]*Fault{},
 		groups: map[string]bool{Group: true}, resources: map[string]*resource{}, ended: map[string]*operation{}, reserved: map[string]reservation{},
-		sizes: sizes(), quotas: map[string]int{}, images: map[string]Image{}, grants: map[string][]string{},
+		sizes: sizes(), quotas: map[string]int{}, images: map[string]Image{}, grants: map[string][]string{}, ofAKS: map[string]string{},
 	}
 	s.server = httptest.NewTLSServer(http.HandlerFunc(s.serve))
 	s.URL = s.server.URL

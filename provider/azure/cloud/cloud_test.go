@@ -291,6 +291,11 @@ func TestNothingIsChangedThatMayNotBe(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "another process leads") || asked != 1 || len(s.Calls("")) != 0 {
 		t.Errorf("%d questions, %d calls: %v", asked, len(s.Calls("")), err)
 	}
+	pool := "/subscriptions/" + s.ID + "/resourceGroups/nodes/providers/Microsoft.ContainerService/managedClusters/c/agentPools/p"
+	_, err = c.BeginDeleteMachines(t.Context(), pool, "m")
+	if err == nil || !strings.Contains(err.Error(), "another process leads") || asked != 2 || len(s.Calls("")) != 0 {
+		t.Errorf("%d questions, %d calls: %v", asked, len(s.Calls("")), err)
+	}
 	if _, err := c.VMs(t.Context(), group); err != nil {
 		t.Errorf("reading: %v", err)
 	}

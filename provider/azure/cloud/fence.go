@@ -2,6 +2,7 @@ package cloud
 
 import (
 	"net/http"
+	"strings"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
 )
@@ -12,8 +13,10 @@ type fence struct{ may func(what string) error }
 
 // Do makes one attempt.
 func (f fence) Do(request *policy.Request) (*http.Response, error) {
-	if method := request.Raw().Method; f.may != nil && (method == http.MethodPut || method == http.MethodDelete || method == http.MethodPatch) {
-		if err := f.may("call Azure: " + method + " " + request.Raw().URL.Path); err != nil {
+	method, path := request.Raw().Method, request.Raw().URL.Path
+	changes := method == http.MethodPut || method == http.MethodDelete || method == http.MethodPatch || method == http.MethodPost && strings.HasSuffix(path, deleteMachines)
+	if f.may != nil && changes {
+		if err := f.may("call Azure: " + method + " " + path); err != nil {
 			return nil, &fencedError{err}
 		}
 	}

@@ -44,6 +44,8 @@ func RoleOf(call string) string {
 		return "Network Contributor"
 	case "VirtualMachines", "VirtualMachineExtensions", "Disks":
 		return "Virtual Machine Contributor"
+	case "AgentPools":
+		return "Azure Kubernetes Service Contributor Role"
 	}
 	return "Reader"
 }
@@ -58,6 +60,7 @@ func actions() map[string]string {
 		"VirtualMachines_List":                    compute + "virtualMachines/read",
 		"VirtualMachines_ListAll":                 compute + "virtualMachines/read",
 		"VirtualMachines_Delete":                  compute + "virtualMachines/delete",
+		"AgentPools_DeleteMachines":               "Microsoft.ContainerService/managedClusters/agentPools/deleteMachines/action",
 		"VirtualMachineExtensions_CreateOrUpdate": compute + "virtualMachines/extensions/write",
 		"Disks_ListByResourceGroup":               compute + "disks/read",
 		"Disks_Delete":                            compute + "disks/delete",

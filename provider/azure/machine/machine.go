@@ -4,6 +4,7 @@ package machine
 
 import (
 	"cmp"
+	"regexp"
 	"strings"
 	"time"
 
@@ -11,6 +12,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/resourcemanager/compute/armcompute/v7"
 	"k8s.io/utils/ptr"
 
+	"tenon.sh/api/azurev1beta1"
 	v1 "tenon.sh/api/v1"
 	"tenon.sh/engine"
 )
@@ -28,7 +30,7 @@ const (
 
 // Machine is a machine as Azure describes it.
 type Machine struct {
-	// Name is that of the resource, of the computer and so of the node.
+	// Name is that of the resource, of the computer and so of the node, in lower case: Azure heeds none.
 	Name  string
 	Phase Phase
 	// Size is that of VMs, "Standard_D4s_v5"; Zone a number, "" for none; CapacityType on-demand or spot.
@@ -50,7 +52,7 @@ type Machine struct {
 
 // Read makes a Machine of what Azure says.
 func Read(vm *armcompute.VirtualMachine) Machine {
-	m := Machine{Name: ptr.Deref(vm.Name, ""), CapacityType: v1.CapacityTypeOnDemand, Tags: map[string]string{}}
+	m := Machine{Name: strings.ToLower(ptr.Deref(vm.Name, "")), CapacityType: v1.CapacityTypeOnDemand, Tags: map[string]string{}}
 	for key, value := range vm.Tags {
 		m.Tags[key] = ptr.Deref(value, "")
 	}
@@ -113,13 +115,36 @@ func (m *Machine) readView(view *armcompute.VirtualMachineInstanceView) {
 
 // Tag is the value of a tag, whose key is written as labels are.
 func (m *Machine) Tag(key string) string {
+	value, _ := m.tag(key)
+	return value
+}
+
+func (m *Machine) tag(key string) (value string, has bool) {
 	key = TagKey(key)
 	for k, value := range m.Tags {
 		if strings.EqualFold(k, key) {
-			return value
+			return value, true
 		}
 	}
-	return ""
+	return "", false
+}
+
+// MadeByAKS reports whether a machine, or what has tags, is one that AKS itself has made for a claim: AKS alone may delete it.
+func (m *Machine) MadeByAKS() bool {
+	_, has := m.tag(azurev1beta1.AKSMachineClaimTagKey)
+	return has
+}
+
+// inAgentPool is how AKS names the virtual machines of its machines: names of pools have no hyphen.
+var inAgentPool = regexp.MustCompile(`^aks-([a-z0-9]+)-(.+)-[0-9]{8}-vm$`)
+
+// InAgentPool is what a machine that AKS has made is called there, and in which of its agent pools; false if its name does not tell.
+func (m *Machine) InAgentPool() (pool, name string, ok bool) {
+	parts := inAgentPool.FindStringSubmatch(m.Name)
+	if parts == nil {
+		return "", "", false
+	}
+	return parts[1], parts[2], true
 }
 
 // TagKey is how a tag's key is written: Azure takes no slash.
@@ -128,16 +153,16 @@ func TagKey(key string) string { return strings.ReplaceAll(key, "/", "_") }
 // idPrefix begins provider IDs.
 const idPrefix = "azure://"
 
-// ID is the provider ID of a machine, as Azure's cloud controller writes it on nodes: the group's name is in lower case.
+// ID is the provider ID of a machine, as Azure's cloud controller writes it on nodes, but in one case.
 func ID(subscription, group, name string) engine.MachineID {
-	return engine.MachineID(idPrefix + "/subscriptions/" + subscription + "/resourceGroups/" + strings.ToLower(group) +
-		"/providers/Microsoft.Compute/virtualMachines/" + name)
+	return engine.MachineID(azurev1beta1.OneCase(idPrefix + "/subscriptions/" + subscription + "/resourceGroups/" + group +
+		"/providers/Microsoft.Compute/virtualMachines/" + name))
 }
 
-// ParseID reads a provider ID, whatever its case. It is false for what is not the ID of a machine of Azure's, those of scale sets
+// ParseID reads a provider ID, whatever its case; its parts are in lower case. It is false for what is not the ID of a machine of Azure's, those of scale sets
 // among it.
 func ParseID(id engine.MachineID) (subscription, group, name string, ok bool) {
-	rest, ok := strings.CutPrefix(string(id), idPrefix)
+	rest, ok := strings.CutPrefix(azurev1beta1.OneCase(string(id)), idPrefix)
 	if !ok {
 		return "", "", "", false
 	}

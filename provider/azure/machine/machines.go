@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -32,6 +33,7 @@ type Machines struct {
 	clock   clock.PassiveClock
 	group   string
 	cluster string // the value of the tag by which clusters that share a group tell their machines apart
+	where   AgentPool
 	listed  *fresh.Cache[string, map[string]Machine]
 
 	mu      sync.Mutex           // guards what follows
@@ -39,10 +41,13 @@ type Machines struct {
 	deleted map[string]time.Time // when a machine was told to go
 }
 
+// AgentPool says in which agent pool a machine is that AKS has made, by the pool's ID, and what it is called there.
+type AgentPool func(context.Context, *Machine) (pool, name string, err error)
+
 // New makes an empty memory. It calls nothing.
-func New(c *cloud.Cloud, clock clock.PassiveClock, group, cluster string) *Machines {
+func New(c *cloud.Cloud, clock clock.PassiveClock, group, cluster string, where AgentPool) *Machines {
 	return &Machines{
-		cloud: c, clock: clock, group: group, cluster: cluster,
+		cloud: c, clock: clock, group: group, cluster: cluster, where: where,
 		listed: fresh.New[string, map[string]Machine](clock, listedFor), asked: map[string]time.Time{}, deleted: map[string]time.Time{},
 	}
 }
@@ -175,7 +180,26 @@ func (m *Machines) forget(name string) {
 	delete(m.deleted, name)
 }
 
-// Delete tells a machine to go, once. The error is provider.ErrGone if there is none.
+// For is the machine that AKS has made for a claim, as the last list has it; false if there is none. What it is called does not follow
+// from the claim.
+func (m *Machines) For(ctx context.Context, claim string) (Machine, bool, error) {
+	known, err := m.list(ctx)
+	if err != nil {
+		return Machine{}, false, err
+	}
+	for _, name := range slices.Sorted(maps.Keys(known)) {
+		if machine := known[name]; machine.MadeByAKS() && machine.Tag(azurev1beta1.AKSMachineClaimTagKey) == claim {
+			found, err := m.Seen(ctx, name)
+			if errors.Is(err, provider.ErrGone) {
+				continue
+			}
+			return found, err == nil, err
+		}
+	}
+	return Machine{}, false, nil
+}
+
+// Delete tells a machine to go, once: Azure, or AKS if that has made it. The error is provider.ErrGone if there is none.
 func (m *Machines) Delete(ctx context.Context, name string) error {
 	m.mu.Lock()
 	at, told := m.deleted[name]
@@ -184,17 +208,45 @@ func (m *Machines) Delete(ctx context.Context, name string) error {
 		_, err := m.Seen(ctx, name)
 		return err
 	}
-	if _, err := m.Seen(ctx, name); err != nil { // it may be another cluster's
+	machine, err := m.Seen(ctx, name)
+	if err != nil { // it may be another cluster's
 		return err
 	}
-	if _, err := m.cloud.BeginDeleteVM(ctx, m.group, name); err != nil {
-		if cloud.NotFound(err) {
-			return provider.ErrGone
-		}
-		return fmt.Errorf("delete machine %s in resource group %s: %w", name, m.group, err)
+	begin := m.deleteOwn
+	if machine.MadeByAKS() {
+		begin = m.deleteOfAKS
+	}
+	if err := begin(ctx, &machine); err != nil {
+		return err
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.deleted[name] = m.clock.Now()
+	return nil
+}
+
+func (m *Machines) deleteOwn(ctx context.Context, machine *Machine) error {
+	_, err := m.cloud.BeginDeleteVM(ctx, m.group, machine.Name)
+	if cloud.NotFound(err) {
+		return provider.ErrGone
+	}
+	if err != nil {
+		return fmt.Errorf("delete machine %s in resource group %s: %w", machine.Name, m.group, err)
+	}
+	return nil
+}
+
+// deleteOfAKS has AKS delete what it has made. That there is no such pool or cluster says nothing of the machine.
+func (m *Machines) deleteOfAKS(ctx context.Context, machine *Machine) error {
+	pool, name, err := m.where(ctx, machine)
+	if err != nil {
+		return err
+	}
+	if _, err := m.cloud.BeginDeleteMachines(ctx, pool, name); err != nil {
+		if cloud.NotFound(err) {
+			err = fmt.Errorf("%w: see that CLUSTER_NAME and ARM_RESOURCE_GROUP are those of the cluster of AKS", err)
+		}
+		return fmt.Errorf("have AKS delete machine %s (virtual machine %s) of agent pool %s: %w", name, machine.Name, pool, err)
+	}
 	return nil
 }

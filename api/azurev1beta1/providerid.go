@@ -1,0 +1,36 @@
+package azurev1beta1
+
+import "strings"
+
+// OneCase is the provider ID of a machine of Azure as it is compared: Azure heeds no case in it, and whoever writes it on a Node or a
+// claim has it from settings, or from answers that write names as they please. What is no such ID is returned as it is, those of scale
+// sets among it.
+//
+//	azure:///subscriptions/S/resourceGroups/G/providers/Microsoft.Compute/virtualMachines/N, with S, G and N in lower case
+func OneCase(providerID string) string {
+	const subscriptions, groups, machines = "azure:///subscriptions/", "/resourceGroups/", "/providers/Microsoft.Compute/virtualMachines/"
+	if len(providerID) < len(subscriptions) || !strings.EqualFold(providerID[:len(subscriptions)], subscriptions) {
+		return providerID
+	}
+	subscription, rest := upTo(providerID[len(subscriptions):], "/")
+	if len(rest) < len(groups) || !strings.EqualFold(rest[:len(groups)], groups) {
+		return providerID
+	}
+	group, rest := upTo(rest[len(groups):], "/")
+	if len(rest) < len(machines) || !strings.EqualFold(rest[:len(machines)], machines) {
+		return providerID
+	}
+	name := rest[len(machines):]
+	if subscription == "" || group == "" || name == "" || strings.Contains(name, "/") {
+		return providerID
+	}
+	return subscriptions + strings.ToLower(subscription) + groups + strings.ToLower(group) + machines + strings.ToLower(name)
+}
+
+// upTo splits a text before the first end; the rest begins with it.
+func upTo(text, end string) (before, rest string) {
+	if i := strings.Index(text, end); i >= 0 {
+		return text[:i], text[i:]
+	}
+	return text, ""
+}
