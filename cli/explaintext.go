@@ -23,6 +23,9 @@ func writePodStory(t *terminal, s *explain.PodExplanation) {
 	}
 	if s.Outcome == explain.OutcomeRefused {
 		t.line("It asks for %s.", requestWords(s.Requests))
+		if len(s.OtherGroups) > 0 {
+			t.line("%s", capital(explain.OtherGroupsSentence(s.OtherGroups))+".")
+		}
 	}
 	if s.Machine == nil {
 		return

@@ -46,7 +46,7 @@ const (
 
 // Why a node is not disrupted.
 const (
-	NotManaged            Code = "NotManaged"            // the node has no NodeClaim
+	NotManaged            Code = "NotManaged"            // the node has no NodeClaim; Have: whose it may be
 	NotInitialized        Code = "NotInitialized"        // the node is still starting
 	MachineLate           Code = "MachineLate"           // Need: how long the machine was counted on
 	AlreadyLeaving        Code = "AlreadyLeaving"        // the node or its claim is being deleted
@@ -188,7 +188,7 @@ var messages = map[Code]string{
 	AttachLimit:        "needs {need} volumes of {key}, {have}",
 	PortTaken:          "host port {key} is taken on every machine that would do: {have}",
 
-	NotManaged:            "the node has no NodeClaim",
+	NotManaged:            "the node has no NodeClaim{have}",
 	NotInitialized:        "the node is not initialized yet",
 	MachineLate:           "the machine was not ready within {need}, and is counted on only where nothing else can be started",
 	AlreadyLeaving:        "the node is already being removed",

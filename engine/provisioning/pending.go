@@ -47,7 +47,7 @@ func (p *Problem) SortPods() []*corev1.Pod {
 		}
 	}
 	for _, h := range p.Machines {
-		if h.Leaving || h.Overdue || h.Gone {
+		if h.Leaving || h.IsUncounted() || h.Gone {
 			continue
 		}
 		if _, asked := byName[h.Name()]; asked {
