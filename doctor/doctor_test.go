@@ -159,6 +159,11 @@ pod shop cpu=100m node=blue tolerate=team`)
 		"a group without a taint and without pods": {func(p *doctor.Picture) {
 			beside(t, p, "node blue cpu=4 mem=8Gi labels=agentpool:blue\ndelete pod web")
 		}, "warning NodePool general: it and node group blue keep off the same pods by their taints: both start machines for pods that choose neither by labels"},
+		"a pool with a taint beside a group without": {func(p *doctor.Picture) {
+			beside(t, p, "node blue cpu=4 mem=8Gi labels=agentpool:blue")
+			p.Snapshot.DaemonSets = nil
+			p.Snapshot.NodePools[0].Spec.Template.Spec.Taints = []v1.Taint{{Key: "team", Effect: corev1.TaintEffectNoSchedule}}
+		}, ""},
 		"groups that nobody scales": {func(p *doctor.Picture) {
 			beside(t, p, "node blue cpu=4 mem=8Gi labels=agentpool:blue")
 			p.Deployments = p.Deployments[:1]
