@@ -61,6 +61,8 @@ func headline(s *explain.PodExplanation) string {
 	switch s.Outcome {
 	case explain.OutcomeRefused:
 		return from + "nothing can run it"
+	case explain.OutcomeElsewhere:
+		return "it waits for another autoscaler"
 	case explain.OutcomeLaunch:
 		return from + "a machine has to be started for it"
 	}

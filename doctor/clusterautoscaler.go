@@ -129,36 +129,48 @@ func (l *list) unreadAnnotations(s *engine.Snapshot) {
 	}
 }
 
-// overlaps finds pools whose machines are for the same pods as a group's nodes: by pods that there are, and by their taints.
+// overlaps finds pools whose machines are for the same pods as a group's nodes: by pods that there are, and by their taints. Pods that
+// say who comes first are none.
 func (l *list) overlaps(p *Picture, groups []explain.OtherGroup) {
 	common := map[[2]string][]string{} // pods by pool and group
 	for pool, pods := range wouldLaunch(p, groups) {
 		for _, pod := range pods {
 			for _, g := range groups {
-				if g.Admits(pod) {
-					key := [2]string{pool, g.Name}
-					common[key] = append(common[key], pod.Namespace+"/"+pod.Name)
+				if !g.Admits(pod) {
+					continue
+				}
+				key := [2]string{pool, g.Name}
+				if common[key] = append(common[key], pod.Namespace+"/"+pod.Name); agreed(pod) {
+					common[key] = common[key][:len(common[key])-1]
 				}
 			}
 		}
 	}
-	for _, pool := range kube.ByName(p.Snapshot.NodePools) {
+	keys := slices.DeleteFunc(slices.Collect(maps.Keys(common)), func(key [2]string) bool { return len(common[key]) == 0 })
+	for _, pool := range p.Snapshot.NodePools {
 		taints := slices.DeleteFunc(v1.CoreTaints(pool.Spec.Template.Spec.Taints), func(t corev1.Taint) bool { return t.Effect == corev1.TaintEffectPreferNoSchedule })
 		for _, g := range groups {
-			if pool.Spec.Replicas == nil && kube.HasTaints(taints, g.Taints) && kube.HasTaints(g.Taints, taints) && common[[2]string{pool.Name, g.Name}] == nil {
-				common[[2]string{pool.Name, g.Name}] = []string{}
+			key := [2]string{pool.Name, g.Name}
+			_, known := common[key]
+			if !known && pool.Spec.Replicas == nil && kube.HasTaints(taints, g.Taints) && kube.HasTaints(g.Taints, taints) {
+				keys = append(keys, key)
 			}
 		}
 	}
-	keys := slices.SortedFunc(maps.Keys(common), func(a, b [2]string) int { return slices.Compare(a[:], b[:]) })
+	slices.SortFunc(keys, func(a, b [2]string) int { return slices.Compare(a[:], b[:]) })
 	for _, key := range keys {
 		says := "it and node group " + key[1] + " keep off the same pods by their taints: both start machines for pods that choose neither by labels"
 		if pods := common[key]; len(pods) > 0 {
 			slices.Sort(pods)
 			says = fmt.Sprintf("it and node group %s are for the same pods, such as %s: both start machines for them", key[1], engine.AtMost(pods, 3))
 		}
-		l.warning("NodePool "+key[0], says, "give one of them a taint that only its own pods tolerate; "+guide)
+		l.warning("NodePool "+key[0], says, "give one of them a taint that only its own pods tolerate, or have pods say who comes first; "+guide)
 	}
+}
+
+// agreed reports whether the pod says which of both comes first.
+func agreed(pod *corev1.Pod) bool {
+	return pod.Annotations[v1.LaunchDelayAnnotationKey] != "" || pod.Annotations[kube.ScaleUpDelayAnnotation] != ""
 }
 
 // mostAsked bounds the pods that the engine is asked about, one of each owner.

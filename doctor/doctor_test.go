@@ -164,6 +164,10 @@ pod shop cpu=100m node=blue tolerate=team`)
 			p.Snapshot.DaemonSets = nil
 			p.Snapshot.NodePools[0].Spec.Template.Spec.Taints = []v1.Taint{{Key: "team", Effect: corev1.TaintEffectNoSchedule}}
 		}, ""},
+		"pods for both that say who comes first": {func(p *doctor.Picture) {
+			beside(t, p, "node blue cpu=4 mem=8Gi labels=agentpool:blue")
+			p.Snapshot.Pods[0].Annotations = map[string]string{"cluster-autoscaler.kubernetes.io/pod-scale-up-delay": "5m"}
+		}, ""},
 		"groups that nobody scales": {func(p *doctor.Picture) {
 			beside(t, p, "node blue cpu=4 mem=8Gi labels=agentpool:blue")
 			p.Deployments = p.Deployments[:1]

@@ -30,6 +30,8 @@ const (
 	NotOnManagedNodes     Code = "NotOnManagedNodes"     // the pod asks to stay off managed nodes
 	TooComplex            Code = "TooComplex"            // Need: how much the pod asks; Have: how much its namespace does
 	VolumeElsewhere       Code = "VolumeElsewhere"       // Key: the claim; Need: where its volume is or can be; Have: where machines are
+	ServedElsewhere       Code = "ServedElsewhere"       // Have: the node group that another autoscaler scales up for the pod; Need: until when that is waited for
+	LaunchDelayed         Code = "LaunchDelayed"         // Key: the annotation; Need: until when another autoscaler may come first
 	NoExistingNodeMatches Code = "NoExistingNodeMatches" // the pod names a node by its hostname and that node cannot take it; Need
 )
 
@@ -177,6 +179,8 @@ var messages = map[Code]string{
 	InvalidPod:            "{key}: {have}",
 	NotOnManagedNodes:     "the pod asks to run on nodes that no NodePool owns",
 	TooComplex:            "what the pod asks of nodes and of other pods is too much for one plan: {need} rules, of {have} in its namespace; those who ask for less come first",
+	ServedElsewhere:       "Cluster Autoscaler has said that it scales up group {have} for the pod; a machine is started for it from {need} on, if it still waits then",
+	LaunchDelayed:         "its annotation {key} lets another autoscaler come first; a machine is started for it from {need} on, if it still waits then",
 	NoExistingNodeMatches: "the pod asks for the node with hostname {need}, which cannot take it, and no new node will have that name",
 
 	SpreadNotMet:       "the pod's spread over {key} ({need}) cannot be met: {have}",

@@ -195,6 +195,7 @@ statefulset x
 replicationcontroller x
 deviceclass gpu resource=example.com/gpu
 overlay half adjust=-50%
+pod up scaled-up=gpu,10m
 `).Snapshot
 	v, from := reflect.ValueOf(s).Elem(), reflect.ValueOf(full).Elem()
 	for i := range v.NumField() {
@@ -233,6 +234,9 @@ overlay half adjust=-50%
 	}
 	if !reflect.DeepEqual(got.Snapshot.EarlierPasses, s.EarlierPasses) {
 		t.Errorf("earlier passes: got %+v, want %+v", got.Snapshot.EarlierPasses, s.EarlierPasses)
+	}
+	if !reflect.DeepEqual(got.Snapshot.ScaleUps, s.ScaleUps) {
+		t.Errorf("scale-ups: got %+v, want %+v", got.Snapshot.ScaleUps, s.ScaleUps)
 	}
 	if !reflect.DeepEqual(normal(got.Snapshot.Classes), normal(s.Classes)) {
 		t.Errorf("classes: got %+v, want %+v", got.Snapshot.Classes, s.Classes)

@@ -22,6 +22,7 @@ const (
 	OutcomeLaunch    Outcome = "Launch"    // a new machine is started for it
 	OutcomePlacement Outcome = "Placement" // it fits a machine that is there or has been asked for
 	OutcomeRefused   Outcome = "Refused"   // nothing can run it
+	OutcomeElsewhere Outcome = "Elsewhere" // another autoscaler starts a node for it, or may: no machine is started yet
 	OutcomeUntried   Outcome = "Untried"   // kube-scheduler has not said yet that it finds no node
 	OutcomeGated     Outcome = "Gated"     // its scheduling gates hold it back
 	OutcomeDaemonSet Outcome = "DaemonSet" // the DaemonSet controller chooses its node
@@ -140,11 +141,18 @@ func (x *podExplainer) planned() bool {
 	for _, u := range x.plan.Unplaced {
 		if u.Pod == id {
 			x.story.Outcome = OutcomeRefused
+			if slices.ContainsFunc(u.Reasons, isElsewhere) {
+				x.story.Outcome = OutcomeElsewhere
+			}
 			x.story.Reasons = reasonRecords(u.Reasons)
 			return true
 		}
 	}
 	return false
+}
+
+func isElsewhere(r engine.Reason) bool {
+	return r.Code == engine.ServedElsewhere || r.Code == engine.LaunchDelayed
 }
 
 // existing is a machine that is there, or has been asked for and has no node yet.
@@ -213,6 +221,8 @@ func (x *podExplainer) summary() string {
 		return "it is held back by its scheduling gates: " + strings.Join(gates, ", ")
 	case OutcomeUntried:
 		return untried(pod)
+	case OutcomeElsewhere:
+		return "it waits: " + engine.Sentence(x.reasons())
 	case OutcomePlacement:
 		return x.placed(m)
 	case OutcomeLaunch:

@@ -22,6 +22,8 @@ const (
 	// pod's node.
 	ScaleDownDisabledAnnotation = "cluster-autoscaler.kubernetes.io/scale-down-disabled"
 	SafeToEvictAnnotation       = "cluster-autoscaler.kubernetes.io/safe-to-evict"
+	// ScaleUpDelayAnnotation has it start no node for a pod before a time has passed: Tenon comes first.
+	ScaleUpDelayAnnotation = "cluster-autoscaler.kubernetes.io/pod-scale-up-delay"
 )
 
 // IsRemovedElsewhere reports whether Cluster Autoscaler is removing the node.
