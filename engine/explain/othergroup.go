@@ -8,7 +8,6 @@ import (
 
 	"tenon.sh/engine"
 	"tenon.sh/engine/kube"
-	"tenon.sh/engine/requirement"
 )
 
 // OtherGroup is a group of nodes that no NodePool owns: somebody else starts and removes them.
@@ -53,18 +52,7 @@ func (g OtherGroup) Admits(pod *corev1.Pod) bool {
 	if kube.Untolerated(pod.Spec.Tolerations, g.Taints) != nil {
 		return false
 	}
-	terms := kube.NodeTermsOf(&pod.Spec, kube.AsWritten)
-	return slices.ContainsFunc(g.Nodes, func(n *corev1.Node) bool {
-		return slices.ContainsFunc(terms, func(term []requirement.Expression) bool {
-			return !slices.ContainsFunc(term, func(e requirement.Expression) bool {
-				value, there := n.Labels[e.Key]
-				if e.Key == kube.NodeNameKey {
-					value, there = n.Name, true
-				}
-				return !e.Admits(value, there)
-			})
-		})
-	})
+	return slices.ContainsFunc(g.Nodes, func(n *corev1.Node) bool { return kube.SelectsNode(&pod.Spec, n) })
 }
 
 // OtherGroupsSentence says of a pod that nothing can run which groups it is for.
