@@ -37,7 +37,7 @@ type podLine struct {
 	// deletedFor is for how long it has been deleting; finalizers nil: somebody's.
 	deletedFor time.Duration
 	finalizers *[]string
-	scaledUp   *scaleUp
+	scaledUp   []scaleUp
 }
 
 // scaleUp is the group that another autoscaler scales up for a pod, and for how long that is believed.
@@ -47,14 +47,14 @@ type scaleUp struct {
 }
 
 // scaleUp reads GROUP,10m.
-func (w word) scaleUp() (*scaleUp, error) {
+func (w word) scaleUp() (scaleUp, error) {
 	_, value := w.cut()
 	group, text, _ := strings.Cut(value, ",")
 	d, err := time.ParseDuration(text)
 	if err != nil || group == "" {
-		return nil, w.errorf("write the group and for how long it is believed: scaled-up=gpu,10m")
+		return scaleUp{}, w.errorf("write the group and for how long it is believed: scaled-up=gpu,10m")
 	}
-	return &scaleUp{group, d}, nil
+	return scaleUp{group, d}, nil
 }
 
 func (b *builder) readPod(name word, r *reader) (*podLine, error) {
@@ -181,7 +181,9 @@ func (p *podLine) statusWord(w word) (handled bool, err error) {
 	case "launch-delay":
 		addLabel(&p.pod.Annotations, v1.LaunchDelayAnnotationKey, value)
 	case "scaled-up":
-		p.scaledUp, err = w.scaleUp()
+		var up scaleUp
+		up, err = w.scaleUp()
+		p.scaledUp = append(p.scaledUp, up)
 	case "unready":
 		p.unready = true
 	case "gated":
@@ -231,7 +233,7 @@ func (b *builder) pods(name word, r *reader) error {
 		}
 		pod := b.podOf(p, podName)
 		b.snapshot.Pods = append(b.snapshot.Pods, pod)
-		if up := p.scaledUp; up != nil {
+		for _, up := range p.scaledUp {
 			b.snapshot.ScaleUps = append(b.snapshot.ScaleUps, engine.ScaleUp{Pod: string(pod.UID), Group: up.group, Until: b.snapshot.Now.Add(up.lasts)})
 		}
 		b.snapshot.PersistentVolumeClaims = append(b.snapshot.PersistentVolumeClaims, ephemeralClaims(pod, claims)...)
