@@ -60,7 +60,7 @@ func (s *ScaleUps) Listen(ctx context.Context, now clock.PassiveClock) {
 	defer heard()
 	var said time.Time // is read and written by the one goroutine that lists and watches
 	_ = s.events.SetWatchErrorHandlerWithContext(func(ctx context.Context, _ *toolscache.Reflector, err error) {
-		heard()
+		defer heard()
 		if now.Since(said) < scaleUpSilence {
 			return
 		}

@@ -131,6 +131,10 @@ func TestSnapshotHoldsEveryKind(t *testing.T) {
 		&v1alpha1.NodeOverlay{ObjectMeta: metav1.ObjectMeta{Name: "a"}})
 	config := w.Cluster.Config
 	config.Overlays = true
+	config.ScaleUps = cluster.ScaleUpsFrom(eventSource{[]corev1.Event{
+		scaleUpEvent("a", "pod-web", "cluster-autoscaler", "pod triggered scale-up: [{gpu 1->2 (max: 10)}]", w.Clock.Now()),
+	}}, time.Minute)
+	config.ScaleUps.Listen(w, w.Clock)
 	w.Cluster = cluster.New(config)
 	s, err := w.Cluster.Snapshot(w)
 	w.Must(err)
