@@ -11,6 +11,7 @@ import (
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -131,6 +132,10 @@ func (g *gatherer) controllers(ctx context.Context) {
 		for i := range deployments.Items {
 			g.picture.Deployments = append(g.picture.Deployments, &deployments.Items[i])
 		}
+	}
+	status := &corev1.ConfigMap{}
+	if err := g.Get(ctx, client.ObjectKey{Namespace: doctor.AutoscalerStatusNamespace, Name: doctor.AutoscalerStatusName}, status); err == nil {
+		g.picture.AutoscalerStatus = status // it is there, and may be seen: neither has to be
 	}
 	var leases coordinationv1.LeaseList
 	if g.see(ctx, "Leases", &leases, client.MatchingFields{"metadata.name": leaseName}) {

@@ -7,6 +7,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"time"
 
 	"golang.org/x/sync/errgroup"
 	authorizationv1 "k8s.io/api/authorization/v1"
@@ -39,6 +40,10 @@ func (g *gatherer) rights(ctx context.Context, in *installation, cloud string, n
 	if err != nil {
 		g.gap("rights", err)
 		return
+	}
+	grace, _ := in.lookup(environment()["cluster-autoscaler-grace"])
+	if hears, err := time.ParseDuration(cmp.Or(grace, os.Getenv(environment()["cluster-autoscaler-grace"]))); err == nil && hears > 0 {
+		wanted = append(wanted, authorizationv1.ResourceAttributes{Resource: "events", Verb: "list"}, authorizationv1.ResourceAttributes{Resource: "events", Verb: "watch"})
 	}
 	wanted = slices.DeleteFunc(wanted, func(r authorizationv1.ResourceAttributes) bool {
 		return noNominations && r.Resource == "pods" && r.Subresource == "status"

@@ -23,6 +23,9 @@ func writePodStory(t *terminal, s *explain.PodExplanation) {
 	}
 	if s.Outcome == explain.OutcomeRefused {
 		t.line("It asks for %s.", requestWords(s.Requests))
+		if len(s.OtherGroups) > 0 {
+			t.line("%s", capital(explain.OtherGroupsSentence(s.OtherGroups))+".")
+		}
 	}
 	if s.Machine == nil {
 		return
@@ -58,6 +61,8 @@ func headline(s *explain.PodExplanation) string {
 	switch s.Outcome {
 	case explain.OutcomeRefused:
 		return from + "nothing can run it"
+	case explain.OutcomeElsewhere:
+		return "it waits for another autoscaler"
 	case explain.OutcomeLaunch:
 		return from + "a machine has to be started for it"
 	}

@@ -24,7 +24,9 @@ type ControllerOptions struct {
 	BootDelay         time.Duration
 	RepairAfter       time.Duration
 	RecordDisruptions string // folder; empty for none
-	FaultsFile        string // what goes wrong in the simulated cloud, and when
+	// ClusterAutoscalerGrace is for how long Cluster Autoscaler is believed that it starts a node for a pod; 0 does not ask it.
+	ClusterAutoscalerGrace time.Duration
+	FaultsFile             string // what goes wrong in the simulated cloud, and when
 
 	MetricsPort     int // 0 means any free port, below 0 none
 	HealthProbePort int // likewise
@@ -114,7 +116,7 @@ func environment() map[string]string {
 	out["repair-after"] = "TENON_REPAIR_AFTER"
 	out["faults"] = "TENON_FAULTS"
 	out["log-format"] = "TENON_LOG_FORMAT"
-	for _, ours := range []string{"nominate-pods", "preference-share", "largest-cpu", "max-pods-per-node", "instance-status-dry-run", "record-disruptions"} {
+	for _, ours := range []string{"nominate-pods", "preference-share", "largest-cpu", "max-pods-per-node", "instance-status-dry-run", "record-disruptions", "cluster-autoscaler-grace"} {
 		out[ours] = "TENON_" + strings.ToUpper(strings.ReplaceAll(ours, "-", "_"))
 	}
 	return out
@@ -127,6 +129,7 @@ func (o *ControllerOptions) addFlags(flags *pflag.FlagSet) {
 	flags.DurationVar(&o.BootDelay, "boot-delay", o.BootDelay, "how long a machine of the simulated cloud takes until its node registers")
 	flags.DurationVar(&o.RepairAfter, "repair-after", o.RepairAfter, "with the feature gate NodeRepair: how long a node of the simulated cloud must have been not ready to be replaced")
 	flags.StringVar(&o.FaultsFile, "faults", o.FaultsFile, "a file with what goes wrong in the simulated cloud, and when after the start")
+	flags.DurationVar(&o.ClusterAutoscalerGrace, "cluster-autoscaler-grace", o.ClusterAutoscalerGrace, "for how long no machine is started for a pod after Cluster Autoscaler has said that it scales a node group up for it; 0 does not ask what it says, anything else needs the rights to list and watch events")
 	flags.StringVar(&o.RecordDisruptions, "record-disruptions", o.RecordDisruptions, "a folder for what each of the last 100 passes that disrupted nodes saw, as snapshot files, and what it decided: tenon plan --disrupt -f makes the same plan again; takes time and room in a large cluster; empty for none")
 	flags.IntVar(&o.MetricsPort, "metrics-port", o.MetricsPort, "where metrics are served; 0 for any free port, -1 for none")
 	flags.IntVar(&o.HealthProbePort, "health-probe-port", o.HealthProbePort, "where /healthz and /readyz are served; 0 for any free port, -1 for none")
@@ -210,6 +213,7 @@ func (o ControllerOptions) check() error {
 	}{
 		{"batch-max-duration", o.BatchMaxDuration}, {"batch-idle-duration", o.BatchIdleDuration},
 		{"boot-delay", o.BootDelay}, {"repair-after", o.RepairAfter},
+		{"cluster-autoscaler-grace", o.ClusterAutoscalerGrace},
 	} {
 		if d.value < 0 {
 			return fmt.Errorf("--%s (%s) is %s: it must not be negative", d.flag, environment()[d.flag], d.value)

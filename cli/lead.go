@@ -46,6 +46,14 @@ func (c *autoscaler) newLasting() (lasting, error) {
 	return lasting{metrics: report.NewMetrics(c.registry, buildVersion()), sells: sells, faults: faults}, err
 }
 
+// scaleUps hears what Cluster Autoscaler says, if it is to be asked.
+func (c *autoscaler) scaleUps() (*cluster.ScaleUps, error) {
+	if c.opt.ClusterAutoscalerGrace == 0 {
+		return nil, nil
+	}
+	return cluster.NewScaleUps(c.config, c.opt.ClusterAutoscalerGrace)
+}
+
 // lead follows until it is elected, then leads until ctx ends or the lease is lost. It returns nil only if ctx has ended.
 func (c *autoscaler) lead(ctx context.Context, lasting lasting) error {
 	mgr, err := c.newManager(ctx)
@@ -75,8 +83,13 @@ func (c *autoscaler) lead(ctx context.Context, lasting lasting) error {
 	if c.onlyEnds {
 		starts = startsNothing{starts}
 	}
+	scaleUps, err := c.scaleUps()
+	if err != nil {
+		return err
+	}
 	parts.cluster = cluster.New(cluster.Config{
-		Client: mgr.GetClient(), API: mgr.GetAPIReader(), Informers: mgr.GetCache(), Clock: real,
+		ScaleUps: scaleUps,
+		Client:   mgr.GetClient(), API: mgr.GetAPIReader(), Informers: mgr.GetCache(), Clock: real,
 		Overlays: c.opt.FeatureGates["NodeOverlay"], Buffers: c.opt.FeatureGates["CapacityBuffer"],
 		Provider: starts, Inspector: inspector, Repairer: repairer, Leader: mgr.identity(), Leads: mgr.term.Ask,
 	})

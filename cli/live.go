@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -11,8 +12,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/json"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
 
@@ -126,11 +127,19 @@ func (o *liveOptions) documents(ctx context.Context, notes *terminal) ([]scenari
 		return o.withMachineDeployments(ctx, config, documents, notes)
 	}
 	documents = inForce(documents, catalog, notes)
-	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(catalog)
-	if err != nil {
-		return nil, fmt.Errorf("read the catalog: %w", err)
+	document, err := catalogDocument(catalog)
+	return append(documents, document), err
+}
+
+// catalogDocument is the catalog as a document. It goes through its JSON: the usual converter does not know numbers that are written
+// as text, and hashes are too large to be written otherwise.
+func catalogDocument(catalog *engine.CatalogDocument) (scenario.Document, error) {
+	text, err := json.Marshal(catalog)
+	content := map[string]any{}
+	if err = errors.Join(err, json.Unmarshal(text, &content)); err != nil {
+		return scenario.Document{}, fmt.Errorf("read the catalog: %w", err)
 	}
-	return append(documents, scenario.Document{Object: &unstructured.Unstructured{Object: content}}), nil
+	return scenario.Document{Object: &unstructured.Unstructured{Object: content}}, nil
 }
 
 // withMachineDeployments adds what MachineDeployments of Cluster API make.

@@ -2,12 +2,18 @@ package cli
 
 import (
 	"fmt"
+	"math"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
+	"time"
+
+	"tenon.sh/engine"
+	"tenon.sh/scenario"
 )
 
 // startBare serves what an API server without any kind of Karpenter answers to lists: one node of a node group, and two
@@ -44,6 +50,26 @@ func startBare(t *testing.T, answers map[string]string) (kubeconfig string) {
 	must(t, os.WriteFile(kubeconfig, fmt.Appendf(nil, `{"apiVersion":"v1","kind":"Config","current-context":"x","contexts":[{"name":"x","context":{"cluster":"x","user":"x"}}],`+
 		`"clusters":[{"name":"x","cluster":{"server":%q}}],"users":[{"name":"x","user":{}}]}`, server.URL), 0o600))
 	return kubeconfig
+}
+
+// What a controller remembers holds numbers that are written as text, which not every converter knows.
+func TestWhatAControllerRemembersOfItsPassesIsReadFromItsCatalog(t *testing.T) {
+	t.Parallel()
+	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	sent := &engine.CatalogDocument{
+		APIVersion: engine.CatalogAPIVersion, Kind: engine.CatalogKind, Time: at, Classes: []engine.Class{},
+		EarlierPasses: &engine.EarlierPasses{Look: &engine.ConsolidationLook{
+			At: at, Machines: map[string]engine.LookedMachine{"n/c": {Pods: math.MaxUint64, Count: 1}},
+		}},
+		ScaleUps: []engine.ScaleUp{{Pod: "uid", Group: "gpu", Until: at}},
+	}
+	document, err := catalogDocument(sent)
+	must(t, err)
+	reading, err := scenario.Read(scenario.Input{Documents: []scenario.Document{document}, Now: at})
+	must(t, err)
+	if got := reading.Snapshot; !reflect.DeepEqual(got.EarlierPasses, sent.EarlierPasses) || !reflect.DeepEqual(got.ScaleUps, sent.ScaleUps) {
+		t.Errorf("read %+v and %+v, want %+v and %+v", got.EarlierPasses, got.ScaleUps, sent.EarlierPasses, sent.ScaleUps)
+	}
 }
 
 func TestAClusterWithoutTheKindsOfKarpenterCanBeRead(t *testing.T) {

@@ -13,6 +13,7 @@ import (
 
 	v1 "tenon.sh/api/v1"
 	"tenon.sh/engine"
+	"tenon.sh/engine/explain"
 	"tenon.sh/engine/inventory"
 	"tenon.sh/engine/kube"
 )
@@ -98,7 +99,7 @@ func newNodeTable(s *engine.Snapshot, plan *engine.Plan) *nodeTable {
 		t.Nodes = append(t.Nodes, row)
 	}
 	t.addPods(s)
-	t.judge(plan)
+	t.judge(s, plan)
 	for i := range t.Nodes {
 		row := &t.Nodes[i]
 		row.age = max(0, s.Now.Sub(row.Created.Time))
@@ -136,7 +137,7 @@ func nodeState(n *corev1.Node, claim *v1.NodeClaim) string {
 		return c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue
 	})
 	switch {
-	case n.DeletionTimestamp != nil || claim != nil && claim.DeletionTimestamp != nil:
+	case n.DeletionTimestamp != nil || claim != nil && claim.DeletionTimestamp != nil || kube.IsRemovedElsewhere(n):
 		return "leaving"
 	case !ready:
 		return "not ready"
@@ -173,7 +174,7 @@ func (t *nodeTable) addPods(s *engine.Snapshot) {
 }
 
 // judge says of every node why it stays, or that it goes.
-func (t *nodeTable) judge(plan *engine.Plan) {
+func (t *nodeTable) judge(s *engine.Snapshot, plan *engine.Plan) {
 	goes, kept := map[string]string{}, map[string]engine.Reason{}
 	for i := range plan.Disruptions {
 		for _, node := range plan.Disruptions[i].Nodes {
@@ -183,6 +184,10 @@ func (t *nodeTable) judge(plan *engine.Plan) {
 	for _, k := range plan.Kept {
 		kept[cmp.Or(k.Node, k.Claim)] = k.Reason
 	}
+	nodes := make(map[string]*corev1.Node, len(s.Nodes))
+	for _, n := range s.Nodes {
+		nodes[n.Name] = n
+	}
 	for i := range t.Nodes {
 		row := &t.Nodes[i]
 		if row.Disruption = goes[row.Node]; row.Disruption != "" {
@@ -190,7 +195,7 @@ func (t *nodeTable) judge(plan *engine.Plan) {
 		}
 		reason, ok := kept[row.Node]
 		if !ok {
-			reason = engine.Reason{Code: engine.NotManaged}
+			reason = explain.NotManaged(nodes[row.Node])
 		}
 		record := reason.Record()
 		row.Kept = &record

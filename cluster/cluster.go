@@ -46,7 +46,9 @@ type Config struct {
 	Overlays bool
 	// Buffers has CapacityBuffers act; without it they are not read.
 	Buffers bool
-	Clock   clock.PassiveClock
+	// ScaleUps tells for which pods Cluster Autoscaler starts nodes; nil if that is not asked.
+	ScaleUps *ScaleUps
+	Clock    clock.PassiveClock
 	// Launches is held from looking at what there is to having created what is missing; nil means a lock of its own.
 	Launches sync.Locker
 	// Leader is noted on the claims that this process creates; empty if leaders are not elected.
@@ -101,6 +103,7 @@ func (c *Cluster) Snapshot(ctx context.Context) (*engine.Snapshot, error) {
 	if err := c.listWritten(ctx, s); err != nil {
 		return nil, fmt.Errorf("snapshot: %w", err)
 	}
+	s.ScaleUps = c.ScaleUps.of(s.Pods)
 	var errs [4]error
 	s.DaemonSets, errs[0] = list[appsv1.DaemonSet](ctx, c, &appsv1.DaemonSetList{})
 	s.PodDisruptionBudgets, errs[1] = list[policyv1.PodDisruptionBudget](ctx, c, &policyv1.PodDisruptionBudgetList{})

@@ -20,6 +20,7 @@ func (c *Cluster) CatalogDocument(ctx context.Context, opt engine.Options) (engi
 		Classes:    s.ListedClasses(),
 
 		EarlierPasses:   s.EarlierPasses,
+		ScaleUps:        s.ScaleUps,
 		IgnoresOverlays: !c.Overlays, IgnoresBuffers: !c.Buffers,
 	}, nil
 }

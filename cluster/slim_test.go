@@ -140,6 +140,10 @@ func TestSnapshotHoldsEveryKind(t *testing.T) {
 		&appsv1.Deployment{ObjectMeta: meta("a")}, &corev1.ResourceQuota{ObjectMeta: meta("a")})
 	config := w.Cluster.Config
 	config.Overlays, config.Buffers = true, true
+	config.ScaleUps = cluster.ScaleUpsFrom(eventSource{[]corev1.Event{
+		scaleUpEvent("a", "pod-web", "cluster-autoscaler", "pod triggered scale-up: [{gpu 1->2 (max: 10)}]", w.Clock.Now()),
+	}}, time.Minute)
+	config.ScaleUps.Listen(w, w.Clock)
 	w.Cluster = cluster.New(config)
 	s, err := w.Cluster.Snapshot(w)
 	w.Must(err)

@@ -23,6 +23,9 @@ import (
 // claims that go: those must not be shown any longer because this process created them. A cluster without device classes,
 // which Kubernetes before 1.34 is, shows none; nor does one show NodeOverlays or CapacityBuffers whose definition is not installed.
 func (c *Cluster) Watch(ctx context.Context) error {
+	if c.ScaleUps != nil {
+		c.ScaleUps.Listen(ctx, c.Clock)
+	}
 	kinds := []client.Object{
 		&corev1.Pod{}, &corev1.Node{}, &corev1.LimitRange{}, &appsv1.DaemonSet{}, &policyv1.PodDisruptionBudget{},
 		&corev1.PersistentVolume{}, &corev1.PersistentVolumeClaim{}, &storagev1.StorageClass{}, &storagev1.CSINode{},

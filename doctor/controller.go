@@ -13,7 +13,7 @@ import (
 	"tenon.sh/provider"
 )
 
-// controllers looks for the controller, and for other autoscalers that start machines for the same pods.
+// controllers looks for the controller, and for EKS Auto Mode, which starts machines for the same pods.
 func controllers(p *Picture) []provider.Finding {
 	l := list{check: "controller"}
 	var ours []*appsv1.Deployment
@@ -22,9 +22,6 @@ func controllers(p *Picture) []provider.Finding {
 		case replicas(d) == 0:
 		case isKarpenter(d):
 			ours = append(ours, d)
-		case isClusterAutoscaler(d):
-			l.warning(named(d), "cluster-autoscaler runs beside: both start machines for the same pods",
-				"scale it to 0 once its node groups are not needed, or keep its pods apart by taints: kubectl -n "+d.Namespace+" scale deployment "+d.Name+" --replicas=0")
 		}
 	}
 	var held []*coordinationv1.Lease

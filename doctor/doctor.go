@@ -11,6 +11,7 @@ import (
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 
 	"tenon.sh/engine"
@@ -31,7 +32,9 @@ type Picture struct {
 	Class             string
 	Deployments       []*appsv1.Deployment
 	Leases            []*coordinationv1.Lease // by which leaders are elected
-	Answers           bool                    // a controller has served its catalog, elected or not
+	// AutoscalerStatus is the ConfigMap of Cluster Autoscaler, nil if there is none or it may not be seen.
+	AutoscalerStatus *corev1.ConfigMap
+	Answers          bool // a controller has served its catalog, elected or not
 	// Account is the service account that was asked about, Denied what it lacks of the rights that it needs.
 	Account string
 	Denied  []string
@@ -58,7 +61,7 @@ type Gap struct{ What, Why string }
 func Examine(p *Picture) []provider.Finding {
 	var out []provider.Finding
 	for _, check := range []func(*Picture) []provider.Finding{
-		definitions, controllers, scheduler, rights, hooks, classes, pools, claims, nodes, daemonSets, budgets, oldNames, gaps,
+		definitions, controllers, clusterAutoscaler, scheduler, rights, hooks, classes, pools, claims, nodes, daemonSets, budgets, oldNames, gaps,
 	} {
 		found := check(p)
 		slices.SortStableFunc(found, func(a, b provider.Finding) int {

@@ -54,6 +54,20 @@ func picture(t *testing.T, text string) *doctor.Picture {
 	return p
 }
 
+// beside has Cluster Autoscaler run beside the cluster, which also has these nodes and pods.
+func beside(t *testing.T, p *doctor.Picture, text string) {
+	t.Helper()
+	p.Snapshot = picture(t, healthyText+text).Snapshot
+	p.Deployments = append(p.Deployments, deployment("kube-system", "ca", "aws-cluster-autoscaler", "registry.example.com/cluster-autoscaler:v1"))
+}
+
+// status is what Cluster Autoscaler has written at a time.
+func status(at time.Time) *corev1.ConfigMap {
+	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{
+		"cluster-autoscaler.kubernetes.io/last-updated": at.Format("2006-01-02 15:04:05.999999999 -0700 MST"),
+	}}}
+}
+
 func deployment(namespace, name, label, image string) *appsv1.Deployment {
 	d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}, Status: appsv1.DeploymentStatus{ReadyReplicas: 1}}
 	d.Spec.Template.Labels = map[string]string{"app.kubernetes.io/name": label}
@@ -125,6 +139,69 @@ func TestWhatIsWrongIsFound(t *testing.T) {
 		"cluster-autoscaler": {func(p *doctor.Picture) {
 			p.Deployments = append(p.Deployments, deployment("kube-system", "ca", "aws-cluster-autoscaler", "registry.example.com/cluster-autoscaler:v1"))
 		}, "warning Deployment kube-system/ca: cluster-autoscaler runs beside: both start machines for the same pods"},
+		"pods for both": {func(p *doctor.Picture) {
+			beside(t, p, `
+node blue cpu=4 mem=8Gi labels=agentpool:blue
+pods shop x3 cpu=100m node=blue owner=ReplicaSet/shop`)
+		},
+			"warning NodePool general: it and node group blue are for the same pods, such as default/shop-1, default/web: both start machines for them"},
+		"pods apart by a taint": {func(p *doctor.Picture) {
+			beside(t, p, `
+node blue cpu=4 mem=8Gi labels=agentpool:blue taint=team=blue:NoSchedule
+pod shop cpu=100m node=blue tolerate=team select=agentpool:blue`)
+		}, ""},
+		"pods that tolerate the taint and choose nothing": {func(p *doctor.Picture) {
+			beside(t, p, `
+node blue cpu=4 mem=8Gi labels=agentpool:blue taint=team=blue:NoSchedule
+pod shop cpu=100m node=blue tolerate=team`)
+		},
+			"warning NodePool general: it and node group blue are for the same pods, such as default/shop: both start machines for them"},
+		"a group without a taint and without pods": {func(p *doctor.Picture) {
+			beside(t, p, "node blue cpu=4 mem=8Gi labels=agentpool:blue\ndelete pod web")
+		}, "warning NodePool general: it and node group blue keep off the same pods by their taints: both start machines for pods that choose neither by labels"},
+		"a pool with a taint beside a group without": {func(p *doctor.Picture) {
+			beside(t, p, "node blue cpu=4 mem=8Gi labels=agentpool:blue")
+			p.Snapshot.DaemonSets = nil
+			p.Snapshot.NodePools[0].Spec.Template.Spec.Taints = []v1.Taint{{Key: "team", Effect: corev1.TaintEffectNoSchedule}}
+		}, ""},
+		"pods for both that say who comes first": {func(p *doctor.Picture) {
+			beside(t, p, "node blue cpu=4 mem=8Gi labels=agentpool:blue")
+			p.Snapshot.Pods[0].Annotations = map[string]string{"cluster-autoscaler.kubernetes.io/pod-scale-up-delay": "5m"}
+		}, ""},
+		"groups that nobody scales": {func(p *doctor.Picture) {
+			beside(t, p, "node blue cpu=4 mem=8Gi labels=agentpool:blue")
+			p.Deployments = p.Deployments[:1]
+		}, ""},
+		"a group that the cloud scales": {func(p *doctor.Picture) {
+			beside(t, p, "node blue cpu=4 mem=8Gi labels=agentpool:blue taint=DeletionCandidateOfClusterAutoscaler=1:PreferNoSchedule")
+			p.Deployments = p.Deployments[:1]
+		}, "warning NodePool general: it and node group blue are for the same pods, such as default/web: both start machines for them"},
+		"our machine in its group": {func(p *doctor.Picture) {
+			beside(t, p, "node blue cpu=4 mem=8Gi labels=agentpool:blue taint=a:NoSchedule\npatch node one taint=DeletionCandidateOfClusterAutoscaler=1:PreferNoSchedule")
+		}, "problem Node one: it is of NodeClaim one, and Cluster Autoscaler removes it: both look after the same machine"},
+		"a removal that does not end": {func(p *doctor.Picture) {
+			beside(t, p, fmt.Sprintf("node blue cpu=4 mem=8Gi labels=agentpool:blue taint=a:NoSchedule taint=ToBeDeletedByClusterAutoscaler=%d:NoSchedule", p.Now.Add(-time.Hour).Unix()))
+		}, "warning Node blue: Cluster Autoscaler has been removing it since 2026-01-01T11:00:00Z, and it is still there: no pod is planned onto it"},
+		"a removal that goes on": {func(p *doctor.Picture) {
+			beside(t, p, fmt.Sprintf("node blue cpu=4 mem=8Gi labels=agentpool:blue taint=a:NoSchedule taint=ToBeDeletedByClusterAutoscaler=%d:NoSchedule", p.Now.Add(-time.Minute).Unix()))
+		}, ""},
+		"a silent cluster-autoscaler": {func(p *doctor.Picture) { p.AutoscalerStatus = status(p.Now.Add(-time.Hour)) },
+			"warning ConfigMap kube-system/cluster-autoscaler-status: Cluster Autoscaler has not written it since 2026-01-01T11:00:00Z: its node groups neither grow nor shrink, and pods that are for them alone wait"},
+		"a cluster-autoscaler at work": {func(p *doctor.Picture) { p.AutoscalerStatus = status(p.Now.Add(-time.Minute)) }, ""},
+		"a status without a time":      {func(p *doctor.Picture) { p.AutoscalerStatus = &corev1.ConfigMap{} }, ""},
+		"a cluster-autoscaler that does not run": {func(p *doctor.Picture) {
+			beside(t, p, "node blue cpu=4 mem=8Gi labels=agentpool:blue taint=a:NoSchedule")
+			p.Deployments[1].Status.ReadyReplicas = 0
+		}, "warning Deployment kube-system/ca: none of its pods is ready: its node groups neither grow nor shrink, and pods that are for them alone wait"},
+		"protected from it alone": {func(p *doctor.Picture) {
+			p.Snapshot.Pods[0].Annotations = map[string]string{"cluster-autoscaler.kubernetes.io/safe-to-evict": "false"}
+		}, `warning Pod default/web: annotation cluster-autoscaler.kubernetes.io/safe-to-evict is "false", which only Cluster Autoscaler reads: Tenon may move them`},
+		"protected from both": {func(p *doctor.Picture) {
+			p.Snapshot.Pods[0].Annotations = map[string]string{"cluster-autoscaler.kubernetes.io/safe-to-evict": "false", v1.DoNotDisruptAnnotationKey: "true"}
+		}, ""},
+		"a node protected from it alone": {func(p *doctor.Picture) {
+			p.Snapshot.Nodes[0].Annotations = map[string]string{"cluster-autoscaler.kubernetes.io/scale-down-disabled": "true"}
+		}, `warning Node one: annotation cluster-autoscaler.kubernetes.io/scale-down-disabled is "true", which only Cluster Autoscaler reads: Tenon may remove them`},
 		"two leaders": {func(p *doctor.Picture) { p.Leases = append(p.Leases, lease("karpenter", p.Now)) },
 			"problem Lease kube-system/karpenter-leader-election: 2 controllers lead at the same time, under Leases in karpenter, kube-system: each starts and removes machines"},
 		"an old lease is none": {func(p *doctor.Picture) { p.Leases = append(p.Leases, lease("karpenter", p.Now.Add(-time.Hour))) }, ""},

@@ -31,6 +31,8 @@ const (
 	TooComplex            Code = "TooComplex"            // Need: how much the pod asks; Have: how much its namespace does
 	VolumeElsewhere       Code = "VolumeElsewhere"       // Key: the claim; Need: where its volume is or can be; Have: where machines are
 	PodsFirst             Code = "PodsFirst"             // room of a CapacityBuffer that waits for pods to have their places
+	ServedElsewhere       Code = "ServedElsewhere"       // Have: the node group that another autoscaler scales up for the pod; Need: until when that is waited for
+	LaunchDelayed         Code = "LaunchDelayed"         // Key: the annotation; Need: until when another autoscaler may come first
 	NoExistingNodeMatches Code = "NoExistingNodeMatches" // the pod names a node by its hostname and that node cannot take it; Need
 )
 
@@ -47,7 +49,7 @@ const (
 
 // Why a node is not disrupted.
 const (
-	NotManaged            Code = "NotManaged"            // the node has no NodeClaim
+	NotManaged            Code = "NotManaged"            // the node has no NodeClaim; Have: whose it may be
 	NotInitialized        Code = "NotInitialized"        // the node is still starting
 	MachineLate           Code = "MachineLate"           // Need: how long the machine was counted on
 	AlreadyLeaving        Code = "AlreadyLeaving"        // the node or its claim is being deleted
@@ -178,6 +180,8 @@ var messages = map[Code]string{
 	InvalidPod:            "{key}: {have}",
 	NotOnManagedNodes:     "the pod asks to run on nodes that no NodePool owns",
 	TooComplex:            "what the pod asks of nodes and of other pods is too much for one plan: {need} rules, of {have} in its namespace; those who ask for less come first",
+	ServedElsewhere:       "Cluster Autoscaler has said that it scales up group {have} for the pod; a machine is started for it from {need} on, if it still waits then",
+	LaunchDelayed:         "its annotation {key} lets another autoscaler come first; a machine is started for it from {need} on, if it still waits then",
 	NoExistingNodeMatches: "the pod asks for the node with hostname {need}, which cannot take it, and no new node will have that name",
 
 	SpreadNotMet:       "the pod's spread over {key} ({need}) cannot be met: {have}",
@@ -190,7 +194,7 @@ var messages = map[Code]string{
 	AttachLimit:        "needs {need} volumes of {key}, {have}",
 	PortTaken:          "host port {key} is taken on every machine that would do: {have}",
 
-	NotManaged:            "the node has no NodeClaim",
+	NotManaged:            "the node has no NodeClaim{have}",
 	NotInitialized:        "the node is not initialized yet",
 	MachineLate:           "the machine was not ready within {need}, and is counted on only where nothing else can be started",
 	AlreadyLeaving:        "the node is already being removed",

@@ -64,6 +64,9 @@ type Snapshot struct {
 	// types NodeOverlays correct.
 	Classes []Class
 
+	// ScaleUps say for which pods another autoscaler is starting nodes.
+	ScaleUps []ScaleUp
+
 	// EarlierPasses is what passes of disruption have left for the next one, empty before the first; nil makes each pass look at
 	// everything.
 	EarlierPasses *EarlierPasses

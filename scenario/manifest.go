@@ -356,7 +356,7 @@ func withoutName(u *unstructured.Unstructured, err error) error {
 func (m *manifest) finish() engine.Snapshot {
 	if m.catalog != nil && !m.catalog.Time.IsZero() {
 		m.snapshot.Now = m.catalog.Time.UTC()
-		m.snapshot.EarlierPasses = m.catalog.EarlierPasses
+		m.snapshot.EarlierPasses, m.snapshot.ScaleUps = m.catalog.EarlierPasses, m.catalog.ScaleUps
 	}
 	for _, l := range m.snapshot.LimitRanges {
 		defaultLimitRange(l)

@@ -14,11 +14,12 @@ import (
 	"k8s.io/utils/ptr"
 
 	v1 "tenon.sh/api/v1"
+	"tenon.sh/engine"
 )
 
 const podWords = "x3 ns= cpu= mem= or any other resource, limits= container= init= sidecar= overhead= pod-level= " +
 	"select= tolerate= prefer= spread= together= apart= port= disk= scratch= labels= annotations= do-not-disrupt owner= node= " +
-	"nominated= priority= phase= age= move-window= scheduler= unready gated untried deleting= grace= finalizers=, and requirements: zone in (a,b) or arch in (arm64)"
+	"nominated= priority= phase= age= move-window= launch-delay= scaled-up= scheduler= unready gated untried deleting= grace= finalizers=, and requirements: zone in (a,b) or arch in (arm64)"
 
 // podLine is what a pod, pods or daemonset statement says.
 type podLine struct {
@@ -36,6 +37,24 @@ type podLine struct {
 	// deletedFor is for how long it has been deleting; finalizers nil: somebody's.
 	deletedFor time.Duration
 	finalizers *[]string
+	scaledUp   []scaleUp
+}
+
+// scaleUp is the group that another autoscaler scales up for a pod, and for how long that is believed.
+type scaleUp struct {
+	group string
+	lasts time.Duration
+}
+
+// scaleUp reads GROUP,10m.
+func (w word) scaleUp() (scaleUp, error) {
+	_, value := w.cut()
+	group, text, _ := strings.Cut(value, ",")
+	d, err := time.ParseDuration(text)
+	if err != nil || group == "" {
+		return scaleUp{}, w.errorf("write the group and for how long it is believed: scaled-up=gpu,10m")
+	}
+	return scaleUp{group, d}, nil
 }
 
 func (b *builder) readPod(name word, r *reader) (*podLine, error) {
@@ -159,6 +178,12 @@ func (p *podLine) statusWord(w word) (handled bool, err error) {
 		p.age, err = w.duration()
 	case "move-window":
 		addLabel(&p.pod.Annotations, v1.MoveWindowAnnotationKey, value)
+	case "launch-delay":
+		addLabel(&p.pod.Annotations, v1.LaunchDelayAnnotationKey, value)
+	case "scaled-up":
+		var up scaleUp
+		up, err = w.scaleUp()
+		p.scaledUp = append(p.scaledUp, up)
 	case "unready":
 		p.unready = true
 	case "gated":
@@ -208,6 +233,9 @@ func (b *builder) pods(name word, r *reader) error {
 		}
 		pod := b.podOf(p, podName)
 		b.snapshot.Pods = append(b.snapshot.Pods, pod)
+		for _, up := range p.scaledUp {
+			b.snapshot.ScaleUps = append(b.snapshot.ScaleUps, engine.ScaleUp{Pod: string(pod.UID), Group: up.group, Until: b.snapshot.Now.Add(up.lasts)})
+		}
 		b.snapshot.PersistentVolumeClaims = append(b.snapshot.PersistentVolumeClaims, ephemeralClaims(pod, claims)...)
 	}
 	return nil

@@ -217,6 +217,7 @@ kind: ResourceQuota
 metadata: {name: few, namespace: default, uid: q, resourceVersion: "1"}
 spec: {hard: {pods: "5"}}
 end
+pod up scaled-up=gpu,10m
 `).Snapshot
 	v, from := reflect.ValueOf(s).Elem(), reflect.ValueOf(full).Elem()
 	for i := range v.NumField() {
@@ -255,6 +256,9 @@ end
 	}
 	if !reflect.DeepEqual(got.Snapshot.EarlierPasses, s.EarlierPasses) {
 		t.Errorf("earlier passes: got %+v, want %+v", got.Snapshot.EarlierPasses, s.EarlierPasses)
+	}
+	if !reflect.DeepEqual(got.Snapshot.ScaleUps, s.ScaleUps) {
+		t.Errorf("scale-ups: got %+v, want %+v", got.Snapshot.ScaleUps, s.ScaleUps)
 	}
 	if !reflect.DeepEqual(normal(got.Snapshot.Classes), normal(s.Classes)) {
 		t.Errorf("classes: got %+v, want %+v", got.Snapshot.Classes, s.Classes)

@@ -16,7 +16,8 @@ const (
 	MovedPodsAnnotationKey      = "tenon.sh/moved-pods"     // written by this program
 
 	// On a Pod.
-	MoveWindowAnnotationKey = "tenon.sh/move-window"
+	MoveWindowAnnotationKey  = "tenon.sh/move-window"
+	LaunchDelayAnnotationKey = "tenon.sh/launch-delay"
 
 	// On a NodeClaim, written by this program.
 	BriefPodLeftAnnotationKey      = "tenon.sh/brief-pod-left"
@@ -76,6 +77,11 @@ func Annotations() []Annotation {
 			Key: DriftAnnotationKey, On: "NodePool", Values: "`observe`",
 			Meaning:    "nodes that have drifted say so and stay",
 			Unreadable: "as `observe`",
+		},
+		{
+			Key: LaunchDelayAnnotationKey, On: "Pod", Values: "a duration such as `30s`, at most `1h`",
+			Meaning:    "no machine is started for the pod until it has been there for so long: another autoscaler, which starts nodes for it too, is to come first",
+			Unreadable: "as if it were not there",
 		},
 		{
 			Key: MoveWindowAnnotationKey, On: "Pod", Values: "a schedule and a duration, and a zone if it is not the pool's: `0 14 * * sun for 3h in Europe/Zurich`",

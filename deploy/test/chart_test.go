@@ -187,6 +187,7 @@ func TestEveryValueOfKarpentersChartHasItsEffect(t *testing.T) {
 		{"logOutputPaths={stdout,/tmp/x}", "Deployment", "karpenter", `{"name":"LOG_OUTPUT_PATHS","value":"stdout,/tmp/x"}`},
 		{"settings.schedulerConfig=x", "Deployment", "karpenter", `{"name":"SCHEDULER_CONFIG","value":"x"}`},
 		{"settings.nominatePods=false", "Deployment", "karpenter", `{"name":"TENON_NOMINATE_PODS","value":"false"}`},
+		{"settings.clusterAutoscalerGrace=15m", "Deployment", "karpenter", `{"name":"TENON_CLUSTER_AUTOSCALER_GRACE","value":"15m"}`},
 		{"settings.ignoreDRARequests=false", "Deployment", "karpenter", `{"name":"IGNORE_DRA_REQUESTS","value":"false"}`},
 		{"settings.disableClusterStateObservability=true", "Deployment", "karpenter", `{"name":"DISABLE_CLUSTER_STATE_OBSERVABILITY","value":"true"}`},
 		{"settings.clusterEndpoint=https://x", "Deployment", "karpenter", `{"name":"CLUSTER_ENDPOINT","value":"https://x"}`},

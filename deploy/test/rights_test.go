@@ -195,6 +195,18 @@ func TestWithoutNominationsNobodyMayWriteTheStatusOfPods(t *testing.T) {
 	}
 }
 
+func TestEventsAreReadOnlyBesideClusterAutoscaler(t *testing.T) {
+	t.Parallel()
+	alone := rightsOf(t, render(t, gettingStarted()))
+	beside := rightsOf(t, render(t, gettingStarted().with("settings.clusterAutoscalerGrace=15m")))
+	if more := without(beside, alone); !slices.Equal(more, []string{"everywhere: list events", "everywhere: watch events"}) || len(without(alone, beside)) > 0 {
+		t.Errorf("the chart beside Cluster Autoscaler grants %q as well, and not %q", more, without(alone, beside))
+	}
+	if more := without(rightsOf(t, render(t, gettingStarted().with("settings.clusterAutoscalerGrace=0"))), alone); len(more) > 0 {
+		t.Errorf("with a grace of 0 it grants %q", more)
+	}
+}
+
 // Which rights a controller uses, a test of it as a whole knows; those that only AWS's does, nobody but moto sees.
 func TestAllThatIsUpdatedIsTheLeaseAndFinalizers(t *testing.T) {
 	t.Parallel()

@@ -107,7 +107,7 @@ func NewReader(s *engine.Snapshot, opt engine.Options, c *inventory.PodIndex, va
 
 func hasAvoidedTaint(s *engine.Snapshot) bool {
 	avoided := func(t corev1.Taint) bool {
-		return t.Effect == corev1.TaintEffectPreferNoSchedule && !kube.IsLeavingSoon(t)
+		return t.Effect == corev1.TaintEffectPreferNoSchedule && !kube.MayLeave(t)
 	}
 	for _, n := range s.Nodes {
 		if slices.ContainsFunc(n.Spec.Taints, avoided) {

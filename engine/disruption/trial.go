@@ -102,7 +102,7 @@ func (d *planner) takesNobody(h *inventory.Machine) bool {
 	if !h.IsInitialized() || h.Node != nil && !h.Ready {
 		return true
 	}
-	return h.Ordered || h.IsRebooting()
+	return h.Ordered || h.IsRebooting() || h.CandidateElsewhere
 }
 
 // keepOwn leaves out what is about pods that need a place anyway.

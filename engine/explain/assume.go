@@ -74,22 +74,7 @@ func assumedClass() v1.NodeClassReference {
 	return v1.NodeClassReference{Group: "tenon.sh", Kind: "Catalog", Name: "assumed"}
 }
 
-// groupLabels are the labels by which clouds and tools name a group of nodes.
-func groupLabels() []string {
-	return []string{
-		makerLabel, v1.NodePoolLabelKey, "eks.amazonaws.com/nodegroup", "alpha.eksctl.io/nodegroup-name", "cloud.google.com/gke-nodepool",
-		"kubernetes.azure.com/agentpool", "agentpool", "kops.k8s.io/instancegroup",
-	}
-}
-
-func nodeGroup(n *corev1.Node) string {
-	for _, key := range groupLabels() {
-		if n.Labels[key] != "" {
-			return n.Labels[key]
-		}
-	}
-	return "default"
-}
+func nodeGroup(n *corev1.Node) string { return cmp.Or(kube.GroupOf(n), "default") }
 
 func isControlPlane(n *corev1.Node) bool {
 	for _, key := range []string{"node-role.kubernetes.io/control-plane", "node-role.kubernetes.io/master"} {
@@ -295,7 +280,7 @@ func commonTaints(nodes []*corev1.Node) []corev1.Taint {
 	}
 	var out []corev1.Taint
 	for _, t := range nodes[0].Spec.Taints {
-		passing := kube.IsEphemeralTaint(t) || t.Key == corev1.TaintNodeUnschedulable || t.Key == v1.DisruptedTaintKey || strings.HasPrefix(t.Key, "node.kubernetes.io/")
+		passing := kube.IsEphemeralTaint(t) || kube.IsElsewhereTaint(t) || t.Key == corev1.TaintNodeUnschedulable || t.Key == v1.DisruptedTaintKey || strings.HasPrefix(t.Key, "node.kubernetes.io/")
 		everywhere := !slices.ContainsFunc(nodes, func(n *corev1.Node) bool {
 			return !slices.ContainsFunc(n.Spec.Taints, func(o corev1.Taint) bool { return o.MatchTaint(&t) && o.Value == t.Value })
 		})

@@ -85,7 +85,7 @@ func ExplainNode(s *engine.Snapshot, plan, disrupt *engine.Plan, name string) (s
 		}
 	}
 	story.Expected = podTexts(story.ExpectedIDs)
-	story.judge(disrupt)
+	story.judge(node, disrupt)
 	return story, true
 }
 
@@ -149,7 +149,7 @@ func worthShowing(used, allocatable corev1.ResourceList) []corev1.ResourceName {
 }
 
 // judge finds the node in what disruption.Plan says.
-func (n *NodeExplanation) judge(disrupt *engine.Plan) {
+func (n *NodeExplanation) judge(node *corev1.Node, disrupt *engine.Plan) {
 	for i := range disrupt.Disruptions {
 		d := &disrupt.Disruptions[i]
 		if n.Node == "" || !slices.Contains(d.Nodes, n.Node) {
@@ -159,7 +159,7 @@ func (n *NodeExplanation) judge(disrupt *engine.Plan) {
 		n.Disruption, n.Summary = &r, "it would be removed: "+d.Sentence()
 		return
 	}
-	reason := engine.Reason{Code: engine.NotManaged}
+	reason := NotManaged(node)
 	for _, k := range disrupt.Kept {
 		if n.Node != "" && k.Node == n.Node || k.Claim != "" && k.Claim == n.Claim {
 			reason = k.Reason

@@ -22,6 +22,7 @@ const (
 	OutcomeLaunch    Outcome = "Launch"    // a new machine is started for it
 	OutcomePlacement Outcome = "Placement" // it fits a machine that is there or has been asked for
 	OutcomeRefused   Outcome = "Refused"   // nothing can run it
+	OutcomeElsewhere Outcome = "Elsewhere" // another autoscaler starts a node for it, or may: no machine is started yet
 	OutcomeUntried   Outcome = "Untried"   // kube-scheduler has not said yet that it finds no node
 	OutcomeGated     Outcome = "Gated"     // its scheduling gates hold it back
 	OutcomeDaemonSet Outcome = "DaemonSet" // the DaemonSet controller chooses its node
@@ -42,6 +43,8 @@ type PodExplanation struct {
 	Machine *MachineRecord `json:"machine,omitempty"`
 	// Launch is there if that machine has to be started.
 	Launch *LaunchRecord `json:"launch,omitempty"`
+	// OtherGroups names the groups of nodes that no NodePool owns and that the pod is for, if nothing can run it.
+	OtherGroups []string `json:"otherGroups,omitempty"`
 	// Reasons say why nothing can run the pod, pool by pool.
 	Reasons []engine.ReasonRecord `json:"reasons,omitempty"`
 }
@@ -138,11 +141,18 @@ func (x *podExplainer) planned() bool {
 	for _, u := range x.plan.Unplaced {
 		if u.Pod == id {
 			x.story.Outcome = OutcomeRefused
+			if slices.ContainsFunc(u.Reasons, isElsewhere) {
+				x.story.Outcome = OutcomeElsewhere
+			}
 			x.story.Reasons = reasonRecords(u.Reasons)
 			return true
 		}
 	}
 	return false
+}
+
+func isElsewhere(r engine.Reason) bool {
+	return r.Code == engine.ServedElsewhere || r.Code == engine.LaunchDelayed
 }
 
 // existing is a machine that is there, or has been asked for and has no node yet.
@@ -194,7 +204,7 @@ func (x *podExplainer) summary() string {
 	case OutcomeEnding:
 		return "it has been told to stop and needs no other node"
 	case OutcomeRunning:
-		text := "it runs on node " + m.Node
+		text := "it runs on node " + m.Node + x.group(m)
 		if kube.OwnedByDaemonSet(pod) {
 			text += ", where its DaemonSet wants it; such pods start no machines and keep none"
 		}
@@ -211,12 +221,38 @@ func (x *podExplainer) summary() string {
 		return "it is held back by its scheduling gates: " + strings.Join(gates, ", ")
 	case OutcomeUntried:
 		return untried(pod)
+	case OutcomeElsewhere:
+		return "it waits: " + engine.Sentence(x.reasons())
 	case OutcomePlacement:
 		return x.placed(m)
 	case OutcomeLaunch:
 		return x.leaves() + "a machine has to be started for it: " + x.story.Launch.sentence
 	}
-	return x.leaves() + "nothing can run it: " + engine.Sentence(x.reasons())
+	return x.leaves() + "nothing can run it: " + engine.Sentence(x.reasons()) + x.admittedBy()
+}
+
+// group says whose node it is, if no NodePool owns it and it is known.
+func (x *podExplainer) group(m *MachineRecord) string {
+	i := slices.IndexFunc(x.s.Nodes, func(n *corev1.Node) bool { return n.Name == m.Node })
+	if m.Claim != "" || m.NodePool != "" || i < 0 {
+		return ""
+	}
+	return foreign(x.s.Nodes[i])
+}
+
+// admittedBy names the groups of nodes beside all NodePools that the pod is for, as far as labels and taints tell.
+func (x *podExplainer) admittedBy() string {
+	var names []string
+	for _, g := range OtherGroups(x.s) {
+		if g.Admits(x.pod) {
+			names = append(names, g.Name)
+		}
+	}
+	if len(names) == 0 {
+		return ""
+	}
+	x.story.OtherGroups = names
+	return "; " + OtherGroupsSentence(names)
 }
 
 func (x *podExplainer) reasons() []engine.Reason {

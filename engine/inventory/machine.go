@@ -38,6 +38,9 @@ type MachineInfo struct {
 	capacity corev1.ResourceList
 	// Goes is true for a machine that is being removed.
 	Goes bool
+	// RemovedElsewhere is true for a node that Cluster Autoscaler is removing, CandidateElsewhere for one that it is about to
+	// remove. Their pods need no other place until it evicts them: it has looked for one, and may change its mind.
+	RemovedElsewhere, CandidateElsewhere bool
 	// Planned are the pods that the machine was started for, by UID.
 	Planned []string
 	// registered and initialized say how far the node has come; a node without a claim has arrived.
@@ -122,6 +125,9 @@ func (m *MachineInfo) Pool() string { return m.PoolName }
 func (m *MachineInfo) IsRegistered() bool { return m.registered }
 
 func (m *MachineInfo) IsInitialized() bool { return m.Initialized }
+
+// IsUncounted reports whether nobody counts on the machine: it is late, or Cluster Autoscaler is removing it.
+func (h *Machine) IsUncounted() bool { return h.Overdue || h.RemovedElsewhere }
 
 func (m *MachineInfo) IsRebooting() bool { return m.rebooting }
 
@@ -258,6 +264,7 @@ func compareMachines(a, b *MachineInfo) int {
 // expects (see usable).
 func (m *MachineInfo) read(types kube.TypeIndex) {
 	m.Goes = IsLeaving(m.Node, m.Claim)
+	m.RemovedElsewhere, m.CandidateElsewhere = kube.IsRemovedElsewhere(m.Node), kube.IsCandidateElsewhere(m.Node)
 	m.registered = m.Node != nil && (m.Claim == nil || m.Node.Labels[v1.RegisteredLabelKey] == "true")
 	m.Initialized = m.Node != nil && (m.Claim == nil || m.Node.Labels[v1.InitializedLabelKey] == "true")
 	if m.Claim != nil {
@@ -351,8 +358,8 @@ func IsTakenAway(node *corev1.Node) bool {
 
 func nodeTaints(n *corev1.Node) []corev1.Taint {
 	taints := n.Spec.Taints
-	if slices.ContainsFunc(taints, kube.IsLeavingSoon) { // where there is room it is used: nothing is bought to keep off
-		taints = slices.DeleteFunc(slices.Clone(taints), kube.IsLeavingSoon)
+	if slices.ContainsFunc(taints, kube.MayLeave) { // where there is room it is used: nothing is bought to keep off
+		taints = slices.DeleteFunc(slices.Clone(taints), kube.MayLeave)
 	}
 	if !n.Spec.Unschedulable {
 		return taints

@@ -59,6 +59,20 @@ func NodeTermsOf(spec *corev1.PodSpec, name func(label string) string) [][]requi
 	return out
 }
 
+// SelectsNode reports whether the node has what the pod's node selector and required node affinity ask for.
+func SelectsNode(spec *corev1.PodSpec, node *corev1.Node) bool {
+	meets := func(e requirement.Expression) bool {
+		if e.Key == NodeNameKey {
+			return e.Admits(node.Name, true)
+		}
+		value, there := node.Labels[e.Key]
+		return e.Admits(value, there)
+	}
+	return slices.ContainsFunc(NodeTermsOf(spec, AsWritten), func(term []requirement.Expression) bool {
+		return !slices.ContainsFunc(term, func(e requirement.Expression) bool { return !meets(e) })
+	})
+}
+
 // AnyNode reports whether every node meets the alternatives.
 func AnyNode(terms [][]requirement.Expression) bool { return len(terms) == 1 && len(terms[0]) == 0 }
 

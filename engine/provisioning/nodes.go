@@ -59,10 +59,10 @@ func (p *Problem) readMachines() {
 			c.Emptied(at[i])
 			continue
 		}
-		if h.Overdue && h.Node != nil {
+		if h.IsUncounted() && h.Node != nil {
 			c.Emptied(at[i]) // kube-scheduler counts its pods, though none can come
 		}
-		if h.Overdue || p.trial.closes(h) {
+		if h.IsUncounted() || p.trial.closes(h) {
 			continue
 		}
 		h.Free, h.Target = p.roomOf(h, standing), len(p.Targets)

@@ -47,7 +47,7 @@ func (p *Problem) SortPods() []*corev1.Pod {
 		}
 	}
 	for _, h := range p.Machines {
-		if h.Leaving || h.Overdue || h.Gone {
+		if h.Leaving || h.IsUncounted() || h.Gone {
 			continue
 		}
 		if _, asked := byName[h.Name()]; asked {
@@ -195,7 +195,7 @@ func (p *Problem) toPlan(pods []*corev1.Pod) []pendingClass {
 			}
 		}
 	}
-	out := make([]pendingClass, 0, len(pods))
+	out, ups := make([]pendingClass, 0, len(pods)), scaleUpsOf(p.Snapshot)
 	if p.trial == nil { // in trials the order in which pods are met makes no difference: classes have their own
 		slices.SortFunc(pods, kube.OlderFirst)
 	}
@@ -207,6 +207,10 @@ func (p *Problem) toPlan(pods []*corev1.Pod) []pendingClass {
 			continue
 		}
 		to := proposed[pod]
+		if r := p.elsewhere(pod, ups); home[pod] == nil && !r.OK() {
+			p.refused = append(p.refused, engine.Unplaced{Pod: kube.PodID(pod), Reasons: []engine.Reason{r}})
+			continue
+		}
 		out = append(out, pendingClass{pods[i : i+1 : i+1], f, w, cmp.Or(home[pod], to), to != nil, p.trial.batchOf(pod), nil})
 	}
 	if p.trial.counts() {

@@ -46,6 +46,7 @@
   (list "MIN_VALUES_POLICY" .minValuesPolicy)
   (list "SCHEDULER_CONFIG" .schedulerConfig)
   (list "TENON_NOMINATE_PODS" (.nominatePods | toString | eq "true" | ternary "" "false"))
+  (list "TENON_CLUSTER_AUTOSCALER_GRACE" (has (.clusterAutoscalerGrace | toString) (list "0" "0s") | ternary "" .clusterAutoscalerGrace))
   (list "DISABLE_CLUSTER_STATE_OBSERVABILITY" .disableClusterStateObservability)
 ) -}}
 {{- if and (eq .cloudProvider "clusterapi") .clusterAPI.kubeconfigSecret -}}
