@@ -21,25 +21,26 @@ type dashboard struct {
 	}
 }
 
-// dashboards has every query show something, at some time since the beginning.
-func (w *world) dashboards(s *server) {
+// dashboards has every query about what the cloud tells show something, at some time since the beginning. A cloud is a part of the
+// page of metrics; "" is what all clouds have.
+func (w *world) dashboards(s *server, cloud string) {
 	text, err := os.ReadFile("../../deploy/monitoring/dashboards.yaml")
 	w.must(err)
 	var all []dashboard
 	w.must(yaml.Unmarshal(text, &all))
 	// Grafana's $__rate_interval is four scrapes, or more.
-	variables := strings.NewReplacer("$__rate_interval", "2m", "$nodepool", ".+")
-	clouds, queries := w.metricsOfClouds(), 0
+	interval, err := s.pace.scrape("30s")
+	w.must(err)
+	variables := strings.NewReplacer("$__rate_interval", milliseconds(4*interval), "$nodepool", ".+")
+	clouds, queries := w.metricsByCloud(), 0
 	for _, d := range all {
 		for _, p := range d.Panels {
 			for _, q := range p.Queries {
-				queries++
-				if slices.ContainsFunc(metricName.FindAllString(q.Expr, -1), func(name string) bool { return slices.Contains(clouds, base(name)) }) {
+				if !slices.ContainsFunc(metricName.FindAllString(q.Expr, -1), func(name string) bool { return clouds[base(name)] == cloud }) {
 					continue
 				}
-				query, err := shortQuery(variables.Replace(q.Expr))
-				w.must(err)
-				series, err := s.series(query, s.began, time.Now())
+				queries++
+				series, err := s.series(variables.Replace(q.Expr), s.began, time.Now())
 				w.must(err)
 				if n := numbers(series); n == 0 {
 					w.Errorf("%s, %s: no data: %s", d.Title, p.Title, q.Expr)
@@ -47,8 +48,9 @@ func (w *world) dashboards(s *server) {
 			}
 		}
 	}
-	if queries < 50 {
-		w.Errorf("only %d queries were found", queries)
+	w.Logf("%d queries", queries)
+	if queries == 0 {
+		w.Error("no dashboard asks for anything of the cloud")
 	}
 }
 
@@ -65,7 +67,7 @@ func numbers(series map[string][]float64) (n int) {
 }
 
 var (
-	metricName = regexp.MustCompile(`\b(?:karpenter|tenon|operator|aws)_\w+`)
+	metricName = regexp.MustCompile(`\b[a-z]+(?:_[a-z0-9]+)+\b`)
 	metricRow  = regexp.MustCompile("(?m)^\\| `(\\w+)` \\|")
 )
 
@@ -77,19 +79,21 @@ func base(series string) string {
 	return series
 }
 
-// metricsOfClouds are those that the page of metrics has under the name of a cloud.
-func (w *world) metricsOfClouds() (names []string) {
+// metricsByCloud says which part of the page of metrics they stand in, for those of a cloud.
+func (w *world) metricsByCloud() map[string]string {
 	w.Helper()
 	page, err := os.ReadFile("../../docs/reference/metrics.md")
 	w.must(err)
-	_, of, found := strings.Cut(string(page), "\n## AWS\n")
-	if !found {
-		w.Fatal("the page of metrics has no part for AWS")
+	clouds := map[string]string{}
+	for i, part := range strings.Split(string(page), "\n## ") {
+		title, rows, _ := strings.Cut(part, "\n")
+		for _, row := range metricRow.FindAllStringSubmatch(rows, -1) {
+			if i > 0 {
+				clouds[base(row[1])] = title
+			}
+		}
 	}
-	for _, row := range metricRow.FindAllStringSubmatch(of, -1) {
-		names = append(names, base(row[1]))
-	}
-	return names
+	return clouds
 }
 
 // costs has the rules for cost record what tenon nodes says that there is, and what that adds up to.

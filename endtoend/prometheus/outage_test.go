@@ -13,9 +13,8 @@ import (
 func intOrString(n int32) intstr.IntOrString { return intstr.FromInt32(n) }
 
 // withoutPrometheus kills Prometheus, has Tenon work meanwhile, and starts it again: Tenon did not notice, and an alert that fired
-// fires on.
-func (w *world) withoutPrometheus(s *server, controller *tenon) {
-	remove := w.pod("huge", "10000", "")
+// fires on, until it is mended.
+func (w *world) withoutPrometheus(s *server, controller *tenon, mend func()) {
 	w.fires(s, "TenonPodsWithoutMachine", nil)
 	s.kill()
 	before := len(w.linesWith(controller.log, `"level":"ERROR"`))
@@ -29,7 +28,7 @@ func (w *world) withoutPrometheus(s *server, controller *tenon) {
 	defer cancel()
 	w.must(s.start(ctx))
 	w.fires(s, "TenonPodsWithoutMachine", nil)
-	remove()
+	mend()
 	w.resolves(s, "TenonPodsWithoutMachine", nil)
 }
 

@@ -38,7 +38,7 @@ type object = map[string]any
 
 // scrapes does to a ServiceMonitor what Prometheus's operator does: it makes the part of a configuration that finds the pods behind
 // its Services. kubeconfig is how Prometheus reaches the API server.
-func (w *world) scrapes(o *unstructured.Unstructured, kubeconfig string) (jobs []object) {
+func (w *world) scrapes(p pace, o *unstructured.Unstructured, kubeconfig string) (jobs []object) {
 	w.Helper()
 	spec, err := json.Marshal(o.Object["spec"])
 	w.must(err)
@@ -47,11 +47,11 @@ func (w *world) scrapes(o *unstructured.Unstructured, kubeconfig string) (jobs [
 	var m monitor
 	w.must(decoder.Decode(&m))
 	for _, e := range m.Endpoints {
-		interval, err := short(e.Interval)
+		interval, err := p.scrape(e.Interval)
 		w.must(err)
 		jobs = append(jobs, object{
-			"job_name": "serviceMonitor/" + o.GetNamespace() + "/" + o.GetName() + "/" + e.Port, "metrics_path": e.Path, "scrape_interval": interval,
-			"scrape_timeout":        interval,
+			"job_name": "serviceMonitor/" + o.GetNamespace() + "/" + o.GetName() + "/" + e.Port, "metrics_path": e.Path, "scrape_interval": milliseconds(interval),
+			"scrape_timeout":        milliseconds(interval),
 			"kubernetes_sd_configs": []object{{"role": "endpointslice", "kubeconfig_file": kubeconfig, "namespaces": object{"names": m.NamespaceSelector.MatchNames}}},
 			"relabel_configs":       relabeling(m.Selector.MatchLabels, e.Port),
 		})
@@ -114,13 +114,13 @@ func (w *world) installChart(port int) (monitor *unstructured.Unstructured) {
 }
 
 // ruleFile writes the rules of a PrometheusRule for Prometheus, made faster, and returns the names of the alerts.
-func (w *world) ruleFile(o *unstructured.Unstructured, path string) (alerts []string) {
+func (w *world) ruleFile(p pace, o *unstructured.Unstructured, path string) (alerts []string) {
 	w.Helper()
 	groups, _, err := unstructured.NestedSlice(o.Object, "spec", "groups")
 	w.must(err)
 	for _, g := range groups {
 		for _, r := range g.(object)["rules"].([]any) {
-			w.must(shortRule(r.(object)))
+			w.must(p.rule(r.(object)))
 			if name, ok := r.(object)["alert"].(string); ok {
 				alerts = append(alerts, name)
 			}
@@ -133,7 +133,7 @@ func (w *world) ruleFile(o *unstructured.Unstructured, path string) (alerts []st
 }
 
 // configure writes Prometheus's configuration into the folder, and returns its path and the names of the alerts.
-func (w *world) configure(dir string, monitor *unstructured.Unstructured) (path string, alerts []string) {
+func (w *world) configure(p pace, dir string, monitor *unstructured.Unstructured) (path string, alerts []string) {
 	w.Helper()
 	for _, o := range w.readObjects("testdata/rights.yaml") {
 		w.apply(o)
@@ -141,13 +141,14 @@ func (w *world) configure(dir string, monitor *unstructured.Unstructured) (path 
 	kubeconfig, err := w.playground.UserKubeconfig("system:serviceaccount:monitoring:prometheus", "system:serviceaccounts")
 	w.must(err)
 	rules := w.readObjects("../../examples/prometheus/rules.yaml")[0]
-	alerts = w.ruleFile(rules, filepath.Join(dir, "rules.yaml"))
-	every, err := short("30s") // what the operator sets by default
+	alerts = w.ruleFile(p, rules, filepath.Join(dir, "rules.yaml"))
+	interval, err := p.scrape("30s") // what the operator sets by default
 	w.must(err)
+	every := milliseconds(interval)
 	text, err := yaml.Marshal(object{
 		"global":         object{"scrape_interval": every, "scrape_timeout": every, "evaluation_interval": every},
 		"rule_files":     []string{filepath.Join(dir, "rules.yaml")},
-		"scrape_configs": w.scrapes(monitor, kubeconfig),
+		"scrape_configs": w.scrapes(p, monitor, kubeconfig),
 	})
 	w.must(err)
 	path = filepath.Join(dir, "prometheus.yaml")

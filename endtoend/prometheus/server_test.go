@@ -12,6 +12,8 @@ import (
 	"strconv"
 	"time"
 
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
 	"tenon.sh/playground/playgroundtest"
 )
 
@@ -19,12 +21,13 @@ import (
 type server struct {
 	*program
 	url    string
+	pace   pace
 	alerts []string // of the rules that it has loaded
 	began  time.Time
 }
 
-// startPrometheus starts one that finds Tenon by the ServiceMonitor and has the rules that are shipped.
-func (w *world) startPrometheus(metrics int) *server {
+// startPrometheus starts one that finds Tenon by the ServiceMonitor and has the rules that are shipped, at some pace.
+func (w *world) startPrometheus(p pace, monitor *unstructured.Unstructured) *server {
 	w.Helper()
 	binary, err := filepath.Abs("../../bin/prometheus")
 	w.must(err)
@@ -32,10 +35,10 @@ func (w *world) startPrometheus(metrics int) *server {
 		w.Fatalf("run `make prometheus` in the source tree: %v", err)
 	}
 	dir := w.TempDir()
-	config, alerts := w.configure(dir, w.installChart(metrics))
+	config, alerts := w.configure(p, dir, monitor)
 	address := "127.0.0.1:" + strconv.Itoa(playgroundtest.FreePort(w.TB))
-	s := &server{url: "http://" + address, alerts: alerts, began: time.Now(), program: &program{
-		name: "prometheus", path: binary, log: w.logFile("prometheus.log"), health: "http://" + address + "/-/ready",
+	s := &server{url: "http://" + address, pace: p, alerts: alerts, began: time.Now(), program: &program{
+		name: "prometheus", path: binary, log: w.logFile(fmt.Sprintf("prometheus-%d.log", p.times)), health: "http://" + address + "/-/ready",
 		args: []string{
 			"--config.file=" + config, "--web.listen-address=" + address, "--storage.tsdb.path=" + filepath.Join(dir, "data"),
 			// Times of its own that rules depend on, divided as those of the rules are.

@@ -9,16 +9,27 @@ import (
 	"time"
 )
 
-// faster is by how much all times are divided that Prometheus is told: a minute of the rules is a second of the test.
-const faster = 60
+// A pace is by how much all times are divided that Prometheus is told, and how long it waits at least from one scrape to the next.
+type pace struct {
+	times int
+	least time.Duration
+}
 
 // short is a time of the real world, as Prometheus writes it, in the test's.
-func short(text string) (string, error) {
+func (p pace) short(text string) (string, error) {
 	d, err := parseDuration(text)
 	if err != nil {
 		return "", err
 	}
-	return fmt.Sprintf("%dms", (d / faster).Milliseconds()), nil
+	return milliseconds(d / time.Duration(p.times)), nil
+}
+
+func milliseconds(d time.Duration) string { return fmt.Sprintf("%dms", d.Milliseconds()) }
+
+// scrape is how often Prometheus scrapes what it is to scrape so often.
+func (p pace) scrape(text string) (time.Duration, error) {
+	d, err := parseDuration(text)
+	return max(p.least, d/time.Duration(p.times)), err
 }
 
 var (
@@ -39,12 +50,12 @@ func parseDuration(text string) (time.Duration, error) {
 	return time.Duration(n) * unit[parts[2]], err
 }
 
-// shortQuery divides what is a time in a query: its ranges, and the numbers that metrics in seconds are compared with. All else
-// stays as it is. So a query means for a cluster in which everything happens 60 times as fast what it was written to mean.
-func shortQuery(query string) (string, error) {
+// query divides what is a time in a query: its ranges, and the numbers that metrics in seconds are compared with. All else
+// stays as it is. So a query means for a cluster in which everything happens so much faster what it was written to mean.
+func (p pace) query(query string) (string, error) {
 	var failed error
 	shorten := func(text string) string {
-		out, err := short(text)
+		out, err := p.short(text)
 		if err != nil && failed == nil {
 			failed = fmt.Errorf("%s: %w", query, err)
 		}
@@ -60,24 +71,25 @@ func shortQuery(query string) (string, error) {
 	return seconds.ReplaceAllStringFunc(query, func(match string) string {
 		parts := seconds.FindStringSubmatch(match)
 		n, _ := strconv.Atoi(parts[2]) // it is a row of digits
-		return parts[1] + strconv.FormatFloat(float64(n)/faster, 'f', -1, 64)
+		return parts[1] + strconv.FormatFloat(float64(n)/float64(p.times), 'f', -1, 64)
 	}), failed
 }
 
-// shortRule does the same to a rule, and to how long it has to hold.
-func shortRule(rule map[string]any) error {
-	query, err := shortQuery(rule["expr"].(string))
+// rule does the same to a rule, and to how long it has to hold.
+func (p pace) rule(rule map[string]any) error {
+	query, err := p.query(rule["expr"].(string))
 	if err != nil {
 		return err
 	}
 	rule["expr"] = query
 	if wait, ok := rule["for"].(string); ok {
-		rule["for"], err = short(wait)
+		rule["for"], err = p.short(wait)
 	}
 	return err
 }
 
 func TestRulesAreMadeFasterAndNothingElse(t *testing.T) {
+	p := pace{times: 60}
 	for query, want := range map[string]string{
 		`sum(rate(a_total{error!="b"}[10m])) > 0`:                        `sum(rate(a_total{error!="b"}[10000ms])) > 0`,
 		`sum_over_time(a:b:sum[1d:1m]) / 60`:                             `sum_over_time(a:b:sum[1440000ms:1000ms]) / 60`,
@@ -86,11 +98,11 @@ func TestRulesAreMadeFasterAndNothingElse(t *testing.T) {
 		`sum(increase(a_total[90m])) > 2`:                                `sum(increase(a_total[90000ms])) > 2`,
 		`sum(rate(a_seconds_count{b="c"}[10m])) == 0`:                    `sum(rate(a_seconds_count{b="c"}[10000ms])) == 0`,
 	} {
-		if got, err := shortQuery(query); err != nil || got != want {
+		if got, err := p.query(query); err != nil || got != want {
 			t.Errorf("%s becomes %s, %v, want %s", query, got, err, want)
 		}
 	}
-	if _, err := short("a while"); err == nil || !strings.Contains(err.Error(), `"a while" is not a time`) {
+	if _, err := p.short("a while"); err == nil || !strings.Contains(err.Error(), `"a while" is not a time`) {
 		t.Error(err)
 	}
 }

@@ -23,6 +23,7 @@ import (
 	"tenon.sh/deploy"
 	"tenon.sh/playground"
 	"tenon.sh/playground/playgroundtest"
+	"tenon.sh/provider/aws/awstest"
 )
 
 const (
@@ -44,8 +45,14 @@ func TestMain(m *testing.M) {
 	if err := flag.Set("test.parallel", "20"); err != nil {
 		panic(err)
 	}
-	os.Exit(playgroundtest.Run(m))
+	os.Exit(awstest.Run(withControlPlane{m}))
 }
+
+// withControlPlane runs the tests with a control plane for those that ask for one.
+type withControlPlane struct{ *testing.M }
+
+// Run runs them.
+func (m withControlPlane) Run() int { return playgroundtest.Run(m.M) }
 
 // world is the shared control plane, seen by one test.
 type world struct {
@@ -127,7 +134,7 @@ func (w *world) host() {
 	}}
 	node.Spec.Taints = []corev1.Taint{{Key: "CriticalAddonsOnly", Effect: corev1.TaintEffectNoSchedule}}
 	node.Status.Capacity, node.Status.Allocatable = amounts, amounts
-	w.must(w.Create(w, node.DeepCopy()))
+	w.must(client.IgnoreAlreadyExists(w.Create(w, node.DeepCopy())))
 	w.until(30*time.Second, func() (bool, string) {
 		var got corev1.Node
 		w.must(w.Get(w, client.ObjectKeyFromObject(node), &got))
@@ -146,21 +153,24 @@ type tenon struct {
 	metrics int // port
 }
 
-// startTenon runs a controller with EC2's machines and with the rights that it has in a real cluster, until the test ends.
-func (w *world) startTenon() *tenon {
+// startTenon runs a controller with the rights that it has in a real cluster, until the test ends.
+func (w *world) startTenon(flags ...string) *tenon {
 	w.Helper()
 	for _, o := range w.readObjects("../../deploy/rbac/rbac.yaml") {
 		w.apply(o)
 	}
 	account, err := w.playground.UserKubeconfig("system:serviceaccount:"+deploy.Namespace+":"+deploy.ServiceAccount, "system:serviceaccounts")
 	w.must(err)
+	return w.startController(append(flags, "--kubeconfig", account), nil)
+}
+
+// startController is startTenon with any account, and with further variables.
+func (w *world) startController(flags, variables []string) *tenon {
+	w.Helper()
 	metrics, health := playgroundtest.FreePort(w.TB), strconv.Itoa(playgroundtest.FreePort(w.TB))
 	t := &tenon{metrics: metrics, program: &program{
-		name: "tenon", path: os.Args[0], env: []string{asTenon + "=1"}, log: w.logFile("tenon.log"), health: "http://127.0.0.1:" + health + "/readyz",
-		args: []string{
-			"controller", "--kubeconfig", account, "--leader-election-namespace", deploy.Namespace, "--metrics-port", strconv.Itoa(metrics), "--health-probe-port", health,
-			"--catalog", "aws", "--boot-delay", "2s", "--faults", "testdata/faults.json",
-		},
+		name: "tenon", path: os.Args[0], env: append(variables, asTenon+"=1"), log: w.logFile(fmt.Sprintf("tenon-%d.log", metrics)), health: "http://127.0.0.1:" + health + "/readyz",
+		args: append([]string{"controller", "--leader-election-namespace", deploy.Namespace, "--metrics-port", strconv.Itoa(metrics), "--health-probe-port", health}, flags...),
 	}}
 	w.must(w.again(t))
 	w.Cleanup(t.kill)
