@@ -163,7 +163,7 @@ spec:
   requirements: [{key: node.kubernetes.io/instance-type, operator: In, values: [m5.huge]}]
   nodeClassRef: {group: karpenter.kwok.sh, kind: KWOKNodeClass, name: default}`, i))
 		claims = append(claims, &v1.NodeClaim{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("refused-%d", i)}})
-		time.Sleep(4 * time.Second)
+		w.pause(4 * time.Second)
 	}
 	return map[string]string{"nodepool": "refused", "error": "unknown"}, func() {
 		for _, c := range claims {
@@ -179,7 +179,7 @@ func soldOut(w *world) (map[string]string, func()) {
 	var remove []func()
 	for _, size := range []string{"large", "xlarge", "2xlarge", "4xlarge", "8xlarge"} {
 		remove = append(remove, w.pod("sold-"+size, "1", "nodeSelector: {karpenter.sh/nodepool: sold, node.kubernetes.io/instance-type: c6i."+size+"}"))
-		time.Sleep(8 * time.Second)
+		w.pause(8 * time.Second)
 	}
 	return map[string]string{"nodepool": "sold"}, func() {
 		for _, r := range remove {

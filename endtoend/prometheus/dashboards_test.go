@@ -5,7 +5,6 @@ import (
 	"math"
 	"os"
 	"regexp"
-	"slices"
 	"strings"
 	"time"
 
@@ -36,7 +35,7 @@ func (w *world) dashboards(s *server, cloud string) {
 	for _, d := range all {
 		for _, p := range d.Panels {
 			for _, q := range p.Queries {
-				if !slices.ContainsFunc(metricName.FindAllString(q.Expr, -1), func(name string) bool { return clouds[base(name)] == cloud }) {
+				if cloudOf(q.Expr, clouds) != cloud {
 					continue
 				}
 				queries++
@@ -54,6 +53,16 @@ func (w *world) dashboards(s *server, cloud string) {
 	}
 }
 
+// cloudOf is the cloud whose metrics a query asks for.
+func cloudOf(query string, clouds map[string]string) string {
+	for _, word := range words.FindAllString(query, -1) {
+		if cloud := clouds[base(word)]; cloud != "" {
+			return cloud
+		}
+	}
+	return ""
+}
+
 // numbers counts the values that can be drawn.
 func numbers(series map[string][]float64) (n int) {
 	for _, values := range series {
@@ -67,8 +76,8 @@ func numbers(series map[string][]float64) (n int) {
 }
 
 var (
-	metricName = regexp.MustCompile(`\b[a-z]+(?:_[a-z0-9]+)+\b`)
-	metricRow  = regexp.MustCompile("(?m)^\\| `(\\w+)` \\|")
+	words     = regexp.MustCompile(`\w+`)
+	metricRow = regexp.MustCompile("(?m)^\\| `(\\w+)` \\|")
 )
 
 // base is the name of the metric that a series belongs to.

@@ -115,6 +115,14 @@ func (w *world) until(patience time.Duration, condition func() (bool, string)) {
 	}
 }
 
+// pause lets the trouble go on before there is more of it.
+func (w *world) pause(d time.Duration) {
+	select {
+	case <-w.Done():
+	case <-time.After(d):
+	}
+}
+
 // logFile is where a program writes its log.
 func (w *world) logFile(name string) string {
 	dir := os.Getenv(logsIn)
