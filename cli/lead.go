@@ -107,6 +107,7 @@ func (c *autoscaler) lead(ctx context.Context, lasting lasting) error {
 	if err := parts.addNodeClaims(cloud); err != nil {
 		return err
 	}
+	parts.tellUnsynced()
 	err = errors.Join(mgr.Add(everywhere(parts.becomeReady)), mgr.Add(leading(parts.lead)))
 	if err != nil {
 		return err
@@ -152,6 +153,7 @@ type parts struct {
 	loops        []*controller.Loop
 	watches      []func(context.Context) error
 	state        *prometheus.Registry // of the metrics that only the leader exports
+	unsynced     *report.Unsynced     // told until the caches are filled
 	pods         *report.PodObserver
 }
 
@@ -322,6 +324,7 @@ func (p *parts) becomeReady(ctx context.Context) error {
 	if !p.mgr.GetCache().WaitForCacheSync(ctx) {
 		return nil
 	}
+	p.unsynced.End()
 	for ctx.Err() == nil {
 		missing := p.missingKinds()
 		ready := func() error { return missing }

@@ -24,6 +24,17 @@ func (c *autoscaler) serveMetrics(more ...prometheus.Gatherer) {
 	c.ports.metricsHandler.Store(&handler)
 }
 
+// tellUnsynced exports that the cluster is not known yet. Leaders take it back with the state, followers when they know it too.
+func (p *parts) tellUnsynced() {
+	p.unsynced = report.NewUnsynced(clock.RealClock{})
+	if p.opt.DisableClusterStateObservability {
+		return
+	}
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(p.unsynced)
+	p.serveMetrics(registry)
+}
+
 // observe exports the state of the cluster while this process is the leader, so that it is exported once.
 func (p *parts) observe(ctx context.Context) error {
 	if !p.opt.DisableClusterStateObservability {

@@ -14,6 +14,8 @@ type Metric struct{ Old, New string }
 // OldMetrics are the names that are not served any more, in order.
 func OldMetrics() []Metric {
 	return []Metric{
+		{"karpenter_allocation_controller_scheduling_duration_seconds", "karpenter_scheduler_scheduling_duration_seconds"},
+		{"karpenter_cloudprovider_instance_type_price_estimate", "karpenter_cloudprovider_instance_type_offering_price_estimate"},
 		{"karpenter_consistency_errors", ""},
 		{"karpenter_deprovisioning_actions_performed", "karpenter_voluntary_disruption_decisions_total"},
 		{"karpenter_deprovisioning_consolidation_timeouts", "karpenter_voluntary_disruption_consolidation_timeouts_total"},
@@ -32,6 +34,11 @@ func OldMetrics() []Metric {
 		{"karpenter_disruption_replacement_nodeclaim_failures_total", "karpenter_voluntary_disruption_queue_failures_total"},
 		{"karpenter_disruption_replacement_nodeclaim_initialized_seconds", ""},
 		{"karpenter_ignored_pod_count", "karpenter_scheduler_ignored_pods_count"},
+		{"karpenter_interruption_actions_performed", ""},
+		{"karpenter_interruption_actions_performed_total", ""},
+		{"karpenter_interruption_deleted_messages", "karpenter_interruption_deleted_messages_total"},
+		{"karpenter_interruption_message_latency_time_seconds", "karpenter_interruption_message_queue_duration_seconds"},
+		{"karpenter_interruption_received_messages", "karpenter_interruption_received_messages_total"},
 		{"karpenter_machines_created", "karpenter_nodeclaims_created_total"},
 		{"karpenter_machines_disrupted", "karpenter_nodeclaims_disrupted_total"},
 		{"karpenter_machines_drifted", ""},

@@ -4,10 +4,12 @@ import (
 	"context"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/clock"
 
 	v1 "tenon.sh/api/v1"
 	"tenon.sh/engine"
@@ -139,4 +141,35 @@ func (x *exposition) sendConditions() {
 
 func resourceType(name corev1.ResourceName) string {
 	return strings.ReplaceAll(strings.ToLower(string(name)), "-", "_")
+}
+
+// Unsynced tells that the cluster is not known, until it is: whoever waits for the right to read a kind has no snapshot to tell of,
+// and would say nothing at all.
+type Unsynced struct {
+	clock   clock.PassiveClock
+	since   time.Time
+	ended   atomic.Bool
+	synced  *prometheus.Desc
+	seconds *prometheus.Desc
+}
+
+// NewUnsynced returns one for a process that begins to read the cluster now.
+func NewUnsynced(clock clock.PassiveClock) *Unsynced {
+	families := NewStateCollector(nil).families
+	return &Unsynced{clock: clock, since: clock.Now(), synced: families["karpenter_cluster_state_synced"], seconds: families["karpenter_cluster_state_unsynced_time_seconds"]}
+}
+
+// End says that the cluster is known.
+func (u *Unsynced) End() { u.ended.Store(true) }
+
+// Describe describes nothing, as that of a StateCollector.
+func (u *Unsynced) Describe(chan<- *prometheus.Desc) {}
+
+// Collect says so, and since when.
+func (u *Unsynced) Collect(out chan<- prometheus.Metric) {
+	if u.ended.Load() {
+		return
+	}
+	out <- prometheus.MustNewConstMetric(u.synced, prometheus.GaugeValue, 0)
+	out <- prometheus.MustNewConstMetric(u.seconds, prometheus.GaugeValue, u.clock.Since(u.since).Seconds())
 }

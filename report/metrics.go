@@ -113,10 +113,22 @@ func (m *Metrics) declareDecisions(f factory) {
 		"consolidation_type")
 	m.queueFailures = f.counters("karpenter_voluntary_disruption_queue_failures_total", "Replacements that were not ready when their disruption was taken back.",
 		"decision", "reason", "consolidation_type")
+	m.beginAtZero()
 	m.cloudDuration = f.histograms("karpenter_cloudprovider_duration_seconds", "Time that calls to the cloud took.", prometheus.DefBuckets,
 		"controller", "method", "provider")
 	m.cloudErrors = f.counters("karpenter_cloudprovider_errors_total", "Calls to the cloud that failed, by kind of error.",
 		"controller", "method", "provider", "error", "nodepool")
+}
+
+// beginAtZero shows the counters of what seldom goes wrong before it does: who asks for the increase of a counter does not see the
+// first one of a series that begins with it.
+func (m *Metrics) beginAtZero() {
+	for _, reason := range []v1.DisruptionReason{v1.Empty, v1.Underutilized, v1.Drifted, v1.Unhealthy, v1.Expired} {
+		m.failedValidations.WithLabelValues(consolidationType(reason))
+		if reason != v1.Empty { // nothing takes the place of an empty node
+			m.queueFailures.WithLabelValues("replace", lower(reason), consolidationType(reason))
+		}
+	}
 }
 
 // factory declares metrics.

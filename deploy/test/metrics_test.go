@@ -30,7 +30,7 @@ func metricsOf(t *testing.T) map[string]metric {
 		t.Fatal(err)
 	}
 	out := map[string]metric{}
-	row := regexp.MustCompile("(?m)^\\| `([a-z_]+)` \\| ([a-z]+) \\| ([a-z_, ]*) \\|")
+	row := regexp.MustCompile("(?m)^\\| `([a-z0-9_]+)` \\| ([a-z]+) \\| ([a-z_, ]*) \\|")
 	for _, match := range row.FindAllStringSubmatch(string(page), -1) {
 		out[match[1]] = metric{kind: match[2], labels: strings.Split(match[3], ", ")}
 	}

@@ -24,6 +24,7 @@ type release struct {
 	name      string
 	namespace string
 	set       []string // as after helm's --set
+	file      string   // of values, as after helm's -f; empty for none
 	apis      []string // that the cluster has beside Kubernetes' own
 }
 
@@ -46,6 +47,13 @@ func (r release) load() (*chart.Chart, error) { return loader.Load(r.chart) }
 
 func (r release) values() (map[string]any, error) {
 	out := map[string]any{}
+	if r.file != "" {
+		file, err := chartutil.ReadValuesFile(r.file)
+		if err != nil {
+			return nil, err
+		}
+		out = file
+	}
 	for _, value := range r.set {
 		if err := strvals.ParseInto(value, out); err != nil {
 			return nil, err

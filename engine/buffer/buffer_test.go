@@ -15,7 +15,7 @@ import (
 // objects reads a scenario with these Kubernetes objects.
 func objects(t *testing.T, documents ...string) *engine.Snapshot {
 	t.Helper()
-	f, err := scenario.Parse("pool general\nyaml\n"+strings.Join(documents, "\n---\n")+"\nend\n")
+	f, err := scenario.Parse("pool general\nyaml\n" + strings.Join(documents, "\n---\n") + "\nend\n")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -25,7 +25,7 @@ type metrics struct {
 func newMetrics(registry prometheus.Registerer) *metrics {
 	r := registrar{registry}
 	latencies := []float64{.01, .02, .05, .1, .2, .5, 1, 2, 5, 10, 20, 60}
-	return &metrics{
+	m := &metrics{
 		launchFailures: r.counters("karpenter_cloudprovider_instance_launch_failures_total",
 			"Offerings of which EC2 started no machine when it was asked to, by why.", "zone", "zone_id", "capacity_type", "reason"),
 		terminationFailures: r.counters("karpenter_cloudprovider_instance_termination_failures_total",
@@ -49,6 +49,10 @@ func newMetrics(registry prometheus.Registerer) *metrics {
 		attemptTime: r.histograms("aws_sdk_go_request_attempt_duration_seconds", "How long attempts at requests to AWS took.", latencies, "service", "action"),
 		retryCount:  r.histograms("aws_sdk_go_request_retry_count", "How often requests to AWS were tried again.", []float64{0, 1, 2, 3, 5, 10}, "service", "action"),
 	}
+	// 0 is something else than nothing: for who compares what was received with it, and for who asks for the increase.
+	m.deleted.WithLabelValues()
+	m.queued.WithLabelValues()
+	return m
 }
 
 // registrar makes metrics and registers them.

@@ -20,6 +20,7 @@ const shownFor = 30 * time.Minute
 // metricsExporter exports what there is to buy: the catalogs of all classes, as they were asked for last.
 type metricsExporter struct {
 	clock  clock.PassiveClock
+	began  time.Time
 	prices *price.Prices
 
 	mu       sync.Mutex // guards catalogs
@@ -39,12 +40,12 @@ func newMetricsExporter(clock clock.PassiveClock, prices *price.Prices) *metrics
 	}
 	const prefix = "karpenter_cloudprovider_instance_type_"
 	return &metricsExporter{
-		clock: clock, prices: prices, catalogs: map[string]shown{},
+		clock: clock, began: clock.Now(), prices: prices, catalogs: map[string]shown{},
 		available: desc(prefix+"offering_available", "Whether an offering can be bought by any class; 1 or 0.", "instance_type", "capacity_type", "zone"),
 		estimate:  desc(prefix+"offering_price_estimate", "What a machine of an offering costs, in USD per hour.", "instance_type", "capacity_type", "zone"),
 		cores:     desc(prefix+"cpu_cores", "Cores of an instance type.", "instance_type"),
 		memory:    desc(prefix+"memory_bytes", "Nominal memory of an instance type.", "instance_type"),
-		age:       desc("tenon_cloudprovider_price_age_seconds", "How long ago prices were told; only after they have been.", "capacity_type"),
+		age:       desc("tenon_cloudprovider_price_age_seconds", "How long ago prices were told; if they never have been, for how long nobody has.", "capacity_type"),
 	}
 }
 
@@ -74,7 +75,11 @@ func (s *metricsExporter) Collect(out chan<- prometheus.Metric) {
 		out <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, value, labels...)
 	}
 	for _, kind := range []string{price.OnDemand, price.Spot} {
-		if age, known := s.prices.Age(kind); known {
+		age, known := s.prices.Age(kind)
+		if !known { // a right that has been missing from the start must not look like nothing to tell of
+			age = s.clock.Since(s.began)
+		}
+		if known || s.prices.Told(kind) {
 			gauge(s.age, age.Seconds(), kind)
 		}
 	}

@@ -99,13 +99,18 @@ func (p *Prices) Age(kind string) (time.Duration, bool) {
 	return p.clock.Since(at), known
 }
 
+// Told reports whether there is somebody to ask for prices of a kind. If not, those that come with the program are the best there are.
+func (p *Prices) Told(kind string) bool {
+	return kind != OnDemand || !p.isolated && p.cloud.HasPrices()
+}
+
 // Stale says which prices are not today's, and how old they are, "" if there are none: what is bought may not be the
 // cheapest.
 func (p *Prices) Stale(limit time.Duration) string {
 	told := func(kind, otherwise string) string {
 		switch age, known := p.Age(kind); {
-		case kind == OnDemand && (p.isolated || !p.cloud.HasPrices()):
-			return "" // there is no better source
+		case !p.Told(kind):
+			return ""
 		case !known:
 			return kind + " prices were never told: " + otherwise
 		case age > limit:
@@ -132,7 +137,7 @@ func (p *Prices) Refresh(ctx context.Context) error {
 }
 
 func (p *Prices) refreshOnDemand(ctx context.Context) error {
-	if p.isolated || !p.cloud.HasPrices() {
+	if !p.Told(OnDemand) {
 		return nil
 	}
 	var shared, metal map[string]float64
