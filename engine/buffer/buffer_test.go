@@ -117,7 +117,8 @@ func TestPodsStayTheSameAsLongAsWhatTheyAreMadeOf(t *testing.T) {
 	s := objects(t, buffered("{podTemplateRef: {name: web}, replicas: 2}"), template(oneCore))
 	made := &buffer.Pods{}
 	first, again := made.Of(buffer.Resolve(s)), made.Of(buffer.Resolve(s))
-	if first[1] != again[1] || made.Bind(first[0], "n") != made.Bind(first[0], "n") {
+	bound := made.Bind(first[0], "n")
+	if first[1] != again[1] || made.Bind(again[0], "n") != bound {
 		t.Error("nothing has changed, and the pods are others")
 	}
 	s.PodTemplates[0] = s.PodTemplates[0].DeepCopy()
