@@ -73,7 +73,7 @@ func LaunchLine(claim *v1.NodeClaim, launch engine.Launch) []any {
 		"considered", launch.Why.Considered,
 	}
 	for _, b := range launch.Buffers {
-		line = append(line, "room-for-buffer", fmt.Sprintf("%d pods of %s/%s", b.Pods, b.Namespace, b.Name))
+		line = append(line, "room-for-buffer", engine.Plural(b.Pods, "pod")+" of "+b.Namespace+"/"+b.Name)
 	}
 	if launch.Why.RunnerUp != (engine.OfferingID{}) {
 		line = append(line, "runner-up", launch.Why.RunnerUp.String(), "runner-up-costs-more", engine.Dollars(launch.Why.PriceDifference))

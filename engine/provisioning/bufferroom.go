@@ -214,7 +214,7 @@ func (c *roomCount) placed(x engine.Placement) bool {
 	if room == nil {
 		return false
 	}
-	if h.Node != nil {
+	if h.Node != nil && (h.Claim == nil || h.IsInitialized()) {
 		room.Existing++
 	} else {
 		room.Coming++
