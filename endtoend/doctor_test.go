@@ -74,7 +74,7 @@ func TestDoctorFindsWhatWasBroken(t *testing.T) {
 		t.Errorf("as the controller itself: status %d, %q", status, got)
 	}
 	w.saysOf(found, "rbac", "ServiceAccount of this pod may do all")
-	w.saysOf(found, "not checked", "Deployments could not be looked at")
+	w.saysOf(found, "not checked", "CRDs could not be looked at")
 
 	w.pool("impossible", func(p *v1.NodePool) {
 		p.Spec.Template.Spec.Requirements = append(p.Spec.Template.Spec.Requirements, v1.Requirement{Key: "node.kubernetes.io/instance-type", Operator: v1.In, Values: []string{"none-such"}})
