@@ -110,6 +110,24 @@ func TestRoomThatHasNoPlaceSaysWhy(t *testing.T) {
 	}
 }
 
+func TestAQuotaThatBoundsABufferIsNamed(t *testing.T) {
+	t.Parallel()
+	q := &corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "few"}}
+	q.Spec.Hard = corev1.ResourceList{corev1.ResourcePods: resource.MustParse("1")}
+	w, r := newWorld(t, bufferOf("shape", 2), templateOf("1"), q)
+	limited := func() *metav1.Condition {
+		w.Must(r.Reconcile(w))
+		return apimeta.FindStatusCondition(statusOf(w).Conditions, "LimitedByQuotas")
+	}
+	if c := limited(); c == nil || c.Status != metav1.ConditionTrue || c.Reason != "ResourceQuotasAllocated" || !strings.Contains(c.Message, "ResourceQuota few lets no more than 1 pod be made") {
+		t.Errorf("%+v", c)
+	}
+	w.Must(w.Client.Delete(w, q))
+	if c := limited(); c == nil || c.Status != metav1.ConditionFalse || *statusOf(w).Replicas != 2 {
+		t.Errorf("the quota is gone: %+v", c)
+	}
+}
+
 func TestBuffersOfOtherStrategiesAreOthers(t *testing.T) {
 	t.Parallel()
 	b := bufferOf("nix", 2)

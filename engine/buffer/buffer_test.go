@@ -85,6 +85,10 @@ func TestWhatCannotBeResolvedSaysWhatToDo(t *testing.T) {
 	if all := buffer.Resolve(objects(t, buffered("{provisioningStrategy: example.com/other, podTemplateRef: {name: web}, replicas: 5}"), template(oneCore))); len(all) != 0 {
 		t.Errorf("another program's buffer is followed: %+v", all)
 	}
+	going := strings.Replace(buffered("{podTemplateRef: {name: web}, replicas: 5}"), "uid: b}", "uid: b, finalizers: [example.com/x], deletionTimestamp: '2026-01-01T00:00:00Z'}", 1)
+	if all := buffer.Resolve(objects(t, going, template(oneCore))); len(all) != 0 {
+		t.Errorf("a buffer that is being deleted keeps room: %+v", all)
+	}
 }
 
 // podsOf are the pods that stand for the buffers' room.
@@ -106,6 +110,9 @@ func TestPodsAreWhatTheAPIServerWouldMakeOfTheTemplate(t *testing.T) {
 	pod := s.Pods[0]
 	if cpu := kube.PodRequests(pod)["cpu"]; cpu.MilliValue() != 2500 {
 		t.Errorf("requests %v of cpu, want what limits and the LimitRange of the namespace make of it, 2500m", cpu.String())
+	}
+	if kube.EvictionCost(pod) != 0 {
+		t.Errorf("moving room costs %v", kube.EvictionCost(pod))
 	}
 	if len(pod.Spec.Volumes) != 1 || pod.Spec.NodeName != "" || *pod.Spec.Priority >= 0 || !kube.IsPending(pod) || !kube.IsBufferPod(pod) {
 		t.Errorf("%+v", pod)

@@ -43,11 +43,6 @@ func (d *planner) roomOnly(h *inventory.Machine) engine.Reason {
 	return engine.Reason{Code: engine.NotEmpty, NodePool: h.Pool(), Have: d.occupants(h)}
 }
 
-// onlyRoom reports whether there are pods, and all of them stand for room: nobody is disturbed who moves them.
-func (d *planner) onlyRoom(pods []engine.PodID) bool {
-	return len(pods) > 0 && !slices.ContainsFunc(pods, func(id engine.PodID) bool { return !d.room.Has(id) })
-}
-
 // takeOutRoom takes the pods that stand for room out of the plan: nobody has to move them, and no reason names them.
 func (d *planner) takeOutRoom() {
 	if len(d.room) == 0 {

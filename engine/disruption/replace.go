@@ -212,9 +212,6 @@ func (d *planner) add(p provisioning.Group, m method) {
 		d.launched[l.NodePool]++
 		l.Name = fmt.Sprintf("%s-%d", l.NodePool, d.launched[l.NodePool])
 	}
-	if x.Reason == v1.Underutilized && len(x.Replacements) == 0 && d.onlyRoom(x.Pods) {
-		x.Reason = v1.Empty // nobody notices
-	}
 	d.plan.Disruptions = append(d.plan.Disruptions, x)
 }
 

@@ -113,9 +113,6 @@ func (r *podReader) read(pod *corev1.Pod, number uint64) *PodInfo {
 	f.particular = a != nil && a.PodAntiAffinity != nil || ports || f.Mounts
 	f.Apart = a != nil && (a.PodAffinity != nil || a.PodAntiAffinity != nil) || ports || f.Mounts
 	f.Drainable = !kube.IsMirror(pod) && !kube.ToleratesDisruption(pod)
-	if kube.IsBufferPod(pod) { // there is nobody to send away
-		f.Drainable, f.weight = false, 0
-	}
 	_, f.Guarded = pod.Annotations[v1.DoNotDisruptAnnotationKey]
 	if pod.Spec.NodeName != "" {
 		f.node = r.podsByNode[pod.Spec.NodeName]
