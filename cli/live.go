@@ -19,6 +19,7 @@ import (
 
 	"tenon.sh/api/autoscalingv1beta1"
 	"tenon.sh/api/clusterapiv1alpha1"
+	"tenon.sh/api/schedulingv1alpha3"
 	v1 "tenon.sh/api/v1"
 	"tenon.sh/engine"
 	"tenon.sh/scenario"
@@ -85,6 +86,8 @@ func liveKinds() []liveKind {
 		of("apps", "v1", "statefulsets", "StatefulSet", false),
 		of("", "v1", "replicationcontrollers", "ReplicationController", false),
 		of("resource.k8s.io", "v1", "deviceclasses", "DeviceClass", true),
+		of(schedulingv1alpha3.GroupVersion.Group, "v1alpha3", "podgroups", podGroupKind, true),
+		of(schedulingv1alpha3.GroupVersion.Group, "v1alpha2", "podgroups", podGroupKind, true),
 		of("karpenter.kwok.sh", "v1alpha1", "kwoknodeclasses", "KWOKNodeClass", true),
 		of("karpenter.k8s.aws", "v1", "ec2nodeclasses", "EC2NodeClass", true),
 		of("karpenter.azure.com", "v1beta1", "aksnodeclasses", "AKSNodeClass", true),
@@ -164,8 +167,9 @@ func (o *liveOptions) withMachineDeployments(ctx context.Context, config *rest.C
 }
 
 const (
-	overlayKind = "NodeOverlay"
-	bufferKind  = "CapacityBuffer"
+	overlayKind  = "NodeOverlay"
+	bufferKind   = "CapacityBuffer"
+	podGroupKind = "PodGroup"
 )
 
 // inForce leaves out NodeOverlays and CapacityBuffers where the controller does without them: its plans know nothing of them.
@@ -224,7 +228,7 @@ func liveObjects(ctx context.Context, config *rest.Config, notes *terminal) ([]s
 			out = append(out, documents...)
 		case apierrors.IsNotFound(err) && kind.optional:
 		case apierrors.IsForbidden(err) && strings.HasSuffix(kind.kind, "NodeClass"): // nothing follows from them
-		case apierrors.IsForbidden(err) && (kind.kind == overlayKind || kind.kind == bufferKind || kind.forBuffers): // whoever was given rights before they acted, reads the rest
+		case apierrors.IsForbidden(err) && (kind.kind == overlayKind || kind.kind == bufferKind || kind.kind == podGroupKind || kind.forBuffers): // whoever was given rights before they acted, reads the rest
 			notes.line("note: %ss are left out: %s", kind.kind, oneLine(err))
 		default:
 			return nil, fmt.Errorf("list objects of kind %s: %w", kind.kind, err)

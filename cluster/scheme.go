@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	resourcev1 "k8s.io/api/resource/v1"
+	schedulingv1alpha2 "k8s.io/api/scheduling/v1alpha2"
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
@@ -18,6 +19,7 @@ import (
 	"tenon.sh/api/azurev1beta1"
 	"tenon.sh/api/clusterapiv1alpha1"
 	"tenon.sh/api/kwokv1alpha1"
+	"tenon.sh/api/schedulingv1alpha3"
 	v1 "tenon.sh/api/v1"
 	"tenon.sh/api/v1alpha1"
 )
@@ -31,6 +33,8 @@ func Scheme() *runtime.Scheme {
 		policyv1.AddToScheme,
 		resourcev1.AddToScheme,
 		storagev1.AddToScheme,
+		schedulingv1alpha2.AddToScheme,
+		schedulingv1alpha3.AddToScheme,
 		coordinationv1.AddToScheme,
 		authenticationv1.AddToScheme,
 		authorizationv1.AddToScheme,

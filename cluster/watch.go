@@ -38,6 +38,9 @@ func (c *Cluster) Watch(ctx context.Context) error {
 	if c.Buffers {
 		kinds = append(kinds, &autoscalingv1beta1.CapacityBuffer{}, &corev1.PodTemplate{}, &appsv1.Deployment{}, &corev1.ResourceQuota{})
 	}
+	if err := c.watchPodGroups(ctx); err != nil {
+		return err
+	}
 	for _, kind := range kinds {
 		informer, err := c.Informers.GetInformer(ctx, kind)
 		if _, ok := kind.(*resourcev1.DeviceClass); ok && apimeta.IsNoMatchError(err) {

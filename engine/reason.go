@@ -32,6 +32,8 @@ const (
 	VolumeElsewhere       Code = "VolumeElsewhere"       // Key: the claim; Need: where its volume is or can be; Have: where machines are
 	PodsFirst             Code = "PodsFirst"             // room of a CapacityBuffer that waits for pods to have their places
 	ServedElsewhere       Code = "ServedElsewhere"       // Have: the node group that another autoscaler scales up for the pod; Need: until when that is waited for
+	GangTooSmall          Code = "GangTooSmall"          // Key: the pod group; Need: how many pods start together; Have: how many exist
+	GangIncomplete        Code = "GangIncomplete"        // Key: the pod group; Need: how many pods start together; Have: how many found a place
 	LaunchDelayed         Code = "LaunchDelayed"         // Key: the annotation; Need: until when another autoscaler may come first
 	NoExistingNodeMatches Code = "NoExistingNodeMatches" // the pod names a node by its hostname and that node cannot take it; Need
 )
@@ -181,6 +183,8 @@ var messages = map[Code]string{
 	NotOnManagedNodes:     "the pod asks to run on nodes that no NodePool owns",
 	TooComplex:            "what the pod asks of nodes and of other pods is too much for one plan: {need} rules, of {have} in its namespace; those who ask for less come first",
 	ServedElsewhere:       "Cluster Autoscaler has said that it scales up group {have} for the pod; a machine is started for it from {need} on, if it still waits then",
+	GangTooSmall:          "kube-scheduler starts pod group {key} once {need} of its pods exist, and there are {have}",
+	GangIncomplete:        "pod group {key} starts with {need} pods or not at all, and {have} would have a place: nothing is started for it",
 	LaunchDelayed:         "its annotation {key} lets another autoscaler come first; a machine is started for it from {need} on, if it still waits then",
 	NoExistingNodeMatches: "the pod asks for the node with hostname {need}, which cannot take it, and no new node will have that name",
 

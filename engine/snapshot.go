@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"tenon.sh/api/autoscalingv1beta1"
+	"tenon.sh/api/schedulingv1alpha3"
 	v1 "tenon.sh/api/v1"
 	"tenon.sh/api/v1alpha1"
 )
@@ -59,6 +60,9 @@ type Snapshot struct {
 	PodTemplates    []*corev1.PodTemplate
 	Deployments     []*appsv1.Deployment
 	ResourceQuotas  []*corev1.ResourceQuota
+
+	// PodGroups say which pods start together.
+	PodGroups []*schedulingv1alpha3.PodGroup
 
 	// Classes holds, for every node class that a pool refers to, what its provider says of it, and once more for pools whose instance
 	// types NodeOverlays correct.

@@ -19,6 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"tenon.sh/api/autoscalingv1beta1"
+	"tenon.sh/api/schedulingv1alpha3"
 	v1 "tenon.sh/api/v1"
 	"tenon.sh/engine"
 	"tenon.sh/scenario/schema"
@@ -228,6 +229,8 @@ func (m *manifest) adder(kind string) func(*unstructured.Unstructured) error {
 		return m.addOverlay
 	case "CapacityBuffer." + autoscalingv1beta1.GroupVersion.Group:
 		return m.addBuffer
+	case "PodGroup." + schedulingv1alpha3.GroupVersion.Group:
+		return m.addPodGroup
 	case "PodTemplate":
 		return func(u *unstructured.Unstructured) error { return decode(m, u, &m.snapshot.PodTemplates) }
 	case "DaemonSet.apps":

@@ -166,6 +166,8 @@ func (p *podLine) statusWord(w word) (handled bool, err error) {
 		p.pod.Annotations[v1.DoNotDisruptAnnotationKey] = value
 	case "owner":
 		p.owner = value
+	case "gang":
+		p.pod.Spec.SchedulingGroup = &corev1.PodSchedulingGroup{PodGroupName: &value}
 	case "scheduler":
 		p.pod.Spec.SchedulerName = value
 	case "node":

@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"tenon.sh/api/autoscalingv1beta1"
+	"tenon.sh/api/schedulingv1alpha3"
 	v1 "tenon.sh/api/v1"
 	"tenon.sh/api/v1alpha1"
 	"tenon.sh/engine"
@@ -140,6 +141,9 @@ func objectsOf(s *engine.Snapshot) ([]Document, error) {
 	}
 	for _, o := range s.ResourceQuotas {
 		add("v1", "ResourceQuota", o)
+	}
+	for _, o := range s.PodGroups {
+		add(schedulingv1alpha3.GroupVersion.String(), "PodGroup", o)
 	}
 	for _, o := range s.NodeClaims {
 		add(v1.GroupVersion.String(), "NodeClaim", o)

@@ -168,7 +168,21 @@ type PodIndex struct {
 	machines []*Machine
 	// Patient is true if machines that are late are counted on like others.
 	Patient bool
+	held    map[*corev1.Pod]bool
 }
+
+// Hold has the pods, which no node runs, ask for no place.
+func (c *PodIndex) Hold(pods []*corev1.Pod) {
+	if c.held == nil {
+		c.held = map[*corev1.Pod]bool{}
+	}
+	for _, pod := range pods {
+		c.held[pod] = true
+	}
+}
+
+// Held reports whether the pod asks for no place.
+func (c *PodIndex) Held(pod *corev1.Pod) bool { return c.held[pod] }
 
 // Take counts the pods of the snapshot. A nil cache is an empty one.
 func (m *Cache) Take(s *engine.Snapshot, threads int) *PodIndex {

@@ -98,12 +98,6 @@ func (k *KeyWriter) oddities(spec *corev1.PodSpec) {
 		k.mark('c')
 		k.word(spec.ResourceClaims[i].Name)
 	}
-	if g := spec.SchedulingGroup; g != nil {
-		k.mark('g')
-		if g.PodGroupName != nil {
-			k.word(*g.PodGroupName)
-		}
-	}
 	// Requests that no machine has by itself, and those that are not valid, are told apart by name and sign only.
 	for _, list := range [][]corev1.Container{spec.InitContainers, spec.Containers} {
 		for i := range list {

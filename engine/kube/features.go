@@ -71,8 +71,7 @@ func (d *DeviceResources) ProblemOf(requests corev1.ResourceList) engine.Reason 
 	return notSupported("dynamic resource allocation: " + string(first) + " stands for devices of DeviceClass " + d.class[first].Name)
 }
 
-// UnsupportedOf says what the pod uses that takes more than looking at one pod and one node: devices that are claimed,
-// or pods that start together or not at all.
+// UnsupportedOf says what the pod uses that takes more than looking at one pod and one node: devices that are claimed.
 func UnsupportedOf(spec *corev1.PodSpec) engine.Reason {
 	if len(spec.ResourceClaims) > 0 {
 		names := make([]string, 0, len(spec.ResourceClaims))
@@ -80,13 +79,6 @@ func UnsupportedOf(spec *corev1.PodSpec) engine.Reason {
 			names = append(names, spec.ResourceClaims[i].Name)
 		}
 		return notSupported("dynamic resource allocation: resource claims " + strings.Join(names, ", "))
-	}
-	if g := spec.SchedulingGroup; g != nil {
-		name := ""
-		if g.PodGroupName != nil {
-			name = " " + *g.PodGroupName
-		}
-		return notSupported("gang scheduling: it belongs to pod group" + name)
 	}
 	return engine.Reason{}
 }

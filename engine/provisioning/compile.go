@@ -13,6 +13,7 @@ import (
 	"tenon.sh/engine/budget"
 	"tenon.sh/engine/capacity"
 	"tenon.sh/engine/constraints"
+	"tenon.sh/engine/gang"
 	"tenon.sh/engine/inventory"
 	"tenon.sh/engine/kube"
 	"tenon.sh/engine/packing"
@@ -37,6 +38,7 @@ type Problem struct {
 	Pools       []*poolModel
 	broken      []engine.Note // pools that cannot be used, and why
 	Classes     []*podClass
+	gangs       *gang.Gangs // nil for none
 	Backoffs    *constraints.LaunchBackoffs
 	values      *labelValues
 	daemons     []constraints.DaemonSet
@@ -84,6 +86,7 @@ func ReadProblem(s *engine.Snapshot, opt engine.Options, pods *inventory.PodInde
 	if t != nil {
 		p.guards = t.Guards
 	}
+	p.gangs = gang.Read(s)
 	p.learned = pods.Cache.MachineListOf(s).Memory()
 	pods.Cache.InterPods++
 	p.Pools, p.broken = poolsOf(s, pods.Cache, p.Machines)
@@ -312,7 +315,7 @@ func (p *Problem) RequestFor(need *inventory.RequestClass) capacity.Vector {
 // classOf says where the class may go.
 func (p *Problem) classOf(c *podClass) packing.Class {
 	c.levels = p.sharedRelaxations(c)
-	out := packing.Class{Request: c.Request, Count: len(c.Pods), Priority: int(c.Priority), Levels: c.levels, Batch: c.batch}
+	out := packing.Class{Request: c.Request, Count: len(c.Pods), Priority: c.rank, Levels: c.levels, Batch: c.batch}
 	if !p.trial.counts() {
 		out.Owners = p.ownersOf(c)
 	}

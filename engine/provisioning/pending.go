@@ -78,6 +78,9 @@ func (p *Problem) SortPods() []*corev1.Pod {
 		if !kube.IsActive(pod) || kube.OwnedByDaemonSet(pod) || kube.IsMirror(pod) {
 			continue
 		}
+		if p.withoutGang(pod) {
+			continue
+		}
 		h := early[string(pod.UID)]
 		if n := byName[pod.Status.NominatedNodeName]; n != nil {
 			h = n
@@ -85,17 +88,17 @@ func (p *Problem) SortPods() []*corev1.Pod {
 		if h != nil && p.Backoffs.Unfit[pod] == h.MachineInfo {
 			h = nil
 		}
-		switch {
+		switch asks := p.gangs.Of(pod) != nil; {
 		case h != nil && (kube.IsQueued(pod) || pod.Status.NominatedNodeName != ""):
 			h.Expected = append(h.Expected, pod)
-		case kube.IsPending(pod):
+		case kube.IsPending(pod), asks && kube.IsUntried(pod):
 			waiting = append(waiting, pod)
 		case kube.IsUntried(pod):
 			untried = append(untried, pod)
 		}
 	}
 	for _, pod := range p.recheckExpected() {
-		if kube.IsPending(pod) {
+		if kube.IsPending(pod) || p.gangs.Of(pod) != nil {
 			waiting = append(waiting, pod)
 		} else if kube.IsUntried(pod) {
 			untried = append(untried, pod)

@@ -9,6 +9,7 @@ import (
 	v1 "tenon.sh/api/v1"
 	"tenon.sh/engine/capacity"
 	"tenon.sh/engine/constraints"
+	"tenon.sh/engine/gang"
 	"tenon.sh/engine/inventory"
 	"tenon.sh/engine/kube"
 	"tenon.sh/engine/packing"
@@ -30,6 +31,8 @@ type podClass struct {
 	Assigned *inventory.Machine // the machine that the pods are expected on, nil for none
 	proposed bool               // or had better go to, if there is room
 	batch    int                // the pods share new machines with those of the same batch only
+	gang     *gang.Gang         // nil for pods that start alone
+	rank     int                // the higher comes first where room is too little
 }
 
 // classesOf groups the pods. Classes are in order of what they ask for, so that the plan does not hang on names.
@@ -41,6 +44,7 @@ func (p *Problem) classesOf(pending []pendingClass) []*podClass {
 		assigned    *inventory.Machine
 		proposed    bool
 		batch       int
+		gang        *gang.Gang
 	}
 	byKey := map[key]*podClass{}
 	var keys []key
@@ -48,11 +52,12 @@ func (p *Problem) classesOf(pending []pendingClass) []*podClass {
 		matched := w.info.Labels.Match(p.InterPod.ID, p.InterPod.Index)
 		p.looked += len(matched)
 		requested := p.Pods.Cache.NextRequests(w.info)
-		k := key{w.constraints.ID, requested, w.info.Labels.Text, w.assigned, w.proposed, w.batch}
+		k := key{w.constraints.ID, requested, w.info.Labels.Text, w.assigned, w.proposed, w.batch, p.gangs.Of(w.info.Pod)}
 		c, ok := byKey[k]
 		if !ok {
 			need, size := w.constraints.WithVolumes(requested)
-			c = &podClass{PodConstraints: w.constraints, requests: need, size: size, matched: slices.Clone(matched), unmanned: asksForUnmanaged(w.constraints.NodeConstraints), Assigned: w.assigned, proposed: w.proposed, batch: w.batch}
+			c = &podClass{PodConstraints: w.constraints, requests: need, size: size, matched: slices.Clone(matched), unmanned: asksForUnmanaged(w.constraints.NodeConstraints), Assigned: w.assigned, proposed: w.proposed, batch: w.batch, gang: k.gang}
+			c.rank = p.rankOf(k.gang, c.Priority)
 			byKey[k] = c
 			keys = append(keys, k)
 		}
@@ -89,7 +94,7 @@ func (c *podClass) oldestFirst() {
 // compareClasses orders classes by what they ask for, and classes that ask for the same by the first of their pods.
 func compareClasses(a, b *podClass) int {
 	if n := cmp.Or(
-		cmp.Compare(b.Priority, a.Priority),
+		cmp.Compare(b.rank, a.rank),
 		cmp.Compare(a.size, b.size),
 		cmp.Compare(len(a.Told), len(b.Told)),
 		cmp.Compare(len(a.Spreads), len(b.Spreads)),

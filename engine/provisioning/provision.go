@@ -14,6 +14,7 @@ import (
 	"tenon.sh/engine"
 	"tenon.sh/engine/buffer"
 	"tenon.sh/engine/capacity"
+	"tenon.sh/engine/gang"
 	"tenon.sh/engine/inventory"
 	"tenon.sh/engine/kube"
 	"tenon.sh/engine/packing"
@@ -23,6 +24,12 @@ import (
 // for, or on new ones, and keeps the room of CapacityBuffers beside. It reads only s and opt (cache, which may be nil, only saves
 // work); the same input always gives the same Plan.
 func Plan(s *engine.Snapshot, opt engine.Options, cache *inventory.Cache) *engine.Plan {
+	if len(s.PodGroups) > 0 {
+		if cache == nil {
+			cache = &inventory.Cache{}
+		}
+		s = gang.InOnePlace(s, inventory.KeptBy[gang.Copies](cache))
+	}
 	if len(s.CapacityBuffers) == 0 {
 		plan, _ := planPods(s, opt, cache)
 		return plan
@@ -45,9 +52,9 @@ func Plan(s *engine.Snapshot, opt engine.Options, cache *inventory.Cache) *engin
 	return plan
 }
 
-// planPods decides for all pods of the snapshot alike. The problem is that which the plan solves.
-func planPods(s *engine.Snapshot, opt engine.Options, cache *inventory.Cache) (*engine.Plan, *Problem) {
-	pods := cache.Take(s, opt.Threads)
+// planIndex decides for all pods of the index that are not held back.
+func planIndex(s *engine.Snapshot, opt engine.Options, pods *inventory.PodIndex) (*engine.Plan, *Problem) {
+	pods.Patient = false
 	p := ReadProblem(s, opt, pods, nil)
 	if len(p.Classes) == 0 { // at rest
 		p.sell()

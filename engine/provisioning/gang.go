@@ -1,0 +1,121 @@
+package provisioning
+
+import (
+	"slices"
+	"strconv"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"tenon.sh/engine"
+	"tenon.sh/engine/gang"
+	"tenon.sh/engine/inventory"
+	"tenon.sh/engine/kube"
+)
+
+// mostGangRounds bounds how often pods are planned anew because a gang cannot start: then all that cannot are left out at once.
+const mostGangRounds = 16
+
+// planPods decides for all pods of the snapshot alike, and for those of a gang together: machines are started for enough of them or for
+// none. The first gang in order that cannot start is left out, and the others planned anew with its room. The problem is that which the
+// plan solves.
+func planPods(s *engine.Snapshot, opt engine.Options, cache *inventory.Cache) (*engine.Plan, *Problem) {
+	pods := cache.Take(s, opt.Threads)
+	plan, p := planIndex(s, opt, pods)
+	var without []engine.Unplaced
+	for round := 1; ; round++ {
+		short := p.cannotStart(plan)
+		if len(short) == 0 {
+			break
+		}
+		if round < mostGangRounds {
+			short = short[:1]
+		}
+		for _, g := range short {
+			refused := g.refusals(plan)
+			without = append(without, refused...)
+			pods.Hold(g.Waiting)
+		}
+		plan, p = planIndex(s, opt, pods)
+	}
+	if len(without) > 0 {
+		plan.Unplaced = append(plan.Unplaced, without...)
+		slices.SortFunc(plan.Unplaced, func(a, b engine.Unplaced) int { return ComparePods(a.Pod, b.Pod) })
+	}
+	return plan, p
+}
+
+// shortGang is a gang that asks for machines, with those of its waiting pods that have no place in a plan.
+type shortGang struct {
+	*gang.Gang
+	left map[engine.PodID]bool
+}
+
+// cannotStart are the gangs that do not start as planned, in their order.
+func (p *Problem) cannotStart(plan *engine.Plan) (out []shortGang) {
+	if p.gangs == nil || len(plan.Unplaced) == 0 {
+		return nil
+	}
+	unplaced := make(map[engine.PodID]bool, len(plan.Unplaced))
+	for _, u := range plan.Unplaced {
+		unplaced[u.Pod] = true
+	}
+	for _, g := range p.gangs.List {
+		if !g.Asks() || p.Pods.Held(g.Waiting[0]) {
+			continue
+		}
+		short := shortGang{g, map[engine.PodID]bool{}}
+		for _, pod := range g.Waiting {
+			if id := kube.PodID(pod); unplaced[id] {
+				short.left[id] = true
+			}
+		}
+		if len(short.left) > 0 && !g.Suffices(len(g.Waiting)-len(short.left)) {
+			out = append(out, short)
+		}
+	}
+	return out
+}
+
+// refusals say of each waiting pod how many would have a place, and what the first without one lacks.
+func (g *shortGang) refusals(plan *engine.Plan) []engine.Unplaced {
+	found := len(g.Running) + len(g.Waiting) - len(g.left)
+	reasons := []engine.Reason{{Code: engine.GangIncomplete, Key: g.Name(), Need: strconv.Itoa(g.Group.MinCount()), Have: strconv.Itoa(found)}}
+	if i := slices.IndexFunc(plan.Unplaced, func(u engine.Unplaced) bool { return g.left[u.Pod] }); i >= 0 {
+		reasons = append(reasons, plan.Unplaced[i].Reasons...)
+	}
+	out := make([]engine.Unplaced, 0, len(g.Waiting))
+	for _, pod := range g.Waiting {
+		out = append(out, engine.Unplaced{Pod: kube.PodID(pod), Reasons: reasons})
+	}
+	return out
+}
+
+// withoutGang reports whether no place is looked for the pod, which no node runs, because the rest of its gang is missing: there is none
+// for all of them, or kube-scheduler waits for more of them to exist.
+func (p *Problem) withoutGang(pod *corev1.Pod) bool {
+	g := p.gangs.Of(pod)
+	if g == nil && kube.IsUntried(pod) && p.gangs.Lacks(pod) {
+		return true
+	}
+	if g == nil || g.Asks() {
+		return p.Pods.Held(pod)
+	}
+	if kube.IsPending(pod) {
+		r := engine.Reason{Code: engine.GangTooSmall, Key: g.Name(), Need: strconv.Itoa(g.Group.MinCount()), Have: strconv.Itoa(g.Exist())}
+		p.refused = append(p.refused, engine.Unplaced{Pod: kube.PodID(pod), Reasons: []engine.Reason{r}})
+	}
+	return true
+}
+
+// rankOf orders pods that compete for too little room: by priority, then those that start alone, then one gang after the other, so that
+// one has all it needs before the next has any.
+func (p *Problem) rankOf(g *gang.Gang, priority int32) int {
+	if p.gangs == nil {
+		return int(priority)
+	}
+	n := len(p.gangs.List)
+	if g == nil {
+		return int(priority)*(n+1) + n
+	}
+	return int(g.Priority())*(n+1) + n - 1 - g.Order
+}
