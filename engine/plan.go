@@ -80,6 +80,8 @@ type Launch struct {
 	Pods     []PodID
 	// Buffers lists the CapacityBuffers for which the machine has room, beside Pods: a launch may be for them alone.
 	Buffers []BufferShare `json:",omitempty"`
+	// Gangs names the PodGroups, with their namespaces, of which some of the pods are that start together or not at all.
+	Gangs []string `json:",omitempty"`
 	// Instead names the machines, by claim or node, that some of the pods were expected on and cannot run on after all.
 	Instead []string `json:",omitempty"`
 	Why     Choice

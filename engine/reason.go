@@ -71,6 +71,7 @@ const (
 	Paused                Code = "Paused"                // Key: what is paused; Need: until when; Have: why
 	OutsideMoveWindow     Code = "OutsideMoveWindow"     // Key: a pod that may not be moved now; Need: when it may be
 	RollingOut            Code = "RollingOut"            // Key: the workload; Need: the pod that it is about to replace, or its next ones
+	GangRuns              Code = "GangRuns"              // Key: the pod group; Need: how many of its pods have to run
 	OnlyWhenEmpty         Code = "OnlyWhenEmpty"         // Have: how many pods; the pool's policy is WhenEmpty
 	MissingLabel          Code = "MissingLabel"          // Key: a label without which the price of the node is not known
 	UnknownInstanceType   Code = "UnknownInstanceType"   // Have: a type that the catalog does not list
@@ -223,6 +224,7 @@ var messages = map[Code]string{
 	Paused:                "{key} is paused{need}{have}",
 	OutsideMoveWindow:     "pod {key} may not be moved now; its next window opens at {need}",
 	RollingOut:            "{key} is rolling out and is about to need the node or to leave it ({need})",
+	GangRuns:              "it runs pods of pod group {key}, which needs {need} at a time: they are not moved",
 	OnlyWhenEmpty:         "{have} would have to move, and the pool's policy is WhenEmpty",
 	MissingLabel:          "the node does not carry the label {key}, so what it costs is not known",
 	UnknownInstanceType:   "instance type {have} is not in the catalog, so what the node costs is not known",

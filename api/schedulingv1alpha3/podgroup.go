@@ -114,4 +114,6 @@ func (o *PodGroup) TopologyKey() string {
 }
 
 // MovesWhole reports whether its pods may be evicted only all together.
-func (o *PodGroup) MovesWhole() bool { return o.Spec.DisruptionMode != nil && o.Spec.DisruptionMode.All != nil }
+func (o *PodGroup) MovesWhole() bool {
+	return o.Spec.DisruptionMode != nil && o.Spec.DisruptionMode.All != nil
+}

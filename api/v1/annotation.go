@@ -22,6 +22,7 @@ const (
 	// On a NodeClaim, written by this program.
 	BriefPodLeftAnnotationKey      = "tenon.sh/brief-pod-left"
 	PlannedPodsAnnotationKey       = "tenon.sh/planned-pods"
+	GangsAnnotationKey             = "tenon.sh/pod-groups"
 	DisruptionAnnotationKey        = "tenon.sh/disruption"
 	ReplacesAnnotationKey          = "tenon.sh/replaces"
 	DisruptionBackoffAnnotationKey = "tenon.sh/disruption-backoff"
@@ -208,6 +209,11 @@ func Annotations() []Annotation {
 			Key: PlannedPodsAnnotationKey, On: "NodeClaim", Ours: true, Values: "UIDs of pods, separated by commas",
 			Meaning:    "the pods that the machine was started for; until they are bound their room is spoken for",
 			Unreadable: "no room is spoken for",
+		},
+		{
+			Key: GangsAnnotationKey, On: "NodeClaim", Ours: true, Values: "names of PodGroups as namespace/name, separated by commas",
+			Meaning:    "the groups of pods that start together, of which some were the reason for the machine; its node opens with those of their other machines",
+			Unreadable: "the node opens by itself",
 		},
 		{
 			Key: ReplacesAnnotationKey, On: "NodeClaim", Ours: true, Values: "JSON: id, claims",

@@ -17,6 +17,7 @@ import (
 
 	v1 "tenon.sh/api/v1"
 	"tenon.sh/cluster"
+	"tenon.sh/engine/kube"
 	"tenon.sh/engine/nomination"
 )
 
@@ -37,6 +38,8 @@ type openings struct {
 	opening map[types.UID]bool
 	// settling holds claims whose nodes are open, which their status does not say yet: whoever opened them looks after the pods.
 	settling map[types.UID]bool
+	// reached holds the claims of gangs whose nodes could open.
+	reached map[types.UID]bool
 }
 
 // opening is a node that could open, as it is and as it should be.
@@ -58,6 +61,25 @@ func (o *openings) enter(node opening) bool {
 	}
 	o.busy = true
 	return true
+}
+
+// reach notes that the claim's node could open, and forgets claims that are no more.
+func (o *openings) reach(claim *v1.NodeClaim, claims []*v1.NodeClaim) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	known := o.reached
+	o.reached = map[types.UID]bool{claim.UID: true}
+	for _, c := range claims {
+		if known[c.UID] {
+			o.reached[c.UID] = true
+		}
+	}
+}
+
+func (o *openings) hasReached(claim *v1.NodeClaim) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.reached[claim.UID]
 }
 
 // ready lists the nodes that could open, by name.
@@ -115,6 +137,10 @@ func (o *openings) isSettling(claim *v1.NodeClaim) bool {
 // reports whether the node is open now; if not, the claim is to be looked at again.
 func (a *application) open(ctx context.Context) (opened bool, err error) {
 	node := a.step.Nodes[0]
+	if a.awaitsGang(ctx) {
+		a.after = openingRetry
+		return false, nil
+	}
 	if !a.openings.enter(opening{a.life.Claim, a.node(node.Name), node}) {
 		a.after = openingRetry
 		return false, nil
@@ -130,6 +156,24 @@ func (a *application) open(ctx context.Context) (opened bool, err error) {
 		a.replace(written)
 	}
 	return written != nil, err
+}
+
+// awaitsGang reports whether the node stays closed until other machines for the same pods are there.
+func (a *application) awaitsGang(ctx context.Context) bool {
+	claim := a.life.Claim
+	if len(kube.GangsOf(claim)) == 0 {
+		return false
+	}
+	var list v1.NodeClaimList
+	if err := a.Cluster.Client.List(ctx, &list, client.UnsafeDisableDeepCopy); err != nil {
+		return false // reading a cache that runs does not fail
+	}
+	claims := make([]*v1.NodeClaim, len(list.Items))
+	for i := range list.Items {
+		claims[i] = &list.Items[i]
+	}
+	a.openings.reach(claim, claims)
+	return nomination.AwaitGang(claim, claims, a.openings.hasReached, a.Cluster.Clock.Now())
 }
 
 // awaitsSiblings reports whether another node is worth waiting for.

@@ -165,9 +165,9 @@ func (r *Reconciler) launchAll(ctx context.Context, view *view, plan *engine.Pla
 	errs := make([]error, len(plan.Launches))
 	var group errgroup.Group
 	group.SetLimit(cmp.Or(r.AtOnce, writeAtOnce))
-	checker := disruption.NewChecker(newest)
+	reasons := disruption.NewChecker(newest).CheckLaunches(plan.Launches)
 	for i, launch := range plan.Launches {
-		if reason := checker.Check(launch); !reason.OK() {
+		if reason := reasons[i]; !reason.OK() {
 			log.FromContext(ctx).Info("dropped launch, it is not right now", "launch", launch.Name, "reason", reason.String())
 			continue
 		}

@@ -96,9 +96,12 @@ func because(class *engine.Class) string {
 	return ": " + class.Problem
 }
 
-// held says which pods keep the machine: one that is protected, or that may not be moved at this time. With several, the one
+// held says which pods keep the machine: those of a gang, one that is protected, or that may not be moved at this time. With several, the one
 // that does so for longest.
 func (d *planner) held(h *inventory.Machine) engine.Reason {
+	if r := d.breaksGang(h); !r.OK() {
+		return r
+	}
 	if !h.Pods.Annotated {
 		return engine.Reason{}
 	}
@@ -218,6 +221,9 @@ func (d *planner) underutilizable(h *inventory.Machine) engine.Reason {
 	rules := d.budgets[h.Pool()].rules
 	if rules.Pool.Spec.Disruption.ConsolidationPolicy == v1.WhenEmpty {
 		return engine.Reason{Code: engine.OnlyWhenEmpty, NodePool: h.Pool(), Have: d.occupants(h)}
+	}
+	if r := d.runsGang(h); !r.OK() {
+		return r
 	}
 	if rules.NoMoves {
 		return engine.Reason{Code: engine.UnreadableAnnotation, NodePool: h.Pool(), Key: v1.PaybackAnnotationKey,

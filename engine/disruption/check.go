@@ -10,6 +10,7 @@ import (
 	v1 "tenon.sh/api/v1"
 	"tenon.sh/engine"
 	"tenon.sh/engine/constraints"
+	"tenon.sh/engine/gang"
 	"tenon.sh/engine/inventory"
 	"tenon.sh/engine/kube"
 	"tenon.sh/engine/nomination"
@@ -45,7 +46,7 @@ func NewCheckerWith(s *engine.Snapshot, opt engine.Options) *Checker {
 func NewChecker(s *engine.Snapshot) *Checker {
 	c := &Checker{s: s, pools: kube.PoolsByName(s), types: kube.NewTypeIndex(s), waiting: map[engine.PodID]bool{}, assigned: map[engine.PodID]string{}, used: map[string]corev1.ResourceList{}}
 	pods := (*inventory.Cache)(nil).Take(s, 1)
-	c.problem = &provisioning.Problem{Snapshot: s, Pods: pods, Machines: inventory.MachinesOf(s, pods), Constraints: constraints.NewReader(s, engine.Options{}, pods, nil)}
+	c.problem = &provisioning.Problem{Snapshot: s, Pods: pods, Gangs: gang.Read(s), Machines: inventory.MachinesOf(s, pods), Constraints: constraints.NewReader(s, engine.Options{}, pods, nil)}
 	c.problem.Backoffs = c.problem.ReadBackoffs()
 	for _, pod := range c.problem.SortPods() {
 		c.waiting[kube.PodID(pod)] = true

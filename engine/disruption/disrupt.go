@@ -9,6 +9,7 @@ import (
 	v1 "tenon.sh/api/v1"
 	"tenon.sh/engine"
 	"tenon.sh/engine/budget"
+	"tenon.sh/engine/gang"
 	"tenon.sh/engine/inventory"
 	"tenon.sh/engine/kube"
 	"tenon.sh/engine/packing"
@@ -57,17 +58,20 @@ type planner struct {
 	launched map[string]int                       // launches of each pool
 	stamps   map[string]stamp                     // of static pools
 	check    *Checker                             // nil until it is asked
-	replaced map[string]int                       // nodes of static pools that this pass replaces
-	totals   map[string]balance                   // of pools; nil until it is asked
-	order    []*inventory.Machine                 // ranked
-	stays    []*engine.Reason                     // why machines are not consolidatable, by number; nil until it is asked
-	plan     *engine.Plan
+	// gangsLose counts, for each gang, its pods on machines that go.
+	gangsLose map[*gang.Gang]int
+	replaced  map[string]int       // nodes of static pools that this pass replaces
+	totals    map[string]balance   // of pools; nil until it is asked
+	order     []*inventory.Machine // ranked
+	stays     []*engine.Reason     // why machines are not consolidatable, by number; nil until it is asked
+	plan      *engine.Plan
 }
 
 func newPlanner(s *engine.Snapshot, opt engine.Options, cache *inventory.Cache) *planner {
 	if cache == nil {
 		cache = &inventory.Cache{} // trials of one pass share it
 	}
+	s = gang.InOnePlace(s, inventory.KeptBy[gang.Copies](cache))
 	s, room := provisioning.WithBuffers(s, opt, cache)
 	pods := cache.Take(s, opt.Threads)
 	rollouts := inventory.RolloutsOf(pods, s.Now)
@@ -80,7 +84,7 @@ func newPlanner(s *engine.Snapshot, opt engine.Options, cache *inventory.Cache) 
 		s: s, opt: opt, cache: cache, passes: passesOf(s), room: room, p: p, budgets: map[string]*poolBudget{},
 		guards: budget.NewGuards(s, p.Pods), moves: &ownerMoves{s: s, cache: cache, left: map[string]int{}}, rollouts: rollouts, expected: map[*inventory.Machine]*corev1.Pod{}, assigned: map[*corev1.Pod]int{},
 		nodes: map[*v1.NodeClaim][]*inventory.Machine{}, verdicts: map[*inventory.Machine]engine.Reason{}, taken: map[*inventory.Machine]bool{},
-		why: make(map[*inventory.Machine]engine.Reason, len(p.Machines)), launched: map[string]int{}, replaced: map[string]int{}, stamps: map[string]stamp{}, plan: &engine.Plan{},
+		why: make(map[*inventory.Machine]engine.Reason, len(p.Machines)), launched: map[string]int{}, gangsLose: map[*gang.Gang]int{}, replaced: map[string]int{}, stamps: map[string]stamp{}, plan: &engine.Plan{},
 	}
 	for _, pool := range s.NodePools {
 		d.budgets[pool.Name] = &poolBudget{rules: budget.RulesOf(s, pool), counts: budget.CountNodes(pool.Name, p.Machines)}
@@ -91,6 +95,7 @@ func newPlanner(s *engine.Snapshot, opt engine.Options, cache *inventory.Cache) 
 		}
 		if h.Leaving { // its pods will need what the budgets allow before anybody else's
 			d.guards.Use(d.evictees(h), 1)
+			d.loseGangs(h, 1)
 		}
 	}
 	d.expect()
@@ -106,10 +111,14 @@ func (d *planner) expect() {
 	existing := *d.p.Packing
 	existing.Pools = nil
 	solution := packing.Solve(&existing)
+	starts := d.gangsThatStart(solution)
 	for i, h := range d.p.Targets {
 		for _, share := range solution.OnNodes[i] {
 			for _, n := range share.Pods {
 				pod := d.p.Classes[share.Class].Pods[n]
+				if g := d.p.Gangs.Of(pod); g != nil && !starts[g] {
+					continue // it does not come unless the rest of the gang does
+				}
 				d.assigned[pod] = h.Number
 				d.receives(h, pod)
 			}

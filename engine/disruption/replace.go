@@ -88,6 +88,7 @@ func (d *planner) reserve(h *inventory.Machine, m method) engine.Reason {
 	if m.heeds(h) {
 		d.guards.Use(d.evictees(h), 1)
 	}
+	d.loseGangs(h, 1)
 	return engine.Reason{}
 }
 
@@ -100,6 +101,7 @@ func (d *planner) release(h *inventory.Machine, m method, r engine.Reason) {
 	if m.heeds(h) {
 		d.guards.Use(d.evictees(h), -1)
 	}
+	d.loseGangs(h, -1)
 }
 
 func (m *method) isUnbound(h *inventory.Machine) bool { return m.unbound != nil && m.unbound(h) }

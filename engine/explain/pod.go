@@ -10,6 +10,7 @@ import (
 
 	v1 "tenon.sh/api/v1"
 	"tenon.sh/engine"
+	"tenon.sh/engine/gang"
 	"tenon.sh/engine/inventory"
 	"tenon.sh/engine/kube"
 )
@@ -220,6 +221,9 @@ func (x *podExplainer) summary() string {
 		}
 		return "it is held back by its scheduling gates: " + strings.Join(gates, ", ")
 	case OutcomeUntried:
+		if g := gang.Read(x.s).Of(pod); g != nil && !g.Suffices(len(g.Waiting)) {
+			return "it waits: " + g.TooSmall().Message()
+		}
 		return untried(pod)
 	case OutcomeElsewhere:
 		return "it waits: " + engine.Sentence(x.reasons())

@@ -3,6 +3,7 @@ package gang
 import (
 	"cmp"
 	"slices"
+	"strconv"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -38,6 +39,16 @@ func (g *Gang) Suffices(waiting int) bool { return len(g.Running)+waiting >= g.G
 
 // Asks reports whether pods of the gang ask for machines: enough of them exist for kube-scheduler to try them, and it has found no places.
 func (g *Gang) Asks() bool { return g.refused && g.Suffices(len(g.Waiting)) }
+
+// TooSmall says that fewer of its pods exist than have to start together.
+func (g *Gang) TooSmall() engine.Reason {
+	return engine.Reason{Code: engine.GangTooSmall, Key: g.Name(), Need: strconv.Itoa(g.Group.MinCount()), Have: strconv.Itoa(g.Exist())}
+}
+
+// Breaks reports whether the gang does not go on without so many of its running pods, or moves only as a whole.
+func (g *Gang) Breaks(running int) bool {
+	return g.Group.MovesWhole() || len(g.Running)-running < g.Group.MinCount()
+}
 
 func (g *Gang) readPriority() {
 	if p := g.Group.Spec.Priority; p != nil {

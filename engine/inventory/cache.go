@@ -181,6 +181,9 @@ func (c *PodIndex) Hold(pods []*corev1.Pod) {
 	}
 }
 
+// HeldCount is how many pods ask for no place.
+func (c *PodIndex) HeldCount() int { return len(c.held) }
+
 // Held reports whether the pod asks for no place.
 func (c *PodIndex) Held(pod *corev1.Pod) bool { return c.held[pod] }
 

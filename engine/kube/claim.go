@@ -45,6 +45,9 @@ func NewClaim(pool *v1.NodePool, launch engine.Launch) *v1.NodeClaim {
 		annotations[v1.CapacityOverlayAppliedAnnotationKey] = "true"
 		annotations[v1.AddedResourcesAnnotationKey] = addedResources(launch)
 	}
+	if len(launch.Gangs) > 0 {
+		annotations[v1.GangsAnnotationKey] = strings.Join(launch.Gangs, ",")
+	}
 	if uids := uids(launch); uids != "" {
 		annotations[PlannedPodsAnnotation] = uids
 	}
@@ -90,6 +93,14 @@ func uids(l engine.Launch) string {
 	}
 	slices.Sort(uids)
 	return strings.Join(uids, ",")
+}
+
+// GangsOf names the PodGroups that the claim's machine was started for.
+func GangsOf(claim *v1.NodeClaim) []string {
+	if text := claim.Annotations[v1.GangsAnnotationKey]; text != "" {
+		return strings.Split(text, ",")
+	}
+	return nil
 }
 
 // addedResources lists the resources that NodeOverlays add to a launch, as the claim's annotation says them.

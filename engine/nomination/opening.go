@@ -52,6 +52,23 @@ func AwaitSiblings(ready, claims []*v1.NodeClaim, since, now time.Time) bool {
 	})
 }
 
+// gangPatience is how long a node that could open waits for a machine of the same gang, from when that was asked for.
+const gangPatience = 15 * time.Minute
+
+// AwaitGang reports whether the node of the claim, which could open, is to stay closed: another machine for pods of the same gang is on
+// its way, and until it is there kube-scheduler would give the room to others. Ready says of a claim that its node could open too.
+func AwaitGang(claim *v1.NodeClaim, claims []*v1.NodeClaim, ready func(*v1.NodeClaim) bool, now time.Time) bool {
+	gangs := kube.GangsOf(claim)
+	if len(gangs) == 0 {
+		return false
+	}
+	return slices.ContainsFunc(claims, func(c *v1.NodeClaim) bool {
+		return c.UID != claim.UID && c.DeletionTimestamp == nil && !v1.IsTrue(c, v1.ConditionInitialized) && !ready(c) &&
+			now.Sub(c.CreationTimestamp.Time) < gangPatience &&
+			slices.ContainsFunc(kube.GangsOf(c), func(name string) bool { return slices.Contains(gangs, name) })
+	})
+}
+
 // openingWhile is how long after its machine is ready a pod may still find its place, or another one that a pod with the
 // same trouble left. Until then no second machine is started for it. OpeningPatience bounds how long it takes until then.
 const openingWhile = 10 * time.Second

@@ -38,7 +38,7 @@ type Problem struct {
 	Pools       []*poolModel
 	broken      []engine.Note // pools that cannot be used, and why
 	Classes     []*podClass
-	gangs       *gang.Gangs // nil for none
+	Gangs       *gang.Gangs // nil for none
 	Backoffs    *constraints.LaunchBackoffs
 	values      *labelValues
 	daemons     []constraints.DaemonSet
@@ -86,7 +86,7 @@ func ReadProblem(s *engine.Snapshot, opt engine.Options, pods *inventory.PodInde
 	if t != nil {
 		p.guards = t.Guards
 	}
-	p.gangs = gang.Read(s)
+	p.Gangs = knownGangs(s, pods)
 	p.learned = pods.Cache.MachineListOf(s).Memory()
 	pods.Cache.InterPods++
 	p.Pools, p.broken = poolsOf(s, pods.Cache, p.Machines)
@@ -97,8 +97,8 @@ func ReadProblem(s *engine.Snapshot, opt engine.Options, pods *inventory.PodInde
 	p.promise()
 	p.Constraints.Volumes.Leave(p.moving)
 	known := inventory.KeptBy[knownBackoffs](pods.Cache)
-	if known.pass != pods.Pass {
-		*known = knownBackoffs{pods.Pass, p.ReadBackoffs()}
+	if known.pass != pods.Pass || known.held != pods.HeldCount() {
+		*known = knownBackoffs{pods.Pass, pods.HeldCount(), p.ReadBackoffs()}
 	}
 	p.Backoffs, p.Constraints.Backoffs = known.LaunchBackoffs, known.LaunchBackoffs
 	waiting := p.toPlan(p.SortPods())

@@ -10,6 +10,7 @@ import (
 	"tenon.sh/engine/gang"
 	"tenon.sh/engine/inventory"
 	"tenon.sh/engine/kube"
+	"tenon.sh/engine/packing"
 )
 
 // mostGangRounds bounds how often pods are planned anew because a gang cannot start: then all that cannot are left out at once.
@@ -44,6 +45,20 @@ func planPods(s *engine.Snapshot, opt engine.Options, cache *inventory.Cache) (*
 	return plan, p
 }
 
+// readGangs are those that the first compilation of a call has read: the call's others share them.
+type readGangs struct {
+	pass uint64
+	*gang.Gangs
+}
+
+func knownGangs(s *engine.Snapshot, pods *inventory.PodIndex) *gang.Gangs {
+	known := inventory.KeptBy[readGangs](pods.Cache)
+	if known.pass != pods.Pass {
+		*known = readGangs{pods.Pass, gang.Read(s)}
+	}
+	return known.Gangs
+}
+
 // shortGang is a gang that asks for machines, with those of its waiting pods that have no place in a plan.
 type shortGang struct {
 	*gang.Gang
@@ -52,14 +67,14 @@ type shortGang struct {
 
 // cannotStart are the gangs that do not start as planned, in their order.
 func (p *Problem) cannotStart(plan *engine.Plan) (out []shortGang) {
-	if p.gangs == nil || len(plan.Unplaced) == 0 {
+	if p.Gangs == nil || len(plan.Unplaced) == 0 {
 		return nil
 	}
 	unplaced := make(map[engine.PodID]bool, len(plan.Unplaced))
 	for _, u := range plan.Unplaced {
 		unplaced[u.Pod] = true
 	}
-	for _, g := range p.gangs.List {
+	for _, g := range p.Gangs.List {
 		if !g.Asks() || p.Pods.Held(g.Waiting[0]) {
 			continue
 		}
@@ -93,27 +108,37 @@ func (g *shortGang) refusals(plan *engine.Plan) []engine.Unplaced {
 // withoutGang reports whether no place is looked for the pod, which no node runs, because the rest of its gang is missing: there is none
 // for all of them, or kube-scheduler waits for more of them to exist.
 func (p *Problem) withoutGang(pod *corev1.Pod) bool {
-	g := p.gangs.Of(pod)
-	if g == nil && kube.IsUntried(pod) && p.gangs.Lacks(pod) {
+	g := p.Gangs.Of(pod)
+	if g == nil && kube.IsUntried(pod) && p.Gangs.Lacks(pod) {
 		return true
 	}
 	if g == nil || g.Asks() {
 		return p.Pods.Held(pod)
 	}
 	if kube.IsPending(pod) {
-		r := engine.Reason{Code: engine.GangTooSmall, Key: g.Name(), Need: strconv.Itoa(g.Group.MinCount()), Have: strconv.Itoa(g.Exist())}
-		p.refused = append(p.refused, engine.Unplaced{Pod: kube.PodID(pod), Reasons: []engine.Reason{r}})
+		p.refused = append(p.refused, engine.Unplaced{Pod: kube.PodID(pod), Reasons: []engine.Reason{g.TooSmall()}})
 	}
 	return true
+}
+
+// gangsOf names the gangs of which a new machine's pods are.
+func (p *Problem) gangsOf(m *packing.Machine) (names []string) {
+	for _, share := range m.Pods {
+		if g := p.Classes[share.Class].gang; g != nil && !slices.Contains(names, g.Name()) {
+			names = append(names, g.Name())
+		}
+	}
+	slices.Sort(names)
+	return names
 }
 
 // rankOf orders pods that compete for too little room: by priority, then those that start alone, then one gang after the other, so that
 // one has all it needs before the next has any.
 func (p *Problem) rankOf(g *gang.Gang, priority int32) int {
-	if p.gangs == nil {
+	if p.Gangs == nil {
 		return int(priority)
 	}
-	n := len(p.gangs.List)
+	n := len(p.Gangs.List)
 	if g == nil {
 		return int(priority)*(n+1) + n
 	}

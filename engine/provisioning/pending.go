@@ -88,7 +88,7 @@ func (p *Problem) SortPods() []*corev1.Pod {
 		if h != nil && p.Backoffs.Unfit[pod] == h.MachineInfo {
 			h = nil
 		}
-		switch asks := p.gangs.Of(pod) != nil; {
+		switch asks := p.Gangs.Of(pod) != nil; {
 		case h != nil && (kube.IsQueued(pod) || pod.Status.NominatedNodeName != ""):
 			h.Expected = append(h.Expected, pod)
 		case kube.IsPending(pod), asks && kube.IsUntried(pod):
@@ -98,7 +98,7 @@ func (p *Problem) SortPods() []*corev1.Pod {
 		}
 	}
 	for _, pod := range p.recheckExpected() {
-		if kube.IsPending(pod) || p.gangs.Of(pod) != nil {
+		if kube.IsPending(pod) || p.Gangs.Of(pod) != nil {
 			waiting = append(waiting, pod)
 		} else if kube.IsUntried(pod) {
 			untried = append(untried, pod)

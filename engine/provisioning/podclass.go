@@ -52,7 +52,7 @@ func (p *Problem) classesOf(pending []pendingClass) []*podClass {
 		matched := w.info.Labels.Match(p.InterPod.ID, p.InterPod.Index)
 		p.looked += len(matched)
 		requested := p.Pods.Cache.NextRequests(w.info)
-		k := key{w.constraints.ID, requested, w.info.Labels.Text, w.assigned, w.proposed, w.batch, p.gangs.Of(w.info.Pod)}
+		k := key{w.constraints.ID, requested, w.info.Labels.Text, w.assigned, w.proposed, w.batch, p.Gangs.Of(w.info.Pod)}
 		c, ok := byKey[k]
 		if !ok {
 			need, size := w.constraints.WithVolumes(requested)

@@ -21,6 +21,7 @@ import (
 // knownBackoffs are those that the first compilation of a call has read: the call's others share them.
 type knownBackoffs struct {
 	pass uint64
+	held int
 	*constraints.LaunchBackoffs
 }
 
@@ -53,6 +54,9 @@ func (p *Problem) ReadBackoffs() *constraints.LaunchBackoffs {
 			}
 			f := cache.InfoOf(pod)
 			why := p.unfit(h, f)
+			if why == "" && p.Pods.Held(pod) {
+				why = fmt.Sprintf("machine %s was started for pods of group %s, and not enough others could be had", h.Claim.Name, p.Gangs.Of(pod).Name())
+			}
 			if why == "" {
 				continue
 			}
