@@ -20,10 +20,11 @@ import (
 
 // localOptions say what the commands that start a local cluster start.
 type localOptions struct {
-	dir        string
-	catalog    string
-	bootDelay  time.Duration
-	controller bool
+	gates, apis string // of Kubernetes itself, beside what is on by default
+	dir         string
+	catalog     string
+	bootDelay   time.Duration
+	controller  bool
 }
 
 func (o *localOptions) addFlags(flags *pflag.FlagSet) {
@@ -61,7 +62,7 @@ func startLocal(ctx context.Context, options localOptions, t *terminal) (*localC
 	progress := func(line string) {
 		t.line("  %s  %s", t.paint(faint, fmt.Sprintf("%6.1f s", time.Since(began).Seconds())), line)
 	}
-	pg, err := playground.Start(ctx, playground.Config{Dir: options.dir, Progress: progress})
+	pg, err := playground.Start(ctx, playground.Config{Dir: options.dir, Progress: progress, FeatureGates: options.gates, APIs: options.apis})
 	if err != nil {
 		return nil, interruptedOr(ctx, err)
 	}

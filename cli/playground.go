@@ -24,6 +24,8 @@ continues with its cluster.`,
 	}
 	flags := command.Flags()
 	flags.StringVar(&options.dir, "dir", ".playground", "folder for the cluster's data, certificates, kubeconfig and logs")
+	flags.StringVar(&options.gates, "kubernetes-feature-gates", "", "feature gates of Kubernetes itself, GenericWorkload=true,GangScheduling=true for example")
+	flags.StringVar(&options.apis, "kubernetes-apis", "", "APIs that Kubernetes does not serve by default, scheduling.k8s.io/v1alpha2=true for example")
 	flags.BoolVar(&options.controller, "controller", true, "start Tenon too; false leaves it to you")
 	flags.StringVar(&options.catalog, "catalog", catalog.NameAWS, "what the simulated cloud sells: aws (EC2's types and prices), azure (Azure's) or kwok (regular sizes)")
 	options.addFlags(flags)

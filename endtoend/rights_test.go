@@ -43,6 +43,8 @@ var notAlways = map[string]string{
 	"watch podtemplates":                                "the same",
 	"watch resourcequotas":                              "the same",
 	"watch deployments.apps":                            "the same",
+	"list podgroups.scheduling.k8s.io":                  "the API server serves PodGroups",
+	"watch podgroups.scheduling.k8s.io":                 "the same",
 	"watch nodeoverlays.karpenter.sh":                   "the feature gate NodeOverlay is on",
 	"update nodeclaims/finalizers.karpenter.sh":         "the API server has the plugin OwnerReferencesPermissionEnforcement: nodes block the deletion of their claim",
 	"update nodepools/finalizers.karpenter.sh":          "the same: claims block the deletion of their pool",

@@ -76,13 +76,18 @@ type world struct {
 
 func newWorld(t testing.TB) *world {
 	t.Helper()
+	return worldOn(t, playgroundtest.Get(t))
+}
+
+// worldOn is the world of another control plane than the shared one.
+func worldOn(t testing.TB, p *playground.Playground) *world {
+	t.Helper()
 	patience := 10 * time.Minute
 	if _, measures := t.(*testing.B); measures {
 		patience = 4 * time.Hour
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	t.Cleanup(cancel)
-	p := playgroundtest.Get(t)
 	if err := cluster.ApplyCRDs(ctx, p.RESTConfig()); err != nil {
 		t.Fatal(err)
 	}

@@ -79,11 +79,22 @@ func (p *Playground) apiServerFlags(use *ports) []string {
 		// Nobody makes the service accounts that this would ask for at each pod.
 		flags = append(flags, "--disable-admission-plugins=ServiceAccount")
 	}
-	return flags
+	if p.config.APIs != "" {
+		flags = append(flags, "--runtime-config="+p.config.APIs)
+	}
+	return append(flags, p.gateFlags()...)
+}
+
+// gateFlags turn on what Kubernetes does not do by default.
+func (p *Playground) gateFlags() []string {
+	if p.config.FeatureGates == "" {
+		return nil
+	}
+	return []string{"--feature-gates=" + p.config.FeatureGates}
 }
 
 func (p *Playground) schedulerFlags(use *ports) []string {
-	return append(p.servingFlags(Scheduler, use.scheduler), "--config="+p.folder.path("config", "kube-scheduler.yaml"))
+	return append(append(p.servingFlags(Scheduler, use.scheduler), p.gateFlags()...), "--config="+p.folder.path("config", "kube-scheduler.yaml"))
 }
 
 // silence is how long a node counts as alive without a word from KWOK. Nodes have no leases, which with the usual 40 s are,
@@ -92,7 +103,7 @@ func (p *Playground) schedulerFlags(use *ports) []string {
 const silence = 45 * time.Minute
 
 func (p *Playground) controllerManagerFlags(use *ports) []string {
-	return append(p.servingFlags(ControllerManager, use.controllerManager),
+	return append(append(p.servingFlags(ControllerManager, use.controllerManager), p.gateFlags()...),
 		"--kubeconfig="+p.kubeconfigOf(ControllerManager),
 		"--leader-elect=false",
 		fmt.Sprintf("--kube-api-qps=%d", clientQPS), fmt.Sprintf("--kube-api-burst=%d", clientBurst),

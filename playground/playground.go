@@ -50,6 +50,9 @@ type Config struct {
 	Progress   func(line string) // receives each step of the start as it happens; nil: silence
 	Components []string          // etcd and kube-apiserver always run; nil: all five
 	Audit      bool              // AuditLog gets a line of JSON for each request of a service account
+	// FeatureGates and APIs are Kubernetes' --feature-gates of all components and --runtime-config of the API server, for what is not on
+	// by default: "GenericWorkload=true", "scheduling.k8s.io/v1alpha2=true".
+	FeatureGates, APIs string
 
 	listen listenFunc // how ports are chosen; nil: free ones of the loopback interface
 }

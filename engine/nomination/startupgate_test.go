@@ -351,3 +351,37 @@ func TestNodesWaitForTheirSiblings(t *testing.T) {
 		}
 	}
 }
+
+func TestNodesOfAGangWaitForEachOther(t *testing.T) {
+	t.Parallel()
+	claim := func(name, gangs string, change ...func(*v1.NodeClaim)) *v1.NodeClaim {
+		return enginetest.LifeClaim(append(change, func(c *v1.NodeClaim) {
+			c.Name, c.UID, c.CreationTimestamp = name, types.UID(name), metav1.NewTime(enginetest.LifeStart)
+			c.Annotations = map[string]string{v1.GangsAnnotationKey: gangs}
+		})...)
+	}
+	for _, c := range []struct {
+		name   string
+		own    string // gangs of the node that could open
+		other  *v1.NodeClaim
+		ready  bool
+		waited time.Duration
+		want   bool
+	}{
+		{name: "that starts", own: "a/x", other: claim("b", "a/x"), want: true},
+		{name: "that starts for several", own: "a/x,a/y", other: claim("b", "a/w,a/y"), want: true},
+		{name: "for minutes", own: "a/x", other: claim("b", "a/x"), waited: gangPatience - time.Second, want: true},
+		{name: "not for ever", own: "a/x", other: claim("b", "a/x"), waited: gangPatience},
+		{name: "not for one that could open", own: "a/x", other: claim("b", "a/x"), ready: true},
+		{name: "not for one that is open", own: "a/x", other: claim("b", "a/x", enginetest.LifeRunning)},
+		{name: "not for one that goes", own: "a/x", other: claim("b", "a/x", enginetest.LifeDeleted)},
+		{name: "not for another gang", own: "a/x", other: claim("b", "a/y")},
+		{name: "not for none", own: "", other: claim("b", "")},
+		{name: "not for itself", own: "a/x", other: claim("a", "a/x")},
+	} {
+		got := AwaitGang(claim("a", c.own), []*v1.NodeClaim{c.other}, func(*v1.NodeClaim) bool { return c.ready }, enginetest.LifeStart.Add(c.waited))
+		if got != c.want {
+			t.Errorf("%s: wait is %v", c.name, got)
+		}
+	}
+}
