@@ -1,0 +1,169 @@
+// Package dra reads what Kubernetes' objects say of Dynamic Resource Allocation, as engine/device counts it: what ResourceSlices publish
+// for a machine, what ResourceClaims and DeviceClasses ask for, what is allocated, and which claims a pod waits for. What selectors
+// answer is computed outside, since they are expressions in a language of their own.
+package dra
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	resourcev1 "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"tenon.sh/engine/device"
+)
+
+// A Model gives numbers to the shapes of devices and to the selectors that were read with it.
+type Model struct {
+	shapes      []device.Shape
+	shapeOf     map[string]int
+	expressions []string
+	selectorOf  map[string]int
+	// wrong says in words what of a shape cannot be counted; most have nothing.
+	wrong map[int]string
+}
+
+// NewModel returns one that has read nothing.
+func NewModel() *Model {
+	return &Model{shapeOf: map[string]int{}, selectorOf: map[string]int{}, wrong: map[int]string{}}
+}
+
+// Facts asks what every selector says of every shape that was read.
+func (m *Model) Facts(ask func(expression string, shape *device.Shape) device.Answer) *device.Facts {
+	facts := &device.Facts{Shapes: m.shapes, Answers: make([][]device.Answer, len(m.expressions))}
+	for i, expression := range m.expressions {
+		facts.Answers[i] = make([]device.Answer, len(m.shapes))
+		for j := range m.shapes {
+			facts.Answers[i][j] = ask(expression, &m.shapes[j])
+		}
+	}
+	return facts
+}
+
+// Expression is the selector with this number as it was written.
+func (m *Model) Expression(selector int) string { return m.expressions[selector] }
+
+func (m *Model) selector(expression string) int {
+	n, ok := m.selectorOf[expression]
+	if !ok {
+		n = len(m.expressions)
+		m.selectorOf[expression] = n
+		m.expressions = append(m.expressions, expression)
+	}
+	return n
+}
+
+// shape finds the number of what a device of this driver looks like to selectors.
+func (m *Model) shape(driver string, d *resourcev1.Device) int {
+	key := shapeKey(driver, d)
+	n, ok := m.shapeOf[key]
+	if ok {
+		return n
+	}
+	n = len(m.shapes)
+	m.shapeOf[key] = n
+	s := device.Shape{Driver: driver, Shared: d.AllowMultipleAllocations != nil && *d.AllowMultipleAllocations,
+		Attributes: make(map[string]device.Value, len(d.Attributes)), Capacities: make(map[string]device.Capacity, len(d.Capacity))}
+	for name, a := range d.Attributes {
+		s.Attributes[string(name)] = valueOf(&a)
+	}
+	for name, c := range d.Capacity {
+		capacity, ok := capacityOf(&c)
+		if !ok {
+			m.wrong[n] = "capacity " + string(name) + " of " + c.Value.String()
+		}
+		s.Capacities[string(name)] = capacity
+	}
+	m.shapes = append(m.shapes, s)
+	return n
+}
+
+// shapeKey is equal for devices that selectors cannot tell apart.
+func shapeKey(driver string, d *resourcev1.Device) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%q %t", driver, d.AllowMultipleAllocations != nil && *d.AllowMultipleAllocations)
+	for _, name := range slices.Sorted(maps.Keys(d.Attributes)) {
+		a := d.Attributes[name]
+		v := valueOf(&a)
+		fmt.Fprintf(&b, "\n%q=%d%q", name, v.Kind, v.Text)
+	}
+	for _, name := range slices.Sorted(maps.Keys(d.Capacity)) {
+		c := d.Capacity[name]
+		fmt.Fprintf(&b, "\n%q:%s", name, c.Value.String())
+		p := c.RequestPolicy
+		if p == nil {
+			continue
+		}
+		fmt.Fprintf(&b, " default %s of", p.Default.String())
+		for i := range p.ValidValues {
+			b.WriteString(" " + p.ValidValues[i].String())
+		}
+		if r := p.ValidRange; r != nil {
+			fmt.Fprintf(&b, " range %s %s %s", r.Min.String(), r.Max.String(), r.Step.String())
+		}
+	}
+	return b.String()
+}
+
+// valueOf leaves lists unknown: selectors that see one fail where the feature is off, as it is by default.
+func valueOf(a *resourcev1.DeviceAttribute) device.Value {
+	switch {
+	case a.IntValue != nil:
+		return device.Value{Kind: device.Number, Text: strconv.FormatInt(*a.IntValue, 10)}
+	case a.BoolValue != nil:
+		return device.Value{Kind: device.Truth, Text: strconv.FormatBool(*a.BoolValue)}
+	case a.StringValue != nil:
+		return device.Value{Kind: device.Text, Text: *a.StringValue}
+	case a.VersionValue != nil:
+		return device.Value{Kind: device.Version, Text: *a.VersionValue}
+	}
+	return device.Value{}
+}
+
+func capacityOf(c *resourcev1.DeviceCapacity) (device.Capacity, bool) {
+	amount, exact := amountOf(&c.Value)
+	out := device.Capacity{Amount: amount}
+	p := c.RequestPolicy
+	if p == nil {
+		return out, exact
+	}
+	read := func(q *resource.Quantity) *int64 {
+		if q == nil {
+			return nil
+		}
+		n, ok := amountOf(q)
+		exact = exact && ok
+		return &n
+	}
+	out.Policy = &device.Policy{Default: read(p.Default)}
+	for i := range p.ValidValues {
+		out.Policy.Values = append(out.Policy.Values, *read(&p.ValidValues[i]))
+	}
+	if r := p.ValidRange; r != nil {
+		out.Policy.Range = &device.Range{Min: read(r.Min), Max: read(r.Max), Step: read(r.Step)}
+	}
+	return out, exact
+}
+
+// amountOf is in thousandths; it says whether nothing was lost by that.
+func amountOf(q *resource.Quantity) (int64, bool) {
+	n := q.ScaledValue(resource.Milli)
+	return n, resource.NewMilliQuantity(n, q.Format).Cmp(*q) == 0
+}
+
+func amountsOf[N ~string](list map[N]resource.Quantity) (map[string]int64, string) {
+	out := make(map[string]int64, len(list))
+	wrong := ""
+	for _, name := range slices.Sorted(maps.Keys(list)) {
+		q := list[name]
+		n, exact := amountOf(&q)
+		if !exact {
+			wrong = "an amount of " + q.String() + " of " + string(name)
+		}
+		out[string(name)] = n
+	}
+	return out, wrong
+}
