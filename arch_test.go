@@ -97,6 +97,7 @@ var importRules = []importRule{
 	{packages: "provider/simulated", ours: []string{"provider", "provider/catalog", "provider/offer", "engine", "api/..."}, also: []string{"k8s.io/utils"}},
 	{packages: "provider/kwok", ours: []string{"provider", "provider/catalog", "provider/simulated", "engine", "engine/kube", "api/..."}, also: append(kubernetesClient, logging...)},
 	{packages: "provider/aws/size", ours: []string{"provider/aws/kubelet", "provider/aws/expression", "engine", "engine/kube", "api/..."}},
+	{packages: "provider/aws/devicetable", ours: []string{"provider/aws/size", "engine/device", "engine/dra"}},
 	{packages: "provider/aws/images", ours: []string{"engine", "api/..."}},
 	{packages: "provider/aws/assortment", ours: []string{"provider/aws/size", "provider/aws/images", "provider/aws/expression", "engine", "api/..."}},
 	{packages: "provider/aws/kubelet", ours: []string{"api/..."}, also: []string{"k8s.io/kubelet/config/v1beta1", "sigs.k8s.io/json"}},

@@ -4,11 +4,7 @@ package deviceselector
 
 import (
 	"context"
-	"fmt"
-	"maps"
-	"slices"
 	"strconv"
-	"strings"
 	"sync"
 
 	resourcev1 "k8s.io/api/resource/v1"
@@ -35,7 +31,7 @@ func New() *Evaluator {
 
 // Ask says what an expression says of a shape. An expression that does not compile fails for every shape.
 func (e *Evaluator) Ask(expression string, shape *device.Shape) device.Answer {
-	key := [2]string{expression, shapeText(shape)}
+	key := [2]string{expression, shape.Key()}
 	e.mu.Lock()
 	answer, ok := e.answers[key]
 	e.mu.Unlock()
@@ -109,17 +105,4 @@ func attributeOf(v device.Value) resourcev1.DeviceAttribute {
 		}
 	}
 	return resourcev1.DeviceAttribute{}
-}
-
-// shapeText is equal for shapes that selectors see alike.
-func shapeText(s *device.Shape) string {
-	var b strings.Builder
-	fmt.Fprintf(&b, "%q %t", s.Driver, s.Shared)
-	for _, name := range slices.Sorted(maps.Keys(s.Attributes)) {
-		fmt.Fprintf(&b, " %q=%d%q", name, s.Attributes[name].Kind, s.Attributes[name].Text)
-	}
-	for _, name := range slices.Sorted(maps.Keys(s.Capacities)) {
-		fmt.Fprintf(&b, " %q:%d", name, s.Capacities[name].Amount)
-	}
-	return b.String()
 }

@@ -5,6 +5,14 @@
 // Amounts are in thousandths of Kubernetes' units, so that 1500m is a whole number.
 package device
 
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+)
+
 // A Shape is what selectors can tell of a device. Devices that agree in all of it share one.
 type Shape struct {
 	Driver string
@@ -54,6 +62,35 @@ func cutDomain(name, domain string) (string, bool) {
 		return name[len(domain)+1:], true
 	}
 	return "", false
+}
+
+// Key is equal for shapes that nothing tells apart.
+func (s *Shape) Key() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%q %t", s.Driver, s.Shared)
+	for _, name := range slices.Sorted(maps.Keys(s.Attributes)) {
+		fmt.Fprintf(&b, "\n%q=%d%q", name, s.Attributes[name].Kind, s.Attributes[name].Text)
+	}
+	for _, name := range slices.Sorted(maps.Keys(s.Capacities)) {
+		c := s.Capacities[name]
+		fmt.Fprintf(&b, "\n%q:%d", name, c.Amount)
+		p := c.Policy
+		if p == nil {
+			continue
+		}
+		fmt.Fprintf(&b, " default %s of %d", optional(p.Default), p.Values)
+		if r := p.Range; r != nil {
+			fmt.Fprintf(&b, " range %s %s %s", optional(r.Min), optional(r.Max), optional(r.Step))
+		}
+	}
+	return b.String()
+}
+
+func optional(n *int64) string {
+	if n == nil {
+		return "-"
+	}
+	return strconv.FormatInt(*n, 10)
 }
 
 // A Device is one of a pool.

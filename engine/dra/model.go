@@ -4,11 +4,9 @@
 package dra
 
 import (
-	"fmt"
 	"maps"
 	"slices"
 	"strconv"
-	"strings"
 
 	resourcev1 "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -22,13 +20,13 @@ type Model struct {
 	shapeOf     map[string]int
 	expressions []string
 	selectorOf  map[string]int
-	// wrong says in words what of a shape cannot be counted; most have nothing.
-	wrong map[int]string
+	// wrong says in words what of each shape cannot be counted; of most nothing.
+	wrong []string
 }
 
 // NewModel returns one that has read nothing.
 func NewModel() *Model {
-	return &Model{shapeOf: map[string]int{}, selectorOf: map[string]int{}, wrong: map[int]string{}}
+	return &Model{shapeOf: map[string]int{}, selectorOf: map[string]int{}}
 }
 
 // Facts asks what every selector says of every shape that was read.
@@ -58,54 +56,34 @@ func (m *Model) selector(expression string) int {
 
 // shape finds the number of what a device of this driver looks like to selectors.
 func (m *Model) shape(driver string, d *resourcev1.Device) int {
-	key := shapeKey(driver, d)
-	n, ok := m.shapeOf[key]
-	if ok {
-		return n
-	}
-	n = len(m.shapes)
-	m.shapeOf[key] = n
-	s := device.Shape{Driver: driver, Shared: d.AllowMultipleAllocations != nil && *d.AllowMultipleAllocations,
+	s := device.Shape{Driver: driver, Shared: truth(d.AllowMultipleAllocations),
 		Attributes: make(map[string]device.Value, len(d.Attributes)), Capacities: make(map[string]device.Capacity, len(d.Capacity))}
 	for name, a := range d.Attributes {
 		s.Attributes[string(name)] = valueOf(&a)
 	}
-	for name, c := range d.Capacity {
-		capacity, ok := capacityOf(&c)
-		if !ok {
-			m.wrong[n] = "capacity " + string(name) + " of " + c.Value.String()
+	wrong := ""
+	for _, name := range slices.Sorted(maps.Keys(d.Capacity)) {
+		c := d.Capacity[name]
+		capacity, exact := capacityOf(&c)
+		if !exact {
+			wrong = "capacity " + string(name) + " of " + c.Value.String()
 		}
 		s.Capacities[string(name)] = capacity
 	}
-	m.shapes = append(m.shapes, s)
-	return n
+	return m.number(s, wrong)
 }
 
-// shapeKey is equal for devices that selectors cannot tell apart.
-func shapeKey(driver string, d *resourcev1.Device) string {
-	var b strings.Builder
-	fmt.Fprintf(&b, "%q %t", driver, d.AllowMultipleAllocations != nil && *d.AllowMultipleAllocations)
-	for _, name := range slices.Sorted(maps.Keys(d.Attributes)) {
-		a := d.Attributes[name]
-		v := valueOf(&a)
-		fmt.Fprintf(&b, "\n%q=%d%q", name, v.Kind, v.Text)
+// number finds or gives one. What cannot be counted exactly is another shape than what can.
+func (m *Model) number(s device.Shape, wrong string) int {
+	key := s.Key() + wrong
+	n, ok := m.shapeOf[key]
+	if !ok {
+		n = len(m.shapes)
+		m.shapeOf[key] = n
+		m.shapes = append(m.shapes, s)
+		m.wrong = append(m.wrong, wrong)
 	}
-	for _, name := range slices.Sorted(maps.Keys(d.Capacity)) {
-		c := d.Capacity[name]
-		fmt.Fprintf(&b, "\n%q:%s", name, c.Value.String())
-		p := c.RequestPolicy
-		if p == nil {
-			continue
-		}
-		fmt.Fprintf(&b, " default %s of", p.Default.String())
-		for i := range p.ValidValues {
-			b.WriteString(" " + p.ValidValues[i].String())
-		}
-		if r := p.ValidRange; r != nil {
-			fmt.Fprintf(&b, " range %s %s %s", r.Min.String(), r.Max.String(), r.Step.String())
-		}
-	}
-	return b.String()
+	return n
 }
 
 // valueOf leaves lists unknown: selectors that see one fail where the feature is off, as it is by default.
