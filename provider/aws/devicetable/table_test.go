@@ -99,7 +99,7 @@ func TestTypesHaveTheDevicesThatTheirDriversPublish(t *testing.T) {
 		{"gr6f.4xlarge", "NVIDIA L4-12Q", 1, 0}, {"p3dn.24xlarge", "Tesla V100-SXM2-32GB", 8, 1}, {"p4d.24xlarge", "NVIDIA A100-SXM4-40GB", 8, 4},
 		{"p4de.24xlarge", "NVIDIA A100-SXM4-80GB", 8, 4}, {"p5.4xlarge", "NVIDIA H100 80GB HBM3", 1, 1}, {"p5.48xlarge", "NVIDIA H100 80GB HBM3", 8, 32},
 		{"p5e.48xlarge", "NVIDIA H200", 8, 32}, {"p5en.48xlarge", "NVIDIA H200", 8, 16}, {"p6-b200.48xlarge", "NVIDIA B200", 8, 8},
-		{"p6-b300.48xlarge", "NVIDIA B300 SXM6 AC", 8, 16}, {"m5.large", "", 0, 0}, {"inf2.xlarge", "", 0, 0}, {"g4ad.xlarge", "", 0, 0}, {"p3.2xlarge", "", 0, 0},
+		{"p6-b300.48xlarge", "NVIDIA B300 SXM6 AC", 8, 16}, {"m5.large", "", 0, 0}, {"inf2.xlarge", "", 0, 0}, {"g4ad.xlarge", "", 0, 0},
 	} {
 		var product []string // types that the table does not know have no devices, whatever they are called
 		if c.product != "" {
