@@ -1,9 +1,6 @@
 package device
 
-import (
-	"fmt"
-	"strings"
-)
+import "fmt"
 
 // maxDevices is how many devices one claim may hold.
 const maxDevices = 32
@@ -80,7 +77,7 @@ func (d *slot) touched() bool { return len(d.claims) > 0 || d.shares > 0 }
 
 // readPools lists the devices and what is left of the counters.
 func (s *search) readPools(state *Usage) {
-	kinds := map[string]int{}
+	kinds := map[kindKey]int{}
 	s.counters = make([]map[[2]string]int64, len(s.pools))
 	for p := range s.pools {
 		pool := &s.pools[p]
@@ -104,7 +101,7 @@ func (s *search) readPools(state *Usage) {
 			d.taken = state.taken[d.id]
 			share, ok := state.shares[d.id]
 			d.consumed, d.counted = share.consumed, ok && share.consumed != nil
-			key := d.key()
+			key := d.kindKey()
 			if _, ok := kinds[key]; !ok {
 				kinds[key] = len(kinds)
 			}
@@ -114,17 +111,22 @@ func (s *search) readPools(state *Usage) {
 	}
 }
 
-// key is equal for devices that nothing tells apart.
-func (d *slot) key() string {
-	var b strings.Builder
-	fmt.Fprint(&b, d.dev.Shape, d.taken, d.dev.Elsewhere, d.dev.NotModelled, d.dev.Taints)
+// A kindKey is equal for devices that nothing tells apart. Few have something beside a shape.
+type kindKey struct {
+	shape            int
+	taken, elsewhere bool
+	rest             string
+}
+
+func (d *slot) kindKey() kindKey {
+	key := kindKey{shape: d.dev.Shape, taken: d.taken, elsewhere: d.dev.Elsewhere}
 	if len(d.dev.Consumes) > 0 {
-		fmt.Fprint(&b, d.pool, d.dev.Consumes)
+		key.rest = fmt.Sprint(d.pool, d.dev.Consumes)
 	}
-	if d.counted {
-		fmt.Fprint(&b, d.consumed) // fmt prints maps in the order of their keys
+	if d.counted || len(d.dev.Taints) > 0 || d.dev.NotModelled != "" {
+		key.rest += fmt.Sprint(d.counted, d.consumed, d.dev.Taints, d.dev.NotModelled) // fmt prints maps in the order of their keys
 	}
-	return b.String()
+	return key
 }
 
 // consume adds n times what a device takes to counters; those that the pool does not have are passed over.

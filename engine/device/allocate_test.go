@@ -180,6 +180,38 @@ func TestACloneIsApart(t *testing.T) {
 	}
 }
 
+func TestAClaimHoldsNoMoreDevicesThanItMay(t *testing.T) {
+	t.Parallel()
+	pools := []device.Pool{pool("gpu", make([]int, 48)...)}
+	either := func() device.Request {
+		return device.Request{Name: "r", Choices: []device.Choice{{Name: "many", Count: 20}, {Name: "one", Count: 1}}}
+	}
+	picks, reason := device.Allocate(facts(), pools, device.NewUsage(), claim(either(), either()), 0)
+	if reason != nil || len(picks[0]) != 21 || picks[0][20].Request != "r1/one" {
+		t.Errorf("got %v, %+v; want 20 devices and 1", picks, reason)
+	}
+	if _, reason := device.Allocate(facts(), pools, device.NewUsage(), claim(exactly(20), exactly(13)), 0); reason == nil || reason.Code != device.TooManyDevices {
+		t.Errorf("33 devices: %+v", reason)
+	}
+}
+
+func TestDevicesOfOtherMachinesTakeTheirPoolsCounters(t *testing.T) {
+	t.Parallel()
+	p := pool("gpu", l4, l4)
+	p.Counters = []device.Counter{{Set: "s", Name: "memory", Amount: 3}}
+	takes := []device.Counter{{Set: "s", Name: "memory", Amount: 1}}
+	p.Devices[0].Consumes, p.Devices[1].Consumes = takes, takes
+	p.Others = []device.Device{{Name: "far", Consumes: []device.Counter{{Set: "s", Name: "memory", Amount: 2}}}}
+	usage := device.NewUsage()
+	if _, reason := device.Allocate(facts(), []device.Pool{p}, usage, claim(exactly(2)), 0); reason != nil {
+		t.Errorf("nobody has the other device: %+v", *reason)
+	}
+	usage.Take(device.ID{Driver: "gpu", Pool: "p", Device: "far"})
+	if _, reason := device.Allocate(facts(), []device.Pool{p}, usage, claim(exactly(2)), 0); reason == nil || reason.Code != device.NotTogether {
+		t.Errorf("the other device leaves one: %+v", reason)
+	}
+}
+
 // Many equal devices and many requests: which of them is tried does not matter, so no effort may go there.
 func TestEqualDevicesAreTriedOnce(t *testing.T) {
 	t.Parallel()

@@ -35,8 +35,9 @@ func (d *drawing) oneIn(n int) bool { return d.IntN(n) == 0 }
 
 func pick[T any](d *drawing, from ...T) T { return from[d.IntN(len(from))] }
 
+// node draws the one that a pod is tried on.
 func (d *drawing) node() *corev1.Node {
-	return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: thisNode, Labels: map[string]string{"zone": pick(d, "a", "b")}}}
+	return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: pick(d, thisNode, thisNode, thisNode, "node-2"), Labels: map[string]string{"zone": pick(d, "a", "b")}}}
 }
 
 func (d *drawing) zoneSelector() *corev1.NodeSelector {

@@ -138,9 +138,9 @@ func TestTheAllocatorAgreesWithKubeScheduler(t *testing.T) {
 	kinds := map[string]int{}
 	for seed := first; kinds["drawn"] < want; seed++ {
 		d := newDrawing(seed)
-		s := &setting{node: d.node(), slices: d.slices(), classes: d.classes()}
+		s := &setting{slices: d.slices(), classes: d.classes()}
 		for pod := range 4 {
-			d.lenient = false
+			d.lenient, s.node = false, d.node()
 			var claims []*resourcev1.ResourceClaim
 			for i := range 1 + d.IntN(3)/2 {
 				claims = append(claims, d.claim(fmt.Sprintf("claim-%d-%d", pod, i)))
