@@ -29,9 +29,17 @@ func New() *Evaluator {
 	return &Evaluator{compiled: cel.NewCache(1000, cel.Features{EnableConsumableCapacity: true}), answers: map[[2]string]device.Answer{}}
 }
 
-// Ask says what an expression says of a shape. An expression that does not compile fails for every shape.
-func (e *Evaluator) Ask(expression string, shape *device.Shape) device.Answer {
-	key := [2]string{expression, shape.Key()}
+// Ask says what each expression says of a shape. An expression that does not compile fails for every shape.
+func (e *Evaluator) Ask(expressions []string, shape *device.Shape) []device.Answer {
+	key := shape.Key()
+	out := make([]device.Answer, 0, len(expressions))
+	for _, expression := range expressions {
+		out = append(out, e.remembered([2]string{expression, key}, expression, shape))
+	}
+	return out
+}
+
+func (e *Evaluator) remembered(key [2]string, expression string, shape *device.Shape) device.Answer {
 	e.mu.Lock()
 	answer, ok := e.answers[key]
 	e.mu.Unlock()

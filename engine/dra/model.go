@@ -29,13 +29,12 @@ func NewModel() *Model {
 	return &Model{shapeOf: map[string]int{}, selectorOf: map[string]int{}}
 }
 
-// Facts asks what every selector says of every shape that was read.
-func (m *Model) Facts(ask func(expression string, shape *device.Shape) device.Answer) *device.Facts {
+// Facts asks what every selector says of every shape that was read. ask answers for one shape and all selectors, in their order.
+func (m *Model) Facts(ask func(expressions []string, shape *device.Shape) []device.Answer) *device.Facts {
 	facts := &device.Facts{Shapes: m.shapes, Answers: make([][]device.Answer, len(m.expressions))}
-	for i, expression := range m.expressions {
-		facts.Answers[i] = make([]device.Answer, len(m.shapes))
-		for j := range m.shapes {
-			facts.Answers[i][j] = ask(expression, &m.shapes[j])
+	for j := range m.shapes {
+		for i, answer := range ask(m.expressions, &m.shapes[j]) {
+			facts.Answers[i] = append(facts.Answers[i], answer)
 		}
 	}
 	return facts
