@@ -9,13 +9,12 @@ import (
 	"tenon.sh/engine/device"
 )
 
-var l4 = device.Shape{Driver: "gpu.example.com", Attributes: map[string]device.Value{
-	"model": {Kind: device.Text, Text: "L4"}, "index": {Kind: device.Number, Text: "-3"}, "version": {Kind: device.Version, Text: "8.9.0"},
-	"healthy": {Kind: device.Truth, Text: "true"}, "other.example.com/root": {Kind: device.Text, Text: "r0"}, "driverVersion": {Kind: device.Alike, Text: "driver"}},
-	Capacities: map[string]device.Capacity{"memory": {Amount: 24 << 30 * 1000}, "part": {Amount: 1500}}}
-
 func TestSelectorsSeeDevicesAsKubernetesShowsThem(t *testing.T) {
 	t.Parallel()
+	l4 := device.Shape{Driver: "gpu.example.com", Attributes: map[string]device.Value{
+		"model": {Kind: device.Text, Text: "L4"}, "index": {Kind: device.Number, Text: "-3"}, "version": {Kind: device.Version, Text: "8.9.0"},
+		"healthy": {Kind: device.Truth, Text: "true"}, "other.example.com/root": {Kind: device.Text, Text: "r0"}, "driverVersion": {Kind: device.Alike, Text: "driver"}},
+		Capacities: map[string]device.Capacity{"memory": {Amount: 24 << 30 * 1000}, "part": {Amount: 1500}}}
 	e := deviceselector.New()
 	for expression, want := range map[string]device.Answer{
 		`device.driver == "gpu.example.com"`:                                           device.Yes,
