@@ -76,6 +76,7 @@ race: bin/controlplane bin/keda bin/prometheus ## Run the same tests under the r
 
 oracle: bin/controlplane ## Ask kube-scheduler itself about 100,000 placements of random plans. ORACLE_SEED=n begins elsewhere.
 	@ORACLE_PLACEMENTS=$(or $(ORACLE_PLACEMENTS),100000) go test -count 1 -v -timeout 60m -run '^TestPlansOfDrawnClustersPassKubeScheduler$$' ./oracle
+	@ORACLE_CLAIMS=$(or $(ORACLE_PLACEMENTS),100000) go test -count 1 -v -timeout 60m -run '^TestTheAllocatorAgreesWithKubeScheduler$$' ./engine/dra
 	@ORACLE_FORGOTTEN=5000 go test -count 1 -v -timeout 60m -run '^TestAnyRuleThatTheEngineForgetsIsFound$$' ./oracle
 
 explore: ## Run 100,000 interleavings of the reconcilers (half an hour of 2 cores). EXPLORE_RUNS=n, EXPLORE_SEED=n begins elsewhere.

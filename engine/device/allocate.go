@@ -1,0 +1,251 @@
+package device
+
+import "fmt"
+
+// maxDevices is how many devices one claim may hold.
+const maxDevices = 32
+
+// DefaultEffort is how many devices are tried if nothing else is said.
+const DefaultEffort = 100_000
+
+// A Pick is one device that a claim gets.
+type Pick struct {
+	ID
+	// Request is "gpu", or "gpu/large" for a choice of firstAvailable.
+	Request string
+	// Shared says that others may have parts of the device, beside Consumed.
+	Shared   bool
+	Consumed map[string]int64
+	Admin    bool
+}
+
+// Allocate finds devices of one machine for the claims of one pod, none of which is allocated yet. It returns the picks of each claim,
+// or why there are none. It tries devices in the order of pools and devices and of several answers takes the first, as kube-scheduler
+// does; effort bounds how many devices it tries (0 means DefaultEffort).
+func Allocate(facts *Facts, pools []Pool, state *Usage, claims []Claim, effort int) ([][]Pick, *Reason) {
+	if effort <= 0 {
+		effort = DefaultEffort
+	}
+	s := &search{facts: facts, pools: pools, claims: claims, effort: effort, picks: make([][]Pick, len(claims))}
+	s.readPools(state)
+	if reason := s.readClaims(); reason != nil {
+		return nil, reason
+	}
+	// Nobody has to search where counting says no. It may not say so before kube-scheduler would have come to an error.
+	if s.countable = !s.mayFail(); s.countable {
+		if reason := s.shortfall(); reason != nil {
+			return nil, reason
+		}
+		for _, requests := range s.choices {
+			for _, choices := range requests {
+				for i := range choices {
+					s.countFrom(&choices[i])
+				}
+			}
+		}
+	}
+	switch s.next(0, 0) {
+	case done:
+		return s.picks, nil
+	case stopped:
+		return nil, s.reason
+	}
+	if reason := s.shortfall(); reason != nil {
+		return nil, reason
+	}
+	r := s.claims[s.deepest.claim]
+	return nil, &Reason{Code: NotTogether, Claim: r.Name, Request: s.deepest.request, Selector: -1}
+}
+
+// A slot is one device of a pool that can be allocated from, with what the Usage and the search so far have allocated of it.
+type slot struct {
+	dev  *Device
+	id   ID
+	pool int
+	// taken, and what shares have consumed, are the Usage's. counted says that its counters are taken already.
+	taken    bool
+	counted  bool
+	consumed map[string]int64
+	kind     int // slots of one kind are alike as long as the search has not touched them
+
+	claims  []int // those that the search gave the whole device
+	shares  int   // how many claims of the search share it
+	sharing map[string]int64
+}
+
+func (d *slot) touched() bool { return len(d.claims) > 0 || d.shares > 0 }
+
+// readPools lists the devices and what is left of the counters.
+func (s *search) readPools(state *Usage) {
+	kinds := map[kindKey]int{}
+	s.counters = make([]map[[2]string]int64, len(s.pools))
+	for p := range s.pools {
+		pool := &s.pools[p]
+		if pool.Incomplete || pool.Invalid != "" {
+			continue
+		}
+		left := make(map[[2]string]int64, len(pool.Counters))
+		for _, c := range pool.Counters {
+			left[[2]string{c.Set, c.Name}] = c.Amount
+		}
+		s.counters[p] = left
+		for _, list := range [][]Device{pool.Devices, pool.Others} {
+			for i := range list {
+				if state.inUse(ID{pool.Driver, pool.Name, list[i].Name}) {
+					consume(left, list[i].Consumes, -1)
+				}
+			}
+		}
+		for i := range pool.Devices {
+			d := &slot{dev: &pool.Devices[i], id: ID{pool.Driver, pool.Name, pool.Devices[i].Name}, pool: p}
+			d.taken = state.taken[d.id]
+			share, ok := state.shares[d.id]
+			d.consumed, d.counted = share.consumed, ok && share.consumed != nil
+			key := d.kindKey()
+			if _, ok := kinds[key]; !ok {
+				kinds[key] = len(kinds)
+			}
+			d.kind = kinds[key]
+			s.slots = append(s.slots, d)
+		}
+	}
+}
+
+// A kindKey is equal for devices that nothing tells apart. Few have something beside a shape.
+type kindKey struct {
+	shape            int
+	taken, elsewhere bool
+	rest             string
+}
+
+func (d *slot) kindKey() kindKey {
+	key := kindKey{shape: d.dev.Shape, taken: d.taken, elsewhere: d.dev.Elsewhere}
+	if len(d.dev.Consumes) > 0 {
+		key.rest = fmt.Sprint(d.pool, d.dev.Consumes)
+	}
+	if d.counted || len(d.dev.Taints) > 0 || d.dev.NotModelled != "" {
+		key.rest += fmt.Sprint(d.counted, d.consumed, d.dev.Taints, d.dev.NotModelled) // fmt prints maps in the order of their keys
+	}
+	return key
+}
+
+// consume adds n times what a device takes to counters; those that the pool does not have are passed over.
+func consume(left map[[2]string]int64, counters []Counter, n int64) {
+	for _, c := range counters {
+		key := [2]string{c.Set, c.Name}
+		if have, ok := left[key]; ok {
+			left[key] = plus(have, n*c.Amount)
+		}
+	}
+}
+
+// A choice is one choice of a request, with what the search needs to know of it.
+type choice struct {
+	ask            *Choice
+	claim, request string
+	all            []*slot // for All: the devices that are wanted
+	// consumed is what it takes of a device of each shape; nil where that may not be had.
+	consumed map[int]map[string]int64
+	// from counts, for each device, those from there on that the choice could have if nothing else was asked for.
+	from []int
+}
+
+func (ch *choice) fullName() string {
+	if ch.ask.Name == "" {
+		return ch.request
+	}
+	return ch.request + "/" + ch.ask.Name
+}
+
+// need is how many devices it takes; of All those that were found.
+func (ch *choice) need() int {
+	if ch.ask.All {
+		return max(1, len(ch.all))
+	}
+	return ch.ask.Count
+}
+
+// readClaims prepares every choice. It fails where kube-scheduler reports an error before it tries anything.
+func (s *search) readClaims() *Reason {
+	s.choices = make([][][]choice, len(s.claims))
+	for c := range s.claims {
+		claim := &s.claims[c]
+		least := 0
+		s.choices[c] = make([][]choice, len(claim.Requests))
+		for r := range claim.Requests {
+			request := &claim.Requests[r]
+			fewest := -1
+			for i := range request.Choices {
+				ch := choice{ask: &request.Choices[i], claim: claim.Name, request: request.Name, consumed: map[int]map[string]int64{}}
+				n := ch.ask.Count
+				if ch.ask.All {
+					if reason := s.findAll(&ch); reason != nil {
+						return reason
+					}
+					n = len(ch.all)
+				}
+				if fewest < 0 || n < fewest {
+					fewest = n
+				}
+				s.choices[c][r] = append(s.choices[c][r], ch)
+			}
+			least += max(0, fewest)
+		}
+		if least > maxDevices {
+			return &Reason{Code: TooManyDevices, Claim: claim.Name, Selector: -1, Need: least, Have: maxDevices}
+		}
+		s.values = append(s.values, make([][]Value, len(claim.Constraints)))
+	}
+	return nil
+}
+
+// findAll lists the devices that a choice for all of them has to get. Pools that nothing can be allocated from may have more.
+func (s *search) findAll(ch *choice) *Reason {
+	next := 0
+	for p := range s.pools {
+		pool := &s.pools[p]
+		if pool.Incomplete || pool.Invalid != "" {
+			code := PoolInvalid
+			if pool.Incomplete {
+				code = PoolIncomplete
+			}
+			return &Reason{Code: code, Claim: ch.claim, Request: ch.fullName(), Selector: -1, What: pool.Driver + "/" + pool.Name}
+		}
+		for ; next < len(s.slots) && s.slots[next].pool == p; next++ {
+			d := s.slots[next]
+			matches, reason := s.selects(ch, d)
+			if reason != nil {
+				return reason
+			}
+			if matches && s.hasCapacity(ch, d) {
+				ch.all = append(ch.all, d)
+			}
+		}
+	}
+	return nil
+}
+
+// mayFail says whether the search could come to something that ends it with an error, which counting would pass over.
+func (s *search) mayFail() bool {
+	for _, d := range s.slots {
+		if d.dev.NotModelled != "" {
+			return true
+		}
+	}
+	for c := range s.claims {
+		for r := range s.choices[c] {
+			for i := range s.choices[c][r] {
+				ask := s.choices[c][r][i].ask
+				if ask.All && len(s.claims[c].Constraints) > 0 {
+					return true
+				}
+				for _, d := range s.slots {
+					if _, reason := s.selects(&s.choices[c][r][i], d); reason != nil {
+						return true
+					}
+				}
+			}
+		}
+	}
+	return false
+}

@@ -1,0 +1,155 @@
+package device
+
+import (
+	"math"
+	"slices"
+)
+
+// A Capacity is how much there is of something in a device.
+type Capacity struct {
+	Amount int64
+	// Policy says what of it may be asked for. Without one any amount may, and who asks for none gets all.
+	Policy *Policy
+}
+
+// A Policy says which amounts may be asked of a capacity.
+type Policy struct {
+	// Default is what a claim takes that asks for none. Without one it takes all.
+	Default *int64
+	// Values, in ascending order, are the only amounts that can be had. What is asked for is rounded up to one of them.
+	Values []int64
+	// Range does the same with a least amount, steps from there on, and a largest amount.
+	Range *Range
+}
+
+// A Range is what a policy with steps allows.
+type Range struct {
+	Min, Max, Step *int64
+}
+
+// unit is one of Kubernetes' units: steps are counted in whole ones.
+const unit = 1000
+
+// consumes says how much of each capacity a claim takes of a device with this shape, and whether it may.
+func (s *Shape) consumes(asked map[string]int64) (map[string]int64, bool) {
+	for name := range asked {
+		if _, ok := s.Capacities[name]; !ok {
+			return nil, false
+		}
+	}
+	taken := make(map[string]int64, len(s.Capacities))
+	for name, c := range s.Capacities {
+		amount, explicit := asked[name]
+		if c.Policy == nil {
+			if !explicit {
+				amount = c.Amount
+			}
+			taken[name] = amount
+			continue
+		}
+		if explicit {
+			amount = c.Policy.round(amount)
+		} else {
+			amount = c.Policy.unasked(c.Amount)
+		}
+		if !c.Policy.allows(amount) {
+			return nil, false
+		}
+		taken[name] = amount
+	}
+	return taken, true
+}
+
+// unasked is what a claim takes that does not ask.
+func (p *Policy) unasked(all int64) int64 {
+	if p.Default != nil {
+		return *p.Default
+	}
+	return all
+}
+
+// round makes of what is asked for what is taken.
+func (p *Policy) round(amount int64) int64 {
+	if p.Range != nil {
+		return p.Range.round(amount)
+	}
+	for _, v := range p.Values {
+		if amount <= v {
+			return v
+		}
+	}
+	return amount
+}
+
+// allows lets the default pass whatever else the policy says.
+func (p *Policy) allows(amount int64) bool {
+	switch {
+	case p.Default != nil && *p.Default == amount:
+		return true
+	case p.Range != nil:
+		return p.Range.allows(amount)
+	case len(p.Values) > 0:
+		return slices.Contains(p.Values, amount)
+	}
+	return true
+}
+
+func (r *Range) round(amount int64) int64 {
+	if r.Min == nil {
+		return amount
+	}
+	if amount < *r.Min {
+		return *r.Min
+	}
+	step := r.step()
+	if step == 0 {
+		return amount
+	}
+	least := whole(*r.Min)
+	n := (whole(amount) - least + step - 1) / step
+	if n > (math.MaxInt64/unit-least)/step {
+		return math.MaxInt64
+	}
+	return (least + n*step) * unit
+}
+
+// allows leaves out what lies below the least amount: round has raised it, and a default may lie there.
+func (r *Range) allows(amount int64) bool {
+	if r.Max != nil && amount > *r.Max {
+		return false
+	}
+	least := int64(0)
+	if r.Min != nil {
+		least = whole(*r.Min)
+	}
+	step := r.step()
+	return step == 0 || (whole(amount)-least)%step == 0
+}
+
+// step is in whole units; 0 means none.
+func (r *Range) step() int64 {
+	if r.Step == nil {
+		return 0
+	}
+	return max(0, whole(*r.Step))
+}
+
+// whole counts units, the last of which may be begun.
+func whole(amount int64) int64 {
+	n := amount / unit
+	if amount%unit > 0 {
+		n++
+	}
+	return n
+}
+
+// plus adds without overflow.
+func plus(a, b int64) int64 {
+	if b > 0 && a > math.MaxInt64-b {
+		return math.MaxInt64
+	}
+	if b < 0 && a < math.MinInt64-b {
+		return math.MinInt64
+	}
+	return a + b
+}

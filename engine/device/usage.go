@@ -1,0 +1,76 @@
+package device
+
+import "maps"
+
+// A Usage is what is allocated: whole devices, and shares of devices that several claims may have. The zero value is of no use;
+// NewUsage makes one in which everything is free.
+type Usage struct {
+	taken  map[ID]bool
+	shares map[ID]shared
+}
+
+// shared is what claims have of one device together.
+type shared struct {
+	count    int
+	consumed map[string]int64
+}
+
+// NewUsage returns one in which nothing is allocated.
+func NewUsage() *Usage { return &Usage{taken: map[ID]bool{}, shares: map[ID]shared{}} }
+
+// Clone returns a copy that shares nothing that can change.
+func (s *Usage) Clone() *Usage {
+	return &Usage{taken: maps.Clone(s.taken), shares: maps.Clone(s.shares)}
+}
+
+// Take marks a whole device as allocated.
+func (s *Usage) Take(id ID) { s.taken[id] = true }
+
+// Share adds one claim's part of a device.
+func (s *Usage) Share(id ID, consumed map[string]int64) { s.share(id, consumed, 1) }
+
+// Add marks what Allocate chose as allocated. Access as administrator takes nothing.
+func (s *Usage) Add(picks []Pick) {
+	for _, p := range picks {
+		switch {
+		case p.Admin:
+		case p.Shared:
+			s.share(p.ID, p.Consumed, 1)
+		default:
+			s.taken[p.ID] = true
+		}
+	}
+}
+
+// Remove undoes Add.
+func (s *Usage) Remove(picks []Pick) {
+	for _, p := range picks {
+		switch {
+		case p.Admin:
+		case p.Shared:
+			s.share(p.ID, p.Consumed, -1)
+		default:
+			delete(s.taken, p.ID)
+		}
+	}
+}
+
+// share replaces the amounts rather than change them: clones have them too.
+func (s *Usage) share(id ID, consumed map[string]int64, sign int64) {
+	old := s.shares[id]
+	now := shared{count: old.count + int(sign), consumed: maps.Clone(old.consumed)}
+	if now.count <= 0 {
+		delete(s.shares, id)
+		return
+	}
+	if now.consumed == nil && len(consumed) > 0 {
+		now.consumed = map[string]int64{}
+	}
+	for name, amount := range consumed {
+		now.consumed[name] = plus(now.consumed[name], sign*amount)
+	}
+	s.shares[id] = now
+}
+
+// inUse says that the device consumes its pool's counters.
+func (s *Usage) inUse(id ID) bool { return s.taken[id] || s.shares[id].count > 0 }

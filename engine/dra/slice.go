@@ -1,0 +1,291 @@
+package dra
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	resourcev1 "k8s.io/api/resource/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"tenon.sh/engine/device"
+	"tenon.sh/engine/kube"
+)
+
+type poolID struct{ driver, name string }
+
+func idOf(s *resourcev1.ResourceSlice) poolID { return poolID{s.Spec.Driver, s.Spec.Pool.Name} }
+
+// Published is what drivers have published in a cluster.
+type Published struct {
+	all        map[poolID][]*resourcev1.ResourceSlice // ordered by name
+	ofNode     map[string][]poolID
+	everywhere []poolID // those with parts that are for other nodes than a single one
+}
+
+// Publish sorts slices by who may use them.
+func Publish(list []*resourcev1.ResourceSlice) *Published {
+	p := &Published{all: map[poolID][]*resourcev1.ResourceSlice{}, ofNode: map[string][]poolID{}}
+	for _, s := range list {
+		p.all[idOf(s)] = append(p.all[idOf(s)], s)
+	}
+	for id, slicesOfPool := range p.all {
+		slices.SortFunc(slicesOfPool, func(a, b *resourcev1.ResourceSlice) int { return cmp.Compare(a.Name, b.Name) })
+		nodes := map[string]bool{}
+		for _, s := range slicesOfPool {
+			if node := nodeOf(s); node != "" && len(s.Spec.SharedCounters) == 0 {
+				nodes[node] = true
+			} else {
+				nodes[""] = true
+			}
+		}
+		if nodes[""] {
+			p.everywhere = append(p.everywhere, id)
+			continue
+		}
+		for node := range nodes {
+			p.ofNode[node] = append(p.ofNode[node], id)
+		}
+	}
+	return p
+}
+
+func nodeOf(s *resourcev1.ResourceSlice) string { return text(s.Spec.NodeName) }
+
+func text(s *string) string {
+	if s == nil {
+		return ""
+	}
+	return *s
+}
+
+func truth(b *bool) bool { return b != nil && *b }
+
+// Pools lists what a node may use, in the order in which kube-scheduler tries it. Of a pool it takes the newest generation alone; where
+// slices of it are missing, the pool is incomplete.
+func (p *Published) Pools(m *Model, name string, labels map[string]string) []device.Pool {
+	var first, last []device.Pool // those with conditions that are met after binding come last
+	for _, id := range slices.Concat(p.ofNode[name], p.everywhere) {
+		pool, conditions, ok := p.pool(m, id, name, labels)
+		switch {
+		case !ok:
+		case conditions:
+			last = append(last, pool)
+		default:
+			first = append(first, pool)
+		}
+	}
+	byID := func(a, b device.Pool) int {
+		return cmp.Or(cmp.Compare(a.Driver, b.Driver), cmp.Compare(a.Name, b.Name))
+	}
+	slices.SortFunc(first, byID)
+	slices.SortFunc(last, byID)
+	return append(first, last...)
+}
+
+// pool reads one as the node sees it. It is none of the node's if no slice is for it, or if a newer generation has none.
+func (p *Published) pool(m *Model, id poolID, name string, labels map[string]string) (pool device.Pool, conditions, ok bool) {
+	newest := int64(-1)
+	var relevant []*resourcev1.ResourceSlice
+	for _, s := range p.all[id] {
+		if !isFor(s, name, labels) {
+			continue
+		}
+		if s.Spec.Pool.Generation > newest {
+			newest, relevant = s.Spec.Pool.Generation, nil
+		}
+		if s.Spec.Pool.Generation == newest {
+			relevant = append(relevant, s)
+		}
+	}
+	if len(relevant) == 0 {
+		return device.Pool{}, false, false
+	}
+	pool = device.Pool{Driver: id.driver, Name: id.name}
+	var others []*resourcev1.ResourceSlice
+	if want := relevant[0].Spec.Pool.ResourceSliceCount; int64(len(relevant)) != want {
+		for _, s := range p.all[id] {
+			if s.Spec.Pool.Generation > newest {
+				return device.Pool{}, false, false
+			}
+			if s.Spec.Pool.Generation == newest && !slices.Contains(relevant, s) {
+				others = append(others, s)
+			}
+		}
+		if int64(len(relevant)+len(others)) != want {
+			pool.Incomplete = true
+			return pool, false, true
+		}
+	}
+	r := poolReader{m: m, pool: &pool, name: name, labels: labels, devices: map[string]bool{}, counters: map[[2]string]bool{}, sets: map[string]bool{}}
+	conditions = r.read(relevant, others)
+	return pool, conditions, true
+}
+
+// isFor says whether a node may use something of the slice. Counters are for all who use the pool.
+func isFor(s *resourcev1.ResourceSlice, name string, labels map[string]string) bool {
+	switch {
+	case len(s.Spec.SharedCounters) > 0:
+		return true
+	case nodeOf(s) != "" || truth(s.Spec.AllNodes) || s.Spec.NodeSelector != nil:
+		return reaches(nodeOf(s), truth(s.Spec.AllNodes), s.Spec.NodeSelector, name, labels)
+	case truth(s.Spec.PerDeviceNodeSelection):
+		return slices.ContainsFunc(s.Spec.Devices, func(d resourcev1.Device) bool { return deviceReaches(&d, name, labels) })
+	}
+	return false
+}
+
+func deviceReaches(d *resourcev1.Device, name string, labels map[string]string) bool {
+	return reaches(text(d.NodeName), truth(d.AllNodes), d.NodeSelector, name, labels)
+}
+
+func reaches(only string, all bool, selector *corev1.NodeSelector, name string, labels map[string]string) bool {
+	switch {
+	case only != "":
+		return only == name
+	case all:
+		return true
+	case selector != nil:
+		return Selects(selector, name, labels)
+	}
+	return false
+}
+
+// Selects says whether a node with this name and these labels matches one of the selector's terms.
+func Selects(selector *corev1.NodeSelector, name string, labels map[string]string) bool {
+	return slices.ContainsFunc(selector.NodeSelectorTerms, func(term corev1.NodeSelectorTerm) bool {
+		expressions := kube.ExpressionsOf(term, kube.AsWritten)
+		for _, e := range expressions {
+			value, there := labels[e.Key]
+			if e.Key == kube.NodeNameKey {
+				value, there = name, true
+			}
+			if !e.Admits(value, there) {
+				return false
+			}
+		}
+		return len(expressions) > 0
+	})
+}
+
+// A poolReader reads the slices of one complete pool.
+type poolReader struct {
+	m        *Model
+	pool     *device.Pool
+	name     string
+	labels   map[string]string
+	devices  map[string]bool
+	sets     map[string]bool
+	counters map[[2]string]bool
+	wrong    string // an amount that cannot be counted exactly
+}
+
+// read says whether some device has conditions to be met after binding.
+func (r *poolReader) read(relevant, others []*resourcev1.ResourceSlice) (conditions bool) {
+	for _, s := range relevant {
+		for i := range s.Spec.SharedCounters {
+			r.set(&s.Spec.SharedCounters[i])
+		}
+	}
+	for _, s := range relevant {
+		for i := range s.Spec.Devices {
+			d := &s.Spec.Devices[i]
+			if r.devices[d.Name] {
+				r.invalid("two devices are named " + d.Name)
+			}
+			r.devices[d.Name] = true
+			read := r.device(d)
+			read.Elsewhere = truth(s.Spec.PerDeviceNodeSelection) && !deviceReaches(d, r.name, r.labels)
+			r.pool.Devices = append(r.pool.Devices, read)
+			conditions = conditions || d.BindingConditions != nil
+		}
+	}
+	for _, s := range others {
+		for i := range s.Spec.Devices {
+			r.pool.Others = append(r.pool.Others, r.device(&s.Spec.Devices[i]))
+		}
+	}
+	if r.wrong != "" {
+		for i := range r.pool.Devices {
+			r.pool.Devices[i].NotModelled = r.wrong
+		}
+	}
+	if r.pool.Invalid != "" {
+		return false
+	}
+	return conditions
+}
+
+func (r *poolReader) invalid(why string) {
+	if r.pool.Invalid == "" {
+		r.pool.Invalid = why
+	}
+}
+
+func (r *poolReader) set(set *resourcev1.CounterSet) {
+	if r.sets[set.Name] {
+		r.invalid("two counter sets are named " + set.Name)
+	}
+	r.sets[set.Name] = true
+	for _, name := range slices.Sorted(maps.Keys(set.Counters)) {
+		r.counters[[2]string{set.Name, name}] = true
+		r.pool.Counters = append(r.pool.Counters, r.counter(set.Name, name, set.Counters[name]))
+	}
+}
+
+func (r *poolReader) counter(set, name string, c resourcev1.Counter) device.Counter {
+	amount, exact := amountOf(&c.Value)
+	if !exact {
+		r.wrong = "counter " + name + " of " + c.Value.String()
+	}
+	return device.Counter{Set: set, Name: name, Amount: amount}
+}
+
+func (r *poolReader) device(d *resourcev1.Device) device.Device {
+	out := device.Device{Name: d.Name, Shape: r.m.shape(r.pool.Driver, d)}
+	out.NotModelled = r.m.wrong[out.Shape]
+	if len(d.NodeAllocatableResourceMappings) > 0 {
+		names := slices.Sorted(maps.Keys(d.NodeAllocatableResourceMappings))
+		out.NotModelled = "devices that take " + string(names[0]) + " of their node"
+	}
+	for _, c := range d.ConsumesCounters {
+		if !r.sets[c.CounterSet] {
+			r.invalid("device " + d.Name + " takes of counter set " + c.CounterSet + ", which there is not")
+		}
+		for _, name := range slices.Sorted(maps.Keys(c.Counters)) {
+			if r.sets[c.CounterSet] && !r.counters[[2]string{c.CounterSet, name}] {
+				r.invalid("device " + d.Name + " takes of counter " + name + ", which counter set " + c.CounterSet + " does not have")
+			}
+			out.Consumes = append(out.Consumes, r.counter(c.CounterSet, name, c.Counters[name]))
+		}
+	}
+	for _, t := range d.Taints {
+		out.Taints = append(out.Taints, device.Taint{Key: t.Key, Value: t.Value, Effect: string(t.Effect)})
+	}
+	return out
+}
+
+// Drivers lists, in order, those that have published at least one complete pool for the node itself: slices that name it, or that it
+// owns. A node whose machine was bought for devices is ready once each of their drivers has.
+func (p *Published) Drivers(node *corev1.Node) []string {
+	drivers := map[string]bool{}
+	for id, list := range p.all {
+		own := slices.DeleteFunc(slices.Clone(list), func(s *resourcev1.ResourceSlice) bool { return nodeOf(s) != node.Name && !owns(node, s) })
+		newest := int64(-1)
+		for _, s := range own {
+			newest = max(newest, s.Spec.Pool.Generation)
+		}
+		own = slices.DeleteFunc(own, func(s *resourcev1.ResourceSlice) bool { return s.Spec.Pool.Generation != newest })
+		if len(own) > 0 && int64(len(own)) == own[0].Spec.Pool.ResourceSliceCount {
+			drivers[id.driver] = true
+		}
+	}
+	return slices.Sorted(maps.Keys(drivers))
+}
+
+func owns(node *corev1.Node, s *resourcev1.ResourceSlice) bool {
+	return slices.ContainsFunc(s.OwnerReferences, func(o metav1.OwnerReference) bool {
+		return o.Kind == "Node" && o.Name == node.Name && (o.UID == "" || node.UID == "" || o.UID == node.UID)
+	})
+}

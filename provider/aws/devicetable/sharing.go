@@ -1,0 +1,60 @@
+package devicetable
+
+import (
+	"fmt"
+	"strconv"
+
+	"tenon.sh/engine/device"
+)
+
+// SharingAnnotation on an EC2NodeClass repeats how NVIDIA's driver lets several claims share one GPU.
+const SharingAnnotation = "karpenter.k8s.aws/nvidia-consumable-capacity"
+
+// mebibyte is in the thousandths that engine/device counts.
+const mebibyte = 1024 * 1024 * 1000
+
+// Sharing is how claims share a GPU. The zero value lets none share.
+type Sharing struct {
+	shared bool
+	// shares is into how many parts a GPU is divided; 0 if only its memory is.
+	shares int64
+	// whole says that a claim which asks for no amount of memory gets all.
+	whole bool
+}
+
+// SharingOf reads the annotation.
+func SharingOf(annotation string) (Sharing, error) {
+	switch annotation {
+	case "", "disabled":
+		return Sharing{}, nil
+	case "memory":
+		return Sharing{shared: true, whole: true}, nil
+	case "unlimited":
+		return Sharing{shared: true}, nil
+	}
+	n, err := strconv.ParseInt(annotation, 10, 32)
+	if err != nil || n < 1 {
+		return Sharing{}, fmt.Errorf("annotation %s: %q is none of disabled, memory, unlimited and a positive number of shares", SharingAnnotation, annotation)
+	}
+	return Sharing{shared: true, shares: n}, nil
+}
+
+// apply gives a GPU the policies that its driver publishes.
+func (s Sharing) apply(shape *device.Shape) {
+	if !s.shared {
+		return
+	}
+	shape.Shared = true
+	if memory, ok := shape.Capacities["memory"]; ok {
+		least, taken := int64(0), int64(0)
+		if s.whole {
+			least, taken = mebibyte, memory.Amount
+		}
+		memory.Policy = &device.Policy{Default: &taken, Range: &device.Range{Min: &least, Max: new(memory.Amount), Step: new(int64(mebibyte))}}
+		shape.Capacities["memory"] = memory
+	}
+	if s.shares > 0 {
+		one, all := int64(1000), s.shares*1000
+		shape.Capacities["shares"] = device.Capacity{Amount: all, Policy: &device.Policy{Default: &one, Range: &device.Range{Min: &one, Max: &all, Step: &one}}}
+	}
+}

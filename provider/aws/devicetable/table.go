@@ -1,0 +1,92 @@
+// Package devicetable says what drivers of devices will publish on a machine of an EC2 type: NVIDIA's for GPUs, and DRANET for EFA
+// interfaces. It is asked for machines that are not there yet; what nodes publish is better known from them.
+package devicetable
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"tenon.sh/engine/device"
+	"tenon.sh/engine/dra"
+	"tenon.sh/provider/aws/size"
+)
+
+// Pools lists what is expected on a machine with these figures, in the order of drivers. GPUs of which nobody has seen what a driver
+// publishes are not listed.
+func Pools(f *size.Figures, sharing Sharing) []dra.Template {
+	row := rowOf(f.Name)
+	var out []dra.Template
+	if f.EFA > 0 {
+		out = append(out, efas(f, row))
+	}
+	if row.product != "" && len(f.GPUs) > 0 {
+		out = append(out, row.pool(max(1, f.GPUs[0].Count), sharing))
+	}
+	return out
+}
+
+func rowOf(name string) gpu {
+	if row, ok := gpus[name]; ok {
+		return row
+	}
+	family, _, _ := strings.Cut(name, ".")
+	return gpus[family]
+}
+
+func (g *gpu) pool(count int, sharing Sharing) dra.Template {
+	out := dra.Template{Driver: gpuDriver, Pool: gpuPool}
+	for i := range count {
+		shape := device.Shape{Driver: gpuDriver, Attributes: map[string]device.Value{
+			"type": text("gpu"), "brand": text("Nvidia"), "productName": text(g.product), "architecture": text(g.architecture),
+			// One driver serves all GPUs of a machine; which version, its image says.
+			"driverVersion": alike("driver"), "cudaDriverVersion": alike("cuda"),
+		}, Capacities: map[string]device.Capacity{}}
+		if g.compute != "" {
+			shape.Attributes["cudaComputeCapability"] = device.Value{Kind: device.Version, Text: g.compute}
+		}
+		if g.roots != unseen {
+			shape.Attributes[pcieRoot] = alike(g.root(i))
+		}
+		if g.mebibytes > 0 {
+			shape.Capacities["memory"] = device.Capacity{Amount: g.mebibytes * mebibyte}
+		}
+		sharing.apply(&shape)
+		out.Devices = append(out.Devices, dra.Expected{Name: "gpu-" + strconv.Itoa(i), Shape: shape})
+	}
+	return out
+}
+
+// root names the group of devices with which GPU i shares a root.
+func (g *gpu) root(i int) string {
+	switch g.roots {
+	case together:
+		i = 0
+	case inPairs:
+		i /= 2
+	}
+	return "root-" + strconv.Itoa(i)
+}
+
+// efas lists every interface that the type can have: all are attached if a claim asks for one.
+func efas(f *size.Figures, g gpu) dra.Template {
+	out := dra.Template{Driver: efaDriver, Pool: efaPool}
+	for i := range f.EFA {
+		shape := device.Shape{Driver: efaDriver, Attributes: map[string]device.Value{
+			"pciDevice": text("Elastic Fabric Adapter (EFA)"), "pciVendor": text("Amazon.com, Inc."), "rdma": {Kind: device.Truth, Text: "true"},
+			"pciSubsystem": alike("efa"), // the generation, which is one for the type
+		}}
+		switch {
+		case g.efas > 0:
+			shape.Attributes[pcieRoot] = alike(g.root(i / g.efas))
+		case g.efasApart:
+			shape.Attributes[pcieRoot] = alike(fmt.Sprintf("efa-root-%d", i))
+		}
+		out.Devices = append(out.Devices, dra.Expected{Name: "efa-" + strconv.Itoa(i), Shape: shape})
+	}
+	return out
+}
+
+func text(s string) device.Value { return device.Value{Kind: device.Text, Text: s} }
+
+func alike(group string) device.Value { return device.Value{Kind: device.Alike, Text: group} }
