@@ -132,10 +132,13 @@ type backoffKey struct {
 	backoff *ShapeBackoff
 }
 
-// ShapeOf stands for what the pod asks for: pods of the same namespace that ask for the same have the same one.
+// ShapeOf stands for what the pod asks for: pods of the same namespace and group that ask for the same have the same one.
 func ShapeOf(m *inventory.Cache, f *inventory.PodInfo) string {
 	sum := fnv.New64a()
 	fmt.Fprintf(sum, "%q %q %q", f.Pod.Namespace, m.RequestsFor(f).Text, m.ConstraintsOf(f).Text)
+	if g := f.Pod.Spec.SchedulingGroup; g != nil && g.PodGroupName != nil {
+		fmt.Fprintf(sum, "%q", *g.PodGroupName) // what keeps a gang off may be its size
+	}
 	for i := range f.Pod.Spec.Volumes {
 		if v := &f.Pod.Spec.Volumes[i]; v.PersistentVolumeClaim != nil || v.Ephemeral != nil {
 			sum.Write([]byte{'v'})

@@ -37,6 +37,9 @@ func (g *Gang) Exist() int { return len(g.Running) + len(g.Waiting) }
 // Suffices reports whether the gang starts if so many of its waiting pods can, or has started already.
 func (g *Gang) Suffices(waiting int) bool { return len(g.Running)+waiting >= g.Group.MinCount() }
 
+// Missing is how many more of its pods have to run for the gang to start.
+func (g *Gang) Missing() int { return max(g.Group.MinCount()-len(g.Running), 0) }
+
 // Asks reports whether pods of the gang ask for machines: enough of them exist for kube-scheduler to try them, and it has found no places.
 func (g *Gang) Asks() bool { return g.refused && g.Suffices(len(g.Waiting)) }
 

@@ -92,15 +92,11 @@ func (k *KeyWriter) Tolerations(spec *corev1.PodSpec) []byte {
 	return k.b
 }
 
-// oddities writes what makes a pod impossible to plan for, or leaves it to its group.
+// oddities writes what makes a pod impossible to plan for.
 func (k *KeyWriter) oddities(spec *corev1.PodSpec) {
 	for i := range spec.ResourceClaims {
 		k.mark('c')
 		k.word(spec.ResourceClaims[i].Name)
-	}
-	if g := spec.SchedulingGroup; g != nil && g.PodGroupName != nil {
-		k.mark('g')
-		k.word(*g.PodGroupName)
 	}
 	// Requests that no machine has by itself, and those that are not valid, are told apart by name and sign only.
 	for _, list := range [][]corev1.Container{spec.InitContainers, spec.Containers} {

@@ -7,6 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"tenon.sh/engine"
+	"tenon.sh/engine/constraints"
 	"tenon.sh/engine/gang"
 	"tenon.sh/engine/inventory"
 	"tenon.sh/engine/kube"
@@ -29,7 +30,7 @@ func planPods(s *engine.Snapshot, opt engine.Options, cache *inventory.Cache) (*
 			break
 		}
 		if round < mostGangRounds {
-			short = short[:1]
+			short = p.firstAndAlike(short)
 		}
 		for _, g := range short {
 			refused := g.refusals(plan)
@@ -89,6 +90,37 @@ func (p *Problem) cannotStart(plan *engine.Plan) (out []shortGang) {
 		}
 	}
 	return out
+}
+
+// firstAndAlike are the first gang and those after it that need as many pods or more of the same kind: with no more room than it had they
+// cannot start either.
+func (p *Problem) firstAndAlike(short []shortGang) (out []shortGang) {
+	first, needs := p.kindOf(short[0]), short[0].Missing()
+	for i, g := range short {
+		if i == 0 || first != (podKind{}) && p.kindOf(g) == first && g.Missing() >= needs {
+			out = append(out, g)
+		}
+	}
+	return out
+}
+
+// podKind is what pods ask for.
+type podKind struct {
+	constraints *constraints.PodConstraints
+	requests    *inventory.RequestClass
+}
+
+// kindOf is what the gang's waiting pods all ask for; the zero value if they differ.
+func (p *Problem) kindOf(g shortGang) (kind podKind) {
+	for i, pod := range g.Waiting {
+		f := p.Pods.Cache.InfoOf(pod)
+		k := podKind{p.Constraints.OfInfo(f), p.Pods.Cache.RequestsFor(f)}
+		if i > 0 && k != kind {
+			return podKind{}
+		}
+		kind = k
+	}
+	return kind
 }
 
 // refusals say of each waiting pod how many would have a place, and what the first without one lacks.
