@@ -91,6 +91,7 @@ func DefaultControllerOptions() ControllerOptions {
 func (o ControllerOptions) engineOptions() engine.Options {
 	opt := o.engineFlags.options()
 	opt.SpotToSpot = o.FeatureGates["SpotToSpotConsolidation"]
+	opt.TerminateFirstDrift = o.FeatureGates["TerminateFirstDrift"]
 	return opt
 }
 
