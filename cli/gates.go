@@ -45,8 +45,12 @@ func (g gatesValue) Set(text string) error {
 	return nil
 }
 
-// actedOn are the gates that something acts on, and ReservedCapacity, which is on by default: nobody asked for it.
-var actedOn = [...]string{"CapacityBuffer", "NodeOverlay", "NodeRepair", "StaticCapacity", "SpotToSpotConsolidation", "ReservedCapacity"}
+// actedOn are the gates that something acts on, ReservedCapacity, which is on by default, and TerminateFirstRepair, whose broken
+// machines go first in any case.
+var actedOn = [...]string{
+	"CapacityBuffer", "NodeOverlay", "NodeRepair", "PodDeletionCostManagement", "StaticCapacity", "SpotToSpotConsolidation", "ReservedCapacity",
+	"TerminateFirstDrift", "TerminateFirstRepair",
+}
 
 // gatesWithoutEffect lists the gates that are on and that nothing acts on yet.
 func gatesWithoutEffect(gates map[string]bool) []string {
