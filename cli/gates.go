@@ -45,14 +45,13 @@ func (g gatesValue) Set(text string) error {
 	return nil
 }
 
-// actedOn are the gates that something acts on, ReservedCapacity, which is on by default, and TerminateFirstRepair, whose broken
-// machines go first in any case.
+// actedOn are the gates that something acts on, and TerminateFirstRepair: broken machines go first in any case.
 var actedOn = [...]string{
 	"CapacityBuffer", "NodeOverlay", "NodeRepair", "PodDeletionCostManagement", "StaticCapacity", "SpotToSpotConsolidation", "ReservedCapacity",
 	"TerminateFirstDrift", "TerminateFirstRepair",
 }
 
-// gatesWithoutEffect lists the gates that are on and that nothing acts on yet.
+// gatesWithoutEffect lists the gates that are on and that nothing acts on.
 func gatesWithoutEffect(gates map[string]bool) []string {
 	var out []string
 	for _, name := range slices.Sorted(maps.Keys(gates)) {
