@@ -76,11 +76,11 @@ func (o *azureFlags) addFlags(flags *pflag.FlagSet) {
 	flags.BoolVar(&o.UseSIG, "use-sig", o.UseSIG, "take AKS's images from its shared galleries")
 	flags.StringVar(&o.SIGSubscriptionID, "sig-subscription-id", o.SIGSubscriptionID, "subscription of these galleries")
 	flags.BoolVar(&o.JoinTokens, "join-tokens", o.JoinTokens, "make a token with which it may join the cluster for every NodeClaim whose user data asks for one; needs rights in kube-system")
-	flags.BoolVar(&o.enableAzureSDKLogging, "enable-azure-sdk-logging", o.enableAzureSDKLogging, "accepted, changes nothing: bodies of requests are never logged")
-	flags.BoolVar(&o.manageExistingAKS, "manage-existing-aks-machines", o.manageExistingAKS, "accepted, changes nothing")
+	flags.BoolVar(&o.enableAzureSDKLogging, "enable-azure-sdk-logging", o.enableAzureSDKLogging, "accepted, not needed: bodies of requests are never logged")
+	flags.BoolVar(&o.manageExistingAKS, "manage-existing-aks-machines", o.manageExistingAKS, "accepted, not needed: machines are virtual machines and none of AKS's own, so there are none to take over")
 	o.azureUnused = map[string]*string{}
 	for _, name := range azureUnusedFlags() {
-		o.azureUnused[name] = flags.String(name, "", "accepted, changes nothing")
+		o.azureUnused[name] = flags.String(name, "", "accepted, not needed: it is of a way to start machines that is not this program's, or of what is found out")
 	}
 }
 

@@ -146,6 +146,8 @@ func (c *autoscaler) newAWS(ctx context.Context, p *parts) (*aws.Provider, error
 	cfg.ClusterCABundle, cfg.QueueWait, cfg.UserAgent = authorities, queueWait, "karpenter.sh-"+buildVersion()
 	cfg.Client, cfg.Reader, cfg.Version, cfg.Clock = p.mgr.GetClient(), p.mgr.GetAPIReader(), version, clock.RealClock{}
 	cfg.Registry, cfg.Tell, cfg.May = p.state, p.tell, p.mgr.term.Check
+	reserved, said := c.opt.FeatureGates["ReservedCapacity"]
+	cfg.NoReserved = said && !reserved
 	made, err := aws.New(ctx, cfg)
 	if err != nil {
 		return nil, err

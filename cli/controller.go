@@ -91,7 +91,7 @@ func RunController(ctx context.Context, config *rest.Config, opt ControllerOptio
 	ctx = log.IntoContext(ctx, logger)
 	limitMemory(opt.MemoryLimit, opt.EnableProfiling)
 	for _, gate := range gatesWithoutEffect(opt.FeatureGates) {
-		logger.Info("feature gate has no effect yet", "gate", gate)
+		logger.Info("feature gate is not known here and has no effect", "gate", gate)
 	}
 	config = rest.CopyConfig(config)
 	config.QPS, config.Burst = float32(opt.KubeClientQPS), opt.KubeClientBurst

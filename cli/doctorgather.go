@@ -100,7 +100,7 @@ func (g *gatherer) gather(ctx context.Context, o *doctorOptions, command *cobra.
 	g.controllers(ctx)
 	g.hooks(ctx)
 	off, _ := in.lookup(environment()["nominate-pods"])
-	g.rights(ctx, in, o.controller.CloudProvider, p.Options.NoNominations || off == "false")
+	g.rights(ctx, in, &o.controller, p.Options.NoNominations || off == "false")
 	return p, nil
 }
 

@@ -22,9 +22,9 @@ import (
 const rightsAtOnce = 10
 
 // rights asks for everything that the installed manifests allow whether the controller's account may do it; pods' status it has to
-// write for nominations only. In the
-// controller's own pod, which may not see its Deployment, that is whoever asks.
-func (g *gatherer) rights(ctx context.Context, in *installation, cloud string, noNominations bool) {
+// write for nominations only, and what feature gates need it may lack without them. In the controller's own pod, which may not see its
+// Deployment, that is whoever asks.
+func (g *gatherer) rights(ctx context.Context, in *installation, opt *ControllerOptions, noNominations bool) {
 	var account, namespace string
 	ask := g.mayOther
 	switch {
@@ -36,7 +36,7 @@ func (g *gatherer) rights(ctx context.Context, in *installation, cloud string, n
 	default:
 		return
 	}
-	wanted, err := RightsOf(cloud, namespace)
+	wanted, err := RightsOf(opt.CloudProvider, namespace)
 	if err != nil {
 		g.gap("rights", err)
 		return
@@ -44,6 +44,9 @@ func (g *gatherer) rights(ctx context.Context, in *installation, cloud string, n
 	grace, _ := in.lookup(environment()["cluster-autoscaler-grace"])
 	if hears, err := time.ParseDuration(cmp.Or(grace, os.Getenv(environment()["cluster-autoscaler-grace"]))); err == nil && hears > 0 {
 		wanted = append(wanted, authorizationv1.ResourceAttributes{Resource: "events", Verb: "list"}, authorizationv1.ResourceAttributes{Resource: "events", Verb: "watch"})
+	}
+	if opt.FeatureGates["PodDeletionCostManagement"] {
+		wanted = append(wanted, authorizationv1.ResourceAttributes{Resource: "pods", Verb: "patch"})
 	}
 	wanted = slices.DeleteFunc(wanted, func(r authorizationv1.ResourceAttributes) bool {
 		return noNominations && r.Resource == "pods" && r.Subresource == "status"

@@ -51,7 +51,7 @@ type ControllerOptions struct {
 	clusterAPIFlags
 	azureFlags
 
-	// Accepted so that installations made for Karpenter start; they change nothing.
+	// Accepted so that installations made for Karpenter start; nothing needs them.
 	KarpenterService        string
 	DisableControllerWarmup bool
 	CPURequests             int
@@ -91,6 +91,7 @@ func DefaultControllerOptions() ControllerOptions {
 func (o ControllerOptions) engineOptions() engine.Options {
 	opt := o.engineFlags.options()
 	opt.SpotToSpot = o.FeatureGates["SpotToSpotConsolidation"]
+	opt.TerminateFirstDrift = o.FeatureGates["TerminateFirstDrift"]
 	return opt
 }
 
@@ -152,11 +153,11 @@ func (o *ControllerOptions) addFlags(flags *pflag.FlagSet) {
 	o.azureFlags.addFlags(flags)
 	o.clusterAPIFlags.addFlags(flags)
 	flags.Var(gatesValue{&o.FeatureGates}, "feature-gates", "features to switch on or off: Name=true,Other=false")
-	flags.StringVar(&o.KarpenterService, "karpenter-service", o.KarpenterService, "accepted, changes nothing")
-	flags.BoolVar(&o.DisableControllerWarmup, "disable-controller-warmup", o.DisableControllerWarmup, "accepted, changes nothing: followers always keep warm")
-	flags.IntVar(&o.CPURequests, "cpu-requests", o.CPURequests, "accepted, changes nothing: no part of the controller is scaled by it")
+	flags.StringVar(&o.KarpenterService, "karpenter-service", o.KarpenterService, "accepted, not needed: the controller has no webhooks that would have to be found by its Service")
+	flags.BoolVar(&o.DisableControllerWarmup, "disable-controller-warmup", o.DisableControllerWarmup, "accepted, not needed: followers always keep their caches warm, so that a new leader acts at once")
+	flags.IntVar(&o.CPURequests, "cpu-requests", o.CPURequests, "accepted, not needed: how much is done at a time is bounded by what the API server and the cloud take, not by the controller's CPU")
 	flags.BoolVar(&o.IgnoreDRARequests, "ignore-dra-requests", o.IgnoreDRARequests, "accepted, changes nothing: pods with resource claims are refused")
-	flags.BoolVar(&o.LegacyNodeRepair, "legacy-node-repair", o.LegacyNodeRepair, "accepted, changes nothing: with the feature gate NodeRepair broken nodes are replaced in either case")
+	flags.BoolVar(&o.LegacyNodeRepair, "legacy-node-repair", o.LegacyNodeRepair, "accepted, not needed: with the feature gate NodeRepair a node goes at once in either case where its repair policy gives no grace period")
 }
 
 // readEnvironment fills in the flags that were not given. A variable that is set to nothing counts as not set, as an

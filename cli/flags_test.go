@@ -130,6 +130,7 @@ func TestFlagsBecomeOptionsOfTheEngine(t *testing.T) {
 		"ignore":    {[]string{"--preference-policy=Ignore"}, engine.Options{Preferences: engine.Ignore}},
 		"any size":  {[]string{"--largest-cpu=-1"}, engine.Options{LargestCPU: -1}},
 		"few pods":  {[]string{"--max-pods-per-node=30", "--largest-cpu=32"}, engine.Options{MaxPodsPerNode: 30, LargestCPU: 32}},
+		"gate":      {[]string{"--feature-gates=TerminateFirstDrift=true,TerminateFirstRepair=true,PodDeletionCostManagement=true"}, engine.Options{TerminateFirstDrift: true}},
 		"minValues": {[]string{"--min-values-policy=BestEffort"}, engine.Options{MinValues: engine.BestEffort}},
 		"spread": {[]string{"--scheduler-config={podTopologySpread: {defaultConstraints: [{maxSkew: 2, topologyKey: topology.kubernetes.io/zone, whenUnsatisfiable: ScheduleAnyway}]}}"},
 			engine.Options{DefaultConstraints: []corev1.TopologySpreadConstraint{spread}}},

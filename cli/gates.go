@@ -45,10 +45,13 @@ func (g gatesValue) Set(text string) error {
 	return nil
 }
 
-// actedOn are the gates that something acts on, and ReservedCapacity, which is on by default: nobody asked for it.
-var actedOn = [...]string{"CapacityBuffer", "NodeOverlay", "NodeRepair", "StaticCapacity", "SpotToSpotConsolidation", "ReservedCapacity"}
+// actedOn are the gates that something acts on, and TerminateFirstRepair: broken machines go first in any case.
+var actedOn = [...]string{
+	"CapacityBuffer", "NodeOverlay", "NodeRepair", "PodDeletionCostManagement", "StaticCapacity", "SpotToSpotConsolidation", "ReservedCapacity",
+	"TerminateFirstDrift", "TerminateFirstRepair",
+}
 
-// gatesWithoutEffect lists the gates that are on and that nothing acts on yet.
+// gatesWithoutEffect lists the gates that are on and that nothing acts on.
 func gatesWithoutEffect(gates map[string]bool) []string {
 	var out []string
 	for _, name := range slices.Sorted(maps.Keys(gates)) {

@@ -17,6 +17,7 @@ import (
 	"tenon.sh/cluster"
 	"tenon.sh/controller"
 	"tenon.sh/controller/capacitybuffer"
+	"tenon.sh/controller/deletioncost"
 	"tenon.sh/controller/disrupt"
 	"tenon.sh/controller/interruption"
 	"tenon.sh/controller/nodeclass"
@@ -205,6 +206,11 @@ func (p *parts) makeLoops() {
 	classes := p.loop("nodeclass", (&nodeclass.Reconciler{Cluster: p.cluster}).Reconcile, 100*time.Millisecond, time.Second, 30*time.Second)
 	noEffect := &unsupported.Reconciler{API: p.mgr.GetAPIReader(), Writer: p.mgr.GetClient(), Clock: real, Overlays: p.opt.FeatureGates["NodeOverlay"], Buffers: buffers}
 	p.loop("unsupported", noEffect.Reconcile, time.Second, time.Second, time.Minute)
+
+	if p.opt.FeatureGates["PodDeletionCostManagement"] {
+		costs := &deletioncost.Reconciler{Cluster: p.cluster, Metrics: p.lasting.metrics, Options: options}
+		p.loop("deletioncost", costs.Reconcile, time.Second, time.Second, time.Minute)
+	}
 
 	correct := func(string) {}
 	if p.opt.FeatureGates["NodeOverlay"] {

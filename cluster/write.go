@@ -201,6 +201,26 @@ func (c *Cluster) Nominate(ctx context.Context, pod *corev1.Pod, node string) (*
 	return changed, nil
 }
 
+// SetDeletionCost writes the pod's deletion cost, and that it is ours; an empty value removes both. It fails with a conflict if the
+// pod is not as it was when it was read.
+func (c *Cluster) SetDeletionCost(ctx context.Context, pod *corev1.Pod, value string) error {
+	text := "null"
+	if value != "" {
+		text = strconv.Quote(value)
+	}
+	patch := fmt.Appendf(nil, `{"metadata":{"uid":%q,"resourceVersion":%q,"annotations":{%q:%s,%q:%s}}}`, pod.UID, pod.ResourceVersion,
+		v1.PodDeletionCostAnnotationKey, text, v1.WrittenDeletionCostAnnotationKey, text)
+	changed := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name}}
+	if err := c.Client.Patch(ctx, changed, client.RawPatch(types.MergePatchType, patch)); err != nil {
+		return fmt.Errorf("write the deletion cost of Pod %s/%s: %w", pod.Namespace, pod.Name, err)
+	}
+	slimPod(changed)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.pods.updated(changed, c.Clock.Now())
+	return nil
+}
+
 // PodsOn lists the pods of a node as the API server has them now, not as the watch showed them a moment ago.
 func (c *Cluster) PodsOn(ctx context.Context, node string) ([]*corev1.Pod, error) {
 	var pods corev1.PodList

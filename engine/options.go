@@ -38,6 +38,8 @@ type Options struct {
 	MaxPodsPerNode int `json:"maxPodsPerNode,omitempty"`
 	// SpotToSpot lets consolidation replace spot machines by spot machines.
 	SpotToSpot bool `json:"spotToSpot,omitempty"`
+	// TerminateFirstDrift lets machines that have drifted go before their replacement is there, where it has no room until then.
+	TerminateFirstDrift bool `json:"terminateFirstDrift,omitempty"`
 	// LookAgain is how old a look at everything may be that a pass of disruption goes on from, also in a cluster of few machines
 	// and however many of them have changed; 0 means a minute where there are many machines and few have changed.
 	LookAgain time.Duration `json:"lookAgain,omitempty"`

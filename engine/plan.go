@@ -150,9 +150,20 @@ type Disruption struct {
 	Held []PodID `json:",omitempty"`
 	// DrainWithin is how long the drain may take; nil leaves it to the claims.
 	DrainWithin *time.Duration `json:",omitempty"`
+	// TerminateFirst says why what replaces the nodes has no room until they are gone; empty if nothing replaces them, or
+	// Replacements do.
+	TerminateFirst TerminateFirstCause `json:",omitempty"`
 	// NewOwners counts the pods that consolidation moves of new owners; RecordMoves is about them.
 	NewOwners map[string]int `json:"-"`
 }
+
+// TerminateFirstCause is why nodes go before what replaces them is there.
+type TerminateFirstCause string
+
+const (
+	NoReservedCapacity TerminateFirstCause = "no-reserved-capacity" // the replacement is to have their slot of a reservation
+	StaticAtLimit      TerminateFirstCause = "static-at-limit"      // their static pool has as many nodes as its limit allows
+)
 
 // Kept is a node that stays, and why.
 type Kept struct {

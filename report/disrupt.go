@@ -201,5 +201,8 @@ func DisruptionLine(d engine.Disruption) []any {
 	if len(d.Replacements) > 0 {
 		line = append(line, "replacements", fmt.Sprint(len(d.Replacements)))
 	}
+	if d.TerminateFirst != "" {
+		line = append(line, "terminate-first", string(d.TerminateFirst))
+	}
 	return line
 }

@@ -28,7 +28,9 @@ type Metrics struct {
 	unschedulable, queueDepth, planCost                             *prometheus.GaugeVec
 	bufferCost                                                      *prometheus.GaugeVec
 	ignored                                                         prometheus.Gauge
-	decisions, decisionsByPool                                      *prometheus.CounterVec
+	decisions, decisionsByPool, terminateFirst                      *prometheus.CounterVec
+	deletionCosts                                                   *prometheus.CounterVec
+	deletionCostsWait                                               *prometheus.GaugeVec
 	evaluation                                                      *prometheus.HistogramVec
 	eligible                                                        *prometheus.GaugeVec
 	kept                                                            *prometheus.GaugeVec
@@ -96,6 +98,11 @@ func (m *Metrics) declareDecisions(f factory) {
 	m.decisions = f.counters("karpenter_voluntary_disruption_decisions_total", "Disruptions begun.", "decision", "reason", "consolidation_type")
 	m.decisionsByPool = f.counters("karpenter_voluntary_disruption_decisions_by_nodepool_total", "Disruptions begun, once for each pool concerned.",
 		"nodepool", "decision", "reason", "consolidation_type")
+	m.terminateFirst = f.counters("karpenter_voluntary_disruption_terminate_first_decisions_total",
+		"Disruptions begun whose replacements have no room until the nodes are gone.", "nodepool", "reason", "terminate_first_reason")
+	m.deletionCostsWait = f.gauges("karpenter_pod_deletion_cost_nodes_with_pending_annotation_writes",
+		"Nodes whose pods get their deletion cost in a later pass.", "nodepool")
+	m.deletionCosts = f.counters("karpenter_pod_deletion_cost_pod_annotation_writes_total", "Deletion costs that were to be written on pods, by what came of it.", "result")
 	m.evaluation = f.histograms("karpenter_voluntary_disruption_decision_evaluation_duration_seconds", "Time to decide what to disrupt.",
 		decisionBuckets(), "reason", "consolidation_type")
 	m.eligible = f.gauges("karpenter_voluntary_disruption_eligible_nodes", "Nodes that could be disrupted at the last look.", "reason")
@@ -280,6 +287,25 @@ func (m *Metrics) Decided(decision string, reason v1.DisruptionReason, pools []s
 		m.decisionsByPool.WithLabelValues(pool, decision, lower(reason), consolidationType(reason)).Inc()
 	}
 }
+
+// TerminatesFirst counts a disruption that began and whose replacements have no room until its nodes are gone.
+func (m *Metrics) TerminatesFirst(d engine.Disruption, pools []string) {
+	m.Decided("terminate-first", d.Reason, pools)
+	for _, pool := range pools {
+		m.terminateFirst.WithLabelValues(pool, lower(d.Reason), string(d.TerminateFirst)).Inc()
+	}
+}
+
+// DeletionCostsWait says how many nodes of each pool wait for a later pass that writes deletion costs.
+func (m *Metrics) DeletionCostsWait(nodes map[string]int) {
+	m.deletionCostsWait.Reset()
+	for pool, n := range nodes {
+		m.deletionCostsWait.WithLabelValues(pool).Set(float64(n))
+	}
+}
+
+// DeletionCostWritten counts a pod whose deletion cost was to be written.
+func (m *Metrics) DeletionCostWritten(result string) { m.deletionCosts.WithLabelValues(result).Inc() }
 
 // Judged counts the moves that consolidation looked at.
 func (m *Metrics) Judged(judgements []engine.Judgement) {

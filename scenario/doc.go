@@ -136,6 +136,7 @@
 //	disrupt      prints which nodes would go, and why the others stay
 //	progress     prints how disruptions go on that have been begun
 //	resize       prints what pools with replicas lack or have too much of
+//	deletion-costs  prints which pods get another deletion cost (feature gate PodDeletionCostManagement)
 //	apply        carries out the last plan: machines start, pods are bound, disks that waited for them get volumes, reservations
 //	             shrink; apply claims only writes the NodeClaims
 //	drift        says which machines have drifted, and marks their claims
@@ -144,7 +145,8 @@
 //
 // Provision and disrupt take the engine's options, preferences=respect|ignore|weighted preference-share= default-spread= (like
 // spread=, without what pods it counts) scheduler=(...) (below) largest-cpu= max-pods-per-node= min-values=strict|besteffort effort= (0 for what a
-// controller spends, -1 for none) price-band= max-types= threads= spot-to-spot no-nominations, and print more with cost and why. A simulation
+// controller spends, -1 for none) price-band= max-types= threads= spot-to-spot
+// terminate-first-drift no-nominations, and print more with cost and why. A simulation
 // takes those of the first command; where that says no effort, it spends less than a controller.
 //
 // scheduler= says how kube-scheduler ranks nodes, once for each of its profiles: name= (of the scheduler; without it for all pods

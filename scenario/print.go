@@ -150,6 +150,9 @@ func GroupUnplaced(unplaced []engine.Unplaced) []Refused {
 
 func printDisruption(out *strings.Builder, d engine.Disruption) {
 	fmt.Fprintf(out, "disrupt %s: %s, saves %s/h\n", strings.Join(d.Nodes, " "), d.Reason, Price(d.SavingPerHour))
+	if d.TerminateFirst != "" {
+		fmt.Fprintf(out, "  terminate first: %s\n", d.TerminateFirst)
+	}
 	if len(d.Pods) > 0 {
 		fmt.Fprintf(out, "  move %s\n", PodNames(d.Pods))
 	}

@@ -27,7 +27,7 @@ type command struct {
 
 func isCommand(words []word) bool {
 	switch words[0].text {
-	case "provision", "disrupt", "drift", "progress", "resize", "check", "apply", "life":
+	case "provision", "disrupt", "drift", "progress", "resize", "deletion-costs", "check", "apply", "life":
 		return true
 	}
 	return false
@@ -93,6 +93,8 @@ func (c *command) word(r *reader) (err error) {
 		opt.PriceBand, err = w.price()
 	case "spot-to-spot":
 		opt.SpotToSpot = true
+	case "terminate-first-drift":
+		opt.TerminateFirstDrift = true
 	case "no-nominations":
 		opt.NoNominations = true
 	case "cost":
@@ -103,7 +105,7 @@ func (c *command) word(r *reader) (err error) {
 		c.claims = true
 	default:
 		return r.unknown(w, "preferences= preference-share= default-spread= scheduler= largest-cpu= max-pods-per-node= min-values= effort= "+
-			"max-types= price-band= threads= spot-to-spot no-nominations cost why; apply has claims; "+
+			"max-types= price-band= threads= spot-to-spot terminate-first-drift no-nominations cost why; apply has claims; "+
 			"life has no-nominations machine-gone pod-left= brief-pod-left= unseen=")
 	}
 	return err
@@ -162,6 +164,8 @@ func (b *builder) run(c command, last *engine.Plan) (string, *engine.Plan) {
 		return printOrders(disruption.Progress(s, c.options, nil)), last
 	case "resize":
 		return printResizings(disruption.Resize(s, c.options)), last
+	case "deletion-costs":
+		return printDeletionCosts(disruption.RankDeletionCosts(s, c.options, nil)), last
 	case "check":
 		return printChecks(s, last), last
 	case "drift":

@@ -19,6 +19,8 @@ const (
 	MoveWindowAnnotationKey  = "tenon.sh/move-window"
 	LaunchDelayAnnotationKey = "tenon.sh/launch-delay"
 
+	WrittenDeletionCostAnnotationKey = "tenon.sh/pod-deletion-cost" // written by this program
+
 	// On a NodeClaim, written by this program.
 	BriefPodLeftAnnotationKey      = "tenon.sh/brief-pod-left"
 	PlannedPodsAnnotationKey       = "tenon.sh/planned-pods"
@@ -129,6 +131,11 @@ func Annotations() []Annotation {
 			Key: DisruptionBackoffAnnotationKey, On: "NodeClaim", Ours: true, Values: "JSON: count, last, why, alone, reason",
 			Meaning:    "replacing the node has failed; neither it nor, unless it is alone, drifted nodes of its pool are tried again for a while",
 			Unreadable: "as if it were not there",
+		},
+		{
+			Key: WrittenDeletionCostAnnotationKey, On: "Pod", Ours: true, Values: "the value of `" + PodDeletionCostAnnotationKey + "`",
+			Meaning:    "that value was written because of what becomes of the pod's node (feature gate `PodDeletionCostManagement`); it changes with that, and does not count as a wish of the pod's owner",
+			Unreadable: "the value is somebody else's, and stays as it is",
 		},
 		{
 			Key: PricePatienceAnnotationKey, On: "NodePool", Values: "a duration such as `5m`, which is the default, or `0s`",

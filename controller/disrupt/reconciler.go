@@ -256,7 +256,11 @@ func (r *Reconciler) disrupt(ctx context.Context, view *view, d engine.Disruptio
 			line = append(line, "kept", kept)
 		}
 		log.FromContext(ctx).Info("disrupting node(s)", line...)
-		r.Metrics.Decided("delete", d.Reason, sorted(pools))
+		if d.TerminateFirst != "" {
+			r.Metrics.TerminatesFirst(d, sorted(pools))
+		} else {
+			r.Metrics.Decided("delete", d.Reason, sorted(pools))
+		}
 	}
 	return errors.Join(errs...)
 }

@@ -195,6 +195,15 @@ func TestWithoutNominationsNobodyMayWriteTheStatusOfPods(t *testing.T) {
 	}
 }
 
+func TestPodsAreWrittenToOnlyForTheirDeletionCosts(t *testing.T) {
+	t.Parallel()
+	off := rightsOf(t, render(t, gettingStarted()))
+	on := rightsOf(t, render(t, gettingStarted().with("settings.featureGates.podDeletionCostManagement=true")))
+	if more := without(on, off); !slices.Equal(more, []string{"everywhere: patch pods"}) || len(without(off, on)) > 0 {
+		t.Errorf("with the gate the chart grants %q as well, and not %q", more, without(off, on))
+	}
+}
+
 func TestEventsAreReadOnlyBesideClusterAutoscaler(t *testing.T) {
 	t.Parallel()
 	alone := rightsOf(t, render(t, gettingStarted()))

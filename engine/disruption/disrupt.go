@@ -58,13 +58,13 @@ type planner struct {
 	launched map[string]int                       // launches of each pool
 	stamps   map[string]stamp                     // of static pools
 	check    *Checker                             // nil until it is asked
-	// gangsLose counts, for each gang, its pods on machines that go.
-	gangsLose map[*gang.Gang]int
-	replaced  map[string]int       // nodes of static pools that this pass replaces
-	totals    map[string]balance   // of pools; nil until it is asked
-	order     []*inventory.Machine // ranked
-	stays     []*engine.Reason     // why machines are not consolidatable, by number; nil until it is asked
-	plan      *engine.Plan
+	gangs    map[*gang.Gang]int                   // of each, its pods on machines that go
+	replaced map[string]int                       // nodes of static pools that this pass replaces
+	totals   map[string]balance                   // of pools; nil until it is asked
+	awaited  map[string]engine.PodID              // by reservation, a pod that waits for its next slot; as far as asked
+	order    []*inventory.Machine                 // ranked
+	stays    []*engine.Reason                     // why machines are not consolidatable, by number; nil until it is asked
+	plan     *engine.Plan
 }
 
 func newPlanner(s *engine.Snapshot, opt engine.Options, cache *inventory.Cache) *planner {
@@ -84,7 +84,7 @@ func newPlanner(s *engine.Snapshot, opt engine.Options, cache *inventory.Cache) 
 		s: s, opt: opt, cache: cache, passes: passesOf(s), room: room, p: p, budgets: map[string]*poolBudget{},
 		guards: budget.NewGuards(s, p.Pods), moves: &ownerMoves{s: s, cache: cache, left: map[string]int{}}, rollouts: rollouts, expected: map[*inventory.Machine]*corev1.Pod{}, assigned: map[*corev1.Pod]int{},
 		nodes: map[*v1.NodeClaim][]*inventory.Machine{}, verdicts: map[*inventory.Machine]engine.Reason{}, taken: map[*inventory.Machine]bool{},
-		why: make(map[*inventory.Machine]engine.Reason, len(p.Machines)), launched: map[string]int{}, gangsLose: map[*gang.Gang]int{}, replaced: map[string]int{}, stamps: map[string]stamp{}, plan: &engine.Plan{},
+		why: make(map[*inventory.Machine]engine.Reason, len(p.Machines)), launched: map[string]int{}, gangs: map[*gang.Gang]int{}, replaced: map[string]int{}, stamps: map[string]stamp{}, awaited: map[string]engine.PodID{}, plan: &engine.Plan{},
 	}
 	for _, pool := range s.NodePools {
 		d.budgets[pool.Name] = &poolBudget{rules: budget.RulesOf(s, pool), counts: budget.CountNodes(pool.Name, p.Machines)}

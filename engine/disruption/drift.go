@@ -32,10 +32,14 @@ func (d *planner) drift() {
 	d.emptiesFirst(candidates, func(a, b *inventory.Machine) int {
 		return kube.TrueSince(a.Claim, v1.ConditionDrifted).Compare(kube.TrueSince(b.Claim, v1.ConditionDrifted))
 	})
-	d.execute(candidates, method{
+	m := method{
 		reason: v1.Drifted, refusal: d.driftRefusal, trial: trialOptions{closed: d.goesSoon},
-		heeds: func(h *inventory.Machine) bool { return !hasDeadline(h) },
-	})
+		heeds: func(h *inventory.Machine) bool { return !hasDeadline(h) }, terminatesFirst: d.opt.TerminateFirstDrift,
+	}
+	d.execute(candidates, m)
+	if m.terminatesFirst {
+		d.terminateFirst(candidates, m)
+	}
 }
 
 // goesSoon says of a machine that pods which move there would have to move again.

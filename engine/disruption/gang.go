@@ -17,7 +17,7 @@ func (d *planner) runsGang(h *inventory.Machine) engine.Reason {
 
 // breaksGang says that a gang would be too few without its pods on the machine and on those that go, or is only moved as a whole.
 func (d *planner) breaksGang(h *inventory.Machine) engine.Reason {
-	return d.gangOn(h, func(g *gang.Gang, pods int) bool { return g.Breaks(d.gangsLose[g] + pods) })
+	return d.gangOn(h, func(g *gang.Gang, pods int) bool { return g.Breaks(d.gangs[g] + pods) })
 }
 
 // gangOn names the first gang with pods on the machine, so many, of which that is true.
@@ -72,7 +72,7 @@ func (d *planner) gangsThatStart(solution *packing.Solution) map[*gang.Gang]bool
 // loseGangs counts the machine's pods among those that gangs lose; with a negative sign, no longer.
 func (d *planner) loseGangs(h *inventory.Machine, sign int) {
 	for g, n := range d.gangsOn(h) {
-		d.gangsLose[g] += sign * n
+		d.gangs[g] += sign * n
 	}
 }
 

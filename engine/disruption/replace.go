@@ -25,6 +25,8 @@ type method struct {
 	unbound func(h *inventory.Machine) bool
 	// heeds says of a machine that budgets for pods keep it.
 	heeds func(h *inventory.Machine) bool
+	// terminatesFirst is true if machines whose replacement has no room until they are gone may go before it is there.
+	terminatesFirst bool
 	// drainWithin is how long the drain may take, nil to leave it to the claim.
 	drainWithin func(h *inventory.Machine) *time.Duration
 }

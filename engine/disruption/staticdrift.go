@@ -2,7 +2,6 @@ package disruption
 
 import (
 	"fmt"
-	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -29,7 +28,9 @@ func (d *planner) driftStatic() {
 		return kube.TrueSince(a.Claim, v1.ConditionDrifted).Compare(kube.TrueSince(b.Claim, v1.ConditionDrifted))
 	}
 	d.emptiesFirst(drifted, byAge)
-	d.replaceStatic(drifted, method{reason: v1.Drifted, refusal: d.driftRefusal, heeds: func(h *inventory.Machine) bool { return !hasDeadline(h) }})
+	d.replaceStatic(drifted, method{
+		reason: v1.Drifted, refusal: d.driftRefusal, heeds: func(h *inventory.Machine) bool { return !hasDeadline(h) }, terminatesFirst: d.opt.TerminateFirstDrift,
+	})
 	d.emptiesFirst(expired, func(a, b *inventory.Machine) int { return kube.ExpiresAt(a.Claim).Compare(kube.ExpiresAt(b.Claim)) })
 	d.replaceStatic(expired, method{reason: v1.Expired, refusal: d.expiryRefusal, heeds: func(*inventory.Machine) bool { return true }})
 }
@@ -39,17 +40,15 @@ func (d *planner) driftStatic() {
 func (d *planner) replaceStatic(hosts []*inventory.Machine, m method) {
 	for _, h := range hosts {
 		launch, r := d.staticReplacement(h, m)
+		if m.terminatesFirst && d.staticTerminatesFirst(h, m, r) {
+			continue
+		}
 		if !r.OK() {
 			d.setReason(h, r)
 			continue
 		}
 		d.replaced[h.Pool()]++
-		var pods []engine.PodID
-		for _, pod := range d.moving(h) {
-			pods = append(pods, kube.PodID(pod))
-		}
-		slices.SortFunc(pods, provisioning.ComparePods)
-		d.add(provisioning.Group{Machines: []*inventory.Machine{h}, Launches: []engine.Launch{launch}, Pods: pods}, m)
+		d.add(provisioning.Group{Machines: []*inventory.Machine{h}, Launches: []engine.Launch{launch}, Pods: d.movingIDs(h)}, m)
 	}
 }
 
@@ -62,11 +61,7 @@ func (d *planner) staticReplacement(h *inventory.Machine, m method) (engine.Laun
 	if r := d.reserve(h, m); !r.OK() {
 		return engine.Launch{}, r
 	}
-	stamp, known := d.stamps[pool.Name]
-	if !known {
-		stamp.launch, stamp.why = stampLaunch(d.s, d.opt, pool)
-		d.stamps[pool.Name] = stamp
-	}
+	stamp := d.stampOf(pool)
 	r := stamp.why
 	if r.OK() {
 		r = d.checker().spend(stamp.launch, pool)
@@ -78,6 +73,15 @@ func (d *planner) staticReplacement(h *inventory.Machine, m method) (engine.Laun
 		d.release(h, m, r)
 	}
 	return stamp.launch, r
+}
+
+func (d *planner) stampOf(pool *v1.NodePool) stamp {
+	out, known := d.stamps[pool.Name]
+	if !known {
+		out.launch, out.why = stampLaunch(d.s, d.opt, pool)
+		d.stamps[pool.Name] = out
+	}
+	return out
 }
 
 // checker counts what is begun against the limits of pools as it will be counted again at the moment of acting: what would be

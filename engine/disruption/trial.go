@@ -20,6 +20,7 @@ type trialOptions struct {
 	nominations map[*corev1.Pod]int
 	options     *engine.Options
 	batches     map[string]int // as those of trial
+	freed       string         // likewise
 }
 
 // tried is the outcome of a trial.
@@ -84,7 +85,7 @@ func (d *planner) try(gone []*inventory.Machine, opt trialOptions) tried {
 func (d *planner) newTrial(gone []*inventory.Machine, opt trialOptions) *provisioning.Trial {
 	t := &provisioning.Trial{
 		Gone: inventory.MachineSetOf(len(d.p.Machines), gone), Left: make(inventory.MachineSet, len(d.p.Machines)), Closed: make(inventory.MachineSet, len(d.p.Machines)), Held: opt.held, AssignedNodes: d.assigned, Guards: d.guards,
-		Nominations: opt.nominations, Batches: opt.batches,
+		Nominations: opt.nominations, Batches: opt.batches, Freed: opt.freed,
 	}
 	for i, h := range d.p.Machines {
 		switch {

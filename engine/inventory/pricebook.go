@@ -71,6 +71,11 @@ func (b *PriceBook) Reservation(labels map[string]string, class *v1.NodeClassRef
 	return ""
 }
 
+// ReservationOf is the one that the machine draws from, "" if it draws from none that is still offered.
+func (m *Cache) ReservationOf(s *engine.Snapshot, h *MachineInfo) string {
+	return m.CatalogsOf(s).prices.Reservation(h.Labels, h.Claim.Spec.NodeClassRef)
+}
+
 func (b *PriceBook) offering(id engine.OfferingID, labels map[string]string, class *v1.NodeClassReference) *engine.Offering {
 	t := b.anyType[id.InstanceType]
 	if types := b.byClass.Of(class, labels[v1.NodePoolLabelKey]); types != nil {

@@ -157,6 +157,13 @@ func EvictionCost(pod *corev1.Pod) float64 {
 	return min(max(cost, -10), 10)
 }
 
+// WroteDeletionCost reports whether the pod's annotation for scaling down is one that this program wrote: it says nothing about
+// what its owner wants.
+func WroteDeletionCost(pod *corev1.Pod) bool {
+	text, ok := pod.Annotations[v1.PodDeletionCostAnnotationKey]
+	return ok && text == pod.Annotations[v1.WrittenDeletionCostAnnotationKey]
+}
+
 // deletionCost is what the pod says of itself: the annotation for disruption, even if it cannot be read, before the one for
 // scaling down. A value that is no 32-bit number counts as 0.
 func deletionCost(pod *corev1.Pod) int32 {
@@ -164,7 +171,7 @@ func deletionCost(pod *corev1.Pod) int32 {
 		return 0
 	}
 	text, ok := pod.Annotations[v1.DisruptionCostAnnotationKey]
-	if !ok {
+	if !ok && !WroteDeletionCost(pod) {
 		text, ok = pod.Annotations[v1.PodDeletionCostAnnotationKey]
 	}
 	if !ok {

@@ -34,6 +34,15 @@ func TestWhatEvictingAPodCosts(t *testing.T) {
 			t.Errorf("deletion cost %q counts: %g", text, cost)
 		}
 	}
+	written := deletion("500000000")
+	written[v1.WrittenDeletionCostAnnotationKey] = "500000000"
+	if cost := EvictionCost(enginetest.CostlyPod(0, written)); cost != 1 {
+		t.Errorf("what this program wrote itself costs %v", cost)
+	}
+	written[v1.PodDeletionCostAnnotationKey] = "400000000"
+	if cost := EvictionCost(enginetest.CostlyPod(0, written)); cost <= 1 {
+		t.Errorf("what somebody changed since costs %v", cost)
+	}
 	both := map[string]string{v1.DisruptionCostAnnotationKey: "unreadable", v1.PodDeletionCostAnnotationKey: "100"}
 	if cost := EvictionCost(enginetest.CostlyPod(0, both)); cost != 1 {
 		t.Errorf("the deletion cost counts beside a disruption cost: %g", cost)

@@ -25,6 +25,9 @@ func (p *Problem) reserve() {
 			}
 		}
 	}
+	if p.trial != nil && p.trial.Freed != "" {
+		slots[p.trial.Freed]++
+	}
 	p.reservations = map[string]int{}
 	for i, name := range kube.SortedKeys(slots) {
 		p.reservations[name] = i

@@ -26,6 +26,8 @@ type Trial struct {
 	Nominations map[*corev1.Pod]int
 	// Batches keeps apart the machines that are bought in the place of many: none replaces machines of two batches.
 	Batches map[string]int // by node
+	// Freed is a reservation that is to have one slot more; empty for none.
+	Freed string
 }
 
 // counts reports whether the trial is only about which pods are alike: then it does not matter who comes first.

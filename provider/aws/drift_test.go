@@ -220,6 +220,29 @@ func TestAMachineInAReservationThatTheClassNamesNoMoreHasDrifted(t *testing.T) {
 	}
 }
 
+func TestWithoutTheGateReservationsSellNothingAndKeepTheirMachines(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, func(cfg *aws.Config) { cfg.NoReserved = true })
+	w.account.SetReservations(awstest.Reservation{
+		ID: "cr-0123", InstanceType: "m5.large", Zone: "us-west-2a", Criteria: "targeted", Type: "default", Free: 2, Tags: map[string]string{"use": "yes"},
+	})
+	c := w.resolved("general", func(c *awsv1.EC2NodeClass) {
+		c.Spec.CapacityReservationSelectorTerms = []awsv1.CapacityReservationSelectorTerm{{Tags: awsv1.Tags{"use": "yes"}}}
+	})
+	reserved := 0
+	for _, o := range typeOf(w.catalog(c), "m5.large").Offerings {
+		if o.CapacityType != "reserved" {
+			continue
+		}
+		if reserved++; !o.SoldOut {
+			t.Errorf("%s sells machines", o.Reservation)
+		}
+	}
+	if reserved == 0 {
+		t.Error("what runs in the reservation is not offered any more, and would drift")
+	}
+}
+
 func TestMachinesInACapacityBlockLeaveBeforeItEnds(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil)

@@ -103,7 +103,7 @@ func New(ctx context.Context, cfg Config) (*Provider, error) {
 		p.expressions = expression.New()
 	}
 	p.market = market.New(market.Config{
-		Cloud: c, Clock: cfg.Clock, Isolated: cfg.IsolatedVPC, Marks: p.marks, Slots: p.finder.Slots, Expressions: p.expressions,
+		Cloud: c, Clock: cfg.Clock, Isolated: cfg.IsolatedVPC, Marks: p.marks, Slots: p.finder.Slots, Expressions: p.expressions, NoReserved: cfg.NoReserved,
 	})
 	p.looked = fresh.New[string, struct{}](cfg.Clock, time.Minute)
 	p.nearlyFull = fresh.New[string, struct{}](cfg.Clock, time.Hour)

@@ -50,6 +50,8 @@ type Config struct {
 	Slots    *find.Slots
 	// Expressions computes expressions in classes; nil leaves fields unset that hold one.
 	Expressions *expression.Calculator
+	// NoReserved says that capacity reservations sell nothing.
+	NoReserved bool
 }
 
 // Market is what there is to buy in a region. It may be used from several goroutines.
@@ -64,6 +66,7 @@ type Market struct {
 	static map[string]size.Static
 
 	expressions *expression.Calculator
+	noReserved  bool
 
 	renewing chan struct{} // holds a token while somebody renews
 
@@ -87,7 +90,7 @@ type stock struct {
 func New(cfg Config) *Market {
 	static, prices := builtIn()
 	return &Market{
-		cloud: cfg.Cloud, clock: cfg.Clock, marks: cfg.Marks, slots: cfg.Slots, static: static, expressions: cfg.Expressions,
+		cloud: cfg.Cloud, clock: cfg.Clock, marks: cfg.Marks, slots: cfg.Slots, static: static, expressions: cfg.Expressions, noReserved: cfg.NoReserved,
 		renewing: make(chan struct{}, 1),
 		Prices:   price.New(cfg.Cloud, cfg.Clock, cfg.Isolated, prices),
 		Memory:   newMemory(cfg.Clock),

@@ -33,7 +33,7 @@ func (m *Market) reservedOfferings(f *size.Figures, book price.Book, reservation
 		}
 		out = append(out, engine.Offering{
 			Zone: r.AvailabilityZone, CapacityType: v1.CapacityTypeReserved, Labels: labels, Price: onDemand * reservedPart,
-			SoldOut: r.State == awsv1.ReservationExpiring, Reservation: r.ID, Slots: m.slots.Free(r.ID),
+			SoldOut: m.noReserved || r.State == awsv1.ReservationExpiring, Reservation: r.ID, Slots: m.slots.Free(r.ID),
 		})
 	}
 	return out

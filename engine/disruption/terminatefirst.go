@@ -1,0 +1,201 @@
+package disruption
+
+import (
+	"fmt"
+	"slices"
+
+	v1 "tenon.sh/api/v1"
+	"tenon.sh/engine"
+	"tenon.sh/engine/inventory"
+	"tenon.sh/engine/kube"
+	"tenon.sh/engine/provisioning"
+)
+
+// terminateFirst removes machines that could not be replaced because what their pods need is a slot of the full capacity
+// reservation that the machine itself holds. Its pods then wait until the new machine has taken the slot.
+func (d *planner) terminateFirst(candidates []*inventory.Machine, m method) {
+	for trials := 0; len(candidates) > 0 && trials < mostTrials; candidates = candidates[1:] {
+		h := candidates[0]
+		reservation := d.reservationOf(h)
+		if d.taken[h] || d.why[h].Code != engine.CannotMove || reservation == "" {
+			continue
+		}
+		trials++
+		if alone := d.try([]*inventory.Machine{h}, m.trial); len(alone.stranded()) == 0 { // others were in its way
+			continue
+		}
+		options := m.trial
+		options.freed = reservation
+		t := d.try([]*inventory.Machine{h}, options)
+		if len(t.stranded()) > 0 || !slices.ContainsFunc(t.plan.Launches, func(l engine.Launch) bool { return drawsFrom(l, reservation) }) {
+			continue
+		}
+		r := d.reserve(h, m)
+		if r.OK() {
+			if r = d.mayTerminateFirst(h, m, reservation); !r.OK() {
+				d.release(h, m, r)
+				continue
+			}
+			d.addFirst(h, m, engine.NoReservedCapacity, t)
+		}
+		d.setReason(h, r)
+	}
+}
+
+// staticTerminatesFirst removes a machine of a static pool that cannot be replaced, for that reason, before it is gone: the pool's
+// limit on nodes is reached, or the pool's machines come from capacity reservations that are full and the machine holds a slot of
+// one. It reports whether what becomes of the machine is settled.
+func (d *planner) staticTerminatesFirst(h *inventory.Machine, m method, why engine.Reason) bool {
+	pool := d.budgets[h.Pool()].rules.Pool
+	stamped := d.stampOf(pool)
+	cause, reservation, launch := engine.StaticAtLimit, "", stamped.launch
+	switch {
+	case why.Code == engine.LimitReached && why.Key == string(v1.ResourceNodes) && stamped.why.OK():
+	case stamped.why.OK() || d.reservationOf(h) == "" || why != stamped.why && why.Code != engine.LimitReached:
+		return false
+	default:
+		cause, reservation = engine.NoReservedCapacity, d.reservationOf(h)
+		if _, r := stampLaunch(withoutShortages(d.s), d.opt, pool); r.OK() { // others than reservations may soon have some again
+			return false
+		}
+		var r engine.Reason
+		if launch, r = stampLaunch(withFreed(d.s, reservation), d.opt, pool); !r.OK() || !drawsFrom(launch, reservation) {
+			return false
+		}
+	}
+	r := d.reserve(h, m)
+	if r.OK() {
+		if r = d.mayTerminateFirst(h, m, reservation); !r.OK() {
+			d.release(h, m, r)
+			return true
+		}
+		d.addFirst(h, m, cause, tried{plan: &engine.Plan{Launches: []engine.Launch{launch}}})
+	}
+	d.setReason(h, r)
+	return true
+}
+
+// withoutShortages is the snapshot as if nothing were sold out but reservations.
+func withoutShortages(s *engine.Snapshot) *engine.Snapshot {
+	return withOfferings(s, func(o *engine.Offering) { o.SoldOut = o.SoldOut && (o.Reservation != "" || o.Unpriced) })
+}
+
+// withFreed is the snapshot as if the reservation had one slot more.
+func withFreed(s *engine.Snapshot, reservation string) *engine.Snapshot {
+	return withOfferings(s, func(o *engine.Offering) {
+		if o.Reservation == reservation {
+			o.Slots++
+		}
+	})
+}
+
+func withOfferings(s *engine.Snapshot, change func(o *engine.Offering)) *engine.Snapshot {
+	out := *s
+	out.Classes = slices.Clone(s.Classes)
+	for i := range out.Classes {
+		types := slices.Clone(out.Classes[i].InstanceTypes)
+		out.Classes[i].InstanceTypes = types
+		for j := range types {
+			types[j].Offerings = slices.Clone(types[j].Offerings)
+			for k := range types[j].Offerings {
+				change(&types[j].Offerings[k])
+			}
+		}
+	}
+	return &out
+}
+
+// reservationOf is the capacity reservation that the machine holds a slot of, empty for none that is still offered.
+func (d *planner) reservationOf(h *inventory.Machine) string {
+	if h.Labels[v1.CapacityTypeLabelKey] != v1.CapacityTypeReserved {
+		return ""
+	}
+	return d.cache.ReservationOf(d.s, h.MachineInfo)
+}
+
+func drawsFrom(l engine.Launch, reservation string) bool {
+	return slices.ContainsFunc(l.Offerings, func(o engine.LaunchOffering) bool { return o.Reservation == reservation })
+}
+
+// mayTerminateFirst spends what the budgets allow of nodes that go without a replacement. Nodes that have gone first and are not
+// back yet still count: budgets do not see them, and one after the other all of a pool could be away. And nobody makes room in a
+// reservation as long as somebody waits for what it has.
+func (d *planner) mayTerminateFirst(h *inventory.Machine, m method, reservation string) engine.Reason {
+	b := d.budgets[h.Pool()]
+	if away := d.away(b.rules.Pool); away > 0 && b.rules.Allowance(d.s.Now, m.reason, b.counts).Left()-b.used < away { // h is in used
+		return engine.Reason{Code: engine.BudgetExhausted, NodePool: h.Pool(), Have: fmt.Sprintf("no more node now, with %d on the way", away)}
+	}
+	if reservation != "" {
+		if id := d.awaits(reservation); id.Name != "" {
+			return engine.Reason{Code: engine.ReplacingHalted, NodePool: h.Pool(), Have: fmt.Sprintf("pod %s waits for the next slot of reservation %s", id, reservation)}
+		}
+	}
+	return d.takeVerb(provisioning.Group{Machines: []*inventory.Machine{h}}, m)
+}
+
+// away counts the pool's machines that budgets do not see: those that are starting or being stopped, and those that a static pool
+// lacks.
+func (d *planner) away(pool *v1.NodePool) int {
+	all, away := 0, 0
+	for _, h := range d.p.Machines {
+		if h.Claim == nil || h.Claim.Labels[v1.NodePoolLabelKey] != pool.Name {
+			continue
+		}
+		all++
+		if h.Stopping || !h.Leaving && !h.IsInitialized() {
+			away++
+		}
+	}
+	if pool.Spec.Replicas != nil {
+		away += max(0, int(*pool.Spec.Replicas)-all)
+	}
+	return away
+}
+
+// awaits is a pod that waits and would take the next slot of the reservation; it has no name if there is none.
+func (d *planner) awaits(reservation string) engine.PodID {
+	if id, known := d.awaited[reservation]; known {
+		return id
+	}
+	var id engine.PodID
+	if len(d.p.Classes) > 0 {
+		for _, l := range provisioning.Plan(withFreed(d.s, reservation), d.opt, nil).Launches {
+			if drawsFrom(l, reservation) && len(l.Pods) > 0 {
+				id = l.Pods[0]
+				break
+			}
+		}
+	}
+	d.awaited[reservation] = id
+	return id
+}
+
+// addFirst begins the disruption of a machine whose replacement is started once it is gone, like what the pods of any machine that
+// is leaving need.
+func (d *planner) addFirst(h *inventory.Machine, m method, cause engine.TerminateFirstCause, t tried) {
+	price := 0.0
+	for _, l := range t.plan.Launches {
+		price += l.Price
+	}
+	t.plan.Launches = nil
+	parts := []provisioning.Group{{Machines: []*inventory.Machine{h}}}
+	t.fill(parts)
+	if len(t.on) == 0 {
+		parts[0].Pods = d.movingIDs(h)
+	}
+	d.add(parts[0], m)
+	x := &d.plan.Disruptions[len(d.plan.Disruptions)-1]
+	x.TerminateFirst = cause
+	x.SavingPerHour -= price
+	d.remember(parts[0].Machines, t.moved())
+}
+
+// movingIDs names the pods that need another place.
+func (d *planner) movingIDs(h *inventory.Machine) []engine.PodID {
+	var pods []engine.PodID
+	for _, pod := range d.moving(h) {
+		pods = append(pods, kube.PodID(pod))
+	}
+	slices.SortFunc(pods, provisioning.ComparePods)
+	return pods
+}
