@@ -81,7 +81,7 @@ var importRules = []importRule{
 	{packages: "engine/provisioning", ours: []string{"engine", "api/...", "engine/kube", "engine/volume", "engine/buffer", "engine/inventory", "engine/budget", "engine/constraints", "engine/bitset", "engine/capacity", "engine/requirement", "engine/topology", "engine/packing"}, never: notInTheEngine, pure: true},
 	{packages: "engine/nomination", ours: []string{"engine", "api/...", "engine/kube", "engine/inventory", "engine/lifecycle", "engine/scheduler", "engine/provisioning"}, never: notInTheEngine, pure: true},
 	{packages: "engine/disruption", ours: []string{"engine", "api/...", "engine/kube", "engine/inventory", "engine/budget", "engine/lifecycle", "engine/scheduler", "engine/constraints", "engine/provisioning", "engine/nomination", "engine/bitset", "engine/capacity", "engine/topology", "engine/packing", "engine/bound", "engine/consolidation"}, never: notInTheEngine, pure: true},
-	{packages: "engine/explain", ours: []string{"engine", "api/...", "engine/kube", "engine/volume", "engine/inventory", "engine/budget", "engine/provisioning", "engine/disruption"}, never: notInTheEngine, pure: true},
+	{packages: "engine/explain", ours: []string{"engine", "api/...", "engine/accelerator", "engine/kube", "engine/volume", "engine/inventory", "engine/budget", "engine/provisioning", "engine/disruption"}, never: notInTheEngine, pure: true},
 
 	{packages: "scenario/...", ours: slices.Concat([]string{"scenario/...", "engine", "engine/...", "api/...", "provider/catalog", "provider/clusterapi/contract", "provider/clusterapi/assortment", "unrendered"}, pureAzure), also: []string{"sigs.k8s.io/yaml", "k8s.io/utils/ptr", "k8s.io/apiextensions-apiserver", "k8s.io/apiserver", "k8s.io/kube-openapi"}},
 

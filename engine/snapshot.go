@@ -165,6 +165,8 @@ type DeviceSource struct {
 	// Physical is what a machine has in hardware, Said what Source says.
 	Physical corev1.ResourceList `json:"physical,omitempty"`
 	Said     corev1.ResourceList `json:"said,omitempty"`
+	// Slices says that the parts of a device are slices of their own, with memory of their own.
+	Slices bool `json:"slices,omitempty"`
 	// Node shows something else than Source says, and Capacity follows it; empty if none does.
 	Node string `json:"node,omitempty"`
 }

@@ -48,7 +48,7 @@ func (v *view) said(i int, physical corev1.ResourceList) *shows {
 		return &shows{list, engine.DeviceSource{Source: "NodeOverlay " + strings.Join(names, " and NodeOverlay ")}}
 	}
 	if t.Devices != nil {
-		return &shows{accelerator.Of(t.Capacity), engine.DeviceSource{Source: t.Devices.Source}}
+		return &shows{accelerator.Of(t.Capacity), engine.DeviceSource{Source: t.Devices.Source, Slices: t.Devices.Slices}}
 	}
 	layout := v.labels[accelerator.MIGConfigLabel]
 	if layout == "" || len(physical) == 0 {
@@ -57,7 +57,7 @@ func (v *view) said(i int, physical corev1.ResourceList) *shows {
 	model := accelerator.ModelOf(t)
 	gpus := physical[accelerator.GPU]
 	list, known := accelerator.MIG(layout, v.labels[accelerator.MIGStrategyLabel], model, int(gpus.Value()))
-	source := engine.DeviceSource{Source: fmt.Sprintf("label %s=%s of the pool", accelerator.MIGConfigLabel, layout)}
+	source := engine.DeviceSource{Source: fmt.Sprintf("label %s=%s of the pool", accelerator.MIGConfigLabel, layout), Slices: known && list != nil}
 	if !known {
 		source.Source = fmt.Sprintf("the catalog, because nobody knows what %s=%s makes of a GPU %q (say it in a NodeOverlay)", accelerator.MIGConfigLabel, layout, model.Name)
 	}

@@ -90,6 +90,7 @@ func (f *Figures) Devices(s *Settings) *engine.DeviceSource {
 		return nil
 	}
 	return &engine.DeviceSource{
+		Slices:   s.Sharing.Strategy == "",
 		Source:   "the node class's user data (" + s.Sharing.Words() + ")",
 		Physical: corev1.ResourceList{awsv1.ResourceNVIDIAGPU: *resource.NewQuantity(int64(f.gpus("NVIDIA")), resource.DecimalSI)},
 	}
