@@ -59,3 +59,21 @@ func TestSourcesOfDevicesAreBelievedInOrder(t *testing.T) {
 		}
 	}
 }
+
+func TestWhatANodeShowsReachesPlansAndMachinesAtOnce(t *testing.T) {
+	t.Parallel()
+	const text = "pool p\ntype gpu cpu=8 mem=16Gi price=1 nvidia.com/gpu=1\n"
+	var m overlay.Memo
+	before, after := cluster(t, text), cluster(t, text+"node n pool=p type=gpu allocatable=nvidia.com/gpu:4\n")
+	m.Lay(before)
+	after.Classes, after.NodePools = before.ListedClasses(), before.NodePools
+	m.Lay(after)
+	if shows, _ := gpus(after); shows != "4 nvidia.com/gpu" {
+		t.Errorf("planned with %s", shows)
+	}
+	machine := engine.Machine{}
+	overlay.AddTo(&machine, kube.NewTypeIndex(after).Find(after.NodePools[0].Spec.Template.Spec.NodeClassRef, "p", "gpu"))
+	if got := accelerator.Words(machine.Allocatable); got != "4 nvidia.com/gpu" {
+		t.Errorf("the machine is said to have %s", got)
+	}
+}
