@@ -24,7 +24,11 @@ func writePoolStory(t *terminal, s *explain.PoolExplanation) {
 		facts = append(facts, fact{"limits", "none"})
 	}
 	for _, l := range s.Limits {
-		facts = append(facts, fact{"limit", fmt.Sprintf("%s of %s %s used", l.UsedWords, l.AvailableWords, l.Resource)})
+		text := fmt.Sprintf("%s of %s %s used", l.UsedWords, l.AvailableWords, l.Resource)
+		if l.Hardware != "" {
+			text += fmt.Sprintf(", as nodes show it: its machines have %s in hardware", l.Hardware)
+		}
+		facts = append(facts, fact{"limit", text})
 	}
 	facts = append(facts, fact{"can buy", fmt.Sprintf("%s of %s", count(s.Offerings, "offering"), count(s.InstanceTypes, "instance type"))})
 	if c := s.CheapestPerCore; c != nil {
@@ -32,6 +36,13 @@ func writePoolStory(t *terminal, s *explain.PoolExplanation) {
 	}
 	if len(s.SoldOut) > 0 {
 		facts = append(facts, fact{"sold out", some(s.SoldOut, mostPodGroups)})
+	}
+	for _, d := range s.Devices {
+		text := d.Shows
+		if d.Hardware != d.Shows {
+			text += " for " + d.Hardware
+		}
+		facts = append(facts, fact{"devices", fmt.Sprintf("%s on %s: %s", text, some(d.InstanceTypes, mostPodGroups), d.Source)})
 	}
 	facts = append(facts, budgetFacts(s)...)
 	for _, c := range s.Conditions {

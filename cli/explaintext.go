@@ -35,6 +35,9 @@ func writePodStory(t *terminal, s *explain.PodExplanation) {
 	if s.Launch != nil {
 		facts = append(facts, launchFacts(s.Launch)...)
 	}
+	for _, n := range s.Notes {
+		facts = append(facts, fact{"note", n})
+	}
 	writeLines(t, facts)
 }
 

@@ -196,7 +196,7 @@ func (p *parts) makeLoops() {
 
 	var pools *controller.Loop
 	p.health = nodepool.NewHealth(func() { pools.Trigger("health") })
-	pools = p.loop("nodepool", nodepool.New(nodepool.Config{Cluster: p.cluster, Health: p.health, StaticCapacity: p.opt.FeatureGates["StaticCapacity"]}).Reconcile,
+	pools = p.loop("nodepool", nodepool.New(nodepool.Config{Cluster: p.cluster, Health: p.health, Recorder: p.recorder, StaticCapacity: p.opt.FeatureGates["StaticCapacity"]}).Reconcile,
 		200*time.Millisecond, time.Second, time.Minute)
 	resize := func(string) {}
 	if p.opt.FeatureGates["StaticCapacity"] {

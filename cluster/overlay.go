@@ -36,14 +36,13 @@ type soldTo struct {
 // mostSold bounds the catalogs that are kept: a provider that makes a new one for each question would fill the memory.
 const mostSold = 256
 
-// correct lays the NodeOverlays of the cluster over the snapshot's classes.
+// correct lays the NodeOverlays of the cluster, where they act, and what nodes show of accelerators over the snapshot's classes.
 func (c *Cluster) correct(ctx context.Context, s *engine.Snapshot) error {
-	if !c.Overlays || c.overlays.missing {
-		return nil
-	}
-	var err error
-	if s.NodeOverlays, err = list[v1alpha1.NodeOverlay](ctx, c, &v1alpha1.NodeOverlayList{}); err != nil {
-		return err
+	if c.Overlays && !c.overlays.missing {
+		var err error
+		if s.NodeOverlays, err = list[v1alpha1.NodeOverlay](ctx, c, &v1alpha1.NodeOverlayList{}); err != nil {
+			return err
+		}
 	}
 	c.overlays.mu.Lock()
 	defer c.overlays.mu.Unlock()
@@ -67,11 +66,8 @@ func (c *Cluster) OverlayVerdicts(ctx context.Context) (*engine.Snapshot, []over
 	return s, c.overlays.memo.Lay(&listed).Verdicts, nil
 }
 
-// Correction is what NodeOverlays make of a catalog for the claim's pool; nil for nothing: a claim without a pool is not theirs.
+// Correction is what NodeOverlays, and what nodes show, make of a catalog for the claim's pool.
 func (c *Cluster) Correction(ctx context.Context, claim *v1.NodeClaim) (func([]engine.InstanceType) []engine.InstanceType, error) {
-	if !c.Overlays || c.overlays.missing {
-		return nil, nil
-	}
 	c.overlays.mu.Lock()
 	known := c.overlays.result != nil
 	c.overlays.mu.Unlock()

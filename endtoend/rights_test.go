@@ -28,6 +28,7 @@ var notAlways = map[string]string{
 	"create subjectaccessreviews.authorization.k8s.io": "somebody asks for the catalog: whether they may",
 	"create tokenreviews.authentication.k8s.io":        "somebody asks for the catalog: who they are",
 	"delete pods":                                       "a pod outstays the grace period of its node",
+	"patch nodes/status":                                "a fault says when the devices of machines of a simulated cloud are there",
 	"get kwoknodeclasses.karpenter.kwok.sh":             "a simulated cloud takes in the machines that it finds when it starts",
 	"get nodeclaims.karpenter.sh":                       "somebody else wrote to the claim first, or the watch does not show it in time",
 	"get nodes":                                         "somebody else wrote to the node first, or the watch is behind",

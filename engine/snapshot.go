@@ -156,8 +156,23 @@ type InstanceType struct {
 	AttachShared map[string]int `json:"attachShared,omitempty"`
 	// Added names, for each resource whose amount in Capacity comes from a NodeOverlay, the overlay.
 	Added map[corev1.ResourceName]string `json:"added,omitempty"`
+	// Devices says where the accelerators in Capacity come from; nil if they are those that the machine has in hardware.
+	Devices *DeviceSource `json:"devices,omitempty"`
 	// Offerings lists where and how the type is sold.
 	Offerings []Offering `json:"offerings"`
+}
+
+// DeviceSource is where an instance type's accelerators come from, as its nodes will show them: shared ones, or slices.
+type DeviceSource struct {
+	// Source is who says so, as sentences name it: "NodeOverlay shared".
+	Source string `json:"source"`
+	// Physical is what a machine has in hardware, Said what Source says.
+	Physical corev1.ResourceList `json:"physical,omitempty"`
+	Said     corev1.ResourceList `json:"said,omitempty"`
+	// Slices says that the parts of a device are slices of their own, with memory of their own.
+	Slices bool `json:"slices,omitempty"`
+	// Node shows something else than Source says, and Capacity follows it; empty if none does.
+	Node string `json:"node,omitempty"`
 }
 
 // Offering is an instance type in a zone with a capacity type, at a price.

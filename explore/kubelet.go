@@ -64,6 +64,8 @@ func (k *kubernetes) carryOut(m simulated.NodeFault, add func(action)) {
 		switch m.Fault.What {
 		case simulated.FaultLabel:
 			update(k.w.api, node, func(n *corev1.Node) { m.Relabel(n) })
+		case simulated.FaultDevices:
+			update(k.w.api, node, m.Show)
 		case simulated.FaultAttach:
 			_, _ = k.w.api.create(m.CSINode(node))
 		case simulated.FaultSecond:

@@ -113,7 +113,8 @@
 //	                               machine= call=. Machines that start meanwhile come otherwise: late-register lag=5m, less
 //	                               resource=mem factor=0.9 (so much of what the catalog says, 0 unless said), taint
 //	                               taint=KEY:NoSchedule (with a - at the end: without it), label label=KEY=VALUE (KEY-: without it),
-//	                               attach driver=NAME count=3 lag=1m (so many volumes, which is known later). Nodes of machines
+//	                               devices resource=nvidia.com/gpu factor=4 lag=90s (or count=: shown so long after the node registers,
+//	                               nothing before), attach driver=NAME count=3 lag=1m (so many volumes, which is known later). Nodes of machines
 //	                               that run on: gone (deleted), bare (and made anew by the kubelet), second (another beside it)
 //
 // # Pods and other pods

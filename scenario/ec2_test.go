@@ -50,6 +50,7 @@ func TestAClassInAFileShapesItsCatalog(t *testing.T) {
 		{"the default disk", "al2023@latest", "", "m5.xlarge", "ephemeral-storage", "20Gi", "3Gi"},
 		{"a root volume", "al2023@latest", "  blockDeviceMappings: [{deviceName: /dev/xvda, ebs: {volumeSize: 100Gi}}]\n", "m5.xlarge", "ephemeral-storage", "100Gi", "11Gi"},
 		{"Bottlerocket's data volume", "bottlerocket@latest", "  blockDeviceMappings: [{deviceName: /dev/xvda, ebs: {volumeSize: 4Gi}}, {deviceName: /dev/xvdb, ebs: {volumeSize: 100Gi}}]\n", "m5.xlarge", "ephemeral-storage", "100Gi", ""},
+		{"shared GPUs", "bottlerocket@latest", "  userData: |\n    [settings.kubelet-device-plugins.nvidia]\n    device-sharing-strategy = \"time-slicing\"\n    time-slicing = {replicas = 4}\n", "g4dn.xlarge", "nvidia.com/gpu.shared", "4", ""},
 		{"local disks", "al2023@latest", "  instanceStorePolicy: RAID0\n", "m5d.xlarge", "ephemeral-storage", "150G", ""},
 		{"no local disks", "al2023@latest", "  instanceStorePolicy: RAID0\n", "m5.xlarge", "ephemeral-storage", "20Gi", ""},
 		{"maxPods", "al2023@latest", "  kubelet: {maxPods: 20}\n", "m5.xlarge", "pods", "20", ""},

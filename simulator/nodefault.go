@@ -37,6 +37,11 @@ func (w *World) carryOut(m *market, x simulated.NodeFault) {
 		x.Relabel(node)
 		w.setNode(s, node)
 		w.stir(m)
+	case simulated.FaultDevices:
+		node := s.node.DeepCopy()
+		x.Show(node)
+		w.setNode(s, node)
+		w.stir(m)
 	case simulated.FaultAttach:
 		w.base.CSINodes = append(slices.Clone(w.base.CSINodes), x.CSINode(s.node))
 		w.noteChange()

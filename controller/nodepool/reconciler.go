@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -23,13 +24,17 @@ import (
 	"tenon.sh/engine"
 	"tenon.sh/engine/constraints"
 	"tenon.sh/engine/disruption"
+	"tenon.sh/engine/overlay"
 	"tenon.sh/provider"
+	"tenon.sh/report"
 )
 
 // Config is what a Reconciler is made of.
 type Config struct {
 	Cluster *cluster.Cluster
 	Health  *Health
+	// Recorder writes events; nil writes none.
+	Recorder *report.Recorder
 	// StaticCapacity says that a Static runs beside.
 	StaticCapacity bool
 }
@@ -67,7 +72,21 @@ func (r *Reconciler) Reconcile(ctx context.Context) error {
 		}
 	}
 	r.Health.keep(snap.NodePools)
+	r.tellDifferences(snap)
 	return errors.Join(errs...)
+}
+
+// repeatDifference is how often an event says again that nodes show other devices than was planned.
+const repeatDifference = 24 * time.Hour
+
+// tellDifferences says on pools that their nodes show other devices than was planned.
+func (r *Reconciler) tellDifferences(snap *engine.Snapshot) {
+	if r.Recorder == nil {
+		return
+	}
+	for _, d := range overlay.DifferingPools(snap) {
+		r.Recorder.Publish(report.Event{Object: d.Pool, Reason: report.NodesDiffer, Message: d.Message, Key: d.Message, Every: repeatDifference})
+	}
 }
 
 func (r *Reconciler) reconcile(ctx context.Context, pool *v1.NodePool, claims []*v1.NodeClaim, nodes map[string]*corev1.Node, snap *engine.Snapshot) error {

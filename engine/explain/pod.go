@@ -46,6 +46,8 @@ type PodExplanation struct {
 	Launch *LaunchRecord `json:"launch,omitempty"`
 	// OtherGroups names the groups of nodes that no NodePool owns and that the pod is for, if nothing can run it.
 	OtherGroups []string `json:"otherGroups,omitempty"`
+	// Notes say what the pod may not expect of its place.
+	Notes []string `json:"notes,omitempty"`
 	// Reasons say why nothing can run the pod, pool by pool.
 	Reasons []engine.ReasonRecord `json:"reasons,omitempty"`
 }
@@ -81,6 +83,13 @@ func ExplainPod(s *engine.Snapshot, opt engine.Options, plan *engine.Plan, pod *
 	x := &podExplainer{s: s, opt: opt, plan: plan, pod: pod, prices: inventory.NewPriceBook(s)}
 	x.story = PodExplanation{Pod: kube.PodID(pod).String(), Requests: quantityTexts(kube.PodRequests(pod))}
 	x.settle()
+	if m := x.story.Machine; m != nil {
+		var ref *v1.NodeClassReference
+		if pool := kube.PoolsByName(s)[m.NodePool]; pool != nil {
+			ref = pool.Spec.Template.Spec.NodeClassRef
+		}
+		x.story.Notes = notDivided(pod, kube.NewTypeIndex(s).Find(ref, m.NodePool, m.InstanceType))
+	}
 	x.story.Summary = x.summary()
 	return x.story
 }

@@ -36,6 +36,8 @@ type PoolExplanation struct {
 	Offerings       int            `json:"offerings"`
 	SoldOut         []string       `json:"soldOut"`
 	CheapestPerCore *PerCoreRecord `json:"cheapestPerCore,omitempty"`
+	// Devices says what accelerators its nodes will show, and who says so.
+	Devices []DeviceRecord `json:"devices,omitempty"`
 	// TimeZone is the one that the schedules of budgets are in; Paused says that nothing is disrupted as long as anybody has a
 	// choice, and why; Retired that no more machines are started.
 	TimeZone   string            `json:"timeZone,omitempty"`
@@ -104,6 +106,8 @@ func ExplainPool(s *engine.Snapshot, plan *engine.Plan, pool *v1.NodePool) PoolE
 	}
 	story.countMachines(s, pool)
 	story.countOfferings(pool, class)
+	story.readDevices(pool, class)
+	story.countHardware(s, pool)
 	story.readBudgets(s, pool)
 	for i := range plan.Launches {
 		if l := &plan.Launches[i]; l.NodePool == pool.Name {

@@ -41,6 +41,8 @@ type ResourceUse struct {
 	Used      string              `json:"used"`
 	Available string              `json:"available"`
 	Share     float64             `json:"share"`
+	// Hardware is how much of a pool's Used its machines have in hardware, where nodes show shares of it; empty elsewhere.
+	Hardware string `json:"hardware,omitempty"`
 	// Words says the two amounts to people.
 	UsedWords      string `json:"-"`
 	AvailableWords string `json:"-"`

@@ -1,6 +1,7 @@
 package overlay
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -10,6 +11,7 @@ import (
 	v1 "tenon.sh/api/v1"
 	"tenon.sh/api/v1alpha1"
 	"tenon.sh/engine"
+	"tenon.sh/engine/accelerator"
 	"tenon.sh/engine/kube"
 )
 
@@ -17,6 +19,32 @@ import (
 type Difference struct {
 	Overlay *v1alpha1.NodeOverlay
 	Message string
+}
+
+// PoolDifference is a pool of which nodes show other accelerators than they were planned with.
+type PoolDifference struct {
+	Pool    *v1.NodePool
+	Message string
+}
+
+// DifferingPools lists, in order of name, the pools of a corrected snapshot of which nodes contradict what was planned, each with the
+// first type. Machines of it are planned with what the node shows from then on.
+func DifferingPools(s *engine.Snapshot) []PoolDifference {
+	var out []PoolDifference
+	for i := range s.Classes {
+		c := &s.Classes[i]
+		j := slices.IndexFunc(c.InstanceTypes, func(t engine.InstanceType) bool { return t.Devices != nil && t.Devices.Node != "" })
+		if j < 0 || len(c.Pools) != 1 {
+			continue // what a node shows is about its pool alone
+		}
+		t := &c.InstanceTypes[j]
+		if pool := kube.FindPool(s, c.Pools[0]); pool != nil {
+			out = append(out, PoolDifference{pool, fmt.Sprintf("node %s, of type %s, shows %s, and %s says %s: further machines of this type are planned with what it shows",
+				t.Devices.Node, t.Name, accelerator.Words(t.Capacity), cmp.Or(t.Devices.Source, "the catalog"), accelerator.Words(t.Devices.Said))})
+		}
+	}
+	slices.SortFunc(out, func(a, b PoolDifference) int { return cmp.Compare(a.Pool.Name, b.Pool.Name) })
+	return out
 }
 
 // Differing lists, in order of name, the overlays of a corrected snapshot that initialised nodes contradict, each with the first
@@ -37,6 +65,9 @@ func Differing(s *engine.Snapshot) []Difference {
 		}
 		for _, name := range slices.Sorted(maps.Keys(t.Added)) {
 			said, shown := t.Capacity[name], n.Status.Capacity[name]
+			if t.Devices != nil && t.Devices.Node != "" && accelerator.Maker(name) != "" {
+				said = t.Devices.Said[name]
+			}
 			if overlay := t.Added[name]; first[overlay] == "" && said.Cmp(shown) != 0 {
 				first[overlay] = fmt.Sprintf("it says %s of %s for %s, and node %s shows %s: correct the overlay, or find out why the node shows another amount. Pods are placed by what nodes show",
 					said.String(), name, t.Name, n.Name, shown.String())

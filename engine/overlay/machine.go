@@ -7,12 +7,13 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"tenon.sh/engine"
+	"tenon.sh/engine/accelerator"
 )
 
-// AddTo says of a machine of a corrected type what overlays add to it: its node may show it only later. What the machine says
-// already is not added again.
+// AddTo says of a machine of a corrected type what overlays add to it, and what it will show of accelerators: its node may show it
+// only later. What the machine says already is not added again.
 func AddTo(m *engine.Machine, t *engine.InstanceType) {
-	if len(t.Added) == 0 {
+	if len(t.Added) == 0 && t.Devices == nil {
 		return
 	}
 	m.Capacity, m.Allocatable = maps.Clone(m.Capacity), maps.Clone(m.Allocatable)
@@ -22,7 +23,10 @@ func AddTo(m *engine.Machine, t *engine.InstanceType) {
 	if m.Allocatable == nil {
 		m.Allocatable = corev1.ResourceList{}
 	}
-	for name := range t.Added {
+	for name := range t.Capacity {
+		if _, added := t.Added[name]; !added && (t.Devices == nil || accelerator.Maker(name) == "") {
+			continue
+		}
 		q, had := t.Capacity[name], m.Capacity[name]
 		m.Capacity[name], m.Allocatable[name] = q.DeepCopy(), q.DeepCopy()
 		if memory, ok := m.Allocatable[corev1.ResourceMemory]; ok && strings.HasPrefix(string(name), "hugepages-") {

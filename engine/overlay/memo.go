@@ -16,16 +16,17 @@ type Memo struct {
 	overlays []*v1alpha1.NodeOverlay
 	pools    []*v1.NodePool
 	classes  []engine.Class
+	seen     []Sighting
 	result   *Result
 }
 
 // Lay is Apply, with what has come of the overlays.
 func (m *Memo) Lay(s *engine.Snapshot) *Result {
-	listed, overlays, pools := s.ListedClasses(), kube.ByName(s.NodeOverlays), kube.ByName(s.NodePools)
+	listed, overlays, pools, seen := s.ListedClasses(), kube.ByName(s.NodeOverlays), kube.ByName(s.NodePools), Seen(s)
 	if m.result == nil || !slices.EqualFunc(m.overlays, overlays, sameOverlay) || !slices.EqualFunc(m.pools, pools, samePool) ||
-		!slices.EqualFunc(m.classes, listed, sameClass) {
-		m.overlays, m.pools, m.classes = overlays, pools, listed
-		m.result = Correct(overlays, pools, listed)
+		!slices.EqualFunc(m.classes, listed, sameClass) || !slices.EqualFunc(m.seen, seen, sameSighting) {
+		m.overlays, m.pools, m.classes, m.seen = overlays, pools, listed, seen
+		m.result = Correct(overlays, pools, listed, seen)
 	}
 	s.Classes = m.result.In(listed)
 	return m.result

@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"slices"
 
+	corev1 "k8s.io/api/core/v1"
+
 	v1 "tenon.sh/api/v1"
 	"tenon.sh/api/v1alpha1"
 	"tenon.sh/engine"
@@ -32,6 +34,7 @@ type Result struct {
 	Verdicts []Verdict
 
 	inForce   []*plan
+	seen      []Sighting
 	corrected []corrected
 }
 
@@ -42,25 +45,29 @@ type corrected struct {
 	types []engine.InstanceType
 }
 
-// Apply lays the snapshot's overlays over its classes, and returns what has become of each overlay. It may be called again: it
+// Apply lays the snapshot's overlays, and what else is known of what nodes will show, over its classes, and returns what has become of each overlay. It may be called again: it
 // begins with the classes as their providers see them.
 func Apply(s *engine.Snapshot) []Verdict {
-	if len(s.NodeOverlays) == 0 && !slices.ContainsFunc(s.Classes, func(c engine.Class) bool { return len(c.Pools) > 0 }) {
-		return nil
-	}
 	listed := s.ListedClasses()
-	r := Correct(s.NodeOverlays, s.NodePools, listed)
+	r := Correct(s.NodeOverlays, s.NodePools, listed, Seen(s))
+	if len(r.corrected) == 0 && len(listed) == len(s.Classes) {
+		return r.Verdicts
+	}
 	s.Classes = r.In(listed)
 	return r.Verdicts
 }
 
 // Correct lays overlays over the classes that the pools buy from. An overlay is in force for everything that it selects or, if it
 // is wrong or in conflict with another one of its weight anywhere, for nothing. The heavier ones come first, of equal ones the later
-// name; what has been corrected stays as it is. Nothing that is given is changed: what is corrected is copied.
-func Correct(overlays []*v1alpha1.NodeOverlay, pools []*v1.NodePool, classes []engine.Class) *Result {
-	r := &Result{}
+// name; what has been corrected stays as it is. What nodes show of accelerators comes last. Nothing that is given is changed: what is
+// corrected is copied.
+func Correct(overlays []*v1alpha1.NodeOverlay, pools []*v1.NodePool, classes []engine.Class, seen []Sighting) *Result {
+	r := &Result{seen: seen}
 	plans := plansOf(overlays)
-	views := viewsOf(plans, pools, classes)
+	if len(plans) == 0 && len(seen) == 0 && !slices.ContainsFunc(pools, cutsDevices) {
+		return r
+	}
+	views := viewsOf(plans, pools, classes, seen)
 	for _, p := range plans {
 		if len(p.faults) == 0 && slices.ContainsFunc(r.inForce, func(other *plan) bool { return other.weight == p.weight }) {
 			p.clash = p.clashIn(views)
@@ -97,14 +104,14 @@ func (r *Result) In(classes []engine.Class) []engine.Class {
 	return out
 }
 
-// For lays the overlays that are in force over types that are sold to a pool. The list itself is returned if none of them is about
-// the pool.
+// For lays the overlays that are in force, and what nodes show, over types that are sold to a pool. The list itself is returned if
+// nothing of that is about the pool.
 func (r *Result) For(pool *v1.NodePool, types []engine.InstanceType) []engine.InstanceType {
 	ref := pool.Spec.Template.Spec.NodeClassRef
-	if r == nil || len(r.inForce) == 0 || ref == nil {
+	if r == nil || len(r.inForce) == 0 && len(r.seen) == 0 && !cutsDevices(pool) || ref == nil {
 		return types
 	}
-	views := viewsOf(r.inForce, []*v1.NodePool{pool}, []engine.Class{{Ref: *ref, InstanceTypes: types}})
+	views := viewsOf(r.inForce, []*v1.NodePool{pool}, []engine.Class{{Ref: *ref, InstanceTypes: types}}, r.seen)
 	for _, v := range views {
 		for _, p := range r.inForce {
 			alone := *p // what it finds here is not counted with what it has found before
@@ -139,7 +146,8 @@ type tally struct {
 	types     int
 	pools     []string
 	unpriced  bool // selects offerings without a price, to which it gives none
-	renamed   string
+	// part is a resource for parts of devices that it sets, whole that for whole ones, of which it says nothing.
+	part, whole corev1.ResourceName
 }
 
 // plansOf reads the overlays, in the order in which they are laid over catalogs.

@@ -298,7 +298,7 @@ func TestLaunchesBuyFromCorrectedCatalogs(t *testing.T) {
 	t.Parallel()
 	s := cluster(t, market+"overlay o price=1 x.io/y=2 pool in (blue)\noverlay wrong price=9 pool in (blue)\n")
 	types := s.Classes[0].InstanceTypes
-	r := overlay.Correct(s.NodeOverlays, s.NodePools, s.Classes)
+	r := overlay.Correct(s.NodeOverlays, s.NodePools, s.Classes, nil)
 	blue, green := r.For(kube.FindPool(s, "blue"), types[:1]), r.For(kube.FindPool(s, "green"), types)
 	if len(blue) != 1 || blue[0].Offerings[0].Price != 9 || blue[0].Added["x.io/y"] != "" {
 		t.Errorf("blue buys %+v", blue) // the later name is in force, the other one nowhere
@@ -369,7 +369,7 @@ func many(pools, overlays int) *engine.Snapshot {
 func BenchmarkManyOverlays(b *testing.B) {
 	s := many(20, 200)
 	for b.Loop() {
-		overlay.Correct(s.NodeOverlays, s.NodePools, s.Classes)
+		overlay.Correct(s.NodeOverlays, s.NodePools, s.Classes, nil)
 	}
 	b.ReportMetric(float64(len(s.Classes[0].InstanceTypes)), "types")
 }

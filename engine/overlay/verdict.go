@@ -99,8 +99,8 @@ func (p *plan) effect() string {
 	if f.unpriced {
 		text += "; what has no price stays without one: only an overlay with a price and no other requirement than " + instanceType + " In gives it one"
 	}
-	if f.renamed != "" {
-		text += fmt.Sprintf("; nodes that show %s.shared usually show 0 of %s: if yours do, set that too", f.renamed, f.renamed)
+	if f.part != "" {
+		text += fmt.Sprintf("; nodes that show %s usually show 0 of %s, which is what is assumed: if yours show some, set that too", f.part, f.whole)
 	}
 	return text
 }

@@ -3,12 +3,12 @@ package overlay
 import (
 	"maps"
 	"slices"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 
 	v1 "tenon.sh/api/v1"
 	"tenon.sh/engine"
+	"tenon.sh/engine/accelerator"
 	"tenon.sh/engine/kube"
 )
 
@@ -21,17 +21,18 @@ type view struct {
 	pools  []string
 	labels map[string]string // those of the pools that overlays look at
 
-	price [][]*plan // by type and offering, whose price it has; nil for types without any
-	free  []int     // by type, of how many offerings nobody has corrected the price; 0 as well for types without any in price
-	added []added   // by type
+	price [][]*plan  // by type and offering, whose price it has; nil for types without any
+	free  []int      // by type, of how many offerings nobody has corrected the price; 0 as well for types without any in price
+	added []added    // by type
+	seen  []Sighting // of nodes of these pools
 }
 
 // added says, for each resource of a type that an overlay sets, which does.
 type added map[corev1.ResourceName]*plan
 
 // viewsOf lists the views of all pools, in order of the classes and of the pools' names.
-func viewsOf(plans []*plan, pools []*v1.NodePool, classes []engine.Class) []*view {
-	looked := map[string]bool{}
+func viewsOf(plans []*plan, pools []*v1.NodePool, classes []engine.Class, seen []Sighting) []*view {
+	looked := map[string]bool{accelerator.MIGConfigLabel: true, accelerator.MIGStrategyLabel: true}
 	for _, p := range plans {
 		for _, e := range p.asked {
 			looked[e.Key] = true
@@ -46,10 +47,14 @@ func viewsOf(plans []*plan, pools []*v1.NodePool, classes []engine.Class) []*vie
 				continue
 			}
 			labels := labelsOf(pool, looked)
+			shown := seenIn(pool.Name, seen)
 			key := kube.LabelText(labels)
+			if len(shown) > 0 {
+				key += "\n" + pool.Name
+			}
 			v := byLabels[key]
 			if v == nil {
-				v = &view{class: i, sold: sold, labels: labels, price: make([][]*plan, len(sold.types)), free: make([]int, len(sold.types)), added: make([]added, len(sold.types))}
+				v = &view{class: i, sold: sold, labels: labels, seen: shown, price: make([][]*plan, len(sold.types)), free: make([]int, len(sold.types)), added: make([]added, len(sold.types))}
 				byLabels[key] = v
 				out = append(out, v)
 			}
@@ -135,10 +140,10 @@ func (v *view) layCapacity(p *plan, kind int) {
 			v.added[kind][name] = p
 			set = true
 		}
-		if whole, shared := strings.CutSuffix(string(name), ".shared"); shared {
-			_, has := v.sold.types[kind].Capacity[corev1.ResourceName(whole)]
-			if has && v.added[kind][corev1.ResourceName(whole)] == nil {
-				p.found.renamed = whole
+		if whole := accelerator.Whole(name); whole != "" {
+			_, has := v.sold.types[kind].Capacity[whole]
+			if _, says := p.overlay.Spec.Capacity[whole]; has && !says {
+				p.found.part, p.found.whole = name, whole
 			}
 		}
 	}
@@ -151,13 +156,17 @@ func (v *view) layCapacity(p *plan, kind int) {
 func (v *view) types() []engine.InstanceType {
 	var out []engine.InstanceType
 	for i := range v.sold.types {
-		if v.price[i] == nil && v.added[i] == nil {
+		shows := v.devices(i)
+		if v.price[i] == nil && v.added[i] == nil && shows == nil {
 			continue
 		}
 		if out == nil {
 			out = slices.Clone(v.sold.types)
 		}
 		v.correct(i, &out[i])
+		if shows != nil {
+			shows.write(&out[i])
+		}
 	}
 	return out
 }

@@ -55,6 +55,10 @@ func (p *Provider) carryOut(ctx context.Context, m simulated.NodeFault) (done bo
 			handOver(node)
 		}
 		return true, p.client.Patch(ctx, node, before)
+	case simulated.FaultDevices:
+		before := client.MergeFrom(node.DeepCopy())
+		m.Show(node)
+		return true, p.client.Status().Patch(ctx, node, before)
 	case simulated.FaultAttach:
 		return true, client.IgnoreAlreadyExists(p.client.Create(ctx, m.CSINode(node)))
 	case simulated.FaultSecond:

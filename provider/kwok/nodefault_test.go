@@ -158,3 +158,27 @@ func TestAFaultIsTriedAgain(t *testing.T) {
 	w.tick(t)
 	w.node(t, "a"+simulated.SecondSuffix)
 }
+
+// Devices come when their plugin does, as many as it shows: some under another name.
+func TestDevicesComeLateAndOtherwise(t *testing.T) {
+	w := newWorld(t, 10*time.Second)
+	w.inject(t, simulated.Fault{What: simulated.FaultDevices, Resource: "nvidia.com/gpu", Lag: metav1.Duration{Duration: time.Minute}})
+	w.inject(t, simulated.Fault{What: simulated.FaultDevices, Resource: "nvidia.com/gpu.shared", Count: 4, Lag: metav1.Duration{Duration: time.Minute}})
+	w.inject(t, simulated.Fault{What: simulated.FaultDevices, Resource: "cpu.example.com/part", Factor: 2})
+	w.launch(t, w.newClaim(t, "a", nil, nil))
+	shows := func() string {
+		list := w.node(t, "a").Status.Allocatable
+		whole, shared := list["nvidia.com/gpu"], list["nvidia.com/gpu.shared"]
+		return whole.String() + " " + shared.String()
+	}
+	w.pass(t, 10*time.Second)
+	w.tick(t)
+	if got := shows(); got != "0 0" {
+		t.Errorf("before the plugin: %s", got)
+	}
+	w.pass(t, time.Minute)
+	w.tick(t)
+	if got := shows(); got != "0 4" {
+		t.Errorf("with the plugin: %s", got)
+	}
+}

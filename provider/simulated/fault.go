@@ -34,6 +34,7 @@ const (
 	FaultLess         = "less"          // they have Factor times as much of Resource as the catalog says
 	FaultTaint        = "taint"         // their nodes come with Taint, or without it
 	FaultLabel        = "label"         // their nodes have Label, or lack it, once they are registered
+	FaultDevices      = "devices"       // they show Count, or Factor times as much, of Resource from Lag after they register, and nothing before
 	FaultAttach       = "attach"        // they take Count volumes of Driver, which their CSINode says Lag after they register
 
 	// These hit the nodes of the selected machines that are there, or Share of them. The machines run on.
@@ -44,7 +45,7 @@ const (
 
 var kinds = []string{
 	FaultShort, FaultReclaim, FaultThrottle, FaultOutage, FaultStale, FaultPrice, FaultKill, FaultNeverRegister,
-	FaultLateRegister, FaultLess, FaultTaint, FaultLabel, FaultAttach, FaultGone, FaultBare, FaultSecond,
+	FaultLateRegister, FaultLess, FaultTaint, FaultLabel, FaultDevices, FaultAttach, FaultGone, FaultBare, FaultSecond,
 }
 
 // Fault is something that goes wrong at a set time.
@@ -136,6 +137,13 @@ func (f Fault) checkNode() error {
 		}
 		if f.Factor < 0 || f.Factor >= 1 {
 			return fmt.Errorf("less: factor: %v is not from 0 to below 1: say what share of the resource is there", f.Factor)
+		}
+	case FaultDevices:
+		if !strings.Contains(f.Resource, "/") {
+			return fmt.Errorf("devices: resource: %q is no device: write its full name, such as nvidia.com/gpu", f.Resource)
+		}
+		if f.Count < 0 || f.Factor < 0 || f.Count > 0 && f.Factor > 0 {
+			return fmt.Errorf("devices: say count (so many) or factor (so many times what the catalog says), neither below 0: got %d and %v", f.Count, f.Factor)
 		}
 	case FaultTaint:
 		t, _ := taintOf(f.Taint)

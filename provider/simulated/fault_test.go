@@ -103,6 +103,8 @@ func TestABadFaultScriptIsRefusedInOneLine(t *testing.T) {
 		{`[{"what":"gone","share":-1}]`, "gone: share: -1 is not from 0 to 1"},
 		{`[{"what":"late-register"}]`, "late-register: lag: missing"},
 		{`[{"what":"late-register","lag":"-1s"}]`, "cannot be negative"},
+		{`[{"what":"devices","resource":"gpu"}]`, `devices: resource: "gpu" is no device`},
+		{`[{"what":"devices","resource":"nvidia.com/gpu","count":4,"factor":2}]`, "devices: say count (so many) or factor"},
 		{`[{"what":"less"}]`, `less: resource: "" is none of cpu, memory`},
 		{`[{"what":"less","resource":"memroy"}]`, `"memroy" is none of cpu, memory, ephemeral-storage, pods: write the full name, such as nvidia.com/gpu`},
 		{`[{"what":"less","resource":"cpu","factor":-0.5}]`, "less: factor: -0.5 is not from 0 to below 1: say what share of the resource is there"},

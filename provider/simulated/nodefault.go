@@ -29,7 +29,7 @@ const SecondSuffix = "-second"
 
 // begin settles how a machine that starts differs from what was bought, and returns by how much later it registers.
 func (c *Cloud) begin(r *Record, now time.Time) (later time.Duration) {
-	for _, what := range []string{FaultLateRegister, FaultLess, FaultTaint, FaultLabel, FaultAttach} {
+	for _, what := range []string{FaultLateRegister, FaultLess, FaultTaint, FaultLabel, FaultDevices, FaultAttach} {
 		for _, f := range c.active(what, now) {
 			switch {
 			case !c.hits(f, r):
@@ -46,7 +46,11 @@ func (c *Cloud) begin(r *Record, now time.Time) (later time.Duration) {
 // foretell enters what will become of the node of a machine that has just been started.
 func (c *Cloud) foretell(r *Record) {
 	for _, f := range r.Comes {
-		if !r.Registers.IsZero() && (f.What == FaultLabel || f.What == FaultAttach) {
+		if f.What == FaultDevices && f.Factor > 0 {
+			q := r.Machine.Capacity[corev1.ResourceName(f.Resource)]
+			f.Count = int(float64(q.Value()) * f.Factor)
+		}
+		if !r.Registers.IsZero() && (f.What == FaultLabel || f.What == FaultAttach || f.What == FaultDevices) {
 			c.enter(r, f, r.Registers.Add(f.Lag.Duration))
 		}
 	}
@@ -58,7 +62,7 @@ func (c *Cloud) enter(r *Record, f Fault, at time.Time) {
 }
 
 func nodeFaultID(id engine.MachineID, f Fault) string {
-	return strings.Join([]string{string(id), f.What, f.Label + f.Driver, f.At.Duration.String()}, "/")
+	return strings.Join([]string{string(id), f.What, f.Label + f.Driver + f.Resource, f.At.Duration.String()}, "/")
 }
 
 // NodeFaults lists what is due by now and has not been settled, in order of time.
@@ -97,6 +101,9 @@ func (c *Cloud) Dress(node *corev1.Node) {
 		case FaultLess:
 			name := corev1.ResourceName(f.Resource)
 			node.Status.Capacity, node.Status.Allocatable = less(node.Status.Capacity, name, f.Factor), less(node.Status.Allocatable, name, f.Factor)
+		case FaultDevices: // the plugin is still to come
+			name := corev1.ResourceName(f.Resource)
+			node.Status.Capacity, node.Status.Allocatable = less(node.Status.Capacity, name, 0), less(node.Status.Allocatable, name, 0)
 		case FaultTaint:
 			t, gone := taintOf(f.Taint)
 			node.Spec.Taints = slices.DeleteFunc(node.Spec.Taints, func(o corev1.Taint) bool { return o.Key == t.Key && o.Effect == t.Effect })
@@ -127,6 +134,16 @@ func (m NodeFault) Relabel(node *corev1.Node) {
 	key, value, gone := labelOf(m.Fault.Label)
 	if delete(node.Labels, key); !gone {
 		metav1.SetMetaDataLabel(&node.ObjectMeta, key, value)
+	}
+}
+
+// Show writes what the device plugin of a node shows once it runs, from a fault of the kind devices.
+func (m NodeFault) Show(node *corev1.Node) {
+	for _, list := range []*corev1.ResourceList{&node.Status.Capacity, &node.Status.Allocatable} {
+		if *list = maps.Clone(*list); *list == nil {
+			*list = corev1.ResourceList{}
+		}
+		(*list)[corev1.ResourceName(m.Fault.Resource)] = *resource.NewQuantity(int64(m.Fault.Count), resource.DecimalSI)
 	}
 }
 

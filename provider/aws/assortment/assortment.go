@@ -79,6 +79,7 @@ func (w words) share(values []string) []string {
 type Size struct {
 	Capacity, Overhead corev1.ResourceList
 	Attach, Shared     map[string]int
+	Devices            *engine.DeviceSource
 }
 
 // Sizes are those of every type, in their order. The calculator may be nil, see size.Computed; learned is the memory that nodes
@@ -99,7 +100,7 @@ func Sizes(types []size.Figures, settings *size.Settings, calculator *expression
 			return nil, err
 		}
 		limit, shared := f.AttachLimit(computed)
-		out[i] = Size{f.Capacity(computed, learned[f.Name]), f.Overhead(computed), ofEBS(limit), nil}
+		out[i] = Size{f.Capacity(computed, learned[f.Name]), f.Overhead(computed), ofEBS(limit), nil, f.Devices(computed)}
 		if shared > 0 {
 			out[i].Shared = ofEBS(shared)
 		}
@@ -151,7 +152,7 @@ func Select(types []size.Figures, demands *size.Demands, kinds []images.Requirem
 		if offerings := sold(i); len(offerings) > 0 {
 			out = append(out, engine.InstanceType{
 				Name: f.Name, Labels: labels[i], Capacity: sizes[i].Capacity, Overhead: sizes[i].Overhead,
-				AttachLimits: sizes[i].Attach, AttachShared: sizes[i].Shared, Offerings: offerings,
+				AttachLimits: sizes[i].Attach, AttachShared: sizes[i].Shared, Devices: sizes[i].Devices, Offerings: offerings,
 			})
 		}
 	}

@@ -1,6 +1,7 @@
 package size
 
 import (
+	"maps"
 	"math"
 	"strings"
 
@@ -8,6 +9,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"tenon.sh/api/awsv1"
+	"tenon.sh/engine"
+	"tenon.sh/engine/accelerator"
 	"tenon.sh/engine/kube"
 )
 
@@ -31,6 +34,10 @@ func (f *Figures) Capacity(s *Settings, learnedMemory int64) corev1.ResourceList
 	capacity[corev1.ResourcePods] = *resource.NewQuantity(int64(f.Pods(s)), resource.DecimalSI)
 	set(awsv1.ResourcePodENI, f.BranchENIs)
 	set(awsv1.ResourceNVIDIAGPU, f.gpus("NVIDIA"))
+	if shows := f.shared(s); shows != nil {
+		capacity[awsv1.ResourceNVIDIAGPU] = resource.Quantity{Format: resource.DecimalSI}
+		maps.Copy(capacity, shows)
+	}
 	set(awsv1.ResourceAMDGPU, f.gpus("AMD"))
 	set(awsv1.ResourceGaudi, f.gpus("Habana"))
 	neurons := 0
@@ -67,6 +74,26 @@ func (f *Figures) storage(s *Settings) resource.Quantity {
 		return *resource.NewScaledQuantity(f.StoreGB, resource.Giga)
 	}
 	return s.Disk
+}
+
+// shared is what a node shows of NVIDIA's GPUs that the class has it share; nil if it shares none.
+func (f *Figures) shared(s *Settings) corev1.ResourceList {
+	if len(f.GPUs) != 1 {
+		return nil
+	}
+	return s.Sharing.Shows(accelerator.Model{Name: kebab(f.GPUs[0].Name), MemoryMiB: int(f.GPUs[0].MemoryMiB)}, f.gpus("NVIDIA"))
+}
+
+// Devices says where a node's accelerators come from; nil if they are those that the machine has.
+func (f *Figures) Devices(s *Settings) *engine.DeviceSource {
+	if f.shared(s) == nil {
+		return nil
+	}
+	return &engine.DeviceSource{
+		Slices:   s.Sharing.Strategy == "",
+		Source:   "the node class's user data (" + s.Sharing.Words() + ")",
+		Physical: corev1.ResourceList{awsv1.ResourceNVIDIAGPU: *resource.NewQuantity(int64(f.gpus("NVIDIA")), resource.DecimalSI)},
+	}
 }
 
 func (f *Figures) gpus(manufacturer string) (n int) {

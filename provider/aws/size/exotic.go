@@ -14,7 +14,7 @@ import (
 // accelerators, or no hypervisor between them and the hardware, which takes them long to boot.
 func Exotic(t *engine.InstanceType) bool {
 	_, size, _ := strings.Cut(t.Name, ".")
-	return strings.Contains(size, "metal") || slices.ContainsFunc([]corev1.ResourceName{
+	return strings.Contains(size, "metal") || t.Devices != nil || slices.ContainsFunc([]corev1.ResourceName{
 		awsv1.ResourceNVIDIAGPU, awsv1.ResourceAMDGPU, awsv1.ResourceGaudi, awsv1.ResourceNeuron, awsv1.ResourceNeuronCore,
 	}, func(name corev1.ResourceName) bool { q := t.Capacity[name]; return !q.IsZero() })
 }

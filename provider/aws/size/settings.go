@@ -5,7 +5,9 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"tenon.sh/api/awsv1"
+	"tenon.sh/engine/accelerator"
 	"tenon.sh/provider/aws/kubelet"
+	"tenon.sh/provider/aws/userdata"
 )
 
 // DefaultMemoryOverhead is the part of a machine's nominal memory that its hypervisor takes, at most.
@@ -28,6 +30,8 @@ type Settings struct {
 	MemoryOverhead float64
 	// ReservedENIs are not used for pods.
 	ReservedENIs int
+	// Sharing is how NVIDIA's GPUs are shared.
+	Sharing accelerator.Sharing
 }
 
 // SettingsOf reads a class.
@@ -42,7 +46,20 @@ func SettingsOf(class *awsv1.EC2NodeClass, managed kubelet.Managed, memoryOverhe
 		Interfaces:     class.Spec.NetworkInterfaces,
 		MemoryOverhead: memoryOverhead,
 		ReservedENIs:   reservedENIs,
+		Sharing:        sharing(family, class.Spec.UserData),
 	}
+}
+
+// sharing reads user data that says how a node shares its GPUs. What cannot be read says nothing here: the class says that it is wrong.
+func sharing(family string, text *string) accelerator.Sharing {
+	if family != awsv1.FamilyBottlerocket || text == nil {
+		return accelerator.Sharing{}
+	}
+	s, err := userdata.GPUSharing(*text)
+	if err != nil {
+		return accelerator.Sharing{}
+	}
+	return s
 }
 
 // What an image of a family understands.

@@ -3,6 +3,7 @@ package size_test
 import (
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -424,5 +425,54 @@ func TestAPartOfAGPUIsOneGPU(t *testing.T) {
 	}, &engine.InstanceType{Labels: labels})
 	if image == nil || image.ID != "nvidia" {
 		t.Errorf("it is started from %v, without a driver", image)
+	}
+}
+
+// What Bottlerocket's user data says of sharing GPUs is known before the first node is there.
+func TestBottlerocketSaysHowGPUsAreShared(t *testing.T) {
+	t.Parallel()
+	t4, a100 := market.FiguresOf(gpuInfo("g4dn.12xlarge", "T4", 4, 16384), nil), market.FiguresOf(gpuInfo("p4d.24xlarge", "A100", 8, 40960), nil)
+	const slicing = "[settings.kubelet-device-plugins.nvidia]\ndevice-sharing-strategy = \"time-slicing\"\n[settings.kubelet-device-plugins.nvidia.time-slicing]\nreplicas = 4\n"
+	for _, c := range []struct {
+		what, family, text string
+		figures            *size.Figures
+		whole, shared      string
+		source             string
+	}{
+		{"renamed unless said", "Bottlerocket", slicing, &t4, "0", "16", "the node class's user data (time-slicing, 4 replicas, renamed)"},
+		{"not renamed", "Bottlerocket", slicing + "rename-by-default = false\n", &t4, "16", "", "the node class's user data (time-slicing, 4 replicas)"},
+		{"by MPS", "Bottlerocket", "[settings.kubelet-device-plugins.nvidia]\ndevice-sharing-strategy = \"mps\"\n[settings.kubelet-device-plugins.nvidia.mps]\nreplicas = 2\n", &t4, "8", "", "the node class's user data (mps, 2 replicas)"},
+		{"MIG", "Bottlerocket", "[settings.kubelet-device-plugins.nvidia]\ndevice-partitioning-strategy = \"MIG\"\n[settings.kubelet-device-plugins.nvidia.mig.profile]\n\"a100.40gb\" = \"1g.5gb\"\n", &a100, "56", "", "the node class's user data (MIG)"},
+		{"MIG of another model", "Bottlerocket", "[settings.kubelet-device-plugins.nvidia]\ndevice-partitioning-strategy = \"MIG\"\n[settings.kubelet-device-plugins.nvidia.mig.profile]\n\"a100.40gb\" = \"1g.5gb\"\n", &t4, "4", "", ""},
+		{"replicas without a strategy", "Bottlerocket", "[settings.kubelet-device-plugins.nvidia.time-slicing]\nreplicas = 4\n", &t4, "4", "", ""},
+		{"a text that is no TOML", "Bottlerocket", "#!/bin/sh\nexit 0\n", &t4, "4", "", ""},
+		{"replicas of another type", "Bottlerocket", "[settings.kubelet-device-plugins.nvidia]\ndevice-sharing-strategy = \"time-slicing\"\n[settings.kubelet-device-plugins.nvidia.time-slicing]\nreplicas = \"4\"\n", &t4, "4", "", ""},
+		{"replicas below 0", "Bottlerocket", strings.Replace(slicing, "4", "-4", 1), &t4, "4", "", ""},
+		{"another family", "AL2023", slicing, &t4, "4", "", ""},
+	} {
+		s := settings(t, c.family, "", func(class *awsv1.EC2NodeClass) { class.Spec.UserData = &c.text }, 0, 0)
+		capacity := c.figures.Capacity(s, 0)
+		is(t, c.what, capacity, awsv1.ResourceNVIDIAGPU, c.whole)
+		is(t, c.what, capacity, "nvidia.com/gpu.shared", c.shared)
+		source := ""
+		if d := c.figures.Devices(s); d != nil {
+			source = d.Source
+			is(t, c.what, d.Physical, awsv1.ResourceNVIDIAGPU, strconv.Itoa(c.figures.GPUs[0].Count))
+		}
+		if source != c.source {
+			t.Errorf("%s: got source %q, want %q", c.what, source, c.source)
+		}
+	}
+}
+
+func gpuInfo(name, gpu string, n int32, memory int32) *ec2types.InstanceTypeInfo {
+	return &ec2types.InstanceTypeInfo{
+		InstanceType:  ec2types.InstanceType(name),
+		VCpuInfo:      &ec2types.VCpuInfo{DefaultVCpus: aws.Int32(48)},
+		MemoryInfo:    &ec2types.MemoryInfo{SizeInMiB: aws.Int64(196608)},
+		ProcessorInfo: &ec2types.ProcessorInfo{SupportedArchitectures: []ec2types.ArchitectureType{"x86_64"}},
+		GpuInfo: &ec2types.GpuInfo{Gpus: []ec2types.GpuDeviceInfo{{
+			Name: aws.String(gpu), Manufacturer: aws.String("NVIDIA"), Count: aws.Int32(n), MemoryInfo: &ec2types.GpuDeviceMemoryInfo{SizeInMiB: aws.Int32(memory)},
+		}}},
 	}
 }

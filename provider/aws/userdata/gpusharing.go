@@ -1,0 +1,67 @@
+package userdata
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/pelletier/go-toml/v2"
+
+	"tenon.sh/engine/accelerator"
+)
+
+// nvidiaPlugin is what Bottlerocket's NVIDIA device plugin is told, as far as it decides what a node shows.
+type nvidiaPlugin struct {
+	Strategy    string       `toml:"device-sharing-strategy"`
+	TimeSlicing replication  `toml:"time-slicing"`
+	MPS         replication  `toml:"mps"`
+	Partition   string       `toml:"device-partitioning-strategy"`
+	MIG         migPartition `toml:"mig"`
+}
+
+type replication struct {
+	Replicas int   `toml:"replicas"`
+	Rename   *bool `toml:"rename-by-default"`
+}
+
+type migPartition struct {
+	Profile map[string]any `toml:"profile"`
+}
+
+// GPUSharing is how a user's own text has Bottlerocket's device plugin share GPUs, in
+// settings.kubelet-device-plugins.nvidia. What is not set has Bottlerocket's default: GPUs stay whole, and shared ones are renamed.
+func GPUSharing(text string) (accelerator.Sharing, error) {
+	var own struct {
+		Settings struct {
+			Plugins struct {
+				NVIDIA nvidiaPlugin `toml:"nvidia"`
+			} `toml:"kubelet-device-plugins"`
+		} `toml:"settings"`
+	}
+	if err := toml.Unmarshal([]byte(text), &own); err != nil {
+		return accelerator.Sharing{}, badTOML(err)
+	}
+	plugin := &own.Settings.Plugins.NVIDIA
+	var out accelerator.Sharing
+	set := func(strategy string, r replication) {
+		if r.Replicas > 1 && r.Replicas <= mostReplicas {
+			out.Strategy, out.Replicas, out.Renamed = strategy, r.Replicas, r.Rename == nil || *r.Rename
+		}
+	}
+	switch strings.ToLower(plugin.Strategy) {
+	case "time-slicing":
+		set("time-slicing", plugin.TimeSlicing)
+	case "mps":
+		plugin.MPS.Rename = new(false) // there is no such setting
+		set("mps", plugin.MPS)
+	}
+	if strings.EqualFold(plugin.Partition, "mig") && len(plugin.MIG.Profile) > 0 {
+		out.Profile = map[string]string{}
+		for model, profile := range plugin.MIG.Profile {
+			out.Profile[model] = fmt.Sprint(profile)
+		}
+	}
+	return out, nil
+}
+
+// mostReplicas bounds what is believed: more is a slip, and products of it would not be numbers any more.
+const mostReplicas = 10000
