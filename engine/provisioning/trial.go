@@ -26,6 +26,8 @@ type Trial struct {
 	Nominations map[*corev1.Pod]int
 	// Batches keeps apart the machines that are bought in the place of many: none replaces machines of two batches.
 	Batches map[string]int // by node
+	// Begun are machines that the same plan starts already: quotas and reservations have no more room for them.
+	Begun []engine.Launch
 }
 
 // counts reports whether the trial is only about which pods are alike: then it does not matter who comes first.
