@@ -103,6 +103,7 @@ var importRules = []importRule{
 	{packages: "provider/aws/assortment", ours: []string{"provider/aws/size", "provider/aws/images", "provider/aws/expression", "engine", "api/..."}},
 	{packages: "provider/aws/kubelet", ours: []string{"api/..."}, also: []string{"k8s.io/kubelet/config/v1beta1", "sigs.k8s.io/json"}},
 	{packages: "provider/aws/expression", also: []string{"github.com/google/cel-go"}},
+	{packages: "provider/aws/devicetable", ours: []string{"provider/aws/size", "engine/device", "engine/dra"}},
 	{packages: "provider/aws/userdata", ours: []string{"engine/accelerator"}, also: []string{"github.com/pelletier/go-toml/v2", "sigs.k8s.io/yaml"}},
 	{packages: "provider/aws/...", ours: []string{"provider/aws/...", "provider", "provider/batch", "provider/catalog", "provider/fresh", "provider/offer", "provider/stamp", "engine", "api/..."},
 		also: append([]string{"github.com/aws", "github.com/google/cel-go", "k8s.io/kubelet/config/v1beta1", "sigs.k8s.io/json", "github.com/prometheus/client_golang"}, kubernetesClient...)},

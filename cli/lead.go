@@ -76,6 +76,7 @@ func (c *autoscaler) lead(ctx context.Context, lasting lasting) error {
 		c.connected(cloud)
 	}
 	inspector, _ := cloud.(provider.Inspector)
+	rationer, _ := cloud.(provider.Rationer)
 	var repairer provider.Repairer
 	if c.opt.FeatureGates["NodeRepair"] {
 		repairer, _ = cloud.(provider.Repairer)
@@ -92,7 +93,7 @@ func (c *autoscaler) lead(ctx context.Context, lasting lasting) error {
 		ScaleUps: scaleUps,
 		Client:   mgr.GetClient(), API: mgr.GetAPIReader(), Informers: mgr.GetCache(), Clock: real,
 		Overlays: c.opt.FeatureGates["NodeOverlay"], Buffers: c.opt.FeatureGates["CapacityBuffer"],
-		Provider: starts, Inspector: inspector, Repairer: repairer, Leader: mgr.identity(), Leads: mgr.term.Ask,
+		Provider: starts, Inspector: inspector, Rationer: rationer, Repairer: repairer, Leader: mgr.identity(), Leads: mgr.term.Ask,
 	})
 	if err := cluster.AddIndexes(ctx, mgr.GetFieldIndexer()); err != nil {
 		return err

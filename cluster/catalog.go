@@ -40,6 +40,7 @@ type catalog struct {
 	types      []engine.InstanceType // never changed, only replaced
 	traits     []engine.Trait        // the same
 	tended     []string              // the same
+	quotas     []engine.Quota        // the same
 	failure    string                // why the provider gave no catalog the last time
 	asked      string                // the version of the class that it was asked for then
 
@@ -147,7 +148,7 @@ func (c *Cluster) offers(ctx context.Context, ref v1.NodeClassReference, now tim
 	if problem == "" && len(types) == 0 {
 		problem = failure
 	}
-	return engine.Class{Ref: ref, Problem: problem, InstanceTypes: types, Traits: traits}
+	return engine.Class{Ref: ref, Problem: problem, InstanceTypes: types, Traits: traits, Quotas: c.catalogs.quotas(ref)}
 }
 
 // ClassOf is the node class as the engine sees it.
@@ -173,6 +174,16 @@ func (c *Cluster) RefreshCatalog(ctx context.Context, class provider.Class) erro
 			err = fmt.Errorf("ask which machines of %s %s others repair: %w", class.Ref.Kind, class.Ref.Name, err)
 		} else {
 			c.catalogs.putTended(class.Ref, tended)
+		}
+	}
+	if c.Rationer != nil && err == nil {
+		var quotas []engine.Quota
+		if quotas, err = c.Rationer.Quotas(ask, class); err != nil {
+			err = fmt.Errorf("ask what quotas of %s %s have left: %w", class.Ref.Kind, class.Ref.Name, err)
+		} else {
+			for _, f := range c.catalogs.putQuotas(class.Ref, quotas) {
+				f()
+			}
 		}
 	}
 	if err != nil || c.Inspector == nil {
@@ -272,6 +283,32 @@ func (c *catalogs) tended(ref v1.NodeClassReference) []string {
 	defer c.mu.Unlock()
 	if k := c.byClass[ref]; k != nil {
 		return k.tended
+	}
+	return nil
+}
+
+// putQuotas keeps what quotas have left, and returns whom to tell if some have more than before, or are not known any more: what they
+// were in the way of can be started.
+func (c *catalogs) putQuotas(ref v1.NodeClassReference, quotas []engine.Quota) []func() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	k := c.byClass[ref]
+	before := k.quotas
+	k.quotas = quotas
+	if slices.ContainsFunc(before, func(old engine.Quota) bool {
+		i := slices.IndexFunc(quotas, func(q engine.Quota) bool { return q.Name == old.Name })
+		return i < 0 || quotas[i].Left > old.Left
+	}) {
+		return slices.Clone(c.changed)
+	}
+	return nil
+}
+
+func (c *catalogs) quotas(ref v1.NodeClassReference) []engine.Quota {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if k := c.byClass[ref]; k != nil {
+		return k.quotas
 	}
 	return nil
 }

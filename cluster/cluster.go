@@ -40,6 +40,8 @@ type Config struct {
 	Provider  provider.Provider
 	// Inspector says what machines have to look like; nil means that nothing is known of it.
 	Inspector provider.Inspector
+	// Rationer says what quotas of the cloud's have left; nil means that none is known.
+	Rationer provider.Rationer
 	// Repairer says which nodes are broken; nil means that none is repaired.
 	Repairer provider.Repairer
 	// Overlays has NodeOverlays act; without it they are not read.

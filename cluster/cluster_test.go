@@ -358,6 +358,40 @@ func TestClassesSayWhichMachinesOthersRepair(t *testing.T) {
 	}
 }
 
+// rationer has a quota with so much left, or none that is known.
+type rationer struct{ left *int64 }
+
+func (r rationer) Quotas(context.Context, provider.Class) ([]engine.Quota, error) {
+	if *r.left < 0 {
+		return nil, nil
+	}
+	return []engine.Quota{{Name: "cores", Left: *r.left, Limit: 10}}, nil
+}
+
+func TestClassesSayWhatQuotasHaveLeftAndMoreOfItIsToldOf(t *testing.T) {
+	w := newLagging(t, clustertest.Pool("general"))
+	told, left := 0, int64(4)
+	w.Cluster.OnCatalogChange(func() { told++ })
+	w.Cluster.Rationer = rationer{&left}
+	class, err := w.Cluster.Class(w, w.snapshot().Classes[0].Ref)
+	w.Must(err)
+	for _, step := range []struct {
+		left int64
+		tell bool
+	}{{4, false}, {2, false}, {2, false}, {3, true}, {-1, true}, {1, false}} {
+		before := told
+		left = step.left
+		w.Must(w.Cluster.RefreshCatalog(w, class))
+		if (told > before) != step.tell {
+			t.Errorf("with %d left somebody is told: %t, want %t", step.left, told > before, step.tell)
+		}
+		quotas := w.snapshot().Classes[0].Quotas
+		if known := len(quotas) == 1; known != (step.left >= 0) || known && quotas[0].Left != step.left {
+			t.Errorf("with %d left the class says %+v", step.left, quotas)
+		}
+	}
+}
+
 // inspector wants machines to have one image.
 type inspector struct {
 	provider.Inspector

@@ -20,6 +20,7 @@ const (
 	RequirementsConflict  Code = "RequirementsConflict"  // each label is on offer, but no instance type has them together
 	NotEnoughResources    Code = "NotEnoughResources"    // Key: the resource; Need: what the pod asks for; Have: the most that any type has, and which
 	SoldOut               Code = "SoldOut"               // every offering that would do is sold out; Have: which
+	QuotaExceeded         Code = "QuotaExceeded"         // Key: the cloud's quota; Need: what a machine takes of it; Have: what is left, and how to have more
 	LimitReached          Code = "LimitReached"          // Key: the resource of spec.limits; Need, Have
 	MinValuesNotMet       Code = "MinValuesNotMet"       // Key; Need: how many values; Have: how many there are
 	ConstraintsConflict   Code = "ConstraintsConflict"   // each of Have can be met, but not all together
@@ -176,6 +177,7 @@ var messages = map[Code]string{
 	CheaperSoldOut:        "everything cheaper that would do is sold out, and what is left is {have}; the pod waits for something cheaper, and has that from {need} on",
 	LaunchesBackedOff:     "{have}; no such machine is started for it before {need}",
 	SoldOut:               "every offering that would do is sold out: {have}",
+	QuotaExceeded:         "quota {key} has {have}; the machine needs {need}",
 	LimitReached:          "the pool's limit for {key} is reached: needs {need}, {have}",
 	MinValuesNotMet:       "minValues of {key} is {need}, what is left has {have}",
 	ConstraintsConflict:   "a machine cannot meet all of these together: {have}",

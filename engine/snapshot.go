@@ -98,6 +98,8 @@ type Class struct {
 	Traits []Trait `json:"traits,omitempty"`
 	// Repairs say which conditions of a Node mean that its machine is broken; none means that nodes are not repaired.
 	Repairs []RepairPolicy `json:"repairs,omitempty"`
+	// Quotas bound what the cloud lets all machines take together, those of other classes too: several classes may list the same one.
+	Quotas []Quota `json:"quotas,omitempty"`
 	// Tended names NodeClaims, in order, whose broken machines are for the cloud's own health checks: they are not repaired beside.
 	Tended []string `json:"tended,omitempty"`
 }
@@ -199,6 +201,31 @@ type Offering struct {
 	// Bound says what Reservation is if it is no capacity reservation but another supply with an end: what a sentence calls such
 	// supplies, before their names; "the largest sizes of groups by annotation max-size" for example.
 	Bound string `json:"bound,omitempty"`
+	// Quotas lists what one machine takes of quotas, of each once. One that no class has an amount of is no bound.
+	Quotas []QuotaUse `json:"quotas,omitempty"`
+}
+
+// Quota is a bound that a cloud sets to machines of certain kinds together: how many vCPUs of a family there may be in a region, for
+// example. Its name tells it from all others.
+type Quota struct {
+	Name string `json:"name"`
+	// Left is how many units are left of Limit; below zero where more are used than there may be.
+	Left  int64 `json:"left"`
+	Limit int64 `json:"limit"`
+	// Unit, Scope and More are words for sentences: what is counted, "vCPUs", where the quota holds, "westeurope", and how to have more
+	// of it. Each may be empty.
+	Unit  string `json:"unit,omitempty"`
+	Scope string `json:"scope,omitempty"`
+	More  string `json:"more,omitempty"`
+	// Read is when the cloud was asked for Left: machines that were launched since then are not counted in it. Zero means that all are
+	// counted that have been launched.
+	Read time.Time `json:"read,omitzero"`
+}
+
+// QuotaUse is what one machine takes of the quota with that name.
+type QuotaUse struct {
+	Quota string `json:"quota"`
+	Units int64  `json:"units"`
 }
 
 // ListedClasses are the classes as their providers see them, without what NodeOverlays make of them.
@@ -221,6 +248,16 @@ func (id OfferingID) String() string {
 		text += "/" + id.Reservation
 	}
 	return text
+}
+
+// Find is the offering of the type with that name; nil if there is none.
+func (t *InstanceType) Find(id OfferingID) *Offering {
+	for i := range t.Offerings {
+		if o := &t.Offerings[i]; o.Zone == id.Zone && o.CapacityType == id.CapacityType && o.Reservation == id.Reservation {
+			return o
+		}
+	}
+	return nil
 }
 
 // MachineID is a cloud's name for one machine: the provider ID that its Node carries in spec.providerID.

@@ -122,6 +122,12 @@ type Inspector interface {
 	Traits(ctx context.Context, class Class) ([]engine.Trait, error)
 }
 
+// A Rationer's cloud bounds what its machines may be together.
+type Rationer interface {
+	// Quotas are those that offerings of the class's catalog draw from, as far as they are known. It is asked as often as the catalog.
+	Quotas(ctx context.Context, class Class) ([]engine.Quota, error)
+}
+
 // A Housekeeper has something of its own to clean up (tags, templates, machines that no claim owns any more).
 type Housekeeper interface {
 	// Clean looks for what is left over and removes it. It is called every few minutes.

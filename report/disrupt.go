@@ -83,7 +83,7 @@ func causeOf(why engine.Reason) string {
 	switch why.Code {
 	case engine.BudgetExhausted, engine.PodsExpected:
 		return "budget"
-	case engine.WouldStrand, engine.PodStranded, engine.CannotMove, engine.LimitReached:
+	case engine.WouldStrand, engine.PodStranded, engine.CannotMove, engine.LimitReached, engine.QuotaExceeded:
 		return "scheduling"
 	case engine.NotEmpty, engine.NodeGone, engine.PodGone, engine.AlreadyLeaving, engine.BeingReplaced, engine.PoolChanged,
 		engine.NodePoolNotFound, engine.ReplacementGone, engine.DoNotDisrupt, engine.EvictionBlocked:

@@ -196,6 +196,7 @@ func boot(s *engine.Snapshot, claim *v1.NodeClaim, id engine.OfferingID) {
 	b.addCSINode(m, t.AttachLimits)
 	s.CSINodes = b.snapshot.CSINodes
 	useSlots(s, *claim.Spec.NodeClassRef, id.Reservation, 1)
+	useQuotas(s, t, id, 1)
 }
 
 // useSlots takes machines out of a reservation, or gives them back if n is below zero.
@@ -269,6 +270,8 @@ func removeNodes(s *engine.Snapshot, gone map[string]bool) {
 	for _, c := range s.NodeClaims {
 		if gone[c.Status.NodeName] {
 			useSlots(s, *c.Spec.NodeClassRef, c.Labels[catalog.ReservationLabel], -1)
+			id := offeringOf(s, c)
+			useQuotas(s, findTypeFor(s, c.Spec.NodeClassRef, c.Labels[v1.NodePoolLabelKey], id.InstanceType), id, -1)
 		}
 	}
 	s.Nodes = slices.DeleteFunc(s.Nodes, func(n *corev1.Node) bool { return gone[n.Name] })

@@ -53,6 +53,8 @@ func (b *builder) build(words []word) error {
 		return b.instanceType(name, r)
 	case "catalog":
 		return b.catalog(name, r)
+	case "quota":
+		return b.cloudQuota(name, r)
 	case "overlay":
 		return b.overlay(name, r)
 	case "buffer":

@@ -51,10 +51,12 @@ type typeLine struct {
 	price, spot   float64
 	priced, spots bool
 	soldOut       []string
+	quota         []engine.QuotaUse // of offerings on demand
+	spotQuota     []engine.QuotaUse
 }
 
 const typeWords = "cpu= mem= pods= storage= or any other resource, overhead= zones= price= spot= sold-out sold-out= " +
-	"offer= arch= os= labels= attach= class="
+	"offer= arch= os= labels= attach= quota= spot-quota= class="
 
 // instanceType reads type NAME with its words.
 func (b *builder) instanceType(name word, r *reader) error {
@@ -121,7 +123,11 @@ func (t *typeLine) word(r *reader) (err error) {
 			t.Labels[labelKey(p.key)] = labelValues(p.value)
 		}
 	case "attach":
-		t.AttachLimits, err = w.counts()
+		t.AttachLimits, err = w.counts(volumes)
+	case "quota":
+		t.quota, err = w.quotaUses()
+	case "spot-quota":
+		t.spotQuota, err = w.quotaUses()
 	case "class":
 		t.class = value
 	default:
@@ -172,10 +178,14 @@ func (w word) offering() (engine.Offering, error) {
 			if o.Slots, err = w.number(); err != nil || o.Slots < 0 {
 				return o, w.errorf("write how many machines are left: slots=3")
 			}
+		case "quota":
+			if o.Quotas, err = w.quotaUses(); err != nil {
+				return o, err
+			}
 		case "sold-out":
 			o.SoldOut = true
 		default:
-			return o, r.unknown(w, "zone= capacity= price= labels= taint= reserved= slots= sold-out")
+			return o, r.unknown(w, "zone= capacity= price= labels= taint= reserved= slots= quota= sold-out")
 		}
 	}
 	if o.Reservation == "" {
@@ -188,10 +198,10 @@ func (w word) offering() (engine.Offering, error) {
 func (t *typeLine) addOfferings() {
 	for _, zone := range t.zones {
 		if t.priced {
-			t.Offerings = append(t.Offerings, engine.Offering{Zone: zone, CapacityType: v1.CapacityTypeOnDemand, Price: t.price})
+			t.Offerings = append(t.Offerings, engine.Offering{Zone: zone, CapacityType: v1.CapacityTypeOnDemand, Price: t.price, Quotas: t.quota})
 		}
 		if t.spots {
-			t.Offerings = append(t.Offerings, engine.Offering{Zone: zone, CapacityType: v1.CapacityTypeSpot, Price: t.spot})
+			t.Offerings = append(t.Offerings, engine.Offering{Zone: zone, CapacityType: v1.CapacityTypeSpot, Price: t.spot, Quotas: t.spotQuota})
 		}
 	}
 }

@@ -49,7 +49,10 @@
 //	                               offer=(zone=a reserved=NAME slots=3 price=0.01) for what a reservation has left, sold-out,
 //	                               sold-out=b,spot,a/spot, arch= os= (amd64 and linux unless said), labels=family:c,gen:3|4
 //	                               (several values: the machine may have either; none: it does not carry the label), class=
-//	                               attach=DRIVER:25 (how many volumes a machine takes)
+//	                               attach=DRIVER:25 (how many volumes a machine takes) quota=NAME:4,NAME:4 spot-quota= (what one takes of
+//	                               the cloud's quotas, on demand and spot; offer=(...) has a quota= of its own)
+//	quota NAME                     what a quota of the cloud's has left: left=6 limit=100 unit=vCPUs scope=REGION more="how to have more"
+//	                               read=2m (so long ago: machines launched since then count on top) class=
 //	catalog kwok|aws|azure         all types of a built-in catalog: class=
 //	overlay NAME                   a NodeOverlay: price=0.05 or adjust=-10%, adjust=+0.02, resources that it sets such as nvidia.com/gpu=4,
 //	                               weight=, and requirements on types, offerings and labels of pools; all of them unless said

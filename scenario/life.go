@@ -186,6 +186,7 @@ func (x *lifeRun) launch() bool {
 		ID: engine.MachineID("kwok://" + claim.Name), Labels: machineLabels(t, t.Offerings[i]), Capacity: t.Capacity, Allocatable: t.Allocatable(),
 	}, x.s.Now)
 	useSlots(x.s, *claim.Spec.NodeClassRef, id.Reservation, 1)
+	useQuotas(x.s, t, id, 1)
 	x.putClaim(launched)
 	return true
 }

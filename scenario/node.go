@@ -79,7 +79,7 @@ func (m *machineLine) word(w word, r *reader) (err error) {
 	case "reserved":
 		m.reserved, m.capacity = value, v1.CapacityTypeReserved
 	case "attach":
-		m.attach, err = w.counts()
+		m.attach, err = w.counts(volumes)
 	case "labels":
 		w.addLabels(&m.labels)
 	case "annotations":

@@ -20,6 +20,8 @@ type Size struct {
 	// Wide adds what large clusters have: types above 96 cores and pods that need them, offerings with labels of their own, pods
 	// and machines of different age.
 	Wide bool
+	// Quotas adds quotas of the cloud's: of two families, of all machines on demand together, and of spot machines.
+	Quotas bool
 }
 
 // Random is a cluster that follows from the seed: pools with weights, limits, taints and requirements, instance types
@@ -39,6 +41,7 @@ func RandomText(seed uint64, size Size) string {
 	d := &dice{Rand: rand.New(rand.NewPCG(seed, 0x7e404)), size: size.orDefaults()}
 	fmt.Fprintf(&d.out, "# random scenario, seed %d\n", seed)
 	d.types()
+	d.quotas()
 	d.pools()
 	if d.size.Topology {
 		d.surroundings()
@@ -123,8 +126,22 @@ func (d *dice) types() {
 		if d.size.Wide && d.chance(4) {
 			words += fmt.Sprintf(" offer=(zone=%s price=%.4f labels=group:%s)", pick(d, t.zones...), price, pick(d, "g1", "g2"))
 		}
+		if d.size.Quotas {
+			words += fmt.Sprintf(" quota=family%d:%d,cores:%d spot-quota=spot:%d", i%2, cpu, cpu, cpu)
+		}
 		d.names = append(d.names, t)
 		d.line("%s", words)
+	}
+}
+
+func (d *dice) quotas() {
+	if !d.size.Quotas {
+		return
+	}
+	for _, name := range []string{"family0", "family1", "cores", "spot"} {
+		if !d.chance(4) {
+			d.line("quota %s left=%d limit=100 unit=vCPUs%s", name, d.IntN(70)-5, pick(d, "", "", " read=3m"))
+		}
 	}
 }
 

@@ -119,13 +119,16 @@ func addLabel(to *map[string]string, key, value string) {
 	(*to)[key] = value
 }
 
+// volumes is what most counts are of.
+const volumes = "volumes: write attach=DRIVER:25"
+
 // counts reads a value of the form driver:25,other:3.
-func (w word) counts() (map[string]int, error) {
+func (w word) counts(of string) (map[string]int, error) {
 	out := map[string]int{}
 	for _, p := range w.pairs() {
 		n, err := strconv.Atoi(p.value)
 		if err != nil || n < 0 || n > math.MaxInt32 {
-			return nil, w.errorf("%q is not a number of volumes: write attach=DRIVER:25", p.value)
+			return nil, w.errorf("%q is not a number of %s", p.value, of)
 		}
 		out[p.key] = n
 	}

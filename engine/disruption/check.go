@@ -31,8 +31,11 @@ type Checker struct {
 	assigned map[engine.PodID]string        // the machines on which pods are expected
 	opening  map[engine.PodID]string        // pods whose machine takes pods only now, and which that is
 	used     map[string]corev1.ResourceList // by the machines of each pool, and by the launches found right so far
+	quotas   map[string]engine.Quota        // what they leave beside the launches found right so far, once quotasRead
 	disrupt  *engine.Plan                   // what disruption.Plan says now; nil until it is needed
 	options  engine.Options                 // for Plan
+
+	quotasRead bool
 }
 
 // NewCheckerWith is NewChecker for plans that were made with these options.
@@ -125,8 +128,56 @@ func (c *Checker) needs(l engine.Launch, id engine.PodID) bool {
 	return c.waiting[id] || slices.Contains(l.Instead, c.assigned[id])
 }
 
-// spend counts the largest listed type of the launch against the pool's limits.
+// spend counts the launch against the clouds' quotas and the pool's limits.
 func (c *Checker) spend(l engine.Launch, pool *v1.NodePool) engine.Reason {
+	uses, r := c.quotaUses(l, pool)
+	if r.OK() {
+		r = c.spendLimits(l, pool)
+	}
+	if r.OK() {
+		for _, u := range uses {
+			q := c.quotas[u.Quota]
+			q.Left -= u.Units
+			c.quotas[u.Quota] = q
+		}
+	}
+	return r
+}
+
+// quotaUses is what the launch takes of quotas: what the cheapest of its offerings does that they have room for. That one is started
+// first, and a machine that turns out as another counts as that once it is launched.
+func (c *Checker) quotaUses(l engine.Launch, pool *v1.NodePool) (uses []engine.QuotaUse, refused engine.Reason) {
+	if !c.quotasRead {
+		c.quotasRead, c.quotas = true, c.problem.Pods.Cache.QuotasOf(c.s, c.problem.Machines)
+	}
+	if len(c.quotas) == 0 {
+		return nil, refused
+	}
+	for _, id := range l.Offerings {
+		t := c.types.Find(pool.Spec.Template.Spec.NodeClassRef, pool.Name, id.InstanceType)
+		if t == nil {
+			continue
+		}
+		offering := t.Find(id.OfferingID)
+		if offering == nil {
+			continue
+		}
+		uses = offering.Quotas
+		short := slices.IndexFunc(uses, func(u engine.QuotaUse) bool { q, known := c.quotas[u.Quota]; return known && u.Units > q.Left })
+		if short < 0 {
+			return uses, engine.Reason{}
+		}
+		if refused.OK() {
+			q := c.quotas[uses[short].Quota]
+			refused = provisioning.QuotaReason(q, q.Left, uses[short].Units)
+			refused.NodePool = pool.Name
+		}
+	}
+	return nil, refused
+}
+
+// spendLimits counts the largest listed type of the launch against the pool's limits.
+func (c *Checker) spendLimits(l engine.Launch, pool *v1.NodePool) engine.Reason {
 	if len(pool.Spec.Limits) == 0 {
 		return engine.Reason{}
 	}

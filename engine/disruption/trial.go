@@ -87,6 +87,9 @@ func (d *planner) newTrial(gone []*inventory.Machine, opt trialOptions) *provisi
 		Gone: inventory.MachineSetOf(len(d.p.Machines), gone), Left: make(inventory.MachineSet, len(d.p.Machines)), Closed: make(inventory.MachineSet, len(d.p.Machines)), Held: opt.held, AssignedNodes: d.assigned, Guards: d.guards,
 		Nominations: opt.nominations, Batches: opt.batches, Freed: opt.freed,
 	}
+	for i := range d.plan.Disruptions {
+		t.Begun = append(t.Begun, d.plan.Disruptions[i].Replacements...)
+	}
 	for i, h := range d.p.Machines {
 		switch {
 		case d.taken[h]:

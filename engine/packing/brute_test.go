@@ -125,7 +125,7 @@ func (b *brute) price(in [][]int) {
 		bills = sums(bills, b.machines(z, in[z]))
 	}
 	for _, x := range bills {
-		if x.cpu <= b.p.Pools[0].Left[0] && (x.slots == 0 || x.slots <= b.p.Reservations[0]) {
+		if x.cpu <= b.p.Pools[0].Left[0] && (x.slots == 0 || x.slots <= b.p.Quotas[0]) {
 			b.best = min(b.best, x.price)
 		}
 	}
@@ -208,8 +208,8 @@ func (b *brute) options(z int, on []int) []bill {
 		if b.p.Pools[0].Left[0] < capacity.Most {
 			x.cpu = o.Charge[0]
 		}
-		if o.Reservation >= 0 {
-			x.slots = 1
+		if len(o.Draws) > 0 {
+			x.slots = o.Draws[0].Units
 		}
 		out = append(out, x)
 	}

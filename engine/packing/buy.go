@@ -243,10 +243,10 @@ func within(charge, left capacity.Vector) bool {
 	return true
 }
 
-// spend charges the open bin against limits and reservations; it changes nothing and answers false if they forbid it.
+// spend charges the open bin against limits and quotas; it changes nothing and answers false if they forbid it.
 func (s *solver) spend(d *openBin) bool {
 	sh := &s.pools[d.pool]
-	if sh.limited && !within(s.billOf(d), sh.left) || !s.slotLeft(d.pool, d.option) {
+	if sh.limited && !within(s.billOf(d), sh.left) || !s.quotasHold(s.drawsOf(d)) {
 		return false
 	}
 	s.charge(d, 1)
@@ -259,9 +259,7 @@ func (s *solver) charge(d *openBin, n int) {
 	if sh.limited {
 		sh.left.Add(s.billOf(d), -int64(n))
 	}
-	if r := sh.Options[d.option].Reservation; r >= 0 {
-		s.slots[r] -= n
-	}
+	s.deduct(s.drawsOf(d), n)
 }
 
 func (s *solver) chargeAll(bins []*openBin, n int) {
@@ -278,17 +276,12 @@ func (s *solver) billOf(d *openBin) capacity.Vector {
 	return s.pools[d.pool].Options[d.option].Charge
 }
 
-func (s *solver) slotLeft(p, o int) bool {
-	r := s.pools[p].Options[o].Reservation
-	return r < 0 || s.slots[r] > 0
-}
-
-// cheapest gives the open bin the cheapest option that holds it and that limits and reservations allow. Nothing that holds
+// cheapest gives the open bin the cheapest option that holds it and that limits and quotas allow. Nothing that holds
 // the pods costs less than floor.
 func (s *solver) cheapest(d *openBin, floor float64) bool {
 	sh := &s.pools[d.pool]
 	from := 0
-	if len(s.p.Reservations) == 0 && floor > 0 {
+	if len(s.p.Quotas) == 0 && floor > 0 {
 		floor *= 1 - 1e-9
 		from, _ = slices.BinarySearchFunc(sh.byPrice, floor, func(o int, p float64) int {
 			if sh.Options[o].Price < p {
@@ -305,7 +298,7 @@ func (s *solver) cheapest(d *openBin, floor float64) bool {
 		if !d.ways.Has(o) || !d.sum.Fits(option.Allocatable) {
 			continue
 		}
-		if s.suits(d, o) && s.affordable(d.pool, o) && s.slotLeft(d.pool, o) {
+		if s.suits(d, o) && s.affordable(d.pool, o) {
 			d.option, d.price = o, option.Price
 			return true
 		}

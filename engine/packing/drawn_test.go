@@ -47,7 +47,7 @@ func drawProblem(seed uint64) (*packing.Problem, kinds) {
 	d.places()
 	if k.reservations {
 		for range 1 + d.IntN(2) {
-			d.p.Reservations = append(d.p.Reservations, d.IntN(4))
+			d.p.Quotas = append(d.p.Quotas, d.IntN(4))
 		}
 	}
 	for i := range 1 + d.IntN(3) {
@@ -277,11 +277,11 @@ func (d *drawer) pool(i int, k kinds) {
 			for s := range d.slots {
 				o := packing.Option{
 					Type: kind, Slot: s*d.zones + z, Group: s, Price: price * (1 - 0.5*float64(s)), Allocatable: size, Charge: charge, Place: place,
-					Reservation: -1, Large: cpu > 24000, Wide: s == 1, Listed: d.IntN(10) > 0,
+					Large: cpu > 24000, Wide: s == 1, Listed: d.IntN(10) > 0,
 				}
-				if r := d.IntN(6); r < len(d.p.Reservations) && !reserved {
+				if r := d.IntN(6); r < len(d.p.Quotas) && !reserved {
 					reserved = true
-					o.Reservation, o.Group, o.Slot, o.Price = r, d.slots+r, (d.slots+r)*d.zones+z, price*0.01
+					o.Draws, o.Group, o.Slot, o.Price = []packing.Draw{{Quota: r, Units: 1}}, d.slots+r, (d.slots+r)*d.zones+z, price*0.01
 				}
 				pool.Options = append(pool.Options, o)
 			}

@@ -13,7 +13,7 @@ import (
 const fewPods = 7
 
 // exact finds the cheapest machines for the pods of the open bins by trying everything; ok is false where that is too much
-// or where limits make the order matter.
+// or where limits or quotas make the order matter.
 func (s *solver) exact(m *supply, bins []*openBin) (best []*openBin, ok bool) {
 	e := &exhaustive{s: s, m: m, best: bins}
 	for _, d := range bins {
@@ -32,7 +32,7 @@ func (s *solver) exact(m *supply, bins []*openBin) (best []*openBin, ok bool) {
 			return nil, false
 		}
 	}
-	if len(s.p.Reservations) > 0 {
+	if len(s.p.Quotas) > 0 {
 		return nil, false
 	}
 	slices.Sort(e.lots)

@@ -28,6 +28,7 @@ func (s *solver) makeMachines() {
 		s.machines = append(s.machines, m)
 	}
 	s.cutToLimits()
+	s.cutToQuotas()
 }
 
 // finish is the solution of the round.
@@ -129,7 +130,7 @@ func (s *solver) box(sh *supplyPool, fitting bitset.Set, d *openBin) []int {
 	b := &boxed{sh: sh, first: first, at: map[[2]int]int{}}
 	for _, o := range sh.byPrice {
 		option := &sh.Options[o]
-		if !fitting.Has(o) || option.Group != first.Group || option.Reservation != first.Reservation {
+		if !fitting.Has(o) || option.Group != first.Group {
 			continue
 		}
 		if option.Price < first.Price {

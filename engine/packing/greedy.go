@@ -27,6 +27,7 @@ type openBin struct {
 	// selection is what can be listed for the open bin as it was when it was last looked at.
 	selection *selection
 	bill      capacity.Vector // what it counts against the pool's limits; nil means what its option does
+	draws     []Draw          // the same of quotas
 
 	// What follows is for open bins that are grown pod by pod.
 	host   []*hostRules // of its pods

@@ -59,8 +59,11 @@ func (r *replay) lateMachine(c int, spots []domainChoice, pools []int) (m Machin
 	m = r.round.machine(best)
 	if best.variety == nil {
 		m.Listed = slices.DeleteFunc(slices.Clone(m.Listed), func(o int) bool {
-			return o != m.Chosen && (r.round.pools[m.Pool].limited || r.opens(m.Pool, o))
+			return o != m.Chosen && (r.round.pools[m.Pool].limited || len(r.p.Quotas) > 0 || r.opens(m.Pool, o))
 		})
+	} else if len(r.p.Quotas) > 0 {
+		m.Listed = r.round.varietyBox(best, 0)
+		m.Chosen = m.Listed[0]
 	}
 	if r.round.overdrawn(m.Pool, append(slices.Clip(r.round.machines), m)) || slices.ContainsFunc(m.Listed, func(o int) bool { return r.opens(m.Pool, o) }) {
 		r.round.charge(best, -1)

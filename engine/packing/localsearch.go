@@ -77,7 +77,7 @@ type worker struct {
 	g *greedy
 }
 
-// teams are one or several: where limits or reservations are shared, places hang together and are looked at one by one.
+// teams are one or several: where limits or quotas are shared, places hang together and are looked at one by one.
 func (s *solver) teams(m *supply) []worker {
 	n := teamSize
 	for _, p := range m.pools {
@@ -85,7 +85,7 @@ func (s *solver) teams(m *supply) []worker {
 			n = 1
 		}
 	}
-	if len(s.p.Reservations) > 0 {
+	if len(s.p.Quotas) > 0 {
 		n = 1
 	}
 	out := make([]worker, n)

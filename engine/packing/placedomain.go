@@ -25,10 +25,10 @@ func (s *solver) isShut(group int, place topology.Place) bool {
 	return len(s.lessons.shut) > 0 && key != topology.Host && s.lessons.shut[[2]int{group, int(place[key])}]
 }
 
-// affordable reports whether the pool's limits leave room for one machine of the option.
+// affordable reports whether the pool's limits and the quotas leave room for one machine of the option.
 func (s *solver) affordable(p, o int) bool {
 	sh := &s.pools[p]
-	return !sh.limited || within(sh.Options[o].Charge, sh.left)
+	return (!sh.limited || within(sh.Options[o].Charge, sh.left)) && (len(s.quotas) == 0 || s.quotasHold(sh.Options[o].Draws))
 }
 
 // buyableFrom reports whether, at the level or a later one, some new machine holds all that is left of the class.

@@ -21,8 +21,9 @@ type Problem struct {
 	// Layout says what rules between pods count, Places which domains there are: nodes and options name theirs.
 	Layout topology.Layout
 	Places []topology.Place
-	// Reservations holds, for each reservation, how many more machines may draw from it.
-	Reservations []int
+	// Quotas holds, for each supply with an end that options draw from, how many units it has left. A capacity reservation is one of
+	// which every machine takes one unit.
+	Quotas []int
 	// Things counts what pods can share on a node.
 	Things int
 	// Effort is how many patterns may be built to make the first solution cheaper.
@@ -154,8 +155,8 @@ type Option struct {
 	Charge capacity.Vector
 	// Place is the index of the place that a machine of this option is in.
 	Place int
-	// Reservation is the index of the reservation that the option draws from, -1 for none.
-	Reservation int
+	// Draws is what a machine of the option takes of quotas, at most once of each.
+	Draws []Draw
 	// Large marks an option that is bought only for pods that no other option can hold.
 	Large bool
 	// Wide asks for a long list of types, because options of this kind sell out often.
@@ -163,6 +164,9 @@ type Option struct {
 	// Listed is false for an option that cannot be bought now.
 	Listed bool
 }
+
+// Draw is what one machine takes of a quota: its index, and so many units of it.
+type Draw struct{ Quota, Units int }
 
 // Solution says where the pods go.
 type Solution struct {

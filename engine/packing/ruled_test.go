@@ -105,7 +105,7 @@ func (d *ruled) pool(r *rand.Rand, feature string) packing.Pool {
 		pool.Left[0] = int64(4+r.IntN(20)) * 1000
 	}
 	if feature == "reservations" {
-		d.p.Reservations = []int{r.IntN(3)}
+		d.p.Quotas = []int{r.IntN(3)}
 	}
 	spot := r.IntN(2) == 0
 	for kind := range 1 + r.IntN(4) {
@@ -122,18 +122,18 @@ func (d *ruled) pool(r *rand.Rand, feature string) packing.Pool {
 			if r.IntN(3) == 0 {
 				here *= 0.9 + 0.2*r.Float64()
 			}
-			add := func(slot, group, reservation int, price float64) {
+			add := func(slot, group int, draws []packing.Draw, price float64) {
 				pool.Options = append(pool.Options, packing.Option{
-					Type: kind, Slot: slot, Group: group, Price: price, Allocatable: size, Charge: charge, Place: z, Reservation: reservation,
+					Type: kind, Slot: slot, Group: group, Price: price, Allocatable: size, Charge: charge, Place: z, Draws: draws,
 					Listed: true, Wide: group == 1,
 				})
 			}
-			add(z, 0, -1, here)
+			add(z, 0, nil, here)
 			if spot {
-				add(d.zones+z, 1, -1, here*(0.3+0.3*r.Float64()))
+				add(d.zones+z, 1, nil, here*(0.3+0.3*r.Float64()))
 			}
-			if len(d.p.Reservations) > 0 && r.IntN(2) == 0 {
-				add(2*d.zones+z, 2, 0, here*0.001)
+			if len(d.p.Quotas) > 0 && r.IntN(2) == 0 {
+				add(2*d.zones+z, 2, []packing.Draw{{Quota: 0, Units: 1}}, here*0.001)
 			}
 		}
 	}

@@ -50,7 +50,7 @@ func (s *solver) inTheWay() bool {
 		if s.prepare(c, last); len(s.choicesOf(c, last))+len(s.candidates(c, last)) == 0 {
 			continue
 		}
-		if last > 0 || len(s.p.Reservations) > 0 || slices.ContainsFunc(s.pools, func(sh supplyPool) bool { return sh.limited }) {
+		if last > 0 || len(s.p.Quotas) > 0 || slices.ContainsFunc(s.pools, func(sh supplyPool) bool { return sh.limited }) {
 			return true
 		}
 		for i := range s.p.Classes {
@@ -169,7 +169,7 @@ type solver struct {
 	order    []Pod
 	levels   []int // of each pod in order, the level at which it is placed
 	pools    []supplyPool
-	slots    []int // left in each reservation
+	quotas   []int // what is left of each
 	bins     []*openBin
 	machines []Machine
 	bound    float64
@@ -211,7 +211,7 @@ func newSolver(p *Problem, l *learnedLimits, more int) *solver {
 		p: p, lessons: l, views: views{p: p}, world: topology.NewWorld(&p.Layout), effort: p.Effort,
 		placed: make([][]Share, len(p.Nodes)), byKey: map[domainKey]*demand{}, narrow: map[narrowKey]*Ways{},
 		hostIDs: map[string]*hostRules{}, hostRead: map[*topology.Rules]*hostRules{}, setLeft: make([]int, len(p.Layout.Sets)), rates: map[rateKey]*rating{}, unsoldTo: map[unsoldKey][]dependant{},
-		slots: slices.Clone(p.Reservations), pools: make([]supplyPool, len(p.Pools)),
+		quotas: slices.Clone(p.Quotas), pools: make([]supplyPool, len(p.Pools)),
 	}
 	s.host.build(&p.Layout)
 	s.countSharers()

@@ -22,7 +22,7 @@ func draw(seed uint64) *packing.Problem {
 		cpu, memory := int64(1+r.IntN(16))*1000, int64(1+r.IntN(32))
 		size := capacity.Vector{cpu, memory}
 		price := (0.03*float64(cpu)/1000 + 0.004*float64(memory)) * (0.8 + 0.4*r.Float64())
-		pool.Options = append(pool.Options, packing.Option{Type: i, Price: price, Allocatable: size, Charge: size, Reservation: -1, Listed: true})
+		pool.Options = append(pool.Options, packing.Option{Type: i, Price: price, Allocatable: size, Charge: size, Listed: true})
 	}
 	p.Pools = []packing.Pool{pool}
 	left := 7
@@ -229,7 +229,7 @@ func TestFreeKeysKeepPodsApart(t *testing.T) {
 	only := func(b int) []bitset.Set { return []bitset.Set{bitset.Of(4, b)} }
 	p := &packing.Problem{Effort: 1000, PriceBand: 1.15, MaxTypes: 600, Places: []topology.Place{{}}}
 	p.Pools = []packing.Pool{{
-		Options: []packing.Option{{Price: 1, Allocatable: size, Charge: size, Reservation: -1, Listed: true}},
+		Options: []packing.Option{{Price: 1, Allocatable: size, Charge: size, Listed: true}},
 		Free:    []bitset.Set{bitset.Of(4, 1, 2)},
 		Left:    capacity.Vector{capacity.Most, capacity.Most},
 	}}

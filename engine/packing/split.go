@@ -8,7 +8,7 @@ import (
 )
 
 // splitting tries every way to divide a few pods among machines, those that have to share one with certain others, or that
-// compete for limits and reservations, included. It places the pods in the order in which they were placed, so that
+// compete for limits and quotas, included. It places the pods in the order in which they were placed, so that
 // whoever a pod wants to be with has a machine before it.
 type splitting struct {
 	s     *solver
@@ -25,7 +25,7 @@ type splitting struct {
 
 // split finds the cheapest machines for the few pods of the demands, of which others have found some already.
 func (s *solver) split(pools []int, demands []*demand) {
-	hard, total := len(s.p.Reservations) > 0, 0
+	hard, total := len(s.p.Quotas) > 0, 0
 	for _, p := range pools {
 		hard = hard || s.pools[p].limited
 	}

@@ -269,7 +269,7 @@ func (s *solver) offeringsOf(m *supply, p int) []offering {
 	var users []byte
 	for _, o := range sh.byPrice {
 		users = s.usersOf(m, p, o, kinds, users[:0])
-		if len(users) == 0 || !s.affordable(p, o) || !s.slotLeft(p, o) {
+		if len(users) == 0 || !s.affordable(p, o) {
 			continue
 		}
 		same := byUsers[string(users)]
@@ -348,7 +348,7 @@ func (s *solver) dominated(sh *supplyPool, o int, kept []int) bool {
 	option := &sh.Options[o]
 	for _, k := range kept {
 		other := &sh.Options[k]
-		if other.Large != option.Large || other.Reservation >= 0 && other.Reservation != option.Reservation {
+		if other.Large != option.Large || drawsMore(other.Draws, option.Draws) {
 			continue
 		}
 		more := true

@@ -218,20 +218,20 @@ func (s *solver) cheapestVaried(d *openBin, options []int) bool {
 	sh := &s.pools[d.pool]
 	c := s.selectionOf(d, d.ways, d.sum, d.variety)
 	for _, o := range options {
-		if !d.ways.Has(o) || !d.sum.Fits(sh.Options[o].Allocatable) || !s.suits(d, o) || !s.affordable(d.pool, o) || !s.slotLeft(d.pool, o) {
+		if !d.ways.Has(o) || !d.sum.Fits(sh.Options[o].Allocatable) || !s.suits(d, o) || !s.affordable(d.pool, o) {
 			continue
 		}
 		p := c.with(o, d.sum)
 		if p == nil {
 			continue
 		}
-		d.bill = nil
-		if sh.limited || c.tight() {
+		d.bill, d.draws = nil, nil
+		if sh.limited || c.tight() || len(s.quotas) > 0 {
 			list := p.list(o, d.sum, 0)
 			if list == nil {
 				continue
 			}
-			if d.bill = sh.most(list); !within(d.bill, sh.left) {
+			if d.bill, d.draws = sh.most(list), sh.mostDraws(list); !within(d.bill, sh.left) || !s.quotasHold(d.draws) {
 				continue
 			}
 		}

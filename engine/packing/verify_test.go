@@ -302,7 +302,7 @@ func (v *verifier) lists() {
 			if len(pool.Variety) == 0 && option.Price > first.Price*band*(1+1e-9) {
 				v.fault("machine %d lists option %d at %.4f, the cheapest costs %.4f", i, o, option.Price, first.Price)
 			}
-			if option.Group != first.Group || option.Reservation != first.Reservation {
+			if option.Group != first.Group {
 				v.fault("machine %d lists options of several groups: %v", i, m.Listed)
 			}
 		}
@@ -375,7 +375,7 @@ func (v *verifier) others(class int, m *packing.Machine) (small, plain bool) {
 		for o := range pool.Options {
 			option := &pool.Options[o]
 			there := v.p.Places[option.Place]
-			if !option.Listed || option.Reservation >= 0 || !holds2(c.Request, option.Allocatable) || !v.admits(class, p, o) ||
+			if !option.Listed || len(option.Draws) > 0 || !holds2(c.Request, option.Allocatable) || !v.admits(class, p, o) ||
 				slices.ContainsFunc(v.keys(class), func(k int) bool { return here[k] != there[k] }) {
 				continue
 			}
@@ -408,9 +408,9 @@ func (v *verifier) admits(class, pool, o int) bool {
 	return true
 }
 
-// accounts checks limits, at the largest listed option of every machine, and reservations.
+// accounts checks limits, at the largest listed option of every machine, and quotas at the listed option that takes most.
 func (v *verifier) accounts() {
-	slots := make([]int, len(v.p.Reservations))
+	drawn := make([]int, len(v.p.Quotas))
 	spent := make([]capacity.Vector, len(v.p.Pools))
 	for p := range spent {
 		spent[p] = make(capacity.Vector, width)
@@ -426,8 +426,16 @@ func (v *verifier) accounts() {
 		for d := range most {
 			spent[m.Pool][d] += most[d]
 		}
-		if r := v.p.Pools[m.Pool].Options[m.Chosen].Reservation; r >= 0 {
-			slots[r]++
+		for q := range drawn {
+			units := 0
+			for _, o := range m.Listed {
+				for _, d := range v.p.Pools[m.Pool].Options[o].Draws {
+					if d.Quota == q {
+						units = max(units, d.Units)
+					}
+				}
+			}
+			drawn[q] += units
 		}
 	}
 	for p := range spent {
@@ -437,9 +445,9 @@ func (v *verifier) accounts() {
 			}
 		}
 	}
-	for r, n := range slots {
-		if n > v.p.Reservations[r] {
-			v.fault("reservation %d: %d machines, it has %d", r, n, v.p.Reservations[r])
+	for q, n := range drawn {
+		if n > 0 && n > v.p.Quotas[q] {
+			v.fault("quota %d: %d units, it has %d", q, n, v.p.Quotas[q])
 		}
 	}
 }

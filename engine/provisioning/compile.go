@@ -50,8 +50,10 @@ type Problem struct {
 	moving      map[*corev1.Pod]bool // pods that leave their machine
 	// proposed is the machine that was started for a pod that leaves: it goes there, if there is room.
 	proposed map[*corev1.Pod]*inventory.Machine
-	// reservations numbers capacity reservations by name; learned holds the memory of running machines by type.
+	// reservations numbers capacity reservations by name, quotas the clouds' quotas that may run out, which rationed lists; learned holds the memory of running machines by type.
 	reservations map[string]int
+	quotas       map[string]int
+	rationed     []rationed
 	learned      map[*engine.InstanceType]*resource.Quantity
 	owners       capacity.Names // controllers of waiting pods
 	// shared numbers the volumes of waiting pods that more than one pod may use on a node.
@@ -136,7 +138,7 @@ func (p *Problem) Model() {
 		Weighted: opt.Preferences == engine.Weighted, Devices: p.Names.Devices(),
 	}
 	p.Packing.Unit = p.Names.Vector(corev1.ResourceList{corev1.ResourceCPU: kube.Quantity(corev1.ResourceCPU, 1000)})
-	p.reserve()
+	p.ration()
 	p.share()
 	for _, pool := range p.Pools {
 		pool.compile(p)

@@ -20,7 +20,7 @@ import (
 type poolTable struct {
 	rules   optionRules
 	options []poolOption
-	// model is what the packing is told of each option, sizes, places and reservations aside.
+	// model is what the packing is told of each option, sizes, places and quotas aside.
 	model []packing.Option
 	// spans are the options of each type.
 	spans []tableSpan
@@ -86,7 +86,7 @@ func (t *poolTable) add(kind *soldType, variants []map[string]string) {
 			}
 			t.options = append(t.options, o)
 			t.model = append(t.model, packing.Option{
-				Price: offering.Price, Listed: !offering.SoldOut, Reservation: -1, Wide: offering.CapacityType == v1.CapacityTypeSpot,
+				Price: offering.Price, Listed: !offering.SoldOut, Wide: offering.CapacityType == v1.CapacityTypeSpot,
 			})
 		}
 	}
@@ -174,7 +174,7 @@ func (t *poolTable) byBit(u *requirement.Universe, k int) []valueOptions {
 	return out
 }
 
-// take makes the table's options those of the pool, with the sizes and reservations that they have in the problem.
+// take makes the table's options those of the pool, with the sizes and quotas that they have in the problem.
 func (m *poolModel) take(p *Problem, t *poolTable) {
 	m.options, m.Model.Options = t.options, slices.Clone(t.model)
 	text, plain := p.namesText, len(p.Names.Drivers()) == 0 && p.opt.MaxPodsPerNode == 0
@@ -188,9 +188,9 @@ func (m *poolModel) take(p *Problem, t *poolTable) {
 		for o := span.from; o < span.to; o++ {
 			option := &m.Model.Options[o]
 			option.Allocatable, option.Charge = allocatable, size.charge
-			if offering := t.options[o].offering; offering.Reservation != "" {
-				option.Listed = option.Listed && p.slotsLeft(offering)
-				option.Reservation = p.reservationOf(offering)
+			if offering := t.options[o].offering; offering.Reservation != "" || len(offering.Quotas) > 0 {
+				option.Draws = p.drawsOf(offering)
+				option.Listed = option.Listed && p.available(option.Draws)
 			}
 		}
 	}

@@ -47,6 +47,9 @@ func typeStructure(t *engine.InstanceType) string {
 	}
 	for _, o := range kube.SortedOfferings(t) {
 		fmt.Fprintf(&b, "\n%g %s %s %t %d", o.Price, o.Zone, o.CapacityType, o.SoldOut, o.Slots)
+		for _, u := range o.Quotas {
+			fmt.Fprintf(&b, " %d", u.Units)
+		}
 	}
 	return b.String()
 }

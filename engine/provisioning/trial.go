@@ -28,6 +28,8 @@ type Trial struct {
 	Batches map[string]int // by node
 	// Freed is a reservation that is to have one slot more; empty for none.
 	Freed string
+	// Begun are machines that the same plan starts already: quotas and reservations have no more room for them.
+	Begun []engine.Launch
 }
 
 // counts reports whether the trial is only about which pods are alike: then it does not matter who comes first.

@@ -36,23 +36,24 @@ func (p *Problem) explain(class int, s *packing.Solution) []engine.Reason {
 	}
 	last := &c.levels[len(c.levels)-1]
 	var reasons []engine.Reason
+	spare := p.spare(s)
 	for i, pool := range p.Pools {
 		left := p.left(i, s)
 		ways, backedOff := last.Ways.Pools[i], p.launchRefusal(pool, c)
 		if !backedOff.OK() {
 			ways = p.where(&c.NodeConstraints, c.Ports, nil, false).ways.Pools[i]
 		}
-		r, beside := p.refusal(pool, c, ways, left)
+		r, beside := p.refusal(pool, c, ways, left, spare)
 		if r.OK() {
 			r = backedOff
 		}
-		if r.OK() || r.Code == engine.LimitReached {
+		if r.OK() || r.Code == engine.LimitReached || r.Code == engine.QuotaExceeded {
 			if between := p.between(i, class, s.World); !between.OK() {
 				r = between
 			}
 		}
 		if r.OK() {
-			r, beside = p.inDomains(i, class, left, s.World)
+			r, beside = p.inDomains(i, class, left, spare, s.World)
 		}
 		for _, r := range []engine.Reason{r, beside} {
 			if r.NodePool = pool.pool.Name; !r.OK() {
@@ -104,7 +105,7 @@ func (p *Problem) left(i int, s *packing.Solution) []int64 {
 
 // refusal says why no machine of the pool can run a pod of the class, whatever other pods there are; the zero Reason means that
 // one could.
-func (p *Problem) refusal(pool *poolModel, c *podClass, ways []packing.Way, left []int64) (first, beside engine.Reason) {
+func (p *Problem) refusal(pool *poolModel, c *podClass, ways []packing.Way, left []int64, spare []int) (first, beside engine.Reason) {
 	if t := kube.Untolerated(c.Tolerations, pool.taints); t != nil {
 		return engine.Reason{Code: engine.TaintNotTolerated, Have: kube.TaintText(*t)}, engine.Reason{}
 	}
@@ -130,12 +131,13 @@ func (p *Problem) refusal(pool *poolModel, c *podClass, ways []packing.Way, left
 	if fitting.Empty() {
 		return p.roomRefusal(pool, c, able), engine.Reason{}
 	}
-	return p.supplyRefusal(pool, fitting, left)
+	return p.supplyRefusal(pool, fitting, left, spare)
 }
 
 // supplyRefusal says why none of these options, which would do, can be had; the zero Reason means that some can. What is sold out
-// comes first, and beside it the limit that the rest is above: without the shortage there would be no need of the rest.
-func (p *Problem) supplyRefusal(pool *poolModel, options bitset.Set, left []int64) (first, beside engine.Reason) {
+// comes first, and beside it the limit that the rest is above: without the shortage there would be no need of the rest. Where a quota
+// of the cloud's is in the way, it comes before both: somebody can ask for more of it.
+func (p *Problem) supplyRefusal(pool *poolModel, options bitset.Set, left []int64, spare []int) (first, beside engine.Reason) {
 	gone, within := bitset.New(len(pool.options)), bitset.New(len(pool.options))
 	for o := options.Next(0); o >= 0; o = options.Next(o + 1) {
 		if option := &pool.Model.Options[o]; !option.Listed {
@@ -144,6 +146,17 @@ func (p *Problem) supplyRefusal(pool *poolModel, options bitset.Set, left []int6
 				within.Add(o)
 			}
 		}
+	}
+	if hindered := p.hindered(pool, options, spare); !hindered.Empty() {
+		rest := options.Clone()
+		rest.AndNot(hindered)
+		if !rest.Empty() {
+			first, beside = p.supplyRefusal(pool, rest, left, spare)
+		}
+		if rest.Empty() || !first.OK() {
+			first, beside = p.quotaRefusal(pool, hindered, spare), first
+		}
+		return first, beside
 	}
 	if options.Within(gone) {
 		return engine.Reason{Code: engine.SoldOut, Have: pool.names(gone, 5)}, engine.Reason{}

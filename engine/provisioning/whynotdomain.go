@@ -14,7 +14,7 @@ import (
 // inDomains says why no machine of the pool can be had though one could hold a pod of the class, and the rules between pods leave
 // it places: they fix where the machine is, and there it has too few values for minValues, or is above a limit. If neither is
 // so, it names all that has to be met together.
-func (p *Problem) inDomains(i, class int, left []int64, w *topology.World) (first, beside engine.Reason) {
+func (p *Problem) inDomains(i, class int, left []int64, spare []int, w *topology.World) (first, beside engine.Reason) {
 	c, pool := p.Classes[class], p.Pools[i]
 	level := &c.levels[len(c.levels)-1]
 	if level.Rules == nil {
@@ -22,7 +22,7 @@ func (p *Problem) inDomains(i, class int, left []int64, w *topology.World) (firs
 	}
 	keys := level.Rules.Interest(&p.InterPod.Layout)
 	for _, options := range p.domains(i, class, keys, w) {
-		r, second := p.supplyRefusal(pool, options, left)
+		r, second := p.supplyRefusal(pool, options, left, spare)
 		if r.OK() {
 			return pool.together(level.Rules), engine.Reason{}
 		}

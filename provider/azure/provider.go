@@ -44,6 +44,7 @@ var (
 	_ provider.Foreteller  = &Provider{}
 	_ provider.Inspector   = &Provider{}
 	_ provider.Housekeeper = &Provider{}
+	_ provider.Rationer    = &Provider{}
 	_ provider.Repairer    = &Provider{}
 	_ provider.Releaser    = &Provider{}
 	_ provider.Hearer      = &Provider{}
@@ -160,6 +161,11 @@ func (p *Provider) Catalog(ctx context.Context, class provider.Class) ([]engine.
 		return nil, fmt.Errorf("node class %s: %w", c.Name, err)
 	}
 	return types, nil
+}
+
+// Quotas are those of cores that the subscription has in the region, as Azure was last asked. Catalog asks.
+func (p *Provider) Quotas(context.Context, provider.Class) ([]engine.Quota, error) {
+	return p.market.Quotas(), nil
 }
 
 // settings are what the class asks for in this installation.

@@ -106,12 +106,15 @@ func (m offeringLabels) offerings(f *size.Figures, s *size.Settings, p price.Pri
 		places = append(places, place{RegionalZone, true, f.UltraSSD})
 	}
 	out := make([]engine.Offering, 0, 2*len(places))
+	uses := map[string][]engine.QuotaUse{
+		v1.CapacityTypeOnDemand: QuotaUses(f, v1.CapacityTypeOnDemand), v1.CapacityTypeSpot: QuotaUses(f, v1.CapacityTypeSpot),
+	}
 	add := func(capacityType string, at place, usd float64) {
 		if usd == 0 {
 			usd = UnknownPrice
 		}
 		labels := m.of(offeringKind{capacityType, at.regional, !f.Untold && !at.ultras})
-		out = append(out, engine.Offering{Zone: at.zone, CapacityType: capacityType, Labels: labels, Price: usd})
+		out = append(out, engine.Offering{Zone: at.zone, CapacityType: capacityType, Labels: labels, Price: usd, Quotas: uses[capacityType]})
 	}
 	for _, at := range places {
 		add(v1.CapacityTypeOnDemand, at, p.OnDemand)
@@ -120,6 +123,18 @@ func (m offeringLabels) offerings(f *size.Figures, s *size.Settings, p price.Pri
 		}
 	}
 	return slices.Clip(out)
+}
+
+// QuotaUses is what a machine of the size takes of Azure's quotas of cores, by the names that Azure gives them.
+func QuotaUses(f *size.Figures, capacityType string) []engine.QuotaUse {
+	if f.QuotaFamily == "" { // of built-in tables, which know of no subscription
+		return nil
+	}
+	cores := int64(f.VCPUs)
+	if capacityType == v1.CapacityTypeSpot {
+		return []engine.QuotaUse{{Quota: "lowPriorityCores", Units: cores}}
+	}
+	return []engine.QuotaUse{{Quota: f.QuotaFamily, Units: cores}, {Quota: "cores", Units: cores}}
 }
 
 // words holds lists of label values that many types share.

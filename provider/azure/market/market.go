@@ -1,5 +1,5 @@
 // Package market knows what machines of Azure a subscription can buy in its region: every VM size with its labels, what a node of
-// it has, where it is sold, at which price, and what has no capacity or no quota. Classes that ask for the same share one catalog.
+// it has, where it is sold, at which price, what has no capacity, and what quotas have left. Classes that ask for the same share one catalog.
 // What to buy is decided in package engine.
 package market
 
@@ -55,7 +55,6 @@ type Market struct {
 
 	skus, retail, usages *source
 	quotas               *quotas
-	fullness             fullness
 	shelf                *shelf
 
 	mu     sync.Mutex // guards what follows

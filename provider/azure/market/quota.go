@@ -1,9 +1,10 @@
 package market
 
 import (
-	"bytes"
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -12,6 +13,8 @@ import (
 	"k8s.io/utils/clock"
 
 	v1 "tenon.sh/api/v1"
+	"tenon.sh/engine"
+	"tenon.sh/provider/azure/assortment"
 	"tenon.sh/provider/azure/size"
 )
 
@@ -24,22 +27,16 @@ const (
 	quotasAfterLaunch = time.Minute
 )
 
-// The quotas beside those of families, in lower case.
-const (
-	regionalQuota = "cores"
-	spotQuota     = "lowprioritycores"
-)
-
 // quotas are how many cores a subscription may have in the region, and how many it has.
 type quotas struct {
 	clock clock.PassiveClock
 
 	mu     sync.Mutex           // guards what follows
 	limits map[string]usage     // by name in lower case; nil: nothing is known
-	until  time.Time            // when limits are too old
+	read   time.Time            // when Azure was asked for limits
+	until  time.Time            // when they are too old
 	flying map[string]int       // cores of machines that are being started, by quota
 	landed map[*flight]struct{} // those whose start is over, and that no answer can have counted yet
-	edit   int
 }
 
 type usage struct {
@@ -58,21 +55,49 @@ func newQuotas(clock clock.PassiveClock) *quotas {
 }
 
 // quotasOf are those that a machine counts against, in lower case.
-func quotasOf(f *size.Figures, capacityType string) []string {
-	if capacityType == v1.CapacityTypeSpot {
-		return []string{spotQuota}
+func quotasOf(f *size.Figures, capacityType string) (names []string) {
+	for _, use := range assortment.QuotaUses(f, capacityType) {
+		names = append(names, strings.ToLower(use.Quota))
 	}
-	return []string{strings.ToLower(f.QuotaFamily), regionalQuota}
+	return names
+}
+
+// Quotas are what Azure said of the quotas of cores that machines of the region's sizes count against, by name; none if it did not say,
+// or long ago. Machines that were started since then are not in the figures: whoever plans knows their claims.
+func (m *Market) Quotas() (out []engine.Quota) {
+	s, q := m.known(), m.quotas
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.expire(); q.limits == nil || s == nil {
+		return nil
+	}
+	names := map[string]bool{}
+	for i := range s.sizes {
+		for _, capacityType := range []string{v1.CapacityTypeOnDemand, v1.CapacityTypeSpot} {
+			for _, use := range assortment.QuotaUses(&s.sizes[i], capacityType) {
+				names[use.Quota] = true
+			}
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(names)) {
+		if u, known := q.limits[strings.ToLower(name)]; known {
+			out = append(out, engine.Quota{
+				Name: name, Left: u.limit - u.used, Limit: u.limit, Read: q.read,
+				Unit: "vCPUs", Scope: m.cloud.Location, More: "ask Azure for more (Portal: Quotas, Compute)",
+			})
+		}
+	}
+	return out
 }
 
 // askQuotas asks for the quotas. Machines that were started before are in the answer.
 func (m *Market) askQuotas(ctx context.Context) (time.Duration, error) {
-	counted := m.quotas.whatLanded()
+	counted, asked := m.quotas.whatLanded(), m.clock.Now()
 	list, err := m.cloud.Usages(ctx)
 	if err != nil {
 		return 0, withRight(err, "Microsoft.Compute/locations/usages/read")
 	}
-	m.quotas.answered(list, counted)
+	m.quotas.answered(list, counted, asked)
 	return quotasAfter, nil
 }
 
@@ -86,7 +111,7 @@ func (q *quotas) whatLanded() []*flight {
 	return out
 }
 
-func (q *quotas) answered(list []*armcompute.Usage, counted []*flight) {
+func (q *quotas) answered(list []*armcompute.Usage, counted []*flight, asked time.Time) {
 	limits := make(map[string]usage, len(list))
 	for _, u := range list {
 		if u == nil || u.Name == nil || u.Name.Value == nil || u.Limit == nil || u.CurrentValue == nil || *u.Limit < 0 {
@@ -99,8 +124,7 @@ func (q *quotas) answered(list []*armcompute.Usage, counted []*flight) {
 	for _, f := range counted {
 		q.forget(f)
 	}
-	q.limits, q.until = limits, q.clock.Now().Add(quotasAge)
-	q.edit++
+	q.limits, q.read, q.until = limits, asked, q.clock.Now().Add(quotasAge)
 }
 
 // forget takes a machine out of what is being started. The lock is held.
@@ -114,7 +138,6 @@ func (q *quotas) forget(f *flight) {
 			delete(q.flying, name)
 		}
 	}
-	q.edit++
 }
 
 // expire drops what is too old to be believed. The lock is held.
@@ -123,18 +146,9 @@ func (q *quotas) expire() {
 		return
 	}
 	q.limits = nil
-	q.edit++
 	for f := range q.landed {
 		q.forget(f)
 	}
-}
-
-// version is another one whenever something has changed.
-func (q *quotas) version() int {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	q.expire()
-	return q.edit
 }
 
 // lacking says which quota has too little left for a machine, "" if none has.
@@ -160,29 +174,6 @@ func (q *quotas) exceeded(f *size.Figures, capacityType string) string {
 	return ""
 }
 
-// full are the sizes for which a quota has too little left: bit 1 on demand, bit 2 spot. Nil if there are none.
-func (q *quotas) full(sizes []size.Figures) []byte {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	q.expire()
-	if q.limits == nil {
-		return nil
-	}
-	out, some := make([]byte, len(sizes)), false
-	for i := range sizes {
-		for bit, capacityType := range []string{v1.CapacityTypeOnDemand, v1.CapacityTypeSpot} {
-			if q.exceeded(&sizes[i], capacityType) != "" {
-				out[i] |= 1 << bit
-				some = true
-			}
-		}
-	}
-	if !some {
-		return nil
-	}
-	return out
-}
-
 // Launching counts a machine against the quotas that Azure does not count yet. Call over once Azure has accepted or refused it; it
 // goes on counting until the next question after that, in whose answer it is or is not.
 func (m *Market) Launching(name, capacityType string) (over func()) {
@@ -196,7 +187,6 @@ func (m *Market) Launching(name, capacityType string) (over func()) {
 	for _, name := range started.names {
 		q.flying[name] += started.cores
 	}
-	q.edit++
 	return sync.OnceFunc(func() {
 		q.mu.Lock()
 		q.expire()
@@ -220,31 +210,4 @@ func (m *Market) NoQuota(name, capacityType string) string {
 		return ""
 	}
 	return m.quotas.lacking(&f, capacityType)
-}
-
-// fullness is for which sizes of a stock a quota has too little left, as it was last found out.
-type fullness struct {
-	mu      sync.Mutex // guards what follows
-	stock   *stock
-	edit    int // of the quotas
-	sizes   []byte
-	version int // another one whenever sizes are others
-}
-
-// full are the sizes for which a quota has too little left, and which version of that it is. Most starts of machines change what is
-// left, and few what can be had.
-func (m *Market) full(s *stock) (sizes []byte, version int) {
-	f := &m.fullness
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	edit := m.quotas.version()
-	if f.stock == s && f.edit == edit {
-		return f.sizes, f.version
-	}
-	sizes = m.quotas.full(s.sizes)
-	if !bytes.Equal(sizes, f.sizes) {
-		f.version++
-	}
-	f.stock, f.edit, f.sizes = s, edit, sizes
-	return f.sizes, f.version
 }

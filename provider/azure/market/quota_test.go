@@ -1,19 +1,35 @@
 package market_test
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"tenon.sh/engine"
 	"tenon.sh/provider/azure/azuretest"
 )
 
 const family = "standardDSv5Family"
 
+// noRoom lists what quotas have no room for in zone 1, of sizes whose names begin so.
+func (w *world) noRoom(prefix string) string {
+	w.t.Helper()
+	var out []string
+	for _, it := range w.catalog() {
+		for _, o := range it.Offerings {
+			if short := strings.TrimPrefix(it.Name, "Standard_"); o.Zone == "eastus-1" && strings.HasPrefix(short, prefix) && w.NoQuota(it.Name, o.CapacityType) != "" {
+				out = append(out, short+"/"+o.CapacityType)
+			}
+		}
+	}
+	return strings.Join(out, " ")
+}
+
 // minutes lets some pass.
 func (w *world) minutes(n int) { w.clock.Step(time.Duration(n) * time.Minute) }
 
-func TestWhatAQuotaHasNoRoomForIsSoldOut(t *testing.T) {
+func TestWhatAQuotaHasNoRoomForIsNotAskedFor(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		quota string
@@ -30,7 +46,7 @@ func TestWhatAQuotaHasNoRoomForIsSoldOut(t *testing.T) {
 	} {
 		w := newWorld(t)
 		w.SetQuota(test.quota, test.cores)
-		if got := w.soldOut("D"); got != test.want {
+		if got := w.noRoom("D"); got != test.want {
 			t.Errorf("%s: sold out %s, want %s", name, got, test.want)
 		}
 	}
@@ -45,21 +61,59 @@ func TestWhatAQuotaHasNoRoomForIsSoldOut(t *testing.T) {
 	}
 }
 
+// What one plan may start follows from what Azure said, and from the claims since then.
+func TestPlansAreToldWhatQuotasHaveLeft(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.SetQuota(family, 12)
+	w.SetQuota(azuretest.SpotQuota, 8)
+	w.SetQuota("virtualMachineScaleSets", 8) // no machine counts against it
+	types := w.catalog()
+	asked := w.clock.Now()
+	w.Launching("Standard_D2s_v5", od) // its claim counts, not the flight
+	w.minutes(3)
+	left := map[string]engine.Quota{}
+	for _, q := range w.Quotas() {
+		left[q.Name] = q
+	}
+	q := left[family]
+	if q.Left != 12 || q.Limit != 12 || !q.Read.Equal(asked) || q.Unit != "vCPUs" || q.Scope != "eastus" || !strings.Contains(q.More, "Quotas") {
+		t.Errorf("quota of the family: %+v", q)
+	}
+	if _, strange := left["virtualMachineScaleSets"]; strange || left[azuretest.SpotQuota].Left != 8 {
+		t.Errorf("quotas %v", left)
+	}
+	at := slices.IndexFunc(types, func(it engine.InstanceType) bool { return it.Name == "Standard_D4s_v5" })
+	for _, o := range types[at].Offerings {
+		want := []engine.QuotaUse{{Quota: family, Units: 4}, {Quota: azuretest.RegionalQuota, Units: 4}}
+		if o.CapacityType == spot {
+			want = []engine.QuotaUse{{Quota: azuretest.SpotQuota, Units: 4}}
+		}
+		if !slices.Equal(o.Quotas, want) || o.SoldOut {
+			t.Errorf("%s in %s draws %v", o.CapacityType, o.Zone, o.Quotas)
+		}
+	}
+	w.Fail("Usage_List", azuretest.Fault{Status: 500, Code: "InternalServerError"})
+	if w.minutes(15); len(w.Quotas()) != 0 {
+		t.Error("quotas are believed that are older than a quarter of an hour")
+	}
+}
+
 func TestQuotasAreAskedForEveryTenMinutes(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.SetQuota(family, 8)
-	before := w.soldOut("")
+	before := w.noRoom("")
 	w.SetQuota(family, 2)
-	if w.minutes(9); w.soldOut("D4") != "" {
+	if w.minutes(9); w.noRoom("D4") != "" {
 		t.Error("quotas were asked for too early")
 	}
-	if w.minutes(1); w.soldOut("D4") != "D4s_v5/on-demand" {
+	if w.minutes(1); w.noRoom("D4") != "D4s_v5/on-demand" {
 		t.Error("quotas were not asked for again")
 	}
 	w.SetQuota(family, 8)
-	if w.minutes(10); w.soldOut("") != before {
-		t.Errorf("when there is enough again, sold out: %s", w.soldOut(""))
+	if w.minutes(10); w.noRoom("") != before {
+		t.Errorf("when there is enough again, sold out: %s", w.noRoom(""))
 	}
 }
 
@@ -68,28 +122,28 @@ func TestWithoutAnAnswerNothingIsTakenToBeUsedUp(t *testing.T) {
 	w := newWorld(t)
 	w.Fail("Usage_List", azuretest.Fault{Status: 403, Code: "AuthorizationFailed"})
 	w.SetQuota(family, 2)
-	if got := w.soldOut("D4"); got != "" {
+	if got := w.noRoom("D4"); got != "" {
 		t.Errorf("without an answer sold out: %s", got)
 	}
 	w.Launching("Standard_D8s_v5", od)() // nor is it counted
 	w.Heal()
-	if w.minutes(5); w.soldOut("D") != "D16s_v5/on-demand D4s_v5/on-demand D8s_v5/on-demand" {
-		t.Errorf("with an answer sold out: %s", w.soldOut("D"))
+	if w.minutes(5); w.noRoom("D") != "D16s_v5/on-demand D4s_v5/on-demand D8s_v5/on-demand" {
+		t.Errorf("with an answer sold out: %s", w.noRoom("D"))
 	}
 	w.Fail("Usage_List", azuretest.Fault{Status: 403, Code: "AuthorizationFailed"})
 	over := w.Launching("Standard_D2s_v5", od)
 	for range 2 {
-		if w.minutes(7); w.soldOut("D4") == "" {
+		if w.minutes(7); w.noRoom("D4") == "" {
 			t.Error("an answer that is 14 minutes old is not believed")
 		}
 	}
-	if w.minutes(1); w.soldOut("D") != "" {
-		t.Errorf("after 15 minutes without an answer sold out: %s", w.soldOut("D"))
+	if w.minutes(1); w.noRoom("D") != "" {
+		t.Errorf("after 15 minutes without an answer sold out: %s", w.noRoom("D"))
 	}
 	over()
 	w.Heal()
-	if w.minutes(5); w.soldOut("D2") != "" { // what was started long ago is in the answer
-		t.Errorf("with an answer again sold out: %s", w.soldOut("D"))
+	if w.minutes(5); w.noRoom("D2") != "" { // what was started long ago is in the answer
+		t.Errorf("with an answer again sold out: %s", w.noRoom("D"))
 	}
 }
 
@@ -100,46 +154,46 @@ func TestMachinesOnTheirWayCount(t *testing.T) {
 	w.SetQuota(azuretest.SpotQuota, 8)
 	first := w.catalog()
 	over := w.Launching("Standard_D2s_v5", od)
-	if got := w.soldOut("D"); !strings.Contains(got, "D16s_v5/on-demand") || strings.Contains(got, "D8s_v5/on-demand") {
+	if got := w.noRoom("D"); !strings.Contains(got, "D16s_v5/on-demand") || strings.Contains(got, "D8s_v5/on-demand") {
 		t.Errorf("with 2 of 12 on their way sold out: %s", got)
 	}
 	if again := w.catalog(); &again[0] != &first[0] { // the same fit as before
 		t.Error("that a machine is started makes the catalog anew")
 	}
 	more := w.Launching("Standard_D4s_v5", od)
-	if got := w.soldOut("D8"); got != "D8s_v5/on-demand" {
+	if got := w.noRoom("D8"); got != "D8s_v5/on-demand" {
 		t.Errorf("with 6 of 12 on their way sold out: %s", got)
 	}
 	w.Launching("Standard_None", od)()
 	asSpot := w.Launching("Standard_D8s_v5", spot)
-	if got := w.soldOut("D2s"); got != "D2s_v5/spot" {
+	if got := w.noRoom("D2s"); got != "D2s_v5/spot" {
 		t.Errorf("with all spot cores on their way sold out: %s", got)
 	}
 	over()
 	over() // once more changes nothing
 	asSpot()
-	if got := w.soldOut("D8"); got != "D8s_v5/on-demand D8s_v5/spot" {
+	if got := w.noRoom("D8"); got != "D8s_v5/on-demand D8s_v5/spot" {
 		t.Errorf("what no answer can have counted is forgotten: sold out %s", got)
 	}
 	calls := w.count("Usage_List")
-	if w.minutes(1); w.soldOut("D8") != "" || w.count("Usage_List") != calls+1 { // none came up
-		t.Errorf("after the next answer sold out: %s", w.soldOut("D8"))
+	if w.minutes(1); w.noRoom("D8") != "" || w.count("Usage_List") != calls+1 { // none came up
+		t.Errorf("after the next answer sold out: %s", w.noRoom("D8"))
 	}
-	if got := w.soldOut("D16"); got != "D16s_v5/on-demand D16s_v5/spot" {
+	if got := w.noRoom("D16"); got != "D16s_v5/on-demand D16s_v5/spot" {
 		t.Errorf("sold out %s", got)
 	}
 	w.SetQuota(family, 20)
-	if w.minutes(10); w.soldOut("D16") != "D16s_v5/spot" { // 4 are on their way still
-		t.Errorf("sold out %s", w.soldOut("D16"))
+	if w.minutes(10); w.noRoom("D16") != "D16s_v5/spot" { // 4 are on their way still
+		t.Errorf("sold out %s", w.noRoom("D16"))
 	}
 	again := w.Launching("Standard_D2s_v5", od)
-	if got := w.soldOut("D16"); got != "D16s_v5/on-demand D16s_v5/spot" {
+	if got := w.noRoom("D16"); got != "D16s_v5/on-demand D16s_v5/spot" {
 		t.Errorf("sold out %s", got)
 	}
 	more()
 	again()
-	if w.minutes(1); w.soldOut("D16") != "D16s_v5/spot" {
-		t.Errorf("sold out %s", w.soldOut("D16"))
+	if w.minutes(1); w.noRoom("D16") != "D16s_v5/spot" {
+		t.Errorf("sold out %s", w.noRoom("D16"))
 	}
 }
 
@@ -158,7 +212,7 @@ func TestAnAnswerThatWasUnderWayDoesNotCount(t *testing.T) {
 	if got := w.NoQuota("Standard_D8s_v5", od); !strings.Contains(got, "has 5 of 9 vCPUs left, with 4 for machines that are being started") {
 		t.Errorf("the machine is not counted any more: %q", got)
 	}
-	if got := w.soldOut("D8"); got != "" { // by now Azure was asked again, as soon as could be
+	if got := w.noRoom("D8"); got != "" { // by now Azure was asked again, as soon as could be
 		t.Errorf("the machine is counted for ever: sold out %s", got)
 	}
 }

@@ -10,7 +10,6 @@ import (
 
 	"k8s.io/utils/clock"
 
-	v1 "tenon.sh/api/v1"
 	"tenon.sh/engine"
 	"tenon.sh/provider/azure/assortment"
 	"tenon.sh/provider/azure/size"
@@ -47,8 +46,8 @@ type item struct {
 type (
 	listVersion  struct{ stock, memory int }
 	shownVersion struct {
-		list         listVersion
-		marks, quota int
+		list  listVersion
+		marks int
 	}
 )
 
@@ -133,18 +132,17 @@ func (m *Market) shown(settings size.Settings) []engine.InstanceType {
 	defer i.making.Unlock()
 	s := m.known()
 	m.list(i, s, &settings)
-	full, quota := m.full(s)
-	version := shownVersion{i.made, m.marks.Edit(), quota}
+	version := shownVersion{i.made, m.marks.Edit()}
 	if i.shownAs != version {
-		i.shown, i.shownAs = m.withoutSoldOut(s, i.types, full), version
+		i.shown, i.shownAs = m.withoutSoldOut(s, i.types), version
 	}
 	return i.shown
 }
 
 // withoutSoldOut shows a list with what cannot be had. Types of which everything can be had are shared with it. Labels stay: what a
 // machine may be does not depend on what there is at the moment.
-func (m *Market) withoutSoldOut(s *stock, types []engine.InstanceType, full []byte) []engine.InstanceType {
-	if full == nil && m.marks.None() {
+func (m *Market) withoutSoldOut(s *stock, types []engine.InstanceType) []engine.InstanceType {
+	if m.marks.None() {
 		return types
 	}
 	out := slices.Clone(types)
@@ -154,11 +152,7 @@ func (m *Market) withoutSoldOut(s *stock, types []engine.InstanceType, full []by
 		for j := range out[i].Offerings {
 			o := &out[i].Offerings[j]
 			attempt.Zone, attempt.CapacityType = o.Zone, o.CapacityType
-			bit := byte(1)
-			if o.CapacityType == v1.CapacityTypeSpot {
-				bit = 2
-			}
-			if (full == nil || full[at]&bit == 0) && m.marks.Reason(attempt) == "" {
+			if m.marks.Reason(attempt) == "" {
 				continue
 			}
 			if !cloned {

@@ -1,0 +1,87 @@
+package inventory
+
+import (
+	"time"
+
+	"tenon.sh/engine"
+	"tenon.sh/engine/kube"
+)
+
+// QuotasOf is what the clouds' quotas have left now, by name: what the clouds said, without what machines take that may not be in it.
+// These are the ones that are not launched yet, each counted as whatever it may turn out to be that takes most, and those that were
+// launched since the clouds were asked. What machines give back that are on their way out is not counted on. It is nil if there are no
+// quotas.
+func (m *Cache) QuotasOf(s *engine.Snapshot, machines []*Machine) map[string]engine.Quota {
+	var out map[string]engine.Quota
+	for i := range s.Classes {
+		for _, q := range s.Classes[i].Quotas {
+			if out == nil {
+				out = map[string]engine.Quota{}
+			}
+			if known, there := out[q.Name]; !there || q.Left < known.Left {
+				out[q.Name] = q
+			}
+		}
+	}
+	if out == nil {
+		return nil
+	}
+	prices := m.CatalogsOf(s).prices
+	for _, h := range machines {
+		switch {
+		case h.Claim == nil:
+		case h.Open != nil:
+			if !h.Leaving || h.Supposed {
+				take(out, h.Open.draws())
+			}
+		case h.launched.Known:
+			offering := prices.offering(h.offering, h.Labels, h.Claim.Spec.NodeClassRef)
+			if offering == nil {
+				continue
+			}
+			for _, u := range offering.Quotas { // a condition knows whole seconds
+				if q, known := out[u.Quota]; known && !q.Read.IsZero() && !h.launched.At.Before(q.Read.Truncate(time.Second)) {
+					q.Left -= u.Units
+					out[u.Quota] = q
+				}
+			}
+		}
+	}
+	return out
+}
+
+func take(from map[string]engine.Quota, uses map[string]int64) {
+	for name, units := range uses {
+		if q, known := from[name]; known {
+			q.Left -= units
+			from[name] = q
+		}
+	}
+}
+
+// draws is, of each quota, the most that the machine may take.
+func (o *OpenLabels) draws() map[string]int64 {
+	out := map[string]int64{}
+	for _, t := range o.Types {
+		for i := range t.Offerings {
+			if offering := &t.Offerings[i]; len(offering.Quotas) > 0 && !offering.SoldOut && o.Allows(offering) {
+				for _, u := range offering.Quotas {
+					out[u.Quota] = max(out[u.Quota], u.Units)
+				}
+			}
+		}
+	}
+	return out
+}
+
+// Allows reports whether the claim's requirements leave the offering open.
+func (o *OpenLabels) Allows(offering *engine.Offering) bool {
+	labels := kube.OfferingLabels(offering)
+	for _, r := range o.Claim.Spec.Requirements {
+		e := kube.PoolExpression(r)
+		if value, ok := labels[e.Key]; ok && !e.Admits(value, true) {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,97 @@
+package packing
+
+import (
+	"slices"
+)
+
+// quotasHold reports whether the quotas have so much left.
+func (s *solver) quotasHold(draws []Draw) bool {
+	for _, d := range draws {
+		if d.Units > s.quotas[d.Quota] {
+			return false
+		}
+	}
+	return true
+}
+
+// deduct takes the draws off the quotas n times; -1 gives them back.
+func (s *solver) deduct(draws []Draw, n int) {
+	for _, d := range draws {
+		s.quotas[d.Quota] -= n * d.Units
+	}
+}
+
+// drawsOf is what the open bin takes of quotas: what its option does, or the most of any of those that it has to list.
+func (s *solver) drawsOf(d *openBin) []Draw {
+	if d.draws != nil {
+		return d.draws
+	}
+	return s.pools[d.pool].Options[d.option].Draws
+}
+
+// drawsMore reports whether some quota can run out for the first and not for the second.
+func drawsMore(a, b []Draw) bool {
+	return slices.ContainsFunc(a, func(d Draw) bool {
+		return !slices.ContainsFunc(b, func(other Draw) bool { return other.Quota == d.Quota && other.Units >= d.Units })
+	})
+}
+
+// mostDraws is, of each quota, the most that an option of the list takes.
+func (sh *supplyPool) mostDraws(list []int) []Draw {
+	if len(list) == 1 {
+		return sh.Options[list[0]].Draws
+	}
+	var out []Draw
+	for _, o := range list {
+		for _, d := range sh.Options[o].Draws {
+			if i := slices.IndexFunc(out, func(other Draw) bool { return other.Quota == d.Quota }); i < 0 {
+				out = append(out, d)
+			} else {
+				out[i].Units = max(out[i].Units, d.Units)
+			}
+		}
+	}
+	return out
+}
+
+// cutToQuotas shortens lists until every quota holds whichever of the listed options the cloud chooses. The chosen options alone are
+// within the quotas. From then on the lists are what counts.
+func (s *solver) cutToQuotas() {
+	if len(s.quotas) == 0 {
+		return
+	}
+	copy(s.quotas, s.p.Quotas)
+	for i := range s.machines {
+		s.deduct(s.pools[s.machines[i].Pool].mostDraws(s.machines[i].Listed), 1)
+	}
+	for i := range s.machines {
+		m := &s.machines[i]
+		sh := &s.pools[m.Pool]
+		draws := sh.mostDraws(m.Listed)
+		if !slices.ContainsFunc(draws, func(d Draw) bool { return s.quotas[d.Quota] < 0 }) {
+			continue
+		}
+		s.deduct(draws, -1)
+		if m.varied {
+			m.Listed = s.varietyBox(s.bins[i], 0)
+			m.Chosen = m.Listed[0]
+		} else {
+			m.Listed = s.withoutOverdrawn(sh, m)
+		}
+		s.deduct(sh.mostDraws(m.Listed), 1)
+	}
+}
+
+// withoutOverdrawn is the list of a machine without the types of which some option takes more of a quota that is too small than the
+// chosen one. What the machine takes itself has been given back.
+func (s *solver) withoutOverdrawn(sh *supplyPool, m *Machine) []int {
+	chosen := &sh.Options[m.Chosen]
+	out := map[int]bool{} // types
+	for _, o := range m.Listed {
+		out[sh.Options[o].Type] = out[sh.Options[o].Type] || !s.quotasHold(sh.Options[o].Draws) && drawsMore(sh.Options[o].Draws, chosen.Draws)
+	}
+	if out[chosen.Type] {
+		return []int{m.Chosen}
+	}
+	return slices.DeleteFunc(m.Listed, func(o int) bool { return out[sh.Options[o].Type] })
+}

@@ -1,0 +1,239 @@
+package provisioning
+
+import (
+	"fmt"
+	"slices"
+
+	v1 "tenon.sh/api/v1"
+	"tenon.sh/engine"
+	"tenon.sh/engine/bitset"
+	"tenon.sh/engine/inventory"
+	"tenon.sh/engine/kube"
+	"tenon.sh/engine/packing"
+)
+
+// ration numbers the supplies with an end that the pools' offerings draw from: capacity reservations, of which every machine takes one
+// place, and the clouds' quotas. Those that could not run out if every pod had a machine to itself are left out: with them the plan is
+// what it is without.
+func (p *Problem) ration() {
+	p.reserve()
+	p.quotas = map[string]int{}
+	quotas := p.Pods.Cache.QuotasOf(p.Snapshot, p.Machines)
+	if quotas == nil {
+		return
+	}
+	begun := p.begun()
+	pods := int64(0)
+	for _, c := range p.Classes {
+		pods += int64(len(c.Pods))
+	}
+	most := p.mostUnits()
+	for _, name := range kube.SortedKeys(quotas) {
+		q := quotas[name]
+		q.Left -= begun[name]
+		if most[name] == 0 || q.Left >= pods*most[name] {
+			continue
+		}
+		p.quotas[name] = len(p.Packing.Quotas)
+		p.Packing.Quotas = append(p.Packing.Quotas, int(q.Left))
+		p.rationed = append(p.rationed, rationed{len(p.Packing.Quotas) - 1, q})
+	}
+}
+
+// rationed is a cloud's quota that may run out, and its number.
+type rationed struct {
+	at int
+	engine.Quota
+}
+
+// begun is, of each quota, what the machines take that a trial knows to be begun, each as whatever it lists that takes most.
+func (p *Problem) begun() map[string]int64 {
+	out := map[string]int64{}
+	if p.trial == nil {
+		return out
+	}
+	types, pools := p.Pods.Cache.TypesOf(p.Snapshot), kube.PoolsByName(p.Snapshot)
+	for _, l := range p.trial.Begun {
+		class, most := pools[l.NodePool].Spec.Template.Spec.NodeClassRef, map[string]int64{}
+		for _, o := range l.Offerings {
+			for _, u := range types.Find(class, l.NodePool, o.InstanceType).Find(o.OfferingID).Quotas {
+				most[u.Quota] = max(most[u.Quota], u.Units)
+			}
+		}
+		for name, n := range most {
+			out[name] += n
+		}
+	}
+	return out
+}
+
+// mostUnits is, of each quota, the most that one machine takes.
+func (p *Problem) mostUnits() map[string]int64 {
+	out := map[string]int64{}
+	var last *engine.QuotaUse
+	for _, pool := range p.Pools {
+		for i := range pool.class.InstanceTypes {
+			kind := &pool.class.InstanceTypes[i]
+			for j := range kind.Offerings {
+				uses := kind.Offerings[j].Quotas
+				if len(uses) == 0 || &uses[0] == last { // most share one list
+					continue
+				}
+				last = &uses[0]
+				for _, u := range uses {
+					out[u.Quota] = max(out[u.Quota], u.Units)
+				}
+			}
+		}
+	}
+	return out
+}
+
+// reserve numbers the capacity reservations that the pools' offerings draw from. Where several offerings name one with
+// different numbers of slots the smallest counts, and machines that have been asked for and not been launched hold theirs.
+func (p *Problem) reserve() {
+	slots := map[string]int{}
+	for _, pool := range p.Pools {
+		for i := range pool.class.InstanceTypes {
+			kind := &pool.class.InstanceTypes[i]
+			for j := range kind.Offerings {
+				o := &kind.Offerings[j]
+				if o.Reservation == "" {
+					continue
+				}
+				if n, ok := slots[o.Reservation]; !ok || o.Slots < n {
+					slots[o.Reservation] = o.Slots
+				}
+			}
+		}
+	}
+	if p.trial != nil && p.trial.Freed != "" {
+		slots[p.trial.Freed]++
+	}
+	p.reservations = map[string]int{}
+	for i, name := range kube.SortedKeys(slots) {
+		p.reservations[name] = i
+		p.Packing.Quotas = append(p.Packing.Quotas, slots[name])
+	}
+	for _, h := range p.Machines {
+		if h.Open == nil || h.Leaving {
+			continue
+		}
+		if at, ok := p.reservations[reservationOf(h.Open)]; ok {
+			p.Packing.Quotas[at]--
+		}
+	}
+	if p.trial == nil {
+		return
+	}
+	for _, l := range p.trial.Begun {
+		if at, ok := p.reservations[l.Offerings[0].Reservation]; ok {
+			p.Packing.Quotas[at]--
+		}
+	}
+}
+
+// reservationOf is the one that the claim's machine will draw from, empty if it is not bound to one.
+func reservationOf(o *inventory.OpenLabels) string {
+	reserved := false
+	for _, r := range o.Claim.Spec.Requirements {
+		reserved = reserved || r.Key == v1.CapacityTypeLabelKey && len(r.Values) == 1 && r.Values[0] == v1.CapacityTypeReserved
+	}
+	if !reserved {
+		return ""
+	}
+	for _, kind := range o.Types {
+		for i := range kind.Offerings {
+			if offering := &kind.Offerings[i]; offering.Reservation != "" && o.Allows(offering) {
+				return offering.Reservation
+			}
+		}
+	}
+	return ""
+}
+
+// drawsOf is what a machine of the offering takes of supplies that may run out.
+func (p *Problem) drawsOf(o *engine.Offering) (draws []packing.Draw) {
+	if at, ok := p.reservations[o.Reservation]; ok && o.Reservation != "" {
+		draws = append(draws, packing.Draw{Quota: at, Units: 1})
+	}
+	if len(p.quotas) == 0 {
+		return draws
+	}
+	for _, u := range o.Quotas {
+		if at, bounded := p.quotas[u.Quota]; bounded && u.Units > 0 {
+			draws = append(draws, packing.Draw{Quota: at, Units: int(u.Units)})
+		}
+	}
+	return draws
+}
+
+// available reports whether the supplies have so much at the start of the plan.
+func (p *Problem) available(draws []packing.Draw) bool {
+	return !slices.ContainsFunc(draws, func(d packing.Draw) bool { return d.Units > p.Packing.Quotas[d.Quota] })
+}
+
+// spare is what the clouds' quotas leave once the plan's machines are started, by number.
+func (p *Problem) spare(s *packing.Solution) []int {
+	left := slices.Clone(p.Packing.Quotas)
+	for i := range s.New {
+		for _, d := range p.Packing.Pools[s.New[i].Pool].Options[s.New[i].Chosen].Draws {
+			left[d.Quota] -= d.Units
+		}
+	}
+	return left
+}
+
+// hindered are the options that would be to be had, were it not for a quota of the cloud's.
+func (p *Problem) hindered(pool *poolModel, options bitset.Set, spare []int) bitset.Set {
+	out := bitset.New(len(pool.options))
+	if len(p.rationed) == 0 {
+		return out
+	}
+	for o := options.Next(0); o >= 0; o = options.Next(o + 1) {
+		if !pool.options[o].offering.SoldOut && p.exceeded(pool, o, spare) != nil {
+			out.Add(o)
+		}
+	}
+	return out
+}
+
+// exceeded is the first quota that has too little for the option; nil if there is none.
+func (p *Problem) exceeded(pool *poolModel, o int, spare []int) *rationed {
+	for _, d := range pool.Model.Options[o].Draws {
+		if i := slices.IndexFunc(p.rationed, func(q rationed) bool { return q.at == d.Quota }); i >= 0 && d.Units > spare[d.Quota] {
+			return &p.rationed[i]
+		}
+	}
+	return nil
+}
+
+// quotaRefusal names the quota that keeps the one of these options from being started that takes least of it.
+func (p *Problem) quotaRefusal(pool *poolModel, hindered bitset.Set, spare []int) engine.Reason {
+	var quota *rationed
+	least := 0
+	for o := hindered.Next(0); o >= 0; o = hindered.Next(o + 1) {
+		q := p.exceeded(pool, o, spare)
+		for _, d := range pool.Model.Options[o].Draws {
+			if d.Quota == q.at && (quota == nil || d.Units < least) {
+				quota, least = q, d.Units
+			}
+		}
+	}
+	return QuotaReason(quota.Quota, int64(spare[quota.at]), int64(least))
+}
+
+// QuotaReason says that the quota has less left than a machine needs.
+func QuotaReason(q engine.Quota, left, need int64) engine.Reason {
+	r := engine.Reason{Code: engine.QuotaExceeded, Key: q.Name, Need: fmt.Sprint(need), Have: fmt.Sprintf("%d of %d left", max(0, left), q.Limit)}
+	if q.Scope != "" {
+		r.Key += " of " + q.Scope
+	}
+	if q.Unit != "" {
+		r.Have = fmt.Sprintf("%d of %d %s left", max(0, left), q.Limit, q.Unit)
+	}
+	if q.More != "" {
+		r.Need += "; " + q.More
+	}
+	return r
+}
