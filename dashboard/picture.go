@@ -148,6 +148,9 @@ type node struct {
 // Goes reports whether the node would be removed now.
 func (n *node) Goes() bool { return n.Disruption != "" }
 
+// IsTroubled reports whether something is wrong with the node.
+func (n *node) IsTroubled() bool { return n.State == "not ready" || n.State == "node gone" }
+
 // Standing is the state as tenon nodes prints it.
 func (n *node) Standing() string {
 	if n.Goes() {

@@ -29,9 +29,10 @@ type podClass struct {
 	Owner, Asks, Says string
 	Fate              Fate
 	Pods              []*Pod
-	First             string // the oldest pod
-	Link              string // to its story
-	On                []onLink
+	First             string   // the oldest pod
+	Link              string   // to its story
+	On                []onLink // what they are to run on, the first few
+	OnMore            int
 	Since             time.Time
 	Waited            string
 	Reasons           []Reason
@@ -132,7 +133,7 @@ func podClasses(v *view) []*podClass {
 		owner, asks, why string
 		fate             Fate
 	}
-	index := map[key]*podClass{}
+	index, hosts := map[key]*podClass{}, map[*podClass][]onLink{}
 	var out []*podClass
 	for i := range v.Pods {
 		p := &v.Pods[i]
@@ -156,11 +157,15 @@ func podClasses(v *view) []*podClass {
 		if c.First == "" || w.Since.Before(c.Since) {
 			c.First, c.Since = p.Name, w.Since
 		}
-		if link := onAddress(w); w.On != "" && !slices.Contains(c.On, link) && len(c.On) < 4 {
-			c.On = append(c.On, link)
+		if w.On != "" {
+			hosts[c] = append(hosts[c], onAddress(w))
 		}
 	}
 	for _, c := range out {
+		on := hosts[c]
+		slices.SortFunc(on, func(a, b onLink) int { return compareNames(a.Name, b.Name) })
+		on = slices.Compact(on)
+		c.On, c.OnMore = on[:min(len(on), mostHosts)], max(0, len(on)-mostHosts)
 		c.Link, c.Waited = whyAddress(KindPod, c.First), ageWords(max(0, v.At.Sub(c.Since)))
 	}
 	slices.SortStableFunc(out, func(a, b *podClass) int {
@@ -169,11 +174,22 @@ func podClasses(v *view) []*podClass {
 	return out
 }
 
+// mostHosts is how many machines a class of pods names.
+const mostHosts = 6
+
 func onAddress(w *Waiting) onLink {
 	if w.Fate == Placed {
 		return onLink{w.On, whyAddress(KindNode, w.On)}
 	}
 	return onLink{Name: w.On}
+}
+
+// Verb begins the sentence that names what the pods are to run on.
+func (c *podClass) Verb() string {
+	if c.Fate == Starts {
+		return "To be started for that:"
+	}
+	return "There is room on"
 }
 
 // explain asks for the story of the class's oldest pod.
@@ -182,6 +198,9 @@ func (c *podClass) explain(v *view) error {
 	if err != nil {
 		return err
 	}
-	c.Says, c.Reasons = e.Story.Headline, e.Reasons
+	c.Reasons = e.Reasons
+	if c.Fate == Unplanned || c.Fate == Refused && len(c.Reasons) == 0 {
+		c.Says = e.Story.Headline
+	}
 	return nil
 }
