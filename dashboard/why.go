@@ -162,4 +162,6 @@ func (d *storyData) CellLink(rows [][]string, column int, cell string) string {
 }
 
 // IsNumber reports whether a column holds amounts.
-func (d *storyData) IsNumber(rows [][]string, column int) bool { return rows[0][0] == "RESOURCE" && column > 0 }
+func (d *storyData) IsNumber(rows [][]string, column int) bool {
+	return rows[0][0] == "RESOURCE" && column > 0
+}
