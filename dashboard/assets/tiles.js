@@ -57,7 +57,6 @@ function begin(figure) {
   const open = (index) => { const tile = tiles()[index]; if (tile) location.href = tile.to; };
   const steps = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1] };
   figure.tabIndex = 0;
-  figure.setAttribute("role", "group");
   figure.setAttribute("aria-label", figure.dataset.label);
   figure.addEventListener("pointerenter", need);
   figure.addEventListener("pointermove", (event) => { if (lists && event.target.closest("[data-map]")) show(under(event)); });
