@@ -102,7 +102,9 @@ func (b *tab) waitForTitle(t *testing.T, begins string) {
 
 func TestTheLookFollowsTheSystemAndTheSwitch(t *testing.T) {
 	b := openTab(t, startDashboard(t, cluster))
-	paper := func() string { return evaluate[string](t, b, `getComputedStyle(document.documentElement).backgroundColor`) }
+	paper := func() string {
+		return evaluate[string](t, b, `getComputedStyle(document.documentElement).backgroundColor`)
+	}
 	b.look(t, "light")
 	b.open(t, "/")
 	light := paper()
