@@ -69,6 +69,7 @@ func TestKeysReachEverything(t *testing.T) {
 	tip := evaluate[string](t, b, `document.querySelector(".tip strong").textContent`)
 	b.do(t, chromedp.KeyEvent("\r"))
 	b.waitForTitle(t, "Node "+tip)
+	evaluate[bool](t, b, waitUntil(`document.readyState === "complete"`)) // the scripts listen by then
 	b.do(t, chromedp.KeyEvent("g"), chromedp.KeyEvent("w"))
 	b.waitForTitle(t, "Waiting")
 	b.checkQuiet(t, "keys")
