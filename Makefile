@@ -13,7 +13,7 @@ TEST_TIMEOUT ?= 45m
 
 # What bin/tenon is built from: Go files and what they embed. Go's own cache decides what is compiled again.
 sources := $(shell find . \( -path './.?*' -o -path ./bin -o -path ./controlplane -o -path ./docs -o -path ./tools \
-	-o -path ./deploy/charts -o -path ./deploy/cloudformation -o -path ./deploy/image -o -path ./deploy/monitoring -o -path ./deploy/terraform -o -path ./deploy/test -o -path ./endtoend/clusterapi -o -path ./endtoend/keda/program -o -path ./endtoend/prometheus/program -o -name testdata \) -prune -o -type f ! -name '*_test.go' ! -name '*.md' -print)
+	-o -path ./deploy/charts -o -path ./deploy/cloudformation -o -path ./deploy/image -o -path ./deploy/monitoring -o -path ./deploy/terraform -o -path ./deploy/test -o -path ./dashboard/browsertest -o -path ./endtoend/clusterapi -o -path ./endtoend/keda/program -o -path ./endtoend/prometheus/program -o -name testdata \) -prune -o -type f ! -name '*_test.go' ! -name '*.md' -print)
 controlplane_sources := $(shell find controlplane -type f ! -name '*_test.go' ! -name '*.md')
 clusterapi := $(addprefix bin/clusterapi/,core bootstrap controlplane infrastructure)
 keda := $(addprefix bin/keda/,operator adapter)
@@ -88,7 +88,7 @@ bench: bin/controlplane ## Run the benchmarks. BENCH=regexp chooses, PKG=./engin
 
 check: ## Format, vet, staticcheck, the architecture test, generated files.
 	@echo '==> gofmt' && tools/gofmt.sh
-	@echo '==> go vet' && go vet ./... && (cd controlplane && go vet ./...) && (cd deploy/test && go vet ./...) && (cd deploy/image && go vet ./...) && (cd endtoend/clusterapi && go vet ./...)
+	@echo '==> go vet' && go vet ./... && (cd controlplane && go vet ./...) && (cd deploy/test && go vet ./...) && (cd deploy/image && go vet ./...) && (cd dashboard/browsertest && go vet ./...) && (cd endtoend/clusterapi && go vet ./...)
 	@echo '==> staticcheck' && $(go_tool) staticcheck ./...
 	@echo '==> architecture' && go test -run Architecture .
 	@echo '==> generated files' && tools/check-generated.sh

@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
@@ -111,14 +112,15 @@ func (o *explainOptions) run(command *cobra.Command, kind, name string) error {
 		return err
 	}
 	notes.notes(reading.Notes)
-	out := command.OutOrStdout()
-	switch kind {
-	case kindPod:
-		return o.pod(out, reading, name)
-	case kindNode:
-		return o.node(out, reading, name)
+	e, err := newExplainer(reading.Snapshot, reading.Options).explain(kind, o.namespace, name)
+	if err != nil {
+		return err
 	}
-	return o.pool(out, reading, name)
+	if o.output == "json" {
+		return writeRecord(command.OutOrStdout(), e.kind, e.record)
+	}
+	e.story.write(newTerminal(command.OutOrStdout()))
+	return nil
 }
 
 // readAny reads what plan reads, or a scenario.
@@ -137,9 +139,40 @@ func (o *planOptions) readAny(ctx context.Context, stdin io.Reader, notes *termi
 	return &scenario.Reading{Snapshot: file.Snapshot, Options: file.Options}, nil
 }
 
-func (o *explainOptions) pod(out io.Writer, reading *scenario.Reading, name string) error {
-	s := reading.Snapshot
-	namespace := o.namespace
+// An explainer explains objects of one snapshot. Its plans are made once, when one is first needed.
+type explainer struct {
+	snapshot       *engine.Snapshot
+	options        engine.Options
+	plan, disrupts func() *engine.Plan
+}
+
+func newExplainer(s *engine.Snapshot, opt engine.Options) *explainer {
+	return &explainer{s, opt,
+		sync.OnceValue(func() *engine.Plan { return provisioning.Plan(s, opt, nil) }),
+		sync.OnceValue(func() *engine.Plan { return disruption.Plan(s, opt, nil) })}
+}
+
+// An explanation is one object's, as a record of a kind for programs and as a story for people.
+type explanation struct {
+	kind   string
+	record any
+	story  objectStory
+	pod    *explain.PodExplanation // nil of other objects
+}
+
+// explain explains the object of a kind and name. The namespace is that of a pod whose name does not say one.
+func (e *explainer) explain(kind, namespace, name string) (explanation, error) {
+	switch kind {
+	case kindPod:
+		return e.explainPod(namespace, name)
+	case kindNode:
+		return e.explainNode(name)
+	}
+	return e.explainPool(name)
+}
+
+func (e *explainer) explainPod(namespace, name string) (explanation, error) {
+	s := e.snapshot
 	if ns, rest, ok := strings.Cut(name, "/"); ok {
 		namespace, name = ns, rest
 	}
@@ -148,50 +181,36 @@ func (o *explainOptions) pod(out io.Writer, reading *scenario.Reading, name stri
 		var names []string
 		for _, p := range s.Pods {
 			if p.Name == name {
-				return fmt.Errorf("there is no pod %s in namespace %s, but one in namespace %s: add -n %s", name, namespace, p.Namespace, p.Namespace)
+				return explanation{}, fmt.Errorf("there is no pod %s in namespace %s, but one in namespace %s: add -n %s", name, namespace, p.Namespace, p.Namespace)
 			}
 			if p.Namespace == namespace {
 				names = append(names, p.Name)
 			}
 		}
-		return notFound("pod", name, " in namespace "+namespace, names)
+		return explanation{}, notFound("pod", name, " in namespace "+namespace, names)
 	}
-	plan := provisioning.Plan(s, reading.Options, nil)
-	story := explain.ExplainPod(s, reading.Options, plan, s.Pods[i])
-	if o.output == "json" {
-		return writeRecord(out, "PodExplanation", story)
-	}
-	writePodStory(newTerminal(out), &story)
-	return nil
+	record := explain.ExplainPod(s, e.options, e.plan(), s.Pods[i])
+	return explanation{"PodExplanation", record, podStory(&record), &record}, nil
 }
 
-func (o *explainOptions) node(out io.Writer, reading *scenario.Reading, name string) error {
-	s := reading.Snapshot
-	plan := provisioning.Plan(s, reading.Options, nil)
-	story, ok := explain.ExplainNode(s, plan, disruption.Plan(s, reading.Options, nil), name)
+func (e *explainer) explainNode(name string) (explanation, error) {
+	s := e.snapshot
+	record, ok := explain.ExplainNode(s, e.plan(), e.disrupts(), name)
 	if !ok {
-		return notFound("node", name, "", append(namesOf(s.Nodes), namesOf(s.NodeClaims)...))
+		return explanation{}, notFound("node", name, "", append(namesOf(s.Nodes), namesOf(s.NodeClaims)...))
 	}
-	if o.output == "json" {
-		return writeRecord(out, "NodeExplanation", story)
-	}
-	writeNodeStory(newTerminal(out), name, &story)
-	return nil
+	return explanation{kind: "NodeExplanation", record: record, story: nodeStory(name, &record)}, nil
 }
 
-func (o *explainOptions) pool(out io.Writer, reading *scenario.Reading, name string) error {
-	s := reading.Snapshot
+func (e *explainer) explainPool(name string) (explanation, error) {
+	s := e.snapshot
 	i := slices.IndexFunc(s.NodePools, func(p *v1.NodePool) bool { return p.Name == name })
 	if i < 0 {
-		return notFound("nodepool", name, "", namesOf(s.NodePools))
+		return explanation{}, notFound("nodepool", name, "", namesOf(s.NodePools))
 	}
-	story := explain.ExplainPool(s, provisioning.Plan(s, reading.Options, nil), s.NodePools[i])
-	story.Notes = append(story.Notes, nodepool.Unsupported(s.NodePools[i], false)...)
-	if o.output == "json" {
-		return writeRecord(out, "NodePoolExplanation", story)
-	}
-	writePoolStory(newTerminal(out), &story)
-	return nil
+	record := explain.ExplainPool(s, e.plan(), s.NodePools[i])
+	record.Notes = append(record.Notes, nodepool.Unsupported(s.NodePools[i], false)...)
+	return explanation{kind: "NodePoolExplanation", record: record, story: poolStory(&record)}, nil
 }
 
 func namesOf[T metav1.Object](list []T) []string {

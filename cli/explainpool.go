@@ -11,10 +11,8 @@ import (
 	"tenon.sh/engine/explain"
 )
 
-// writePoolStory writes what a pool can do now, for people.
-func writePoolStory(t *terminal, s *explain.PoolExplanation) {
-	t.line("%s %s: %s", t.paint(bold, "NodePool"), s.NodePool, s.Summary)
-	t.line("")
+// poolStory says what a pool can do now.
+func poolStory(s *explain.PoolExplanation) objectStory {
 	nodes := fmt.Sprintf("%s, %s/h", count(s.Nodes, "node"), engine.Dollars(s.PricePerHour))
 	if s.Unpriced > 0 {
 		nodes += fmt.Sprintf("; the price of %d is in no catalog", s.Unpriced)
@@ -56,12 +54,12 @@ func writePoolStory(t *terminal, s *explain.PoolExplanation) {
 	for _, n := range s.Notes {
 		facts = append(facts, fact{"note", n})
 	}
-	writeLines(t, facts)
+	out := objectStory{kind: "NodePool", name: s.NodePool, headline: s.Summary, parts: []part{{facts: facts}}}
 	for _, r := range s.Refused {
-		t.line("")
-		t.line("%s %s", t.paint(red, "Refuses:"), podList(r.PodIDs))
-		t.line("  %s [%s]", r.Message, r.Code)
+		out.parts = append(out.parts, part{title: "Refuses:", alarming: true, text: podList(r.PodIDs),
+			lines: []string{fmt.Sprintf("  %s [%s]", r.Message, r.Code)}})
 	}
+	return out
 }
 
 // timeLayout shows when budgets open and close, in the zone of their pool.

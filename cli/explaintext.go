@@ -15,22 +15,62 @@ import (
 	"tenon.sh/engine/explain"
 )
 
-// writePodStory writes what becomes of a pod for people.
-func writePodStory(t *terminal, s *explain.PodExplanation) {
-	t.line("%s %s: %s", t.paint(bold, "Pod"), s.Pod, headline(s))
-	for _, r := range s.Reasons {
-		t.line("  %s", reasonLine(r.Reason()))
-	}
-	if s.Outcome == explain.OutcomeRefused {
-		t.line("It asks for %s.", requestWords(s.Requests))
-		if len(s.OtherGroups) > 0 {
-			t.line("%s", capital(explain.OtherGroupsSentence(s.OtherGroups))+".")
+// An objectStory is what explain tells people of one object. Every page and command that tells it has its words from here.
+type objectStory struct {
+	kind, name, headline string
+	parts                []part
+}
+
+// A part of a story is text behind a title, lines, facts or a table. The first row of a table is its heading.
+type part struct {
+	title    string
+	alarming bool // the title is about something that is wrong
+	text     string
+	lines    []string
+	facts    []fact
+	rows     [][]string
+	follows  bool // what stands before, without an empty line
+}
+
+// write writes the story for people.
+func (s *objectStory) write(t *terminal) {
+	t.line("%s %s: %s", t.paint(bold, s.kind), s.name, s.headline)
+	for _, p := range s.parts {
+		if !p.follows {
+			t.line("")
+		}
+		if p.title != "" {
+			c := bold
+			if p.alarming {
+				c = red
+			}
+			t.line("%s %s", t.paint(c, p.title), p.text)
+		}
+		t.lines(p.lines)
+		writeLines(t, p.facts)
+		if len(p.rows) > 0 {
+			t.lines(table(t, "", p.rows))
 		}
 	}
-	if s.Machine == nil {
-		return
+}
+
+// podStory says what becomes of a pod.
+func podStory(s *explain.PodExplanation) objectStory {
+	out := objectStory{kind: "Pod", name: s.Pod, headline: headline(s)}
+	var lines []string
+	for _, r := range s.Reasons {
+		lines = append(lines, "  "+reasonLine(r.Reason()))
 	}
-	t.line("")
+	if s.Outcome == explain.OutcomeRefused {
+		lines = append(lines, fmt.Sprintf("It asks for %s.", requestWords(s.Requests)))
+		if len(s.OtherGroups) > 0 {
+			lines = append(lines, capital(explain.OtherGroupsSentence(s.OtherGroups))+".")
+		}
+	}
+	out.parts = append(out.parts, part{lines: lines, follows: true})
+	if s.Machine == nil {
+		return out
+	}
 	facts := machineFacts(s.Machine, s.Launch == nil)
 	if s.Launch != nil {
 		facts = append(facts, launchFacts(s.Launch)...)
@@ -38,7 +78,8 @@ func writePodStory(t *terminal, s *explain.PodExplanation) {
 	for _, n := range s.Notes {
 		facts = append(facts, fact{"note", n})
 	}
-	writeLines(t, facts)
+	out.parts = append(out.parts, part{facts: facts})
+	return out
 }
 
 // requestWords says what a pod asks for, but for its place among the pods of a node.
@@ -154,10 +195,8 @@ func launchFacts(l *explain.LaunchRecord) []fact {
 	return facts
 }
 
-// writeNodeStory writes what a node is and why it stays, for people.
-func writeNodeStory(t *terminal, name string, s *explain.NodeExplanation) {
-	t.line("%s %s: %s", t.paint(bold, "Node"), name, s.Summary)
-	t.line("")
+// nodeStory says what a node is and why it stays.
+func nodeStory(name string, s *explain.NodeExplanation) objectStory {
 	condition := "not ready"
 	switch {
 	case s.Node == "":
@@ -179,21 +218,22 @@ func writeNodeStory(t *terminal, name string, s *explain.NodeExplanation) {
 		}
 		facts = append(facts, fact{"condition", strings.TrimSuffix(fmt.Sprintf("%s is %s: %s", c.Type, c.Status, c.Message), ": ")})
 	}
-	writeLines(t, facts)
+	out := objectStory{kind: "Node", name: name, headline: s.Summary, parts: []part{{facts: facts}}}
 	if len(s.Resources) > 0 {
-		t.line("")
 		rows := [][]string{{"RESOURCE", "REQUESTED", "ALLOCATABLE", "SHARE"}}
 		for _, u := range s.Resources {
 			rows = append(rows, []string{string(u.Resource), u.UsedWords, u.AvailableWords, fmt.Sprintf("%.0f %%", 100*u.Share)})
 		}
-		t.lines(table(t, "", rows))
+		out.parts = append(out.parts, part{rows: rows})
 	}
-	writeNodePods(t, s)
+	out.parts = append(out.parts, nodePods(s)...)
+	return out
 }
 
-func writeNodePods(t *terminal, s *explain.NodeExplanation) {
+// nodePods says what runs on a node, and what comes to it or in its place.
+func nodePods(s *explain.NodeExplanation) []part {
+	var parts []part
 	if len(s.Pods) > 0 {
-		t.line("")
 		rows := [][]string{{"POD", "LARGEST SHARE", ""}}
 		for _, p := range s.Pods {
 			share, kind := "-", ""
@@ -205,17 +245,17 @@ func writeNodePods(t *terminal, s *explain.NodeExplanation) {
 			}
 			rows = append(rows, []string{p.Pod, share, kind})
 		}
-		t.lines(table(t, "", rows))
+		parts = append(parts, part{rows: rows})
 	}
 	if len(s.Expected) > 0 {
-		t.line("")
-		t.line("%s %s", t.paint(bold, "To run here:"), podList(s.ExpectedIDs))
+		parts = append(parts, part{title: "To run here:", text: podList(s.ExpectedIDs)})
 	}
 	if d := s.Disruption; d != nil {
 		for _, r := range d.Replacements {
-			t.line("%s %s", t.paint(bold, "Replaced by:"), r)
+			parts = append(parts, part{title: "Replaced by:", text: r, follows: true})
 		}
 	}
+	return parts
 }
 
 // ageWords says an age in its two largest units.

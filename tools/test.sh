@@ -14,7 +14,7 @@ finish() {
 trap finish EXIT
 trap 'exit 130' INT TERM
 
-for module in controlplane deploy/test deploy/image; do
+for module in controlplane dashboard/browsertest deploy/test deploy/image; do
 	(cd "$module" && go test -timeout "$2" ./...)
 done
 (cd endtoend/clusterapi && exec go test -timeout "$2" ./...) >"$log" 2>&1 &

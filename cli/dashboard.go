@@ -1,0 +1,160 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/utils/clock"
+
+	"tenon.sh/dashboard"
+)
+
+// dashboardOptions are the flags of dashboard.
+type dashboardOptions struct {
+	planOptions
+	address string
+	hosts   []string
+	every   time.Duration
+	export  string
+}
+
+func newDashboard() *cobra.Command {
+	o := dashboardOptions{planOptions: planOptions{engineFlags: defaultEngineFlags()}}
+	command := &cobra.Command{
+		Use:   "dashboard",
+		Short: "Show the nodes and their price, what waits and why, as a web page",
+		Long: `Serves a web page on this machine until Ctrl-C: the nodes and what they cost, the pods that wait and what each pool lacks for
+them, and the story behind each pod, node, claim and pool. It shows a live cluster, or a file with -f (what tenon plan -f
+takes, or a scenario, *.txt), in the words of tenon nodes, plan and explain. A live cluster is read again only while
+somebody looks at the page. Nothing is changed.
+
+With --export the page is written to one HTML file, which needs no server: for a ticket, or for people without access.`,
+		Example: `  tenon dashboard
+  tenon dashboard -f snapshot.yaml --address 127.0.0.1:0
+  tenon dashboard --export cluster.html`,
+		Args: noFileArgs,
+		RunE: func(command *cobra.Command, _ []string) error { return o.run(command) },
+	}
+	flags := command.Flags()
+	flags.StringArrayVarP(&o.files, "filename", "f", nil, "file or folder of objects, - for standard input; can be repeated")
+	o.addCatalogFlags(flags)
+	flags.StringVar(&o.address, "address", "127.0.0.1:8230", "where the page is served; port 0 is any free one")
+	flags.StringArrayVar(&o.hosts, "allowed-host", nil, "a name under which browsers reach the page, beside those of this machine's loopback; can be repeated")
+	flags.DurationVar(&o.every, "every", 5*time.Second, "how often a live cluster is read while somebody looks")
+	flags.StringVar(&o.export, "export", "", "write the page to this HTML file instead of serving it")
+	o.engineFlags.addFlags(flags)
+	o.liveOptions.addFlags(flags)
+	return command
+}
+
+func (o *dashboardOptions) run(command *cobra.Command) error {
+	if err := o.check(); err != nil {
+		return err
+	}
+	ctx, notes := command.Context(), newTerminal(command.ErrOrStderr())
+	source := o.source(command.Flags(), command, notes)
+	if o.export != "" {
+		return o.writeExport(ctx, source)
+	}
+	listener, err := net.Listen("tcp", o.address)
+	if errors.Is(err, syscall.EADDRINUSE) {
+		return fmt.Errorf("%s is taken by another program: choose another with --address, or any free one with --address 127.0.0.1:0", o.address)
+	}
+	if err != nil {
+		return fmt.Errorf("--address: %w", err)
+	}
+	defer listener.Close()
+	return o.serve(ctx, listener, source, newTerminal(command.OutOrStdout()))
+}
+
+// serve reads the cluster and serves its page until ctx ends.
+func (o *dashboardOptions) serve(ctx context.Context, listener net.Listener, source dashboard.Source, out *terminal) error {
+	every := o.every
+	if len(o.files) > 0 {
+		every = 0 // a file stays as it was read
+	}
+	reader, err := dashboard.NewReader(ctx, source, every, clock.RealClock{})
+	if err != nil {
+		return interruptedOr(ctx, err)
+	}
+	handler, err := dashboard.Handler(reader, dashboard.Options{Hosts: o.hosts})
+	if err != nil {
+		return err
+	}
+	out.line("The page is at http://%s until Ctrl-C.", listener.Addr())
+	return dashboard.Serve(ctx, listener, handler)
+}
+
+func (o *dashboardOptions) writeExport(ctx context.Context, source dashboard.Source) error {
+	picture, err := source(ctx)
+	if err != nil {
+		return interruptedOr(ctx, err)
+	}
+	page, err := dashboard.Export(picture)
+	if err != nil {
+		return err
+	}
+	if err := os.WriteFile(o.export, page, 0o644); err != nil {
+		return fmt.Errorf("--export: %w", err)
+	}
+	return nil
+}
+
+// check says what is wrong with the flags. Whoever reaches the page sees the names of everything in the cluster, so that one flag alone
+// does not open it to others.
+func (o *dashboardOptions) check() error {
+	if o.every < time.Second {
+		return fmt.Errorf("--every %s: it is at least 1s", o.every)
+	}
+	host, _, err := net.SplitHostPort(o.address)
+	if err != nil {
+		return fmt.Errorf("--address %s: it is a host and a port, such as 127.0.0.1:8230", o.address)
+	}
+	address, err := netip.ParseAddr(host)
+	if local := host == "localhost" || err == nil && address.IsLoopback(); !local && len(o.hosts) == 0 {
+		return fmt.Errorf("--address %s: whoever reaches this address sees the cluster, without a password; if that is meant, name with --allowed-host what browsers call it", o.address)
+	}
+	return o.engineFlags.check()
+}
+
+// source reads the cluster as the other commands do, with their flags. Standard input can be read once only, and so it is.
+func (o *dashboardOptions) source(flags *pflag.FlagSet, command *cobra.Command, notes *terminal) dashboard.Source {
+	name := o.clusterName()
+	return func(ctx context.Context) (*dashboard.Picture, error) {
+		reading, err := o.readAny(ctx, command.InOrStdin(), notes)
+		if err != nil {
+			return nil, err
+		}
+		o.override(flags, &reading.Options)
+		return newPicture(name, reading)
+	}
+}
+
+// clusterName is what the page calls the cluster: its files, or the context of the kubeconfig.
+func (o *dashboardOptions) clusterName() string {
+	if len(o.files) > 0 {
+		names := titles(o.files)
+		for i := range names {
+			names[i] = filepath.Base(names[i])
+		}
+		return strings.Join(slices.Compact(names), ", ")
+	}
+	rules := clientcmd.NewDefaultClientConfigLoadingRules()
+	rules.ExplicitPath = o.kubeconfig
+	if config, err := rules.Load(); err == nil && config.CurrentContext != "" {
+		return config.CurrentContext
+	}
+	return "this cluster"
+}

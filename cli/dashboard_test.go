@@ -1,0 +1,290 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"k8s.io/utils/clock"
+
+	"tenon.sh/dashboard"
+	"tenon.sh/engine"
+	"tenon.sh/engine/disruption"
+	"tenon.sh/scenario"
+	"tenon.sh/scenario/workload"
+)
+
+// pageOf is the page of files, as tenon dashboard -f serves it.
+func pageOf(t *testing.T, files ...string) http.Handler {
+	t.Helper()
+	o := dashboardOptions{planOptions: planOptions{engineFlags: defaultEngineFlags(), files: files}}
+	command := newDashboard()
+	var notes bytes.Buffer
+	return handlerOf(t, o.source(command.Flags(), command, newTerminal(&notes)))
+}
+
+func handlerOf(t testing.TB, source dashboard.Source) http.Handler {
+	t.Helper()
+	reader, err := dashboard.NewReader(t.Context(), source, 0, clock.RealClock{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	handler, err := dashboard.Handler(reader, dashboard.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return handler
+}
+
+func pageAt(t testing.TB, handler http.Handler, address string) (int, string) {
+	t.Helper()
+	r := httptest.NewRequest(http.MethodGet, "http://localhost"+address, nil)
+	w := httptest.NewRecorder()
+	handler.ServeHTTP(w, r)
+	return w.Code, w.Body.String()
+}
+
+const dashboardManifests = `apiVersion: karpenter.sh/v1
+kind: NodePool
+metadata: {name: general}
+spec:
+  template:
+    spec:
+      requirements: []
+      nodeClassRef: {group: karpenter.kwok.sh, kind: KWOKNodeClass, name: default}
+---
+apiVersion: karpenter.kwok.sh/v1alpha1
+kind: KWOKNodeClass
+metadata: {name: default}
+---
+apiVersion: v1
+kind: Node
+metadata: {name: own}
+status: {allocatable: {cpu: "4", memory: 8Gi, pods: "110"}, conditions: [{type: Ready, status: "True"}]}
+---
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: web, namespace: shop}
+spec:
+  replicas: 5
+  selector: {matchLabels: {app: web}}
+  template:
+    metadata: {labels: {app: web}}
+    spec: {containers: [{name: app, resources: {requests: {cpu: 3}}}]}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: train, namespace: ml}
+spec: {containers: [{name: app, resources: {requests: {cpu: 1}, limits: {nvidia.com/gpu: 9}}}]}
+`
+
+// Whoever reads the page's documents reads what the commands print, byte for byte.
+func TestDashboardServesTheDocumentsOfTheCommands(t *testing.T) {
+	t.Parallel()
+	manifests := filepath.Join(t.TempDir(), "cluster.yaml")
+	must(t, os.WriteFile(manifests, []byte(dashboardManifests), 0o600))
+	const cluster = "../dashboard/testdata/cluster.txt"
+	for _, c := range []struct {
+		file, address string
+		command       []string
+	}{
+		{cluster, "/json/nodes", []string{"nodes"}},
+		{cluster, "/json/explain/node/ip-10-0-1-58", []string{"explain", "node", "ip-10-0-1-58"}},
+		{cluster, "/json/explain/claim/general-x7k2p", []string{"explain", "node", "general-x7k2p"}},
+		{cluster, "/json/explain/pool/gpu", []string{"explain", "nodepool", "gpu"}},
+		{cluster, "/json/explain/pod/ml/finetune-1", []string{"explain", "pod", "finetune-1", "-n", "ml"}},
+		{cluster, "/json/explain/pod/shop/frontend-19", []string{"explain", "pod", "frontend-19", "-n", "shop"}},
+		{manifests, "/json/nodes", []string{"nodes"}},
+		{manifests, "/json/plan", []string{"plan", "--disrupt"}},
+		{manifests, "/json/explain/pod/ml/train", []string{"explain", "pod", "ml/train"}},
+		{manifests, "/json/explain/node/own", []string{"explain", "node", "own"}},
+	} {
+		want, _, err := run(t, append(c.command, "-f", c.file, "-o", "json")...)
+		if err != nil && err != errUnplaced {
+			t.Fatal(err)
+		}
+		if code, got := pageAt(t, pageOf(t, c.file), c.address); code != 200 || got != want {
+			t.Errorf("%s of %s: %d, not what %s prints:\n%s\nwant\n%s", c.address, filepath.Base(c.file), code, c.command, got, want)
+		}
+	}
+}
+
+func TestDashboardTellsTheStoriesOfExplain(t *testing.T) {
+	t.Parallel()
+	const cluster = "../dashboard/testdata/cluster.txt"
+	handler := pageOf(t, cluster)
+	for address, command := range map[string][]string{
+		"/why/node/ip-10-0-1-58":   {"explain", "node", "ip-10-0-1-58"},
+		"/why/pool/gpu":            {"explain", "nodepool", "gpu"},
+		"/why/pod/ml/finetune-1":   {"explain", "pod", "ml/finetune-1"},
+		"/why/pod/ml/embed-1":      {"explain", "pod", "ml/embed-1"},
+		"/why/claim/general-x7k2p": {"explain", "node", "general-x7k2p"},
+	} {
+		text, _, err := run(t, append(command, "-f", cluster)...)
+		must(t, err)
+		_, page := pageAt(t, handler, address)
+		page = pageWords(page)
+		_, text, _ = strings.Cut(text, ": ")
+		for word := range strings.FieldsSeq(strings.ToLower(text)) {
+			i := strings.Index(page, word)
+			if i < 0 {
+				t.Errorf("%s does not say %q, which %s does, at its place", address, word, command)
+				break
+			}
+			page = page[i:]
+		}
+	}
+}
+
+// pageWords is what people read of the main part of a page.
+func pageWords(page string) string {
+	_, page, _ = strings.Cut(page, "<main")
+	var out strings.Builder
+	for part := range strings.SplitSeq(page, "<") {
+		_, text, _ := strings.Cut(part, ">")
+		out.WriteString(text + " ")
+	}
+	return strings.ToLower(strings.NewReplacer("&#39;", "'", "&#34;", `"`, "&gt;", ">", "&lt;", "<", "&#43;", "+", "&amp;", "&").Replace(out.String()))
+}
+
+func TestDashboardSaysWhatTheCommandSaysOfWhatIsNotThere(t *testing.T) {
+	t.Parallel()
+	const cluster = "../dashboard/testdata/cluster.txt"
+	handler := pageOf(t, cluster)
+	_, _, err := run(t, "explain", "nodepool", "genral", "-f", cluster)
+	if code, page := pageAt(t, handler, "/why/pool/genral"); err == nil || code != 404 || !strings.Contains(page, capital(err.Error())) {
+		t.Errorf("%d, without %v", code, err)
+	}
+}
+
+// The classes of pods come to the pods that tenon nodes counts as waiting.
+func TestDashboardShowsEveryPodThatWaits(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile("../dashboard/testdata/cluster.txt")
+	must(t, err)
+	file, err := scenario.Parse(string(text))
+	must(t, err)
+	p, err := newPicture("x", &scenario.Reading{Snapshot: file.Snapshot, Options: file.Options})
+	must(t, err)
+	waiting := 0
+	for i := range p.Pods {
+		if p.Pods[i].Waiting != nil {
+			waiting++
+		}
+	}
+	var nodes struct{ Waiting int }
+	must(t, json.Unmarshal(p.Nodes, &nodes))
+	if waiting != nodes.Waiting || waiting < 40 {
+		t.Errorf("%d pods wait, of %d", waiting, nodes.Waiting)
+	}
+}
+
+func TestDashboardRefusesToBeOpenByOneFlagAlone(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ args, want string }{
+		{"--address 0.0.0.0:0", "without a password"},
+		{"--address :0", "without a password"},
+		{"--address example.com:80", "without a password"},
+		{"--address 127.0.0.1", "it is a host and a port"},
+		{"--every 1ms", "at least 1s"},
+		{"-f nothing.yaml --address 127.0.0.1:0", "no such file"},
+		{"-f nothing.txt --export x.html", "no such file"},
+		{"cluster.yaml", "name files with -f"},
+	} {
+		_, _, err := run(t, append([]string{"dashboard"}, strings.Fields(c.args)...)...)
+		if err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v, want %s", c.args, err, c.want)
+		}
+	}
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	must(t, err)
+	defer taken.Close()
+	_, _, err = run(t, "dashboard", "-f", "../dashboard/testdata/cluster.txt", "--address", taken.Addr().String())
+	if err == nil || !strings.Contains(err.Error(), "is taken by another program: choose another with --address") {
+		t.Errorf("a taken port: %v", err)
+	}
+}
+
+func TestDashboardPrintsItsAddressAndEndsWithItsContext(t *testing.T) {
+	t.Parallel()
+	ctx, stop := context.WithCancel(t.Context())
+	out, in := io.Pipe()
+	command := New()
+	command.SetArgs([]string{"dashboard", "-f", "../dashboard/testdata/cluster.txt", "--address", "127.0.0.1:0"})
+	command.SetOut(in)
+	ended := make(chan error, 1)
+	go func() { ended <- command.ExecuteContext(ctx) }()
+	line := make([]byte, 200)
+	n, err := out.Read(line)
+	must(t, err)
+	_, address, _ := strings.Cut(string(line[:n]), "The page is at ")
+	address, _, _ = strings.Cut(address, " ")
+	answer, err := http.Get(address)
+	must(t, err)
+	answer.Body.Close()
+	if answer.StatusCode != 200 {
+		t.Errorf("%s: %s", address, answer.Status)
+	}
+	stopped := time.Now()
+	stop()
+	if err := <-ended; err != nil || time.Since(stopped) > time.Second {
+		t.Errorf("ended after %s with %v", time.Since(stopped), err)
+	}
+}
+
+func TestDashboardIsExportedToOneFile(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "page.html")
+	_, _, err := run(t, "dashboard", "-f", "../dashboard/testdata/cluster.txt", "--export", file)
+	must(t, err)
+	page, err := os.ReadFile(file)
+	must(t, err)
+	for _, want := range []string{"ip-10-0-1-58", "finetune", "<h3>gpu</h3>"} {
+		if !bytes.Contains(page, []byte(want)) {
+			t.Errorf("the file does not have %s in it", want)
+		}
+	}
+}
+
+// BenchmarkDashboard is the page of 5,000 nodes and 100,000 pods: what reading them costs, and what each page does.
+func BenchmarkDashboard(b *testing.B) {
+	s := workload.Running(workload.Diverse(200, 1), 5_000, 100_000, 1)
+	reading := &scenario.Reading{Snapshot: s}
+	var picture *dashboard.Picture
+	b.Run("documents", func(b *testing.B) {
+		plan := disruption.Plan(s, engine.Options{}, nil)
+		for b.Loop() {
+			newNodeTable(s, plan)
+		}
+	})
+	b.Run("reading", func(b *testing.B) {
+		for b.Loop() {
+			var err error
+			if picture, err = newPicture("large", reading); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+	handler := handlerOf(b, func(context.Context) (*dashboard.Picture, error) { return picture, nil })
+	for _, address := range []string{"/", "/?filter=pod-17", "/waiting", "/why?q=node-4", "/json/nodes"} {
+		b.Run(address, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				r := httptest.NewRequest(http.MethodGet, "http://localhost"+address, nil)
+				r.Header.Set("Accept-Encoding", "gzip")
+				w := httptest.NewRecorder()
+				handler.ServeHTTP(w, r)
+				b.ReportMetric(float64(w.Body.Len()), "wire-bytes")
+			}
+		})
+	}
+}

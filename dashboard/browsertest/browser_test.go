@@ -1,0 +1,192 @@
+package browsertest
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/chromedp/cdproto/cdp"
+	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/cdproto/log"
+	"github.com/chromedp/cdproto/network"
+	"github.com/chromedp/cdproto/runtime"
+	"github.com/chromedp/chromedp"
+)
+
+// A tab is a browser's tab. Whatever goes wrong in it is kept.
+type tab struct {
+	ctx  context.Context
+	site string // where the dashboard is
+
+	mu       sync.Mutex // guards the next
+	problems []string
+}
+
+// browserPath finds Chromium. Without one, these tests have nothing to say; in CI that is a failure.
+func browserPath(t *testing.T) string {
+	t.Helper()
+	for _, name := range []string{os.Getenv("TENON_BROWSER"), "chromium", "chromium-browser", "google-chrome", "chrome"} {
+		if path, err := exec.LookPath(name); name != "" && err == nil {
+			return path
+		}
+	}
+	const missing = "there is no Chromium: install it (on Debian, apt-get install --no-install-recommends chromium), or name one with TENON_BROWSER"
+	if os.Getenv("CI") != "" {
+		t.Fatal(missing)
+	}
+	t.Skip(missing)
+	return ""
+}
+
+// startDashboard serves a file's page with the command, and returns its address.
+func startDashboard(t *testing.T, file string) string {
+	t.Helper()
+	binary := os.Getenv("TENON_BINARY")
+	if binary == "" {
+		binary = filepath.Join(t.TempDir(), "tenon")
+		build := exec.Command("go", "build", "-o", binary, ".")
+		build.Dir = "../.."
+		if out, err := build.CombinedOutput(); err != nil {
+			t.Fatalf("build tenon: %v\n%s", err, out)
+		}
+	}
+	command := exec.CommandContext(t.Context(), binary, "dashboard", "-f", file, "--address", "127.0.0.1:0")
+	command.Cancel = func() error { return command.Process.Signal(os.Interrupt) }
+	command.Stderr = os.Stderr
+	out, err := command.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := command.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = command.Wait() }) // it has been interrupted by then
+	line, err := bufio.NewReader(out).ReadString('\n')
+	if err != nil {
+		t.Fatalf("tenon dashboard says no address: %v", err)
+	}
+	_, address, _ := strings.Cut(line, "The page is at ")
+	address, _, _ = strings.Cut(address, " ")
+	return address
+}
+
+// openTab starts a browser with one tab that shows pages of a site.
+func openTab(t *testing.T, site string) *tab {
+	t.Helper()
+	b := &tab{site: site}
+	options := []chromedp.ExecAllocatorOption{chromedp.ExecPath(browserPath(t)), chromedp.Flag("headless", "new")}
+	if os.Geteuid() == 0 {
+		options = append(options, chromedp.NoSandbox) // it does not start otherwise
+	}
+	allocator, end := chromedp.NewExecAllocator(context.Background(), options...)
+	ctx, stop := chromedp.NewContext(allocator, chromedp.WithListener(b.listen))
+	b.ctx = ctx
+	t.Cleanup(func() { stop(); end() })
+	b.do(t, chromedp.EmulateViewport(1440, 900))
+	return b
+}
+
+// listen keeps what no page may do: log an error, break a rule of its security policy, ask another host for anything.
+func (b *tab) listen(event any) {
+	problem := ""
+	switch e := event.(type) {
+	case *runtime.EventExceptionThrown:
+		problem = "exception: " + fmt.Sprint(e.ExceptionDetails.Text, e.ExceptionDetails.Exception)
+	case *runtime.EventConsoleAPICalled:
+		if e.Type == "error" || e.Type == "assert" {
+			problem = fmt.Sprintf("console: %v", e.Args)
+		}
+	case *log.EventEntryAdded:
+		if e.Entry.Level == "error" || e.Entry.Source == "security" {
+			problem = "log: " + e.Entry.Text + " " + e.Entry.URL
+		}
+	case *network.EventRequestWillBeSent:
+		if !strings.HasPrefix(e.Request.URL, b.site+"/") && !strings.HasPrefix(e.Request.URL, "data:") && !strings.HasPrefix(e.Request.URL, "file:") && e.Request.URL != "about:blank" {
+			problem = "foreign request: " + e.Request.URL
+		}
+	}
+	if problem != "" {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		b.problems = append(b.problems, problem)
+	}
+}
+
+// checkQuiet fails for whatever went wrong so far.
+func (b *tab) checkQuiet(t *testing.T, where string) {
+	t.Helper()
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, p := range b.problems {
+		t.Errorf("%s: %s", where, p)
+	}
+	b.problems = nil
+}
+
+func (b *tab) do(t *testing.T, steps ...chromedp.Action[chromedp.Void]) {
+	t.Helper()
+	if err := chromedp.Do(b.ctx, steps...); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (b *tab) open(t *testing.T, address string) {
+	t.Helper()
+	b.do(t, chromedp.Navigate(b.site+address))
+}
+
+// evaluate asks the page. An expression that is a promise is waited for.
+func evaluate[T any](t *testing.T, b *tab, expression string) T {
+	t.Helper()
+	ctx, stop := context.WithTimeout(b.ctx, time.Minute)
+	defer stop()
+	out, err := chromedp.Run(ctx, chromedp.Evaluate[T](expression, chromedp.EvalAwaitPromise))
+	if err != nil {
+		t.Fatalf("%.100s: %v", expression, err)
+	}
+	return out
+}
+
+func isTrue(t *testing.T, b *tab, what, expression string) {
+	t.Helper()
+	if !evaluate[bool](t, b, expression) {
+		t.Errorf("%s: %s is false", what, expression)
+	}
+}
+
+// look sets whether the system is light or dark.
+func (b *tab) look(t *testing.T, scheme string) {
+	t.Helper()
+	if _, err := chromedp.Run(b.ctx, func(ctx context.Context, target *chromedp.Target) (cdp.Empty, error) {
+		return cdp.Call(ctx, target, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}}})
+	}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// scripts switches them off and on.
+func (b *tab) scripts(t *testing.T, on bool) {
+	t.Helper()
+	if _, err := chromedp.Run(b.ctx, func(ctx context.Context, target *chromedp.Target) (cdp.Empty, error) {
+		return cdp.Call(ctx, target, emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{Value: !on})
+	}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func fileAddress(t *testing.T, path string) string {
+	t.Helper()
+	whole, err := filepath.Abs(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return (&url.URL{Scheme: "file", Path: whole}).String()
+}

@@ -1,0 +1,187 @@
+package browsertest
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/chromedp/chromedp"
+)
+
+const cluster = "../testdata/cluster.txt"
+
+// screens are an address of each screen, and of each kind of story.
+func screens() map[string]string {
+	return map[string]string{
+		"nodes": "/", "nodes-by-zone": "/?by=zone&then=capacity&size=equal&filter=pool%21%3Dgpu", "waiting": "/waiting", "why": "/why?q=web",
+		"node": "/why/node/ip-10-0-3-85", "pod": "/why/pod/ml/finetune-1", "pool": "/why/pool/gpu", "claim": "/why/claim/general-x7k2p",
+	}
+}
+
+// Nothing on any screen is an error, breaks the security policy or asks another host; and axe finds nothing, light and dark, wide and narrow.
+func TestScreensAreQuietAndForEverybody(t *testing.T) {
+	axe, err := os.ReadFile("axe/axe.min.js")
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := openTab(t, startDashboard(t, cluster))
+	for name, address := range screens() {
+		for _, scheme := range []string{"light", "dark"} {
+			for _, width := range []int64{1440, 390, 320} {
+				b.look(t, scheme)
+				b.do(t, chromedp.EmulateViewport(width, 900))
+				b.open(t, address)
+				where := fmt.Sprintf("%s, %s, %d wide", name, scheme, width)
+				isTrue(t, b, where+", no sideways scrolling", "document.documentElement.scrollWidth <= innerWidth")
+				b.checkQuiet(t, where)
+				if width == 320 {
+					continue
+				}
+				evaluate[bool](t, b, string(axe)+"; true")
+				for _, found := range evaluate[[]string](t, b, `axe.run().then((r) => r.violations.flatMap((v) => v.nodes.map((n) => v.id + ": " + n.html.slice(0, 200) + " " + (n.failureSummary ?? "").slice(0, 300))))`) {
+					t.Errorf("%s: %s", where, found)
+				}
+				b.checkQuiet(t, where+", axe")
+			}
+		}
+	}
+}
+
+func TestKeysReachEverything(t *testing.T) {
+	b := openTab(t, startDashboard(t, cluster))
+	b.open(t, "/")
+	b.do(t, chromedp.KeyEvent("/"))
+	isTrue(t, b, "/", `document.activeElement.id === "filter"`)
+	b.do(t, chromedp.KeyEvent("\u001b"), chromedp.KeyEvent("?"))
+	isTrue(t, b, "?", `document.getElementById("keys").open`)
+	b.do(t, chromedp.KeyEvent("\u001b"))
+	isTrue(t, b, "Esc", `!document.getElementById("keys").open`)
+	evaluate[bool](t, b, `document.querySelector(".tiles").focus(); true`)
+	b.do(t, chromedp.KeyEvent("\u0303")) // right
+	evaluate[bool](t, b, waitUntil(`document.querySelector(".wide .cursor")`))
+	first := evaluate[string](t, b, `document.querySelector(".tip").textContent`)
+	b.do(t, chromedp.KeyEvent("\u0303"))
+	evaluate[bool](t, b, waitUntil(`document.querySelector(".tip").textContent !== `+fmt.Sprintf("%q", first)))
+	tip := evaluate[string](t, b, `document.querySelector(".tip strong").textContent`)
+	b.do(t, chromedp.KeyEvent("\r"))
+	b.waitForTitle(t, "Node "+tip)
+	evaluate[bool](t, b, waitUntil(`document.readyState === "complete"`)) // the scripts listen by then
+	b.do(t, chromedp.KeyEvent("g"), chromedp.KeyEvent("w"))
+	b.waitForTitle(t, "Waiting")
+	b.checkQuiet(t, "keys")
+	// Each stop of Tab can be seen.
+	b.open(t, "/")
+	b.look(t, "light")
+	for i := range 25 {
+		b.do(t, chromedp.KeyEvent("\t"))
+		isTrue(t, b, fmt.Sprintf("stop %d has an outline", i), `document.activeElement === document.body || getComputedStyle(document.activeElement).outlineStyle !== "none"`)
+	}
+}
+
+// waitUntil is a promise of something that comes about in the page.
+func waitUntil(condition string) string {
+	return `new Promise((done, fail) => { const end = Date.now() + 20000; const look = () => (` + condition + `) ? done(true) : Date.now() > end ? fail("in vain") : setTimeout(look, 20); look(); })`
+}
+
+func (b *tab) waitForTitle(t *testing.T, begins string) {
+	t.Helper()
+	deadline := time.Now().Add(20 * time.Second)
+	for {
+		title, err := chromedp.Run(b.ctx, chromedp.Title())
+		if err == nil && strings.HasPrefix(title, begins) {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("the title is %q (%v), want %s", title, err, begins)
+		}
+	}
+}
+
+func TestTheLookFollowsTheSystemAndTheSwitch(t *testing.T) {
+	b := openTab(t, startDashboard(t, cluster))
+	paper := func() string {
+		return evaluate[string](t, b, `getComputedStyle(document.documentElement).backgroundColor`)
+	}
+	b.look(t, "light")
+	b.open(t, "/")
+	light := paper()
+	b.look(t, "dark")
+	dark := paper()
+	if light == dark {
+		t.Errorf("light and dark are both %s", light)
+	}
+	b.do(t, chromedp.Click("#theme"))
+	if paper() != light {
+		t.Error("the switch does not make a dark page light")
+	}
+	b.open(t, "/waiting")
+	if paper() != light {
+		t.Error("the choice is forgotten on the next page")
+	}
+	b.checkQuiet(t, "look")
+}
+
+func TestPagesAreReadableWithoutScripts(t *testing.T) {
+	b := openTab(t, startDashboard(t, cluster))
+	b.scripts(t, false)
+	for address, want := range map[string]string{"/": "ip-10-0-1-58", "/waiting": "the largest type, g6.12xlarge, has 4", "/why/node/ip-10-0-1-58": "It stays"} {
+		b.open(t, address)
+		if text := evaluate[string](t, b, "document.body.innerText"); !strings.Contains(text, want) {
+			t.Errorf("%s does not show %q", address, want)
+		}
+		isTrue(t, b, address+", nothing that needs scripts is shown", `[...document.querySelectorAll(".scripted")].every((x) => !x.checkVisibility())`)
+	}
+}
+
+func TestTheExportedFileOpensFromDisk(t *testing.T) {
+	browserPath(t)
+	file := filepath.Join(t.TempDir(), "page.html")
+	binary := filepath.Join(t.TempDir(), "tenon")
+	build := exec.Command("go", "build", "-o", binary, ".")
+	build.Dir = "../.."
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	if out, err := exec.Command(binary, "dashboard", "-f", cluster, "--export", file).CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	b := openTab(t, "file://")
+	b.do(t, chromedp.Navigate(fileAddress(t, file)))
+	if text := evaluate[string](t, b, "document.body.innerText"); !strings.Contains(text, "ip-10-0-1-58") {
+		t.Error("the nodes are not there")
+	}
+	isTrue(t, b, "its style holds", `getComputedStyle(document.querySelector(".figures")).display === "flex"`)
+	b.checkQuiet(t, "export")
+}
+
+// TestScreenshots writes pictures of every screen into the folder that TENON_SCREENSHOTS names.
+func TestScreenshots(t *testing.T) {
+	folder := os.Getenv("TENON_SCREENSHOTS")
+	if folder == "" {
+		t.Skip("TENON_SCREENSHOTS names no folder for them")
+	}
+	if err := os.MkdirAll(folder, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	b := openTab(t, startDashboard(t, cluster))
+	for name, address := range screens() {
+		for _, scheme := range []string{"light", "dark"} {
+			for _, width := range []int64{1440, 390} {
+				b.look(t, scheme)
+				b.do(t, chromedp.EmulateViewport(width, 900))
+				b.open(t, address)
+				shot, err := chromedp.Run(b.ctx, chromedp.FullScreenshot(100))
+				if err != nil {
+					t.Fatal(err)
+				}
+				if err := os.WriteFile(filepath.Join(folder, fmt.Sprintf("%s-%s-%d.png", name, scheme, width)), shot, 0o644); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+	}
+}

@@ -1,0 +1,7 @@
+// Package dashboard is the web page of Tenon: the nodes and what they cost, the pods that wait and why, and the story behind each
+// object. It shows the documents and the words of the command line, which whoever serves it hands in as a Picture; it reads no cluster,
+// decides nothing and changes nothing.
+//
+// A screen is one file here and one template: what it takes from the picture, and how it looks. Pages are made on the server and work
+// without scripts; scripts only keep them up to date and let the tile map be walked.
+package dashboard

@@ -1,0 +1,79 @@
+package dashboard
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/base64"
+	"html/template"
+	"math"
+)
+
+// exportData is everything that the exported page shows, one below the other.
+type exportData struct {
+	*frame
+	Style    template.CSS
+	Security string
+	List     *nodesData
+	Pending  *waitingData
+	Pools    []*storyData
+}
+
+// Export is the page as one HTML file that loads nothing and has no scripts: all nodes in one table, the pods that wait, and the stories
+// of the pools.
+func Export(p *Picture) ([]byte, error) {
+	v, err := newView(p)
+	if err != nil {
+		return nil, err
+	}
+	a, err := readAssets()
+	if err != nil {
+		return nil, err
+	}
+	t, err := parseTemplates(a, "templates/export.html", "templates/parts.html")
+	if err != nil {
+		return nil, err
+	}
+	style := a.served[a.names["page.css"]]
+	hash := sha256.Sum256(style)
+	d := &exportData{frame: newFrame(v), Style: template.CSS(style), // our own file, not what somebody wrote in a cluster
+		Security: "default-src 'none'; style-src 'sha256-" + base64.StdEncoding.EncodeToString(hash[:]) + "'; base-uri 'none'; form-action 'none'"}
+	d.List, _ = newNodesData(defaultNodesQuery(), v, math.MaxInt32)
+	d.List.Export = true
+	for i := range d.List.Rows {
+		d.List.Rows[i].Link = ""
+	}
+	if d.Pending, err = newWaitingData(v); err != nil {
+		return nil, err
+	}
+	d.Pending.unlink()
+	for _, name := range p.NodePools {
+		e, err := p.Explain(KindPool, name)
+		if err != nil {
+			return nil, err
+		}
+		d.Pools = append(d.Pools, &storyData{Kind: KindPool, Story: e.Story, Export: true})
+	}
+	var out bytes.Buffer
+	if err := t.ExecuteTemplate(&out, "export", d); err != nil {
+		return nil, err
+	}
+	return out.Bytes(), nil
+}
+
+// unlink takes the links away: the file has no other pages.
+func (d *waitingData) unlink() {
+	for _, classes := range [][]*podClass{d.Refused, d.Coming, d.Others} {
+		for _, c := range classes {
+			c.Link = ""
+			for i := range c.On {
+				c.On[i].Link = ""
+			}
+		}
+	}
+	for i := range d.Starting {
+		d.Starting[i].Link = ""
+	}
+	for i := range d.Launches {
+		d.Launches[i].PoolLink = ""
+	}
+}

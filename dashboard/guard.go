@@ -1,0 +1,64 @@
+package dashboard
+
+import (
+	"net"
+	"net/http"
+	"net/netip"
+	"slices"
+	"strings"
+)
+
+// contentSecurity lets a page load nothing but what this server sends, and run nothing that is written in it.
+const contentSecurity = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
+
+// guard refuses what no browser sends that was told the right address: a page of somebody else whose name was made to point here, or one
+// that posts. Nothing but reading is served.
+func guard(hosts []string, next http.Handler) http.Handler {
+	foreign := http.NewCrossOriginProtection()
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		h := w.Header()
+		h.Set("Content-Security-Policy", contentSecurity)
+		h.Set("X-Content-Type-Options", "nosniff")
+		h.Set("Referrer-Policy", "no-referrer")
+		h.Set("Cross-Origin-Opener-Policy", "same-origin")
+		h.Set("Cross-Origin-Resource-Policy", "same-origin")
+		if !isServedAs(r.Host, hosts) {
+			http.Error(w, "This server is not "+plain(r.Host)+". Name hosts under which it is reached with --allowed-host.", http.StatusMisdirectedRequest)
+			return
+		}
+		if err := foreign.Check(r); err != nil {
+			http.Error(w, "A page of another site has asked for this.", http.StatusForbidden)
+			return
+		}
+		if r.Method != http.MethodGet && r.Method != http.MethodHead {
+			h.Set("Allow", "GET, HEAD")
+			http.Error(w, "This page only shows things.", http.StatusMethodNotAllowed)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// isServedAs reports whether a Host header names this machine's loopback, or one of the hosts.
+func isServedAs(header string, hosts []string) bool {
+	host := header
+	if name, _, err := net.SplitHostPort(header); err == nil {
+		host = name
+	}
+	host = strings.TrimSuffix(strings.ToLower(strings.Trim(host, "[]")), ".")
+	if host == "localhost" || slices.ContainsFunc(hosts, func(h string) bool { return strings.EqualFold(h, host) }) {
+		return true
+	}
+	address, err := netip.ParseAddr(host)
+	return err == nil && address.IsLoopback()
+}
+
+// plain is a text that somebody sent, fit for an answer.
+func plain(text string) string {
+	return strings.Map(func(r rune) rune {
+		if r < ' ' || r > '~' {
+			return '?'
+		}
+		return r
+	}, text[:min(len(text), 100)])
+}

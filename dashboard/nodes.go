@@ -1,0 +1,325 @@
+package dashboard
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// rowsPerPage is how many nodes the table shows at a time. A browser takes a second for five thousand.
+const rowsPerPage = 100
+
+func nodesScreen() *screen {
+	return &screen{name: "Nodes", path: "/", patterns: []string{"GET /{$}"}, file: "nodes.html", fill: fillNodes}
+}
+
+// nodesQuery is what the address of the nodes says: everything that the screen shows follows from it.
+type nodesQuery struct {
+	by, then, filter, sort, fill string
+	equal                        bool
+	page                         int
+}
+
+const noKey = "-" // for the second key: none
+
+func defaultNodesQuery() nodesQuery {
+	return nodesQuery{by: "pool", then: "type", sort: "pool", fill: "most", page: 1}
+}
+
+func readNodesQuery(values url.Values) nodesQuery {
+	q := defaultNodesQuery()
+	choose := func(to *string, name string, from []string) {
+		if v := values.Get(name); slices.Contains(from, v) {
+			*to = v
+		}
+	}
+	choose(&q.by, "by", groupKeys())
+	choose(&q.then, "then", append(groupKeys(), noKey))
+	choose(&q.sort, "sort", nodeOrders())
+	choose(&q.fill, "fill", []string{"most", "cpu", "memory"})
+	q.filter, q.equal = strings.TrimSpace(values.Get("filter")), values.Get("size") == "equal"
+	if n, err := strconv.Atoi(values.Get("page")); err == nil && n > 0 {
+		q.page = n
+	}
+	if q.then == q.by {
+		q.then = noKey
+	}
+	return q
+}
+
+// values are the address's, without what is as usual.
+func (q nodesQuery) values() url.Values {
+	out, usual := url.Values{}, defaultNodesQuery()
+	for _, x := range []struct{ name, value, usual string }{
+		{"by", q.by, usual.by}, {"then", q.then, usual.then}, {"filter", q.filter, ""}, {"sort", q.sort, usual.sort},
+		{"fill", q.fill, usual.fill}, {"size", map[bool]string{true: "equal"}[q.equal], ""}, {"page", strconv.Itoa(q.page), "1"},
+	} {
+		if x.value != x.usual {
+			out.Set(x.name, x.value)
+		}
+	}
+	return out
+}
+
+func (q nodesQuery) address() string {
+	return (&url.URL{Path: "/", RawQuery: q.values().Encode()}).String()
+}
+
+// nodesData is what the template of the nodes takes.
+type nodesData struct {
+	query       nodesQuery
+	Filter      string
+	FilterError *FilterError
+	Choices     []choice
+	Groups      []*group
+	Flat        []*group // the groups with those below them, in order
+	Shown       group    // everything that the filter leaves
+	All         int      // nodes without the filter
+	Map, Narrow *tileMap
+	Rows        []nodeRow
+	Columns     []column
+	Pages       pages
+	Export      bool
+}
+
+// A choice is a setting of the screen: a list to choose from.
+type choice struct {
+	Label, Name string
+	Values      []choiceValue
+}
+
+type choiceValue struct {
+	Value, Label string
+	Chosen       bool
+}
+
+// A column is a heading of the table; its address sorts by it.
+type column struct {
+	Name, Address string
+	Number, Here  bool
+}
+
+type nodeRow struct {
+	*node
+	Link    string
+	Because string
+	Code    string
+	Age     string
+}
+
+// pages says which part of the rows is shown.
+type pages struct {
+	First, Last, Of  int
+	Previous, Next   string
+	Number, LastPage int
+}
+
+// widestNarrow is up to how many nodes a second map is drawn, for narrow screens. With more, tiles are too small there.
+const widestNarrow = 600
+
+func fillNodes(r *http.Request, v *view) (content, error) {
+	d, status := newNodesData(readNodesQuery(r.URL.Query()), v, rowsPerPage)
+	return content{title: "Nodes", data: d, status: status}, nil
+}
+
+func newNodesData(q nodesQuery, v *view, perPage int) (*nodesData, int) {
+	d := &nodesData{query: q, Filter: q.filter, All: len(v.nodes.Nodes), Choices: q.choices(), Columns: q.columns()}
+	f, err := parseFilter(q.filter)
+	if errors.As(err, &d.FilterError) {
+		return d, http.StatusBadRequest
+	}
+	nodes := f.matches(v)
+	orderNodes(nodes, q.sort)
+	for _, n := range nodes {
+		d.Shown.add(n)
+	}
+	keys := []string{q.by}
+	if q.then != noKey {
+		keys = append(keys, q.then)
+	}
+	d.Groups = groupNodes(nodes, keys, d.Shown.Price, 0)
+	for _, g := range d.Groups {
+		d.Flat = append(append(d.Flat, g), g.Groups...)
+	}
+	if len(nodes) > 0 {
+		d.Map = newTileMap(d.Groups, 1280, 380, q.equal, q.filled)
+		if len(nodes) <= widestNarrow {
+			d.Narrow = newTileMap(d.Groups, 360, 420, q.equal, q.filled)
+		}
+	}
+	d.addRows(nodes, perPage)
+	return d, http.StatusOK
+}
+
+// addRows fills in one page of the table.
+func (d *nodesData) addRows(nodes []*node, perPage int) {
+	last := max(1, (len(nodes)+perPage-1)/perPage)
+	number := min(d.query.page, last)
+	first, end := (number-1)*perPage, min(number*perPage, len(nodes))
+	d.Pages = pages{First: first + 1, Last: end, Of: len(nodes), Number: number, LastPage: last}
+	at := func(page int) string {
+		q := d.query
+		q.page = page
+		return q.address()
+	}
+	if number > 1 {
+		d.Pages.Previous = at(number - 1)
+	}
+	if number < last {
+		d.Pages.Next = at(number + 1)
+	}
+	for _, n := range nodes[first:end] {
+		row := nodeRow{node: n, Link: nodeAddress(n), Because: n.Disruption, Age: ageWords(n.age)}
+		if n.Kept != nil {
+			row.Because, row.Code = n.Kept.Message, n.Kept.Code
+		}
+		d.Rows = append(d.Rows, row)
+	}
+}
+
+// nodeAddress is where the story of a node is told, or that of a claim without a node.
+func nodeAddress(n *node) string {
+	if n.Claim == n.Node && n.Claim != "" && n.State != "ready" {
+		return whyAddress(KindClaim, n.Claim)
+	}
+	return whyAddress(KindNode, n.Node)
+}
+
+// filled is how far the tile of a node is filled.
+func (q nodesQuery) filled(n *node) float64 {
+	switch q.fill {
+	case "cpu":
+		return n.CPU.Of()
+	case "memory":
+		return n.Memory.Of()
+	}
+	return max(n.CPU.Of(), n.Memory.Of())
+}
+
+func (q nodesQuery) choices() []choice {
+	list := func(label, name, chosen string, values ...[2]string) choice {
+		c := choice{Label: label, Name: name}
+		for _, v := range values {
+			c.Values = append(c.Values, choiceValue{v[0], v[1], v[0] == chosen})
+		}
+		return c
+	}
+	var keys [][2]string
+	for _, k := range groupKeys() {
+		keys = append(keys, [2]string{k, k})
+	}
+	size := "price"
+	if q.equal {
+		size = "equal"
+	}
+	return []choice{
+		list("Group by", "by", q.by, keys...),
+		list("then", "then", q.then, append(keys, [2]string{noKey, "nothing"})...),
+		list("Tiles by", "size", size, [2]string{"price", "price"}, [2]string{"equal", "number"}),
+		list("filled by", "fill", q.fill, [2]string{"most", "larger request"}, [2]string{"cpu", "CPU request"}, [2]string{"memory", "memory request"}),
+		list("Sort by", "sort", q.sort, [2]string{"pool", "pool"}, [2]string{"name", "name"}, [2]string{"price", "price, dearest"},
+			[2]string{"cpu", "CPU, emptiest"}, [2]string{"memory", "memory, emptiest"}, [2]string{"age", "age, oldest"}),
+	}
+}
+
+func (q nodesQuery) columns() []column {
+	var out []column
+	for _, c := range []struct {
+		name, sort string
+		number     bool
+	}{{"Node", "name", false}, {"Pool", "pool", false}, {"Machine", "", false}, {"CPU", "cpu", false}, {"Memory", "memory", false}, {"Pods", "", true},
+		{"USD/hour", "price", true}, {"Age", "age", true}, {"State", "", false}, {"Because", "", false}} {
+		x := column{Name: c.name, Number: c.number}
+		if c.sort != "" {
+			sorted := q
+			sorted.sort, sorted.page = c.sort, 1
+			x.Address, x.Here = sorted.address(), q.sort == c.sort
+		}
+		out = append(out, x)
+	}
+	return out
+}
+
+// GroupAddress shows the nodes of a group alone.
+func (d *nodesData) GroupAddress(g *group) string { return d.narrowed(g.Filter()) }
+
+func (d *nodesData) narrowed(term string) string {
+	q := d.query
+	q.filter, q.page = strings.TrimSpace(q.filter+" "+term), 1
+	return q.address()
+}
+
+// TilesAddress is where the scripts find what each tile says.
+func (d *nodesData) TilesAddress() string { return "/json/tiles?" + d.query.values().Encode() }
+
+func nodeOrders() []string { return []string{"pool", "name", "price", "cpu", "memory", "age"} }
+
+// orderNodes sorts as tenon nodes does. The document is in order of pools.
+func orderNodes(nodes []*node, by string) {
+	if by == "pool" {
+		return
+	}
+	slices.SortStableFunc(nodes, func(a, b *node) int {
+		first := 0
+		switch by {
+		case "price":
+			first = cmp.Compare(b.Price(), a.Price())
+		case "cpu":
+			first = cmp.Compare(a.CPU.Of(), b.CPU.Of())
+		case "memory":
+			first = cmp.Compare(a.Memory.Of(), b.Memory.Of())
+		case "age":
+			first = cmp.Compare(b.age, a.age)
+		}
+		return cmp.Or(first, compareNames(a.Node, b.Node))
+	})
+}
+
+// compareNames puts web-2 before web-10.
+func compareNames(a, b string) int {
+	const digits = "0123456789"
+	return cmp.Or(cmp.Compare(strings.TrimRight(a, digits), strings.TrimRight(b, digits)), cmp.Compare(len(a), len(b)), cmp.Compare(a, b))
+}
+
+// tilesDocument says where each tile of the map is and what it stands for, for the script that lets people walk the map.
+func tilesDocument(v *view, r *http.Request) ([]byte, error) {
+	q := readNodesQuery(r.URL.Query())
+	d, _ := newNodesData(q, v, rowsPerPage)
+	type tileJSON struct {
+		Place [4]int `json:"at"`
+		Name  string `json:"name"`
+		Says  string `json:"says"`
+		Link  string `json:"to"`
+	}
+	lists := map[string][]tileJSON{"wide": {}, "narrow": {}}
+	for name, m := range map[string]*tileMap{"wide": d.Map, "narrow": d.Narrow} {
+		if m == nil {
+			continue
+		}
+		for _, t := range m.tiles {
+			lists[name] = append(lists[name], tileJSON{[4]int{t.x, t.y, t.w, t.h}, t.node.Node, tileWords(t.node), nodeAddress(t.node)})
+		}
+	}
+	return json.Marshal(lists)
+}
+
+// tileWords says in a line what a tile stands for.
+func tileWords(n *node) string {
+	cost := "unknown price"
+	if n.PricePerHour != nil {
+		cost = dollars(*n.PricePerHour) + "/h"
+	}
+	machine := strings.Join(strings.Fields(n.InstanceType+" "+n.Zone+" "+n.CapacityType), " ")
+	words := []string{cmp.Or(n.NodePool, "no pool"), cmp.Or(machine, "unknown machine"), cost,
+		fmt.Sprintf("CPU %s, memory %s", percent(n.CPU.Of()), percent(n.Memory.Of())), count(n.Pods, "pod"), n.Standing()}
+	if n.Goes() {
+		words = append(words, n.Disruption)
+	}
+	return strings.Join(words, " · ")
+}

@@ -1,0 +1,103 @@
+package dashboard
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"k8s.io/utils/clock"
+)
+
+// A Source reads the cluster anew.
+type Source func(ctx context.Context) (*Picture, error)
+
+// A Reader holds the newest picture of a cluster. It reads the cluster only when somebody looks, one reading at a time, and gives at
+// once what it has: a page that nobody looks at costs nothing.
+type Reader struct {
+	source Source // nil if the picture never changes
+	every  time.Duration
+	clock  clock.PassiveClock
+	ctx    context.Context // ends what is being read
+
+	mu      sync.Mutex // guards all below
+	newest  *view
+	problem error         // of the newest reading
+	since   time.Time     // when the problem began
+	ended   time.Time     // when the newest reading ended
+	took    time.Duration // how long it took
+	reading chan struct{} // closed once the reading in progress ends, nil without one
+}
+
+// NewReader reads the cluster a first time. With every 0 it is the only time: a file stays as it was.
+func NewReader(ctx context.Context, source Source, every time.Duration, clock clock.PassiveClock) (*Reader, error) {
+	r := &Reader{source: source, every: every, clock: clock, ctx: ctx}
+	if err := r.read(); err != nil {
+		return nil, err
+	}
+	return r, nil
+}
+
+// read asks the source and keeps what it answers.
+func (r *Reader) read() error {
+	began := r.clock.Now()
+	picture, err := r.source(r.ctx)
+	var v *view
+	if err == nil {
+		v, err = newView(picture)
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.ended = r.clock.Now()
+	r.took = r.ended.Sub(began)
+	if err != nil {
+		if r.problem == nil {
+			r.since = r.ended
+		}
+		r.problem = err
+		return err
+	}
+	r.newest, r.problem = v, nil
+	return nil
+}
+
+// patienceForNew is how long a look waits for a picture when the one that there is was taken long ago.
+const patienceForNew = 2 * time.Second
+
+// look gives the newest picture, and what has kept newer ones from being taken. If it is time, it begins to read another: after every,
+// and so that reading takes at most a fifth of the time.
+func (r *Reader) look(ctx context.Context) (*view, string) {
+	r.mu.Lock()
+	now := r.clock.Now()
+	if r.every > 0 && r.reading == nil && now.Sub(r.ended) >= max(r.every, 4*r.took) {
+		done := make(chan struct{})
+		r.reading = done
+		go func() {
+			defer close(done)
+			_ = r.read() // kept as the problem
+			r.mu.Lock()
+			r.reading = nil
+			r.mu.Unlock()
+		}()
+	}
+	wait, old := r.reading, now.Sub(r.newest.At) > 10*r.every
+	r.mu.Unlock()
+	if wait != nil && old {
+		ctx, stop := context.WithTimeout(ctx, patienceForNew)
+		defer stop()
+		select {
+		case <-wait:
+		case <-ctx.Done():
+		}
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.problem != nil {
+		return r.newest, fmt.Sprintf("The cluster could not be read since %s: %v. What is shown is of %s.",
+			r.since.UTC().Format(exactTime), r.problem, r.newest.At.UTC().Format(exactTime))
+	}
+	return r.newest, ""
+}
+
+// exactTime is how times are written where their age is not enough.
+const exactTime = "2006-01-02 15:04:05 UTC"

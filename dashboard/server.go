@@ -1,0 +1,204 @@
+package dashboard
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"html/template"
+	"net"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Options say how the page is served. The zero value is for a reader on the same machine.
+type Options struct {
+	// Hosts are names, beside those of the loopback, under which browsers reach the page.
+	Hosts []string
+	// AtOnce is how many pages are made at a time; others wait a moment, and are refused then. 0 means 4.
+	AtOnce int
+}
+
+// server is the pages over one reader.
+type server struct {
+	reader  *Reader
+	assets  *assets
+	screens []*screen
+	turns   chan struct{}
+}
+
+// A screen is one page.
+type screen struct {
+	name, path string // in the list of screens, or of the screen that a page without a name belongs to
+	patterns   []string
+	file       string // of its template
+	template   *template.Template
+	// fill takes from the picture what the page shows.
+	fill func(r *http.Request, v *view) (content, error)
+}
+
+// A content is what a screen shows: its title, what its template takes, and another status than 200 if something is wrong.
+type content struct {
+	title  string
+	data   any
+	status int
+}
+
+// Handler serves the pages, and the documents behind them as JSON.
+func Handler(reader *Reader, opt Options) (http.Handler, error) {
+	a, err := readAssets()
+	if err != nil {
+		return nil, fmt.Errorf("read the files of the page: %w", err)
+	}
+	if opt.AtOnce == 0 {
+		opt.AtOnce = 4
+	}
+	s := &server{reader: reader, assets: a, turns: make(chan struct{}, opt.AtOnce)}
+	mux := http.NewServeMux()
+	for _, make := range []func() *screen{nodesScreen, waitingScreen, whyScreen, storyScreen, missingScreen} {
+		page := make()
+		if page.template, err = s.templates(page.file); err != nil {
+			return nil, err
+		}
+		s.screens = append(s.screens, page)
+		for _, pattern := range page.patterns {
+			mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) { s.page(w, r, page) })
+		}
+	}
+	mux.HandleFunc("GET /assets/{name}", a.serve)
+	mux.HandleFunc("GET /json/nodes", s.document(func(v *view, _ *http.Request) ([]byte, error) { return v.Nodes, nil }))
+	mux.HandleFunc("GET /json/plan", s.document(func(v *view, _ *http.Request) ([]byte, error) { return v.Plan, nil }))
+	mux.HandleFunc("GET /json/explain/{kind}/{name...}", s.document(explainDocument))
+	mux.HandleFunc("GET /json/tiles", s.document(tilesDocument))
+	return guard(opt.Hosts, mux), nil
+}
+
+// Serve serves until ctx ends. Clients that are slow or silent are let go; whoever is being answered then is not waited for.
+func Serve(ctx context.Context, listener net.Listener, handler http.Handler) error {
+	h := &http.Server{
+		Handler: handler, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second,
+		WriteTimeout: time.Minute, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 16 << 10,
+	}
+	stop := context.AfterFunc(ctx, func() { _ = h.Close() })
+	defer stop()
+	if err := h.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+		return fmt.Errorf("serve the page: %w", err)
+	}
+	return nil
+}
+
+// patienceForTurn is how long a page waits for its turn.
+const patienceForTurn = 5 * time.Second
+
+// turn waits until a page may be made. Done is nil if that took too long, and the request has been answered.
+func (s *server) turn(w http.ResponseWriter, r *http.Request) (done func()) {
+	timer := time.NewTimer(patienceForTurn)
+	defer timer.Stop()
+	select {
+	case s.turns <- struct{}{}:
+		return func() { <-s.turns }
+	case <-timer.C:
+	case <-r.Context().Done():
+	}
+	w.Header().Set("Retry-After", "5")
+	http.Error(w, "Too many pages are asked for at once. Try again in a moment.", http.StatusServiceUnavailable)
+	return nil
+}
+
+// page makes a page and sends it. It is whole before the first byte leaves: a slow client holds up nobody.
+func (s *server) page(w http.ResponseWriter, r *http.Request, page *screen) {
+	v, problem := s.reader.look(r.Context())
+	tag := s.tag(v, problem, r)
+	w.Header().Set("ETag", tag)
+	w.Header().Set("Cache-Control", "no-cache")
+	w.Header().Set("Vary", "Accept-Encoding")
+	if r.Header.Get("If-None-Match") == tag {
+		w.WriteHeader(http.StatusNotModified)
+		return
+	}
+	done := s.turn(w, r)
+	if done == nil {
+		return
+	}
+	text, status, err := s.render(r, v, problem, tag, page)
+	done()
+	if err != nil {
+		w.Header().Del("ETag")
+		http.Error(w, "This page could not be made: "+err.Error(), http.StatusInternalServerError)
+		return
+	}
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	send(w, r, status, text)
+}
+
+// tag names what an address shows now. Ages are shown, so it changes every minute.
+func (s *server) tag(v *view, problem string, r *http.Request) string {
+	sum := fnv.New64a()
+	fmt.Fprint(sum, s.assets.build, v.version, v.At.Unix()/60, problem, r.URL.RequestURI())
+	return fmt.Sprintf(`"%016x"`, sum.Sum64())
+}
+
+func (s *server) render(r *http.Request, v *view, problem, tag string, page *screen) ([]byte, int, error) {
+	c, err := page.fill(r, v)
+	if err != nil {
+		return nil, 0, err
+	}
+	f := newFrame(v)
+	f.Title, f.Problem, f.Tag, f.Build, f.Data = c.title, problem, tag, s.assets.build, c.data
+	f.Every = s.reader.every.Milliseconds()
+	for _, other := range s.screens {
+		if other.name != "" {
+			f.Screens = append(f.Screens, frameLink{other.name, other.path, other == page || page.name == "" && other.path == page.path})
+		}
+	}
+	var out bytes.Buffer
+	if err := page.template.ExecuteTemplate(&out, "frame", f); err != nil {
+		return nil, 0, err
+	}
+	if c.status == 0 {
+		c.status = http.StatusOK
+	}
+	return out.Bytes(), c.status, nil
+}
+
+// document serves what a program reads. An object that there is not is 404, with the words of the command.
+func (s *server) document(of func(*view, *http.Request) ([]byte, error)) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		v, _ := s.reader.look(r.Context())
+		w.Header().Set("Cache-Control", "no-cache")
+		w.Header().Set("Vary", "Accept-Encoding")
+		done := s.turn(w, r)
+		if done == nil {
+			return
+		}
+		text, err := of(v, r)
+		done()
+		if err != nil {
+			http.Error(w, capital(err.Error())+".", http.StatusNotFound)
+			return
+		}
+		w.Header().Set("Content-Type", "application/json")
+		send(w, r, http.StatusOK, text)
+	}
+}
+
+// send writes an answer, compressed if the client takes that and it pays.
+func send(w http.ResponseWriter, r *http.Request, status int, text []byte) {
+	if len(text) > 1<<10 && strings.Contains(r.Header.Get("Accept-Encoding"), "gzip") {
+		var out bytes.Buffer
+		z, _ := gzip.NewWriterLevel(&out, 4) // the level is a valid one; more costs more than it saves
+		_, _ = z.Write(text)                 // a buffer takes everything
+		_ = z.Close()
+		w.Header().Set("Content-Encoding", "gzip")
+		text = out.Bytes()
+	}
+	w.Header().Set("Content-Length", strconv.Itoa(len(text)))
+	w.WriteHeader(status)
+	if r.Method != http.MethodHead {
+		_, _ = w.Write(text) // a client that is gone needs no answer
+	}
+}

@@ -1,0 +1,305 @@
+package dashboard_test
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"k8s.io/utils/clock"
+	clocktesting "k8s.io/utils/clock/testing"
+
+	"tenon.sh/dashboard"
+)
+
+func TestOnlyThisMachineAndNamedHostsAreServed(t *testing.T) {
+	t.Parallel()
+	source := func(context.Context) (*dashboard.Picture, error) { return few(), nil }
+	reader, err := dashboard.NewReader(t.Context(), source, 0, clock.RealClock{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	handler, err := dashboard.Handler(reader, dashboard.Options{Hosts: []string{"tenon.example.com"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for host, want := range map[string]int{
+		"localhost": 200, "localhost:8230": 200, "LOCALHOST:1": 200, "localhost.": 200, "127.0.0.1:8230": 200, "127.9.9.9": 200, "[::1]:8230": 200, "[::1]": 200,
+		"tenon.example.com": 200, "Tenon.Example.com:443": 200,
+		"evil.example.com": 421, "localhost.evil.com": 421, "10.0.0.1:8230": 421, "0.0.0.0": 421, "127.0.0.1.evil.com": 421, "tenon.example.com.evil.com": 421, "[fe80::1]:1": 421,
+	} {
+		for _, address := range []string{"/", "/json/nodes", "/assets/none", "/nowhere"} {
+			got := ask(handler, http.MethodGet, address, "Host", host).Code
+			if want == 421 && got != 421 || want == 200 && address == "/" && got != 200 || want == 200 && got == 421 {
+				t.Errorf("%s of host %s: %d, want %d", address, host, got, want)
+			}
+		}
+	}
+}
+
+func TestPostsOfOtherSitesAreForbiddenAndOthersShowOnly(t *testing.T) {
+	t.Parallel()
+	handler := serve(t, few())
+	for _, c := range []struct {
+		headers []string
+		want    int
+	}{
+		{[]string{"Origin", "https://evil.example.com"}, 403},
+		{[]string{"Origin", "null"}, 403},
+		{[]string{"Sec-Fetch-Site", "cross-site"}, 403},
+		{[]string{"Origin", "http://localhost:8230"}, 405},
+		{nil, 405},
+	} {
+		if got := ask(handler, http.MethodPost, "/", c.headers...).Code; got != c.want {
+			t.Errorf("POST with %v: %d, want %d", c.headers, got, c.want)
+		}
+	}
+	if w := ask(handler, http.MethodDelete, "/json/nodes"); w.Code != 405 || w.Header().Get("Allow") != "GET, HEAD" {
+		t.Errorf("DELETE: %d, allowed %q", w.Code, w.Header().Get("Allow"))
+	}
+	if w := ask(handler, http.MethodHead, "/"); w.Code != 200 || w.Body.Len() != 0 {
+		t.Errorf("HEAD: %d with %d bytes", w.Code, w.Body.Len())
+	}
+}
+
+func TestEveryAnswerHasTheHeadersThatKeepScriptsOut(t *testing.T) {
+	t.Parallel()
+	handler := serve(t, few())
+	asset := between(get(t, handler, "/"), `href="/assets/`, `"`)[0]
+	for _, address := range []string{"/", "/waiting", "/why/node/missing", "/json/nodes", "/json/explain/node/missing", "/assets/" + asset, "/assets/none", "/?filter=a%3D"} {
+		w := ask(handler, http.MethodGet, address)
+		for name, want := range map[string]string{
+			"Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'",
+			"X-Content-Type-Options":  "nosniff", "Referrer-Policy": "no-referrer",
+		} {
+			if got := w.Header().Get(name); got != want {
+				t.Errorf("%s: %s is %q", address, name, got)
+			}
+		}
+	}
+}
+
+func TestAssetsAreKeptForEverUnderTheHashOfTheirContent(t *testing.T) {
+	t.Parallel()
+	handler := serve(t, few())
+	page := get(t, handler, "/")
+	addresses := append(between(page, `href="/assets/`, `"`), between(page, `src="/assets/`, `"`)...)
+	if len(addresses) != 5 {
+		t.Errorf("the page refers to %v", addresses)
+	}
+	for _, name := range addresses {
+		w := ask(handler, http.MethodGet, "/assets/"+name)
+		if w.Code != 200 || w.Header().Get("Cache-Control") != "public, max-age=31536000, immutable" || strings.HasPrefix(w.Header().Get("Content-Type"), "text/plain") {
+			t.Errorf("%s: %d %v", name, w.Code, w.Header())
+		}
+	}
+	if w := ask(handler, http.MethodGet, "/assets/page.css"); w.Code != 404 {
+		t.Errorf("a name without a hash: %d", w.Code)
+	}
+}
+
+func TestDocumentsAreServedAsTheyAre(t *testing.T) {
+	t.Parallel()
+	p := few()
+	handler := serve(t, p)
+	for address, want := range map[string]string{"/json/nodes": string(p.Nodes), "/json/plan": string(p.Plan), "/json/explain/pod/shop/web-1": `{"kind":"shop/web-1"}`} {
+		if got := get(t, handler, address); got != want {
+			t.Errorf("%s: %s", address, got)
+		}
+	}
+	for address, want := range map[string]string{"/json/explain/node/missing": "There is no node missing.\n", "/json/explain/house/x": "House cannot be explained: it is pod, node, claim or pool.\n"} {
+		if w := ask(handler, http.MethodGet, address); w.Code != 404 || w.Body.String() != want {
+			t.Errorf("%s: %d %q", address, w.Code, w.Body)
+		}
+	}
+}
+
+func TestAPageThatIsAsItWasIsNotSentAgain(t *testing.T) {
+	t.Parallel()
+	handler := serve(t, few())
+	w := ask(handler, http.MethodGet, "/")
+	tag := w.Header().Get("ETag")
+	if !strings.Contains(w.Body.String(), strings.Trim(tag, `"`)) {
+		t.Error("the script cannot know what is shown")
+	}
+	if w := ask(handler, http.MethodGet, "/", "If-None-Match", tag); w.Code != 304 || w.Body.Len() != 0 {
+		t.Errorf("the same page: %d with %d bytes", w.Code, w.Body.Len())
+	}
+	if w := ask(handler, http.MethodGet, "/?by=zone", "If-None-Match", tag); w.Code != 200 {
+		t.Errorf("another page: %d", w.Code)
+	}
+}
+
+// The reader reads only when somebody looks, not more often than it may, and says since when it has failed.
+func TestAClusterIsReadOnlyWhileSomebodyLooks(t *testing.T) {
+	t.Parallel()
+	now := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
+	clock := clocktesting.NewFakePassiveClock(now)
+	var reads atomic.Int32
+	var fails atomic.Bool
+	done := make(chan struct{}, 10_000)
+	source := func(context.Context) (*dashboard.Picture, error) {
+		defer func() { done <- struct{}{} }()
+		n := reads.Add(1)
+		if fails.Load() {
+			return nil, errors.New("the API server is away")
+		}
+		p := few()
+		p.At, p.Cluster = clock.Now(), fmt.Sprintf("reading-%d", n)
+		p.Notes = []string{p.Cluster}
+		return p, nil
+	}
+	reader, err := dashboard.NewReader(t.Context(), source, 5*time.Second, clock)
+	if err != nil {
+		t.Fatal(err)
+	}
+	<-done
+	handler, err := dashboard.Handler(reader, dashboard.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	get(t, handler, "/")
+	clock.SetTime(now.Add(time.Hour)) // nobody looks
+	if n := reads.Load(); n != 1 {
+		t.Fatalf("%d readings while nobody looked", n)
+	}
+	if page := get(t, handler, "/"); !strings.Contains(page, "reading-2") { // what is there is old, so that the page waits for the new one
+		t.Error("whoever comes back after an hour sees what was then")
+	}
+	<-done
+	get(t, handler, "/")
+	clock.SetTime(now.Add(time.Hour + 4*time.Second))
+	get(t, handler, "/")
+	if n := reads.Load(); n != 2 {
+		t.Errorf("%d readings, want no third before 5 s have passed", n)
+	}
+	fails.Store(true)
+	clock.SetTime(now.Add(time.Hour + 10*time.Second))
+	get(t, handler, "/")
+	<-done
+	page := waitFor(t, handler, "The cluster could not be read since 2026-01-01 13:00:10 UTC: the API server is away. What is shown is of 2026-01-01 13:00:00 UTC.")
+	if !strings.Contains(page, "alpha") {
+		t.Error("what was read before is gone")
+	}
+	fails.Store(false)
+	clock.SetTime(now.Add(time.Hour + 20*time.Second))
+	get(t, handler, "/")
+	<-done
+	waitFor(t, handler, "reading-4")
+}
+
+// waitFor asks for the page until it says something: a reading has ended a moment before its picture is there.
+func waitFor(t *testing.T, handler http.Handler, want string) string {
+	t.Helper()
+	for range 1000 {
+		if page := get(t, handler, "/"); strings.Contains(page, want) {
+			return page
+		}
+	}
+	t.Fatalf("the page does not say %q", want)
+	return ""
+}
+
+func TestAReadingThatFailsAtFirstIsAnError(t *testing.T) {
+	t.Parallel()
+	_, err := dashboard.NewReader(t.Context(), func(context.Context) (*dashboard.Picture, error) { return nil, errors.New("no such file") }, 0, clock.RealClock{})
+	if err == nil || err.Error() != "no such file" {
+		t.Errorf("error %v", err)
+	}
+	broken := few()
+	broken.Nodes = []byte("{")
+	_, err = dashboard.NewReader(t.Context(), func(context.Context) (*dashboard.Picture, error) { return broken, nil }, 0, clock.RealClock{})
+	if err == nil || !strings.Contains(err.Error(), "read the document of the nodes") {
+		t.Errorf("error %v", err)
+	}
+}
+
+// Pages are made a few at a time; whoever waits in vain is told to come again.
+func TestPagesAreMadeAFewAtATime(t *testing.T) {
+	t.Parallel()
+	p := few()
+	entered, leave := make(chan struct{}), make(chan struct{})
+	explain := p.Explain
+	p.Explain = func(kind dashboard.Kind, name string) (*dashboard.Explanation, error) {
+		entered <- struct{}{}
+		<-leave
+		return explain(kind, name)
+	}
+	source := func(context.Context) (*dashboard.Picture, error) { return p, nil }
+	reader, err := dashboard.NewReader(t.Context(), source, 0, clock.RealClock{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	handler, err := dashboard.Handler(reader, dashboard.Options{AtOnce: 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	answers := make(chan int, 2)
+	for range 2 {
+		go func() { answers <- ask(handler, http.MethodGet, "/why/node/alpha").Code }()
+		<-entered
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	stop() // a third does not wait for as long as a browser would
+	r := httptest.NewRequest(http.MethodGet, "/", nil).WithContext(ctx)
+	r.Host = "localhost"
+	w := httptest.NewRecorder()
+	handler.ServeHTTP(w, r)
+	if w.Code != 503 || w.Header().Get("Retry-After") == "" {
+		t.Errorf("the third at once: %d", w.Code)
+	}
+	close(leave)
+	for range 2 {
+		if code := <-answers; code != 200 {
+			t.Errorf("one of the first two: %d", code)
+		}
+	}
+	if code := ask(handler, http.MethodGet, "/").Code; code != 200 {
+		t.Errorf("after that: %d", code)
+	}
+}
+
+// Clients that ask and do not read, or do not even ask, leave the others their page; and the server ends at once.
+func TestSlowClientsHoldUpNobody(t *testing.T) {
+	t.Parallel()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	handler := serve(t, picture(5000))
+	go func() { ended <- dashboard.Serve(ctx, listener, handler) }()
+	for i := range 20 {
+		connection, err := net.Dial("tcp", listener.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer connection.Close()
+		request := "GET / HTTP/1.1\r\nHost: localhost\r\n"
+		if i%2 == 0 {
+			request += "\r\n" // the whole question, and nobody reads the answer
+		}
+		fmt.Fprint(connection, request)
+	}
+	answer, err := http.Get("http://" + listener.Addr().String() + "/waiting")
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := io.ReadAll(bufio.NewReader(answer.Body))
+	if answer.Body.Close(); err != nil || !strings.Contains(string(text), "No pod waits") {
+		t.Errorf("%d: %v", answer.StatusCode, err)
+	}
+	stop()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,167 @@
+package dashboard
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+)
+
+func whyScreen() *screen {
+	return &screen{name: "Why", path: "/why", patterns: []string{"GET /why"}, file: "why.html", fill: fillWhy}
+}
+
+// storyScreen tells the story of one object.
+func storyScreen() *screen {
+	return &screen{path: "/why", patterns: []string{"GET /why/{kind}/{name...}"}, file: "story.html", fill: fillStory}
+}
+
+// missingScreen is shown at addresses that there are not.
+func missingScreen() *screen {
+	return &screen{patterns: []string{"GET /"}, file: "missing.html", fill: func(r *http.Request, _ *view) (content, error) {
+		return content{title: "Not here", status: http.StatusNotFound}, nil
+	}}
+}
+
+// whyData is what can be explained: what a search finds, and all pools.
+type whyData struct {
+	Search string
+	Found  []found
+	More   int
+	Pools  []found
+}
+
+// found is an object and where its story is told.
+type found struct {
+	Kind       Kind
+	Name, Link string
+	Note       string
+}
+
+// mostFound is how many objects a search lists.
+const mostFound = 50
+
+func fillWhy(r *http.Request, v *view) (content, error) {
+	d := &whyData{Search: strings.TrimSpace(r.URL.Query().Get("q"))}
+	for _, name := range v.NodePools {
+		d.Pools = append(d.Pools, found{KindPool, name, whyAddress(KindPool, name), poolNote(v, name)})
+	}
+	if d.Search != "" {
+		d.search(v)
+	}
+	return content{title: "Why", data: d}, nil
+}
+
+func poolNote(v *view, name string) string {
+	var g group
+	for i := range v.nodes.Nodes {
+		if n := &v.nodes.Nodes[i]; n.NodePool == name {
+			g.add(n)
+		}
+	}
+	return fmt.Sprintf("%s, %s/h", count(len(g.Nodes), "node"), dollars(g.Price))
+}
+
+// search looks for pools, nodes, claims and pods by a part of their name; an exact name comes first.
+func (d *whyData) search(v *view) {
+	text := strings.ToLower(d.Search)
+	var all []found
+	add := func(kind Kind, name, note string) {
+		if name != "" && contains(name, text) {
+			all = append(all, found{kind, name, whyAddress(kind, name), note})
+		}
+	}
+	for _, name := range v.NodePools {
+		add(KindPool, name, "")
+	}
+	for i := range v.nodes.Nodes {
+		n := &v.nodes.Nodes[i]
+		if n.Node != n.Claim {
+			add(KindNode, n.Node, n.Standing())
+		}
+		add(KindClaim, n.Claim, n.Standing())
+	}
+	for i := range v.Pods {
+		p := &v.Pods[i]
+		note := "waits"
+		switch {
+		case p.Node != "":
+			note = "on " + p.Node
+		case p.Waiting == nil:
+			note = ""
+		}
+		add(KindPod, p.Name, note)
+	}
+	exact := func(f found) bool { return f.Name == d.Search || strings.HasSuffix(f.Name, "/"+d.Search) }
+	slices.SortStableFunc(all, func(a, b found) int {
+		switch {
+		case exact(a) && !exact(b):
+			return -1
+		case exact(b) && !exact(a):
+			return 1
+		}
+		return 0
+	})
+	if len(all) > mostFound {
+		d.More, all = len(all)-mostFound, all[:mostFound]
+	}
+	d.Found = all
+}
+
+// storyData is a story with links to the objects that it names.
+type storyData struct {
+	Kind    Kind
+	Story   Story
+	Problem string // why there is none
+	JSON    string
+	Export  bool
+}
+
+func explained(v *view, r *http.Request) (*Explanation, error) {
+	kind, name := Kind(r.PathValue("kind")), r.PathValue("name")
+	if !slices.Contains([]Kind{KindPod, KindNode, KindClaim, KindPool}, kind) {
+		return nil, fmt.Errorf("%s cannot be explained: it is pod, node, claim or pool", plain(string(kind)))
+	}
+	return v.Explain(kind, name)
+}
+
+func fillStory(r *http.Request, v *view) (content, error) {
+	d := &storyData{Kind: Kind(r.PathValue("kind"))}
+	e, err := explained(v, r)
+	if err != nil {
+		d.Problem = capital(err.Error()) + "."
+		return content{title: "Why", data: d, status: http.StatusNotFound}, nil
+	}
+	d.Story, d.JSON = e.Story, "/json/explain/"+strings.TrimPrefix(whyAddress(d.Kind, r.PathValue("name")), "/why/")
+	return content{title: e.Story.Kind + " " + e.Story.Name, data: d}, nil
+}
+
+func explainDocument(v *view, r *http.Request) ([]byte, error) {
+	e, err := explained(v, r)
+	if err != nil {
+		return nil, err
+	}
+	return e.Document, nil
+}
+
+// Link is where the story of what a fact names is told, "" if it names no object.
+func (d *storyData) Link(f Fact) string {
+	kind, ok := map[string]Kind{"pool": KindPool, "node": KindNode, "nodeclaim": KindClaim}[f.Name]
+	if !ok || f.Text == "-" || d.Export {
+		return ""
+	}
+	return whyAddress(kind, f.Text)
+}
+
+// CellLink is the same for a cell of a table: its first column names pods if its heading says so.
+func (d *storyData) CellLink(rows [][]string, column int, cell string) string {
+	if column != 0 || rows[0][0] != "POD" || d.Export {
+		return ""
+	}
+	return whyAddress(KindPod, cell)
+}
+
+// IsNumber reports whether a column holds amounts.
+func (d *storyData) IsNumber(rows [][]string, column int) bool {
+	return rows[0][0] == "RESOURCE" && column > 0
+}

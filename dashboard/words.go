@@ -1,0 +1,59 @@
+package dashboard
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+
+	"tenon.sh/engine"
+)
+
+// dollars says an amount per hour as the command line does.
+func dollars(usd float64) string { return engine.Dollars(usd) }
+
+// price has four decimals, as in tenon nodes.
+func price(usd float64) string { return fmt.Sprintf("%.4f", usd) }
+
+// monthly is what an amount per hour comes to in a month.
+func monthly(usd float64) string { return fmt.Sprintf("$%.2f", engine.HoursPerMonth*usd) }
+
+// percent is a share in whole percent.
+func percent(of float64) string { return fmt.Sprintf("%.0f %%", 100*of) }
+
+// tenths is a number with one decimal where it has one.
+func tenths(x float64) string { return strconv.FormatFloat(math.Round(x*10)/10, 'f', -1, 64) }
+
+func gib(bytes float64) string { return tenths(bytes/(1<<30)) + " GiB" }
+
+// count says how many there are of something.
+func count(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
+}
+
+// ageWords says an age in its two largest units.
+func ageWords(age time.Duration) string {
+	days, hours, minutes := int(age.Hours())/24, int(age.Hours())%24, int(age.Minutes())%60
+	switch {
+	case days > 0:
+		return fmt.Sprintf("%dd%dh", days, hours)
+	case hours > 0:
+		return fmt.Sprintf("%dh%dm", hours, minutes)
+	}
+	return fmt.Sprintf("%dm%ds", minutes, int(age.Seconds())%60)
+}
+
+// capital begins a text with a capital letter.
+func capital(text string) string {
+	if text == "" {
+		return ""
+	}
+	return strings.ToUpper(text[:1]) + text[1:]
+}
+
+// barWidth is the part of a bar of 100 units that a share fills.
+func barWidth(of float64) int { return int(math.Round(100 * min(1, max(0, of)))) }
