@@ -3,6 +3,5 @@
 // does not have it yet. Objects of v1alpha2 are read as these.
 //
 // +kubebuilder:object:generate=true
-// +groupName=scheduling.k8s.io
-// +versionName=v1alpha3
+// +kubebuilder:skip
 package schedulingv1alpha3

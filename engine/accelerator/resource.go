@@ -10,10 +10,11 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
+// GPU counts those of NVIDIA.
+const GPU corev1.ResourceName = "nvidia.com/gpu"
+
 const (
-	// GPU counts those of NVIDIA.
-	GPU       corev1.ResourceName = "nvidia.com/gpu"
-	migPrefix                     = "nvidia.com/mig-"
+	migPrefix = "nvidia.com/mig-"
 	// shared is what NVIDIA's plugin appends to the names of what it shares, unless it is told not to rename it.
 	shared = ".shared"
 )
