@@ -15,6 +15,7 @@ import (
 	v1 "tenon.sh/api/v1"
 	"tenon.sh/engine"
 	"tenon.sh/engine/disruption"
+	"tenon.sh/engine/explain"
 	"tenon.sh/engine/gang"
 	"tenon.sh/engine/kube"
 	"tenon.sh/engine/provisioning"
@@ -139,49 +140,60 @@ func TestAGangThatGetsTooFewMachinesBacksOff(t *testing.T) {
 		t.Errorf("%d machines stay that run nothing", len(s.Nodes))
 	}
 	written := s.NodePools[0].Annotations
-	next := clusterOf(t, "pool general", "type two cpu=2 mem=8Gi zones=a price=0.1", "gang train min=3", "pods train x3 cpu=1500m gang=train")
+	next := clusterOf(t, "pool general", "type two cpu=2 mem=8Gi zones=a price=0.1", "gang train min=3", "pods train x3 cpu=1500m gang=train", "pod web cpu=1500m")
 	next.NodePools[0].Annotations = written
-	if plan := provisioning.Plan(next, engine.Options{}, nil); len(plan.Launches) > 0 {
-		t.Errorf("the type can be had again, and %d machines are started at once", len(plan.Launches))
+	if plan := provisioning.Plan(next, engine.Options{}, nil); len(plan.Launches) != 1 || plan.Launches[0].Pods[0].Name != "web" {
+		t.Errorf("the type can be had again, and %v is started at once, want a machine for web alone", plan.Launches)
 	}
 	next.Now = next.Now.Add(2 * time.Minute)
-	if plan := provisioning.Plan(next, engine.Options{}, nil); len(plan.Launches) != 3 {
-		t.Errorf("after the wait %d machines are started, want 3", len(plan.Launches))
+	if plan := provisioning.Plan(next, engine.Options{}, nil); len(plan.Launches) != 4 {
+		t.Errorf("after the wait %d machines are started, want 4", len(plan.Launches))
 	}
 }
 
-// Where one of a gang's launches cannot be made any more, none is: the limit has been lowered meanwhile.
+// Where one of a gang's launches cannot be made any more, none is; where one has become needless, the others are.
 func TestAGangIsLaunchedWholeOrNotAtAll(t *testing.T) {
 	t.Parallel()
-	lines := func(limit string) *engine.Snapshot {
+	lines := func(limit, pods string) *engine.Snapshot {
 		return clusterOf(t, "pool general limits=cpu:"+limit, "type two cpu=2 mem=8Gi zones=a price=0.1", "gang train min=3",
-			"pods train x3 cpu=1500m gang=train", "pod web cpu=1500m")
+			"pods train x"+pods+" cpu=1500m gang=train", "pod train-untried cpu=1500m gang=train untried", "pod web cpu=1500m")
 	}
-	plan := provisioning.Plan(lines("8"), engine.Options{}, nil)
-	if len(plan.Launches) != 4 {
-		t.Fatalf("%d launches, want 4", len(plan.Launches))
+	plan := provisioning.Plan(lines("10", "3"), engine.Options{}, nil)
+	if len(plan.Launches) != 5 {
+		t.Fatalf("%d launches, want 5", len(plan.Launches))
 	}
-	right := 0
-	for i, r := range disruption.NewChecker(lines("6")).CheckLaunches(plan.Launches) {
-		if r.OK() {
-			right++
-		}
-		if len(plan.Launches[i].Gangs) > 0 && r.OK() {
-			t.Errorf("launch %s of the gang is right although another is not", plan.Launches[i].Name)
+	for _, l := range plan.Launches {
+		if claim := kube.NewClaim(lines("10", "3").NodePools[0], l); !slices.Equal(kube.GangsOf(claim), l.Gangs) || (l.Pods[0].Name == "web") != (l.Gangs == nil) {
+			t.Errorf("launch of %v: gangs %v, its claim says %v", l.Pods, l.Gangs, kube.GangsOf(claim))
 		}
 	}
-	if right != 1 {
-		t.Errorf("%d launches are right, want the one for the pod by itself", right)
-	}
-	gone := lines("8")
-	gone.Pods = slices.DeleteFunc(gone.Pods, func(pod *corev1.Pod) bool { return pod.Name == "train-1" })
-	right = 0
-	for _, r := range disruption.NewChecker(gone).CheckLaunches(plan.Launches) {
-		if r.OK() {
-			right++
+	for _, c := range []struct {
+		limit, pods string
+		right       int
+		why         string
+	}{
+		{"10", "3", 5, "nothing has changed"},
+		{"8", "3", 1, "the limit is lower: only the pod by itself has its machine"},
+		{"10", "2", 4, "one pod is gone, and enough are left"},
+		{"10", "1", 1, "too few pods are left"},
+	} {
+		right := 0
+		for _, r := range disruption.NewChecker(lines(c.limit, c.pods)).CheckLaunches(plan.Launches) {
+			if r.OK() {
+				right++
+			}
+		}
+		if right != c.right {
+			t.Errorf("%s: %d launches are right, want %d", c.why, right, c.right)
 		}
 	}
-	if right != 1 { // two pods exist, three have to
-		t.Errorf("with too few pods %d launches are right, want 1", right)
+}
+
+func TestExplainSaysThatAGangIsTooSmall(t *testing.T) {
+	t.Parallel()
+	s := clusterOf(t, "pool general", "type two cpu=2 mem=8Gi zones=a price=0.1", "gang train min=3", "pods train x2 cpu=1 gang=train untried")
+	got := explain.ExplainPod(s, engine.Options{}, provisioning.Plan(s, engine.Options{}, nil), s.Pods[0])
+	if got.Outcome != explain.OutcomeUntried || !strings.Contains(got.Summary, "once 3 of its pods exist, and there are 2") {
+		t.Errorf("%s: %s", got.Outcome, got.Summary)
 	}
 }

@@ -14,12 +14,12 @@ finish() {
 trap finish EXIT
 trap 'exit 130' INT TERM
 
+failed=0
 for module in controlplane deploy/test deploy/image; do
-	(cd "$module" && go test -timeout "$2" ./...)
+	(cd "$module" && go test -timeout "$2" ./...) || failed=$?
 done
 (cd endtoend/clusterapi && exec go test -timeout "$2" ./...) >"$log" 2>&1 &
 beside=$!
-failed=0
 go test -timeout "$2" ./endtoend/prometheus || failed=$?
 go list ./... | grep -v '/endtoend/prometheus$' | xargs go test -p "$1" -timeout "$2" || failed=$?
 wait "$beside" || failed=$?

@@ -11,6 +11,7 @@ import (
 	"k8s.io/klog/v2"
 	ctrl "sigs.k8s.io/controller-runtime"
 
+	"tenon.sh/playground"
 	"tenon.sh/playground/playgroundtest"
 	"tenon.sh/provider/aws/awstest"
 )
@@ -19,7 +20,10 @@ func TestMain(m *testing.M) {
 	// The loggers of the libraries belong to the process.
 	ctrl.SetLogger(logr.Discard())
 	klog.SetLogger(logr.Discard())
-	os.Exit(playgroundtest.Run(withAWS{m}))
+	// What Kubernetes serves only where it is asked to, and guides have objects of.
+	os.Exit(playgroundtest.RunWith(withAWS{m}, playground.Config{
+		FeatureGates: "GenericWorkload=true,GangScheduling=true", APIs: "scheduling.k8s.io/v1alpha2=true",
+	}))
 }
 
 // withAWS runs the tests with an AWS for those that ask.

@@ -48,7 +48,7 @@ func (d *planner) execute(candidates []*inventory.Machine, m method) {
 	for len(candidates) > 0 && trials < mostTrials {
 		var chosen, rest []*inventory.Machine
 		for _, h := range candidates {
-			if r := d.reserve(h, m); r.Code == engine.BudgetExhausted || r.Code == engine.EvictionBlocked {
+			if r := d.reserve(h, m); r.Code == engine.BudgetExhausted || r.Code == engine.EvictionBlocked || r.Code == engine.GangRuns {
 				d.setReason(h, r)
 				rest = append(rest, h)
 			} else if !r.OK() {
