@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/netip"
 	"os"
@@ -20,6 +21,9 @@ import (
 
 	"tenon.sh/dashboard"
 )
+
+// dashboardEvery is how often a live cluster is read while somebody looks, unless it is said.
+const dashboardEvery = 5 * time.Second
 
 // dashboardOptions are the flags of dashboard.
 type dashboardOptions struct {
@@ -52,7 +56,7 @@ With --export the page is written to one HTML file, which needs no server: for a
 	o.addCatalogFlags(flags)
 	flags.StringVar(&o.address, "address", "127.0.0.1:8230", "where the page is served; port 0 is any free one")
 	flags.StringArrayVar(&o.hosts, "allowed-host", nil, "a name under which browsers reach the page, beside those of this machine's loopback; can be repeated")
-	flags.DurationVar(&o.every, "every", 5*time.Second, "how often a live cluster is read while somebody looks")
+	flags.DurationVar(&o.every, "every", dashboardEvery, "how often a live cluster is read while somebody looks")
 	flags.StringVar(&o.export, "export", "", "write the page to this HTML file instead of serving it")
 	o.engineFlags.addFlags(flags)
 	o.liveOptions.addFlags(flags)
@@ -64,7 +68,7 @@ func (o *dashboardOptions) run(command *cobra.Command) error {
 		return err
 	}
 	ctx, notes := command.Context(), newTerminal(command.ErrOrStderr())
-	source := o.source(command.Flags(), command, notes)
+	source := o.source(command.Flags(), command.InOrStdin(), notes)
 	if o.export != "" {
 		return o.writeExport(ctx, source)
 	}
@@ -77,6 +81,30 @@ func (o *dashboardOptions) run(command *cobra.Command) error {
 	}
 	defer listener.Close()
 	return o.serve(ctx, listener, source, newTerminal(command.OutOrStdout()))
+}
+
+// dashboardOf serves the page of the cluster behind the kubeconfig on a free port of this machine until ctx ends, and returns where.
+func dashboardOf(ctx context.Context, kubeconfig string, notes *terminal) (address string, err error) {
+	o := dashboardOptions{planOptions: planOptions{engineFlags: defaultEngineFlags()}, every: dashboardEvery}
+	o.kubeconfig = kubeconfig
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", err
+	}
+	reader, err := dashboard.NewReader(ctx, o.source(&pflag.FlagSet{}, strings.NewReader(""), notes), o.every, clock.RealClock{})
+	if err != nil {
+		return "", errors.Join(err, listener.Close())
+	}
+	handler, err := dashboard.Handler(reader, dashboard.Options{})
+	if err != nil {
+		return "", errors.Join(err, listener.Close())
+	}
+	go func() {
+		if err := dashboard.Serve(ctx, listener, handler); err != nil {
+			notes.line("the dashboard has ended: %s", oneLine(err))
+		}
+	}()
+	return "http://" + listener.Addr().String(), nil
 }
 
 // serve reads the cluster and serves its page until ctx ends.
@@ -130,10 +158,10 @@ func (o *dashboardOptions) check() error {
 }
 
 // source reads the cluster as the other commands do, with their flags. Standard input can be read once only, and so it is.
-func (o *dashboardOptions) source(flags *pflag.FlagSet, command *cobra.Command, notes *terminal) dashboard.Source {
+func (o *dashboardOptions) source(flags *pflag.FlagSet, stdin io.Reader, notes *terminal) dashboard.Source {
 	name := o.clusterName()
 	return func(ctx context.Context) (*dashboard.Picture, error) {
-		reading, err := o.readAny(ctx, command.InOrStdin(), notes)
+		reading, err := o.readAny(ctx, stdin, notes)
 		if err != nil {
 			return nil, err
 		}

@@ -29,7 +29,7 @@ func pageOf(t *testing.T, files ...string) http.Handler {
 	o := dashboardOptions{planOptions: planOptions{engineFlags: defaultEngineFlags(), files: files}}
 	command := newDashboard()
 	var notes bytes.Buffer
-	return handlerOf(t, o.source(command.Flags(), command, newTerminal(&notes)))
+	return handlerOf(t, o.source(command.Flags(), command.InOrStdin(), newTerminal(&notes)))
 }
 
 func handlerOf(t testing.TB, source dashboard.Source) http.Handler {

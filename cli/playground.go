@@ -39,6 +39,11 @@ func runPlayground(ctx context.Context, options localOptions, t *terminal) error
 	}
 	t.line("")
 	local.introduce(t)
+	if address, err := dashboardOf(ctx, local.playground.Kubeconfig(), t); err == nil {
+		t.line("Its nodes, what waits and why are at %s", t.paint(bold, address))
+	} else if ctx.Err() == nil {
+		t.line("note: no dashboard: %s", oneLine(err))
+	}
 	err = local.stay(ctx)
 	if stopErr := local.stop(t); err == nil {
 		err = stopErr
