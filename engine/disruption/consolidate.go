@@ -160,6 +160,9 @@ func (d *planner) consolidationRefusal(h *inventory.Machine) engine.Reason {
 	if r := d.takenBack(h); !r.OK() {
 		return r
 	}
+	if pod := d.moved[h]; pod != nil { // to a replacement that has no room for it
+		return engine.Reason{Code: engine.PodsExpected, NodePool: h.Pool(), Need: kube.PodID(pod).String()}
+	}
 	if r := d.held(h); !r.OK() {
 		return r
 	}
