@@ -48,5 +48,8 @@ func (c *Cluster) listPodGroups(ctx context.Context, s *engine.Snapshot) (err er
 			s.PodGroups = append(s.PodGroups, schedulingv1alpha3.FromV1Alpha2(o))
 		}
 	}
+	if apimeta.IsNoMatchError(err) {
+		return nil // nobody has called Watch
+	}
 	return err
 }
