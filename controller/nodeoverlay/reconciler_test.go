@@ -2,6 +2,7 @@ package nodeoverlay_test
 
 import (
 	"context"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -172,7 +173,10 @@ func TestWithoutTheGateOverlaysAreNotRead(t *testing.T) {
 	if len(s.NodeOverlays) > 0 || len(s.Classes) != 1 || !document.IgnoresOverlays {
 		t.Errorf("%d overlays, %d classes, ignored: %t", len(s.NodeOverlays), len(s.Classes), document.IgnoresOverlays)
 	}
-	if correct, err := w.Cluster.Correction(w, &v1.NodeClaim{}); correct != nil || err != nil {
+	claim := &v1.NodeClaim{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{v1.NodePoolLabelKey: s.NodePools[0].Name}}}
+	correct, err := w.Cluster.Correction(w, claim)
+	w.Must(err)
+	if listed := s.Classes[0].InstanceTypes; !reflect.DeepEqual(correct(listed), listed) {
 		t.Error("launches are corrected")
 	}
 }
