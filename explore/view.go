@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
@@ -146,8 +147,8 @@ var _ cache.Informers = views{}
 
 func (v views) GetInformer(_ context.Context, o client.Object, _ ...cache.InformerGetOption) (cache.Informer, error) {
 	found := v[reflect.TypeOf(o)]
-	if found == nil {
-		return nil, errors.New("explore: no such kind is served in these runs")
+	if found == nil { // as an API server says it of a kind that it does not serve
+		return nil, &apimeta.NoKindMatchError{}
 	}
 	return informer{found}, nil
 }

@@ -55,13 +55,12 @@ status: {allocatable: {example.com/nic: "2", example.com/gpu: "0"}}
 	}
 }
 
-func TestClaimsAndPodGroupsAreRefused(t *testing.T) {
+func TestClaimsAreRefused(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ spec, want string }{
 		{`{}`, ""},
 		{`resourceClaims: [{name: gpu, resourceClaimName: x}, {name: nic, resourceClaimName: y}]`, "resource claims gpu, nic"},
-		{`schedulingGroup: {podGroupName: training}`, "pod group training"},
-		{`schedulingGroup: {}`, "pod group"},
+		{`schedulingGroup: {podGroupName: training}`, ""},
 	} {
 		r := UnsupportedOf(&enginetest.PodWith(t, c.spec).Spec)
 		if r.OK() != (c.want == "") || !strings.HasSuffix(r.Key, c.want) || !r.OK() && r.Code != engine.FeatureNotSupported {
