@@ -264,7 +264,9 @@ func (d *planner) remember(gone []*inventory.Machine, on map[*corev1.Pod]string)
 			if to := byName[on[pod]]; to != nil {
 				d.assigned[pod] = to.Number
 				d.receives(to, pod)
-				d.moved[to] = pod
+				if !kube.IsBufferPod(pod) { // room is found again wherever it is
+					d.moved[to] = pod
+				}
 			}
 		}
 	}
