@@ -26,6 +26,7 @@ const (
 	ConstraintsConflict   Code = "ConstraintsConflict"   // each of Have can be met, but not all together
 	FeatureNotSupported   Code = "NotSupported"          // Key: what the pod uses that Tenon does not act on yet
 	InvalidPod            Code = "InvalidPod"            // Key: the field; Have: what is wrong
+	ReplacementDear       Code = "ReplacementDear"       // Have: what could be had in a machine's place, at how many times the usual price
 	CheaperSoldOut        Code = "CheaperSoldOut"        // Have: what could be had, at how many times the usual price; Need: from when on that is paid
 	LaunchesBackedOff     Code = "LaunchesBackedOff"     // Have: why machines that were started for such pods did not take them; Need: until when none is started
 	NotOnManagedNodes     Code = "NotOnManagedNodes"     // the pod asks to stay off managed nodes
@@ -174,6 +175,7 @@ var messages = map[Code]string{
 	LabelMismatch:         "the pod asks for label {key} {need}, the pool offers {have}",
 	RequirementsConflict:  "each label that the pod asks for is on offer, but no instance type has all of them: {have}",
 	NotEnoughResources:    "needs {need} {key}, {have}",
+	ReplacementDear:       "everything cheaper that would do in its place is sold out, and what is left is {have}; it is replaced when something cheaper can be had",
 	CheaperSoldOut:        "everything cheaper that would do is sold out, and what is left is {have}; the pod waits for something cheaper, and has that from {need} on",
 	LaunchesBackedOff:     "{have}; no such machine is started for it before {need}",
 	SoldOut:               "every offering that would do is sold out: {have}",

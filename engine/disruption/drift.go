@@ -33,7 +33,7 @@ func (d *planner) drift() {
 		return kube.TrueSince(a.Claim, v1.ConditionDrifted).Compare(kube.TrueSince(b.Claim, v1.ConditionDrifted))
 	})
 	m := method{
-		reason: v1.Drifted, refusal: d.driftRefusal, trial: trialOptions{closed: d.goesSoon},
+		reason: v1.Drifted, refusal: d.driftRefusal, trial: trialOptions{closed: d.goesSoon, usualPrices: true},
 		heeds: func(h *inventory.Machine) bool { return !hasDeadline(h) }, terminatesFirst: d.opt.TerminateFirstDrift,
 	}
 	d.execute(candidates, m)

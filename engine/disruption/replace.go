@@ -115,7 +115,7 @@ func (d *planner) settle(chosen []*inventory.Machine, m method, trials *int) (st
 		t := d.try(chosen, m.trial)
 		stranded := t.stranded()
 		if len(stranded) > 0 && m.trial.closed != nil { // better moved twice than not at all
-			if open := d.try(chosen, trialOptions{held: m.trial.held}); len(open.plan.Unplaced) < len(t.plan.Unplaced) {
+			if open := d.try(chosen, trialOptions{held: m.trial.held, usualPrices: m.trial.usualPrices}); len(open.plan.Unplaced) < len(t.plan.Unplaced) {
 				t, stranded = open, open.stranded()
 			}
 		}

@@ -21,11 +21,14 @@ type trialOptions struct {
 	options     *engine.Options
 	batches     map[string]int // as those of trial
 	freed       string         // likewise
+	// usualPrices is true if machines that cost many times what others would, were they not sold out, are not started.
+	usualPrices bool
 }
 
 // tried is the outcome of a trial.
 type tried struct {
 	plan *engine.Plan
+	dear map[string]engine.Reason // by the name of the launch, with trialOptions.usualPrices
 	on   map[engine.PodID]leaver // the pods that leave
 	// chosen are the machines that it is about, nil for all that were tried.
 	chosen map[*inventory.Machine]bool
@@ -65,7 +68,14 @@ func (d *planner) try(gone []*inventory.Machine, opt trialOptions) tried {
 		options = *opt.options
 	}
 	p := provisioning.CompileTrial(d.s, options, d.p.Pods, t)
-	out := tried{plan: provisioning.NewPlan(p, packing.Solve(p.Packing)), on: map[engine.PodID]leaver{}}
+	solution := packing.Solve(p.Packing)
+	out := tried{plan: provisioning.NewPlan(p, solution), on: map[engine.PodID]leaver{}}
+	if opt.usualPrices {
+		out.dear = map[string]engine.Reason{}
+		for i := range solution.New {
+			out.dear[out.plan.Launches[i].Name] = p.ReplacementDear(&solution.New[i])
+		}
+	}
 	out.apart = !slices.ContainsFunc(p.Packing.Classes, func(c packing.Class) bool {
 		return slices.ContainsFunc(c.Levels, func(l packing.Level) bool { return l.Rules != nil })
 	})
@@ -119,13 +129,26 @@ func (t *tried) keepOwn() {
 	p.Sequence = slices.DeleteFunc(p.Sequence, func(id engine.PodID) bool { return !own(id) })
 }
 
-// stranded lists the machines that have a pod which nothing else can run, each with the first such pod's reason.
+// stranded lists the machines that have a pod which nothing else can run, or nothing at about the usual price where that is asked
+// for, each with the first such pod's reason.
 func (t *tried) stranded() map[*inventory.Machine]engine.Reason {
 	out := map[*inventory.Machine]engine.Reason{}
 	for _, u := range t.plan.Unplaced {
 		h := t.leaves(u.Pod)
 		if _, known := out[h]; h != nil && !known {
 			out[h] = engine.Reason{Code: engine.CannotMove, NodePool: h.Pool(), Key: u.Pod.String(), Have: engine.Sentence(u.Reasons)}
+		}
+	}
+	for _, l := range t.plan.Launches {
+		r := t.dear[l.Name]
+		if r.OK() {
+			continue
+		}
+		for _, id := range l.Pods {
+			if h := t.leaves(id); h != nil && out[h].OK() {
+				r.NodePool = h.Pool()
+				out[h] = r
+			}
 		}
 	}
 	return out

@@ -29,32 +29,61 @@ const (
 // tooDear finds machines of the solution that cost more than their pods pay now, and remembers up to what price the pool may start
 // a machine for them. It reports whether there are any. What a machine's list offers beside its cheapest costs little more.
 func (p *Problem) tooDear(s *packing.Solution) bool {
-	found, short := false, map[*poolModel]bool{} // whether anything that the pool could buy is sold out
+	found, short := false, map[*poolModel]bool{}
 	for i := range s.New {
 		m := &s.New[i]
 		pool := p.Pools[m.Pool]
-		patience, since := pool.patience, p.waitingSince(m)
-		if patience == 0 || since.IsZero() {
+		since := p.waitingSince(m)
+		if since.IsZero() {
 			continue
 		}
 		if _, known := short[pool]; !known {
-			short[pool] = slices.ContainsFunc(pool.Model.Options, func(o packing.Option) bool { return !o.Listed })
+			short[pool] = pool.isShort()
 		}
 		if !short[pool] {
 			continue
 		}
-		usual, cheapest := p.usualPrice(m)
-		most := usual * priceAtOnce * math.Exp2(p.Snapshot.Now.Sub(since).Minutes()/patience.Minutes())
-		if usual > 0 && cheapest > most { // a reservation costs nothing, and says nothing about prices
-			times := pool.Model.Options[m.Chosen].Price / usual
-			until := since.Add(time.Duration(math.Log2(times/priceAtOnce) * float64(patience)))
+		doublings := p.Snapshot.Now.Sub(since).Minutes() / pool.patience.Minutes()
+		if usual, most, dear := p.dear(m, doublings); dear {
+			until := since.Add(time.Duration(math.Log2(pool.Model.Options[m.Chosen].Price/usual/priceAtOnce) * float64(pool.patience)))
 			p.priceLimit(m, pool.pool.Name, most, engine.Reason{
-				Code: engine.CheaperSoldOut, Need: engine.ClockText(until.Add(time.Second)), Have: fmt.Sprintf("%s, which costs %.3g times as much", pool.options[m.Chosen].id(), times),
+				Code: engine.CheaperSoldOut, Need: engine.ClockText(until.Add(time.Second)), Have: pool.timesUsual(m, usual),
 			})
 			found = true
 		}
 	}
 	return found
+}
+
+// ReplacementDear is why the machine is not started in the place of one that works: what costs about the usual price is sold out. It
+// is OK for what may be started.
+func (p *Problem) ReplacementDear(m *packing.Machine) engine.Reason {
+	pool := p.Pools[m.Pool]
+	if !pool.isShort() {
+		return engine.Reason{}
+	}
+	usual, _, dear := p.dear(m, 0)
+	if !dear {
+		return engine.Reason{}
+	}
+	return engine.Reason{Code: engine.ReplacementDear, NodePool: pool.pool.Name, Have: pool.timesUsual(m, usual)}
+}
+
+// isShort reports whether the pool makes pods wait for usual prices, and anything that it could buy is sold out.
+func (m *poolModel) isShort() bool {
+	return m.patience > 0 && slices.ContainsFunc(m.Model.Options, func(o packing.Option) bool { return !o.Listed })
+}
+
+// dear reports whether the machine costs more than is paid after so many doublings of the price, and the usual and that price.
+func (p *Problem) dear(m *packing.Machine, doublings float64) (usual, most float64, dear bool) {
+	usual, cheapest := p.usualPrice(m)
+	most = usual * priceAtOnce * math.Exp2(doublings)
+	return usual, most, usual > 0 && cheapest > most // a reservation costs nothing, and says nothing about prices
+}
+
+// timesUsual names the machine and how many times the usual price it costs.
+func (m *poolModel) timesUsual(x *packing.Machine, usual float64) string {
+	return fmt.Sprintf("%s, which costs %.3g times as much", m.options[x.Chosen].id(), m.Model.Options[x.Chosen].Price/usual)
 }
 
 // waitingSince is when the first of the machine's pods was made; zero if any of them runs somewhere.
