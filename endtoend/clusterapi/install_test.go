@@ -37,37 +37,37 @@ const startPatience = 3 * time.Minute
 
 // clusterAPI is a running Cluster API.
 type clusterAPI struct {
-	core, bootstrap, controlPlane, infrastructure *controller
+	core, bootstrap, controlPlane, infrastructure *playgroundtest.Program
 	mirror                                        *mirror
 
 	mu            sync.Mutex // guards the field below
 	sharedCluster *capiCluster
 }
 
-func (a *clusterAPI) controllers() []*controller {
-	return []*controller{a.core, a.bootstrap, a.controlPlane, a.infrastructure}
+func (a *clusterAPI) controllers() []*playgroundtest.Program {
+	return []*playgroundtest.Program{a.core, a.bootstrap, a.controlPlane, a.infrastructure}
 }
 
 func (a *clusterAPI) end() {
 	a.mirror.end()
 	for _, c := range a.controllers() {
-		c.kill()
+		c.Kill()
 	}
 }
 
 // restart kills a controller and starts it again. The API servers in memory end with the infrastructure provider and count their
 // resource versions from 0 afterwards. Cluster API's core goes on watching from the version that it has, and does not see Nodes of lower
 // ones before it lists them anew, minutes later. No real API server goes back, so that core starts again after it, too.
-func (a *clusterAPI) restart(ctx context.Context, c *controller) error {
-	parts := []*controller{c}
+func (a *clusterAPI) restart(ctx context.Context, c *playgroundtest.Program) error {
+	parts := []*playgroundtest.Program{c}
 	if c == a.infrastructure {
 		parts = append(parts, a.core)
 	}
 	for _, part := range parts {
-		part.kill()
+		part.Kill()
 	}
 	for _, part := range parts {
-		if err := part.start(ctx); err != nil {
+		if err := part.Start(ctx); err != nil {
 			return err
 		}
 	}
@@ -90,7 +90,7 @@ func startClusterAPI(t testing.TB, ctx context.Context, p *playground.Playground
 	a := &clusterAPI{}
 	var definitions []*unstructured.Unstructured
 	for _, part := range []struct {
-		controller   **controller
+		controller   **playgroundtest.Program
 		name, config string
 	}{
 		{&a.core, "core", filepath.Join(modules[0], "core/config")},
@@ -98,18 +98,18 @@ func startClusterAPI(t testing.TB, ctx context.Context, p *playground.Playground
 		{&a.controlPlane, "controlplane", filepath.Join(modules[0], "controlplane/kubeadm/config")},
 		{&a.infrastructure, "infrastructure", filepath.Join(modules[1], "infrastructure/docker/config")},
 	} {
-		program, err := findProgram(part.name)
+		program, err := playgroundtest.FindProgram("../..", "clusterapi", "clusterapi/"+part.name)
 		if err != nil {
 			return nil, err
 		}
 		webhooks, health := playgroundtest.FreePort(t), fmt.Sprintf("127.0.0.1:%d", playgroundtest.FreePort(t))
-		*part.controller = &controller{
-			name: part.name, program: program, log: filepath.Join(dir, part.name+".log"), health: "http://" + health + "/readyz",
-			args: []string{
+		*part.controller = &playgroundtest.Program{
+			Name: part.name, Path: program, Log: filepath.Join(dir, part.name+".log"), Health: "http://" + health + "/readyz",
+			Args: []string{
 				"--kubeconfig", p.Kubeconfig(), "--webhook-port", fmt.Sprint(webhooks), "--webhook-cert-dir", dir,
 				"--health-addr", health, "--diagnostics-address", "0", "--feature-gates", "ClusterTopology=true",
 			},
-			env: []string{
+			Env: []string{
 				"POD_IP=127.0.0.1", "POD_NAMESPACE=default", "POD_NAME=" + part.name, "POD_UID=" + part.name,
 				"DOCKER_HOST=unix://" + filepath.Join(dir, "no-docker"), // whether this machine has one shall make no difference
 			},
@@ -138,7 +138,7 @@ func startClusterAPI(t testing.TB, ctx context.Context, p *playground.Playground
 	errs := make([]error, len(a.controllers()))
 	var wait sync.WaitGroup
 	for i, c := range a.controllers() {
-		wait.Go(func() { errs[i] = c.start(ctx) })
+		wait.Go(func() { errs[i] = c.Start(ctx) })
 	}
 	wait.Wait()
 	a.mirror = startMirror(c)

@@ -94,14 +94,14 @@ func TestControllersGoOnAfterTheyWereKilled(t *testing.T) {
 	c.running(md, 1)
 	first := c.nodes(md)[0]
 	for i, controller := range w.controllers() {
-		controller.kill()
+		controller.Kill()
 		c.scale(md, int32(2+i))
 		w.must(c.restart(w, controller))
 		c.running(md, 2+i)
 		var node corev1.Node
 		w.must(w.Get(w, client.ObjectKeyFromObject(&first), &node))
 		if node.UID != first.UID {
-			t.Errorf("after %s was killed, node %s was made anew", controller.name, node.Name)
+			t.Errorf("after %s was killed, node %s was made anew", controller.Name, node.Name)
 		}
 	}
 }

@@ -24,11 +24,9 @@ import (
 )
 
 func TestMain(m *testing.M) {
+	playgroundtest.KeepProgram()
 	if os.Getenv(asTenon) != "" {
 		os.Exit(cli.Main())
-	}
-	if program := os.Getenv(asKeeper); program != "" {
-		os.Exit(keep(program))
 	}
 	// The loggers of the libraries belong to the process.
 	ctrl.SetLogger(logr.Discard())
@@ -106,7 +104,7 @@ func newWorld(t testing.TB) *world {
 		if t.Failed() {
 			t.Logf("the node mirror's last error: %v", w.mirror.lastError())
 			for _, c := range w.controllers() {
-				t.Logf("the end of the log of %s:\n%s", c.name, c.tail())
+				t.Logf("the end of the log of %s:\n%s", c.Name, c.LogEnd())
 			}
 		}
 	})

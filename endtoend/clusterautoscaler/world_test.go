@@ -62,9 +62,7 @@ subjects: [{kind: ServiceAccount, name: tenon-snapshot, namespace: kube-system}]
 `
 
 func TestMain(m *testing.M) {
-	if path := os.Getenv(asKeeper); path != "" {
-		os.Exit(keep(path))
-	}
+	playgroundtest.KeepProgram()
 	if os.Getenv(asTenon) != "" {
 		os.Exit(cli.Main())
 	}
@@ -135,23 +133,23 @@ func (w *world) startTenon(args ...string) (log string) {
 	if dir == "" {
 		dir = w.TempDir()
 	}
-	p := &program{
-		name: "tenon", path: os.Args[0], env: []string{asTenon + "=1"}, log: filepath.Join(dir, "tenon-"+health+".log"), health: "http://127.0.0.1:" + health + "/readyz",
-		args: append([]string{
+	p := &playgroundtest.Program{
+		Name: "tenon", Path: os.Args[0], Env: []string{asTenon + "=1"}, Log: filepath.Join(dir, "tenon-"+health+".log"), Health: "http://127.0.0.1:" + health + "/readyz",
+		Args: append([]string{
 			"controller", "--kubeconfig", kubeconfig, "--leader-election-namespace", deploy.Namespace,
 			"--metrics-port", metrics, "--health-probe-port", health, "--catalog", "aws", "--boot-delay", "3s",
 		}, args...),
 	}
 	ctx, cancel := context.WithTimeout(w, time.Minute)
 	defer cancel()
-	w.must(p.start(ctx))
+	w.must(p.Start(ctx))
 	w.Cleanup(func() {
-		p.kill()
+		p.Kill()
 		// A killed leader's Lease lasts for a while: the next test's controller need not wait for that.
 		w.must(w.DeleteAllOf(w, &coordinationv1.Lease{}, client.InNamespace(deploy.Namespace), client.MatchingFields{"metadata.name": "karpenter-leader-election"}))
 	})
 	w.catalog = "https://127.0.0.1:" + metrics + "/snapshot/catalog"
-	return p.log
+	return p.Log
 }
 
 // tenon is what a command says that reads the cluster and the controller's catalog, whatever its exit status.

@@ -42,12 +42,12 @@ const (
 
 // keda is a running KEDA.
 type keda struct {
-	operator, adapter *program
+	operator, adapter *playgroundtest.Program
 }
 
 func (k *keda) end() {
-	k.adapter.kill()
-	k.operator.kill()
+	k.adapter.Kill()
+	k.operator.Kill()
 }
 
 // startKEDA installs KEDA by its own manifests, as far as they are not about containers, and starts its programs with the rights
@@ -85,9 +85,9 @@ func (w *world) startKEDA(proxy string) *keda {
 	w.establish(definitions)
 	k := &keda{}
 	w.must(k.prepare(w, dir, proxy, port))
-	w.must(k.operator.start(ctx))
+	w.must(k.operator.Start(ctx))
 	w.Cleanup(k.end)
-	w.must(k.adapter.start(ctx))
+	w.must(k.adapter.Start(ctx))
 	w.until(time.Minute, func() (bool, string) { return w.serviceAvailable() })
 	return k
 }
@@ -105,26 +105,26 @@ func (k *keda) prepare(w *world, dir, proxy string, port int) error {
 	free := func() string { return fmt.Sprintf("127.0.0.1:%d", playgroundtest.FreePort(w.TB)) }
 	health, service := free(), free()
 	env := []string{"POD_NAMESPACE=" + namespace, "WATCH_NAMESPACE=", "KEDA_CLUSTER_OBJECT_NAMESPACE=" + namespace}
-	operator, err := findProgram("operator")
+	operator, err := playgroundtest.FindProgram("../..", "keda", "keda/operator")
 	if err != nil {
 		return err
 	}
-	adapter, err := findProgram("adapter")
+	adapter, err := playgroundtest.FindProgram("../..", "keda", "keda/adapter")
 	if err != nil {
 		return err
 	}
-	k.operator = &program{
-		name: "operator", path: operator, log: filepath.Join(logs, "keda-operator.log"), health: "http://" + health + "/readyz",
-		env: append(slices.Clone(env), "HTTP_PROXY="+proxy),
-		args: []string{
+	k.operator = &playgroundtest.Program{
+		Name: "operator", Path: operator, Log: filepath.Join(logs, "keda-operator.log"), Health: "http://" + health + "/readyz",
+		Env: append(slices.Clone(env), "HTTP_PROXY="+proxy),
+		Args: []string{
 			// The file's name has colons, which in $KUBECONFIG would part it into several.
 			"--kubeconfig", kubeconfig, "--metrics-bind-address", free(), "--health-probe-bind-address", health, "--metrics-service-bind-address", service,
 			"--cert-dir", dir, "--ca-dir", dir, "--zap-encoder=console",
 		},
 	}
-	k.adapter = &program{
-		name: "adapter", path: adapter, log: filepath.Join(logs, "keda-adapter.log"), health: fmt.Sprintf("https://127.0.0.1:%d/readyz", port), env: env,
-		args: []string{
+	k.adapter = &playgroundtest.Program{
+		Name: "adapter", Path: adapter, Log: filepath.Join(logs, "keda-adapter.log"), Health: fmt.Sprintf("https://127.0.0.1:%d/readyz", port), Env: env,
+		Args: []string{
 			"--bind-address=127.0.0.1", fmt.Sprintf("--secure-port=%d", port), fmt.Sprintf("--port=%d", playgroundtest.FreePort(w.TB)),
 			"--kubeconfig", kubeconfig, "--authentication-kubeconfig", kubeconfig, "--authorization-kubeconfig", kubeconfig, "--lister-kubeconfig", kubeconfig,
 			"--cert-dir", dir, "--tls-cert-file", filepath.Join(dir, "tls.crt"), "--tls-private-key-file", filepath.Join(dir, "tls.key"),

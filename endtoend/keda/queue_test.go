@@ -56,8 +56,8 @@ func TestNodesFollowTheQueue(t *testing.T) {
 	w.awaitPods("worker", 200, 0)
 	w.must(w.Delete(w, alone))
 	w.awaitPods("alone", 0, time.Minute)
-	w.must(k.operator.start(w))
-	w.must(k.adapter.start(w))
+	w.must(k.operator.Start(w))
+	w.must(k.adapter.Start(w))
 	began = time.Now()
 	w.awaitPods("worker", 0, 2*time.Minute)
 	w.until(time.Minute, func() (bool, string) {

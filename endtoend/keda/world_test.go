@@ -29,9 +29,7 @@ const (
 )
 
 func TestMain(m *testing.M) {
-	if path := os.Getenv(asKeeper); path != "" {
-		os.Exit(keep(path))
-	}
+	playgroundtest.KeepProgram()
 	if os.Getenv(asTenon) != "" {
 		os.Exit(cli.Main())
 	}
@@ -94,18 +92,18 @@ func (w *world) startTenon() (log string) {
 	if dir == "" {
 		dir = w.TempDir()
 	}
-	p := &program{
-		name: "tenon", path: os.Args[0], env: []string{asTenon + "=1"}, log: filepath.Join(dir, "tenon-"+health+".log"), health: "http://127.0.0.1:" + health + "/readyz",
-		args: []string{
+	p := &playgroundtest.Program{
+		Name: "tenon", Path: os.Args[0], Env: []string{asTenon + "=1"}, Log: filepath.Join(dir, "tenon-"+health+".log"), Health: "http://127.0.0.1:" + health + "/readyz",
+		Args: []string{
 			"controller", "--kubeconfig", w.playground.Kubeconfig(), "--disable-leader-election",
 			"--metrics-port", "0", "--health-probe-port", health, "--catalog", "aws", "--boot-delay", "3s",
 		},
 	}
 	ctx, cancel := context.WithTimeout(w, time.Minute)
 	defer cancel()
-	w.must(p.start(ctx))
-	w.Cleanup(p.kill)
-	return p.log
+	w.must(p.Start(ctx))
+	w.Cleanup(p.Kill)
+	return p.Log
 }
 
 // tenonNodes is what tenon nodes prints.

@@ -56,7 +56,7 @@ func TestAlertsOfAWSFireAndResolve(t *testing.T) {
 	w.resolves(s, "TenonInterruptionsWait", nil)
 	w.dashboards(s, "AWS")
 	// After a failure prices are asked for again in five minutes, and when Tenon starts.
-	controller.kill()
+	controller.Kill()
 	w.must(w.again(controller))
 	w.resolves(fast, "TenonPricesStale", map[string]string{"capacity_type": "on-demand"})
 }

@@ -16,17 +16,17 @@ func intOrString(n int32) intstr.IntOrString { return intstr.FromInt32(n) }
 // fires on, until it is mended.
 func (w *world) withoutPrometheus(s *server, controller *tenon, mend func()) {
 	w.fires(s, "TenonPodsWithoutMachine", nil)
-	s.kill()
-	before := len(w.linesWith(controller.log, `"level":"ERROR"`))
+	s.Kill()
+	before := len(w.linesWith(controller.Log, `"level":"ERROR"`))
 	w.pool("meanwhile", "m5.large")
 	w.pods("meanwhile", 2)
 	w.awaitPods("meanwhile", 2, time.Minute)
-	if lines := w.linesWith(controller.log, `"level":"ERROR"`); len(lines) > before {
+	if lines := w.linesWith(controller.Log, `"level":"ERROR"`); len(lines) > before {
 		w.Errorf("without Prometheus Tenon logs %s", lines[before:])
 	}
 	ctx, cancel := context.WithTimeout(w, time.Minute)
 	defer cancel()
-	w.must(s.start(ctx))
+	w.must(s.Start(ctx))
 	w.fires(s, "TenonPodsWithoutMachine", nil)
 	mend()
 	w.resolves(s, "TenonPodsWithoutMachine", nil)
@@ -35,7 +35,7 @@ func (w *world) withoutPrometheus(s *server, controller *tenon, mend func()) {
 // withoutTenon kills Tenon, and has it start without the right to list DaemonSets: it serves metrics and knows nothing.
 func (w *world) withoutTenon(s *server, controller *tenon) {
 	began := time.Now()
-	controller.kill()
+	controller.Kill()
 	found := w.fires(s, "TenonNotProgressing", nil)
 	w.Logf("fires %.0f s after Tenon was killed: %s", time.Since(began).Seconds(), found.Annotations["summary"])
 

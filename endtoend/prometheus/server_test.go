@@ -7,7 +7,6 @@ import (
 	"io"
 	"net/http"
 	"net/url"
-	"os"
 	"path/filepath"
 	"strconv"
 	"time"
@@ -19,7 +18,7 @@ import (
 
 // server is a running Prometheus.
 type server struct {
-	*program
+	*playgroundtest.Program
 	url    string
 	pace   pace
 	alerts []string // of the rules that it has loaded
@@ -29,17 +28,14 @@ type server struct {
 // startPrometheus starts one that finds Tenon by the ServiceMonitor and has the rules that are shipped, at some pace.
 func (w *world) startPrometheus(p pace, monitor *unstructured.Unstructured) *server {
 	w.Helper()
-	binary, err := filepath.Abs("../../bin/prometheus")
+	binary, err := playgroundtest.FindProgram("../..", "prometheus", "prometheus")
 	w.must(err)
-	if _, err := os.Stat(binary); err != nil {
-		w.Fatalf("run `make prometheus` in the source tree: %v", err)
-	}
 	dir := w.TempDir()
 	config, alerts := w.configure(p, dir, monitor)
 	address := "127.0.0.1:" + strconv.Itoa(playgroundtest.FreePort(w.TB))
-	s := &server{url: "http://" + address, pace: p, alerts: alerts, began: time.Now(), program: &program{
-		name: "prometheus", path: binary, log: w.logFile(fmt.Sprintf("prometheus-%d.log", p.times)), health: "http://" + address + "/-/ready",
-		args: []string{
+	s := &server{url: "http://" + address, pace: p, alerts: alerts, began: time.Now(), Program: &playgroundtest.Program{
+		Name: "prometheus", Path: binary, Log: w.logFile(fmt.Sprintf("prometheus-%d.log", p.times)), Health: "http://" + address + "/-/ready",
+		Args: []string{
 			"--config.file=" + config, "--web.listen-address=" + address, "--storage.tsdb.path=" + filepath.Join(dir, "data"),
 			// Times of its own that rules depend on, divided as those of the rules are.
 			"--query.lookback-delta=5s", "--rules.alert.for-grace-period=10s", "--rules.alert.for-outage-tolerance=1m",
@@ -47,8 +43,8 @@ func (w *world) startPrometheus(p pace, monitor *unstructured.Unstructured) *ser
 	}}
 	ctx, cancel := context.WithTimeout(w, time.Minute)
 	defer cancel()
-	w.must(s.start(ctx))
-	w.Cleanup(s.kill)
+	w.must(s.Start(ctx))
+	w.Cleanup(s.Kill)
 	return s
 }
 

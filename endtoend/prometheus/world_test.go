@@ -34,9 +34,7 @@ const (
 )
 
 func TestMain(m *testing.M) {
-	if path := os.Getenv(asKeeper); path != "" {
-		os.Exit(keep(path))
-	}
+	playgroundtest.KeepProgram()
 	if os.Getenv(asTenon) != "" {
 		os.Exit(cli.Main())
 	}
@@ -157,7 +155,7 @@ func (w *world) host() {
 
 // tenon is a controller that can be killed and started again.
 type tenon struct {
-	*program
+	*playgroundtest.Program
 	metrics int // port
 }
 
@@ -176,12 +174,12 @@ func (w *world) startTenon(flags ...string) *tenon {
 func (w *world) startController(flags, variables []string) *tenon {
 	w.Helper()
 	metrics, health := playgroundtest.FreePort(w.TB), strconv.Itoa(playgroundtest.FreePort(w.TB))
-	t := &tenon{metrics: metrics, program: &program{
-		name: "tenon", path: os.Args[0], env: append(variables, asTenon+"=1"), log: w.logFile(fmt.Sprintf("tenon-%d.log", metrics)), health: "http://127.0.0.1:" + health + "/readyz",
-		args: append([]string{"controller", "--leader-election-namespace", deploy.Namespace, "--metrics-port", strconv.Itoa(metrics), "--health-probe-port", health}, flags...),
+	t := &tenon{metrics: metrics, Program: &playgroundtest.Program{
+		Name: "tenon", Path: os.Args[0], Env: append(variables, asTenon+"=1"), Log: w.logFile(fmt.Sprintf("tenon-%d.log", metrics)), Health: "http://127.0.0.1:" + health + "/readyz",
+		Args: append([]string{"controller", "--leader-election-namespace", deploy.Namespace, "--metrics-port", strconv.Itoa(metrics), "--health-probe-port", health}, flags...),
 	}}
 	w.must(w.again(t))
-	w.Cleanup(t.kill)
+	w.Cleanup(t.Kill)
 	return t
 }
 
@@ -189,7 +187,7 @@ func (w *world) startController(flags, variables []string) *tenon {
 func (w *world) again(t *tenon) error {
 	ctx, cancel := context.WithTimeout(w, time.Minute)
 	defer cancel()
-	return t.start(ctx)
+	return t.Start(ctx)
 }
 
 // claims lists the machines of a pool.
