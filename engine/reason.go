@@ -33,6 +33,7 @@ const (
 	TooComplex            Code = "TooComplex"            // Need: how much the pod asks; Have: how much its namespace does
 	VolumeElsewhere       Code = "VolumeElsewhere"       // Key: the claim; Need: where its volume is or can be; Have: where machines are
 	PodsFirst             Code = "PodsFirst"             // room of a CapacityBuffer that waits for pods to have their places
+	LeftToFargate         Code = "LeftToFargate"         // Have: the Fargate profile that selected the pod
 	ServedElsewhere       Code = "ServedElsewhere"       // Have: the node group that another autoscaler scales up for the pod; Need: until when that is waited for
 	GangTooSmall          Code = "GangTooSmall"          // Key: the pod group; Need: how many pods start together; Have: how many exist
 	GangIncomplete        Code = "GangIncomplete"        // Key: the pod group; Need: how many pods start together; Have: how many found a place
@@ -187,6 +188,7 @@ var messages = map[Code]string{
 	InvalidPod:            "{key}: {have}",
 	NotOnManagedNodes:     "the pod asks to run on nodes that no NodePool owns",
 	TooComplex:            "what the pod asks of nodes and of other pods is too much for one plan: {need} rules, of {have} in its namespace; those who ask for less come first",
+	LeftToFargate:         "Fargate profile {have} has selected the pod, and Fargate's scheduler binds it to no node of others",
 	ServedElsewhere:       "Cluster Autoscaler has said that it scales up group {have} for the pod; a machine is started for it from {need} on, if it still waits then",
 	GangTooSmall:          "kube-scheduler starts pod group {key} once {need} of its pods exist, and there are {have}",
 	GangIncomplete:        "pod group {key} starts with {need} pods or not at all, and {have} would have a place: nothing is started for it",

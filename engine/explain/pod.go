@@ -162,7 +162,7 @@ func (x *podExplainer) planned() bool {
 }
 
 func isElsewhere(r engine.Reason) bool {
-	return r.Code == engine.ServedElsewhere || r.Code == engine.LaunchDelayed
+	return r.Code == engine.ServedElsewhere || r.Code == engine.LaunchDelayed || r.Code == engine.LeftToFargate
 }
 
 // existing is a machine that is there, or has been asked for and has no node yet.

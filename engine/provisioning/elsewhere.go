@@ -12,6 +12,13 @@ import (
 // mostDelay is the longest that a pod can have machines wait for another autoscaler.
 const mostDelay = time.Hour
 
+// EKS gives pods that a Fargate profile selects a scheduler of its own, which makes a machine for each and binds to no other. What it
+// says of pods that it refuses is what kube-scheduler says of those that find no room.
+const (
+	fargateScheduler    = "fargate-scheduler"
+	fargateProfileLabel = "eks.amazonaws.com/fargate-profile"
+)
+
 // scaleUpsOf are what is believed of another autoscaler now, by pod. Of several for a pod the one that ends first counts: who has
 // failed once is not waited for again.
 func scaleUpsOf(s *engine.Snapshot) map[string]engine.ScaleUp {
@@ -33,6 +40,9 @@ func (p *Problem) elsewhere(pod *corev1.Pod, ups map[string]engine.ScaleUp) engi
 	now := p.Snapshot.Now
 	if pod.Spec.NodeName != "" || p.trial != nil {
 		return engine.Reason{}
+	}
+	if pod.Spec.SchedulerName == fargateScheduler {
+		return engine.Reason{Code: engine.LeftToFargate, Have: pod.Labels[fargateProfileLabel]}
 	}
 	if u, ok := ups[string(pod.UID)]; ok && now.Before(u.Until) {
 		return engine.Reason{Code: engine.ServedElsewhere, Have: u.Group, Need: engine.ClockText(u.Until)}
