@@ -188,9 +188,9 @@ func initialize(l Life, claim *v1.NodeClaim, node *corev1.Node, step *Step) {
 	kube.SetCondition(claim, v1.ConditionInitialized, metav1.ConditionTrue, "", "", l.Now)
 }
 
-// DevicePatience is how long a node that shows some of the planned devices may take to show all. Then it counts as having what it
+// devicePatience is how long a node that shows some of the planned devices may take to show all. Then it counts as having what it
 // shows, which checkConsistency tells.
-const DevicePatience = 2 * time.Minute
+const devicePatience = 2 * time.Minute
 
 // awaitsDevices reports whether more devices are to come. That the condition is False, not Unknown, keeps since when there are some.
 func awaitsDevices(l Life, claim *v1.NodeClaim, node *corev1.Node, step *Step) bool {
@@ -202,7 +202,7 @@ func awaitsDevices(l Life, claim *v1.NodeClaim, node *corev1.Node, step *Step) b
 	if c := v1.GetCondition(claim, v1.ConditionInitialized); c != nil && c.Status == metav1.ConditionFalse {
 		since = c.LastTransitionTime.Time
 	}
-	left := since.Add(DevicePatience).Sub(l.Now)
+	left := since.Add(devicePatience).Sub(l.Now)
 	if left <= 0 {
 		return false
 	}
