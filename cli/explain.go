@@ -34,7 +34,7 @@ type explainOptions struct {
 }
 
 func newExplain() *cobra.Command {
-	o := explainOptions{}
+	o := explainOptions{planOptions: planOptions{engineFlags: defaultEngineFlags()}}
 	command := &cobra.Command{
 		Use:   "explain pod|node|nodepool NAME",
 		Short: "Say why a pod waits or where it goes, why a node stays or goes, and what a pool can do",
@@ -106,12 +106,16 @@ func (o *explainOptions) run(command *cobra.Command, kind, name string) error {
 	if o.output != "text" && o.output != "json" {
 		return fmt.Errorf("--output %s: it is text or json", o.output)
 	}
+	if err := o.engineFlags.check(); err != nil {
+		return err
+	}
 	notes := newTerminal(command.ErrOrStderr())
 	reading, err := o.readAny(command.Context(), command.InOrStdin(), notes)
 	if err != nil {
 		return err
 	}
 	notes.notes(reading.Notes)
+	o.override(command.Flags(), &reading.Options)
 	e, err := newExplainer(reading.Snapshot, reading.Options).explain(kind, o.namespace, name)
 	if err != nil {
 		return err

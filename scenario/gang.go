@@ -54,15 +54,19 @@ func (b *builder) gangWord(o *schedulingv1alpha3.PodGroup, w word) (err error) {
 	return err
 }
 
-// addPodGroup reads a PodGroup of a file, of either version.
+// addPodGroup reads a PodGroup of a file, of either version; of one that may come later it says so.
 func (m *manifest) addPodGroup(u *unstructured.Unstructured) error {
-	if u.GroupVersionKind().Version != schedulingv1alpha2.SchemeGroupVersion.Version {
-		return decode(m, u, &m.snapshot.PodGroups)
+	version := u.GroupVersionKind().Version
+	if version == schedulingv1alpha2.SchemeGroupVersion.Version {
+		older := &schedulingv1alpha2.PodGroup{}
+		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, older); err != nil {
+			return wrongType(u, older, err)
+		}
+		m.snapshot.PodGroups = append(m.snapshot.PodGroups, schedulingv1alpha3.FromV1Alpha2(older))
+		return nil
 	}
-	older := &schedulingv1alpha2.PodGroup{}
-	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, older); err != nil {
-		return wrongType(u, older, err)
+	if version != schedulingv1alpha3.GroupVersion.Version {
+		m.note("%s: its version %s is not known, it is read as if it were %s", identity(u), version, schedulingv1alpha3.GroupVersion.Version)
 	}
-	m.snapshot.PodGroups = append(m.snapshot.PodGroups, schedulingv1alpha3.FromV1Alpha2(older))
-	return nil
+	return decode(m, u, &m.snapshot.PodGroups)
 }

@@ -2,13 +2,14 @@ package scenario_test
 
 import (
 	"slices"
+	"strings"
 	"testing"
 
 	"tenon.sh/engine"
 	"tenon.sh/engine/provisioning"
 )
 
-// A PodGroup of either version says the same: four pods that start together in one zone and are evicted only all together.
+// A PodGroup of either version says the same, and one of another version is read with a note: four pods that start together in one zone and are evicted only all together.
 func TestPodGroupsOfBothVersionsSayTheSame(t *testing.T) {
 	t.Parallel()
 	for _, text := range []string{`
@@ -30,14 +31,27 @@ spec:
   schedulingConstraints: {topology: [{key: topology.kubernetes.io/zone}]}
   disruptionMode: {all: {}}
   priority: 7
+`, `
+apiVersion: scheduling.k8s.io/v1
+kind: PodGroup
+metadata: {name: train, namespace: ml}
+spec:
+  schedulingPolicy: {gang: {minCount: 4}}
+  schedulingConstraints: {topology: [{key: topology.kubernetes.io/zone}]}
+  disruptionMode: {all: {}}
+  priority: 7
 `} {
-		groups := readBack(t, []byte(text)).Snapshot.PodGroups
+		reading := readBack(t, []byte(text))
+		groups := reading.Snapshot.PodGroups
 		if len(groups) != 1 {
 			t.Fatalf("%d PodGroups in %s", len(groups), text)
 		}
 		g := groups[0]
 		if g.Namespace != "ml" || g.MinCount() != 4 || g.TopologyKey() != "topology.kubernetes.io/zone" || !g.MovesWhole() || *g.Spec.Priority != 7 {
 			t.Errorf("%+v of %s", g.Spec, text)
+		}
+		if got := strings.Join(reading.Notes, "\n"); strings.Contains(got, "version") != strings.Contains(text, "/v1\n") {
+			t.Errorf("notes on %s: %s", text, got)
 		}
 	}
 }

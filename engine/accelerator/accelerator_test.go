@@ -79,12 +79,20 @@ func TestPartsAreToldFromWholeDevices(t *testing.T) {
 		}
 	}
 	whole := list(map[corev1.ResourceName]string{"nvidia.com/gpu": "8"})
-	for text, lacks := range map[string]bool{"7": true, "8": false, "32": false} {
+	for text, lacks := range map[string]bool{"7": true, "8": false, "28": true, "32": false} {
 		if got := accelerator.Lacking(list(map[corev1.ResourceName]string{"nvidia.com/gpu": text}), whole); got != lacks {
 			t.Errorf("%s of 8: got %v", text, got)
 		}
 	}
-	if accelerator.Lacking(list(map[corev1.ResourceName]string{"nvidia.com/gpu": "0", "nvidia.com/gpu.shared": "4"}), whole) {
+	if accelerator.Lacking(list(map[corev1.ResourceName]string{"nvidia.com/gpu": "0", "nvidia.com/gpu.shared": "8"}), whole) {
 		t.Error("renamed devices have not failed")
+	}
+	for text, lacks := range map[string]bool{"28": true, "32": false} {
+		if got := accelerator.Lacking(list(map[corev1.ResourceName]string{"nvidia.com/gpu.shared": text}), whole); got != lacks {
+			t.Errorf("%s shared ones of 8: got %v", text, got)
+		}
+	}
+	if accelerator.Lacking(list(map[corev1.ResourceName]string{"nvidia.com/gpu": "6", "nvidia.com/mig-1g.5gb": "14"}), whole) {
+		t.Error("two devices of eight are cut")
 	}
 }

@@ -53,10 +53,20 @@ func Same(a, b corev1.ResourceList) bool {
 	return maps.EqualFunc(a, b, func(x, y resource.Quantity) bool { return x.Cmp(y) == 0 })
 }
 
-// Lacking reports whether a node shows less of something than it has in hardware, and nothing under another name: a device has failed,
-// or is still to come.
+// Lacking reports whether a node shows less than its hardware should: less of something than it has, and nothing under another name, or
+// parts of one kind that are not as many of each device. A device has failed, or is still to come.
 func Lacking(shown, physical corev1.ResourceList) bool {
-	for name := range Of(shown) {
+	shown = Of(shown)
+	for name, parts := range shown {
+		if len(shown) > 1 {
+			break
+		}
+		devices := physical[cmp.Or(Whole(name), name)]
+		if n := devices.Value(); n > 0 && parts.Value()%n != 0 {
+			return true
+		}
+	}
+	for name := range shown {
 		if _, whole := physical[name]; !whole {
 			return false
 		}

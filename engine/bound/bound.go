@@ -281,11 +281,12 @@ func (b *Bound) solve() {
 			objective[c.pi[i]] += float64(w.Count)
 			continue
 		}
-		first := c.n
+		if len(w.blocks) == 0 {
+			continue // no machine takes these pods: none is paid for them
+		}
+		first := w.blocks[0] * len(b.dims)
 		if len(w.blocks) > 1 {
 			first = c.w[blocksText(w.blocks)]
-		} else if len(w.blocks) == 1 {
-			first = w.blocks[0] * len(b.dims)
 		}
 		for k, d := range b.dims {
 			objective[first+k] += float64(w.Count) * float64(w.Request[d]) / float64(b.total[d])

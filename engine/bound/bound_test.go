@@ -19,7 +19,7 @@ func users(all int, list ...int) bitset.Set {
 
 func TestPodsThatFillMachinesAreBoundedByWhatTheseCost(t *testing.T) {
 	t.Parallel()
-	small, large := Supply{capacity.Vector{2, 8}, 1, users(2, 0, 1)}, Supply{capacity.Vector{8, 32}, 3, users(2, 0)}
+	small, large := Supply{capacity.Vector{2, 8}, 1, users(3, 0, 1)}, Supply{capacity.Vector{8, 32}, 3, users(3, 0)}
 	for _, c := range []struct {
 		name    string
 		demands []Demand
@@ -30,6 +30,7 @@ func TestPodsThatFillMachinesAreBoundedByWhatTheseCost(t *testing.T) {
 		{"who may not use it pays more", []Demand{{1, capacity.Vector{1, 1}, 8}}, 0, 4},
 		{"together they share machines", []Demand{{0, capacity.Vector{1, 1}, 8}, {1, capacity.Vector{0, 1}, 1}}, 0, 3},
 		{"so many machines there are at least", []Demand{{0, capacity.Vector{1, 1}, 1}}, 4, 4},
+		{"whom no machine takes costs nothing", []Demand{{0, capacity.Vector{1, 1}, 8}, {2, capacity.Vector{1, 1}, 8}}, 0, 3},
 		{"nothing is asked for", nil, 0, 0},
 	} {
 		b := Of(&Problem{Demands: c.demands, Supplies: []Supply{small, large}, Devices: make([]bool, 2), Machines: c.least})

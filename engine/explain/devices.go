@@ -90,6 +90,7 @@ func (p *PoolExplanation) countHardware(s *engine.Snapshot, pool *v1.NodePool) {
 	for _, n := range s.Nodes {
 		kinds[n.Spec.ProviderID] = n.Labels[corev1.LabelInstanceTypeStable]
 	}
+	delete(kinds, "") // what nobody has started yet has none
 	for _, c := range s.NodeClaims {
 		if c.Labels[v1.NodePoolLabelKey] != pool.Name || c.DeletionTimestamp != nil {
 			continue
@@ -102,7 +103,7 @@ func (p *PoolExplanation) countHardware(s *engine.Snapshot, pool *v1.NodePool) {
 	}
 	for i := range p.Limits {
 		if l := &p.Limits[i]; shared && accelerator.Maker(l.Resource) != "" {
-			q := has[l.Resource]
+			q := has[cmp.Or(accelerator.Whole(l.Resource), l.Resource)]
 			l.Hardware = q.String()
 		}
 	}

@@ -11,6 +11,7 @@ import (
 
 	v1 "tenon.sh/api/v1"
 	"tenon.sh/engine"
+	"tenon.sh/engine/accelerator"
 	"tenon.sh/engine/kube"
 )
 
@@ -102,4 +103,27 @@ func Uninitialized(claim *v1.NodeClaim, node *corev1.Node) (reason, message stri
 		}
 	}
 	return "", ""
+}
+
+// FewerDevices says of which accelerator that was asked for the node shows some, and fewer than were planned; empty for none. A plugin
+// may show them one after the other.
+func FewerDevices(claim *v1.NodeClaim, node *corev1.Node) string {
+	for _, name := range slices.Sorted(maps.Keys(accelerator.Of(claim.Spec.Resources.Requests))) {
+		planned, have := claim.Status.Allocatable[name], node.Status.Allocatable[name]
+		if !have.IsZero() && have.Cmp(planned) < 0 {
+			return fmt.Sprintf("the node shows %s of %s %s so far", have.String(), planned.String(), name)
+		}
+	}
+	return ""
+}
+
+// foreseen is what a node has that is not initialized, with all devices that are planned: what is not there yet is still to come.
+func foreseen(has, planned corev1.ResourceList) corev1.ResourceList {
+	out := kube.Filled(has, planned)
+	for name, q := range accelerator.Of(planned) {
+		if have := out[name]; have.Cmp(q) < 0 {
+			out[name] = q
+		}
+	}
+	return out
 }

@@ -294,8 +294,8 @@ func (m *MachineInfo) read(types kube.TypeIndex) {
 		m.Allocatable, m.capacity = m.Open.least, m.Open.most
 	}
 	if m.Node != nil {
-		m.Allocatable = kube.Filled(m.Node.Status.Allocatable, m.Allocatable)
-		m.capacity = kube.Filled(m.Node.Status.Capacity, m.capacity)
+		m.Allocatable = foreseen(m.Node.Status.Allocatable, m.Allocatable)
+		m.capacity = foreseen(m.Node.Status.Capacity, m.capacity)
 	}
 }
 

@@ -181,8 +181,34 @@ func initialize(l Life, claim *v1.NodeClaim, node *corev1.Node, step *Step) {
 		kube.SetCondition(claim, v1.ConditionInitialized, metav1.ConditionUnknown, reason, message, l.Now)
 		return
 	}
+	if awaitsDevices(l, claim, node, step) {
+		return
+	}
 	node.Labels = kube.With(node.Labels, v1.InitializedLabelKey, "true")
 	kube.SetCondition(claim, v1.ConditionInitialized, metav1.ConditionTrue, "", "", l.Now)
+}
+
+// devicePatience is how long a node that shows some of the planned devices may take to show all. Then it counts as having what it
+// shows, which checkConsistency tells.
+const devicePatience = 2 * time.Minute
+
+// awaitsDevices reports whether more devices are to come. That the condition is False, not Unknown, keeps since when there are some.
+func awaitsDevices(l Life, claim *v1.NodeClaim, node *corev1.Node, step *Step) bool {
+	message := inventory.FewerDevices(claim, node)
+	if message == "" || l.Now.Sub(inventory.ReadySince(claim, []*corev1.Node{node})) >= inventory.ResourceTimeout {
+		return false
+	}
+	since := l.Now
+	if c := v1.GetCondition(claim, v1.ConditionInitialized); c != nil && c.Status == metav1.ConditionFalse {
+		since = c.LastTransitionTime.Time
+	}
+	left := since.Add(devicePatience).Sub(l.Now)
+	if left <= 0 {
+		return false
+	}
+	kube.SetCondition(claim, v1.ConditionInitialized, metav1.ConditionFalse, "DevicesIncomplete", message, l.Now)
+	step.by(left)
+	return true
 }
 
 // checkConsistency compares what the node turned out to have with what the cloud said it would have.

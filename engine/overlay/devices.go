@@ -95,17 +95,19 @@ func (v *view) overlaid(i int) (list corev1.ResourceList, names []string) {
 	return list, names
 }
 
-// contradiction is a node that shows something else than is said; nil if none does. What only fails is not what others will show.
+// contradiction is the newest node that is an example, if it shows something else than is said; else nil. What only fails is none.
 func (v *view) contradiction(kind string, said *shows, physical corev1.ResourceList) *Sighting {
 	for i := range v.seen {
 		x := &v.seen[i]
 		if x.Type != kind || said.source.Source != "" && !accelerator.Same(x.Planned, said.list) {
 			continue // it was planned with something else, which may be what it shows
 		}
-		if accelerator.Same(x.Shown, said.list) || accelerator.Lacking(x.Shown, physical) {
+		if accelerator.Same(x.Shown, said.list) {
 			return nil
 		}
-		return x
+		if !accelerator.Lacking(x.Shown, physical) {
+			return x
+		}
 	}
 	return nil
 }

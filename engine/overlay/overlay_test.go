@@ -189,6 +189,7 @@ func TestWhatIsWrongIsInForceNowhere(t *testing.T) {
 		`spec.capacity[cpu]: cpu, memory`:                   {capacity("cpu", "1")},
 		`spec.capacity[nodes]: nodes are counted`:           {capacity("nodes", "1")},
 		`spec.capacity[x.io/y] is -1: it must be 0 or more`: {capacity("x.io/y", "-1")},
+		`spec.capacity[x.io/y] is 2500m: no node`:           {capacity("x.io/y", "2500m")},
 		`spec.capacity[x.io/y] is 9e30`:                     {capacity("x.io/y", "9e30")},
 		`no resource can have this name`:                    {capacity("x io", "1")},
 		`(kubernetes.io/hostname): every machine`:           {requires("kubernetes.io/hostname", v1.Exists)},

@@ -21,8 +21,8 @@ type Sighting struct {
 // configLabels tell nodes how to show their devices. What a node shows that was told something else says nothing of the next one.
 var configLabels = [...]string{accelerator.MIGConfigLabel, accelerator.MIGStrategyLabel, accelerator.PluginConfigLabel}
 
-// Seen lists what running nodes show of accelerators, the newest first, for each pool and type and for each thing that they were
-// planned with one. Nodes that have drifted are of another kind than the next ones.
+// Seen lists what running nodes show of accelerators, the newest first, for each pool and type, each thing that they were planned with
+// and each that they show one. Nodes that have drifted are of another kind than the next ones.
 func Seen(s *engine.Snapshot) []Sighting {
 	var nodes []*corev1.Node
 	for _, n := range s.Nodes {
@@ -51,7 +51,7 @@ func Seen(s *engine.Snapshot) []Sighting {
 			Shown: accelerator.Of(n.Status.Capacity), Planned: accelerator.Of(claim.Status.Capacity),
 		}
 		if !slices.ContainsFunc(out, func(o Sighting) bool {
-			return o.Pool == seen.Pool && o.Type == seen.Type && accelerator.Same(o.Planned, seen.Planned)
+			return o.Pool == seen.Pool && o.Type == seen.Type && accelerator.Same(o.Planned, seen.Planned) && accelerator.Same(o.Shown, seen.Shown)
 		}) {
 			out = append(out, seen)
 		}

@@ -54,6 +54,8 @@ func faultsOf(o *v1alpha1.NodeOverlay) []string {
 			out = append(out, fmt.Sprintf("spec.capacity[%s]: %s", name, fault))
 		} else if q.Sign() < 0 || q.CmpInt64(mostAmount) > 0 {
 			out = append(out, fmt.Sprintf("spec.capacity[%s] is %s: it must be 0 or more, and at most %d", name, q.String(), int64(mostAmount)))
+		} else if q.MilliValue()%1000 != 0 {
+			out = append(out, fmt.Sprintf("spec.capacity[%s] is %s: no node has a part of one, write a whole number", name, q.String()))
 		}
 	}
 	return out

@@ -29,7 +29,8 @@ func TestSolutionsChangeOnPurposeOnly(t *testing.T) {
 	var lines []string
 	for seed := range tried {
 		p, _ := drawProblem(seed)
-		lines = append(lines, fmt.Sprintf("%d: %s", seed, line(p, packing.Solve(p))))
+		q := rationed(seed)
+		lines = append(lines, fmt.Sprintf("%d: %s", seed, line(p, packing.Solve(p))), fmt.Sprintf("%d with quotas: %s", seed, line(q, packing.Solve(q))))
 	}
 	if *rewrite {
 		if err := os.WriteFile(tableFile, []byte(strings.Join(lines, "\n")+"\n"), 0o644); err != nil {
@@ -42,8 +43,8 @@ func TestSolutionsChangeOnPurposeOnly(t *testing.T) {
 		t.Fatal(err)
 	}
 	want, others := strings.Split(strings.TrimSuffix(string(file), "\n"), "\n"), 0
-	if len(want) != int(all) {
-		t.Fatalf("%s has %d lines, there are %d problems", tableFile, len(want), all)
+	if len(want) != 2*int(all) {
+		t.Fatalf("%s has %d lines, there are %d problems", tableFile, len(want), 2*all)
 	}
 	for i := range lines {
 		if lines[i] != want[i] {

@@ -133,13 +133,10 @@ func (p *Problem) reserve() {
 	}
 }
 
-// reservationOf is the one that the claim's machine will draw from, empty if it is not bound to one.
+// reservationOf is the supply with an end that the claim's machine may draw from and that does not count it yet, empty if there is none.
+// What a claim leaves open is met with a reservation first. A MachineDeployment that has been asked counts the machine.
 func reservationOf(o *inventory.OpenLabels) string {
-	reserved := false
-	for _, r := range o.Claim.Spec.Requirements {
-		reserved = reserved || r.Key == v1.CapacityTypeLabelKey && len(r.Values) == 1 && r.Values[0] == v1.CapacityTypeReserved
-	}
-	if !reserved {
+	if o.Claim.Annotations[v1.MachineDeploymentAnnotationKey] != "" {
 		return ""
 	}
 	for _, kind := range o.Types {

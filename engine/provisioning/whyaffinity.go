@@ -150,6 +150,12 @@ func (p *Problem) affinityReason(c *podClass, a topology.Affinity, w *topology.W
 	}
 	slices.Sort(keys)
 	r := engine.Reason{Code: engine.AffinityNotMet, Key: strings.Join(slices.Compact(keys), " and "), Need: "pods with " + strings.Join(slices.Compact(who), " and ")}
+	for _, k := range p.InterPod.Layout.Sets[a.Set].Keys {
+		if k != topology.Host && !slices.ContainsFunc(p.InterPod.List, func(at topology.Place) bool { return at[k] != topology.Nowhere }) {
+			r.Key, r.Have = strings.TrimPrefix(p.InterPod.Keys.Name(k), "label "), "and no node can have this label"
+			return r
+		}
+	}
 	if w.Total(a.Set) == 0 {
 		if cycle := p.cycle(c, a.Set); cycle != "" {
 			return engine.Reason{Code: engine.AffinityCycle, Need: cycle}

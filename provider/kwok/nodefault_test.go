@@ -163,6 +163,7 @@ func TestAFaultIsTriedAgain(t *testing.T) {
 func TestDevicesComeLateAndOtherwise(t *testing.T) {
 	w := newWorld(t, 10*time.Second)
 	w.inject(t, simulated.Fault{What: simulated.FaultDevices, Resource: "nvidia.com/gpu", Lag: metav1.Duration{Duration: time.Minute}})
+	w.inject(t, simulated.Fault{What: simulated.FaultDevices, Resource: "nvidia.com/gpu.shared", Count: 2, Lag: metav1.Duration{Duration: 30 * time.Second}})
 	w.inject(t, simulated.Fault{What: simulated.FaultDevices, Resource: "nvidia.com/gpu.shared", Count: 4, Lag: metav1.Duration{Duration: time.Minute}})
 	w.inject(t, simulated.Fault{What: simulated.FaultDevices, Resource: "cpu.example.com/part", Factor: 2})
 	w.launch(t, w.newClaim(t, "a", nil, nil))
@@ -176,7 +177,12 @@ func TestDevicesComeLateAndOtherwise(t *testing.T) {
 	if got := shows(); got != "0 0" {
 		t.Errorf("before the plugin: %s", got)
 	}
-	w.pass(t, time.Minute)
+	w.pass(t, 30*time.Second)
+	w.tick(t)
+	if got := shows(); got != "0 2" {
+		t.Errorf("with a part of the plugin: %s", got)
+	}
+	w.pass(t, 30*time.Second)
 	w.tick(t)
 	if got := shows(); got != "0 4" {
 		t.Errorf("with the plugin: %s", got)

@@ -62,7 +62,7 @@ func (c *Cloud) enter(r *Record, f Fault, at time.Time) {
 }
 
 func nodeFaultID(id engine.MachineID, f Fault) string {
-	return strings.Join([]string{string(id), f.What, f.Label + f.Driver + f.Resource, f.At.Duration.String()}, "/")
+	return strings.Join([]string{string(id), f.What, f.Label + f.Driver + f.Resource, f.At.Duration.String(), f.Lag.Duration.String()}, "/")
 }
 
 // NodeFaults lists what is due by now and has not been settled, in order of time.
