@@ -41,7 +41,13 @@ async function look() {
 const every = Number(root.dataset.every);
 async function keepLooking() {
   if (!document.hidden && document.getElementById("stale").hidden) {
-    try { await look(); } catch {} // the next look may succeed
+    const gone = document.getElementById("gone");
+    try {
+      await look();
+      gone.hidden = true;
+    } catch { // the next look may succeed
+      gone.hidden = false;
+    }
   }
   setTimeout(keepLooking, every);
 }

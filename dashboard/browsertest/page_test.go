@@ -101,6 +101,19 @@ func (b *tab) waitForTitle(t *testing.T, begins string) {
 	}
 }
 
+// The page of a file never changes and is not looked at again, so this one is told that it does.
+func TestAPageWhoseServerHasGoneSaysSo(t *testing.T) {
+	b := openTab(t, startDashboard(t, cluster))
+	b.open(t, "/")
+	answer := `fetch = async () => { if (window.down) throw new Error("down"); return new Response("", { status: 200 }); };`
+	evaluate[bool](t, b, answer+`document.documentElement.dataset.every = "50"; window.down = true; `+
+		`import([...document.scripts].find((s) => s.src.includes("/page.")).src + "?again").then(() => true)`)
+	evaluate[bool](t, b, waitUntil(`document.getElementById("gone").checkVisibility()`))
+	evaluate[bool](t, b, `window.down = false; true`)
+	evaluate[bool](t, b, waitUntil(`!document.getElementById("gone").checkVisibility()`))
+	b.checkQuiet(t, "a server that has gone")
+}
+
 func TestTheLookFollowsTheSystemAndTheSwitch(t *testing.T) {
 	b := openTab(t, startDashboard(t, cluster))
 	paper := func() string {
