@@ -6,8 +6,6 @@ package journal
 import (
 	"slices"
 	"time"
-
-	"tenon.sh/engine"
 )
 
 // Kind is what a record is about.
@@ -210,12 +208,4 @@ func (o Outcome) Words() string {
 		return "taken back"
 	}
 	return "in progress"
-}
-
-// MachineWords name what a machine is.
-func (m *Machine) MachineWords() string {
-	if m.InstanceType == "" {
-		return "a machine of pool " + m.NodePool
-	}
-	return engine.OfferingID{InstanceType: m.InstanceType, Zone: m.Zone, CapacityType: m.CapacityType}.Words()
 }
