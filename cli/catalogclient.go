@@ -48,12 +48,15 @@ func fetchCatalog(ctx context.Context, config *rest.Config, address string) (*en
 
 // askLeader asks the leader for what it serves at a path: at the address given, which is that of its catalog, or where its Lease says
 // it is.
-func askLeader(ctx context.Context, config *rest.Config, address, path string) ([]byte, error) {
+func askLeader(ctx context.Context, config *rest.Config, address, path string, query ...string) ([]byte, error) {
 	client, err := kubernetes.NewForConfig(config)
 	if err != nil {
 		return nil, err
 	}
-	c := leaderClient{api: client, path: path}
+	c := leaderClient{api: client, path: path, query: url.Values{}}
+	for i := 0; i+1 < len(query); i += 2 {
+		c.query.Set(query[i], query[i+1])
+	}
 	lease, err := c.lease(ctx)
 	if address != "" {
 		return c.fromURL(ctx, address, lease) // perhaps it is recognised without a Lease
@@ -81,8 +84,9 @@ func localCatalog(port int) string {
 // leaderClient reads a document from a controller. It shows it a token that is for such documents only, and never one of the user's,
 // and only over TLS.
 type leaderClient struct {
-	api  kubernetes.Interface
-	path string
+	api   kubernetes.Interface
+	path  string
+	query url.Values
 }
 
 // lease finds the leader's Lease, whatever its namespace; nil if there is none. Of several the one that was renewed
@@ -129,6 +133,9 @@ func (c leaderClient) fromPod(ctx context.Context, pod *corev1.Pod) ([]byte, err
 	token, err := c.token(ctx, pod.Namespace, pod.Spec.ServiceAccountName)
 	if err != nil {
 		return nil, err
+	}
+	for name := range c.query {
+		request = request.Param(name, c.query.Get(name))
 	}
 	text, err := request.SetHeader(tokenHeader, token).DoRaw(ctx)
 	if err != nil {
@@ -188,7 +195,7 @@ func (c leaderClient) fromURL(ctx context.Context, address string, lease *coordi
 	if err != nil {
 		return nil, err
 	}
-	u.Path = c.path
+	u.Path, u.RawQuery = c.path, c.query.Encode()
 	return ask(ctx, u.String(), token, trust)
 }
 

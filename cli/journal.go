@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -141,15 +142,15 @@ func (o *journalOptions) read(ctx context.Context, stdin io.Reader) (*journal.Do
 	if err != nil {
 		return nil, err
 	}
-	return journalOfLeader(ctx, config, o.catalogURL)
+	return journalOfLeader(ctx, config, o.catalogURL, 0)
 }
 
-// journalOfLeader asks the controller that leads.
-func journalOfLeader(ctx context.Context, config *rest.Config, address string) (*journal.Document, error) {
+// journalOfLeader asks the controller that leads for its newest decisions, or for all with 0.
+func journalOfLeader(ctx context.Context, config *rest.Config, address string, most int) (*journal.Document, error) {
 	if address == catalogNone {
 		return nil, errors.New("--catalog-url none: the journal is where the catalog is; read a file of it with -f")
 	}
-	text, err := askLeader(ctx, config, address, journalPath)
+	text, err := askLeader(ctx, config, address, journalPath, "most", strconv.Itoa(most))
 	if err != nil {
 		return nil, err
 	}

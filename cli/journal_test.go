@@ -91,3 +91,36 @@ func TestJournalListsTellsAndFilters(t *testing.T) {
 		t.Errorf("%v: %s", err, out)
 	}
 }
+
+func TestDashboardShowsTheJournalAsTheCommandDoes(t *testing.T) {
+	t.Parallel()
+	path := journalFile(t, journalLine)
+	cluster := filepath.Join("..", "dashboard", "testdata", "cluster.txt")
+	o := dashboardOptions{planOptions: planOptions{engineFlags: defaultEngineFlags(), files: []string{cluster}}, journal: []string{path}}
+	handler := handlerOf(t, o.source(newDashboard().Flags(), strings.NewReader(""), newTerminal(&bytes.Buffer{})))
+	for address, args := range map[string][]string{"/json/journal": {"-o", "json"}, "/json/decision/20260105T120000-aa": {"20260105T120000-aa", "-o", "json"}} {
+		want, _, err := runJournal(t, append([]string{"-f", path}, args...)...)
+		must(t, err)
+		if status, got := pageAt(t, handler, address); status != 200 || got != want {
+			t.Errorf("%s: %d\n%s\nwant\n%s", address, status, got, want)
+		}
+	}
+	_, page := pageAt(t, handler, "/decisions/20260105T120000-aa")
+	for _, want := range []string{"PodDisruptionBudget shop/web lets no pod go", "$3.0000/h", "node-new", "&lt;img src=x"} {
+		if !strings.Contains(page, want) {
+			t.Errorf("the decision lacks %q", want)
+		}
+	}
+	o.journal = nil
+	handler = handlerOf(t, o.source(newDashboard().Flags(), strings.NewReader(""), newTerminal(&bytes.Buffer{})))
+	if _, page := pageAt(t, handler, "/decisions"); !strings.Contains(page, "name one that a controller has kept with --journal") {
+		t.Error("a file without a journal does not say so")
+	}
+	o.journal, o.export = []string{path}, filepath.Join(t.TempDir(), "page.html")
+	must(t, o.writeExport(t.Context(), o.source(newDashboard().Flags(), strings.NewReader(""), newTerminal(&bytes.Buffer{}))))
+	text, err := os.ReadFile(o.export)
+	must(t, err)
+	if !strings.Contains(string(text), "Underutilized, saves $3.0000/h") {
+		t.Error("the exported page lacks the decisions")
+	}
+}

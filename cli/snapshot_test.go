@@ -157,3 +157,14 @@ func TestReplayingASnapshotGivesThePlanOfTheLiveCluster(t *testing.T) {
 		t.Errorf("the last document is %s %s with %d classes", document.APIVersion, document.Kind, len(document.Classes))
 	}
 }
+
+func TestTheLeaderOfALiveClusterShowsItsJournal(t *testing.T) {
+	l := startLive(t)
+	l.fill(t)
+	for _, kind := range []string{"Launch", "Refusal"} {
+		out, notes, err := run(t, "journal", "--kubeconfig", l.kubeconfig, "-o", "json")
+		if err != nil || !strings.Contains(out, `"kind": "`+kind+`"`) {
+			t.Errorf("no %s: %v %s\n%s", kind, err, notes, out)
+		}
+	}
+}
