@@ -150,21 +150,16 @@ func TestReplayingASnapshotGivesThePlanOfTheLiveCluster(t *testing.T) {
 			t.Errorf("the snapshot holds no %s", shown)
 		}
 	}
+	for _, kind := range []string{"Launch", "Refusal"} { // the journal of the controller that leads
+		out, notes, err := run(t, "journal", "--kubeconfig", l.kubeconfig, "-o", "json")
+		if err != nil || !strings.Contains(out, `"kind": "`+kind+`"`) {
+			t.Errorf("the journal has no %s: %v %s\n%s", kind, err, notes, out)
+		}
+	}
 	parts := strings.Split(string(content), "\n---\n")
 	document := engine.CatalogDocument{}
 	must(t, yaml.Unmarshal([]byte(parts[len(parts)-1]), &document))
 	if document.Kind != engine.CatalogKind || len(document.Classes) == 0 || len(document.Classes[0].InstanceTypes) == 0 {
 		t.Errorf("the last document is %s %s with %d classes", document.APIVersion, document.Kind, len(document.Classes))
-	}
-}
-
-func TestTheLeaderOfALiveClusterShowsItsJournal(t *testing.T) {
-	l := startLive(t)
-	l.fill(t)
-	for _, kind := range []string{"Launch", "Refusal"} {
-		out, notes, err := run(t, "journal", "--kubeconfig", l.kubeconfig, "-o", "json")
-		if err != nil || !strings.Contains(out, `"kind": "`+kind+`"`) {
-			t.Errorf("no %s: %v %s\n%s", kind, err, notes, out)
-		}
 	}
 }

@@ -142,7 +142,7 @@ func TestTheLookFollowsTheSystemAndTheSwitch(t *testing.T) {
 func TestPagesAreReadableWithoutScripts(t *testing.T) {
 	b := openTab(t, startDashboard(t, cluster))
 	b.scripts(t, false)
-	for address, want := range map[string]string{"/": "ip-10-0-1-58", "/waiting": "the largest type, g6.12xlarge, has 4", "/decisions": "Underutilized, saves $3.0000/h", "/why/node/ip-10-0-1-58": "It stays"} {
+	for address, want := range map[string]string{"/": "ip-10-0-1-58", "/waiting": "the largest type, g6.12xlarge, has 4", "/decisions?page=2": "Underutilized, saves $3.0000/h", "/why/node/ip-10-0-1-58": "It stays"} {
 		b.open(t, address)
 		if text := evaluate[string](t, b, "document.body.innerText"); !strings.Contains(text, want) {
 			t.Errorf("%s does not show %q", address, want)
