@@ -65,7 +65,7 @@ func allowSnapshots(ctx context.Context, config *rest.Config, namespace string) 
 	if err != nil && !apierrors.IsAlreadyExists(err) {
 		return fmt.Errorf("allow snapshots: %w", err)
 	}
-	role := &rbacv1.ClusterRole{ObjectMeta: meta, Rules: []rbacv1.PolicyRule{{Verbs: []string{"get"}, NonResourceURLs: []string{catalogPath}}}}
+	role := &rbacv1.ClusterRole{ObjectMeta: meta, Rules: []rbacv1.PolicyRule{{Verbs: []string{"get"}, NonResourceURLs: []string{catalogPath, journalPath}}}}
 	if _, err = client.RbacV1().ClusterRoles().Create(ctx, role, metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
 		return fmt.Errorf("allow snapshots: %w", err)
 	}

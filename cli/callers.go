@@ -29,22 +29,23 @@ const (
 
 var errManyStrangers = errors.New("too many unknown tokens have come: try again in a few seconds")
 
-// newCallers tells who has a token, and remembers it.
-func newCallers(api client.Client) authenticator.Token {
-	asks := &reviewer{api: api, strangers: rate.NewLimiter(rate.Every(strangersEvery), strangersAtOnce)}
+// newCallers tells who has a token and may get a path, and remembers it.
+func newCallers(api client.Client, path string) authenticator.Token {
+	asks := &reviewer{api: api, path: path, strangers: rate.NewLimiter(rate.Every(strangersEvery), strangersAtOnce)}
 	return cache.New(asks, false, callersKept, callersKept)
 }
 
-// reviewer asks the API server who has a token, and whether they may read the catalog: the answers are remembered together.
+// reviewer asks the API server who has a token, and whether they may get the path: the answers are remembered together.
 type reviewer struct {
 	api       client.Client
+	path      string
 	strangers *rate.Limiter
 }
 
 // caller is somebody with a token.
 type caller struct {
 	user.DefaultInfo
-	reads bool // the catalog
+	reads bool // the path
 }
 
 // AuthenticateToken does not remember anything.
@@ -64,7 +65,7 @@ func (r *reviewer) AuthenticateToken(ctx context.Context, token string) (*authen
 	who := review.Status.User
 	access := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
 		User: who.Username, UID: who.UID, Groups: who.Groups, Extra: map[string]authorizationv1.ExtraValue{},
-		NonResourceAttributes: &authorizationv1.NonResourceAttributes{Path: catalogPath, Verb: "get"},
+		NonResourceAttributes: &authorizationv1.NonResourceAttributes{Path: r.path, Verb: "get"},
 	}}
 	for key, value := range who.Extra {
 		access.Spec.Extra[key] = authorizationv1.ExtraValue(value)

@@ -39,11 +39,24 @@ const (
 
 // fetchCatalog asks the leader for its catalog: at the address given, or where its Lease says it is.
 func fetchCatalog(ctx context.Context, config *rest.Config, address string) (*engine.CatalogDocument, error) {
+	text, err := askLeader(ctx, config, address, catalogPath)
+	if err != nil {
+		return nil, err
+	}
+	return readCatalog(text)
+}
+
+// askLeader asks the leader for what it serves at a path: at the address given, which is that of its catalog, or where its Lease says
+// it is.
+func askLeader(ctx context.Context, config *rest.Config, address, path string, query ...string) ([]byte, error) {
 	client, err := kubernetes.NewForConfig(config)
 	if err != nil {
 		return nil, err
 	}
-	c := catalogClient{api: client}
+	c := leaderClient{api: client, path: path, query: url.Values{}}
+	for i := 0; i+1 < len(query); i += 2 {
+		c.query.Set(query[i], query[i+1])
+	}
 	lease, err := c.lease(ctx)
 	if address != "" {
 		return c.fromURL(ctx, address, lease) // perhaps it is recognised without a Lease
@@ -68,13 +81,17 @@ func localCatalog(port int) string {
 	return "https://" + net.JoinHostPort("127.0.0.1", strconv.Itoa(port)) + catalogPath
 }
 
-// catalogClient reads a catalog from a controller. It shows it a token that is for the catalog only, and never one of the user's,
+// leaderClient reads a document from a controller. It shows it a token that is for such documents only, and never one of the user's,
 // and only over TLS.
-type catalogClient struct{ api kubernetes.Interface }
+type leaderClient struct {
+	api   kubernetes.Interface
+	path  string
+	query url.Values
+}
 
 // lease finds the leader's Lease, whatever its namespace; nil if there is none. Of several the one that was renewed
 // last counts.
-func (c catalogClient) lease(ctx context.Context) (*coordinationv1.Lease, error) {
+func (c leaderClient) lease(ctx context.Context) (*coordinationv1.Lease, error) {
 	list, err := c.api.CoordinationV1().Leases("").List(ctx, metav1.ListOptions{FieldSelector: "metadata.name=" + leaseName})
 	if err != nil {
 		return nil, fmt.Errorf("look for the leader's Lease: %w", err)
@@ -90,7 +107,7 @@ func (c catalogClient) lease(ctx context.Context) (*coordinationv1.Lease, error)
 }
 
 // leader is the pod that holds the Lease. Holders are named after their host, which a pod's name is.
-func (c catalogClient) leader(ctx context.Context, lease *coordinationv1.Lease) (*corev1.Pod, error) {
+func (c leaderClient) leader(ctx context.Context, lease *coordinationv1.Lease) (*corev1.Pod, error) {
 	if lease.Spec.HolderIdentity == nil || *lease.Spec.HolderIdentity == "" {
 		return nil, fmt.Errorf("nobody holds Lease %s/%s: no controller is running", lease.Namespace, lease.Name)
 	}
@@ -107,9 +124,9 @@ func (c catalogClient) leader(ctx context.Context, lease *coordinationv1.Lease) 
 
 // fromPod asks a pod through the API server, which takes the usual header away, so the token goes in one of our own. The API
 // server speaks TLS with the pod.
-func (c catalogClient) fromPod(ctx context.Context, pod *corev1.Pod) (*engine.CatalogDocument, error) {
+func (c leaderClient) fromPod(ctx context.Context, pod *corev1.Pod) ([]byte, error) {
 	request := c.api.CoreV1().RESTClient().Get().Namespace(pod.Namespace).Resource("pods").
-		Name("https:" + pod.Name + ":" + strconv.Itoa(metricsPortOf(pod))).SubResource("proxy").Suffix(catalogPath)
+		Name("https:" + pod.Name + ":" + strconv.Itoa(metricsPortOf(pod))).SubResource("proxy").Suffix(c.path)
 	if u := request.URL(); u.Scheme != "https" && !isLoopback(u) {
 		return nil, fmt.Errorf("the kubeconfig reaches the API server by %s://%s, where a token could be read on its way: use https", u.Scheme, u.Host)
 	}
@@ -117,11 +134,14 @@ func (c catalogClient) fromPod(ctx context.Context, pod *corev1.Pod) (*engine.Ca
 	if err != nil {
 		return nil, err
 	}
+	for name := range c.query {
+		request = request.Param(name, c.query.Get(name))
+	}
 	text, err := request.SetHeader(tokenHeader, token).DoRaw(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("ask pod %s/%s: %w", pod.Namespace, pod.Name, err)
 	}
-	return readCatalog(text)
+	return text, nil
 }
 
 // metricsPortOf is the port that the pod calls http-metrics, or the default one.
@@ -137,7 +157,7 @@ func metricsPortOf(pod *corev1.Pod) int {
 }
 
 // announced asks at an address that an object of the cluster names. It must be on this machine: nothing else is known of it.
-func (c catalogClient) announced(ctx context.Context, address string, lease *coordinationv1.Lease) (*engine.CatalogDocument, error) {
+func (c leaderClient) announced(ctx context.Context, address string, lease *coordinationv1.Lease) ([]byte, error) {
 	u, err := url.Parse(address)
 	if err != nil {
 		return nil, fmt.Errorf("annotation %s: %w", catalogAnnotation, err)
@@ -154,7 +174,7 @@ func isLoopback(u *url.URL) bool {
 }
 
 // fromURL asks at an address. The server is recognised by the certificate on the Lease, and without one as browsers do it.
-func (c catalogClient) fromURL(ctx context.Context, address string, lease *coordinationv1.Lease) (*engine.CatalogDocument, error) {
+func (c leaderClient) fromURL(ctx context.Context, address string, lease *coordinationv1.Lease) ([]byte, error) {
 	u, err := url.Parse(address)
 	if err != nil {
 		return nil, fmt.Errorf("--catalog-url: %w", err)
@@ -175,11 +195,12 @@ func (c catalogClient) fromURL(ctx context.Context, address string, lease *coord
 	if err != nil {
 		return nil, err
 	}
-	return ask(ctx, address, token, trust)
+	u.Path, u.RawQuery = c.path, c.query.Encode()
+	return ask(ctx, u.String(), token, trust)
 }
 
 // ask shows the token to the server that is trusted, and to no other that it might point to.
-func ask(ctx context.Context, address, token string, trust *tls.Config) (*engine.CatalogDocument, error) {
+func ask(ctx context.Context, address, token string, trust *tls.Config) ([]byte, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
 	if err != nil {
 		return nil, fmt.Errorf("--catalog-url: %w", err)
@@ -201,7 +222,7 @@ func ask(ctx context.Context, address, token string, trust *tls.Config) (*engine
 	if response.StatusCode != http.StatusOK {
 		return nil, fmt.Errorf("ask the controller at %s: %s: %s", address, response.Status, strings.TrimSpace(string(text)))
 	}
-	return readCatalog(text)
+	return text, nil
 }
 
 func readCatalog(text []byte) (*engine.CatalogDocument, error) {
@@ -216,7 +237,7 @@ func readCatalog(text []byte) (*engine.CatalogDocument, error) {
 }
 
 // token is one for the catalog, of a service account that may read it: the one made for that, or the controller's own.
-func (c catalogClient) token(ctx context.Context, namespace, account string) (string, error) {
+func (c leaderClient) token(ctx context.Context, namespace, account string) (string, error) {
 	asked := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{
 		Audiences: []string{catalogAudience}, ExpirationSeconds: ptr.To[int64](tokenSeconds),
 	}}

@@ -20,28 +20,40 @@ const (
 	tokenHeader = "X-Tenon-Token"
 )
 
-// catalogEndpoint serves what there is to buy, over TLS, to callers that the API server knows and lets read it.
+// catalogEndpoint serves what there is to buy.
 func (p *parts) catalogEndpoint() http.Handler {
-	return &catalogEndpoint{
-		callers: newCallers(p.mgr.GetClient()),
-		document: func(ctx context.Context) (engine.CatalogDocument, error) {
-			return p.cluster.CatalogDocument(ctx, p.opt.engineOptions())
-		},
-		rate:   rate.NewLimiter(5, 20),
-		places: make(chan struct{}, 2),
+	return newKnownEndpoint(newCallers(p.mgr.GetClient(), catalogPath), catalogPath, catalogText(func(ctx context.Context) (engine.CatalogDocument, error) {
+		return p.cluster.CatalogDocument(ctx, p.opt.engineOptions())
+	}))
+}
+
+func catalogText(document func(context.Context) (engine.CatalogDocument, error)) func(*http.Request) ([]byte, string, error) {
+	return func(r *http.Request) ([]byte, string, error) {
+		d, err := document(r.Context())
+		if err != nil {
+			return nil, "", err
+		}
+		text, err := yaml.Marshal(d)
+		return text, "application/yaml", err
 	}
 }
 
-// catalogEndpoint costs the controller next to nothing, whoever calls how often.
-type catalogEndpoint struct {
+func newKnownEndpoint(callers authenticator.Token, path string, document func(*http.Request) ([]byte, string, error)) *knownEndpoint {
+	return &knownEndpoint{callers: callers, path: path, document: document, rate: rate.NewLimiter(5, 20), places: make(chan struct{}, 2)}
+}
+
+// knownEndpoint serves a document, over TLS, to callers that the API server knows and lets get its path. It costs the controller next
+// to nothing, whoever calls how often.
+type knownEndpoint struct {
 	callers  authenticator.Token
-	document func(context.Context) (engine.CatalogDocument, error)
+	path     string
+	document func(*http.Request) (text []byte, mediaType string, err error)
 	rate     *rate.Limiter // of documents
 	places   chan struct{} // filled by documents that are being written
 }
 
 // ServeHTTP answers one request.
-func (e *catalogEndpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (e *knownEndpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if r.Method != http.MethodGet {
 		http.Error(w, "only GET is served", http.StatusMethodNotAllowed)
 		return
@@ -61,17 +73,12 @@ func (e *catalogEndpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		tooMany(w)
 		return
 	}
-	document, err := e.document(r.Context())
+	text, mediaType, err := e.document(r)
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusInternalServerError)
 		return
 	}
-	text, err := yaml.Marshal(document)
-	if err != nil {
-		http.Error(w, err.Error(), http.StatusInternalServerError)
-		return
-	}
-	w.Header().Set("Content-Type", "application/yaml")
+	w.Header().Set("Content-Type", mediaType)
 	_, _ = w.Write(text)
 }
 
@@ -79,10 +86,10 @@ func tooMany(w http.ResponseWriter) {
 	http.Error(w, "too many requests at a time: try again in a few seconds", http.StatusTooManyRequests)
 }
 
-// refuse returns why a caller may not read the catalog. A token that came in clear text is not looked at.
-func (e *catalogEndpoint) refuse(r *http.Request) (problem string, status int) {
+// refuse returns why a caller may not read the document. A token that came in clear text is not looked at.
+func (e *knownEndpoint) refuse(r *http.Request) (problem string, status int) {
 	if r.TLS == nil {
-		return "the catalog is for callers with a token, and tokens are taken over TLS only: use https", http.StatusUnauthorized
+		return "this is for callers with a token, and tokens are taken over TLS only: use https", http.StatusUnauthorized
 	}
 	token := r.Header.Get(tokenHeader)
 	if bearer, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer "); ok {
@@ -97,14 +104,14 @@ func (e *catalogEndpoint) refuse(r *http.Request) (problem string, status int) {
 		return err.Error(), http.StatusTooManyRequests
 	case err != nil: // which is nothing that callers could use, nor for everybody to read
 		if r.Context().Err() == nil {
-			log.FromContext(r.Context()).Error(err, "asking the API server who wants to read the catalog")
+			log.FromContext(r.Context()).Error(err, "asking the API server who wants to read", "path", e.path)
 		}
 		return "the API server does not say who you are: try again later", http.StatusServiceUnavailable
 	case !known:
 		return "the API server does not know this token as one for " + catalogAudience, http.StatusUnauthorized
 	}
 	if c, ok := response.User.(*caller); !ok || !c.reads {
-		return response.User.GetName() + " may not get " + catalogPath, http.StatusForbidden
+		return response.User.GetName() + " may not get " + e.path, http.StatusForbidden
 	}
 	return "", 0
 }

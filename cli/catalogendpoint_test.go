@@ -83,15 +83,15 @@ func startEndpointOn(t *testing.T, o *office, address string) (host string, trus
 	t.Helper()
 	var callers authenticator.Token
 	if o != nil {
-		callers = newCallers(o)
+		callers = newCallers(o, catalogPath)
 	}
 	e, err := listen(ControllerOptions{listenHost: address, HealthProbePort: -1})
 	must(t, err)
-	var handler http.Handler = &catalogEndpoint{
-		callers: callers, rate: rate.NewLimiter(rate.Inf, 0), places: make(chan struct{}, 2),
-		document: func(context.Context) (engine.CatalogDocument, error) {
+	var handler http.Handler = &knownEndpoint{
+		callers: callers, path: catalogPath, rate: rate.NewLimiter(rate.Inf, 0), places: make(chan struct{}, 2),
+		document: catalogText(func(context.Context) (engine.CatalogDocument, error) {
 			return engine.CatalogDocument{Kind: engine.CatalogKind}, nil
-		},
+		}),
 	}
 	e.catalogHandler.Store(&handler)
 	var metrics http.Handler = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "up 1") })
@@ -220,11 +220,11 @@ func TestAClientShowsItsTokenToNobodyElse(t *testing.T) {
 	o := newOffice(t)
 	host, trust := startEndpoint(t, o)
 	_, other := startEndpoint(t, nil)
-	if _, err := (catalogClient{}).fromURL(t.Context(), "http://"+host+catalogPath, nil); err == nil || !strings.Contains(err.Error(), "https://") {
+	if _, err := (leaderClient{path: catalogPath}).fromURL(t.Context(), "http://"+host+catalogPath, nil); err == nil || !strings.Contains(err.Error(), "https://") {
 		t.Errorf("over plain HTTP: %v", err)
 	}
 	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{certificateAnnotation: "no certificate"}}}
-	if _, err := (catalogClient{}).fromURL(t.Context(), "https://"+host+catalogPath, lease); err == nil || !strings.Contains(err.Error(), certificateAnnotation) {
+	if _, err := (leaderClient{path: catalogPath}).fromURL(t.Context(), "https://"+host+catalogPath, lease); err == nil || !strings.Contains(err.Error(), certificateAnnotation) {
 		t.Errorf("with a certificate that is none: %v", err)
 	}
 	good := o.token(t, snapshotAccount, catalogAudience)
@@ -233,7 +233,9 @@ func TestAClientShowsItsTokenToNobodyElse(t *testing.T) {
 			t.Errorf("%s: %v, %d tokens seen", name, err, o.tokens.Load())
 		}
 	}
-	if document, err := ask(t.Context(), "https://"+host+catalogPath, good, trust); err != nil || document.Kind != engine.CatalogKind {
+	text, err := ask(t.Context(), "https://"+host+catalogPath, good, trust)
+	must(t, err)
+	if document, err := readCatalog(text); err != nil || document.Kind != engine.CatalogKind {
 		t.Errorf("%v, %v", document, err)
 	}
 }
@@ -269,7 +271,9 @@ func TestThroughTheAPIServerTheCatalogIsReadByTLS(t *testing.T) {
 	pod.Status.PodIP, pod.Status.PodIPs = address, []corev1.PodIP{{IP: address}}
 	pod, err = o.kube.CoreV1().Pods("kube-system").UpdateStatus(t.Context(), pod, metav1.UpdateOptions{})
 	must(t, err)
-	document, err := catalogClient{o.kube}.fromPod(t.Context(), pod)
+	text, err := leaderClient{api: o.kube, path: catalogPath}.fromPod(t.Context(), pod)
+	must(t, err)
+	document, err := readCatalog(text)
 	if err != nil || document.Kind != engine.CatalogKind {
 		t.Errorf("%v, %v", document, err)
 	}

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -20,6 +21,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"tenon.sh/dashboard"
+	"tenon.sh/journal"
 )
 
 // dashboardEvery is how often a live cluster is read while somebody looks, unless it is said.
@@ -32,6 +34,7 @@ type dashboardOptions struct {
 	hosts   []string
 	every   time.Duration
 	export  string
+	journal []string
 }
 
 func newDashboard() *cobra.Command {
@@ -40,7 +43,7 @@ func newDashboard() *cobra.Command {
 		Use:   "dashboard",
 		Short: "Show the nodes and their price, what waits and why, as a web page",
 		Long: `Serves a web page on this machine until Ctrl-C: the nodes and what they cost, the pods that wait and what each pool lacks for
-them, and the story behind each pod, node, claim and pool. It shows a live cluster, or a file with -f (what tenon plan -f
+them, what was decided and what it has saved, and the story behind each pod, node, claim and pool. It shows a live cluster, or a file with -f (what tenon plan -f
 takes, or a scenario, *.txt), in the words of tenon nodes, plan and explain. A live cluster is read again only while
 somebody looks at the page. Nothing is changed.
 
@@ -57,6 +60,7 @@ With --export the page is written to one HTML file, which needs no server: for a
 	flags.StringVar(&o.address, "address", "127.0.0.1:8230", "where the page is served; port 0 is any free one")
 	flags.StringArrayVar(&o.hosts, "allowed-host", nil, "a name under which browsers reach the page, beside those of this machine's loopback; can be repeated")
 	flags.DurationVar(&o.every, "every", dashboardEvery, "how often a live cluster is read while somebody looks")
+	flags.StringArrayVar(&o.journal, "journal", nil, "folder or file that a controller keeps its journal in, instead of asking the one that leads; can be repeated, the oldest first")
 	flags.StringVar(&o.export, "export", "", "write the page to this HTML file instead of serving it")
 	o.engineFlags.addFlags(flags)
 	o.liveOptions.addFlags(flags)
@@ -166,8 +170,58 @@ func (o *dashboardOptions) source(flags *pflag.FlagSet, stdin io.Reader, notes *
 			return nil, err
 		}
 		o.override(flags, &reading.Options)
-		return newPicture(name, reading)
+		picture, err := newPicture(name, reading)
+		if err == nil {
+			err = o.addJournal(ctx, picture)
+		}
+		return picture, err
 	}
+}
+
+// mostDecisions is how many decisions of a live cluster the page asks for at a time.
+const mostDecisions = 1000
+
+// addJournal adds the journal of files, or of the controller that leads. That there is none at the controller is shown, and keeps
+// nobody from the rest of the page.
+func (o *dashboardOptions) addJournal(ctx context.Context, picture *dashboard.Picture) error {
+	var document *journal.Document
+	var err error
+	switch {
+	case len(o.journal) > 0:
+		if document, err = journalOfFiles(o.journal, strings.NewReader("")); err != nil {
+			return fmt.Errorf("--journal: %w", err)
+		}
+	case len(o.files) > 0:
+		picture.NoJournal = "a file of a cluster has no journal: name one that a controller has kept with --journal"
+		return nil
+	default:
+		config, err := o.config()
+		if err == nil {
+			document, err = journalOfLeader(ctx, config, o.catalogURL, mostDecisions)
+		}
+		if err != nil {
+			picture.NoJournal = oneLine(err)
+			return nil
+		}
+	}
+	picture.Notes = append(picture.Notes, document.Notes...)
+	var text bytes.Buffer
+	err = writeJournal(&text, document, "json")
+	picture.Journal = text.Bytes()
+	picture.Decision = func(id string) (*dashboard.Explanation, error) { return pageDecision(document, id) }
+	return err
+}
+
+func pageDecision(d *journal.Document, id string) (*dashboard.Explanation, error) {
+	records, err := recordsCalled(d.Records, id)
+	if err != nil {
+		return nil, err
+	}
+	one := *d
+	one.Records = records
+	var text bytes.Buffer
+	err = writeJournal(&text, one.Narrow(journal.Filter{}), "json")
+	return &dashboard.Explanation{Document: text.Bytes(), Story: pageStory(decisionStory(&records[0], d.AsOf))}, err
 }
 
 // clusterName is what the page calls the cluster: its files, or the context of the kubeconfig.

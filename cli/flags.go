@@ -24,6 +24,7 @@ type ControllerOptions struct {
 	BootDelay         time.Duration
 	RepairAfter       time.Duration
 	RecordDisruptions string // folder; empty for none
+	Journal           string // folder; empty for none
 	// ClusterAutoscalerGrace is for how long Cluster Autoscaler is believed that it starts a node for a pod; 0 does not ask it.
 	ClusterAutoscalerGrace time.Duration
 	FaultsFile             string // what goes wrong in the simulated cloud, and when
@@ -117,7 +118,7 @@ func environment() map[string]string {
 	out["repair-after"] = "TENON_REPAIR_AFTER"
 	out["faults"] = "TENON_FAULTS"
 	out["log-format"] = "TENON_LOG_FORMAT"
-	for _, ours := range []string{"nominate-pods", "preference-share", "largest-cpu", "max-pods-per-node", "instance-status-dry-run", "record-disruptions", "cluster-autoscaler-grace"} {
+	for _, ours := range []string{"nominate-pods", "preference-share", "largest-cpu", "max-pods-per-node", "instance-status-dry-run", "record-disruptions", "journal", "cluster-autoscaler-grace"} {
 		out[ours] = "TENON_" + strings.ToUpper(strings.ReplaceAll(ours, "-", "_"))
 	}
 	return out
@@ -132,6 +133,7 @@ func (o *ControllerOptions) addFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&o.FaultsFile, "faults", o.FaultsFile, "a file with what goes wrong in the simulated cloud, and when after the start")
 	flags.DurationVar(&o.ClusterAutoscalerGrace, "cluster-autoscaler-grace", o.ClusterAutoscalerGrace, "for how long no machine is started for a pod after Cluster Autoscaler has said that it scales a node group up for it; 0 does not ask what it says, anything else needs the rights to list and watch events")
 	flags.StringVar(&o.RecordDisruptions, "record-disruptions", o.RecordDisruptions, "a folder for what each of the last 100 passes that disrupted nodes saw, as snapshot files, and what it decided: tenon plan --disrupt -f makes the same plan again; takes time and room in a large cluster; empty for none")
+	flags.StringVar(&o.Journal, "journal", o.Journal, "a folder, on a volume, for the journal of what is decided and what becomes of it, at most 50 MB, which the next process goes on with; empty to keep the newest 10,000 decisions in memory only; tenon journal shows it")
 	flags.IntVar(&o.MetricsPort, "metrics-port", o.MetricsPort, "where metrics are served; 0 for any free port, -1 for none")
 	flags.IntVar(&o.HealthProbePort, "health-probe-port", o.HealthProbePort, "where /healthz and /readyz are served; 0 for any free port, -1 for none")
 	flags.IntVar(&o.KubeClientQPS, "kube-client-qps", o.KubeClientQPS, "requests to the API server per second")
@@ -230,6 +232,9 @@ func (o ControllerOptions) check() error {
 	}
 	if err := checkRecord(o.RecordDisruptions); err != nil {
 		return fmt.Errorf("%s is %q: %w", flagAndVariable("record-disruptions"), o.RecordDisruptions, err)
+	}
+	if err := checkRecord(o.Journal); err != nil {
+		return fmt.Errorf("%s is %q: %w", flagAndVariable("journal"), o.Journal, err)
 	}
 	if err := o.engineFlags.check(); err != nil {
 		return err

@@ -34,7 +34,7 @@ func findInstallation(ctx context.Context, config *rest.Config) (*installation, 
 		return nil, fmt.Errorf("look for the controller: %w", err)
 	}
 	in := &installation{}
-	if in.lease, err = (catalogClient{api: api}).lease(ctx); err != nil {
+	if in.lease, err = (leaderClient{api: api}).lease(ctx); err != nil {
 		return nil, err
 	}
 	in.holder = holderOf(in.lease, time.Now())

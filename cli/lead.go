@@ -26,6 +26,7 @@ import (
 	"tenon.sh/controller/provision"
 	"tenon.sh/controller/unsupported"
 	"tenon.sh/engine"
+	"tenon.sh/journal"
 	"tenon.sh/provider"
 	"tenon.sh/provider/simulated"
 	"tenon.sh/report"
@@ -34,6 +35,7 @@ import (
 // lasting is what outlives a term as leader.
 type lasting struct {
 	metrics *report.Metrics
+	journal *journal.Journal // if no folder keeps it
 	sells   []engine.InstanceType
 	faults  []simulated.Fault
 }
@@ -44,7 +46,7 @@ func (c *autoscaler) newLasting() (lasting, error) {
 		return lasting{}, err
 	}
 	faults, err := c.faults()
-	return lasting{metrics: report.NewMetrics(c.registry, buildVersion()), sells: sells, faults: faults}, err
+	return lasting{metrics: report.NewMetrics(c.registry, buildVersion()), journal: journal.New(clock.RealClock{}), sells: sells, faults: faults}, err
 }
 
 // scaleUps hears what Cluster Autoscaler says, if it is to be asked.
@@ -67,6 +69,10 @@ func (c *autoscaler) lead(ctx context.Context, lasting lasting) error {
 		state: state, pods: report.NewPodObserver(state, real),
 		autoscaler: c, mgr: mgr, lasting: lasting,
 		recorder: report.NewRecorder(mgr.GetClient(), real),
+		journal:  lasting.journal,
+	}
+	if c.opt.Journal != "" {
+		parts.journal = journal.New(real) // another process may have led, and written, since this one did
 	}
 	cloud, err := c.newCloud(ctx, parts)
 	if err != nil {
@@ -157,6 +163,7 @@ type parts struct {
 	state        *prometheus.Registry // of the metrics that only the leader exports
 	unsynced     *report.Unsynced     // told until the caches are filled
 	pods         *report.PodObserver
+	journal      *journal.Journal
 }
 
 // loop adds a loop.
@@ -179,14 +186,14 @@ func (p *parts) makeLoops() {
 	options := p.opt.engineOptions()
 	options.Threads = runtime.GOMAXPROCS(0) // the plan does not depend on it, so nobody else hears of it
 	provisions := provision.Config{
-		Cluster: p.cluster, Recorder: p.recorder, Metrics: p.lasting.metrics, Pods: p.pods, Options: options,
+		Cluster: p.cluster, Recorder: p.recorder, Metrics: p.lasting.metrics, Pods: p.pods, Options: options, Begun: p.journal.Planned,
 	}
 	buffers := p.opt.FeatureGates["CapacityBuffer"]
 	if buffers {
 		provisions.Buffers = &capacitybuffer.Writer{Cluster: p.cluster, Recorder: p.recorder, Metrics: p.lasting.metrics}
 	}
 	provisioner := provision.New(provisions)
-	disruption := disrupt.Config{Cluster: p.cluster, Recorder: p.recorder, Metrics: p.lasting.metrics, Options: options}
+	disruption := disrupt.Config{Cluster: p.cluster, Recorder: p.recorder, Metrics: p.lasting.metrics, Options: options, Begun: p.journal.Passed}
 	if dir := p.opt.RecordDisruptions; dir != "" {
 		disruption.Record = (&disruptionRecord{dir, p.opt.engineOptions()}).add
 	}
@@ -307,6 +314,8 @@ func (p *parts) lead(ctx context.Context) error {
 	handler := p.catalogEndpoint()
 	p.ports.catalogHandler.Store(&handler)
 	var group errgroup.Group
+	p.keepJournal(ctx, &group)
+	defer p.ports.journalHandler.Store(nil)
 	group.Go(func() error {
 		if err := p.announce(ctx); err != nil { // a lack for one command; no reason not to lead
 			p.log.Info("snapshots will not find the catalog by themselves", "cause", err.Error())

@@ -28,6 +28,7 @@ type endpoints struct {
 	ready, healthy atomic.Pointer[func() error]
 	metricsHandler atomic.Pointer[http.Handler]
 	catalogHandler atomic.Pointer[http.Handler]
+	journalHandler atomic.Pointer[http.Handler]
 }
 
 // listen takes the ports. A port that is taken is an error: another controller is running here.
@@ -87,6 +88,7 @@ func (e *endpoints) serve(ctx context.Context, profiling bool) {
 	metrics := http.NewServeMux()
 	metrics.Handle("/metrics", later(&e.metricsHandler))
 	metrics.Handle(catalogPath, later(&e.catalogHandler))
+	metrics.Handle(journalPath, later(&e.journalHandler))
 	if profiling {
 		metrics.HandleFunc("/debug/pprof/", pprof.Index)
 		metrics.HandleFunc("/debug/pprof/cmdline", pprof.Cmdline)

@@ -150,6 +150,12 @@ func TestReplayingASnapshotGivesThePlanOfTheLiveCluster(t *testing.T) {
 			t.Errorf("the snapshot holds no %s", shown)
 		}
 	}
+	for _, kind := range []string{"Launch", "Refusal"} { // the journal of the controller that leads
+		out, notes, err := run(t, "journal", "--kubeconfig", l.kubeconfig, "-o", "json")
+		if err != nil || !strings.Contains(out, `"kind": "`+kind+`"`) {
+			t.Errorf("the journal has no %s: %v %s\n%s", kind, err, notes, out)
+		}
+	}
 	parts := strings.Split(string(content), "\n---\n")
 	document := engine.CatalogDocument{}
 	must(t, yaml.Unmarshal([]byte(parts[len(parts)-1]), &document))

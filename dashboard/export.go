@@ -16,6 +16,7 @@ type exportData struct {
 	List     *nodesData
 	Pending  *waitingData
 	Pools    []*storyData
+	Made     *decisionsData
 }
 
 // Export is the page as one HTML file that loads nothing and has no scripts: all nodes in one table, the pods that wait, and the stories
@@ -46,6 +47,8 @@ func Export(p *Picture) ([]byte, error) {
 		return nil, err
 	}
 	d.Pending.unlink()
+	d.Made = newDecisionsData(decisionsQuery{page: 1}, v, math.MaxInt32)
+	d.Made.Export = true
 	for _, name := range p.NodePools {
 		e, err := p.Explain(KindPool, name)
 		if err != nil {

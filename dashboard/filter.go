@@ -202,7 +202,7 @@ func parseNumber(key, text string) (float64, error) {
 		number = strings.TrimSuffix(text, "%")
 	case "age":
 		if days, ok := strings.CutSuffix(text, "d"); ok {
-			if x, err := strconv.ParseFloat(days, 64); err == nil {
+			if x, err := strconv.ParseFloat(days, 64); err == nil && x == x {
 				return 24 * x, nil
 			}
 		}

@@ -108,6 +108,7 @@ func TestFilterErrorsNameThePlace(t *testing.T) {
 		{"cpu<a%", 4, `cpu is compared with a number, not "a%"`},
 		{"age>3", 4, "90m, 2h or 3d"},
 		{"age>xd", 4, "90m, 2h or 3d"},
+		{"age<nand", 4, "90m, 2h or 3d"},
 		{`zone=a state="not ready`, 13, "the quote that begins here does not end"},
 		{`"web`, 0, "the quote that begins here does not end"},
 		{"pool!gpu", 4, `"!" compares nothing`},

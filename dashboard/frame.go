@@ -57,6 +57,7 @@ func parseTemplates(a *assets, names ...string) (*template.Template, error) {
 		"count": count, "age": ageWords, "bar": barWidth, "capital": capital,
 		"exact":   func(t time.Time) string { return t.UTC().Format(exactTime) },
 		"machine": func(t time.Time) string { return t.UTC().Format(time.RFC3339) },
+		"cents":   func(usd float64) string { return fmt.Sprintf("%.2f", usd) },
 		"gap":     func(gap float64) string { return fmt.Sprintf("%.1f %%", 100*gap) },
 		"deref":   func(x *float64) float64 { return *x },
 		"why":     func(kind Kind, name string) string { return whyAddress(kind, name) },

@@ -15,6 +15,11 @@ type Picture struct {
 	Notes   []string
 	// Nodes and Plan are the documents of tenon nodes -o json and tenon plan --disrupt -o json.
 	Nodes, Plan []byte
+	// Journal is the document of tenon journal -o json, nil without one; NoJournal says why there is none.
+	Journal   []byte
+	NoJournal string
+	// Decision tells of one of its decisions as tenon journal ID does. An error says that there is no such decision.
+	Decision func(id string) (*Explanation, error)
 	// Pods are all pods, NodePools the names of all pools.
 	Pods      []Pod
 	NodePools []string
@@ -199,7 +204,10 @@ type view struct {
 	*Picture
 	nodes   nodesDocument
 	plan    planDocument
+	journal journalDocument
 	version string // the same for pictures that show the same
+	// journalVersion is the same for those whose journal shows the same.
+	journalVersion uint64
 }
 
 // newView reads the documents of a picture.
@@ -210,6 +218,11 @@ func newView(p *Picture) (*view, error) {
 	}
 	if err := json.Unmarshal(p.Plan, &v.plan); err != nil {
 		return nil, fmt.Errorf("read the document of the plan: %w", err)
+	}
+	if p.Journal != nil {
+		if err := json.Unmarshal(p.Journal, &v.journal); err != nil {
+			return nil, fmt.Errorf("read the document of the journal: %w", err)
+		}
 	}
 	for i := range v.nodes.Nodes {
 		n := &v.nodes.Nodes[i]
@@ -223,5 +236,9 @@ func newView(p *Picture) (*view, error) {
 	}
 	fmt.Fprint(sum, p.Notes)
 	v.version = fmt.Sprintf("%016x", sum.Sum64())
+	sum.Reset()
+	fmt.Fprint(sum, p.NoJournal)
+	sum.Write(p.Journal)
+	v.journalVersion = sum.Sum64()
 	return v, nil
 }

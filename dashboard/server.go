@@ -59,7 +59,7 @@ func Handler(reader *Reader, opt Options) (http.Handler, error) {
 	}
 	s := &server{reader: reader, assets: a, turns: make(chan struct{}, opt.AtOnce)}
 	mux := http.NewServeMux()
-	for _, make := range []func() *screen{nodesScreen, waitingScreen, whyScreen, storyScreen, missingScreen} {
+	for _, make := range []func() *screen{nodesScreen, waitingScreen, decisionsScreen, whyScreen, decisionScreen, storyScreen, missingScreen} {
 		page := make()
 		if page.template, err = s.templates(page.file); err != nil {
 			return nil, err
@@ -72,6 +72,13 @@ func Handler(reader *Reader, opt Options) (http.Handler, error) {
 	mux.HandleFunc("GET /assets/{name}", a.serve)
 	mux.HandleFunc("GET /json/nodes", s.document(func(v *view, _ *http.Request) ([]byte, error) { return v.Nodes, nil }))
 	mux.HandleFunc("GET /json/plan", s.document(func(v *view, _ *http.Request) ([]byte, error) { return v.Plan, nil }))
+	mux.HandleFunc("GET /json/journal", s.document(func(v *view, _ *http.Request) ([]byte, error) {
+		if v.Journal == nil {
+			return nil, errors.New(v.NoJournal)
+		}
+		return v.Journal, nil
+	}))
+	mux.HandleFunc("GET /json/decision/{id}", s.document(decisionDocument))
 	mux.HandleFunc("GET /json/explain/{kind}/{name...}", s.document(explainDocument))
 	mux.HandleFunc("GET /json/tiles", s.document(tilesDocument))
 	return guard(opt.Hosts, mux), nil
@@ -139,6 +146,9 @@ func (s *server) page(w http.ResponseWriter, r *http.Request, page *screen) {
 func (s *server) tag(v *view, problem string, r *http.Request) string {
 	sum := fnv.New64a()
 	fmt.Fprint(sum, s.assets.build, v.version, v.At.Unix()/60, problem, r.URL.RequestURI())
+	if strings.HasPrefix(r.URL.Path, decisionsPath) {
+		fmt.Fprint(sum, v.journalVersion)
+	}
 	return fmt.Sprintf(`"%016x"`, sum.Sum64())
 }
 

@@ -115,6 +115,8 @@ type storyData struct {
 	Problem string // why there is none
 	JSON    string
 	Export  bool
+	// Decision says that it is one of the journal: its tables name nodes, claims and pools.
+	Decision bool
 }
 
 func explained(v *view, r *http.Request) (*Explanation, error) {
@@ -155,13 +157,19 @@ func (d *storyData) Link(f Fact) string {
 
 // CellLink is the same for a cell of a table: its first column names pods if its heading says so.
 func (d *storyData) CellLink(rows [][]string, column int, cell string) string {
-	if column != 0 || rows[0][0] != "POD" || d.Export {
+	if d.Export || cell == "-" {
 		return ""
 	}
-	return whyAddress(KindPod, cell)
+	switch kind := map[string]Kind{"NODE": KindNode, "CLAIM": KindClaim, "POOL": KindPool}[rows[0][column]]; {
+	case column == 0 && rows[0][0] == "POD":
+		return whyAddress(KindPod, cell)
+	case d.Decision && kind != "":
+		return whyAddress(kind, cell)
+	}
+	return ""
 }
 
 // IsNumber reports whether a column holds amounts.
 func (d *storyData) IsNumber(rows [][]string, column int) bool {
-	return rows[0][0] == "RESOURCE" && column > 0
+	return rows[0][0] == "RESOURCE" && column > 0 || rows[0][column] == "USD/HOUR" || rows[0][column] == "COUNT"
 }

@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"tenon.sh/engine"
 )
@@ -49,10 +50,8 @@ func ageWords(age time.Duration) string {
 
 // capital begins a text with a capital letter.
 func capital(text string) string {
-	if text == "" {
-		return ""
-	}
-	return strings.ToUpper(text[:1]) + text[1:]
+	_, first := utf8.DecodeRuneInString(text)
+	return strings.ToUpper(text[:first]) + text[first:]
 }
 
 // barWidth is the part of a bar of 100 units that a share fills.

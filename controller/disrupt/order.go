@@ -50,6 +50,7 @@ func (r *Reconciler) order(ctx context.Context, view *view, d engine.Disruption)
 		return errors.Join(err, undo)
 	}
 	log.FromContext(ctx).Info("disrupting node(s)", append(report.DisruptionLine(d), "id", mark.ID)...)
+	r.hasBegun(d)
 	pools := map[string]bool{}
 	for _, c := range claims {
 		pools[c.Labels[v1.NodePoolLabelKey]] = true

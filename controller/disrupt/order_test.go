@@ -3,6 +3,7 @@ package disrupt_test
 import (
 	"context"
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -477,4 +478,15 @@ func (c *blindClient) List(ctx context.Context, list client.ObjectList, opts ...
 		claims.Items = kept
 	}
 	return err
+}
+
+func TestWhoeverWantsToKnowHearsWhatHasBegun(t *testing.T) {
+	w := newOrderWorld(t)
+	var told [][]engine.Disruption
+	w.reconciler.Begun = func(_ *engine.Snapshot, _ *engine.Plan, begun []engine.Disruption) { told = append(told, begun) }
+	w.Must(w.begin())
+	w.Must(w.pass())
+	if len(told) != 2 || len(told[0]) != 1 || !slices.Equal(told[0][0].Claims, w.plan.Disruptions[0].Claims) || len(told[1]) != 0 {
+		t.Errorf("told %+v", told)
+	}
 }

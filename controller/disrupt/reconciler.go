@@ -43,6 +43,8 @@ type Config struct {
 	Options  engine.Options
 	// Record, unless nil, is told of each pass that disrupts nodes, before it does.
 	Record func(context.Context, *engine.Snapshot, *engine.Plan)
+	// Begun, unless nil, is told after each pass which of the plan's disruptions have begun.
+	Begun func(*engine.Snapshot, *engine.Plan, []engine.Disruption)
 	// AtOnce is how many disruptions are carried out at the same time; 0 means 8.
 	AtOnce int
 }
@@ -61,6 +63,9 @@ type Reconciler struct {
 	// replacement.
 	began time.Time
 	seen  map[string]bool
+
+	begunMu sync.Mutex
+	begun   []engine.Disruption // in this pass; for whoever wants to know
 }
 
 // New returns a Reconciler.
@@ -105,9 +110,20 @@ func (r *Reconciler) CarryOut(ctx context.Context, snap *engine.Snapshot, plan *
 	disruptions := r.patient(view, plan.Disruptions)
 	r.reportMoves(view, plan.Judgements, disruptions)
 	inProgress := r.goOn(ctx, view, disruption.Progress(snap, r.Options, &r.progress))
-	return errors.Join(
+	r.begun = nil
+	err := errors.Join(
 		inProgress, r.takeBack(ctx, view, plan), r.begin(ctx, view, disruptions), r.avoid(ctx, view, plan.Next),
 	)
+	if r.Begun != nil {
+		r.Begun(snap, plan, r.begun)
+	}
+	return err
+}
+
+func (r *Reconciler) hasBegun(d engine.Disruption) {
+	r.begunMu.Lock()
+	defer r.begunMu.Unlock()
+	r.begun = append(r.begun, d)
 }
 
 // recordMoves writes down which pods the disruption moves that nobody could count afterwards.
@@ -251,6 +267,7 @@ func (r *Reconciler) disrupt(ctx context.Context, view *view, d engine.Disruptio
 		}
 	}
 	if len(pools) > 0 {
+		r.hasBegun(taken)
 		line := report.DisruptionLine(taken)
 		if kept := len(d.Nodes) - len(taken.Nodes); kept > 0 {
 			line = append(line, "kept", kept)

@@ -47,6 +47,8 @@ type Config struct {
 	}
 	// Options say, among others, whether pods are pointed at the existing nodes that the plan puts them on.
 	Options engine.Options
+	// Begun, unless nil, is told after each pass as which claims the plan's launches were asked for, "" for those that were not.
+	Begun func(s *engine.Snapshot, plan *engine.Plan, claims []string)
 	// AtOnce is how many claims or pods are written at the same time; 0 means writeAtOnce.
 	AtOnce int
 }
@@ -80,7 +82,11 @@ func (r *Reconciler) Reconcile(ctx context.Context) error {
 	r.Metrics.Planned(name, r.Cluster.Clock.Since(began), waiting(plan), len(plan.Unplaced), invalid(plan))
 	view := newView(snap)
 	r.report(ctx, view, plan)
-	err = errors.Join(r.backOff(ctx, view, plan), r.launch(ctx, view, plan), r.nominate(ctx, snap, view, plan))
+	claims := make([]string, len(plan.Launches))
+	err = errors.Join(r.backOff(ctx, view, plan), r.launch(ctx, view, plan, claims), r.nominate(ctx, snap, view, plan))
+	if r.Begun != nil {
+		r.Begun(snap, plan, claims)
+	}
 	if r.Buffers != nil && len(snap.CapacityBuffers) > 0 {
 		err = errors.Join(err, r.Buffers.Write(ctx, snap, plan))
 	}
@@ -149,15 +155,15 @@ func (r *Reconciler) backOff(ctx context.Context, view *view, plan *engine.Plan)
 	return errors.Join(errs...)
 }
 
-// launch writes the plan's launches down, several at a time.
-func (r *Reconciler) launch(ctx context.Context, view *view, plan *engine.Plan) error {
+// launch writes the plan's launches down, several at a time, and fills in the names of their claims.
+func (r *Reconciler) launch(ctx context.Context, view *view, plan *engine.Plan, claims []string) error {
 	if len(plan.Launches) == 0 {
 		return nil
 	}
-	return r.Cluster.Launching(ctx, func() error { return r.launchAll(ctx, view, plan) })
+	return r.Cluster.Launching(ctx, func() error { return r.launchAll(ctx, view, plan, claims) })
 }
 
-func (r *Reconciler) launchAll(ctx context.Context, view *view, plan *engine.Plan) error {
+func (r *Reconciler) launchAll(ctx context.Context, view *view, plan *engine.Plan, claims []string) error {
 	newest, err := r.Cluster.Snapshot(ctx)
 	if err != nil {
 		return err
@@ -172,7 +178,7 @@ func (r *Reconciler) launchAll(ctx context.Context, view *view, plan *engine.Pla
 			continue
 		}
 		group.Go(func() error {
-			errs[i] = r.create(ctx, view, launch)
+			claims[i], errs[i] = r.create(ctx, view, launch)
 			return nil
 		})
 	}
@@ -180,14 +186,14 @@ func (r *Reconciler) launchAll(ctx context.Context, view *view, plan *engine.Pla
 	return errors.Join(errs...)
 }
 
-func (r *Reconciler) create(ctx context.Context, view *view, launch engine.Launch) error {
+func (r *Reconciler) create(ctx context.Context, view *view, launch engine.Launch) (name string, err error) {
 	pool := view.pools[launch.NodePool]
 	if pool == nil {
-		return fmt.Errorf("create NodeClaim: pool %s is not in the snapshot", launch.NodePool)
+		return "", fmt.Errorf("create NodeClaim: pool %s is not in the snapshot", launch.NodePool)
 	}
 	claim, err := r.Cluster.CreateClaim(lane.In(ctx, lane.Urgent), pool, launch)
 	if err != nil {
-		return err
+		return "", err
 	}
 	log.FromContext(ctx).Info("created nodeclaim", report.LaunchLine(claim, launch)...)
 	r.Metrics.ClaimCreated("provisioned", claim)
@@ -197,7 +203,7 @@ func (r *Reconciler) create(ctx context.Context, view *view, launch engine.Launc
 			r.Recorder.Publish(report.PodPlanned(pod, claim.Name, why))
 		}
 	}
-	return nil
+	return claim.Name, nil
 }
 
 // report tells people what the plan says; it changes nothing.

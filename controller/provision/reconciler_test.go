@@ -249,3 +249,15 @@ func TestAPodGetsNoSecondMachineWhileItsFirstOpens(t *testing.T) {
 		t.Errorf("%d claims, want another one for the pod whose room was taken", len(claims))
 	}
 }
+
+func TestWhoeverWantsToKnowHearsAsWhatLaunchesWereAskedFor(t *testing.T) {
+	w := clustertest.New(t, interceptor.Funcs{}, clustertest.Pool("general"), clustertest.Pending("web", "500m"))
+	var told [][]string
+	r := provision.New(provision.Config{Cluster: w.Cluster, Recorder: w.Recorder, Metrics: w.Metrics,
+		Begun: func(_ *engine.Snapshot, plan *engine.Plan, claims []string) { told = append(told, claims) }})
+	w.Must(r.Reconcile(w))
+	w.Must(r.Reconcile(w))
+	if claims := w.Claims(); len(told) != 2 || !slices.Equal(told[0], []string{claims[0].Name}) || len(told[1]) != 0 {
+		t.Errorf("told %q of %d claims", told, len(claims))
+	}
+}

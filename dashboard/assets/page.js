@@ -41,7 +41,13 @@ async function look() {
 const every = Number(root.dataset.every);
 async function keepLooking() {
   if (!document.hidden && document.getElementById("stale").hidden) {
-    try { await look(); } catch {} // the next look may succeed
+    const gone = document.getElementById("gone");
+    try {
+      await look();
+      gone.hidden = true;
+    } catch { // the next look may succeed
+      gone.hidden = false;
+    }
   }
   setTimeout(keepLooking, every);
 }
@@ -54,7 +60,7 @@ for (const select of document.querySelectorAll(".controls select")) {
   select.addEventListener("change", () => select.form.requestSubmit());
 }
 
-const places = { n: "/", w: "/waiting", y: "/why" };
+const places = { n: "/", w: "/waiting", d: "/decisions", y: "/why" };
 let going = false;
 document.addEventListener("keydown", (event) => {
   if (event.ctrlKey || event.metaKey || event.altKey) return;

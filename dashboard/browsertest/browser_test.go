@@ -58,7 +58,7 @@ func startDashboard(t *testing.T, file string) string {
 			t.Fatalf("build tenon: %v\n%s", err, out)
 		}
 	}
-	command := exec.CommandContext(t.Context(), binary, "dashboard", "-f", file, "--address", "127.0.0.1:0")
+	command := exec.CommandContext(t.Context(), binary, "dashboard", "-f", file, "--journal", "../testdata/journal.jsonl", "--address", "127.0.0.1:0")
 	command.Cancel = func() error { return command.Process.Signal(os.Interrupt) }
 	command.Stderr = os.Stderr
 	out, err := command.StdoutPipe()

@@ -251,7 +251,7 @@ func TestTheAccountForSnapshotsReadsTheCatalogAndNothingElse(t *testing.T) {
 	}
 	find(t, more, "ServiceAccount", "tenon-snapshot")
 	role := find(t, more, "ClusterRole", "karpenter-snapshot")
-	if got := rightsOf(t, []*unstructured.Unstructured{role}); !slices.Equal(got, []string{"everywhere: get /snapshot/catalog"}) {
+	if got := rightsOf(t, []*unstructured.Unstructured{role}); !slices.Equal(got, []string{"everywhere: get /journal", "everywhere: get /snapshot/catalog"}) {
 		t.Errorf("it may %q", got)
 	}
 	binding := &rbacv1.ClusterRoleBinding{}

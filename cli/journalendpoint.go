@@ -1,0 +1,61 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/go-logr/logr"
+	"golang.org/x/sync/errgroup"
+
+	"tenon.sh/journal"
+)
+
+// journalPath is where the leader serves its journal.
+const journalPath = "/journal"
+
+// keepJournal reads the journal's folder, if there is one, writes to it until ctx ends, and serves the journal.
+func (p *parts) keepJournal(ctx context.Context, group *errgroup.Group) {
+	if p.opt.Journal != "" {
+		keeper := newKeeper(p.journal, p.opt.Journal, p.log)
+		keeper.Restore()
+		group.Go(func() error { return keeper.Run(ctx) })
+	}
+	var handler http.Handler = newKnownEndpoint(newCallers(p.mgr.GetClient(), journalPath), journalPath, journalText(p.journal))
+	p.ports.journalHandler.Store(&handler)
+}
+
+func newKeeper(j *journal.Journal, dir string, log logr.Logger) *journal.Keeper {
+	log = log.WithValues("folder", dir)
+	return &journal.Keeper{Journal: j, Dir: dir, Say: func(says string, err error) {
+		if err != nil {
+			log.Error(err, says)
+			return
+		}
+		log.Info(says)
+	}}
+}
+
+// journalText is the document of tenon journal -o json. A caller may ask for records since a time only, and for the newest of so many.
+func journalText(j *journal.Journal) func(*http.Request) ([]byte, string, error) {
+	return func(r *http.Request) ([]byte, string, error) {
+		var f journal.Filter
+		query := r.URL.Query()
+		if text := query.Get("since"); text != "" {
+			since, err := time.Parse(time.RFC3339, text)
+			if err != nil {
+				return nil, "", fmt.Errorf("since=%q is no time such as 2026-01-31T12:00:00Z", text)
+			}
+			f.Since = since
+		}
+		if n, err := strconv.Atoi(query.Get("most")); err == nil && n > 0 {
+			f.Most = n
+		}
+		var text bytes.Buffer
+		err := writeRecord(&text, journalKind, j.Document(f))
+		return text.Bytes(), "application/json", err
+	}
+}
