@@ -45,6 +45,10 @@ type Config struct {
 	Buffers interface {
 		Write(context.Context, *engine.Snapshot, *engine.Plan) error
 	}
+	// Requests is told the same of ProvisioningRequests.
+	Requests interface {
+		Write(context.Context, *engine.Snapshot, *engine.Plan) error
+	}
 	// Options say, among others, whether pods are pointed at the existing nodes that the plan puts them on.
 	Options engine.Options
 	// AtOnce is how many claims or pods are written at the same time; 0 means writeAtOnce.
@@ -83,6 +87,9 @@ func (r *Reconciler) Reconcile(ctx context.Context) error {
 	err = errors.Join(r.backOff(ctx, view, plan), r.launch(ctx, view, plan), r.nominate(ctx, snap, view, plan))
 	if r.Buffers != nil && len(snap.CapacityBuffers) > 0 {
 		err = errors.Join(err, r.Buffers.Write(ctx, snap, plan))
+	}
+	if r.Requests != nil && len(snap.ProvisioningRequests) > 0 {
+		err = errors.Join(err, r.Requests.Write(ctx, snap, plan))
 	}
 	return errors.Join(err, r.price(ctx, snap, plan))
 }
