@@ -47,7 +47,7 @@ func (g gatesValue) Set(text string) error {
 
 // actedOn are the gates that something acts on, and TerminateFirstRepair: broken machines go first in any case.
 var actedOn = [...]string{
-	"CapacityBuffer", "NodeOverlay", "NodeRepair", "PodDeletionCostManagement", "StaticCapacity", "SpotToSpotConsolidation", "ReservedCapacity",
+	"CapacityBuffer", "NodeOverlay", "NodeRepair", "ProvisioningRequest", "PodDeletionCostManagement", "StaticCapacity", "SpotToSpotConsolidation", "ReservedCapacity",
 	"TerminateFirstDrift", "TerminateFirstRepair",
 }
 

@@ -24,6 +24,7 @@ import (
 	"tenon.sh/controller/nodeoverlay"
 	"tenon.sh/controller/nodepool"
 	"tenon.sh/controller/provision"
+	"tenon.sh/controller/provisioningrequest"
 	"tenon.sh/controller/unsupported"
 	"tenon.sh/engine"
 	"tenon.sh/journal"
@@ -98,7 +99,7 @@ func (c *autoscaler) lead(ctx context.Context, lasting lasting) error {
 	parts.cluster = cluster.New(cluster.Config{
 		ScaleUps: scaleUps,
 		Client:   mgr.GetClient(), API: mgr.GetAPIReader(), Informers: mgr.GetCache(), Clock: real,
-		Overlays: c.opt.FeatureGates["NodeOverlay"], Buffers: c.opt.FeatureGates["CapacityBuffer"],
+		Overlays: c.opt.FeatureGates["NodeOverlay"], Buffers: c.opt.FeatureGates["CapacityBuffer"], Requests: c.opt.FeatureGates["ProvisioningRequest"],
 		Provider: starts, Inspector: inspector, Rationer: rationer, Repairer: repairer, Leader: mgr.identity(), Leads: mgr.term.Ask,
 	})
 	if err := cluster.AddIndexes(ctx, mgr.GetFieldIndexer()); err != nil {
@@ -192,6 +193,10 @@ func (p *parts) makeLoops() {
 	if buffers {
 		provisions.Buffers = &capacitybuffer.Writer{Cluster: p.cluster, Recorder: p.recorder, Metrics: p.lasting.metrics}
 	}
+	requests := p.opt.FeatureGates["ProvisioningRequest"]
+	if requests {
+		provisions.Requests = &provisioningrequest.Writer{Cluster: p.cluster}
+	}
 	provisioner := provision.New(provisions)
 	disruption := disrupt.Config{Cluster: p.cluster, Recorder: p.recorder, Metrics: p.lasting.metrics, Options: options, Begun: p.journal.Passed}
 	if dir := p.opt.RecordDisruptions; dir != "" {
@@ -231,6 +236,11 @@ func (p *parts) makeLoops() {
 	})
 	if buffers {
 		p.watches = append(p.watches, func(ctx context.Context) error { return capacitybuffer.Watch(ctx, informers, provisioning.Trigger) })
+	}
+	if requests {
+		p.watches = append(p.watches, func(ctx context.Context) error {
+			return provisioningrequest.Watch(ctx, informers, provisioning.Trigger)
+		})
 	}
 	p.watches = append(p.watches,
 		func(ctx context.Context) error {

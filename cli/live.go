@@ -17,6 +17,7 @@ import (
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
 
+	"tenon.sh/api/autoscalingv1"
 	"tenon.sh/api/autoscalingv1beta1"
 	"tenon.sh/api/clusterapiv1alpha1"
 	"tenon.sh/api/schedulingv1alpha3"
@@ -48,7 +49,7 @@ type liveKind struct {
 	schema.GroupVersionResource
 	kind     string
 	optional bool // a cluster may do without it
-	// forBuffers marks what only CapacityBuffers, which come before, refer to.
+	// forBuffers marks what only CapacityBuffers and ProvisioningRequests, which come before, refer to.
 	forBuffers bool
 }
 
@@ -67,6 +68,8 @@ func liveKinds() []liveKind {
 		of(v1.Group, "v1", "nodeclaims", "NodeClaim", true),
 		of(v1.Group, "v1alpha1", "nodeoverlays", overlayKind, true),
 		of(autoscalingv1beta1.GroupVersion.Group, "v1beta1", "capacitybuffers", bufferKind, true),
+		of(autoscalingv1.GroupVersion.Group, "v1", "provisioningrequests", requestKind, true),
+		of(autoscalingv1.GroupVersion.Group, "v1beta1", "provisioningrequests", requestKind, true),
 		forBuffers("", "podtemplates", "PodTemplate"),
 		forBuffers("apps", "deployments", "Deployment"),
 		forBuffers("", "resourcequotas", "ResourceQuota"),
@@ -170,15 +173,17 @@ const (
 	overlayKind  = "NodeOverlay"
 	bufferKind   = "CapacityBuffer"
 	podGroupKind = "PodGroup"
+	requestKind  = "ProvisioningRequest"
 )
 
-// inForce leaves out NodeOverlays and CapacityBuffers where the controller does without them: its plans know nothing of them.
+// inForce leaves out NodeOverlays, CapacityBuffers and ProvisioningRequests where the controller does without them: its plans know nothing of them.
 func inForce(documents []scenario.Document, catalog *engine.CatalogDocument, notes *terminal) []scenario.Document {
 	for _, x := range []struct {
 		ignored     bool
 		group, kind string
 	}{
 		{catalog.IgnoresOverlays, v1.Group, overlayKind}, {catalog.IgnoresBuffers, autoscalingv1beta1.GroupVersion.Group, bufferKind},
+		{catalog.IgnoresRequests, autoscalingv1.GroupVersion.Group, requestKind},
 	} {
 		if !x.ignored {
 			continue
@@ -219,8 +224,12 @@ func liveObjects(ctx context.Context, config *rest.Config, notes *terminal) ([]s
 	}
 	var out []scenario.Document
 	for _, kind := range liveKinds() {
-		if kind.forBuffers && !holds(out, autoscalingv1beta1.GroupVersion.Group, bufferKind) {
+		requests := holds(out, autoscalingv1.GroupVersion.Group, requestKind)
+		if kind.forBuffers && !holds(out, autoscalingv1beta1.GroupVersion.Group, bufferKind) && !(requests && kind.kind == "PodTemplate") {
 			continue
+		}
+		if kind.kind == requestKind && requests {
+			continue // the older version serves the same objects
 		}
 		documents, err := liveList(ctx, client, kind)
 		switch {
@@ -228,7 +237,7 @@ func liveObjects(ctx context.Context, config *rest.Config, notes *terminal) ([]s
 			out = append(out, documents...)
 		case apierrors.IsNotFound(err) && kind.optional:
 		case apierrors.IsForbidden(err) && strings.HasSuffix(kind.kind, "NodeClass"): // nothing follows from them
-		case apierrors.IsForbidden(err) && (kind.kind == overlayKind || kind.kind == bufferKind || kind.kind == podGroupKind || kind.forBuffers): // whoever was given rights before they acted, reads the rest
+		case apierrors.IsForbidden(err) && (kind.kind == overlayKind || kind.kind == bufferKind || kind.kind == podGroupKind || kind.kind == requestKind || kind.forBuffers): // whoever was given rights before they acted, reads the rest
 			notes.line("note: %ss are left out: %s", kind.kind, oneLine(err))
 		default:
 			return nil, fmt.Errorf("list objects of kind %s: %w", kind.kind, err)

@@ -19,6 +19,7 @@ func writePlanText(t *terminal, plan *engine.Plan, disrupt bool) error {
 		launchTable(t, "", plan.Launches),
 		placementTable(t, plan.Placements),
 		bufferTable(t, plan.Buffers),
+		requestTable(t, plan.ProvisioningRequests),
 		refusals(t, plan.Unplaced),
 		disruptionTable(t, plan),
 		noteLines(t, plan.Notes),
@@ -42,11 +43,14 @@ func writePlanText(t *terminal, plan *engine.Plan, disrupt bool) error {
 
 // summary says in a line or two what the plan comes to.
 func summary(plan *engine.Plan) []string {
-	started, room := 0, 0
+	started, room, booked := 0, 0, 0
 	for _, l := range plan.Launches {
 		started += len(l.Pods)
 		for _, b := range l.Buffers {
 			room += b.Pods
+		}
+		for _, b := range l.ProvisioningRequests {
+			booked += b.Pods
 		}
 	}
 	var parts []string
@@ -54,6 +58,9 @@ func summary(plan *engine.Plan) []string {
 		parts = append(parts, fmt.Sprintf("%s to start for %s", count(n, "machine"), count(started, "pod")))
 		if room > 0 {
 			parts[0] += fmt.Sprintf(" and the room of %s that buffers keep", count(room, "pod"))
+		}
+		if booked > 0 {
+			parts[0] += fmt.Sprintf(" and %s that ProvisioningRequests announce", count(booked, "pod"))
 		}
 	}
 	if n := len(plan.Placements); n > 0 {
@@ -119,6 +126,9 @@ func launchedFor(l *engine.Launch) string {
 	for _, b := range l.Buffers {
 		parts = append(parts, fmt.Sprintf("%d of buffer %s/%s", b.Pods, b.Namespace, b.Name))
 	}
+	for _, b := range l.ProvisioningRequests {
+		parts = append(parts, fmt.Sprintf("%d of request %s/%s", b.Pods, b.Namespace, b.Name))
+	}
 	return strings.Join(parts, " + ")
 }
 
@@ -138,6 +148,25 @@ func bufferTable(t *terminal, buffers []engine.BufferRoom) []string {
 		}
 		rows = append(rows, []string{b.Namespace + "/" + b.Name, fmt.Sprint(b.Size), fmt.Sprint(b.Existing), fmt.Sprint(b.Coming),
 			fmt.Sprint(b.Size - b.Existing - b.Coming), money(b.PerHour), cmp.Or(why, "-")})
+	}
+	return table(t, "", rows)
+}
+
+// requestTable says of each ProvisioningRequest for which something is done what has become of it.
+func requestTable(t *terminal, requests []engine.RequestRoom) []string {
+	rows := [][]string{{"PROVISIONING REQUEST", "PODS TO COME", "ON NODES", "STARTING", "SAYS"}}
+	for _, r := range requests {
+		says := cmp.Or(r.Problem, "-")
+		if r.Status != nil && len(r.Status.Conditions) > 0 {
+			c := r.Status.Conditions[len(r.Status.Conditions)-1]
+			says = c.Reason + ": " + c.Message
+		} else if r.Size == 0 && r.Problem == "" {
+			continue
+		}
+		rows = append(rows, []string{r.Namespace + "/" + r.Name, fmt.Sprint(r.Size), fmt.Sprint(r.Existing), fmt.Sprint(r.Coming), says})
+	}
+	if len(rows) == 1 {
+		return nil
 	}
 	return table(t, "", rows)
 }

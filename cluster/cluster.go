@@ -48,6 +48,8 @@ type Config struct {
 	Overlays bool
 	// Buffers has CapacityBuffers act; without it they are not read.
 	Buffers bool
+	// Requests has ProvisioningRequests act; without it they are not read.
+	Requests bool
 	// ScaleUps tells for which pods Cluster Autoscaler starts nodes; nil if that is not asked.
 	ScaleUps *ScaleUps
 	Clock    clock.PassiveClock
@@ -69,6 +71,7 @@ type Cluster struct {
 	noDeviceClasses bool
 	noBuffers       bool            // the same of CapacityBuffers
 	podGroups       podGroupVersion // set by Watch as well
+	requests        requestVersion  // set by Watch as well
 
 	mu     sync.Mutex         // guards what follows, and orders the lists that it is merged into
 	began  bool               // the API server was asked which claims there are, and nothing since has left that open
@@ -112,7 +115,7 @@ func (c *Cluster) Snapshot(ctx context.Context) (*engine.Snapshot, error) {
 	s.PodDisruptionBudgets, errs[1] = list[policyv1.PodDisruptionBudget](ctx, c, &policyv1.PodDisruptionBudgetList{})
 	s.LimitRanges, errs[2] = list[corev1.LimitRange](ctx, c, &corev1.LimitRangeList{})
 	s.NodePools, errs[3] = list[v1.NodePool](ctx, c, &v1.NodePoolList{})
-	if err := errors.Join(append(errs[:], c.listStorage(ctx, s), c.listOwners(ctx, s), c.listBuffers(ctx, s), c.listPodGroups(ctx, s))...); err != nil {
+	if err := errors.Join(append(errs[:], c.listStorage(ctx, s), c.listOwners(ctx, s), c.listBuffers(ctx, s), c.listRequests(ctx, s), c.listPodGroups(ctx, s))...); err != nil {
 		return nil, fmt.Errorf("snapshot: %w", err)
 	}
 	s.NodePools = slices.DeleteFunc(s.NodePools, func(p *v1.NodePool) bool { return !c.Serves(p.Spec.Template.Spec.NodeClassRef) })

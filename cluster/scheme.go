@@ -14,6 +14,7 @@ import (
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
+	"tenon.sh/api/autoscalingv1"
 	"tenon.sh/api/autoscalingv1beta1"
 	"tenon.sh/api/awsv1"
 	"tenon.sh/api/azurev1beta1"
@@ -40,6 +41,7 @@ func Scheme() *runtime.Scheme {
 		authorizationv1.AddToScheme,
 		v1.AddToScheme,
 		v1alpha1.AddToScheme,
+		autoscalingv1.AddToScheme,
 		autoscalingv1beta1.AddToScheme,
 		kwokv1alpha1.AddToScheme,
 		awsv1.AddToScheme,

@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"tenon.sh/api/autoscalingv1"
 	v1 "tenon.sh/api/v1"
 )
 
@@ -93,7 +94,7 @@ func keptConditions(conditions []corev1.PodCondition) []corev1.PodCondition {
 
 // relevant reports whether an annotation of a pod can change a decision.
 func relevant(key string) bool {
-	return strings.Contains(key, "karpenter.sh/") || strings.HasPrefix(key, "tenon.sh/") || key == corev1.PodDeletionCost
+	return strings.Contains(key, "karpenter.sh/") || strings.HasPrefix(key, "tenon.sh/") || key == autoscalingv1.ConsumeAnnotationKey || key == autoscalingv1.OlderConsumeAnnotationKey || key == corev1.PodDeletionCost
 }
 
 // slimPodSpec keeps what kube-scheduler looks at.

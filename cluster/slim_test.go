@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
+	"tenon.sh/api/autoscalingv1"
 	"tenon.sh/api/autoscalingv1beta1"
 	"tenon.sh/api/schedulingv1alpha3"
 	v1 "tenon.sh/api/v1"
@@ -138,9 +139,9 @@ func TestSnapshotHoldsEveryKind(t *testing.T) {
 		&corev1.ReplicationController{ObjectMeta: meta("a")}, &resourcev1.DeviceClass{ObjectMeta: metav1.ObjectMeta{Name: "a"}},
 		&v1alpha1.NodeOverlay{ObjectMeta: metav1.ObjectMeta{Name: "a"}},
 		&autoscalingv1beta1.CapacityBuffer{ObjectMeta: meta("a")}, &corev1.PodTemplate{ObjectMeta: meta("a")},
-		&appsv1.Deployment{ObjectMeta: meta("a")}, &corev1.ResourceQuota{ObjectMeta: meta("a")}, &schedulingv1alpha3.PodGroup{ObjectMeta: meta("a")})
+		&appsv1.Deployment{ObjectMeta: meta("a")}, &corev1.ResourceQuota{ObjectMeta: meta("a")}, &autoscalingv1.ProvisioningRequest{ObjectMeta: meta("a")}, &schedulingv1alpha3.PodGroup{ObjectMeta: meta("a")})
 	config := w.Cluster.Config
-	config.Overlays, config.Buffers = true, true
+	config.Overlays, config.Buffers, config.Requests = true, true, true
 	config.ScaleUps = cluster.ScaleUpsFrom(eventSource{[]corev1.Event{
 		scaleUpEvent("a", "pod-web", "cluster-autoscaler", "pod triggered scale-up: [{gpu 1->2 (max: 10)}]", w.Clock.Now()),
 	}}, time.Minute)

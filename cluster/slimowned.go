@@ -60,7 +60,7 @@ func slimStatefulSet(s *appsv1.StatefulSet) {
 	}
 }
 
-// slimDeployment and slimPodTemplate keep what CapacityBuffers make pods of.
+// slimDeployment and slimPodTemplate keep what CapacityBuffers and ProvisioningRequests make pods of.
 func slimDeployment(d *appsv1.Deployment) {
 	slimBufferTemplate(&d.Spec.Template)
 	*d = appsv1.Deployment{

@@ -41,6 +41,9 @@ func (c *Cluster) Watch(ctx context.Context) error {
 	if err := c.watchPodGroups(ctx); err != nil {
 		return err
 	}
+	if err := c.watchRequests(ctx); err != nil {
+		return err
+	}
 	for _, kind := range kinds {
 		informer, err := c.Informers.GetInformer(ctx, kind)
 		if _, ok := kind.(*resourcev1.DeviceClass); ok && apimeta.IsNoMatchError(err) {

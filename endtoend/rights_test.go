@@ -49,6 +49,10 @@ var notAlways = map[string]string{
 	"watch nodeoverlays.karpenter.sh":                   "the feature gate NodeOverlay is on",
 	"update nodeclaims/finalizers.karpenter.sh":         "the API server has the plugin OwnerReferencesPermissionEnforcement: nodes block the deletion of their claim",
 	"update nodepools/finalizers.karpenter.sh":          "the same: claims block the deletion of their pool",
+
+	"list provisioningrequests.autoscaling.x-k8s.io":         "the feature gate ProvisioningRequest is on",
+	"watch provisioningrequests.autoscaling.x-k8s.io":        "the same",
+	"patch provisioningrequests/status.autoscaling.x-k8s.io": "the same",
 }
 
 // TestRightsAreThoseThatAreUsed takes machines through their life, and compares what the controller asked for, by the API

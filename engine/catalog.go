@@ -25,4 +25,6 @@ type CatalogDocument struct {
 	IgnoresOverlays bool `json:"ignoresOverlays,omitempty"`
 	// IgnoresBuffers says the same of CapacityBuffer.
 	IgnoresBuffers bool `json:"ignoresBuffers,omitempty"`
+	// IgnoresRequests says the same of ProvisioningRequest.
+	IgnoresRequests bool `json:"ignoresRequests,omitempty"`
 }

@@ -80,7 +80,7 @@ func TestRoomIsNobodysPod(t *testing.T) {
 					launched += b.Pods
 				}
 			}
-			if len(l.Pods)+len(l.Buffers) == 0 {
+			if len(l.Pods)+len(l.Buffers)+len(l.ProvisioningRequests) == 0 {
 				t.Errorf("%s: launch %s is for nobody", filepath.Base(path), l.Name)
 			}
 		}

@@ -6,6 +6,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"tenon.sh/api/autoscalingv1"
 	v1 "tenon.sh/api/v1"
 )
 
@@ -46,6 +47,9 @@ type Plan struct {
 	Sequence []PodID
 	// Buffers says of each CapacityBuffer what has become of it, by namespace and name. Only provisioning.Plan fills it.
 	Buffers []BufferRoom `json:",omitempty"`
+	// ProvisioningRequests says of each ProvisioningRequest what has become of it, in the order in which they are served. Only
+	// provisioning.Plan fills it.
+	ProvisioningRequests []RequestRoom `json:",omitempty"`
 	// Backoffs says what to write on pools about machines that did not take their pods, in order of the pools' names. Only
 	// provisioning.Plan fills it.
 	Backoffs []BackoffChange `json:"-"`
@@ -80,6 +84,8 @@ type Launch struct {
 	Pods     []PodID
 	// Buffers lists the CapacityBuffers for which the machine has room, beside Pods: a launch may be for them alone.
 	Buffers []BufferShare `json:",omitempty"`
+	// ProvisioningRequests lists those for which the machine has room, beside Pods and Buffers.
+	ProvisioningRequests []BufferShare `json:",omitempty"`
 	// Gangs names the PodGroups, with their namespaces, of which some of the pods are that start together or not at all.
 	Gangs []string `json:",omitempty"`
 	// Instead names the machines, by claim or node, that some of the pods were expected on and cannot run on after all.
@@ -261,7 +267,7 @@ type BackoffChange struct {
 	Found    []LaunchFinding
 }
 
-// BufferShare is room for so many pods of a CapacityBuffer.
+// BufferShare is room for so many pods of a CapacityBuffer, or of a ProvisioningRequest.
 type BufferShare struct {
 	Namespace, Name string
 	Pods            int
@@ -283,4 +289,18 @@ type BufferRoom struct {
 	ProblemReason, Problem string `json:",omitempty"`
 	// Quota is the ResourceQuota that keeps the buffer smaller than its spec says, empty for none.
 	Quota string `json:",omitempty"`
+}
+
+// RequestRoom is what has become of a ProvisioningRequest in a plan.
+type RequestRoom struct {
+	Namespace, Name string
+	UID             types.UID
+	// Size is how many of its pods have no node yet. Existing of them have room on nodes that are there, Coming on machines that have
+	// been, or are now, started; the others have no place, for Reasons. All are 0 where no room is looked for.
+	Size, Existing, Coming int
+	Reasons                []Reason `json:",omitempty"`
+	// Problem says why the request cannot be followed; empty if it can.
+	Problem string `json:",omitempty"`
+	// Status is what the request is to say; nil if it says so already.
+	Status *autoscalingv1.ProvisioningRequestStatus `json:",omitempty"`
 }

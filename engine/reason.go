@@ -37,6 +37,7 @@ const (
 	ServedElsewhere       Code = "ServedElsewhere"       // Have: the node group that another autoscaler scales up for the pod; Need: until when that is waited for
 	GangTooSmall          Code = "GangTooSmall"          // Key: the pod group; Need: how many pods start together; Have: how many exist
 	GangIncomplete        Code = "GangIncomplete"        // Key: the pod group; Need: how many pods start together; Have: how many found a place
+	ProvisioningRequested Code = "ProvisioningRequested" // Key: the ProvisioningRequest whose room the pod is to use; Have: what has become of it
 	LaunchDelayed         Code = "LaunchDelayed"         // Key: the annotation; Need: until when another autoscaler may come first
 	NoExistingNodeMatches Code = "NoExistingNodeMatches" // the pod names a node by its hostname and that node cannot take it; Need
 )
@@ -192,6 +193,7 @@ var messages = map[Code]string{
 	ServedElsewhere:       "Cluster Autoscaler has said that it scales up group {have} for the pod; a machine is started for it from {need} on, if it still waits then",
 	GangTooSmall:          "kube-scheduler starts pod group {key} once {need} of its pods exist, and there are {have}",
 	GangIncomplete:        "pod group {key} starts with {need} pods or not at all, and {have} would have a place: nothing is started for it",
+	ProvisioningRequested: "it is to use the room of ProvisioningRequest {key}, which {have}; no machine is started for the pod itself",
 	LaunchDelayed:         "its annotation {key} lets another autoscaler come first; a machine is started for it from {need} on, if it still waits then",
 	NoExistingNodeMatches: "the pod asks for the node with hostname {need}, which cannot take it, and no new node will have that name",
 

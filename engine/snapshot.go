@@ -12,6 +12,7 @@ import (
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 
+	"tenon.sh/api/autoscalingv1"
 	"tenon.sh/api/autoscalingv1beta1"
 	"tenon.sh/api/schedulingv1alpha3"
 	v1 "tenon.sh/api/v1"
@@ -60,6 +61,10 @@ type Snapshot struct {
 	PodTemplates    []*corev1.PodTemplate
 	Deployments     []*appsv1.Deployment
 	ResourceQuotas  []*corev1.ResourceQuota
+
+	// ProvisioningRequests ask for room for pods that will be made once there is; PodTemplates say of what shape. Empty where they are
+	// not acted on.
+	ProvisioningRequests []*autoscalingv1.ProvisioningRequest
 
 	// PodGroups say which pods start together.
 	PodGroups []*schedulingv1alpha3.PodGroup

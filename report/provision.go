@@ -75,6 +75,9 @@ func LaunchLine(claim *v1.NodeClaim, launch engine.Launch) []any {
 	for _, b := range launch.Buffers {
 		line = append(line, "room-for-buffer", engine.Plural(b.Pods, "pod")+" of "+b.Namespace+"/"+b.Name)
 	}
+	for _, b := range launch.ProvisioningRequests {
+		line = append(line, "room-for-request", engine.Plural(b.Pods, "pod")+" of "+b.Namespace+"/"+b.Name)
+	}
 	if launch.Why.RunnerUp != (engine.OfferingID{}) {
 		line = append(line, "runner-up", launch.Why.RunnerUp.String(), "runner-up-costs-more", engine.Dollars(launch.Why.PriceDifference))
 	}

@@ -19,6 +19,7 @@ import (
 // disrupted node is being removed, and no pod has moved yet.
 func WriteDown(s *engine.Snapshot, plan *engine.Plan) *engine.Snapshot {
 	out := clone(s)
+	answerRequests(&out, plan)
 	for _, l := range plan.Launches {
 		writeClaim(&out, l)
 	}
@@ -77,6 +78,7 @@ func MoveOver(s *engine.Snapshot, plan *engine.Plan) *engine.Snapshot { return c
 
 func carry(s *engine.Snapshot, plan *engine.Plan, move bool) *engine.Snapshot {
 	out := clone(s)
+	answerRequests(&out, plan)
 	var binds []engine.Placement
 	gone := map[string]bool{}
 	for _, d := range plan.Disruptions {

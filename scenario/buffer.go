@@ -88,12 +88,12 @@ func (m *manifest) addBuffer(u *unstructured.Unstructured) error {
 	return decode(m, u, &m.snapshot.CapacityBuffers)
 }
 
-// keepForBuffers keeps of what was read for CapacityBuffers only what they refer to.
+// keepForBuffers keeps of what was read for CapacityBuffers and ProvisioningRequests only what they refer to.
 func (m *manifest) keepForBuffers() {
 	s := &m.snapshot
 	if len(s.CapacityBuffers) > 0 {
 		s.ResourceQuotas = append(s.ResourceQuotas, m.quotas...)
-	} else {
+	} else if len(s.ProvisioningRequests) == 0 {
 		s.PodTemplates = nil
 	}
 	s.Deployments = slices.DeleteFunc(s.Deployments, func(d *appsv1.Deployment) bool {

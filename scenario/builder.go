@@ -59,6 +59,8 @@ func (b *builder) build(words []word) error {
 		return b.overlay(name, r)
 	case "buffer":
 		return b.buffer(name, r)
+	case "request":
+		return b.request(name, r)
 	case "gang":
 		return b.gang(name, r)
 	case "node":
@@ -113,7 +115,7 @@ func (b *builder) buildOther(statement, name word, r *reader) error {
 	case "fault":
 		return b.fault(name, r)
 	}
-	return statement.errorf("unknown statement; there are pool, class, type, catalog, overlay, buffer, gang, node, claim, pod, pods, " +
+	return statement.errorf("unknown statement; there are pool, class, type, catalog, overlay, buffer, request, gang, node, claim, pod, pods, " +
 		"daemonset, pdb, limitrange, namespace, service, replicaset, statefulset, replicationcontroller, storageclass, volume, " +
 		"disk, deviceclass, deployment, cronjob, cloud, fault, order, delete, patch, now, wait, yaml; and the commands provision, disrupt, drift, " +
 		"progress, resize, check, apply, life")

@@ -18,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 
+	"tenon.sh/api/autoscalingv1"
 	"tenon.sh/api/autoscalingv1beta1"
 	"tenon.sh/api/schedulingv1alpha3"
 	v1 "tenon.sh/api/v1"
@@ -229,6 +230,8 @@ func (m *manifest) adder(kind string) func(*unstructured.Unstructured) error {
 		return m.addOverlay
 	case "CapacityBuffer." + autoscalingv1beta1.GroupVersion.Group:
 		return m.addBuffer
+	case "ProvisioningRequest." + autoscalingv1.GroupVersion.Group:
+		return m.addRequest
 	case "PodGroup." + schedulingv1alpha3.GroupVersion.Group:
 		return m.addPodGroup
 	case "PodTemplate":

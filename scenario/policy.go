@@ -145,6 +145,8 @@ func (b *builder) delete(kind word, r *reader) error {
 		s.StorageClasses, ok = without(s.StorageClasses, "", name.text)
 	case "buffer":
 		s.CapacityBuffers, ok = without(s.CapacityBuffers, namespace, name.text)
+	case "request":
+		s.ProvisioningRequests, ok = without(s.ProvisioningRequests, namespace, name.text)
 	case "gang":
 		s.PodGroups, ok = without(s.PodGroups, namespace, name.text)
 	case "overlay":
@@ -161,7 +163,7 @@ func (b *builder) delete(kind word, r *reader) error {
 		}
 		ok = len(s.Classes) < before
 	default:
-		return kind.errorf("delete knows pod, node, claim, pool, daemonset, pdb, overlay, buffer, gang, namespace, service, volume, attachment, disk, storageclass, class")
+		return kind.errorf("delete knows pod, node, claim, pool, daemonset, pdb, overlay, buffer, request, gang, namespace, service, volume, attachment, disk, storageclass, class")
 	}
 	if !ok {
 		return name.errorf("there is no such %s", kind.text)

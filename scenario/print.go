@@ -23,6 +23,7 @@ func Print(plan *engine.Plan) string {
 	printPlacements(&out, plan.Placements)
 	printUnplaced(&out, plan.Unplaced)
 	printBuffers(&out, plan.Buffers)
+	printRequests(&out, plan.ProvisioningRequests)
 	for _, d := range plan.Disruptions {
 		printDisruption(&out, d)
 	}
@@ -67,6 +68,9 @@ func launchLine(l engine.Launch) string {
 	}
 	for _, b := range l.Buffers {
 		pods += fmt.Sprintf(" + %d of buffer %s/%s", b.Pods, b.Namespace, b.Name)
+	}
+	for _, b := range l.ProvisioningRequests {
+		pods += fmt.Sprintf(" + %d of request %s/%s", b.Pods, b.Namespace, b.Name)
 	}
 	return fmt.Sprintf("%s %s/h: %s", strings.Join(words, " "), Price(l.Price), strings.TrimPrefix(pods, " "))
 }

@@ -216,6 +216,7 @@ func clone(s *engine.Snapshot) engine.Snapshot {
 	out.NodePools = slices.Clone(s.NodePools)
 	out.NodeClaims = slices.Clone(s.NodeClaims)
 	out.NodeOverlays = slices.Clone(s.NodeOverlays)
+	out.ProvisioningRequests = slices.Clone(s.ProvisioningRequests)
 	out.PodGroups = slices.Clone(s.PodGroups)
 	out.CapacityBuffers = slices.Clone(s.CapacityBuffers)
 	out.PodTemplates = slices.Clone(s.PodTemplates)

@@ -196,6 +196,7 @@ replicationcontroller x
 deviceclass gpu resource=example.com/gpu
 overlay half adjust=-50%
 buffer room replicas=3 cpu=1
+request train class=atomic count=4 cpu=1 provisioned=1m
 gang train min=4 topology=zone disruption=all priority=3
 yaml
 apiVersion: autoscaling.x-k8s.io/v1beta1

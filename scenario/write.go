@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/yaml"
 
+	"tenon.sh/api/autoscalingv1"
 	"tenon.sh/api/autoscalingv1beta1"
 	"tenon.sh/api/schedulingv1alpha3"
 	v1 "tenon.sh/api/v1"
@@ -141,6 +142,9 @@ func objectsOf(s *engine.Snapshot) ([]Document, error) {
 	}
 	for _, o := range s.ResourceQuotas {
 		add("v1", "ResourceQuota", o)
+	}
+	for _, o := range s.ProvisioningRequests {
+		add(autoscalingv1.GroupVersion.String(), "ProvisioningRequest", o)
 	}
 	for _, o := range s.PodGroups {
 		add(schedulingv1alpha3.GroupVersion.String(), "PodGroup", o)

@@ -20,6 +20,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"tenon.sh/api/autoscalingv1"
 	"tenon.sh/api/autoscalingv1beta1"
 	"tenon.sh/api/kwokv1alpha1"
 	v1 "tenon.sh/api/v1"
@@ -47,7 +48,7 @@ func New(t testing.TB, calls interceptor.Funcs, objects ...client.Object) *World
 	t.Helper()
 	class := readyClass()
 	builder := fake.NewClientBuilder().WithScheme(cluster.Scheme()).WithInterceptorFuncs(calls).
-		WithStatusSubresource(&v1alpha1.NodeOverlay{}, &autoscalingv1beta1.CapacityBuffer{}, &v1.NodePool{}, &v1.NodeClaim{}, &corev1.Pod{}, &corev1.Node{}, class).
+		WithStatusSubresource(&v1alpha1.NodeOverlay{}, &autoscalingv1beta1.CapacityBuffer{}, &autoscalingv1.ProvisioningRequest{}, &v1.NodePool{}, &v1.NodeClaim{}, &corev1.Pod{}, &corev1.Node{}, class).
 		WithObjects(class).WithObjects(objects...)
 	for _, index := range cluster.Indexes() {
 		builder = builder.WithIndex(index.Object, index.Field, index.Values)

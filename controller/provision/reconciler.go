@@ -45,6 +45,10 @@ type Config struct {
 	Buffers interface {
 		Write(context.Context, *engine.Snapshot, *engine.Plan) error
 	}
+	// Requests is told the same of ProvisioningRequests.
+	Requests interface {
+		Write(context.Context, *engine.Snapshot, *engine.Plan) error
+	}
 	// Options say, among others, whether pods are pointed at the existing nodes that the plan puts them on.
 	Options engine.Options
 	// Begun, unless nil, is told after each pass as which claims the plan's launches were asked for, "" for those that were not.
@@ -89,6 +93,9 @@ func (r *Reconciler) Reconcile(ctx context.Context) error {
 	}
 	if r.Buffers != nil && len(snap.CapacityBuffers) > 0 {
 		err = errors.Join(err, r.Buffers.Write(ctx, snap, plan))
+	}
+	if r.Requests != nil && len(snap.ProvisioningRequests) > 0 {
+		err = errors.Join(err, r.Requests.Write(ctx, snap, plan))
 	}
 	return errors.Join(err, r.price(ctx, snap, plan))
 }

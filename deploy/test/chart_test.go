@@ -124,7 +124,7 @@ func TestSettingsBecomeEnvironmentVariables(t *testing.T) {
 		"BATCH_MAX_DURATION": "10s", "BATCH_IDLE_DURATION": "1s", "PREFERENCE_POLICY": "Respect", "MIN_VALUES_POLICY": "Strict",
 		"CLUSTER_NAME": "demo", "INTERRUPTION_QUEUE": "demo", "VM_MEMORY_OVERHEAD_PERCENT": "0.075", "RESERVED_ENIS": "0",
 		"AMI_REFRESH_INTERVAL": "1m", "SUBNET_REFRESH_INTERVAL": "1m", "AWS_FEATURE_GATES": "NodeClassCEL=false", "IGNORE_DRA_REQUESTS": "true",
-		"FEATURE_GATES": "ReservedCapacity=true,SpotToSpotConsolidation=false,NodeRepair=false,NodeOverlay=false,StaticCapacity=false,CapacityBuffer=false,PodDeletionCostManagement=false",
+		"FEATURE_GATES": "ReservedCapacity=true,SpotToSpotConsolidation=false,NodeRepair=false,NodeOverlay=false,StaticCapacity=false,CapacityBuffer=false,ProvisioningRequest=false,PodDeletionCostManagement=false",
 	}
 	if !maps.Equal(got, want) {
 		for _, name := range slices.Sorted(maps.Keys(got)) {

@@ -14,24 +14,36 @@ import (
 	"tenon.sh/engine/kube"
 )
 
-// shape is a pod of the template, as the API server would let it in, that stands for room: it waits, yields to every pod, and leaves
-// its machine whenever that is wished.
+// shape is a pod of the template that yields to every pod, and leaves its machine whenever that is wished.
 func (b *Buffer) shape(s *engine.Snapshot, template *corev1.PodTemplateSpec) *corev1.Pod {
 	o := b.Object
+	b.template, b.ranges = template, RangesOf(s, o.Namespace)
+	pod := StandIn(template, b.ranges)
+	pod.Namespace, pod.CreationTimestamp, pod.ResourceVersion = o.Namespace, o.CreationTimestamp, o.ResourceVersion
+	pod.Annotations = map[string]string{
+		v1.BufferPodAnnotationKey: "true", v1.BufferNameAnnotationKey: o.Name, v1.BufferNamespaceAnnotationKey: o.Namespace,
+	}
+	pod.Spec.Priority = new(int32(math.MinInt32))
+	return pod
+}
+
+// RangesOf are the LimitRanges of the namespace.
+func RangesOf(s *engine.Snapshot, namespace string) (out []*corev1.LimitRange) {
 	for _, r := range s.LimitRanges {
-		if r.Namespace == o.Namespace {
-			b.ranges = append(b.ranges, r)
+		if r.Namespace == namespace {
+			out = append(out, r)
 		}
 	}
-	b.template, template = template, template.DeepCopy()
+	return out
+}
+
+// StandIn is a pod of the template, as the API server would let it in with these LimitRanges, that waits and stands for room. Its
+// namespace and name are to be set.
+func StandIn(template *corev1.PodTemplateSpec, ranges []*corev1.LimitRange) *corev1.Pod {
+	template = template.DeepCopy()
 	pod := &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{
-			Namespace: o.Namespace, CreationTimestamp: o.CreationTimestamp, Labels: template.Labels, ResourceVersion: o.ResourceVersion,
-			Annotations: map[string]string{
-				v1.BufferPodAnnotationKey: "true", v1.BufferNameAnnotationKey: o.Name, v1.BufferNamespaceAnnotationKey: o.Namespace,
-			},
-		},
-		Spec: template.Spec,
+		ObjectMeta: metav1.ObjectMeta{Labels: template.Labels},
+		Spec:       template.Spec,
 		Status: corev1.PodStatus{Phase: corev1.PodPending, Conditions: []corev1.PodCondition{
 			{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable},
 		}},
@@ -39,9 +51,8 @@ func (b *Buffer) shape(s *engine.Snapshot, template *corev1.PodTemplateSpec) *co
 	metav1.SetMetaDataLabel(&pod.ObjectMeta, kube.BufferPodLabel, "true")
 	spec := &pod.Spec
 	spec.NodeName, spec.SchedulingGates = "", nil
-	spec.Priority = new(int32(math.MinInt32))
 	spec.Volumes = slices.DeleteFunc(spec.Volumes, func(v corev1.Volume) bool { return v.PersistentVolumeClaim != nil || v.Ephemeral != nil })
-	kube.DefaultRequests(pod, b.ranges)
+	kube.DefaultRequests(pod, ranges)
 	for _, selector := range selectors(spec) {
 		// What always holds has the selector see such pods beside those that exist.
 		selector.MatchExpressions = append(selector.MatchExpressions, metav1.LabelSelectorRequirement{

@@ -3,16 +3,16 @@ package disruption
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 
-	v1 "tenon.sh/api/v1"
 	"tenon.sh/engine"
 	"tenon.sh/engine/inventory"
 	"tenon.sh/engine/kube"
 )
 
-// occupants says what would have to move if the machine went: its pods, and the room of CapacityBuffers.
+// occupants says what would have to move if the machine went: its pods, and the room of CapacityBuffers and ProvisioningRequests.
 func (d *planner) occupants(h *inventory.Machine) string {
 	pods, kept, first := 0, 0, ""
 	for _, pod := range d.moving(h) {
@@ -21,14 +21,14 @@ func (d *planner) occupants(h *inventory.Machine) string {
 			continue
 		}
 		kept++
-		if name := pod.Namespace + "/" + pod.Annotations[v1.BufferNameAnnotationKey]; first == "" || name < first {
+		if name := kube.RoomOf(pod); first == "" || name < first {
 			first = name
 		}
 	}
 	if kept == 0 {
 		return engine.Plural(pods, "pod")
 	}
-	room := fmt.Sprintf("the room for %s that CapacityBuffer %s keeps", engine.Plural(kept, "pod"), first)
+	room := fmt.Sprintf("the room for %s that %s keeps", engine.Plural(kept, "pod"), first)
 	if pods == 0 {
 		return room
 	}
@@ -58,11 +58,16 @@ func (d *planner) takeOutRoom() {
 	}
 	names := make(map[string]string, len(d.room))
 	for _, pod := range d.room {
-		names[kube.PodID(pod).String()] = "of the room of CapacityBuffer " + pod.Namespace + "/" + pod.Annotations[v1.BufferNameAnnotationKey]
+		names[kube.PodID(pod).String()] = "of the room of " + kube.RoomOf(pod)
 	}
 	for i := range d.plan.Kept {
-		if name := names[d.plan.Kept[i].Reason.Key]; name != "" {
-			d.plan.Kept[i].Reason.Key = name
+		r := &d.plan.Kept[i].Reason
+		name := names[strings.TrimPrefix(r.Key, "pod ")]
+		switch {
+		case name != "" && r.Code == engine.DoNotDisrupt: // what is booked stays where it is
+			*r = engine.Reason{Code: engine.NotEmpty, NodePool: r.NodePool, Have: strings.TrimPrefix(name, "of ")}
+		case name != "":
+			r.Key = name
 		}
 	}
 }

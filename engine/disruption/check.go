@@ -6,9 +6,11 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"tenon.sh/api/autoscalingv1"
 	"tenon.sh/api/autoscalingv1beta1"
 	v1 "tenon.sh/api/v1"
 	"tenon.sh/engine"
+	"tenon.sh/engine/booking"
 	"tenon.sh/engine/constraints"
 	"tenon.sh/engine/gang"
 	"tenon.sh/engine/inventory"
@@ -87,6 +89,13 @@ func (c *Checker) isKept(b engine.BufferShare) bool {
 	})
 }
 
+// isSought reports whether room is still looked for by the request.
+func (c *Checker) isSought(b engine.BufferShare) bool {
+	return slices.ContainsFunc(c.s.ProvisioningRequests, func(o *autoscalingv1.ProvisioningRequest) bool {
+		return o.Namespace == b.Namespace && o.Name == b.Name && booking.Followed(o) && booking.PhaseOf(o) == booking.Seeking
+	})
+}
+
 // checkLaunch: the pool can still be used, some of the pods still wait for a machine and will not find their first one, or a buffer
 // still asks for room, and the pool's limits leave room.
 func (c *Checker) checkLaunch(l engine.Launch) engine.Reason {
@@ -101,7 +110,10 @@ func (c *Checker) checkLaunch(l engine.Launch) engine.Reason {
 	if len(l.Pods) > 0 && !slices.ContainsFunc(l.Pods, func(id engine.PodID) bool { return c.needs(l, id) }) {
 		return engine.Reason{Code: engine.PodGone, NodePool: l.NodePool, Need: l.Pods[0].String()}
 	}
-	if len(l.Pods) == 0 && len(l.Buffers) > 0 && !slices.ContainsFunc(l.Buffers, c.isKept) {
+	if len(l.Pods)+len(l.Buffers) == 0 && len(l.ProvisioningRequests) > 0 && !slices.ContainsFunc(l.ProvisioningRequests, c.isSought) {
+		return engine.Reason{Code: engine.PodGone, NodePool: l.NodePool, Need: "of ProvisioningRequest " + l.ProvisioningRequests[0].Namespace + "/" + l.ProvisioningRequests[0].Name}
+	}
+	if len(l.Pods)+len(l.ProvisioningRequests) == 0 && len(l.Buffers) > 0 && !slices.ContainsFunc(l.Buffers, c.isKept) {
 		return engine.Reason{Code: engine.PodGone, NodePool: l.NodePool, Need: "of CapacityBuffer " + l.Buffers[0].Namespace + "/" + l.Buffers[0].Name}
 	}
 	if r := c.opens(l); !r.OK() {

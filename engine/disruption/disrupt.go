@@ -42,7 +42,7 @@ type planner struct {
 	opt      engine.Options
 	cache    *inventory.Cache
 	passes   *engine.EarlierPasses
-	room     provisioning.Room // the pods in s that stand for room of CapacityBuffers
+	room     provisioning.Room // the pods in s that stand for room of CapacityBuffers and ProvisioningRequests
 	p        *provisioning.Problem
 	budgets  map[string]*poolBudget // by pool
 	guards   *budget.Guards
@@ -73,7 +73,9 @@ func newPlanner(s *engine.Snapshot, opt engine.Options, cache *inventory.Cache) 
 		cache = &inventory.Cache{} // trials of one pass share it
 	}
 	s = gang.InOnePlace(s, inventory.KeptBy[gang.Copies](cache))
+	s, booked := provisioning.WithRequests(s, opt, cache)
 	s, room := provisioning.WithBuffers(s, opt, cache)
+	room = room.Join(booked)
 	pods := cache.Take(s, opt.Threads)
 	rollouts := inventory.RolloutsOf(pods, s.Now)
 	if next := rollouts.Foreseen(s); next != s {

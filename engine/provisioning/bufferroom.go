@@ -97,7 +97,7 @@ func (p *Problem) eachWithRoom(s *packing.Solution, found func(pod *corev1.Pod, 
 	}
 }
 
-// Room is pods that stand for the room of CapacityBuffers, by UID.
+// Room is pods that stand for the room of CapacityBuffers and ProvisioningRequests, by UID.
 type Room map[types.UID]*corev1.Pod
 
 func roomOf(pods []*corev1.Pod) Room {
@@ -138,8 +138,8 @@ func (p *Problem) onExisting(plan *engine.Plan, room Room) {
 	}
 }
 
-// TakeOut has a launch name, beside its pods, the buffers that it is for instead of the pods that stand for their room, and returns
-// these.
+// TakeOut has a launch name, beside its pods, the buffers and requests that it is for instead of the pods that stand for their room, and
+// returns these.
 func (r Room) TakeOut(l *engine.Launch) (out []*corev1.Pod) {
 	l.Pods = slices.DeleteFunc(l.Pods, func(id engine.PodID) bool {
 		pod := r[id.UID]
@@ -147,12 +147,15 @@ func (r Room) TakeOut(l *engine.Launch) (out []*corev1.Pod) {
 			return false
 		}
 		out = append(out, pod)
-		share := engine.BufferShare{Namespace: pod.Namespace, Name: pod.Annotations[v1.BufferNameAnnotationKey], Pods: 1}
-		i := slices.IndexFunc(l.Buffers, func(x engine.BufferShare) bool { return x.Namespace == share.Namespace && x.Name == share.Name })
+		shares, share := &l.Buffers, engine.BufferShare{Namespace: pod.Namespace, Name: pod.Annotations[v1.BufferNameAnnotationKey], Pods: 1}
+		if name := pod.Annotations[kube.RequestNameAnnotation]; name != "" {
+			shares, share.Name = &l.ProvisioningRequests, name
+		}
+		i := slices.IndexFunc(*shares, func(x engine.BufferShare) bool { return x.Namespace == share.Namespace && x.Name == share.Name })
 		if i >= 0 {
-			l.Buffers[i].Pods++
+			(*shares)[i].Pods++
 		} else {
-			l.Buffers = append(l.Buffers, share)
+			*shares = append(*shares, share)
 		}
 		return true
 	})

@@ -10,6 +10,7 @@ import (
 
 	"tenon.sh/engine"
 	"tenon.sh/engine/bitset"
+	"tenon.sh/engine/booking"
 	"tenon.sh/engine/budget"
 	"tenon.sh/engine/capacity"
 	"tenon.sh/engine/constraints"
@@ -38,7 +39,8 @@ type Problem struct {
 	Pools       []*poolModel
 	broken      []engine.Note // pools that cannot be used, and why
 	Classes     []*podClass
-	Gangs       *gang.Gangs // nil for none
+	Gangs       *gang.Gangs   // nil for none
+	holds       booking.Holds // pods for which ProvisioningRequests see to machines
 	Backoffs    *constraints.LaunchBackoffs
 	values      *labelValues
 	daemons     []constraints.DaemonSet
@@ -88,7 +90,7 @@ func ReadProblem(s *engine.Snapshot, opt engine.Options, pods *inventory.PodInde
 	if t != nil {
 		p.guards = t.Guards
 	}
-	p.Gangs = knownGangs(s, pods)
+	p.Gangs, p.holds = knownGangs(s, pods), booking.HoldsOf(s)
 	p.learned = pods.Cache.MachineListOf(s).Memory()
 	pods.Cache.InterPods++
 	p.Pools, p.broken = poolsOf(s, pods.Cache, p.Machines)

@@ -34,7 +34,8 @@ func scaleUpsOf(s *engine.Snapshot) map[string]engine.ScaleUp {
 	return first
 }
 
-// elsewhere says why no machine is started for the pod yet though one could be: another autoscaler does that, or may. What runs on a
+// elsewhere says why no machine is started for the pod yet though one could be: a ProvisioningRequest is about it, or another autoscaler
+// does that, or may. What runs on a
 // machine that leaves is not of that kind.
 func (p *Problem) elsewhere(pod *corev1.Pod, ups map[string]engine.ScaleUp) engine.Reason {
 	now := p.Snapshot.Now
@@ -43,6 +44,9 @@ func (p *Problem) elsewhere(pod *corev1.Pod, ups map[string]engine.ScaleUp) engi
 	}
 	if pod.Spec.SchedulerName == fargateScheduler {
 		return engine.Reason{Code: engine.LeftToFargate, Have: pod.Labels[fargateProfileLabel]}
+	}
+	if r := p.holds.Of(pod); !r.OK() {
+		return r
 	}
 	if u, ok := ups[string(pod.UID)]; ok && now.Before(u.Until) {
 		return engine.Reason{Code: engine.ServedElsewhere, Have: u.Group, Need: engine.ClockText(u.Until)}

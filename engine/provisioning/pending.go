@@ -81,6 +81,9 @@ func (p *Problem) SortPods() []*corev1.Pod {
 		if p.withoutGang(pod) {
 			continue
 		}
+		if kube.IsUntried(pod) && !p.holds.Of(pod).OK() {
+			continue // kube-scheduler does not know whom the room is held for
+		}
 		h := early[string(pod.UID)]
 		if n := byName[pod.Status.NominatedNodeName]; n != nil {
 			h = n

@@ -30,9 +30,17 @@ func Plan(s *engine.Snapshot, opt engine.Options, cache *inventory.Cache) *engin
 		}
 		s = gang.InOnePlace(s, inventory.KeptBy[gang.Copies](cache))
 	}
+	if len(s.ProvisioningRequests) > 0 {
+		return planRequests(s, opt, cmp.Or(cache, &inventory.Cache{}))
+	}
+	plan, _ := planWithBuffers(s, opt, cache)
+	return plan
+}
+
+// planWithBuffers decides for all pods of the snapshot, and keeps the room of CapacityBuffers beside.
+func planWithBuffers(s *engine.Snapshot, opt engine.Options, cache *inventory.Cache) (*engine.Plan, *Problem) {
 	if len(s.CapacityBuffers) == 0 {
-		plan, _ := planPods(s, opt, cache)
-		return plan
+		return planPods(s, opt, cache)
 	}
 	buffers := buffer.Resolve(s)
 	if cache == nil {
@@ -49,7 +57,7 @@ func Plan(s *engine.Snapshot, opt engine.Options, cache *inventory.Cache) *engin
 		}
 	}
 	p.sumUp(plan, buffers, waiting)
-	return plan
+	return plan, p
 }
 
 // planIndex decides for all pods of the index that are not held back.

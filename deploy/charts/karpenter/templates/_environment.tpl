@@ -97,7 +97,7 @@
 
 {{- define "karpenter.featureGates" -}}
 {{- $gates := list -}}
-{{- range $name := list "reservedCapacity" "spotToSpotConsolidation" "nodeRepair" "nodeOverlay" "staticCapacity" "capacityBuffer" "podDeletionCostManagement" "terminateFirstDrift" "terminateFirstRepair" -}}
+{{- range $name := list "reservedCapacity" "spotToSpotConsolidation" "nodeRepair" "nodeOverlay" "staticCapacity" "capacityBuffer" "provisioningRequest" "podDeletionCostManagement" "terminateFirstDrift" "terminateFirstRepair" -}}
 {{- $value := get $.Values.settings.featureGates $name | toString -}}
 {{- if has $value (list "true" "false") -}}
 {{- $gates = append $gates (printf "%s%s=%s" (substr 0 1 $name | upper) (substr 1 -1 $name) $value) -}}

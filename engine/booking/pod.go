@@ -1,0 +1,146 @@
+package booking
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"tenon.sh/api/autoscalingv1"
+	"tenon.sh/api/schedulingv1alpha3"
+	v1 "tenon.sh/api/v1"
+	"tenon.sh/engine"
+	"tenon.sh/engine/buffer"
+	"tenon.sh/engine/kube"
+)
+
+// groupPrefix begins the names of the groups that plans have for requests; no group of a cluster can have such a name.
+const groupPrefix = "ProvisioningRequest "
+
+// GroupName is the name, with the namespace, of the group in which the request's pods are planned.
+func (r *Request) GroupName() string { return r.Object.Namespace + "/" + groupPrefix + r.Object.Name }
+
+// Group has the request's pods placed together or not at all.
+func (r *Request) Group() *schedulingv1alpha3.PodGroup {
+	o := r.Object
+	return &schedulingv1alpha3.PodGroup{
+		ObjectMeta: metav1.ObjectMeta{Namespace: o.Namespace, Name: groupPrefix + o.Name, UID: o.UID, CreationTimestamp: o.CreationTimestamp},
+		Spec: schedulingv1alpha3.PodGroupSpec{SchedulingPolicy: schedulingv1alpha3.SchedulingPolicy{
+			Gang: &schedulingv1alpha3.GangSchedulingPolicy{MinCount: int32(r.Size)},
+		}},
+	}
+}
+
+// Pods makes the pods of requests. It remembers them, so that pods that stand for the same are the very same from pass to pass. The zero
+// value remembers nothing. It is to be used from one goroutine.
+type Pods struct {
+	last, next map[types.UID]*made
+	bound      buffer.Pods
+}
+
+// made is the pods of one request, by set.
+type made struct {
+	phase     Phase
+	templates []*corev1.PodTemplate
+	samples   []*corev1.Pod
+	pods      [][]*corev1.Pod
+}
+
+// Begin forgets the pods of requests that were not asked for since the last call.
+func (m *Pods) Begin() { m.last, m.next = m.next, map[types.UID]*made{} }
+
+// Of are the request's pods that have no node yet. Those for which room is held come before all others.
+func (m *Pods) Of(r *Request) []*corev1.Pod {
+	fresh := &made{phase: r.Phase, pods: make([][]*corev1.Pod, len(r.sets))}
+	for _, set := range r.sets {
+		fresh.templates = append(fresh.templates, set.template)
+	}
+	x := m.next[r.Object.UID]
+	if x == nil {
+		x = m.last[r.Object.UID]
+	}
+	if x == nil || x.phase != r.Phase || !slices.Equal(x.templates, fresh.templates) {
+		x = fresh
+	}
+	m.next[r.Object.UID] = x
+	var out []*corev1.Pod
+	for i, set := range r.sets {
+		for n := len(x.pods[i]); n < set.left; n++ {
+			x.pods[i] = append(x.pods[i], r.pod(i, n))
+		}
+		out = append(out, x.pods[i][:set.left]...)
+	}
+	return out
+}
+
+// pod stands for the nth pod of a set.
+func (r *Request) pod(set, n int) *corev1.Pod {
+	o, pod := r.Object, *r.sets[set].sample
+	pod.Namespace, pod.CreationTimestamp = o.Namespace, o.CreationTimestamp
+	pod.Name, pod.UID = fmt.Sprintf("provisioning-request-%s-%d-%d", o.Name, set, n), types.UID(fmt.Sprintf("%s booking-%d-%d", o.UID, set, n))
+	pod.Annotations = map[string]string{kube.RequestNameAnnotation: o.Name, v1.DoNotDisruptAnnotationKey: "true"}
+	if r.Phase == Booked {
+		pod.Spec.Priority, pod.Spec.SchedulingGroup = new(int32(math.MaxInt32)), nil
+	} else {
+		pod.Spec.SchedulingGroup = &corev1.PodSchedulingGroup{PodGroupName: new(groupPrefix + o.Name)}
+	}
+	return &pod
+}
+
+// Bind makes the pod one that runs on the node.
+func (m *Pods) Bind(pod *corev1.Pod, node string) *corev1.Pod { return m.bound.Bind(pod, node) }
+
+// Forget drops the bound pods that are not among these.
+func (m *Pods) Forget(kept []*corev1.Pod) { m.bound.Forget(kept) }
+
+// consumes is the name of the request whose room the pod uses, empty for none.
+func consumes(pod *corev1.Pod) string {
+	if name := pod.Annotations[autoscalingv1.ConsumeAnnotationKey]; name != "" {
+		return name
+	}
+	return pod.Annotations[autoscalingv1.OlderConsumeAnnotationKey]
+}
+
+// Holds says of requests what their pods have to do with them. The nil value has none.
+type Holds map[types.NamespacedName]string
+
+// HoldsOf are the requests whose pods have no machine started for them.
+func HoldsOf(s *engine.Snapshot) Holds {
+	var out Holds
+	for _, o := range s.ProvisioningRequests {
+		text := ""
+		switch phase := PhaseOf(o); {
+		case !Followed(o):
+			continue
+		case phase == Seeking:
+			text = "has no room yet"
+		case phase == Booked && s.Now.Before(bookedUntil(o)):
+			text = "has room until " + engine.ClockText(bookedUntil(o))
+		case phase == Ended && isFailed(o):
+			text = "has failed: make another one"
+		default:
+			continue // ordinary pods
+		}
+		if out == nil {
+			out = Holds{}
+		}
+		out[types.NamespacedName{Namespace: o.Namespace, Name: o.Name}] = text
+	}
+	return out
+}
+
+// Of says why no machine is started for the pod; the zero value if one may be.
+func (h Holds) Of(pod *corev1.Pod) engine.Reason {
+	if len(h) == 0 {
+		return engine.Reason{}
+	}
+	name := consumes(pod)
+	text := h[types.NamespacedName{Namespace: pod.Namespace, Name: name}]
+	if name == "" || text == "" {
+		return engine.Reason{}
+	}
+	return engine.Reason{Code: engine.ProvisioningRequested, Key: pod.Namespace + "/" + name, Have: text}
+}

@@ -1,0 +1,209 @@
+package booking
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/types"
+
+	"tenon.sh/api/autoscalingv1"
+	"tenon.sh/engine"
+	"tenon.sh/engine/buffer"
+	"tenon.sh/engine/kube"
+)
+
+const (
+	// heldFor is how long room is held for pods that do not come.
+	heldFor = 10 * time.Minute
+	// soughtFor is how long room is looked for where the request does not say it.
+	soughtFor = 7 * 24 * time.Hour
+	// awaitTemplates is how long PodTemplates may come after the request that names them.
+	awaitTemplates = time.Minute
+	mostPodSets    = 32
+)
+
+// Phase is how far a request has come.
+type Phase int
+
+// The phases, in their order.
+const (
+	Seeking Phase = iota // room is looked for
+	Booked               // room is held
+	Ended                // nothing is done for it any more
+)
+
+// Request is a ProvisioningRequest with what its references lead to.
+type Request struct {
+	Object *autoscalingv1.ProvisioningRequest
+	Phase  Phase
+	// Reason and Message say why the request cannot be followed; both are empty if it can. It may be able to later if Waits.
+	Reason, Message string
+	Waits           bool
+	// Size is how many of its pods have no node yet, while room is looked for or held.
+	Size int
+
+	sets    []podSet
+	noRetry bool
+	validTo time.Time
+	until   time.Time // while room is held: until when
+}
+
+type podSet struct {
+	template *corev1.PodTemplate
+	sample   *corev1.Pod
+	left     int // pods that have no node yet
+}
+
+// Name is the request's with its namespace.
+func (r *Request) Name() string { return r.Object.Namespace + "/" + r.Object.Name }
+
+// Buys reports whether machines may be started for the request.
+func (r *Request) Buys() bool {
+	return r.Object.Spec.ProvisioningClassName == autoscalingv1.BestEffortAtomic
+}
+
+// Followed reports whether the request is of a class that is acted on.
+func Followed(o *autoscalingv1.ProvisioningRequest) bool {
+	c := o.Spec.ProvisioningClassName
+	return (c == autoscalingv1.CheckCapacity || c == autoscalingv1.BestEffortAtomic) && o.DeletionTimestamp == nil
+}
+
+// Resolve reads the requests of a snapshot in the order in which they are served: the oldest first. Those of other classes and those that
+// are being deleted are left out.
+func Resolve(s *engine.Snapshot) []*Request {
+	var out []*Request
+	names := map[types.NamespacedName]*Request{}
+	for _, o := range s.ProvisioningRequests {
+		if Followed(o) {
+			r := &Request{Object: o, Phase: PhaseOf(o)}
+			out, names[types.NamespacedName{Namespace: o.Namespace, Name: o.Name}] = append(out, r), r
+		}
+	}
+	if len(out) == 0 {
+		return nil
+	}
+	slices.SortFunc(out, func(a, b *Request) int {
+		return cmp.Or(a.Object.CreationTimestamp.Compare(b.Object.CreationTimestamp.Time), strings.Compare(a.Name(), b.Name()))
+	})
+	come := map[*Request][]*corev1.Pod{}
+	for _, pod := range s.Pods {
+		if name := consumes(pod); name != "" && pod.Spec.NodeName != "" {
+			if r := names[types.NamespacedName{Namespace: pod.Namespace, Name: name}]; r != nil {
+				come[r] = append(come[r], pod)
+			}
+		}
+	}
+	for _, r := range out {
+		if r.Phase == Ended {
+			continue
+		}
+		if r.read(s); r.Reason == "" {
+			r.count(come[r])
+		}
+	}
+	return out
+}
+
+// PhaseOf is how far the request has come, by its conditions.
+func PhaseOf(o *autoscalingv1.ProvisioningRequest) Phase {
+	is := func(kind string) bool { return apimeta.IsStatusConditionTrue(o.Status.Conditions, kind) }
+	switch {
+	case is(autoscalingv1.ConditionFailed), is(autoscalingv1.ConditionBookingExpired), is(autoscalingv1.ConditionCapacityRevoked):
+		return Ended
+	case is(autoscalingv1.ConditionProvisioned):
+		return Booked
+	}
+	return Seeking
+}
+
+// read understands the spec.
+func (r *Request) read(s *engine.Snapshot) {
+	spec := &r.Object.Spec
+	r.validTo = r.Object.CreationTimestamp.Add(soughtFor)
+	if p := apimeta.FindStatusCondition(r.Object.Status.Conditions, autoscalingv1.ConditionProvisioned); p != nil && r.Phase == Booked {
+		r.until = p.LastTransitionTime.Add(heldFor)
+	}
+	r.readParameters()
+	if n := len(spec.PodSets); n == 0 || n > mostPodSets {
+		r.invalid("spec.podSets has %d entries: make a request with 1 to %d", n, mostPodSets)
+	}
+	total := 0
+	for i, set := range spec.PodSets {
+		if set.Count < 1 {
+			r.invalid("spec.podSets[%d].count is %d: make a request with 1 or more", i, set.Count)
+		}
+		total += int(min(max(set.Count, 0), buffer.MostPods+1))
+	}
+	if total > buffer.MostPods {
+		r.invalid("the request is for more than %d pods: make several", buffer.MostPods)
+	}
+	ranges := buffer.RangesOf(s, r.Object.Namespace)
+	for i, set := range spec.PodSets {
+		if r.Reason != "" {
+			return
+		}
+		at := slices.IndexFunc(s.PodTemplates, func(t *corev1.PodTemplate) bool {
+			return t.Name == set.PodTemplateRef.Name && t.Namespace == r.Object.Namespace
+		})
+		if at < 0 {
+			r.Reason, r.Waits = autoscalingv1.FailedToCreatePods, s.Now.Before(r.Object.CreationTimestamp.Add(awaitTemplates))
+			r.Message = fmt.Sprintf("there is no PodTemplate %q in namespace %s, which spec.podSets[%d].podTemplateRef names: make it, then a new request", set.PodTemplateRef.Name, r.Object.Namespace, i)
+			return
+		}
+		sample := buffer.StandIn(&s.PodTemplates[at].Template, ranges)
+		r.sets = append(r.sets, podSet{s.PodTemplates[at], sample, int(set.Count)})
+	}
+}
+
+func (r *Request) invalid(format string, args ...any) {
+	if r.Reason == "" {
+		r.Reason, r.Message = autoscalingv1.InvalidRequest, fmt.Sprintf(format, args...)
+	}
+}
+
+func (r *Request) readParameters() {
+	for _, key := range kube.SortedKeys(r.Object.Spec.Parameters) {
+		switch value := r.Object.Spec.Parameters[key]; {
+		case key == autoscalingv1.NoRetry && !r.Buys():
+			on, err := strconv.ParseBool(value)
+			if err != nil {
+				r.invalid("parameter %s is %q: make a request in which it is \"true\" or \"false\"", key, value)
+			}
+			r.noRetry = on
+		case key == autoscalingv1.ValidUntilSeconds:
+			n, err := strconv.ParseInt(value, 10, 32)
+			if err != nil || n < 0 {
+				r.invalid("parameter %s is %q: make a request in which it is a number of seconds", key, value)
+			}
+			r.validTo = r.Object.CreationTimestamp.Add(time.Duration(n) * time.Second)
+		default:
+			r.invalid("class %s has no parameter %q: make a request without it", r.Object.Spec.ProvisioningClassName, key)
+		}
+	}
+}
+
+// count takes the pods that have come from those that are awaited: each from the set whose pods ask for the same.
+func (r *Request) count(come []*corev1.Pod) {
+	for _, pod := range come {
+		requests := kube.PodRequests(pod)
+		i := slices.IndexFunc(r.sets, func(x podSet) bool {
+			return x.left > 0 && apiequality.Semantic.DeepEqual(kube.PodRequests(x.sample), requests)
+		})
+		if i < 0 {
+			i = slices.IndexFunc(r.sets, func(x podSet) bool { return x.left > 0 })
+		}
+		if i >= 0 {
+			r.sets[i].left--
+		}
+	}
+	for _, x := range r.sets {
+		r.Size += x.left
+	}
+}

@@ -1,0 +1,240 @@
+package provisioning
+
+import (
+	"maps"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"tenon.sh/engine"
+	"tenon.sh/engine/booking"
+	"tenon.sh/engine/capacity"
+	"tenon.sh/engine/inventory"
+	"tenon.sh/engine/kube"
+	"tenon.sh/engine/packing"
+)
+
+// demand is a ProvisioningRequest with the pods that stand for those of its pods that have no node yet.
+type demand struct {
+	*booking.Request
+	room engine.RequestRoom
+	pods []*corev1.Pod
+	// on says which of the pods have a place on machines that are there; the request gets these if placed is true.
+	on     map[*corev1.Pod]*inventory.Machine
+	placed bool
+}
+
+func (d *demand) wants() bool { return len(d.pods) > 0 }
+
+// demandsOf are the requests of the snapshot in the order in which they are served.
+func demandsOf(s *engine.Snapshot, made *booking.Pods) (out []*demand) {
+	made.Begin()
+	for _, r := range booking.Resolve(s) {
+		d := &demand{Request: r, room: engine.RequestRoom{Namespace: r.Object.Namespace, Name: r.Object.Name, UID: r.Object.UID}}
+		if r.Wants(s.Now) {
+			d.pods, d.room.Size = made.Of(r), r.Size
+		}
+		out = append(out, d)
+	}
+	return out
+}
+
+// planRequests decides for all pods, with the room of requests: what is held, or found on nodes now, is out of reach of all others, and
+// machines are started for all pods of a request or for none.
+func planRequests(s *engine.Snapshot, opt engine.Options, cache *inventory.Cache) *engine.Plan {
+	made := inventory.KeptBy[booking.Pods](cache)
+	demands := demandsOf(s, made)
+	findRoom(s, opt, cache, demands, false)
+	next := withBookings(s, demands, made)
+	made.Forget(next.Pods[len(s.Pods):])
+	var waiting []*corev1.Pod
+	for _, d := range demands {
+		if d.wants() && !d.placed && d.Phase == booking.Seeking && d.Buys() {
+			waiting = append(waiting, d.pods...)
+			next = withGroup(next, d)
+		}
+	}
+	plan, p := planWithBuffers(withPods(next, waiting), opt, cache)
+	p.sumUpRequests(plan, demands, s)
+	return plan
+}
+
+// WithRequests is the snapshot in which the pods of ProvisioningRequests run on the nodes that have room for them: where room is held, has
+// been found, or will be complete once machines that start are there. It is s itself if there are none. Room is those pods.
+func WithRequests(s *engine.Snapshot, opt engine.Options, cache *inventory.Cache) (next *engine.Snapshot, room Room) {
+	if len(s.ProvisioningRequests) == 0 {
+		return s, nil
+	}
+	made := inventory.KeptBy[booking.Pods](cache)
+	demands := demandsOf(s, made)
+	findRoom(s, opt, cache, demands, false)
+	var starting []*demand
+	for _, d := range demands {
+		if d.wants() && !d.placed && d.Phase == booking.Seeking && d.Buys() {
+			starting = append(starting, d)
+		}
+	}
+	next = withBookings(s, demands, made)
+	if len(starting) > 0 {
+		findRoom(next, opt, cache, starting, true)
+		next = withBookings(next, starting, made)
+	}
+	bound := next.Pods[len(s.Pods):]
+	made.Forget(bound)
+	return next, roomOf(bound)
+}
+
+// findRoom finds places for the demands on what is there, beside the pods that wait: for all pods of one or for none, except where room
+// is held already. With coming, machines that start count as well.
+func findRoom(s *engine.Snapshot, opt engine.Options, cache *inventory.Cache, demands []*demand, coming bool) {
+	next := s
+	var more []*corev1.Pod
+	for _, d := range demands {
+		if !d.wants() {
+			continue
+		}
+		more = append(more, d.pods...)
+		if d.Phase == booking.Seeking {
+			next = withGroup(next, d)
+		}
+	}
+	if len(more) == 0 {
+		return
+	}
+	next = withPods(next, more)
+	pods := cache.Take(next, opt.Threads)
+	for round := 1; ; round++ {
+		on := placesOn(ReadProblem(next, opt, pods, nil), coming)
+		short := false
+		for _, d := range demands {
+			if !d.wants() || pods.Held(d.pods[0]) {
+				continue
+			}
+			d.on = map[*corev1.Pod]*inventory.Machine{}
+			for _, pod := range d.pods {
+				if h := on[pod.UID]; h != nil {
+					d.on[pod] = h
+				}
+			}
+			d.placed = len(d.on) == len(d.pods) || d.Phase == booking.Booked
+			if !d.placed && (!short || round >= mostGangRounds) {
+				pods.Hold(d.pods)
+				short = true
+			}
+		}
+		if !short {
+			return
+		}
+	}
+}
+
+// placesOn are the places that pods that stand for room have on nodes, or with coming on machines that start, by UID.
+func placesOn(p *Problem, coming bool) map[types.UID]*inventory.Machine {
+	on := map[types.UID]*inventory.Machine{}
+	if len(p.Classes) == 0 {
+		return on
+	}
+	p.Model()
+	existing := *p.Packing
+	existing.Pools, existing.Nodes = nil, slices.Clone(p.Packing.Nodes)
+	for i, h := range p.Targets {
+		if !coming && !isThere(h) {
+			existing.Nodes[i].Free = make(capacity.Vector, p.Names.Len())
+		}
+	}
+	solution := packing.Solve(&existing)
+	for i, h := range p.Targets {
+		for _, share := range solution.OnNodes[i] {
+			for _, n := range share.Pods {
+				if pod := p.Classes[share.Class].Pods[n]; kube.IsBufferPod(pod) {
+					on[pod.UID] = h
+				}
+			}
+		}
+	}
+	return on
+}
+
+// isThere reports whether pods can run on the machine now.
+func isThere(h *inventory.Machine) bool {
+	return h.Node != nil && (h.Claim == nil || h.IsInitialized())
+}
+
+// withGroup is the snapshot in which the demand's pods are a group.
+func withGroup(s *engine.Snapshot, d *demand) *engine.Snapshot {
+	out := *s
+	out.PodGroups = append(slices.Clip(s.PodGroups), d.Group())
+	return &out
+}
+
+// withBookings is the snapshot in which the pods of the demands that have their places run there.
+func withBookings(s *engine.Snapshot, demands []*demand, made *booking.Pods) *engine.Snapshot {
+	var bound []*corev1.Pod
+	for _, d := range demands {
+		if !d.placed {
+			continue
+		}
+		for _, pod := range d.pods {
+			if h := d.on[pod]; h != nil && h.Node != nil {
+				bound = append(bound, made.Bind(pod, h.Name()))
+			}
+		}
+	}
+	return withPods(s, bound)
+}
+
+// Join is both rooms together.
+func (r Room) Join(other Room) Room {
+	if len(r) == 0 {
+		return other
+	}
+	maps.Copy(r, other)
+	return r
+}
+
+// sumUpRequests takes the pods that stand for requests out of the plan and says of each request what has become of it.
+func (p *Problem) sumUpRequests(plan *engine.Plan, demands []*demand, s *engine.Snapshot) {
+	of, room, groups := map[types.UID]*demand{}, Room{}, map[string]bool{}
+	for _, d := range demands {
+		groups[d.GroupName()] = true
+		for _, pod := range d.pods {
+			of[pod.UID], room[pod.UID] = d, pod
+		}
+		if d.placed || !d.Buys() {
+			d.room.Existing = len(d.on)
+		}
+	}
+	there := map[string]bool{}
+	for _, h := range p.Machines {
+		there[h.Name()] = isThere(h)
+	}
+	plan.Placements = slices.DeleteFunc(plan.Placements, func(x engine.Placement) bool {
+		d := of[x.Pod.UID]
+		if d != nil && there[x.Node] {
+			d.room.Existing++
+		} else if d != nil {
+			d.room.Coming++
+		}
+		return d != nil
+	})
+	for i := range plan.Launches {
+		l := &plan.Launches[i]
+		for _, pod := range room.TakeOut(l) {
+			of[pod.UID].room.Coming++
+		}
+		l.Gangs = slices.DeleteFunc(l.Gangs, func(name string) bool { return groups[name] })
+	}
+	plan.Unplaced = slices.DeleteFunc(plan.Unplaced, func(u engine.Unplaced) bool {
+		d := of[u.Pod.UID]
+		if d != nil && d.room.Reasons == nil {
+			d.room.Reasons = u.Reasons
+		}
+		return d != nil
+	})
+	plan.Sequence = slices.DeleteFunc(plan.Sequence, room.Has)
+	for _, d := range demands {
+		d.Conclude(&d.room, s.Now)
+		plan.ProvisioningRequests = append(plan.ProvisioningRequests, d.room)
+	}
+}
