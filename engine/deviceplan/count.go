@@ -1,7 +1,7 @@
 package deviceplan
 
 import (
-	"iter"
+	"maps"
 	"slices"
 	"strconv"
 
@@ -12,24 +12,19 @@ import (
 	"tenon.sh/engine/kube"
 )
 
-// group is selections that may match the same devices. For each set of them there is a resource: of it a machine has the devices that any
-// of the set matches, and every request takes of all sets that it is in. That requests fit all of them is just when all can be served
-// (Hall's theorem), if kube-scheduler does not give a device to the wrong one; see limit.
-type group []selection
-
-// mostTogether bounds the resources of a group. Kinds with further selections are not counted.
-const mostTogether = 4
-
-// masks are the sets of the group's selections.
-func (g group) masks() iter.Seq[int] {
-	return func(yield func(int) bool) {
-		for mask := 1; mask < 1<<len(g); mask++ {
-			if !yield(mask) {
-				return
-			}
-		}
-	}
+// group is selections that may match the same devices. For some sets of them there is a resource: of it a machine has the devices that
+// any of the set matches, and every request takes of all sets that it is in. Sets are those that match some device, and those that
+// kube-scheduler may mistake for one another, see countGroup: requests that fit all of them are served, whoever comes first.
+type group struct {
+	selections []selection
+	masks      []int
 }
+
+// mostSets bounds the resources of a group, mostSelections what one mask holds. What goes beyond is not counted.
+const (
+	mostSets       = 24
+	mostSelections = 60
+)
 
 func resourceOf(group, mask int) corev1.ResourceName {
 	return corev1.ResourceName(kube.DevicesPrefix + strconv.Itoa(group) + "-" + strconv.Itoa(mask))
@@ -46,35 +41,76 @@ func (p *Plan) makeGroups() {
 			p.join(k.asks[i].selection)
 		}
 	}
+	for g := range p.groups {
+		p.findSets(&p.groups[g])
+	}
 	for _, k := range p.kinds {
 		for i := range k.asks {
 			a := &k.asks[i]
 			a.group = -1
 			for g := range p.groups {
-				if at := slices.IndexFunc(p.groups[g], func(s selection) bool { return s.text == a.selection.text }); at >= 0 {
+				if at := slices.IndexFunc(p.groups[g].selections, func(s selection) bool { return s.text == a.selection.text }); at >= 0 {
 					a.group, a.bit = g, at
 				}
 			}
-			k.counts = k.counts && a.group >= 0 && len(p.groups[a.group]) <= mostTogether
+			k.counts = k.counts && a.group >= 0 && len(p.groups[a.group].masks) > 0 &&
+				!slices.ContainsFunc(k.asks[:i], func(other ask) bool { return other.group == a.group && other.bit != a.bit })
 		}
+	}
+}
+
+// findSets finds the sets of a group, none if they cannot be counted: if some type has devices that one selection matches and another
+// that may match them too does not, counting says too little of it.
+func (p *Plan) findSets(g *group) {
+	if len(g.selections) > mostSelections {
+		return
+	}
+	sets := map[int]bool{}
+	for bit := range g.selections {
+		sets[1<<bit] = true
+	}
+	note := func(pools []device.Pool) (mixed bool) {
+		matched, failed := p.matched(g, pools, device.NewUsage())
+		for _, m := range matched {
+			sets[m] = true
+		}
+		for bit := range g.selections {
+			own, rivals := ownOf(matched, failed, bit)
+			if own > 0 {
+				sets[rivals] = true
+				mixed = mixed || own < countOf(matched, rivals)
+			}
+		}
+		return mixed
+	}
+	for _, pools := range p.types {
+		if note(pools) {
+			return
+		}
+	}
+	for _, pools := range p.nodes {
+		note(pools)
+	}
+	if len(sets) <= mostSets {
+		g.masks = slices.Sorted(maps.Keys(sets))
 	}
 }
 
 // join adds a selection to the group that it overlaps with, and makes one of groups that it ties together.
 func (p *Plan) join(s selection) {
-	joined := group{s}
+	joined := []selection{s}
 	var rest []group
 	for _, g := range p.groups {
 		switch {
-		case slices.ContainsFunc(g, func(o selection) bool { return o.text == s.text }):
+		case slices.ContainsFunc(g.selections, func(o selection) bool { return o.text == s.text }):
 			return
-		case slices.ContainsFunc(g, func(o selection) bool { return p.overlap(o, s) }):
-			joined = append(slices.Clone(g), joined...)
+		case slices.ContainsFunc(g.selections, func(o selection) bool { return p.overlap(o, s) }):
+			joined = append(slices.Clone(g.selections), joined...)
 		default:
 			rest = append(rest, g)
 		}
 	}
-	p.groups = append(rest, joined)
+	p.groups = append(rest, group{selections: joined})
 }
 
 func (p *Plan) overlap(a, b selection) bool {
@@ -160,12 +196,28 @@ func (p *Plan) room(pools []device.Pool, usage *device.Usage) map[corev1.Resourc
 
 // countGroup counts the devices that are free.
 func (p *Plan) countGroup(out map[corev1.ResourceName]int64, g int, pools []device.Pool, usage *device.Usage) {
-	selections := p.groups[g]
-	if len(selections) > mostTogether {
-		return
+	of := &p.groups[g]
+	all, failed := p.matched(of, pools, device.NewUsage())
+	free, _ := p.matched(of, pools, usage)
+	for _, mask := range of.masks {
+		if n := countOf(free, mask&^failed); n > 0 {
+			out[resourceOf(g, mask)] = n
+		}
 	}
-	failed := 0
-	var matched []int // for each free device, the selections that match it
+	// kube-scheduler gives the first device that matches to who comes first, though only another would do for who comes next: all who may
+	// take devices of a selection take no more together than it matches. Where devices are alike that changes nothing.
+	for bit := range of.selections {
+		_, rivals := ownOf(all, failed, bit)
+		own, _ := ownOf(free, failed, bit)
+		if name := resourceOf(g, rivals); own > 0 && own < out[name] {
+			out[name] = own
+		}
+	}
+}
+
+// matched lists, for each free device, the selections that match it, and those that fail for some device: these count none, since
+// kube-scheduler gives up when it comes to it.
+func (p *Plan) matched(g *group, pools []device.Pool, usage *device.Usage) (matched []int, failed int) {
 	for i := range pools {
 		pool := &pools[i]
 		if pool.Incomplete || pool.Invalid != "" {
@@ -173,7 +225,7 @@ func (p *Plan) countGroup(out map[corev1.ResourceName]int64, g int, pools []devi
 		}
 		for j := range pool.Devices {
 			d, mask := &pool.Devices[j], 0
-			for bit, s := range selections {
+			for bit, s := range g.selections {
 				switch p.answer(s.choice, d.Shape) {
 				case device.Failed:
 					failed |= 1 << bit
@@ -188,12 +240,7 @@ func (p *Plan) countGroup(out map[corev1.ResourceName]int64, g int, pools []devi
 			}
 		}
 	}
-	for mask := range selections.masks() {
-		if n := countOf(matched, mask&^failed); n > 0 {
-			out[resourceOf(g, mask)] = n
-		}
-	}
-	limit(out, g, selections, matched, failed)
+	return matched, failed
 }
 
 // countOf counts the devices that one of the selections of the mask matches.
@@ -206,21 +253,13 @@ func countOf(matched []int, mask int) (n int64) {
 	return n
 }
 
-// limit bears in mind that kube-scheduler gives the first device that matches to who comes first, though only another would do for who
-// comes next: all who may take devices of a selection together take no more than it matches. On machines whose devices are alike that
-// changes nothing.
-func limit(out map[corev1.ResourceName]int64, g int, selections group, matched []int, failed int) {
-	for bit := range selections {
-		own := int64(0)
-		rivals := 0
-		for _, m := range matched {
-			if m>>bit&1 == 1 && failed>>bit&1 == 0 {
-				own++
-				rivals |= m &^ failed
-			}
-		}
-		if name := resourceOf(g, rivals); own > 0 && own < out[name] {
-			out[name] = own
+// ownOf counts the devices that a selection matches, and says which selections match some of them.
+func ownOf(matched []int, failed, bit int) (own int64, rivals int) {
+	for _, m := range matched {
+		if (m&^failed)>>bit&1 == 1 {
+			own++
+			rivals |= m &^ failed
 		}
 	}
+	return own, rivals
 }

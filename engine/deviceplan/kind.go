@@ -24,6 +24,8 @@ type kind struct {
 	problem engine.Reason
 	// drivers are those whose devices it may get.
 	drivers map[string]bool
+	// shared says that several pods wait for one claim of it: these take one resource together.
+	shared bool
 	// counts says that nothing but the number of devices matters that each request selects: asks.
 	counts bool
 	asks   []ask
@@ -114,7 +116,7 @@ func (p *Plan) sortKinds() {
 			continue
 		}
 		for _, a := range k.asks {
-			for mask := range p.groups[a.group].masks() {
+			for _, mask := range p.groups[a.group].masks {
 				if mask>>a.bit&1 == 1 {
 					kube.AddList(k.requests, corev1.ResourceList{resourceOf(a.group, mask): *resource.NewQuantity(int64(a.n), resource.DecimalSI)})
 				}
@@ -147,7 +149,7 @@ func (p *Plan) oddShapes() []bool {
 
 // judge reads what a kind may get, and whether it only counts.
 func (p *Plan) judge(k *kind, odd []bool) {
-	k.drivers, k.counts = map[string]bool{}, true
+	k.drivers, k.counts = map[string]bool{}, !k.shared
 	for i := range k.claims {
 		c := &k.claims[i]
 		k.counts = k.counts && len(c.Constraints) == 0
@@ -187,7 +189,7 @@ func (p *Plan) reachesSeveral(ch *device.Choice, name string) engine.Reason {
 		pool := &p.several[i]
 		for j := range pool.Devices {
 			if p.answer(ch, pool.Devices[j].Shape) == device.Yes {
-				return notModelled(name + " selects devices of pool " + pool.Driver + "/" + pool.Name + ", which several nodes reach,")
+				return notModelled(name + " selects devices of pool " + pool.Driver + "/" + pool.Name + ", which several nodes reach")
 			}
 		}
 	}

@@ -62,7 +62,7 @@ func (p *Plan) Of(pod *corev1.Pod) Need {
 			}
 		}
 		if len(alternatives) == 0 {
-			return Need{Problem: notModelled(pod.Spec.ResourceClaims[0].Name + " whose devices no node reaches,")}
+			return Need{Problem: notModelled(pod.Spec.ResourceClaims[0].Name + " whose devices no node reaches")}
 		}
 		out.Within = append(out.Within, alternatives)
 	}
@@ -84,8 +84,8 @@ func (p *Plan) Of(pod *corev1.Pod) Need {
 		if p.users[c] < 2 {
 			continue
 		}
-		if len(has.Open) > 1 || k.counts {
-			return Need{Problem: notModelled(c.Name + ", which several pods wait for beside claims of their own,")}
+		if len(has.Open) > 1 {
+			return Need{Problem: notModelled(c.Name + ", which several pods wait for, beside other claims")}
 		}
 		out.Shared = c.Namespace + "/" + c.Name
 	}

@@ -103,13 +103,17 @@ func (p *Plan) meet(pod *corev1.Pod) {
 	if reason != nil || len(has.Open) == 0 {
 		return
 	}
+	text := p.textOf(has.Open)
+	k := p.byText[text]
+	if k == nil {
+		k = &kind{text: text, open: has.Open}
+		p.byText[text] = k
+	}
 	if pod.Spec.NodeName == "" {
 		for _, c := range has.Open {
 			p.users[c]++
+			k.shared = k.shared || p.users[c] > 1
 		}
-	}
-	if text := p.textOf(has.Open); p.byText[text] == nil {
-		p.byText[text] = &kind{text: text, open: has.Open}
 	}
 }
 

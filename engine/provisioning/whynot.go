@@ -408,6 +408,9 @@ func (p *Problem) combinedRefusal(pool *poolModel, c *podClass, able bitset.Set)
 		}
 	}
 	name := corev1.ResourceName(p.Names.Name(lacking))
+	if kube.IsClaimed(name) {
+		return p.deviceRefusal(pool, c, able)
+	}
 	return lack(name, kube.Text(name, c.Request[lacking]), "the nearest type that has enough of the rest, "+p.besideDaemons(pool, at, lacking))
 }
 
