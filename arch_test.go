@@ -125,7 +125,7 @@ var importRules = []importRule{
 
 	{packages: "cluster/lane", alone: true},
 	{packages: "cluster/term", also: slices.Concat(kubernetesClient, logging)},
-	{packages: "cluster", ours: []string{"engine", "engine/kube", "engine/inventory", "engine/overlay", "engine/budget", "api/...", "provider"}, also: slices.Concat(kubernetesClient, logging, []string{"k8s.io/apiextensions-apiserver"})},
+	{packages: "cluster", ours: []string{"engine", "engine/device", "engine/kube", "engine/inventory", "engine/overlay", "engine/budget", "api/...", "provider"}, also: slices.Concat(kubernetesClient, logging, []string{"k8s.io/apiextensions-apiserver"})},
 	{packages: "cluster/clustertest", ours: []string{"api/...", "engine", "cluster", "provider/...", "report/..."}, also: slices.Concat(kubernetesClient, logging, prometheus)},
 	{packages: "report/...", ours: []string{"report/...", "engine", "engine/...", "cluster", "api/...", "provider"}, also: slices.Concat(kubernetesClient, logging, prometheus)},
 	{packages: "controller/...", ours: []string{"controller", "engine", "engine/...", "cluster", "cluster/lane", "provider", "api/...", "report/..."}, also: slices.Concat(kubernetesClient, logging, prometheus)},
@@ -145,7 +145,7 @@ var importRules = []importRule{
 	{packages: "examples"},
 	{packages: "deploy/image", also: []string{"github.com/google/go-containerregistry"}}, // a module of its own
 	{packages: "deploy/..."},
-	{packages: "cli", ours: []string{"api/...", "engine", "engine/...", "scenario/...", "provider/...", "cluster", "cluster/lane", "cluster/term", "controller/...", "report/...", "simulator", "explore", "web", "convert", "dashboard", "doctor", "uninstall", "playground", "examples", "deploy/..."},
+	{packages: "cli", ours: []string{"api/...", "engine", "engine/...", "scenario/...", "provider/...", "cluster", "cluster/lane", "cluster/term", "controller/...", "report/...", "simulator", "explore", "web", "convert", "dashboard", "deviceselector", "doctor", "uninstall", "playground", "examples", "deploy/..."},
 		also: slices.Concat(kubernetesClient, logging, prometheus, []string{"github.com/spf13/cobra", "github.com/spf13/pflag", "golang.org/x/term", "k8s.io/apiextensions-apiserver", "k8s.io/apiserver/pkg/authentication", "k8s.io/kube-scheduler/config/v1"})},
 
 	// A module of its own: it imports nothing of ours, and what Kubernetes needs is its own affair.
