@@ -114,7 +114,7 @@ func slimDeviceClass(c *resourcev1.DeviceClass) {
 
 // slimResourceClaim leaves out what drivers configure devices by and what they report of them.
 func slimResourceClaim(c *resourcev1.ResourceClaim) {
-	slimMeta(c)
+	c.ObjectMeta = barely(c.ObjectMeta)
 	c.Spec.Devices.Config, c.Status.Devices = nil, nil
 	if a := c.Status.Allocation; a != nil {
 		a.Devices.Config = nil

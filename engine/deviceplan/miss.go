@@ -30,7 +30,7 @@ func (p *Plan) Miss(n *Need, types []*engine.InstanceType) engine.Reason {
 		if reason == nil {
 			return engine.Reason{}
 		}
-		if nearest == nil || nearer(reason, nearest) {
+		if nearest == nil || nearer(reason, nearest) || !nearer(nearest, reason) && p.most(n.kind, reason, t) > p.most(n.kind, nearest, at) {
 			nearest, at = reason, t
 		}
 	}
@@ -48,6 +48,26 @@ func nearer(a, b *device.Reason) bool {
 		return slices.Index([]device.Code{device.SelectorFailed, device.SelectorsLeaveTooFew, device.OnlyElsewhere, device.CapacityTooSmall, device.DevicesTainted, device.DevicesTaken, device.NotTogether}, r.Code)
 	}
 	return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(a.Selector, b.Selector), cmp.Compare(a.Have, b.Have)) > 0
+}
+
+// most is the largest capacity that the failing selector names on a device of the type: of types that miss alike, it is the nearest that has
+// most of it.
+func (p *Plan) most(k *kind, r *device.Reason, t *engine.InstanceType) (most int64) {
+	ch := choiceOf(k, r)
+	if r.Selector < 0 || ch == nil {
+		return 0
+	}
+	expression := p.model.Expression(ch.Selectors[r.Selector])
+	for _, pool := range p.types[p.typeOf(t)] {
+		for i := range pool.Devices {
+			for name, c := range p.facts.Shapes[pool.Devices[i].Shape].Capacities {
+				if strings.Contains(expression, name) {
+					most = max(most, c.Amount)
+				}
+			}
+		}
+	}
+	return most
 }
 
 // words says what was missed, and what the nearest type has instead.
