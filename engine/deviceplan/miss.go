@@ -14,7 +14,7 @@ import (
 	"tenon.sh/engine/device"
 )
 
-// Miss says what the devices of these types lack for the need, by the type that comes nearest. Fits is false if none of them has them.
+// Miss says what the devices of these types lack for the need, by the type that comes nearest; nothing if one of them would serve it.
 func (p *Plan) Miss(n *Need, types []*engine.InstanceType) engine.Reason {
 	if n.kind == nil {
 		return engine.Reason{}

@@ -180,7 +180,7 @@ func asking(ask func([]string, *device.Shape) []device.Answer) func([]string, *d
 	}
 }
 
-// poolsOfType are those that a machine of the type is expected to have.
+// typeOf finds the type among those of the snapshot.
 func (p *Plan) typeOf(t *engine.InstanceType) *engine.InstanceType {
 	if _, known := p.types[t]; known || t == nil || len(t.Claimable) == 0 {
 		return t
