@@ -47,6 +47,7 @@ type ControllerOptions struct {
 	BatchMaxDuration  time.Duration
 	BatchIdleDuration time.Duration
 	FeatureGates      map[string]bool
+	IgnoreDRARequests bool // refuses pods that claim devices
 	engineFlags
 	awsFlags
 	clusterAPIFlags
@@ -56,7 +57,6 @@ type ControllerOptions struct {
 	KarpenterService        string
 	DisableControllerWarmup bool
 	CPURequests             int
-	IgnoreDRARequests       bool
 	LegacyNodeRepair        bool
 }
 
@@ -158,7 +158,7 @@ func (o *ControllerOptions) addFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&o.KarpenterService, "karpenter-service", o.KarpenterService, "accepted, not needed: the controller has no webhooks that would have to be found by its Service")
 	flags.BoolVar(&o.DisableControllerWarmup, "disable-controller-warmup", o.DisableControllerWarmup, "accepted, not needed: followers always keep their caches warm, so that a new leader acts at once")
 	flags.IntVar(&o.CPURequests, "cpu-requests", o.CPURequests, "accepted, not needed: how much is done at a time is bounded by what the API server and the cloud take, not by the controller's CPU")
-	flags.BoolVar(&o.IgnoreDRARequests, "ignore-dra-requests", o.IgnoreDRARequests, "accepted, changes nothing: pods with resource claims are refused")
+	flags.BoolVar(&o.IgnoreDRARequests, "ignore-dra-requests", o.IgnoreDRARequests, "refuse pods with resource claims; if false, machines are planned for the devices that they claim")
 	flags.BoolVar(&o.LegacyNodeRepair, "legacy-node-repair", o.LegacyNodeRepair, "accepted, not needed: with the feature gate NodeRepair a node goes at once in either case where its repair policy gives no grace period")
 }
 

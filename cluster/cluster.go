@@ -26,6 +26,7 @@ import (
 
 	v1 "tenon.sh/api/v1"
 	"tenon.sh/engine"
+	"tenon.sh/engine/device"
 	"tenon.sh/provider"
 )
 
@@ -50,6 +51,8 @@ type Config struct {
 	Buffers bool
 	// Requests has ProvisioningRequests act; without it they are not read.
 	Requests bool
+	// Selectors has claims for devices act, see engine.Snapshot; without it they are not read.
+	Selectors func(expressions []string, shape *device.Shape) []device.Answer
 	// ScaleUps tells for which pods Cluster Autoscaler starts nodes; nil if that is not asked.
 	ScaleUps *ScaleUps
 	Clock    clock.PassiveClock
@@ -69,6 +72,7 @@ type Cluster struct {
 	zones    zones
 	// noDeviceClasses is set by Watch, before the first Snapshot, if the API server does not serve that kind.
 	noDeviceClasses bool
+	noDeviceClaims  bool            // the same of ResourceClaims or ResourceSlices
 	noBuffers       bool            // the same of CapacityBuffers
 	podGroups       podGroupVersion // set by Watch as well
 	requests        requestVersion  // set by Watch as well
@@ -115,7 +119,7 @@ func (c *Cluster) Snapshot(ctx context.Context) (*engine.Snapshot, error) {
 	s.PodDisruptionBudgets, errs[1] = list[policyv1.PodDisruptionBudget](ctx, c, &policyv1.PodDisruptionBudgetList{})
 	s.LimitRanges, errs[2] = list[corev1.LimitRange](ctx, c, &corev1.LimitRangeList{})
 	s.NodePools, errs[3] = list[v1.NodePool](ctx, c, &v1.NodePoolList{})
-	if err := errors.Join(append(errs[:], c.listStorage(ctx, s), c.listOwners(ctx, s), c.listBuffers(ctx, s), c.listRequests(ctx, s), c.listPodGroups(ctx, s))...); err != nil {
+	if err := errors.Join(append(errs[:], c.listStorage(ctx, s), c.listOwners(ctx, s), c.listDevices(ctx, s), c.listBuffers(ctx, s), c.listRequests(ctx, s), c.listPodGroups(ctx, s))...); err != nil {
 		return nil, fmt.Errorf("snapshot: %w", err)
 	}
 	s.NodePools = slices.DeleteFunc(s.NodePools, func(p *v1.NodePool) bool { return !c.Serves(p.Spec.Template.Spec.NodeClassRef) })
@@ -224,6 +228,18 @@ func (c *Cluster) listOwners(ctx context.Context, s *engine.Snapshot) error {
 	if !c.noDeviceClasses {
 		s.DeviceClasses, errs[5] = list[resourcev1.DeviceClass](ctx, c, &resourcev1.DeviceClassList{})
 	}
+	return errors.Join(errs[:]...)
+}
+
+// listDevices lists what claims for devices go by, where they act.
+func (c *Cluster) listDevices(ctx context.Context, s *engine.Snapshot) error {
+	if c.Selectors == nil || c.noDeviceClasses || c.noDeviceClaims {
+		return nil
+	}
+	var errs [2]error
+	s.Selectors = c.Selectors
+	s.ResourceClaims, errs[0] = list[resourcev1.ResourceClaim](ctx, c, &resourcev1.ResourceClaimList{})
+	s.ResourceSlices, errs[1] = list[resourcev1.ResourceSlice](ctx, c, &resourcev1.ResourceSliceList{})
 	return errors.Join(errs[:]...)
 }
 

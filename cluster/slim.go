@@ -39,6 +39,8 @@ func CacheOptions() cache.Options {
 			&appsv1.StatefulSet{}:           {Transform: slim(slimStatefulSet)},
 			&corev1.ReplicationController{}: {Transform: slim(slimReplicationController)},
 			&resourcev1.DeviceClass{}:       {Transform: slim(slimDeviceClass)},
+			&resourcev1.ResourceClaim{}:     {Transform: slim(slimResourceClaim)},
+			&resourcev1.ResourceSlice{}:     {Transform: slim(func(s *resourcev1.ResourceSlice) { slimMeta(s) })},
 			&appsv1.Deployment{}:            {Transform: slim(slimDeployment)},
 			&corev1.PodTemplate{}:           {Transform: slim(slimPodTemplate)},
 		},

@@ -25,6 +25,7 @@ import (
 	"tenon.sh/api/v1alpha1"
 	"tenon.sh/cluster"
 	"tenon.sh/cluster/clustertest"
+	"tenon.sh/engine/device"
 )
 
 // named is metadata with much that no decision depends on.
@@ -106,7 +107,14 @@ func TestSlimObjectsKeepWhatDecisionsNeed(t *testing.T) {
 			Status: storagev1.VolumeAttachmentStatus{Attached: true, AttachmentMetadata: map[string]string{"drop": "drop"}}}, `keep-name keep-node keep-driver "attached":true`},
 		{&resourcev1.DeviceClass{ObjectMeta: metav1.ObjectMeta{Name: "keep-name", CreationTimestamp: metav1.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)}}, `keep-name 2026-01-02T03:04:05Z`},
 		{&resourcev1.DeviceClass{ObjectMeta: named("keep-name"), Spec: resourcev1.DeviceClassSpec{ExtendedResourceName: ptr.To("keep-resource"),
-			Selectors: []resourcev1.DeviceSelector{{CEL: &resourcev1.CELDeviceSelector{Expression: "drop"}}}}}, `keep-name keep-resource`},
+			Selectors: []resourcev1.DeviceSelector{{CEL: &resourcev1.CELDeviceSelector{Expression: "keep-selector"}}}}}, `keep-name keep-resource keep-selector`},
+		{&resourcev1.ResourceClaim{ObjectMeta: named("keep-name"), Spec: resourcev1.ResourceClaimSpec{Devices: resourcev1.DeviceClaim{
+			Requests: []resourcev1.DeviceRequest{{Name: "keep-request"}}, Config: []resourcev1.DeviceClaimConfiguration{{Requests: []string{"drop"}}}}},
+			Status: resourcev1.ResourceClaimStatus{Devices: []resourcev1.AllocatedDeviceStatus{{Driver: "drop"}}, Allocation: &resourcev1.AllocationResult{
+				Devices: resourcev1.DeviceAllocationResult{Results: []resourcev1.DeviceRequestAllocationResult{{Device: "keep-device"}},
+					Config: []resourcev1.DeviceAllocationConfiguration{{Requests: []string{"drop"}}}}}}}, `keep-name keep-owner keep-request keep-device`},
+		{&resourcev1.ResourceSlice{ObjectMeta: metav1.ObjectMeta{Name: "keep-name", ManagedFields: []metav1.ManagedFieldsEntry{{Manager: "drop"}}},
+			Spec: resourcev1.ResourceSliceSpec{Driver: "keep-driver", Devices: []resourcev1.Device{{Name: "keep-device"}}}}, `keep-name keep-driver keep-device`},
 		{&storagev1.CSINode{ObjectMeta: metav1.ObjectMeta{Name: "keep-name", ManagedFields: []metav1.ManagedFieldsEntry{{Manager: "drop"}}},
 			Spec: storagev1.CSINodeSpec{Drivers: []storagev1.CSINodeDriver{{Name: "keep-driver", Allocatable: &storagev1.VolumeNodeResources{Count: ptr.To(int32(25))}}}}},
 			`keep-name keep-driver "count":25`},
@@ -137,11 +145,13 @@ func TestSnapshotHoldsEveryKind(t *testing.T) {
 		&storagev1.VolumeAttachment{ObjectMeta: metav1.ObjectMeta{Name: "a"}}, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "a"}},
 		&corev1.Service{ObjectMeta: meta("a")}, &appsv1.ReplicaSet{ObjectMeta: meta("a")}, &appsv1.StatefulSet{ObjectMeta: meta("a")},
 		&corev1.ReplicationController{ObjectMeta: meta("a")}, &resourcev1.DeviceClass{ObjectMeta: metav1.ObjectMeta{Name: "a"}},
+		&resourcev1.ResourceClaim{ObjectMeta: meta("a")}, &resourcev1.ResourceSlice{ObjectMeta: metav1.ObjectMeta{Name: "a"}},
 		&v1alpha1.NodeOverlay{ObjectMeta: metav1.ObjectMeta{Name: "a"}},
 		&autoscalingv1beta1.CapacityBuffer{ObjectMeta: meta("a")}, &corev1.PodTemplate{ObjectMeta: meta("a")},
 		&appsv1.Deployment{ObjectMeta: meta("a")}, &corev1.ResourceQuota{ObjectMeta: meta("a")}, &autoscalingv1.ProvisioningRequest{ObjectMeta: meta("a")}, &schedulingv1alpha3.PodGroup{ObjectMeta: meta("a")})
 	config := w.Cluster.Config
 	config.Overlays, config.Buffers, config.Requests = true, true, true
+	config.Selectors = func([]string, *device.Shape) []device.Answer { return nil }
 	config.ScaleUps = cluster.ScaleUpsFrom(eventSource{[]corev1.Event{
 		scaleUpEvent("a", "pod-web", "cluster-autoscaler", "pod triggered scale-up: [{gpu 1->2 (max: 10)}]", w.Clock.Now()),
 	}}, time.Minute)

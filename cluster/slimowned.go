@@ -107,9 +107,18 @@ func slimTemplate(replicas *int32, t *corev1.PodTemplateSpec) corev1.PodTemplate
 }
 
 func slimDeviceClass(c *resourcev1.DeviceClass) {
-	name := c.Spec.ExtendedResourceName
+	name, selectors := c.Spec.ExtendedResourceName, c.Spec.Selectors
 	*c = resourcev1.DeviceClass{TypeMeta: c.TypeMeta, ObjectMeta: barely(c.ObjectMeta)}
-	c.Spec.ExtendedResourceName = name
+	c.Spec.ExtendedResourceName, c.Spec.Selectors = name, selectors
+}
+
+// slimResourceClaim leaves out what drivers configure devices by and what they report of them.
+func slimResourceClaim(c *resourcev1.ResourceClaim) {
+	c.ObjectMeta = barely(c.ObjectMeta)
+	c.Spec.Devices.Config, c.Status.Devices = nil, nil
+	if a := c.Status.Allocation; a != nil {
+		a.Devices.Config = nil
+	}
 }
 
 func slimStorageClass(c *storagev1.StorageClass) {

@@ -38,6 +38,9 @@ func (c *Cluster) Watch(ctx context.Context) error {
 	if c.Buffers {
 		kinds = append(kinds, &autoscalingv1beta1.CapacityBuffer{}, &corev1.PodTemplate{}, &appsv1.Deployment{}, &corev1.ResourceQuota{})
 	}
+	if c.Selectors != nil {
+		kinds = append(kinds, &resourcev1.ResourceClaim{}, &resourcev1.ResourceSlice{})
+	}
 	if err := c.watchPodGroups(ctx); err != nil {
 		return err
 	}
@@ -49,6 +52,13 @@ func (c *Cluster) Watch(ctx context.Context) error {
 		if _, ok := kind.(*resourcev1.DeviceClass); ok && apimeta.IsNoMatchError(err) {
 			c.noDeviceClasses = true
 			continue
+		}
+		switch kind.(type) {
+		case *resourcev1.ResourceClaim, *resourcev1.ResourceSlice:
+			if apimeta.IsNoMatchError(err) {
+				c.noDeviceClaims = true
+				continue
+			}
 		}
 		if _, ok := kind.(*v1alpha1.NodeOverlay); ok && apimeta.IsNoMatchError(err) {
 			c.overlays.missing = true

@@ -51,6 +51,9 @@ const (
 	VolumeNotReady     Code = "VolumeNotReady"     // Key: the claim; Have: what is wrong with it
 	AttachLimit        Code = "AttachLimit"        // Key: the CSI driver; Need: how many volumes; Have: what the largest type takes
 	PortTaken          Code = "PortTaken"          // Key: the port; Have: what holds it
+	ClaimNotReady      Code = "ClaimNotReady"      // Key: the resource claim; Have: what is wrong with it
+	SelectorFails      Code = "SelectorFails"      // Key: the resource claim; Need: the selector; Have: the device
+	NoDevices          Code = "NoDevices"          // Key: the resource claims; Need: what they ask for; Have: what the nearest type has
 )
 
 // Why a node is not disrupted.
@@ -206,6 +209,9 @@ var messages = map[Code]string{
 	VolumeNotReady:     "persistent volume claim {key}: {have}",
 	AttachLimit:        "needs {need} volumes of {key}, {have}",
 	PortTaken:          "host port {key} is taken on every machine that would do: {have}",
+	ClaimNotReady:      "resource claim {key}: {have}",
+	SelectorFails:      "resource claim {key}: {have} makes the selector {need} fail, and kube-scheduler gives the pod up as soon as it comes to it",
+	NoDevices:          "resource claim {key} needs {need}; {have}",
 
 	NotManaged:            "the node has no NodeClaim{have}",
 	NotInitialized:        "the node is not initialized yet",

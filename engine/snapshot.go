@@ -17,6 +17,7 @@ import (
 	"tenon.sh/api/schedulingv1alpha3"
 	v1 "tenon.sh/api/v1"
 	"tenon.sh/api/v1alpha1"
+	"tenon.sh/engine/device"
 )
 
 // Snapshot is the cluster at one instant. It never changes: the engine reads it, and whoever made it may share the
@@ -51,6 +52,12 @@ type Snapshot struct {
 
 	// DeviceClasses say which extended resources stand for devices.
 	DeviceClasses []*resourcev1.DeviceClass
+	// ResourceClaims ask for devices, ResourceSlices say which there are. Both are empty where claims are not acted on.
+	ResourceClaims []*resourcev1.ResourceClaim
+	ResourceSlices []*resourcev1.ResourceSlice
+	// Selectors says what each of the expressions, by which DeviceClasses and ResourceClaims select devices, says of a shape; nil where
+	// claims are not acted on. It is handed in: the engine knows no language of expressions. Its answers never change.
+	Selectors func(expressions []string, shape *device.Shape) []device.Answer `json:"-"`
 
 	// NodeOverlays correct what is known of instance types. What has come of them is in Classes already.
 	NodeOverlays []*v1alpha1.NodeOverlay
@@ -165,6 +172,8 @@ type InstanceType struct {
 	Added map[corev1.ResourceName]string `json:"added,omitempty"`
 	// Devices says where the accelerators in Capacity come from; nil if they are those that the machine has in hardware.
 	Devices *DeviceSource `json:"devices,omitempty"`
+	// Claimable lists the devices that drivers are expected to publish on a machine of the type, for claims (Dynamic Resource Allocation).
+	Claimable []device.Template `json:"claimable,omitempty"`
 	// Offerings lists where and how the type is sold.
 	Offerings []Offering `json:"offerings"`
 }

@@ -56,7 +56,7 @@ type typeLine struct {
 }
 
 const typeWords = "cpu= mem= pods= storage= or any other resource, overhead= zones= price= spot= sold-out sold-out= " +
-	"offer= arch= os= labels= attach= quota= spot-quota= class="
+	"offer= arch= os= labels= attach= devices= quota= spot-quota= class="
 
 // instanceType reads type NAME with its words.
 func (b *builder) instanceType(name word, r *reader) error {
@@ -124,6 +124,10 @@ func (t *typeLine) word(r *reader) (err error) {
 		}
 	case "attach":
 		t.AttachLimits, err = w.counts(volumes)
+	case "devices":
+		pool, err := w.devices()
+		t.Claimable = append(t.Claimable, pool)
+		return err
 	case "quota":
 		t.quota, err = w.quotaUses()
 	case "spot-quota":

@@ -51,6 +51,9 @@
 //	                               (several values: the machine may have either; none: it does not carry the label), class=
 //	                               attach=DRIVER:25 (how many volumes a machine takes) quota=NAME:4,NAME:4 spot-quota= (what one takes of
 //	                               the cloud's quotas, on demand and spot; offer=(...) has a quota= of its own)
+//	                               devices=(driver=gpu.example.com count=8 model=L4 memory=24Gi shares=4 root=each) for the devices that a
+//	                               driver will publish, for claims: memory and shares are capacities, other words attributes; each
+//	                               stands for another value on every device
 //	quota NAME                     what a quota of the cloud's has left: left=6 limit=100 unit=vCPUs scope=REGION more="how to have more"
 //	                               read=2m (so long ago: machines launched since then count on top) class=
 //	catalog kwok|aws|azure         all types of a built-in catalog: class=

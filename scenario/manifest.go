@@ -69,6 +69,7 @@ func Read(in Input) (*Reading, error) {
 	}
 	m.overlaid(&s)
 	loadZones(&s)
+	answerSelectors(&s)
 	out := &Reading{Snapshot: &s, Made: m.made(&s), Notes: m.notes(), Elsewhere: m.elsewhere}
 	if m.catalog != nil {
 		out.Options = m.catalog.Options
@@ -209,7 +210,7 @@ func identity(u *unstructured.Unstructured) string {
 func namespaced(kind string) bool {
 	switch kind {
 	case "Node", "NodePool", "NodeClaim", "NodeOverlay", "PriorityClass", "Namespace", "PersistentVolume", "StorageClass", "CSINode",
-		"VolumeAttachment", "DeviceClass", "RuntimeClass":
+		"VolumeAttachment", "DeviceClass", "ResourceSlice", "RuntimeClass":
 		return false
 	}
 	return !strings.HasSuffix(kind, "NodeClass")
@@ -260,6 +261,10 @@ func (m *manifest) adder(kind string) func(*unstructured.Unstructured) error {
 		return func(u *unstructured.Unstructured) error { return decode(m, u, &m.snapshot.Services) }
 	case "DeviceClass.resource.k8s.io":
 		return func(u *unstructured.Unstructured) error { return decode(m, u, &m.snapshot.DeviceClasses) }
+	case "ResourceClaim.resource.k8s.io":
+		return func(u *unstructured.Unstructured) error { return decode(m, u, &m.snapshot.ResourceClaims) }
+	case "ResourceSlice.resource.k8s.io":
+		return func(u *unstructured.Unstructured) error { return decode(m, u, &m.snapshot.ResourceSlices) }
 	case "RuntimeClass.node.k8s.io":
 		return func(u *unstructured.Unstructured) error { return decode(m, u, &m.runtimes) }
 	case "ResourceQuota":

@@ -198,6 +198,7 @@ func (b *builder) take() *engine.Snapshot {
 	s := clone(&b.snapshot)
 	overlay.Apply(&s)
 	loadZones(&s)
+	answerSelectors(&s)
 	return &s
 }
 

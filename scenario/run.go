@@ -233,6 +233,8 @@ func clone(s *engine.Snapshot) engine.Snapshot {
 	out.StatefulSets = slices.Clone(s.StatefulSets)
 	out.ReplicationControllers = slices.Clone(s.ReplicationControllers)
 	out.DeviceClasses = slices.Clone(s.DeviceClasses)
+	out.ResourceClaims = slices.Clone(s.ResourceClaims)
+	out.ResourceSlices = slices.Clone(s.ResourceSlices)
 	out.Classes = slices.Clone(s.Classes)
 	for i := range out.Classes {
 		out.Classes[i].InstanceTypes = slices.Clone(out.Classes[i].InstanceTypes)

@@ -218,6 +218,16 @@ apiVersion: v1
 kind: ResourceQuota
 metadata: {name: few, namespace: default, uid: q, resourceVersion: "1"}
 spec: {hard: {pods: "5"}}
+---
+apiVersion: resource.k8s.io/v1
+kind: ResourceClaim
+metadata: {name: c, namespace: default, uid: c, resourceVersion: "1"}
+spec: {devices: {requests: [{name: gpu, exactly: {deviceClassName: gpu}}]}}
+---
+apiVersion: resource.k8s.io/v1
+kind: ResourceSlice
+metadata: {name: s, uid: s, resourceVersion: "1"}
+spec: {driver: gpu.example.com, nodeName: node, pool: {name: node, generation: 1, resourceSliceCount: 1}, devices: [{name: gpu-0}]}
 end
 pod up scaled-up=gpu,10m
 `).Snapshot
@@ -327,6 +337,8 @@ func fillValue(t *testing.T, v reflect.Value) {
 		v.SetInt(7)
 	case reflect.Uint64:
 		v.SetUint(1<<63 + 7) // more than a float64 holds
+	case reflect.Uint8:
+		v.SetUint(7)
 	case reflect.Float64:
 		v.SetFloat(0.25)
 	case reflect.Pointer:

@@ -125,6 +125,12 @@ func objectsOf(s *engine.Snapshot) ([]Document, error) {
 	for _, o := range s.DeviceClasses {
 		add("resource.k8s.io/v1", "DeviceClass", o)
 	}
+	for _, o := range s.ResourceClaims {
+		add("resource.k8s.io/v1", "ResourceClaim", o)
+	}
+	for _, o := range s.ResourceSlices {
+		add("resource.k8s.io/v1", "ResourceSlice", o)
+	}
 	for _, o := range s.NodePools {
 		add(v1.GroupVersion.String(), "NodePool", o)
 	}

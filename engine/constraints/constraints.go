@@ -10,6 +10,7 @@ import (
 
 	v1 "tenon.sh/api/v1"
 	"tenon.sh/engine"
+	"tenon.sh/engine/deviceplan"
 	"tenon.sh/engine/inventory"
 	"tenon.sh/engine/kube"
 	"tenon.sh/engine/requirement"
@@ -23,6 +24,7 @@ type PodConstraints struct {
 	Backoff   *ShapeBackoff // nil where every machine that was started for such pods took them, or may have
 	Priority  int32
 	Volumes   volume.PodVolumes
+	Devices   deviceplan.Need
 	Ports     []kube.HostPort
 	Spreads   []SpreadConstraint // DoNotSchedule
 	Affinity  []kube.AffinityTerm
@@ -78,6 +80,7 @@ type Reader struct {
 	opt       engine.Options
 	Selectors *kube.Selectors
 	Volumes   *volume.Volumes
+	Claims    *deviceplan.Plan // nil where claims for devices are not acted on, or there are none
 	Spreads   *kube.DefaultSpreads
 	devices   *kube.DeviceResources
 	values    offered
@@ -100,7 +103,7 @@ func NewReader(s *engine.Snapshot, opt engine.Options, c *inventory.PodIndex, va
 	sold := c.Cache.CatalogsOf(s)
 	return &Reader{
 		opt: opt, values: values, Selectors: kube.NewSelectors(s), Volumes: volume.NewVolumes(s, c.Mounts, sold.Drivers, sold.Types), cache: c.Cache, Spreads: kube.NewDefaultSpreads(s, opt),
-		devices: kube.NewDeviceResources(s), avoided: hasAvoidedTaint(s), byKey: map[string]*PodConstraints{}, byClass: map[*inventory.ConstraintClass]*PodConstraints{}, byApart: map[apartKey]*AntiAffinity{},
+		Claims: deviceplan.Of(s, c.Cache), devices: kube.NewDeviceResources(s), avoided: hasAvoidedTaint(s), byKey: map[string]*PodConstraints{}, byClass: map[*inventory.ConstraintClass]*PodConstraints{}, byApart: map[apartKey]*AntiAffinity{},
 		byBackoff: map[backoffKey]*PodConstraints{},
 	}
 }
@@ -132,7 +135,7 @@ func (w *Reader) OfInfo(f *inventory.PodInfo) *PodConstraints {
 	if r := f.RequestProblem(); !r.OK() {
 		return &PodConstraints{NodeConstraints: kube.NodeConstraintsOf(&f.Pod.Spec), Objection: r} // nobody shares that: requests are no part of it
 	}
-	if f.Mounts || w.Spreads.Deduces(f.Pod) {
+	if f.Mounts || len(f.Pod.Spec.ResourceClaims) > 0 || w.Spreads.Deduces(f.Pod) {
 		return w.backedOff(w.find(f.Pod), f) // what the pod asks for hangs on other objects
 	}
 	ask := w.cache.ConstraintsOf(f)
@@ -151,21 +154,26 @@ func (w *Reader) find(pod *corev1.Pod) *PodConstraints {
 	if volume.HasVolumes(&pod.Spec) {
 		volumes = w.Volumes.Of(pod)
 	}
+	devices := w.Claims.Of(pod)
 	key := w.key.Constraints(pod, spreads, &volumes)
+	if len(pod.Spec.ResourceClaims) > 0 {
+		key = append(key, devices.Key()...)
+	}
 	if have, ok := w.byKey[string(key)]; ok {
 		return have
 	}
 	text := string(key)
-	made := w.read(pod, spreads, volumes)
+	made := w.read(pod, spreads, volumes, devices)
 	made.ID = len(w.list)
 	w.byKey[text] = made
 	w.list = append(w.list, made)
 	return made
 }
 
-// WithVolumes adds the volumes that a pod with these constraints attaches where nobody has them yet. It returns the sum also as text.
+// WithVolumes adds the volumes that a pod with these constraints attaches where nobody has them yet, and the devices that it claims. It
+// returns the sum also as text.
 func (w *PodConstraints) WithVolumes(need *inventory.RequestClass) (corev1.ResourceList, string) {
-	if len(w.Volumes.Attach) == 0 {
+	if len(w.Volumes.Attach) == 0 && len(w.Devices.Requests) == 0 {
 		if need.Size == "" {
 			need.Size = kube.ListText(need.List)
 		}
@@ -175,15 +183,16 @@ func (w *PodConstraints) WithVolumes(need *inventory.RequestClass) (corev1.Resou
 	for _, a := range w.Volumes.Attach {
 		kube.AddList(out, corev1.ResourceList{kube.AttachResource(a.Driver): *resource.NewQuantity(1, resource.DecimalSI)})
 	}
+	kube.AddList(out, w.Devices.Requests)
 	return out, kube.ListText(out)
 }
 
-func (w *Reader) read(pod *corev1.Pod, spreads []corev1.TopologySpreadConstraint, volumes volume.PodVolumes) *PodConstraints {
-	out := &PodConstraints{NodeConstraints: kube.NodeConstraintsOf(&pod.Spec), Volumes: volumes, Ports: kube.HostPortsOf(&pod.Spec)}
+func (w *Reader) read(pod *corev1.Pod, spreads []corev1.TopologySpreadConstraint, volumes volume.PodVolumes, devices deviceplan.Need) *PodConstraints {
+	out := &PodConstraints{NodeConstraints: kube.NodeConstraintsOf(&pod.Spec), Volumes: volumes, Devices: devices, Ports: kube.HostPortsOf(&pod.Spec)}
 	if pod.Spec.Priority != nil {
 		out.Priority = *pod.Spec.Priority
 	}
-	out.Objection = w.objection(pod, &volumes).Bounded()
+	out.Objection = w.objection(pod, &volumes, &devices).Bounded()
 	if !out.Objection.OK() {
 		return out
 	}
@@ -198,6 +207,11 @@ func (w *Reader) read(pod *corev1.Pod, spreads []corev1.TopologySpreadConstraint
 	combined, ok := kube.Combine(out.Told, volumes.Alternatives, volume.MostAlternatives)
 	if !ok {
 		out.Objection = volumesElsewhere(out.Told, volumes.Alternatives).Bounded()
+	}
+	for _, alternatives := range devices.Within {
+		if combined, ok = kube.Combine(combined, alternatives, volume.MostAlternatives); !ok {
+			out.Objection = engine.Reason{Code: engine.ClaimNotReady, Key: pod.Spec.ResourceClaims[0].Name, Have: "no node is both where the pod may run and where its devices are"}
+		}
 	}
 	out.Strict = w.values.Reduced(out.Told)
 	out.Told, out.Terms = combined, w.values.Reduced(combined)
@@ -223,12 +237,12 @@ func volumesElsewhere(own, volumes [][]requirement.Expression) engine.Reason {
 }
 
 // objection says why the engine cannot plan for the pod at all: it is not valid, or it needs what no plan can give.
-func (w *Reader) objection(pod *corev1.Pod, volumes *volume.PodVolumes) engine.Reason {
+func (w *Reader) objection(pod *corev1.Pod, volumes *volume.PodVolumes, devices *deviceplan.Need) engine.Reason {
 	if r := kube.ProblemOf(pod); !r.OK() {
 		return r
 	}
-	if r := kube.UnsupportedOf(&pod.Spec); !r.OK() {
-		return r
+	if !devices.Problem.OK() {
+		return devices.Problem
 	}
 	if r := w.devices.ProblemOf(kube.PodRequests(pod)); !r.OK() {
 		return r

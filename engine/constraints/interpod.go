@@ -37,6 +37,7 @@ type InterPod struct {
 	Disks    []volume.Disk
 	Onces    []string
 	soles    []volume.SingleVolume
+	claimed  int // kinds of claims for devices
 	supplies []*volume.AvailableVolumes
 	endless  [][2]int       // available volumes and their domains in which volumes can be made
 	joint    capacity.Names // claims that several pods use
@@ -151,6 +152,25 @@ func (c *InterPod) Add(w *PodConstraints) {
 		c.Sets[c.SetOfClaim(&w.Volumes.Undecided[i])].Required = true
 	}
 	c.Takes(w.Volumes.Takes)
+	if set := c.SetOfDevices(w); set >= 0 {
+		c.Sets[set].Required = true
+	}
+}
+
+// SetOfDevices is the set of the pods that share the pod's claim for devices and run on one machine, -1 if it has none.
+func (c *InterPod) SetOfDevices(w *PodConstraints) int {
+	if w.Devices.Shared == "" {
+		return -1
+	}
+	return c.setOfReach("devices "+w.Devices.Shared, &volume.SharedClaim{Reach: []string{corev1.LabelHostname}})
+}
+
+// Claim makes room for the marks of so many kinds of claims for devices.
+func (c *InterPod) Claim(kinds int) { c.claimed = kinds }
+
+// DeviceMark is the mark of pods of a kind of claims for devices.
+func (c *InterPod) DeviceMark(kind int) int {
+	return c.Layout.HostMarks - len(c.Disks) - len(c.ports) - c.claimed + kind
 }
 
 func (c *InterPod) SelectorOf(s *kube.PodSelector) int {
@@ -241,7 +261,10 @@ func (c *InterPod) setOf(terms []kube.AffinityTerm) int {
 
 // SetOfClaim is the set of the pods that use the claim.
 func (c *InterPod) SetOfClaim(claim *volume.SharedClaim) int {
-	text := "claim " + claim.ID.String()
+	return c.setOfReach("claim "+claim.ID.String(), claim)
+}
+
+func (c *InterPod) setOfReach(text string, claim *volume.SharedClaim) int {
 	at, ok := c.set[text]
 	if !ok {
 		at = len(c.Sets)
@@ -395,7 +418,7 @@ func (c *InterPod) Number(selected bitset.Set, daemons []DaemonSet) {
 		}
 	}
 	c.numberAvailable()
-	c.Layout.HostMarks += len(c.ports) + len(c.Disks)
+	c.Layout.HostMarks += c.claimed + len(c.ports) + len(c.Disks)
 	for i := range daemons {
 		c.addDaemonSet(&daemons[i], i)
 	}

@@ -42,6 +42,9 @@ func (w *PodConstraints) Structure() string {
 		b.WriteString("\nport " + kube.PortText(p))
 	}
 	fmt.Fprintf(&b, "\n%d %d %d", len(w.Volumes.Attach), len(w.Volumes.Once), len(w.Volumes.Disks))
+	if k := w.Devices.Kind(); k >= 0 {
+		fmt.Fprintf(&b, "\ndevices %d", k)
+	}
 	w.shape = b.String()
 	return w.shape
 }

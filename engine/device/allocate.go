@@ -91,7 +91,7 @@ func (s *search) readPools(state *Usage) {
 		s.counters[p] = left
 		for _, list := range [][]Device{pool.Devices, pool.Others} {
 			for i := range list {
-				if state.inUse(ID{pool.Driver, pool.Name, list[i].Name}) {
+				if state.InUse(ID{pool.Driver, pool.Name, list[i].Name}) {
 					consume(left, list[i].Consumes, -1)
 				}
 			}

@@ -52,7 +52,8 @@ const (
 	noExecute  = "NoExecute"
 )
 
-func tolerates(tolerations []Toleration, taints []Taint) bool {
+// Tolerates says that none of the taints keeps a claim with these tolerations from a device.
+func Tolerates(tolerations []Toleration, taints []Taint) bool {
 	for _, t := range taints {
 		if (t.Effect == noSchedule || t.Effect == noExecute) && !toleratesOne(tolerations, t) {
 			return false

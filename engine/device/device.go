@@ -15,12 +15,12 @@ import (
 
 // A Shape is what selectors can tell of a device. Devices that agree in all of it share one.
 type Shape struct {
-	Driver string
+	Driver string `json:"driver"`
 	// Shared says that several claims may have parts of the device (allowMultipleAllocations).
-	Shared bool
+	Shared bool `json:"shared,omitempty"`
 	// Attributes and Capacities are named as they are published: a name without a domain belongs to the driver.
-	Attributes map[string]Value
-	Capacities map[string]Capacity
+	Attributes map[string]Value    `json:"attributes,omitempty"`
+	Capacities map[string]Capacity `json:"capacities,omitempty"`
 }
 
 // A Kind is the type of an attribute's value.

@@ -141,7 +141,7 @@ func (s *search) steps(ch *choice) []step {
 	return []step{
 		{OnlyElsewhere, func(d *slot) bool { return !d.dev.Elsewhere }},
 		{CapacityTooSmall, func(d *slot) bool { return s.hasCapacity(ch, d) }},
-		{DevicesTainted, func(d *slot) bool { return tolerates(ch.ask.Tolerations, d.dev.Taints) }},
+		{DevicesTainted, func(d *slot) bool { return Tolerates(ch.ask.Tolerations, d.dev.Taints) }},
 		{DevicesTaken, func(d *slot) bool { return ch.ask.Admin || !d.taken }},
 	}
 }

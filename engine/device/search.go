@@ -210,7 +210,7 @@ func (s *search) take(c int, ch *choice, d *slot) bool {
 		return false
 	}
 	counts := s.countsFor(shape, d)
-	if counts && !s.countersLeft(d) || !tolerates(ch.ask.Tolerations, d.dev.Taints) {
+	if counts && !s.countersLeft(d) || !Tolerates(ch.ask.Tolerations, d.dev.Taints) {
 		return false
 	}
 	constraints := s.claims[c].Constraints

@@ -72,5 +72,5 @@ func (s *Usage) share(id ID, consumed map[string]int64, sign int64) {
 	s.shares[id] = now
 }
 
-// inUse says that the device consumes its pool's counters.
-func (s *Usage) inUse(id ID) bool { return s.taken[id] || s.shares[id].count > 0 }
+// InUse says that somebody has the device, or a part of it: it consumes its pool's counters.
+func (s *Usage) InUse(id ID) bool { return s.taken[id] || s.shares[id].count > 0 }

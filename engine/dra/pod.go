@@ -35,7 +35,8 @@ func Claims(list []*resourcev1.ResourceClaim) map[[2]string]*resourcev1.Resource
 	return out
 }
 
-// ClaimsOf finds the pod's claims, or why it has to wait.
+// ClaimsOf finds the pod's claims, or why it has to wait. Those that were made for a pod that runs are open: where it lands they are
+// allocated anew.
 func ClaimsOf(pod *corev1.Pod, claims map[[2]string]*resourcev1.ResourceClaim) (PodClaims, *device.Reason) {
 	var out PodClaims
 	for i := range pod.Spec.ResourceClaims {
@@ -58,7 +59,7 @@ func ClaimsOf(pod *corev1.Pod, claims map[[2]string]*resourcev1.ResourceClaim) (
 			return refuse(ClaimLeaving, name)
 		case owned && !metav1.IsControlledBy(c, pod):
 			return refuse(ClaimForeign, name)
-		case c.Status.Allocation == nil:
+		case c.Status.Allocation == nil || owned && pod.Spec.NodeName != "":
 			if !slices.Contains(out.Open, c) {
 				out.Open = append(out.Open, c)
 			}

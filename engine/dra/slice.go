@@ -84,6 +84,28 @@ func (p *Published) Pools(m *Model, name string, labels map[string]string) []dev
 	return append(first, last...)
 }
 
+// Several reads the devices that several nodes can reach, with the pools that they are of.
+func (p *Published) Several(m *Model) []device.Pool {
+	var out []device.Pool
+	for _, id := range p.everywhere {
+		own := map[string]bool{}
+		pool := device.Pool{Driver: id.driver, Name: id.name}
+		for _, s := range p.all[id] {
+			own[nodeOf(s)] = true
+			for i := range s.Spec.Devices {
+				pool.Devices = append(pool.Devices, device.Device{Name: s.Spec.Devices[i].Name, Shape: m.shape(id.driver, &s.Spec.Devices[i])})
+			}
+		}
+		if len(own) > 1 || own[""] {
+			out = append(out, pool)
+		}
+	}
+	slices.SortFunc(out, func(a, b device.Pool) int {
+		return cmp.Or(cmp.Compare(a.Driver, b.Driver), cmp.Compare(a.Name, b.Name))
+	})
+	return out
+}
+
 // pool reads one as the node sees it. It is none of the node's if no slice is for it, or if a newer generation has none.
 func (p *Published) pool(m *Model, id poolID, name string, labels map[string]string) (pool device.Pool, conditions, ok bool) {
 	newest := int64(-1)

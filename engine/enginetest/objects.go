@@ -75,6 +75,10 @@ func readObject(t *testing.T, s *engine.Snapshot, document string) {
 		s.ReplicationControllers = append(s.ReplicationControllers, inDefault(readAs[corev1.ReplicationController](t, document)))
 	case "DeviceClass":
 		s.DeviceClasses = append(s.DeviceClasses, readAs[resourcev1.DeviceClass](t, document))
+	case "ResourceClaim":
+		s.ResourceClaims = append(s.ResourceClaims, inDefault(readAs[resourcev1.ResourceClaim](t, document)))
+	case "ResourceSlice":
+		s.ResourceSlices = append(s.ResourceSlices, readAs[resourcev1.ResourceSlice](t, document))
 	default:
 		t.Fatalf("nobody reads the kind %q", head.Kind)
 	}

@@ -229,6 +229,17 @@ func AttachResource(driver string) corev1.ResourceName {
 	return corev1.ResourceName(AttachPrefix + driver)
 }
 
+// DevicesPrefix starts the names of the resources that devices which claims select are counted as.
+const DevicesPrefix = "claimed-devices-"
+
+// IsClaimed reports whether devices that claims select are counted as the resource.
+func IsClaimed(name corev1.ResourceName) bool { return strings.HasPrefix(string(name), DevicesPrefix) }
+
+// IsPlanned reports whether the resource is one that plans alone know: no machine shows it.
+func IsPlanned(name string) bool {
+	return strings.HasPrefix(name, AttachPrefix) || strings.HasPrefix(name, DevicesPrefix)
+}
+
 func WithMissing(list, from corev1.ResourceList) corev1.ResourceList {
 	for name, q := range from {
 		if _, ok := list[name]; ok {

@@ -3,7 +3,6 @@ package provisioning
 import (
 	"fmt"
 	"slices"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -59,7 +58,9 @@ type Problem struct {
 	learned      map[*engine.InstanceType]*resource.Quantity
 	owners       capacity.Names // controllers of waiting pods
 	// shared numbers the volumes of waiting pods that more than one pod may use on a node.
-	shared  map[volume.Attachment]int
+	shared map[volume.Attachment]int
+	// devices numbers, after them, the claims for devices that several pods wait for.
+	devices map[string]int
 	Packing *packing.Problem
 	first   map[int]*podClass // of each set, once asked
 	looked  int               // values and rules, for those who count
@@ -168,6 +169,7 @@ func (p *Problem) meet(waiting []pendingClass) {
 		}
 	}
 	p.meetDaemons()
+	p.InterPod.Claim(p.Constraints.Claims.Kinds())
 	p.InterPod.Close()
 }
 
@@ -298,7 +300,15 @@ func (p *Problem) share() {
 			}
 		}
 	}
-	p.Packing.Things = len(p.shared)
+	p.devices = map[string]int{}
+	for _, c := range p.Classes {
+		if name := c.Devices.Shared; name != "" {
+			if _, known := p.devices[name]; !known {
+				p.devices[name] = len(p.shared) + len(p.devices)
+			}
+		}
+	}
+	p.Packing.Things = len(p.shared) + len(p.devices)
 }
 
 // requestOf is what the pod requests, as a vector; pods that request the same share it.
@@ -326,6 +336,11 @@ func (p *Problem) classOf(c *podClass) packing.Class {
 	for _, a := range c.Volumes.Shared {
 		resource := p.Names.Find(string(kube.AttachResource(a.Driver)))
 		out.Shared = append(out.Shared, packing.Shared{Thing: p.shared[a], Resource: resource})
+	}
+	if c.Devices.Shared != "" {
+		for name := range c.Devices.Requests { // a single one
+			out.Shared = append(out.Shared, packing.Shared{Thing: p.devices[c.Devices.Shared], Resource: p.Names.Find(string(name))})
+		}
 	}
 	if c.Assigned != nil {
 		out.Assigned, out.Proposed = c.Assigned.Target+1, c.proposed
@@ -384,7 +399,7 @@ func (p *Problem) resources() *kube.ResourceNames {
 	}
 	missing := map[string]bool{}
 	for name := range asked {
-		if !there[name] && !strings.HasPrefix(string(name), kube.AttachPrefix) {
+		if !there[name] && !kube.IsPlanned(string(name)) {
 			missing[string(name)] = true
 			delete(asked, name)
 		}

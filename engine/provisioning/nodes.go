@@ -153,6 +153,7 @@ func (p *Problem) roomOf(h *inventory.Machine, at *constraints.NodeCounts) capac
 			free[d] = h.Volumes.Free(driver)
 		}
 	}
+	p.countDevices(h, free)
 	return free
 }
 

@@ -48,5 +48,8 @@ func (m *poolModel) sizeOf(p *Problem, t *engine.InstanceType, size capacity.Vec
 	for driver, d := range p.Names.Drivers() {
 		size[d] = p.Constraints.Volumes.FreeOn(t, driver)
 	}
+	if claims := p.Constraints.Claims; claims != nil {
+		p.setDevices(size, claims.OnType(t))
+	}
 	return size
 }

@@ -177,7 +177,7 @@ func (t *poolTable) byBit(u *requirement.Universe, k int) []valueOptions {
 // take makes the table's options those of the pool, with the sizes and quotas that they have in the problem.
 func (m *poolModel) take(p *Problem, t *poolTable) {
 	m.options, m.Model.Options = t.options, slices.Clone(t.model)
-	text, plain := p.namesText, len(p.Names.Drivers()) == 0 && p.opt.MaxPodsPerNode == 0
+	text, plain := p.namesText, len(p.Names.Drivers()) == 0 && p.Constraints.Claims == nil && p.opt.MaxPodsPerNode == 0
 	for i := range t.spans {
 		span := &t.spans[i]
 		size := span.kind.sizeFor(p.Names, text)

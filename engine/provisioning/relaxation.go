@@ -277,6 +277,18 @@ func (b *relaxation) holds(r *topology.Rules) {
 			}
 		})
 	}
+	if k := b.w.Devices.Kind(); k >= 0 {
+		if rivals := b.p.Constraints.Claims.Rivals(k); len(rivals) > 0 {
+			hold(c.DeviceMark(k), func(yield func(int)) {
+				for _, other := range rivals {
+					yield(c.DeviceMark(other))
+				}
+			})
+		}
+	}
+	if set := c.SetOfDevices(b.w); set >= 0 {
+		r.Sets, r.Affinity = append(r.Sets, set), append(r.Affinity, topology.Affinity{Set: set, Self: true})
+	}
 	for i := range b.w.Volumes.Undecided {
 		set := c.SetOfClaim(&b.w.Volumes.Undecided[i])
 		r.Sets, r.Affinity = append(r.Sets, set), append(r.Affinity, topology.Affinity{Set: set, Self: true})

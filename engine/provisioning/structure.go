@@ -45,6 +45,12 @@ func typeStructure(t *engine.InstanceType) string {
 	for _, driver := range kube.SortedKeys(t.AttachLimits) {
 		fmt.Fprintf(&b, "\n%s %d", driver, t.AttachLimits[driver])
 	}
+	for i := range t.Claimable {
+		fmt.Fprintf(&b, "\n%s", t.Claimable[i].Driver)
+		for j := range t.Claimable[i].Devices {
+			fmt.Fprintf(&b, " %s", t.Claimable[i].Devices[j].Shape.Key())
+		}
+	}
 	for _, o := range kube.SortedOfferings(t) {
 		fmt.Fprintf(&b, "\n%g %s %s %t %d", o.Price, o.Zone, o.CapacityType, o.SoldOut, o.Slots)
 		for _, u := range o.Quotas {

@@ -140,6 +140,9 @@ func (p *Problem) spreadReason(c *podClass, s topology.Spread, w *topology.World
 // affinityReason says where the company is that the pod needs, or that it waits for pods that wait for it.
 func (p *Problem) affinityReason(c *podClass, a topology.Affinity, w *topology.World) engine.Reason {
 	set := &p.InterPod.Sets[a.Set]
+	if c.Devices.Shared != "" && a.Set == p.InterPod.SetOfDevices(c.PodConstraints) {
+		return engine.Reason{Code: engine.ClaimNotReady, Key: c.Devices.Shared, Have: "it will be allocated on the node of another pod, which has no room"}
+	}
 	if set.Claim != nil {
 		return p.claimReason(a, w)
 	}
@@ -205,6 +208,9 @@ func (p *Problem) affinityMissing(c *podClass, r *topology.Rules, w *topology.Wo
 				return p.affinityReason(c, a, w)
 			}
 			set := &p.InterPod.Sets[a.Set]
+			if c.Devices.Shared != "" && a.Set == p.InterPod.SetOfDevices(c.PodConstraints) {
+				return p.affinityReason(c, a, w)
+			}
 			if set.Claim != nil {
 				return engine.Reason{Code: engine.VolumeNotReady, Key: set.Claim.ID.String(), Have: "its volume will be made on the node of another pod, which has no room"}
 			}

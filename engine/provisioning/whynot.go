@@ -359,6 +359,9 @@ func (p *Problem) roomRefusal(pool *poolModel, c *podClass, able bitset.Set) eng
 		if most >= need {
 			continue
 		}
+		if kube.IsClaimed(name) {
+			return p.deviceRefusal(pool, c, able)
+		}
 		bare, whole := int64(-1), -1 // without DaemonSets
 		for o := able.Next(0); o >= 0; o = able.Next(o + 1) {
 			taken, _ := p.takenByDaemons(pool, o, d)
@@ -405,6 +408,9 @@ func (p *Problem) combinedRefusal(pool *poolModel, c *podClass, able bitset.Set)
 		}
 	}
 	name := corev1.ResourceName(p.Names.Name(lacking))
+	if kube.IsClaimed(name) {
+		return p.deviceRefusal(pool, c, able)
+	}
 	return lack(name, kube.Text(name, c.Request[lacking]), "the nearest type that has enough of the rest, "+p.besideDaemons(pool, at, lacking))
 }
 

@@ -147,6 +147,9 @@ func (w *replayState) bind(p *podInfo, i int) {
 	}
 	w.use(p.once)
 	w.takeVolumes(p, n)
+	if p.devices != nil {
+		w.takeDevices(p.devices, i)
+	}
 	for _, t := range w.countedBy(p) {
 		t.add(i, 1)
 	}

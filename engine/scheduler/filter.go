@@ -18,13 +18,16 @@ func (w *replayState) admits(p *podInfo, i int) bool {
 	if !w.filterResult(p.filter, i).admitted || !n.portsFree(p.ports) || !n.attachable(p.volumes) || !n.disksFree(p.disks) || !p.constraints.passes(i) {
 		return false
 	}
+	if p.devices != nil && !w.devicesFit(p.devices, i) {
+		return false
+	}
 	_, found := w.volumesOn(p, n)
 	return found
 }
 
 // isFree is true for a pod, as most are, that any node admits if the filter's result for the node does and if there is room.
 func (p *podInfo) isFree() bool {
-	return len(p.ports) == 0 && len(p.volumes) == 0 && len(p.disks) == 0 && len(p.unbound) == 0 && len(p.constraints.forbidden) == 0 && len(p.constraints.together) == 0 && len(p.constraints.hard) == 0
+	return len(p.ports) == 0 && len(p.volumes) == 0 && len(p.disks) == 0 && len(p.unbound) == 0 && p.devices == nil && len(p.constraints.forbidden) == 0 && len(p.constraints.together) == 0 && len(p.constraints.hard) == 0
 }
 
 func (n *nodeInfo) portsFree(ports []kube.HostPort) bool {

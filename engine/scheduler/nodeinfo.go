@@ -27,6 +27,7 @@ type nodeInfo struct {
 	csi    *storagev1.CSINode
 	taints []corev1.Taint
 
+	starts           bool // it is not initialized yet, or not there
 	used             bool // a pod of the replay has landed here
 	ports            []kube.HostPort
 	volumes          map[volume.Attachment]bool // that are attached; nil for none
@@ -97,7 +98,7 @@ func (w *replayState) readNodes() {
 func (w *replayState) addNode(n *nodeInfo) {
 	n.taints = n.node.Spec.Taints
 	if n.info == nil {
-		n.info = &inventory.NodeInfo{}
+		n.info, n.starts = &inventory.NodeInfo{}, true
 	}
 	if n.limits == nil && n.csi != nil {
 		n.limits = new(volume.AttachLimits).On(n.csi, nil)

@@ -7,6 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"tenon.sh/engine/capacity"
+	"tenon.sh/engine/deviceplan"
 	"tenon.sh/engine/inventory"
 	"tenon.sh/engine/kube"
 	"tenon.sh/engine/volume"
@@ -36,6 +37,7 @@ type podInfo struct {
 	scoring     *scoring
 	extras      []int64 // what it requests of replayState.extraNames
 	once        []volume.ClaimID
+	devices     *deviceplan.Need // nil for none
 	unbound     []unboundClaim
 	nomination  int // the node that the pod is nominated to, -1 for none
 	lost        bool

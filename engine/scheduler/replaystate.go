@@ -7,6 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"tenon.sh/engine"
+	"tenon.sh/engine/deviceplan"
 	"tenon.sh/engine/inventory"
 	"tenon.sh/engine/kube"
 	"tenon.sh/engine/requirement"
@@ -36,7 +37,12 @@ type replayState struct {
 	taken      map[string]bool        // volumes that were free
 	users      map[volume.ClaimID]int // pods that have to land and that use a claim without a volume
 	// bound holds, of claims without a volume that several pods use, where that is which the first of them got.
-	bound   map[volume.ClaimID][][]requirement.Expression
+	bound map[volume.ClaimID][][]requirement.Expression
+	// claims are those for devices, nil where no pod that has to land has any; machines allocate them, by node.
+	claims   *deviceplan.Plan
+	machines map[int]*deviceplan.Machine
+	// homes are the nodes of claims for devices that several pods use and of which one has landed.
+	homes   map[string]int
 	reader  *ruleReader
 	filters map[string]*nodeFilter
 	// mentioned are the labels of pods that selectors look at, in order.
@@ -89,6 +95,9 @@ func newReplayState(r *Replay) *replayState {
 	if w.cache == nil {
 		w.cache = &inventory.Cache{}
 		w.cache.Take(r.Snapshot, r.Options.Threads)
+	}
+	if slices.ContainsFunc(r.Pods, func(p *corev1.Pod) bool { return len(p.Spec.ResourceClaims) > 0 }) {
+		w.claims, w.machines, w.homes = deviceplan.Of(r.Snapshot, w.cache), map[int]*deviceplan.Machine{}, map[string]int{}
 	}
 	w.cache.Worlds++
 	w.number = w.cache.Worlds
@@ -207,6 +216,7 @@ func (w *replayState) waitingPod(pod *corev1.Pod) *podInfo {
 	p.scoring, p.extras, p.fit = w.scoringOf(pod), w.extrasOf(p.request.List), fitUsage(pod, p.scored)
 	p.volumes, p.disks = w.volumes.Attached(pod), volume.DisksOf(pod)
 	places, ok := w.readClaims(p)
+	places, ok = w.readDevices(p, places, ok)
 	p.once, p.lost = w.volumes.Once(pod), !ok || p.rules.invalid
 	p.filter = w.nodeFilterOf(&pod.Spec, places)
 	if name, hinted := w.replay.Nominations[kube.PodID(pod)]; hinted {

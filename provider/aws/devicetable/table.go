@@ -8,15 +8,14 @@ import (
 	"strings"
 
 	"tenon.sh/engine/device"
-	"tenon.sh/engine/dra"
 	"tenon.sh/provider/aws/size"
 )
 
 // Pools lists what is expected on a machine with these figures, in the order of drivers. GPUs of which nobody has seen what a driver
 // publishes are not listed.
-func Pools(f *size.Figures, sharing Sharing) []dra.Template {
+func Pools(f *size.Figures, sharing Sharing) []device.Template {
 	row := rowOf(f.Name)
-	var out []dra.Template
+	var out []device.Template
 	if f.EFA > 0 {
 		out = append(out, efas(f, row))
 	}
@@ -34,8 +33,8 @@ func rowOf(name string) gpu {
 	return gpus[family]
 }
 
-func (g *gpu) pool(count int, sharing Sharing) dra.Template {
-	out := dra.Template{Driver: gpuDriver, Pool: gpuPool}
+func (g *gpu) pool(count int, sharing Sharing) device.Template {
+	out := device.Template{Driver: gpuDriver, Pool: gpuPool}
 	for i := range count {
 		shape := device.Shape{Driver: gpuDriver, Attributes: map[string]device.Value{
 			"type": text("gpu"), "brand": text("Nvidia"), "productName": text(g.product), "architecture": text(g.architecture),
@@ -52,7 +51,7 @@ func (g *gpu) pool(count int, sharing Sharing) dra.Template {
 			shape.Capacities["memory"] = device.Capacity{Amount: g.mebibytes * mebibyte}
 		}
 		sharing.apply(&shape)
-		out.Devices = append(out.Devices, dra.Expected{Name: "gpu-" + strconv.Itoa(i), Shape: shape})
+		out.Devices = append(out.Devices, device.Expected{Name: "gpu-" + strconv.Itoa(i), Shape: shape})
 	}
 	return out
 }
@@ -69,8 +68,8 @@ func (g *gpu) root(i int) string {
 }
 
 // efas lists every interface that the type can have: all are attached if a claim asks for one.
-func efas(f *size.Figures, g gpu) dra.Template {
-	out := dra.Template{Driver: efaDriver, Pool: efaPool}
+func efas(f *size.Figures, g gpu) device.Template {
+	out := device.Template{Driver: efaDriver, Pool: efaPool}
 	for i := range f.EFA {
 		shape := device.Shape{Driver: efaDriver, Attributes: map[string]device.Value{
 			"pciDevice": text("Elastic Fabric Adapter (EFA)"), "pciVendor": text("Amazon.com, Inc."), "rdma": {Kind: device.Truth, Text: "true"},
@@ -82,7 +81,7 @@ func efas(f *size.Figures, g gpu) dra.Template {
 		case g.efasApart:
 			shape.Attributes[pcieRoot] = alike(fmt.Sprintf("efa-root-%d", i))
 		}
-		out.Devices = append(out.Devices, dra.Expected{Name: "efa-" + strconv.Itoa(i), Shape: shape})
+		out.Devices = append(out.Devices, device.Expected{Name: "efa-" + strconv.Itoa(i), Shape: shape})
 	}
 	return out
 }

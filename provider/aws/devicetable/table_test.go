@@ -67,7 +67,7 @@ func fitting(t *testing.T, name, sharing string, c *resourcev1.ResourceClaim) (i
 	m := dra.NewModel()
 	var pools []device.Pool
 	for _, template := range devicetable.Pools(figuresOf(t, name), s) {
-		pools = append(pools, m.Expect(template))
+		pools = append(pools, m.Expect(&template))
 	}
 	asked, reason := m.Claim(c, classes)
 	if reason != nil {

@@ -1,0 +1,265 @@
+package deviceplan
+
+import (
+	"maps"
+	"slices"
+	"strconv"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"tenon.sh/engine"
+	"tenon.sh/engine/device"
+	"tenon.sh/engine/kube"
+)
+
+// group is selections that may match the same devices. For some sets of them there is a resource: of it a machine has the devices that
+// any of the set matches, and every request takes of all sets that it is in. Sets are those that match some device, and those that
+// kube-scheduler may mistake for one another, see countGroup: requests that fit all of them are served, whoever comes first.
+type group struct {
+	selections []selection
+	masks      []int
+}
+
+// mostSets bounds the resources of a group, mostSelections what one mask holds. What goes beyond is not counted.
+const (
+	mostSets       = 24
+	mostSelections = 60
+)
+
+func resourceOf(group, mask int) corev1.ResourceName {
+	return corev1.ResourceName(kube.DevicesPrefix + strconv.Itoa(group) + "-" + strconv.Itoa(mask))
+}
+
+// makeGroups sorts the selections of kinds that count.
+func (p *Plan) makeGroups() {
+	for _, k := range p.kinds {
+		if !k.counts || !k.problem.OK() {
+			k.counts = false
+			continue
+		}
+		for i := range k.asks {
+			p.join(k.asks[i].selection)
+		}
+	}
+	for g := range p.groups {
+		p.findSets(&p.groups[g])
+	}
+	for _, k := range p.kinds {
+		for i := range k.asks {
+			a := &k.asks[i]
+			a.group = -1
+			for g := range p.groups {
+				if at := slices.IndexFunc(p.groups[g].selections, func(s selection) bool { return s.text == a.selection.text }); at >= 0 {
+					a.group, a.bit = g, at
+				}
+			}
+			k.counts = k.counts && a.group >= 0 && len(p.groups[a.group].masks) > 0 &&
+				!slices.ContainsFunc(k.asks[:i], func(other ask) bool { return other.group == a.group && other.bit != a.bit })
+		}
+	}
+}
+
+// findSets finds the sets of a group, none if they cannot be counted: if some type has devices that one selection matches and another
+// that may match them too does not, counting says too little of it.
+func (p *Plan) findSets(g *group) {
+	if len(g.selections) > mostSelections {
+		return
+	}
+	sets := map[int]bool{}
+	for bit := range g.selections {
+		sets[1<<bit] = true
+	}
+	note := func(pools []device.Pool) (mixed bool) {
+		matched, failed := p.matched(g, pools, device.NewUsage())
+		for _, m := range matched {
+			sets[m] = true
+		}
+		for bit := range g.selections {
+			own, rivals := ownOf(matched, failed, bit)
+			if own > 0 {
+				sets[rivals] = true
+				mixed = mixed || own < countOf(matched, rivals)
+			}
+		}
+		return mixed
+	}
+	for _, pools := range p.types {
+		if note(pools) {
+			return
+		}
+	}
+	for _, pools := range p.nodes {
+		note(pools)
+	}
+	if len(sets) <= mostSets {
+		g.masks = slices.Sorted(maps.Keys(sets))
+	}
+}
+
+// join adds a selection to the group that it overlaps with, and makes one of groups that it ties together.
+func (p *Plan) join(s selection) {
+	joined := []selection{s}
+	var rest []group
+	for _, g := range p.groups {
+		switch {
+		case slices.ContainsFunc(g.selections, func(o selection) bool { return o.text == s.text }):
+			return
+		case slices.ContainsFunc(g.selections, func(o selection) bool { return p.overlap(o, s) }):
+			joined = append(slices.Clone(g.selections), joined...)
+		default:
+			rest = append(rest, g)
+		}
+	}
+	p.groups = append(rest, group{selections: joined})
+}
+
+func (p *Plan) overlap(a, b selection) bool {
+	for s := range p.facts.Shapes {
+		if p.answer(a.choice, s) == device.Yes && p.answer(b.choice, s) == device.Yes {
+			return true
+		}
+	}
+	return false
+}
+
+// OnType is what a machine of the type has of the resources that devices are counted as.
+func (p *Plan) OnType(t *engine.InstanceType) map[corev1.ResourceName]int64 {
+	t = p.typeOf(t)
+	room, known := p.roomOfType[t]
+	if !known {
+		room = p.room(p.types[t], device.NewUsage())
+		p.roomOfType[t] = room
+	}
+	return room
+}
+
+// OnNode is what a node has left. Of a machine that is still starting it is what the type promises (nil if that is not known), until all its drivers
+// have published.
+func (p *Plan) OnNode(node *corev1.Node, initialized bool, expected *engine.InstanceType) map[corev1.ResourceName]int64 {
+	if !initialized && !p.published(node, expected) {
+		return p.OnType(expected)
+	}
+	room, known := p.roomOfNode[node.Name]
+	if !known {
+		room = p.room(p.nodes[node.Name], p.usage)
+		p.roomOfNode[node.Name] = room
+	}
+	return room
+}
+
+// published reports whether every driver that the type promises has published a whole pool.
+func (p *Plan) published(node *corev1.Node, expected *engine.InstanceType) bool {
+	if node == nil {
+		return false
+	}
+	for _, want := range p.types[p.typeOf(expected)] {
+		if !slices.ContainsFunc(p.nodes[node.Name], func(have device.Pool) bool { return have.Driver == want.Driver && !have.Incomplete }) {
+			return false
+		}
+	}
+	return true
+}
+
+// mostPods bounds how many pods of one kind are tried on a machine.
+const mostPods = 128
+
+// room counts what pools have left.
+func (p *Plan) room(pools []device.Pool, usage *device.Usage) map[corev1.ResourceName]int64 {
+	out := map[corev1.ResourceName]int64{}
+	if len(pools) == 0 {
+		return out
+	}
+	for g := range p.groups {
+		p.countGroup(out, g, pools, usage)
+	}
+	for _, k := range p.kinds {
+		if k.counts || !k.problem.OK() {
+			continue
+		}
+		used, n := usage.Clone(), int64(0)
+		for n < mostPods {
+			picks, reason := device.Allocate(p.facts, pools, used, k.claims, 0)
+			if reason != nil {
+				break
+			}
+			n++
+			for i := range picks {
+				used.Add(picks[i])
+			}
+		}
+		if n > 0 {
+			out[k.resource()] = n
+		}
+	}
+	return out
+}
+
+// countGroup counts the devices that are free.
+func (p *Plan) countGroup(out map[corev1.ResourceName]int64, g int, pools []device.Pool, usage *device.Usage) {
+	of := &p.groups[g]
+	all, failed := p.matched(of, pools, device.NewUsage())
+	free, _ := p.matched(of, pools, usage)
+	for _, mask := range of.masks {
+		if n := countOf(free, mask&^failed); n > 0 {
+			out[resourceOf(g, mask)] = n
+		}
+	}
+	// kube-scheduler gives the first device that matches to who comes first, though only another would do for who comes next: all who may
+	// take devices of a selection take no more together than it matches. Where devices are alike that changes nothing.
+	for bit := range of.selections {
+		_, rivals := ownOf(all, failed, bit)
+		own, _ := ownOf(free, failed, bit)
+		if name := resourceOf(g, rivals); own > 0 && own < out[name] {
+			out[name] = own
+		}
+	}
+}
+
+// matched lists, for each free device, the selections that match it, and those that fail for some device: these count none, since
+// kube-scheduler gives up when it comes to it.
+func (p *Plan) matched(g *group, pools []device.Pool, usage *device.Usage) (matched []int, failed int) {
+	for i := range pools {
+		pool := &pools[i]
+		if pool.Incomplete || pool.Invalid != "" {
+			continue
+		}
+		for j := range pool.Devices {
+			d, mask := &pool.Devices[j], 0
+			for bit, s := range g.selections {
+				switch p.answer(s.choice, d.Shape) {
+				case device.Failed:
+					failed |= 1 << bit
+				case device.Yes:
+					if !d.Elsewhere && device.Tolerates(s.choice.Tolerations, d.Taints) {
+						mask |= 1 << bit
+					}
+				}
+			}
+			if mask != 0 && !usage.InUse(device.ID{Driver: pool.Driver, Pool: pool.Name, Device: d.Name}) {
+				matched = append(matched, mask)
+			}
+		}
+	}
+	return matched, failed
+}
+
+// countOf counts the devices that one of the selections of the mask matches.
+func countOf(matched []int, mask int) (n int64) {
+	for _, m := range matched {
+		if m&mask != 0 {
+			n++
+		}
+	}
+	return n
+}
+
+// ownOf counts the devices that a selection matches, and says which selections match some of them.
+func ownOf(matched []int, failed, bit int) (own int64, rivals int) {
+	for _, m := range matched {
+		if (m&^failed)>>bit&1 == 1 {
+			own++
+			rivals |= m &^ failed
+		}
+	}
+	return own, rivals
+}

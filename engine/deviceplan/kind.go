@@ -1,0 +1,219 @@
+package deviceplan
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+
+	corev1 "k8s.io/api/core/v1"
+	resourcev1 "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"tenon.sh/engine"
+	"tenon.sh/engine/device"
+	"tenon.sh/engine/dra"
+	"tenon.sh/engine/kube"
+)
+
+// kind is what pods claim together, those that claim the same.
+type kind struct {
+	text    string
+	number  int
+	open    []*resourcev1.ResourceClaim // of one of them
+	claims  []device.Claim
+	problem engine.Reason
+	// drivers are those whose devices it may get.
+	drivers map[string]bool
+	// shared says that several pods wait for one claim of it: these take one resource together.
+	shared bool
+	// counts says that nothing but the number of devices matters that each request selects: asks.
+	counts bool
+	asks   []ask
+	// failed names a device of a node for which a selector fails, nil for none.
+	failed *failure
+	// requests is what a pod of it takes of a machine.
+	requests corev1.ResourceList
+}
+
+// ask is a number of devices that one selection matches.
+type ask struct {
+	selection selection
+	group     int
+	bit       int
+	n         int
+}
+
+// selection is what a request asks of each device.
+type selection struct {
+	choice *device.Choice
+	text   string // the shapes that it matches, and what it tolerates
+}
+
+// failure is a selector that fails for a device that is there.
+type failure struct {
+	nodes      []*corev1.Node
+	expression string
+	device     string
+}
+
+// readKind reads its claims.
+func (p *Plan) readKind(k *kind) {
+	for i, c := range k.open {
+		claim, reason := p.model.Claim(c, p.classes)
+		if reason != nil {
+			k.problem = problemOf(reason, c.Name)
+			return
+		}
+		claim.Name = strconv.Itoa(i)
+		k.claims = append(k.claims, claim)
+	}
+}
+
+// problemOf says of a claim why nothing can be planned for it.
+func problemOf(r *device.Reason, name string) engine.Reason {
+	switch r.Code {
+	case dra.ClassMissing:
+		return engine.Reason{Code: engine.ClaimNotReady, Key: name, Have: "DeviceClass " + r.What + " does not exist"}
+	case dra.ClaimMissing:
+		return engine.Reason{Code: engine.ClaimNotReady, Key: name, Have: "it does not exist yet"}
+	case dra.ClaimForeign:
+		return engine.Reason{Code: engine.ClaimNotReady, Key: name, Have: "it was made for another pod"}
+	case dra.ClaimLeaving:
+		return engine.Reason{Code: engine.ClaimNotReady, Key: name, Have: "it is being deleted"}
+	case dra.ClaimFull:
+		return engine.Reason{Code: engine.ClaimNotReady, Key: name, Have: "as many pods use it as may"}
+	}
+	return notModelled(name + ": " + r.What)
+}
+
+func notModelled(what string) engine.Reason {
+	return engine.Reason{Code: engine.FeatureNotSupported, Key: "dynamic resource allocation: resource claim " + what}
+}
+
+// answer is what the selectors of a choice say of a shape: the first that does not say yes is the last that is asked.
+func (p *Plan) answer(c *device.Choice, shape int) device.Answer {
+	for _, s := range c.Selectors {
+		if a := p.facts.Answers[s][shape]; a != device.Yes {
+			return a
+		}
+	}
+	return device.Yes
+}
+
+// sortKinds finds out which kinds only count, and how their devices are counted.
+func (p *Plan) sortKinds() {
+	odd := p.oddShapes()
+	for _, k := range p.kinds {
+		if k.problem.OK() {
+			p.judge(k, odd)
+		}
+	}
+	p.makeGroups()
+	for _, k := range p.kinds {
+		k.requests = corev1.ResourceList{}
+		if !k.counts {
+			k.requests[k.resource()] = *resource.NewQuantity(1, resource.DecimalSI)
+			continue
+		}
+		for _, a := range k.asks {
+			for _, mask := range p.groups[a.group].masks {
+				if mask>>a.bit&1 == 1 {
+					kube.AddList(k.requests, corev1.ResourceList{resourceOf(a.group, mask): *resource.NewQuantity(int64(a.n), resource.DecimalSI)})
+				}
+			}
+		}
+	}
+}
+
+// resource counts pods of a kind that does more than count devices.
+func (k *kind) resource() corev1.ResourceName {
+	return corev1.ResourceName(kube.DevicesPrefix + "of-" + strconv.Itoa(k.number))
+}
+
+// oddShapes are those of devices that are more than one piece.
+func (p *Plan) oddShapes() []bool {
+	out := make([]bool, len(p.facts.Shapes))
+	for i := range p.facts.Shapes {
+		out[i] = p.facts.Shapes[i].Shared
+	}
+	for _, pools := range p.nodes {
+		for i := range pools {
+			for j := range pools[i].Devices {
+				d := &pools[i].Devices[j]
+				out[d.Shape] = out[d.Shape] || len(d.Consumes) > 0 || d.NotModelled != ""
+			}
+		}
+	}
+	return out
+}
+
+// judge reads what a kind may get, and whether it only counts.
+func (p *Plan) judge(k *kind, odd []bool) {
+	k.drivers, k.counts = map[string]bool{}, !k.shared
+	for i := range k.claims {
+		c := &k.claims[i]
+		k.counts = k.counts && len(c.Constraints) == 0
+		total := 0
+		for j := range c.Requests {
+			for n := range c.Requests[j].Choices {
+				ch := &c.Requests[j].Choices[n]
+				total += ch.Count
+				k.counts = k.counts && ch.Name == "" && !ch.All && !ch.Admin && len(ch.Capacity) == 0
+				text := []byte(fmt.Sprint(ch.Tolerations, " "))
+				for s := range p.facts.Shapes {
+					a := p.answer(ch, s)
+					text = append(text, '0'+byte(a))
+					if a == device.Yes {
+						k.drivers[p.facts.Shapes[s].Driver] = true
+						k.counts = k.counts && !odd[s]
+					}
+				}
+				k.asks = append(k.asks, ask{selection: selection{ch, string(text)}, n: ch.Count})
+				if r := p.reachesSeveral(ch, k.open[i].Name); !r.OK() {
+					k.problem = r
+					return
+				}
+				p.findFailure(k, ch)
+			}
+		}
+		k.counts = k.counts && total <= mostDevices
+	}
+}
+
+// mostDevices is how many one claim may hold.
+const mostDevices = 32
+
+// reachesSeveral refuses devices that more than one node reaches: one that a plan gives away here is gone there.
+func (p *Plan) reachesSeveral(ch *device.Choice, name string) engine.Reason {
+	for i := range p.several {
+		pool := &p.several[i]
+		for j := range pool.Devices {
+			if p.answer(ch, pool.Devices[j].Shape) == device.Yes {
+				return notModelled(name + " selects devices of pool " + pool.Driver + "/" + pool.Name + ", which several nodes reach")
+			}
+		}
+	}
+	return engine.Reason{}
+}
+
+// findFailure looks for devices that are there and for which a selector fails. kube-scheduler gives the whole pod up when it comes to one.
+func (p *Plan) findFailure(k *kind, ch *device.Choice) {
+	for _, node := range p.listed {
+		pools := p.nodes[node.Name]
+		for i := range pools {
+			for j := range pools[i].Devices {
+				d := &pools[i].Devices[j]
+				if p.answer(ch, d.Shape) != device.Failed {
+					continue
+				}
+				if k.failed == nil {
+					at := slices.IndexFunc(ch.Selectors, func(s int) bool { return p.facts.Answers[s][d.Shape] == device.Failed })
+					k.failed = &failure{expression: p.model.Expression(ch.Selectors[at]), device: pools[i].Driver + "/" + pools[i].Name + "/" + d.Name}
+				}
+				if !slices.Contains(k.failed.nodes, node) {
+					k.failed.nodes = append(k.failed.nodes, node)
+				}
+			}
+		}
+	}
+}

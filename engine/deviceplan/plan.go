@@ -1,0 +1,189 @@
+// Package deviceplan makes of claims for devices (Dynamic Resource Allocation) what packing and replays go by. Pods that claim the same
+// are of one kind. Where a kind only counts devices that selectors match, they are resources like others; where it does more (shares,
+// counters, constraints, alternatives), the allocator is asked how many such pods a machine serves, and these share no device with pods of
+// other kinds on a new place: which devices they would leave is not worth knowing before kube-scheduler has chosen.
+package deviceplan
+
+import (
+	"cmp"
+	"encoding/json"
+	"maps"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	resourcev1 "k8s.io/api/resource/v1"
+
+	"tenon.sh/engine"
+	"tenon.sh/engine/device"
+	"tenon.sh/engine/dra"
+	"tenon.sh/engine/inventory"
+	"tenon.sh/engine/kube"
+)
+
+// Plan is what a snapshot says of claims and devices. It is to be used from one goroutine.
+type Plan struct {
+	model   *dra.Model
+	facts   *device.Facts
+	claims  map[[2]string]*resourcev1.ResourceClaim
+	classes map[string]*resourcev1.DeviceClass
+	texts   map[*resourcev1.ResourceClaim]string
+	users   map[*resourcev1.ResourceClaim]int // pods that wait for it to be allocated
+	usage   *device.Usage
+	kinds   []*kind // in the order of their texts
+	byText  map[string]*kind
+	groups  []group
+
+	types  map[*engine.InstanceType][]device.Pool
+	byName map[string]*engine.InstanceType
+	nodes  map[string][]device.Pool
+	// several are pools of devices that more than one node reaches.
+	several []device.Pool
+	listed  []*corev1.Node
+
+	roomOfType map[*engine.InstanceType]map[corev1.ResourceName]int64
+	roomOfNode map[string]map[corev1.ResourceName]int64
+}
+
+// kept is the plan of the last snapshot that a cache has seen.
+type kept struct {
+	pass uint64
+	of   *engine.Snapshot
+	plan *Plan
+}
+
+// Of is the snapshot's plan, nil where claims are not acted on or where no pod has any.
+func Of(s *engine.Snapshot, cache *inventory.Cache) *Plan {
+	if s.Selectors == nil {
+		return nil
+	}
+	known := inventory.KeptBy[kept](cache)
+	if known.of != s || known.pass != cache.Pass {
+		*known = kept{cache.Pass, s, read(s)}
+	}
+	return known.plan
+}
+
+func read(s *engine.Snapshot) *Plan {
+	var pods []*corev1.Pod
+	for _, pod := range s.Pods {
+		if len(pod.Spec.ResourceClaims) > 0 && !kube.IsTerminal(pod) {
+			pods = append(pods, pod)
+		}
+	}
+	if len(pods) == 0 {
+		return nil
+	}
+	p := &Plan{
+		model: dra.NewModel(), claims: dra.Claims(s.ResourceClaims), classes: dra.Classes(s.DeviceClasses), texts: map[*resourcev1.ResourceClaim]string{},
+		users: map[*resourcev1.ResourceClaim]int{}, usage: dra.Allocated(s.ResourceClaims, nil), byText: map[string]*kind{}, types: map[*engine.InstanceType][]device.Pool{},
+		byName: map[string]*engine.InstanceType{}, nodes: map[string][]device.Pool{}, listed: slices.SortedFunc(slices.Values(s.Nodes), byNodeName),
+		roomOfType: map[*engine.InstanceType]map[corev1.ResourceName]int64{}, roomOfNode: map[string]map[corev1.ResourceName]int64{},
+	}
+	for _, pod := range pods {
+		p.meet(pod)
+	}
+	for _, text := range slices.Sorted(maps.Keys(p.byText)) {
+		k := p.byText[text]
+		k.number = len(p.kinds)
+		p.kinds = append(p.kinds, k)
+		p.readKind(k)
+	}
+	p.readDevices(s)
+	p.facts = p.model.Facts(asking(s.Selectors))
+	p.sortKinds()
+	return p
+}
+
+func byNodeName(a, b *corev1.Node) int { return cmp.Compare(a.Name, b.Name) }
+
+// meet notes what the pod claims.
+func (p *Plan) meet(pod *corev1.Pod) {
+	has, reason := dra.ClaimsOf(pod, p.claims)
+	if reason != nil || len(has.Open) == 0 {
+		return
+	}
+	text := p.textOf(has.Open)
+	k := p.byText[text]
+	if k == nil {
+		k = &kind{text: text, open: has.Open}
+		p.byText[text] = k
+	}
+	if pod.Spec.NodeName == "" {
+		for _, c := range has.Open {
+			p.users[c]++
+			k.shared = k.shared || p.users[c] > 1
+		}
+	}
+}
+
+// textOf is the same for pods that claim the same, whatever the names.
+func (p *Plan) textOf(open []*resourcev1.ResourceClaim) string {
+	var b strings.Builder
+	for _, c := range open {
+		text, known := p.texts[c]
+		if !known {
+			written, err := json.Marshal([]any{c.Spec.Devices.Requests, c.Spec.Devices.Constraints})
+			if err != nil { // then nobody claims the same
+				written = []byte(c.Namespace + "/" + c.Name)
+			}
+			text = string(written)
+			p.texts[c] = text
+		}
+		b.WriteString(text + "\n")
+	}
+	return b.String()
+}
+
+// readDevices reads what nodes have and what types are expected to have.
+func (p *Plan) readDevices(s *engine.Snapshot) {
+	for i := range s.Classes {
+		for j := range s.Classes[i].InstanceTypes {
+			t := &s.Classes[i].InstanceTypes[j]
+			if len(t.Claimable) == 0 {
+				continue
+			}
+			for k := range t.Claimable {
+				p.types[t] = append(p.types[t], p.model.Expect(&t.Claimable[k]))
+			}
+			if p.byName[t.Name] == nil {
+				p.byName[t.Name] = t
+			}
+		}
+	}
+	published := dra.Publish(s.ResourceSlices)
+	for _, node := range p.listed {
+		if pools := published.Pools(p.model, node.Name, node.Labels); len(pools) > 0 {
+			p.nodes[node.Name] = pools
+		}
+	}
+	p.several = published.Several(p.model)
+}
+
+// asking leaves out of shapes the attributes that no expression names, so that devices which differ in nothing else are asked about once.
+func asking(ask func([]string, *device.Shape) []device.Answer) func([]string, *device.Shape) []device.Answer {
+	return func(expressions []string, shape *device.Shape) []device.Answer {
+		all := strings.Join(expressions, "\n")
+		for _, whole := range []string{"all(", "exists", "map(", "filter(", "size("} { // these may look at every attribute
+			if strings.Contains(all, whole) {
+				return ask(expressions, shape)
+			}
+		}
+		asked := *shape
+		asked.Attributes = map[string]device.Value{}
+		for name, v := range shape.Attributes {
+			if _, last, found := strings.Cut(name, "/"); v.Kind == device.Unknown || strings.Contains(all, name) || found && strings.Contains(all, last) {
+				asked.Attributes[name] = v
+			}
+		}
+		return ask(expressions, &asked)
+	}
+}
+
+// typeOf finds the type among those of the snapshot.
+func (p *Plan) typeOf(t *engine.InstanceType) *engine.InstanceType {
+	if _, known := p.types[t]; known || t == nil || len(t.Claimable) == 0 {
+		return t
+	}
+	return p.byName[t.Name] // the same, read at another time
+}
