@@ -29,7 +29,7 @@ type trialOptions struct {
 type tried struct {
 	plan *engine.Plan
 	dear map[string]engine.Reason // by the name of the launch, with trialOptions.usualPrices
-	on   map[engine.PodID]leaver // the pods that leave
+	on   map[engine.PodID]leaver  // the pods that leave
 	// chosen are the machines that it is about, nil for all that were tried.
 	chosen map[*inventory.Machine]bool
 	// apart is true if no pod minds where others are: what holds for many machines holds for some of them.
