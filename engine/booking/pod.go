@@ -45,7 +45,6 @@ type Pods struct {
 type made struct {
 	phase     Phase
 	templates []*corev1.PodTemplate
-	samples   []*corev1.Pod
 	pods      [][]*corev1.Pod
 }
 
