@@ -14,7 +14,11 @@ const drawnProblems = 600
 func TestEveryRuleHoldsInEverySolution(t *testing.T) {
 	t.Parallel()
 	placed, left, machines := 0, 0, 0
+	seeds := []uint64{3469} // a machine for a pod that a round leaves over would bring the first of a set that others started
 	for seed := range enginetest.Draws(drawnProblems) {
+		seeds = append(seeds, seed)
+	}
+	for _, seed := range seeds {
 		p, _ := drawProblem(seed)
 		s := packing.Solve(p)
 		for _, fault := range verify(p, s) {

@@ -185,10 +185,11 @@ func (s *solver) placeIn(node *nodeState, m *Machine) {
 	}
 }
 
-// disturbs reports whether a machine of the place has residents that count for pods that have their place already.
+// disturbs reports whether a machine of the place has residents that count for pods that have their place already. A set that one of
+// these started because nobody was in it must not have a resident elsewhere after all.
 func (s *solver) disturbs(place topology.Place) bool {
 	return slices.ContainsFunc(s.p.Layout.Residents, func(r topology.Resident) bool {
-		return place[r.Key] > topology.Absent && (len(r.Owns) > 0 || slices.ContainsFunc(r.Groups, func(g int) bool { return s.host.groups[g] < 0 }))
+		return place[r.Key] > topology.Absent && (len(r.Owns)+len(r.Sets) > 0 || slices.ContainsFunc(r.Groups, func(g int) bool { return s.host.groups[g] < 0 }))
 	})
 }
 
