@@ -75,12 +75,22 @@ func (e *knownEndpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	text, mediaType, err := e.document(r)
 	if err != nil {
-		http.Error(w, err.Error(), http.StatusInternalServerError)
+		status := http.StatusInternalServerError
+		if wrong := wrongQuery(""); errors.As(err, &wrong) {
+			status = http.StatusBadRequest
+		}
+		http.Error(w, err.Error(), status)
 		return
 	}
 	w.Header().Set("Content-Type", mediaType)
 	_, _ = w.Write(text)
 }
+
+// wrongQuery is what a caller has asked for that cannot be understood.
+type wrongQuery string
+
+// Error says so.
+func (q wrongQuery) Error() string { return string(q) }
 
 func tooMany(w http.ResponseWriter) {
 	http.Error(w, "too many requests at a time: try again in a few seconds", http.StatusTooManyRequests)

@@ -2,11 +2,20 @@ package cli
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"k8s.io/apiserver/pkg/authentication/authenticator"
+	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/utils/clock"
+
+	"tenon.sh/journal"
 )
 
 // journalLine is a decision as a controller writes it down.
@@ -122,5 +131,22 @@ func TestDashboardShowsTheJournalAsTheCommandDoes(t *testing.T) {
 	must(t, err)
 	if !strings.Contains(string(text), "Underutilized, saves $3.0000/h") {
 		t.Error("the exported page lacks the decisions")
+	}
+}
+
+func TestQuestionsToTheJournalThatCannotBeUnderstoodAreTheCallersFault(t *testing.T) {
+	t.Parallel()
+	callers := authenticator.TokenFunc(func(context.Context, string) (*authenticator.Response, bool, error) {
+		return &authenticator.Response{User: &caller{DefaultInfo: user.DefaultInfo{Name: "reader"}, reads: true}}, true, nil
+	})
+	endpoint := newKnownEndpoint(callers, journalPath, journalText(journal.New(clock.RealClock{})))
+	for query, want := range map[string]int{"": 200, "?since=2026-01-31T12:00:00Z&most=3": 200, "?since=yesterday": 400, "?most=all": 400, "?most=0": 400} {
+		r := httptest.NewRequest(http.MethodGet, "https://tenon.test"+journalPath+query, nil)
+		r.Header.Set("Authorization", "Bearer token")
+		w := httptest.NewRecorder()
+		endpoint.ServeHTTP(w, r)
+		if w.Code != want {
+			t.Errorf("%q: %d %s", query, w.Code, w.Body)
+		}
 	}
 }

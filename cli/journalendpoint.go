@@ -47,12 +47,16 @@ func journalText(j *journal.Journal) func(*http.Request) ([]byte, string, error)
 		if text := query.Get("since"); text != "" {
 			since, err := time.Parse(time.RFC3339, text)
 			if err != nil {
-				return nil, "", fmt.Errorf("since=%q is no time such as 2026-01-31T12:00:00Z", text)
+				return nil, "", wrongQuery(fmt.Sprintf("since=%q is no time such as 2026-01-31T12:00:00Z", text))
 			}
 			f.Since = since
 		}
-		if n, err := strconv.Atoi(query.Get("most")); err == nil && n > 0 {
-			f.Most = n
+		if text := query.Get("most"); text != "" {
+			most, err := strconv.Atoi(text)
+			if err != nil || most < 1 {
+				return nil, "", wrongQuery(fmt.Sprintf("most=%q is no number of decisions", text))
+			}
+			f.Most = most
 		}
 		var text bytes.Buffer
 		err := writeRecord(&text, journalKind, j.Document(f))

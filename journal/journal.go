@@ -1,6 +1,7 @@
 package journal
 
 import (
+	"hash/fnv"
 	"slices"
 	"sync"
 	"time"
@@ -27,7 +28,7 @@ type Journal struct {
 	mu       sync.Mutex // guards all below
 	records  []*Record
 	machines int
-	told     map[string]time.Time // refusals, by when they were last met
+	told     map[uint64]time.Time // refusals by a hash, since anybody's pods may be many, and when they were last met
 	lost     map[string]bool      // claims that a record tells the end of while they are still there
 	// written is how much of each record the file has; those of which it has less than the memory are dirty.
 	written map[string]extent
@@ -42,7 +43,7 @@ func (r *Record) extent() extent { return extent{len(r.Machines), len(r.Steps)} 
 
 // New begins an empty journal.
 func New(clock clock.PassiveClock) *Journal {
-	return &Journal{clock: clock, told: map[string]time.Time{}, lost: map[string]bool{}, written: map[string]extent{}}
+	return &Journal{clock: clock, told: map[uint64]time.Time{}, lost: map[string]bool{}, written: map[string]extent{}}
 }
 
 // Planned appends what became of a plan for pods that wait: claims are what its launches were asked for as, "" for those that were not.
@@ -62,8 +63,11 @@ func (j *Journal) Planned(s *engine.Snapshot, plan *engine.Plan, claims []string
 			delete(j.told, key)
 		}
 	}
-	began := map[string]bool{} // in this plan: its other pods are part of the same record
-	met := func(key string) bool {
+	began := map[uint64]bool{} // in this plan: its other pods are part of the same record
+	met := func(text string) bool {
+		sum := fnv.New64a()
+		_, _ = sum.Write([]byte(text))
+		key := sum.Sum64()
 		if _, told := j.told[key]; !told {
 			began[key] = true
 		}
