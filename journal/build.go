@@ -23,7 +23,7 @@ const (
 )
 
 const (
-	mostPodNames   = 50 // of a record
+	mostPodNames   = 20 // of a record
 	mostRejections = 12
 	mostNames      = 3 // of what was rejected for one reason
 )

@@ -12,9 +12,9 @@ import (
 )
 
 const (
-	// mostRecords and mostMachines bound what is kept in memory: about 20 MB.
+	// mostRecords and mostMachines bound what is kept in memory: 25 MB (BenchmarkFull).
 	mostRecords  = 10_000
-	mostMachines = 50_000
+	mostMachines = 20_000
 	// sameRemoval is how far apart machines may be told to go that are one record.
 	sameRemoval = time.Minute
 	// refusalsTold is how long a refusal is not told again.
