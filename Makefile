@@ -24,7 +24,7 @@ VERSION ?= $(shell awk '/^appVersion:/ { print $$2 }' deploy/charts/karpenter/Ch
 REVISION ?= $(shell git describe --always --dirty --abbrev=40 --exclude='*' 2>/dev/null)
 PLATFORMS ?= linux/amd64 linux/arm64
 
-.PHONY: help build controlplane clusterapi bin/clusterapi keda bin/keda prometheus image demo demo-aws demo-azure demo-capi playground test oracle explore check race bench generate clean
+.PHONY: help build controlplane clusterapi bin/clusterapi keda bin/keda prometheus image demo demo-aws demo-azure demo-capi playground test oracle explore mutate check race bench generate clean
 .DEFAULT_GOAL := help
 
 help: ## Show this list.
@@ -83,12 +83,15 @@ explore: ## Run 100,000 interleavings of the reconcilers (half an hour of 2 core
 	@EXPLORE_RUNS=$(or $(EXPLORE_RUNS),100000) go test -count 1 -v -timeout 4h -run '^TestNoInterleavingBreaksALaw$$' ./explore
 	@EXPLORE_STARS=10000 go test -count 1 -v -timeout 2h -run '^TestFailuresThatArePutInAreFound$$' ./explore
 
+mutate: ## Change 100 places of the engine drawn by chance, one at a time, and say what no test notices (an hour or two). SEED=n, COUNT=n, FOLDERS=a,b.
+	@go -C tools run ./mutate -seed $(or $(SEED),1) -count $(or $(COUNT),100) -folders $(or $(FOLDERS),engine) -then ./engine,./engine/packing+all,./engine+all
+
 bench: bin/controlplane ## Run the benchmarks. BENCH=regexp chooses, PKG=./engine/... narrows, BENCHTIME=15x repeats.
 	@go test -run '^$$' -bench '$(or $(BENCH),.)' -benchmem $(if $(BENCHTIME),-benchtime $(BENCHTIME)) -timeout 8h $(or $(PKG),./...)
 
 check: ## Format, vet, staticcheck, the architecture test, generated files.
 	@echo '==> gofmt' && tools/gofmt.sh
-	@echo '==> go vet' && go vet ./... && (cd controlplane && go vet ./...) && (cd deploy/test && go vet ./...) && (cd deploy/image && go vet ./...) && (cd dashboard/browsertest && go vet ./...) && (cd endtoend/clusterapi && go vet ./...)
+	@echo '==> go vet' && go vet ./... && (cd controlplane && go vet ./...) && (cd deploy/test && go vet ./...) && (cd deploy/image && go vet ./...) && (cd dashboard/browsertest && go vet ./...) && (cd endtoend/clusterapi && go vet ./...) && (cd tools && go vet ./mutate)
 	@echo '==> staticcheck' && $(go_tool) staticcheck ./...
 	@echo '==> architecture' && go test -run Architecture .
 	@echo '==> generated files' && tools/check-generated.sh

@@ -145,6 +145,7 @@ var importRules = []importRule{
 	{packages: "oracle", ours: []string{"engine", "engine/kube", "engine/scheduler", "api/...", "playground"}, also: []string{"k8s.io/utils"}},
 	{packages: "endtoend/..."}, // nothing but tests
 	{packages: "examples"},
+	{packages: "tools/mutate"}, // a module of its own
 	{packages: "deploy/image", also: []string{"github.com/google/go-containerregistry"}}, // a module of its own
 	{packages: "deploy/..."},
 	{packages: "cli", ours: []string{"api/...", "engine", "engine/...", "scenario/...", "provider/...", "cluster", "cluster/lane", "cluster/term", "controller/...", "report/...", "simulator", "explore", "web", "convert", "dashboard", "deviceselector", "journal", "doctor", "uninstall", "playground", "examples", "deploy/..."},
