@@ -17,7 +17,7 @@ import (
 // slowAfter is how long one pass may take before somebody is told.
 const slowAfter = time.Minute
 
-// stuckAfter is how long one pass may take before its loop counts as stuck.
+// stuckAfter is how long one pass may take, beside what it computes, before its loop counts as stuck.
 const stuckAfter = 5 * time.Minute
 
 // Loop runs passes one after another: soon after something has happened that matters, and now and then anyway, so that
@@ -41,7 +41,8 @@ type Loop struct {
 	hurried  bool      // the next pass does not wait for the window to close
 	then     []func()  // to call when the next pass has ended
 	last     time.Time // when the last pass began
-	began    time.Time // of the running pass, zero between passes
+	began    time.Time // of the running pass, or since it last computed; zero between passes
+	compute  int       // how many computations the pass waits for
 	ended    time.Time // of the last pass, zero before the first
 	failures int
 	slow     bool // the last pass took long, or this one does
@@ -155,7 +156,7 @@ func (l *Loop) Run(ctx context.Context) {
 	l.last = l.began
 	l.mu.Unlock()
 	timer := l.Clock.AfterFunc(slowAfter, func() { l.tellSlow(ctx) })
-	err := l.pass(ctx)
+	err := l.pass(context.WithValue(ctx, loopKey{}, l))
 	quick := timer.Stop()
 	for _, f := range then {
 		f()
@@ -170,6 +171,18 @@ func (l *Loop) Run(ctx context.Context) {
 	l.mu.Unlock()
 	if err != nil && ctx.Err() == nil {
 		log.FromContext(ctx).Error(err, "pass failed, will be tried again")
+	}
+}
+
+// loopKey is under which a pass's context has its loop.
+type loopKey struct{}
+
+// computes notes that a computation begins (1) or ends (-1).
+func (l *Loop) computes(n int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.compute += n; !l.began.IsZero() {
+		l.began = l.Clock.Now()
 	}
 }
 
@@ -203,14 +216,14 @@ func (l *Loop) stopped() {
 	l.began, l.ended = time.Time{}, time.Time{}
 }
 
-// Healthy says what is wrong if the loop makes no progress: a pass does not end, or none begins. A loop that was not
-// started is healthy.
+// Healthy says what is wrong if the loop makes no progress: a pass does not end though it computes nothing, or none begins. A loop that
+// was not started is healthy.
 func (l *Loop) Healthy() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	now := l.Clock.Now()
-	if !l.began.IsZero() && now.Sub(l.began) > stuckAfter {
-		return fmt.Errorf("loop %s: a pass has been running for %s", l.Name, now.Sub(l.began).Round(time.Second))
+	if !l.began.IsZero() && l.compute == 0 && now.Sub(l.began) > stuckAfter {
+		return fmt.Errorf("loop %s: a pass has been waiting for %s", l.Name, now.Sub(l.began).Round(time.Second))
 	}
 	if l.began.IsZero() && !l.ended.IsZero() && now.Sub(l.ended) > l.Every+stuckAfter {
 		return fmt.Errorf("loop %s: the last pass ended %s ago", l.Name, now.Sub(l.ended).Round(time.Second))

@@ -173,6 +173,41 @@ func TestLoopIsHealthyWhilePassesEnd(t *testing.T) {
 	}
 }
 
+func TestAPassThatComputesForLongIsNotStuck(t *testing.T) {
+	computing, computed, waiting, release := make(chan struct{}), make(chan struct{}), make(chan struct{}), make(chan struct{})
+	l, clock := newLoop(func(ctx context.Context) error {
+		_, err := Compute(ctx, func() int {
+			close(computing)
+			<-computed
+			return 0
+		})
+		close(waiting)
+		<-release
+		return err
+	})
+	done := make(chan struct{})
+	go func() {
+		l.Run(t.Context())
+		close(done)
+	}()
+	<-computing
+	clock.Step(10 * stuckAfter)
+	if err := l.Healthy(); err != nil {
+		t.Errorf("while it computes: %v", err)
+	}
+	close(computed)
+	<-waiting
+	if err := l.Healthy(); err != nil {
+		t.Errorf("when it has computed: %v", err)
+	}
+	clock.Step(stuckAfter + time.Second)
+	if err := l.Healthy(); err == nil {
+		t.Error("a pass that waits for ever after it has computed goes unnoticed")
+	}
+	close(release)
+	<-done
+}
+
 func TestLoopRunsAPassForATriggerAndEndsWithItsContext(t *testing.T) {
 	passes := make(chan struct{}, 10)
 	l, clock := newLoop(func(context.Context) error {
