@@ -49,3 +49,26 @@ node stays pool=fixed type=two zone=a
 		t.Errorf("of three machines two are there, and there is no room for another: %s", r.Message())
 	}
 }
+
+// The machines of a pool of fixed size count until they are gone, those that are being removed too.
+func TestAMachineThatIsBeingRemovedLeavesNoRoomInAPoolOfFixedSize(t *testing.T) {
+	t.Parallel()
+	file, err := scenario.Parse(`
+pool fixed replicas=2 limits=nodes:4
+type two cpu=2 mem=4Gi price=0.05
+node n1 pool=fixed type=two zone=a
+node n2 pool=fixed type=two zone=a deleting
+node n3 pool=fixed type=two zone=a deleting
+`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	checker := disruption.NewChecker(file.Snapshot)
+	launch := engine.Launch{Name: "fixed-1", NodePool: "fixed", InstanceTypes: []string{"two"}}
+	if r := checker.Room(launch); !r.OK() {
+		t.Errorf("three of four are there: %s", r.Message())
+	}
+	if r := checker.Room(launch); r.Code != engine.LimitReached {
+		t.Errorf("the fourth was found right before: %q", r.Message())
+	}
+}
