@@ -45,6 +45,9 @@ func TestALateDevicePluginBuysNoSecondMachine(t *testing.T) {
 	if all := claims.all(w.TB); len(all) != 1 {
 		t.Errorf("%d machines were started, want 1: all four pods share its GPU", len(all))
 	}
+	w.until(time.Minute, func() (bool, string) { // the ledger hears of the claim when it does
+		return v1.IsTrue(claims.all(w.TB)[0], v1.ConditionInitialized), "the machine with pods does not become initialized"
+	})
 	claim := claims.all(w.TB)[0]
 	registered, initialized := v1.GetCondition(claim, v1.ConditionRegistered), v1.GetCondition(claim, v1.ConditionInitialized)
 	if took := initialized.LastTransitionTime.Sub(registered.LastTransitionTime.Time); took < lateBy-2*time.Second {
