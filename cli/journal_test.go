@@ -140,7 +140,7 @@ func TestQuestionsToTheJournalThatCannotBeUnderstoodAreTheCallersFault(t *testin
 		return &authenticator.Response{User: &caller{DefaultInfo: user.DefaultInfo{Name: "reader"}, reads: true}}, true, nil
 	})
 	endpoint := newKnownEndpoint(callers, journalPath, journalText(journal.New(clock.RealClock{})))
-	for query, want := range map[string]int{"": 200, "?since=2026-01-31T12:00:00Z&most=3": 200, "?since=yesterday": 400, "?most=all": 400, "?most=0": 400} {
+	for query, want := range map[string]int{"": 200, "?since=2026-01-31T12:00:00Z&most=3": 200, "?since=yesterday": 400, "?most=0": 200, "?most=all": 400, "?most=-1": 400} {
 		r := httptest.NewRequest(http.MethodGet, "https://tenon.test"+journalPath+query, nil)
 		r.Header.Set("Authorization", "Bearer token")
 		w := httptest.NewRecorder()

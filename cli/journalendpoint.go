@@ -53,7 +53,7 @@ func journalText(j *journal.Journal) func(*http.Request) ([]byte, string, error)
 		}
 		if text := query.Get("most"); text != "" {
 			most, err := strconv.Atoi(text)
-			if err != nil || most < 1 {
+			if err != nil || most < 0 {
 				return nil, "", wrongQuery(fmt.Sprintf("most=%q is no number of decisions", text))
 			}
 			f.Most = most

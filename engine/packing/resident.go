@@ -189,7 +189,16 @@ func (s *solver) placeIn(node *nodeState, m *Machine) {
 // these started because nobody was in it must not have a resident elsewhere after all.
 func (s *solver) disturbs(place topology.Place) bool {
 	return slices.ContainsFunc(s.p.Layout.Residents, func(r topology.Resident) bool {
-		return place[r.Key] > topology.Absent && (len(r.Owns)+len(r.Sets) > 0 || slices.ContainsFunc(r.Groups, func(g int) bool { return s.host.groups[g] < 0 }))
+		return place[r.Key] > topology.Absent && (len(r.Owns) > 0 || slices.ContainsFunc(r.Sets, s.wasStarted) || slices.ContainsFunc(r.Groups, func(g int) bool { return s.host.groups[g] < 0 }))
+	})
+}
+
+// wasStarted reports whether the first pod of the set may be there because nobody was in it.
+func (s *solver) wasStarted(set int) bool {
+	return slices.ContainsFunc(s.order, func(pod Pod) bool {
+		return slices.ContainsFunc(s.p.Classes[pod.Class].Levels, func(l Level) bool {
+			return l.Rules != nil && slices.ContainsFunc(l.Rules.Affinity, func(a topology.Affinity) bool { return a.Set == set && a.Self })
+		})
 	})
 }
 
