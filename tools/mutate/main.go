@@ -53,7 +53,7 @@ func run(ctx context.Context) error {
 	tester := tester{root: *root, then: strings.Split(*then, ","), timeout: *timeout}
 	var tried, noticed int
 	for _, place := range places {
-		if tried == *count || ctx.Err() != nil {
+		if tried == *count {
 			break
 		}
 		began := time.Now()
@@ -61,11 +61,13 @@ func run(ctx context.Context) error {
 		if err != nil {
 			return fmt.Errorf("trying %s: %w", place, err)
 		}
+		if ctx.Err() != nil { // what was told to end has failed for that reason
+			break
+		}
 		if result == notCompiled {
 			continue
 		}
-		tried++
-		if tried <= *from || ctx.Err() != nil {
+		if tried++; tried <= *from {
 			continue
 		}
 		if result != unnoticed {
