@@ -139,7 +139,7 @@ func Annotations() []Annotation {
 		},
 		{
 			Key: PricePatienceAnnotationKey, On: "NodePool", Values: "a duration such as `5m`, which is the default, or `0s`",
-			Meaning:    "where everything cheap is sold out, pods pay up to four times the usual price of a machine at once, and twice as much after each such time, and what has drifted or expires softly is not replaced at more than four times it; `0s` pays any price at once",
+			Meaning:    "where everything cheap is sold out, pods pay up to four times the usual price of a machine at once, and twice as much after each such time, and what has drifted is not replaced at more than four times it; `0s` pays any price at once",
 			Unreadable: "as if it were not there",
 		},
 		{

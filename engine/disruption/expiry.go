@@ -25,7 +25,7 @@ func (d *planner) expire() {
 	}
 	d.emptiesFirst(candidates, func(a, b *inventory.Machine) int { return kube.ExpiresAt(a.Claim).Compare(kube.ExpiresAt(b.Claim)) })
 	d.execute(candidates, method{
-		reason: v1.Expired, refusal: d.expiryRefusal, trial: trialOptions{closed: d.goesSoon, usualPrices: true},
+		reason: v1.Expired, refusal: d.expiryRefusal, trial: trialOptions{closed: d.goesSoon},
 		heeds: func(*inventory.Machine) bool { return true },
 	})
 }
