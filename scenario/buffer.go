@@ -41,13 +41,18 @@ func (b *builder) buffer(name word, r *reader) error {
 		return nil
 	}
 	o.Spec.PodTemplateRef = &autoscalingv1beta1.LocalObjectRef{Name: name.text}
-	template := &corev1.PodTemplate{
-		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "PodTemplate"}, ObjectMeta: b.meta(p.pod.Namespace, name.text),
+	b.addPodTemplate(name.text, p)
+	return nil
+}
+
+// addPodTemplate makes a PodTemplate of a pod that was read.
+func (b *builder) addPodTemplate(name string, p *podLine) {
+	t := &corev1.PodTemplate{
+		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "PodTemplate"}, ObjectMeta: b.meta(p.pod.Namespace, name),
 		Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: p.pod.Labels}, Spec: p.pod.Spec},
 	}
-	template.Generation = 1
-	b.snapshot.PodTemplates = append(b.snapshot.PodTemplates, template)
-	return nil
+	t.Generation = 1
+	b.snapshot.PodTemplates = append(b.snapshot.PodTemplates, t)
 }
 
 // bufferWord reads a word that is about the buffer and not about its pods.

@@ -5,7 +5,6 @@ import (
 	"strings"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -48,12 +47,7 @@ func (b *builder) request(name word, r *reader) error {
 	if !template {
 		return nil
 	}
-	t := &corev1.PodTemplate{
-		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "PodTemplate"}, ObjectMeta: b.meta(p.pod.Namespace, name.text),
-		Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: p.pod.Labels}, Spec: p.pod.Spec},
-	}
-	t.Generation = 1
-	b.snapshot.PodTemplates = append(b.snapshot.PodTemplates, t)
+	b.addPodTemplate(name.text, p)
 	return nil
 }
 

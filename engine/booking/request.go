@@ -27,6 +27,9 @@ const (
 	// awaitTemplates is how long PodTemplates may come after the request that names them.
 	awaitTemplates = time.Minute
 	mostPodSets    = 32
+	// mostPods bounds the pods for which all requests together have room looked for or held: who makes many requests must not keep plans
+	// for others from being made.
+	mostPods = 5 * buffer.MostPods
 )
 
 // Phase is how far a request has come.
@@ -100,13 +103,20 @@ func Resolve(s *engine.Snapshot) []*Request {
 			}
 		}
 	}
+	total := 0
 	for _, r := range out {
 		if r.Phase == Ended {
 			continue
 		}
-		if r.read(s); r.Reason == "" {
-			r.count(come[r])
+		if r.read(s); r.Reason != "" {
+			continue
 		}
+		if r.count(come[r]); total+r.Size > mostPods {
+			r.Reason, r.Waits = autoscalingv1.InvalidRequest, true
+			r.Message = fmt.Sprintf("older requests are for %d pods and all together may be for %d: it waits until those have ended", total, mostPods)
+			continue
+		}
+		total += r.Size
 	}
 	return out
 }
@@ -127,8 +137,8 @@ func PhaseOf(o *autoscalingv1.ProvisioningRequest) Phase {
 func (r *Request) read(s *engine.Snapshot) {
 	spec := &r.Object.Spec
 	r.validTo = r.Object.CreationTimestamp.Add(soughtFor)
-	if p := apimeta.FindStatusCondition(r.Object.Status.Conditions, autoscalingv1.ConditionProvisioned); p != nil && r.Phase == Booked {
-		r.until = p.LastTransitionTime.Add(heldFor)
+	if r.Phase == Booked {
+		r.until = bookedUntil(r.Object)
 	}
 	r.readParameters()
 	if n := len(spec.PodSets); n == 0 || n > mostPodSets {
