@@ -87,7 +87,10 @@ func TestPricesThatComeTooLateAreAskedForAgain(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.SetSizes(azuretest.Size{Name: "Standard_D4s_v5", CPUs: 4, MemoryGiB: 16, Zones: []string{"1"}, Price: 0.3})
-	w.Fail("RetailPrices", azuretest.Fault{Hang: true, Hung: func() { w.clock.Step(cloud.Patience) }})
+	w.Fail("RetailPrices", azuretest.Fault{Hang: true, Hung: func() {
+		until(t, func() bool { _, known := w.Size("Standard_D4s_v5"); return known }) // or the sizes would be late as well
+		w.clock.Step(cloud.Patience)
+	}})
 	if got := w.price("D4s_v5", od); got != 0.192 {
 		t.Errorf("price %v", got)
 	}
