@@ -19,8 +19,8 @@ import (
 )
 
 // TestALeaderThatWasPausedWritesNothingOfWhatItHadPlanned stops the leader of two controllers, as a virtual machine is paused,
-// while it starts machines, and lets it go on once the other one has started them. No pod gets a second machine, and the pool
-// keeps to its limit. TENON_KILLS says how often; the first time the leader is in the midst of writing NodeClaims, later the
+// while it starts machines, and lets it go on once the other one has started them. No machine is started for a pod that has one,
+// and the pool keeps to its limit. TENON_KILLS says how often; the first time the leader is in the midst of writing NodeClaims, later the
 // moment is drawn, others with TENON_KILL_SEED.
 func TestALeaderThatWasPausedWritesNothingOfWhatItHadPlanned(t *testing.T) {
 	const pods = 36
@@ -61,10 +61,10 @@ func TestALeaderThatWasPausedWritesNothingOfWhatItHadPlanned(t *testing.T) {
 		w.must(pair[0].Process.Signal(syscall.SIGCONT))
 		most := 0.0
 		w.watchFor(term.RenewDeadline+3*time.Second, func() { most = max(most, w.cpuOfMachines()) }) // so long it went on once
-		twice := w.twoMachines(claims)
-		t.Logf("round %d: paused with %d claims written; %d of %d pods were given two machines, %.0f cpu", round+1, written, twice, pods, most)
-		if twice > 0 || most > 50 {
-			t.Errorf("%d pods were given two machines; the pool of 50 cpu had %.0f", twice, most)
+		surplus := w.surplus(claims)
+		t.Logf("round %d: paused with %d claims written; machines were started for %d pods more than the %d, %.0f cpu", round+1, written, surplus, pods, most)
+		if surplus > 0 || most > 50 {
+			t.Errorf("machines were started for %d pods more than there are; the pool of 50 cpu had %.0f", surplus, most)
 		}
 		w.must(w.Delete(w, d, client.PropagationPolicy(metav1.DeletePropagationBackground)))
 		w.until(2*time.Minute, func() (bool, string) { return len(w.pods()) == 0, fmt.Sprintf("%d pods are left", len(w.pods())) }) // before the nodes go, or the pods would get others
@@ -105,22 +105,21 @@ func (w *world) cpuOfMachines() (cpu float64) {
 	return cpu
 }
 
-// twoMachines is how many of the pods that there are more than one machine was started for. A claim that arrives after the pause
-// is in the ledger as well, and goes without a machine.
-func (w *world) twoMachines(claims *ledger) (n int) {
-	times := map[string]int{}
-	for _, c := range claims.all(w.TB) {
-		if c.Status.ProviderID == "" {
-			continue
-		}
-		for _, uid := range kube.PlannedPods(c) {
-			times[uid]++
-		}
-	}
+// surplus is for how many pods machines were started beyond those that there are. It is not asked whether one pod was planned for
+// twice: kube-scheduler may have given a node to other pods than it was started for before the next leader's plan, and then that
+// one is planned for again instead of another. A claim that arrives after the pause is in the ledger as well, and goes without a
+// machine.
+func (w *world) surplus(claims *ledger) int {
+	planned, pods := 0, map[string]bool{}
 	for _, p := range w.pods() {
-		if times[string(p.UID)] > 1 {
-			n++
+		pods[string(p.UID)] = true
+	}
+	for _, c := range claims.all(w.TB) {
+		for _, uid := range kube.PlannedPods(c) {
+			if c.Status.ProviderID != "" && pods[uid] {
+				planned++
+			}
 		}
 	}
-	return n
+	return planned - len(pods)
 }
