@@ -78,6 +78,7 @@ func liveKinds() []liveKind {
 		of("apps", "v1", "daemonsets", "DaemonSet", false),
 		of("policy", "v1", "poddisruptionbudgets", "PodDisruptionBudget", false),
 		of("", "v1", "limitranges", "LimitRange", false),
+		of("node.k8s.io", "v1", "runtimeclasses", "RuntimeClass", false),
 		of("", "v1", "persistentvolumeclaims", "PersistentVolumeClaim", false),
 		of("", "v1", "persistentvolumes", "PersistentVolume", false),
 		of("storage.k8s.io", "v1", "storageclasses", "StorageClass", false),

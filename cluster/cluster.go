@@ -13,6 +13,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	nodev1 "k8s.io/api/node/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	resourcev1 "k8s.io/api/resource/v1"
 	storagev1 "k8s.io/api/storage/v1"
@@ -114,10 +115,11 @@ func (c *Cluster) Snapshot(ctx context.Context) (*engine.Snapshot, error) {
 		return nil, fmt.Errorf("snapshot: %w", err)
 	}
 	s.ScaleUps = c.ScaleUps.of(s.Pods)
-	var errs [4]error
+	var errs [5]error
 	s.DaemonSets, errs[0] = list[appsv1.DaemonSet](ctx, c, &appsv1.DaemonSetList{})
 	s.PodDisruptionBudgets, errs[1] = list[policyv1.PodDisruptionBudget](ctx, c, &policyv1.PodDisruptionBudgetList{})
 	s.LimitRanges, errs[2] = list[corev1.LimitRange](ctx, c, &corev1.LimitRangeList{})
+	s.RuntimeClasses, errs[4] = list[nodev1.RuntimeClass](ctx, c, &nodev1.RuntimeClassList{})
 	s.NodePools, errs[3] = list[v1.NodePool](ctx, c, &v1.NodePoolList{})
 	if err := errors.Join(append(errs[:], c.listStorage(ctx, s), c.listOwners(ctx, s), c.listDevices(ctx, s), c.listBuffers(ctx, s), c.listRequests(ctx, s), c.listPodGroups(ctx, s))...); err != nil {
 		return nil, fmt.Errorf("snapshot: %w", err)

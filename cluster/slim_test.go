@@ -9,6 +9,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	nodev1 "k8s.io/api/node/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	resourcev1 "k8s.io/api/resource/v1"
 	storagev1 "k8s.io/api/storage/v1"
@@ -139,7 +140,7 @@ func TestSnapshotHoldsEveryKind(t *testing.T) {
 	pool.Annotations = map[string]string{v1.BudgetTimeZoneAnnotationKey: "Europe/Zurich"}
 	claim, node := clustertest.Machine(pool, "general-a", metav1.Now().Time)
 	w := clustertest.New(t, interceptor.Funcs{}, pool, claim, node, clustertest.Pending("web", "1"),
-		&appsv1.DaemonSet{ObjectMeta: meta("a")}, &policyv1.PodDisruptionBudget{ObjectMeta: meta("a")}, &corev1.LimitRange{ObjectMeta: meta("a")},
+		&appsv1.DaemonSet{ObjectMeta: meta("a")}, &policyv1.PodDisruptionBudget{ObjectMeta: meta("a")}, &corev1.LimitRange{ObjectMeta: meta("a")}, &nodev1.RuntimeClass{ObjectMeta: metav1.ObjectMeta{Name: "a"}},
 		&corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "a"}}, &corev1.PersistentVolumeClaim{ObjectMeta: meta("a")},
 		&storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: "a"}}, &storagev1.CSINode{ObjectMeta: metav1.ObjectMeta{Name: "a"}},
 		&storagev1.VolumeAttachment{ObjectMeta: metav1.ObjectMeta{Name: "a"}}, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "a"}},

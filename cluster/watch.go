@@ -6,6 +6,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	nodev1 "k8s.io/api/node/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	resourcev1 "k8s.io/api/resource/v1"
 	storagev1 "k8s.io/api/storage/v1"
@@ -27,7 +28,7 @@ func (c *Cluster) Watch(ctx context.Context) error {
 		c.ScaleUps.Listen(ctx, c.Clock)
 	}
 	kinds := []client.Object{
-		&corev1.Pod{}, &corev1.Node{}, &corev1.LimitRange{}, &appsv1.DaemonSet{}, &policyv1.PodDisruptionBudget{},
+		&corev1.Pod{}, &corev1.Node{}, &corev1.LimitRange{}, &nodev1.RuntimeClass{}, &appsv1.DaemonSet{}, &policyv1.PodDisruptionBudget{},
 		&corev1.PersistentVolume{}, &corev1.PersistentVolumeClaim{}, &storagev1.StorageClass{}, &storagev1.CSINode{},
 		&storagev1.VolumeAttachment{}, &corev1.Namespace{}, &corev1.Service{}, &appsv1.ReplicaSet{}, &appsv1.StatefulSet{},
 		&corev1.ReplicationController{}, &resourcev1.DeviceClass{}, &v1.NodePool{}, &v1.NodeClaim{},

@@ -57,6 +57,7 @@ func TestAClusterWithoutDeviceClassesIsWatched(t *testing.T) {
 	served := []*metav1.APIResourceList{
 		kinds("v1", "Pod", "Node", "LimitRange", "PersistentVolume", "PersistentVolumeClaim", "Namespace", "Service", "ReplicationController"),
 		kinds("apps/v1", "DaemonSet", "ReplicaSet", "StatefulSet"),
+		kinds("node.k8s.io/v1", "RuntimeClass"),
 		kinds("policy/v1", "PodDisruptionBudget"),
 		kinds("storage.k8s.io/v1", "StorageClass", "CSINode", "VolumeAttachment"),
 		kinds("karpenter.sh/v1", "NodePool", "NodeClaim"),
@@ -80,7 +81,7 @@ func TestAClusterWithoutDeviceClassesIsWatched(t *testing.T) {
 	}
 	t.Run("a kind that every cluster has", func(t *testing.T) {
 		t.Parallel()
-		informers, err := cache.New(oldServer(t, served[:3]), cache.Options{Scheme: cluster.Scheme()})
+		informers, err := cache.New(oldServer(t, served[:4]), cache.Options{Scheme: cluster.Scheme()})
 		if err != nil {
 			t.Fatal(err)
 		}

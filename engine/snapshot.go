@@ -7,6 +7,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	nodev1 "k8s.io/api/node/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	resourcev1 "k8s.io/api/resource/v1"
 	storagev1 "k8s.io/api/storage/v1"
@@ -31,6 +32,7 @@ type Snapshot struct {
 	DaemonSets           []*appsv1.DaemonSet
 	PodDisruptionBudgets []*policyv1.PodDisruptionBudget
 	LimitRanges          []*corev1.LimitRange
+	RuntimeClasses       []*nodev1.RuntimeClass
 	NodePools            []*v1.NodePool
 	NodeClaims           []*v1.NodeClaim
 

@@ -2,55 +2,19 @@ package scenario
 
 import (
 	"fmt"
-	"maps"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	nodev1 "k8s.io/api/node/v1"
-	"k8s.io/apimachinery/pkg/api/equality"
 )
 
 // This file does what admission does with pods that were never in a cluster: some get something, some are not let in.
 
-// applyRuntimeClass gives a pod what its RuntimeClass says of overhead, nodes and tolerations. It says why admission refuses the pod,
-// if it does.
-func (m *manifest) applyRuntimeClass(what string, spec *corev1.PodSpec) (refused string) {
-	if spec.RuntimeClassName == nil {
-		return ""
+// noteRuntimeClass says where a RuntimeClass is not in the files.
+func (m *manifest) noteRuntimeClass(what string, spec *corev1.PodSpec) {
+	if name := spec.RuntimeClassName; name != nil && !slices.ContainsFunc(m.snapshot.RuntimeClasses, func(c *nodev1.RuntimeClass) bool { return c.Name == *name }) {
+		m.note("%s: its RuntimeClass %s is not in the files: taken to ask for nothing", what, *name)
 	}
-	name := *spec.RuntimeClassName
-	i := slices.IndexFunc(m.runtimes, func(c *nodev1.RuntimeClass) bool { return c.Name == name })
-	if i < 0 {
-		m.note("%s: its RuntimeClass %s is not in the files: taken to ask for nothing", what, name)
-		return ""
-	}
-	class := m.runtimes[i]
-	if class.Overhead != nil {
-		if spec.Overhead != nil && !equality.Semantic.DeepEqual(spec.Overhead, class.Overhead.PodFixed) {
-			return fmt.Sprintf("its overhead is not that of RuntimeClass %s", name)
-		}
-		spec.Overhead = class.Overhead.PodFixed.DeepCopy()
-	}
-	if class.Scheduling == nil {
-		return ""
-	}
-	selector := maps.Clone(class.Scheduling.NodeSelector)
-	for key, value := range spec.NodeSelector {
-		if other, both := selector[key]; both && other != value {
-			return fmt.Sprintf("it asks for nodes with %s=%s, and RuntimeClass %s for %s=%s", key, value, name, key, other)
-		}
-		if selector == nil {
-			selector = map[string]string{}
-		}
-		selector[key] = value
-	}
-	spec.NodeSelector = selector
-	for _, t := range class.Scheduling.Tolerations {
-		if !slices.ContainsFunc(spec.Tolerations, func(o corev1.Toleration) bool { return equality.Semantic.DeepEqual(o, t) }) {
-			spec.Tolerations = append(spec.Tolerations, t)
-		}
-	}
-	return ""
 }
 
 // admit leaves out the pods that were never in a cluster and would not be let into one.

@@ -73,6 +73,8 @@ func (b *builder) build(words []word) error {
 		return b.daemonSet(name, r)
 	case "pdb":
 		return b.disruptionBudget(name, r)
+	case "runtimeclass":
+		return b.runtimeClass(name, r)
 	case "limitrange":
 		return b.limitRange(name, r)
 	case "order":
@@ -116,7 +118,7 @@ func (b *builder) buildOther(statement, name word, r *reader) error {
 		return b.fault(name, r)
 	}
 	return statement.errorf("unknown statement; there are pool, class, type, catalog, overlay, buffer, request, gang, node, claim, pod, pods, " +
-		"daemonset, pdb, limitrange, namespace, service, replicaset, statefulset, replicationcontroller, storageclass, volume, " +
+		"daemonset, pdb, limitrange, runtimeclass, namespace, service, replicaset, statefulset, replicationcontroller, storageclass, volume, " +
 		"disk, deviceclass, deployment, cronjob, cloud, fault, order, delete, patch, now, wait, yaml; and the commands provision, disrupt, drift, " +
 		"progress, resize, check, apply, life")
 }

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	v1 "tenon.sh/api/v1"
+	"tenon.sh/engine/kube"
 )
 
 // This file completes objects that no API server has seen yet, in the way that it, its admission plugins and the
@@ -137,7 +138,8 @@ func (m *manifest) completePod(p *corev1.Pod) {
 		}
 	}
 	m.applyPriority(p)
-	m.refusedBy[p] = m.applyRuntimeClass(m.makerOf(p), &p.Spec)
+	m.noteRuntimeClass(m.makerOf(p), &p.Spec)
+	m.refusedBy[p] = kube.ApplyRuntimeClass(&p.Spec, m.snapshot.RuntimeClasses)
 	if p.CreationTimestamp.IsZero() {
 		p.CreationTimestamp = metav1.NewTime(m.snapshot.Now)
 	}

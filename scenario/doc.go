@@ -72,7 +72,7 @@
 //	claim NAME                     a NodeClaim whose node is not there yet, with the same words; without zone= it has not been
 //	                               launched, and type= may name several
 //	pod NAME, pods NAME xN         pending pods; NAME xN makes NAME-1 to NAME-N. Requests as resources (extended ones are
-//	                               limits as well), limits= container=(...) init=(...) sidecar=(...) overhead= pod-level=
+//	                               limits as well), limits= container=(...) init=(...) sidecar=(...) overhead= runtime= pod-level=
 //	                               select=zone:a tolerate= prefer=(zone in (a) weight=10) spread= together= apart= (below)
 //	                               port=8080 port=53/udp@10.0.0.1 (of containers too) disk=NAME,NAME scratch=CLASS (a volume that
 //	                               comes and goes with the pod) priority= (a number or a class) labels= (app:NAME beside them, unless said) annotations=
@@ -82,6 +82,8 @@
 //	                               believed for so long), and requirements: all of them, or the next ones after the word or
 //	daemonset NAME                 a DaemonSet whose pods are described with the words of a pod
 //	pdb NAME                       a PodDisruptionBudget: select=app:web (app:NAME unless said) min= max= allowed= expected= desired= always-allow ns=
+//	runtimeclass NAME              overhead= select= tolerate=, which DaemonSets' pods, buffers' and requests' get that say runtime=NAME; a
+//	                               pod has been admitted: what its class gave it stands in its own words
 //	limitrange NAME                of containers: default= request= max= min= ns=
 //	namespace NAME                 labels=team:a pause= pause-reason=
 //	service NAME                   select= (app:NAME unless said) ns=; in the same way replicaset, statefulset and

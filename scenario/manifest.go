@@ -12,7 +12,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	nodev1 "k8s.io/api/node/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -85,7 +84,6 @@ type manifest struct {
 	snapshot   engine.Snapshot
 	workloads  []workload
 	priorities []*schedulingv1.PriorityClass
-	runtimes   []*nodev1.RuntimeClass
 	quotas     []*corev1.ResourceQuota
 	classes    []*unstructured.Unstructured
 	capi       clusterAPI
@@ -266,7 +264,7 @@ func (m *manifest) adder(kind string) func(*unstructured.Unstructured) error {
 	case "ResourceSlice.resource.k8s.io":
 		return func(u *unstructured.Unstructured) error { return decode(m, u, &m.snapshot.ResourceSlices) }
 	case "RuntimeClass.node.k8s.io":
-		return func(u *unstructured.Unstructured) error { return decode(m, u, &m.runtimes) }
+		return func(u *unstructured.Unstructured) error { return decode(m, u, &m.snapshot.RuntimeClasses) }
 	case "ResourceQuota":
 		return func(u *unstructured.Unstructured) error { return decode(m, u, &m.quotas) }
 	case "PriorityClass.scheduling.k8s.io":
@@ -378,7 +376,7 @@ func (m *manifest) finish() engine.Snapshot {
 	m.expandWorkloads()
 	for _, d := range m.snapshot.DaemonSets {
 		defaultRequests(&d.Spec.Template.Spec)
-		m.applyRuntimeClass(fmt.Sprintf("DaemonSet %s/%s", d.Namespace, d.Name), &d.Spec.Template.Spec)
+		m.noteRuntimeClass(fmt.Sprintf("DaemonSet %s/%s", d.Namespace, d.Name), &d.Spec.Template.Spec)
 	}
 	for _, p := range m.snapshot.Pods {
 		m.completePod(p)

@@ -17,7 +17,7 @@ import (
 	"tenon.sh/engine"
 )
 
-const podWords = "x3 ns= cpu= mem= or any other resource, limits= container= init= sidecar= overhead= pod-level= " +
+const podWords = "x3 ns= cpu= mem= or any other resource, limits= container= init= sidecar= overhead= runtime= pod-level= " +
 	"select= tolerate= prefer= spread= together= apart= port= disk= scratch= labels= annotations= do-not-disrupt owner= node= " +
 	"nominated= priority= phase= age= move-window= launch-delay= scaled-up= scheduler= unready gated untried deleting= grace= finalizers=, and requirements: zone in (a,b) or arch in (arm64)"
 

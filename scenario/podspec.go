@@ -43,6 +43,9 @@ func (p *podLine) specWord(w word) (handled bool, err error) {
 		return true, err
 	case "overhead":
 		spec.Overhead, err = w.resources()
+	case "runtime":
+		_, value := w.cut()
+		spec.RuntimeClassName = &value
 	case "pod-level":
 		list, err := w.resources()
 		spec.Resources = &corev1.ResourceRequirements{Requests: list}

@@ -213,6 +213,7 @@ func clone(s *engine.Snapshot) engine.Snapshot {
 	out.DaemonSets = slices.Clone(s.DaemonSets)
 	out.PodDisruptionBudgets = slices.Clone(s.PodDisruptionBudgets)
 	out.LimitRanges = slices.Clone(s.LimitRanges)
+	out.RuntimeClasses = slices.Clone(s.RuntimeClasses)
 	out.NodePools = slices.Clone(s.NodePools)
 	out.NodeClaims = slices.Clone(s.NodeClaims)
 	out.NodeOverlays = slices.Clone(s.NodeOverlays)

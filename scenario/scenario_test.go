@@ -110,6 +110,7 @@ pod busy cpu=1 node=n1 do-not-disrupt nvidia.com/gpu=1
 daemonset log cpu=10m
 pdb web max=1 allowed=1
 limitrange small default=cpu:1
+runtimeclass kata overhead=cpu:250m select=runtime:kata tolerate=kata
 wait 1m
 `).Snapshot
 	pool := s.NodePools[0]
@@ -148,8 +149,8 @@ wait 1m
 	if busy := s.Pods[2]; kube.IsPending(busy) || !kube.ProtectionOf(busy, s.Now).Active || busy.Status.Phase != corev1.PodRunning {
 		t.Errorf("bound pod: %+v", busy)
 	}
-	if len(s.DaemonSets)+len(s.PodDisruptionBudgets)+len(s.LimitRanges) != 3 {
-		t.Error("a DaemonSet, budget or limit range is missing")
+	if len(s.DaemonSets)+len(s.PodDisruptionBudgets)+len(s.LimitRanges)+len(s.RuntimeClasses) != 4 {
+		t.Error("a DaemonSet, budget, limit range or runtime class is missing")
 	}
 }
 
@@ -188,6 +189,7 @@ pod x cpu=1 disk=data scratch=fast
 daemonset d cpu=1
 pdb x max=1
 limitrange l default=cpu:1 request=cpu:1
+runtimeclass kata overhead=cpu:1
 namespace blue labels=team:a
 service x
 replicaset x

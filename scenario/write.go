@@ -92,6 +92,9 @@ func objectsOf(s *engine.Snapshot) ([]Document, error) {
 	for _, o := range s.LimitRanges {
 		add("v1", "LimitRange", o)
 	}
+	for _, o := range s.RuntimeClasses {
+		add("node.k8s.io/v1", "RuntimeClass", o)
+	}
 	for _, o := range s.PersistentVolumes {
 		add("v1", "PersistentVolume", o)
 	}

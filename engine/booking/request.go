@@ -154,7 +154,6 @@ func (r *Request) read(s *engine.Snapshot) {
 	if total > buffer.MostPods {
 		r.invalid("the request is for more than %d pods: make several", buffer.MostPods)
 	}
-	ranges := buffer.RangesOf(s, r.Object.Namespace)
 	for i, set := range spec.PodSets {
 		if r.Reason != "" {
 			return
@@ -167,7 +166,7 @@ func (r *Request) read(s *engine.Snapshot) {
 			r.Message = fmt.Sprintf("there is no PodTemplate %q in namespace %s, which spec.podSets[%d].podTemplateRef names: make it, then a new request", set.PodTemplateRef.Name, r.Object.Namespace, i)
 			return
 		}
-		sample := buffer.StandIn(&s.PodTemplates[at].Template, ranges)
+		sample := buffer.StandIn(s, r.Object.Namespace, &s.PodTemplates[at].Template)
 		r.sets = append(r.sets, podSet{s.PodTemplates[at], sample, int(set.Count)})
 	}
 }

@@ -17,9 +17,9 @@ import (
 // shape is a pod of the template that yields to every pod, and leaves its machine whenever that is wished.
 func (b *Buffer) shape(s *engine.Snapshot, template *corev1.PodTemplateSpec) *corev1.Pod {
 	o := b.Object
-	b.template, b.ranges = template, RangesOf(s, o.Namespace)
-	pod := StandIn(template, b.ranges)
-	pod.Namespace, pod.CreationTimestamp, pod.ResourceVersion = o.Namespace, o.CreationTimestamp, o.ResourceVersion
+	b.template, b.ranges, b.classes = template, rangesOf(s, o.Namespace), s.RuntimeClasses
+	pod := StandIn(s, o.Namespace, template)
+	pod.CreationTimestamp, pod.ResourceVersion = o.CreationTimestamp, o.ResourceVersion
 	pod.Annotations = map[string]string{
 		v1.BufferPodAnnotationKey: "true", v1.BufferNameAnnotationKey: o.Name, v1.BufferNamespaceAnnotationKey: o.Namespace,
 	}
@@ -27,8 +27,8 @@ func (b *Buffer) shape(s *engine.Snapshot, template *corev1.PodTemplateSpec) *co
 	return pod
 }
 
-// RangesOf are the LimitRanges of the namespace.
-func RangesOf(s *engine.Snapshot, namespace string) (out []*corev1.LimitRange) {
+// rangesOf are the LimitRanges of the namespace.
+func rangesOf(s *engine.Snapshot, namespace string) (out []*corev1.LimitRange) {
 	for _, r := range s.LimitRanges {
 		if r.Namespace == namespace {
 			out = append(out, r)
@@ -37,12 +37,12 @@ func RangesOf(s *engine.Snapshot, namespace string) (out []*corev1.LimitRange) {
 	return out
 }
 
-// StandIn is a pod of the template, as the API server would let it in with these LimitRanges, that waits and stands for room. Its
-// namespace and name are to be set.
-func StandIn(template *corev1.PodTemplateSpec, ranges []*corev1.LimitRange) *corev1.Pod {
+// StandIn is a pod of the template, as the API server would let it into the namespace, that waits and stands for room. Its name is
+// to be set.
+func StandIn(s *engine.Snapshot, namespace string, template *corev1.PodTemplateSpec) *corev1.Pod {
 	template = template.DeepCopy()
 	pod := &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Labels: template.Labels},
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Labels: template.Labels},
 		Spec:       template.Spec,
 		Status: corev1.PodStatus{Phase: corev1.PodPending, Conditions: []corev1.PodCondition{
 			{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable},
@@ -52,7 +52,8 @@ func StandIn(template *corev1.PodTemplateSpec, ranges []*corev1.LimitRange) *cor
 	spec := &pod.Spec
 	spec.NodeName, spec.SchedulingGates = "", nil
 	spec.Volumes = slices.DeleteFunc(spec.Volumes, func(v corev1.Volume) bool { return v.PersistentVolumeClaim != nil || v.Ephemeral != nil })
-	kube.DefaultRequests(pod, ranges)
+	kube.ApplyRuntimeClass(spec, s.RuntimeClasses)
+	kube.DefaultRequests(pod, rangesOf(s, namespace))
 	for _, selector := range selectors(spec) {
 		// What always holds has the selector see such pods beside those that exist.
 		selector.MatchExpressions = append(selector.MatchExpressions, metav1.LabelSelectorRequirement{
@@ -105,7 +106,7 @@ type made struct {
 
 // alike reports whether the pods of both have the same shape: they are made of the very same objects.
 func alike(a, b *Buffer) bool {
-	return a.Object == b.Object && a.template == b.template && slices.Equal(a.ranges, b.ranges)
+	return a.Object == b.Object && a.template == b.template && slices.Equal(a.ranges, b.ranges) && slices.Equal(a.classes, b.classes)
 }
 
 type boundTo struct {

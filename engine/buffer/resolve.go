@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	nodev1 "k8s.io/api/node/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"tenon.sh/api/autoscalingv1beta1"
@@ -29,10 +30,11 @@ type Buffer struct {
 	// Quota says which ResourceQuota keeps the buffer smaller than its spec, empty for none.
 	Quota string
 
-	// sample is the shape of its pods, made of template and ranges; nil if there is a Reason.
+	// sample is the shape of its pods, made of template, ranges and classes; nil if there is a Reason.
 	sample   *corev1.Pod
 	template *corev1.PodTemplateSpec
 	ranges   []*corev1.LimitRange
+	classes  []*nodev1.RuntimeClass
 }
 
 // Followed reports whether the buffer asks for machines that run: other strategies are other programs' affair.

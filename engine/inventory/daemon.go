@@ -6,6 +6,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	nodev1 "k8s.io/api/node/v1"
 
 	v1 "tenon.sh/api/v1"
 	"tenon.sh/engine"
@@ -38,17 +39,18 @@ func daemonsOf(pods []daemonPod) []Daemon {
 
 // knownDaemons is what DaemonSets asked for in the last call, and by what that was known.
 type knownDaemons struct {
-	sets   []*appsv1.DaemonSet
-	ranges []*corev1.LimitRange
-	infos  []*PodInfo
-	newest map[string]*corev1.Pod // as newestOfDaemons found them among the facts
-	pods   []daemonPod
-	list   []Daemon // of the pods
+	sets    []*appsv1.DaemonSet
+	ranges  []*corev1.LimitRange
+	classes []*nodev1.RuntimeClass
+	infos   []*PodInfo
+	newest  map[string]*corev1.Pod // as newestOfDaemons found them among the facts
+	pods    []daemonPod
+	list    []Daemon // of the pods
 }
 
 // ofDaemonSets finds out what the DaemonSets ask for, given the infos of the pods that they have.
 func (k *knownDaemons) ofDaemonSets(s *engine.Snapshot, infos []*PodInfo) {
-	same := slices.Equal(k.sets, s.DaemonSets) && slices.Equal(k.ranges, s.LimitRanges)
+	same := slices.Equal(k.sets, s.DaemonSets) && slices.Equal(k.ranges, s.LimitRanges) && slices.Equal(k.classes, s.RuntimeClasses)
 	if same && slices.Equal(k.infos, infos) {
 		return
 	}
@@ -58,7 +60,7 @@ func (k *knownDaemons) ofDaemonSets(s *engine.Snapshot, infos []*PodInfo) {
 		return
 	}
 	pods := daemonPods(s, newest)
-	*k = knownDaemons{slices.Clone(s.DaemonSets), slices.Clone(s.LimitRanges), infos, newest, pods, daemonsOf(pods)}
+	*k = knownDaemons{slices.Clone(s.DaemonSets), slices.Clone(s.LimitRanges), slices.Clone(s.RuntimeClasses), infos, newest, pods, daemonsOf(pods)}
 }
 
 // DaemonPods is the pods that the snapshot's DaemonSets will make; they are shared, not to be changed.
@@ -91,6 +93,7 @@ func daemonPods(s *engine.Snapshot, newest map[string]*corev1.Pod) []daemonPod {
 		}
 		pod := &corev1.Pod{Spec: *set.Spec.Template.Spec.DeepCopy()}
 		pod.Namespace, pod.Name, pod.Labels = set.Namespace, set.Name, set.Spec.Template.Labels
+		kube.ApplyRuntimeClass(&pod.Spec, s.RuntimeClasses)
 		if n := newest[set.Namespace+"/"+set.Name]; n != nil {
 			live := n.Spec.DeepCopy()
 			pod.Spec.Containers, pod.Spec.InitContainers = live.Containers, live.InitContainers
