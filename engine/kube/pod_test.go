@@ -3,8 +3,10 @@ package kube
 import (
 	"math"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	v1 "tenon.sh/api/v1"
 	"tenon.sh/engine/enginetest"
@@ -50,5 +52,22 @@ func TestWhatEvictingAPodCosts(t *testing.T) {
 	both[v1.DisruptionCostAnnotationKey] = "200"
 	if cost := EvictionCost(enginetest.CostlyPod(0, both)); cost != EvictionCost(enginetest.CostlyPod(0, deletion("200"))) {
 		t.Errorf("the disruption cost does not win: %g", cost)
+	}
+}
+
+func TestForHowLongAPodProtectsItsNode(t *testing.T) {
+	t.Parallel()
+	start := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
+	for text, want := range map[string]Protection{
+		"true": {Active: true},
+		"10m":  {Active: true, Until: start.Add(10 * time.Minute)},
+		"5m":   {Until: start.Add(5 * time.Minute)}, // until that very instant, and no longer
+		"0s":   {Invalid: "0s"}, "-5m": {Invalid: "-5m"}, "soon": {Invalid: "soon"}, "false": {Invalid: "false"},
+	} {
+		pod := &corev1.Pod{Status: corev1.PodStatus{StartTime: new(metav1.NewTime(start))}}
+		pod.Annotations = map[string]string{v1.DoNotDisruptAnnotationKey: text}
+		if got := ProtectionOf(pod, start.Add(5*time.Minute)); got != want {
+			t.Errorf("%q after five minutes: %+v, want %+v", text, got, want)
+		}
 	}
 }
