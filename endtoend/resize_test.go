@@ -19,9 +19,7 @@ func TestPodsAreResizedInPlace(t *testing.T) {
 	w := newWorld(t)
 	w.start()
 	for _, file := range []string{"nodepool.yaml", "web.yaml"} {
-		for _, m := range w.manifests("../examples/resize/" + file) {
-			w.must(w.Apply(w, client.ApplyConfigurationFromUnstructured(m), client.FieldOwner("kubectl")))
-		}
+		w.applyFile("../examples/resize/" + file)
 	}
 	w.running(3, 2*time.Minute)
 	first := w.only().Status.NodeName
