@@ -82,12 +82,13 @@ func slimPod(pod *corev1.Pod) {
 	slimStatuses(status.InitContainerStatuses)
 }
 
-// keptConditions are those that say where a pod is in its life, on their own: the decoder leaves room for eight.
+// keptConditions are those that say where a pod is in its life and whether its resize waits, on their own: the decoder leaves room
+// for eight.
 func keptConditions(conditions []corev1.PodCondition) []corev1.PodCondition {
 	var kept []corev1.PodCondition
 	for _, c := range conditions {
 		switch c.Type {
-		case corev1.PodScheduled, corev1.PodReady, corev1.ContainersReady:
+		case corev1.PodScheduled, corev1.PodReady, corev1.ContainersReady, corev1.PodResizePending:
 			kept = append(kept, c)
 		}
 	}

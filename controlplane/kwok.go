@@ -11,6 +11,7 @@ import (
 	"syscall"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
@@ -103,6 +104,13 @@ func kwok(ctx context.Context, args []string) error {
 		return err
 	}
 	if err := controller.Start(ctx); err != nil {
+		return err
+	}
+	played, err := labels.Parse(f.selector)
+	if err != nil {
+		return fmt.Errorf("--manage-nodes-with-annotation-selector: %w", err)
+	}
+	if err := playResizes(ctx, client, played); err != nil {
 		return err
 	}
 	if err := serveHealth(f.address); err != nil {

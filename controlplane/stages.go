@@ -35,8 +35,24 @@ func nodeInit(kubernetes string) (string, error) {
 	return text, nil
 }
 
+// podReady is KWOK's stage of that name for kubelets that say what they have given each container, as all do that resize in place.
+func podReady() (string, error) {
+	const before = "restartCount: 0\n"
+	head, tail, found := strings.Cut(podfast.DefaultPodReady, before)
+	if !found {
+		return "", fmt.Errorf("KWOK's stage for pods that become ready does not say %q, so that nothing can be said beside it", before)
+	}
+	return head + before + `        {{ if .resources }}
+        resources: {{ pick .resources "requests" "limits" | toJson }}
+        {{ if .resources.requests }}
+        allocatedResources: {{ .resources.requests | toJson }}
+        {{ end }}
+        {{ end }}
+` + tail, nil
+}
+
 // loadStages returns KWOK's own stages, by the kind they apply to, with its pod-delete replaced by ours and its
-// node-initialize changed as nodeInit says. They touch nothing but
+// node-initialize and pod-ready changed as nodeInit and podReady say. They touch nothing but
 // the status: labels, taints and capacity of a node stay as whoever created the node wrote them.
 func loadStages() (map[internalversion.StageResourceRef][]*internalversion.Stage, error) {
 	stages := map[internalversion.StageResourceRef][]*internalversion.Stage{}
@@ -44,9 +60,13 @@ func loadStages() (map[internalversion.StageResourceRef][]*internalversion.Stage
 	if err != nil {
 		return nil, err
 	}
+	ready, err := podReady()
+	if err != nil {
+		return nil, err
+	}
 	for _, text := range []string{
 		node, heartbeat.DefaultNodeHeartbeatWithLease,
-		podfast.DefaultPodReady, podfast.DefaultPodComplete, podDelete, podUnhealthy,
+		ready, podfast.DefaultPodComplete, podDelete, podUnhealthy,
 	} {
 		stage, err := config.UnmarshalWithType[*internalversion.Stage](text)
 		if err != nil {

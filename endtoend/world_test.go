@@ -45,6 +45,7 @@ const asTenon = "TENON_ENDTOEND_COMMAND"
 const logsIn = "TENON_LOGS"
 
 func TestMain(m *testing.M) {
+	playgroundtest.KeepProgram()
 	if os.Getenv(asTenon) != "" {
 		os.Exit(cli.Main())
 	}

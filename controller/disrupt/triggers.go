@@ -15,7 +15,7 @@ import (
 )
 
 // Watch calls trigger whenever a node may have become removable, or one that is being removed may be needed: a pod is
-// gone, a claim or a pool has changed, a node has another condition, a pause begins or ends. It calls hurry instead for a node
+// gone or needs less, a claim or a pool has changed, a node has another condition, a pause begins or ends. It calls hurry instead for a node
 // that has been broken for longer than anybody said: whoever finds that out may take it back at once, and it may be due.
 func Watch(ctx context.Context, informers cache.Informers, trigger, hurry func(cause string)) error {
 	told := func(o any) {
@@ -32,7 +32,7 @@ func Watch(ctx context.Context, informers cache.Informers, trigger, hurry func(c
 	}{
 		{&corev1.Pod{}, toolscache.ResourceEventHandlerFuncs{
 			UpdateFunc: func(old, o any) {
-				if leftItsNode(old.(*corev1.Pod), o.(*corev1.Pod)) {
+				if old, pod := old.(*corev1.Pod), o.(*corev1.Pod); leftItsNode(old, pod) || shrank(old, pod) {
 					told(o)
 				}
 			},
@@ -88,6 +88,20 @@ func paused(o any) string { return o.(client.Object).GetAnnotations()[v1.PauseAn
 
 func leftItsNode(old, pod *corev1.Pod) bool {
 	return pod.Spec.NodeName != "" && kube.IsReschedulable(old) && !kube.IsReschedulable(pod)
+}
+
+// shrank reports whether the pod was resized in place so that it needs less of anything.
+func shrank(old, pod *corev1.Pod) bool {
+	if pod.Spec.NodeName == "" {
+		return false
+	}
+	need := kube.PodRequests(pod)
+	for name, had := range kube.PodRequests(old) {
+		if now := need[name]; now.Cmp(had) < 0 {
+			return true
+		}
+	}
+	return false
 }
 
 // conditionsChanged reports whether a condition of the node is another one than before, and whether it says that it has been so

@@ -44,6 +44,8 @@ type PodExplanation struct {
 	Machine *MachineRecord `json:"machine,omitempty"`
 	// Launch is there if that machine has to be started.
 	Launch *LaunchRecord `json:"launch,omitempty"`
+	// Resize is there if the pod was resized in place and its node does not give that yet, or never will.
+	Resize *ResizeRecord `json:"resize,omitempty"`
 	// OtherGroups names the groups of nodes that no NodePool owns and that the pod is for, if nothing can run it.
 	OtherGroups []string `json:"otherGroups,omitempty"`
 	// Notes say what the pod may not expect of its place.
@@ -89,6 +91,9 @@ func ExplainPod(s *engine.Snapshot, opt engine.Options, plan *engine.Plan, pod *
 			ref = pool.Spec.Template.Spec.NodeClassRef
 		}
 		x.story.Notes = notDivided(pod, kube.NewTypeIndex(s).Find(ref, m.NodePool, m.InstanceType))
+	}
+	if x.story.Resize = x.pendingResize(); x.story.Resize != nil {
+		x.story.Notes = append(x.story.Notes, x.story.Resize.sentence(pod.Spec.NodeName))
 	}
 	x.story.Summary = x.summary()
 	return x.story
@@ -217,6 +222,9 @@ func (x *podExplainer) summary() string {
 		text := "it runs on node " + m.Node + x.group(m)
 		if kube.OwnedByDaemonSet(pod) {
 			text += ", where its DaemonSet wants it; such pods start no machines and keep none"
+		}
+		if r := x.story.Resize; r != nil {
+			text += ", and its resize is " + r.Reason
 		}
 		return text
 	case OutcomeDaemonSet:

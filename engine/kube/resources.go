@@ -16,17 +16,25 @@ import (
 // PodRequests is what the pod needs on a node, as kube-scheduler counts it: the larger of what runs together and of
 // each step of its start, init containers that keep running counted with both, requests of the pod as a whole instead
 // where there are any, its overhead, and one pod. A resize in place counts with the larger of what is asked for and reality.
+// What the kubelet has said that it can never give does not count.
 func PodRequests(pod *corev1.Pod) corev1.ResourceList {
+	return countRequests(pod, !ResizeIsHopeless(pod))
+}
+
+// GivenRequests is the same without what a resize in place asks for and the kubelet has not given.
+func GivenRequests(pod *corev1.Pod) corev1.ResourceList { return countRequests(pod, false) }
+
+func countRequests(pod *corev1.Pod, wish bool) corev1.ResourceList {
 	running := corev1.ResourceList{}
 	for i := range pod.Spec.Containers {
-		AddList(running, containerRequests(pod, &pod.Spec.Containers[i], pod.Status.ContainerStatuses))
+		AddList(running, containerRequests(wish, &pod.Spec.Containers[i], pod.Status.ContainerStatuses))
 	}
 	sidecars, starting := corev1.ResourceList{}, corev1.ResourceList{}
 	for i := range pod.Spec.InitContainers {
 		c := &pod.Spec.InitContainers[i]
 		need := corev1.ResourceList{}
 		if c.RestartPolicy != nil && *c.RestartPolicy == corev1.ContainerRestartPolicyAlways {
-			stays := containerRequests(pod, c, pod.Status.InitContainerStatuses)
+			stays := containerRequests(wish, c, pod.Status.InitContainerStatuses)
 			AddList(running, stays)
 			AddList(sidecars, stays)
 		} else {
@@ -36,20 +44,20 @@ func PodRequests(pod *corev1.Pod) corev1.ResourceList {
 		MaxList(starting, need)
 	}
 	MaxList(running, starting)
-	wholeRequests(pod, running)
+	wholeRequests(pod, wish, running)
 	AddList(running, pod.Spec.Overhead)
 	AddList(running, corev1.ResourceList{corev1.ResourcePods: *resource.NewQuantity(1, resource.DecimalSI)})
 	return running
 }
 
 // wholeRequests puts what the pod requests as a whole in the place of what its containers request.
-func wholeRequests(pod *corev1.Pod, need corev1.ResourceList) {
+func wholeRequests(pod *corev1.Pod, wish bool, need corev1.ResourceList) {
 	if pod.Spec.Resources == nil {
 		return
 	}
 	counted := pod.Spec.Resources.Requests
 	if r := pod.Status.Resources; r != nil {
-		counted = resized(pod, counted, r.Requests, pod.Status.AllocatedResources)
+		counted = resized(wish, counted, r.Requests, pod.Status.AllocatedResources)
 	}
 	for name := range pod.Spec.Resources.Requests {
 		if name == corev1.ResourceCPU || name == corev1.ResourceMemory || strings.HasPrefix(string(name), corev1.ResourceHugePagesPrefix) {
@@ -58,20 +66,20 @@ func wholeRequests(pod *corev1.Pod, need corev1.ResourceList) {
 	}
 }
 
-func containerRequests(pod *corev1.Pod, c *corev1.Container, statuses []corev1.ContainerStatus) corev1.ResourceList {
+func containerRequests(wish bool, c *corev1.Container, statuses []corev1.ContainerStatus) corev1.ResourceList {
 	for i := range statuses {
 		if s := &statuses[i]; s.Name == c.Name && s.Resources != nil {
-			return resized(pod, c.Resources.Requests, s.Resources.Requests, s.AllocatedResources)
+			return resized(wish, c.Resources.Requests, s.Resources.Requests, s.AllocatedResources)
 		}
 	}
 	return c.Resources.Requests
 }
 
-// resized is what counts of a resize in place: the largest of what is wished, what is and what the kubelet has promised.
-// What the kubelet has said it can never give does not count.
-func resized(pod *corev1.Pod, wished, actual, promised corev1.ResourceList) corev1.ResourceList {
+// resized is what counts of a resize in place: the largest of what is wished, if the wish counts, what is and what the kubelet has
+// promised.
+func resized(wish bool, wished, actual, promised corev1.ResourceList) corev1.ResourceList {
 	need := corev1.ResourceList{}
-	if !ResizeIsHopeless(pod) {
+	if wish {
 		MaxList(need, wished)
 	}
 	MaxList(need, actual)
@@ -81,8 +89,17 @@ func resized(pod *corev1.Pod, wished, actual, promised corev1.ResourceList) core
 
 // ResizeIsHopeless reads the kubelet's word about the pod's resize. Like kube-scheduler it looks at the reason only.
 func ResizeIsHopeless(pod *corev1.Pod) bool {
+	c := ResizePending(pod)
+	return c != nil && c.Reason == corev1.PodReasonInfeasible
+}
+
+// ResizePending is the kubelet's word about a resize in place that it has not given; nil if there is none.
+func ResizePending(pod *corev1.Pod) *corev1.PodCondition {
 	i := slices.IndexFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool { return c.Type == corev1.PodResizePending })
-	return i >= 0 && pod.Status.Conditions[i].Reason == corev1.PodReasonInfeasible
+	if i < 0 {
+		return nil
+	}
+	return &pod.Status.Conditions[i]
 }
 
 func AddList(into, more corev1.ResourceList) {
