@@ -204,9 +204,13 @@ func (o *dashboardOptions) addJournal(ctx context.Context, picture *dashboard.Pi
 			return nil
 		}
 	}
+	return showJournal(picture, document)
+}
+
+func showJournal(picture *dashboard.Picture, document *journal.Document) error {
 	picture.Notes = append(picture.Notes, document.Notes...)
 	var text bytes.Buffer
-	err = writeJournal(&text, document, "json")
+	err := writeJournal(&text, document, "json")
 	picture.Journal = text.Bytes()
 	picture.Decision = func(id string) (*dashboard.Explanation, error) { return pageDecision(document, id) }
 	return err

@@ -208,6 +208,7 @@ type view struct {
 	version string // the same for pictures that show the same
 	// journalVersion is the same for those whose journal shows the same.
 	journalVersion uint64
+	sights         sights
 }
 
 // newView reads the documents of a picture.
