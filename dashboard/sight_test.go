@@ -29,7 +29,7 @@ func seen(t *testing.T, p *dashboard.Picture, sight func(*http.Request, []string
 // Sentences may name pods of any namespace: whoever does not see all of them is told codes and counts.
 func TestSentencesThatMayNamePodsAreForThoseWhoSeeAll(t *testing.T) {
 	t.Parallel()
-	p := few()
+	p := picture(20)
 	for from, to := range map[string]string{"no cheaper place was found for its pods": "pod vault/keys-1 holds it", "Empty, saves": "Empty but for vault/keys-1, saves"} {
 		if !strings.Contains(string(p.Nodes), from) {
 			t.Fatalf("the picture lacks %q", from)
