@@ -24,8 +24,8 @@ import (
 type running struct {
 	testing.TB
 	metrics, health, page int
-	stop            func() error
-	log             *text
+	stop                  func() error
+	log                   *text
 }
 
 // text is a log that may be read while it is written.

@@ -172,6 +172,7 @@ func (o *dashboardOptions) source(flags *pflag.FlagSet, stdin io.Reader, notes *
 		o.override(flags, &reading.Options)
 		picture, err := newPicture(name, reading)
 		if err == nil {
+			picture.Savings = savingsOf(o.planOptions, reading)
 			err = o.addJournal(ctx, picture)
 		}
 		return picture, err

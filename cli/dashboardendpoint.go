@@ -42,10 +42,12 @@ func (p *parts) picture(ctx context.Context) (*dashboard.Picture, error) {
 	}
 	options := p.opt.engineOptions()
 	options.Threads = 1
-	picture, err := newPicture(cmp.Or(p.opt.ClusterName, "this cluster"), &scenario.Reading{Snapshot: s, Options: options})
+	reading := &scenario.Reading{Snapshot: s, Options: options}
+	picture, err := newPicture(cmp.Or(p.opt.ClusterName, "this cluster"), reading)
 	if err != nil {
 		return nil, err
 	}
+	picture.Savings = savingsOf(planOptions{}, reading)
 	return picture, showJournal(picture, p.journal.Document(journal.Filter{Most: mostDecisions}))
 }
 

@@ -64,7 +64,7 @@ func Handler(reader *Reader, opt Options) (http.Handler, error) {
 	}
 	s := &server{reader: reader, assets: a, turns: make(chan struct{}, opt.AtOnce), sight: opt.Sight}
 	mux := http.NewServeMux()
-	for _, make := range []func() *screen{nodesScreen, waitingScreen, decisionsScreen, whyScreen, decisionScreen, storyScreen, missingScreen} {
+	for _, make := range []func() *screen{nodesScreen, waitingScreen, decisionsScreen, moneyScreen, whyScreen, decisionScreen, storyScreen, missingScreen} {
 		page := make()
 		if page.template, err = s.templates(page.file); err != nil {
 			return nil, err
@@ -77,6 +77,7 @@ func Handler(reader *Reader, opt Options) (http.Handler, error) {
 	mux.HandleFunc("GET /assets/{name}", a.serve)
 	mux.HandleFunc("GET /json/nodes", s.document(func(v *view, _ *http.Request) ([]byte, error) { return v.Nodes, nil }))
 	mux.HandleFunc("GET /json/plan", s.document(func(v *view, _ *http.Request) ([]byte, error) { return v.Plan, nil }))
+	mux.HandleFunc("GET /json/savings", s.document(savingsText))
 	mux.HandleFunc("GET /json/journal", s.document(func(v *view, _ *http.Request) ([]byte, error) {
 		if v.Journal == nil {
 			return nil, errors.New(v.NoJournal)
@@ -156,7 +157,7 @@ func (s *server) page(w http.ResponseWriter, r *http.Request, page *screen) {
 func (s *server) tag(v *view, problem string, r *http.Request) string {
 	sum := fnv.New64a()
 	fmt.Fprint(sum, s.assets.build, v.version, v.At.Unix()/60, problem, r.URL.RequestURI())
-	if strings.HasPrefix(r.URL.Path, decisionsPath) {
+	if strings.HasPrefix(r.URL.Path, decisionsPath) || r.URL.Path == moneyPath {
 		fmt.Fprint(sum, v.journalVersion)
 	}
 	return fmt.Sprintf(`"%016x"`, sum.Sum64())

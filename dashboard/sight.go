@@ -33,6 +33,7 @@ func (v *view) within(sight Sight) (*view, error) {
 		return slices.Contains(sight.Namespaces, namespace)
 	}
 	p := &Picture{Cluster: v.Cluster, At: v.At, NodePools: v.NodePools, NoJournal: errOutOfSight.Error()}
+	moneyWithin(p, v.Picture, func(namespace string) bool { return slices.Contains(sight.Namespaces, namespace) })
 	hidden := v.namespaces()
 	hidden = slices.DeleteFunc(hidden, func(namespace string) bool { return slices.Contains(sight.Namespaces, namespace) })
 	scrub := scrubber(hidden)

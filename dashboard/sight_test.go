@@ -54,7 +54,9 @@ func TestSentencesThatMayNamePodsAreForThoseWhoSeeAll(t *testing.T) {
 
 func TestThePageIsNotServedWhileItIsNotKnownWhatMayBeSeen(t *testing.T) {
 	t.Parallel()
-	handler := seen(t, few(), func(*http.Request, []string) (dashboard.Sight, error) { return dashboard.Sight{All: true}, errors.New("nobody answers") })
+	handler := seen(t, few(), func(*http.Request, []string) (dashboard.Sight, error) {
+		return dashboard.Sight{All: true}, errors.New("nobody answers")
+	})
 	for _, address := range []string{"/", "/json/nodes", "/json/tiles", "/why/node/x"} {
 		if w := ask(handler, http.MethodGet, address); w.Code != http.StatusServiceUnavailable || !strings.Contains(w.Body.String(), "Nobody answers") {
 			t.Errorf("%s: %d", address, w.Code)
