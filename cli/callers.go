@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 	"time"
 
 	"golang.org/x/time/rate"
@@ -20,6 +21,8 @@ const (
 	// catalogAudience is what tokens for the catalog are for, and for nothing else. One for the API server is refused, so that
 	// nobody has a reason to show it to a controller.
 	catalogAudience = "tenon.sh/catalog"
+	// apiServer, in place of an audience, is whatever the API server takes for its own.
+	apiServer = ""
 	// callersKept is how long it is remembered who a token belongs to, or that nobody knows it.
 	callersKept = time.Minute
 	// strangersEvery and strangersAtOnce bound how often the API server is asked about tokens that were not seen before.
@@ -29,23 +32,26 @@ const (
 
 var errManyStrangers = errors.New("too many unknown tokens have come: try again in a few seconds")
 
-// newCallers tells who has a token and may get a path, and remembers it.
-func newCallers(api client.Client, path string) authenticator.Token {
-	asks := &reviewer{api: api, path: path, strangers: rate.NewLimiter(rate.Every(strangersEvery), strangersAtOnce)}
+// newCallers tells who has a token for an audience and may get a path, and remembers it.
+func newCallers(api client.Client, audience, path string) authenticator.Token {
+	asks := &reviewer{api: api, audience: audience, path: path, strangers: rate.NewLimiter(rate.Every(strangersEvery), strangersAtOnce)}
 	return cache.New(asks, false, callersKept, callersKept)
 }
 
 // reviewer asks the API server who has a token, and whether they may get the path: the answers are remembered together.
 type reviewer struct {
-	api       client.Client
-	path      string
-	strangers *rate.Limiter
+	api            client.Client
+	audience, path string
+	strangers      *rate.Limiter
 }
 
 // caller is somebody with a token.
 type caller struct {
 	user.DefaultInfo
 	reads bool // the path
+
+	mu    sync.Mutex      // guards lists
+	lists map[string]bool // whether the pods of a namespace, of all at ""; nil before somebody has asked
 }
 
 // AuthenticateToken does not remember anything.
@@ -53,26 +59,62 @@ func (r *reviewer) AuthenticateToken(ctx context.Context, token string) (*authen
 	if !r.strangers.Allow() {
 		return nil, false, errManyStrangers
 	}
-	review := &authenticationv1.TokenReview{Spec: authenticationv1.TokenReviewSpec{Token: token, Audiences: []string{catalogAudience}}}
+	review := &authenticationv1.TokenReview{Spec: authenticationv1.TokenReviewSpec{Token: token}}
+	if r.audience != apiServer {
+		review.Spec.Audiences = []string{r.audience}
+	}
 	if err := r.api.Create(ctx, review); err != nil {
 		return nil, false, fmt.Errorf("review a token: %w", err)
 	}
 	// A review's own error says why it knows the token not, which is an answer like any other. An API server that does not
 	// mention audiences has not looked at them.
-	if !review.Status.Authenticated || !slices.Contains(review.Status.Audiences, catalogAudience) {
+	if !review.Status.Authenticated || r.audience != apiServer && !slices.Contains(review.Status.Audiences, r.audience) {
 		return nil, false, nil
 	}
 	who := review.Status.User
-	access := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
-		User: who.Username, UID: who.UID, Groups: who.Groups, Extra: map[string]authorizationv1.ExtraValue{},
-		NonResourceAttributes: &authorizationv1.NonResourceAttributes{Path: r.path, Verb: "get"},
-	}}
+	c := &caller{DefaultInfo: user.DefaultInfo{Name: who.Username, UID: who.UID, Groups: who.Groups, Extra: map[string][]string{}}}
 	for key, value := range who.Extra {
-		access.Spec.Extra[key] = authorizationv1.ExtraValue(value)
+		c.Extra[key] = value
 	}
-	if err := r.api.Create(ctx, access); err != nil {
-		return nil, false, fmt.Errorf("ask what %s may do: %w", who.Username, err)
+	var err error
+	c.reads, err = mayDo(ctx, r.api, c, authorizationv1.SubjectAccessReviewSpec{
+		NonResourceAttributes: &authorizationv1.NonResourceAttributes{Path: r.path, Verb: "get"},
+	})
+	if err != nil {
+		return nil, false, err
 	}
-	c := &caller{DefaultInfo: user.DefaultInfo{Name: who.Username}, reads: access.Status.Allowed}
 	return &authenticator.Response{User: c}, true, nil
+}
+
+// mayDo asks the API server whether a caller may do what the rest of the spec says.
+func mayDo(ctx context.Context, api client.Client, c *caller, spec authorizationv1.SubjectAccessReviewSpec) (bool, error) {
+	spec.User, spec.UID, spec.Groups, spec.Extra = c.Name, c.UID, c.Groups, map[string]authorizationv1.ExtraValue{}
+	for key, value := range c.Extra {
+		spec.Extra[key] = value
+	}
+	access := &authorizationv1.SubjectAccessReview{Spec: spec}
+	if err := api.Create(ctx, access); err != nil {
+		return false, fmt.Errorf("ask what %s may do: %w", c.Name, err)
+	}
+	return access.Status.Allowed, nil
+}
+
+// mayList says whether a caller may list the pods of a namespace, of all at "". It is remembered as long as the caller is.
+func (c *caller) mayList(ctx context.Context, api client.Client, namespace string) (bool, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if may, known := c.lists[namespace]; known {
+		return may, nil
+	}
+	may, err := mayDo(ctx, api, c, authorizationv1.SubjectAccessReviewSpec{
+		ResourceAttributes: &authorizationv1.ResourceAttributes{Namespace: namespace, Verb: "list", Resource: "pods"},
+	})
+	if err != nil {
+		return false, err
+	}
+	if c.lists == nil {
+		c.lists = map[string]bool{}
+	}
+	c.lists[namespace] = may
+	return may, nil
 }

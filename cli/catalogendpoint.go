@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net/http"
@@ -22,7 +23,7 @@ const (
 
 // catalogEndpoint serves what there is to buy.
 func (p *parts) catalogEndpoint() http.Handler {
-	return newKnownEndpoint(newCallers(p.mgr.GetClient(), catalogPath), catalogPath, catalogText(func(ctx context.Context) (engine.CatalogDocument, error) {
+	return newKnownEndpoint(newCallers(p.mgr.GetClient(), catalogAudience, catalogPath), catalogPath, catalogText(func(ctx context.Context) (engine.CatalogDocument, error) {
 		return p.cluster.CatalogDocument(ctx, p.opt.engineOptions())
 	}))
 }
@@ -58,7 +59,7 @@ func (e *knownEndpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "only GET is served", http.StatusMethodNotAllowed)
 		return
 	}
-	if problem, status := e.refuse(r); problem != "" {
+	if _, problem, status := admit(r, e.callers, catalogAudience, e.path); problem != "" {
 		http.Error(w, problem, status)
 		return
 	}
@@ -96,32 +97,33 @@ func tooMany(w http.ResponseWriter) {
 	http.Error(w, "too many requests at a time: try again in a few seconds", http.StatusTooManyRequests)
 }
 
-// refuse returns why a caller may not read the document. A token that came in clear text is not looked at.
-func (e *knownEndpoint) refuse(r *http.Request) (problem string, status int) {
+// admit says who a caller is, or why they may not get a path. A token that came in clear text is not looked at.
+func admit(r *http.Request, callers authenticator.Token, audience, path string) (c *caller, problem string, status int) {
 	if r.TLS == nil {
-		return "this is for callers with a token, and tokens are taken over TLS only: use https", http.StatusUnauthorized
+		return nil, "this is for callers with a token, and tokens are taken over TLS only: use https", http.StatusUnauthorized
 	}
 	token := r.Header.Get(tokenHeader)
 	if bearer, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer "); ok {
 		token = bearer
 	}
 	if token == "" {
-		return "a token is needed: Authorization: Bearer, or " + tokenHeader, http.StatusUnauthorized
+		return nil, "a token is needed: Authorization: Bearer, or " + tokenHeader, http.StatusUnauthorized
 	}
-	response, known, err := e.callers.AuthenticateToken(r.Context(), token)
+	response, known, err := callers.AuthenticateToken(r.Context(), token)
 	switch {
 	case errors.Is(err, errManyStrangers):
-		return err.Error(), http.StatusTooManyRequests
+		return nil, err.Error(), http.StatusTooManyRequests
 	case err != nil: // which is nothing that callers could use, nor for everybody to read
 		if r.Context().Err() == nil {
-			log.FromContext(r.Context()).Error(err, "asking the API server who wants to read", "path", e.path)
+			log.FromContext(r.Context()).Error(err, "asking the API server who wants to read", "path", path)
 		}
-		return "the API server does not say who you are: try again later", http.StatusServiceUnavailable
+		return nil, "the API server does not say who you are: try again later", http.StatusServiceUnavailable
 	case !known:
-		return "the API server does not know this token as one for " + catalogAudience, http.StatusUnauthorized
+		return nil, "the API server does not know this token as one for " + cmp.Or(audience, "itself"), http.StatusUnauthorized
 	}
-	if c, ok := response.User.(*caller); !ok || !c.reads {
-		return response.User.GetName() + " may not get " + e.path, http.StatusForbidden
+	c, ok := response.User.(*caller)
+	if !ok || !c.reads {
+		return nil, response.User.GetName() + " may not get " + path, http.StatusForbidden
 	}
-	return "", 0
+	return c, "", 0
 }

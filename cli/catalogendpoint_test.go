@@ -83,7 +83,7 @@ func startEndpointOn(t *testing.T, o *office, address string) (host string, trus
 	t.Helper()
 	var callers authenticator.Token
 	if o != nil {
-		callers = newCallers(o, catalogPath)
+		callers = newCallers(o, catalogAudience, catalogPath)
 	}
 	e, err := listen(ControllerOptions{listenHost: address, HealthProbePort: -1})
 	must(t, err)

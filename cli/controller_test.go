@@ -23,9 +23,9 @@ import (
 // running is a controller in this process.
 type running struct {
 	testing.TB
-	metrics, health int
-	stop            func() error
-	log             *text
+	metrics, health, page int
+	stop                  func() error
+	log                   *text
 }
 
 // text is a log that may be read while it is written.
@@ -50,10 +50,10 @@ func startController(t testing.TB, config *rest.Config) *running {
 	t.Helper()
 	opt := cli.DefaultControllerOptions()
 	opt.LeaderElectionNamespace = "default"
-	opt.MetricsPort, opt.HealthProbePort = playgroundtest.FreePort(t), playgroundtest.FreePort(t)
+	opt.MetricsPort, opt.HealthProbePort, opt.DashboardPort = playgroundtest.FreePort(t), playgroundtest.FreePort(t), playgroundtest.FreePort(t)
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
-	r := &running{TB: t, metrics: opt.MetricsPort, health: opt.HealthProbePort, log: &text{}}
+	r := &running{TB: t, metrics: opt.MetricsPort, health: opt.HealthProbePort, page: opt.DashboardPort, log: &text{}}
 	go func() { ended <- cli.RunController(ctx, config, opt, r.log) }()
 	r.stop = sync.OnceValue(func() error {
 		cancel()
@@ -119,6 +119,8 @@ func TestAControllerWaitsForItsKindsLeadsAndHandsOver(t *testing.T) {
 	second := startController(t, p.RESTConfig())
 	second.becomes(second.health, "/readyz", http.StatusOK)
 	second.becomes(second.metrics, catalog, http.StatusServiceUnavailable) // it follows
+	first.becomes(first.page, "/", http.StatusUnauthorized, "use https")
+	second.becomes(second.page, "/", http.StatusServiceUnavailable)
 
 	first.becomes(first.metrics, "/metrics", http.StatusOK, "karpenter_cluster_state_synced 1", "karpenter_build_info", "leader_election_master_status")
 	if body := second.becomes(second.metrics, "/metrics", http.StatusOK); strings.Contains(body, "karpenter_cluster_state_synced") {

@@ -172,6 +172,7 @@ func (o *dashboardOptions) source(flags *pflag.FlagSet, stdin io.Reader, notes *
 		o.override(flags, &reading.Options)
 		picture, err := newPicture(name, reading)
 		if err == nil {
+			picture.Savings = savingsOf(o.planOptions, reading)
 			err = o.addJournal(ctx, picture)
 		}
 		return picture, err
@@ -204,9 +205,13 @@ func (o *dashboardOptions) addJournal(ctx context.Context, picture *dashboard.Pi
 			return nil
 		}
 	}
+	return showJournal(picture, document)
+}
+
+func showJournal(picture *dashboard.Picture, document *journal.Document) error {
 	picture.Notes = append(picture.Notes, document.Notes...)
 	var text bytes.Buffer
-	err = writeJournal(&text, document, "json")
+	err := writeJournal(&text, document, "json")
 	picture.Journal = text.Bytes()
 	picture.Decision = func(id string) (*dashboard.Explanation, error) { return pageDecision(document, id) }
 	return err

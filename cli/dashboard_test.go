@@ -98,6 +98,8 @@ func TestDashboardServesTheDocumentsOfTheCommands(t *testing.T) {
 		command       []string
 	}{
 		{cluster, "/json/nodes", []string{"nodes"}},
+		{cluster, "/json/savings", []string{"savings"}},
+		{manifests, "/json/savings", []string{"savings"}},
 		{cluster, "/json/explain/node/ip-10-0-1-58", []string{"explain", "node", "ip-10-0-1-58"}},
 		{cluster, "/json/explain/claim/general-x7k2p", []string{"explain", "node", "general-x7k2p"}},
 		{cluster, "/json/explain/pool/gpu", []string{"explain", "nodepool", "gpu"}},

@@ -22,7 +22,7 @@ import (
 // newPicture makes of a reading what the dashboard shows: the documents of the other commands, and their words.
 func newPicture(name string, reading *scenario.Reading) (*dashboard.Picture, error) {
 	s, opt := reading.Snapshot, reading.Options
-	opt.Threads = runtime.GOMAXPROCS(0)
+	opt.Threads = cmp.Or(opt.Threads, runtime.GOMAXPROCS(0))
 	explainer := newExplainer(s, opt)
 	p := &dashboard.Picture{Cluster: name, At: s.Now, Notes: reading.Notes, NodePools: slices.Sorted(slices.Values(namesOf(s.NodePools)))}
 
@@ -49,6 +49,7 @@ func newPicture(name string, reading *scenario.Reading) (*dashboard.Picture, err
 	}
 	p.Plan = planText.Bytes()
 	p.Pods = pagePods(s, &plan)
+	p.Namespaces, p.Buffers = namespaceCosts(s, list), pageBuffers(plan.Buffers)
 	var one sync.Mutex // an explanation may take as long as a plan: one at a time leaves the others a core
 	p.Explain = func(kind dashboard.Kind, name string) (*dashboard.Explanation, error) {
 		one.Lock()

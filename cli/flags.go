@@ -31,6 +31,7 @@ type ControllerOptions struct {
 
 	MetricsPort     int // 0 means any free port, below 0 none
 	HealthProbePort int // likewise
+	DashboardPort   int // likewise
 	KubeClientQPS   int
 	KubeClientBurst int
 	EnableProfiling bool
@@ -68,6 +69,7 @@ func DefaultControllerOptions() ControllerOptions {
 		RepairAfter:             10 * time.Minute,
 		MetricsPort:             8080,
 		HealthProbePort:         8081,
+		DashboardPort:           -1,
 		KubeClientQPS:           1000,
 		KubeClientBurst:         2000,
 		LeaderElectionName:      "karpenter-leader-election",
@@ -118,7 +120,7 @@ func environment() map[string]string {
 	out["repair-after"] = "TENON_REPAIR_AFTER"
 	out["faults"] = "TENON_FAULTS"
 	out["log-format"] = "TENON_LOG_FORMAT"
-	for _, ours := range []string{"nominate-pods", "preference-share", "largest-cpu", "max-pods-per-node", "instance-status-dry-run", "record-disruptions", "journal", "cluster-autoscaler-grace"} {
+	for _, ours := range []string{"nominate-pods", "preference-share", "largest-cpu", "max-pods-per-node", "instance-status-dry-run", "record-disruptions", "journal", "dashboard-port", "cluster-autoscaler-grace"} {
 		out[ours] = "TENON_" + strings.ToUpper(strings.ReplaceAll(ours, "-", "_"))
 	}
 	return out
@@ -136,6 +138,7 @@ func (o *ControllerOptions) addFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&o.Journal, "journal", o.Journal, "a folder, on a volume, for the journal of what is decided and what becomes of it, at most 50 MB, which the next process goes on with; empty to keep the newest 10,000 decisions in memory only; tenon journal shows it")
 	flags.IntVar(&o.MetricsPort, "metrics-port", o.MetricsPort, "where metrics are served; 0 for any free port, -1 for none")
 	flags.IntVar(&o.HealthProbePort, "health-probe-port", o.HealthProbePort, "where /healthz and /readyz are served; 0 for any free port, -1 for none")
+	flags.IntVar(&o.DashboardPort, "dashboard-port", o.DashboardPort, "where the leader serves the dashboard, over TLS, to those who show a token of the API server's and may get "+dashboardPath+"; 0 for any free port, -1 for none")
 	flags.IntVar(&o.KubeClientQPS, "kube-client-qps", o.KubeClientQPS, "requests to the API server per second")
 	flags.IntVar(&o.KubeClientBurst, "kube-client-burst", o.KubeClientBurst, "requests to the API server at once")
 	flags.BoolVar(&o.EnableProfiling, "enable-profiling", o.EnableProfiling, "serve /debug/pprof/ on the metrics port")
@@ -225,7 +228,7 @@ func (o ControllerOptions) check() error {
 	for _, p := range []struct {
 		flag string
 		port int
-	}{{"metrics-port", o.MetricsPort}, {"health-probe-port", o.HealthProbePort}} {
+	}{{"metrics-port", o.MetricsPort}, {"health-probe-port", o.HealthProbePort}, {"dashboard-port", o.DashboardPort}} {
 		if p.port > 65535 {
 			return fmt.Errorf("--%s (%s) is %d: a port is at most 65535", p.flag, environment()[p.flag], p.port)
 		}

@@ -24,7 +24,7 @@ func (p *parts) keepJournal(ctx context.Context, group *errgroup.Group) {
 		keeper.Restore()
 		group.Go(func() error { return keeper.Run(ctx) })
 	}
-	var handler http.Handler = newKnownEndpoint(newCallers(p.mgr.GetClient(), journalPath), journalPath, journalText(p.journal))
+	var handler http.Handler = newKnownEndpoint(newCallers(p.mgr.GetClient(), catalogAudience, journalPath), journalPath, journalText(p.journal))
 	p.ports.journalHandler.Store(&handler)
 }
 

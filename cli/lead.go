@@ -326,6 +326,9 @@ func (p *parts) lead(ctx context.Context) error {
 	var group errgroup.Group
 	p.keepJournal(ctx, &group)
 	defer p.ports.journalHandler.Store(nil)
+	defer p.ports.pageHandler.Store(nil)
+	page := p.dashboardEndpoint(ctx)
+	p.ports.pageHandler.Store(&page)
 	group.Go(func() error {
 		if err := p.announce(ctx); err != nil { // a lack for one command; no reason not to lead
 			p.log.Info("snapshots will not find the catalog by themselves", "cause", err.Error())

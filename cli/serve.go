@@ -21,7 +21,7 @@ import (
 // endpoints serves what others ask the controller for. It serves before anything else runs, so that a controller that
 // waits for its kinds to be installed can say so.
 type endpoints struct {
-	metrics, health net.Listener // nil if not served
+	metrics, health, dashboard net.Listener // nil if not served
 
 	certificate tls.Certificate // for what is not for everybody to read
 
@@ -29,6 +29,7 @@ type endpoints struct {
 	metricsHandler atomic.Pointer[http.Handler]
 	catalogHandler atomic.Pointer[http.Handler]
 	journalHandler atomic.Pointer[http.Handler]
+	pageHandler    atomic.Pointer[http.Handler]
 }
 
 // listen takes the ports. A port that is taken is an error: another controller is running here.
@@ -42,6 +43,10 @@ func listen(opt ControllerOptions) (*endpoints, error) {
 		return nil, err
 	}
 	if e.health, err = listenOn(opt.listenHost, opt.HealthProbePort, "health-probe-port"); err != nil {
+		e.close()
+		return nil, err
+	}
+	if e.dashboard, err = listenOn(opt.listenHost, opt.DashboardPort, "dashboard-port"); err != nil {
 		e.close()
 		return nil, err
 	}
@@ -63,7 +68,7 @@ func listenOn(host string, port int, flag string) (net.Listener, error) {
 }
 
 func (e *endpoints) close() {
-	for _, l := range []net.Listener{e.metrics, e.health} {
+	for _, l := range []net.Listener{e.metrics, e.health, e.dashboard} {
 		if l != nil {
 			_ = l.Close()
 		}
@@ -98,6 +103,9 @@ func (e *endpoints) serve(ctx context.Context, profiling bool) {
 	}
 	if e.metrics != nil {
 		serveOn(ctx, newOnePort(e.metrics, e.certificate), metrics)
+	}
+	if e.dashboard != nil { // plain HTTP is told to come by TLS
+		serveOn(ctx, newOnePort(e.dashboard, e.certificate), later(&e.pageHandler))
 	}
 }
 

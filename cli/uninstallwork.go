@@ -85,7 +85,7 @@ func (w *winder) forget() {
 // autoscaler is one that starts no machines.
 func (w *winder) autoscaler() (*autoscaler, error) {
 	opt := w.options.controller
-	opt.MetricsPort, opt.HealthProbePort = -1, -1
+	opt.MetricsPort, opt.HealthProbePort, opt.DashboardPort = -1, -1, -1
 	opt.LogLevel, opt.LogFormat, opt.DisableClusterStateObservability = "error", "console", true
 	logger, err := newLogger(opt, w.out.out)
 	if err != nil {

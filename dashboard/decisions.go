@@ -40,7 +40,11 @@ type decision struct {
 	Says          string    `json:"says"`
 	SavingPerHour float64   `json:"savingPerHour"`
 	Saved         float64   `json:"savedSoFar"`
-	Outcome       string    `json:"outcome"`
+	Seen          struct {
+		At           time.Time `json:"at"`
+		PricePerHour float64   `json:"pricePerHour"`
+	} `json:"seen"`
+	Outcome string `json:"outcome"`
 }
 
 // Pools names its pools.

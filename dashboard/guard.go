@@ -12,8 +12,8 @@ import (
 const contentSecurity = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
 
 // guard refuses what no browser sends that was told the right address: a page of somebody else whose name was made to point here, or one
-// that posts. Nothing but reading is served.
-func guard(hosts []string, next http.Handler) http.Handler {
+// that posts. Nothing but reading is served. Who knows the callers is reached by any name.
+func guard(hosts []string, knowsCallers bool, next http.Handler) http.Handler {
 	foreign := http.NewCrossOriginProtection()
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h := w.Header()
@@ -22,7 +22,7 @@ func guard(hosts []string, next http.Handler) http.Handler {
 		h.Set("Referrer-Policy", "no-referrer")
 		h.Set("Cross-Origin-Opener-Policy", "same-origin")
 		h.Set("Cross-Origin-Resource-Policy", "same-origin")
-		if !isServedAs(r.Host, hosts) {
+		if !knowsCallers && !isServedAs(r.Host, hosts) {
 			http.Error(w, "This server is not "+plain(r.Host)+". Name hosts under which it is reached with --allowed-host.", http.StatusMisdirectedRequest)
 			return
 		}

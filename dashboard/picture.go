@@ -20,6 +20,11 @@ type Picture struct {
 	NoJournal string
 	// Decision tells of one of its decisions as tenon journal ID does. An error says that there is no such decision.
 	Decision func(id string) (*Explanation, error)
+	// Savings is the document of tenon savings -o json, made when it is asked for first. An error says why nothing can be compared.
+	Savings func() ([]byte, error)
+	// Namespaces is what each has of the nodes' price, Buffers what room is kept, and what it costs.
+	Namespaces []NamespaceCost
+	Buffers    []Buffer
 	// Pods are all pods, NodePools the names of all pools.
 	Pods      []Pod
 	NodePools []string
@@ -208,6 +213,7 @@ type view struct {
 	version string // the same for pictures that show the same
 	// journalVersion is the same for those whose journal shows the same.
 	journalVersion uint64
+	sights         sights
 }
 
 // newView reads the documents of a picture.
@@ -234,7 +240,7 @@ func newView(p *Picture) (*view, error) {
 	for i := range p.Pods {
 		sum.Write([]byte(p.Pods[i].Name + "\x00" + p.Pods[i].Node + "\x00"))
 	}
-	fmt.Fprint(sum, p.Notes)
+	fmt.Fprint(sum, p.Notes, p.Namespaces, p.Buffers)
 	v.version = fmt.Sprintf("%016x", sum.Sum64())
 	sum.Reset()
 	fmt.Fprint(sum, p.NoJournal)

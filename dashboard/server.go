@@ -21,6 +21,10 @@ type Options struct {
 	Hosts []string
 	// AtOnce is how many pages are made at a time; others wait a moment, and are refused then. 0 means 4.
 	AtOnce int
+	// Sight says which pods the sender of a request may see the names of, of the namespaces that have some. It is for a server that knows
+	// who asks: Hosts are not looked at then, since no browser sends by itself what tells who asks. An error is answered with 503. nil
+	// shows everything.
+	Sight func(r *http.Request, namespaces []string) (Sight, error)
 }
 
 // server is the pages over one reader.
@@ -29,6 +33,7 @@ type server struct {
 	assets  *assets
 	screens []*screen
 	turns   chan struct{}
+	sight   func(*http.Request, []string) (Sight, error)
 }
 
 // A screen is one page.
@@ -57,9 +62,9 @@ func Handler(reader *Reader, opt Options) (http.Handler, error) {
 	if opt.AtOnce == 0 {
 		opt.AtOnce = 4
 	}
-	s := &server{reader: reader, assets: a, turns: make(chan struct{}, opt.AtOnce)}
+	s := &server{reader: reader, assets: a, turns: make(chan struct{}, opt.AtOnce), sight: opt.Sight}
 	mux := http.NewServeMux()
-	for _, make := range []func() *screen{nodesScreen, waitingScreen, decisionsScreen, whyScreen, decisionScreen, storyScreen, missingScreen} {
+	for _, make := range []func() *screen{nodesScreen, waitingScreen, decisionsScreen, moneyScreen, whyScreen, decisionScreen, storyScreen, missingScreen} {
 		page := make()
 		if page.template, err = s.templates(page.file); err != nil {
 			return nil, err
@@ -72,6 +77,7 @@ func Handler(reader *Reader, opt Options) (http.Handler, error) {
 	mux.HandleFunc("GET /assets/{name}", a.serve)
 	mux.HandleFunc("GET /json/nodes", s.document(func(v *view, _ *http.Request) ([]byte, error) { return v.Nodes, nil }))
 	mux.HandleFunc("GET /json/plan", s.document(func(v *view, _ *http.Request) ([]byte, error) { return v.Plan, nil }))
+	mux.HandleFunc("GET /json/savings", s.document(savingsText))
 	mux.HandleFunc("GET /json/journal", s.document(func(v *view, _ *http.Request) ([]byte, error) {
 		if v.Journal == nil {
 			return nil, errors.New(v.NoJournal)
@@ -81,7 +87,7 @@ func Handler(reader *Reader, opt Options) (http.Handler, error) {
 	mux.HandleFunc("GET /json/decision/{id}", s.document(decisionDocument))
 	mux.HandleFunc("GET /json/explain/{kind}/{name...}", s.document(explainDocument))
 	mux.HandleFunc("GET /json/tiles", s.document(tilesDocument))
-	return guard(opt.Hosts, mux), nil
+	return guard(opt.Hosts, opt.Sight != nil, mux), nil
 }
 
 // Serve serves until ctx ends. Clients that are slow or silent are let go; whoever is being answered then is not waited for.
@@ -119,6 +125,11 @@ func (s *server) turn(w http.ResponseWriter, r *http.Request) (done func()) {
 // page makes a page and sends it. It is whole before the first byte leaves: a slow client holds up nobody.
 func (s *server) page(w http.ResponseWriter, r *http.Request, page *screen) {
 	v, problem := s.reader.look(r.Context())
+	v, err := s.seenBy(r, v)
+	if err != nil {
+		http.Error(w, capital(err.Error())+".", http.StatusServiceUnavailable)
+		return
+	}
 	tag := s.tag(v, problem, r)
 	w.Header().Set("ETag", tag)
 	w.Header().Set("Cache-Control", "no-cache")
@@ -146,7 +157,7 @@ func (s *server) page(w http.ResponseWriter, r *http.Request, page *screen) {
 func (s *server) tag(v *view, problem string, r *http.Request) string {
 	sum := fnv.New64a()
 	fmt.Fprint(sum, s.assets.build, v.version, v.At.Unix()/60, problem, r.URL.RequestURI())
-	if strings.HasPrefix(r.URL.Path, decisionsPath) {
+	if strings.HasPrefix(r.URL.Path, decisionsPath) || r.URL.Path == moneyPath {
 		fmt.Fprint(sum, v.journalVersion)
 	}
 	return fmt.Sprintf(`"%016x"`, sum.Sum64())
@@ -179,6 +190,11 @@ func (s *server) render(r *http.Request, v *view, problem, tag string, page *scr
 func (s *server) document(of func(*view, *http.Request) ([]byte, error)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		v, _ := s.reader.look(r.Context())
+		v, err := s.seenBy(r, v)
+		if err != nil {
+			http.Error(w, capital(err.Error())+".", http.StatusServiceUnavailable)
+			return
+		}
 		w.Header().Set("Cache-Control", "no-cache")
 		w.Header().Set("Vary", "Accept-Encoding")
 		done := s.turn(w, r)

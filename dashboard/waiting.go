@@ -147,7 +147,7 @@ func podClasses(v *view) []*podClass {
 		c := index[k]
 		if c == nil {
 			c = &podClass{Owner: owner, Asks: w.Asks, Fate: w.Fate}
-			if w.Owner != "" {
+			if w.Owner != "" && namespace != "" {
 				c.Owner += " in " + namespace
 			}
 			index[k] = c
@@ -166,7 +166,10 @@ func podClasses(v *view) []*podClass {
 		slices.SortFunc(on, func(a, b onLink) int { return compareNames(a.Name, b.Name) })
 		on = slices.Compact(on)
 		c.On, c.OnMore = on[:min(len(on), mostHosts)], max(0, len(on)-mostHosts)
-		c.Link, c.Waited = whyAddress(KindPod, c.First), ageWords(max(0, v.At.Sub(c.Since)))
+		if c.First != "" {
+			c.Link = whyAddress(KindPod, c.First)
+		}
+		c.Waited = ageWords(max(0, v.At.Sub(c.Since)))
 	}
 	slices.SortStableFunc(out, func(a, b *podClass) int {
 		return cmp.Or(cmp.Compare(a.Fate, b.Fate), cmp.Compare(len(b.Pods), len(a.Pods)), cmp.Compare(a.First, b.First))
@@ -194,6 +197,9 @@ func (c *podClass) Verb() string {
 
 // explain asks for the story of the class's oldest pod.
 func (c *podClass) explain(v *view) error {
+	if c.First == "" { // its name is not shown
+		return nil
+	}
 	e, err := v.Explain(KindPod, c.First)
 	if err != nil {
 		return err

@@ -25,8 +25,8 @@ import (
 var notAlways = map[string]string{
 	"create csinodes.storage.k8s.io":                   "a fault says how many volumes the machines of a simulated cloud take",
 	"create leases.coordination.k8s.io":                "the first leader makes the Lease",
-	"create subjectaccessreviews.authorization.k8s.io": "somebody asks for the catalog: whether they may",
-	"create tokenreviews.authentication.k8s.io":        "somebody asks for the catalog: who they are",
+	"create subjectaccessreviews.authorization.k8s.io": "somebody asks for the catalog or the dashboard: whether they may",
+	"create tokenreviews.authentication.k8s.io":        "somebody asks for the catalog or the dashboard: who they are",
 	"delete pods":                                       "a pod outstays the grace period of its node",
 	"patch nodes/status":                                "a fault says when the devices of machines of a simulated cloud are there",
 	"get kwoknodeclasses.karpenter.kwok.sh":             "a simulated cloud takes in the machines that it finds when it starts",

@@ -18,7 +18,7 @@ const cluster = "../testdata/cluster.txt"
 func screens() map[string]string {
 	return map[string]string{
 		"nodes": "/", "nodes-by-zone": "/?by=zone&then=capacity&size=equal&filter=pool%21%3Dgpu", "waiting": "/waiting", "why": "/why?q=web",
-		"decisions": "/decisions", "decisions-none": "/decisions?pool=none", "decision": "/decisions/20260105T120000-aa",
+		"decisions": "/decisions", "decisions-none": "/decisions?pool=none", "money": "/money", "decision": "/decisions/20260105T120000-aa",
 		"node": "/why/node/ip-10-0-3-85", "pod": "/why/pod/ml/finetune-1", "pool": "/why/pool/gpu", "claim": "/why/claim/general-x7k2p",
 	}
 }
@@ -142,7 +142,7 @@ func TestTheLookFollowsTheSystemAndTheSwitch(t *testing.T) {
 func TestPagesAreReadableWithoutScripts(t *testing.T) {
 	b := openTab(t, startDashboard(t, cluster))
 	b.scripts(t, false)
-	for address, want := range map[string]string{"/": "ip-10-0-1-58", "/waiting": "the largest type, g6.12xlarge, has 4", "/decisions?page=2": "Underutilized, saves $3.0000/h", "/why/node/ip-10-0-1-58": "It stays"} {
+	for address, want := range map[string]string{"/": "ip-10-0-1-58", "/waiting": "the largest type, g6.12xlarge, has 4", "/decisions?page=2": "Underutilized, saves $3.0000/h", "/money": "requested by nobody", "/why/node/ip-10-0-1-58": "It stays"} {
 		b.open(t, address)
 		if text := evaluate[string](t, b, "document.body.innerText"); !strings.Contains(text, want) {
 			t.Errorf("%s does not show %q", address, want)

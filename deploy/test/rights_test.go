@@ -263,6 +263,36 @@ func TestTheAccountForSnapshotsReadsTheCatalogAndNothingElse(t *testing.T) {
 	}
 }
 
+// The dashboard is served only if it is asked for, and then grants nothing to anybody.
+func TestTheDashboardIsOffAndItsRoleIsBoundToNobody(t *testing.T) {
+	t.Parallel()
+	usual := render(t, gettingStarted())
+	more := render(t, gettingStarted().with("dashboard.enabled=true", "dashboard.port=9443"))
+	if len(more) != len(usual)+1 {
+		t.Errorf("%d objects, %d without the dashboard", len(more), len(usual))
+	}
+	role := find(t, more, "ClusterRole", "karpenter-dashboard")
+	if got := rightsOf(t, []*unstructured.Unstructured{role}); !slices.Equal(got, []string{"everywhere: get /dashboard"}) {
+		t.Errorf("it may %q", got)
+	}
+	for _, o := range more {
+		if strings.HasSuffix(o.GetKind(), "Binding") && strings.Contains(text(t, o), "karpenter-dashboard") {
+			t.Errorf("%s %s lets somebody look", o.GetKind(), o.GetName())
+		}
+	}
+	for kind, want := range map[string]string{"Deployment": `{"containerPort":9443,"name":"dashboard","protocol":"TCP"}`, "Service": `{"name":"dashboard","port":9443,"protocol":"TCP","targetPort":"dashboard"}`} {
+		if got := text(t, find(t, more, kind, "karpenter")); !strings.Contains(got, want) {
+			t.Errorf("%s lacks %s", kind, want)
+		}
+		if got := text(t, find(t, usual, kind, "karpenter")); strings.Contains(got, `"dashboard"`) {
+			t.Errorf("%s has a port for what is off", kind)
+		}
+	}
+	if got := environment(deployment(t, gettingStarted().with("dashboard.enabled=true"), "karpenter"))["TENON_DASHBOARD_PORT"]; got != "8443" {
+		t.Errorf("the controller is told port %q", got)
+	}
+}
+
 // Doctor asks about what the chart grants: it must not find fault with an installation that is as it should be.
 func TestDoctorAsksForNoRightThatTheChartDoesNotGrant(t *testing.T) {
 	t.Parallel()

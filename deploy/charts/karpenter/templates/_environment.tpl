@@ -38,6 +38,9 @@
   (list "METRICS_PORT" .Values.controller.metrics.port)
   (list "HEALTH_PROBE_PORT" .Values.controller.healthProbe.port)
 -}}
+{{- if .Values.dashboard.enabled -}}
+{{- $values = append $values (list "TENON_DASHBOARD_PORT" .Values.dashboard.port) -}}
+{{- end -}}
 {{- with .Values.settings -}}
 {{- $values = concat $values (list
   (list "BATCH_MAX_DURATION" .batchMaxDuration)

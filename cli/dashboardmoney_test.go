@@ -1,0 +1,60 @@
+package cli
+
+import (
+	"encoding/json"
+	"math"
+	"os"
+	"strings"
+	"testing"
+
+	"tenon.sh/engine"
+	"tenon.sh/scenario"
+)
+
+// What namespaces have of the price and what nobody requests come to what tenon nodes says the nodes cost, and pods of a node that is full
+// have all of it.
+func TestNamespacesHaveNoMoreThanTheNodesCost(t *testing.T) {
+	t.Parallel()
+	large, err := os.ReadFile("../dashboard/testdata/cluster.txt")
+	must(t, err)
+	for text, want := range map[string]map[string]float64{
+		string(large): nil,
+		"type m cpu=4 mem=8Gi zones=a price=0.40\npool p\nnode n1 pool=p type=m zone=a\nnode n2 pool=p type=m zone=a\npod a ns=x cpu=1 mem=1Gi node=n1\npod b ns=y cpu=3 mem=1Gi node=n1\n": {"x": 0.10, "y": 0.30},
+	} {
+		file, err := scenario.Parse(text)
+		must(t, err)
+		p, err := newPicture("x", &scenario.Reading{Snapshot: file.Snapshot, Options: file.Options})
+		must(t, err)
+		var nodes struct{ PricePerHour float64 }
+		must(t, json.Unmarshal(p.Nodes, &nodes))
+		sum := 0.0
+		for _, n := range p.Namespaces {
+			sum += n.PricePerHour
+			if price, ok := want[n.Namespace]; ok && math.Abs(price-n.PricePerHour) > 0.02*price {
+				t.Errorf("%s has %f, want %f", n.Namespace, n.PricePerHour, price)
+			}
+		}
+		if sum <= 0.3*nodes.PricePerHour || sum > nodes.PricePerHour || len(p.Namespaces) < 2 {
+			t.Errorf("namespaces have %f of %f", sum, nodes.PricePerHour)
+		}
+	}
+}
+
+func TestTheMoneyScreenShowsWhatSavingsSays(t *testing.T) {
+	t.Parallel()
+	const cluster = "../dashboard/testdata/cluster.txt"
+	text, _, err := run(t, "savings", "-f", cluster, "-o", "json")
+	must(t, err)
+	var d struct {
+		NowPerHour, PlannedPerHour float64
+		Idle                       []struct{ Node string }
+	}
+	must(t, json.Unmarshal([]byte(text), &d))
+	_, page := pageAt(t, pageOf(t, cluster), "/money")
+	page = pageWords(page)
+	for _, want := range []string{engine.Dollars(d.NowPerHour) + "/h" + " now", "would cost " + engine.Dollars(d.PlannedPerHour), d.Idle[0].Node, "requested by nobody", "no capacitybuffer keeps room", "a file of a cluster has no journal"} {
+		if !strings.Contains(page, want) {
+			t.Errorf("the screen lacks %q", want)
+		}
+	}
+}

@@ -1,0 +1,242 @@
+package dashboard
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+)
+
+const moneyPath = "/money"
+
+func moneyScreen() *screen {
+	return &screen{name: "Money", path: moneyPath, patterns: []string{"GET " + moneyPath}, file: "money.html", fill: fillMoney}
+}
+
+// A Buffer is what has become of a CapacityBuffer, in pods, and what its room costs.
+type Buffer struct {
+	Namespace, Name        string
+	Size, Existing, Coming int
+	PricePerHour           float64
+}
+
+// A NamespaceCost is what the pods of a namespace have of the nodes' price, by what they request.
+type NamespaceCost struct {
+	Namespace    string
+	Pods         int
+	PricePerHour float64
+}
+
+// otherNamespaces is what namespaces are called together whose names are not shown.
+const otherNamespaces = "other namespaces"
+
+// savingsDocument is what is shown of the document of tenon savings.
+type savingsDocument struct {
+	NowPerHour     float64      `json:"nowPerHour"`
+	PlannedPerHour float64      `json:"plannedPerHour"`
+	BoundPerHour   *float64     `json:"boundPerHour"`
+	Pools          []moneyPool  `json:"pools"`
+	Idle           []idleRecord `json:"idle"`
+	Unpriced       []string     `json:"unpriced"`
+	Outside        int          `json:"outside"`
+}
+
+type moneyPool struct {
+	NodePool       string  `json:"nodePool"`
+	Nodes          int     `json:"nodes"`
+	NowPerHour     float64 `json:"nowPerHour"`
+	PlannedNodes   int     `json:"plannedNodes"`
+	PlannedPerHour float64 `json:"plannedPerHour"`
+}
+
+type idleRecord struct {
+	Node         string  `json:"node"`
+	NodePool     string  `json:"nodePool"`
+	InstanceType string  `json:"instanceType"`
+	PricePerHour float64 `json:"pricePerHour"`
+	Used         float64 `json:"used"`
+	IdlePerHour  float64 `json:"idlePerHour"`
+}
+
+// mostIdle is how many nodes are shown of those with idle money.
+const mostIdle = 20
+
+// moneyData is what the template of the money takes.
+type moneyData struct {
+	NoSavings                string // why there is no comparison
+	Compared                 *savingsDocument
+	Gap                      *float64 // what is paid now above the bound, of the bound
+	Idle                     []idleRecord
+	IdleMore                 int
+	IdleNodes                float64 // what is idle of all compared nodes
+	Reasons                  []reasonRow
+	Saved                    float64
+	NoJournal                string
+	Chart                    *chart
+	Namespaces               []NamespaceCost
+	Requested, Unused, Total float64 // USD an hour: of pods, of nobody, and of all nodes
+	Buffers                  []Buffer
+	BuffersPrice             float64
+}
+
+func fillMoney(_ *http.Request, v *view) (content, error) {
+	d := &moneyData{Namespaces: v.Namespaces, Buffers: v.Buffers, Total: v.nodes.PricePerHour}
+	if err := d.compare(v); err != nil {
+		d.NoSavings = capital(err.Error())
+	}
+	if v.Journal == nil {
+		d.NoJournal = capital(v.NoJournal)
+	} else {
+		made := newDecisionsData(decisionsQuery{page: 1}, v, 1)
+		d.Reasons, d.Chart = made.Savings, newChart(v)
+		for _, r := range d.Reasons {
+			d.Saved += r.Saved
+		}
+	}
+	for _, n := range d.Namespaces {
+		d.Requested += n.PricePerHour
+	}
+	d.Unused = max(0, d.Total-d.Requested)
+	for _, b := range d.Buffers {
+		d.BuffersPrice += b.PricePerHour
+	}
+	return content{title: "Money", data: d}, nil
+}
+
+// compare reads the document of tenon savings.
+func (d *moneyData) compare(v *view) error {
+	if v.Savings == nil {
+		return errors.New("there is nothing to compare")
+	}
+	text, err := v.Savings()
+	if err != nil {
+		return err
+	}
+	d.Compared = &savingsDocument{}
+	if err := json.Unmarshal(text, d.Compared); err != nil {
+		return fmt.Errorf("read the document of the savings: %w", err)
+	}
+	if b := d.Compared.BoundPerHour; b != nil && *b > 0 {
+		d.Gap = new(d.Compared.NowPerHour / *b - 1)
+	}
+	for _, n := range d.Compared.Idle {
+		d.IdleNodes += n.IdlePerHour
+	}
+	d.Idle = d.Compared.Idle[:min(len(d.Compared.Idle), mostIdle)]
+	d.IdleMore = len(d.Compared.Idle) - len(d.Idle)
+	return nil
+}
+
+// moneyWithin leaves names of namespaces out that are not seen: they are one together.
+func moneyWithin(p *Picture, from *Picture, sees func(namespace string) bool) {
+	p.Savings = func() ([]byte, error) { return nil, errOutOfSight }
+	others, room := NamespaceCost{Namespace: otherNamespaces}, Buffer{Namespace: otherNamespaces}
+	for _, n := range from.Namespaces {
+		if sees(n.Namespace) {
+			p.Namespaces = append(p.Namespaces, n)
+			continue
+		}
+		others.Pods, others.PricePerHour = others.Pods+n.Pods, others.PricePerHour+n.PricePerHour
+	}
+	for _, b := range from.Buffers {
+		if sees(b.Namespace) {
+			p.Buffers = append(p.Buffers, b)
+			continue
+		}
+		room.Size, room.Existing, room.Coming, room.PricePerHour = room.Size+b.Size, room.Existing+b.Existing, room.Coming+b.Coming, room.PricePerHour+b.PricePerHour
+	}
+	if others.Pods > 0 {
+		p.Namespaces = append(p.Namespaces, others)
+	}
+	if room.Size > 0 {
+		p.Buffers = append(p.Buffers, room)
+	}
+}
+
+// A chart is what the nodes cost over time, in steps: from one decision of the journal to the next it is what the former has seen.
+type chart struct {
+	Width, Height, Left int
+	Line, Area          string
+	Ticks               []tick
+	From, To            time.Time
+	Least, Most, Last   float64
+	Points              []point // the newest, for the table
+}
+
+type tick struct {
+	Y    int
+	Says string
+}
+
+type point struct {
+	Time  time.Time
+	Price float64
+}
+
+const (
+	chartTop    = 12
+	chartBottom = 8
+	mostPoints  = 12
+)
+
+// newChart draws the journal's prices; nil if there are none to draw.
+func newChart(v *view) *chart {
+	var points []point
+	for i := range v.journal.Records {
+		if x := &v.journal.Records[i]; !x.Seen.At.IsZero() {
+			points = append(points, point{x.Seen.At, x.Seen.PricePerHour})
+		}
+	}
+	slices.SortStableFunc(points, func(a, b point) int { return a.Time.Compare(b.Time) })
+	if len(points) == 0 {
+		return nil
+	}
+	to := v.journal.AsOf
+	if newer := v.At.Sub(to); newer > -time.Minute && newer < time.Hour { // the picture is of the same hour as the journal
+		points = append(points, point{v.At, v.nodes.PricePerHour})
+		to = v.At
+	}
+	c := &chart{Width: 1280, Height: 200, Left: 84, From: points[0].Time, To: to, Least: points[0].Price, Most: points[0].Price, Last: points[len(points)-1].Price}
+	for _, p := range points {
+		c.Least, c.Most = min(c.Least, p.Price), max(c.Most, p.Price)
+	}
+	span, top := max(to.Sub(c.From).Seconds(), 1), max(c.Most, 1e-9)
+	x := func(at time.Time) int {
+		return c.Left + int(math.Round(min(1, at.Sub(c.From).Seconds()/span)*float64(c.Width-c.Left)))
+	}
+	y := func(price float64) int {
+		return c.Height - chartBottom - int(math.Round(price/top*float64(c.Height-chartTop-chartBottom)))
+	}
+	var line strings.Builder
+	fmt.Fprintf(&line, "M%d %d", c.Left, y(points[0].Price))
+	drawnX, drawnY := c.Left, y(points[0].Price)
+	for _, p := range points {
+		atX, atY := x(p.Time), y(p.Price)
+		if atY == drawnY && atX < c.Width { // a step of no height is no step
+			continue
+		}
+		fmt.Fprintf(&line, "H%dV%d", max(atX, drawnX), atY)
+		drawnX, drawnY = atX, atY
+	}
+	fmt.Fprintf(&line, "H%d", c.Width)
+	c.Line = line.String()
+	c.Area = fmt.Sprintf("%sV%dH%dz", c.Line, y(0), c.Left)
+	for _, price := range []float64{0, top / 2, top} {
+		c.Ticks = append(c.Ticks, tick{y(price), dollars(price) + "/h"})
+	}
+	points = slices.CompactFunc(points, func(a, b point) bool { return a.Price == b.Price })
+	c.Points = points[max(0, len(points)-mostPoints):]
+	slices.Reverse(c.Points)
+	return c
+}
+
+func savingsText(v *view, _ *http.Request) ([]byte, error) {
+	if v.Savings == nil {
+		return nil, errors.New("there is nothing to compare")
+	}
+	return v.Savings()
+}

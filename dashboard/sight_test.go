@@ -1,0 +1,65 @@
+package dashboard_test
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strings"
+	"testing"
+
+	"k8s.io/utils/clock"
+
+	"tenon.sh/dashboard"
+)
+
+// seen is the page of a picture for those who may see what sight says.
+func seen(t *testing.T, p *dashboard.Picture, sight func(*http.Request, []string) (dashboard.Sight, error)) http.Handler {
+	t.Helper()
+	reader, err := dashboard.NewReader(t.Context(), func(context.Context) (*dashboard.Picture, error) { return p, nil }, 0, clock.RealClock{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	handler, err := dashboard.Handler(reader, dashboard.Options{Sight: sight})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return handler
+}
+
+// Sentences may name pods of any namespace: whoever does not see all of them is told codes and counts.
+func TestSentencesThatMayNamePodsAreForThoseWhoSeeAll(t *testing.T) {
+	t.Parallel()
+	p := picture(20)
+	for from, to := range map[string]string{"no cheaper place was found for its pods": "pod vault/keys-1 holds it", "Empty, saves": "Empty but for vault/keys-1, saves"} {
+		if !strings.Contains(string(p.Nodes), from) {
+			t.Fatalf("the picture lacks %q", from)
+		}
+		p.Nodes = []byte(strings.ReplaceAll(string(p.Nodes), from, to))
+	}
+	all := dashboard.Sight{}
+	handler := seen(t, p, func(*http.Request, []string) (dashboard.Sight, error) { return all, nil })
+	for _, address := range []string{"/", "/json/nodes", "/json/tiles"} {
+		if text := get(t, handler, address); strings.Contains(text, "vault") || !strings.Contains(text, "claim-0000") && address != "/json/tiles" && !strings.Contains(text, "ip-10-") {
+			t.Errorf("%s names a pod that is not seen, or no node", address)
+		}
+	}
+	if text := get(t, handler, "/"); !strings.Contains(text, "NoCheaperPlace") {
+		t.Error("the reason's code is gone")
+	}
+	all.All = true
+	if text := get(t, handler, "/"); !strings.Contains(text, "vault/keys-1") {
+		t.Error("who sees all does not")
+	}
+}
+
+func TestThePageIsNotServedWhileItIsNotKnownWhatMayBeSeen(t *testing.T) {
+	t.Parallel()
+	handler := seen(t, few(), func(*http.Request, []string) (dashboard.Sight, error) {
+		return dashboard.Sight{All: true}, errors.New("nobody answers")
+	})
+	for _, address := range []string{"/", "/json/nodes", "/json/tiles", "/why/node/x"} {
+		if w := ask(handler, http.MethodGet, address); w.Code != http.StatusServiceUnavailable || !strings.Contains(w.Body.String(), "Nobody answers") {
+			t.Errorf("%s: %d", address, w.Code)
+		}
+	}
+}
