@@ -102,7 +102,7 @@ var importRules = []importRule{
 	{packages: "provider/kwok", ours: []string{"provider", "provider/catalog", "provider/simulated", "engine", "engine/kube", "api/..."}, also: append(kubernetesClient, logging...)},
 	{packages: "provider/aws/size", ours: []string{"provider/aws/kubelet", "provider/aws/expression", "provider/aws/userdata", "engine", "engine/accelerator", "engine/kube", "api/..."}},
 	{packages: "provider/aws/images", ours: []string{"engine", "api/..."}},
-	{packages: "provider/aws/assortment", ours: []string{"provider/aws/size", "provider/aws/images", "provider/aws/expression", "engine", "api/..."}},
+	{packages: "provider/aws/assortment", ours: []string{"engine/device", "provider/aws/devicetable", "provider/aws/size", "provider/aws/images", "provider/aws/expression", "engine", "api/..."}},
 	{packages: "provider/aws/kubelet", ours: []string{"api/..."}, also: []string{"k8s.io/kubelet/config/v1beta1", "sigs.k8s.io/json"}},
 	{packages: "provider/aws/expression", also: []string{"github.com/google/cel-go"}},
 	{packages: "provider/aws/devicetable", ours: []string{"provider/aws/size", "engine/device"}},
