@@ -9,6 +9,7 @@ import (
 	"tenon.sh/engine"
 	"tenon.sh/engine/kube"
 	"tenon.sh/engine/provisioning"
+	"tenon.sh/engine/scheduler"
 )
 
 // silentNode is a cluster with a machine that was started for claimed devices, and whose driver has published nothing for so long.
@@ -85,5 +86,20 @@ func TestADriverThatPublishesAfterAllIsBelievedAgain(t *testing.T) {
 	plan := provisioning.Plan(s, engine.Options{}, nil)
 	if len(plan.Launches) != 1 || len(plan.Placements) != 1 || len(plan.Backoffs) != 1 || plan.Backoffs[0].Text != "" {
 		t.Errorf("launches %v, placements %v, written down %+v", plan.Launches, plan.Placements, plan.Backoffs)
+	}
+}
+
+func TestAReplayGivesNoDeviceAwayTwice(t *testing.T) {
+	t.Parallel()
+	s := clusterOf(t,
+		"pool general",
+		"type two cpu=8 mem=16Gi price=1 devices=(driver=gpu.example.com count=2)",
+		"deviceclass gpu driver=gpu.example.com",
+		"node n pool=general type=two zone=a published=(driver=gpu.example.com count=2)",
+		"pods web x3 cpu=1 devices=(class=gpu)",
+		"pod large cpu=1 devices=(class=gpu memory=40Gi)")
+	landing := (&scheduler.Replay{Snapshot: s, Pods: waiting(s)}).Land()
+	if len(landing.Placements) != 2 || len(landing.Stranded) != 2 {
+		t.Errorf("placed %v, stranded %v", landing.Placements, landing.Stranded)
 	}
 }
