@@ -56,7 +56,7 @@ func (o *awsFlags) addFlags(flags *pflag.FlagSet) {
 	flags.BoolVar(&o.InstanceStatusDryRun, "instance-status-dry-run", o.InstanceStatusDryRun, "only count machines that EC2's own checks find broken, and leave them running")
 	flags.DurationVar(&o.AMIRefresh, "ami-refresh-interval", o.AMIRefresh, "how long images are believed that a class selects")
 	flags.DurationVar(&o.SubnetRefresh, "subnet-refresh-interval", o.SubnetRefresh, "how long subnets are believed that a class selects")
-	flags.Var(gatesValue{&o.AWSFeatureGates}, "aws-feature-gates", "features of the AWS provider to switch on or off: NodeClassCEL=true")
+	flags.Var(gatesValue{&o.AWSFeatureGates}, "aws-feature-gates", "features of the AWS provider to switch on or off: NodeClassCEL=true,DRANVIDIAGPU=true,DRAEFA=true")
 }
 
 // check says what is wrong with the options of the AWS provider, naming the flag.
@@ -84,6 +84,7 @@ func (o *awsFlags) config() aws.Config {
 		IsolatedVPC: o.IsolatedVPC, EKSControlPlane: o.EKSControlPlane, MemoryOverhead: &overhead,
 		InterruptionQueue: o.InterruptionQueue, ReservedENIs: o.ReservedENIs, DisableDryRun: o.DisableDryRun,
 		EnableZonalShift: o.EnableZonalShift, StatusDryRun: o.InstanceStatusDryRun, NodeClassCEL: o.AWSFeatureGates["NodeClassCEL"],
+		DRANVIDIAGPU: o.AWSFeatureGates["DRANVIDIAGPU"], DRAEFA: o.AWSFeatureGates["DRAEFA"],
 		AMIRefresh: o.AMIRefresh, SubnetRefresh: o.SubnetRefresh,
 	}
 }

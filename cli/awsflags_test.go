@@ -15,7 +15,7 @@ func everyAWSVariable() map[string]string {
 		"TENON_CLOUD_PROVIDER": "aws", "CLUSTER_NAME": "demo", "CLUSTER_ENDPOINT": "https://api.example.com", "CLUSTER_CA_BUNDLE": "Y2E=", "ISOLATED_VPC": "true",
 		"EKS_CONTROL_PLANE": "true", "VM_MEMORY_OVERHEAD_PERCENT": "0.02", "INTERRUPTION_QUEUE": "queue", "RESERVED_ENIS": "2",
 		"DISABLE_DRY_RUN": "true", "ENABLE_ZONAL_SHIFT": "true", "AMI_REFRESH_INTERVAL": "3m", "SUBNET_REFRESH_INTERVAL": "4m",
-		"AWS_FEATURE_GATES": "NodeClassCEL=true,Unheard=true", "TENON_INSTANCE_STATUS_DRY_RUN": "true",
+		"AWS_FEATURE_GATES": "NodeClassCEL=true,DRANVIDIAGPU=true,DRAEFA=true,Unheard=true", "TENON_INSTANCE_STATUS_DRY_RUN": "true",
 	}
 }
 
@@ -28,7 +28,7 @@ func TestWhatTheAWSProviderIsTold(t *testing.T) {
 	}{
 		"every variable": {nil, everyAWSVariable(), aws.Config{
 			ClusterName: "demo", ClusterEndpoint: "https://api.example.com", ClusterCABundle: "Y2E=", IsolatedVPC: true, EKSControlPlane: true,
-			MemoryOverhead: &overhead, InterruptionQueue: "queue", ReservedENIs: 2, DisableDryRun: true, EnableZonalShift: true, NodeClassCEL: true,
+			MemoryOverhead: &overhead, InterruptionQueue: "queue", ReservedENIs: 2, DisableDryRun: true, EnableZonalShift: true, NodeClassCEL: true, DRANVIDIAGPU: true, DRAEFA: true,
 			StatusDryRun: true, AMIRefresh: 3 * time.Minute, SubnetRefresh: 4 * time.Minute,
 		}},
 		"flags win": {

@@ -233,15 +233,25 @@ func (c *Cluster) listOwners(ctx context.Context, s *engine.Snapshot) error {
 	return errors.Join(errs[:]...)
 }
 
+// DeviceClaims reports whether claims for devices are acted on.
+func (c *Cluster) DeviceClaims() bool {
+	return c.Selectors != nil && !c.noDeviceClasses && !c.noDeviceClaims
+}
+
+// ResourceSlices lists what drivers of devices have published, where claims for devices are acted on.
+func (c *Cluster) ResourceSlices(ctx context.Context) ([]*resourcev1.ResourceSlice, error) {
+	return list[resourcev1.ResourceSlice](ctx, c, &resourcev1.ResourceSliceList{})
+}
+
 // listDevices lists what claims for devices go by, where they act.
 func (c *Cluster) listDevices(ctx context.Context, s *engine.Snapshot) error {
-	if c.Selectors == nil || c.noDeviceClasses || c.noDeviceClaims {
+	if !c.DeviceClaims() {
 		return nil
 	}
 	var errs [2]error
 	s.Selectors = c.Selectors
 	s.ResourceClaims, errs[0] = list[resourcev1.ResourceClaim](ctx, c, &resourcev1.ResourceClaimList{})
-	s.ResourceSlices, errs[1] = list[resourcev1.ResourceSlice](ctx, c, &resourcev1.ResourceSliceList{})
+	s.ResourceSlices, errs[1] = c.ResourceSlices(ctx)
 	return errors.Join(errs[:]...)
 }
 

@@ -97,6 +97,8 @@ type Launch struct {
 	// listed type that a NodeOverlay sets, the overlay.
 	PriceOverlaid bool                           `json:",omitempty"`
 	Added         map[corev1.ResourceName]string `json:",omitempty"`
+	// DeviceDrivers lists, in order, those whose devices the pods claim: the node is not ready for pods before each has published them.
+	DeviceDrivers []string `json:",omitempty"`
 }
 
 // LaunchOffering is one way in which a launch may be met.

@@ -13,7 +13,7 @@ import (
 
 // answerSelectors has claims for devices acted on where there are any.
 func answerSelectors(s *engine.Snapshot) {
-	if len(s.ResourceClaims) > 0 {
+	if len(s.ResourceClaims)+len(s.ResourceSlices) > 0 {
 		s.Selectors = deviceselector.New().Ask
 	}
 }
@@ -22,11 +22,16 @@ func answerSelectors(s *engine.Snapshot) {
 // publishes on machines of the type. memory and shares are capacities, with shares several claims may have parts of a device, and each
 // of an attribute means that no two devices agree in it; other words are attributes.
 func (w word) devices() (device.Template, error) {
-	out := device.Template{Pool: "devices"}
 	r, err := w.group("devices")
 	if err != nil {
-		return out, err
+		return device.Template{}, err
 	}
+	return r.devices(w)
+}
+
+// devices reads the words of a pool of devices, which stand in of.
+func (r *reader) devices(of word) (out device.Template, err error) {
+	out.Pool = "devices"
 	count := 1
 	shape := device.Shape{Attributes: map[string]device.Value{}, Capacities: map[string]device.Capacity{}}
 	var apart []string
@@ -61,7 +66,7 @@ func (w word) devices() (device.Template, error) {
 		}
 	}
 	if out.Driver == "" {
-		return out, w.errorf("a pool of devices has a driver: devices=(driver=gpu.example.com)")
+		return out, of.errorf("a pool of devices has a driver: devices=(driver=gpu.example.com)")
 	}
 	for i := range count {
 		own := shape

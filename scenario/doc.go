@@ -64,6 +64,8 @@
 //	                               launched=9m registered=8m ready=5m (so long ago; just now unless said)
 //	                               drifted drifted=1h unregistered uninitialized rebooting image= broken=(Ready False for=40m reason=Kernel) backoff=5m taken-back=1m,Drifted gone (only the claim is left) bare (a
 //	                               kubelet has made the node anew). Without pool= it is nobody's: cpu= mem=. Both: labels= annotations=
+//	                               drivers=gpu.example.com (for whose devices it was started) published=(driver=gpu.example.com count=4 model=L4
+//	                               of=2) (what a driver has published, with the words of a type's devices; of two slices the first)
 //	                               taint= allocatable=nvidia.com/gpu:0 attach=DRIVER:3 (instead of the type's; what
 //	                               its CSINode says) age= not-ready cordoned deleting deleting=10s (told so long ago) draining=10s (and
 //	                               closed since) finalizers=a,b (instead of ours) condition=(Registered False for=10m reason=Why) of
@@ -74,6 +76,8 @@
 //	pod NAME, pods NAME xN         pending pods; NAME xN makes NAME-1 to NAME-N. Requests as resources (extended ones are
 //	                               limits as well), limits= container=(...) init=(...) sidecar=(...) overhead= runtime= pod-level=
 //	                               select=zone:a tolerate= prefer=(zone in (a) weight=10) spread= together= apart= (below)
+//	                               devices=(class=gpu count=2 memory=40Gi model=L4) (it claims so many devices, with so much memory at least
+//	                               and with these attributes; count=All)
 //	                               port=8080 port=53/udp@10.0.0.1 (of containers too) disk=NAME,NAME scratch=CLASS (a volume that
 //	                               comes and goes with the pod) priority= (a number or a class) labels= (app:NAME beside them, unless said) annotations=
 //	                               do-not-disrupt do-not-disrupt=10m owner=Deployment/name (NAME unless said) ns= age= deleting deleting=10s (told so long ago) grace=30s (to end) finalizers=a,b
@@ -94,7 +98,7 @@
 //	                               requirements on nodes. The driver is disk.example.com unless said
 //	disk NAME                      a PersistentVolumeClaim (claim means NodeClaim here): class= volume=NAME (bound to it; else it
 //	                               waits) selected=NODE rwop rwx lost deleting ns=
-//	deviceclass NAME               resource=example.com/gpu, the extended resource that stands for its devices; age= (of several
+//	deviceclass NAME               driver=gpu.example.com, whose devices it selects; resource=example.com/gpu, the extended resource that stands for its devices; age= (of several
 //	                               for one resource the youngest counts)
 //	order NAME                     a disruption with replacements that has been begun: nodes=a,b are to go, by=c,d are the
 //	                               claims or nodes that replace them (they need not exist), reason=Drifted age=1m within=5m (how
@@ -102,7 +106,7 @@
 //	delete KIND NAME               takes back a pod, node (with its claim), claim, pool, overlay, daemonset, pdb, namespace, service, volume,
 //	                               attachment, disk, storageclass or class
 //	patch KIND NAME                what somebody has changed of a node, claim or pool by now: labels= annotations= finalizers= deleting,
-//	                               and of a node taint= untaint=KEY allocatable= ready not-ready gone (the claim stays)
+//	                               and of a node taint= untaint=KEY allocatable= published= ready not-ready gone (the claim stays)
 //	yaml ... end                   Kubernetes objects, as YAML between the two lines, for whatever else there is
 //
 // # Statements for simulations

@@ -12,6 +12,7 @@ import (
 
 	v1 "tenon.sh/api/v1"
 	"tenon.sh/engine"
+	"tenon.sh/engine/dra"
 	"tenon.sh/engine/kube"
 	"tenon.sh/engine/lifecycle"
 )
@@ -76,7 +77,7 @@ type lifeRun struct {
 // read collects what the next step depends on, beside what has been found out already. It reports false for a life that has ended.
 func (x *lifeRun) read() bool {
 	old := x.life
-	l := lifecycle.Life{Now: x.s.Now, Sought: old.Sought, Fresh: old.Fresh, Machine: old.Machine, Nominating: x.nominating}
+	l := lifecycle.Life{Now: x.s.Now, Sought: old.Sought, Fresh: old.Fresh, Machine: old.Machine, Nominating: x.nominating, Published: dra.Publish(x.s.ResourceSlices)}
 	id := ""
 	if l.Claim = named(x.s.NodeClaims, x.words.name); l.Claim != nil {
 		id = l.Claim.Status.ProviderID

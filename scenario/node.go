@@ -15,7 +15,7 @@ import (
 	"tenon.sh/engine/kube"
 )
 
-const nodeWords = "pool= type= zone= capacity= labels= annotations= taint= age= launched= registered= ready= quiet= planned= allocatable= attach= reserved= drifted= broken= rebooting backoff= taken-back= image= machine= finalizers= condition= deleting= draining=, any " +
+const nodeWords = "pool= type= zone= capacity= labels= annotations= taint= age= launched= registered= ready= quiet= planned= allocatable= drivers= published= attach= reserved= drifted= broken= rebooting backoff= taken-back= image= machine= finalizers= condition= deleting= draining=, any " +
 	"resource, not-ready unregistered uninitialized cordoned deleting drifted gone bare"
 
 // machineLine is what a node or claim statement says of a machine.
@@ -31,6 +31,8 @@ type machineLine struct {
 	quiet                                 *time.Duration
 	launched, registered, ready           *time.Duration // how long ago, as far as that is said
 	planned                               []string
+	drivers                               string // whose devices it was started for
+	published                             []published
 	notReady, unregistered, uninitialized bool
 	cordoned, deleting, drifted           bool
 	gone, bare                            bool
@@ -102,6 +104,12 @@ func (m *machineLine) word(w word, r *reader) (err error) {
 		return w.since(&m.ready)
 	case "planned":
 		m.planned = w.list()
+	case "drivers":
+		m.drivers = value
+	case "published":
+		p, err := w.published()
+		m.published = append(m.published, p)
+		return err
 	case "not-ready":
 		m.notReady = true
 	case "unregistered":
@@ -187,6 +195,9 @@ func (b *builder) node(name word, r *reader) error {
 	}
 	m.mark(claim, node, b.snapshot.Now)
 	b.snapshot.Nodes = append(b.snapshot.Nodes, node)
+	for _, p := range m.published {
+		b.publish(node.Name, p)
+	}
 	b.addCSINode(m, machine.types[0].AttachLimits)
 	return nil
 }
@@ -288,6 +299,9 @@ func (b *builder) claimOf(x machine, m machineLine) *v1.NodeClaim {
 			c.Annotations = map[string]string{}
 		}
 		c.Annotations[kube.PlannedPodsAnnotation] = plannedUIDs(m.planned)
+	}
+	if m.drivers != "" {
+		addLabel(&c.Annotations, v1.RequestedDRADriversAnnotationKey, m.drivers)
 	}
 	c.Finalizers = []string{v1.TerminationFinalizer}
 	if m.deleting {

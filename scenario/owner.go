@@ -1,6 +1,8 @@
 package scenario
 
 import (
+	"fmt"
+
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	resourcev1 "k8s.io/api/resource/v1"
@@ -109,7 +111,7 @@ func newReplicationController(meta metav1.ObjectMeta, selector map[string]string
 	}
 }
 
-// deviceClass reads deviceclass NAME resource=example.com/gpu age=1h.
+// deviceClass reads deviceclass NAME driver=gpu.example.com resource=example.com/gpu age=1h.
 func (b *builder) deviceClass(name word, r *reader) error {
 	c := &resourcev1.DeviceClass{
 		TypeMeta: metav1.TypeMeta{APIVersion: "resource.k8s.io/v1", Kind: "DeviceClass"}, ObjectMeta: b.meta("", name.text),
@@ -119,6 +121,8 @@ func (b *builder) deviceClass(name word, r *reader) error {
 		switch key, value := w.cut(); key {
 		case "resource":
 			c.Spec.ExtendedResourceName = ptr.To(value)
+		case "driver":
+			c.Spec.Selectors = []resourcev1.DeviceSelector{{CEL: &resourcev1.CELDeviceSelector{Expression: fmt.Sprintf("device.driver == %q", value)}}}
 		case "age":
 			age, err := w.duration()
 			if err != nil {
@@ -126,7 +130,7 @@ func (b *builder) deviceClass(name word, r *reader) error {
 			}
 			c.CreationTimestamp = metav1.NewTime(b.snapshot.Now.Add(-age))
 		default:
-			return r.unknown(w, "resource= age=")
+			return r.unknown(w, "driver= resource= age=")
 		}
 	}
 	b.snapshot.DeviceClasses = append(b.snapshot.DeviceClasses, c)

@@ -11,7 +11,7 @@ import (
 	"tenon.sh/engine/kube"
 )
 
-const patchWords = "labels= annotations= finalizers= deleting; of a node also taint= untaint= allocatable= ready not-ready gone"
+const patchWords = "labels= annotations= finalizers= deleting; of a node also taint= untaint= allocatable= published= ready not-ready gone"
 
 // patch reads patch KIND NAME with what somebody else has changed of the object by now.
 func (b *builder) patch(kind word, r *reader) error {
@@ -84,6 +84,12 @@ func (b *builder) patchNode(n *corev1.Node, w word, r *reader) error {
 		list, err := w.resources()
 		maps.Copy(n.Status.Capacity, list)
 		maps.Copy(n.Status.Allocatable, list)
+		return err
+	case "published":
+		p, err := w.published()
+		if err == nil {
+			b.publish(n.Name, p)
+		}
 		return err
 	case "ready", "not-ready":
 		status := corev1.ConditionTrue

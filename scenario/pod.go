@@ -9,6 +9,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	resourcev1 "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
@@ -18,7 +19,7 @@ import (
 )
 
 const podWords = "x3 ns= cpu= mem= or any other resource, limits= container= init= sidecar= overhead= runtime= pod-level= " +
-	"select= tolerate= prefer= spread= together= apart= port= disk= scratch= labels= annotations= do-not-disrupt owner= node= " +
+	"select= tolerate= prefer= spread= together= apart= port= disk= scratch= devices= labels= annotations= do-not-disrupt owner= node= " +
 	"nominated= priority= phase= age= move-window= launch-delay= scaled-up= scheduler= unready gated untried deleting= grace= finalizers=, and requirements: zone in (a,b) or arch in (arm64)"
 
 // podLine is what a pod, pods or daemonset statement says.
@@ -38,6 +39,7 @@ type podLine struct {
 	deletedFor time.Duration
 	finalizers *[]string
 	scaledUp   []scaleUp
+	devices    *resourcev1.ResourceClaimSpec // nil for none
 }
 
 // scaleUp is the group that another autoscaler scales up for a pod, and for how long that is believed.
@@ -192,6 +194,8 @@ func (p *podLine) statusWord(w word) (handled bool, err error) {
 		p.gated = true
 	case "untried":
 		p.untried = true
+	case "devices":
+		p.devices, err = w.claimedDevices()
 	case "deleting":
 		p.deleting = true
 		if w.hasValue() {
@@ -234,6 +238,7 @@ func (b *builder) pods(name word, r *reader) error {
 			return name.errorf("there is a pod %s already", podName)
 		}
 		pod := b.podOf(p, podName)
+		b.claimDevices(pod, p)
 		b.snapshot.Pods = append(b.snapshot.Pods, pod)
 		for _, up := range p.scaledUp {
 			b.snapshot.ScaleUps = append(b.snapshot.ScaleUps, engine.ScaleUp{Pod: string(pod.UID), Group: up.group, Until: b.snapshot.Now.Add(up.lasts)})

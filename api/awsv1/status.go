@@ -137,6 +137,7 @@ const (
 	ReasonPlacementGroupNotFound         = "PlacementGroupNotFound"
 	ReasonPlacementGroupResolutionFailed = "PlacementGroupResolutionFailed"
 	ReasonClusterCIDRResolutionFailed    = "ClusterCIDRResolutionFailed"
+	ReasonInvalidSharing                 = "InvalidNVIDIAConsumableCapacity"
 	ReasonInvalidKubeletConfiguration    = "InvalidKubeletConfiguration"
 	ReasonKubeletExpressionsDisabled     = "KubeletExpressionsDisabled"
 	ReasonKubeletExpressionInvalid       = "KubeletExpressionInvalid"

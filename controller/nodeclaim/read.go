@@ -16,6 +16,8 @@ import (
 	v1 "tenon.sh/api/v1"
 	"tenon.sh/cluster"
 	"tenon.sh/engine"
+	"tenon.sh/engine/dra"
+	"tenon.sh/engine/kube"
 	"tenon.sh/engine/lifecycle"
 	"tenon.sh/provider"
 )
@@ -43,6 +45,9 @@ func (r *Reconciler) read(ctx context.Context, mem *memory, claim *v1.NodeClaim,
 		return life, err
 	}
 	if claim != nil && claim.DeletionTimestamp == nil {
+		if life.Published, err = r.readPublished(ctx, claim); err != nil {
+			return life, err
+		}
 		if life.Pool, err = r.readPool(ctx, claim); life.Pool != nil && life.Pool.Spec.Template.Spec.NodeClassRef != nil {
 			class := r.Cluster.ClassOf(ctx, *life.Pool.Spec.Template.Spec.NodeClassRef)
 			life.Class = &class
@@ -53,6 +58,18 @@ func (r *Reconciler) read(ctx context.Context, mem *memory, claim *v1.NodeClaim,
 		return life, err
 	}
 	return life, r.readVolumes(ctx, &life)
+}
+
+// readPublished reads what drivers of devices have published, if the claim's node waits for that.
+func (r *Reconciler) readPublished(ctx context.Context, claim *v1.NodeClaim) (*dra.Published, error) {
+	if !r.Cluster.DeviceClaims() || len(kube.DriversAskedFor(claim)) == 0 || v1.IsTrue(claim, v1.ConditionInitialized) {
+		return nil, nil
+	}
+	list, err := r.Cluster.ResourceSlices(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("list the ResourceSlices for NodeClaim %s: %w", claim.Name, err)
+	}
+	return dra.Publish(list), nil
 }
 
 // readBudgets reads the PodDisruptionBudgets that may hold pods.

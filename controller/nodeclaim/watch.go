@@ -7,6 +7,7 @@ import (
 
 	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
+	resourcev1 "k8s.io/api/resource/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/client-go/util/workqueue"
@@ -55,12 +56,16 @@ type Source struct {
 
 // Sources lists what wakes the reconciler of claims, beside claims themselves.
 func (r *Reconciler) Sources() []Source {
-	return []Source{
+	out := []Source{
 		{&corev1.Node{}, handler.EnqueueRequestsFromMapFunc(r.claimsOfNode), nodeChanged},
 		{&corev1.Pod{}, r.podHandler(), podChanged},
 		{&storagev1.VolumeAttachment{}, handler.EnqueueRequestsFromMapFunc(r.claimsOfAttachment), attachmentChanged},
 		{&v1.NodePool{}, handler.EnqueueRequestsFromMapFunc(r.claimsOfPool), poolChanged},
 	}
+	if r.Cluster != nil && r.Cluster.DeviceClaims() {
+		out = append(out, Source{&resourcev1.ResourceSlice{}, handler.EnqueueRequestsFromMapFunc(r.claimsOfSlice), sliceChanged})
+	}
+	return out
 }
 
 // Sources lists what wakes the reconciler of nodes without a claim, nodes first.
@@ -124,6 +129,9 @@ func podChanged(before, after client.Object) bool {
 		kube.IsTerminal(a) != kube.IsTerminal(b) ||
 		a.Annotations[v1.DoNotDisruptAnnotationKey] != b.Annotations[v1.DoNotDisruptAnnotationKey]
 }
+
+// sliceChanged lets through what may make a pool whole.
+func sliceChanged(before, after client.Object) bool { return before.GetGeneration() != after.GetGeneration() }
 
 // attachmentChanged lets nothing through: only that an attachment is gone matters.
 func attachmentChanged(_, _ client.Object) bool { return false }
@@ -196,6 +204,19 @@ func (r *Reconciler) WakeByTraits(ctx context.Context, queue workqueue.TypedRate
 
 func (r *Reconciler) claimsOfAttachment(ctx context.Context, o client.Object) []reconcile.Request {
 	return r.claimsOfNodeName(ctx, o.(*storagev1.VolumeAttachment).Spec.NodeName)
+}
+
+func (r *Reconciler) claimsOfSlice(ctx context.Context, o client.Object) []reconcile.Request {
+	slice, name := o.(*resourcev1.ResourceSlice), ""
+	if slice.Spec.NodeName != nil {
+		name = *slice.Spec.NodeName
+	}
+	for _, owner := range slice.OwnerReferences {
+		if name == "" && owner.Kind == "Node" {
+			name = owner.Name
+		}
+	}
+	return r.claimsOfNodeName(ctx, name)
 }
 
 func (r *Reconciler) claimsOfNodeName(ctx context.Context, name string) []reconcile.Request {

@@ -200,6 +200,10 @@ func TestEveryValueOfKarpentersChartHasItsEffect(t *testing.T) {
 		{"settings.disableDryRun=true", "Deployment", "karpenter", `{"name":"DISABLE_DRY_RUN","value":"true"}`},
 		{"settings.featureGates.staticCapacity=true", "Deployment", "karpenter", `StaticCapacity=true,`},
 		{"settings.featureGates.nodeRepair=null", "Deployment", "karpenter", `SpotToSpotConsolidation=false,NodeOverlay=false,`},
+		{"settings.enableDRA=true", "Deployment", "karpenter", `{"name":"IGNORE_DRA_REQUESTS","value":"false"}`},
+		{"settings.enableDRA=true", "Deployment", "karpenter", `"NodeClassCEL=false,DRAEFA=true,DRANVIDIAGPU=true"`},
+		{"settings.awsFeatureGates.draEFA=true", "Deployment", "karpenter", `"NodeClassCEL=false,DRAEFA=true"`},
+		{"settings.awsFeatureGates.draEFA=true", "Deployment", "karpenter", `{"name":"IGNORE_DRA_REQUESTS","value":"false"}`},
 		{"settings.awsFeatureGates.nodeClassCEL=true", "Deployment", "karpenter", `"NodeClassCEL=true"`},
 	} {
 		t.Run(test.set, func(t *testing.T) {
@@ -299,5 +303,16 @@ func TestSelectorsThatUsersWroteAreKept(t *testing.T) {
 	preferred := spec.Affinity.PodAntiAffinity.PreferredDuringSchedulingIgnoredDuringExecution[0].PodAffinityTerm
 	if preferred.LabelSelector.MatchLabels["app.kubernetes.io/name"] != "karpenter" {
 		t.Errorf("%v", preferred)
+	}
+}
+
+// What enableDRA says nobody says otherwise beside it.
+func TestDevicesAreSwitchedOnInOnePlace(t *testing.T) {
+	t.Parallel()
+	for _, beside := range []string{"settings.ignoreDRARequests=false", "settings.awsFeatureGates.draEFA=true", "settings.awsFeatureGates.draNVIDIAGPU=false"} {
+		name, _, _ := strings.Cut(beside, "=")
+		if _, err := gettingStarted().with("settings.enableDRA=true," + beside).render(); err == nil || !strings.Contains(err.Error(), name) {
+			t.Errorf("enableDRA beside %s: %v", beside, err)
+		}
 	}
 }

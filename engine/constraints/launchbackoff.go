@@ -13,6 +13,7 @@ import (
 
 	v1 "tenon.sh/api/v1"
 	"tenon.sh/engine"
+	"tenon.sh/engine/dra"
 	"tenon.sh/engine/inventory"
 	"tenon.sh/engine/kube"
 )
@@ -25,6 +26,9 @@ import (
 const (
 	launchBackoffFirst = time.Minute
 	launchBackoffMost  = time.Hour
+	// A machine whose driver publishes nothing is there for inventory.ResourceTimeout, mostly a dear one: the next comes later.
+	silentBackoffFirst = inventory.ResourceTimeout
+	silentBackoffMost  = 8 * time.Hour
 	// launchBackoffMemory is how long after the last machine that did not take its pods others are a failure in the same row.
 	launchBackoffMemory = 24 * time.Hour
 	// LaunchJudged is for how long after it was ready a machine can turn out not to take its pods.
@@ -47,7 +51,7 @@ type LaunchFailure struct {
 
 // Until is when machines of the types that did not take the pods may be started for them again.
 func (f *LaunchFailure) Until() time.Time {
-	return f.Last.Add(Doubled(launchBackoffFirst, launchBackoffMost, f.Count))
+	return f.Last.Add(f.wait(f.Count))
 }
 
 // Closed is until when no machine at all is started for the pods. After the first failure another type can be tried at once.
@@ -55,7 +59,15 @@ func (f *LaunchFailure) Closed() time.Time {
 	if f.Count < 2 {
 		return time.Time{}
 	}
-	return f.Last.Add(Doubled(launchBackoffFirst, launchBackoffMost, f.Count-1))
+	return f.Last.Add(f.wait(f.Count - 1))
+}
+
+// wait is how long after so many failures.
+func (f *LaunchFailure) wait(count int) time.Duration {
+	if strings.HasPrefix(f.Shape, driverPrefix) {
+		return Doubled(silentBackoffFirst, silentBackoffMost, count)
+	}
+	return Doubled(launchBackoffFirst, launchBackoffMost, count)
 }
 
 // Message says the failure to people.
@@ -132,12 +144,25 @@ type backoffKey struct {
 	backoff *ShapeBackoff
 }
 
+// DriverShape stands for all pods that claim devices of the driver: where it publishes none, none of them runs.
+func DriverShape(driver string) string { return driverPrefix + driver }
+
+const driverPrefix = "driver:"
+
 // ShapeOf stands for what the pod asks for: pods of the same namespace and group that ask for the same have the same one.
 func ShapeOf(m *inventory.Cache, f *inventory.PodInfo) string {
 	sum := fnv.New64a()
 	fmt.Fprintf(sum, "%q %q %q", f.Pod.Namespace, m.RequestsFor(f).Text, m.ConstraintsOf(f).Text)
 	if g := f.Pod.Spec.SchedulingGroup; g != nil && g.PodGroupName != nil {
 		fmt.Fprintf(sum, "%q", *g.PodGroupName) // what keeps a gang off may be its size
+	}
+	for i := range f.Pod.Spec.ResourceClaims {
+		c := &f.Pod.Spec.ResourceClaims[i]
+		for _, name := range []*string{c.ResourceClaimName, c.ResourceClaimTemplateName} {
+			if name != nil {
+				fmt.Fprintf(sum, "%q", *name)
+			}
+		}
 	}
 	for i := range f.Pod.Spec.Volumes {
 		if v := &f.Pod.Spec.Volumes[i]; v.PersistentVolumeClaim != nil || v.Ephemeral != nil {
@@ -192,6 +217,18 @@ func (b *LaunchBackoff) Correct(h *inventory.Machine, cache *inventory.Cache) {
 	})
 }
 
+// CorrectDrivers forgets of a type that drivers publish nothing on it if they have on the machine, late as that may be.
+func (b *LaunchBackoff) CorrectDrivers(h *inventory.Machine, published *dra.Published) {
+	if published == nil || h.Node == nil {
+		return
+	}
+	kind := h.Labels[corev1.LabelInstanceTypeStable]
+	b.Failures = slices.DeleteFunc(b.Failures, func(f LaunchFailure) bool {
+		driver, ok := strings.CutPrefix(f.Shape, driverPrefix)
+		return ok && len(f.InstanceTypes) == 1 && f.InstanceTypes[0] == kind && published.Lacks(h.Node, []string{driver}) == ""
+	})
+}
+
 // Bound drops the oldest failures of too many.
 func (b *LaunchBackoff) Bound() {
 	slices.SortFunc(b.Failures, func(x, y LaunchFailure) int { return cmp.Or(y.Last.Compare(x.Last), strings.Compare(x.Shape, y.Shape)) })
@@ -204,6 +241,9 @@ func (w *Reader) backedOff(have *PodConstraints, f *inventory.PodInfo) *PodConst
 		return have
 	}
 	b := w.Backoffs.Dear[f.Pod]
+	if b == nil && len(w.Backoffs.ByShape) > 0 {
+		b = w.silentDriver(have)
+	}
 	if b == nil && len(w.Backoffs.ByShape) > 0 {
 		b = w.Backoffs.ByShape[ShapeOf(w.cache, f)]
 	}
@@ -219,6 +259,16 @@ func (w *Reader) backedOff(have *PodConstraints, f *inventory.PodInfo) *PodConst
 		w.list = append(w.list, out)
 	}
 	return out
+}
+
+// silentDriver is what is known of machines on which a driver that the pods need has published nothing.
+func (w *Reader) silentDriver(have *PodConstraints) *ShapeBackoff {
+	for _, driver := range have.Devices.Drivers() {
+		if b := w.Backoffs.ByShape[DriverShape(driver)]; b != nil {
+			return b
+		}
+	}
+	return nil
 }
 
 // Doubled is how long to wait after so many failures, at least one: twice as long each time.

@@ -133,11 +133,14 @@ func (p *Plan) OnType(t *engine.InstanceType) map[corev1.ResourceName]int64 {
 	return room
 }
 
-// OnNode is what a node has left. Of a machine that is still starting it is what the type promises (nil if that is not known), until all its drivers
-// have published.
+// OnNode is what a node has left. Of a machine that is still starting it is what the type promises (nil if that is not known), as far as
+// its drivers have not published yet.
 func (p *Plan) OnNode(node *corev1.Node, initialized bool, expected *engine.InstanceType) map[corev1.ResourceName]int64 {
-	if !initialized && !p.published(node, expected) {
-		return p.OnType(expected)
+	if missing := p.missing(node, initialized, expected); len(missing) > 0 {
+		if len(p.nodes[node.Name]) == 0 {
+			return p.OnType(expected)
+		}
+		return p.room(slices.Concat(p.nodes[node.Name], missing), p.usage)
 	}
 	room, known := p.roomOfNode[node.Name]
 	if !known {
@@ -147,17 +150,14 @@ func (p *Plan) OnNode(node *corev1.Node, initialized bool, expected *engine.Inst
 	return room
 }
 
-// published reports whether every driver that the type promises has published a whole pool.
-func (p *Plan) published(node *corev1.Node, expected *engine.InstanceType) bool {
-	if node == nil {
-		return false
+// missing is what the type promises that a machine which is still starting has not published yet: pools of drivers that have no whole one.
+func (p *Plan) missing(node *corev1.Node, initialized bool, expected *engine.InstanceType) []device.Pool {
+	if initialized {
+		return nil
 	}
-	for _, want := range p.types[p.typeOf(expected)] {
-		if !slices.ContainsFunc(p.nodes[node.Name], func(have device.Pool) bool { return have.Driver == want.Driver && !have.Incomplete }) {
-			return false
-		}
-	}
-	return true
+	return slices.DeleteFunc(slices.Clone(p.types[p.typeOf(expected)]), func(want device.Pool) bool {
+		return slices.ContainsFunc(p.nodes[node.Name], func(have device.Pool) bool { return have.Driver == want.Driver && !have.Incomplete })
+	})
 }
 
 // mostPods bounds how many pods of one kind are tried on a machine.

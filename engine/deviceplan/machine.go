@@ -1,6 +1,8 @@
 package deviceplan
 
 import (
+	"slices"
+
 	corev1 "k8s.io/api/core/v1"
 
 	"tenon.sh/engine"
@@ -19,12 +21,38 @@ type Machine struct {
 // Machine is one as it is now, or as it will be once it has started.
 func (p *Plan) Machine(node *corev1.Node, initialized bool, expected *engine.InstanceType) *Machine {
 	m := &Machine{plan: p, fits: map[int]bool{}}
-	if node == nil || !initialized && !p.published(node, expected) {
+	if node == nil {
 		m.pools, m.usage, m.own = p.types[p.typeOf(expected)], device.NewUsage(), true
 		return m
 	}
 	m.pools, m.usage = p.nodes[node.Name], p.usage
+	if missing := p.missing(node, initialized, expected); len(missing) > 0 {
+		m.pools = slices.Concat(m.pools, missing)
+	}
 	return m
+}
+
+// Has reports whether the node would have devices for the need if nobody else had any of them.
+func (p *Plan) Has(n *Need, node *corev1.Node) bool {
+	if n.kind == nil {
+		return true
+	}
+	_, reason := device.Allocate(p.facts, p.nodes[node.Name], device.NewUsage(), n.kind.claims, 0)
+	return reason == nil
+}
+
+// Drivers lists those whose devices the need gets on a machine of the type.
+func (p *Plan) Drivers(n *Need, t *engine.InstanceType) []string {
+	var out []string
+	picks, _ := device.Allocate(p.facts, p.types[p.typeOf(t)], device.NewUsage(), n.kind.claims, 0)
+	for _, of := range picks {
+		for i := range of {
+			if !slices.Contains(out, of[i].Driver) {
+				out = append(out, of[i].Driver)
+			}
+		}
+	}
+	return out
 }
 
 // Fits reports whether there are devices for the need.

@@ -2,6 +2,7 @@ package deviceplan
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -27,6 +28,14 @@ type Need struct {
 	kind   *kind // nil if nothing is to be allocated
 	// names are those of the claims that are to be allocated.
 	names []string
+}
+
+// Drivers lists, in order, those whose devices the pod may get.
+func (n *Need) Drivers() []string {
+	if n.kind == nil {
+		return nil
+	}
+	return slices.Sorted(maps.Keys(n.kind.drivers))
 }
 
 // Kind is the number of what the pod claims, -1 if nothing is to be allocated.

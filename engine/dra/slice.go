@@ -2,6 +2,7 @@ package dra
 
 import (
 	"cmp"
+	"fmt"
 	"maps"
 	"slices"
 
@@ -289,21 +290,72 @@ func (r *poolReader) device(d *resourcev1.Device) device.Device {
 }
 
 // Drivers lists, in order, those that have published at least one complete pool for the node itself: slices that name it, or that it
-// owns. A node whose machine was bought for devices is ready once each of their drivers has.
+// owns.
 func (p *Published) Drivers(node *corev1.Node) []string {
 	drivers := map[string]bool{}
 	for id, list := range p.all {
-		own := slices.DeleteFunc(slices.Clone(list), func(s *resourcev1.ResourceSlice) bool { return nodeOf(s) != node.Name && !owns(node, s) })
-		newest := int64(-1)
-		for _, s := range own {
-			newest = max(newest, s.Spec.Pool.Generation)
-		}
-		own = slices.DeleteFunc(own, func(s *resourcev1.ResourceSlice) bool { return s.Spec.Pool.Generation != newest })
-		if len(own) > 0 && int64(len(own)) == own[0].Spec.Pool.ResourceSliceCount {
+		if _, have, want := ownParts(list, node); have > 0 && have == want {
 			drivers[id.driver] = true
 		}
 	}
 	return slices.Sorted(maps.Keys(drivers))
+}
+
+// Devices counts those of the node's own complete pools of a driver.
+func (p *Published) Devices(node *corev1.Node, driver string) (n int) {
+	for id, list := range p.all {
+		newest, have, want := ownParts(list, node)
+		if id.driver != driver || have != want {
+			continue
+		}
+		for _, s := range list {
+			if s.Spec.Pool.Generation == newest && isOwn(s, node) {
+				n += len(s.Spec.Devices)
+			}
+		}
+	}
+	return n
+}
+
+// Lacks says which of the drivers has no complete pool for the node yet, empty for none. A node whose machine was bought for devices is
+// ready once each of their drivers has.
+func (p *Published) Lacks(node *corev1.Node, drivers []string) string {
+	have := p.Drivers(node)
+	for _, driver := range drivers {
+		if slices.Contains(have, driver) {
+			continue
+		}
+		for _, id := range slices.SortedFunc(maps.Keys(p.all), byPoolID) {
+			if _, n, want := ownParts(p.all[id], node); id.driver == driver && n > 0 {
+				return fmt.Sprintf("driver %s has published %d of %d ResourceSlices of pool %s", driver, n, want, id.name)
+			}
+		}
+		return fmt.Sprintf("driver %s has published no ResourceSlices", driver)
+	}
+	return ""
+}
+
+func byPoolID(a, b poolID) int {
+	return cmp.Or(cmp.Compare(a.driver, b.driver), cmp.Compare(a.name, b.name))
+}
+
+// ownParts counts the slices of a pool's newest generation that are the node's own, and says how many they should be.
+func ownParts(list []*resourcev1.ResourceSlice, node *corev1.Node) (newest, have, want int64) {
+	newest = -1
+	for _, s := range list {
+		switch {
+		case !isOwn(s, node):
+		case s.Spec.Pool.Generation > newest:
+			newest, have, want = s.Spec.Pool.Generation, 1, s.Spec.Pool.ResourceSliceCount
+		case s.Spec.Pool.Generation == newest:
+			have++
+		}
+	}
+	return newest, have, want
+}
+
+func isOwn(s *resourcev1.ResourceSlice, node *corev1.Node) bool {
+	return nodeOf(s) == node.Name || owns(node, s)
 }
 
 func owns(node *corev1.Node, s *resourcev1.ResourceSlice) bool {

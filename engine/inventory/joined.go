@@ -12,15 +12,16 @@ import (
 	v1 "tenon.sh/api/v1"
 	"tenon.sh/engine"
 	"tenon.sh/engine/accelerator"
+	"tenon.sh/engine/dra"
 	"tenon.sh/engine/kube"
 )
 
 const RegistrationTimeout = 15 * time.Minute
 
-// resourcePatience is how long after its node is ready a resource that was asked for may be missing until nobody counts on it;
+// ResourcePatience is how long after its node is ready a resource that was asked for may be missing until nobody counts on it;
 // a device's driver takes minutes to be installed. The machine goes after ResourceTimeout, so that before that it can be
 // written down what it did not have.
-const resourcePatience, ResourceTimeout = 15 * time.Minute, 30 * time.Minute
+const ResourcePatience, ResourceTimeout = 15 * time.Minute, 30 * time.Minute
 
 // ReadySince is since when the claim's registered nodes have been ready, or not ready.
 func ReadySince(claim *v1.NodeClaim, nodes []*corev1.Node) time.Time {
@@ -68,16 +69,18 @@ func (h *Machine) NodeGone() engine.Reason {
 	return engine.Reason{Code: engine.NodeGone, NodePool: h.Pool(), Need: cmp.Or(h.Claim.Status.NodeName, h.Claim.Name)}
 }
 
-const resourceNotRegistered = "ResourceNotRegistered"
+const resourceNotRegistered, poolsNotPublished = "ResourceNotRegistered", "DRADriverPoolsNotPublished"
 
-// MissesResource reports whether all that keeps the node from being initialized is a resource that was asked for.
-func MissesResource(claim *v1.NodeClaim, node *corev1.Node) bool {
-	reason, _ := Uninitialized(claim, node)
-	return reason == resourceNotRegistered
+// MissesResource reports whether all that keeps the node from being initialized is a resource that was asked for, or devices that pods
+// claim.
+func MissesResource(claim *v1.NodeClaim, node *corev1.Node, published *dra.Published) bool {
+	reason, _ := Uninitialized(claim, node, published)
+	return reason == resourceNotRegistered || reason == poolsNotPublished
 }
 
-// Uninitialized says what keeps the claim's registered node from being initialized, empty for nothing.
-func Uninitialized(claim *v1.NodeClaim, node *corev1.Node) (reason, message string) {
+// Uninitialized says what keeps the claim's registered node from being initialized, empty for nothing. published is nil where claims for
+// devices are not acted on: nobody waits for them there.
+func Uninitialized(claim *v1.NodeClaim, node *corev1.Node, published *dra.Published) (reason, message string) {
 	if !kube.NodeReady(node) {
 		return "NodeNotReady", "the node's Ready condition is not True"
 	}
@@ -102,7 +105,18 @@ func Uninitialized(claim *v1.NodeClaim, node *corev1.Node) (reason, message stri
 			return resourceNotRegistered, message
 		}
 	}
+	if lacks := LackedDevices(claim, node, published); lacks != "" {
+		return poolsNotPublished, lacks + " for the node so far, and pods claim its devices"
+	}
 	return "", ""
+}
+
+// LackedDevices says which driver, for whose devices the machine was bought, has not published them for the node; empty for none.
+func LackedDevices(claim *v1.NodeClaim, node *corev1.Node, published *dra.Published) string {
+	if drivers := kube.DriversAskedFor(claim); published != nil && len(drivers) > 0 {
+		return published.Lacks(node, drivers)
+	}
+	return ""
 }
 
 // FewerDevices says of which accelerator that was asked for the node shows some, and fewer than were planned; empty for none. A plugin

@@ -31,7 +31,7 @@ func TestWhoWaitsForAResourceIsToldWhoseWordItWas(t *testing.T) {
 		}
 	}
 	node := &corev1.Node{Status: corev1.NodeStatus{Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}}}
-	if _, message := inventory.Uninitialized(claim, node); !strings.Contains(message, "resource x.io/y yet, which NodeOverlay devices says that it will have") {
+	if _, message := inventory.Uninitialized(claim, node, nil); !strings.Contains(message, "resource x.io/y yet, which NodeOverlay devices says that it will have") {
 		t.Error(message)
 	}
 	plain := kube.NewClaim(pool, engine.Launch{NodePool: "general"})

@@ -15,6 +15,7 @@ import (
 	"tenon.sh/engine"
 	"tenon.sh/engine/bitset"
 	"tenon.sh/engine/capacity"
+	"tenon.sh/engine/dra"
 	"tenon.sh/engine/kube"
 	"tenon.sh/engine/requirement"
 	"tenon.sh/engine/volume"
@@ -214,8 +215,8 @@ func (m *MachineInfo) withCatalogs(offer *catalogs) *MachineInfo {
 }
 
 // missing reports whether the machine misses a resource that was asked for, and has been ready for too long to wait for it.
-func (m *MachineInfo) missing(now time.Time) bool {
-	return m.registered && now.Sub(ReadySince(m.Claim, []*corev1.Node{m.Node})) >= resourcePatience && MissesResource(m.Claim, m.Node)
+func (m *MachineInfo) missing(now time.Time, published *dra.Published) bool {
+	return m.registered && now.Sub(ReadySince(m.Claim, []*corev1.Node{m.Node})) >= ResourcePatience && MissesResource(m.Claim, m.Node, published)
 }
 
 // Usable is what pods can use of the machine, before anything is taken.

@@ -10,6 +10,7 @@ import (
 
 	v1 "tenon.sh/api/v1"
 	"tenon.sh/engine"
+	"tenon.sh/engine/dra"
 	"tenon.sh/engine/kube"
 )
 
@@ -124,6 +125,14 @@ func (m *Cache) newMachineList(s *engine.Snapshot, offer *catalogs) *machineList
 	return f
 }
 
+// published is what drivers have published, nil if no machine that starts waits for that.
+func (f *machineList) published(s *engine.Snapshot) *dra.Published {
+	if s.Selectors == nil || !slices.ContainsFunc(f.starting, func(i int) bool { return len(kube.DriversAskedFor(f.Machines[i].Claim)) > 0 }) {
+		return nil
+	}
+	return dra.Publish(s.ResourceSlices)
+}
+
 // Memory is what running machines tell of the memory of others, by type.
 func (f *machineList) Memory() map[*engine.InstanceType]*resource.Quantity {
 	if f.learned == nil {
@@ -221,8 +230,9 @@ func MachinesOf(s *engine.Snapshot, c *PodIndex) []*Machine {
 	for _, i := range f.several {
 		all[i].Gone = true
 	}
+	published := f.published(s)
 	for _, i := range f.starting {
-		all[i].Misses = f.Machines[i].missing(s.Now)
+		all[i].Misses = f.Machines[i].missing(s.Now, published)
 	}
 	for _, i := range f.overdue(s.Now) {
 		all[i].Overdue = !all[i].Misses

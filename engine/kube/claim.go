@@ -45,6 +45,9 @@ func NewClaim(pool *v1.NodePool, launch engine.Launch) *v1.NodeClaim {
 		annotations[v1.CapacityOverlayAppliedAnnotationKey] = "true"
 		annotations[v1.AddedResourcesAnnotationKey] = addedResources(launch)
 	}
+	if len(launch.DeviceDrivers) > 0 {
+		annotations[v1.RequestedDRADriversAnnotationKey] = strings.Join(launch.DeviceDrivers, ",")
+	}
 	if len(launch.Gangs) > 0 {
 		annotations[v1.GangsAnnotationKey] = strings.Join(launch.Gangs, ",")
 	}
@@ -171,4 +174,12 @@ func TraitOf(claim *v1.NodeClaim, key string) (value string, there bool) {
 // HasJoined reports whether the claim's machine has had a registered node, be it there still or not.
 func HasJoined(claim *v1.NodeClaim) bool {
 	return claim.Status.NodeName != "" || v1.IsTrue(claim, v1.ConditionRegistered)
+}
+
+// DriversAskedFor lists those whose devices the pods claim that the machine was started for.
+func DriversAskedFor(claim *v1.NodeClaim) []string {
+	if text := claim.Annotations[v1.RequestedDRADriversAnnotationKey]; text != "" {
+		return strings.Split(text, ",")
+	}
+	return nil
 }

@@ -177,12 +177,15 @@ func initialize(l Life, claim *v1.NodeClaim, node *corev1.Node, step *Step) {
 	if v1.IsTrue(claim, v1.ConditionInitialized) {
 		return
 	}
-	if reason, message := inventory.Uninitialized(claim, node); reason != "" {
+	if reason, message := inventory.Uninitialized(claim, node, l.Published); reason != "" {
 		kube.SetCondition(claim, v1.ConditionInitialized, metav1.ConditionUnknown, reason, message, l.Now)
 		return
 	}
 	if awaitsDevices(l, claim, node, step) {
 		return
+	}
+	for _, message := range fewerPublished(l, claim, node) {
+		step.Events = append(step.Events, engine.Event{Object: l.Claim, Warning: true, Reason: eventInconsistent, Message: message, Key: message})
 	}
 	node.Labels = kube.With(node.Labels, v1.InitializedLabelKey, "true")
 	kube.SetCondition(claim, v1.ConditionInitialized, metav1.ConditionTrue, "", "", l.Now)
@@ -209,6 +212,24 @@ func awaitsDevices(l Life, claim *v1.NodeClaim, node *corev1.Node, step *Step) b
 	kube.SetCondition(claim, v1.ConditionInitialized, metav1.ConditionFalse, "DevicesIncomplete", message, l.Now)
 	step.by(left)
 	return true
+}
+
+// fewerPublished says of which drivers, whose devices pods claim, the node has fewer devices than its type is expected to have.
+func fewerPublished(l Life, claim *v1.NodeClaim, node *corev1.Node) (out []string) {
+	drivers := kube.DriversAskedFor(claim)
+	if l.Class == nil || l.Published == nil || len(drivers) == 0 {
+		return nil
+	}
+	at := slices.IndexFunc(l.Class.InstanceTypes, func(t engine.InstanceType) bool { return t.Name == node.Labels[corev1.LabelInstanceTypeStable] })
+	if at < 0 {
+		return nil
+	}
+	for _, pool := range l.Class.InstanceTypes[at].Claimable {
+		if n := l.Published.Devices(node, pool.Driver); slices.Contains(drivers, pool.Driver) && n < len(pool.Devices) {
+			out = append(out, fmt.Sprintf("expected %d devices of driver %s, but it has published %d", len(pool.Devices), pool.Driver, n))
+		}
+	}
+	return out
 }
 
 // checkConsistency compares what the node turned out to have with what the cloud said it would have.

@@ -9,6 +9,7 @@ import (
 
 	v1 "tenon.sh/api/v1"
 	"tenon.sh/engine"
+	"tenon.sh/engine/dra"
 )
 
 // Life is one NodeClaim with everything that its next step depends on. Next changes none of it.
@@ -39,6 +40,8 @@ type Life struct {
 	// what a drain waits for: whether a pod may go, the eviction API decides.
 	Budgets []*policyv1.PodDisruptionBudget
 	Machine Presence
+	// Published is what drivers of devices have published for Nodes; nil where claims for devices are not acted on.
+	Published *dra.Published
 	// Nominating says that pods are pointed at the machines that were started for them, and no longer at those that leave.
 	Nominating bool
 }

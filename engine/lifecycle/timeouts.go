@@ -64,7 +64,7 @@ func neverReady(l Life) bool {
 // neverWhole reports whether all that keeps the claim's node from being initialized is a resource that it does not have, and it has
 // never been of any use.
 func neverWhole(l Life) bool {
-	return neverUsed(l) && len(l.Nodes) == 1 && inventory.MissesResource(l.Claim, l.Nodes[0])
+	return neverUsed(l) && len(l.Nodes) == 1 && inventory.MissesResource(l.Claim, l.Nodes[0], l.Published)
 }
 
 func neverUsed(l Life) bool {

@@ -1,6 +1,7 @@
 package provisioning
 
 import (
+	"fmt"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -8,8 +9,10 @@ import (
 	"tenon.sh/engine"
 	"tenon.sh/engine/bitset"
 	"tenon.sh/engine/capacity"
+	"tenon.sh/engine/dra"
 	"tenon.sh/engine/inventory"
 	"tenon.sh/engine/kube"
+	"tenon.sh/engine/packing"
 )
 
 // countDevices fills in what the machine has left of the resources that claimed devices are counted as.
@@ -19,7 +22,7 @@ func (p *Problem) countDevices(h *inventory.Machine, free capacity.Vector) {
 	case claims == nil:
 		return
 	case h.Node != nil:
-		p.setDevices(free, claims.OnNode(h.Node, h.IsInitialized(), h.ExpectedType()))
+		p.setDevices(free, claims.OnNode(h.Node, h.IsInitialized() || h.Misses, h.ExpectedType()))
 	case h.Open == nil:
 		p.setDevices(free, claims.OnType(h.ExpectedType()))
 	default: // of what may be started it is the least of each
@@ -40,6 +43,22 @@ func (p *Problem) countDevices(h *inventory.Machine, free capacity.Vector) {
 		need := claims.Of(pod)
 		free.Add(p.Names.Vector(need.Requests), -1)
 	}
+}
+
+// driversOf lists the drivers whose devices pods of a new machine claim.
+func (p *Problem) driversOf(m *packing.Machine) []string {
+	var out []string
+	for _, share := range m.Pods {
+		needs := &p.Classes[share.Class].Devices
+		if needs.Kind() < 0 {
+			continue
+		}
+		for _, o := range m.Listed {
+			out = append(out, p.Constraints.Claims.Drivers(needs, p.Pools[m.Pool].options[o].kind)...)
+		}
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
 }
 
 // setDevices writes the room into the vector.
@@ -64,4 +83,33 @@ func (p *Problem) deviceRefusal(pool *poolModel, c *podClass, able bitset.Set) e
 		r = engine.Reason{Code: engine.NoDevices, Key: "(several)", Need: "devices", Have: "no type has them for all its requests"}
 	}
 	return r
+}
+
+// published is what drivers have published, nil where nobody claims devices.
+func (p *Problem) published() *dra.Published {
+	if p.Constraints.Claims == nil {
+		return nil
+	}
+	return dra.Publish(p.Snapshot.ResourceSlices)
+}
+
+// silent is a driver whose devices the pod claims, that the machine was started for, and that has published none for its node although
+// that has been ready for long; empty for none. Whatever else a pod asks for, such a machine has no devices for it.
+func (p *Problem) silent(h *inventory.Machine, f *inventory.PodInfo, published *dra.Published) string {
+	if published == nil || !h.Misses || len(f.Pod.Spec.ResourceClaims) == 0 {
+		return ""
+	}
+	wanted := p.Constraints.OfInfo(f).Devices.Drivers()
+	for _, driver := range kube.DriversAskedFor(h.Claim) {
+		if slices.Contains(wanted, driver) && published.Lacks(h.Node, []string{driver}) != "" {
+			return driver
+		}
+	}
+	return ""
+}
+
+// driverless says of a machine that it has not the devices of the driver.
+func driverless(h *inventory.Machine, driver string, published *dra.Published) string {
+	return fmt.Sprintf("machine %s (%s) was started for such devices and has none: %s for its node, which has been ready for %s",
+		h.Claim.Name, h.Labels[corev1.LabelInstanceTypeStable], published.Lacks(h.Node, []string{driver}), inventory.ResourcePatience)
 }

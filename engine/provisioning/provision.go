@@ -225,6 +225,7 @@ func (p *Problem) launch(m *packing.Machine, pods []engine.PodID) engine.Launch 
 	l.Requests = p.Names.List(p.offered(pool, m, sum))
 	l.Requirements, l.Labels = p.pin(pool, m)
 	l.Gangs = p.gangsOf(m)
+	l.DeviceDrivers = p.driversOf(m)
 	l.Instead = p.assignedNodes(m)
 	l.Why = p.why(pool, m, sum)
 	return l

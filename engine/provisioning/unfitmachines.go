@@ -39,13 +39,14 @@ func (p *Problem) ReadBackoffs() *constraints.LaunchBackoffs {
 		}
 	}
 	out := &constraints.LaunchBackoffs{ByShape: map[string]*constraints.ShapeBackoff{}, Unfit: map[*corev1.Pod]*inventory.MachineInfo{}, Unwritten: map[*inventory.MachineInfo]*corev1.Pod{}, Dear: map[*corev1.Pod]*constraints.ShapeBackoff{}}
-	found := map[string][]engine.LaunchFinding{}
+	found, published := map[string][]engine.LaunchFinding{}, p.published()
 	for _, h := range p.Machines {
 		b := pools[h.Pool()]
 		if b == nil || !shows(h, s.Now) {
 			continue
 		}
 		b.Correct(h, cache)
+		b.CorrectDrivers(h, published)
 		var finding engine.LaunchFinding
 		for _, uid := range h.Planned {
 			pod := unbound[uid]
@@ -53,7 +54,10 @@ func (p *Problem) ReadBackoffs() *constraints.LaunchBackoffs {
 				continue
 			}
 			f := cache.InfoOf(pod)
-			why := p.unfit(h, f)
+			why, shape := p.unfit(h, f), constraints.ShapeOf(cache, f)
+			if driver := p.silent(h, f, published); driver != "" {
+				why, shape = driverless(h, driver, published), constraints.DriverShape(driver)
+			}
 			if why == "" && p.Pods.Held(pod) {
 				why = fmt.Sprintf("machine %s was started for pods of group %s, and not enough others could be had", h.Claim.Name, p.Gangs.Of(pod).Name())
 			}
@@ -61,7 +65,7 @@ func (p *Problem) ReadBackoffs() *constraints.LaunchBackoffs {
 				continue
 			}
 			out.Unfit[pod] = h.MachineInfo
-			if b.Note(h, constraints.ShapeOf(cache, f), why, s.Now) {
+			if b.Note(h, shape, why, s.Now) {
 				out.Unwritten[h.MachineInfo] = pod
 				finding.Pods, finding.Why = append(finding.Pods, kube.PodID(pod)), why
 			}
@@ -135,6 +139,9 @@ func (p *Problem) unfit(h *inventory.Machine, f *inventory.PodInfo) string {
 	}
 	if text := p.unattachable(h, w); text != "" {
 		return subject + text
+	}
+	if !p.Constraints.Claims.Has(&w.Devices, h.Node) {
+		return subject + "the devices that its drivers have published do not serve the pod's claims"
 	}
 	for _, pod := range h.Bound {
 		if !kube.OwnedByDaemonSet(pod) && !kube.IsMirror(pod) {

@@ -45,6 +45,8 @@ type Config struct {
 	StatusDryRun bool
 	// NodeClassCEL lets classes hold expressions in spec.kubelet.
 	NodeClassCEL bool
+	// DRANVIDIAGPU and DRAEFA have it known what NVIDIA's driver of GPUs and DRANET publish on machines, so that they are started for claims.
+	DRANVIDIAGPU, DRAEFA bool
 	// NoReserved starts no machines in capacity reservations; those that run there stay.
 	NoReserved bool
 	// AMIRefresh and SubnetRefresh are how long images and subnets are believed; 0 means a minute, which is also the least.

@@ -14,6 +14,8 @@ import (
 
 	"tenon.sh/api/awsv1"
 	v1 "tenon.sh/api/v1"
+	"tenon.sh/engine/kube"
+	"tenon.sh/provider/aws/devicetable"
 	"tenon.sh/provider/aws/fleet"
 	"tenon.sh/provider/aws/images"
 	"tenon.sh/provider/aws/kubelet"
@@ -155,7 +157,7 @@ func (o *orderer) add(ctx context.Context, candidate offer.Offer) error {
 	}
 	pods := candidate.Type.Capacity[corev1.ResourcePods]
 	efa := int64(0)
-	if q := o.claim.Spec.Resources.Requests[awsv1.ResourceEFA]; !q.IsZero() {
+	if q := o.claim.Spec.Resources.Requests[awsv1.ResourceEFA]; !q.IsZero() || slices.Contains(kube.DriversAskedFor(o.claim), devicetable.EFADriver) {
 		has := candidate.Type.Capacity[awsv1.ResourceEFA]
 		efa = has.Value()
 	}

@@ -71,6 +71,10 @@ func TestWhatEC2IsAskedFor(t *testing.T) {
 		"enclaves":          {requirements: []v1.Requirement{in(corev1.LabelInstanceTypeStable, "m5.xlarge"), onDemand}, claim: func(c *v1.NodeClaim) { requests(c, awsv1.ResourceNitroSandbox) }, template: map[string]string{data + "EnclaveOptions.Enabled": "true"}},
 		"EFA": {requirements: []v1.Requirement{in(corev1.LabelInstanceTypeStable, "m6idn.32xlarge"), onDemand}, claim: func(c *v1.NodeClaim) { requests(c, awsv1.ResourceEFA) },
 			template: map[string]string{data + "NetworkInterface.1.InterfaceType": "efa", data + "NetworkInterface.2.InterfaceType": "efa", data + "NetworkInterface.2.NetworkCardIndex": "1", data + "NetworkInterface.3.InterfaceType": ""}},
+		"EFA for claims": {requirements: []v1.Requirement{in(corev1.LabelInstanceTypeStable, "m6idn.32xlarge"), onDemand}, claim: func(c *v1.NodeClaim) {
+			c.Annotations = map[string]string{v1.RequestedDRADriversAnnotationKey: "dra.net,gpu.nvidia.com"}
+		},
+			template: map[string]string{data + "NetworkInterface.1.InterfaceType": "efa", data + "NetworkInterface.2.InterfaceType": "efa", data + "NetworkInterface.3.InterfaceType": ""}},
 		"no EFA unless asked for": {requirements: []v1.Requirement{in(corev1.LabelInstanceTypeStable, "m6idn.32xlarge"), onDemand}, template: map[string]string{data + "NetworkInterface.1.InterfaceType": "", data + "NetworkInterface.2.InterfaceType": ""}},
 		"monitoring":              {requirements: []v1.Requirement{one, onDemand}, class: func(c *awsv1.EC2NodeClass) { c.Spec.DetailedMonitoring = new(true) }, template: map[string]string{data + "Monitoring.Enabled": "true"}},
 		"a partition": {requirements: []v1.Requirement{one, onDemand, in(awsv1.PlacementGroupPartitionLabelKey, "2")}, class: func(c *awsv1.EC2NodeClass) {

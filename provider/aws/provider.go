@@ -21,6 +21,7 @@ import (
 	"tenon.sh/engine"
 	"tenon.sh/provider"
 	"tenon.sh/provider/aws/cloud"
+	"tenon.sh/provider/aws/devicetable"
 	"tenon.sh/provider/aws/expression"
 	"tenon.sh/provider/aws/find"
 	"tenon.sh/provider/aws/fleet"
@@ -187,5 +188,10 @@ func (p *Provider) Catalog(ctx context.Context, class provider.Class) ([]engine.
 }
 
 func (p *Provider) settings(c *awsv1.EC2NodeClass, managed kubelet.Managed) size.Settings {
-	return size.SettingsOf(c, managed, p.config.memoryOverhead(), p.config.ReservedENIs)
+	s := size.SettingsOf(c, managed, p.config.memoryOverhead(), p.config.ReservedENIs)
+	s.Claims = size.Claims{NVIDIA: p.config.DRANVIDIAGPU, EFA: p.config.DRAEFA}
+	if p.config.DRANVIDIAGPU {
+		s.Claims.Sharing = c.Annotations[devicetable.SharingAnnotation]
+	}
+	return s
 }

@@ -11,6 +11,7 @@ import (
 	"tenon.sh/api/awsv1"
 	v1 "tenon.sh/api/v1"
 	"tenon.sh/provider/aws/cloud"
+	"tenon.sh/provider/aws/devicetable"
 	"tenon.sh/provider/aws/kubelet"
 )
 
@@ -21,6 +22,9 @@ const userDataLimit = 16384
 // everything else is there, and whether machines may be started.
 func (p *Provider) validate(ctx context.Context, c *awsv1.EC2NodeClass) verdict {
 	if v := p.validateNetwork(ctx, c); v != (verdict{}) {
+		return v
+	}
+	if v := validateSharing(c); v != (verdict{}) {
 		return v
 	}
 	if v := p.validateKubelet(c); v != (verdict{}) {
@@ -51,6 +55,14 @@ func (p *Provider) validateNetwork(ctx context.Context, c *awsv1.EC2NodeClass) v
 		return verdict{err: err}
 	case err != nil:
 		return wrong(awsv1.ReasonClusterCIDRResolutionFailed, "%s", cloud.Text(err))
+	}
+	return verdict{}
+}
+
+// validateSharing reads how claims share GPUs, whether or not anybody claims one: the annotation means nothing else.
+func validateSharing(c *awsv1.EC2NodeClass) verdict {
+	if _, err := devicetable.SharingOf(c.Annotations[devicetable.SharingAnnotation]); err != nil {
+		return wrong(awsv1.ReasonInvalidSharing, "%v", err)
 	}
 	return verdict{}
 }

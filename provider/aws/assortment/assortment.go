@@ -11,6 +11,8 @@ import (
 	"tenon.sh/api/awsv1"
 	v1 "tenon.sh/api/v1"
 	"tenon.sh/engine"
+	"tenon.sh/engine/device"
+	"tenon.sh/provider/aws/devicetable"
 	"tenon.sh/provider/aws/expression"
 	"tenon.sh/provider/aws/images"
 	"tenon.sh/provider/aws/size"
@@ -80,6 +82,7 @@ type Size struct {
 	Capacity, Overhead corev1.ResourceList
 	Attach, Shared     map[string]int
 	Devices            *engine.DeviceSource
+	Claimable          []device.Template
 }
 
 // Sizes are those of every type, in their order. The calculator may be nil, see size.Computed; learned is the memory that nodes
@@ -93,6 +96,7 @@ func Sizes(types []size.Figures, settings *size.Settings, calculator *expression
 		}
 		return counts[n]
 	}
+	expect := devicetable.For(settings)
 	for i := range types {
 		f := &types[i]
 		computed, _, err := f.Computed(settings, calculator)
@@ -100,7 +104,7 @@ func Sizes(types []size.Figures, settings *size.Settings, calculator *expression
 			return nil, err
 		}
 		limit, shared := f.AttachLimit(computed)
-		out[i] = Size{f.Capacity(computed, learned[f.Name]), f.Overhead(computed), ofEBS(limit), nil, f.Devices(computed)}
+		out[i] = Size{f.Capacity(computed, learned[f.Name]), f.Overhead(computed), ofEBS(limit), nil, f.Devices(computed), expect(f)}
 		if shared > 0 {
 			out[i].Shared = ofEBS(shared)
 		}
@@ -152,7 +156,7 @@ func Select(types []size.Figures, demands *size.Demands, kinds []images.Requirem
 		if offerings := sold(i); len(offerings) > 0 {
 			out = append(out, engine.InstanceType{
 				Name: f.Name, Labels: labels[i], Capacity: sizes[i].Capacity, Overhead: sizes[i].Overhead,
-				AttachLimits: sizes[i].Attach, AttachShared: sizes[i].Shared, Devices: sizes[i].Devices, Offerings: offerings,
+				AttachLimits: sizes[i].Attach, AttachShared: sizes[i].Shared, Devices: sizes[i].Devices, Claimable: sizes[i].Claimable, Offerings: offerings,
 			})
 		}
 	}

@@ -4,7 +4,8 @@ package devicetable
 const (
 	gpuDriver = "gpu.nvidia.com"
 	gpuPool   = "gpus"
-	efaDriver = "dra.net"
+	// EFADriver is DRANET, which hands out EFA interfaces.
+	EFADriver = "dra.net"
 	efaPool   = "network"
 )
 

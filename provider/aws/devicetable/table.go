@@ -4,12 +4,27 @@ package devicetable
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
 	"tenon.sh/engine/device"
 	"tenon.sh/provider/aws/size"
 )
+
+// For says what is expected on machines of a class with these settings. What is wrong with the class's annotation its condition says.
+func For(s *size.Settings) func(*size.Figures) []device.Template {
+	sharing, err := SharingOf(s.Claims.Sharing)
+	if gpus := s.Claims.NVIDIA && err == nil; gpus || s.Claims.EFA {
+		return func(f *size.Figures) []device.Template {
+			return slices.DeleteFunc(Pools(f, sharing), func(t device.Template) bool {
+				// A class that lists its interfaces gets those and no others.
+				return t.Driver == gpuDriver && !gpus || t.Driver == EFADriver && (!s.Claims.EFA || s.Interfaces != nil)
+			})
+		}
+	}
+	return func(*size.Figures) []device.Template { return nil }
+}
 
 // Pools lists what is expected on a machine with these figures, in the order of drivers. GPUs of which nobody has seen what a driver
 // publishes are not listed.
@@ -69,9 +84,9 @@ func (g *gpu) root(i int) string {
 
 // efas lists every interface that the type can have: all are attached if a claim asks for one.
 func efas(f *size.Figures, g gpu) device.Template {
-	out := device.Template{Driver: efaDriver, Pool: efaPool}
+	out := device.Template{Driver: EFADriver, Pool: efaPool}
 	for i := range f.EFA {
-		shape := device.Shape{Driver: efaDriver, Attributes: map[string]device.Value{
+		shape := device.Shape{Driver: EFADriver, Attributes: map[string]device.Value{
 			"pciDevice": text("Elastic Fabric Adapter (EFA)"), "pciVendor": text("Amazon.com, Inc."), "rdma": {Kind: device.Truth, Text: "true"},
 			"pciSubsystem": alike("efa"), // the generation, which is one for the type
 		}}

@@ -32,6 +32,16 @@ type Settings struct {
 	ReservedENIs int
 	// Sharing is how NVIDIA's GPUs are shared.
 	Sharing accelerator.Sharing
+	// Claims says what claims for devices can have.
+	Claims Claims
+}
+
+// Claims says of which devices it is taken to be known what their drivers will publish.
+type Claims struct {
+	// NVIDIA are GPUs, EFA interfaces that are attached to machines whose pods claim one.
+	NVIDIA, EFA bool
+	// Sharing is the class's annotation on how claims share a GPU.
+	Sharing string
 }
 
 // SettingsOf reads a class.

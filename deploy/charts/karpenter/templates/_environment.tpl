@@ -79,7 +79,7 @@
   (list "DISABLE_DRY_RUN" .disableDryRun)
   (list "AMI_REFRESH_INTERVAL" .amiRefreshInterval)
   (list "SUBNET_REFRESH_INTERVAL" .subnetRefreshInterval)
-  (list "AWS_FEATURE_GATES" (printf "NodeClassCEL=%t" (.awsFeatureGates.nodeClassCEL | default false | toString | eq "true")))
+  (list "AWS_FEATURE_GATES" (include "karpenter.awsFeatureGates" $))
 ) -}}
 {{- end -}}
 {{- end -}}
@@ -90,12 +90,41 @@
 {{- end -}}
 {{- end }}
 - name: IGNORE_DRA_REQUESTS
-  value: {{ .Values.settings.ignoreDRARequests | toString | quote }}
+  value: {{ include "karpenter.ignoreDRARequests" . | quote }}
 - name: FEATURE_GATES
   value: {{ include "karpenter.featureGates" . | quote }}
 {{- with .Values.controller.env }}
 {{ toYaml . }}
 {{- end }}
+{{- end -}}
+
+{{- define "karpenter.awsFeatureGates" -}}
+{{- $gates := .Values.settings.awsFeatureGates -}}
+NodeClassCEL={{ $gates.nodeClassCEL | default false | toString | eq "true" }}
+{{- range $name, $value := dict "DRAEFA" $gates.draEFA "DRANVIDIAGPU" $gates.draNVIDIAGPU -}}
+{{- if or $.Values.settings.enableDRA (toString $value | eq "true") -}}
+,{{ $name }}=true
+{{- end -}}
+{{- end -}}
+{{- end -}}
+
+{{- define "karpenter.ignoreDRARequests" -}}
+{{- $s := .Values.settings -}}
+{{- $gates := $s.awsFeatureGates -}}
+{{- if $s.enableDRA -}}
+{{- range $name, $value := dict "ignoreDRARequests" $s.ignoreDRARequests "awsFeatureGates.draNVIDIAGPU" $gates.draNVIDIAGPU "awsFeatureGates.draEFA" $gates.draEFA -}}
+{{- if not (kindIs "invalid" $value) -}}
+{{- fail (printf "settings.enableDRA says what settings.%s is: set one of the two" $name) -}}
+{{- end -}}
+{{- end -}}
+false
+{{- else if or (toString $gates.draNVIDIAGPU | eq "true") (toString $gates.draEFA | eq "true") -}}
+false
+{{- else if kindIs "invalid" $s.ignoreDRARequests -}}
+true
+{{- else -}}
+{{ $s.ignoreDRARequests | toString }}
+{{- end -}}
 {{- end -}}
 
 {{- define "karpenter.featureGates" -}}
