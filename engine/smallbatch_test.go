@@ -193,7 +193,7 @@ func TestSmallBatchesCostWhatTheyHaveTo(t *testing.T) {
 				switch {
 				case got < want*(1-1e-9) || len(plan.Unplaced) > 0:
 					t.Errorf("seed %d: %s cost %.4f, less than the optimum %.4f, with %d pods left", seed, b, got, want, len(plan.Unplaced))
-				case got <= want*(1+1e-9):
+				case got <= want*(1+1e-4): // for so little fewer machines are better
 					exact++
 				default:
 					t.Logf("seed %d: %s cost %.4f, and %.4f is enough: %.2f %% less", seed, b, got, want, 100*(1-want/got))
@@ -210,10 +210,27 @@ func TestSmallBatchesCostWhatTheyHaveTo(t *testing.T) {
 			slices.Sort(gaps)
 			t.Logf("%d of %d at the least price, the worst at %.4f times it; the bound within 3 %% of it for %d, %.1f %% below in the middle, %.1f %% at worst",
 				exact, tried, worst, near, 100*gaps[tried/2], 100*gaps[tried-1])
-			if exact*100 < tried*50 || worst > 1.2 {
+			if exact*100 < tried*95 || worst > 1.01 {
 				t.Errorf("%d of %d batches cost what they have to, the worst %.4f times that", exact, tried, worst)
 			}
+			if near*100 < tried*90 {
+				t.Errorf("the bound of %d of %d batches is within 3 %% of what they have to cost", near, tried)
+			}
 		})
+	}
+}
+
+// Batches for which machines filled one after the other cost a sixth too much.
+func TestBatchesOfTwoShapesThatCompleteEachOther(t *testing.T) {
+	t.Parallel()
+	for _, b := range []batch{
+		{{21, 3000, 1024}, {11, 250, 8192}},
+		{{20, 200, 4096}, {9, 1000, 1024}, {8, 500, 1024}},
+	} {
+		s := b.snapshot(v1.CapacityTypeOnDemand)
+		if got, want := provisioning.Plan(s, engine.Options{}, nil).Cost.LaunchesPerHour, b.optimum(s); got > want*(1+1e-4) {
+			t.Errorf("%s cost %.4f, and %.4f is enough", b, got, want)
+		}
 	}
 }
 
