@@ -189,10 +189,17 @@ func (s *solver) boundOf(m *supply) float64 {
 		counts[i] = m.before[i] - it.left
 		all = all && it.left == 0
 	}
-	if all {
-		return m.bound.Value
+	b := m.bound
+	if !all {
+		b = s.boundFor(m, counts)
 	}
-	return s.boundFor(m, counts).Value
+	if s.p.Effort == 0 || b.Value <= 0 || priceOf(s.bins) <= b.Value*nearBound {
+		return b.Value
+	}
+	if f := b.Fillings(boundSteps); f != nil {
+		return max(b.Value, f.Value)
+	}
+	return b.Value
 }
 
 // hand gives the open bins the pods that they stand for. Pods of one lot are dealt out in turn, so that those that follow each

@@ -12,9 +12,16 @@ import (
 // most of them cut short.
 const fewPods = 7
 
-// exact finds the cheapest machines for the pods of the open bins by trying everything; ok is false where that is too much
-// or where limits or quotas make the order matter.
+// exact finds the cheapest machines for the pods of the open bins: those of few kinds without rules by way of how many are left of
+// each, few with rules by trying everything. Ok is false where that is too much or where limits or quotas make the order matter.
 func (s *solver) exact(m *supply, bins []*openBin) (best []*openBin, ok bool) {
+	if s.effort > 0 && m.plain(s) {
+		best, floor, ok := s.covered(m, bins)
+		m.prove(s, bins, floor)
+		if ok {
+			return best, true
+		}
+	}
 	e := &exhaustive{s: s, m: m, best: bins}
 	for _, d := range bins {
 		e.bestCost += d.price

@@ -95,26 +95,19 @@ func price(p *packing.Problem, s *packing.Solution) float64 {
 	return sum
 }
 
-func TestSmallProblemsAreSolvedNearlyAlwaysAtTheLeastPrice(t *testing.T) {
+// To a ten-thousandth, for which fewer machines are taken; and the bound proves it.
+func TestSmallProblemsAreSolvedAtTheLeastPrice(t *testing.T) {
 	t.Parallel()
-	const problems = 400
-	equal := 0
-	for seed := range uint64(problems) {
+	for seed := range uint64(400) {
 		p := draw(seed)
 		s := packing.Solve(p)
 		got, want := price(p, s), optimum(p)
-		if got > want*1.1+1e-9 {
+		if got > want*(1+1e-4) {
 			t.Errorf("seed %d: costs %.4f, the optimum is %.4f", seed, got, want)
 		}
-		if got <= want*(1+1e-9) {
-			equal++
+		if s.Bound > want*(1+1e-9) || s.Bound < want*(1-1e-3) {
+			t.Errorf("seed %d: the bound %.4f does not prove the optimum %.4f", seed, s.Bound, want)
 		}
-		if s.Bound > want*(1+1e-9) {
-			t.Errorf("seed %d: the bound %.4f is above the optimum %.4f", seed, s.Bound, want)
-		}
-	}
-	if equal < problems*95/100 {
-		t.Errorf("only %d of %d problems are solved at the least price", equal, problems)
 	}
 }
 

@@ -1,0 +1,168 @@
+package packing
+
+import (
+	"cmp"
+	"math"
+	"slices"
+
+	"tenon.sh/engine/capacity"
+)
+
+// filling is pods that one offering holds, and nothing more of what there is.
+type filling struct {
+	offering int
+	pods     []int // of each lot
+	price    float64
+	loss     float64 // how much more it costs than the pods are worth
+	lead     []bool  // the lots of which there has to be a pod for the offering to be bought; nil for none
+}
+
+// fill lists the fillings that may be part of something cheaper than what is known; it answers false if there are too many.
+func (c *cover) fill() bool {
+	c.dear = slices.Repeat([]float64{math.Inf(1)}, len(c.lots))
+	for i := range c.m.offerings {
+		f := filler{c: c, offering: i, pods: make([]int, len(c.lots))}
+		if f.start(); !f.fill(0, c.ceiling-c.floor-f.price) {
+			return false
+		}
+	}
+	slices.SortStableFunc(c.fillings, func(a, b filling) int {
+		return cmp.Or(cmp.Compare(a.price, b.price), -slices.Compare(a.pods, b.pods))
+	})
+	var kept []filling
+	for i := range c.fillings {
+		f := &c.fillings[i]
+		if !slices.ContainsFunc(kept, func(k filling) bool { return k.lead == nil && among(f.pods, k.pods) }) {
+			kept = append(kept, *f)
+		}
+		if c.effort += len(kept) / 4; c.effort > c.limit {
+			return false
+		}
+	}
+	c.fillings = kept
+	slices.SortStableFunc(c.fillings, func(a, b filling) int { return cmp.Compare(a.loss, b.loss) })
+	c.first = make([][]int, len(c.lots))
+	for i := range c.fillings {
+		for j, n := range c.fillings[i].pods {
+			if n > 0 {
+				c.first[j] = append(c.first[j], i)
+			}
+		}
+	}
+	return true
+}
+
+// among reports whether a has no more of anything than b.
+func among(a, b []int) bool {
+	for i, n := range a {
+		if n > b[i] {
+			return false
+		}
+	}
+	return true
+}
+
+// filler lists the fillings of one offering.
+type filler struct {
+	c        *cover
+	offering int
+	price    float64
+	room     capacity.Vector
+	pods     []int
+	open     []int // the lots that it is for
+	lead     []bool
+}
+
+// start finds whom the offering is for; nothing is open where it is for nobody.
+func (f *filler) start() {
+	c, g := f.c, &f.c.m.offerings[f.offering]
+	sh := &c.s.pools[g.pool]
+	option := &sh.Options[g.option]
+	f.price, f.room = g.price+c.each, option.Allocatable.Clone()
+	special := option.Large || sh.devices[g.option]
+	if special {
+		f.lead = make([]bool, len(c.lots))
+	}
+	led := !special
+	for i, lot := range c.lots {
+		l := &c.m.lots[lot]
+		r := c.m.shapes[l.shape].whole
+		if !g.kinds.Has(l.kind) || !r.Fits(option.Allocatable) {
+			continue
+		}
+		f.open = append(f.open, i)
+		if special {
+			f.lead[i] = (!option.Large || l.needsLarge) && (!sh.devices[g.option] || l.needsDevices || c.s.asksFor(r, sh, g.option))
+			led = led || f.lead[i]
+		}
+	}
+	if !led {
+		f.open = nil
+	}
+	for _, i := range f.open {
+		c.dear[i] = min(c.dear[i], f.price)
+	}
+}
+
+// fill goes through the numbers of pods of the k-th open lot and those after it. Slack is how much less than the machine costs the
+// pods may be worth; it answers false once there are too many fillings.
+func (f *filler) fill(k int, slack float64) bool {
+	c := f.c
+	if k == len(f.open) {
+		return slack < 0 || len(f.open) == 0 || f.keep()
+	}
+	if c.effort++; c.effort > c.limit {
+		return false
+	}
+	can := 0.0
+	for _, i := range f.open[k:] {
+		can += float64(float64(f.request(i).Times(f.room, c.most[i])) * c.worth[i])
+	}
+	if slack+can < 0 {
+		return true
+	}
+	i := f.open[k]
+	r := f.request(i)
+	most := r.Times(f.room, c.most[i])
+	f.room.Add(r, -int64(most))
+	ok := true
+	for n := most; n >= 0; n-- {
+		f.pods[i] = n
+		ok = ok && f.fill(k+1, slack+float64(float64(n)*c.worth[i]))
+		if n > 0 {
+			f.room.Add(r, 1)
+		}
+		if k == len(f.open)-1 && n > 0 { // fewer of the last lot are no filling
+			f.room.Add(r, int64(n-1))
+			break
+		}
+	}
+	f.pods[i] = 0
+	return ok
+}
+
+func (f *filler) request(i int) capacity.Vector {
+	return f.c.m.shapes[f.c.m.lots[f.c.lots[i]].shape].whole
+}
+
+// keep notes the filling, unless there is one with more pods; it answers false if there are too many.
+func (f *filler) keep() bool {
+	c := f.c
+	some, led := false, f.lead == nil
+	for _, i := range f.open {
+		if f.pods[i] < c.most[i] && f.request(i).Fits(f.room) {
+			return true
+		}
+		some = some || f.pods[i] > 0
+		led = led || f.pods[i] > 0 && f.lead[i]
+	}
+	if !some || !led {
+		return true
+	}
+	worth := 0.0
+	for i, n := range f.pods {
+		worth += float64(float64(n) * c.worth[i])
+	}
+	c.fillings = append(c.fillings, filling{f.offering, slices.Clone(f.pods), f.price, f.price - worth, f.lead})
+	return len(c.fillings) <= mostFillings
+}
