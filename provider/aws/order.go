@@ -14,7 +14,6 @@ import (
 
 	"tenon.sh/api/awsv1"
 	v1 "tenon.sh/api/v1"
-	"tenon.sh/engine/kube"
 	"tenon.sh/provider/aws/devicetable"
 	"tenon.sh/provider/aws/fleet"
 	"tenon.sh/provider/aws/images"
@@ -157,7 +156,7 @@ func (o *orderer) add(ctx context.Context, candidate offer.Offer) error {
 	}
 	pods := candidate.Type.Capacity[corev1.ResourcePods]
 	efa := int64(0)
-	if q := o.claim.Spec.Resources.Requests[awsv1.ResourceEFA]; !q.IsZero() || slices.Contains(kube.DriversAskedFor(o.claim), devicetable.EFADriver) {
+	if q := o.claim.Spec.Resources.Requests[awsv1.ResourceEFA]; !q.IsZero() || slices.Contains(strings.Split(o.claim.Annotations[v1.RequestedDRADriversAnnotationKey], ","), devicetable.EFADriver) {
 		has := candidate.Type.Capacity[awsv1.ResourceEFA]
 		efa = has.Value()
 	}
