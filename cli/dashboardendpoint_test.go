@@ -192,7 +192,7 @@ func TestWhoMayListTheirOwnPodsSeesOthersAsCounts(t *testing.T) {
 	names := regexp.MustCompile(`\b(` + strings.Join(slices.Compact(secret), "|") + `)\b`)
 	link := regexp.MustCompile(`(?:href|data-tiles)="(/[^"]*)"`)
 	visited, queue := map[string]bool{}, []string{
-		"/", "/json/nodes", "/json/plan", "/json/journal", "/why/node/ip-10-0-1-58", "/json/explain/node/ip-10-0-1-58", "/why/pod/ml/finetune-1", "/json/explain/pod/ml/finetune-1",
+		"/", "/json/nodes", "/json/plan", "/json/savings", "/money", "/json/journal", "/why/node/ip-10-0-1-58", "/json/explain/node/ip-10-0-1-58", "/why/pod/ml/finetune-1", "/json/explain/pod/ml/finetune-1",
 		"/json/decision/20260105T120000-aa", "/why?q=finetune", "/why?q=web", "/?filter=finetune-1", "/json/explain/pod/shop/web-1",
 	}
 	for len(queue) > 0 && len(visited) < 150 {
@@ -223,7 +223,7 @@ func TestWhoMayListTheirOwnPodsSeesOthersAsCounts(t *testing.T) {
 	if waiting.FindString(less) == "" || waiting.FindString(less) != waiting.FindString(whole) {
 		t.Errorf("%q wait, of %q", waiting.FindString(less), waiting.FindString(whole))
 	}
-	for address, want := range map[string]string{"/waiting": "Pods of other namespaces", "/decisions": "list pods in all of them", "/why/pod/shop/web-1": "Pod shop/web-1", "/why/node/ip-10-0-1-58": "This names pods of all namespaces"} {
+	for address, want := range map[string]string{"/waiting": "Pods of other namespaces", "/decisions": "list pods in all of them", "/money": "other namespaces", "/why/pod/shop/web-1": "Pod shop/web-1", "/why/node/ip-10-0-1-58": "This names pods of all namespaces"} {
 		if body := look(page, somewhere+address, token).Body.String(); !strings.Contains(body, want) {
 			t.Errorf("%s lacks %q", address, want)
 		}

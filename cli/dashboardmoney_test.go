@@ -20,6 +20,7 @@ func TestNamespacesHaveNoMoreThanTheNodesCost(t *testing.T) {
 	for text, want := range map[string]map[string]float64{
 		string(large): nil,
 		"type m cpu=4 mem=8Gi zones=a price=0.40\npool p\nnode n1 pool=p type=m zone=a\nnode n2 pool=p type=m zone=a\npod a ns=x cpu=1 mem=1Gi node=n1\npod b ns=y cpu=3 mem=1Gi node=n1\n": {"x": 0.10, "y": 0.30},
+		"type m cpu=4 mem=8Gi zones=a price=0.40\npool p\nnode n1 pool=p type=m zone=a\npod a ns=x cpu=1 mem=1Gi node=n1\npod b ns=y cpu=500m mem=2Gi node=n1\n":                            {"x": 0.075, "y": 0.075},
 	} {
 		file, err := scenario.Parse(text)
 		must(t, err)
