@@ -74,13 +74,12 @@ func (s *solver) covered(m *supply, bins []*openBin) (best []*openBin, floor flo
 	if !ok || path == nil {
 		return bins, floor, ok
 	}
-	cost := 0.0
 	for _, st := range path {
 		d := c.machine(&st)
 		if d == nil {
 			return nil, floor, false
 		}
-		best, cost = append(best, d), cost+d.price
+		best = append(best, d)
 	}
 	return best, floor, true
 }

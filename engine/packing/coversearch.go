@@ -5,17 +5,17 @@ import (
 	"slices"
 )
 
-// states lists what has been reached, each a number of pods of each lot that have no machine yet.
-type states struct {
-	list  []state
+// remainders lists what has been reached, each a number of pods of each lot that have no machine yet.
+type remainders struct {
+	list  []remainder
 	known map[uint64]int32
 	table []int32 // the same where there are few of them, one more than the index
 }
 
-type state struct {
+type remainder struct {
 	key    uint64
 	cost   float64 // of the machines so far
-	from   int     // the state before the last of them
+	from   int     // the remainder before the last of them
 	by     int     // its filling
 	closed bool
 }
@@ -23,24 +23,24 @@ type state struct {
 // mostTable bounds the keys for which a table is made.
 const mostTable = 1 << 16
 
-// newStates begins with all pods.
-func (c *cover) newStates() *states {
+// newRemainders begins with all pods.
+func (c *cover) newRemainders() *remainders {
 	key := uint64(0)
 	for i, n := range c.counts {
 		key += uint64(n) * c.radix[i]
 	}
-	t := &states{}
+	t := &remainders{}
 	if key < mostTable {
 		t.table = make([]int32, key+1)
 	} else {
 		t.known = map[uint64]int32{}
 	}
-	t.list[t.at(key)] = state{key: key, from: -1}
+	t.list[t.at(key)] = remainder{key: key, from: -1}
 	return t
 }
 
-// at is the index of the state, a new one that has not been reached if need be.
-func (t *states) at(key uint64) int {
+// at is the index of the remainder, a new one that has not been reached if need be.
+func (t *remainders) at(key uint64) int {
 	i := int32(0)
 	if t.table != nil {
 		i = t.table[key]
@@ -50,7 +50,7 @@ func (t *states) at(key uint64) int {
 	if i > 0 {
 		return int(i - 1)
 	}
-	t.list = append(t.list, state{key: key, cost: math.MaxFloat64})
+	t.list = append(t.list, remainder{key: key, cost: math.MaxFloat64})
 	if t.table != nil {
 		t.table[key] = int32(len(t.list))
 	} else {
@@ -59,7 +59,7 @@ func (t *states) at(key uint64) int {
 	return len(t.list) - 1
 }
 
-// waiting is a state that has not been looked at, with the least that a whole way over it may cost.
+// waiting is a remainder that has not been looked at, with the least that a whole way over it may cost.
 type waiting struct {
 	least float64
 	cost  float64
@@ -174,7 +174,7 @@ const (
 // the way is the cheapest, with more it is found sooner and costs so much more at most (I. Pohl, 1970). Once the effort is above
 // limit it gives up, and ok is false.
 func (c *cover) below(ceiling, weight float64, limit int) (path []step, ok bool) {
-	t := c.newStates()
+	t := c.newRemainders()
 	q := queue{}
 	q.push(waiting{least: c.rest(c.counts), at: 0})
 	left := make([]int, len(c.lots))
@@ -221,7 +221,7 @@ func (c *cover) below(ceiling, weight float64, limit int) (path []step, ok bool)
 	return nil, true
 }
 
-// after is the state once the filling is there, and no more than what machines for its pods cost.
+// after is the remainder once the filling is there, and no more than what machines for its pods cost.
 func (c *cover) after(f *filling, left []int) (key uint64, rest float64) {
 	dear := 0.0
 	for i, n := range f.pods {
@@ -270,18 +270,18 @@ func (c *cover) rest(left []int) float64 {
 	return least * (1 - 1e-12)
 }
 
-// way lists the machines between the first state and this one.
-func (c *cover) way(states []state, at int) []step {
+// way lists the machines between the first remainder and this one.
+func (c *cover) way(list []remainder, at int) []step {
 	var out []step
 	left, before := make([]int, len(c.lots)), make([]int, len(c.lots))
-	for ; states[at].from >= 0; at = states[at].from {
-		c.decode(states[at].key, left)
-		c.decode(states[states[at].from].key, before)
+	for ; list[at].from >= 0; at = list[at].from {
+		c.decode(list[at].key, left)
+		c.decode(list[list[at].from].key, before)
 		pods := make([]int, len(left))
 		for i := range left {
 			pods[i] = before[i] - left[i]
 		}
-		out = append(out, step{states[at].by, pods})
+		out = append(out, step{list[at].by, pods})
 	}
 	slices.Reverse(out)
 	return out
