@@ -131,7 +131,9 @@ func podChanged(before, after client.Object) bool {
 }
 
 // sliceChanged lets through what may make a pool whole.
-func sliceChanged(before, after client.Object) bool { return before.GetGeneration() != after.GetGeneration() }
+func sliceChanged(before, after client.Object) bool {
+	return before.GetGeneration() != after.GetGeneration()
+}
 
 // attachmentChanged lets nothing through: only that an attachment is gone matters.
 func attachmentChanged(_, _ client.Object) bool { return false }
