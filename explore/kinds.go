@@ -6,6 +6,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	nodev1 "k8s.io/api/node/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	resourcev1 "k8s.io/api/resource/v1"
 	storagev1 "k8s.io/api/storage/v1"
@@ -44,6 +45,7 @@ func kinds() []kind {
 		{name: "PersistentVolume", prototype: &corev1.PersistentVolume{}, status: true},
 		{name: "StorageClass", group: "storage.k8s.io", prototype: &storagev1.StorageClass{}},
 		{name: "CSINode", group: "storage.k8s.io", prototype: &storagev1.CSINode{}},
+		{name: "RuntimeClass", group: "node.k8s.io", prototype: &nodev1.RuntimeClass{}},
 		{name: "LimitRange", prototype: &corev1.LimitRange{}},
 		{name: "Namespace", prototype: &corev1.Namespace{}},
 		{name: "Service", prototype: &corev1.Service{}},

@@ -170,12 +170,17 @@ func (l *laws) promising(claim *v1.NodeClaim) bool {
 	if c := v1.GetCondition(claim, v1.ConditionLaunched); v1.IsTrue(claim, v1.ConditionLaunched) && l.w.clock.Since(c.LastTransitionTime.Time) > late {
 		return false
 	}
-	for _, node := range all[*corev1.Node](l.w.api) { // once it is open, others may have taken the room
-		if node.Spec.ProviderID != "" && node.Spec.ProviderID == claim.Status.ProviderID && node.Labels[v1.RegisteredLabelKey] == "true" {
+	nodes := 0
+	for _, node := range all[*corev1.Node](l.w.api) {
+		if node.Spec.ProviderID == "" || node.Spec.ProviderID != claim.Status.ProviderID {
+			continue
+		}
+		if node.Labels[v1.RegisteredLabelKey] == "true" { // once it is open, others may have taken the room
 			return false
 		}
+		nodes++
 	}
-	return true
+	return nodes <= 1 // of several none is going to be registered
 }
 
 func quantities(list corev1.ResourceList) string {
