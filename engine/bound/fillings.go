@@ -17,7 +17,7 @@ type Fillings struct {
 	Worth []float64
 }
 
-// mostKinds bounds the demands for which fillings are looked for, mostFillings how many rounds that takes. With more of either the
+// mostKinds bounds the demands for which fillings are looked for, mostRounds how many rounds that takes. With more of either the
 // bound hardly gains and costs as much time as the plan.
 const (
 	mostKinds  = 16
