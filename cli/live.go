@@ -44,6 +44,16 @@ func (o *liveOptions) addFlags(flags *pflag.FlagSet) {
 		"https://host:port/snapshot/catalog; empty to look for the leader, none to do without")
 }
 
+const runtimeClassKind = "RuntimeClass"
+
+// plural is the plural of a kind's name.
+func plural(kind string) string {
+	if strings.HasSuffix(kind, "s") {
+		return kind + "es"
+	}
+	return kind + "s"
+}
+
 // liveKind is a kind that a snapshot of a live cluster holds.
 type liveKind struct {
 	schema.GroupVersionResource
@@ -78,7 +88,7 @@ func liveKinds() []liveKind {
 		of("apps", "v1", "daemonsets", "DaemonSet", false),
 		of("policy", "v1", "poddisruptionbudgets", "PodDisruptionBudget", false),
 		of("", "v1", "limitranges", "LimitRange", false),
-		of("node.k8s.io", "v1", "runtimeclasses", "RuntimeClass", false),
+		of("node.k8s.io", "v1", "runtimeclasses", runtimeClassKind, false),
 		of("", "v1", "persistentvolumeclaims", "PersistentVolumeClaim", false),
 		of("", "v1", "persistentvolumes", "PersistentVolume", false),
 		of("storage.k8s.io", "v1", "storageclasses", "StorageClass", false),
@@ -238,8 +248,8 @@ func liveObjects(ctx context.Context, config *rest.Config, notes *terminal) ([]s
 			out = append(out, documents...)
 		case apierrors.IsNotFound(err) && kind.optional:
 		case apierrors.IsForbidden(err) && strings.HasSuffix(kind.kind, "NodeClass"): // nothing follows from them
-		case apierrors.IsForbidden(err) && (kind.kind == overlayKind || kind.kind == bufferKind || kind.kind == podGroupKind || kind.kind == requestKind || kind.forBuffers): // whoever was given rights before they acted, reads the rest
-			notes.line("note: %ss are left out: %s", kind.kind, oneLine(err))
+		case apierrors.IsForbidden(err) && (kind.kind == overlayKind || kind.kind == bufferKind || kind.kind == podGroupKind || kind.kind == requestKind || kind.kind == runtimeClassKind || kind.forBuffers): // whoever was given rights before they acted, reads the rest
+			notes.line("note: %s are left out: %s", plural(kind.kind), oneLine(err))
 		default:
 			return nil, fmt.Errorf("list objects of kind %s: %w", kind.kind, err)
 		}
