@@ -28,20 +28,7 @@ func TestLawNoPackingIsCheaperThanItsFillings(t *testing.T) {
 	better, tight := 0, 0
 	for seed := range uint64(300) {
 		random := rand.New(rand.NewPCG(seed, 26))
-		p := Problem{Devices: []bool{false, false, random.IntN(3) == 0}}
-		for range 1 + random.IntN(4) {
-			u := users(2)
-			for i := range 2 {
-				if random.IntN(3) > 0 {
-					u.Add(i)
-				}
-			}
-			p.Supplies = append(p.Supplies, Supply{capacity.Vector{2 + random.Int64N(6), 2 + random.Int64N(6), random.Int64N(3)}, 1 + float64(random.IntN(8)), u})
-		}
-		p.Supplies = append(p.Supplies, Supply{capacity.Vector{8, 8, 2}, 9, users(2, 0, 1)})
-		for range 1 + random.IntN(3) {
-			p.Demands = append(p.Demands, Demand{random.IntN(2), capacity.Vector{1 + random.Int64N(3), 1 + random.Int64N(3), random.Int64N(2)}, 1 + random.IntN(2)})
-		}
+		p := drawProblem(random)
 		b, best := Of(&p), cheapest(&p)
 		for _, effort := range []int{1, 10, 10_000} {
 			f := b.Fillings(effort)
