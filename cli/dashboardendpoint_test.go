@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	"golang.org/x/time/rate"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -106,6 +107,19 @@ func TestTheLeadersPageIsForKnownReadersOverTLS(t *testing.T) {
 	}
 	if w := look(page, somewhere+"/waiting", reads); w.Code != http.StatusOK || o.tokens.Load() != asked {
 		t.Errorf("%d: the API server was asked again", w.Code)
+	}
+}
+
+func TestWhoLooksTooOftenIsToldSo(t *testing.T) {
+	t.Parallel()
+	o := newOffice(t)
+	reads := o.allow(t, "page-hurried", getsDashboard, listsPods)
+	page, _ := pageOfLeader(t, o, "../dashboard/testdata/cluster.txt")
+	page.rate = rate.NewLimiter(0, 1)
+	for i, want := range []int{http.StatusOK, http.StatusTooManyRequests} {
+		if w := look(page, somewhere+"/json/nodes", reads); w.Code != want {
+			t.Errorf("request %d: %d, want %d: %.200s", i+1, w.Code, want, w.Body)
+		}
 	}
 }
 

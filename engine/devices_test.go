@@ -6,7 +6,12 @@ import (
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"tenon.sh/engine"
+	"tenon.sh/engine/constraints"
+	"tenon.sh/engine/inventory"
 	"tenon.sh/engine/kube"
 	"tenon.sh/engine/provisioning"
 	"tenon.sh/engine/scheduler"
@@ -101,5 +106,27 @@ func TestAReplayGivesNoDeviceAwayTwice(t *testing.T) {
 	landing := (&scheduler.Replay{Snapshot: s, Pods: waiting(s)}).Land()
 	if len(landing.Placements) != 2 || len(landing.Stranded) != 2 {
 		t.Errorf("placed %v, stranded %v", landing.Placements, landing.Stranded)
+	}
+}
+
+// What was bought in vain for pods that claim one thing says nothing of those that claim another.
+func TestPodsThatClaimOtherwiseHaveOtherShapes(t *testing.T) {
+	t.Parallel()
+	cache := &inventory.Cache{}
+	provisioning.Plan(&engine.Snapshot{}, engine.Options{}, cache) // it has been used
+	shape := func(claim corev1.PodResourceClaim) string {
+		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "p"}}
+		if claim.Name != "" {
+			pod.Spec.ResourceClaims = []corev1.PodResourceClaim{claim}
+		}
+		return constraints.ShapeOf(cache, cache.InfoOf(pod))
+	}
+	none, small := shape(corev1.PodResourceClaim{}), shape(corev1.PodResourceClaim{Name: "gpu", ResourceClaimTemplateName: new("small")})
+	large, shared := shape(corev1.PodResourceClaim{Name: "gpu", ResourceClaimTemplateName: new("large")}), shape(corev1.PodResourceClaim{Name: "gpu", ResourceClaimName: new("shared")})
+	if shapes := []string{none, small, large, shared}; none == small || small == large || large == shared || none == shared || small == shared {
+		t.Errorf("of no claim, small, large and shared: %v", shapes)
+	}
+	if again := shape(corev1.PodResourceClaim{Name: "gpu", ResourceClaimTemplateName: new("small")}); again != small {
+		t.Errorf("the same claim has the shapes %s and %s", small, again)
 	}
 }
