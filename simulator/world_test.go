@@ -277,7 +277,7 @@ catalog kwok
 cloud fixed30
 pool general capacity in (on-demand)
 deployment web x40 cpu=1 mem=1Gi apart=hostname
-cronjob late x2 schedule="0 * * * *" runs=20m cpu=3 mem=1Gi
+cronjob late x1 schedule="0 2 * * *" runs=20m cpu=3 mem=1Gi
 fault never-register at=89m count=1
 `)
 	c.For = 3 * time.Hour

@@ -203,11 +203,12 @@ func stuckDrain(w *world) (map[string]string, func()) {
 	return map[string]string{"name": claim.Status.NodeName}, func() { w.must(w.Delete(w, budget)) }
 }
 
-// machinesThatStay: testdata/faults.json has the cloud turn away calls to stop machines for a while.
+// machinesThatStay: testdata/faults.json has the cloud take one call to stop a machine in five seconds, and turn away the others
+// until then: the last of the machines has been turned away for half a minute.
 func machinesThatStay(w *world) (map[string]string, func()) {
 	w.pool("ending", "m5.large", "disruption: {consolidationPolicy: WhenEmpty, consolidateAfter: 1s, budgets: [{nodes: 100%}]}")
-	w.pods("ending", 4)
-	w.awaitPods("ending", 4, time.Minute)
+	w.pods("ending", 8)
+	w.awaitPods("ending", 8, time.Minute)
 	w.pods("ending", 0)
 	return map[string]string{"error": "unknown"}, nil
 }
