@@ -99,7 +99,7 @@ type Part struct {
 // A Fact is a text and what it is about.
 type Fact struct{ Name, Text string }
 
-// A Reason is the first thing of a pool that does not fit a pod, with the nearest that there is.
+// A Reason is something of a pool that does not fit a pod, with the nearest that there is.
 type Reason struct {
 	Code, NodePool, Key, Need, Have, Message string
 }

@@ -35,6 +35,9 @@ type podClass struct {
 	rank     int                // the higher comes first where room is too little
 }
 
+// last is what the class asks for when all has been relaxed that may be.
+func (c *podClass) last() *packing.Level { return &c.levels[len(c.levels)-1] }
+
 // classesOf groups the pods. Classes are in order of what they ask for, so that the plan does not hang on names.
 func (p *Problem) classesOf(pending []pendingClass) []*podClass {
 	type key struct {

@@ -15,37 +15,42 @@ import (
 	"tenon.sh/engine/topology"
 )
 
-// between says which rule between pods keeps one more pod of the class off every new machine of a pool; the zero Reason
-// means that none does.
-func (p *Problem) between(pool, class int, w *topology.World) engine.Reason {
+// between says which rules between pods keep one more pod of the class off every new machine of the options, which are of one pool;
+// nothing if there is none.
+func (p *Problem) between(pool, class int, options bitset.Set, w *topology.World) []engine.Reason {
 	c := p.Classes[class]
-	level := &c.levels[len(c.levels)-1]
-	if level.Rules == nil {
-		return engine.Reason{}
+	rules := c.last().Rules
+	if rules == nil {
+		return nil
 	}
 	var places []topology.Place
 	var kept engine.Reason
 	seen := bitset.New(len(p.InterPod.List))
-	for _, way := range level.Ways.Pools[pool] {
-		for o := way.Options.Next(0); o >= 0; o = way.Options.Next(o + 1) {
-			option := &p.Packing.Pools[pool].Options[o]
-			if place := p.InterPod.List[option.Place]; !seen.Has(option.Place) && option.Listed && c.Request.Fits(option.Allocatable) {
-				seen.Add(option.Place)
-				if r := p.keptOffBy(level.Rules, place); !r.OK() {
-					kept = r
-					continue
-				}
-				if _, ok := w.Allows(level.Rules, place); ok {
-					return p.affinityMissing(c, level.Rules, w)
-				}
-				places = append(places, place)
-			}
+	for o := options.Next(0); o >= 0; o = options.Next(o + 1) {
+		option := &p.Packing.Pools[pool].Options[o]
+		if seen.Has(option.Place) || !option.Listed {
+			continue
 		}
+		seen.Add(option.Place)
+		place := p.InterPod.List[option.Place]
+		if r := p.keptOffBy(rules, place); !r.OK() {
+			kept = r
+			continue
+		}
+		if _, ok := w.Allows(rules, place); ok {
+			kept = p.affinityMissing(c, rules, w)
+			places = nil
+			break
+		}
+		places = append(places, place)
 	}
-	if len(places) == 0 {
-		return kept
+	if len(places) > 0 {
+		return p.broke(c, rules, places, w)
 	}
-	return p.broke(c, level.Rules, places, w)
+	if kept.OK() {
+		return nil
+	}
+	return []engine.Reason{kept}
 }
 
 // keptOffBy says which DaemonSet's pod, that new machines of the place have or may have, keeps pods with these rules off them.
@@ -78,42 +83,39 @@ func (p *Problem) nodeRejectReason(mark int, d *constraints.DaemonSet) engine.Re
 	return r
 }
 
-// broke names the rule that no place meets by itself; if each is met somewhere, the first that is broken anywhere.
-func (p *Problem) broke(c *podClass, r *topology.Rules, places []topology.Place, w *topology.World) engine.Reason {
-	first := engine.Reason{}
-	try := func(only topology.Rules, explain func() engine.Reason) bool {
+// broke names the rules that no place meets; if each is met somewhere, all that are broken anywhere, which is too much together.
+func (p *Problem) broke(c *podClass, r *topology.Rules, places []topology.Place, w *topology.World) []engine.Reason {
+	var everywhere, somewhere []engine.Reason
+	try := func(only topology.Rules, explain func() engine.Reason) {
 		broken := 0
 		for _, place := range places {
 			if _, ok := w.Allows(&only, place); !ok {
 				broken++
 			}
 		}
-		if broken > 0 && first.OK() {
-			first = explain()
+		if broken > 0 {
+			somewhere = append(somewhere, explain())
 		}
-		if broken == len(places) && broken > 0 {
-			first = explain()
-			return true
+		if broken == len(places) {
+			everywhere = append(everywhere, explain())
 		}
-		return false
 	}
-	for i := range r.Spread {
-		s := r.Spread[i]
-		if try(topology.Rules{Spread: []topology.Spread{s}}, func() engine.Reason { return p.spreadReason(c, s, w) }) {
-			return first
-		}
+	for _, s := range r.Spread {
+		try(topology.Rules{Spread: []topology.Spread{s}}, func() engine.Reason { return p.spreadReason(c, s, w) })
 	}
 	for _, a := range r.Affinity {
-		if try(topology.Rules{Affinity: []topology.Affinity{a}}, func() engine.Reason { return p.affinityReason(c, a, w) }) {
-			return first
-		}
+		try(topology.Rules{Affinity: []topology.Affinity{a}}, func() engine.Reason { return p.affinityReason(c, a, w) })
 	}
 	for _, m := range r.Rejects {
-		if try(topology.Rules{Rejects: []int{m}}, func() engine.Reason { return p.rejectReason(m) }) {
-			return first
-		}
+		try(topology.Rules{Rejects: []int{m}}, func() engine.Reason { return p.rejectReason(m) })
 	}
-	return first
+	if missing := p.affinityMissing(c, r, w); !missing.OK() {
+		everywhere = append(everywhere, missing)
+	}
+	if len(everywhere) == 0 {
+		everywhere = somewhere
+	}
+	return slices.Compact(everywhere)
 }
 
 // spreadReason shows the counts, domain by domain.
@@ -200,10 +202,11 @@ func (p *Problem) claimReason(a topology.Affinity, w *topology.World) engine.Rea
 	}
 }
 
-// affinityMissing is for pods whose domains are right but whose companions run on machines that have no room.
+// affinityMissing is for pods whose companions have to be on the same machine, and run on machines that have no room, if at all.
 func (p *Problem) affinityMissing(c *podClass, r *topology.Rules, w *topology.World) engine.Reason {
 	for _, a := range r.Affinity {
-		if p.InterPod.Layout.Sets[a.Set].WithHost() {
+		first := w.Total(a.Set) == 0 && p.InterPod.InSet(a.Set, c.matched)
+		if p.InterPod.Layout.Sets[a.Set].WithHost() && !first {
 			if w.Total(a.Set) == 0 {
 				return p.affinityReason(c, a, w)
 			}

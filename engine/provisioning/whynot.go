@@ -12,14 +12,16 @@ import (
 	v1 "tenon.sh/api/v1"
 	"tenon.sh/engine"
 	"tenon.sh/engine/bitset"
+	"tenon.sh/engine/capacity"
 	"tenon.sh/engine/kube"
 	"tenon.sh/engine/packing"
 	"tenon.sh/engine/requirement"
+	"tenon.sh/engine/topology"
 	"tenon.sh/engine/volume"
 )
 
 // explain says, pool by pool, why no machine can be started for a pod of the class: the first rule that leaves nothing,
-// and the nearest miss.
+// with the nearest miss, and beside a rule that somebody may lift what would be in the way then.
 func (p *Problem) explain(class int, s *packing.Solution) []engine.Reason {
 	c := p.Classes[class]
 	if c.unmanned {
@@ -34,31 +36,12 @@ func (p *Problem) explain(class int, s *packing.Solution) []engine.Reason {
 	if r := p.noVolumeLeft(c, s.World); !r.OK() {
 		return []engine.Reason{r}
 	}
-	last := &c.levels[len(c.levels)-1]
 	var reasons []engine.Reason
 	spare := p.spare(s)
 	for i, pool := range p.Pools {
-		left := p.left(i, s)
-		ways, backedOff := last.Ways.Pools[i], p.launchRefusal(pool, c)
-		if !backedOff.OK() {
-			ways = p.where(&c.NodeConstraints, c.Ports, nil, false).ways.Pools[i]
-		}
-		r, beside := p.refusal(pool, c, ways, left, spare)
-		if r.OK() {
-			r = backedOff
-		}
-		if r.OK() || r.Code == engine.LimitReached || r.Code == engine.QuotaExceeded {
-			if between := p.between(i, class, s.World); !between.OK() {
-				r = between
-			}
-		}
-		if r.OK() {
-			r, beside = p.inDomains(i, class, left, spare, s.World)
-		}
-		for _, r := range []engine.Reason{r, beside} {
-			if r.NodePool = pool.pool.Name; !r.OK() {
-				reasons = append(reasons, r.Bounded())
-			}
+		for _, r := range p.obstacles(i, class, p.left(i, s), spare, s.World) {
+			r.NodePool = pool.pool.Name
+			reasons = append(reasons, r.Bounded())
 		}
 	}
 	weight := map[string]int{}
@@ -75,6 +58,46 @@ func (p *Problem) explain(class int, s *packing.Solution) []engine.Reason {
 		reasons = append(reasons, engine.Reason{Code: engine.NoNodePools})
 	}
 	return reasons
+}
+
+// obstacles lists what keeps a pod of the class off new machines of pool i: each rule that leaves nothing by itself; if there is
+// none, what cannot be met together.
+func (p *Problem) obstacles(i, class int, left []int64, spare []int, w *topology.World) (out []engine.Reason) {
+	c, pool := p.Classes[class], p.Pools[i]
+	if t := kube.Untolerated(c.Tolerations, pool.taints); t != nil {
+		out = append(out, engine.Reason{Code: engine.TaintNotTolerated, Have: kube.TaintText(*t)})
+	}
+	if len(pool.options) == 0 {
+		return append(out, pool.emptiness(p.universe))
+	}
+	var able bitset.Set
+	for _, way := range pool.without(pool.tolerantWays(&c.NodeConstraints, p.universe), p.collisions(pool, c.Ports)) {
+		if able == nil {
+			able = bitset.New(len(pool.options))
+		}
+		able.Or(way.Options)
+	}
+	if able == nil {
+		var r []engine.Reason
+		r, able = p.labelRefusals(pool, c)
+		out = append(out, r...)
+	}
+	lacking, fitting := p.roomRefusals(pool, c, able)
+	out = append(out, lacking...)
+	between, supply := p.between(i, class, fitting, w), p.supplyRefusals(pool, fitting, left, spare)
+	if len(out)+len(between)+len(supply) == 0 {
+		supply = p.inDomains(i, class, fitting, left, spare, w)
+	}
+	if len(supply) > 0 && supply[0].Code == engine.MinValuesNotMet {
+		between, supply = supply, between
+	}
+	if out = slices.Concat(out, between, supply); len(out) > 0 {
+		return out
+	}
+	if r := p.launchRefusal(pool, c); !r.OK() {
+		return []engine.Reason{r}
+	}
+	return []engine.Reason{pool.together(c.last().Rules)}
 }
 
 // namedHost returns the hostname that every alternative of the class asks for, "" if there is none.
@@ -103,41 +126,22 @@ func (p *Problem) left(i int, s *packing.Solution) []int64 {
 	return left
 }
 
-// refusal says why no machine of the pool can run a pod of the class, whatever other pods there are; the zero Reason means that
-// one could.
-func (p *Problem) refusal(pool *poolModel, c *podClass, ways []packing.Way, left []int64, spare []int) (first, beside engine.Reason) {
-	if t := kube.Untolerated(c.Tolerations, pool.taints); t != nil {
-		return engine.Reason{Code: engine.TaintNotTolerated, Have: kube.TaintText(*t)}, engine.Reason{}
-	}
-	if len(pool.options) == 0 {
-		return pool.emptiness(p.universe), engine.Reason{}
-	}
-	if len(ways) == 0 {
-		if r := p.portRefusal(pool, c); !r.OK() {
-			return r, engine.Reason{}
+// supplyRefusals say why none of these options, which would do, can be had; nothing if some can. What is sold out comes first, and
+// beside it the limit that the rest is above: without the shortage there would be no need of the rest. Where a quota of the cloud's
+// is in the way, it comes before both: somebody can ask for more of it.
+func (p *Problem) supplyRefusals(pool *poolModel, options bitset.Set, left []int64, spare []int) []engine.Reason {
+	if hindered := p.hindered(pool, options, spare); !hindered.Empty() {
+		rest := options.Clone()
+		rest.AndNot(hindered)
+		if rest.Empty() {
+			return []engine.Reason{p.quotaRefusal(pool, hindered, spare)}
 		}
-		return p.labelRefusal(pool, c), engine.Reason{}
-	}
-	able := bitset.New(len(pool.options))
-	for _, w := range ways {
-		able.Or(w.Options)
-	}
-	fitting := bitset.New(len(pool.options))
-	for o := able.Next(0); o >= 0; o = able.Next(o + 1) {
-		if c.Request.Fits(pool.Model.Options[o].Allocatable) {
-			fitting.Add(o)
+		others := p.supplyRefusals(pool, rest, left, spare)
+		if len(others) == 0 {
+			return nil
 		}
+		return append([]engine.Reason{p.quotaRefusal(pool, hindered, spare)}, others...)
 	}
-	if fitting.Empty() {
-		return p.roomRefusal(pool, c, able), engine.Reason{}
-	}
-	return p.supplyRefusal(pool, fitting, left, spare)
-}
-
-// supplyRefusal says why none of these options, which would do, can be had; the zero Reason means that some can. What is sold out
-// comes first, and beside it the limit that the rest is above: without the shortage there would be no need of the rest. Where a quota
-// of the cloud's is in the way, it comes before both: somebody can ask for more of it.
-func (p *Problem) supplyRefusal(pool *poolModel, options bitset.Set, left []int64, spare []int) (first, beside engine.Reason) {
 	gone, within := bitset.New(len(pool.options)), bitset.New(len(pool.options))
 	for o := options.Next(0); o >= 0; o = options.Next(o + 1) {
 		if option := &pool.Model.Options[o]; !option.Listed {
@@ -147,28 +151,21 @@ func (p *Problem) supplyRefusal(pool *poolModel, options bitset.Set, left []int6
 			}
 		}
 	}
-	if hindered := p.hindered(pool, options, spare); !hindered.Empty() {
-		rest := options.Clone()
-		rest.AndNot(hindered)
-		if !rest.Empty() {
-			first, beside = p.supplyRefusal(pool, rest, left, spare)
-		}
-		if rest.Empty() || !first.OK() {
-			first, beside = p.quotaRefusal(pool, hindered, spare), first
-		}
-		return first, beside
-	}
 	if options.Within(gone) {
-		return engine.Reason{Code: engine.SoldOut, Have: pool.names(gone, 5)}, engine.Reason{}
+		return []engine.Reason{{Code: engine.SoldOut, Have: pool.names(gone, 5)}}
 	}
-	if r := p.varietyRefusal(pool, options); !r.OK() {
-		return r, engine.Reason{}
+	var out []engine.Reason
+	variety, limit := p.varietyRefusal(pool, options), p.limitRefusal(pool, options, left)
+	if !variety.OK() {
+		out = append(out, variety)
 	}
-	limit := p.limitRefusal(pool, options, left)
-	if limit.OK() || within.Empty() {
-		return limit, engine.Reason{}
+	if !limit.OK() && !within.Empty() {
+		out = append(out, engine.Reason{Code: engine.SoldOut, Have: pool.names(within, 5)})
 	}
-	return engine.Reason{Code: engine.SoldOut, Have: pool.names(within, 5)}, limit
+	if !limit.OK() {
+		out = append(out, limit)
+	}
+	return out
 }
 
 // varietyRefusal names the minValues that the listed options among these cannot reach.
@@ -205,7 +202,7 @@ func note(values map[int]map[int]bool, key, value int) int {
 
 // portRefusal names the DaemonSet that holds a port of the class on the machines that the pool has for it otherwise.
 func (p *Problem) portRefusal(pool *poolModel, c *podClass) engine.Reason {
-	if len(c.Ports) == 0 || len(pool.ways(&c.NodeConstraints, p.universe)) == 0 {
+	if len(c.Ports) == 0 || len(pool.tolerantWays(&c.NodeConstraints, p.universe)) == 0 {
 		return engine.Reason{}
 	}
 	for i := range p.daemons {
@@ -273,29 +270,36 @@ func valuesOf(kind *engine.InstanceType, o *engine.Offering, key string) []strin
 	return kind.Labels[key]
 }
 
-// labelRefusal finds the first label that leaves nothing by itself, in the alternative that gets furthest.
-func (p *Problem) labelRefusal(pool *poolModel, c *podClass) engine.Reason {
-	best := engine.Reason{Code: engine.RequirementsConflict, Have: "its node affinity has no term that any node could meet"}
+// labelRefusals name the labels that leave nothing by themselves, in the alternative that gets furthest, and the options that are
+// left without them; or the port that a DaemonSet holds.
+func (p *Problem) labelRefusals(pool *poolModel, c *podClass) (out []engine.Reason, rest bitset.Set) {
+	rest = bitset.Full(len(pool.options))
+	if r := p.portRefusal(pool, c); !r.OK() {
+		return []engine.Reason{r}, rest
+	}
+	out = []engine.Reason{{Code: engine.RequirementsConflict, Have: "its node affinity has no term that any node could meet"}}
 	furthest := -1
 	for _, term := range c.Told {
-		met := 0
-		var miss engine.Reason
+		var met []requirement.Expression
+		var misses []engine.Reason
 		for _, e := range term {
-			r := p.missing(pool, e)
-			if r.OK() {
-				met++
-			} else if miss.OK() {
-				miss = r
+			if r := p.missing(pool, e); r.OK() {
+				met = append(met, e)
+			} else {
+				misses = append(misses, r)
 			}
 		}
-		if miss.OK() {
-			miss = engine.Reason{Code: engine.RequirementsConflict, Have: kube.TermText(term)}
+		if len(met) <= furthest {
+			continue
 		}
-		if met > furthest {
-			furthest, best = met, miss
+		furthest, out = len(met), misses
+		if len(misses) == 0 {
+			out = []engine.Reason{{Code: engine.RequirementsConflict, Have: kube.TermText(term)}}
+		} else if way, ok := pool.way(met, p.universe); ok {
+			rest = way.Options
 		}
 	}
-	return best
+	return out, rest
 }
 
 // missing says why the pool cannot meet one expression.
@@ -343,75 +347,103 @@ func (p *Problem) valuesText(k int, set bitset.Set) string {
 	return engine.AtMost(values, 6)
 }
 
-// roomRefusal names the resource that no able option has enough of, with the largest there is.
-func (p *Problem) roomRefusal(pool *poolModel, c *podClass, able bitset.Set) engine.Reason {
+// roomRefusals name the resources that no able option has enough of, each with the largest there is, and then what the nearest
+// type lacks of the others, if all of them together are too much. What is left are the options that have enough of all but these.
+func (p *Problem) roomRefusals(pool *poolModel, c *podClass, able bitset.Set) (out []engine.Reason, left bitset.Set) {
+	if left = pool.withRoom(c.Request, able); !left.Empty() {
+		return nil, left
+	}
+	request := c.Request.Clone()
 	for d, need := range c.Request {
 		if need <= 0 {
 			continue
 		}
-		name := corev1.ResourceName(p.Names.Name(d))
-		most, at := int64(-1), -1
-		for o := able.Next(0); o >= 0; o = able.Next(o + 1) {
-			if n := pool.Model.Options[o].Allocatable[d]; n > most {
-				most, at = n, o
+		at := able.Next(0)
+		for o := at; o >= 0; o = able.Next(o + 1) {
+			if pool.Model.Options[o].Allocatable[d] > pool.Model.Options[at].Allocatable[d] {
+				at = o
 			}
 		}
-		if most >= need {
-			continue
+		if pool.Model.Options[at].Allocatable[d] < need {
+			out, request[d] = append(out, p.roomRefusal(pool, c, able, d, at)), 0
 		}
-		if kube.IsClaimed(name) {
-			return p.deviceRefusal(pool, c, able)
-		}
-		bare, whole := int64(-1), -1 // without DaemonSets
-		for o := able.Next(0); o >= 0; o = able.Next(o + 1) {
-			taken, _ := p.takenByDaemons(pool, o, d)
-			if n := pool.Model.Options[o].Allocatable[d] + taken; n > bare {
-				bare, whole = n, o
-			}
-		}
-		if name == kube.Nowhere {
-			name = p.Names.Missing(c.requests)
-			need = kube.Amount(name, c.requests[name])
-		}
-		r := lack(name, kube.Text(name, need), "")
-		switch {
-		case bare >= need:
-			r.Have = "the largest type, " + p.besideDaemons(pool, whole, d)
-		case most <= 0 && able.Len() < len(pool.options):
-			r.Have = "no instance type that has the labels it asks for has any"
-		case most <= 0:
-			r.Have = "no instance type has any"
-		default:
-			r.Have = fmt.Sprintf("the largest type, %s, has %s", pool.options[at].kind.Name, kube.Text(name, most))
-		}
-		return r
 	}
-	return p.combinedRefusal(pool, c, able)
+	if left = pool.withRoom(request, able); left.Empty() {
+		out = append(out, p.combinedRefusals(pool, c, request, able)...)
+		left = pool.withRoom(request, able)
+	}
+	return slices.Compact(out), left
 }
 
-// combinedRefusal is for pods whose every single request fits some type, but not all together: it names the type that
-// lacks the least.
-func (p *Problem) combinedRefusal(pool *poolModel, c *podClass, able bitset.Set) engine.Reason {
-	best, at, lacking := 0.0, -1, 0
-	for o := able.Next(0); o >= 0; o = able.Next(o + 1) {
-		worst, where := 0.0, 0
-		for d, need := range c.Request {
-			have := pool.Model.Options[o].Allocatable[d]
-			if need > have && need > 0 {
-				if miss := 1 - float64(max(0, have))/float64(need); miss > worst {
-					worst, where = miss, d
-				}
-			}
-		}
-		if at < 0 || worst < best {
-			best, at, lacking = worst, o, where
+// withRoom are those of the options that have enough for the request.
+func (m *poolModel) withRoom(request capacity.Vector, options bitset.Set) bitset.Set {
+	out := bitset.New(len(m.options))
+	for o := options.Next(0); o >= 0; o = options.Next(o + 1) {
+		if request.Fits(m.Model.Options[o].Allocatable) {
+			out.Add(o)
 		}
 	}
-	name := corev1.ResourceName(p.Names.Name(lacking))
+	return out
+}
+
+// roomRefusal says that no able option has enough of resource d, and that option at has most of it.
+func (p *Problem) roomRefusal(pool *poolModel, c *podClass, able bitset.Set, d, at int) engine.Reason {
+	name, need, most := corev1.ResourceName(p.Names.Name(d)), c.Request[d], pool.Model.Options[at].Allocatable[d]
 	if kube.IsClaimed(name) {
 		return p.deviceRefusal(pool, c, able)
 	}
-	return lack(name, kube.Text(name, c.Request[lacking]), "the nearest type that has enough of the rest, "+p.besideDaemons(pool, at, lacking))
+	bare, whole := int64(-1), at // without DaemonSets
+	for o := able.Next(0); o >= 0; o = able.Next(o + 1) {
+		taken, _ := p.takenByDaemons(pool, o, d)
+		if n := pool.Model.Options[o].Allocatable[d] + taken; n > bare {
+			bare, whole = n, o
+		}
+	}
+	if name == kube.Nowhere {
+		name = p.Names.Missing(c.requests)
+		need = kube.Amount(name, c.requests[name])
+	}
+	r := lack(name, kube.Text(name, need), "")
+	switch {
+	case bare >= need:
+		r.Have = "the largest type, " + p.besideDaemons(pool, whole, d)
+	case most <= 0 && able.Len() < len(pool.options):
+		r.Have = "no instance type that has the labels it asks for has any"
+	case most <= 0:
+		r.Have = "no instance type has any"
+	default:
+		r.Have = fmt.Sprintf("the largest type, %s, has %s", pool.options[at].kind.Name, kube.Text(name, most))
+	}
+	return r
+}
+
+// combinedRefusals are for a request of which each part fits some type, but not all together: they name what the type lacks that
+// lacks the least, and take that out of the request.
+func (p *Problem) combinedRefusals(pool *poolModel, c *podClass, request capacity.Vector, able bitset.Set) (out []engine.Reason) {
+	best, at := 0.0, -1
+	for o := able.Next(0); o >= 0; o = able.Next(o + 1) {
+		worst := 0.0
+		for d, need := range request {
+			if have := pool.Model.Options[o].Allocatable[d]; need > have && need > 0 {
+				worst = max(worst, 1-float64(max(0, have))/float64(need))
+			}
+		}
+		if at < 0 || worst < best {
+			best, at = worst, o
+		}
+	}
+	for d, need := range request {
+		if need <= 0 || need <= pool.Model.Options[at].Allocatable[d] {
+			continue
+		}
+		request[d] = 0
+		if name := corev1.ResourceName(p.Names.Name(d)); kube.IsClaimed(name) {
+			out = append(out, p.deviceRefusal(pool, c, able))
+		} else {
+			out = append(out, lack(name, kube.Text(name, need), "the nearest type, "+p.besideDaemons(pool, at, d)))
+		}
+	}
+	return out
 }
 
 // takenByDaemons is how much of a resource DaemonSets' pods take of a machine of the option, and which takes most.
@@ -448,8 +480,8 @@ func lack(name corev1.ResourceName, need, have string) engine.Reason {
 	return engine.Reason{Code: engine.NotEnoughResources, Key: string(name), Need: need, Have: have}
 }
 
-// limitRefusal names the limit that keeps even the smallest fitting option from being started; the zero Reason means that some
-// option stays within all of them.
+// limitRefusal names the limit that keeps even the smallest listed one of the options from being started; the zero Reason means
+// that some option stays within all of them, or that none is listed.
 func (p *Problem) limitRefusal(pool *poolModel, fitting bitset.Set, left []int64) engine.Reason {
 	for d, n := range left {
 		name := corev1.ResourceName(p.Names.Name(d))
@@ -470,10 +502,15 @@ func (p *Problem) limitRefusal(pool *poolModel, fitting bitset.Set, left []int64
 			}
 		}
 	}
+	listed := false
 	for o := fitting.Next(0); o >= 0; o = fitting.Next(o + 1) {
-		if option := &pool.Model.Options[o]; option.Listed && option.Charge.Fits(left) {
+		option := &pool.Model.Options[o]
+		if listed = listed || option.Listed; option.Listed && option.Charge.Fits(left) {
 			return engine.Reason{}
 		}
+	}
+	if !listed {
+		return engine.Reason{}
 	}
 	return engine.Reason{Code: engine.LimitReached, Key: "several resources", Need: "a machine", Have: "no type stays within all limits"}
 }

@@ -11,69 +11,58 @@ import (
 	"tenon.sh/engine/topology"
 )
 
-// inDomains says why no machine of the pool can be had though one could hold a pod of the class, and the rules between pods leave
-// it places: they fix where the machine is, and there it has too few values for minValues, or is above a limit. If neither is
-// so, it names all that has to be met together.
-func (p *Problem) inDomains(i, class int, left []int64, spare []int, w *topology.World) (first, beside engine.Reason) {
-	c, pool := p.Classes[class], p.Pools[i]
-	level := &c.levels[len(c.levels)-1]
-	if level.Rules == nil {
-		return pool.together(nil), engine.Reason{}
+// inDomains says why none of the options, which are of pool i and would hold a pod of the class, can be had where the rules between
+// pods leave it places: they fix where the machine is, and there it has too few values for minValues, or is above a limit. It is
+// nothing if neither is so.
+func (p *Problem) inDomains(i, class int, options bitset.Set, left []int64, spare []int, w *topology.World) (out []engine.Reason) {
+	rules := p.Classes[class].last().Rules
+	if rules == nil {
+		return nil
 	}
-	keys := level.Rules.Interest(&p.InterPod.Layout)
-	for _, options := range p.domains(i, class, keys, w) {
-		r, second := p.supplyRefusal(pool, options, left, spare)
-		if r.OK() {
-			return pool.together(level.Rules), engine.Reason{}
+	keys := rules.Interest(&p.InterPod.Layout)
+	for _, options := range p.domains(i, class, options, keys, w) {
+		refusals := p.supplyRefusals(p.Pools[i], options, left, spare)
+		if len(refusals) == 0 {
+			return nil
 		}
-		if first.OK() {
-			first, beside = r, second
+		if out == nil {
+			out = refusals
 		}
 	}
-	if first.OK() {
-		return pool.together(level.Rules), engine.Reason{}
+	if out != nil {
+		out[0].Have += ", since " + betweenText(rules) + " fixes " + p.placeText(keys)
 	}
-	first.Have += ", since " + betweenText(level.Rules) + " fixes " + p.placeText(keys)
-	return first, beside
+	return out
 }
 
-// domains are the options, sold out or not, that hold a pod of the class, by where the rules between pods allow them.
-func (p *Problem) domains(i, class int, keys []int, w *topology.World) []bitset.Set {
-	c, pool := p.Classes[class], p.Pools[i]
-	level := &c.levels[len(c.levels)-1]
-	var order []string
+// domains are the options of pool i by where the rules between pods allow them a pod of the class, sold out or not.
+func (p *Problem) domains(i, class int, options bitset.Set, keys []int, w *topology.World) []bitset.Set {
+	rules := p.Classes[class].last().Rules
 	at := map[string]bitset.Set{}
 	spot := map[int]string{} // of each place, empty for those that are not allowed
-	for _, way := range level.Ways.Pools[i] {
-		for o := way.Options.Next(0); o >= 0; o = way.Options.Next(o + 1) {
-			option := &pool.Model.Options[o]
-			if !c.Request.Fits(option.Allocatable) {
-				continue
-			}
-			text, known := spot[option.Place]
-			if !known {
-				place := p.InterPod.List[option.Place]
-				if _, ok := w.Allows(level.Rules, place); ok {
-					text = "at"
-					for _, k := range keys {
-						text += fmt.Sprint(" ", place[k])
-					}
+	for o := options.Next(0); o >= 0; o = options.Next(o + 1) {
+		number := p.Pools[i].Model.Options[o].Place
+		text, known := spot[number]
+		if !known {
+			place := p.InterPod.List[number]
+			if _, ok := w.Allows(rules, place); ok {
+				text = "at"
+				for _, k := range keys {
+					text += fmt.Sprint(" ", place[k])
 				}
-				spot[option.Place] = text
 			}
-			if text == "" {
-				continue
-			}
-			if at[text] == nil {
-				at[text] = bitset.New(len(pool.options))
-				order = append(order, text)
-			}
-			at[text].Add(o)
+			spot[number] = text
 		}
+		if text == "" {
+			continue
+		}
+		if at[text] == nil {
+			at[text] = bitset.New(len(p.Pools[i].options))
+		}
+		at[text].Add(o)
 	}
-	slices.Sort(order)
 	var out []bitset.Set
-	for _, text := range order {
+	for _, text := range kube.SortedKeys(at) {
 		out = append(out, at[text])
 	}
 	return out
