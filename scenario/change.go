@@ -19,6 +19,7 @@ import (
 	v1 "tenon.sh/api/v1"
 	"tenon.sh/api/v1alpha1"
 	"tenon.sh/engine"
+	"tenon.sh/engine/kube"
 	"tenon.sh/engine/overlay"
 )
 
@@ -356,7 +357,7 @@ func deploymentPods(s *engine.Snapshot, namespace, name string) []*corev1.Pod {
 	var out []*corev1.Pod
 	owners := DeploymentsOf(s)
 	for _, p := range s.Pods {
-		if p.Namespace == namespace && owners(p) == name && p.DeletionTimestamp == nil && p.Status.Phase != corev1.PodSucceeded && p.Status.Phase != corev1.PodFailed {
+		if p.Namespace == namespace && kube.IsActive(p) && owners(p) == name {
 			out = append(out, p)
 		}
 	}
