@@ -38,7 +38,7 @@ func handlerOf(t testing.TB, source dashboard.Source) http.Handler {
 	if err != nil {
 		t.Fatal(err)
 	}
-	handler, err := dashboard.Handler(reader, dashboard.Options{})
+	handler, err := dashboard.Handler(reader, dashboard.Options{TryLimit: 5 * time.Minute}) // tests share their machine
 	if err != nil {
 		t.Fatal(err)
 	}

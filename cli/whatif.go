@@ -26,7 +26,8 @@ type whatIf struct {
 	before   *engine.Plan
 }
 
-// try answers a text. Once stop says so it ends soon, with an answer that is of no use.
+// try answers a text: what would be started first, and which nodes would go as the rest. Once stop says so either ends soon, with an answer
+// that is of no use.
 func (w *whatIf) try(text []byte, stop func() bool) (*dashboard.Outcome, error) {
 	changed := scenario.Change(w.snapshot, text)
 	out := &dashboard.Outcome{Notes: changed.Notes}
@@ -48,18 +49,30 @@ func (w *whatIf) try(text []byte, stop func() bool) (*dashboard.Outcome, error) 
 	opt.Stop = stop
 	plan := provisioning.Plan(s, opt, nil)
 	nomination.Foresee(s, opt, plan)
-	if !opt.Stopped() {
-		disrupts := disruption.Plan(s, opt, nil)
-		plan.Disruptions, plan.Kept = disrupts.Disruptions, disrupts.Kept
-	}
-	var document bytes.Buffer
-	if err := newPlanDocument(plan).writeJSON(&document); err != nil {
+	before := *w.before
+	before.Disruptions, before.Kept = nil, nil // as long as they are not known of the other
+	if err := w.compare(out, s, &before, plan); err != nil {
 		return nil, err
 	}
-	out.Plan = document.Bytes()
-	out.Before, out.After = figures(w.snapshot, w.before, w.now), figures(s, plan, w.now)
-	out.Differences = differences(w.snapshot, s, w.before, plan)
+	out.Rest = func() (*dashboard.Outcome, error) {
+		disrupts := disruption.Plan(s, opt, nil)
+		whole, all := *plan, *out
+		whole.Disruptions, whole.Kept, all.Rest = disrupts.Disruptions, disrupts.Kept, nil
+		return &all, w.compare(&all, s, w.before, &whole)
+	}
 	return out, nil
+}
+
+// compare says what a plan of the changed cluster comes to, beside the one of the cluster as it is.
+func (w *whatIf) compare(out *dashboard.Outcome, s *engine.Snapshot, before, plan *engine.Plan) error {
+	var document bytes.Buffer
+	if err := newPlanDocument(plan).writeJSON(&document); err != nil {
+		return err
+	}
+	out.Plan = document.Bytes()
+	out.Before, out.After = figures(w.snapshot, before, w.now), figures(s, plan, w.now)
+	out.Differences = differences(w.snapshot, s, before, plan)
+	return nil
 }
 
 // figures sum a plan up.

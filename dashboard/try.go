@@ -117,7 +117,7 @@ func (s *server) tryDocument(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	out, refusal, status := s.try(r.Context(), v, text)
-	if out == nil {
+	if refusal != "" {
 		refuseTry(w, refusal, status)
 		return
 	}
@@ -153,7 +153,8 @@ func refuseTry(w http.ResponseWriter, problem string, status int) {
 }
 
 // try waits for its turn and asks the picture. What takes too long, or is not waited for any more, is told to stop; it keeps its turn
-// until it has, so that there are never more of them than turns. Out is nil where there is no answer.
+// until it has, so that there are never more of them than turns. Without an answer out is nil,
+// or a part of it where that took too long.
 func (s *server) try(ctx context.Context, v *view, text []byte) (out *Outcome, problem string, status int) {
 	if v.Try == nil {
 		return nil, "Nothing can be tried on this picture.", http.StatusNotFound
@@ -172,7 +173,7 @@ func (s *server) try(ctx context.Context, v *view, text []byte) (out *Outcome, p
 		err error
 	}
 	var stop atomic.Bool
-	done := make(chan answer, 1)
+	done := make(chan answer, 3) // two parts, or a failure
 	go func() {
 		defer func() { <-s.tries }()
 		defer func() {
@@ -181,21 +182,33 @@ func (s *server) try(ctx context.Context, v *view, text []byte) (out *Outcome, p
 			}
 		}()
 		out, err := v.Try(text, stop.Load)
+		for err == nil && out.Rest != nil && !stop.Load() {
+			done <- answer{out, nil}
+			out, err = out.Rest()
+		}
 		done <- answer{out, err}
 	}()
 	limit := time.NewTimer(s.tryLimit)
 	defer limit.Stop()
-	select {
-	case a := <-done:
-		if a.err != nil {
-			return nil, capital(a.err.Error()) + ".", http.StatusInternalServerError
+	for {
+		select {
+		case a := <-done:
+			if a.err != nil {
+				return nil, capital(a.err.Error()) + ".", http.StatusInternalServerError
+			}
+			if out = a.out; out.Rest == nil {
+				return out, "", 0
+			}
+		case <-limit.C:
+			stop.Store(true)
+			what := "There was no answer"
+			if out != nil {
+				what = "Which nodes would go could not be found out"
+			}
+			return out, fmt.Sprintf("%s within %s, so it was given up. tenon plan --disrupt -f, with a snapshot of the cluster and the change, takes the time that it needs.", what, s.tryLimit), http.StatusGatewayTimeout
+		case <-ctx.Done():
+			stop.Store(true)
+			return nil, "Nobody waits for the answer.", http.StatusServiceUnavailable
 		}
-		return a.out, "", 0
-	case <-limit.C:
-		stop.Store(true)
-		return nil, fmt.Sprintf("There was no answer within %s, so it was given up. tenon plan --disrupt -f, with a snapshot of the cluster and the change, takes the time that it needs.", s.tryLimit), http.StatusGatewayTimeout
-	case <-ctx.Done():
-		stop.Store(true)
-		return nil, "Nobody waits for the answer.", http.StatusServiceUnavailable
 	}
 }

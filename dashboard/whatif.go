@@ -1,6 +1,7 @@
 package dashboard
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -38,6 +39,8 @@ type Outcome struct {
 	// Before and After are the figures of the plan without the change and with it.
 	Before, After Figures
 	Differences   []Difference
+	// Rest, unless it is nil, finds out which nodes would go as well, and answers anew. Until then neither plan says so.
+	Rest func() (*Outcome, error)
 }
 
 // Tried is an object of the text. Namespace is empty for kinds without; Replicas, unless nil, is all that is said of a Deployment.
@@ -106,6 +109,15 @@ func (o *Outcome) within(sees func(namespace string) bool, scrub func(string) st
 	var plan planDocument
 	if err := json.Unmarshal(o.Plan, &plan); err != nil {
 		return nil, fmt.Errorf("read the document of the plan: %w", err)
+	}
+	if o.Rest != nil {
+		out.Rest = func() (*Outcome, error) {
+			rest, err := o.Rest()
+			if err != nil {
+				return nil, err
+			}
+			return rest.within(sees, scrub)
+		}
 	}
 	var err error
 	out.Plan, err = json.MarshalIndent(plan.within(seen), "", "  ")
@@ -196,9 +208,9 @@ func (d *whatIfData) answer(o *Outcome) error {
 	}
 	d.Headline = fmt.Sprintf("The bill goes from %s/h now to %s/h; without the change it would go to %s/h.", dollars(o.After.Now), dollars(o.After.After()), dollars(o.Before.After()))
 	if len(o.Differences) == 0 {
-		d.Headline = "The plan is the same as without the change. " + d.Headline
+		d.Headline = "The plan is the same as without the change. " + d.Headline // as far as it is known
 	}
-	d.Rows = figureRows(&o.Before, &o.After)
+	d.Rows = figureRows(&o.Before, &o.After, o.Rest == nil)
 	d.Differs = o.Differences[:min(len(o.Differences), mostDifferences)]
 	d.DiffersMore = len(o.Differences) - len(d.Differs)
 	var plan planDocument
@@ -215,7 +227,7 @@ func (d *whatIfData) answer(o *Outcome) error {
 }
 
 // figureRows are the two plans beside each other.
-func figureRows(before, after *Figures) []figureRow {
+func figureRows(before, after *Figures, whole bool) []figureRow {
 	var out []figureRow
 	row := func(name string, of func(*Figures) string) {
 		b, a := of(before), of(after)
@@ -236,26 +248,31 @@ func figureRows(before, after *Figures) []figureRow {
 			return dollars(f.Bound) + "/h"
 		})
 	}
-	row("Nodes that go", func(f *Figures) string {
-		if f.Leaving == 0 {
-			return "0"
-		}
-		return fmt.Sprintf("%d, saves %s/h", f.Leaving, dollars(f.Saving))
-	})
+	if whole {
+		row("Nodes that go", goWords)
+	}
 	row("Nodes cost after that", func(f *Figures) string { return dollars(f.After()) + "/h, " + monthly(f.After()) + " a month" })
 	row("Pods that nothing can run", func(f *Figures) string { return fmt.Sprint(f.Refused) })
 	row("Nodes that have drifted", func(f *Figures) string { return fmt.Sprint(f.Drifted) })
-	row("The others stay because", func(f *Figures) string {
-		var parts []string
-		for _, k := range f.Kept {
-			parts = append(parts, fmt.Sprintf("%d %s", k.Count, k.Code))
-		}
-		if parts == nil {
-			return "-"
-		}
-		return strings.Join(parts, ", ")
-	})
+	if whole {
+		row("The others stay because", stayWords)
+	}
 	return out
+}
+
+func goWords(f *Figures) string {
+	if f.Leaving == 0 {
+		return "0"
+	}
+	return fmt.Sprintf("%d, saves %s/h", f.Leaving, dollars(f.Saving))
+}
+
+func stayWords(f *Figures) string {
+	var parts []string
+	for _, k := range f.Kept {
+		parts = append(parts, fmt.Sprintf("%d %s", k.Count, k.Code))
+	}
+	return cmp.Or(strings.Join(parts, ", "), "-")
 }
 
 // commands are what compares and applies the objects. Their names have been checked: a shell takes them as they are.
