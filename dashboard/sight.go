@@ -62,7 +62,7 @@ func (v *view) within(sight Sight) (*view, error) {
 			if err != nil {
 				return nil, err
 			}
-			return out.within(seesNamespace, scrub)
+			return out.within(seesNamespace)
 		}
 	}
 	var err error

@@ -5,8 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log"
 	"mime"
 	"net/http"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -177,8 +179,9 @@ func (s *server) try(ctx context.Context, v *view, text []byte) (out *Outcome, p
 	go func() {
 		defer func() { <-s.tries }()
 		defer func() {
-			if p := recover(); p != nil { // as a server does for those whom it asks: the others' pages go on
-				done <- answer{err: fmt.Errorf("planning has failed: %v", p)}
+			if p := recover(); p != nil { // as a server does for those whom it answers: all else goes on
+				log.Printf("dashboard: planning a change has failed: %v\n%s", p, debug.Stack())
+				done <- answer{err: errors.New("planning has failed, and the log of this page's server says why")}
 			}
 		}()
 		out, err := v.Try(text, stop.Load)

@@ -84,7 +84,7 @@ type Difference struct {
 }
 
 // within is the outcome as it is shown to somebody who sees what is in some namespaces only.
-func (o *Outcome) within(sees func(namespace string) bool, scrub func(string) string) (*Outcome, error) {
+func (o *Outcome) within(sees func(namespace string) bool) (*Outcome, error) {
 	out := &Outcome{Objects: o.Objects, Before: o.Before, After: o.After}
 	for _, x := range o.Objects {
 		if x.Namespace != "" && !sees(x.Namespace) {
@@ -96,7 +96,9 @@ func (o *Outcome) within(sees func(namespace string) bool, scrub func(string) st
 		return out, nil
 	}
 	for _, note := range o.Notes {
-		out.Notes = append(out.Notes, scrub(note))
+		if !strings.Contains(note, "/") { // as all that is in a namespace is written
+			out.Notes = append(out.Notes, note)
+		}
 	}
 	seen := func(name string) bool {
 		namespace, _, _ := strings.Cut(name, "/")
@@ -116,7 +118,7 @@ func (o *Outcome) within(sees func(namespace string) bool, scrub func(string) st
 			if err != nil {
 				return nil, err
 			}
-			return rest.within(sees, scrub)
+			return rest.within(sees)
 		}
 	}
 	var err error
