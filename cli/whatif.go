@@ -12,6 +12,7 @@ import (
 	"tenon.sh/dashboard"
 	"tenon.sh/engine"
 	"tenon.sh/engine/disruption"
+	"tenon.sh/engine/inventory"
 	"tenon.sh/engine/nomination"
 	"tenon.sh/engine/provisioning"
 	"tenon.sh/scenario"
@@ -47,16 +48,17 @@ func (w *whatIf) try(text []byte, stop func() bool) (*dashboard.Outcome, error) 
 	out.Notes = append(out.Notes, over...)
 	opt := w.options
 	opt.Stop = stop
-	plan := provisioning.Plan(s, opt, nil)
-	nomination.Foresee(s, opt, plan)
+	cache := &inventory.Cache{}
+	plan := provisioning.Plan(s, opt, cache)
 	before := *w.before
 	before.Disruptions, before.Kept = nil, nil // as long as they are not known of the other
 	if err := w.compare(out, s, &before, plan); err != nil {
 		return nil, err
 	}
 	out.Rest = func() (*dashboard.Outcome, error) {
-		disrupts := disruption.Plan(s, opt, nil)
 		whole, all := *plan, *out
+		disrupts := disruption.Plan(s, opt, cache)
+		nomination.Foresee(s, opt, &whole)
 		whole.Disruptions, whole.Kept, all.Rest = disrupts.Disruptions, disrupts.Kept, nil
 		return &all, w.compare(&all, s, w.before, &whole)
 	}
@@ -184,7 +186,7 @@ func podDifferences(before, after *engine.Plan) []dashboard.Difference {
 	}
 	var out []dashboard.Difference
 	if n := len(run); n > 0 {
-		out = append(out, dashboard.Difference{Text: count(n, "pod") + " that nothing can run as it is have a place, or are not there", Names: run[:min(n, mostNames)]})
+		out = append(out, dashboard.Difference{Text: count(n, "pod") + " less that nothing can run", Names: run[:min(n, mostNames)]})
 	}
 	if n := len(cannot); n > 0 {
 		d := dashboard.Difference{Text: count(n, "more pod") + " that nothing can run", Names: cannot[:min(n, mostNames)]}

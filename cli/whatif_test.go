@@ -112,7 +112,7 @@ func TestWhatIfSaysInWordsWhatAChangeDoes(t *testing.T) {
 	text := manifestAt(t, handler, "NodePool/general")
 	raised := whatIfPage(t, handler, strings.Replace(text, `cpu: "8"`, `cpu: "40"`, 1))
 	for _, want := range []string{
-		"the bill goes from $0.7800/h now to", "pods that nothing can run 6 0", "machines to start 0", "6 pods that nothing can run as it is have a place",
+		"the bill goes from $0.7800/h now to", "pods that nothing can run 6 0", "machines to start 0", "6 pods less that nothing can run",
 		"more to start in pool general", "kubectl diff -f changed.yaml kubectl apply -f changed.yaml", "to be started launch pool type",
 	} {
 		if !strings.Contains(raised, want) {
