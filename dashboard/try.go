@@ -208,7 +208,7 @@ func (s *server) try(ctx context.Context, v *view, text []byte) (out *Outcome, p
 			if out != nil {
 				what = "Which nodes would go could not be found out"
 			}
-			return out, fmt.Sprintf("%s within %s, so it was given up. tenon plan --disrupt -f, with a snapshot of the cluster and the change, takes the time that it needs.", what, s.tryLimit), http.StatusGatewayTimeout
+			return out, fmt.Sprintf("%s within %g s, so it was given up. tenon plan --disrupt -f, with a snapshot of the cluster and the change, takes the time that it needs.", what, s.tryLimit.Seconds()), http.StatusGatewayTimeout
 		case <-ctx.Done():
 			stop.Store(true)
 			return nil, "Nobody waits for the answer.", http.StatusServiceUnavailable

@@ -191,7 +191,7 @@ func TestWhatIfGivesUpWhatTakesTooLong(t *testing.T) {
 		wait(stop)
 		return planned(text, stop)
 	})
-	for text, want := range map[string]string{"all": "There was no answer within 20ms, so it was given up.", "rest": "Which nodes would go could not be found out within 20ms, so it was given up."} {
+	for text, want := range map[string]string{"all": "There was no answer within 0.02 s, so it was given up.", "rest": "Which nodes would go could not be found out within 0.02 s, so it was given up."} {
 		page := send(handler, text).Body.String()
 		<-ended
 		if !strings.Contains(page, want) || strings.Contains(page, "general-1") != (text == "rest") {
