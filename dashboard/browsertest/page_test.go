@@ -155,6 +155,8 @@ func TestWhatIfPlansWhileOneTypes(t *testing.T) {
 		t.Fatal(err)
 	}
 	b := openTab(t, startDashboard(t, cluster))
+	b.open(t, "/whatif")
+	b.tryText(t, bigPool) // the first answer takes longer: the rules of the definitions are compiled for it
 	for _, scheme := range []string{"light", "dark"} {
 		for _, width := range []int64{1440, 390, 320} {
 			b.look(t, scheme)
