@@ -88,7 +88,7 @@ var importRules = []importRule{
 	{packages: "engine/disruption", ours: []string{"engine", "api/...", "engine/gang", "engine/booking", "engine/kube", "engine/inventory", "engine/budget", "engine/lifecycle", "engine/scheduler", "engine/constraints", "engine/provisioning", "engine/nomination", "engine/bitset", "engine/capacity", "engine/topology", "engine/packing", "engine/bound", "engine/consolidation"}, never: notInTheEngine, pure: true},
 	{packages: "engine/explain", ours: []string{"engine", "api/...", "engine/gang", "engine/accelerator", "engine/kube", "engine/volume", "engine/inventory", "engine/budget", "engine/provisioning", "engine/disruption"}, never: notInTheEngine, pure: true},
 
-	{packages: "scenario/...", ours: slices.Concat([]string{"scenario/...", "deviceselector", "engine", "engine/...", "api/...", "provider/catalog", "provider/clusterapi/contract", "provider/clusterapi/assortment", "unrendered"}, pureAzure), also: []string{"sigs.k8s.io/yaml", "k8s.io/utils/ptr", "k8s.io/apiextensions-apiserver", "k8s.io/apiserver", "k8s.io/kube-openapi"}},
+	{packages: "scenario/...", ours: slices.Concat([]string{"scenario/...", "deviceselector", "engine", "engine/...", "api/...", "provider/catalog", "provider/clusterapi/contract", "provider/clusterapi/assortment", "unrendered"}, pureAzure), also: []string{"sigs.k8s.io/yaml", "go.yaml.in/yaml/v3", "k8s.io/utils/ptr", "k8s.io/apiextensions-apiserver", "k8s.io/apiserver", "k8s.io/kube-openapi"}},
 
 	{packages: "provider", ours: []string{"engine", "api/..."}},
 	{packages: "provider/catalog/...", ours: slices.Concat([]string{"provider", "engine", "api/...", "provider/catalog"}, pureAWS, pureAzure)},

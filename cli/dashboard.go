@@ -43,7 +43,8 @@ func newDashboard() *cobra.Command {
 		Use:   "dashboard",
 		Short: "Show the nodes and their price, what waits and why, as a web page",
 		Long: `Serves a web page on this machine until Ctrl-C: the nodes and what they cost, the pods that wait and what each pool lacks for
-them, what was decided and what it has saved, and the story behind each pod, node, claim and pool. It shows a live cluster, or a file with -f (what tenon plan -f
+them, what was decided and what it has saved, what another pool, price or scale would change, and the story behind each pod, node,
+claim and pool. It shows a live cluster, or a file with -f (what tenon plan -f
 takes, or a scenario, *.txt), in the words of tenon nodes, plan and explain. A live cluster is read again only while
 somebody looks at the page. Nothing is changed.
 

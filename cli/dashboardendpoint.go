@@ -42,7 +42,8 @@ func (p *parts) picture(ctx context.Context) (*dashboard.Picture, error) {
 	}
 	options := p.opt.engineOptions()
 	options.Threads = 1
-	reading := &scenario.Reading{Snapshot: s, Options: options}
+	gates := p.opt.FeatureGates
+	reading := &scenario.Reading{Snapshot: s, Options: options, Ignored: map[string]bool{overlayKind: !gates[overlayKind], bufferKind: !gates[bufferKind]}}
 	picture, err := newPicture(cmp.Or(p.opt.ClusterName, "this cluster"), reading)
 	if err != nil {
 		return nil, err
@@ -105,7 +106,7 @@ func (e *pageEndpoint) open() (http.Handler, error) {
 	if err != nil {
 		return nil, err
 	}
-	e.page, err = dashboard.Handler(reader, dashboard.Options{AtOnce: 2, Sight: e.sight})
+	e.page, err = dashboard.Handler(reader, dashboard.Options{AtOnce: 2, Tries: 1, Sight: e.sight})
 	return e.page, err
 }
 

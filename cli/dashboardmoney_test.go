@@ -59,3 +59,19 @@ func TestTheMoneyScreenShowsWhatSavingsSays(t *testing.T) {
 		}
 	}
 }
+
+// The room that CapacityBuffers keep is on the screen with what tenon plan says that it costs.
+func TestTheMoneyScreenShowsTheRoomOfBuffers(t *testing.T) {
+	t.Parallel()
+	file := snapshotFile(t, "type m cpu=4 mem=16Gi zones=a price=0.20\npool general\nnode n1 pool=general type=m zone=a\n"+
+		"pods web x3 ns=shop cpu=1 mem=1Gi node=n1\nbuffer spare ns=shop replicas=5 cpu=1 mem=1Gi\n")
+	text, _, err := run(t, "plan", "-f", file)
+	must(t, err)
+	_, page := pageAt(t, pageOf(t, file), "/money")
+	page = strings.Join(strings.Fields(pageWords(page)), " ")
+	_, row, found := strings.Cut(page, "capacitybuffer pods on nodes to come usd/hour shop/spare ")
+	words := strings.Fields(row)
+	if !found || words[0] != "5" || words[1] != "1" || words[2] != "4" || !strings.Contains(strings.Join(strings.Fields(text), " "), "shop/spare") || !strings.Contains(text, words[3]) {
+		t.Errorf("the screen has %.60q; tenon plan says\n%s", row, text)
+	}
+}

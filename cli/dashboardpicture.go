@@ -50,6 +50,8 @@ func newPicture(name string, reading *scenario.Reading) (*dashboard.Picture, err
 	p.Plan = planText.Bytes()
 	p.Pods = pagePods(s, &plan)
 	p.Namespaces, p.Buffers = namespaceCosts(s, list), pageBuffers(plan.Buffers)
+	p.Manifests = manifests(s)
+	p.Try = (&whatIf{snapshot: s, options: opt, ignored: reading.Ignored, now: list.PricePerHour, before: &plan}).try
 	var one sync.Mutex // an explanation may take as long as a plan: one at a time leaves the others a core
 	p.Explain = func(kind dashboard.Kind, name string) (*dashboard.Explanation, error) {
 		one.Lock()

@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	v1 "tenon.sh/api/v1"
+	"tenon.sh/dashboard"
 	"tenon.sh/engine"
 	"tenon.sh/engine/explain"
 	"tenon.sh/engine/inventory"
@@ -22,40 +23,27 @@ import (
 type nodeTable struct {
 	PricePerHour float64 `json:"pricePerHour"`
 	// Unpriced counts nodes whose price no catalog tells, Waiting pods that no node runs yet.
-	Unpriced int       `json:"unpriced"`
-	Waiting  int       `json:"waiting"`
-	CPU      share     `json:"cpu"`
-	Memory   share     `json:"memory"`
-	Nodes    []nodeRow `json:"nodes"`
-}
-
-// share is how much of something is requested, in cores or bytes.
-type share struct {
-	Requested   float64 `json:"requested"`
-	Allocatable float64 `json:"allocatable"`
-}
-
-func (s share) of() float64 {
-	if s.Allocatable <= 0 {
-		return 0
-	}
-	return s.Requested / s.Allocatable
+	Unpriced int             `json:"unpriced"`
+	Waiting  int             `json:"waiting"`
+	CPU      dashboard.Share `json:"cpu"`
+	Memory   dashboard.Share `json:"memory"`
+	Nodes    []nodeRow       `json:"nodes"`
 }
 
 // nodeRow is one node, or one machine without a node.
 type nodeRow struct {
-	Node         string      `json:"node"`
-	Claim        string      `json:"claim,omitempty"`
-	NodePool     string      `json:"nodePool,omitempty"`
-	InstanceType string      `json:"instanceType,omitempty"`
-	Zone         string      `json:"zone,omitempty"`
-	CapacityType string      `json:"capacityType,omitempty"`
-	PricePerHour *float64    `json:"pricePerHour"`
-	Created      metav1.Time `json:"created"`
-	State        string      `json:"state"`
-	CPU          share       `json:"cpu"`
-	Memory       share       `json:"memory"`
-	Pods         int         `json:"pods"`
+	Node         string          `json:"node"`
+	Claim        string          `json:"claim,omitempty"`
+	NodePool     string          `json:"nodePool,omitempty"`
+	InstanceType string          `json:"instanceType,omitempty"`
+	Zone         string          `json:"zone,omitempty"`
+	CapacityType string          `json:"capacityType,omitempty"`
+	PricePerHour *float64        `json:"pricePerHour"`
+	Created      metav1.Time     `json:"created"`
+	State        string          `json:"state"`
+	CPU          dashboard.Share `json:"cpu"`
+	Memory       dashboard.Share `json:"memory"`
+	Pods         int             `json:"pods"`
 	// Kept is why the node stays, Disruption why it goes.
 	Kept       *engine.ReasonRecord `json:"kept,omitempty"`
 	Disruption string               `json:"disruption,omitempty"`
@@ -220,9 +208,9 @@ func (t *nodeTable) order(by string) {
 		case "price":
 			first = cmp.Compare(price(&b), price(&a))
 		case "cpu":
-			first = cmp.Compare(a.CPU.of(), b.CPU.of())
+			first = cmp.Compare(a.CPU.Of(), b.CPU.Of())
 		case "memory":
-			first = cmp.Compare(a.Memory.of(), b.Memory.of())
+			first = cmp.Compare(a.Memory.Of(), b.Memory.Of())
 		case "age":
 			first = cmp.Compare(b.age, a.age)
 		}
@@ -247,7 +235,7 @@ func btoi(b bool) int {
 func (t *nodeTable) lines(screen *terminal) []string {
 	head := fmt.Sprintf("%s, %s/h, $%.2f a month; %.0f %% of %s cores and %.0f %% of %s are requested",
 		count(len(t.Nodes), "node"), engine.Dollars(t.PricePerHour), engine.HoursPerMonth*t.PricePerHour,
-		100*t.CPU.of(), numberWords(math.Round(t.CPU.Allocatable*10)/10), 100*t.Memory.of(), gib(t.Memory.Allocatable))
+		100*t.CPU.Of(), numberWords(math.Round(t.CPU.Allocatable*10)/10), 100*t.Memory.Of(), gib(t.Memory.Allocatable))
 	if t.Waiting > 0 {
 		head += "; " + screen.paint(red, count(t.Waiting, "pod")+" waiting")
 	}
@@ -273,7 +261,7 @@ func (t *nodeTable) lines(screen *terminal) []string {
 		if r.InstanceType != "" {
 			machine = strings.Join(strings.Fields(r.InstanceType+" "+r.Zone+" "+r.CapacityType), " ")
 		}
-		rows = append(rows, []string{r.Node, orDash(r.NodePool), machine, bar(r.CPU.of()), bar(r.Memory.of()), fmt.Sprint(r.Pods),
+		rows = append(rows, []string{r.Node, orDash(r.NodePool), machine, bar(r.CPU.Of()), bar(r.Memory.Of()), fmt.Sprint(r.Pods),
 			price, ageWords(r.age), r.state(), because})
 	}
 	lines = append(lines, "")

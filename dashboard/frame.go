@@ -17,7 +17,7 @@ type frame struct {
 
 	Price           float64
 	Nodes, Unpriced int
-	CPU, Memory     share
+	CPU, Memory     Share
 	Waiting         int
 	Launches        int
 	LaunchPrice     float64

@@ -16,7 +16,7 @@ type group struct {
 	Nodes         []*node
 	Price         float64
 	Unpriced      int
-	CPU, Memory   share
+	CPU, Memory   Share
 	Pods, Leaving int     // Leaving counts those that would be removed now
 	Part          float64 // of the price of everything shown
 	Kept          []tally // why the others stay, the most frequent first

@@ -12,7 +12,7 @@ import (
 const contentSecurity = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
 
 // guard refuses what no browser sends that was told the right address: a page of somebody else whose name was made to point here, or one
-// that posts. Nothing but reading is served. Who knows the callers is reached by any name.
+// that posts. Nothing but reading is served, also to those who post a question. Who knows the callers is reached by any name.
 func guard(hosts []string, knowsCallers bool, next http.Handler) http.Handler {
 	foreign := http.NewCrossOriginProtection()
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -30,7 +30,7 @@ func guard(hosts []string, knowsCallers bool, next http.Handler) http.Handler {
 			http.Error(w, "A page of another site has asked for this.", http.StatusForbidden)
 			return
 		}
-		if r.Method != http.MethodGet && r.Method != http.MethodHead {
+		if r.Method != http.MethodGet && r.Method != http.MethodHead && !(r.Method == http.MethodPost && takesPost(r.URL.Path)) {
 			h.Set("Allow", "GET, HEAD")
 			http.Error(w, "This page only shows things.", http.StatusMethodNotAllowed)
 			return

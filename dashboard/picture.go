@@ -30,6 +30,11 @@ type Picture struct {
 	NodePools []string
 	// Explain answers as tenon explain does. It may be asked by many at once. An error says that there is no such object.
 	Explain func(kind Kind, name string) (*Explanation, error)
+	// Manifests are what of the cluster a change may begin with, in order of their kinds.
+	Manifests []Manifest
+	// Try answers what would come of objects as a text has them, as tenon plan --disrupt does; nothing is changed. It may be asked by
+	// several at once. Once stop says that nobody waits any more it ends soon, and its answer is of no use. nil where nothing can be tried.
+	Try func(text []byte, stop func() bool) (*Outcome, error)
 }
 
 // A Pod is where a pod is, or what becomes of one that waits.
@@ -109,26 +114,26 @@ type nodesDocument struct {
 	PricePerHour float64 `json:"pricePerHour"`
 	Unpriced     int     `json:"unpriced"`
 	Waiting      int     `json:"waiting"`
-	CPU          share   `json:"cpu"`
-	Memory       share   `json:"memory"`
+	CPU          Share   `json:"cpu"`
+	Memory       Share   `json:"memory"`
 	Nodes        []node  `json:"nodes"`
 }
 
-// share is how much of something is requested, in cores or bytes.
-type share struct {
+// Share is how much of something is requested, in cores or bytes.
+type Share struct {
 	Requested   float64 `json:"requested"`
 	Allocatable float64 `json:"allocatable"`
 }
 
 // Of is the share, 0 of nothing.
-func (s share) Of() float64 {
+func (s Share) Of() float64 {
 	if s.Allocatable <= 0 {
 		return 0
 	}
 	return s.Requested / s.Allocatable
 }
 
-func (s *share) add(other share) {
+func (s *Share) add(other Share) {
 	s.Requested, s.Allocatable = s.Requested+other.Requested, s.Allocatable+other.Allocatable
 }
 
@@ -143,8 +148,8 @@ type node struct {
 	PricePerHour *float64  `json:"pricePerHour"`
 	Created      time.Time `json:"created"`
 	State        string    `json:"state"`
-	CPU          share     `json:"cpu"`
-	Memory       share     `json:"memory"`
+	CPU          Share     `json:"cpu"`
+	Memory       Share     `json:"memory"`
 	Pods         int       `json:"pods"`
 	Kept         *struct {
 		Code    string `json:"code"`
@@ -187,6 +192,7 @@ type planDocument struct {
 	} `json:"cost"`
 	Disruptions []struct {
 		Nodes         []string `json:"nodes"`
+		Reason        string   `json:"reason"`
 		SavingPerHour float64  `json:"savingPerHour"`
 	} `json:"disruptions"`
 }

@@ -2,6 +2,7 @@ package dashboard
 
 import (
 	"bytes"
+	"cmp"
 	"compress/gzip"
 	"context"
 	"errors"
@@ -25,15 +26,20 @@ type Options struct {
 	// who asks: Hosts are not looked at then, since no browser sends by itself what tells who asks. An error is answered with 503. nil
 	// shows everything.
 	Sight func(r *http.Request, namespaces []string) (Sight, error)
+	// Tries is how many changes are planned at a time, TryLimit how long one may take. 0 means 2, and 2 s.
+	Tries    int
+	TryLimit time.Duration
 }
 
 // server is the pages over one reader.
 type server struct {
-	reader  *Reader
-	assets  *assets
-	screens []*screen
-	turns   chan struct{}
-	sight   func(*http.Request, []string) (Sight, error)
+	reader   *Reader
+	assets   *assets
+	screens  []*screen
+	turns    chan struct{}
+	tries    chan struct{}
+	tryLimit time.Duration
+	sight    func(*http.Request, []string) (Sight, error)
 }
 
 // A screen is one page.
@@ -62,9 +68,10 @@ func Handler(reader *Reader, opt Options) (http.Handler, error) {
 	if opt.AtOnce == 0 {
 		opt.AtOnce = 4
 	}
-	s := &server{reader: reader, assets: a, turns: make(chan struct{}, opt.AtOnce), sight: opt.Sight}
+	s := &server{reader: reader, assets: a, turns: make(chan struct{}, opt.AtOnce), sight: opt.Sight,
+		tries: make(chan struct{}, cmp.Or(opt.Tries, usualTries)), tryLimit: cmp.Or(opt.TryLimit, usualTryLimit)}
 	mux := http.NewServeMux()
-	for _, make := range []func() *screen{nodesScreen, waitingScreen, decisionsScreen, moneyScreen, whyScreen, decisionScreen, storyScreen, missingScreen} {
+	for _, make := range []func() *screen{nodesScreen, waitingScreen, decisionsScreen, moneyScreen, whatIfScreen, whyScreen, decisionScreen, storyScreen, missingScreen} {
 		page := make()
 		if page.template, err = s.templates(page.file); err != nil {
 			return nil, err
@@ -72,6 +79,9 @@ func Handler(reader *Reader, opt Options) (http.Handler, error) {
 		s.screens = append(s.screens, page)
 		for _, pattern := range page.patterns {
 			mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) { s.page(w, r, page) })
+		}
+		if page.path == whatIfPath {
+			mux.HandleFunc("POST "+whatIfPath, s.tryPage(page))
 		}
 	}
 	mux.HandleFunc("GET /assets/{name}", a.serve)
@@ -86,6 +96,7 @@ func Handler(reader *Reader, opt Options) (http.Handler, error) {
 	}))
 	mux.HandleFunc("GET /json/decision/{id}", s.document(decisionDocument))
 	mux.HandleFunc("GET /json/explain/{kind}/{name...}", s.document(explainDocument))
+	mux.HandleFunc("POST "+whatIfDocument, s.tryDocument)
 	mux.HandleFunc("GET /json/tiles", s.document(tilesDocument))
 	return guard(opt.Hosts, opt.Sight != nil, mux), nil
 }

@@ -92,7 +92,7 @@ func TestAssetsAreKeptForEverUnderTheHashOfTheirContent(t *testing.T) {
 	handler := serve(t, few())
 	page := get(t, handler, "/")
 	addresses := append(between(page, `href="/assets/`, `"`), between(page, `src="/assets/`, `"`)...)
-	if len(addresses) != 5 {
+	if len(addresses) != 6 {
 		t.Errorf("the page refers to %v", addresses)
 	}
 	for _, name := range addresses {

@@ -50,6 +50,21 @@ func (v *view) within(sight Sight) (*view, error) {
 		}
 		return e.within(scrub)
 	}
+	seesNamespace := func(namespace string) bool { return slices.Contains(sight.Namespaces, namespace) }
+	for _, m := range v.Manifests {
+		if namespace, _, namespaced := strings.Cut(m.Name, "/"); !namespaced || seesNamespace(namespace) {
+			p.Manifests = append(p.Manifests, m)
+		}
+	}
+	if v.Try != nil {
+		p.Try = func(text []byte, stop func() bool) (*Outcome, error) {
+			out, err := v.Try(text, stop)
+			if err != nil {
+				return nil, err
+			}
+			return out.within(seesNamespace)
+		}
+	}
 	var err error
 	if p.Nodes, err = json.MarshalIndent(v.nodes.outOfSight(), "", "  "); err != nil {
 		return nil, fmt.Errorf("leave names out of the document of the nodes: %w", err)

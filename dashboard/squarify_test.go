@@ -47,7 +47,7 @@ func TestEveryNodeIsOneTileOfTheMap(t *testing.T) {
 	g := &group{Key: "pool", Value: "general"}
 	cost, nothing := 2.5, 0.0
 	for i := range 40 {
-		n := &node{State: "ready", CPU: share{float64(i), 40}}
+		n := &node{State: "ready", CPU: Share{float64(i), 40}}
 		if i%3 == 0 {
 			n.PricePerHour = &cost
 		} else if i%3 == 1 {

@@ -45,6 +45,9 @@ type Options struct {
 	LookAgain time.Duration `json:"lookAgain,omitempty"`
 	// Threads is how many goroutines may work at a time; the plan does not depend on it. 0 means 1.
 	Threads int `json:"threads,omitempty"`
+	// Stop, unless it is nil, is asked now and then whether nobody waits for the plan any more. Once it says so, searching ends soon,
+	// and what has come out by then is of no use.
+	Stop func() bool `json:"-"`
 }
 
 // PreferencePolicy says what soft constraints of pods are worth.
@@ -62,9 +65,12 @@ const (
 	BestEffort MinValuesPolicy = "BestEffort" // lowered to what can be reached
 )
 
+// Stopped reports whether nobody waits for the plan any more.
+func (o Options) Stopped() bool { return o.Stop != nil && o.Stop() }
+
 func (o Options) EffectiveEffort() int {
 	switch {
-	case o.Effort < 0:
+	case o.Effort < 0, o.Stopped():
 		return 0
 	case o.Effort == 0:
 		return 150_000

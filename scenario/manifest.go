@@ -48,6 +48,8 @@ type Reading struct {
 	Made *Made
 	// Elsewhere says that prices are those of another region, since none of their own are known.
 	Elsewhere bool
+	// Ignored are kinds that the controller does without, by name: their feature gates are off.
+	Ignored map[string]bool
 }
 
 // Read makes a snapshot of Kubernetes objects: what kubectl prints, manifests that were never applied, or a snapshot
@@ -72,6 +74,7 @@ func Read(in Input) (*Reading, error) {
 	out := &Reading{Snapshot: &s, Made: m.made(&s), Notes: m.notes(), Elsewhere: m.elsewhere}
 	if m.catalog != nil {
 		out.Options = m.catalog.Options
+		out.Ignored = map[string]bool{"NodeOverlay": m.catalog.IgnoresOverlays, "CapacityBuffer": m.catalog.IgnoresBuffers}
 	}
 	return out, nil
 }

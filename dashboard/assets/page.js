@@ -60,7 +60,7 @@ for (const select of document.querySelectorAll(".controls select")) {
   select.addEventListener("change", () => select.form.requestSubmit());
 }
 
-const places = { n: "/", w: "/waiting", d: "/decisions", m: "/money", y: "/why" };
+const places = { n: "/", w: "/waiting", d: "/decisions", m: "/money", i: "/whatif", y: "/why" };
 let going = false;
 document.addEventListener("keydown", (event) => {
   if (event.ctrlKey || event.metaKey || event.altKey) return;

@@ -18,7 +18,7 @@ const cluster = "../testdata/cluster.txt"
 func screens() map[string]string {
 	return map[string]string{
 		"nodes": "/", "nodes-by-zone": "/?by=zone&then=capacity&size=equal&filter=pool%21%3Dgpu", "waiting": "/waiting", "why": "/why?q=web",
-		"decisions": "/decisions", "decisions-none": "/decisions?pool=none", "money": "/money", "decision": "/decisions/20260105T120000-aa",
+		"decisions": "/decisions", "decisions-none": "/decisions?pool=none", "money": "/money", "whatif": "/whatif?from=NodePool%2Fgpu", "decision": "/decisions/20260105T120000-aa",
 		"node": "/why/node/ip-10-0-3-85", "pod": "/why/pod/ml/finetune-1", "pool": "/why/pool/gpu", "claim": "/why/claim/general-x7k2p",
 	}
 }
@@ -115,6 +115,106 @@ func TestAPageWhoseServerHasGoneSaysSo(t *testing.T) {
 	b.checkQuiet(t, "a server that has gone")
 }
 
+// tryText puts a text into the empty editor, and waits for the answer.
+func (b *tab) tryText(t *testing.T, text string) {
+	t.Helper()
+	evaluate[bool](t, b, fmt.Sprintf(`(() => { const x = document.getElementById("text"); x.value = %q; x.dispatchEvent(new Event("input")); return true; })()`, text))
+	evaluate[bool](t, b, waitUntil(`document.querySelector("#answer [data-says]") && !document.querySelector("[aria-busy]")`))
+}
+
+const (
+	bigPool = `apiVersion: karpenter.sh/v1
+kind: NodePool
+metadata:
+  name: wide
+spec:
+  weight: 50
+  template:
+    spec:
+      nodeClassRef: {group: karpenter.kwok.sh, kind: KWOKNodeClass, name: default}
+      requirements: []
+`
+	wrongPool = `apiVersion: karpenter.sh/v1
+kind: NodePool
+metadata:
+  name: wide
+spec:
+  weight: 5000
+  limit: {cpu: 3}
+  template:
+    spec:
+      nodeClassRef: {group: karpenter.kwok.sh, kind: KWOKNodeClass, name: default}
+      requirements: []
+`
+)
+
+// The editor plans after a pause in typing, shows mistakes beside their lines, and all of it goes by keyboard.
+func TestWhatIfPlansWhileOneTypes(t *testing.T) {
+	axe, err := os.ReadFile("axe/axe.min.js")
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := openTab(t, startDashboard(t, cluster))
+	b.open(t, "/whatif")
+	b.tryText(t, bigPool) // the first answer takes longer: the rules of the definitions are compiled for it
+	for _, scheme := range []string{"light", "dark"} {
+		for _, width := range []int64{1440, 390, 320} {
+			b.look(t, scheme)
+			b.do(t, chromedp.EmulateViewport(width, 900))
+			for name, text := range map[string]string{"a plan": bigPool, "mistakes": wrongPool} {
+				where := fmt.Sprintf("%s, %s, %d wide", name, scheme, width)
+				b.open(t, "/whatif")
+				b.tryText(t, text)
+				isTrue(t, b, where+", no sideways scrolling", "document.documentElement.scrollWidth <= innerWidth")
+				if name == "mistakes" {
+					isTrue(t, b, where, `[...document.querySelectorAll(".gutter .bad")].map((x) => x.textContent).join() === "6,7"`)
+				} else {
+					isTrue(t, b, where, `document.querySelectorAll("#answer tbody tr").length > 5 && !document.querySelector(".gutter .bad")`)
+				}
+				if width != 320 {
+					evaluate[bool](t, b, string(axe)+"; true")
+					for _, found := range evaluate[[]string](t, b, `axe.run().then((r) => r.violations.flatMap((v) => v.nodes.map((n) => v.id + ": " + n.html.slice(0, 200) + " " + (n.failureSummary ?? "").slice(0, 300))))`) {
+						t.Errorf("%s: %s", where, found)
+					}
+				}
+				b.checkQuiet(t, where)
+			}
+		}
+	}
+	b.do(t, chromedp.EmulateViewport(1440, 900))
+	b.open(t, "/whatif")
+	evaluate[bool](t, b, `document.getElementById("text").focus(); true`)
+	b.do(t, chromedp.KeyEvent("kind: 1"))
+	evaluate[bool](t, b, waitUntil(`document.querySelector(".mistakes button")`))
+	for range 10 { // to the line that the mistake names
+		b.do(t, chromedp.KeyEvent("\t"))
+		if evaluate[bool](t, b, `document.activeElement.matches(".mistakes button")`) {
+			break
+		}
+	}
+	b.do(t, chromedp.KeyEvent("\r"))
+	isTrue(t, b, "Enter on a mistake", `document.activeElement.id === "text" && document.activeElement.selectionEnd > document.activeElement.selectionStart`)
+	b.do(t, chromedp.KeyEvent("\u001b"), chromedp.KeyEvent("g"), chromedp.KeyEvent("n"))
+	b.waitForTitle(t, "Nodes")
+	b.do(t, chromedp.KeyEvent("g"), chromedp.KeyEvent("i"))
+	b.waitForTitle(t, "What if")
+	b.checkQuiet(t, "keys of What if")
+}
+
+func TestWhatIfWorksWithoutScripts(t *testing.T) {
+	b := openTab(t, startDashboard(t, cluster))
+	b.scripts(t, false)
+	b.open(t, "/whatif?from=NodePool%2Fgpu")
+	evaluate[bool](t, b, `document.getElementById("text").value = "kind: 1"; document.querySelector("#whatif button").click(); true`)
+	deadline := time.Now().Add(20 * time.Second)
+	for text := ""; !strings.Contains(text, "Nothing was planned"); text = evaluate[string](t, b, "document.body.innerText") {
+		if time.Now().After(deadline) {
+			t.Fatalf("the form shows no answer: %s", text)
+		}
+	}
+	b.checkQuiet(t, "a form without scripts")
+}
+
 func TestTheLookFollowsTheSystemAndTheSwitch(t *testing.T) {
 	b := openTab(t, startDashboard(t, cluster))
 	paper := func() string {
@@ -183,12 +283,20 @@ func TestScreenshots(t *testing.T) {
 		t.Fatal(err)
 	}
 	b := openTab(t, startDashboard(t, cluster))
-	for name, address := range screens() {
+	all := screens()
+	all["whatif-plan"], all["whatif-mistakes"] = "/whatif", "/whatif"
+	for name, address := range all {
 		for _, scheme := range []string{"light", "dark"} {
 			for _, width := range []int64{1440, 390} {
 				b.look(t, scheme)
 				b.do(t, chromedp.EmulateViewport(width, 900))
 				b.open(t, address)
+				if name == "whatif-plan" {
+					b.tryText(t, bigPool)
+				}
+				if name == "whatif-mistakes" {
+					b.tryText(t, wrongPool)
+				}
 				shot, err := chromedp.Run(b.ctx, chromedp.FullScreenshot(100))
 				if err != nil {
 					t.Fatal(err)

@@ -51,7 +51,7 @@ func (d *planner) consolidate() {
 	c := d.newConsolidation()
 	c.incremental = d.s.EarlierPasses != nil && c.changed()
 	gaveUp := map[string]bool{} // pools
-	for round := 1; len(c.sources) > 0; round++ {
+	for round := 1; len(c.sources) > 0 && !c.opt.Stopped(); round++ {
 		begun := len(d.plan.Disruptions)
 		c.search()
 		aims := mostAims
@@ -323,7 +323,7 @@ func (c *consolidator) price(options []consolidation.Option) []float64 {
 // aim plans the cluster without the machines, with all rules, and leaves out those that do not pay. What is left is a state
 // that holds, and is cheaper by more than it costs.
 func (c *consolidator) aim(gone []*inventory.Machine, aims int) []provisioning.Group {
-	for left := aims - 1; left >= 0; left-- {
+	for left := aims - 1; left >= 0 && !c.opt.Stopped(); left-- {
 		if len(gone) == 0 {
 			return nil
 		}

@@ -27,12 +27,11 @@ import (
 func Plan(s *engine.Snapshot, opt engine.Options, cache *inventory.Cache) *engine.Plan {
 	d := newPlanner(s, opt, cache)
 	d.judge()
-	d.repair()
-	d.driftStatic()
-	d.removeEmpty()
-	d.drift()
-	d.expire()
-	d.consolidate()
+	for _, method := range []func(){d.repair, d.driftStatic, d.removeEmpty, d.drift, d.expire, d.consolidate} {
+		if !opt.Stopped() {
+			method()
+		}
+	}
 	return d.finish()
 }
 

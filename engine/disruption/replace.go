@@ -45,7 +45,7 @@ const mostTrials = 40
 // with a pod that nothing else can run stay, and others take their turn.
 func (d *planner) execute(candidates []*inventory.Machine, m method) {
 	trials := 0
-	for len(candidates) > 0 && trials < mostTrials {
+	for len(candidates) > 0 && trials < mostTrials && !d.opt.Stopped() {
 		var chosen, rest []*inventory.Machine
 		for _, h := range candidates {
 			if r := d.reserve(h, m); r.Code == engine.BudgetExhausted || r.Code == engine.EvictionBlocked || r.Code == engine.GangRuns {

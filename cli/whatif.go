@@ -1,0 +1,261 @@
+package cli
+
+import (
+	"bytes"
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	v1 "tenon.sh/api/v1"
+	"tenon.sh/dashboard"
+	"tenon.sh/engine"
+	"tenon.sh/engine/disruption"
+	"tenon.sh/engine/inventory"
+	"tenon.sh/engine/nomination"
+	"tenon.sh/engine/provisioning"
+	"tenon.sh/scenario"
+)
+
+// whatIf plans a cluster with changed objects, as tenon plan --disrupt would if they were in its files.
+type whatIf struct {
+	snapshot *engine.Snapshot
+	options  engine.Options
+	ignored  map[string]bool // kinds that the controller does without
+	now      float64         // what the nodes cost
+	before   *engine.Plan
+}
+
+// try answers a text: what would be started first, and which nodes would go as the rest. Once stop says so either ends soon, with an answer
+// that is of no use.
+func (w *whatIf) try(text []byte, stop func() bool) (*dashboard.Outcome, error) {
+	changed := scenario.Change(w.snapshot, text)
+	out := &dashboard.Outcome{Notes: changed.Notes}
+	for _, o := range changed.Objects {
+		out.Objects = append(out.Objects, dashboard.Tried(o))
+		if w.ignored[o.Kind] {
+			out.Notes = append(out.Notes, fmt.Sprintf("the controller runs without the feature gate %s: it would do nothing with %s", o.Kind, o.Name))
+		}
+	}
+	for _, m := range changed.Mistakes {
+		out.Mistakes = append(out.Mistakes, dashboard.Mistake(m))
+	}
+	if changed.Snapshot == nil {
+		return out, nil
+	}
+	s, over := disruption.Refresh(changed.Snapshot)
+	out.Notes = append(out.Notes, over...)
+	opt := w.options
+	opt.Stop = stop
+	cache := &inventory.Cache{}
+	plan := provisioning.Plan(s, opt, cache)
+	before := *w.before
+	before.Disruptions, before.Kept = nil, nil // as long as they are not known of the other
+	if err := w.compare(out, s, &before, plan); err != nil {
+		return nil, err
+	}
+	out.Rest = func() (*dashboard.Outcome, error) {
+		whole, all := *plan, *out
+		disrupts := disruption.Plan(s, opt, cache)
+		nomination.Foresee(s, opt, &whole)
+		whole.Disruptions, whole.Kept, all.Rest = disrupts.Disruptions, disrupts.Kept, nil
+		return &all, w.compare(&all, s, w.before, &whole)
+	}
+	return out, nil
+}
+
+// compare says what a plan of the changed cluster comes to, beside the one of the cluster as it is.
+func (w *whatIf) compare(out *dashboard.Outcome, s *engine.Snapshot, before, plan *engine.Plan) error {
+	var document bytes.Buffer
+	if err := newPlanDocument(plan).writeJSON(&document); err != nil {
+		return err
+	}
+	out.Plan = document.Bytes()
+	out.Before, out.After = figures(w.snapshot, before, w.now), figures(s, plan, w.now)
+	out.Differences = differences(w.snapshot, s, before, plan)
+	return nil
+}
+
+// figures sum a plan up.
+func figures(s *engine.Snapshot, plan *engine.Plan, now float64) dashboard.Figures {
+	f := dashboard.Figures{Now: now, Launches: len(plan.Launches), LaunchesPerHour: plan.Cost.LaunchesPerHour, Bound: plan.Cost.Bound,
+		Refused: len(plan.Unplaced), Drifted: len(drifted(s))}
+	for _, d := range plan.Disruptions {
+		f.Leaving, f.Saving = f.Leaving+len(d.Nodes), f.Saving+d.SavingPerHour
+	}
+	kept := map[engine.Code]int{}
+	for _, k := range plan.Kept {
+		kept[k.Reason.Code]++
+	}
+	for _, code := range slices.Sorted(maps.Keys(kept)) {
+		f.Kept = append(f.Kept, dashboard.KeptCount{Code: string(code), Count: kept[code]})
+	}
+	slices.SortStableFunc(f.Kept, func(a, b dashboard.KeptCount) int { return cmp.Compare(b.Count, a.Count) })
+	return f
+}
+
+// drifted says of each machine that has drifted why, by the name of its node, or its claim's before there is one.
+func drifted(s *engine.Snapshot) map[string]string {
+	out := map[string]string{}
+	for _, c := range s.NodeClaims {
+		if d := v1.GetCondition(c, v1.ConditionDrifted); d != nil && d.Status == "True" {
+			out[cmp.Or(c.Status.NodeName, c.Name)] = d.Reason
+		}
+	}
+	return out
+}
+
+// differences says what one plan has, and the other has not: first what is bought, then pods, room that is kept, and nodes.
+func differences(s, with *engine.Snapshot, before, after *engine.Plan) []dashboard.Difference {
+	out := launchDifferences(before.Launches, after.Launches)
+	out = append(out, podDifferences(before, after)...)
+	out = append(out, bufferDifferences(before.Buffers, after.Buffers)...)
+	then, now := drifted(s), drifted(with)
+	for _, node := range slices.Sorted(maps.Keys(now)) {
+		if then[node] == "" {
+			out = append(out, dashboard.Difference{Text: fmt.Sprintf("%s drifts: %s", node, now[node])})
+		}
+	}
+	for _, node := range slices.Sorted(maps.Keys(then)) {
+		if now[node] == "" {
+			out = append(out, dashboard.Difference{Text: node + " has not drifted any more"})
+		}
+	}
+	return append(out, nodeDifferences(before, after)...)
+}
+
+// launchDifferences counts machines of each kind that one plan starts and the other does not.
+func launchDifferences(before, after []engine.Launch) []dashboard.Difference {
+	type kind struct {
+		pool, machine string
+		price         float64
+	}
+	more := map[kind]int{}
+	for by, launches := range map[int][]engine.Launch{-1: before, 1: after} {
+		for i := range launches {
+			l := &launches[i]
+			k := kind{pool: l.NodePool, price: l.Price}
+			if len(l.Offerings) > 0 {
+				o := l.Offerings[0]
+				k.machine = strings.Join(strings.Fields(o.InstanceType+" "+o.Zone+" "+o.CapacityType), " ")
+			}
+			more[k] += by
+		}
+	}
+	kinds := slices.SortedFunc(maps.Keys(more), func(a, b kind) int {
+		return cmp.Or(cmp.Compare(more[b], more[a]), cmp.Compare(a.pool, b.pool), cmp.Compare(a.machine, b.machine), cmp.Compare(a.price, b.price))
+	})
+	var out []dashboard.Difference
+	for _, k := range kinds {
+		n, verb := more[k], "more"
+		if n == 0 {
+			continue
+		}
+		if n < 0 {
+			n, verb = -n, "less"
+		}
+		out = append(out, dashboard.Difference{Text: fmt.Sprintf("%s %s to start in pool %s: %s, %s/h each", count(n, "machine"), verb, k.pool, cmp.Or(k.machine, "-"), engine.Dollars(k.price))})
+	}
+	return out
+}
+
+// mostNames is how many pods a difference names.
+const mostNames = 5
+
+// podDifferences says which pods have a place in one plan alone.
+func podDifferences(before, after *engine.Plan) []dashboard.Difference {
+	refused := func(p *engine.Plan) map[string]*engine.Unplaced {
+		out := map[string]*engine.Unplaced{}
+		for i := range p.Unplaced {
+			out[p.Unplaced[i].Pod.String()] = &p.Unplaced[i]
+		}
+		return out
+	}
+	then, now := refused(before), refused(after)
+	var run, cannot []string
+	for _, pod := range slices.Sorted(maps.Keys(then)) {
+		if now[pod] == nil {
+			run = append(run, pod)
+		}
+	}
+	for _, pod := range slices.Sorted(maps.Keys(now)) {
+		if then[pod] == nil {
+			cannot = append(cannot, pod)
+		}
+	}
+	var out []dashboard.Difference
+	if n := len(run); n > 0 {
+		out = append(out, dashboard.Difference{Text: count(n, "pod") + " less that nothing can run", Names: run[:min(n, mostNames)]})
+	}
+	if n := len(cannot); n > 0 {
+		d := dashboard.Difference{Text: count(n, "more pod") + " that nothing can run", Names: cannot[:min(n, mostNames)]}
+		if reasons := now[cannot[0]].Reasons; len(reasons) > 0 {
+			d.Detail = reasons[0].String()
+		}
+		out = append(out, d)
+	}
+	return out
+}
+
+// bufferDifferences says what becomes of CapacityBuffers that are not the same in both plans.
+func bufferDifferences(before, after []engine.BufferRoom) []dashboard.Difference {
+	words := func(b engine.BufferRoom) string {
+		if b.Problem != "" {
+			return "keeps no room"
+		}
+		return fmt.Sprintf("keeps room for %s: %d on nodes, %d to come, %s/h", count(b.Size, "pod"), b.Existing, b.Coming, engine.Dollars(b.PerHour))
+	}
+	then := map[string]string{}
+	for _, b := range before {
+		then[b.Namespace+"/"+b.Name] = words(b)
+	}
+	var out []dashboard.Difference
+	for _, b := range after {
+		if name := b.Namespace + "/" + b.Name; then[name] != words(b) {
+			out = append(out, dashboard.Difference{Text: "a CapacityBuffer " + words(b), Detail: b.Problem, Names: []string{name}})
+		}
+	}
+	return out
+}
+
+// nodeDifferences says which nodes go in one plan alone, and which stay for another reason.
+func nodeDifferences(before, after *engine.Plan) []dashboard.Difference {
+	leaving := func(p *engine.Plan) map[string]string {
+		out := map[string]string{}
+		for _, d := range p.Disruptions {
+			for _, n := range d.Nodes {
+				out[n] = fmt.Sprintf("%s, saves %s/h", d.Reason, engine.Dollars(d.SavingPerHour))
+				if len(d.Nodes) > 1 {
+					out[n] += fmt.Sprintf(" together with %s", count(len(d.Nodes)-1, "other"))
+				}
+			}
+		}
+		return out
+	}
+	kept := func(p *engine.Plan) map[string]engine.Reason {
+		out := map[string]engine.Reason{}
+		for _, k := range p.Kept {
+			out[cmp.Or(k.Node, k.Claim)] = k.Reason
+		}
+		return out
+	}
+	goneThen, goneNow, then, now := leaving(before), leaving(after), kept(before), kept(after)
+	var out []dashboard.Difference
+	for _, node := range slices.Sorted(maps.Keys(goneNow)) {
+		if goneThen[node] == "" {
+			out = append(out, dashboard.Difference{Text: node + " goes: " + goneNow[node]})
+		}
+	}
+	var others []dashboard.Difference
+	for _, node := range slices.Sorted(maps.Keys(now)) {
+		was, is := then[node].Code, now[node].Code
+		switch {
+		case goneThen[node] != "":
+			out = append(out, dashboard.Difference{Text: fmt.Sprintf("%s stays: %s", node, is), Detail: now[node].Message()})
+		case was != is && was != "":
+			others = append(others, dashboard.Difference{Text: fmt.Sprintf("%s stays for another reason: %s, not %s", node, is, was), Detail: now[node].Message()})
+		}
+	}
+	return append(out, others...)
+}

@@ -1,0 +1,94 @@
+package cli
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/yaml"
+
+	"tenon.sh/api/autoscalingv1beta1"
+	v1 "tenon.sh/api/v1"
+	"tenon.sh/api/v1alpha1"
+	"tenon.sh/dashboard"
+	"tenon.sh/engine"
+	"tenon.sh/engine/kube"
+	"tenon.sh/scenario"
+)
+
+// manifests are what of the cluster a change may begin with.
+func manifests(s *engine.Snapshot) []dashboard.Manifest {
+	var out []dashboard.Manifest
+	add := func(kind, name string, of func() map[string]any) {
+		out = append(out, dashboard.Manifest{Kind: kind, Name: name, Text: func() (string, error) { return manifestText(of()) }})
+	}
+	for _, o := range inOrder(s.NodePools) {
+		add("NodePool", o.Name, func() map[string]any { return bare(v1.GroupVersion.String(), "NodePool", o.ObjectMeta, o.Spec) })
+	}
+	for _, o := range inOrder(s.NodeOverlays) {
+		add("NodeOverlay", o.Name, func() map[string]any {
+			return bare(v1alpha1.GroupVersion.String(), "NodeOverlay", o.ObjectMeta, o.Spec)
+		})
+	}
+	for _, o := range inOrder(s.CapacityBuffers) {
+		add("CapacityBuffer", o.Namespace+"/"+o.Name, func() map[string]any {
+			return bare(autoscalingv1beta1.GroupVersion.String(), "CapacityBuffer", o.ObjectMeta, o.Spec)
+		})
+	}
+	owner, deployments := scenario.DeploymentsOf(s), map[string]int{}
+	for _, p := range s.Pods {
+		if name := owner(p); name != "" && kube.IsActive(p) {
+			deployments[p.Namespace+"/"+name]++
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(deployments)) {
+		namespace, plain, _ := strings.Cut(name, "/")
+		add("Deployment", name, func() map[string]any {
+			return bare("apps/v1", "Deployment", metav1.ObjectMeta{Namespace: namespace, Name: plain}, map[string]int{"replicas": deployments[name]})
+		})
+	}
+	return out
+}
+
+// inOrder sorts objects by namespace and name.
+func inOrder[T metav1.Object](list []T) []T {
+	return slices.SortedFunc(slices.Values(list), func(a, b T) int {
+		return cmp.Or(cmp.Compare(a.GetNamespace(), b.GetNamespace()), cmp.Compare(a.GetName(), b.GetName()))
+	})
+}
+
+// bare is an object as somebody would write it: without what the API server and controllers add.
+func bare(apiVersion, kind string, meta metav1.ObjectMeta, spec any) map[string]any {
+	own := map[string]any{"name": meta.Name}
+	if meta.Namespace != "" {
+		own["namespace"] = meta.Namespace
+	}
+	if len(meta.Labels) > 0 {
+		own["labels"] = meta.Labels
+	}
+	annotations := maps.Clone(meta.Annotations)
+	for _, key := range []string{corev1.LastAppliedConfigAnnotation, v1.NodePoolHashAnnotationKey, v1.NodePoolHashVersionAnnotationKey} {
+		delete(annotations, key)
+	}
+	if len(annotations) > 0 {
+		own["annotations"] = annotations
+	}
+	return map[string]any{"apiVersion": apiVersion, "kind": kind, "metadata": own, "spec": spec}
+}
+
+// manifestText writes an object, what says which it is first.
+func manifestText(object map[string]any) (string, error) {
+	var out strings.Builder
+	for _, key := range []string{"apiVersion", "kind", "metadata", "spec"} {
+		text, err := yaml.Marshal(map[string]any{key: object[key]})
+		if err != nil {
+			return "", fmt.Errorf("write the object: %w", err)
+		}
+		out.Write(text)
+	}
+	return out.String(), nil
+}

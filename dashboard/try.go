@@ -1,0 +1,217 @@
+package dashboard
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log"
+	"mime"
+	"net/http"
+	"runtime/debug"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"time"
+)
+
+const (
+	// mostText is how many bytes of text can be tried, mostForm how many a form with that text may have.
+	mostText = 256 << 10
+	mostForm = 3*mostText + 4<<10
+	// usualTryLimit is how long an answer may take unless the options say.
+	usualTryLimit = 2 * time.Second
+	usualTries    = 2
+)
+
+// takesPost reports whether something can be posted to an address. It asks a question that is too long for an address: nothing is
+// changed.
+func takesPost(path string) bool { return path == whatIfPath || path == whatIfDocument }
+
+// posted is the text that somebody has sent, or what is wrong with the request.
+func posted(w http.ResponseWriter, r *http.Request, types ...string) (body []byte, problem string, status int) {
+	kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
+	if err != nil || !slices.Contains(types, kind) {
+		return nil, "Send it as " + strings.Join(types, " or ") + ".", http.StatusUnsupportedMediaType
+	}
+	most := mostText
+	if kind == formType {
+		most = mostForm
+	}
+	r.Body = http.MaxBytesReader(w, r.Body, int64(most))
+	if kind == formType {
+		err = r.ParseForm()
+		body = []byte(strings.ReplaceAll(r.PostForm.Get("text"), "\r\n", "\n"))
+	} else {
+		body, err = io.ReadAll(r.Body)
+	}
+	if _, large := errors.AsType[*http.MaxBytesError](err); large || len(body) > mostText {
+		return nil, fmt.Sprintf("The text is too long: at most %d KiB can be tried.", mostText>>10), http.StatusRequestEntityTooLarge
+	}
+	if err != nil {
+		return nil, "The request cannot be read.", http.StatusBadRequest
+	}
+	return body, "", 0
+}
+
+const formType = "application/x-www-form-urlencoded"
+
+// seen is the newest picture as the sender of a request may see it, nil if the request has been answered.
+func (s *server) seen(w http.ResponseWriter, r *http.Request) (v *view, problem string) {
+	v, problem = s.reader.look(r.Context())
+	v, err := s.seenBy(r, v)
+	if err != nil {
+		http.Error(w, capital(err.Error())+".", http.StatusServiceUnavailable)
+		return nil, ""
+	}
+	return v, problem
+}
+
+// tryPage answers the form of the screen with the screen.
+func (s *server) tryPage(page *screen) http.HandlerFunc {
+	asked := *page
+	asked.name = "" // it belongs to the other
+	return func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Cache-Control", "no-store")
+		text, refusal, status := posted(w, r, formType)
+		if refusal != "" {
+			http.Error(w, refusal, status)
+			return
+		}
+		v, problem := s.seen(w, r)
+		if v == nil {
+			return
+		}
+		d := newWhatIfData(v, r.PostForm.Get("from"))
+		d.Text, d.Asked = string(text), true
+		out, refusal, status := s.try(r.Context(), v, text)
+		if out == nil && status != http.StatusGatewayTimeout {
+			refuseTry(w, refusal, status)
+			return
+		}
+		asked := asked
+		asked.fill = func(*http.Request, *view) (content, error) {
+			if d.Problem = refusal; out == nil {
+				return content{title: "What if", data: d}, nil
+			}
+			return content{title: "What if", data: d}, d.answer(out)
+		}
+		answer, status, err := s.render(r, v, problem, "", &asked)
+		if err != nil {
+			http.Error(w, "This page could not be made: "+err.Error(), http.StatusInternalServerError)
+			return
+		}
+		w.Header().Set("Content-Type", "text/html; charset=utf-8")
+		send(w, r, status, answer)
+	}
+}
+
+// tryDocument answers a text with the document of the plan.
+func (s *server) tryDocument(w http.ResponseWriter, r *http.Request) {
+	w.Header().Set("Cache-Control", "no-store")
+	text, refusal, status := posted(w, r, "application/yaml", "application/json")
+	if refusal != "" {
+		http.Error(w, refusal, status)
+		return
+	}
+	v, _ := s.seen(w, r)
+	if v == nil {
+		return
+	}
+	out, refusal, status := s.try(r.Context(), v, text)
+	if refusal != "" {
+		refuseTry(w, refusal, status)
+		return
+	}
+	if len(out.Mistakes) > 0 {
+		var lines []string
+		for _, m := range out.Mistakes {
+			lines = append(lines, m.String())
+		}
+		http.Error(w, strings.Join(lines, "\n"), http.StatusUnprocessableEntity)
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	send(w, r, http.StatusOK, out.Plan)
+}
+
+// String is the mistake in one line.
+func (m Mistake) String() string {
+	text := m.Text
+	if m.Field != "" {
+		text = m.Field + ": " + text
+	}
+	if m.Line > 0 {
+		text = fmt.Sprintf("line %d: %s", m.Line, text)
+	}
+	return text
+}
+
+func refuseTry(w http.ResponseWriter, problem string, status int) {
+	if status == http.StatusServiceUnavailable {
+		w.Header().Set("Retry-After", "5")
+	}
+	http.Error(w, problem, status)
+}
+
+// try waits for its turn and asks the picture. What takes too long, or is not waited for any more, is told to stop; it keeps its turn
+// until it has, so that there are never more of them than turns. Without an answer out is nil,
+// or a part of it where that took too long.
+func (s *server) try(ctx context.Context, v *view, text []byte) (out *Outcome, problem string, status int) {
+	if v.Try == nil {
+		return nil, "Nothing can be tried on this picture.", http.StatusNotFound
+	}
+	turn := time.NewTimer(patienceForTurn)
+	defer turn.Stop()
+	select {
+	case s.tries <- struct{}{}:
+	case <-turn.C:
+		return nil, "Too many others try something now. Try again in a moment.", http.StatusServiceUnavailable
+	case <-ctx.Done():
+		return nil, "Nobody waits for the answer.", http.StatusServiceUnavailable
+	}
+	type answer struct {
+		out *Outcome
+		err error
+	}
+	var stop atomic.Bool
+	done := make(chan answer, 3) // two parts, or a failure
+	go func() {
+		defer func() { <-s.tries }()
+		defer func() {
+			if p := recover(); p != nil { // as a server does for those whom it answers: all else goes on
+				log.Printf("dashboard: planning a change has failed: %v\n%s", p, debug.Stack())
+				done <- answer{err: errors.New("planning has failed, and the log of this page's server says why")}
+			}
+		}()
+		out, err := v.Try(text, stop.Load)
+		for err == nil && out.Rest != nil && !stop.Load() {
+			done <- answer{out, nil}
+			out, err = out.Rest()
+		}
+		done <- answer{out, err}
+	}()
+	limit := time.NewTimer(s.tryLimit)
+	defer limit.Stop()
+	for {
+		select {
+		case a := <-done:
+			if a.err != nil {
+				return nil, capital(a.err.Error()) + ".", http.StatusInternalServerError
+			}
+			if out = a.out; out.Rest == nil {
+				return out, "", 0
+			}
+		case <-limit.C:
+			stop.Store(true)
+			what := "There was no answer"
+			if out != nil {
+				what = "Which nodes would go could not be found out"
+			}
+			return out, fmt.Sprintf("%s within %g s, so it was given up. tenon plan --disrupt -f, with a snapshot of the cluster and the change, takes the time that it needs.", what, s.tryLimit.Seconds()), http.StatusGatewayTimeout
+		case <-ctx.Done():
+			stop.Store(true)
+			return nil, "Nobody waits for the answer.", http.StatusServiceUnavailable
+		}
+	}
+}

@@ -1,0 +1,295 @@
+package dashboard
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+)
+
+const (
+	whatIfPath     = "/whatif"
+	whatIfDocument = "/json/whatif"
+	// mostChoices is how many objects of one kind are offered to begin with.
+	mostChoices = 200
+	// mostDifferences and mostLines are how many differences, and rows of a table, the page shows.
+	mostDifferences = 10
+	mostLines       = 50
+)
+
+func whatIfScreen() *screen {
+	return &screen{name: "What if", path: whatIfPath, patterns: []string{"GET " + whatIfPath}, file: "whatif.html", fill: fillWhatIf}
+}
+
+// A Manifest is an object of the cluster that a change may begin with.
+type Manifest struct {
+	Kind, Name string // namespace/name for kinds that have namespaces
+	Text       func() (string, error)
+}
+
+// An Outcome is what would come of changed objects. With mistakes it has nothing else but the objects.
+type Outcome struct {
+	Objects  []Tried
+	Mistakes []Mistake
+	Notes    []string
+	// Plan is the document of tenon plan --disrupt -o json for the cluster with the change.
+	Plan []byte
+	// Before and After are the figures of the plan without the change and with it.
+	Before, After Figures
+	Differences   []Difference
+	// Rest, unless it is nil, finds out which nodes would go as well, and answers anew. Until then neither plan says so.
+	Rest func() (*Outcome, error)
+}
+
+// Tried is an object of the text. Namespace is empty for kinds without; Replicas, unless nil, is all that is said of a Deployment.
+type Tried struct {
+	Kind, Namespace, Name string
+	Replicas              *int
+}
+
+// A Mistake of the text stands on a line, from 1, and in a field; 0 and empty where that is not known.
+type Mistake struct {
+	Line        int
+	Field, Text string
+}
+
+// Figures sum a plan up. Money is in USD an hour.
+type Figures struct {
+	Now             float64 // what the nodes cost
+	Launches        int
+	LaunchesPerHour float64
+	Bound           float64 // below which no plan can start machines for what waits; 0 without one
+	Leaving         int     // nodes
+	Saving          float64
+	Refused         int         // pods
+	Drifted         int         // nodes
+	Kept            []KeptCount // the most first
+}
+
+// A KeptCount is how many nodes stay for a reason.
+type KeptCount struct {
+	Code  string
+	Count int
+}
+
+// After is what the nodes cost once the plan has been carried out.
+func (f *Figures) After() float64 { return f.Now + f.LaunchesPerHour - f.Saving }
+
+// A Difference between the two plans. Names are of what is in namespaces, and Detail may hold such names; Text holds none.
+type Difference struct {
+	Text, Detail string
+	Names        []string
+}
+
+// within is the outcome as it is shown to somebody who sees what is in some namespaces only.
+func (o *Outcome) within(sees func(namespace string) bool) (*Outcome, error) {
+	out := &Outcome{Objects: o.Objects, Before: o.Before, After: o.After}
+	for _, x := range o.Objects {
+		if x.Namespace != "" && !sees(x.Namespace) {
+			out.Mistakes = []Mistake{{Text: fmt.Sprintf("what is in namespace %s can be tried by those who may list pods there", x.Namespace)}}
+			return &Outcome{Objects: o.Objects, Mistakes: out.Mistakes}, nil
+		}
+	}
+	if out.Mistakes = o.Mistakes; len(o.Mistakes) > 0 {
+		return out, nil
+	}
+	for _, note := range o.Notes {
+		if !strings.Contains(note, "/") { // as all that is in a namespace is written
+			out.Notes = append(out.Notes, note)
+		}
+	}
+	seen := func(name string) bool {
+		namespace, _, _ := strings.Cut(name, "/")
+		return sees(namespace)
+	}
+	for _, d := range o.Differences {
+		names := slices.DeleteFunc(slices.Clone(d.Names), func(name string) bool { return !seen(name) })
+		out.Differences = append(out.Differences, Difference{Text: d.Text, Names: names})
+	}
+	var plan planDocument
+	if err := json.Unmarshal(o.Plan, &plan); err != nil {
+		return nil, fmt.Errorf("read the document of the plan: %w", err)
+	}
+	if o.Rest != nil {
+		out.Rest = func() (*Outcome, error) {
+			rest, err := o.Rest()
+			if err != nil {
+				return nil, err
+			}
+			return rest.within(sees)
+		}
+	}
+	var err error
+	out.Plan, err = json.MarshalIndent(plan.within(seen), "", "  ")
+	return out, err
+}
+
+// whatIfData is what the template of the screen takes.
+type whatIfData struct {
+	From    string
+	Kinds   []choices
+	Text    string
+	Asked   bool
+	Problem string // why there is no answer
+	*Outcome
+	Headline    string
+	Rows        []figureRow
+	Differs     []Difference
+	DiffersMore int
+	Launches    []launchRow
+	Leaving     []leavingRow
+	Commands    string
+}
+
+// choices are the objects of a kind that can be taken from the cluster.
+type choices struct {
+	Kind  string
+	Names []start
+	More  int
+}
+
+// start is an object that a change may begin with.
+type start struct {
+	Name, Value string
+	Here        bool
+}
+
+type figureRow struct {
+	Name, Before, After string
+	Differs             bool
+}
+
+// leavingRow is a node that would go.
+type leavingRow struct {
+	Nodes  []string
+	Reason string
+	Saving float64
+}
+
+func fillWhatIf(r *http.Request, v *view) (content, error) {
+	d := newWhatIfData(v, r.URL.Query().Get("from"))
+	if d.From == "" {
+		return content{title: "What if", data: d}, nil
+	}
+	for _, m := range v.Manifests {
+		if m.Kind+"/"+m.Name == d.From {
+			var err error
+			d.Text, err = m.Text()
+			return content{title: "What if", data: d}, err
+		}
+	}
+	d.Problem = "There is no " + strings.Replace(d.From, "/", " ", 1) + " here."
+	return content{title: "What if", data: d, status: http.StatusNotFound}, nil
+}
+
+func newWhatIfData(v *view, from string) *whatIfData {
+	d := &whatIfData{From: from, Outcome: &Outcome{}}
+	for _, m := range v.Manifests {
+		if len(d.Kinds) == 0 || d.Kinds[len(d.Kinds)-1].Kind != m.Kind {
+			d.Kinds = append(d.Kinds, choices{Kind: m.Kind})
+		}
+		k := &d.Kinds[len(d.Kinds)-1]
+		if len(k.Names) == mostChoices {
+			k.More++
+			continue
+		}
+		value := m.Kind + "/" + m.Name
+		k.Names = append(k.Names, start{m.Name, value, value == from})
+	}
+	return d
+}
+
+// answer adds what the page shows of an outcome.
+func (d *whatIfData) answer(o *Outcome) error {
+	d.Outcome, d.Commands = o, commands(o.Objects)
+	if len(o.Mistakes) > 0 {
+		d.Headline = count(len(o.Mistakes), "mistake") + ". Nothing was planned."
+		return nil
+	}
+	d.Headline = fmt.Sprintf("The bill goes from %s/h now to %s/h; without the change it would go to %s/h.", dollars(o.After.Now), dollars(o.After.After()), dollars(o.Before.After()))
+	if len(o.Differences) == 0 {
+		d.Headline = "The plan is the same as without the change. " + d.Headline // as far as it is known
+	}
+	d.Rows = figureRows(&o.Before, &o.After, o.Rest == nil)
+	d.Differs = o.Differences[:min(len(o.Differences), mostDifferences)]
+	d.DiffersMore = len(o.Differences) - len(d.Differs)
+	var plan planDocument
+	if err := json.Unmarshal(o.Plan, &plan); err != nil {
+		return fmt.Errorf("read the document of the plan: %w", err)
+	}
+	for i := range plan.Launches[:min(len(plan.Launches), mostLines)] {
+		d.Launches = append(d.Launches, newLaunchRow(&plan.Launches[i]))
+	}
+	for _, x := range plan.Disruptions[:min(len(plan.Disruptions), mostLines)] {
+		d.Leaving = append(d.Leaving, leavingRow{x.Nodes, x.Reason, x.SavingPerHour})
+	}
+	return nil
+}
+
+// figureRows are the two plans beside each other.
+func figureRows(before, after *Figures, whole bool) []figureRow {
+	var out []figureRow
+	row := func(name string, of func(*Figures) string) {
+		b, a := of(before), of(after)
+		out = append(out, figureRow{name, b, a, a != b})
+	}
+	row("Nodes cost now", func(f *Figures) string { return dollars(f.Now) + "/h" })
+	row("Machines to start", func(f *Figures) string {
+		if f.Launches == 0 {
+			return "0"
+		}
+		return fmt.Sprintf("%d for %s/h", f.Launches, dollars(f.LaunchesPerHour))
+	})
+	if before.Bound > 0 || after.Bound > 0 {
+		row("No plan starts them for less than", func(f *Figures) string {
+			if f.Bound == 0 {
+				return "-"
+			}
+			return dollars(f.Bound) + "/h"
+		})
+	}
+	if whole {
+		row("Nodes that go", goWords)
+	}
+	row("Nodes cost after that", func(f *Figures) string { return dollars(f.After()) + "/h, " + monthly(f.After()) + " a month" })
+	row("Pods that nothing can run", func(f *Figures) string { return fmt.Sprint(f.Refused) })
+	row("Nodes that have drifted", func(f *Figures) string { return fmt.Sprint(f.Drifted) })
+	if whole {
+		row("The others stay because", stayWords)
+	}
+	return out
+}
+
+func goWords(f *Figures) string {
+	if f.Leaving == 0 {
+		return "0"
+	}
+	return fmt.Sprintf("%d, saves %s/h", f.Leaving, dollars(f.Saving))
+}
+
+func stayWords(f *Figures) string {
+	var parts []string
+	for _, k := range f.Kept {
+		parts = append(parts, fmt.Sprintf("%d %s", k.Count, k.Code))
+	}
+	return cmp.Or(strings.Join(parts, ", "), "-")
+}
+
+// commands are what compares and applies the objects. Their names have been checked: a shell takes them as they are.
+func commands(objects []Tried) string {
+	var out []string
+	file := false
+	for _, o := range objects {
+		if o.Replicas == nil {
+			file = true
+			continue
+		}
+		out = append(out, fmt.Sprintf("kubectl --namespace %s scale deployment/%s --replicas=%d", o.Namespace, o.Name, *o.Replicas))
+	}
+	if file {
+		out = append([]string{"kubectl diff -f changed.yaml", "kubectl apply -f changed.yaml"}, out...)
+	}
+	return strings.Join(out, "\n")
+}

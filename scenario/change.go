@@ -1,0 +1,402 @@
+package scenario
+
+import (
+	"cmp"
+	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	"tenon.sh/api/autoscalingv1beta1"
+	v1 "tenon.sh/api/v1"
+	"tenon.sh/api/v1alpha1"
+	"tenon.sh/engine"
+	"tenon.sh/engine/kube"
+	"tenon.sh/engine/overlay"
+)
+
+// A Changed is a snapshot with some objects as a text has them, and what there is to say about it.
+type Changed struct {
+	// Snapshot is nil if there are mistakes.
+	Snapshot *engine.Snapshot
+	Objects  []ChangedObject
+	Mistakes []Mistake
+	Notes    []string
+}
+
+// A ChangedObject is one object of the text. Namespace is empty for kinds without.
+type ChangedObject struct {
+	Kind, Namespace, Name string
+	// Replicas, unless it is nil, is all that the text says of a Deployment.
+	Replicas *int
+}
+
+// A Mistake is what is wrong with the text. Line counts from 1; it is 0, and Field empty, where that is not known.
+type Mistake struct {
+	Line        int
+	Field, Text string
+}
+
+// changeable are the kinds that a text may hold.
+func changeable() []string {
+	return []string{"NodePool", "NodeOverlay", "CapacityBuffer", "PodTemplate", "Deployment"}
+}
+
+// Change puts the objects of a text in the place of those of the same name, or beside the others: NodePools, NodeOverlays,
+// CapacityBuffers with their PodTemplates, and of a Deployment how many pods it has. They are completed and checked as Read does, and
+// as kubectl apply would have it that knows every field. The snapshot stays as it is.
+func Change(s *engine.Snapshot, text []byte) *Changed {
+	c := &change{before: s, m: newManifest(engine.Snapshot{Now: s.Now, RuntimeClasses: s.RuntimeClasses})}
+	for _, l := range s.LimitRanges { // it completes them
+		c.m.snapshot.LimitRanges = append(c.m.snapshot.LimitRanges, l.DeepCopy())
+	}
+	for _, part := range splitYAML(text) {
+		if part.empty() {
+			continue
+		}
+		documents, err := readDocuments(Source{Name: "text", Data: part.text})
+		if err != nil {
+			c.mistake(syntaxMistake(err, part.line))
+			continue
+		}
+		lines := newLines(part)
+		for _, d := range documents {
+			c.add(d.Object, lines)
+		}
+	}
+	if len(c.out.Objects) == 0 && len(c.out.Mistakes) == 0 {
+		c.mistake(Mistake{Text: "there is no object: write or paste a " + strings.Join(changeable(), ", a ")})
+	}
+	if len(c.out.Mistakes) > 0 {
+		slices.SortStableFunc(c.out.Mistakes, func(a, b Mistake) int { return cmp.Compare(a.Line, b.Line) })
+		return &c.out
+	}
+	c.merge()
+	return &c.out
+}
+
+// change is the state of one Change.
+type change struct {
+	before *engine.Snapshot
+	m      *manifest // of the text alone
+	scales []workload
+	out    Changed
+}
+
+func (c *change) mistake(f Mistake) { c.out.Mistakes = append(c.out.Mistakes, f) }
+
+// whereInText is how messages about documents begin.
+var whereInText = regexp.MustCompile(`^text, document \d+, (?:line (\d+)[:, ]*)?`)
+
+// syntaxMistake is an error of reading a document that begins at a line.
+func syntaxMistake(err error, first int) Mistake {
+	text := strings.Join(strings.Fields(err.Error()), " ")
+	found := whereInText.FindStringSubmatch(text)
+	if found == nil {
+		return Mistake{Line: first, Text: text}
+	}
+	f := Mistake{Line: first, Text: text[len(found[0]):]}
+	if n, err := strconv.Atoi(found[1]); err == nil {
+		f.Line = first + n - 1
+	} else if in := yamlLine.FindStringSubmatch(f.Text); in != nil {
+		n, _ := strconv.Atoi(in[1])
+		f.Line = first + n - 1
+		f.Text = strings.Replace(f.Text, in[0], fmt.Sprintf("line %d", f.Line), 1)
+	}
+	return f
+}
+
+// leadingField is a field that an error begins with.
+var leadingField = regexp.MustCompile(`^((?:spec|metadata|template)(?:[.\[][^ :]*)?)(?:: )?`)
+
+// fieldOf is the field that an error begins with, and the rest of it.
+func fieldOf(text string) (field, rest string) {
+	found := leadingField.FindStringSubmatch(text)
+	switch {
+	case found == nil:
+		return "", text
+	case strings.HasSuffix(found[0], ": "):
+		return found[1], text[len(found[0]):]
+	}
+	return found[1], text
+}
+
+// add reads one object.
+func (c *change) add(u *unstructured.Unstructured, lines *lines) {
+	before := len(c.out.Mistakes)
+	say := func(field, text string) { c.mistake(Mistake{Line: lines.of(field), Field: field, Text: text}) }
+	if !slices.Contains(changeable(), u.GetKind()) || c.m.adder(u.GroupVersionKind().GroupKind().String()) == nil {
+		say("kind", fmt.Sprintf("%s of %s cannot be tried here: it is %s", u.GetKind(), u.GetAPIVersion(), strings.Join(changeable(), ", ")))
+		return
+	}
+	o := ChangedObject{Kind: u.GetKind(), Name: u.GetName()}
+	if namespaced(o.Kind) {
+		o.Namespace = cmp.Or(u.GetNamespace(), metav1.NamespaceDefault)
+	}
+	c.out.Objects = append(c.out.Objects, o)
+	for field, name := range map[string]string{"metadata.name": u.GetName(), "metadata.namespace": u.GetNamespace()} {
+		if problems := validation.IsDNS1123Subdomain(name); name != "" && len(problems) > 0 {
+			say(field, problems[0])
+		}
+	}
+	// As the API server has it: what it keeps by itself is not for others to say.
+	for _, field := range [][]string{{"status"}, {"metadata", "resourceVersion"}, {"metadata", "managedFields"}, {"metadata", "uid"}, {"metadata", "generation"}, {"metadata", "creationTimestamp"}} {
+		unstructured.RemoveNestedField(u.Object, field...)
+	}
+	c.checkFields(u, say)
+	if len(c.out.Mistakes) > before {
+		return
+	}
+	said := len(c.m.said)
+	var err error
+	if o.Kind == "Deployment" {
+		err = c.addDeployment(u)
+	} else {
+		err = c.m.add(Document{Object: u})
+	}
+	if err != nil {
+		say(fieldOf(strings.TrimPrefix(strings.TrimPrefix(err.Error(), identity(u)+": "), u.GetKind()+": ")))
+		return
+	}
+	for _, note := range c.m.said[said:] { // a strict reader has found a field that is none
+		if rest, found := strings.CutPrefix(note, identity(u)+": unknown field "); found {
+			path, _, _ := strings.Cut(strings.TrimPrefix(rest, `"`), `"`)
+			say(path, "unknown field "+rest)
+		}
+	}
+	if pools := c.m.snapshot.NodePools; o.Kind == "NodePool" && len(c.out.Mistakes) == before {
+		c.checkPool(pools[len(pools)-1], say)
+	}
+}
+
+// checkFields applies the rules of kinds that are our own.
+func (c *change) checkFields(u *unstructured.Unstructured, say func(field, text string)) {
+	schemas, err := definitions()
+	if err != nil {
+		say("", err.Error())
+		return
+	}
+	unknown, err := schemas.UnknownFields(u)
+	if err != nil {
+		say("apiVersion", withoutName(u, err).Error())
+		return
+	}
+	for _, field := range unknown {
+		say(field, unknownField(field, typeOfKind(u.GetKind())))
+	}
+	broken, err := schemas.Violations(u)
+	if err != nil {
+		say("", err.Error())
+	}
+	for _, b := range broken {
+		say(b.Field, b.ErrorBody())
+	}
+}
+
+// checkPool applies the rules that the definition cannot express, and looks for the pool's class.
+func (c *change) checkPool(p *v1.NodePool, say func(field, text string)) {
+	if err := p.RuntimeValidate(); err != nil {
+		say(fieldOf(err.Error()))
+	}
+	ref := p.Spec.Template.Spec.NodeClassRef
+	var names []string
+	for _, class := range c.before.ListedClasses() {
+		if class.Ref == *ref {
+			return
+		}
+		names = append(names, class.Ref.Kind+" "+class.Ref.Name)
+	}
+	for _, old := range c.before.NodePools {
+		if old.Name == p.Name && *old.Spec.Template.Spec.NodeClassRef == *ref {
+			return // which the plan says more of
+		}
+	}
+	slices.Sort(names)
+	say("spec.template.spec.nodeClassRef", fmt.Sprintf("what %s %s can buy is not known here: pools of this cluster refer to %s", ref.Kind, ref.Name, cmp.Or(strings.Join(slices.Compact(names), ", "), "none")))
+}
+
+// addDeployment reads how many pods a Deployment has. Pods that there are stay as they are; if there are none, its template says what
+// they would be.
+func (c *change) addDeployment(u *unstructured.Unstructured) error {
+	w, err := c.m.readWorkload(u)
+	if err != nil {
+		return err
+	}
+	if w.pods < 0 || w.pods > mostPods {
+		return fmt.Errorf("spec.replicas: %d pods are asked for; from 0 to %d can be planned", w.pods, mostPods)
+	}
+	o := &c.out.Objects[len(c.out.Objects)-1]
+	switch there := deploymentPods(c.before, w.meta.Namespace, w.meta.Name); {
+	case len(there) > 0:
+		c.scales = append(c.scales, w)
+		if len(w.template.Spec.Containers) > 0 {
+			c.m.note("%s: its %d pods stay as they are, whatever its template says; only spec.replicas counts", identity(u), len(there))
+		}
+	case len(w.template.Spec.Containers) == 0:
+		return fmt.Errorf("spec: there is no pod of it yet, so its template has to say what its pods are")
+	default:
+		c.m.workloads = append(c.m.workloads, w)
+	}
+	c.m.remember(w)
+	if len(w.template.Spec.Containers) == 0 {
+		o.Replicas = new(w.pods)
+	}
+	return nil
+}
+
+// merge makes the snapshot.
+func (c *change) merge() {
+	templates := c.m.snapshot.PodTemplates
+	deployments := c.m.snapshot.Deployments
+	own := c.m.finish()
+	s := *c.before
+	s.NodePools = replaced(s.NodePools, own.NodePools, func(o, old *v1.NodePool) { o.ObjectMeta, o.Status = kept(o.ObjectMeta, old.ObjectMeta), old.Status })
+	s.NodeOverlays = replaced(s.NodeOverlays, own.NodeOverlays, func(o, old *v1alpha1.NodeOverlay) {
+		o.ObjectMeta, o.Status = kept(o.ObjectMeta, old.ObjectMeta), old.Status
+	})
+	s.CapacityBuffers = replaced(s.CapacityBuffers, own.CapacityBuffers, func(o, old *autoscalingv1beta1.CapacityBuffer) {
+		o.ObjectMeta, o.Status = kept(o.ObjectMeta, old.ObjectMeta), old.Status
+	})
+	if len(s.CapacityBuffers) > 0 {
+		s.PodTemplates = replaced(s.PodTemplates, templates, func(o, old *corev1.PodTemplate) { o.ObjectMeta = kept(o.ObjectMeta, old.ObjectMeta) })
+		s.Deployments = replaced(s.Deployments, deployments, func(o, old *appsv1.Deployment) {
+			o.ObjectMeta = kept(o.ObjectMeta, old.ObjectMeta)
+			if len(o.Spec.Template.Spec.Containers) == 0 {
+				o.Spec.Template, o.Spec.Selector = old.Spec.Template, old.Spec.Selector
+			}
+		})
+	}
+	s.Pods = slices.Concat(s.Pods, own.Pods)
+	s.ReplicaSets = slices.Concat(s.ReplicaSets, own.ReplicaSets)
+	for _, w := range c.scales {
+		c.scale(&s, w)
+	}
+	for _, v := range overlay.Apply(&s) {
+		if !slices.ContainsFunc(own.NodeOverlays, func(o *v1alpha1.NodeOverlay) bool { return o.Name == v.Overlay.Name }) {
+			continue
+		}
+		if v.Reason != "" {
+			c.m.note("NodeOverlay %s left out: %s", v.Overlay.Name, v.Message)
+			continue
+		}
+		c.m.note("NodeOverlay %s: %s", v.Overlay.Name, v.Message)
+	}
+	loadZones(&s)
+	c.out.Snapshot, c.out.Notes = &s, c.m.notes()
+}
+
+// replaced puts objects in the place of those of the same name, which they take something over from, or at the end.
+func replaced[T metav1.Object](list, with []T, takeOver func(o, old T)) []T {
+	out := slices.Clone(list)
+	for _, o := range with {
+		i := slices.IndexFunc(out, func(old T) bool { return old.GetName() == o.GetName() && old.GetNamespace() == o.GetNamespace() })
+		if i < 0 {
+			out = append(out, o)
+			continue
+		}
+		takeOver(o, out[i])
+		out[i] = o
+	}
+	return out
+}
+
+// kept is the metadata of a changed object: what the API server and others have written of the old one stays.
+func kept(o, old metav1.ObjectMeta) metav1.ObjectMeta {
+	out := *old.DeepCopy()
+	out.Labels, out.Annotations = o.Labels, o.Annotations
+	return out
+}
+
+// scale gives a Deployment as many pods as it is to have: the new ones are like the newest, and those that wait and the youngest go
+// first, as its ReplicaSet would have it.
+func (c *change) scale(s *engine.Snapshot, w workload) {
+	there := deploymentPods(s, w.meta.Namespace, w.meta.Name)
+	if len(there) > w.pods {
+		gone := map[*corev1.Pod]bool{}
+		for _, p := range there[w.pods:] {
+			gone[p] = true
+		}
+		s.Pods = slices.DeleteFunc(slices.Clone(s.Pods), func(p *corev1.Pod) bool { return gone[p] })
+		return
+	}
+	names := namesOf(s.Pods)
+	s.Pods = slices.Clone(s.Pods)
+	for number := 1; len(there) < w.pods; number++ {
+		name := numberedName(w.meta.Name, number)
+		if names[w.meta.Namespace+"/"+name] {
+			continue
+		}
+		s.Pods = append(s.Pods, freshLike(there[0], name, s.Now))
+		there = append(there, nil)
+	}
+}
+
+// freshLike is a pod like another one, that has just been made.
+func freshLike(pod *corev1.Pod, name string, now time.Time) *corev1.Pod {
+	p := pod.DeepCopy()
+	p.ObjectMeta = metav1.ObjectMeta{
+		Namespace: p.Namespace, Name: name, UID: uidOf(p.Namespace, name), Labels: p.Labels, Annotations: p.Annotations, OwnerReferences: p.OwnerReferences,
+		CreationTimestamp: metav1.NewTime(now),
+	}
+	p.Spec.NodeName, p.Status = "", corev1.PodStatus{}
+	setPodStatus(p, &podLine{gated: len(p.Spec.SchedulingGates) > 0})
+	return p
+}
+
+// deploymentPods are the pods of a Deployment that have not ended, in the order in which they stay: those with a node first, then the
+// older ones.
+func deploymentPods(s *engine.Snapshot, namespace, name string) []*corev1.Pod {
+	var out []*corev1.Pod
+	owners := DeploymentsOf(s)
+	for _, p := range s.Pods {
+		if p.Namespace == namespace && kube.IsActive(p) && owners(p) == name {
+			out = append(out, p)
+		}
+	}
+	waits := func(p *corev1.Pod) int {
+		if p.Spec.NodeName == "" {
+			return 1
+		}
+		return 0
+	}
+	slices.SortFunc(out, func(a, b *corev1.Pod) int {
+		return cmp.Or(cmp.Compare(waits(a), waits(b)), a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.Name, b.Name))
+	})
+	return out
+}
+
+// DeploymentsOf says which Deployment a pod belongs to, "" for none. A ReplicaSet that is not in the snapshot is that of the
+// Deployment whose name its own begins with.
+func DeploymentsOf(s *engine.Snapshot) func(*corev1.Pod) string {
+	makers := map[string]string{} // of ReplicaSets that are known
+	for _, r := range s.ReplicaSets {
+		maker := ""
+		if owner := metav1.GetControllerOf(r); owner != nil && owner.Kind == "Deployment" {
+			maker = owner.Name
+		}
+		makers[r.Namespace+"/"+r.Name] = maker
+	}
+	return func(p *corev1.Pod) string {
+		owner := metav1.GetControllerOf(p)
+		if owner == nil || owner.Kind != "ReplicaSet" {
+			return ""
+		}
+		if maker, known := makers[p.Namespace+"/"+owner.Name]; known && maker != "" {
+			return maker
+		}
+		return strings.TrimSuffix(owner.Name, "-"+p.Labels[appsv1.DefaultDeploymentUniqueLabelKey])
+	}
+}
+
+// ScaleOf counts the pods of a Deployment.
+func ScaleOf(s *engine.Snapshot, namespace, name string) int {
+	return len(deploymentPods(s, namespace, name))
+}
