@@ -1,0 +1,180 @@
+package endtoend_test
+
+import (
+	"fmt"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	v1 "tenon.sh/api/v1"
+	"tenon.sh/provider/simulated"
+)
+
+// argoCloud is what Tenon runs on beside Argo: EC2's machines.
+var argoCloud = []string{"--catalog", "aws", "--boot-delay", "3s"}
+
+// Argo's own controller runs the sixty steps of the guide. Machines come for them and go with them.
+func TestStepsOfArgoRunOnSpotMachines(t *testing.T) {
+	w := newWorld(t)
+	w.startArgo()
+	e := w.startExecutor()
+	controller := w.start(argoCloud...)
+	bought := w.openLedger()
+	began := time.Now()
+	e.hold("transform")
+	w.submit()
+	w.stepsRun("transform", 40, 90*time.Second)
+	t.Logf("40 steps at once, %.0f s after the workflow came:\n%s", time.Since(began).Seconds(), w.tenonNodes())
+	for _, c := range w.claims() {
+		if c.Labels[v1.CapacityTypeLabelKey] != "spot" {
+			t.Errorf("%s is %s", c.Name, c.Labels[v1.CapacityTypeLabelKey])
+		}
+	}
+	e.hold("")
+	pods := w.succeeds(2 * time.Minute)
+	ended := time.Now()
+	w.noMachines(30 * time.Second)
+	t.Logf("60 steps in %d pods and %.0f s on %d machines, of which none is left %.0f s later", pods, ended.Sub(began).Seconds(), len(bought.all(t)), time.Since(ended).Seconds())
+	if pods != 60 {
+		t.Errorf("it took %d pods", pods)
+	}
+	w.noErrors(controller)
+}
+
+// A spot machine is taken with a notice, and another dies without one. Argo begins their steps anew.
+func TestStepsOfArgoWhoseMachineIsTakenBeginAnew(t *testing.T) {
+	w := newWorld(t)
+	w.startArgo()
+	e := w.startExecutor()
+	controller := w.start(argoCloud...)
+	e.hold("transform")
+	w.submit()
+	w.stepsRun("transform", 40, 90*time.Second)
+	for _, fault := range []simulated.Fault{{What: simulated.FaultReclaim, Share: 1, For: metav1.Duration{Duration: time.Second}}, {What: simulated.FaultKill}} {
+		before := uidsOf(w.steps("transform"))
+		controller.end(syscall.SIGTERM)
+		fault.At.Duration = 5 * time.Second
+		controller = w.start(append(argoCloud, "--faults="+w.faultsFile(fault))...)
+		began := time.Now()
+		w.until(90*time.Second, func() (bool, string) {
+			again := 0
+			for _, pod := range w.steps("transform") {
+				if !before[pod.UID] && pod.Status.Phase == corev1.PodRunning && pod.DeletionTimestamp == nil {
+					again++
+				}
+			}
+			return again >= 40, fmt.Sprintf("%s: %d of 40 steps run again; %s\n%s", fault.What, again, w.workflowSays(), w.waiting(3))
+		})
+		t.Logf("%s: all run again %.0f s after the controller knew; the first said: %s", fault.What, time.Since(began).Seconds(), w.firstFailure())
+	}
+	e.hold("")
+	if pods := w.succeeds(2 * time.Minute); pods != 60+2*40 {
+		t.Errorf("it took %d pods, want 40 twice more than the 60 steps", pods)
+	}
+	w.noMachines(30 * time.Second)
+	w.noErrors(controller)
+}
+
+// The pool's template changes while steps run that must not be disrupted: their drifted machine stays until they have ended.
+func TestStepsOfArgoThatMayNotBeDisruptedEndWhereTheyBegan(t *testing.T) {
+	w := newWorld(t)
+	w.startArgo()
+	e := w.startExecutor()
+	controller := w.start(argoCloud...)
+	e.hold("train")
+	w.submit()
+	w.stepsRun("train", 18, 2*time.Minute)
+	before := uidsOf(w.steps("train"))
+	pool := &v1.NodePool{ObjectMeta: metav1.ObjectMeta{Name: "batch"}}
+	w.must(w.Patch(w, pool, client.RawPatch(types.MergePatchType, []byte(`{"spec":{"template":{"metadata":{"labels":{"team":"nightly"}}}}}`))))
+	w.until(time.Minute, func() (bool, string) {
+		drifted := 0
+		for _, c := range w.claims() {
+			if v1.IsTrue(&c, v1.ConditionDrifted) {
+				drifted++
+			}
+		}
+		return drifted == len(w.claims()), fmt.Sprintf("%d of %d machines have drifted", drifted, len(w.claims()))
+	})
+	w.watchFor(15*time.Second, func() {
+		for _, pod := range w.steps("train") {
+			if !before[pod.UID] || pod.DeletionTimestamp != nil || pod.Status.Phase != corev1.PodRunning {
+				t.Fatalf("%s was disrupted", pod.Name)
+			}
+		}
+	})
+	t.Log(w.tenon("explain", "node", w.nodes()[0].Name, "--kubeconfig", w.playground.Kubeconfig()))
+	e.hold("")
+	if pods := w.succeeds(time.Minute); pods != 60 {
+		t.Errorf("it took %d pods", pods)
+	}
+	w.noMachines(30 * time.Second)
+	w.noErrors(controller)
+}
+
+// Argo's controller is killed while steps run, and comes back when they have ended and their machines are gone: no step is done twice.
+// Then its definitions are removed while steps run. Tenon goes on.
+func TestTenonGoesOnWithoutArgo(t *testing.T) {
+	w := newWorld(t)
+	argo := w.startArgo()
+	e := w.startExecutor()
+	controller := w.start(argoCloud...)
+	e.hold("transform")
+	w.submit()
+	w.stepsRun("transform", 40, 90*time.Second)
+	argo.Kill()
+	e.hold("")
+	w.noMachines(time.Minute)
+	w.must(argo.Start(w))
+	if pods := w.succeeds(2 * time.Minute); pods != 60 {
+		t.Errorf("it took %d pods: steps were done twice", pods)
+	}
+	w.withdraw()
+
+	e.hold("transform")
+	w.submit()
+	w.stepsRun("transform", 40, 90*time.Second)
+	for _, d := range w.argoDefinitions() {
+		w.must(w.Delete(w, d))
+	}
+	w.until(time.Minute, func() (bool, string) {
+		left := w.steps("")
+		return len(left) == 0, fmt.Sprintf("%d pods of steps are left\n%s", len(left), argo.LogEnd())
+	})
+	w.noMachines(time.Minute)
+	alone := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "alone", Namespace: "default"}, Spec: corev1.PodSpec{
+		NodeSelector: map[string]string{v1.NodePoolLabelKey: "batch"}, Tolerations: []corev1.Toleration{{Operator: corev1.TolerationOpExists}},
+		Containers: []corev1.Container{{Name: "alone", Image: "alone", Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("4")}}}},
+	}}
+	w.must(w.Create(w, alone))
+	w.running(1, time.Minute)
+	w.must(w.Delete(w, alone))
+	w.noMachines(time.Minute)
+	w.noErrors(controller)
+}
+
+func uidsOf(pods []corev1.Pod) map[types.UID]bool {
+	out := map[types.UID]bool{}
+	for _, pod := range pods {
+		out[pod.UID] = true
+	}
+	return out
+}
+
+// firstFailure is what the workflow says of a step that has failed.
+func (w *world) firstFailure() string {
+	w.Helper()
+	for _, node := range w.workflowNodes() {
+		if phase := fmt.Sprint(node["phase"]); node["type"] == "Pod" && (phase == "Failed" || phase == "Error") {
+			return strings.TrimSpace(fmt.Sprint(node["displayName"], " ", phase, " ", node["message"]))
+		}
+	}
+	return "nothing"
+}
