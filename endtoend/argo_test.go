@@ -2,7 +2,6 @@ package endtoend_test
 
 import (
 	"fmt"
-	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -72,7 +71,7 @@ func TestStepsOfArgoWhoseMachineIsTakenBeginAnew(t *testing.T) {
 			}
 			return again >= 40, fmt.Sprintf("%s: %d of 40 steps run again; %s\n%s", fault.What, again, w.workflowSays(), w.waiting(3))
 		})
-		t.Logf("%s: all run again %.0f s after the controller knew; the first said: %s", fault.What, time.Since(began).Seconds(), w.firstFailure())
+		t.Logf("%s: all run again %.0f s after the controller came; so far Argo says %v", fault.What, time.Since(began).Seconds(), w.failures())
 	}
 	e.hold("")
 	if pods := w.succeeds(2 * time.Minute); pods != 60+2*40 {
@@ -168,13 +167,14 @@ func uidsOf(pods []corev1.Pod) map[types.UID]bool {
 	return out
 }
 
-// firstFailure is what the workflow says of a step that has failed.
-func (w *world) firstFailure() string {
+// failures count what the workflow says of pods that have failed.
+func (w *world) failures() map[string]int {
 	w.Helper()
+	out := map[string]int{}
 	for _, node := range w.workflowNodes() {
 		if phase := fmt.Sprint(node["phase"]); node["type"] == "Pod" && (phase == "Failed" || phase == "Error") {
-			return strings.TrimSpace(fmt.Sprint(node["displayName"], " ", phase, " ", node["message"]))
+			out[fmt.Sprint(phase, " ", node["message"])]++
 		}
 	}
-	return "nothing"
+	return out
 }
