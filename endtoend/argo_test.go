@@ -101,14 +101,15 @@ func TestStepsOfArgoThatMayNotBeDisruptedEndWhereTheyBegan(t *testing.T) {
 		}
 		return drifted == len(w.claims()), fmt.Sprintf("%d of %d machines have drifted", drifted, len(w.claims()))
 	})
-	w.watchFor(15*time.Second, func() {
+	w.watchFor(10*time.Second, func() {
 		for _, pod := range w.steps("train") {
 			if !before[pod.UID] || pod.DeletionTimestamp != nil || pod.Status.Phase != corev1.PodRunning {
 				t.Fatalf("%s was disrupted", pod.Name)
 			}
 		}
 	})
-	t.Log(w.tenon("explain", "node", w.nodes()[0].Name, "--kubeconfig", w.playground.Kubeconfig()))
+	says := w.tenon("explain", "node", w.nodes()[0].Name, "--kubeconfig", w.playground.Kubeconfig())
+	w.said(says, "it stays: pod default/nightly-train-", "carries the annotation karpenter.sh/do-not-disrupt", "Drifted is True")
 	e.hold("")
 	if pods := w.succeeds(time.Minute); pods != 60 {
 		t.Errorf("it took %d pods", pods)

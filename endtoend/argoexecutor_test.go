@@ -95,7 +95,8 @@ func (e *executor) look() error {
 			continue
 		}
 		err := e.play(pod)
-		if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
+		leaves := apierrors.IsForbidden(err) && strings.Contains(err.Error(), "definition is terminating")
+		if apierrors.IsNotFound(err) || apierrors.IsConflict(err) || leaves {
 			continue // the pod has gone or changed meanwhile, or nobody knows workflows any more
 		}
 		errs = append(errs, err)
