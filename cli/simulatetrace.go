@@ -1,9 +1,9 @@
 package cli
 
 import (
+	"errors"
 	"fmt"
 	"io"
-	"os"
 	"slices"
 	"time"
 
@@ -17,7 +17,7 @@ func (o *simulateOptions) addTrace(config *simulator.Config, saysDays bool, stdi
 		return nil
 	}
 	if o.trace == "-" && slices.Contains(o.files, "-") {
-		return fmt.Errorf("-f - and --trace - cannot both be standard input")
+		return errors.New("-f - and --trace - cannot both be standard input")
 	}
 	t, err := readTrace(o.trace, stdin, trace.Read)
 	if err != nil {
@@ -45,17 +45,4 @@ func (o *simulateOptions) addTrace(config *simulator.Config, saysDays bool, stdi
 	}
 	config.Snapshot, config.Trace = &s, t
 	return nil
-}
-
-// readTrace opens a file, or standard input.
-func readTrace(name string, stdin io.Reader, read func(in io.Reader, file string) (*trace.Trace, error)) (*trace.Trace, error) {
-	if name == "-" {
-		return read(stdin, "standard input")
-	}
-	file, err := os.Open(name)
-	if err != nil {
-		return nil, err
-	}
-	defer file.Close()
-	return read(file, name)
 }

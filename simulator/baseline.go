@@ -29,6 +29,9 @@ type baseline struct {
 	triedAt   map[string]time.Time // nodes, by name
 }
 
+// baselineLook is how often it looks for a node that can go.
+const baselineLook = time.Minute
+
 // baselineTries is how many nodes one look tries to empty: the others follow at the next looks.
 const baselineTries = 20
 
@@ -102,7 +105,7 @@ func (w *World) baselineDisruptions(s *engine.Snapshot, plan *engine.Plan) []eng
 			}
 		}
 	}
-	if len(w.orders) > 0 || len(w.unbound.list) > 0 { // one at a time, and only in a cluster at rest
+	if len(w.orders) > 0 { // one at a time
 		return out
 	}
 	seats := w.inTurn(candidates)
@@ -140,9 +143,12 @@ func (w *World) empty(s *engine.Snapshot, seat *seat) (d engine.Disruption, foun
 			d.Pods = append(d.Pods, kube.PodID(u.pod))
 		}
 	}
+	for _, u := range w.unbound.list { // who waits comes first
+		replay.Pods = append(replay.Pods, u.pod)
+	}
 	landing := replay.LandAgain(&w.cache)
 	price := w.priceOf(seat)
-	if len(landing.Stranded) == 0 {
+	if !slices.ContainsFunc(landing.Stranded, func(id engine.PodID) bool { return slices.Contains(d.Pods, id) }) {
 		d.SavingPerHour = price
 		return d, true
 	}
@@ -169,7 +175,8 @@ func (w *World) withoutSeat(s *engine.Snapshot, seat *seat, landing scheduler.La
 		landed[string(p.Pod.UID)] = p.Node
 	}
 	out.Pods = make([]*corev1.Pod, 0, len(s.Pods))
-	for _, pod := range s.Pods {
+	for _, original := range s.Pods {
+		pod := original
 		if pod.Spec.NodeName == node.Name {
 			if !kube.IsReschedulable(pod) {
 				continue
@@ -180,7 +187,9 @@ func (w *World) withoutSeat(s *engine.Snapshot, seat *seat, landing scheduler.La
 				pod.Status = corev1.PodStatus{Phase: corev1.PodRunning}
 			}
 		}
-		out.Pods = append(out.Pods, pod)
+		if pod.Spec.NodeName != "" || pod != original { // machines are on their way for those that waited before
+			out.Pods = append(out.Pods, pod)
+		}
 	}
 	return &out
 }

@@ -147,6 +147,9 @@ func (w *World) noteChange() {
 	if !w.pressing && float64(w.departed) < enough*float64(len(w.units.list)) {
 		pause *= quietTimes
 	}
+	if w.cfg.Policy == Baseline {
+		pause = min(pause, baselineLook)
+	}
 	at := later(w.clock.now.Add(batchIdle), w.disrupted.Add(pause))
 	if !w.looks.IsZero() && !at.Before(w.looks) {
 		return
