@@ -18,8 +18,11 @@ import (
 const mostLine, mostRecord = 1 << 20, 16 << 20
 
 // Read reads a trace: CSV, or lines of JSON if it begins with a brace, in gzip or not. The file's name is for messages.
-func Read(in io.Reader, file string) (*Trace, error) {
+func Read(in io.Reader, file string) (*Trace, error) { return readAtMost(in, file, MostPods) }
+
+func readAtMost(in io.Reader, file string, pods int) (*Trace, error) {
 	b := newBuilder(file)
+	b.most = pods
 	lines, err := b.open(in, mostLine)
 	if err != nil {
 		return nil, err
@@ -49,9 +52,10 @@ type lines struct {
 	buffer []byte
 	text   string
 	number int
-	// open is true if the last line has no end.
-	open bool
-	err  error
+	// open is true if the line has no end, and unended its number.
+	open    bool
+	unended int
+	err     error
 }
 
 func (b *builder) open(in io.Reader, most int) (*lines, error) {
@@ -97,6 +101,9 @@ func (l *lines) next() bool {
 		text := bytes.TrimSpace(l.buffer)
 		if len(text) > 0 {
 			l.text = string(text)
+			if l.open {
+				l.unended = l.number
+			}
 			return true
 		}
 		if l.open {
@@ -170,8 +177,8 @@ func (b *builder) readCSV(l *lines) error {
 			return err
 		}
 	}
-	if l.err == nil && l.open && len(b.Pods) > 0 && strings.TrimSpace(string(l.buffer)) != "" {
-		b.note("%s:%d: the last line has no end: if the file was cut off there, its last value is wrong", b.file, l.number)
+	if l.unended > 0 {
+		b.note("%s:%d: the last line has no end: if the file was cut off there, its last value is wrong", b.file, l.unended)
 	}
 	return nil
 }

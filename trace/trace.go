@@ -82,6 +82,7 @@ func (e *Error) Error() string {
 type builder struct {
 	Trace
 	file      string
+	most      int // pods
 	kinds     map[string]int32
 	owners    map[string]int32
 	key       []byte
@@ -91,7 +92,7 @@ type builder struct {
 }
 
 func newBuilder(file string) *builder {
-	return &builder{file: file, kinds: map[string]int32{}, owners: map[string]int32{}}
+	return &builder{file: file, most: MostPods, kinds: map[string]int32{}, owners: map[string]int32{}}
 }
 
 func (b *builder) errorf(line int, format string, args ...any) error {
@@ -146,8 +147,8 @@ func (b *builder) put(p Pod) error {
 			return nil
 		}
 	}
-	if len(b.Pods) == MostPods {
-		return b.errorf(int(p.line), "this is pod %d, and a trace may hold %d: cut it into shorter times", MostPods+1, MostPods)
+	if len(b.Pods) == b.most {
+		return b.errorf(int(p.line), "this is pod %d, and a trace may hold %d: cut it into shorter times", b.most+1, b.most)
 	}
 	if n := len(b.Pods); n > 0 && b.disorder == 0 && p.Arrival < b.Pods[n-1].Arrival {
 		b.disorder, b.precursor = int(p.line), int(b.Pods[n-1].line)
