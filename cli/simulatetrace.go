@@ -36,7 +36,7 @@ func (o *simulateOptions) addTrace(config *simulator.Config, saysDays bool, stdi
 	}
 	s := *config.Snapshot
 	if len(s.Pods) > 0 {
-		notes.line("note: %d pods of -f run beside those of the trace.", len(s.Pods))
+		notes.line("note: -f holds %s of its own: they run beside those of the trace.", count(len(s.Pods), "pod"))
 	}
 	if len(s.Nodes)+len(s.NodeClaims)+len(s.Pods) == 0 {
 		s.Now = t.Begin().Add(-config.WarmUp)
