@@ -32,8 +32,12 @@ type baseline struct {
 // baselineLook is how often it looks for a node that can go.
 const baselineLook = time.Minute
 
-// baselineTries is how many nodes one look tries to empty: the others follow at the next looks.
-const baselineTries = 20
+// baselineTries is how many nodes one look tries to empty: the others follow at the next looks. One that was tried in vain is left
+// alone for baselineRest.
+const (
+	baselineTries = 20
+	baselineRest  = 10 * time.Minute
+)
 
 // baselineOptions are those of all its plans.
 func baselineOptions(o engine.Options) engine.Options {
@@ -122,7 +126,11 @@ func (w *World) baselineDisruptions(s *engine.Snapshot, plan *engine.Plan) []eng
 func (w *World) inTurn(claims []*v1.NodeClaim) []*seat {
 	var seats []*seat
 	for _, claim := range claims {
-		if s := w.seatOf(claim); s != nil && s.alive && !w.isGoing(claim.Name) {
+		s := w.seatOf(claim)
+		if s == nil || !s.alive || w.isGoing(claim.Name) {
+			continue
+		}
+		if at, tried := w.triedAt[s.node.Name]; !tried || w.clock.now.Sub(at) >= baselineRest {
 			seats = append(seats, s)
 		}
 	}

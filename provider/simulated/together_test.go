@@ -11,7 +11,7 @@ import (
 )
 
 // Studies of public clouds find that spot machines which are lost at a time are nearly always of one type and zone: over 92 % of
-// such pairs are. A month of twenty pools is like that.
+// such pairs are. A quarter of a year of two dozen pools is like that.
 func TestMachinesThatAreLostTogetherAreOfOneTypeAndZone(t *testing.T) {
 	t.Parallel()
 	s := newSky(t, simulated.Config{Seed: 1, Profile: simulated.Profile{Spot: profile(t, "aws-typical").Spot}})
@@ -30,7 +30,7 @@ func TestMachinesThatAreLostTogetherAreOfOneTypeAndZone(t *testing.T) {
 		of engine.OfferingID
 	}
 	losses := map[string]loss{}
-	for minute := range 30 * 24 * 60 {
+	for minute := range 90 * 24 * 60 {
 		s.at(time.Duration(minute) * time.Minute)
 		for _, n := range s.Notices() {
 			losses[n.ID] = loss{n.At, simulated.OfferingOf(mustInspect(t, s, n.Machine))}
