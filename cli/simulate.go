@@ -102,6 +102,9 @@ func (o *simulateOptions) verify() error {
 	if o.trace != "" && len(o.files) == 0 {
 		return errors.New("--trace needs -f with what machines can be bought: a NodePool and its node class, or a scenario")
 	}
+	if o.trace == "-" && slices.Contains(o.files, "-") {
+		return errors.New("-f - and --trace - cannot both be standard input")
+	}
 	return o.engineFlags.check()
 }
 

@@ -1,10 +1,8 @@
 package cli
 
 import (
-	"errors"
 	"fmt"
 	"io"
-	"slices"
 	"time"
 
 	"tenon.sh/simulator"
@@ -15,9 +13,6 @@ import (
 func (o *simulateOptions) addTrace(config *simulator.Config, saysDays bool, stdin io.Reader, notes *terminal) error {
 	if o.trace == "" {
 		return nil
-	}
-	if o.trace == "-" && slices.Contains(o.files, "-") {
-		return errors.New("-f - and --trace - cannot both be standard input")
 	}
 	t, err := readTrace(o.trace, stdin, trace.Read)
 	if err != nil {
