@@ -131,7 +131,8 @@ var importRules = []importRule{
 	{packages: "report/...", ours: []string{"report/...", "engine", "engine/...", "cluster", "api/...", "provider"}, also: slices.Concat(kubernetesClient, logging, prometheus)},
 	{packages: "controller/...", ours: []string{"controller", "engine", "engine/...", "cluster", "cluster/lane", "provider", "api/...", "report/..."}, also: slices.Concat(kubernetesClient, logging, prometheus)},
 
-	{packages: "simulator", ours: []string{"engine", "engine/...", "scenario", "provider", "provider/simulated", "provider/catalog", "provider/offer", "api/..."}, also: []string{"github.com/robfig/cron/v3"}},
+	{packages: "trace", ours: []string{"engine/kube"}},
+	{packages: "simulator", ours: []string{"engine", "engine/...", "scenario", "trace", "provider", "provider/simulated", "provider/catalog", "provider/offer", "api/..."}, also: []string{"github.com/robfig/cron/v3"}},
 	{packages: "explore", ours: []string{"api/...", "engine", "engine/kube", "engine/lifecycle", "scenario/...", "provider/...", "cluster", "controller/...", "report/...", "simulator", "playground"}, also: slices.Concat(kubernetesClient, logging, prometheus)},
 	{packages: "doctor", ours: []string{"provider", "engine", "engine/kube", "engine/provisioning", "engine/explain", "api/..."}, also: []string{"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"}},
 	{packages: "dashboard", ours: []string{"engine"}, also: []string{"k8s.io/utils/clock"}},
@@ -148,7 +149,7 @@ var importRules = []importRule{
 	{packages: "tools/mutate"}, // a module of its own
 	{packages: "deploy/image", also: []string{"github.com/google/go-containerregistry"}}, // a module of its own
 	{packages: "deploy/..."},
-	{packages: "cli", ours: []string{"api/...", "engine", "engine/...", "scenario/...", "provider/...", "cluster", "cluster/lane", "cluster/term", "controller/...", "report/...", "simulator", "explore", "web", "convert", "dashboard", "deviceselector", "journal", "doctor", "uninstall", "playground", "examples", "deploy/..."},
+	{packages: "cli", ours: []string{"api/...", "engine", "engine/...", "scenario/...", "provider/...", "cluster", "cluster/lane", "cluster/term", "controller/...", "report/...", "simulator", "trace", "explore", "web", "convert", "dashboard", "deviceselector", "journal", "doctor", "uninstall", "playground", "examples", "deploy/..."},
 		also: slices.Concat(kubernetesClient, logging, prometheus, []string{"github.com/spf13/cobra", "github.com/spf13/pflag", "golang.org/x/term", "k8s.io/apiextensions-apiserver", "k8s.io/apiserver/pkg/authentication", "k8s.io/kube-scheduler/config/v1"})},
 
 	// A module of its own: it imports nothing of ours, and what Kubernetes needs is its own affair.

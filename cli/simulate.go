@@ -35,6 +35,7 @@ type simulateOptions struct {
 	seed      uint64
 	compare   []string
 	profile   string
+	trace     string
 }
 
 func newSimulate() *cobra.Command {
@@ -47,10 +48,12 @@ time to boot, sell out and are taken away, kube-scheduler, and Tenon's own decis
 beside what the pods cannot be run for less than, pods that waited, and pods that were evicted.
 
 Without -f it is a cluster of about 500 machines. A scenario (*.txt) says how its workloads change; of manifests or a
-snapshot every workload stays as large as it is. --compare runs the same days once for each consolidation policy. The
-same input and seed give the same output, byte for byte.`,
+snapshot every workload stays as large as it is. --trace lets the pods of a file come and go beside them, such as yesterday's
+(tenon trace makes one). --compare runs the same days once for each consolidation policy, or for Baseline, an autoscaler as
+they have been for years. The same input and seed give the same output, byte for byte.`,
 		Example: `  tenon simulate
   tenon simulate -f cluster.txt --days 2 --seed 7 --compare WhenEmpty,WhenEmptyOrUnderutilized,Balanced
+  tenon simulate -f pools.yaml --trace yesterday.csv --compare Baseline,WhenEmptyOrUnderutilized,Balanced
   tenon snapshot > s.yaml; tenon simulate -f s.yaml --days 0.5 -o json`,
 		Args: noFileArgs,
 		RunE: func(command *cobra.Command, _ []string) error { return o.simulate(command) },
@@ -58,12 +61,13 @@ same input and seed give the same output, byte for byte.`,
 	flags := command.Flags()
 	flags.StringArrayVarP(&o.files, "filename", "f", nil, "a scenario, or file or folder of objects, - for standard input; can be repeated")
 	o.addCatalogFlags(flags)
-	flags.Float64Var(&o.days, "days", 7, "how many days pass")
+	flags.StringVar(&o.trace, "trace", "", "pods that come and go: CSV or lines of JSON, also as gzip, - for standard input; needs -f with a NodePool")
+	flags.Float64Var(&o.days, "days", 7, "how many days pass (default with --trace: until its last pod comes or goes)")
 	flags.DurationVar(&o.warmUp, "warm-up", time.Hour, "how long the cluster runs before anything is measured")
 	flags.DurationVar(&o.lookEvery, "look-every", simulator.UsualDisruptEvery, "the least time between two looks at the nodes for disruption, in full steps of "+simulator.Moment.String()+", three times as much while few pods leave nodes: less is nearer to a real controller, more is computed faster")
 	flags.IntVar(&o.effort, "effort", simulator.UsualEffort, "units of work to spend on each plan, unless the scenario's first command says how many; 0 for as much as a controller spends, below 0 for none")
 	flags.Uint64Var(&o.seed, "seed", 1, "what chance follows from")
-	flags.StringSliceVar(&o.compare, "compare", nil, "consolidation policies to compare, a list: WhenEmpty, WhenEmptyOrUnderutilized, Balanced")
+	flags.StringSliceVar(&o.compare, "compare", nil, "policies to compare, a list: Baseline, WhenEmpty, WhenEmptyOrUnderutilized, Balanced")
 	flags.StringVar(&o.profile, "profile", "", "how the cloud behaves: "+strings.Join(simulated.ProfileNames(), ", ")+" (default: the scenario's, or aws-typical)")
 	flags.StringVarP(&o.output, "output", "o", "text", "text or json")
 	o.engineFlags.addFlags(flags)
@@ -89,11 +93,17 @@ func (o *simulateOptions) verify() error {
 	if _, err := simulated.ProfileByName(o.profile); o.profile != "" && err != nil {
 		return fmt.Errorf("--profile: %w", err)
 	}
-	policies := []string{string(v1.WhenEmpty), string(v1.WhenEmptyOrUnderutilized), string(v1.Balanced)}
+	policies := []string{string(simulator.Baseline), string(v1.WhenEmpty), string(v1.WhenEmptyOrUnderutilized), string(v1.Balanced)}
 	for _, p := range o.compare {
 		if !slices.Contains(policies, p) {
 			return fmt.Errorf("--compare %s: it is a list of %s", p, strings.Join(policies, ", "))
 		}
+	}
+	if o.trace != "" && len(o.files) == 0 {
+		return errors.New("--trace needs -f with what machines can be bought: a NodePool and its node class, or a scenario")
+	}
+	if o.trace == "-" && slices.Contains(o.files, "-") {
+		return errors.New("-f - and --trace - cannot both be standard input")
 	}
 	return o.engineFlags.check()
 }
@@ -104,6 +114,9 @@ func (o *simulateOptions) simulate(command *cobra.Command) error {
 	}
 	config, err := o.world(command.Context(), command.InOrStdin(), newTerminal(command.ErrOrStderr()))
 	if err != nil {
+		return err
+	}
+	if err := o.addTrace(&config, command.Flags().Changed("days"), command.InOrStdin(), newTerminal(command.ErrOrStderr())); err != nil {
 		return err
 	}
 	o.override(command.Flags(), &config.Options)

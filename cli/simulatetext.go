@@ -244,7 +244,8 @@ func countWords(counts map[string]int, none string) string {
 }
 
 func writeComparison(t *terminal, results []*simulator.Result) {
-	rows := [][]string{{"POLICY", "USD", "ABOVE BOUND", "MACHINES", "LAUNCHED", "MOVES", "EVICTIONS PER POD-DAY", "99 % OF PODS WAIT"}}
+	of := "OF " + strings.ToUpper(string(results[0].Policy)) + "'S"
+	rows := [][]string{{"POLICY", "USD", of, "ABOVE BOUND", "MACHINES", "LAUNCHED", "MOVES", "EVICTIONS PER POD-DAY", "99 % OF PODS WAIT"}}
 	for _, r := range results {
 		machines, moves := 0.0, 0
 		for _, h := range r.Hours {
@@ -253,9 +254,17 @@ func writeComparison(t *terminal, results []*simulator.Result) {
 		for _, n := range r.Counts.Moves {
 			moves += n
 		}
-		rows = append(rows, []string{string(r.Policy), fmt.Sprintf("%.2f", r.Cost), fmt.Sprintf("%.1f %%", 100*r.Gap),
+		rows = append(rows, []string{string(r.Policy), fmt.Sprintf("%.2f", r.Cost), ratioWords(r.Cost, results[0].Cost), fmt.Sprintf("%.1f %%", 100*r.Gap),
 			numberWords(math.Round(machines / float64(len(r.Hours)))), fmt.Sprint(r.Counts.Launched), fmt.Sprint(moves),
 			fmt.Sprintf("%.3f", r.EvictionsPerPodDay), fmt.Sprintf("%.0fs", r.Waited.P99)})
 	}
 	t.lines(table(t, "", rows))
+}
+
+// ratioWords is a bill as a share of the first one's.
+func ratioWords(cost, first float64) string {
+	if first == 0 {
+		return "-"
+	}
+	return fmt.Sprintf("%.1f %%", 100*cost/first)
 }

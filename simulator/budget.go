@@ -56,7 +56,7 @@ func (w *World) countBudgets() {
 			}
 			healthy += s.ready
 			switch l := s.units.list[0].load; {
-			case l == nil || l.Kind == jobKind:
+			case l == nil || l.Kind == jobKind || l.Kind == tracedKind:
 				expected += len(s.units.list)
 			case !loads[l]:
 				loads[l] = true

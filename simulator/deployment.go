@@ -16,6 +16,8 @@ func (w *World) tend(l *load) {
 		w.tendJob(l)
 	case statefulKind:
 		w.tendStateful(l)
+	case tracedKind:
+		w.tendTraced(l)
 	default:
 		w.tendDeployment(l)
 	}

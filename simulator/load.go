@@ -42,6 +42,11 @@ type load struct {
 	staying, current  int
 	again             map[*unit]bool // pods of a CronJob that have a successor
 	rollout, schedule cron.Schedule
+	// Of pods of a trace: whether a Job owns them, their labels, those that have to be made anew, and what is done once none is left.
+	jobs    bool
+	labels  map[string]string
+	missing []*stay
+	forget  func()
 }
 
 func newLoad(x scenario.Workload) (*load, error) {

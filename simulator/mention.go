@@ -28,6 +28,11 @@ func (w *World) mentioned() map[string]bool {
 	for _, x := range w.cfg.Course.Workloads {
 		mentionedBy(&x.Template.Spec, note)
 	}
+	if t := w.cfg.Trace; t != nil {
+		for i := range t.Kinds {
+			mentionedBy(&corev1.PodSpec{NodeSelector: t.Kinds[i].Selector}, note)
+		}
+	}
 	for _, v := range w.base.PersistentVolumes {
 		if a := v.Spec.NodeAffinity; a != nil && a.Required != nil {
 			mentionedByTerms(a.Required.NodeSelectorTerms, note)

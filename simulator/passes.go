@@ -85,7 +85,13 @@ func (w *World) provision(ctx context.Context) {
 		return
 	}
 	w.meter.Passes++
-	plan := provisioning.Plan(w.snapshot(ctx), w.cfg.Options, &w.cache)
+	s := w.snapshot(ctx)
+	var plan *engine.Plan
+	if w.cfg.Policy == Baseline {
+		plan = w.baselinePlan(s)
+	} else {
+		plan = provisioning.Plan(s, w.cfg.Options, &w.cache)
+	}
 	for _, launch := range plan.Launches {
 		if pool := w.pool(launch.NodePool); pool != nil {
 			w.addClaim(pool, launch, nil)
@@ -141,6 +147,9 @@ func (w *World) noteChange() {
 	if !w.pressing && float64(w.departed) < enough*float64(len(w.units.list)) {
 		pause *= quietTimes
 	}
+	if w.cfg.Policy == Baseline {
+		pause = min(pause, baselineLook)
+	}
 	at := later(w.clock.now.Add(batchIdle), w.disrupted.Add(pause))
 	if !w.looks.IsZero() && !at.Before(w.looks) {
 		return
@@ -168,6 +177,9 @@ func (w *World) disrupt(ctx context.Context) {
 	w.pressing = slices.ContainsFunc(plan.Disruptions, func(d engine.Disruption) bool { return d.Reason != v1.Underutilized && d.Reason != v1.Empty })
 	if w.cfg.Audit {
 		w.audit(s, opt, plan)
+	}
+	if w.cfg.Policy == Baseline {
+		plan.Disruptions = w.baselineDisruptions(s, plan)
 	}
 	for _, d := range plan.Disruptions {
 		w.beginOrder(d)

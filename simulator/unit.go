@@ -16,7 +16,8 @@ type unit struct {
 	shape *shape
 	seat  *seat // the node that it is on; nil as long as there is none
 	need  amounts
-	index int // its number among the pods of its workload
+	index int   // its number among the pods of its workload
+	stay  *stay // that it is for; nil for pods of no trace
 	// version is that of its workload's pods which it was made of.
 	version int
 	// number tells in which order pods came into the world.
@@ -129,6 +130,7 @@ func (w *World) bind(u *unit, s *seat) {
 	w.meter.bound(now.Sub(pod.CreationTimestamp.Time))
 	w.podsChanged(s)
 	w.start(u)
+	w.work(u)
 	w.noteChange()
 }
 
@@ -152,7 +154,7 @@ func (w *World) around(what string, u *unit, median time.Duration, do func()) {
 
 // tendSoon has the controller of a workload look at it together with what happens within a moment.
 func (w *World) tendSoon(l *load) {
-	if l.Kind != jobKind && !l.tended.After(w.clock.now) {
+	if l.Kind != jobKind && l.Kind != tracedKind && !l.tended.After(w.clock.now) {
 		l.tended = w.clock.now.Add(Moment)
 		w.at(l.tended, func() { w.loadsToTend.add(l) })
 	}
@@ -206,6 +208,7 @@ func (w *World) end(u *unit, grace time.Duration) {
 	w.unready(u)
 	w.podsChanged(u.seat)
 	if u.load != nil {
+		u.load.miss(u)
 		w.loadsToTend.add(u.load)
 	}
 	w.around("stop", u, min(stop, grace), func() {
@@ -235,7 +238,7 @@ func (w *World) drop(u *unit) {
 	w.units.remove(u)
 	w.unbound.remove(u.key())
 	u.shape.units.remove(u.key())
-	if len(u.shape.units.list) == 0 && (u.load == nil || u.version != u.load.newest) {
+	if len(u.shape.units.list) == 0 && (u.load == nil || u.version != u.load.newest || u.stay != nil) {
 		w.forgetShape(u)
 	}
 	if u.seat != nil {
@@ -252,6 +255,7 @@ func (w *World) drop(u *unit) {
 		if !u.leaving() {
 			u.load.note(u, -1)
 		}
+		u.load.miss(u)
 		u.load.units.remove(u.key())
 		w.loadsToTend.add(u.load)
 	}

@@ -15,6 +15,7 @@ import (
 	"tenon.sh/engine/kube"
 	"tenon.sh/provider/simulated"
 	"tenon.sh/scenario"
+	"tenon.sh/trace"
 )
 
 // Config is what a World is made from.
@@ -22,13 +23,15 @@ type Config struct {
 	// Snapshot is the cluster at the beginning, Course how it goes on. Nobody changes them.
 	Snapshot *engine.Snapshot
 	Course   scenario.Course
-	Options  engine.Options
-	Seed     uint64
+	// Trace are pods that come and go beside them, nil for none. Its beginning is where measuring begins.
+	Trace   *trace.Trace
+	Options engine.Options
+	Seed    uint64
 	// For is how long the world is watched; before that it runs for WarmUp unwatched.
 	For, WarmUp time.Duration
 	// Profile says how the cloud behaves; empty means as the course says, or as aws-typical.
 	Profile string
-	// Policy is the consolidation policy of all pools; empty leaves each its own.
+	// Policy is the consolidation policy of all pools, or Baseline; empty leaves each its own.
 	Policy v1.ConsolidationPolicy
 	// DisruptEvery is how much time there is at least between two looks at the nodes; 0 means UsualDisruptEvery. It is three
 	// times as much while few pods have left nodes, and nodes go for their price alone.
@@ -98,6 +101,9 @@ type World struct {
 	labels        map[string]map[string]string
 	guards        []*guard
 	orders        []*order
+	traced        map[tracedKey]*load
+	arrived       int           // pods of the trace
+	traceShift    time.Duration // from the trace's times to the world's
 	uids, numbers int
 	rounds        int // of kube-scheduler
 
@@ -118,8 +124,9 @@ type World struct {
 	scheduled, disrupted time.Time
 	again                time.Duration
 
-	cache      inventory.Cache
-	passes     *engine.EarlierPasses // of disruption
+	cache  inventory.Cache
+	passes *engine.EarlierPasses // of disruption
+	baseline
 	kept       []engine.Kept
 	pressing   bool // the last look at the nodes found some that go for another reason than their price
 	departed   int  // pods that have left nodes since, but for nodes that go themselves
@@ -145,6 +152,10 @@ func New(cfg Config) (*World, error) {
 		passes: &engine.EarlierPasses{},
 	}
 	w.meter = newMeter(w)
+	if cfg.Policy == Baseline {
+		w.cfg.Options = baselineOptions(cfg.Options)
+		w.triedAt = map[string]time.Time{}
+	}
 	w.readPools()
 	for _, class := range cfg.Snapshot.Classes {
 		m, err := w.openMarket(class)
@@ -177,6 +188,9 @@ func (w *World) readPools() {
 		if w.cfg.Policy != "" {
 			p = p.DeepCopy()
 			p.Spec.Disruption.ConsolidationPolicy = w.cfg.Policy
+			if w.cfg.Policy == Baseline {
+				p.Spec.Disruption.ConsolidationPolicy = v1.WhenEmptyOrUnderutilized
+			}
 			pools[i] = p
 		}
 	}
@@ -209,6 +223,7 @@ func (w *World) Run(ctx context.Context) (*Result, error) {
 	end := begin.Add(w.cfg.For)
 	w.after(collectEvery, func() { w.collect(ctx) })
 	w.exactly(begin, func() { w.meter.open(ctx, begin, end) })
+	w.replayTrace()
 	w.wantMachines() // for pods that the scheduler has tried before
 	w.settle(ctx)
 	for {

@@ -1,0 +1,216 @@
+package simulator
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"tenon.sh/scenario"
+	"tenon.sh/trace"
+)
+
+// tracedKind are the pods of a trace that are alike, and whose owner is one of those that pods are spread by.
+const tracedKind scenario.WorkloadKind = "Trace"
+
+// stay is one pod of the trace. Whatever becomes of the pod that the world makes of it, there is another one until it is over: the
+// same work has to be done under every policy.
+type stay struct {
+	*trace.Pod
+	unit *unit // nil while it has to be made anew
+	over bool
+	made int
+}
+
+// replayTrace lets the pods of the trace come. Those that are there from its beginning come when the world begins, so that they
+// have their places when it is watched.
+func (w *World) replayTrace() {
+	t := w.cfg.Trace
+	if t == nil {
+		return
+	}
+	w.traced = map[tracedKey]*load{}
+	w.traceShift = w.clock.now.Add(w.cfg.WarmUp).Sub(t.Begin())
+	w.arrive()
+}
+
+func (w *World) traceTime(m trace.Moment) time.Time { return m.Time().Add(w.traceShift) }
+
+// arrive makes the pods whose time has come.
+func (w *World) arrive() {
+	t := w.cfg.Trace
+	for w.arrived < len(t.Pods) {
+		p := &t.Pods[w.arrived]
+		if at := w.traceTime(p.Arrival); p.Arrival > t.Pods[0].Arrival && at.After(w.clock.now) {
+			w.at(at, w.arrive)
+			return
+		}
+		w.arrived++
+		s := &stay{Pod: p}
+		l := w.tracedLoad(p)
+		if !p.Stays() && !l.works(p) {
+			w.at(w.traceTime(p.Departure), func() { w.depart(s) })
+		}
+		w.makeTraced(l, s)
+	}
+}
+
+// tracedKey tells pods apart that kube-scheduler spreads, or that ask for different things.
+type tracedKey struct{ kind, owner int32 }
+
+// works reports whether the pod is one of a Job: it is done so long after it has found a node as it was in the trace.
+func (l *load) works(p *trace.Pod) bool { return l.jobs && !p.Stays() }
+
+// tracedLoad is the workload of a pod. Owners by which pods are spread have one of their own; Jobs may be as many as pods, and
+// share one.
+func (w *World) tracedLoad(p *trace.Pod) *load {
+	key := tracedKey{p.Kind, -1}
+	owner := ""
+	if p.Owner >= 0 {
+		owner, _, _ = strings.Cut(w.cfg.Trace.Owners[p.Owner], "/")
+	}
+	switch owner {
+	case "ReplicaSet", "StatefulSet", "ReplicationController":
+		key.owner = p.Owner
+	case "Job":
+		key.owner = -2
+	}
+	if l := w.traced[key]; l != nil {
+		return l
+	}
+	k := &w.cfg.Trace.Kinds[p.Kind]
+	template := &corev1.Pod{Spec: corev1.PodSpec{
+		NodeSelector: k.Selector, Tolerations: k.Tolerations,
+		Containers: []corev1.Container{{Name: "main", Resources: corev1.ResourceRequirements{Requests: k.Requests}}},
+	}}
+	template.Namespace, template.Labels = k.Namespace, k.Labels
+	l, _ := newLoad(scenario.Workload{Kind: tracedKind, Template: template, Weekend: 1, Start: 8 * time.Second, Stop: 3 * time.Second}) // no schedule can be wrong
+	l.key, l.jobs = fmt.Sprintf("trace/%d/%d", key.kind, key.owner), key.owner == -2
+	l.labels = k.Labels
+	w.traced[key] = l
+	l.forget = func() { delete(w.traced, key) }
+	if key.owner >= 0 {
+		w.declareTraced(l, w.cfg.Trace.Owners[p.Owner], p.Owner)
+		l.forget = func() {
+			delete(w.traced, key)
+			w.withdrawTraced(l.Template.Namespace, w.cfg.Trace.Owners[p.Owner])
+		}
+	}
+	return l
+}
+
+// declareTraced adds the object that owns pods, with a label by which it knows them: kube-scheduler reads from it which pods to
+// spread.
+func (w *World) declareTraced(l *load, owner string, number int32) {
+	l.labels = maps.Clone(l.labels)
+	if l.labels == nil {
+		l.labels = map[string]string{}
+	}
+	l.labels[appsv1.DefaultDeploymentUniqueLabelKey] = strconv.Itoa(int(number))
+	kind, name, _ := strings.Cut(owner, "/")
+	selector := &metav1.LabelSelector{MatchLabels: map[string]string{appsv1.DefaultDeploymentUniqueLabelKey: strconv.Itoa(int(number))}}
+	meta := metav1.ObjectMeta{Namespace: l.Template.Namespace, Name: name, UID: ownerUID(owner), ResourceVersion: "1", CreationTimestamp: metav1.NewTime(w.clock.now)}
+	switch kind {
+	case "StatefulSet":
+		w.base.StatefulSets = append(slices.Clone(w.base.StatefulSets), &appsv1.StatefulSet{ObjectMeta: meta, Spec: appsv1.StatefulSetSpec{Selector: selector}})
+	default:
+		w.base.ReplicaSets = append(slices.Clone(w.base.ReplicaSets), &appsv1.ReplicaSet{ObjectMeta: meta, Spec: appsv1.ReplicaSetSpec{Selector: selector}})
+	}
+}
+
+// withdrawTraced takes back what declareTraced has added.
+func (w *World) withdrawTraced(namespace, owner string) {
+	theirs := func(o *metav1.ObjectMeta) bool { return o.Namespace == namespace && o.UID == ownerUID(owner) }
+	w.base.StatefulSets = slices.DeleteFunc(slices.Clone(w.base.StatefulSets), func(o *appsv1.StatefulSet) bool { return theirs(&o.ObjectMeta) })
+	w.base.ReplicaSets = slices.DeleteFunc(slices.Clone(w.base.ReplicaSets), func(o *appsv1.ReplicaSet) bool { return theirs(&o.ObjectMeta) })
+}
+
+func ownerUID(owner string) types.UID { return types.UID("trace/" + owner) }
+
+// makeTraced makes the pod, or makes it anew under another name, as its owner would.
+func (w *World) makeTraced(l *load, s *stay) {
+	now := w.clock.now
+	pod := &corev1.Pod{Spec: l.Template.Spec, Status: corev1.PodStatus{Phase: corev1.PodPending}}
+	pod.Namespace, pod.Name, pod.Labels = l.Template.Namespace, s.Name, l.labels
+	if s.made++; s.made > 1 {
+		pod.Name = fmt.Sprintf("%s-%d", s.Name, s.made)
+	}
+	w.uids++
+	pod.UID = types.UID(fmt.Sprintf("%s/%s/%d", pod.Namespace, pod.Name, w.uids))
+	pod.ResourceVersion = strconv.Itoa(w.uids)
+	pod.CreationTimestamp = metav1.NewTime(now)
+	owner := "Trace/" + s.Name // a pod that is made anew has somebody who does so
+	if s.Owner >= 0 {
+		owner = w.cfg.Trace.Owners[s.Owner]
+	}
+	kind, name, _ := strings.Cut(owner, "/")
+	version := "apps/v1"
+	if kind == "Job" {
+		version = "batch/v1"
+	}
+	pod.OwnerReferences = []metav1.OwnerReference{{APIVersion: version, Kind: kind, Name: name, UID: ownerUID(owner), Controller: new(true)}}
+	u := &unit{pod: pod, load: l, stay: s, version: l.newest}
+	s.unit = u
+	l.units.put(u.key(), u)
+	l.note(u, 1)
+	w.addUnit(u)
+}
+
+// depart is the end of a pod's time.
+func (w *World) depart(s *stay) {
+	s.over = true
+	if s.unit != nil {
+		w.end(s.unit, s.unit.grace())
+	}
+}
+
+// work has a pod of a Job end when its work is done; it begins anew wherever it is made anew.
+func (w *World) work(u *unit) {
+	s := u.stay
+	if s == nil || !u.load.works(s.Pod) {
+		return
+	}
+	takes := time.Duration(s.Departure - s.Arrival)
+	if s.made == 1 && s.Arrival == w.cfg.Trace.Pods[0].Arrival { // it was there before
+		takes += w.cfg.WarmUp
+	}
+	w.after(takes, func() {
+		if !u.ended && !u.leaving() && s.unit == u {
+			s.over = true
+			w.meter.Jobs++
+			w.drop(u)
+		}
+	})
+}
+
+// miss notes that a pod of the trace goes before its time: tendTraced makes it anew.
+func (l *load) miss(u *unit) {
+	if s := u.stay; s != nil && s.unit == u {
+		s.unit = nil
+		if !s.over {
+			l.missing = append(l.missing, s)
+		}
+	}
+}
+
+// tendTraced makes anew what went before its time, and forgets workloads that have no pods left: a trace may have very many.
+func (w *World) tendTraced(l *load) {
+	missing := l.missing
+	l.missing = nil
+	for _, s := range missing {
+		if !s.over {
+			w.makeTraced(l, s)
+		}
+	}
+	if len(l.units.list) == 0 && l.forget != nil {
+		l.forget()
+		l.forget = nil
+	}
+}

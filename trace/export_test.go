@@ -1,0 +1,4 @@
+package trace
+
+// ReadAtMost is Read with another limit than MostPods.
+var ReadAtMost = readAtMost
