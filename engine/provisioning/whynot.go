@@ -4,15 +4,14 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 
-	v1 "tenon.sh/api/v1"
 	"tenon.sh/engine"
 	"tenon.sh/engine/bitset"
 	"tenon.sh/engine/kube"
+	"tenon.sh/engine/offering"
 	"tenon.sh/engine/packing"
 	"tenon.sh/engine/requirement"
 	"tenon.sh/engine/volume"
@@ -56,14 +55,14 @@ func (p *Problem) explain(class int, s *packing.Solution) []engine.Reason {
 			r, beside = p.inDomains(i, class, left, spare, s.World)
 		}
 		for _, r := range []engine.Reason{r, beside} {
-			if r.NodePool = pool.pool.Name; !r.OK() {
+			if r.NodePool = pool.NodePool.Name; !r.OK() {
 				reasons = append(reasons, r.Bounded())
 			}
 		}
 	}
 	weight := map[string]int{}
 	for _, pool := range p.Pools {
-		weight[pool.pool.Name] = pool.weight()
+		weight[pool.NodePool.Name] = pool.Model.Weight
 	}
 	slices.SortStableFunc(reasons, func(a, b engine.Reason) int {
 		return cmp.Or(cmp.Compare(weight[b.NodePool], weight[a.NodePool]), cmp.Compare(a.NodePool, b.NodePool))
@@ -105,12 +104,12 @@ func (p *Problem) left(i int, s *packing.Solution) []int64 {
 
 // refusal says why no machine of the pool can run a pod of the class, whatever other pods there are; the zero Reason means that
 // one could.
-func (p *Problem) refusal(pool *poolModel, c *podClass, ways []packing.Way, left []int64, spare []int) (first, beside engine.Reason) {
-	if t := kube.Untolerated(c.Tolerations, pool.taints); t != nil {
+func (p *Problem) refusal(pool *offering.Pool, c *podClass, ways []packing.Way, left []int64, spare []int) (first, beside engine.Reason) {
+	if t := kube.Untolerated(c.Tolerations, pool.Taints); t != nil {
 		return engine.Reason{Code: engine.TaintNotTolerated, Have: kube.TaintText(*t)}, engine.Reason{}
 	}
-	if len(pool.options) == 0 {
-		return pool.emptiness(p.universe), engine.Reason{}
+	if len(pool.Options) == 0 {
+		return pool.Emptiness(), engine.Reason{}
 	}
 	if len(ways) == 0 {
 		if r := p.portRefusal(pool, c); !r.OK() {
@@ -118,11 +117,11 @@ func (p *Problem) refusal(pool *poolModel, c *podClass, ways []packing.Way, left
 		}
 		return p.labelRefusal(pool, c), engine.Reason{}
 	}
-	able := bitset.New(len(pool.options))
+	able := bitset.New(len(pool.Options))
 	for _, w := range ways {
 		able.Or(w.Options)
 	}
-	fitting := bitset.New(len(pool.options))
+	fitting := bitset.New(len(pool.Options))
 	for o := able.Next(0); o >= 0; o = able.Next(o + 1) {
 		if c.Request.Fits(pool.Model.Options[o].Allocatable) {
 			fitting.Add(o)
@@ -137,8 +136,8 @@ func (p *Problem) refusal(pool *poolModel, c *podClass, ways []packing.Way, left
 // supplyRefusal says why none of these options, which would do, can be had; the zero Reason means that some can. What is sold out
 // comes first, and beside it the limit that the rest is above: without the shortage there would be no need of the rest. Where a quota
 // of the cloud's is in the way, it comes before both: somebody can ask for more of it.
-func (p *Problem) supplyRefusal(pool *poolModel, options bitset.Set, left []int64, spare []int) (first, beside engine.Reason) {
-	gone, within := bitset.New(len(pool.options)), bitset.New(len(pool.options))
+func (p *Problem) supplyRefusal(pool *offering.Pool, options bitset.Set, left []int64, spare []int) (first, beside engine.Reason) {
+	gone, within := bitset.New(len(pool.Options)), bitset.New(len(pool.Options))
 	for o := options.Next(0); o >= 0; o = options.Next(o + 1) {
 		if option := &pool.Model.Options[o]; !option.Listed {
 			gone.Add(o)
@@ -159,59 +158,27 @@ func (p *Problem) supplyRefusal(pool *poolModel, options bitset.Set, left []int6
 		return first, beside
 	}
 	if options.Within(gone) {
-		return engine.Reason{Code: engine.SoldOut, Have: pool.names(gone, 5)}, engine.Reason{}
+		return engine.Reason{Code: engine.SoldOut, Have: pool.Names(gone, 5)}, engine.Reason{}
 	}
-	if r := p.varietyRefusal(pool, options); !r.OK() {
+	if r := pool.VarietyRefusal(options); !r.OK() {
 		return r, engine.Reason{}
 	}
 	limit := p.limitRefusal(pool, options, left)
 	if limit.OK() || within.Empty() {
 		return limit, engine.Reason{}
 	}
-	return engine.Reason{Code: engine.SoldOut, Have: pool.names(within, 5)}, limit
-}
-
-// varietyRefusal names the minValues that the listed options among these cannot reach.
-func (p *Problem) varietyRefusal(pool *poolModel, fitting bitset.Set) engine.Reason {
-	varied := pool.varied()
-	for i, v := range pool.Model.Variety {
-		most := 0
-		values := map[int]map[int]bool{} // by group: what is listed together
-		ofType := map[int]map[int]bool{}
-		widest := 0 // values that one type has
-		for o := fitting.Next(0); o >= 0; o = fitting.Next(o + 1) {
-			option := &pool.Model.Options[o]
-			if !option.Listed || v.Value[o] < 0 {
-				continue
-			}
-			widest = max(widest, note(ofType, option.Type, v.Value[o]))
-			most = max(most, min(note(values, option.Group, v.Value[o]), widest*p.opt.EffectiveMaxTypes()))
-		}
-		if most < v.Min && !v.Soft {
-			return engine.Reason{Code: engine.MinValuesNotMet, Key: v1.NormalizeLabel(varied[i].Key), Need: strconv.Itoa(v.Min), Have: strconv.Itoa(most)}
-		}
-	}
-	return engine.Reason{}
-}
-
-// note adds the value to those of the key and counts them.
-func note(values map[int]map[int]bool, key, value int) int {
-	if values[key] == nil {
-		values[key] = map[int]bool{}
-	}
-	values[key][value] = true
-	return len(values[key])
+	return engine.Reason{Code: engine.SoldOut, Have: pool.Names(within, 5)}, limit
 }
 
 // portRefusal names the DaemonSet that holds a port of the class on the machines that the pool has for it otherwise.
-func (p *Problem) portRefusal(pool *poolModel, c *podClass) engine.Reason {
-	if len(c.Ports) == 0 || len(pool.ways(&c.NodeConstraints, p.universe)) == 0 {
+func (p *Problem) portRefusal(pool *offering.Pool, c *podClass) engine.Reason {
+	if len(c.Ports) == 0 || len(pool.Ways(&c.NodeConstraints)) == 0 {
 		return engine.Reason{}
 	}
 	for i := range p.daemons {
 		d := &p.daemons[i]
 		for _, port := range c.Ports {
-			if !pool.burdened[i].Empty() && slices.ContainsFunc(d.Ports, port.Collides) {
+			if !pool.Burdened[i].Empty() && slices.ContainsFunc(d.Ports, port.Collides) {
 				return engine.Reason{Code: engine.PortTaken, Key: kube.PortText(port), Have: "DaemonSet " + d.Set.Namespace + "/" + d.Set.Name + " holds it"}
 			}
 		}
@@ -219,69 +186,15 @@ func (p *Problem) portRefusal(pool *poolModel, c *podClass) engine.Reason {
 	return engine.Reason{}
 }
 
-// emptiness says which of the pool's own requirements no type meets, and what there is instead.
-func (m *poolModel) emptiness(u *requirement.Universe) engine.Reason {
-	r := engine.Reason{Code: engine.NoInstanceTypes, NodePool: m.pool.Name}
-	settled := m.catalog.settled
-	for _, e := range m.required {
-		if !settled[e.Key] {
-			continue
-		}
-		met, have := m.offers(e)
-		if !met {
-			r.Have = fmt.Sprintf(": %s %s, on offer are %s", e.Key, kube.ExpressionText(e), cmp.Or(engine.AtMost(have, 6), "none"))
-			return r
-		}
-	}
-	if key := m.contradiction(u); key != "" {
-		var all []requirement.Expression
-		for _, e := range m.required {
-			if e.Key == key {
-				all = append(all, e)
-			}
-		}
-		r.Have = fmt.Sprintf(": no label has a value that meets %s", kube.TermText(all))
-	}
-	return r
-}
-
-// offers reports whether any type of the pool's class meets the expression, and lists the values that there are.
-func (m *poolModel) offers(e requirement.Expression) (met bool, have []string) {
-	for i := range m.class.InstanceTypes {
-		kind := &m.class.InstanceTypes[i]
-		for j := range kind.Offerings {
-			for _, value := range valuesOf(kind, &kind.Offerings[j], e.Key) {
-				met = met || e.Admits(value, true)
-				have = append(have, value)
-			}
-			_, known := kind.Labels[e.Key]
-			met = met || !known && e.Admits("", false)
-		}
-	}
-	slices.Sort(have)
-	return met, slices.Compact(have)
-}
-
-// valuesOf lists the values that machines of the offering can have for a key.
-func valuesOf(kind *engine.InstanceType, o *engine.Offering, key string) []string {
-	if key == corev1.LabelInstanceTypeStable {
-		return []string{kind.Name}
-	}
-	if value, ok := kube.OfferingLabels(o)[key]; ok {
-		return []string{value}
-	}
-	return kind.Labels[key]
-}
-
 // labelRefusal finds the first label that leaves nothing by itself, in the alternative that gets furthest.
-func (p *Problem) labelRefusal(pool *poolModel, c *podClass) engine.Reason {
+func (p *Problem) labelRefusal(pool *offering.Pool, c *podClass) engine.Reason {
 	best := engine.Reason{Code: engine.RequirementsConflict, Have: "its node affinity has no term that any node could meet"}
 	furthest := -1
 	for _, term := range c.Told {
 		met := 0
 		var miss engine.Reason
 		for _, e := range term {
-			r := p.missing(pool, e)
+			r := pool.Missing(e)
 			if r.OK() {
 				met++
 			} else if miss.OK() {
@@ -298,53 +211,8 @@ func (p *Problem) labelRefusal(pool *poolModel, c *podClass) engine.Reason {
 	return best
 }
 
-// missing says why the pool cannot meet one expression.
-func (p *Problem) missing(pool *poolModel, e requirement.Expression) engine.Reason {
-	u := p.universe
-	k := u.Key(e.Key)
-	if k < 0 { // no machine has the label
-		if e.Admits("", false) {
-			return engine.Reason{}
-		}
-		return engine.Reason{Code: engine.LabelNotDefined, Key: e.Key, Need: kube.ExpressionText(e)}
-	}
-	have := bitset.New(u.Size(k))
-	if byBit, ok := pool.settled[k]; ok {
-		for _, v := range byBit {
-			have.Add(v.bit)
-		}
-	} else {
-		have.Or(pool.Model.Free[pool.freeIndex[k]])
-	}
-	if have.Meets(u.Set(e)) {
-		return engine.Reason{}
-	}
-	r := engine.Reason{Key: e.Key, Need: kube.ExpressionText(e)}
-	if have.Within(u.Missing(k)) && !slices.Contains(v1.WellKnownLabels(), e.Key) {
-		r.Code = engine.LabelNotDefined
-		return r
-	}
-	r.Code, r.Have = engine.LabelMismatch, p.valuesText(k, have)
-	return r
-}
-
-func (p *Problem) valuesText(k int, set bitset.Set) string {
-	var values []string
-	for b := set.Next(0); b >= 0; b = set.Next(b + 1) {
-		value, there := p.universe.Value(k, b)
-		switch {
-		case !there:
-			value = "no value"
-		case b == p.universe.Size(k)-1:
-			value = "other values"
-		}
-		values = append(values, value)
-	}
-	return engine.AtMost(values, 6)
-}
-
 // roomRefusal names the resource that no able option has enough of, with the largest there is.
-func (p *Problem) roomRefusal(pool *poolModel, c *podClass, able bitset.Set) engine.Reason {
+func (p *Problem) roomRefusal(pool *offering.Pool, c *podClass, able bitset.Set) engine.Reason {
 	for d, need := range c.Request {
 		if need <= 0 {
 			continue
@@ -377,12 +245,12 @@ func (p *Problem) roomRefusal(pool *poolModel, c *podClass, able bitset.Set) eng
 		switch {
 		case bare >= need:
 			r.Have = "the largest type, " + p.besideDaemons(pool, whole, d)
-		case most <= 0 && able.Len() < len(pool.options):
+		case most <= 0 && able.Len() < len(pool.Options):
 			r.Have = "no instance type that has the labels it asks for has any"
 		case most <= 0:
 			r.Have = "no instance type has any"
 		default:
-			r.Have = fmt.Sprintf("the largest type, %s, has %s", pool.options[at].kind.Name, kube.Text(name, most))
+			r.Have = fmt.Sprintf("the largest type, %s, has %s", pool.Options[at].Kind.Name, kube.Text(name, most))
 		}
 		return r
 	}
@@ -391,7 +259,7 @@ func (p *Problem) roomRefusal(pool *poolModel, c *podClass, able bitset.Set) eng
 
 // combinedRefusal is for pods whose every single request fits some type, but not all together: it names the type that
 // lacks the least.
-func (p *Problem) combinedRefusal(pool *poolModel, c *podClass, able bitset.Set) engine.Reason {
+func (p *Problem) combinedRefusal(pool *offering.Pool, c *podClass, able bitset.Set) engine.Reason {
 	best, at, lacking := 0.0, -1, 0
 	for o := able.Next(0); o >= 0; o = able.Next(o + 1) {
 		worst, where := 0.0, 0
@@ -415,11 +283,11 @@ func (p *Problem) combinedRefusal(pool *poolModel, c *podClass, able bitset.Set)
 }
 
 // takenByDaemons is how much of a resource DaemonSets' pods take of a machine of the option, and which takes most.
-func (p *Problem) takenByDaemons(pool *poolModel, o, d int) (taken int64, who string) {
+func (p *Problem) takenByDaemons(pool *offering.Pool, o, d int) (taken int64, who string) {
 	most, name := int64(0), corev1.ResourceName(p.Names.Name(d))
 	for i := range p.daemons {
 		n := kube.Amount(name, p.daemons[i].Requests[name])
-		if n <= 0 || !pool.burdened[i].Has(o) {
+		if n <= 0 || !pool.Burdened[i].Has(o) {
 			continue
 		}
 		if taken += n; n > most {
@@ -430,8 +298,8 @@ func (p *Problem) takenByDaemons(pool *poolModel, o, d int) (taken int64, who st
 }
 
 // besideDaemons says how much of a resource a machine of the option has, and what DaemonSets' pods take of that.
-func (p *Problem) besideDaemons(pool *poolModel, o, d int) string {
-	name, kind := corev1.ResourceName(p.Names.Name(d)), pool.options[o].kind.Name
+func (p *Problem) besideDaemons(pool *offering.Pool, o, d int) string {
+	name, kind := corev1.ResourceName(p.Names.Name(d)), pool.Options[o].Kind.Name
 	taken, who := p.takenByDaemons(pool, o, d)
 	have := pool.Model.Options[o].Allocatable[d] + taken
 	if who == "" || name == corev1.ResourcePods {
@@ -450,10 +318,10 @@ func lack(name corev1.ResourceName, need, have string) engine.Reason {
 
 // limitRefusal names the limit that keeps even the smallest fitting option from being started; the zero Reason means that some
 // option stays within all of them.
-func (p *Problem) limitRefusal(pool *poolModel, fitting bitset.Set, left []int64) engine.Reason {
+func (p *Problem) limitRefusal(pool *offering.Pool, fitting bitset.Set, left []int64) engine.Reason {
 	for d, n := range left {
 		name := corev1.ResourceName(p.Names.Name(d))
-		limit, ok := pool.pool.Spec.Limits[name]
+		limit, ok := pool.NodePool.Spec.Limits[name]
 		if !ok {
 			continue
 		}
@@ -476,14 +344,4 @@ func (p *Problem) limitRefusal(pool *poolModel, fitting bitset.Set, left []int64
 		}
 	}
 	return engine.Reason{Code: engine.LimitReached, Key: "several resources", Need: "a machine", Have: "no type stays within all limits"}
-}
-
-// names lists the offerings, at most n.
-func (m *poolModel) names(options bitset.Set, n int) string {
-	var names []string
-	for o := options.Next(0); o >= 0; o = options.Next(o + 1) {
-		names = append(names, m.options[o].id().String())
-	}
-	slices.Sort(names)
-	return engine.AtMost(slices.Compact(names), n)
 }

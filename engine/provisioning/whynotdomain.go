@@ -8,6 +8,7 @@ import (
 	"tenon.sh/engine"
 	"tenon.sh/engine/bitset"
 	"tenon.sh/engine/kube"
+	"tenon.sh/engine/offering"
 	"tenon.sh/engine/topology"
 )
 
@@ -18,20 +19,20 @@ func (p *Problem) inDomains(i, class int, left []int64, spare []int, w *topology
 	c, pool := p.Classes[class], p.Pools[i]
 	level := &c.levels[len(c.levels)-1]
 	if level.Rules == nil {
-		return pool.together(nil), engine.Reason{}
+		return together(pool, nil), engine.Reason{}
 	}
 	keys := level.Rules.Interest(&p.InterPod.Layout)
 	for _, options := range p.domains(i, class, keys, w) {
 		r, second := p.supplyRefusal(pool, options, left, spare)
 		if r.OK() {
-			return pool.together(level.Rules), engine.Reason{}
+			return together(pool, level.Rules), engine.Reason{}
 		}
 		if first.OK() {
 			first, beside = r, second
 		}
 	}
 	if first.OK() {
-		return pool.together(level.Rules), engine.Reason{}
+		return together(pool, level.Rules), engine.Reason{}
 	}
 	first.Have += ", since " + betweenText(level.Rules) + " fixes " + p.placeText(keys)
 	return first, beside
@@ -65,7 +66,7 @@ func (p *Problem) domains(i, class int, keys []int, w *topology.World) []bitset.
 				continue
 			}
 			if at[text] == nil {
-				at[text] = bitset.New(len(pool.options))
+				at[text] = bitset.New(len(pool.Options))
 				order = append(order, text)
 			}
 			at[text].Add(o)
@@ -80,7 +81,7 @@ func (p *Problem) domains(i, class int, keys []int, w *topology.World) []bitset.
 }
 
 // together names what cannot be met all at once, though each part of it can.
-func (m *poolModel) together(r *topology.Rules) engine.Reason {
+func together(m *offering.Pool, r *topology.Rules) engine.Reason {
 	parts := []string{"what the other pods of this plan take"}
 	if r != nil {
 		parts = append(parts, betweenText(r))
@@ -88,22 +89,22 @@ func (m *poolModel) together(r *topology.Rules) engine.Reason {
 	if len(m.Model.Variety) > 0 {
 		parts = append(parts, "minValues")
 	}
-	if len(m.pool.Spec.Limits) > 0 {
+	if len(m.NodePool.Spec.Limits) > 0 {
 		parts = append(parts, "the pool's limits")
 	}
-	parts = append(parts, m.supplies()...)
+	parts = append(parts, suppliesOf(m)...)
 	return engine.Reason{Code: engine.ConstraintsConflict, Have: strings.Join(parts, ", ")}
 }
 
 // mostSupplies is how many supplies of a kind a sentence names.
 const mostSupplies = 3
 
-// supplies are those with an end that the pool's machines draw from. Others than capacity reservations are named: whoever has to
+// suppliesOf are those with an end that the pool's machines draw from. Others than capacity reservations are named: whoever has to
 // raise one should know which.
-func (m *poolModel) supplies() (out []string) {
+func suppliesOf(m *offering.Pool) (out []string) {
 	named := map[string][]string{} // by what they are
-	for i := range m.options {
-		if o := m.options[i].offering; o.Reservation != "" && !slices.Contains(named[o.Bound], o.Reservation) {
+	for i := range m.Options {
+		if o := m.Options[i].Offering; o.Reservation != "" && !slices.Contains(named[o.Bound], o.Reservation) {
 			named[o.Bound] = append(named[o.Bound], o.Reservation)
 		}
 	}

@@ -1,0 +1,55 @@
+package offering
+
+import (
+	corev1 "k8s.io/api/core/v1"
+
+	v1 "tenon.sh/api/v1"
+	"tenon.sh/engine"
+)
+
+// Option names one of the packing problem: an offering of a type, in one of the type's variants.
+type Option struct {
+	Kind     *engine.InstanceType
+	Offering *engine.Offering
+	variant  map[string]string // one value for each of the type's labels
+}
+
+// ID names the offering.
+func (o *Option) ID() engine.OfferingID {
+	return idOf(o.Kind, o.Offering)
+}
+
+// label is the value that a machine of this option has for a settled key.
+func (o *Option) label(key string) (value string, there bool) {
+	switch key {
+	case corev1.LabelTopologyZone:
+		return o.Offering.Zone, true
+	case v1.CapacityTypeLabelKey:
+		return o.Offering.CapacityType, true
+	}
+	if value, there = o.Offering.Labels[key]; there {
+		return value, true
+	}
+	value, there = o.variant[key]
+	return value, there
+}
+
+func idOf(kind *engine.InstanceType, o *engine.Offering) engine.OfferingID {
+	return engine.OfferingID{InstanceType: kind.Name, Zone: o.Zone, CapacityType: o.CapacityType, Reservation: o.Reservation}
+}
+
+// valuesOf lists the values that machines of the offering can have for a key.
+func valuesOf(kind *engine.InstanceType, o *engine.Offering, key string) []string {
+	switch key {
+	case corev1.LabelInstanceTypeStable:
+		return []string{kind.Name}
+	case corev1.LabelTopologyZone:
+		return []string{o.Zone}
+	case v1.CapacityTypeLabelKey:
+		return []string{o.CapacityType}
+	}
+	if value, ok := o.Labels[key]; ok {
+		return []string{value}
+	}
+	return kind.Labels[key]
+}
