@@ -14,9 +14,8 @@ import (
 
 // Admitted is an offering of a catalog that a pool's own requirements and labels admit, sold out or not.
 type Admitted struct {
-	Kind     *engine.InstanceType
-	Offering *engine.Offering
-	settled  map[string]bool // the labels that some type of the catalog settles
+	Option
+	settled map[string]bool // the labels that some type of the catalog settles
 }
 
 // Of lists what the pool may use of its class's catalog, by price, then by name.
@@ -30,7 +29,7 @@ func Of(pool *v1.NodePool, class *engine.Class) []Admitted {
 	for i := range class.InstanceTypes {
 		kind := &class.InstanceTypes[i]
 		for j := range kind.Offerings {
-			o := Admitted{kind, &kind.Offerings[j], settled}
+			o := Admitted{Option{Kind: kind, Offering: &kind.Offerings[j]}, settled}
 			if o.meets(asked) && kube.HasTaints(taints, o.Offering.Taints) {
 				out = append(out, o)
 			}
@@ -46,17 +45,12 @@ func Of(pool *v1.NodePool, class *engine.Class) []Admitted {
 func poolAsks(pool *v1.NodePool) []requirement.Expression {
 	var asked []requirement.Expression
 	for _, r := range pool.Spec.Template.Spec.Requirements {
-		asked = append(asked, requirement.Expression{Key: v1.NormalizeLabel(r.Key), Op: requirement.Operator(r.Operator), Values: v1.NormalizeValues(r.Key, r.Values)})
+		asked = append(asked, kube.PoolExpression(r))
 	}
 	for key, value := range pool.Spec.Template.Labels {
 		asked = append(asked, requirement.Expression{Key: v1.NormalizeLabel(key), Op: requirement.In, Values: []string{value}})
 	}
 	return asked
-}
-
-// ID names it.
-func (o Admitted) ID() engine.OfferingID {
-	return idOf(o.Kind, o.Offering)
 }
 
 // meets reports whether a machine of the offering can meet all expressions, as far as its type settles them.

@@ -22,8 +22,8 @@ type LabelValues struct {
 }
 
 // NewLabelValues is for machines of the pools and those that are there.
-func NewLabelValues(pools []*Pool, hosts []*inventory.Machine) *LabelValues {
-	return &LabelValues{pools: pools, machines: hosts, open: map[string]bool{}, absent: map[string]bool{}, there: map[string]map[string]bool{}}
+func NewLabelValues(pools []*Pool, machines []*inventory.Machine) *LabelValues {
+	return &LabelValues{pools: pools, machines: machines, open: map[string]bool{}, absent: map[string]bool{}, there: map[string]map[string]bool{}}
 }
 
 // IsAbsent reports whether no machine has the label, or can get it.

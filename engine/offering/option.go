@@ -7,7 +7,7 @@ import (
 	"tenon.sh/engine"
 )
 
-// Option names one of the packing problem: an offering of a type, in one of the type's variants.
+// Option is what an option of the packing problem stands for: an offering of a type, in one of the type's variants.
 type Option struct {
 	Kind     *engine.InstanceType
 	Offering *engine.Offering
@@ -16,7 +16,7 @@ type Option struct {
 
 // ID names the offering.
 func (o *Option) ID() engine.OfferingID {
-	return idOf(o.Kind, o.Offering)
+	return engine.OfferingID{InstanceType: o.Kind.Name, Zone: o.Offering.Zone, CapacityType: o.Offering.CapacityType, Reservation: o.Offering.Reservation}
 }
 
 // label is the value that a machine of this option has for a settled key.
@@ -32,10 +32,6 @@ func (o *Option) label(key string) (value string, there bool) {
 	}
 	value, there = o.variant[key]
 	return value, there
-}
-
-func idOf(kind *engine.InstanceType, o *engine.Offering) engine.OfferingID {
-	return engine.OfferingID{InstanceType: kind.Name, Zone: o.Zone, CapacityType: o.CapacityType, Reservation: o.Reservation}
 }
 
 // valuesOf lists the values that machines of the offering can have for a key.

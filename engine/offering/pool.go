@@ -27,7 +27,7 @@ type Input struct {
 	DaemonSets  []constraints.DaemonSet
 	Universe    *requirement.Universe
 	Names       *kube.ResourceNames
-	// Memory is what running machines have of it, by type, as far as that has been seen.
+	// Memory is what running machines have turned out to have of it for pods, by type.
 	Memory map[*engine.InstanceType]*resource.Quantity
 	// Draws is what a machine of the offering takes of supplies that may run out, and whether they have so much.
 	Draws func(o *engine.Offering) (draws []packing.Draw, available bool)
@@ -128,13 +128,13 @@ func (m *Pool) MentionTypes(u *requirement.Universe) {
 	}
 }
 
-// List lists the pool's options, without what they have.
+// List finds the pool's options, without what a machine of each has: a pool without any can say why.
 func (m *Pool) List(in *Input) {
 	m.in = in
 	m.Options = m.list().options
 }
 
-// Compile turns the pool's catalog into options.
+// Compile turns the pool's catalog into options, once for each Pool.
 func (m *Pool) Compile(in *Input) {
 	m.in = in
 	u := in.Universe
