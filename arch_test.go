@@ -1,6 +1,7 @@
 package main
 
 import (
+	"go/token"
 	"os"
 	"slices"
 	"strings"
@@ -79,14 +80,17 @@ var importRules = []importRule{
 	{packages: "engine/deviceplan", ours: []string{"engine", "api/...", "engine/kube", "engine/device", "engine/dra", "engine/inventory", "engine/requirement"}, never: notInTheEngine, pure: true},
 	{packages: "engine/volume", ours: []string{"engine", "api/...", "engine/kube", "engine/bitset", "engine/capacity", "engine/requirement"}, never: notInTheEngine, pure: true},
 	{packages: "engine/inventory", ours: []string{"engine", "api/...", "engine/accelerator", "engine/dra", "engine/kube", "engine/volume", "engine/bitset", "engine/capacity", "engine/parallel", "engine/requirement"}, never: notInTheEngine, pure: true},
+	{packages: "engine/churn", ours: []string{"engine", "api/...", "engine/kube", "engine/inventory"}, never: notInTheEngine, pure: true},
 	{packages: "engine/budget", ours: []string{"engine", "api/...", "engine/kube", "engine/inventory"}, also: []string{"github.com/robfig/cron/v3"}, never: notInTheEngine, pure: true},
 	{packages: "engine/lifecycle", ours: []string{"engine", "api/...", "engine/dra", "engine/kube", "engine/inventory", "engine/budget"}, never: notInTheEngine, pure: true},
 	{packages: "engine/scheduler", ours: []string{"engine", "api/...", "engine/kube", "engine/deviceplan", "engine/volume", "engine/inventory", "engine/bitset", "engine/capacity", "engine/requirement"}, never: notInTheEngine, pure: true},
 	{packages: "engine/constraints", ours: []string{"engine", "api/...", "engine/dra", "engine/kube", "engine/deviceplan", "engine/volume", "engine/inventory", "engine/bitset", "engine/capacity", "engine/requirement", "engine/topology", "engine/packing"}, never: notInTheEngine, pure: true},
-	{packages: "engine/provisioning", ours: []string{"engine", "api/...", "engine/dra", "engine/kube", "engine/deviceplan", "engine/volume", "engine/buffer", "engine/booking", "engine/gang", "engine/inventory", "engine/budget", "engine/constraints", "engine/bitset", "engine/capacity", "engine/requirement", "engine/topology", "engine/packing"}, never: notInTheEngine, pure: true},
+	{packages: "engine/offering", ours: []string{"engine", "api/...", "engine/kube", "engine/inventory", "engine/constraints", "engine/bitset", "engine/capacity", "engine/requirement", "engine/topology", "engine/packing"}, never: notInTheEngine, pure: true},
+	{packages: "engine/provisioning", ours: []string{"engine", "api/...", "engine/dra", "engine/kube", "engine/deviceplan", "engine/volume", "engine/buffer", "engine/booking", "engine/gang", "engine/inventory", "engine/budget", "engine/constraints", "engine/offering", "engine/bitset", "engine/capacity", "engine/requirement", "engine/topology", "engine/packing"}, never: notInTheEngine, pure: true},
 	{packages: "engine/nomination", ours: []string{"engine", "api/...", "engine/kube", "engine/inventory", "engine/lifecycle", "engine/scheduler", "engine/provisioning"}, never: notInTheEngine, pure: true},
-	{packages: "engine/disruption", ours: []string{"engine", "api/...", "engine/gang", "engine/booking", "engine/kube", "engine/inventory", "engine/budget", "engine/lifecycle", "engine/scheduler", "engine/constraints", "engine/provisioning", "engine/nomination", "engine/bitset", "engine/capacity", "engine/topology", "engine/packing", "engine/bound", "engine/consolidation"}, never: notInTheEngine, pure: true},
-	{packages: "engine/explain", ours: []string{"engine", "api/...", "engine/gang", "engine/accelerator", "engine/kube", "engine/volume", "engine/inventory", "engine/budget", "engine/provisioning", "engine/disruption"}, never: notInTheEngine, pure: true},
+	{packages: "engine/replacement", ours: []string{"engine", "api/...", "engine/kube", "engine/inventory", "engine/budget", "engine/constraints", "engine/provisioning"}, never: notInTheEngine, pure: true},
+	{packages: "engine/disruption", ours: []string{"engine", "api/...", "engine/gang", "engine/booking", "engine/kube", "engine/inventory", "engine/budget", "engine/lifecycle", "engine/scheduler", "engine/constraints", "engine/provisioning", "engine/nomination", "engine/replacement", "engine/bitset", "engine/capacity", "engine/topology", "engine/packing", "engine/bound", "engine/consolidation"}, never: notInTheEngine, pure: true},
+	{packages: "engine/explain", ours: []string{"engine", "api/...", "engine/gang", "engine/accelerator", "engine/kube", "engine/volume", "engine/inventory", "engine/budget", "engine/offering", "engine/provisioning", "engine/disruption"}, never: notInTheEngine, pure: true},
 
 	{packages: "scenario/...", ours: slices.Concat([]string{"scenario/...", "deviceselector", "engine", "engine/...", "api/...", "provider/catalog", "provider/clusterapi/contract", "provider/clusterapi/assortment", "unrendered"}, pureAzure), also: []string{"sigs.k8s.io/yaml", "go.yaml.in/yaml/v3", "k8s.io/utils/ptr", "k8s.io/apiextensions-apiserver", "k8s.io/apiserver", "k8s.io/kube-openapi"}},
 
@@ -156,6 +160,13 @@ var importRules = []importRule{
 	{packages: "controlplane/...", also: []string{"*"}},
 }
 
+// mostLines is how many lines the files of one package of the engine have together, without tests and packages below: more than that
+// nobody reads. packing is one algorithm, and larger.
+const mostLines = 5000
+
+// longPackages may have more.
+var longPackages = []string{"engine/packing"}
+
 // testOnly lists packages that hold tests for others to run. They may import "testing", and only test files may import them.
 var testOnly = []string{"cluster/clustertest", "engine/enginetest", "playground/playgroundtest", "provider/aws/awstest", "provider/azure/azuretest", "provider/providertest"}
 
@@ -180,6 +191,24 @@ func TestArchitecture(t *testing.T) {
 	}
 	for _, v := range tree.violations(importRules) {
 		t.Error(v)
+	}
+}
+
+func TestAPackageOfTheEngineThatIsTooLongIsFound(t *testing.T) {
+	t.Parallel()
+	const header = "// Package p is long.\npackage p\n"
+	for folder, bounded := range map[string]bool{"engine/kube": true, "engine/packing": false, "cli": false} {
+		for _, lines := range []int{mostLines, mostLines + 1} {
+			tree, byFolder := &sourceTree{files: token.NewFileSet()}, map[string]*sourcePackage{}
+			for name, text := range map[string]string{"a.go": header + strings.Repeat("\n", lines-12), "b.go": "package p\n" + strings.Repeat("\n", 9), "a_test.go": header} {
+				if err := tree.addFile(byFolder, folder+"/"+name, []byte(text)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if found := tree.violations(importRules); (len(found) > 0) != (bounded && lines > mostLines) {
+				t.Errorf("%s with %d lines: %q", folder, lines, found)
+			}
+		}
 	}
 }
 

@@ -109,6 +109,7 @@ func (t *sourceTree) violations(rules []importRule) []string {
 		}
 		checkComment(p, found)
 		checkImports(p, rules, found)
+		t.checkLength(p, found)
 	}
 	for _, text := range t.texts {
 		checkPlaces(text, found)
@@ -188,6 +189,20 @@ func matches(pattern, folder string) bool {
 
 func within(name, above string) bool {
 	return name == above || strings.HasPrefix(name, above+"/")
+}
+
+// checkLength counts the lines of a package of the engine.
+func (t *sourceTree) checkLength(p *sourcePackage, found *violationList) {
+	if !within(p.folder, "engine") || slices.Contains(longPackages, p.folder) {
+		return
+	}
+	lines := 0
+	for _, file := range p.sources {
+		lines += t.files.File(file.Pos()).LineCount()
+	}
+	if lines > mostLines {
+		found.addAt(p.folder, "has %d lines, and %d are the most that a package of the engine may have; make what can be understood alone a package below it", lines, mostLines)
+	}
 }
 
 // isStandard relies on the go command's own rule: a path whose first element has no dot is the standard library's.

@@ -19,6 +19,7 @@ import (
 	"tenon.sh/engine"
 	"tenon.sh/engine/disruption"
 	"tenon.sh/engine/kube"
+	"tenon.sh/engine/lifecycle"
 	"tenon.sh/engine/nomination"
 	"tenon.sh/engine/provisioning"
 	"tenon.sh/provider/catalog"
@@ -148,7 +149,7 @@ func (o *planOptions) read(ctx context.Context, stdin io.Reader, notes *terminal
 		return nil, err
 	}
 	var over []string
-	reading.Snapshot, over = disruption.Refresh(reading.Snapshot)
+	reading.Snapshot, over = lifecycle.Refresh(reading.Snapshot)
 	reading.Notes = append(reading.Notes, over...)
 	for _, n := range kube.OldNames(reading.Snapshot) {
 		reading.Notes = append(reading.Notes, n.Who()+": "+n.Sentence())

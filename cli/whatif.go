@@ -13,6 +13,7 @@ import (
 	"tenon.sh/engine"
 	"tenon.sh/engine/disruption"
 	"tenon.sh/engine/inventory"
+	"tenon.sh/engine/lifecycle"
 	"tenon.sh/engine/nomination"
 	"tenon.sh/engine/provisioning"
 	"tenon.sh/scenario"
@@ -44,7 +45,7 @@ func (w *whatIf) try(text []byte, stop func() bool) (*dashboard.Outcome, error) 
 	if changed.Snapshot == nil {
 		return out, nil
 	}
-	s, over := disruption.Refresh(changed.Snapshot)
+	s, over := lifecycle.Refresh(changed.Snapshot)
 	out.Notes = append(out.Notes, over...)
 	opt := w.options
 	opt.Stop = stop

@@ -8,6 +8,7 @@ import (
 
 	v1 "tenon.sh/api/v1"
 	"tenon.sh/engine"
+	"tenon.sh/engine/budget"
 	"tenon.sh/engine/disruption"
 )
 
@@ -26,7 +27,7 @@ func TestPodsOfANewOwnerAreNotMovedAgainAndAgain(t *testing.T) {
 	if len(plan.Disruptions) != 1 {
 		t.Fatalf("%d nodes go", len(plan.Disruptions))
 	}
-	record := disruption.RecordMoves(first.NodePools[0], plan.Disruptions[0], first.Now)
+	record := budget.RecordMoves(first.NodePools[0], plan.Disruptions[0], first.Now)
 	for _, c := range []struct {
 		name, text string
 		later      time.Duration
@@ -60,7 +61,7 @@ func TestEachPodOfANewOwnerMovesOnce(t *testing.T) {
 			"node n1 pool=general type=four zone=a quiet=10m", "node n2 pool=general type=four zone=a quiet=10m", "node n3 pool=general type=four zone=a quiet=10m",
 			"replicaset web", "pod web1 cpu=1 node=n1 owner=ReplicaSet/web age=1m", "pod web2 cpu=1 node=n2 owner=ReplicaSet/web age=1m",
 			"pods web x2 cpu=1 node=n3 owner=ReplicaSet/web age=1m do-not-disrupt", "pod other cpu=500m node=n3 do-not-disrupt")
-		s.NodePools[0].Annotations = map[string]string{v1.MovedPodsAnnotationKey: disruption.RecordMoves(s.NodePools[0], engine.Disruption{
+		s.NodePools[0].Annotations = map[string]string{v1.MovedPodsAnnotationKey: budget.RecordMoves(s.NodePools[0], engine.Disruption{
 			NewOwners: map[string]int{"default/ReplicaSet/web": moved}}, s.Now)}
 		n := 0
 		for _, d := range disruption.Plan(s, engine.Options{}, nil).Disruptions {
@@ -77,7 +78,7 @@ func TestWhatIsWrittenOfMovesIsBounded(t *testing.T) {
 	t.Parallel()
 	s := clusterOf(t, "pool general budget=100%", "type four cpu=4 mem=8Gi price=0.10", "node n1 pool=general type=four zone=a")
 	move := func(owners map[string]int) string {
-		text := disruption.RecordMoves(s.NodePools[0], engine.Disruption{NewOwners: owners}, s.Now)
+		text := budget.RecordMoves(s.NodePools[0], engine.Disruption{NewOwners: owners}, s.Now)
 		s.NodePools[0].Annotations = map[string]string{v1.MovedPodsAnnotationKey: text}
 		return text
 	}

@@ -138,7 +138,7 @@ type Unplaced struct {
 
 // Disruption is a set of nodes to remove together, with what replaces them and why. NewOwners are written down first, because nobody
 // could count them afterwards. Then each claim says that it goes, and then its node is closed: a closed node whose claim says nothing
-// is opened again. With Replacements, these are asked for next, and disruption.Progress says how it goes on. Without, each node is
+// is opened again. With Replacements, these are asked for next, and replacement.Progress says how it goes on. Without, each node is
 // looked at once more for pods that have just come, DrainWithin is written on its claim, and the claim is deleted.
 type Disruption struct {
 	// Nodes and Claims hold the names of the nodes and of their NodeClaims, in the same order.

@@ -9,8 +9,10 @@ import (
 
 	v1 "tenon.sh/api/v1"
 	"tenon.sh/engine"
+	"tenon.sh/engine/churn"
 	"tenon.sh/engine/disruption"
 	"tenon.sh/engine/lifecycle"
+	"tenon.sh/engine/replacement"
 )
 
 // Terminating tells the owners of a node and of its claim that both are removed, and why.
@@ -149,7 +151,7 @@ func BudgetExhausted(pool *v1.NodePool, reason engine.Reason) Event {
 }
 
 // BackedOff tells a pool's owner that nodes are not replaced because replacements failed.
-func BackedOff(pool *v1.NodePool, b disruption.Backoff) Event {
+func BackedOff(pool *v1.NodePool, b replacement.Backoff) Event {
 	return Event{Object: pool, Warning: true, Reason: DisruptionBlocked, Every: 10 * time.Minute, Key: b.Until.String(), Message: b.Message()}
 }
 
@@ -180,12 +182,12 @@ func onBoth(node *corev1.Node, claim *v1.NodeClaim, e Event) []Event {
 }
 
 // Churning tells a pool's owner that machines are started and removed again and again for the same pods.
-func Churning(pool *v1.NodePool, c disruption.Churn) Event {
+func Churning(pool *v1.NodePool, c churn.Case) Event {
 	return Event{Object: pool, Reason: MachineChurn, Every: time.Hour, Key: c.Owner, Message: c.Message()}
 }
 
 // ChurnLine is the log line of that.
-func ChurnLine(c disruption.Churn) []any {
+func ChurnLine(c churn.Case) []any {
 	return []any{
 		"NodePool", c.NodePool, "owner", c.Owner, "machines", c.Machines, "cost", engine.Dollars(c.Cost), "consolidate-after", c.After.String(),
 		"longer", c.Longer.String(), "longer-cost", engine.Dollars(c.LongerCost), "kept-per-hour", engine.Dollars(c.KeptCost),

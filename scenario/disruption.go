@@ -12,8 +12,8 @@ import (
 
 	v1 "tenon.sh/api/v1"
 	"tenon.sh/engine"
-	"tenon.sh/engine/disruption"
 	"tenon.sh/engine/lifecycle"
+	"tenon.sh/engine/replacement"
 )
 
 // This file reads what statements say about disruption, beyond the fields of the kinds themselves.
@@ -144,10 +144,10 @@ func (w word) takenBack() (left time.Duration, reason v1.DisruptionReason, err e
 // mark writes on claim and node what the statement says of disruption.
 func (m *machineLine) mark(claim *v1.NodeClaim, node *corev1.Node, now time.Time) {
 	if m.backoff > 0 {
-		addLabel(&claim.Annotations, v1.DisruptionBackoffAnnotationKey, disruption.Failure{Count: 1, Last: now.Add(m.backoff - time.Minute).UTC(), Why: "it was never ready"}.Text())
+		addLabel(&claim.Annotations, v1.DisruptionBackoffAnnotationKey, replacement.Failure{Count: 1, Last: now.Add(m.backoff - time.Minute).UTC(), Why: "it was never ready"}.Text())
 	}
 	if m.takenBack > 0 {
-		addLabel(&claim.Annotations, v1.DisruptionBackoffAnnotationKey, disruption.Failure{
+		addLabel(&claim.Annotations, v1.DisruptionBackoffAnnotationKey, replacement.Failure{
 			Count: 1, Last: now.Add(m.takenBack - time.Minute).UTC(), Why: "pod default/x would have no place to run", Alone: true, Reason: m.takenBackFor,
 		}.Text())
 	}

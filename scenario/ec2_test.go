@@ -10,7 +10,7 @@ import (
 	"tenon.sh/api/awsv1"
 	v1 "tenon.sh/api/v1"
 	"tenon.sh/engine"
-	"tenon.sh/engine/disruption"
+	"tenon.sh/engine/lifecycle"
 	"tenon.sh/engine/provisioning"
 	"tenon.sh/scenario"
 )
@@ -221,7 +221,7 @@ func TestMachinesOfAClassInAFileDriftFromIt(t *testing.T) {
 		{awsSubnet + ": subnet-0", "ami-new", "SubnetDrift"},
 	} {
 		r := readBack(t, []byte(class+poolOf("p", ec2Ref, "")+claim(test.annotations, test.image)))
-		fresh, _ := disruption.Refresh(r.Snapshot)
+		fresh, _ := lifecycle.Refresh(r.Snapshot)
 		got := ""
 		if c := v1.GetCondition(fresh.NodeClaims[0], v1.ConditionDrifted); c != nil {
 			got = c.Reason

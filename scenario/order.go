@@ -13,6 +13,7 @@ import (
 	v1 "tenon.sh/api/v1"
 	"tenon.sh/engine/disruption"
 	"tenon.sh/engine/inventory"
+	"tenon.sh/engine/replacement"
 )
 
 const orderWords = "nodes= by= reason= age= within="
@@ -77,14 +78,14 @@ func (b *builder) order(name word, r *reader) error {
 }
 
 // printOrders says how disruptions that are in progress go on.
-func printOrders(orders []disruption.Order) string {
+func printOrders(orders []replacement.Order) string {
 	var out strings.Builder
 	for _, o := range orders {
 		what := strings.Join(o.Claims, " ")
 		switch o.Step {
-		case disruption.OrderFinish:
+		case replacement.OrderFinish:
 			fmt.Fprintf(&out, "finish %s: %s\n", what, o.Reason)
-		case disruption.OrderWait:
+		case replacement.OrderWait:
 			fmt.Fprintf(&out, "wait %s: %s\n", what, o.Why)
 		default:
 			fmt.Fprintf(&out, "roll back %s: %s\n", cmp.Or(what, o.ID), o.Why)

@@ -12,6 +12,7 @@ import (
 	"tenon.sh/engine/disruption"
 	"tenon.sh/engine/kube"
 	"tenon.sh/engine/provisioning"
+	"tenon.sh/engine/replacement"
 )
 
 // command asks for something at its place in the scenario.
@@ -161,7 +162,7 @@ func (b *builder) run(c command, last *engine.Plan) (string, *engine.Plan) {
 		plan := disruption.Plan(s, c.options, nil)
 		return c.print(plan), plan
 	case "progress":
-		return printOrders(disruption.Progress(s, c.options, nil)), last
+		return printOrders(replacement.Progress(s, c.options, nil)), last
 	case "resize":
 		return printResizings(disruption.Resize(s, c.options)), last
 	case "deletion-costs":

@@ -15,14 +15,14 @@ import (
 
 	v1 "tenon.sh/api/v1"
 	"tenon.sh/engine"
-	"tenon.sh/engine/disruption"
 	"tenon.sh/engine/inventory"
 	"tenon.sh/engine/kube"
+	"tenon.sh/engine/replacement"
 	"tenon.sh/report"
 )
 
 // goOn takes the next step of every disruption that is in progress. What fails for one does not stop the others.
-func (r *Reconciler) goOn(ctx context.Context, view *view, orders []disruption.Order) error {
+func (r *Reconciler) goOn(ctx context.Context, view *view, orders []replacement.Order) error {
 	r.look(view, orders)
 	errs := make([]error, len(orders))
 	r.each(len(orders), func(i int) {
@@ -34,7 +34,7 @@ func (r *Reconciler) goOn(ctx context.Context, view *view, orders []disruption.O
 }
 
 // look remembers the orders that this process has begun, or of which it has seen a replacement.
-func (r *Reconciler) look(view *view, orders []disruption.Order) {
+func (r *Reconciler) look(view *view, orders []replacement.Order) {
 	seen := map[string]bool{}
 	for _, o := range orders {
 		there := slices.ContainsFunc(o.Replacements, func(name string) bool { return view.claims[name] != nil })
@@ -48,18 +48,18 @@ func (r *Reconciler) look(view *view, orders []disruption.Order) {
 // failure is why an order is taken back, as far as that says something about replacements in general: one that an earlier
 // process has begun, and of which nobody here has seen a replacement, may have ended with that process before it asked for
 // any. If they cannot be had, the next attempt will tell.
-func (r *Reconciler) failure(o disruption.Order) engine.Reason {
+func (r *Reconciler) failure(o replacement.Order) engine.Reason {
 	if o.Why.Code == engine.ReplacementGone && !r.seen[o.ID] {
 		return engine.Reason{}
 	}
 	return o.Why
 }
 
-func (r *Reconciler) step(ctx context.Context, view *view, o disruption.Order) error {
+func (r *Reconciler) step(ctx context.Context, view *view, o replacement.Order) error {
 	switch o.Step {
-	case disruption.OrderFinish:
+	case replacement.OrderFinish:
 		return r.finish(ctx, view, o)
-	case disruption.OrderRollBack:
+	case replacement.OrderRollBack:
 		return r.rollBack(ctx, view, o)
 	}
 	for _, name := range o.Starting {
@@ -71,7 +71,7 @@ func (r *Reconciler) step(ctx context.Context, view *view, o disruption.Order) e
 }
 
 // closeAll keeps new pods off the nodes of the order, should somebody have opened one.
-func (r *Reconciler) closeAll(ctx context.Context, view *view, o disruption.Order) error {
+func (r *Reconciler) closeAll(ctx context.Context, view *view, o replacement.Order) error {
 	errs := make([]error, len(o.Nodes))
 	r.each(len(o.Nodes), func(i int) {
 		if node := view.node(o.Nodes[i]); node != nil {
@@ -84,7 +84,7 @@ func (r *Reconciler) closeAll(ctx context.Context, view *view, o disruption.Orde
 // finish deletes the claims of an order whose replacements are ready. First the nodes are closed and their pods listed
 // from the API server itself: if one has come that the decision did not know of, the next pass decides anew, unless the machine
 // is broken.
-func (r *Reconciler) finish(ctx context.Context, view *view, o disruption.Order) error {
+func (r *Reconciler) finish(ctx context.Context, view *view, o replacement.Order) error {
 	if err := r.closeAll(ctx, view, o); err != nil {
 		return err
 	}
@@ -127,7 +127,7 @@ func (r *Reconciler) finish(ctx context.Context, view *view, o disruption.Order)
 }
 
 // rollBack takes an order back: replacements that nobody uses go, the nodes take pods again, and last the marks go.
-func (r *Reconciler) rollBack(ctx context.Context, view *view, o disruption.Order) error {
+func (r *Reconciler) rollBack(ctx context.Context, view *view, o replacement.Order) error {
 	if o.Why.Code == engine.ReplacementGone {
 		// Only the API server itself can say that: after a restart the watch may be behind.
 		there, err := r.Cluster.ClaimExists(ctx, o.Why.Need)
@@ -181,7 +181,7 @@ func (r *Reconciler) release(ctx context.Context, node *corev1.Node, claim *v1.N
 	if _, marked := inventory.MarkOf(claim); !marked {
 		return nil
 	}
-	failure, failed := disruption.NextFailure(claim, reason, why, r.Cluster.Clock.Now())
+	failure, failed := replacement.NextFailure(claim, reason, why, r.Cluster.Clock.Now())
 	_, err = r.Cluster.ChangeClaim(ctx, claim, func(c *v1.NodeClaim) {
 		delete(c.Annotations, inventory.DisruptionAnnotation)
 		if failed {

@@ -23,10 +23,13 @@ import (
 	"tenon.sh/cluster"
 	"tenon.sh/controller"
 	"tenon.sh/engine"
+	"tenon.sh/engine/budget"
+	"tenon.sh/engine/churn"
 	"tenon.sh/engine/disruption"
 	"tenon.sh/engine/inventory"
 	"tenon.sh/engine/kube"
 	"tenon.sh/engine/lifecycle"
+	"tenon.sh/engine/replacement"
 	"tenon.sh/report"
 )
 
@@ -53,9 +56,9 @@ type Config struct {
 type Reconciler struct {
 	Config
 	cache inventory.Cache
-	// progress is the memory of disruption.Progress.
+	// progress is the memory of replacement.Progress.
 	progress inventory.Cache
-	churn    disruption.ChurnHistory
+	churn    churn.History
 	// bare holds the nodes that the last pass found closed though nothing on their claims says why, and since when.
 	bare   map[types.UID]time.Time
 	checks checks
@@ -109,7 +112,7 @@ func (r *Reconciler) CarryOut(ctx context.Context, snap *engine.Snapshot, plan *
 	r.reportKept(view, plan.Kept)
 	disruptions := r.patient(view, plan.Disruptions)
 	r.reportMoves(view, plan.Judgements, disruptions)
-	inProgress := r.goOn(ctx, view, disruption.Progress(snap, r.Options, &r.progress))
+	inProgress := r.goOn(ctx, view, replacement.Progress(snap, r.Options, &r.progress))
 	r.begun = nil
 	err := errors.Join(
 		inProgress, r.takeBack(ctx, view, plan), r.begin(ctx, view, disruptions), r.avoid(ctx, view, plan.Next),
@@ -135,7 +138,7 @@ func (r *Reconciler) recordMoves(ctx context.Context, view *view, d engine.Disru
 	defer view.recording.Unlock()
 	name := view.claims[d.Claims[0]].Labels[v1.NodePoolLabelKey]
 	pool := cmp.Or(view.recorded[name], view.pools[name])
-	written, err := r.Cluster.AnnotatePool(ctx, pool, v1.MovedPodsAnnotationKey, disruption.RecordMoves(pool, d, r.Cluster.Clock.Now()))
+	written, err := r.Cluster.AnnotatePool(ctx, pool, v1.MovedPodsAnnotationKey, budget.RecordMoves(pool, d, r.Cluster.Clock.Now()))
 	if err != nil {
 		return fmt.Errorf("NodePool %s: write down which pods move: %w", name, err)
 	}
@@ -156,7 +159,7 @@ func (r *Reconciler) tellChurn(ctx context.Context, view *view) {
 
 // patient leaves out replacements in pools where replacements failed a moment ago, and tells the pools' owners.
 func (r *Reconciler) patient(view *view, disruptions []engine.Disruption) []engine.Disruption {
-	backoffs := disruption.Backoffs(view.snapshot)
+	backoffs := replacement.Backoffs(view.snapshot)
 	if len(backoffs) == 0 {
 		return disruptions
 	}

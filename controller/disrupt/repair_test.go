@@ -16,6 +16,7 @@ import (
 	"tenon.sh/controller/disrupt"
 	"tenon.sh/engine"
 	"tenon.sh/engine/disruption"
+	"tenon.sh/engine/replacement"
 )
 
 // repairWorld is a pool with a machine that has been broken for an hour and runs a pod.
@@ -172,7 +173,7 @@ func until(at time.Time) map[string]string {
 }
 
 func takenBack() map[string]string {
-	return map[string]string{v1.DisruptionBackoffAnnotationKey: disruption.Failure{Count: 3, Last: start, Why: "x", Alone: true, Reason: v1.Unhealthy}.Text()}
+	return map[string]string{v1.DisruptionBackoffAnnotationKey: replacement.Failure{Count: 3, Last: start, Why: "x", Alone: true, Reason: v1.Unhealthy}.Text()}
 }
 
 func nominated(node string) *corev1.Pod {

@@ -23,8 +23,8 @@ import (
 	"tenon.sh/cluster"
 	"tenon.sh/engine"
 	"tenon.sh/engine/constraints"
-	"tenon.sh/engine/disruption"
 	"tenon.sh/engine/overlay"
+	"tenon.sh/engine/replacement"
 	"tenon.sh/provider"
 	"tenon.sh/report"
 )
@@ -120,7 +120,7 @@ func (r *Reconciler) reconcile(ctx context.Context, pool *v1.NodePool, claims []
 
 // noteBackoff shows on the pool that its nodes are not replaced for a while.
 func noteBackoff(pool *v1.NodePool, snap *engine.Snapshot) {
-	for _, b := range disruption.Backoffs(snap) {
+	for _, b := range replacement.Backoffs(snap) {
 		if b.NodePool == pool.Name {
 			v1.SetCondition(pool, v1.ConditionReplacementsFailing, metav1.ConditionTrue, "ReplacementFailed", b.Message(), snap.Now)
 			return

@@ -43,6 +43,16 @@ func (v Vector) Fits(have Vector) bool {
 	return true
 }
 
+// Overdrawn reports whether there is less than nothing left of something that the need asks for.
+func (v Vector) Overdrawn(need Vector) bool {
+	for i, n := range need {
+		if n > 0 && v[i] < 0 {
+			return true
+		}
+	}
+	return false
+}
+
 // Times counts how often v fits into have, at most limit times.
 func (v Vector) Times(have Vector, limit int) int {
 	n := int64(limit)

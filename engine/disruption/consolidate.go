@@ -16,6 +16,7 @@ import (
 	"tenon.sh/engine/inventory"
 	"tenon.sh/engine/kube"
 	"tenon.sh/engine/provisioning"
+	"tenon.sh/engine/replacement"
 	"tenon.sh/engine/scheduler"
 )
 
@@ -157,7 +158,7 @@ func (d *planner) consolidationRefusal(h *inventory.Machine) engine.Reason {
 	if r := d.consolidatable(h, false); !r.OK() {
 		return r
 	}
-	if r := d.takenBack(h); !r.OK() {
+	if r := replacement.TakenBack(h, d.s.Now); !r.OK() {
 		return r
 	}
 	if pod := d.moved[h]; pod != nil { // to a replacement that has no room for it

@@ -45,7 +45,7 @@ type planner struct {
 	p        *provisioning.Problem
 	budgets  map[string]*poolBudget // by pool
 	guards   *budget.Guards
-	moves    *ownerMoves
+	moves    *budget.OwnerMoves
 	rollouts *inventory.Rollouts
 	expected map[*inventory.Machine]*corev1.Pod // a pod that will run on the machine
 	moved    map[*inventory.Machine]*corev1.Pod // one of the pods that this pass moves to the machine
@@ -84,7 +84,7 @@ func newPlanner(s *engine.Snapshot, opt engine.Options, cache *inventory.Cache) 
 	p := provisioning.ReadProblem(s, opt, pods, nil)
 	d := &planner{
 		s: s, opt: opt, cache: cache, passes: passesOf(s), room: room, p: p, budgets: map[string]*poolBudget{},
-		guards: budget.NewGuards(s, p.Pods), moves: &ownerMoves{s: s, cache: cache, left: map[string]int{}}, rollouts: rollouts, expected: map[*inventory.Machine]*corev1.Pod{}, assigned: map[*corev1.Pod]int{}, moved: map[*inventory.Machine]*corev1.Pod{},
+		guards: budget.NewGuards(s, p.Pods), moves: budget.NewOwnerMoves(s, cache), rollouts: rollouts, expected: map[*inventory.Machine]*corev1.Pod{}, assigned: map[*corev1.Pod]int{}, moved: map[*inventory.Machine]*corev1.Pod{},
 		nodes: map[*v1.NodeClaim][]*inventory.Machine{}, verdicts: map[*inventory.Machine]engine.Reason{}, taken: map[*inventory.Machine]bool{},
 		why: make(map[*inventory.Machine]engine.Reason, len(p.Machines)), launched: map[string]int{}, gangs: map[*gang.Gang]int{}, replaced: map[string]int{}, stamps: map[string]stamp{}, awaited: map[string]engine.PodID{}, plan: &engine.Plan{},
 	}

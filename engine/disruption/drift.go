@@ -13,6 +13,7 @@ import (
 	"tenon.sh/engine/inventory"
 	"tenon.sh/engine/kube"
 	"tenon.sh/engine/lifecycle"
+	"tenon.sh/engine/replacement"
 )
 
 func isDrifted(h *inventory.Machine) bool { return h.Drifted }
@@ -84,7 +85,7 @@ func (d *planner) driftRefusal(h *inventory.Machine) engine.Reason {
 // halted stops the replacing of a pool's nodes while replacements do not become ready: going on would take away what still
 // works. A machine whose own replacing was taken back waits too.
 func (d *planner) halted(h *inventory.Machine) engine.Reason {
-	if r := d.takenBack(h); !r.OK() {
+	if r := replacement.TakenBack(h, d.s.Now); !r.OK() {
 		return r
 	}
 	if d.halts == nil {
@@ -110,7 +111,7 @@ func (d *planner) haltedPools() map[string]engine.Reason {
 			halt(pool.Name, cmp.Or(c.Message, "its machines do not join the cluster"))
 		}
 	}
-	for _, b := range Backoffs(d.s) {
+	for _, b := range replacement.Backoffs(d.s) {
 		halt(b.NodePool, b.Message())
 	}
 	for _, claim := range kube.ByName(d.s.NodeClaims) {

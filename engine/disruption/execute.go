@@ -46,7 +46,7 @@ func (c *consolidator) batchNow(found []provisioning.Group) []*inventory.Machine
 // reserveAll takes the places of all machines of a part in all budgets, or of none.
 func (c *consolidator) reserveAll(p provisioning.Group, m method) bool {
 	owners := c.ownersOf(p)
-	if r := c.moves.allow(owners); !r.OK() {
+	if r := c.moves.Allow(owners); !r.OK() {
 		for _, h := range p.Machines {
 			r.NodePool = h.Pool()
 			c.setReason(h, r)
@@ -64,7 +64,7 @@ func (c *consolidator) reserveAll(p provisioning.Group, m method) bool {
 			return false
 		}
 	}
-	c.moves.use(owners)
+	c.moves.Use(owners)
 	return true
 }
 

@@ -43,8 +43,8 @@ func (c *consolidator) caps(p *consolidation.Problem, machineOf []int) []func(h 
 		}
 		owners := c.ownersOf(provisioning.Group{Machines: []*inventory.Machine{h}})
 		for _, owner := range slices.Sorted(maps.Keys(owners)) {
-			uses = append(uses, consolidation.Lot{Of: cap(owner, c.moves.of(owner), func(h *inventory.Machine) engine.Reason {
-				r := c.moves.refusal(owner, cmp.Or(c.ownersOf(provisioning.Group{Machines: []*inventory.Machine{h}})[owner], owners[owner]))
+			uses = append(uses, consolidation.Lot{Of: cap(owner, c.moves.Left(owner), func(h *inventory.Machine) engine.Reason {
+				r := c.moves.Refusal(owner, cmp.Or(c.ownersOf(provisioning.Group{Machines: []*inventory.Machine{h}})[owner], owners[owner]))
 				r.NodePool = h.Pool()
 				return r
 			}), N: owners[owner]})

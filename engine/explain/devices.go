@@ -14,7 +14,7 @@ import (
 	"tenon.sh/engine"
 	"tenon.sh/engine/accelerator"
 	"tenon.sh/engine/kube"
-	"tenon.sh/engine/provisioning"
+	"tenon.sh/engine/offering"
 )
 
 // DeviceRecord is what nodes of some instance types will show of accelerators, what a machine has of them in hardware, and who says so.
@@ -34,7 +34,7 @@ func (p *PoolExplanation) readDevices(pool *v1.NodePool, class *engine.Class) {
 	var told bool
 	only := true
 	seen := map[string]bool{}
-	for _, o := range provisioning.OfferingsOf(pool, class) {
+	for _, o := range offering.Of(pool, class) {
 		t := o.Kind
 		if seen[t.Name] {
 			continue

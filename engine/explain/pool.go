@@ -15,7 +15,7 @@ import (
 	"tenon.sh/engine/disruption"
 	"tenon.sh/engine/inventory"
 	"tenon.sh/engine/kube"
-	"tenon.sh/engine/provisioning"
+	"tenon.sh/engine/offering"
 )
 
 // PoolExplanation is the record of what a pool can do now, and of what it refuses.
@@ -164,7 +164,7 @@ func (p *PoolExplanation) countMachines(s *engine.Snapshot, pool *v1.NodePool) {
 
 func (p *PoolExplanation) countOfferings(pool *v1.NodePool, class *engine.Class) {
 	kinds := map[string]bool{}
-	for _, o := range provisioning.OfferingsOf(pool, class) {
+	for _, o := range offering.Of(pool, class) {
 		if o.Offering.SoldOut {
 			p.SoldOut = append(p.SoldOut, o.ID().String())
 			continue

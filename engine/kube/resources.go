@@ -227,6 +227,15 @@ func (r *ResourceNames) Missing(list corev1.ResourceList) corev1.ResourceName {
 	return first
 }
 
+// SetDevices writes into the vector how many of each kind of claimed devices there are.
+func (r *ResourceNames) SetDevices(v capacity.Vector, room map[corev1.ResourceName]int64) {
+	for d := range v {
+		if name := corev1.ResourceName(r.Name(d)); IsClaimed(name) {
+			v[d] = room[name]
+		}
+	}
+}
+
 // List is the reverse of vector, without what is zero.
 func (r *ResourceNames) List(v capacity.Vector) corev1.ResourceList {
 	list := corev1.ResourceList{}

@@ -247,12 +247,12 @@ func (c *roomCount) launched(l *engine.Launch) {
 // sizeOf is what the cheapest type of the launch offers to pods.
 func (c *roomCount) sizeOf(l *engine.Launch) capacity.Vector {
 	for _, pool := range c.p.Pools {
-		if pool.pool.Name != l.NodePool {
+		if pool.NodePool.Name != l.NodePool {
 			continue
 		}
-		for i := range pool.options {
-			if pool.options[i].id() == l.Offerings[0].OfferingID {
-				return c.p.Names.Vector(pool.options[i].kind.Allocatable())
+		for i := range pool.Options {
+			if pool.Options[i].ID() == l.Offerings[0].OfferingID {
+				return c.p.Names.Vector(pool.Options[i].Kind.Allocatable())
 			}
 		}
 	}

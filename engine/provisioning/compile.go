@@ -16,6 +16,7 @@ import (
 	"tenon.sh/engine/gang"
 	"tenon.sh/engine/inventory"
 	"tenon.sh/engine/kube"
+	"tenon.sh/engine/offering"
 	"tenon.sh/engine/packing"
 	"tenon.sh/engine/requirement"
 	"tenon.sh/engine/volume"
@@ -35,13 +36,13 @@ type Problem struct {
 	universe    *requirement.Universe
 	Machines    []*inventory.Machine // every machine
 	Targets     []*inventory.Machine // those that may take pods: the nodes of the packing problem
-	Pools       []*poolModel
+	Pools       []*offering.Pool
 	broken      []engine.Note // pools that cannot be used, and why
 	Classes     []*podClass
 	Gangs       *gang.Gangs   // nil for none
 	holds       booking.Holds // pods for which ProvisioningRequests see to machines
 	Backoffs    *constraints.LaunchBackoffs
-	values      *labelValues
+	values      *offering.LabelValues
 	daemons     []constraints.DaemonSet
 	pending     []*constraints.DaemonSet // room for those that a machine has not got yet
 	refused     []engine.Unplaced        // pods that are not part of the packing problem
@@ -94,8 +95,8 @@ func ReadProblem(s *engine.Snapshot, opt engine.Options, pods *inventory.PodInde
 	p.Gangs, p.holds = knownGangs(s, pods), booking.HoldsOf(s)
 	p.learned = pods.Cache.MachineListOf(s).Memory()
 	pods.Cache.InterPods++
-	p.Pools, p.broken = poolsOf(s, pods.Cache, p.Machines)
-	p.values = newLabelValues(p.Pools, p.Machines)
+	p.Pools, p.broken = offering.PoolsOf(s, pods.Cache, p.Machines)
+	p.values = offering.NewLabelValues(p.Pools, p.Machines)
 	p.Constraints, p.InterPod = constraints.NewReader(s, opt, pods, p.values), constraints.NewInterPod(pods.Cache.InterPods)
 	p.loseDisks()
 	p.moving = p.leavers()
@@ -116,7 +117,7 @@ func ReadProblem(s *engine.Snapshot, opt engine.Options, pods *inventory.PodInde
 func (p *Problem) sell() {
 	p.prepare()
 	for _, pool := range p.Pools {
-		pool.options = pool.list(p).options
+		pool.List(p.input())
 	}
 }
 
@@ -127,6 +128,13 @@ func (p *Problem) prepare() {
 	p.InterPod.Number(p.selected(), p.daemons)
 	p.judgeDaemons()
 	p.mention()
+}
+
+// input is what the options of pools depend on; supplies are known once they are rationed.
+func (p *Problem) input() *offering.Input {
+	return &offering.Input{
+		Opt: p.opt, Constraints: p.Constraints, InterPod: p.InterPod, DaemonSets: p.daemons, Universe: p.universe, Names: p.Names, Memory: p.learned, Draws: p.drawsOf,
+	}
 }
 
 // Model describes the problem to the packing.
@@ -143,8 +151,9 @@ func (p *Problem) Model() {
 	p.Packing.Unit = p.Names.Vector(corev1.ResourceList{corev1.ResourceCPU: kube.Quantity(corev1.ResourceCPU, 1000)})
 	p.ration()
 	p.share()
+	in := p.input()
 	for _, pool := range p.Pools {
-		pool.compile(p)
+		pool.Compile(in)
 		p.Packing.Pools = append(p.Packing.Pools, pool.Model)
 	}
 	p.readMachines()
@@ -206,7 +215,7 @@ func (p *Problem) asked() map[corev1.ResourceName]bool {
 		}
 	}
 	for _, pool := range p.Pools {
-		for name := range pool.pool.Spec.Limits {
+		for name := range pool.NodePool.Spec.Limits {
 			asked[name] = true
 		}
 	}
@@ -240,7 +249,7 @@ func (p *Problem) mention() {
 	for _, d := range demands {
 		for _, term := range d.Told { // reasons ask for keys of which no value matters
 			for _, e := range term {
-				if !p.values.isAbsent(e.Key) {
+				if !p.values.IsAbsent(e.Key) {
 					u.Mention(e.Key)
 				}
 			}
@@ -252,12 +261,7 @@ func (p *Problem) mention() {
 		}
 	}
 	for _, pool := range p.Pools {
-		for _, e := range pool.required {
-			u.MentionExpression(e)
-		}
-		for _, key := range kube.SortedKeys(pool.labels) {
-			u.Mention(key, pool.labels[key])
-		}
+		pool.Mention(u)
 	}
 	for _, h := range p.Machines {
 		if h.Open == nil {
@@ -269,7 +273,7 @@ func (p *Problem) mention() {
 	}
 	// Types have labels by the dozen; only the keys that something above asks for matter.
 	for _, pool := range p.Pools {
-		pool.mentionTypes(u)
+		pool.MentionTypes(u)
 	}
 	for _, h := range p.Machines {
 		if h.Open != nil {
@@ -383,11 +387,11 @@ func (p *Problem) resources() *kube.ResourceNames {
 	}
 	there := map[corev1.ResourceName]bool{}
 	for _, pool := range p.Pools {
-		for name := range pool.pool.Spec.Limits {
+		for name := range pool.NodePool.Spec.Limits {
 			there[name] = true
 		}
-		for i := range pool.catalog.types {
-			for name := range pool.catalog.types[i].Capacity {
+		for i := range pool.Class.InstanceTypes {
+			for name := range pool.Class.InstanceTypes[i].Capacity {
 				there[name] = true
 			}
 		}

@@ -12,6 +12,7 @@ import (
 	"tenon.sh/engine/dra"
 	"tenon.sh/engine/inventory"
 	"tenon.sh/engine/kube"
+	"tenon.sh/engine/offering"
 	"tenon.sh/engine/packing"
 )
 
@@ -22,14 +23,14 @@ func (p *Problem) countDevices(h *inventory.Machine, free capacity.Vector) {
 	case claims == nil:
 		return
 	case h.Node != nil:
-		p.setDevices(free, claims.OnNode(h.Node, h.IsInitialized() || h.Misses, h.ExpectedType()))
+		p.Names.SetDevices(free, claims.OnNode(h.Node, h.IsInitialized() || h.Misses, h.ExpectedType()))
 	case h.Open == nil:
-		p.setDevices(free, claims.OnType(h.ExpectedType()))
+		p.Names.SetDevices(free, claims.OnType(h.ExpectedType()))
 	default: // of what may be started it is the least of each
 		for i, t := range h.Open.Types {
 			room := claims.OnType(t)
 			if i == 0 {
-				p.setDevices(free, room)
+				p.Names.SetDevices(free, room)
 				continue
 			}
 			for d := range free {
@@ -54,27 +55,18 @@ func (p *Problem) driversOf(m *packing.Machine) []string {
 			continue
 		}
 		for _, o := range m.Listed {
-			out = append(out, p.Constraints.Claims.Drivers(needs, p.Pools[m.Pool].options[o].kind)...)
+			out = append(out, p.Constraints.Claims.Drivers(needs, p.Pools[m.Pool].Options[o].Kind)...)
 		}
 	}
 	slices.Sort(out)
 	return slices.Compact(out)
 }
 
-// setDevices writes the room into the vector.
-func (p *Problem) setDevices(size capacity.Vector, room map[corev1.ResourceName]int64) {
-	for d := range size {
-		if name := corev1.ResourceName(p.Names.Name(d)); kube.IsClaimed(name) {
-			size[d] = room[name]
-		}
-	}
-}
-
 // deviceRefusal says what the devices of the nearest type lack.
-func (p *Problem) deviceRefusal(pool *poolModel, c *podClass, able bitset.Set) engine.Reason {
+func (p *Problem) deviceRefusal(pool *offering.Pool, c *podClass, able bitset.Set) engine.Reason {
 	var types []*engine.InstanceType
 	for o := able.Next(0); o >= 0; o = able.Next(o + 1) {
-		if t := pool.options[o].kind; !slices.Contains(types, t) {
+		if t := pool.Options[o].Kind; !slices.Contains(types, t) {
 			types = append(types, t)
 		}
 	}

@@ -8,7 +8,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	v1 "tenon.sh/api/v1"
 	"tenon.sh/engine"
 	"tenon.sh/engine/inventory"
 )
@@ -60,33 +59,6 @@ func TestAPodThatComesLaterThanTheClockSaysIsNotForgotten(t *testing.T) {
 		pods.ReadActivity(now.Add(c.after))
 		if came := !pods.ActivityOn("n1").Came.IsZero(); came != c.came {
 			t.Errorf("%s later the pod has come: %t", c.after, came)
-		}
-	}
-}
-
-// Pools come and go: what a cache keeps of a catalog is what the pools that there are need.
-func TestACacheForgetsPoolsThatAreGone(t *testing.T) {
-	t.Parallel()
-	class := engine.Class{Ref: v1.NodeClassReference{Group: "karpenter.kwok.sh", Kind: "KWOKNodeClass", Name: "default"}}
-	class.InstanceTypes = []engine.InstanceType{{Name: "small", Offerings: []engine.Offering{{Zone: "a", CapacityType: v1.CapacityTypeOnDemand, Price: 1}}}}
-	pool := func(name string) *v1.NodePool {
-		p := &v1.NodePool{ObjectMeta: metav1.ObjectMeta{Name: name}}
-		p.Spec.Template.Spec.NodeClassRef = &class.Ref
-		return p
-	}
-	cache, stays := &inventory.Cache{}, pool("stays")
-	var kept *poolTable
-	for i := range 10 {
-		Plan(&engine.Snapshot{NodePools: []*v1.NodePool{stays, pool(fmt.Sprint("passing-", i))}, Classes: []engine.Class{class}}, engine.Options{}, cache)
-		tables := inventory.KeptBy[soldCatalogs](cache).byFirst[&class.InstanceTypes[0]].tables
-		if i == 0 {
-			kept = tables["stays"]
-		}
-		if len(tables) > 3 { // those of this call, and of the last one
-			t.Fatalf("after %d calls with two pools each the cache keeps the tables of %d", i+1, len(tables))
-		}
-		if kept == nil || tables["stays"] != kept {
-			t.Fatalf("call %d: the table of the pool that stays was made anew", i+1)
 		}
 	}
 }

@@ -18,9 +18,6 @@ import (
 // readMachines works out what is free on every machine that may take pods, and counts the pods that are there.
 func (p *Problem) readMachines() {
 	c := p.InterPod
-	for _, pool := range p.Pools {
-		pool.settlePlaces(p)
-	}
 	at := make([]int, len(p.Machines))
 	maybe := make([]constraints.Possible, len(p.Machines))
 	for i, h := range p.Machines {

@@ -9,7 +9,9 @@ import (
 
 	"tenon.sh/engine"
 	"tenon.sh/engine/bitset"
+	"tenon.sh/engine/budget"
 	"tenon.sh/engine/constraints"
+	"tenon.sh/engine/offering"
 	"tenon.sh/engine/packing"
 )
 
@@ -29,7 +31,7 @@ const (
 // tooDear finds machines of the solution that cost more than their pods pay now, and remembers up to what price the pool may start
 // a machine for them. It reports whether there are any. What a machine's list offers beside its cheapest costs little more.
 func (p *Problem) tooDear(s *packing.Solution) bool {
-	found, short := false, map[*poolModel]bool{}
+	found, patiences := false, map[*offering.Pool]time.Duration{}
 	for i := range s.New {
 		m := &s.New[i]
 		pool := p.Pools[m.Pool]
@@ -37,17 +39,19 @@ func (p *Problem) tooDear(s *packing.Solution) bool {
 		if since.IsZero() {
 			continue
 		}
-		if _, known := short[pool]; !known {
-			short[pool] = pool.isShort()
+		patience, known := patiences[pool]
+		if !known {
+			patience = patienceOf(pool)
+			patiences[pool] = patience
 		}
-		if !short[pool] {
+		if patience == 0 {
 			continue
 		}
-		doublings := p.Snapshot.Now.Sub(since).Minutes() / pool.patience.Minutes()
+		doublings := p.Snapshot.Now.Sub(since).Minutes() / patience.Minutes()
 		if usual, most, dear := p.dear(m, doublings); dear {
-			until := since.Add(time.Duration(math.Log2(pool.Model.Options[m.Chosen].Price/usual/priceAtOnce) * float64(pool.patience)))
-			p.priceLimit(m, pool.pool.Name, most, engine.Reason{
-				Code: engine.CheaperSoldOut, Need: engine.ClockText(until.Add(time.Second)), Have: pool.timesUsual(m, usual),
+			until := since.Add(time.Duration(math.Log2(pool.Model.Options[m.Chosen].Price/usual/priceAtOnce) * float64(patience)))
+			p.priceLimit(m, pool.NodePool.Name, most, engine.Reason{
+				Code: engine.CheaperSoldOut, Need: engine.ClockText(until.Add(time.Second)), Have: timesUsual(pool, m, usual),
 			})
 			found = true
 		}
@@ -59,19 +63,23 @@ func (p *Problem) tooDear(s *packing.Solution) bool {
 // is OK for what may be started.
 func (p *Problem) ReplacementDear(m *packing.Machine) engine.Reason {
 	pool := p.Pools[m.Pool]
-	if !pool.isShort() {
+	if patienceOf(pool) == 0 {
 		return engine.Reason{}
 	}
 	usual, _, dear := p.dear(m, 0)
 	if !dear {
 		return engine.Reason{}
 	}
-	return engine.Reason{Code: engine.ReplacementDear, NodePool: pool.pool.Name, Have: pool.timesUsual(m, usual)}
+	return engine.Reason{Code: engine.ReplacementDear, NodePool: pool.NodePool.Name, Have: timesUsual(pool, m, usual)}
 }
 
-// isShort reports whether the pool makes pods wait for usual prices, and anything that it could buy is sold out.
-func (m *poolModel) isShort() bool {
-	return m.patience > 0 && slices.ContainsFunc(m.Model.Options, func(o packing.Option) bool { return !o.Listed })
+// patienceOf is in what time the price doubles that the pool pays; 0 if it makes no pod wait for usual prices, or has all that it could buy.
+func patienceOf(pool *offering.Pool) time.Duration {
+	patience, _ := budget.PricePatience(pool.NodePool)
+	if !slices.ContainsFunc(pool.Model.Options, func(o packing.Option) bool { return !o.Listed }) {
+		return 0
+	}
+	return max(0, patience)
 }
 
 // dear reports whether the machine costs more than is paid after so many doublings of the price, and the usual and that price.
@@ -82,8 +90,8 @@ func (p *Problem) dear(m *packing.Machine, doublings float64) (usual, most float
 }
 
 // timesUsual names the machine and how many times the usual price it costs.
-func (m *poolModel) timesUsual(x *packing.Machine, usual float64) string {
-	return fmt.Sprintf("%s, which costs %.3g times as much", m.options[x.Chosen].id(), m.Model.Options[x.Chosen].Price/usual)
+func timesUsual(m *offering.Pool, x *packing.Machine, usual float64) string {
+	return fmt.Sprintf("%s, which costs %.3g times as much", m.Options[x.Chosen].ID(), m.Model.Options[x.Chosen].Price/usual)
 }
 
 // waitingSince is when the first of the machine's pods was made; zero if any of them runs somewhere.
@@ -107,9 +115,9 @@ func (p *Problem) waitingSince(m *packing.Machine) time.Time {
 // cheapest is dearest, because who may buy spot pays for on-demand where there is none. Cheapest is what can be bought.
 func (p *Problem) usualPrice(m *packing.Machine) (usual, cheapest float64) {
 	pool := p.Pools[m.Pool]
-	able := bitset.Full(len(pool.options))
+	able := bitset.Full(len(pool.Options))
 	for _, share := range m.Pods {
-		c, one := p.Classes[share.Class], bitset.New(len(pool.options))
+		c, one := p.Classes[share.Class], bitset.New(len(pool.Options))
 		for _, way := range p.where(&c.NodeConstraints, c.Ports, nil, false).ways.Pools[m.Pool] {
 			one.Or(way.Options)
 		}
@@ -117,12 +125,12 @@ func (p *Problem) usualPrice(m *packing.Machine) (usual, cheapest float64) {
 	}
 	zones := map[string]bool{}
 	for _, o := range m.Listed {
-		zones[pool.options[o].offering.Zone] = true
+		zones[pool.Options[o].Offering.Zone] = true
 	}
 	sum, cheapest := p.sum(m), math.Inf(1)
 	byCapacity := map[string]float64{}
 	for o := able.Next(0); o >= 0; o = able.Next(o + 1) {
-		option, offering := &pool.Model.Options[o], pool.options[o].offering
+		option, offering := &pool.Model.Options[o], pool.Options[o].Offering
 		if !zones[offering.Zone] || !sum.Fits(option.Allocatable) || option.Large && !pool.Model.Options[m.Chosen].Large {
 			continue
 		}

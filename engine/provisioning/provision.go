@@ -10,13 +10,13 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 
-	v1 "tenon.sh/api/v1"
 	"tenon.sh/engine"
 	"tenon.sh/engine/buffer"
 	"tenon.sh/engine/capacity"
 	"tenon.sh/engine/gang"
 	"tenon.sh/engine/inventory"
 	"tenon.sh/engine/kube"
+	"tenon.sh/engine/offering"
 	"tenon.sh/engine/packing"
 )
 
@@ -105,9 +105,9 @@ func NewPlan(p *Problem, s *packing.Solution) *engine.Plan {
 	for i := range s.New {
 		m := &s.New[i]
 		pool := p.Pools[m.Pool]
-		count[pool.pool.Name]++
+		count[pool.NodePool.Name]++
 		launch := p.launch(m, p.podsOf(m.Pods))
-		launch.Name = fmt.Sprintf("%s-%d", pool.pool.Name, count[pool.pool.Name])
+		launch.Name = fmt.Sprintf("%s-%d", pool.NodePool.Name, count[pool.NodePool.Name])
 		plan.Launches = append(plan.Launches, launch)
 		plan.Cost.LaunchesPerHour += launch.Price
 		plan.Cost.Worst += launch.Offerings[len(launch.Offerings)-1].Price
@@ -177,9 +177,9 @@ func (p *Problem) prices(worth []float64) []engine.ResourcePrice {
 func (p *Problem) notes() []engine.Note {
 	notes := slices.Clone(p.broken)
 	for _, pool := range p.Pools {
-		if len(pool.options) == 0 {
-			name := pool.pool.Name
-			notes = append(notes, engine.Note{Object: "NodePool " + name, Reason: pool.emptiness(p.universe)})
+		if len(pool.Options) == 0 {
+			name := pool.NodePool.Name
+			notes = append(notes, engine.Note{Object: "NodePool " + name, Reason: pool.Emptiness()})
 		}
 	}
 	slices.SortFunc(notes, func(a, b engine.Note) int { return cmp.Compare(a.Object, b.Object) })
@@ -199,12 +199,12 @@ func ComparePods(a, b engine.PodID) int {
 // launch describes a new machine.
 func (p *Problem) launch(m *packing.Machine, pods []engine.PodID) engine.Launch {
 	pool := p.Pools[m.Pool]
-	l := engine.Launch{NodePool: pool.pool.Name, Price: pool.Model.Options[m.Chosen].Price, Pods: pods, MinValuesRelaxed: m.Relaxed}
+	l := engine.Launch{NodePool: pool.NodePool.Name, Price: pool.Model.Options[m.Chosen].Price, Pods: pods, MinValuesRelaxed: m.Relaxed}
 	for _, o := range m.Listed {
-		option := &pool.options[o]
-		l.Offerings = append(l.Offerings, engine.LaunchOffering{OfferingID: option.id(), Price: option.offering.Price})
-		l.PriceOverlaid = l.PriceOverlaid || option.offering.Overlay != ""
-		for name, overlay := range option.kind.Added {
+		option := &pool.Options[o]
+		l.Offerings = append(l.Offerings, engine.LaunchOffering{OfferingID: option.ID(), Price: option.Offering.Price})
+		l.PriceOverlaid = l.PriceOverlaid || option.Offering.Overlay != ""
+		for name, overlay := range option.Kind.Added {
 			if l.Added == nil {
 				l.Added = map[corev1.ResourceName]string{}
 			}
@@ -212,18 +212,18 @@ func (p *Problem) launch(m *packing.Machine, pods []engine.PodID) engine.Launch 
 				l.Added[name] = overlay
 			}
 		}
-		if !slices.Contains(l.InstanceTypes, option.kind.Name) {
-			l.InstanceTypes = append(l.InstanceTypes, option.kind.Name)
+		if !slices.Contains(l.InstanceTypes, option.Kind.Name) {
+			l.InstanceTypes = append(l.InstanceTypes, option.Kind.Name)
 		}
 	}
 	sum := p.sum(m)
 	for i := range p.daemons {
-		if pool.burdened[i].Has(m.Chosen) {
+		if pool.Burdened[i].Has(m.Chosen) {
 			sum.Add(p.Names.Vector(p.daemons[i].Requests), 1)
 		}
 	}
 	l.Requests = p.Names.List(p.offered(pool, m, sum))
-	l.Requirements, l.Labels = p.pin(pool, m)
+	l.Requirements, l.Labels = pool.Pin(m)
 	l.Gangs = p.gangsOf(m)
 	l.DeviceDrivers = p.driversOf(m)
 	l.Instead = p.assignedNodes(m)
@@ -245,10 +245,10 @@ func (p *Problem) assignedNodes(m *packing.Machine) []string {
 
 // offered leaves out what not every listed type has: DaemonSets may ask for devices that a machine lacks, and a machine
 // that was asked for them would never count as initialized.
-func (p *Problem) offered(pool *poolModel, m *packing.Machine, sum capacity.Vector) capacity.Vector {
+func (p *Problem) offered(pool *offering.Pool, m *packing.Machine, sum capacity.Vector) capacity.Vector {
 	out := sum.Clone()
 	for _, o := range m.Listed {
-		have := p.Names.Vector(pool.options[o].kind.Allocatable())
+		have := p.Names.Vector(pool.Options[o].Kind.Allocatable())
 		for i := range out {
 			if have[i] <= 0 {
 				out[i] = 0
@@ -266,73 +266,14 @@ func (p *Problem) sum(m *packing.Machine) capacity.Vector {
 	return sum
 }
 
-// pin writes down what the machine may be: the listed types, zones and capacity types, what else the pool requires, and
-// a value for each label that the pods need and that no type settles.
-func (p *Problem) pin(pool *poolModel, m *packing.Machine) ([]v1.Requirement, map[string]string) {
-	pinned := map[string][]string{}
-	chosen := &pool.options[m.Chosen]
-	keys := []string{corev1.LabelInstanceTypeStable, corev1.LabelTopologyZone, v1.CapacityTypeLabelKey, corev1.LabelArchStable, corev1.LabelOSStable}
-	keys = append(keys, kube.SeveralValued(chosen.kind)...)
-	keys = append(keys, kube.SortedKeys(pool.chosen)...)
-	for key := range chosen.offering.Labels {
-		keys = append(keys, key)
-	}
-	for _, key := range keys {
-		for _, o := range m.Listed { // cheapest first
-			if value, ok := pool.options[o].label(key); ok && !slices.Contains(pinned[key], value) {
-				pinned[key] = append(pinned[key], value)
-			}
-		}
-	}
-	labels := map[string]string{}
-	for key := range pool.chosen {
-		labels[key], _ = chosen.label(key)
-	}
-	for i, k := range pool.free {
-		key := p.universe.Name(k)
-		if _, given := pool.labels[key]; given || key == corev1.LabelHostname || key == kube.NodeNameKey {
-			continue
-		}
-		set := m.Free[i]
-		if set.Has(0) { // the label may be absent
-			continue
-		}
-		value, _ := p.universe.Value(k, set.Next(0))
-		labels[key] = value
-		pinned[key] = []string{value}
-	}
-	return pool.requirements(pinned), labels
-}
-
-// requirements joins what the pool requires with what the launch pins, by key.
-func (m *poolModel) requirements(pinned map[string][]string) []v1.Requirement {
-	var out []v1.Requirement
-	for _, r := range m.pool.Spec.Template.Spec.Requirements {
-		if _, ok := pinned[v1.NormalizeLabel(r.Key)]; !ok {
-			out = append(out, r)
-		}
-	}
-	for _, key := range kube.SortedKeys(pinned) {
-		r := v1.Requirement{Key: key, Operator: v1.In, Values: pinned[key]}
-		for _, own := range m.pool.Spec.Template.Spec.Requirements {
-			if v1.NormalizeLabel(own.Key) == key && own.MinValues != nil && *own.MinValues <= len(r.Values) {
-				r.MinValues = own.MinValues
-			}
-		}
-		out = append(out, r)
-	}
-	slices.SortStableFunc(out, func(a, b v1.Requirement) int { return cmp.Compare(a.Key, b.Key) })
-	return out
-}
-
 // why explains the choice of the cheapest offering.
-func (p *Problem) why(pool *poolModel, m *packing.Machine, sum capacity.Vector) engine.Choice {
+func (p *Problem) why(pool *offering.Pool, m *packing.Machine, sum capacity.Vector) engine.Choice {
 	c := engine.Choice{Considered: m.Fitting}
 	if m.RunnerUp >= 0 {
-		c.RunnerUp = pool.options[m.RunnerUp].id()
-		c.PriceDifference = pool.options[m.RunnerUp].offering.Price - pool.options[m.Chosen].offering.Price
+		c.RunnerUp = pool.Options[m.RunnerUp].ID()
+		c.PriceDifference = pool.Options[m.RunnerUp].Offering.Price - pool.Options[m.Chosen].Offering.Price
 	}
-	have := p.Names.Vector(pool.options[m.Chosen].kind.Allocatable())
+	have := p.Names.Vector(pool.Options[m.Chosen].Kind.Allocatable())
 	for i, n := range sum {
 		if name := corev1.ResourceName(p.Names.Name(i)); have[i] > 0 && have[i] < capacity.Most && name != corev1.ResourcePods {
 			if share := float64(n) / float64(have[i]); share > c.Filled {

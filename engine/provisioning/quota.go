@@ -9,6 +9,7 @@ import (
 	"tenon.sh/engine/bitset"
 	"tenon.sh/engine/inventory"
 	"tenon.sh/engine/kube"
+	"tenon.sh/engine/offering"
 	"tenon.sh/engine/packing"
 )
 
@@ -72,8 +73,8 @@ func (p *Problem) mostUnits() map[string]int64 {
 	out := map[string]int64{}
 	var last *engine.QuotaUse
 	for _, pool := range p.Pools {
-		for i := range pool.class.InstanceTypes {
-			kind := &pool.class.InstanceTypes[i]
+		for i := range pool.Class.InstanceTypes {
+			kind := &pool.Class.InstanceTypes[i]
 			for j := range kind.Offerings {
 				uses := kind.Offerings[j].Quotas
 				if len(uses) == 0 || &uses[0] == last { // most share one list
@@ -94,8 +95,8 @@ func (p *Problem) mostUnits() map[string]int64 {
 func (p *Problem) reserve() {
 	slots := map[string]int{}
 	for _, pool := range p.Pools {
-		for i := range pool.class.InstanceTypes {
-			kind := &pool.class.InstanceTypes[i]
+		for i := range pool.Class.InstanceTypes {
+			kind := &pool.Class.InstanceTypes[i]
 			for j := range kind.Offerings {
 				o := &kind.Offerings[j]
 				if o.Reservation == "" {
@@ -149,25 +150,17 @@ func reservationOf(o *inventory.OpenLabels) string {
 	return ""
 }
 
-// drawsOf is what a machine of the offering takes of supplies that may run out.
-func (p *Problem) drawsOf(o *engine.Offering) (draws []packing.Draw) {
+// drawsOf is what a machine of the offering takes of supplies that may run out, and whether they have so much at the start of the plan.
+func (p *Problem) drawsOf(o *engine.Offering) (draws []packing.Draw, available bool) {
 	if at, ok := p.reservations[o.Reservation]; ok && o.Reservation != "" {
 		draws = append(draws, packing.Draw{Quota: at, Units: 1})
-	}
-	if len(p.quotas) == 0 {
-		return draws
 	}
 	for _, u := range o.Quotas {
 		if at, bounded := p.quotas[u.Quota]; bounded && u.Units > 0 {
 			draws = append(draws, packing.Draw{Quota: at, Units: int(u.Units)})
 		}
 	}
-	return draws
-}
-
-// available reports whether the supplies have so much at the start of the plan.
-func (p *Problem) available(draws []packing.Draw) bool {
-	return !slices.ContainsFunc(draws, func(d packing.Draw) bool { return d.Units > p.Packing.Quotas[d.Quota] })
+	return draws, !slices.ContainsFunc(draws, func(d packing.Draw) bool { return d.Units > p.Packing.Quotas[d.Quota] })
 }
 
 // spare is what the clouds' quotas leave once the plan's machines are started, by number.
@@ -182,13 +175,13 @@ func (p *Problem) spare(s *packing.Solution) []int {
 }
 
 // hindered are the options that would be to be had, were it not for a quota of the cloud's.
-func (p *Problem) hindered(pool *poolModel, options bitset.Set, spare []int) bitset.Set {
-	out := bitset.New(len(pool.options))
+func (p *Problem) hindered(pool *offering.Pool, options bitset.Set, spare []int) bitset.Set {
+	out := bitset.New(len(pool.Options))
 	if len(p.rationed) == 0 {
 		return out
 	}
 	for o := options.Next(0); o >= 0; o = options.Next(o + 1) {
-		if !pool.options[o].offering.SoldOut && p.exceeded(pool, o, spare) != nil {
+		if !pool.Options[o].Offering.SoldOut && p.exceeded(pool, o, spare) != nil {
 			out.Add(o)
 		}
 	}
@@ -196,7 +189,7 @@ func (p *Problem) hindered(pool *poolModel, options bitset.Set, spare []int) bit
 }
 
 // exceeded is the first quota that has too little for the option; nil if there is none.
-func (p *Problem) exceeded(pool *poolModel, o int, spare []int) *rationed {
+func (p *Problem) exceeded(pool *offering.Pool, o int, spare []int) *rationed {
 	for _, d := range pool.Model.Options[o].Draws {
 		if i := slices.IndexFunc(p.rationed, func(q rationed) bool { return q.at == d.Quota }); i >= 0 && d.Units > spare[d.Quota] {
 			return &p.rationed[i]
@@ -206,7 +199,7 @@ func (p *Problem) exceeded(pool *poolModel, o int, spare []int) *rationed {
 }
 
 // quotaRefusal names the quota that keeps the one of these options from being started that takes least of it.
-func (p *Problem) quotaRefusal(pool *poolModel, hindered bitset.Set, spare []int) engine.Reason {
+func (p *Problem) quotaRefusal(pool *offering.Pool, hindered bitset.Set, spare []int) engine.Reason {
 	var quota *rationed
 	least := 0
 	for o := hindered.Next(0); o >= 0; o = hindered.Next(o + 1) {

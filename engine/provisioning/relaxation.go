@@ -9,6 +9,7 @@ import (
 	"tenon.sh/engine/bitset"
 	"tenon.sh/engine/constraints"
 	"tenon.sh/engine/kube"
+	"tenon.sh/engine/offering"
 	"tenon.sh/engine/packing"
 	"tenon.sh/engine/requirement"
 	"tenon.sh/engine/topology"
@@ -22,7 +23,9 @@ func (p *Problem) relaxationsOf(w *constraints.PodConstraints, matched []int) []
 	b := &relaxation{p: p, w: w, matched: matched, concern: p.InterPod.Concerns(matched)}
 	all := b.softWishes()
 	if len(all) >= mostLevels { // what no machine has is given up at once
-		all = slices.DeleteFunc(all, func(s constraints.Preference) bool { return slices.ContainsFunc(s.Node, isVain) })
+		all = slices.DeleteFunc(all, func(s constraints.Preference) bool {
+			return slices.ContainsFunc(s.Node, requirement.Expression.IsUnmeetable)
+		})
 	}
 	soft := all
 	if p.opt.Preferences == engine.Weighted {
@@ -75,7 +78,7 @@ func stops(n int) []int {
 // one zone or another has no place where preferences could count its pods, so these give way. There is none where that changes
 // nothing.
 func (b *relaxation) anywhere(last packing.Level) []packing.Level {
-	if last.Rules == nil || !slices.ContainsFunc(b.p.Pools, func(m *poolModel) bool { return len(m.Model.Variety) > 0 }) {
+	if last.Rules == nil || !slices.ContainsFunc(b.p.Pools, func(m *offering.Pool) bool { return len(m.Model.Variety) > 0 }) {
 		return nil
 	}
 	c := b.p.InterPod
@@ -338,16 +341,31 @@ func (p *Problem) where(d *kube.NodeConstraints, ports []kube.HostPort, backoff 
 		}
 	}
 	for _, pool := range p.Pools {
-		ways := pool.ways(d, p.universe)
-		ways = pool.without(ways, p.collisions(pool, ports))
-		out.ways.Pools = append(out.ways.Pools, pool.without(ways, optionsOf(backoff, pool, p.Snapshot.Now, retry)))
+		ways := without(pool.Ways(d), p.collisions(pool, ports))
+		out.ways.Pools = append(out.ways.Pools, without(ways, optionsOf(backoff, pool, p.Snapshot.Now, retry)))
 	}
 	p.places[key] = out
 	return out
 }
 
+// without takes options out of ways; nil takes out none.
+func without(ways []packing.Way, options bitset.Set) []packing.Way {
+	if options == nil {
+		return ways
+	}
+	var out []packing.Way
+	for _, way := range ways {
+		left := way.Options.Clone()
+		left.AndNot(options)
+		if !left.Empty() {
+			out = append(out, packing.Way{Options: left, Free: way.Free})
+		}
+	}
+	return out
+}
+
 // collisions are the options on which a DaemonSet holds one of the ports.
-func (p *Problem) collisions(pool *poolModel, ports []kube.HostPort) bitset.Set {
+func (p *Problem) collisions(pool *offering.Pool, ports []kube.HostPort) bitset.Set {
 	var out bitset.Set
 	for i := range p.daemons {
 		clash := slices.ContainsFunc(p.daemons[i].Ports, func(held kube.HostPort) bool {
@@ -355,9 +373,9 @@ func (p *Problem) collisions(pool *poolModel, ports []kube.HostPort) bitset.Set 
 		})
 		if clash {
 			if out == nil {
-				out = bitset.New(len(pool.options))
+				out = bitset.New(len(pool.Options))
 			}
-			out.Or(pool.burdened[i])
+			out.Or(pool.Burdened[i])
 		}
 	}
 	return out

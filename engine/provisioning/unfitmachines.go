@@ -16,6 +16,7 @@ import (
 	"tenon.sh/engine/constraints"
 	"tenon.sh/engine/inventory"
 	"tenon.sh/engine/kube"
+	"tenon.sh/engine/offering"
 )
 
 // knownBackoffs are those that the first compilation of a call has read: the call's others share them.
@@ -195,12 +196,12 @@ func (p *Problem) unattachable(h *inventory.Machine, w *constraints.PodConstrain
 }
 
 // optionsOf are those of the pool that machines for the pods may not have now, in a retry once the wait is over any; nil for none.
-func optionsOf(b *constraints.ShapeBackoff, m *poolModel, now time.Time, retry bool) bitset.Set {
+func optionsOf(b *constraints.ShapeBackoff, m *offering.Pool, now time.Time, retry bool) bitset.Set {
 	if b == nil {
 		return nil
 	}
-	f := b.ByPool[m.pool.Name]
-	most, limited := b.Most[m.pool.Name]
+	f := b.ByPool[m.NodePool.Name]
+	most, limited := b.Most[m.NodePool.Name]
 	if f != nil && retry && !now.Before(f.Until()) {
 		f = nil
 	}
@@ -208,11 +209,11 @@ func optionsOf(b *constraints.ShapeBackoff, m *poolModel, now time.Time, retry b
 		return nil
 	}
 	if f != nil && now.Before(f.Closed()) {
-		return bitset.Full(len(m.options))
+		return bitset.Full(len(m.Options))
 	}
-	out := bitset.New(len(m.options))
-	for i := range m.options {
-		if f != nil && slices.Contains(f.InstanceTypes, m.options[i].kind.Name) || limited && m.options[i].offering.Price > most {
+	out := bitset.New(len(m.Options))
+	for i := range m.Options {
+		if f != nil && slices.Contains(f.InstanceTypes, m.Options[i].Kind.Name) || limited && m.Options[i].Offering.Price > most {
 			out.Add(i)
 		}
 	}
@@ -221,13 +222,13 @@ func optionsOf(b *constraints.ShapeBackoff, m *poolModel, now time.Time, retry b
 
 // launchRefusal says that the pool starts no machine for the class now because earlier ones did not take such pods, or because those
 // that can be had are too dear; the zero Reason means that nothing of the kind keeps it from that.
-func (p *Problem) launchRefusal(pool *poolModel, c *podClass) engine.Reason {
+func (p *Problem) launchRefusal(pool *offering.Pool, c *podClass) engine.Reason {
 	if c.Backoff == nil {
 		return engine.Reason{}
 	}
-	f := c.Backoff.ByPool[pool.pool.Name]
+	f := c.Backoff.ByPool[pool.NodePool.Name]
 	if f == nil || !p.Snapshot.Now.Before(f.Until()) {
-		return c.Backoff.Dear[pool.pool.Name]
+		return c.Backoff.Dear[pool.NodePool.Name]
 	}
 	return engine.Reason{Code: engine.LaunchesBackedOff, Need: engine.ClockText(f.Until()), Have: f.Why}
 }

@@ -4,16 +4,15 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 
-	v1 "tenon.sh/api/v1"
 	"tenon.sh/engine"
 	"tenon.sh/engine/bitset"
 	"tenon.sh/engine/capacity"
 	"tenon.sh/engine/kube"
+	"tenon.sh/engine/offering"
 	"tenon.sh/engine/packing"
 	"tenon.sh/engine/requirement"
 	"tenon.sh/engine/topology"
@@ -40,13 +39,13 @@ func (p *Problem) explain(class int, s *packing.Solution) []engine.Reason {
 	spare := p.spare(s)
 	for i, pool := range p.Pools {
 		for _, r := range p.obstacles(i, class, p.left(i, s), spare, s.World) {
-			r.NodePool = pool.pool.Name
+			r.NodePool = pool.NodePool.Name
 			reasons = append(reasons, r.Bounded())
 		}
 	}
 	weight := map[string]int{}
 	for _, pool := range p.Pools {
-		weight[pool.pool.Name] = pool.weight()
+		weight[pool.NodePool.Name] = pool.Model.Weight
 	}
 	slices.SortStableFunc(reasons, func(a, b engine.Reason) int {
 		return cmp.Or(cmp.Compare(weight[b.NodePool], weight[a.NodePool]), cmp.Compare(a.NodePool, b.NodePool))
@@ -64,16 +63,16 @@ func (p *Problem) explain(class int, s *packing.Solution) []engine.Reason {
 // none, what cannot be met together.
 func (p *Problem) obstacles(i, class int, left []int64, spare []int, w *topology.World) (out []engine.Reason) {
 	c, pool := p.Classes[class], p.Pools[i]
-	if t := kube.Untolerated(c.Tolerations, pool.taints); t != nil {
+	if t := kube.Untolerated(c.Tolerations, pool.Taints); t != nil {
 		out = append(out, engine.Reason{Code: engine.TaintNotTolerated, Have: kube.TaintText(*t)})
 	}
-	if len(pool.options) == 0 {
-		return append(out, pool.emptiness(p.universe))
+	if len(pool.Options) == 0 {
+		return append(out, pool.Emptiness())
 	}
 	var able bitset.Set
-	for _, way := range pool.without(pool.tolerantWays(&c.NodeConstraints, p.universe), p.collisions(pool, c.Ports)) {
+	for _, way := range without(pool.TolerantWays(&c.NodeConstraints), p.collisions(pool, c.Ports)) {
 		if able == nil {
-			able = bitset.New(len(pool.options))
+			able = bitset.New(len(pool.Options))
 		}
 		able.Or(way.Options)
 	}
@@ -97,7 +96,7 @@ func (p *Problem) obstacles(i, class int, left []int64, spare []int, w *topology
 	if r := p.launchRefusal(pool, c); !r.OK() {
 		return []engine.Reason{r}
 	}
-	return []engine.Reason{pool.together(c.last().Rules)}
+	return []engine.Reason{together(pool, c.last().Rules)}
 }
 
 // namedHost returns the hostname that every alternative of the class asks for, "" if there is none.
@@ -129,7 +128,7 @@ func (p *Problem) left(i int, s *packing.Solution) []int64 {
 // supplyRefusals say why none of these options, which would do, can be had; nothing if some can. What is sold out comes first, and
 // beside it the limit that the rest is above: without the shortage there would be no need of the rest. Where a quota of the cloud's
 // is in the way, it comes before both: somebody can ask for more of it.
-func (p *Problem) supplyRefusals(pool *poolModel, options bitset.Set, left []int64, spare []int) []engine.Reason {
+func (p *Problem) supplyRefusals(pool *offering.Pool, options bitset.Set, left []int64, spare []int) []engine.Reason {
 	if hindered := p.hindered(pool, options, spare); !hindered.Empty() {
 		rest := options.Clone()
 		rest.AndNot(hindered)
@@ -142,7 +141,7 @@ func (p *Problem) supplyRefusals(pool *poolModel, options bitset.Set, left []int
 		}
 		return append([]engine.Reason{p.quotaRefusal(pool, hindered, spare)}, others...)
 	}
-	gone, within := bitset.New(len(pool.options)), bitset.New(len(pool.options))
+	gone, within := bitset.New(len(pool.Options)), bitset.New(len(pool.Options))
 	for o := options.Next(0); o >= 0; o = options.Next(o + 1) {
 		if option := &pool.Model.Options[o]; !option.Listed {
 			gone.Add(o)
@@ -152,15 +151,15 @@ func (p *Problem) supplyRefusals(pool *poolModel, options bitset.Set, left []int
 		}
 	}
 	if options.Within(gone) {
-		return []engine.Reason{{Code: engine.SoldOut, Have: pool.names(gone, 5)}}
+		return []engine.Reason{{Code: engine.SoldOut, Have: pool.Names(gone, 5)}}
 	}
 	var out []engine.Reason
-	variety, limit := p.varietyRefusal(pool, options), p.limitRefusal(pool, options, left)
+	variety, limit := pool.VarietyRefusal(options), p.limitRefusal(pool, options, left)
 	if !variety.OK() {
 		out = append(out, variety)
 	}
 	if !limit.OK() && !within.Empty() {
-		out = append(out, engine.Reason{Code: engine.SoldOut, Have: pool.names(within, 5)})
+		out = append(out, engine.Reason{Code: engine.SoldOut, Have: pool.Names(within, 5)})
 	}
 	if !limit.OK() {
 		out = append(out, limit)
@@ -168,47 +167,15 @@ func (p *Problem) supplyRefusals(pool *poolModel, options bitset.Set, left []int
 	return out
 }
 
-// varietyRefusal names the minValues that the listed options among these cannot reach.
-func (p *Problem) varietyRefusal(pool *poolModel, fitting bitset.Set) engine.Reason {
-	varied := pool.varied()
-	for i, v := range pool.Model.Variety {
-		most := 0
-		values := map[int]map[int]bool{} // by group: what is listed together
-		ofType := map[int]map[int]bool{}
-		widest := 0 // values that one type has
-		for o := fitting.Next(0); o >= 0; o = fitting.Next(o + 1) {
-			option := &pool.Model.Options[o]
-			if !option.Listed || v.Value[o] < 0 {
-				continue
-			}
-			widest = max(widest, note(ofType, option.Type, v.Value[o]))
-			most = max(most, min(note(values, option.Group, v.Value[o]), widest*p.opt.EffectiveMaxTypes()))
-		}
-		if most < v.Min && !v.Soft {
-			return engine.Reason{Code: engine.MinValuesNotMet, Key: v1.NormalizeLabel(varied[i].Key), Need: strconv.Itoa(v.Min), Have: strconv.Itoa(most)}
-		}
-	}
-	return engine.Reason{}
-}
-
-// note adds the value to those of the key and counts them.
-func note(values map[int]map[int]bool, key, value int) int {
-	if values[key] == nil {
-		values[key] = map[int]bool{}
-	}
-	values[key][value] = true
-	return len(values[key])
-}
-
 // portRefusal names the DaemonSet that holds a port of the class on the machines that the pool has for it otherwise.
-func (p *Problem) portRefusal(pool *poolModel, c *podClass) engine.Reason {
-	if len(c.Ports) == 0 || len(pool.tolerantWays(&c.NodeConstraints, p.universe)) == 0 {
+func (p *Problem) portRefusal(pool *offering.Pool, c *podClass) engine.Reason {
+	if len(c.Ports) == 0 || len(pool.TolerantWays(&c.NodeConstraints)) == 0 {
 		return engine.Reason{}
 	}
 	for i := range p.daemons {
 		d := &p.daemons[i]
 		for _, port := range c.Ports {
-			if !pool.burdened[i].Empty() && slices.ContainsFunc(d.Ports, port.Collides) {
+			if !pool.Burdened[i].Empty() && slices.ContainsFunc(d.Ports, port.Collides) {
 				return engine.Reason{Code: engine.PortTaken, Key: kube.PortText(port), Have: "DaemonSet " + d.Set.Namespace + "/" + d.Set.Name + " holds it"}
 			}
 		}
@@ -216,64 +183,10 @@ func (p *Problem) portRefusal(pool *poolModel, c *podClass) engine.Reason {
 	return engine.Reason{}
 }
 
-// emptiness says which of the pool's own requirements no type meets, and what there is instead.
-func (m *poolModel) emptiness(u *requirement.Universe) engine.Reason {
-	r := engine.Reason{Code: engine.NoInstanceTypes, NodePool: m.pool.Name}
-	settled := m.catalog.settled
-	for _, e := range m.required {
-		if !settled[e.Key] {
-			continue
-		}
-		met, have := m.offers(e)
-		if !met {
-			r.Have = fmt.Sprintf(": %s %s, on offer are %s", e.Key, kube.ExpressionText(e), cmp.Or(engine.AtMost(have, 6), "none"))
-			return r
-		}
-	}
-	if key := m.contradiction(u); key != "" {
-		var all []requirement.Expression
-		for _, e := range m.required {
-			if e.Key == key {
-				all = append(all, e)
-			}
-		}
-		r.Have = fmt.Sprintf(": no label has a value that meets %s", kube.TermText(all))
-	}
-	return r
-}
-
-// offers reports whether any type of the pool's class meets the expression, and lists the values that there are.
-func (m *poolModel) offers(e requirement.Expression) (met bool, have []string) {
-	for i := range m.class.InstanceTypes {
-		kind := &m.class.InstanceTypes[i]
-		for j := range kind.Offerings {
-			for _, value := range valuesOf(kind, &kind.Offerings[j], e.Key) {
-				met = met || e.Admits(value, true)
-				have = append(have, value)
-			}
-			_, known := kind.Labels[e.Key]
-			met = met || !known && e.Admits("", false)
-		}
-	}
-	slices.Sort(have)
-	return met, slices.Compact(have)
-}
-
-// valuesOf lists the values that machines of the offering can have for a key.
-func valuesOf(kind *engine.InstanceType, o *engine.Offering, key string) []string {
-	if key == corev1.LabelInstanceTypeStable {
-		return []string{kind.Name}
-	}
-	if value, ok := kube.OfferingLabels(o)[key]; ok {
-		return []string{value}
-	}
-	return kind.Labels[key]
-}
-
 // labelRefusals name the labels that leave nothing by themselves, in the alternative that gets furthest, and the options that are
 // left without them; or the port that a DaemonSet holds.
-func (p *Problem) labelRefusals(pool *poolModel, c *podClass) (out []engine.Reason, rest bitset.Set) {
-	rest = bitset.Full(len(pool.options))
+func (p *Problem) labelRefusals(pool *offering.Pool, c *podClass) (out []engine.Reason, rest bitset.Set) {
+	rest = bitset.Full(len(pool.Options))
 	if r := p.portRefusal(pool, c); !r.OK() {
 		return []engine.Reason{r}, rest
 	}
@@ -283,7 +196,7 @@ func (p *Problem) labelRefusals(pool *poolModel, c *podClass) (out []engine.Reas
 		var met []requirement.Expression
 		var misses []engine.Reason
 		for _, e := range term {
-			if r := p.missing(pool, e); r.OK() {
+			if r := pool.Missing(e); r.OK() {
 				met = append(met, e)
 			} else {
 				misses = append(misses, r)
@@ -295,62 +208,17 @@ func (p *Problem) labelRefusals(pool *poolModel, c *podClass) (out []engine.Reas
 		furthest, out = len(met), misses
 		if len(misses) == 0 {
 			out = []engine.Reason{{Code: engine.RequirementsConflict, Have: kube.TermText(term)}}
-		} else if way, ok := pool.way(met, p.universe); ok {
+		} else if way, ok := pool.Way(met); ok {
 			rest = way.Options
 		}
 	}
 	return out, rest
 }
 
-// missing says why the pool cannot meet one expression.
-func (p *Problem) missing(pool *poolModel, e requirement.Expression) engine.Reason {
-	u := p.universe
-	k := u.Key(e.Key)
-	if k < 0 { // no machine has the label
-		if e.Admits("", false) {
-			return engine.Reason{}
-		}
-		return engine.Reason{Code: engine.LabelNotDefined, Key: e.Key, Need: kube.ExpressionText(e)}
-	}
-	have := bitset.New(u.Size(k))
-	if byBit, ok := pool.settled[k]; ok {
-		for _, v := range byBit {
-			have.Add(v.bit)
-		}
-	} else {
-		have.Or(pool.Model.Free[pool.freeIndex[k]])
-	}
-	if have.Meets(u.Set(e)) {
-		return engine.Reason{}
-	}
-	r := engine.Reason{Key: e.Key, Need: kube.ExpressionText(e)}
-	if have.Within(u.Missing(k)) && !slices.Contains(v1.WellKnownLabels(), e.Key) {
-		r.Code = engine.LabelNotDefined
-		return r
-	}
-	r.Code, r.Have = engine.LabelMismatch, p.valuesText(k, have)
-	return r
-}
-
-func (p *Problem) valuesText(k int, set bitset.Set) string {
-	var values []string
-	for b := set.Next(0); b >= 0; b = set.Next(b + 1) {
-		value, there := p.universe.Value(k, b)
-		switch {
-		case !there:
-			value = "no value"
-		case b == p.universe.Size(k)-1:
-			value = "other values"
-		}
-		values = append(values, value)
-	}
-	return engine.AtMost(values, 6)
-}
-
 // roomRefusals name the resources that no able option has enough of, each with the largest there is, and then what the nearest
 // type lacks of the others, if all of them together are too much. What is left are the options that have enough of all but these.
-func (p *Problem) roomRefusals(pool *poolModel, c *podClass, able bitset.Set) (out []engine.Reason, left bitset.Set) {
-	if left = pool.withRoom(c.Request, able); !left.Empty() {
+func (p *Problem) roomRefusals(pool *offering.Pool, c *podClass, able bitset.Set) (out []engine.Reason, left bitset.Set) {
+	if left = withRoom(pool, c.Request, able); !left.Empty() {
 		return nil, left
 	}
 	request := c.Request.Clone()
@@ -368,16 +236,16 @@ func (p *Problem) roomRefusals(pool *poolModel, c *podClass, able bitset.Set) (o
 			out, request[d] = append(out, p.roomRefusal(pool, c, able, d, at)), 0
 		}
 	}
-	if left = pool.withRoom(request, able); left.Empty() {
+	if left = withRoom(pool, request, able); left.Empty() {
 		out = append(out, p.combinedRefusals(pool, c, request, able)...)
-		left = pool.withRoom(request, able)
+		left = withRoom(pool, request, able)
 	}
 	return slices.Compact(out), left
 }
 
 // withRoom are those of the options that have enough for the request.
-func (m *poolModel) withRoom(request capacity.Vector, options bitset.Set) bitset.Set {
-	out := bitset.New(len(m.options))
+func withRoom(m *offering.Pool, request capacity.Vector, options bitset.Set) bitset.Set {
+	out := bitset.New(len(m.Options))
 	for o := options.Next(0); o >= 0; o = options.Next(o + 1) {
 		if request.Fits(m.Model.Options[o].Allocatable) {
 			out.Add(o)
@@ -387,7 +255,7 @@ func (m *poolModel) withRoom(request capacity.Vector, options bitset.Set) bitset
 }
 
 // roomRefusal says that no able option has enough of resource d, and that option at has most of it.
-func (p *Problem) roomRefusal(pool *poolModel, c *podClass, able bitset.Set, d, at int) engine.Reason {
+func (p *Problem) roomRefusal(pool *offering.Pool, c *podClass, able bitset.Set, d, at int) engine.Reason {
 	name, need, most := corev1.ResourceName(p.Names.Name(d)), c.Request[d], pool.Model.Options[at].Allocatable[d]
 	if kube.IsClaimed(name) {
 		return p.deviceRefusal(pool, c, able)
@@ -407,19 +275,19 @@ func (p *Problem) roomRefusal(pool *poolModel, c *podClass, able bitset.Set, d, 
 	switch {
 	case bare >= need:
 		r.Have = "the largest type, " + p.besideDaemons(pool, whole, d)
-	case most <= 0 && able.Len() < len(pool.options):
+	case most <= 0 && able.Len() < len(pool.Options):
 		r.Have = "no instance type that has the labels it asks for has any"
 	case most <= 0:
 		r.Have = "no instance type has any"
 	default:
-		r.Have = fmt.Sprintf("the largest type, %s, has %s", pool.options[at].kind.Name, kube.Text(name, most))
+		r.Have = fmt.Sprintf("the largest type, %s, has %s", pool.Options[at].Kind.Name, kube.Text(name, most))
 	}
 	return r
 }
 
 // combinedRefusals are for a request of which each part fits some type, but not all together: they name what the type lacks that
 // lacks the least, and take that out of the request.
-func (p *Problem) combinedRefusals(pool *poolModel, c *podClass, request capacity.Vector, able bitset.Set) (out []engine.Reason) {
+func (p *Problem) combinedRefusals(pool *offering.Pool, c *podClass, request capacity.Vector, able bitset.Set) (out []engine.Reason) {
 	best, at := 0.0, -1
 	for o := able.Next(0); o >= 0; o = able.Next(o + 1) {
 		worst := 0.0
@@ -447,11 +315,11 @@ func (p *Problem) combinedRefusals(pool *poolModel, c *podClass, request capacit
 }
 
 // takenByDaemons is how much of a resource DaemonSets' pods take of a machine of the option, and which takes most.
-func (p *Problem) takenByDaemons(pool *poolModel, o, d int) (taken int64, who string) {
+func (p *Problem) takenByDaemons(pool *offering.Pool, o, d int) (taken int64, who string) {
 	most, name := int64(0), corev1.ResourceName(p.Names.Name(d))
 	for i := range p.daemons {
 		n := kube.Amount(name, p.daemons[i].Requests[name])
-		if n <= 0 || !pool.burdened[i].Has(o) {
+		if n <= 0 || !pool.Burdened[i].Has(o) {
 			continue
 		}
 		if taken += n; n > most {
@@ -462,8 +330,8 @@ func (p *Problem) takenByDaemons(pool *poolModel, o, d int) (taken int64, who st
 }
 
 // besideDaemons says how much of a resource a machine of the option has, and what DaemonSets' pods take of that.
-func (p *Problem) besideDaemons(pool *poolModel, o, d int) string {
-	name, kind := corev1.ResourceName(p.Names.Name(d)), pool.options[o].kind.Name
+func (p *Problem) besideDaemons(pool *offering.Pool, o, d int) string {
+	name, kind := corev1.ResourceName(p.Names.Name(d)), pool.Options[o].Kind.Name
 	taken, who := p.takenByDaemons(pool, o, d)
 	have := pool.Model.Options[o].Allocatable[d] + taken
 	if who == "" || name == corev1.ResourcePods {
@@ -482,10 +350,10 @@ func lack(name corev1.ResourceName, need, have string) engine.Reason {
 
 // limitRefusal names the limit that keeps even the smallest listed one of the options from being started; the zero Reason means
 // that some option stays within all of them, or that none is listed.
-func (p *Problem) limitRefusal(pool *poolModel, fitting bitset.Set, left []int64) engine.Reason {
+func (p *Problem) limitRefusal(pool *offering.Pool, fitting bitset.Set, left []int64) engine.Reason {
 	for d, n := range left {
 		name := corev1.ResourceName(p.Names.Name(d))
-		limit, ok := pool.pool.Spec.Limits[name]
+		limit, ok := pool.NodePool.Spec.Limits[name]
 		if !ok {
 			continue
 		}
@@ -513,14 +381,4 @@ func (p *Problem) limitRefusal(pool *poolModel, fitting bitset.Set, left []int64
 		return engine.Reason{}
 	}
 	return engine.Reason{Code: engine.LimitReached, Key: "several resources", Need: "a machine", Have: "no type stays within all limits"}
-}
-
-// names lists the offerings, at most n.
-func (m *poolModel) names(options bitset.Set, n int) string {
-	var names []string
-	for o := options.Next(0); o >= 0; o = options.Next(o + 1) {
-		names = append(names, m.options[o].id().String())
-	}
-	slices.Sort(names)
-	return engine.AtMost(slices.Compact(names), n)
 }

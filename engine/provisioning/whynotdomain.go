@@ -8,6 +8,7 @@ import (
 	"tenon.sh/engine"
 	"tenon.sh/engine/bitset"
 	"tenon.sh/engine/kube"
+	"tenon.sh/engine/offering"
 	"tenon.sh/engine/topology"
 )
 
@@ -57,7 +58,7 @@ func (p *Problem) domains(i, class int, options bitset.Set, keys []int, w *topol
 			continue
 		}
 		if at[text] == nil {
-			at[text] = bitset.New(len(p.Pools[i].options))
+			at[text] = bitset.New(len(p.Pools[i].Options))
 		}
 		at[text].Add(o)
 	}
@@ -69,7 +70,7 @@ func (p *Problem) domains(i, class int, options bitset.Set, keys []int, w *topol
 }
 
 // together names what cannot be met all at once, though each part of it can.
-func (m *poolModel) together(r *topology.Rules) engine.Reason {
+func together(m *offering.Pool, r *topology.Rules) engine.Reason {
 	parts := []string{"what the other pods of this plan take"}
 	if r != nil {
 		parts = append(parts, betweenText(r))
@@ -77,22 +78,22 @@ func (m *poolModel) together(r *topology.Rules) engine.Reason {
 	if len(m.Model.Variety) > 0 {
 		parts = append(parts, "minValues")
 	}
-	if len(m.pool.Spec.Limits) > 0 {
+	if len(m.NodePool.Spec.Limits) > 0 {
 		parts = append(parts, "the pool's limits")
 	}
-	parts = append(parts, m.supplies()...)
+	parts = append(parts, suppliesOf(m)...)
 	return engine.Reason{Code: engine.ConstraintsConflict, Have: strings.Join(parts, ", ")}
 }
 
 // mostSupplies is how many supplies of a kind a sentence names.
 const mostSupplies = 3
 
-// supplies are those with an end that the pool's machines draw from. Others than capacity reservations are named: whoever has to
+// suppliesOf are those with an end that the pool's machines draw from. Others than capacity reservations are named: whoever has to
 // raise one should know which.
-func (m *poolModel) supplies() (out []string) {
+func suppliesOf(m *offering.Pool) (out []string) {
 	named := map[string][]string{} // by what they are
-	for i := range m.options {
-		if o := m.options[i].offering; o.Reservation != "" && !slices.Contains(named[o.Bound], o.Reservation) {
+	for i := range m.Options {
+		if o := m.Options[i].Offering; o.Reservation != "" && !slices.Contains(named[o.Bound], o.Reservation) {
 			named[o.Bound] = append(named[o.Bound], o.Reservation)
 		}
 	}

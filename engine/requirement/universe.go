@@ -55,6 +55,9 @@ func (e Expression) lists(value string) bool {
 	return slices.Contains(e.Values, value)
 }
 
+// IsUnmeetable reports whether no value meets the expression, and having none does not either: it lists none.
+func (e Expression) IsUnmeetable() bool { return e.Op == In && len(e.Values) == 0 }
+
 // Admits reports whether a node with that value of the key (there false: without the key) meets the expression. It is
 // the plain meaning that the bit sets of a Universe must agree with.
 func (e Expression) Admits(value string, there bool) bool {

@@ -1,4 +1,4 @@
-package provisioning
+package offering
 
 import (
 	"slices"
@@ -11,29 +11,30 @@ import (
 	"tenon.sh/engine/requirement"
 )
 
-// labelValues knows the values that labels have on machines that are there, or can get on those that can be started. Whoever
+// LabelValues knows the values that labels have on machines that are there, or can get on those that can be started. Whoever
 // makes pods may name any number of others, and of other labels: no machine ever has these, so they are all one.
-type labelValues struct {
-	pools    []*poolModel
+type LabelValues struct {
+	pools    []*Pool
 	machines []*inventory.Machine
 	// The labels that were asked for: those that may get any value, those that no machine has, and the values on machines.
 	open, absent map[string]bool
 	there        map[string]map[string]bool
 }
 
-func newLabelValues(pools []*poolModel, hosts []*inventory.Machine) *labelValues {
-	return &labelValues{pools: pools, machines: hosts, open: map[string]bool{}, absent: map[string]bool{}, there: map[string]map[string]bool{}}
+// NewLabelValues is for machines of the pools and those that are there.
+func NewLabelValues(pools []*Pool, machines []*inventory.Machine) *LabelValues {
+	return &LabelValues{pools: pools, machines: machines, open: map[string]bool{}, absent: map[string]bool{}, there: map[string]map[string]bool{}}
 }
 
-// isAbsent reports whether no machine has the label, or can get it.
-func (x *labelValues) isAbsent(key string) bool {
+// IsAbsent reports whether no machine has the label, or can get it.
+func (x *LabelValues) IsAbsent(key string) bool {
 	if x == nil || key == kube.NodeNameKey {
 		return false
 	}
 	absent, known := x.absent[key]
 	if !known {
 		absent = !slices.Contains(v1.WellKnownLabels(), key) &&
-			!slices.ContainsFunc(x.pools, func(m *poolModel) bool { return m.knows(key) }) &&
+			!slices.ContainsFunc(x.pools, func(m *Pool) bool { return m.knows(key) }) &&
 			!slices.ContainsFunc(x.machines, func(h *inventory.Machine) bool { return h.MayHave(key) })
 		x.absent[key] = absent
 	}
@@ -41,30 +42,30 @@ func (x *labelValues) isAbsent(key string) bool {
 }
 
 // knows reports whether machines of the pool may have the label because it, or its catalog, names it.
-func (m *poolModel) knows(key string) bool {
+func (m *Pool) knows(key string) bool {
 	_, given := m.labels[key]
 	return given || m.catalog.settled[key] || slices.ContainsFunc(m.required, func(e requirement.Expression) bool { return e.Key == key })
 }
 
 // has reports whether some machine has the value, or may get it.
-func (x *labelValues) has(key, value string) bool {
-	return slices.ContainsFunc(x.pools, func(m *poolModel) bool { return m.catalog.known[[2]string{key, value}] }) ||
+func (x *LabelValues) has(key, value string) bool {
+	return slices.ContainsFunc(x.pools, func(m *Pool) bool { return m.catalog.known[[2]string{key, value}] }) ||
 		x.isOpen(key) || x.onHosts(key)[value]
 }
 
 // isOpen reports whether some machine can get any value of the label: no type settles it.
-func (x *labelValues) isOpen(key string) bool {
+func (x *LabelValues) isOpen(key string) bool {
 	if open, known := x.open[key]; known {
 		return open
 	}
 	open := key != corev1.LabelHostname && key != kube.NodeNameKey &&
-		(slices.ContainsFunc(x.pools, func(m *poolModel) bool { return !m.catalog.settled[key] }) ||
+		(slices.ContainsFunc(x.pools, func(m *Pool) bool { return !m.catalog.settled[key] }) ||
 			slices.ContainsFunc(x.machines, func(h *inventory.Machine) bool { return h.Open != nil && len(h.Open.Types) == 0 }))
 	x.open[key] = open
 	return open
 }
 
-func (x *labelValues) onHosts(key string) map[string]bool {
+func (x *LabelValues) onHosts(key string) map[string]bool {
 	if values := x.there[key]; values != nil {
 		return values
 	}
@@ -90,7 +91,7 @@ func (x *labelValues) onHosts(key string) map[string]bool {
 
 // Reduced is the terms without the values that no machine has, each once, and without terms that no machine can meet for that.
 // It means the same to every machine.
-func (x *labelValues) Reduced(terms [][]requirement.Expression) [][]requirement.Expression {
+func (x *LabelValues) Reduced(terms [][]requirement.Expression) [][]requirement.Expression {
 	if x == nil || !slices.ContainsFunc(terms, func(t []requirement.Expression) bool { return slices.ContainsFunc(t, x.namesOthers) }) {
 		return terms
 	}
@@ -98,7 +99,7 @@ func (x *labelValues) Reduced(terms [][]requirement.Expression) [][]requirement.
 	seen := map[string]bool{}
 	for _, term := range terms {
 		short := x.ReducedTerm(term)
-		if slices.ContainsFunc(short, isVain) {
+		if slices.ContainsFunc(short, requirement.Expression.IsUnmeetable) {
 			continue
 		}
 		if text := string(kube.AppendExpressions(nil, short)); !seen[text] {
@@ -109,11 +110,8 @@ func (x *labelValues) Reduced(terms [][]requirement.Expression) [][]requirement.
 	return out
 }
 
-// isVain reports whether no machine can meet the expression.
-func isVain(e requirement.Expression) bool { return e.Op == requirement.In && len(e.Values) == 0 }
-
-func (x *labelValues) namesOthers(e requirement.Expression) bool {
-	return isVain(e) || x.isAbsent(e.Key) || isList(e) && slices.ContainsFunc(e.Values, func(v string) bool { return !x.has(e.Key, v) })
+func (x *LabelValues) namesOthers(e requirement.Expression) bool {
+	return e.IsUnmeetable() || x.IsAbsent(e.Key) || isList(e) && slices.ContainsFunc(e.Values, func(v string) bool { return !x.has(e.Key, v) })
 }
 
 func isList(e requirement.Expression) bool {
@@ -121,16 +119,16 @@ func isList(e requirement.Expression) bool {
 }
 
 // ReducedTerm is Reduced for one term; what no machine can meet stays, without a value.
-func (x *labelValues) ReducedTerm(term []requirement.Expression) []requirement.Expression {
+func (x *LabelValues) ReducedTerm(term []requirement.Expression) []requirement.Expression {
 	if x == nil {
 		return term
 	}
 	out := make([]requirement.Expression, 0, len(term))
 	for _, e := range term {
 		switch {
-		case x.isAbsent(e.Key) && e.Admits("", false):
+		case x.IsAbsent(e.Key) && e.Admits("", false):
 			continue
-		case x.isAbsent(e.Key):
+		case x.IsAbsent(e.Key):
 			e = requirement.Expression{Key: corev1.LabelHostname, Op: requirement.In}
 		case isList(e):
 			kept := slices.DeleteFunc(slices.Clone(e.Values), func(v string) bool { return !x.has(e.Key, v) })

@@ -1,4 +1,4 @@
-package provisioning
+package offering
 
 import (
 	"cmp"
@@ -62,7 +62,7 @@ func typeStructure(t *engine.InstanceType) string {
 
 // comparePools orders pools by weight, heaviest first, then by what they allow, and by name between equals. Those of Windows alone
 // come last among equal weights: most pods that do not say their system are for Linux.
-func comparePools(a, b *poolModel) int {
+func comparePools(a, b *Pool) int {
 	if n := cmp.Compare(b.weight(), a.weight()); n != 0 {
 		return n
 	}
@@ -72,20 +72,20 @@ func comparePools(a, b *poolModel) int {
 		}
 		return -1
 	}
-	return cmp.Or(cmp.Compare(poolStructure(a), poolStructure(b)), cmp.Compare(a.pool.Name, b.pool.Name))
+	return cmp.Or(cmp.Compare(poolStructure(a), poolStructure(b)), cmp.Compare(a.NodePool.Name, b.NodePool.Name))
 }
 
-func poolStructure(m *poolModel) string {
+func poolStructure(m *Pool) string {
 	var b strings.Builder
-	spec := &m.pool.Spec.Template.Spec
+	spec := &m.NodePool.Spec.Template.Spec
 	for _, r := range spec.Requirements {
 		values := slices.Clone(r.Values)
 		slices.Sort(values)
 		fmt.Fprintf(&b, "%s %s %q %d\n", v1.NormalizeLabel(r.Key), r.Operator, values, minValuesOf(r))
 	}
-	fmt.Fprintf(&b, "%v\n%s\n%s\n", m.taints, kube.ListText(corev1.ResourceList(m.pool.Spec.Limits)), kube.ListText(m.used))
-	for _, key := range kube.SortedKeys(m.pool.Spec.Template.Labels) {
-		fmt.Fprintf(&b, "%s=%s\n", key, m.pool.Spec.Template.Labels[key])
+	fmt.Fprintf(&b, "%v\n%s\n%s\n", m.Taints, kube.ListText(corev1.ResourceList(m.NodePool.Spec.Limits)), kube.ListText(m.used))
+	for _, key := range kube.SortedKeys(m.NodePool.Spec.Template.Labels) {
+		fmt.Fprintf(&b, "%s=%s\n", key, m.NodePool.Spec.Template.Labels[key])
 	}
 	return b.String()
 }

@@ -1,4 +1,4 @@
-package disruption
+package replacement
 
 import (
 	"cmp"
@@ -63,13 +63,13 @@ func NextFailure(claim *v1.NodeClaim, reason v1.DisruptionReason, why engine.Rea
 	return next.Text(), true
 }
 
-// takenBack says that the machine is left alone for a while, because a disruption of it was taken back. A broken one is not.
-func (d *planner) takenBack(h *inventory.Machine) engine.Reason {
+// TakenBack says that the machine is left alone for a while, because a disruption of it was taken back. A broken one is not.
+func TakenBack(h *inventory.Machine, now time.Time) engine.Reason {
 	if h.Claim == nil {
 		return engine.Reason{}
 	}
 	f, ok := failureOf(h.Claim)
-	if !ok || !f.Alone || !d.s.Now.Before(f.until()) {
+	if !ok || !f.Alone || !now.Before(f.until()) {
 		return engine.Reason{}
 	}
 	return engine.Reason{Code: engine.TakenBack, NodePool: h.Pool(), Need: engine.ClockText(f.until()), Have: f.Why}

@@ -1,4 +1,4 @@
-package engine_test
+package churn_test
 
 import (
 	"fmt"
@@ -13,18 +13,18 @@ import (
 
 	v1 "tenon.sh/api/v1"
 	"tenon.sh/engine"
-	"tenon.sh/engine/disruption"
+	"tenon.sh/engine/churn"
 	"tenon.sh/engine/kube"
 )
 
 // comings is a cluster whose machines come and go as a test says.
 type comings struct {
-	disruption.ChurnHistory
+	churn.History
 	now    time.Time
 	pool   *v1.NodePool
 	prices []engine.Class
 	n      int
-	heard  []disruption.Churn
+	heard  []churn.Case
 }
 
 func newComings(after time.Duration) *comings {

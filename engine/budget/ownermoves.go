@@ -1,4 +1,4 @@
-package disruption
+package budget
 
 import (
 	"fmt"
@@ -10,13 +10,12 @@ import (
 	"tenon.sh/engine"
 	"tenon.sh/engine/inventory"
 	"tenon.sh/engine/kube"
-	"tenon.sh/engine/provisioning"
 )
 
-// ownerMoves keeps count of how many pods of each owner consolidation may move: half of them an hour, rounded up. What was
+// OwnerMoves keeps count of how many pods of each owner consolidation may move: half of them an hour, rounded up. What was
 // moved in the last hour shows in the pods themselves: those that replaced others are younger than that, and younger than
 // their owner. Where that cannot be told yet it is written down: RecordMoves.
-type ownerMoves struct {
+type OwnerMoves struct {
 	s     *engine.Snapshot
 	cache *inventory.Cache
 	made  map[string]time.Time // when owners were made, as far as that is known; nil until it is asked
@@ -25,14 +24,19 @@ type ownerMoves struct {
 	recorded map[string]int
 }
 
+// NewOwnerMoves is for one pass over the snapshot.
+func NewOwnerMoves(s *engine.Snapshot, cache *inventory.Cache) *OwnerMoves {
+	return &OwnerMoves{s: s, cache: cache, left: map[string]int{}}
+}
+
 const (
 	moveHour = time.Hour
 	// firstPods is how long after their owner the first pods of it may come.
 	firstPods = 10 * time.Minute
 )
 
-// of is how many pods of the owner may move.
-func (m *ownerMoves) of(owner string) int {
+// Left is how many pods of the owner may move.
+func (m *OwnerMoves) Left(owner string) int {
 	n, known := m.left[owner]
 	if known {
 		return n
@@ -45,7 +49,7 @@ func (m *ownerMoves) of(owner string) int {
 }
 
 // moved counts the owner's pods that were moved within the last hour: as far as it is remembered, and as others replaced them.
-func (m *ownerMoves) moved(o *inventory.OwnerInfo) int {
+func (m *OwnerMoves) moved(o *inventory.OwnerInfo) int {
 	if m.recorded == nil {
 		m.recorded = recordedMoves(m.s)
 	}
@@ -68,7 +72,7 @@ func (m *ownerMoves) moved(o *inventory.OwnerInfo) int {
 }
 
 // firstPods is when the first pods of the owner began to come.
-func (m *ownerMoves) firstPods(o *inventory.OwnerInfo) time.Time {
+func (m *OwnerMoves) firstPods(o *inventory.OwnerInfo) time.Time {
 	first := o.First()
 	since, known := m.madeAt(o.Name)
 	if late := first.Sub(since); !known || o.Active() > 1 && late > 0 && late < moveHour {
@@ -79,25 +83,13 @@ func (m *ownerMoves) firstPods(o *inventory.OwnerInfo) time.Time {
 	return since
 }
 
-// newOwners counts the pods that leave the machines, by owners of which more first pods may come, so that nobody could tell what
-// comes in the place of these.
-func (d *planner) newOwners(hosts []*inventory.Machine) map[string]int {
-	var out map[string]int
-	for _, h := range hosts {
-		for _, f := range d.movers(h) {
-			if o := f.Owner; o != nil && d.s.Now.Sub(d.moves.firstPods(o)) <= firstPods {
-				if out == nil {
-					out = map[string]int{}
-				}
-				out[o.Name]++
-			}
-		}
-	}
-	return out
+// IsNew reports whether more of the owner's first pods may come, so that nobody could tell what comes in the place of those that are moved.
+func (m *OwnerMoves) IsNew(o *inventory.OwnerInfo) bool {
+	return m.s.Now.Sub(m.firstPods(o)) <= firstPods
 }
 
 // madeAt is when the owner was made, if the snapshot knows it.
-func (m *ownerMoves) madeAt(owner string) (time.Time, bool) {
+func (m *OwnerMoves) madeAt(owner string) (time.Time, bool) {
 	if m.made == nil {
 		m.made = map[string]time.Time{}
 		note := func(kind string, o metav1.Object) {
@@ -117,48 +109,36 @@ func (m *ownerMoves) madeAt(owner string) (time.Time, bool) {
 	return at, known
 }
 
-// ownersOf counts the pods of each owner that a part moves.
-func (c *consolidator) ownersOf(p provisioning.Group) map[string]int {
-	out := map[string]int{}
-	for _, h := range p.Machines {
-		for _, f := range c.movers(h) {
-			if f.Owner != nil {
-				out[f.Owner.Name]++
-			}
-		}
-	}
-	return out
-}
-
-// allow says whether so many pods of each owner may move now.
-func (m *ownerMoves) allow(owners map[string]int) engine.Reason {
+// Allow says whether so many pods of each owner may move now.
+func (m *OwnerMoves) Allow(owners map[string]int) engine.Reason {
 	worst := ""
 	for owner, n := range owners {
-		if n > m.of(owner) && (worst == "" || owner < worst) {
+		if n > m.Left(owner) && (worst == "" || owner < worst) {
 			worst = owner
 		}
 	}
 	if worst == "" {
 		return engine.Reason{}
 	}
-	return m.refusal(worst, owners[worst])
+	return m.Refusal(worst, owners[worst])
 }
 
-// refusal says that n pods of the owner are more than may move now, or at any time, or that those of other nodes come first.
-func (m *ownerMoves) refusal(owner string, n int) engine.Reason {
-	have := engine.Plural(m.of(owner), "more pod")
+// Refusal says that n pods of the owner are more than may move now, or at any time, or that those of other nodes come first.
+func (m *OwnerMoves) Refusal(owner string, n int) engine.Reason {
+	have := engine.Plural(m.Left(owner), "more pod")
 	if o := m.cache.Owned[owner]; o != nil && n > (o.Active()+1)/2 {
 		have = fmt.Sprintf("half, %s,", engine.Plural((o.Active()+1)/2, "pod"))
 	}
 	need := engine.Plural(n, "pod")
-	if n <= m.of(owner) {
+	if n <= m.Left(owner) {
 		need += ", beside those that go first,"
 	}
 	return engine.Reason{Code: engine.OwnerMoved, Key: owner, Need: need, Have: have}
 }
 
-func (m *ownerMoves) use(owners map[string]int) {
+// Use counts pods of owners that this pass moves.
+func (m *OwnerMoves) Use(owners map[string]int) {
 	for owner, n := range owners {
-		m.left[owner] = m.of(owner) - n
+		m.left[owner] = m.Left(owner) - n
 	}
 }

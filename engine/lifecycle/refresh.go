@@ -1,4 +1,4 @@
-package disruption
+package lifecycle
 
 import (
 	"fmt"
@@ -9,7 +9,6 @@ import (
 	v1 "tenon.sh/api/v1"
 	"tenon.sh/engine"
 	"tenon.sh/engine/kube"
-	"tenon.sh/engine/lifecycle"
 )
 
 // Refresh gives the snapshot as a controller that looks at it would have it a moment later: pools have the fingerprint of their
@@ -45,13 +44,13 @@ func Refresh(s *engine.Snapshot) (fresh *engine.Snapshot, notes []string) {
 
 // refreshDrift writes whether the claim has drifted. What was written of what is not known here stays.
 func refreshDrift(s *engine.Snapshot, claim *v1.NodeClaim, pool *v1.NodePool) {
-	reason, message := lifecycle.DriftOf(claim, pool, kube.FindClass(s, pool.Spec.Template.Spec.NodeClassRef), s.Now)
+	reason, message := DriftOf(claim, pool, kube.FindClass(s, pool.Spec.Template.Spec.NodeClassRef), s.Now)
 	if reason != "" {
 		kube.SetCondition(claim, v1.ConditionDrifted, metav1.ConditionTrue, reason, message, s.Now)
 		return
 	}
 	c := v1.GetCondition(claim, v1.ConditionDrifted)
-	if c != nil && (c.Reason == lifecycle.RequirementsDrifted || c.Reason == lifecycle.PoolDrifted && lifecycle.HashComparable(claim, pool)) {
+	if c != nil && (c.Reason == RequirementsDrifted || c.Reason == PoolDrifted && HashComparable(claim, pool)) {
 		v1.RemoveCondition(claim, v1.ConditionDrifted, s.Now)
 	}
 }

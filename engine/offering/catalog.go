@@ -1,4 +1,4 @@
-package provisioning
+package offering
 
 import (
 	"maps"
@@ -12,8 +12,8 @@ import (
 	"tenon.sh/engine/kube"
 )
 
-// soldCatalog is a catalog in order, with what every compilation asks of it. A catalog that was read anew is another one.
-type soldCatalog struct {
+// catalog is a catalog in order, with what every compilation asks of it. A catalog that was read anew is another one.
+type catalog struct {
 	types []soldType
 	// settled are the labels that some type or offering settles: a type that does not name such a key does not carry it.
 	settled map[string]bool
@@ -22,7 +22,7 @@ type soldCatalog struct {
 	known  map[[2]string]bool // the same, by key and value
 	// several is true if some type can turn out in several ways; tables are those of pools, by name.
 	several bool
-	tables  map[string]*poolTable
+	tables  map[string]*table
 	pass    uint64 // the last call that asked
 }
 
@@ -36,22 +36,22 @@ type soldType struct {
 	size typeSize
 }
 
-// soldCatalogs are those that a cache remembers, by their first types.
-type soldCatalogs struct {
-	byFirst map[*engine.InstanceType]*soldCatalog
+// catalogs are those that a cache remembers, by their first types.
+type catalogs struct {
+	byFirst map[*engine.InstanceType]*catalog
 	pass    uint64 // the last call that asked for any
 }
 
 // catalogOf reads a catalog, or remembers it: types by structure (size and price) first and by name between equals.
-func catalogOf(m *inventory.Cache, types []engine.InstanceType) *soldCatalog {
+func catalogOf(m *inventory.Cache, types []engine.InstanceType) *catalog {
 	if len(types) == 0 {
-		return newSoldCatalog(nil)
+		return newCatalog(nil)
 	}
-	known := inventory.KeptBy[soldCatalogs](m)
+	known := inventory.KeptBy[catalogs](m)
 	known.forget(m.Pass)
 	c := known.byFirst[&types[0]]
 	if c == nil || len(c.types) != len(types) {
-		c = newSoldCatalog(types)
+		c = newCatalog(types)
 		known.byFirst[&types[0]] = c
 	}
 	c.pass = m.Pass
@@ -59,26 +59,26 @@ func catalogOf(m *inventory.Cache, types []engine.InstanceType) *soldCatalog {
 }
 
 // forget drops, once in a call, those that the last call did not ask for, and of the others the tables of pools that it did not see.
-func (k *soldCatalogs) forget(pass uint64) {
+func (k *catalogs) forget(pass uint64) {
 	if k.pass == pass {
 		return
 	}
 	if k.byFirst == nil {
-		k.byFirst = map[*engine.InstanceType]*soldCatalog{}
+		k.byFirst = map[*engine.InstanceType]*catalog{}
 	}
 	for first, c := range k.byFirst {
 		if c.pass < k.pass {
 			delete(k.byFirst, first)
 		}
-		maps.DeleteFunc(c.tables, func(_ string, t *poolTable) bool { return t.pass < k.pass })
+		maps.DeleteFunc(c.tables, func(_ string, t *table) bool { return t.pass < k.pass })
 	}
 	k.pass = pass
 }
 
-func newSoldCatalog(types []engine.InstanceType) *soldCatalog {
-	c := &soldCatalog{
-		settled: map[string]bool{corev1.LabelInstanceTypeStable: true, corev1.LabelTopologyZone: true, v1.CapacityTypeLabelKey: true},
-		values:  map[string][]string{}, known: map[[2]string]bool{}, tables: map[string]*poolTable{},
+func newCatalog(types []engine.InstanceType) *catalog {
+	c := &catalog{
+		settled: settledBy(types),
+		values:  map[string][]string{}, known: map[[2]string]bool{}, tables: map[string]*table{},
 	}
 	note := func(key, value string) {
 		if at := [2]string{key, value}; !c.known[at] {
@@ -91,7 +91,6 @@ func newSoldCatalog(types []engine.InstanceType) *soldCatalog {
 		sold := soldType{InstanceType: t, offerings: kube.SortedOfferings(t), allocatable: t.Allocatable()}
 		several := false
 		for _, key := range kube.SortedKeys(t.Labels) {
-			c.settled[key] = true
 			several = several || len(t.Labels[key]) > 1 && !kube.SaidElsewhere(key)
 			for _, value := range t.Labels[key] {
 				note(key, value)
@@ -106,7 +105,6 @@ func newSoldCatalog(types []engine.InstanceType) *soldCatalog {
 			note(corev1.LabelTopologyZone, o.Zone)
 			note(v1.CapacityTypeLabelKey, o.CapacityType)
 			for _, key := range kube.SortedKeys(o.Labels) {
-				c.settled[key] = true
 				note(key, o.Labels[key])
 			}
 		}
@@ -114,6 +112,22 @@ func newSoldCatalog(types []engine.InstanceType) *soldCatalog {
 	}
 	slices.SortFunc(c.types, func(a, b soldType) int { return compareTypes(a.InstanceType, b.InstanceType) })
 	return c
+}
+
+// settledBy are the labels that some of the types, or an offering of one, settles.
+func settledBy(types []engine.InstanceType) map[string]bool {
+	out := map[string]bool{corev1.LabelInstanceTypeStable: true, corev1.LabelTopologyZone: true, v1.CapacityTypeLabelKey: true}
+	for i := range types {
+		for key := range types[i].Labels {
+			out[key] = true
+		}
+		for j := range types[i].Offerings {
+			for key := range types[i].Offerings[j].Labels {
+				out[key] = true
+			}
+		}
+	}
+	return out
 }
 
 func clonedAll(list []map[string]string) []map[string]string {

@@ -1,4 +1,4 @@
-package disruption
+package lifecycle
 
 import (
 	"strings"
@@ -11,7 +11,6 @@ import (
 	"tenon.sh/engine"
 	"tenon.sh/engine/enginetest"
 	"tenon.sh/engine/kube"
-	"tenon.sh/engine/lifecycle"
 )
 
 // What a controller would write within a moment is seen in a snapshot that somebody has written or edited.
@@ -51,9 +50,9 @@ func TestASnapshotIsRefreshed(t *testing.T) {
 		"a requirement, before the launch":        {[]change{require, func(c *v1.NodeClaim, _ *v1.NodePool) { c.Status.ProviderID = "" }}, "absent", ""},
 		"the template":                            {[]change{hashed("old")}, "True NodePoolDrifted", ""},
 		"the template, the pool's stamp is stale": {[]change{hashed("old"), stale}, "True NodePoolDrifted", ""},
-		"the template is what it was":             {[]change{hashed(now), written(lifecycle.PoolDrifted)}, "absent", ""},
-		"a template of which the claim says none": {[]change{written(lifecycle.PoolDrifted)}, "True NodePoolDrifted", ""},
-		"requirements are what they were":         {[]change{written(lifecycle.RequirementsDrifted)}, "absent", ""},
+		"the template is what it was":             {[]change{hashed(now), written(PoolDrifted)}, "absent", ""},
+		"a template of which the claim says none": {[]change{written(PoolDrifted)}, "True NodePoolDrifted", ""},
+		"requirements are what they were":         {[]change{written(RequirementsDrifted)}, "absent", ""},
 		"the image":                               {[]change{func(c *v1.NodeClaim, _ *v1.NodePool) { c.Status.ImageID = "old" }}, "True AMIDrift", ""},
 		"what is not known here":                  {[]change{written("SubnetDrift")}, "True SubnetDrift", ""},
 		"a type that the cloud has given up":      {[]change{func(c *v1.NodeClaim, _ *v1.NodePool) { c.Labels["node.kubernetes.io/instance-type"] = "gone" }}, "True InstanceTypeNotFound", ""},

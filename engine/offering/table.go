@@ -1,4 +1,4 @@
-package provisioning
+package offering
 
 import (
 	"slices"
@@ -15,11 +15,11 @@ import (
 	"tenon.sh/engine/requirement"
 )
 
-// poolTable lists the options of a pool as far as they follow from its catalog and from what it requires itself. As long as
+// table lists the options of a pool as far as they follow from its catalog and from what it requires itself. As long as
 // no type can turn out in several ways it is the same for every problem, and kept with the catalog.
-type poolTable struct {
+type table struct {
 	rules   optionRules
-	options []poolOption
+	options []Option
 	// model is what the packing is told of each option, sizes, places and quotas aside.
 	model []packing.Option
 	// spans are the options of each type.
@@ -41,30 +41,30 @@ type tableValue struct {
 	options bitset.Set
 }
 
-// table is the pool's table for a problem with these keys and values.
-func (m *poolModel) table(u *requirement.Universe) *poolTable {
+// table is the pool's table for the keys and values that the problem tells apart.
+func (m *Pool) table() *table {
 	rules := m.rules()
 	lasting := len(m.chosen) == 0 && !m.catalog.several
-	if known := m.catalog.tables[m.pool.Name]; lasting && known != nil && known.rules.equal(rules) {
+	if known := m.catalog.tables[m.NodePool.Name]; lasting && known != nil && known.rules.equal(rules) {
 		known.pass = m.catalog.pass
 		return known
 	}
-	t := &poolTable{rules: rules, settled: map[string][]tableValue{}, pass: m.catalog.pass}
+	t := &table{rules: rules, settled: map[string][]tableValue{}, pass: m.catalog.pass}
 	for i := range m.catalog.types {
-		t.add(&m.catalog.types[i], m.turnsOut(&m.catalog.types[i], u))
+		t.add(&m.catalog.types[i], m.turnsOut(&m.catalog.types[i]))
 	}
 	t.number(kube.SortedKeys(m.chosen))
 	if lasting {
-		m.catalog.tables[m.pool.Name] = t
+		m.catalog.tables[m.NodePool.Name] = t
 	}
 	return t
 }
 
 // turnsOut lists the ways in which machines of the type can turn out in the pool.
-func (m *poolModel) turnsOut(t *soldType, u *requirement.Universe) []map[string]string {
+func (m *Pool) turnsOut(t *soldType) []map[string]string {
 	all := t.only
 	if all == nil {
-		all = kube.Variants(t.InstanceType, u)
+		all = kube.Variants(t.InstanceType, m.in.Universe)
 	}
 	if len(m.chosen) > 0 {
 		all = clonedAll(all)
@@ -76,11 +76,11 @@ func (m *poolModel) turnsOut(t *soldType, u *requirement.Universe) []map[string]
 }
 
 // add adds every variant and offering of a type that meets the pool's own requirements.
-func (t *poolTable) add(kind *soldType, variants []map[string]string) {
+func (t *table) add(kind *soldType, variants []map[string]string) {
 	span := tableSpan{kind, len(t.options), len(t.options)}
 	for _, variant := range variants {
 		for _, offering := range kind.offerings {
-			o := poolOption{kind.InstanceType, offering, variant}
+			o := Option{kind.InstanceType, offering, variant}
 			if !t.rules.admit(&o) {
 				continue
 			}
@@ -97,20 +97,20 @@ func (t *poolTable) add(kind *soldType, variants []map[string]string) {
 
 // number gives each option its type, slot and group. Options that differ in a label that no list of types, zones and
 // capacity types can express are in different groups.
-func (t *poolTable) number(chosen []string) {
+func (t *table) number(chosen []string) {
 	var types, slots, groups capacity.Names
 	var kind *engine.InstanceType
 	var several []string
 	for i := range t.options {
 		o := &t.options[i]
-		t.model[i].Type = types.Index(o.kind.Name)
-		t.model[i].Slot = slots.Index(o.offering.Zone + "\x00" + kube.LabelText(o.offering.Labels))
-		choice := []string{o.offering.CapacityType, o.variant[corev1.LabelOSStable], o.offering.Reservation}
+		t.model[i].Type = types.Index(o.Kind.Name)
+		t.model[i].Slot = slots.Index(o.Offering.Zone + "\x00" + kube.LabelText(o.Offering.Labels))
+		choice := []string{o.Offering.CapacityType, o.variant[corev1.LabelOSStable], o.Offering.Reservation}
 		for _, key := range chosen {
 			choice = append(choice, o.variant[key])
 		}
-		if o.kind != kind {
-			kind, several = o.kind, kube.SeveralValued(o.kind)
+		if o.Kind != kind {
+			kind, several = o.Kind, kube.SeveralValued(o.Kind)
 		}
 		for _, key := range several {
 			choice = append(choice, key, o.variant[key])
@@ -120,7 +120,7 @@ func (t *poolTable) number(chosen []string) {
 }
 
 // valuesOf are the options with each value of a label.
-func (t *poolTable) valuesOf(key string) []tableValue {
+func (t *table) valuesOf(key string) []tableValue {
 	if list, known := t.settled[key]; known {
 		return list
 	}
@@ -155,7 +155,7 @@ type valueOptions struct {
 }
 
 // byBit holds the options with each value that the problem tells apart, without those that none has. An option has one of them.
-func (t *poolTable) byBit(u *requirement.Universe, k int) []valueOptions {
+func (t *table) byBit(u *requirement.Universe, k int) []valueOptions {
 	var out []valueOptions
 	at := map[int]int{}
 	for _, v := range t.valuesOf(u.Name(k)) {
@@ -175,25 +175,44 @@ func (t *poolTable) byBit(u *requirement.Universe, k int) []valueOptions {
 }
 
 // take makes the table's options those of the pool, with the sizes and quotas that they have in the problem.
-func (m *poolModel) take(p *Problem, t *poolTable) {
-	m.options, m.Model.Options = t.options, slices.Clone(t.model)
-	text, plain := p.namesText, len(p.Names.Drivers()) == 0 && p.Constraints.Claims == nil && p.opt.MaxPodsPerNode == 0
+func (m *Pool) take(t *table) {
+	m.Options, m.Model.Options = t.options, slices.Clone(t.model)
+	text, plain := m.in.Names.Text(), len(m.in.Names.Drivers()) == 0 && m.in.Constraints.Claims == nil && m.in.Opt.MaxPodsPerNode == 0
 	for i := range t.spans {
 		span := &t.spans[i]
-		size := span.kind.sizeFor(p.Names, text)
+		size := span.kind.sizeFor(m.in.Names, text)
 		allocatable := size.allocatable
-		if !plain || p.learned[span.kind.InstanceType] != nil {
-			allocatable = m.sizeOf(p, span.kind.InstanceType, size.allocatable.Clone())
+		if !plain || m.in.Memory[span.kind.InstanceType] != nil {
+			allocatable = m.sizeOf(span.kind.InstanceType, size.allocatable.Clone())
 		}
 		for o := span.from; o < span.to; o++ {
 			option := &m.Model.Options[o]
 			option.Allocatable, option.Charge = allocatable, size.charge
-			if offering := t.options[o].offering; offering.Reservation != "" || len(offering.Quotas) > 0 {
-				option.Draws = p.drawsOf(offering)
-				option.Listed = option.Listed && p.available(option.Draws)
+			if offering := t.options[o].Offering; offering.Reservation != "" || len(offering.Quotas) > 0 {
+				draws, available := m.in.Draws(offering)
+				option.Draws, option.Listed = draws, option.Listed && available
 			}
 		}
 	}
+}
+
+// sizeOf is what pods can use of a machine of the type: what the catalog says (size, which it changes), or what running
+// machines have taught.
+func (m *Pool) sizeOf(t *engine.InstanceType, size capacity.Vector) capacity.Vector {
+	if known := m.in.Memory[t]; known != nil {
+		memory := m.in.Names.Find(string(corev1.ResourceMemory))
+		size[memory] = kube.Amount(corev1.ResourceMemory, *known)
+	}
+	if pods := m.in.Names.Find(string(corev1.ResourcePods)); m.in.Opt.MaxPodsPerNode > 0 {
+		size[pods] = min(size[pods], int64(m.in.Opt.MaxPodsPerNode))
+	}
+	for driver, d := range m.in.Names.Drivers() {
+		size[d] = m.in.Constraints.Volumes.FreeOn(t, driver)
+	}
+	if claims := m.in.Constraints.Claims; claims != nil {
+		m.in.Names.SetDevices(size, claims.OnType(t))
+	}
+	return size
 }
 
 // typeSize is a type in numbers, in the order of resources that text names.
@@ -219,8 +238,8 @@ type optionRules struct {
 	taints   []corev1.Taint
 }
 
-func (m *poolModel) rules() optionRules {
-	r := optionRules{taints: m.taints}
+func (m *Pool) rules() optionRules {
+	r := optionRules{taints: m.Taints}
 	for _, e := range m.required {
 		if m.keys[e.Key] {
 			r.required = append(r.required, e)
@@ -243,7 +262,7 @@ func (r optionRules) equal(other optionRules) bool {
 }
 
 // admit reports whether a machine of the option meets them.
-func (r optionRules) admit(o *poolOption) bool {
+func (r optionRules) admit(o *Option) bool {
 	for _, e := range r.required {
 		if value, there := o.label(e.Key); !e.Admits(value, there) {
 			return false
@@ -254,5 +273,5 @@ func (r optionRules) admit(o *poolOption) bool {
 			return false
 		}
 	}
-	return kube.HasTaints(r.taints, o.offering.Taints)
+	return kube.HasTaints(r.taints, o.Offering.Taints)
 }

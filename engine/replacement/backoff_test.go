@@ -1,4 +1,4 @@
-package disruption
+package replacement
 
 import (
 	"testing"
@@ -64,32 +64,32 @@ func TestADisruptionThatStrandsAPodWaitsAlone(t *testing.T) {
 		}
 		return ok
 	}
-	d := &planner{s: &engine.Snapshot{NodeClaims: []*v1.NodeClaim{claim}}}
+	s := &engine.Snapshot{NodeClaims: []*v1.NodeClaim{claim}}
 	h := &inventory.Machine{MachineInfo: &inventory.MachineInfo{Claim: claim}}
 	for _, minutes := range []time.Duration{1, 2, 4} {
 		if !write(engine.PodStranded) {
 			t.Fatal("not written down")
 		}
-		d.s.Now = now.Add(minutes*time.Minute - time.Second)
-		if list := Backoffs(d.s); len(list) > 0 {
+		s.Now = now.Add(minutes*time.Minute - time.Second)
+		if list := Backoffs(s); len(list) > 0 {
 			t.Errorf("the pool waits: %+v", list)
 		}
-		if r := d.takenBack(h); r.Code != engine.TakenBack || r.Have != "pod default/web would have no place to run" {
+		if r := TakenBack(h, s.Now); r.Code != engine.TakenBack || r.Have != "pod default/web would have no place to run" {
 			t.Errorf("a second before %v minutes are over: %+v", minutes, r)
 		}
 		now = now.Add(minutes * time.Minute)
-		d.s.Now = now
-		if r := d.takenBack(h); !r.OK() {
+		s.Now = now
+		if r := TakenBack(h, s.Now); !r.OK() {
 			t.Errorf("after %v minutes: %+v", minutes, r)
 		}
 	}
-	if !write(engine.ReplacementLate) || !d.takenBack(h).OK() {
+	if !write(engine.ReplacementLate) || !TakenBack(h, s.Now).OK() {
 		t.Error("the claim waits for another reason")
 	}
-	if list := Backoffs(d.s); len(list) != 1 || list[0].Count != 1 || list[0].Until.Sub(now) != time.Minute {
+	if list := Backoffs(s); len(list) != 1 || list[0].Count != 1 || list[0].Until.Sub(now) != time.Minute {
 		t.Errorf("replacements that are late once make the pool wait like this: %+v", list)
 	}
-	if write(engine.PodStranded) || len(Backoffs(d.s)) != 1 {
+	if write(engine.PodStranded) || len(Backoffs(s)) != 1 {
 		t.Error("a pod that is stranded ends the pool's waiting")
 	}
 }

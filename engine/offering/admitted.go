@@ -1,4 +1,4 @@
-package provisioning
+package offering
 
 import (
 	"cmp"
@@ -12,41 +12,30 @@ import (
 	"tenon.sh/engine/requirement"
 )
 
-// poolOffering is an offering that a pool's own requirements and labels admit, sold out or not.
-type poolOffering struct {
-	Kind     *engine.InstanceType
-	Offering *engine.Offering
-	settled  map[string]bool // the labels that some type of the catalog settles
+// Admitted is an offering of a catalog that a pool's own requirements and labels admit, sold out or not.
+type Admitted struct {
+	Option
+	settled map[string]bool // the labels that some type of the catalog settles
 }
 
-// OfferingsOf lists what the pool may use of its class's catalog, by price, then by name.
-func OfferingsOf(pool *v1.NodePool, class *engine.Class) []poolOffering {
+// Of lists what the pool may use of its class's catalog, by price, then by name.
+func Of(pool *v1.NodePool, class *engine.Class) []Admitted {
 	if class == nil {
 		return nil
 	}
-	settled := map[string]bool{corev1.LabelInstanceTypeStable: true, corev1.LabelTopologyZone: true, v1.CapacityTypeLabelKey: true}
-	for i := range class.InstanceTypes {
-		for key := range class.InstanceTypes[i].Labels {
-			settled[key] = true
-		}
-		for j := range class.InstanceTypes[i].Offerings {
-			for key := range class.InstanceTypes[i].Offerings[j].Labels {
-				settled[key] = true
-			}
-		}
-	}
+	settled := settledBy(class.InstanceTypes)
 	asked, taints := poolAsks(pool), v1.CoreTaints(pool.Spec.Template.Spec.Taints)
-	var out []poolOffering
+	var out []Admitted
 	for i := range class.InstanceTypes {
 		kind := &class.InstanceTypes[i]
 		for j := range kind.Offerings {
-			o := poolOffering{kind, &kind.Offerings[j], settled}
+			o := Admitted{Option{Kind: kind, Offering: &kind.Offerings[j]}, settled}
 			if o.meets(asked) && kube.HasTaints(taints, o.Offering.Taints) {
 				out = append(out, o)
 			}
 		}
 	}
-	slices.SortFunc(out, func(a, b poolOffering) int {
+	slices.SortFunc(out, func(a, b Admitted) int {
 		return cmp.Or(cmp.Compare(a.Offering.Price, b.Offering.Price), cmp.Compare(a.ID().String(), b.ID().String()))
 	})
 	return out
@@ -56,7 +45,7 @@ func OfferingsOf(pool *v1.NodePool, class *engine.Class) []poolOffering {
 func poolAsks(pool *v1.NodePool) []requirement.Expression {
 	var asked []requirement.Expression
 	for _, r := range pool.Spec.Template.Spec.Requirements {
-		asked = append(asked, requirement.Expression{Key: v1.NormalizeLabel(r.Key), Op: requirement.Operator(r.Operator), Values: v1.NormalizeValues(r.Key, r.Values)})
+		asked = append(asked, kube.PoolExpression(r))
 	}
 	for key, value := range pool.Spec.Template.Labels {
 		asked = append(asked, requirement.Expression{Key: v1.NormalizeLabel(key), Op: requirement.In, Values: []string{value}})
@@ -64,33 +53,13 @@ func poolAsks(pool *v1.NodePool) []requirement.Expression {
 	return asked
 }
 
-func (o poolOffering) ID() engine.OfferingID {
-	return engine.OfferingID{InstanceType: o.Kind.Name, Zone: o.Offering.Zone, CapacityType: o.Offering.CapacityType, Reservation: o.Offering.Reservation}
-}
-
-// values lists what a machine of the offering can carry under the key.
-func (o poolOffering) values(key string) []string {
-	switch key {
-	case corev1.LabelInstanceTypeStable:
-		return []string{o.Kind.Name}
-	case corev1.LabelTopologyZone:
-		return []string{o.Offering.Zone}
-	case v1.CapacityTypeLabelKey:
-		return []string{o.Offering.CapacityType}
-	}
-	if value, ok := o.Offering.Labels[key]; ok {
-		return []string{value}
-	}
-	return o.Kind.Labels[key]
-}
-
 // meets reports whether a machine of the offering can meet all expressions, as far as its type settles them.
-func (o poolOffering) meets(asked []requirement.Expression) bool {
+func (o Admitted) meets(asked []requirement.Expression) bool {
 	return !slices.ContainsFunc(asked, func(e requirement.Expression) bool {
 		if !o.settled[e.Key] {
 			return false
 		}
-		values := o.values(e.Key)
+		values := valuesOf(o.Kind, o.Offering, e.Key)
 		if len(values) == 0 {
 			return !e.Admits("", false)
 		}
@@ -99,12 +68,12 @@ func (o poolOffering) meets(asked []requirement.Expression) bool {
 }
 
 // Admits reports whether the labels that a type settles leave a way for the pod.
-func (o poolOffering) Admits(pod *corev1.Pod) bool {
+func (o Admitted) Admits(pod *corev1.Pod) bool {
 	return slices.ContainsFunc(kube.NodeTermsOf(&pod.Spec, v1.NormalizeLabel), o.meets)
 }
 
 // Holds reports whether a machine of the offering has room for so much.
-func (o poolOffering) Holds(requests corev1.ResourceList) bool {
+func (o Admitted) Holds(requests corev1.ResourceList) bool {
 	have := o.Kind.Allocatable()
 	for name, q := range requests {
 		if h := have[name]; name != v1.ResourceNodes && q.Cmp(h) > 0 && q.Sign() > 0 {
@@ -115,7 +84,7 @@ func (o poolOffering) Holds(requests corev1.ResourceList) bool {
 }
 
 // PerCore is the price of the offering for each core that pods can use, 0 if it has none.
-func (o poolOffering) PerCore() float64 {
+func (o Admitted) PerCore() float64 {
 	cpu := o.Kind.Allocatable()[corev1.ResourceCPU]
 	if cpu.Sign() <= 0 {
 		return 0

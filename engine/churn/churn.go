@@ -1,4 +1,4 @@
-package disruption
+package churn
 
 import (
 	"cmp"
@@ -20,19 +20,19 @@ import (
 )
 
 const (
-	// churnSpan is how long machines that came and went are counted, and how rarely people hear of the same ones.
-	churnSpan = time.Hour
-	// churnFrom is how many in that time are worth a word.
-	churnFrom = 6
-	// mostChurners and mostStays bound what is remembered.
-	mostChurners = 500
-	mostStays    = 200
+	// span is how long machines that came and went are counted, and how rarely people hear of the same ones.
+	span = time.Hour
+	// worthAWord is how many in that time are worth a word.
+	worthAWord = 6
+	// mostOrigins and mostLives bound what is remembered.
+	mostOrigins = 500
+	mostLives   = 200
 	// leastBilled is the shortest time that clouds bill a machine for.
 	leastBilled = time.Minute
 )
 
-// Churn is that machines are started and removed again and again for pods of one owner.
-type Churn struct {
+// Case is that machines are started and removed again and again for pods of one owner.
+type Case struct {
 	NodePool string
 	Owner    string // of the pods, "CronJob default/report"
 	Machines int    // that came and went within the last hour
@@ -44,7 +44,7 @@ type Churn struct {
 }
 
 // Message says it in words.
-func (c Churn) Message() string {
+func (c Case) Message() string {
 	text := fmt.Sprintf("In the last hour %d machines were started and removed for pods of %s", c.Machines, c.Owner)
 	if c.Cost > 0 {
 		text += fmt.Sprintf(", for %s", engine.Dollars(c.Cost))
@@ -56,53 +56,53 @@ func (c Churn) Message() string {
 	return text
 }
 
-// ChurnHistory remembers which machines came and went. Its zero value remembers nothing, and after a restart it takes an hour until
+// History remembers which machines came and went. Its zero value remembers nothing, and after a restart it takes an hour until
 // it knows as much as before.
-type ChurnHistory struct {
-	running map[types.UID]*machineStay
-	past    map[churner]*churnedStays
+type History struct {
+	running map[types.UID]*life
+	past    map[origin]*pastLives
 	pass    uint64
 }
 
-// churner is whose pods machines of a pool were started for.
-type churner struct{ pool, owner string }
+// origin is whose pods machines of a pool were started for.
+type origin struct{ pool, owner string }
 
-// machineStay is the life of one claim.
-type machineStay struct {
-	of           churner // the zero value if it was started for several owners, or for nobody known
+// life is that of one claim.
+type life struct {
+	of           origin // the zero value if it was started for several owners, or for nobody known
 	began, ended time.Time
 	price        float64
 	unneeded     bool // consolidation removes it
 	pass         uint64
 }
 
-type churnedStays struct {
-	stays []machineStay // the earliest end first
+type pastLives struct {
+	lives []life // the earliest end first
 	told  time.Time
 }
 
 // Follow looks at the next snapshot of the same cluster and returns what people have not heard of for an hour.
-func (m *ChurnHistory) Follow(s *engine.Snapshot) []Churn {
+func (m *History) Follow(s *engine.Snapshot) []Case {
 	if m.running == nil {
-		m.running, m.past = map[types.UID]*machineStay{}, map[churner]*churnedStays{}
+		m.running, m.past = map[types.UID]*life{}, map[origin]*pastLives{}
 	}
 	m.pass++
 	m.note(s)
-	touched := map[churner]bool{}
-	for id, stay := range m.running {
-		if stay.pass == m.pass {
+	touched := map[origin]bool{}
+	for id, x := range m.running {
+		if x.pass == m.pass {
 			continue
 		}
 		delete(m.running, id)
-		if stay.unneeded && stay.of != (churner{}) && m.add(stay, s.Now) {
-			touched[stay.of] = true
+		if x.unneeded && x.of != (origin{}) && m.add(x, s.Now) {
+			touched[x.of] = true
 		}
 	}
-	var out []Churn
-	for _, of := range slices.SortedFunc(maps.Keys(touched), func(a, b churner) int {
+	var out []Case
+	for _, of := range slices.SortedFunc(maps.Keys(touched), func(a, b origin) int {
 		return cmp.Or(cmp.Compare(a.pool, b.pool), cmp.Compare(a.owner, b.owner))
 	}) {
-		if c, ok := m.past[of].churn(of, s); ok {
+		if c, ok := m.past[of].tell(of, s); ok {
 			out = append(out, c)
 		}
 	}
@@ -110,82 +110,82 @@ func (m *ChurnHistory) Follow(s *engine.Snapshot) []Churn {
 }
 
 // note takes in the claims that are there now.
-func (m *ChurnHistory) note(s *engine.Snapshot) {
+func (m *History) note(s *engine.Snapshot) {
 	var pods map[types.UID]*corev1.Pod
 	var prices *inventory.PriceBook
 	for _, claim := range s.NodeClaims {
-		stay := m.running[claim.UID]
-		if stay == nil {
-			stay = &machineStay{began: claim.CreationTimestamp.Time}
-			m.running[claim.UID] = stay
+		x := m.running[claim.UID]
+		if x == nil {
+			x = &life{began: claim.CreationTimestamp.Time}
+			m.running[claim.UID] = x
 			if planned := kube.PlannedPods(claim); len(planned) > 0 {
 				if pods == nil {
 					pods = podsByUID(s.Pods)
 				}
 				if owner := soleOwner(pods, planned); owner != "" {
-					stay.of = churner{claim.Labels[v1.NodePoolLabelKey], owner}
+					x.of = origin{claim.Labels[v1.NodePoolLabelKey], owner}
 				}
 			}
 		}
-		stay.pass = m.pass
+		x.pass = m.pass
 		c := v1.GetCondition(claim, v1.ConditionDisruptionReason)
-		stay.unneeded = c != nil && c.Status == metav1.ConditionTrue && (c.Reason == string(v1.Empty) || c.Reason == string(v1.Underutilized))
-		if stay.price == 0 && stay.of != (churner{}) && claim.Labels[corev1.LabelInstanceTypeStable] != "" {
+		x.unneeded = c != nil && c.Status == metav1.ConditionTrue && (c.Reason == string(v1.Empty) || c.Reason == string(v1.Underutilized))
+		if x.price == 0 && x.of != (origin{}) && claim.Labels[corev1.LabelInstanceTypeStable] != "" {
 			if prices == nil {
 				prices = inventory.NewPriceBook(s)
 			}
-			if stay.price, _ = prices.Price(claim.Labels, claim.Spec.NodeClassRef); stay.price == 0 {
-				stay.price = math.NaN() // asked, and not known
+			if x.price, _ = prices.Price(claim.Labels, claim.Spec.NodeClassRef); x.price == 0 {
+				x.price = math.NaN() // asked, and not known
 			}
 		}
 	}
 }
 
 // add remembers a machine that is gone, unless there is no room for it.
-func (m *ChurnHistory) add(stay *machineStay, now time.Time) bool {
-	h := m.past[stay.of]
+func (m *History) add(x *life, now time.Time) bool {
+	h := m.past[x.of]
 	if h == nil {
-		if len(m.past) >= mostChurners {
-			maps.DeleteFunc(m.past, func(_ churner, h *churnedStays) bool { return !h.within(now) })
+		if len(m.past) >= mostOrigins {
+			maps.DeleteFunc(m.past, func(_ origin, h *pastLives) bool { return !h.within(now) })
 		}
-		if len(m.past) >= mostChurners {
+		if len(m.past) >= mostOrigins {
 			return false
 		}
-		h = &churnedStays{}
-		m.past[stay.of] = h
+		h = &pastLives{}
+		m.past[x.of] = h
 	}
-	stay.ended = now
+	x.ended = now
 	h.within(now)
-	h.stays = append(h.stays[max(0, len(h.stays)-mostStays+1):], *stay)
+	h.lives = append(h.lives[max(0, len(h.lives)-mostLives+1):], *x)
 	return true
 }
 
 // within forgets what is too long ago and reports whether anything is left.
-func (h *churnedStays) within(now time.Time) bool {
-	h.stays = slices.DeleteFunc(h.stays, func(x machineStay) bool { return now.Sub(x.ended) > churnSpan })
-	return len(h.stays) > 0
+func (h *pastLives) within(now time.Time) bool {
+	h.lives = slices.DeleteFunc(h.lives, func(x life) bool { return now.Sub(x.ended) > span })
+	return len(h.lives) > 0
 }
 
-// churn is what there is to say of the machines that came and went, if there is.
-func (h *churnedStays) churn(of churner, s *engine.Snapshot) (Churn, bool) {
+// tell is what there is to say of the machines that came and went, if there is.
+func (h *pastLives) tell(of origin, s *engine.Snapshot) (Case, bool) {
 	at := slices.IndexFunc(s.NodePools, func(p *v1.NodePool) bool { return p.Name == of.pool })
-	if len(h.stays) < churnFrom || at < 0 || !h.told.IsZero() && s.Now.Sub(h.told) < churnSpan {
-		return Churn{}, false
+	if len(h.lives) < worthAWord || at < 0 || !h.told.IsZero() && s.Now.Sub(h.told) < span {
+		return Case{}, false
 	}
 	h.told = s.Now
-	c := Churn{NodePool: of.pool, Owner: of.owner, Machines: len(h.stays)}
+	c := Case{NodePool: of.pool, Owner: of.owner, Machines: len(h.lives)}
 	if after := s.NodePools[at].Spec.Disruption.ConsolidateAfter; after.Duration != nil {
 		c.After = *after.Duration
 	}
-	stays := slices.SortedFunc(slices.Values(h.stays), func(a, b machineStay) int { return a.began.Compare(b.began) })
-	idle, most, dearest, last := time.Duration(0), 0, 0.0, stays[0].ended
-	for i, x := range stays {
+	lives := slices.SortedFunc(slices.Values(h.lives), func(a, b life) int { return a.began.Compare(b.began) })
+	idle, most, dearest, last := time.Duration(0), 0, 0.0, lives[0].ended
+	for i, x := range lives {
 		c.Cost += x.price * max(x.ended.Sub(x.began), leastBilled).Hours()
 		dearest = max(dearest, x.price)
 		idle = max(idle, x.began.Sub(last))
 		last = kube.Latest(last, x.ended)
 		atOnce := 0
-		for _, other := range stays[:i+1] {
+		for _, other := range lives[:i+1] {
 			if other.ended.After(x.began) {
 				atOnce++
 			}
@@ -194,7 +194,7 @@ func (h *churnedStays) churn(of churner, s *engine.Snapshot) (Churn, bool) {
 	}
 	c.Longer = (c.After + idle + time.Minute).Truncate(time.Minute)
 	c.KeptCost = float64(most) * dearest
-	c.LongerCost = c.KeptCost * last.Sub(stays[0].began).Hours()
+	c.LongerCost = c.KeptCost * last.Sub(lives[0].began).Hours()
 	if math.IsNaN(c.Cost) {
 		c.Cost, c.KeptCost, c.LongerCost = 0, 0, 0
 	}

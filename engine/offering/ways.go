@@ -1,4 +1,4 @@
-package provisioning
+package offering
 
 import (
 	"slices"
@@ -17,7 +17,8 @@ import (
 // domain holds the values that a label may have which no type settles: what the pool's labels and requirements say. A
 // well-known label that the pool leaves open can be given any value; a label of the user's own must be defined by the
 // pool. Every machine gets a hostname, and a name, that nothing has named yet.
-func (m *poolModel) domain(u *requirement.Universe, k int) bitset.Set {
+func (m *Pool) domain(k int) bitset.Set {
+	u := m.in.Universe
 	key := u.Name(k)
 	if key == corev1.LabelHostname || key == kube.NodeNameKey {
 		return bitset.Of(u.Size(k), u.Size(k)-1)
@@ -41,21 +42,21 @@ func (m *poolModel) domain(u *requirement.Universe, k int) bitset.Set {
 }
 
 // subtractDaemons takes what DaemonSets will use off the options that they will run on.
-func (m *poolModel) subtractDaemons(p *Problem) {
-	for i := range p.daemons {
-		d := &p.daemons[i]
-		need := p.Names.Vector(d.Requests)
-		burdened := bitset.New(len(m.options))
-		for _, way := range m.ways(&d.NodeConstraints, p.universe) {
+func (m *Pool) subtractDaemons() {
+	for i := range m.in.DaemonSets {
+		d := &m.in.DaemonSets[i]
+		need := m.in.Names.Vector(d.Requests)
+		burdened := bitset.New(len(m.Options))
+		for _, way := range m.Ways(&d.NodeConstraints) {
 			burdened.Or(way.Options)
 		}
-		m.burdened = append(m.burdened, burdened)
+		m.Burdened = append(m.Burdened, burdened)
 		// Options of the same type, which stand side by side, share vectors.
 		var kind *engine.InstanceType
 		var heavy, light []capacity.Vector
 		for o := burdened.Next(0); o >= 0; o = burdened.Next(o + 1) {
-			if m.options[o].kind != kind {
-				kind, heavy, light = m.options[o].kind, heavy[:0], light[:0]
+			if m.Options[o].Kind != kind {
+				kind, heavy, light = m.Options[o].Kind, heavy[:0], light[:0]
 			}
 			old := m.Model.Options[o].Allocatable
 			at := slices.IndexFunc(heavy, func(v capacity.Vector) bool { return &v[0] == &old[0] })
@@ -69,37 +70,19 @@ func (m *poolModel) subtractDaemons(p *Problem) {
 	}
 }
 
-// without takes options out of ways; nil takes out none.
-func (m *poolModel) without(ways []packing.Way, options bitset.Set) []packing.Way {
-	if options == nil {
-		return ways
-	}
-	var out []packing.Way
-	for _, way := range ways {
-		left := way.Options.Clone()
-		for o := options.Next(0); o >= 0; o = options.Next(o + 1) {
-			left.Remove(o)
-		}
-		if !left.Empty() {
-			out = append(out, packing.Way{Options: left, Free: way.Free})
-		}
-	}
-	return out
-}
-
-// ways lists how a pod with this demand may use the pool's machines.
-func (m *poolModel) ways(d *kube.NodeConstraints, u *requirement.Universe) []packing.Way {
-	if kube.Untolerated(d.Tolerations, m.taints) != nil || d.Avoid && kube.Unwelcome(d.Tolerations, m.taints) {
+// Ways lists how a pod with this demand may use the pool's machines.
+func (m *Pool) Ways(d *kube.NodeConstraints) []packing.Way {
+	if kube.Untolerated(d.Tolerations, m.Taints) != nil || d.Avoid && kube.Unwelcome(d.Tolerations, m.Taints) {
 		return nil
 	}
-	return m.tolerantWays(d, u)
+	return m.TolerantWays(d)
 }
 
-// tolerantWays is ways whatever the pool's taints are.
-func (m *poolModel) tolerantWays(d *kube.NodeConstraints, u *requirement.Universe) []packing.Way {
+// TolerantWays is Ways whatever the pool's taints are.
+func (m *Pool) TolerantWays(d *kube.NodeConstraints) []packing.Way {
 	var out []packing.Way
 	for _, term := range d.Terms {
-		way, ok := m.way(term, u)
+		way, ok := m.Way(term)
 		if !ok {
 			continue
 		}
@@ -117,9 +100,10 @@ func allNil(sets []bitset.Set) bool {
 	return !slices.ContainsFunc(sets, func(s bitset.Set) bool { return s != nil })
 }
 
-// way is what one term leaves; ok is false if that is nothing.
-func (m *poolModel) way(term []requirement.Expression, u *requirement.Universe) (w packing.Way, ok bool) {
-	w.Options = bitset.Full(len(m.options))
+// Way is what one term leaves; ok is false if that is nothing.
+func (m *Pool) Way(term []requirement.Expression) (w packing.Way, ok bool) {
+	u := m.in.Universe
+	w.Options = bitset.Full(len(m.Options))
 	w.Free = make([]bitset.Set, len(m.free))
 	for _, e := range term {
 		k := u.Key(e.Key)
@@ -145,7 +129,7 @@ func (m *poolModel) way(term []requirement.Expression, u *requirement.Universe) 
 
 // keepOptions leaves the options that have one of the values. It looks at these, or at the others, whichever are fewer: an
 // expression may name a thousand values, or all but a few.
-func (m *poolModel) keepOptions(options bitset.Set, byBit []valueOptions, values bitset.Set) {
+func (m *Pool) keepOptions(options bitset.Set, byBit []valueOptions, values bitset.Set) {
 	n := 0
 	for _, v := range byBit {
 		if values.Has(v.bit) {
@@ -160,7 +144,7 @@ func (m *poolModel) keepOptions(options bitset.Set, byBit []valueOptions, values
 		}
 		return
 	}
-	kept := bitset.New(len(m.options))
+	kept := bitset.New(len(m.Options))
 	for _, v := range byBit {
 		if values.Has(v.bit) {
 			kept.Or(v.options)

@@ -1,0 +1,144 @@
+package offering
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strconv"
+
+	v1 "tenon.sh/api/v1"
+	"tenon.sh/engine"
+	"tenon.sh/engine/bitset"
+	"tenon.sh/engine/kube"
+	"tenon.sh/engine/requirement"
+)
+
+// Emptiness says of a pool without options which of the pool's own requirements no type meets, and what there is instead.
+func (m *Pool) Emptiness() engine.Reason {
+	r := engine.Reason{Code: engine.NoInstanceTypes, NodePool: m.NodePool.Name}
+	settled := m.catalog.settled
+	for _, e := range m.required {
+		if !settled[e.Key] {
+			continue
+		}
+		met, have := m.offers(e)
+		if !met {
+			r.Have = fmt.Sprintf(": %s %s, on offer are %s", e.Key, kube.ExpressionText(e), cmp.Or(engine.AtMost(have, 6), "none"))
+			return r
+		}
+	}
+	if key := m.contradiction(); key != "" {
+		var all []requirement.Expression
+		for _, e := range m.required {
+			if e.Key == key {
+				all = append(all, e)
+			}
+		}
+		r.Have = fmt.Sprintf(": no label has a value that meets %s", kube.TermText(all))
+	}
+	return r
+}
+
+// offers reports whether any type of the pool's class meets the expression, and lists the values that there are.
+func (m *Pool) offers(e requirement.Expression) (met bool, have []string) {
+	for i := range m.Class.InstanceTypes {
+		kind := &m.Class.InstanceTypes[i]
+		for j := range kind.Offerings {
+			for _, value := range valuesOf(kind, &kind.Offerings[j], e.Key) {
+				met = met || e.Admits(value, true)
+				have = append(have, value)
+			}
+			_, known := kind.Labels[e.Key]
+			met = met || !known && e.Admits("", false)
+		}
+	}
+	slices.Sort(have)
+	return met, slices.Compact(have)
+}
+
+// Missing says why the pool cannot meet one expression.
+func (m *Pool) Missing(e requirement.Expression) engine.Reason {
+	u := m.in.Universe
+	k := u.Key(e.Key)
+	if k < 0 { // no machine has the label
+		if e.Admits("", false) {
+			return engine.Reason{}
+		}
+		return engine.Reason{Code: engine.LabelNotDefined, Key: e.Key, Need: kube.ExpressionText(e)}
+	}
+	have := bitset.New(u.Size(k))
+	if byBit, ok := m.settled[k]; ok {
+		for _, v := range byBit {
+			have.Add(v.bit)
+		}
+	} else {
+		have.Or(m.Model.Free[m.freeIndex[k]])
+	}
+	if have.Meets(u.Set(e)) {
+		return engine.Reason{}
+	}
+	r := engine.Reason{Key: e.Key, Need: kube.ExpressionText(e)}
+	if have.Within(u.Missing(k)) && !slices.Contains(v1.WellKnownLabels(), e.Key) {
+		r.Code = engine.LabelNotDefined
+		return r
+	}
+	r.Code, r.Have = engine.LabelMismatch, m.valuesText(k, have)
+	return r
+}
+
+func (m *Pool) valuesText(k int, set bitset.Set) string {
+	var values []string
+	for b := set.Next(0); b >= 0; b = set.Next(b + 1) {
+		value, there := m.in.Universe.Value(k, b)
+		switch {
+		case !there:
+			value = "no value"
+		case b == m.in.Universe.Size(k)-1:
+			value = "other values"
+		}
+		values = append(values, value)
+	}
+	return engine.AtMost(values, 6)
+}
+
+// VarietyRefusal names the minValues that the listed options among these cannot reach.
+func (m *Pool) VarietyRefusal(fitting bitset.Set) engine.Reason {
+	varied := m.varied()
+	for i, v := range m.Model.Variety {
+		most := 0
+		values := map[int]map[int]bool{} // by group: what is listed together
+		ofType := map[int]map[int]bool{}
+		widest := 0 // values that one type has
+		for o := fitting.Next(0); o >= 0; o = fitting.Next(o + 1) {
+			option := &m.Model.Options[o]
+			if !option.Listed || v.Value[o] < 0 {
+				continue
+			}
+			widest = max(widest, note(ofType, option.Type, v.Value[o]))
+			most = max(most, min(note(values, option.Group, v.Value[o]), widest*m.in.Opt.EffectiveMaxTypes()))
+		}
+		if most < v.Min && !v.Soft {
+			return engine.Reason{Code: engine.MinValuesNotMet, Key: v1.NormalizeLabel(varied[i].Key), Need: strconv.Itoa(v.Min), Have: strconv.Itoa(most)}
+		}
+	}
+	return engine.Reason{}
+}
+
+// note adds the value to those of the key and counts them.
+func note(values map[int]map[int]bool, key, value int) int {
+	if values[key] == nil {
+		values[key] = map[int]bool{}
+	}
+	values[key][value] = true
+	return len(values[key])
+}
+
+// Names lists the offerings of the options, at most n.
+func (m *Pool) Names(options bitset.Set, n int) string {
+	var names []string
+	for o := options.Next(0); o >= 0; o = options.Next(o + 1) {
+		names = append(names, m.Options[o].ID().String())
+	}
+	slices.Sort(names)
+	return engine.AtMost(slices.Compact(names), n)
+}
