@@ -395,8 +395,3 @@ func DeploymentsOf(s *engine.Snapshot) func(*corev1.Pod) string {
 		return strings.TrimSuffix(owner.Name, "-"+p.Labels[appsv1.DefaultDeploymentUniqueLabelKey])
 	}
 }
-
-// ScaleOf counts the pods of a Deployment.
-func ScaleOf(s *engine.Snapshot, namespace, name string) int {
-	return len(deploymentPods(s, namespace, name))
-}
