@@ -170,8 +170,12 @@ func (a *Account) pass(r *http.Request, body []byte, into *answer) {
 		return
 	}
 	defer response.Body.Close()
-	into.status, into.header = response.StatusCode, response.Header
-	into.body, _ = io.ReadAll(response.Body)
+	answered, err := io.ReadAll(response.Body)
+	if err != nil { // half an answer is none, least of all one that everybody gets
+		into.body = []byte(err.Error())
+		return
+	}
+	into.status, into.header, into.body = response.StatusCode, response.Header, answered
 }
 
 // newCall reads which call it is: the service is in the signature, the action in the form, a header or the path.
