@@ -36,13 +36,13 @@ func (w *whatIf) try(text []byte, stop func() bool) (*dashboard.Outcome, error) 
 	for _, o := range changed.Objects {
 		out.Objects = append(out.Objects, dashboard.Tried(o))
 		if w.ignored[o.Kind] {
-			out.Notes = append(out.Notes, fmt.Sprintf("the controller runs without the feature gate %s: it would do nothing with %s", o.Kind, o.Name))
+			out.Mistakes = append(out.Mistakes, dashboard.Mistake{Text: fmt.Sprintf("the controller runs without the feature gate %s: it would do nothing with %s", o.Kind, o.Name)})
 		}
 	}
 	for _, m := range changed.Mistakes {
 		out.Mistakes = append(out.Mistakes, dashboard.Mistake(m))
 	}
-	if changed.Snapshot == nil {
+	if changed.Snapshot == nil || len(out.Mistakes) > 0 {
 		return out, nil
 	}
 	s, over := lifecycle.Refresh(changed.Snapshot)
@@ -59,7 +59,9 @@ func (w *whatIf) try(text []byte, stop func() bool) (*dashboard.Outcome, error) 
 	out.Rest = func() (*dashboard.Outcome, error) {
 		whole, all := *plan, *out
 		disrupts := disruption.Plan(s, opt, cache)
-		nomination.Foresee(s, opt, &whole)
+		if !stop() {
+			nomination.Foresee(s, opt, &whole)
+		}
 		whole.Disruptions, whole.Kept, all.Rest = disrupts.Disruptions, disrupts.Kept, nil
 		return &all, w.compare(&all, s, w.before, &whole)
 	}
@@ -73,7 +75,8 @@ func (w *whatIf) compare(out *dashboard.Outcome, s *engine.Snapshot, before, pla
 		return err
 	}
 	out.Plan = document.Bytes()
-	out.Before, out.After = figures(w.snapshot, before, w.now), figures(s, plan, w.now)
+	now := w.now + newNodeTable(s, plan).PricePerHour - newNodeTable(w.snapshot, before).PricePerHour // NodeOverlays change what nodes cost
+	out.Before, out.After = figures(w.snapshot, before, w.now), figures(s, plan, now)
 	out.Differences = differences(w.snapshot, s, before, plan)
 	return nil
 }
@@ -192,7 +195,7 @@ func podDifferences(before, after *engine.Plan) []dashboard.Difference {
 	if n := len(cannot); n > 0 {
 		d := dashboard.Difference{Text: count(n, "more pod") + " that nothing can run", Names: cannot[:min(n, mostNames)]}
 		if reasons := now[cannot[0]].Reasons; len(reasons) > 0 {
-			d.Detail = reasons[0].String()
+			d.Detail = engine.Sentence(reasons)
 		}
 		out = append(out, d)
 	}

@@ -208,7 +208,7 @@ func (d *whatIfData) answer(o *Outcome) error {
 		d.Headline = count(len(o.Mistakes), "mistake") + ". Nothing was planned."
 		return nil
 	}
-	d.Headline = fmt.Sprintf("The bill goes from %s/h now to %s/h; without the change it would go to %s/h.", dollars(o.After.Now), dollars(o.After.After()), dollars(o.Before.After()))
+	d.Headline = fmt.Sprintf("The bill goes from %s/h now to %s/h; without the change it would go to %s/h.", dollars(o.Before.Now), dollars(o.After.After()), dollars(o.Before.After()))
 	if len(o.Differences) == 0 {
 		d.Headline = "The plan is the same as without the change. " + d.Headline // as far as it is known
 	}

@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"tenon.sh/engine"
 	"tenon.sh/engine/kube"
 	"tenon.sh/engine/provisioning"
 	"tenon.sh/provider"
@@ -32,7 +33,7 @@ func daemonSets(p *Picture) []provider.Finding {
 	for _, u := range provisioning.Plan(&ask, p.Options, nil).Unplaced {
 		why := ""
 		if len(u.Reasons) > 0 {
-			why = ": " + u.Reasons[0].Message()
+			why = ": " + engine.Sentence(u.Reasons)
 		}
 		l.warning("DaemonSet "+u.Pod.Namespace+"/"+u.Pod.Name, "its pods fit no machine of any pool"+why, "if they belong on these machines too, see its node selector, tolerations and requests")
 	}

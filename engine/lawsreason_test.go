@@ -182,3 +182,35 @@ func withoutConstraint(s *engine.Snapshot, id engine.PodID, r engine.Reason) *en
 	}
 	return &out
 }
+
+// What no machine has, and a pod asks to stay off, is no hindrance, however many values its alternatives name. A pod may ask for any
+// number of labels; not all of them are named.
+func TestARefusalIsBoundedAndNamesNoLabelThatIsNoHindrance(t *testing.T) {
+	t.Parallel()
+	f, err := scenario.Parse("catalog kwok\npool general labels=team:a capacity in (on-demand)\npod web cpu=1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var many []corev1.NodeSelectorRequirement
+	for _, key := range numberedValues("example.com/own", 200) {
+		many = append(many, expecting(key, corev1.NodeSelectorOpExists))
+	}
+	for _, terms := range [][]corev1.NodeSelectorTerm{
+		{
+			{MatchExpressions: []corev1.NodeSelectorRequirement{expecting(corev1.LabelTopologyZone, corev1.NodeSelectorOpIn, "mars"), expecting("example.com/none", corev1.NodeSelectorOpNotIn, "y")}},
+			{MatchExpressions: []corev1.NodeSelectorRequirement{expecting("team", corev1.NodeSelectorOpIn, numberedValues("v", 200)...)}},
+		},
+		{{MatchExpressions: many}},
+	} {
+		s := withAsk(f.Snapshot, func(_ int, pod *corev1.Pod) {
+			pod.Spec.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution = &corev1.NodeSelector{NodeSelectorTerms: terms}
+		})
+		reasons := provisioning.Plan(s, engine.Options{}, nil).Unplaced[0].Reasons
+		if len(reasons) == 0 || len(reasons) > 8 {
+			t.Errorf("%d reasons", len(reasons))
+		}
+		if len(terms) == 2 && (len(reasons) != 1 || reasons[0].Code != engine.LabelMismatch || reasons[0].Key != corev1.LabelTopologyZone) {
+			t.Errorf("the zone is all that it lacks, and it is refused for %v", reasons)
+		}
+	}
+}

@@ -47,7 +47,7 @@ const (
 	SpreadNotMet       Code = "SpreadNotMet"       // Key: the topology key; Need: the constraint; Have: the counts
 	AffinityNotMet     Code = "AffinityNotMet"     // Key: the topology key; Need: what pods it wants to be with; Have: where they are
 	AffinityCycle      Code = "AffinityCycle"      // Need: the pods that wait for each other
-	AntiAffinityNotMet Code = "AntiAffinityNotMet" // Key: the topology key; Need: the pods that it may not be with
+	AntiAffinityNotMet Code = "AntiAffinityNotMet" // Key: the topology key; Need: the pods that it may not be with; Have: where they are
 	VolumeNotReady     Code = "VolumeNotReady"     // Key: the claim; Have: what is wrong with it
 	AttachLimit        Code = "AttachLimit"        // Key: the CSI driver; Need: how many volumes; Have: what the largest type takes
 	PortTaken          Code = "PortTaken"          // Key: the port; Have: what holds it
@@ -204,7 +204,7 @@ var messages = map[Code]string{
 	AffinityNotMet:     "the pod has to run with {need} in the same {key}, {have}",
 	AffinityCycle:      "pods wait for each other, and none of them may start: {need}",
 	PodsFirst:          "pods that wait come first",
-	AntiAffinityNotMet: "the pod may not run with {need} in the same {key}, and every {key} has some",
+	AntiAffinityNotMet: "the pod may not run with {need} in the same {key}, and {have}",
 	VolumeElsewhere:    "persistent volume claim {key}: {need}, {have}",
 	VolumeNotReady:     "persistent volume claim {key}: {have}",
 	AttachLimit:        "needs {need} volumes of {key}, {have}",

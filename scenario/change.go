@@ -11,6 +11,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/validation"
@@ -83,11 +84,15 @@ func Change(s *engine.Snapshot, text []byte) *Changed {
 	return &c.out
 }
 
+// mostNewPods is how many pods more than there are a text may ask for.
+const mostNewPods = 10_000
+
 // change is the state of one Change.
 type change struct {
 	before *engine.Snapshot
 	m      *manifest // of the text alone
 	scales []workload
+	more   int // pods than there are
 	out    Changed
 }
 
@@ -151,6 +156,10 @@ func (c *change) add(u *unstructured.Unstructured, lines *lines) {
 	for _, field := range [][]string{{"status"}, {"metadata", "resourceVersion"}, {"metadata", "managedFields"}, {"metadata", "uid"}, {"metadata", "generation"}, {"metadata", "creationTimestamp"}} {
 		unstructured.RemoveNestedField(u.Object, field...)
 	}
+	if text := absurdNumber(u.Object); text != "" {
+		say("", text+" is more than anything can be")
+		return
+	}
 	c.checkFields(u, say)
 	if len(c.out.Mistakes) > before {
 		return
@@ -175,6 +184,32 @@ func (c *change) add(u *unstructured.Unstructured, lines *lines) {
 	if pools := c.m.snapshot.NodePools; o.Kind == "NodePool" && len(c.out.Mistakes) == before {
 		c.checkPool(pools[len(pools)-1], say)
 	}
+}
+
+// absurd is a number of which arithmetic with quantities would write out all digits.
+var absurd = regexp.MustCompile(`^[-+]?[0-9.]+[eE][-+]?[0-9.]{3,}$`)
+
+// absurdNumber is the first such text in a value of JSON, empty for none.
+func absurdNumber(value any) (found string) {
+	switch value := value.(type) {
+	case string:
+		if absurd.MatchString(value) {
+			return value
+		}
+	case []any:
+		for _, v := range value {
+			if found = absurdNumber(v); found != "" {
+				return found
+			}
+		}
+	case map[string]any:
+		for _, key := range kube.SortedKeys(value) {
+			if found = absurdNumber(value[key]); found != "" {
+				return found
+			}
+		}
+	}
+	return ""
 }
 
 // checkFields applies the rules of kinds that are our own.
@@ -234,7 +269,14 @@ func (c *change) addDeployment(u *unstructured.Unstructured) error {
 		return fmt.Errorf("spec.replicas: %d pods are asked for; from 0 to %d can be planned", w.pods, mostPods)
 	}
 	o := &c.out.Objects[len(c.out.Objects)-1]
-	switch there := deploymentPods(c.before, w.meta.Namespace, w.meta.Name); {
+	there := deploymentPods(c.before, w.meta.Namespace, w.meta.Name)
+	if _, said, _ := unstructured.NestedFieldNoCopy(u.Object, "spec", "replicas"); !said && len(there) > 0 {
+		w.pods = len(there) // kubectl apply leaves it
+	}
+	if c.more += max(0, w.pods-len(there)); c.more > mostNewPods {
+		return fmt.Errorf("spec.replicas: the text asks for %d pods more than there are; %d can be planned here", c.more, mostNewPods)
+	}
+	switch {
 	case len(there) > 0:
 		c.scales = append(c.scales, w)
 		if len(w.template.Spec.Containers) > 0 {
@@ -258,6 +300,13 @@ func (c *change) merge() {
 	deployments := c.m.snapshot.Deployments
 	own := c.m.finish()
 	s := *c.before
+	if e := s.EarlierPasses; e != nil && slices.ContainsFunc(own.NodePools, func(o *v1.NodePool) bool {
+		return slices.ContainsFunc(s.NodePools, func(old *v1.NodePool) bool {
+			return old.Name == o.Name && !equality.Semantic.DeepEqual(old.Spec, o.Spec)
+		})
+	}) {
+		s.EarlierPasses = &engine.EarlierPasses{ScaledDown: e.ScaledDown} // what was found of the old pools says nothing of these
+	}
 	s.NodePools = replaced(s.NodePools, own.NodePools, func(o, old *v1.NodePool) { o.ObjectMeta, o.Status = kept(o.ObjectMeta, old.ObjectMeta), old.Status })
 	s.NodeOverlays = replaced(s.NodeOverlays, own.NodeOverlays, func(o, old *v1alpha1.NodeOverlay) {
 		o.ObjectMeta, o.Status = kept(o.ObjectMeta, old.ObjectMeta), old.Status

@@ -67,6 +67,8 @@ func TestAMistakeOfAChangeNamesLineAndField(t *testing.T) {
 		{poolText, "---\n---\n" + poolText + "---\n" + poolText, "NodePool general is defined twice"},
 		{poolText, "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: new}\nspec: {replicas: 3}", "4 spec there is no pod of it yet"},
 		{poolText, "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: web, namespace: shop}\nspec:\n  replicas: -1", "5 spec.replicas"},
+		{poolText, "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: web, namespace: shop}\nspec:\n  replicas: 20000", "5 spec.replicas the text asks for 19995 pods more than there are; 10000 can be planned here"},
+		{"cpu: 40", "cpu: 1e999999999", "1e999999999 is more than anything can be"},
 		{poolText, "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: web, namespace: shop}\nspec:\n  replica: 1", "5 spec.replica unknown field"},
 	} {
 		text := strings.Replace(poolText, c.from, c.to, 1)
@@ -95,8 +97,8 @@ func TestAChangeLeavesTheSnapshotAsItIs(t *testing.T) {
 	if err := scenario.Write(&before, s, file.Options); err != nil {
 		t.Fatal(err)
 	}
-	for replicas, want := range map[int]int{0: 0, 1: 1, 3: 3, 5: 5, 9: 9} {
-		text := poolText + fmt.Sprintf("---\napiVersion: apps/v1\nkind: Deployment\nmetadata: {name: web, namespace: shop}\nspec: {replicas: %d}\n", replicas) +
+	for spec, want := range map[string]int{"replicas: 0": 0, "replicas: 1": 1, "replicas: 3": 3, "replicas: 5": 5, "replicas: 9": 9, "paused: false": 5} {
+		text := poolText + fmt.Sprintf("---\napiVersion: apps/v1\nkind: Deployment\nmetadata: {name: web, namespace: shop}\nspec: {%s}\n", spec) +
 			"---\napiVersion: karpenter.sh/v1alpha1\nkind: NodeOverlay\nmetadata: {name: dear}\nspec: {requirements: [], priceAdjustment: '+20%'}\n"
 		changed := scenario.Change(s, []byte(text))
 		if changed.Snapshot == nil {
@@ -109,7 +111,7 @@ func TestAChangeLeavesTheSnapshotAsItIs(t *testing.T) {
 			}
 		}
 		if len(changed.Snapshot.Pods) != want || running != min(want, 3) {
-			t.Errorf("%d replicas: %d pods, %d of them run", replicas, len(changed.Snapshot.Pods), running)
+			t.Errorf("%s: %d pods, %d of them run", spec, len(changed.Snapshot.Pods), running)
 		}
 		pool := changed.Snapshot.NodePools[0]
 		if len(changed.Snapshot.NodePools) != 1 || pool.Spec.Limits["cpu"] != resource.MustParse("40") || pool.UID != s.NodePools[0].UID || len(pool.Status.Conditions) == 0 {

@@ -9,6 +9,7 @@ import (
 
 	v1 "tenon.sh/api/v1"
 	"tenon.sh/engine"
+	"tenon.sh/engine/budget"
 	"tenon.sh/engine/inventory"
 	"tenon.sh/engine/kube"
 	"tenon.sh/engine/provisioning"
@@ -112,6 +113,18 @@ func (w *World) baselineDisruptions(s *engine.Snapshot, plan *engine.Plan) []eng
 	if len(w.orders) > 0 { // one at a time
 		return out
 	}
+	left := map[string]int{} // nodes that budgets let go, by pool
+	for _, p := range s.NodePools {
+		left[p.Name] = budget.PoolAllowance(s, p, v1.Underutilized).Left()
+	}
+	for _, d := range out {
+		for _, name := range d.Claims {
+			if claim, ok := w.claims.get(name); ok {
+				left[claim.Labels[v1.NodePoolLabelKey]]--
+			}
+		}
+	}
+	candidates = slices.DeleteFunc(candidates, func(c *v1.NodeClaim) bool { return left[c.Labels[v1.NodePoolLabelKey]] <= 0 })
 	seats := w.inTurn(candidates)
 	for _, seat := range seats[:min(len(seats), baselineTries)] {
 		w.triedAt[seat.node.Name] = w.clock.now

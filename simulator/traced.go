@@ -36,7 +36,7 @@ func (w *World) replayTrace() {
 	if t == nil {
 		return
 	}
-	w.traced = map[tracedKey]*load{}
+	w.traced, w.declared = map[tracedKey]*load{}, map[string]int{}
 	w.traceShift = w.clock.now.Add(w.cfg.WarmUp).Sub(t.Begin())
 	w.arrive()
 }
@@ -114,6 +114,10 @@ func (w *World) declareTraced(l *load, owner string, number int32) {
 		l.labels = map[string]string{}
 	}
 	l.labels[appsv1.DefaultDeploymentUniqueLabelKey] = strconv.Itoa(int(number))
+	id := l.Template.Namespace + "/" + owner
+	if w.declared[id]++; w.declared[id] > 1 { // its pods may ask for different things
+		return
+	}
 	kind, name, _ := strings.Cut(owner, "/")
 	selector := &metav1.LabelSelector{MatchLabels: map[string]string{appsv1.DefaultDeploymentUniqueLabelKey: strconv.Itoa(int(number))}}
 	meta := metav1.ObjectMeta{Namespace: l.Template.Namespace, Name: name, UID: ownerUID(owner), ResourceVersion: "1", CreationTimestamp: metav1.NewTime(w.clock.now)}
@@ -127,6 +131,11 @@ func (w *World) declareTraced(l *load, owner string, number int32) {
 
 // withdrawTraced takes back what declareTraced has added.
 func (w *World) withdrawTraced(namespace, owner string) {
+	id := namespace + "/" + owner
+	if w.declared[id]--; w.declared[id] > 0 {
+		return
+	}
+	delete(w.declared, id)
 	theirs := func(o *metav1.ObjectMeta) bool { return o.Namespace == namespace && o.UID == ownerUID(owner) }
 	w.base.StatefulSets = slices.DeleteFunc(slices.Clone(w.base.StatefulSets), func(o *appsv1.StatefulSet) bool { return theirs(&o.ObjectMeta) })
 	w.base.ReplicaSets = slices.DeleteFunc(slices.Clone(w.base.ReplicaSets), func(o *appsv1.ReplicaSet) bool { return theirs(&o.ObjectMeta) })

@@ -141,6 +141,11 @@ func TestTheBaselineConsolidatesOneByOne(t *testing.T) {
 			t.Errorf("the baseline moved %v", r.Counts.Moves)
 		}
 	}
+	c := traced(t, strings.Replace(tracePool, "budget=100%", "budget=0", 1), busyDay())
+	c.Policy = simulator.Baseline
+	if r := run(t, c); r.Counts.Moves[string(v1.Underutilized)] != 0 {
+		t.Errorf("under a budget of nothing the baseline moved %v", r.Counts.Moves)
+	}
 	if !(bills[v1.WhenEmptyOrUnderutilized] <= bills[simulator.Baseline]) || !(bills[simulator.Baseline] < bills[v1.WhenEmpty]) {
 		t.Errorf("the bills are %v", bills)
 	}

@@ -102,8 +102,9 @@ type World struct {
 	guards        []*guard
 	orders        []*order
 	traced        map[tracedKey]*load
-	arrived       int           // pods of the trace
-	traceShift    time.Duration // from the trace's times to the world's
+	declared      map[string]int // loads of each owner of the trace, by namespace and name
+	arrived       int            // pods of the trace
+	traceShift    time.Duration  // from the trace's times to the world's
 	uids, numbers int
 	rounds        int // of kube-scheduler
 

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 
 	"tenon.sh/engine/kube"
 )
@@ -151,6 +152,9 @@ func (a *Audit) created(e *auditEvent, line int) error {
 	a.list = append(a.list, x)
 	if pod.Name != "" {
 		key := pod.Namespace + "/" + pod.Name
+		if old := a.pods[key]; old != nil && old.leaves.IsZero() { // a name is free again once its pod has gone
+			old.leaves = e.StageTimestamp
+		}
 		a.pods[key] = x
 		delete(a.over, key)
 		return nil
@@ -218,6 +222,9 @@ func rowOfPod(pod *corev1.Pod) row {
 	requests := kube.PodRequests(pod)
 	t := Trace{Kinds: []Kind{{Requests: requests}}}
 	for _, name := range t.resources() {
+		if q := requests[corev1.ResourceName(name)]; name != "cpu" && q.MilliValue()%1000 != 0 { // 128m of memory, which the API server takes
+			requests[corev1.ResourceName(name)] = *resource.NewQuantity(q.Value(), q.Format)
+		}
 		if text := amountText(requests, name); text != "" && isResource(name) {
 			r.resources, r.amounts = append(r.resources, name), append(r.amounts, text)
 		}
@@ -257,6 +264,7 @@ func (a *Audit) Trace() (*Trace, error) {
 	if a.unknown > 0 {
 		b.note("%s of pods that were there before the log begins, of which it does not tell what they ask for: left out", plural(a.unknown, "deletion"))
 	}
+	b.note("pods that were there before the log begins and are so after it ends are not in it: name their workloads with -f")
 	if a.collections > 0 {
 		b.note("%s of all pods of a selector at once: these are taken to stay", plural(a.collections, "deletion"))
 	}

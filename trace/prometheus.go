@@ -260,8 +260,8 @@ func resourceOf(label string) (name string, known bool) {
 		return "ephemeral-storage", true
 	}
 	domain, rest, found := strings.Cut(label, "_com_")
-	name = domain + ".com/" + strings.ReplaceAll(rest, "_", "-")
-	return name, found && isResource(name)
+	name = domain + ".com/" + rest
+	return name, found && !strings.Contains(rest, "_") && isResource(name) // what the others stood for is not known
 }
 
 // Trace makes the trace of all that was added. A pod comes with its first sample and goes one step after its last one, or when it

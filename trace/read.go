@@ -132,7 +132,10 @@ func (b *builder) readCSV(l *lines) error {
 	at := map[string]int{}
 	var resources []string
 	for i, name := range names {
-		name = strings.ToLower(strings.TrimSpace(name))
+		name = strings.TrimSpace(name)
+		if own := strings.ToLower(name); slices.Contains(columns[:], own) || own == "cpu" || own == "memory" || own == "ephemeral-storage" {
+			name = own
+		}
 		if _, twice := at[name]; twice {
 			return b.errorf(l.number, "column %s is there twice", name)
 		}

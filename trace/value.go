@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"math"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -90,12 +91,15 @@ func readKind(r *row) (Kind, error) {
 
 // isResource reports whether a column of this name is a resource.
 func isResource(name string) bool {
-	return name == "cpu" || name == "memory" || name == "ephemeral-storage" || strings.Contains(name, "/") && len(validation.IsQualifiedName(name)) == 0
+	return name == "cpu" || name == "memory" || name == "ephemeral-storage" || strings.HasPrefix(name, "hugepages-") || strings.Contains(name, "/") && len(validation.IsQualifiedName(name)) == 0
 }
+
+// absurd is a number of which arithmetic with quantities would write out all digits.
+var absurd = regexp.MustCompile(`^[-+]?[0-9.]+[eE][-+]?[0-9.]{3,}$`)
 
 func readAmount(name, text string) (resource.Quantity, error) {
 	q, err := resource.ParseQuantity(text)
-	if err != nil {
+	if err != nil || absurd.MatchString(text) {
 		return q, fmt.Errorf("%s %q is no amount such as 500m or 2Gi", name, text)
 	}
 	if q.Sign() < 0 {

@@ -136,7 +136,7 @@ func (t *tried) stranded() map[*inventory.Machine]engine.Reason {
 	for _, u := range t.plan.Unplaced {
 		h := t.leaves(u.Pod)
 		if _, known := out[h]; h != nil && !known {
-			out[h] = engine.Reason{Code: engine.CannotMove, NodePool: h.Pool(), Key: u.Pod.String(), Have: engine.Sentence(u.Reasons)}
+			out[h] = engine.Reason{Code: engine.CannotMove, NodePool: h.Pool(), Key: u.Pod.String(), Have: engine.Sentence(u.Reasons)}.Bounded()
 		}
 	}
 	for _, l := range t.plan.Launches {

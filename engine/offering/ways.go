@@ -107,6 +107,12 @@ func (m *Pool) Way(term []requirement.Expression) (w packing.Way, ok bool) {
 	w.Free = make([]bitset.Set, len(m.free))
 	for _, e := range term {
 		k := u.Key(e.Key)
+		if k < 0 { // no machine has the label
+			if !e.Admits("", false) {
+				return w, false
+			}
+			continue
+		}
 		if byBit, settled := m.settled[k]; settled {
 			m.keepOptions(w.Options, byBit, u.Set(e))
 			continue

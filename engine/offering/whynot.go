@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strconv"
 
+	corev1 "k8s.io/api/core/v1"
+
 	v1 "tenon.sh/api/v1"
 	"tenon.sh/engine"
 	"tenon.sh/engine/bitset"
@@ -74,7 +76,11 @@ func (m *Pool) Missing(e requirement.Expression) engine.Reason {
 	} else {
 		have.Or(m.Model.Free[m.freeIndex[k]])
 	}
-	if have.Meets(u.Set(e)) {
+	// The last bit stands for all values that nothing else names, and so also for those that this expression alone asks for.
+	other := u.Size(k) - 1
+	given := have.Has(other) && e.Op == requirement.In && e.Key != corev1.LabelHostname && e.Key != kube.NodeNameKey &&
+		slices.ContainsFunc(e.Values, func(value string) bool { return u.Bit(k, value) == other })
+	if given || have.Meets(u.Set(e)) {
 		return engine.Reason{}
 	}
 	r := engine.Reason{Key: e.Key, Need: kube.ExpressionText(e)}
@@ -101,8 +107,8 @@ func (m *Pool) valuesText(k int, set bitset.Set) string {
 	return engine.AtMost(values, 6)
 }
 
-// VarietyRefusal names the minValues that the listed options among these cannot reach.
-func (m *Pool) VarietyRefusal(fitting bitset.Set) engine.Reason {
+// VarietyRefusals name the minValues that the listed options among these cannot reach.
+func (m *Pool) VarietyRefusals(fitting bitset.Set) (out []engine.Reason) {
 	varied := m.varied()
 	for i, v := range m.Model.Variety {
 		most := 0
@@ -118,10 +124,10 @@ func (m *Pool) VarietyRefusal(fitting bitset.Set) engine.Reason {
 			most = max(most, min(note(values, option.Group, v.Value[o]), widest*m.in.Opt.EffectiveMaxTypes()))
 		}
 		if most < v.Min && !v.Soft {
-			return engine.Reason{Code: engine.MinValuesNotMet, Key: v1.NormalizeLabel(varied[i].Key), Need: strconv.Itoa(v.Min), Have: strconv.Itoa(most)}
+			out = append(out, engine.Reason{Code: engine.MinValuesNotMet, Key: v1.NormalizeLabel(varied[i].Key), Need: strconv.Itoa(v.Min), Have: strconv.Itoa(most)})
 		}
 	}
-	return engine.Reason{}
+	return out
 }
 
 // note adds the value to those of the key and counts them.

@@ -74,7 +74,7 @@ func (p *Problem) keptOffBy(rules *topology.Rules, place topology.Place) engine.
 }
 
 func (p *Problem) nodeRejectReason(mark int, d *constraints.DaemonSet) engine.Reason {
-	r := engine.Reason{Code: engine.AntiAffinityNotMet, Key: corev1.LabelHostname, Need: "pods of DaemonSet " + d.Key + ", which want to be apart from it,"}
+	r := engine.Reason{Code: engine.AntiAffinityNotMet, Key: corev1.LabelHostname, Need: "pods of DaemonSet " + d.Key + ", which want to be apart from it,", Have: "every " + corev1.LabelHostname + " has some"}
 	for i := range p.InterPod.Terms {
 		if t := &p.InterPod.Terms[i]; kube.IsHost(t.Key) && mark == t.Selected {
 			r.Need = "pods with " + p.InterPod.Selectors[t.Selector].String() + " (those of DaemonSet " + d.Key + ")"
@@ -87,17 +87,20 @@ func (p *Problem) nodeRejectReason(mark int, d *constraints.DaemonSet) engine.Re
 func (p *Problem) broke(c *podClass, r *topology.Rules, places []topology.Place, w *topology.World) []engine.Reason {
 	var everywhere, somewhere []engine.Reason
 	try := func(only topology.Rules, explain func() engine.Reason) {
+		if len(everywhere) == mostObstacles {
+			return
+		}
 		broken := 0
 		for _, place := range places {
 			if _, ok := w.Allows(&only, place); !ok {
 				broken++
 			}
 		}
-		if broken > 0 {
-			somewhere = append(somewhere, explain())
-		}
-		if broken == len(places) {
+		switch {
+		case broken == len(places):
 			everywhere = append(everywhere, explain())
+		case broken > 0 && len(somewhere) < mostObstacles:
+			somewhere = append(somewhere, explain())
 		}
 	}
 	for _, s := range r.Spread {
@@ -109,13 +112,18 @@ func (p *Problem) broke(c *podClass, r *topology.Rules, places []topology.Place,
 	for _, m := range r.Rejects {
 		try(topology.Rules{Rejects: []int{m}}, func() engine.Reason { return p.rejectReason(m) })
 	}
-	if missing := p.affinityMissing(c, r, w); !missing.OK() {
+	if missing := p.affinityMissing(c, r, w); !missing.OK() && !slices.Contains(everywhere, missing) {
 		everywhere = append(everywhere, missing)
 	}
-	if len(everywhere) == 0 {
-		everywhere = somewhere
+	if len(everywhere) > 0 {
+		return slices.Compact(everywhere)
 	}
-	return slices.Compact(everywhere)
+	for i := range somewhere {
+		if somewhere[i].Code == engine.AntiAffinityNotMet {
+			somewhere[i].Have = "some " + somewhere[i].Key + " has"
+		}
+	}
+	return slices.Compact(somewhere)
 }
 
 // spreadReason shows the counts, domain by domain.
@@ -219,7 +227,7 @@ func (p *Problem) affinityMissing(c *podClass, r *topology.Rules, w *topology.Wo
 			}
 			return engine.Reason{
 				Code: engine.AffinityNotMet, Key: corev1.LabelHostname, Need: "pods with " + p.InterPod.Selectors[set.Terms[0].Selector].String(),
-				Have: "and no machine that has them has room",
+				Have: "and no machine that has them takes it",
 			}
 		}
 	}
@@ -281,7 +289,7 @@ func (p *Problem) rejectReason(mark int) engine.Reason {
 		if mark == t.Owned {
 			who = "pods that want to be apart from it"
 		}
-		return engine.Reason{Code: engine.AntiAffinityNotMet, Key: t.Key, Need: who}
+		return engine.Reason{Code: engine.AntiAffinityNotMet, Key: t.Key, Need: who, Have: "every " + t.Key + " has some"}
 	}
 	return engine.Reason{Code: engine.VolumeNotReady, Key: p.InterPod.Onces[max(0, mark-p.InterPod.OnceMark(0))], Have: "only one pod may use it at a time (ReadWriteOncePod)"}
 }

@@ -11,6 +11,7 @@ import (
 	"tenon.sh/engine"
 	"tenon.sh/engine/bitset"
 	"tenon.sh/engine/capacity"
+	"tenon.sh/engine/constraints"
 	"tenon.sh/engine/kube"
 	"tenon.sh/engine/offering"
 	"tenon.sh/engine/packing"
@@ -19,8 +20,10 @@ import (
 	"tenon.sh/engine/volume"
 )
 
-// explain says, pool by pool, why no machine can be started for a pod of the class: the first rule that leaves nothing,
-// with the nearest miss, and beside a rule that somebody may lift what would be in the way then.
+// mostObstacles is how many of what keeps a pod off one pool are named: a pod may ask for any number of things.
+const mostObstacles = 8
+
+// explain says, pool by pool, why no machine can be started for a pod of the class.
 func (p *Problem) explain(class int, s *packing.Solution) []engine.Reason {
 	c := p.Classes[class]
 	if c.unmanned {
@@ -38,7 +41,8 @@ func (p *Problem) explain(class int, s *packing.Solution) []engine.Reason {
 	var reasons []engine.Reason
 	spare := p.spare(s)
 	for i, pool := range p.Pools {
-		for _, r := range p.obstacles(i, class, p.left(i, s), spare, s.World) {
+		list := p.obstacles(i, class, p.left(i, s), spare, s.World)
+		for _, r := range list[:min(len(list), mostObstacles)] {
 			r.NodePool = pool.NodePool.Name
 			reasons = append(reasons, r.Bounded())
 		}
@@ -59,12 +63,14 @@ func (p *Problem) explain(class int, s *packing.Solution) []engine.Reason {
 	return reasons
 }
 
-// obstacles lists what keeps a pod of the class off new machines of pool i: each rule that leaves nothing by itself; if there is
-// none, what cannot be met together.
+// obstacles lists what keeps a pod of the class off new machines of pool i: each rule that leaves nothing by itself, with the nearest
+// miss, so that whoever lifts one does not meet the next afterwards; if there is none, what cannot be met together.
 func (p *Problem) obstacles(i, class int, left []int64, spare []int, w *topology.World) (out []engine.Reason) {
 	c, pool := p.Classes[class], p.Pools[i]
-	if t := kube.Untolerated(c.Tolerations, pool.Taints); t != nil {
-		out = append(out, engine.Reason{Code: engine.TaintNotTolerated, Have: kube.TaintText(*t)})
+	for i := range pool.Taints {
+		if t := kube.Untolerated(c.Tolerations, pool.Taints[i:i+1]); t != nil {
+			out = append(out, engine.Reason{Code: engine.TaintNotTolerated, Have: kube.TaintText(*t)})
+		}
 	}
 	if len(pool.Options) == 0 {
 		return append(out, pool.Emptiness())
@@ -90,13 +96,16 @@ func (p *Problem) obstacles(i, class int, left []int64, spare []int, w *topology
 	if len(supply) > 0 && supply[0].Code == engine.MinValuesNotMet {
 		between, supply = supply, between
 	}
-	if out = slices.Concat(out, between, supply); len(out) > 0 {
-		return out
-	}
+	out = slices.Concat(out, between, supply)
 	if r := p.launchRefusal(pool, c); !r.OK() {
-		return []engine.Reason{r}
+		if closed := optionsOf(c.Backoff, pool, p.Snapshot.Now, false); len(out) == 0 || closed != nil && fitting.Within(closed) {
+			out = append(out, r)
+		}
 	}
-	return []engine.Reason{together(pool, c.last().Rules)}
+	if len(out) == 0 {
+		return []engine.Reason{together(pool, c.last().Rules)}
+	}
+	return out
 }
 
 // namedHost returns the hostname that every alternative of the class asks for, "" if there is none.
@@ -153,18 +162,11 @@ func (p *Problem) supplyRefusals(pool *offering.Pool, options bitset.Set, left [
 	if options.Within(gone) {
 		return []engine.Reason{{Code: engine.SoldOut, Have: pool.Names(gone, 5)}}
 	}
-	var out []engine.Reason
-	variety, limit := pool.VarietyRefusal(options), p.limitRefusal(pool, options, left)
-	if !variety.OK() {
-		out = append(out, variety)
-	}
-	if !limit.OK() && !within.Empty() {
+	out, limits := pool.VarietyRefusals(options), p.limitRefusals(pool, options, left)
+	if len(limits) > 0 && !within.Empty() {
 		out = append(out, engine.Reason{Code: engine.SoldOut, Have: pool.Names(within, 5)})
 	}
-	if !limit.OK() {
-		out = append(out, limit)
-	}
-	return out
+	return append(out, limits...)
 }
 
 // portRefusal names the DaemonSet that holds a port of the class on the machines that the pool has for it otherwise.
@@ -188,6 +190,10 @@ func (p *Problem) portRefusal(pool *offering.Pool, c *podClass) engine.Reason {
 func (p *Problem) labelRefusals(pool *offering.Pool, c *podClass) (out []engine.Reason, rest bitset.Set) {
 	rest = bitset.Full(len(pool.Options))
 	if r := p.portRefusal(pool, c); !r.OK() {
+		rest = bitset.New(len(pool.Options))
+		for _, way := range pool.TolerantWays(&c.NodeConstraints) {
+			rest.Or(way.Options)
+		}
 		return []engine.Reason{r}, rest
 	}
 	out = []engine.Reason{{Code: engine.RequirementsConflict, Have: "its node affinity has no term that any node could meet"}}
@@ -198,7 +204,7 @@ func (p *Problem) labelRefusals(pool *offering.Pool, c *podClass) (out []engine.
 		for _, e := range term {
 			if r := pool.Missing(e); r.OK() {
 				met = append(met, e)
-			} else {
+			} else if len(misses) < mostObstacles {
 				misses = append(misses, r)
 			}
 		}
@@ -261,7 +267,8 @@ func (p *Problem) roomRefusal(pool *offering.Pool, c *podClass, able bitset.Set,
 		return p.deviceRefusal(pool, c, able)
 	}
 	bare, whole := int64(-1), at // without DaemonSets
-	for o := able.Next(0); o >= 0; o = able.Next(o + 1) {
+	taking := slices.ContainsFunc(p.daemons, func(d constraints.DaemonSet) bool { amount := d.Requests[name]; return amount.Sign() > 0 })
+	for o := able.Next(0); taking && o >= 0; o = able.Next(o + 1) {
 		taken, _ := p.takenByDaemons(pool, o, d)
 		if n := pool.Model.Options[o].Allocatable[d] + taken; n > bare {
 			bare, whole = n, o
@@ -348,9 +355,9 @@ func lack(name corev1.ResourceName, need, have string) engine.Reason {
 	return engine.Reason{Code: engine.NotEnoughResources, Key: string(name), Need: need, Have: have}
 }
 
-// limitRefusal names the limit that keeps even the smallest listed one of the options from being started; the zero Reason means
-// that some option stays within all of them, or that none is listed.
-func (p *Problem) limitRefusal(pool *offering.Pool, fitting bitset.Set, left []int64) engine.Reason {
+// limitRefusals name the limits that keep even the smallest listed one of the options from being started; nothing if some option
+// stays within all of them, or none is listed.
+func (p *Problem) limitRefusals(pool *offering.Pool, fitting bitset.Set, left []int64) (out []engine.Reason) {
 	for d, n := range left {
 		name := corev1.ResourceName(p.Names.Name(d))
 		limit, ok := pool.NodePool.Spec.Limits[name]
@@ -364,21 +371,21 @@ func (p *Problem) limitRefusal(pool *offering.Pool, fitting bitset.Set, left []i
 			}
 		}
 		if least > n {
-			return engine.Reason{
+			out = append(out, engine.Reason{
 				Code: engine.LimitReached, Key: string(name), Need: kube.Text(name, least),
 				Have: fmt.Sprintf("%s of %s is left", kube.Text(name, max(0, n)), limit.String()),
-			}
+			})
 		}
 	}
 	listed := false
 	for o := fitting.Next(0); o >= 0; o = fitting.Next(o + 1) {
 		option := &pool.Model.Options[o]
 		if listed = listed || option.Listed; option.Listed && option.Charge.Fits(left) {
-			return engine.Reason{}
+			return nil
 		}
 	}
-	if !listed {
-		return engine.Reason{}
+	if listed && len(out) == 0 {
+		out = append(out, engine.Reason{Code: engine.LimitReached, Key: "several resources", Need: "a machine", Have: "no type stays within all limits"})
 	}
-	return engine.Reason{Code: engine.LimitReached, Key: "several resources", Need: "a machine", Have: "no type stays within all limits"}
+	return out
 }

@@ -17,6 +17,7 @@ func (v *Volumes) Named(pod *corev1.Pod, reasons []engine.Reason) []engine.Reaso
 		return reasons
 	}
 	out := slices.Clone(reasons)
+	told := kube.NodeConstraintsOf(&pod.Spec).Told
 	for i, r := range out {
 		switch r.Code {
 		case engine.VolumeNotReady:
@@ -24,12 +25,12 @@ func (v *Volumes) Named(pod *corev1.Pod, reasons []engine.Reason) []engine.Reaso
 				out[i].Key = v.taker(pod)
 			}
 		case engine.LabelMismatch:
-			out[i] = v.elsewhere(pod, r, r.Key, r.Need, "the pool offers "+r.Have)
+			out[i] = v.elsewhere(pod, told, r, r.Key, r.Need, "the pool offers "+r.Have)
 		case engine.LabelNotDefined:
-			out[i] = v.elsewhere(pod, r, r.Key, r.Need, "which the pool does not define")
+			out[i] = v.elsewhere(pod, told, r, r.Key, r.Need, "which the pool does not define")
 		case engine.NoExistingNodeMatches:
 			need := kube.ExpressionText(requirement.Expression{Op: requirement.In, Values: []string{r.Need}})
-			out[i] = v.elsewhere(pod, r, corev1.LabelHostname, need, "a node that cannot take the pod, and no new node will have that name")
+			out[i] = v.elsewhere(pod, told, r, corev1.LabelHostname, need, "a node that cannot take the pod, and no new node will have that name")
 		}
 	}
 	return out
@@ -47,13 +48,13 @@ func (v *Volumes) taker(pod *corev1.Pod) string {
 
 // elsewhere says of a label that no machine has for the pod that it is one of its volumes that needs it, if the pod itself does not
 // ask for it.
-func (v *Volumes) elsewhere(pod *corev1.Pod, r engine.Reason, key, need, have string) engine.Reason {
+func (v *Volumes) elsewhere(pod *corev1.Pod, told [][]requirement.Expression, r engine.Reason, key, need, have string) engine.Reason {
 	asks := func(terms [][]requirement.Expression) bool {
 		return slices.ContainsFunc(terms, func(term []requirement.Expression) bool {
 			return slices.ContainsFunc(term, func(e requirement.Expression) bool { return e.Key == key && kube.ExpressionText(e) == need })
 		})
 	}
-	if asks(kube.NodeConstraintsOf(&pod.Spec).Told) {
+	if asks(told) {
 		return r
 	}
 	for i := range pod.Spec.Volumes {

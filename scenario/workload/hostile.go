@@ -17,7 +17,7 @@ import (
 func HostileKinds() []string {
 	return []string{
 		"values", "terms", "bounds", "preferred", "selector", "near", "apart", "nearsoft", "apartsoft", "spread", "spreadsoft", "keys",
-		"everybody", "tolerations", "ports", "disks", "resources", "containers", "ring",
+		"everybody", "tolerations", "ports", "disks", "resources", "containers", "ring", "labels",
 	}
 }
 
@@ -129,6 +129,13 @@ func (h *hostility) ask(pod *corev1.Pod, kind string, n int) {
 	switch c := &pod.Spec.Containers[0]; kind {
 	case "values":
 		require(h.nodeTerm(10 * n))
+		return
+	case "labels":
+		var term corev1.NodeSelectorTerm
+		for range n {
+			term.MatchExpressions = append(term.MatchExpressions, corev1.NodeSelectorRequirement{Key: "example.com/" + h.own(), Operator: corev1.NodeSelectorOpExists})
+		}
+		require(term)
 		return
 	case "selector":
 		*apart = append(*apart, corev1.PodAffinityTerm{TopologyKey: h.topology(), LabelSelector: h.selector(10 * n)})
