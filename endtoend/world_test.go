@@ -324,4 +324,13 @@ func (w *world) clear() {
 		pods, nodes, claims := len(w.pods()), len(w.nodes()), len(w.claims())
 		return pods+nodes+claims == 0, fmt.Sprintf("%d pods, %d nodes, %d claims are left", pods, nodes, claims)
 	})
+	var classes kwokv1alpha1.KWOKNodeClassList
+	w.must(w.List(w, &classes))
+	for i := range classes.Items { // nobody need be there to take their finalizers off
+		class := &classes.Items[i]
+		before := client.MergeFrom(class.DeepCopy())
+		class.Finalizers = nil
+		w.must(client.IgnoreNotFound(w.Patch(w, class, before)))
+		w.must(client.IgnoreNotFound(w.Delete(w, class)))
+	}
 }
