@@ -93,7 +93,11 @@ func serve(t testing.TB, p *dashboard.Picture) http.Handler {
 
 // ask asks as a browser on this machine would.
 func ask(handler http.Handler, method, address string, headers ...string) *httptest.ResponseRecorder {
-	r := httptest.NewRequest(method, address, nil)
+	return askWith(handler, method, address, nil, headers...)
+}
+
+func askWith(handler http.Handler, method, address string, body io.Reader, headers ...string) *httptest.ResponseRecorder {
+	r := httptest.NewRequest(method, address, body)
 	r.Host = "localhost:8230"
 	for i := 0; i < len(headers); i += 2 {
 		r.Header.Set(headers[i], headers[i+1])

@@ -45,17 +45,7 @@ func send(handler http.Handler, text string, headers ...string) *httptest.Respon
 }
 
 func post(handler http.Handler, address, body string, headers ...string) *httptest.ResponseRecorder {
-	r := httptest.NewRequest(http.MethodPost, address, strings.NewReader(body))
-	r.Host = "localhost:8230"
-	for i := 0; i < len(headers); i += 2 {
-		r.Header.Set(headers[i], headers[i+1])
-	}
-	if host := r.Header.Get("Host"); host != "" {
-		r.Host = host
-	}
-	w := httptest.NewRecorder()
-	handler.ServeHTTP(w, r)
-	return w
+	return askWith(handler, http.MethodPost, address, strings.NewReader(body), headers...)
 }
 
 func planned([]byte, func() bool) (*dashboard.Outcome, error) {

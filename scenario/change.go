@@ -186,14 +186,11 @@ func (c *change) add(u *unstructured.Unstructured, lines *lines) {
 	}
 }
 
-// absurd is a number of which arithmetic with quantities would write out all digits.
-var absurd = regexp.MustCompile(`^[-+]?[0-9.]+[eE][-+]?[0-9.]{3,}$`)
-
 // absurdNumber is the first such text in a value of JSON, empty for none.
 func absurdNumber(value any) (found string) {
 	switch value := value.(type) {
 	case string:
-		if absurd.MatchString(value) {
+		if kube.IsBeyondCounting(value) {
 			return value
 		}
 	case []any:

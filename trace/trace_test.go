@@ -99,6 +99,7 @@ func TestBadInputIsSaidWithItsLine(t *testing.T) {
 		{"absurd memory", pod("x,a,," + at + ",,1,9Ei"), "memory 9Ei is more than a pod can ask for"},
 		{"thousandths of bytes", pod("x,a,," + at + ",,1,500m"), "memory 500m is no whole number"},
 		{"no amount", pod("x,a,," + at + ",,one,1Gi"), `cpu "one" is no amount`},
+		{"beyond counting", pod("x,a,," + at + ",,1e999999999,1Gi"), `cpu "1e999999999" is no amount`},
 		{"departure first", pod("x,a,," + at + ",2026-03-01T00:00:00Z,1,1Gi"), "t.csv:2: pod a departs at 2026-03-01T00:00:00Z, which is not after its arrival"},
 		{"no arrival", pod("x,a,,,,1,1Gi"), "arrival of pod a: it is empty"},
 		{"no time", pod("x,a,,yesterday,,1,1Gi"), `arrival of pod a: "yesterday" is no time`},
@@ -175,9 +176,6 @@ func (e *endless) Read(into []byte) (int, error) {
 
 // A trace is read line by line, and costs memory for its pods only; beyond the limit it is refused.
 func TestAMillionPodsAreReadInBoundedMemory(t *testing.T) {
-	if testing.Short() {
-		t.Skip("it takes some seconds")
-	}
 	var before, after runtime.MemStats
 	runtime.GC()
 	runtime.ReadMemStats(&before)

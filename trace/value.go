@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"maps"
 	"math"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -15,6 +14,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/util/validation"
+
+	"tenon.sh/engine/kube"
 )
 
 // What one pod may ask for. Beyond that a unit is wrong.
@@ -94,12 +95,9 @@ func isResource(name string) bool {
 	return name == "cpu" || name == "memory" || name == "ephemeral-storage" || strings.HasPrefix(name, "hugepages-") || strings.Contains(name, "/") && len(validation.IsQualifiedName(name)) == 0
 }
 
-// absurd is a number of which arithmetic with quantities would write out all digits.
-var absurd = regexp.MustCompile(`^[-+]?[0-9.]+[eE][-+]?[0-9.]{3,}$`)
-
 func readAmount(name, text string) (resource.Quantity, error) {
 	q, err := resource.ParseQuantity(text)
-	if err != nil || absurd.MatchString(text) {
+	if err != nil || kube.IsBeyondCounting(text) {
 		return q, fmt.Errorf("%s %q is no amount such as 500m or 2Gi", name, text)
 	}
 	if q.Sign() < 0 {

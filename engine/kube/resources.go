@@ -2,6 +2,7 @@ package kube
 
 import (
 	"math"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -136,6 +137,13 @@ func Amount(name corev1.ResourceName, q resource.Quantity) int64 {
 	}
 	return q.Value()
 }
+
+// beyondCounting has an exponent of three digits or more.
+var beyondCounting = regexp.MustCompile(`^[-+]?[0-9.]+[eE][-+]?[0-9.]{3,}$`)
+
+// IsBeyondCounting reports whether the text is a quantity of which arithmetic would write out all digits: 1e999999999 takes minutes and
+// gigabytes.
+func IsBeyondCounting(text string) bool { return beyondCounting.MatchString(text) }
 
 // Quantity is the reverse of amount, in the form that people expect of that resource.
 func Quantity(name corev1.ResourceName, n int64) resource.Quantity {
