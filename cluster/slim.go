@@ -12,7 +12,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"tenon.sh/api/autoscalingv1"
+	"tenon.sh/api/autoscalingv1beta1"
 	v1 "tenon.sh/api/v1"
+	"tenon.sh/api/v1alpha1"
+	"tenon.sh/engine/kube"
 )
 
 // CacheOptions says what the caches keep. Most of a pod is of no interest to an autoscaler, and there are many pods.
@@ -43,6 +46,18 @@ func CacheOptions() cache.Options {
 			&resourcev1.ResourceSlice{}:     {Transform: slim(func(s *resourcev1.ResourceSlice) { slimMeta(s) })},
 			&appsv1.Deployment{}:            {Transform: slim(slimDeployment)},
 			&corev1.PodTemplate{}:           {Transform: slim(slimPodTemplate)},
+			&v1.NodePool{}: {Transform: slim(func(p *v1.NodePool) {
+				slimMeta(p)
+				kube.Countable(corev1.ResourceList(p.Spec.Limits))
+			})},
+			&v1alpha1.NodeOverlay{}: {Transform: slim(func(o *v1alpha1.NodeOverlay) {
+				slimMeta(o)
+				kube.Countable(o.Spec.Capacity)
+			})},
+			&autoscalingv1beta1.CapacityBuffer{}: {Transform: slim(func(b *autoscalingv1beta1.CapacityBuffer) {
+				slimMeta(b)
+				kube.Countable(b.Spec.Limits)
+			})},
 		},
 	}
 }

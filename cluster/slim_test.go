@@ -132,6 +132,23 @@ func TestSlimObjectsKeepWhatDecisionsNeed(t *testing.T) {
 	}
 }
 
+// Numbers that the API server takes, and that arithmetic would write out for minutes, do not reach the engine.
+func TestNobodysNumbersKeepTheEngineBusy(t *testing.T) {
+	t.Parallel()
+	list := func() corev1.ResourceList {
+		return corev1.ResourceList{"cpu": resource.MustParse("1e999999999"), "memory": resource.MustParse("12.5e999999999")}
+	}
+	for _, object := range []client.Object{
+		&v1.NodePool{Spec: v1.NodePoolSpec{Limits: v1.Limits(list())}},
+		&v1alpha1.NodeOverlay{Spec: v1alpha1.NodeOverlaySpec{Capacity: list()}},
+		&autoscalingv1beta1.CapacityBuffer{Spec: autoscalingv1beta1.CapacityBufferSpec{Limits: list()}},
+	} {
+		if got := slimmed(t, object); strings.Contains(got, "e9") || !strings.Contains(got, "cpu") {
+			t.Errorf("%T: %s", object, got)
+		}
+	}
+}
+
 // A kind that a Snapshot has a list for and that Snapshot does not list would be missing from every decision.
 func TestSnapshotHoldsEveryKind(t *testing.T) {
 	t.Parallel()

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 
 	v1 "tenon.sh/api/v1"
 )
@@ -31,7 +32,9 @@ func TestPodsGetMachinesAndIdleMachinesGo(t *testing.T) {
 func TestAPodThatFitsNothingHoldsNobodyUpAndStartsNoMachine(t *testing.T) {
 	w := newWorld(t)
 	w.start()
-	w.pool("small", nil)
+	w.pool("small", func(p *v1.NodePool) { // a number that arithmetic would write out for minutes
+		p.Spec.Limits = v1.Limits{corev1.ResourceMemory: resource.MustParse("1e999999999")}
+	})
 	w.deploy("whale", 1, "100", "1Gi")
 	w.deploy("minnow", 3, "100m", "100Mi")
 	w.until(time.Minute, func() (bool, string) {

@@ -10,6 +10,8 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"tenon.sh/engine/kube"
 )
 
 // badQuantity says which field of an object that could not be decoded holds an amount that is none, "" if none does. The
@@ -39,6 +41,31 @@ func badQuantityIn(path string, value any) string {
 		}
 	}
 	return ""
+}
+
+// countAmounts takes amounts that arithmetic would write out for minutes as the most or the least that there is, and says so.
+func (m *manifest) countAmounts(object, path string, value any) {
+	switch value := value.(type) {
+	case map[string]any:
+		for _, name := range slices.Sorted(maps.Keys(value)) {
+			at := strings.TrimPrefix(path+"."+name, ".")
+			amounts, ok := value[name].(map[string]any)
+			if !ok || !holdsAmounts(name) {
+				m.countAmounts(object, at, value[name])
+				continue
+			}
+			for _, resource := range slices.Sorted(maps.Keys(amounts)) {
+				if text, ok := amounts[resource].(string); ok && kube.IsBeyondCounting(text) {
+					amounts[resource] = kube.Counted(text)
+					m.note("%s: %s.%s: %s is taken as %s", object, at, resource, text, amounts[resource])
+				}
+			}
+		}
+	case []any:
+		for i, item := range value {
+			m.countAmounts(object, fmt.Sprintf("%s[%d]", path, i), item)
+		}
+	}
 }
 
 // holdsAmounts reports whether fields of that name hold amounts of resources, by resource.

@@ -191,6 +191,7 @@ func (m *manifest) add(d Document) error {
 		u.SetUID(uidOf(u.GetNamespace(), u.GetName()))
 	}
 	unready := m.unready(d)
+	m.countAmounts(id, "", u.Object)
 	if err := add(u); err != nil {
 		if unready != "" {
 			return fmt.Errorf("%s: %s", id, unready)

@@ -31,7 +31,7 @@ type tab struct {
 }
 
 // browserPath finds Chromium. Without one, these tests have nothing to say; in CI that is a failure.
-func browserPath(t *testing.T) string {
+func browserPath(t testing.TB) string {
 	t.Helper()
 	for _, name := range []string{os.Getenv("TENON_BROWSER"), "chromium", "chromium-browser", "google-chrome", "chrome"} {
 		if path, err := exec.LookPath(name); name != "" && err == nil {
@@ -47,7 +47,7 @@ func browserPath(t *testing.T) string {
 }
 
 // startDashboard serves a file's page with the command, and returns its address.
-func startDashboard(t *testing.T, file string) string {
+func startDashboard(t testing.TB, file string) string {
 	t.Helper()
 	binary := os.Getenv("TENON_BINARY")
 	if binary == "" {
@@ -79,7 +79,7 @@ func startDashboard(t *testing.T, file string) string {
 }
 
 // openTab starts a browser with one tab that shows pages of a site.
-func openTab(t *testing.T, site string) *tab {
+func openTab(t testing.TB, site string) *tab {
 	t.Helper()
 	b := &tab{site: site}
 	options := []chromedp.ExecAllocatorOption{chromedp.ExecPath(browserPath(t)), chromedp.Flag("headless", "new")}
@@ -121,7 +121,7 @@ func (b *tab) listen(event any) {
 }
 
 // checkQuiet fails for whatever went wrong so far.
-func (b *tab) checkQuiet(t *testing.T, where string) {
+func (b *tab) checkQuiet(t testing.TB, where string) {
 	t.Helper()
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -131,20 +131,20 @@ func (b *tab) checkQuiet(t *testing.T, where string) {
 	b.problems = nil
 }
 
-func (b *tab) do(t *testing.T, steps ...chromedp.Action[chromedp.Void]) {
+func (b *tab) do(t testing.TB, steps ...chromedp.Action[chromedp.Void]) {
 	t.Helper()
 	if err := chromedp.Do(b.ctx, steps...); err != nil {
 		t.Fatal(err)
 	}
 }
 
-func (b *tab) open(t *testing.T, address string) {
+func (b *tab) open(t testing.TB, address string) {
 	t.Helper()
 	b.do(t, chromedp.Navigate(b.site+address))
 }
 
 // evaluate asks the page. An expression that is a promise is waited for.
-func evaluate[T any](t *testing.T, b *tab, expression string) T {
+func evaluate[T any](t testing.TB, b *tab, expression string) T {
 	t.Helper()
 	ctx, stop := context.WithTimeout(b.ctx, time.Minute)
 	defer stop()
@@ -155,7 +155,7 @@ func evaluate[T any](t *testing.T, b *tab, expression string) T {
 	return out
 }
 
-func isTrue(t *testing.T, b *tab, what, expression string) {
+func isTrue(t testing.TB, b *tab, what, expression string) {
 	t.Helper()
 	if !evaluate[bool](t, b, expression) {
 		t.Errorf("%s: %s is false", what, expression)

@@ -6,11 +6,33 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	v1 "tenon.sh/api/v1"
+	"tenon.sh/engine/capacity"
 	"tenon.sh/engine/enginetest"
 )
+
+// The largest numbers are taken as the most there is, without being written out.
+func TestAmountsBeyondCounting(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]int64{
+		"1e999999999": capacity.Most, "-1e999999999": -capacity.Most, "0e999999999": 0, "1e18": capacity.Most, "-1e18": -capacity.Most, "2e3": 2000, "1e-3": 1,
+	} {
+		if got := Amount(corev1.ResourceMemory, resource.MustParse(text)); got != want {
+			t.Errorf("%s of memory counts %d, want %d", text, got, want)
+		}
+	}
+	if got := Amount(corev1.ResourceCPU, resource.MustParse("2e3")); got != 2_000_000 {
+		t.Errorf("2e3 cores count %d", got)
+	}
+	for text, want := range map[string]string{"1e999": "72057594037927936", "-1E+999": "-72057594037927936", "1e-999": "1n", "-1E-999": "-1n"} {
+		if got := Counted(text); !IsBeyondCounting(text) || got != want {
+			t.Errorf("%s counts as %s, want %s", text, got, want)
+		}
+	}
+}
 
 func TestWhatEvictingAPodCosts(t *testing.T) {
 	t.Parallel()

@@ -126,10 +126,12 @@ func Amount(name corev1.ResourceName, q resource.Quantity) int64 {
 	if name == corev1.ResourceCPU {
 		most /= 1000
 	}
-	if q.CmpInt64(most) >= 0 {
+	switch {
+	case tooLarge(q):
+		return capacity.Most * int64(q.Sign())
+	case q.CmpInt64(most) >= 0:
 		return capacity.Most
-	}
-	if q.CmpInt64(-most) <= 0 {
+	case q.CmpInt64(-most) <= 0:
 		return -capacity.Most
 	}
 	if name == corev1.ResourceCPU {
@@ -144,6 +146,35 @@ var beyondCounting = regexp.MustCompile(`^[-+]?[0-9.]+[eE][-+]?[0-9.]{3,}$`)
 // IsBeyondCounting reports whether the text is a quantity of which arithmetic would write out all digits: 1e999999999 takes minutes and
 // gigabytes.
 func IsBeyondCounting(text string) bool { return beyondCounting.MatchString(text) }
+
+// Counted is the most that the engine counts with in the place of a text that IsBeyondCounting, or the least where its exponent is
+// negative: what is read is rounded up.
+func Counted(text string) string {
+	amount := strconv.FormatInt(capacity.Most, 10)
+	if strings.Contains(strings.ToLower(text), "e-") {
+		amount = "1n"
+	}
+	if strings.HasPrefix(text, "-") {
+		return "-" + amount
+	}
+	return amount
+}
+
+// tooLarge reports whether a quantity as it was read is one of which arithmetic would write out all digits, upwards. (Downwards there
+// is none: the reader itself rounds up to a billionth.)
+func tooLarge(q resource.Quantity) bool {
+	return q.Format == resource.DecimalExponent && q.AsDec().Scale() < -99
+}
+
+// Countable puts in the place of each amount that arithmetic would write out for minutes the largest that the engine counts with. The
+// API server takes them in custom resources. (In pods it cannot: it would have to compare them itself.)
+func Countable(list corev1.ResourceList) {
+	for name, q := range list {
+		if tooLarge(q) {
+			list[name] = Quantity(name, Amount(name, q))
+		}
+	}
+}
 
 // Quantity is the reverse of amount, in the form that people expect of that resource.
 func Quantity(name corev1.ResourceName, n int64) resource.Quantity {

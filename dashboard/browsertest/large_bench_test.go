@@ -1,0 +1,117 @@
+package browsertest
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/chromedp/cdproto/cdp"
+	"github.com/chromedp/cdproto/heapprofiler"
+	"github.com/chromedp/cdproto/performance"
+	"github.com/chromedp/chromedp"
+)
+
+// BenchmarkLargeCluster shows the page of 5,000 nodes and 100,000 pods in a browser, and reports what of it people feel: how long
+// the first page takes from the click to its last script and picture, and how much comes over the wire for it; the longest frame, in
+// milliseconds, while it is scrolled from end to end; and of 1,000 updates the scripts' and the page's whole work for each, and
+// how much the tab's heap has grown after them.
+func BenchmarkLargeCluster(b *testing.B) {
+	tab := openTab(b, startDashboard(b, largeCluster(b)))
+	tab.open(b, "/") // the first one waits until the file has been read, and the browser for its own start
+	for b.Loop() {
+		tab.open(b, "/?sort=price")
+		tab.open(b, "/")
+		b.ReportMetric(evaluate[float64](b, tab, `(() => { const [n] = performance.getEntriesByType("navigation"); return n.loadEventEnd - n.startTime; })()`), "ms-usable")
+		b.ReportMetric(evaluate[float64](b, tab, `performance.getEntriesByType("navigation").concat(performance.getEntriesByType("resource")).reduce((sum, e) => sum + e.encodedBodySize, 0)`), "wire-bytes")
+		b.ReportMetric(evaluate[float64](b, tab, scrolled), "ms-longest-frame")
+
+		before := figures(b, tab)
+		evaluate[bool](b, tab, fmt.Sprintf(updates, 1000))
+		after := figures(b, tab)
+		b.ReportMetric((after["ScriptDuration"] - before["ScriptDuration"]), "ms-script/update") // seconds for a thousand
+		b.ReportMetric((after["TaskDuration"] - before["TaskDuration"]), "ms-work/update")
+		b.ReportMetric(after["JSHeapUsedSize"]/before["JSHeapUsedSize"], "x-heap")
+		b.ReportMetric(0, "ns/op")
+	}
+	tab.checkQuiet(b, "a large cluster")
+}
+
+// largeCluster is a scenario of 5,000 nodes with twenty pods each, nine of ten nearly full.
+func largeCluster(b *testing.B) string {
+	b.Helper()
+	var text strings.Builder
+	text.WriteString("pool general consolidate-after=5m budget=10%\npool batch consolidate-after=1m\npool web consolidate-after=Never\ncatalog aws\n")
+	pools, zones := []string{"general", "batch", "web"}, []string{"us-east-1a", "us-east-1b", "us-east-1c"}
+	types := []struct {
+		name string
+		cpu  int // millicores of one of twenty pods on it
+	}{{"m7i.xlarge", 180}, {"m7i.2xlarge", 380}, {"c7i.2xlarge", 380}, {"r7i.4xlarge", 780}, {"m7i.4xlarge", 780}}
+	for i := range 5_000 {
+		kind := types[i%len(types)]
+		if i%10 == 0 {
+			kind.cpu /= 2
+		}
+		fmt.Fprintf(&text, "node ip-10-0-%d-%d pool=%s type=%s zone=%s capacity=on-demand age=%dh quiet=20m\n", i/250, i%250, pools[i%7%3], kind.name, zones[i%3], 1+i%300)
+		fmt.Fprintf(&text, "pods app-%d x20 ns=team-%d cpu=%dm mem=256Mi node=ip-10-0-%d-%d owner=ReplicaSet/app-%d\n", i, i%20, kind.cpu, i/250, i%250, i%400)
+	}
+	file := filepath.Join(b.TempDir(), "large.txt")
+	if err := os.WriteFile(file, []byte(text.String()), 0o600); err != nil {
+		b.Fatal(err)
+	}
+	return file
+}
+
+const (
+	// scrolled scrolls by 60 pixels a frame, and is the longest time between two of them.
+	scrolled = `new Promise((done) => {
+  let longest = 0, last = 0;
+  const step = (now) => {
+    if (last) longest = Math.max(longest, now - last);
+    last = now;
+    const before = scrollY;
+    scrollBy(0, 60);
+    if (scrollY === before) done(longest); else requestAnimationFrame(step);
+  };
+  requestAnimationFrame(step);
+})`
+	// updates lets the page look at its server so often, whose page has changed each time in all that is live.
+	updates = `(async () => {
+  const page = await (await fetch(location.href)).text();
+  let n = 0;
+  fetch = async () => new Response(page.replace(/data-tag="[^"]*"/, "data-tag=\"" + ++n + "\"").replace(/<[^>]*data-live[^>]*>/g, (head) => head + "<!-- " + n + " -->"));
+  document.documentElement.dataset.every = "1";
+  await import([...document.scripts].find((s) => s.src.includes("/page.")).src + "?often");
+  await new Promise((done) => { const look = () => n >= %d ? done() : setTimeout(look, 20); look(); });
+  fetch = async () => new Response("", { status: 304 });
+  return true;
+})()`
+)
+
+// figures are the browser's own of the tab, after its garbage has been collected; times are in seconds.
+func figures(b *testing.B, t *tab) map[string]float64 {
+	b.Helper()
+	out, err := chromedp.Run(t.ctx, func(ctx context.Context, target *chromedp.Target) (map[string]float64, error) {
+		if _, err := cdp.Call(ctx, target, performance.Enable, performance.EnableParams{}); err != nil {
+			return nil, err
+		}
+		if _, err := cdp.Call(ctx, target, heapprofiler.CollectGarbage, cdp.Empty{}); err != nil {
+			return nil, err
+		}
+		result, err := cdp.Call(ctx, target, performance.GetMetrics, cdp.Empty{})
+		if err != nil {
+			return nil, err
+		}
+		figures := map[string]float64{}
+		for _, m := range result.Metrics {
+			figures[m.Name] = m.Value
+		}
+		return figures, nil
+	})
+	if err != nil {
+		b.Fatal(err)
+	}
+	return out
+}
