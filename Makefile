@@ -57,10 +57,10 @@ demo-aws: build ## The same with the AWS provider, against moto, which is instal
 	@cd endtoend/aws && TENON_DEMO=1 TENON_BINARY=$(CURDIR)/bin/tenon TENON_CONTROLPLANE=$(CURDIR)/bin/controlplane \
 		exec $(CURDIR)/bin/demo-aws -test.timeout 15m -test.run '^TestMachinesOfEC2ComeAreReplacedAndLeaveNothingBehind$$'
 
-demo-azure: build ## The same with the Azure provider, against a server of our own that plays Azure.
+demo-azure: build ## The same with the Azure provider, with kubeadm's join and AKS's, against a server of our own that plays Azure.
 	@go test -c -o bin/demo-azure ./endtoend/azure
 	@cd endtoend/azure && TENON_DEMO=1 TENON_BINARY=$(CURDIR)/bin/tenon TENON_CONTROLPLANE=$(CURDIR)/bin/controlplane \
-		exec $(CURDIR)/bin/demo-azure -test.timeout 15m -test.run '^TestMachinesOfAzureComeAreEvictedAndLeaveNothingBehind$$'
+		exec $(CURDIR)/bin/demo-azure -test.timeout 15m -test.run '^TestMachinesOf(Azure|AKS)ComeAreEvictedAndLeaveNothingBehind$$'
 
 demo-capi: bin/controlplane bin/clusterapi ## The same with Cluster API's own controllers, on a local cluster.
 	@cd endtoend/clusterapi && go test -c -o $(CURDIR)/bin/demo-capi . && TENON_DEMO=1 \

@@ -100,7 +100,7 @@ func (o *ControllerOptions) azureConfig() azure.Config {
 		AdditionalTags: o.AdditionalTags, UseSIG: o.UseSIG, SIGSubscription: o.SIGSubscriptionID, JoinTokens: o.JoinTokens,
 		SystemNamespace: os.Getenv("SYSTEM_NAMESPACE"), ClusterGroup: os.Getenv("ARM_RESOURCE_GROUP"), BootstrapToken: o.KubeletBootstrapToken, NetworkDataplane: o.NetworkDataplane, NetworkPolicy: o.NetworkPolicy,
 		NetworkGUID: o.VNETGUID, DNSServiceIP: o.DNSServiceIP, KubeletIdentity: o.KubeletIdentityClientID,
-		Tenant: cmp.Or(os.Getenv("AZURE_TENANT_ID"), os.Getenv("ARM_TENANT_ID")), CloudName: os.Getenv("ARM_CLOUD"),
+		Tenant: cmp.Or(os.Getenv("AZURE_TENANT_ID"), os.Getenv("ARM_TENANT_ID")), CloudName: os.Getenv("ARM_CLOUD"), OtherCloud: os.Getenv("AZURE_ENVIRONMENT_FILEPATH") != "",
 	}
 }
 

@@ -111,7 +111,7 @@ func (o *doctorOptions) examine(command *cobra.Command) ([]provider.Finding, err
 		findings = append(findings, o.examineAWS(ctx, picture.Classes)...)
 	}
 	if o.cloud && o.controller.CloudProvider == cloudAzure {
-		findings = append(findings, o.examineAzure(ctx, picture.Classes, g.installed)...)
+		findings = append(findings, o.examineAzure(ctx, picture, g.installed)...)
 	}
 	if o.cloud && o.controller.CloudProvider == cloudClusterAPI {
 		findings = append(findings, o.examineClusterAPI(ctx, g)...)

@@ -6,6 +6,9 @@ import (
 
 	"k8s.io/utils/clock"
 
+	"tenon.sh/api/azurev1beta1"
+	v1 "tenon.sh/api/v1"
+	"tenon.sh/doctor"
 	"tenon.sh/provider"
 	"tenon.sh/provider/azure"
 	"tenon.sh/provider/azure/cloud"
@@ -14,7 +17,7 @@ import (
 
 // examineAzure looks at the subscription with the credentials of whoever runs this. Which subscription and location it is, the
 // controller's Deployment says where the environment does not.
-func (o *doctorOptions) examineAzure(ctx context.Context, classes []provider.Class, in *installation) []provider.Finding {
+func (o *doctorOptions) examineAzure(ctx context.Context, picture *doctor.Picture, in *installation) []provider.Finding {
 	unseen := func(err error) []provider.Finding {
 		return []provider.Finding{{Level: provider.Warning, Check: "azure", Says: "Azure could not be looked at: " + oneLine(err),
 			Do: "set AZURE_SUBSCRIPTION_ID, LOCATION and credentials, or run this in the controller's pod, or with --cloud=false"}}
@@ -34,12 +37,21 @@ func (o *doctorOptions) examineAzure(ctx context.Context, classes []provider.Cla
 	if err != nil {
 		return unseen(err)
 	}
-	return examinerOf(o.controller.azureConfig(), reached).Examine(ctx, classes)
+	cfg := o.controller.azureConfig()
+	cfg.ClusterGroup = cmp.Or(cfg.ClusterGroup, installed("ARM_RESOURCE_GROUP"))
+	return examinerOf(cfg, reached, picture.Snapshot.NodeClaims).Examine(ctx, picture.Classes)
 }
 
-// examinerOf is an examiner for what the provider is told.
-func examinerOf(cfg azure.Config, reached *cloud.Cloud) provider.Examiner {
+// examinerOf is an examiner for what the provider is told, and for what claims say of their machines.
+func examinerOf(cfg azure.Config, reached *cloud.Cloud, claims []*v1.NodeClaim) provider.Examiner {
+	var machines []string
+	for _, claim := range claims {
+		if id := claim.Annotations[azurev1beta1.MachineResourceAnnotationKey]; id != "" {
+			machines = append(machines, id)
+		}
+	}
 	return examine.New(examine.Config{
+		Cluster: cfg.ClusterName, ClusterGroup: cfg.ClusterGroup, AKSMachines: machines,
 		Cloud: reached, Clock: clock.RealClock{}, ResourceGroup: cfg.ResourceGroup, SubnetID: cfg.SubnetID, DiskEncryptionSetID: cfg.DiskEncryptionSetID,
 		NodeIdentities: cfg.NodeIdentities, SelfManaged: cfg.Mode == azure.ModeUserData, UseSIG: cfg.UseSIG, SIGSubscription: cfg.SIGSubscription,
 	})

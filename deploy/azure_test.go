@@ -21,24 +21,6 @@ func read(t *testing.T, file string, into any) {
 	}
 }
 
-// template is what is checked of a template of Azure Resource Manager, or of one within it.
-type template struct {
-	Parameters, Variables map[string]any
-	Resources             []resource
-}
-
-type resource struct {
-	Type, Name, Scope, ResourceGroup string
-	DependsOn                        []string
-	Properties                       struct {
-		Actions, Permissions any
-		RoleDefinitionID     string `json:"roleDefinitionId"`
-		Parameters           map[string]struct{ Value string }
-		Template             *template
-		Issuer, Subject      string
-	}
-}
-
 // The roles of the template are those of the files, which people give to az role definition create.
 func TestTheTemplateOfAzureMakesTheRolesOfTheFiles(t *testing.T) {
 	t.Parallel()
@@ -135,33 +117,5 @@ func checkNames(t *testing.T, where string, it map[string]any) {
 	walk(it)
 	if !maps.Equal(declared, used) {
 		t.Errorf("%s declares %v and uses %v", where, slices.Sorted(maps.Keys(declared)), slices.Sorted(maps.Keys(used)))
-	}
-}
-
-// What changes something is allowed in the resource group and on what is named, never in the whole subscription.
-func TestMachinesAreOnlyMadeInTheirResourceGroup(t *testing.T) {
-	t.Parallel()
-	var it template
-	read(t, "azure/template.json", &it)
-	places := map[string]string{}
-	for _, r := range it.Resources {
-		inner := r.Properties.Template
-		if inner == nil || inner.Resources[0].Type != "Microsoft.Authorization/roleAssignments" {
-			continue
-		}
-		place := r.ResourceGroup + inner.Resources[0].Scope
-		role := r.Properties.Parameters["role"].Value
-		places[place] = role[strings.Index(role, "variables("):]
-		if !slices.Contains(r.DependsOn, role) {
-			t.Errorf("%s is assigned before it is there", role)
-		}
-	}
-	want := map[string]string{
-		"[parameters('nodeResourceGroup')]": "variables('machinesRole'))]",
-		"":                                  "variables('offersRole'))]",
-		"[split(parameters('namedResources')[copyIndex()], '/')[4]][parameters('resource')]": "variables('machinesRole'))]",
-	}
-	if !maps.Equal(places, want) {
-		t.Errorf("roles are assigned %q, want %q", places, want)
 	}
 }

@@ -54,6 +54,7 @@ func (p *Playground) apiServerFlags(use *ports) []string {
 		"--tls-cert-file=" + file("pki", "kube-apiserver.crt"), "--tls-private-key-file=" + file("pki", "kube-apiserver.key"),
 		"--client-ca-file=" + p.cluster.certFile,
 		"--authorization-mode=RBAC",
+		"--enable-bootstrap-token-auth", // as kubeadm has it: machines of clouds join with tokens
 		// Aggregation: requests for the group of an APIService go on to its server, which is told who asked. Pods have no network
 		// here, so such a server is a process of this machine behind a Service of type ExternalName.
 		"--proxy-client-cert-file=" + file("pki", frontProxyClient+".crt"), "--proxy-client-key-file=" + file("pki", frontProxyClient+".key"),

@@ -34,7 +34,7 @@ const (
 	kwokKey = "kwok.x-k8s.io/node"
 )
 
-// told is what a machine makes out of its user data, and what its token was worth when it joined.
+// told is what a machine makes out of its user data.
 type told struct {
 	name, endpoint, authority, version string
 	token                              string
@@ -44,13 +44,13 @@ type told struct {
 	text                               string
 }
 
-// joiner has machines join the cluster, as kubeadm does with what they were told. From then on KWOK is their kubelet. When a machine
-// is gone, its Node is ready no more.
+// joiner has machines join the cluster with what they were told: with their token they get a certificate, and with that they make
+// their Node. From then on KWOK is their kubelet. When a machine is gone, its Node is ready no more.
 type joiner struct {
 	*world
 	config *rest.Config
 	// read reads what a machine was told by its custom data, and says why it cannot join with that.
-	read func(ctx context.Context, m *azuretest.Machine) (told, error)
+	read func(m *azuretest.Machine) (told, error)
 
 	mu      sync.Mutex // guards what follows
 	joined  map[string]told
@@ -93,7 +93,7 @@ func (j *joiner) told(name string) told {
 func (j *joiner) look(ctx context.Context) error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	runs := map[string]bool{}
+	runs, errs := map[string]bool{}, []error(nil)
 	for _, m := range j.Machines() {
 		if m.Power != "running" {
 			continue
@@ -102,19 +102,15 @@ func (j *joiner) look(ctx context.Context) error {
 		if _, known := j.joined[m.Name]; known || j.refused[m.Name] || !m.Runs() {
 			continue
 		}
-		t, err := j.read(ctx, &m)
+		t, err := j.read(&m)
 		if err != nil {
 			j.refused[m.Name] = true
 			j.Errorf("machine %s cannot join: %v", m.Name, err)
 			continue
 		}
-		client, err := kubernetes.NewForConfig(j.config)
-		if err != nil {
-			return err
-		}
-		node := newNode(&m, t)
-		if _, err := client.CoreV1().Nodes().Create(ctx, node, metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
-			return fmt.Errorf("machine %s joins: %w", m.Name, err)
+		if err := j.register(ctx, newNode(&m, t), t.token); err != nil {
+			errs = append(errs, fmt.Errorf("machine %s joins: %w", m.Name, err))
+			continue
 		}
 		j.joined[m.Name] = t
 	}
@@ -123,15 +119,33 @@ func (j *joiner) look(ctx context.Context) error {
 			continue
 		}
 		if err := j.silence(ctx, name); err != nil {
-			return fmt.Errorf("machine %s has stopped: %w", name, err)
+			errs = append(errs, fmt.Errorf("machine %s has stopped: %w", name, err))
+			continue
 		}
 		delete(j.joined, name)
 	}
-	return nil
+	return errors.Join(errs...)
+}
+
+// register makes a Node with what a token is worth.
+func (j *joiner) register(ctx context.Context, node *corev1.Node, token string) error {
+	access, err := j.kubelet(ctx, node.Name, token)
+	if err != nil {
+		return err
+	}
+	client, err := kubernetes.NewForConfig(access)
+	if err != nil {
+		return err
+	}
+	_, err = client.CoreV1().Nodes().Create(ctx, node, metav1.CreateOptions{})
+	if apierrors.IsAlreadyExists(err) {
+		return nil
+	}
+	return err
 }
 
 // readUserData reads user data as cloud-init does, and what kubeadm is told in it.
-func (j *joiner) readUserData(ctx context.Context, m *azuretest.Machine) (told, error) {
+func (j *joiner) readUserData(m *azuretest.Machine) (told, error) {
 	text, err := base64.StdEncoding.DecodeString(m.CustomData)
 	if err != nil {
 		return told{}, fmt.Errorf("read its user data: %w", err)
@@ -175,7 +189,7 @@ func (j *joiner) readUserData(ctx context.Context, m *azuretest.Machine) (told, 
 			}
 		}
 	}
-	return t, j.mayJoin(ctx, t)
+	return t, j.mayJoin(t)
 }
 
 // withoutHeader is a document without what says of which kind it is.
@@ -184,8 +198,9 @@ func withoutHeader(text string) string {
 	return strings.Join(slices.DeleteFunc(lines, func(l string) bool { return strings.HasPrefix(l, "apiVersion:") || strings.HasPrefix(l, "kind:") }), "")
 }
 
-// mayJoin says why the cluster would not let a machine in, with the checks that kubeadm and the API server make.
-func (j *joiner) mayJoin(ctx context.Context, t told) error {
+// mayJoin says why a machine would not turn to the cluster, with the checks that kubeadm makes. What its token is worth the API server
+// says.
+func (j *joiner) mayJoin(t told) error {
 	if want := strings.TrimPrefix(j.config.Host, "https://"); t.endpoint != want {
 		return fmt.Errorf("it looks for the API server at %q, not at %q", t.endpoint, want)
 	}
@@ -199,20 +214,6 @@ func (j *joiner) mayJoin(ctx context.Context, t told) error {
 	}
 	if sum := sha256.Sum256(authority.RawSubjectPublicKeyInfo); t.authority != "sha256:"+hex.EncodeToString(sum[:]) {
 		return fmt.Errorf("it trusts another certificate authority, %q", t.authority)
-	}
-	client, err := kubernetes.NewForConfig(j.config)
-	if err != nil {
-		return err
-	}
-	id, key, _ := strings.Cut(t.token, ".")
-	secret, err := client.CoreV1().Secrets(metav1.NamespaceSystem).Get(ctx, "bootstrap-token-"+id, metav1.GetOptions{})
-	if err != nil {
-		return fmt.Errorf("look for its token %q: %w", id, err)
-	}
-	until, err := time.Parse(time.RFC3339, string(secret.Data["expiration"]))
-	if err != nil || time.Now().After(until) || secret.Type != corev1.SecretTypeBootstrapToken || string(secret.Data["token-id"]) != id ||
-		string(secret.Data["token-secret"]) != key || key == "" || string(secret.Data["usage-bootstrap-authentication"]) != "true" || string(secret.Data["usage-bootstrap-signing"]) != "true" {
-		return fmt.Errorf("Secret %s of type %s is no token that it can join with", secret.Name, secret.Type)
 	}
 	return nil
 }

@@ -31,19 +31,17 @@ const (
 type journey struct {
 	*world
 	*screen
+	prefix string // of the names of machines, before those of their claims
 }
 
 // TestMachinesOfAzureComeAreEvictedAndLeaveNothingBehind is the whole life of machines on Azure. It is also make demo-azure.
 func TestMachinesOfAzureComeAreEvictedAndLeaveNothingBehind(t *testing.T) {
-	s := newScreen(t)
-	s.chapter("A local cluster, and a subscription of Azure in a server of our own")
-	local := playgroundtest.Get(t)
-	s.step("cluster", "etcd, kube-apiserver, kube-scheduler, kube-controller-manager; KWOK plays the kubelets", "KUBECONFIG="+local.Kubeconfig())
-	j := &journey{newWorld(t), s}
-	s.step("subscription", "Azure Resource Manager at "+j.URL+": resource group "+azuretest.Group+" with a subnet, and an image of Ubuntu in a gallery")
+	j := newJourney(t, "A local cluster, and a subscription of Azure in a server of our own", newWorld)
+	j.step("subscription", "Azure Resource Manager at "+j.URL+": resource group "+azuretest.Group+" with a subnet, and an image of Ubuntu in a gallery")
 	controller := j.start()
-	s.step("controller", strings.Join(controller.Args[:2], " ")+" --cloud-provider azure --provision-mode userdata --join-tokens")
-	j.classBecomesReady()
+	j.step("controller", strings.Join(controller.Args[:2], " ")+" --cloud-provider azure --provision-mode userdata --join-tokens")
+	class := j.classBecomesReady("testdata/pool.yaml")
+	j.step("AKSNodeClass", "the newest version of its image is "+short(class.Status.Images[0].ID), "its user data is a cloud-config for kubeadm, with a join token")
 	without := j.podsGetSpotMachines()
 	first := j.claims()[0]
 	j.joinedLongAgo(&first)
@@ -55,16 +53,47 @@ func TestMachinesOfAzureComeAreEvictedAndLeaveNothingBehind(t *testing.T) {
 	j.summary()
 }
 
-func (j *journey) classBecomesReady() {
-	j.chapter("kubectl apply -f endtoend/azure/testdata")
-	j.applyFile("testdata/pool.yaml")
+// TestMachinesOfAKSComeAreEvictedAndLeaveNothingBehind is the same in a cluster of AKS, whose images start the kubelet. It is the second
+// half of make demo-azure.
+func TestMachinesOfAKSComeAreEvictedAndLeaveNothingBehind(t *testing.T) {
+	j := newJourney(t, "The same in a cluster of AKS", newAKS)
+	j.prefix = "aks-"
+	j.step("subscription", "Azure Resource Manager at "+j.URL+": resource group "+nodeGroup+" with AKS's subnet, load balancer and security group; AKS's community gallery")
+	controller := j.start()
+	j.step("controller", strings.Join(controller.Args[:2], " ")+" --cloud-provider azure --provision-mode aksscriptless")
+	class := j.classBecomesReady("testdata/akspool.yaml")
+	j.step("AKSNodeClass", "the newest version of AKS's image is "+short(class.Status.Images[0].ID), "its scripts start the kubelet of version "+j.version)
+	without := j.podsGetSpotMachines()
+	j.zonesGetMachines(without)
+	if n := len(j.Calls("VirtualMachineExtensions_CreateOrUpdate")); n != 0 {
+		j.Errorf("%d machines of a cloud that is not Microsoft's got an extension of AKS's", n)
+	}
+	j.machineIsEvicted()
+	j.idleMachinesGo()
+	j.nothingIsLeft()
+	j.summary()
+}
+
+func newJourney(t *testing.T, where string, build func(testing.TB) *world) *journey {
+	t.Helper()
+	s := newScreen(t)
+	s.chapter("%s", where)
+	local := playgroundtest.Get(t)
+	s.step("cluster", "etcd, kube-apiserver, kube-scheduler, kube-controller-manager; KWOK plays the kubelets", "KUBECONFIG="+local.Kubeconfig())
+	return &journey{world: build(t), screen: s}
+}
+
+func (j *journey) classBecomesReady(pool string) *azurev1beta1.AKSNodeClass {
+	j.TB.Helper()
+	j.chapter("kubectl apply -f endtoend/azure/%s -f endtoend/azure/testdata/pods.yaml", pool)
+	j.applyFile(pool)
 	j.applyFile("testdata/pods.yaml")
 	class := &azurev1beta1.AKSNodeClass{}
 	j.until(patience, func() (string, bool) {
 		j.must(j.Get(j, client.ObjectKey{Name: "default"}, class))
 		return fmt.Sprintf("the class says %+v", class.Status.Conditions), v1.IsTrue(class, v1.ConditionReady)
 	})
-	j.step("AKSNodeClass", "the newest version of its image is "+short(class.Status.Images[0].ID), "its user data is a cloud-config for kubeadm, with a join token")
+	return class
 }
 
 // soldOut is the word by which Azure has no spot machines of a size in a zone. It finds out after it has accepted the call.
@@ -93,7 +122,7 @@ func (j *journey) podsGetSpotMachines() (without string) {
 	j.Limit(azuretest.Offering{Zone: refused.Zone, CapacityType: v1.CapacityTypeSpot}, 0, soldOut)
 	j.step("sold out", fmt.Sprintf("%s: %s in %s, %s, was accepted, and has then failed", refused.Name, refused.Size.Name, without, refused.CapacityType))
 	claims := j.machinesAreStarted(nil, 1)
-	if l := claims[0].Labels; claims[0].Name != refused.Name || l[v1.CapacityTypeLabelKey] != v1.CapacityTypeSpot || l[corev1.LabelTopologyZone] == without {
+	if l := claims[0].Labels; j.prefix+claims[0].Name != refused.Name || l[v1.CapacityTypeLabelKey] != v1.CapacityTypeSpot || l[corev1.LabelTopologyZone] == without {
 		j.Errorf("claim %s has a machine, labels %v: want one of %s, spot, in another zone than %s", claims[0].Name, l, refused.Name, without)
 	}
 	j.nodesJoin()
@@ -153,8 +182,8 @@ func (j *journey) machinesAreStarted(before []v1.NodeClaim, n int) (claims []v1.
 // checkMachine compares a claim with what runs in the resource group, and says what that is.
 func (j *journey) checkMachine(c *v1.NodeClaim) string {
 	j.TB.Helper()
-	m := j.machine(c.Name)
-	if m == nil || !m.Runs() || c.Status.ProviderID != "azure://"+m.ID {
+	m := j.machine(j.prefix + c.Name)
+	if m == nil || !m.Runs() || c.Status.ProviderID != azurev1beta1.OneCase("azure://"+m.ID) {
 		j.Fatalf("claim %s has machine %s; its machine is %+v", c.Name, c.Status.ProviderID, m)
 	}
 	tags := j.Tags(m.ID)
@@ -190,7 +219,7 @@ func (j *journey) nodesJoin() {
 		if c.DeletionTimestamp != nil || i < 0 {
 			continue // it is going
 		}
-		told := j.joiner.told(c.Name)
+		told := j.joiner.told(j.prefix + c.Name)
 		for key, want := range c.Labels {
 			if have, is := told.labels[key]; have != want && (is || strings.Contains(key, "karpenter")) {
 				j.Errorf("machine %s was told label %s=%q, its claim says %q", c.Name, key, have, want)
@@ -206,7 +235,7 @@ func (j *journey) nodesJoin() {
 		}
 		details = append(details, fmt.Sprintf("%s in %s, %s cpu for pods", nodes[i].Name, nodes[i].Labels[corev1.LabelTopologyZone], nodes[i].Status.Allocatable.Cpu()))
 	}
-	j.step("nodes join", append(details, "as their user data says: API server, its authority, token, labels, taints, number of pods")...)
+	j.step("nodes join", append(details, "as they were told: token, labels, taints, number of pods")...)
 }
 
 // podsRun waits until all pods of a Deployment run on nodes that are there: those of one that was removed are for a while still said to run.
@@ -229,6 +258,10 @@ func (j *journey) joinedLongAgo(claim *v1.NodeClaim) {
 	j.TB.Helper()
 	if n := len(j.tokens(claim.UID)); n != 1 {
 		j.Errorf("claim %s, which has just registered, has %d tokens", claim.Name, n)
+	}
+	who, err := j.joiner.whoIs(j, j.joiner.told(j.prefix+claim.Name).token)
+	if err != nil || !slices.Contains(who.Groups, jointoken.DefaultGroup) || !strings.HasPrefix(who.Username, "system:bootstrap:") {
+		j.Errorf("the API server takes who bears the token of claim %s for %+v, %v", claim.Name, who, err)
 	}
 	j.until(patience, func() (string, bool) {
 		j.must(j.Get(j, client.ObjectKeyFromObject(claim), claim))
@@ -253,7 +286,12 @@ func (j *journey) tokenGoes(claim *v1.NodeClaim) {
 		n := len(j.tokens(claim.UID))
 		return fmt.Sprintf("there are %d tokens of claim %s", n, claim.Name), n == 0
 	})
-	j.step("token", "its Secret is gone from kube-system: nobody else can join with it")
+	token := j.joiner.told(j.prefix + claim.Name).token
+	j.until(patience, func() (string, bool) {
+		who, err := j.joiner.whoIs(j, token)
+		return fmt.Sprintf("the API server takes its bearer for %+v, %v", who, err), apierrors.IsUnauthorized(err)
+	})
+	j.step("token", "its Secret is gone from kube-system, and the API server lets nobody in with it")
 	for _, c := range j.claims() {
 		if n := len(j.tokens(c.UID)); c.UID != claim.UID && time.Since(c.CreationTimestamp.Time) < 4*time.Minute && n != 1 {
 			j.Errorf("claim %s, which has just registered, has %d tokens", c.Name, n)
@@ -296,7 +334,7 @@ func (j *journey) machineIsEvicted() {
 	j.step("evicted", name+" is taken away, from under the pod that nobody may evict")
 	j.until(patience, func() (string, bool) {
 		err := j.Get(j, client.ObjectKey{Name: name}, old)
-		there := slices.ContainsFunc(j.claims(), func(c v1.NodeClaim) bool { return c.Name == name })
+		there := slices.ContainsFunc(j.claims(), func(c v1.NodeClaim) bool { return j.prefix+c.Name == name })
 		return name + " or its claim is still there", j.machine(name) == nil && !there && apierrors.IsNotFound(err)
 	})
 	j.step("gone", "its Node and its NodeClaim are removed")
@@ -374,7 +412,7 @@ func (j *journey) summary() {
 }
 
 // short is an ID from its gallery on.
-func short(id string) string { return id[max(0, strings.Index(id, "galleries/")):] }
+func short(id string) string { return id[max(0, strings.Index(strings.ToLower(id), "galleries/")):] }
 
 func describe(claims []v1.NodeClaim) string {
 	var lines []string

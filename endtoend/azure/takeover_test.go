@@ -4,14 +4,11 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"encoding/base64"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"os"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -24,7 +21,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/client-go/discovery"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
@@ -34,7 +30,6 @@ import (
 )
 
 const (
-	nodeGroup     = "MC_demo_demo_eastus" // the resource group of AKS's nodes
 	upstreamNodes = 2
 	// watched is how long nothing may happen: every loop makes several passes in it.
 	watched = 20 * time.Second
@@ -80,29 +75,8 @@ func TestAClusterOfKarpenterOnAKSIsTakenOver(t *testing.T) {
 
 func newUpstream(t *testing.T) *upstream {
 	t.Helper()
-	u := &upstream{world: newWorld(t)}
-	u.AddGroup(nodeGroup)
-	group := "/subscriptions/" + u.ID + "/resourceGroups/" + nodeGroup + "/providers"
-	u.subnet = u.AddSubnet(nodeGroup, "aks-vnet-12345678", "aks-subnet", "10.224.0.0/16")
-	u.Put(nodeGroup, "Microsoft.Network/networkSecurityGroups", "aks-agentpool-12345678-nsg", map[string]any{})
-	u.AddBalancer(nodeGroup, "kubernetes", "kubernetes", "aksOutboundBackendPool")
-	for definition, kind := range map[string]azuretest.Image{"2404gen2containerd": {}, "2404containerd": {Generation: "V1"}, "2404gen2arm64containerd": {Architecture: "Arm64"}} {
-		kind.ID = "/CommunityGalleries/AKSUbuntu-38d80f77-467a-481f-a8d4-09b6d4220bd2/images/" + definition
-		kind.Versions = []azuretest.Version{{Name: "202605.1.0", Published: time.Now().Add(-1000 * time.Hour)}, {Name: "202606.1.0", Published: time.Now().Add(-time.Hour)}}
-		u.AddImage(kind)
-	}
-	version, err := discovery.NewDiscoveryClientForConfigOrDie(u.playground.RESTConfig()).ServerVersion()
-	u.must(err)
-	u.names = map[string]string{"subscription": u.ID, "group": group, "subnet": u.subnet, "version": strings.TrimPrefix(version.GitVersion, "v")}
-	u.flags = []string{
-		"--provision-mode=aksscriptless", "--cluster-endpoint=https://demo.hcp.eastus.azmk8s.io:443", "--kubelet-bootstrap-token=abcdef.0123456789abcdef",
-		"--ssh-public-key=ssh-ed25519 AAAA", "--network-plugin=azure", "--kubelet-identity-client-id=00000000-0000-0000-0000-0000000000aa",
-		"--node-identities=" + group + "/Microsoft.ManagedIdentity/userAssignedIdentities/demo-agentpool",
-	}
-	u.variables = []string{"AZURE_NODE_RESOURCE_GROUP=" + nodeGroup, "SYSTEM_NAMESPACE=kube-system"}
-	u.joiner.mu.Lock()
-	defer u.joiner.mu.Unlock()
-	u.joiner.read = u.readScript
+	u := &upstream{world: newAKS(t)}
+	u.names = map[string]string{"subscription": u.ID, "group": u.group(), "subnet": u.subnet, "version": u.version}
 	return u
 }
 
@@ -307,40 +281,4 @@ func (u *upstream) settled(n int) {
 		return fmt.Sprintf("%d machines with pods of %d, %d nodes; claims: %s", len(used), len(u.Machines()), len(u.nodes()), describe(claims)),
 			len(used) == n && len(claims) == n && len(u.Machines()) == n && len(u.nodes()) == n && ready
 	})
-}
-
-var exported = regexp.MustCompile(`(?m)^export (KUBELET_FLAGS|KUBELET_NODE_LABELS|KUBERNETES_VERSION|TLS_BOOTSTRAP_TOKEN)='(.*)'$`)
-
-// readScript reads what the scripts of AKS's images are told.
-func (u *upstream) readScript(_ context.Context, m *azuretest.Machine) (told, error) {
-	text, err := base64.StdEncoding.DecodeString(m.CustomData)
-	if err != nil {
-		return told{}, fmt.Errorf("read its custom data: %w", err)
-	}
-	values := map[string]string{}
-	for _, match := range exported.FindAllStringSubmatch(string(text), -1) {
-		values[match[1]] = match[2]
-	}
-	if values["KUBERNETES_VERSION"] != u.names["version"] || values["TLS_BOOTSTRAP_TOKEN"] != "abcdef.0123456789abcdef" {
-		return told{}, errors.New("it is told another version or token: " + string(text))
-	}
-	t := told{name: m.Name, labels: map[string]string{}, pods: 250, text: string(text), version: "v" + values["KUBERNETES_VERSION"]}
-	for label := range strings.SplitSeq(values["KUBELET_NODE_LABELS"], ",") {
-		key, value, _ := strings.Cut(label, "=")
-		t.labels[key] = value
-	}
-	for flag := range strings.FieldsSeq(values["KUBELET_FLAGS"]) {
-		list, is := strings.CutPrefix(flag, "--register-with-taints=")
-		if !is {
-			continue
-		}
-		for one := range strings.SplitSeq(list, ",") {
-			rest, effect, _ := strings.Cut(one, ":")
-			key, value, _ := strings.Cut(rest, "=")
-			if !strings.HasPrefix(key, "node.cilium.io/") { // whose agent has done its work at once
-				t.taints = append(t.taints, corev1.Taint{Key: key, Value: value, Effect: corev1.TaintEffect(effect)})
-			}
-		}
-	}
-	return t, nil
 }

@@ -15,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/discovery"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
@@ -43,6 +44,7 @@ type world struct {
 	playground *playground.Playground
 	joiner     *joiner
 	subnet     string
+	version    string // of the API server
 	// flags and variables are those of controllers beside the ones that all have.
 	flags, variables []string
 }
@@ -71,7 +73,11 @@ func newWorld(t testing.TB) *world {
 		ID:       "/subscriptions/" + w.ID + "/resourceGroups/" + azuretest.Group + "/providers/Microsoft.Compute/galleries/own/images/ubuntu",
 		Versions: []azuretest.Version{{Name: "1.0.0", Published: time.Now().Add(-time.Hour)}},
 	})
+	version, err := discovery.NewDiscoveryClientForConfigOrDie(p.RESTConfig()).ServerVersion()
+	w.must(err)
+	w.version = strings.TrimPrefix(version.GitVersion, "v")
 	w.flags = []string{"--provision-mode", "userdata", "--join-tokens", "--cluster-endpoint", p.RESTConfig().Host}
+	w.apply(kubeadmRights)
 	w.joiner = join(w)
 	return w
 }

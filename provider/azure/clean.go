@@ -59,7 +59,7 @@ func (p *Provider) cleanAzure(ctx context.Context) error {
 		return asThrottled(err)
 	}
 	p.noteUnclaimed(ctx, claims, list)
-	return errors.Join(p.cleanNICs(ctx, claims, list, nics), p.update(ctx, claims, list, nics))
+	return errors.Join(p.cleanNICs(ctx, claims, list, nics), p.bill(ctx, claims, list), p.update(ctx, claims, list, nics))
 }
 
 // strayNICs is since when network interfaces are without a machine.
@@ -177,9 +177,11 @@ func (p *Provider) updateOne(ctx context.Context, claim *v1.NodeClaim, c *azurev
 			missing = append(missing, id)
 		}
 	}
-	if err := p.tag(ctx, m.Name, changedTags(m.Tags, ours, want), changedTags(nicTags, ours, want), m.Assign(missing)); err != nil {
+	tags := changedTags(m.Tags, ours, want)
+	if err := p.tag(ctx, m.Name, tags, changedTags(nicTags, ours, want), m.Assign(missing)); err != nil {
 		return fmt.Errorf("bring tags and identities of machine %s up to date: %w", m.Name, err)
 	}
+	p.rebill(ctx, m, tags)
 	changed := claim.DeepCopy()
 	stamp.Annotate(changed, map[string]string{
 		azurev1beta1.InPlaceUpdateAnnotationKey: p.inPlaceHash(c), v1.AppliedTagsAnnotationKey: strings.Join(slices.Sorted(maps.Keys(want)), ","),

@@ -1,6 +1,7 @@
 package azure_test
 
 import (
+	"net/http"
 	"strings"
 	"testing"
 	"time"
@@ -61,6 +62,53 @@ func TestNetworkInterfacesThatNobodyHasAreTakenAway(t *testing.T) {
 	w.must(w.provider.Clean(t.Context()))
 	if got := nics(); got != "others runs strange waits" {
 		t.Errorf("after six minutes: %s", got)
+	}
+}
+
+// The interface of a machine that Azure has refused is its claim's for as long as there is one, which may get another machine with it.
+// Once the claim is gone it goes within minutes, whoever looks then: Azure itself keeps it for three minutes.
+func TestTheInterfaceOfAMachineThatWasRefusedGoesAfterItsClaim(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil)
+	c := w.resolved("general", nil)
+	nics := func() string { return strings.Join(w.Names("Microsoft.Network/networkInterfaces"), " ") }
+	w.Subscription.Fail(putVM, azuretest.Fault{Status: http.StatusForbidden, Code: "AuthorizationFailed", Message: "no"})
+	claim := w.claim("a", nil, nil)
+	for range 2 { // also by a process that knows nothing of it
+		if _, err := w.launch(claim, c); err == nil {
+			t.Fatal("it was not refused")
+		}
+		w.restart()
+		for range 20 {
+			w.must(w.provider.Clean(t.Context()))
+			w.clock.Step(time.Minute)
+		}
+		if nics() != "a" {
+			t.Errorf("while the claim is there: %q", nics())
+		}
+	}
+	w.Heal()
+	_, err := w.launch(claim, c)
+	w.must(err)
+	if len(w.Calls("NetworkInterfaces_Delete")) != 0 || len(w.names()) != 1 {
+		t.Errorf("machines %v", w.names())
+	}
+
+	w.Limit(azuretest.Offering{}, 0, "SkuNotAvailable") // which Azure says at once
+	claim = w.claim("b", []v1.Requirement{in(corev1.LabelInstanceTypeStable, "Standard_E4s_v5")}, nil)
+	if _, err := w.launch(claim, c); err == nil || nics() != "a b" {
+		t.Fatalf("%v, and interfaces %q", err, nics())
+	}
+	w.must(w.client.Delete(t.Context(), claim))
+	w.must(w.provider.Clean(t.Context()))
+	w.restart()
+	began := w.clock.Now()
+	for nics() != "a" && w.clock.Since(began) < time.Hour {
+		w.must(w.provider.Clean(t.Context()))
+		w.clock.Step(30 * time.Second)
+	}
+	if after := w.clock.Since(began); after > 6*time.Minute {
+		t.Errorf("it was there for %v", after)
 	}
 }
 

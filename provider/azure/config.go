@@ -72,6 +72,8 @@ type Config struct {
 	NetworkDataplane, NetworkPolicy   string
 	NetworkGUID, DNSServiceIP         string
 	KubeletIdentity                   string
+	// OtherCloud says that Azure is none of Microsoft's own clouds.
+	OtherCloud bool
 	// JoinTokens has user data hold a token with which a machine may join, made for its claim alone.
 	JoinTokens bool
 

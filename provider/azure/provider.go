@@ -73,6 +73,7 @@ type Provider struct {
 	strays   strayNICs
 
 	unclaimed unclaimed
+	bills     bills
 }
 
 // New makes a provider. It asks Azure for nothing yet.

@@ -30,7 +30,7 @@ func TestAMachineComesIsListedAndGoesWithAllThatItHas(t *testing.T) {
 	if provisioning, power := w.state("a"); provisioning != "Succeeded" || power != "running" {
 		t.Errorf("then: %s, %s", provisioning, power)
 	}
-	w.must(w.cloud.PutExtension(t.Context(), azuretest.Group, "a", "watch", armcompute.VirtualMachineExtension{Location: new(azuretest.Location), Properties: &armcompute.VirtualMachineExtensionProperties{Publisher: new("p"), Type: new("t")}}))
+	w.must(w.cloud.BeginExtension(t.Context(), azuretest.Group, "a", "watch", armcompute.VirtualMachineExtension{Location: new(azuretest.Location), Properties: &armcompute.VirtualMachineExtensionProperties{Publisher: new("p"), Type: new("t")}}))
 	if w.left() != 4 {
 		t.Errorf("%d resources, want a machine, an extension, a disk and an interface", w.left())
 	}

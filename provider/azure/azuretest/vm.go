@@ -235,6 +235,11 @@ func (s *Subscription) putExtension(c *Call) answer {
 	body["properties"] = without(body["properties"].(object), "protectedSettings")
 	r := s.add(c.Path, "Microsoft.Compute/virtualMachines/extensions", body)
 	r.setState("Creating")
+	extensions := []any{}
+	for _, e := range s.under(vm.id, extensionKind) {
+		extensions = append(extensions, e.body)
+	}
+	vm.body["resources"] = extensions
 	op := s.begin(0, vm.name(), func() {
 		r.setState("Succeeded")
 		if c.async != nil {

@@ -55,11 +55,12 @@ func (c *Cloud) BeginDeleteVM(ctx context.Context, group, name string) (*Operati
 	})
 }
 
-// PutExtension adds an extension to a machine.
-func (c *Cloud) PutExtension(ctx context.Context, group, vm, name string, extension armcompute.VirtualMachineExtension) error {
-	return done(ctx, c, "VirtualMachineExtensions_CreateOrUpdate", vm, func(ctx context.Context) (*runtime.Poller[armcompute.VirtualMachineExtensionsClientCreateOrUpdateResponse], error) {
+// BeginExtension has an extension added to a machine, or one that is there changed. The machine says what becomes of it.
+func (c *Cloud) BeginExtension(ctx context.Context, group, vm, name string, extension armcompute.VirtualMachineExtension) error {
+	_, err := begin(ctx, c, "VirtualMachineExtensions_CreateOrUpdate", vm, func(ctx context.Context) (*runtime.Poller[armcompute.VirtualMachineExtensionsClientCreateOrUpdateResponse], error) {
 		return c.extensions.BeginCreateOrUpdate(ctx, group, vm, name, extension, nil)
 	})
+	return err
 }
 
 // DiskEncryptionSet looks whether there is a disk encryption set, by its ID.

@@ -21,6 +21,8 @@ import (
 type Config struct {
 	Cloud *cloud.Cloud
 	Clock clock.PassiveClock
+	// Cluster is the cluster's name, in the tags of its machines.
+	Cluster string
 	// ResourceGroup is where machines are made, SubnetID where those of classes are that name no subnet.
 	ResourceGroup, SubnetID string
 	// DiskEncryptionSetID and NodeIdentities are what all machines get; they may be empty.
@@ -31,6 +33,10 @@ type Config struct {
 	// UseSIG and SIGSubscription say where images of AKS are.
 	UseSIG          bool
 	SIGSubscription string
+	// ClusterGroup is where the cluster of AKS is, "" if that is not known; AKSMachines are the IDs, as claims say, of machines that
+	// AKS itself has made.
+	ClusterGroup string
+	AKSMachines  []string
 }
 
 // Examiner looks at one subscription.
@@ -59,7 +65,7 @@ func (x *Examiner) Examine(ctx context.Context, classes []provider.Class) []prov
 		return out
 	}
 	machines, found := x.group(ctx)
-	out = append(out, found...)
+	out = append(append(out, found...), x.madeByAKS(ctx, machines)...)
 	usages, err := x.Cloud.Usages(ctx)
 	out = append(out, x.judgeQuotas(usages, familiesOf(machines, sizes), err)...)
 	out = append(out, x.shared(ctx)...)
@@ -88,7 +94,15 @@ func (x *Examiner) group(ctx context.Context) ([]*armcompute.VirtualMachine, []p
 	if len(out) == 0 {
 		out = append(out, ok(checkGroup, object, "%d machines are in it", len(machines)))
 	}
-	return machines, append(out, x.rights(ctx, object, x.groupID(), cloud.ActionsOn(cloud.InGroup, "", providerCalls()...))...)
+	return machines, append(out, x.rights(ctx, object, x.groupID(), cloud.ActionsOn(cloud.InGroup, "", x.calls()...))...)
+}
+
+// calls are those of providerCalls, and what machines of AKS get beside.
+func (x *Examiner) calls() []string {
+	if x.SelfManaged {
+		return providerCalls()
+	}
+	return append(providerCalls(), "VirtualMachineExtensions_CreateOrUpdate")
 }
 
 func (x *Examiner) groupID() string {

@@ -49,7 +49,7 @@ func newWorld(t *testing.T) *world {
 	t.Parallel()
 	w := &world{T: t, clock: clocktesting.NewFakeClock(time.Date(2026, 6, 1, 12, 0, 0, 0, time.UTC)), credential: credential{}}
 	w.Subscription = azuretest.New(t, w.clock)
-	w.config = examine.Config{Clock: w.clock, ResourceGroup: azuretest.Group, SelfManaged: true, SubnetID: w.AddSubnet(azuretest.Group, "network", "machines", "10.1.0.0/24"),
+	w.config = examine.Config{Clock: w.clock, Cluster: "demo", ResourceGroup: azuretest.Group, SelfManaged: true, SubnetID: w.AddSubnet(azuretest.Group, "network", "machines", "10.1.0.0/24"),
 		DiskEncryptionSetID: w.id("Microsoft.Compute/diskEncryptionSets/own"), NodeIdentities: []string{w.id("Microsoft.ManagedIdentity/userAssignedIdentities/nodes")}}
 	w.Put(azuretest.Group, "Microsoft.Compute/diskEncryptionSets", "own", map[string]any{})
 	w.Put(azuretest.Group, "Microsoft.Network/networkSecurityGroups", "guard", map[string]any{})
@@ -167,9 +167,20 @@ func TestEachTroubleIsFoundWithWhatToDo(t *testing.T) {
 			w.Grant(w.group(), "*/read", "Microsoft.Network/networkInterfaces/*", "Microsoft.Compute/disks/*")
 		}, provider.Problem, "resource group nodes",
 			"not allowed: Microsoft.Compute/virtualMachines/delete, Microsoft.Compute/virtualMachines/write", "deploy/azure/role.json on /subscriptions/"},
-		"rights cannot be seen": {func(w *world) { w.Fail("Permissions_List", denied) }, provider.Warning, "resource group nodes", "what may be done there cannot be looked at", "Microsoft.Authorization/permissions/read"},
-		"quotas are denied":     {func(w *world) { w.Fail("Usage_List", denied) }, provider.Problem, "location eastus", "AuthorizationFailed", "Microsoft.Compute/locations/usages/read"},
-		"cores are used up":     {func(w *world) { w.launch("a", "Standard_D4s_v5", false, 1); w.SetQuota("cores", 4) }, provider.Problem, "quota Total Regional vCPUs", "all 4 cores are in use", "larger quota"},
+		"AKS may not be told to delete": {func(w *world) {
+			w.config.AKSMachines = []string{w.madeByAKS("demo")}
+			w.Grant("/subscriptions/"+w.ID+"/resourceGroups/Clusters/providers/Microsoft.ContainerService/managedClusters/own", "*/read")
+		}, provider.Problem, "cluster own of AKS", "not allowed: Microsoft.ContainerService/managedClusters/agentPools/deleteMachines/action",
+			"role.json on /subscriptions/00000000-0000-0000-0000-000000000001/resourceGroups/Clusters/providers/Microsoft.ContainerService/managedClusters/own"},
+		"AKS may not be told to delete in the cluster of the settings": {func(w *world) {
+			w.madeByAKS("demo")
+			w.config.ClusterGroup = "Clusters"
+			w.Grant("/subscriptions/"+w.ID+"/resourceGroups/Clusters/providers/Microsoft.ContainerService/managedClusters/demo", "*/read")
+		}, provider.Problem, "cluster demo of AKS", "deleteMachines/action", "managedClusters/demo"},
+		"nobody knows where AKS made machines": {func(w *world) { w.madeByAKS("demo") }, provider.Warning, "agent pools", "AKS itself has made 1 machines, and alone may delete them", "ARM_RESOURCE_GROUP"},
+		"rights cannot be seen":                {func(w *world) { w.Fail("Permissions_List", denied) }, provider.Warning, "resource group nodes", "what may be done there cannot be looked at", "Microsoft.Authorization/permissions/read"},
+		"quotas are denied":                    {func(w *world) { w.Fail("Usage_List", denied) }, provider.Problem, "location eastus", "AuthorizationFailed", "Microsoft.Compute/locations/usages/read"},
+		"cores are used up":                    {func(w *world) { w.launch("a", "Standard_D4s_v5", false, 1); w.SetQuota("cores", 4) }, provider.Problem, "quota Total Regional vCPUs", "all 4 cores are in use", "larger quota"},
 		"a family is nearly used up": {func(w *world) {
 			w.launch("a", "Standard_D16s_v5", false, 1)
 			w.launch("b", "Standard_D2s_v5", false, 1)
@@ -222,6 +233,37 @@ func TestEachTroubleIsFoundWithWhatToDo(t *testing.T) {
 				t.Errorf("%d findings for one trouble:\n%s", bad, all(found))
 			}
 		})
+	}
+}
+
+// madeByAKS has AKS make a machine of a cluster, and returns what a claim would say of it.
+func (w *world) madeByAKS(cluster string) string {
+	id, _ := w.AddAKSMachine(azuretest.AKSMachine{Cluster: "own", ClusterGroup: "Clusters", Pool: "pool", Name: "a", Size: "Standard_D2s_v5",
+		Tags: map[string]string{"karpenter.azure.com_cluster": cluster, "karpenter.azure.com_aksmachine_nodeclaim": "a"}})
+	return id
+}
+
+func TestMachinesThatAKSHasMadeForOthersAreNotAskedAbout(t *testing.T) {
+	w := newWorld(t)
+	w.madeByAKS("another")
+	if text := all(w.examine()); strings.Contains(text, "AKS itself") || strings.Contains(text, "of AKS") {
+		t.Error(text)
+	}
+	w.config.AKSMachines = []string{w.madeByAKS("demo"), "no ID"}
+	if text := all(w.examine()); !strings.Contains(text, "ok cluster own of AKS: what the controller does there is allowed") {
+		t.Error(text)
+	}
+}
+
+// Machines of AKS carry an extension, those of other clusters do not.
+func TestExtensionsNeedARightInAKSAlone(t *testing.T) {
+	w := newWorld(t)
+	w.Grant(w.group(), "*/read", "Microsoft.Network/networkInterfaces/*", "Microsoft.Compute/disks/*", "Microsoft.Compute/virtualMachines/write", "Microsoft.Compute/virtualMachines/delete")
+	for _, selfManaged := range []bool{true, false} {
+		w.config.SelfManaged = selfManaged
+		if text := all(w.examine()); strings.Contains(text, "not allowed: Microsoft.Compute/virtualMachines/extensions/write") == selfManaged {
+			t.Errorf("self-managed %v:\n%s", selfManaged, text)
+		}
 	}
 }
 

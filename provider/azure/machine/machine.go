@@ -42,6 +42,8 @@ type Machine struct {
 	Created time.Time
 	// Identities are the IDs of those that were assigned, as written.
 	Identities []string
+	// Extensions are the names of those that it has, but for such as have failed.
+	Extensions []string
 	// OwnIdentity means that Azure has made one for it, a system-assigned one.
 	OwnIdentity bool
 	// Code and Message say why it has failed. A list does not tell them.
@@ -63,6 +65,11 @@ func Read(vm *armcompute.VirtualMachine) Machine {
 		m.OwnIdentity = strings.Contains(string(ptr.Deref(vm.Identity.Type, "")), string(armcompute.ResourceIdentityTypeSystemAssigned))
 		for id := range vm.Identity.UserAssignedIdentities {
 			m.Identities = append(m.Identities, id)
+		}
+	}
+	for _, e := range vm.Resources {
+		if e != nil && e.Name != nil && (e.Properties == nil || !strings.EqualFold(ptr.Deref(e.Properties.ProvisioningState, ""), "Failed")) {
+			m.Extensions = append(m.Extensions, *e.Name)
 		}
 	}
 	p := vm.Properties
