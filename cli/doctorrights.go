@@ -132,7 +132,7 @@ func RightsOf(cloud, namespace string) (out []authorizationv1.ResourceAttributes
 		return out, nil
 	}
 	out = slices.DeleteFunc(out, func(r authorizationv1.ResourceAttributes) bool {
-		return (r.Resource == "nodes" || r.Resource == "csinodes") && r.Verb == "create" || r.Resource == "nodes" && r.Subresource == "status" || r.Group == simulated && r.Verb == "get"
+		return slices.Contains([]string{"nodes", "csinodes", "resourceslices"}, r.Resource) && r.Verb == "create" || r.Resource == "nodes" && r.Subresource == "status" || r.Group == simulated && r.Verb == "get"
 	})
 	classes := strings.ToLower(kind.Kind) + "es"
 	for i := range out {

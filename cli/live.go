@@ -44,7 +44,7 @@ func (o *liveOptions) addFlags(flags *pflag.FlagSet) {
 		"https://host:port/snapshot/catalog; empty to look for the leader, none to do without")
 }
 
-const runtimeClassKind = "RuntimeClass"
+const runtimeClassKind, resourceGroup = "RuntimeClass", "resource.k8s.io"
 
 // plural is the plural of a kind's name.
 func plural(kind string) string {
@@ -99,7 +99,9 @@ func liveKinds() []liveKind {
 		of("apps", "v1", "replicasets", "ReplicaSet", false),
 		of("apps", "v1", "statefulsets", "StatefulSet", false),
 		of("", "v1", "replicationcontrollers", "ReplicationController", false),
-		of("resource.k8s.io", "v1", "deviceclasses", "DeviceClass", true),
+		of(resourceGroup, "v1", "deviceclasses", "DeviceClass", true),
+		of(resourceGroup, "v1", "resourceclaims", deviceClaimKind, true),
+		of(resourceGroup, "v1", "resourceslices", deviceSliceKind, true),
 		of(schedulingv1alpha3.GroupVersion.Group, "v1alpha3", "podgroups", podGroupKind, true),
 		of(schedulingv1alpha3.GroupVersion.Group, "v1alpha2", "podgroups", podGroupKind, true),
 		of("karpenter.kwok.sh", "v1alpha1", "kwoknodeclasses", "KWOKNodeClass", true),
@@ -185,16 +187,27 @@ const (
 	bufferKind   = "CapacityBuffer"
 	podGroupKind = "PodGroup"
 	requestKind  = "ProvisioningRequest"
+
+	deviceClaimKind = "ResourceClaim"
+	deviceSliceKind = "ResourceSlice"
 )
 
-// inForce leaves out NodeOverlays, CapacityBuffers and ProvisioningRequests where the controller does without them: its plans know nothing of them.
+// mayBeForbidden lists kinds that whoever was given rights before they acted cannot read: such a user reads the rest.
+var mayBeForbidden = []string{overlayKind, bufferKind, podGroupKind, requestKind, runtimeClassKind, deviceClaimKind, deviceSliceKind}
+
+// inForce leaves out NodeOverlays, CapacityBuffers, ProvisioningRequests and claims for devices where the controller does without them:
+// its plans know nothing of them.
 func inForce(documents []scenario.Document, catalog *engine.CatalogDocument, notes *terminal) []scenario.Document {
 	for _, x := range []struct {
 		ignored     bool
 		group, kind string
+		why         string
 	}{
-		{catalog.IgnoresOverlays, v1.Group, overlayKind}, {catalog.IgnoresBuffers, autoscalingv1beta1.GroupVersion.Group, bufferKind},
-		{catalog.IgnoresRequests, autoscalingv1.GroupVersion.Group, requestKind},
+		{catalog.IgnoresOverlays, v1.Group, overlayKind, "without the feature gate NodeOverlay"},
+		{catalog.IgnoresBuffers, autoscalingv1beta1.GroupVersion.Group, bufferKind, "without the feature gate CapacityBuffer"},
+		{catalog.IgnoresRequests, autoscalingv1.GroupVersion.Group, requestKind, "without the feature gate ProvisioningRequest"},
+		{catalog.IgnoresClaims, resourceGroup, deviceClaimKind, "with --ignore-dra-requests"},
+		{catalog.IgnoresClaims, resourceGroup, deviceSliceKind, "with --ignore-dra-requests"},
 	} {
 		if !x.ignored {
 			continue
@@ -202,7 +215,7 @@ func inForce(documents []scenario.Document, catalog *engine.CatalogDocument, not
 		before := len(documents)
 		documents = slices.DeleteFunc(documents, func(d scenario.Document) bool { return isOf(d, x.group, x.kind) })
 		if n := before - len(documents); n > 0 {
-			notes.line("note: %d %ss left out: the controller runs without the feature gate %s", n, x.kind, x.kind)
+			notes.line("note: %d %ss left out: the controller runs %s", n, x.kind, x.why)
 		}
 	}
 	return documents
@@ -248,7 +261,7 @@ func liveObjects(ctx context.Context, config *rest.Config, notes *terminal) ([]s
 			out = append(out, documents...)
 		case apierrors.IsNotFound(err) && kind.optional:
 		case apierrors.IsForbidden(err) && strings.HasSuffix(kind.kind, "NodeClass"): // nothing follows from them
-		case apierrors.IsForbidden(err) && (kind.kind == overlayKind || kind.kind == bufferKind || kind.kind == podGroupKind || kind.kind == requestKind || kind.kind == runtimeClassKind || kind.forBuffers): // whoever was given rights before they acted, reads the rest
+		case apierrors.IsForbidden(err) && (kind.forBuffers || slices.Contains(mayBeForbidden, kind.kind)):
 			notes.line("note: %s are left out: %s", plural(kind.kind), oneLine(err))
 		default:
 			return nil, fmt.Errorf("list objects of kind %s: %w", kind.kind, err)

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"bytes"
 	"fmt"
 	"math"
 	"net/http"
@@ -11,6 +12,9 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"tenon.sh/engine"
 	"tenon.sh/scenario"
@@ -69,6 +73,36 @@ func TestWhatAControllerRemembersOfItsPassesIsReadFromItsCatalog(t *testing.T) {
 	must(t, err)
 	if got := reading.Snapshot; !reflect.DeepEqual(got.EarlierPasses, sent.EarlierPasses) || !reflect.DeepEqual(got.ScaleUps, sent.ScaleUps) {
 		t.Errorf("read %+v and %+v, want %+v and %+v", got.EarlierPasses, got.ScaleUps, sent.EarlierPasses, sent.ScaleUps)
+	}
+}
+
+// Claims for devices are read with what drivers have published, and left out where the controller ignores them or the user may not see them.
+func TestClaimsForDevicesAreReadFromALiveCluster(t *testing.T) {
+	t.Parallel()
+	path := "/apis/resource.k8s.io/v1/resource"
+	list := `{"kind":"List","apiVersion":"v1","metadata":{},"items":[{"metadata":{"name":"one","namespace":"default"},"spec":{%s}}]}`
+	served := map[string]string{path + "claims": fmt.Sprintf(list, `"devices":{}`), path + "slices": fmt.Sprintf(list, `"driver":"gpu.example.com","pool":{"name":"n1"}`)}
+	out, notes, err := run(t, "snapshot", "--kubeconfig", startBare(t, served))
+	if err != nil || !strings.Contains(out, "kind: ResourceClaim\n") || !strings.Contains(out, "kind: ResourceSlice\n") {
+		t.Errorf("%v\n%s\n%s", err, out, notes)
+	}
+	out, notes, err = run(t, "snapshot", "--kubeconfig", startBare(t, map[string]string{path + "claims": "", path + "slices": ""}))
+	if err != nil || strings.Contains(out, "kind: ResourceClaim\n") || !strings.Contains(notes, "ResourceClaims are left out: it is forbidden") {
+		t.Errorf("%v\n%s\n%s", err, out, notes)
+	}
+	var said bytes.Buffer
+	var documents []scenario.Document
+	for _, kind := range []string{"ResourceClaim", "ResourceSlice", "DeviceClass"} {
+		u := &unstructured.Unstructured{}
+		u.SetGroupVersionKind(schema.GroupVersionKind{Group: "resource.k8s.io", Version: "v1", Kind: kind})
+		documents = append(documents, scenario.Document{Object: u})
+	}
+	if kept := inForce(documents, &engine.CatalogDocument{}, &terminal{out: &said}); len(kept) != 3 || said.Len() > 0 {
+		t.Errorf("kept %v of a controller that acts on claims, %s", kept, &said)
+	}
+	kept := inForce(documents, &engine.CatalogDocument{IgnoresClaims: true}, &terminal{out: &said})
+	if len(kept) != 1 || kept[0].Object.GetKind() != "DeviceClass" || !strings.Contains(said.String(), "1 ResourceClaims left out: the controller runs with --ignore-dra-requests") {
+		t.Errorf("kept %v, %s", kept, &said)
 	}
 }
 

@@ -22,5 +22,6 @@ func (c *Cluster) CatalogDocument(ctx context.Context, opt engine.Options) (engi
 		EarlierPasses:   s.EarlierPasses,
 		ScaleUps:        s.ScaleUps,
 		IgnoresOverlays: !c.Overlays, IgnoresBuffers: !c.Buffers, IgnoresRequests: !c.Requests,
+		IgnoresClaims: !c.DeviceClaims(),
 	}, nil
 }

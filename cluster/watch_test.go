@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 
 	"tenon.sh/cluster"
+	"tenon.sh/deviceselector"
 )
 
 // oldServer answers discovery like an API server that serves these kinds and no others.
@@ -64,9 +65,11 @@ func TestAClusterWithoutDeviceClassesIsWatched(t *testing.T) {
 	}
 	for name, resources := range map[string][]*metav1.APIResourceList{
 		"no such group":        served,
-		"an older version":     append(served, kinds("resource.k8s.io/v1beta1", "DeviceClass")),
-		"no such kind":         append(served, kinds("resource.k8s.io/v1", "ResourceClaim")),
-		"all kinds are served": append(served, kinds("resource.k8s.io/v1", "DeviceClass")),
+		"an older version":     append(served, kinds("resource.k8s.io/v1beta1", "DeviceClass", "ResourceClaim", "ResourceSlice")),
+		"no such kind":         append(served, kinds("resource.k8s.io/v1", "ResourceClaim", "ResourceSlice")),
+		"classes alone":        append(served, kinds("resource.k8s.io/v1", "DeviceClass")),
+		"no slices":            append(served, kinds("resource.k8s.io/v1", "DeviceClass", "ResourceClaim")),
+		"all kinds are served": append(served, kinds("resource.k8s.io/v1", "DeviceClass", "ResourceClaim", "ResourceSlice")),
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -74,8 +77,12 @@ func TestAClusterWithoutDeviceClassesIsWatched(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if err := cluster.New(cluster.Config{Informers: informers, Overlays: true}).Watch(t.Context()); err != nil {
+			c := cluster.New(cluster.Config{Informers: informers, Overlays: true, Selectors: deviceselector.New().Ask})
+			if err := c.Watch(t.Context()); err != nil {
 				t.Error(err)
+			}
+			if acts := name == "all kinds are served"; c.DeviceClaims() != acts {
+				t.Errorf("claims for devices act: %t, want %t", c.DeviceClaims(), acts)
 			}
 		})
 	}

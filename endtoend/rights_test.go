@@ -24,6 +24,7 @@ import (
 // notAlways are rights that a life of machines in which nothing goes wrong may do without, and what for they are.
 var notAlways = map[string]string{
 	"create csinodes.storage.k8s.io":                   "a fault says how many volumes the machines of a simulated cloud take",
+	"create resourceslices.resource.k8s.io":            "drivers publish devices of the machines of a simulated cloud",
 	"create leases.coordination.k8s.io":                "the first leader makes the Lease",
 	"create subjectaccessreviews.authorization.k8s.io": "somebody asks for the catalog or the dashboard: whether they may",
 	"create tokenreviews.authentication.k8s.io":        "somebody asks for the catalog or the dashboard: who they are",

@@ -27,4 +27,6 @@ type CatalogDocument struct {
 	IgnoresBuffers bool `json:"ignoresBuffers,omitempty"`
 	// IgnoresRequests says the same of ProvisioningRequest.
 	IgnoresRequests bool `json:"ignoresRequests,omitempty"`
+	// IgnoresClaims says that the controller does not act on claims for devices.
+	IgnoresClaims bool `json:"ignoresClaims,omitempty"`
 }

@@ -7,8 +7,10 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	v1 "tenon.sh/api/v1"
 	"tenon.sh/engine"
 	"tenon.sh/engine/constraints"
 	"tenon.sh/engine/inventory"
@@ -106,6 +108,123 @@ func TestAReplayGivesNoDeviceAwayTwice(t *testing.T) {
 	landing := (&scheduler.Replay{Snapshot: s, Pods: waiting(s)}).Land()
 	if len(landing.Placements) != 2 || len(landing.Stranded) != 2 {
 		t.Errorf("placed %v, stranded %v", landing.Placements, landing.Stranded)
+	}
+}
+
+// Of two classes of one name the later one counts. What the node will publish is no resource of it, so nobody waits for that.
+func TestAResourceThatStandsForDevicesIsPlannedAsAClaim(t *testing.T) {
+	t.Parallel()
+	lines := []string{
+		"pool general",
+		"type none cpu=8 mem=16Gi price=0.5",
+		"type old cpu=8 mem=16Gi price=1 devices=(driver=old.example.com count=2)",
+		"type new cpu=8 mem=16Gi price=2 devices=(driver=gpu.example.com count=2)",
+		"pods web x3 cpu=1 example.com/gpu=1",
+	}
+	before, after := "deviceclass a-old driver=old.example.com resource=example.com/gpu age=2h", "deviceclass b-new driver=gpu.example.com resource=example.com/gpu age=1h"
+	for driver, classes := range map[string][]string{"old.example.com": {before}, "gpu.example.com": {before, after}} {
+		s := clusterOf(t, append(classes, lines...)...)
+		plan := provisioning.Plan(s, engine.Options{}, nil)
+		if len(plan.Launches) != 2 || len(plan.Unplaced) > 0 {
+			t.Fatalf("%s: launches %v, unplaced %v", driver, plan.Launches, plan.Unplaced)
+		}
+		claim := kube.NewClaim(s.NodePools[0], plan.Launches[0])
+		if got := kube.DriversAskedFor(claim); !slices.Equal(got, []string{driver}) {
+			t.Errorf("%s: the claim waits for drivers %v", driver, got)
+		}
+		if q, asked := claim.Spec.Resources.Requests["example.com/gpu"]; asked {
+			t.Errorf("%s: the claim waits for %s example.com/gpu", driver, q.String())
+		}
+	}
+	s := clusterOf(t, append([]string{before, "pod large cpu=1 example.com/gpu=3"}, lines[:4]...)...)
+	plan := provisioning.Plan(s, engine.Options{}, nil)
+	if len(plan.Unplaced) != 1 || plan.Unplaced[0].Reasons[0].Code != engine.NoDevices || !strings.HasPrefix(plan.Unplaced[0].Reasons[0].Message(), "resource claim for example.com/gpu needs 3 devices") {
+		t.Errorf("unplaced %v", plan.Unplaced)
+	}
+}
+
+// Whoever plans pass after pass hears of classes that come and go, and of nodes that have the resource by themselves.
+func TestWhatStandsForDevicesMayChangeFromPassToPass(t *testing.T) {
+	t.Parallel()
+	s := clusterOf(t,
+		"pool general",
+		"type one cpu=8 mem=16Gi price=1 devices=(driver=gpu.example.com)",
+		"deviceclass gpu driver=gpu.example.com resource=example.com/gpu",
+		"pod a cpu=1 example.com/gpu=1")
+	classes, cache := s.DeviceClasses, &inventory.Cache{}
+	for i, launches := range []int{0, 1, 0, 1} {
+		if s.DeviceClasses = nil; launches > 0 {
+			s.DeviceClasses = classes
+		}
+		plan := provisioning.Plan(s, engine.Options{}, cache)
+		if len(plan.Launches) != launches {
+			t.Errorf("pass %d: launches %v, unplaced %v", i, plan.Launches, plan.Unplaced)
+		}
+	}
+	s.Classes[0].InstanceTypes[0].Capacity["example.com/gpu"] = resource.MustParse("1")
+	if plan := provisioning.Plan(s, engine.Options{}, cache); len(plan.Launches) != 1 || len(plan.Launches[0].DeviceDrivers) > 0 {
+		t.Errorf("once the type has the resource: launches %+v, unplaced %v", plan.Launches, plan.Unplaced)
+	}
+}
+
+// Where nobody says what machines of a type will publish, nodes of the pool do, also once they are gone; not for other pools, nor once the
+// pool starts other machines.
+func TestWhatNodesHavePublishedIsExpectedOfMachinesOfTheirPoolAndType(t *testing.T) {
+	t.Parallel()
+	world := func(more ...string) *engine.Snapshot {
+		return clusterOf(t, append([]string{
+			"pool general",
+			"pool other",
+			"type one cpu=8 mem=16Gi price=1",
+			"deviceclass gpu driver=gpu.example.com",
+		}, more...)...)
+	}
+	waiting := "pods web x3 cpu=1 devices=(class=gpu memory=40Gi)"
+	s := world(waiting, "node n pool=general type=one zone=a published=(driver=gpu.example.com count=2 memory=80Gi uuid=each)",
+		"node broken pool=general type=one zone=a age=1m published=(driver=gpu.example.com count=1 memory=80Gi uuid=x)")
+	plan := provisioning.Plan(s, engine.Options{}, nil)
+	if len(plan.Placements) != 3 || len(plan.LearnedDevices) != 1 || plan.LearnedDevices[0].NodePool != "general" {
+		t.Fatalf("placements %v, learned %v, unplaced %v", plan.Placements, plan.LearnedDevices, plan.Unplaced)
+	}
+	annotation := map[string]string{v1.LearnedDevicesAnnotationKey: plan.LearnedDevices[0].Text}
+	s.NodePools[0].Annotations = annotation
+	if again := provisioning.Plan(s, engine.Options{}, nil); len(again.LearnedDevices) > 0 {
+		t.Errorf("what is written is to be written again: %v", again.LearnedDevices)
+	}
+	for _, c := range []struct {
+		what     string
+		change   func(*engine.Snapshot)
+		launches int
+		refused  int
+	}{
+		{"nothing is known", func(s *engine.Snapshot) { s.NodePools[0].Annotations = nil }, 0, 3},
+		{"it is written", func(*engine.Snapshot) {}, 2, 0},
+		{"of another pool", func(s *engine.Snapshot) {
+			s.NodePools[1].Annotations, s.NodePools[0].Annotations = annotation, nil
+			s.NodePools = s.NodePools[1:]
+		}, 2, 0},
+		{"the pool starts others now", func(s *engine.Snapshot) { s.NodePools[0].Spec.Template.Labels = map[string]string{"team": "b"} }, 0, 3},
+		{"what is written is no JSON", func(s *engine.Snapshot) {
+			s.NodePools[0].Annotations = map[string]string{v1.LearnedDevicesAnnotationKey: "{"}
+		}, 0, 3},
+	} {
+		s := world(waiting)
+		s.NodePools[0].Annotations = annotation
+		c.change(s)
+		plan := provisioning.Plan(s, engine.Options{}, nil)
+		if len(plan.Launches) != c.launches || len(plan.Unplaced) != c.refused {
+			t.Errorf("%s: launches %v, unplaced %v", c.what, plan.Launches, plan.Unplaced)
+		}
+		for _, l := range plan.Launches {
+			if l.NodePool != s.NodePools[0].Name || !slices.Equal(l.DeviceDrivers, []string{"gpu.example.com"}) {
+				t.Errorf("%s: launch %+v", c.what, l)
+			}
+		}
+	}
+	s = world("pod unlucky cpu=1 devices=(class=gpu uuid=0)") // which device has it, nobody knows before
+	s.NodePools[0].Annotations = annotation
+	if plan := provisioning.Plan(s, engine.Options{}, nil); len(plan.Launches) > 0 {
+		t.Errorf("a machine is started for a single device: %v", plan.Launches)
 	}
 }
 

@@ -53,6 +53,9 @@ type Plan struct {
 	// Backoffs says what to write on pools about machines that did not take their pods, in order of the pools' names. Only
 	// provisioning.Plan fills it.
 	Backoffs []BackoffChange `json:"-"`
+	// LearnedDevices says what to write on pools about the devices that their machines publish, in order of the pools' names. Only
+	// provisioning.Plan fills it.
+	LearnedDevices []LearnedDevices `json:"-"`
 }
 
 // PodID names a pod. The UID keeps a pod apart from a later one of the same name.
@@ -267,6 +270,11 @@ type BackoffChange struct {
 	NodePool string
 	Text     string
 	Found    []LaunchFinding
+}
+
+// LearnedDevices is what a plan wants written on a pool about the devices that drivers publish on its machines.
+type LearnedDevices struct {
+	NodePool, Text string
 }
 
 // BufferShare is room for so many pods of a CapacityBuffer, or of a ProvisioningRequest.

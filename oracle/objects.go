@@ -24,6 +24,8 @@ type objects struct {
 	CSINodes               []*storagev1.CSINode            `json:"csiNodes,omitempty"`
 	VolumeAttachments      []*storagev1.VolumeAttachment   `json:"volumeAttachments,omitempty"`
 	DeviceClasses          []*resourcev1.DeviceClass       `json:"deviceClasses,omitempty"`
+	ResourceClaims         []*resourcev1.ResourceClaim     `json:"resourceClaims,omitempty"`
+	ResourceSlices         []*resourcev1.ResourceSlice     `json:"resourceSlices,omitempty"`
 }
 
 func objectsOf(s *engine.Snapshot) *objects {
@@ -31,7 +33,7 @@ func objectsOf(s *engine.Snapshot) *objects {
 		Nodes: s.Nodes, Namespaces: s.Namespaces, Services: s.Services, ReplicationControllers: s.ReplicationControllers,
 		ReplicaSets: s.ReplicaSets, StatefulSets: s.StatefulSets, PersistentVolumes: s.PersistentVolumes,
 		PersistentVolumeClaims: s.PersistentVolumeClaims, StorageClasses: s.StorageClasses, CSINodes: s.CSINodes,
-		VolumeAttachments: s.VolumeAttachments, DeviceClasses: s.DeviceClasses,
+		VolumeAttachments: s.VolumeAttachments, DeviceClasses: s.DeviceClasses, ResourceClaims: s.ResourceClaims, ResourceSlices: s.ResourceSlices,
 	}
 	for _, pod := range s.Pods {
 		if pod.Spec.NodeName != "" {

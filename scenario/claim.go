@@ -1,6 +1,7 @@
 package scenario
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 
@@ -11,11 +12,18 @@ import (
 	"tenon.sh/engine/device"
 )
 
-// answerSelectors has claims for devices acted on where there are any.
+// answerSelectors has claims for devices acted on where there are any, or devices that could be claimed.
 func answerSelectors(s *engine.Snapshot) {
-	if len(s.ResourceClaims)+len(s.ResourceSlices) > 0 {
+	if len(s.ResourceClaims)+len(s.ResourceSlices) > 0 || haveDevices(s.Classes) {
 		s.Selectors = deviceselector.New().Ask
 	}
+}
+
+// haveDevices reports whether drivers are expected to publish devices on machines of some type.
+func haveDevices(classes []engine.Class) bool {
+	return slices.ContainsFunc(classes, func(c engine.Class) bool {
+		return slices.ContainsFunc(c.InstanceTypes, func(t engine.InstanceType) bool { return len(t.Claimable) > 0 })
+	})
 }
 
 // devices reads devices=(driver=gpu.example.com count=8 model=L4 memory=24Gi shares=4 root=each): a pool of equal devices that a driver

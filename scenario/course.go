@@ -8,6 +8,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	resourcev1 "k8s.io/api/resource/v1"
 )
 
 // Course is how a cluster goes on after the instant that its snapshot shows. Plans do not depend on it; a simulation does.
@@ -43,6 +44,8 @@ type Workload struct {
 	// Start is how long a pod takes from its node to being ready, Stop from being told to end to its end, and Runs how long
 	// a pod of a CronJob works: medians.
 	Start, Stop, Runs time.Duration
+	// Devices is what each pod claims, nil for nothing; the template's spec refers to it.
+	Devices *resourcev1.ResourceClaimSpec
 }
 
 // DayPoint is a number of pods at a time of the day.
@@ -57,7 +60,7 @@ type Fault struct {
 	What                            string
 	At, For, Lag                    time.Duration
 	Share, Factor                   float64
-	Count                           int
+	Count, Parts                    int
 	InstanceType, Family, Zone      string
 	CapacityType, Machine, CloudAPI string
 	Resource, Driver, Taint, Label  string
@@ -92,6 +95,9 @@ func (b *builder) workload(kind WorkloadKind, name word, r *reader) error {
 	}
 	w.Template = p.pod.DeepCopy()
 	w.Template.Name = name.text
+	if w.Devices = p.devices; w.Devices != nil {
+		claimInSpec(&w.Template.Spec, name.text)
+	}
 	same := func(o Workload) bool {
 		return o.Template.Name == name.text && o.Template.Namespace == w.Template.Namespace
 	}
@@ -210,6 +216,8 @@ func (b *builder) fault(name word, r *reader) error {
 			f.Factor, err = w.share()
 		case "count":
 			f.Count, err = w.number()
+		case "parts":
+			f.Parts, err = w.number()
 		case "type":
 			f.InstanceType = value
 		case "family":
@@ -232,7 +240,7 @@ func (b *builder) fault(name word, r *reader) error {
 		case "label":
 			f.Label = value
 		default:
-			return r.unknown(w, "at= for= lag= share= factor= count= type= family= zone= capacity= machine= call= resource= driver= taint= label=")
+			return r.unknown(w, "at= for= lag= share= factor= count= parts= type= family= zone= capacity= machine= call= resource= driver= taint= label=")
 		}
 		if err != nil {
 			return err

@@ -2,7 +2,6 @@ package scenario
 
 import (
 	"fmt"
-	"maps"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -11,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"tenon.sh/engine/device"
+	"tenon.sh/engine/dra"
 )
 
 // This file reads what pods claim of devices, and what drivers publish on nodes.
@@ -67,15 +67,27 @@ func (b *builder) claimDevices(pod *corev1.Pod, p *podLine) {
 	if p.devices == nil {
 		return
 	}
-	name := pod.Name + "-" + claimsName
-	meta := b.meta(pod.Namespace, name)
-	meta.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "Pod", Name: pod.Name, UID: pod.UID, Controller: new(true), BlockOwnerDeletion: new(true)}}
-	b.snapshot.ResourceClaims = append(b.snapshot.ResourceClaims, &resourcev1.ResourceClaim{
-		TypeMeta: metav1.TypeMeta{APIVersion: "resource.k8s.io/v1", Kind: "ResourceClaim"}, ObjectMeta: meta, Spec: *p.devices.DeepCopy(),
-	})
-	pod.Spec.ResourceClaims = []corev1.PodResourceClaim{{Name: claimsName, ResourceClaimTemplateName: new(p.name)}}
-	pod.Spec.Containers[0].Resources.Claims = []corev1.ResourceClaim{{Name: claimsName}}
-	pod.Status.ResourceClaimStatuses = []corev1.PodResourceClaimStatus{{Name: claimsName, ResourceClaimName: &name}}
+	claimInSpec(&pod.Spec, p.name)
+	b.snapshot.ResourceClaims = append(b.snapshot.ResourceClaims, ClaimFor(pod, p.devices))
+}
+
+// claimInSpec has pods of the spec claim what a template says.
+func claimInSpec(spec *corev1.PodSpec, template string) {
+	spec.ResourceClaims = []corev1.PodResourceClaim{{Name: claimsName, ResourceClaimTemplateName: &template}}
+	spec.Containers[0].Resources.Claims = []corev1.ResourceClaim{{Name: claimsName}}
+}
+
+// ClaimFor makes the claim of a pod whose spec names a template, and tells the pod so, as kube-controller-manager does.
+func ClaimFor(pod *corev1.Pod, spec *resourcev1.ResourceClaimSpec) *resourcev1.ResourceClaim {
+	ref := pod.Spec.ResourceClaims[0].Name
+	name := pod.Name + "-" + ref
+	pod.Status.ResourceClaimStatuses = []corev1.PodResourceClaimStatus{{Name: ref, ResourceClaimName: &name}}
+	return &resourcev1.ResourceClaim{
+		TypeMeta: metav1.TypeMeta{APIVersion: "resource.k8s.io/v1", Kind: "ResourceClaim"},
+		ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: name, UID: uidOf(pod.Namespace, name), ResourceVersion: "1", OwnerReferences: []metav1.OwnerReference{
+			{APIVersion: "v1", Kind: "Pod", Name: pod.Name, UID: pod.UID, Controller: new(true), BlockOwnerDeletion: new(true)}}},
+		Spec: *spec.DeepCopy(),
+	}
 }
 
 // published is a pool that a driver has published on a node, or the first slice of as many.
@@ -112,39 +124,8 @@ func (b *builder) publish(node string, p published) {
 	s := &resourcev1.ResourceSlice{
 		TypeMeta: metav1.TypeMeta{APIVersion: "resource.k8s.io/v1", Kind: "ResourceSlice"}, ObjectMeta: meta,
 		Spec: resourcev1.ResourceSliceSpec{Driver: p.pool.Driver, NodeName: &node,
-			Pool: resourcev1.ResourcePool{Name: node, Generation: 1, ResourceSliceCount: int64(p.of)}, Devices: PublishedDevices(p.pool.Devices)},
+			Pool: resourcev1.ResourcePool{Name: node, Generation: 1, ResourceSliceCount: int64(p.of)}, Devices: dra.PublishedDevices(p.pool.Devices)},
 	}
 	others := slices.DeleteFunc(slices.Clone(b.snapshot.ResourceSlices), func(o *resourcev1.ResourceSlice) bool { return o.Name == s.Name })
 	b.snapshot.ResourceSlices = append(others, s)
-}
-
-// PublishedDevices are devices as a driver publishes them of which that is expected. What is not known of them before is left out.
-func PublishedDevices(list []device.Expected) []resourcev1.Device {
-	var out []resourcev1.Device
-	for i := range list {
-		shape := &list[i].Shape
-		d := resourcev1.Device{Name: list[i].Name, Attributes: map[resourcev1.QualifiedName]resourcev1.DeviceAttribute{}, Capacity: map[resourcev1.QualifiedName]resourcev1.DeviceCapacity{}}
-		if shape.Shared {
-			d.AllowMultipleAllocations = new(true)
-		}
-		for _, name := range slices.Sorted(maps.Keys(shape.Attributes)) {
-			switch v := shape.Attributes[name]; v.Kind {
-			case device.Text:
-				d.Attributes[resourcev1.QualifiedName(name)] = resourcev1.DeviceAttribute{StringValue: &v.Text}
-			case device.Version:
-				d.Attributes[resourcev1.QualifiedName(name)] = resourcev1.DeviceAttribute{VersionValue: &v.Text}
-			case device.Truth:
-				d.Attributes[resourcev1.QualifiedName(name)] = resourcev1.DeviceAttribute{BoolValue: new(v.Text == "true")}
-			}
-		}
-		for name, c := range shape.Capacities {
-			capacity := resourcev1.DeviceCapacity{Value: *resource.NewMilliQuantity(c.Amount, resource.BinarySI)}
-			if c.Policy != nil && c.Policy.Default != nil {
-				capacity.RequestPolicy = &resourcev1.CapacityRequestPolicy{Default: resource.NewMilliQuantity(*c.Policy.Default, resource.BinarySI)}
-			}
-			d.Capacity[resourcev1.QualifiedName(name)] = capacity
-		}
-		out = append(out, d)
-	}
-	return out
 }

@@ -70,7 +70,9 @@ func Read(in Input) (*Reading, error) {
 	}
 	m.overlaid(&s)
 	loadZones(&s)
-	answerSelectors(&s)
+	if m.catalog == nil || !m.catalog.IgnoresClaims {
+		answerSelectors(&s)
+	}
 	out := &Reading{Snapshot: &s, Made: m.made(&s), Notes: m.notes(), Elsewhere: m.elsewhere}
 	if m.catalog != nil {
 		out.Options = m.catalog.Options

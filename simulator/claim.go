@@ -106,7 +106,7 @@ func (w *World) causeOf(claim string) string {
 
 // stepClaim takes the steps of a claim until there is nothing more to do now.
 func (w *World) stepClaim(ctx context.Context, name string) {
-	life := lifecycle.Life{Fresh: true, Sought: true, Nominating: !w.cfg.Options.NoNominations}
+	life := lifecycle.Life{Fresh: true, Sought: true, Nominating: !w.cfg.Options.NoNominations, Published: w.published()}
 	w.stepping = name
 	defer func() { w.stepping = "" }()
 	for range stepsAtOnce {

@@ -84,7 +84,7 @@ func cmpText(a, b string) int {
 
 // faultOf gives a scenario's fault the form of the simulated cloud's. Its time counts from where measuring begins.
 func faultOf(f scenario.Fault, from time.Duration) simulated.Fault {
-	out := simulated.Fault{What: f.What, Share: f.Share, Factor: f.Factor, Count: f.Count, Resource: f.Resource, Driver: f.Driver, Taint: f.Taint, Label: f.Label, Selector: simulated.Selector{
+	out := simulated.Fault{What: f.What, Share: f.Share, Factor: f.Factor, Count: f.Count, Parts: f.Parts, Resource: f.Resource, Driver: f.Driver, Taint: f.Taint, Label: f.Label, Selector: simulated.Selector{
 		InstanceType: f.InstanceType, Family: f.Family, Zone: f.Zone, CapacityType: f.CapacityType, Machine: f.Machine, Call: f.CloudAPI,
 	}}
 	out.At.Duration, out.For.Duration, out.Lag.Duration = f.At+from, f.For, f.Lag

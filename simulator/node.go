@@ -146,6 +146,7 @@ func (w *World) removeSeat(s *seat) {
 	delete(w.seats, s.node.Name)
 	w.base.CSINodes = slices.DeleteFunc(slices.Clone(w.base.CSINodes), func(c *storagev1.CSINode) bool { return c.Name == s.node.Name })
 	w.seatList = slices.DeleteFunc(w.seatList, func(o *seat) bool { return o == s })
+	w.unpublish(s.node.Name)
 	w.noteChange()
 }
 

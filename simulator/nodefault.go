@@ -45,6 +45,9 @@ func (w *World) carryOut(m *market, x simulated.NodeFault) {
 	case simulated.FaultAttach:
 		w.base.CSINodes = append(slices.Clone(w.base.CSINodes), x.CSINode(s.node))
 		w.noteChange()
+	case simulated.FaultSlices:
+		w.publish(s, x)
+		w.stir(m)
 	case simulated.FaultSecond:
 		w.showSecond(s)
 	default:

@@ -48,6 +48,7 @@ func (w *World) snapshot(ctx context.Context) *engine.Snapshot {
 	}
 	s.NodeClaims = append(s.NodeClaims[:0:0], w.claims.list...)
 	s.PodDisruptionBudgets = w.budgets()
+	s.ResourceClaims = append(s.ResourceClaims[:0:0], w.devices.claims.list...)
 	s.Classes = make([]engine.Class, 0, len(w.markets))
 	for _, m := range w.markets {
 		class := m.class
@@ -97,7 +98,7 @@ func (w *World) provision(ctx context.Context) {
 			w.addClaim(pool, launch, nil)
 		}
 	}
-	w.remember(plan.Backoffs)
+	w.remember(plan)
 	w.unplaced = len(plan.Unplaced) > 0
 	if len(plan.Launches) > 0 {
 		w.again = againFirst
@@ -116,18 +117,25 @@ func (w *World) provision(ctx context.Context) {
 	w.again = min(2*w.again, againMost)
 }
 
-// remember writes on the pools what machines did not take their pods.
-func (w *World) remember(changes []engine.BackoffChange) {
-	for _, change := range changes {
-		pools := slices.Clone(w.base.NodePools)
-		for i, p := range pools {
-			if p.Name == change.NodePool {
-				pools[i] = p.DeepCopy()
-				metav1.SetMetaDataAnnotation(&pools[i].ObjectMeta, v1.LaunchBackoffAnnotationKey, change.Text)
-			}
-		}
-		w.base.NodePools = pools
+// remember writes on the pools what machines did not take their pods, and what devices machines have.
+func (w *World) remember(plan *engine.Plan) {
+	for _, change := range plan.Backoffs {
+		w.annotatePool(change.NodePool, v1.LaunchBackoffAnnotationKey, change.Text)
 	}
+	for _, change := range plan.LearnedDevices {
+		w.annotatePool(change.NodePool, v1.LearnedDevicesAnnotationKey, change.Text)
+	}
+}
+
+func (w *World) annotatePool(name, key, text string) {
+	pools := slices.Clone(w.base.NodePools)
+	for i, p := range pools {
+		if p.Name == name {
+			pools[i] = p.DeepCopy()
+			metav1.SetMetaDataAnnotation(&pools[i].ObjectMeta, key, text)
+		}
+	}
+	w.base.NodePools = pools
 }
 
 // anyToMove reports whether pods run on nodes that leave and will need another place.

@@ -8,8 +8,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
-
-	"tenon.sh/engine/kube"
 )
 
 // shape is pods that are alike: of one version of one workload, or with the same text.
@@ -34,7 +32,8 @@ func (w *World) shapeOf(u *unit) *shape {
 	if s, ok := w.shapes[key]; ok {
 		return s
 	}
-	s := &shape{key: key, sample: u.pod, need: w.resources.amountsIn(kube.PodRequests(u.pod)), units: newShelf[*unit](), matters: map[*shape]bool{}}
+	requests, _ := w.requestsOf(u.pod)
+	s := &shape{key: key, sample: u.pod, need: w.resources.amountsIn(requests), units: newShelf[*unit](), matters: map[*shape]bool{}}
 	s.read()
 	w.guardShape(s)
 	w.shapes[key] = s

@@ -118,6 +118,7 @@ func count(b bool) int {
 
 // bind puts a pod on a node, as kube-scheduler does.
 func (w *World) bind(u *unit, s *seat) {
+	w.allocate(u, s)
 	now := w.clock.now
 	pod := *u.pod
 	pod.Spec.NodeName, pod.Status.NominatedNodeName = s.node.Name, ""
@@ -235,6 +236,7 @@ func (w *World) drop(u *unit) {
 	}
 	u.ended = true
 	w.unready(u)
+	w.dropClaims(u)
 	w.units.remove(u)
 	w.unbound.remove(u.key())
 	u.shape.units.remove(u.key())

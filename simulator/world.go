@@ -134,6 +134,7 @@ type World struct {
 	unplaced   bool // the last plan had no machine for some pod
 	meter      *meter
 	violations []string
+	devices    devices
 }
 
 // New makes a world.
@@ -153,6 +154,7 @@ func New(cfg Config) (*World, error) {
 		passes: &engine.EarlierPasses{},
 	}
 	w.meter = newMeter(w)
+	w.readDevices()
 	if cfg.Policy == Baseline {
 		w.cfg.Options = baselineOptions(cfg.Options)
 		w.triedAt = map[string]time.Time{}
@@ -403,7 +405,7 @@ func (w *World) loadsOf(pods []*corev1.Pod) map[*corev1.Pod]*load {
 		if l == nil {
 			template := pod.DeepCopy()
 			template.Name, template.Spec.NodeName = owner.Name, ""
-			x := scenario.Workload{Kind: scenario.Deployment, Template: template, Weekend: 1, Start: 8 * time.Second, Stop: 3 * time.Second}
+			x := scenario.Workload{Kind: scenario.Deployment, Template: template, Weekend: 1, Start: 8 * time.Second, Stop: 3 * time.Second, Devices: w.claimSpec(pod)}
 			l, _ = newLoad(x) // without a schedule nothing can be wrong
 			l.key = key
 			w.loadByKey[key] = l

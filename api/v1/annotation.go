@@ -12,8 +12,9 @@ const (
 	DeleteBudgetsAnnotationKey  = "tenon.sh/delete-budgets"
 	PaybackAnnotationKey        = "tenon.sh/payback"
 	PricePatienceAnnotationKey  = "tenon.sh/price-patience"
-	LaunchBackoffAnnotationKey  = "tenon.sh/launch-backoff" // written by this program
-	MovedPodsAnnotationKey      = "tenon.sh/moved-pods"     // written by this program
+	LaunchBackoffAnnotationKey  = "tenon.sh/launch-backoff"  // written by this program
+	LearnedDevicesAnnotationKey = "tenon.sh/learned-devices" // written by this program
+	MovedPodsAnnotationKey      = "tenon.sh/moved-pods"      // written by this program
 
 	// On a Pod.
 	MoveWindowAnnotationKey  = "tenon.sh/move-window"
@@ -145,6 +146,11 @@ func Annotations() []Annotation {
 		{
 			Key: LaunchBackoffAnnotationKey, On: "NodePool", Ours: true, Values: "JSON: for, failures (shape, instanceTypes, count, last, why)",
 			Meaning:    "machines that did not take the pods they were started for: such pods get other instance types, and these again after a while; removing it lets them be tried at once",
+			Unreadable: "as if it were not there",
+		},
+		{
+			Key: LearnedDevicesAnnotationKey, On: "NodePool", Ours: true, Values: "JSON: for, types (by instance type, what drivers of devices publish)",
+			Meaning:    "the devices that machines of the pool were seen to have, for claims: machines that are not there yet are expected to have them too; it counts until the pool's template changes",
 			Unreadable: "as if it were not there",
 		},
 		{

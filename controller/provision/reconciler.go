@@ -87,7 +87,7 @@ func (r *Reconciler) Reconcile(ctx context.Context) error {
 	view := newView(snap)
 	r.report(ctx, view, plan)
 	claims := make([]string, len(plan.Launches))
-	err = errors.Join(r.backOff(ctx, view, plan), r.launch(ctx, view, plan, claims), r.nominate(ctx, snap, view, plan))
+	err = errors.Join(r.backOff(ctx, view, plan), r.learn(ctx, view, plan), r.launch(ctx, view, plan, claims), r.nominate(ctx, snap, view, plan))
 	if r.Begun != nil {
 		r.Begun(snap, plan, claims)
 	}
@@ -157,6 +157,17 @@ func (r *Reconciler) backOff(ctx context.Context, view *view, plan *engine.Plan)
 			log.FromContext(ctx).Info("machine did not take its pods", "NodePool", change.NodePool, "NodeClaim", found.Claim.Name,
 				"pods", len(found.Pods), "why", found.Why)
 			r.Recorder.Publish(report.PodsNotTaken(found))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// learn writes down which devices the machines of pools have.
+func (r *Reconciler) learn(ctx context.Context, view *view, plan *engine.Plan) error {
+	var errs []error
+	for _, change := range plan.LearnedDevices {
+		if _, err := r.Cluster.AnnotatePool(ctx, view.pools[change.NodePool], v1.LearnedDevicesAnnotationKey, change.Text); err != nil && !cluster.Expected(err) {
+			errs = append(errs, fmt.Errorf("NodePool %s: write down which devices its machines have: %w", change.NodePool, err))
 		}
 	}
 	return errors.Join(errs...)

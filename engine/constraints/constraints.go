@@ -82,7 +82,6 @@ type Reader struct {
 	Volumes   *volume.Volumes
 	Claims    *deviceplan.Plan // nil where claims for devices are not acted on, or there are none
 	Spreads   *kube.DefaultSpreads
-	devices   *kube.DeviceResources
 	values    offered
 	avoided   bool // some pool or node has a PreferNoSchedule taint
 	byKey     map[string]*PodConstraints
@@ -103,7 +102,7 @@ func NewReader(s *engine.Snapshot, opt engine.Options, c *inventory.PodIndex, va
 	sold := c.Cache.CatalogsOf(s)
 	return &Reader{
 		opt: opt, values: values, Selectors: kube.NewSelectors(s), Volumes: volume.NewVolumes(s, c.Mounts, sold.Drivers, sold.Types), cache: c.Cache, Spreads: kube.NewDefaultSpreads(s, opt),
-		Claims: deviceplan.Of(s, c.Cache), devices: kube.NewDeviceResources(s), avoided: hasAvoidedTaint(s), byKey: map[string]*PodConstraints{}, byClass: map[*inventory.ConstraintClass]*PodConstraints{}, byApart: map[apartKey]*AntiAffinity{},
+		Claims: deviceplan.Of(s, c.Cache), avoided: hasAvoidedTaint(s), byKey: map[string]*PodConstraints{}, byClass: map[*inventory.ConstraintClass]*PodConstraints{}, byApart: map[apartKey]*AntiAffinity{},
 		byBackoff: map[backoffKey]*PodConstraints{},
 	}
 }
@@ -135,7 +134,7 @@ func (w *Reader) OfInfo(f *inventory.PodInfo) *PodConstraints {
 	if r := f.RequestProblem(); !r.OK() {
 		return &PodConstraints{NodeConstraints: kube.NodeConstraintsOf(&f.Pod.Spec), Objection: r} // nobody shares that: requests are no part of it
 	}
-	if f.Mounts || len(f.Pod.Spec.ResourceClaims) > 0 || w.Spreads.Deduces(f.Pod) {
+	if f.Mounts || w.cache.ClaimsDevices(f) || w.Spreads.Deduces(f.Pod) {
 		return w.backedOff(w.find(f.Pod), f) // what the pod asks for hangs on other objects
 	}
 	ask := w.cache.ConstraintsOf(f)
@@ -156,7 +155,7 @@ func (w *Reader) find(pod *corev1.Pod) *PodConstraints {
 	}
 	devices := w.Claims.Of(pod)
 	key := w.key.Constraints(pod, spreads, &volumes)
-	if len(pod.Spec.ResourceClaims) > 0 {
+	if devices.Asks() {
 		key = append(key, devices.Key()...)
 	}
 	if have, ok := w.byKey[string(key)]; ok {
@@ -244,7 +243,7 @@ func (w *Reader) objection(pod *corev1.Pod, volumes *volume.PodVolumes, devices 
 	if !devices.Problem.OK() {
 		return devices.Problem
 	}
-	if r := w.devices.ProblemOf(kube.PodRequests(pod)); !r.OK() {
+	if r := w.cache.Devices.ProblemOf(kube.PodRequests(pod), w.Claims != nil); !r.OK() {
 		return r
 	}
 	return volumes.Problem

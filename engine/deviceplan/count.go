@@ -1,12 +1,14 @@
 package deviceplan
 
 import (
+	"iter"
 	"maps"
 	"slices"
 	"strconv"
 
 	corev1 "k8s.io/api/core/v1"
 
+	v1 "tenon.sh/api/v1"
 	"tenon.sh/engine"
 	"tenon.sh/engine/device"
 	"tenon.sh/engine/kube"
@@ -83,9 +85,11 @@ func (p *Plan) findSets(g *group) {
 		}
 		return mixed
 	}
-	for _, pools := range p.types {
-		if note(pools) {
-			return
+	for _, of := range []iter.Seq[[]device.Pool]{maps.Values(p.types), maps.Values(p.learned)} {
+		for pools := range of {
+			if note(pools) {
+				return
+			}
 		}
 	}
 	for _, pools := range p.nodes {
@@ -122,13 +126,13 @@ func (p *Plan) overlap(a, b selection) bool {
 	return false
 }
 
-// OnType is what a machine of the type has of the resources that devices are counted as.
-func (p *Plan) OnType(t *engine.InstanceType) map[corev1.ResourceName]int64 {
-	t = p.typeOf(t)
-	room, known := p.roomOfType[t]
+// OnType is what a machine of the type that the NodePool starts has of the resources that devices are counted as.
+func (p *Plan) OnType(pool string, t *engine.InstanceType) map[corev1.ResourceName]int64 {
+	key := typeIn{pool, t}
+	room, known := p.roomOfType[key]
 	if !known {
-		room = p.room(p.types[t], device.NewUsage())
-		p.roomOfType[t] = room
+		room = p.room(p.expected(pool, t), device.NewUsage())
+		p.roomOfType[key] = room
 	}
 	return room
 }
@@ -138,7 +142,7 @@ func (p *Plan) OnType(t *engine.InstanceType) map[corev1.ResourceName]int64 {
 func (p *Plan) OnNode(node *corev1.Node, initialized bool, expected *engine.InstanceType) map[corev1.ResourceName]int64 {
 	if missing := p.missing(node, initialized, expected); len(missing) > 0 {
 		if len(p.nodes[node.Name]) == 0 {
-			return p.OnType(expected)
+			return p.OnType(node.Labels[v1.NodePoolLabelKey], expected)
 		}
 		return p.room(slices.Concat(p.nodes[node.Name], missing), p.usage)
 	}
@@ -155,7 +159,7 @@ func (p *Plan) missing(node *corev1.Node, initialized bool, expected *engine.Ins
 	if initialized {
 		return nil
 	}
-	return slices.DeleteFunc(slices.Clone(p.types[p.typeOf(expected)]), func(want device.Pool) bool {
+	return slices.DeleteFunc(slices.Clone(p.expected(node.Labels[v1.NodePoolLabelKey], expected)), func(want device.Pool) bool {
 		return slices.ContainsFunc(p.nodes[node.Name], func(have device.Pool) bool { return have.Driver == want.Driver && !have.Incomplete })
 	})
 }

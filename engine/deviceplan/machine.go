@@ -21,10 +21,6 @@ type Machine struct {
 // Machine is one as it is now, or as it will be once it has started.
 func (p *Plan) Machine(node *corev1.Node, initialized bool, expected *engine.InstanceType) *Machine {
 	m := &Machine{plan: p, fits: map[int]bool{}}
-	if node == nil {
-		m.pools, m.usage, m.own = p.types[p.typeOf(expected)], device.NewUsage(), true
-		return m
-	}
 	m.pools, m.usage = p.nodes[node.Name], p.usage
 	if missing := p.missing(node, initialized, expected); len(missing) > 0 {
 		m.pools = slices.Concat(m.pools, missing)
@@ -41,10 +37,10 @@ func (p *Plan) Has(n *Need, node *corev1.Node) bool {
 	return reason == nil
 }
 
-// Drivers lists those whose devices the need gets on a machine of the type.
-func (p *Plan) Drivers(n *Need, t *engine.InstanceType) []string {
+// Drivers lists those whose devices the need gets on a machine of the type that the NodePool starts.
+func (p *Plan) Drivers(n *Need, pool string, t *engine.InstanceType) []string {
 	var out []string
-	picks, _ := device.Allocate(p.facts, p.types[p.typeOf(t)], device.NewUsage(), n.kind.claims, 0)
+	picks, _ := device.Allocate(p.facts, p.expected(pool, t), device.NewUsage(), n.kind.claims, 0)
 	for _, of := range picks {
 		for i := range of {
 			if !slices.Contains(out, of[i].Driver) {

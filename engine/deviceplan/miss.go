@@ -14,15 +14,16 @@ import (
 	"tenon.sh/engine/device"
 )
 
-// Miss says what the devices of these types lack for the need, by the type that comes nearest; nothing if one of them would serve it.
-func (p *Plan) Miss(n *Need, types []*engine.InstanceType) engine.Reason {
+// Miss says what the devices of these types, as the NodePool starts them, lack for the need, by the type that comes nearest; nothing if
+// one of them would serve it.
+func (p *Plan) Miss(n *Need, pool string, types []*engine.InstanceType) engine.Reason {
 	if n.kind == nil {
 		return engine.Reason{}
 	}
 	var nearest *device.Reason
 	var at *engine.InstanceType
 	for _, t := range types {
-		pools := p.types[p.typeOf(t)]
+		pools := p.expected(pool, t)
 		if len(pools) == 0 {
 			continue
 		}
@@ -30,7 +31,7 @@ func (p *Plan) Miss(n *Need, types []*engine.InstanceType) engine.Reason {
 		if reason == nil {
 			return engine.Reason{}
 		}
-		if nearest == nil || nearer(reason, nearest) || !nearer(nearest, reason) && p.most(n.kind, reason, t) > p.most(n.kind, nearest, at) {
+		if nearest == nil || nearer(reason, nearest) || !nearer(nearest, reason) && p.most(n.kind, reason, pool, t) > p.most(n.kind, nearest, pool, at) {
 			nearest, at = reason, t
 		}
 	}
@@ -39,7 +40,7 @@ func (p *Plan) Miss(n *Need, types []*engine.InstanceType) engine.Reason {
 		out.Need, out.Have = "devices", "of no instance type it is known which ones its drivers will publish"
 		return out
 	}
-	out.Need, out.Have = p.words(n.kind, nearest, at)
+	out.Need, out.Have = p.words(n.kind, nearest, pool, at)
 	return out
 }
 
@@ -52,13 +53,13 @@ func nearer(a, b *device.Reason) bool {
 
 // most is the largest capacity that the failing selector names on a device of the type: of types that miss alike, it is the nearest that has
 // most of it.
-func (p *Plan) most(k *kind, r *device.Reason, t *engine.InstanceType) (most int64) {
+func (p *Plan) most(k *kind, r *device.Reason, in string, t *engine.InstanceType) (most int64) {
 	ch := choiceOf(k, r)
 	if r.Selector < 0 || ch == nil {
 		return 0
 	}
 	expression := p.model.Expression(ch.Selectors[r.Selector])
-	for _, pool := range p.types[p.typeOf(t)] {
+	for _, pool := range p.expected(in, t) {
 		for i := range pool.Devices {
 			for name, c := range p.facts.Shapes[pool.Devices[i].Shape].Capacities {
 				if strings.Contains(expression, name) {
@@ -71,14 +72,14 @@ func (p *Plan) most(k *kind, r *device.Reason, t *engine.InstanceType) (most int
 }
 
 // words says what was missed, and what the nearest type has instead.
-func (p *Plan) words(k *kind, r *device.Reason, t *engine.InstanceType) (need, have string) {
+func (p *Plan) words(k *kind, r *device.Reason, in string, t *engine.InstanceType) (need, have string) {
 	of := "the nearest, " + t.Name + ", "
 	ch := choiceOf(k, r)
 	need = engine.Plural(max(1, r.Need), "device")
 	if r.Selector >= 0 && ch != nil && r.Selector < len(ch.Selectors) {
 		expression := p.model.Expression(ch.Selectors[r.Selector])
 		need += " with " + expression
-		if shown := p.shown(t, expression); shown != "" {
+		if shown := p.shown(in, t, expression); shown != "" {
 			return need, of + "has " + shown
 		}
 	}
@@ -114,9 +115,9 @@ func choiceOf(k *kind, r *device.Reason) *device.Choice {
 }
 
 // shown lists what the type's devices have of what the expression names.
-func (p *Plan) shown(t *engine.InstanceType, expression string) string {
+func (p *Plan) shown(in string, t *engine.InstanceType, expression string) string {
 	count, order := map[string]int{}, []string{}
-	for _, pool := range p.types[p.typeOf(t)] {
+	for _, pool := range p.expected(in, t) {
 		for i := range pool.Devices {
 			shape, parts := &p.facts.Shapes[pool.Devices[i].Shape], []string(nil)
 			for _, name := range slices.Sorted(maps.Keys(shape.Capacities)) {

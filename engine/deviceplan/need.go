@@ -10,7 +10,6 @@ import (
 
 	v1 "tenon.sh/api/v1"
 	"tenon.sh/engine"
-	"tenon.sh/engine/dra"
 	"tenon.sh/engine/kube"
 	"tenon.sh/engine/requirement"
 )
@@ -38,6 +37,9 @@ func (n *Need) Drivers() []string {
 	return slices.Sorted(maps.Keys(n.kind.drivers))
 }
 
+// Asks reports whether the pod claims anything.
+func (n *Need) Asks() bool { return n.kind != nil || len(n.Within) > 0 || !n.Problem.OK() }
+
 // Kind is the number of what the pod claims, -1 if nothing is to be allocated.
 func (n *Need) Kind() int {
 	if n.kind == nil {
@@ -48,13 +50,10 @@ func (n *Need) Kind() int {
 
 // Of is what the pod's claims ask for. A nil plan acts on none.
 func (p *Plan) Of(pod *corev1.Pod) Need {
-	if len(pod.Spec.ResourceClaims) == 0 {
-		return Need{}
-	}
 	if p == nil {
 		return Need{Problem: kube.UnsupportedOf(&pod.Spec)}
 	}
-	has, reason := dra.ClaimsOf(pod, p.claims)
+	has, reason := p.claimsOf(pod)
 	if reason != nil {
 		name := reason.What
 		if name == "" {
@@ -80,7 +79,7 @@ func (p *Plan) Of(pod *corev1.Pod) Need {
 	}
 	k := p.byText[p.textOf(has.Open)]
 	if k == nil { // the pod is none of the snapshot's
-		return Need{Problem: kube.UnsupportedOf(&pod.Spec)}
+		return Need{Problem: notModelled(has.Open[0].Name)}
 	}
 	if out.kind, out.Requests = k, k.requests; !k.problem.OK() {
 		return Need{Problem: k.problem}

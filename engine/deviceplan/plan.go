@@ -23,9 +23,11 @@ import (
 
 // Plan is what a snapshot says of claims and devices. It is to be used from one goroutine.
 type Plan struct {
+	cache   *inventory.Cache // of the call that the plan is of
 	model   *dra.Model
 	facts   *device.Facts
 	claims  map[[2]string]*resourcev1.ResourceClaim
+	made    map[*corev1.Pod]*resourcev1.ResourceClaim // those for resources that stand for devices
 	classes map[string]*resourcev1.DeviceClass
 	texts   map[*resourcev1.ResourceClaim]string
 	users   map[*resourcev1.ResourceClaim]int // pods that wait for it to be allocated
@@ -36,13 +38,21 @@ type Plan struct {
 
 	types  map[*engine.InstanceType][]device.Pool
 	byName map[string]*engine.InstanceType
-	nodes  map[string][]device.Pool
+	// learned are pools of drivers of which the type does not say what they publish, by NodePool and type.
+	learned map[[2]string][]device.Pool
+	nodes   map[string][]device.Pool
 	// several are pools of devices that more than one node reaches.
 	several []device.Pool
 	listed  []*corev1.Node
 
-	roomOfType map[*engine.InstanceType]map[corev1.ResourceName]int64
+	roomOfType map[typeIn]map[corev1.ResourceName]int64
 	roomOfNode map[string]map[corev1.ResourceName]int64
+}
+
+// typeIn is an instance type as a NodePool starts it.
+type typeIn struct {
+	pool string
+	kind *engine.InstanceType
 }
 
 // kept is the plan of the last snapshot that a cache has seen.
@@ -59,15 +69,15 @@ func Of(s *engine.Snapshot, cache *inventory.Cache) *Plan {
 	}
 	known := inventory.KeptBy[kept](cache)
 	if known.of != s || known.pass != cache.Pass {
-		*known = kept{cache.Pass, s, read(s)}
+		*known = kept{cache.Pass, s, read(s, cache)}
 	}
 	return known.plan
 }
 
-func read(s *engine.Snapshot) *Plan {
+func read(s *engine.Snapshot, cache *inventory.Cache) *Plan {
 	var pods []*corev1.Pod
 	for _, pod := range s.Pods {
-		if len(pod.Spec.ResourceClaims) > 0 && !kube.IsTerminal(pod) {
+		if !kube.IsTerminal(pod) && (len(pod.Spec.ResourceClaims) > 0 || cache.Devices.Any() && len(cache.RequestsOf(pod).Devices) > 0) {
 			pods = append(pods, pod)
 		}
 	}
@@ -75,10 +85,11 @@ func read(s *engine.Snapshot) *Plan {
 		return nil
 	}
 	p := &Plan{
+		cache: cache, made: map[*corev1.Pod]*resourcev1.ResourceClaim{},
 		model: dra.NewModel(), claims: dra.Claims(s.ResourceClaims), classes: dra.Classes(s.DeviceClasses), texts: map[*resourcev1.ResourceClaim]string{},
 		users: map[*resourcev1.ResourceClaim]int{}, usage: dra.Allocated(s.ResourceClaims, nil), byText: map[string]*kind{}, types: map[*engine.InstanceType][]device.Pool{},
 		byName: map[string]*engine.InstanceType{}, nodes: map[string][]device.Pool{}, listed: slices.SortedFunc(slices.Values(s.Nodes), byNodeName),
-		roomOfType: map[*engine.InstanceType]map[corev1.ResourceName]int64{}, roomOfNode: map[string]map[corev1.ResourceName]int64{},
+		learned: map[[2]string][]device.Pool{}, roomOfType: map[typeIn]map[corev1.ResourceName]int64{}, roomOfNode: map[string]map[corev1.ResourceName]int64{},
 	}
 	for _, pod := range pods {
 		p.meet(pod)
@@ -97,9 +108,26 @@ func read(s *engine.Snapshot) *Plan {
 
 func byNodeName(a, b *corev1.Node) int { return cmp.Compare(a.Name, b.Name) }
 
+// claimsOf finds the pod's claims, with the one that kube-scheduler makes for resources which stand for devices.
+func (p *Plan) claimsOf(pod *corev1.Pod) (dra.PodClaims, *device.Reason) {
+	has, reason := dra.ClaimsOf(pod, p.claims)
+	if reason != nil || !p.cache.Devices.Any() {
+		return has, reason
+	}
+	made, known := p.made[pod]
+	if !known {
+		made = dra.ExtendedClaim(pod, p.cache.RequestsOf(pod).Devices, p.cache.Devices.ClassOf)
+		p.made[pod] = made
+	}
+	if made != nil {
+		has.Open = append(has.Open, made)
+	}
+	return has, nil
+}
+
 // meet notes what the pod claims.
 func (p *Plan) meet(pod *corev1.Pod) {
-	has, reason := dra.ClaimsOf(pod, p.claims)
+	has, reason := p.claimsOf(pod)
 	if reason != nil || len(has.Open) == 0 {
 		return
 	}
@@ -158,6 +186,36 @@ func (p *Plan) readDevices(s *engine.Snapshot) {
 		}
 	}
 	p.several = published.Several(p.model)
+	learned := learnedOf(s, published)
+	for _, pool := range slices.Sorted(maps.Keys(learned)) {
+		kinds := learned[pool]
+		for _, kind := range slices.Sorted(maps.Keys(kinds)) {
+			for i := range kinds[kind] {
+				at := [2]string{pool, kind}
+				p.learned[at] = append(p.learned[at], p.model.Expect(&kinds[kind][i]))
+			}
+		}
+	}
+}
+
+// expected is what drivers will publish on a machine of the type that the NodePool starts.
+func (p *Plan) expected(pool string, t *engine.InstanceType) []device.Pool {
+	if t == nil {
+		return nil
+	}
+	said := p.types[p.typeOf(t)]
+	var out []device.Pool
+	for _, more := range p.learned[[2]string{pool, t.Name}] {
+		if !slices.ContainsFunc(said, func(o device.Pool) bool { return o.Driver == more.Driver }) {
+			out = append(out, more)
+		}
+	}
+	if out == nil {
+		return said
+	}
+	out = append(out, said...)
+	slices.SortFunc(out, func(a, b device.Pool) int { return cmp.Compare(a.Driver, b.Driver) })
+	return out
 }
 
 // asking leaves out of shapes the attributes that no expression names, so that devices which differ in nothing else are asked about once.

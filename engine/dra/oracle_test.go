@@ -163,6 +163,9 @@ func TestTheAllocatorAgreesWithKubeScheduler(t *testing.T) {
 			case ours.kind != theirs.kind || ours.picks != theirs.picks:
 				t.Errorf("seed %d, pod %d: %s %s\n%s\nkube-scheduler says: %s %s\n%s", seed, pod, ours.kind, ours.why, ours.picks, theirs.kind, theirs.why, theirs.picks)
 			}
+			if theirs.kind == "fits" && ours.kind == "fits" {
+				s.checkWritten(t, selectors, claims, results)
+			}
 			for i := range results {
 				claims[i].Status.Allocation = &results[i]
 				s.claims = append(s.claims, claims[i])
@@ -177,6 +180,32 @@ func TestTheAllocatorAgreesWithKubeScheduler(t *testing.T) {
 		"fits with several", "fits with second choice", "fits with share", "fits with admin", "fits with tainted", "fits with counters"} {
 		if kinds[kind] < want/150 {
 			t.Errorf("only %d of %d draws are of the kind %q: this tests little", kinds[kind], want, kind)
+		}
+	}
+}
+
+// checkWritten compares what would be written on the claims.
+func (s *setting) checkWritten(t *testing.T, selectors *deviceselector.Evaluator, claims []*resourcev1.ResourceClaim, results []resourcev1.AllocationResult) {
+	t.Helper()
+	c := dra.Cluster{Claims: s.claims, Classes: s.classes, Published: dra.Publish(s.slices), Selectors: selectors.Ask}
+	written, reason := c.Allocate(s.node, claims)
+	if reason != nil {
+		t.Errorf("allocated by the library, and refused: %+v", *reason)
+		return
+	}
+	text := func(r *resourcev1.DeviceRequestAllocationResult) string {
+		consumed := map[string]int64{}
+		for name, q := range r.ConsumedCapacity {
+			consumed[string(name)] = q.MilliValue()
+		}
+		return fmt.Sprintf("%s %s/%s/%s admin %t share %t %v", r.Request, r.Driver, r.Pool, r.Device, r.AdminAccess != nil && *r.AdminAccess, r.ShareID != nil, consumed)
+	}
+	for i := range results {
+		for j := range results[i].Devices.Results {
+			want, got := text(&results[i].Devices.Results[j]), text(&written[i].Status.Allocation.Devices.Results[j])
+			if got != want {
+				t.Errorf("written %s, kube-scheduler writes %s", got, want)
+			}
 		}
 	}
 }

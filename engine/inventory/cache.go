@@ -40,6 +40,8 @@ type Cache struct {
 	next        uint64 // number of the next pod
 	Worlds      uint64 // number of the last replay
 	InterPods   uint64 // ID of the last InterPod
+	// Devices are the resources that stand for devices in the snapshot of the last call.
+	Devices *kube.DeviceResources
 }
 
 // KeptBy is what a decider keeps of its own from call to call: the T of the cache, empty when it is asked for first.
@@ -100,11 +102,13 @@ func (f *PodInfo) Active() bool { return f.counts && !f.Ending }
 
 // RequestClass is what pods request; equal ones share it.
 type RequestClass struct {
-	Text  string
-	List  corev1.ResourceList
-	Size  string     // list as text, in order of size; empty until it was asked
-	usage kube.Usage // of the list, once used
-	used  bool
+	Text string
+	List corev1.ResourceList
+	// Devices is what they request beside that under the names of resources which stand for devices, where claims are acted on.
+	Devices corev1.ResourceList
+	Size    string     // list as text, in order of size; empty until it was asked
+	usage   kube.Usage // of the list, once used
+	used    bool
 }
 
 // ConstraintClass is what pods ask for beside resources and volumes; equal ones share it as long as the cache knows it.
@@ -192,10 +196,12 @@ func (m *Cache) Take(s *engine.Snapshot, threads int) *PodIndex {
 	if m == nil {
 		m = &Cache{}
 	}
+	claimed := m.learnDevices(s)
 	if m.Pods == nil {
 		m.Pods, m.podReader = make(map[*corev1.Pod]*PodInfo, len(s.Pods)), newPodReader()
 		m.nodes = map[*corev1.Node]*NodeInfo{}
 	}
+	m.claimed = claimed
 	m.Pass++
 	m.learnTemplates(s)
 	m.follow(s.Pods, threads)
@@ -222,6 +228,24 @@ func (m *Cache) Take(s *engine.Snapshot, threads int) *PodIndex {
 	m.forget(len(s.Pods))
 	m.forgetNodes(len(s.Nodes))
 	return c
+}
+
+// learnDevices finds out which resources stand for devices that are claimed: pods ask no node for them. Where they are others than before,
+// nothing that is known of pods holds any more, and the cache begins anew.
+func (m *Cache) learnDevices(s *engine.Snapshot) (claimed *kube.DeviceResources) {
+	m.Devices = kube.NewDeviceResources(s)
+	if s.Selectors != nil {
+		claimed = m.Devices
+	}
+	if m.Pods != nil && !claimed.SameNames(m.claimed) {
+		*m = Cache{Pass: m.Pass, Worlds: m.Worlds, InterPods: m.InterPods, next: m.next, machineLists: m.machineLists, Devices: m.Devices}
+	}
+	return claimed
+}
+
+// ClaimsDevices reports whether the pod claims devices: by name, or under the names of resources where these stand for devices.
+func (m *Cache) ClaimsDevices(f *PodInfo) bool {
+	return len(f.Pod.Spec.ResourceClaims) > 0 || m.claimed.Any() && len(m.RequestsFor(f).Devices) > 0
 }
 
 // InfoOf is what is known of the pod; of one that is in no snapshot, for this once.

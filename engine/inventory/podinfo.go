@@ -21,7 +21,9 @@ type podReader struct {
 	Owned             map[string]*OwnerInfo
 	// templates are what owners make their pods from, by the owners' keys; all readers of a cache share them.
 	templates map[string]*corev1.PodSpec
-	key       KeyWriter
+	// claimed are the resources that are no requests of a node, since they stand for devices that are claimed; nil for none.
+	claimed *kube.DeviceResources
+	key     KeyWriter
 }
 
 func newPodReader() podReader {
@@ -44,7 +46,7 @@ func (m *Cache) readAll(pods []*corev1.Pod, threads int) {
 		reader := &m.podReader
 		if i > 0 {
 			other := newPodReader()
-			other.templates = m.templates
+			other.templates, other.claimed = m.templates, m.claimed
 			reader = &other
 		}
 		readers[i] = reader
@@ -193,6 +195,7 @@ func (r *podReader) readRequests(pod *corev1.Pod) *RequestClass {
 	n, ok := r.requestClasses[string(key)]
 	if !ok {
 		n = &RequestClass{Text: string(key), List: kube.PodRequests(pod)}
+		n.Devices = r.claimed.TakeFrom(n.List)
 		r.requestClasses[n.Text] = n
 	}
 	return n

@@ -2,6 +2,8 @@ package kube
 
 import (
 	"cmp"
+	"maps"
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -14,12 +16,15 @@ import (
 // kube-scheduler allocates devices for them.
 type DeviceResources struct {
 	class map[corev1.ResourceName]*resourcev1.DeviceClass // the one behind the resource
+	// unsure are classes by the names that are made of theirs, of which another has the extended resource: whether kube-scheduler knows
+	// such a name hangs on which of the two it heard of first.
+	unsure map[corev1.ResourceName]*resourcev1.DeviceClass
 }
 
 // NewDeviceResources leaves out what a node or an instance type lists as ordinary capacity: there it is counted like any
 // other resource.
 func NewDeviceResources(s *engine.Snapshot) *DeviceResources {
-	d := &DeviceResources{class: map[corev1.ResourceName]*resourcev1.DeviceClass{}}
+	d := &DeviceResources{class: map[corev1.ResourceName]*resourcev1.DeviceClass{}, unsure: map[corev1.ResourceName]*resourcev1.DeviceClass{}}
 	for _, c := range s.DeviceClasses {
 		d.add(c, corev1.ResourceName(resourcev1.ResourceDeviceClassPrefix+c.Name))
 		if c.Spec.ExtendedResourceName != nil {
@@ -28,6 +33,13 @@ func NewDeviceResources(s *engine.Snapshot) *DeviceResources {
 	}
 	if len(d.class) == 0 {
 		return d
+	}
+	for _, c := range s.DeviceClasses {
+		if name := c.Spec.ExtendedResourceName; name != nil && d.class[corev1.ResourceName(*name)].Name != c.Name {
+			made := corev1.ResourceName(resourcev1.ResourceDeviceClassPrefix + c.Name)
+			d.unsure[made] = c
+			delete(d.class, made)
+		}
 	}
 	for _, n := range s.Nodes {
 		d.remove(n.Status.Allocatable)
@@ -49,6 +61,36 @@ func (d *DeviceResources) add(class *resourcev1.DeviceClass, name corev1.Resourc
 	}
 }
 
+// ClassOf is the DeviceClass behind the resource, nil for one that is like any other.
+func (d *DeviceResources) ClassOf(name corev1.ResourceName) *resourcev1.DeviceClass {
+	if d == nil {
+		return nil
+	}
+	return d.class[name]
+}
+
+// TakeFrom takes what stands for devices out of the requests, and returns it; nil for nothing.
+func (d *DeviceResources) TakeFrom(requests corev1.ResourceList) (out corev1.ResourceList) {
+	for name, q := range requests {
+		if d.ClassOf(name) != nil && q.Sign() > 0 {
+			out = WithMissing(out, corev1.ResourceList{name: q})
+			delete(requests, name)
+		}
+	}
+	return out
+}
+
+// Any reports whether there are such resources.
+func (d *DeviceResources) Any() bool { return d != nil && len(d.class) > 0 }
+
+// SameNames reports whether the others are the same resources, whatever their classes.
+func (d *DeviceResources) SameNames(others *DeviceResources) bool {
+	if !d.Any() || !others.Any() {
+		return d.Any() == others.Any()
+	}
+	return maps.EqualFunc(d.class, others.class, func(_, _ *resourcev1.DeviceClass) bool { return true })
+}
+
 func (d *DeviceResources) remove(ordinary corev1.ResourceList) {
 	for name, q := range ordinary {
 		if q.Sign() > 0 {
@@ -57,18 +99,21 @@ func (d *DeviceResources) remove(ordinary corev1.ResourceList) {
 	}
 }
 
-// ProblemOf says why a pod with these requests cannot be planned for: it asks for devices under the name of a resource.
-func (d *DeviceResources) ProblemOf(requests corev1.ResourceList) engine.Reason {
-	first := corev1.ResourceName("")
-	for name, q := range requests {
-		if d.class[name] != nil && q.Sign() > 0 && (first == "" || name < first) {
-			first = name
+// ProblemOf says why a pod with these requests cannot be planned for: it asks for devices under the name of a resource, and either nobody
+// acts on claims or it is not sure that kube-scheduler does.
+func (d *DeviceResources) ProblemOf(requests corev1.ResourceList, acts bool) engine.Reason {
+	for _, name := range slices.Sorted(maps.Keys(requests)) {
+		q := requests[name]
+		switch {
+		case q.Sign() <= 0:
+		case d.unsure[name] != nil:
+			return notSupported("dynamic resource allocation: " + string(name) + " stands for devices of DeviceClass " + d.unsure[name].Name +
+				" only as long as kube-scheduler knows no later class with its extendedResourceName " + *d.unsure[name].Spec.ExtendedResourceName)
+		case d.class[name] != nil && !acts:
+			return notSupported("dynamic resource allocation: " + string(name) + " stands for devices of DeviceClass " + d.class[name].Name)
 		}
 	}
-	if first == "" {
-		return engine.Reason{}
-	}
-	return notSupported("dynamic resource allocation: " + string(first) + " stands for devices of DeviceClass " + d.class[first].Name)
+	return engine.Reason{}
 }
 
 // UnsupportedOf says what the pod uses that takes more than looking at one pod and one node: devices that are claimed.

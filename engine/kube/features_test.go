@@ -48,10 +48,38 @@ status: {allocatable: {example.com/nic: "2", example.com/gpu: "0"}}
 	} {
 		requests := corev1.ResourceList{}
 		enginetest.Parse(t, c.requests, &requests)
-		r := d.ProblemOf(requests)
+		r := d.ProblemOf(requests, false)
 		if c.class == "" && !r.OK() || c.class != "" && (r.Code != engine.FeatureNotSupported || !strings.HasSuffix(r.Key, "DeviceClass "+c.class)) {
 			t.Errorf("%s: %v", c.requests, r)
 		}
+	}
+}
+
+// Two classes have one name. Which of them it stands for is known; whether the other one's own name stands for anything is not.
+func TestTheNameOfAClassThatLostAnotherIsRefused(t *testing.T) {
+	t.Parallel()
+	d := NewDeviceResources(enginetest.ReadObjects(t, `
+kind: DeviceClass
+metadata: {name: a, creationTimestamp: "2026-01-01T00:00:00Z"}
+spec: {extendedResourceName: example.com/gpu}
+---
+kind: DeviceClass
+metadata: {name: b, creationTimestamp: "2026-01-02T00:00:00Z"}
+spec: {extendedResourceName: example.com/gpu}
+---
+kind: DeviceClass
+metadata: {name: c, creationTimestamp: "2026-01-02T00:00:00Z"}
+spec: {extendedResourceName: example.com/gpu}
+`))
+	for name, problem := range map[corev1.ResourceName]bool{
+		"example.com/gpu": false, "deviceclass.resource.kubernetes.io/a": true, "deviceclass.resource.kubernetes.io/b": false, "deviceclass.resource.kubernetes.io/c": true,
+	} {
+		if r := d.ProblemOf(corev1.ResourceList{name: resource.MustParse("1")}, true); r.OK() == problem || problem == (d.ClassOf(name) != nil) {
+			t.Errorf("%s: %v, of class %v", name, r, d.ClassOf(name))
+		}
+	}
+	if c := d.ClassOf("example.com/gpu"); c == nil || c.Name != "b" {
+		t.Errorf("the name stands for %v, want the later class, and of those the first by name", c)
 	}
 }
 

@@ -210,7 +210,7 @@ func (m *Pool) sizeOf(t *engine.InstanceType, size capacity.Vector) capacity.Vec
 		size[d] = m.in.Constraints.Volumes.FreeOn(t, driver)
 	}
 	if claims := m.in.Constraints.Claims; claims != nil {
-		m.in.Names.SetDevices(size, claims.OnType(t))
+		m.in.Names.SetDevices(size, claims.OnType(m.NodePool.Name, t))
 	}
 	return size
 }

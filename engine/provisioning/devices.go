@@ -25,10 +25,10 @@ func (p *Problem) countDevices(h *inventory.Machine, free capacity.Vector) {
 	case h.Node != nil:
 		p.Names.SetDevices(free, claims.OnNode(h.Node, h.IsInitialized() || h.Misses, h.ExpectedType()))
 	case h.Open == nil:
-		p.Names.SetDevices(free, claims.OnType(h.ExpectedType()))
+		p.Names.SetDevices(free, claims.OnType(h.Pool(), h.ExpectedType()))
 	default: // of what may be started it is the least of each
 		for i, t := range h.Open.Types {
-			room := claims.OnType(t)
+			room := claims.OnType(h.Pool(), t)
 			if i == 0 {
 				p.Names.SetDevices(free, room)
 				continue
@@ -55,7 +55,7 @@ func (p *Problem) driversOf(m *packing.Machine) []string {
 			continue
 		}
 		for _, o := range m.Listed {
-			out = append(out, p.Constraints.Claims.Drivers(needs, p.Pools[m.Pool].Options[o].Kind)...)
+			out = append(out, p.Constraints.Claims.Drivers(needs, p.Pools[m.Pool].NodePool.Name, p.Pools[m.Pool].Options[o].Kind)...)
 		}
 	}
 	slices.Sort(out)
@@ -70,7 +70,7 @@ func (p *Problem) deviceRefusal(pool *offering.Pool, c *podClass, able bitset.Se
 			types = append(types, t)
 		}
 	}
-	r := p.Constraints.Claims.Miss(&c.Devices, types)
+	r := p.Constraints.Claims.Miss(&c.Devices, pool.NodePool.Name, types)
 	if r.OK() {
 		r = engine.Reason{Code: engine.NoDevices, Key: "(several)", Need: "devices", Have: "no type has them for all its requests"}
 	}
@@ -88,7 +88,7 @@ func (p *Problem) published() *dra.Published {
 // silent is a driver whose devices the pod claims, that the machine was started for, and that has published none for its node although
 // that has been ready for long; empty for none. Whatever else a pod asks for, such a machine has no devices for it.
 func (p *Problem) silent(h *inventory.Machine, f *inventory.PodInfo, published *dra.Published) string {
-	if published == nil || !h.Misses || len(f.Pod.Spec.ResourceClaims) == 0 {
+	if published == nil || !h.Misses || !p.Pods.Cache.ClaimsDevices(f) {
 		return ""
 	}
 	wanted := p.Constraints.OfInfo(f).Devices.Drivers()

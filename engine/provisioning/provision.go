@@ -13,6 +13,7 @@ import (
 	"tenon.sh/engine"
 	"tenon.sh/engine/buffer"
 	"tenon.sh/engine/capacity"
+	"tenon.sh/engine/deviceplan"
 	"tenon.sh/engine/gang"
 	"tenon.sh/engine/inventory"
 	"tenon.sh/engine/kube"
@@ -30,10 +31,13 @@ func Plan(s *engine.Snapshot, opt engine.Options, cache *inventory.Cache) *engin
 		}
 		s = gang.InOnePlace(s, inventory.KeptBy[gang.Copies](cache))
 	}
+	var plan *engine.Plan
 	if len(s.ProvisioningRequests) > 0 {
-		return planRequests(s, opt, cmp.Or(cache, &inventory.Cache{}))
+		plan = planRequests(s, opt, cmp.Or(cache, &inventory.Cache{}))
+	} else {
+		plan, _ = planWithBuffers(s, opt, cache)
 	}
-	plan, _ := planWithBuffers(s, opt, cache)
+	plan.LearnedDevices = deviceplan.LearnedChanges(s)
 	return plan
 }
 

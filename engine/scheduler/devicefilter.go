@@ -13,7 +13,10 @@ import (
 // readDevices reads the pod's claims for devices, and adds where those can be used that are allocated. ok is false for a pod that
 // kube-scheduler lets wait wherever.
 func (w *replayState) readDevices(p *podInfo, places [][][]requirement.Expression, ok bool) ([][][]requirement.Expression, bool) {
-	if w.claims == nil || len(p.pod.Spec.ResourceClaims) == 0 {
+	if w.claims == nil {
+		return places, ok && len(p.request.Devices) == 0
+	}
+	if len(p.pod.Spec.ResourceClaims)+len(p.request.Devices) == 0 {
 		return places, ok
 	}
 	need := w.claims.Of(p.pod)

@@ -96,7 +96,7 @@ func newReplayState(r *Replay) *replayState {
 		w.cache = &inventory.Cache{}
 		w.cache.Take(r.Snapshot, r.Options.Threads)
 	}
-	if slices.ContainsFunc(r.Pods, func(p *corev1.Pod) bool { return len(p.Spec.ResourceClaims) > 0 }) {
+	if slices.ContainsFunc(r.Pods, func(p *corev1.Pod) bool { return w.cache.ClaimsDevices(w.cache.InfoOf(p)) }) {
 		w.claims, w.machines, w.homes = deviceplan.Of(r.Snapshot, w.cache), map[int]*deviceplan.Machine{}, map[string]int{}
 	}
 	w.cache.Worlds++

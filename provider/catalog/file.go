@@ -30,8 +30,10 @@ type fileType struct {
 	Overhead map[string]json.RawMessage `json:"overhead,omitempty"`
 	Labels   map[string][]string        `json:"labels,omitempty"`
 	// AttachLimits, an addition too, says by CSI driver how many volumes a machine takes.
-	AttachLimits map[string]int    `json:"attachLimits,omitempty"`
-	Offerings    []json.RawMessage `json:"offerings"`
+	AttachLimits map[string]int `json:"attachLimits,omitempty"`
+	// Claimable, an addition too, lists the devices that drivers publish on a machine, for claims.
+	Claimable []fileDevices     `json:"claimable,omitempty"`
+	Offerings []json.RawMessage `json:"offerings"`
 }
 
 // Read reads instance types from a file in JSON; name is what errors call the file. The result is ordered by name.
@@ -118,6 +120,9 @@ func parseType(element json.RawMessage) (engine.InstanceType, error) {
 		return t, err
 	}
 	if t.AttachLimits, err = attachLimits(f.AttachLimits); err != nil {
+		return t, err
+	}
+	if t.Claimable, err = claimable(f.Claimable); err != nil {
 		return t, err
 	}
 	t.Offerings, err = offerings(f.Name, f.Offerings)

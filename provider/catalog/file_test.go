@@ -50,6 +50,7 @@ func TestReservedOfferingsNameTheirReservationAndWhatItHasLeft(t *testing.T) {
 	t.Parallel()
 	content := `[{"name":"a.large","architecture":"amd64","operatingSystems":["linux"],"resources":{"cpu":"2","memory":"4Gi"},
  "attachLimits":{"ebs.csi.aws.com":25},
+ "claimable":[{"driver":"gpu.example.com","count":2,"attributes":{"model":"L4"},"capacity":{"memory":"24Gi"}},{"driver":"nic.example.com","count":1}],
  "offerings":[
   {"price":0.1,"zone":"z1","capacityType":"spot","reservationCapacity":0},
   {"price":0.01,"zone":"z1","capacityType":"reserved","reservationCapacity":3},
@@ -66,6 +67,9 @@ func TestReservedOfferingsNameTheirReservationAndWhatItHasLeft(t *testing.T) {
 	if types[0].AttachLimits["ebs.csi.aws.com"] != 25 {
 		t.Errorf("attach limits %v", types[0].AttachLimits)
 	}
+	if c := types[0].Claimable; len(c) != 2 || len(c[0].Devices) != 2 || c[0].Devices[1].Shape.Attributes["model"].Text != "L4" || c[0].Devices[1].Shape.Capacities["memory"].Amount != 24<<30*1000 {
+		t.Errorf("devices %+v", c)
+	}
 	for i, want := range []engine.Offering{{}, {Reservation: "a.large-z1", Slots: 3}, {Reservation: "r2", SoldOut: true}, {Reservation: "cr-1", Slots: 5}, {}} {
 		o := types[0].Offerings[i]
 		if o.Reservation != want.Reservation || o.Slots != want.Slots || o.SoldOut != want.SoldOut || o.Labels[ReservationLabel] != want.Reservation {
@@ -77,7 +81,7 @@ func TestReservedOfferingsNameTheirReservationAndWhatItHasLeft(t *testing.T) {
 		t.Fatal(err)
 	}
 	again, err := Read(&text, "again")
-	if err != nil || !reflect.DeepEqual(again[0].Offerings, types[0].Offerings) || !reflect.DeepEqual(again[0].AttachLimits, types[0].AttachLimits) {
+	if err != nil || !reflect.DeepEqual(again[0].Offerings, types[0].Offerings) || !reflect.DeepEqual(again[0].AttachLimits, types[0].AttachLimits) || !reflect.DeepEqual(again[0].Claimable, types[0].Claimable) {
 		t.Errorf("written and read: %+v, %v", again, err)
 	}
 }
@@ -114,6 +118,10 @@ func TestReadNamesTheFileTheTypeAndTheFieldThatIsWrong(t *testing.T) {
 		{"object quantity", edit(`"4Gi"`, `{"a":1}`), `is not a quantity`},
 		{"negative quantity", edit(`"4Gi"`, `"-4Gi"`), `resources.memory: -4Gi is negative`},
 		{"bad resource", edit(`"cpu"`, `"c p u"`), `resources: "c p u" is not the name of a resource`},
+		{"no driver", edit(`"offerings"`, `"claimable":[{"count":1}],"offerings"`), `claimable[0].driver: "" is not the name of a driver`},
+		{"no devices", edit(`"offerings"`, `"claimable":[{"driver":"gpu.example.com"}],"offerings"`), "claimable[0].count: 0 is not from 1 to 128"},
+		{"bad capacity of a device", edit(`"offerings"`, `"claimable":[{"driver":"gpu.example.com","count":1,"capacity":{"memory":"lots"}}],"offerings"`), `claimable[0].capacity.memory: "lots" is not a quantity`},
+		{"a driver twice", edit(`"offerings"`, `"claimable":[{"driver":"a.example","count":1},{"driver":"a.example","count":1}],"offerings"`), "claimable[1].driver: a.example publishes another pool already"},
 		{"no offerings", edit(`"offerings"`, `"offered"`), "offerings: missing"},
 		{"no price", edit(`"Price":0.1,`, ``), "offerings[0].price: missing"},
 		{"negative price", edit(`0.1`, `-0.1`), "offerings[0].price: -0.1 is negative"},

@@ -51,6 +51,13 @@ func newFileType(t engine.InstanceType) (fileType, error) {
 			}
 		}
 	}
+	for i := range t.Claimable {
+		d, err := newFileDevices(&t.Claimable[i])
+		if err != nil {
+			return f, err
+		}
+		f.Claimable = append(f.Claimable, d)
+	}
 	for _, o := range t.Offerings {
 		raw, err := json.Marshal(newFileOffering(o))
 		if err != nil {

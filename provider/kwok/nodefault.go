@@ -6,6 +6,8 @@ import (
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -61,6 +63,12 @@ func (p *Provider) carryOut(ctx context.Context, m simulated.NodeFault) (done bo
 		return true, p.client.Status().Patch(ctx, node, before)
 	case simulated.FaultAttach:
 		return true, client.IgnoreAlreadyExists(p.client.Create(ctx, m.CSINode(node)))
+	case simulated.FaultSlices:
+		err := p.client.Create(ctx, m.Slice(node))
+		if apimeta.IsNoMatchError(err) { // an old cluster has no such drivers
+			return true, nil
+		}
+		return err == nil || apierrors.IsAlreadyExists(err), client.IgnoreAlreadyExists(err)
 	case simulated.FaultSecond:
 		return true, p.showSecond(ctx, m.Machine, node)
 	}

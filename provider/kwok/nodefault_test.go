@@ -2,15 +2,20 @@ package kwok_test
 
 import (
 	"errors"
+	"fmt"
+	"strings"
 	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	resourcev1 "k8s.io/api/resource/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	v1 "tenon.sh/api/v1"
+	"tenon.sh/engine/device"
+	"tenon.sh/provider/catalog"
 	"tenon.sh/provider/simulated"
 )
 
@@ -78,6 +83,77 @@ func TestANodeComesAsTheFaultsSay(t *testing.T) {
 	if next := w.tick(t); !next.IsZero() {
 		t.Errorf("next %v: all is done", next)
 	}
+}
+
+// Drivers publish what a type is expected to have when its node registers, or as a fault says; also if the process was restarted meanwhile.
+func TestDriversPublishTheDevicesOfANode(t *testing.T) {
+	types := catalog.KWOK()
+	pool := device.Template{Driver: "gpu.example.com", Pool: "gpus"}
+	for i := range 3 {
+		pool.Devices = append(pool.Devices, device.Expected{Name: fmt.Sprintf("gpu-%d", i), Shape: device.Shape{Driver: pool.Driver,
+			Attributes: map[string]device.Value{"cores": {Kind: device.Number, Text: "7"}}}})
+	}
+	for i := range types {
+		types[i].Claimable = []device.Template{pool}
+	}
+	for _, c := range []struct {
+		name  string
+		fault *simulated.Fault
+		want  []string // slices after 0, 10 and 20 minutes, each with its number of devices
+	}{
+		{"as expected", nil, []string{"3 of 1", "3 of 1", "3 of 1"}},
+		{"late", &simulated.Fault{What: simulated.FaultSlices, Factor: 1, Lag: metav1.Duration{Duration: 10 * time.Minute}}, []string{"", "3 of 1", "3 of 1"}},
+		{"in parts", &simulated.Fault{What: simulated.FaultSlices, Factor: 1, Parts: 2, Lag: metav1.Duration{Duration: 10 * time.Minute}}, []string{"", "1 of 2", "1 of 2 2 of 2"}},
+		{"fewer", &simulated.Fault{What: simulated.FaultSlices, Count: 1, Driver: pool.Driver}, []string{"1 of 1", "1 of 1", "1 of 1"}},
+		{"more", &simulated.Fault{What: simulated.FaultSlices, Factor: 2}, []string{"6 of 1", "6 of 1", "6 of 1"}},
+		{"of another driver", &simulated.Fault{What: simulated.FaultSlices, Driver: "nic.example.com"}, []string{"3 of 1", "3 of 1", "3 of 1"}},
+		{"never", &simulated.Fault{What: simulated.FaultSlices}, []string{"", "", ""}},
+	} {
+		for _, restarted := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, restarted %t", c.name, restarted), func(t *testing.T) {
+				w := newWorld(t, 0)
+				begin := func() {
+					w.catalog = types
+					w.restart(t)
+					if c.fault != nil {
+						w.inject(t, *c.fault)
+					}
+				}
+				begin()
+				w.launch(t, w.newClaim(t, "a", nil, nil))
+				w.tick(t)
+				for i, want := range c.want {
+					if w.tick(t); i > 0 {
+						w.pass(t, 10*time.Minute)
+						w.tick(t)
+					}
+					if got := w.slices(t); got != want {
+						t.Errorf("after %d minutes: %q, want %q", 10*i, got, want)
+					}
+					if i == 0 && restarted {
+						begin()
+					}
+				}
+			})
+		}
+	}
+}
+
+// slices lists what drivers have published for node a.
+func (w *world) slices(t *testing.T) string {
+	t.Helper()
+	var list resourcev1.ResourceSliceList
+	if err := w.client.List(t.Context(), &list); err != nil {
+		t.Fatal(err)
+	}
+	var out []string
+	for _, s := range list.Items {
+		if s.OwnerReferences[0].UID != w.node(t, "a").UID || *s.Spec.NodeName != "a" || *s.Spec.Devices[0].Attributes["cores"].IntValue != 7 {
+			t.Errorf("slice %+v", s)
+		}
+		out = append(out, fmt.Sprintf("%d of %d", len(s.Spec.Devices), s.Spec.Pool.ResourceSliceCount))
+	}
+	return strings.Join(out, " ")
 }
 
 func TestANodeGoesAndItsMachineStays(t *testing.T) {

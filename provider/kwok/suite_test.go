@@ -64,6 +64,7 @@ type world struct {
 	slow     time.Duration // how long the creation of a Node takes
 	clock    *testclock.FakeClock
 	delay    time.Duration
+	catalog  []engine.InstanceType // nil for the usual one
 	cloud    *simulated.Cloud
 	provider *kwok.Provider
 }
@@ -120,7 +121,11 @@ func (w *world) remove(ctx context.Context, c client.WithWatch, obj client.Objec
 func (w *world) restart(t *testing.T) {
 	t.Helper()
 	var err error
-	w.cloud, err = simulated.NewCloud(simulated.Config{Seed: 1, Clock: w.clock, Catalog: catalog.KWOK(), IDPrefix: kwok.IDPrefix,
+	types := w.catalog
+	if types == nil {
+		types = catalog.KWOK()
+	}
+	w.cloud, err = simulated.NewCloud(simulated.Config{Seed: 1, Clock: w.clock, Catalog: types, IDPrefix: kwok.IDPrefix,
 		Profile: simulated.Profile{Boot: simulated.BootModel{Fixed: w.delay}}})
 	if err != nil {
 		t.Fatal(err)

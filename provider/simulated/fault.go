@@ -36,6 +36,7 @@ const (
 	FaultLabel        = "label"         // their nodes have Label, or lack it, once they are registered
 	FaultDevices      = "devices"       // they show Count, or Factor times as much, of Resource from Lag after they register, and nothing before
 	FaultAttach       = "attach"        // they take Count volumes of Driver, which their CSINode says Lag after they register
+	FaultSlices       = "slices"        // Driver, or every driver, publishes Count devices, or Factor times as many as expected, in Parts slices, each Lag after the one before, the first Lag after they register
 
 	// These hit the nodes of the selected machines that are there, or Share of them. The machines run on.
 	FaultGone   = "gone"   // they are deleted, whatever holds them
@@ -45,8 +46,11 @@ const (
 
 var kinds = []string{
 	FaultShort, FaultReclaim, FaultThrottle, FaultOutage, FaultStale, FaultPrice, FaultKill, FaultNeverRegister,
-	FaultLateRegister, FaultLess, FaultTaint, FaultLabel, FaultDevices, FaultAttach, FaultGone, FaultBare, FaultSecond,
+	FaultLateRegister, FaultLess, FaultTaint, FaultLabel, FaultDevices, FaultAttach, FaultSlices, FaultGone, FaultBare, FaultSecond,
 }
+
+// mostDevices is how many devices a driver may publish in a fault, mostParts in how many slices.
+const mostDevices, mostParts = 128, 16
 
 // Fault is something that goes wrong at a set time.
 type Fault struct {
@@ -61,7 +65,8 @@ type Fault struct {
 	Factor   float64         `json:"factor,omitempty"`
 	Lag      metav1.Duration `json:"lag,omitzero"`
 	Count    int             `json:"count,omitempty"`
-	// Resource is the full name of a resource, Driver that of a CSI driver. Taint and Label are as kubectl writes them:
+	Parts    int             `json:"parts,omitempty"` // 0 means 1
+	// Resource is the full name of a resource, Driver that of a CSI driver or of a driver of devices. Taint and Label are as kubectl writes them:
 	// key=value:Effect and key=value, and with a - at the end one that is missing: key:Effect-, key-.
 	Resource string `json:"resource,omitempty"`
 	Driver   string `json:"driver,omitempty"`
@@ -144,6 +149,13 @@ func (f Fault) checkNode() error {
 		}
 		if f.Count < 0 || f.Factor < 0 || f.Count > 0 && f.Factor > 0 {
 			return fmt.Errorf("devices: say count (so many) or factor (so many times what the catalog says), neither below 0: got %d and %v", f.Count, f.Factor)
+		}
+	case FaultSlices:
+		if f.Count < 0 || f.Factor < 0 || f.Count > 0 && f.Factor > 0 || f.Count > mostDevices {
+			return fmt.Errorf("slices: say count (so many devices, at most %d) or factor (so many times what is expected), neither below 0: got %d and %v", mostDevices, f.Count, f.Factor)
+		}
+		if f.Parts < 0 || f.Parts > mostParts {
+			return fmt.Errorf("slices: parts: %d is not from 1 to %d", f.Parts, mostParts)
 		}
 	case FaultTaint:
 		t, _ := taintOf(f.Taint)

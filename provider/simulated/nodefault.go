@@ -4,15 +4,19 @@ import (
 	"cmp"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	resourcev1 "k8s.io/api/resource/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"tenon.sh/engine"
+	"tenon.sh/engine/device"
+	"tenon.sh/engine/dra"
 )
 
 // NodeFault is something that becomes of the node of a machine that runs, besides that it registers and ends. Whoever shows the
@@ -22,6 +26,10 @@ type NodeFault struct {
 	Machine engine.MachineID
 	At      time.Time
 	Fault   Fault
+	// Pool is what a driver of devices publishes then, or part Part of Fault.Parts of it: in the kind slices, which everybody has whose
+	// type has such devices, whether anything goes wrong or not.
+	Pool *device.Template
+	Part int
 }
 
 // SecondSuffix is what the name of a machine's second node has after that of the first.
@@ -29,7 +37,7 @@ const SecondSuffix = "-second"
 
 // begin settles how a machine that starts differs from what was bought, and returns by how much later it registers.
 func (c *Cloud) begin(r *Record, now time.Time) (later time.Duration) {
-	for _, what := range []string{FaultLateRegister, FaultLess, FaultTaint, FaultLabel, FaultDevices, FaultAttach} {
+	for _, what := range []string{FaultLateRegister, FaultLess, FaultTaint, FaultLabel, FaultDevices, FaultAttach, FaultSlices} {
 		for _, f := range c.active(what, now) {
 			switch {
 			case !c.hits(f, r):
@@ -54,6 +62,47 @@ func (c *Cloud) foretell(r *Record) {
 			c.enter(r, f, r.Registers.Add(f.Lag.Duration))
 		}
 	}
+	c.foretellDevices(r)
+}
+
+// foretellDevices enters what drivers of devices will publish for a machine.
+func (c *Cloud) foretellDevices(r *Record) {
+	t := c.types[r.Offering.InstanceType]
+	if t == nil || r.Registers.IsZero() {
+		return
+	}
+	for i := range t.Claimable {
+		pool, f := t.Claimable[i], Fault{What: FaultSlices, Factor: 1}
+		for _, o := range r.Comes {
+			if o.What == FaultSlices && (o.Driver == "" || o.Driver == pool.Driver) {
+				f = o
+			}
+		}
+		pool.Devices = resized(&pool, cmp.Or(f.Count, int(float64(len(pool.Devices))*f.Factor)))
+		f.Parts = max(1, f.Parts)
+		for part := range f.Parts {
+			if len(pool.Devices) > 0 {
+				id := nodeFaultID(r.Machine.ID, f) + "/" + pool.Driver + "/" + pool.Pool + "/" + strconv.Itoa(part)
+				c.nodeFaults[id] = NodeFault{ID: id, Machine: r.Machine.ID, At: r.Registers.Add(time.Duration(part+1) * f.Lag.Duration), Fault: f, Pool: &pool, Part: part}
+			}
+		}
+	}
+}
+
+// resized are so many devices of the pool. Where it has fewer, more come that are like its last one.
+func resized(pool *device.Template, n int) []device.Expected {
+	out := slices.Clone(pool.Devices[:min(n, len(pool.Devices))])
+	for len(pool.Devices) > 0 && len(out) < min(n, mostDevices) {
+		more := pool.Devices[len(pool.Devices)-1]
+		more.Name = "more-" + strconv.Itoa(len(out))
+		out = append(out, more)
+	}
+	return out
+}
+
+// Slice is what a driver of devices publishes for the node, of the kind slices.
+func (m NodeFault) Slice(node *corev1.Node) *resourcev1.ResourceSlice {
+	return dra.PublishedSlice(node, m.Pool, m.Part, m.Fault.Parts)
 }
 
 func (c *Cloud) enter(r *Record, f Fault, at time.Time) {
@@ -85,7 +134,11 @@ func (c *Cloud) NodeFaults() []NodeFault {
 func (c *Cloud) Settle(id string) {
 	c.lock()
 	defer c.mu.Unlock()
+	settled := c.nodeFaults[id]
 	delete(c.nodeFaults, id)
+	if r := c.machines[settled.Machine]; r != nil && settled.Fault.What == FaultBare {
+		c.foretellDevices(r) // the node is made anew, and the drivers on it begin anew
+	}
 }
 
 // Dress makes of the node that a machine ought to register the one that it does, be it another one than was bought.

@@ -140,8 +140,14 @@ func (c *Cloud) Adopt(m engine.Machine, offering engine.OfferingID, registers ti
 		m.Created = now
 	}
 	offering.Reservation = c.reservationOf(m, offering)
-	c.keep(&Record{Machine: m, Offering: offering, Registers: registers, Ready: registers,
-		Allocatable: m.Allocatable, Billed: now})
+	r := &Record{Machine: m, Offering: offering, Registers: registers, Ready: registers, Allocatable: m.Allocatable, Billed: now}
+	c.keep(r)
+	for _, f := range c.active(FaultSlices, now) {
+		if c.hits(f, r) {
+			r.Comes = append(r.Comes, f)
+		}
+	}
+	c.foretellDevices(r)
 }
 
 // Next is when the next thing happens that the cloud knows of: a machine registers, is ready or ends, or something is

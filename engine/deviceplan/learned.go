@@ -1,0 +1,89 @@
+package deviceplan
+
+import (
+	"cmp"
+	"encoding/json"
+	"maps"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	v1 "tenon.sh/api/v1"
+	"tenon.sh/engine"
+	"tenon.sh/engine/dra"
+	"tenon.sh/engine/inventory"
+)
+
+// What a machine that is not there yet will publish is known from the catalog, or else from what nodes of its pool and type have published.
+// That is written on the pool, where it outlives the nodes.
+
+// written is what is written on a pool.
+type written struct {
+	// For stands for the pool's template: what was learned of other machines does not count.
+	For   string      `json:"for"`
+	Types dra.Learned `json:"types"`
+}
+
+// mostNodes is of how many nodes of a type something is learned, the youngest; mostWritten bounds the text.
+const mostNodes, mostWritten = 4, 64 << 10
+
+// learnedOf is what is known of each pool's machines: what nodes show now, and what is written on the pool of those that are gone, or that
+// had more devices.
+func learnedOf(s *engine.Snapshot, published *dra.Published) map[string]dra.Learned {
+	out := map[string]dra.Learned{}
+	for _, pool := range s.NodePools {
+		out[pool.Name] = dra.Learned{}
+	}
+	seen := map[[2]string]int{}
+	nodes := slices.SortedFunc(slices.Values(s.Nodes), func(a, b *corev1.Node) int {
+		return cmp.Or(b.CreationTimestamp.Compare(a.CreationTimestamp.Time), strings.Compare(a.Name, b.Name))
+	})
+	for _, node := range nodes {
+		pool, kind := node.Labels[v1.NodePoolLabelKey], node.Labels[corev1.LabelInstanceTypeStable]
+		known := out[pool]
+		if known == nil || kind == "" || seen[[2]string{pool, kind}] == mostNodes {
+			continue
+		}
+		if templates := published.Templates(node); len(templates) > 0 {
+			seen[[2]string{pool, kind}]++
+			known.Learn(kind, templates)
+		}
+	}
+	for _, pool := range s.NodePools {
+		var w written
+		if text := pool.Annotations[v1.LearnedDevicesAnnotationKey]; text != "" && json.Unmarshal([]byte(text), &w) == nil && w.For == pool.Hash() {
+			out[pool.Name].Remember(w.Types)
+		}
+	}
+	return out
+}
+
+// LearnedChanges says what to write on pools about the devices of their machines, in order of the pools' names; nothing where claims are
+// not acted on.
+func LearnedChanges(s *engine.Snapshot) (out []engine.LearnedDevices) {
+	if s.Selectors == nil || len(s.ResourceSlices) == 0 {
+		return nil
+	}
+	learned := learnedOf(s, dra.Publish(s.ResourceSlices))
+	for _, pool := range s.NodePools {
+		known := learned[pool.Name]
+		if len(known) == 0 {
+			continue
+		}
+		w := written{For: pool.Hash(), Types: known}
+		text := inventory.AsJSON(w)
+		for _, kind := range slices.Backward(slices.Sorted(maps.Keys(known))) {
+			if len(text) <= mostWritten {
+				break
+			}
+			delete(known, kind)
+			text = inventory.AsJSON(w)
+		}
+		if text != pool.Annotations[v1.LearnedDevicesAnnotationKey] {
+			out = append(out, engine.LearnedDevices{NodePool: pool.Name, Text: text})
+		}
+	}
+	slices.SortFunc(out, func(a, b engine.LearnedDevices) int { return strings.Compare(a.NodePool, b.NodePool) })
+	return out
+}

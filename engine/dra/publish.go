@@ -1,0 +1,96 @@
+package dra
+
+import (
+	"maps"
+	"slices"
+	"strconv"
+
+	corev1 "k8s.io/api/core/v1"
+	resourcev1 "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"tenon.sh/engine/device"
+)
+
+// PublishedDevices are devices as a driver publishes them of which that is expected. What is not known of them before is left out.
+func PublishedDevices(list []device.Expected) []resourcev1.Device {
+	var out []resourcev1.Device
+	for i := range list {
+		shape := &list[i].Shape
+		d := resourcev1.Device{Name: list[i].Name, Attributes: map[resourcev1.QualifiedName]resourcev1.DeviceAttribute{}, Capacity: map[resourcev1.QualifiedName]resourcev1.DeviceCapacity{}}
+		if shape.Shared {
+			d.AllowMultipleAllocations = new(true)
+		}
+		for _, name := range slices.Sorted(maps.Keys(shape.Attributes)) {
+			if a, known := attributeOf(shape.Attributes[name]); known {
+				d.Attributes[resourcev1.QualifiedName(name)] = a
+			}
+		}
+		for name, c := range shape.Capacities {
+			d.Capacity[resourcev1.QualifiedName(name)] = publishedCapacity(c)
+		}
+		out = append(out, d)
+	}
+	return out
+}
+
+// attributeOf is the reverse of valueOf.
+func attributeOf(v device.Value) (a resourcev1.DeviceAttribute, known bool) {
+	switch v.Kind {
+	case device.Text:
+		a.StringValue = &v.Text
+	case device.Version:
+		a.VersionValue = &v.Text
+	case device.Truth:
+		a.BoolValue = new(v.Text == "true")
+	case device.Number:
+		n, err := strconv.ParseInt(v.Text, 10, 64)
+		if err != nil {
+			return a, false
+		}
+		a.IntValue = &n
+	default:
+		return a, false
+	}
+	return a, true
+}
+
+// publishedCapacity is the reverse of capacityOf.
+func publishedCapacity(c device.Capacity) resourcev1.DeviceCapacity {
+	quantity := func(n *int64) *resource.Quantity {
+		if n == nil {
+			return nil
+		}
+		return resource.NewMilliQuantity(*n, resource.BinarySI)
+	}
+	out := resourcev1.DeviceCapacity{Value: *quantity(&c.Amount)}
+	p := c.Policy
+	if p == nil {
+		return out
+	}
+	out.RequestPolicy = &resourcev1.CapacityRequestPolicy{Default: quantity(p.Default)}
+	for _, n := range p.Values {
+		out.RequestPolicy.ValidValues = append(out.RequestPolicy.ValidValues, *quantity(&n))
+	}
+	if r := p.Range; r != nil {
+		out.RequestPolicy.ValidRange = &resourcev1.CapacityRequestPolicyRange{Min: quantity(r.Min), Max: quantity(r.Max), Step: quantity(r.Step)}
+	}
+	return out
+}
+
+// PublishedSlice is one of so many slices, counted from 0, in which a driver publishes the pool for the node. It goes with the node.
+func PublishedSlice(node *corev1.Node, pool *device.Template, part, parts int) *resourcev1.ResourceSlice {
+	name := node.Name + "-" + pool.Driver
+	if part > 0 {
+		name += "-" + strconv.Itoa(part)
+	}
+	from, to := len(pool.Devices)*part/parts, len(pool.Devices)*(part+1)/parts
+	return &resourcev1.ResourceSlice{
+		TypeMeta: metav1.TypeMeta{APIVersion: "resource.k8s.io/v1", Kind: "ResourceSlice"},
+		ObjectMeta: metav1.ObjectMeta{Name: name, OwnerReferences: []metav1.OwnerReference{
+			{APIVersion: "v1", Kind: "Node", Name: node.Name, UID: node.UID, Controller: new(true)}}},
+		Spec: resourcev1.ResourceSliceSpec{Driver: pool.Driver, NodeName: new(node.Name),
+			Pool: resourcev1.ResourcePool{Name: node.Name, Generation: 1, ResourceSliceCount: int64(parts)}, Devices: PublishedDevices(pool.Devices[from:to])},
+	}
+}
