@@ -170,7 +170,7 @@ func (o *dashboardOptions) source(flags *pflag.FlagSet, stdin io.Reader, notes *
 		if err != nil {
 			return nil, err
 		}
-		o.override(flags, &reading.Options)
+		o.override(flags, &reading.Options, &reading.Snapshot)
 		picture, err := newPicture(name, reading)
 		if err == nil {
 			picture.Savings = savingsOf(o.planOptions, reading)

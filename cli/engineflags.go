@@ -19,6 +19,8 @@ type engineFlags struct {
 	MaxPodsPerNode   int // 0 for what a type takes
 	SchedulerConfig  string
 	NominatePods     bool
+	// NodeOverheadPrice is what every node costs beside its machine. It is the snapshot's, not one of the engine's options.
+	NodeOverheadPrice float64
 }
 
 func defaultEngineFlags() engineFlags {
@@ -34,6 +36,8 @@ func (o *engineFlags) addFlags(flags *pflag.FlagSet) {
 	flags.IntVar(&o.LargestCPU, "largest-cpu", o.LargestCPU,
 		"machines with more cores are bought only for pods, or in pools, that smaller ones cannot serve; -1 for any size")
 	flags.IntVar(&o.MaxPodsPerNode, "max-pods-per-node", o.MaxPodsPerNode, "the most pods on one new node; 0 for what its type takes")
+	flags.Float64Var(&o.NodeOverheadPrice, "node-overhead-price", o.NodeOverheadPrice,
+		"what every node costs beside its machine, in USD per hour: its root volume, a public address, licences that are paid by the node")
 	flags.StringVar(&o.SchedulerConfig, "scheduler-config", o.SchedulerConfig, "kube-scheduler's configuration as a YAML document: a KubeSchedulerConfiguration, or arguments of its plugins alone")
 	flags.BoolVar(&o.NominatePods, "nominate-pods", o.NominatePods, "point pods at the nodes that they were planned on (status.nominatedNodeName)")
 }
@@ -58,6 +62,9 @@ func (o engineFlags) check() error {
 		return fmt.Errorf("%s is %d: it must be a number of cores, or -1 for any", flagAndVariable("largest-cpu"), o.LargestCPU)
 	case o.MaxPodsPerNode < 0:
 		return fmt.Errorf("%s is %d: it must not be negative", flagAndVariable("max-pods-per-node"), o.MaxPodsPerNode)
+	}
+	if err := engine.CheckNodeOverheadPrice(o.NodeOverheadPrice); err != nil {
+		return fmt.Errorf("%s is %v: %w", flagAndVariable("node-overhead-price"), o.NodeOverheadPrice, err)
 	}
 	_, err := readSchedulerConfig(o.SchedulerConfig)
 	return err
@@ -94,9 +101,17 @@ func (o engineFlags) apply(flag string, to *engine.Options) {
 	}
 }
 
-// override sets the options whose flags were given.
-func (o engineFlags) override(flags *pflag.FlagSet, to *engine.Options) {
+// override sets the options whose flags were given, and has another snapshot in the place of one of which they say something else.
+func (o engineFlags) override(flags *pflag.FlagSet, to *engine.Options, snapshot **engine.Snapshot) {
 	flags.Visit(func(f *pflag.Flag) { o.apply(f.Name, to) })
+	if flags.Changed("node-overhead-price") && o.NodeOverheadPrice != (*snapshot).NodeOverheadPrice {
+		s := **snapshot
+		s.NodeOverheadPrice = o.NodeOverheadPrice
+		if s.EarlierPasses != nil { // what was found at other prices says nothing
+			s.EarlierPasses = &engine.EarlierPasses{ScaledDown: s.EarlierPasses.ScaledDown}
+		}
+		*snapshot = &s
+	}
 }
 
 // unless is the value, or zero if it is the standard one.

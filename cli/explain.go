@@ -115,7 +115,7 @@ func (o *explainOptions) run(command *cobra.Command, kind, name string) error {
 		return err
 	}
 	notes.notes(reading.Notes)
-	o.override(command.Flags(), &reading.Options)
+	o.override(command.Flags(), &reading.Options, &reading.Snapshot)
 	e, err := newExplainer(reading.Snapshot, reading.Options).explain(kind, o.namespace, name)
 	if err != nil {
 		return err

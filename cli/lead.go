@@ -97,8 +97,8 @@ func (c *autoscaler) lead(ctx context.Context, lasting lasting) error {
 		return err
 	}
 	parts.cluster = cluster.New(cluster.Config{
-		ScaleUps: scaleUps,
-		Client:   mgr.GetClient(), API: mgr.GetAPIReader(), Informers: mgr.GetCache(), Clock: real,
+		ScaleUps: scaleUps, NodeOverheadPrice: c.opt.NodeOverheadPrice,
+		Client: mgr.GetClient(), API: mgr.GetAPIReader(), Informers: mgr.GetCache(), Clock: real,
 		Overlays: c.opt.FeatureGates["NodeOverlay"], Buffers: c.opt.FeatureGates["CapacityBuffer"], Requests: c.opt.FeatureGates["ProvisioningRequest"], Selectors: c.opt.selectors(),
 		Provider: starts, Inspector: inspector, Rationer: rationer, Repairer: repairer, Leader: mgr.identity(), Leads: mgr.term.Ask,
 	})

@@ -95,7 +95,7 @@ func (o *nodesOptions) look(ctx context.Context, command *cobra.Command, notes *
 	if reading.Made != nil { // without a class, these tell prices
 		reading.Snapshot.Classes = append(reading.Snapshot.Classes, engine.Class{InstanceTypes: reading.Made.InstanceTypes})
 	}
-	o.override(command.Flags(), &reading.Options)
+	o.override(command.Flags(), &reading.Options, &reading.Snapshot)
 	reading.Options.Threads = runtime.GOMAXPROCS(0)
 	list := newNodeTable(reading.Snapshot, disruption.Plan(reading.Snapshot, reading.Options, nil))
 	list.order(o.sort)

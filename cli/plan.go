@@ -17,6 +17,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"tenon.sh/engine"
+	"tenon.sh/engine/advice"
 	"tenon.sh/engine/disruption"
 	"tenon.sh/engine/kube"
 	"tenon.sh/engine/lifecycle"
@@ -32,6 +33,7 @@ type planOptions struct {
 	instanceTypes string
 	region        string
 	disrupt       bool
+	advice        bool
 	output        string
 	engineFlags
 	liveOptions
@@ -61,6 +63,7 @@ The exit status is 0 if every pod can be placed, 2 if some cannot, and 1 if the 
 	flags.StringArrayVarP(&o.files, "filename", "f", nil, "file or folder of objects, - for standard input; can be repeated")
 	o.addCatalogFlags(flags)
 	flags.BoolVar(&o.disrupt, "disrupt", false, "say as well which nodes would be removed, and why the others stay")
+	flags.BoolVar(&o.advice, "advice", false, fmt.Sprintf("say as well why these machines, and what would make them cheaper; takes up to %d times as long", advice.MostTries+2))
 	flags.StringVarP(&o.output, "output", "o", "text", "text, json or yaml")
 	o.engineFlags.addFlags(flags)
 	o.liveOptions.addFlags(flags)
@@ -94,15 +97,19 @@ func (o *planOptions) run(command *cobra.Command) error {
 		return err
 	}
 	notes.notes(reading.Notes)
-	o.override(command.Flags(), &reading.Options)
+	o.override(command.Flags(), &reading.Options, &reading.Snapshot)
 	reading.Options.Threads = runtime.GOMAXPROCS(0)
 	plan := provisioning.Plan(reading.Snapshot, reading.Options, nil)
+	var said *advice.Advice
+	if o.advice {
+		said = advice.New(reading.Snapshot, reading.Options, plan)
+	}
 	nomination.Foresee(reading.Snapshot, reading.Options, plan)
 	if o.disrupt {
 		disruption := disruption.Plan(reading.Snapshot, reading.Options, nil)
 		plan.Disruptions, plan.Kept = disruption.Disruptions, disruption.Kept
 	}
-	if err := o.print(command.OutOrStdout(), plan); err != nil {
+	if err := o.print(command.OutOrStdout(), plan, said); err != nil {
 		return err
 	}
 	if len(plan.Unplaced) > 0 {
@@ -111,14 +118,17 @@ func (o *planOptions) run(command *cobra.Command) error {
 	return nil
 }
 
-func (o *planOptions) print(out io.Writer, plan *engine.Plan) error {
-	switch o.output {
-	case "json":
-		return newPlanDocument(plan).writeJSON(out)
-	case "yaml":
-		return newPlanDocument(plan).writeYAML(out)
+// print writes the plan, with advice unless that is nil.
+func (o *planOptions) print(out io.Writer, plan *engine.Plan, said *advice.Advice) error {
+	if o.output == "text" {
+		return writePlanText(newTerminal(out), plan, said, o.disrupt)
 	}
-	return writePlanText(newTerminal(out), plan, o.disrupt)
+	document := newPlanDocument(plan)
+	document.Advice = said
+	if o.output == "json" {
+		return document.writeJSON(out)
+	}
+	return document.writeYAML(out)
 }
 
 // read makes a snapshot of the files, or of the live cluster if none is named.

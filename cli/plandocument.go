@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"tenon.sh/engine"
+	"tenon.sh/engine/advice"
 )
 
 // planDocument is a plan as programs read it. Its fields are a contract: they keep their names and meaning.
@@ -24,6 +25,7 @@ type planDocument struct {
 	Kept        []keptDocument       `json:"kept,omitempty"`
 	Notes       []noteDocument       `json:"notes,omitempty"`
 	Cost        costDocument         `json:"cost"`
+	Advice      *advice.Advice       `json:"advice,omitempty"`
 }
 
 // launchDocument is one machine to start. Prices are in USD per hour, pods are written namespace/name.

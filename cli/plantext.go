@@ -9,11 +9,12 @@ import (
 	"unicode/utf8"
 
 	"tenon.sh/engine"
+	"tenon.sh/engine/advice"
 	"tenon.sh/scenario"
 )
 
-// writePlanText writes a plan for people.
-func writePlanText(t *terminal, plan *engine.Plan, disrupt bool) error {
+// writePlanText writes a plan for people, with advice unless that is nil.
+func writePlanText(t *terminal, plan *engine.Plan, said *advice.Advice, disrupt bool) error {
 	sections := [][]string{
 		summary(plan),
 		launchTable(t, "", plan.Launches),
@@ -23,6 +24,8 @@ func writePlanText(t *terminal, plan *engine.Plan, disrupt bool) error {
 		refusals(t, plan.Unplaced),
 		disruptionTable(t, plan),
 		noteLines(t, plan.Notes),
+		launchReasons(said),
+		suggestions(t, said),
 	}
 	if disrupt && len(plan.Disruptions)+len(plan.Kept) == 0 {
 		sections = append(sections, []string{"There is no node with a NodeClaim to look at."})
@@ -233,6 +236,56 @@ func noteLines(t *terminal, notes []engine.Note) []string {
 	var lines []string
 	for _, n := range notes {
 		lines = append(lines, fmt.Sprintf("%s %s: %s [%s]", t.paint(bold, "Left out:"), n.Object, n.Reason.Message(), n.Reason.Code))
+	}
+	return lines
+}
+
+// shownSuggestions is how many of them people are shown; documents hold all.
+const shownSuggestions = 5
+
+// launchReasons says why these machines, those with the same reasons together.
+func launchReasons(said *advice.Advice) []string {
+	if said == nil || len(said.Launches) == 0 {
+		return nil
+	}
+	lines := []string{"Why these:"}
+	for i := 0; i < len(said.Launches); {
+		end := i + 1
+		for end < len(said.Launches) && said.Launches[end].Why == said.Launches[i].Why {
+			end++
+		}
+		names := said.Launches[i].Launch
+		if end > i+1 {
+			names += " … " + said.Launches[end-1].Launch
+		}
+		lines = append(lines, "  "+names+": "+said.Launches[i].Why)
+		i = end
+	}
+	return lines
+}
+
+// suggestions says what would make the plan cheaper.
+func suggestions(t *terminal, said *advice.Advice) []string {
+	switch {
+	case said == nil || said.PerHour == 0:
+		return nil
+	case len(said.Suggestions) == 0:
+		return []string{fmt.Sprintf("Of %s, none saves 1 %%.", count(said.Tried, "change"))}
+	}
+	rows := [][]string{{"SAVES", "USD/HOUR", "WITH"}}
+	for _, x := range said.Suggestions[:min(len(said.Suggestions), shownSuggestions)] {
+		with := x.Object + ": " + x.Change
+		if x.Caution != "" {
+			with += " (" + x.Caution + ")"
+		}
+		rows = append(rows, []string{fmt.Sprintf("%.1f %%", 100*x.Saving), money(x.SavingPerHour), with})
+	}
+	lines := append([]string{fmt.Sprintf("What would make the %s USD per hour less, each by itself:", money(said.PerHour))}, table(t, "", rows)...)
+	if more := len(said.Suggestions) - shownSuggestions; more > 0 {
+		lines = append(lines, fmt.Sprintf("%d more: -o json has all.", more))
+	}
+	if said.Untried > 0 {
+		lines = append(lines, fmt.Sprintf("Not tried: %s.", count(said.Untried, "further change")))
 	}
 	return lines
 }

@@ -26,7 +26,7 @@ type savingsOptions struct {
 }
 
 func newSavings() *cobra.Command {
-	o := savingsOptions{}
+	o := savingsOptions{planOptions: planOptions{engineFlags: defaultEngineFlags()}}
 	command := &cobra.Command{
 		Use:   "savings",
 		Short: "Compare the bill of a cluster with what Tenon's plan for the same pods would cost",
@@ -64,11 +64,15 @@ func (o *savingsOptions) run(command *cobra.Command) error {
 	if o.catalog != "" && o.instanceTypes != "" {
 		return errors.New("--catalog and --instance-types say the same thing twice: name one of them")
 	}
+	if err := o.engineFlags.check(); err != nil {
+		return err
+	}
 	notes := newTerminal(command.ErrOrStderr())
 	reading, err := o.readAny(command.Context(), command.InOrStdin(), notes)
 	if err != nil {
 		return err
 	}
+	o.override(command.Flags(), &reading.Options, &reading.Snapshot)
 	s, err := o.completed(reading)
 	if err != nil {
 		return err

@@ -119,7 +119,7 @@ func (o *simulateOptions) simulate(command *cobra.Command) error {
 	if err := o.addTrace(&config, command.Flags().Changed("days"), command.InOrStdin(), newTerminal(command.ErrOrStderr())); err != nil {
 		return err
 	}
-	o.override(command.Flags(), &config.Options)
+	o.override(command.Flags(), &config.Options, &config.Snapshot)
 	if command.Flags().Changed("effort") {
 		config.Options.Effort = o.effort
 	}

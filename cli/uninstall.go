@@ -170,7 +170,7 @@ func priceElsewhere(s *engine.Snapshot, id engine.OfferingID) float64 {
 		for _, t := range s.Classes[i].InstanceTypes {
 			for _, o := range t.Offerings {
 				if t.Name == id.InstanceType && o.CapacityType == id.CapacityType {
-					return o.Price
+					return o.NodePrice(s.NodeOverheadPrice)
 				}
 			}
 		}

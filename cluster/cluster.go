@@ -54,6 +54,8 @@ type Config struct {
 	Requests bool
 	// Selectors has claims for devices act, see engine.Snapshot; without it they are not read.
 	Selectors func(expressions []string, shape *device.Shape) []device.Answer
+	// NodeOverheadPrice is what every node costs beside its machine, see engine.Snapshot.
+	NodeOverheadPrice float64
 	// ScaleUps tells for which pods Cluster Autoscaler starts nodes; nil if that is not asked.
 	ScaleUps *ScaleUps
 	Clock    clock.PassiveClock
@@ -110,7 +112,7 @@ func (c *Cluster) Snapshot(ctx context.Context) (*engine.Snapshot, error) {
 		return nil, fmt.Errorf("snapshot: %w", err)
 	}
 	c.confirmUnseen(ctx)
-	s := &engine.Snapshot{Now: c.Clock.Now(), EarlierPasses: cmp.Or(c.passes.Load(), &engine.EarlierPasses{})}
+	s := &engine.Snapshot{Now: c.Clock.Now(), NodeOverheadPrice: c.NodeOverheadPrice, EarlierPasses: cmp.Or(c.passes.Load(), &engine.EarlierPasses{})}
 	if err := c.listWritten(ctx, s); err != nil {
 		return nil, fmt.Errorf("snapshot: %w", err)
 	}

@@ -67,6 +67,19 @@ func TestSnapshotHoldsAClaimThatTheWatchDoesNotShowYet(t *testing.T) {
 	}
 }
 
+func TestSnapshotsAndTheirDocumentsSayWhatEveryNodeCosts(t *testing.T) {
+	t.Parallel()
+	w := clustertest.New(t, interceptor.Funcs{})
+	w.Cluster.NodeOverheadPrice = 0.25
+	s, err := w.Cluster.Snapshot(w)
+	w.Must(err)
+	document, err := w.Cluster.CatalogDocument(w, engine.Options{})
+	w.Must(err)
+	if s.NodeOverheadPrice != 0.25 || document.NodeOverheadPrice != 0.25 {
+		t.Errorf("the snapshot says %v, the document %v", s.NodeOverheadPrice, document.NodeOverheadPrice)
+	}
+}
+
 func TestSnapshotDropsAnUnseenClaimThatTheAPIServerDoesNotHave(t *testing.T) {
 	pool := clustertest.Pool("general")
 	w := newLagging(t, pool)

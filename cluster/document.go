@@ -19,6 +19,8 @@ func (c *Cluster) CatalogDocument(ctx context.Context, opt engine.Options) (engi
 		Options:    opt,
 		Classes:    s.ListedClasses(),
 
+		NodeOverheadPrice: s.NodeOverheadPrice,
+
 		EarlierPasses:   s.EarlierPasses,
 		ScaleUps:        s.ScaleUps,
 		IgnoresOverlays: !c.Overlays, IgnoresBuffers: !c.Buffers, IgnoresRequests: !c.Requests,

@@ -19,6 +19,8 @@ type CatalogDocument struct {
 	Classes []Class   `json:"classes"`
 	// EarlierPasses is what the controller remembers of its passes of disruption.
 	EarlierPasses *EarlierPasses `json:"earlierPasses,omitempty"`
+	// NodeOverheadPrice is the snapshot's.
+	NodeOverheadPrice float64 `json:"nodeOverheadPrice,omitempty"`
 	// ScaleUps is what the controller has heard of another autoscaler.
 	ScaleUps []ScaleUp `json:"scaleUps,omitempty"`
 	// IgnoresOverlays says that the controller runs without the feature gate NodeOverlay.

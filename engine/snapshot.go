@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -81,6 +82,10 @@ type Snapshot struct {
 	// Classes holds, for every node class that a pool refers to, what its provider says of it, and once more for pools whose instance
 	// types NodeOverlays correct.
 	Classes []Class
+
+	// NodeOverheadPrice is what every node costs beside its machine, in USD per hour: its root volume, a public address, licences that
+	// are paid by the node. What a node costs is the offering's NodePrice.
+	NodeOverheadPrice float64
 
 	// ScaleUps say for which pods another autoscaler is starting nodes.
 	ScaleUps []ScaleUp
@@ -219,6 +224,21 @@ type Offering struct {
 	Bound string `json:"bound,omitempty"`
 	// Quotas lists what one machine takes of quotas, of each once. One that no class has an amount of is no bound.
 	Quotas []QuotaUse `json:"quotas,omitempty"`
+}
+
+// NodePrice is what a node on a machine of the offering costs, in USD per hour, with what every node costs beside; see
+// Snapshot.NodeOverheadPrice. It is the one place where the two are added.
+func (o *Offering) NodePrice(overhead float64) float64 { return o.Price + overhead }
+
+// mostNodeOverheadPrice is beyond what anybody pays for a node beside its machine, in USD per hour.
+const mostNodeOverheadPrice = 1000
+
+// CheckNodeOverheadPrice says what is wrong with a price that every node is to cost beside its machine; nil if nothing is.
+func CheckNodeOverheadPrice(usd float64) error {
+	if usd >= 0 && usd <= mostNodeOverheadPrice {
+		return nil
+	}
+	return fmt.Errorf("it must be USD per hour and node, from 0 to %d", mostNodeOverheadPrice)
 }
 
 // Quota is a bound that a cloud sets to machines of certain kinds together: how many vCPUs of a family there may be in a region, for

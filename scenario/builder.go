@@ -2,6 +2,7 @@ package scenario
 
 import (
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -35,6 +36,8 @@ func (b *builder) build(words []word) error {
 		return b.now(words)
 	case "wait":
 		return b.wait(words)
+	case "node-overhead-price":
+		return b.nodeOverheadPrice(words)
 	}
 	if len(words) < 2 {
 		return words[0].errorf("a name is missing")
@@ -119,8 +122,23 @@ func (b *builder) buildOther(statement, name word, r *reader) error {
 	}
 	return statement.errorf("unknown statement; there are pool, class, type, catalog, overlay, buffer, request, gang, node, claim, pod, pods, " +
 		"daemonset, pdb, limitrange, runtimeclass, namespace, service, replicaset, statefulset, replicationcontroller, storageclass, volume, " +
-		"disk, deviceclass, deployment, cronjob, cloud, fault, order, delete, patch, now, wait, yaml; and the commands provision, disrupt, drift, " +
+		"disk, deviceclass, deployment, cronjob, cloud, fault, order, delete, patch, now, wait, node-overhead-price, yaml; and the commands provision, disrupt, drift, " +
 		"progress, resize, check, apply, life")
+}
+
+func (b *builder) nodeOverheadPrice(words []word) error {
+	if len(words) != 2 {
+		return words[0].errorf("write it as node-overhead-price 0.01")
+	}
+	usd, err := strconv.ParseFloat(words[1].text, 64)
+	if err != nil {
+		return words[1].errorf("this is no price in USD per hour and node")
+	}
+	if err := engine.CheckNodeOverheadPrice(usd); err != nil {
+		return words[1].errorf("%v", err)
+	}
+	b.snapshot.NodeOverheadPrice = usd
+	return nil
 }
 
 func (b *builder) now(words []word) error {

@@ -59,6 +59,7 @@
 //	catalog kwok|aws|azure         all types of a built-in catalog: class=
 //	overlay NAME                   a NodeOverlay: price=0.05 or adjust=-10%, adjust=+0.02, resources that it sets such as nvidia.com/gpu=4,
 //	                               weight=, and requirements on types, offerings and labels of pools; all of them unless said
+//	node-overhead-price 0.01       what every node costs beside its machine, in USD per hour
 //	node NAME                      a node. With pool= and type= it is Tenon's, registered and initialized, and has a NodeClaim
 //	                               of its name: zone= capacity= reserved= quiet=5m (since the last pod event) planned=web-1,web-2
 //	                               launched=9m registered=8m ready=5m (so long ago; just now unless said)

@@ -332,6 +332,9 @@ func (m *manifest) addCatalog(u *unstructured.Unstructured) error {
 	if err != nil {
 		return fmt.Errorf("read the %s document: %w", engine.CatalogKind, err)
 	}
+	if err := engine.CheckNodeOverheadPrice(c.NodeOverheadPrice); err != nil {
+		return fmt.Errorf("read the %s document: nodeOverheadPrice is %v: %w", engine.CatalogKind, c.NodeOverheadPrice, err)
+	}
 	m.catalog = c
 	return nil
 }
@@ -369,6 +372,9 @@ func withoutName(u *unstructured.Unstructured, err error) error {
 
 // finish completes the objects and returns the snapshot, which has its classes still to get.
 func (m *manifest) finish() engine.Snapshot {
+	if m.catalog != nil {
+		m.snapshot.NodeOverheadPrice = m.catalog.NodeOverheadPrice
+	}
 	if m.catalog != nil && !m.catalog.Time.IsZero() {
 		m.snapshot.Now = m.catalog.Time.UTC()
 		m.snapshot.EarlierPasses, m.snapshot.ScaleUps = m.catalog.EarlierPasses, m.catalog.ScaleUps

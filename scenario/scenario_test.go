@@ -232,6 +232,7 @@ metadata: {name: s, uid: s, resourceVersion: "1"}
 spec: {driver: gpu.example.com, nodeName: node, pool: {name: node, generation: 1, resourceSliceCount: 1}, devices: [{name: gpu-0}]}
 end
 pod up scaled-up=gpu,10m
+node-overhead-price 0.25
 `).Snapshot
 	v, from := reflect.ValueOf(s).Elem(), reflect.ValueOf(full).Elem()
 	for i := range v.NumField() {
@@ -274,6 +275,9 @@ pod up scaled-up=gpu,10m
 	}
 	if !reflect.DeepEqual(got.Snapshot.EarlierPasses, s.EarlierPasses) {
 		t.Errorf("earlier passes: got %+v, want %+v", got.Snapshot.EarlierPasses, s.EarlierPasses)
+	}
+	if got.Snapshot.NodeOverheadPrice != s.NodeOverheadPrice {
+		t.Errorf("node overhead price %v, want %v", got.Snapshot.NodeOverheadPrice, s.NodeOverheadPrice)
 	}
 	if !reflect.DeepEqual(got.Snapshot.ScaleUps, s.ScaleUps) {
 		t.Errorf("scale-ups: got %+v, want %+v", got.Snapshot.ScaleUps, s.ScaleUps)

@@ -215,12 +215,13 @@ func (w *World) withoutSeat(s *engine.Snapshot, seat *seat, landing scheduler.La
 	return &out
 }
 
-// priceOf is what a node's machine costs now, by the list that plans see.
+// priceOf is what a node costs now, by the list that plans see.
 func (w *World) priceOf(s *seat) float64 {
 	m := w.marketOf(w.claimOf(s))
 	if m == nil || m.cloud == nil {
 		return 0
 	}
 	labels := s.node.Labels
-	return m.cloud.Price(engine.OfferingID{InstanceType: labels[corev1.LabelInstanceTypeStable], Zone: labels[corev1.LabelTopologyZone], CapacityType: labels[v1.CapacityTypeLabelKey]})
+	usd := m.cloud.Price(engine.OfferingID{InstanceType: labels[corev1.LabelInstanceTypeStable], Zone: labels[corev1.LabelTopologyZone], CapacityType: labels[v1.CapacityTypeLabelKey]})
+	return usd + w.base.NodeOverheadPrice
 }

@@ -107,6 +107,7 @@ type meter struct {
 	opened         time.Time
 	upTo           time.Time
 	machines, pods int
+	overhead       float64 // what nodes have cost beside their machines since the measurement began, in USD
 	hours          []Hour
 	billed         float64 // up to the beginning of the hour
 	first          float64 // up to the beginning of the measurement
@@ -143,6 +144,7 @@ func (m *meter) pass(t time.Time) {
 	h := &m.hours[len(m.hours)-1]
 	span := float64(t.Sub(m.upTo)) / float64(time.Hour)
 	h.Machines += float64(span * float64(m.machines))
+	m.overhead += float64(span * float64(m.machines) * m.world.base.NodeOverheadPrice)
 	h.Pods += float64(span * float64(m.pods))
 	h.Waiting += float64(span * float64(len(m.world.unbound.list)))
 	m.upTo = t
@@ -170,7 +172,7 @@ func (m *meter) closeHour() {
 func round(x float64) float64 { return math.Round(x*1e4)/1e4 + 0 } // no zero has a sign
 
 func (m *meter) bill() float64 {
-	sum := 0.0
+	sum := m.overhead
 	for _, x := range m.world.markets {
 		if x.cloud != nil {
 			sum += x.cloud.Counters().Cost

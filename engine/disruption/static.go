@@ -198,7 +198,7 @@ func stampLaunch(s *engine.Snapshot, opt engine.Options, pool *v1.NodePool) (eng
 	pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable}}
 	alone := &engine.Snapshot{
 		Now: s.Now, Pods: []*corev1.Pod{pod}, DaemonSets: s.DaemonSets, LimitRanges: s.LimitRanges, RuntimeClasses: s.RuntimeClasses, NodePools: []*v1.NodePool{open},
-		Namespaces: s.Namespaces, Classes: s.Classes,
+		Namespaces: s.Namespaces, Classes: s.Classes, NodeOverheadPrice: s.NodeOverheadPrice,
 	}
 	opt.DefaultConstraints, opt.Profiles = nil, nil
 	plan := provisioning.Plan(alone, opt, nil)

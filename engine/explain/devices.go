@@ -34,7 +34,7 @@ func (p *PoolExplanation) readDevices(pool *v1.NodePool, class *engine.Class) {
 	var told bool
 	only := true
 	seen := map[string]bool{}
-	for _, o := range offering.Of(pool, class) {
+	for _, o := range offering.Of(pool, class, 0) {
 		t := o.Kind
 		if seen[t.Name] {
 			continue

@@ -96,9 +96,9 @@ func allocatableOf(class *engine.Class, name string) corev1.ResourceList {
 // soldOut lists the offerings that are sold out and would have been cheaper for all that the machine is for.
 func (x *podExplainer) soldOut(pool *v1.NodePool, class *engine.Class, l *engine.Launch) []engine.LaunchOffering {
 	var out []engine.LaunchOffering
-	for _, o := range offering.Of(pool, class) {
-		if o.Offering.SoldOut && o.Offering.Price < l.Price && o.Admits(x.pod) && o.Holds(l.Requests) {
-			out = append(out, engine.LaunchOffering{OfferingID: o.ID(), Price: o.Offering.Price})
+	for _, o := range offering.Of(pool, class, x.s.NodeOverheadPrice) {
+		if o.Offering.SoldOut && o.Price < l.Price && o.Admits(x.pod) && o.Holds(l.Requests) {
+			out = append(out, engine.LaunchOffering{OfferingID: o.ID(), Price: o.Price})
 		}
 	}
 	return out

@@ -105,7 +105,7 @@ func ExplainPool(s *engine.Snapshot, plan *engine.Plan, pool *v1.NodePool) PoolE
 		story.Class = ref.Kind + " " + ref.Name
 	}
 	story.countMachines(s, pool)
-	story.countOfferings(pool, class)
+	story.countOfferings(pool, class, s.NodeOverheadPrice)
 	story.readDevices(pool, class)
 	story.countHardware(s, pool)
 	story.readBudgets(s, pool)
@@ -162,9 +162,9 @@ func (p *PoolExplanation) countMachines(s *engine.Snapshot, pool *v1.NodePool) {
 	}
 }
 
-func (p *PoolExplanation) countOfferings(pool *v1.NodePool, class *engine.Class) {
+func (p *PoolExplanation) countOfferings(pool *v1.NodePool, class *engine.Class, overhead float64) {
 	kinds := map[string]bool{}
-	for _, o := range offering.Of(pool, class) {
+	for _, o := range offering.Of(pool, class, overhead) {
 		if o.Offering.SoldOut {
 			p.SoldOut = append(p.SoldOut, o.ID().String())
 			continue
@@ -172,7 +172,7 @@ func (p *PoolExplanation) countOfferings(pool *v1.NodePool, class *engine.Class)
 		p.Offerings++
 		kinds[o.Kind.Name] = true
 		if per := o.PerCore(); per > 0 && (p.CheapestPerCore == nil || per < p.CheapestPerCore.PerCore) {
-			p.CheapestPerCore = &PerCoreRecord{o.ID(), o.Offering.Price, per}
+			p.CheapestPerCore = &PerCoreRecord{o.ID(), o.Price, per}
 		}
 	}
 	p.InstanceTypes = len(kinds)

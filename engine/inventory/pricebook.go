@@ -14,15 +14,16 @@ import (
 
 // PriceBook finds what machines cost by what their labels say of them.
 type PriceBook struct {
-	byClass kube.TypeIndex
-	anyType map[string]*engine.InstanceType
+	byClass  kube.TypeIndex
+	anyType  map[string]*engine.InstanceType
+	overhead float64 // of every node
 }
 
 // NewPriceBook reads the catalogs of the snapshot's classes.
 func NewPriceBook(s *engine.Snapshot) *PriceBook { return newPriceBook(s, kube.NewTypeIndex(s)) }
 
 func newPriceBook(s *engine.Snapshot, types kube.TypeIndex) *PriceBook {
-	b := &PriceBook{types, map[string]*engine.InstanceType{}}
+	b := &PriceBook{types, map[string]*engine.InstanceType{}, s.NodeOverheadPrice}
 	for i := range s.Classes {
 		if len(s.Classes[i].Pools) > 0 {
 			continue
@@ -36,7 +37,7 @@ func newPriceBook(s *engine.Snapshot, types kube.TypeIndex) *PriceBook {
 	return b
 }
 
-// Price is what a machine with these labels costs an hour, in USD, after the catalog of its class; class may be nil, and
+// Price is what a node on a machine with these labels costs an hour, in USD, after the catalog of its class; class may be nil, and
 // then any catalog's figure is taken. It is not known if no catalog has such an offering, or none with a price.
 func (b *PriceBook) Price(labels map[string]string, class *v1.NodeClassReference) (usd float64, known bool) {
 	return b.priceOf(MachineOffering(labels), labels, class)
@@ -45,10 +46,14 @@ func (b *PriceBook) Price(labels map[string]string, class *v1.NodeClassReference
 // priceOf is Price of a machine with labels that name that offering.
 func (b *PriceBook) priceOf(id engine.OfferingID, labels map[string]string, class *v1.NodeClassReference) (usd float64, known bool) {
 	best := b.offering(id, labels, class)
-	if best == nil || !(best.Price > 0) || math.IsInf(best.Price, 1) {
+	if best == nil || best.Unpriced && !(best.Price > 0) {
 		return 0, false
 	}
-	return best.Price, true
+	usd = best.NodePrice(b.overhead)
+	if !(usd > 0) || math.IsInf(usd, 1) {
+		return 0, false
+	}
+	return usd, true
 }
 
 // ListPrice is what the cloud's list says of a machine whose price is known, whatever NodeOverlays say; 0 if the list says nothing.
@@ -167,7 +172,7 @@ func (m *Cache) CatalogsOf(s *engine.Snapshot) *catalogs {
 		}
 		keys = append(keys, by)
 	}
-	if m != nil && m.catalogs != nil && slices.Equal(m.catalogs.keys, keys) {
+	if m != nil && m.catalogs != nil && slices.Equal(m.catalogs.keys, keys) && m.catalogs.prices.overhead == s.NodeOverheadPrice {
 		return m.catalogs
 	}
 	types := kube.NewTypeIndex(s)

@@ -15,11 +15,13 @@ import (
 // Admitted is an offering of a catalog that a pool's own requirements and labels admit, sold out or not.
 type Admitted struct {
 	Option
+	// Price is what a node of it costs, in USD per hour.
+	Price   float64
 	settled map[string]bool // the labels that some type of the catalog settles
 }
 
-// Of lists what the pool may use of its class's catalog, by price, then by name.
-func Of(pool *v1.NodePool, class *engine.Class) []Admitted {
+// Of lists what the pool may use of its class's catalog, by price, then by name; overhead is what every node costs beside its machine.
+func Of(pool *v1.NodePool, class *engine.Class, overhead float64) []Admitted {
 	if class == nil {
 		return nil
 	}
@@ -29,14 +31,14 @@ func Of(pool *v1.NodePool, class *engine.Class) []Admitted {
 	for i := range class.InstanceTypes {
 		kind := &class.InstanceTypes[i]
 		for j := range kind.Offerings {
-			o := Admitted{Option{Kind: kind, Offering: &kind.Offerings[j]}, settled}
+			o := Admitted{Option{Kind: kind, Offering: &kind.Offerings[j]}, kind.Offerings[j].NodePrice(overhead), settled}
 			if o.meets(asked) && kube.HasTaints(taints, o.Offering.Taints) {
 				out = append(out, o)
 			}
 		}
 	}
 	slices.SortFunc(out, func(a, b Admitted) int {
-		return cmp.Or(cmp.Compare(a.Offering.Price, b.Offering.Price), cmp.Compare(a.ID().String(), b.ID().String()))
+		return cmp.Or(cmp.Compare(a.Price, b.Price), cmp.Compare(a.ID().String(), b.ID().String()))
 	})
 	return out
 }
@@ -89,5 +91,5 @@ func (o Admitted) PerCore() float64 {
 	if cpu.Sign() <= 0 {
 		return 0
 	}
-	return o.Offering.Price / cpu.AsApproximateFloat64()
+	return o.Price / cpu.AsApproximateFloat64()
 }

@@ -43,10 +43,11 @@ type Pool struct {
 	// Burdened holds, for each DaemonSet, the options on which it runs, or may run.
 	Burdened []bitset.Set
 
-	in      *Input            // nil until the pool is listed or compiled
-	catalog *catalog          // of the class
-	labels  map[string]string // that every machine of the pool carries
-	windows bool              // all its machines have Windows
+	in       *Input            // nil until the pool is listed or compiled
+	catalog  *catalog          // of the class
+	labels   map[string]string // that every machine of the pool carries
+	windows  bool              // all its machines have Windows
+	overhead float64           // what every node costs beside its machine
 	// required is what the pool itself requires of its machines' labels.
 	required []requirement.Expression
 	used     corev1.ResourceList
@@ -74,7 +75,7 @@ func PoolsOf(s *engine.Snapshot, cache *inventory.Cache, machines []*inventory.M
 			broken = append(broken, engine.Note{Object: "NodePool " + pool.Name, Reason: r})
 			continue
 		}
-		m := &Pool{NodePool: pool, Class: class, catalog: catalogOf(cache, class.InstanceTypes)}
+		m := &Pool{NodePool: pool, Class: class, catalog: catalogOf(cache, class.InstanceTypes), overhead: s.NodeOverheadPrice}
 		if len(pool.Spec.Limits) > 0 {
 			m.used = inventory.PoolUsage(machines, pool.Name)
 		}

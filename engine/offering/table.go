@@ -18,8 +18,9 @@ import (
 // table lists the options of a pool as far as they follow from its catalog and from what it requires itself. As long as
 // no type can turn out in several ways it is the same for every problem, and kept with the catalog.
 type table struct {
-	rules   optionRules
-	options []Option
+	rules    optionRules
+	overhead float64 // of every node, in the prices of model
+	options  []Option
 	// model is what the packing is told of each option, sizes, places and quotas aside.
 	model []packing.Option
 	// spans are the options of each type.
@@ -45,11 +46,11 @@ type tableValue struct {
 func (m *Pool) table() *table {
 	rules := m.rules()
 	lasting := len(m.chosen) == 0 && !m.catalog.several
-	if known := m.catalog.tables[m.NodePool.Name]; lasting && known != nil && known.rules.equal(rules) {
+	if known := m.catalog.tables[m.NodePool.Name]; lasting && known != nil && known.overhead == m.overhead && known.rules.equal(rules) {
 		known.pass = m.catalog.pass
 		return known
 	}
-	t := &table{rules: rules, settled: map[string][]tableValue{}, pass: m.catalog.pass}
+	t := &table{rules: rules, overhead: m.overhead, settled: map[string][]tableValue{}, pass: m.catalog.pass}
 	for i := range m.catalog.types {
 		t.add(&m.catalog.types[i], m.turnsOut(&m.catalog.types[i]))
 	}
@@ -86,7 +87,7 @@ func (t *table) add(kind *soldType, variants []map[string]string) {
 			}
 			t.options = append(t.options, o)
 			t.model = append(t.model, packing.Option{
-				Price: offering.Price, Listed: !offering.SoldOut, Wide: offering.CapacityType == v1.CapacityTypeSpot,
+				Price: offering.NodePrice(t.overhead), Listed: !offering.SoldOut, Wide: offering.CapacityType == v1.CapacityTypeSpot,
 			})
 		}
 	}

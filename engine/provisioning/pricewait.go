@@ -49,7 +49,7 @@ func (p *Problem) tooDear(s *packing.Solution) bool {
 		}
 		doublings := p.Snapshot.Now.Sub(since).Minutes() / patience.Minutes()
 		if usual, most, dear := p.dear(m, doublings); dear {
-			until := since.Add(time.Duration(math.Log2(pool.Model.Options[m.Chosen].Price/usual/priceAtOnce) * float64(patience)))
+			until := since.Add(time.Duration(math.Log2(pool.Options[m.Chosen].Offering.Price/usual/priceAtOnce) * float64(patience)))
 			p.priceLimit(m, pool.NodePool.Name, most, engine.Reason{
 				Code: engine.CheaperSoldOut, Need: engine.ClockText(until.Add(time.Second)), Have: timesUsual(pool, m, usual),
 			})
@@ -91,7 +91,7 @@ func (p *Problem) dear(m *packing.Machine, doublings float64) (usual, most float
 
 // timesUsual names the machine and how many times the usual price it costs.
 func timesUsual(m *offering.Pool, x *packing.Machine, usual float64) string {
-	return fmt.Sprintf("%s, which costs %.3g times as much", m.Options[x.Chosen].ID(), m.Model.Options[x.Chosen].Price/usual)
+	return fmt.Sprintf("%s, which costs %.3g times as much", m.Options[x.Chosen].ID(), m.Options[x.Chosen].Offering.Price/usual)
 }
 
 // waitingSince is when the first of the machine's pods was made; zero if any of them runs somewhere.
@@ -112,7 +112,8 @@ func (p *Problem) waitingSince(m *packing.Machine) time.Time {
 }
 
 // usualPrice is what a machine for these pods costs in its zone, sold out or not: the cheapest of the capacity type of which the
-// cheapest is dearest, because who may buy spot pays for on-demand where there is none. Cheapest is what can be bought.
+// cheapest is dearest, because who may buy spot pays for on-demand where there is none. Cheapest is what can be bought. Both are the machines' own
+// prices: what every node costs beside is as much for all.
 func (p *Problem) usualPrice(m *packing.Machine) (usual, cheapest float64) {
 	pool := p.Pools[m.Pool]
 	able := bitset.Full(len(pool.Options))
@@ -134,11 +135,11 @@ func (p *Problem) usualPrice(m *packing.Machine) (usual, cheapest float64) {
 		if !zones[offering.Zone] || !sum.Fits(option.Allocatable) || option.Large && !pool.Model.Options[m.Chosen].Large {
 			continue
 		}
-		if old, known := byCapacity[offering.CapacityType]; !known || option.Price < old {
-			byCapacity[offering.CapacityType] = option.Price
+		if old, known := byCapacity[offering.CapacityType]; !known || offering.Price < old {
+			byCapacity[offering.CapacityType] = offering.Price
 		}
 		if option.Listed {
-			cheapest = min(cheapest, option.Price)
+			cheapest = min(cheapest, offering.Price)
 		}
 	}
 	for _, price := range byCapacity {

@@ -206,7 +206,7 @@ func (p *Problem) launch(m *packing.Machine, pods []engine.PodID) engine.Launch 
 	l := engine.Launch{NodePool: pool.NodePool.Name, Price: pool.Model.Options[m.Chosen].Price, Pods: pods, MinValuesRelaxed: m.Relaxed}
 	for _, o := range m.Listed {
 		option := &pool.Options[o]
-		l.Offerings = append(l.Offerings, engine.LaunchOffering{OfferingID: option.ID(), Price: option.Offering.Price})
+		l.Offerings = append(l.Offerings, engine.LaunchOffering{OfferingID: option.ID(), Price: pool.Model.Options[o].Price})
 		l.PriceOverlaid = l.PriceOverlaid || option.Offering.Overlay != ""
 		for name, overlay := range option.Kind.Added {
 			if l.Added == nil {
@@ -275,7 +275,7 @@ func (p *Problem) why(pool *offering.Pool, m *packing.Machine, sum capacity.Vect
 	c := engine.Choice{Considered: m.Fitting}
 	if m.RunnerUp >= 0 {
 		c.RunnerUp = pool.Options[m.RunnerUp].ID()
-		c.PriceDifference = pool.Options[m.RunnerUp].Offering.Price - pool.Options[m.Chosen].Offering.Price
+		c.PriceDifference = pool.Model.Options[m.RunnerUp].Price - pool.Model.Options[m.Chosen].Price
 	}
 	have := p.Names.Vector(pool.Options[m.Chosen].Kind.Allocatable())
 	for i, n := range sum {

@@ -1,0 +1,191 @@
+package advice
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	v1 "tenon.sh/api/v1"
+	"tenon.sh/engine"
+	"tenon.sh/engine/kube"
+)
+
+// isTypeKey reports whether the label says of what size or family a machine is: any of them runs any pod that fits. What software may
+// depend on (devices, hypervisors, operating systems) is none of them, nor is what users label themselves.
+func isTypeKey(key string) bool {
+	switch key[strings.IndexByte(key, '/')+1:] {
+	case "instance-type", "instance-category", "instance-family", "instance-generation", "instance-size", "instance-cpu", "instance-memory",
+		"instance-cpu-manufacturer", "sku-name", "sku-family", "sku-series", "sku-version", "sku-cpu", "sku-memory":
+		return key == corev1.LabelInstanceTypeStable || strings.Contains(key[:max(0, strings.IndexByte(key, '/'))], "karpenter")
+	}
+	return false
+}
+
+// trialsOf lists what can be tried, the same for the same input: pools first, those that most is spent in before others, then what
+// counts for all pods, then workloads.
+func trialsOf(s *engine.Snapshot, opt engine.Options, plan *engine.Plan) []trial {
+	spent := map[string]float64{}
+	for _, l := range plan.Launches {
+		spent[l.NodePool] += l.Price
+	}
+	pools := slices.DeleteFunc(kube.ByName(s.NodePools), func(p *v1.NodePool) bool { return !kube.PoolProblem(p, kube.ClassOf(s, p)).OK() })
+	slices.SortStableFunc(pools, func(a, b *v1.NodePool) int { return cmp.Compare(spent[b.Name], spent[a.Name]) })
+	var out []trial
+	for _, pool := range pools {
+		out = append(out, poolTrials(s, opt, pool)...)
+	}
+	out = append(out, preferenceTrials(s, opt, plan)...)
+	return append(out, workloadTrials(s, opt, plan)...)
+}
+
+// poolTrials are what the pool could allow.
+func poolTrials(s *engine.Snapshot, opt engine.Options, pool *v1.NodePool) []trial {
+	var out []trial
+	add := func(x Suggestion, change func(spec *v1.NodePoolSpec)) {
+		x.Object = "NodePool " + pool.Name
+		out = append(out, trial{x, withPool(s, pool, change), opt})
+	}
+	class := kube.ClassOf(s, pool)
+	for _, value := range missing(pool, class, v1.CapacityTypeLabelKey) {
+		x := Suggestion{Kind: CapacityType, Keys: []string{v1.CapacityTypeLabelKey}, Values: []string{value}, Change: "allow " + value}
+		if value == v1.CapacityTypeSpot {
+			x.Caution = "the cloud may take spot machines away at short notice"
+		}
+		add(x, func(spec *v1.NodePoolSpec) {
+			spec.Template.Spec.Requirements = allow(spec.Template.Spec.Requirements, x)
+		})
+	}
+	for _, value := range missing(pool, class, corev1.LabelArchStable) {
+		x := Suggestion{Kind: Architecture, Keys: []string{corev1.LabelArchStable}, Values: []string{value}, Change: "allow " + value,
+			Caution: "only if the images of all pods that may run there, those of DaemonSets too, are built for " + value + ": nothing here knows"}
+		add(x, func(spec *v1.NodePoolSpec) {
+			spec.Template.Spec.Requirements = allow(spec.Template.Spec.Requirements, x)
+		})
+	}
+	if zones := missing(pool, class, corev1.LabelTopologyZone); len(zones) > 0 {
+		x := Suggestion{Kind: Zones, Keys: []string{corev1.LabelTopologyZone}, Values: zones, Change: "allow zones " + strings.Join(zones, ", "),
+			Caution: "traffic between zones may cost"}
+		add(x, func(spec *v1.NodePoolSpec) {
+			spec.Template.Spec.Requirements = allow(spec.Template.Spec.Requirements, x)
+		})
+	}
+	keys := typeKeysOf(pool)
+	lists := [][]string{}
+	for _, key := range keys {
+		lists = append(lists, []string{key})
+	}
+	if len(keys) > 1 {
+		lists = append(lists, keys)
+	}
+	for _, list := range lists {
+		add(Suggestion{Kind: InstanceTypes, Keys: list, Change: "no requirement about " + strings.Join(list, ", ")}, func(spec *v1.NodePoolSpec) {
+			spec.Template.Spec.Requirements = open(spec.Template.Spec.Requirements, list)
+		})
+	}
+	if len(pool.Spec.Limits) > 0 {
+		add(Suggestion{Kind: Limits, Change: "raise its limits"}, func(spec *v1.NodePoolSpec) { spec.Limits = nil })
+	}
+	if kube.WeightOf(pool) > 0 {
+		add(Suggestion{Kind: Weight, Change: "no weight: it is used before pools that may be cheaper"}, func(spec *v1.NodePoolSpec) { spec.Weight = nil })
+	}
+	return out
+}
+
+// missing lists, in order, the values of the label that the class sells machines of and the pool's requirements leave out; none where
+// the pool labels its machines so itself.
+func missing(pool *v1.NodePool, class *engine.Class, key string) []string {
+	if _, labelled := kube.PoolLabels(pool)[key]; labelled {
+		return nil
+	}
+	var out []string
+	for _, value := range sold(class, key) {
+		if !admits(pool, key, value) {
+			out = append(out, value)
+		}
+	}
+	return out
+}
+
+// sold lists, in order, the values of the label that machines have which the class sells and which can be had.
+func sold(class *engine.Class, key string) []string {
+	var out []string
+	for i := range class.InstanceTypes {
+		t := &class.InstanceTypes[i]
+		for j := range t.Offerings {
+			switch o := &t.Offerings[j]; {
+			case o.SoldOut:
+			case key == v1.CapacityTypeLabelKey:
+				out = append(out, o.CapacityType)
+			case key == corev1.LabelTopologyZone:
+				out = append(out, o.Zone)
+			default:
+				out = append(out, t.Labels[key]...)
+			}
+		}
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+// admits reports whether the pool's requirements about the label admit the value.
+func admits(pool *v1.NodePool, key, value string) bool {
+	return !slices.ContainsFunc(pool.Spec.Template.Spec.Requirements, func(r v1.Requirement) bool {
+		e := kube.PoolExpression(r)
+		return e.Key == key && !e.Admits(value, true)
+	})
+}
+
+// allow has the requirements admit what the suggestion allows beside what they admit.
+func allow(requirements []v1.Requirement, x Suggestion) []v1.Requirement {
+	var out []v1.Requirement
+	for _, r := range requirements {
+		if v1.NormalizeLabel(r.Key) == x.Keys[0] {
+			switch r.Operator {
+			case v1.In:
+				r.Values = slices.Concat(r.Values, x.Values)
+			case v1.NotIn:
+				r.Values = slices.DeleteFunc(slices.Clone(r.Values), func(v string) bool { return slices.Contains(x.Values, v) })
+			}
+		}
+		out = append(out, r)
+	}
+	return out
+}
+
+// typeKeysOf are the labels of sizes and families that the pool's requirements limit, in order.
+func typeKeysOf(pool *v1.NodePool) []string {
+	var out []string
+	for _, r := range pool.Spec.Template.Spec.Requirements {
+		if key := v1.NormalizeLabel(r.Key); isTypeKey(key) && r.Operator != v1.Exists {
+			out = append(out, key)
+		}
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+// open leaves the requirements out that are about one of the labels; how many values of it there are to be at least stays.
+func open(requirements []v1.Requirement, keys []string) []v1.Requirement {
+	var out []v1.Requirement
+	for _, r := range requirements {
+		if slices.Contains(keys, v1.NormalizeLabel(r.Key)) {
+			if r.MinValues == nil {
+				continue
+			}
+			r.Operator, r.Values = v1.Exists, nil
+		}
+		out = append(out, r)
+	}
+	return out
+}
+
+// withPool is the snapshot in which the pool is another one.
+func withPool(s *engine.Snapshot, pool *v1.NodePool, change func(spec *v1.NodePoolSpec)) *engine.Snapshot {
+	out, other := *s, *pool
+	change(&other.Spec)
+	out.NodePools = slices.Clone(s.NodePools)
+	out.NodePools[slices.Index(s.NodePools, pool)] = &other
+	return &out
+}
