@@ -161,7 +161,12 @@ func TestWhatStandsForDevicesMayChangeFromPassToPass(t *testing.T) {
 			t.Errorf("pass %d: launches %v, unplaced %v", i, plan.Launches, plan.Unplaced)
 		}
 	}
-	s.Classes[0].InstanceTypes[0].Capacity["example.com/gpu"] = resource.MustParse("1")
+	kind := &s.Classes[0].InstanceTypes[0]
+	kind.Capacity["example.com/gpu"] = resource.MustParse("1") // with a device plugin; here there is a driver
+	if plan := provisioning.Plan(s, engine.Options{}, cache); len(plan.Launches) != 1 || len(plan.Launches[0].DeviceDrivers) != 1 {
+		t.Errorf("of a type with known devices: launches %+v, unplaced %v", plan.Launches, plan.Unplaced)
+	}
+	kind.Claimable = nil
 	if plan := provisioning.Plan(s, engine.Options{}, cache); len(plan.Launches) != 1 || len(plan.Launches[0].DeviceDrivers) > 0 {
 		t.Errorf("once the type has the resource: launches %+v, unplaced %v", plan.Launches, plan.Unplaced)
 	}
@@ -220,6 +225,11 @@ func TestWhatNodesHavePublishedIsExpectedOfMachinesOfTheirPoolAndType(t *testing
 				t.Errorf("%s: launch %+v", c.what, l)
 			}
 		}
+	}
+	s = world("node n pool=general type=one zone=a published=(driver=gpu.example.com count=2 memory=80Gi)")
+	s.Nodes[0].Annotations = map[string]string{v1.NodePoolHashAnnotationKey: "1", v1.NodePoolHashVersionAnnotationKey: v1.HashVersion}
+	if plan := provisioning.Plan(s, engine.Options{}, nil); len(plan.LearnedDevices) > 0 {
+		t.Errorf("a machine of an earlier template teaches: %v", plan.LearnedDevices)
 	}
 	s = world("pod unlucky cpu=1 devices=(class=gpu uuid=0)") // which device has it, nobody knows before
 	s.NodePools[0].Annotations = annotation

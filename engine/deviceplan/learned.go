@@ -28,8 +28,8 @@ type written struct {
 // mostNodes is of how many nodes of a type something is learned, the youngest; mostWritten bounds the text.
 const mostNodes, mostWritten = 4, 64 << 10
 
-// learnedOf is what is known of each pool's machines: what nodes show now, and what is written on the pool of those that are gone, or that
-// had more devices.
+// learnedOf is what is known of each pool's machines: what nodes of its present template show now, and what is written on the pool of those
+// that are gone, or that had more devices. Where several nodes agree, what is written of more is of the past.
 func learnedOf(s *engine.Snapshot, published *dra.Published) map[string]dra.Learned {
 	out := map[string]dra.Learned{}
 	for _, pool := range s.NodePools {
@@ -39,9 +39,17 @@ func learnedOf(s *engine.Snapshot, published *dra.Published) map[string]dra.Lear
 	nodes := slices.SortedFunc(slices.Values(s.Nodes), func(a, b *corev1.Node) int {
 		return cmp.Or(b.CreationTimestamp.Compare(a.CreationTimestamp.Time), strings.Compare(a.Name, b.Name))
 	})
+	hash := map[string]string{}
+	for _, pool := range s.NodePools {
+		hash[pool.Name] = pool.Hash()
+	}
 	for _, node := range nodes {
 		pool, kind := node.Labels[v1.NodePoolLabelKey], node.Labels[corev1.LabelInstanceTypeStable]
 		known := out[pool]
+		if of := node.Annotations[v1.NodePoolHashAnnotationKey]; of != "" && of != hash[pool] &&
+			node.Annotations[v1.NodePoolHashVersionAnnotationKey] == v1.HashVersion { // a machine of an earlier template
+			continue
+		}
 		if known == nil || kind == "" || seen[[2]string{pool, kind}] == mostNodes {
 			continue
 		}
@@ -52,8 +60,8 @@ func learnedOf(s *engine.Snapshot, published *dra.Published) map[string]dra.Lear
 	}
 	for _, pool := range s.NodePools {
 		var w written
-		if text := pool.Annotations[v1.LearnedDevicesAnnotationKey]; text != "" && json.Unmarshal([]byte(text), &w) == nil && w.For == pool.Hash() {
-			out[pool.Name].Remember(w.Types)
+		if text := pool.Annotations[v1.LearnedDevicesAnnotationKey]; text != "" && len(text) <= mostWritten && json.Unmarshal([]byte(text), &w) == nil && w.For == hash[pool.Name] {
+			out[pool.Name].Remember(w.Types, func(kind string) bool { return seen[[2]string{pool.Name, kind}] > 1 })
 		}
 	}
 	return out
@@ -71,15 +79,15 @@ func LearnedChanges(s *engine.Snapshot) (out []engine.LearnedDevices) {
 		if len(known) == 0 {
 			continue
 		}
-		w := written{For: pool.Hash(), Types: known}
-		text := inventory.AsJSON(w)
-		for _, kind := range slices.Backward(slices.Sorted(maps.Keys(known))) {
-			if len(text) <= mostWritten {
-				break
+		size := 200 // what stands around the types
+		for _, kind := range slices.Sorted(maps.Keys(known)) {
+			own := len(kind) + 4 + len(inventory.AsJSON(known[kind]))
+			if size += own; size > mostWritten { // there may be room for one that has fewer
+				size -= own
+				delete(known, kind)
 			}
-			delete(known, kind)
-			text = inventory.AsJSON(w)
 		}
+		text := inventory.AsJSON(written{For: pool.Hash(), Types: known})
 		if text != pool.Annotations[v1.LearnedDevicesAnnotationKey] {
 			out = append(out, engine.LearnedDevices{NodePool: pool.Name, Text: text})
 		}

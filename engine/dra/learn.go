@@ -12,18 +12,20 @@ import (
 )
 
 // Templates are what drivers have published for the node, as far as another machine of its kind will have the same: whole pools of the
-// node's own, in order, without what is more than a template can say (counters, several nodes, several pools of one driver). What tells single devices apart is not
-// known of another machine; which of its devices will agree in it is.
+// node's own, in order, without what is more than a template can say (counters, taints, several nodes, several pools of one driver). What
+// tells single devices apart is not known of another machine; which of its devices will agree in it is.
 func (p *Published) Templates(node *corev1.Node) (out []device.Template) {
 	m := NewModel()
-	pools := p.Pools(m, node.Name, node.Labels)
 	count := map[string]int{}
-	for i := range pools {
-		count[pools[i].Driver]++
+	for _, id := range p.ofNode[node.Name] {
+		count[id.driver]++
 	}
-	for _, pool := range pools {
-		plain := func(d device.Device) bool { return len(d.Consumes) == 0 && d.NotModelled == "" && !d.Elsewhere }
-		if pool.Incomplete || pool.Invalid != "" || len(pool.Devices) == 0 || count[pool.Driver] > 1 || p.isEverywhere(pool.Driver, pool.Name) ||
+	for _, id := range p.ofNode[node.Name] {
+		pool, _, ok := p.pool(m, id, node.Name, node.Labels)
+		plain := func(d device.Device) bool {
+			return len(d.Consumes)+len(d.Taints) == 0 && d.NotModelled == "" && !d.Elsewhere
+		}
+		if !ok || pool.Incomplete || pool.Invalid != "" || len(pool.Devices) == 0 || count[pool.Driver] > 1 ||
 			slices.ContainsFunc(pool.Devices, func(d device.Device) bool { return !plain(d) }) {
 			continue
 		}
@@ -33,44 +35,58 @@ func (p *Published) Templates(node *corev1.Node) (out []device.Template) {
 			s.Attributes = maps.Clone(s.Attributes)
 			t.Devices = append(t.Devices, device.Expected{Name: d.Name, Shape: s})
 		}
-		forgetSingle(&t)
 		out = append(out, t)
 	}
+	slices.SortFunc(out, func(a, b device.Template) int { return strings.Compare(a.Driver, b.Driver) })
+	forgetSingle(out)
 	return out
 }
 
-func (p *Published) isEverywhere(driver, pool string) bool {
-	return slices.Contains(p.everywhere, poolID{driver, pool})
-}
+// single are the last words of attributes that say which device it is, or where in its machine, in small letters.
+var single = []string{"uuid", "pcibusid", "pciaddress", "pcieroot", "serial", "serialnumber"}
 
-// single are the last words of attributes that no two devices share, in small letters.
-var single = []string{"uuid", "pcibusid", "pciaddress", "serial", "serialnumber"}
-
-// forgetSingle makes of values that differ between the devices of a pool, and of those that tell single devices apart, groups of devices
-// that agree.
-func forgetSingle(t *device.Template) {
-	names := map[string]bool{}
-	for i := range t.Devices {
-		for name := range t.Devices[i].Shape.Attributes {
-			names[name] = true
+// forgetSingle makes of values that tell single devices apart groups of devices that agree. A group is one for all drivers on the node:
+// they meet in attributes such as the root of the bus.
+func forgetSingle(list []device.Template) {
+	names := map[string]bool{} // of attributes, true for those that are to be forgotten
+	for i := range list {
+		values, have := map[string]map[device.Value]bool{}, map[string]int{}
+		for j := range list[i].Devices {
+			for name, v := range list[i].Devices[j].Shape.Attributes {
+				if values[name] == nil {
+					values[name] = map[device.Value]bool{}
+				}
+				values[name][v] = true
+				have[name]++
+			}
+		}
+		for name, of := range values {
+			last := strings.ToLower(name[strings.LastIndexByte(name, '/')+1:])
+			apart := have[name] > 1 && len(of) == have[name] && !slices.ContainsFunc(slices.Collect(maps.Keys(of)), func(v device.Value) bool { return v.Kind == device.Truth })
+			names[name] = names[name] || apart || slices.Contains(single, last)
 		}
 	}
-	for _, name := range slices.Sorted(maps.Keys(names)) {
-		groups := map[device.Value]int{}
-		for i := range t.Devices {
-			v := t.Devices[i].Shape.Attributes[name]
+	for name, forgotten := range names {
+		if forgotten {
+			group(list, name)
+		}
+	}
+}
+
+// group puts in the place of the attribute's values which of the devices agree in it.
+func group(list []device.Template, name string) {
+	groups := map[device.Value]int{}
+	for i := range list {
+		for j := range list[i].Devices {
+			attributes := list[i].Devices[j].Shape.Attributes
+			v, has := attributes[name]
+			if !has {
+				continue
+			}
 			if _, known := groups[v]; !known {
 				groups[v] = len(groups)
 			}
-		}
-		last := strings.ToLower(name[strings.LastIndexByte(name, '/')+1:])
-		if len(groups) == 1 && !slices.Contains(single, last) {
-			continue
-		}
-		for i := range t.Devices {
-			if v, has := t.Devices[i].Shape.Attributes[name]; has {
-				t.Devices[i].Shape.Attributes[name] = device.Value{Kind: device.Alike, Text: strconv.Itoa(groups[v])}
-			}
+			attributes[name] = device.Value{Kind: device.Alike, Text: strconv.Itoa(groups[v])}
 		}
 	}
 }
@@ -80,16 +96,16 @@ func differ(t *device.Template, other *device.Template) {
 	if len(t.Devices) != len(other.Devices) {
 		return
 	}
+	names := map[string]bool{}
 	for i := range t.Devices {
 		for name, v := range t.Devices[i].Shape.Attributes {
 			if v.Kind != device.Alike && other.Devices[i].Shape.Attributes[name] != v {
-				for j := range t.Devices {
-					if _, has := t.Devices[j].Shape.Attributes[name]; has {
-						t.Devices[j].Shape.Attributes[name] = device.Value{Kind: device.Alike, Text: "0"} // it was the same for all
-					}
-				}
+				names[name] = true
 			}
 		}
+	}
+	for name := range names {
+		group([]device.Template{*t}, name)
 	}
 }
 
@@ -106,11 +122,17 @@ func (l Learned) Learn(kind string, templates []device.Template) {
 	}
 }
 
-// Remember adds what was known before, where nothing else is known, or fewer devices.
-func (l Learned) Remember(before Learned) {
+// Remember adds what was known before, where nothing else is known, or fewer devices that sure does not speak for: it reports whether several
+// nodes of the type show what is known.
+func (l Learned) Remember(before Learned, sure func(kind string) bool) {
 	for kind, templates := range before {
 		for i := range templates {
-			l.add(kind, &templates[i])
+			t := &templates[i]
+			if have := l.of(kind, t.Driver); have != nil && (sure(kind) || len(have.Devices) >= len(t.Devices)) {
+				differ(have, t) // what was found to differ stays so
+				continue
+			}
+			l.add(kind, t)
 		}
 	}
 }

@@ -33,8 +33,8 @@ func nodeNamed(name string) *corev1.Node {
 func TestWhatTellsDevicesApartIsNotLearned(t *testing.T) {
 	t.Parallel()
 	type attributes = map[resourcev1.QualifiedName]string
-	one := ofNode("one", 1, attributes{"model": "m", "uuid": "1", "numa": "0", "driver": "7"}, attributes{"model": "m", "uuid": "2", "numa": "0", "driver": "7"}, attributes{"model": "m", "uuid": "3", "numa": "1", "driver": "7"})
-	two := ofNode("two", 1, attributes{"model": "m", "uuid": "4", "numa": "0", "driver": "8"}, attributes{"model": "m", "uuid": "5", "numa": "0", "driver": "8"}, attributes{"model": "m", "uuid": "6", "numa": "1", "driver": "8"})
+	one := ofNode("one", 1, attributes{"model": "m", "uuid": "1", "numa": "0", "pcieRoot": "a", "driver": "7"}, attributes{"model": "m", "uuid": "2", "numa": "0", "pcieRoot": "a", "driver": "7"}, attributes{"model": "m", "uuid": "3", "numa": "1", "pcieRoot": "b", "driver": "7"})
+	two := ofNode("two", 1, attributes{"model": "m", "uuid": "4", "numa": "0", "pcieRoot": "c", "driver": "8"}, attributes{"model": "m", "uuid": "5", "numa": "0", "pcieRoot": "c", "driver": "8"}, attributes{"model": "m", "uuid": "6", "numa": "1", "pcieRoot": "d", "driver": "8"})
 	alone, part := ofNode("alone", 1, attributes{"pci/pciBusID": "0:1"}), ofNode("part", 2, attributes{"model": "m"})
 	p := dra.Publish([]*resourcev1.ResourceSlice{one, two, alone, part})
 	learned := dra.Learned{}
@@ -45,8 +45,9 @@ func TestWhatTellsDevicesApartIsNotLearned(t *testing.T) {
 		t.Errorf("of one node the driver's version is %+v", got)
 	}
 	learned.Learn("t", p.Templates(nodeNamed("two")))
-	for i, numa := range []string{"0", "0", "1"} {
-		if text(i, "model") != (device.Value{Kind: device.Text, Text: "m"}) || text(i, "uuid").Kind != device.Alike || text(i, "numa") != alike(numa) || text(i, "driver") != alike("0") {
+	for i, group := range []string{"0", "0", "1"} {
+		known := func(value string) device.Value { return device.Value{Kind: device.Text, Text: value} }
+		if text(i, "model") != known("m") || text(i, "numa") != known(group) || text(i, "uuid").Kind != device.Alike || text(i, "pcieRoot") != alike(group) || text(i, "driver") != alike("0") {
 			t.Errorf("device %d: %+v", i, learned["t"][0].Devices[i].Shape.Attributes)
 		}
 	}
@@ -62,5 +63,58 @@ func TestWhatTellsDevicesApartIsNotLearned(t *testing.T) {
 	learned.Learn("t", p.Templates(nodeNamed("alone"))) // has lost two
 	if n := len(learned["t"][0].Devices); n != 3 {
 		t.Errorf("%d devices are expected", n)
+	}
+}
+
+// Devices of two drivers that share a root of the bus are expected to share one, whichever driver comes first; flags and devices with taints.
+func TestGroupsOfDevicesAreThoseOfTheNode(t *testing.T) {
+	t.Parallel()
+	type attributes = map[resourcev1.QualifiedName]string
+	const root = "resource.kubernetes.io/pcieRoot"
+	gpus := ofNode("n", 1, attributes{root: "b"}, attributes{root: "a"})
+	nics := ofNode("n", 1, attributes{root: "a"}, attributes{root: "b"}, attributes{root: "b"})
+	nics.Name, nics.Spec.Driver = "nics", "nic.example.com"
+	for i := range nics.Spec.Devices {
+		rdma := i == 0
+		nics.Spec.Devices[i].Attributes["rdma"] = resourcev1.DeviceAttribute{BoolValue: &rdma}
+	}
+	kept := ofNode("n", 1, attributes{"model": "m"})
+	kept.Name, kept.Spec.Driver = "kept", "kept.example.com"
+	kept.Spec.Devices[0].Taints = []resourcev1.DeviceTaint{{Key: "reserved", Effect: resourcev1.DeviceTaintEffectNoSchedule}}
+	got := dra.Publish([]*resourcev1.ResourceSlice{gpus, nics, kept}).Templates(nodeNamed("n"))
+	if len(got) != 2 || got[0].Driver != "gpu.example.com" || got[1].Driver != "nic.example.com" {
+		t.Fatalf("%+v", got)
+	}
+	of := func(template, i int) device.Value { return got[template].Devices[i].Shape.Attributes[root] }
+	if of(0, 0) == of(0, 1) || of(0, 0) != of(1, 1) || of(0, 0) != of(1, 2) || of(0, 1) != of(1, 0) || of(0, 0).Kind != device.Alike {
+		t.Errorf("roots are %v %v and %v %v %v", of(0, 0), of(0, 1), of(1, 0), of(1, 1), of(1, 2))
+	}
+	for i := range nics.Spec.Devices {
+		if got := got[1].Devices[i].Shape.Attributes["rdma"]; got.Kind != device.Truth || (got.Text == "true") != (i == 0) {
+			t.Errorf("device %d: rdma is %+v", i, got)
+		}
+	}
+}
+
+// What was known of more devices than a single node has holds, and not against several nodes; what was found to differ stays so.
+func TestWhatIsRememberedOfDevices(t *testing.T) {
+	t.Parallel()
+	type attributes = map[resourcev1.QualifiedName]string
+	learn := func(slice *resourcev1.ResourceSlice) dra.Learned {
+		l := dra.Learned{}
+		l.Learn("t", dra.Publish([]*resourcev1.ResourceSlice{slice}).Templates(nodeNamed("n")))
+		return l
+	}
+	for sure, want := range map[bool]int{false: 3, true: 2} {
+		l := learn(ofNode("n", 1, attributes{"model": "m"}, attributes{"model": "m"}))
+		l.Remember(learn(ofNode("n", 1, attributes{"model": "m"}, attributes{"model": "m"}, attributes{"model": "m"})), func(string) bool { return sure })
+		if n := len(l["t"][0].Devices); n != want {
+			t.Errorf("of several nodes %v: %d devices are expected", sure, n)
+		}
+	}
+	l := learn(ofNode("n", 1, attributes{"driver": "2"}, attributes{"driver": "2"}))
+	l.Remember(learn(ofNode("n", 1, attributes{"driver": "1"}, attributes{"driver": "1"})), func(string) bool { return true })
+	if got := l["t"][0].Devices[1].Shape.Attributes["driver"]; got != (device.Value{Kind: device.Alike, Text: "0"}) {
+		t.Errorf("a value that has changed is %+v", got)
 	}
 }

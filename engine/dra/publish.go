@@ -79,9 +79,13 @@ func publishedCapacity(c device.Capacity) resourcev1.DeviceCapacity {
 	return out
 }
 
-// PublishedSlice is one of so many slices, counted from 0, in which a driver publishes the pool for the node. It goes with the node.
+// PublishedSlice is one of so many slices, counted from 0, in which a driver publishes the pool for the node. It goes with the node, and a
+// node that is made anew under the same name has others.
 func PublishedSlice(node *corev1.Node, pool *device.Template, part, parts int) *resourcev1.ResourceSlice {
 	name := node.Name + "-" + pool.Driver
+	if uid := string(node.UID); uid != "" {
+		name += "-" + uid[:min(8, len(uid))]
+	}
 	if part > 0 {
 		name += "-" + strconv.Itoa(part)
 	}

@@ -21,8 +21,8 @@ type DeviceResources struct {
 	unsure map[corev1.ResourceName]*resourcev1.DeviceClass
 }
 
-// NewDeviceResources leaves out what a node or an instance type lists as ordinary capacity: there it is counted like any
-// other resource.
+// NewDeviceResources leaves out what a node lists as ordinary capacity, or an instance type of which nobody knows devices to claim: there it
+// is counted like any other resource.
 func NewDeviceResources(s *engine.Snapshot) *DeviceResources {
 	d := &DeviceResources{class: map[corev1.ResourceName]*resourcev1.DeviceClass{}, unsure: map[corev1.ResourceName]*resourcev1.DeviceClass{}}
 	for _, c := range s.DeviceClasses {
@@ -36,17 +36,20 @@ func NewDeviceResources(s *engine.Snapshot) *DeviceResources {
 	}
 	for _, c := range s.DeviceClasses {
 		if name := c.Spec.ExtendedResourceName; name != nil && d.class[corev1.ResourceName(*name)].Name != c.Name {
-			made := corev1.ResourceName(resourcev1.ResourceDeviceClassPrefix + c.Name)
-			d.unsure[made] = c
-			delete(d.class, made)
+			d.unsure[corev1.ResourceName(resourcev1.ResourceDeviceClassPrefix+c.Name)] = c
 		}
+	}
+	for made := range d.unsure {
+		delete(d.class, made)
 	}
 	for _, n := range s.Nodes {
 		d.remove(n.Status.Allocatable)
 	}
 	for i := range s.Classes {
 		for j := range s.Classes[i].InstanceTypes {
-			d.remove(s.Classes[i].InstanceTypes[j].Capacity)
+			if t := &s.Classes[i].InstanceTypes[j]; len(t.Claimable) == 0 {
+				d.remove(t.Capacity)
+			}
 		}
 	}
 	return d

@@ -83,6 +83,27 @@ spec: {extendedResourceName: example.com/gpu}
 	}
 }
 
+// A file may hold what no API server takes.
+func TestAClassThatTakesTheNameOfALoserIsNoPanic(t *testing.T) {
+	t.Parallel()
+	d := NewDeviceResources(enginetest.ReadObjects(t, `
+kind: DeviceClass
+metadata: {name: b, creationTimestamp: "2026-01-01T00:00:00Z"}
+spec: {extendedResourceName: x/y}
+---
+kind: DeviceClass
+metadata: {name: c, creationTimestamp: "2026-01-02T00:00:00Z"}
+spec: {extendedResourceName: x/y}
+---
+kind: DeviceClass
+metadata: {name: a, creationTimestamp: "2026-01-01T00:00:00Z"}
+spec: {extendedResourceName: deviceclass.resource.kubernetes.io/b}
+`))
+	if c := d.ClassOf("x/y"); c == nil || c.Name != "c" || d.ClassOf("deviceclass.resource.kubernetes.io/b") != nil {
+		t.Errorf("x/y stands for %v", c)
+	}
+}
+
 func TestClaimsAreRefused(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ spec, want string }{

@@ -56,7 +56,7 @@ func (c *Cloud) foretell(r *Record) {
 	for _, f := range r.Comes {
 		if f.What == FaultDevices && f.Factor > 0 {
 			q := r.Machine.Capacity[corev1.ResourceName(f.Resource)]
-			f.Count = int(float64(q.Value()) * f.Factor)
+			f.Count = int(min(1<<40, float64(q.Value())*f.Factor))
 		}
 		if !r.Registers.IsZero() && (f.What == FaultLabel || f.What == FaultAttach || f.What == FaultDevices) {
 			c.enter(r, f, r.Registers.Add(f.Lag.Duration))
@@ -78,7 +78,7 @@ func (c *Cloud) foretellDevices(r *Record) {
 				f = o
 			}
 		}
-		pool.Devices = resized(&pool, cmp.Or(f.Count, int(float64(len(pool.Devices))*f.Factor)))
+		pool.Devices = resized(&pool, cmp.Or(f.Count, int(min(mostDevices, float64(len(pool.Devices))*f.Factor))))
 		f.Parts = max(1, f.Parts)
 		for part := range f.Parts {
 			if len(pool.Devices) > 0 {
